@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hash map by linear probing. Slots hold indices into an array of entries in insertion order,
+// so walking a map never shows its hashes, and growing moves 4 bytes a slot, not the entries.
+#include "base/map.h"
+
+#include <string.h>
+
+enum { FIRST_SLOTS = 16 };
+
+static const uint64_t MULTIPLIER = 0x9E3779B97F4A7C15u; // 2^64 / golden ratio, odd
+
+static uint64_t mix(uint64_t h, uint64_t word)
+{
+    h = (h ^ word) * MULTIPLIER;
+    return h ^ (h >> 29);
+}
+
+// Bytes, not a word load: hashes are then the same on every machine.
+static uint64_t load_le(const unsigned char *p, size_t n)
+{
+    uint64_t w = 0;
+    for (size_t i = 0; i < n; i++)
+        w |= (uint64_t)p[i] << (8 * i);
+    return w;
+}
+
+uint64_t hash_bytes64(const void *p, size_t n, uint64_t seed)
+{
+    const unsigned char *bytes = p;
+    uint64_t h = mix(seed, n);
+    for (; n >= 8; bytes += 8, n -= 8)
+        h = mix(h, load_le(bytes, 8));
+    if (n)
+        h = mix(h, load_le(bytes, n));
+    h = mix(h, h >> 32);
+    return h ^ (h >> 32);
+}
+
+uint32_t hash_bytes(const void *p, size_t n)
+{
+    return (uint32_t)hash_bytes64(p, n, 0);
+}
+
+// The slot that holds the key, or the empty one where it belongs. There is always an empty slot.
+static uint32_t *find_slot(const Map *m, const void *key, uint32_t key_len, uint32_t hash)
+{
+    for (uint32_t i = hash & (m->n_slots - 1);; i = (i + 1) & (m->n_slots - 1)) {
+        uint32_t index = m->slots[i];
+        if (!index)
+            return &m->slots[i];
+        const MapEntry *e = &m->entries[index - 1];
+        if (e->hash == hash && e->key_len == key_len && (!key_len || !memcmp(e->key, key, key_len)))
+            return &m->slots[i];
+    }
+}
+
+static void grow(Arena *a, Map *m)
+{
+    if (m->n_slots > UINT32_MAX / 2)
+        arena_give_up("map entries", m->len);
+    m->n_slots = m->n_slots ? m->n_slots * 2 : FIRST_SLOTS;
+    m->slots = ARENA_ARRAY(a, uint32_t, m->n_slots);
+    for (uint32_t e = 0; e < m->len; e++) {
+        uint32_t i = m->entries[e].hash & (m->n_slots - 1);
+        while (m->slots[i])
+            i = (i + 1) & (m->n_slots - 1);
+        m->slots[i] = e + 1;
+    }
+    m->cap = m->n_slots / 4 * 3;
+    MapEntry *entries = ARENA_ARRAY(a, MapEntry, m->cap);
+    if (m->len)
+        memcpy(entries, m->entries, m->len * sizeof *entries);
+    m->entries = entries;
+}
+
+bool map_get(const Map *m, const void *key, size_t key_len, uint64_t *value)
+{
+    if (!m->len || key_len > UINT32_MAX)
+        return false;
+    uint32_t index = *find_slot(m, key, (uint32_t)key_len, hash_bytes(key, key_len));
+    if (index && value)
+        *value = m->entries[index - 1].value;
+    return index != 0;
+}
+
+bool map_put(Arena *a, Map *m, const void *key, size_t key_len, uint64_t value)
+{
+    if (key_len > UINT32_MAX)
+        arena_give_up("bytes in a map key", key_len);
+    if (m->len == m->cap)
+        grow(a, m);
+    uint32_t hash = hash_bytes(key, key_len);
+    uint32_t *slot = find_slot(m, key, (uint32_t)key_len, hash);
+    if (*slot) {
+        m->entries[*slot - 1].value = value;
+        return false;
+    }
+    m->entries[m->len++] = (MapEntry){arena_copy(a, key, key_len), (uint32_t)key_len, hash, value};
+    *slot = m->len;
+    return true;
+}
+
+bool map_get_str(const Map *m, const char *key, uint64_t *value)
+{
+    return map_get(m, key, strlen(key), value);
+}
+
+bool map_put_str(Arena *a, Map *m, const char *key, uint64_t value)
+{
+    return map_put(a, m, key, strlen(key), value);
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one text builder. Numbers are printed the same in every locale.
+#ifndef BASE_STR_H
+#define BASE_STR_H
+
+#include "base/arena.h"
+#include <stdbool.h>
+
+typedef struct Str {
+    Arena *arena;
+    char *data; // zero-terminated once anything was added; NULL before
+    size_t len, cap;
+} Str;
+
+Str str_new(Arena *a);
+void str_add(Str *s, const char *text);
+void str_add_n(Str *s, const char *text, size_t n);
+void str_char(Str *s, char c);
+// As printf, but without %f %e %g %a: floating point goes through str_f32 / str_f64 only.
+void str_printf(Str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+// The shortest decimal that reads back to the same bits, always with '.' or 'e' ("1.0", "-0.0", "inf", "nan").
+void str_f32(Str *s, float v);
+void str_f64(Str *s, double v);
+// The text, "" when nothing was added.
+const char *str_text(const Str *s);
+
+// strtod in the C locale on exactly n bytes; false if not wholly a number. Reads inf, -inf, nan too.
+bool str_parse_f64(const char *s, size_t n, double *out);
+bool str_parse_i64(const char *s, size_t n, int64_t *out);
+bool str_equal(const char *a, const char *b);
+bool str_ends_with(const char *s, const char *suffix);
+// The candidate closest to s by edit distance, or NULL when none is close: for "did you mean".
+const char *str_closest(const char *s, const char *const *candidates, uint32_t n);
+
+#endif
