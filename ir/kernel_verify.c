@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// What must hold for every kernel that a schedule hands to an emitter. Written from the contract in kernel.h alone, so
+// that it does not share mistakes with the builders.
+#include "ir/kernel_fold.h"
+
+#include <stdarg.h>
+
+enum { MAX_BLOCKS_DEEP = 60, MAX_LANES = 64 };
+
+typedef struct Checker {
+    const Kernel *k;
+    KRef at;
+    const char *message;
+    uint32_t *block;    // by instruction: the block that it is in
+    bool *is_closed;    // by block
+    uint32_t open[MAX_BLOCKS_DEEP];
+    uint8_t opener[MAX_BLOCKS_DEEP]; // KKind
+    uint32_t depth, n_blocks;
+} Checker;
+
+static bool fail(Checker *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static bool fail(Checker *c, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    const char *text = arena_vprintf(c->k->arena, fmt, args);
+    va_end(args);
+    c->message = arena_printf(c->k->arena, "%s: instruction %u: %s", c->k->name, c->at, text);
+    return false;
+}
+
+// Operand r of the current instruction: defined before, in scope, with a value.
+static bool check_ref(Checker *c, KRef r)
+{
+    if (r == 0 || r >= c->at)
+        return fail(c, "operand %u is not defined before", r);
+    if (c->is_closed[c->block[r]])
+        return fail(c, "operand %u is out of scope", r);
+    const uint8_t kind = k_inst(c->k, r)->kind;
+    const bool is_value = (kind >= KI_const && kind <= KI_aload) || kind == KI_for;
+    return is_value || fail(c, "operand %u has no value", r);
+}
+
+static bool check_typed(Checker *c, KRef r, int type, uint8_t lanes)
+{
+    if (!check_ref(c, r))
+        return false;
+    const KInst *n = k_inst(c->k, r);
+    if (n->dtype == type && n->lanes == lanes)
+        return true;
+    return fail(c, "operand %u is %s with %d lanes, expected %s with %d", r, kt_name(n->dtype), n->lanes, kt_name(type),
+                lanes);
+}
+
+static bool check_place(Checker *c, KRef r, KKind kind)
+{
+    if (r == 0 || r >= c->at || k_inst(c->k, r)->kind != kind)
+        return fail(c, "operand %u is not a variable or array", r);
+    return !c->is_closed[c->block[r]] || fail(c, "variable %u is out of scope", r);
+}
+
+static bool check_op(Checker *c, const KInst *n)
+{
+    if (n->kop >= KOP_COUNT)
+        return fail(c, "unknown operation");
+    const KOpInfo *info = &kop_info[n->kop];
+    const KRef src[3] = {n->a, n->b, n->c};
+    const uint32_t first = info->cls == KCLASS_SEL;
+    if (first && !check_typed(c, n->a, DTYPE_bool, n->lanes))
+        return false;
+    if (!check_ref(c, src[first]))
+        return false;
+    const int type = k_inst(c->k, src[first])->dtype;
+    for (uint32_t i = first; i < 3; i++) {
+        if (i < info->arity && !check_typed(c, src[i], type, n->lanes))
+            return false;
+        if (i >= info->arity && src[i])
+            return fail(c, "%s has too many operands", info->name);
+    }
+    if (n->dtype != (info->cls == KCLASS_CMP ? (int)DTYPE_bool : type))
+        return fail(c, "result of %s is %s", info->name, kt_name(n->dtype));
+    return kop_is_defined((KOp)n->kop, type) || fail(c, "%s is not defined for %s", info->name, kt_name(type));
+}
+
+static bool check_hreduce(Checker *c, const KInst *n)
+{
+    const uint8_t op = n->kop;
+    if (op != KOP_add && op != KOP_mul && op != KOP_min && op != KOP_max && op != KOP_and && op != KOP_or)
+        return fail(c, "no horizontal %s", op < KOP_COUNT ? kop_info[op].name : "operation");
+    if (!check_ref(c, n->a) || k_inst(c->k, n->a)->lanes < 2)
+        return c->message ? false : fail(c, "horizontal reduction of a scalar");
+    return check_typed(c, n->a, n->dtype, k_inst(c->k, n->a)->lanes);
+}
+
+static bool check_memory(Checker *c, const KInst *n, KRef index)
+{
+    const bool is_store = n->kind == KI_store;
+    if (n->imm < 0 || n->imm >= (int64_t)c->k->params.len)
+        return fail(c, "no parameter %lld", (long long)n->imm);
+    const KParam *p = &c->k->params.data[n->imm];
+    if (p->dtype != n->dtype)
+        return fail(c, "%s value in %s buffer", kt_name(n->dtype), kt_name((int)p->dtype));
+    if (is_store ? !p->is_written : !p->is_read)
+        return fail(c, "%s is not declared as %s", p->name, is_store ? "written" : "read");
+    if (n->count < 1 || n->count > n->lanes)
+        return fail(c, "%d of %d lanes", n->count, n->lanes);
+    if (n->dtype == DTYPE_bool && n->lanes > 1)
+        return fail(c, "lane masks have no memory form");
+    return check_typed(c, index, KT_INDEX, 1);
+}
+
+static bool check_array_access(Checker *c, const KInst *n)
+{
+    if (!check_place(c, n->a, KI_array) || !check_typed(c, n->b, KT_INDEX, 1))
+        return false;
+    return k_inst(c->k, n->a)->dtype == n->dtype || fail(c, "element type differs");
+}
+
+static bool check_variable(Checker *c, const KInst *n)
+{
+    if (!check_place(c, n->a, KI_var))
+        return false;
+    const KInst *v = k_inst(c->k, n->a);
+    return (v->dtype == n->dtype && v->lanes == n->lanes) || fail(c, "type of variable %u differs", n->a);
+}
+
+static bool open_block(Checker *c, uint8_t kind)
+{
+    if (c->depth == MAX_BLOCKS_DEEP)
+        return fail(c, "more than %d nested blocks", MAX_BLOCKS_DEEP - 1);
+    c->opener[c->depth] = kind;
+    c->open[c->depth++] = c->n_blocks++;
+    return true;
+}
+
+static bool close_block(Checker *c)
+{
+    if (c->depth < 2)
+        return fail(c, "no open block");
+    c->is_closed[c->open[--c->depth]] = true;
+    return true;
+}
+
+static bool check_block(Checker *c, const KInst *n)
+{
+    switch (n->kind) {
+    case KI_for:
+        if (n->imm < 1 || n->flags > KFOR_UNROLL || n->dtype != KT_INDEX)
+            return fail(c, "malformed loop");
+        return check_typed(c, n->a, KT_INDEX, 1) && check_typed(c, n->b, KT_INDEX, 1) && open_block(c, n->kind);
+    case KI_if:
+        return check_typed(c, n->a, DTYPE_bool, 1) && open_block(c, n->kind);
+    case KI_else:
+        if (c->opener[c->depth - 1] != KI_if)
+            return fail(c, "else without if");
+        return close_block(c) && open_block(c, n->kind);
+    default:
+        return close_block(c);
+    }
+}
+
+static bool check_inst(Checker *c, const KInst *n)
+{
+    const uint8_t of_a = n->a && n->a < c->at ? k_inst(c->k, n->a)->lanes : 1;
+    switch (n->kind) {
+    case KI_const:
+        return n->lanes == 1 || fail(c, "constant vector");
+    case KI_op:
+        return check_op(c, n);
+    case KI_cast:
+        return check_ref(c, n->a) && (of_a == n->lanes || fail(c, "lanes change in a cast"));
+    case KI_splat:
+        return check_typed(c, n->a, n->dtype, 1);
+    case KI_hreduce:
+        return check_hreduce(c, n);
+    case KI_load:
+        return check_memory(c, n, n->a);
+    case KI_store:
+        return check_memory(c, n, n->b) && check_typed(c, n->a, n->dtype, n->lanes);
+    case KI_get:
+        return check_variable(c, n);
+    case KI_set:
+        return check_variable(c, n) && check_typed(c, n->b, n->dtype, n->lanes);
+    case KI_var:
+        return check_typed(c, n->a, n->dtype, n->lanes);
+    case KI_array:
+        return n->imm > 0 || fail(c, "empty array");
+    case KI_aload:
+        return check_array_access(c, n);
+    case KI_astore:
+        return check_array_access(c, n) && check_typed(c, n->c, n->dtype, n->lanes);
+    case KI_for:
+    case KI_if:
+    case KI_else:
+    case KI_end:
+        return check_block(c, n);
+    case KI_barrier:
+    case KI_comment:
+        return true;
+    default:
+        return fail(c, "unknown kind %d", n->kind);
+    }
+}
+
+// Vectors exist for f32 and i32, and for bool as masks.
+static bool check_lanes(Checker *c, const KInst *n)
+{
+    const uint8_t lanes = n->lanes;
+    if (lanes == 0 || lanes > MAX_LANES || (lanes & (lanes - 1)))
+        return fail(c, "%d lanes", lanes);
+    if (n->dtype > KT_INDEX)
+        return fail(c, "unknown type %d", n->dtype);
+    const bool has_vectors = n->dtype == DTYPE_f32 || n->dtype == DTYPE_i32 || n->dtype == DTYPE_bool;
+    return lanes == 1 || has_vectors || fail(c, "no vectors of %s", kt_name(n->dtype));
+}
+
+const char *kernel_verify(const Kernel *k)
+{
+    Checker c = {.k = k};
+    c.block = ARENA_ARRAY(k->arena, uint32_t, k->insts.len);
+    c.is_closed = ARENA_ARRAY(k->arena, bool, (size_t)k->insts.len + 1);
+    open_block(&c, KI_none);
+    for (c.at = 1; c.at < k->insts.len; c.at++) {
+        const KInst *n = k_inst(k, c.at);
+        c.block[c.at] = c.open[c.depth - 1];
+        if (!check_lanes(&c, n) || !check_inst(&c, n))
+            return c.message;
+    }
+    if (c.depth != 1)
+        fail(&c, "block not closed");
+    return c.message;
+}

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel builders: reuse, folding, forms, the listing, and that the verifier refuses what it must.
+#include "ir/kernel.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <string.h>
+// cmocka.h needs the two above.
+#include <cmocka.h>
+
+static Arena arena;
+
+static int reset(void **state)
+{
+    (void)state;
+    arena_reset(&arena);
+    return 0;
+}
+
+static Kernel *new_kernel(void)
+{
+    Kernel *k = kernel_new(&arena, "k");
+    kernel_param(k, "x", DTYPE_f32, false, true);
+    kernel_param(k, "y", DTYPE_f32, true, false);
+    return k;
+}
+
+static void expect_text(const Kernel *k, const char *text)
+{
+    Str s = str_new(&arena);
+    kernel_print(k, &s);
+    assert_string_equal(str_text(&s), text);
+}
+
+static void test_listing(void **state)
+{
+    (void)state;
+    Kernel *k = new_kernel();
+    k->comment = "relu";
+    const KRef i = k_for(k, k_index(k, 0), k_index(k, 100), 16, KFOR_PARALLEL, "i");
+    const KRef x = k_load(k, 0, i, 16, 7);
+    const KRef at = k_mul_add(k, i, 2, k_index(k, 3));
+    k_store(k, 1, at, k_op(k, KOP_max, x, k_number(k, DTYPE_f32, 0.0), 0), 16);
+    k_end(k);
+    assert_null(kernel_verify(k));
+    assert_int_equal(k->max_lanes, 16);
+    expect_text(k, "kernel k\n"
+                   "  # relu\n"
+                   "  param x: f32 read\n"
+                   "  param y: f32 write\n"
+                   "  for %3 = 0 .. 100 step 16 parallel \"i\"\n"
+                   "    %4 = load f32x16 x[%3] count 7\n"
+                   "    %7 = mul index %3 2\n"
+                   "    %8 = add index %7 3\n"
+                   "    %10 = splat f32x16 0.0\n"
+                   "    %11 = max f32x16 %4 %10\n"
+                   "    store y[%8] = %11\n"
+                   "  end\n");
+}
+
+static void test_reuse_follows_scopes(void **state)
+{
+    (void)state;
+    Kernel *k = new_kernel();
+    const KRef n = k_index(k, 10);
+    const KRef i = k_for(k, k_index(k, 0), n, 1, KFOR_SERIAL, NULL);
+    const KRef sum = k_add(k, i, i);
+    const KRef cond = k_op(k, KOP_lt, sum, n, 0);
+    k_if(k, cond);
+    assert_int_equal(k_add(k, i, i), sum);
+    const KRef inner = k_mul(k, i, i);
+    assert_int_equal(k_mul(k, i, i), inner);
+    k_else(k);
+    assert_int_not_equal(k_mul(k, i, i), inner);
+    k_end(k);
+    assert_int_not_equal(k_mul(k, i, i), inner);
+    const KRef a = k_load(k, 0, i, 1, 1);
+    assert_int_not_equal(k_load(k, 0, i, 1, 1), a);
+    k_end(k);
+    assert_null(kernel_verify(k));
+}
+
+static int64_t value_of(const Kernel *k, KRef r)
+{
+    int64_t v = 0;
+    assert_true(k_is_const(k, r, &v));
+    return v;
+}
+
+static void test_index_folding(void **state)
+{
+    (void)state;
+    Kernel *k = new_kernel();
+    const KRef zero = k_index(k, 0), one = k_index(k, 1), six = k_index(k, 6), four = k_index(k, 4);
+    const KRef i = k_for(k, zero, six, 1, KFOR_SERIAL, NULL), j = k_for(k, zero, six, 1, KFOR_SERIAL, NULL);
+    assert_int_equal(k_add(k, i, zero), i);
+    assert_int_equal(k_add(k, zero, i), i);
+    assert_int_equal(k_mul(k, i, one), i);
+    assert_int_equal(k_mul(k, i, zero), zero);
+    assert_int_equal(k_op(k, KOP_sub, i, i, 0), zero);
+    assert_int_equal(k_op(k, KOP_div, i, one, 0), i);
+    assert_int_equal(value_of(k, k_op(k, KOP_rem, k_index(k, -7), four, 0)), -3);
+    assert_int_equal(value_of(k, k_op(k, KOP_div, six, zero, 0)), 0);
+    assert_int_equal(value_of(k, k_op(k, KOP_lt, four, six, 0)), 1);
+    // (i + 1) + (j + 6) and (i + j) + 7 are one expression.
+    const KRef sum = k_add(k, k_add(k, i, one), k_add(k, six, j));
+    assert_int_equal(sum, k_add(k, k_add(k, i, j), k_index(k, 7)));
+    // (i + 1) * 4 * 6 is i * 24 + 24, and dividing by 4 takes the factor back.
+    assert_int_equal(k_mul(k, k_mul(k, k_add(k, i, one), four), six), k_mul_add(k, i, 24, k_index(k, 24)));
+    assert_int_equal(k_op(k, KOP_div, k_mul(k, i, k_index(k, 24)), four, 0), k_mul(k, i, six));
+    assert_int_equal(k_op(k, KOP_rem, k_mul(k, i, k_index(k, 24)), four, 0), zero);
+    // Not exact: the quotient stays.
+    assert_int_not_equal(k_op(k, KOP_div, k_mul(k, i, six), four, 0), i);
+    const KRef always = k_op(k, KOP_le, zero, zero, 0), test = k_op(k, KOP_lt, i, j, 0);
+    assert_int_equal(k_op(k, KOP_and, always, test, 0), test);
+    assert_int_equal(k_op(k, KOP_or, test, always, 0), always);
+    assert_int_equal(k_op(k, KOP_select, always, i, j), i);
+    k_end(k);
+    k_end(k);
+    assert_null(kernel_verify(k));
+}
+
+static void test_floats_do_not_fold(void **state)
+{
+    (void)state;
+    Kernel *k = new_kernel();
+    const KRef x = k_load(k, 0, k_index(k, 0), 1, 1), zero = k_number(k, DTYPE_f32, 0);
+    assert_int_not_equal(k_add(k, x, zero), x);
+    assert_int_not_equal(k_number(k, DTYPE_f32, -0.0), zero);
+    assert_int_equal(k_number(k, DTYPE_f32, (double)NAN), k_number(k, DTYPE_f32, (double)NAN));
+}
+
+static void test_constants_wrap(void **state)
+{
+    (void)state;
+    Kernel *k = new_kernel();
+    assert_int_equal(value_of(k, k_integer(k, DTYPE_i8, 200)), -56);
+    assert_int_equal(value_of(k, k_integer(k, DTYPE_u8, -1)), 255);
+    assert_int_equal(value_of(k, k_integer(k, DTYPE_bool, 5)), 1);
+    assert_int_equal(value_of(k, k_cast(k, k_index(k, 7), DTYPE_i32)), 7);
+    assert_int_equal(k_inst(k, k_integer(k, DTYPE_f32, 2))->dtype, DTYPE_f32);
+}
+
+static void test_forms(void **state)
+{
+    (void)state;
+    Kernel *k = new_kernel();
+    const KRef x = k_load(k, 0, k_index(k, 0), 8, 8);
+    const KRef y = k_form(k, "(select (lt 0 a) (mul a -0.5) (min inf a))", &x, DTYPE_f32);
+    k_store(k, 1, k_index(k, 0), y, 8);
+    assert_null(kernel_verify(k));
+    expect_text(k, "kernel k\n"
+                   "  param x: f32 read\n"
+                   "  param y: f32 write\n"
+                   "  %2 = load f32x8 x[0]\n"
+                   "  %4 = splat f32x8 0.0\n"
+                   "  %5 = lt boolx8 %4 %2\n"
+                   "  %7 = splat f32x8 -0.5\n"
+                   "  %8 = mul f32x8 %2 %7\n"
+                   "  %10 = splat f32x8 inf\n"
+                   "  %11 = min f32x8 %10 %2\n"
+                   "  %12 = select f32x8 %5 %8 %11\n"
+                   "  store y[0] = %12\n");
+}
+
+static void test_every_form_builds(void **state)
+{
+    (void)state;
+    for (int op = 0; op < OP_COUNT; op++) {
+        const OpInfo *info = &op_info[op];
+        if (info->kind != OPKIND_EW)
+            continue;
+        const bool is_int = info->ew == EW_INTS, is_bool = info->ew == EW_LOGIC;
+        const DType t = is_bool ? DTYPE_bool : is_int ? DTYPE_i16 : DTYPE_f32;
+        Kernel *k = kernel_new(&arena, info->name);
+        KRef operand[3] = {0};
+        for (uint32_t i = 0; i < 3; i++) {
+            const DType type = info->ew == EW_SEL && i == 0 ? DTYPE_bool : t;
+            operand[i] = k_load(k, kernel_param(k, "p", type, false, true), k_index(k, 0), 1, 1);
+        }
+        const KRef r = k_form(k, info->kernel, operand, (int)t);
+        const bool is_test = info->ew == EW_CMP || info->ew == EW_TEST || is_bool;
+        assert_int_equal(k_inst(k, r)->dtype, is_test ? DTYPE_bool : t);
+        assert_null(kernel_verify(k));
+    }
+}
+
+// The verifier is handed kernels that the builders would not make.
+static void expect_refused(Kernel *k, const char *part)
+{
+    const char *message = kernel_verify(k);
+    assert_non_null(message);
+    if (!strstr(message, part))
+        fail_msg("'%s' does not say '%s'", message, part);
+}
+
+static void test_verifier_refuses(void **state)
+{
+    (void)state;
+    Kernel *k = new_kernel();
+    k_for(k, k_index(k, 0), k_index(k, 4), 1, KFOR_SERIAL, NULL);
+    expect_refused(k, "not closed");
+
+    k = new_kernel();
+    const KRef i = k_for(k, k_index(k, 0), k_index(k, 4), 1, KFOR_SERIAL, NULL);
+    const KRef x = k_load(k, 0, i, 1, 1);
+    k_end(k);
+    k_store(k, 1, k_index(k, 0), x, 1);
+    expect_refused(k, "out of scope");
+
+    k = new_kernel();
+    k_store(k, 0, k_index(k, 0), k_number(k, DTYPE_f32, 1), 1);
+    expect_refused(k, "not declared as written");
+
+    k = new_kernel();
+    k_store(k, 1, k_index(k, 0), k_integer(k, DTYPE_i32, 1), 1);
+    expect_refused(k, "i32 value in f32 buffer");
+
+    k = new_kernel();
+    k->insts.data[k_op(k, KOP_sqrt, k_number(k, DTYPE_f32, 1), 0, 0)].kop = KOP_bitnot;
+    expect_refused(k, "not defined for f32");
+
+    k = new_kernel();
+    const KRef sum = k_add(k, k_number(k, DTYPE_f32, 1), k_number(k, DTYPE_f32, 2));
+    k->insts.data[sum].b = k_index(k, 2);
+    expect_refused(k, "not defined before");
+
+    k = new_kernel();
+    k->insts.data[k_splat(k, k_number(k, DTYPE_f32, 1), 4)].lanes = 3;
+    expect_refused(k, "3 lanes");
+
+    k = new_kernel();
+    k_load(k, 0, k_index(k, 0), 4, 4);
+    k->insts.data[k->insts.len - 1].count = 5;
+    expect_refused(k, "5 of 4 lanes");
+
+    k = new_kernel();
+    k_if(k, k_integer(k, DTYPE_bool, 1));
+    k_end(k);
+    k->insts.data[k->insts.len - 1].kind = KI_else;
+    expect_refused(k, "not closed");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_listing, reset),
+        cmocka_unit_test_setup(test_reuse_follows_scopes, reset),
+        cmocka_unit_test_setup(test_index_folding, reset),
+        cmocka_unit_test_setup(test_floats_do_not_fold, reset),
+        cmocka_unit_test_setup(test_constants_wrap, reset),
+        cmocka_unit_test_setup(test_forms, reset),
+        cmocka_unit_test_setup(test_every_form_builds, reset),
+        cmocka_unit_test_setup(test_verifier_refuses, reset),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
