@@ -275,6 +275,7 @@ bool diag_code_parse(const char *text, DiagCode *out)
 _Noreturn void diag_bug(const char *file, int line, const char *what)
 {
     fflush(stdout);
-    fprintf(stderr, "rlxc: bug at %s:%d: %s does not hold. Please report this with the input.\n", file, line, what);
+    fprintf(stderr, "rlxc: bug at %s:%d: %s does not hold. Please report this with the input.\n", file, line,
+            what);
     abort();
 }

@@ -53,8 +53,10 @@ Diag diag_new(Arena *a);
 // Registers a source text (not copied) and returns the id for spans.
 uint32_t diag_add_file(Diag *d, const char *name, const char *text, size_t len);
 // Records an error. Returns false, so that `return diag_error(...)` reads well.
-bool diag_error(Diag *d, Span span, DiagCode code, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
-void diag_warning(Diag *d, Span span, DiagCode code, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+bool diag_error(Diag *d, Span span, DiagCode code, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+void diag_warning(Diag *d, Span span, DiagCode code, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 // Adds a remark to the last error.
 void diag_note(Diag *d, Span span, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 // Prints all items: "file:line:col: error[E0102]: message", "  at /nodes/3", the source line and a caret.

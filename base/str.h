@@ -18,7 +18,8 @@ void str_add_n(Str *s, const char *text, size_t n);
 void str_char(Str *s, char c);
 // As printf, but without %f %e %g %a: floating point goes through str_f32 / str_f64 only.
 void str_printf(Str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-// The shortest decimal that reads back to the same bits, always with '.' or 'e' ("1.0", "-0.0", "inf", "nan").
+// The shortest decimal that reads back to the same bits, always with '.' or 'e': "1.0", "-0.0", "1e20".
+// Values without digits are "inf", "-inf" and "nan".
 void str_f32(Str *s, float v);
 void str_f64(Str *s, double v);
 // The text, "" when nothing was added.

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks the structure: base <- ir <- passes, codegen <- compiler; runtime-lite includes nothing of ours.
+
+passes and codegen meet in ir/ and never include each other. Includes name the folder, and every source file
+stands in the meson.build of its layer. `check_layers.py --self-test` proves that each rule can fail.
+"""
+import re
+import sys
+
+import csource
+
+MAY_INCLUDE = {
+    "base": {"base"},
+    "ir": {"base", "ir"},
+    "passes": {"base", "ir", "passes"},
+    "codegen": {"base", "ir", "codegen"},
+    "compiler": {"base", "ir", "passes", "codegen", "compiler", "runtime-lite"},
+    "runtime-lite": {"runtime-lite"},
+}
+GENERATED = {"onnx.pb-c.h"}
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
+
+
+def check_includes(path, text, known):
+    """Problems of one file; known is the set of all our files."""
+    layer = path.split("/")[0]
+    if layer not in MAY_INCLUDE:
+        return []
+    problems = []
+    for match in INCLUDE.finditer(text):
+        target, line = match.group(1), text.count("\n", 0, match.start()) + 1
+        if target in GENERATED:
+            continue
+        if layer == "runtime-lite" and "/" not in target:
+            target = "runtime-lite/" + target  # users copy these files without our folders
+        if target.split("/")[0] not in MAY_INCLUDE[layer]:
+            problems.append(f'{path}:{line}: {layer} must not include "{match.group(1)}"')
+        elif target not in known:
+            problems.append(f'{path}:{line}: "{target}" is no file of ours; name it from the top folder')
+    return problems
+
+
+def check_listed(path, meson_text):
+    """A .c file of a layer must be in that layer's list of sources."""
+    layer, _, rest = path.partition("/")
+    if layer not in csource.LAYERS or not path.endswith(".c") or path == "compiler/main.c":
+        return []
+    if f"'{rest}'" in meson_text:
+        return []
+    return [f"{path}:1: not listed in {layer}/meson.build"]
+
+
+def check_tree():
+    files = csource.list_files()
+    known, problems = set(files), []
+    for path in files:
+        if not path.endswith((".c", ".h", ".def")):
+            continue
+        problems += check_includes(path, (csource.ROOT / path).read_text(encoding="utf-8"), known)
+        meson = csource.ROOT / path.split("/")[0] / "meson.build"
+        problems += check_listed(path, meson.read_text(encoding="utf-8") if meson.exists() else "")
+    return problems
+
+
+def self_test():
+    known = {"base/str.h", "passes/fuse.h", "codegen/c.h", "ir/graph.h", "runtime-lite/rlx.h"}
+    good = [("base/str.c", "base/str.h"), ("passes/fuse.c", "ir/graph.h"), ("compiler/a.c", "codegen/c.h"),
+            ("runtime-lite/rlx.c", "rlx.h"), ("tests/t.c", "codegen/c.h")]
+    bad = [("base/str.c", "ir/graph.h"), ("ir/graph.c", "passes/fuse.h"), ("passes/fuse.c", "codegen/c.h"),
+           ("codegen/c.c", "passes/fuse.h"), ("runtime-lite/rlx.c", "base/str.h"), ("base/str.c", "str.h"),
+           ("ir/graph.c", "ir/missing.h")]
+    for path, target in good:
+        assert not check_includes(path, f'#include "{target}"\n', known), (path, target)
+    for path, target in bad:
+        assert check_includes(path, f'\n  # include "{target}"\n', known), (path, target)
+    assert check_listed("ir/graph.c", "files('a.c')") and not check_listed("ir/graph.c", "files('graph.c')")
+
+
+if __name__ == "__main__":
+    self_test()
+    sys.exit(0 if sys.argv[1:] == ["--self-test"] else csource.report("check_layers", check_tree()))
