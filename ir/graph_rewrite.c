@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+// What walks whole graphs: cloning nodes, the driver of rewriting passes, compaction and binding of symbols.
+// All walks go over the array of nodes; none recurses along operands, whose chains may be long.
+#include "ir/intern.h"
+
+#include <string.h>
+
+enum { MAX_SUB_GRAPHS = 32 }; // nesting of `if` in `if`
+
+// --- cloning ----------------------------------------------------------------------------------
+
+static bool same_results(const Node *a, const Node *b)
+{
+    if (a->dtype != b->dtype || a->n_results != b->n_results || !shape_equal(a->shape, b->shape))
+        return false;
+    for (uint32_t i = 1; i < a->n_results; i++) {
+        const TensorType *x = &a->results[i], *y = &b->results[i];
+        if (x->dtype != y->dtype || !shape_equal(&x->shape, &y->shape))
+            return false;
+    }
+    return true;
+}
+
+static bool same_operand_types(const Graph *g, const NodeId *src, const Graph *from, const Node *n)
+{
+    for (uint32_t i = 0; i < n->n_src; i++) {
+        if (!src[i] || !n->src[i] ? src[i] != n->src[i]
+                                  : !same_results(graph_node(g, src[i]), graph_node(from, n->src[i])))
+            return false;
+    }
+    return true;
+}
+
+// A leaf in another graph, with another shape if given. A leaf that is already there serves again.
+static NodeId clone_leaf(Graph *g, const Graph *from, NodeId id, const Shape *shape)
+{
+    const Node *n = graph_node(from, id);
+    const char *name = leaf_name(n);
+    NodeId old = name ? intern_find_name(g, NAME_LEAF, name) : 0;
+    DType t = (DType)n->dtype;
+    Span span = node_span(from, id);
+    const AttrVal *payload = n->op == OP_const ? &n->attr[0] : n->op == OP_input ? NULL : &n->attr[1];
+    NodeId made = 0;
+    if (old && graph_node(g, old)->op == n->op && graph_node(g, old)->dtype == t &&
+        shape_equal(graph_node(g, old)->shape, shape))
+        return old;
+    if (n->op == OP_const)
+        made = graph_const(g, t, shape, payload->u.blob, payload->len, span);
+    else if (n->op == OP_input)
+        made = graph_input(g, name, t, shape, span);
+    else if (n->op == OP_param)
+        made = graph_param(g, name, t, shape, payload->u.blob, payload->len, span);
+    else
+        made = graph_state(g, name, t, shape, payload->u.blob, payload->len, span);
+    if (made)
+        intern_origin(g, made, span, from->labels.data[id]);
+    return made;
+}
+
+static NodeBuild begin_clone(Graph *g, const Graph *from, NodeId id, const NodeId *src)
+{
+    const Node *n = graph_node(from, id);
+    NodeBuild b = node_begin(g, (OpId)n->op, node_span(from, id), from->labels.data[id]);
+    for (uint32_t i = 0; i < n->n_src; i++)
+        node_src(&b, src[i]);
+    memcpy(b.attr, n->attr, n->n_attr * sizeof *n->attr);
+    b.n_attr = n->n_attr;
+    return b;
+}
+
+// The types of a node follow from those of its operands: where these are the same, nothing is inferred again.
+NodeId graph_clone_node(Graph *g, const Graph *from, NodeId id, const NodeId *src)
+{
+    Node n = *graph_node(from, id);
+    rlx_assert(g->dims == from->dims && g->payloads == from->payloads);
+    if (op_info[n.op].kind == OPKIND_LEAF)
+        return g == from ? id : clone_leaf(g, from, id, n.shape);
+    if (!same_operand_types(g, src, from, &n)) {
+        NodeBuild b = begin_clone(g, from, id, src);
+        return node_end(&b);
+    }
+    n.src = src;
+    return intern_node(g, &n, node_span(from, id), from->labels.data[id]);
+}
+
+// --- rewriting --------------------------------------------------------------------------------
+
+// One byte a node: is it needed by an output, a state or (for copies) the list of inputs?
+static uint8_t *mark_live(const Graph *g, Arena *a)
+{
+    uint8_t *is_live = ARENA_ARRAY(a, uint8_t, g->nodes.len);
+    for (uint32_t i = 0; i < g->outputs.len; i++)
+        is_live[g->outputs.data[i].node] = 1;
+    for (uint32_t i = 0; i < g->states.len; i++) {
+        is_live[g->states.data[i].node] = 1;
+        is_live[g->states.data[i].next] = 1;
+    }
+    for (uint32_t i = 0; i < g->inputs.len; i++)
+        is_live[g->inputs.data[i]] = 1;
+    for (NodeId id = g->nodes.len - 1; id > 0; id--) {
+        const Node *n = graph_node(g, id);
+        for (uint32_t i = 0; is_live[id] && i < n->n_src; i++)
+            is_live[n->src[i]] = 1;
+    }
+    is_live[0] = 0;
+    return is_live;
+}
+
+typedef struct Rewrite {
+    Graph *g;
+    NodeId *rebuilt;  // by old id: the node with its operands replaced
+    NodeId *replaced; // by old id: what step made of that
+    NodeId src[NODE_MAX_SRC];
+} Rewrite;
+
+// A `result` keeps reading the node before its replacement when that has no such result (see graph.h).
+static NodeId find_operand(const Rewrite *r, const Node *user, NodeId old)
+{
+    NodeId now = r->replaced[old];
+    if (user->op == OP_result && node_get_int(user, A_result_index) >= graph_node(r->g, now)->n_results)
+        return r->rebuilt[old];
+    return now;
+}
+
+static NodeId rebuild_node(Rewrite *r, NodeId id)
+{
+    Node n = *graph_node(r->g, id);
+    bool is_changed = false;
+    for (uint32_t i = 0; i < n.n_src; i++) {
+        r->src[i] = n.src[i] ? find_operand(r, &n, n.src[i]) : 0;
+        is_changed |= r->src[i] != n.src[i];
+    }
+    return is_changed ? graph_clone_node(r->g, r->g, id, r->src) : id;
+}
+
+static bool rewrite_node(Rewrite *r, NodeId id, RewriteStep step, void *ctx)
+{
+    Graph *g = r->g;
+    NodeId rebuilt = rebuild_node(r, id);
+    rlx_assert(rebuilt);
+    uint32_t n_before = g->nodes.len;
+    NodeId made = step(g, rebuilt, ctx);
+    rlx_assert(made && graph_node(g, made)->dtype == graph_node(g, id)->dtype);
+    rlx_assert(shape_equal(graph_node(g, made)->shape, graph_node(g, id)->shape));
+    if (made >= n_before)
+        intern_origin(g, made, node_span(g, id), g->labels.data[id]);
+    r->rebuilt[id] = rebuilt;
+    r->replaced[id] = made;
+    return made != id;
+}
+
+bool graph_rewrite(Graph *g, RewriteStep step, void *ctx)
+{
+    Arena scratch = {0};
+    uint32_t n_old = g->nodes.len;
+    const uint8_t *is_live = mark_live(g, &scratch);
+    Rewrite *r = ARENA_NEW(&scratch, Rewrite);
+    bool is_changed = false;
+    r->g = g;
+    r->rebuilt = ARENA_ARRAY(&scratch, NodeId, n_old);
+    r->replaced = ARENA_ARRAY(&scratch, NodeId, n_old);
+    for (NodeId id = 1; id < n_old; id++)
+        if (is_live[id])
+            is_changed |= rewrite_node(r, id, step, ctx);
+    for (uint32_t i = 0; i < g->outputs.len; i++)
+        g->outputs.data[i].node = r->replaced[g->outputs.data[i].node];
+    for (uint32_t i = 0; i < g->states.len; i++)
+        g->states.data[i].next = r->replaced[g->states.data[i].next];
+    arena_free(&scratch);
+    return is_changed;
+}
+
+// --- copies -----------------------------------------------------------------------------------
+
+typedef struct Copy {
+    Graph *from, *to;
+    const DimValues *bound; // NULL: nothing is bound
+    NodeId *map;
+    NodeId src[NODE_MAX_SRC];
+    uint32_t depth;
+} Copy;
+
+static bool copy_graph(Copy *c);
+
+static bool bind_sub_graph(const Copy *c, AttrVal *v)
+{
+    Arena scratch = {0};
+    Copy *sub = ARENA_NEW(&scratch, Copy);
+    sub->from = v->u.graph;
+    sub->to = graph_new_like(c->to, v->u.graph->name);
+    sub->bound = c->bound;
+    sub->depth = c->depth + 1;
+    bool ok = sub->depth <= MAX_SUB_GRAPHS ||
+              diag_error(c->to->diag, (Span){0}, E0004, "sub-graphs nest deeper than %d", MAX_SUB_GRAPHS);
+    ok = ok && copy_graph(sub);
+    v->u.graph = sub->to;
+    arena_free(&scratch);
+    return ok;
+}
+
+static void bind_dims(Copy *c, AttrVal *v)
+{
+    Dim *dims = ARENA_ARRAY(c->to->arena, Dim, v->len);
+    for (uint64_t i = 0; i < v->len; i++)
+        dims[i] = dim_substitute(c->to->dims, v->u.ints[i], *c->bound);
+    v->u.ints = intern_ints(c->to, dims, v->len);
+}
+
+static NodeId bind_node(Copy *c, NodeId id)
+{
+    NodeBuild b = begin_clone(c->to, c->from, id, c->src);
+    bool is_changed = false;
+    for (uint32_t i = 0; i < b.n_attr; i++) {
+        AttrVal *v = &b.attr[i];
+        AttrVal before = *v;
+        if (attr_info[v->id].type == ATTR_DIMS)
+            bind_dims(c, v);
+        else if (attr_info[v->id].type == ATTR_GRAPH && !bind_sub_graph(c, v))
+            return 0;
+        is_changed |= !attr_equal(v, &before);
+    }
+    return is_changed ? node_end(&b) : graph_clone_node(c->to, c->from, id, c->src);
+}
+
+static NodeId bind_leaf(Copy *c, NodeId id)
+{
+    Shape s = *graph_node(c->from, id)->shape;
+    for (uint32_t i = 0; i < s.rank; i++)
+        s.dim[i] = dim_substitute(c->to->dims, s.dim[i], *c->bound);
+    return clone_leaf(c->to, c->from, id, &s);
+}
+
+static bool copy_node(Copy *c, NodeId id)
+{
+    const Node *n = graph_node(c->from, id);
+    for (uint32_t i = 0; i < n->n_src; i++)
+        c->src[i] = c->map[n->src[i]];
+    if (!c->bound)
+        c->map[id] = graph_clone_node(c->to, c->from, id, c->src);
+    else if (op_info[n->op].kind == OPKIND_LEAF)
+        c->map[id] = bind_leaf(c, id);
+    else
+        c->map[id] = bind_node(c, id);
+    return c->map[id] != 0;
+}
+
+// The lists of leaves keep their order, whatever the order of the ids.
+static void copy_lists(Copy *c)
+{
+    const Graph *from = c->from;
+    Graph *to = c->to;
+    to->inputs.len = to->params.len = to->states.len = 0;
+    for (uint32_t i = 0; i < from->inputs.len; i++)
+        vec_push(to->arena, &to->inputs, c->map[from->inputs.data[i]]);
+    for (uint32_t i = 0; i < from->params.len; i++)
+        if (c->map[from->params.data[i]])
+            vec_push(to->arena, &to->params, c->map[from->params.data[i]]);
+    for (uint32_t i = 0; i < from->states.len; i++) {
+        GraphState s = {c->map[from->states.data[i].node], c->map[from->states.data[i].next]};
+        vec_push(to->arena, &to->states, s);
+    }
+    for (uint32_t i = 0; i < from->outputs.len; i++)
+        graph_output(to, from->outputs.data[i].name, c->map[from->outputs.data[i].node]);
+}
+
+static bool copy_graph(Copy *c)
+{
+    Arena scratch = {0};
+    const uint8_t *is_live = mark_live(c->from, &scratch);
+    bool ok = true;
+    c->map = ARENA_ARRAY(c->to->arena, NodeId, c->from->nodes.len);
+    for (NodeId id = 1; ok && id < c->from->nodes.len; id++)
+        ok = !is_live[id] || copy_node(c, id);
+    if (ok)
+        copy_lists(c);
+    arena_free(&scratch);
+    return ok;
+}
+
+Graph *graph_compact(Graph *g, NodeId **map)
+{
+    Arena scratch = {0};
+    Copy *c = ARENA_NEW(&scratch, Copy);
+    c->from = g;
+    c->to = graph_new_like(g, g->name);
+    bool ok = copy_graph(c);
+    rlx_assert(ok); // no type changes, so no rule can fail
+    Graph *to = c->to;
+    if (map)
+        *map = c->map;
+    arena_free(&scratch);
+    return to;
+}
+
+static bool check_values(Graph *g, DimValues v)
+{
+    bool ok = true;
+    for (uint32_t i = 0; i < v.n && i < g->dims->symbols.len; i++) {
+        const Symbol *s = &g->dims->symbols.data[i];
+        if (v.value[i] < 0)
+            continue;
+        if (v.value[i] < s->min || v.value[i] > s->max)
+            ok = diag_error(g->diag, (Span){0}, E0208, "%s = %lld is outside [%lld, %lld]", s->name,
+                            (long long)v.value[i], (long long)s->min, (long long)s->max);
+        else if (v.value[i] % s->multiple != 0)
+            ok = diag_error(g->diag, (Span){0}, E0208, "%s = %lld is not a multiple of %lld", s->name,
+                            (long long)v.value[i], (long long)s->multiple);
+    }
+    return ok;
+}
+
+bool graph_bind(Graph *g, DimValues v, Graph **out)
+{
+    if (!check_values(g, v))
+        return false;
+    Arena scratch = {0};
+    Copy *c = ARENA_NEW(&scratch, Copy);
+    c->from = g;
+    c->to = graph_new_like(g, g->name);
+    c->bound = &v;
+    bool ok = copy_graph(c);
+    *out = c->to;
+    arena_free(&scratch);
+    return ok;
+}
