@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole files: reading (mapped into memory, or copied when small) and writing (complete or not at all).
+// Separate from the formats, which only ever see bytes.
+#ifndef COMPILER_IMPORT_RAWFILE_H
+#define COMPILER_IMPORT_RAWFILE_H
+
+#include "base/diag.h"
+
+typedef struct RawFile {
+    const char *data; // 16-byte aligned; read-only; not zero-terminated
+    size_t len;
+} RawFile;
+
+// Opens a regular file (no pipe, device or folder: those could block or never end). Files of up to 64 KiB are copied
+// into the arena, larger ones are mapped until the program ends. False: reported at `where`.
+bool rawfile_open(Arena *a, Diag *d, Span where, const char *path, RawFile *out);
+
+// The path of a file that a model names: absolute paths as they are, others from `dir` ("" = current folder).
+// NULL: the name is empty or leaves the folder through "..".
+const char *rawfile_resolve(Arena *a, const char *dir, const char *name);
+// The folder part of a path: "a/b" of "a/b/c.json", "" of "c.json".
+const char *rawfile_folder(Arena *a, const char *path);
+
+typedef struct FilePart {
+    const void *data;
+    size_t len;
+} FilePart;
+
+// Writes the parts one after the other to a temporary name in the same folder, then renames it to path.
+bool rawfile_write(Diag *d, const char *path, const FilePart *parts, uint32_t n_parts);
+
+#endif
