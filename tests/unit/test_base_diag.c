@@ -148,6 +148,33 @@ static void test_multibyte_overlong_line(void **state)
     arena_free(&a);
 }
 
+// Any bytes, any span: one line of source, one caret under it, and only printable text.
+static void test_random_texts_and_spans(void **state)
+{
+    (void)state;
+    Arena a = {0};
+    uint32_t seed = 1;
+    for (int round = 0; round < 3000; round++) {
+        size_t len = (seed >> 8) % 300;
+        char *text = arena_alloc(&a, len);
+        for (size_t i = 0; i < len; i++) {
+            seed = seed * 1664525u + 1013904223u;
+            text[i] = (char)(seed >> 24);
+        }
+        seed = seed * 1664525u + 1013904223u;
+        const char *out = print_one(&a, text, len, (seed >> 8) % 310, (seed >> 16) % 310);
+        uint32_t lines = 0;
+        for (const char *p = out; *p; p++) {
+            lines += *p == '\n';
+            assert_true((unsigned char)*p >= 0x20 || *p == '\n' || *p == '\t');
+            assert_true(*p != 0x7f);
+        }
+        assert_int_equal(lines, 3);
+        arena_reset(&a);
+    }
+    arena_free(&a);
+}
+
 static void test_limits(void **state)
 {
     (void)state;
@@ -263,6 +290,7 @@ int main(void)
         cmocka_unit_test(test_nothing_hostile_is_printed),
         cmocka_unit_test(test_overlong_lines_are_cut_around_the_column),
         cmocka_unit_test(test_multibyte_overlong_line),
+        cmocka_unit_test(test_random_texts_and_spans),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_warnings_are_limited_and_errors_still_shown),
         cmocka_unit_test(test_what_is_given_is_copied),
