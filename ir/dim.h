@@ -20,6 +20,7 @@ typedef struct Symbol {
     const char *name;
     int64_t min, max; // 1 <= min <= max <= DIM_MAX_VALUE (min may be 0)
     int64_t multiple; // the value is a multiple of this; 1 = any
+    int64_t dflt;     // the size taken when the user gives none; 0 = none
 } Symbol;
 
 typedef struct DimExpr DimExpr; // defined in dim.c
