@@ -105,7 +105,7 @@ void node_graph(NodeBuild *b, AttrId id, Graph *sub)
     v->u.graph = sub;
 }
 
-// --- completing -------------------------------------------------------------------------------
+// --- completing ---
 
 static bool check_operands(NodeBuild *b)
 {
@@ -240,7 +240,7 @@ static bool normalise_attrs(NodeBuild *b)
     return true;
 }
 
-// --- typing -----------------------------------------------------------------------------------
+// --- typing ---
 
 static void read_operand_types(const NodeBuild *b, TensorType *in)
 {

@@ -107,7 +107,7 @@ NodeId graph_scalar(Graph *g, DType t, double v, Span span)
     return graph_const(g, t, &scalar, value.data, dtype_info[t].bytes, span);
 }
 
-// --- shorthands -------------------------------------------------------------------------------
+// --- shorthands ---
 
 static NodeBuild begin_like(Graph *g, OpId op, NodeId a)
 {

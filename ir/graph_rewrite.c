@@ -7,7 +7,7 @@
 
 enum { MAX_SUB_GRAPHS = 32 }; // nesting of `if` in `if`
 
-// --- cloning ----------------------------------------------------------------------------------
+// --- cloning ---
 
 static bool same_results(const Node *a, const Node *b)
 {
@@ -83,7 +83,7 @@ NodeId graph_clone_node(Graph *g, const Graph *from, NodeId id, const NodeId *sr
     return intern_node(g, &n, node_span(from, id), from->labels.data[id]);
 }
 
-// --- rewriting --------------------------------------------------------------------------------
+// --- rewriting ---
 
 // One byte a node: is it needed by an output, a state or (for copies) the list of inputs?
 static uint8_t *mark_live(const Graph *g, Arena *a)
@@ -170,7 +170,7 @@ bool graph_rewrite(Graph *g, RewriteStep step, void *ctx)
     return is_changed;
 }
 
-// --- copies -----------------------------------------------------------------------------------
+// --- copies ---
 
 typedef struct Copy {
     Graph *from, *to;
