@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Questions about a finished plan: hazards between kernels as overlapping byte ranges, and an independent check of the memory
+// plan that shares no code with the pass that made it.
+#include "ir/plan.h"
+
+typedef struct Range {
+    Region region;
+    uint64_t begin, end;
+} Range;
+
+static Range range_of(const Plan *p, const PlanArg *a)
+{
+    const PlanBuffer *b = &p->buffers.data[a->buf];
+    return (Range){b->region, b->offset + a->begin, b->offset + a->end};
+}
+
+static bool ranges_overlap(Range a, Range b)
+{
+    return a.region == b.region && a.begin < b.end && b.begin < a.end;
+}
+
+bool plan_has_hazard(const Plan *p, uint32_t kernel_a, uint32_t kernel_b)
+{
+    const PlanKernel *a = &p->kernels.data[kernel_a], *b = &p->kernels.data[kernel_b];
+    for (uint32_t i = 0; i < a->args.len; i++)
+        for (uint32_t j = 0; j < b->args.len; j++) {
+            if (!a->args.data[i].is_written && !b->args.data[j].is_written)
+                continue;
+            if (ranges_overlap(range_of(p, &a->args.data[i]), range_of(p, &b->args.data[j])))
+                return true;
+        }
+    return false;
+}
+
+// --- verification -------------------------------------------------------------------------------------------------
+
+static const char *check_arg(const Plan *p, const PlanKernel *k, uint32_t i)
+{
+    const PlanArg *a = &k->args.data[i];
+    const PlanBuffer *b = a->buf < p->buffers.len ? &p->buffers.data[a->buf] : NULL;
+    const char *name = k->kernel->name;
+    if (a->buf == 0 || b == NULL)
+        return arena_printf(p->arena, "%s: argument %u has no buffer", name, i);
+    if (a->begin > a->end || a->end > b->bytes)
+        return arena_printf(p->arena, "%s: argument %u reaches outside buffer %s", name, i, b->name);
+    if (b->offset % b->align != 0 || b->offset + b->bytes > p->region_bytes[b->region])
+        return arena_printf(p->arena, "%s: buffer %s lies outside its region", name, b->name);
+    if (a->is_written && b->region == REGION_WEIGHTS)
+        return arena_printf(p->arena, "%s: writes to the weights", name);
+    return NULL;
+}
+
+typedef struct Live {
+    BufId buf;
+    uint64_t begin, end;
+} Live;
+
+// Replays the kernels: what a kernel reads from the arena must still be what was last written there. Every byte range that
+// holds a buffer's data is kept in a list; a write to a buffer ends all others that overlap it.
+typedef struct Replay {
+    const Plan *p;
+    VEC(Live) live;
+    Arena *arena;
+} Replay;
+
+static bool holds(const Replay *r, BufId buf)
+{
+    for (uint32_t i = 0; i < r->live.len; i++)
+        if (r->live.data[i].buf == buf)
+            return true;
+    return false;
+}
+
+static void write_buffer(Replay *r, BufId buf)
+{
+    const PlanBuffer *b = &r->p->buffers.data[buf];
+    const Live now = {buf, b->offset, b->offset + b->bytes};
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < r->live.len; i++) {
+        const Live l = r->live.data[i];
+        const bool ended = l.buf == buf || (l.begin < now.end && now.begin < l.end);
+        if (!ended)
+            r->live.data[n++] = l;
+    }
+    r->live.len = n;
+    vec_push(r->arena, &r->live, now);
+}
+
+static const char *replay_kernel(Replay *r, const PlanKernel *k)
+{
+    const Plan *p = r->p;
+    for (uint32_t i = 0; i < k->args.len; i++) {
+        const PlanArg *a = &k->args.data[i];
+        const bool is_scratch = a->is_written && a->is_read;
+        if (p->buffers.data[a->buf].region == REGION_ARENA && a->is_read && !is_scratch && !holds(r, a->buf))
+            return arena_printf(p->arena, "%s: buffer %s was overwritten before it is read", k->kernel->name, p->buffers.data[a->buf].name);
+    }
+    for (uint32_t i = 0; i < k->args.len; i++)
+        if (k->args.data[i].is_written && p->buffers.data[k->args.data[i].buf].region == REGION_ARENA)
+            write_buffer(r, k->args.data[i].buf);
+    return NULL;
+}
+
+const char *plan_verify(const Plan *p)
+{
+    Arena scratch = {0};
+    Replay r = {.p = p, .arena = &scratch};
+    const char *wrong = NULL;
+    for (uint32_t i = 0; i < p->inputs.len; i++)
+        if (p->inputs.data[i].bytes > 0)
+            write_buffer(&r, p->inputs.data[i].buf);
+    for (uint32_t i = 0; i < p->kernels.len && wrong == NULL; i++) {
+        const PlanKernel *k = &p->kernels.data[i];
+        for (uint32_t j = 0; j < k->args.len && wrong == NULL; j++)
+            wrong = check_arg(p, k, j);
+        if (wrong == NULL)
+            wrong = replay_kernel(&r, k);
+    }
+    for (uint32_t i = 0; i < p->outputs.len && wrong == NULL; i++)
+        if (p->outputs.data[i].bytes > 0 && !holds(&r, p->outputs.data[i].buf))
+            wrong = arena_printf(p->arena, "output %s was overwritten before the end", p->outputs.data[i].name);
+    arena_free(&scratch);
+    return wrong;
+}

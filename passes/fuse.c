@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fusion: turns groups of nodes into kernels, gives every stored value a place (a buffer of its own, a part of a concat, a
+// state, or a view of another value), and adds the strided copies that remain. Kernels come out in a valid order.
+#include "passes/group.h"
+#include "passes/pass.h"
+
+typedef struct Fuse {
+    Pass *pass;
+    Plan *plan;
+    const Graph *g;
+    Groups groups;
+} Fuse;
+
+static Loc *loc_of(Fuse *f, NodeId id)
+{
+    return &f->plan->locs.data[id];
+}
+
+static void dense_strides(const Shape *s, AxisOrder order, int64_t *stride)
+{
+    int64_t next = 1;
+    for (uint32_t i = s->rank; i-- > 0;) {
+        const uint32_t axis = order == ORDER_CHANNELS_LAST && s->rank >= 3 ? (i == s->rank - 1 ? 1 : i == 0 ? 0 : i + 1) : i;
+        stride[axis] = next;
+        next *= s->dim[axis] > 0 ? s->dim[axis] : 1;
+    }
+}
+
+// Equal strides on all axes that have more than one element.
+static bool same_strides(const Shape *s, const int64_t *a, const int64_t *b)
+{
+    for (uint32_t i = 0; i < s->rank; i++)
+        if (s->dim[i] > 1 && a[i] != b[i])
+            return false;
+    return true;
+}
+
+static bool is_dense_rows(const Shape *s, const Loc *loc)
+{
+    int64_t dense[SHAPE_MAX_RANK];
+    dense_strides(s, ORDER_ROW_MAJOR, dense);
+    return same_strides(s, loc->stride, dense);
+}
+
+static BufId add_buffer(Fuse *f, Region region, DType t, const Shape *s, const char *name)
+{
+    PlanBuffer b = {.region = region, .bytes = type_bytes(t, s), .align = 64, .name = name};
+    vec_push(f->plan->arena, &f->plan->buffers, b);
+    return f->plan->buffers.len - 1;
+}
+
+static Loc own_loc(Fuse *f, NodeId id, Region region)
+{
+    const Node *n = graph_node(f->g, id);
+    Loc loc = {.buf = add_buffer(f, region, (DType)n->dtype, n->shape, node_name(f->g, id))};
+    dense_strides(n->shape, (AxisOrder)f->plan->orders.data[id], loc.stride);
+    return loc;
+}
+
+// --- places of concat operands: from the last node to the first, so that an outer concat places an inner one --------
+
+static bool try_place(Fuse *f, NodeId id, Loc want);
+
+// The source of a reshape must be wanted as dense rows; of a transpose, the permuted strides.
+static bool try_place_through_view(Fuse *f, const Node *n, Loc want)
+{
+    const Node *src = graph_node(f->g, n->src[0]);
+    Loc at = {.buf = want.buf, .offset = want.offset};
+    if (n->op == OP_reshape) {
+        if (!is_dense_rows(n->shape, &want))
+            return false;
+        dense_strides(src->shape, ORDER_ROW_MAJOR, at.stride);
+    } else if (n->op == OP_transpose) {
+        for (uint32_t i = 0; i < n->shape->rank; i++)
+            at.stride[node_get_at(n, A_transpose_perm, i, 0)] = want.stride[i];
+    } else {
+        return false;
+    }
+    return try_place(f, n->src[0], at);
+}
+
+// Same order of axes in memory as the value would have by itself: what the schedules of its kernel count on.
+static bool is_order_kept(Fuse *f, NodeId id, const Loc *want)
+{
+    const Shape *s = graph_node(f->g, id)->shape;
+    int64_t own[SHAPE_MAX_RANK];
+    dense_strides(s, (AxisOrder)f->plan->orders.data[id], own);
+    for (uint32_t i = 0; i < s->rank; i++)
+        for (uint32_t j = 0; j < s->rank; j++)
+            if (s->dim[i] > 1 && s->dim[j] > 1 && own[i] < own[j] && want->stride[i] >= want->stride[j])
+                return false;
+    return true;
+}
+
+static bool try_place(Fuse *f, NodeId id, Loc want)
+{
+    const Node *n = graph_node(f->g, id);
+    if (loc_of(f, id)->buf != 0 || op_info[n->op].kind == OPKIND_LEAF || n->op == OP_result || n->n_results > 1)
+        return false;
+    if ((op_info[n->op].flags & OPFLAG_VIEW) != 0)
+        return try_place_through_view(f, n, want);
+    if (!is_order_kept(f, id, &want))
+        return false;
+    *loc_of(f, id) = want;
+    return true;
+}
+
+static Loc concat_part(Fuse *f, NodeId concat, uint32_t part)
+{
+    const Node *n = graph_node(f->g, concat);
+    const uint32_t axis = (uint32_t)node_get_int(n, A_concat_axis);
+    Loc loc = *loc_of(f, concat);
+    for (uint32_t i = 0; i < part; i++)
+        loc.offset += graph_node(f->g, n->src[i])->shape->dim[axis] * loc.stride[axis];
+    return loc;
+}
+
+static void place_parts(Fuse *f, NodeId concat)
+{
+    const Node *n = graph_node(f->g, concat);
+    for (uint32_t i = 0; i < n->n_src; i++)
+        if (shape_numel(graph_node(f->g, n->src[i])->shape) > 0)
+            try_place(f, n->src[i], concat_part(f, concat, i));
+}
+
+static void place_values(Fuse *f)
+{
+    for (NodeId id = f->g->nodes.len - 1; id > 0; id--) {
+        const Node *n = graph_node(f->g, id);
+        const bool is_root = f->groups.root[id] == id || n->op == OP_concat;
+        if (is_root && loc_of(f, id)->buf == 0)
+            *loc_of(f, id) = own_loc(f, id, REGION_ARENA);
+        if (n->op == OP_concat)
+            place_parts(f, id);
+    }
+}
+
+// --- leaves and views ---------------------------------------------------------------------------------------------
+
+static void place_leaf(Fuse *f, NodeId id)
+{
+    static const uint8_t region[OP_COUNT] = {[OP_input] = REGION_ARENA, [OP_param] = REGION_PARAM,
+                                             [OP_state] = REGION_STATE, [OP_const] = REGION_WEIGHTS};
+    const Node *n = graph_node(f->g, id);
+    *loc_of(f, id) = own_loc(f, id, (Region)region[n->op]);
+    PlanBuffer *b = &f->plan->buffers.data[loc_of(f, id)->buf];
+    const AttrId data = n->op == OP_param ? A_param_init : n->op == OP_state ? A_state_init : A_const_data;
+    if (n->op != OP_input && node_attr(n, data)->len != 0)
+        b->data = node_attr(n, data)->u.blob;
+}
+
+static void view_of_slice(const Node *n, const Loc *src, const Shape *from, Loc *out)
+{
+    const AttrVal *axes = node_attr(n, A_slice_axes);
+    *out = *src;
+    for (uint32_t i = 0; i < axes->len; i++) {
+        const uint32_t axis = (uint32_t)axes->u.ints[i];
+        const int64_t step = node_get_at(n, A_slice_steps, i, 1), size = from->dim[axis];
+        int64_t start = node_get_at(n, A_slice_starts, i, 0);
+        start += start < 0 ? size : 0;
+        const int64_t top = step > 0 ? size : size - 1;
+        start = start < 0 ? 0 : start > top ? top : start;
+        out->offset += start * src->stride[axis];
+        out->stride[axis] = src->stride[axis] * step;
+    }
+}
+
+// NumPy's rule for reshaping without a copy: runs of axes that multiply to the same size must be evenly spaced.
+static bool view_of_reshape(const Loc *src, const Shape *from, const Shape *to, Loc *out)
+{
+    uint32_t axis_from[SHAPE_MAX_RANK], n = 0;
+    for (uint32_t i = 0; i < from->rank; i++)
+        if (from->dim[i] != 1)
+            axis_from[n++] = i;
+    out->buf = src->buf;
+    out->offset = src->offset;
+    uint32_t i = 0, j = 0;
+    while (i < n && j < to->rank) {
+        int64_t size_from = from->dim[axis_from[i]], size_to = to->dim[j];
+        uint32_t i_end = i + 1, j_end = j + 1;
+        while (size_from != size_to) {
+            if (size_from < size_to) {
+                if (i_end == n)
+                    return false;
+                size_from *= from->dim[axis_from[i_end++]];
+            } else {
+                if (j_end == to->rank)
+                    return false;
+                size_to *= to->dim[j_end++];
+            }
+        }
+        for (uint32_t k = i; k + 1 < i_end; k++)
+            if (src->stride[axis_from[k]] != src->stride[axis_from[k + 1]] * from->dim[axis_from[k + 1]])
+                return false;
+        int64_t next = src->stride[axis_from[i_end - 1]];
+        for (uint32_t k = j_end; k-- > j;) {
+            out->stride[k] = next;
+            next *= to->dim[k];
+        }
+        i = i_end;
+        j = j_end;
+    }
+    return true;
+}
+
+static bool view_loc(const Graph *g, const Node *n, const Loc *src, Loc *out)
+{
+    const Shape *from = graph_node(g, n->src[0])->shape;
+    *out = (Loc){.buf = src->buf, .offset = src->offset};
+    if (shape_numel(n->shape) == 0)
+        return true;
+    if (n->op == OP_slice) {
+        view_of_slice(n, src, from, out);
+    } else if (n->op == OP_reshape) {
+        return view_of_reshape(src, from, n->shape, out);
+    } else if (n->op == OP_transpose) {
+        for (uint32_t i = 0; i < n->shape->rank; i++)
+            out->stride[i] = src->stride[node_get_at(n, A_transpose_perm, i, 0)];
+    } else {
+        rlx_assert(n->op == OP_expand);
+        const uint32_t lead = n->shape->rank - from->rank;
+        for (uint32_t i = 0; i < from->rank; i++)
+            out->stride[lead + i] = from->dim[i] == 1 && n->shape->dim[lead + i] != 1 ? 0 : src->stride[i];
+    }
+    return true;
+}
+
+// --- kernels ------------------------------------------------------------------------------------------------------
+
+static void add_copy(Fuse *f, NodeId root, NodeId src, Loc dst, bool is_last)
+{
+    PlanKernel k = {.root = root, .copy = {.src = src, .dst = dst}, .is_last = is_last};
+    if (shape_numel(graph_node(f->g, src)->shape) > 0)
+        vec_push(f->plan->arena, &f->plan->kernels, k);
+}
+
+// A reshape of scattered memory: the source's elements in row order into a dense buffer.
+static void add_reshape_copy(Fuse *f, NodeId id)
+{
+    const Node *n = graph_node(f->g, id);
+    Loc dst = own_loc(f, id, REGION_ARENA);
+    *loc_of(f, id) = dst;
+    dense_strides(graph_node(f->g, n->src[0])->shape, ORDER_ROW_MAJOR, dst.stride);
+    add_copy(f, id, n->src[0], dst, false);
+}
+
+static void add_result_buffer(Fuse *f, NodeId id)
+{
+    *loc_of(f, id) = own_loc(f, id, REGION_ARENA);
+}
+
+// The state is written in place when the one reader of its old value is the update that makes the new one.
+static void place_state_updates(Fuse *f)
+{
+    for (uint32_t i = 0; i < f->g->states.len; i++) {
+        const GraphState *s = &f->g->states.data[i];
+        const Node *next = graph_node(f->g, s->next);
+        const Uses *u = &f->groups.uses;
+        const bool one_reader = u->first[s->node + 1] - u->first[s->node] == 1;
+        if (next->op == OP_update_slice && next->src[0] == s->node && one_reader && f->groups.root[s->next] == s->next &&
+            f->groups.anchor[s->next] == s->next)
+            *loc_of(f, s->next) = *loc_of(f, s->node);
+    }
+}
+
+static void add_group(Fuse *f, NodeId root, const uint32_t *first, const NodeId *member)
+{
+    if (shape_numel(graph_node(f->g, root)->shape) == 0)
+        return;
+    PlanKernel k = {.root = root, .anchor = f->groups.anchor[root]};
+    for (uint32_t i = first[root]; i < first[root + 1]; i++)
+        vec_push(f->plan->arena, &k.body, member[i]);
+    vec_push(f->plan->arena, &f->plan->kernels, k);
+}
+
+// Members of every group, ascending, as ranges of one array.
+static NodeId *collect_members(Fuse *f, uint32_t **first_out)
+{
+    const uint32_t n = f->g->nodes.len;
+    uint32_t *first = ARENA_ARRAY(f->pass->scratch, uint32_t, n + 1);
+    for (NodeId id = 1; id < n; id++)
+        first[f->groups.root[id] + 1]++;
+    first[1] = 0; // root 0: nodes without a group
+    for (uint32_t i = 1; i < n; i++)
+        first[i + 1] += first[i];
+    uint32_t *fill = arena_copy(f->pass->scratch, first, (n + 1) * sizeof *first);
+    NodeId *member = ARENA_ARRAY(f->pass->scratch, NodeId, first[n] + 1);
+    for (NodeId id = 1; id < n; id++)
+        if (f->groups.root[id] != 0)
+            member[fill[f->groups.root[id]]++] = id;
+    *first_out = first;
+    return member;
+}
+
+static void add_concat_copies(Fuse *f, NodeId id)
+{
+    const Node *n = graph_node(f->g, id);
+    for (uint32_t i = 0; i < n->n_src; i++) {
+        const Loc want = concat_part(f, id, i), *have = loc_of(f, n->src[i]);
+        if (have->buf != want.buf || have->offset != want.offset || !same_strides(graph_node(f->g, n->src[i])->shape, have->stride, want.stride))
+            add_copy(f, id, n->src[i], want, false);
+    }
+}
+
+static void add_kernels(Fuse *f)
+{
+    uint32_t *first = NULL;
+    const NodeId *member = collect_members(f, &first);
+    for (NodeId id = 1; id < f->g->nodes.len; id++) {
+        const Node *n = graph_node(f->g, id);
+        Loc view;
+        if (n->op == OP_concat) {
+            add_concat_copies(f, id);
+        } else if (n->op == OP_result) {
+            if (loc_of(f, id)->buf == 0)
+                add_result_buffer(f, id);
+        } else if ((op_info[n->op].flags & OPFLAG_VIEW) != 0) {
+            if (view_loc(f->g, n, loc_of(f, n->src[0]), &view))
+                *loc_of(f, id) = view;
+            else
+                add_reshape_copy(f, id);
+        } else if (f->groups.root[id] == id) {
+            add_group(f, id, first, member);
+        }
+    }
+}
+
+// --- inputs, outputs, states --------------------------------------------------------------------------------------
+
+static PlanIo io_of(Fuse *f, const char *name, NodeId id, const Loc *loc)
+{
+    const Node *n = graph_node(f->g, id);
+    PlanIo io = {.name = name, .node = id, .dtype = (DType)n->dtype, .rank = n->shape->rank, .buf = loc->buf};
+    for (uint32_t i = 0; i < io.rank; i++)
+        io.dim[i] = n->shape->dim[i];
+    io.byte_offset = (uint64_t)loc->offset * dtype_info[n->dtype].bytes;
+    io.bytes = type_bytes((DType)n->dtype, n->shape);
+    return io;
+}
+
+static void add_outputs(Fuse *f)
+{
+    Plan *p = f->plan;
+    for (uint32_t i = 0; i < f->g->outputs.len; i++) {
+        const GraphOutput *o = &f->g->outputs.data[i];
+        const Node *n = graph_node(f->g, o->node);
+        Loc loc = *loc_of(f, o->node);
+        const PlanBuffer *b = &p->buffers.data[loc.buf];
+        if (b->region != REGION_ARENA || b->is_pinned || !is_dense_rows(n->shape, &loc)) {
+            loc = (Loc){.buf = add_buffer(f, REGION_ARENA, (DType)n->dtype, n->shape, o->name)};
+            dense_strides(n->shape, ORDER_ROW_MAJOR, loc.stride);
+            add_copy(f, o->node, o->node, loc, false);
+        }
+        vec_push(p->arena, &p->outputs, io_of(f, o->name, o->node, &loc));
+    }
+    for (uint32_t i = 0; i < p->outputs.len; i++)
+        p->buffers.data[p->outputs.data[i].buf].is_pinned = true;
+}
+
+// States whose new value is somewhere else are copied at the very end. (The layout pass has put a copy between a state and
+// another state's old value, so that states may swap.)
+static void add_state_copies(Fuse *f)
+{
+    for (uint32_t i = 0; i < f->g->states.len; i++) {
+        const GraphState *s = &f->g->states.data[i];
+        const Loc *to = loc_of(f, s->node);
+        const Loc *from = loc_of(f, s->next);
+        if (from->buf == to->buf && from->offset == to->offset && same_strides(graph_node(f->g, s->node)->shape, from->stride, to->stride))
+            continue;
+        add_copy(f, s->next, s->next, *to, true);
+    }
+}
+
+static void add_leaves(Fuse *f)
+{
+    Plan *p = f->plan;
+    for (NodeId id = 1; id < f->g->nodes.len; id++)
+        if (op_info[graph_node(f->g, id)->op].kind == OPKIND_LEAF)
+            place_leaf(f, id);
+    for (uint32_t i = 0; i < f->g->inputs.len; i++) {
+        const NodeId id = f->g->inputs.data[i];
+        p->buffers.data[loc_of(f, id)->buf].is_pinned = true;
+        vec_push(p->arena, &p->inputs, io_of(f, node_name(f->g, id), id, loc_of(f, id)));
+    }
+    for (uint32_t i = 0; i < f->g->params.len; i++)
+        vec_push(p->arena, &p->params, io_of(f, node_name(f->g, f->g->params.data[i]), f->g->params.data[i], loc_of(f, f->g->params.data[i])));
+    for (uint32_t i = 0; i < f->g->states.len; i++) {
+        const NodeId id = f->g->states.data[i].node;
+        vec_push(p->arena, &p->states, io_of(f, node_name(f->g, id), id, loc_of(f, id)));
+    }
+}
+
+bool pass_fuse(Pass *p)
+{
+    Fuse f = {.pass = p, .plan = p->plan, .g = p->graph};
+    f.groups = group_nodes(p->plan, p->scratch, p->options->opt_level >= 1 ? GROUP_FUSE : GROUP_SINGLE);
+    vec_push(p->perm, &p->plan->buffers, (PlanBuffer){0});
+    for (uint32_t i = 0; i < p->graph->nodes.len; i++)
+        vec_push(p->perm, &p->plan->locs, (Loc){0});
+    add_leaves(&f);
+    place_state_updates(&f);
+    place_values(&f);
+    add_kernels(&f);
+    add_outputs(&f);
+    add_state_copies(&f);
+    return true;
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Grouping: which nodes become one kernel. Separate from fuse.c, which turns groups into kernels, views and buffers.
+#ifndef PASSES_GROUP_H
+#define PASSES_GROUP_H
+
+#include "ir/plan.h"
+
+typedef struct Uses {
+    const uint32_t *first; // by NodeId; users of id are user[first[id] .. first[id + 1])
+    const NodeId *user;    // ascending; outputs and state nexts count as user 0
+} Uses;
+
+typedef struct Groups {
+    Uses uses;
+    NodeId *root;   // by NodeId: the last node of its group; itself for a group of one; 0 for leaves and views
+    NodeId *anchor; // by root: its structural op, 0 = elementwise only
+} Groups;
+
+typedef enum GroupMode { GROUP_SINGLE, GROUP_FUSE } GroupMode; // every node its own kernel, or fused
+
+// True for nodes that a kernel computes (not leaves, views, concats, results).
+bool group_is_computed(const Node *n);
+Groups group_nodes(const Plan *plan, Arena *a, GroupMode mode);
+
+#endif

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layout: chooses the axis order of every value. Image-like values that convolutions and pools make are kept channels-last
+// where the target wants it; ops that need rows in order get a copy in front, which costs nothing where the two orders are
+// the same bytes (one channel, or one pixel). Separate from fusion because it changes the graph, fusion only groups it.
+#include "passes/pass.h"
+
+typedef enum OrderRule {
+    RULE_ROW_MAJOR,    // result in rows; reads any strides
+    RULE_NEEDS_ROWS,   // result in rows; operands must be in rows
+    RULE_IMAGE,        // result channels-last when the target prefers it
+    RULE_FOLLOW,       // as the first non-constant operand of the result's rank
+} OrderRule;
+
+static OrderRule layout_rule(const Node *n)
+{
+    static const uint8_t rules[OP_COUNT] = {
+        [OP_conv] = RULE_IMAGE,           [OP_conv_transpose] = RULE_IMAGE, [OP_max_pool] = RULE_IMAGE,
+        [OP_avg_pool] = RULE_IMAGE,       [OP_resize] = RULE_FOLLOW,        [OP_concat] = RULE_FOLLOW,
+        [OP_cast] = RULE_FOLLOW,          [OP_pad] = RULE_FOLLOW,           [OP_slice] = RULE_FOLLOW,
+        [OP_reduce_sum] = RULE_FOLLOW,    [OP_reduce_mean] = RULE_FOLLOW,   [OP_reduce_max] = RULE_FOLLOW,
+        [OP_reduce_min] = RULE_FOLLOW,    [OP_reduce_prod] = RULE_FOLLOW,   [OP_softmax] = RULE_FOLLOW,
+        [OP_log_softmax] = RULE_FOLLOW,   [OP_reshape] = RULE_NEEDS_ROWS,   [OP_matmul] = RULE_NEEDS_ROWS,
+        [OP_attention] = RULE_NEEDS_ROWS, [OP_lstm] = RULE_NEEDS_ROWS,      [OP_gather] = RULE_NEEDS_ROWS,
+        [OP_rope] = RULE_NEEDS_ROWS,      [OP_update_slice] = RULE_NEEDS_ROWS,
+    };
+    return op_info[n->op].kind == OPKIND_EW ? RULE_FOLLOW : (OrderRule)rules[n->op];
+}
+
+typedef struct Layout {
+    Arena *arena;
+    bool prefers_channels_last;
+    VEC(uint8_t) orders; // by NodeId of the graph as rebuilt so far
+} Layout;
+
+static AxisOrder order_of(const Layout *l, NodeId id)
+{
+    return id < l->orders.len ? (AxisOrder)l->orders.data[id] : ORDER_ROW_MAJOR;
+}
+
+static void set_order(Layout *l, NodeId id, AxisOrder order)
+{
+    while (l->orders.len <= id)
+        vec_push(l->arena, &l->orders, (uint8_t)ORDER_ROW_MAJOR);
+    l->orders.data[id] = (uint8_t)order;
+}
+
+// True when both orders are the same bytes: axis 1 or all axes after it have one element.
+static bool is_order_moot(const Shape *s)
+{
+    if (s->rank < 3 || s->dim[1] == 1)
+        return true;
+    for (uint32_t i = 2; i < s->rank; i++)
+        if (s->dim[i] != 1)
+            return false;
+    return true;
+}
+
+// Order of the first non-constant operand that has the result's rank.
+static AxisOrder followed_order(const Graph *g, const Layout *l, const Node *n)
+{
+    for (uint32_t i = 0; i < n->n_src; i++) {
+        const NodeId s = n->src[i];
+        if (s != 0 && !node_is_const(g, s) && graph_node(g, s)->shape->rank == n->shape->rank)
+            return order_of(l, s);
+    }
+    return ORDER_ROW_MAJOR;
+}
+
+static NodeId copy_in_order(Graph *g, Layout *l, NodeId id, AxisOrder order)
+{
+    NodeBuild b = node_begin(g, OP_copy, node_span(g, id), g->labels.data[id]);
+    node_src(&b, id);
+    node_str(&b, A_copy_order, order == ORDER_CHANNELS_LAST ? "channels_last" : "row_major");
+    const NodeId out = node_end(&b);
+    set_order(l, out, order);
+    return out;
+}
+
+static NodeId to_rows(Graph *g, Layout *l, NodeId id)
+{
+    if (id == 0 || order_of(l, id) == ORDER_ROW_MAJOR)
+        return id;
+    return is_order_moot(graph_node(g, id)->shape) ? id : copy_in_order(g, l, id, ORDER_ROW_MAJOR);
+}
+
+// A convolution over few channels reads any order; one that loads vectors of channels needs them next to each other.
+static bool wants_channels_last_operand(const Graph *g, const Node *n)
+{
+    if (n->op == OP_max_pool || n->op == OP_avg_pool)
+        return true;
+    return n->op == OP_conv && node_get_int(n, A_conv_group) > 1 && graph_node(g, n->src[0])->shape->dim[1] > 1;
+}
+
+static NodeId with_operands(Graph *g, NodeId id, const NodeId *src)
+{
+    return graph_clone_node(g, g, id, src);
+}
+
+static NodeId step_layout(Graph *g, NodeId id, void *ctx)
+{
+    Layout *l = ctx;
+    const Node n = *graph_node(g, id);
+    const OrderRule rule = layout_rule(&n);
+    NodeId src[256];
+    AxisOrder order = ORDER_ROW_MAJOR;
+    if (n.n_src == 0 || n.n_src > 256)
+        return id;
+    for (uint32_t i = 0; i < n.n_src; i++)
+        src[i] = rule == RULE_NEEDS_ROWS ? to_rows(g, l, n.src[i]) : n.src[i];
+    if (rule == RULE_IMAGE && l->prefers_channels_last && n.shape->rank >= 3) {
+        order = ORDER_CHANNELS_LAST;
+        if (wants_channels_last_operand(g, &n) && order_of(l, src[0]) == ORDER_ROW_MAJOR &&
+            !is_order_moot(graph_node(g, src[0])->shape))
+            src[0] = copy_in_order(g, l, src[0], ORDER_CHANNELS_LAST);
+    } else if (rule == RULE_FOLLOW) {
+        order = followed_order(g, l, &n);
+    }
+    const NodeId out = with_operands(g, id, src);
+    set_order(l, out, n.op == OP_copy ? order_of(l, out) : order);
+    return out;
+}
+
+// True when id is, perhaps through views, the old value of a state.
+static bool is_old_state(const Graph *g, NodeId id)
+{
+    while ((op_info[graph_node(g, id)->op].flags & OPFLAG_VIEW) != 0)
+        id = graph_node(g, id)->src[0];
+    return graph_node(g, id)->op == OP_state;
+}
+
+// States are written at the end of a run, one after the other: a state that becomes another's old value needs a copy of it.
+static void separate_states(Graph *g, Layout *l)
+{
+    for (uint32_t i = 0; i < g->states.len; i++) {
+        GraphState *s = &g->states.data[i];
+        if (s->next != s->node && is_old_state(g, s->next))
+            s->next = copy_in_order(g, l, s->next, ORDER_ROW_MAJOR);
+    }
+}
+
+bool pass_layout(Pass *p)
+{
+    Layout l = {.arena = p->perm, .prefers_channels_last = p->options->caps->channels_last};
+    const bool changed = graph_rewrite(p->graph, step_layout, &l);
+    separate_states(p->graph, &l);
+    NodeId *map = NULL;
+    Graph *packed = graph_compact(p->graph, &map);
+    Plan *plan = ARENA_NEW(p->perm, Plan);
+    *plan = (Plan){.arena = p->perm, .graph = packed, .caps = p->options->caps};
+    for (uint32_t i = 0; i < packed->nodes.len; i++)
+        vec_push(p->perm, &plan->orders, (uint8_t)ORDER_ROW_MAJOR);
+    for (NodeId id = 1; id < p->graph->nodes.len; id++)
+        if (map[id] != 0)
+            plan->orders.data[map[id]] = (uint8_t)order_of(&l, id);
+    p->graph = packed;
+    p->plan = plan;
+    return changed;
+}

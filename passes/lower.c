@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// The lower pass: makes the kernel IR of every planned kernel by calling the lower_NAME of its anchor.
+#include "passes/lower.h"
+
+typedef void (*LowerFn)(Lower *l);
+
+static const LowerFn lower_fns[OP_COUNT] = {
+#define OP(name, min_src, max_src, n_results, flags) [OP_##name] = lower_##name,
+#include "ir/ops.def"
+};
+
+bool lower_is_in_body(const Lower *l, NodeId id)
+{
+    for (uint32_t i = 0; i < l->pk->body.len; i++)
+        if (l->pk->body.data[i] == id)
+            return true;
+    return false;
+}
+
+const Loc *lower_loc(const Lower *l, NodeId id)
+{
+    return &l->plan->locs.data[id];
+}
+
+static uint32_t add_param(Lower *l, PlanArg arg, const char *name, DType t)
+{
+    vec_push(l->plan->arena, &l->pk->args, arg);
+    return kernel_param(l->k, name, t, arg.is_written, arg.is_read);
+}
+
+// Byte range that the elements of a value take in its buffer.
+static void loc_range(const Shape *s, const Loc *loc, uint32_t elem_bytes, PlanArg *arg)
+{
+    int64_t low = loc->offset, high = loc->offset;
+    for (uint32_t i = 0; i < s->rank; i++) {
+        const int64_t span = (s->dim[i] - 1) * loc->stride[i];
+        low += span < 0 ? span : 0;
+        high += span > 0 ? span : 0;
+    }
+    arg->buf = loc->buf;
+    arg->byte_offset = (uint64_t)loc->offset * elem_bytes;
+    arg->begin = (uint64_t)low * elem_bytes;
+    arg->end = (uint64_t)(high + 1) * elem_bytes;
+}
+
+static const char *param_name(Lower *l, NodeId id)
+{
+    const char *prefix = id == l->root ? "y" : "x";
+    return arena_printf(l->plan->arena, "%s%u", prefix, l->k->params.len);
+}
+
+uint32_t lower_param_at(Lower *l, NodeId id, const Loc *loc, ParamUse use)
+{
+    const Node *n = lower_node(l, id);
+    PlanArg arg = {.is_read = (use & PARAM_READ) != 0, .is_written = (use & PARAM_WRITE) != 0};
+    loc_range(n->shape, loc, dtype_info[n->dtype].bytes, &arg);
+    for (uint32_t i = 0; i < l->pk->args.len; i++) {
+        PlanArg *a = &l->pk->args.data[i];
+        if (a->buf == arg.buf && a->byte_offset == arg.byte_offset && l->k->params.data[i].dtype == (DType)n->dtype) {
+            a->is_read |= arg.is_read;
+            a->is_written |= arg.is_written;
+            a->begin = a->begin < arg.begin ? a->begin : arg.begin;
+            a->end = a->end > arg.end ? a->end : arg.end;
+            l->k->params.data[i].is_read = a->is_read;
+            l->k->params.data[i].is_written = a->is_written;
+            return i;
+        }
+    }
+    return add_param(l, arg, param_name(l, id), (DType)n->dtype);
+}
+
+uint32_t lower_param(Lower *l, NodeId id, ParamUse use)
+{
+    rlx_assert(lower_loc(l, id)->buf != 0);
+    return lower_param_at(l, id, lower_loc(l, id), use);
+}
+
+static uint32_t param_of_buffer(Lower *l, PlanBuffer b, DType t, bool is_written)
+{
+    vec_push(l->plan->arena, &l->plan->buffers, b);
+    const PlanArg arg = {.buf = l->plan->buffers.len - 1, .begin = 0, .end = b.bytes, .is_read = true, .is_written = is_written};
+    return add_param(l, arg, arena_printf(l->plan->arena, "%s%u", is_written ? "t" : "w", l->k->params.len), t);
+}
+
+uint32_t lower_param_data(Lower *l, const char *name, DType t, const void *data, uint64_t bytes)
+{
+    return param_of_buffer(l, (PlanBuffer){.region = REGION_WEIGHTS, .bytes = bytes, .align = 64, .data = data, .name = name}, t, false);
+}
+
+uint32_t lower_param_scratch(Lower *l, const char *name, DType t, uint64_t elements)
+{
+    const uint64_t bytes = elements * dtype_info[t].bytes;
+    return param_of_buffer(l, (PlanBuffer){.region = REGION_ARENA, .bytes = bytes, .align = 64, .name = name}, t, true);
+}
+
+uint8_t lower_fit_lanes(const Lower *l, int64_t n)
+{
+    uint8_t lanes = l->caps->f32_lanes;
+    while (lanes > 1 && lanes / 2 >= n)
+        lanes /= 2;
+    return lanes < 4 ? 1 : lanes;
+}
+
+// Name, comment and cost of a kernel, from the nodes in it.
+static void describe(Lower *l, uint32_t index)
+{
+    Arena *a = l->plan->arena;
+    Str name = str_new(a), comment = str_new(a);
+    str_printf(&name, "k%u", index);
+    if (l->pk->copy.src != 0) {
+        str_add(&name, "_copy");
+        str_printf(&comment, "%s: copy of %s", node_name(l->g, l->pk->root), node_name(l->g, l->pk->copy.src));
+    }
+    for (uint32_t i = 0; i < l->pk->body.len; i++) {
+        const NodeId id = l->pk->body.data[i];
+        if (i < 4)
+            str_printf(&name, "_%s", op_info[lower_node(l, id)->op].name);
+        str_printf(&comment, "%s%s = %s", i == 0 ? "" : ", ", node_name(l->g, id), op_info[lower_node(l, id)->op].name);
+    }
+    l->k->name = str_text(&name);
+    l->k->comment = str_text(&comment);
+}
+
+static void lower_kernel(Pass *p, uint32_t index)
+{
+    PlanKernel *pk = &p->plan->kernels.data[index];
+    Lower l = {.pass = p, .plan = p->plan, .g = p->plan->graph, .pk = pk, .caps = p->plan->caps, .anchor = pk->anchor, .root = pk->root};
+    l.k = kernel_new(p->perm, "");
+    describe(&l, index);
+    if (pk->copy.src != 0)
+        lower_strided_copy(&l);
+    else if (pk->anchor == 0)
+        lower_elementwise(&l);
+    else
+        lower_fns[lower_node(&l, pk->anchor)->op](&l);
+    pk->kernel = l.k;
+    const char *wrong = kernel_verify(l.k);
+    if (wrong != NULL)
+        diag_bug(l.k->name, (int)index, wrong);
+}
+
+bool pass_lower(Pass *p)
+{
+    for (uint32_t i = 0; i < p->plan->kernels.len; i++)
+        lower_kernel(p, i);
+    return true;
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// The frame in which every lower_NAME works. A schedule walks the points of a domain (an iteration space with the strides of
+// everything that it reads and writes) and pulls values: elementwise nodes of the kernel are computed where they are
+// needed, everything else is a load.
+#ifndef PASSES_LOWER_H
+#define PASSES_LOWER_H
+
+#include "passes/pass.h"
+
+typedef struct Lower {
+    Pass *pass;
+    Plan *plan;
+    const Graph *g;
+    PlanKernel *pk;
+    Kernel *k;
+    const TargetCaps *caps;
+    NodeId anchor; // structural node of this kernel, 0 = elementwise
+    NodeId root;   // the value to store
+} Lower;
+
+// --- kernel parameters ------------------------------------------------------------------------------------------
+
+typedef enum ParamUse { PARAM_READ = 1, PARAM_WRITE = 2, PARAM_READ_WRITE = 3 } ParamUse;
+
+// The parameter that points at element 0 of a node's value (made on first use).
+uint32_t lower_param(Lower *l, NodeId id, ParamUse use);
+// The same for a place other than the node's own (the destination of a copy); loc is on the node's axes.
+uint32_t lower_param_at(Lower *l, NodeId id, const Loc *loc, ParamUse use);
+// A constant that the compiler makes (packed weights, tables): `bytes` bytes at data, which must live in pass->perm.
+uint32_t lower_param_data(Lower *l, const char *name, DType t, const void *data, uint64_t bytes);
+// Scratch memory of this kernel in the arena.
+uint32_t lower_param_scratch(Lower *l, const char *name, DType t, uint64_t elements);
+const Loc *lower_loc(const Lower *l, NodeId id);
+static inline const Node *lower_node(const Lower *l, NodeId id)
+{
+    return graph_node(l->g, id);
+}
+bool lower_is_in_body(const Lower *l, NodeId id);
+
+// --- domains ----------------------------------------------------------------------------------------------------
+
+// A kernel whose root has other axes than its operand (a reduction) keeps two spaces on one domain: the operand's side and
+// the root's side, in which the same node may have other strides.
+typedef enum Space { SPACE_IN, SPACE_OUT } Space;
+
+typedef struct Access {
+    NodeId node;
+    Space space;
+    int64_t stride[SHAPE_MAX_RANK]; // elements per step along each axis of the domain; 0 = broadcast
+} Access;
+
+typedef struct Domain {
+    uint32_t rank;
+    int64_t extent[SHAPE_MAX_RANK];
+    VEC(Access) access;
+    bool has_out_space; // the root and what its epilogue loads are in SPACE_OUT; else all is in SPACE_IN
+} Domain;
+
+// Where the axes of a shape are in a domain: axis i of the shape is axis to[i].
+typedef struct AxisMap {
+    uint32_t to[SHAPE_MAX_RANK];
+} AxisMap;
+
+// An iteration space with the axes of a constant shape.
+Domain domain_of(const Shape *s);
+// Adds the access to a stored value, broadcast against the domain's axes (aligned at the last one).
+void domain_add(Lower *l, Domain *d, NodeId id);
+// Adds all values from outside that pulling `id` needs: loads of the elementwise body below it, stopping at the anchor.
+void domain_add_operands(Lower *l, Domain *d, NodeId id);
+// The same for the root's side: axes of the root's shape go where map says. Sets has_out_space.
+void domain_add_root(Lower *l, Domain *d, const AxisMap *map);
+// Stable: axes of class 0 first, then those of class 1; class is permuted along.
+void domain_move_class(Domain *d, uint8_t *class);
+// Sorts the axes by falling stride of the access to `id`, then joins neighbours where every access allows it. Axes with a
+// different class are not reordered past each other and not joined (class NULL: all the same); class is permuted along.
+void domain_simplify(Lower *l, Domain *d, NodeId id, uint8_t *class);
+// The widest vector that fits along the last axis: all accesses are f32 with stride 1 or 0 there. 1 = scalar.
+uint8_t domain_lanes(const Lower *l, const Domain *d, uint32_t axis);
+
+// --- points and pulling -----------------------------------------------------------------------------------------
+
+typedef struct Point {
+    KRef idx[SHAPE_MAX_RANK]; // by axis of the domain
+    uint32_t vec_axis;        // lanes run along it
+    uint8_t lanes, count;     // 1, 1 = scalar
+} Point;
+
+typedef struct Pull {
+    Lower *l;
+    const Domain *d;
+    Point at;
+    Space space;
+    NodeId given;     // this node's value is known at the point (the anchor's), 0 = none
+    KRef given_value;
+    VEC(KRef) memo;   // by place in the body
+} Pull;
+
+Pull pull_at(Lower *l, const Domain *d, Point at);
+// The value of a node at the point: a scalar, or `lanes` lanes.
+KRef pull_value(Pull *p, NodeId id);
+// Index of a stored value's element at the point.
+KRef pull_index(Pull *p, NodeId id);
+// Computes the root from the given anchor value and stores it. Domain: axes of the root, with its access.
+void pull_store_root(Lower *l, const Domain *d, Point at, KRef anchor_value);
+// Summed cost of the elementwise nodes between anchor and root.
+uint32_t lower_epilogue_cost(const Lower *l);
+
+// --- loops ------------------------------------------------------------------------------------------------------
+
+// Opens parallel loops over axes [0, n) of the domain and sets at->idx. Close with lower_close(l, returned count).
+uint32_t lower_open(Lower *l, const Domain *d, uint32_t n, Point *at);
+void lower_close(Lower *l, uint32_t n);
+// One loop over one axis, or none for an axis of one element: returns the number of loops opened.
+uint32_t lower_open_axis(Lower *l, const Domain *d, uint32_t axis, uint8_t flags, Point *at);
+typedef void (*PointFn)(Lower *l, const Domain *d, Point at, void *ctx);
+// Calls fn for vectors of `lanes` along `axis` (a loop, then one shorter rest) or, with lanes 1, in a scalar loop.
+void lower_along(Lower *l, const Domain *d, uint32_t axis, uint8_t lanes, Point at, PointFn fn, void *ctx);
+// A whole map kernel: for every point of the root's shape, value = fn(...) for the anchor, then the epilogue and the store.
+// inner_axis_passes: fn maps the last axis straight through, so it may be called with lanes > 1 there.
+typedef KRef (*MapFn)(Lower *l, const Domain *d, Point at, void *ctx);
+typedef enum MapLanes { MAP_SCALAR, MAP_VECTOR } MapLanes;
+void lower_map(Lower *l, MapFn fn, void *ctx, MapLanes lanes);
+
+// Largest power of two <= the target's f32 lanes that fits n elements without wasting more than half.
+uint8_t lower_fit_lanes(const Lower *l, int64_t n);
+
+#define OP(name, min_src, max_src, n_results, flags) void lower_##name(Lower *l);
+#include "ir/ops.def"
+
+void lower_elementwise(Lower *l);
+void lower_strided_copy(Lower *l);
+
+#endif

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions (1-D as 2-D with one row): dense and grouped ones through the register-tiled core, depthwise ones with a vector
+// of channels, everything else (GPUs, three spatial axes, weights that are not constant) as plain loops.
+// Accumulation: f32 fused multiply-adds in the order kernel row, kernel column, channel, starting from the bias.
+#include "passes/conv.h"
+#include "passes/tile.h"
+
+static int64_t at_or(const Node *n, AttrId id, uint32_t axis, uint32_t n_spatial, int64_t dflt)
+{
+    return n_spatial == 1 ? (axis == 0 ? dflt : node_get_at(n, id, 0, dflt)) : node_get_at(n, id, axis, dflt);
+}
+
+Conv conv_of(const Lower *l, NodeId id)
+{
+    const Node *n = lower_node(l, id);
+    const Shape *x = lower_node(l, n->src[0])->shape, *w = lower_node(l, n->src[1])->shape;
+    const uint32_t spatial = x->rank - 2, last = x->rank - 1;
+    const Loc *xl = lower_loc(l, n->src[0]);
+    Conv c = {.x = n->src[0], .w = n->src[1], .bias = n->n_src > 2 ? n->src[2] : 0, .group = node_get_int(n, A_conv_group)};
+    c.is_planar = spatial <= 2;
+    const bool rows = spatial >= 2;
+    c.s = (TileShape){
+        .n = x->dim[0], .h = rows ? n->shape->dim[last - 1] : 1, .w = n->shape->dim[last],
+        .in_h = rows ? x->dim[last - 1] : 1, .in_w = x->dim[last],
+        .ic = w->dim[1], .oc = n->shape->dim[1] / c.group,
+        .kh = rows ? w->dim[last - 1] : 1, .kw = w->dim[last],
+        .sh = at_or(n, A_conv_strides, 0, spatial, 1), .sw = at_or(n, A_conv_strides, 1, spatial, 1),
+        .dh = at_or(n, A_conv_dilations, 0, spatial, 1), .dw = at_or(n, A_conv_dilations, 1, spatial, 1),
+        .pad_h = at_or(n, A_conv_pads, 0, spatial, 0), .pad_w = at_or(n, A_conv_pads, 1, spatial, 0)};
+    c.stride_n = xl->stride[0];
+    c.stride_c = xl->stride[1];
+    c.stride_h = rows ? xl->stride[last - 1] : 0;
+    c.stride_w = xl->stride[last];
+    return c;
+}
+
+Domain conv_out_domain(Lower *l)
+{
+    Domain d = domain_of(lower_node(l, l->root)->shape);
+    domain_add(l, &d, l->root);
+    domain_add_operands(l, &d, l->root);
+    return d;
+}
+
+// The point of an output domain [N, C, (H,) W].
+Point conv_point(const Domain *d, KRef image, KRef channel, KRef row, KRef column)
+{
+    Point at = {.lanes = 1, .count = 1, .vec_axis = 1};
+    at.idx[0] = image;
+    at.idx[1] = channel;
+    at.idx[d->rank - 1] = column;
+    if (d->rank > 3)
+        at.idx[2] = row;
+    return at;
+}
+
+// --- tiles --------------------------------------------------------------------------------------------------------
+
+typedef struct ConvStore {
+    Domain d;
+    KRef first_channel; // of the group
+} ConvStore;
+
+static void store_conv(Lower *l, const TileOut *out, KRef value, void *ctx)
+{
+    const ConvStore *c = ctx;
+    Point at = conv_point(&c->d, out->image, k_add(l->k, c->first_channel, out->channel), out->row, out->column);
+    at.lanes = out->lanes;
+    at.count = out->count;
+    pull_store_root(l, &c->d, at, value);
+}
+
+static const float *const_f32(const Lower *l, NodeId id)
+{
+    return node_attr(lower_node(l, id), A_const_data)->u.blob;
+}
+
+// Pixels of a 1x1 convolution without padding form one run when rows follow each other evenly everywhere.
+static void join_rows(Conv *c, Domain *d)
+{
+    TileShape *s = &c->s;
+    if (s->kh * s->kw != 1 || s->pad_h != 0 || s->pad_w != 0 || s->sh != 1 || s->sw != 1 || d->rank != 4 || s->h == 1 || s->w == 1)
+        return;
+    if (s->in_h != s->h || s->in_w != s->w || c->stride_h != c->stride_w * s->w)
+        return;
+    for (uint32_t i = 0; i < d->access.len; i++)
+        if (d->access.data[i].stride[2] != d->access.data[i].stride[3] * s->w)
+            return;
+    s->w = s->in_w = s->w * s->h;
+    s->h = s->in_h = 1;
+    d->extent[3] *= d->extent[2];
+    d->extent[2] = 1;
+}
+
+static void emit_tiled_group(Lower *l, const Conv *c, ConvStore *store, int64_t group)
+{
+    Kernel *k = l->k;
+    Tile t = tile_new(l, c->s);
+    uint64_t bytes = 0;
+    const Shape *ws = lower_node(l, c->w)->shape;
+    const int64_t taps = c->s.kh * c->s.kw;
+    const TileSource src = {.data = const_f32(l, c->w) + group * c->s.oc * ws->dim[1] * taps,
+                            .stride_oc = ws->dim[1] * taps, .stride_ic = taps, .stride_kh = c->s.kw, .stride_kw = 1};
+    t.in = (TileInput){.param = lower_param(l, c->x, PARAM_READ), .stride_n = c->stride_n, .stride_c = c->stride_c,
+                       .stride_h = c->stride_h, .stride_w = c->stride_w, .base = k_index(k, group * c->s.ic * c->stride_c)};
+    const float *packed = tile_pack(&t, &src, &bytes);
+    t.w = (TileWeights){.param = lower_param_data(l, node_name(l->g, c->w), DTYPE_f32, packed, bytes), .is_packed = true, .base = k_index(k, 0)};
+    t.has_bias = c->bias != 0;
+    if (t.has_bias)
+        t.bias = lower_param(l, c->bias, PARAM_READ);
+    store->first_channel = k_index(k, group * c->s.oc);
+    t.bias_base = store->first_channel;
+    t.store = store_conv;
+    t.ctx = store;
+    tile_emit(&t);
+}
+
+enum { MAX_TILED_GROUPS = 8 };
+
+static bool can_tile(const Lower *l, const Conv *c, const Domain *d)
+{
+    if (l->caps->is_gpu || !c->is_planar || !node_is_const(l->g, c->w) || lower_node(l, l->anchor)->dtype != DTYPE_f32)
+        return false;
+    if (c->group > MAX_TILED_GROUPS || (c->bias != 0 && lower_loc(l, c->bias)->stride[0] != 1))
+        return false;
+    const Tile t = tile_new((Lower *)(uintptr_t)l, c->s);
+    return t.lanes == 1 || domain_lanes(l, d, 1) > 1;
+}
+
+// --- plain loops --------------------------------------------------------------------------------------------------
+
+typedef struct Plain {
+    const Conv *c;
+    uint32_t spatial;
+} Plain;
+
+// Is the input coordinate start + k * dilation inside [0, size)? As one comparison on each side that can fail.
+static KRef inside(Kernel *k, KRef v, int64_t size)
+{
+    return k_op(k, KOP_and, k_op(k, KOP_le, k_index(k, 0), v, 0), k_op(k, KOP_lt, v, k_index(k, size), 0), 0);
+}
+
+static KRef plain_conv(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    const Plain *p = ctx;
+    Kernel *k = l->k;
+    const Node *n = lower_node(l, l->anchor);
+    const Shape *xs = lower_node(l, p->c->x)->shape, *ws = lower_node(l, p->c->w)->shape;
+    const Loc *xl = lower_loc(l, p->c->x), *wl = lower_loc(l, p->c->w);
+    (void)d;
+    const KRef o = at.idx[1];
+    const KRef group = p->c->group == 1 ? k_index(k, 0) : k_op(k, KOP_div, o, k_index(k, n->shape->dim[1] / p->c->group), 0);
+    KRef init = k_number(k, n->dtype, 0);
+    if (p->c->bias != 0)
+        init = k_load(k, lower_param(l, p->c->bias, PARAM_READ), k_mul(k, o, k_index(k, lower_loc(l, p->c->bias)->stride[0])), 1, 1);
+    const KRef acc = k_var(k, init, "acc");
+    KRef x = k_mul(k, at.idx[0], k_index(k, xl->stride[0])), w = k_mul(k, o, k_index(k, wl->stride[0]));
+    const KRef c = k_for(k, k_index(k, 0), k_index(k, ws->dim[1]), 1, KFOR_SERIAL, "c");
+    x = k_mul_add(k, k_mul_add(k, group, ws->dim[1], c), xl->stride[1], x);
+    w = k_mul_add(k, c, wl->stride[1], w);
+    for (uint32_t i = 0; i < p->spatial; i++) {
+        const uint32_t axis = i + 2;
+        const int64_t stride = node_get_at(n, A_conv_strides, i, 1), dilation = node_get_at(n, A_conv_dilations, i, 1);
+        const KRef t = k_for(k, k_index(k, 0), k_index(k, ws->dim[axis]), 1, KFOR_SERIAL, i == 0 ? "k0" : i == 1 ? "k1" : "k2");
+        const KRef pos = k_mul_add(k, t, dilation, k_add(k, k_mul(k, at.idx[axis], k_index(k, stride)), k_index(k, -node_get_at(n, A_conv_pads, i, 0))));
+        k_if(k, inside(k, pos, xs->dim[axis]));
+        x = k_mul_add(k, pos, xl->stride[axis], x);
+        w = k_mul_add(k, t, wl->stride[axis], w);
+    }
+    const KRef product = k_op(k, KOP_fma, k_load(k, lower_param(l, p->c->x, PARAM_READ), x, 1, 1),
+                              k_load(k, lower_param(l, p->c->w, PARAM_READ), w, 1, 1), k_get(k, acc));
+    k_set(k, acc, product);
+    for (uint32_t i = 0; i < 2 * p->spatial + 1; i++)
+        k_end(k);
+    return k_get(k, acc);
+}
+
+void lower_conv(Lower *l)
+{
+    Conv c = conv_of(l, l->anchor);
+    Domain d = conv_out_domain(l);
+    l->pk->macs = (uint64_t)shape_numel(lower_node(l, l->anchor)->shape) * (uint64_t)(shape_numel(lower_node(l, c.w)->shape) / lower_node(l, c.w)->shape->dim[0]);
+    if (depthwise_lower(l, &c, &d))
+        return;
+    if (!can_tile(l, &c, &d)) {
+        Plain p = {&c, lower_node(l, c.x)->shape->rank - 2};
+        lower_map(l, plain_conv, &p, MAP_SCALAR);
+        return;
+    }
+    join_rows(&c, &d);
+    ConvStore store = {.d = d};
+    for (int64_t g = 0; g < c.group; g++)
+        emit_tiled_group(l, &c, &store, g);
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reductions with their elementwise prologue and epilogue. Accumulation: see rows.c; mean divides the sum once.
+#include "passes/rows.h"
+
+typedef struct Reduce {
+    const RowFold *fold;
+    NodeId operand;
+    bool is_mean;
+} Reduce;
+
+static void reduce_row(Lower *l, const Rows *r, Point at, void *ctx)
+{
+    Reduce *x = ctx;
+    KRef v = rows_fold(l, r, at, x->fold, rows_operand, &x->operand);
+    const int type = lower_node(l, l->anchor)->dtype;
+    if (x->is_mean && dtype_info[type].cls == DCLASS_FLOAT)
+        v = k_op(l->k, KOP_div, v, k_number(l->k, type, (double)r->count), 0);
+    else if (x->is_mean)
+        v = k_op(l->k, KOP_div, v, k_integer(l->k, type, r->count), 0);
+    pull_store_root(l, &r->d, at, v);
+}
+
+// The reduction's own attributes: all five ops have axes first.
+static void row_axes(const Lower *l, AttrId axes, bool *in_row)
+{
+    const Node *n = lower_node(l, l->anchor);
+    const AttrVal *v = node_attr(n, axes);
+    const uint32_t rank = lower_node(l, n->src[0])->shape->rank;
+    for (uint32_t i = 0; i < rank; i++)
+        in_row[i] = v->len == 0;
+    for (uint32_t i = 0; i < v->len; i++)
+        in_row[v->u.ints[i]] = true;
+}
+
+static void lower_reduce(Lower *l, AttrId axes, const RowFold *fold, bool is_mean)
+{
+    bool in_row[SHAPE_MAX_RANK] = {false};
+    Reduce x = {fold, lower_node(l, l->anchor)->src[0], is_mean};
+    row_axes(l, axes, in_row);
+    const Rows r = rows_new(l, x.operand, in_row);
+    rows_emit(l, &r, reduce_row, &x);
+}
+
+void lower_reduce_sum(Lower *l)
+{
+    lower_reduce(l, A_reduce_sum_axes, &row_fold_sum, false);
+}
+
+void lower_reduce_mean(Lower *l)
+{
+    lower_reduce(l, A_reduce_mean_axes, &row_fold_sum, true);
+}
+
+void lower_reduce_max(Lower *l)
+{
+    lower_reduce(l, A_reduce_max_axes, &row_fold_max, false);
+}
+
+void lower_reduce_min(Lower *l)
+{
+    lower_reduce(l, A_reduce_min_axes, &row_fold_min, false);
+}
+
+void lower_reduce_prod(Lower *l)
+{
+    lower_reduce(l, A_reduce_prod_axes, &row_fold_prod, false);
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory plan: when every buffer holds data, which ones share bytes in place, and at which offset each lies. The bound beside
+// the result is the largest sum of buffers that hold data at one time.
+#include "passes/pass.h"
+#include "passes/place.h"
+
+typedef struct Planner {
+    Pass *pass;
+    Plan *plan;
+    BufId *owner;    // by buffer: the one whose bytes it uses (itself unless in place)
+    bool *is_output; // by buffer: holds an output of the graph
+} Planner;
+
+static PlanBuffer *buffer_of(Planner *m, BufId b)
+{
+    return &m->plan->buffers.data[b];
+}
+
+static bool is_arena(Planner *m, BufId b)
+{
+    return b != 0 && buffer_of(m, b)->region == REGION_ARENA;
+}
+
+static void find_lifetimes(Planner *m)
+{
+    Plan *p = m->plan;
+    const uint32_t n = p->kernels.len;
+    for (BufId b = 1; b < p->buffers.len; b++) {
+        p->buffers.data[b].first = UINT32_MAX;
+        p->buffers.data[b].last = 0;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t j = 0; j < p->kernels.data[i].args.len; j++) {
+            PlanBuffer *b = buffer_of(m, p->kernels.data[i].args.data[j].buf);
+            b->first = b->first < i ? b->first : i;
+            b->last = i;
+        }
+    for (uint32_t i = 0; i < p->inputs.len; i++)
+        buffer_of(m, p->inputs.data[i].buf)->first = 0;
+    for (uint32_t i = 0; i < p->outputs.len; i++)
+        buffer_of(m, p->outputs.data[i].buf)->last = n == 0 ? 0 : n - 1;
+}
+
+// --- in place -----------------------------------------------------------------------------------------------------
+
+static bool same_loc_strides(const Graph *g, NodeId id, const Loc *a, const Loc *b)
+{
+    const Shape *s = graph_node(g, id)->shape;
+    for (uint32_t i = 0; i < s->rank; i++)
+        if (s->dim[i] > 1 && a->stride[i] != b->stride[i])
+            return false;
+    return true;
+}
+
+// Is `id` read by this kernel only at the point that is being stored: as an operand of elementwise nodes after the anchor?
+static bool is_read_point_wise(const PlanKernel *k, const Graph *g, NodeId id)
+{
+    for (uint32_t i = 0; i < k->body.len; i++) {
+        const Node *n = graph_node(g, k->body.data[i]);
+        const bool is_ew = op_info[n->op].kind == OPKIND_EW || n->op == OP_cast;
+        for (uint32_t j = 0; j < n->n_src; j++)
+            if (n->src[j] == id && (!is_ew || k->body.data[i] <= k->anchor))
+                return false;
+    }
+    return true;
+}
+
+// Nothing needs the buffer's bytes after kernel `at`.
+static bool dies_at(Planner *m, BufId owner, uint32_t at)
+{
+    return buffer_of(m, owner)->last == at && !m->is_output[owner];
+}
+
+// Does the kernel read another value out of the same bytes?
+static bool has_other_use(Planner *m, const PlanKernel *k, NodeId id, BufId owner)
+{
+    for (uint32_t i = 0; i < k->body.len; i++) {
+        const Node *n = graph_node(m->plan->graph, k->body.data[i]);
+        for (uint32_t j = 0; j < n->n_src; j++) {
+            const BufId b = n->src[j] == 0 ? 0 : m->plan->locs.data[n->src[j]].buf;
+            if (b != 0 && n->src[j] != id && m->owner[b] == owner)
+                return true;
+        }
+    }
+    return false;
+}
+
+static void share(Planner *m, BufId from, BufId with)
+{
+    const BufId owner = m->owner[with];
+    m->owner[from] = owner;
+    buffer_of(m, from)->shares = owner;
+    buffer_of(m, owner)->last = buffer_of(m, from)->last;
+    m->is_output[owner] |= m->is_output[from];
+}
+
+// May the kernel's root overwrite the value `id`: it dies here, has the same strides and is read point by point?
+static bool can_overwrite(Planner *m, const PlanKernel *k, uint32_t at, NodeId id)
+{
+    const Graph *g = m->plan->graph;
+    const Loc *in = &m->plan->locs.data[id], *out = &m->plan->locs.data[k->root];
+    const Node *n = graph_node(g, id), *root = graph_node(g, k->root);
+    if (id == 0 || !is_arena(m, in->buf) || in->buf == out->buf || n->shape != root->shape || n->dtype != root->dtype)
+        return false;
+    const BufId owner = m->owner[in->buf];
+    if (in->offset != out->offset || buffer_of(m, in->buf)->bytes != buffer_of(m, out->buf)->bytes || !same_loc_strides(g, id, in, out))
+        return false;
+    return dies_at(m, owner, at) && is_read_point_wise(k, g, id) && !has_other_use(m, k, id, owner);
+}
+
+static void try_in_place(Planner *m, uint32_t at)
+{
+    PlanKernel *k = &m->plan->kernels.data[at];
+    if (k->copy.src != 0)
+        return;
+    const BufId out = m->plan->locs.data[k->root].buf;
+    if (!is_arena(m, out) || m->owner[out] != out || buffer_of(m, out)->first != at)
+        return;
+    for (uint32_t i = 0; i < k->body.len; i++) {
+        const Node *n = graph_node(m->plan->graph, k->body.data[i]);
+        for (uint32_t j = 0; j < n->n_src; j++)
+            if (can_overwrite(m, k, at, n->src[j])) {
+                share(m, out, m->plan->locs.data[n->src[j]].buf);
+                k->kernel->may_alias = true;
+                return;
+            }
+    }
+}
+
+// --- offsets ------------------------------------------------------------------------------------------------------
+
+static void place_arena(Planner *m)
+{
+    Plan *p = m->plan;
+    PlaceItem *items = ARENA_ARRAY(m->pass->scratch, PlaceItem, p->buffers.len);
+    BufId *ids = ARENA_ARRAY(m->pass->scratch, BufId, p->buffers.len);
+    uint32_t n = 0;
+    for (BufId b = 1; b < p->buffers.len; b++) {
+        const PlanBuffer *buf = &p->buffers.data[b];
+        if (!is_arena(m, b) || m->owner[b] != b || buf->first == UINT32_MAX)
+            continue;
+        ids[n] = b;
+        items[n++] = (PlaceItem){.first = buf->first, .last = buf->last, .size = buf->bytes, .align = buf->align, .fixed = -1};
+    }
+    PlaceResult result;
+    place_solve(m->pass->scratch, items, n, (PlaceBudget){m->pass->options->place_budget}, &result);
+    for (uint32_t i = 0; i < n; i++)
+        p->buffers.data[ids[i]].offset = items[i].offset;
+    for (BufId b = 1; b < p->buffers.len; b++)
+        if (m->owner[b] != b)
+            p->buffers.data[b].offset = p->buffers.data[m->owner[b]].offset;
+    p->region_bytes[REGION_ARENA] = result.arena;
+    p->arena_lower_bound = result.lower_bound;
+    p->arena_optimal = result.optimal;
+}
+
+// Persistent regions: one after the other. Constants that no kernel reads any more (they were packed) get no bytes.
+static void place_region(Planner *m, Region region)
+{
+    uint64_t next = 0;
+    for (BufId b = 1; b < m->plan->buffers.len; b++) {
+        PlanBuffer *buf = buffer_of(m, b);
+        if (buf->region != region || (region == REGION_WEIGHTS && buf->first == UINT32_MAX))
+            continue;
+        buf->offset = next;
+        next += (buf->bytes + buf->align - 1) / buf->align * buf->align;
+    }
+    m->plan->region_bytes[region] = next;
+}
+
+bool pass_memplan(Pass *p)
+{
+    Planner m = {.pass = p, .plan = p->plan};
+    m.owner = ARENA_ARRAY(p->scratch, BufId, p->plan->buffers.len);
+    m.is_output = ARENA_ARRAY(p->scratch, bool, p->plan->buffers.len);
+    for (BufId b = 1; b < p->plan->buffers.len; b++)
+        m.owner[b] = b;
+    for (uint32_t i = 0; i < p->plan->outputs.len; i++)
+        m.is_output[p->plan->outputs.data[i].buf] = true;
+    find_lifetimes(&m);
+    if (p->options->opt_level >= 1)
+        for (uint32_t i = 0; i < p->plan->kernels.len; i++)
+            try_in_place(&m, i);
+    place_arena(&m);
+    place_region(&m, REGION_STATE);
+    place_region(&m, REGION_PARAM);
+    place_region(&m, REGION_WEIGHTS);
+    return true;
+}

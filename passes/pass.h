@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a pass is. passes.def lists them in the order in which they run.
+#ifndef PASSES_PASS_H
+#define PASSES_PASS_H
+
+#include "ir/plan.h"
+#include "ir/verify.h"
+
+typedef enum PlanGoal { PLAN_MEMORY, PLAN_LATENCY } PlanGoal;
+
+typedef struct PassOptions {
+    int opt_level;          // 0..3
+    bool allow_fast;        // FAST algebra (reassociation, approximate) as well as EXACT
+    const TargetCaps *caps;
+    uint64_t place_budget;  // search nodes of the exact placement
+    PlanGoal goal;
+} PassOptions;
+
+typedef struct Pass {
+    Arena *perm;    // lives as long as the result
+    Arena *scratch; // reset after each pass
+    Diag *diag;
+    const PassOptions *options;
+    Graph *graph;   // a pass that rebuilds puts the new graph here
+    Plan *plan;     // made by pass_fuse
+    bool failed;    // a diagnostic was reported
+} Pass;
+
+// True = something changed. On wrong input: reports, sets p->failed.
+typedef bool (*PassFn)(Pass *p);
+
+typedef struct PassInfo {
+    const char *name;
+    PassFn run;
+    int min_level;  // runs at -O<min_level> and above
+    Stage stage;    // what the graph satisfies afterwards
+    bool makes_plan; // the dump shows the plan (kernels, buffers) rather than the graph
+    const char *text;
+} PassInfo;
+
+extern const PassInfo pass_info[];
+extern const uint32_t pass_count;
+
+#define PASS(name, level, stage, plan, text) bool pass_##name(Pass *p);
+#include "passes/passes.def"
+#undef PASS
+
+// Text of the plan: kernels with their IR, buffers with offsets. For --dump and tests.
+void plan_print(const Plan *plan, Str *out);
+
+#endif

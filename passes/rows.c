@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// Row kernels. See rows.h. Accumulation: f32 (the operand's type), in up to ROW_ACCS independent sums per lane that are
+// joined pairwise at the end, so long rows lose less than one running sum would.
+#include "passes/rows.h"
+#include <math.h>
+
+enum { ROW_ACCS = 4 };
+
+const RowFold row_fold_sum = {"(add a b)", KOP_add, 0, false};
+const RowFold row_fold_prod = {"(mul a b)", KOP_mul, 1, false};
+const RowFold row_fold_max = {"(select (ne a a) a (max a b))", KOP_max, -(double)INFINITY, true};
+const RowFold row_fold_min = {"(select (ne a a) a (min a b))", KOP_min, (double)INFINITY, true};
+
+static AxisMap root_axes(const Lower *l, const Shape *operand, const bool *in_row, const uint32_t *place)
+{
+    const Shape *root = lower_node(l, l->root)->shape;
+    AxisMap map = {0};
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < operand->rank; i++)
+        if (root->rank == operand->rank || !in_row[i])
+            map.to[n++] = place[i];
+    return map;
+}
+
+// Accesses on the operand's side must have stride 0 or 1 along the axis for vectors; on the root's side too, if it varies there.
+static void choose_mode(Lower *l, Rows *r)
+{
+    r->mode = ROWS_SCALAR;
+    r->lanes = 1;
+    if (l->caps->is_gpu || r->d.rank == 0)
+        return;
+    const uint32_t last = r->d.rank - 1;
+    const uint8_t along = r->d.rank > r->n_kept ? domain_lanes(l, &r->d, last) : 1;
+    if (along > 1) {
+        r->mode = ROWS_ALONG;
+        r->vec_axis = last;
+        r->lanes = along;
+        return;
+    }
+    for (uint32_t i = r->n_kept; i-- > 0;)
+        if (domain_lanes(l, &r->d, i) > 1) {
+            r->mode = ROWS_ACROSS;
+            r->vec_axis = i;
+            r->lanes = domain_lanes(l, &r->d, i);
+            return;
+        }
+}
+
+Rows rows_new(Lower *l, NodeId operand, const bool *in_row)
+{
+    const Shape *s = lower_node(l, operand)->shape;
+    Rows r = {.d = domain_of(s), .count = 1};
+    uint32_t place[SHAPE_MAX_RANK];
+    uint8_t class[SHAPE_MAX_RANK];
+    for (uint32_t i = 0; i < s->rank; i++) {
+        place[i] = i;
+        class[i] = in_row[i];
+        r.count *= in_row[i] ? s->dim[i] : 1;
+    }
+    domain_add_operands(l, &r.d, operand);
+    const AxisMap map = root_axes(l, s, in_row, place);
+    domain_add_root(l, &r.d, &map);
+    domain_move_class(&r.d, class);
+    domain_simplify(l, &r.d, r.d.access.data[0].node, class);
+    while (r.n_kept < r.d.rank && class[r.n_kept] == 0)
+        r.n_kept++;
+    choose_mode(l, &r);
+    return r;
+}
+
+typedef struct Rest {
+    const Rows *r;
+    RowFn fn;
+    void *ctx;
+} Rest;
+
+static void across_rows(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    const Rest *rest = ctx;
+    (void)d;
+    rest->fn(l, rest->r, at, rest->ctx);
+}
+
+void rows_emit(Lower *l, const Rows *r, RowFn fn, void *ctx)
+{
+    Point at = {.lanes = 1, .count = 1};
+    if (r->mode != ROWS_ACROSS) {
+        const uint32_t opened = lower_open(l, &r->d, r->n_kept, &at);
+        fn(l, r, at, ctx);
+        lower_close(l, opened);
+        return;
+    }
+    Rest rest = {r, fn, ctx};
+    uint32_t opened = 0;
+    for (uint32_t i = 0; i < r->n_kept; i++)
+        if (i != r->vec_axis)
+            opened += lower_open_axis(l, &r->d, i, KFOR_PARALLEL, &at);
+    lower_along(l, &r->d, r->vec_axis, r->lanes, at, across_rows, &rest);
+    lower_close(l, opened);
+}
+
+// Loops over the axes of the row but the last.
+static uint32_t open_outer(Lower *l, const Rows *r, Point *at)
+{
+    uint32_t opened = 0;
+    for (uint32_t i = r->n_kept; i + 1 < r->d.rank; i++)
+        opened += lower_open_axis(l, &r->d, i, KFOR_SERIAL, at);
+    return opened;
+}
+
+void rows_each(Lower *l, const Rows *r, Point at, PointFn fn, void *ctx)
+{
+    if (r->d.rank == r->n_kept) {
+        fn(l, &r->d, at, ctx);
+        return;
+    }
+    const uint32_t last = r->d.rank - 1;
+    uint32_t opened = open_outer(l, r, &at);
+    if (r->mode == ROWS_ALONG) {
+        lower_along(l, &r->d, last, r->lanes, at, fn, ctx);
+    } else {
+        opened += lower_open_axis(l, &r->d, last, KFOR_SERIAL, &at);
+        fn(l, &r->d, at, ctx);
+    }
+    lower_close(l, opened);
+}
+
+typedef struct Folding {
+    const RowFold *fold;
+    MapFn value;
+    void *ctx;
+    int type;
+    KRef acc[ROW_ACCS];
+    KRef init;    // scalar neutral element
+} Folding;
+
+static void fold_into(Lower *l, Folding *f, uint32_t which, KRef value)
+{
+    const KRef operand[3] = {k_get(l->k, f->acc[which]), value, 0};
+    k_set(l->k, f->acc[which], k_form(l->k, f->fold->form, operand, f->type));
+}
+
+static KRef value_at(Lower *l, const Domain *d, const Folding *f, Point at)
+{
+    const KRef v = f->value(l, d, at, f->ctx);
+    return at.lanes > 1 && k_inst(l->k, v)->lanes == 1 ? k_splat(l->k, v, at.lanes) : v;
+}
+
+// The last axis in vectors: four at a time, then one at a time, then the rest element by element into the first lane's sum.
+static KRef fold_along(Lower *l, const Rows *r, Point at, Folding *f)
+{
+    Kernel *k = l->k;
+    const uint32_t last = r->d.rank - 1;
+    const int64_t n = r->d.extent[last], block = (int64_t)r->lanes * ROW_ACCS, whole = n - n % r->lanes;
+    const int64_t blocks = n >= 2 * block ? n - n % block : 0;
+    const uint32_t accs = blocks > 0 ? ROW_ACCS : 1;
+    const KRef rest = whole < n ? k_var(k, f->init, "rest") : 0;
+    for (uint32_t i = 0; i < accs; i++)
+        f->acc[i] = k_var(k, k_splat(k, f->init, r->lanes), "acc");
+    const uint32_t opened = open_outer(l, r, &at);
+    at.vec_axis = last;
+    at.lanes = at.count = r->lanes;
+    if (blocks > 0) {
+        const KRef i = k_for(k, k_index(k, 0), k_index(k, blocks), block, KFOR_SERIAL, "r");
+        for (uint32_t j = 0; j < ROW_ACCS; j++) {
+            at.idx[last] = k_add(k, i, k_index(k, (int64_t)j * r->lanes));
+            fold_into(l, f, j, value_at(l, &r->d, f, at));
+        }
+        k_end(k);
+    }
+    if (blocks < whole) {
+        at.idx[last] = k_for(k, k_index(k, blocks), k_index(k, whole), r->lanes, KFOR_SERIAL, "r");
+        fold_into(l, f, 0, value_at(l, &r->d, f, at));
+        k_end(k);
+    }
+    if (whole < n) {
+        Folding single = *f;
+        single.acc[0] = rest;
+        at.lanes = at.count = 1;
+        at.idx[last] = k_for(k, k_index(k, whole), k_index(k, n), 1, KFOR_SERIAL, "r");
+        fold_into(l, &single, 0, value_at(l, &r->d, f, at));
+        k_end(k);
+    }
+    lower_close(l, opened);
+    for (uint32_t i = accs; i-- > 1;)
+        fold_into(l, f, i - 1, k_get(k, f->acc[i]));
+    const KRef v = k_get(k, f->acc[0]);
+    KRef out = k_hreduce(k, f->fold->across, v);
+    if (f->fold->keeps_nan) {
+        const KRef one = k_splat(k, k_number(k, f->type, 1), r->lanes), zero = k_splat(k, k_number(k, f->type, 0), r->lanes);
+        const KRef n_nan = k_hreduce(k, KOP_add, k_op(k, KOP_select, k_op(k, KOP_ne, v, v, 0), one, zero));
+        out = k_op(k, KOP_select, k_op(k, KOP_ne, n_nan, k_number(k, f->type, 0), 0), k_number(k, f->type, (double)NAN), out);
+    }
+    const KRef join[3] = {out, rest != 0 ? k_get(k, rest) : 0, 0};
+    return rest != 0 ? k_form(k, f->fold->form, join, f->type) : out;
+}
+
+static void fold_point(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    Folding *f = ctx;
+    fold_into(l, f, 0, value_at(l, d, f, at));
+}
+
+static KRef neutral(Kernel *k, int type, double v)
+{
+    static const int64_t lowest[DTYPE_COUNT] = {[DTYPE_i64] = INT64_MIN, [DTYPE_i32] = INT32_MIN, [DTYPE_i16] = INT16_MIN, [DTYPE_i8] = INT8_MIN};
+    static const int64_t highest[DTYPE_COUNT] = {[DTYPE_i64] = INT64_MAX, [DTYPE_i32] = INT32_MAX, [DTYPE_i16] = INT16_MAX, [DTYPE_i8] = INT8_MAX,
+                                                 [DTYPE_u64] = -1, [DTYPE_u32] = UINT32_MAX, [DTYPE_u16] = UINT16_MAX, [DTYPE_u8] = UINT8_MAX, [DTYPE_bool] = 1};
+    if (dtype_info[type].cls == DCLASS_FLOAT)
+        return k_number(k, type, v);
+    return k_integer(k, type, v < -1 ? lowest[type] : v > 1 ? highest[type] : (int64_t)v);
+}
+
+KRef rows_fold(Lower *l, const Rows *r, Point at, const RowFold *fold, MapFn value, void *ctx)
+{
+    Folding f = {.fold = fold, .value = value, .ctx = ctx, .type = lower_node(l, l->anchor)->dtype};
+    f.init = neutral(l->k, f.type, fold->init);
+    if (r->mode == ROWS_ALONG)
+        return fold_along(l, r, at, &f);
+    f.acc[0] = k_var(l->k, r->mode == ROWS_ACROSS && at.lanes > 1 ? k_splat(l->k, f.init, at.lanes) : f.init, "acc");
+    rows_each(l, r, at, fold_point, &f);
+    return k_get(l->k, f.acc[0]);
+}
+
+KRef rows_operand(Lower *l, const Domain *d, Point at, void *operand_id)
+{
+    Pull p = pull_at(l, d, at);
+    return pull_value(&p, *(const NodeId *)operand_id);
+}

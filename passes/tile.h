@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// The register-tiled core of convolution and matmul: PT pixels x NV vectors of output channels held in named accumulators,
+// activations broadcast one scalar at a time, weights packed [oc block][kh][kw][ic][NV * lanes]. A matmul is a 1x1 convolution
+// whose pixels are its rows. Borders are handled by tiles of their own, so nothing is padded and interior tiles test nothing.
+#ifndef PASSES_TILE_H
+#define PASSES_TILE_H
+
+#include "passes/lower.h"
+
+typedef struct TileShape {
+    int64_t n, h, w;              // output pixels: images, rows, columns
+    int64_t in_h, in_w;           // input rows and columns
+    int64_t ic, oc;               // channels of one group
+    int64_t kh, kw, sh, sw, dh, dw, pad_h, pad_w; // kernel, strides, dilations, pads at the beginning
+} TileShape;
+
+// How the input is read: element (image, channel, row, column) at the sum of index * stride.
+typedef struct TileInput {
+    uint32_t param;
+    int64_t stride_n, stride_c, stride_h, stride_w;
+    KRef base; // added to every index (group, batch); k_index(0) if none
+} TileInput;
+
+// Weights: packed blocks of one buffer, or rows of a plain matrix (element (ic, oc) at ic * row_stride + oc).
+typedef struct TileWeights {
+    uint32_t param;
+    bool is_packed;
+    int64_t row_stride;
+    KRef base;
+} TileWeights;
+
+// Stores one output vector: `value` is the sum for the pixel; channel is the first of `lanes` channels, count of them real.
+typedef struct TileOut {
+    KRef image, row, column, channel;
+    uint8_t lanes, count;
+} TileOut;
+typedef void (*TileStore)(Lower *l, const TileOut *out, KRef value, void *ctx);
+
+typedef struct Tile {
+    Lower *l;
+    TileShape s;
+    TileInput in;
+    TileWeights w;
+    uint32_t bias;      // param of the bias [oc], valid when has_bias
+    bool has_bias;
+    KRef bias_base;
+    uint8_t lanes;
+    uint8_t max_acc;    // accumulators that fit the register file
+    TileStore store;
+    void *ctx;
+} Tile;
+
+// Vectors of output channels that tiles are made of: as many full blocks of `nv` vectors as fit, then smaller ones.
+typedef struct TileBlocks {
+    uint32_t n;
+    struct {
+        int64_t first, count; // first channel; number of equal blocks that follow each other
+        uint8_t nv;           // vectors per block
+        int64_t channels;     // real channels of the (last) block: less than nv * lanes when the rest is padding
+    } block[4];
+} TileBlocks;
+
+Tile tile_new(Lower *l, TileShape s);
+TileBlocks tile_blocks(const Tile *t);
+// Widest row of pixels that tiles take along the columns.
+int64_t tile_pixels(const Tile *t, uint8_t nv);
+// Packs weights given as element (oc, ic, kh, kw) at the sum of index * stride of f32 `src`; the bytes are in pass->perm.
+typedef struct TileSource {
+    const float *data;
+    int64_t stride_oc, stride_ic, stride_kh, stride_kw;
+} TileSource;
+float *tile_pack(const Tile *t, const TileSource *src, uint64_t *bytes);
+// True when pixels column .. column + pixels - 1 of a row read outside the input for some kernel column.
+bool tile_is_edge(const TileShape *s, int64_t column, int64_t pixels);
+// Kernel rows that fall inside the input: [lo, hi). top: input row of kernel row 0, may be negative.
+void tile_kernel_rows(Kernel *k, const TileShape *s, KRef top, KRef *lo, KRef *hi);
+// Emits the loops.
+void tile_emit(const Tile *t);
+
+#endif
