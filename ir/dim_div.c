@@ -146,28 +146,6 @@ static Dim term_as_dim(DimTable *t, const DimTerm *term)
     return dim_sum_store(t, &s);
 }
 
-// Polynomial division: a = b * quotient + rest. The leading term is divided as long as it can be.
-static void divide_polynomials(DimTable *t, Dim a, Dim b, Dim *quotient, Dim *rest)
-{
-    DimSum divisor, s;
-    DimTerm q;
-    *quotient = 0;
-    *rest = a;
-    dim_sum_load(t, &divisor, b);
-    dim_sum_load(t, &s, a);
-    for (uint32_t step = 0; step < DIM_MAX_TERMS && s.n; step++) {
-        if (!divide_terms(&s.term[0], &divisor.term[0], &q))
-            return;
-        Dim part = term_as_dim(t, &q);
-        Dim left = dim_sub(t, *rest, dim_mul(t, part, b));
-        if (dim_is_unknown(t, left))
-            return;
-        *quotient = dim_add(t, *quotient, part);
-        *rest = left;
-        dim_sum_load(t, &s, left);
-    }
-}
-
 // True when 0 <= d < b for all values of the symbols.
 static bool is_remainder(DimTable *t, Dim d, Dim b)
 {
@@ -179,6 +157,43 @@ static bool is_remainder(DimTable *t, Dim d, Dim b)
     return max < 0;
 }
 
+// Polynomial division: a = b * quotient + rest. The leading term is divided as long as it can be.
+// True when rest is known to be in [0, b). Otherwise a quotient is split off only where that leaves less.
+static bool divide_polynomials(DimTable *t, Dim a, Dim b, Dim *quotient, Dim *rest)
+{
+    DimSum whole, divisor, s;
+    DimTerm q;
+    *quotient = 0;
+    *rest = a;
+    dim_sum_load(t, &divisor, b);
+    dim_sum_load(t, &s, a);
+    for (uint32_t step = 0; step < DIM_MAX_TERMS && s.n; step++) {
+        if (!divide_terms(&s.term[0], &divisor.term[0], &q))
+            break;
+        Dim part = term_as_dim(t, &q);
+        Dim left = dim_sub(t, *rest, dim_mul(t, part, b));
+        if (dim_is_unknown(t, left))
+            break;
+        *quotient = dim_add(t, *quotient, part);
+        *rest = left;
+        dim_sum_load(t, &s, left);
+    }
+    Dim above = dim_add(t, *rest, b);
+    if (is_remainder(t, above, b)) {
+        *quotient = dim_sub(t, *quotient, 1);
+        *rest = above;
+        return true;
+    }
+    if (is_remainder(t, *rest, b))
+        return true;
+    dim_sum_load(t, &whole, a);
+    if (s.n >= whole.n) {
+        *quotient = 0;
+        *rest = a;
+    }
+    return false;
+}
+
 Dim dim_floor_div(DimTable *t, Dim a, Dim b)
 {
     Dim quotient = 0, rest = 0;
@@ -186,8 +201,7 @@ Dim dim_floor_div(DimTable *t, Dim a, Dim b)
         return divide_by_constant(t, a, b);
     if (dim_is_unknown(t, a) || dim_is_unknown(t, b))
         return dim_unknown(t);
-    divide_polynomials(t, a, b, &quotient, &rest);
-    if (is_remainder(t, rest, b))
+    if (divide_polynomials(t, a, b, &quotient, &rest))
         return quotient;
     return dim_add(t, quotient, dim_atom(t, DIM_FLOOR_DIV, rest, b));
 }
@@ -204,8 +218,7 @@ Dim dim_mod(DimTable *t, Dim a, Dim b)
         return mod_by_constant(t, a, b);
     if (dim_is_unknown(t, a) || dim_is_unknown(t, b))
         return dim_unknown(t);
-    divide_polynomials(t, a, b, &quotient, &rest);
-    return is_remainder(t, rest, b) ? rest : dim_atom(t, DIM_MOD, rest, b);
+    return divide_polynomials(t, a, b, &quotient, &rest) ? rest : dim_atom(t, DIM_MOD, rest, b);
 }
 
 // --- minimum and maximum ---
