@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The host side of generated code: NAME.h, NAME.c and NAME.weights from a finished plan.
+#ifndef CODEGEN_HOST_H
+#define CODEGEN_HOST_H
+
+#include "codegen/target.h"
+#include "ir/plan.h"
+
+typedef enum WeightsMode {
+    WEIGHTS_AUTO,   // rodata when small, else incbin
+    WEIGHTS_RODATA, // in NAME.c, as words
+    WEIGHTS_INCBIN, // NAME.weights, taken in by the assembler
+    WEIGHTS_FILE,   // NAME.weights, which the program maps and hands to NAME_init
+} WeightsMode;
+
+typedef enum ArenaMode { ARENA_CALLER, ARENA_STATIC } ArenaMode;
+typedef enum RuntimeMode { RUNTIME_PASTED, RUNTIME_LINKED } RuntimeMode; // linked: #include "rlx.h" instead of its text
+
+typedef struct HostOptions {
+    const char *name;      // a C identifier
+    const char *compiler;  // "rlxc 0.1.0"
+    const char *cc_flags;  // what the kernels were made for, "" = none
+    const char *cpu;
+    WeightsMode weights;
+    ArenaMode arena;
+    RuntimeMode runtime;
+} HostOptions;
+
+typedef struct EmittedFile {
+    const char *name;
+    const void *data;
+    size_t len;
+} EmittedFile;
+
+typedef struct Emitted {
+    VEC(EmittedFile) files;
+    size_t code_bytes;    // of the C text
+    size_t weight_bytes;
+    uint32_t n_functions; // kernels with text of their own
+} Emitted;
+
+// Same plan and options, same bytes. False: reported (a kernel needs what the target lacks).
+bool host_emit(Arena *a, Diag *d, const Target *t, Plan *plan, const HostOptions *options, Emitted *out);
+// "a.b/c" -> "a_b_c": a C identifier from any name.
+const char *host_identifier(Arena *a, const char *name);
+// Bytes of the weights region.
+unsigned char *host_weights(Arena *a, const Plan *plan);
+
+#endif

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What host.c (kernels, weights) and host_api.c (header, descriptor, entry points) share.
+#ifndef CODEGEN_HOST_PARTS_H
+#define CODEGEN_HOST_PARTS_H
+
+#include "codegen/host.h"
+
+typedef struct HostEmit {
+    Arena *arena;
+    Diag *diag;
+    const Target *target;
+    Plan *plan;
+    const HostOptions *options;
+    Emitted *out;
+    const char *upper;         // the model's name in capitals
+    const char **input_names;  // C identifiers, unique among inputs and outputs
+    const char **output_names;
+} HostEmit;
+
+void host_name_tensors(HostEmit *e);
+void host_emit_header(HostEmit *e, Str *out);
+// weights: C expression of the built-in weights.
+void host_emit_descriptor(HostEmit *e, const char *weights, Str *out);
+void host_emit_entry(HostEmit *e, Str *out);
+const char *host_upper(Arena *a, const char *name);
+// Text that is safe inside a // comment or a string literal.
+const char *host_comment_text(Arena *a, const char *text);
+// First byte of a region in its block: states and params share the state block.
+uint64_t host_region_base(const Plan *p, Region r);
+// Bytes of the state block: states, params, and one flag byte a param.
+uint64_t host_state_bytes(const Plan *p);
+
+#endif

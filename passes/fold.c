@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Constant folding: evaluates nodes whose operands are all constants, with the reference evaluator, so that folding can
+// never disagree with it. Results that would only make the program bigger are left alone.
+#include "ir/eval.h"
+#include "passes/pass.h"
+
+enum { FOLD_ALWAYS_BYTES = 1 << 16, FOLD_GROWTH = 4 };
+static const uint64_t fold_max_bytes = UINT64_C(1) << 31;
+
+typedef struct Fold {
+    Arena *perm, *scratch;
+} Fold;
+
+static bool is_foldable(const Graph *g, const Node *n)
+{
+    uint64_t in = 0;
+    if (n->n_src == 0 || n->n_results != 1 || !shape_is_const(n->shape) || n->op == OP_copy)
+        return false;
+    for (uint32_t i = 0; i < n->n_src; i++) {
+        if (n->src[i] != 0 && !node_is_const(g, n->src[i]))
+            return false;
+        if (n->src[i] != 0)
+            in += type_bytes((DType)graph_node(g, n->src[i])->dtype, graph_node(g, n->src[i])->shape);
+    }
+    const uint64_t out = type_bytes((DType)n->dtype, n->shape);
+    return out <= FOLD_ALWAYS_BYTES || (out <= fold_max_bytes && out / FOLD_GROWTH <= in);
+}
+
+static NodeId step_fold(Graph *g, NodeId id, void *ctx)
+{
+    Fold *f = ctx;
+    const Node *n = graph_node(g, id);
+    if (!is_foldable(g, n))
+        return id;
+    Tensor *in = ARENA_ARRAY(f->scratch, Tensor, n->n_src);
+    for (uint32_t i = 0; i < n->n_src; i++)
+        if (n->src[i] != 0)
+            in[i] = tensor_of_const(g, n->src[i]);
+    Tensor out = tensor_new(f->perm, (DType)n->dtype, n->shape->rank, n->shape->dim);
+    EvalCtx e = {.arena = f->scratch, .g = g, .node = n, .id = id, .in = in, .out = &out};
+    if (!eval_node(&e))
+        return id;
+    return graph_const(g, out.dtype, n->shape, out.data, type_bytes(out.dtype, n->shape), node_span(g, id));
+}
+
+static bool fold(Pass *p)
+{
+    Fold f = {.perm = p->perm, .scratch = p->scratch};
+    const uint32_t errors = p->diag->n_errors;
+    const bool changed = graph_rewrite(p->graph, step_fold, &f);
+    p->failed = p->diag->n_errors != errors;
+    return changed;
+}
+
+bool pass_fold(Pass *p)
+{
+    return fold(p);
+}
+
+bool pass_refold(Pass *p)
+{
+    const bool changed = fold(p);
+    const uint32_t before = p->graph->nodes.len;
+    p->graph = graph_compact(p->graph, NULL);
+    return changed || p->graph->nodes.len != before;
+}

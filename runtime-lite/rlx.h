@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT-0
+// runtime-lite: the part of the generated code that is the same for every model. It is pasted into each generated
+// header (or included once with --link-runtime): no allocation, no I/O, no globals, C99 and C++.
+//
+// A context (rlx_ctx) is a model plus three memory blocks: the arena (scratch of one run; inputs and outputs are in it),
+// the state (what lives across runs: states and settable parameters) and the weights (read-only). Any number of contexts of a
+// model may run at the same time. Every call returns an rlx_status; a call that fails has changed nothing.
+#ifndef RLX_RUNTIME_LITE_H
+#define RLX_RUNTIME_LITE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Blocks must start at a multiple of this.
+#define RLX_ALIGNMENT 64u
+#define RLX_MAX_RANK 8
+
+#if defined(__GNUC__)
+#define RLX_ALIGNED __attribute__((aligned(64)))
+#elif defined(_MSC_VER)
+#define RLX_ALIGNED __declspec(align(64))
+#else
+#define RLX_ALIGNED
+#endif
+
+typedef enum rlx_status {
+    RLX_OK = 0,
+    RLX_ERR_NULL,      // a pointer that must not be NULL is
+    RLX_ERR_ARENA,     // arena or state block too short
+    RLX_ERR_ALIGNMENT, // a block does not start at a multiple of RLX_ALIGNMENT
+    RLX_ERR_WEIGHTS,   // weights missing, or of another size than the model's
+    RLX_ERR_NAME,      // no input, output, param or state of that name
+    RLX_ERR_SLOT,      // slot number out of range
+    RLX_ERR_SIZE,      // number of bytes or elements differs from the tensor's
+    RLX_ERR_DTYPE,     // element type differs from the tensor's
+    RLX_ERR_PARAM,     // a parameter was never set (rlx_missing_param names it)
+    RLX_STATUS_COUNT
+} rlx_status;
+
+typedef enum rlx_dtype {
+    RLX_F32, RLX_F16, RLX_BF16, RLX_F64, RLX_I64, RLX_I32, RLX_I16, RLX_I8, RLX_U64, RLX_U32, RLX_U16, RLX_U8, RLX_BOOL
+} rlx_dtype;
+
+typedef struct rlx_tensor {
+    const char *name;
+    rlx_dtype dtype;
+    int rank;
+    int64_t shape[RLX_MAX_RANK]; // dense, row-major
+    size_t offset;               // bytes, in its block: inputs and outputs in the arena, params and states in the state
+    size_t bytes;
+} rlx_tensor;
+
+typedef struct rlx_kernel {
+    const char *name;
+    const char *nodes;  // the source nodes that it computes
+    uint64_t macs;      // multiply-adds of convolutions and matrix products
+    uint64_t bytes;     // read and written, each byte once
+} rlx_kernel;
+
+struct rlx_ctx;
+
+typedef struct rlx_model {
+    const char *name;
+    const char *compiler; // "rlxc 0.1.0"
+    size_t arena_bytes, state_bytes, weight_bytes;
+    const void *weights;  // NULL: the caller gives them to rlx_init
+    const void *state_init; // initial bytes of the state block, or NULL: zeros
+    size_t flags_offset;  // in the state block: one byte a param, 1 = set
+    uint32_t n_inputs, n_outputs, n_params, n_states, n_kernels;
+    const rlx_tensor *inputs, *outputs, *params, *states;
+    const unsigned char *param_has_init; // one byte a param
+    const rlx_kernel *kernels;
+    void (*dispatch)(struct rlx_ctx *ctx);
+} rlx_model;
+
+typedef struct rlx_ctx {
+    const rlx_model *model;
+    unsigned char *arena;
+    unsigned char *state;
+    const unsigned char *weights;
+} rlx_ctx;
+
+typedef struct rlx_slot {
+    size_t offset; // bytes from ctx->arena
+    size_t bytes;
+} rlx_slot;
+
+static inline const char *rlx_status_text(rlx_status s)
+{
+    static const char *const text[RLX_STATUS_COUNT] = {
+        "ok", "null pointer", "arena or state block too short", "misaligned block", "wrong weights", "unknown name",
+        "slot out of range", "wrong size", "wrong element type", "parameter never set"};
+    return (unsigned)s < (unsigned)RLX_STATUS_COUNT ? text[s] : "unknown status";
+}
+
+static inline size_t rlx_dtype_bytes(rlx_dtype t)
+{
+    static const unsigned char bytes[13] = {4, 2, 2, 8, 8, 4, 2, 1, 8, 4, 2, 1, 1};
+    return (unsigned)t < 13u ? bytes[t] : 0u;
+}
+
+// Back to the initial states; parameters keep their values.
+static inline rlx_status rlx_reset(rlx_ctx *ctx)
+{
+    uint32_t i;
+    if (ctx == NULL || ctx->model == NULL)
+        return RLX_ERR_NULL;
+    for (i = 0; i < ctx->model->n_states; i++) {
+        const rlx_tensor *t = &ctx->model->states[i];
+        if (ctx->model->state_init != NULL)
+            memcpy(ctx->state + t->offset, (const unsigned char *)ctx->model->state_init + t->offset, t->bytes);
+        else
+            memset(ctx->state + t->offset, 0, t->bytes);
+    }
+    return RLX_OK;
+}
+
+// Binds a context to its blocks. state may be NULL when the model has no state; weights NULL = those in the program.
+static inline rlx_status rlx_init(rlx_ctx *ctx, const rlx_model *model, void *arena, size_t arena_bytes, void *state,
+                                  size_t state_bytes, const void *weights, size_t weight_bytes)
+{
+    if (ctx == NULL || model == NULL || (arena == NULL && model->arena_bytes != 0) || (state == NULL && model->state_bytes != 0))
+        return RLX_ERR_NULL;
+    if (arena_bytes < model->arena_bytes || state_bytes < model->state_bytes)
+        return RLX_ERR_ARENA;
+    if ((uintptr_t)arena % RLX_ALIGNMENT != 0 || (uintptr_t)state % RLX_ALIGNMENT != 0 || (uintptr_t)weights % RLX_ALIGNMENT != 0)
+        return RLX_ERR_ALIGNMENT;
+    if (weights != NULL ? weight_bytes != model->weight_bytes : (model->weights == NULL && model->weight_bytes != 0))
+        return RLX_ERR_WEIGHTS;
+    ctx->model = model;
+    ctx->arena = (unsigned char *)arena;
+    ctx->state = (unsigned char *)state;
+    ctx->weights = (const unsigned char *)(weights != NULL ? weights : model->weights);
+    if (model->state_bytes != 0) {
+        if (model->state_init != NULL)
+            memcpy(ctx->state, model->state_init, model->state_bytes);
+        else
+            memset(ctx->state, 0, model->state_bytes);
+        if (model->n_params != 0)
+            memcpy(ctx->state + model->flags_offset, model->param_has_init, model->n_params);
+    }
+    return RLX_OK;
+}
+
+// Slot of a name in a list of n tensors, or -1.
+static inline int rlx_find(const rlx_tensor *list, uint32_t n, const char *name)
+{
+    uint32_t i;
+    for (i = 0; name != NULL && i < n; i++)
+        if (strcmp(list[i].name, name) == 0)
+            return (int)i;
+    return -1;
+}
+
+// Where an input is written before a run / an output is read after it. NULL when the slot is out of range. Inputs are consumed
+// by a run: their memory is reused. An output is valid until the next run.
+static inline void *rlx_input(const rlx_ctx *ctx, uint32_t slot)
+{
+    return ctx != NULL && slot < ctx->model->n_inputs ? ctx->arena + ctx->model->inputs[slot].offset : NULL;
+}
+
+static inline const void *rlx_output(const rlx_ctx *ctx, uint32_t slot)
+{
+    return ctx != NULL && slot < ctx->model->n_outputs ? ctx->arena + ctx->model->outputs[slot].offset : NULL;
+}
+
+// The first parameter that has no value yet, or NULL.
+static inline const char *rlx_missing_param(const rlx_ctx *ctx)
+{
+    uint32_t i;
+    for (i = 0; i < ctx->model->n_params; i++)
+        if (ctx->state[ctx->model->flags_offset + i] == 0)
+            return ctx->model->params[i].name;
+    return NULL;
+}
+
+// Runs on what is in the input slots.
+static inline rlx_status rlx_run(rlx_ctx *ctx)
+{
+    if (ctx == NULL || ctx->model == NULL)
+        return RLX_ERR_NULL;
+    if (rlx_missing_param(ctx) != NULL)
+        return RLX_ERR_PARAM;
+    ctx->model->dispatch(ctx);
+    return RLX_OK;
+}
+
+// By slot: inputs[i] has the bytes of input i. slots (may be NULL) gets the place of every output.
+static inline rlx_status rlx_run_slots(rlx_ctx *ctx, const void *const *inputs, rlx_slot *slots)
+{
+    uint32_t i;
+    rlx_status status;
+    if (ctx == NULL || ctx->model == NULL || (inputs == NULL && ctx->model->n_inputs != 0))
+        return RLX_ERR_NULL;
+    for (i = 0; i < ctx->model->n_inputs; i++)
+        if (inputs[i] == NULL)
+            return RLX_ERR_NULL;
+    if (rlx_missing_param(ctx) != NULL)
+        return RLX_ERR_PARAM;
+    for (i = 0; i < ctx->model->n_inputs; i++)
+        memcpy(ctx->arena + ctx->model->inputs[i].offset, inputs[i], ctx->model->inputs[i].bytes);
+    status = rlx_run(ctx);
+    for (i = 0; slots != NULL && i < ctx->model->n_outputs; i++) {
+        slots[i].offset = ctx->model->outputs[i].offset;
+        slots[i].bytes = ctx->model->outputs[i].bytes;
+    }
+    return status;
+}
+
+typedef struct rlx_named {
+    const char *name;
+    const void *data;
+    size_t bytes;
+} rlx_named;
+
+typedef struct rlx_named_out {
+    const char *name;
+    void *data;
+    size_t bytes;
+} rlx_named_out;
+
+// By name: every input exactly once; any of the outputs. All names and sizes are checked before anything is written.
+static inline rlx_status rlx_run_named(rlx_ctx *ctx, const rlx_named *inputs, uint32_t n_inputs, const rlx_named_out *outputs,
+                                       uint32_t n_outputs)
+{
+    uint32_t i, j;
+    int slot;
+    rlx_status status;
+    const rlx_model *m;
+    if (ctx == NULL || ctx->model == NULL || (inputs == NULL && n_inputs != 0) || (outputs == NULL && n_outputs != 0))
+        return RLX_ERR_NULL;
+    m = ctx->model;
+    if (n_inputs != m->n_inputs)
+        return RLX_ERR_NAME;
+    for (i = 0; i < n_inputs; i++) {
+        slot = rlx_find(m->inputs, m->n_inputs, inputs[i].name);
+        if (slot < 0)
+            return RLX_ERR_NAME;
+        for (j = 0; j < i; j++)
+            if (strcmp(inputs[i].name, inputs[j].name) == 0)
+                return RLX_ERR_NAME;
+        if (inputs[i].data == NULL)
+            return RLX_ERR_NULL;
+        if (inputs[i].bytes != m->inputs[slot].bytes)
+            return RLX_ERR_SIZE;
+    }
+    for (i = 0; i < n_outputs; i++) {
+        slot = rlx_find(m->outputs, m->n_outputs, outputs[i].name);
+        if (slot < 0)
+            return RLX_ERR_NAME;
+        if (outputs[i].data == NULL)
+            return RLX_ERR_NULL;
+        if (outputs[i].bytes != m->outputs[slot].bytes)
+            return RLX_ERR_SIZE;
+    }
+    if (rlx_missing_param(ctx) != NULL)
+        return RLX_ERR_PARAM;
+    for (i = 0; i < n_inputs; i++) {
+        slot = rlx_find(m->inputs, m->n_inputs, inputs[i].name);
+        memcpy(ctx->arena + m->inputs[slot].offset, inputs[i].data, inputs[i].bytes);
+    }
+    status = rlx_run(ctx);
+    for (i = 0; i < n_outputs && status == RLX_OK; i++) {
+        slot = rlx_find(m->outputs, m->n_outputs, outputs[i].name);
+        memcpy(outputs[i].data, ctx->arena + m->outputs[slot].offset, outputs[i].bytes);
+    }
+    return status;
+}
+
+// Sets a parameter from bytes of its own element type.
+static inline rlx_status rlx_set_param_typed(rlx_ctx *ctx, const char *name, const void *data, size_t bytes, rlx_dtype dtype)
+{
+    int slot;
+    if (ctx == NULL || ctx->model == NULL || name == NULL || data == NULL)
+        return RLX_ERR_NULL;
+    slot = rlx_find(ctx->model->params, ctx->model->n_params, name);
+    if (slot < 0)
+        return RLX_ERR_NAME;
+    if (ctx->model->params[slot].dtype != dtype)
+        return RLX_ERR_DTYPE;
+    if (ctx->model->params[slot].bytes != bytes)
+        return RLX_ERR_SIZE;
+    memcpy(ctx->state + ctx->model->params[slot].offset, data, bytes);
+    ctx->state[ctx->model->flags_offset + (size_t)slot] = 1;
+    return RLX_OK;
+}
+
+// Sets a parameter of f32 elements.
+static inline rlx_status rlx_set_param(rlx_ctx *ctx, const char *name, const float *values, size_t count)
+{
+    return rlx_set_param_typed(ctx, name, values, count * sizeof(float), RLX_F32);
+}
+
+// Copies a state out or in (save and restore).
+static inline rlx_status rlx_read_state(const rlx_ctx *ctx, const char *name, void *data, size_t bytes)
+{
+    int slot;
+    if (ctx == NULL || ctx->model == NULL || data == NULL)
+        return RLX_ERR_NULL;
+    slot = rlx_find(ctx->model->states, ctx->model->n_states, name);
+    if (slot < 0)
+        return RLX_ERR_NAME;
+    if (ctx->model->states[slot].bytes != bytes)
+        return RLX_ERR_SIZE;
+    memcpy(data, ctx->state + ctx->model->states[slot].offset, bytes);
+    return RLX_OK;
+}
+
+static inline rlx_status rlx_write_state(rlx_ctx *ctx, const char *name, const void *data, size_t bytes)
+{
+    int slot;
+    if (ctx == NULL || ctx->model == NULL || data == NULL)
+        return RLX_ERR_NULL;
+    slot = rlx_find(ctx->model->states, ctx->model->n_states, name);
+    if (slot < 0)
+        return RLX_ERR_NAME;
+    if (ctx->model->states[slot].bytes != bytes)
+        return RLX_ERR_SIZE;
+    memcpy(ctx->state + ctx->model->states[slot].offset, data, bytes);
+    return RLX_OK;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
