@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// From an imported graph to a finished plan: binds symbols, runs the passes of passes.def in order, with dumps, timings and
+// verification.
+#ifndef COMPILER_PIPELINE_H
+#define COMPILER_PIPELINE_H
+
+#include "codegen/target.h"
+#include "passes/pass.h"
+
+typedef struct DimBinding {
+    const char *name;
+    int64_t value;
+} DimBinding;
+
+typedef struct PipelineOptions {
+    int opt_level;
+    bool allow_fast;
+    const TargetCaps *caps;
+    VEC(DimBinding) dims;    // --dim name=value
+    const char *dump;        // pass name or "all"; NULL = none
+    const char *stop_after;  // pass name; NULL = run all
+    bool time_passes;
+    FILE *report;            // dumps and times
+} PipelineOptions;
+
+// Binds the symbols of the graph: given values, else their defaults. False: all symbols without a value were reported.
+bool pipeline_bind(Graph *g, const PipelineOptions *o, Graph **out);
+// graph: as imported. *plan is NULL when stop_after ended before a plan existed.
+bool pipeline_run(Arena *perm, Diag *d, Graph *graph, const PipelineOptions *o, Plan **plan);
+// NULL when there is no pass of that name.
+const PassInfo *pipeline_find_pass(const char *name);
+
+#endif
