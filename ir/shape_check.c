@@ -68,7 +68,7 @@ bool rule_axes(ShapeCtx *c, AttrId id, uint32_t rank, uint32_t *mask)
         return shape_fail(c, E0203, "`%s` has %llu entries, but the rank is %u", attr_info[id].name,
                           (unsigned long long)a->len, rank);
     for (uint32_t i = 0; i < a->len; i++) {
-        uint32_t axis;
+        uint32_t axis = 0;
         if (!check_axis(c, id, a->u.ints[i], rank, &axis))
             return false;
         if (*mask >> axis & 1)

@@ -24,7 +24,7 @@ bool shape_copy(ShapeCtx *c)
 bool shape_gather(ShapeCtx *c)
 {
     const Shape *x = &c->in[0].shape, *index = &c->in[1].shape;
-    uint32_t axis;
+    uint32_t axis = 0;
     if (!(CLS_INT >> dtype_info[c->in[1].dtype].cls & 1))
         return shape_fail(c, E0205, "operand 1 must be of an integer type");
     if (!rule_axis(c, A_gather_axis, x->rank, &axis))
@@ -49,7 +49,7 @@ bool shape_gather(ShapeCtx *c)
 bool shape_concat(ShapeCtx *c)
 {
     Shape out = c->in[0].shape;
-    uint32_t axis;
+    uint32_t axis = 0;
     if (!rule_dtypes(c, CLS_FLOAT | CLS_INT | CLS_BOOL, c->n_src) ||
         !rule_axis(c, A_concat_axis, out.rank, &axis))
         return false;
@@ -98,7 +98,7 @@ bool shape_slice(ShapeCtx *c)
     const AttrVal *axes = shape_attr(c, A_slice_axes), *steps = shape_attr(c, A_slice_steps);
     const uint32_t n = (uint32_t)starts->len;
     static const int64_t in_order[SHAPE_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
-    uint32_t mask;
+    uint32_t mask = 0;
     if (starts->len > out.rank || ends->len != n || (axes->len != 0 && axes->len != n))
         return shape_fail(
             c, E0203,
@@ -178,7 +178,7 @@ bool shape_transpose(ShapeCtx *c)
     const Shape *x = &c->in[0].shape;
     const AttrVal *perm = shape_attr(c, A_transpose_perm);
     int64_t reversed[SHAPE_MAX_RANK];
-    uint32_t mask;
+    uint32_t mask = 0;
     for (uint32_t i = 0; i < x->rank; i++)
         reversed[i] = x->rank - 1 - i;
     if (perm->len == 0)
@@ -235,7 +235,7 @@ bool shape_split(ShapeCtx *c)
 {
     const Shape *x = &c->in[0].shape;
     const AttrVal *sizes = shape_attr(c, A_split_sizes);
-    uint32_t axis;
+    uint32_t axis = 0;
     int64_t sum = 0;
     if (!rule_axis(c, A_split_axis, x->rank, &axis))
         return false;

@@ -23,7 +23,7 @@ static Shape drop_axes(const Shape *s, uint32_t mask, bool keep)
 static bool reduce(ShapeCtx *c, AttrId axes, AttrId keepdims, unsigned classes)
 {
     const Shape *s = &c->in[0].shape;
-    uint32_t mask, n = 0;
+    uint32_t mask = 0, n = 0;
     int64_t sorted[SHAPE_MAX_RANK];
     if (!rule_dtypes(c, classes, 1) || !rule_axes(c, axes, s->rank, &mask))
         return false;
@@ -81,7 +81,7 @@ bool shape_reduce_logsumexp(ShapeCtx *c)
 static bool search(ShapeCtx *c, AttrId axis_id, AttrId keepdims)
 {
     const Shape *s = &c->in[0].shape;
-    uint32_t axis;
+    uint32_t axis = 0;
     if (!rule_dtypes(c, CLS_FLOAT | CLS_INT, 1) || !rule_axis(c, axis_id, s->rank, &axis))
         return false;
     if (s->dim[axis] == 0)
@@ -103,7 +103,7 @@ bool shape_argmin(ShapeCtx *c)
 
 static bool along_axis(ShapeCtx *c, AttrId axis_id, unsigned classes)
 {
-    uint32_t axis;
+    uint32_t axis = 0;
     if (!rule_dtypes(c, classes, 1) || !rule_axis(c, axis_id, c->in[0].shape.rank, &axis))
         return false;
     c->out[0] = c->in[0];
@@ -129,7 +129,7 @@ bool shape_log_softmax(ShapeCtx *c)
 static bool norm(ShapeCtx *c, AttrId axis_id, AttrId epsilon)
 {
     const Shape *s = &c->in[0].shape;
-    uint32_t axis;
+    uint32_t axis = 0;
     double eps;
     memcpy(&eps, &shape_attr(c, epsilon)->u.f64_bits, sizeof eps);
     if (!rule_dtypes(c, CLS_FLOAT, c->n_src) || !rule_axis(c, axis_id, s->rank, &axis))

@@ -166,7 +166,7 @@ bool shape_flatten(ShapeCtx *c)
 bool shape_squeeze(ShapeCtx *c)
 {
     const Shape *x = &c->in[0].shape;
-    uint32_t mask;
+    uint32_t mask = 0;
     if (!rule_axes(c, A_squeeze_axes, x->rank, &mask))
         return false;
     if (shape_attr(c, A_squeeze_axes)->len == 0) {
@@ -197,7 +197,7 @@ bool shape_unsqueeze(ShapeCtx *c)
     if (axes->len > SHAPE_MAX_RANK - x->rank)
         return shape_fail(c, E0203, "the result would have more than %d axes", SHAPE_MAX_RANK);
     Shape out = {.rank = x->rank + (uint32_t)axes->len};
-    uint32_t mask, next = 0;
+    uint32_t mask = 0, next = 0;
     if (!rule_axes(c, A_unsqueeze_axes, out.rank, &mask))
         return false;
     for (uint32_t i = 0; i < out.rank; i++)

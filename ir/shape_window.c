@@ -82,7 +82,7 @@ static bool check_group(ShapeCtx *c, AttrId id, Dim channels, const char *what)
 // The part that both convolutions share: ranks, types, bias [channels].
 static bool check_conv_operands(ShapeCtx *c)
 {
-    return rule_dtypes(c, CLS_FLOAT | CLS_INT, 3) && rule_rank(c, 0, 3, 2 + MAX_SPATIAL) &&
+    return rule_dtypes(c, CLS_FLOAT, 3) && rule_rank(c, 0, 3, 2 + MAX_SPATIAL) &&
            rule_rank(c, 1, c->in[0].shape.rank, c->in[0].shape.rank) &&
            (!rule_has(c, 2) || rule_rank(c, 2, 1, 1));
 }
@@ -177,7 +177,7 @@ static bool pool(ShapeCtx *c, AttrId kernel, WindowAttrs ids, AttrId ceil_mode)
 
 bool shape_max_pool(ShapeCtx *c)
 {
-    return rule_dtypes(c, CLS_FLOAT | CLS_INT, 1) &&
+    return rule_dtypes(c, CLS_FLOAT, 1) &&
            pool(c, A_max_pool_kernel,
                 (WindowAttrs){A_max_pool_strides, A_max_pool_pads, A_max_pool_dilations},
                 A_max_pool_ceil_mode);

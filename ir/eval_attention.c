@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Meanings of attention and of rope. Scores, weights and sums stay in double; the result is rounded once.
+#include "ir/eval_ops.h"
+
+#include <math.h>
+
+typedef struct Attention {
+    int64_t batch, heads, kv_heads, queries, keys, size, value_size;
+    double scale;
+    bool causal;
+    const double *q, *k, *v;
+    const double *mask; // as the scores' addends, or NULL
+    EvalWalk mask_walk; // offset 0: the mask's element of a row's first key; a walk over all scores
+    int64_t mask_step;  // from one key to the next
+} Attention;
+
+static Attention attention_of(EvalCtx *c)
+{
+    const Tensor *q = &c->in[0], *k = &c->in[1], *v = &c->in[2];
+    const uint32_t n = q->rank;
+    Attention a = {
+        .batch = eval_count(q, 0, n - 3),
+        .heads = q->dim[n - 3],
+        .kv_heads = k->dim[n - 3],
+        .queries = q->dim[n - 2],
+        .keys = k->dim[n - 2],
+        .size = q->dim[n - 1],
+        .value_size = v->dim[n - 1],
+        .scale = node_get_float(c->node, A_attention_scale),
+        .causal = eval_flag(c, A_attention_causal),
+    };
+    if (a.scale == 0)
+        a.scale = 1 / sqrt((double)a.size);
+    a.q = eval_doubles(c, 0);
+    a.k = eval_doubles(c, 1);
+    a.v = eval_doubles(c, 2);
+    return a;
+}
+
+// A bool mask becomes 0 for keys to keep and -inf for the others. The walk goes over [..., heads, queries].
+static void read_mask(EvalCtx *c, Attention *a)
+{
+    double *mask = eval_doubles(c, 3);
+    const uint32_t n = c->in[0].rank;
+    int64_t stride[SHAPE_MAX_RANK];
+    a->mask = mask;
+    a->mask_walk = (EvalWalk){.rank = n - 1, .n = 1, .dim = c->in[0].dim};
+    if (mask == NULL)
+        return;
+    for (int64_t i = 0; c->in[3].dtype == DTYPE_bool && i < c->in[3].numel; i++)
+        mask[i] = mask[i] != 0 ? 0 : -HUGE_VAL;
+    eval_broadcast_strides(&c->in[3], n, stride);
+    for (uint32_t i = 0; i + 1 < n; i++)
+        a->mask_walk.stride[0][i] = stride[i];
+    a->mask_step = stride[n - 1];
+}
+
+// The scores of one query; -inf for keys that it does not see. Returns the largest.
+static double score_row(const Attention *a, int64_t head, int64_t query, double *score)
+{
+    const double *q = a->q + (head * a->queries + query) * a->size;
+    const double *k = a->k + head / a->heads * a->kv_heads * a->keys * a->size +
+                      head % a->heads / (a->heads / a->kv_heads) * a->keys * a->size;
+    const int64_t visible = a->causal ? query + (a->keys - a->queries) + 1 : a->keys;
+    double top = -HUGE_VAL;
+    for (int64_t j = 0; j < a->keys; j++) {
+        double dot = 0;
+        for (int64_t d = 0; d < a->size; d++)
+            dot += q[d] * k[j * a->size + d];
+        score[j] = dot * a->scale;
+        if (a->mask != NULL)
+            score[j] += a->mask[a->mask_walk.offset[0] + j * a->mask_step];
+        if (j >= visible)
+            score[j] = -HUGE_VAL;
+        top = isnan(top) || top > score[j] ? top : score[j];
+    }
+    return top;
+}
+
+// The weighted mean of the values; 0 when no key is visible.
+static void mix_row(const Attention *a, int64_t head, double top, double *score, double *y)
+{
+    const double *v = a->v + head / a->heads * a->kv_heads * a->keys * a->value_size +
+                      head % a->heads / (a->heads / a->kv_heads) * a->keys * a->value_size;
+    double sum = 0;
+    if (top == -HUGE_VAL)
+        return;
+    for (int64_t j = 0; j < a->keys; j++) {
+        const double weight = exp(score[j] - top);
+        sum += weight;
+        // A hidden value counts as nothing even where it is infinite or NaN.
+        for (int64_t d = 0; weight != 0 && d < a->value_size; d++)
+            y[d] += weight * v[j * a->value_size + d];
+    }
+    for (int64_t d = 0; d < a->value_size; d++)
+        y[d] /= sum;
+}
+
+bool eval_attention(EvalCtx *c)
+{
+    Attention a = attention_of(c);
+    const int64_t rows = a.batch * a.heads * a.queries;
+    if (a.keys > 0 && !eval_check_work(c, rows, a.keys * (a.size + a.value_size)))
+        return false;
+    read_mask(c, &a);
+    double *score = eval_scratch(c, a.keys), *y = eval_scratch(c, c->out[0].numel);
+    for (int64_t i = 0; i < rows; i++, eval_walk_next(&a.mask_walk)) {
+        const double top = score_row(&a, i / a.queries, i % a.queries, score);
+        mix_row(&a, i / a.queries, top, score, y + i * a.value_size);
+    }
+    eval_store(c, 0, y);
+    return true;
+}
+
+// Each pair (x1, x2) turns by the angle of its place: (x1 cos - x2 sin, x2 cos + x1 sin).
+bool eval_rope(EvalCtx *c)
+{
+    const Tensor *x = &c->in[0];
+    const bool interleaved = eval_flag(c, A_rope_interleaved);
+    const int64_t size = x->dim[x->rank - 1], half = size / 2;
+    Tensor pairs = *x;
+    pairs.dim[x->rank - 1] = half;
+    EvalWalk w = {.rank = x->rank, .n = 2, .dim = pairs.dim};
+    eval_broadcast_strides(&c->in[1], x->rank, w.stride[0]);
+    eval_broadcast_strides(&c->in[2], x->rank, w.stride[1]);
+    for (int64_t i = 0; i < x->numel / 2; i++, eval_walk_next(&w)) {
+        const int64_t row = i / half * size, k = i % half;
+        const int64_t first = row + (interleaved ? 2 * k : k),
+                      second = row + (interleaved ? 2 * k + 1 : k + half);
+        const double cosine = tensor_get_f64(&c->in[1], w.offset[0]),
+                     sine = tensor_get_f64(&c->in[2], w.offset[1]);
+        const double x1 = tensor_get_f64(x, first), x2 = tensor_get_f64(x, second);
+        tensor_set_f64(&c->out[0], first, x1 * cosine - x2 * sine);
+        tensor_set_f64(&c->out[0], second, x2 * cosine + x1 * sine);
+    }
+    return true;
+}
