@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model file of any format. The content decides which reader gets it, since names lie.
+#include "compiler/import/import.h"
+#include "compiler/import/rawfile.h"
+#include "ir/text.h"
+
+#include <string.h>
+
+enum { PROBE = 256 }; // bytes that tell text from a protobuf message
+
+// Past white space, comment lines ("# ...") and a byte order mark.
+static size_t skip_comments(const RawFile *f)
+{
+    size_t at = f->len >= 3 && memcmp(f->data, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    while (at < f->len) {
+        if (f->data[at] == '#') {
+            const char *end = memchr(f->data + at, '\n', f->len - at);
+            at = end ? (size_t)(end - f->data) : f->len;
+        } else if (f->data[at] && strchr(" \t\r\n", f->data[at])) {
+            at++;
+        } else {
+            break;
+        }
+    }
+    return at;
+}
+
+static bool has_word(const RawFile *f, size_t at, const char *word)
+{
+    size_t n = strlen(word);
+    return f->len - at > n && memcmp(f->data + at, word, n) == 0 && strchr(" \t\r\n\"{", f->data[at + n]);
+}
+
+// A message of ModelProto soon has a byte below tab (a version, a short length); text has none.
+static bool is_text(const RawFile *f)
+{
+    for (size_t i = 0; i < f->len && i < PROBE; i++)
+        if ((unsigned char)f->data[i] < '\t')
+            return false;
+    return true;
+}
+
+bool import_model(Arena *a, Diag *d, const char *path, Graph **out)
+{
+    RawFile f;
+    if (!rawfile_open(a, d, (Span){0}, path, &f))
+        return false;
+    size_t at = skip_comments(&f);
+    const char *dir = rawfile_folder(a, path);
+    if (at < f.len && f.data[at] == '{')
+        return import_json(a, d, diag_add_file(d, path, f.data, f.len), dir, out);
+    if (has_word(&f, at, "graph"))
+        return graph_parse(a, d, diag_add_file(d, path, f.data, f.len), out);
+    if (!is_text(&f) || str_ends_with(path, ".onnx"))
+        return import_onnx(a, d, path, f.data, f.len, dir, out);
+    return diag_error(d, (Span){diag_add_file(d, path, NULL, 0), 0, 0, NULL}, E0108, "%s",
+                      f.len ? "is neither JSON (starts with '{'), IR text (starts with `graph`) nor ONNX"
+                            : "the file is empty");
+}

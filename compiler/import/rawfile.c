@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading and writing whole files. Small files are copied, because a mapping costs a page and a table entry;
+// mappings are never undone, because graphs point into them until the program ends.
+#include "compiler/import/rawfile.h"
+#include "base/str.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { COPIED_UP_TO = 64 * 1024 };
+
+static bool cannot(Diag *d, Span where, DiagCode code, const char *path, const char *why)
+{
+    return diag_error(d, where, code, "cannot %s '%s': %s", code == E0001 ? "read" : "write", path, why);
+}
+
+// Fills exactly n bytes; a file that shrinks meanwhile is an error.
+static bool read_all(int fd, char *data, size_t n)
+{
+    while (n) {
+        ssize_t got = read(fd, data, n);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        data += got;
+        n -= (size_t)got;
+    }
+    return true;
+}
+
+static bool load(Arena *a, int fd, size_t len, RawFile *out)
+{
+    out->len = len;
+    if (len <= COPIED_UP_TO) {
+        char *copy = arena_alloc(a, len);
+        out->data = copy;
+        return read_all(fd, copy, len);
+    }
+    void *map = mmap(NULL, len, PROT_READ, MAP_PRIVATE, fd, 0);
+    out->data = map;
+    return map != MAP_FAILED;
+}
+
+bool rawfile_open(Arena *a, Diag *d, Span where, const char *path, RawFile *out)
+{
+    // Without O_NONBLOCK, opening a pipe would wait for its writer.
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return cannot(d, where, E0001, path, strerror(errno));
+    struct stat st;
+    bool ok = false;
+    errno = 0;
+    if (fstat(fd, &st) != 0)
+        cannot(d, where, E0001, path, strerror(errno));
+    else if (!S_ISREG(st.st_mode))
+        cannot(d, where, E0001, path, S_ISDIR(st.st_mode) ? "it is a folder" : "it is not a regular file");
+    else if (!load(a, fd, (size_t)st.st_size, out))
+        cannot(d, where, E0001, path, errno ? strerror(errno) : "it became shorter");
+    else
+        ok = true;
+    close(fd);
+    return ok;
+}
+
+const char *rawfile_folder(Arena *a, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        return "";
+    return slash == path ? "/" : arena_strndup(a, path, (size_t)(slash - path));
+}
+
+const char *rawfile_resolve(Arena *a, const char *dir, const char *name)
+{
+    if (!*name)
+        return NULL;
+    if (*name == '/')
+        return arena_strdup(a, name);
+    for (const char *part = name; part; part = strchr(part, '/')) {
+        part += *part == '/';
+        if (strncmp(part, "..", 2) == 0 && (part[2] == '/' || part[2] == 0))
+            return NULL;
+    }
+    if (!*dir)
+        return arena_strdup(a, name);
+    return arena_printf(a, str_ends_with(dir, "/") ? "%s%s" : "%s/%s", dir, name);
+}
+
+static bool write_parts(int fd, const FilePart *parts, uint32_t n_parts)
+{
+    for (uint32_t i = 0; i < n_parts; i++) {
+        const char *data = parts[i].data;
+        for (size_t left = parts[i].len; left;) {
+            ssize_t done = write(fd, data, left);
+            if (done < 0 && errno == EINTR)
+                continue;
+            if (done <= 0)
+                return false;
+            data += done;
+            left -= (size_t)done;
+        }
+    }
+    return true;
+}
+
+bool rawfile_write(Diag *d, const char *path, const FilePart *parts, uint32_t n_parts)
+{
+    const char *temporary = arena_printf(d->arena, "%s.%ld.tmp", path, (long)getpid());
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return cannot(d, (Span){0}, E0002, path, strerror(errno));
+    errno = 0;
+    bool ok = write_parts(fd, parts, n_parts);
+    ok &= close(fd) == 0;
+    ok = ok && rename(temporary, path) == 0;
+    if (ok)
+        return true;
+    int cause = errno;
+    unlink(temporary);
+    return cannot(d, (Span){0}, E0002, path, cause ? strerror(cause) : "nothing more could be written");
+}
