@@ -1,0 +1,465 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one walk that prints kernels, for every language with C's statements. What differs between them is in Target.
+#include "codegen/expand.h"
+#include "codegen/names.h"
+#include "codegen/values.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct Walk {
+    const Target *t;
+    const Kernel *k;
+    Arena *arena;
+    Str *out;
+    Value *values;
+    const char **name;  // by instruction: of what has one
+    const char **param; // by parameter
+    Names names;
+    VEC(uint32_t) marks; // names in scope when each open block began
+    KernelGrid grid;
+    int indent;
+} Walk;
+
+static const char *expr(Walk *w, KRef r);
+
+// --- types and constants ------------------------------------------------------------------------------------------
+
+static const TypeSpell *type_spell(const Walk *w, int type)
+{
+    return &w->t->types[type];
+}
+
+static const char *vector_type(Walk *w, int type, int lanes)
+{
+    return arena_printf(w->arena, "rlx_v%d%c", lanes, type == DTYPE_f32 ? 'f' : 'i');
+}
+
+static const char *value_type(Walk *w, int type, int lanes)
+{
+    return lanes > 1 ? vector_type(w, type, lanes) : type_spell(w, type)->value;
+}
+
+static bool is_float(int type)
+{
+    return type != KT_INDEX && dtype_info[type].cls == DCLASS_FLOAT;
+}
+
+static const char *float_text(Walk *w, int type, double v)
+{
+    if (isnan(v))
+        return w->t->nan;
+    if (isinf(v))
+        return v > 0 ? w->t->inf : arena_printf(w->arena, "-%s", w->t->inf);
+    Str s = str_new(w->arena);
+    if (type == DTYPE_f64)
+        str_f64(&s, v);
+    else
+        str_f32(&s, (float)v);
+    return str_text(&s);
+}
+
+// The sign goes in front of the literal of the magnitude.
+static const char *literal_text(Walk *w, int type, const char *digits)
+{
+    const bool is_negative = *digits == '-';
+    const ExpandArgs args = {.operand = {digits + is_negative}};
+    const char *text = expand_text(w->arena, type_spell(w, type)->literal, &args);
+    return is_negative ? arena_printf(w->arena, "-%s", text) : text;
+}
+
+static const char *float_const_text(Walk *w, const KInst *n)
+{
+    double v = 0;
+    memcpy(&v, &n->imm, sizeof v);
+    if (n->dtype != DTYPE_f64)
+        v = (double)(float)v;
+    const char *digits = float_text(w, n->dtype, v);
+    return isfinite(v) ? literal_text(w, n->dtype, digits) : digits;
+}
+
+static const char *const_text(Walk *w, const KInst *n)
+{
+    if (is_float(n->dtype))
+        return float_const_text(w, n);
+    if (n->dtype == DTYPE_u64)
+        return literal_text(w, n->dtype, arena_printf(w->arena, "%llu", (unsigned long long)n->imm));
+    // The digits of the least value alone would be a constant that does not fit.
+    const bool is_least = n->imm == INT64_MIN || (n->imm == INT32_MIN && n->dtype == DTYPE_i32);
+    const char *text = literal_text(w, n->dtype, arena_printf(w->arena, "%lld", (long long)(n->imm + is_least)));
+    return is_least ? arena_printf(w->arena, "%s - 1", text) : text;
+}
+
+// --- expressions --------------------------------------------------------------------------------------------------
+
+// A template on one operand of type `from`, result of type `to`.
+static const char *expand1(Walk *w, const char *template, int to, int from, const char *operand)
+{
+    const TypeSpell *ts = type_spell(w, to);
+    const ExpandArgs args = {.operand = {operand}, .type = ts->value, .name = ts->name, .wide = ts->wide,
+                             .vector = type_spell(w, from)->name};
+    return expand_text(w->arena, template, &args);
+}
+
+static const char *op_text(Walk *w, const KInst *n)
+{
+    const KInst *src = k_inst(w->k, kop_info[n->kop].cls == KCLASS_SEL ? n->b : n->a);
+    const TypeSpell *ts = type_spell(w, src->dtype);
+    ExpandArgs args = {.type = ts->value, .name = ts->name, .wide = ts->wide, .lanes = src->lanes};
+    if (src->lanes > 1)
+        args.vector = vector_type(w, src->dtype, src->lanes);
+    const KRef operand[3] = {n->a, n->b, n->c};
+    for (uint32_t i = 0; i < kop_info[n->kop].arity; i++)
+        args.operand[i] = expr(w, operand[i]);
+    const char *template = value_template(w->t, w->k, n);
+    rlx_assert(template);
+    int64_t right = 0;
+    if (n->kop == KOP_add && n->dtype == KT_INDEX && k_is_const(w->k, n->b, &right) && right < 0 && right != INT64_MIN) {
+        template = "$0 - $1";
+        args.operand[1] = arena_printf(w->arena, "%lld", (long long)-right);
+    }
+    return expand_text(w->arena, template, &args);
+}
+
+static const char *vector_cast_text(Walk *w, const KInst *n, const KInst *src)
+{
+    const char *from = vector_type(w, src->dtype, src->lanes), *mask = src->dtype == DTYPE_bool ? "mask_" : "";
+    const char *to = n->dtype == DTYPE_bool ? "mask" : dtype_info[n->dtype].name;
+    return arena_printf(w->arena, "%s_%sto_%s(%s)", from, mask, to, expr(w, n->a));
+}
+
+// A store rounds, so what it stores need not be rounded before.
+typedef enum CastUse { CAST_VALUE, CAST_STORED } CastUse;
+
+static const char *cast_text(Walk *w, const KInst *n, CastUse use)
+{
+    const KInst *src = k_inst(w->k, n->a);
+    if (n->lanes > 1)
+        return vector_cast_text(w, n, src);
+    const Target *t = w->t;
+    const TypeSpell *to = type_spell(w, n->dtype), *from = type_spell(w, src->dtype);
+    const char *template = n->dtype == DTYPE_bool                      ? t->cast_to_bool
+                           : is_float(src->dtype) && !is_float(n->dtype) ? t->cast_to_int
+                                                                         : t->cast;
+    const char *text = expr(w, n->a);
+    if (strcmp(to->value, from->value) != 0 || n->dtype == DTYPE_bool)
+        text = expand1(w, template, n->dtype, src->dtype, text);
+    return to->round && use == CAST_VALUE ? expand1(w, to->round, n->dtype, n->dtype, text) : text;
+}
+
+static const char *splat_text(Walk *w, const KInst *n)
+{
+    const char *how = n->dtype == DTYPE_bool ? "mask" : "set";
+    return arena_printf(w->arena, "%s_%s(%s)", vector_type(w, n->dtype, n->lanes), how, expr(w, n->a));
+}
+
+static const char *hreduce_text(Walk *w, const KInst *n)
+{
+    const KInst *src = k_inst(w->k, n->a);
+    const char *name = kop_info[n->kop].name;
+    if (n->dtype == DTYPE_bool)
+        name = n->kop == KOP_and ? "all" : "any";
+    return arena_printf(w->arena, "%s_h%s(%s)", vector_type(w, src->dtype, src->lanes), name, expr(w, n->a));
+}
+
+static const char *element_text(Walk *w, const char *base, KRef index)
+{
+    return arena_printf(w->arena, "%s[%s]", base, expr(w, index));
+}
+
+static const char *vector_load_text(Walk *w, const KInst *n, const char *element)
+{
+    const char *type = vector_type(w, n->dtype, n->lanes);
+    if (n->count == n->lanes)
+        return arena_printf(w->arena, "%s_load(&%s)", type, element);
+    return arena_printf(w->arena, "%s_load_n(&%s, %d)", type, element, n->count);
+}
+
+// Elements of local arrays are values, only bool keeps its memory form.
+static int array_type(int type)
+{
+    return is_float(type) && type != DTYPE_f64 ? (int)DTYPE_f32 : type;
+}
+
+static const char *load_text(Walk *w, const KInst *n)
+{
+    const bool is_array = n->kind == KI_aload;
+    const char *element = is_array ? element_text(w, w->name[n->a], n->b) : element_text(w, w->param[n->imm], n->a);
+    if (n->lanes > 1)
+        return vector_load_text(w, n, element);
+    return expand1(w, type_spell(w, is_array ? array_type(n->dtype) : n->dtype)->load, n->dtype, n->dtype, element);
+}
+
+static const char *value_text(Walk *w, const KInst *n, CastUse use)
+{
+    switch (n->kind) {
+    case KI_const:
+        return const_text(w, n);
+    case KI_op:
+        return op_text(w, n);
+    case KI_cast:
+        return cast_text(w, n, use);
+    case KI_splat:
+        return splat_text(w, n);
+    case KI_hreduce:
+        return hreduce_text(w, n);
+    case KI_get:
+        return w->name[n->a];
+    default:
+        return load_text(w, n);
+    }
+}
+
+static const char *expr(Walk *w, KRef r)
+{
+    return w->name[r] ? w->name[r] : value_text(w, k_inst(w->k, r), CAST_VALUE);
+}
+
+// --- statements ---------------------------------------------------------------------------------------------------
+
+static void print_line(Walk *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void print_line(Walk *w, const char *fmt, ...)
+{
+    for (int i = 0; i < w->indent; i++)
+        str_add(w->out, "    ");
+    va_list args;
+    va_start(args, fmt);
+    str_add(w->out, arena_vprintf(w->arena, fmt, args));
+    va_end(args);
+    str_char(w->out, '\n');
+}
+
+// mark: the names in scope outside of the block.
+static void open_block(Walk *w, uint32_t mark)
+{
+    vec_push(w->arena, &w->marks, mark);
+    w->indent++;
+}
+
+static void close_block(Walk *w)
+{
+    w->indent--;
+    names_release(&w->names, w->marks.data[--w->marks.len]);
+}
+
+// Index in the grid, or -1 for a plain loop.
+static int grid_place(const Walk *w, KRef r)
+{
+    for (uint32_t i = 0; w->t->thread_id[0] && i < w->grid.n_loops; i++)
+        if (w->grid.loop[i] == r)
+            return (int)i;
+    return -1;
+}
+
+// Loop 2 and the ones around it share z: the last varies slowest.
+static void print_grid_loop(Walk *w, KRef r, uint32_t place)
+{
+    const KInst *n = k_inst(w->k, r);
+    Str id = str_new(w->arena);
+    str_add(&id, w->t->thread_id[place < 2 ? place : 2]);
+    uint64_t inner = 1;
+    for (uint32_t i = 2; i < place; i++)
+        inner *= grid_trip_count(w->k, w->grid.loop[i]);
+    if (inner > 1)
+        str_printf(&id, " / %llu", (unsigned long long)inner);
+    if (place >= 2 && place + 1 < w->grid.n_loops)
+        str_printf(&id, " %% %llu", (unsigned long long)grid_trip_count(w->k, r));
+    if (n->imm != 1)
+        str_printf(&id, " * %lld", (long long)n->imm);
+    int64_t lo = 0;
+    if (k_is_const(w->k, n->a, &lo) && lo != 0)
+        str_printf(&id, " %c %lld", lo < 0 ? '-' : '+', (long long)(lo < 0 ? -lo : lo));
+    print_line(w, "const %s %s = %s;", type_spell(w, KT_INDEX)->value, w->name[r], str_text(&id));
+    print_line(w, "if (%s < %s) {", w->name[r], expr(w, n->b));
+}
+
+static void print_for(Walk *w, KRef r)
+{
+    const KInst *n = k_inst(w->k, r);
+    const char *lo = expr(w, n->a), *hi = expr(w, n->b);
+    const int place = grid_place(w, r);
+    const uint32_t mark = names_mark(&w->names);
+    const char *name = names_take(&w->names, n->text ? n->text : "i");
+    w->name[r] = name;
+    if (place >= 0) {
+        print_grid_loop(w, r, (uint32_t)place);
+    } else {
+        if (n->flags == KFOR_UNROLL && w->t->unroll)
+            print_line(w, "%s", w->t->unroll);
+        const char *next = n->imm == 1 ? arena_printf(w->arena, "%s++", name)
+                                       : arena_printf(w->arena, "%s += %lld", name, (long long)n->imm);
+        print_line(w, "for (%s %s = %s; %s < %s; %s) {", type_spell(w, KT_INDEX)->value, name, lo, name, hi, next);
+    }
+    open_block(w, mark);
+}
+
+static const char *stored_text(Walk *w, KRef r)
+{
+    const KInst *n = k_inst(w->k, r);
+    return n->kind == KI_cast && !w->name[r] ? value_text(w, n, CAST_STORED) : expr(w, r);
+}
+
+static void print_store(Walk *w, const KInst *n)
+{
+    const bool is_array = n->kind == KI_astore;
+    const KRef value = is_array ? n->c : n->a;
+    const char *element = element_text(w, is_array ? w->name[n->a] : w->param[n->imm], n->b);
+    if (n->lanes == 1) {
+        const int type = is_array ? array_type(n->dtype) : n->dtype;
+        const char *text = is_array ? expr(w, value) : stored_text(w, value);
+        print_line(w, "%s = %s;", element, expand1(w, type_spell(w, type)->store, type, type, text));
+        return;
+    }
+    const char *type = vector_type(w, n->dtype, n->lanes);
+    if (n->count == n->lanes)
+        print_line(w, "%s_store(&%s, %s);", type, element, expr(w, value));
+    else
+        print_line(w, "%s_store_n(&%s, %s, %d);", type, element, expr(w, value), n->count);
+}
+
+static void print_array(Walk *w, KRef r)
+{
+    const KInst *n = k_inst(w->k, r);
+    w->name[r] = names_take(&w->names, n->text ? n->text : "part");
+    const ExpandArgs args = {.operand = {type_spell(w, array_type(n->dtype))->storage, w->name[r],
+                                         arena_printf(w->arena, "%lld", (long long)n->imm)}};
+    print_line(w, "%s", expand_text(w->arena, w->t->array, &args));
+}
+
+// Text from the model: nothing in it may end the comment or join it with the next line.
+static void print_comment(Walk *w, const char *text)
+{
+    Str s = str_new(w->arena);
+    for (const char *p = text; *p; p++)
+        str_char(&s, *p < ' ' || *p > '~' || *p == '\\' ? '_' : *p == '?' && p[1] == '?' ? '_' : *p);
+    print_line(w, "// %s", str_text(&s));
+}
+
+static void print_value(Walk *w, KRef r)
+{
+    const Value *v = &w->values[r];
+    if (v->n_uses == 0 || v->is_inline)
+        return;
+    const KInst *n = k_inst(w->k, r);
+    const char *text = value_text(w, n, CAST_VALUE), *name = names_take_temp(&w->names);
+    print_line(w, "const %s %s = %s;", value_type(w, n->dtype, n->lanes), name, text);
+    w->name[r] = name;
+}
+
+static void print_inst(Walk *w, KRef r)
+{
+    const KInst *n = k_inst(w->k, r);
+    switch (n->kind) {
+    case KI_var: {
+        const char *init = expr(w, n->a);
+        w->name[r] = names_take(&w->names, n->text);
+        print_line(w, "%s %s = %s;", value_type(w, n->dtype, n->lanes), w->name[r], init);
+        break;
+    }
+    case KI_set:
+        print_line(w, "%s = %s;", w->name[n->a], expr(w, n->b));
+        break;
+    case KI_array:
+        print_array(w, r);
+        break;
+    case KI_store:
+    case KI_astore:
+        print_store(w, n);
+        break;
+    case KI_for:
+        print_for(w, r);
+        break;
+    case KI_if:
+        print_line(w, "if (%s) {", expr(w, n->a));
+        open_block(w, names_mark(&w->names));
+        break;
+    case KI_else:
+        close_block(w);
+        print_line(w, "} else {");
+        open_block(w, names_mark(&w->names));
+        break;
+    case KI_end:
+        close_block(w);
+        print_line(w, "}");
+        break;
+    case KI_barrier:
+        if (w->t->barrier)
+            print_line(w, "%s", w->t->barrier);
+        break;
+    case KI_comment:
+        print_comment(w, n->text);
+        break;
+    default:
+        print_value(w, r);
+        break;
+    }
+}
+
+// --- kernels ------------------------------------------------------------------------------------------------------
+
+static bool *find_used_params(Walk *w)
+{
+    bool *used = ARENA_ARRAY(w->arena, bool, (size_t)w->k->params.len + 1);
+    for (KRef r = 1; r < w->k->insts.len; r++) {
+        const KInst *n = k_inst(w->k, r);
+        if (n->kind == KI_store || (n->kind == KI_load && w->values[r].n_uses))
+            used[n->imm] = true;
+    }
+    return used;
+}
+
+static const char *param_list(Walk *w)
+{
+    Str s = str_new(w->arena);
+    for (uint32_t i = 0; i < w->k->params.len; i++) {
+        const KParam *p = &w->k->params.data[i];
+        w->param[i] = names_take(&w->names, p->name);
+        const ExpandArgs args = {.operand = {type_spell(w, (int)p->dtype)->storage, w->param[i],
+                                             arena_printf(w->arena, "%u", i), w->k->may_alias ? "" : w->t->restrict_word}};
+        if (i > 0)
+            str_add(&s, w->t->param_separator);
+        expand_template(&s, p->is_written ? w->t->param_written : w->t->param_read, &args);
+    }
+    return str_text(&s);
+}
+
+static void print_head(Walk *w)
+{
+    if (w->k->comment && *w->k->comment)
+        print_comment(w, w->k->comment);
+    const char *params = param_list(w);
+    if (w->t->params_first) {
+        str_add(w->out, params);
+        str_char(w->out, '\n');
+    }
+    const ExpandArgs args = {.operand = {w->k->name, *params ? params : w->t->no_params}};
+    expand_template(w->out, w->t->signature, &args);
+    str_add(w->out, "\n{\n");
+}
+
+void cfamily_print_kernel(const Target *t, const Kernel *k, Str *out)
+{
+    Arena *a = out->arena;
+    Walk w = {.t = t, .k = k, .arena = a, .out = out, .names = {.arena = a}, .grid = kernel_grid(k)};
+    w.values = values_of(t, k, a);
+    w.name = ARENA_ARRAY(a, const char *, k->insts.len);
+    w.param = ARENA_ARRAY(a, const char *, (size_t)k->params.len + 1);
+    print_head(&w);
+    w.indent = 1;
+    const bool *used = find_used_params(&w);
+    for (uint32_t i = 0; i < k->params.len && !t->params_first; i++)
+        if (!used[i])
+            print_line(&w, "(void)%s;", w.param[i]);
+    const bool is_single = t->thread_id[0] && w.grid.n_loops == 0;
+    if (is_single) {
+        print_line(&w, "if (%s == 0) {", t->thread_id[0]);
+        open_block(&w, names_mark(&w.names));
+    }
+    for (KRef r = 1; r < k->insts.len; r++)
+        print_inst(&w, r);
+    if (is_single) {
+        close_block(&w);
+        print_line(&w, "}");
+    }
+    str_add(out, "}\n");
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of CPUs, and the resolution of "native". Separate from the targets because it alone looks at the machine it runs on.
+#include "codegen/target.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static const CpuInfo cpus[] = {
+#define CPU(name, flags, lanes, regs, l1, l2) {name, flags, lanes, regs, l1, l2},
+#include "codegen/cpus.def"
+#undef CPU
+};
+
+const char *const cpu_names[] = {
+#define CPU(name, flags, lanes, regs, l1, l2) name,
+#include "codegen/cpus.def"
+#undef CPU
+    "native", NULL};
+
+enum { N_CPUS = sizeof cpus / sizeof *cpus };
+
+// Does this machine run code for the row? Judged by instruction sets, as the levels of x86-64 define them.
+static bool runs_here(const CpuInfo *cpu)
+{
+    if (cpu->f32_lanes == 1)
+        return true;
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
+                    __builtin_cpu_supports("bmi2");
+    const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                    __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                    __builtin_cpu_supports("avx512vl");
+    return cpu->f32_lanes == 8 ? v3 : v4;
+#else
+    return false;
+#endif
+}
+
+// A cache size of this machine, or what the table says where the system does not tell.
+static uint32_t cache_bytes(int name, uint32_t otherwise)
+{
+    const long n = sysconf(name);
+    return n >= 4096 && n <= (1L << 30) ? (uint32_t)n : otherwise;
+}
+
+static void resolve_native(CpuInfo *out)
+{
+    for (uint32_t i = 0; i < N_CPUS; i++)
+        if (runs_here(&cpus[i]))
+            *out = cpus[i];
+#if defined(_SC_LEVEL1_DCACHE_SIZE) && defined(_SC_LEVEL2_CACHE_SIZE)
+    out->l1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, out->l1_bytes);
+    out->l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, out->l2_bytes);
+#endif
+}
+
+bool cpu_find(const char *name, CpuInfo *out)
+{
+    if (!strcmp(name, "native")) {
+        resolve_native(out);
+        return true;
+    }
+    for (uint32_t i = 0; i < N_CPUS; i++) {
+        if (!strcmp(cpus[i].name, name)) {
+            *out = cpus[i];
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which loops of a kernel become the thread grid. Used by the printed text and by whoever launches it, so that both agree.
+#include "codegen/values.h"
+
+static KRef end_of(const Kernel *k, KRef r)
+{
+    int depth = 0;
+    for (;; r++) {
+        const uint8_t kind = k_inst(k, r)->kind;
+        depth += (kind == KI_for || kind == KI_if) - (kind == KI_end);
+        if (depth == 0)
+            return r;
+    }
+}
+
+static bool is_statement(const Kernel *k, KRef r)
+{
+    const uint8_t kind = k_inst(k, r)->kind;
+    return !value_is_expression(kind) && kind != KI_comment;
+}
+
+static KRef next_statement(const Kernel *k, KRef begin, KRef end)
+{
+    while (begin < end && !is_statement(k, begin))
+        begin++;
+    return begin;
+}
+
+uint64_t grid_trip_count(const Kernel *k, KRef loop)
+{
+    int64_t lo = 0, hi = 0;
+    const KInst *n = k_inst(k, loop);
+    if (n->kind != KI_for || n->flags != KFOR_PARALLEL || !k_is_const(k, n->a, &lo) || !k_is_const(k, n->b, &hi))
+        return 0;
+    return hi <= lo ? 0 : ((uint64_t)hi - (uint64_t)lo + (uint64_t)n->imm - 1) / (uint64_t)n->imm;
+}
+
+KernelGrid kernel_grid(const Kernel *k)
+{
+    KernelGrid g = {.threads = {1, 1, 1}};
+    KRef nest[GRID_MAX_LOOPS]; // outermost first
+    KRef begin = 1, end = k->insts.len;
+    while (g.n_loops < GRID_MAX_LOOPS) {
+        const KRef loop = next_statement(k, begin, end);
+        if (loop == end || !grid_trip_count(k, loop))
+            break;
+        const KRef close = end_of(k, loop);
+        if (next_statement(k, close + 1, end) != end)
+            break;
+        nest[g.n_loops++] = loop;
+        begin = loop + 1;
+        end = close;
+    }
+    for (uint32_t i = 0; i < g.n_loops; i++) {
+        g.loop[i] = nest[g.n_loops - 1 - i];
+        const uint64_t n = grid_trip_count(k, g.loop[i]);
+        uint64_t *axis = &g.threads[i < 2 ? i : 2];
+        rlx_assert(n < (UINT64_C(1) << 48) / *axis);
+        *axis *= n;
+    }
+    return g;
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// An expression is written in its user when that is its only one, in the same block, with nothing between the two that
+// changes what it reads. All the rest is decided here, so that the walk only prints.
+#include "codegen/values.h"
+
+#include <string.h>
+
+enum { MAX_SIZE = 8, NEVER = UINT32_MAX };
+
+static void count_uses(const Kernel *k, Value *v)
+{
+    for (KRef r = k->insts.len; r-- > 1;) {
+        const KInst *n = k_inst(k, r);
+        if (value_is_expression(n->kind) && v[r].n_uses == 0)
+            continue;
+        const KRef src[3] = {n->a, n->b, n->c};
+        for (uint32_t i = 0; i < 3; i++) {
+            if (!src[i])
+                continue;
+            Value *o = &v[src[i]];
+            o->in_own_block = (o->n_uses == 0 || o->in_own_block) && o->block == v[r].block;
+            if (o->n_uses++ == 0)
+                o->last_use = r;
+        }
+    }
+}
+
+static void find_blocks(const Kernel *k, Value *v, Arena *a)
+{
+    VEC(uint32_t) open = {0};
+    vec_push(a, &open, 0);
+    uint32_t n_blocks = 1;
+    for (KRef r = 1; r < k->insts.len; r++) {
+        const uint8_t kind = k_inst(k, r)->kind;
+        if (kind == KI_end || kind == KI_else)
+            open.len--;
+        v[r].block = open.data[open.len - 1];
+        if (kind == KI_for || kind == KI_if || kind == KI_else)
+            vec_push(a, &open, n_blocks++);
+    }
+}
+
+// The first write after each read. What a load reads may be written through its own parameter, or through any where parameters overlap.
+static void find_writes(const Kernel *k, Value *v, Arena *a)
+{
+    KRef *next = ARENA_ARRAY(a, KRef, k->insts.len); // by variable or array
+    KRef *next_store = ARENA_ARRAY(a, KRef, (size_t)k->params.len + 1);
+    for (KRef r = 0; r < k->insts.len; r++)
+        next[r] = NEVER;
+    for (uint32_t i = 0; i <= k->params.len; i++)
+        next_store[i] = NEVER;
+    for (KRef r = k->insts.len; r-- > 1;) {
+        const KInst *n = k_inst(k, r);
+        v[r].expires = NEVER;
+        if (n->kind == KI_set || n->kind == KI_astore)
+            next[n->a] = r;
+        if (n->kind == KI_get || n->kind == KI_aload)
+            v[r].expires = next[n->a];
+        if (n->kind == KI_store)
+            next_store[k->may_alias ? 0 : n->imm] = r;
+        if (n->kind == KI_load)
+            v[r].expires = next_store[k->may_alias ? 0 : n->imm];
+    }
+}
+
+const char *value_template(const Target *t, const Kernel *k, const KInst *n)
+{
+    if (n->kind != KI_op)
+        return NULL;
+    const KInst *src = k_inst(k, kop_info[n->kop].cls == KCLASS_SEL ? n->b : n->a);
+    return target_spell(t, (KOp)n->kop, src->dtype, src->lanes);
+}
+
+static bool is_doubled(const char *template, uint32_t operand)
+{
+    const char mark[3] = {'$', (char)('0' + operand), 0};
+    const char *first = template ? strstr(template, mark) : NULL;
+    return first && strstr(first + 1, mark);
+}
+
+// May the operand be written inside user r?
+static bool can_inline(const Value *v, const KInst *n, KRef operand, KRef r, bool doubled)
+{
+    const Value *o = &v[operand];
+    if (n->kind == KI_const)
+        return true;
+    if (!value_is_expression(n->kind) || !o->in_own_block)
+        return false;
+    if (n->kind == KI_get)
+        return o->expires >= o->last_use;
+    return o->n_uses == 1 && !doubled && o->expires >= r;
+}
+
+static void decide(const Target *t, const Kernel *k, Value *v, KRef r)
+{
+    const KInst *n = k_inst(k, r);
+    const KRef src[3] = {n->a, n->b, n->c};
+    const char *template = value_template(t, k, n);
+    v[r].size = 1;
+    for (uint32_t i = 0; i < 3 && src[i]; i++) {
+        const KInst *o = k_inst(k, src[i]);
+        Value *of = &v[src[i]];
+        // A loop's bound is written in its condition, and so computed more than once.
+        const bool changes = n->kind == KI_for && i == 1 && of->expires != NEVER;
+        const bool fits = o->kind == KI_const || v[r].size + of->size <= MAX_SIZE;
+        of->is_pinned = of->is_pinned || changes || !fits || !can_inline(v, o, src[i], r, is_doubled(template, i));
+        of->is_inline = !of->is_pinned;
+        if (!of->is_inline)
+            continue;
+        v[r].size = (uint16_t)(v[r].size + of->size);
+        if (of->expires < v[r].expires)
+            v[r].expires = of->expires;
+    }
+    if (n->kind == KI_const || n->kind == KI_get)
+        v[r].size = 0;
+}
+
+Value *values_of(const Target *t, const Kernel *k, Arena *a)
+{
+    Value *v = ARENA_ARRAY(a, Value, k->insts.len);
+    find_blocks(k, v, a);
+    count_uses(k, v);
+    find_writes(k, v, a);
+    for (KRef r = 1; r < k->insts.len; r++)
+        if (!value_is_expression(k_inst(k, r)->kind) || v[r].n_uses)
+            decide(t, k, v, r);
+    return v;
+}

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Fits the polynomials of codegen/prelude/c_math.h and prints them as f32 constants (needs mpmath).
+
+Minimax by reweighted least squares (Lawson) in 50 digits, then the coefficients are rounded from the lowest degree up,
+and the rest is fitted again after each rounding, so that later coefficients absorb what the earlier ones lost.
+"""
+import struct
+
+from mpmath import cos, erf, erfc, exp, expm1, fabs, log, log1p, lu_solve, matrix, mp, mpf, pi, sqrt, tanh
+
+mp.dps = 50
+POINTS, ROUNDS = 120, 12
+
+
+def f32(x):
+    return mpf(struct.unpack("f", struct.pack("f", float(x)))[0])
+
+
+def lawson(target, weight, powers, points):
+    """Coefficients c that minimise the largest weight(t) * |target(t) - sum c_k t^k|, and that error."""
+    values = [target(t) for t in points]
+    weights = [weight(t) for t in points]
+    basis = [[t**k for k in powers] for t in points]
+    share = [mpf(1) / len(points)] * len(points)
+    best = None
+    for _ in range(ROUNDS):
+        m = len(powers)
+        a, r = matrix(m, m), matrix(m, 1)
+        for s, w, v, b in zip(share, weights, values, basis):
+            q = s * w * w
+            for j in range(m):
+                r[j] += q * b[j] * v
+                for k in range(m):
+                    a[j, k] += q * b[j] * b[k]
+        c = lu_solve(a, r)
+        error = [fabs(w * (v - sum(c[j] * b[j] for j in range(m)))) for w, v, b in zip(weights, values, basis)]
+        if best is None or max(error) < best[0]:
+            best = (max(error), list(c))
+        share = [s * e for s, e in zip(share, error)]
+        total = sum(share)
+        share = [s / total for s in share]
+    return best
+
+
+def fit(name, target, weight, lo, hi, degree, first=0):
+    points = [(lo + hi) / 2 + (hi - lo) / 2 * cos(pi * (2 * i + 1) / (2 * POINTS)) for i in range(POINTS)]
+    fixed = {}
+
+    def rest(t):
+        return target(t) - sum(c * t**k for k, c in fixed.items())
+
+    for k in range(first, degree + 1):
+        error, c = lawson(rest, weight, list(range(k, degree + 1)), points)
+        fixed[k] = f32(c[0])
+    last = max(fabs(weight(t) * rest(t)) for t in points)
+    print(f"{name}: largest error 2^{mp.nstr(log(last, 2), 4)}")
+    for k, c in fixed.items():
+        print(f"    t^{k - first}: {float(c).hex()}  {float(c):.9g}f")
+
+
+def main():
+    h = log(mpf(2)) / 2 * mpf("1.001")
+    root = sqrt(mpf(2))
+    fit("exp: (e^r - 1 - r) / r^2", lambda r: exp(r) - 1 - r, lambda r: 1 / exp(r), -h, h, 6, 2)
+    fit("expm1: (expm1(r) - r) / r^2", lambda r: expm1(r) - r, lambda r: 1 / (fabs(expm1(r)) + mpf("1e-9")), -h, h, 7, 2)
+    fit("tanh: (tanh(x) / x - 1) / x^2, t = x^2", lambda t: (tanh(sqrt(t)) / sqrt(t) - 1) / t, lambda t: t,
+        mpf("1e-9"), mpf("0.30"), 4)
+    fit("erf: erf(x) / x - 1, t = x^2", lambda t: erf(sqrt(t)) / sqrt(t) - 1, lambda t: sqrt(t) / erf(sqrt(t)),
+        mpf("1e-12"), mpf("0.8464"), 6)
+    fit("erf: -log(erfc(t))", lambda t: -log(erfc(t)), lambda t: erfc(t) / erf(t), mpf("0.92"), mpf("3.95"), 8)
+    fit("log: (log1p(f) - f + f^2 / 2) / f^3", lambda f: (log1p(f) - f + f * f / 2) / f**3,
+        lambda f: fabs(f**3 / log1p(f)), 1 / root - 1, root - 1, 8)
+
+
+if __name__ == "__main__":
+    main()
