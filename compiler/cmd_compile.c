@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// rlxc compile, check, convert: a model in, files out.
+#include "compiler/import/import.h"
+#include "compiler/job.h"
+#include "compiler/output.h"
+
+ExitCode cmd_compile(Cli *c)
+{
+    Job j;
+    const char *dir = c->options.output != NULL ? c->options.output : ".";
+    if (!job_begin(&j, c, "generic") || !job_plan(&j))
+        return cli_fail(c);
+    if (c->options.stop_after != NULL) {
+        cli_progress_end();
+        return EXIT_OK;
+    }
+    if (!job_emit(&j) || !job_write(&j, dir))
+        return cli_fail(c);
+    cli_progress_end();
+    diag_print(c->diag, stderr, c->style);
+    for (uint32_t i = 0; i < j.emitted.files.len; i++)
+        printf("wrote %s (%zu bytes)\n", output_path(c->arena, dir, j.emitted.files.data[i].name), j.emitted.files.data[i].len);
+    printf("arena %llu bytes (lower bound %llu), state %llu, weights %llu, %u kernels\n", (unsigned long long)j.plan->region_bytes[REGION_ARENA],
+           (unsigned long long)j.plan->arena_lower_bound, (unsigned long long)(j.plan->region_bytes[REGION_STATE] + j.plan->region_bytes[REGION_PARAM]),
+           (unsigned long long)j.plan->region_bytes[REGION_WEIGHTS], j.plan->kernels.len);
+    return EXIT_OK;
+}
+
+ExitCode cmd_check(Cli *c)
+{
+    if (c->options.args.len == 0) {
+        diag_error(c->diag, (Span){0}, E0003, "expected at least one model file");
+        cli_fail(c);
+        return EXIT_USAGE;
+    }
+    bool ok = true;
+    for (uint32_t i = 0; i < c->options.args.len; i++) {
+        Graph *g = NULL;
+        ok = import_model(c->arena, c->diag, c->options.args.data[i], &g) && ok;
+    }
+    if (!ok)
+        return cli_fail(c);
+    diag_print(c->diag, stderr, c->style);
+    return EXIT_OK;
+}
+
+ExitCode cmd_convert(Cli *c)
+{
+    const Strings *args = &c->options.args;
+    Graph *g = NULL;
+    if (args->len < 1 || args->len > 2) {
+        diag_error(c->diag, (Span){0}, E0003, "expected a model file and, perhaps, the file to write");
+        cli_fail(c);
+        return EXIT_USAGE;
+    }
+    const char *to = c->options.output_file != NULL ? c->options.output_file : args->len == 2 ? args->data[1] : NULL;
+    if (!import_model(c->arena, c->diag, args->data[0], &g))
+        return cli_fail(c);
+    to = to != NULL ? to : arena_printf(c->arena, "%s.json", output_stem(c->arena, args->data[0]));
+    if (!import_export_json(g, to, c->diag))
+        return cli_fail(c);
+    diag_print(c->diag, stderr, c->style);
+    printf("wrote %s\n", to);
+    return EXIT_OK;
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// rlxc inspect: what a model costs, before it is flashed.
+#include "compiler/job.h"
+#include "compiler/json_text.h"
+#include <string.h>
+
+typedef struct Totals {
+    uint64_t macs, parameters, moved_bytes;
+    uint32_t ops[OP_COUNT];
+    uint32_t n_ops;
+} Totals;
+
+static uint64_t kernel_bytes(const PlanKernel *k)
+{
+    uint64_t bytes = 0;
+    for (uint32_t a = 0; a < k->args.len; a++)
+        bytes += k->args.data[a].end - k->args.data[a].begin;
+    return bytes;
+}
+
+static Totals count(const Job *j)
+{
+    Totals t = {0};
+    const Graph *g = j->plan->graph;
+    for (uint32_t i = 0; i < j->plan->kernels.len; i++) {
+        const PlanKernel *k = &j->plan->kernels.data[i];
+        t.macs += k->macs;
+        t.moved_bytes += kernel_bytes(k);
+    }
+    for (NodeId id = 1; id < g->nodes.len; id++) {
+        const Node *n = graph_node(g, id);
+        if (n->op == OP_const || n->op == OP_param)
+            t.parameters += (uint64_t)shape_numel(n->shape);
+        if (op_info[n->op].kind == OPKIND_LEAF)
+            continue;
+        t.ops[n->op]++;
+        t.n_ops++;
+    }
+    return t;
+}
+
+// --- memory -------------------------------------------------------------------------------------------------------
+
+// The step at which the arena holds the most.
+static uint32_t peak_step(const Plan *p)
+{
+    uint64_t most = 0;
+    uint32_t at = 0;
+    for (uint32_t step = 0; step < p->kernels.len; step++) {
+        uint64_t live = 0;
+        for (BufId b = 1; b < p->buffers.len; b++) {
+            const PlanBuffer *buf = &p->buffers.data[b];
+            if (buf->region == REGION_ARENA && buf->shares == 0 && buf->first <= step && step <= buf->last)
+                live += buf->bytes;
+        }
+        if (live > most) {
+            most = live;
+            at = step;
+        }
+    }
+    return at;
+}
+
+static void print_peak(const Plan *p)
+{
+    const uint32_t at = peak_step(p);
+    if (p->kernels.len == 0)
+        return;
+    printf("  at the peak (%s):\n", p->kernels.data[at].kernel->name);
+    for (BufId b = 1; b < p->buffers.len; b++) {
+        const PlanBuffer *buf = &p->buffers.data[b];
+        if (buf->region == REGION_ARENA && buf->shares == 0 && buf->first <= at && at <= buf->last)
+            printf("    %-32s %10llu bytes at %llu, steps %u to %u\n", buf->name, (unsigned long long)buf->bytes, (unsigned long long)buf->offset, buf->first, buf->last);
+    }
+}
+
+// --- text ---------------------------------------------------------------------------------------------------------
+
+static void print_ios(const Job *j, const char *kind, const PlanIo *io, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        Str s = str_new(j->cli->arena);
+        const Shape shape = shape_of(io[i].rank, io[i].dim);
+        shape_print(j->graph->dims, io[i].dtype, &shape, &s);
+        printf("%-7s %s: %s\n", kind, io[i].name, str_text(&s));
+    }
+}
+
+static void print_text(const Job *j, const Totals *t)
+{
+    const Plan *p = j->plan;
+    printf("model   %s (%s), cpu %s\n", j->host.name, j->model, j->cpu.name);
+    print_ios(j, "input", p->inputs.data, p->inputs.len);
+    print_ios(j, "output", p->outputs.data, p->outputs.len);
+    print_ios(j, "param", p->params.data, p->params.len);
+    print_ios(j, "state", p->states.data, p->states.len);
+    printf("ops     %u:", t->n_ops);
+    for (OpId op = 1; op < OP_COUNT; op++)
+        if (t->ops[op] != 0)
+            printf(" %s %u", op_info[op].name, t->ops[op]);
+    printf("\nnumbers %llu parameters, %.3f M multiply-adds, %.3f MB moved\n", (unsigned long long)t->parameters, (double)t->macs * 1e-6, (double)t->moved_bytes * 1e-6);
+    printf("RAM     arena %llu bytes, lower bound %llu, optimal: %s; state %llu\n", (unsigned long long)p->region_bytes[REGION_ARENA],
+           (unsigned long long)p->arena_lower_bound, p->arena_optimal ? "yes" : "no",
+           (unsigned long long)(p->region_bytes[REGION_STATE] + p->region_bytes[REGION_PARAM]));
+    print_peak(p);
+    printf("flash   weights %zu bytes, C text %zu bytes\n", j->emitted.weight_bytes, j->emitted.code_bytes);
+    printf("kernels %u, %u with text of their own\n", p->kernels.len, j->emitted.n_functions);
+    for (uint32_t i = 0; i < p->kernels.len; i++)
+        printf("  %-44s %12llu MACs %12llu bytes\n", p->kernels.data[i].kernel->name, (unsigned long long)p->kernels.data[i].macs,
+               (unsigned long long)kernel_bytes(&p->kernels.data[i]));
+}
+
+// --- JSON ---------------------------------------------------------------------------------------------------------
+
+static void print_json_ios(const Job *j, const char *kind, const PlanIo *io, uint32_t n)
+{
+    printf("  \"%s\": [", kind);
+    for (uint32_t i = 0; i < n; i++) {
+        printf("%s{\"name\": \"%s\", \"dtype\": \"%s\", \"shape\": [", i == 0 ? "" : ", ", json_text(j->cli->arena, io[i].name), dtype_info[io[i].dtype].name);
+        for (uint32_t k = 0; k < io[i].rank; k++)
+            printf("%s%lld", k == 0 ? "" : ", ", (long long)io[i].dim[k]);
+        printf("]}");
+    }
+    printf("],\n");
+}
+
+static void print_json(const Job *j, const Totals *t)
+{
+    const Plan *p = j->plan;
+    Arena *a = j->cli->arena;
+    printf("{\n  \"name\": \"%s\",\n  \"cpu\": \"%s\",\n", j->host.name, j->cpu.name);
+    print_json_ios(j, "inputs", p->inputs.data, p->inputs.len);
+    print_json_ios(j, "outputs", p->outputs.data, p->outputs.len);
+    print_json_ios(j, "params", p->params.data, p->params.len);
+    print_json_ios(j, "states", p->states.data, p->states.len);
+    printf("  \"ops\": {");
+    const char *comma = "";
+    for (OpId op = 1; op < OP_COUNT; op++)
+        if (t->ops[op] != 0) {
+            printf("%s\"%s\": %u", comma, op_info[op].name, t->ops[op]);
+            comma = ", ";
+        }
+    printf("},\n  \"parameters\": %llu,\n  \"macs\": %llu,\n", (unsigned long long)t->parameters, (unsigned long long)t->macs);
+    printf("  \"arena_bytes\": %llu,\n  \"arena_lower_bound_bytes\": %llu,\n  \"arena_optimal\": %s,\n", (unsigned long long)p->region_bytes[REGION_ARENA],
+           (unsigned long long)p->arena_lower_bound, p->arena_optimal ? "true" : "false");
+    printf("  \"state_bytes\": %llu,\n  \"weight_bytes\": %zu,\n  \"code_bytes\": %zu,\n  \"functions\": %u,\n",
+           (unsigned long long)(p->region_bytes[REGION_STATE] + p->region_bytes[REGION_PARAM]), j->emitted.weight_bytes, j->emitted.code_bytes, j->emitted.n_functions);
+    printf("  \"kernels\": [");
+    for (uint32_t i = 0; i < p->kernels.len; i++) {
+        const PlanKernel *k = &p->kernels.data[i];
+        printf("%s\n    {\"name\": \"%s\", \"nodes\": \"%s\", \"macs\": %llu, \"bytes\": %llu}", i == 0 ? "" : ",", json_text(a, k->kernel->name),
+               json_text(a, k->kernel->comment), (unsigned long long)k->macs, (unsigned long long)kernel_bytes(k));
+    }
+    printf("\n  ]\n}\n");
+}
+
+ExitCode cmd_inspect(Cli *c)
+{
+    Job j;
+    if (!job_begin(&j, c, "generic") || !job_plan(&j))
+        return cli_fail(c);
+    if (c->options.stop_after != NULL) {
+        cli_progress_end();
+        return EXIT_OK;
+    }
+    if (!job_emit(&j))
+        return cli_fail(c);
+    cli_progress_end();
+    diag_print(c->diag, stderr, c->style);
+    const Totals t = count(&j);
+    if (c->options.json != NULL)
+        print_json(&j, &t);
+    else
+        print_text(&j, &t);
+    return EXIT_OK;
+}

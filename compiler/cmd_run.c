@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// rlxc run and verify: generated code, built, loaded and run; compared with the reference evaluator.
+#include "compiler/feeds.h"
+#include "compiler/json_text.h"
+#include "compiler/import/npy.h"
+#include "compiler/native.h"
+#include "compiler/output.h"
+#include "ir/eval.h"
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+// --- run ----------------------------------------------------------------------------------------------------------
+
+static void print_summary(const char *name, const Tensor *t)
+{
+    double low = INFINITY, high = -INFINITY, sum = 0;
+    for (int64_t i = 0; i < t->numel; i++) {
+        const double v = tensor_get_f64(t, i);
+        low = v < low ? v : low;
+        high = v > high ? v : high;
+        sum += v;
+    }
+    printf("%s: %s[", name, dtype_info[t->dtype].name);
+    for (uint32_t i = 0; i < t->rank; i++)
+        printf("%s%lld", i == 0 ? "" : ", ", (long long)t->dim[i]);
+    printf("]");
+    if (t->numel > 0)
+        printf(" min %.6g max %.6g mean %.6g, first", low, high, sum / (double)t->numel);
+    for (int64_t i = 0; i < t->numel && i < 6; i++)
+        printf(" %.6g", tensor_get_f64(t, i));
+    printf("\n");
+}
+
+// "a/b:c" -> "a_b_c": slashes and colons may not stand in file names.
+static const char *file_name(Arena *a, const char *output)
+{
+    char *s = arena_strdup(a, output);
+    for (char *c = s; *c != '\0'; c++)
+        if (*c == '/' || *c == ':' || *c == '\\')
+            *c = '_';
+    return arena_printf(a, "%s.npy", s);
+}
+
+static bool write_outputs(Job *j, const Tensor *outputs)
+{
+    const char *dir = j->cli->options.output_dir;
+    if (dir == NULL)
+        return true;
+    if (!output_make_dir(j->cli->diag, dir))
+        return false;
+    for (uint32_t i = 0; i < j->plan->outputs.len; i++)
+        if (!npy_write(j->cli->diag, output_path(j->cli->arena, dir, file_name(j->cli->arena, j->plan->outputs.data[i].name)), &outputs[i]))
+            return false;
+    return true;
+}
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+static bool prepare(Job *j, Cli *c, const char *random_seed, Native *n, Tensor **inputs, Tensor **outputs)
+{
+    if (!job_begin(j, c, "native") || !job_plan(j) || !feeds_read(j, random_seed, inputs) || !job_emit(j) || !native_open(j, c->options.keep, n))
+        return false;
+    *outputs = ARENA_ARRAY(c->arena, Tensor, j->plan->outputs.len + 1);
+    return true;
+}
+
+ExitCode cmd_run(Cli *c)
+{
+    Job j;
+    Native n = {0};
+    Tensor *inputs = NULL, *outputs = NULL;
+    if (!prepare(&j, c, c->options.random, &n, &inputs, &outputs))
+        return cli_fail(c);
+    const double start = now_ms();
+    if (!native_run(&j, &n, inputs, outputs) || !write_outputs(&j, outputs))
+        return cli_fail(c);
+    const double ms = now_ms() - start;
+    cli_progress_end();
+    diag_print(c->diag, stderr, c->style);
+    for (uint32_t i = 0; i < j.plan->outputs.len; i++)
+        print_summary(j.plan->outputs.data[i].name, &outputs[i]);
+    printf("%s on %s: %.3f ms (one run, not warmed up), arena %llu bytes\n", j.host.name, j.cpu.name, ms, (unsigned long long)j.plan->region_bytes[REGION_ARENA]);
+    native_close(&n);
+    return EXIT_OK;
+}
+
+// --- verify -------------------------------------------------------------------------------------------------------
+
+// The evaluator on the graph as imported, with symbols bound but no pass run: independent of everything that passes do.
+static bool evaluate(Job *j, const Tensor *inputs, EvalRun *run, Graph **bound)
+{
+    if (!pipeline_bind(j->graph, &j->pipeline, bound))
+        return false;
+    *run = eval_begin(*bound, j->cli->arena, (DimValues){0});
+    for (uint32_t i = 0; i < (*bound)->inputs.len; i++)
+        run->value[(*bound)->inputs.data[i]] = inputs[i];
+    cli_progress("evaluating the reference");
+    return eval_graph(run);
+}
+
+typedef struct Difference {
+    double largest;   // magnitude of the reference
+    double error;     // largest absolute difference
+    int64_t at;       // where it is
+    bool is_special;  // NaN or infinity on one side only
+} Difference;
+
+static Difference compare(const Tensor *got, const Tensor *want)
+{
+    Difference d = {.at = -1};
+    for (int64_t i = 0; i < want->numel; i++) {
+        const double a = tensor_get_f64(got, i), b = tensor_get_f64(want, i);
+        if (isfinite(b) && fabs(b) > d.largest)
+            d.largest = fabs(b);
+        if ((isnan(a) && isnan(b)) || a == b)
+            continue;
+        const double error = fabs(a - b);
+        if (!isfinite(a) || !isfinite(b)) {
+            d.is_special = true;
+            d.at = i;
+        } else if (error > d.error) {
+            d.error = error;
+            d.at = d.is_special ? d.at : i;
+        }
+    }
+    return d;
+}
+
+static bool report(Job *j, const char *name, const Tensor *got, const Tensor *want, double tolerance)
+{
+    const Difference d = compare(got, want);
+    const double relative = d.error == 0 ? 0 : d.largest > 0 ? d.error / d.largest : (double)INFINITY;
+    const bool ok = !d.is_special && relative <= tolerance;
+    if (j->cli->options.json != NULL) {
+        printf("{\"output\": \"%s\", \"max_error\": %.9g, \"max_magnitude\": %.9g, \"ok\": %s}\n", json_text(j->cli->arena, name), d.error, d.largest, ok ? "true" : "false");
+        return ok;
+    }
+    printf("%s: largest error %.3g of magnitude %.6g (relative %.3g): %s\n", name, d.error, d.largest, relative, ok ? "ok" : "DIFFERS");
+    if (!ok)
+        diag_error(j->cli->diag, (Span){0}, E0401, "output '%s' element %lld: generated %.9g, reference %.9g", name, (long long)d.at,
+                   tensor_get_f64(got, d.at), tensor_get_f64(want, d.at));
+    return ok;
+}
+
+ExitCode cmd_verify(Cli *c)
+{
+    Job j;
+    Native n = {0};
+    Tensor *inputs = NULL, *outputs = NULL;
+    EvalRun run;
+    Graph *bound = NULL;
+    double tolerance = 1e-4;
+    if (c->options.tolerance != NULL && (!str_parse_f64(c->options.tolerance, strlen(c->options.tolerance), &tolerance) || !(tolerance >= 0))) {
+        diag_error(c->diag, (Span){0}, E0003, "--tolerance %s: expected a number that is not negative", c->options.tolerance);
+        cli_fail(c);
+        return EXIT_USAGE;
+    }
+    const char *seed = c->options.random != NULL ? c->options.random : "1";
+    if (!prepare(&j, c, seed, &n, &inputs, &outputs) || !native_run(&j, &n, inputs, outputs) || !evaluate(&j, inputs, &run, &bound))
+        return cli_fail(c);
+    cli_progress_end();
+    bool ok = true;
+    for (uint32_t i = 0; i < j.plan->outputs.len; i++)
+        ok = report(&j, j.plan->outputs.data[i].name, &outputs[i], &run.value[bound->outputs.data[i].node], tolerance) && ok;
+    diag_print(c->diag, stderr, c->style);
+    native_close(&n);
+    return ok ? EXIT_OK : EXIT_WRONG;
+}

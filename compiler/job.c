@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// See job.h.
+#include "compiler/job.h"
+#include "compiler/import/import.h"
+#include "compiler/import/rawfile.h"
+#include "compiler/output.h"
+#include <string.h>
+
+static bool wrong_value(Job *j, const char *option, const char *value, const char *expected)
+{
+    return diag_error(j->cli->diag, (Span){0}, E0003, "%s %s: expected %s", option, value, expected);
+}
+
+// One of the words, as its index.
+static bool choose(Job *j, const char *option, const char *value, const char *const *words, uint32_t n, uint32_t *out)
+{
+    Str expected = str_new(j->cli->arena);
+    for (uint32_t i = 0; i < n; i++) {
+        if (strcmp(value, words[i]) == 0) {
+            *out = i;
+            return true;
+        }
+        str_printf(&expected, "%s%s", i == 0 ? "" : ", ", words[i]);
+    }
+    return wrong_value(j, option, value, str_text(&expected));
+}
+
+static bool read_dims(Job *j)
+{
+    const Strings *dims = &j->cli->options.dims;
+    for (uint32_t i = 0; i < dims->len; i++) {
+        const char *eq = strchr(dims->data[i], '=');
+        DimBinding b = {0};
+        if (eq == NULL || eq == dims->data[i] || !str_parse_i64(eq + 1, strlen(eq + 1), &b.value) || b.value < 0)
+            return wrong_value(j, "--dim", dims->data[i], "NAME=VALUE with a whole number that is not negative");
+        b.name = arena_strndup(j->cli->arena, dims->data[i], (size_t)(eq - dims->data[i]));
+        vec_push(j->cli->arena, &j->pipeline.dims, b);
+    }
+    return true;
+}
+
+static bool check_pass(Job *j, const char *option, const char *name)
+{
+    if (name == NULL || pipeline_find_pass(name) != NULL || (strcmp(option, "--dump") == 0 && strcmp(name, "all") == 0))
+        return true;
+    return wrong_value(j, option, name, "the name of a pass (`rlxc passes` lists them)");
+}
+
+static bool read_pipeline_options(Job *j)
+{
+    const Options *o = &j->cli->options;
+    const char *level = o->level != NULL ? o->level : "3";
+    if (strlen(level) != 1 || level[0] < '0' || level[0] > '3')
+        return wrong_value(j, "-O", level, "0, 1, 2 or 3");
+    j->pipeline = (PipelineOptions){.opt_level = level[0] - '0', .allow_fast = o->fast != NULL, .caps = &j->caps, .dump = o->dump,
+                                    .stop_after = o->stop_after, .time_passes = o->time_passes != NULL, .report = stderr};
+    return check_pass(j, "--dump", o->dump) && check_pass(j, "--stop-after", o->stop_after) && read_dims(j);
+}
+
+static bool read_target(Job *j, const char *default_cpu)
+{
+    const Options *o = &j->cli->options;
+    const char *target = o->target != NULL ? o->target : "c", *cpu = o->cpu != NULL ? o->cpu : default_cpu;
+    if (strcmp(target, "c") != 0)
+        return diag_error(j->cli->diag, (Span){0}, E0301, "--target %s: expected c", target);
+    j->target = target_find(target);
+    if (!cpu_find(cpu, &j->cpu)) {
+        diag_error(j->cli->diag, (Span){0}, E0301, "--cpu %s: no such CPU", cpu);
+        for (const char *const *name = cpu_names; *name != NULL; name++)
+            diag_note(j->cli->diag, (Span){0}, "known: %s", *name);
+        return false;
+    }
+    j->caps = target_caps(j->target, &j->cpu);
+    return true;
+}
+
+static bool read_host_options(Job *j)
+{
+    static const char *const weights[] = {"auto", "rodata", "incbin", "file"}, *const arenas[] = {"caller", "static"};
+    const Options *o = &j->cli->options;
+    uint32_t mode = 0, arena = 0;
+    const char *name = o->name != NULL ? o->name : host_identifier(j->cli->arena, output_stem(j->cli->arena, j->model));
+    if (strcmp(name, host_identifier(j->cli->arena, name)) != 0 || strlen(name) > 200)
+        return wrong_value(j, "--name", name, "a C identifier");
+    if (o->weights != NULL && !choose(j, "--weights", o->weights, weights, 4, &mode))
+        return false;
+    if (o->arena != NULL && !choose(j, "--arena", o->arena, arenas, 2, &arena))
+        return false;
+    j->host = (HostOptions){.name = name, .compiler = "rlxc " RLXC_VERSION, .cc_flags = j->cpu.cc_flags, .cpu = j->cpu.name,
+                            .weights = (WeightsMode)mode, .arena = (ArenaMode)arena,
+                            .runtime = o->link_runtime != NULL ? RUNTIME_LINKED : RUNTIME_PASTED};
+    return true;
+}
+
+bool job_begin(Job *j, Cli *c, const char *default_cpu)
+{
+    *j = (Job){.cli = c};
+    if (c->options.args.len != 1)
+        return diag_error(c->diag, (Span){0}, E0003, "expected one model file, got %u", c->options.args.len);
+    j->model = c->options.args.data[0];
+    if (!read_target(j, default_cpu) || !read_pipeline_options(j) || !read_host_options(j))
+        return false;
+    cli_progress("reading the model");
+    return import_model(c->arena, c->diag, j->model, &j->graph);
+}
+
+bool job_plan(Job *j)
+{
+    cli_progress("compiling");
+    return pipeline_run(j->cli->arena, j->cli->diag, j->graph, &j->pipeline, &j->plan);
+}
+
+bool job_emit(Job *j)
+{
+    cli_progress("writing C");
+    return host_emit(j->cli->arena, j->cli->diag, j->target, j->plan, &j->host, &j->emitted);
+}
+
+bool job_write(Job *j, const char *dir)
+{
+    if (!output_make_dir(j->cli->diag, dir))
+        return false;
+    for (uint32_t i = 0; i < j->emitted.files.len; i++) {
+        const EmittedFile *f = &j->emitted.files.data[i];
+        const FilePart part = {f->data, f->len};
+        if (!rawfile_write(j->cli->diag, output_path(j->cli->arena, dir, f->name), &part, 1))
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// One compilation, as the commands that compile share it: options read, model imported, planned, emitted.
+#ifndef COMPILER_JOB_H
+#define COMPILER_JOB_H
+
+#include "codegen/host.h"
+#include "compiler/cli.h"
+#include "compiler/pipeline.h"
+
+typedef struct Job {
+    Cli *cli;
+    const char *model;        // path
+    const Target *target;
+    CpuInfo cpu;
+    TargetCaps caps;
+    PipelineOptions pipeline;
+    HostOptions host;
+    Graph *graph;             // as imported
+    Plan *plan;               // NULL when --stop-after ended before one existed
+    Emitted emitted;
+} Job;
+
+// Checks the options and the one model argument, imports the model. False: reported.
+bool job_begin(Job *j, Cli *c, const char *default_cpu);
+bool job_plan(Job *j);
+bool job_emit(Job *j);
+// Writes the emitted files into a folder (made if missing).
+bool job_write(Job *j, const char *dir);
+
+#endif

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// See native.h. The compiler is started directly (no shell), in the folder of the sources, so that .incbin finds the weights.
+#include "compiler/native.h"
+#include "base/map.h"
+#include "compiler/import/rawfile.h"
+#include "compiler/output.h"
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { CC_MAX_ARGS = 32 };
+
+static const char *c_compiler(void)
+{
+    const char *cc = getenv("CC");
+    return cc != NULL && cc[0] != '\0' ? cc : "cc";
+}
+
+// Splits at spaces into argv.
+static uint32_t split_words(Arena *a, const char *text, const char **argv, uint32_t n)
+{
+    for (const char *c = text; *c != '\0';) {
+        const size_t len = strcspn(c, " ");
+        if (len > 0 && n < CC_MAX_ARGS - 1)
+            argv[n++] = arena_strndup(a, c, len);
+        c += len + (c[len] == ' ' ? 1 : 0);
+    }
+    return n;
+}
+
+static bool start_and_wait(Job *j, const char *dir, const char *const *argv)
+{
+    const pid_t child = fork();
+    if (child == 0) {
+        if (chdir(dir) == 0)
+            execvp(argv[0], (char *const *)(uintptr_t)argv);
+        fprintf(stderr, "cannot start %s: %s\n", argv[0], strerror(errno));
+        _exit(127);
+    }
+    int status = 0;
+    if (child < 0 || waitpid(child, &status, 0) < 0)
+        return diag_error(j->cli->diag, (Span){0}, E0005, "cannot start %s: %s", argv[0], strerror(errno));
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        return diag_error(j->cli->diag, (Span){0}, E0005, "%s failed on %s.c in %s", argv[0], j->host.name, dir);
+    return true;
+}
+
+static bool compile_library(Job *j, const char *dir, const char *library)
+{
+    Arena *a = j->cli->arena;
+    const char *argv[CC_MAX_ARGS + 1] = {0};
+    uint32_t n = split_words(a, c_compiler(), argv, 0);
+    n = split_words(a, "-O3 -std=gnu99 -shared -fPIC -w", argv, n);
+    n = split_words(a, j->cpu.cc_flags, argv, n);
+    argv[n++] = arena_printf(a, "%s.c", j->host.name);
+    argv[n++] = "-o";
+    argv[n++] = library;
+    argv[n++] = "-lm";
+    cli_progress("compiling the generated C");
+    return start_and_wait(j, dir, argv);
+}
+
+// --- the cache ----------------------------------------------------------------------------------------------------
+
+static const char *cache_dir(Arena *a)
+{
+    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (xdg != NULL && xdg[0] == '/')
+        return arena_printf(a, "%s/rlxc", xdg);
+    return arena_printf(a, "%s/.cache/rlxc", home != NULL && home[0] == '/' ? home : "/tmp");
+}
+
+// Key of everything that decides about the library's bytes.
+static const char *content_key(Job *j)
+{
+    uint64_t h = hash_bytes64(c_compiler(), strlen(c_compiler()), 1), h2 = 2;
+    h = hash_bytes64(j->cpu.cc_flags, strlen(j->cpu.cc_flags), h);
+    for (uint32_t i = 0; i < j->emitted.files.len; i++) {
+        const EmittedFile *f = &j->emitted.files.data[i];
+        h = hash_bytes64(f->data, f->len, h);
+        h2 = hash_bytes64(f->data, f->len, h2 + f->len);
+    }
+    return arena_printf(j->cli->arena, "%016llx%016llx", (unsigned long long)h, (unsigned long long)h2);
+}
+
+static bool build_in_cache(Job *j, const char **library, bool *was_cached)
+{
+    Arena *a = j->cli->arena;
+    const char *cache = cache_dir(a);
+    *library = arena_printf(a, "%s/%s.so", cache, content_key(j));
+    *was_cached = access(*library, R_OK) == 0;
+    if (*was_cached)
+        return true;
+    if (!output_make_dir(j->cli->diag, cache))
+        return false;
+    char *dir = arena_printf(a, "%s/build-XXXXXX", cache);
+    if (mkdtemp(dir) == NULL)
+        return diag_error(j->cli->diag, (Span){0}, E0002, "folder %s: %s", dir, strerror(errno));
+    const char *made = arena_printf(a, "%s/model.so", dir);
+    bool ok = job_write(j, dir) && compile_library(j, dir, made);
+    if (ok && rename(made, *library) != 0)
+        ok = diag_error(j->cli->diag, (Span){0}, E0002, "%s: %s", *library, strerror(errno));
+    for (uint32_t i = 0; i < j->emitted.files.len; i++)
+        unlink(output_path(a, dir, j->emitted.files.data[i].name));
+    unlink(made);
+    rmdir(dir);
+    return ok;
+}
+
+static bool build_kept(Job *j, const char *keep, const char **library)
+{
+    char *full = job_write(j, keep) ? realpath(keep, NULL) : NULL;
+    if (full == NULL)
+        return false;
+    *library = arena_printf(j->cli->arena, "%s/%s.so", full, j->host.name);
+    free(full);
+    return compile_library(j, keep, *library);
+}
+
+// --- loading ------------------------------------------------------------------------------------------------------
+
+static void *aligned_block(Arena *a, size_t n)
+{
+    char *p = arena_alloc(a, n + RLX_ALIGNMENT);
+    return p + (RLX_ALIGNMENT - (uintptr_t)p % RLX_ALIGNMENT) % RLX_ALIGNMENT;
+}
+
+static bool bind(Job *j, Native *n)
+{
+    Arena *a = j->cli->arena;
+    const rlx_model *m = n->model;
+    const rlx_status status = rlx_init(&n->ctx, m, aligned_block(a, m->arena_bytes), m->arena_bytes, aligned_block(a, m->state_bytes), m->state_bytes, NULL, 0);
+    if (status != RLX_OK)
+        return diag_error(j->cli->diag, (Span){0}, E0005, "the generated library cannot be initialised: %s", rlx_status_text(status));
+    return true;
+}
+
+bool native_open(Job *j, const char *keep, Native *out)
+{
+    const char *library = NULL;
+    *out = (Native){0};
+    if (keep != NULL ? !build_kept(j, keep, &library) : !build_in_cache(j, &library, &out->was_cached))
+        return false;
+    out->library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    const char *symbol = arena_printf(j->cli->arena, "%s_model", j->host.name);
+    out->model = out->library != NULL ? dlsym(out->library, symbol) : NULL;
+    if (out->model == NULL)
+        return diag_error(j->cli->diag, (Span){0}, E0005, "cannot load %s: %s", library, dlerror());
+    return bind(j, out);
+}
+
+void native_close(Native *n)
+{
+    if (n->library != NULL)
+        dlclose(n->library);
+}
+
+bool native_run(Job *j, Native *n, const Tensor *inputs, Tensor *outputs)
+{
+    const rlx_model *m = n->model;
+    const void **data = ARENA_ARRAY(j->cli->arena, const void *, m->n_inputs + 1);
+    for (uint32_t i = 0; i < m->n_inputs; i++)
+        data[i] = inputs[i].data;
+    const rlx_status status = rlx_run_slots(&n->ctx, data, NULL);
+    if (status == RLX_ERR_PARAM)
+        return diag_error(j->cli->diag, (Span){0}, E0402, "parameter '%s' has no value", rlx_missing_param(&n->ctx));
+    if (status != RLX_OK)
+        return diag_error(j->cli->diag, (Span){0}, E0402, "the generated code refused to run: %s", rlx_status_text(status));
+    for (uint32_t i = 0; i < m->n_outputs; i++) {
+        const PlanIo *io = &j->plan->outputs.data[i];
+        outputs[i] = (Tensor){.dtype = io->dtype, .rank = io->rank, .numel = 1};
+        for (uint32_t k = 0; k < io->rank; k++) {
+            outputs[i].dim[k] = io->dim[k];
+            outputs[i].numel *= io->dim[k];
+        }
+        outputs[i].data = n->ctx.arena + m->outputs[i].offset;
+    }
+    return true;
+}

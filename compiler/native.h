@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Generated code as a loaded library: built with the system C compiler, kept in a cache by content, bound to a context.
+#ifndef COMPILER_NATIVE_H
+#define COMPILER_NATIVE_H
+
+#include "compiler/job.h"
+#include "ir/tensor.h"
+#include "runtime-lite/rlx.h"
+
+typedef struct Native {
+    void *library;
+    const rlx_model *model;
+    rlx_ctx ctx;
+    bool was_cached;
+} Native;
+
+// Builds (or finds) the library of an emitted job and makes a context. keep: folder for the sources and the library, NULL = the cache
+// ($XDG_CACHE_HOME/rlxc or ~/.cache/rlxc). False: reported.
+bool native_open(Job *j, const char *keep, Native *out);
+void native_close(Native *n);
+// Runs once: copies the inputs (by slot) in, gives views on the outputs in the arena.
+bool native_run(Job *j, Native *n, const Tensor *inputs, Tensor *outputs);
+
+#endif

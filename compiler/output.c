@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// See output.h.
+#include "compiler/output.h"
+#include "base/str.h"
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+bool output_make_dir(Diag *d, const char *path)
+{
+    char *part = arena_strdup(d->arena, path);
+    for (char *c = part + 1; part[0] != '\0'; c++) {
+        const char end = *c;
+        if (end != '/' && end != '\0')
+            continue;
+        *c = '\0';
+        if (mkdir(part, 0777) != 0 && errno != EEXIST)
+            return diag_error(d, (Span){0}, E0002, "folder %s: %s", part, strerror(errno));
+        *c = end;
+        if (end == '\0')
+            break;
+    }
+    struct stat st;
+    if (path[0] != '\0' && (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)))
+        return diag_error(d, (Span){0}, E0002, "%s is not a folder", path);
+    return true;
+}
+
+const char *output_path(Arena *a, const char *dir, const char *name)
+{
+    return dir == NULL || dir[0] == '\0' ? name : arena_printf(a, "%s/%s", dir, name);
+}
+
+const char *output_stem(Arena *a, const char *path)
+{
+    const char *slash = strrchr(path, '/'), *base = slash != NULL ? slash + 1 : path;
+    const char *dot = strrchr(base, '.');
+    return arena_strndup(a, base, dot != NULL && dot != base ? (size_t)(dot - base) : strlen(base));
+}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Paths and folders for what the commands write; the files themselves go through rawfile_write.
+#ifndef COMPILER_OUTPUT_H
+#define COMPILER_OUTPUT_H
+
+#include "base/diag.h"
+
+// Makes a folder and its parents. False: reported.
+bool output_make_dir(Diag *d, const char *path);
+// "dir/name", or name for an empty dir.
+const char *output_path(Arena *a, const char *dir, const char *name);
+// The file name without folders and without its last extension.
+const char *output_stem(Arena *a, const char *path);
+
+#endif
