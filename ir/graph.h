@@ -95,7 +95,7 @@ typedef struct AttrVal {
     } u;
 } AttrVal;
 
-enum { SHAPE_MAX_RANK = 8, NODE_MAX_RESULTS = 64, NODE_MAX_SRC = 65535 };
+enum { SHAPE_MAX_RANK = 8, NODE_MAX_RESULTS = 64, NODE_MAX_SRC = 65535, GRAPH_MAX_DEPTH = 32 };
 
 typedef struct Shape {
     uint32_t rank;
@@ -141,6 +141,7 @@ struct Graph {
     VEC(GraphState) states;
     VEC(GraphOutput) outputs;
     Map interned;  // nodes by content, leaves by name
+    uint32_t depth; // of sub-graphs inside: 0 = none; at most GRAPH_MAX_DEPTH, which bounds every recursion into them
     Map *payloads; // shapes and attribute payloads by content; shared with sub-graphs and copies
 };
 

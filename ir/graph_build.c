@@ -103,6 +103,8 @@ void node_graph(NodeBuild *b, AttrId id, Graph *sub)
     AttrVal *v = add_attr(b, id);
     rlx_assert(attr_info[id].type == ATTR_GRAPH && sub->dims == b->graph->dims);
     v->u.graph = sub;
+    if (sub->depth >= GRAPH_MAX_DEPTH)
+        fail(b, E0004, "sub-graphs nest deeper than %d", GRAPH_MAX_DEPTH);
 }
 
 // --- completing ---

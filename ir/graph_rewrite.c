@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-enum { MAX_SUB_GRAPHS = 32 }; // nesting of `if` in `if`
-
 // --- cloning ---
 
 static bool same_results(const Node *a, const Node *b)
@@ -177,7 +175,6 @@ typedef struct Copy {
     const DimValues *bound; // NULL: nothing is bound
     NodeId *map;
     NodeId src[NODE_MAX_SRC];
-    uint32_t depth;
 } Copy;
 
 static bool copy_graph(Copy *c);
@@ -189,10 +186,7 @@ static bool bind_sub_graph(const Copy *c, AttrVal *v)
     sub->from = v->u.graph;
     sub->to = graph_new_like(c->to, v->u.graph->name);
     sub->bound = c->bound;
-    sub->depth = c->depth + 1;
-    bool ok = sub->depth <= MAX_SUB_GRAPHS ||
-              diag_error(c->to->diag, (Span){0}, E0004, "sub-graphs nest deeper than %d", MAX_SUB_GRAPHS);
-    ok = ok && copy_graph(sub);
+    bool ok = copy_graph(sub);
     v->u.graph = sub->to;
     arena_free(&scratch);
     return ok;

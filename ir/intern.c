@@ -154,6 +154,15 @@ void intern_origin(Graph *g, NodeId id, Span span, const char *label)
         g->labels.data[id] = intern_str(g, label);
 }
 
+static void count_depth(Graph *g, const Node *n)
+{
+    for (uint32_t i = 0; i < n->n_attr; i++) {
+        const AttrVal *v = &n->attr[i];
+        if (attr_info[v->id].type == ATTR_GRAPH && v->u.graph->depth + 1 > g->depth)
+            g->depth = v->u.graph->depth + 1;
+    }
+}
+
 static NodeId append_node(Graph *g, const Node *n)
 {
     Node copy = *n;
@@ -161,6 +170,7 @@ static NodeId append_node(Graph *g, const Node *n)
         arena_give_up("nodes", g->nodes.len);
     copy.src = arena_copy(g->arena, n->src, n->n_src * sizeof *n->src);
     copy.attr = arena_copy(g->arena, n->attr, n->n_attr * sizeof *n->attr);
+    count_depth(g, n);
     if (n->results)
         copy.results = arena_copy(g->arena, n->results, n->n_results * sizeof *n->results);
     vec_push(g->arena, &g->nodes, copy);
