@@ -78,7 +78,7 @@ static const char *default_name(Arena *a, const char *path)
     return *name ? name : "model";
 }
 
-static bool read_model(JsonReader *r, JsonPlace *root, Graph **out)
+static bool read_model(JsonReader *r, const JsonPlace *root, Graph **out)
 {
     enum { VERSION, NAME, SYMBOLS, INPUTS, WEIGHTS, PARAMS, STATES, NODES, OUTPUTS, COUNT };
     JsonMember m[COUNT] = {{.name = "rlxc", .is_required = true}, {.name = "name"}, {.name = "symbols"},
@@ -119,14 +119,10 @@ bool import_json(Arena *a, Diag *d, uint32_t file, const char *dir, Graph **out)
     if (fault != JSON_FINE)
         return diag_error(d, (Span){file, (uint32_t)at, (uint32_t)at, NULL}, fault == JSON_BROKEN ? E0101 : E0004,
                           "%s", why);
-    const char *end = NULL;
-    cJSON *tree = cJSON_ParseWithLengthOpts(r.text, r.len, &end, false);
-    if (!tree) {
-        uint32_t stop = (uint32_t)(end - r.text);
-        return diag_error(d, (Span){file, stop, stop, NULL}, E0101, "this is not JSON");
-    }
-    JsonPlace root = {.item = tree};
-    bool ok = read_model(&r, &root, out);
-    cJSON_Delete(tree);
+    Arena scratch = {0};
+    JsonPlace root = {.item = json_parse(&scratch, r.text, r.len, &at)};
+    bool ok = root.item ? read_model(&r, &root, out)
+                        : diag_error(d, (Span){file, (uint32_t)at, (uint32_t)at, NULL}, E0101, "this is not JSON");
+    arena_free(&scratch);
     return ok;
 }

@@ -9,21 +9,27 @@ enum { MAX_CANDIDATES = 4096, MAX_GRAPH_DEPTH = 8 };
 
 // --- names ---------------------------------------------------------------------------------------------------------
 
+static bool defined_twice(const JsonScope *s, const JsonPlace *p, const char *name)
+{
+    uint32_t i = 0;
+    if (json_is_hopeless(s->r))
+        return json_error(s->r, p, E0104, "%s", "");
+    while (!str_equal(s->values.data[i].name, name))
+        i++;
+    JsonRange first = s->values.data[i].range;
+    json_error(s->r, p, E0104, "there is already a value '%s'", name);
+    diag_note(s->r->diag, (Span){s->r->file, first.begin, first.end, NULL}, "the first one is here");
+    return false;
+}
+
 void json_define(JsonScope *s, const JsonPlace *p, const char *name, NodeId id)
 {
-    JsonReader *r = s->r;
-    uint64_t known = 0;
-    if (!json_name(r, p, name))
+    if (!json_name(s->r, p, name))
         return;
-    if (map_get_str(&s->names, name, &known)) {
-        JsonRange first = s->values.data[known].range;
-        json_error(r, p, E0104, "there is already a value '%s'", name);
-        diag_note(r->diag, (Span){r->file, first.begin, first.end, NULL}, "the first one is here");
-        return;
-    }
-    map_put_str(r->arena, &s->names, name, s->values.len);
-    JsonValue v = {arena_strdup(r->arena, name), id, p->range};
-    vec_push(r->arena, &s->values, v);
+    if (!map_put_str(s->r->arena, &s->names, name, s->values.len))
+        defined_twice(s, p, name);
+    JsonValue v = {arena_strdup(s->r->arena, name), id, p->range};
+    vec_push(s->r->arena, &s->values, v);
 }
 
 static bool is_name_of(const cJSON *item, const char *name)
@@ -97,7 +103,7 @@ static NodeId make_leaf(JsonScope *s, const JsonPlace *p, JsonRole role, const J
     return 0;
 }
 
-void json_leaves(JsonScope *s, JsonPlace *section, JsonRole role)
+void json_leaves(JsonScope *s, const JsonPlace *section, JsonRole role)
 {
     JsonPlace child = {0};
     if (!section->item)

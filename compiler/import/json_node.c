@@ -314,12 +314,15 @@ static void read_node(JsonScope *s, const JsonPlace *p)
     name_results(&nr, id);
 }
 
-void json_nodes(JsonScope *s, JsonPlace *section)
+void json_nodes(JsonScope *s, const JsonPlace *section)
 {
-    uint32_t n = 0;
     JsonPlace child = {0};
-    if (!section->item || !json_list(s->r, section, "a list of nodes", &n))
+    if (!section->item)
         return;
+    if (!cJSON_IsArray(section->item)) {
+        json_wrong(s->r, section, "a list of nodes");
+        return;
+    }
     const JsonRange *ranges = json_ranges(s->r, section);
     while (json_next(section, &child) && !json_is_hopeless(s->r)) {
         child.range = ranges[child.index];

@@ -7,13 +7,18 @@
 
 enum { SHOWN = 40 }; // bytes of a wrong value in a message
 
+static uint32_t find_begin(const JsonReader *r, const JsonPlace *p)
+{
+    if (p->range.end)
+        return p->range.begin;
+    return p->up ? json_find_child(r->text, find_begin(r, p->up), p->index) : json_find_root(r->text, r->len).begin;
+}
+
 static JsonRange find_range(const JsonReader *r, const JsonPlace *p)
 {
     if (p->range.end)
         return p->range;
-    if (!p->up)
-        return json_find_root(r->text, r->len);
-    return json_find_child(r->text, find_range(r, p->up), p->index);
+    return p->up ? json_find_end(r->text, find_begin(r, p)) : json_find_root(r->text, r->len);
 }
 
 // JSON pointer (RFC 6901).
@@ -94,15 +99,12 @@ bool json_next(const JsonPlace *p, JsonPlace *child)
     return child->item != NULL;
 }
 
-const JsonRange *json_ranges(JsonReader *r, JsonPlace *p)
+const JsonRange *json_ranges(JsonReader *r, const JsonPlace *p)
 {
     uint32_t n = 0;
     for (const cJSON *item = p->item->child; item; item = item->next)
         n++;
-    if (!n)
-        return NULL;
-    p->range = find_range(r, p);
-    return json_find_children(r->arena, r->text, p->range, n);
+    return n ? json_find_children(r->arena, r->text, find_begin(r, p), n) : NULL;
 }
 
 static bool unknown_member(const JsonReader *r, const JsonPlace *p, const char *owner, DiagCode code,

@@ -7,8 +7,6 @@
 #include "compiler/import/json_scan.h"
 #include "ir/tensor.h"
 
-#include <cjson/cJSON.h>
-
 typedef struct JsonReader {
     Arena *arena;
     Diag *diag;
@@ -44,7 +42,7 @@ const char *json_hint(const JsonReader *r, const char *name, const char *const *
 // False at the end.
 bool json_next(const JsonPlace *p, JsonPlace *child);
 // The places of all children of p at once, where each will need its own; NULL when it has none.
-const JsonRange *json_ranges(JsonReader *r, JsonPlace *p);
+const JsonRange *json_ranges(JsonReader *r, const JsonPlace *p);
 
 typedef struct JsonMember {
     const char *name;
@@ -117,8 +115,8 @@ void json_define(JsonScope *s, const JsonPlace *p, const char *name, NodeId id);
 // later: the list of nodes that are still to come, for a better message; may be NULL.
 bool json_value(JsonScope *s, const JsonPlace *p, const cJSON *later, NodeId *out);
 // The sections of a graph, each of which may be absent (item NULL) but the outputs. They report on their own.
-void json_leaves(JsonScope *s, JsonPlace *section, JsonRole role);
-void json_nodes(JsonScope *s, JsonPlace *section);
+void json_leaves(JsonScope *s, const JsonPlace *section, JsonRole role);
+void json_nodes(JsonScope *s, const JsonPlace *section);
 void json_next_values(JsonScope *s); // of the states; after the nodes
 void json_outputs(JsonScope *s, const JsonPlace *section);
 bool json_subgraph(JsonScope *parent, const JsonPlace *p, Graph **out);

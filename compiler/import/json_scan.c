@@ -275,6 +275,34 @@ JsonFault json_check(const char *text, size_t len, size_t *at, const char **why)
     return c.fault;
 }
 
+// --- cJSON -------------------------------------------------------------------------------------------------------
+
+// cJSON's hooks take no context, so the arena of the one parse that runs stands here.
+static Arena *tree_arena;
+
+static void *allocate(size_t n)
+{
+    return arena_alloc(tree_arena, n);
+}
+
+static void keep(void *p)
+{
+    (void)p;
+}
+
+cJSON *json_parse(Arena *a, const char *text, size_t len, size_t *at)
+{
+    cJSON_Hooks hooks = {allocate, keep};
+    const char *end = text;
+    tree_arena = a;
+    cJSON_InitHooks(&hooks);
+    cJSON *tree = cJSON_ParseWithLengthOpts(text, len, &end, false);
+    cJSON_InitHooks(NULL);
+    tree_arena = NULL;
+    *at = (size_t)(end - text);
+    return tree;
+}
+
 // --- places ------------------------------------------------------------------------------------------------------
 
 static uint32_t after_space(const char *text, uint32_t at)
@@ -291,11 +319,14 @@ static uint32_t after_string(const char *text, uint32_t at)
     return at + 1;
 }
 
-// Past the value at `at`; `end` bounds the last scalar of a text.
-static uint32_t after_value(const char *text, uint32_t at, uint32_t end)
+// Past the value at `at`, which is within an object or list.
+static uint32_t after_value(const char *text, uint32_t at)
 {
+    static const bool is_structure[256] = {['"'] = true, ['{'] = true, ['['] = true, ['}'] = true, [']'] = true};
     uint32_t depth = 0;
     do {
+        while (depth && !is_structure[(unsigned char)text[at]])
+            at++;
         char ch = text[at];
         if (ch == '"') {
             at = after_string(text, at);
@@ -306,7 +337,7 @@ static uint32_t after_value(const char *text, uint32_t at, uint32_t end)
         } else if (ch == '}' || ch == ']') {
             depth--;
         } else if (depth == 0) {
-            while (at < end && !is_space(text[at]) && !strchr(",]}", text[at]))
+            while (!is_space(text[at]) && !strchr(",]}", text[at]))
                 at++;
             return at;
         }
@@ -315,49 +346,44 @@ static uint32_t after_value(const char *text, uint32_t at, uint32_t end)
     return at;
 }
 
-// The first child behind `at`, which is after a bracket or comma. False: there is none.
-static bool next_child(const char *text, JsonRange of, uint32_t at, JsonRange *child)
+// Where the child begins that follows `at`, which is after a bracket or comma. There is one.
+static uint32_t child_begin(const char *text, uint32_t parent, uint32_t at)
 {
-    bool is_object = text[of.begin] == '{';
     at = after_space(text, at);
-    if (at + 1 >= of.end)
-        return false;
-    if (is_object)
-        at = after_space(text, after_space(text, after_string(text, at)) + 1);
-    child->begin = at;
-    child->end = after_value(text, at, of.end);
-    return true;
+    return text[parent] == '{' ? after_space(text, after_space(text, after_string(text, at)) + 1) : at;
 }
 
-JsonRange *json_find_children(Arena *a, const char *text, JsonRange of, uint32_t n)
+JsonRange *json_find_children(Arena *a, const char *text, uint32_t parent, uint32_t n)
 {
     JsonRange *children = ARENA_ARRAY(a, JsonRange, n);
-    uint32_t at = of.begin + 1;
+    uint32_t at = parent + 1;
     for (uint32_t i = 0; i < n; i++) {
-        bool ok = next_child(text, of, at, &children[i]);
-        rlx_assert(ok);
+        children[i].begin = child_begin(text, parent, at);
+        children[i].end = after_value(text, children[i].begin);
         at = after_space(text, children[i].end) + 1;
     }
     return children;
 }
 
-JsonRange json_find_child(const char *text, JsonRange of, uint32_t index)
+uint32_t json_find_child(const char *text, uint32_t parent, uint32_t index)
 {
-    JsonRange child = {0, 0};
-    uint32_t at = of.begin + 1;
-    for (uint32_t i = 0; i <= index; i++) {
-        bool ok = next_child(text, of, at, &child);
-        rlx_assert(ok);
-        at = after_space(text, child.end) + 1;
-    }
-    return child;
+    uint32_t begin = child_begin(text, parent, parent + 1);
+    for (uint32_t i = 0; i < index; i++)
+        begin = child_begin(text, parent, after_space(text, after_value(text, begin)) + 1);
+    return begin;
+}
+
+JsonRange json_find_end(const char *text, uint32_t begin)
+{
+    return (JsonRange){begin, after_value(text, begin)};
 }
 
 JsonRange json_find_root(const char *text, size_t len)
 {
     JsonRange root = {0, (uint32_t)len};
     root.begin = after_space(text, 0);
-    root.end = after_value(text, root.begin, root.end);
+    while (is_space(text[root.end - 1]))
+        root.end--;
     return root;
 }
 

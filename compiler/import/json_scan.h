@@ -5,6 +5,8 @@
 
 #include "base/str.h"
 
+#include <cjson/cJSON.h>
+
 enum { JSON_MAX_DEPTH = 64, JSON_MAX_VALUES = 16 << 20, JSON_MAX_TEXT = 256 << 20 };
 
 typedef struct JsonRange {
@@ -17,11 +19,15 @@ typedef enum JsonFault { JSON_FINE, JSON_BROKEN, JSON_TOO_LARGE } JsonFault;
 // passes is one that cJSON reads. If not: where, and why in a few words.
 JsonFault json_check(const char *text, size_t len, size_t *at, const char **why);
 
-// The places of the children (elements, or member values) of the array or object at `of`, n of them, in order. For
-// checked text.
-JsonRange *json_find_children(Arena *a, const char *text, JsonRange of, uint32_t n);
-// The place of child number `index` only.
-JsonRange json_find_child(const char *text, JsonRange of, uint32_t index);
+// cJSON's tree of a checked text, all of it in the arena: nothing to delete. NULL: cJSON refuses the text at *at.
+cJSON *json_parse(Arena *a, const char *text, size_t len, size_t *at);
+
+// Places in checked text. The children of an array or object are its elements, or the values of its members; the
+// one at byte `parent` must have as many as asked for.
+JsonRange *json_find_children(Arena *a, const char *text, uint32_t parent, uint32_t n);
+// Where child number `index` begins; its end takes a scan of its own.
+uint32_t json_find_child(const char *text, uint32_t parent, uint32_t index);
+JsonRange json_find_end(const char *text, uint32_t begin);
 // The place of the one value of a whole text.
 JsonRange json_find_root(const char *text, size_t len);
 

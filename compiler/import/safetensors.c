@@ -5,7 +5,6 @@
 #include "compiler/import/json_scan.h"
 #include "compiler/import/rawfile.h"
 
-#include <cjson/cJSON.h>
 #include <math.h>
 #include <string.h>
 
@@ -139,9 +138,9 @@ bool safetensors_read(Arena *a, Diag *d, Span where, const char *path, const voi
     r.data_len = len - PREFIX - (size_t)header_len;
     if (json_check(header, (size_t)header_len, &at, &why) != JSON_FINE)
         return fail(&r, "its header is not JSON: byte %zu: %s", at, why);
-    cJSON *tree = cJSON_ParseWithLength(header, (size_t)header_len);
-    bool ok = read_entries(&r, tree);
-    cJSON_Delete(tree);
+    Arena scratch = {0};
+    bool ok = read_entries(&r, json_parse(&scratch, header, (size_t)header_len, &at));
+    arena_free(&scratch);
     return ok;
 }
 
