@@ -109,7 +109,7 @@ static void check_form(Arena *a, const OpInfo *op, DType t)
     }
     DType out = result_type(op, t);
     uint32_t y = kernel_param(k, "y", out, true, false);
-    KRef value = k_form(k, op->kernel, operand, t);
+    KRef value = k_form(k, op->kernel, operand, (int)t);
     if (k_inst(k, value)->dtype != out)
         fail_msg("the form of %s has another type than the op for %s", op->name, dtype_info[t].name);
     k_store(k, y, zero, value, 1);
