@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph as a JSON model (docs/FORMAT.md): which nodes it needs, their names, and the sections. Constants that are
-// too long for the text are collected for the .safetensors file beside it.
+// A graph as a JSON model (docs/FORMAT.md): which nodes it needs, their names, and the sections. Constants
+// that are too long for the text are collected for the .safetensors file beside it.
 #include "compiler/export/json_write.h"
 #include "compiler/import/import.h"
 #include "compiler/import/json_scan.h"
@@ -17,7 +17,8 @@ typedef struct Document {
     Arena scratch;
     Str out;
     const char *weights_file; // as the JSON names it
-    VEC(SafeTensor) tensors;  // for that file
+    VEC(SafeTensor)
+    tensors; // for that file
     Map tensor_names;
 } Document;
 
@@ -28,13 +29,14 @@ typedef struct Writer {
     bool *is_live;
     NodeId **results; // by NodeId, of live nodes with several results: the `result` nodes by index
     Map used;
-    const char *line;   // what stands between the entries of a list: a new line in the model, a space in sub-graphs
+    const char
+        *line; // what stands between the entries of a list: a new line in the model, a space in sub-graphs
     const char *indent; // of members
 } Writer;
 
 static void write_graph(Writer *w);
 
-// --- what is needed ------------------------------------------------------------------------------------------------
+// --- what is needed --------------------------------------------------
 
 // Constants that can be written as a number where they are used.
 static bool is_number(const Writer *w, NodeId id)
@@ -46,8 +48,8 @@ static bool is_number(const Writer *w, NodeId id)
     return isfinite(v) && fabs(v) < 9007199254740992.0;
 }
 
-// The element type that the reader gives to numbers at operand `at` (docs/FORMAT.md). False: a number cannot stand
-// there.
+// The element type that the reader gives to numbers at operand `at` (docs/FORMAT.md). False: a number cannot
+// stand there.
 static bool number_type(const Writer *w, const Node *n, uint32_t at, DType *out)
 {
     if (n->op == OP_gather && at == 1) {
@@ -119,7 +121,8 @@ static void name_node(Writer *w, NodeId id)
     const Node *n = graph_node(w->g, id);
     const char *label = leaf_name(n) ? leaf_name(n) : w->g->labels.data[id];
     Arena *a = &w->doc->scratch;
-    const char *name = label ? json_clean_name(a, label) : arena_printf(a, n->op == OP_const ? "const%u" : "v%u", id);
+    const char *name =
+        label ? json_clean_name(a, label) : arena_printf(a, n->op == OP_const ? "const%u" : "v%u", id);
     w->names[id] = json_unique_name(a, &w->used, name);
 }
 
@@ -132,7 +135,7 @@ static void name_nodes(Writer *w)
                 name_node(w, id);
 }
 
-// --- sections ------------------------------------------------------------------------------------------------------
+// --- sections --------------------------------------------------
 
 // ,\n  "title": [
 static void open_section(Writer *w, const char *title, char bracket)
@@ -261,7 +264,7 @@ static void write_leaves(Writer *w)
     close_section(w, '}');
 }
 
-// --- nodes ---------------------------------------------------------------------------------------------------------
+// --- nodes --------------------------------------------------
 
 static void write_subgraph(Writer *parent, const Graph *g)
 {

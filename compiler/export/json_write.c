@@ -37,7 +37,7 @@ static void write_f32(Str *out, double v)
 static void write_int(Str *out, const Tensor *t, int64_t i)
 {
     int64_t v = tensor_get_i64(t, i);
-    bool is_exact = v > -EXACT_IN_DOUBLE && v < EXACT_IN_DOUBLE;
+    bool is_exact = v < EXACT_IN_DOUBLE && v > (t->dtype == DTYPE_u64 ? -1 : -EXACT_IN_DOUBLE);
     const char *quote = is_exact ? "" : "\"";
     if (t->dtype == DTYPE_u64)
         str_printf(out, "%s%llu%s", quote, (unsigned long long)v, quote);

@@ -6,17 +6,18 @@
 
 #include "ir/graph.h"
 
-// Reads a model. The content decides: JSON starts with '{' after white space, IR text with the word `graph` (after
-// comments), anything else is ONNX. Spans of JSON and IR text point into the file, which stays registered in d.
-// Weights in files are mapped, not copied, and stay mapped until the program ends.
-// Sizes that symbols take when the user gives none ("default" in JSON) are in Symbol.dflt of the graph's dims.
+// Reads a model. The content decides: JSON starts with '{' after white space, IR text with the word `graph`
+// (after comments), anything else is ONNX. Spans of JSON and IR text point into the file, which stays
+// registered in d. Weights in files are mapped, not copied, and stay mapped until the program ends. Sizes
+// that symbols take when the user gives none ("default" in JSON) are in Symbol.dflt of the graph's dims.
 bool import_model(Arena *a, Diag *d, const char *path, Graph **out);
 
 // file: id from diag_add_file, whose text is parsed. dir: folder for relative weight files ("" = current).
 bool import_json(Arena *a, Diag *d, uint32_t file, const char *dir, Graph **out);
 
 // name: for messages. data must live as long as the graph. dir: folder of external tensor data.
-bool import_onnx(Arena *a, Diag *d, const char *name, const void *data, size_t len, const char *dir, Graph **out);
+bool import_onnx(Arena *a, Diag *d, const char *name, const void *data, size_t len, const char *dir,
+                 Graph **out);
 
 // Writes the graph as JSON: one node a line, constants of up to 16 elements in the text, longer ones in
 // NAME.safetensors beside NAME.json. Both files appear complete or not at all.

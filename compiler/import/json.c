@@ -9,8 +9,8 @@
 static bool check_range(const JsonReader *r, const JsonPlace *p, const Symbol *s)
 {
     if (s->min < 0 || s->max < s->min || s->max > DIM_MAX_VALUE)
-        return json_error(r, p, E0208, "'%s' needs 0 <= min <= max <= 2^40, not min %lld and max %lld", s->name,
-                          (long long)s->min, (long long)s->max);
+        return json_error(r, p, E0208, "'%s' needs 0 <= min <= max <= 2^40, not min %lld and max %lld",
+                          s->name, (long long)s->min, (long long)s->max);
     if (s->multiple < 1 || s->multiple > DIM_MAX_VALUE)
         return json_error(r, p, E0208, "'%s': multiple must be from 1 to 2^40, not %lld", s->name,
                           (long long)s->multiple);
@@ -39,8 +39,10 @@ static bool read_symbol(JsonReader *r, const JsonPlace *p)
         return false;
     bool has_default = m[DEFAULT].place.item;
     if (has_default && (s.dflt < 1 || s.dflt < s.min || s.dflt > s.max || s.dflt % s.multiple != 0))
-        return json_error(r, &m[DEFAULT].place, E0208, "the default must be from 1, within [%lld, %lld] and a multiple "
-                          "of %lld", (long long)s.min, (long long)s.max, (long long)s.multiple);
+        return json_error(r, &m[DEFAULT].place, E0208,
+                          "the default must be from 1, within [%lld, %lld] and a multiple "
+                          "of %lld",
+                          (long long)s.min, (long long)s.max, (long long)s.multiple);
     dim_symbol(r->dims, s.name, s.min, s.max, s.multiple);
     r->dims->symbols.data[dim_find_symbol(r->dims, s.name)].dflt = s.dflt;
     return true;
@@ -65,8 +67,9 @@ static bool check_version(const JsonReader *r, const JsonPlace *p)
     int64_t version = 0;
     if (!json_int(r, p, "the version of the format, 1", &version))
         return false;
-    return version == 1 || json_error(r, p, E0102, "this is version %lld of the format; this rlxc reads version 1",
-                                      (long long)version);
+    return version == 1 ||
+           json_error(r, p, E0102, "this is version %lld of the format; this rlxc reads version 1",
+                      (long long)version);
 }
 
 // The file's name without folder and extension.
@@ -81,9 +84,15 @@ static const char *default_name(Arena *a, const char *path)
 static bool read_model(JsonReader *r, const JsonPlace *root, Graph **out)
 {
     enum { VERSION, NAME, SYMBOLS, INPUTS, WEIGHTS, PARAMS, STATES, NODES, OUTPUTS, COUNT };
-    JsonMember m[COUNT] = {{.name = "rlxc", .is_required = true}, {.name = "name"}, {.name = "symbols"},
-                           {.name = "inputs"}, {.name = "weights"}, {.name = "params"}, {.name = "states"},
-                           {.name = "nodes"}, {.name = "outputs", .is_required = true}};
+    JsonMember m[COUNT] = {{.name = "rlxc", .is_required = true},
+                           {.name = "name"},
+                           {.name = "symbols"},
+                           {.name = "inputs"},
+                           {.name = "weights"},
+                           {.name = "params"},
+                           {.name = "states"},
+                           {.name = "nodes"},
+                           {.name = "outputs", .is_required = true}};
     uint32_t n_errors = r->diag->n_errors;
     const char *name = default_name(r->arena, r->diag->files.data[r->file - 1].name);
     if (!json_members(r, root, "a model", E0102, m, COUNT) || !check_version(r, &m[VERSION].place))
@@ -111,18 +120,24 @@ static bool read_model(JsonReader *r, const JsonPlace *root, Graph **out)
 bool import_json(Arena *a, Diag *d, uint32_t file, const char *dir, Graph **out)
 {
     const DiagFile *f = &d->files.data[file - 1];
-    JsonReader r = {.arena = a, .diag = d, .file = file, .text = f->text, .len = f->len, .dir = dir,
+    JsonReader r = {.arena = a,
+                    .diag = d,
+                    .file = file,
+                    .text = f->text,
+                    .len = f->len,
+                    .dir = dir,
                     .symbols = DIM_ADD_SYMBOLS};
     size_t at = 0;
     const char *why = NULL;
     JsonFault fault = json_check(r.text, r.len, &at, &why);
     if (fault != JSON_FINE)
-        return diag_error(d, (Span){file, (uint32_t)at, (uint32_t)at, NULL}, fault == JSON_BROKEN ? E0101 : E0004,
-                          "%s", why);
+        return diag_error(d, (Span){file, (uint32_t)at, (uint32_t)at, NULL},
+                          fault == JSON_BROKEN ? E0101 : E0004, "%s", why);
     Arena scratch = {0};
     JsonPlace root = {.item = json_parse(&scratch, r.text, r.len, &at)};
-    bool ok = root.item ? read_model(&r, &root, out)
-                        : diag_error(d, (Span){file, (uint32_t)at, (uint32_t)at, NULL}, E0101, "this is not JSON");
+    bool ok = root.item
+                  ? read_model(&r, &root, out)
+                  : diag_error(d, (Span){file, (uint32_t)at, (uint32_t)at, NULL}, E0101, "this is not JSON");
     arena_free(&scratch);
     return ok;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors in JSON: type, shape, and values from the text or from a file. Nothing is allocated for a size that the
-// text only claims: the values are counted, or the file is measured, first.
+// Tensors in JSON: type, shape, and values from the text or from a file. Nothing is allocated for a size that
+// the text only claims: the values are counted, or the file is measured, first.
 #include "compiler/import/json_reader.h"
 #include "compiler/import/npy.h"
 #include "compiler/import/rawfile.h"
@@ -27,7 +27,7 @@ static const char *type_text(const Source *s, DType dtype, const Shape *shape)
     return str_text(&text);
 }
 
-// --- values in the text --------------------------------------------------------------------------------------------
+// --- values in the text --------------------------------------------------
 
 // The shape that nested lists have along their first elements.
 static bool measure(const Source *s, const JsonPlace *data, Shape *shape)
@@ -49,7 +49,8 @@ static bool measure(const Source *s, const JsonPlace *data, Shape *shape)
     return true;
 }
 
-// Stores the elements of p, which has the axes of the shape from `axis` on. Recursion: at most SHAPE_MAX_RANK.
+// Stores the elements of p, which has the axes of the shape from `axis` on. Recursion: at most
+// SHAPE_MAX_RANK.
 static bool fill(Source *s, const JsonPlace *p, const Shape *shape, uint32_t axis, int64_t *at)
 {
     uint32_t n = 0;
@@ -109,7 +110,7 @@ static bool read_data(Source *s)
     return fill(s, data, &listed, 0, &at);
 }
 
-// --- values in a file ----------------------------------------------------------------------------------------------
+// --- values in a file --------------------------------------------------
 
 static bool open_safetensors(Source *s, const char *path, const SafeTensors **out)
 {
@@ -140,8 +141,8 @@ static bool find_tensor(Source *s, const char *path)
         const char **names = ARENA_ARRAY(s->r->arena, const char *, file->tensors.len);
         for (uint32_t i = 0; i < file->tensors.len; i++)
             names[i] = file->tensors.data[i].name;
-        return json_error(s->r, place, E0105, "'%s' holds no tensor '%s' of a type that rlxc knows%s", path, name,
-                          json_hint(s->r, name, names, file->tensors.len));
+        return json_error(s->r, place, E0105, "'%s' holds no tensor '%s' of a type that rlxc knows%s", path,
+                          name, json_hint(s->r, name, names, file->tensors.len));
     }
     s->t = found->tensor;
     if (tensor_set_bytes(s->r->arena, &s->t, found->tensor.data))
@@ -174,8 +175,8 @@ static bool read_raw(Source *s, const char *path)
     uint64_t wanted = type_bytes(s->out->dtype, &s->out->shape);
     if ((uint64_t)offset > file.len || wanted > file.len - (uint64_t)offset)
         return json_error(s->r, place, E0105, "%s needs %llu bytes from offset %lld, but '%s' has %zu",
-                          type_text(s, s->out->dtype, &s->out->shape), (unsigned long long)wanted, (long long)offset,
-                          path, file.len);
+                          type_text(s, s->out->dtype, &s->out->shape), (unsigned long long)wanted,
+                          (long long)offset, path, file.len);
     s->t = (Tensor){.dtype = s->out->dtype, .rank = s->out->shape.rank, .numel = shape_numel(&s->out->shape)};
     memcpy(s->t.dim, s->out->shape.dim, sizeof s->t.dim);
     return tensor_set_bytes(s->r->arena, &s->t, file.data + offset) ||
@@ -200,7 +201,8 @@ static bool fit_type(Source *s, const char *path)
 static bool refuse_member(const Source *s, Member which, const char *of)
 {
     const JsonPlace *place = &s->m[which].place;
-    return !place->item || json_error(s->r, place, E0102, "the member '%s' is for %s only", s->m[which].name, of);
+    return !place->item ||
+           json_error(s->r, place, E0102, "the member '%s' is for %s only", s->m[which].name, of);
 }
 
 static bool read_file(Source *s)
@@ -211,8 +213,9 @@ static bool read_file(Source *s)
         return false;
     const char *path = rawfile_resolve(s->r->arena, s->r->dir, name);
     if (!path)
-        return json_error(s->r, place, E0102, "a relative file must stay in the folder of the model: no '..' and not "
-                                              "empty");
+        return json_error(s->r, place, E0102,
+                          "a relative file must stay in the folder of the model: no '..' and not "
+                          "empty");
     bool is_npy = str_ends_with(name, ".npy"), is_safetensors = str_ends_with(name, ".safetensors");
     if (!is_safetensors && !refuse_member(s, M_tensor, ".safetensors files"))
         return false;
@@ -223,7 +226,7 @@ static bool read_file(Source *s)
     return fit_type(s, path);
 }
 
-// --- whole entries -------------------------------------------------------------------------------------------------
+// --- whole entries --------------------------------------------------
 
 static bool read_type(Source *s)
 {
@@ -241,14 +244,16 @@ static bool read_values(Source *s, JsonRole role)
 {
     bool has_data = s->m[M_data].place.item != NULL, has_file = s->m[M_file].place.item != NULL;
     if (has_data && has_file)
-        return json_error(s->r, &s->m[M_file].place, E0102, "values come from 'data' or from 'file', not from both");
-    if (!has_file && (!refuse_member(s, M_tensor, "values in a file") || !refuse_member(s, M_offset, "values in a file")))
+        return json_error(s->r, &s->m[M_file].place, E0102,
+                          "values come from 'data' or from 'file', not from both");
+    if (!has_file &&
+        (!refuse_member(s, M_tensor, "values in a file") || !refuse_member(s, M_offset, "values in a file")))
         return false;
     if (!has_data && !has_file) {
         if (role == JSON_WEIGHT)
             return json_error(s->r, s->p, E0102, "a weight needs the member 'data' or 'file'");
-        return (s->has_dtype && s->has_shape) || json_error(s->r, s->p, E0102, "the member '%s' is missing",
-                                                            s->has_dtype ? "shape" : "dtype");
+        return (s->has_dtype && s->has_shape) ||
+               json_error(s->r, s->p, E0102, "the member '%s' is missing", s->has_dtype ? "shape" : "dtype");
     }
     if (s->has_shape && !shape_is_const(&s->out->shape))
         return json_error(s->r, &s->m[M_shape].place, E0207, "a tensor with values needs a constant shape");
@@ -265,10 +270,17 @@ bool json_tensor(JsonReader *r, const JsonPlace *p, JsonRole role, JsonTensor *o
     static const struct {
         const char *owner;
         uint32_t n_members;
-    } roles[] = {{"an input", M_shape + 1}, {"a weight", M_offset + 1}, {"a param", M_offset + 1}, {"a state", M_COUNT}};
+    } roles[] = {{"an input", M_shape + 1},
+                 {"a weight", M_offset + 1},
+                 {"a param", M_offset + 1},
+                 {"a state", M_COUNT}};
     JsonMember m[M_COUNT] = {
-        {.name = "dtype", .is_required = role == JSON_INPUT}, {.name = "shape", .is_required = role == JSON_INPUT},
-        {.name = "data"}, {.name = "file"}, {.name = "tensor"}, {.name = "offset"},
+        {.name = "dtype", .is_required = role == JSON_INPUT},
+        {.name = "shape", .is_required = role == JSON_INPUT},
+        {.name = "data"},
+        {.name = "file"},
+        {.name = "tensor"},
+        {.name = "offset"},
         {.name = "next", .is_required = true},
     };
     *out = (JsonTensor){0};

@@ -7,7 +7,7 @@
 
 enum { MAX_CANDIDATES = 4096, MAX_GRAPH_DEPTH = 8 };
 
-// --- names ---------------------------------------------------------------------------------------------------------
+// --- names --------------------------------------------------
 
 static bool defined_twice(const JsonScope *s, const JsonPlace *p, const char *name)
 {
@@ -28,7 +28,10 @@ void json_define(JsonScope *s, const JsonPlace *p, const char *name, NodeId id)
         return;
     if (!map_put_str(s->r->arena, &s->names, name, s->values.len))
         defined_twice(s, p, name);
-    JsonValue v = {arena_strdup(s->r->arena, name), id, p->range};
+    const JsonPlace *known = p; // the entry or the node that gives the name
+    while (known->up && !known->range.end)
+        known = known->up;
+    JsonValue v = {arena_strdup(s->r->arena, name), id, known->range};
     vec_push(s->r->arena, &s->values, v);
 }
 
@@ -60,7 +63,8 @@ static bool unknown_value(const JsonScope *s, const JsonPlace *p, const char *na
     if (json_is_hopeless(s->r))
         return json_error(s->r, p, E0103, "%s", "");
     if (is_made_by(later, name))
-        return json_error(s->r, p, E0103, "'%s' is not defined yet: a node must come after those that it uses", name);
+        return json_error(s->r, p, E0103,
+                          "'%s' is not defined yet: a node must come after those that it uses", name);
     const char **names = ARENA_ARRAY(s->r->arena, const char *, MAX_CANDIDATES);
     for (uint32_t i = s->values.len; i > 0 && n < MAX_CANDIDATES; i--)
         names[n++] = s->values.data[i - 1].name;
@@ -80,7 +84,7 @@ bool json_value(JsonScope *s, const JsonPlace *p, const cJSON *later, NodeId *ou
     return true;
 }
 
-// --- leaves --------------------------------------------------------------------------------------------------------
+// --- leaves --------------------------------------------------
 
 static NodeId make_leaf(JsonScope *s, const JsonPlace *p, JsonRole role, const JsonTensor *t)
 {
@@ -148,14 +152,15 @@ void json_next_values(JsonScope *s)
         const Node *a = graph_node(s->g, p->state), *b = graph_node(s->g, next);
         if (a->dtype != b->dtype || !shape_equal(a->shape, b->shape))
             json_error(s->r, &p->next, E0209, "the state '%s' is %s, but its next value '%s' is %s",
-                       p->owner.item->string, type_text(s, p->state), p->next.item->valuestring, type_text(s, next));
+                       p->owner.item->string, type_text(s, p->state), p->next.item->valuestring,
+                       type_text(s, next));
         for (uint32_t k = 0; k < s->g->states.len; k++)
             if (s->g->states.data[k].node == p->state)
                 s->g->states.data[k].next = next;
     }
 }
 
-// --- outputs -------------------------------------------------------------------------------------------------------
+// --- outputs --------------------------------------------------
 
 void json_outputs(JsonScope *s, const JsonPlace *section)
 {
@@ -181,15 +186,15 @@ void json_outputs(JsonScope *s, const JsonPlace *section)
     }
 }
 
-// --- sub-graphs ----------------------------------------------------------------------------------------------------
+// --- sub-graphs --------------------------------------------------
 
 bool json_subgraph(JsonScope *parent, const JsonPlace *p, Graph **out)
 {
     enum { INPUTS, WEIGHTS, NODES, OUTPUTS, COUNT };
     JsonReader *r = parent->r;
     uint32_t n_errors = r->diag->n_errors;
-    JsonMember m[COUNT] = {{.name = "inputs"}, {.name = "weights"}, {.name = "nodes"},
-                           {.name = "outputs", .is_required = true}};
+    JsonMember m[COUNT] = {
+        {.name = "inputs"}, {.name = "weights"}, {.name = "nodes"}, {.name = "outputs", .is_required = true}};
     if (parent->depth == MAX_GRAPH_DEPTH)
         return json_error(r, p, E0004, "sub-graphs nested more than %d deep", MAX_GRAPH_DEPTH);
     if (!json_members(r, p, "a sub-graph", E0102, m, COUNT))

@@ -18,7 +18,7 @@ typedef struct NodeReader {
     uint32_t n_src;
 } NodeReader;
 
-// --- the op and the members ----------------------------------------------------------------------------------------
+// --- the op and the members --------------------------------------------------
 
 static bool unknown_op(const JsonReader *r, const JsonPlace *p, const char *name)
 {
@@ -64,13 +64,14 @@ static bool read_members(NodeReader *nr)
     bool has_name = nr->m[M_name].place.item, has_outputs = nr->m[M_outputs].place.item;
     if (has_name && has_outputs)
         return json_error(r, &nr->m[M_outputs].place, E0102, "a node has 'name' or 'outputs', not both");
-    return has_name || has_outputs || json_error(r, nr->p, E0102, "a node needs the member 'name' or 'outputs'");
+    return has_name || has_outputs ||
+           json_error(r, nr->p, E0102, "a node needs the member 'name' or 'outputs'");
 }
 
-// --- operands ------------------------------------------------------------------------------------------------------
+// --- operands --------------------------------------------------
 
-// The element type of the numbers among the operands, from the first operand that has a type; operand 0 of `where`
-// is a condition. False: there is none.
+// The element type of the numbers among the operands, from the first operand that has a type; operand 0 of
+// `where` is a condition. False: there is none.
 static bool find_number_type(const NodeReader *nr, uint32_t at, DType *out)
 {
     if (nr->op == OP_gather && at == 1) {
@@ -103,8 +104,9 @@ static bool read_number(NodeReader *nr, const JsonPlace *p)
 {
     DType dtype = DTYPE_bool;
     if (!cJSON_IsBool(p->item) && !find_number_type(nr, p->index, &dtype))
-        return json_error(nr->s->r, p, E0205, "a number takes its element type from an operand that is a name, and "
-                                              "this node has none; write it as a weight");
+        return json_error(nr->s->r, p, E0205,
+                          "a number takes its element type from an operand that is a name, and "
+                          "this node has none; write it as a weight");
     return make_scalar(nr, p, dtype, &nr->src[p->index]);
 }
 
@@ -146,7 +148,7 @@ static bool read_operands(NodeReader *nr)
     return ok;
 }
 
-// --- attributes ----------------------------------------------------------------------------------------------------
+// --- attributes --------------------------------------------------
 
 static bool set_int(NodeReader *nr, const JsonPlace *p, NodeBuild *b, AttrId id)
 {
@@ -231,9 +233,9 @@ static bool set_graph(NodeReader *nr, const JsonPlace *p, NodeBuild *b, AttrId i
 static bool read_attrs(NodeReader *nr, NodeBuild *b)
 {
     static bool (*const set[])(NodeReader *, const JsonPlace *, NodeBuild *, AttrId) = {
-        [ATTR_INT] = set_int,   [ATTR_FLOAT] = set_float, [ATTR_BOOL] = set_bool,
-        [ATTR_STR] = set_str,   [ATTR_INTS] = set_ints,   [ATTR_DIMS] = set_dims,
-        [ATTR_DTYPE] = set_dtype, [ATTR_BLOB] = set_blob, [ATTR_GRAPH] = set_graph,
+        [ATTR_INT] = set_int,     [ATTR_FLOAT] = set_float, [ATTR_BOOL] = set_bool,
+        [ATTR_STR] = set_str,     [ATTR_INTS] = set_ints,   [ATTR_DIMS] = set_dims,
+        [ATTR_DTYPE] = set_dtype, [ATTR_BLOB] = set_blob,   [ATTR_GRAPH] = set_graph,
     };
     bool ok = true;
     for (uint32_t i = 0; i < nr->n_attr; i++) {
@@ -245,7 +247,7 @@ static bool read_attrs(NodeReader *nr, NodeBuild *b)
     return ok;
 }
 
-// --- results -------------------------------------------------------------------------------------------------------
+// --- results --------------------------------------------------
 
 static NodeId make_result(const NodeReader *nr, NodeId id, uint32_t index, const char *name)
 {
@@ -278,7 +280,6 @@ static void name_results(NodeReader *nr, NodeId id)
         }
         if (cJSON_IsNull(child.item) || !json_string(r, &child, "a name or null", &name))
             continue;
-        child.range = nr->p->range;
         json_define(nr->s, &child, name, make_result(nr, id, child.index, arena_strdup(r->arena, name)));
     }
 }

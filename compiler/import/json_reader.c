@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Places in a JSON document and errors at them. cJSON keeps no byte offsets, so the place of a value is looked up
-// in the text, from the nearest ancestor whose place is known, and only when a message needs it.
+// Places in a JSON document and errors at them. cJSON keeps no byte offsets, so the place of a value is
+// looked up in the text, from the nearest ancestor whose place is known, and only when a message needs it.
 #include "compiler/import/json_reader.h"
 
 #include <string.h>
@@ -11,7 +11,8 @@ static uint32_t find_begin(const JsonReader *r, const JsonPlace *p)
 {
     if (p->range.end)
         return p->range.begin;
-    return p->up ? json_find_child(r->text, find_begin(r, p->up), p->index) : json_find_root(r->text, r->len).begin;
+    return p->up ? json_find_child(r->text, find_begin(r, p->up), p->index)
+                 : json_find_root(r->text, r->len).begin;
 }
 
 static JsonRange find_range(const JsonReader *r, const JsonPlace *p)
@@ -118,7 +119,8 @@ static bool unknown_member(const JsonReader *r, const JsonPlace *p, const char *
     return json_error(r, p, code, "%s has no %s '%s'%s", owner, kind, name, json_hint(r, name, names, n));
 }
 
-bool json_members(const JsonReader *r, const JsonPlace *p, const char *owner, DiagCode code, JsonMember *m, uint32_t n)
+bool json_members(const JsonReader *r, const JsonPlace *p, const char *owner, DiagCode code, JsonMember *m,
+                  uint32_t n)
 {
     bool ok = true;
     JsonPlace child = {0};

@@ -19,7 +19,8 @@ typedef struct JsonReader {
     Map weight_files; // path to SafeTensors *
 } JsonReader;
 
-// One value and the way to it. Places stand on the C stack, each pointing to that of the object or list around it.
+// One value and the way to it. Places stand on the C stack, each pointing to that of the object or list
+// around it.
 typedef struct JsonPlace {
     const struct JsonPlace *up; // NULL: the whole document
     const cJSON *item;          // NULL: an absent member
@@ -38,8 +39,8 @@ bool json_is_hopeless(const JsonReader *r);
 // "; did you mean 'x'?" or "".
 const char *json_hint(const JsonReader *r, const char *name, const char *const *candidates, uint32_t n);
 
-// Iterates over the children of p, which is an object or list: first with child->item NULL, then with the last one.
-// False at the end.
+// Iterates over the children of p, which is an object or list: first with child->item NULL, then with the
+// last one. False at the end.
 bool json_next(const JsonPlace *p, JsonPlace *child);
 // The places of all children of p at once, where each will need its own; NULL when it has none.
 const JsonRange *json_ranges(JsonReader *r, const JsonPlace *p);
@@ -52,9 +53,10 @@ typedef struct JsonMember {
 
 // Finds the members of the object p. Others, missing ones and repeated ones are errors with the code; owner
 // ("a weight") says in them whose members these are.
-bool json_members(const JsonReader *r, const JsonPlace *p, const char *owner, DiagCode code, JsonMember *m, uint32_t n);
+bool json_members(const JsonReader *r, const JsonPlace *p, const char *owner, DiagCode code, JsonMember *m,
+                  uint32_t n);
 
-// --- values (json_values.c) ----------------------------------------------------------------------------------------
+// --- values (json_values.c) --------------------------------------------------
 
 bool json_list(const JsonReader *r, const JsonPlace *p, const char *expected, uint32_t *len);
 // Checks that the text can name something: not empty, not too long, no control characters.
@@ -72,7 +74,7 @@ bool json_shape(const JsonReader *r, const JsonPlace *p, Shape *out);
 // One element for a tensor of t->dtype, stored at index i.
 bool json_element(const JsonReader *r, const JsonPlace *p, Tensor *t, int64_t i);
 
-// --- tensors (json_data.c) -----------------------------------------------------------------------------------------
+// --- tensors (json_data.c) --------------------------------------------------
 
 typedef struct JsonTensor {
     DType dtype;
@@ -86,7 +88,7 @@ typedef struct JsonTensor {
 typedef enum JsonRole { JSON_INPUT, JSON_WEIGHT, JSON_PARAM, JSON_STATE } JsonRole;
 bool json_tensor(JsonReader *r, const JsonPlace *p, JsonRole role, JsonTensor *out, JsonPlace *next);
 
-// --- graphs (json_graph.c, json_node.c) ----------------------------------------------------------------------------
+// --- graphs (json_graph.c, json_node.c) --------------------------------------------------
 
 typedef struct JsonValue {
     const char *name;
@@ -105,8 +107,10 @@ typedef struct JsonScope {
     Graph *g;
     uint32_t depth; // 0: the model
     Map names;      // to indices in values
-    VEC(JsonValue) values;
-    VEC(JsonPending) pending;
+    VEC(JsonValue)
+    values;
+    VEC(JsonPending)
+    pending;
 } JsonScope;
 
 // Gives a value its name. p: where the name stands or the thing that it names.

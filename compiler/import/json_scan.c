@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A scanner over JSON text that builds nothing. cJSON takes texts that are not JSON ("01", raw control characters,
-// broken UTF-8, \u0000 which would cut a string) and does not say where a value stands; this does both jobs in one
-// pass each, without recursion.
+// A scanner over JSON text that builds nothing. cJSON takes texts that are not JSON ("01", raw control
+// characters, broken UTF-8, \u0000 which would cut a string) and does not say where a value stands; this does
+// both jobs in one pass each, without recursion.
 #include "compiler/import/json_scan.h"
 #include "base/diag.h"
 
@@ -43,7 +43,10 @@ static bool is_digit(char ch)
 
 static int hex_value(char ch)
 {
-    return is_digit(ch) ? ch - '0' : ch >= 'a' && ch <= 'f' ? ch - 'a' + 10 : ch >= 'A' && ch <= 'F' ? ch - 'A' + 10 : -1;
+    return is_digit(ch)             ? ch - '0'
+           : ch >= 'a' && ch <= 'f' ? ch - 'a' + 10
+           : ch >= 'A' && ch <= 'F' ? ch - 'A' + 10
+                                    : -1;
 }
 
 static void skip_space(Check *c)
@@ -98,7 +101,10 @@ static size_t utf8_len(const char *p, const char *end)
 {
     static const uint32_t lowest[5] = {0, 0, 0x80, 0x800, 0x10000};
     unsigned char lead = (unsigned char)*p;
-    size_t n = lead >= 0xf0 && lead < 0xf8 ? 4 : lead >= 0xe0 && lead < 0xf0 ? 3 : lead >= 0xc0 && lead < 0xe0 ? 2 : 0;
+    size_t n = lead >= 0xf0 && lead < 0xf8   ? 4
+               : lead >= 0xe0 && lead < 0xf0 ? 3
+               : lead >= 0xc0 && lead < 0xe0 ? 2
+                                             : 0;
     if (!n || (size_t)(end - p) < n)
         return 0;
     uint32_t code = lead & (0xffu >> (n + 1));
@@ -210,13 +216,15 @@ static bool check_key(Check *c)
     return true;
 }
 
-// At a value. Opens an object or list, or passes over a scalar; *is_open says which. Empty ones are passed over.
+// At a value. Opens an object or list, or passes over a scalar; *is_open says which. Empty ones are passed
+// over.
 static bool check_begin(Check *c, bool *is_open)
 {
     skip_space(c);
     *is_open = false;
     if (++c->n_values > JSON_MAX_VALUES)
-        return fail(c, JSON_TOO_LARGE, "more than 16 million values; large weights belong into a file of their own");
+        return fail(c, JSON_TOO_LARGE,
+                    "more than 16 million values; large weights belong into a file of their own");
     if (!peek(c, '{') && !peek(c, '['))
         return check_scalar(c);
     if (c->depth == JSON_MAX_DEPTH)
@@ -243,7 +251,8 @@ static bool check_after(Check *c)
             return !is_object || check_key(c);
         }
         if (!peek(c, is_object ? '}' : ']'))
-            return broken(c, is_object ? "expected ',' or '}' after a member" : "expected ',' or ']' after an element");
+            return broken(c, is_object ? "expected ',' or '}' after a member"
+                                       : "expected ',' or ']' after an element");
         c->at++;
         c->depth--;
     }
@@ -275,7 +284,7 @@ JsonFault json_check(const char *text, size_t len, size_t *at, const char **why)
     return c.fault;
 }
 
-// --- cJSON -------------------------------------------------------------------------------------------------------
+// --- cJSON --------------------------------------------------
 
 // cJSON's hooks take no context, so the arena of the one parse that runs stands here.
 static Arena *tree_arena;
@@ -303,7 +312,7 @@ cJSON *json_parse(Arena *a, const char *text, size_t len, size_t *at)
     return tree;
 }
 
-// --- places ------------------------------------------------------------------------------------------------------
+// --- places --------------------------------------------------
 
 static uint32_t after_space(const char *text, uint32_t at)
 {
@@ -322,7 +331,8 @@ static uint32_t after_string(const char *text, uint32_t at)
 // Past the value at `at`, which is within an object or list.
 static uint32_t after_value(const char *text, uint32_t at)
 {
-    static const bool is_structure[256] = {['"'] = true, ['{'] = true, ['['] = true, ['}'] = true, [']'] = true};
+    static const bool is_structure[256] = {
+        ['"'] = true, ['{'] = true, ['['] = true, ['}'] = true, [']'] = true};
     uint32_t depth = 0;
     do {
         while (depth && !is_structure[(unsigned char)text[at]])

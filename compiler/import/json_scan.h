@@ -15,15 +15,16 @@ typedef struct JsonRange {
 
 typedef enum JsonFault { JSON_FINE, JSON_BROKEN, JSON_TOO_LARGE } JsonFault;
 
-// Checks that text is one JSON value: RFC 8259, UTF-8, no NUL character in a string, and the limits above. A text that
-// passes is one that cJSON reads. If not: where, and why in a few words.
+// Checks that text is one JSON value: RFC 8259, UTF-8, no NUL character in a string, and the limits above. A
+// text that passes is one that cJSON reads. If not: where, and why in a few words.
 JsonFault json_check(const char *text, size_t len, size_t *at, const char **why);
 
-// cJSON's tree of a checked text, all of it in the arena: nothing to delete. NULL: cJSON refuses the text at *at.
+// cJSON's tree of a checked text, all of it in the arena: nothing to delete. NULL: cJSON refuses the text at
+// *at.
 cJSON *json_parse(Arena *a, const char *text, size_t len, size_t *at);
 
-// Places in checked text. The children of an array or object are its elements, or the values of its members; the
-// one at byte `parent` must have as many as asked for.
+// Places in checked text. The children of an array or object are its elements, or the values of its members;
+// the one at byte `parent` must have as many as asked for.
 JsonRange *json_find_children(Arena *a, const char *text, uint32_t parent, uint32_t n);
 // Where child number `index` begins; its end takes a scan of its own.
 uint32_t json_find_child(const char *text, uint32_t parent, uint32_t index);

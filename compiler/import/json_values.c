@@ -78,8 +78,9 @@ bool json_int(const JsonReader *r, const JsonPlace *p, const char *expected, int
     if (v != floor(v))
         return json_wrong(r, p, expected);
     if (fabs(v) >= EXACT_IN_DOUBLE)
-        return json_error(r, p, E0102, "a whole number beyond 2^53 is written as a string, \"9007199254740993\", "
-                                       "because a JSON number of that size is not exact");
+        return json_error(r, p, E0102,
+                          "a whole number beyond 2^53 is written as a string, \"9007199254740993\", "
+                          "because a JSON number of that size is not exact");
     *out = (int64_t)v;
     return true;
 }
@@ -94,7 +95,8 @@ bool json_dtype(const JsonReader *r, const JsonPlace *p, DType *out)
         return true;
     for (uint32_t i = 0; i < DTYPE_COUNT; i++)
         names[i] = dtype_info[i].name;
-    return json_error(r, p, E0102, "there is no element type '%s'%s", name, json_hint(r, name, names, DTYPE_COUNT));
+    return json_error(r, p, E0102, "there is no element type '%s'%s", name,
+                      json_hint(r, name, names, DTYPE_COUNT));
 }
 
 bool json_ints(const JsonReader *r, const JsonPlace *p, int64_t **out, uint32_t *n)
@@ -146,8 +148,8 @@ static bool parse_size(const JsonReader *r, const JsonPlace *p, DimParse mode, D
         at = strlen(text);
     if (mode == DIM_ADD_SYMBOLS)
         return json_error(r, p, E0102, "\"%s\" is not a size expression: trouble at \"%s\"", text, text + at);
-    return json_error(r, p, E0102, "\"%s\" is not a size expression over known symbols: trouble at \"%s\"%s", text,
-                      text + at, symbol_hint(r, text, at));
+    return json_error(r, p, E0102, "\"%s\" is not a size expression over known symbols: trouble at \"%s\"%s",
+                      text, text + at, symbol_hint(r, text, at));
 }
 
 static bool read_sizes(const JsonReader *r, const JsonPlace *p, DimParse mode, Dim *out)
@@ -187,7 +189,7 @@ bool json_shape(const JsonReader *r, const JsonPlace *p, Shape *out)
     return true;
 }
 
-// --- elements ------------------------------------------------------------------------------------------------------
+// --- elements --------------------------------------------------
 
 static bool set_float(const JsonReader *r, const JsonPlace *p, Tensor *t, int64_t i)
 {
@@ -244,7 +246,10 @@ static bool set_bool(const JsonReader *r, const JsonPlace *p, Tensor *t, int64_t
 bool json_element(const JsonReader *r, const JsonPlace *p, Tensor *t, int64_t i)
 {
     static bool (*const set[])(const JsonReader *, const JsonPlace *, Tensor *, int64_t) = {
-        [DCLASS_FLOAT] = set_float, [DCLASS_INT] = set_int, [DCLASS_UINT] = set_int, [DCLASS_BOOL] = set_bool,
+        [DCLASS_FLOAT] = set_float,
+        [DCLASS_INT] = set_int,
+        [DCLASS_UINT] = set_int,
+        [DCLASS_BOOL] = set_bool,
     };
     return set[dtype_info[t->dtype].cls](r, p, t, i);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The .npy format: "\x93NUMPY", a version, a header length, and a header that is a Python dict in one fixed form:
+// The .npy format: "\x93NUMPY", a version, a header length, and a header that is a Python dict in one fixed
+// form:
 // {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }. Read by a small scanner of that form.
 #include "compiler/import/npy.h"
 #include "compiler/import/rawfile.h"
@@ -160,8 +161,8 @@ static bool check_header(Diag *d, Span where, const char *name, Header *h)
         return diag_error(d, where, E0105, "%s: has the element type '%s', which rlxc does not know", name,
                           h->descr);
     if (h->order[0] == 'T' && h->type.rank > 1)
-        return diag_error(d, where, E0105,
-                          "%s: is in Fortran order; save it with numpy.ascontiguousarray", name);
+        return diag_error(d, where, E0105, "%s: is in Fortran order; save it with numpy.ascontiguousarray",
+                          name);
     return true;
 }
 
@@ -204,8 +205,16 @@ bool npy_write(Diag *d, const char *path, const Tensor *t)
     while ((text.len + PREFIX + 1) % ALIGN)
         str_char(&text, ' ');
     str_char(&text, '\n');
-    const unsigned char prefix[PREFIX] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0,
-                                          (unsigned char)(text.len & 0xff), (unsigned char)(text.len >> 8)};
+    const unsigned char prefix[PREFIX] = {0x93,
+                                          'N',
+                                          'U',
+                                          'M',
+                                          'P',
+                                          'Y',
+                                          1,
+                                          0,
+                                          (unsigned char)(text.len & 0xff),
+                                          (unsigned char)(text.len >> 8)};
     Shape shape = shape_of(t->rank, t->dim);
     FilePart parts[3] = {{prefix, PREFIX}, {text.data, text.len}, {t->data, type_bytes(t->dtype, &shape)}};
     return rawfile_write(d, path, parts, 3);

@@ -11,8 +11,8 @@ typedef struct RawFile {
     size_t len;
 } RawFile;
 
-// Opens a regular file (no pipe, device or folder: those could block or never end). Files of up to 64 KiB are copied
-// into the arena, larger ones are mapped until the program ends. False: reported at `where`.
+// Opens a regular file (no pipe, device or folder: those could block or never end). Files of up to 64 KiB are
+// copied into the arena, larger ones are mapped until the program ends. False: reported at `where`.
 bool rawfile_open(Arena *a, Diag *d, Span where, const char *path, RawFile *out);
 
 // The path of a file that a model names: absolute paths as they are, others from `dir` ("" = current folder).

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The safetensors format: 8 bytes of header length, a JSON object {"name": {"dtype", "shape", "data_offsets": [begin,
-// end]}} (and "__metadata__"), then the data that the offsets count in.
+// The safetensors format: 8 bytes of header length, a JSON object {"name": {"dtype", "shape", "data_offsets":
+// [begin, end]}} (and "__metadata__"), then the data that the offsets count in.
 #include "compiler/import/safetensors.h"
 #include "compiler/import/json_scan.h"
 #include "compiler/import/rawfile.h"
@@ -91,8 +91,10 @@ static bool read_entry(const Reader *r, const cJSON *item)
     if (!split_entry(item, &e))
         return fail(r, "'%s' needs exactly the members dtype, shape and data_offsets", st.name);
     const cJSON *first = e.offsets->child, *second = first ? first->next : NULL;
-    if (!read_size(first, &begin) || !read_size(second, &end) || second->next || begin > end || end > r->data_len)
-        return fail(r, "the data_offsets of '%s' do not lie within its %zu bytes of data", st.name, r->data_len);
+    if (!read_size(first, &begin) || !read_size(second, &end) || second->next || begin > end ||
+        end > r->data_len)
+        return fail(r, "the data_offsets of '%s' do not lie within its %zu bytes of data", st.name,
+                    r->data_len);
     if (!find_dtype(e.dtype->valuestring, &st.tensor.dtype))
         return true; // float8 and other types that we lack; only an error when asked for
     if (!read_shape(e.shape, &st.tensor))
@@ -100,8 +102,8 @@ static bool read_entry(const Reader *r, const cJSON *item)
     Shape shape = shape_of(st.tensor.rank, st.tensor.dim);
     uint64_t wanted = type_bytes(st.tensor.dtype, &shape);
     if (wanted != end - begin)
-        return fail(r, "'%s' has %llu bytes, but its type needs %llu", st.name, (unsigned long long)(end - begin),
-                    (unsigned long long)wanted);
+        return fail(r, "'%s' has %llu bytes, but its type needs %llu", st.name,
+                    (unsigned long long)(end - begin), (unsigned long long)wanted);
     st.tensor.numel = shape_numel(&shape);
     const char *bytes = r->data + begin;
     memcpy(&st.tensor.data, &bytes, sizeof bytes); // Tensor.data is not const; the file is mapped read-only
@@ -121,7 +123,8 @@ static bool read_entries(const Reader *r, const cJSON *tree)
     return true;
 }
 
-bool safetensors_read(Arena *a, Diag *d, Span where, const char *path, const void *data, size_t len, SafeTensors *out)
+bool safetensors_read(Arena *a, Diag *d, Span where, const char *path, const void *data, size_t len,
+                      SafeTensors *out)
 {
     const unsigned char *p = data;
     Reader r = {.arena = a, .diag = d, .where = where, .path = path, .out = out};
@@ -147,7 +150,8 @@ bool safetensors_read(Arena *a, Diag *d, Span where, const char *path, const voi
 bool safetensors_open(Arena *a, Diag *d, Span where, const char *path, SafeTensors *out)
 {
     RawFile file;
-    return rawfile_open(a, d, where, path, &file) && safetensors_read(a, d, where, path, file.data, file.len, out);
+    return rawfile_open(a, d, where, path, &file) &&
+           safetensors_read(a, d, where, path, file.data, file.len, out);
 }
 
 const SafeTensor *safetensors_find(const SafeTensors *s, const char *name)
@@ -156,7 +160,7 @@ const SafeTensor *safetensors_find(const SafeTensors *s, const char *name)
     return map_get_str(&s->index, name, &i) ? &s->tensors.data[i] : NULL;
 }
 
-// --- writing -------------------------------------------------------------------------------------------------------
+// --- writing --------------------------------------------------
 
 static uint64_t tensor_bytes(const Tensor *t)
 {
@@ -175,8 +179,8 @@ static void add_entry(Str *out, const SafeTensor *st, uint64_t begin)
                (unsigned long long)(begin + tensor_bytes(&st->tensor)));
 }
 
-// The format allows no holes. So that most tensors are aligned all the same, those whose size is a multiple of 16
-// come first.
+// The format allows no holes. So that most tensors are aligned all the same, those whose size is a multiple
+// of 16 come first.
 bool safetensors_write(Diag *d, const char *path, const SafeTensor *tensors, uint32_t n)
 {
     Arena scratch = {0};

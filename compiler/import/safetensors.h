@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// .safetensors files: a JSON header with names, types, shapes and byte ranges, then the bytes.
+// Files in the safetensors format: a JSON header with names, types, shapes and byte ranges, then the bytes.
 #ifndef COMPILER_IMPORT_SAFETENSORS_H
 #define COMPILER_IMPORT_SAFETENSORS_H
 
@@ -12,12 +12,13 @@ typedef struct SafeTensor {
 
 typedef struct SafeTensors {
     const char *path;
-    VEC(SafeTensor) tensors; // in the order of the header
-    Map index;               // by name, into tensors
+    VEC(SafeTensor)
+    tensors;   // in the order of the header
+    Map index; // by name, into tensors
 } SafeTensors;
 
-// Maps the file and checks its whole header: every tensor lies in the file and has the size that type and shape
-// say. False: reported at `where`. Tensors of types that rlxc lacks are left out.
+// Maps the file and checks its whole header: every tensor lies in the file and has the size that type and
+// shape say. False: reported at `where`. Tensors of types that rlxc lacks are left out.
 bool safetensors_open(Arena *a, Diag *d, Span where, const char *path, SafeTensors *out);
 // As open, for bytes in memory.
 bool safetensors_read(Arena *a, Diag *d, Span where, const char *path, const void *data, size_t len,
