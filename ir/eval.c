@@ -168,8 +168,8 @@ static bool *mark_needed(const Graph *g, Arena *a)
 bool eval_graph(EvalRun *run)
 {
     const Graph *g = run->g;
-    if (run->depth > EVAL_MAX_DEPTH)
-        return diag_error(g->diag, (Span){0}, E0004, "sub-graphs are nested deeper than %d", EVAL_MAX_DEPTH);
+    if (run->depth > GRAPH_MAX_DEPTH)
+        return diag_error(g->diag, (Span){0}, E0004, "sub-graphs are nested deeper than %d", GRAPH_MAX_DEPTH);
     Running r = {.run = run, .g = g, .results = ARENA_ARRAY(run->arena, Tensor *, g->nodes.len)};
     const bool *needed = mark_needed(g, run->arena);
     for (NodeId id = 1; id < g->nodes.len; id++) {

@@ -15,7 +15,6 @@ bool eval_elementwise(EvalCtx *c);
 #define EVAL_MAX_TENSOR (UINT64_C(4) << 30)  // bytes
 #define EVAL_MAX_TOTAL  (UINT64_C(16) << 30) // bytes of all tensors of one run
 #define EVAL_MAX_WORK   (INT64_C(1) << 40)   // multiply-adds of one node
-enum { EVAL_MAX_DEPTH = 32 };                // of nested sub-graphs
 
 static inline bool eval_has(const EvalCtx *c, uint32_t i)
 {
