@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Evaluates graphs in the text form that need no inputs: `eval_tool FILE...` prints, for each file, a line with its name
-// and a line per output: name, element type, sizes, and the bytes of the elements in hex. For eval_vs_onnx.py.
+// Evaluates graphs in the text form that need no inputs: `eval_tool FILE...` prints, for each file, a line
+// with its name and a line per output: name, element type, sizes, and the bytes of the elements in hex. For
+// eval_vs_onnx.py.
 #include "ir/eval.h"
 #include "ir/text.h"
 
