@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// A serialized ONNX model to a graph: opset, inputs, initializers, nodes, outputs. The rules of operators are
+// in the files that onnx_ops.def names.
+//
+// Sizes of inputs that the model leaves open become symbols in [1, 2^20], by their names in the model or as
+// INPUT_dimN. Initializers are constants, also those that old models list as inputs.
+#include "compiler/import/import.h"
+#include "compiler/import/onnx_import.h"
+#include "compiler/import/onnx_proto.h"
+
+#include <string.h>
+
+// The newest opset that onnx_ops.def was written for.
+enum { NEWEST_OPSET = 28 };
+
+static bool read_opset(OnnxModel *m, Span span)
+{
+    for (size_t i = 0; i < m->proto->n_opset_import; i++) {
+        const Onnx__OperatorSetIdProto *o = m->proto->opset_import[i];
+        const char *domain = onnx_text(o->domain);
+        if (domain[0] == '\0' || strcmp(domain, "ai.onnx") == 0)
+            m->opset = o->version;
+    }
+    // Before IR version 3 there was no list of opsets.
+    if (m->opset == 0 && m->proto->n_opset_import == 0 && m->proto->ir_version < 3)
+        m->opset = 1;
+    if (m->opset < 0 || m->opset > INT32_MAX)
+        return diag_error(m->diag, span, E0106, "opset %lld does not exist", (long long)m->opset);
+    if (m->opset > NEWEST_OPSET)
+        diag_warning(m->diag, span, E0206,
+                     "opset %lld is newer than %d, the newest that is known; operators may have changed",
+                     (long long)m->opset, NEWEST_OPSET);
+    return true;
+}
+
+static bool import_input(OnnxScope *s, const Onnx__ValueInfoProto *v)
+{
+    OnnxModel *m = s->model;
+    const char *name = onnx_text(v->name);
+    const Span span = {.file = m->file, .path = name};
+    TensorType t = {0};
+    NodeId id = 0;
+    if (name[0] == '\0')
+        return diag_error(m->diag, span, E0106, "an input has no name");
+    if (onnx_input_type(m, s->graph, v, &t, span))
+        id = graph_input(s->graph, name, t.dtype, &t.shape, span);
+    return onnx_put(s, name, onnx_value(id), span) && id;
+}
+
+static bool import_inputs(OnnxScope *s, const Onnx__GraphProto *g)
+{
+    bool ok = true;
+    Map constants = {0};
+    for (size_t i = 0; i < g->n_initializer; i++)
+        map_put_str(s->model->arena, &constants, onnx_text(g->initializer[i]->name), 1);
+    for (size_t i = 0; i < g->n_input; i++) {
+        uint64_t ignored = 0;
+        if (!map_get_str(&constants, onnx_text(g->input[i]->name), &ignored))
+            ok = import_input(s, g->input[i]) && ok;
+    }
+    return ok;
+}
+
+static bool import_outputs(OnnxScope *s, const Onnx__GraphProto *g, Span span)
+{
+    bool ok = true;
+    if (g->n_output == 0)
+        return diag_error(s->model->diag, span, E0106, "the model has no outputs");
+    for (size_t i = 0; i < g->n_output; i++) {
+        const char *name = onnx_text(g->output[i]->name);
+        const Span at = {.file = s->model->file, .path = name};
+        OnnxValue v = onnx_get(s, name, at, "the list of outputs");
+        if (v.kind == ONNX_ABSENT)
+            ok = diag_error(s->model->diag, at, E0106, "an output has no name");
+        const NodeId id = onnx_value_node(s, &v, at);
+        graph_output(s->graph, name, id);
+        ok = ok && id;
+    }
+    return ok;
+}
+
+static bool import_main(OnnxModel *m, Graph *graph, Span span)
+{
+    const Onnx__GraphProto *g = m->proto->graph;
+    OnnxScope s = {.model = m, .graph = graph};
+    bool ok = onnx_import_initializers(&s, g);
+    ok = import_inputs(&s, g) && ok;
+    ok = onnx_import_nodes(&s, g) && ok;
+    return import_outputs(&s, g, span) && ok;
+}
+
+static bool check_sizes(OnnxModel *m, Span span)
+{
+    for (uint32_t i = 0; i < m->source->n_sizes; i++) {
+        const OnnxSize *size = &m->source->sizes[i];
+        if (size->value < 0 || size->value > DIM_MAX_VALUE)
+            return diag_error(m->diag, span, E0208, "size %lld for '%s' is not between 0 and %lld",
+                              (long long)size->value, size->name, (long long)DIM_MAX_VALUE);
+    }
+    return true;
+}
+
+bool import_onnx_source(Arena *a, Diag *d, const OnnxSource *source, Graph **out)
+{
+    OnnxModel m = {.arena = a, .diag = d, .source = source, .external_path = ""};
+    const uint32_t errors = d->n_errors;
+    m.file = diag_add_file(d, source->name, NULL, 0);
+    const Span span = {.file = m.file};
+    m.proto = onnx_proto_read(a, d, span, source->data, source->len);
+    if (!m.proto)
+        return false;
+    if (!m.proto->graph)
+        return diag_error(d, span, E0106, "there is no graph in it");
+    if (!read_opset(&m, span) || !check_sizes(&m, span))
+        return false;
+    const char *graph_name = onnx_text(m.proto->graph->name);
+    Graph *g = graph_new(a, d, graph_name[0] ? graph_name : source->name);
+    if (!import_main(&m, g, span) || d->n_errors != errors)
+        return false;
+    *out = g;
+    return true;
+}
+
+bool import_onnx(Arena *a, Diag *d, const char *name, const void *data, size_t len, const char *dir,
+                 Graph **out)
+{
+    return import_onnx_source(a, d, &(OnnxSource){.name = name, .data = data, .len = len, .dir = dir}, out);
+}

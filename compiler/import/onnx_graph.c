@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graphs of a model, whole or nested: initializers, types of inputs, and the loop over nodes that calls the
+// import functions and checks that they looked at everything.
+#include "compiler/import/onnx_import.h"
+#include "ir/quote.h"
+
+#include <string.h>
+
+// Sizes that the model leaves open can be anything up to this, unless the user says more.
+#define SYMBOL_MAX (INT64_C(1) << 20)
+
+// --- types of inputs ---
+
+static bool is_function_name(const char *s, size_t len)
+{
+    static const char *const names[] = {"floor", "min", "max", "mod"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strlen(names[i]) == len && memcmp(names[i], s, len) == 0)
+            return true;
+    return false;
+}
+
+// Makes a symbol of every name in an expression such as "past + 1".
+static void add_symbols(OnnxModel *m, DimTable *t, const char *text)
+{
+    while (*text) {
+        const char *end = text;
+        if (!quote_is_name_start(*text)) {
+            text++;
+            continue;
+        }
+        while (quote_is_name_char(*end))
+            end++;
+        if (!is_function_name(text, (size_t)(end - text)))
+            dim_symbol(t, arena_strndup(m->arena, text, (size_t)(end - text)), 1, SYMBOL_MAX, 1);
+        text = end;
+    }
+}
+
+// With numbers where the caller gave some.
+static Dim put_sizes(OnnxModel *m, DimTable *t, Dim d)
+{
+    const OnnxSource *source = m->source;
+    if (!source->n_sizes)
+        return d;
+    int64_t *values = ARENA_ARRAY(m->arena, int64_t, t->symbols.len);
+    for (uint32_t i = 0; i < t->symbols.len; i++) {
+        values[i] = -1;
+        for (uint32_t k = 0; k < source->n_sizes; k++)
+            if (str_equal(source->sizes[k].name, t->symbols.data[i].name))
+                values[i] = source->sizes[k].value;
+    }
+    return dim_substitute(t, d, (DimValues){values, t->symbols.len});
+}
+
+// A named size: a symbol, or an expression over symbols as some exporters write them, or a symbol with an odd
+// name.
+static Dim named_dim(OnnxModel *m, DimTable *t, const char *name)
+{
+    Dim d = 0;
+    size_t error_at = 0;
+    if (quote_is_plain(name))
+        return dim_symbol(t, name, 1, SYMBOL_MAX, 1);
+    DimTable trial = {.arena = m->arena};
+    if (strlen(name) <= 256 && dim_parse(&trial, name, strlen(name), DIM_ADD_SYMBOLS, &d, &error_at)) {
+        add_symbols(m, t, name);
+        if (dim_parse(t, name, strlen(name), DIM_KNOWN_ONLY, &d, &error_at) && !dim_is_unknown(t, d))
+            return d;
+    }
+    return dim_symbol(t, name, 1, SYMBOL_MAX, 1);
+}
+
+static bool read_dim(OnnxModel *m, DimTable *t, const Onnx__TensorShapeProto__Dimension *p, const char *name,
+                     Dim *out)
+{
+    if (p->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && onnx_text(p->dim_param)[0]) {
+        *out = put_sizes(m, t, named_dim(m, t, p->dim_param));
+        return true;
+    }
+    const bool has_value = p->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+    if (has_value && p->dim_value < -1)
+        return false;
+    // Some exporters write -1 for a size that is not known.
+    *out = has_value && p->dim_value >= 0 ? p->dim_value
+                                          : put_sizes(m, t, dim_symbol(t, name, 1, SYMBOL_MAX, 1));
+    return true;
+}
+
+bool onnx_input_type(OnnxModel *m, Graph *g, const Onnx__ValueInfoProto *v, TensorType *out, Span span)
+{
+    const char *name = onnx_text(v->name);
+    if (!v->type || v->type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE || !v->type->tensor_type)
+        return diag_error(m->diag, span, E0206, "input '%s' is not a tensor", name);
+    const Onnx__TypeProto__Tensor *t = v->type->tensor_type;
+    if (!onnx_dtype_of(t->elem_type, &out->dtype))
+        return diag_error(m->diag, span, E0206, "input '%s': element type %s (%d) is not supported", name,
+                          onnx_dtype_text(t->elem_type), t->elem_type);
+    if (!t->shape)
+        return diag_error(m->diag, span, E0206,
+                          "input '%s' has no shape; at least its number of axes must be known", name);
+    if (t->shape->n_dim > SHAPE_MAX_RANK)
+        return diag_error(m->diag, span, E0206,
+                          "input '%s' has %zu axes, more than the %d that are supported", name,
+                          t->shape->n_dim, SHAPE_MAX_RANK);
+    out->shape = (Shape){.rank = (uint32_t)t->shape->n_dim};
+    for (uint32_t i = 0; i < out->shape.rank; i++) {
+        const char *dim_name = arena_printf(m->arena, "%s_dim%u", name, i);
+        if (!read_dim(m, g->dims, t->shape->dim[i], dim_name, &out->shape.dim[i]))
+            return diag_error(m->diag, span, E0106, "input '%s': axis %u has the negative size %lld", name, i,
+                              (long long)t->shape->dim[i]->dim_value);
+    }
+    return true;
+}
+
+// --- nodes ---
+
+static bool read_operands(OnnxNode *n)
+{
+    bool ok = true;
+    const char *user = arena_printf(n->model->arena, "node '%s'", n->label);
+    for (uint32_t i = 0; i < n->n_in; i++) {
+        n->in[i] = onnx_get(n->scope, onnx_text(n->proto->input[i]), n->span, user);
+        ok = ok && n->in[i].kind != ONNX_BROKEN;
+    }
+    return ok;
+}
+
+// What the import function did not ask for would be lost.
+static void check_used(OnnxNode *n)
+{
+    for (uint32_t i = 0; i < n->n_in; i++)
+        if (onnx_has(n, i) && !n->in_used[i])
+            onnx_fail(n, E0206, "input %u ('%s') is not supported", i, n->proto->input[i]);
+    for (size_t i = 0; i < n->proto->n_attribute; i++)
+        if (!n->attr_used[i])
+            onnx_fail(n, E0206, "attribute '%s' is not supported", onnx_text(n->proto->attribute[i]->name));
+    for (uint32_t i = 0; i < n->n_out; i++)
+        if (onnx_wants(n, i) && n->out[i].kind == ONNX_ABSENT)
+            onnx_fail(n, E0206, "output %u ('%s') is not supported", i, n->proto->output[i]);
+}
+
+static bool put_results(OnnxNode *n)
+{
+    bool ok = !n->failed;
+    for (uint32_t i = 0; i < n->n_out; i++) {
+        if (onnx_wants(n, i) && !onnx_put(n->scope, n->proto->output[i],
+                                          n->failed ? (OnnxValue){.kind = ONNX_BROKEN} : n->out[i], n->span))
+            ok = false;
+    }
+    return ok;
+}
+
+static bool check_counts(OnnxNode *n)
+{
+    if (n->proto->n_input > NODE_MAX_SRC || n->proto->n_output > NODE_MAX_SRC)
+        return onnx_fail(n, E0004, "more than %d inputs or outputs", NODE_MAX_SRC);
+    n->n_in = (uint32_t)n->proto->n_input;
+    n->n_out = (uint32_t)n->proto->n_output;
+    n->in = ARENA_ARRAY(n->model->arena, OnnxValue, n->n_in);
+    n->out = ARENA_ARRAY(n->model->arena, OnnxValue, n->n_out);
+    n->in_used = ARENA_ARRAY(n->model->arena, bool, n->n_in);
+    n->attr_used = ARENA_ARRAY(n->model->arena, bool, n->proto->n_attribute);
+    return true;
+}
+
+static bool import_node(OnnxScope *s, const Onnx__NodeProto *p)
+{
+    OnnxModel *m = s->model;
+    const OnnxOp *row = onnx_node_op(m, p);
+    OnnxNode n = {
+        .model = m,
+        .scope = s,
+        .graph = s->graph,
+        .proto = p,
+        .op = onnx_text(p->op_type),
+        .label = onnx_node_label(p),
+        .opset = m->opset,
+    };
+    n.span = (Span){.file = m->file, .path = n.label};
+    if (!check_counts(&n))
+        return false;
+    n.failed = !read_operands(&n) || !row; // both were reported
+    if (!n.failed && row) {
+        n.ew = row->ew;
+        onnx_ignore_attr(&n, "consumed_inputs"); // a hint of the first opsets
+        if (!onnx_import_dims(&n))
+            row->import(&n);
+        check_used(&n);
+    } else {
+        onnx_check_graphs(m, p, s->depth);
+    }
+    return put_results(&n);
+}
+
+// --- graphs ---
+
+static bool import_initializer(OnnxScope *s, const Onnx__TensorProto *t)
+{
+    const char *name = onnx_text(t->name);
+    const Span span = {.file = s->model->file, .path = name};
+    const char *what = arena_printf(s->model->arena, "initializer '%s'", name);
+    if (name[0] == '\0')
+        return diag_error(s->model->diag, span, E0106, "an initializer has no name");
+    const NodeId id = onnx_tensor_const(s->model, s->graph, t, what, span);
+    return onnx_put(s, name, onnx_value(id), span) && id != 0;
+}
+
+bool onnx_import_initializers(OnnxScope *s, const Onnx__GraphProto *g)
+{
+    bool ok = true;
+    if (g->n_sparse_initializer)
+        ok = diag_error(s->model->diag, (Span){.file = s->model->file, .path = onnx_text(g->name)}, E0206,
+                        "sparse initializers are not supported");
+    for (size_t i = 0; i < g->n_initializer; i++)
+        ok = import_initializer(s, g->initializer[i]) && ok;
+    return ok;
+}
+
+bool onnx_import_nodes(OnnxScope *s, const Onnx__GraphProto *g)
+{
+    bool ok = true;
+    for (size_t i = 0; i < g->n_node && s->model->diag->n_errors < DIAG_MAX_ERRORS; i++)
+        ok = import_node(s, g->node[i]) && ok;
+    return ok;
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of the ONNX importer share. A node of the model is imported by one function, found in
+// onnx_ops.def, which reads operands and attributes through the helpers below and leaves its results in
+// OnnxNode.out. The helpers report what is wrong, mark the node as failed and return 0 or a default; once a
+// node has failed they do nothing more, so that import functions need no error paths. What an import function
+// does not ask for (an operand, an attribute, a result) is reported as unsupported when it returns: nothing
+// of a model is ignored by accident.
+#ifndef COMPILER_IMPORT_ONNX_IMPORT_H
+#define COMPILER_IMPORT_ONNX_IMPORT_H
+
+#include "compiler/import/onnx.h"
+#include "compiler/import/rawfile.h"
+#include "ir/graph.h"
+#include "ir/tensor.h"
+#include "onnx.pb-c.h"
+
+// Lists that shape a result (shapes, axes, pads, sizes) have at most this many entries.
+enum { ONNX_MAX_LIST = 64 };
+// Nesting of sub-graphs.
+enum { ONNX_MAX_DEPTH = 16 };
+// Constants are evaluated at import up to this many elements; integers, of which indices are made, up to
+// more.
+enum { ONNX_MAX_FOLD = 4096, ONNX_MAX_FOLD_INTS = 1 << 20 };
+
+// Integers known at import, constant or symbolic: the content of a tensor of rank 0 (then n is 1) or 1.
+typedef struct OnnxDims {
+    DType dtype;
+    uint32_t rank, n;
+    Dim dim[ONNX_MAX_LIST];
+} OnnxDims;
+
+typedef struct OnnxInts {
+    uint32_t n;
+    int64_t v[ONNX_MAX_LIST];
+} OnnxInts;
+
+typedef enum OnnxValueKind {
+    ONNX_ABSENT, // an optional operand that is not given
+    ONNX_NODE,   // a node of the graph
+    ONNX_DIMS,   // only the dims are known so far: a node is made when one is needed
+    ONNX_BROKEN, // what makes it failed, which was reported
+} OnnxValueKind;
+
+typedef struct OnnxValue {
+    OnnxValueKind kind;
+    NodeId node;          // ONNX_NODE; ONNX_DIMS: 0 until made
+    const OnnxDims *dims; // ONNX_DIMS
+} OnnxValue;
+
+// A value of an outer graph that a sub-graph uses.
+typedef struct OnnxCapture {
+    const char *name;
+    NodeId outer;
+} OnnxCapture;
+
+typedef struct OnnxCaptures {
+    VEC(OnnxCapture)
+    list;
+} OnnxCaptures;
+
+// The whole import.
+typedef struct OnnxModel {
+    Arena *arena;
+    Diag *diag;
+    uint32_t file; // for spans
+    const Onnx__ModelProto *proto;
+    const OnnxSource *source;
+    const char *external_path; // the file that was read last, and its bytes
+    RawFile external;
+    int64_t opset;      // of the default domain; 0 = not imported
+    uint64_t fold_work; // what evaluating constants has cost so far
+    uint64_t made;      // elements of constants that are not in the file
+    Map missing;        // operators that were reported as unsupported
+} OnnxModel;
+
+// Names of values. A branch that is known to be taken has a scope of its own in the graph of its parent.
+typedef struct OnnxScope OnnxScope;
+struct OnnxScope {
+    OnnxModel *model;
+    OnnxScope *parent;
+    Graph *graph;
+    OnnxCaptures *captures; // values that come from the parent's graph; NULL when that is this graph
+    uint32_t depth;
+    Map names; // to indices of values
+    VEC(OnnxValue)
+    values;
+};
+
+// One node of the model while it is imported.
+typedef struct OnnxNode {
+    OnnxModel *model;
+    OnnxScope *scope;
+    Graph *graph;
+    const Onnx__NodeProto *proto;
+    const char *op, *label;
+    OpId ew; // rows of elementwise ops: the op of ours
+    int64_t opset;
+    Span span;
+    uint32_t n_in, n_out;
+    OnnxValue *in, *out;
+    bool *in_used, *attr_used;
+    bool failed;
+} OnnxNode;
+
+// --- errors ---
+// "node 'conv_3': Conv: ..."; marks the node as failed and returns false.
+bool onnx_fail(OnnxNode *n, DiagCode code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+// --- operands (onnx_node.c) ---
+bool onnx_has(const OnnxNode *n, uint32_t i);
+// The node of an operand. onnx_src reports an absent one, onnx_opt returns 0 for it.
+NodeId onnx_src(OnnxNode *n, uint32_t i);
+NodeId onnx_opt(OnnxNode *n, uint32_t i);
+// Marks an operand as seen without reading it.
+void onnx_skip(OnnxNode *n, uint32_t i);
+// The content of an operand that shapes the result. False: it is not known before the model runs (reported).
+bool onnx_src_dims(OnnxNode *n, uint32_t i, OnnxDims *out);
+bool onnx_src_ints(OnnxNode *n, uint32_t i, OnnxInts *out);
+// The content of an operand if it is known: no error when it is not. Does not mark it as seen.
+bool onnx_peek_dims(OnnxNode *n, uint32_t i, OnnxDims *out);
+// Type and shape of any node; f32[] for 0, so that failed nodes can be asked.
+const Shape *onnx_shape(const OnnxNode *n, NodeId id);
+DType onnx_dtype(const OnnxNode *n, NodeId id);
+// The size of an axis that must be a constant; 0 on failure.
+int64_t onnx_const_dim(OnnxNode *n, NodeId id, uint32_t axis);
+// An axis in [0, rank), from one that may count from the back. False: reported.
+bool onnx_axis(OnnxNode *n, int64_t axis, uint32_t rank, uint32_t *out);
+
+// --- attributes (onnx_node.c) ---
+bool onnx_has_attr(const OnnxNode *n, const char *name);
+int64_t onnx_int(OnnxNode *n, const char *name, int64_t dflt);
+double onnx_float(OnnxNode *n, const char *name, double dflt);
+// The attribute as text in the arena.
+const char *onnx_str(OnnxNode *n, const char *name, const char *dflt);
+// False when it is not given, out then is empty.
+bool onnx_ints(OnnxNode *n, const char *name, OnnxInts *out);
+bool onnx_strs(OnnxNode *n, const char *name, uint32_t *count, const char **out, uint32_t max);
+const Onnx__TensorProto *onnx_tensor(OnnxNode *n, const char *name);
+const Onnx__GraphProto *onnx_graph(OnnxNode *n, const char *name);
+const Onnx__AttributeProto *onnx_attr(OnnxNode *n, const char *name);
+// An element type as ONNX numbers it.
+DType onnx_type_attr(OnnxNode *n, const char *name, DType dflt);
+// Attributes that say nothing about the result.
+void onnx_ignore_attr(OnnxNode *n, const char *name);
+
+// --- building (onnx_build.c): as in ir/graph.h, but constants are evaluated at once ---
+NodeBuild onnx_begin(OnnxNode *n, OpId op);
+NodeId onnx_end(OnnxNode *n, NodeBuild *b);
+NodeId onnx_op1(OnnxNode *n, OpId op, NodeId a);
+NodeId onnx_op2(OnnxNode *n, OpId op, NodeId a, NodeId b);
+NodeId onnx_op3(OnnxNode *n, OpId op, NodeId a, NodeId b, NodeId c);
+NodeId onnx_scalar(OnnxNode *n, DType t, double v);
+NodeId onnx_ints_const(OnnxNode *n, const int64_t *v, uint32_t count);
+NodeId onnx_cast(OnnxNode *n, NodeId a, DType to);
+NodeId onnx_reshape(OnnxNode *n, NodeId a, const Shape *s);
+NodeId onnx_reshape_to(OnnxNode *n, NodeId a, const Dim *dims, uint32_t rank); // may have 0 and -1
+NodeId onnx_transpose(OnnxNode *n, NodeId a, const int64_t *perm);
+NodeId onnx_expand(OnnxNode *n, NodeId a, const Dim *dims, uint32_t rank);
+NodeId onnx_unsqueeze(OnnxNode *n, NodeId a, const int64_t *axes, uint32_t count);
+NodeId onnx_squeeze(OnnxNode *n, NodeId a, const int64_t *axes, uint32_t count);
+NodeId onnx_reduce(OnnxNode *n, OpId op, NodeId a, const int64_t *axes, uint32_t count); // keeps the axes
+NodeId onnx_concat(OnnxNode *n, const NodeId *src, uint32_t count, int64_t axis);
+NodeId onnx_slice(OnnxNode *n, NodeId a, int64_t axis, int64_t start, int64_t end, int64_t step);
+NodeId onnx_gather(OnnxNode *n, NodeId a, NodeId indices, int64_t axis);
+NodeId onnx_result(OnnxNode *n, NodeId a, uint32_t index);
+NodeId onnx_matmul(OnnxNode *n, NodeId a, NodeId b, bool transpose_a, bool transpose_b);
+// 0, 1, ... count - 1 as i64; count may be symbolic.
+NodeId onnx_iota(OnnxNode *n, Dim count);
+// Counts elements that an import function is about to make. False: too many (reported).
+bool onnx_spend(OnnxNode *n, int64_t elements);
+// A constant of any size from bytes that live as long as the graph.
+NodeId onnx_const(OnnxNode *n, DType t, const Shape *s, const void *data, uint64_t bytes);
+
+// --- results ---
+void onnx_out(OnnxNode *n, uint32_t i, NodeId id);
+bool onnx_wants(const OnnxNode *n, uint32_t i);
+// Dims become a constant when all of them are constants.
+void onnx_out_dims(OnnxNode *n, uint32_t i, const OnnxDims *dims);
+
+// --- values (onnx_value.c) ---
+// Names of a scope. put: false when the name is taken (reported). get: absent for "", broken (reported) when
+// unknown.
+bool onnx_put(OnnxScope *s, const char *name, OnnxValue v, Span span);
+OnnxValue onnx_get(OnnxScope *s, const char *name, Span span, const char *user);
+// The node of a value, made from dims where there is none yet. 0: broken.
+NodeId onnx_value_node(OnnxScope *s, OnnxValue *v, Span span);
+// The content of a value where it is known.
+bool onnx_value_dims(const OnnxScope *s, const OnnxValue *v, OnnxDims *out);
+static inline OnnxValue onnx_value(NodeId id)
+{
+    return (OnnxValue){.kind = id ? ONNX_NODE : ONNX_BROKEN, .node = id};
+}
+
+// --- dims (onnx_dims.c): operands with symbolic content ---
+// True when the row of the op computed its results on dims.
+bool onnx_import_dims(OnnxNode *n);
+
+// --- tensors, types, graphs ---
+// ONNX's number of an element type. False: rlxc has no such type.
+bool onnx_dtype_of(int32_t onnx, DType *out);
+const char *onnx_dtype_text(int32_t onnx);
+// A constant node. 0: reported, with `what` in front.
+NodeId onnx_tensor_const(OnnxModel *m, Graph *g, const Onnx__TensorProto *t, const char *what, Span span);
+// Evaluates a node whose operands are constants, where the result is small; else the node itself.
+NodeId onnx_fold(OnnxModel *m, Graph *g, NodeId id);
+// The parts of a graph or sub-graph, into s. False: something failed (reported); the rest was imported.
+bool onnx_import_initializers(OnnxScope *s, const Onnx__GraphProto *g);
+bool onnx_import_nodes(OnnxScope *s, const Onnx__GraphProto *g);
+// The type of a graph input. False: reported.
+bool onnx_input_type(OnnxModel *m, Graph *g, const Onnx__ValueInfoProto *v, TensorType *out, Span span);
+
+// --- the table (onnx_ops.c) ---
+typedef struct OnnxOp {
+    const char *name;
+    int32_t min, max; // opsets; max 0 = no limit
+    OpId ew;          // OP_none: not a row of elementwise ops
+    void (*import)(OnnxNode *n);
+} OnnxOp;
+
+// The row for a node. NULL: its operator is not supported (reported once per operator).
+const OnnxOp *onnx_node_op(OnnxModel *m, const Onnx__NodeProto *n);
+// Reports unsupported operators in the sub-graphs of a node that cannot be imported.
+void onnx_check_graphs(OnnxModel *m, const Onnx__NodeProto *n, uint32_t depth);
+// The name of a node, or of its first output when it has none.
+const char *onnx_node_label(const Onnx__NodeProto *n);
+// A name, or "" for NULL.
+static inline const char *onnx_text(const char *s)
+{
+    return s ? s : "";
+}
+
+#define ONNX_EW(name, min, max, op)
+#define ONNX_OP(name, min, max, fn) void onnx_import_##fn(OnnxNode *n);
+#include "compiler/import/onnx_ops.def"
+void onnx_import_elementwise(OnnxNode *n);
+
+#endif

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// Softmax and normalisations. Those without an op of ours are composed from layer_norm, pools and reductions.
+#include "compiler/import/onnx_import.h"
+
+static NodeId build_axis(OnnxNode *n, OpId op, NodeId x, int64_t axis)
+{
+    if (n->failed)
+        return 0;
+    NodeBuild b = onnx_begin(n, op);
+    node_src(&b, x);
+    node_int(&b, attr_find(op, "axis"), axis);
+    return onnx_end(n, &b);
+}
+
+static NodeId number(OnnxNode *n, NodeId x, double v)
+{
+    return onnx_scalar(n, onnx_dtype(n, x), v);
+}
+
+// --- along one axis ---
+
+// Before opset 13 all axes from `axis` on were one.
+static NodeId flat_axis(OnnxNode *n, NodeId x, int64_t *axis)
+{
+    uint32_t at = 0;
+    const uint32_t rank = onnx_shape(n, x)->rank;
+    *axis = onnx_int(n, "axis", n->opset >= 13 ? -1 : 1);
+    if (n->opset >= 13 || n->failed)
+        return x;
+    if (*axis == rank && rank > 0) { // then every element is on its own
+        *axis = 1;
+        return build_axis(n, OP_flatten, x, rank);
+    }
+    if (!onnx_axis(n, *axis, rank, &at))
+        return 0;
+    *axis = at == rank - 1 ? at : 1;
+    return at == rank - 1 ? x : build_axis(n, OP_flatten, x, at);
+}
+
+static void import_softmax(OnnxNode *n, OpId op)
+{
+    const NodeId x = onnx_src(n, 0);
+    int64_t axis = 0;
+    const NodeId flat = flat_axis(n, x, &axis);
+    const Shape shape = *onnx_shape(n, x);
+    onnx_out(n, 0, onnx_reshape(n, build_axis(n, op, flat, axis), &shape));
+}
+
+void onnx_import_softmax(OnnxNode *n)
+{
+    import_softmax(n, OP_softmax);
+}
+
+void onnx_import_log_softmax(OnnxNode *n)
+{
+    import_softmax(n, OP_log_softmax);
+}
+
+// 1 at the first largest element of the axis.
+void onnx_import_hardmax(OnnxNode *n)
+{
+    const NodeId x = onnx_src(n, 0);
+    int64_t given = 0;
+    uint32_t axis = 0;
+    const NodeId flat = flat_axis(n, x, &given);
+    const Shape shape = *onnx_shape(n, flat);
+    if (!onnx_axis(n, given, shape.rank, &axis))
+        return;
+    NodeBuild b = onnx_begin(n, OP_argmax);
+    node_src(&b, flat);
+    node_int(&b, A_argmax_axis, axis);
+    node_int(&b, A_argmax_keepdims, 1);
+    const NodeId best = onnx_end(n, &b);
+    Shape along = {.rank = shape.rank - axis};
+    for (uint32_t i = 0; i < along.rank; i++)
+        along.dim[i] = i ? 1 : shape.dim[axis];
+    const NodeId index = onnx_reshape(n, onnx_iota(n, shape.dim[axis]), &along);
+    const NodeId hot = onnx_cast(n, onnx_op2(n, OP_eq, index, best), onnx_dtype(n, x));
+    const Shape full = *onnx_shape(n, x);
+    onnx_out(n, 0, onnx_reshape(n, hot, &full));
+}
+
+void onnx_import_lp_norm(OnnxNode *n)
+{
+    const NodeId x = onnx_src(n, 0);
+    const int64_t axis = onnx_int(n, "axis", -1), p = onnx_int(n, "p", 2);
+    if (!n->failed && p != 1 && p != 2)
+        onnx_fail(n, E0203, "attribute 'p' is %lld, expected 1 or 2", (long long)p);
+    const NodeId norm = onnx_reduce(n, p == 1 ? OP_reduce_l1 : OP_reduce_l2, x, &axis, 1);
+    onnx_out(n, 0, onnx_op2(n, OP_div, x, norm));
+}
+
+// --- per channel ---
+
+// A value a channel, [C], so that it broadcasts to [N, C, ...] of that rank.
+static NodeId per_channel(OnnxNode *n, NodeId v, NodeId like, uint32_t rank)
+{
+    int64_t added[SHAPE_MAX_RANK];
+    uint32_t count = 0;
+    while (count + 2 < rank) {
+        added[count] = count + 1;
+        count++;
+    }
+    return onnx_unsqueeze(n, onnx_cast(n, v, onnx_dtype(n, like)), added, count);
+}
+
+static NodeId scale_and_shift(OnnxNode *n, NodeId x, NodeId scale, NodeId shift, uint32_t rank)
+{
+    const NodeId scaled = onnx_op2(n, OP_mul, x, per_channel(n, scale, x, rank));
+    return onnx_op2(n, OP_add, scaled, per_channel(n, shift, x, rank));
+}
+
+void onnx_import_batch_norm(OnnxNode *n)
+{
+    NodeId src[5];
+    for (uint32_t i = 0; i < 5; i++)
+        src[i] = onnx_src(n, i);
+    const double epsilon = onnx_float(n, "epsilon", (double)1e-5f);
+    onnx_ignore_attr(n, "momentum");
+    onnx_ignore_attr(n, "is_test");
+    if (onnx_int(n, "training_mode", 0) != 0)
+        onnx_fail(n, E0206, "attribute 'training_mode' is set; only inference is supported");
+    if (onnx_int(n, "spatial", 1) == 0)
+        onnx_fail(n, E0206, "attribute 'spatial' is 0, which is not supported");
+    for (uint32_t i = 1; i < 5; i++)
+        src[i] = onnx_cast(n, src[i], onnx_dtype(n, src[0]));
+    if (n->failed)
+        return;
+    NodeBuild b = onnx_begin(n, OP_batch_norm);
+    for (uint32_t i = 0; i < 5; i++)
+        node_src(&b, src[i]);
+    node_float(&b, A_batch_norm_epsilon, epsilon);
+    onnx_out(n, 0, onnx_end(n, &b));
+}
+
+// Mean 0 and variance 1 over the axes from `axis` on.
+static NodeId normalise(OnnxNode *n, NodeId x, int64_t axis, double epsilon)
+{
+    if (n->failed)
+        return 0;
+    NodeBuild b = onnx_begin(n, OP_layer_norm);
+    node_src(&b, x);
+    node_int(&b, A_layer_norm_axis, axis);
+    node_float(&b, A_layer_norm_epsilon, epsilon);
+    return onnx_end(n, &b);
+}
+
+void onnx_import_instance_norm(OnnxNode *n)
+{
+    const NodeId x = onnx_src(n, 0), scale = onnx_src(n, 1), shift = onnx_src(n, 2);
+    const NodeId y = normalise(n, x, 2, onnx_float(n, "epsilon", (double)1e-5f));
+    onnx_out(n, 0, scale_and_shift(n, y, scale, shift, onnx_shape(n, x)->rank));
+}
+
+// Scale and shift are per group in opset 18 and per channel since 21.
+void onnx_import_group_norm(OnnxNode *n)
+{
+    const NodeId x = onnx_src(n, 0), scale = onnx_src(n, 1), shift = onnx_src(n, 2);
+    const double epsilon = onnx_float(n, "epsilon", (double)1e-5f);
+    const Shape shape = *onnx_shape(n, x);
+    const Dim grouped[3] = {0, onnx_int(n, "num_groups", 0), -1};
+    onnx_ignore_attr(n, "stash_type");
+    if (!n->failed && grouped[1] < 1)
+        onnx_fail(n, E0203, "attribute 'num_groups' is %lld, expected at least 1", (long long)grouped[1]);
+    NodeId y = normalise(n, onnx_reshape_to(n, x, grouped, 3), 2, epsilon);
+    if (n->opset < 21)
+        y = scale_and_shift(n, y, scale, shift, 3);
+    y = onnx_reshape(n, y, &shape);
+    onnx_out(n, 0, n->opset < 21 ? y : scale_and_shift(n, y, scale, shift, shape.rank));
+}
+
+// x / (bias + alpha * mean of x^2 over a window of channels)^beta, by a pool over [N, 1, C, ...].
+void onnx_import_lrn(OnnxNode *n)
+{
+    const NodeId x = onnx_src(n, 0);
+    const int64_t size = onnx_int(n, "size", 0);
+    const double alpha = onnx_float(n, "alpha", (double)1e-4f), beta = onnx_float(n, "beta", 0.75);
+    const double bias = onnx_float(n, "bias", 1.0);
+    const Shape shape = *onnx_shape(n, x);
+    if (!n->failed && (size < 1 || shape.rank < 2))
+        onnx_fail(n, E0203, "needs a positive 'size' and an input [N, C, ...]");
+    const NodeId square = onnx_op1(n, OP_square, x);
+    const NodeId planes = onnx_reshape_to(n, square, (const Dim[]){shape.dim[0], 1, shape.dim[1], -1}, 4);
+    if (n->failed)
+        return;
+    NodeBuild b = onnx_begin(n, OP_avg_pool);
+    node_src(&b, planes);
+    node_ints(&b, A_avg_pool_kernel, (const int64_t[]){size, 1}, 2);
+    node_ints(&b, A_avg_pool_pads, (const int64_t[]){(size - 1) / 2, 0, size - 1 - (size - 1) / 2, 0}, 4);
+    node_int(&b, A_avg_pool_count_include_pad, 1);
+    const NodeId mean = onnx_reshape(n, onnx_end(n, &b), &shape);
+    const NodeId base =
+        onnx_op2(n, OP_add, onnx_op2(n, OP_mul, mean, number(n, x, alpha)), number(n, x, bias));
+    onnx_out(n, 0, onnx_op2(n, OP_div, x, onnx_op2(n, OP_pow, base, number(n, x, beta))));
+}
+
+// --- over several axes ---
+
+// The optional results: mean, and 1 / sqrt(variance + epsilon).
+static void moments(OnnxNode *n, NodeId x, int64_t first, double epsilon)
+{
+    uint32_t axis = 0, count = 0;
+    int64_t axes[SHAPE_MAX_RANK];
+    const uint32_t rank = onnx_shape(n, x)->rank;
+    if ((!onnx_wants(n, 1) && !onnx_wants(n, 2)) || !onnx_axis(n, first, rank, &axis))
+        return;
+    for (uint32_t i = axis; i < rank; i++)
+        axes[count++] = i;
+    const NodeId wide = onnx_cast(n, x, onnx_dtype(n, x) == DTYPE_f64 ? DTYPE_f64 : DTYPE_f32);
+    const NodeId mean = onnx_reduce(n, OP_reduce_mean, wide, axes, count);
+    const NodeId square = onnx_op1(n, OP_square, onnx_op2(n, OP_sub, wide, mean));
+    const NodeId variance = onnx_reduce(n, OP_reduce_mean, square, axes, count);
+    onnx_out(n, 1, mean);
+    onnx_out(n, 2, onnx_op1(n, OP_rsqrt, onnx_op2(n, OP_add, variance, number(n, wide, epsilon))));
+}
+
+void onnx_import_layer_norm(OnnxNode *n)
+{
+    const NodeId x = onnx_src(n, 0), scale = onnx_src(n, 1), shift = onnx_opt(n, 2);
+    const int64_t axis = onnx_int(n, "axis", -1);
+    const double epsilon = onnx_float(n, "epsilon", (double)1e-5f);
+    onnx_ignore_attr(n, "stash_type");
+    if (n->failed)
+        return;
+    NodeBuild b = onnx_begin(n, OP_layer_norm);
+    node_src(&b, x);
+    node_src(&b, scale);
+    node_src(&b, shift);
+    node_int(&b, A_layer_norm_axis, axis);
+    node_float(&b, A_layer_norm_epsilon, epsilon);
+    onnx_out(n, 0, onnx_end(n, &b));
+    moments(n, x, axis, epsilon);
+}
+
+void onnx_import_rms_norm(OnnxNode *n)
+{
+    const NodeId x = onnx_src(n, 0), scale = onnx_cast(n, onnx_src(n, 1), onnx_dtype(n, x));
+    const int64_t axis = onnx_int(n, "axis", -1);
+    const double epsilon = onnx_float(n, "epsilon", (double)1e-5f);
+    onnx_ignore_attr(n, "stash_type");
+    if (n->failed)
+        return;
+    NodeBuild b = onnx_begin(n, OP_rms_norm);
+    node_src(&b, x);
+    node_src(&b, scale);
+    node_int(&b, A_rms_norm_axis, axis);
+    node_float(&b, A_rms_norm_epsilon, epsilon);
+    onnx_out(n, 0, onnx_end(n, &b));
+}
+
+// (x - mean) / (standard deviation + 1e-9)
+void onnx_import_mean_variance_norm(OnnxNode *n)
+{
+    const NodeId x = onnx_src(n, 0);
+    OnnxInts axes;
+    if (!onnx_ints(n, "axes", &axes))
+        axes = (OnnxInts){.n = 3, .v = {0, 2, 3}};
+    const NodeId mean = onnx_reduce(n, OP_reduce_mean, x, axes.v, axes.n);
+    const NodeId centred = onnx_op2(n, OP_sub, x, mean);
+    const NodeId variance = onnx_reduce(n, OP_reduce_mean, onnx_op1(n, OP_square, centred), axes.v, axes.n);
+    const NodeId deviation = onnx_op2(n, OP_add, onnx_op1(n, OP_sqrt, variance), number(n, x, 1e-9));
+    onnx_out(n, 0, onnx_op2(n, OP_div, centred, deviation));
+}

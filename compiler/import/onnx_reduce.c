@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reductions and searches along axes. Axes are an attribute in old opsets and an operand in new ones.
+#include "compiler/import/onnx_import.h"
+
+// The axes to reduce. False: none, because an empty list was asked to mean that.
+static bool read_axes(OnnxNode *n, OnnxInts *axes)
+{
+    const bool is_noop = onnx_int(n, "noop_with_empty_axes", 0) != 0;
+    axes->n = 0;
+    if (onnx_has(n, 1))
+        onnx_src_ints(n, 1, axes);
+    else
+        onnx_ints(n, "axes", axes);
+    return axes->n > 0 || !is_noop;
+}
+
+static NodeId reduce_axes(OnnxNode *n, OpId op, NodeId x, const OnnxInts *axes)
+{
+    const bool keepdims = onnx_int(n, "keepdims", 1) != 0;
+    if (n->failed)
+        return 0;
+    NodeBuild b = onnx_begin(n, op);
+    node_src(&b, x);
+    node_ints(&b, attr_find(op, "axes"), axes->v, axes->n);
+    node_int(&b, attr_find(op, "keepdims"), keepdims);
+    return onnx_end(n, &b);
+}
+
+typedef struct Reduction {
+    OpId before, op, after; // OP_none: nothing
+} Reduction;
+
+static void import_reduce(OnnxNode *n, Reduction r)
+{
+    NodeId x = onnx_src(n, 0);
+    OnnxInts axes;
+    const bool reduces = read_axes(n, &axes);
+    const bool is_bool = onnx_dtype(n, x) == DTYPE_bool;
+    if (!reduces)
+        onnx_ignore_attr(n, "keepdims");
+    if (is_bool)
+        x = onnx_cast(n, x, DTYPE_u8);
+    if (r.before != OP_none)
+        x = onnx_op1(n, r.before, x);
+    if (reduces)
+        x = reduce_axes(n, r.op, x, &axes);
+    if (r.after != OP_none)
+        x = onnx_op1(n, r.after, x);
+    onnx_out(n, 0, is_bool ? onnx_cast(n, x, DTYPE_bool) : x);
+}
+
+// The norms of a single number are its magnitude.
+static void import_norm(OnnxNode *n, OpId op)
+{
+    OnnxInts axes;
+    if (read_axes(n, &axes)) {
+        import_reduce(n, (Reduction){OP_none, op, OP_none});
+        return;
+    }
+    onnx_ignore_attr(n, "keepdims");
+    onnx_out(n, 0, onnx_op1(n, OP_abs, onnx_src(n, 0)));
+}
+
+void onnx_import_reduce_l1(OnnxNode *n)
+{
+    import_norm(n, OP_reduce_l1);
+}
+
+void onnx_import_reduce_l2(OnnxNode *n)
+{
+    import_norm(n, OP_reduce_l2);
+}
+
+void onnx_import_reduce_log_sum(OnnxNode *n)
+{
+    import_reduce(n, (Reduction){OP_none, OP_reduce_sum, OP_log});
+}
+
+void onnx_import_reduce_log_sum_exp(OnnxNode *n)
+{
+    import_reduce(n, (Reduction){OP_none, OP_reduce_logsumexp, OP_none});
+}
+
+void onnx_import_reduce_max(OnnxNode *n)
+{
+    import_reduce(n, (Reduction){OP_none, OP_reduce_max, OP_none});
+}
+
+void onnx_import_reduce_mean(OnnxNode *n)
+{
+    import_reduce(n, (Reduction){OP_none, OP_reduce_mean, OP_none});
+}
+
+void onnx_import_reduce_min(OnnxNode *n)
+{
+    import_reduce(n, (Reduction){OP_none, OP_reduce_min, OP_none});
+}
+
+void onnx_import_reduce_prod(OnnxNode *n)
+{
+    import_reduce(n, (Reduction){OP_none, OP_reduce_prod, OP_none});
+}
+
+void onnx_import_reduce_sum(OnnxNode *n)
+{
+    import_reduce(n, (Reduction){OP_none, OP_reduce_sum, OP_none});
+}
+
+void onnx_import_reduce_sum_square(OnnxNode *n)
+{
+    import_reduce(n, (Reduction){OP_square, OP_reduce_sum, OP_none});
+}
+
+static NodeId search(OnnxNode *n, OpId op, NodeId x, int64_t axis)
+{
+    const bool keepdims = onnx_int(n, "keepdims", 1) != 0;
+    if (n->failed)
+        return 0;
+    NodeBuild b = onnx_begin(n, op);
+    node_src(&b, x);
+    node_int(&b, attr_find(op, "axis"), axis);
+    node_int(&b, attr_find(op, "keepdims"), keepdims);
+    return onnx_end(n, &b);
+}
+
+// The last of equal values is the first one of the reversed axis.
+static NodeId search_last(OnnxNode *n, OpId op, NodeId x, int64_t axis)
+{
+    uint32_t at = 0;
+    if (!onnx_axis(n, axis, onnx_shape(n, x)->rank, &at))
+        return 0;
+    const int64_t size = onnx_const_dim(n, x, at);
+    const NodeId found = search(n, op, onnx_slice(n, x, at, -1, INT64_MIN, -1), at);
+    return onnx_op2(n, OP_sub, onnx_scalar(n, DTYPE_i64, (double)(size - 1)), found);
+}
+
+static void import_search(OnnxNode *n, OpId op)
+{
+    const NodeId x = onnx_src(n, 0);
+    const int64_t axis = onnx_int(n, "axis", 0);
+    const bool wants_last = onnx_int(n, "select_last_index", 0) != 0;
+    onnx_out(n, 0, wants_last ? search_last(n, op, x, axis) : search(n, op, x, axis));
+}
+
+void onnx_import_arg_max(OnnxNode *n)
+{
+    import_search(n, OP_argmax);
+}
+
+void onnx_import_arg_min(OnnxNode *n)
+{
+    import_search(n, OP_argmin);
+}
+
+void onnx_import_cum_sum(OnnxNode *n)
+{
+    const NodeId x = onnx_src(n, 0);
+    OnnxInts axis;
+    onnx_src_ints(n, 1, &axis);
+    if (!n->failed && axis.n != 1)
+        onnx_fail(n, E0203, "input 1 must be one axis, found %u", axis.n);
+    const bool exclusive = onnx_int(n, "exclusive", 0) != 0, reverse = onnx_int(n, "reverse", 0) != 0;
+    if (n->failed)
+        return;
+    NodeBuild b = onnx_begin(n, OP_cumsum);
+    node_src(&b, x);
+    node_int(&b, A_cumsum_axis, axis.v[0]);
+    node_int(&b, A_cumsum_exclusive, exclusive);
+    node_int(&b, A_cumsum_reverse, reverse);
+    onnx_out(n, 0, onnx_end(n, &b));
+}

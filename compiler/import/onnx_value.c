@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// The values of a model by name: scopes of sub-graphs, what they capture from outside, and values of which so
+// far only the content is known because they were computed from sizes.
+#include "compiler/import/onnx_import.h"
+
+#include <string.h>
+
+// Contents beyond this are as good as infinite; dims have room for sums of them.
+#define CONTENT_MAX (INT64_C(1) << 60)
+
+bool onnx_put(OnnxScope *s, const char *name, OnnxValue v, Span span)
+{
+    OnnxModel *m = s->model;
+    uint64_t index = 0;
+    if (map_get_str(&s->names, name, &index))
+        return diag_error(m->diag, span, E0104, "the value '%s' is defined twice", name);
+    map_put_str(m->arena, &s->names, name, s->values.len);
+    vec_push(m->arena, &s->values, v);
+    return true;
+}
+
+// --- captures ---
+
+// A value of the parent's graph as one of this graph: constants are copied, others become inputs.
+static OnnxValue capture(OnnxScope *s, const char *name, OnnxValue outer, Span span)
+{
+    if (outer.kind != ONNX_NODE && outer.kind != ONNX_DIMS)
+        return outer;
+    if (outer.kind == ONNX_DIMS) {
+        outer.node = 0; // that node is in the other graph
+        return outer;
+    }
+    const Node *n = graph_node(s->parent->graph, outer.node);
+    const Shape shape = *n->shape;
+    const DType dtype = (DType)n->dtype;
+    if (n->op == OP_const) {
+        const AttrVal *data = node_attr(n, A_const_data);
+        return onnx_value(graph_const(s->graph, dtype, &shape, data->u.blob, data->len, span));
+    }
+    const NodeId id = graph_input(s->graph, name, dtype, &shape, span);
+    vec_push(s->model->arena, &s->captures->list, ((OnnxCapture){name, outer.node}));
+    return onnx_value(id);
+}
+
+static bool find(OnnxScope *s, const char *name, Span span, OnnxValue *out)
+{
+    uint64_t index = 0;
+    if (map_get_str(&s->names, name, &index)) {
+        *out = s->values.data[index];
+        return true;
+    }
+    if (!s->parent || !find(s->parent, name, span, out))
+        return false;
+    if (s->captures) {
+        *out = capture(s, name, *out, span);
+        onnx_put(s, name, *out, span);
+    }
+    return true;
+}
+
+OnnxValue onnx_get(OnnxScope *s, const char *name, Span span, const char *user)
+{
+    OnnxValue v = {.kind = ONNX_ABSENT};
+    if (name[0] == '\0' || find(s, name, span, &v))
+        return v;
+    diag_error(s->model->diag, span, E0103,
+               "%s uses the value '%s', which no input, initializer or earlier node defines", user, name);
+    return (OnnxValue){.kind = ONNX_BROKEN};
+}
+
+// --- content ---
+
+static bool read_content(const Tensor *t, OnnxDims *out)
+{
+    const bool is_float = dtype_info[t->dtype].cls == DCLASS_FLOAT;
+    *out = (OnnxDims){.dtype = t->dtype, .rank = t->rank, .n = (uint32_t)t->numel};
+    for (uint32_t i = 0; i < out->n; i++) {
+        const double f = is_float ? tensor_get_f64(t, i) : 0;
+        if (is_float && !(f >= -1e15 && f <= 1e15 && f == (double)(int64_t)f))
+            return false;
+        const int64_t v = is_float ? (int64_t)f : tensor_get_i64(t, i);
+        out->dim[i] = v > CONTENT_MAX ? CONTENT_MAX : v < -CONTENT_MAX ? -CONTENT_MAX : v;
+    }
+    return true;
+}
+
+bool onnx_value_dims(const OnnxScope *s, const OnnxValue *v, OnnxDims *out)
+{
+    if (v->kind == ONNX_DIMS) {
+        *out = *v->dims;
+        return true;
+    }
+    if (v->kind != ONNX_NODE || !node_is_const(s->graph, v->node))
+        return false;
+    const Tensor t = tensor_of_const(s->graph, v->node);
+    return t.rank <= 1 && t.numel <= ONNX_MAX_LIST && read_content(&t, out);
+}
+
+// A symbolic size as data: as many ones, summed up. Sizes that may be negative are shifted first.
+static NodeId size_node(OnnxScope *s, Dim d, Span span)
+{
+    OnnxModel *m = s->model;
+    Graph *g = s->graph;
+    int64_t lo = 0, hi = 0;
+    dim_range(g->dims, d, &lo, &hi);
+    if (lo < -DIM_MAX_VALUE) {
+        diag_error(m->diag, span, E0207, "a value is computed from sizes in a way that needs their numbers");
+        return 0;
+    }
+    const int64_t shift = lo < 0 ? lo : 0;
+    const Dim count = dim_sub(g->dims, d, shift);
+    NodeBuild ones = node_begin(g, OP_expand, span, NULL);
+    node_src(&ones, graph_scalar(g, DTYPE_i64, 1, span));
+    node_ints(&ones, A_expand_shape, &count, 1);
+    NodeId id = node_end(&ones);
+    if (id)
+        id = graph_op1(g, OP_reduce_sum, id);
+    return id && shift ? graph_op2(g, OP_add, id, graph_scalar(g, DTYPE_i64, (double)shift, span)) : id;
+}
+
+static NodeId const_node(OnnxScope *s, const OnnxDims *dims, Span span)
+{
+    const int64_t n = dims->n;
+    Tensor t = tensor_new(s->model->arena, dims->dtype, dims->rank, &n);
+    for (uint32_t i = 0; i < dims->n; i++) {
+        if (dtype_info[dims->dtype].cls == DCLASS_FLOAT)
+            tensor_set_f64(&t, i, (double)dims->dim[i]);
+        else
+            tensor_set_i64(&t, i, dims->dim[i]);
+    }
+    const Shape shape = shape_of(dims->rank, &n);
+    return graph_const(s->graph, dims->dtype, &shape, t.data, (uint64_t)n * dtype_info[dims->dtype].bytes,
+                       span);
+}
+
+// Entry i as a node of shape [1].
+static NodeId entry_node(OnnxScope *s, Dim d, Span span)
+{
+    if (dim_is_const(d))
+        return const_node(s, &(OnnxDims){.dtype = DTYPE_i64, .rank = 1, .n = 1, .dim = {d}}, span);
+    const NodeId id = size_node(s, d, span);
+    const Shape one = {.rank = 1, .dim = {1}};
+    return id ? graph_reshape(s->graph, id, &one) : 0;
+}
+
+static NodeId list_node(OnnxScope *s, const OnnxDims *dims, Span span)
+{
+    NodeBuild b = node_begin(s->graph, OP_concat, span, NULL);
+    for (uint32_t i = 0; i < dims->n; i++) {
+        const NodeId id = entry_node(s, dims->dim[i], span);
+        if (!id)
+            return 0;
+        node_src(&b, id);
+    }
+    NodeId id = node_end(&b);
+    if (id && dims->rank == 0)
+        id = graph_reshape(s->graph, id, &(Shape){0});
+    return id ? graph_cast(s->graph, id, dims->dtype) : 0;
+}
+
+NodeId onnx_value_node(OnnxScope *s, OnnxValue *v, Span span)
+{
+    if (v->kind != ONNX_DIMS || v->node)
+        return v->kind == ONNX_BROKEN ? 0 : v->node;
+    bool is_const = true;
+    for (uint32_t i = 0; i < v->dims->n; i++)
+        is_const = is_const && dim_is_const(v->dims->dim[i]);
+    v->node = is_const ? const_node(s, v->dims, span) : list_node(s, v->dims, span);
+    return v->node;
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions and pools: ONNX's automatic padding becomes explicit pads.
+#include "compiler/import/onnx_import.h"
+
+// Larger kernels, strides and dilations are mistakes; with this limit no product of them and a size
+// overflows.
+enum { MAX_SPATIAL = SHAPE_MAX_RANK - 2, MAX_STEP = 1 << 20 };
+
+// The window attributes of a node on `n` spatial axes.
+typedef struct Window {
+    uint32_t n;
+    int64_t kernel[MAX_SPATIAL], strides[MAX_SPATIAL], dilations[MAX_SPATIAL], pads[2 * MAX_SPATIAL];
+    bool is_same,
+        at_begin; // pads so that the output is input / stride; the odd one goes to the begin (SAME_LOWER)
+} Window;
+
+static void read_list(OnnxNode *n, const char *name, int64_t *out, uint32_t count, int64_t dflt)
+{
+    OnnxInts given;
+    const bool is_given = onnx_ints(n, name, &given);
+    if (is_given && given.n != count)
+        onnx_fail(n, E0203, "attribute '%s' has %u entries, expected %u", name, given.n, count);
+    for (uint32_t i = 0; i < count; i++)
+        out[i] = is_given && i < given.n ? given.v[i] : dflt;
+}
+
+static void read_auto_pad(OnnxNode *n, Window *w)
+{
+    const char *mode = onnx_str(n, "auto_pad", "NOTSET");
+    w->is_same = str_equal(mode, "SAME_UPPER") || str_equal(mode, "SAME_LOWER");
+    w->at_begin = str_equal(mode, "SAME_LOWER");
+    if (!w->is_same && !str_equal(mode, "VALID") && !str_equal(mode, "NOTSET"))
+        onnx_fail(n, E0203, "attribute 'auto_pad' is '%s', expected NOTSET, SAME_UPPER, SAME_LOWER or VALID",
+                  mode);
+    read_list(n, "pads", w->pads, 2 * w->n, 0);
+    for (uint32_t i = 0; i < 2 * w->n && !str_equal(mode, "NOTSET"); i++)
+        w->pads[i] = 0;
+}
+
+// Without kernel_shape the kernel is that of the weight.
+static bool read_window(OnnxNode *n, NodeId x, NodeId weight, Window *w)
+{
+    const uint32_t rank = onnx_shape(n, x)->rank;
+    *w = (Window){0};
+    if (n->failed)
+        return false;
+    if (rank < 3 || (weight && onnx_shape(n, weight)->rank != rank))
+        return onnx_fail(n, E0204, "needs an input [N, C, spatial ...]%s",
+                         weight ? " and a weight of the same rank" : "");
+    w->n = rank - 2;
+    for (uint32_t i = 0; weight && i < w->n; i++)
+        w->kernel[i] = onnx_const_dim(n, weight, 2 + i);
+    if (!weight && !onnx_has_attr(n, "kernel_shape"))
+        return onnx_fail(n, E0203, "needs the attribute 'kernel_shape'");
+    if (onnx_has_attr(n, "kernel_shape"))
+        read_list(n, "kernel_shape", w->kernel, w->n, 1);
+    for (uint32_t i = 0; weight && i < w->n; i++)
+        if (!n->failed && w->kernel[i] != onnx_shape(n, weight)->dim[2 + i])
+            onnx_fail(n, E0204, "attribute 'kernel_shape' differs from the shape of the weight");
+    read_list(n, "strides", w->strides, w->n, 1);
+    read_list(n, "dilations", w->dilations, w->n, 1);
+    read_auto_pad(n, w);
+    for (uint32_t i = 0; i < w->n && !n->failed; i++)
+        if (w->kernel[i] < 1 || w->kernel[i] > MAX_STEP || w->strides[i] < 1 || w->strides[i] > MAX_STEP ||
+            w->dilations[i] < 1 || w->dilations[i] > MAX_STEP)
+            onnx_fail(n, E0203, "kernel size, stride and dilation must be 1 to %d", MAX_STEP);
+    return !n->failed;
+}
+
+static void put_pads(Window *w, uint32_t i, int64_t total)
+{
+    const int64_t less = total / 2, more = total - less;
+    w->pads[i] = w->at_begin ? more : less;
+    w->pads[w->n + i] = w->at_begin ? less : more;
+}
+
+static int64_t extent(const Window *w, uint32_t i)
+{
+    return (w->kernel[i] - 1) * w->dilations[i] + 1;
+}
+
+// SAME: the output has ceil(input / stride) elements. With stride 1 that needs no sizes.
+static void resolve_same(OnnxNode *n, NodeId x, Window *w)
+{
+    for (uint32_t i = 0; w->is_same && i < w->n; i++) {
+        int64_t total = extent(w, i) - 1;
+        if (w->strides[i] != 1) {
+            const int64_t in = onnx_const_dim(n, x, 2 + i);
+            const int64_t out = in / w->strides[i] + (in % w->strides[i] != 0);
+            total = (out - 1) * w->strides[i] + extent(w, i) - in;
+        }
+        put_pads(w, i, total > 0 ? total : 0);
+    }
+}
+
+static void set_window(NodeBuild *b, const Window *w)
+{
+    node_ints(b, attr_find(b->op, "strides"), w->strides, w->n);
+    node_ints(b, attr_find(b->op, "pads"), w->pads, 2 * w->n);
+    node_ints(b, attr_find(b->op, "dilations"), w->dilations, w->n);
+}
+
+void onnx_import_conv(OnnxNode *n)
+{
+    const NodeId x = onnx_src(n, 0), weight = onnx_src(n, 1), bias = onnx_opt(n, 2);
+    const int64_t group = onnx_int(n, "group", 1);
+    Window w;
+    if (!read_window(n, x, weight, &w))
+        return;
+    resolve_same(n, x, &w);
+    if (n->failed)
+        return;
+    NodeBuild b = onnx_begin(n, OP_conv);
+    node_src(&b, x);
+    node_src(&b, weight);
+    node_src(&b, bias);
+    set_window(&b, &w);
+    node_int(&b, A_conv_group, group);
+    onnx_out(n, 0, onnx_end(n, &b));
+}
+
+// Pads of a transposed convolution from the wanted output size: they are what is too much. What is missing is
+// padded.
+static void pads_for_size(OnnxNode *n, NodeId x, Window *w, int64_t *output_padding, const OnnxInts *size)
+{
+    for (uint32_t i = 0; i < w->n && !n->failed; i++) {
+        const int64_t in = onnx_const_dim(n, x, 2 + i);
+        const int64_t out = size->n ? size->v[size->n - w->n + i] : in * w->strides[i];
+        if (!n->failed && (out < 0 || out > DIM_MAX_VALUE))
+            onnx_fail(n, E0204, "the output cannot have %lld elements at spatial axis %u", (long long)out, i);
+        if (n->failed)
+            return;
+        const int64_t total = (in - 1) * w->strides[i] + output_padding[i] + extent(w, i) - out;
+        put_pads(w, i, total > 0 ? total : 0);
+        output_padding[i] -= total < 0 ? total : 0;
+    }
+}
+
+void onnx_import_conv_transpose(OnnxNode *n)
+{
+    const NodeId x = onnx_src(n, 0), weight = onnx_src(n, 1), bias = onnx_opt(n, 2);
+    const int64_t group = onnx_int(n, "group", 1);
+    int64_t output_padding[MAX_SPATIAL];
+    OnnxInts size;
+    Window w;
+    if (!read_window(n, x, weight, &w))
+        return;
+    read_list(n, "output_padding", output_padding, w.n, 0);
+    const bool has_size = onnx_ints(n, "output_shape", &size);
+    if (has_size && size.n != w.n && size.n != w.n + 2)
+        onnx_fail(n, E0203, "attribute 'output_shape' has %u entries, expected %u", size.n, w.n);
+    for (uint32_t i = 0; i < w.n; i++)
+        if (!n->failed && (output_padding[i] < 0 || output_padding[i] > MAX_STEP))
+            onnx_fail(n, E0203, "attribute 'output_padding' has the entry %lld",
+                      (long long)output_padding[i]);
+    // With explicit sizes the odd element goes to the begin, unless the mode is SAME_UPPER.
+    if (has_size && !w.is_same)
+        w.at_begin = true;
+    if (has_size || w.is_same)
+        pads_for_size(n, x, &w, output_padding, &size);
+    if (n->failed)
+        return;
+    NodeBuild b = onnx_begin(n, OP_conv_transpose);
+    node_src(&b, x);
+    node_src(&b, weight);
+    node_src(&b, bias);
+    set_window(&b, &w);
+    node_ints(&b, A_conv_transpose_output_padding, output_padding, w.n);
+    node_int(&b, A_conv_transpose_group, group);
+    onnx_out(n, 0, onnx_end(n, &b));
+}
+
+// --- pools ---
+
+static void import_pool(OnnxNode *n, OpId op, AttrId kernel, AttrId ceil_mode)
+{
+    const NodeId x = onnx_src(n, 0);
+    const bool ceils = onnx_int(n, "ceil_mode", 0) != 0;
+    const bool counts_pad = op == OP_avg_pool && onnx_int(n, "count_include_pad", 0) != 0;
+    Window w;
+    if (!read_window(n, x, 0, &w))
+        return;
+    resolve_same(n, x, &w);
+    if (n->failed)
+        return;
+    NodeBuild b = onnx_begin(n, op);
+    node_src(&b, x);
+    node_ints(&b, kernel, w.kernel, w.n);
+    set_window(&b, &w);
+    node_int(&b, ceil_mode, ceils);
+    if (op == OP_avg_pool)
+        node_int(&b, A_avg_pool_count_include_pad, counts_pad);
+    onnx_out(n, 0, onnx_end(n, &b));
+}
+
+void onnx_import_max_pool(OnnxNode *n)
+{
+    onnx_ignore_attr(n, "storage_order"); // concerns result 1, which is not supported
+    import_pool(n, OP_max_pool, A_max_pool_kernel, A_max_pool_ceil_mode);
+}
+
+void onnx_import_average_pool(OnnxNode *n)
+{
+    import_pool(n, OP_avg_pool, A_avg_pool_kernel, A_avg_pool_ceil_mode);
+}
+
+void onnx_import_global_average_pool(OnnxNode *n)
+{
+    onnx_out(n, 0, onnx_op1(n, OP_global_avg_pool, onnx_src(n, 0)));
+}
+
+void onnx_import_global_max_pool(OnnxNode *n)
+{
+    onnx_out(n, 0, onnx_op1(n, OP_global_max_pool, onnx_src(n, 0)));
+}
