@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+// attention: one query row at a time. On CPUs its scores stand in scratch memory: dot products along the head, exponentials in
+// vectors, then the weighted sum of the value rows in vector accumulators. On GPUs every row is one thread, which goes over the
+// keys once with a running maximum and keeps its sums in a local array. A key that is not seen costs nothing and counts as
+// nothing, whatever its value holds; a row that sees no key gives 0.
+#include "passes/operand.h"
+#include "passes/rows.h"
+#include <math.h>
+
+enum { MAX_VALUE_VECTORS = 8, MAX_QUERY_VECTORS = 8 };
+
+typedef struct Attention {
+    NodeId q, k, v, mask; // mask 0 = none
+    uint32_t rank;
+    int64_t heads, kv_heads, queries, keys, size, value_size;
+    bool is_causal;
+    double scale;
+    int type;             // of scores and sums
+    Domain d;             // of the result
+    uint8_t dot_lanes, value_lanes;
+} Attention;
+
+// What is known about one row.
+typedef struct AttRow {
+    const Attention *a;
+    Point at;
+    KRef kv_head;
+    KRef n_visible;
+} AttRow;
+
+static bool has_last_vectors(const Lower *l, NodeId id)
+{
+    return operand_has_vectors(l, id, lower_node(l, id)->shape->rank - 1);
+}
+
+static Attention attention_of(Lower *l)
+{
+    const Node *n = lower_node(l, l->anchor);
+    const Shape *q = lower_node(l, n->src[0])->shape, *k = lower_node(l, n->src[1])->shape;
+    const uint32_t rank = q->rank;
+    Attention a = {.q = n->src[0], .k = n->src[1], .v = n->src[2], .mask = n->n_src > 3 ? n->src[3] : 0, .rank = rank,
+                   .heads = q->dim[rank - 3], .kv_heads = k->dim[rank - 3], .queries = q->dim[rank - 2], .keys = k->dim[rank - 2],
+                   .size = q->dim[rank - 1], .value_size = n->shape->dim[rank - 1], .is_causal = node_get_int(n, A_attention_causal) != 0,
+                   .scale = node_get_float(n, A_attention_scale), .type = operand_sum_type(n->dtype)};
+    a.scale = a.scale == 0 ? 1 / sqrt((double)a.size) : a.scale;
+    a.d = domain_of(lower_node(l, l->root)->shape);
+    domain_add(l, &a.d, l->root);
+    domain_add_operands(l, &a.d, l->root);
+    const bool is_cpu = !l->caps->is_gpu && n->dtype == DTYPE_f32;
+    a.dot_lanes = is_cpu && has_last_vectors(l, a.q) && has_last_vectors(l, a.k) ? lower_fit_lanes(l, a.size) : 1;
+    a.value_lanes = is_cpu && has_last_vectors(l, a.v) ? domain_lanes(l, &a.d, rank - 1) : 1;
+    return a;
+}
+
+// Keys and values: the row's coordinates with the head that its query head shares.
+static KRef kv_index(Lower *l, const AttRow *r, NodeId id, KRef key, KRef last)
+{
+    KRef idx[SHAPE_MAX_RANK];
+    for (uint32_t i = 0; i + 3 < r->a->rank; i++)
+        idx[i] = r->at.idx[i];
+    idx[r->a->rank - 3] = r->kv_head;
+    idx[r->a->rank - 2] = key;
+    idx[r->a->rank - 1] = last;
+    return operand_index(l, id, idx);
+}
+
+static KRef query_index(Lower *l, const AttRow *r, KRef last)
+{
+    KRef idx[SHAPE_MAX_RANK];
+    for (uint32_t i = 0; i + 1 < r->a->rank; i++)
+        idx[i] = r->at.idx[i];
+    idx[r->a->rank - 1] = last;
+    return operand_index(l, r->a->q, idx);
+}
+
+static AttRow row_of(Lower *l, const Attention *a, Point at)
+{
+    Kernel *k = l->k;
+    AttRow r = {.a = a, .at = at, .n_visible = k_index(k, a->keys)};
+    r.kv_head = k_op(k, KOP_div, at.idx[a->rank - 3], k_index(k, a->heads / a->kv_heads), 0);
+    if (a->is_causal) {
+        const KRef seen = k_add(k, at.idx[a->rank - 2], k_index(k, a->keys - a->queries + 1));
+        r.n_visible = k_op(k, KOP_max, k_op(k, KOP_min, seen, r.n_visible, 0), k_index(k, 0), 0);
+    }
+    return r;
+}
+
+// --- scores -----------------------------------------------------------------------------------------------------------
+
+// The vectors of the query, loaded before the loop over keys when they fit the registers.
+typedef struct Query {
+    KRef vector[MAX_QUERY_VECTORS];
+    uint32_t n; // 0: not loaded
+} Query;
+
+static uint8_t real_lanes(int64_t from, int64_t n, uint8_t lanes)
+{
+    return (uint8_t)(n - from < lanes ? n - from : lanes);
+}
+
+static Query load_query(Lower *l, const AttRow *r)
+{
+    const uint8_t lanes = r->a->dot_lanes;
+    Query q = {.n = 0};
+    if (lanes == 1 || r->a->size > (int64_t)lanes * MAX_QUERY_VECTORS)
+        return q;
+    for (int64_t i = 0; i < r->a->size; i += lanes)
+        q.vector[q.n++] = k_load(l->k, lower_param(l, r->a->q, PARAM_READ), query_index(l, r, k_index(l->k, i)), lanes,
+                                 real_lanes(i, r->a->size, lanes));
+    return q;
+}
+
+// A few vectors of q and k, without a loop.
+static KRef dot_unrolled(Lower *l, const AttRow *r, const Query *q, KRef key)
+{
+    Kernel *k = l->k;
+    const uint8_t lanes = r->a->dot_lanes;
+    KRef sum = 0;
+    for (uint32_t i = 0; i < q->n; i++) {
+        const int64_t first = (int64_t)i * lanes;
+        const KRef kv = k_load(k, lower_param(l, r->a->k, PARAM_READ), kv_index(l, r, r->a->k, key, k_index(k, first)), lanes,
+                               real_lanes(first, r->a->size, lanes));
+        sum = sum == 0 ? k_mul(k, q->vector[i], kv) : k_op(k, KOP_fma, q->vector[i], kv, sum);
+    }
+    return k_hreduce(k, KOP_add, sum);
+}
+
+static KRef dot_step(Lower *l, const AttRow *r, KRef key, KRef i, uint8_t lanes, uint8_t count, KRef acc)
+{
+    Kernel *k = l->k;
+    const KRef qv = k_load(k, lower_param(l, r->a->q, PARAM_READ), query_index(l, r, i), lanes, count);
+    const KRef kv = k_load(k, lower_param(l, r->a->k, PARAM_READ), kv_index(l, r, r->a->k, key, i), lanes, count);
+    const KRef q = k_cast(k, qv, r->a->type), x = k_cast(k, kv, r->a->type);
+    return k_op(k, KOP_fma, q, x, acc);
+}
+
+static KRef dot_looped(Lower *l, const AttRow *r, KRef key)
+{
+    Kernel *k = l->k;
+    const uint8_t lanes = r->a->dot_lanes;
+    const int64_t whole = r->a->size - r->a->size % lanes;
+    const KRef acc = k_var(k, k_splat(k, k_number(k, r->a->type, 0), lanes), "dot");
+    if (whole > 0) {
+        const KRef i = k_for(k, k_index(k, 0), k_index(k, whole), lanes, KFOR_SERIAL, "c");
+        k_set(k, acc, dot_step(l, r, key, i, lanes, lanes, k_get(k, acc)));
+        k_end(k);
+    }
+    if (whole < r->a->size)
+        k_set(k, acc, dot_step(l, r, key, k_index(k, whole), lanes, (uint8_t)(r->a->size - whole), k_get(k, acc)));
+    return k_hreduce(k, KOP_add, k_get(k, acc));
+}
+
+// What the mask adds to the score of a key: a number, or 0 and -inf for true and false.
+static KRef mask_at(Lower *l, const AttRow *r, KRef key)
+{
+    Kernel *k = l->k;
+    const Attention *a = r->a;
+    KRef idx[SHAPE_MAX_RANK];
+    for (uint32_t i = 0; i + 1 < a->rank; i++)
+        idx[i] = r->at.idx[i];
+    idx[a->rank - 1] = key;
+    const KRef v = k_load(k, lower_param(l, a->mask, PARAM_READ), operand_broadcast_index(l, a->mask, idx, a->rank), 1, 1);
+    if (lower_node(l, a->mask)->dtype != DTYPE_bool)
+        return k_cast(k, v, a->type);
+    const KRef zero = k_number(k, a->type, 0);
+    return k_op(k, KOP_select, v, zero, k_number(k, a->type, -(double)INFINITY));
+}
+
+static KRef score_at(Lower *l, const AttRow *r, const Query *q, KRef key)
+{
+    Kernel *k = l->k;
+    const KRef dot = q->n > 0 ? dot_unrolled(l, r, q, key) : dot_looped(l, r, key);
+    const KRef score = k_mul(k, dot, k_number(k, r->a->type, r->a->scale));
+    return r->a->mask != 0 ? k_add(k, score, mask_at(l, r, key)) : score;
+}
+
+// --- one row with scratch (CPU) -----------------------------------------------------------------------------------------
+
+// Fills scratch with the scores of the visible keys and a vector of -inf behind them; returns the variable of the largest.
+static KRef emit_scores(Lower *l, const AttRow *r, uint32_t scratch, uint8_t lanes)
+{
+    Kernel *k = l->k;
+    const KRef lowest = k_number(k, r->a->type, -(double)INFINITY), top = k_var(k, lowest, "top");
+    const Query q = load_query(l, r);
+    const KRef key = k_for(k, k_index(k, 0), r->n_visible, 1, KFOR_SERIAL, "j");
+    const KRef score = score_at(l, r, &q, key);
+    k_store(k, scratch, key, score, 1);
+    const KRef operand[3] = {k_get(k, top), score, 0};
+    k_set(k, top, k_form(k, row_fold_max.form, operand, r->a->type));
+    k_end(k);
+    k_store(k, scratch, r->n_visible, k_splat(k, lowest, lanes), lanes);
+    return top;
+}
+
+// Turns scores into exp(score - top); returns their sum.
+static KRef emit_weights(Lower *l, const AttRow *r, uint32_t scratch, KRef top, uint8_t lanes)
+{
+    Kernel *k = l->k;
+    const KRef sum = k_var(k, k_splat(k, k_number(k, r->a->type, 0), lanes), "sum");
+    const KRef largest = k_get(k, top);
+    const KRef j = k_for(k, k_index(k, 0), r->n_visible, lanes, KFOR_SERIAL, "j");
+    const KRef shifted = k_op(k, KOP_sub, k_load(k, scratch, j, lanes, lanes), largest, 0);
+    const KRef weight = k_op(k, KOP_exp, shifted, 0, 0);
+    k_store(k, scratch, j, weight, lanes);
+    k_set(k, sum, k_add(k, k_get(k, sum), weight));
+    k_end(k);
+    return k_hreduce(k, KOP_add, k_get(k, sum));
+}
+
+typedef struct Mix {
+    uint32_t scratch;
+    KRef top, factor; // top: variable; factor: 1 / sum of the weights
+} Mix;
+
+// Columns [first, first + columns) of the result, at most MAX_VALUE_VECTORS: sums over all keys whose weight is not 0.
+static void emit_mix(Lower *l, const AttRow *r, const Mix *m, KRef first, int64_t columns)
+{
+    Kernel *k = l->k;
+    const Attention *a = r->a;
+    const uint8_t lanes = a->value_lanes;
+    const uint32_t param = lower_param(l, a->v, PARAM_READ), n = (uint32_t)((columns + lanes - 1) / lanes);
+    const KRef zero = k_splat(k, k_number(k, a->type, 0), lanes);
+    KRef acc[MAX_VALUE_VECTORS];
+    for (uint32_t i = 0; i < n; i++)
+        acc[i] = k_var(k, zero, "mix");
+    const KRef j = k_for(k, k_index(k, 0), r->n_visible, 1, KFOR_SERIAL, "j");
+    const KRef weight = k_load(k, m->scratch, j, 1, 1);
+    k_if(k, k_op(k, KOP_ne, weight, k_number(k, a->type, 0), 0));
+    for (uint32_t i = 0; i < n; i++) {
+        const KRef column = k_add(k, first, k_index(k, (int64_t)i * lanes));
+        const KRef v = k_load(k, param, kv_index(l, r, a->v, j, column), lanes, real_lanes((int64_t)i * lanes, columns, lanes));
+        k_set(k, acc[i], k_op(k, KOP_fma, weight, k_cast(k, v, a->type), k_get(k, acc[i])));
+    }
+    k_end(k);
+    k_end(k);
+    const KRef is_blind = k_op(k, KOP_eq, k_get(k, m->top), k_number(k, a->type, -(double)INFINITY), 0);
+    for (uint32_t i = 0; i < n; i++) {
+        Point at = r->at;
+        at.vec_axis = a->rank - 1;
+        at.idx[a->rank - 1] = k_add(k, first, k_index(k, (int64_t)i * lanes));
+        at.lanes = lanes;
+        at.count = real_lanes((int64_t)i * lanes, columns, lanes);
+        const KRef y = k_op(k, KOP_select, is_blind, zero, k_mul(k, k_get(k, acc[i]), m->factor));
+        pull_store_root(l, &a->d, at, k_cast(k, y, lower_node(l, l->anchor)->dtype));
+    }
+}
+
+static void emit_row(Lower *l, const AttRow *r, uint32_t scratch)
+{
+    Kernel *k = l->k;
+    const uint8_t lanes = r->a->type == DTYPE_f32 ? l->caps->f32_lanes : 1;
+    const int64_t block = (int64_t)r->a->value_lanes * MAX_VALUE_VECTORS, rest = r->a->value_size % block, whole = r->a->value_size - rest;
+    Mix m = {.scratch = scratch, .top = emit_scores(l, r, scratch, lanes)};
+    const KRef sum = emit_weights(l, r, scratch, m.top, lanes);
+    m.factor = k_op(k, KOP_div, k_number(k, r->a->type, 1), sum, 0);
+    if (whole > 0) {
+        const KRef first = k_for(k, k_index(k, 0), k_index(k, whole), block, KFOR_SERIAL, "c");
+        emit_mix(l, r, &m, first, block);
+        k_end(k);
+    }
+    if (rest > 0)
+        emit_mix(l, r, &m, k_index(k, whole), rest);
+}
+
+// --- one row in one thread (GPU) ----------------------------------------------------------------------------------------
+
+// Sums are kept relative to the largest score so far, and scaled down when a larger one comes.
+static void emit_thread_step(Lower *l, const AttRow *r, KRef key, const KRef *state, KRef mix)
+{
+    Kernel *k = l->k;
+    const Attention *a = r->a;
+    const Query none = {.n = 0};
+    const KRef top = state[0], sum = state[1], score = score_at(l, r, &none, key);
+    k_if(k, k_op(k, KOP_ne, score, k_number(k, a->type, -(double)INFINITY), 0));
+    const KRef old = k_get(k, top);
+    const KRef operand[3] = {old, score, 0};
+    const KRef largest = k_form(k, row_fold_max.form, operand, a->type);
+    const KRef keep = k_op(k, KOP_exp, k_op(k, KOP_sub, old, largest, 0), 0, 0);
+    const KRef weight = k_op(k, KOP_exp, k_op(k, KOP_sub, score, largest, 0), 0, 0);
+    k_set(k, top, largest);
+    k_set(k, sum, k_op(k, KOP_fma, k_get(k, sum), keep, weight));
+    const KRef c = k_for(k, k_index(k, 0), k_index(k, a->value_size), 1, KFOR_SERIAL, "c");
+    const KRef v = k_cast(k, k_load(k, lower_param(l, a->v, PARAM_READ), kv_index(l, r, a->v, key, c), 1, 1), a->type);
+    const KRef kept = k_mul(k, k_aload(k, mix, c, 1), keep);
+    k_astore(k, mix, c, k_op(k, KOP_fma, weight, v, kept));
+    k_end(k);
+    k_end(k);
+}
+
+static void emit_thread_row(Lower *l, const AttRow *r)
+{
+    Kernel *k = l->k;
+    const Attention *a = r->a;
+    const KRef zero = k_number(k, a->type, 0), lowest = k_number(k, a->type, -(double)INFINITY);
+    const KRef state[2] = {k_var(k, lowest, "top"), k_var(k, zero, "sum")};
+    const KRef mix = k_array(k, a->type, a->value_size);
+    KRef c = k_for(k, k_index(k, 0), k_index(k, a->value_size), 1, KFOR_SERIAL, "c");
+    k_astore(k, mix, c, zero);
+    k_end(k);
+    const KRef key = k_for(k, k_index(k, 0), r->n_visible, 1, KFOR_SERIAL, "j");
+    emit_thread_step(l, r, key, state, mix);
+    k_end(k);
+    c = k_for(k, k_index(k, 0), k_index(k, a->value_size), 1, KFOR_SERIAL, "c");
+    Point at = r->at;
+    at.idx[a->rank - 1] = c;
+    const KRef is_blind = k_op(k, KOP_eq, k_get(k, state[0]), lowest, 0);
+    const KRef mean = k_op(k, KOP_div, k_aload(k, mix, c, 1), k_get(k, state[1]), 0);
+    pull_store_root(l, &a->d, at, k_cast(k, k_op(k, KOP_select, is_blind, zero, mean), lower_node(l, l->anchor)->dtype));
+    k_end(k);
+}
+
+// The first score makes 0 of exp(-inf - score), so the start values do not matter; an infinite score ends in NaN either way.
+void lower_attention(Lower *l)
+{
+    const Attention a = attention_of(l);
+    Point at = {.lanes = 1, .count = 1};
+    l->pk->macs = (uint64_t)(shape_numel(lower_node(l, a.q)->shape) / a.size) * (uint64_t)a.keys * (uint64_t)(a.size + a.value_size);
+    if (l->caps->is_gpu) {
+        const uint32_t opened = lower_open(l, &a.d, a.rank - 1, &at);
+        const AttRow r = row_of(l, &a, at);
+        emit_thread_row(l, &r);
+        lower_close(l, opened);
+        return;
+    }
+    const uint32_t scratch = lower_param_scratch(l, "scores", (DType)a.type, (uint64_t)(a.keys + l->caps->f32_lanes));
+    const uint32_t opened = lower_open(l, &a.d, a.rank - 1, &at);
+    const AttRow r = row_of(l, &a, at);
+    emit_row(l, &r, scratch);
+    lower_close(l, opened);
+}
