@@ -53,7 +53,8 @@ bool import_model(Arena *a, Diag *d, const char *path, Graph **out)
         return graph_parse(a, d, diag_add_file(d, path, f.data, f.len), out);
     if (!is_text(&f) || str_ends_with(path, ".onnx"))
         return import_onnx(a, d, path, f.data, f.len, dir, out);
-    return diag_error(d, (Span){diag_add_file(d, path, NULL, 0), 0, 0, NULL}, E0108, "%s",
-                      f.len ? "is neither JSON (starts with '{'), IR text (starts with `graph`) nor ONNX"
-                            : "the file is empty");
+    return diag_error(
+        d, (Span){diag_add_file(d, path, NULL, 0), 0, 0, NULL}, E0108, "%s",
+        f.len ? "the file is neither JSON (starts with '{'), IR text (starts with `graph`) nor ONNX"
+              : "the file is empty");
 }

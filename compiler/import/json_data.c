@@ -60,7 +60,7 @@ static bool fill(Source *s, const JsonPlace *p, const Shape *shape, uint32_t axi
     if (!json_list(s->r, p, "a list, as its neighbours are", &n))
         return false;
     if (n != shape->dim[axis])
-        return json_error(s->r, p, E0204, "this list has %u elements, the first one of its kind has %lld", n,
+        return json_error(s->r, p, E0204, "this list has the length %u, the first one of its kind %lld", n,
                           (long long)shape->dim[axis]);
     while (json_next(p, &child))
         if (!fill(s, &child, shape, axis + 1, at))
@@ -77,8 +77,9 @@ static bool fit_shape(const Source *s, const JsonPlace *data, const Shape *liste
     if (listed->rank != 1)
         return json_error(s->r, data, E0204, "data has the shape %s, but the shape is given as %s",
                           type_text(s, s->out->dtype, listed), type_text(s, s->out->dtype, shape));
-    return json_error(s->r, data, E0204, "data has %lld elements, but %s has %lld", (long long)listed->dim[0],
-                      type_text(s, s->out->dtype, shape), (long long)shape_numel(shape));
+    return json_error(s->r, data, E0204, "data has the length %lld, but %s needs %lld",
+                      (long long)listed->dim[0], type_text(s, s->out->dtype, shape),
+                      (long long)shape_numel(shape));
 }
 
 // The elements in the lists: what the text holds, whatever shape it claims.

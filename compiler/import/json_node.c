@@ -136,9 +136,10 @@ static bool read_operands(NodeReader *nr)
     JsonPlace child = {0};
     if (!json_list(r, inputs, "a list of operands", &nr->n_src))
         return false;
-    if (nr->n_src > op_info[nr->op].max_src)
-        return json_error(r, inputs, E0202, "%s takes at most %u inputs, not %u", op_info[nr->op].name,
-                          op_info[nr->op].max_src, nr->n_src);
+    uint32_t max = op_info[nr->op].max_src;
+    if (nr->n_src > max)
+        return json_error(r, inputs, E0202, "%s takes at most %u input%s, not %u", op_info[nr->op].name, max,
+                          max == 1 ? "" : "s", nr->n_src);
     nr->src = ARENA_ARRAY(r->arena, NodeId, nr->n_src);
     if (!read_names(nr, inputs, &is_broken) || is_broken)
         return false;
@@ -284,6 +285,26 @@ static void name_results(NodeReader *nr, NodeId id)
     }
 }
 
+static void define_wrong(JsonScope *s, const JsonPlace *p, const cJSON *name)
+{
+    if (cJSON_IsString(name) && !map_get_str(&s->names, name->valuestring, NULL))
+        json_define(s, p, name->valuestring, 0);
+}
+
+// A node without members that could be read: its names are wrong values, not unknown ones.
+static void name_wrong_node(JsonScope *s, const JsonPlace *p)
+{
+    JsonPlace member = {0}, out = {0};
+    while (cJSON_IsObject(p->item) && json_next(p, &member)) {
+        if (strcmp(member.item->string, "name") == 0)
+            define_wrong(s, p, member.item);
+        if (strcmp(member.item->string, "outputs") != 0 || !cJSON_IsArray(member.item))
+            continue;
+        while (json_next(&member, &out))
+            define_wrong(s, &out, out.item);
+    }
+}
+
 // The name by which messages call the node.
 static const char *find_label(const NodeReader *nr)
 {
@@ -299,8 +320,10 @@ static void read_node(JsonScope *s, const JsonPlace *p)
 {
     NodeReader nr = {.s = s, .p = p};
     uint32_t n = 0;
-    if (!read_op(&nr) || !read_members(&nr))
+    if (!read_op(&nr) || !read_members(&nr)) {
+        name_wrong_node(s, p);
         return;
+    }
     nr.span = json_span(s->r, p);
     if (nr.m[M_outputs].place.item && !json_list(s->r, &nr.m[M_outputs].place, "a list of names", &n))
         return;

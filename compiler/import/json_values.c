@@ -111,16 +111,22 @@ bool json_ints(const JsonReader *r, const JsonPlace *p, int64_t **out, uint32_t 
     return true;
 }
 
-static const char *symbol_hint(const JsonReader *r, const char *text, size_t at)
+// text does not parse, at byte `at`.
+static bool wrong_size(const JsonReader *r, const JsonPlace *p, const char *text, size_t at)
 {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_.0123456789";
     const char *names[64];
     uint32_t n = 0;
-    while (n < 64 && n < r->dims->symbols.len) {
+    size_t len = strspn(text + at, letters);
+    const char *name = arena_strndup(r->arena, text + at, len);
+    bool is_name = len && !(*name >= '0' && *name <= '9') && *name != '.';
+    if (!text[at])
+        return json_error(r, p, E0102, "\"%s\" is not a size expression: it ends too early", text);
+    if (!is_name || r->symbols == DIM_ADD_SYMBOLS || dim_find_symbol(r->dims, name) >= 0)
+        return json_error(r, p, E0102, "\"%s\" is not a size expression: trouble at \"%s\"", text, text + at);
+    for (; n < 64 && n < r->dims->symbols.len; n++)
         names[n] = r->dims->symbols.data[n].name;
-        n++;
-    }
-    size_t len = strspn(text + at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
-    return json_hint(r, arena_strndup(r->arena, text + at, len), names, n);
+    return json_error(r, p, E0102, "there is no symbol '%s'%s", name, json_hint(r, name, names, n));
 }
 
 static bool parse_size(const JsonReader *r, const JsonPlace *p, DimParse mode, Dim *out)
@@ -144,12 +150,7 @@ static bool parse_size(const JsonReader *r, const JsonPlace *p, DimParse mode, D
     }
     if (dim_parse(r->dims, text, strlen(text), mode, out, &at))
         return true;
-    if (at > strlen(text))
-        at = strlen(text);
-    if (mode == DIM_ADD_SYMBOLS)
-        return json_error(r, p, E0102, "\"%s\" is not a size expression: trouble at \"%s\"", text, text + at);
-    return json_error(r, p, E0102, "\"%s\" is not a size expression over known symbols: trouble at \"%s\"%s",
-                      text, text + at, symbol_hint(r, text, at));
+    return wrong_size(r, p, text, at < strlen(text) ? at : strlen(text));
 }
 
 static bool read_sizes(const JsonReader *r, const JsonPlace *p, DimParse mode, Dim *out)
