@@ -242,7 +242,7 @@ uint32_t *graph_count_uses(const Graph *g, Arena *a);
 // The driver of rewriting passes: visits nodes in order, gives `step` the node as rebuilt so far (operands already rewritten);
 // step returns its replacement (itself when nothing applies). Outputs and state nexts are redirected. True if anything changed.
 // Nodes that step adds are not visited again in the same round; nodes that nothing needs are not visited at all.
-// The replacement must have the type of the node. A node with several results may be replaced by one with a single result:
+// The replacement must have the type of the node; 0, after a failure that was reported, keeps the node. A node with several results may be replaced by one with a single result:
 // its `result` nodes then reach step still reading the node as it was before, so that step can replace them too.
 typedef NodeId (*RewriteStep)(Graph *g, NodeId id, void *ctx);
 bool graph_rewrite(Graph *g, RewriteStep step, void *ctx);

@@ -83,8 +83,7 @@ NodeId graph_clone_node(Graph *g, const Graph *from, NodeId id, const NodeId *sr
 
 // --- rewriting ---
 
-// One byte a node: is it needed by an output, a state or (for copies) the list of inputs?
-static uint8_t *mark_live(const Graph *g, Arena *a)
+uint8_t *graph_mark_live(const Graph *g, Arena *a)
 {
     uint8_t *is_live = ARENA_ARRAY(a, uint8_t, g->nodes.len);
     for (uint32_t i = 0; i < g->outputs.len; i++)
@@ -138,7 +137,9 @@ static bool rewrite_node(Rewrite *r, NodeId id, RewriteStep step, void *ctx)
     rlx_assert(rebuilt);
     uint32_t n_before = g->nodes.len;
     NodeId made = step(g, rebuilt, ctx);
-    rlx_assert(made && graph_node(g, made)->dtype == graph_node(g, id)->dtype);
+    if (!made)
+        made = rebuilt;
+    rlx_assert(graph_node(g, made)->dtype == graph_node(g, id)->dtype);
     rlx_assert(shape_equal(graph_node(g, made)->shape, graph_node(g, id)->shape));
     if (made >= n_before)
         intern_origin(g, made, node_span(g, id), g->labels.data[id]);
@@ -151,7 +152,7 @@ bool graph_rewrite(Graph *g, RewriteStep step, void *ctx)
 {
     Arena scratch = {0};
     uint32_t n_old = g->nodes.len;
-    const uint8_t *is_live = mark_live(g, &scratch);
+    const uint8_t *is_live = graph_mark_live(g, &scratch);
     Rewrite *r = ARENA_NEW(&scratch, Rewrite);
     bool is_changed = false;
     r->g = g;
@@ -260,7 +261,7 @@ static void copy_lists(Copy *c)
 static bool copy_graph(Copy *c)
 {
     Arena scratch = {0};
-    const uint8_t *is_live = mark_live(c->from, &scratch);
+    const uint8_t *is_live = graph_mark_live(c->from, &scratch);
     bool ok = true;
     c->map = ARENA_ARRAY(c->to->arena, NodeId, c->from->nodes.len);
     for (NodeId id = 1; ok && id < c->from->nodes.len; id++)

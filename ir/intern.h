@@ -35,6 +35,9 @@ const char *leaf_name(const Node *n);
 AttrVal attr_default(Graph *g, AttrId id);
 bool attr_equal(const AttrVal *a, const AttrVal *b);
 
+// One byte a node: is it needed by an output, a state or the list of inputs?
+uint8_t *graph_mark_live(const Graph *g, Arena *a);
+
 // Rules for every type in a graph: dims not negative, sizes within the limits. False: reported, with `what`
 // in front.
 bool type_check(Graph *g, Span span, const char *what, const TensorType *t);

@@ -386,6 +386,22 @@ static void test_rewrite_of_several_results(void **state)
     }
 }
 
+static NodeId fail_always(Graph *g, NodeId id, void *ctx)
+{
+    (void)ctx;
+    return graph_node(g, id)->op == OP_neg ? graph_op1(g, OP_cast, id) : id; // cast needs a type
+}
+
+static void test_rewrite_keeps_what_fails(void **state)
+{
+    Fixture *f = *state;
+    NodeId y = graph_op1(f->g, OP_neg, input(f, "x", DTYPE_f32, 2, two_three));
+    graph_output(f->g, "y", y);
+    assert_false(graph_rewrite(f->g, fail_always, NULL));
+    assert_int_equal(f->g->outputs.data[0].node, y);
+    assert_error(f, E0203, "needs the attribute 'to'");
+}
+
 // --- copies ---
 
 static void test_compact(void **state)
@@ -557,6 +573,7 @@ int main(void)
         TEST(test_rewrite_redirects_users),
         TEST(test_rewrite_hands_on_span_and_label),
         TEST(test_rewrite_of_several_results),
+        TEST(test_rewrite_keeps_what_fails),
         TEST(test_compact),
         TEST(test_bind),
         TEST(test_bind_goes_into_sub_graphs),
