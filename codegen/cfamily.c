@@ -18,6 +18,7 @@ typedef struct Walk {
     Names names;
     VEC(uint32_t) marks; // names in scope when each open block began
     KernelGrid grid;
+    bool is_single; // a GPU runs it in one thread
     int indent;
 } Walk;
 
@@ -175,10 +176,12 @@ static const char *vector_load_text(Walk *w, const KInst *n, const char *element
     return arena_printf(w->arena, "%s_load_n(&%s, %d)", type, element, n->count);
 }
 
-// Elements of local arrays are values, only bool keeps its memory form.
-static int array_type(int type)
+// Elements of local arrays are values; f32 and the integers look the same in memory, and vectors are loaded from them.
+static const char *array_type(const Walk *w, int type)
 {
-    return is_float(type) && type != DTYPE_f64 ? (int)DTYPE_f32 : type;
+    if (type == DTYPE_bool)
+        return type_spell(w, type)->value;
+    return type_spell(w, type == DTYPE_f16 || type == DTYPE_bf16 ? (int)DTYPE_f32 : type)->storage;
 }
 
 static const char *load_text(Walk *w, const KInst *n)
@@ -187,7 +190,7 @@ static const char *load_text(Walk *w, const KInst *n)
     const char *element = is_array ? element_text(w, w->name[n->a], n->b) : element_text(w, w->param[n->imm], n->a);
     if (n->lanes > 1)
         return vector_load_text(w, n, element);
-    return expand1(w, type_spell(w, is_array ? array_type(n->dtype) : n->dtype)->load, n->dtype, n->dtype, element);
+    return is_array ? element : expand1(w, type_spell(w, n->dtype)->load, n->dtype, n->dtype, element);
 }
 
 static const char *value_text(Walk *w, const KInst *n, CastUse use)
@@ -305,9 +308,10 @@ static void print_store(Walk *w, const KInst *n)
     const KRef value = is_array ? n->c : n->a;
     const char *element = element_text(w, is_array ? w->name[n->a] : w->param[n->imm], n->b);
     if (n->lanes == 1) {
-        const int type = is_array ? array_type(n->dtype) : n->dtype;
         const char *text = is_array ? expr(w, value) : stored_text(w, value);
-        print_line(w, "%s = %s;", element, expand1(w, type_spell(w, type)->store, type, type, text));
+        if (!is_array)
+            text = expand1(w, type_spell(w, n->dtype)->store, n->dtype, n->dtype, text);
+        print_line(w, "%s = %s;", element, text);
         return;
     }
     const char *type = vector_type(w, n->dtype, n->lanes);
@@ -321,7 +325,7 @@ static void print_array(Walk *w, KRef r)
 {
     const KInst *n = k_inst(w->k, r);
     w->name[r] = names_take(&w->names, n->text ? n->text : "part");
-    const ExpandArgs args = {.operand = {type_spell(w, array_type(n->dtype))->storage, w->name[r],
+    const ExpandArgs args = {.operand = {array_type(w, n->dtype), w->name[r],
                                          arena_printf(w->arena, "%lld", (long long)n->imm)}};
     print_line(w, "%s", expand_text(w->arena, w->t->array, &args));
 }
@@ -383,7 +387,7 @@ static void print_inst(Walk *w, KRef r)
         print_line(w, "}");
         break;
     case KI_barrier:
-        if (w->t->barrier)
+        if (w->t->barrier && !w->is_single)
             print_line(w, "%s", w->t->barrier);
         break;
     case KI_comment:
@@ -450,14 +454,14 @@ void cfamily_print_kernel(const Target *t, const Kernel *k, Str *out)
     for (uint32_t i = 0; i < k->params.len && !t->params_first; i++)
         if (!used[i])
             print_line(&w, "(void)%s;", w.param[i]);
-    const bool is_single = t->thread_id[0] && w.grid.n_loops == 0;
-    if (is_single) {
+    w.is_single = t->thread_id[0] && w.grid.n_loops == 0;
+    if (w.is_single) {
         print_line(&w, "if (%s == 0) {", t->thread_id[0]);
         open_block(&w, names_mark(&w.names));
     }
     for (KRef r = 1; r < k->insts.len; r++)
         print_inst(&w, r);
-    if (is_single) {
+    if (w.is_single) {
         close_block(&w);
         print_line(&w, "}");
     }

@@ -73,6 +73,7 @@ static void add_placeholder(Picker *p, const Piece *piece, char what, Str *out)
     case 'M': str_add(out, int_limit(p, piece->type, true)); return;
     case 'X': str_add(out, int_limit(p, piece->type, false)); return;
     case 'F': str_add(out, float_limit(p, piece->type)); return;
+    case 'N': str_printf(out, "%u", dtype_info[piece->type].bytes); return;
     default: rlx_assert(!"unknown placeholder in a prelude");
     }
 }

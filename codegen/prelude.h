@@ -8,7 +8,7 @@
 //   $L  lanes: 4, 8, 16 ($H half of them, $B bytes of a vector of 4-byte elements, $I 0, 1 ... lanes - 1,
 //       $J the same from $H to $L - 1, $K 0 ... $H - 1)
 //   $S  short type name: i64 ... u8 ($T its C type, $U the unsigned type that its arithmetic wraps in, $M and $X its least and
-//       greatest value, $F the least double above $X)
+//       greatest value, $F the least double above $X, $N its bytes)
 // and then stands for one piece each. `//@ NAME NAME2 ...`: any of the names asks for the piece.
 #ifndef CODEGEN_PRELUDE_H
 #define CODEGEN_PRELUDE_H

@@ -115,6 +115,6 @@ KernelGrid kernel_grid(const Kernel *k);
 // Iterations of a parallel loop with constant bounds; 0 for other loops, and for none.
 uint64_t grid_trip_count(const Kernel *k, KRef loop);
 // Threads of one group in x: part of the GLSL text, and what the other targets should be launched with. y and z have 1.
-enum { GRID_GROUP_X = 128 };
+#define GRID_GROUP_X 128
 
 #endif

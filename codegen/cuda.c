@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CUDA target: text for NVRTC (no headers needed) and nvcc, one extern "C" __global__ function a kernel.
+// Launch with GRID_GROUP_X threads a block in x, 1 in y and z.
+#include "codegen/gpu.h"
+#include "codegen/prelude.h"
+
+static const TypeSpell types[DTYPE_COUNT + 1] = {
+    GPU_TYPES,
+    [DTYPE_f64] = {"rlx_f64", "rlx_f64", "f64", NULL, "$0", "$0", "$0", NULL},
+};
+
+static const char *const *const prelude[] = {prelude_cuda, prelude_gpu_common, NULL};
+
+const Target target_cuda = {
+    .name = "cuda",
+    .caps = {.name = "cuda", .f32_lanes = 1, .is_gpu = true, .channels_last = true},
+    .types = types,
+    .spell = gpu_spell,
+    .cast = "$T($0)",
+    .cast_to_bool = "$0 != 0",
+    .cast_to_int = "rlx_$V_to_$S($0)",
+    .signature = "extern \"C\" __global__ void $0($1)",
+    .param_read = "const $0 *$3$1",
+    .param_written = "$0 *$3$1",
+    .param_separator = ", ",
+    .no_params = "",
+    .restrict_word = "__restrict__ ",
+    .thread_id = {"rlx_idx(blockIdx.x * blockDim.x + threadIdx.x)", "rlx_idx(blockIdx.y * blockDim.y + threadIdx.y)",
+                  "rlx_idx(blockIdx.z * blockDim.z + threadIdx.z)"},
+    .array = "$0 $1[$2];",
+    .barrier = "__syncthreads();",
+    .unroll = "#pragma unroll",
+    .inf = "RLX_INF",
+    .nan = "RLX_NAN",
+    .prelude = prelude,
+};

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The GLSL target: compute shaders for Vulkan 1.2, one shader a kernel with one storage buffer a parameter, binding i for
+// parameter i. Buffers are sized in elements of 32-bit index. No f64 mathematics: GLSL has none.
+#include "codegen/gpu.h"
+#include "codegen/prelude.h"
+
+static const TypeSpell types[DTYPE_COUNT + 1] = {
+    GPU_TYPES,
+    [DTYPE_f64] = {"rlx_f64", "rlx_f64", "f64", NULL, "$0lf", "$0", "$0", NULL},
+};
+
+// The language's own are imprecise (exp: 3 + 2 |x| ulp) or undefined for some operands.
+#define OWN(name) {KOP_##name, SPELL_F32, "rlx_" #name "($0)"}, {KOP_##name, SPELL_F64, NULL}
+#define OWN2(name, spelled) {KOP_##name, SPELL_F32, spelled "($0, $1)"}, {KOP_##name, SPELL_F64, NULL}
+#define F32_ONLY(name) {KOP_##name, SPELL_F64, NULL}
+static const SpellOverride overrides[] = {
+    OWN(exp), OWN(expm1), OWN(log), OWN(log1p), OWN(tanh), OWN(erf), OWN(sinh), OWN(cosh), OWN(asinh), OWN(acosh), OWN(atanh),
+    OWN2(pow, "rlx_pow"), OWN2(rem, "rlx_fmod"), OWN2(atan2, "rlx_atan2"),
+    F32_ONLY(sin), F32_ONLY(cos), F32_ONLY(tan), F32_ONLY(asin), F32_ONLY(acos), F32_ONLY(atan),
+    {KOP_rint, SPELL_F32, "roundEven($0)"}, {KOP_rint, SPELL_F64, "roundEven($0)"},
+};
+
+static const char *const *const prelude[] = {prelude_glsl, prelude_gpu_common, prelude_gpu_math, NULL};
+
+#define TEXT(x) #x
+#define GROUP(x) "layout(local_size_x = " TEXT(x) ") in;\n\n"
+
+const Target target_glsl = {
+    .name = "glsl",
+    .caps = {.name = "glsl", .f32_lanes = 1, .is_gpu = true, .channels_last = true},
+    .types = types,
+    .spell = gpu_spell,
+    .overrides = overrides,
+    .n_overrides = sizeof overrides / sizeof *overrides,
+    .cast = "$T($0)",
+    .cast_to_bool = "$0 != 0",
+    .cast_to_int = "rlx_$V_to_$S($0)",
+    .signature = GROUP(GRID_GROUP_X) "void main() // $0",
+    .param_read = "layout(std430, binding = $2) readonly buffer Param$2 { $0 $1[]; };",
+    .param_written = "layout(std430, binding = $2) buffer Param$2 { $0 $1[]; };",
+    .param_separator = "\n",
+    .no_params = "",
+    .params_first = true,
+    .restrict_word = "",
+    .thread_id = {"rlx_idx(gl_GlobalInvocationID.x)", "rlx_idx(gl_GlobalInvocationID.y)", "rlx_idx(gl_GlobalInvocationID.z)"},
+    .array = "$0 $1[$2];",
+    .barrier = "barrier();",
+    .inf = "RLX_INF",
+    .nan = "RLX_NAN",
+    .prelude = prelude,
+};

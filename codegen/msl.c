@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Metal target: one kernel function a kernel, buffer i for parameter i. Metal has no f64.
+// Dispatch at least KernelGrid.threads threads; the library must be compiled without fast-math.
+#include "codegen/gpu.h"
+#include "codegen/prelude.h"
+
+static const TypeSpell types[DTYPE_COUNT + 1] = {GPU_TYPES};
+
+#define OWN(name) {KOP_##name, SPELL_F32, "rlx_" #name "($0)"}
+#define PRECISE(name) {KOP_##name, SPELL_F32, "precise::" #name "($0)"}
+static const SpellOverride overrides[] = {
+    OWN(expm1), OWN(log1p), OWN(erf), PRECISE(sqrt), PRECISE(exp), PRECISE(log), PRECISE(sin), PRECISE(cos), PRECISE(tan),
+    PRECISE(asin), PRECISE(acos), PRECISE(atan), PRECISE(sinh), PRECISE(cosh), PRECISE(tanh), PRECISE(asinh), PRECISE(acosh),
+    PRECISE(atanh),
+    {KOP_pow, SPELL_F32, "precise::pow($0, $1)"}, {KOP_atan2, SPELL_F32, "precise::atan2($0, $1)"},
+    {KOP_rem, SPELL_F32, "precise::fmod($0, $1)"},
+};
+
+static const char *const *const prelude[] = {prelude_msl, prelude_gpu_common, prelude_gpu_math, NULL};
+
+const Target target_msl = {
+    .name = "msl",
+    .caps = {.name = "msl", .f32_lanes = 1, .is_gpu = true, .channels_last = true},
+    .types = types,
+    .spell = gpu_spell,
+    .overrides = overrides,
+    .n_overrides = sizeof overrides / sizeof *overrides,
+    .cast = "$T($0)",
+    .cast_to_bool = "$0 != 0",
+    .cast_to_int = "rlx_$V_to_$S($0)",
+    .signature = "kernel void $0($1, uint3 rlx_id [[thread_position_in_grid]])",
+    .param_read = "device const $0 *$1 [[buffer($2)]]",
+    .param_written = "device $0 *$1 [[buffer($2)]]",
+    .param_separator = ", ",
+    .no_params = "device const int *unused [[buffer(0)]]",
+    .restrict_word = "",
+    .thread_id = {"rlx_idx(rlx_id.x)", "rlx_idx(rlx_id.y)", "rlx_idx(rlx_id.z)"},
+    .array = "$0 $1[$2];",
+    .barrier = "threadgroup_barrier(mem_flags::mem_threadgroup);",
+    .unroll = "#pragma unroll",
+    .inf = "RLX_INF",
+    .nan = "RLX_NAN",
+    .prelude = prelude,
+};
