@@ -139,8 +139,9 @@ bool shape_reshape(ShapeCtx *c)
         if (!same_count(c, x, &out) && !literal_fits(c, &out))
             return shape_fail(c, E0204, "%s has another number of elements", rule_shape_text(c, &out));
     }
-    // With a 0 inside, the entries would be read as copies the next time.
-    if (!has_zero(&out))
+    // With a 0 inside, the entries would be read as copies the next time. A worked-out size such as floor(n / 4)
+    // has as many elements only if n is a multiple of 4: then -1 must stay to say that it was worked out.
+    if (!has_zero(&out) && same_count(c, x, &out))
         rule_set_ints(c, A_reshape_shape, out.dim, out.rank);
     rule_out(c, 0, c->in[0].dtype, &out);
     return true;
