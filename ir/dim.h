@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dimensions: constants, or interned integer expressions over named symbols with [min, max] and multiple-of.
-// A Dim is a plain int64: values above DIM_SYMBOLIC_BELOW are constants (also negative ones, as intermediate results),
-// the others name an expression in the table. Equal expressions have equal Dims (canonical sums of products).
+// A Dim is a plain int64: values above DIM_SYMBOLIC_BELOW are constants (also negative ones, as intermediate
+// results), the others name an expression in the table. Equal expressions have equal Dims (canonical sums of
+// products).
 #ifndef IR_DIM_H
 #define IR_DIM_H
 
@@ -32,7 +33,8 @@ typedef struct DimTable {
     Map interned;
 } DimTable;
 
-// Values of the symbols, by symbol index; negative = unknown. n may be less than the symbols of the table (then those are unknown).
+// Values of the symbols, by symbol index; negative = unknown. n may be less than the symbols of the table
+// (then those are unknown).
 typedef struct DimValues {
     const int64_t *value;
     uint32_t n;
@@ -61,15 +63,16 @@ Dim dim_max(DimTable *t, Dim a, Dim b);
 
 // The smallest and largest value over the symbols' ranges (an enclosure; saturates at +-2^61).
 void dim_range(const DimTable *t, Dim d, int64_t *min, int64_t *max);
-// True for a size that cannot be told: a constant overflowed, a divisor was 0, or the expression grew beyond the
-// limits of the table. Such a dim equals no other and never evaluates; graphs do not accept it.
+// True for a size that cannot be told: a constant overflowed, a divisor was 0, or the expression grew beyond
+// the limits of the table. Such a dim equals no other and never evaluates; graphs do not accept it.
 bool dim_is_unknown(const DimTable *t, Dim d);
 // False when a symbol that d needs is unknown, or on overflow.
 bool dim_eval(const DimTable *t, Dim d, DimValues v, int64_t *out);
 // Puts constants for the known symbols.
 Dim dim_substitute(DimTable *t, Dim d, DimValues v);
 
-// "seq", "2*seq + 1", "floor(seq / 2)", "min(a, b)", "mod(a, 4)"; parse reads all of it. parse: false = no message made, *error_at says where.
+// "seq", "2*seq + 1", "floor(seq / 2)", "min(a, b)", "mod(a, 4)"; parse reads all of it. parse: false = no
+// message made, *error_at says where.
 void dim_print(const DimTable *t, Dim d, Str *out);
 // Unknown names become new symbols with range [1, DIM_MAX_VALUE] when may_add, else the parse fails.
 typedef enum DimParse { DIM_KNOWN_ONLY, DIM_ADD_SYMBOLS } DimParse;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tensor graph: an append-only array of immutable, hash-consed nodes. Operands come before their users, so the
-// array order is a topological order. Equal nodes are one node: common subexpressions merge by construction. Passes add
-// new nodes and point the outputs at them; what no output reaches is dead, and graph_compact drops it.
+// The tensor graph: an append-only array of immutable, hash-consed nodes. Operands come before their users,
+// so the array order is a topological order. Equal nodes are one node: common subexpressions merge by
+// construction. Passes add new nodes and point the outputs at them; what no output reaches is dead, and
+// graph_compact drops it.
 #ifndef IR_GRAPH_H
 #define IR_GRAPH_H
 
@@ -22,22 +23,24 @@ typedef struct DTypeInfo {
     const char *name; // "f32"
     uint32_t bytes;
     DTypeClass cls;
-    int32_t onnx;           // TensorProto.DataType
+    int32_t onnx; // TensorProto.DataType
     const char *safetensors;
 } DTypeInfo;
 
 extern const DTypeInfo dtype_info[DTYPE_COUNT];
-bool dtype_parse(const char *name, DType *out); // "f32"; also "float32", "int64", "bool" ... as NumPy spells them
+// "f32"; also "float32", "int64", "bool" ... as NumPy spells them
+bool dtype_parse(const char *name, DType *out);
 
 typedef enum OpId {
-#define LEAF(name) OP_##name,
+#define LEAF(name)                                       OP_##name,
 #define EW(name, arity, cls, cost, fexpr, iexpr, kernel) OP_##name,
-#define OP(name, min_src, max_src, n_results, flags) OP_##name,
-#define SUGAR(name, min_src, max_src, n_results, flags) OP_##name,
+#define OP(name, min_src, max_src, n_results, flags)     OP_##name,
+#define SUGAR(name, min_src, max_src, n_results, flags)  OP_##name,
 #include "ir/ops.def"
     OP_COUNT
 } OpId;
-// ops.def defines the four row macros as nothing where the includer did not, and undefines all of them at its end.
+// ops.def defines the four row macros as nothing where the includer did not, and undefines all of them at its
+// end.
 
 typedef enum OpKind { OPKIND_LEAF, OPKIND_EW, OPKIND_CORE, OPKIND_SUGAR } OpKind;
 typedef enum EwClass { EW_NONE, EW_ARITH, EW_FLOAT, EW_INTS, EW_LOGIC, EW_CMP, EW_TEST, EW_SEL } EwClass;
@@ -57,7 +60,17 @@ typedef struct OpInfo {
 extern const OpInfo op_info[OP_COUNT];
 bool op_parse(const char *name, OpId *out);
 
-typedef enum AttrType { ATTR_INT, ATTR_FLOAT, ATTR_BOOL, ATTR_STR, ATTR_INTS, ATTR_DIMS, ATTR_DTYPE, ATTR_BLOB, ATTR_GRAPH } AttrType;
+typedef enum AttrType {
+    ATTR_INT,
+    ATTR_FLOAT,
+    ATTR_BOOL,
+    ATTR_STR,
+    ATTR_INTS,
+    ATTR_DIMS,
+    ATTR_DTYPE,
+    ATTR_BLOB,
+    ATTR_GRAPH
+} AttrType;
 
 typedef enum AttrId {
 #define ATTR(op, name, type, dflt, text) A_##op##_##name,
@@ -108,14 +121,14 @@ typedef struct TensorType {
 } TensorType;
 
 typedef struct Node {
-    uint16_t op;        // OpId
-    uint8_t dtype;      // DType of result 0
+    uint16_t op;   // OpId
+    uint8_t dtype; // DType of result 0
     uint8_t n_results;
     uint16_t n_src;
     uint16_t n_attr;
     const Shape *shape; // of result 0, interned: equal shapes are one pointer
     const NodeId *src;
-    const AttrVal *attr; // all attributes of the op in the order of attrs.def, defaults filled in
+    const AttrVal *attr;       // all attributes of the op in the order of attrs.def, defaults filled in
     const TensorType *results; // all n_results types when n_results > 1, else NULL
 } Node;
 
@@ -124,7 +137,8 @@ typedef struct GraphOutput {
     NodeId node;
 } GraphOutput;
 
-// A state lives across runs: `node` (a leaf) is its value at the start of a run, `next` what it becomes at the end (0 until set).
+// A state lives across runs: `node` (a leaf) is its value at the start of a run, `next` what it becomes at
+// the end (0 until set).
 typedef struct GraphState {
     NodeId node, next;
 } GraphState;
@@ -134,14 +148,16 @@ struct Graph {
     Diag *diag;
     DimTable *dims; // shared with sub-graphs
     const char *name;
-    VEC(Node) nodes;   // [0] is unused
-    VEC(Span) spans;   // by NodeId: where the node came from; first writer wins
-    VEC(const char *) labels; // by NodeId: the name in the source model, or NULL; for messages, comments and profiles
+    VEC(Node) nodes; // [0] is unused
+    VEC(Span) spans; // by NodeId: where the node came from; first writer wins
+    // by NodeId: the name in the source model, or NULL; for messages, comments and profiles
+    VEC(const char *) labels;
     VEC(NodeId) inputs, params;
     VEC(GraphState) states;
     VEC(GraphOutput) outputs;
-    Map interned;  // nodes by content, leaves by name
-    uint32_t depth; // of sub-graphs inside: 0 = none; at most GRAPH_MAX_DEPTH, which bounds every recursion into them
+    Map interned; // nodes by content, leaves by name
+    // of sub-graphs inside: 0 = none; at most GRAPH_MAX_DEPTH, which bounds every recursion into them
+    uint32_t depth;
     Map *payloads; // shapes and attribute payloads by content; shared with sub-graphs and copies
 };
 
@@ -149,9 +165,10 @@ Graph *graph_new(Arena *a, Diag *d, const char *name);
 // An empty graph that shares arena, diag and dim table with `parent`: for sub-graphs and rebuilt copies.
 Graph *graph_new_like(Graph *parent, const char *name);
 
-// --- building ---------------------------------------------------------------------------------------------------
-// A node under construction. Begin, add operands and attributes in any order, end. Errors are reported at the span,
-// and node_end returns 0; every setter after an error is a no-op.
+// --- building ---
+
+// A node under construction. Begin, add operands and attributes in any order, end. Errors are reported at the
+// span, and node_end returns 0; every setter after an error is a no-op.
 enum { BUILD_MAX_ATTRS = 16 };
 typedef struct NodeBuild {
     Graph *graph;
@@ -165,20 +182,23 @@ typedef struct NodeBuild {
 } NodeBuild;
 
 NodeBuild node_begin(Graph *g, OpId op, Span span, const char *label);
-void node_src(NodeBuild *b, NodeId src); // 0 = absent optional operand
+void node_src(NodeBuild *b, NodeId src);           // 0 = absent optional operand
 void node_int(NodeBuild *b, AttrId id, int64_t v); // INT, BOOL, DTYPE
 void node_float(NodeBuild *b, AttrId id, double v);
 void node_str(NodeBuild *b, AttrId id, const char *v);
 void node_ints(NodeBuild *b, AttrId id, const int64_t *v, uint32_t n); // INTS, DIMS; copied
-void node_blob(NodeBuild *b, AttrId id, const void *p, uint64_t n);    // not copied: must live as long as the graph
+// not copied: must live as long as the graph
+void node_blob(NodeBuild *b, AttrId id, const void *p, uint64_t n);
 void node_graph(NodeBuild *b, AttrId id, Graph *sub);
 // Checks counts, fills defaults, normalises negative axes, infers types (ir/shape.h), hash-conses.
 NodeId node_end(NodeBuild *b);
 
 // Shorthands. Spans and labels are taken from the operand where none is given.
 NodeId graph_input(Graph *g, const char *name, DType t, const Shape *s, Span span);
-NodeId graph_param(Graph *g, const char *name, DType t, const Shape *s, const void *init, uint64_t bytes, Span span);
-NodeId graph_state(Graph *g, const char *name, DType t, const Shape *s, const void *init, uint64_t bytes, Span span);
+NodeId graph_param(Graph *g, const char *name, DType t, const Shape *s, const void *init, uint64_t bytes,
+                   Span span);
+NodeId graph_state(Graph *g, const char *name, DType t, const Shape *s, const void *init, uint64_t bytes,
+                   Span span);
 // data is not copied; bytes must equal the size of the (constant) shape.
 NodeId graph_const(Graph *g, DType t, const Shape *s, const void *data, uint64_t bytes, Span span);
 // A rank-0 constant, rounded to t.
@@ -186,15 +206,17 @@ NodeId graph_scalar(Graph *g, DType t, double v, Span span);
 NodeId graph_op1(Graph *g, OpId op, NodeId a);
 NodeId graph_op2(Graph *g, OpId op, NodeId a, NodeId b);
 NodeId graph_op3(Graph *g, OpId op, NodeId a, NodeId b, NodeId c);
-NodeId graph_cast(Graph *g, NodeId a, DType to);               // a itself when it has that type
-NodeId graph_reshape(Graph *g, NodeId a, const Shape *s);       // a itself when it has that shape
+NodeId graph_cast(Graph *g, NodeId a, DType to);                 // a itself when it has that type
+NodeId graph_reshape(Graph *g, NodeId a, const Shape *s);        // a itself when it has that shape
 NodeId graph_transpose(Graph *g, NodeId a, const int64_t *perm); // rank(a) entries
-NodeId graph_result(Graph *g, NodeId a, uint32_t index);        // a itself for index 0
+NodeId graph_result(Graph *g, NodeId a, uint32_t index);         // a itself for index 0
 void graph_output(Graph *g, const char *name, NodeId node);
-// Re-creates node `id` of `from` in `g` with other operands (as many as it has): same op, attributes, span, label.
+// Re-creates node `id` of `from` in `g` with other operands (as many as it has): same op, attributes, span,
+// label.
 NodeId graph_clone_node(Graph *g, const Graph *from, NodeId id, const NodeId *src);
 
-// --- reading ----------------------------------------------------------------------------------------------------
+// --- reading ---
+
 // The pointer is valid until the next node is added.
 static inline const Node *graph_node(const Graph *g, NodeId id)
 {
@@ -212,7 +234,8 @@ static inline const char *node_get_str(const Node *n, AttrId id)
 }
 // Element i of a list, or dflt when the list is shorter.
 int64_t node_get_at(const Node *n, AttrId id, uint32_t i, int64_t dflt);
-const char *node_name(const Graph *g, NodeId id); // the leaf's name, or the label, or "%12"; in the graph's arena
+// the leaf's name, or the label, or "%12"; in the graph's arena
+const char *node_name(const Graph *g, NodeId id);
 Span node_span(const Graph *g, NodeId id);
 static inline bool node_is_const(const Graph *g, NodeId id)
 {
@@ -221,29 +244,36 @@ static inline bool node_is_const(const Graph *g, NodeId id)
 // True when id is a constant with exactly one element (any rank); its value as double.
 bool node_is_scalar_const(const Graph *g, NodeId id, double *value);
 
-// --- shapes -----------------------------------------------------------------------------------------------------
+// --- shapes ---
+
 const Shape *graph_intern_shape(Graph *g, const Shape *s);
 bool shape_equal(const Shape *a, const Shape *b);
 bool shape_is_const(const Shape *s);
-// Number of elements of a constant shape; asserts that it is constant. Saturates at INT64_MAX, type_bytes at UINT64_MAX.
+// Number of elements of a constant shape; asserts that it is constant. Saturates at INT64_MAX, type_bytes at
+// UINT64_MAX.
 int64_t shape_numel(const Shape *s);
 uint64_t type_bytes(DType t, const Shape *s); // constant shapes
 Shape shape_of(uint32_t rank, const Dim *dims);
 void shape_print(const DimTable *t, DType dtype, const Shape *s, Str *out); // f32[seq, 4]
 
-// --- whole graphs -----------------------------------------------------------------------------------------------
-// A copy with only the nodes that outputs, states and inputs need, in the same order. map (may be NULL) gets one entry a node.
+// --- whole graphs ---
+
+// A copy with only the nodes that outputs, states and inputs need, in the same order. map (may be NULL) gets
+// one entry a node.
 Graph *graph_compact(Graph *g, NodeId **map);
-// Binds symbols to values: a new graph in which the known symbols are constants. False (with a message) if a shape rule then fails.
+// Binds symbols to values: a new graph in which the known symbols are constants. False (with a message) if a
+// shape rule then fails.
 bool graph_bind(Graph *g, DimValues v, Graph **out);
 // Number of uses of every node (outputs and state nexts count), n_nodes entries in the arena.
 uint32_t *graph_count_uses(const Graph *g, Arena *a);
 
-// The driver of rewriting passes: visits nodes in order, gives `step` the node as rebuilt so far (operands already rewritten);
-// step returns its replacement (itself when nothing applies). Outputs and state nexts are redirected. True if anything changed.
-// Nodes that step adds are not visited again in the same round; nodes that nothing needs are not visited at all.
-// The replacement must have the type of the node; 0, after a failure that was reported, keeps the node. A node with several results may be replaced by one with a single result:
-// its `result` nodes then reach step still reading the node as it was before, so that step can replace them too.
+// The driver of rewriting passes: visits nodes in order, gives `step` the node as rebuilt so far (operands
+// already rewritten); step returns its replacement (itself when nothing applies). Outputs and state nexts are
+// redirected. True if anything changed. Nodes that step adds are not visited again in the same round; nodes
+// that nothing needs are not visited at all. The replacement must have the type of the node; 0, after a
+// failure that was reported, keeps the node. A node with several results may be replaced by one with a single
+// result: its `result` nodes then reach step still reading the node as it was before, so that step can
+// replace them too.
 typedef NodeId (*RewriteStep)(Graph *g, NodeId id, void *ctx);
 bool graph_rewrite(Graph *g, RewriteStep step, void *ctx);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Concrete tensors: dense, row-major, known sizes. Used by constants, the evaluator, the file readers and `rlxc run`.
+// Concrete tensors: dense, row-major, known sizes. Used by constants, the evaluator, the file readers and
+// `rlxc run`.
 #ifndef IR_TENSOR_H
 #define IR_TENSOR_H
 
@@ -17,9 +18,11 @@ typedef struct Tensor {
 Tensor tensor_new(Arena *a, DType t, uint32_t rank, const int64_t *dim);
 // A view on a constant node's bytes.
 Tensor tensor_of_const(const Graph *g, NodeId id);
-// Element i as a number. f16 and bf16 are widened exactly; i64 and u64 beyond 2^53 lose bits through get_f64 (use get_i64).
+// Element i as a number. f16 and bf16 are widened exactly; i64 and u64 beyond 2^53 lose bits through get_f64
+// (use get_i64).
 double tensor_get_f64(const Tensor *t, int64_t i);
-int64_t tensor_get_i64(const Tensor *t, int64_t i); // floats truncate and saturate, NaN gives 0; u64 as its bit pattern
+// floats truncate and saturate, NaN gives 0; u64 as its bit pattern
+int64_t tensor_get_i64(const Tensor *t, int64_t i);
 // Stores rounded to nearest even (floats), truncated and saturated (double to int), wrapped (int64 to int).
 void tensor_set_f64(Tensor *t, int64_t i, double v);
 void tensor_set_i64(Tensor *t, int64_t i, int64_t v);

@@ -37,8 +37,7 @@ const char *lex_take_token(Lexer *l, size_t *n);
 bool lex_dtype(Lexer *l, DType *out);
 // [a, b, ...] of numbers, or of dims over the known symbols of the table.
 typedef struct DimList {
-    VEC(Dim)
-    v;
+    VEC(Dim) v;
 } DimList;
 bool lex_ints(Lexer *l, DimList *out);
 bool lex_dims(Lexer *l, DimTable *t, DimList *out);
