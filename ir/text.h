@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text form of a graph: what --dump prints, what tests compare, and what graph_parse reads back to the same
-// nodes. Attributes that equal their default are left out; the types behind the colon of an op may be left out by
-// hand; a comment behind a node is its label.
+// The text form of a graph: what --dump prints, what tests compare, and what graph_parse reads back to the
+// same nodes. Attributes that equal their default are left out; the types behind the colon of an op may be
+// left out by hand; a comment behind a node is its label.
 //   graph "digits" {
 //     symbol batch [1, 64] multiple 1
 //     %1 = input "image" : f32[batch, 1, 8, 8]
