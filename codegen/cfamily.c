@@ -276,10 +276,17 @@ static void print_grid_loop(Walk *w, KRef r, uint32_t place)
     print_line(w, "if (%s < %s) {", w->name[r], expr(w, n->b));
 }
 
+// The end of a loop stands behind `<`, which binds tighter than a choice.
+static const char *bound_text(Walk *w, KRef r)
+{
+    const char *text = expr(w, r);
+    return strchr(text, '?') != NULL ? arena_printf(w->arena, "(%s)", text) : text;
+}
+
 static void print_for(Walk *w, KRef r)
 {
     const KInst *n = k_inst(w->k, r);
-    const char *lo = expr(w, n->a), *hi = expr(w, n->b);
+    const char *lo = expr(w, n->a), *hi = bound_text(w, n->b);
     const int place = grid_place(w, r);
     const uint32_t mark = names_mark(&w->names);
     const char *name = names_take(&w->names, n->text ? n->text : "i");
