@@ -3,6 +3,7 @@
 #include "compiler/import/import.h"
 #include "compiler/import/rawfile.h"
 #include "ir/text.h"
+#include "ir/verify.h"
 
 #include <string.h>
 
@@ -40,6 +41,15 @@ static bool is_text(const RawFile *f)
     return true;
 }
 
+// The parser checks line by line (it also reads what passes print); a model must hold as a whole too.
+static bool import_text(Arena *a, Diag *d, uint32_t file, Graph **out)
+{
+    if (!graph_parse(a, d, file, out))
+        return false;
+    const char *broken = graph_verify(*out, STAGE_IMPORTED);
+    return !broken || diag_error(d, (Span){.file = file}, E0209, "%s", broken);
+}
+
 bool import_model(Arena *a, Diag *d, const char *path, Graph **out)
 {
     RawFile f;
@@ -50,7 +60,7 @@ bool import_model(Arena *a, Diag *d, const char *path, Graph **out)
     if (at < f.len && f.data[at] == '{')
         return import_json(a, d, diag_add_file(d, path, f.data, f.len), dir, out);
     if (has_word(&f, at, "graph"))
-        return graph_parse(a, d, diag_add_file(d, path, f.data, f.len), out);
+        return import_text(a, d, diag_add_file(d, path, f.data, f.len), out);
     if (!is_text(&f) || str_ends_with(path, ".onnx"))
         return import_onnx(a, d, path, f.data, f.len, dir, out);
     return diag_error(
