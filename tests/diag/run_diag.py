@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares what `rlxc check X` says about wrong models with X.expect, byte for byte.
 
-A case is a model X (JSON, IR text or ONNX: whatever `rlxc check` reads) beside X.expect with its whole stderr. A case
-with errors must end with a status that is not 0, one without them with 0. `run_diag.py RLXC [--update] [X...]`:
---update rewrites the expectations; read the difference before committing it.
+A case is a model X (JSON, IR text or ONNX: whatever `rlxc check` reads) beside X.expect with its whole
+stderr. A case with errors must end with a status that is not 0, one without them with 0. Called as
+`run_diag.py RLXC [--update] [X...]`; --update rewrites the expectations: read the difference.
 """
 import difflib
 import os
@@ -26,8 +26,8 @@ def find_cases(names):
 def check(rlxc, case):
     """(status, stderr) of `rlxc check CASE`, run in the folder so that messages name the bare file."""
     try:
-        done = subprocess.run([rlxc, "check", case], cwd=FOLDER, stdin=subprocess.DEVNULL, capture_output=True,
-                              timeout=TIME_LIMIT, check=False)
+        done = subprocess.run([rlxc, "check", case], cwd=FOLDER, stdin=subprocess.DEVNULL,
+                              capture_output=True, timeout=TIME_LIMIT, check=False)
     except subprocess.TimeoutExpired:
         return -1, f"no end after {TIME_LIMIT} s\n"
     return done.returncode, done.stderr.decode("utf-8", "backslashreplace")
