@@ -30,8 +30,7 @@ EvalRun eval_begin(const Graph *g, Arena *a, DimValues symbols)
     return (EvalRun){.g = g, .arena = a, .symbols = symbols, .value = ARENA_ARRAY(a, Tensor, g->nodes.len)};
 }
 
-// --- one graph
-// ----------------------------------------------------------------------------------------------------
+// --- one graph ---
 
 // The state of eval_graph that its caller does not see.
 typedef struct Running {
@@ -182,8 +181,7 @@ bool eval_graph(EvalRun *run)
     return true;
 }
 
-// --- if
-// -----------------------------------------------------------------------------------------------------------
+// --- if ---
 
 // One run of the branch that is taken; the other is not touched.
 bool eval_if(EvalCtx *c)

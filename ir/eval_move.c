@@ -128,8 +128,7 @@ bool eval_slice(EvalCtx *c)
     return true;
 }
 
-// --- pad
-// ----------------------------------------------------------------------------------------------------------
+// --- pad ---
 
 typedef int64_t (*PadPlace)(int64_t at, int64_t n);
 
@@ -194,8 +193,7 @@ bool eval_pad(EvalCtx *c)
     return true;
 }
 
-// --- gather and update_slice
-// --------------------------------------------------------------------------------------
+// --- gather and update_slice ---
 
 // Entry i of an integer operand, inside [low, high]. u64 values beyond i64 are large, not negative.
 static int64_t clamped(const Tensor *t, int64_t i, int64_t low, int64_t high)
@@ -256,8 +254,7 @@ bool eval_update_slice(EvalCtx *c)
     return true;
 }
 
-// --- concat and split
-// ---------------------------------------------------------------------------------------------
+// --- concat and split ---
 
 // Copies between a whole [outer, n, inner] and its part [outer, part n, inner] that begins at entry `first`
 // of n.

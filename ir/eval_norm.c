@@ -49,8 +49,7 @@ bool eval_log_softmax(EvalCtx *c)
     return softmax(c, A_log_softmax_axis, true);
 }
 
-// --- layer and rms norm
-// -------------------------------------------------------------------------------------------
+// --- layer and rms norm ---
 
 // Operand i broadcast to the axes of operand 0 from `axis` on, as a dense array; NULL when absent.
 static const double *spread(EvalCtx *c, uint32_t i, uint32_t axis)

@@ -217,8 +217,7 @@ bool eval_reduce_logsumexp(EvalCtx *c)
     return true;
 }
 
-// --- along one axis
-// -----------------------------------------------------------------------------------------------
+// --- along one axis ---
 
 // Element k of line i, where the lines run along an axis of size n: (i / inner) * n * inner + k * inner + i %
 // inner.

@@ -66,8 +66,7 @@ bool shape_linear(ShapeCtx *c)
     return true;
 }
 
-// --- attention
-// ----------------------------------------------------------------------------------------------------
+// --- attention ---
 
 static bool check_heads(ShapeCtx *c, Dim q, Dim kv)
 {
@@ -132,8 +131,7 @@ bool shape_rope(ShapeCtx *c)
     return true;
 }
 
-// --- lstm
-// ---------------------------------------------------------------------------------------------------------
+// --- lstm ---
 
 // Operand i, where present, has the shape of n dims.
 static bool check_shape(ShapeCtx *c, uint32_t i, uint32_t n, const Dim *dim)

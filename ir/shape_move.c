@@ -69,16 +69,19 @@ bool shape_concat(ShapeCtx *c)
     return true;
 }
 
-// --- slice
-// --------------------------------------------------------------------------------------------------------
+// --- slice ---
 
-// The position that ONNX means by v on an axis of size n, clamped to [lowest, n - 1 + past].
+// The position that ONNX means by v on an axis of size n, clamped to [lowest, n - 1 + past]. A size is never
+// negative, which the range of its expression may not show: bounds that follow from it are left out.
 static Dim slice_position(DimTable *t, Dim n, int64_t v, int64_t lowest, int64_t past)
 {
     const int64_t bound = 2 * DIM_MAX_VALUE;
+    const Dim last = dim_add(t, n, past - 1);
     v = v > bound ? bound : v < -bound ? -bound : v;
-    const Dim from_front = v < 0 ? dim_add(t, n, v) : v;
-    return rule_min(t, rule_max(t, from_front, lowest), dim_add(t, n, past - 1));
+    if (v >= 0)
+        return v == 0 && past == 1 ? 0 : rule_min(t, v, last);
+    const Dim from_back = rule_max(t, dim_add(t, n, v), lowest);
+    return past == 1 || lowest < 0 ? from_back : rule_min(t, from_back, last);
 }
 
 void shape_slice_range(DimTable *t, Dim n, int64_t start, int64_t end, int64_t step, Dim *first, Dim *count)
@@ -88,7 +91,7 @@ void shape_slice_range(DimTable *t, Dim n, int64_t start, int64_t end, int64_t s
     const Dim span = step > 0 ? dim_sub(t, stop, begin) : dim_sub(t, begin, stop);
     const int64_t stride = step > 0 ? step : step < -DIM_MAX_VALUE ? DIM_MAX_VALUE : -step;
     *first = begin;
-    *count = rule_max(t, dim_ceil_div(t, span, stride), 0);
+    *count = step == 1 && span == n ? n : rule_max(t, dim_ceil_div(t, span, stride), 0);
 }
 
 bool shape_slice(ShapeCtx *c)
@@ -118,8 +121,7 @@ bool shape_slice(ShapeCtx *c)
     return true;
 }
 
-// --- pad
-// ----------------------------------------------------------------------------------------------------------
+// --- pad ---
 
 // How far a mode can read beyond an axis of size n; false: as far as it likes.
 static bool pad_reach(const char *mode, Dim n, int64_t *reach)
@@ -170,8 +172,7 @@ bool shape_pad(ShapeCtx *c)
     return true;
 }
 
-// --- the rest
-// -----------------------------------------------------------------------------------------------------
+// --- the rest ---
 
 bool shape_transpose(ShapeCtx *c)
 {

@@ -139,8 +139,8 @@ bool shape_reshape(ShapeCtx *c)
         if (!same_count(c, x, &out) && !literal_fits(c, &out))
             return shape_fail(c, E0204, "%s has another number of elements", rule_shape_text(c, &out));
     }
-    // With a 0 inside, the entries would be read as copies the next time. A worked-out size such as floor(n / 4)
-    // has as many elements only if n is a multiple of 4: then -1 must stay to say that it was worked out.
+    // With a 0 inside, the entries would be read as copies the next time. A worked-out size such as floor(n /
+    // 4) has as many elements only if n is a multiple of 4: then -1 must stay to say that it was worked out.
     if (!has_zero(&out) && same_count(c, x, &out))
         rule_set_ints(c, A_reshape_shape, out.dim, out.rank);
     rule_out(c, 0, c->in[0].dtype, &out);
@@ -164,6 +164,7 @@ bool shape_flatten(ShapeCtx *c)
     return true;
 }
 
+// A symbolic size that can be 1 is taken to be 1; binding its symbols and evaluating check that.
 bool shape_squeeze(ShapeCtx *c)
 {
     const Shape *x = &c->in[0].shape;
@@ -182,9 +183,11 @@ bool shape_squeeze(ShapeCtx *c)
     }
     Shape out = {.rank = 0};
     for (uint32_t i = 0; i < x->rank; i++) {
+        int64_t lo, hi;
+        dim_range(c->g->dims, x->dim[i], &lo, &hi);
         if (!(mask >> i & 1))
             out.dim[out.rank++] = x->dim[i];
-        else if (x->dim[i] != 1)
+        else if (lo > 1 || hi < 1)
             return shape_fail(c, E0204, "axis %u has the size %s, not 1", i, rule_dim_text(c, x->dim[i]));
     }
     rule_out(c, 0, c->in[0].dtype, &out);

@@ -191,8 +191,7 @@ bool shape_avg_pool(ShapeCtx *c)
                 A_avg_pool_ceil_mode);
 }
 
-// --- resize
-// -------------------------------------------------------------------------------------------------------
+// --- resize ---
 
 bool shape_resize_scales(const char *text, uint32_t n, double *scale)
 {

@@ -372,6 +372,7 @@ static const Good reshapes_good[] = {
     {OP_flatten, "f32[]", {INT(A_flatten_axis, 0)}, "f32[1, 1]"},
     {OP_squeeze, "f32[1, s, 1]", {{0}}, "f32[s]"},
     {OP_squeeze, "f32[1, s, 1]", {LIST(A_squeeze_axes, -1)}, "f32[1, s]"},
+    {OP_squeeze, "f32[1, s]", {LIST(A_squeeze_axes, 1)}, "f32[1]"},
     {OP_unsqueeze, "f32[s]", {LIST(A_unsqueeze_axes, 0, -1)}, "f32[1, s, 1]"},
 };
 
@@ -389,7 +390,7 @@ static const Bad reshapes_bad[] = {
      E0203,
      "`shape` has 9 entries"},
     {OP_flatten, "f32[2, 3]", {INT(A_flatten_axis, 3)}, E0203, "axis 3 is out of range"},
-    {OP_squeeze, "f32[1, s]", {LIST(A_squeeze_axes, 1)}, E0204, "axis 1 has the size s, not 1"},
+    {OP_squeeze, "f32[1, 2*s]", {LIST(A_squeeze_axes, 1)}, E0204, "axis 1 has the size 2*s, not 1"},
     {OP_unsqueeze, "f32[1, 1, 1, 1, 1, 1, 1, 1]", {LIST(A_unsqueeze_axes, 0)}, E0203, "at most 8"},
 };
 
