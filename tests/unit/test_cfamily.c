@@ -57,6 +57,10 @@ static const Meaning meaning[KOP_COUNT] = {
 #undef KOP
 };
 
+static Arena arena;
+static const Target *target = &target_c; // of the running test
+static int64_t slack;                    // more units that it may be off where it is not exact
+
 // Largest distance from the rounded meaning, in units in the last place. Ops that are not here are exact.
 typedef struct Bound {
     uint8_t kop;
@@ -72,7 +76,7 @@ static int64_t bound_of(KOp op)
 {
     for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++)
         if (bounds[i].kop == op)
-            return bounds[i].ulp;
+            return bounds[i].ulp + slack;
     return 0;
 }
 
@@ -87,7 +91,6 @@ static const int64_t ints[] = {
     2147483647, -2147483647 - 1, 4294967295, 4294967296, INT64_MAX, INT64_MIN, INT64_MAX - 1, 123456789012345};
 enum { N_FLOATS = sizeof floats / sizeof *floats, N_INTS = sizeof ints / sizeof *ints, MAX_CASES = 9000 };
 
-static Arena arena;
 
 static bool is_float_type(DType t)
 {
@@ -132,7 +135,21 @@ typedef struct Case {
 static bool has_case(KOp op, DType type, uint8_t lanes)
 {
     static const bool is_vector_type[DTYPE_COUNT] = {[DTYPE_f32] = true, [DTYPE_i32] = true};
-    return (lanes == 1 || is_vector_type[type]) && target_spell(&target_c, op, (int)type, lanes) != NULL;
+    return (lanes == 1 || is_vector_type[type]) && target->types[type].value &&
+           target_spell(target, op, (int)type, lanes);
+}
+
+// run_NAME(pointers): what the host calls. On a GPU target it runs the threads one by one.
+static void print_runner(const Case *c, int64_t n, Str *out)
+{
+    const char *type = dtype_info[c->type].name;
+    const char *args = arena_printf(&arena, "(rlx_%s *)p[0], (rlx_%s *)p[1], (rlx_%s *)p[2], (rlx_%s *)p[3]", type, type, type,
+                                    dtype_info[c->result].name);
+    if (target->caps.is_gpu)
+        str_printf(out, "extern \"C\" void run_%s(void **p)\n{\n    for (uint i = 0; i < %lld; i++)\n        %s(%s, uint3{i, 0, 0});\n}\n",
+                   c->name, (long long)n, c->name, args);
+    else
+        str_printf(out, "void run_%s(void **p);\nvoid run_%s(void **p)\n{\n    %s(%s);\n}\n", c->name, c->name, c->name, args);
 }
 
 // y[i] = op(a[i], b[i], c[i]); a test's result is stored as a number, because masks have no memory form.
@@ -157,12 +174,9 @@ static void build_case(Case *c, int64_t n, Str *out)
     k_store(k, y, i, r, c->lanes);
     k_end(k);
     assert_null(kernel_verify(k));
-    assert_null(target_lacks(&target_c, k));
-    cfamily_print_kernel(&target_c, k, out);
-    str_printf(out, "void run_%s(void **p);\nvoid run_%s(void **p)\n{\n    %s((rlx_%s *)p[0], (rlx_%s *)p[1], (rlx_%s *)p[2], "
-                    "(rlx_%s *)p[3]);\n}\n",
-               c->name, c->name, c->name, dtype_info[c->type].name, dtype_info[c->type].name, dtype_info[c->type].name,
-               dtype_info[c->result].name);
+    assert_null(target_lacks(target, k));
+    cfamily_print_kernel(target, k, out);
+    print_runner(c, n, out);
 }
 
 // --- comparison ---------------------------------------------------------------------------------------------------
@@ -297,41 +311,51 @@ static bool runs_here(uint8_t lanes)
     return runs;
 }
 
-static void check_all(uint8_t lanes, const char *flags)
+enum { N_CASES = MAX_CASES - MAX_CASES % 16 };
+
+typedef VEC(Case) Cases;
+
+// The text of all cases with the prelude that they need.
+static const char *print_all(uint8_t lanes, Cases *cases)
 {
-    VEC(Case) cases = {0};
     Str text = str_new(&arena), all = str_new(&arena);
     for (int op = 0; op < KOP_COUNT; op++) {
         for (int t = 0; t < DTYPE_COUNT; t++) {
             Case c = {(KOp)op, (DType)t, lanes, arena_printf(&arena, "%s_%s", kop_info[op].name, dtype_info[t].name), (DType)t};
             if (!kop_is_defined((KOp)op, t) || !has_case((KOp)op, (DType)t, lanes))
                 continue;
-            build_case(&c, MAX_CASES - MAX_CASES % 16, &text);
-            vec_push(&arena, &cases, c);
+            build_case(&c, N_CASES, &text);
+            vec_push(&arena, cases, c);
         }
     }
-    assert_true(cases.len > 40);
-    target_print_prelude(&target_c, str_text(&text), &all);
+    assert_true(cases->len > 40);
+    target_print_prelude(target, str_text(&text), &all);
     str_add(&all, str_text(&text));
-    for (int cc = 0; cc < 2; cc++) {
-        if (!cc_exists(compilers[cc])) {
-            fprintf(stderr, "SKIPPED: no %s\n", compilers[cc]);
-            continue;
-        }
-        CcRun run;
-        const char *how = arena_printf(&arena, "%s %s -shared -fPIC -ffp-contract=%s", standards[cc], flags, cc ? "fast" : "off");
-        const bool built = cc_build(&run, compilers[cc], how, str_text(&all));
-        for (uint32_t i = 0; built && i < cases.len; i++)
-            run_case(&cases.data[i], &run, MAX_CASES - MAX_CASES % 16);
-        cc_close(&run);
-        assert_true(built);
+    return str_text(&all);
+}
+
+static void run_all(const Cases *cases, const char *cc, const char *flags, const char *text)
+{
+    if (!cc_exists(cc)) {
+        fprintf(stderr, "SKIPPED: no %s\n", cc);
+        return;
     }
-    CcRun cxx;
-    if (cc_exists("g++")) {
-        const bool built = cc_build(&cxx, "g++", arena_printf(&arena, "-x c++ -std=c++11 %s -fsyntax-only", flags), str_text(&all));
-        cc_close(&cxx);
-        assert_true(built);
-    }
+    CcRun run;
+    const bool built = cc_build(&run, cc, flags, text);
+    for (uint32_t i = 0; built && run.lib && i < cases->len; i++)
+        run_case(&cases->data[i], &run, N_CASES);
+    cc_close(&run);
+    assert_true(built);
+}
+
+static void check_all(uint8_t lanes, const char *flags)
+{
+    Cases cases = {0};
+    const char *text = print_all(lanes, &cases);
+    for (int cc = 0; cc < 2; cc++)
+        run_all(&cases, compilers[cc],
+                arena_printf(&arena, "%s %s -shared -fPIC -ffp-contract=%s", standards[cc], flags, cc ? "fast" : "off"), text);
+    run_all(&cases, "g++", arena_printf(&arena, "-x c++ -std=c++11 %s -fsyntax-only", flags), text);
 }
 
 static int reset(void **state)
@@ -365,12 +389,52 @@ static void test_vector_ops_without_instructions(void **state)
     check_all(16, "");
 }
 
+// A GPU target's text, run on this machine as C++: its shared helpers are then tested as numbers, not only compiled.
+static void check_gpu(const Target *t, int64_t more)
+{
+    const char *source = getenv("RLXC_SOURCE");
+    Cases cases = {0};
+    target = t;
+    slack = more;
+    const char *flags = arena_printf(&arena, "-x c++ -std=c++14 -w -O1 -ffp-contract=off -shared -fPIC -I%s/tests/gpu_text/shim",
+                                     source ? source : ".");
+    run_all(&cases, "clang++", flags, print_all(1, &cases));
+    target = &target_c;
+    slack = 0;
+}
+
+static void test_metal(void **state)
+{
+    (void)state;
+    check_gpu(&target_msl, 0);
+}
+
+// GLSL is not C++, but its own mathematics is in the subset that Metal reads.
+static void test_glsl_mathematics(void **state)
+{
+    (void)state;
+    Target t = target_msl;
+    SpellOverride list[64];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < target_glsl.n_overrides; i++)
+        if (target_glsl.overrides[i].col == SPELL_F32 && !strncmp(target_glsl.overrides[i].text, "rlx_", 4))
+            list[n++] = target_glsl.overrides[i];
+    assert_true(n > 10 && n + t.n_overrides < 64);
+    for (uint32_t i = 0; i < t.n_overrides; i++)
+        list[n++] = t.overrides[i];
+    t.overrides = list;
+    t.n_overrides = n;
+    check_gpu(&t, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_scalar_ops, reset),
         cmocka_unit_test_setup(test_vector_ops, reset),
         cmocka_unit_test_setup(test_vector_ops_without_instructions, reset),
+        cmocka_unit_test_setup(test_metal, reset),
+        cmocka_unit_test_setup(test_glsl_mathematics, reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
