@@ -116,8 +116,10 @@ bool eval_slice(EvalCtx *c)
         const int64_t axis = node_get_at(c->node, A_slice_axes, i, 0);
         Dim count;
         step[axis] = node_get_at(c->node, A_slice_steps, i, 1);
-        shape_slice_range(c->g->dims, x->dim[axis], node_get_at(c->node, A_slice_starts, i, 0),
-                          node_get_at(c->node, A_slice_ends, i, 0), step[axis], &first[axis], &count);
+        const SliceAxis s = {.start = node_get_at(c->node, A_slice_starts, i, 0),
+                             .end = node_get_at(c->node, A_slice_ends, i, 0),
+                             .step = step[axis]};
+        shape_slice_range(c->g->dims, x->dim[axis], s, &first[axis], &count);
         rlx_assert(count == out->dim[axis]);
     }
     if (out->numel == 0)

@@ -27,7 +27,10 @@ bool shape_fail(ShapeCtx *c, DiagCode code, const char *fmt, ...) __attribute__(
 // NumPy broadcasting of two dims / shapes. A symbolic dim fits an equal one or 1.
 bool shape_broadcast(DimTable *t, const Shape *a, const Shape *b, Shape *out);
 // What slice selects along an axis of size n, as ONNX: the first index and how many, both possibly symbolic.
-void shape_slice_range(DimTable *t, Dim n, int64_t start, int64_t end, int64_t step, Dim *first, Dim *count);
+typedef struct SliceAxis {
+    int64_t start, end, step;
+} SliceAxis;
+void shape_slice_range(DimTable *t, Dim n, SliceAxis s, Dim *first, Dim *count);
 // Reads the `scales` of resize: n positive numbers with commas between.
 bool shape_resize_scales(const char *text, uint32_t n, double *scale);
 

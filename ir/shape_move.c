@@ -84,14 +84,15 @@ static Dim slice_position(DimTable *t, Dim n, int64_t v, int64_t lowest, int64_t
     return past == 1 || lowest < 0 ? from_back : rule_min(t, from_back, last);
 }
 
-void shape_slice_range(DimTable *t, Dim n, int64_t start, int64_t end, int64_t step, Dim *first, Dim *count)
+void shape_slice_range(DimTable *t, Dim n, SliceAxis s, Dim *first, Dim *count)
 {
-    const int64_t lowest = step > 0 ? 0 : -1, past = step > 0 ? 1 : 0;
-    const Dim begin = slice_position(t, n, start, 0, past), stop = slice_position(t, n, end, lowest, past);
-    const Dim span = step > 0 ? dim_sub(t, stop, begin) : dim_sub(t, begin, stop);
-    const int64_t stride = step > 0 ? step : step < -DIM_MAX_VALUE ? DIM_MAX_VALUE : -step;
+    const int64_t lowest = s.step > 0 ? 0 : -1, past = s.step > 0 ? 1 : 0;
+    const Dim begin = slice_position(t, n, s.start, 0, past),
+              stop = slice_position(t, n, s.end, lowest, past);
+    const Dim span = s.step > 0 ? dim_sub(t, stop, begin) : dim_sub(t, begin, stop);
+    const int64_t stride = s.step > 0 ? s.step : s.step < -DIM_MAX_VALUE ? DIM_MAX_VALUE : -s.step;
     *first = begin;
-    *count = step == 1 && span == n ? n : rule_max(t, dim_ceil_div(t, span, stride), 0);
+    *count = s.step == 1 && span == n ? n : rule_max(t, dim_ceil_div(t, span, stride), 0);
 }
 
 bool shape_slice(ShapeCtx *c)
@@ -115,7 +116,8 @@ bool shape_slice(ShapeCtx *c)
         Dim first, *d = &out.dim[axes->u.ints[i]];
         if (steps->u.ints[i] == 0)
             return shape_fail(c, E0203, "`steps` must not be 0");
-        shape_slice_range(c->g->dims, *d, starts->u.ints[i], ends->u.ints[i], steps->u.ints[i], &first, d);
+        const SliceAxis s = {.start = starts->u.ints[i], .end = ends->u.ints[i], .step = steps->u.ints[i]};
+        shape_slice_range(c->g->dims, *d, s, &first, d);
     }
     rule_out(c, 0, c->in[0].dtype, &out);
     return true;
@@ -154,7 +156,7 @@ bool shape_pad(ShapeCtx *c)
     Shape out = c->in[0].shape;
     const AttrVal *pads = shape_attr(c, A_pad_pads);
     const char *mode = shape_attr(c, A_pad_mode)->u.str;
-    if (pads->len != 2u * out.rank)
+    if (pads->len != (uint64_t)2 * out.rank)
         return shape_fail(c, E0203, "`pads` has %llu entries, expected %u", (unsigned long long)pads->len,
                           2 * out.rank);
     if (!check_pad_mode(c, mode) || !rule_ints(c, A_pad_pads, 2 * out.rank, 0, -SHAPE_MAX_STEP))

@@ -120,7 +120,7 @@ static bool literal_fits(ShapeCtx *c, Shape *out)
 bool shape_reshape(ShapeCtx *c)
 {
     const Shape *x = &c->in[0].shape;
-    Shape out;
+    Shape out = {.rank = 0};
     uint32_t unknown = 0;
     if (!read_shape(c, &out, &unknown))
         return false;

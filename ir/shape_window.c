@@ -91,7 +91,7 @@ bool shape_conv(ShapeCtx *c)
 {
     const Shape *x = &c->in[0].shape, *w = &c->in[1].shape;
     int64_t kernel[MAX_SPATIAL];
-    Window window[MAX_SPATIAL];
+    Window window[MAX_SPATIAL] = {{0}};
     if (!check_conv_operands(c) || !weight_kernel(c, x->rank - 2, kernel) ||
         !fill_windows(c, (WindowAttrs){A_conv_strides, A_conv_pads, A_conv_dilations}, x->rank - 2, kernel,
                       window) ||
@@ -118,7 +118,7 @@ bool shape_conv_transpose(ShapeCtx *c)
     DimTable *t = c->g->dims;
     const Shape *x = &c->in[0].shape, *w = &c->in[1].shape;
     int64_t kernel[MAX_SPATIAL];
-    Window window[MAX_SPATIAL];
+    Window window[MAX_SPATIAL] = {{0}};
     const WindowAttrs ids = {A_conv_transpose_strides, A_conv_transpose_pads, A_conv_transpose_dilations};
     if (!check_conv_operands(c) || !weight_kernel(c, x->rank - 2, kernel) ||
         !fill_windows(c, ids, x->rank - 2, kernel, window) ||
@@ -163,7 +163,7 @@ static bool pool_size(ShapeCtx *c, const Window *w, Dim in, bool ceil_mode, Dim 
 static bool pool(ShapeCtx *c, AttrId kernel, WindowAttrs ids, AttrId ceil_mode)
 {
     const Shape *x = &c->in[0].shape;
-    Window window[MAX_SPATIAL];
+    Window window[MAX_SPATIAL] = {{0}};
     if (!rule_rank(c, 0, 3, 2 + MAX_SPATIAL) || !rule_ints(c, kernel, x->rank - 2, 1, 1) ||
         !fill_windows(c, ids, x->rank - 2, shape_attr(c, kernel)->u.ints, window))
         return false;
