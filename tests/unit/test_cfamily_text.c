@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the C target prints: names, parentheses, what is written in place and what is named; and that statements, partial
+// vectors, horizontal reductions and casts compute what kernel.h says.
+#include "codegen/target.h"
+#include "cc_run.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+// cmocka.h needs the two above.
+#include <cmocka.h>
+
+static Arena arena;
+
+static int reset(void **state)
+{
+    (void)state;
+    arena_reset(&arena);
+    return 0;
+}
+
+static Kernel *new_kernel(DType x, DType y)
+{
+    Kernel *k = kernel_new(&arena, "k");
+    kernel_param(k, "x", x, false, true);
+    kernel_param(k, "y", y, true, true);
+    return k;
+}
+
+static const char *text_of(const Kernel *k)
+{
+    assert_null(kernel_verify(k));
+    Str s = str_new(&arena);
+    cfamily_print_kernel(&target_c, k, &s);
+    return str_text(&s);
+}
+
+// Prints, compiles with every compiler here and runs the kernel; y is cleared before each run.
+static void run_kernel(const Kernel *k, const char *flags, void *x, void *y, size_t y_bytes)
+{
+    static const char *const compilers[] = {"gcc", "clang"};
+    const char *text = text_of(k);
+    Str all = str_new(&arena);
+    target_print_prelude(&target_c, text, &all);
+    str_printf(&all, "%svoid run(void *x, void *y);\nvoid run(void *x, void *y)\n{\n    k((rlx_%s *)x, (rlx_%s *)y);\n}\n", text,
+               dtype_info[k->params.data[0].dtype].name, dtype_info[k->params.data[1].dtype].name);
+    for (int cc = 0; cc < 2; cc++) {
+        CcRun lib;
+        if (!cc_exists(compilers[cc]))
+            continue;
+        const bool built = cc_build(&lib, compilers[cc], arena_printf(&arena, "-std=c99 -O2 %s -shared -fPIC", flags), str_text(&all));
+        void (*run)(void *x, void *y) = NULL;
+        void *address = built ? dlsym(lib.lib, "run") : NULL;
+        memcpy(&run, &address, sizeof run);
+        memset(y, 0, y_bytes);
+        if (run)
+            run(x, y);
+        cc_close(&lib);
+        assert_non_null(address);
+    }
+}
+
+static const char *flags_of(uint8_t lanes)
+{
+    CpuInfo native, cpu;
+    assert_true(cpu_find("native", &native) && cpu_find(lanes == 16 ? "x86-64-v4" : "x86-64-v3", &cpu));
+    return lanes > 4 && native.f32_lanes >= lanes ? cpu.cc_flags : "";
+}
+
+// --- text ---------------------------------------------------------------------------------------------------------
+
+static void test_names_and_inlining(void **state)
+{
+    (void)state;
+    Kernel *k = new_kernel(DTYPE_f32, DTYPE_f32);
+    k->comment = "relu(conv\n1)\\";
+    const KRef i = k_for(k, k_index(k, 0), k_index(k, 6), 1, KFOR_PARALLEL, "i");
+    const KRef sum = k_var(k, k_number(k, DTYPE_f32, 0), "double");
+    const KRef j = k_for(k, k_index(k, 0), k_index(k, 30), 2, KFOR_SERIAL, "i");
+    const KRef base = k_mul_add(k, i, 30, j), at = k_add(k, base, k_index(k, 1));
+    const KRef a = k_load(k, 0, base, 1, 1), b = k_load(k, 0, at, 1, 1), before = k_get(k, sum);
+    const KRef product = k_mul(k, k_op(k, KOP_sub, a, b, 0), b);
+    k_set(k, sum, k_op(k, KOP_sub, before, product, 0));
+    k_end(k);
+    const KRef total = k_get(k, sum);
+    const KRef scaled = k_mul(k, total, k_number(k, DTYPE_f32, -0.5));
+    k_store(k, 1, k_add(k, i, k_index(k, -1)), k_op(k, KOP_max, k_number(k, DTYPE_f32, 0), scaled, 0), 1);
+    k_end(k);
+    assert_string_equal(text_of(k), "// relu(conv_1)_\n"
+                                    "static void k(const rlx_f32 *RLX_RESTRICT x, rlx_f32 *RLX_RESTRICT y)\n"
+                                    "{\n"
+                                    "    for (rlx_idx i = 0; i < 6; i++) {\n"
+                                    "        float double_ = 0.0f;\n"
+                                    "        for (rlx_idx i2 = 0; i2 < 30; i2 += 2) {\n"
+                                    "            const rlx_idx t1 = i * 30 + i2;\n"
+                                    "            const float t2 = x[t1 + 1];\n"
+                                    "            double_ = double_ - (x[t1] - t2) * t2;\n"
+                                    "        }\n"
+                                    "        const float t3 = double_ * (-0.5f);\n"
+                                    "        y[i - 1] = 0.0f > t3 ? 0.0f : t3;\n"
+                                    "    }\n"
+                                    "}\n");
+}
+
+static void test_constants(void **state)
+{
+    (void)state;
+    Kernel *k = new_kernel(DTYPE_f32, DTYPE_f32);
+    static const double values[] = {1e-45, 3.4028234663852886e38, 0.1, -0.0, 16777216, (double)INFINITY, -(double)INFINITY};
+    for (int i = 0; i < 7; i++)
+        k_store(k, 1, k_index(k, i), k_number(k, DTYPE_f32, values[i]), 1);
+    const uint32_t ints = kernel_param(k, "n", DTYPE_i64, true, false);
+    k_store(k, ints, k_index(k, 0), k_integer(k, DTYPE_i64, INT64_MIN), 1);
+    assert_string_equal(text_of(k), "static void k(const rlx_f32 *RLX_RESTRICT x, rlx_f32 *RLX_RESTRICT y, rlx_i64 *RLX_RESTRICT n)\n"
+                                    "{\n"
+                                    "    (void)x;\n"
+                                    "    y[0] = 1e-45f;\n"
+                                    "    y[1] = 3.4028235e38f;\n"
+                                    "    y[2] = 0.1f;\n"
+                                    "    y[3] = -0.0f;\n"
+                                    "    y[4] = 16777216.0f;\n"
+                                    "    y[5] = RLX_INF;\n"
+                                    "    y[6] = -RLX_INF;\n"
+                                    "    n[0] = -9223372036854775807LL - 1;\n"
+                                    "}\n");
+}
+
+// A read must keep its place before a write that may touch what it read.
+static void test_reads_stay_before_writes(void **state)
+{
+    (void)state;
+    for (int alias = 0; alias < 2; alias++) {
+        Kernel *k = new_kernel(DTYPE_f32, DTYPE_f32);
+        k->may_alias = alias;
+        const KRef x = k_load(k, 0, k_index(k, 1), 1, 1);
+        k_store(k, 1, k_index(k, 0), k_number(k, DTYPE_f32, 7), 1);
+        k_store(k, 1, k_index(k, 1), x, 1);
+        const char *text = text_of(k);
+        assert_true((strstr(text, "const float t1 = x[1];") != NULL) == alias);
+        assert_true((strstr(text, "RLX_RESTRICT") == NULL) == alias);
+    }
+    Kernel *k = new_kernel(DTYPE_f32, DTYPE_f32);
+    const KRef a = k_var(k, k_number(k, DTYPE_f32, 1), "a"), old = k_get(k, a);
+    k_set(k, a, k_number(k, DTYPE_f32, 2));
+    const KRef now = k_get(k, a);
+    k_store(k, 1, k_index(k, 0), k_op(k, KOP_sub, old, now, 0), 1);
+    float x[1] = {0}, y[1];
+    run_kernel(k, "", x, y, sizeof y);
+    assert_true(y[0] == -1);
+}
+
+static void test_same_text_every_time(void **state)
+{
+    (void)state;
+    const char *first = NULL;
+    for (int round = 0; round < 2; round++) {
+        Kernel *k = new_kernel(DTYPE_f32, DTYPE_f32);
+        const KRef x = k_load(k, 0, k_index(k, 0), 8, 8);
+        k_store(k, 1, k_index(k, 0), k_form(k, "(mul a (tanh (erf a)))", &x, DTYPE_f32), 8);
+        Str all = str_new(&arena);
+        target_print_prelude(&target_c, text_of(k), &all);
+        str_add(&all, text_of(k));
+        if (first)
+            assert_string_equal(first, str_text(&all));
+        first = str_text(&all);
+    }
+    // Nothing that is not used.
+    assert_null(strstr(first, "v16f"));
+    assert_null(strstr(first, "_log"));
+}
+
+// --- results ------------------------------------------------------------------------------------------------------
+
+static void test_partial_vectors(void **state)
+{
+    (void)state;
+    for (uint8_t lanes = 4; lanes <= 16; lanes = (uint8_t)(lanes * 2)) {
+        for (uint8_t count = 1; count <= lanes; count = (uint8_t)(count * 2 + 1)) {
+            Kernel *k = new_kernel(DTYPE_f32, DTYPE_f32);
+            const KRef x = k_load(k, 0, k_index(k, 1), lanes, count);
+            k_store(k, 1, k_index(k, 0), k_add(k, x, k_number(k, DTYPE_f32, 1)), lanes);
+            k_store(k, 1, k_index(k, 20), x, count);
+            float in[32], out[40];
+            for (int i = 0; i < 32; i++)
+                in[i] = (float)(i + 100);
+            run_kernel(k, flags_of(lanes), in, out, sizeof out);
+            for (int i = 0; i < 20; i++) {
+                assert_true(out[i] == (i >= lanes ? 0.0f : i < count ? in[i + 1] + 1 : 1.0f));
+                assert_true(out[20 + i] == (i < count ? in[i + 1] : 0.0f));
+            }
+        }
+    }
+}
+
+static void test_horizontal(void **state)
+{
+    (void)state;
+    static const KOp ops[] = {KOP_add, KOP_mul, KOP_min, KOP_max};
+    for (uint8_t lanes = 4; lanes <= 16; lanes = (uint8_t)(lanes * 2)) {
+        Kernel *k = new_kernel(DTYPE_f32, DTYPE_f32);
+        const KRef x = k_load(k, 0, k_index(k, 0), lanes, lanes);
+        for (int i = 0; i < 4; i++)
+            k_store(k, 1, k_index(k, i), k_hreduce(k, ops[i], x), 1);
+        const KRef mask = k_op(k, KOP_lt, x, k_number(k, DTYPE_f32, 0), 0);
+        k_store(k, 1, k_index(k, 4), k_cast(k, k_hreduce(k, KOP_and, mask), DTYPE_f32), 1);
+        k_store(k, 1, k_index(k, 5), k_cast(k, k_hreduce(k, KOP_or, mask), DTYPE_f32), 1);
+        const KRef whole = k_cast(k, x, DTYPE_i32);
+        k_store(k, 1, k_index(k, 6), k_cast(k, k_hreduce(k, KOP_add, whole), DTYPE_f32), 1);
+        float in[16], out[7], sum[16], low = 100, high = -100, product = 1, whole_sum = 0;
+        for (int i = 0; i < lanes; i++) {
+            in[i] = sum[i] = (float)(i * 7 % 5) - 1.75f;
+            low = in[i] < low ? in[i] : low;
+            high = in[i] > high ? in[i] : high;
+            product *= in[i];
+            whole_sum += truncf(in[i]);
+        }
+        for (int half = lanes / 2; half > 0; half /= 2)
+            for (int i = 0; i < half; i++)
+                sum[i] += sum[i + half];
+        run_kernel(k, flags_of(lanes), in, out, sizeof out);
+        assert_true(out[0] == sum[0] && out[2] == low && out[3] == high && out[6] == whole_sum);
+        assert_true(fabsf(out[1] - product) <= 1e-5f * fabsf(product));
+        assert_true(out[4] == 0 && out[5] == 1);
+    }
+}
+
+static void test_casts(void **state)
+{
+    (void)state;
+    static const float in[16] = {0, -0.5f, 1.9f, -1.9f, 127.5f, 300, -300, 3e9f, -3e9f, 1e20f, -1e20f, NAN, INFINITY, -INFINITY, 65537, 2.5f};
+    static const int64_t low[] = {INT8_MIN, INT32_MIN, INT64_MIN, 0}, high[] = {INT8_MAX, INT32_MAX, INT64_MAX, UINT8_MAX};
+    static const DType to[] = {DTYPE_i8, DTYPE_i32, DTYPE_i64, DTYPE_u8};
+    for (int t = 0; t < 4; t++) {
+        Kernel *k = new_kernel(DTYPE_f32, DTYPE_i64);
+        const KRef i = k_for(k, k_index(k, 0), k_index(k, 16), 1, KFOR_SERIAL, "i");
+        const KRef x = k_load(k, 0, i, 1, 1);
+        k_store(k, 1, i, k_cast(k, k_cast(k, x, (int)to[t]), DTYPE_i64), 1);
+        k_end(k);
+        float x16[16];
+        int64_t out[16];
+        memcpy(x16, in, sizeof in);
+        run_kernel(k, "", x16, out, sizeof out);
+        for (int j = 0; j < 16; j++) {
+            const double v = isnan(in[j]) ? 0 : trunc((double)in[j]);
+            const int64_t want = v >= (double)high[t] ? high[t] : v <= (double)low[t] ? low[t] : (int64_t)v;
+            assert_int_equal(out[j], want);
+        }
+    }
+    Kernel *k = new_kernel(DTYPE_f32, DTYPE_i32); // in vectors
+    const KRef x = k_load(k, 0, k_index(k, 0), 16, 16), whole = k_cast(k, x, DTYPE_i32);
+    k_store(k, 1, k_index(k, 0), whole, 16);
+    k_store(k, 1, k_index(k, 16), k_cast(k, k_cast(k, k_op(k, KOP_lt, x, k_number(k, DTYPE_f32, 1), 0), DTYPE_f32), DTYPE_i32), 16);
+    float x16[16];
+    int32_t out[32];
+    memcpy(x16, in, sizeof in);
+    run_kernel(k, flags_of(16), x16, out, sizeof out);
+    for (int j = 0; j < 16; j++) {
+        const double v = isnan(in[j]) ? 0 : trunc((double)in[j]);
+        assert_int_equal(out[j], v >= INT32_MAX ? INT32_MAX : v <= INT32_MIN ? INT32_MIN : (int32_t)v);
+        assert_int_equal(out[16 + j], in[j] < 1);
+    }
+}
+
+// Arrays, branches and loops with bounds that are computed.
+static void test_statements(void **state)
+{
+    (void)state;
+    Kernel *k = new_kernel(DTYPE_f32, DTYPE_f32);
+    const KRef part = k_array(k, DTYPE_f32, 16), zero = k_index(k, 0), n = k_index(k, 16);
+    KRef i = k_for(k, zero, n, 1, KFOR_UNROLL, "i");
+    const KRef x = k_load(k, 0, i, 1, 1);
+    k_if(k, k_op(k, KOP_lt, x, k_number(k, DTYPE_f32, 4), 0));
+    k_astore(k, part, i, x);
+    k_else(k);
+    k_comment(k, "large ones are halved");
+    k_astore(k, part, i, k_mul(k, x, k_number(k, DTYPE_f32, 0.5)));
+    k_end(k);
+    k_end(k);
+    const KRef v = k_aload(k, part, k_index(k, 8), 8);
+    k_store(k, 1, k_index(k, 16), v, 8);
+    i = k_for(k, zero, n, 1, KFOR_SERIAL, "i");
+    const KRef sum = k_var(k, k_number(k, DTYPE_f32, 0), "sum");
+    const KRef j = k_for(k, zero, k_add(k, i, k_index(k, 1)), 1, KFOR_SERIAL, "j");
+    const KRef one = k_aload(k, part, j, 1), before = k_get(k, sum);
+    k_set(k, sum, k_add(k, before, one));
+    k_end(k);
+    const KRef total = k_get(k, sum);
+    k_store(k, 1, i, total, 1);
+    k_end(k);
+    float in[16], out[24], want = 0;
+    for (int t = 0; t < 16; t++)
+        in[t] = (float)t;
+    run_kernel(k, flags_of(8), in, out, sizeof out);
+    for (int t = 0; t < 16; t++) {
+        const float kept = in[t] < 4 ? in[t] : in[t] * 0.5f;
+        want += kept;
+        assert_true(out[t] == want);
+        if (t >= 8)
+            assert_true(out[8 + t] == kept);
+    }
+}
+
+static void test_cpus(void **state)
+{
+    (void)state;
+    CpuInfo cpu;
+    assert_false(cpu_find("z80", &cpu));
+    for (int i = 0; cpu_names[i]; i++) {
+        assert_true(cpu_find(cpu_names[i], &cpu));
+        assert_string_not_equal(cpu.name, "native");
+        assert_true(cpu.l1_bytes >= 4096 && cpu.l2_bytes >= cpu.l1_bytes);
+        const TargetCaps caps = target_caps(&target_c, &cpu);
+        assert_int_equal(caps.f32_lanes, cpu.f32_lanes);
+    }
+    assert_int_equal(target_caps(&target_cuda, &cpu).f32_lanes, 1);
+    assert_null(target_find("fortran"));
+    for (int i = 0; target_names[i]; i++)
+        assert_string_equal(target_find(target_names[i])->name, target_names[i]);
+}
+
+static void test_grid(void **state)
+{
+    (void)state;
+    Kernel *k = new_kernel(DTYPE_f32, DTYPE_f32);
+    KRef at = k_index(k, 0);
+    for (int d = 0; d < 4; d++)
+        at = k_add(k, at, k_for(k, k_index(k, d == 0), k_index(k, 5 + d), d == 3 ? 3 : 1, KFOR_PARALLEL, "i"));
+    k_store(k, 1, at, k_number(k, DTYPE_f32, 1), 1);
+    for (int d = 0; d < 4; d++)
+        k_end(k);
+    KernelGrid g = kernel_grid(k);
+    assert_int_equal(g.n_loops, 4);
+    assert_int_equal(g.threads[0], 3);
+    assert_int_equal(g.threads[1], 7);
+    assert_int_equal(g.threads[2], 6 * 4);
+    // A statement after the nest: no grid.
+    k_store(k, 1, k_index(k, 0), k_number(k, DTYPE_f32, 1), 1);
+    g = kernel_grid(k);
+    assert_int_equal(g.n_loops, 0);
+    assert_int_equal(g.threads[0] * g.threads[1] * g.threads[2], 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_names_and_inlining, reset),
+        cmocka_unit_test_setup(test_constants, reset),
+        cmocka_unit_test_setup(test_reads_stay_before_writes, reset),
+        cmocka_unit_test_setup(test_same_text_every_time, reset),
+        cmocka_unit_test_setup(test_partial_vectors, reset),
+        cmocka_unit_test_setup(test_horizontal, reset),
+        cmocka_unit_test_setup(test_casts, reset),
+        cmocka_unit_test_setup(test_statements, reset),
+        cmocka_unit_test_setup(test_cpus, reset),
+        cmocka_unit_test_setup(test_grid, reset),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
