@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes NAME.c: prelude, kernels (equal texts once), weights, the descriptor and the dispatch list. See host.h.
+// Writes NAME.c: prelude, kernels (equal texts once), weights, the descriptor and the dispatch list. See
+// host.h.
 #include "codegen/host.h"
-#include "codegen/host_parts.h"
 #include "base/map.h"
+#include "codegen/host_parts.h"
 #include <ctype.h>
 #include <string.h>
 
@@ -29,7 +30,8 @@ unsigned char *host_weights(Arena *a, const Plan *plan)
     return bytes;
 }
 
-// --- kernels ------------------------------------------------------------------------------------------------------
+// --- kernels
+// ------------------------------------------------------------------------------------------------------
 
 // Prints every kernel; kernels whose text is equal but for name and comment are printed once.
 static bool emit_kernels(HostEmit *e, Str *out)
@@ -41,7 +43,8 @@ static bool emit_kernels(HostEmit *e, Str *out)
         Kernel bare = *pk->kernel;
         const char *lacks = target_lacks(e->target, pk->kernel);
         if (lacks != NULL)
-            return diag_error(e->diag, node_span(p->graph, pk->root), E0302, "%s: %s", pk->kernel->name, lacks);
+            return diag_error(e->diag, node_span(p->graph, pk->root), E0302, "%s: %s", pk->kernel->name,
+                              lacks);
         bare.name = "k";
         bare.comment = "";
         Str text = str_new(e->arena);
@@ -75,8 +78,8 @@ static void emit_call(HostEmit *e, uint32_t i, Str *out)
         const PlanBuffer *b = &e->plan->buffers.data[arg->buf];
         const KParam *param = &k->kernel->params.data[j];
         const uint64_t at = host_region_base(e->plan, b->region) + b->offset + arg->byte_offset;
-        str_printf(out, "%s(%srlx_%s *)(%s + %llu)", j == 0 ? "" : ", ", param->is_written ? "" : "const ", dtype_info[param->dtype].name,
-                   base[b->region], (unsigned long long)at);
+        str_printf(out, "%s(%srlx_%s *)(%s + %llu)", j == 0 ? "" : ", ", param->is_written ? "" : "const ",
+                   dtype_info[param->dtype].name, base[b->region], (unsigned long long)at);
     }
     str_add(out, ");\n");
 }
@@ -101,7 +104,8 @@ static void emit_dispatch(HostEmit *e, Str *out)
     str_add(out, "}\n\n");
 }
 
-// --- weights ------------------------------------------------------------------------------------------------------
+// --- weights
+// ------------------------------------------------------------------------------------------------------
 
 static void emit_rodata(HostEmit *e, const unsigned char *bytes, size_t n, Str *out)
 {
@@ -118,16 +122,28 @@ static void emit_rodata(HostEmit *e, const unsigned char *bytes, size_t n, Str *
 static void emit_incbin(HostEmit *e, Str *out)
 {
     const char *name = e->options->name, *upper = e->upper;
-    str_printf(out, "// The weights are taken in by the assembler: compile in the folder of %s.weights, or say where it is with\n"
-                    "// -D%s_WEIGHTS_PATH='\"/path/%s.weights\"'.\n", name, upper, name);
-    str_printf(out, "#ifndef %s_WEIGHTS_PATH\n#define %s_WEIGHTS_PATH \"%s.weights\"\n#endif\n", upper, upper, name);
-    str_printf(out, "#if defined(__APPLE__)\n#define RLX_SYM \"_\"\n#define RLX_RODATA \".const_data\"\n#define RLX_HIDDEN \".private_extern\"\n"
-                    "#else\n#define RLX_SYM \"\"\n#define RLX_RODATA \".section .rodata\"\n#define RLX_HIDDEN \".hidden\"\n#endif\n");
-    str_printf(out, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n"
-                    "extern const unsigned char %s_weights_blob[] __attribute__((visibility(\"hidden\")));\n"
-                    "#ifdef __cplusplus\n}\n#endif\n", name);
-    str_printf(out, "__asm__(RLX_RODATA \"\\n.balign 64\\n.globl \" RLX_SYM \"%s_weights_blob\\n\" RLX_HIDDEN \" \" RLX_SYM \"%s_weights_blob\\n\"\n"
-                    "        RLX_SYM \"%s_weights_blob:\\n.incbin \\\"\" %s_WEIGHTS_PATH \"\\\"\\n.text\\n\");\n\n", name, name, name, upper);
+    str_printf(out,
+               "// The weights are taken in by the assembler: compile in the folder of %s.weights, or say "
+               "where it is with\n"
+               "// -D%s_WEIGHTS_PATH='\"/path/%s.weights\"'.\n",
+               name, upper, name);
+    str_printf(out, "#ifndef %s_WEIGHTS_PATH\n#define %s_WEIGHTS_PATH \"%s.weights\"\n#endif\n", upper, upper,
+               name);
+    str_printf(out, "#if defined(__APPLE__)\n#define RLX_SYM \"_\"\n#define RLX_RODATA "
+                    "\".const_data\"\n#define RLX_HIDDEN \".private_extern\"\n"
+                    "#else\n#define RLX_SYM \"\"\n#define RLX_RODATA \".section .rodata\"\n#define "
+                    "RLX_HIDDEN \".hidden\"\n#endif\n");
+    str_printf(out,
+               "#ifdef __cplusplus\nextern \"C\" {\n#endif\n"
+               "extern const unsigned char %s_weights_blob[] __attribute__((visibility(\"hidden\")));\n"
+               "#ifdef __cplusplus\n}\n#endif\n",
+               name);
+    str_printf(
+        out,
+        "__asm__(RLX_RODATA \"\\n.balign 64\\n.globl \" RLX_SYM \"%s_weights_blob\\n\" RLX_HIDDEN \" \" "
+        "RLX_SYM \"%s_weights_blob\\n\"\n"
+        "        RLX_SYM \"%s_weights_blob:\\n.incbin \\\"\" %s_WEIGHTS_PATH \"\\\"\\n.text\\n\");\n\n",
+        name, name, name, upper);
 }
 
 static WeightsMode weights_mode(const HostEmit *e)
@@ -149,19 +165,24 @@ static const char *emit_weights(HostEmit *e, Str *out)
         emit_rodata(e, bytes, n, out);
         return "weights";
     }
-    vec_push(e->arena, &e->out->files, ((EmittedFile){arena_printf(e->arena, "%s.weights", e->options->name), bytes, n}));
+    vec_push(e->arena, &e->out->files,
+             ((EmittedFile){arena_printf(e->arena, "%s.weights", e->options->name), bytes, n}));
     if (mode == WEIGHTS_FILE)
         return "NULL";
     emit_incbin(e, out);
     return arena_printf(e->arena, "%s_weights_blob", e->options->name);
 }
 
-// --- the file -----------------------------------------------------------------------------------------------------
+// --- the file
+// -----------------------------------------------------------------------------------------------------
 
 static void emit_banner(HostEmit *e, const char *suffix, Str *out)
 {
-    str_printf(out, "// %s.%s, generated by %s for cpu %s from graph \"%s\". Do not edit; this code belongs to its user.\n", e->options->name,
-               suffix, e->options->compiler, e->options->cpu, host_comment_text(e->arena, e->plan->graph->name));
+    str_printf(out,
+               "// %s.%s, generated by %s for cpu %s from graph \"%s\". Do not edit; this code belongs to "
+               "its user.\n",
+               e->options->name, suffix, e->options->compiler, e->options->cpu,
+               host_comment_text(e->arena, e->plan->graph->name));
 }
 
 static bool emit_c(HostEmit *e, Str *out)
@@ -170,7 +191,8 @@ static bool emit_c(HostEmit *e, Str *out)
     if (!emit_kernels(e, &kernels))
         return false;
     emit_banner(e, "c", out);
-    str_printf(out, "// Compile with: cc -O3 %s%s-c %s.c\n", e->options->cc_flags, e->options->cc_flags[0] != '\0' ? " " : "", e->options->name);
+    str_printf(out, "// Compile with: cc -O3 %s%s-c %s.c\n", e->options->cc_flags,
+               e->options->cc_flags[0] != '\0' ? " " : "", e->options->name);
     str_printf(out, "#include \"%s.h\"\n\n", e->options->name);
     emit_dispatch(e, &body);
     str_add(&kernels, str_text(&body));
@@ -186,7 +208,13 @@ static bool emit_c(HostEmit *e, Str *out)
 bool host_emit(Arena *a, Diag *d, const Target *t, Plan *plan, const HostOptions *options, Emitted *out)
 {
     *out = (Emitted){0};
-    HostEmit e = {.arena = a, .diag = d, .target = t, .plan = plan, .options = options, .out = out, .upper = host_upper(a, options->name)};
+    HostEmit e = {.arena = a,
+                  .diag = d,
+                  .target = t,
+                  .plan = plan,
+                  .options = options,
+                  .out = out,
+                  .upper = host_upper(a, options->name)};
     Str c = str_new(a), h = str_new(a);
     host_name_tensors(&e);
     if (!emit_c(&e, &c))

@@ -14,12 +14,15 @@ typedef enum WeightsMode {
 } WeightsMode;
 
 typedef enum ArenaMode { ARENA_CALLER, ARENA_STATIC } ArenaMode;
-typedef enum RuntimeMode { RUNTIME_PASTED, RUNTIME_LINKED } RuntimeMode; // linked: #include "rlx.h" instead of its text
+typedef enum RuntimeMode {
+    RUNTIME_PASTED,
+    RUNTIME_LINKED
+} RuntimeMode; // linked: #include "rlx.h" instead of its text
 
 typedef struct HostOptions {
-    const char *name;      // a C identifier
-    const char *compiler;  // "rlxc 0.1.0"
-    const char *cc_flags;  // what the kernels were made for, "" = none
+    const char *name;     // a C identifier
+    const char *compiler; // "rlxc 0.1.0"
+    const char *cc_flags; // what the kernels were made for, "" = none
     const char *cpu;
     WeightsMode weights;
     ArenaMode arena;
@@ -34,7 +37,7 @@ typedef struct EmittedFile {
 
 typedef struct Emitted {
     VEC(EmittedFile) files;
-    size_t code_bytes;    // of the C text
+    size_t code_bytes; // of the C text
     size_t weight_bytes;
     uint32_t n_functions; // kernels with text of their own
 } Emitted;

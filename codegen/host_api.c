@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The API of a generated model: NAME.h (sizes, shapes, entry points, with runtime-lite pasted in), the descriptor and the typed
-// entry point. Separate from host.c, which writes what runs.
+// The API of a generated model: NAME.h (sizes, shapes, entry points, with runtime-lite pasted in), the
+// descriptor and the typed entry point. Separate from host.c, which writes what runs.
 #include "codegen/host_parts.h"
 #include "codegen/runtime_text.h"
 #include <ctype.h>
 #include <string.h>
 
 static const char *const c_types[DTYPE_COUNT] = {
-    [DTYPE_f32] = "float", [DTYPE_f16] = "uint16_t", [DTYPE_bf16] = "uint16_t", [DTYPE_f64] = "double", [DTYPE_i64] = "int64_t",
-    [DTYPE_i32] = "int32_t", [DTYPE_i16] = "int16_t", [DTYPE_i8] = "int8_t", [DTYPE_u64] = "uint64_t", [DTYPE_u32] = "uint32_t",
-    [DTYPE_u16] = "uint16_t", [DTYPE_u8] = "uint8_t", [DTYPE_bool] = "uint8_t"};
+    [DTYPE_f32] = "float",    [DTYPE_f16] = "uint16_t", [DTYPE_bf16] = "uint16_t", [DTYPE_f64] = "double",
+    [DTYPE_i64] = "int64_t",  [DTYPE_i32] = "int32_t",  [DTYPE_i16] = "int16_t",   [DTYPE_i8] = "int8_t",
+    [DTYPE_u64] = "uint64_t", [DTYPE_u32] = "uint32_t", [DTYPE_u16] = "uint16_t",  [DTYPE_u8] = "uint8_t",
+    [DTYPE_bool] = "uint8_t"};
 
 const char *host_upper(Arena *a, const char *name)
 {
@@ -23,7 +24,10 @@ const char *host_comment_text(Arena *a, const char *text)
 {
     Str s = str_new(a);
     for (const char *c = text; *c != '\0'; c++)
-        str_char(&s, isascii((unsigned char)*c) && isprint((unsigned char)*c) && *c != '\\' && *c != '"' && *c != '?' ? *c : '_');
+        str_char(&s, isascii((unsigned char)*c) && isprint((unsigned char)*c) && *c != '\\' && *c != '"' &&
+                             *c != '?'
+                         ? *c
+                         : '_');
     return str_text(&s);
 }
 
@@ -42,15 +46,20 @@ uint64_t host_state_bytes(const Plan *p)
     return flags_offset(p) + (p->params.len + 63u) / 64u * 64u;
 }
 
-// --- names --------------------------------------------------------------------------------------------------------
+// --- names
+// --------------------------------------------------------------------------------------------------------
 
 static bool is_taken(const HostEmit *e, const char *name, uint32_t n_inputs, uint32_t n_outputs)
 {
-    static const char *const reserved[] = {"ctx", "status", "inputs", "slots", "int", "float", "double", "char", "short", "long", "void", "const", "static",
-                                           "for", "if", "else", "while", "do", "switch", "case", "return", "struct", "union", "enum", "typedef", "signed",
-                                           "unsigned", "volatile", "register", "extern", "auto", "break", "continue", "default", "goto", "sizeof", "inline",
-                                           "restrict", "class", "new", "delete", "this", "template", "typename", "namespace", "using", "public", "private",
-                                           "protected", "virtual", "operator", "bool", "true", "false", "and", "or", "not", "xor", "try", "catch", "throw"};
+    static const char *const reserved[] = {
+        "ctx",       "status",  "inputs",   "slots",    "int",       "float",    "double", "char",
+        "short",     "long",    "void",     "const",    "static",    "for",      "if",     "else",
+        "while",     "do",      "switch",   "case",     "return",    "struct",   "union",  "enum",
+        "typedef",   "signed",  "unsigned", "volatile", "register",  "extern",   "auto",   "break",
+        "continue",  "default", "goto",     "sizeof",   "inline",    "restrict", "class",  "new",
+        "delete",    "this",    "template", "typename", "namespace", "using",    "public", "private",
+        "protected", "virtual", "operator", "bool",     "true",      "false",    "and",    "or",
+        "not",       "xor",     "try",      "catch",    "throw"};
     for (uint32_t i = 0; i < sizeof reserved / sizeof reserved[0]; i++)
         if (strcmp(name, reserved[i]) == 0)
             return true;
@@ -84,7 +93,8 @@ void host_name_tensors(HostEmit *e)
         e->output_names[i] = unique_name(e, p->outputs.data[i].name, p->inputs.len, i);
 }
 
-// --- the typed entry point ----------------------------------------------------------------------------------------
+// --- the typed entry point
+// ----------------------------------------------------------------------------------------
 
 // "1 * 3 * 8": the number of elements with the shape still visible; at least one element.
 static void print_extent(const PlanIo *io, Str *out)
@@ -128,11 +138,18 @@ static void emit_static_storage(HostEmit *e, Str *out)
     const Plan *p = e->plan;
     const char *name = e->options->name;
     const unsigned long long arena = p->region_bytes[REGION_ARENA], state = host_state_bytes(p);
-    str_printf(out, "static RLX_ALIGNED unsigned char arena_block[%llu];\nstatic RLX_ALIGNED unsigned char state_block[%llu];\n"
-                    "static rlx_ctx static_ctx;\n\n", arena == 0 ? 1 : arena, state == 0 ? 1 : state);
-    str_printf(out, "rlx_ctx *%s_static(void)\n{\n    if (static_ctx.model == NULL && rlx_init(&static_ctx, &%s_model, arena_block, sizeof arena_block,\n"
-                    "                                             state_block, sizeof state_block, NULL, 0) != RLX_OK)\n"
-                    "        return NULL;\n    return &static_ctx;\n}\n\n", name, name);
+    str_printf(out,
+               "static RLX_ALIGNED unsigned char arena_block[%llu];\nstatic RLX_ALIGNED unsigned char "
+               "state_block[%llu];\n"
+               "static rlx_ctx static_ctx;\n\n",
+               arena == 0 ? 1 : arena, state == 0 ? 1 : state);
+    str_printf(
+        out,
+        "rlx_ctx *%s_static(void)\n{\n    if (static_ctx.model == NULL && rlx_init(&static_ctx, &%s_model, "
+        "arena_block, sizeof arena_block,\n"
+        "                                             state_block, sizeof state_block, NULL, 0) != RLX_OK)\n"
+        "        return NULL;\n    return &static_ctx;\n}\n\n",
+        name, name);
 }
 
 void host_emit_entry(HostEmit *e, Str *out)
@@ -141,24 +158,33 @@ void host_emit_entry(HostEmit *e, Str *out)
     const char *name = e->options->name;
     if (e->options->arena == ARENA_STATIC)
         emit_static_storage(e, out);
-    str_printf(out, "rlx_status %s_init(rlx_ctx *ctx, void *arena, size_t arena_bytes, void *state, size_t state_bytes)\n{\n"
-                    "    return rlx_init(ctx, &%s_model, arena, arena_bytes, state, state_bytes, NULL, 0);\n}\n\n", name, name);
+    str_printf(out,
+               "rlx_status %s_init(rlx_ctx *ctx, void *arena, size_t arena_bytes, void *state, size_t "
+               "state_bytes)\n{\n"
+               "    return rlx_init(ctx, &%s_model, arena, arena_bytes, state, state_bytes, NULL, 0);\n}\n\n",
+               name, name);
     print_prototype(e, out);
     str_printf(out, "\n{\n    rlx_status status;\n    if (ctx == NULL || ctx->model != &%s_model", name);
     print_null_check(e->input_names, p->inputs.len, out);
     print_null_check(e->output_names, p->outputs.len, out);
-    str_add(out, ")\n        return RLX_ERR_NULL;\n    if (rlx_missing_param(ctx) != NULL)\n        return RLX_ERR_PARAM;\n");
+    str_add(out, ")\n        return RLX_ERR_NULL;\n    if (rlx_missing_param(ctx) != NULL)\n        return "
+                 "RLX_ERR_PARAM;\n");
     for (uint32_t i = 0; i < p->inputs.len; i++)
-        str_printf(out, "    memcpy(ctx->arena + %llu, %s, %llu);\n", (unsigned long long)(p->buffers.data[p->inputs.data[i].buf].offset + p->inputs.data[i].byte_offset),
+        str_printf(out, "    memcpy(ctx->arena + %llu, %s, %llu);\n",
+                   (unsigned long long)(p->buffers.data[p->inputs.data[i].buf].offset +
+                                        p->inputs.data[i].byte_offset),
                    e->input_names[i], (unsigned long long)p->inputs.data[i].bytes);
     str_add(out, "    status = rlx_run(ctx);\n");
     for (uint32_t i = 0; i < p->outputs.len; i++)
         str_printf(out, "    memcpy(%s, ctx->arena + %llu, %llu);\n", e->output_names[i],
-                   (unsigned long long)(p->buffers.data[p->outputs.data[i].buf].offset + p->outputs.data[i].byte_offset), (unsigned long long)p->outputs.data[i].bytes);
+                   (unsigned long long)(p->buffers.data[p->outputs.data[i].buf].offset +
+                                        p->outputs.data[i].byte_offset),
+                   (unsigned long long)p->outputs.data[i].bytes);
     str_add(out, "    return status;\n}\n");
 }
 
-// --- header -------------------------------------------------------------------------------------------------------
+// --- header
+// -------------------------------------------------------------------------------------------------------
 
 static void emit_slots(const HostEmit *e, const char *kind, const char *const *names, uint32_t n, Str *out)
 {
@@ -184,24 +210,38 @@ void host_emit_header(HostEmit *e, Str *out)
     const char *name = e->options->name;
     str_printf(out, "#ifndef %s_MODEL_H\n#define %s_MODEL_H\n\n", e->upper, e->upper);
     emit_runtime(e, out);
-    str_printf(out, "// Sizes of the memory blocks, exact. Blocks start at a multiple of RLX_ALIGNMENT.\n#define %s_ARENA_BYTES %lluu\n", e->upper,
-               (unsigned long long)p->region_bytes[REGION_ARENA]);
-    str_printf(out, "#define %s_STATE_BYTES %lluu\n#define %s_WEIGHT_BYTES %lluu\n\n", e->upper, (unsigned long long)host_state_bytes(p), e->upper,
+    str_printf(out,
+               "// Sizes of the memory blocks, exact. Blocks start at a multiple of RLX_ALIGNMENT.\n#define "
+               "%s_ARENA_BYTES %lluu\n",
+               e->upper, (unsigned long long)p->region_bytes[REGION_ARENA]);
+    str_printf(out, "#define %s_STATE_BYTES %lluu\n#define %s_WEIGHT_BYTES %lluu\n\n", e->upper,
+               (unsigned long long)host_state_bytes(p), e->upper,
                (unsigned long long)p->region_bytes[REGION_WEIGHTS]);
     emit_slots(e, "INPUT", e->input_names, p->inputs.len, out);
     emit_slots(e, "OUTPUT", e->output_names, p->outputs.len, out);
     str_add(out, "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
-    str_printf(out, "// The descriptor, for the rlx_ functions above.\nextern const rlx_model %s_model;\n\n", name);
-    str_printf(out, "// Binds a context to an arena of at least %s_ARENA_BYTES and a state block of at least %s_STATE_BYTES (NULL when 0).\n", e->upper, e->upper);
-    str_printf(out, "rlx_status %s_init(rlx_ctx *ctx, void *arena, size_t arena_bytes, void *state, size_t state_bytes);\n\n", name);
+    str_printf(out, "// The descriptor, for the rlx_ functions above.\nextern const rlx_model %s_model;\n\n",
+               name);
+    str_printf(out,
+               "// Binds a context to an arena of at least %s_ARENA_BYTES and a state block of at least "
+               "%s_STATE_BYTES (NULL when 0).\n",
+               e->upper, e->upper);
+    str_printf(out,
+               "rlx_status %s_init(rlx_ctx *ctx, void *arena, size_t arena_bytes, void *state, size_t "
+               "state_bytes);\n\n",
+               name);
     if (e->options->arena == ARENA_STATIC)
-        str_printf(out, "// The one context on static storage; NULL if it cannot be made.\nrlx_ctx *%s_static(void);\n\n", name);
+        str_printf(
+            out,
+            "// The one context on static storage; NULL if it cannot be made.\nrlx_ctx *%s_static(void);\n\n",
+            name);
     str_add(out, "// Copies the inputs in, runs, copies the outputs out.\n");
     print_prototype(e, out);
     str_add(out, ";\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
 }
 
-// --- descriptor ---------------------------------------------------------------------------------------------------
+// --- descriptor
+// ---------------------------------------------------------------------------------------------------
 
 static void emit_tensors(HostEmit *e, const char *list, const PlanIo *io, uint32_t n, Str *out)
 {
@@ -210,10 +250,13 @@ static void emit_tensors(HostEmit *e, const char *list, const PlanIo *io, uint32
     str_printf(out, "static const rlx_tensor %s[] = {\n", list);
     for (uint32_t i = 0; i < n; i++) {
         const PlanBuffer *b = &e->plan->buffers.data[io[i].buf];
-        str_printf(out, "    {\"%s\", RLX_%s, %u, {", host_comment_text(e->arena, io[i].name), host_upper(e->arena, dtype_info[io[i].dtype].name), io[i].rank);
+        str_printf(out, "    {\"%s\", RLX_%s, %u, {", host_comment_text(e->arena, io[i].name),
+                   host_upper(e->arena, dtype_info[io[i].dtype].name), io[i].rank);
         for (uint32_t j = 0; j < SHAPE_MAX_RANK; j++)
             str_printf(out, "%s%lld", j == 0 ? "" : ", ", j < io[i].rank ? (long long)io[i].dim[j] : 0LL);
-        str_printf(out, "}, %llu, %llu},\n", (unsigned long long)(host_region_base(e->plan, b->region) + b->offset + io[i].byte_offset), (unsigned long long)io[i].bytes);
+        str_printf(out, "}, %llu, %llu},\n",
+                   (unsigned long long)(host_region_base(e->plan, b->region) + b->offset + io[i].byte_offset),
+                   (unsigned long long)io[i].bytes);
     }
     str_add(out, "};\n\n");
 }
@@ -228,7 +271,8 @@ static void emit_kernel_table(HostEmit *e, Str *out)
         uint64_t bytes = 0;
         for (uint32_t j = 0; j < k->args.len; j++)
             bytes += k->args.data[j].end - k->args.data[j].begin;
-        str_printf(out, "    {\"%s\", \"%s\", %lluu, %lluu},\n", k->kernel->name, host_comment_text(e->arena, k->kernel->comment), (unsigned long long)k->macs,
+        str_printf(out, "    {\"%s\", \"%s\", %lluu, %lluu},\n", k->kernel->name,
+                   host_comment_text(e->arena, k->kernel->comment), (unsigned long long)k->macs,
                    (unsigned long long)bytes);
     }
     str_add(out, "};\n\n");
@@ -243,7 +287,8 @@ static bool emit_state_init(HostEmit *e, Str *out)
     bool any = false;
     for (BufId b = 1; b < p->buffers.len; b++) {
         const PlanBuffer *buf = &p->buffers.data[b];
-        if ((buf->region != REGION_STATE && buf->region != REGION_PARAM) || buf->data == NULL || buf->bytes == 0)
+        if ((buf->region != REGION_STATE && buf->region != REGION_PARAM) || buf->data == NULL ||
+            buf->bytes == 0)
             continue;
         memcpy(bytes + host_region_base(p, buf->region) + buf->offset, buf->data, buf->bytes);
         any = true;
@@ -263,7 +308,8 @@ static void emit_param_flags(HostEmit *e, Str *out)
         return;
     str_add(out, "static const unsigned char param_has_init[] = {");
     for (uint32_t i = 0; i < e->plan->params.len; i++)
-        str_printf(out, "%s%d", i == 0 ? "" : ", ", e->plan->buffers.data[e->plan->params.data[i].buf].data != NULL ? 1 : 0);
+        str_printf(out, "%s%d", i == 0 ? "" : ", ",
+                   e->plan->buffers.data[e->plan->params.data[i].buf].data != NULL ? 1 : 0);
     str_add(out, "};\n\n");
 }
 
@@ -282,11 +328,15 @@ void host_emit_descriptor(HostEmit *e, const char *weights, Str *out)
     emit_kernel_table(e, out);
     emit_param_flags(e, out);
     const bool has_init = emit_state_init(e, out);
-    str_printf(out, "const rlx_model %s_model = {\n    \"%s\", \"%s\", %lluu, %lluu, %lluu, %s, %s, %lluu,\n", e->options->name, e->options->name, e->options->compiler,
-               (unsigned long long)p->region_bytes[REGION_ARENA], (unsigned long long)host_state_bytes(p), (unsigned long long)p->region_bytes[REGION_WEIGHTS], weights,
-               has_init ? "state_init" : "NULL", (unsigned long long)flags_offset(p));
-    str_printf(out, "    %uu, %uu, %uu, %uu, %uu, %s, %s, %s, %s,\n", p->inputs.len, p->outputs.len, p->params.len, p->states.len, p->kernels.len,
-               list_or_null("inputs", p->inputs.len), list_or_null("outputs", p->outputs.len), list_or_null("params", p->params.len),
+    str_printf(out, "const rlx_model %s_model = {\n    \"%s\", \"%s\", %lluu, %lluu, %lluu, %s, %s, %lluu,\n",
+               e->options->name, e->options->name, e->options->compiler,
+               (unsigned long long)p->region_bytes[REGION_ARENA], (unsigned long long)host_state_bytes(p),
+               (unsigned long long)p->region_bytes[REGION_WEIGHTS], weights, has_init ? "state_init" : "NULL",
+               (unsigned long long)flags_offset(p));
+    str_printf(out, "    %uu, %uu, %uu, %uu, %uu, %s, %s, %s, %s,\n", p->inputs.len, p->outputs.len,
+               p->params.len, p->states.len, p->kernels.len, list_or_null("inputs", p->inputs.len),
+               list_or_null("outputs", p->outputs.len), list_or_null("params", p->params.len),
                list_or_null("states", p->states.len));
-    str_printf(out, "    %s, %s, dispatch};\n\n", list_or_null("param_has_init", p->params.len), list_or_null("kernels", p->kernels.len));
+    str_printf(out, "    %s, %s, dispatch};\n\n", list_or_null("param_has_init", p->params.len),
+               list_or_null("kernels", p->kernels.len));
 }

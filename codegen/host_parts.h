@@ -12,8 +12,8 @@ typedef struct HostEmit {
     Plan *plan;
     const HostOptions *options;
     Emitted *out;
-    const char *upper;         // the model's name in capitals
-    const char **input_names;  // C identifiers, unique among inputs and outputs
+    const char *upper;        // the model's name in capitals
+    const char **input_names; // C identifiers, unique among inputs and outputs
     const char **output_names;
 } HostEmit;
 

@@ -11,8 +11,10 @@ typedef struct OptionInfo {
 } OptionInfo;
 
 static const OptionInfo option_info[] = {
-#define OPTION(field, name, value, commands, help) {name, value, commands, help, offsetof(Options, field), false},
-#define LIST(field, name, value, commands, help) {name, value, commands, help, offsetof(Options, field), true},
+#define OPTION(field, name, value, commands, help)                                                           \
+    {name, value, commands, help, offsetof(Options, field), false},
+#define LIST(field, name, value, commands, help)                                                             \
+    {name, value, commands, help, offsetof(Options, field), true},
 #include "compiler/options.def"
 #undef OPTION
 #undef LIST
@@ -29,7 +31,10 @@ static const CommandInfo command_info[] = {
 #undef COMMAND
 };
 
-enum { N_OPTIONS = sizeof option_info / sizeof option_info[0], N_COMMANDS = sizeof command_info / sizeof command_info[0] };
+enum {
+    N_OPTIONS = sizeof option_info / sizeof option_info[0],
+    N_COMMANDS = sizeof command_info / sizeof command_info[0]
+};
 
 char cli_find_command(const char *name)
 {
@@ -39,7 +44,8 @@ char cli_find_command(const char *name)
     return 0;
 }
 
-// --- help ---------------------------------------------------------------------------------------------------------
+// --- help
+// ---------------------------------------------------------------------------------------------------------
 
 static bool applies(const OptionInfo *o, char letter)
 {
@@ -51,36 +57,43 @@ void cli_print_help(FILE *out)
     fputs("rlxc: compiles neural graphs (JSON, ONNX) to one self-contained C file.\n\n"
           "  rlxc compile model.onnx -o out        writes out/model.h and out/model.c\n"
           "  rlxc run model.onnx --random 1        compiles, runs once, prints the outputs\n"
-          "  rlxc inspect model.onnx               RAM, flash, multiply-adds, kernels\n\nCommands:\n", out);
+          "  rlxc inspect model.onnx               RAM, flash, multiply-adds, kernels\n\nCommands:\n",
+          out);
     for (uint32_t i = 0; i < N_COMMANDS; i++)
         fprintf(out, "  %-10s %s\n", command_info[i].name, command_info[i].text);
     fputs("\n`rlxc COMMAND --help` shows the options of a command.\n"
-          "Exit codes: 0 done; 1 the input is wrong or outputs differ; 2 wrong command line; 3 a program that rlxc needs failed.\n", out);
+          "Exit codes: 0 done; 1 the input is wrong or outputs differ; 2 wrong command line; 3 a program "
+          "that rlxc needs failed.\n",
+          out);
 }
 
 void cli_print_command_help(char letter, FILE *out)
 {
     for (uint32_t i = 0; i < N_COMMANDS; i++)
         if (command_info[i].letter == letter)
-            fprintf(out, "Usage: rlxc %s %s [options]\n\n%s.\n\nOptions:\n", command_info[i].name, command_info[i].args, command_info[i].text);
+            fprintf(out, "Usage: rlxc %s %s [options]\n\n%s.\n\nOptions:\n", command_info[i].name,
+                    command_info[i].args, command_info[i].text);
     for (uint32_t i = 0; i < N_OPTIONS; i++) {
         const OptionInfo *o = &option_info[i];
         char left[64];
         if (!applies(o, letter))
             continue;
-        snprintf(left, sizeof left, "%s%s%s", o->name, o->value != NULL ? " " : "", o->value != NULL ? o->value : "");
+        snprintf(left, sizeof left, "%s%s%s", o->name, o->value != NULL ? " " : "",
+                 o->value != NULL ? o->value : "");
         fprintf(out, "  %-26s %s\n", left, o->help);
     }
 }
 
-// --- parsing ------------------------------------------------------------------------------------------------------
+// --- parsing
+// ------------------------------------------------------------------------------------------------------
 
 // "--name=value" or "-O2" carries its value; returns where it starts, NULL when it has none.
 static const char *match(const OptionInfo *o, const char *arg, bool *is_match)
 {
     const size_t n = strlen(o->name);
     const bool is_short = o->name[1] != '-';
-    *is_match = strncmp(arg, o->name, n) == 0 && (arg[n] == '\0' || arg[n] == '=' || (is_short && o->value != NULL));
+    *is_match =
+        strncmp(arg, o->name, n) == 0 && (arg[n] == '\0' || arg[n] == '=' || (is_short && o->value != NULL));
     if (!*is_match || arg[n] == '\0')
         return NULL;
     return arg + n + (arg[n] == '=' ? 1 : 0);
@@ -154,7 +167,8 @@ ExitCode cli_fail(Cli *c)
     return EXIT_WRONG;
 }
 
-// --- progress -----------------------------------------------------------------------------------------------------
+// --- progress
+// -----------------------------------------------------------------------------------------------------
 
 void cli_progress(const char *what)
 {

@@ -9,16 +9,16 @@
 // Exit codes, documented in docs/CLI.md and `rlxc --help`.
 typedef enum ExitCode {
     EXIT_OK = 0,
-    EXIT_WRONG = 1,    // the input is wrong, or outputs differ: see the messages
-    EXIT_USAGE = 2,    // the command line is wrong
-    EXIT_TOOL = 3,     // a program that rlxc needs (the C compiler) failed
+    EXIT_WRONG = 1, // the input is wrong, or outputs differ: see the messages
+    EXIT_USAGE = 2, // the command line is wrong
+    EXIT_TOOL = 3,  // a program that rlxc needs (the C compiler) failed
 } ExitCode;
 
 typedef VEC(const char *) Strings;
 
 typedef struct Options {
 #define OPTION(field, name, value, commands, help) const char *field;
-#define LIST(field, name, value, commands, help) Strings field;
+#define LIST(field, name, value, commands, help)   Strings field;
 #include "compiler/options.def"
 #undef OPTION
 #undef LIST

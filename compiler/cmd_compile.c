@@ -19,9 +19,12 @@ ExitCode cmd_compile(Cli *c)
     cli_progress_end();
     diag_print(c->diag, stderr, c->style);
     for (uint32_t i = 0; i < j.emitted.files.len; i++)
-        printf("wrote %s (%zu bytes)\n", output_path(c->arena, dir, j.emitted.files.data[i].name), j.emitted.files.data[i].len);
-    printf("arena %llu bytes (lower bound %llu), state %llu, weights %llu, %u kernels\n", (unsigned long long)j.plan->region_bytes[REGION_ARENA],
-           (unsigned long long)j.plan->arena_lower_bound, (unsigned long long)(j.plan->region_bytes[REGION_STATE] + j.plan->region_bytes[REGION_PARAM]),
+        printf("wrote %s (%zu bytes)\n", output_path(c->arena, dir, j.emitted.files.data[i].name),
+               j.emitted.files.data[i].len);
+    printf("arena %llu bytes (lower bound %llu), state %llu, weights %llu, %u kernels\n",
+           (unsigned long long)j.plan->region_bytes[REGION_ARENA],
+           (unsigned long long)j.plan->arena_lower_bound,
+           (unsigned long long)(j.plan->region_bytes[REGION_STATE] + j.plan->region_bytes[REGION_PARAM]),
            (unsigned long long)j.plan->region_bytes[REGION_WEIGHTS], j.plan->kernels.len);
     return EXIT_OK;
 }
@@ -53,7 +56,9 @@ ExitCode cmd_convert(Cli *c)
         cli_fail(c);
         return EXIT_USAGE;
     }
-    const char *to = c->options.output_file != NULL ? c->options.output_file : args->len == 2 ? args->data[1] : NULL;
+    const char *to = c->options.output_file != NULL ? c->options.output_file
+                     : args->len == 2               ? args->data[1]
+                                                    : NULL;
     if (!import_model(c->arena, c->diag, args->data[0], &g))
         return cli_fail(c);
     to = to != NULL ? to : arena_printf(c->arena, "%s.json", output_stem(c->arena, args->data[0]));

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // rlxc ops, passes, targets, explain, dev-place: what the tables say.
+#include "codegen/target.h"
 #include "compiler/cli.h"
 #include "compiler/import/rawfile.h"
-#include "codegen/target.h"
 #include "passes/pass.h"
 #include "passes/place.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-// --- ops ----------------------------------------------------------------------------------------------------------
+// --- ops
+// ----------------------------------------------------------------------------------------------------------
 
 static const char *const kind_names[] = {"leaf", "elementwise", "core", "convenience"};
-static const char *const attr_type_names[] = {"int", "float", "bool", "string", "ints", "dims", "dtype", "bytes", "graph"};
+static const char *const attr_type_names[] = {"int",  "float", "bool",  "string", "ints",
+                                              "dims", "dtype", "bytes", "graph"};
 
 static void print_op(OpId op)
 {
@@ -31,7 +33,11 @@ static void print_op(OpId op)
         printf("  computed as %s\n", info->kernel);
     for (uint32_t i = 0; i < n; i++) {
         const AttrInfo *a = &attr_info[first + i];
-        printf("  %-18s %-7s %-20s %s\n", a->name, attr_type_names[a->type], a->dflt == NULL ? "required" : a->dflt[0] == '\0' ? "" : a->dflt, a->text);
+        printf("  %-18s %-7s %-20s %s\n", a->name, attr_type_names[a->type],
+               a->dflt == NULL      ? "required"
+               : a->dflt[0] == '\0' ? ""
+                                    : a->dflt,
+               a->text);
     }
 }
 
@@ -39,8 +45,9 @@ static void print_ops_json(void)
 {
     printf("[");
     for (OpId op = 1; op < OP_COUNT; op++)
-        printf("%s\n  {\"name\": \"%s\", \"kind\": \"%s\", \"min_inputs\": %u, \"max_inputs\": %u}", op == 1 ? "" : ",", op_info[op].name,
-               kind_names[op_info[op].kind], op_info[op].min_src, op_info[op].max_src);
+        printf("%s\n  {\"name\": \"%s\", \"kind\": \"%s\", \"min_inputs\": %u, \"max_inputs\": %u}",
+               op == 1 ? "" : ",", op_info[op].name, kind_names[op_info[op].kind], op_info[op].min_src,
+               op_info[op].max_src);
     printf("\n]\n");
 }
 
@@ -75,14 +82,16 @@ ExitCode cmd_ops(Cli *c)
     return EXIT_OK;
 }
 
-// --- passes, targets, codes ---------------------------------------------------------------------------------------
+// --- passes, targets, codes
+// ---------------------------------------------------------------------------------------
 
 ExitCode cmd_passes(Cli *c)
 {
     for (uint32_t i = 0; i < pass_count; i++) {
         if (c->options.json != NULL)
-            printf("%s{\"name\": \"%s\", \"level\": %d, \"text\": \"%s\"}%s\n", i == 0 ? "[" : " ", pass_info[i].name, pass_info[i].min_level,
-                   pass_info[i].text, i + 1 == pass_count ? "]" : ",");
+            printf("%s{\"name\": \"%s\", \"level\": %d, \"text\": \"%s\"}%s\n", i == 0 ? "[" : " ",
+                   pass_info[i].name, pass_info[i].min_level, pass_info[i].text,
+                   i + 1 == pass_count ? "]" : ",");
         else
             printf("%-10s -O%d  %s\n", pass_info[i].name, pass_info[i].min_level, pass_info[i].text);
     }
@@ -97,8 +106,9 @@ ExitCode cmd_targets(Cli *c)
     for (const char *const *name = cpu_names; *name != NULL; name++) {
         CpuInfo cpu;
         if (cpu_find(*name, &cpu))
-            printf("cpu    %-10s%s, %u f32 lanes, %u registers, L1 %u KiB, L2 %u KiB, cc flags: %s\n", *name, cpu.name, cpu.f32_lanes, cpu.vector_regs,
-                   cpu.l1_bytes / 1024, cpu.l2_bytes / 1024, cpu.cc_flags[0] != '\0' ? cpu.cc_flags : "none");
+            printf("cpu    %-10s%s, %u f32 lanes, %u registers, L1 %u KiB, L2 %u KiB, cc flags: %s\n", *name,
+                   cpu.name, cpu.f32_lanes, cpu.vector_regs, cpu.l1_bytes / 1024, cpu.l2_bytes / 1024,
+                   cpu.cc_flags[0] != '\0' ? cpu.cc_flags : "none");
     }
     return EXIT_OK;
 }
@@ -117,7 +127,8 @@ ExitCode cmd_explain(Cli *c)
     return EXIT_OK;
 }
 
-// --- placement ----------------------------------------------------------------------------------------------------
+// --- placement
+// ----------------------------------------------------------------------------------------------------
 
 static bool place_file(Cli *c, const char *path)
 {
@@ -135,9 +146,11 @@ static bool place_file(Cli *c, const char *path)
     const char *wrong = place_check(c->arena, items, n, &result);
     if (wrong != NULL)
         diag_bug(path, 0, wrong);
-    printf("%s: %u buffers, arena %llu, lower bound %llu, ratio %.4f, optimal: %s, %.2f s\n", path, n, (unsigned long long)result.arena,
-           (unsigned long long)result.lower_bound, result.lower_bound == 0 ? 1.0 : (double)result.arena / (double)result.lower_bound,
-           result.optimal ? "yes" : "no", (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) * 1e-9);
+    printf("%s: %u buffers, arena %llu, lower bound %llu, ratio %.4f, optimal: %s, %.2f s\n", path, n,
+           (unsigned long long)result.arena, (unsigned long long)result.lower_bound,
+           result.lower_bound == 0 ? 1.0 : (double)result.arena / (double)result.lower_bound,
+           result.optimal ? "yes" : "no",
+           (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) * 1e-9);
     return true;
 }
 

@@ -39,7 +39,8 @@ static Totals count(const Job *j)
     return t;
 }
 
-// --- memory -------------------------------------------------------------------------------------------------------
+// --- memory
+// -------------------------------------------------------------------------------------------------------
 
 // The step at which the arena holds the most.
 static uint32_t peak_step(const Plan *p)
@@ -70,11 +71,13 @@ static void print_peak(const Plan *p)
     for (BufId b = 1; b < p->buffers.len; b++) {
         const PlanBuffer *buf = &p->buffers.data[b];
         if (buf->region == REGION_ARENA && buf->shares == 0 && buf->first <= at && at <= buf->last)
-            printf("    %-32s %10llu bytes at %llu, steps %u to %u\n", buf->name, (unsigned long long)buf->bytes, (unsigned long long)buf->offset, buf->first, buf->last);
+            printf("    %-32s %10llu bytes at %llu, steps %u to %u\n", buf->name,
+                   (unsigned long long)buf->bytes, (unsigned long long)buf->offset, buf->first, buf->last);
     }
 }
 
-// --- text ---------------------------------------------------------------------------------------------------------
+// --- text
+// ---------------------------------------------------------------------------------------------------------
 
 static void print_ios(const Job *j, const char *kind, const PlanIo *io, uint32_t n)
 {
@@ -98,25 +101,30 @@ static void print_text(const Job *j, const Totals *t)
     for (OpId op = 1; op < OP_COUNT; op++)
         if (t->ops[op] != 0)
             printf(" %s %u", op_info[op].name, t->ops[op]);
-    printf("\nnumbers %llu parameters, %.3f M multiply-adds, %.3f MB moved\n", (unsigned long long)t->parameters, (double)t->macs * 1e-6, (double)t->moved_bytes * 1e-6);
-    printf("RAM     arena %llu bytes, lower bound %llu, optimal: %s; state %llu\n", (unsigned long long)p->region_bytes[REGION_ARENA],
-           (unsigned long long)p->arena_lower_bound, p->arena_optimal ? "yes" : "no",
+    printf("\nnumbers %llu parameters, %.3f M multiply-adds, %.3f MB moved\n",
+           (unsigned long long)t->parameters, (double)t->macs * 1e-6, (double)t->moved_bytes * 1e-6);
+    printf("RAM     arena %llu bytes, lower bound %llu, optimal: %s; state %llu\n",
+           (unsigned long long)p->region_bytes[REGION_ARENA], (unsigned long long)p->arena_lower_bound,
+           p->arena_optimal ? "yes" : "no",
            (unsigned long long)(p->region_bytes[REGION_STATE] + p->region_bytes[REGION_PARAM]));
     print_peak(p);
     printf("flash   weights %zu bytes, C text %zu bytes\n", j->emitted.weight_bytes, j->emitted.code_bytes);
     printf("kernels %u, %u with text of their own\n", p->kernels.len, j->emitted.n_functions);
     for (uint32_t i = 0; i < p->kernels.len; i++)
-        printf("  %-44s %12llu MACs %12llu bytes\n", p->kernels.data[i].kernel->name, (unsigned long long)p->kernels.data[i].macs,
+        printf("  %-44s %12llu MACs %12llu bytes\n", p->kernels.data[i].kernel->name,
+               (unsigned long long)p->kernels.data[i].macs,
                (unsigned long long)kernel_bytes(&p->kernels.data[i]));
 }
 
-// --- JSON ---------------------------------------------------------------------------------------------------------
+// --- JSON
+// ---------------------------------------------------------------------------------------------------------
 
 static void print_json_ios(const Job *j, const char *kind, const PlanIo *io, uint32_t n)
 {
     printf("  \"%s\": [", kind);
     for (uint32_t i = 0; i < n; i++) {
-        printf("%s{\"name\": \"%s\", \"dtype\": \"%s\", \"shape\": [", i == 0 ? "" : ", ", json_text(j->cli->arena, io[i].name), dtype_info[io[i].dtype].name);
+        printf("%s{\"name\": \"%s\", \"dtype\": \"%s\", \"shape\": [", i == 0 ? "" : ", ",
+               json_text(j->cli->arena, io[i].name), dtype_info[io[i].dtype].name);
         for (uint32_t k = 0; k < io[i].rank; k++)
             printf("%s%lld", k == 0 ? "" : ", ", (long long)io[i].dim[k]);
         printf("]}");
@@ -140,16 +148,21 @@ static void print_json(const Job *j, const Totals *t)
             printf("%s\"%s\": %u", comma, op_info[op].name, t->ops[op]);
             comma = ", ";
         }
-    printf("},\n  \"parameters\": %llu,\n  \"macs\": %llu,\n", (unsigned long long)t->parameters, (unsigned long long)t->macs);
-    printf("  \"arena_bytes\": %llu,\n  \"arena_lower_bound_bytes\": %llu,\n  \"arena_optimal\": %s,\n", (unsigned long long)p->region_bytes[REGION_ARENA],
-           (unsigned long long)p->arena_lower_bound, p->arena_optimal ? "true" : "false");
-    printf("  \"state_bytes\": %llu,\n  \"weight_bytes\": %zu,\n  \"code_bytes\": %zu,\n  \"functions\": %u,\n",
-           (unsigned long long)(p->region_bytes[REGION_STATE] + p->region_bytes[REGION_PARAM]), j->emitted.weight_bytes, j->emitted.code_bytes, j->emitted.n_functions);
+    printf("},\n  \"parameters\": %llu,\n  \"macs\": %llu,\n", (unsigned long long)t->parameters,
+           (unsigned long long)t->macs);
+    printf("  \"arena_bytes\": %llu,\n  \"arena_lower_bound_bytes\": %llu,\n  \"arena_optimal\": %s,\n",
+           (unsigned long long)p->region_bytes[REGION_ARENA], (unsigned long long)p->arena_lower_bound,
+           p->arena_optimal ? "true" : "false");
+    printf(
+        "  \"state_bytes\": %llu,\n  \"weight_bytes\": %zu,\n  \"code_bytes\": %zu,\n  \"functions\": %u,\n",
+        (unsigned long long)(p->region_bytes[REGION_STATE] + p->region_bytes[REGION_PARAM]),
+        j->emitted.weight_bytes, j->emitted.code_bytes, j->emitted.n_functions);
     printf("  \"kernels\": [");
     for (uint32_t i = 0; i < p->kernels.len; i++) {
         const PlanKernel *k = &p->kernels.data[i];
-        printf("%s\n    {\"name\": \"%s\", \"nodes\": \"%s\", \"macs\": %llu, \"bytes\": %llu}", i == 0 ? "" : ",", json_text(a, k->kernel->name),
-               json_text(a, k->kernel->comment), (unsigned long long)k->macs, (unsigned long long)kernel_bytes(k));
+        printf("%s\n    {\"name\": \"%s\", \"nodes\": \"%s\", \"macs\": %llu, \"bytes\": %llu}",
+               i == 0 ? "" : ",", json_text(a, k->kernel->name), json_text(a, k->kernel->comment),
+               (unsigned long long)k->macs, (unsigned long long)kernel_bytes(k));
     }
     printf("\n  ]\n}\n");
 }

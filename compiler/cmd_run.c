@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // rlxc run and verify: generated code, built, loaded and run; compared with the reference evaluator.
 #include "compiler/feeds.h"
-#include "compiler/json_text.h"
 #include "compiler/import/npy.h"
+#include "compiler/json_text.h"
 #include "compiler/native.h"
 #include "compiler/output.h"
 #include "ir/eval.h"
@@ -10,7 +10,8 @@
 #include <string.h>
 #include <time.h>
 
-// --- run ----------------------------------------------------------------------------------------------------------
+// --- run
+// ----------------------------------------------------------------------------------------------------------
 
 static void print_summary(const char *name, const Tensor *t)
 {
@@ -50,7 +51,10 @@ static bool write_outputs(Job *j, const Tensor *outputs)
     if (!output_make_dir(j->cli->diag, dir))
         return false;
     for (uint32_t i = 0; i < j->plan->outputs.len; i++)
-        if (!npy_write(j->cli->diag, output_path(j->cli->arena, dir, file_name(j->cli->arena, j->plan->outputs.data[i].name)), &outputs[i]))
+        if (!npy_write(
+                j->cli->diag,
+                output_path(j->cli->arena, dir, file_name(j->cli->arena, j->plan->outputs.data[i].name)),
+                &outputs[i]))
             return false;
     return true;
 }
@@ -64,7 +68,8 @@ static double now_ms(void)
 
 static bool prepare(Job *j, Cli *c, const char *random_seed, Native *n, Tensor **inputs, Tensor **outputs)
 {
-    if (!job_begin(j, c, "native") || !job_plan(j) || !feeds_read(j, random_seed, inputs) || !job_emit(j) || !native_open(j, c->options.keep, n))
+    if (!job_begin(j, c, "native") || !job_plan(j) || !feeds_read(j, random_seed, inputs) || !job_emit(j) ||
+        !native_open(j, c->options.keep, n))
         return false;
     *outputs = ARENA_ARRAY(c->arena, Tensor, j->plan->outputs.len + 1);
     return true;
@@ -85,14 +90,17 @@ ExitCode cmd_run(Cli *c)
     diag_print(c->diag, stderr, c->style);
     for (uint32_t i = 0; i < j.plan->outputs.len; i++)
         print_summary(j.plan->outputs.data[i].name, &outputs[i]);
-    printf("%s on %s: %.3f ms (one run, not warmed up), arena %llu bytes\n", j.host.name, j.cpu.name, ms, (unsigned long long)j.plan->region_bytes[REGION_ARENA]);
+    printf("%s on %s: %.3f ms (one run, not warmed up), arena %llu bytes\n", j.host.name, j.cpu.name, ms,
+           (unsigned long long)j.plan->region_bytes[REGION_ARENA]);
     native_close(&n);
     return EXIT_OK;
 }
 
-// --- verify -------------------------------------------------------------------------------------------------------
+// --- verify
+// -------------------------------------------------------------------------------------------------------
 
-// The evaluator on the graph as imported, with symbols bound but no pass run: independent of everything that passes do.
+// The evaluator on the graph as imported, with symbols bound but no pass run: independent of everything that
+// passes do.
 static bool evaluate(Job *j, const Tensor *inputs, EvalRun *run, Graph **bound)
 {
     if (!pipeline_bind(j->graph, &j->pipeline, bound))
@@ -105,10 +113,10 @@ static bool evaluate(Job *j, const Tensor *inputs, EvalRun *run, Graph **bound)
 }
 
 typedef struct Difference {
-    double largest;   // magnitude of the reference
-    double error;     // largest absolute difference
-    int64_t at;       // where it is
-    bool is_special;  // NaN or infinity on one side only
+    double largest;  // magnitude of the reference
+    double error;    // largest absolute difference
+    int64_t at;      // where it is
+    bool is_special; // NaN or infinity on one side only
 } Difference;
 
 static Difference compare(const Tensor *got, const Tensor *want)
@@ -138,13 +146,15 @@ static bool report(Job *j, const char *name, const Tensor *got, const Tensor *wa
     const double relative = d.error == 0 ? 0 : d.largest > 0 ? d.error / d.largest : (double)INFINITY;
     const bool ok = !d.is_special && relative <= tolerance;
     if (j->cli->options.json != NULL) {
-        printf("{\"output\": \"%s\", \"max_error\": %.9g, \"max_magnitude\": %.9g, \"ok\": %s}\n", json_text(j->cli->arena, name), d.error, d.largest, ok ? "true" : "false");
+        printf("{\"output\": \"%s\", \"max_error\": %.9g, \"max_magnitude\": %.9g, \"ok\": %s}\n",
+               json_text(j->cli->arena, name), d.error, d.largest, ok ? "true" : "false");
         return ok;
     }
-    printf("%s: largest error %.3g of magnitude %.6g (relative %.3g): %s\n", name, d.error, d.largest, relative, ok ? "ok" : "DIFFERS");
+    printf("%s: largest error %.3g of magnitude %.6g (relative %.3g): %s\n", name, d.error, d.largest,
+           relative, ok ? "ok" : "DIFFERS");
     if (!ok)
-        diag_error(j->cli->diag, (Span){0}, E0401, "output '%s' element %lld: generated %.9g, reference %.9g", name, (long long)d.at,
-                   tensor_get_f64(got, d.at), tensor_get_f64(want, d.at));
+        diag_error(j->cli->diag, (Span){0}, E0401, "output '%s' element %lld: generated %.9g, reference %.9g",
+                   name, (long long)d.at, tensor_get_f64(got, d.at), tensor_get_f64(want, d.at));
     return ok;
 }
 
@@ -156,18 +166,24 @@ ExitCode cmd_verify(Cli *c)
     EvalRun run;
     Graph *bound = NULL;
     double tolerance = 1e-4;
-    if (c->options.tolerance != NULL && (!str_parse_f64(c->options.tolerance, strlen(c->options.tolerance), &tolerance) || !(tolerance >= 0))) {
-        diag_error(c->diag, (Span){0}, E0003, "--tolerance %s: expected a number that is not negative", c->options.tolerance);
+    if (c->options.tolerance != NULL &&
+        (!str_parse_f64(c->options.tolerance, strlen(c->options.tolerance), &tolerance) ||
+         !(tolerance >= 0))) {
+        diag_error(c->diag, (Span){0}, E0003, "--tolerance %s: expected a number that is not negative",
+                   c->options.tolerance);
         cli_fail(c);
         return EXIT_USAGE;
     }
     const char *seed = c->options.random != NULL ? c->options.random : "1";
-    if (!prepare(&j, c, seed, &n, &inputs, &outputs) || !native_run(&j, &n, inputs, outputs) || !evaluate(&j, inputs, &run, &bound))
+    if (!prepare(&j, c, seed, &n, &inputs, &outputs) || !native_run(&j, &n, inputs, outputs) ||
+        !evaluate(&j, inputs, &run, &bound))
         return cli_fail(c);
     cli_progress_end();
     bool ok = true;
     for (uint32_t i = 0; i < j.plan->outputs.len; i++)
-        ok = report(&j, j.plan->outputs.data[i].name, &outputs[i], &run.value[bound->outputs.data[i].node], tolerance) && ok;
+        ok = report(&j, j.plan->outputs.data[i].name, &outputs[i], &run.value[bound->outputs.data[i].node],
+                    tolerance) &&
+             ok;
     diag_print(c->diag, stderr, c->style);
     native_close(&n);
     return ok ? EXIT_OK : EXIT_WRONG;

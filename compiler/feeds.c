@@ -27,7 +27,8 @@ static bool check_type(Job *j, const PlanIo *io, const Tensor *t, const char *fi
     bool same = t->dtype == io->dtype && t->rank == io->rank;
     for (uint32_t i = 0; same && i < io->rank; i++)
         same = t->dim[i] == io->dim[i];
-    return same || diag_error(j->cli->diag, (Span){0}, E0402, "input '%s' is %s, but %s holds %s", io->name, shape_text(j, io->dtype, io->rank, io->dim), file,
+    return same || diag_error(j->cli->diag, (Span){0}, E0402, "input '%s' is %s, but %s holds %s", io->name,
+                              shape_text(j, io->dtype, io->rank, io->dim), file,
                               shape_text(j, t->dtype, t->rank, t->dim));
 }
 
@@ -41,7 +42,8 @@ static bool unknown_input(Job *j, const char *name)
 
 static bool read_given(Job *j, const char *arg, Tensor *out)
 {
-    // Input names may contain '=': the last one before the file name counts when the first does not name an input.
+    // Input names may contain '=': the last one before the file name counts when the first does not name an
+    // input.
     const char *eq = strchr(arg, '=');
     int32_t slot = -1;
     for (; eq != NULL; eq = strchr(eq + 1, '=')) {
@@ -90,15 +92,17 @@ static bool fill_missing(Job *j, const char *random_seed, Tensor *t)
     int64_t seed = 0;
     bool complete = true;
     if (random_seed != NULL && !str_parse_i64(random_seed, strlen(random_seed), &seed))
-        return diag_error(j->cli->diag, (Span){0}, E0003, "--random %s: expected a whole number", random_seed);
+        return diag_error(j->cli->diag, (Span){0}, E0003, "--random %s: expected a whole number",
+                          random_seed);
     uint64_t state = (uint64_t)seed * UINT64_C(0x9E3779B97F4A7C15) + 88172645463325252u;
     for (uint32_t i = 0; i < j->plan->inputs.len; i++) {
         const PlanIo *io = &j->plan->inputs.data[i];
         if (t[i].data != NULL)
             continue;
         if (random_seed == NULL) {
-            complete = diag_error(j->cli->diag, (Span){0}, E0402, "input '%s' (%s) is missing: give --input %s=FILE.npy, or --random SEED", io->name,
-                                  shape_text(j, io->dtype, io->rank, io->dim), io->name);
+            complete = diag_error(j->cli->diag, (Span){0}, E0402,
+                                  "input '%s' (%s) is missing: give --input %s=FILE.npy, or --random SEED",
+                                  io->name, shape_text(j, io->dtype, io->rank, io->dim), io->name);
             continue;
         }
         t[i] = tensor_new(j->cli->arena, io->dtype, io->rank, io->dim);

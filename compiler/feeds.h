@@ -6,7 +6,8 @@
 #include "compiler/job.h"
 #include "ir/tensor.h"
 
-// One tensor per input of the plan, in order, from --input and --random. random_seed NULL: every input must be given.
+// One tensor per input of the plan, in order, from --input and --random. random_seed NULL: every input must
+// be given.
 bool feeds_read(Job *j, const char *random_seed, Tensor **out);
 
 #endif

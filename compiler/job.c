@@ -12,7 +12,8 @@ static bool wrong_value(Job *j, const char *option, const char *value, const cha
 }
 
 // One of the words, as its index.
-static bool choose(Job *j, const char *option, const char *value, const char *const *words, uint32_t n, uint32_t *out)
+static bool choose(Job *j, const char *option, const char *value, const char *const *words, uint32_t n,
+                   uint32_t *out)
 {
     Str expected = str_new(j->cli->arena);
     for (uint32_t i = 0; i < n; i++) {
@@ -31,8 +32,10 @@ static bool read_dims(Job *j)
     for (uint32_t i = 0; i < dims->len; i++) {
         const char *eq = strchr(dims->data[i], '=');
         DimBinding b = {0};
-        if (eq == NULL || eq == dims->data[i] || !str_parse_i64(eq + 1, strlen(eq + 1), &b.value) || b.value < 0)
-            return wrong_value(j, "--dim", dims->data[i], "NAME=VALUE with a whole number that is not negative");
+        if (eq == NULL || eq == dims->data[i] || !str_parse_i64(eq + 1, strlen(eq + 1), &b.value) ||
+            b.value < 0)
+            return wrong_value(j, "--dim", dims->data[i],
+                               "NAME=VALUE with a whole number that is not negative");
         b.name = arena_strndup(j->cli->arena, dims->data[i], (size_t)(eq - dims->data[i]));
         vec_push(j->cli->arena, &j->pipeline.dims, b);
     }
@@ -41,7 +44,8 @@ static bool read_dims(Job *j)
 
 static bool check_pass(Job *j, const char *option, const char *name)
 {
-    if (name == NULL || pipeline_find_pass(name) != NULL || (strcmp(option, "--dump") == 0 && strcmp(name, "all") == 0))
+    if (name == NULL || pipeline_find_pass(name) != NULL ||
+        (strcmp(option, "--dump") == 0 && strcmp(name, "all") == 0))
         return true;
     return wrong_value(j, option, name, "the name of a pass (`rlxc passes` lists them)");
 }
@@ -52,8 +56,13 @@ static bool read_pipeline_options(Job *j)
     const char *level = o->level != NULL ? o->level : "3";
     if (strlen(level) != 1 || level[0] < '0' || level[0] > '3')
         return wrong_value(j, "-O", level, "0, 1, 2 or 3");
-    j->pipeline = (PipelineOptions){.opt_level = level[0] - '0', .allow_fast = o->fast != NULL, .caps = &j->caps, .dump = o->dump,
-                                    .stop_after = o->stop_after, .time_passes = o->time_passes != NULL, .report = stderr};
+    j->pipeline = (PipelineOptions){.opt_level = level[0] - '0',
+                                    .allow_fast = o->fast != NULL,
+                                    .caps = &j->caps,
+                                    .dump = o->dump,
+                                    .stop_after = o->stop_after,
+                                    .time_passes = o->time_passes != NULL,
+                                    .report = stderr};
     return check_pass(j, "--dump", o->dump) && check_pass(j, "--stop-after", o->stop_after) && read_dims(j);
 }
 
@@ -76,18 +85,24 @@ static bool read_target(Job *j, const char *default_cpu)
 
 static bool read_host_options(Job *j)
 {
-    static const char *const weights[] = {"auto", "rodata", "incbin", "file"}, *const arenas[] = {"caller", "static"};
+    static const char *const weights[] = {"auto", "rodata", "incbin", "file"}, *const arenas[] = {"caller",
+                                                                                                  "static"};
     const Options *o = &j->cli->options;
     uint32_t mode = 0, arena = 0;
-    const char *name = o->name != NULL ? o->name : host_identifier(j->cli->arena, output_stem(j->cli->arena, j->model));
+    const char *name =
+        o->name != NULL ? o->name : host_identifier(j->cli->arena, output_stem(j->cli->arena, j->model));
     if (strcmp(name, host_identifier(j->cli->arena, name)) != 0 || strlen(name) > 200)
         return wrong_value(j, "--name", name, "a C identifier");
     if (o->weights != NULL && !choose(j, "--weights", o->weights, weights, 4, &mode))
         return false;
     if (o->arena != NULL && !choose(j, "--arena", o->arena, arenas, 2, &arena))
         return false;
-    j->host = (HostOptions){.name = name, .compiler = "rlxc " RLXC_VERSION, .cc_flags = j->cpu.cc_flags, .cpu = j->cpu.name,
-                            .weights = (WeightsMode)mode, .arena = (ArenaMode)arena,
+    j->host = (HostOptions){.name = name,
+                            .compiler = "rlxc " RLXC_VERSION,
+                            .cc_flags = j->cpu.cc_flags,
+                            .cpu = j->cpu.name,
+                            .weights = (WeightsMode)mode,
+                            .arena = (ArenaMode)arena,
                             .runtime = o->link_runtime != NULL ? RUNTIME_LINKED : RUNTIME_PASTED};
     return true;
 }

@@ -9,14 +9,14 @@
 
 typedef struct Job {
     Cli *cli;
-    const char *model;        // path
+    const char *model; // path
     const Target *target;
     CpuInfo cpu;
     TargetCaps caps;
     PipelineOptions pipeline;
     HostOptions host;
-    Graph *graph;             // as imported
-    Plan *plan;               // NULL when --stop-after ended before one existed
+    Graph *graph; // as imported
+    Plan *plan;   // NULL when --stop-after ended before one existed
     Emitted emitted;
 } Job;
 

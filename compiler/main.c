@@ -9,8 +9,8 @@ typedef ExitCode (*CommandFn)(Cli *c);
 static CommandFn command_fn(char letter)
 {
     switch (letter) {
-#define COMMAND(letter, name, args, fn, text) \
-    case letter:                              \
+#define COMMAND(letter, name, args, fn, text)                                                                \
+    case letter:                                                                                             \
         return fn;
 #include "compiler/commands.def"
 #undef COMMAND

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// See native.h. The compiler is started directly (no shell), in the folder of the sources, so that .incbin finds the weights.
+// See native.h. The compiler is started directly (no shell), in the folder of the sources, so that .incbin
+// finds the weights.
 #include "compiler/native.h"
 #include "base/map.h"
 #include "compiler/import/rawfile.h"
@@ -45,7 +46,8 @@ static bool start_and_wait(Job *j, const char *dir, const char *const *argv)
     if (child < 0 || waitpid(child, &status, 0) < 0)
         return diag_error(j->cli->diag, (Span){0}, E0005, "cannot start %s: %s", argv[0], strerror(errno));
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        return diag_error(j->cli->diag, (Span){0}, E0005, "%s failed on %s.c in %s", argv[0], j->host.name, dir);
+        return diag_error(j->cli->diag, (Span){0}, E0005, "%s failed on %s.c in %s", argv[0], j->host.name,
+                          dir);
     return true;
 }
 
@@ -64,7 +66,8 @@ static bool compile_library(Job *j, const char *dir, const char *library)
     return start_and_wait(j, dir, argv);
 }
 
-// --- the cache ----------------------------------------------------------------------------------------------------
+// --- the cache
+// ----------------------------------------------------------------------------------------------------
 
 static const char *cache_dir(Arena *a)
 {
@@ -121,7 +124,8 @@ static bool build_kept(Job *j, const char *keep, const char **library)
     return compile_library(j, keep, *library);
 }
 
-// --- loading ------------------------------------------------------------------------------------------------------
+// --- loading
+// ------------------------------------------------------------------------------------------------------
 
 static void *aligned_block(Arena *a, size_t n)
 {
@@ -133,9 +137,11 @@ static bool bind(Job *j, Native *n)
 {
     Arena *a = j->cli->arena;
     const rlx_model *m = n->model;
-    const rlx_status status = rlx_init(&n->ctx, m, aligned_block(a, m->arena_bytes), m->arena_bytes, aligned_block(a, m->state_bytes), m->state_bytes, NULL, 0);
+    const rlx_status status = rlx_init(&n->ctx, m, aligned_block(a, m->arena_bytes), m->arena_bytes,
+                                       aligned_block(a, m->state_bytes), m->state_bytes, NULL, 0);
     if (status != RLX_OK)
-        return diag_error(j->cli->diag, (Span){0}, E0005, "the generated library cannot be initialised: %s", rlx_status_text(status));
+        return diag_error(j->cli->diag, (Span){0}, E0005, "the generated library cannot be initialised: %s",
+                          rlx_status_text(status));
     return true;
 }
 
@@ -167,9 +173,11 @@ bool native_run(Job *j, Native *n, const Tensor *inputs, Tensor *outputs)
         data[i] = inputs[i].data;
     const rlx_status status = rlx_run_slots(&n->ctx, data, NULL);
     if (status == RLX_ERR_PARAM)
-        return diag_error(j->cli->diag, (Span){0}, E0402, "parameter '%s' has no value", rlx_missing_param(&n->ctx));
+        return diag_error(j->cli->diag, (Span){0}, E0402, "parameter '%s' has no value",
+                          rlx_missing_param(&n->ctx));
     if (status != RLX_OK)
-        return diag_error(j->cli->diag, (Span){0}, E0402, "the generated code refused to run: %s", rlx_status_text(status));
+        return diag_error(j->cli->diag, (Span){0}, E0402, "the generated code refused to run: %s",
+                          rlx_status_text(status));
     for (uint32_t i = 0; i < m->n_outputs; i++) {
         const PlanIo *io = &j->plan->outputs.data[i];
         outputs[i] = (Tensor){.dtype = io->dtype, .rank = io->rank, .numel = 1};

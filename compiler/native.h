@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Generated code as a loaded library: built with the system C compiler, kept in a cache by content, bound to a context.
+// Generated code as a loaded library: built with the system C compiler, kept in a cache by content, bound to
+// a context.
 #ifndef COMPILER_NATIVE_H
 #define COMPILER_NATIVE_H
 
@@ -14,7 +15,8 @@ typedef struct Native {
     bool was_cached;
 } Native;
 
-// Builds (or finds) the library of an emitted job and makes a context. keep: folder for the sources and the library, NULL = the cache
+// Builds (or finds) the library of an emitted job and makes a context. keep: folder for the sources and the
+// library, NULL = the cache
 // ($XDG_CACHE_HOME/rlxc or ~/.cache/rlxc). False: reported.
 bool native_open(Job *j, const char *keep, Native *out);
 void native_close(Native *n);

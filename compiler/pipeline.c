@@ -16,21 +16,26 @@ const PassInfo *pipeline_find_pass(const char *name)
     return NULL;
 }
 
-// --- symbols ------------------------------------------------------------------------------------------------------
+// --- symbols
+// ------------------------------------------------------------------------------------------------------
 
 static bool bind_one(Graph *g, const DimBinding *b, int64_t *values, bool *known)
 {
     const int32_t index = dim_find_symbol(g->dims, b->name);
     if (index < 0) {
-        diag_error(g->diag, (Span){0}, E0207, "--dim %s=%" PRId64 ": the graph has no symbolic dimension '%s'", b->name, b->value, b->name);
+        diag_error(g->diag, (Span){0}, E0207,
+                   "--dim %s=%" PRId64 ": the graph has no symbolic dimension '%s'", b->name, b->value,
+                   b->name);
         for (uint32_t i = 0; i < g->dims->symbols.len; i++)
             diag_note(g->diag, (Span){0}, "it has: %s", g->dims->symbols.data[i].name);
         return false;
     }
     const Symbol *s = &g->dims->symbols.data[index];
     if (b->value < s->min || b->value > s->max || (s->multiple > 1 && b->value % s->multiple != 0))
-        return diag_error(g->diag, (Span){0}, E0208, "--dim %s=%" PRId64 ": allowed are %" PRId64 " to %" PRId64 ", multiples of %" PRId64, b->name, b->value,
-                          s->min, s->max, s->multiple);
+        return diag_error(g->diag, (Span){0}, E0208,
+                          "--dim %s=%" PRId64 ": allowed are %" PRId64 " to %" PRId64
+                          ", multiples of %" PRId64,
+                          b->name, b->value, s->min, s->max, s->multiple);
     values[index] = b->value;
     known[index] = true;
     return true;
@@ -62,7 +67,9 @@ bool pipeline_bind(Graph *g, const PipelineOptions *o, Graph **out)
         if (!known[i] && s->dflt != 0) {
             values[i] = s->dflt;
         } else if (!known[i] && is_symbol_used(g, (int32_t)i)) {
-            complete = diag_error(g->diag, (Span){0}, E0207, "dimension '%s' needs a size: give it with --dim %s=VALUE", s->name, s->name);
+            complete =
+                diag_error(g->diag, (Span){0}, E0207,
+                           "dimension '%s' needs a size: give it with --dim %s=VALUE", s->name, s->name);
         } else if (!known[i]) {
             values[i] = s->min;
         }
@@ -70,7 +77,8 @@ bool pipeline_bind(Graph *g, const PipelineOptions *o, Graph **out)
     return complete && (n == 0 || graph_bind(g, (DimValues){values, n}, out));
 }
 
-// --- passes -------------------------------------------------------------------------------------------------------
+// --- passes
+// -------------------------------------------------------------------------------------------------------
 
 static void dump(const PipelineOptions *o, const PassInfo *info, const Pass *p)
 {
@@ -112,7 +120,8 @@ static bool run_pass(Pass *p, const PassInfo *info, const PipelineOptions *o)
     if (p->failed)
         return false;
     if (o->time_passes)
-        fprintf(o->report, "%-10s %8.2f ms  %u nodes%s\n", info->name, now_ms() - start, p->graph->nodes.len - 1, changed ? "" : "  (nothing to do)");
+        fprintf(o->report, "%-10s %8.2f ms  %u nodes%s\n", info->name, now_ms() - start,
+                p->graph->nodes.len - 1, changed ? "" : "  (nothing to do)");
     verify(p, info);
     dump(o, info, p);
     arena_reset(p->scratch);
@@ -122,7 +131,10 @@ static bool run_pass(Pass *p, const PassInfo *info, const PipelineOptions *o)
 bool pipeline_run(Arena *perm, Diag *d, Graph *graph, const PipelineOptions *o, Plan **plan)
 {
     Arena scratch = {0};
-    const PassOptions options = {.opt_level = o->opt_level, .allow_fast = o->allow_fast, .caps = o->caps, .place_budget = place_budget};
+    const PassOptions options = {.opt_level = o->opt_level,
+                                 .allow_fast = o->allow_fast,
+                                 .caps = o->caps,
+                                 .place_budget = place_budget};
     Pass p = {.perm = perm, .scratch = &scratch, .diag = d, .options = &options, .graph = graph};
     bool ok = pipeline_bind(graph, o, &p.graph);
     *plan = NULL;

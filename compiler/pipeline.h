@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From an imported graph to a finished plan: binds symbols, runs the passes of passes.def in order, with dumps, timings and
-// verification.
+// From an imported graph to a finished plan: binds symbols, runs the passes of passes.def in order, with
+// dumps, timings and verification.
 #ifndef COMPILER_PIPELINE_H
 #define COMPILER_PIPELINE_H
 
@@ -16,14 +16,15 @@ typedef struct PipelineOptions {
     int opt_level;
     bool allow_fast;
     const TargetCaps *caps;
-    VEC(DimBinding) dims;    // --dim name=value
-    const char *dump;        // pass name or "all"; NULL = none
-    const char *stop_after;  // pass name; NULL = run all
+    VEC(DimBinding) dims;   // --dim name=value
+    const char *dump;       // pass name or "all"; NULL = none
+    const char *stop_after; // pass name; NULL = run all
     bool time_passes;
-    FILE *report;            // dumps and times
+    FILE *report; // dumps and times
 } PipelineOptions;
 
-// Binds the symbols of the graph: given values, else their defaults. False: all symbols without a value were reported.
+// Binds the symbols of the graph: given values, else their defaults. False: all symbols without a value were
+// reported.
 bool pipeline_bind(Graph *g, const PipelineOptions *o, Graph **out);
 // graph: as imported. *plan is NULL when stop_after ended before a plan existed.
 bool pipeline_run(Arena *perm, Diag *d, Graph *graph, const PipelineOptions *o, Plan **plan);

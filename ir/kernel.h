@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernel IR: what every emitter sees. A kernel is a linear list of instructions: expressions (values named by their index)
-// and structured statements (for / if ... end). No tensors: only pointers (params), indices in elements, scalars and vectors.
-// One text serves C, CUDA, GLSL and MSL: loops marked parallel become the thread grid on GPUs and plain loops in C.
+// Kernel IR: what every emitter sees. A kernel is a linear list of instructions: expressions (values named by
+// their index) and structured statements (for / if ... end). No tensors: only pointers (params), indices in
+// elements, scalars and vectors. One text serves C, CUDA, GLSL and MSL: loops marked parallel become the
+// thread grid on GPUs and plain loops in C.
 #ifndef IR_KERNEL_H
 #define IR_KERNEL_H
 
@@ -27,7 +28,8 @@ bool kop_parse(const char *name, size_t len, KOp *out);
 
 typedef uint32_t KRef; // index of an instruction; 0 = none
 
-// Element types of values: DType, or KT_INDEX for loop variables and index arithmetic (signed, as wide as the target's pointers need).
+// Element types of values: DType, or KT_INDEX for loop variables and index arithmetic (signed, as wide as the
+// target's pointers need).
 enum { KT_INDEX = DTYPE_COUNT };
 
 typedef enum KKind {
@@ -38,24 +40,28 @@ typedef enum KKind {
     KI_cast,    // a to dtype; rules of OP_cast
     KI_splat,   // scalar a in all lanes
     KI_hreduce, // kop (add, mul, min, max, and, or) over the lanes of a, pairwise halves: a scalar
-    KI_load,    // param[imm][a + 0 .. lanes-1]; count < lanes: only the first count are read, the others are 0
-    KI_get,     // current value of variable a (a KI_var)
-    KI_aload,   // array a (a KI_array) at index b, lanes consecutive elements
+    KI_load,  // param[imm][a + 0 .. lanes-1]; count < lanes: only the first count are read, the others are 0
+    KI_get,   // current value of variable a (a KI_var)
+    KI_aload, // array a (a KI_array) at index b, lanes consecutive elements
     // --- statements ---
-    KI_var,     // mutable local initialised with a
-    KI_set,     // variable a = b
-    KI_array,   // local array of imm elements (scratch on the stack or in registers)
-    KI_astore,  // array a at index b = c (lanes consecutive elements)
-    KI_store,   // param[imm][b .. ] = a; count < lanes: only the first count are written
-    KI_for,     // loop variable (this instruction's value) from a while < b, step imm
-    KI_if,      // when a (bool scalar)
+    KI_var,    // mutable local initialised with a
+    KI_set,    // variable a = b
+    KI_array,  // local array of imm elements (scratch on the stack or in registers)
+    KI_astore, // array a at index b = c (lanes consecutive elements)
+    KI_store,  // param[imm][b .. ] = a; count < lanes: only the first count are written
+    KI_for,    // loop variable (this instruction's value) from a while < b, step imm
+    KI_if,     // when a (bool scalar)
     KI_else,
     KI_end,     // closes the innermost for / if
     KI_barrier, // all threads of a group reached this point (nothing in C)
     KI_comment, // text
 } KKind;
 
-enum { KFOR_SERIAL, KFOR_PARALLEL, KFOR_UNROLL }; // KInst.flags of KI_for: plain; independent iterations; small constant trip count
+enum {
+    KFOR_SERIAL,
+    KFOR_PARALLEL,
+    KFOR_UNROLL
+}; // KInst.flags of KI_for: plain; independent iterations; small constant trip count
 
 typedef struct KInst {
     uint8_t kind;  // KKind
@@ -69,7 +75,8 @@ typedef struct KInst {
     const char *text; // KI_comment; and a name hint for KI_var, KI_for
 } KInst;
 
-// Masks: a bool with lanes > 1 is a lane mask; it is used by KOP_select, and, or, xor, not only and never stored.
+// Masks: a bool with lanes > 1 is a lane mask; it is used by KOP_select, and, or, xor, not only and never
+// stored.
 
 typedef struct KParam {
     const char *name;
@@ -84,7 +91,7 @@ typedef struct Kernel {
     const char *comment; // which source nodes it came from
     VEC(KInst) insts;    // [0] is unused
     VEC(KParam) params;
-    bool may_alias;      // some params overlap in memory (in place): no restrict
+    bool may_alias; // some params overlap in memory (in place): no restrict
     uint8_t max_lanes;
     struct KScopes *scopes; // the builders' own: open blocks and the expressions that can be reused
 } Kernel;
@@ -92,12 +99,14 @@ typedef struct Kernel {
 Kernel *kernel_new(Arena *a, const char *name);
 uint32_t kernel_param(Kernel *k, const char *name, DType t, bool is_written, bool is_read);
 
-// Builders. They fold constants in index arithmetic (x + 0, x * 1, c1 + c2 ...) and reuse an equal pure expression of an enclosing block.
-// Two calls in one argument list run in an order that C leaves open: where both add instructions, name the first one's result.
+// Builders. They fold constants in index arithmetic (x + 0, x * 1, c1 + c2 ...) and reuse an equal pure
+// expression of an enclosing block. Two calls in one argument list run in an order that C leaves open: where
+// both add instructions, name the first one's result.
 KRef k_index(Kernel *k, int64_t v);
-KRef k_number(Kernel *k, int type, double v);        // scalar constant of a float or int type
+KRef k_number(Kernel *k, int type, double v); // scalar constant of a float or int type
 KRef k_integer(Kernel *k, int type, int64_t v);
-KRef k_op(Kernel *k, KOp op, KRef a, KRef b, KRef c); // splats a scalar operand when another is a vector; asserts equal types
+KRef k_op(Kernel *k, KOp op, KRef a, KRef b,
+          KRef c); // splats a scalar operand when another is a vector; asserts equal types
 KRef k_add(Kernel *k, KRef a, KRef b);
 KRef k_mul(Kernel *k, KRef a, KRef b);
 KRef k_mul_add(Kernel *k, KRef a, int64_t factor, KRef b); // a * factor + b, for indices
@@ -124,7 +133,8 @@ static inline const KInst *k_inst(const Kernel *k, KRef r)
 // The constant value of an index expression, if it is one.
 bool k_is_const(const Kernel *k, KRef r, int64_t *v);
 
-// Builds the expression of a kernel form ("(mul a (sigmoid b))" over kops.def) on operands of one type. Sub-expressions are shared.
+// Builds the expression of a kernel form ("(mul a (sigmoid b))" over kops.def) on operands of one type.
+// Sub-expressions are shared.
 KRef k_form(Kernel *k, const char *form, const KRef *operand, int type);
 
 // Invariants: blocks closed, operands defined before and in scope, types and lanes agree. NULL or a message.
@@ -134,12 +144,12 @@ void kernel_print(const Kernel *k, Str *out);
 
 // What a target can do: the schedules ask this, and only this.
 typedef struct TargetCaps {
-    const char *name;      // "c", "cuda", "glsl", "msl"
-    uint8_t f32_lanes;     // vector lanes of f32; 1 = scalar code only
-    uint8_t vector_regs;   // architectural vector registers
-    bool is_gpu;           // parallel loops become the grid; no vectors; no register-tiled CPU schedules
-    bool packs_weights;    // constants may be rearranged for the kernel that reads them
-    bool channels_last;    // preferred order of image-like activations
+    const char *name;    // "c", "cuda", "glsl", "msl"
+    uint8_t f32_lanes;   // vector lanes of f32; 1 = scalar code only
+    uint8_t vector_regs; // architectural vector registers
+    bool is_gpu;         // parallel loops become the grid; no vectors; no register-tiled CPU schedules
+    bool packs_weights;  // constants may be rearranged for the kernel that reads them
+    bool channels_last;  // preferred order of image-like activations
     uint32_t l1_bytes, l2_bytes;
 } TargetCaps;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Questions about a finished plan: hazards between kernels as overlapping byte ranges, and an independent check of the memory
-// plan that shares no code with the pass that made it.
+// Questions about a finished plan: hazards between kernels as overlapping byte ranges, and an independent
+// check of the memory plan that shares no code with the pass that made it.
 #include "ir/plan.h"
 
 typedef struct Range {
@@ -32,7 +32,8 @@ bool plan_has_hazard(const Plan *p, uint32_t kernel_a, uint32_t kernel_b)
     return false;
 }
 
-// --- verification -------------------------------------------------------------------------------------------------
+// --- verification
+// -------------------------------------------------------------------------------------------------
 
 static const char *check_arg(const Plan *p, const PlanKernel *k, uint32_t i)
 {
@@ -55,8 +56,9 @@ typedef struct Live {
     uint64_t begin, end;
 } Live;
 
-// Replays the kernels: what a kernel reads from the arena must still be what was last written there. Every byte range that
-// holds a buffer's data is kept in a list; a write to a buffer ends all others that overlap it.
+// Replays the kernels: what a kernel reads from the arena must still be what was last written there. Every
+// byte range that holds a buffer's data is kept in a list; a write to a buffer ends all others that overlap
+// it.
 typedef struct Replay {
     const Plan *p;
     VEC(Live) live;
@@ -93,7 +95,8 @@ static const char *replay_kernel(Replay *r, const PlanKernel *k)
         const PlanArg *a = &k->args.data[i];
         const bool is_scratch = a->is_written && a->is_read;
         if (p->buffers.data[a->buf].region == REGION_ARENA && a->is_read && !is_scratch && !holds(r, a->buf))
-            return arena_printf(p->arena, "%s: buffer %s was overwritten before it is read", k->kernel->name, p->buffers.data[a->buf].name);
+            return arena_printf(p->arena, "%s: buffer %s was overwritten before it is read", k->kernel->name,
+                                p->buffers.data[a->buf].name);
     }
     for (uint32_t i = 0; i < k->args.len; i++)
         if (k->args.data[i].is_written && p->buffers.data[k->args.data[i].buf].region == REGION_ARENA)
@@ -118,7 +121,8 @@ const char *plan_verify(const Plan *p)
     }
     for (uint32_t i = 0; i < p->outputs.len && wrong == NULL; i++)
         if (p->outputs.data[i].bytes > 0 && !holds(&r, p->outputs.data[i].buf))
-            wrong = arena_printf(p->arena, "output %s was overwritten before the end", p->outputs.data[i].name);
+            wrong =
+                arena_printf(p->arena, "output %s was overwritten before the end", p->outputs.data[i].name);
     arena_free(&scratch);
     return wrong;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel graph: fused kernels, the buffers between them, where every value lives, and in which order all runs.
-// Passes fill it in stages (fuse -> lower -> order -> memplan); emitters read it.
+// The kernel graph: fused kernels, the buffers between them, where every value lives, and in which order all
+// runs. Passes fill it in stages (fuse -> lower -> order -> memplan); emitters read it.
 #ifndef IR_PLAN_H
 #define IR_PLAN_H
 
@@ -21,7 +21,8 @@ typedef struct PlanBuffer {
     uint64_t bytes;
     uint64_t align;
     uint64_t offset;      // in its region, when planned
-    uint32_t first, last; // ARENA: first and last step (index into Plan.kernels) at which it holds data; inputs start at 0, outputs end at n_kernels - 1
+    uint32_t first, last; // ARENA: first and last step (index into Plan.kernels) at which it holds data;
+                          // inputs start at 0, outputs end at n_kernels - 1
     bool is_pinned;       // an input or output of the graph: never shared by others in place
     BufId shares;         // in place: occupies the same bytes as this earlier buffer (0 = own bytes)
     const void *data;     // WEIGHTS: the bytes; STATE, PARAM: initial bytes or NULL (zeros / must be set)
@@ -34,7 +35,8 @@ typedef enum AxisOrder {
     ORDER_CHANNELS_LAST, // axis 1 moved to the end: N, spatial axes, C
 } AxisOrder;
 
-// Where a node's value lives. Strides and offset are in elements; element (i0, i1 ...) is at offset + sum(i_k * stride[k]).
+// Where a node's value lives. Strides and offset are in elements; element (i0, i1 ...) is at offset + sum(i_k
+// * stride[k]).
 typedef struct Loc {
     BufId buf; // 0: the node has no memory of its own (fused into its users)
     int64_t offset;
@@ -49,19 +51,20 @@ typedef struct PlanArg {
     bool is_written, is_read;
 } PlanArg;
 
-// A strided copy of one value: what views that are none, parts of concats that could not be placed, outputs and states need.
+// A strided copy of one value: what views that are none, parts of concats that could not be placed, outputs
+// and states need.
 typedef struct PlanCopy {
     NodeId src; // 0: the kernel computes its root instead
     Loc dst;    // strides on the axes of src
 } PlanCopy;
 
 typedef struct PlanKernel {
-    Kernel *kernel;        // NULL before the lower pass
-    NodeId root;           // the value that it stores
-    NodeId anchor;         // structural op that shapes its loops; 0 = elementwise
+    Kernel *kernel; // NULL before the lower pass
+    NodeId root;    // the value that it stores
+    NodeId anchor;  // structural op that shapes its loops; 0 = elementwise
     PlanCopy copy;
-    bool is_last;          // must run after all others (writes a state)
-    VEC(NodeId) body;      // all nodes computed inside, in order, root last
+    bool is_last;     // must run after all others (writes a state)
+    VEC(NodeId) body; // all nodes computed inside, in order, root last
     VEC(PlanArg) args;
     uint64_t flops, macs;
     uint64_t read_bytes, write_bytes;
@@ -74,7 +77,7 @@ typedef struct PlanIo {
     DType dtype;
     uint32_t rank;
     int64_t dim[SHAPE_MAX_RANK];
-    BufId buf;             // dense, row-major, at byte_offset
+    BufId buf; // dense, row-major, at byte_offset
     uint64_t byte_offset;
     uint64_t bytes;
 } PlanIo;
@@ -83,10 +86,10 @@ typedef struct Plan {
     Arena *arena;
     const Graph *graph;
     const TargetCaps *caps;
-    VEC(uint8_t) orders;      // by NodeId: AxisOrder of the value's memory
-    VEC(Loc) locs;            // by NodeId
-    VEC(PlanBuffer) buffers;  // [0] is unused
-    VEC(PlanKernel) kernels;  // in execution order
+    VEC(uint8_t) orders;     // by NodeId: AxisOrder of the value's memory
+    VEC(Loc) locs;           // by NodeId
+    VEC(PlanBuffer) buffers; // [0] is unused
+    VEC(PlanKernel) kernels; // in execution order
     VEC(PlanIo) inputs, outputs, params, states;
     uint64_t region_bytes[REGION_COUNT];
     uint64_t arena_lower_bound;

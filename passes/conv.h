@@ -8,15 +8,16 @@
 typedef struct Conv {
     NodeId x, w, bias; // bias 0 = none
     int64_t group;
-    bool is_planar;    // one or two spatial axes
-    TileShape s;       // of one group; one spatial axis is w
+    bool is_planar;                                 // one or two spatial axes
+    TileShape s;                                    // of one group; one spatial axis is w
     int64_t stride_n, stride_c, stride_h, stride_w; // of the input, in elements
 } Conv;
 
 Conv conv_of(const Lower *l, NodeId id);
 Domain conv_out_domain(Lower *l);
 Point conv_point(const Domain *d, KRef image, KRef channel, KRef row, KRef column);
-// Lowers a convolution with one input and one output channel per group; false when it is none, or the target has no vectors.
+// Lowers a convolution with one input and one output channel per group; false when it is none, or the target
+// has no vectors.
 bool depthwise_lower(Lower *l, const Conv *c, const Domain *d);
 
 #endif

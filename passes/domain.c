@@ -3,7 +3,8 @@
 #include "ir/tensor.h"
 #include "passes/lower.h"
 
-// --- domains ----------------------------------------------------------------------------------------------------
+// --- domains
+// ----------------------------------------------------------------------------------------------------
 
 Domain domain_of(const Shape *s)
 {
@@ -32,7 +33,8 @@ static void add_access(Lower *l, Domain *d, NodeId id, const AxisMap *map)
         return;
     rlx_assert(rank >= s->rank);
     for (uint32_t i = 0; i < s->rank; i++)
-        a.stride[map != NULL ? map->to[lead + i] : lead + i] = s->dim[i] == 1 ? 0 : lower_loc(l, id)->stride[i];
+        a.stride[map != NULL ? map->to[lead + i] : lead + i] =
+            s->dim[i] == 1 ? 0 : lower_loc(l, id)->stride[i];
     vec_push(l->plan->arena, &d->access, a);
 }
 
@@ -45,7 +47,8 @@ void domain_add(Lower *l, Domain *d, NodeId id)
 static bool is_computed_here(const Lower *l, NodeId id)
 {
     const Node *n = lower_node(l, id);
-    return id != l->anchor && (op_info[n->op].kind == OPKIND_EW || n->op == OP_cast) && lower_is_in_body(l, id);
+    return id != l->anchor && (op_info[n->op].kind == OPKIND_EW || n->op == OP_cast) &&
+           lower_is_in_body(l, id);
 }
 
 static bool is_immediate(const Lower *l, NodeId id)
@@ -185,7 +188,8 @@ uint8_t domain_lanes(const Lower *l, const Domain *d, uint32_t axis)
     return lower_fit_lanes(l, d->extent[axis]);
 }
 
-// --- pulling ----------------------------------------------------------------------------------------------------
+// --- pulling
+// ----------------------------------------------------------------------------------------------------
 
 Pull pull_at(Lower *l, const Domain *d, Point at)
 {
@@ -212,7 +216,8 @@ static KRef pull_load(Pull *p, NodeId id)
     rlx_assert(a != NULL);
     const KRef index = pull_index(p, id);
     const bool is_vector = p->at.lanes > 1 && a->stride[p->at.vec_axis] != 0;
-    return k_load(p->l->k, lower_param(p->l, id, PARAM_READ), index, is_vector ? p->at.lanes : 1, is_vector ? p->at.count : 1);
+    return k_load(p->l->k, lower_param(p->l, id, PARAM_READ), index, is_vector ? p->at.lanes : 1,
+                  is_vector ? p->at.count : 1);
 }
 
 static KRef *memo_of(Pull *p, NodeId id)
@@ -253,7 +258,8 @@ KRef pull_value(Pull *p, NodeId id)
     for (uint32_t i = 0; i < n->n_src; i++)
         src[i] = pull_value(p, n->src[i]);
     const int type = lower_node(l, n->src[n->n_src - 1])->dtype;
-    *memo = n->op == OP_cast ? k_cast(l->k, src[0], n->dtype) : k_form(l->k, op_info[n->op].kernel, src, type);
+    *memo =
+        n->op == OP_cast ? k_cast(l->k, src[0], n->dtype) : k_form(l->k, op_info[n->op].kernel, src, type);
     return *memo;
 }
 
@@ -283,7 +289,8 @@ uint32_t lower_epilogue_cost(const Lower *l)
     return cost;
 }
 
-// --- loops ------------------------------------------------------------------------------------------------------
+// --- loops
+// ------------------------------------------------------------------------------------------------------
 
 static const char *const axis_names[SHAPE_MAX_RANK] = {"i0", "i1", "i2", "i3", "i4", "i5", "i6", "i7"};
 
@@ -337,7 +344,8 @@ void lower_along(Lower *l, const Domain *d, uint32_t axis, uint8_t lanes, Point 
     at.vec_axis = axis;
     at.lanes = at.count = lanes;
     if (whole > 0) {
-        at.idx[axis] = k_for(l->k, k_index(l->k, 0), k_index(l->k, whole), lanes, KFOR_PARALLEL, axis_names[axis]);
+        at.idx[axis] =
+            k_for(l->k, k_index(l->k, 0), k_index(l->k, whole), lanes, KFOR_PARALLEL, axis_names[axis]);
         fn(l, d, at, ctx);
         k_end(l->k);
     }
@@ -386,7 +394,8 @@ void lower_elementwise(Lower *l)
     walk(l, &d, d.rank == 0 ? 1 : domain_lanes(l, &d, d.rank - 1), elementwise_point, NULL);
 }
 
-// --- maps -------------------------------------------------------------------------------------------------------
+// --- maps
+// -------------------------------------------------------------------------------------------------------
 
 typedef struct MapBody {
     MapFn fn;
@@ -424,7 +433,8 @@ void lower_map(Lower *l, MapFn fn, void *ctx, MapLanes lanes)
     lower_close(l, opened);
 }
 
-// --- strided copies ---------------------------------------------------------------------------------------------
+// --- strided copies
+// ---------------------------------------------------------------------------------------------
 
 static void copy_point(Lower *l, const Domain *d, Point at, void *ctx)
 {

@@ -14,7 +14,8 @@ NodeBuild expand_begin(Graph *g, OpId op, NodeId like)
     return node_begin(g, op, node_span(g, like), g->labels.data[like]);
 }
 
-// --- shapes -------------------------------------------------------------------------------------------------------
+// --- shapes
+// -------------------------------------------------------------------------------------------------------
 
 static NodeId reshaped(Graph *g, NodeId id)
 {
@@ -56,7 +57,8 @@ NodeId expand_split(Graph *g, NodeId id, uint32_t result)
     return node_end(&b);
 }
 
-// --- arithmetic ---------------------------------------------------------------------------------------------------
+// --- arithmetic
+// ---------------------------------------------------------------------------------------------------
 
 // A per-channel vector [C] as [C, 1, 1 ...], so that it broadcasts along axis 1 of a value of that rank.
 static NodeId as_channels(Graph *g, NodeId id, uint32_t rank)
@@ -68,7 +70,8 @@ static NodeId as_channels(Graph *g, NodeId id, uint32_t rank)
     return graph_reshape(g, id, &s);
 }
 
-// x * k + (bias - mean * k) with k = scale / sqrt(variance + epsilon); k and the offset fold when the statistics are constant.
+// x * k + (bias - mean * k) with k = scale / sqrt(variance + epsilon); k and the offset fold when the
+// statistics are constant.
 NodeId expand_batch_norm(Graph *g, NodeId id, uint32_t result)
 {
     const Node n = *graph_node(g, id);
@@ -95,9 +98,11 @@ NodeId expand_linear(Graph *g, NodeId id, uint32_t result)
     return n.n_src > 2 && n.src[2] != 0 && product != 0 ? graph_op2(g, OP_add, product, n.src[2]) : product;
 }
 
-// --- reductions ---------------------------------------------------------------------------------------------------
+// --- reductions
+// ---------------------------------------------------------------------------------------------------
 
-static NodeId reduce(Graph *g, OpId op, AttrId axes, AttrId keepdims, NodeId x, const int64_t *list, uint32_t n, bool keep)
+static NodeId reduce(Graph *g, OpId op, AttrId axes, AttrId keepdims, NodeId x, const int64_t *list,
+                     uint32_t n, bool keep)
 {
     NodeBuild b = expand_begin(g, op, x);
     node_src(&b, x);
@@ -129,7 +134,8 @@ NodeId expand_global_max_pool(Graph *g, NodeId id, uint32_t result)
 static NodeId sum_like(Graph *g, const Node *n, AttrId axes, AttrId keepdims, NodeId x)
 {
     const AttrVal *v = node_attr(n, axes);
-    return reduce(g, OP_reduce_sum, A_reduce_sum_axes, A_reduce_sum_keepdims, x, v->u.ints, (uint32_t)v->len, node_get_int(n, keepdims) != 0);
+    return reduce(g, OP_reduce_sum, A_reduce_sum_axes, A_reduce_sum_keepdims, x, v->u.ints, (uint32_t)v->len,
+                  node_get_int(n, keepdims) != 0);
 }
 
 NodeId expand_reduce_l1(Graph *g, NodeId id, uint32_t result)
@@ -157,15 +163,18 @@ NodeId expand_reduce_logsumexp(Graph *g, NodeId id, uint32_t result)
     (void)result;
     const AttrVal *v = node_attr(&n, A_reduce_logsumexp_axes);
     const bool keep = node_get_int(&n, A_reduce_logsumexp_keepdims) != 0;
-    const NodeId m = reduce(g, OP_reduce_max, A_reduce_max_axes, A_reduce_max_keepdims, n.src[0], v->u.ints, (uint32_t)v->len, true);
+    const NodeId m = reduce(g, OP_reduce_max, A_reduce_max_axes, A_reduce_max_keepdims, n.src[0], v->u.ints,
+                            (uint32_t)v->len, true);
     const NodeId zero = graph_scalar(g, (DType)n.dtype, 0, node_span(g, id));
     const NodeId safe = graph_op3(g, OP_where, graph_op1(g, OP_is_inf, m), zero, m);
     const NodeId e = graph_op1(g, OP_exp, graph_op2(g, OP_sub, n.src[0], safe));
-    const NodeId sum = reduce(g, OP_reduce_sum, A_reduce_sum_axes, A_reduce_sum_keepdims, e, v->u.ints, (uint32_t)v->len, keep);
+    const NodeId sum = reduce(g, OP_reduce_sum, A_reduce_sum_axes, A_reduce_sum_keepdims, e, v->u.ints,
+                              (uint32_t)v->len, keep);
     return graph_op2(g, OP_add, graph_op1(g, OP_log, sum), keep ? safe : graph_reshape(g, safe, n.shape));
 }
 
-// --- sub-graphs ---------------------------------------------------------------------------------------------------
+// --- sub-graphs
+// ---------------------------------------------------------------------------------------------------
 
 // Copies a sub-graph into g with its inputs bound to operands 1.. of the `if`; returns its output.
 static NodeId inline_branch(Graph *g, const Node *n, const Graph *sub, uint32_t output)
@@ -185,11 +194,13 @@ static NodeId inline_branch(Graph *g, const Node *n, const Graph *sub, uint32_t 
     return map[sub->outputs.data[output].node];
 }
 
-// Values have no side effects, so both branches are computed and one is chosen; a constant condition takes just its branch.
+// Values have no side effects, so both branches are computed and one is chosen; a constant condition takes
+// just its branch.
 NodeId expand_if(Graph *g, NodeId id, uint32_t result)
 {
     const Node n = *graph_node(g, id);
-    const Graph *then_graph = node_attr(&n, A_if_then)->u.graph, *else_graph = node_attr(&n, A_if_else)->u.graph;
+    const Graph *then_graph = node_attr(&n, A_if_then)->u.graph,
+                *else_graph = node_attr(&n, A_if_else)->u.graph;
     double chosen = 0;
     if (node_is_scalar_const(g, n.src[0], &chosen))
         return inline_branch(g, &n, chosen != 0 ? then_graph : else_graph, result);
@@ -198,14 +209,16 @@ NodeId expand_if(Graph *g, NodeId id, uint32_t result)
     return graph_op3(g, OP_where, graph_reshape(g, n.src[0], &scalar), a, b);
 }
 
-// --- the pass -----------------------------------------------------------------------------------------------------
+// --- the pass
+// -----------------------------------------------------------------------------------------------------
 
 static NodeId step_expand(Graph *g, NodeId id, void *ctx)
 {
     const Node n = *graph_node(g, id);
     (void)ctx;
     if (n.op == OP_result && op_info[graph_node(g, n.src[0])->op].kind == OPKIND_SUGAR)
-        return expand_fns[graph_node(g, n.src[0])->op](g, n.src[0], (uint32_t)node_get_int(&n, A_result_index));
+        return expand_fns[graph_node(g, n.src[0])->op](g, n.src[0],
+                                                       (uint32_t)node_get_int(&n, A_result_index));
     return id;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Constant folding: evaluates nodes whose operands are all constants, with the reference evaluator, so that folding can
-// never disagree with it. Results that would only make the program bigger are left alone.
+// Constant folding: evaluates nodes whose operands are all constants, with the reference evaluator, so that
+// folding can never disagree with it. Results that would only make the program bigger are left alone.
 #include "ir/eval.h"
 #include "passes/pass.h"
 

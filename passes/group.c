@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Grouping by post-dominators: a node joins the group of the node d through which all its uses flow, when everything on
-// the way is elementwise, of one shape and one axis order. That covers chains, diamonds (x * sigmoid(x) spelled out),
-// residual adds and reductions with what feeds them, and can never make a cycle between kernels.
+// Grouping by post-dominators: a node joins the group of the node d through which all its uses flow, when
+// everything on the way is elementwise, of one shape and one axis order. That covers chains, diamonds (x *
+// sigmoid(x) spelled out), residual adds and reductions with what feeds them, and can never make a cycle
+// between kernels.
 #include "passes/group.h"
 
 enum { GROUP_MAX_NODES = 48, PROLOGUE_MAX_COST = 40, REPEATED_MAX_COST = 6 };
@@ -69,7 +70,8 @@ static NodeId common_dominator(const Grouper *s, NodeId a, NodeId b)
     return a == b ? a : 0;
 }
 
-// Users come after their operands, so one descending sweep sees every user first. The walk is bounded: a group is small.
+// Users come after their operands, so one descending sweep sees every user first. The walk is bounded: a
+// group is small.
 static void find_post_dominators(Grouper *s)
 {
     for (NodeId id = s->g->nodes.len - 1; id > 0; id--) {
@@ -87,16 +89,20 @@ static void find_post_dominators(Grouper *s)
 
 static bool same_place(const Grouper *s, NodeId a, NodeId b)
 {
-    return graph_node(s->g, a)->shape == graph_node(s->g, b)->shape && s->plan->orders.data[a] == s->plan->orders.data[b];
+    return graph_node(s->g, a)->shape == graph_node(s->g, b)->shape &&
+           s->plan->orders.data[a] == s->plan->orders.data[b];
 }
 
-// Reductions take elementwise producers of their operand in; those that read it several times only cheap ones.
+// Reductions take elementwise producers of their operand in; those that read it several times only cheap
+// ones.
 static uint32_t prologue_budget(OpId op)
 {
     static const uint8_t budget[OP_COUNT] = {
-        [OP_reduce_sum] = PROLOGUE_MAX_COST,  [OP_reduce_mean] = PROLOGUE_MAX_COST, [OP_reduce_max] = PROLOGUE_MAX_COST,
-        [OP_reduce_min] = PROLOGUE_MAX_COST,  [OP_reduce_prod] = PROLOGUE_MAX_COST, [OP_softmax] = REPEATED_MAX_COST,
-        [OP_log_softmax] = REPEATED_MAX_COST, [OP_layer_norm] = REPEATED_MAX_COST,  [OP_rms_norm] = REPEATED_MAX_COST,
+        [OP_reduce_sum] = PROLOGUE_MAX_COST,  [OP_reduce_mean] = PROLOGUE_MAX_COST,
+        [OP_reduce_max] = PROLOGUE_MAX_COST,  [OP_reduce_min] = PROLOGUE_MAX_COST,
+        [OP_reduce_prod] = PROLOGUE_MAX_COST, [OP_softmax] = REPEATED_MAX_COST,
+        [OP_log_softmax] = REPEATED_MAX_COST, [OP_layer_norm] = REPEATED_MAX_COST,
+        [OP_rms_norm] = REPEATED_MAX_COST,
     };
     return budget[op];
 }
@@ -114,7 +120,8 @@ static bool path_has(const Path *p, NodeId id)
     return false;
 }
 
-// `from` and all nodes strictly between it and its post-dominator `to`. False when one of these is no elementwise node of the same place.
+// `from` and all nodes strictly between it and its post-dominator `to`. False when one of these is no
+// elementwise node of the same place.
 static bool collect_path(const Grouper *s, NodeId from, NodeId to, Path *path)
 {
     path->node[0] = from;
@@ -137,7 +144,8 @@ static bool collect_path(const Grouper *s, NodeId from, NodeId to, Path *path)
 static bool is_prologue_of(const Grouper *s, const Path *path, NodeId to)
 {
     const Node *d = graph_node(s->g, to);
-    if (prologue_budget((OpId)d->op) == 0 || !path_has(path, d->src[0]) || !same_place(s, path->node[0], d->src[0]))
+    if (prologue_budget((OpId)d->op) == 0 || !path_has(path, d->src[0]) ||
+        !same_place(s, path->node[0], d->src[0]))
         return false;
     for (uint32_t i = 1; i < d->n_src; i++)
         if (path_has(path, d->src[i]))
@@ -190,7 +198,11 @@ static void try_merge(Grouper *s, NodeId id)
     const bool joins_ew = is_ew(graph_node(s->g, to)) && same_place(s, id, to);
     if (!joins_ew && !is_prologue_of(s, &path, to))
         return;
-    Merge m = {.root = id, .anchor = s->out.anchor[id], .size = s->size[id], .weight = s->weight[id], .possible = true};
+    Merge m = {.root = id,
+               .anchor = s->out.anchor[id],
+               .size = s->size[id],
+               .weight = s->weight[id],
+               .possible = true};
     NodeId seen[GROUP_MAX_NODES + 1];
     uint32_t n_seen = 0;
     for (uint32_t i = 1; i <= path.len; i++) {

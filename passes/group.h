@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Grouping: which nodes become one kernel. Separate from fuse.c, which turns groups into kernels, views and buffers.
+// Grouping: which nodes become one kernel. Separate from fuse.c, which turns groups into kernels, views and
+// buffers.
 #ifndef PASSES_GROUP_H
 #define PASSES_GROUP_H
 
@@ -12,7 +13,7 @@ typedef struct Uses {
 
 typedef struct Groups {
     Uses uses;
-    NodeId *root;   // by NodeId: the last node of its group; itself for a group of one; 0 for leaves and views
+    NodeId *root; // by NodeId: the last node of its group; itself for a group of one; 0 for leaves and views
     NodeId *anchor; // by root: its structural op, 0 = elementwise only
 } Groups;
 

@@ -1,27 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layout: chooses the axis order of every value. Image-like values that convolutions and pools make are kept channels-last
-// where the target wants it; ops that need rows in order get a copy in front, which costs nothing where the two orders are
-// the same bytes (one channel, or one pixel). Separate from fusion because it changes the graph, fusion only groups it.
+// Layout: chooses the axis order of every value. Image-like values that convolutions and pools make are kept
+// channels-last where the target wants it; ops that need rows in order get a copy in front, which costs
+// nothing where the two orders are the same bytes (one channel, or one pixel). Separate from fusion because
+// it changes the graph, fusion only groups it.
 #include "passes/pass.h"
 
 typedef enum OrderRule {
-    RULE_ROW_MAJOR,    // result in rows; reads any strides
-    RULE_NEEDS_ROWS,   // result in rows; operands must be in rows
-    RULE_IMAGE,        // result channels-last when the target prefers it
-    RULE_FOLLOW,       // as the first non-constant operand of the result's rank
+    RULE_ROW_MAJOR,  // result in rows; reads any strides
+    RULE_NEEDS_ROWS, // result in rows; operands must be in rows
+    RULE_IMAGE,      // result channels-last when the target prefers it
+    RULE_FOLLOW,     // as the first non-constant operand of the result's rank
 } OrderRule;
 
 static OrderRule layout_rule(const Node *n)
 {
     static const uint8_t rules[OP_COUNT] = {
-        [OP_conv] = RULE_IMAGE,           [OP_conv_transpose] = RULE_IMAGE, [OP_max_pool] = RULE_IMAGE,
-        [OP_avg_pool] = RULE_IMAGE,       [OP_resize] = RULE_FOLLOW,        [OP_concat] = RULE_FOLLOW,
-        [OP_cast] = RULE_FOLLOW,          [OP_pad] = RULE_FOLLOW,           [OP_slice] = RULE_FOLLOW,
-        [OP_reduce_sum] = RULE_FOLLOW,    [OP_reduce_mean] = RULE_FOLLOW,   [OP_reduce_max] = RULE_FOLLOW,
-        [OP_reduce_min] = RULE_FOLLOW,    [OP_reduce_prod] = RULE_FOLLOW,   [OP_softmax] = RULE_FOLLOW,
-        [OP_log_softmax] = RULE_FOLLOW,   [OP_reshape] = RULE_NEEDS_ROWS,   [OP_matmul] = RULE_NEEDS_ROWS,
-        [OP_attention] = RULE_NEEDS_ROWS, [OP_lstm] = RULE_NEEDS_ROWS,      [OP_gather] = RULE_NEEDS_ROWS,
-        [OP_rope] = RULE_NEEDS_ROWS,      [OP_update_slice] = RULE_NEEDS_ROWS,
+        [OP_conv] = RULE_IMAGE,
+        [OP_conv_transpose] = RULE_IMAGE,
+        [OP_max_pool] = RULE_IMAGE,
+        [OP_avg_pool] = RULE_IMAGE,
+        [OP_resize] = RULE_FOLLOW,
+        [OP_concat] = RULE_FOLLOW,
+        [OP_cast] = RULE_FOLLOW,
+        [OP_pad] = RULE_FOLLOW,
+        [OP_slice] = RULE_FOLLOW,
+        [OP_reduce_sum] = RULE_FOLLOW,
+        [OP_reduce_mean] = RULE_FOLLOW,
+        [OP_reduce_max] = RULE_FOLLOW,
+        [OP_reduce_min] = RULE_FOLLOW,
+        [OP_reduce_prod] = RULE_FOLLOW,
+        [OP_softmax] = RULE_FOLLOW,
+        [OP_log_softmax] = RULE_FOLLOW,
+        [OP_reshape] = RULE_NEEDS_ROWS,
+        [OP_matmul] = RULE_NEEDS_ROWS,
+        [OP_attention] = RULE_NEEDS_ROWS,
+        [OP_lstm] = RULE_NEEDS_ROWS,
+        [OP_gather] = RULE_NEEDS_ROWS,
+        [OP_rope] = RULE_NEEDS_ROWS,
+        [OP_update_slice] = RULE_NEEDS_ROWS,
     };
     return op_info[n->op].kind == OPKIND_EW ? RULE_FOLLOW : (OrderRule)rules[n->op];
 }
@@ -83,12 +99,14 @@ static NodeId to_rows(Graph *g, Layout *l, NodeId id)
     return is_order_moot(graph_node(g, id)->shape) ? id : copy_in_order(g, l, id, ORDER_ROW_MAJOR);
 }
 
-// A convolution over few channels reads any order; one that loads vectors of channels needs them next to each other.
+// A convolution over few channels reads any order; one that loads vectors of channels needs them next to each
+// other.
 static bool wants_channels_last_operand(const Graph *g, const Node *n)
 {
     if (n->op == OP_max_pool || n->op == OP_avg_pool)
         return true;
-    return n->op == OP_conv && node_get_int(n, A_conv_group) > 1 && graph_node(g, n->src[0])->shape->dim[1] > 1;
+    return n->op == OP_conv && node_get_int(n, A_conv_group) > 1 &&
+           graph_node(g, n->src[0])->shape->dim[1] > 1;
 }
 
 static NodeId with_operands(Graph *g, NodeId id, const NodeId *src)
@@ -128,7 +146,8 @@ static bool is_old_state(const Graph *g, NodeId id)
     return graph_node(g, id)->op == OP_state;
 }
 
-// States are written at the end of a run, one after the other: a state that becomes another's old value needs a copy of it.
+// States are written at the end of a run, one after the other: a state that becomes another's old value needs
+// a copy of it.
 static void separate_states(Graph *g, Layout *l)
 {
     for (uint32_t i = 0; i < g->states.len; i++) {

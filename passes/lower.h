@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The frame in which every lower_NAME works. A schedule walks the points of a domain (an iteration space with the strides of
-// everything that it reads and writes) and pulls values: elementwise nodes of the kernel are computed where they are
-// needed, everything else is a load.
+// The frame in which every lower_NAME works. A schedule walks the points of a domain (an iteration space with
+// the strides of everything that it reads and writes) and pulls values: elementwise nodes of the kernel are
+// computed where they are needed, everything else is a load.
 #ifndef PASSES_LOWER_H
 #define PASSES_LOWER_H
 
@@ -18,7 +18,8 @@ typedef struct Lower {
     NodeId root;   // the value to store
 } Lower;
 
-// --- kernel parameters ------------------------------------------------------------------------------------------
+// --- kernel parameters
+// ------------------------------------------------------------------------------------------
 
 typedef enum ParamUse { PARAM_READ = 1, PARAM_WRITE = 2, PARAM_READ_WRITE = 3 } ParamUse;
 
@@ -26,7 +27,8 @@ typedef enum ParamUse { PARAM_READ = 1, PARAM_WRITE = 2, PARAM_READ_WRITE = 3 } 
 uint32_t lower_param(Lower *l, NodeId id, ParamUse use);
 // The same for a place other than the node's own (the destination of a copy); loc is on the node's axes.
 uint32_t lower_param_at(Lower *l, NodeId id, const Loc *loc, ParamUse use);
-// A constant that the compiler makes (packed weights, tables): `bytes` bytes at data, which must live in pass->perm.
+// A constant that the compiler makes (packed weights, tables): `bytes` bytes at data, which must live in
+// pass->perm.
 uint32_t lower_param_data(Lower *l, const char *name, DType t, const void *data, uint64_t bytes);
 // Scratch memory of this kernel in the arena.
 uint32_t lower_param_scratch(Lower *l, const char *name, DType t, uint64_t elements);
@@ -37,10 +39,11 @@ static inline const Node *lower_node(const Lower *l, NodeId id)
 }
 bool lower_is_in_body(const Lower *l, NodeId id);
 
-// --- domains ----------------------------------------------------------------------------------------------------
+// --- domains
+// ----------------------------------------------------------------------------------------------------
 
-// A kernel whose root has other axes than its operand (a reduction) keeps two spaces on one domain: the operand's side and
-// the root's side, in which the same node may have other strides.
+// A kernel whose root has other axes than its operand (a reduction) keeps two spaces on one domain: the
+// operand's side and the root's side, in which the same node may have other strides.
 typedef enum Space { SPACE_IN, SPACE_OUT } Space;
 
 typedef struct Access {
@@ -65,19 +68,22 @@ typedef struct AxisMap {
 Domain domain_of(const Shape *s);
 // Adds the access to a stored value, broadcast against the domain's axes (aligned at the last one).
 void domain_add(Lower *l, Domain *d, NodeId id);
-// Adds all values from outside that pulling `id` needs: loads of the elementwise body below it, stopping at the anchor.
+// Adds all values from outside that pulling `id` needs: loads of the elementwise body below it, stopping at
+// the anchor.
 void domain_add_operands(Lower *l, Domain *d, NodeId id);
 // The same for the root's side: axes of the root's shape go where map says. Sets has_out_space.
 void domain_add_root(Lower *l, Domain *d, const AxisMap *map);
 // Stable: axes of class 0 first, then those of class 1; class is permuted along.
 void domain_move_class(Domain *d, uint8_t *class);
-// Sorts the axes by falling stride of the access to `id`, then joins neighbours where every access allows it. Axes with a
-// different class are not reordered past each other and not joined (class NULL: all the same); class is permuted along.
+// Sorts the axes by falling stride of the access to `id`, then joins neighbours where every access allows it.
+// Axes with a different class are not reordered past each other and not joined (class NULL: all the same);
+// class is permuted along.
 void domain_simplify(Lower *l, Domain *d, NodeId id, uint8_t *class);
 // The widest vector that fits along the last axis: all accesses are f32 with stride 1 or 0 there. 1 = scalar.
 uint8_t domain_lanes(const Lower *l, const Domain *d, uint32_t axis);
 
-// --- points and pulling -----------------------------------------------------------------------------------------
+// --- points and pulling
+// -----------------------------------------------------------------------------------------
 
 typedef struct Point {
     KRef idx[SHAPE_MAX_RANK]; // by axis of the domain
@@ -90,9 +96,9 @@ typedef struct Pull {
     const Domain *d;
     Point at;
     Space space;
-    NodeId given;     // this node's value is known at the point (the anchor's), 0 = none
+    NodeId given; // this node's value is known at the point (the anchor's), 0 = none
     KRef given_value;
-    VEC(KRef) memo;   // by place in the body
+    VEC(KRef) memo; // by place in the body
 } Pull;
 
 Pull pull_at(Lower *l, const Domain *d, Point at);
@@ -105,18 +111,22 @@ void pull_store_root(Lower *l, const Domain *d, Point at, KRef anchor_value);
 // Summed cost of the elementwise nodes between anchor and root.
 uint32_t lower_epilogue_cost(const Lower *l);
 
-// --- loops ------------------------------------------------------------------------------------------------------
+// --- loops
+// ------------------------------------------------------------------------------------------------------
 
-// Opens parallel loops over axes [0, n) of the domain and sets at->idx. Close with lower_close(l, returned count).
+// Opens parallel loops over axes [0, n) of the domain and sets at->idx. Close with lower_close(l, returned
+// count).
 uint32_t lower_open(Lower *l, const Domain *d, uint32_t n, Point *at);
 void lower_close(Lower *l, uint32_t n);
 // One loop over one axis, or none for an axis of one element: returns the number of loops opened.
 uint32_t lower_open_axis(Lower *l, const Domain *d, uint32_t axis, uint8_t flags, Point *at);
 typedef void (*PointFn)(Lower *l, const Domain *d, Point at, void *ctx);
-// Calls fn for vectors of `lanes` along `axis` (a loop, then one shorter rest) or, with lanes 1, in a scalar loop.
+// Calls fn for vectors of `lanes` along `axis` (a loop, then one shorter rest) or, with lanes 1, in a scalar
+// loop.
 void lower_along(Lower *l, const Domain *d, uint32_t axis, uint8_t lanes, Point at, PointFn fn, void *ctx);
-// A whole map kernel: for every point of the root's shape, value = fn(...) for the anchor, then the epilogue and the store.
-// inner_axis_passes: fn maps the last axis straight through, so it may be called with lanes > 1 there.
+// A whole map kernel: for every point of the root's shape, value = fn(...) for the anchor, then the epilogue
+// and the store. inner_axis_passes: fn maps the last axis straight through, so it may be called with lanes >
+// 1 there.
 typedef KRef (*MapFn)(Lower *l, const Domain *d, Point at, void *ctx);
 typedef enum MapLanes { MAP_SCALAR, MAP_VECTOR } MapLanes;
 void lower_map(Lower *l, MapFn fn, void *ctx, MapLanes lanes);

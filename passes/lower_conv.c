@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions (1-D as 2-D with one row): dense and grouped ones through the register-tiled core, depthwise ones with a vector
-// of channels, everything else (GPUs, three spatial axes, weights that are not constant) as plain loops.
-// Accumulation: f32 fused multiply-adds in the order kernel row, kernel column, channel, starting from the bias.
+// Convolutions (1-D as 2-D with one row): dense and grouped ones through the register-tiled core, depthwise
+// ones with a vector of channels, everything else (GPUs, three spatial axes, weights that are not constant)
+// as plain loops. Accumulation: f32 fused multiply-adds in the order kernel row, kernel column, channel,
+// starting from the bias.
 #include "passes/conv.h"
 #include "passes/tile.h"
 
@@ -16,17 +17,27 @@ Conv conv_of(const Lower *l, NodeId id)
     const Shape *x = lower_node(l, n->src[0])->shape, *w = lower_node(l, n->src[1])->shape;
     const uint32_t spatial = x->rank - 2, last = x->rank - 1;
     const Loc *xl = lower_loc(l, n->src[0]);
-    Conv c = {.x = n->src[0], .w = n->src[1], .bias = n->n_src > 2 ? n->src[2] : 0, .group = node_get_int(n, A_conv_group)};
+    Conv c = {.x = n->src[0],
+              .w = n->src[1],
+              .bias = n->n_src > 2 ? n->src[2] : 0,
+              .group = node_get_int(n, A_conv_group)};
     c.is_planar = spatial <= 2;
     const bool rows = spatial >= 2;
-    c.s = (TileShape){
-        .n = x->dim[0], .h = rows ? n->shape->dim[last - 1] : 1, .w = n->shape->dim[last],
-        .in_h = rows ? x->dim[last - 1] : 1, .in_w = x->dim[last],
-        .ic = w->dim[1], .oc = n->shape->dim[1] / c.group,
-        .kh = rows ? w->dim[last - 1] : 1, .kw = w->dim[last],
-        .sh = at_or(n, A_conv_strides, 0, spatial, 1), .sw = at_or(n, A_conv_strides, 1, spatial, 1),
-        .dh = at_or(n, A_conv_dilations, 0, spatial, 1), .dw = at_or(n, A_conv_dilations, 1, spatial, 1),
-        .pad_h = at_or(n, A_conv_pads, 0, spatial, 0), .pad_w = at_or(n, A_conv_pads, 1, spatial, 0)};
+    c.s = (TileShape){.n = x->dim[0],
+                      .h = rows ? n->shape->dim[last - 1] : 1,
+                      .w = n->shape->dim[last],
+                      .in_h = rows ? x->dim[last - 1] : 1,
+                      .in_w = x->dim[last],
+                      .ic = w->dim[1],
+                      .oc = n->shape->dim[1] / c.group,
+                      .kh = rows ? w->dim[last - 1] : 1,
+                      .kw = w->dim[last],
+                      .sh = at_or(n, A_conv_strides, 0, spatial, 1),
+                      .sw = at_or(n, A_conv_strides, 1, spatial, 1),
+                      .dh = at_or(n, A_conv_dilations, 0, spatial, 1),
+                      .dw = at_or(n, A_conv_dilations, 1, spatial, 1),
+                      .pad_h = at_or(n, A_conv_pads, 0, spatial, 0),
+                      .pad_w = at_or(n, A_conv_pads, 1, spatial, 0)};
     c.stride_n = xl->stride[0];
     c.stride_c = xl->stride[1];
     c.stride_h = rows ? xl->stride[last - 1] : 0;
@@ -54,7 +65,8 @@ Point conv_point(const Domain *d, KRef image, KRef channel, KRef row, KRef colum
     return at;
 }
 
-// --- tiles --------------------------------------------------------------------------------------------------------
+// --- tiles
+// --------------------------------------------------------------------------------------------------------
 
 typedef struct ConvStore {
     Domain d;
@@ -64,7 +76,8 @@ typedef struct ConvStore {
 static void store_conv(Lower *l, const TileOut *out, KRef value, void *ctx)
 {
     const ConvStore *c = ctx;
-    Point at = conv_point(&c->d, out->image, k_add(l->k, c->first_channel, out->channel), out->row, out->column);
+    Point at =
+        conv_point(&c->d, out->image, k_add(l->k, c->first_channel, out->channel), out->row, out->column);
     at.lanes = out->lanes;
     at.count = out->count;
     pull_store_root(l, &c->d, at, value);
@@ -79,7 +92,8 @@ static const float *const_f32(const Lower *l, NodeId id)
 static void join_rows(Conv *c, Domain *d)
 {
     TileShape *s = &c->s;
-    if (s->kh * s->kw != 1 || s->pad_h != 0 || s->pad_w != 0 || s->sh != 1 || s->sw != 1 || d->rank != 4 || s->h == 1 || s->w == 1)
+    if (s->kh * s->kw != 1 || s->pad_h != 0 || s->pad_w != 0 || s->sh != 1 || s->sw != 1 || d->rank != 4 ||
+        s->h == 1 || s->w == 1)
         return;
     if (s->in_h != s->h || s->in_w != s->w || c->stride_h != c->stride_w * s->w)
         return;
@@ -100,11 +114,20 @@ static void emit_tiled_group(Lower *l, const Conv *c, ConvStore *store, int64_t 
     const Shape *ws = lower_node(l, c->w)->shape;
     const int64_t taps = c->s.kh * c->s.kw;
     const TileSource src = {.data = const_f32(l, c->w) + group * c->s.oc * ws->dim[1] * taps,
-                            .stride_oc = ws->dim[1] * taps, .stride_ic = taps, .stride_kh = c->s.kw, .stride_kw = 1};
-    t.in = (TileInput){.param = lower_param(l, c->x, PARAM_READ), .stride_n = c->stride_n, .stride_c = c->stride_c,
-                       .stride_h = c->stride_h, .stride_w = c->stride_w, .base = k_index(k, group * c->s.ic * c->stride_c)};
+                            .stride_oc = ws->dim[1] * taps,
+                            .stride_ic = taps,
+                            .stride_kh = c->s.kw,
+                            .stride_kw = 1};
+    t.in = (TileInput){.param = lower_param(l, c->x, PARAM_READ),
+                       .stride_n = c->stride_n,
+                       .stride_c = c->stride_c,
+                       .stride_h = c->stride_h,
+                       .stride_w = c->stride_w,
+                       .base = k_index(k, group * c->s.ic * c->stride_c)};
     const float *packed = tile_pack(&t, &src, &bytes);
-    t.w = (TileWeights){.param = lower_param_data(l, node_name(l->g, c->w), DTYPE_f32, packed, bytes), .is_packed = true, .base = k_index(k, 0)};
+    t.w = (TileWeights){.param = lower_param_data(l, node_name(l->g, c->w), DTYPE_f32, packed, bytes),
+                        .is_packed = true,
+                        .base = k_index(k, 0)};
     t.has_bias = c->bias != 0;
     if (t.has_bias)
         t.bias = lower_param(l, c->bias, PARAM_READ);
@@ -119,7 +142,8 @@ enum { MAX_TILED_GROUPS = 8 };
 
 static bool can_tile(const Lower *l, const Conv *c, const Domain *d)
 {
-    if (l->caps->is_gpu || !c->is_planar || !node_is_const(l->g, c->w) || lower_node(l, l->anchor)->dtype != DTYPE_f32)
+    if (l->caps->is_gpu || !c->is_planar || !node_is_const(l->g, c->w) ||
+        lower_node(l, l->anchor)->dtype != DTYPE_f32)
         return false;
     if (c->group > MAX_TILED_GROUPS || (c->bias != 0 && lower_loc(l, c->bias)->stride[0] != 1))
         return false;
@@ -127,14 +151,16 @@ static bool can_tile(const Lower *l, const Conv *c, const Domain *d)
     return t.lanes == 1 || domain_lanes(l, d, 1) > 1;
 }
 
-// --- plain loops --------------------------------------------------------------------------------------------------
+// --- plain loops
+// --------------------------------------------------------------------------------------------------
 
 typedef struct Plain {
     const Conv *c;
     uint32_t spatial;
 } Plain;
 
-// Is the input coordinate start + k * dilation inside [0, size)? As one comparison on each side that can fail.
+// Is the input coordinate start + k * dilation inside [0, size)? As one comparison on each side that can
+// fail.
 static KRef inside(Kernel *k, KRef v, int64_t size)
 {
     return k_op(k, KOP_and, k_op(k, KOP_le, k_index(k, 0), v, 0), k_op(k, KOP_lt, v, k_index(k, size), 0), 0);
@@ -149,10 +175,12 @@ static KRef plain_conv(Lower *l, const Domain *d, Point at, void *ctx)
     const Loc *xl = lower_loc(l, p->c->x), *wl = lower_loc(l, p->c->w);
     (void)d;
     const KRef o = at.idx[1];
-    const KRef group = p->c->group == 1 ? k_index(k, 0) : k_op(k, KOP_div, o, k_index(k, n->shape->dim[1] / p->c->group), 0);
+    const KRef group =
+        p->c->group == 1 ? k_index(k, 0) : k_op(k, KOP_div, o, k_index(k, n->shape->dim[1] / p->c->group), 0);
     KRef init = k_number(k, n->dtype, 0);
     if (p->c->bias != 0)
-        init = k_load(k, lower_param(l, p->c->bias, PARAM_READ), k_mul(k, o, k_index(k, lower_loc(l, p->c->bias)->stride[0])), 1, 1);
+        init = k_load(k, lower_param(l, p->c->bias, PARAM_READ),
+                      k_mul(k, o, k_index(k, lower_loc(l, p->c->bias)->stride[0])), 1, 1);
     const KRef acc = k_var(k, init, "acc");
     KRef x = k_mul(k, at.idx[0], k_index(k, xl->stride[0])), w = k_mul(k, o, k_index(k, wl->stride[0]));
     const KRef c = k_for(k, k_index(k, 0), k_index(k, ws->dim[1]), 1, KFOR_SERIAL, "c");
@@ -160,9 +188,15 @@ static KRef plain_conv(Lower *l, const Domain *d, Point at, void *ctx)
     w = k_mul_add(k, c, wl->stride[1], w);
     for (uint32_t i = 0; i < p->spatial; i++) {
         const uint32_t axis = i + 2;
-        const int64_t stride = node_get_at(n, A_conv_strides, i, 1), dilation = node_get_at(n, A_conv_dilations, i, 1);
-        const KRef t = k_for(k, k_index(k, 0), k_index(k, ws->dim[axis]), 1, KFOR_SERIAL, i == 0 ? "k0" : i == 1 ? "k1" : "k2");
-        const KRef pos = k_mul_add(k, t, dilation, k_add(k, k_mul(k, at.idx[axis], k_index(k, stride)), k_index(k, -node_get_at(n, A_conv_pads, i, 0))));
+        const int64_t stride = node_get_at(n, A_conv_strides, i, 1),
+                      dilation = node_get_at(n, A_conv_dilations, i, 1);
+        const KRef t = k_for(k, k_index(k, 0), k_index(k, ws->dim[axis]), 1, KFOR_SERIAL,
+                             i == 0   ? "k0"
+                             : i == 1 ? "k1"
+                                      : "k2");
+        const KRef pos = k_mul_add(k, t, dilation,
+                                   k_add(k, k_mul(k, at.idx[axis], k_index(k, stride)),
+                                         k_index(k, -node_get_at(n, A_conv_pads, i, 0))));
         k_if(k, inside(k, pos, xs->dim[axis]));
         x = k_mul_add(k, pos, xl->stride[axis], x);
         w = k_mul_add(k, t, wl->stride[axis], w);
@@ -179,7 +213,8 @@ void lower_conv(Lower *l)
 {
     Conv c = conv_of(l, l->anchor);
     Domain d = conv_out_domain(l);
-    l->pk->macs = (uint64_t)shape_numel(lower_node(l, l->anchor)->shape) * (uint64_t)(shape_numel(lower_node(l, c.w)->shape) / lower_node(l, c.w)->shape->dim[0]);
+    l->pk->macs = (uint64_t)shape_numel(lower_node(l, l->anchor)->shape) *
+                  (uint64_t)(shape_numel(lower_node(l, c.w)->shape) / lower_node(l, c.w)->shape->dim[0]);
     if (depthwise_lower(l, &c, &d))
         return;
     if (!can_tile(l, &c, &d)) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Depthwise convolution: a vector of channels, a run of output pixels of one row in accumulators, every input vector of a
-// kernel row loaded once and used for all the outputs that it touches. Border runs leave out what falls outside.
+// Depthwise convolution: a vector of channels, a run of output pixels of one row in accumulators, every input
+// vector of a kernel row loaded once and used for all the outputs that it touches. Border runs leave out what
+// falls outside.
 #include "passes/conv.h"
 #include <string.h>
 
@@ -20,10 +21,11 @@ static float *pack_depthwise(const Depthwise *s, int64_t channels, uint64_t *byt
 {
     const int64_t taps = s->c->s.kh * s->c->s.kw, blocks = (channels + s->lanes - 1) / s->lanes;
     const float *src = node_attr(lower_node(s->l, s->c->w), A_const_data)->u.blob;
-    float *out = ARENA_ARRAY(s->l->pass->perm, float, blocks * taps * s->lanes);
+    float *out = ARENA_ARRAY(s->l->pass->perm, float, blocks *taps * s->lanes);
     for (int64_t c = 0; c < channels; c++)
         for (int64_t t = 0; t < taps; t++)
-            memcpy(&out[((c / s->lanes) * taps + t) * s->lanes + c % s->lanes], &src[c * taps + t], sizeof *out);
+            memcpy(&out[((c / s->lanes) * taps + t) * s->lanes + c % s->lanes], &src[c * taps + t],
+                   sizeof *out);
     *bytes = (uint64_t)(blocks * taps * s->lanes) * sizeof *out;
     return out;
 }
@@ -66,16 +68,23 @@ static void emit_run(const Depthwise *s, KRef column, int64_t column_value, int6
     Kernel *k = s->l->k;
     const TileShape *t = &s->c->s;
     KRef acc[DW_MAX_PIXELS], lo, hi;
-    const KRef init = s->c->bias != 0 ? k_load(k, s->bias, s->channel, s->lanes, s->count) : k_splat(k, k_number(k, DTYPE_f32, 0), s->lanes);
+    const KRef init = s->c->bias != 0 ? k_load(k, s->bias, s->channel, s->lanes, s->count)
+                                      : k_splat(k, k_number(k, DTYPE_f32, 0), s->lanes);
     for (int64_t p = 0; p < pixels; p++)
         acc[p] = k_var(k, init, arena_printf(k->arena, "a%d", (int)p));
-    KRef x = k_add(k, k_mul(k, s->image, k_index(k, s->c->stride_n)), k_mul(k, s->channel, k_index(k, s->c->stride_c)));
-    x = k_add(k, x, k_mul(k, k_add(k, k_mul(k, s->row, k_index(k, t->sh)), k_index(k, -t->pad_h)), k_index(k, s->c->stride_h)));
-    x = k_add(k, x, k_mul(k, k_add(k, k_mul(k, column, k_index(k, t->sw)), k_index(k, -t->pad_w)), k_index(k, s->c->stride_w)));
+    KRef x = k_add(k, k_mul(k, s->image, k_index(k, s->c->stride_n)),
+                   k_mul(k, s->channel, k_index(k, s->c->stride_c)));
+    x = k_add(k, x,
+              k_mul(k, k_add(k, k_mul(k, s->row, k_index(k, t->sh)), k_index(k, -t->pad_h)),
+                    k_index(k, s->c->stride_h)));
+    x = k_add(k, x,
+              k_mul(k, k_add(k, k_mul(k, column, k_index(k, t->sw)), k_index(k, -t->pad_w)),
+                    k_index(k, s->c->stride_w)));
     const KRef w = k_mul(k, s->channel, k_index(k, t->kh * t->kw)); // channel is a multiple of lanes
     kernel_rows(s, &lo, &hi);
     const KRef kh = k_for(k, lo, hi, 1, KFOR_SERIAL, "kh");
-    emit_taps(s, acc, pixels, column_value, k_mul_add(k, kh, t->dh * s->c->stride_h, x), k_mul_add(k, kh, t->kw * s->lanes, w));
+    emit_taps(s, acc, pixels, column_value, k_mul_add(k, kh, t->dh * s->c->stride_h, x),
+              k_mul_add(k, kh, t->kw * s->lanes, w));
     k_end(k);
     for (int64_t p = 0; p < pixels; p++) {
         Point at = conv_point(s->d, s->image, s->channel, s->row, k_add(k, column, k_index(k, p)));
@@ -95,10 +104,12 @@ static void emit_row(const Depthwise *s)
         const int64_t pixels = base + (i < longer ? 1 : 0);
         const bool edge = tile_is_edge(t, column, pixels);
         int64_t run = 1;
-        while (!edge && i + run < n && (i + run < longer) == (i < longer) && !tile_is_edge(t, column + run * pixels, pixels))
+        while (!edge && i + run < n && (i + run < longer) == (i < longer) &&
+               !tile_is_edge(t, column + run * pixels, pixels))
             run++;
         if (run > 1) {
-            const KRef ow = k_for(k, k_index(k, column), k_index(k, column + run * pixels), pixels, KFOR_PARALLEL, "ow");
+            const KRef ow =
+                k_for(k, k_index(k, column), k_index(k, column + run * pixels), pixels, KFOR_PARALLEL, "ow");
             emit_run(s, ow, -1, pixels);
             k_end(k);
         } else {
@@ -124,9 +135,11 @@ static void emit_rows(Depthwise *s)
 static bool fits(const Lower *l, const Conv *c, const Domain *d)
 {
     const Node *n = lower_node(l, l->anchor);
-    if (l->caps->is_gpu || !c->is_planar || c->s.ic != 1 || c->s.oc != 1 || c->group < 4 || n->dtype != DTYPE_f32)
+    if (l->caps->is_gpu || !c->is_planar || c->s.ic != 1 || c->s.oc != 1 || c->group < 4 ||
+        n->dtype != DTYPE_f32)
         return false;
-    if (c->s.kw > DW_MAX_KERNEL || c->s.sw > 4 || c->s.dw > 4 || !node_is_const(l->g, c->w) || c->stride_c != 1)
+    if (c->s.kw > DW_MAX_KERNEL || c->s.sw > 4 || c->s.dw > 4 || !node_is_const(l->g, c->w) ||
+        c->stride_c != 1)
         return false;
     return domain_lanes(l, d, 1) > 1;
 }
@@ -138,7 +151,8 @@ bool depthwise_lower(Lower *l, const Conv *c, const Domain *d)
     const int64_t channels = c->group;
     Kernel *k = l->k;
     uint64_t bytes = 0;
-    Depthwise s = {.l = l, .c = c, .d = d, .lanes = lower_fit_lanes(l, channels), .x = lower_param(l, c->x, PARAM_READ)};
+    Depthwise s = {
+        .l = l, .c = c, .d = d, .lanes = lower_fit_lanes(l, channels), .x = lower_param(l, c->x, PARAM_READ)};
     const float *packed = pack_depthwise(&s, channels, &bytes);
     s.w = lower_param_data(l, node_name(l->g, c->w), DTYPE_f32, packed, bytes);
     s.bias = c->bias != 0 ? lower_param(l, c->bias, PARAM_READ) : 0;

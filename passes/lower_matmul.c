@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products through the register-tiled core: rows of a are its pixels, columns of b its output channels. A constant b is
-// packed at compile time; another one is read in place when its columns are next to each other, or packed into scratch first.
-// Accumulation: f32 fused multiply-adds in rising k. Targets without vectors or with other element types take plain loops.
+// Matrix products through the register-tiled core: rows of a are its pixels, columns of b its output
+// channels. A constant b is packed at compile time; another one is read in place when its columns are next to
+// each other, or packed into scratch first. Accumulation: f32 fused multiply-adds in rising k. Targets
+// without vectors or with other element types take plain loops.
 #include "passes/tile.h"
 
 typedef struct Matmul {
     NodeId a, b;
-    int64_t m, n, k;           // rows, columns, inner
-    bool a_is_vector, b_is_vector; // 1-D operands: the row or column is missing from the result
-    uint32_t batch;            // leading axes of the result
+    int64_t m, n, k;                // rows, columns, inner
+    bool a_is_vector, b_is_vector;  // 1-D operands: the row or column is missing from the result
+    uint32_t batch;                 // leading axes of the result
     int64_t a_row, a_k, b_k, b_col; // strides in elements
-    Domain d;                  // axes of the result: batch, rows, columns (always both; missing ones have one element)
+    Domain d; // axes of the result: batch, rows, columns (always both; missing ones have one element)
 } Matmul;
 
 static Matmul matmul_of(Lower *l)
 {
     const Node *node = lower_node(l, l->anchor);
-    const bool ta = node_get_int(node, A_matmul_transpose_a) != 0, tb = node_get_int(node, A_matmul_transpose_b) != 0;
+    const bool ta = node_get_int(node, A_matmul_transpose_a) != 0,
+               tb = node_get_int(node, A_matmul_transpose_b) != 0;
     Matmul x = {.a = node->src[0], .b = node->src[1], .m = 1, .n = 1};
     const Shape *as = lower_node(l, x.a)->shape, *bs = lower_node(l, x.b)->shape;
     const Loc *al = lower_loc(l, x.a), *bl = lower_loc(l, x.b);
@@ -78,7 +80,8 @@ static Point output_point(const Matmul *x, const Point *batch, KRef row, KRef co
     return at;
 }
 
-// --- tiles --------------------------------------------------------------------------------------------------------
+// --- tiles
+// --------------------------------------------------------------------------------------------------------
 
 typedef struct MatmulStore {
     const Matmul *x;
@@ -104,9 +107,13 @@ static bool is_packable(const Lower *l, const Matmul *x)
 static void pack_constant(Lower *l, const Matmul *x, Tile *t)
 {
     uint64_t bytes = 0;
-    const TileSource src = {.data = node_attr(lower_node(l, x->b), A_const_data)->u.blob, .stride_oc = x->b_col, .stride_ic = x->b_k};
+    const TileSource src = {.data = node_attr(lower_node(l, x->b), A_const_data)->u.blob,
+                            .stride_oc = x->b_col,
+                            .stride_ic = x->b_k};
     const float *packed = tile_pack(t, &src, &bytes);
-    t->w = (TileWeights){.param = lower_param_data(l, node_name(l->g, x->b), DTYPE_f32, packed, bytes), .is_packed = true, .base = k_index(l->k, 0)};
+    t->w = (TileWeights){.param = lower_param_data(l, node_name(l->g, x->b), DTYPE_f32, packed, bytes),
+                         .is_packed = true,
+                         .base = k_index(l->k, 0)};
 }
 
 // Columns of b that are not next to each other are copied into rows of scratch, once per batch entry.
@@ -130,7 +137,8 @@ static void choose_weights(Lower *l, const Matmul *x, Tile *t, const Point *batc
     if (is_packable(l, x)) {
         pack_constant(l, x, t);
     } else if (t->lanes == 1 ? x->b_col == 1 : x->b_col == 1 || x->n == 1) {
-        t->w = (TileWeights){.param = lower_param(l, x->b, PARAM_READ), .row_stride = x->b_k,
+        t->w = (TileWeights){.param = lower_param(l, x->b, PARAM_READ),
+                             .row_stride = x->b_k,
                              .base = batch_base(l, x->b, x->b_is_vector ? 1 : 2, x->batch, batch)};
     } else {
         pack_at_run_time(l, x, t, batch);
@@ -139,7 +147,8 @@ static void choose_weights(Lower *l, const Matmul *x, Tile *t, const Point *batc
 
 static bool can_tile(const Lower *l, const Matmul *x)
 {
-    if (l->caps->is_gpu || lower_node(l, x->a)->dtype != DTYPE_f32 || lower_node(l, l->anchor)->dtype != DTYPE_f32)
+    if (l->caps->is_gpu || lower_node(l, x->a)->dtype != DTYPE_f32 ||
+        lower_node(l, l->anchor)->dtype != DTYPE_f32)
         return false;
     if (x->b_is_vector || x->n == 1)
         return false;
@@ -151,10 +160,23 @@ static void lower_tiled(Lower *l, Matmul *x)
 {
     Point batch = {.lanes = 1, .count = 1};
     const uint32_t opened = lower_open(l, &x->d, x->batch, &batch);
-    Tile t = tile_new(l, (TileShape){.n = 1, .h = 1, .w = x->m, .in_h = 1, .in_w = x->m, .ic = x->k, .oc = x->n,
-                                     .kh = 1, .kw = 1, .sh = 1, .sw = 1, .dh = 1, .dw = 1});
+    Tile t = tile_new(l, (TileShape){.n = 1,
+                                     .h = 1,
+                                     .w = x->m,
+                                     .in_h = 1,
+                                     .in_w = x->m,
+                                     .ic = x->k,
+                                     .oc = x->n,
+                                     .kh = 1,
+                                     .kw = 1,
+                                     .sh = 1,
+                                     .sw = 1,
+                                     .dh = 1,
+                                     .dw = 1});
     choose_weights(l, x, &t, &batch);
-    t.in = (TileInput){.param = lower_param(l, x->a, PARAM_READ), .stride_c = x->a_k, .stride_w = x->a_row,
+    t.in = (TileInput){.param = lower_param(l, x->a, PARAM_READ),
+                       .stride_c = x->a_k,
+                       .stride_w = x->a_row,
                        .base = batch_base(l, x->a, x->a_is_vector ? 1 : 2, x->batch, &batch)};
     MatmulStore store = {.x = x, .batch = &batch};
     t.store = store_matmul;
@@ -163,7 +185,8 @@ static void lower_tiled(Lower *l, Matmul *x)
     lower_close(l, opened);
 }
 
-// --- dot products -------------------------------------------------------------------------------------------------
+// --- dot products
+// -------------------------------------------------------------------------------------------------
 
 // One result per point: the sum over k, in vectors when both operands are next to each other along k.
 static KRef dot(Lower *l, const Matmul *x, KRef a, KRef b)
@@ -175,16 +198,22 @@ static KRef dot(Lower *l, const Matmul *x, KRef a, KRef b)
     const uint8_t lanes = is_vector ? lower_fit_lanes(l, x->k) : 1;
     const int64_t whole = x->k - x->k % lanes;
     const KRef zero = k_number(k, t, 0);
-    const KRef acc = k_var(k, lanes > 1 ? k_splat(k, zero, lanes) : dtype_info[t].cls == DCLASS_FLOAT ? zero : k_integer(k, t, 0), "acc");
+    const KRef acc = k_var(k,
+                           lanes > 1                           ? k_splat(k, zero, lanes)
+                           : dtype_info[t].cls == DCLASS_FLOAT ? zero
+                                                               : k_integer(k, t, 0),
+                           "acc");
     if (whole > 0) {
         const KRef i = k_for(k, k_index(k, 0), k_index(k, whole), lanes, KFOR_SERIAL, "c");
-        const KRef av = k_load(k, pa, k_mul_add(k, i, x->a_k, a), lanes, lanes), bv = k_load(k, pb, k_mul_add(k, i, x->b_k, b), lanes, lanes);
+        const KRef av = k_load(k, pa, k_mul_add(k, i, x->a_k, a), lanes, lanes),
+                   bv = k_load(k, pb, k_mul_add(k, i, x->b_k, b), lanes, lanes);
         k_set(k, acc, k_op(k, KOP_fma, av, bv, k_get(k, acc)));
         k_end(k);
     }
     if (whole < x->k) {
         const uint8_t rest = (uint8_t)(x->k - whole);
-        const KRef av = k_load(k, pa, k_add(k, a, k_index(k, whole)), lanes, rest), bv = k_load(k, pb, k_add(k, b, k_index(k, whole)), lanes, rest);
+        const KRef av = k_load(k, pa, k_add(k, a, k_index(k, whole)), lanes, rest),
+                   bv = k_load(k, pb, k_add(k, b, k_index(k, whole)), lanes, rest);
         k_set(k, acc, k_op(k, KOP_fma, av, bv, k_get(k, acc)));
     }
     return lanes > 1 ? k_hreduce(k, KOP_add, k_get(k, acc)) : k_get(k, acc);
@@ -194,8 +223,10 @@ static KRef dot_point(Lower *l, const Domain *d, Point at, void *ctx)
 {
     Matmul *x = ctx;
     (void)d;
-    const KRef row = x->a_is_vector ? 0 : at.idx[x->batch], col = x->b_is_vector ? 0 : at.idx[x->batch + (x->a_is_vector ? 0u : 1u)];
-    KRef a = batch_base(l, x->a, x->a_is_vector ? 1 : 2, x->batch, &at), b = batch_base(l, x->b, x->b_is_vector ? 1 : 2, x->batch, &at);
+    const KRef row = x->a_is_vector ? 0 : at.idx[x->batch],
+               col = x->b_is_vector ? 0 : at.idx[x->batch + (x->a_is_vector ? 0u : 1u)];
+    KRef a = batch_base(l, x->a, x->a_is_vector ? 1 : 2, x->batch, &at),
+         b = batch_base(l, x->b, x->b_is_vector ? 1 : 2, x->batch, &at);
     a = row != 0 ? k_mul_add(l->k, row, x->a_row, a) : a;
     b = col != 0 ? k_mul_add(l->k, col, x->b_col, b) : b;
     return dot(l, x, a, b);

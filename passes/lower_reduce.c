@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions with their elementwise prologue and epilogue. Accumulation: see rows.c; mean divides the sum once.
+// Reductions with their elementwise prologue and epilogue. Accumulation: see rows.c; mean divides the sum
+// once.
 #include "passes/rows.h"
 
 typedef struct Reduce {

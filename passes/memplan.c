@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory plan: when every buffer holds data, which ones share bytes in place, and at which offset each lies. The bound beside
-// the result is the largest sum of buffers that hold data at one time.
+// Memory plan: when every buffer holds data, which ones share bytes in place, and at which offset each lies.
+// The bound beside the result is the largest sum of buffers that hold data at one time.
 #include "passes/pass.h"
 #include "passes/place.h"
 
@@ -41,7 +41,8 @@ static void find_lifetimes(Planner *m)
         buffer_of(m, p->outputs.data[i].buf)->last = n == 0 ? 0 : n - 1;
 }
 
-// --- in place -----------------------------------------------------------------------------------------------------
+// --- in place
+// -----------------------------------------------------------------------------------------------------
 
 static bool same_loc_strides(const Graph *g, NodeId id, const Loc *a, const Loc *b)
 {
@@ -52,7 +53,8 @@ static bool same_loc_strides(const Graph *g, NodeId id, const Loc *a, const Loc 
     return true;
 }
 
-// Is `id` read by this kernel only at the point that is being stored: as an operand of elementwise nodes after the anchor?
+// Is `id` read by this kernel only at the point that is being stored: as an operand of elementwise nodes
+// after the anchor?
 static bool is_read_point_wise(const PlanKernel *k, const Graph *g, NodeId id)
 {
     for (uint32_t i = 0; i < k->body.len; i++) {
@@ -94,16 +96,19 @@ static void share(Planner *m, BufId from, BufId with)
     m->is_output[owner] |= m->is_output[from];
 }
 
-// May the kernel's root overwrite the value `id`: it dies here, has the same strides and is read point by point?
+// May the kernel's root overwrite the value `id`: it dies here, has the same strides and is read point by
+// point?
 static bool can_overwrite(Planner *m, const PlanKernel *k, uint32_t at, NodeId id)
 {
     const Graph *g = m->plan->graph;
     const Loc *in = &m->plan->locs.data[id], *out = &m->plan->locs.data[k->root];
     const Node *n = graph_node(g, id), *root = graph_node(g, k->root);
-    if (id == 0 || !is_arena(m, in->buf) || in->buf == out->buf || n->shape != root->shape || n->dtype != root->dtype)
+    if (id == 0 || !is_arena(m, in->buf) || in->buf == out->buf || n->shape != root->shape ||
+        n->dtype != root->dtype)
         return false;
     const BufId owner = m->owner[in->buf];
-    if (in->offset != out->offset || buffer_of(m, in->buf)->bytes != buffer_of(m, out->buf)->bytes || !same_loc_strides(g, id, in, out))
+    if (in->offset != out->offset || buffer_of(m, in->buf)->bytes != buffer_of(m, out->buf)->bytes ||
+        !same_loc_strides(g, id, in, out))
         return false;
     return dies_at(m, owner, at) && is_read_point_wise(k, g, id) && !has_other_use(m, k, id, owner);
 }
@@ -127,7 +132,8 @@ static void try_in_place(Planner *m, uint32_t at)
     }
 }
 
-// --- offsets ------------------------------------------------------------------------------------------------------
+// --- offsets
+// ------------------------------------------------------------------------------------------------------
 
 static void place_arena(Planner *m)
 {
@@ -140,7 +146,8 @@ static void place_arena(Planner *m)
         if (!is_arena(m, b) || m->owner[b] != b || buf->first == UINT32_MAX)
             continue;
         ids[n] = b;
-        items[n++] = (PlaceItem){.first = buf->first, .last = buf->last, .size = buf->bytes, .align = buf->align, .fixed = -1};
+        items[n++] = (PlaceItem){
+            .first = buf->first, .last = buf->last, .size = buf->bytes, .align = buf->align, .fixed = -1};
     }
     PlaceResult result;
     place_solve(m->pass->scratch, items, n, (PlaceBudget){m->pass->options->place_budget}, &result);
@@ -154,7 +161,8 @@ static void place_arena(Planner *m)
     p->arena_optimal = result.optimal;
 }
 
-// Persistent regions: one after the other. Constants that no kernel reads any more (they were packed) get no bytes.
+// Persistent regions: one after the other. Constants that no kernel reads any more (they were packed) get no
+// bytes.
 static void place_region(Planner *m, Region region)
 {
     uint64_t next = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernel order: list scheduling that always takes the ready kernel after which the fewest bytes are live, tried with a few tie
-// rules; the order with the lowest peak wins, the original one on a tie. Works on the planned reads and writes, before lowering.
+// Kernel order: list scheduling that always takes the ready kernel after which the fewest bytes are live,
+// tried with a few tie rules; the order with the lowest peak wins, the original one on a tie. Works on the
+// planned reads and writes, before lowering.
 #include "passes/pass.h"
 #include <string.h>
 
@@ -50,7 +51,8 @@ static void inherit_producers(Order *o)
 {
     for (NodeId id = 1; id < o->g->nodes.len; id++) {
         const Node *n = graph_node(o->g, id);
-        const bool passes_on = n->op == OP_concat || n->op == OP_result || (op_info[n->op].flags & OPFLAG_VIEW) != 0;
+        const bool passes_on =
+            n->op == OP_concat || n->op == OP_result || (op_info[n->op].flags & OPFLAG_VIEW) != 0;
         if (!passes_on)
             continue;
         for (uint32_t i = 0; i < n->n_src; i++)
@@ -137,7 +139,8 @@ static Live live_begin(const Order *o)
     return live;
 }
 
-// Bytes that running a step adds (what it writes and is not live yet) and frees (what it is the last to read).
+// Bytes that running a step adds (what it writes and is not live yet) and frees (what it is the last to
+// read).
 static void step_effect(const Order *o, const Live *live, uint32_t step, uint64_t *adds, uint64_t *frees)
 {
     const Step *s = &o->step[step];
@@ -198,7 +201,8 @@ static void schedule(const Order *o, TieRule rule, uint32_t *order)
         rlx_assert(ready.len > 0);
         uint32_t best = 0;
         for (uint32_t i = 1; i < ready.len; i++) {
-            const bool last_i = o->plan->kernels.data[ready.data[i]].is_last, last_best = o->plan->kernels.data[ready.data[best]].is_last;
+            const bool last_i = o->plan->kernels.data[ready.data[i]].is_last,
+                       last_best = o->plan->kernels.data[ready.data[best]].is_last;
             if (last_i != last_best ? last_best : is_better(o, &live, ready.data[i], ready.data[best], rule))
                 best = i;
         }

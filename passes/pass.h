@@ -9,10 +9,10 @@
 typedef enum PlanGoal { PLAN_MEMORY, PLAN_LATENCY } PlanGoal;
 
 typedef struct PassOptions {
-    int opt_level;          // 0..3
-    bool allow_fast;        // FAST algebra (reassociation, approximate) as well as EXACT
+    int opt_level;   // 0..3
+    bool allow_fast; // FAST algebra (reassociation, approximate) as well as EXACT
     const TargetCaps *caps;
-    uint64_t place_budget;  // search nodes of the exact placement
+    uint64_t place_budget; // search nodes of the exact placement
     PlanGoal goal;
 } PassOptions;
 
@@ -21,9 +21,9 @@ typedef struct Pass {
     Arena *scratch; // reset after each pass
     Diag *diag;
     const PassOptions *options;
-    Graph *graph;   // a pass that rebuilds puts the new graph here
-    Plan *plan;     // made by pass_fuse
-    bool failed;    // a diagnostic was reported
+    Graph *graph; // a pass that rebuilds puts the new graph here
+    Plan *plan;   // made by pass_fuse
+    bool failed;  // a diagnostic was reported
 } Pass;
 
 // True = something changed. On wrong input: reports, sets p->failed.
@@ -32,8 +32,8 @@ typedef bool (*PassFn)(Pass *p);
 typedef struct PassInfo {
     const char *name;
     PassFn run;
-    int min_level;  // runs at -O<min_level> and above
-    Stage stage;    // what the graph satisfies afterwards
+    int min_level;   // runs at -O<min_level> and above
+    Stage stage;     // what the graph satisfies afterwards
     bool makes_plan; // the dump shows the plan (kernels, buffers) rather than the graph
     const char *text;
 } PassInfo;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text of a plan, for --dump and for tests: kernels in order with their arguments, then buffers with lifetime and place.
+// The text of a plan, for --dump and for tests: kernels in order with their arguments, then buffers with
+// lifetime and place.
 #include "passes/pass.h"
 
 static const char *const region_name[REGION_COUNT] = {"arena", "state", "param", "weights"};
@@ -9,9 +10,11 @@ static void print_kernel(const Plan *p, uint32_t index, Str *out)
     const PlanKernel *k = &p->kernels.data[index];
     str_printf(out, "kernel %u", index);
     if (k->copy.src != 0)
-        str_printf(out, ": copy of %%%u into b%u at %lld", k->copy.src, k->copy.dst.buf, (long long)k->copy.dst.offset);
+        str_printf(out, ": copy of %%%u into b%u at %lld", k->copy.src, k->copy.dst.buf,
+                   (long long)k->copy.dst.offset);
     for (uint32_t i = 0; i < k->body.len; i++)
-        str_printf(out, "%s %%%u = %s", i == 0 ? ":" : ",", k->body.data[i], op_info[graph_node(p->graph, k->body.data[i])->op].name);
+        str_printf(out, "%s %%%u = %s", i == 0 ? ":" : ",", k->body.data[i],
+                   op_info[graph_node(p->graph, k->body.data[i])->op].name);
     const Loc *at = &p->locs.data[k->root];
     if (k->copy.src == 0)
         str_printf(out, " -> b%u at %lld", at->buf, (long long)at->offset);
@@ -20,8 +23,10 @@ static void print_kernel(const Plan *p, uint32_t index, Str *out)
         return;
     for (uint32_t i = 0; i < k->args.len; i++) {
         const PlanArg *a = &k->args.data[i];
-        str_printf(out, "  arg %u: b%u bytes [%llu, %llu) from %llu%s%s\n", i, a->buf, (unsigned long long)a->begin,
-                   (unsigned long long)a->end, (unsigned long long)a->byte_offset, a->is_read ? " read" : "", a->is_written ? " write" : "");
+        str_printf(out, "  arg %u: b%u bytes [%llu, %llu) from %llu%s%s\n", i, a->buf,
+                   (unsigned long long)a->begin, (unsigned long long)a->end,
+                   (unsigned long long)a->byte_offset, a->is_read ? " read" : "",
+                   a->is_written ? " write" : "");
     }
     kernel_print(k->kernel, out);
 }
@@ -29,7 +34,8 @@ static void print_kernel(const Plan *p, uint32_t index, Str *out)
 static void print_buffer(const Plan *p, BufId id, Str *out)
 {
     const PlanBuffer *b = &p->buffers.data[id];
-    str_printf(out, "b%u %s \"%s\": %llu bytes", id, region_name[b->region], b->name, (unsigned long long)b->bytes);
+    str_printf(out, "b%u %s \"%s\": %llu bytes", id, region_name[b->region], b->name,
+               (unsigned long long)b->bytes);
     if (p->region_bytes[b->region] != 0) {
         str_printf(out, " at %llu", (unsigned long long)b->offset);
         if (b->region == REGION_ARENA && b->first != UINT32_MAX)
@@ -47,6 +53,7 @@ void plan_print(const Plan *plan, Str *out)
     for (BufId b = 1; b < plan->buffers.len; b++)
         print_buffer(plan, b, out);
     if (plan->region_bytes[REGION_ARENA] != 0)
-        str_printf(out, "arena %llu bytes, lower bound %llu, optimal: %s\n", (unsigned long long)plan->region_bytes[REGION_ARENA],
+        str_printf(out, "arena %llu bytes, lower bound %llu, optimal: %s\n",
+                   (unsigned long long)plan->region_bytes[REGION_ARENA],
                    (unsigned long long)plan->arena_lower_bound, plan->arena_optimal ? "yes" : "no");
 }

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The register-tiled core of convolution and matmul: PT pixels x NV vectors of output channels held in named accumulators,
-// activations broadcast one scalar at a time, weights packed [oc block][kh][kw][ic][NV * lanes]. A matmul is a 1x1 convolution
-// whose pixels are its rows. Borders are handled by tiles of their own, so nothing is padded and interior tiles test nothing.
+// The register-tiled core of convolution and matmul: PT pixels x NV vectors of output channels held in named
+// accumulators, activations broadcast one scalar at a time, weights packed [oc block][kh][kw][ic][NV *
+// lanes]. A matmul is a 1x1 convolution whose pixels are its rows. Borders are handled by tiles of their own,
+// so nothing is padded and interior tiles test nothing.
 #ifndef PASSES_TILE_H
 #define PASSES_TILE_H
 
 #include "passes/lower.h"
 
 typedef struct TileShape {
-    int64_t n, h, w;              // output pixels: images, rows, columns
-    int64_t in_h, in_w;           // input rows and columns
-    int64_t ic, oc;               // channels of one group
+    int64_t n, h, w;                              // output pixels: images, rows, columns
+    int64_t in_h, in_w;                           // input rows and columns
+    int64_t ic, oc;                               // channels of one group
     int64_t kh, kw, sh, sw, dh, dw, pad_h, pad_w; // kernel, strides, dilations, pads at the beginning
 } TileShape;
 
@@ -29,7 +30,8 @@ typedef struct TileWeights {
     KRef base;
 } TileWeights;
 
-// Stores one output vector: `value` is the sum for the pixel; channel is the first of `lanes` channels, count of them real.
+// Stores one output vector: `value` is the sum for the pixel; channel is the first of `lanes` channels, count
+// of them real.
 typedef struct TileOut {
     KRef image, row, column, channel;
     uint8_t lanes, count;
@@ -41,22 +43,23 @@ typedef struct Tile {
     TileShape s;
     TileInput in;
     TileWeights w;
-    uint32_t bias;      // param of the bias [oc], valid when has_bias
+    uint32_t bias; // param of the bias [oc], valid when has_bias
     bool has_bias;
     KRef bias_base;
     uint8_t lanes;
-    uint8_t max_acc;    // accumulators that fit the register file
+    uint8_t max_acc; // accumulators that fit the register file
     TileStore store;
     void *ctx;
 } Tile;
 
-// Vectors of output channels that tiles are made of: as many full blocks of `nv` vectors as fit, then smaller ones.
+// Vectors of output channels that tiles are made of: as many full blocks of `nv` vectors as fit, then smaller
+// ones.
 typedef struct TileBlocks {
     uint32_t n;
     struct {
         int64_t first, count; // first channel; number of equal blocks that follow each other
         uint8_t nv;           // vectors per block
-        int64_t channels;     // real channels of the (last) block: less than nv * lanes when the rest is padding
+        int64_t channels; // real channels of the (last) block: less than nv * lanes when the rest is padding
     } block[4];
 } TileBlocks;
 
@@ -64,7 +67,8 @@ Tile tile_new(Lower *l, TileShape s);
 TileBlocks tile_blocks(const Tile *t);
 // Widest row of pixels that tiles take along the columns.
 int64_t tile_pixels(const Tile *t, uint8_t nv);
-// Packs weights given as element (oc, ic, kh, kw) at the sum of index * stride of f32 `src`; the bytes are in pass->perm.
+// Packs weights given as element (oc, ic, kh, kw) at the sum of index * stride of f32 `src`; the bytes are in
+// pass->perm.
 typedef struct TileSource {
     const float *data;
     int64_t stride_oc, stride_ic, stride_kh, stride_kw;

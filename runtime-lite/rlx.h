@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
-// runtime-lite: the part of the generated code that is the same for every model. It is pasted into each generated
-// header (or included once with --link-runtime): no allocation, no I/O, no globals, C99 and C++.
+// runtime-lite: the part of the generated code that is the same for every model. It is pasted into each
+// generated header (or included once with --link-runtime): no allocation, no I/O, no globals, C99 and C++.
 //
-// A context (rlx_ctx) is a model plus three memory blocks: the arena (scratch of one run; inputs and outputs are in it),
-// the state (what lives across runs: states and settable parameters) and the weights (read-only). Any number of contexts of a
-// model may run at the same time. Every call returns an rlx_status; a call that fails has changed nothing.
+// A context (rlx_ctx) is a model plus three memory blocks: the arena (scratch of one run; inputs and outputs
+// are in it), the state (what lives across runs: states and settable parameters) and the weights (read-only).
+// Any number of contexts of a model may run at the same time. Every call returns an rlx_status; a call that
+// fails has changed nothing.
 #ifndef RLX_RUNTIME_LITE_H
 #define RLX_RUNTIME_LITE_H
 
@@ -18,7 +19,7 @@ extern "C" {
 
 // Blocks must start at a multiple of this.
 #define RLX_ALIGNMENT 64u
-#define RLX_MAX_RANK 8
+#define RLX_MAX_RANK  8
 
 #if defined(__GNUC__)
 #define RLX_ALIGNED __attribute__((aligned(64)))
@@ -43,7 +44,19 @@ typedef enum rlx_status {
 } rlx_status;
 
 typedef enum rlx_dtype {
-    RLX_F32, RLX_F16, RLX_BF16, RLX_F64, RLX_I64, RLX_I32, RLX_I16, RLX_I8, RLX_U64, RLX_U32, RLX_U16, RLX_U8, RLX_BOOL
+    RLX_F32,
+    RLX_F16,
+    RLX_BF16,
+    RLX_F64,
+    RLX_I64,
+    RLX_I32,
+    RLX_I16,
+    RLX_I8,
+    RLX_U64,
+    RLX_U32,
+    RLX_U16,
+    RLX_U8,
+    RLX_BOOL
 } rlx_dtype;
 
 typedef struct rlx_tensor {
@@ -51,15 +64,15 @@ typedef struct rlx_tensor {
     rlx_dtype dtype;
     int rank;
     int64_t shape[RLX_MAX_RANK]; // dense, row-major
-    size_t offset;               // bytes, in its block: inputs and outputs in the arena, params and states in the state
+    size_t offset; // bytes, in its block: inputs and outputs in the arena, params and states in the state
     size_t bytes;
 } rlx_tensor;
 
 typedef struct rlx_kernel {
     const char *name;
-    const char *nodes;  // the source nodes that it computes
-    uint64_t macs;      // multiply-adds of convolutions and matrix products
-    uint64_t bytes;     // read and written, each byte once
+    const char *nodes; // the source nodes that it computes
+    uint64_t macs;     // multiply-adds of convolutions and matrix products
+    uint64_t bytes;    // read and written, each byte once
 } rlx_kernel;
 
 struct rlx_ctx;
@@ -68,9 +81,9 @@ typedef struct rlx_model {
     const char *name;
     const char *compiler; // "rlxc 0.1.0"
     size_t arena_bytes, state_bytes, weight_bytes;
-    const void *weights;  // NULL: the caller gives them to rlx_init
+    const void *weights;    // NULL: the caller gives them to rlx_init
     const void *state_init; // initial bytes of the state block, or NULL: zeros
-    size_t flags_offset;  // in the state block: one byte a param, 1 = set
+    size_t flags_offset;    // in the state block: one byte a param, 1 = set
     uint32_t n_inputs, n_outputs, n_params, n_states, n_kernels;
     const rlx_tensor *inputs, *outputs, *params, *states;
     const unsigned char *param_has_init; // one byte a param
@@ -92,9 +105,16 @@ typedef struct rlx_slot {
 
 static inline const char *rlx_status_text(rlx_status s)
 {
-    static const char *const text[RLX_STATUS_COUNT] = {
-        "ok", "null pointer", "arena or state block too short", "misaligned block", "wrong weights", "unknown name",
-        "slot out of range", "wrong size", "wrong element type", "parameter never set"};
+    static const char *const text[RLX_STATUS_COUNT] = {"ok",
+                                                       "null pointer",
+                                                       "arena or state block too short",
+                                                       "misaligned block",
+                                                       "wrong weights",
+                                                       "unknown name",
+                                                       "slot out of range",
+                                                       "wrong size",
+                                                       "wrong element type",
+                                                       "parameter never set"};
     return (unsigned)s < (unsigned)RLX_STATUS_COUNT ? text[s] : "unknown status";
 }
 
@@ -113,24 +133,29 @@ static inline rlx_status rlx_reset(rlx_ctx *ctx)
     for (i = 0; i < ctx->model->n_states; i++) {
         const rlx_tensor *t = &ctx->model->states[i];
         if (ctx->model->state_init != NULL)
-            memcpy(ctx->state + t->offset, (const unsigned char *)ctx->model->state_init + t->offset, t->bytes);
+            memcpy(ctx->state + t->offset, (const unsigned char *)ctx->model->state_init + t->offset,
+                   t->bytes);
         else
             memset(ctx->state + t->offset, 0, t->bytes);
     }
     return RLX_OK;
 }
 
-// Binds a context to its blocks. state may be NULL when the model has no state; weights NULL = those in the program.
-static inline rlx_status rlx_init(rlx_ctx *ctx, const rlx_model *model, void *arena, size_t arena_bytes, void *state,
-                                  size_t state_bytes, const void *weights, size_t weight_bytes)
+// Binds a context to its blocks. state may be NULL when the model has no state; weights NULL = those in the
+// program.
+static inline rlx_status rlx_init(rlx_ctx *ctx, const rlx_model *model, void *arena, size_t arena_bytes,
+                                  void *state, size_t state_bytes, const void *weights, size_t weight_bytes)
 {
-    if (ctx == NULL || model == NULL || (arena == NULL && model->arena_bytes != 0) || (state == NULL && model->state_bytes != 0))
+    if (ctx == NULL || model == NULL || (arena == NULL && model->arena_bytes != 0) ||
+        (state == NULL && model->state_bytes != 0))
         return RLX_ERR_NULL;
     if (arena_bytes < model->arena_bytes || state_bytes < model->state_bytes)
         return RLX_ERR_ARENA;
-    if ((uintptr_t)arena % RLX_ALIGNMENT != 0 || (uintptr_t)state % RLX_ALIGNMENT != 0 || (uintptr_t)weights % RLX_ALIGNMENT != 0)
+    if ((uintptr_t)arena % RLX_ALIGNMENT != 0 || (uintptr_t)state % RLX_ALIGNMENT != 0 ||
+        (uintptr_t)weights % RLX_ALIGNMENT != 0)
         return RLX_ERR_ALIGNMENT;
-    if (weights != NULL ? weight_bytes != model->weight_bytes : (model->weights == NULL && model->weight_bytes != 0))
+    if (weights != NULL ? weight_bytes != model->weight_bytes
+                        : (model->weights == NULL && model->weight_bytes != 0))
         return RLX_ERR_WEIGHTS;
     ctx->model = model;
     ctx->arena = (unsigned char *)arena;
@@ -157,8 +182,8 @@ static inline int rlx_find(const rlx_tensor *list, uint32_t n, const char *name)
     return -1;
 }
 
-// Where an input is written before a run / an output is read after it. NULL when the slot is out of range. Inputs are consumed
-// by a run: their memory is reused. An output is valid until the next run.
+// Where an input is written before a run / an output is read after it. NULL when the slot is out of range.
+// Inputs are consumed by a run: their memory is reused. An output is valid until the next run.
 static inline void *rlx_input(const rlx_ctx *ctx, uint32_t slot)
 {
     return ctx != NULL && slot < ctx->model->n_inputs ? ctx->arena + ctx->model->inputs[slot].offset : NULL;
@@ -224,15 +249,17 @@ typedef struct rlx_named_out {
     size_t bytes;
 } rlx_named_out;
 
-// By name: every input exactly once; any of the outputs. All names and sizes are checked before anything is written.
-static inline rlx_status rlx_run_named(rlx_ctx *ctx, const rlx_named *inputs, uint32_t n_inputs, const rlx_named_out *outputs,
-                                       uint32_t n_outputs)
+// By name: every input exactly once; any of the outputs. All names and sizes are checked before anything is
+// written.
+static inline rlx_status rlx_run_named(rlx_ctx *ctx, const rlx_named *inputs, uint32_t n_inputs,
+                                       const rlx_named_out *outputs, uint32_t n_outputs)
 {
     uint32_t i, j;
     int slot;
     rlx_status status;
     const rlx_model *m;
-    if (ctx == NULL || ctx->model == NULL || (inputs == NULL && n_inputs != 0) || (outputs == NULL && n_outputs != 0))
+    if (ctx == NULL || ctx->model == NULL || (inputs == NULL && n_inputs != 0) ||
+        (outputs == NULL && n_outputs != 0))
         return RLX_ERR_NULL;
     m = ctx->model;
     if (n_inputs != m->n_inputs)
@@ -273,7 +300,8 @@ static inline rlx_status rlx_run_named(rlx_ctx *ctx, const rlx_named *inputs, ui
 }
 
 // Sets a parameter from bytes of its own element type.
-static inline rlx_status rlx_set_param_typed(rlx_ctx *ctx, const char *name, const void *data, size_t bytes, rlx_dtype dtype)
+static inline rlx_status rlx_set_param_typed(rlx_ctx *ctx, const char *name, const void *data, size_t bytes,
+                                             rlx_dtype dtype)
 {
     int slot;
     if (ctx == NULL || ctx->model == NULL || name == NULL || data == NULL)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times a generated model against the machine's FMA peak, measured between its runs in the same process. Built by
-// tools/bench/share.py with -DMODEL=name -DMODEL_H="name.h". Prints one line of JSON.
+// Times a generated model against the machine's FMA peak, measured between its runs in the same process.
+// Built by tools/bench/share.py with -DMODEL=name -DMODEL_H="name.h". Prints one line of JSON.
 #define _GNU_SOURCE
 #include MODEL_H
 #include <sched.h>
@@ -10,8 +10,8 @@
 #include <time.h>
 
 #define JOIN_(a, b) a##b
-#define JOIN(a, b) JOIN_(a, b)
-#define DESCRIPTOR JOIN(MODEL, _model)
+#define JOIN(a, b)  JOIN_(a, b)
+#define DESCRIPTOR  JOIN(MODEL, _model)
 
 #if defined(__AVX512F__)
 enum { LANES = 16 };
@@ -53,8 +53,8 @@ static __attribute__((noinline)) double measure_peak(void)
     const double start = now();
     for (int step = 0; step < PEAK_STEPS; step++) {
         // The empty statement keeps the compiler from merging steps; the value stays in its register.
-#define STEP(c)                            \
-    acc##c = acc##c * factor + addend;     \
+#define STEP(c)                                                                                              \
+    acc##c = acc##c * factor + addend;                                                                       \
     __asm__ volatile("" : REG(acc##c));
         CHAINS(STEP)
     }
@@ -97,7 +97,8 @@ int main(int argc, char **argv)
     void *weights = huge_block(m->weight_bytes);
     memcpy(weights, m->weights, m->weight_bytes);
     if (runs < 1 || runs > MAX_RUNS ||
-        rlx_init(&ctx, m, huge_block(m->arena_bytes), m->arena_bytes, huge_block(m->state_bytes), m->state_bytes, weights, m->weight_bytes) != RLX_OK)
+        rlx_init(&ctx, m, huge_block(m->arena_bytes), m->arena_bytes, huge_block(m->state_bytes),
+                 m->state_bytes, weights, m->weight_bytes) != RLX_OK)
         return 1;
     for (uint32_t i = 0; i < m->n_kernels; i++)
         macs += m->kernels[i].macs;
@@ -118,9 +119,11 @@ int main(int argc, char **argv)
     qsort(time, (size_t)runs, sizeof time[0], compare);
     qsort(peak, (size_t)runs, sizeof peak[0], compare);
     const double median = time[runs / 2], best_peak = peak[runs - 1];
-    printf("{\"name\": \"%s\", \"ms_best\": %.4f, \"ms_median\": %.4f, \"ms_p90\": %.4f, \"gflops\": %.2f, \"fma_peak_gflops\": %.2f, "
+    printf("{\"name\": \"%s\", \"ms_best\": %.4f, \"ms_median\": %.4f, \"ms_p90\": %.4f, \"gflops\": %.2f, "
+           "\"fma_peak_gflops\": %.2f, "
            "\"share_best\": %.4f, \"share_median\": %.4f}\n",
-           m->name, time[0] * 1e3, median * 1e3, time[runs * 9 / 10] * 1e3, 2e-9 * (double)macs / median, best_peak,
-           2e-9 * (double)macs / time[0] / best_peak, 2e-9 * (double)macs / median / peak[runs / 2]);
+           m->name, time[0] * 1e3, median * 1e3, time[runs * 9 / 10] * 1e3, 2e-9 * (double)macs / median,
+           best_peak, 2e-9 * (double)macs / time[0] / best_peak,
+           2e-9 * (double)macs / median / peak[runs / 2]);
     return 0;
 }

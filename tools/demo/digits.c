@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The quickstart's demo: a program as a user would write it around a generated model. It classifies held-out images of
-// handwritten digits and shows some of them. Links with digits.c as `rlxc compile` wrote it; needs nothing else.
+// The quickstart's demo: a program as a user would write it around a generated model. It classifies held-out
+// images of handwritten digits and shows some of them. Links with digits.c as `rlxc compile` wrote it; needs
+// nothing else.
 #include "digits.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,6 +80,7 @@ int main(int argc, char **argv)
     }
     const double ns = (double)(end.tv_sec - start.tv_sec) * 1e9 + (double)(end.tv_nsec - start.tv_nsec);
     draw(images, labels, answers);
-    printf("\n%zu of %zu held-out images right: %.2f %%, %.2f microseconds an image\n", right, n, 100.0 * (double)right / (double)n, ns / (double)n * 1e-3);
+    printf("\n%zu of %zu held-out images right: %.2f %%, %.2f microseconds an image\n", right, n,
+           100.0 * (double)right / (double)n, ns / (double)n * 1e-3);
     return right * 100 >= n * 97 ? 0 : 1;
 }
