@@ -11,9 +11,19 @@
 
 #define FOLD_MAX_OPERAND   (UINT64_C(1) << 21) // elements of all operands together
 #define FOLD_MAX_NODE_WORK (UINT64_C(1) << 24) // element steps of one node
-#define FOLD_MAX_WORK      (UINT64_C(1) << 30) // and of the whole import, so that no file can keep us busy
-#define MADE_MAX           (UINT64_C(1) << 26) // elements that one import may make, beyond those of the file
-enum { NODES_MAX = 1 << 20 };
+#define FOLD_MAX_WORK      (UINT64_C(1) << 26) // and of the whole import, so that no file can keep us busy
+
+// Elements of constants and nodes that an import may make beyond those of the file: some, and more for larger
+// files.
+static uint64_t made_max(const OnnxModel *m)
+{
+    return (UINT64_C(1) << 21) + 16 * (uint64_t)m->source->len;
+}
+
+static uint64_t nodes_max(const OnnxModel *m)
+{
+    return (UINT64_C(1) << 15) + m->source->len / 4;
+}
 
 // Ops whose work is one step per element read or written; the others may combine every operand element with
 // every result.
@@ -43,7 +53,7 @@ static bool is_foldable(OnnxModel *m, const Graph *g, const Node *n)
         return false;
     const uint64_t work = is_linear((OpId)n->op) ? in + (uint64_t)out : (in + 1) * (uint64_t)(out + 1);
     if (work > FOLD_MAX_NODE_WORK || m->fold_work + work > FOLD_MAX_WORK ||
-        m->made + (uint64_t)out > MADE_MAX)
+        m->made + (uint64_t)out > made_max(m))
         return false;
     m->fold_work += work;
     m->made += (uint64_t)out;
@@ -72,7 +82,8 @@ NodeId onnx_fold(OnnxModel *m, Graph *g, NodeId id)
 bool onnx_spend(OnnxNode *n, int64_t elements)
 {
     n->model->made += (uint64_t)elements;
-    return n->model->made <= MADE_MAX || onnx_fail(n, E0004, "the model makes too many elements at import");
+    return n->model->made <= made_max(n->model) ||
+           onnx_fail(n, E0004, "the model makes too many elements at import");
 }
 
 // --- builders ---
@@ -84,8 +95,8 @@ NodeBuild onnx_begin(OnnxNode *n, OpId op)
 
 NodeId onnx_end(OnnxNode *n, NodeBuild *b)
 {
-    if (n->graph->nodes.len > NODES_MAX)
-        onnx_fail(n, E0004, "the model makes more than %d nodes", NODES_MAX);
+    if (n->graph->nodes.len > nodes_max(n->model))
+        onnx_fail(n, E0004, "the model makes more than %llu nodes", (unsigned long long)nodes_max(n->model));
     if (n->failed)
         return 0;
     NodeId id = node_end(b);

@@ -122,6 +122,24 @@ static NodeId join_masks(OnnxNode *n, NodeId a, NodeId b)
     return onnx_op3(n, OP_where, b, a, never);
 }
 
+// Keys behind the end of the mask are not seen.
+static NodeId pad_mask(OnnxNode *n, NodeId mask, NodeId k)
+{
+    const Shape s = *onnx_shape(n, mask);
+    const Dim keys = onnx_shape(n, k)->dim[2], given = s.rank ? s.dim[s.rank - 1] : 1;
+    int64_t pads[2 * SHAPE_MAX_RANK] = {0};
+    if (n->failed || !mask || given == 1 || !dim_is_const(keys) || !dim_is_const(given) || given >= keys)
+        return mask;
+    const bool is_bool = onnx_dtype(n, mask) == DTYPE_bool;
+    const NodeId never = onnx_scalar(n, onnx_dtype(n, mask), is_bool ? 0 : -(double)INFINITY);
+    pads[2 * s.rank - 1] = keys - given;
+    NodeBuild b = onnx_begin(n, OP_pad);
+    node_src(&b, mask);
+    node_src(&b, never);
+    node_ints(&b, A_pad_pads, pads, 2 * s.rank);
+    return onnx_end(n, &b);
+}
+
 static void check_attention(OnnxNode *n)
 {
     if (onnx_float(n, "softcap", 0) > 0)
@@ -143,6 +161,7 @@ void onnx_import_attention(OnnxNode *n)
     const bool causal = onnx_int(n, "is_causal", 0) != 0;
     const double scale = onnx_float(n, "scale", 0);
     check_attention(n);
+    mask = pad_mask(n, mask, k);
     if (n->failed)
         return;
     const bool is_aligned = onnx_shape(n, q)->dim[2] == onnx_shape(n, k_new)->dim[2];

@@ -87,7 +87,9 @@ void onnx_import_lp_norm(OnnxNode *n)
     if (!n->failed && p != 1 && p != 2)
         onnx_fail(n, E0203, "attribute 'p' is %lld, expected 1 or 2", (long long)p);
     const NodeId norm = onnx_reduce(n, p == 1 ? OP_reduce_l1 : OP_reduce_l2, x, &axis, 1);
-    onnx_out(n, 0, onnx_op2(n, OP_div, x, norm));
+    // A vector of zeros stays one.
+    const NodeId is_zero = onnx_op2(n, OP_eq, norm, number(n, x, 0));
+    onnx_out(n, 0, onnx_op2(n, OP_div, x, onnx_op3(n, OP_where, is_zero, number(n, x, 1), norm)));
 }
 
 // --- per channel ---

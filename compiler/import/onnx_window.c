@@ -174,13 +174,16 @@ void onnx_import_conv_transpose(OnnxNode *n)
 
 static void import_pool(OnnxNode *n, OpId op, AttrId kernel, AttrId ceil_mode)
 {
-    const NodeId x = onnx_src(n, 0);
+    NodeId x = onnx_src(n, 0);
+    const DType type = onnx_dtype(n, x);
     const bool ceils = onnx_int(n, "ceil_mode", 0) != 0;
     const bool counts_pad = op == OP_avg_pool && onnx_int(n, "count_include_pad", 0) != 0;
     Window w;
     if (!read_window(n, x, 0, &w))
         return;
     resolve_same(n, x, &w);
+    if (dtype_info[type].bytes == 1) // ours are for floats, which hold these integers exactly
+        x = onnx_cast(n, x, DTYPE_f32);
     if (n->failed)
         return;
     NodeBuild b = onnx_begin(n, op);
@@ -190,7 +193,7 @@ static void import_pool(OnnxNode *n, OpId op, AttrId kernel, AttrId ceil_mode)
     node_int(&b, ceil_mode, ceils);
     if (op == OP_avg_pool)
         node_int(&b, A_avg_pool_count_include_pad, counts_pad);
-    onnx_out(n, 0, onnx_end(n, &b));
+    onnx_out(n, 0, onnx_cast(n, onnx_end(n, &b), type));
 }
 
 void onnx_import_max_pool(OnnxNode *n)
