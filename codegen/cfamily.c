@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one walk that prints kernels, for every language with C's statements. What differs between them is in Target.
+// The one walk that prints kernels, for every language with C's statements. What differs between them is in
+// Target.
 #include "codegen/expand.h"
 #include "codegen/names.h"
 #include "codegen/values.h"
@@ -24,7 +25,7 @@ typedef struct Walk {
 
 static const char *expr(Walk *w, KRef r);
 
-// --- types and constants ------------------------------------------------------------------------------------------
+// --- types and constants -------------------------------------------------------------------------
 
 static const TypeSpell *type_spell(const Walk *w, int type)
 {
@@ -87,17 +88,21 @@ static const char *const_text(Walk *w, const KInst *n)
         return literal_text(w, n->dtype, arena_printf(w->arena, "%llu", (unsigned long long)n->imm));
     // The digits of the least value alone would be a constant that does not fit.
     const bool is_least = n->imm == INT64_MIN || (n->imm == INT32_MIN && n->dtype == DTYPE_i32);
-    const char *text = literal_text(w, n->dtype, arena_printf(w->arena, "%lld", (long long)(n->imm + is_least)));
+    const char *text =
+        literal_text(w, n->dtype, arena_printf(w->arena, "%lld", (long long)(n->imm + is_least)));
     return is_least ? arena_printf(w->arena, "%s - 1", text) : text;
 }
 
-// --- expressions --------------------------------------------------------------------------------------------------
+// --- expressions ---------------------------------------------------------------------------------
 
 // A template on one operand of type `from`, result of type `to`.
 static const char *expand1(Walk *w, const char *template, int to, int from, const char *operand)
 {
     const TypeSpell *ts = type_spell(w, to);
-    const ExpandArgs args = {.operand = {operand}, .type = ts->value, .name = ts->name, .wide = ts->wide,
+    const ExpandArgs args = {.operand = {operand},
+                             .type = ts->value,
+                             .name = ts->name,
+                             .wide = ts->wide,
                              .vector = type_spell(w, from)->name};
     return expand_text(w->arena, template, &args);
 }
@@ -115,7 +120,8 @@ static const char *op_text(Walk *w, const KInst *n)
     const char *template = value_template(w->t, w->k, n);
     rlx_assert(template);
     int64_t right = 0;
-    if (n->kop == KOP_add && n->dtype == KT_INDEX && k_is_const(w->k, n->b, &right) && right < 0 && right != INT64_MIN) {
+    if (n->kop == KOP_add && n->dtype == KT_INDEX && k_is_const(w->k, n->b, &right) && right < 0 &&
+        right != INT64_MIN) {
         template = "$0 - $1";
         args.operand[1] = arena_printf(w->arena, "%lld", (long long)-right);
     }
@@ -124,7 +130,8 @@ static const char *op_text(Walk *w, const KInst *n)
 
 static const char *vector_cast_text(Walk *w, const KInst *n, const KInst *src)
 {
-    const char *from = vector_type(w, src->dtype, src->lanes), *mask = src->dtype == DTYPE_bool ? "mask_" : "";
+    const char *from = vector_type(w, src->dtype, src->lanes),
+               *mask = src->dtype == DTYPE_bool ? "mask_" : "";
     const char *to = n->dtype == DTYPE_bool ? "mask" : dtype_info[n->dtype].name;
     return arena_printf(w->arena, "%s_%sto_%s(%s)", from, mask, to, expr(w, n->a));
 }
@@ -139,7 +146,7 @@ static const char *cast_text(Walk *w, const KInst *n, CastUse use)
         return vector_cast_text(w, n, src);
     const Target *t = w->t;
     const TypeSpell *to = type_spell(w, n->dtype), *from = type_spell(w, src->dtype);
-    const char *template = n->dtype == DTYPE_bool                      ? t->cast_to_bool
+    const char *template = n->dtype == DTYPE_bool                        ? t->cast_to_bool
                            : is_float(src->dtype) && !is_float(n->dtype) ? t->cast_to_int
                                                                          : t->cast;
     const char *text = expr(w, n->a);
@@ -176,7 +183,8 @@ static const char *vector_load_text(Walk *w, const KInst *n, const char *element
     return arena_printf(w->arena, "%s_load_n(&%s, %d)", type, element, n->count);
 }
 
-// Elements of local arrays are values; f32 and the integers look the same in memory, and vectors are loaded from them.
+// Elements of local arrays are values; f32 and the integers look the same in memory, and vectors are loaded
+// from them.
 static const char *array_type(const Walk *w, int type)
 {
     if (type == DTYPE_bool)
@@ -187,7 +195,8 @@ static const char *array_type(const Walk *w, int type)
 static const char *load_text(Walk *w, const KInst *n)
 {
     const bool is_array = n->kind == KI_aload;
-    const char *element = is_array ? element_text(w, w->name[n->a], n->b) : element_text(w, w->param[n->imm], n->a);
+    const char *element =
+        is_array ? element_text(w, w->name[n->a], n->b) : element_text(w, w->param[n->imm], n->a);
     if (n->lanes > 1)
         return vector_load_text(w, n, element);
     return is_array ? element : expand1(w, type_spell(w, n->dtype)->load, n->dtype, n->dtype, element);
@@ -218,7 +227,7 @@ static const char *expr(Walk *w, KRef r)
     return w->name[r] ? w->name[r] : value_text(w, k_inst(w->k, r), CAST_VALUE);
 }
 
-// --- statements ---------------------------------------------------------------------------------------------------
+// --- statements ----------------------------------------------------------------------------------
 
 static void print_line(Walk *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void print_line(Walk *w, const char *fmt, ...)
@@ -298,7 +307,8 @@ static void print_for(Walk *w, KRef r)
             print_line(w, "%s", w->t->unroll);
         const char *next = n->imm == 1 ? arena_printf(w->arena, "%s++", name)
                                        : arena_printf(w->arena, "%s += %lld", name, (long long)n->imm);
-        print_line(w, "for (%s %s = %s; %s < %s; %s) {", type_spell(w, KT_INDEX)->value, name, lo, name, hi, next);
+        print_line(w, "for (%s %s = %s; %s < %s; %s) {", type_spell(w, KT_INDEX)->value, name, lo, name, hi,
+                   next);
     }
     open_block(w, mark);
 }
@@ -332,8 +342,8 @@ static void print_array(Walk *w, KRef r)
 {
     const KInst *n = k_inst(w->k, r);
     w->name[r] = names_take(&w->names, n->text ? n->text : "part");
-    const ExpandArgs args = {.operand = {array_type(w, n->dtype), w->name[r],
-                                         arena_printf(w->arena, "%lld", (long long)n->imm)}};
+    const ExpandArgs args = {
+        .operand = {array_type(w, n->dtype), w->name[r], arena_printf(w->arena, "%lld", (long long)n->imm)}};
     print_line(w, "%s", expand_text(w->arena, w->t->array, &args));
 }
 
@@ -406,7 +416,7 @@ static void print_inst(Walk *w, KRef r)
     }
 }
 
-// --- kernels ------------------------------------------------------------------------------------------------------
+// --- kernels -------------------------------------------------------------------------------------
 
 static bool *find_used_params(Walk *w)
 {
@@ -426,7 +436,8 @@ static const char *param_list(Walk *w)
         const KParam *p = &w->k->params.data[i];
         w->param[i] = names_take(&w->names, p->name);
         const ExpandArgs args = {.operand = {type_spell(w, (int)p->dtype)->storage, w->param[i],
-                                             arena_printf(w->arena, "%u", i), w->k->may_alias ? "" : w->t->restrict_word}};
+                                             arena_printf(w->arena, "%u", i),
+                                             w->k->may_alias ? "" : w->t->restrict_word}};
         if (i > 0)
             str_add(&s, w->t->param_separator);
         expand_template(&s, p->is_written ? w->t->param_written : w->t->param_read, &args);

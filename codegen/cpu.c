@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of CPUs, and the resolution of "native". Separate from the targets because it alone looks at the machine it runs on.
+// The table of CPUs, and the resolution of "native". Separate from the targets because it alone looks at the
+// machine it runs on.
 #include "codegen/target.h"
 
 #include <string.h>
@@ -26,8 +27,8 @@ static bool runs_here(const CpuInfo *cpu)
         return true;
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
-                    __builtin_cpu_supports("bmi2");
+    const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                    __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
     const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                     __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                     __builtin_cpu_supports("avx512vl");

@@ -5,7 +5,9 @@
 #include "codegen/prelude.h"
 
 static const TypeSpell types[DTYPE_COUNT + 1] = {
-    GPU_TYPES,
+#define TYPE(type, ...) [type] = {__VA_ARGS__},
+#include "codegen/gpu_types.def"
+#undef TYPE
     [DTYPE_f64] = {"rlx_f64", "rlx_f64", "f64", NULL, "$0", "$0", "$0", NULL},
 };
 
@@ -25,7 +27,8 @@ const Target target_cuda = {
     .param_separator = ", ",
     .no_params = "",
     .restrict_word = "__restrict__ ",
-    .thread_id = {"rlx_idx(blockIdx.x * blockDim.x + threadIdx.x)", "rlx_idx(blockIdx.y * blockDim.y + threadIdx.y)",
+    .thread_id = {"rlx_idx(blockIdx.x * blockDim.x + threadIdx.x)",
+                  "rlx_idx(blockIdx.y * blockDim.y + threadIdx.y)",
                   "rlx_idx(blockIdx.z * blockDim.z + threadIdx.z)"},
     .array = "$0 $1[$2];",
     .barrier = "__syncthreads();",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Filling templates. Precedence is read off the text: operands are short, and nothing else then has to carry it along.
+// Filling templates. Precedence is read off the text: operands are short, and nothing else then has to carry
+// it along.
 #include "codegen/expand.h"
 #include "base/diag.h"
 
@@ -39,11 +40,13 @@ static int level_needed(const char *begin, const char *at, const char *after)
 {
     int left = 0, right = 0;
     if (at > begin && at[-1] != '(' && !(at[-1] == ' ' && at[-2] == ',')) {
-        const bool is_infix = at[-1] == ' ' && at - begin >= 3 && at[-3] == ' ' && operator_level(at[-2]) != BINDS_WEAKLY;
+        const bool is_infix =
+            at[-1] == ' ' && at - begin >= 3 && at[-3] == ' ' && operator_level(at[-2]) != BINDS_WEAKLY;
         left = is_infix ? operator_level(at[-2]) + 1 : BINDS_ATOM;
     }
     if (*after && *after != ')' && *after != ',' && *after != ']' && *after != ';') {
-        const bool is_infix = after[0] == ' ' && after[1] && after[2] == ' ' && operator_level(after[1]) != BINDS_WEAKLY;
+        const bool is_infix =
+            after[0] == ' ' && after[1] && after[2] == ' ' && operator_level(after[1]) != BINDS_WEAKLY;
         right = is_infix ? operator_level(after[1]) : BINDS_ATOM;
     }
     return left > right ? left : right;
@@ -61,7 +64,10 @@ void expand_template(Str *out, const char *template, const ExpandArgs *args)
     for (const char *mark = strchr(p, '$'); mark; mark = strchr(p, '$')) {
         str_add_n(out, p, (size_t)(mark - p));
         const char what = mark[1];
-        const char *word = what == 'T' ? args->type : what == 'S' ? args->name : what == 'U' ? args->wide : args->vector;
+        const char *word = what == 'T'   ? args->type
+                           : what == 'S' ? args->name
+                           : what == 'U' ? args->wide
+                                         : args->vector;
         if (what >= '0' && what <= '3') {
             add_operand(out, template, mark, args->operand[what - '0']);
         } else if (what == 'L') {

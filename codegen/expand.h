@@ -6,9 +6,9 @@
 #include "base/str.h"
 
 typedef struct ExpandArgs {
-    const char *operand[4]; // $0 .. $3
+    const char *operand[4];                  // $0 .. $3
     const char *type, *name, *wide, *vector; // $T $S $U $V; may be NULL where the template has none
-    int lanes;              // $L
+    int lanes;                               // $L
 } ExpandArgs;
 
 // Operands of operators get parentheses; those of calls, and a whole template "$0", do not.

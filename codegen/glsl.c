@@ -1,28 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GLSL target: compute shaders for Vulkan 1.2, one shader a kernel with one storage buffer a parameter, binding i for
-// parameter i. Buffers are sized in elements of 32-bit index. No f64 mathematics: GLSL has none.
+// The GLSL target: compute shaders for Vulkan 1.2, one shader a kernel with one storage buffer a parameter,
+// binding i for parameter i. Buffers are sized in elements of 32-bit index. No f64 mathematics: GLSL has
+// none.
 #include "codegen/gpu.h"
 #include "codegen/prelude.h"
 
 static const TypeSpell types[DTYPE_COUNT + 1] = {
-    GPU_TYPES,
+#define TYPE(type, ...) [type] = {__VA_ARGS__},
+#include "codegen/gpu_types.def"
+#undef TYPE
     [DTYPE_f64] = {"rlx_f64", "rlx_f64", "f64", NULL, "$0lf", "$0", "$0", NULL},
 };
 
 // The language's own are imprecise (exp: 3 + 2 |x| ulp) or undefined for some operands.
-#define OWN(name) {KOP_##name, SPELL_F32, "rlx_" #name "($0)"}, {KOP_##name, SPELL_F64, NULL}
-#define OWN2(name, spelled) {KOP_##name, SPELL_F32, spelled "($0, $1)"}, {KOP_##name, SPELL_F64, NULL}
-#define F32_ONLY(name) {KOP_##name, SPELL_F64, NULL}
+#define OWN(name)                                                                                            \
+    {KOP_##name, SPELL_F32, "rlx_" #name "($0)"},                                                            \
+    {                                                                                                        \
+        KOP_##name, SPELL_F64, NULL                                                                          \
+    }
+#define OWN2(name, spelled)                                                                                  \
+    {KOP_##name, SPELL_F32, spelled "($0, $1)"},                                                             \
+    {                                                                                                        \
+        KOP_##name, SPELL_F64, NULL                                                                          \
+    }
+#define F32_ONLY(name)                                                                                       \
+    {                                                                                                        \
+        KOP_##name, SPELL_F64, NULL                                                                          \
+    }
 static const SpellOverride overrides[] = {
-    OWN(exp), OWN(expm1), OWN(log), OWN(log1p), OWN(tanh), OWN(erf), OWN(sinh), OWN(cosh), OWN(asinh), OWN(acosh), OWN(atanh),
-    OWN2(pow, "rlx_pow"), OWN2(rem, "rlx_fmod"), OWN2(atan2, "rlx_atan2"),
-    F32_ONLY(sin), F32_ONLY(cos), F32_ONLY(tan), F32_ONLY(asin), F32_ONLY(acos), F32_ONLY(atan),
-    {KOP_rint, SPELL_F32, "roundEven($0)"}, {KOP_rint, SPELL_F64, "roundEven($0)"},
+    OWN(exp),
+    OWN(expm1),
+    OWN(log),
+    OWN(log1p),
+    OWN(tanh),
+    OWN(erf),
+    OWN(sinh),
+    OWN(cosh),
+    OWN(asinh),
+    OWN(acosh),
+    OWN(atanh),
+    OWN2(pow, "rlx_pow"),
+    OWN2(rem, "rlx_fmod"),
+    OWN2(atan2, "rlx_atan2"),
+    F32_ONLY(sin),
+    F32_ONLY(cos),
+    F32_ONLY(tan),
+    F32_ONLY(asin),
+    F32_ONLY(acos),
+    F32_ONLY(atan),
+    {KOP_rint, SPELL_F32, "roundEven($0)"},
+    {KOP_rint, SPELL_F64, "roundEven($0)"},
 };
 
 static const char *const *const prelude[] = {prelude_glsl, prelude_gpu_common, prelude_gpu_math, NULL};
 
-#define TEXT(x) #x
+#define TEXT(x)  #x
 #define GROUP(x) "layout(local_size_x = " TEXT(x) ") in;\n\n"
 
 const Target target_glsl = {
@@ -42,7 +74,8 @@ const Target target_glsl = {
     .no_params = "",
     .params_first = true,
     .restrict_word = "",
-    .thread_id = {"rlx_idx(gl_GlobalInvocationID.x)", "rlx_idx(gl_GlobalInvocationID.y)", "rlx_idx(gl_GlobalInvocationID.z)"},
+    .thread_id = {"rlx_idx(gl_GlobalInvocationID.x)", "rlx_idx(gl_GlobalInvocationID.y)",
+                  "rlx_idx(gl_GlobalInvocationID.z)"},
     .array = "$0 $1[$2];",
     .barrier = "barrier();",
     .inf = "RLX_INF",

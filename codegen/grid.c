@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which loops of a kernel become the thread grid. Used by the printed text and by whoever launches it, so that both agree.
+// Which loops of a kernel become the thread grid. Used by the printed text and by whoever launches it, so
+// that both agree.
 #include "codegen/values.h"
 
 static KRef end_of(const Kernel *k, KRef r)
@@ -30,7 +31,8 @@ uint64_t grid_trip_count(const Kernel *k, KRef loop)
 {
     int64_t lo = 0, hi = 0;
     const KInst *n = k_inst(k, loop);
-    if (n->kind != KI_for || n->flags != KFOR_PARALLEL || !k_is_const(k, n->a, &lo) || !k_is_const(k, n->b, &hi))
+    if (n->kind != KI_for || n->flags != KFOR_PARALLEL || !k_is_const(k, n->a, &lo) ||
+        !k_is_const(k, n->b, &hi))
         return 0;
     return hi <= lo ? 0 : ((uint64_t)hi - (uint64_t)lo + (uint64_t)n->imm - 1) / (uint64_t)n->imm;
 }

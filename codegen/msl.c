@@ -4,15 +4,41 @@
 #include "codegen/gpu.h"
 #include "codegen/prelude.h"
 
-static const TypeSpell types[DTYPE_COUNT + 1] = {GPU_TYPES};
+static const TypeSpell types[DTYPE_COUNT + 1] = {
+#define TYPE(type, ...) [type] = {__VA_ARGS__},
+#include "codegen/gpu_types.def"
+#undef TYPE
+};
 
-#define OWN(name) {KOP_##name, SPELL_F32, "rlx_" #name "($0)"}
-#define PRECISE(name) {KOP_##name, SPELL_F32, "precise::" #name "($0)"}
+#define OWN(name)                                                                                            \
+    {                                                                                                        \
+        KOP_##name, SPELL_F32, "rlx_" #name "($0)"                                                           \
+    }
+#define PRECISE(name)                                                                                        \
+    {                                                                                                        \
+        KOP_##name, SPELL_F32, "precise::" #name "($0)"                                                      \
+    }
 static const SpellOverride overrides[] = {
-    OWN(expm1), OWN(log1p), OWN(erf), PRECISE(sqrt), PRECISE(exp), PRECISE(log), PRECISE(sin), PRECISE(cos), PRECISE(tan),
-    PRECISE(asin), PRECISE(acos), PRECISE(atan), PRECISE(sinh), PRECISE(cosh), PRECISE(tanh), PRECISE(asinh), PRECISE(acosh),
+    OWN(expm1),
+    OWN(log1p),
+    OWN(erf),
+    PRECISE(sqrt),
+    PRECISE(exp),
+    PRECISE(log),
+    PRECISE(sin),
+    PRECISE(cos),
+    PRECISE(tan),
+    PRECISE(asin),
+    PRECISE(acos),
+    PRECISE(atan),
+    PRECISE(sinh),
+    PRECISE(cosh),
+    PRECISE(tanh),
+    PRECISE(asinh),
+    PRECISE(acosh),
     PRECISE(atanh),
-    {KOP_pow, SPELL_F32, "precise::pow($0, $1)"}, {KOP_atan2, SPELL_F32, "precise::atan2($0, $1)"},
+    {KOP_pow, SPELL_F32, "precise::pow($0, $1)"},
+    {KOP_atan2, SPELL_F32, "precise::atan2($0, $1)"},
     {KOP_rem, SPELL_F32, "precise::fmod($0, $1)"},
 };
 

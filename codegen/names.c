@@ -10,14 +10,16 @@ enum { MAX_HINT = 32 };
 
 // Words of any of the languages that look like a hint could. Blanks on both sides of each.
 static const char reserved[] =
-    " alignas alignof and and_eq asm atomic auto bitand bitor bool break buffer case catch centroid char class coherent compl"
-    " concept const const_cast constant constexpr continue decltype default delete device discard do double dynamic_cast else"
-    " enum explicit export extern false fixed flat float for fragment friend global goto half if image in inline inout input"
-    " int invariant kernel layout long lowp main mediump metal mutable namespace new noexcept noperspective not not_eq nullptr"
-    " operator or or_eq out output packed patch precise precision private protected public readonly register resource restrict"
-    " return sample sampler shared short signed sizeof smooth static static_assert struct subroutine superp switch template"
-    " texture this thread thread_local threadgroup throw true try typedef typeid typename typeof uint uniform union unsigned"
-    " using vector varying vertex virtual void volatile wchar_t while writeonly xor xor_eq ";
+    " alignas alignof and and_eq asm atomic auto bitand bitor bool break buffer case catch centroid"
+    " char class coherent compl concept const const_cast constant constexpr continue decltype default"
+    " delete device discard do double dynamic_cast else enum explicit export extern false fixed flat"
+    " float for fragment friend global goto half if image in inline inout input int invariant kernel"
+    " layout long lowp main mediump metal mutable namespace new noexcept noperspective not not_eq"
+    " nullptr operator or or_eq out output packed patch precise precision private protected public"
+    " readonly register resource restrict return sample sampler shared short signed sizeof smooth"
+    " static static_assert struct subroutine superp switch template texture this thread thread_local"
+    " threadgroup throw true try typedef typeid typename typeof uint uniform union unsigned using"
+    " vector varying vertex virtual void volatile wchar_t while writeonly xor xor_eq ";
 
 static bool is_reserved(const char *name)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of locals and parameters in emitted text: the hints of the kernel, made valid and unique among what is in scope.
+// Names of locals and parameters in emitted text: the hints of the kernel, made valid and unique among what
+// is in scope.
 #ifndef CODEGEN_NAMES_H
 #define CODEGEN_NAMES_H
 
@@ -12,7 +13,8 @@ typedef struct Names {
     uint32_t n_temps;
 } Names;
 
-// The hint, or the hint with an underscore or a number; never a word of C, C++, CUDA, GLSL or MSL, never starting with rlx_. A NULL hint is "v".
+// The hint, or the hint with an underscore or a number; never a word of C, C++, CUDA, GLSL or MSL, never
+// starting with rlx_. A NULL hint is "v".
 const char *names_take(Names *n, const char *hint);
 // t1, t2 ...
 const char *names_take_temp(Names *n);

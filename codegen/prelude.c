@@ -13,8 +13,8 @@ typedef struct Piece {
     uint32_t n_names;
     const char *const *lines; // those after the marker
     uint32_t n_lines;
-    int lanes;                // of this instance; 0: the piece has no $L
-    int type;                 // of this instance; NO_TYPE: the piece has no $S
+    int lanes; // of this instance; 0: the piece has no $L
+    int type;  // of this instance; NO_TYPE: the piece has no $S
     bool is_needed;
 } Piece;
 
@@ -25,7 +25,7 @@ typedef struct Picker {
     Map words;
 } Picker;
 
-// --- placeholders -------------------------------------------------------------------------------------------------
+// --- placeholders --------------------------------------------------------------------------------
 
 // "from, from + 1, ... to - 1"
 static void add_numbers(Str *out, int from, int to)
@@ -40,7 +40,8 @@ static const char *int_limit(Picker *p, int type, bool is_least)
     const bool is_signed = dtype_info[type].cls == DCLASS_INT;
     const uint64_t most = UINT64_MAX >> (64 - bits + is_signed);
     const char *literal = p->t->types[type].literal, *mark = strstr(literal, "$0");
-    const char *digits = arena_printf(p->arena, "%llu", is_least && !is_signed ? 0ull : (unsigned long long)most);
+    const char *digits =
+        arena_printf(p->arena, "%llu", is_least && !is_signed ? 0ull : (unsigned long long)most);
     const char *text = arena_printf(p->arena, "%.*s%s%s", (int)(mark - literal), literal, digits, mark + 2);
     return is_least && is_signed ? arena_printf(p->arena, "(-%s - 1)", text) : text;
 }
@@ -61,20 +62,47 @@ static void add_placeholder(Picker *p, const Piece *piece, char what, Str *out)
 {
     const int lanes = piece->lanes;
     switch (what) {
-    case 'L': str_printf(out, "%d", lanes); return;
-    case 'H': str_printf(out, "%d", lanes / 2); return;
-    case 'B': str_printf(out, "%d", lanes * 4); return;
-    case 'I': add_numbers(out, 0, lanes); return;
-    case 'J': add_numbers(out, lanes / 2, lanes); return;
-    case 'K': add_numbers(out, 0, lanes / 2); return;
-    case 'S': str_add(out, dtype_info[piece->type].name); return;
-    case 'T': str_add(out, p->t->types[piece->type].value); return;
-    case 'U': str_add(out, p->t->types[piece->type].wide); return;
-    case 'M': str_add(out, int_limit(p, piece->type, true)); return;
-    case 'X': str_add(out, int_limit(p, piece->type, false)); return;
-    case 'F': str_add(out, float_limit(p, piece->type)); return;
-    case 'N': str_printf(out, "%u", dtype_info[piece->type].bytes); return;
-    default: rlx_assert(!"unknown placeholder in a prelude");
+    case 'L':
+        str_printf(out, "%d", lanes);
+        return;
+    case 'H':
+        str_printf(out, "%d", lanes / 2);
+        return;
+    case 'B':
+        str_printf(out, "%d", lanes * 4);
+        return;
+    case 'I':
+        add_numbers(out, 0, lanes);
+        return;
+    case 'J':
+        add_numbers(out, lanes / 2, lanes);
+        return;
+    case 'K':
+        add_numbers(out, 0, lanes / 2);
+        return;
+    case 'S':
+        str_add(out, dtype_info[piece->type].name);
+        return;
+    case 'T':
+        str_add(out, p->t->types[piece->type].value);
+        return;
+    case 'U':
+        str_add(out, p->t->types[piece->type].wide);
+        return;
+    case 'M':
+        str_add(out, int_limit(p, piece->type, true));
+        return;
+    case 'X':
+        str_add(out, int_limit(p, piece->type, false));
+        return;
+    case 'F':
+        str_add(out, float_limit(p, piece->type));
+        return;
+    case 'N':
+        str_printf(out, "%u", dtype_info[piece->type].bytes);
+        return;
+    default:
+        diag_bug(__FILE__, __LINE__, "unknown placeholder in a prelude");
     }
 }
 
@@ -90,7 +118,7 @@ static const char *fill(Picker *p, const Piece *piece, const char *line)
     return str_text(&s);
 }
 
-// --- reading the files --------------------------------------------------------------------------------------------
+// --- reading the files ---------------------------------------------------------------------------
 
 static bool is_defined(const Picker *p, const char *name)
 {
@@ -164,7 +192,7 @@ static void read_file(Picker *p, const char *const *lines)
     }
 }
 
-// --- picking ------------------------------------------------------------------------------------------------------
+// --- picking -------------------------------------------------------------------------------------
 
 static void add_words(Picker *p, const char *text)
 {

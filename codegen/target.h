@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a target is: data that the one C-family walk (cfamily.c) prints kernels with. A new C-like target is one file with
-// a `const Target target_NAME` and a row in targets.def.
+// What a target is: data that the one C-family walk (cfamily.c) prints kernels with. A new C-like target is
+// one file with a `const Target target_NAME` and a row in targets.def.
 //
-// To print kernels: cfamily_print_kernel each one into a Str, then target_print_prelude with that text, which adds exactly
-// the helpers that the text names; the prelude goes in front.
+// To print kernels: cfamily_print_kernel each one into a Str, then target_print_prelude with that text, which
+// adds exactly the helpers that the text names; the prelude goes in front.
 #ifndef CODEGEN_TARGET_H
 #define CODEGEN_TARGET_H
 
 #include "ir/kernel.h"
 
-// --- CPUs ---------------------------------------------------------------------------------------------------------
+// --- CPUs ----------------------------------------------------------------------------------------
 
 typedef struct CpuInfo {
-    const char *name;     // "generic", "x86-64-v3", "x86-64-v4"; never "native": that is resolved to one of them
+    const char *name; // "generic", "x86-64-v3", "x86-64-v4"; never "native": that is resolved to one of them
     const char *cc_flags; // what the C compiler needs, "" for none
     uint8_t f32_lanes;    // 1 = scalar code only
     uint8_t vector_regs;
@@ -24,13 +24,24 @@ bool cpu_find(const char *name, CpuInfo *out);
 // The names that cpu_find takes, NULL at the end.
 extern const char *const cpu_names[];
 
-// --- targets ------------------------------------------------------------------------------------------------------
+// --- targets -------------------------------------------------------------------------------------
 
 // Columns of a spelling table, by the type of the operands. f16 and bf16 compute as f32.
-typedef enum SpellCol { SPELL_F32, SPELL_F64, SPELL_INT, SPELL_BOOL, SPELL_INDEX, SPELL_VF32, SPELL_VI32, SPELL_MASK, SPELL_COLS } SpellCol;
+typedef enum SpellCol {
+    SPELL_F32,
+    SPELL_F64,
+    SPELL_INT,
+    SPELL_BOOL,
+    SPELL_INDEX,
+    SPELL_VF32,
+    SPELL_VI32,
+    SPELL_MASK,
+    SPELL_COLS
+} SpellCol;
 
-// Templates: $0 $1 $2 operands, $T value type of the result, $S its short name (i32), $U the unsigned type that its arithmetic
-// wraps in, $V vector type of the operands (rlx_v8f), $L its lanes. An operand that occurs twice is given a name first.
+// Templates: $0 $1 $2 operands, $T value type of the result, $S its short name (i32), $U the unsigned type
+// that its arithmetic wraps in, $V vector type of the operands (rlx_v8f), $L its lanes. An operand that
+// occurs twice is given a name first.
 typedef struct SpellRow {
     const char *col[SPELL_COLS]; // NULL: the target cannot
 } SpellRow;
@@ -59,20 +70,21 @@ struct Target {
     const SpellRow *spell;          // by KOp
     const SpellOverride *overrides; // looked at first
     uint32_t n_overrides;
-    const char *cast;               // $T, $0: between numbers
-    const char *cast_to_bool;       // $0
-    const char *cast_to_int;        // $S, $V short name of the operand's type, $0: float to int, saturating
-    const char *signature;          // $0 = name, $1 = parameters
-    const char *param_read, *param_written; // $0 = storage type, $1 = name, $2 = its number, $3 = restrict or nothing
+    const char *cast;         // $T, $0: between numbers
+    const char *cast_to_bool; // $0
+    const char *cast_to_int;  // $S, $V short name of the operand's type, $0: float to int, saturating
+    const char *signature;    // $0 = name, $1 = parameters
+    const char *param_read,
+        *param_written; // $0 = storage type, $1 = name, $2 = its number, $3 = restrict or nothing
     const char *param_separator;
-    const char *no_params;          // $1 of a kernel without parameters
-    bool params_first;              // parameters are declared before the signature, not in it (GLSL)
+    const char *no_params; // $1 of a kernel without parameters
+    bool params_first;     // parameters are declared before the signature, not in it (GLSL)
     const char *restrict_word;
-    const char *const thread_id[3]; // of x, y, z; NULL: parallel loops are loops
-    const char *array;              // $0 = element type, $1 = name, $2 = elements
-    const char *barrier;            // statement; NULL: nothing
-    const char *unroll;             // line before a loop to unroll; NULL: nothing
-    const char *inf, *nan;          // values of any float type
+    const char *const thread_id[3];    // of x, y, z; NULL: parallel loops are loops
+    const char *array;                 // $0 = element type, $1 = name, $2 = elements
+    const char *barrier;               // statement; NULL: nothing
+    const char *unroll;                // line before a loop to unroll; NULL: nothing
+    const char *inf, *nan;             // values of any float type
     const char *const *const *prelude; // texts in prelude form (prelude.h), NULL at the end
 };
 
@@ -95,15 +107,16 @@ const char *target_lacks(const Target *t, const Kernel *k);
 // One function (C: static), preceded by its comment. Deterministic; depends on nothing but its arguments.
 void cfamily_print_kernel(const Target *t, const Kernel *k, Str *out);
 
-// What `text` needs in front of it: includes, types, helper functions. Only helpers that `text` names, directly or through others.
+// What `text` needs in front of it: includes, types, helper functions. Only helpers that `text` names,
+// directly or through others.
 void target_print_prelude(const Target *t, const char *text, Str *out);
 
-// --- the grid of GPU targets --------------------------------------------------------------------------------------
+// --- the grid of GPU targets ---------------------------------------------------------------------
 
 enum { GRID_MAX_LOOPS = 8 };
 
-// Perfectly nested parallel loops at the top of a kernel, innermost first: loop 0 is x, 1 is y, all others together z
-// (the last one varies slowest). A kernel without such loops runs in one thread.
+// Perfectly nested parallel loops at the top of a kernel, innermost first: loop 0 is x, 1 is y, all others
+// together z (the last one varies slowest). A kernel without such loops runs in one thread.
 typedef struct KernelGrid {
     uint32_t n_loops;
     KRef loop[GRID_MAX_LOOPS];
@@ -114,7 +127,8 @@ typedef struct KernelGrid {
 KernelGrid kernel_grid(const Kernel *k);
 // Iterations of a parallel loop with constant bounds; 0 for other loops, and for none.
 uint64_t grid_trip_count(const Kernel *k, KRef loop);
-// Threads of one group in x: part of the GLSL text, and what the other targets should be launched with. y and z have 1.
+// Threads of one group in x: part of the GLSL text, and what the other targets should be launched with. y and
+// z have 1.
 #define GRID_GROUP_X 128
 
 #endif

@@ -78,7 +78,8 @@ const char *target_lacks(const Target *t, const Kernel *k)
     const char *message = NULL;
     for (uint32_t i = 0; i < k->params.len && !message; i++)
         if (!t->types[k->params.data[i].dtype].value)
-            message = arena_printf(k->arena, "%s has no %s", t->name, dtype_info[k->params.data[i].dtype].name);
+            message =
+                arena_printf(k->arena, "%s has no %s", t->name, dtype_info[k->params.data[i].dtype].name);
     for (KRef r = 1; r < k->insts.len && !message; r++)
         message = lacks_inst(t, k, k_inst(k, r));
     return message;

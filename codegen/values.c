@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An expression is written in its user when that is its only one, in the same block, with nothing between the two that
-// changes what it reads. All the rest is decided here, so that the walk only prints.
+// An expression is written in its user when that is its only one, in the same block, with nothing between the
+// two that changes what it reads. All the rest is decided here, so that the walk only prints.
 #include "codegen/values.h"
 
 #include <string.h>
@@ -40,7 +40,8 @@ static void find_blocks(const Kernel *k, Value *v, Arena *a)
     }
 }
 
-// The first write after each read. What a load reads may be written through its own parameter, or through any where parameters overlap.
+// The first write after each read. What a load reads may be written through its own parameter, or through any
+// where parameters overlap.
 static void find_writes(const Kernel *k, Value *v, Arena *a)
 {
     KRef *next = ARENA_ARRAY(a, KRef, k->insts.len); // by variable or array
@@ -103,7 +104,8 @@ static void decide(const Target *t, const Kernel *k, Value *v, KRef r)
         // A loop's bound is written in its condition, and so computed more than once.
         const bool changes = n->kind == KI_for && i == 1 && of->expires != NEVER;
         const bool fits = o->kind == KI_const || v[r].size + of->size <= MAX_SIZE;
-        of->is_pinned = of->is_pinned || changes || !fits || !can_inline(v, o, src[i], r, is_doubled(template, i));
+        of->is_pinned =
+            of->is_pinned || changes || !fits || !can_inline(v, o, src[i], r, is_doubled(template, i));
         of->is_inline = !of->is_pinned;
         if (!of->is_inline)
             continue;

@@ -6,14 +6,14 @@
 #include "codegen/target.h"
 
 typedef struct Value {
-    uint32_t n_uses;   // by live instructions; 0: not printed at all
+    uint32_t n_uses; // by live instructions; 0: not printed at all
     KRef last_use;
-    KRef expires;      // the first instruction that changes what the expression reads; UINT32_MAX: none
+    KRef expires; // the first instruction that changes what the expression reads; UINT32_MAX: none
     uint32_t block;
     uint16_t size;     // operations in its text
     bool in_own_block; // all uses are in the block that computes it
     bool is_inline;
-    bool is_pinned;    // one of several users cannot have it inline
+    bool is_pinned; // one of several users cannot have it inline
 } Value;
 
 // One entry per instruction, in the arena.

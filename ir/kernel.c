@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Building kernels: one function per kind of instruction. An equal pure expression of an enclosing block is reused, so
-// lowering may build the same index arithmetic again wherever that is convenient. Folding is in kernel_fold.c.
+// Building kernels: one function per kind of instruction. An equal pure expression of an enclosing block is
+// reused, so lowering may build the same index arithmetic again wherever that is convenient. Folding is in
+// kernel_fold.c.
 #include "ir/kernel_fold.h"
 
 #include <string.h>
@@ -22,16 +23,17 @@ bool kop_parse(const char *name, size_t len, KOp *out)
     return false;
 }
 
-// --- reuse of expressions -----------------------------------------------------------------------------------------
+// --- reuse of expressions ------------------------------------------------------------------------
 
 enum { N_BUCKETS = 2048 }; // of the table of reusable expressions; a large kernel has some 10^4
 
 typedef struct KScope {
-    uint8_t kind;   // KI_for, KI_if or KI_else; KI_none for the whole kernel
-    uint32_t mark;  // length of `order` when the block began
+    uint8_t kind;  // KI_for, KI_if or KI_else; KI_none for the whole kernel
+    uint32_t mark; // length of `order` when the block began
 } KScope;
 
-// Chained hash table. Entries are only ever added in front and removed in reverse order, when their block ends.
+// Chained hash table. Entries are only ever added in front and removed in reverse order, when their block
+// ends.
 struct KScopes {
     KRef bucket[N_BUCKETS];
     VEC(KRef) next;  // by instruction: the following one of its chain
@@ -47,8 +49,8 @@ static uint32_t hash_inst(const KInst *n)
 
 static bool is_same(const KInst *x, const KInst *y)
 {
-    return x->kind == y->kind && x->kop == y->kop && x->dtype == y->dtype && x->lanes == y->lanes && x->a == y->a &&
-           x->b == y->b && x->c == y->c && x->imm == y->imm;
+    return x->kind == y->kind && x->kop == y->kop && x->dtype == y->dtype && x->lanes == y->lanes &&
+           x->a == y->a && x->b == y->b && x->c == y->c && x->imm == y->imm;
 }
 
 static KRef push(Kernel *k, const KInst *n)
@@ -92,7 +94,7 @@ static KKind close_scope(Kernel *k)
     return (KKind)top.kind;
 }
 
-// --- kernels ------------------------------------------------------------------------------------------------------
+// --- kernels -------------------------------------------------------------------------------------
 
 Kernel *kernel_new(Arena *a, const char *name)
 {
@@ -113,7 +115,7 @@ uint32_t kernel_param(Kernel *k, const char *name, DType t, bool is_written, boo
     return k->params.len - 1;
 }
 
-// --- expressions --------------------------------------------------------------------------------------------------
+// --- expressions ---------------------------------------------------------------------------------
 
 bool k_is_const(const Kernel *k, KRef r, int64_t *v)
 {
@@ -192,8 +194,13 @@ KRef k_op(Kernel *k, KOp op, KRef a, KRef b, KRef c)
         return folded;
     const bool is_test = kop_info[op].cls == KCLASS_CMP;
     const uint8_t dtype = is_test ? (uint8_t)DTYPE_bool : k_inst(k, src[first])->dtype;
-    return reuse(k, &(KInst){.kind = KI_op, .kop = (uint8_t)op, .dtype = dtype, .lanes = lanes,
-                             .a = src[0], .b = src[1], .c = src[2]});
+    return reuse(k, &(KInst){.kind = KI_op,
+                             .kop = (uint8_t)op,
+                             .dtype = dtype,
+                             .lanes = lanes,
+                             .a = src[0],
+                             .b = src[1],
+                             .c = src[2]});
 }
 
 KRef k_add(Kernel *k, KRef a, KRef b)
@@ -219,13 +226,17 @@ KRef k_hreduce(Kernel *k, KOp op, KRef a)
     return reuse(k, &(KInst){.kind = KI_hreduce, .kop = (uint8_t)op, .dtype = n->dtype, .lanes = 1, .a = a});
 }
 
-// --- memory and variables -----------------------------------------------------------------------------------------
+// --- memory and variables ------------------------------------------------------------------------
 
 KRef k_load(Kernel *k, uint32_t param, KRef index, uint8_t lanes, uint8_t count)
 {
     rlx_assert(param < k->params.len && count >= 1 && count <= lanes);
-    return push(k, &(KInst){.kind = KI_load, .dtype = (uint8_t)k->params.data[param].dtype, .lanes = lanes,
-                            .count = count, .a = index, .imm = param});
+    return push(k, &(KInst){.kind = KI_load,
+                            .dtype = (uint8_t)k->params.data[param].dtype,
+                            .lanes = lanes,
+                            .count = count,
+                            .a = index,
+                            .imm = param});
 }
 
 void k_store(Kernel *k, uint32_t param, KRef index, KRef value, uint8_t count)
@@ -233,14 +244,20 @@ void k_store(Kernel *k, uint32_t param, KRef index, KRef value, uint8_t count)
     rlx_assert(param < k->params.len);
     const KInst v = *k_inst(k, value);
     rlx_assert(count >= 1 && count <= v.lanes);
-    push(k, &(KInst){.kind = KI_store, .dtype = v.dtype, .lanes = v.lanes, .count = count, .a = value, .b = index,
+    push(k, &(KInst){.kind = KI_store,
+                     .dtype = v.dtype,
+                     .lanes = v.lanes,
+                     .count = count,
+                     .a = value,
+                     .b = index,
                      .imm = param});
 }
 
 KRef k_var(Kernel *k, KRef init, const char *name_hint)
 {
     const KInst v = *k_inst(k, init);
-    return push(k, &(KInst){.kind = KI_var, .dtype = v.dtype, .lanes = v.lanes, .a = init, .text = name_hint});
+    return push(k,
+                &(KInst){.kind = KI_var, .dtype = v.dtype, .lanes = v.lanes, .a = init, .text = name_hint});
 }
 
 KRef k_get(Kernel *k, KRef var)
@@ -269,24 +286,37 @@ KRef k_aload(Kernel *k, KRef array, KRef index, uint8_t lanes)
 {
     const KInst v = *k_inst(k, array);
     rlx_assert(v.kind == KI_array);
-    return push(k, &(KInst){.kind = KI_aload, .dtype = v.dtype, .lanes = lanes, .count = lanes, .a = array, .b = index});
+    return push(
+        k,
+        &(KInst){.kind = KI_aload, .dtype = v.dtype, .lanes = lanes, .count = lanes, .a = array, .b = index});
 }
 
 void k_astore(Kernel *k, KRef array, KRef index, KRef value)
 {
     const KInst v = *k_inst(k, value);
     rlx_assert(k_inst(k, array)->kind == KI_array && k_inst(k, array)->dtype == v.dtype);
-    push(k, &(KInst){.kind = KI_astore, .dtype = v.dtype, .lanes = v.lanes, .count = v.lanes, .a = array, .b = index,
+    push(k, &(KInst){.kind = KI_astore,
+                     .dtype = v.dtype,
+                     .lanes = v.lanes,
+                     .count = v.lanes,
+                     .a = array,
+                     .b = index,
                      .c = value});
 }
 
-// --- blocks -------------------------------------------------------------------------------------------------------
+// --- blocks --------------------------------------------------------------------------------------
 
 KRef k_for(Kernel *k, KRef lo, KRef hi, int64_t step, uint8_t flags, const char *name_hint)
 {
     rlx_assert(step > 0 && k_inst(k, lo)->dtype == KT_INDEX && k_inst(k, hi)->dtype == KT_INDEX);
-    const KRef r = push(k, &(KInst){.kind = KI_for, .dtype = KT_INDEX, .lanes = 1, .flags = flags, .a = lo, .b = hi,
-                                    .imm = step, .text = name_hint});
+    const KRef r = push(k, &(KInst){.kind = KI_for,
+                                    .dtype = KT_INDEX,
+                                    .lanes = 1,
+                                    .flags = flags,
+                                    .a = lo,
+                                    .b = hi,
+                                    .imm = step,
+                                    .text = name_hint});
     open_scope(k, KI_for);
     return r;
 }
@@ -314,5 +344,6 @@ void k_end(Kernel *k)
 
 void k_comment(Kernel *k, const char *text)
 {
-    push(k, &(KInst){.kind = KI_comment, .dtype = DTYPE_bool, .lanes = 1, .text = arena_strdup(k->arena, text)});
+    push(k,
+         &(KInst){.kind = KI_comment, .dtype = DTYPE_bool, .lanes = 1, .text = arena_strdup(k->arena, text)});
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Simplification of index and bool expressions while a kernel is built. Constants move to the right and outwards
-// (base + constant), so that addresses that differ by a constant share their base. Index arithmetic does not overflow:
-// kernels address memory that exists, which is what allows (x * 4) / 4 -> x.
+// Simplification of index and bool expressions while a kernel is built. Constants move to the right and
+// outwards (base + constant), so that addresses that differ by a constant share their base. Index arithmetic
+// does not overflow: kernels address memory that exists, which is what allows (x * 4) / 4 -> x.
 #include "ir/kernel_fold.h"
 
 #include <string.h>
@@ -53,19 +53,44 @@ static bool evaluate(KOp op, int64_t a, int64_t b, int64_t *out)
 {
     const uint64_t x = (uint64_t)a, y = (uint64_t)b;
     switch (op) {
-    case KOP_add: *out = (int64_t)(x + y); return true;
-    case KOP_sub: *out = (int64_t)(x - y); return true;
-    case KOP_mul: *out = (int64_t)(x * y); return true;
-    case KOP_div: *out = b == 0 ? 0 : b == -1 ? (int64_t)(0 - x) : a / b; return true;
-    case KOP_rem: *out = b == 0 || b == -1 ? 0 : a % b; return true;
-    case KOP_min: *out = a < b ? a : b; return true;
-    case KOP_max: *out = a > b ? a : b; return true;
-    case KOP_neg: *out = (int64_t)(0 - x); return true;
-    case KOP_eq: *out = a == b; return true;
-    case KOP_ne: *out = a != b; return true;
-    case KOP_lt: *out = a < b; return true;
-    case KOP_le: *out = a <= b; return true;
-    default: return false;
+    case KOP_add:
+        *out = (int64_t)(x + y);
+        return true;
+    case KOP_sub:
+        *out = (int64_t)(x - y);
+        return true;
+    case KOP_mul:
+        *out = (int64_t)(x * y);
+        return true;
+    case KOP_div:
+        *out = b == 0 ? 0 : b == -1 ? (int64_t)(0 - x) : a / b;
+        return true;
+    case KOP_rem:
+        *out = b == 0 || b == -1 ? 0 : a % b;
+        return true;
+    case KOP_min:
+        *out = a < b ? a : b;
+        return true;
+    case KOP_max:
+        *out = a > b ? a : b;
+        return true;
+    case KOP_neg:
+        *out = (int64_t)(0 - x);
+        return true;
+    case KOP_eq:
+        *out = a == b;
+        return true;
+    case KOP_ne:
+        *out = a != b;
+        return true;
+    case KOP_lt:
+        *out = a < b;
+        return true;
+    case KOP_le:
+        *out = a <= b;
+        return true;
+    default:
+        return false;
     }
 }
 
@@ -88,7 +113,9 @@ static KRef fold_right_const(Kernel *k, KOp op, KRef x, int64_t v)
             return v ? x : k_index(k, 0);
         if (is_scaled)
             return k_mul(k, n.a, k_index(k, (int64_t)((uint64_t)inner * (uint64_t)v)));
-        return is_moved ? k_add(k, k_mul(k, n.a, k_index(k, v)), k_index(k, (int64_t)((uint64_t)inner * (uint64_t)v))) : 0;
+        return is_moved ? k_add(k, k_mul(k, n.a, k_index(k, v)),
+                                k_index(k, (int64_t)((uint64_t)inner * (uint64_t)v)))
+                        : 0;
     case KOP_div:
         if (v == 1)
             return x;

@@ -5,8 +5,8 @@
 
 #include "ir/kernel.h"
 
-// The simplified expression, or 0 when nothing applies. Operands have equal lanes and legal types. Floats are left alone:
-// their arithmetic must happen where and how the target does it.
+// The simplified expression, or 0 when nothing applies. Operands have equal lanes and legal types. Floats are
+// left alone: their arithmetic must happen where and how the target does it.
 KRef kernel_fold(Kernel *k, KOp op, const KRef src[3]);
 
 static inline bool kt_is_float(int type)

@@ -16,7 +16,7 @@ typedef struct FormReader {
 
 // A number takes its type from the other operands of its op, so it waits.
 typedef struct FormValue {
-    KRef ref;       // 0: a number
+    KRef ref; // 0: a number
     double number;
 } FormValue;
 

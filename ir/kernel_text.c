@@ -59,8 +59,8 @@ static void print_for(Str *out, const Kernel *k, const KInst *n)
 static void print_value(Str *out, const Kernel *k, const KInst *n)
 {
     static const char *const word[] = {
-        [KI_cast] = "cast", [KI_splat] = "splat", [KI_get] = "get", [KI_aload] = "aload", [KI_load] = "load",
-        [KI_var] = "var", [KI_array] = "array"};
+        [KI_cast] = "cast", [KI_splat] = "splat", [KI_get] = "get",    [KI_aload] = "aload",
+        [KI_load] = "load", [KI_var] = "var",     [KI_array] = "array"};
     if (n->kind == KI_op || n->kind == KI_hreduce)
         str_printf(out, "%s%s ", n->kind == KI_hreduce ? "hreduce " : "", kop_info[n->kop].name);
     else

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What must hold for every kernel that a schedule hands to an emitter. Written from the contract in kernel.h alone, so
-// that it does not share mistakes with the builders.
+// What must hold for every kernel that a schedule hands to an emitter. Written from the contract in kernel.h
+// alone, so that it does not share mistakes with the builders.
 #include "ir/kernel_fold.h"
 
 #include <stdarg.h>
@@ -11,8 +11,8 @@ typedef struct Checker {
     const Kernel *k;
     KRef at;
     const char *message;
-    uint32_t *block;    // by instruction: the block that it is in
-    bool *is_closed;    // by block
+    uint32_t *block; // by instruction: the block that it is in
+    bool *is_closed; // by block
     uint32_t open[MAX_BLOCKS_DEEP];
     uint8_t opener[MAX_BLOCKS_DEEP]; // KKind
     uint32_t depth, n_blocks;
@@ -48,8 +48,8 @@ static bool check_typed(Checker *c, KRef r, int type, uint8_t lanes)
     const KInst *n = k_inst(c->k, r);
     if (n->dtype == type && n->lanes == lanes)
         return true;
-    return fail(c, "operand %u is %s with %d lanes, expected %s with %d", r, kt_name(n->dtype), n->lanes, kt_name(type),
-                lanes);
+    return fail(c, "operand %u is %s with %d lanes, expected %s with %d", r, kt_name(n->dtype), n->lanes,
+                kt_name(type), lanes);
 }
 
 static bool check_place(Checker *c, KRef r, KKind kind)
@@ -79,7 +79,8 @@ static bool check_op(Checker *c, const KInst *n)
     }
     if (n->dtype != (info->cls == KCLASS_CMP ? (int)DTYPE_bool : type))
         return fail(c, "result of %s is %s", info->name, kt_name(n->dtype));
-    return kop_is_defined((KOp)n->kop, type) || fail(c, "%s is not defined for %s", info->name, kt_name(type));
+    return kop_is_defined((KOp)n->kop, type) ||
+           fail(c, "%s is not defined for %s", info->name, kt_name(type));
 }
 
 static bool check_hreduce(Checker *c, const KInst *n)
@@ -147,7 +148,8 @@ static bool check_block(Checker *c, const KInst *n)
     case KI_for:
         if (n->imm < 1 || n->flags > KFOR_UNROLL || n->dtype != KT_INDEX)
             return fail(c, "malformed loop");
-        return check_typed(c, n->a, KT_INDEX, 1) && check_typed(c, n->b, KT_INDEX, 1) && open_block(c, n->kind);
+        return check_typed(c, n->a, KT_INDEX, 1) && check_typed(c, n->b, KT_INDEX, 1) &&
+               open_block(c, n->kind);
     case KI_if:
         return check_typed(c, n->a, DTYPE_bool, 1) && open_block(c, n->kind);
     case KI_else:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes kernels that use everything a GPU target can spell: print_kernels TARGET FOLDER makes FOLDER/NAME.txt for each.
-// check_gpu_text.py compiles them.
+// Writes kernels that use everything a GPU target can spell: print_kernels TARGET FOLDER makes
+// FOLDER/NAME.txt for each. check_gpu_text.py compiles them.
 #include "codegen/target.h"
 #include "ir/kernel_fold.h"
 
@@ -62,7 +62,7 @@ static Kernel *all_ops(const Printer *p, DType type)
     operand[2] = k_load(k, 0, k_add(k, i, k_index(k, 1)), 1, 1);
     for (int op = 0; op < KOP_COUNT; op++) {
         const uint32_t arity = kop_info[op].arity;
-        if (!kop_is_defined((KOp)op, type) || !target_spell(p->target, (KOp)op, (int)type, 1))
+        if (!kop_is_defined((KOp)op, (int)type) || !target_spell(p->target, (KOp)op, (int)type, 1))
             continue;
         const bool is_select = kop_info[op].cls == KCLASS_SEL;
         const KRef first = is_select ? k_op(k, KOP_lt, operand[1], operand[2], 0) : operand[0];
@@ -83,7 +83,8 @@ static Kernel *all_casts(const Printer *p, DType type)
     for (int to = 0; to < DTYPE_COUNT; to++) {
         if (!p->target->types[to].value || to == (int)type)
             continue;
-        const uint32_t y = kernel_param(k, arena_printf(p->arena, "to_%s", dtype_info[to].name), (DType)to, true, false);
+        const uint32_t y =
+            kernel_param(k, arena_printf(p->arena, "to_%s", dtype_info[to].name), (DType)to, true, false);
         const KRef v = k_cast(k, x, to);
         k_store(k, y, i, v, 1);
         k_store(k, 2, i, k_cast(k, v, (int)type), 1);
@@ -110,7 +111,8 @@ static Kernel *softmax(const Printer *p)
 {
     Kernel *k = begin(p, "softmax", DTYPE_f32);
     const KRef row = parallel(k, 32, "row");
-    const KRef top = k_var(k, k_number(k, DTYPE_f32, -HUGE_VAL), "top"), sum = k_var(k, k_number(k, DTYPE_f32, 0), "sum");
+    const KRef top = k_var(k, k_number(k, DTYPE_f32, -HUGE_VAL), "top"),
+               sum = k_var(k, k_number(k, DTYPE_f32, 0), "sum");
     for (int pass = 0; pass < 2; pass++) {
         const KRef j = k_for(k, k_index(k, 0), k_index(k, 100), 1, KFOR_SERIAL, "j");
         const KRef at = k_mul_add(k, row, 100, j), x = k_load(k, 0, at, 1, 1), most = k_get(k, top);
@@ -197,7 +199,8 @@ int main(int argc, char **argv)
         return 2;
     }
     const Printer p = {&arena, target, argv[2]};
-    bool ok = print_kernel(&p, softmax(&p)) && print_kernel(&p, deep_grid(&p)) && print_kernel(&p, single(&p));
+    bool ok =
+        print_kernel(&p, softmax(&p)) && print_kernel(&p, deep_grid(&p)) && print_kernel(&p, single(&p));
     ok = ok && print_kernel(&p, matmul(&p, DTYPE_f32)) && print_kernel(&p, matmul(&p, DTYPE_bf16));
     for (int op = 0; op < OP_COUNT && ok; op++)
         if (op_info[op].kind == OPKIND_EW && (op_info[op].ew == EW_FLOAT || op_info[op].ew == EW_ARITH))

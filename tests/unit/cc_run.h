@@ -34,7 +34,8 @@ static inline void cc_close(CcRun *run)
         fprintf(stderr, "%s stays behind\n", run->dir);
 }
 
-// Writes the text, and runs `cc flags` on it: to a library that is loaded when out_flags makes one. False: the compiler said why.
+// Writes the text, and runs `cc flags` on it: to a library that is loaded when out_flags makes one. False:
+// the compiler said why.
 static inline bool cc_build(CcRun *run, const char *cc, const char *flags, const char *text)
 {
     char path[128], command[1024];

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the C target prints does what kops.def says: every op on every type, scalar and in vectors, is printed, compiled
-// by the compilers of this machine without a warning, run over extreme values, and compared with the table's meaning.
-#include "codegen/target.h"
+// What the C target prints does what kops.def says: every op on every type, scalar and in vectors, is
+// printed, compiled by the compilers of this machine without a warning, run over extreme values, and compared
+// with the table's meaning.
 #include "cc_run.h"
+#include "codegen/target.h"
 #include "ir/kernel_fold.h"
 #include "ir/scalar.h"
 #include "ir/tensor.h"
@@ -16,30 +17,30 @@
 #pragma GCC diagnostic ignored "-Wtype-limits"
 
 #define NONE 0
-#define KOP(name, arity, cost, fexpr, iexpr, cls)                                                                     \
-    static double f_##name(double a, double b, double c)                                                             \
-    {                                                                                                                 \
-        (void)a, (void)b, (void)c;                                                                                    \
-        return fexpr;                                                                                                 \
+#define KOP(name, arity, cost, fexpr, iexpr, cls)                                                            \
+    static double f_##name(double a, double b, double c)                                                     \
+    {                                                                                                        \
+        (void)a, (void)b, (void)c;                                                                           \
+        return fexpr;                                                                                        \
     }
 #include "ir/kops.def"
 #undef KOP
 #define I int64_t
-#define KOP(name, arity, cost, fexpr, iexpr, cls)                                                                     \
-    static int64_t s_##name(int64_t a, int64_t b, int64_t c)                                                         \
-    {                                                                                                                 \
-        (void)a, (void)b, (void)c;                                                                                    \
-        return iexpr;                                                                                                 \
+#define KOP(name, arity, cost, fexpr, iexpr, cls)                                                            \
+    static int64_t s_##name(int64_t a, int64_t b, int64_t c)                                                 \
+    {                                                                                                        \
+        (void)a, (void)b, (void)c;                                                                           \
+        return iexpr;                                                                                        \
     }
 #include "ir/kops.def"
 #undef KOP
 #undef I
 #define I uint64_t
-#define KOP(name, arity, cost, fexpr, iexpr, cls)                                                                     \
-    static uint64_t u_##name(uint64_t a, uint64_t b, uint64_t c)                                                     \
-    {                                                                                                                 \
-        (void)a, (void)b, (void)c;                                                                                    \
-        return iexpr;                                                                                                 \
+#define KOP(name, arity, cost, fexpr, iexpr, cls)                                                            \
+    static uint64_t u_##name(uint64_t a, uint64_t b, uint64_t c)                                             \
+    {                                                                                                        \
+        (void)a, (void)b, (void)c;                                                                           \
+        return iexpr;                                                                                        \
     }
 #include "ir/kops.def"
 #undef KOP
@@ -67,9 +68,10 @@ typedef struct Bound {
     uint8_t ulp;
 } Bound;
 static const Bound bounds[] = {
-    {KOP_exp, 2},  {KOP_log, 2},  {KOP_log1p, 2}, {KOP_expm1, 3}, {KOP_sin, 2},   {KOP_cos, 2},   {KOP_tan, 2},
-    {KOP_asin, 2}, {KOP_acos, 2}, {KOP_atan, 2},  {KOP_sinh, 3},  {KOP_cosh, 3},  {KOP_tanh, 3},  {KOP_asinh, 3},
-    {KOP_acosh, 3}, {KOP_atanh, 3}, {KOP_erf, 2}, {KOP_pow, 2},   {KOP_atan2, 2},
+    {KOP_exp, 2},   {KOP_log, 2},  {KOP_log1p, 2}, {KOP_expm1, 3}, {KOP_sin, 2},
+    {KOP_cos, 2},   {KOP_tan, 2},  {KOP_asin, 2},  {KOP_acos, 2},  {KOP_atan, 2},
+    {KOP_sinh, 3},  {KOP_cosh, 3}, {KOP_tanh, 3},  {KOP_asinh, 3}, {KOP_acosh, 3},
+    {KOP_atanh, 3}, {KOP_erf, 2},  {KOP_pow, 2},   {KOP_atan2, 2},
 };
 
 static int64_t bound_of(KOp op)
@@ -80,17 +82,104 @@ static int64_t bound_of(KOp op)
     return 0;
 }
 
-static const double floats[] = {
-    0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -1.5, 2.5, -2.5, 3.0, -7.0, 0.1, -0.3, 0.92, 0.544, 0.546, -0.29, 0.41, -0.999,
-    1e-3, -1e-5, 1e-8, 1e-20, -1e-30, 1.4e-45, -1.4e-45, 1e-40, -1e-39, 1.17549435e-38, 8388607.5, 8388608.0, -8388609.0,
-    16777217.0, 2147483648.0, -2147483648.0, -2147483904.0, 1e10, -1e12, 1e30, -3.4028234663852886e38, 3.4028234663852886e38,
-    88.7, 88.73, 89.5, -87.3, -87.4, -103.0, -104.5, -150.0, 17.0, -17.5, 9.1, 0.70710678, 1.4142135, 100.25, 65504.0,
-    65520.0, 6e-8, -3e-8, (double)INFINITY, -(double)INFINITY, (double)NAN};
-static const int64_t ints[] = {
-    0, 1, -1, 2, -2, 3, 5, -7, 8, 31, 32, 33, 63, 64, 100, -100, 127, 128, -128, -129, 255, 256, 32767, -32768, 65535, 65536,
-    2147483647, -2147483647 - 1, 4294967295, 4294967296, INT64_MAX, INT64_MIN, INT64_MAX - 1, 123456789012345};
+static const double floats[] = {0.0,
+                                -0.0,
+                                1.0,
+                                -1.0,
+                                0.5,
+                                -0.5,
+                                1.5,
+                                -1.5,
+                                2.5,
+                                -2.5,
+                                3.0,
+                                -7.0,
+                                0.1,
+                                -0.3,
+                                0.92,
+                                0.544,
+                                0.546,
+                                -0.29,
+                                0.41,
+                                -0.999,
+                                1e-3,
+                                -1e-5,
+                                1e-8,
+                                1e-20,
+                                -1e-30,
+                                1.4e-45,
+                                -1.4e-45,
+                                1e-40,
+                                -1e-39,
+                                1.17549435e-38,
+                                8388607.5,
+                                8388608.0,
+                                -8388609.0,
+                                16777217.0,
+                                2147483648.0,
+                                -2147483648.0,
+                                -2147483904.0,
+                                1e10,
+                                -1e12,
+                                1e30,
+                                -3.4028234663852886e38,
+                                3.4028234663852886e38,
+                                88.7,
+                                88.73,
+                                89.5,
+                                -87.3,
+                                -87.4,
+                                -103.0,
+                                -104.5,
+                                -150.0,
+                                17.0,
+                                -17.5,
+                                9.1,
+                                0.70710678,
+                                1.4142135,
+                                100.25,
+                                65504.0,
+                                65520.0,
+                                6e-8,
+                                -3e-8,
+                                (double)INFINITY,
+                                -(double)INFINITY,
+                                (double)NAN};
+static const int64_t ints[] = {0,
+                               1,
+                               -1,
+                               2,
+                               -2,
+                               3,
+                               5,
+                               -7,
+                               8,
+                               31,
+                               32,
+                               33,
+                               63,
+                               64,
+                               100,
+                               -100,
+                               127,
+                               128,
+                               -128,
+                               -129,
+                               255,
+                               256,
+                               32767,
+                               -32768,
+                               65535,
+                               65536,
+                               2147483647,
+                               -2147483647 - 1,
+                               4294967295,
+                               4294967296,
+                               INT64_MAX,
+                               INT64_MIN,
+                               INT64_MAX - 1,
+                               123456789012345};
 enum { N_FLOATS = sizeof floats / sizeof *floats, N_INTS = sizeof ints / sizeof *ints, MAX_CASES = 9000 };
-
 
 static bool is_float_type(DType t)
 {
@@ -122,7 +211,7 @@ static int64_t fill_operands(Tensor in[3], uint32_t arity)
     return at;
 }
 
-// --- one kernel per op --------------------------------------------------------------------------------------------
+// --- one kernel per op ---------------------------------------------------------------------------
 
 typedef struct Case {
     KOp op;
@@ -143,13 +232,16 @@ static bool has_case(KOp op, DType type, uint8_t lanes)
 static void print_runner(const Case *c, int64_t n, Str *out)
 {
     const char *type = dtype_info[c->type].name;
-    const char *args = arena_printf(&arena, "(rlx_%s *)p[0], (rlx_%s *)p[1], (rlx_%s *)p[2], (rlx_%s *)p[3]", type, type, type,
-                                    dtype_info[c->result].name);
+    const char *args = arena_printf(&arena, "(rlx_%s *)p[0], (rlx_%s *)p[1], (rlx_%s *)p[2], (rlx_%s *)p[3]",
+                                    type, type, type, dtype_info[c->result].name);
     if (target->caps.is_gpu)
-        str_printf(out, "extern \"C\" void run_%s(void **p)\n{\n    for (uint i = 0; i < %lld; i++)\n        %s(%s, uint3{i, 0, 0});\n}\n",
+        str_printf(out,
+                   "extern \"C\" void run_%s(void **p)\n{\n    for (uint i = 0; i < %lld; i++)\n        "
+                   "%s(%s, uint3{i, 0, 0});\n}\n",
                    c->name, (long long)n, c->name, args);
     else
-        str_printf(out, "void run_%s(void **p);\nvoid run_%s(void **p)\n{\n    %s(%s);\n}\n", c->name, c->name, c->name, args);
+        str_printf(out, "void run_%s(void **p);\nvoid run_%s(void **p)\n{\n    %s(%s);\n}\n", c->name,
+                   c->name, c->name, args);
 }
 
 // y[i] = op(a[i], b[i], c[i]); a test's result is stored as a number, because masks have no memory form.
@@ -179,7 +271,7 @@ static void build_case(Case *c, int64_t n, Str *out)
     print_runner(c, n, out);
 }
 
-// --- comparison ---------------------------------------------------------------------------------------------------
+// --- comparison ----------------------------------------------------------------------------------
 
 // Positions of f32 and f64 on a line on which neighbours differ by one and both zeros are apart.
 static int64_t place_of(DType t, double v)
@@ -224,7 +316,8 @@ static bool check_float(const Case *c, const Tensor in[3], double got, int64_t i
     // A sum of products may be fused or not; 16-bit results are rounded from f32.
     if (c->op == KOP_fma) {
         const double apart = rounded(c->type, (double)((float)a * (float)b + (float)x));
-        return is_near(DTYPE_f32, got, apart, 0) || is_near(DTYPE_f32, got, rounded(c->type, (double)fmaf((float)a, (float)b, (float)x)), 0);
+        return is_near(DTYPE_f32, got, apart, 0) ||
+               is_near(DTYPE_f32, got, rounded(c->type, (double)fmaf((float)a, (float)b, (float)x)), 0);
     }
     if (c->type == DTYPE_f32)
         return is_near(DTYPE_f32, got, (double)(float)want, bound_of(c->op));
@@ -248,7 +341,8 @@ static bool check_case(const Case *c, const Tensor in[3], const Tensor *y, int64
 {
     const bool is_test = kop_info[c->op].cls == KCLASS_CMP;
     if (is_float_type(c->type) && is_test)
-        return tensor_get_i64(y, i) == (int64_t)meaning[c->op].f(tensor_get_f64(&in[0], i), tensor_get_f64(&in[1], i), 0);
+        return tensor_get_i64(y, i) ==
+               (int64_t)meaning[c->op].f(tensor_get_f64(&in[0], i), tensor_get_f64(&in[1], i), 0);
     if (is_float_type(c->type))
         return check_float(c, in, tensor_get_f64(y, i), i);
     const int64_t a = tensor_get_i64(&in[0], i), b = tensor_get_i64(&in[1], i), x = tensor_get_i64(&in[2], i);
@@ -289,7 +383,7 @@ static void run_case(const Case *c, const CcRun *lib, int64_t n)
     }
 }
 
-// --- the tests ----------------------------------------------------------------------------------------------------
+// --- the tests -----------------------------------------------------------------------------------
 
 static const char *const compilers[] = {"gcc", "clang"};
 static const char *const standards[] = {"-std=c99 -O2", "-std=gnu11 -O1"};
@@ -321,7 +415,8 @@ static const char *print_all(uint8_t lanes, Cases *cases)
     Str text = str_new(&arena), all = str_new(&arena);
     for (int op = 0; op < KOP_COUNT; op++) {
         for (int t = 0; t < DTYPE_COUNT; t++) {
-            Case c = {(KOp)op, (DType)t, lanes, arena_printf(&arena, "%s_%s", kop_info[op].name, dtype_info[t].name), (DType)t};
+            Case c = {(KOp)op, (DType)t, lanes,
+                      arena_printf(&arena, "%s_%s", kop_info[op].name, dtype_info[t].name), (DType)t};
             if (!kop_is_defined((KOp)op, t) || !has_case((KOp)op, (DType)t, lanes))
                 continue;
             build_case(&c, N_CASES, &text);
@@ -354,7 +449,9 @@ static void check_all(uint8_t lanes, const char *flags)
     const char *text = print_all(lanes, &cases);
     for (int cc = 0; cc < 2; cc++)
         run_all(&cases, compilers[cc],
-                arena_printf(&arena, "%s %s -shared -fPIC -ffp-contract=%s", standards[cc], flags, cc ? "fast" : "off"), text);
+                arena_printf(&arena, "%s %s -shared -fPIC -ffp-contract=%s", standards[cc], flags,
+                             cc ? "fast" : "off"),
+                text);
     run_all(&cases, "g++", arena_printf(&arena, "-x c++ -std=c++11 %s -fsyntax-only", flags), text);
 }
 
@@ -389,15 +486,17 @@ static void test_vector_ops_without_instructions(void **state)
     check_all(16, "");
 }
 
-// A GPU target's text, run on this machine as C++: its shared helpers are then tested as numbers, not only compiled.
+// A GPU target's text, run on this machine as C++: its shared helpers are then tested as numbers, not only
+// compiled.
 static void check_gpu(const Target *t, int64_t more)
 {
     const char *source = getenv("RLXC_SOURCE");
     Cases cases = {0};
     target = t;
     slack = more;
-    const char *flags = arena_printf(&arena, "-x c++ -std=c++14 -w -O1 -ffp-contract=off -shared -fPIC -I%s/tests/gpu_text/shim",
-                                     source ? source : ".");
+    const char *flags = arena_printf(
+        &arena, "-x c++ -std=c++14 -w -O1 -ffp-contract=off -shared -fPIC -I%s/tests/gpu_text/shim",
+        source ? source : ".");
     run_all(&cases, "clang++", flags, print_all(1, &cases));
     target = &target_c;
     slack = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the C target prints: names, parentheses, what is written in place and what is named; and that statements, partial
-// vectors, horizontal reductions and casts compute what kernel.h says.
-#include "codegen/target.h"
+// How the C target prints: names, parentheses, what is written in place and what is named; and that
+// statements, partial vectors, horizontal reductions and casts compute what kernel.h says.
 #include "cc_run.h"
+#include "codegen/target.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -42,13 +42,17 @@ static void run_kernel(const Kernel *k, const char *flags, void *x, void *y, siz
     const char *text = text_of(k);
     Str all = str_new(&arena);
     target_print_prelude(&target_c, text, &all);
-    str_printf(&all, "%svoid run(void *x, void *y);\nvoid run(void *x, void *y)\n{\n    k((rlx_%s *)x, (rlx_%s *)y);\n}\n", text,
-               dtype_info[k->params.data[0].dtype].name, dtype_info[k->params.data[1].dtype].name);
+    str_printf(
+        &all,
+        "%svoid run(void *x, void *y);\nvoid run(void *x, void *y)\n{\n    k((rlx_%s *)x, (rlx_%s *)y);\n}\n",
+        text, dtype_info[k->params.data[0].dtype].name, dtype_info[k->params.data[1].dtype].name);
     for (int cc = 0; cc < 2; cc++) {
         CcRun lib;
         if (!cc_exists(compilers[cc]))
             continue;
-        const bool built = cc_build(&lib, compilers[cc], arena_printf(&arena, "-std=c99 -O2 %s -shared -fPIC", flags), str_text(&all));
+        const bool built =
+            cc_build(&lib, compilers[cc], arena_printf(&arena, "-std=c99 -O2 %s -shared -fPIC", flags),
+                     str_text(&all));
         void (*run)(void *x, void *y) = NULL;
         void *address = built ? dlsym(lib.lib, "run") : NULL;
         memcpy(&run, &address, sizeof run);
@@ -67,7 +71,7 @@ static const char *flags_of(uint8_t lanes)
     return lanes > 4 && native.f32_lanes >= lanes ? cpu.cc_flags : "";
 }
 
-// --- text ---------------------------------------------------------------------------------------------------------
+// --- text ----------------------------------------------------------------------------------------
 
 static void test_names_and_inlining(void **state)
 {
@@ -106,23 +110,26 @@ static void test_constants(void **state)
 {
     (void)state;
     Kernel *k = new_kernel(DTYPE_f32, DTYPE_f32);
-    static const double values[] = {1e-45, 3.4028234663852886e38, 0.1, -0.0, 16777216, (double)INFINITY, -(double)INFINITY};
+    static const double values[] = {
+        1e-45, 3.4028234663852886e38, 0.1, -0.0, 16777216, (double)INFINITY, -(double)INFINITY};
     for (int i = 0; i < 7; i++)
         k_store(k, 1, k_index(k, i), k_number(k, DTYPE_f32, values[i]), 1);
     const uint32_t ints = kernel_param(k, "n", DTYPE_i64, true, false);
     k_store(k, ints, k_index(k, 0), k_integer(k, DTYPE_i64, INT64_MIN), 1);
-    assert_string_equal(text_of(k), "static void k(const rlx_f32 *RLX_RESTRICT x, rlx_f32 *RLX_RESTRICT y, rlx_i64 *RLX_RESTRICT n)\n"
-                                    "{\n"
-                                    "    (void)x;\n"
-                                    "    y[0] = 1e-45f;\n"
-                                    "    y[1] = 3.4028235e38f;\n"
-                                    "    y[2] = 0.1f;\n"
-                                    "    y[3] = -0.0f;\n"
-                                    "    y[4] = 16777216.0f;\n"
-                                    "    y[5] = RLX_INF;\n"
-                                    "    y[6] = -RLX_INF;\n"
-                                    "    n[0] = -9223372036854775807LL - 1;\n"
-                                    "}\n");
+    assert_string_equal(
+        text_of(k),
+        "static void k(const rlx_f32 *RLX_RESTRICT x, rlx_f32 *RLX_RESTRICT y, rlx_i64 *RLX_RESTRICT n)\n"
+        "{\n"
+        "    (void)x;\n"
+        "    y[0] = 1e-45f;\n"
+        "    y[1] = 3.4028235e38f;\n"
+        "    y[2] = 0.1f;\n"
+        "    y[3] = -0.0f;\n"
+        "    y[4] = 16777216.0f;\n"
+        "    y[5] = RLX_INF;\n"
+        "    y[6] = -RLX_INF;\n"
+        "    n[0] = -9223372036854775807LL - 1;\n"
+        "}\n");
 }
 
 // A read must keep its place before a write that may touch what it read.
@@ -169,7 +176,7 @@ static void test_same_text_every_time(void **state)
     assert_null(strstr(first, "_log"));
 }
 
-// --- results ------------------------------------------------------------------------------------------------------
+// --- results -------------------------------------------------------------------------------------
 
 static void test_partial_vectors(void **state)
 {
@@ -227,8 +234,10 @@ static void test_horizontal(void **state)
 static void test_casts(void **state)
 {
     (void)state;
-    static const float in[16] = {0, -0.5f, 1.9f, -1.9f, 127.5f, 300, -300, 3e9f, -3e9f, 1e20f, -1e20f, NAN, INFINITY, -INFINITY, 65537, 2.5f};
-    static const int64_t low[] = {INT8_MIN, INT32_MIN, INT64_MIN, 0}, high[] = {INT8_MAX, INT32_MAX, INT64_MAX, UINT8_MAX};
+    static const float in[16] = {0,     -0.5f, 1.9f,   -1.9f, 127.5f,   300,       -300,  3e9f,
+                                 -3e9f, 1e20f, -1e20f, NAN,   INFINITY, -INFINITY, 65537, 2.5f};
+    static const int64_t low[] = {INT8_MIN, INT32_MIN, INT64_MIN, 0},
+                         high[] = {INT8_MAX, INT32_MAX, INT64_MAX, UINT8_MAX};
     static const DType to[] = {DTYPE_i8, DTYPE_i32, DTYPE_i64, DTYPE_u8};
     for (int t = 0; t < 4; t++) {
         Kernel *k = new_kernel(DTYPE_f32, DTYPE_i64);
@@ -249,7 +258,8 @@ static void test_casts(void **state)
     Kernel *k = new_kernel(DTYPE_f32, DTYPE_i32); // in vectors
     const KRef x = k_load(k, 0, k_index(k, 0), 16, 16), whole = k_cast(k, x, DTYPE_i32);
     k_store(k, 1, k_index(k, 0), whole, 16);
-    k_store(k, 1, k_index(k, 16), k_cast(k, k_cast(k, k_op(k, KOP_lt, x, k_number(k, DTYPE_f32, 1), 0), DTYPE_f32), DTYPE_i32), 16);
+    k_store(k, 1, k_index(k, 16),
+            k_cast(k, k_cast(k, k_op(k, KOP_lt, x, k_number(k, DTYPE_f32, 1), 0), DTYPE_f32), DTYPE_i32), 16);
     float x16[16];
     int32_t out[32];
     memcpy(x16, in, sizeof in);
@@ -324,7 +334,8 @@ static void test_grid(void **state)
     Kernel *k = new_kernel(DTYPE_f32, DTYPE_f32);
     KRef at = k_index(k, 0);
     for (int d = 0; d < 4; d++)
-        at = k_add(k, at, k_for(k, k_index(k, d == 0), k_index(k, 5 + d), d == 3 ? 3 : 1, KFOR_PARALLEL, "i"));
+        at =
+            k_add(k, at, k_for(k, k_index(k, d == 0), k_index(k, 5 + d), d == 3 ? 3 : 1, KFOR_PARALLEL, "i"));
     k_store(k, 1, at, k_number(k, DTYPE_f32, 1), 1);
     for (int d = 0; d < 4; d++)
         k_end(k);

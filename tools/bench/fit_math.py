@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fits the polynomials of codegen/prelude/c_math.h and prints them as f32 constants (needs mpmath).
 
-Minimax by reweighted least squares (Lawson) in 50 digits, then the coefficients are rounded from the lowest degree up,
-and the rest is fitted again after each rounding, so that later coefficients absorb what the earlier ones lost.
+Minimax by reweighted least squares (Lawson) in 50 digits, then the coefficients are rounded from the lowest
+degree up, and the rest is fitted again after each rounding, so that later coefficients absorb what the earlie
+              r
+ones lost.
 """
 import struct
 
@@ -34,7 +36,8 @@ def lawson(target, weight, powers, points):
                 for k in range(m):
                     a[j, k] += q * b[j] * b[k]
         c = lu_solve(a, r)
-        error = [fabs(w * (v - sum(c[j] * b[j] for j in range(m)))) for w, v, b in zip(weights, values, basis)]
+        error = [fabs(w * (v - sum(c[j] * b[j] for j in range(m))))
+                 for w, v, b in zip(weights, values, basis)]
         if best is None or max(error) < best[0]:
             best = (max(error), list(c))
         share = [s * e for s, e in zip(share, error)]
@@ -63,12 +66,15 @@ def main():
     h = log(mpf(2)) / 2 * mpf("1.001")
     root = sqrt(mpf(2))
     fit("exp: (e^r - 1 - r) / r^2", lambda r: exp(r) - 1 - r, lambda r: 1 / exp(r), -h, h, 6, 2)
-    fit("expm1: (expm1(r) - r) / r^2", lambda r: expm1(r) - r, lambda r: 1 / (fabs(expm1(r)) + mpf("1e-9")), -h, h, 7, 2)
+    fit("expm1: (expm1(r) - r) / r^2", lambda r: expm1(r) - r,
+        lambda r: 1 / (fabs(expm1(r)) + mpf("1e-9")), -h, h, 7, 2)
     fit("tanh: (tanh(x) / x - 1) / x^2, t = x^2", lambda t: (tanh(sqrt(t)) / sqrt(t) - 1) / t, lambda t: t,
         mpf("1e-9"), mpf("0.30"), 4)
-    fit("erf: erf(x) / x - 1, t = x^2", lambda t: erf(sqrt(t)) / sqrt(t) - 1, lambda t: sqrt(t) / erf(sqrt(t)),
+    fit("erf: erf(x) / x - 1, t = x^2", lambda t: erf(sqrt(t)) / sqrt(t) - 1,
+        lambda t: sqrt(t) / erf(sqrt(t)),
         mpf("1e-12"), mpf("0.8464"), 6)
-    fit("erf: -log(erfc(t))", lambda t: -log(erfc(t)), lambda t: erfc(t) / erf(t), mpf("0.92"), mpf("3.95"), 8)
+    fit("erf: -log(erfc(t))", lambda t: -log(erfc(t)), lambda t: erfc(t) / erf(t), mpf("0.92"),
+        mpf("3.95"), 8)
     fit("log: (log1p(f) - f + f^2 / 2) / f^3", lambda f: (log1p(f) - f + f * f / 2) / f**3,
         lambda f: fabs(f**3 / log1p(f)), 1 / root - 1, root - 1, 8)
 

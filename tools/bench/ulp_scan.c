@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures the vector mathematics of emitted C against libm in double: the largest error in units in the last place.
+// Measures the vector mathematics of emitted C against libm in double: the largest error in units in the last
+// place.
 //   ulp_scan [step [lanes [compiler and flags]]]     every step-th of all 2^32 floats; 1 takes some minutes
 #include "codegen/target.h"
 #include "tests/unit/cc_run.h"
@@ -15,9 +16,10 @@ typedef struct Function {
 } Function;
 
 static const Function functions[] = {
-    {"exp", KOP_exp, exp},       {"expm1", KOP_expm1, expm1}, {"log", KOP_log, log},       {"log1p", KOP_log1p, log1p},
-    {"tanh", KOP_tanh, tanh},    {"erf", KOP_erf, erf},       {"sqrt", KOP_sqrt, sqrt},    {"floor", KOP_floor, floor},
-    {"ceil", KOP_ceil, ceil},    {"trunc", KOP_trunc, trunc}, {"rint", KOP_rint, rint},    {"abs", KOP_abs, fabs},
+    {"exp", KOP_exp, exp},       {"expm1", KOP_expm1, expm1}, {"log", KOP_log, log},
+    {"log1p", KOP_log1p, log1p}, {"tanh", KOP_tanh, tanh},    {"erf", KOP_erf, erf},
+    {"sqrt", KOP_sqrt, sqrt},    {"floor", KOP_floor, floor}, {"ceil", KOP_ceil, ceil},
+    {"trunc", KOP_trunc, trunc}, {"rint", KOP_rint, rint},    {"abs", KOP_abs, fabs},
 };
 enum { N_FUNCTIONS = sizeof functions / sizeof *functions };
 
@@ -59,8 +61,8 @@ static void scan(const Function *f, void (*run)(const float *x, float *y), uint6
         for (uint32_t i = 0; i < n; i++)
             measure(x[i], y[i], f->exact((double)x[i]), &w);
     }
-    printf("%-6s %.3f ulp at %.9g (got %.9g), %llu wrong special values\n", f->name, w.ulp, (double)w.at, (double)w.got,
-           (unsigned long long)w.n_wrong);
+    printf("%-6s %.3f ulp at %.9g (got %.9g), %llu wrong special values\n", f->name, w.ulp, (double)w.at,
+           (double)w.got, (unsigned long long)w.n_wrong);
     fflush(stdout);
 }
 
@@ -74,8 +76,10 @@ static void print_function(Arena *a, const Function *f, uint8_t lanes, Str *out)
     k_store(k, 1, i, k_op(k, f->op, x, 0, 0), lanes);
     k_end(k);
     cfamily_print_kernel(target_find("c"), k, out);
-    str_printf(out, "void run_%s(const float *x, float *y);\nvoid run_%s(const float *x, float *y)\n{\n    k_%s(x, y);\n}\n", f->name,
-               f->name, f->name);
+    str_printf(out,
+               "void run_%s(const float *x, float *y);\nvoid run_%s(const float *x, float *y)\n{\n    "
+               "k_%s(x, y);\n}\n",
+               f->name, f->name, f->name);
 }
 
 int main(int argc, char **argv)
@@ -83,7 +87,7 @@ int main(int argc, char **argv)
     const uint64_t step = argc > 1 ? strtoull(argv[1], NULL, 10) : 37;
     CpuInfo cpu;
     cpu_find("native", &cpu);
-    const uint8_t lanes = argc > 2 ? (uint8_t)atoi(argv[2]) : cpu.f32_lanes;
+    const uint8_t lanes = argc > 2 ? (uint8_t)strtoul(argv[2], NULL, 10) : cpu.f32_lanes;
     Arena a = {0};
     const char *cc = argc > 3 ? argv[3] : arena_printf(&a, "cc -O2 %s", cpu.cc_flags);
     Str text = str_new(&a), all = str_new(&a);
