@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static bool check_range(const JsonReader *r, const JsonPlace *p, const Symbol *s)
+static bool check_range(JsonReader *r, const JsonPlace *p, const Symbol *s)
 {
     if (s->min < 0 || s->max < s->min || s->max > DIM_MAX_VALUE)
         return json_error(r, p, E0208, "'%s' needs 0 <= min <= max <= 2^40, not min %lld and max %lld",
@@ -62,7 +62,7 @@ static void read_symbols(JsonReader *r, const JsonPlace *section)
         read_symbol(r, &child);
 }
 
-static bool check_version(const JsonReader *r, const JsonPlace *p)
+static bool check_version(JsonReader *r, const JsonPlace *p)
 {
     int64_t version = 0;
     if (!json_int(r, p, "the version of the format, 1", &version))
@@ -134,6 +134,7 @@ bool import_json(Arena *a, Diag *d, uint32_t file, const char *dir, Graph **out)
         return diag_error(d, (Span){file, (uint32_t)at, (uint32_t)at, NULL},
                           fault == JSON_BROKEN ? E0101 : E0004, "%s", why);
     Arena scratch = {0};
+    r.path = str_new(&scratch);
     JsonPlace root = {.item = json_parse(&scratch, r.text, r.len, &at)};
     bool ok = root.item
                   ? read_model(&r, &root, out)

@@ -31,7 +31,7 @@ void json_define(JsonScope *s, const JsonPlace *p, const char *name, NodeId id)
     const JsonPlace *known = p; // the entry or the node that gives the name
     while (known->up && !known->range.end)
         known = known->up;
-    JsonValue v = {arena_strdup(s->r->arena, name), id, known->range};
+    JsonValue v = {name, id, known->range};
     vec_push(s->r->arena, &s->values, v);
 }
 

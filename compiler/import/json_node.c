@@ -20,7 +20,7 @@ typedef struct NodeReader {
 
 // --- the op and the members --------------------------------------------------
 
-static bool unknown_op(const JsonReader *r, const JsonPlace *p, const char *name)
+static bool unknown_op(JsonReader *r, const JsonPlace *p, const char *name)
 {
     const char *names[OP_COUNT];
     uint32_t n = 0;
@@ -32,7 +32,7 @@ static bool unknown_op(const JsonReader *r, const JsonPlace *p, const char *name
 
 static bool read_op(NodeReader *nr)
 {
-    const JsonReader *r = nr->s->r;
+    JsonReader *r = nr->s->r;
     JsonPlace child = {0};
     const char *name = NULL;
     if (!cJSON_IsObject(nr->p->item))
@@ -51,7 +51,7 @@ static bool read_op(NodeReader *nr)
 static bool read_members(NodeReader *nr)
 {
     static const char *const names[M_COUNT] = {"op", "inputs", "name", "outputs"};
-    const JsonReader *r = nr->s->r;
+    JsonReader *r = nr->s->r;
     attr_range(nr->op, &nr->first, &nr->n_attr);
     rlx_assert(nr->n_attr <= BUILD_MAX_ATTRS);
     for (uint32_t i = 0; i < M_COUNT; i++)
@@ -131,7 +131,7 @@ static bool read_names(NodeReader *nr, const JsonPlace *inputs, bool *is_broken)
 static bool read_operands(NodeReader *nr)
 {
     const JsonPlace *inputs = &nr->m[M_inputs].place;
-    const JsonReader *r = nr->s->r;
+    JsonReader *r = nr->s->r;
     bool is_broken = false, ok = true;
     JsonPlace child = {0};
     if (!json_list(r, inputs, "a list of operands", &nr->n_src))
@@ -263,7 +263,7 @@ static NodeId make_result(const NodeReader *nr, NodeId id, uint32_t index, const
 // Defines the names also when the node failed (id 0), so that its users do not complain too.
 static void name_results(NodeReader *nr, NodeId id)
 {
-    const JsonReader *r = nr->s->r;
+    JsonReader *r = nr->s->r;
     const JsonPlace *outputs = &nr->m[M_outputs].place;
     JsonPlace child = {0};
     const char *name = NULL;

@@ -7,7 +7,7 @@
 
 enum { SHOWN = 40 }; // bytes of a wrong value in a message
 
-static uint32_t find_begin(const JsonReader *r, const JsonPlace *p)
+static uint32_t find_begin(JsonReader *r, const JsonPlace *p)
 {
     if (p->range.end)
         return p->range.begin;
@@ -15,7 +15,7 @@ static uint32_t find_begin(const JsonReader *r, const JsonPlace *p)
                  : json_find_root(r->text, r->len).begin;
 }
 
-static JsonRange find_range(const JsonReader *r, const JsonPlace *p)
+static JsonRange find_range(JsonReader *r, const JsonPlace *p)
 {
     if (p->range.end)
         return p->range;
@@ -41,20 +41,21 @@ static void add_path(Str *out, const JsonPlace *p)
     }
 }
 
-Span json_span(const JsonReader *r, const JsonPlace *p)
+Span json_span(JsonReader *r, const JsonPlace *p)
 {
     JsonRange range = find_range(r, p);
-    Str path = str_new(r->arena);
-    add_path(&path, p);
-    return (Span){.file = r->file, .begin = range.begin, .end = range.end, .path = str_text(&path)};
+    r->path.len = 0;
+    add_path(&r->path, p);
+    const char *path = arena_strndup(r->arena, str_text(&r->path), r->path.len);
+    return (Span){.file = r->file, .begin = range.begin, .end = range.end, .path = path};
 }
 
-bool json_is_hopeless(const JsonReader *r)
+bool json_is_hopeless(JsonReader *r)
 {
     return r->diag->n_errors >= DIAG_MAX_ERRORS;
 }
 
-bool json_error(const JsonReader *r, const JsonPlace *p, DiagCode code, const char *fmt, ...)
+bool json_error(JsonReader *r, const JsonPlace *p, DiagCode code, const char *fmt, ...)
 {
     if (json_is_hopeless(r)) // counted, not shown: do not search for the place
         return diag_error(r->diag, (Span){0}, code, "%s", "");
@@ -65,7 +66,7 @@ bool json_error(const JsonReader *r, const JsonPlace *p, DiagCode code, const ch
     return diag_error(r->diag, json_span(r, p), code, "%s", message);
 }
 
-static const char *describe(const JsonReader *r, const JsonPlace *p)
+static const char *describe(JsonReader *r, const JsonPlace *p)
 {
     if (cJSON_IsObject(p->item))
         return p->item->child ? "an object" : "an empty object";
@@ -78,14 +79,14 @@ static const char *describe(const JsonReader *r, const JsonPlace *p)
                         len > SHOWN ? "..." : "");
 }
 
-bool json_wrong(const JsonReader *r, const JsonPlace *p, const char *expected)
+bool json_wrong(JsonReader *r, const JsonPlace *p, const char *expected)
 {
     if (json_is_hopeless(r))
         return json_error(r, p, E0102, "%s", "");
     return json_error(r, p, E0102, "expected %s, found %s", expected, describe(r, p));
 }
 
-const char *json_hint(const JsonReader *r, const char *name, const char *const *candidates, uint32_t n)
+const char *json_hint(JsonReader *r, const char *name, const char *const *candidates, uint32_t n)
 {
     const char *near = n ? str_closest(name, candidates, n) : NULL;
     return near ? arena_printf(r->arena, "; did you mean '%s'?", near) : "";
@@ -108,7 +109,7 @@ const JsonRange *json_ranges(JsonReader *r, const JsonPlace *p)
     return n ? json_find_children(r->arena, r->text, find_begin(r, p), n) : NULL;
 }
 
-static bool unknown_member(const JsonReader *r, const JsonPlace *p, const char *owner, DiagCode code,
+static bool unknown_member(JsonReader *r, const JsonPlace *p, const char *owner, DiagCode code,
                            const JsonMember *m, uint32_t n)
 {
     const char **names = ARENA_ARRAY(r->arena, const char *, n);
@@ -119,7 +120,7 @@ static bool unknown_member(const JsonReader *r, const JsonPlace *p, const char *
     return json_error(r, p, code, "%s has no %s '%s'%s", owner, kind, name, json_hint(r, name, names, n));
 }
 
-bool json_members(const JsonReader *r, const JsonPlace *p, const char *owner, DiagCode code, JsonMember *m,
+bool json_members(JsonReader *r, const JsonPlace *p, const char *owner, DiagCode code, JsonMember *m,
                   uint32_t n)
 {
     bool ok = true;

@@ -17,6 +17,7 @@ typedef struct JsonReader {
     DimTable *dims;
     DimParse symbols; // DIM_KNOWN_ONLY when the model lists its symbols
     Map weight_files; // path to SafeTensors *
+    Str path;         // for one path at a time
 } JsonReader;
 
 // One value and the way to it. Places stand on the C stack, each pointing to that of the object or list
@@ -28,16 +29,16 @@ typedef struct JsonPlace {
     JsonRange range;            // {0, 0} until known
 } JsonPlace;
 
-Span json_span(const JsonReader *r, const JsonPlace *p);
+Span json_span(JsonReader *r, const JsonPlace *p);
 // Reports at p. False.
-bool json_error(const JsonReader *r, const JsonPlace *p, DiagCode code, const char *fmt, ...)
+bool json_error(JsonReader *r, const JsonPlace *p, DiagCode code, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 // "expected WHAT, found the string "x"". False.
-bool json_wrong(const JsonReader *r, const JsonPlace *p, const char *expected);
+bool json_wrong(JsonReader *r, const JsonPlace *p, const char *expected);
 // True when so many errors were reported that more would not be printed.
-bool json_is_hopeless(const JsonReader *r);
+bool json_is_hopeless(JsonReader *r);
 // "; did you mean 'x'?" or "".
-const char *json_hint(const JsonReader *r, const char *name, const char *const *candidates, uint32_t n);
+const char *json_hint(JsonReader *r, const char *name, const char *const *candidates, uint32_t n);
 
 // Iterates over the children of p, which is an object or list: first with child->item NULL, then with the
 // last one. False at the end.
@@ -53,26 +54,26 @@ typedef struct JsonMember {
 
 // Finds the members of the object p. Others, missing ones and repeated ones are errors with the code; owner
 // ("a weight") says in them whose members these are.
-bool json_members(const JsonReader *r, const JsonPlace *p, const char *owner, DiagCode code, JsonMember *m,
+bool json_members(JsonReader *r, const JsonPlace *p, const char *owner, DiagCode code, JsonMember *m,
                   uint32_t n);
 
 // --- values (json_values.c) --------------------------------------------------
 
-bool json_list(const JsonReader *r, const JsonPlace *p, const char *expected, uint32_t *len);
+bool json_list(JsonReader *r, const JsonPlace *p, const char *expected, uint32_t *len);
 // Checks that the text can name something: not empty, not too long, no control characters.
-bool json_name(const JsonReader *r, const JsonPlace *p, const char *name);
-bool json_string(const JsonReader *r, const JsonPlace *p, const char *expected, const char **out);
-bool json_bool(const JsonReader *r, const JsonPlace *p, bool *out);
-bool json_float(const JsonReader *r, const JsonPlace *p, double *out);
-bool json_int(const JsonReader *r, const JsonPlace *p, const char *expected, int64_t *out);
-bool json_dtype(const JsonReader *r, const JsonPlace *p, DType *out);
-bool json_ints(const JsonReader *r, const JsonPlace *p, int64_t **out, uint32_t *n);
+bool json_name(JsonReader *r, const JsonPlace *p, const char *name);
+bool json_string(JsonReader *r, const JsonPlace *p, const char *expected, const char **out);
+bool json_bool(JsonReader *r, const JsonPlace *p, bool *out);
+bool json_float(JsonReader *r, const JsonPlace *p, double *out);
+bool json_int(JsonReader *r, const JsonPlace *p, const char *expected, int64_t *out);
+bool json_dtype(JsonReader *r, const JsonPlace *p, DType *out);
+bool json_ints(JsonReader *r, const JsonPlace *p, int64_t **out, uint32_t *n);
 // Sizes for an attribute: numbers (any, also negative), and expressions over known symbols.
-bool json_dims(const JsonReader *r, const JsonPlace *p, Dim **out, uint32_t *n);
+bool json_dims(JsonReader *r, const JsonPlace *p, Dim **out, uint32_t *n);
 // The shape of a leaf: sizes from 0; new symbols as r->symbols says.
-bool json_shape(const JsonReader *r, const JsonPlace *p, Shape *out);
+bool json_shape(JsonReader *r, const JsonPlace *p, Shape *out);
 // One element for a tensor of t->dtype, stored at index i.
-bool json_element(const JsonReader *r, const JsonPlace *p, Tensor *t, int64_t i);
+bool json_element(JsonReader *r, const JsonPlace *p, Tensor *t, int64_t i);
 
 // --- tensors (json_data.c) --------------------------------------------------
 
@@ -91,8 +92,8 @@ bool json_tensor(JsonReader *r, const JsonPlace *p, JsonRole role, JsonTensor *o
 // --- graphs (json_graph.c, json_node.c) --------------------------------------------------
 
 typedef struct JsonValue {
-    const char *name;
-    NodeId id; // 0: wrong, which was reported
+    const char *name; // in the tree
+    NodeId id;        // 0: wrong, which was reported
     JsonRange range;
 } JsonValue;
 

@@ -16,7 +16,7 @@ static uint32_t count_children(const cJSON *item)
     return n;
 }
 
-bool json_list(const JsonReader *r, const JsonPlace *p, const char *expected, uint32_t *len)
+bool json_list(JsonReader *r, const JsonPlace *p, const char *expected, uint32_t *len)
 {
     if (!cJSON_IsArray(p->item))
         return json_wrong(r, p, expected);
@@ -24,7 +24,7 @@ bool json_list(const JsonReader *r, const JsonPlace *p, const char *expected, ui
     return true;
 }
 
-bool json_string(const JsonReader *r, const JsonPlace *p, const char *expected, const char **out)
+bool json_string(JsonReader *r, const JsonPlace *p, const char *expected, const char **out)
 {
     if (!cJSON_IsString(p->item))
         return json_wrong(r, p, expected);
@@ -32,7 +32,7 @@ bool json_string(const JsonReader *r, const JsonPlace *p, const char *expected, 
     return true;
 }
 
-bool json_name(const JsonReader *r, const JsonPlace *p, const char *name)
+bool json_name(JsonReader *r, const JsonPlace *p, const char *name)
 {
     size_t n = strlen(name);
     if (n == 0)
@@ -45,7 +45,7 @@ bool json_name(const JsonReader *r, const JsonPlace *p, const char *name)
     return true;
 }
 
-bool json_bool(const JsonReader *r, const JsonPlace *p, bool *out)
+bool json_bool(JsonReader *r, const JsonPlace *p, bool *out)
 {
     if (!cJSON_IsBool(p->item))
         return json_wrong(r, p, "true or false");
@@ -53,7 +53,7 @@ bool json_bool(const JsonReader *r, const JsonPlace *p, bool *out)
     return true;
 }
 
-bool json_float(const JsonReader *r, const JsonPlace *p, double *out)
+bool json_float(JsonReader *r, const JsonPlace *p, double *out)
 {
     const char *s = p->item->valuestring;
     if (cJSON_IsString(p->item) && (str_equal(s, "inf") || str_equal(s, "-inf") || str_equal(s, "nan")))
@@ -66,7 +66,7 @@ bool json_float(const JsonReader *r, const JsonPlace *p, double *out)
     return true;
 }
 
-bool json_int(const JsonReader *r, const JsonPlace *p, const char *expected, int64_t *out)
+bool json_int(JsonReader *r, const JsonPlace *p, const char *expected, int64_t *out)
 {
     if (cJSON_IsString(p->item)) {
         const char *s = p->item->valuestring;
@@ -85,7 +85,7 @@ bool json_int(const JsonReader *r, const JsonPlace *p, const char *expected, int
     return true;
 }
 
-bool json_dtype(const JsonReader *r, const JsonPlace *p, DType *out)
+bool json_dtype(JsonReader *r, const JsonPlace *p, DType *out)
 {
     const char *names[DTYPE_COUNT];
     const char *name = NULL;
@@ -99,7 +99,7 @@ bool json_dtype(const JsonReader *r, const JsonPlace *p, DType *out)
                       json_hint(r, name, names, DTYPE_COUNT));
 }
 
-bool json_ints(const JsonReader *r, const JsonPlace *p, int64_t **out, uint32_t *n)
+bool json_ints(JsonReader *r, const JsonPlace *p, int64_t **out, uint32_t *n)
 {
     if (!json_list(r, p, "a list of whole numbers", n))
         return false;
@@ -112,7 +112,7 @@ bool json_ints(const JsonReader *r, const JsonPlace *p, int64_t **out, uint32_t 
 }
 
 // text does not parse, at byte `at`.
-static bool wrong_size(const JsonReader *r, const JsonPlace *p, const char *text, size_t at)
+static bool wrong_size(JsonReader *r, const JsonPlace *p, const char *text, size_t at)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_.0123456789";
     const char *names[64];
@@ -129,7 +129,7 @@ static bool wrong_size(const JsonReader *r, const JsonPlace *p, const char *text
     return json_error(r, p, E0102, "there is no symbol '%s'%s", name, json_hint(r, name, names, n));
 }
 
-static bool parse_size(const JsonReader *r, const JsonPlace *p, DimParse mode, Dim *out)
+static bool parse_size(JsonReader *r, const JsonPlace *p, DimParse mode, Dim *out)
 {
     static const char expected[] = "a size: a whole number, a symbol, or an expression like \"2*seq + 1\"";
     const char *text = p->item->valuestring;
@@ -153,7 +153,7 @@ static bool parse_size(const JsonReader *r, const JsonPlace *p, DimParse mode, D
     return wrong_size(r, p, text, at < strlen(text) ? at : strlen(text));
 }
 
-static bool read_sizes(const JsonReader *r, const JsonPlace *p, DimParse mode, Dim *out)
+static bool read_sizes(JsonReader *r, const JsonPlace *p, DimParse mode, Dim *out)
 {
     bool ok = true;
     JsonPlace child = {0};
@@ -162,13 +162,13 @@ static bool read_sizes(const JsonReader *r, const JsonPlace *p, DimParse mode, D
     return ok;
 }
 
-static bool check_rank(const JsonReader *r, const JsonPlace *p, uint32_t rank)
+static bool check_rank(JsonReader *r, const JsonPlace *p, uint32_t rank)
 {
     return rank <= SHAPE_MAX_RANK ||
            json_error(r, p, E0004, "%u axes are too many; a tensor has at most %d", rank, SHAPE_MAX_RANK);
 }
 
-bool json_dims(const JsonReader *r, const JsonPlace *p, Dim **out, uint32_t *n)
+bool json_dims(JsonReader *r, const JsonPlace *p, Dim **out, uint32_t *n)
 {
     if (!json_list(r, p, "a list of sizes", n) || !check_rank(r, p, *n))
         return false;
@@ -176,7 +176,7 @@ bool json_dims(const JsonReader *r, const JsonPlace *p, Dim **out, uint32_t *n)
     return read_sizes(r, p, DIM_KNOWN_ONLY, *out);
 }
 
-bool json_shape(const JsonReader *r, const JsonPlace *p, Shape *out)
+bool json_shape(JsonReader *r, const JsonPlace *p, Shape *out)
 {
     *out = (Shape){0};
     if (!json_list(r, p, "a list of sizes, for example [1, 3, \"height\"]", &out->rank))
@@ -192,7 +192,7 @@ bool json_shape(const JsonReader *r, const JsonPlace *p, Shape *out)
 
 // --- elements --------------------------------------------------
 
-static bool set_float(const JsonReader *r, const JsonPlace *p, Tensor *t, int64_t i)
+static bool set_float(JsonReader *r, const JsonPlace *p, Tensor *t, int64_t i)
 {
     double v = 0;
     if (!json_float(r, p, &v))
@@ -214,7 +214,7 @@ static bool parse_u64(const char *s, uint64_t *out)
     return *s != 0;
 }
 
-static bool set_int(const JsonReader *r, const JsonPlace *p, Tensor *t, int64_t i)
+static bool set_int(JsonReader *r, const JsonPlace *p, Tensor *t, int64_t i)
 {
     const DTypeInfo *info = &dtype_info[t->dtype];
     uint32_t bits = 8 * info->bytes;
@@ -235,7 +235,7 @@ static bool set_int(const JsonReader *r, const JsonPlace *p, Tensor *t, int64_t 
     return true;
 }
 
-static bool set_bool(const JsonReader *r, const JsonPlace *p, Tensor *t, int64_t i)
+static bool set_bool(JsonReader *r, const JsonPlace *p, Tensor *t, int64_t i)
 {
     double v = cJSON_IsNumber(p->item) ? p->item->valuedouble : -1;
     if (!cJSON_IsBool(p->item) && v != 0 && v != 1)
@@ -244,9 +244,9 @@ static bool set_bool(const JsonReader *r, const JsonPlace *p, Tensor *t, int64_t
     return true;
 }
 
-bool json_element(const JsonReader *r, const JsonPlace *p, Tensor *t, int64_t i)
+bool json_element(JsonReader *r, const JsonPlace *p, Tensor *t, int64_t i)
 {
-    static bool (*const set[])(const JsonReader *, const JsonPlace *, Tensor *, int64_t) = {
+    static bool (*const set[])(JsonReader *, const JsonPlace *, Tensor *, int64_t) = {
         [DCLASS_FLOAT] = set_float,
         [DCLASS_INT] = set_int,
         [DCLASS_UINT] = set_int,
