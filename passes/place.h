@@ -24,26 +24,25 @@ typedef struct PlaceResult {
 } PlaceResult;
 
 // Work allowed beyond the greedy portfolio. Counts steps of the search, never time, so that equal input gives
-// equal output on every host; a million nodes take about a second. 0 = greedy portfolio only.
+// equal output on every host; a million nodes take about
+// a second. 2 to 4 million solve the hardest known inputs; easy ones need none. 0 = greedy portfolio only.
 typedef struct PlaceBudget {
     uint64_t nodes;
 } PlaceBudget;
 
-// A budget that suits a compiler run: seconds at most on the hardest known inputs, nothing on easy ones.
-#define PLACE_NODES_DEFAULT UINT64_C(4000000)
-
-// Sets the offset of every item. The sum of all sizes, each rounded up to its alignment, must be below 2^62
-// (beyond that, offsets saturate at 2^64-1 and place_check says so). Fixed items that clash with each other are
-// left clashing: place_check names them.
+// Sets the offset of every item. All sizes, alignments and fixed offsets must add up to less than 2^62
+// (beyond that, offsets saturate at 2^64-1 and place_check says so). Fixed items that clash with each other
+// are left clashing: place_check names them.
 void place_solve(Arena *scratch, PlaceItem *items, uint32_t n, PlaceBudget budget, PlaceResult *out);
 
-// Checks a placement without using anything of the solver: alignment, fixed offsets, lifetimes, no two items that
-// overlap in time overlap in space, arena == largest offset + size >= lower_bound.
-// Returns NULL when all is right, else a message in scratch.
+// Checks a placement without using anything of the solver: alignment, fixed offsets, lifetimes, no two items
+// that overlap in time overlap in space, arena == largest offset + size >= lower_bound. Returns NULL when all
+// is right, else a message in scratch.
 const char *place_check(Arena *scratch, const PlaceItem *items, uint32_t n, const PlaceResult *r);
 
-// Reads "id,lower,upper,size[,align[,offset]]" (one header line; upper is exclusive; times are any 64-bit
-// integers and are renumbered to steps). Reports what is wrong to d and returns false.
+// Reads a comma-separated table with a header line: columns lower, upper (exclusive), size and optionally id,
+// alignment, offset (place_csv.c). Times are any 64-bit integers and are renumbered to steps from 0.
+// Reports all that is wrong to d and returns false.
 bool place_read_csv(Arena *a, Diag *d, const char *file_name, const char *text, size_t len, PlaceItem **items,
                     uint32_t *n);
 
