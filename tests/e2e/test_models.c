@@ -17,6 +17,12 @@ static const char *const shared_models[] = {"mnist_cntk", "ultraface_rfb320", "y
                                             "dtln_1"};
 static const double tolerance = 1e-4; // of the largest magnitude of the output
 
+// ONNX Runtime's f32 sigmoid is a quotient plus 0.5: its absolute error near 0 is that of a number near 0.5.
+// The stored "obj" outputs of yunet_n_320 (largest values 1e-5 to 2e-4) are multiples of 2^-23, so they
+// cannot be met to 1e-4 of that; the reference evaluator agrees with the generated code to 1e-5 there.
+// Differences below this count as none.
+static const double oracle_error = 0x1p-22;
+
 static int n_tests, n_failed;
 
 typedef struct Suite {
@@ -75,9 +81,9 @@ static bool read_tensor(Suite *s, const char *path, Tensor *out)
     return ok;
 }
 
-// Largest difference relative to the largest magnitude; infinite when a value is NaN or infinite on one side
-// only.
-static double difference(const Tensor *got, const Tensor *want, int64_t first)
+// Largest difference above `absolute`, relative to the largest magnitude; infinite when a value is NaN or
+// infinite on one side only.
+static double difference(const Tensor *got, const Tensor *want, int64_t first, double absolute)
 {
     double error = 0, largest = 0;
     for (int64_t i = 0; i < got->numel; i++) {
@@ -87,7 +93,7 @@ static double difference(const Tensor *got, const Tensor *want, int64_t first)
         else if (!isfinite(a) || !isfinite(b))
             return INFINITY;
         else
-            error = fmax(error, fabs(a - b));
+            error = fmax(error, fabs(a - b) <= absolute ? 0 : fabs(a - b));
         largest = fmax(largest, isfinite(b) ? fabs(b) : 0);
     }
     return error == 0 ? 0 : error / largest;
@@ -123,7 +129,7 @@ static bool run_own_cases(Suite *s, const char *root, const char *name, double *
         if (!native_run(&s->job, &s->native, now, got))
             return false;
         for (uint32_t i = 0; i < p->outputs.len; i++)
-            *worst = fmax(*worst, difference(&got[i], &want[i], run * got[i].numel));
+            *worst = fmax(*worst, difference(&got[i], &want[i], run * got[i].numel, 0));
     }
     return true;
 }
@@ -159,7 +165,7 @@ static bool run_shared_case(Suite *s, const char *dir, double *worst)
         if (!read_tensor(s, arena_printf(&s->arena, "%s/output_%u.npy", dir, i), &want) ||
             want.numel != got[i].numel)
             return false;
-        *worst = fmax(*worst, difference(&got[i], &want, 0));
+        *worst = fmax(*worst, difference(&got[i], &want, 0, oracle_error));
     }
     return true;
 }
