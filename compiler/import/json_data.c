@@ -4,7 +4,6 @@
 #include "compiler/import/json_reader.h"
 #include "compiler/import/npy.h"
 #include "compiler/import/rawfile.h"
-#include "compiler/import/safetensors.h"
 #include "compiler/import/tensor_bytes.h"
 
 #include <string.h>
@@ -113,19 +112,21 @@ static bool read_data(Source *s)
 
 // --- values in a file --------------------------------------------------
 
+// Each file is opened, and complained about, once.
 static bool open_safetensors(Source *s, const char *path, const SafeTensors **out)
 {
     uint64_t known = 0;
     JsonReader *r = s->r;
-    if (map_get_str(&r->weight_files, path, &known)) {
-        *out = (const SafeTensors *)(uintptr_t)known;
-        return *out != NULL;
+    if (!map_get_str(&r->weight_files, path, &known)) {
+        SafeTensors *file = ARENA_NEW(r->arena, SafeTensors);
+        if (!safetensors_open(r->arena, r->diag, json_span(r, &s->m[M_file].place), path, file))
+            file = NULL;
+        known = r->opened.len;
+        map_put_str(r->arena, &r->weight_files, path, known);
+        vec_push(r->arena, &r->opened, file);
     }
-    SafeTensors *file = ARENA_NEW(r->arena, SafeTensors);
-    bool ok = safetensors_open(r->arena, r->diag, json_span(r, &s->m[M_file].place), path, file);
-    map_put_str(r->arena, &r->weight_files, path, ok ? (uint64_t)(uintptr_t)file : 0);
-    *out = file;
-    return ok;
+    *out = r->opened.data[known];
+    return *out != NULL;
 }
 
 static bool find_tensor(Source *s, const char *path)

@@ -5,6 +5,7 @@
 #define COMPILER_IMPORT_JSON_READER_H
 
 #include "compiler/import/json_scan.h"
+#include "compiler/import/safetensors.h"
 #include "ir/tensor.h"
 
 typedef struct JsonReader {
@@ -15,9 +16,10 @@ typedef struct JsonReader {
     size_t len;
     const char *dir; // of weight files
     DimTable *dims;
-    DimParse symbols; // DIM_KNOWN_ONLY when the model lists its symbols
-    Map weight_files; // path to SafeTensors *
-    Str path;         // for one path at a time
+    DimParse symbols;          // DIM_KNOWN_ONLY when the model lists its symbols
+    Map weight_files;          // path to index in opened
+    VEC(SafeTensors *) opened; // NULL: could not be read
+    Str path;                  // for one path at a time
 } JsonReader;
 
 // One value and the way to it. Places stand on the C stack, each pointing to that of the object or list

@@ -16,14 +16,14 @@ except ImportError:
     sys.exit(77)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-GOOD = [*ROOT.glob("models/*.json"), ROOT / "models/digits/digits.json", *ROOT.glob("tests/fuzz/seeds/*.json"),
-        ROOT / "tests/diag/json_good.json"]
+GOOD = [*ROOT.glob("models/*.json"), ROOT / "models/digits/digits.json",
+        *ROOT.glob("tests/fuzz/seeds/*.json"), ROOT / "tests/diag/json_good.json"]
 # What only rlxc can tell (shapes, names, files) is not here.
 BAD = ["branches_no_outputs", "data_and_file", "no_outputs", "missing_version", "version", "result_count",
        "unknown_member", "symbols", "states", "wrong_types", "subgraph"]
 MADE = {
-    "branches_no_outputs": {"rlxc": 1, "outputs": ["y"], "nodes": [{"op": "if", "inputs": ["f"], "name": "y",
-                                                                    "then": {}, "else": {}}]},
+    "branches_no_outputs": {"rlxc": 1, "outputs": ["y"], "nodes": [
+        {"op": "if", "inputs": ["f"], "name": "y", "then": {}, "else": {}}]},
     "data_and_file": {"rlxc": 1, "outputs": ["w"], "weights": {"w": {"dtype": "f32", "data": 1, "file": "w.npy"}}},
 }
 
@@ -41,7 +41,8 @@ def main():
         model = MADE.get(name) or json.loads(path.read_text(encoding="utf-8"))
         if validator.is_valid(model):
             problems.append(f"{name}: accepted")
-    types = set(re.findall(r"^DTYPE\((\w+),", (ROOT / "ir/dtypes.def").read_text(encoding="utf-8"), re.MULTILINE))
+    table = (ROOT / "ir/dtypes.def").read_text(encoding="utf-8")
+    types = set(re.findall(r"^DTYPE\((\w+),", table, re.MULTILINE))
     if not types <= set(schema["$defs"]["dtype"]["enum"]):
         problems.append(f"dtype lacks {types - set(schema['$defs']['dtype']['enum'])}")
     print("\n".join(problems) or f"{len(GOOD)} good and {len(BAD)} wrong models: as expected")
