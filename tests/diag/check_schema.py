@@ -24,7 +24,8 @@ BAD = ["branches_no_outputs", "data_and_file", "no_outputs", "missing_version", 
 MADE = {
     "branches_no_outputs": {"rlxc": 1, "outputs": ["y"], "nodes": [
         {"op": "if", "inputs": ["f"], "name": "y", "then": {}, "else": {}}]},
-    "data_and_file": {"rlxc": 1, "outputs": ["w"], "weights": {"w": {"dtype": "f32", "data": 1, "file": "w.npy"}}},
+    "data_and_file": {"rlxc": 1, "outputs": ["w"], "weights": {
+        "w": {"dtype": "f32", "data": 1, "file": "w.npy"}}},
 }
 
 
