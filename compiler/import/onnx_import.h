@@ -231,6 +231,7 @@ static inline const char *onnx_text(const char *s)
 
 #define ONNX_EW(name, min, max, op)
 #define ONNX_OP(name, min, max, fn) void onnx_import_##fn(OnnxNode *n);
+#define ONNX_MS(name, fn)           void onnx_import_##fn(OnnxNode *n);
 #include "compiler/import/onnx_ops.def"
 void onnx_import_elementwise(OnnxNode *n);
 

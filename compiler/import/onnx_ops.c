@@ -10,7 +10,15 @@ static const OnnxOp table[] = {
 #include "compiler/import/onnx_ops.def"
 };
 
-enum { N_OPS = sizeof table / sizeof *table };
+static const OnnxOp microsoft_table[] = {
+#define ONNX_MS(name, fn) {#name, 1, 0, OP_none, onnx_import_##fn},
+#include "compiler/import/onnx_ops.def"
+};
+
+enum {
+    N_OPS = sizeof table / sizeof *table,
+    N_MICROSOFT = sizeof microsoft_table / sizeof *microsoft_table,
+};
 
 static const OnnxOp *find_op(const char *name, int64_t opset)
 {
@@ -18,6 +26,14 @@ static const OnnxOp *find_op(const char *name, int64_t opset)
         if (strcmp(table[i].name, name) == 0 && opset >= table[i].min &&
             (table[i].max == 0 || opset <= table[i].max))
             return &table[i];
+    return NULL;
+}
+
+static const OnnxOp *find_microsoft_op(const char *name)
+{
+    for (size_t i = 0; i < N_MICROSOFT; i++)
+        if (strcmp(microsoft_table[i].name, name) == 0)
+            return &microsoft_table[i];
     return NULL;
 }
 
@@ -57,7 +73,11 @@ const char *onnx_node_label(const Onnx__NodeProto *n)
 
 const OnnxOp *onnx_node_op(OnnxModel *m, const Onnx__NodeProto *n)
 {
-    const OnnxOp *op = is_default_domain(n->domain) ? find_op(onnx_text(n->op_type), m->opset) : NULL;
+    const OnnxOp *op = NULL;
+    if (is_default_domain(n->domain))
+        op = find_op(onnx_text(n->op_type), m->opset);
+    else if (strcmp(n->domain, "com.microsoft") == 0)
+        op = find_microsoft_op(onnx_text(n->op_type));
     if (!op)
         report(m, n, onnx_node_label(n));
     return op;

@@ -172,6 +172,7 @@ GROUP_TEST(rnn)
 GROUP_TEST(make)
 GROUP_TEST(flow)
 GROUP_TEST(sizes)
+GROUP_TEST(microsoft)
 
 // Before opset 7 the second operand was aligned by an attribute.
 static void test_legacy_broadcast(void **state)
@@ -301,8 +302,8 @@ typedef struct Refusal {
 static const Refusal refusals[] = {
     {"opset 11; in x f32 2; node Foo x -> y name=conv_3; out y", E0206, "conv_3",
      "node 'conv_3': operator 'Foo' (domain 'ai.onnx', opset 11) is not supported"},
-    {"opset 11; in x f32 2; node Gelu x -> y domain=com.microsoft; out y", E0206, "y",
-     "operator 'Gelu' (domain 'com.microsoft', opset 0)"},
+    {"opset 11; in x f32 2; node FusedConv x -> y domain=com.microsoft; out y", E0206, "y",
+     "operator 'FusedConv' (domain 'com.microsoft', opset 0)"},
     {"opset 11; in x f32 2; node Gelu x -> y; out y", E0206, "y", "(domain 'ai.onnx', opset 11)"}, // since 20
     {"opset 10; in x f32 2; node Upsample x -> y; out y", E0206, "y", "opset 10"},                 // until 9
     {"opset 13; in x f32 2; node Relu x -> y color=3; out y", E0206, "y",
@@ -496,6 +497,7 @@ int main(void)
         TEST(make),
         TEST(flow),
         TEST(sizes),
+        TEST(microsoft),
         TEST(legacy_broadcast),
         TEST(tensor_storage),
         TEST(initializer_is_input),
