@@ -347,6 +347,7 @@ static void test_the_check_sees_each_kind_of_error(void **state)
     } while (0)
     SPOIL(bad[1].offset = 101, "alignment");
     SPOIL(bad[1].offset = 96; s.arena = 146; s.lower_bound = 100, "overlap");
+    SPOIL(bad[0].size = 101, "overlap"); // by one byte
     SPOIL(bad[2].offset = 200, "must be at");
     SPOIL(s.arena = 151, "end at");
     SPOIL(s.arena = 149, "end at");
