@@ -6,49 +6,76 @@
 
 #include <string.h>
 
-// How tightly the weakest operator of a text binds.
-enum { BINDS_WEAKLY, BINDS_ADD, BINDS_MUL, BINDS_ATOM };
+// How tightly the weakest operator of a text binds. gcc and clang ask for parentheses where C would not need
+// them between &, |, ^, &&, || and shifts: those are all the weakest here.
+enum { BINDS_WEAKLY, BINDS_COMPARE, BINDS_ADD, BINDS_MUL, BINDS_UNARY, BINDS_ATOM };
 
-static int operator_level(char c)
+static const char operator_chars[] = "+-*/%<>=!&|^?:";
+
+// Of the operator that begins here.
+static int operator_level(const char *op)
 {
-    if (c == '+' || c == '-')
+    if (*op == '+' || *op == '-')
         return BINDS_ADD;
-    return c == '*' || c == '/' || c == '%' ? BINDS_MUL : BINDS_WEAKLY;
+    if (*op == '*' || *op == '/' || *op == '%')
+        return BINDS_MUL;
+    const bool is_shift = op[0] == op[1];
+    return strchr("<>=!", *op) && (op[1] == ' ' || op[1] == '=') && (!is_shift || *op == '=') ? BINDS_COMPARE
+                                                                                              : BINDS_WEAKLY;
+}
+
+static bool is_infix(const char *p)
+{
+    return p[0] == ' ' && p[1] && strchr(operator_chars, p[1]) && strcspn(p + 1, " ") <= 2 &&
+           strchr(p + 1, ' ');
 }
 
 static int level_of(const char *text)
 {
-    if (text[0] && strchr("-!~&", text[0]))
-        return BINDS_WEAKLY;
-    int level = BINDS_ATOM, depth = 0;
+    int level = text[0] && strchr("-!~", text[0]) ? BINDS_UNARY : BINDS_ATOM, depth = 0;
     for (const char *p = text; *p; p++) {
         depth += (*p == '(' || *p == '[') - (*p == ')' || *p == ']');
         // A cast, not a call: something follows the first parenthesis's end.
-        if (depth == 0 && *p == ')' && text[0] == '(' && p[1] && p[1] != ' ' && level > BINDS_MUL)
-            level = BINDS_MUL;
-        const bool is_operator = depth == 0 && p[0] == ' ' && p[1] && !strchr("(", p[1]);
-        if (is_operator && operator_level(p[1]) < level)
-            level = operator_level(p[1]);
-        if (is_operator && strchr(p + 1, ' '))
-            p = strchr(p + 1, ' ');
+        if (depth == 0 && *p == ')' && text[0] == '(' && p[1] && p[1] != ' ' && level > BINDS_UNARY)
+            level = BINDS_UNARY;
+        if (depth > 0 || !is_infix(p))
+            continue;
+        if (operator_level(p + 1) < level)
+            level = operator_level(p + 1);
+        p = strchr(p + 1, ' ');
     }
     return level;
 }
 
-// What an operand between these neighbours must at least be to stand without parentheses.
+// What an operand of an operator must at least be to stand without parentheses. side: 1 on its right.
+static int operand_level(const char *op, int side)
+{
+    if (*op == '?' || *op == ':' || !strncmp(op, "&&", 2) || !strncmp(op, "||", 2))
+        return BINDS_COMPARE;
+    const int level = operator_level(op);
+    return level == BINDS_WEAKLY ? BINDS_ATOM : level == BINDS_COMPARE ? BINDS_ADD : level + side;
+}
+
+// The operator that ends before `at`, or NULL.
+static const char *infix_before(const char *begin, const char *at)
+{
+    for (int n = 1; n <= 2; n++)
+        if (at - begin >= n + 2 && at[-1] == ' ' && is_infix(at - n - 2))
+            return at - n - 1;
+    return NULL;
+}
+
+// What an operand between these neighbours must at least be.
 static int level_needed(const char *begin, const char *at, const char *after)
 {
     int left = 0, right = 0;
-    if (at > begin && at[-1] != '(' && !(at[-1] == ' ' && at[-2] == ',')) {
-        const bool is_infix =
-            at[-1] == ' ' && at - begin >= 3 && at[-3] == ' ' && operator_level(at[-2]) != BINDS_WEAKLY;
-        left = is_infix ? operator_level(at[-2]) + 1 : BINDS_ATOM;
+    const bool follows_comma = at - begin >= 2 && at[-1] == ' ' && at[-2] == ',';
+    if (at > begin && at[-1] != '(' && !follows_comma) {
+        const char *op = infix_before(begin, at);
+        left = op ? operand_level(op, 1) : at[-1] == ')' ? BINDS_UNARY : BINDS_ATOM;
     }
-    if (*after && *after != ')' && *after != ',' && *after != ']' && *after != ';') {
-        const bool is_infix =
-            after[0] == ' ' && after[1] && after[2] == ' ' && operator_level(after[1]) != BINDS_WEAKLY;
-        right = is_infix ? operator_level(after[1]) : BINDS_ATOM;
-    }
+    if (*after && !strchr("),];", *after))
+        right = is_infix(after) ? operand_level(after + 1, 0) : BINDS_ATOM;
     return left > right ? left : right;
 }
 

@@ -100,10 +100,39 @@ static void test_names_and_inlining(void **state)
                                     "            const float t2 = x[t1 + 1];\n"
                                     "            double_ = double_ - (x[t1] - t2) * t2;\n"
                                     "        }\n"
-                                    "        const float t3 = double_ * (-0.5f);\n"
+                                    "        const float t3 = double_ * -0.5f;\n"
                                     "        y[i - 1] = 0.0f > t3 ? 0.0f : t3;\n"
                                     "    }\n"
                                     "}\n");
+}
+
+static void test_parentheses(void **state)
+{
+    (void)state;
+    static const char *const forms[][2] = {
+        {"(sub a (sub b c))", "v0 - (v1 - v2)"},
+        {"(sub (sub a b) c)", "v0 - v1 - v2"},
+        {"(mul (add a b) (neg c))", "(v0 + v1) * -v2"},
+        {"(neg (neg a))", "-(-v0)"},
+        {"(div a (mul b c))", "v0 / (v1 * v2)"},
+        {"(select (lt (add a b) -1) c (exp (add a d)))", "v0 + v1 < -1.0f ? v2 : expf(v0 + v3)"},
+        {"(select (and (lt a b) (not (le c d))) a (select (eq a 0) 1 d))",
+         "(v0 < v1 && !(v2 <= v3)) ? v0 : (v0 == 0.0f ? 1.0f : v3)"},
+        {"(select (or (and (lt a b) (lt b c)) (lt c d)) 1 2)",
+         "((v0 < v1 && v1 < v2) || v2 < v3) ? 1.0f : 2.0f"},
+    };
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        Kernel *k = new_kernel(DTYPE_f32, DTYPE_f32);
+        KRef operand[4];
+        for (int j = 0; j < 4; j++)
+            operand[j] = k_var(k, k_load(k, 0, k_index(k, j), 1, 1), arena_printf(&arena, "v%d", j));
+        for (int j = 0; j < 4; j++)
+            operand[j] = k_get(k, operand[j]);
+        k_store(k, 1, k_index(k, 0), k_form(k, forms[i][0], operand, DTYPE_f32), 1);
+        const char *want = arena_printf(&arena, "    y[0] = %s;\n", forms[i][1]);
+        if (!strstr(text_of(k), want))
+            fail_msg("expected %s, got %s", want, text_of(k));
+    }
 }
 
 static void test_constants(void **state)
@@ -355,6 +384,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_names_and_inlining, reset),
+        cmocka_unit_test_setup(test_parentheses, reset),
         cmocka_unit_test_setup(test_constants, reset),
         cmocka_unit_test_setup(test_reads_stay_before_writes, reset),
         cmocka_unit_test_setup(test_same_text_every_time, reset),
