@@ -265,7 +265,7 @@ static void place_state_updates(Fuse *f)
 
 static void add_group(Fuse *f, NodeId root, const uint32_t *first, const NodeId *member)
 {
-    if (shape_numel(graph_node(f->g, root)->shape) == 0)
+    if (shape_numel(graph_node(f->g, root)->shape) == 0 && graph_node(f->g, root)->n_results == 1)
         return;
     PlanKernel k = {.root = root, .anchor = f->groups.anchor[root]};
     for (uint32_t i = first[root]; i < first[root + 1]; i++)

@@ -37,6 +37,10 @@ static void loc_range(const Shape *s, const Loc *loc, uint32_t elem_bytes, PlanA
         low += span < 0 ? span : 0;
         high += span > 0 ? span : 0;
     }
+    if (shape_numel(s) == 0) { // an empty range at the offset
+        low = loc->offset;
+        high = loc->offset - 1;
+    }
     arg->buf = loc->buf;
     arg->byte_offset = (uint64_t)loc->offset * elem_bytes;
     arg->begin = (uint64_t)low * elem_bytes;
