@@ -58,6 +58,10 @@ Rows rows_new(Lower *l, NodeId operand, const bool *in_row)
         r.count *= in_row[i] ? s->dim[i] : 1;
     }
     domain_add_operands(l, &r.d, operand);
+    const Node *anchor = lower_node(l, l->anchor);
+    for (uint32_t i = 1; i < anchor->n_src; i++)
+        if (anchor->src[i] != 0)
+            domain_add(l, &r.d, anchor->src[i]);
     const AxisMap map = root_axes(l, s, in_row, place);
     domain_add_root(l, &r.d, &map);
     domain_move_class(&r.d, class);

@@ -19,6 +19,7 @@ typedef struct Rows {
 
 // operand: the value that the rows are made of (usually src[0] of the anchor). in_row[axis of its shape] says which axes a row has.
 // The root has the axes of the operand (same_shape), or only the kept ones (with or without size-1 axes for the others).
+// The anchor's other operands (scale, bias) are read on the operand's side, broadcast against its axes.
 Rows rows_new(Lower *l, NodeId operand, const bool *in_row);
 
 // Calls fn for every row; with ACROSS, for `lanes` rows at once (at.lanes, at.count).
