@@ -248,7 +248,7 @@ static void emit_sums(const Tile *t, const TileAt *at, const Accs *a)
     x = k_add(k, x, k_mul(k, k_add(k, k_mul(k, at->row, k_index(k, s->sh)), k_index(k, -s->pad_h)), k_index(k, t->in.stride_h)));
     x = k_add(k, x, k_mul(k, k_add(k, k_mul(k, at->column, k_index(k, s->sw)), k_index(k, -s->pad_w)), k_index(k, t->in.stride_w)));
     const int64_t row_weights = s->kw * s->ic * weights_per_step(t, at);
-    if (s->kh == 1 && s->pad_h == 0) {
+    if (s->kh == 1 && s->pad_h == 0 && (s->h - 1) * s->sh < s->in_h) {
         emit_kernel_row(t, at, a, x, at->weights);
         return;
     }
