@@ -141,7 +141,7 @@ static bool place_file(Cli *c, const char *path)
         return false;
     struct timespec start, end;
     clock_gettime(CLOCK_MONOTONIC, &start);
-    place_solve(c->arena, items, n, (PlaceBudget){200000000}, &result);
+    place_solve(c->arena, items, n, (PlaceBudget){4000000}, &result);
     clock_gettime(CLOCK_MONOTONIC, &end);
     const char *wrong = place_check(c->arena, items, n, &result);
     if (wrong != NULL)
