@@ -37,20 +37,24 @@ static void add_symbols(OnnxModel *m, DimTable *t, const char *text)
     }
 }
 
+static int64_t given_size(const OnnxSource *source, const char *name)
+{
+    for (uint32_t i = 0; i < source->n_sizes; i++)
+        if (str_equal(source->sizes[i].name, name))
+            return source->sizes[i].value;
+    return -1;
+}
+
 // With numbers where the caller gave some.
 static Dim put_sizes(OnnxModel *m, DimTable *t, Dim d)
 {
-    const OnnxSource *source = m->source;
-    if (!source->n_sizes)
+    if (!m->source->n_sizes)
         return d;
-    int64_t *values = ARENA_ARRAY(m->arena, int64_t, t->symbols.len);
-    for (uint32_t i = 0; i < t->symbols.len; i++) {
-        values[i] = -1;
-        for (uint32_t k = 0; k < source->n_sizes; k++)
-            if (str_equal(source->sizes[k].name, t->symbols.data[i].name))
-                values[i] = source->sizes[k].value;
+    while (m->sizes.len < t->symbols.len) {
+        const int64_t size = given_size(m->source, t->symbols.data[m->sizes.len].name);
+        vec_push(m->arena, &m->sizes, size);
     }
-    return dim_substitute(t, d, (DimValues){values, t->symbols.len});
+    return dim_substitute(t, d, (DimValues){m->sizes.data, m->sizes.len});
 }
 
 // A named size: a symbol, or an expression over symbols as some exporters write them, or a symbol with an odd

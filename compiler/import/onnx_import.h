@@ -68,6 +68,7 @@ typedef struct OnnxModel {
     const char *external_path; // the file that was read last, and its bytes
     RawFile external;
     int64_t opset;      // of the default domain; 0 = not imported
+    VEC(int64_t) sizes; // by symbol, as far as it was needed: the number that the caller gave, or -1
     uint64_t fold_work; // what evaluating constants has cost so far
     uint64_t made;      // elements of constants that are not in the file
     Map missing;        // operators that were reported as unsupported
@@ -164,6 +165,8 @@ NodeId onnx_slice(OnnxNode *n, NodeId a, int64_t axis, int64_t start, int64_t en
 NodeId onnx_gather(OnnxNode *n, NodeId a, NodeId indices, int64_t axis);
 NodeId onnx_result(OnnxNode *n, NodeId a, uint32_t index);
 NodeId onnx_matmul(OnnxNode *n, NodeId a, NodeId b, bool transpose_a, bool transpose_b);
+// With the window attributes of the node (onnx_window.c).
+NodeId onnx_conv(OnnxNode *n, NodeId x, NodeId weight, NodeId bias);
 // 0, 1, ... count - 1 as i64; count may be symbolic.
 NodeId onnx_iota(OnnxNode *n, Dim count);
 // Counts elements that an import function is about to make. False: too many (reported).

@@ -100,23 +100,28 @@ static void set_window(NodeBuild *b, const Window *w)
     node_ints(b, attr_find(b->op, "dilations"), w->dilations, w->n);
 }
 
-void onnx_import_conv(OnnxNode *n)
+NodeId onnx_conv(OnnxNode *n, NodeId x, NodeId weight, NodeId bias)
 {
-    const NodeId x = onnx_src(n, 0), weight = onnx_src(n, 1), bias = onnx_opt(n, 2);
     const int64_t group = onnx_int(n, "group", 1);
     Window w;
     if (!read_window(n, x, weight, &w))
-        return;
+        return 0;
     resolve_same(n, x, &w);
     if (n->failed)
-        return;
+        return 0;
     NodeBuild b = onnx_begin(n, OP_conv);
     node_src(&b, x);
     node_src(&b, weight);
     node_src(&b, bias);
     set_window(&b, &w);
     node_int(&b, A_conv_group, group);
-    onnx_out(n, 0, onnx_end(n, &b));
+    return onnx_end(n, &b);
+}
+
+void onnx_import_conv(OnnxNode *n)
+{
+    const NodeId x = onnx_src(n, 0), weight = onnx_src(n, 1);
+    onnx_out(n, 0, onnx_conv(n, x, weight, onnx_opt(n, 2)));
 }
 
 // Pads of a transposed convolution from the wanted output size: they are what is too much. What is missing is

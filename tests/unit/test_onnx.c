@@ -173,6 +173,7 @@ GROUP_TEST(make)
 GROUP_TEST(flow)
 GROUP_TEST(sizes)
 GROUP_TEST(microsoft)
+GROUP_TEST(quant)
 
 // Before opset 7 the second operand was aligned by an attribute.
 static void test_legacy_broadcast(void **state)
@@ -498,6 +499,7 @@ int main(void)
         TEST(flow),
         TEST(sizes),
         TEST(microsoft),
+        TEST(quant),
         TEST(legacy_broadcast),
         TEST(tensor_storage),
         TEST(initializer_is_input),
