@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading the cases of test_ops. See ops_cases.h.
+#include "ops_cases.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+double rng_next(Rng *r)
+{
+    r->state = r->state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (double)(r->state >> 33) / 2147483648.0;
+}
+
+uint64_t hash_text(const char *s)
+{
+    uint64_t h = 1469598103934665603u;
+    for (; *s; s++)
+        h = (h ^ (unsigned char)*s) * 1099511628211u;
+    return h;
+}
+
+static char *read_file(Arena *a, const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    Str s = str_new(a);
+    char buf[4096];
+    if (f == NULL) {
+        fprintf(stderr, "cannot read %s\n", path);
+        exit(1);
+    }
+    for (size_t n = fread(buf, 1, sizeof buf, f); n > 0; n = fread(buf, 1, sizeof buf, f))
+        str_add_n(&s, buf, n);
+    fclose(f);
+    return arena_strdup(a, str_text(&s));
+}
+
+// Elements of the type that ends at `end`: "... f32[2, 3]".
+static int64_t type_numel(const char *begin, const char *end)
+{
+    int64_t n = 1;
+    const char *p = end;
+    while (p > begin && *p != '[')
+        p--;
+    for (p++; p < end && *p != ']';) {
+        char *next = NULL;
+        n *= strtoll(p, &next, 10);
+        p = next;
+        while (*p == ',' || *p == ' ')
+            p++;
+    }
+    return n;
+}
+
+static bool type_is_float(const char *begin, const char *end)
+{
+    const char *p = end;
+    while (p > begin && *p != ':')
+        p--;
+    while (*p == ':' || *p == ' ')
+        p++;
+    return *p == 'f' || strncmp(p, "bf16", 4) == 0;
+}
+
+// Replaces every " = random" by values.
+static const char *fill_random(Arena *a, const char *text)
+{
+    Str s = str_new(a);
+    Rng r = {hash_text(text)};
+    for (const char *mark = strstr(text, "= random"); mark != NULL; mark = strstr(text, "= random")) {
+        const int64_t n = type_numel(text, mark);
+        const bool is_float = type_is_float(text, mark);
+        str_add_n(&s, text, (size_t)(mark - text));
+        str_add(&s, "= {");
+        for (int64_t i = 0; i < n; i++) {
+            str_add(&s, i == 0 ? "" : ", ");
+            if (is_float)
+                str_f32(&s, (float)(rng_next(&r) * 2 - 1));
+            else
+                str_printf(&s, "%d", (int)(rng_next(&r) * 10));
+        }
+        str_add(&s, "}");
+        text = mark + strlen("= random");
+    }
+    str_add(&s, text);
+    return arena_strdup(a, str_text(&s));
+}
+
+void ops_read_cases(Arena *a, const char *path, const char *filter, OpsCases *out)
+{
+    const char *at = read_file(a, path);
+    const char *begin = strncmp(at, "graph ", 6) == 0 ? at : strstr(at, "\ngraph ");
+    while (begin != NULL) {
+        begin += *begin == '\n';
+        const char *end = strstr(begin, "\ngraph "), *name = strchr(begin, '"') + 1;
+        OpsCase c = {.name = arena_strndup(a, name, (size_t)(strchr(name, '"') - name))};
+        c.text = fill_random(a, end ? arena_strndup(a, begin, (size_t)(end - begin)) : begin);
+        if (filter == NULL || strstr(c.name, filter) != NULL)
+            vec_push(a, out, c);
+        begin = end;
+    }
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cases of test_ops: graphs in IR text, several in a file, with random constants. Separate from test_ops.c,
+// which compiles and runs them.
+#ifndef TESTS_E2E_OPS_CASES_H
+#define TESTS_E2E_OPS_CASES_H
+
+#include "base/str.h"
+#include "base/vec.h"
+
+typedef struct OpsCase {
+    const char *name, *text;
+} OpsCase;
+
+typedef VEC(OpsCase) OpsCases;
+
+typedef struct Rng {
+    uint64_t state;
+} Rng;
+
+double rng_next(Rng *r); // in [0, 1)
+uint64_t hash_text(const char *s);
+
+// Adds the cases of a file whose name contains `filter` (NULL: all). A case begins at each line that begins
+// with "graph "; `const : f32[2, 3] = random` in it stands for random values, which depend on the text only.
+void ops_read_cases(Arena *a, const char *path, const char *filter, OpsCases *out);
+
+#endif

@@ -1,0 +1,497 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every op through the whole compiler: graphs in IR text (tests/e2e/ops/*.rlx) are lowered for several
+// targets, printed as C, compiled, run, and compared with the reference evaluator. Each case runs twice: with
+// the planned offsets, in memory that is full of NaN before, and with every buffer ending at a page that may
+// not be touched.
+//
+//   test_ops FILE.rlx...             all cases of the files
+//   TEST_OPS=name test_ops FILE...   only cases whose name contains the text; prints their kernels
+//
+// In the files, `const : f32[2, 3] = random` stands for random values. Inputs are random: floats in [-2, 2]
+// (with some NaN, infinities and zeros where the name contains "special"), integers in [-9, 9].
+#include "codegen/target.h"
+#include "ir/eval.h"
+#include "ir/text.h"
+#include "ops_cases.h"
+#include "passes/pass.h"
+
+#include <dlfcn.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { CASES_PER_UNIT = 40, MAX_UNITS = 512, RUNS = 2, COMPILERS = 2 };
+static const uint64_t place_budget = 20000;
+
+typedef struct Config {
+    const char *name, *cpu;
+    int opt_level;
+    bool is_gpu, channels_last; // is_gpu: the GPU's schedules, with their parallel loops as plain ones
+} Config;
+
+static const Config configs[] = {
+    {"generic", "generic", 1, false, true}, {"v3", "x86-64-v3", 1, false, true},
+    {"v4", "x86-64-v4", 1, false, true},    {"rows", "native", 1, false, false},
+    {"single", "native", 0, false, true},   {"gpu", "generic", 1, true, true},
+};
+enum { N_CONFIGS = sizeof configs / sizeof *configs };
+
+typedef struct Job {
+    const OpsCase *c;
+    const Config *config;
+    Plan *plan;
+    uint32_t id;
+} Job;
+
+typedef struct Unit {
+    const char *path, *flags;
+    void *lib;
+} Unit;
+
+static Arena perm, scratch;
+static OpsCases cases;
+static VEC(Job) jobs;
+static Unit units[MAX_UNITS];
+static uint32_t n_units, n_failed;
+static const char *running = "";
+
+static const char *filter(void)
+{
+    return getenv("TEST_OPS");
+}
+
+static void fail_job(const Job *j, const char *what)
+{
+    n_failed++;
+    printf("# %s [%s]: %s\n", j->c->name, j->config->name, what);
+}
+
+static Graph *parse_case(Arena *a, const OpsCase *c)
+{
+    Diag *d = ARENA_NEW(a, Diag);
+    Graph *g = NULL;
+    *d = diag_new(a);
+    const uint32_t file = diag_add_file(d, c->name, c->text, strlen(c->text));
+    if (graph_parse(a, d, file, &g))
+        return g;
+    diag_print(d, stderr, DIAG_PLAIN);
+    exit(1);
+}
+
+// --- compiling ---
+
+static TargetCaps caps_of(const Config *c)
+{
+    CpuInfo cpu;
+    const bool is_known = cpu_find(c->cpu, &cpu);
+    rlx_assert(is_known);
+    TargetCaps caps = target_caps(target_find("c"), &cpu);
+    caps.channels_last = c->channels_last;
+    caps.is_gpu = c->is_gpu;
+    caps.packs_weights = !c->is_gpu;
+    return caps;
+}
+
+static bool config_runs_here(const Config *c)
+{
+    CpuInfo cpu, native;
+    return cpu_find(c->cpu, &cpu) && cpu_find("native", &native) && cpu.f32_lanes <= native.f32_lanes;
+}
+
+static Plan *plan_case(const OpsCase *c, const Config *config)
+{
+    TargetCaps *caps = ARENA_NEW(&perm, TargetCaps);
+    PassOptions *o = ARENA_NEW(&perm, PassOptions);
+    *caps = caps_of(config);
+    *o = (PassOptions){.opt_level = config->opt_level, .caps = caps, .place_budget = place_budget};
+    Graph *g = parse_case(&perm, c);
+    Pass p = {.perm = &perm, .scratch = &scratch, .diag = g->diag, .options = o, .graph = g};
+    for (uint32_t i = 0; i < pass_count && !p.failed; i++) {
+        if (pass_info[i].min_level <= o->opt_level)
+            pass_info[i].run(&p);
+        arena_reset(&scratch);
+    }
+    if (!p.failed)
+        return p.plan;
+    diag_print(g->diag, stderr, DIAG_PLAIN);
+    return NULL;
+}
+
+static void print_job(const Job *j, Str *out)
+{
+    Str call = str_new(out->arena);
+    str_printf(&call, "void run%u(char **b);\nvoid run%u(char **b)\n{\n    (void)b;\n", j->id, j->id);
+    for (uint32_t i = 0; i < j->plan->kernels.len; i++) {
+        const PlanKernel *k = &j->plan->kernels.data[i];
+        k->kernel->name = arena_printf(&perm, "c%u_%s", j->id, k->kernel->name);
+        const char *lacks = target_lacks(target_find("c"), k->kernel);
+        if (lacks != NULL) {
+            fail_job(j, lacks);
+            continue;
+        }
+        cfamily_print_kernel(target_find("c"), k->kernel, out);
+        str_printf(&call, "    %s(", k->kernel->name);
+        for (uint32_t a = 0; a < k->args.len; a++)
+            str_printf(&call, "%s(void *)(b[%u] + %lld)", a == 0 ? "" : ", ", k->args.data[a].buf,
+                       (long long)k->args.data[a].byte_offset);
+        str_add(&call, ");\n");
+    }
+    str_add(&call, "}\n");
+    str_add(out, str_text(&call));
+}
+
+static void write_unit(Unit *u, const char *dir, uint32_t first, uint32_t end)
+{
+    Arena a = {0};
+    Str body = str_new(&a), all = str_new(&a);
+    const Config *config = jobs.data[first].config;
+    CpuInfo cpu;
+    for (uint32_t i = first; i < end; i++)
+        print_job(&jobs.data[i], &body);
+    target_print_prelude(target_find("c"), str_text(&body), &all);
+    if (filter() != NULL)
+        printf("# --- %s ---\n%s", config->name, str_text(&body));
+    cpu_find(config->cpu, &cpu);
+    u->flags = cpu.cc_flags;
+    u->path = arena_printf(&perm, "%s/unit%u", dir, (unsigned)(u - units));
+    FILE *f = fopen(arena_printf(&perm, "%s.c", u->path), "w");
+    rlx_assert(f != NULL);
+    fputs(str_text(&all), f);
+    fputs(str_text(&body), f);
+    fclose(f);
+    arena_free(&a);
+}
+
+static void plan_jobs(const char *dir)
+{
+    for (uint32_t c = 0; c < N_CONFIGS; c++) {
+        const uint32_t first = jobs.len;
+        if (!config_runs_here(&configs[c]))
+            continue;
+        for (uint32_t i = 0; i < cases.len; i++) {
+            running = cases.data[i].name;
+            const Job j = {.c = &cases.data[i],
+                           .config = &configs[c],
+                           .plan = plan_case(&cases.data[i], &configs[c]),
+                           .id = jobs.len};
+            const char *wrong = j.plan != NULL ? plan_verify(j.plan) : "a pass failed";
+            if (wrong != NULL)
+                fail_job(&j, wrong);
+            if (j.plan != NULL)
+                vec_push(&perm, &jobs, j);
+        }
+        for (uint32_t i = first; i < jobs.len; i += CASES_PER_UNIT) {
+            rlx_assert(n_units < MAX_UNITS);
+            write_unit(&units[n_units++], dir, i,
+                       i + CASES_PER_UNIT < jobs.len ? i + CASES_PER_UNIT : jobs.len);
+        }
+    }
+}
+
+static pid_t start_compiler(const Unit *u)
+{
+    const char *cc = getenv("CC");
+    const pid_t pid = fork();
+    if (pid == 0) {
+        char command[512];
+        snprintf(command, sizeof command, "%s -O1 -w %s -shared -fPIC -o %s.so %s.c -lm",
+                 cc != NULL ? cc : "cc", u->flags, u->path, u->path);
+        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+    return pid;
+}
+
+static void compile_units(void)
+{
+    uint32_t started = 0, ended = 0;
+    for (; ended < n_units; ended++) {
+        while (started < n_units && started - ended < COMPILERS)
+            start_compiler(&units[started++]);
+        int status = 0;
+        wait(&status);
+        if (status != 0) {
+            fprintf(stderr, "the C compiler failed\n");
+            exit(1);
+        }
+    }
+    for (uint32_t i = 0; i < n_units; i++) {
+        units[i].lib = dlopen(arena_printf(&perm, "%s.so", units[i].path), RTLD_NOW | RTLD_LOCAL);
+        rlx_assert(units[i].lib != NULL);
+    }
+}
+
+typedef void (*RunFn)(char **buffers);
+
+static RunFn find_run(uint32_t id)
+{
+    char name[32];
+    snprintf(name, sizeof name, "run%u", id);
+    for (uint32_t i = 0; i < n_units; i++) {
+        RunFn fn;
+        void *found = dlsym(units[i].lib, name);
+        memcpy(&fn, &found, sizeof fn);
+        if (found != NULL)
+            return fn;
+    }
+    return NULL;
+}
+
+// --- memory of a run ---
+
+typedef enum Placing { PLACE_PLANNED, PLACE_GUARDED } Placing;
+
+typedef struct Memory {
+    char **buffer; // by BufId
+    uint32_t n;
+    void *block[1024]; // what to unmap
+    size_t size[1024];
+    uint32_t n_blocks;
+} Memory;
+
+// n bytes whose end (planned: up to 64 bytes further) is the end of what may be touched.
+static char *map_bytes(Memory *m, uint64_t n, Placing placing)
+{
+    const size_t page = 4096, body = ((size_t)n + page) / page * page;
+    char *p = mmap(NULL, body + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    rlx_assert(p != MAP_FAILED && m->n_blocks < 1024);
+    rlx_assert(mprotect(p + body, page, PROT_NONE) == 0);
+    m->block[m->n_blocks] = p;
+    m->size[m->n_blocks++] = body + page;
+    memset(p, 0xff, body);
+    const size_t used = placing == PLACE_GUARDED ? (size_t)n : ((size_t)n + 63) / 64 * 64;
+    return p + body - used;
+}
+
+static void fill_persistent(const Plan *p, const Memory *m)
+{
+    for (BufId b = 1; b < p->buffers.len; b++) {
+        const PlanBuffer *buf = &p->buffers.data[b];
+        if (m->buffer[b] == NULL || buf->region == REGION_ARENA)
+            continue;
+        if (buf->data != NULL)
+            memcpy(m->buffer[b], buf->data, buf->bytes);
+        else
+            memset(m->buffer[b], 0, buf->bytes);
+    }
+}
+
+static Memory make_memory(Arena *a, const Plan *p, Placing placing)
+{
+    Memory m = {.n = p->buffers.len};
+    char *region[REGION_COUNT];
+    m.buffer = ARENA_ARRAY(a, char *, m.n);
+    for (uint32_t r = 0; r < REGION_COUNT && placing == PLACE_PLANNED; r++)
+        region[r] = map_bytes(&m, p->region_bytes[r], placing);
+    for (BufId b = 1; b < m.n; b++) {
+        const PlanBuffer *buf = &p->buffers.data[b];
+        const bool is_unused = buf->region == REGION_WEIGHTS && buf->first == UINT32_MAX;
+        if (is_unused || buf->shares != 0)
+            continue;
+        m.buffer[b] =
+            placing == PLACE_PLANNED ? region[buf->region] + buf->offset : map_bytes(&m, buf->bytes, placing);
+    }
+    for (BufId b = 1; b < m.n; b++)
+        if (p->buffers.data[b].shares != 0)
+            m.buffer[b] = m.buffer[p->buffers.data[b].shares];
+    fill_persistent(p, &m);
+    return m;
+}
+
+static void free_memory(Memory *m)
+{
+    for (uint32_t i = 0; i < m->n_blocks; i++)
+        munmap(m->block[i], m->size[i]);
+}
+
+// --- values ---
+
+static double random_float(Rng *r, bool is_special)
+{
+    static const double special[] = {(double)NAN, (double)INFINITY, -(double)INFINITY, -0.0, 0.0};
+    const double pick = rng_next(r), v = rng_next(r) * 4 - 2;
+    return is_special && pick < 0.25 ? special[(int)(pick * 20)] : v;
+}
+
+static Tensor random_tensor(Arena *a, const Graph *g, NodeId id, uint64_t seed)
+{
+    const Node *n = graph_node(g, id);
+    const char *name = node_name(g, id);
+    Tensor t = tensor_new(a, (DType)n->dtype, n->shape->rank, n->shape->dim);
+    Rng r = {seed ^ hash_text(name)};
+    const DTypeClass cls = dtype_info[n->dtype].cls;
+    for (int64_t i = 0; i < t.numel; i++) {
+        if (cls == DCLASS_FLOAT)
+            tensor_set_f64(&t, i, random_float(&r, strstr(name, "special") != NULL));
+        else if (cls == DCLASS_BOOL)
+            tensor_set_i64(&t, i, rng_next(&r) < 0.6);
+        else
+            tensor_set_i64(&t, i,
+                           (int64_t)(rng_next(&r) * (cls == DCLASS_UINT ? 10 : 19)) -
+                               (cls == DCLASS_UINT ? 0 : 9));
+    }
+    return t;
+}
+
+static double tolerance_of(DType t)
+{
+    return t == DTYPE_f64 ? 1e-12 : t == DTYPE_f16 ? 2e-3 : t == DTYPE_bf16 ? 2e-2 : 1e-5;
+}
+
+// NULL when equal: exactly for integers, relative to the largest magnitude for floats.
+static const char *compare(const Tensor *want, const void *bytes, const char *name)
+{
+    Tensor got = *want;
+    memcpy(&got.data, &bytes, sizeof bytes);
+    const bool is_float = dtype_info[want->dtype].cls == DCLASS_FLOAT;
+    double largest = 1e-30;
+    for (int64_t i = 0; is_float && i < want->numel; i++)
+        if (isfinite(tensor_get_f64(want, i)) && fabs(tensor_get_f64(want, i)) > largest)
+            largest = fabs(tensor_get_f64(want, i));
+    for (int64_t i = 0; i < want->numel; i++) {
+        if (!is_float && tensor_get_i64(&got, i) != tensor_get_i64(want, i))
+            return arena_printf(&scratch, "%s[%lld] is %lld, expected %lld", name, (long long)i,
+                                (long long)tensor_get_i64(&got, i), (long long)tensor_get_i64(want, i));
+        const double a = tensor_get_f64(&got, i), b = tensor_get_f64(want, i);
+        const bool is_equal = !is_float || a == b || (isnan(a) && isnan(b)) ||
+                              fabs(a - b) <= tolerance_of(want->dtype) * largest;
+        if (!is_equal) {
+            Str s = str_new(&scratch);
+            str_printf(&s, "%s[%lld] of %lld is ", name, (long long)i, (long long)want->numel);
+            str_f64(&s, a);
+            str_add(&s, ", expected ");
+            str_f64(&s, b);
+            return str_text(&s);
+        }
+    }
+    return NULL;
+}
+
+// --- running ---
+
+typedef struct Reference {
+    Graph *g;
+    EvalRun run[RUNS];
+} Reference;
+
+static Reference evaluate(Arena *a, const OpsCase *c)
+{
+    Reference ref = {.g = parse_case(a, c)};
+    Graph *g = ref.g;
+    for (uint32_t i = 0; i < RUNS; i++) {
+        ref.run[i] = eval_begin(g, a, (DimValues){0});
+        for (uint32_t k = 0; k < g->inputs.len; k++)
+            ref.run[i].value[g->inputs.data[k]] = random_tensor(a, g, g->inputs.data[k], i + 1);
+        for (uint32_t k = 0; i > 0 && k < g->states.len; k++)
+            ref.run[i].value[g->states.data[k].node] = ref.run[i - 1].value[g->states.data[k].next];
+        if (!eval_graph(&ref.run[i])) {
+            diag_print(g->diag, stderr, DIAG_PLAIN);
+            exit(1);
+        }
+    }
+    return ref;
+}
+
+static const Tensor *find_value(const Reference *ref, uint32_t run, const char *name)
+{
+    for (NodeId id = 1; id < ref->g->nodes.len; id++)
+        if (op_info[graph_node(ref->g, id)->op].kind == OPKIND_LEAF &&
+            graph_node(ref->g, id)->op != OP_const && str_equal(node_name(ref->g, id), name))
+            return &ref->run[run].value[id];
+    return NULL;
+}
+
+static const char *check_results(const Job *j, const Memory *m, const Reference *ref, uint32_t run)
+{
+    const Plan *p = j->plan;
+    const char *wrong = NULL;
+    for (uint32_t i = 0; i < p->outputs.len && wrong == NULL; i++) {
+        const PlanIo *io = &p->outputs.data[i];
+        const Tensor *want = &ref->run[run].value[ref->g->outputs.data[i].node];
+        wrong = compare(want, m->buffer[io->buf] + io->byte_offset, io->name);
+    }
+    for (uint32_t i = 0; i < p->states.len && wrong == NULL; i++) {
+        const PlanIo *io = &p->states.data[i];
+        for (uint32_t k = 0; k < ref->g->states.len && wrong == NULL; k++)
+            if (str_equal(node_name(ref->g, ref->g->states.data[k].node), io->name))
+                wrong = compare(&ref->run[run].value[ref->g->states.data[k].next],
+                                m->buffer[io->buf] + io->byte_offset, io->name);
+    }
+    return wrong;
+}
+
+static bool run_job(const Job *j, RunFn fn, const Reference *ref, Placing placing)
+{
+    Memory m = make_memory(&scratch, j->plan, placing);
+    const char *wrong = NULL;
+    for (uint32_t run = 0; run < RUNS && wrong == NULL; run++) {
+        for (uint32_t i = 0; i < j->plan->inputs.len; i++) {
+            const PlanIo *io = &j->plan->inputs.data[i];
+            const Tensor *t = find_value(ref, run, io->name);
+            memcpy(m.buffer[io->buf] + io->byte_offset, t->data, io->bytes);
+        }
+        fn(m.buffer);
+        wrong = check_results(j, &m, ref, run);
+    }
+    if (wrong != NULL)
+        fail_job(j,
+                 arena_printf(&scratch, "%s (%s)", wrong, placing == PLACE_GUARDED ? "guarded" : "planned"));
+    free_memory(&m);
+    return wrong == NULL;
+}
+
+static void on_signal(int number)
+{
+    static const char text[] = "\n# crashed in ";
+    ssize_t written = write(1, text, sizeof text - 1);
+    written += write(1, running, strlen(running));
+    written += write(1, "\n", 1);
+    _exit(number == SIGSEGV && written > 0 ? 2 : 3);
+}
+
+static void run_jobs(void)
+{
+    for (uint32_t c = 0; c < cases.len; c++) {
+        Arena a = {0};
+        const Reference ref = evaluate(&a, &cases.data[c]);
+        bool is_right = true;
+        for (uint32_t i = 0; i < jobs.len; i++) {
+            const Job *j = &jobs.data[i];
+            if (j->c != &cases.data[c])
+                continue;
+            running = arena_printf(&scratch, "%s [%s]", j->c->name, j->config->name);
+            fflush(stdout);
+            const RunFn fn = find_run(j->id);
+            rlx_assert(fn != NULL);
+            is_right = run_job(j, fn, &ref, PLACE_PLANNED) && run_job(j, fn, &ref, PLACE_GUARDED) && is_right;
+        }
+        printf("%s %u - %s\n", is_right ? "ok" : "not ok", c + 1, cases.data[c].name);
+        arena_free(&a);
+        arena_reset(&scratch);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    char dir[] = "/tmp/rlxc_ops_XXXXXX", command[64];
+    for (int i = 1; i < argc; i++)
+        ops_read_cases(&perm, argv[i], filter(), &cases);
+    rlx_assert(mkdtemp(dir) != NULL);
+    signal(SIGSEGV, on_signal);
+    signal(SIGBUS, on_signal);
+    signal(SIGABRT, on_signal);
+    signal(SIGTERM, on_signal);
+    printf("1..%u\n", cases.len);
+    plan_jobs(dir);
+    compile_units();
+    run_jobs();
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    if (system(command) != 0)
+        fprintf(stderr, "%s stays behind\n", dir);
+    printf("# %u cases, %u programs, %u failures\n", cases.len, jobs.len, n_failed);
+    return n_failed == 0 && cases.len > 0 ? 0 : 1;
+}
