@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// argmax and argmin: one scalar search along the axis for every result. The first of equal values wins, and the first NaN over all.
+// argmax and argmin: one scalar search along the axis for every result. The first of equal values wins, and
+// the first NaN over all.
 #include "passes/operand.h"
 
 typedef struct Search {
@@ -47,7 +48,9 @@ static KRef search_point(Lower *l, const Domain *d, Point at, void *ctx)
 static void lower_search(Lower *l, AttrId axis, AttrId keepdims, bool finds_largest)
 {
     const Node *n = lower_node(l, l->anchor);
-    Search s = {.x = n->src[0], .axis = (uint32_t)node_get_int(n, axis), .keeps_axis = node_get_int(n, keepdims) != 0,
+    Search s = {.x = n->src[0],
+                .axis = (uint32_t)node_get_int(n, axis),
+                .keeps_axis = node_get_int(n, keepdims) != 0,
                 .finds_largest = finds_largest};
     lower_map(l, search_point, &s, MAP_SCALAR);
 }

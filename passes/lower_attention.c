@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// attention: one query row at a time. On CPUs its scores stand in scratch memory: dot products along the head, exponentials in
-// vectors, then the weighted sum of the value rows in vector accumulators. On GPUs every row is one thread, which goes over the
-// keys once with a running maximum and keeps its sums in a local array. A key that is not seen costs nothing and counts as
-// nothing, whatever its value holds; a row that sees no key gives 0.
+// attention: one query row at a time. On CPUs its scores stand in scratch memory: dot products along the
+// head, exponentials in vectors, then the weighted sum of the value rows in vector accumulators. On GPUs
+// every row is one thread, which goes over the keys once with a running maximum and keeps its sums in a local
+// array. A key that is not seen costs nothing and counts as nothing, whatever its value holds; a row that
+// sees no key gives 0.
 #include "passes/operand.h"
 #include "passes/rows.h"
 #include <math.h>
@@ -15,8 +16,8 @@ typedef struct Attention {
     int64_t heads, kv_heads, queries, keys, size, value_size;
     bool is_causal;
     double scale;
-    int type;             // of scores and sums
-    Domain d;             // of the result
+    int type; // of scores and sums
+    Domain d; // of the result
     uint8_t dot_lanes, value_lanes;
 } Attention;
 
@@ -38,16 +39,27 @@ static Attention attention_of(Lower *l)
     const Node *n = lower_node(l, l->anchor);
     const Shape *q = lower_node(l, n->src[0])->shape, *k = lower_node(l, n->src[1])->shape;
     const uint32_t rank = q->rank;
-    Attention a = {.q = n->src[0], .k = n->src[1], .v = n->src[2], .mask = n->n_src > 3 ? n->src[3] : 0, .rank = rank,
-                   .heads = q->dim[rank - 3], .kv_heads = k->dim[rank - 3], .queries = q->dim[rank - 2], .keys = k->dim[rank - 2],
-                   .size = q->dim[rank - 1], .value_size = n->shape->dim[rank - 1], .is_causal = node_get_int(n, A_attention_causal) != 0,
-                   .scale = node_get_float(n, A_attention_scale), .type = operand_sum_type(n->dtype)};
+    Attention a = {.q = n->src[0],
+                   .k = n->src[1],
+                   .v = n->src[2],
+                   .mask = n->n_src > 3 ? n->src[3] : 0,
+                   .rank = rank,
+                   .heads = q->dim[rank - 3],
+                   .kv_heads = k->dim[rank - 3],
+                   .queries = q->dim[rank - 2],
+                   .keys = k->dim[rank - 2],
+                   .size = q->dim[rank - 1],
+                   .value_size = n->shape->dim[rank - 1],
+                   .is_causal = node_get_int(n, A_attention_causal) != 0,
+                   .scale = node_get_float(n, A_attention_scale),
+                   .type = operand_sum_type(n->dtype)};
     a.scale = a.scale == 0 ? 1 / sqrt((double)a.size) : a.scale;
     a.d = domain_of(lower_node(l, l->root)->shape);
     domain_add(l, &a.d, l->root);
     domain_add_operands(l, &a.d, l->root);
     const bool is_cpu = !l->caps->is_gpu && n->dtype == DTYPE_f32;
-    a.dot_lanes = is_cpu && has_last_vectors(l, a.q) && has_last_vectors(l, a.k) ? lower_fit_lanes(l, a.size) : 1;
+    a.dot_lanes =
+        is_cpu && has_last_vectors(l, a.q) && has_last_vectors(l, a.k) ? lower_fit_lanes(l, a.size) : 1;
     a.value_lanes = is_cpu && has_last_vectors(l, a.v) ? domain_lanes(l, &a.d, rank - 1) : 1;
     return a;
 }
@@ -85,7 +97,7 @@ static AttRow row_of(Lower *l, const Attention *a, Point at)
     return r;
 }
 
-// --- scores -----------------------------------------------------------------------------------------------------------
+// --- scores ---
 
 // The vectors of the query, loaded before the loop over keys when they fit the registers.
 typedef struct Query {
@@ -105,8 +117,9 @@ static Query load_query(Lower *l, const AttRow *r)
     if (lanes == 1 || r->a->size > (int64_t)lanes * MAX_QUERY_VECTORS)
         return q;
     for (int64_t i = 0; i < r->a->size; i += lanes)
-        q.vector[q.n++] = k_load(l->k, lower_param(l, r->a->q, PARAM_READ), query_index(l, r, k_index(l->k, i)), lanes,
-                                 real_lanes(i, r->a->size, lanes));
+        q.vector[q.n++] =
+            k_load(l->k, lower_param(l, r->a->q, PARAM_READ), query_index(l, r, k_index(l->k, i)), lanes,
+                   real_lanes(i, r->a->size, lanes));
     return q;
 }
 
@@ -118,8 +131,9 @@ static KRef dot_unrolled(Lower *l, const AttRow *r, const Query *q, KRef key)
     KRef sum = 0;
     for (uint32_t i = 0; i < q->n; i++) {
         const int64_t first = (int64_t)i * lanes;
-        const KRef kv = k_load(k, lower_param(l, r->a->k, PARAM_READ), kv_index(l, r, r->a->k, key, k_index(k, first)), lanes,
-                               real_lanes(first, r->a->size, lanes));
+        const KRef kv =
+            k_load(k, lower_param(l, r->a->k, PARAM_READ), kv_index(l, r, r->a->k, key, k_index(k, first)),
+                   lanes, real_lanes(first, r->a->size, lanes));
         sum = sum == 0 ? k_mul(k, q->vector[i], kv) : k_op(k, KOP_fma, q->vector[i], kv, sum);
     }
     return k_hreduce(k, KOP_add, sum);
@@ -129,7 +143,8 @@ static KRef dot_step(Lower *l, const AttRow *r, KRef key, KRef i, uint8_t lanes,
 {
     Kernel *k = l->k;
     const KRef qv = k_load(k, lower_param(l, r->a->q, PARAM_READ), query_index(l, r, i), lanes, count);
-    const KRef kv = k_load(k, lower_param(l, r->a->k, PARAM_READ), kv_index(l, r, r->a->k, key, i), lanes, count);
+    const KRef kv =
+        k_load(k, lower_param(l, r->a->k, PARAM_READ), kv_index(l, r, r->a->k, key, i), lanes, count);
     const KRef q = k_cast(k, qv, r->a->type), x = k_cast(k, kv, r->a->type);
     return k_op(k, KOP_fma, q, x, acc);
 }
@@ -146,7 +161,8 @@ static KRef dot_looped(Lower *l, const AttRow *r, KRef key)
         k_end(k);
     }
     if (whole < r->a->size)
-        k_set(k, acc, dot_step(l, r, key, k_index(k, whole), lanes, (uint8_t)(r->a->size - whole), k_get(k, acc)));
+        k_set(k, acc,
+              dot_step(l, r, key, k_index(k, whole), lanes, (uint8_t)(r->a->size - whole), k_get(k, acc)));
     return k_hreduce(k, KOP_add, k_get(k, acc));
 }
 
@@ -159,7 +175,8 @@ static KRef mask_at(Lower *l, const AttRow *r, KRef key)
     for (uint32_t i = 0; i + 1 < a->rank; i++)
         idx[i] = r->at.idx[i];
     idx[a->rank - 1] = key;
-    const KRef v = k_load(k, lower_param(l, a->mask, PARAM_READ), operand_broadcast_index(l, a->mask, idx, a->rank), 1, 1);
+    const KRef v = k_load(k, lower_param(l, a->mask, PARAM_READ),
+                          operand_broadcast_index(l, a->mask, idx, a->rank), 1, 1);
     if (lower_node(l, a->mask)->dtype != DTYPE_bool)
         return k_cast(k, v, a->type);
     const KRef zero = k_number(k, a->type, 0);
@@ -174,9 +191,10 @@ static KRef score_at(Lower *l, const AttRow *r, const Query *q, KRef key)
     return r->a->mask != 0 ? k_add(k, score, mask_at(l, r, key)) : score;
 }
 
-// --- one row with scratch (CPU) -----------------------------------------------------------------------------------------
+// --- one row with scratch (CPU) ---
 
-// Fills scratch with the scores of the visible keys and a vector of -inf behind them; returns the variable of the largest.
+// Fills scratch with the scores of the visible keys and a vector of -inf behind them; returns the variable of
+// the largest.
 static KRef emit_scores(Lower *l, const AttRow *r, uint32_t scratch, uint8_t lanes)
 {
     Kernel *k = l->k;
@@ -212,7 +230,8 @@ typedef struct Mix {
     KRef top, factor; // top: variable; factor: 1 / sum of the weights
 } Mix;
 
-// Columns [first, first + columns) of the result, at most MAX_VALUE_VECTORS: sums over all keys whose weight is not 0.
+// Columns [first, first + columns) of the result, at most MAX_VALUE_VECTORS: sums over all keys whose weight
+// is not 0.
 static void emit_mix(Lower *l, const AttRow *r, const Mix *m, KRef first, int64_t columns)
 {
     Kernel *k = l->k;
@@ -228,7 +247,8 @@ static void emit_mix(Lower *l, const AttRow *r, const Mix *m, KRef first, int64_
     k_if(k, k_op(k, KOP_ne, weight, k_number(k, a->type, 0), 0));
     for (uint32_t i = 0; i < n; i++) {
         const KRef column = k_add(k, first, k_index(k, (int64_t)i * lanes));
-        const KRef v = k_load(k, param, kv_index(l, r, a->v, j, column), lanes, real_lanes((int64_t)i * lanes, columns, lanes));
+        const KRef v = k_load(k, param, kv_index(l, r, a->v, j, column), lanes,
+                              real_lanes((int64_t)i * lanes, columns, lanes));
         k_set(k, acc[i], k_op(k, KOP_fma, weight, k_cast(k, v, a->type), k_get(k, acc[i])));
     }
     k_end(k);
@@ -249,7 +269,8 @@ static void emit_row(Lower *l, const AttRow *r, uint32_t scratch)
 {
     Kernel *k = l->k;
     const uint8_t lanes = r->a->type == DTYPE_f32 ? l->caps->f32_lanes : 1;
-    const int64_t block = (int64_t)r->a->value_lanes * MAX_VALUE_VECTORS, rest = r->a->value_size % block, whole = r->a->value_size - rest;
+    const int64_t block = (int64_t)r->a->value_lanes * MAX_VALUE_VECTORS, rest = r->a->value_size % block,
+                  whole = r->a->value_size - rest;
     Mix m = {.scratch = scratch, .top = emit_scores(l, r, scratch, lanes)};
     const KRef sum = emit_weights(l, r, scratch, m.top, lanes);
     m.factor = k_op(k, KOP_div, k_number(k, r->a->type, 1), sum, 0);
@@ -262,7 +283,7 @@ static void emit_row(Lower *l, const AttRow *r, uint32_t scratch)
         emit_mix(l, r, &m, k_index(k, whole), rest);
 }
 
-// --- one row in one thread (GPU) ----------------------------------------------------------------------------------------
+// --- one row in one thread (GPU) ---
 
 // Sums are kept relative to the largest score so far, and scaled down when a larger one comes.
 static void emit_thread_step(Lower *l, const AttRow *r, KRef key, const KRef *state, KRef mix)
@@ -280,7 +301,8 @@ static void emit_thread_step(Lower *l, const AttRow *r, KRef key, const KRef *st
     k_set(k, top, largest);
     k_set(k, sum, k_op(k, KOP_fma, k_get(k, sum), keep, weight));
     const KRef c = k_for(k, k_index(k, 0), k_index(k, a->value_size), 1, KFOR_SERIAL, "c");
-    const KRef v = k_cast(k, k_load(k, lower_param(l, a->v, PARAM_READ), kv_index(l, r, a->v, key, c), 1, 1), a->type);
+    const KRef v =
+        k_cast(k, k_load(k, lower_param(l, a->v, PARAM_READ), kv_index(l, r, a->v, key, c), 1, 1), a->type);
     const KRef kept = k_mul(k, k_aload(k, mix, c, 1), keep);
     k_astore(k, mix, c, k_op(k, KOP_fma, weight, v, kept));
     k_end(k);
@@ -305,16 +327,19 @@ static void emit_thread_row(Lower *l, const AttRow *r)
     at.idx[a->rank - 1] = c;
     const KRef is_blind = k_op(k, KOP_eq, k_get(k, state[0]), lowest, 0);
     const KRef mean = k_op(k, KOP_div, k_aload(k, mix, c, 1), k_get(k, state[1]), 0);
-    pull_store_root(l, &a->d, at, k_cast(k, k_op(k, KOP_select, is_blind, zero, mean), lower_node(l, l->anchor)->dtype));
+    pull_store_root(l, &a->d, at,
+                    k_cast(k, k_op(k, KOP_select, is_blind, zero, mean), lower_node(l, l->anchor)->dtype));
     k_end(k);
 }
 
-// The first score makes 0 of exp(-inf - score), so the start values do not matter; an infinite score ends in NaN either way.
+// The first score makes 0 of exp(-inf - score), so the start values do not matter; an infinite score ends in
+// NaN either way.
 void lower_attention(Lower *l)
 {
     const Attention a = attention_of(l);
     Point at = {.lanes = 1, .count = 1};
-    l->pk->macs = (uint64_t)(shape_numel(lower_node(l, a.q)->shape) / a.size) * (uint64_t)a.keys * (uint64_t)(a.size + a.value_size);
+    l->pk->macs = (uint64_t)(shape_numel(lower_node(l, a.q)->shape) / a.size) * (uint64_t)a.keys *
+                  (uint64_t)(a.size + a.value_size);
     if (l->caps->is_gpu) {
         const uint32_t opened = lower_open(l, &a.d, a.rank - 1, &at);
         const AttRow r = row_of(l, &a, at);
@@ -322,7 +347,8 @@ void lower_attention(Lower *l)
         lower_close(l, opened);
         return;
     }
-    const uint32_t scratch = lower_param_scratch(l, "scores", (DType)a.type, (uint64_t)(a.keys + l->caps->f32_lanes));
+    const uint32_t scratch =
+        lower_param_scratch(l, "scores", (DType)a.type, (uint64_t)(a.keys + l->caps->f32_lanes));
     const uint32_t opened = lower_open(l, &a.d, a.rank - 1, &at);
     const AttRow r = row_of(l, &a, at);
     emit_row(l, &r, scratch);

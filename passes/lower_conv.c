@@ -65,8 +65,7 @@ Point conv_point(const Domain *d, KRef image, KRef channel, KRef row, KRef colum
     return at;
 }
 
-// --- tiles
-// --------------------------------------------------------------------------------------------------------
+// --- tiles ---------------------------------------------------------------------------------------
 
 typedef struct ConvStore {
     Domain d;
@@ -151,8 +150,7 @@ static bool can_tile(const Lower *l, const Conv *c, const Domain *d)
     return t.lanes == 1 || domain_lanes(l, d, 1) > 1;
 }
 
-// --- plain loops
-// --------------------------------------------------------------------------------------------------
+// --- plain loops ---------------------------------------------------------------------------------
 
 typedef struct Plain {
     const Conv *c;

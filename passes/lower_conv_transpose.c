@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transposed convolution. A result position o gets x[i] * w[k] wherever i * stride + k * dilation = o + pad. All positions with the
-// same remainder by the stride (a phase) meet the same taps, in falling order of i: each phase is a plain convolution with stride 1
-// over some of the taps, so with constant weights the register-tiled core does one per phase. Everything else takes plain loops that
-// test every tap. Accumulation: f32 fused multiply-adds from the bias, by tap and channel.
+// Transposed convolution. A result position o gets x[i] * w[k] wherever i * stride + k * dilation = o + pad.
+// All positions with the same remainder by the stride (a phase) meet the same taps, in falling order of i:
+// each phase is a plain convolution with stride 1 over some of the taps, so with constant weights the
+// register-tiled core does one per phase. Everything else takes plain loops that test every tap.
+// Accumulation: f32 fused multiply-adds from the bias, by tap and channel.
 #include "passes/operand.h"
 #include "passes/tile.h"
 
 enum { MAX_TILED_GROUPS = 8, MAX_PHASES = 64 };
 
 typedef struct Transposed {
-    NodeId x, w, bias; // bias 0 = none
+    NodeId x, w, bias;     // bias 0 = none
     int64_t group, ic, oc; // channels of one group
     uint32_t spatial;
     Domain d;
@@ -20,10 +21,11 @@ static int64_t attr_at(const Lower *l, AttrId id, uint32_t axis, int64_t dflt)
     return node_get_at(lower_node(l, l->anchor), id, axis, dflt);
 }
 
-// --- phases -----------------------------------------------------------------------------------------------------------
+// --- phases ---
 
-// One remainder along one spatial axis: result positions first, first + stride ...; taps tap, tap - tap_step ... (falling),
-// of which the first reads the input at (position in the phase) - pad, the next ones `dilation` further each.
+// One remainder along one spatial axis: result positions first, first + stride ...; taps tap, tap - tap_step
+// ... (falling), of which the first reads the input at (position in the phase) - pad, the next ones
+// `dilation` further each.
 typedef struct Phase {
     int64_t first, stride, count;
     int64_t taps, tap, tap_step, dilation, pad;
@@ -37,8 +39,10 @@ static Phase phase_of(const Lower *l, const Transposed *t, int64_t axis, int64_t
     if (axis < 0)
         return p;
     const uint32_t a = (uint32_t)axis;
-    const int64_t s = attr_at(l, A_conv_transpose_strides, a, 1), d = attr_at(l, A_conv_transpose_dilations, a, 1);
-    const int64_t pad = attr_at(l, A_conv_transpose_pads, a, 0), out = lower_node(l, l->anchor)->shape->dim[a + 2];
+    const int64_t s = attr_at(l, A_conv_transpose_strides, a, 1),
+                  d = attr_at(l, A_conv_transpose_dilations, a, 1);
+    const int64_t pad = attr_at(l, A_conv_transpose_pads, a, 0),
+                  out = lower_node(l, l->anchor)->shape->dim[a + 2];
     const int64_t kernel = lower_node(l, t->w)->shape->dim[a + 2];
     p.stride = s;
     p.count = remainder < out ? (out - remainder + s - 1) / s : 0;
@@ -88,9 +92,21 @@ static void store_phase(Lower *l, const TileOut *out, KRef value, void *ctx)
 
 static TileShape phase_shape(const Lower *l, const Transposed *t, const Phase *h, const Phase *w)
 {
-    return (TileShape){.n = lower_node(l, t->x)->shape->dim[0], .h = h->count, .w = w->count, .in_h = h->in, .in_w = w->in,
-                       .ic = t->ic, .oc = t->oc, .kh = h->taps, .kw = w->taps, .sh = 1, .sw = 1,
-                       .dh = h->dilation, .dw = w->dilation, .pad_h = h->pad, .pad_w = w->pad};
+    return (TileShape){.n = lower_node(l, t->x)->shape->dim[0],
+                       .h = h->count,
+                       .w = w->count,
+                       .in_h = h->in,
+                       .in_w = w->in,
+                       .ic = t->ic,
+                       .oc = t->oc,
+                       .kh = h->taps,
+                       .kw = w->taps,
+                       .sh = 1,
+                       .sw = 1,
+                       .dh = h->dilation,
+                       .dw = w->dilation,
+                       .pad_h = h->pad,
+                       .pad_w = w->pad};
 }
 
 // A phase without taps: the bias, or 0.
@@ -103,7 +119,8 @@ static void fill_point(Lower *l, const Domain *d, Point at, void *ctx)
     to.lanes = at.lanes;
     to.count = at.count;
     (void)d;
-    const KRef value = s->t->bias != 0 ? operand_load(l, s->t->bias, to.idx[1], &at, 1) : k_splat(k, k_number(k, DTYPE_f32, 0), at.lanes);
+    const KRef value = s->t->bias != 0 ? operand_load(l, s->t->bias, to.idx[1], &at, 1)
+                                       : k_splat(k, k_number(k, DTYPE_f32, 0), at.lanes);
     pull_store_root(l, &s->t->d, to, value);
 }
 
@@ -118,13 +135,17 @@ static void emit_empty_phase(Lower *l, PhaseStore *s, uint8_t lanes)
     lower_close(l, opened);
 }
 
-static TileWeights pack_phase(Lower *l, const Transposed *t, const Tile *tile, const PhaseStore *s, int64_t group)
+static TileWeights pack_phase(Lower *l, const Transposed *t, const Tile *tile, const PhaseStore *s,
+                              int64_t group)
 {
     const Shape *ws = lower_node(l, t->w)->shape;
     const int64_t kw = ws->dim[ws->rank - 1], kh = t->spatial == 2 ? ws->dim[2] : 1, taps = kh * kw;
     const float *data = node_attr(lower_node(l, t->w), A_const_data)->u.blob;
-    const TileSource src = {.data = data + group * t->ic * t->oc * taps + s->h.tap * kw + s->w.tap, .stride_oc = taps,
-                            .stride_ic = t->oc * taps, .stride_kh = -s->h.tap_step * kw, .stride_kw = -s->w.tap_step};
+    const TileSource src = {.data = data + group * t->ic * t->oc * taps + s->h.tap * kw + s->w.tap,
+                            .stride_oc = taps,
+                            .stride_ic = t->oc * taps,
+                            .stride_kh = -s->h.tap_step * kw,
+                            .stride_kw = -s->w.tap_step};
     uint64_t bytes = 0;
     const float *packed = tile_pack(tile, &src, &bytes);
     const uint32_t param = lower_param_data(l, node_name(l->g, t->w), DTYPE_f32, packed, bytes);
@@ -144,8 +165,11 @@ static void emit_phase(Lower *l, const Transposed *t, PhaseStore *s, int64_t gro
         emit_empty_phase(l, s, tile.lanes);
         return;
     }
-    tile.in = (TileInput){.param = lower_param(l, t->x, PARAM_READ), .stride_n = x->stride[0], .stride_c = x->stride[1],
-                          .stride_h = t->spatial == 2 ? x->stride[2] : 0, .stride_w = x->stride[last],
+    tile.in = (TileInput){.param = lower_param(l, t->x, PARAM_READ),
+                          .stride_n = x->stride[0],
+                          .stride_c = x->stride[1],
+                          .stride_h = t->spatial == 2 ? x->stride[2] : 0,
+                          .stride_w = x->stride[last],
                           .base = k_index(k, group * t->ic * x->stride[1])};
     tile.w = pack_phase(l, t, &tile, s, group);
     tile.has_bias = t->bias != 0;
@@ -161,10 +185,14 @@ static bool can_tile(Lower *l, const Transposed *t)
 {
     int64_t phases = 1;
     for (uint32_t i = 0; i < t->spatial; i++)
-        phases *= attr_at(l, A_conv_transpose_strides, i, 1) <= MAX_PHASES ? attr_at(l, A_conv_transpose_strides, i, 1) : MAX_PHASES + 1;
-    if (l->caps->is_gpu || t->spatial > 2 || !node_is_const(l->g, t->w) || lower_node(l, l->anchor)->dtype != DTYPE_f32)
+        phases *= attr_at(l, A_conv_transpose_strides, i, 1) <= MAX_PHASES
+                      ? attr_at(l, A_conv_transpose_strides, i, 1)
+                      : MAX_PHASES + 1;
+    if (l->caps->is_gpu || t->spatial > 2 || !node_is_const(l->g, t->w) ||
+        lower_node(l, l->anchor)->dtype != DTYPE_f32)
         return false;
-    if (phases > MAX_PHASES || t->group > MAX_TILED_GROUPS || t->ic == 0 || (t->bias != 0 && !operand_has_vectors(l, t->bias, 0)))
+    if (phases > MAX_PHASES || t->group > MAX_TILED_GROUPS || t->ic == 0 ||
+        (t->bias != 0 && !operand_has_vectors(l, t->bias, 0)))
         return false;
     return lower_fit_lanes(l, t->oc) == 1 || domain_lanes(l, &t->d, 1) > 1;
 }
@@ -172,22 +200,27 @@ static bool can_tile(Lower *l, const Transposed *t)
 static void lower_phases(Lower *l, const Transposed *t)
 {
     const bool has_rows = t->spatial == 2;
-    const int64_t sh = has_rows ? attr_at(l, A_conv_transpose_strides, 0, 1) : 1, sw = attr_at(l, A_conv_transpose_strides, has_rows ? 1 : 0, 1);
+    const int64_t sh = has_rows ? attr_at(l, A_conv_transpose_strides, 0, 1) : 1,
+                  sw = attr_at(l, A_conv_transpose_strides, has_rows ? 1 : 0, 1);
     for (int64_t g = 0; g < t->group; g++)
         for (int64_t h = 0; h < sh; h++)
             for (int64_t w = 0; w < sw; w++) {
-                PhaseStore s = {.t = t, .h = phase_of(l, t, has_rows ? 0 : -1, h), .w = phase_of(l, t, has_rows ? 1 : 0, w)};
+                PhaseStore s = {.t = t,
+                                .h = phase_of(l, t, has_rows ? 0 : -1, h),
+                                .w = phase_of(l, t, has_rows ? 1 : 0, w)};
                 emit_phase(l, t, &s, g);
             }
 }
 
-// --- plain loops ------------------------------------------------------------------------------------------------------
+// --- plain loops ---
 
-// Opens a loop over the taps of one axis and a test that the tap meets an input position; returns that position.
+// Opens a loop over the taps of one axis and a test that the tap meets an input position; returns that
+// position.
 static KRef open_taps(Lower *l, const Transposed *t, uint32_t axis, KRef out, KRef *tap)
 {
     Kernel *k = l->k;
-    const int64_t s = attr_at(l, A_conv_transpose_strides, axis, 1), d = attr_at(l, A_conv_transpose_dilations, axis, 1);
+    const int64_t s = attr_at(l, A_conv_transpose_strides, axis, 1),
+                  d = attr_at(l, A_conv_transpose_dilations, axis, 1);
     const KRef zero = k_index(k, 0), kernel = k_index(k, lower_node(l, t->w)->shape->dim[axis + 2]);
     *tap = k_for(k, zero, kernel, 1, KFOR_SERIAL, axis == 0 ? "k0" : axis == 1 ? "k1" : "k2");
     const KRef base = k_add(k, out, k_index(k, attr_at(l, A_conv_transpose_pads, axis, 0)));
@@ -203,10 +236,12 @@ static KRef plain_point(Lower *l, const Domain *domain, Point at, void *ctx)
     const Transposed *t = ctx;
     Kernel *k = l->k;
     const int dtype = lower_node(l, l->anchor)->dtype;
-    const KRef group = k_op(k, KOP_div, at.idx[1], k_index(k, t->oc), 0), channel = k_op(k, KOP_rem, at.idx[1], k_index(k, t->oc), 0);
+    const KRef group = k_op(k, KOP_div, at.idx[1], k_index(k, t->oc), 0),
+               channel = k_op(k, KOP_rem, at.idx[1], k_index(k, t->oc), 0);
     KRef x[SHAPE_MAX_RANK] = {at.idx[0]}, w[SHAPE_MAX_RANK] = {0, channel};
     (void)domain;
-    const KRef init = t->bias != 0 ? k_load(k, lower_param(l, t->bias, PARAM_READ), operand_index(l, t->bias, &at.idx[1]), 1, 1)
+    const KRef init = t->bias != 0 ? k_load(k, lower_param(l, t->bias, PARAM_READ),
+                                            operand_index(l, t->bias, &at.idx[1]), 1, 1)
                                    : k_number(k, dtype, 0);
     const KRef acc = k_var(k, init, "acc");
     for (uint32_t i = 0; i < t->spatial; i++)
@@ -225,8 +260,13 @@ void lower_conv_transpose(Lower *l)
 {
     const Node *n = lower_node(l, l->anchor);
     const Shape *x = lower_node(l, n->src[0])->shape, *w = lower_node(l, n->src[1])->shape;
-    Transposed t = {.x = n->src[0], .w = n->src[1], .bias = n->n_src > 2 ? n->src[2] : 0, .group = node_get_int(n, A_conv_transpose_group),
-                    .oc = w->dim[1], .spatial = x->rank - 2, .d = domain_of(lower_node(l, l->root)->shape)};
+    Transposed t = {.x = n->src[0],
+                    .w = n->src[1],
+                    .bias = n->n_src > 2 ? n->src[2] : 0,
+                    .group = node_get_int(n, A_conv_transpose_group),
+                    .oc = w->dim[1],
+                    .spatial = x->rank - 2,
+                    .d = domain_of(lower_node(l, l->root)->shape)};
     t.ic = x->dim[1] / t.group;
     domain_add(l, &t.d, l->root);
     domain_add_operands(l, &t.d, l->root);

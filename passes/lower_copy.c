@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// copy: the operand's values in another order of axes in memory. Vectors where both orders agree on the innermost axis.
+// copy: the operand's values in another order of axes in memory. Vectors where both orders agree on the
+// innermost axis.
 #include "passes/operand.h"
 
 static KRef copy_point(Lower *l, const Domain *d, Point at, void *ctx)

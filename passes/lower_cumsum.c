@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cumsum: one running sum per row, in order; vectors across rows where these lie side by side. f16 and bf16 sums stay in f32.
+// cumsum: one running sum per row, in order; vectors across rows where these lie side by side. f16 and bf16
+// sums stay in f32.
 #include "passes/operand.h"
 #include "passes/rows.h"
 
@@ -32,7 +33,9 @@ static void cumsum_row(Lower *l, const Rows *r, Point at, void *ctx)
 void lower_cumsum(Lower *l)
 {
     const Node *n = lower_node(l, l->anchor);
-    Cumsum c = {.x = n->src[0], .is_exclusive = node_get_int(n, A_cumsum_exclusive) != 0, .is_reverse = node_get_int(n, A_cumsum_reverse) != 0};
+    Cumsum c = {.x = n->src[0],
+                .is_exclusive = node_get_int(n, A_cumsum_exclusive) != 0,
+                .is_reverse = node_get_int(n, A_cumsum_reverse) != 0};
     bool in_row[SHAPE_MAX_RANK] = {false};
     in_row[node_get_int(n, A_cumsum_axis)] = true;
     Rows r = rows_new(l, c.x, in_row);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// gather: slices of operand 0 chosen by an integer tensor. Vectors run along the axes after the chosen one (rows of a table).
+// gather: slices of operand 0 chosen by an integer tensor. Vectors run along the axes after the chosen one
+// (rows of a table).
 #include "passes/operand.h"
 
 typedef struct Gather {
@@ -28,7 +29,9 @@ static KRef gather_point(Lower *l, const Domain *d, Point at, void *ctx)
 void lower_gather(Lower *l)
 {
     const Node *n = lower_node(l, l->anchor);
-    Gather g = {.x = n->src[0], .index = n->src[1], .axis = (uint32_t)node_get_int(n, A_gather_axis),
+    Gather g = {.x = n->src[0],
+                .index = n->src[1],
+                .axis = (uint32_t)node_get_int(n, A_gather_axis),
                 .index_rank = lower_node(l, n->src[1])->shape->rank};
     const uint32_t inner = operand_map_axis(l);
     const bool is_after = inner >= g.axis + g.index_rank, is_before = inner < g.axis;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// lstm. Per time step: all four gates of a block of hidden units in accumulators (bias + x W + h R), then the new cell and hidden
-// values of these units. Constant weights are packed so that the units of a block are lanes: [direction][block][step: inputs, then
-// hidden][gate][vector][lane]; other weights are read one by one. Hidden values alternate between two rows of scratch memory.
-// Accumulation: f32 fused multiply-adds from the bias, inputs first.
+// lstm. Per time step: all four gates of a block of hidden units in accumulators (bias + x W + h R), then the
+// new cell and hidden values of these units. Constant weights are packed so that the units of a block are
+// lanes: [direction][block][step: inputs, then hidden][gate][vector][lane]; other weights are read one by
+// one. Hidden values alternate between two rows of scratch memory. Accumulation: f32 fused multiply-adds from
+// the bias, inputs first.
 #include "passes/operand.h"
 
 enum { GATES = 4, GATE_I = 0, GATE_O, GATE_F, GATE_C, BLOCK_VECTORS = 2 };
@@ -12,9 +13,9 @@ typedef struct Lstm {
     NodeId y_h, y_c;              // `result` nodes of the final hidden and cell values, 0 = nobody asks
     int64_t seq, batch, dirs, input, hidden;
     bool batch_major, reverse_only, is_packed;
-    int type;                     // of state and sums
+    int type; // of state and sums
     uint8_t lanes;
-    int64_t vectors, padded;      // hidden / lanes, rounded up; vectors * lanes
+    int64_t vectors, padded; // hidden / lanes, rounded up; vectors * lanes
     Domain d;
     uint32_t scratch, weights, bias, peephole; // parameters
 } Lstm;
@@ -55,9 +56,18 @@ static Lstm lstm_of(Lower *l)
     for (uint32_t i = 0; i < n->n_src; i++)
         src[i] = n->src[i];
     const Shape *x = lower_node(l, src[0])->shape;
-    Lstm m = {.x = src[0], .w = src[1], .r = src[2], .b = src[3], .h0 = src[4], .c0 = src[5], .p = src[6],
-              .y_h = find_result(l, 1), .y_c = find_result(l, 2), .batch_major = node_get_int(n, A_lstm_batch_major) != 0,
-              .reverse_only = str_equal(node_get_str(n, A_lstm_direction), "reverse"), .type = operand_sum_type(n->dtype)};
+    Lstm m = {.x = src[0],
+              .w = src[1],
+              .r = src[2],
+              .b = src[3],
+              .h0 = src[4],
+              .c0 = src[5],
+              .p = src[6],
+              .y_h = find_result(l, 1),
+              .y_c = find_result(l, 2),
+              .batch_major = node_get_int(n, A_lstm_batch_major) != 0,
+              .reverse_only = str_equal(node_get_str(n, A_lstm_direction), "reverse"),
+              .type = operand_sum_type(n->dtype)};
     m.seq = x->dim[m.batch_major ? 1 : 0];
     m.batch = x->dim[m.batch_major ? 0 : 1];
     m.input = x->dim[2];
@@ -66,15 +76,15 @@ static Lstm lstm_of(Lower *l)
     m.d = domain_of(lower_node(l, l->root)->shape);
     domain_add(l, &m.d, l->root);
     domain_add_operands(l, &m.d, l->root);
-    m.is_packed = l->caps->packs_weights && n->dtype == DTYPE_f32 && node_is_const(l->g, m.w) && node_is_const(l->g, m.r) &&
-                  is_const_or_absent(l, m.b) && is_const_or_absent(l, m.p);
+    m.is_packed = l->caps->packs_weights && n->dtype == DTYPE_f32 && node_is_const(l->g, m.w) &&
+                  node_is_const(l->g, m.r) && is_const_or_absent(l, m.b) && is_const_or_absent(l, m.p);
     m.lanes = m.is_packed && !l->caps->is_gpu ? domain_lanes(l, &m.d, 3) : 1;
     m.vectors = (m.hidden + m.lanes - 1) / m.lanes;
     m.padded = m.vectors * m.lanes;
     return m;
 }
 
-// --- packing ------------------------------------------------------------------------------------------------------------
+// --- packing ---
 
 static const float *const_data(const Lower *l, NodeId id)
 {
@@ -89,7 +99,8 @@ static int64_t steps_of(const Lstm *m)
 // The weights of one block: all steps, then gates, vectors and lanes.
 static void pack_block(const Lower *l, const Lstm *m, int64_t dir, int64_t first, int64_t vectors, float *out)
 {
-    const float *w = const_data(l, m->w) + dir * GATES * m->hidden * m->input, *r = const_data(l, m->r) + dir * GATES * m->hidden * m->hidden;
+    const float *w = const_data(l, m->w) + dir * GATES * m->hidden * m->input,
+                *r = const_data(l, m->r) + dir * GATES * m->hidden * m->hidden;
     for (int64_t step = 0; step < steps_of(m); step++)
         for (int64_t gate = 0; gate < GATES; gate++)
             for (int64_t i = 0; i < vectors * m->lanes; i++, out++) {
@@ -106,12 +117,15 @@ static void pack_weights(Lower *l, Lstm *m)
     for (int64_t dir = 0; dir < m->dirs; dir++)
         for (int64_t v = 0; v < m->vectors; v += BLOCK_VECTORS) {
             const int64_t left = m->vectors - v;
-            pack_block(l, m, dir, v, left < BLOCK_VECTORS ? left : BLOCK_VECTORS, packed + (dir * m->vectors + v) * each);
+            pack_block(l, m, dir, v, left < BLOCK_VECTORS ? left : BLOCK_VECTORS,
+                       packed + (dir * m->vectors + v) * each);
         }
-    m->weights = lower_param_data(l, node_name(l->g, m->w), DTYPE_f32, packed, (uint64_t)total * sizeof *packed);
+    m->weights =
+        lower_param_data(l, node_name(l->g, m->w), DTYPE_f32, packed, (uint64_t)total * sizeof *packed);
 }
 
-// Rows of one number per hidden unit as [direction][vector][row][lane]. add: also the row that many numbers further, or 0.
+// Rows of one number per hidden unit as [direction][vector][row][lane]. add: also the row that many numbers
+// further, or 0.
 static uint32_t pack_rows(Lower *l, const Lstm *m, NodeId id, int64_t rows, int64_t add)
 {
     const float *data = const_data(l, id);
@@ -121,7 +135,8 @@ static uint32_t pack_rows(Lower *l, const Lstm *m, NodeId id, int64_t rows, int6
         for (int64_t row = 0; row < rows; row++)
             for (int64_t unit = 0; unit < m->hidden; unit++) {
                 const float *from = data + dir * per_dir + row * m->hidden + unit;
-                float *to = packed + ((dir * m->vectors + unit / m->lanes) * rows + row) * m->lanes + unit % m->lanes;
+                float *to =
+                    packed + ((dir * m->vectors + unit / m->lanes) * rows + row) * m->lanes + unit % m->lanes;
                 *to = add != 0 ? from[0] + from[add] : from[0];
             }
     return lower_param_data(l, node_name(l->g, id), DTYPE_f32, packed, (uint64_t)total * sizeof *packed);
@@ -136,10 +151,11 @@ static void pack_all(Lower *l, Lstm *m)
         m->peephole = pack_rows(l, m, m->p, GATES - 1, 0);
 }
 
-// --- reading weights ----------------------------------------------------------------------------------------------------
+// --- reading weights ---
 
 // Vector v of the block, of weight `step` (inputs first, then hidden values), for a gate.
-static KRef weight_at(Lower *l, const Step *s, const Units *u, KRef step, int64_t is_hidden, const uint32_t *gate_vector)
+static KRef weight_at(Lower *l, const Step *s, const Units *u, KRef step, int64_t is_hidden,
+                      const uint32_t *gate_vector)
 {
     Kernel *k = l->k;
     const Lstm *m = s->m;
@@ -148,7 +164,8 @@ static KRef weight_at(Lower *l, const Step *s, const Units *u, KRef step, int64_
         const KRef block = k_mul_add(k, s->dir, m->vectors, u->first);
         const KRef base = k_mul(k, block, k_index(k, steps_of(m) * GATES * m->lanes));
         const KRef row = k_add(k, step, k_index(k, is_hidden ? m->input : 0));
-        const KRef index = k_add(k, k_mul_add(k, row, GATES * width, base), k_index(k, gate * width + v * m->lanes));
+        const KRef index =
+            k_add(k, k_mul_add(k, row, GATES * width, base), k_index(k, gate * width + v * m->lanes));
         return k_load(k, m->weights, index, m->lanes, m->lanes);
     }
     const NodeId id = is_hidden ? m->r : m->w;
@@ -164,7 +181,8 @@ static KRef row_at(Lower *l, const Step *s, const Units *u, NodeId id, uint32_t 
     if (m->is_packed) {
         const int64_t rows = id == m->b ? GATES : GATES - 1;
         const KRef vector = k_add(k, k_mul_add(k, s->dir, m->vectors, u->first), k_index(k, v));
-        const KRef index = k_add(k, k_mul(k, vector, k_index(k, rows * m->lanes)), k_index(k, (int64_t)row * m->lanes));
+        const KRef index =
+            k_add(k, k_mul(k, vector, k_index(k, rows * m->lanes)), k_index(k, (int64_t)row * m->lanes));
         return k_load(k, id == m->b ? m->bias : m->peephole, index, m->lanes, m->lanes);
     }
     const KRef unit = k_add(k, u->first, k_index(k, (int64_t)row * m->hidden + v)), idx[2] = {s->dir, unit};
@@ -175,7 +193,7 @@ static KRef row_at(Lower *l, const Step *s, const Units *u, NodeId id, uint32_t 
     return k_add(k, value, operand_scalar(l, id, operand_index(l, id, second), m->type));
 }
 
-// --- one block of units -------------------------------------------------------------------------------------------------
+// --- one block of units ---
 
 typedef struct GateSums {
     KRef var[GATES][BLOCK_VECTORS];
@@ -187,7 +205,8 @@ static void begin_sums(Lower *l, const Step *s, const Units *u, GateSums *sums)
     Kernel *k = l->k;
     for (uint32_t g = 0; g < GATES; g++)
         for (uint32_t v = 0; v < u->vectors; v++) {
-            const KRef init = s->m->b != 0 ? row_at(l, s, u, s->m->b, g, v) : k_splat(k, k_number(k, s->m->type, 0), s->m->lanes);
+            const KRef init = s->m->b != 0 ? row_at(l, s, u, s->m->b, g, v)
+                                           : k_splat(k, k_number(k, s->m->type, 0), s->m->lanes);
             sums->var[g][v] = k_var(k, init, arena_printf(k->arena, "gate_%s%u", names[g], v));
         }
 }
@@ -204,7 +223,8 @@ static void add_products(Lower *l, const Step *s, const Units *u, const GateSums
     for (uint32_t g = 0; g < GATES; g++)
         for (uint32_t v = 0; v < u->vectors; v++) {
             const uint32_t gate_vector[2] = {g, v};
-            const KRef weight = weight_at(l, s, u, step, is_hidden, gate_vector), sum = k_get(k, sums->var[g][v]);
+            const KRef weight = weight_at(l, s, u, step, is_hidden, gate_vector),
+                       sum = k_get(k, sums->var[g][v]);
             k_set(k, sums->var[g][v], k_op(k, KOP_fma, value, weight, sum));
         }
     k_end(k);
@@ -225,7 +245,8 @@ static void update_vector(Lower *l, const Step *s, const Units *u, const GateSum
 {
     Kernel *k = l->k;
     const Lstm *m = s->m;
-    const KRef unit = k_mul(k, k_add(k, u->first, k_index(k, v)), k_index(k, m->lanes)), place = k_add(k, s->cell, unit);
+    const KRef unit = k_mul(k, k_add(k, u->first, k_index(k, v)), k_index(k, m->lanes)),
+               place = k_add(k, s->cell, unit);
     const KRef old = k_load(k, m->scratch, place, m->lanes, m->lanes);
     const KRef i = sigmoid(k, peep(l, s, u, k_get(k, sums->var[GATE_I][v]), GATE_I, v, old));
     const KRef f = sigmoid(k, peep(l, s, u, k_get(k, sums->var[GATE_F][v]), GATE_F, v, old));
@@ -271,7 +292,7 @@ static void emit_step(Lower *l, const Step *s)
         emit_units(l, s, &u);
 }
 
-// --- time ---------------------------------------------------------------------------------------------------------------
+// --- time ---
 
 static KRef state_index(Lower *l, const Step *s, NodeId id, KRef unit)
 {
@@ -286,7 +307,8 @@ static void begin_state(Lower *l, const Step *s, NodeId id, KRef to)
     const Lstm *m = s->m;
     const KRef zero = k_number(k, m->type, 0);
     const KRef unit = k_for(k, k_index(k, 0), k_index(k, m->hidden), 1, KFOR_SERIAL, "u");
-    k_store(k, m->scratch, k_add(k, to, unit), id == 0 ? zero : operand_scalar(l, id, state_index(l, s, id, unit), m->type), 1);
+    k_store(k, m->scratch, k_add(k, to, unit),
+            id == 0 ? zero : operand_scalar(l, id, state_index(l, s, id, unit), m->type), 1);
     k_end(k);
     for (int64_t i = m->hidden; i < m->padded; i++)
         k_store(k, m->scratch, k_add(k, to, k_index(k, i)), zero, 1);
@@ -300,7 +322,8 @@ static void end_state(Lower *l, const Step *s, NodeId id, KRef from)
         return;
     const KRef unit = k_for(k, k_index(k, 0), k_index(k, m->hidden), 1, KFOR_SERIAL, "u");
     const KRef value = k_load(k, m->scratch, k_add(k, from, unit), 1, 1);
-    k_store(k, lower_param(l, id, PARAM_WRITE), state_index(l, s, id, unit), k_cast(k, value, lower_node(l, id)->dtype), 1);
+    k_store(k, lower_param(l, id, PARAM_WRITE), state_index(l, s, id, unit),
+            k_cast(k, value, lower_node(l, id)->dtype), 1);
     k_end(k);
 }
 
@@ -319,7 +342,8 @@ static void emit_entry(Lower *l, Step *s)
     s->time = m->reverse_only ? backwards : k_op(k, KOP_select, is_second, backwards, i);
     s->h_now = k_mul_add(k, odd, m->padded, base);
     s->h_next = k_mul_add(k, even, m->padded, base);
-    const KRef x[3] = {m->batch_major ? s->entry : s->time, m->batch_major ? s->time : s->entry, k_index(k, 0)};
+    const KRef x[3] = {m->batch_major ? s->entry : s->time, m->batch_major ? s->time : s->entry,
+                       k_index(k, 0)};
     s->x = operand_index(l, m->x, x);
     emit_step(l, s);
     k_end(k);
@@ -331,7 +355,8 @@ void lower_lstm(Lower *l)
 {
     Lstm m = lstm_of(l);
     l->pk->macs = (uint64_t)(m.dirs * m.batch * m.seq * GATES * m.hidden) * (uint64_t)steps_of(&m);
-    m.scratch = lower_param_scratch(l, "lstm state", (DType)m.type, (uint64_t)(m.dirs * m.batch * 3 * m.padded));
+    m.scratch =
+        lower_param_scratch(l, "lstm state", (DType)m.type, (uint64_t)(m.dirs * m.batch * 3 * m.padded));
     if (m.is_packed)
         pack_all(l, &m);
     const Domain entries = {.rank = 2, .extent = {m.dirs, m.batch}};

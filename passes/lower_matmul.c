@@ -80,8 +80,7 @@ static Point output_point(const Matmul *x, const Point *batch, KRef row, KRef co
     return at;
 }
 
-// --- tiles
-// --------------------------------------------------------------------------------------------------------
+// --- tiles ---------------------------------------------------------------------------------------
 
 typedef struct MatmulStore {
     const Matmul *x;
@@ -185,14 +184,13 @@ static void lower_tiled(Lower *l, Matmul *x)
     lower_close(l, opened);
 }
 
-// --- dot products
-// -------------------------------------------------------------------------------------------------
+// --- dot products --------------------------------------------------------------------------------
 
 // One result per point: the sum over k, in vectors when both operands are next to each other along k.
 static KRef dot(Lower *l, const Matmul *x, KRef a, KRef b)
 {
     Kernel *k = l->k;
-    const DType t = (DType)lower_node(l, l->anchor)->dtype;
+    const int t = lower_node(l, l->anchor)->dtype;
     const uint32_t pa = lower_param(l, x->a, PARAM_READ), pb = lower_param(l, x->b, PARAM_READ);
     const bool is_vector = !l->caps->is_gpu && t == DTYPE_f32 && x->a_k == 1 && x->b_k == 1;
     const uint8_t lanes = is_vector ? lower_fit_lanes(l, x->k) : 1;

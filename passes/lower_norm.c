@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// layer_norm and rms_norm: the mean, then the mean of the squared differences (two passes lose nothing to cancellation), then
-// the results with scale and bias. rms_norm has no mean to subtract.
+// layer_norm and rms_norm: the mean, then the mean of the squared differences (two passes lose nothing to
+// cancellation), then the results with scale and bias. rms_norm has no mean to subtract.
 #include "passes/operand.h"
 #include "passes/rows.h"
 
@@ -9,7 +9,7 @@ typedef struct Norm {
     bool has_mean;
     double epsilon;
     int type;
-    KRef mean, factor;     // factor: 1 / sqrt(variance + epsilon)
+    KRef mean, factor; // factor: 1 / sqrt(variance + epsilon)
 } Norm;
 
 static KRef value_at(Lower *l, const Domain *d, Point at, void *ctx)
@@ -58,8 +58,12 @@ static void norm_row(Lower *l, const Rows *r, Point at, void *ctx)
 static void lower_norm(Lower *l, AttrId axis, AttrId epsilon, bool has_mean)
 {
     const Node *node = lower_node(l, l->anchor);
-    Norm n = {.x = node->src[0], .scale = node->n_src > 1 ? node->src[1] : 0, .bias = node->n_src > 2 ? node->src[2] : 0,
-              .has_mean = has_mean, .epsilon = node_get_float(node, epsilon), .type = operand_sum_type(node->dtype)};
+    Norm n = {.x = node->src[0],
+              .scale = node->n_src > 1 ? node->src[1] : 0,
+              .bias = node->n_src > 2 ? node->src[2] : 0,
+              .has_mean = has_mean,
+              .epsilon = node_get_float(node, epsilon),
+              .type = node->dtype};
     bool in_row[SHAPE_MAX_RANK] = {false};
     for (uint32_t i = (uint32_t)node_get_int(node, axis); i < node->shape->rank; i++)
         in_row[i] = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// pad: constant fills behind a test that also guards the load; the other modes fold the index back into the operand.
-// Vectors run along an axis that is not padded.
+// pad: constant fills behind a test that also guards the load; the other modes fold the index back into the
+// operand. Vectors run along an axis that is not padded.
 #include "passes/operand.h"
 
 typedef enum PadMode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP } PadMode;
@@ -83,7 +83,10 @@ static KRef pad_point(Lower *l, const Domain *d, Point at, void *ctx)
 void lower_pad(Lower *l)
 {
     const Node *n = lower_node(l, l->anchor);
-    Pad p = {.x = n->src[0], .fill = n->n_src > 1 ? n->src[1] : 0, .mode = mode_of(n), .shape = lower_node(l, n->src[0])->shape};
+    Pad p = {.x = n->src[0],
+             .fill = n->n_src > 1 ? n->src[1] : 0,
+             .mode = mode_of(n),
+             .shape = lower_node(l, n->src[0])->shape};
     for (uint32_t i = 0; i < p.shape->rank; i++) {
         p.begin[i] = node_get_at(n, A_pad_pads, i, 0);
         p.end[i] = node_get_at(n, A_pad_pads, p.shape->rank + i, 0);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// max_pool and avg_pool: every window is clipped to the input first, so nothing is tested inside. Channels-last values take
-// vectors of channels; there the columns are split into the two borders and the middle, whose windows have all their columns.
-// Accumulation: in the element type (f32 for the 16-bit floats), in the order of memory.
+// max_pool and avg_pool: every window is clipped to the input first, so nothing is tested inside.
+// Channels-last values take vectors of channels; there the columns are split into the two borders and the
+// middle, whose windows have all their columns. Accumulation: in the element type (f32 for the 16-bit
+// floats), in the order of memory.
 #include "passes/operand.h"
 #include <math.h>
 
@@ -15,10 +16,11 @@ typedef struct Pool {
     NodeId x;
     bool is_max, counts_pads;
     uint32_t spatial;
-    int64_t in[MAX_SPATIAL], out[MAX_SPATIAL], kernel[MAX_SPATIAL], stride[MAX_SPATIAL], dilation[MAX_SPATIAL];
+    int64_t in[MAX_SPATIAL], out[MAX_SPATIAL], kernel[MAX_SPATIAL], stride[MAX_SPATIAL],
+        dilation[MAX_SPATIAL];
     int64_t pad_begin[MAX_SPATIAL], pad_end[MAX_SPATIAL];
-    int64_t x_stride;         // of the operand along the axis of the vectors
-    bool has_whole_columns;   // at this point no window leaves the input along the last axis
+    int64_t x_stride;       // of the operand along the axis of the vectors
+    bool has_whole_columns; // at this point no window leaves the input along the last axis
 } Pool;
 
 static Pool pool_of(const Lower *l, const PoolAttrs *a)
@@ -38,7 +40,8 @@ static Pool pool_of(const Lower *l, const PoolAttrs *a)
     return p;
 }
 
-// Taps [lo, hi) of the window that begins at `start` with 0 <= start + tap * dilation < end. Constants where no window needs clipping.
+// Taps [lo, hi) of the window that begins at `start` with 0 <= start + tap * dilation < end. Constants where
+// no window needs clipping.
 static void clip(Kernel *k, const Pool *p, uint32_t axis, KRef start, int64_t end, KRef *lo, KRef *hi)
 {
     const int64_t d = p->dilation[axis], extent = (p->kernel[axis] - 1) * d;
@@ -57,7 +60,8 @@ static void clip(Kernel *k, const Pool *p, uint32_t axis, KRef start, int64_t en
 
 static KRef neutral(Kernel *k, const Pool *p, int type)
 {
-    static const int64_t lowest[DTYPE_COUNT] = {[DTYPE_i64] = INT64_MIN, [DTYPE_i32] = INT32_MIN, [DTYPE_i16] = INT16_MIN, [DTYPE_i8] = INT8_MIN};
+    static const int64_t lowest[DTYPE_COUNT] = {
+        [DTYPE_i64] = INT64_MIN, [DTYPE_i32] = INT32_MIN, [DTYPE_i16] = INT16_MIN, [DTYPE_i8] = INT8_MIN};
     if (dtype_info[type].cls != DCLASS_FLOAT)
         return k_integer(k, type, lowest[type]);
     return k_number(k, type, p->is_max ? -(double)INFINITY : 0);
@@ -70,7 +74,12 @@ static void take(Lower *l, const Pool *p, const Point *at, const KRef *idx, KRef
     const KRef v = k_cast(k, operand_load(l, p->x, operand_index(l, p->x, idx), at, p->x_stride), type);
     const KRef operand[3] = {k_get(k, acc), v, 0};
     const bool has_nan = dtype_info[type].cls == DCLASS_FLOAT;
-    k_set(k, acc, k_form(k, !p->is_max ? "(add a b)" : has_nan ? "(select (ne a a) a (max a b))" : "(max a b)", operand, type));
+    k_set(k, acc,
+          k_form(k,
+                 !p->is_max ? "(add a b)"
+                 : has_nan  ? "(select (ne a a) a (max a b))"
+                            : "(max a b)",
+                 operand, type));
 }
 
 // All taps along the axes from `axis` on; idx holds the operand's coordinates on the axes before it.
@@ -81,7 +90,8 @@ static void take_taps(Lower *l, const Pool *p, const Point *at, uint32_t axis, K
         take(l, p, at, idx, acc);
         return;
     }
-    const KRef start = k_add(k, k_mul(k, at->idx[axis + 2], k_index(k, p->stride[axis])), k_index(k, -p->pad_begin[axis]));
+    const KRef start =
+        k_add(k, k_mul(k, at->idx[axis + 2], k_index(k, p->stride[axis])), k_index(k, -p->pad_begin[axis]));
     if (axis + 1 == p->spatial && p->has_whole_columns && p->kernel[axis] <= MAX_UNROLL) {
         for (int64_t t = 0; t < p->kernel[axis]; t++) {
             idx[axis + 2] = k_add(k, start, k_index(k, t * p->dilation[axis]));
@@ -98,13 +108,15 @@ static void take_taps(Lower *l, const Pool *p, const Point *at, uint32_t axis, K
     k_end(k);
 }
 
-// Elements that a mean divides by: taps inside the input, or, with count_include_pad, inside the padded input. At least 1.
+// Elements that a mean divides by: taps inside the input, or, with count_include_pad, inside the padded
+// input. At least 1.
 static KRef window_count(Lower *l, const Pool *p, const Point *at)
 {
     Kernel *k = l->k;
     KRef count = k_index(k, 1);
     for (uint32_t i = 0; i < p->spatial; i++) {
-        const KRef start = k_add(k, k_mul(k, at->idx[i + 2], k_index(k, p->stride[i])), k_index(k, -p->pad_begin[i]));
+        const KRef start =
+            k_add(k, k_mul(k, at->idx[i + 2], k_index(k, p->stride[i])), k_index(k, -p->pad_begin[i]));
         KRef lo, hi;
         clip(k, p, i, start, p->in[i] + (p->counts_pads ? p->pad_end[i] : 0), &lo, &hi);
         if (p->counts_pads || (p->has_whole_columns && i + 1 == p->spatial))
@@ -132,7 +144,7 @@ static KRef pool_point(Lower *l, const Domain *d, Point at, void *ctx)
     return k_cast(k, k_op(k, KOP_div, k_get(k, acc), count, 0), dtype);
 }
 
-// --- vectors of channels --------------------------------------------------------------------------------------------
+// --- vectors of channels ---
 
 static void pool_channels(Lower *l, const Domain *d, Point at, void *ctx)
 {
@@ -140,7 +152,8 @@ static void pool_channels(Lower *l, const Domain *d, Point at, void *ctx)
 }
 
 // Columns [lo, hi) of the result, for all channels.
-static void pool_columns(Lower *l, const Domain *d, const Pool *p, Point at, const int64_t *range, uint8_t lanes)
+static void pool_columns(Lower *l, const Domain *d, const Pool *p, Point at, const int64_t *range,
+                         uint8_t lanes)
 {
     Kernel *k = l->k;
     Pool part = *p;
@@ -148,7 +161,8 @@ static void pool_columns(Lower *l, const Domain *d, const Pool *p, Point at, con
     if (range[0] >= range[1])
         return;
     const bool has_loop = range[1] - range[0] > 1;
-    at.idx[last] = has_loop ? k_for(k, k_index(k, range[0]), k_index(k, range[1]), 1, KFOR_PARALLEL, "ow") : k_index(k, range[0]);
+    at.idx[last] = has_loop ? k_for(k, k_index(k, range[0]), k_index(k, range[1]), 1, KFOR_PARALLEL, "ow")
+                            : k_index(k, range[0]);
     lower_along(l, d, 1, lanes, at, pool_channels, &part);
     if (has_loop)
         k_end(k);
@@ -163,7 +177,8 @@ static void pool_vectors(Lower *l, const Domain *d, Pool *p, uint8_t lanes)
 {
     Point at = {.lanes = 1, .count = 1};
     const uint32_t w = p->spatial - 1;
-    const int64_t reach = p->in[w] - 1 - (p->kernel[w] - 1) * p->dilation[w] + p->pad_begin[w]; // last start of a whole window
+    const int64_t reach =
+        p->in[w] - 1 - (p->kernel[w] - 1) * p->dilation[w] + p->pad_begin[w]; // last start of a whole window
     int64_t first = ceil_div(p->pad_begin[w], p->stride[w]), end = reach < 0 ? 0 : reach / p->stride[w] + 1;
     end = end > p->out[w] ? p->out[w] : end;
     first = first > end ? end : first;
@@ -193,7 +208,8 @@ static void lower_pool(Lower *l, Pool *p)
 
 void lower_max_pool(Lower *l)
 {
-    static const PoolAttrs attrs = {A_max_pool_kernel, A_max_pool_strides, A_max_pool_pads, A_max_pool_dilations};
+    static const PoolAttrs attrs = {A_max_pool_kernel, A_max_pool_strides, A_max_pool_pads,
+                                    A_max_pool_dilations};
     Pool p = pool_of(l, &attrs);
     p.is_max = true;
     lower_pool(l, &p);
@@ -201,7 +217,8 @@ void lower_max_pool(Lower *l)
 
 void lower_avg_pool(Lower *l)
 {
-    static const PoolAttrs attrs = {A_avg_pool_kernel, A_avg_pool_strides, A_avg_pool_pads, A_avg_pool_dilations};
+    static const PoolAttrs attrs = {A_avg_pool_kernel, A_avg_pool_strides, A_avg_pool_pads,
+                                    A_avg_pool_dilations};
     Pool p = pool_of(l, &attrs);
     p.counts_pads = node_get_int(lower_node(l, l->anchor), A_avg_pool_count_include_pad) != 0;
     lower_pool(l, &p);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// resize: where each result element reads is a table per axis that changes, made at compile time from the rules that the
-// evaluator uses too. Linear blends the 2 ^ n neighbours along n such axes, pair by pair. Vectors run along an axis that
-// keeps its elements (channels).
+// resize: where each result element reads is a table per axis that changes, made at compile time from the
+// rules that the evaluator uses too. Linear blends the 2 ^ n neighbours along n such axes, pair by pair.
+// Vectors run along an axis that keeps its elements (channels).
 #include "ir/resize.h"
 #include "passes/operand.h"
 
@@ -45,7 +45,8 @@ static void add_linear_tables(Lower *l, const ResizeAxis *a, AxisTable *t, int t
     t->upper = add_index_table(l, "upper", upper, a->out);
     const bool is_wide = type == DTYPE_f64;
     const uint64_t each = is_wide ? sizeof *wide : sizeof *weight;
-    t->weight = lower_param_data(l, "weight", (DType)type, is_wide ? (const void *)wide : weight, (uint64_t)a->out * each);
+    t->weight = lower_param_data(l, "weight", (DType)type, is_wide ? (const void *)wide : weight,
+                                 (uint64_t)a->out * each);
 }
 
 static void add_nearest_table(Lower *l, const Node *n, const ResizeAxis *a, AxisTable *t)
@@ -116,7 +117,9 @@ void lower_resize(Lower *l)
 {
     const Node *n = lower_node(l, l->anchor);
     const Shape *s = lower_node(l, n->src[0])->shape;
-    Resize r = {.x = n->src[0], .is_linear = str_equal(node_get_str(n, A_resize_mode), "linear"), .rank = s->rank,
+    Resize r = {.x = n->src[0],
+                .is_linear = str_equal(node_get_str(n, A_resize_mode), "linear"),
+                .rank = s->rank,
                 .type = operand_sum_type(n->dtype)};
     for (uint32_t i = 0; i < s->rank; i++) {
         const ResizeAxis a = resize_axis(n, i, s->dim[i], n->shape->dim[i]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// rope: turns pairs of elements of the last axis by an angle. A point of the loop is one pair and stores two elements; vectors
-// run along pairs (i, i + d/2), whose halves are each next to each other.
+// rope: turns pairs of elements of the last axis by an angle. A point of the loop is one pair and stores two
+// elements; vectors run along pairs (i, i + d/2), whose halves are each next to each other.
 #include "passes/operand.h"
 
 typedef struct Rope {
@@ -63,8 +63,12 @@ void lower_rope(Lower *l)
     domain_add_operands(l, &out, l->root);
     Domain pairs = out;
     pairs.extent[pairs.rank - 1] /= 2;
-    Rope r = {.x = n->src[0], .cosine = n->src[1], .sine = n->src[2], .half = pairs.extent[pairs.rank - 1],
-              .is_interleaved = node_get_int(n, A_rope_interleaved) != 0, .out = &out};
+    Rope r = {.x = n->src[0],
+              .cosine = n->src[1],
+              .sine = n->src[2],
+              .half = pairs.extent[pairs.rank - 1],
+              .is_interleaved = node_get_int(n, A_rope_interleaved) != 0,
+              .out = &out};
     Point at = {.lanes = 1, .count = 1};
     if (l->caps->is_gpu) {
         const uint32_t opened = lower_open(l, &pairs, pairs.rank, &at);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// softmax and log_softmax: the largest element, then the sum of exp(x - largest), then the results. A softmax whose result is
-// stored as it is keeps its exponentials in the result's memory in between; all others compute them again, because the memory
-// may belong to an operand of the epilogue, or be narrower.
+// softmax and log_softmax: the largest element, then the sum of exp(x - largest), then the results. A softmax
+// whose result is stored as it is keeps its exponentials in the result's memory in between; all others
+// compute them again, because the memory may belong to an operand of the epilogue, or be narrower.
 #include "passes/operand.h"
 #include "passes/rows.h"
 #include <math.h>
@@ -52,7 +52,9 @@ static void store_result(Lower *l, const Domain *d, Point at, void *ctx)
     if (s->is_log)
         v = k_op(k, KOP_sub, shifted_at(l, d, at, ctx), s->factor, 0);
     else if (s->keeps_exponentials)
-        v = k_mul(k, k_load(k, lower_param(l, l->root, PARAM_READ_WRITE), root_index(l, d, at), at.lanes, at.count), s->factor);
+        v = k_mul(
+            k, k_load(k, lower_param(l, l->root, PARAM_READ_WRITE), root_index(l, d, at), at.lanes, at.count),
+            s->factor);
     else
         v = k_mul(k, k_op(k, KOP_exp, shifted_at(l, d, at, ctx), 0, 0), s->factor);
     pull_store_root(l, d, at, v);
@@ -64,7 +66,8 @@ static void softmax_row(Lower *l, const Rows *r, Point at, void *ctx)
     Kernel *k = l->k;
     s->top = rows_fold(l, r, at, &fold_top, operand_at, s);
     const KRef sum = rows_fold(l, r, at, &row_fold_sum, exponential_at, s);
-    s->factor = s->is_log ? k_op(k, KOP_log, sum, 0, 0) : k_op(k, KOP_div, k_number(k, lower_node(l, l->anchor)->dtype, 1), sum, 0);
+    s->factor = s->is_log ? k_op(k, KOP_log, sum, 0, 0)
+                          : k_op(k, KOP_div, k_number(k, lower_node(l, l->anchor)->dtype, 1), sum, 0);
     rows_each(l, r, at, store_result, s);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// update_slice: writes a patch into a copy of operand 0, or, where the result lives in operand 0's own bytes (a state that is
-// updated in place), only the patch. Where the patch begins is read at run time and clamped.
+// update_slice: writes a patch into a copy of operand 0, or, where the result lives in operand 0's own bytes
+// (a state that is updated in place), only the patch. Where the patch begins is read at run time and clamped.
 #include "passes/operand.h"
 
 typedef struct Update {
@@ -17,7 +17,8 @@ static void load_starts(Lower *l, const Update *u, KRef *first)
         const KRef entry = k_index(l->k, i);
         first[i] = k_index(l->k, 0);
         if (room > 0 && (s->rank == 1 || i == 0))
-            first[i] = operand_clamped(l, u->start, s->rank == 1 ? operand_index(l, u->start, &entry) : entry, 0, room);
+            first[i] = operand_clamped(l, u->start, s->rank == 1 ? operand_index(l, u->start, &entry) : entry,
+                                       0, room);
     }
 }
 
@@ -38,7 +39,8 @@ static void update_in_place(Lower *l, Update *u)
     Domain d = domain_of(u->part);
     if (shape_numel(u->part) == 0)
         return;
-    const bool has_vectors = !l->caps->is_gpu && operand_has_vectors(l, u->patch, last) && operand_has_vectors(l, l->root, last);
+    const bool has_vectors =
+        !l->caps->is_gpu && operand_has_vectors(l, u->patch, last) && operand_has_vectors(l, l->root, last);
     Point at = {.lanes = 1, .count = 1};
     if (l->caps->is_gpu) {
         const uint32_t opened = lower_open(l, &d, d.rank, &at);
@@ -64,7 +66,8 @@ static KRef update_point(Lower *l, const Domain *d, Point at, void *ctx)
         idx[i] = k_op(k, KOP_sub, at.idx[i], first[i], 0);
         if (u->part->dim[i] == u->whole->dim[i])
             continue;
-        const KRef above = k_op(k, KOP_le, k_index(k, 0), idx[i], 0), below = k_op(k, KOP_lt, idx[i], k_index(k, u->part->dim[i]), 0);
+        const KRef above = k_op(k, KOP_le, k_index(k, 0), idx[i], 0),
+                   below = k_op(k, KOP_lt, idx[i], k_index(k, u->part->dim[i]), 0);
         inside = k_op(k, KOP_and, inside, k_op(k, KOP_and, above, below, 0), 0);
     }
     const KRef value = k_var(k, old, "value");
@@ -77,7 +80,10 @@ static KRef update_point(Lower *l, const Domain *d, Point at, void *ctx)
 void lower_update_slice(Lower *l)
 {
     const Node *n = lower_node(l, l->anchor);
-    Update u = {.x = n->src[0], .patch = n->src[1], .start = n->src[2], .whole = lower_node(l, n->src[0])->shape,
+    Update u = {.x = n->src[0],
+                .patch = n->src[1],
+                .start = n->src[2],
+                .whole = lower_node(l, n->src[0])->shape,
                 .part = lower_node(l, n->src[1])->shape};
     const Loc *from = lower_loc(l, u.x), *to = lower_loc(l, l->root);
     if (from->buf == to->buf && from->offset == to->offset) {
@@ -86,6 +92,7 @@ void lower_update_slice(Lower *l)
     }
     const uint32_t inner = operand_map_axis(l);
     const bool is_whole = u.part->dim[inner] == u.whole->dim[inner];
-    const bool has_vectors = is_whole && operand_has_vectors(l, u.x, inner) && operand_has_vectors(l, u.patch, inner);
+    const bool has_vectors =
+        is_whole && operand_has_vectors(l, u.x, inner) && operand_has_vectors(l, u.patch, inner);
     lower_map(l, update_point, &u, has_vectors ? MAP_VECTOR : MAP_SCALAR);
 }

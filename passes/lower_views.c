@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that never have a kernel of their own: fuse.c makes views, placed parts or strided copies of them, and cast is computed
-// inside elementwise bodies. They are here so that the table in lower.c has a function for every op.
+// Ops that never have a kernel of their own: fuse.c makes views, placed parts or strided copies of them, and
+// cast is computed inside elementwise bodies. They are here so that the table in lower.c has a function for
+// every op.
 #include "passes/lower.h"
 
 _Noreturn static void refuse_kernel(const Lower *l)
@@ -8,10 +9,10 @@ _Noreturn static void refuse_kernel(const Lower *l)
     diag_bug(op_info[lower_node(l, l->anchor)->op].name, (int)l->anchor, "this op cannot anchor a kernel");
 }
 
-#define NO_KERNEL(name)             \
-    void lower_##name(Lower *l)     \
-    {                               \
-        refuse_kernel(l);           \
+#define NO_KERNEL(name)                                                                                      \
+    void lower_##name(Lower *l)                                                                              \
+    {                                                                                                        \
+        refuse_kernel(l);                                                                                    \
     }
 NO_KERNEL(cast)
 NO_KERNEL(concat)

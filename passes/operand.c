@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading operands at computed coordinates. See operand.h. Separate from domain.c, where a domain's strides say everything.
+// Reading operands at computed coordinates. See operand.h. Separate from domain.c, where a domain's strides
+// say everything.
 #include "passes/operand.h"
 
 KRef operand_index(Lower *l, NodeId id, const KRef *idx)
@@ -24,7 +25,8 @@ KRef operand_load(Lower *l, NodeId id, KRef index, const Point *at, int64_t stri
 {
     const bool is_vector = at->lanes > 1 && stride != 0;
     rlx_assert(!is_vector || stride == 1);
-    return k_load(l->k, lower_param(l, id, PARAM_READ), index, is_vector ? at->lanes : 1, is_vector ? at->count : 1);
+    return k_load(l->k, lower_param(l, id, PARAM_READ), index, is_vector ? at->lanes : 1,
+                  is_vector ? at->count : 1);
 }
 
 int operand_sum_type(int t)
@@ -37,7 +39,8 @@ KRef operand_scalar(Lower *l, NodeId id, KRef index, int type)
     return k_cast(l->k, k_load(l->k, lower_param(l, id, PARAM_READ), index, 1, 1), type);
 }
 
-// 64-bit values are clamped in their own type: an index may be narrower on the target. u64 beyond i64 is large, not negative.
+// 64-bit values are clamped in their own type: an index may be narrower on the target. u64 beyond i64 is
+// large, not negative.
 KRef operand_clamped(Lower *l, NodeId id, KRef index, int64_t low, int64_t high)
 {
     Kernel *k = l->k;
@@ -66,7 +69,8 @@ uint32_t operand_map_axis(const Lower *l)
 bool operand_has_vectors(const Lower *l, NodeId id, uint32_t axis)
 {
     const Node *n = lower_node(l, id);
-    return n->dtype == DTYPE_f32 && axis < n->shape->rank && (n->shape->dim[axis] == 1 || lower_loc(l, id)->stride[axis] == 1);
+    return n->dtype == DTYPE_f32 && axis < n->shape->rank &&
+           (n->shape->dim[axis] == 1 || lower_loc(l, id)->stride[axis] == 1);
 }
 
 void operand_store(Lower *l, uint32_t param, KRef index, KRef value, const Point *at)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operands that a schedule reads at coordinates of its own (windows, tables, indices), not at the point of its domain:
-// addresses by axis, loads of as many lanes as the point has, and indices that come out of tensors. See operand.c.
+// Operands that a schedule reads at coordinates of its own (windows, tables, indices), not at the point of
+// its domain: addresses by axis, loads of as many lanes as the point has, and indices that come out of
+// tensors. See operand.c.
 #ifndef PASSES_OPERAND_H
 #define PASSES_OPERAND_H
 
@@ -8,7 +9,8 @@
 
 // Index of element (idx[0], idx[1] ...) of a value, on its own axes.
 KRef operand_index(Lower *l, NodeId id, const KRef *idx);
-// Index of the element at a point of a domain with `rank` axes, the value's shape being broadcast (aligned at the last axis).
+// Index of the element at a point of a domain with `rank` axes, the value's shape being broadcast (aligned at
+// the last axis).
 KRef operand_broadcast_index(Lower *l, NodeId id, const KRef *idx, uint32_t rank);
 // Loads for a point: its lanes are neighbours when stride is 1, and all the same element when it is 0.
 KRef operand_load(Lower *l, NodeId id, KRef index, const Point *at, int64_t stride);
