@@ -44,8 +44,7 @@ char cli_find_command(const char *name)
     return 0;
 }
 
-// --- help
-// ---------------------------------------------------------------------------------------------------------
+// --- help ----------------------------------------------------------------------------------------
 
 static bool applies(const OptionInfo *o, char letter)
 {
@@ -84,8 +83,29 @@ void cli_print_command_help(char letter, FILE *out)
     }
 }
 
-// --- parsing
-// ------------------------------------------------------------------------------------------------------
+// What docs/CLI.md is: a test compares it with this.
+void cli_print_markdown(FILE *out)
+{
+    fputs(
+        "# Command line\n\nMade by `rlxc --help-markdown` from `compiler/commands.def` and "
+        "`compiler/options.def`.\n\n"
+        "Exit codes: 0 done; 1 the input is wrong or outputs differ; 2 wrong command line; 3 a program that\n"
+        "rlxc needs failed. Messages go to stderr, results to stdout; colours only on a terminal.\n",
+        out);
+    for (uint32_t i = 0; i < N_COMMANDS; i++) {
+        const CommandInfo *c = &command_info[i];
+        fprintf(out, "\n## rlxc %s %s\n\n%s.\n\n| option | meaning |\n|---|---|\n", c->name, c->args,
+                c->text);
+        for (uint32_t k = 0; k < N_OPTIONS; k++) {
+            const OptionInfo *o = &option_info[k];
+            if (applies(o, c->letter))
+                fprintf(out, "| `%s%s%s` | %s |\n", o->name, o->value != NULL ? " " : "",
+                        o->value != NULL ? o->value : "", o->help);
+        }
+    }
+}
+
+// --- parsing -------------------------------------------------------------------------------------
 
 // "--name=value" or "-O2" carries its value; returns where it starts, NULL when it has none.
 static const char *match(const OptionInfo *o, const char *arg, bool *is_match)
@@ -167,8 +187,7 @@ ExitCode cli_fail(Cli *c)
     return EXIT_WRONG;
 }
 
-// --- progress
-// -----------------------------------------------------------------------------------------------------
+// --- progress ------------------------------------------------------------------------------------
 
 void cli_progress(const char *what)
 {

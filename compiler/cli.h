@@ -40,6 +40,7 @@ typedef struct Cli {
 bool cli_parse(Cli *c, char letter, int argc, char **argv);
 void cli_print_help(FILE *out);
 void cli_print_command_help(char letter, FILE *out);
+void cli_print_markdown(FILE *out);
 // Letter of a command, or 0.
 char cli_find_command(const char *name);
 // Prints the diagnostics and gives EXIT_WRONG.

@@ -61,7 +61,13 @@ ExitCode cmd_convert(Cli *c)
                                                     : NULL;
     if (!import_model(c->arena, c->diag, args->data[0], &g))
         return cli_fail(c);
-    to = to != NULL ? to : arena_printf(c->arena, "%s.json", output_stem(c->arena, args->data[0]));
+    if (to == NULL) {
+        Str text = str_new(c->arena);
+        import_print_json(g, &text);
+        diag_print(c->diag, stderr, c->style);
+        fputs(str_text(&text), stdout);
+        return EXIT_OK;
+    }
     if (!import_export_json(g, to, c->diag))
         return cli_fail(c);
     diag_print(c->diag, stderr, c->style);

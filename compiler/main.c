@@ -45,6 +45,10 @@ static ExitCode run(Cli *c, int argc, char **argv)
         cli_print_help(stdout);
         return EXIT_OK;
     }
+    if (strcmp(argv[1], "--help-markdown") == 0) {
+        cli_print_markdown(stdout);
+        return EXIT_OK;
+    }
     if (strcmp(argv[1], "--version") == 0) {
         puts("rlxc " RLXC_VERSION);
         return EXIT_OK;

@@ -6,7 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-static const uint64_t place_budget = 2000000; // search nodes: below a second on any machine
+static const uint64_t place_budget =
+    4000000; // search nodes: seconds at the worst, and only where greedy placement misses the bound
 
 const PassInfo *pipeline_find_pass(const char *name)
 {
@@ -16,8 +17,7 @@ const PassInfo *pipeline_find_pass(const char *name)
     return NULL;
 }
 
-// --- symbols
-// ------------------------------------------------------------------------------------------------------
+// --- symbols -------------------------------------------------------------------------------------
 
 static bool bind_one(Graph *g, const DimBinding *b, int64_t *values, bool *known)
 {
@@ -77,8 +77,7 @@ bool pipeline_bind(Graph *g, const PipelineOptions *o, Graph **out)
     return complete && (n == 0 || graph_bind(g, (DimValues){values, n}, out));
 }
 
-// --- passes
-// -------------------------------------------------------------------------------------------------------
+// --- passes --------------------------------------------------------------------------------------
 
 static void dump(const PipelineOptions *o, const PassInfo *info, const Pass *p)
 {

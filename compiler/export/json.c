@@ -16,7 +16,7 @@ enum { MAX_INLINE = 16 };
 typedef struct Document {
     Arena scratch;
     Str out;
-    const char *weights_file; // as the JSON names it
+    const char *weights_file; // as the JSON names it; NULL: everything goes into the text
     VEC(SafeTensor)
     tensors; // for that file
     Map tensor_names;
@@ -197,7 +197,7 @@ static void write_type(Writer *w, const Node *n)
 static void write_values(Writer *w, const char *name, const Tensor *t)
 {
     Str *out = &w->doc->out;
-    if (t->numel <= MAX_INLINE && json_keeps_bits(t)) {
+    if (w->doc->weights_file == NULL || (t->numel <= MAX_INLINE && json_keeps_bits(t))) {
         str_add(out, t->rank ? ", \"data\": [" : ", \"data\": ");
         for (int64_t i = 0; i < t->numel; i++) {
             str_add(out, i ? ", " : "");
@@ -412,24 +412,37 @@ static void write_graph(Writer *w)
     write_outputs(w);
 }
 
+static void write_document(Document *doc, const Graph *g)
+{
+    Writer w = {.doc = doc, .g = g, .line = "\n", .indent = "  "};
+    doc->out = str_new(&doc->scratch);
+    str_add(&doc->out, "{\n  \"rlxc\": 1,\n  \"name\": ");
+    json_print_string(&doc->out, json_clean_name(&doc->scratch, g->name));
+    write_symbols(&w);
+    write_graph(&w);
+    str_add(&doc->out, "\n}\n");
+}
+
 bool import_export_json(const Graph *g, const char *json_path, Diag *d)
 {
     Document doc = {0};
-    doc.out = str_new(&doc.scratch);
     bool has_suffix = str_ends_with(json_path, ".json");
     size_t stem = strlen(json_path) - (has_suffix ? strlen(".json") : 0);
     const char *weights_path = arena_printf(&doc.scratch, "%.*s.safetensors", (int)stem, json_path);
     const char *slash = strrchr(weights_path, '/');
     doc.weights_file = slash ? slash + 1 : weights_path;
-    Writer w = {.doc = &doc, .g = g, .line = "\n", .indent = "  "};
-    str_add(&doc.out, "{\n  \"rlxc\": 1,\n  \"name\": ");
-    json_print_string(&doc.out, json_clean_name(&doc.scratch, g->name));
-    write_symbols(&w);
-    write_graph(&w);
-    str_add(&doc.out, "\n}\n");
+    write_document(&doc, g);
     FilePart text = {doc.out.data, doc.out.len};
     bool ok = !doc.tensors.len || safetensors_write(d, weights_path, doc.tensors.data, doc.tensors.len);
     ok = ok && rawfile_write(d, json_path, &text, 1);
     arena_free(&doc.scratch);
     return ok;
+}
+
+void import_print_json(const Graph *g, Str *out)
+{
+    Document doc = {0};
+    write_document(&doc, g);
+    str_add_n(out, doc.out.data, doc.out.len);
+    arena_free(&doc.scratch);
 }

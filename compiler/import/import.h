@@ -23,4 +23,7 @@ bool import_onnx(Arena *a, Diag *d, const char *name, const void *data, size_t l
 // NAME.safetensors beside NAME.json. Both files appear complete or not at all.
 bool import_export_json(const Graph *g, const char *json_path, Diag *d);
 
+// The same as one text, with all constants in it.
+void import_print_json(const Graph *g, Str *out);
+
 #endif
