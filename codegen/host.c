@@ -30,8 +30,7 @@ unsigned char *host_weights(Arena *a, const Plan *plan)
     return bytes;
 }
 
-// --- kernels
-// ------------------------------------------------------------------------------------------------------
+// --- kernels -------------------------------------------------------------------------------------
 
 // Prints every kernel; kernels whose text is equal but for name and comment are printed once.
 static bool emit_kernels(HostEmit *e, Str *out)
@@ -104,8 +103,7 @@ static void emit_dispatch(HostEmit *e, Str *out)
     str_add(out, "}\n\n");
 }
 
-// --- weights
-// ------------------------------------------------------------------------------------------------------
+// --- weights -------------------------------------------------------------------------------------
 
 static void emit_rodata(HostEmit *e, const unsigned char *bytes, size_t n, Str *out)
 {
@@ -173,8 +171,7 @@ static const char *emit_weights(HostEmit *e, Str *out)
     return arena_printf(e->arena, "%s_weights_blob", e->options->name);
 }
 
-// --- the file
-// -----------------------------------------------------------------------------------------------------
+// --- the file ------------------------------------------------------------------------------------
 
 static void emit_banner(HostEmit *e, const char *suffix, Str *out)
 {

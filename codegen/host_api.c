@@ -46,8 +46,7 @@ uint64_t host_state_bytes(const Plan *p)
     return flags_offset(p) + (p->params.len + 63u) / 64u * 64u;
 }
 
-// --- names
-// --------------------------------------------------------------------------------------------------------
+// --- names ---------------------------------------------------------------------------------------
 
 static bool is_taken(const HostEmit *e, const char *name, uint32_t n_inputs, uint32_t n_outputs)
 {
@@ -93,8 +92,7 @@ void host_name_tensors(HostEmit *e)
         e->output_names[i] = unique_name(e, p->outputs.data[i].name, p->inputs.len, i);
 }
 
-// --- the typed entry point
-// ----------------------------------------------------------------------------------------
+// --- the typed entry point -----------------------------------------------------------------------
 
 // "1 * 3 * 8": the number of elements with the shape still visible; at least one element.
 static void print_extent(const PlanIo *io, Str *out)
@@ -183,8 +181,7 @@ void host_emit_entry(HostEmit *e, Str *out)
     str_add(out, "    return status;\n}\n");
 }
 
-// --- header
-// -------------------------------------------------------------------------------------------------------
+// --- header --------------------------------------------------------------------------------------
 
 static void emit_slots(const HostEmit *e, const char *kind, const char *const *names, uint32_t n, Str *out)
 {
@@ -240,8 +237,7 @@ void host_emit_header(HostEmit *e, Str *out)
     str_add(out, ";\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
 }
 
-// --- descriptor
-// ---------------------------------------------------------------------------------------------------
+// --- descriptor ----------------------------------------------------------------------------------
 
 static void emit_tensors(HostEmit *e, const char *list, const PlanIo *io, uint32_t n, Str *out)
 {

@@ -9,8 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-// --- ops
-// ----------------------------------------------------------------------------------------------------------
+// --- ops -----------------------------------------------------------------------------------------
 
 static const char *const kind_names[] = {"leaf", "elementwise", "core", "convenience"};
 static const char *const attr_type_names[] = {"int",  "float", "bool",  "string", "ints",
@@ -82,8 +81,7 @@ ExitCode cmd_ops(Cli *c)
     return EXIT_OK;
 }
 
-// --- passes, targets, codes
-// ---------------------------------------------------------------------------------------
+// --- passes, targets, codes ----------------------------------------------------------------------
 
 ExitCode cmd_passes(Cli *c)
 {
@@ -127,8 +125,7 @@ ExitCode cmd_explain(Cli *c)
     return EXIT_OK;
 }
 
-// --- placement
-// ----------------------------------------------------------------------------------------------------
+// --- placement -----------------------------------------------------------------------------------
 
 static bool place_file(Cli *c, const char *path)
 {

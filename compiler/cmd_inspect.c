@@ -39,8 +39,7 @@ static Totals count(const Job *j)
     return t;
 }
 
-// --- memory
-// -------------------------------------------------------------------------------------------------------
+// --- memory --------------------------------------------------------------------------------------
 
 // The step at which the arena holds the most.
 static uint32_t peak_step(const Plan *p)
@@ -76,8 +75,7 @@ static void print_peak(const Plan *p)
     }
 }
 
-// --- text
-// ---------------------------------------------------------------------------------------------------------
+// --- text ----------------------------------------------------------------------------------------
 
 static void print_ios(const Job *j, const char *kind, const PlanIo *io, uint32_t n)
 {
@@ -116,8 +114,7 @@ static void print_text(const Job *j, const Totals *t)
                (unsigned long long)kernel_bytes(&p->kernels.data[i]));
 }
 
-// --- JSON
-// ---------------------------------------------------------------------------------------------------------
+// --- JSON ----------------------------------------------------------------------------------------
 
 static void print_json_ios(const Job *j, const char *kind, const PlanIo *io, uint32_t n)
 {

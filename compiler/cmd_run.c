@@ -10,8 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-// --- run
-// ----------------------------------------------------------------------------------------------------------
+// --- run -----------------------------------------------------------------------------------------
 
 static void print_summary(const char *name, const Tensor *t)
 {
@@ -96,8 +95,7 @@ ExitCode cmd_run(Cli *c)
     return EXIT_OK;
 }
 
-// --- verify
-// -------------------------------------------------------------------------------------------------------
+// --- verify --------------------------------------------------------------------------------------
 
 // The evaluator on the graph as imported, with symbols bound but no pass run: independent of everything that
 // passes do.

@@ -66,8 +66,7 @@ static bool compile_library(Job *j, const char *dir, const char *library)
     return start_and_wait(j, dir, argv);
 }
 
-// --- the cache
-// ----------------------------------------------------------------------------------------------------
+// --- the cache -----------------------------------------------------------------------------------
 
 static const char *cache_dir(Arena *a)
 {
@@ -124,8 +123,7 @@ static bool build_kept(Job *j, const char *keep, const char **library)
     return compile_library(j, keep, *library);
 }
 
-// --- loading
-// ------------------------------------------------------------------------------------------------------
+// --- loading -------------------------------------------------------------------------------------
 
 static void *aligned_block(Arena *a, size_t n)
 {

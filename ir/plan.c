@@ -32,8 +32,7 @@ bool plan_has_hazard(const Plan *p, uint32_t kernel_a, uint32_t kernel_b)
     return false;
 }
 
-// --- verification
-// -------------------------------------------------------------------------------------------------
+// --- verification --------------------------------------------------------------------------------
 
 static const char *check_arg(const Plan *p, const PlanKernel *k, uint32_t i)
 {

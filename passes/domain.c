@@ -3,8 +3,7 @@
 #include "ir/tensor.h"
 #include "passes/lower.h"
 
-// --- domains
-// ----------------------------------------------------------------------------------------------------
+// --- domains -------------------------------------------------------------------------------------
 
 Domain domain_of(const Shape *s)
 {
@@ -188,8 +187,7 @@ uint8_t domain_lanes(const Lower *l, const Domain *d, uint32_t axis)
     return lower_fit_lanes(l, d->extent[axis]);
 }
 
-// --- pulling
-// ----------------------------------------------------------------------------------------------------
+// --- pulling -------------------------------------------------------------------------------------
 
 Pull pull_at(Lower *l, const Domain *d, Point at)
 {
@@ -289,8 +287,7 @@ uint32_t lower_epilogue_cost(const Lower *l)
     return cost;
 }
 
-// --- loops
-// ------------------------------------------------------------------------------------------------------
+// --- loops ---------------------------------------------------------------------------------------
 
 static const char *const axis_names[SHAPE_MAX_RANK] = {"i0", "i1", "i2", "i3", "i4", "i5", "i6", "i7"};
 
@@ -394,8 +391,7 @@ void lower_elementwise(Lower *l)
     walk(l, &d, d.rank == 0 ? 1 : domain_lanes(l, &d, d.rank - 1), elementwise_point, NULL);
 }
 
-// --- maps
-// -------------------------------------------------------------------------------------------------------
+// --- maps ----------------------------------------------------------------------------------------
 
 typedef struct MapBody {
     MapFn fn;
@@ -433,8 +429,7 @@ void lower_map(Lower *l, MapFn fn, void *ctx, MapLanes lanes)
     lower_close(l, opened);
 }
 
-// --- strided copies
-// ---------------------------------------------------------------------------------------------
+// --- strided copies ------------------------------------------------------------------------------
 
 static void copy_point(Lower *l, const Domain *d, Point at, void *ctx)
 {

@@ -14,8 +14,7 @@ NodeBuild expand_begin(Graph *g, OpId op, NodeId like)
     return node_begin(g, op, node_span(g, like), g->labels.data[like]);
 }
 
-// --- shapes
-// -------------------------------------------------------------------------------------------------------
+// --- shapes --------------------------------------------------------------------------------------
 
 static NodeId reshaped(Graph *g, NodeId id)
 {
@@ -57,8 +56,7 @@ NodeId expand_split(Graph *g, NodeId id, uint32_t result)
     return node_end(&b);
 }
 
-// --- arithmetic
-// ---------------------------------------------------------------------------------------------------
+// --- arithmetic ----------------------------------------------------------------------------------
 
 // A per-channel vector [C] as [C, 1, 1 ...], so that it broadcasts along axis 1 of a value of that rank.
 static NodeId as_channels(Graph *g, NodeId id, uint32_t rank)
@@ -98,8 +96,7 @@ NodeId expand_linear(Graph *g, NodeId id, uint32_t result)
     return n.n_src > 2 && n.src[2] != 0 && product != 0 ? graph_op2(g, OP_add, product, n.src[2]) : product;
 }
 
-// --- reductions
-// ---------------------------------------------------------------------------------------------------
+// --- reductions ----------------------------------------------------------------------------------
 
 static NodeId reduce(Graph *g, OpId op, AttrId axes, AttrId keepdims, NodeId x, const int64_t *list,
                      uint32_t n, bool keep)
@@ -173,8 +170,7 @@ NodeId expand_reduce_logsumexp(Graph *g, NodeId id, uint32_t result)
     return graph_op2(g, OP_add, graph_op1(g, OP_log, sum), keep ? safe : graph_reshape(g, safe, n.shape));
 }
 
-// --- sub-graphs
-// ---------------------------------------------------------------------------------------------------
+// --- sub-graphs ----------------------------------------------------------------------------------
 
 // Copies a sub-graph into g with its inputs bound to operands 1.. of the `if`; returns its output.
 static NodeId inline_branch(Graph *g, const Node *n, const Graph *sub, uint32_t output)
@@ -209,8 +205,7 @@ NodeId expand_if(Graph *g, NodeId id, uint32_t result)
     return graph_op3(g, OP_where, graph_reshape(g, n.src[0], &scalar), a, b);
 }
 
-// --- the pass
-// -----------------------------------------------------------------------------------------------------
+// --- the pass ------------------------------------------------------------------------------------
 
 static NodeId step_expand(Graph *g, NodeId id, void *ctx)
 {

@@ -57,7 +57,7 @@ static Loc own_loc(Fuse *f, NodeId id, Region region)
     return loc;
 }
 
-// --- places of concat operands: from the last node to the first, so that an outer concat places an inner one --------
+// --- places of concat operands: from the last node to the first, so that an outer concat places an inner one 
 
 static bool try_place(Fuse *f, NodeId id, Loc want);
 
@@ -135,7 +135,7 @@ static void place_values(Fuse *f)
     }
 }
 
-// --- leaves and views ---------------------------------------------------------------------------------------------
+// --- leaves and views ----------------------------------------------------------------------------
 
 static void place_leaf(Fuse *f, NodeId id)
 {
@@ -225,7 +225,7 @@ static bool view_loc(const Graph *g, const Node *n, const Loc *src, Loc *out)
     return true;
 }
 
-// --- kernels ------------------------------------------------------------------------------------------------------
+// --- kernels -------------------------------------------------------------------------------------
 
 static void add_copy(Fuse *f, NodeId root, NodeId src, Loc dst, bool is_last)
 {
@@ -325,7 +325,7 @@ static void add_kernels(Fuse *f)
     }
 }
 
-// --- inputs, outputs, states --------------------------------------------------------------------------------------
+// --- inputs, outputs, states ---------------------------------------------------------------------
 
 static PlanIo io_of(Fuse *f, const char *name, NodeId id, const Loc *loc)
 {

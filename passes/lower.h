@@ -18,8 +18,7 @@ typedef struct Lower {
     NodeId root;   // the value to store
 } Lower;
 
-// --- kernel parameters
-// ------------------------------------------------------------------------------------------
+// --- kernel parameters ---------------------------------------------------------------------------
 
 typedef enum ParamUse { PARAM_READ = 1, PARAM_WRITE = 2, PARAM_READ_WRITE = 3 } ParamUse;
 
@@ -39,8 +38,7 @@ static inline const Node *lower_node(const Lower *l, NodeId id)
 }
 bool lower_is_in_body(const Lower *l, NodeId id);
 
-// --- domains
-// ----------------------------------------------------------------------------------------------------
+// --- domains -------------------------------------------------------------------------------------
 
 // A kernel whose root has other axes than its operand (a reduction) keeps two spaces on one domain: the
 // operand's side and the root's side, in which the same node may have other strides.
@@ -82,8 +80,7 @@ void domain_simplify(Lower *l, Domain *d, NodeId id, uint8_t *class);
 // The widest vector that fits along the last axis: all accesses are f32 with stride 1 or 0 there. 1 = scalar.
 uint8_t domain_lanes(const Lower *l, const Domain *d, uint32_t axis);
 
-// --- points and pulling
-// -----------------------------------------------------------------------------------------
+// --- points and pulling --------------------------------------------------------------------------
 
 typedef struct Point {
     KRef idx[SHAPE_MAX_RANK]; // by axis of the domain
@@ -111,8 +108,7 @@ void pull_store_root(Lower *l, const Domain *d, Point at, KRef anchor_value);
 // Summed cost of the elementwise nodes between anchor and root.
 uint32_t lower_epilogue_cost(const Lower *l);
 
-// --- loops
-// ------------------------------------------------------------------------------------------------------
+// --- loops ---------------------------------------------------------------------------------------
 
 // Opens parallel loops over axes [0, n) of the domain and sets at->idx. Close with lower_close(l, returned
 // count).

@@ -41,8 +41,7 @@ static void find_lifetimes(Planner *m)
         buffer_of(m, p->outputs.data[i].buf)->last = n == 0 ? 0 : n - 1;
 }
 
-// --- in place
-// -----------------------------------------------------------------------------------------------------
+// --- in place ------------------------------------------------------------------------------------
 
 static bool same_loc_strides(const Graph *g, NodeId id, const Loc *a, const Loc *b)
 {
@@ -132,8 +131,7 @@ static void try_in_place(Planner *m, uint32_t at)
     }
 }
 
-// --- offsets
-// ------------------------------------------------------------------------------------------------------
+// --- offsets -------------------------------------------------------------------------------------
 
 static void place_arena(Planner *m)
 {

@@ -86,8 +86,7 @@ static void sort_blocks(Block *b, uint32_t n)
     }
 }
 
-// --- Parts with neighbour lists
-// ---------------------------------------------------------------------------------
+// --- Parts with neighbour lists ------------------------------------------------------------------
 
 struct GreedyRun {
     const PlacePart *part;
@@ -143,8 +142,7 @@ uint64_t place_greedy_order(GreedyRun *run, const uint32_t *order, uint64_t limi
     return run_sparse(run, order, FIT_first, limit, offset);
 }
 
-// --- Parts too dense for neighbour lists: scan everything placed, in the order of offsets
-// --------------------------
+// --- Parts too dense for neighbour lists: scan everything placed, in the order of offsets --------
 
 typedef struct Placed {
     uint64_t begin, end;
@@ -207,8 +205,7 @@ static uint64_t run_dense(Arena *a, const PlacePart *part, const uint32_t *order
     return arena;
 }
 
-// --- The portfolio
-// ------------------------------------------------------------------------------------------------
+// --- The portfolio -------------------------------------------------------------------------------
 
 bool place_improve(PlacePart *part, const uint64_t *offset, uint64_t arena)
 {

@@ -326,8 +326,7 @@ static Outcome search(Search *x, const Node *node)
     return OUTCOME_none;
 }
 
-// --- Setting up
-// ---------------------------------------------------------------------------------------------------
+// --- Setting up ----------------------------------------------------------------------------------
 
 static void set_members(Search *x)
 {

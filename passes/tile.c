@@ -106,7 +106,7 @@ float *tile_pack(const Tile *t, const TileSource *src, uint64_t *bytes)
     return packed;
 }
 
-// --- one tile -----------------------------------------------------------------------------------------------------
+// --- one tile ------------------------------------------------------------------------------------
 
 // A block of output channels and a run of pixels in one row.
 typedef struct TileAt {
@@ -301,7 +301,7 @@ static void emit_tile(const Tile *t, const TileAt *at)
     emit_stores(t, at, &a);
 }
 
-// --- the loops around it ------------------------------------------------------------------------------------------
+// --- the loops around it -------------------------------------------------------------------------
 
 // All tiles of one row for one block of channels: equal widths, edge tiles apart, runs of interior ones as a loop.
 static void emit_row(const Tile *t, TileAt at)

@@ -99,8 +99,7 @@ static double difference(const Tensor *got, const Tensor *want, int64_t first, d
     return error == 0 ? 0 : error / largest;
 }
 
-// --- the project's own models: several runs on one context
-// -----------------------------------------------------------
+// --- the project's own models: several runs on one context ---------------------------------------
 
 static const char *case_path(Suite *s, const char *root, const char *name, const char *kind,
                              const char *tensor)
@@ -147,8 +146,7 @@ static void test_own(const char *root, const char *name, const char *cpu)
     close_model(&s);
 }
 
-// --- real networks: case_K/input_J.npy and output_J.npy
-// ---------------------------------------------------------------
+// --- real networks: case_K/input_J.npy and output_J.npy ------------------------------------------
 
 static bool run_shared_case(Suite *s, const char *dir, double *worst)
 {

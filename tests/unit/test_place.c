@@ -29,8 +29,7 @@ static PlaceResult solve(PlaceItem *items, uint32_t n, uint64_t nodes)
     return r;
 }
 
-// --- Brute force
-// ----------------------------------------------------------------------------------------------------
+// --- Brute force ---------------------------------------------------------------------------------
 
 enum { BRUTE_MAX = 6 };
 
@@ -159,8 +158,7 @@ static void test_tiny_inputs_with_fixed_items_are_optimal(void **state)
     compare_with_brute_force(3000, true);
 }
 
-// --- Packings without holes
-// -------------------------------------------------------------------------------------------
+// --- Packings without holes ----------------------------------------------------------------------
 
 enum { PACKING_MAX = 400, PACKING_STEPS = 4000 };
 #define PACKING_BYTES UINT64_C(1048576)
@@ -226,8 +224,7 @@ static void test_equal_input_gives_equal_output(void **state)
         assert_int_equal(one[i].offset, two[i].offset);
 }
 
-// --- Shapes of real plans
-// ---------------------------------------------------------------------------------------------
+// --- Shapes of real plans ------------------------------------------------------------------------
 
 static void test_nothing_and_empty_items(void **state)
 {
@@ -316,8 +313,7 @@ static void test_sizes_beyond_reason_saturate(void **state)
     arena_free(&a);
 }
 
-// --- The check
-// --------------------------------------------------------------------------------------------------------
+// --- The check -----------------------------------------------------------------------------------
 
 static void expect_wrong(const PlaceItem *items, uint32_t n, const PlaceResult *r, const char *part)
 {
@@ -388,8 +384,7 @@ static void test_the_check_agrees_with_comparing_all_pairs(void **state)
     arena_free(&a);
 }
 
-// --- Tables
-// -----------------------------------------------------------------------------------------------------------
+// --- Tables --------------------------------------------------------------------------------------
 
 typedef struct Table {
     Arena arena;
