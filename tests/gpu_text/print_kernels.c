@@ -89,7 +89,9 @@ static Kernel *all_casts(const Printer *p, DType type)
         k_store(k, y, i, v, 1);
         k_store(k, 2, i, k_cast(k, v, (int)type), 1);
     }
-    k_store(k, 2, k_cast(k, k_cast(k, x, KT_INDEX), KT_INDEX), k_cast(k, i, (int)type), 1);
+    const KRef index = k_cast(k, x, KT_INDEX);
+    k_store(k, 2, k_add(k, i, k_index(k, 64)), k_cast(k, index, (int)type), 1);
+    k_store(k, 2, k_add(k, i, k_index(k, 128)), k_cast(k, i, (int)type), 1);
     k_end(k);
     return k;
 }
