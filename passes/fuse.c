@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fusion: turns groups of nodes into kernels, gives every stored value a place (a buffer of its own, a part of a concat, a
-// state, or a view of another value), and adds the strided copies that remain. Kernels come out in a valid order.
+// Fusion: turns groups of nodes into kernels, gives every stored value a place (a buffer of its own, a part
+// of a concat, a state, or a view of another value), and adds the strided copies that remain. Kernels come
+// out in a valid order.
 #include "passes/group.h"
 #include "passes/pass.h"
 
@@ -20,7 +21,10 @@ static void dense_strides(const Shape *s, AxisOrder order, int64_t *stride)
 {
     int64_t next = 1;
     for (uint32_t i = s->rank; i-- > 0;) {
-        const uint32_t axis = order == ORDER_CHANNELS_LAST && s->rank >= 3 ? (i == s->rank - 1 ? 1 : i == 0 ? 0 : i + 1) : i;
+        const uint32_t axis = order == ORDER_CHANNELS_LAST && s->rank >= 3 ? (i == s->rank - 1 ? 1
+                                                                              : i == 0         ? 0
+                                                                                               : i + 1)
+                                                                           : i;
         stride[axis] = next;
         next *= s->dim[axis] > 0 ? s->dim[axis] : 1;
     }
@@ -57,7 +61,7 @@ static Loc own_loc(Fuse *f, NodeId id, Region region)
     return loc;
 }
 
-// --- places of concat operands: from the last node to the first, so that an outer concat places an inner one 
+// --- places of concat operands: from the last node to the first, so that an outer concat places an inner one
 
 static bool try_place(Fuse *f, NodeId id, Loc want);
 
@@ -95,7 +99,8 @@ static bool is_order_kept(Fuse *f, NodeId id, const Loc *want)
 static bool try_place(Fuse *f, NodeId id, Loc want)
 {
     const Node *n = graph_node(f->g, id);
-    if (loc_of(f, id)->buf != 0 || op_info[n->op].kind == OPKIND_LEAF || n->op == OP_result || n->n_results > 1)
+    if (loc_of(f, id)->buf != 0 || op_info[n->op].kind == OPKIND_LEAF || n->op == OP_result ||
+        n->n_results > 1)
         return false;
     if ((op_info[n->op].flags & OPFLAG_VIEW) != 0)
         return try_place_through_view(f, n, want);
@@ -139,8 +144,10 @@ static void place_values(Fuse *f)
 
 static void place_leaf(Fuse *f, NodeId id)
 {
-    static const uint8_t region[OP_COUNT] = {[OP_input] = REGION_ARENA, [OP_param] = REGION_PARAM,
-                                             [OP_state] = REGION_STATE, [OP_const] = REGION_WEIGHTS};
+    static const uint8_t region[OP_COUNT] = {[OP_input] = REGION_ARENA,
+                                             [OP_param] = REGION_PARAM,
+                                             [OP_state] = REGION_STATE,
+                                             [OP_const] = REGION_WEIGHTS};
     const Node *n = graph_node(f->g, id);
     *loc_of(f, id) = own_loc(f, id, (Region)region[n->op]);
     PlanBuffer *b = &f->plan->buffers.data[loc_of(f, id)->buf];
@@ -165,7 +172,8 @@ static void view_of_slice(const Node *n, const Loc *src, const Shape *from, Loc 
     }
 }
 
-// NumPy's rule for reshaping without a copy: runs of axes that multiply to the same size must be evenly spaced.
+// NumPy's rule for reshaping without a copy: runs of axes that multiply to the same size must be evenly
+// spaced.
 static bool view_of_reshape(const Loc *src, const Shape *from, const Shape *to, Loc *out)
 {
     uint32_t axis_from[SHAPE_MAX_RANK], n = 0;
@@ -257,8 +265,8 @@ static void place_state_updates(Fuse *f)
         const Node *next = graph_node(f->g, s->next);
         const Uses *u = &f->groups.uses;
         const bool one_reader = u->first[s->node + 1] - u->first[s->node] == 1;
-        if (next->op == OP_update_slice && next->src[0] == s->node && one_reader && f->groups.root[s->next] == s->next &&
-            f->groups.anchor[s->next] == s->next)
+        if (next->op == OP_update_slice && next->src[0] == s->node && one_reader &&
+            f->groups.root[s->next] == s->next && f->groups.anchor[s->next] == s->next)
             *loc_of(f, s->next) = *loc_of(f, s->node);
     }
 }
@@ -297,7 +305,8 @@ static void add_concat_copies(Fuse *f, NodeId id)
     const Node *n = graph_node(f->g, id);
     for (uint32_t i = 0; i < n->n_src; i++) {
         const Loc want = concat_part(f, id, i), *have = loc_of(f, n->src[i]);
-        if (have->buf != want.buf || have->offset != want.offset || !same_strides(graph_node(f->g, n->src[i])->shape, have->stride, want.stride))
+        if (have->buf != want.buf || have->offset != want.offset ||
+            !same_strides(graph_node(f->g, n->src[i])->shape, have->stride, want.stride))
             add_copy(f, id, n->src[i], want, false);
     }
 }
@@ -357,15 +366,16 @@ static void add_outputs(Fuse *f)
         p->buffers.data[p->outputs.data[i].buf].is_pinned = true;
 }
 
-// States whose new value is somewhere else are copied at the very end. (The layout pass has put a copy between a state and
-// another state's old value, so that states may swap.)
+// States whose new value is somewhere else are copied at the very end. (The layout pass has put a copy
+// between a state and another state's old value, so that states may swap.)
 static void add_state_copies(Fuse *f)
 {
     for (uint32_t i = 0; i < f->g->states.len; i++) {
         const GraphState *s = &f->g->states.data[i];
         const Loc *to = loc_of(f, s->node);
         const Loc *from = loc_of(f, s->next);
-        if (from->buf == to->buf && from->offset == to->offset && same_strides(graph_node(f->g, s->node)->shape, from->stride, to->stride))
+        if (from->buf == to->buf && from->offset == to->offset &&
+            same_strides(graph_node(f->g, s->node)->shape, from->stride, to->stride))
             continue;
         add_copy(f, s->next, s->next, *to, true);
     }
@@ -383,7 +393,9 @@ static void add_leaves(Fuse *f)
         vec_push(p->arena, &p->inputs, io_of(f, node_name(f->g, id), id, loc_of(f, id)));
     }
     for (uint32_t i = 0; i < f->g->params.len; i++)
-        vec_push(p->arena, &p->params, io_of(f, node_name(f->g, f->g->params.data[i]), f->g->params.data[i], loc_of(f, f->g->params.data[i])));
+        vec_push(p->arena, &p->params,
+                 io_of(f, node_name(f->g, f->g->params.data[i]), f->g->params.data[i],
+                       loc_of(f, f->g->params.data[i])));
     for (uint32_t i = 0; i < f->g->states.len; i++) {
         const NodeId id = f->g->states.data[i].node;
         vec_push(p->arena, &p->states, io_of(f, node_name(f->g, id), id, loc_of(f, id)));

@@ -60,7 +60,8 @@ uint32_t lower_param_at(Lower *l, NodeId id, const Loc *loc, ParamUse use)
     loc_range(n->shape, loc, dtype_info[n->dtype].bytes, &arg);
     for (uint32_t i = 0; i < l->pk->args.len; i++) {
         PlanArg *a = &l->pk->args.data[i];
-        if (a->buf == arg.buf && a->byte_offset == arg.byte_offset && l->k->params.data[i].dtype == (DType)n->dtype) {
+        if (a->buf == arg.buf && a->byte_offset == arg.byte_offset &&
+            l->k->params.data[i].dtype == (DType)n->dtype) {
             a->is_read |= arg.is_read;
             a->is_written |= arg.is_written;
             a->begin = a->begin < arg.begin ? a->begin : arg.begin;
@@ -82,19 +83,27 @@ uint32_t lower_param(Lower *l, NodeId id, ParamUse use)
 static uint32_t param_of_buffer(Lower *l, PlanBuffer b, DType t, bool is_written)
 {
     vec_push(l->plan->arena, &l->plan->buffers, b);
-    const PlanArg arg = {.buf = l->plan->buffers.len - 1, .begin = 0, .end = b.bytes, .is_read = true, .is_written = is_written};
-    return add_param(l, arg, arena_printf(l->plan->arena, "%s%u", is_written ? "t" : "w", l->k->params.len), t);
+    const PlanArg arg = {.buf = l->plan->buffers.len - 1,
+                         .begin = 0,
+                         .end = b.bytes,
+                         .is_read = true,
+                         .is_written = is_written};
+    return add_param(l, arg, arena_printf(l->plan->arena, "%s%u", is_written ? "t" : "w", l->k->params.len),
+                     t);
 }
 
 uint32_t lower_param_data(Lower *l, const char *name, DType t, const void *data, uint64_t bytes)
 {
-    return param_of_buffer(l, (PlanBuffer){.region = REGION_WEIGHTS, .bytes = bytes, .align = 64, .data = data, .name = name}, t, false);
+    return param_of_buffer(
+        l, (PlanBuffer){.region = REGION_WEIGHTS, .bytes = bytes, .align = 64, .data = data, .name = name}, t,
+        false);
 }
 
 uint32_t lower_param_scratch(Lower *l, const char *name, DType t, uint64_t elements)
 {
     const uint64_t bytes = elements * dtype_info[t].bytes;
-    return param_of_buffer(l, (PlanBuffer){.region = REGION_ARENA, .bytes = bytes, .align = 64, .name = name}, t, true);
+    return param_of_buffer(l, (PlanBuffer){.region = REGION_ARENA, .bytes = bytes, .align = 64, .name = name},
+                           t, true);
 }
 
 uint8_t lower_fit_lanes(const Lower *l, int64_t n)
@@ -113,13 +122,15 @@ static void describe(Lower *l, uint32_t index)
     str_printf(&name, "k%u", index);
     if (l->pk->copy.src != 0) {
         str_add(&name, "_copy");
-        str_printf(&comment, "%s: copy of %s", node_name(l->g, l->pk->root), node_name(l->g, l->pk->copy.src));
+        str_printf(&comment, "%s: copy of %s", node_name(l->g, l->pk->root),
+                   node_name(l->g, l->pk->copy.src));
     }
     for (uint32_t i = 0; i < l->pk->body.len; i++) {
         const NodeId id = l->pk->body.data[i];
         if (i < 4)
             str_printf(&name, "_%s", op_info[lower_node(l, id)->op].name);
-        str_printf(&comment, "%s%s = %s", i == 0 ? "" : ", ", node_name(l->g, id), op_info[lower_node(l, id)->op].name);
+        str_printf(&comment, "%s%s = %s", i == 0 ? "" : ", ", node_name(l->g, id),
+                   op_info[lower_node(l, id)->op].name);
     }
     l->k->name = str_text(&name);
     l->k->comment = str_text(&comment);
@@ -128,7 +139,13 @@ static void describe(Lower *l, uint32_t index)
 static void lower_kernel(Pass *p, uint32_t index)
 {
     PlanKernel *pk = &p->plan->kernels.data[index];
-    Lower l = {.pass = p, .plan = p->plan, .g = p->plan->graph, .pk = pk, .caps = p->plan->caps, .anchor = pk->anchor, .root = pk->root};
+    Lower l = {.pass = p,
+               .plan = p->plan,
+               .g = p->plan->graph,
+               .pk = pk,
+               .caps = p->plan->caps,
+               .anchor = pk->anchor,
+               .root = pk->root};
     l.k = kernel_new(p->perm, "");
     describe(&l, index);
     if (pk->copy.src != 0)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Row kernels. See rows.h. Accumulation: f32 (the operand's type), in up to ROW_ACCS independent sums per lane that are
-// joined pairwise at the end, so long rows lose less than one running sum would.
+// Row kernels. See rows.h. Accumulation: f32 (the operand's type), in up to ROW_ACCS independent sums per
+// lane that are joined pairwise at the end, so long rows lose less than one running sum would.
 #include "passes/rows.h"
 #include <math.h>
 
@@ -22,7 +22,8 @@ static AxisMap root_axes(const Lower *l, const Shape *operand, const bool *in_ro
     return map;
 }
 
-// Accesses on the operand's side must have stride 0 or 1 along the axis for vectors; on the root's side too, if it varies there.
+// Accesses on the operand's side must have stride 0 or 1 along the axis for vectors; on the root's side too,
+// if it varies there.
 static void choose_mode(Lower *l, Rows *r)
 {
     r->mode = ROWS_SCALAR;
@@ -135,7 +136,7 @@ typedef struct Folding {
     void *ctx;
     int type;
     KRef acc[ROW_ACCS];
-    KRef init;    // scalar neutral element
+    KRef init; // scalar neutral element
 } Folding;
 
 static void fold_into(Lower *l, Folding *f, uint32_t which, KRef value)
@@ -150,7 +151,8 @@ static KRef value_at(Lower *l, const Domain *d, const Folding *f, Point at)
     return at.lanes > 1 && k_inst(l->k, v)->lanes == 1 ? k_splat(l->k, v, at.lanes) : v;
 }
 
-// The last axis in vectors: four at a time, then one at a time, then the rest element by element into the first lane's sum.
+// The last axis in vectors: four at a time, then one at a time, then the rest element by element into the
+// first lane's sum.
 static KRef fold_along(Lower *l, const Rows *r, Point at, Folding *f)
 {
     Kernel *k = l->k;
@@ -191,9 +193,11 @@ static KRef fold_along(Lower *l, const Rows *r, Point at, Folding *f)
     const KRef v = k_get(k, f->acc[0]);
     KRef out = k_hreduce(k, f->fold->across, v);
     if (f->fold->keeps_nan) {
-        const KRef one = k_splat(k, k_number(k, f->type, 1), r->lanes), zero = k_splat(k, k_number(k, f->type, 0), r->lanes);
+        const KRef one = k_splat(k, k_number(k, f->type, 1), r->lanes),
+                   zero = k_splat(k, k_number(k, f->type, 0), r->lanes);
         const KRef n_nan = k_hreduce(k, KOP_add, k_op(k, KOP_select, k_op(k, KOP_ne, v, v, 0), one, zero));
-        out = k_op(k, KOP_select, k_op(k, KOP_ne, n_nan, k_number(k, f->type, 0), 0), k_number(k, f->type, (double)NAN), out);
+        out = k_op(k, KOP_select, k_op(k, KOP_ne, n_nan, k_number(k, f->type, 0), 0),
+                   k_number(k, f->type, (double)NAN), out);
     }
     const KRef join[3] = {out, rest != 0 ? k_get(k, rest) : 0, 0};
     return rest != 0 ? k_form(k, f->fold->form, join, f->type) : out;
@@ -207,9 +211,12 @@ static void fold_point(Lower *l, const Domain *d, Point at, void *ctx)
 
 static KRef neutral(Kernel *k, int type, double v)
 {
-    static const int64_t lowest[DTYPE_COUNT] = {[DTYPE_i64] = INT64_MIN, [DTYPE_i32] = INT32_MIN, [DTYPE_i16] = INT16_MIN, [DTYPE_i8] = INT8_MIN};
-    static const int64_t highest[DTYPE_COUNT] = {[DTYPE_i64] = INT64_MAX, [DTYPE_i32] = INT32_MAX, [DTYPE_i16] = INT16_MAX, [DTYPE_i8] = INT8_MAX,
-                                                 [DTYPE_u64] = -1, [DTYPE_u32] = UINT32_MAX, [DTYPE_u16] = UINT16_MAX, [DTYPE_u8] = UINT8_MAX, [DTYPE_bool] = 1};
+    static const int64_t lowest[DTYPE_COUNT] = {
+        [DTYPE_i64] = INT64_MIN, [DTYPE_i32] = INT32_MIN, [DTYPE_i16] = INT16_MIN, [DTYPE_i8] = INT8_MIN};
+    static const int64_t highest[DTYPE_COUNT] = {
+        [DTYPE_i64] = INT64_MAX,  [DTYPE_i32] = INT32_MAX, [DTYPE_i16] = INT16_MAX,
+        [DTYPE_i8] = INT8_MAX,    [DTYPE_u64] = -1,        [DTYPE_u32] = UINT32_MAX,
+        [DTYPE_u16] = UINT16_MAX, [DTYPE_u8] = UINT8_MAX,  [DTYPE_bool] = 1};
     if (dtype_info[type].cls == DCLASS_FLOAT)
         return k_number(k, type, v);
     return k_integer(k, type, v < -1 ? lowest[type] : v > 1 ? highest[type] : (int64_t)v);
@@ -221,7 +228,8 @@ KRef rows_fold(Lower *l, const Rows *r, Point at, const RowFold *fold, MapFn val
     f.init = neutral(l->k, f.type, fold->init);
     if (r->mode == ROWS_ALONG)
         return fold_along(l, r, at, &f);
-    f.acc[0] = k_var(l->k, r->mode == ROWS_ACROSS && at.lanes > 1 ? k_splat(l->k, f.init, at.lanes) : f.init, "acc");
+    f.acc[0] =
+        k_var(l->k, r->mode == ROWS_ACROSS && at.lanes > 1 ? k_splat(l->k, f.init, at.lanes) : f.init, "acc");
     rows_each(l, r, at, fold_point, &f);
     return k_get(l->k, f.acc[0]);
 }

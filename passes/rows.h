@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Row kernels: everything that reduces along some axes of its operand and may need several passes over a row (reductions,
-// softmax, norms, argmax). A row is all elements that share the kept axes. Vectors run along the row, or across rows.
+// Row kernels: everything that reduces along some axes of its operand and may need several passes over a row
+// (reductions, softmax, norms, argmax). A row is all elements that share the kept axes. Vectors run along the
+// row, or across rows.
 #ifndef PASSES_ROWS_H
 #define PASSES_ROWS_H
 
@@ -9,17 +10,18 @@
 typedef enum RowsMode { ROWS_SCALAR, ROWS_ALONG, ROWS_ACROSS } RowsMode;
 
 typedef struct Rows {
-    Domain d;          // kept axes first, then the axes of the row; all accesses
+    Domain d; // kept axes first, then the axes of the row; all accesses
     uint32_t n_kept;
     RowsMode mode;
     uint32_t vec_axis; // ALONG: the last axis; ACROSS: a kept one
     uint8_t lanes;
-    int64_t count;     // elements of a row
+    int64_t count; // elements of a row
 } Rows;
 
-// operand: the value that the rows are made of (usually src[0] of the anchor). in_row[axis of its shape] says which axes a row has.
-// The root has the axes of the operand (same_shape), or only the kept ones (with or without size-1 axes for the others).
-// The anchor's other operands (scale, bias) are read on the operand's side, broadcast against its axes.
+// operand: the value that the rows are made of (usually src[0] of the anchor). in_row[axis of its shape] says
+// which axes a row has. The root has the axes of the operand (same_shape), or only the kept ones (with or
+// without size-1 axes for the others). The anchor's other operands (scale, bias) are read on the operand's
+// side, broadcast against its axes.
 Rows rows_new(Lower *l, NodeId operand, const bool *in_row);
 
 // Calls fn for every row; with ACROSS, for `lanes` rows at once (at.lanes, at.count).
@@ -36,7 +38,8 @@ typedef struct RowFold {
     bool keeps_nan;   // min, max: a NaN anywhere makes the result NaN
 } RowFold;
 extern const RowFold row_fold_sum, row_fold_prod, row_fold_max, row_fold_min;
-// value(l, d, at, ctx) gives element(s) at a point. Returns the fold of the row: a scalar, or a vector with ACROSS.
+// value(l, d, at, ctx) gives element(s) at a point. Returns the fold of the row: a scalar, or a vector with
+// ACROSS.
 KRef rows_fold(Lower *l, const Rows *r, Point at, const RowFold *fold, MapFn value, void *ctx);
 // The operand at a point (with the prologue).
 KRef rows_operand(Lower *l, const Domain *d, Point at, void *operand_id);

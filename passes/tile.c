@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The register-tiled core: choice of tiles, packing, and the loops. See tile.h. Rules from measurements: at most
-// registers - 4 accumulators, equal tiles rather than a short last one, no blocking of the channel sum, output-channel blocks
-// outside when the weights exceed the L2 cache, pixels outside when they fit.
+// The register-tiled core: choice of tiles, packing, and the loops. See tile.h. Rules from measurements: at
+// most registers - 4 accumulators, equal tiles rather than a short last one, no blocking of the channel sum,
+// output-channel blocks outside when the weights exceed the L2 cache, pixels outside when they fit.
 #include "passes/tile.h"
 #include <string.h>
 
@@ -114,9 +114,9 @@ typedef struct TileAt {
     int64_t column_value;    // its value when constant, else -1 (interior tiles of a loop)
     int64_t pixels;
     uint8_t nv;
-    KRef channel;            // first channel
-    int64_t channels;        // real ones
-    KRef weights;            // index of the block's first weight
+    KRef channel;     // first channel
+    int64_t channels; // real ones
+    KRef weights;     // index of the block's first weight
 } TileAt;
 
 typedef struct Accs {
@@ -144,7 +144,8 @@ static void begin_accs(const Tile *t, const TileAt *at, Accs *a)
 }
 
 // One step of the channel sum: nv weight vectors against the pixels first .. last - 1.
-static void emit_step(const Tile *t, const TileAt *at, const Accs *a, KRef x, KRef w, int64_t first, int64_t last)
+static void emit_step(const Tile *t, const TileAt *at, const Accs *a, KRef x, KRef w, int64_t first,
+                      int64_t last)
 {
     Kernel *k = t->l->k;
     KRef wv[8];
@@ -166,13 +167,15 @@ static int64_t weights_per_step(const Tile *t, const TileAt *at)
 }
 
 // The sum over channels at one kernel position; unrolled when asked.
-static void emit_channels(const Tile *t, const TileAt *at, const Accs *a, KRef x, KRef w, int64_t first, int64_t last, bool unroll)
+static void emit_channels(const Tile *t, const TileAt *at, const Accs *a, KRef x, KRef w, int64_t first,
+                          int64_t last, bool unroll)
 {
     Kernel *k = t->l->k;
     const int64_t step = weights_per_step(t, at);
     if (unroll) {
         for (int64_t c = 0; c < t->s.ic; c++)
-            emit_step(t, at, a, k_add(k, x, k_index(k, c * t->in.stride_c)), k_add(k, w, k_index(k, c * step)), first, last);
+            emit_step(t, at, a, k_add(k, x, k_index(k, c * t->in.stride_c)),
+                      k_add(k, w, k_index(k, c * step)), first, last);
         return;
     }
     const KRef c = k_for(k, k_index(k, 0), k_index(k, t->s.ic), 1, KFOR_SERIAL, "c");
@@ -201,7 +204,8 @@ bool tile_is_edge(const TileShape *s, int64_t column, int64_t pixels)
     return first < 0 || last >= s->in_w;
 }
 
-// All kernel columns of one kernel row. x: index of the input row's element at the tile's first pixel (kernel column 0).
+// All kernel columns of one kernel row. x: index of the input row's element at the tile's first pixel (kernel
+// column 0).
 static void emit_kernel_row(const Tile *t, const TileAt *at, const Accs *a, KRef x, KRef w)
 {
     Kernel *k = t->l->k;
@@ -212,13 +216,15 @@ static void emit_kernel_row(const Tile *t, const TileAt *at, const Accs *a, KRef
             int64_t first, last;
             valid_pixels(t, at, kw, &first, &last);
             if (first < last)
-                emit_channels(t, at, a, k_add(k, x, k_index(k, kw * t->s.dw * t->in.stride_w)), k_add(k, w, k_index(k, kw * row)),
-                              first, last, unroll);
+                emit_channels(t, at, a, k_add(k, x, k_index(k, kw * t->s.dw * t->in.stride_w)),
+                              k_add(k, w, k_index(k, kw * row)), first, last, unroll);
         }
         return;
     }
-    const KRef kw = t->s.kw == 1 ? k_index(k, 0) : k_for(k, k_index(k, 0), k_index(k, t->s.kw), 1, KFOR_SERIAL, "kw");
-    emit_channels(t, at, a, k_mul_add(k, kw, t->s.dw * t->in.stride_w, x), k_mul_add(k, kw, row, w), 0, at->pixels, false);
+    const KRef kw =
+        t->s.kw == 1 ? k_index(k, 0) : k_for(k, k_index(k, 0), k_index(k, t->s.kw), 1, KFOR_SERIAL, "kw");
+    emit_channels(t, at, a, k_mul_add(k, kw, t->s.dw * t->in.stride_w, x), k_mul_add(k, kw, row, w), 0,
+                  at->pixels, false);
     if (t->s.kw != 1)
         k_end(k);
 }
@@ -237,7 +243,8 @@ void tile_kernel_rows(Kernel *k, const TileShape *s, KRef top, KRef *lo, KRef *h
     if (s->pad_h != 0)
         *lo = ceil_div_at_least_0(k, k_op(k, KOP_sub, k_index(k, 0), top, 0), s->dh);
     if (!fits_high)
-        *hi = k_op(k, KOP_min, ceil_div_at_least_0(k, k_op(k, KOP_sub, k_index(k, s->in_h), top, 0), s->dh), *hi, 0);
+        *hi = k_op(k, KOP_min, ceil_div_at_least_0(k, k_op(k, KOP_sub, k_index(k, s->in_h), top, 0), s->dh),
+                   *hi, 0);
 }
 
 static void emit_sums(const Tile *t, const TileAt *at, const Accs *a)
@@ -245,8 +252,12 @@ static void emit_sums(const Tile *t, const TileAt *at, const Accs *a)
     Kernel *k = t->l->k;
     const TileShape *s = &t->s;
     KRef x = k_add(k, t->in.base, k_mul(k, at->image, k_index(k, t->in.stride_n)));
-    x = k_add(k, x, k_mul(k, k_add(k, k_mul(k, at->row, k_index(k, s->sh)), k_index(k, -s->pad_h)), k_index(k, t->in.stride_h)));
-    x = k_add(k, x, k_mul(k, k_add(k, k_mul(k, at->column, k_index(k, s->sw)), k_index(k, -s->pad_w)), k_index(k, t->in.stride_w)));
+    x = k_add(k, x,
+              k_mul(k, k_add(k, k_mul(k, at->row, k_index(k, s->sh)), k_index(k, -s->pad_h)),
+                    k_index(k, t->in.stride_h)));
+    x = k_add(k, x,
+              k_mul(k, k_add(k, k_mul(k, at->column, k_index(k, s->sw)), k_index(k, -s->pad_w)),
+                    k_index(k, t->in.stride_w)));
     const int64_t row_weights = s->kw * s->ic * weights_per_step(t, at);
     if (s->kh == 1 && s->pad_h == 0 && (s->h - 1) * s->sh < s->in_h) {
         emit_kernel_row(t, at, a, x, at->weights);
@@ -255,7 +266,8 @@ static void emit_sums(const Tile *t, const TileAt *at, const Accs *a)
     KRef lo, hi;
     tile_kernel_rows(k, s, k_add(k, k_mul(k, at->row, k_index(k, s->sh)), k_index(k, -s->pad_h)), &lo, &hi);
     const KRef kh = k_for(k, lo, hi, 1, KFOR_SERIAL, "kh");
-    emit_kernel_row(t, at, a, k_mul_add(k, kh, s->dh * t->in.stride_h, x), k_mul_add(k, kh, row_weights, at->weights));
+    emit_kernel_row(t, at, a, k_mul_add(k, kh, s->dh * t->in.stride_h, x),
+                    k_mul_add(k, kh, row_weights, at->weights));
     k_end(k);
 }
 
@@ -271,7 +283,8 @@ static void store_vector(const Tile *t, const TileAt *at, KRef pixel, uint32_t v
     t->store(t->l, &out, value, t->ctx);
 }
 
-// Costly epilogues go through a small buffer and a loop over the pixels, so that their text appears once a vector.
+// Costly epilogues go through a small buffer and a loop over the pixels, so that their text appears once a
+// vector.
 static void emit_stores(const Tile *t, const TileAt *at, const Accs *a)
 {
     Kernel *k = t->l->k;
@@ -286,7 +299,8 @@ static void emit_stores(const Tile *t, const TileAt *at, const Accs *a)
         k_astore(k, sums, k_index(k, (int64_t)i * t->lanes), k_get(k, a->var[i]));
     const KRef p = k_for(k, k_index(k, 0), k_index(k, at->pixels), 1, KFOR_SERIAL, "p");
     for (uint32_t v = 0; v < at->nv; v++) {
-        const KRef index = k_add(k, k_mul(k, p, k_index(k, (int64_t)at->nv * t->lanes)), k_index(k, (int64_t)v * t->lanes));
+        const KRef index =
+            k_add(k, k_mul(k, p, k_index(k, (int64_t)at->nv * t->lanes)), k_index(k, (int64_t)v * t->lanes));
         store_vector(t, at, p, v, k_aload(k, sums, index, t->lanes));
     }
     k_end(k);
@@ -303,7 +317,8 @@ static void emit_tile(const Tile *t, const TileAt *at)
 
 // --- the loops around it -------------------------------------------------------------------------
 
-// All tiles of one row for one block of channels: equal widths, edge tiles apart, runs of interior ones as a loop.
+// All tiles of one row for one block of channels: equal widths, edge tiles apart, runs of interior ones as a
+// loop.
 static void emit_row(const Tile *t, TileAt at)
 {
     Kernel *k = t->l->k;
@@ -314,7 +329,8 @@ static void emit_row(const Tile *t, TileAt at)
         at.pixels = base + (i < longer ? 1 : 0);
         int64_t run = 1;
         const bool edge = tile_is_edge(&t->s, column, at.pixels);
-        while (!edge && i + run < n && (i + run < longer) == (i < longer) && !tile_is_edge(&t->s, column + run * at.pixels, at.pixels))
+        while (!edge && i + run < n && (i + run < longer) == (i < longer) &&
+               !tile_is_edge(&t->s, column + run * at.pixels, at.pixels))
             run++;
         at.column_value = edge ? column : -1;
         at.column = k_index(k, column);
@@ -345,8 +361,8 @@ static void close_all(Kernel *k, uint32_t n)
 }
 
 // Loops over the channel blocks of one kind; `inside` emits what is below.
-static void emit_block_kind(const Tile *t, const TileBlocks *b, uint32_t kind, int64_t first_weight, TileAt at,
-                            void (*inside)(const Tile *, TileAt))
+static void emit_block_kind(const Tile *t, const TileBlocks *b, uint32_t kind, int64_t first_weight,
+                            TileAt at, void (*inside)(const Tile *, TileAt))
 {
     Kernel *k = t->l->k;
     uint32_t opened = 0;
@@ -355,7 +371,8 @@ static void emit_block_kind(const Tile *t, const TileBlocks *b, uint32_t kind, i
     at.nv = b->block[kind].nv;
     at.channels = b->block[kind].channels;
     at.channel = k_mul_add(k, i, width, k_index(k, b->block[kind].first));
-    at.weights = t->w.is_packed ? k_mul_add(k, i, block_weights(t, at.nv), k_index(k, first_weight)) : at.channel;
+    at.weights =
+        t->w.is_packed ? k_mul_add(k, i, block_weights(t, at.nv), k_index(k, first_weight)) : at.channel;
     at.weights = k_add(k, t->w.base, at.weights);
     inside(t, at);
     close_all(k, opened);

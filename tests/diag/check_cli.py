@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# docs/CLI.md must be what `rlxc --help-markdown` prints. With --update it is written anew. Exit codes of a few wrong and
-# right command lines are checked as well. Usage: check_cli.py RLXC [--update]
+# docs/CLI.md must be what `rlxc --help-markdown` prints. With --update it is written anew. Exit codes of a few
+# wrong and right command lines are checked as well. Usage: check_cli.py RLXC [--update]
 import os
 import subprocess
 import sys
@@ -20,10 +20,22 @@ with open(page) as f:
         failed.append("docs/CLI.md is out of date: run with --update")
 
 model = os.path.join(root, "models", "gelu_example.json")
-for args, code in [(["--help"], 0), (["--version"], 0), ([], 2), (["compil"], 2), (["compile", "--help"], 0), (["compile"], 1),
-                   (["compile", model, "--cpu", "z80"], 1), (["inspect", model, "--jsn"], 2), (["explain", "E0204"], 0),
-                   (["explain", "E9999"], 2), (["ops", "matmul"], 0), (["ops", "matmull"], 1), (["passes"], 0), (["targets"], 0),
-                   (["inspect", model], 0), (["check", "/nonexistent"], 1), (["convert", model], 0)]:
+COMMANDS = {
+    0: [
+        ["--help"],
+        ["--version"],
+        ["compile", "--help"],
+        ["explain", "E0204"],
+        ["ops", "matmul"],
+        ["passes"],
+        ["targets"],
+        ["inspect", model],
+        ["convert", model],
+    ],
+    1: [["compile"], ["compile", model, "--cpu", "z80"], ["ops", "matmull"], ["check", "/nonexistent"]],
+    2: [[], ["compil"], ["inspect", model, "--jsn"], ["explain", "E9999"]],
+}
+for args, code in [(args, code) for code, lines in COMMANDS.items() for args in lines]:
     got = subprocess.run([rlxc, *args], capture_output=True)
     if got.returncode != code:
         failed.append(f"rlxc {' '.join(args)}: exit code {got.returncode}, expected {code}")

@@ -78,7 +78,8 @@ static void test_ends_of_lines_and_files(void **state)
     assert_string_equal(print_one(&a, "ab\n", 3, 3, 3), "f:2:1: error[E0101]: x\n    2 | \n      | ^\n");
     assert_string_equal(print_one(&a, "ab\r\ncd\r\n", 8, 0, 9),
                         "f:1:1: error[E0101]: x\n    1 | ab\n      | ^~\n"); // cut to its first line
-    assert_string_equal(print_one(&a, "ab\ncd", 5, 2, 2), "f:1:3: error[E0101]: x\n    1 | ab\n      |   ^\n");
+    assert_string_equal(print_one(&a, "ab\ncd", 5, 2, 2),
+                        "f:1:3: error[E0101]: x\n    1 | ab\n      |   ^\n");
     assert_string_equal(print_one(&a, "abc", 3, 2, 1), "f:1:3: error[E0101]: x\n    1 | abc\n      |   ^\n");
     // The text is not zero-terminated: len alone says where it ends.
     assert_string_equal(print_one(&a, "abX", 2, 1, 3), "f:1:2: error[E0101]: x\n    1 | ab\n      |  ^\n");

@@ -68,11 +68,28 @@ static const struct {
     double v;
     const char *text;
 } f64_samples[] = {
-    {0.0, "0.0"}, {-0.0, "-0.0"}, {1, "1.0"}, {-1.5, "-1.5"}, {0.1, "0.1"}, {0.1 + 0.2, "0.30000000000000004"},
-    {100, "100.0"}, {123456789, "123456789.0"}, {1e15, "1000000000000000.0"}, {1e16, "1e16"}, {1e-5, "0.00001"},
-    {1e-6, "1e-6"}, {1.25e-7, "1.25e-7"}, {1e300, "1e300"}, {DBL_MAX, "1.7976931348623157e308"},
-    {DBL_MIN, "2.2250738585072014e-308"}, {5e-324, "5e-324"}, {9007199254740993.0, "9007199254740992.0"},
-    {HUGE_VAL, "inf"}, {-HUGE_VAL, "-inf"}, {(double)NAN, "nan"}, {-(double)NAN, "nan"},
+    {0.0, "0.0"},
+    {-0.0, "-0.0"},
+    {1, "1.0"},
+    {-1.5, "-1.5"},
+    {0.1, "0.1"},
+    {0.1 + 0.2, "0.30000000000000004"},
+    {100, "100.0"},
+    {123456789, "123456789.0"},
+    {1e15, "1000000000000000.0"},
+    {1e16, "1e16"},
+    {1e-5, "0.00001"},
+    {1e-6, "1e-6"},
+    {1.25e-7, "1.25e-7"},
+    {1e300, "1e300"},
+    {DBL_MAX, "1.7976931348623157e308"},
+    {DBL_MIN, "2.2250738585072014e-308"},
+    {5e-324, "5e-324"},
+    {9007199254740993.0, "9007199254740992.0"},
+    {HUGE_VAL, "inf"},
+    {-HUGE_VAL, "-inf"},
+    {(double)NAN, "nan"},
+    {-(double)NAN, "nan"},
 };
 
 static void test_f64_texts(void **state)
@@ -157,8 +174,10 @@ static void test_parse_f64(void **state)
     assert_true(parses("1", 1) && parses("-1.5e3", -1500) && parses("+2.", 2) && parses(".5", 0.5));
     assert_true(parses("inf", HUGE_VAL) && parses("-inf", -HUGE_VAL) && parses("nan", (double)NAN));
     assert_true(parses("1e-400", 0) && parses("0x1p-2", 0.25));
-    assert_true(is_refused("") && is_refused(" 1") && is_refused("1 ") && is_refused("1,5") && is_refused("1e"));
-    assert_true(is_refused("--1") && is_refused("1.2.3") && is_refused("1x") && is_refused(".") && is_refused("-"));
+    assert_true(is_refused("") && is_refused(" 1") && is_refused("1 ") && is_refused("1,5") &&
+                is_refused("1e"));
+    assert_true(is_refused("--1") && is_refused("1.2.3") && is_refused("1x") && is_refused(".") &&
+                is_refused("-"));
     double v = 0;
     assert_true(str_parse_f64("12345", 3, &v)); // exactly n bytes
     assert_true(v == 123);
@@ -182,8 +201,8 @@ static void test_parse_i64(void **state)
     assert_true(parse_i64("9223372036854775807", INT64_MAX));
     assert_true(parse_i64("-9223372036854775808", INT64_MIN));
     int64_t v = 5;
-    const char *bad[] = {"", "-", "+", "9223372036854775808", "-9223372036854775809", "1.0", " 1", "1 ", "0x1",
-                         "99999999999999999999"};
+    const char *bad[] = {"",   "-",  "+",   "9223372036854775808", "-9223372036854775809", "1.0",
+                         " 1", "1 ", "0x1", "99999999999999999999"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_false(str_parse_i64(bad[i], strlen(bad[i]), &v));
     assert_int_equal(v, 5);

@@ -86,7 +86,7 @@ static void *huge_block(size_t bytes)
 int main(int argc, char **argv)
 {
     static double time[MAX_RUNS], peak[MAX_RUNS];
-    const int runs = argc > 1 ? atoi(argv[1]) : 200;
+    const int runs = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 200;
     const rlx_model *m = &DESCRIPTOR;
     rlx_ctx ctx;
     uint64_t macs = 0, seed = 88172645463325252u;

@@ -4,11 +4,13 @@
 
   tools/bench/share.py [--cpu native] [--runs 200] [--json] [MODEL...]
 
-Without models: a 3x3 convolution 56x56x64 -> 64, a 512x512x512 matmul, and more shapes of networks. Each is compiled with
-build/rlxc and the system compiler; the peak is measured between the runs, in the same process, pinned to one core.
-Multiply-adds are counted as usual, padding included. Emitted convolutions skip the padding, so for the shapes above the
-share is corrected: only taps inside the image count. Copies between the axis order of the model and that of the kernel are in.
+Without models: a 3x3 convolution 56x56x64 -> 64, a 512x512x512 matmul, and more shapes of networks. Each is
+compiled with build/rlxc and the system compiler; the peak is measured between the runs, in the same process,
+pinned to one core. Multiply-adds are counted as usual, padding included. Emitted convolutions skip the padding,
+so for the shapes above the share is corrected: only taps inside the image count. Copies between the axis order of
+the model and that of the kernel are in the time.
 """
+
 import argparse
 import array
 import json
@@ -31,8 +33,14 @@ def raw(path, n):
 
 
 def graph(folder, name, inputs, weights, nodes):
-    text = {"rlxc": 1, "name": name, "inputs": {"x": {"dtype": "f32", "shape": inputs}}, "weights": {}, "nodes": nodes,
-            "outputs": [nodes[-1]["name"]]}
+    text = {
+        "rlxc": 1,
+        "name": name,
+        "inputs": {"x": {"dtype": "f32", "shape": inputs}},
+        "weights": {},
+        "nodes": nodes,
+        "outputs": [nodes[-1]["name"]],
+    }
     for key, shape in weights.items():
         n = 1
         for d in shape:
@@ -46,9 +54,22 @@ def graph(folder, name, inputs, weights, nodes):
 
 
 def conv(folder, name, size, c, o, k, group=1, stride=1):
-    return graph(folder, name, [1, c, size, size], {"w": [o, c // group, k, k], "b": [o]},
-                 [{"name": "y", "op": "conv", "inputs": ["x", "w", "b"], "pads": [k // 2] * 4, "group": group,
-                   "strides": [stride, stride]}])
+    return graph(
+        folder,
+        name,
+        [1, c, size, size],
+        {"w": [o, c // group, k, k], "b": [o]},
+        [
+            {
+                "name": "y",
+                "op": "conv",
+                "inputs": ["x", "w", "b"],
+                "pads": [k // 2] * 4,
+                "group": group,
+                "strides": [stride, stride],
+            }
+        ],
+    )
 
 
 def gemm(folder, name, m, k, n):
@@ -61,16 +82,27 @@ def inside(size, k, stride=1):
     return (hits / (((size - 1) // stride + 1) * k)) ** 2
 
 
-TAPS = {"conv3x3_56x56x64_64": inside(56, 3), "conv3x3_28x28x128_128": inside(28, 3), "conv3x3_14x14x256_256": inside(14, 3),
-        "conv7x7s2_224x224x3_64": inside(224, 7, 2), "depthwise3x3_56x56x144": inside(56, 3)}
+TAPS = {
+    "conv3x3_56x56x64_64": inside(56, 3),
+    "conv3x3_28x28x128_128": inside(28, 3),
+    "conv3x3_14x14x256_256": inside(14, 3),
+    "conv7x7s2_224x224x3_64": inside(224, 7, 2),
+    "depthwise3x3_56x56x144": inside(56, 3),
+}
 
 
 def standard(folder):
-    return [conv(folder, "conv3x3_56x56x64_64", 56, 64, 64, 3), gemm(folder, "matmul_512x512x512", 512, 512, 512),
-            conv(folder, "conv3x3_28x28x128_128", 28, 128, 128, 3), conv(folder, "conv3x3_14x14x256_256", 14, 256, 256, 3),
-            conv(folder, "conv1x1_14x14x1024_256", 14, 1024, 256, 1), conv(folder, "conv7x7s2_224x224x3_64", 224, 3, 64, 7, stride=2),
-            conv(folder, "depthwise3x3_56x56x144", 56, 144, 144, 3, group=144), gemm(folder, "matmul_128x768x3072", 128, 768, 3072),
-            gemm(folder, "matmul_64x784x256", 64, 784, 256)]
+    return [
+        conv(folder, "conv3x3_56x56x64_64", 56, 64, 64, 3),
+        gemm(folder, "matmul_512x512x512", 512, 512, 512),
+        conv(folder, "conv3x3_28x28x128_128", 28, 128, 128, 3),
+        conv(folder, "conv3x3_14x14x256_256", 14, 256, 256, 3),
+        conv(folder, "conv1x1_14x14x1024_256", 14, 1024, 256, 1),
+        conv(folder, "conv7x7s2_224x224x3_64", 224, 3, 64, 7, stride=2),
+        conv(folder, "depthwise3x3_56x56x144", 56, 144, 144, 3, group=144),
+        gemm(folder, "matmul_128x768x3072", 128, 768, 3072),
+        gemm(folder, "matmul_64x784x256", 64, 784, 256),
+    ]
 
 
 def measure(folder, model, cpu, runs):
@@ -78,14 +110,40 @@ def measure(folder, model, cpu, runs):
     if os.path.basename(model) == "model.onnx":
         name = "m_" + os.path.basename(os.path.dirname(model))
     out = os.path.join(folder, name)
-    subprocess.run([os.path.join(ROOT, "build", "rlxc"), "compile", model, "-o", out, "--name", name, "--cpu", cpu], check=True,
-                   stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [os.path.join(ROOT, "build", "rlxc"), "compile", model, "-o", out, "--name", name, "--cpu", cpu],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     with open(os.path.join(out, name + ".c")) as f:
-        flags = next(line for line in f if line.startswith("// Compile with:")).split("cc ")[1].split(" -c ")[0].split()
+        flags = (
+            next(line for line in f if line.startswith("// Compile with:"))
+            .split("cc ")[1]
+            .split(" -c ")[0]
+            .split()
+        )
     cc = os.environ.get("CC", "cc")
-    subprocess.run([cc, *flags, "-I.", f"-DMODEL={name}", f'-DMODEL_H="{name}.h"', os.path.join(ROOT, "tools", "bench", "bench_model.c"),
-                    name + ".c", "-o", "bench", "-lm"], check=True, cwd=out)
-    row = json.loads(subprocess.run([os.path.join(out, "bench"), str(runs)], check=True, capture_output=True, text=True).stdout)
+    subprocess.run(
+        [
+            cc,
+            *flags,
+            "-I.",
+            f"-DMODEL={name}",
+            f'-DMODEL_H="{name}.h"',
+            os.path.join(ROOT, "tools", "bench", "bench_model.c"),
+            name + ".c",
+            "-o",
+            "bench",
+            "-lm",
+        ],
+        check=True,
+        cwd=out,
+    )
+    row = json.loads(
+        subprocess.run(
+            [os.path.join(out, "bench"), str(runs)], check=True, capture_output=True, text=True
+        ).stdout
+    )
     row["name"] = name[2:]
     for key in ("gflops", "share_best", "share_median"):
         row[key] *= TAPS.get(row["name"], 1)
@@ -105,9 +163,12 @@ def main():
             row = measure(folder, os.path.abspath(model), a.cpu, a.runs)
             rows.append(row)
             if not a.json:
-                print(f"{row['name']:32} {row['ms_best']:9.3f} ms best {row['ms_median']:9.3f} median {row['ms_p90']:9.3f} p90   "
-                      f"{row['gflops']:7.1f} GFLOP/s of {row['fma_peak_gflops']:.1f}: {100 * row['share_best']:5.1f} % best, "
-                      f"{100 * row['share_median']:5.1f} % median", flush=True)
+                print(
+                    f"{row['name']:32} {row['ms_best']:9.3f} ms best {row['ms_median']:9.3f} median {row['ms_p90']:9.3f} p90   "
+                    f"{row['gflops']:7.1f} GFLOP/s of {row['fma_peak_gflops']:.1f}: {100 * row['share_best']:5.1f} % best, "
+                    f"{100 * row['share_median']:5.1f} % median",
+                    flush=True,
+                )
     if a.json:
         json.dump(rows, sys.stdout, indent=1)
         print()
