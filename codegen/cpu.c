@@ -32,7 +32,9 @@ static bool runs_here(const CpuInfo *cpu)
     const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                     __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                     __builtin_cpu_supports("avx512vl");
-    return cpu->f32_lanes == 8 ? v3 : v4;
+    return cpu->f32_lanes == 4 ? false : cpu->f32_lanes == 8 ? v3 : v4;
+#elif defined(__aarch64__)
+    return cpu->f32_lanes == 4;
 #else
     return false;
 #endif
