@@ -31,7 +31,7 @@ static bool read_dims(Job *j)
     const Strings *dims = &j->cli->options.dims;
     for (uint32_t i = 0; i < dims->len; i++) {
         const char *eq = strchr(dims->data[i], '=');
-        DimBinding b = {0};
+        ImportSize b = {0};
         if (eq == NULL || eq == dims->data[i] || !str_parse_i64(eq + 1, strlen(eq + 1), &b.value) ||
             b.value < 0)
             return wrong_value(j, "--dim", dims->data[i],
@@ -116,7 +116,8 @@ bool job_begin(Job *j, Cli *c, const char *default_cpu)
     if (!read_target(j, default_cpu) || !read_pipeline_options(j) || !read_host_options(j))
         return false;
     cli_progress("reading the model");
-    return import_model(c->arena, c->diag, j->model, &j->graph);
+    return import_model_sized(c->arena, c->diag, j->model, j->pipeline.dims.data, j->pipeline.dims.len,
+                              &j->graph);
 }
 
 bool job_plan(Job *j)

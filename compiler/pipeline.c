@@ -19,7 +19,7 @@ const PassInfo *pipeline_find_pass(const char *name)
 
 // --- symbols -------------------------------------------------------------------------------------
 
-static bool bind_one(Graph *g, const DimBinding *b, int64_t *values, bool *known)
+static bool bind_one(Graph *g, const ImportSize *b, int64_t *values, bool *known)
 {
     const int32_t index = dim_find_symbol(g->dims, b->name);
     if (index < 0) {

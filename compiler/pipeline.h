@@ -5,18 +5,14 @@
 #define COMPILER_PIPELINE_H
 
 #include "codegen/target.h"
+#include "compiler/import/import.h"
 #include "passes/pass.h"
-
-typedef struct DimBinding {
-    const char *name;
-    int64_t value;
-} DimBinding;
 
 typedef struct PipelineOptions {
     int opt_level;
     bool allow_fast;
     const TargetCaps *caps;
-    VEC(DimBinding) dims;   // --dim name=value
+    VEC(ImportSize) dims;   // --dim name=value
     const char *dump;       // pass name or "all"; NULL = none
     const char *stop_after; // pass name; NULL = run all
     bool time_passes;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model file of any format. The content decides which reader gets it, since names lie.
 #include "compiler/import/import.h"
+#include "compiler/import/onnx.h"
 #include "compiler/import/rawfile.h"
 #include "ir/text.h"
 #include "ir/verify.h"
@@ -52,6 +53,12 @@ static bool import_text(Arena *a, Diag *d, uint32_t file, Graph **out)
 
 bool import_model(Arena *a, Diag *d, const char *path, Graph **out)
 {
+    return import_model_sized(a, d, path, NULL, 0, out);
+}
+
+bool import_model_sized(Arena *a, Diag *d, const char *path, const ImportSize *sizes, uint32_t n_sizes,
+                        Graph **out)
+{
     RawFile f;
     if (!rawfile_open(a, d, (Span){0}, path, &f))
         return false;
@@ -62,7 +69,7 @@ bool import_model(Arena *a, Diag *d, const char *path, Graph **out)
     if (has_word(&f, at, "graph"))
         return import_text(a, d, diag_add_file(d, path, f.data, f.len), out);
     if (!is_text(&f) || str_ends_with(path, ".onnx"))
-        return import_onnx(a, d, path, f.data, f.len, dir, out);
+        return import_onnx_source(a, d, &(OnnxSource){path, f.data, f.len, dir, sizes, n_sizes}, out);
     return diag_error(
         d, (Span){diag_add_file(d, path, NULL, 0), 0, 0, NULL}, E0108, "%s",
         f.len ? "the file is neither JSON (starts with '{'), IR text (starts with `graph`) nor ONNX"

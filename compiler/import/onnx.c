@@ -92,7 +92,7 @@ static bool import_main(OnnxModel *m, Graph *graph, Span span)
 static bool check_sizes(OnnxModel *m, Span span)
 {
     for (uint32_t i = 0; i < m->source->n_sizes; i++) {
-        const OnnxSize *size = &m->source->sizes[i];
+        const ImportSize *size = &m->source->sizes[i];
         if (size->value < 0 || size->value > DIM_MAX_VALUE)
             return diag_error(m->diag, span, E0208, "size %lld for '%s' is not between 0 and %lld",
                               (long long)size->value, size->name, (long long)DIM_MAX_VALUE);

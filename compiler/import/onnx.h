@@ -5,19 +5,14 @@
 #ifndef COMPILER_IMPORT_ONNX_H
 #define COMPILER_IMPORT_ONNX_H
 
-#include "ir/graph.h"
-
-typedef struct OnnxSize {
-    const char *name; // of a symbol
-    int64_t value;
-} OnnxSize;
+#include "compiler/import/import.h"
 
 typedef struct OnnxSource {
     const char *name; // for messages
     const void *data; // must live as long as the graph
     size_t len;
     const char *dir; // folder of external tensor data
-    const OnnxSize *sizes;
+    const ImportSize *sizes;
     uint32_t n_sizes;
 } OnnxSource;
 
