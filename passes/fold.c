@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Constant folding: evaluates nodes whose operands are all constants, with the reference evaluator, so that
 // folding can never disagree with it. Results that would only make the program bigger are left alone.
+#include "passes/fold.h"
 #include "ir/eval.h"
 #include "passes/pass.h"
 
@@ -26,9 +27,8 @@ static bool is_foldable(const Graph *g, const Node *n)
     return out <= FOLD_ALWAYS_BYTES || (out <= fold_max_bytes && out / FOLD_GROWTH <= in);
 }
 
-static NodeId step_fold(Graph *g, NodeId id, void *ctx)
+static NodeId fold_one(Graph *g, NodeId id, Fold *f)
 {
-    Fold *f = ctx;
     const Node *n = graph_node(g, id);
     if (!is_foldable(g, n))
         return id;
@@ -41,6 +41,20 @@ static NodeId step_fold(Graph *g, NodeId id, void *ctx)
     if (!eval_node(&e))
         return id;
     return graph_const(g, out.dtype, n->shape, out.data, type_bytes(out.dtype, n->shape), node_span(g, id));
+}
+
+NodeId fold_node(Graph *g, NodeId id)
+{
+    Arena scratch = {0};
+    Fold f = {.perm = g->arena, .scratch = &scratch};
+    const NodeId folded = fold_one(g, id, &f);
+    arena_free(&scratch);
+    return folded;
+}
+
+static NodeId step_fold(Graph *g, NodeId id, void *ctx)
+{
+    return fold_one(g, id, ctx);
 }
 
 static bool fold(Pass *p)
