@@ -156,11 +156,30 @@ static KRef fold_index(Kernel *k, KOp op, KRef a, KRef b)
     return base_b ? k_add(k, k_add(k, a, base_b), k_index(k, y)) : 0;
 }
 
+// Comparisons whose result the type or the operands decide: of integers there is no NaN, and no unsigned
+// number is below 0.
+static KRef fold_comparison(Kernel *k, KOp op, KRef a, KRef b)
+{
+    const int type = k_inst(k, a)->dtype;
+    int64_t x = 1, y = 1;
+    if (kt_is_float(type) || k_inst(k, a)->lanes > 1)
+        return 0;
+    if (a == b && (op == KOP_eq || op == KOP_ne || op == KOP_lt || op == KOP_le))
+        return k_integer(k, DTYPE_bool, op == KOP_eq || op == KOP_le);
+    const bool is_unsigned = type != KT_INDEX && dtype_info[type].cls == DCLASS_UINT;
+    if (is_unsigned && op == KOP_lt && k_is_const(k, b, &y) && y == 0)
+        return k_integer(k, DTYPE_bool, 0);
+    return is_unsigned && op == KOP_le && k_is_const(k, a, &x) && x == 0 ? k_integer(k, DTYPE_bool, 1) : 0;
+}
+
 KRef kernel_fold(Kernel *k, KOp op, const KRef src[3])
 {
     int64_t cond = 0;
     if (op == KOP_select)
         return k_is_const(k, src[0], &cond) ? src[cond ? 1 : 2] : src[1] == src[2] ? src[1] : 0;
+    const KRef decided = kop_info[op].cls == KCLASS_CMP ? fold_comparison(k, op, src[0], src[1]) : 0;
+    if (decided)
+        return decided;
     const KInst *n = k_inst(k, src[0]);
     if (n->dtype == DTYPE_bool)
         return fold_bool(k, op, src[0], src[1]);
