@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 enum { CASES_PER_UNIT = 40, MAX_UNITS = 512, RUNS = 2, COMPILERS = 2 };
+#define WARNINGS "-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror "
 static const uint64_t place_budget = 20000;
 
 typedef struct Config {
@@ -198,7 +199,7 @@ static pid_t start_compiler(const Unit *u)
     const pid_t pid = fork();
     if (pid == 0) {
         char command[512];
-        snprintf(command, sizeof command, "%s -O1 -w %s -shared -fPIC -o %s.so %s.c -lm",
+        snprintf(command, sizeof command, "%s -O1 " WARNINGS "%s -shared -fPIC -o %s.so %s.c -lm",
                  cc != NULL ? cc : "cc", u->flags, u->path, u->path);
         execl("/bin/sh", "sh", "-c", command, (char *)NULL);
         _exit(127);
