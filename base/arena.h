@@ -34,7 +34,7 @@ void arena_free(Arena *a);
 // Ends the program with a message: `n` of `what` is more than memory or an index can hold.
 _Noreturn void arena_give_up(const char *what, size_t n);
 
-#define ARENA_NEW(a, T) ((T *)arena_alloc((a), sizeof(T)))
+#define ARENA_NEW(a, T)      ((T *)arena_alloc((a), sizeof(T)))
 #define ARENA_ARRAY(a, T, n) ((T *)arena_alloc_array((a), (size_t)(n), sizeof(T)))
 
 #endif

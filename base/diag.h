@@ -19,9 +19,9 @@ typedef enum DiagCode {
 
 // Where something came from. All parts are optional; line and column are computed from the byte offset.
 typedef struct Span {
-    uint32_t file;        // index + 1 into Diag.files; 0 = unknown
-    uint32_t begin, end;  // byte range in that file's text
-    const char *path;     // JSON pointer ("/nodes/3/inputs/0") or node name; NULL = none
+    uint32_t file;       // index + 1 into Diag.files; 0 = unknown
+    uint32_t begin, end; // byte range in that file's text
+    const char *path;    // JSON pointer ("/nodes/3/inputs/0") or node name; NULL = none
 } Span;
 
 typedef struct DiagFile {

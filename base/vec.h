@@ -6,18 +6,18 @@
 
 #include "base/arena.h"
 
-#define VEC(T)        \
-    struct {          \
-        T *data;      \
-        uint32_t len; \
-        uint32_t cap; \
+#define VEC(T)                                                                                               \
+    struct {                                                                                                 \
+        T *data;                                                                                             \
+        uint32_t len;                                                                                        \
+        uint32_t cap;                                                                                        \
     }
 
-#define vec_push(arena, v, value)                                                                    \
-    do {                                                                                             \
-        if ((v)->len == (v)->cap)                                                                    \
-            (v)->data = vec_grow((arena), (v)->data, (v)->len, &(v)->cap, sizeof *(v)->data);        \
-        (v)->data[(v)->len++] = (value);                                                             \
+#define vec_push(arena, v, value)                                                                            \
+    do {                                                                                                     \
+        if ((v)->len == (v)->cap)                                                                            \
+            (v)->data = vec_grow((arena), (v)->data, (v)->len, &(v)->cap, sizeof *(v)->data);                \
+        (v)->data[(v)->len++] = (value);                                                                     \
     } while (0)
 
 // A block of at least twice the capacity with the first len elements of old.

@@ -17,7 +17,8 @@ PEDANTIC = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Wund
 
 def compile_text(command, text):
     """The compiler's complaints, "" if there are none."""
-    run = subprocess.run(command + ["-fsyntax-only", "-"], input=text.encode(), capture_output=True, check=False)
+    command = command + ["-fsyntax-only", "-"]
+    run = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
     return run.stderr.decode(errors="replace") if run.returncode else ""
 
 

@@ -97,7 +97,8 @@ def check_calls(path, text):
     return problems
 
 
-RULES = (check_width, check_white_space, check_header, check_length, check_functions, check_names, check_calls)
+RULES = (check_width, check_white_space, check_header, check_length, check_functions, check_names,
+         check_calls)
 
 
 def check_file(path, text):
