@@ -3,7 +3,7 @@
 // Target.
 #include "codegen/expand.h"
 #include "codegen/names.h"
-#include "codegen/values.h"
+#include "codegen/sequence.h"
 
 #include <math.h>
 #include <string.h>
@@ -477,8 +477,9 @@ void cfamily_print_kernel(const Target *t, const Kernel *k, Str *out)
         print_line(&w, "if (%s == 0) {", t->thread_id[0]);
         open_block(&w, names_mark(&w.names));
     }
-    for (KRef r = 1; r < k->insts.len; r++)
-        print_inst(&w, r);
+    const Sequence order = sequence_of(k, w.values, a);
+    for (uint32_t i = 0; i < order.len; i++)
+        print_inst(&w, order.data[i]);
     if (w.is_single) {
         close_block(&w);
         print_line(&w, "}");

@@ -1,18 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which loops of a kernel become the thread grid. Used by the printed text and by whoever launches it, so
 // that both agree.
-#include "codegen/values.h"
-
-static KRef end_of(const Kernel *k, KRef r)
-{
-    int depth = 0;
-    for (;; r++) {
-        const uint8_t kind = k_inst(k, r)->kind;
-        depth += (kind == KI_for || kind == KI_if) - (kind == KI_end);
-        if (depth == 0)
-            return r;
-    }
-}
+#include "codegen/sequence.h"
 
 static bool is_statement(const Kernel *k, KRef r)
 {
@@ -46,7 +35,7 @@ KernelGrid kernel_grid(const Kernel *k)
         const KRef loop = next_statement(k, begin, end);
         if (loop == end || !grid_trip_count(k, loop))
             break;
-        const KRef close = end_of(k, loop);
+        const KRef close = sequence_block_end(k, loop);
         if (next_statement(k, close + 1, end) != end)
             break;
         nest[g.n_loops++] = loop;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { MAX_SIZE = 8, NEVER = UINT32_MAX };
+enum { MAX_SIZE = 8 };
 
 static void count_uses(const Kernel *k, Value *v)
 {
@@ -47,14 +47,17 @@ static void find_writes(const Kernel *k, Value *v, Arena *a)
     KRef *next = ARENA_ARRAY(a, KRef, k->insts.len); // by variable or array
     KRef *next_store = ARENA_ARRAY(a, KRef, (size_t)k->params.len + 1);
     for (KRef r = 0; r < k->insts.len; r++)
-        next[r] = NEVER;
+        next[r] = VALUE_NEVER;
     for (uint32_t i = 0; i <= k->params.len; i++)
-        next_store[i] = NEVER;
+        next_store[i] = VALUE_NEVER;
     for (KRef r = k->insts.len; r-- > 1;) {
         const KInst *n = k_inst(k, r);
-        v[r].expires = NEVER;
+        v[r].expires = VALUE_NEVER;
         if (n->kind == KI_set || n->kind == KI_astore)
             next[n->a] = r;
+        // Other threads may have written anything before a barrier.
+        for (uint32_t i = 0; n->kind == KI_barrier && i <= k->params.len; i++)
+            next_store[i] = r;
         if (n->kind == KI_get || n->kind == KI_aload)
             v[r].expires = next[n->a];
         if (n->kind == KI_store)
@@ -102,7 +105,7 @@ static void decide(const Target *t, const Kernel *k, Value *v, KRef r)
         const KInst *o = k_inst(k, src[i]);
         Value *of = &v[src[i]];
         // A loop's bound is written in its condition, and so computed more than once.
-        const bool changes = n->kind == KI_for && i == 1 && of->expires != NEVER;
+        const bool changes = n->kind == KI_for && i == 1 && of->expires != VALUE_NEVER;
         const bool fits = o->kind == KI_const || v[r].size + of->size <= MAX_SIZE;
         of->is_pinned =
             of->is_pinned || changes || !fits || !can_inline(v, o, src[i], r, is_doubled(template, i));

@@ -5,10 +5,12 @@
 
 #include "codegen/target.h"
 
+#define VALUE_NEVER UINT32_MAX
+
 typedef struct Value {
     uint32_t n_uses; // by live instructions; 0: not printed at all
     KRef last_use;
-    KRef expires; // the first instruction that changes what the expression reads; UINT32_MAX: none
+    KRef expires; // the first instruction that changes what the expression reads; VALUE_NEVER: none
     uint32_t block;
     uint16_t size;     // operations in its text
     bool in_own_block; // all uses are in the block that computes it

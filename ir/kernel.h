@@ -100,8 +100,8 @@ Kernel *kernel_new(Arena *a, const char *name);
 uint32_t kernel_param(Kernel *k, const char *name, DType t, bool is_written, bool is_read);
 
 // Builders. They fold constants in index arithmetic (x + 0, x * 1, c1 + c2 ...) and reuse an equal pure
-// expression of an enclosing block. Two calls in one argument list run in an order that C leaves open: where
-// both add instructions, name the first one's result.
+// expression of an enclosing block. Two calls in one argument list run in an order that C leaves open. For
+// expressions that does not matter: emitters place them by their users.
 KRef k_index(Kernel *k, int64_t v);
 KRef k_number(Kernel *k, int type, double v); // scalar constant of a float or int type
 KRef k_integer(Kernel *k, int type, int64_t v);

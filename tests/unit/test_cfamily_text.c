@@ -185,6 +185,55 @@ static void test_reads_stay_before_writes(void **state)
     assert_true(y[0] == -1);
 }
 
+// y[..] = x[..] - x[..] after a loop that stores, or a barrier, with the reads before that.
+static const char *print_late_use(bool with_barrier)
+{
+    Kernel *k = new_kernel(DTYPE_f32, DTYPE_f32);
+    k->may_alias = true;
+    const KRef i = k_for(k, k_index(k, 0), k_index(k, 9), 1, KFOR_SERIAL, "i");
+    KRef at[2], x[2];
+    for (int j = 0; j < 2; j++) {
+        at[j] = k_mul(k, i, k_index(k, 5 + j));
+        x[j] = k_load(k, 0, at[j], 1, 1);
+    }
+    if (with_barrier)
+        vec_push(k->arena, &k->insts, ((KInst){.kind = KI_barrier, .lanes = 1}));
+    const KRef j = k_for(k, k_index(k, 0), at[1], 1, KFOR_SERIAL, "j");
+    if (!with_barrier)
+        k_store(k, 1, j, k_number(k, DTYPE_f32, 5), 1);
+    k_end(k);
+    k_store(k, 1, at[0], k_op(k, KOP_sub, x[0], x[1], 0), 1);
+    k_end(k);
+    return text_of(k);
+}
+
+static void test_order_of_building(void **state)
+{
+    (void)state;
+    for (int with_barrier = 0; with_barrier < 2; with_barrier++) {
+        const char *text = print_late_use(with_barrier);
+        // What is read before the write is read there, though it is used later.
+        const char *load = strstr(text, "= x["), *loop = strstr(text, "for (rlx_idx j"),
+                   *store = strstr(text, " - ");
+        assert_true(load && loop && store && load < loop && loop < store);
+    }
+    Kernel *k[2];
+    for (int swapped = 0; swapped < 2; swapped++) {
+        k[swapped] = new_kernel(DTYPE_f32, DTYPE_f32);
+        const KRef i = k_for(k[swapped], k_index(k[swapped], 0), k_index(k[swapped], 9), 1, KFOR_SERIAL, "i");
+        KRef at[2], x[2];
+        for (int j = 0; j < 2; j++) {
+            const int which = swapped ? 1 - j : j;
+            at[which] = k_mul_add(k[swapped], i, 5 + which, i);
+            x[which] = k_load(k[swapped], 0, at[which], 1, 1);
+        }
+        k_store(k[swapped], 1, at[1], k_op(k[swapped], KOP_max, x[0], x[1], 0), 1);
+        k_store(k[swapped], 1, at[0], x[1], 1);
+        k_end(k[swapped]);
+    }
+    assert_string_equal(text_of(k[0]), text_of(k[1]));
+}
+
 static void test_same_text_every_time(void **state)
 {
     (void)state;
@@ -387,6 +436,7 @@ int main(void)
         cmocka_unit_test_setup(test_parentheses, reset),
         cmocka_unit_test_setup(test_constants, reset),
         cmocka_unit_test_setup(test_reads_stay_before_writes, reset),
+        cmocka_unit_test_setup(test_order_of_building, reset),
         cmocka_unit_test_setup(test_same_text_every_time, reset),
         cmocka_unit_test_setup(test_partial_vectors, reset),
         cmocka_unit_test_setup(test_horizontal, reset),

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// In which order the instructions of a kernel are written.
+#ifndef CODEGEN_SEQUENCE_H
+#define CODEGEN_SEQUENCE_H
+
+#include "codegen/values.h"
+
+typedef VEC(KRef) Sequence;
+
+// All statements in their order, and before each the named values that it is the first to need.
+Sequence sequence_of(const Kernel *k, const Value *values, Arena *a);
+// The end of the block that a for or if opens.
+KRef sequence_block_end(const Kernel *k, KRef r);
+
+#endif
