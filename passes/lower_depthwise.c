@@ -97,26 +97,12 @@ static void emit_run(const Depthwise *s, KRef column, int64_t column_value, int6
 static void emit_row(const Depthwise *s)
 {
     Kernel *k = s->l->k;
-    const TileShape *t = &s->c->s;
-    const int64_t n = (t->w + DW_MAX_PIXELS - 1) / DW_MAX_PIXELS, base = t->w / n, longer = t->w % n;
-    int64_t column = 0;
-    for (int64_t i = 0; i < n;) {
-        const int64_t pixels = base + (i < longer ? 1 : 0);
-        const bool edge = tile_is_edge(t, column, pixels);
-        int64_t run = 1;
-        while (!edge && i + run < n && (i + run < longer) == (i < longer) &&
-               !tile_is_edge(t, column + run * pixels, pixels))
-            run++;
-        if (run > 1) {
-            const KRef ow =
-                k_for(k, k_index(k, column), k_index(k, column + run * pixels), pixels, KFOR_PARALLEL, "ow");
-            emit_run(s, ow, -1, pixels);
-            k_end(k);
-        } else {
-            emit_run(s, k_index(k, column), edge ? column : -1, pixels);
-        }
-        column += run * pixels;
-        i += run;
+    const TileRuns runs = tile_runs(s->l, &s->c->s, DW_MAX_PIXELS);
+    for (uint32_t i = 0; i < runs.len; i++) {
+        const TileRun *run = &runs.data[i];
+        const KRef column = tile_open_run(k, run);
+        emit_run(s, column, run->is_edge ? run->column : -1, run->pixels);
+        tile_close_run(k, run);
     }
 }
 

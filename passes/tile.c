@@ -315,34 +315,51 @@ static void emit_tile(const Tile *t, const TileAt *at)
     emit_stores(t, at, &a);
 }
 
-// --- the loops around it -------------------------------------------------------------------------
-
-// All tiles of one row for one block of channels: equal widths, edge tiles apart, runs of interior ones as a
-// loop.
-static void emit_row(const Tile *t, TileAt at)
+TileRuns tile_runs(Lower *l, const TileShape *s, int64_t most)
 {
-    Kernel *k = t->l->k;
-    const int64_t most = tile_pixels(t, at.nv), n = ceil_div(t->s.w, most);
-    const int64_t base = t->s.w / n, longer = t->s.w % n; // the first `longer` tiles have one pixel more
+    TileRuns runs = {0};
+    const int64_t n = ceil_div(s->w, most), base = s->w / n;
+    const int64_t longer = s->w % n; // the first `longer` tiles have one pixel more
     int64_t column = 0;
     for (int64_t i = 0; i < n;) {
-        at.pixels = base + (i < longer ? 1 : 0);
-        int64_t run = 1;
-        const bool edge = tile_is_edge(&t->s, column, at.pixels);
-        while (!edge && i + run < n && (i + run < longer) == (i < longer) &&
-               !tile_is_edge(&t->s, column + run * at.pixels, at.pixels))
-            run++;
-        at.column_value = edge ? column : -1;
-        at.column = k_index(k, column);
-        if (run > 1) {
-            const int64_t end = column + run * at.pixels;
-            at.column = k_for(k, at.column, k_index(k, end), at.pixels, KFOR_PARALLEL, "ow");
-        }
+        TileRun run = {.column = column, .pixels = base + (i < longer ? 1 : 0), .count = 1};
+        run.is_edge = tile_is_edge(s, column, run.pixels);
+        while (!run.is_edge && i + run.count < n && (i + run.count < longer) == (i < longer) &&
+               !tile_is_edge(s, column + run.count * run.pixels, run.pixels))
+            run.count++;
+        vec_push(l->pass->scratch, &runs, run);
+        column += run.count * run.pixels;
+        i += run.count;
+    }
+    return runs;
+}
+
+KRef tile_open_run(Kernel *k, const TileRun *run)
+{
+    const KRef first = k_index(k, run->column);
+    const KRef end = k_index(k, run->column + run->count * run->pixels);
+    return run->count == 1 ? first : k_for(k, first, end, run->pixels, KFOR_PARALLEL, "ow");
+}
+
+void tile_close_run(Kernel *k, const TileRun *run)
+{
+    if (run->count > 1)
+        k_end(k);
+}
+
+// --- the loops around it --------------------------------------------------------------------------
+
+// All tiles of one row for one block of channels.
+static void emit_row(const Tile *t, TileAt at)
+{
+    const TileRuns runs = tile_runs(t->l, &t->s, tile_pixels(t, at.nv));
+    for (uint32_t i = 0; i < runs.len; i++) {
+        const TileRun *run = &runs.data[i];
+        at.pixels = run->pixels;
+        at.column_value = run->is_edge ? run->column : -1;
+        at.column = tile_open_run(t->l->k, run);
         emit_tile(t, &at);
-        if (run > 1)
-            k_end(k);
-        column += run * at.pixels;
-        i += run;
+        tile_close_run(t->l->k, run);
     }
 }
 

@@ -74,6 +74,18 @@ typedef struct TileSource {
     int64_t stride_oc, stride_ic, stride_kh, stride_kw;
 } TileSource;
 float *tile_pack(const Tile *t, const TileSource *src, uint64_t *bytes);
+// Tiles of a row: of equal width (give or take one pixel), at most `most` wide, equal neighbours as one run.
+// A tile that touches the border is a run of its own, with a constant column.
+typedef struct TileRun {
+    int64_t column, pixels; // of the first tile
+    int64_t count;          // tiles in the run
+    bool is_edge;
+} TileRun;
+typedef VEC(TileRun) TileRuns;
+TileRuns tile_runs(Lower *l, const TileShape *s, int64_t most);
+// Opens the loop over a run (none for one tile) and gives the column of the tile; then close.
+KRef tile_open_run(Kernel *k, const TileRun *run);
+void tile_close_run(Kernel *k, const TileRun *run);
 // True when pixels column .. column + pixels - 1 of a row read outside the input for some kernel column.
 bool tile_is_edge(const TileShape *s, int64_t column, int64_t pixels);
 // Kernel rows that fall inside the input: [lo, hi). top: input row of kernel row 0, may be negative.

@@ -324,33 +324,35 @@ static inline rlx_status rlx_set_param(rlx_ctx *ctx, const char *name, const flo
     return rlx_set_param_typed(ctx, name, values, count * sizeof(float), RLX_F32);
 }
 
+// Finds a state of that name and size for the two calls below.
+static inline rlx_status rlx_find_state(const rlx_ctx *ctx, const char *name, const void *data, size_t bytes,
+                                        int *slot)
+{
+    if (ctx == NULL || ctx->model == NULL || data == NULL)
+        return RLX_ERR_NULL;
+    *slot = rlx_find(ctx->model->states, ctx->model->n_states, name);
+    if (*slot < 0)
+        return RLX_ERR_NAME;
+    return ctx->model->states[*slot].bytes == bytes ? RLX_OK : RLX_ERR_SIZE;
+}
+
 // Copies a state out or in (save and restore).
 static inline rlx_status rlx_read_state(const rlx_ctx *ctx, const char *name, void *data, size_t bytes)
 {
-    int slot;
-    if (ctx == NULL || ctx->model == NULL || data == NULL)
-        return RLX_ERR_NULL;
-    slot = rlx_find(ctx->model->states, ctx->model->n_states, name);
-    if (slot < 0)
-        return RLX_ERR_NAME;
-    if (ctx->model->states[slot].bytes != bytes)
-        return RLX_ERR_SIZE;
-    memcpy(data, ctx->state + ctx->model->states[slot].offset, bytes);
-    return RLX_OK;
+    int slot = -1;
+    rlx_status status = rlx_find_state(ctx, name, data, bytes, &slot);
+    if (status == RLX_OK)
+        memcpy(data, ctx->state + ctx->model->states[slot].offset, bytes);
+    return status;
 }
 
 static inline rlx_status rlx_write_state(rlx_ctx *ctx, const char *name, const void *data, size_t bytes)
 {
-    int slot;
-    if (ctx == NULL || ctx->model == NULL || data == NULL)
-        return RLX_ERR_NULL;
-    slot = rlx_find(ctx->model->states, ctx->model->n_states, name);
-    if (slot < 0)
-        return RLX_ERR_NAME;
-    if (ctx->model->states[slot].bytes != bytes)
-        return RLX_ERR_SIZE;
-    memcpy(ctx->state + ctx->model->states[slot].offset, data, bytes);
-    return RLX_OK;
+    int slot = -1;
+    rlx_status status = rlx_find_state(ctx, name, data, bytes, &slot);
+    if (status == RLX_OK)
+        memcpy(ctx->state + ctx->model->states[slot].offset, data, bytes);
+    return status;
 }
 
 #ifdef __cplusplus
