@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints a hash of what the outcome of ./run-tests depends on: our files, the installed packages, the machine.
+"""Prints a hash of what the outcome of ./run-tests depends on: our files, the packages, the machine.
 
 run-tests repeats nothing when it is the same as at the last run in which everything passed.
 """
