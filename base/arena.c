@@ -7,6 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 
 #if defined(__SANITIZE_ADDRESS__)
 #define ARENA_FENCED 1
@@ -27,7 +30,7 @@ enum { FENCE = 0 };
 #define SHOW(p, n) ((void)(p), (void)(n))
 #endif
 
-enum { ALIGN = 16, MIN_CHUNK = 1 << 16, MAX_CHUNK = 1 << 23 };
+enum { ALIGN = 16, MIN_CHUNK = 1 << 16, MAX_CHUNK = 1 << 24, HUGE_CHUNK = 1 << 21 };
 
 // The bytes follow the header; everything beyond `used` is zero.
 struct ArenaChunk {
@@ -51,6 +54,15 @@ static ArenaChunk *chunk_new(size_t size)
     ArenaChunk *c = size > SIZE_MAX - sizeof *c ? NULL : calloc(1, sizeof *c + size);
     if (!c)
         arena_give_up("bytes", size);
+#ifdef MADV_HUGEPAGE
+    if (size >=
+        HUGE_CHUNK) { // first touches cost a fault a page: ask for large ones, whole ones of this block only
+        const uintptr_t from = ((uintptr_t)c + HUGE_CHUNK - 1) / HUGE_CHUNK * HUGE_CHUNK;
+        const uintptr_t to = ((uintptr_t)c + sizeof *c + size) / HUGE_CHUNK * HUGE_CHUNK;
+        if (to > from)
+            (void)madvise((void *)from, to - from, MADV_HUGEPAGE);
+    }
+#endif
     c->size = size;
     HIDE(chunk_data(c), size);
     return c;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hash map by linear probing. Slots hold indices into an array of entries in insertion order,
-// so walking a map never shows its hashes, and growing moves 4 bytes a slot, not the entries.
+// Hash map by linear probing. Slots hold indices into an array of entries in insertion order, so walking a
+// map never shows its hashes. A slot also holds the hash, so that a probe that misses touches no entry: in
+// large maps an entry is a cache miss.
 #include "base/map.h"
 
 #include <string.h>
@@ -42,16 +43,23 @@ uint32_t hash_bytes(const void *p, size_t n)
 }
 
 // The slot that holds the key, or the empty one where it belongs. There is always an empty slot.
-static uint32_t *find_slot(const Map *m, const void *key, uint32_t key_len, uint32_t hash)
+static uint64_t *find_slot(const Map *m, const void *key, uint32_t key_len, uint32_t hash)
 {
     for (uint32_t i = hash & (m->n_slots - 1);; i = (i + 1) & (m->n_slots - 1)) {
-        uint32_t index = m->slots[i];
-        if (!index)
+        const uint64_t slot = m->slots[i];
+        if (!slot)
             return &m->slots[i];
-        const MapEntry *e = &m->entries[index - 1];
-        if (e->hash == hash && e->key_len == key_len && (!key_len || !memcmp(e->key, key, key_len)))
+        if (slot >> 32 != hash)
+            continue;
+        const MapEntry *e = &m->entries[(uint32_t)slot - 1];
+        if (e->key_len == key_len && (!key_len || !memcmp(e->key, key, key_len)))
             return &m->slots[i];
     }
+}
+
+static uint64_t slot_of(uint32_t hash, uint32_t entry)
+{
+    return (uint64_t)hash << 32 | (entry + 1);
 }
 
 static void grow(Arena *a, Map *m)
@@ -59,14 +67,14 @@ static void grow(Arena *a, Map *m)
     if (m->n_slots > UINT32_MAX / 2)
         arena_give_up("map entries", m->len);
     m->n_slots = m->n_slots ? m->n_slots * 2 : FIRST_SLOTS;
-    m->slots = ARENA_ARRAY(a, uint32_t, m->n_slots);
+    m->slots = ARENA_ARRAY(a, uint64_t, m->n_slots);
     for (uint32_t e = 0; e < m->len; e++) {
         uint32_t i = m->entries[e].hash & (m->n_slots - 1);
         while (m->slots[i])
             i = (i + 1) & (m->n_slots - 1);
-        m->slots[i] = e + 1;
+        m->slots[i] = slot_of(m->entries[e].hash, e);
     }
-    m->cap = m->n_slots / 4 * 3;
+    m->cap = m->n_slots / 2;
     MapEntry *entries = ARENA_ARRAY(a, MapEntry, m->cap);
     if (m->len)
         memcpy(entries, m->entries, m->len * sizeof *entries);
@@ -77,7 +85,7 @@ bool map_get(const Map *m, const void *key, size_t key_len, uint64_t *value)
 {
     if (!m->len || key_len > UINT32_MAX)
         return false;
-    uint32_t index = *find_slot(m, key, (uint32_t)key_len, hash_bytes(key, key_len));
+    const uint32_t index = (uint32_t)*find_slot(m, key, (uint32_t)key_len, hash_bytes(key, key_len));
     if (index && value)
         *value = m->entries[index - 1].value;
     return index != 0;
@@ -90,13 +98,13 @@ bool map_put(Arena *a, Map *m, const void *key, size_t key_len, uint64_t value)
     if (m->len == m->cap)
         grow(a, m);
     uint32_t hash = hash_bytes(key, key_len);
-    uint32_t *slot = find_slot(m, key, (uint32_t)key_len, hash);
+    uint64_t *slot = find_slot(m, key, (uint32_t)key_len, hash);
     if (*slot) {
-        m->entries[*slot - 1].value = value;
+        m->entries[(uint32_t)*slot - 1].value = value;
         return false;
     }
+    *slot = slot_of(hash, m->len);
     m->entries[m->len++] = (MapEntry){arena_copy(a, key, key_len), (uint32_t)key_len, hash, value};
-    *slot = m->len;
     return true;
 }
 

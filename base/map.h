@@ -17,7 +17,7 @@ typedef struct MapEntry {
 typedef struct Map {
     MapEntry *entries; // insertion order
     uint32_t len, cap;
-    uint32_t *slots; // index + 1 into entries; 0 = empty
+    uint64_t *slots; // hash << 32 | index + 1 into entries; 0 = empty
     uint32_t n_slots;
 } Map;
 

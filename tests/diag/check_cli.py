@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# docs/CLI.md must be what `rlxc --help-markdown` prints. With --update it is written anew. Exit codes of a few
-# wrong and right command lines are checked as well. Usage: check_cli.py RLXC [--update]
+# docs/CLI.md must be what `rlxc --help-markdown` prints. With --update it is written anew. Exit codes of a
+# few wrong and right command lines are checked as well. Usage: check_cli.py RLXC [--update]
 import os
 import subprocess
 import sys

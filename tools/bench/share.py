@@ -6,9 +6,9 @@
 
 Without models: a 3x3 convolution 56x56x64 -> 64, a 512x512x512 matmul, and more shapes of networks. Each is
 compiled with build/rlxc and the system compiler; the peak is measured between the runs, in the same process,
-pinned to one core. Multiply-adds are counted as usual, padding included. Emitted convolutions skip the padding,
-so for the shapes above the share is corrected: only taps inside the image count. Copies between the axis order of
-the model and that of the kernel are in the time.
+pinned to one core. Multiply-adds are counted as usual, padding included. Emitted convolutions skip the
+padding, so for the shapes above the share is corrected: only taps inside the image count. Copies between the
+axis order of the model and that of the kernel are in the time.
 """
 
 import argparse
@@ -164,9 +164,9 @@ def main():
             rows.append(row)
             if not a.json:
                 print(
-                    f"{row['name']:32} {row['ms_best']:9.3f} ms best {row['ms_median']:9.3f} median {row['ms_p90']:9.3f} p90   "
-                    f"{row['gflops']:7.1f} GFLOP/s of {row['fma_peak_gflops']:.1f}: {100 * row['share_best']:5.1f} % best, "
-                    f"{100 * row['share_median']:5.1f} % median",
+                    f"{row['name']:32} {row['ms_best']:9.3f} ms best {row['ms_median']:9.3f} median "
+                    f"{row['ms_p90']:9.3f} p90   {row['gflops']:7.1f} GFLOP/s of {row['fma_peak_gflops']:.1f}: "
+                    f"{100 * row['share_best']:5.1f} % best, {100 * row['share_median']:5.1f} % median",
                     flush=True,
                 )
     if a.json:
