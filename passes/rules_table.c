@@ -31,6 +31,11 @@ static bool is_int(const RuleMatch *on, char letter)
     return class_of(on, letter) == DCLASS_INT || class_of(on, letter) == DCLASS_UINT;
 }
 
+static bool is_signed(const RuleMatch *on, char letter)
+{
+    return class_of(on, letter) == DCLASS_FLOAT || class_of(on, letter) == DCLASS_INT;
+}
+
 static bool is_bool(const RuleMatch *on, char letter)
 {
     return class_of(on, letter) == DCLASS_BOOL;

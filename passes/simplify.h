@@ -22,7 +22,7 @@ NodeId simplify_expand(const Simplify *s, NodeId id);
 NodeId simplify_cast(const Simplify *s, NodeId id);
 NodeId simplify_copy(const Simplify *s, NodeId id);
 NodeId simplify_reduce(const Simplify *s, NodeId id);
-// An elementwise op does not need an operand that is spread, or has axes of size 1 in front.
+// An elementwise op spreads its operands itself.
 NodeId simplify_broadcast(const Simplify *s, NodeId id);
 
 // simplify_parts.c: parts of values

@@ -233,7 +233,7 @@ NodeId simplify_gather(const Simplify *s, NodeId id)
     const Shape x = *graph_node(s->g, n.src[0])->shape;
     const uint32_t axis = (uint32_t)node_get_int(&n, A_gather_axis);
     int64_t first = 0, step = 0;
-    if (!shape_is_const(&x) || !shape_is_const(n.shape) ||
+    if (!shape_is_const(&x) || !shape_is_const(n.shape) || shape_numel(n.shape) == 0 ||
         !read_range(s->g, n.src[1], x.dim[axis], &first, &step))
         return id;
     Part p = whole(&x);

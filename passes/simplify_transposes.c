@@ -97,7 +97,7 @@ NodeId simplify_transposes(const Simplify *s, NodeId id)
     const Node x = *graph_node(s->g, n.src[0]);
     const uint32_t rank = n.shape->rank;
     int64_t perm[SHAPE_MAX_RANK];
-    if (op_info[x.op].kind != OPKIND_EW || !can_move(s, n.src[0], rank, 0))
+    if (op_info[x.op].kind != OPKIND_EW || !shape_is_const(n.shape) || shape_numel(n.shape) == 0 || !can_move(s, n.src[0], rank, 0))
         return id;
     for (uint32_t i = 0; i < rank; i++)
         perm[i] = node_get_at(&n, A_transpose_perm, i, 0);

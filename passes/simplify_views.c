@@ -4,11 +4,14 @@
 #include "ir/shape.h"
 #include "passes/simplify.h"
 
-// The value in another shape, made in the name of `like`.
+// The value in another shape, made in the name of `like`. Shapes without elements are left alone: to reshape, a size of 0
+// means something else.
 static NodeId reshaped(const Simplify *s, NodeId x, const Shape *to, NodeId like)
 {
     if (shape_equal(graph_node(s->g, x)->shape, to))
         return x;
+    if (shape_numel(to) == 0)
+        return like;
     NodeBuild b = simplify_begin(s, OP_reshape, like);
     node_src(&b, x);
     node_ints(&b, A_reshape_shape, to->dim, to->rank);
@@ -117,13 +120,23 @@ static bool is_exact(DType from, DType to)
     return b == DCLASS_FLOAT && (to == DTYPE_f64 || (to == DTYPE_f32 && from != DTYPE_f64));
 }
 
+// Is a cast from `from` over `over` to `to` the cast from `from` to `to`? A whole number that does not fit is wrapped, a
+// floating one is clamped, so a detour over floats is one only where all fits.
+static bool is_detour(DType from, DType over, DType to)
+{
+    const bool is_whole = dtype_info[from].cls != DCLASS_FLOAT && dtype_info[to].cls != DCLASS_FLOAT;
+    const bool may_wrap = is_whole && dtype_info[over].cls == DCLASS_FLOAT && to != DTYPE_bool;
+    return is_exact(from, over) && (!may_wrap || is_exact(from, to));
+}
+
 NodeId simplify_cast(const Simplify *s, NodeId id)
 {
     const Node n = *graph_node(s->g, id);
     const Node x = *graph_node(s->g, n.src[0]);
     if (n.dtype == x.dtype)
         return n.src[0];
-    if (x.op != OP_cast || !is_exact((DType)graph_node(s->g, x.src[0])->dtype, (DType)x.dtype))
+    if (x.op != OP_cast ||
+        !is_detour((DType)graph_node(s->g, x.src[0])->dtype, (DType)x.dtype, (DType)n.dtype))
         return id;
     NodeBuild b = simplify_begin(s, OP_cast, id);
     node_src(&b, x.src[0]);
@@ -137,32 +150,11 @@ NodeId simplify_reduce(const Simplify *s, NodeId id)
 {
     const Node n = *graph_node(s->g, id);
     const Shape *x = graph_node(s->g, n.src[0])->shape;
-    return shape_is_const(x) && shape_is_const(n.shape) && shape_numel(x) == shape_numel(n.shape) &&
-                   shape_numel(x) != 0
-               ? reshaped(s, n.src[0], n.shape, id)
-               : id;
+    const bool is_const = shape_is_const(x) && shape_is_const(n.shape);
+    return is_const && shape_numel(x) == shape_numel(n.shape) ? reshaped(s, n.src[0], n.shape, id) : id;
 }
 
 // --- broadcasting -------------------------------------------------------------------------------------------------
-
-// What an elementwise op may read instead of a spread operand: the operand before it was spread, or without axes of size
-// 1 in front. 0 when there is none.
-static NodeId before_spreading(const Graph *g, NodeId id)
-{
-    const Node *n = graph_node(g, id);
-    if (n->op == OP_expand)
-        return n->src[0];
-    if (n->op != OP_reshape)
-        return 0;
-    const Shape *from = graph_node(g, n->src[0])->shape;
-    if (from->rank >= n->shape->rank)
-        return 0;
-    const uint32_t added = n->shape->rank - from->rank;
-    for (uint32_t i = 0; i < n->shape->rank; i++)
-        if (n->shape->dim[i] != (i < added ? 1 : from->dim[i - added]))
-            return 0;
-    return n->src[0];
-}
 
 static bool broadcasts_to(const Simplify *s, const NodeId *src, uint32_t n, const Shape *wanted)
 {
@@ -184,10 +176,11 @@ NodeId simplify_broadcast(const Simplify *s, NodeId id)
     for (uint32_t i = 0; i < n.n_src; i++)
         src[i] = n.src[i];
     for (uint32_t i = 0; i < n.n_src; i++) {
-        const NodeId narrow = before_spreading(s->g, src[i]), spread = src[i];
-        if (!narrow)
+        const Node *x = graph_node(s->g, n.src[i]);
+        const NodeId spread = src[i];
+        if (x->op != OP_expand)
             continue;
-        src[i] = narrow;
+        src[i] = x->src[0];
         if (broadcasts_to(s, src, n.n_src, n.shape))
             is_changed = true;
         else

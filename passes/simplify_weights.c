@@ -123,17 +123,32 @@ static NodeId shift_conv(const Simplify *s, OpId op, NodeId conv, NodeId c)
     return with_weights(s, conv, n.src[1], bias);
 }
 
-// conv * c and conv / c: c scales the weights and the bias. The channels are axis 0 of a convolution's weights, axis 1 of
-// those of a transposed one, where groups would mix them up.
+// The factor of every output channel beside the weights of a transposed convolution, [C, O / group, kernel]: the input
+// channels of a group make its own output channels.
+static NodeId beside_transposed(const Simplify *s, const Node *conv, NodeId factor)
+{
+    const int64_t group = node_get_int(conv, A_conv_transpose_group);
+    const Shape *w = graph_node(s->g, conv->src[1])->shape;
+    const Shape own = {.rank = 3, .dim = {group, 1, w->dim[1]}};
+    const Shape spread = {.rank = 3, .dim = {group, w->dim[0] / group, w->dim[1]}};
+    Shape rows = {.rank = w->rank, .dim = {w->dim[0], w->dim[1], 1, 1, 1}};
+    if (graph_node(s->g, factor)->shape->dim[0] == 1)
+        return factor;
+    NodeBuild b = node_begin(s->g, OP_expand, (Span){0}, NULL);
+    node_src(&b, reshaped(s, factor, &own));
+    node_ints(&b, A_expand_shape, spread.dim, spread.rank);
+    return reshaped(s, fold_node(s->g, node_end(&b)), &rows);
+}
+
+// conv * c and conv / c: c scales the weights and the bias. The output channels are axis 0 of a convolution's weights.
 static NodeId scale_conv(const Simplify *s, OpId op, NodeId conv, NodeId c)
 {
     const Node n = *graph_node(s->g, conv);
     const NodeId factor = as_vector(s, op, c, n.shape, 1), bias = bias_of(&n);
     if (!factor || !node_is_const(s->g, n.src[1]) || !is_const_or_absent(s->g, bias))
         return 0;
-    if (n.op == OP_conv_transpose && node_get_int(&n, A_conv_transpose_group) != 1)
-        return 0;
-    const NodeId spread = along_axis(s, factor, n.shape->rank, n.op == OP_conv ? 0 : 1);
+    const NodeId spread =
+        n.op == OP_conv ? along_axis(s, factor, n.shape->rank, 0) : beside_transposed(s, &n, factor);
     const NodeId w = scaled(s, op, n.src[1], spread), new_bias = bias ? scaled(s, op, bias, factor) : 0;
     return w && (new_bias || !bias) ? with_weights(s, conv, w, new_bias) : 0;
 }
@@ -190,6 +205,11 @@ static NodeId fold_into(const Simplify *s, OpId op, NodeId x, NodeId c)
     return n->op == OP_matmul ? scale_matmul(s, op, x, c) : n->op == OP_add ? scale_sum(s, op, x, c) : 0;
 }
 
+static bool has_elements(const Shape *s)
+{
+    return shape_is_const(s) && shape_numel(s) > 0;
+}
+
 NodeId simplify_weights(const Simplify *s, NodeId id)
 {
     const Node n = *graph_node(s->g, id);
@@ -199,7 +219,7 @@ NodeId simplify_weights(const Simplify *s, NodeId id)
     const bool commutes = n.op == OP_add || n.op == OP_mul;
     for (uint32_t i = 0; i < (commutes ? 2 : 1) && !made; i++) {
         const NodeId x = n.src[i], c = n.src[1 - i];
-        if (node_is_const(s->g, c) && shape_is_const(n.shape) && shape_equal(graph_node(s->g, x)->shape, n.shape))
+        if (node_is_const(s->g, c) && has_elements(n.shape) && shape_equal(graph_node(s->g, x)->shape, n.shape))
             made = fold_into(s, (OpId)n.op, x, c);
     }
     return made ? made : id;
