@@ -4,30 +4,11 @@
 // every row is one thread, which goes over the keys once with a running maximum and keeps its sums in a local
 // array. A key that is not seen costs nothing and counts as nothing, whatever its value holds; a row that
 // sees no key gives 0.
-#include "passes/operand.h"
+#include "passes/attention.h"
 #include "passes/rows.h"
 #include <math.h>
 
-enum { MAX_VALUE_VECTORS = 8, MAX_QUERY_VECTORS = 8 };
-
-typedef struct Attention {
-    NodeId q, k, v, mask; // mask 0 = none
-    uint32_t rank;
-    int64_t heads, kv_heads, queries, keys, size, value_size;
-    bool is_causal;
-    double scale;
-    int type; // of scores and sums
-    Domain d; // of the result
-    uint8_t dot_lanes, value_lanes;
-} Attention;
-
-// What is known about one row.
-typedef struct AttRow {
-    const Attention *a;
-    Point at;
-    KRef kv_head;
-    KRef n_visible;
-} AttRow;
+enum { MAX_QUERY_VECTORS = 8 };
 
 static bool has_last_vectors(const Lower *l, NodeId id)
 {
@@ -64,8 +45,7 @@ static Attention attention_of(Lower *l)
     return a;
 }
 
-// Keys and values: the row's coordinates with the head that its query head shares.
-static KRef kv_index(Lower *l, const AttRow *r, NodeId id, KRef key, KRef last)
+KRef attention_kv_index(Lower *l, const AttRow *r, NodeId id, KRef key, KRef last)
 {
     KRef idx[SHAPE_MAX_RANK];
     for (uint32_t i = 0; i + 3 < r->a->rank; i++)
@@ -76,7 +56,7 @@ static KRef kv_index(Lower *l, const AttRow *r, NodeId id, KRef key, KRef last)
     return operand_index(l, id, idx);
 }
 
-static KRef query_index(Lower *l, const AttRow *r, KRef last)
+KRef attention_query_index(Lower *l, const AttRow *r, KRef last)
 {
     KRef idx[SHAPE_MAX_RANK];
     for (uint32_t i = 0; i + 1 < r->a->rank; i++)
@@ -85,7 +65,7 @@ static KRef query_index(Lower *l, const AttRow *r, KRef last)
     return operand_index(l, r->a->q, idx);
 }
 
-static AttRow row_of(Lower *l, const Attention *a, Point at)
+AttRow attention_row(Lower *l, const Attention *a, Point at)
 {
     Kernel *k = l->k;
     AttRow r = {.a = a, .at = at, .n_visible = k_index(k, a->keys)};
@@ -105,11 +85,6 @@ typedef struct Query {
     uint32_t n; // 0: not loaded
 } Query;
 
-static uint8_t real_lanes(int64_t from, int64_t n, uint8_t lanes)
-{
-    return (uint8_t)(n - from < lanes ? n - from : lanes);
-}
-
 static Query load_query(Lower *l, const AttRow *r)
 {
     const uint8_t lanes = r->a->dot_lanes;
@@ -118,8 +93,8 @@ static Query load_query(Lower *l, const AttRow *r)
         return q;
     for (int64_t i = 0; i < r->a->size; i += lanes)
         q.vector[q.n++] =
-            k_load(l->k, lower_param(l, r->a->q, PARAM_READ), query_index(l, r, k_index(l->k, i)), lanes,
-                   real_lanes(i, r->a->size, lanes));
+            k_load(l->k, lower_param(l, r->a->q, PARAM_READ), attention_query_index(l, r, k_index(l->k, i)),
+                   lanes, attention_count(i, r->a->size, lanes));
     return q;
 }
 
@@ -131,9 +106,9 @@ static KRef dot_unrolled(Lower *l, const AttRow *r, const Query *q, KRef key)
     KRef sum = 0;
     for (uint32_t i = 0; i < q->n; i++) {
         const int64_t first = (int64_t)i * lanes;
-        const KRef kv =
-            k_load(k, lower_param(l, r->a->k, PARAM_READ), kv_index(l, r, r->a->k, key, k_index(k, first)),
-                   lanes, real_lanes(first, r->a->size, lanes));
+        const KRef kv = k_load(k, lower_param(l, r->a->k, PARAM_READ),
+                               attention_kv_index(l, r, r->a->k, key, k_index(k, first)), lanes,
+                               attention_count(first, r->a->size, lanes));
         sum = sum == 0 ? k_mul(k, q->vector[i], kv) : k_op(k, KOP_fma, q->vector[i], kv, sum);
     }
     return k_hreduce(k, KOP_add, sum);
@@ -142,9 +117,10 @@ static KRef dot_unrolled(Lower *l, const AttRow *r, const Query *q, KRef key)
 static KRef dot_step(Lower *l, const AttRow *r, KRef key, KRef i, uint8_t lanes, uint8_t count, KRef acc)
 {
     Kernel *k = l->k;
-    const KRef qv = k_load(k, lower_param(l, r->a->q, PARAM_READ), query_index(l, r, i), lanes, count);
-    const KRef kv =
-        k_load(k, lower_param(l, r->a->k, PARAM_READ), kv_index(l, r, r->a->k, key, i), lanes, count);
+    const KRef qv =
+        k_load(k, lower_param(l, r->a->q, PARAM_READ), attention_query_index(l, r, i), lanes, count);
+    const KRef kv = k_load(k, lower_param(l, r->a->k, PARAM_READ), attention_kv_index(l, r, r->a->k, key, i),
+                           lanes, count);
     const KRef q = k_cast(k, qv, r->a->type), x = k_cast(k, kv, r->a->type);
     return k_op(k, KOP_fma, q, x, acc);
 }
@@ -166,8 +142,7 @@ static KRef dot_looped(Lower *l, const AttRow *r, KRef key)
     return k_hreduce(k, KOP_add, k_get(k, acc));
 }
 
-// What the mask adds to the score of a key: a number, or 0 and -inf for true and false.
-static KRef mask_at(Lower *l, const AttRow *r, KRef key)
+KRef attention_mask_at(Lower *l, const AttRow *r, KRef key)
 {
     Kernel *k = l->k;
     const Attention *a = r->a;
@@ -188,7 +163,7 @@ static KRef score_at(Lower *l, const AttRow *r, const Query *q, KRef key)
     Kernel *k = l->k;
     const KRef dot = q->n > 0 ? dot_unrolled(l, r, q, key) : dot_looped(l, r, key);
     const KRef score = k_mul(k, dot, k_number(k, r->a->type, r->a->scale));
-    return r->a->mask != 0 ? k_add(k, score, mask_at(l, r, key)) : score;
+    return r->a->mask != 0 ? k_add(k, score, attention_mask_at(l, r, key)) : score;
 }
 
 // --- one row with scratch (CPU) ---
@@ -210,57 +185,51 @@ static KRef emit_scores(Lower *l, const AttRow *r, uint32_t scratch, uint8_t lan
     return top;
 }
 
-// Turns scores into exp(score - top); returns their sum.
-static KRef emit_weights(Lower *l, const AttRow *r, uint32_t scratch, KRef top, uint8_t lanes)
+// A row that sees nothing has the largest score -inf: against 0 instead, all its weights are 0 as well.
+KRef attention_weigh(Lower *l, const Attention *a, const AttWeights *w, KRef n, KRef top, uint8_t lanes)
 {
     Kernel *k = l->k;
-    const KRef sum = k_var(k, k_splat(k, k_number(k, r->a->type, 0), lanes), "sum");
-    const KRef largest = k_get(k, top);
-    const KRef j = k_for(k, k_index(k, 0), r->n_visible, lanes, KFOR_SERIAL, "j");
-    const KRef shifted = k_op(k, KOP_sub, k_load(k, scratch, j, lanes, lanes), largest, 0);
+    const KRef zero = k_number(k, a->type, 0), sum = k_var(k, k_splat(k, zero, lanes), "sum");
+    const KRef is_blind = k_op(k, KOP_eq, top, k_number(k, a->type, -(double)INFINITY), 0);
+    const KRef largest = k_op(k, KOP_select, is_blind, zero, top);
+    const KRef j = k_for(k, k_index(k, 0), n, lanes, KFOR_SERIAL, "j"), place = k_add(k, w->base, j);
+    const KRef shifted = k_op(k, KOP_sub, k_load(k, w->scratch, place, lanes, lanes), largest, 0);
     const KRef weight = k_op(k, KOP_exp, shifted, 0, 0);
-    k_store(k, scratch, j, weight, lanes);
+    k_store(k, w->scratch, place, weight, lanes);
     k_set(k, sum, k_add(k, k_get(k, sum), weight));
     k_end(k);
-    return k_hreduce(k, KOP_add, k_get(k, sum));
+    const KRef total = k_hreduce(k, KOP_add, k_get(k, sum)), one = k_number(k, a->type, 1);
+    return k_op(k, KOP_select, k_op(k, KOP_eq, total, zero, 0), zero, k_op(k, KOP_div, one, total, 0));
 }
 
-typedef struct Mix {
-    uint32_t scratch;
-    KRef top, factor; // top: variable; factor: 1 / sum of the weights
-} Mix;
-
-// Columns [first, first + columns) of the result, at most MAX_VALUE_VECTORS: sums over all keys whose weight
-// is not 0.
-static void emit_mix(Lower *l, const AttRow *r, const Mix *m, KRef first, int64_t columns)
+void attention_mix(Lower *l, const AttRow *r, const AttWeights *w, KRef first, int64_t columns)
 {
     Kernel *k = l->k;
     const Attention *a = r->a;
     const uint8_t lanes = a->value_lanes;
     const uint32_t param = lower_param(l, a->v, PARAM_READ), n = (uint32_t)((columns + lanes - 1) / lanes);
-    const KRef zero = k_splat(k, k_number(k, a->type, 0), lanes);
-    KRef acc[MAX_VALUE_VECTORS];
+    const KRef zero = k_number(k, a->type, 0);
+    KRef acc[ATTENTION_MAX_VECTORS];
     for (uint32_t i = 0; i < n; i++)
-        acc[i] = k_var(k, zero, "mix");
+        acc[i] = k_var(k, k_splat(k, zero, lanes), "mix");
     const KRef j = k_for(k, k_index(k, 0), r->n_visible, 1, KFOR_SERIAL, "j");
-    const KRef weight = k_load(k, m->scratch, j, 1, 1);
-    k_if(k, k_op(k, KOP_ne, weight, k_number(k, a->type, 0), 0));
+    const KRef weight = k_load(k, w->scratch, k_add(k, w->base, j), 1, 1);
+    k_if(k, k_op(k, KOP_ne, weight, zero, 0));
     for (uint32_t i = 0; i < n; i++) {
         const KRef column = k_add(k, first, k_index(k, (int64_t)i * lanes));
-        const KRef v = k_load(k, param, kv_index(l, r, a->v, j, column), lanes,
-                              real_lanes((int64_t)i * lanes, columns, lanes));
+        const KRef v = k_load(k, param, attention_kv_index(l, r, a->v, j, column), lanes,
+                              attention_count((int64_t)i * lanes, columns, lanes));
         k_set(k, acc[i], k_op(k, KOP_fma, weight, k_cast(k, v, a->type), k_get(k, acc[i])));
     }
     k_end(k);
     k_end(k);
-    const KRef is_blind = k_op(k, KOP_eq, k_get(k, m->top), k_number(k, a->type, -(double)INFINITY), 0);
     for (uint32_t i = 0; i < n; i++) {
         Point at = r->at;
         at.vec_axis = a->rank - 1;
         at.idx[a->rank - 1] = k_add(k, first, k_index(k, (int64_t)i * lanes));
         at.lanes = lanes;
-        at.count = real_lanes((int64_t)i * lanes, columns, lanes);
-        const KRef y = k_op(k, KOP_select, is_blind, zero, k_mul(k, k_get(k, acc[i]), m->factor));
+        at.count = attention_count((int64_t)i * lanes, columns, lanes);
+        const KRef y = k_mul(k, k_get(k, acc[i]), w->factor);
         pull_store_root(l, &a->d, at, k_cast(k, y, lower_node(l, l->anchor)->dtype));
     }
 }
@@ -269,18 +238,18 @@ static void emit_row(Lower *l, const AttRow *r, uint32_t scratch)
 {
     Kernel *k = l->k;
     const uint8_t lanes = r->a->type == DTYPE_f32 ? l->caps->f32_lanes : 1;
-    const int64_t block = (int64_t)r->a->value_lanes * MAX_VALUE_VECTORS, rest = r->a->value_size % block,
-                  whole = r->a->value_size - rest;
-    Mix m = {.scratch = scratch, .top = emit_scores(l, r, scratch, lanes)};
-    const KRef sum = emit_weights(l, r, scratch, m.top, lanes);
-    m.factor = k_op(k, KOP_div, k_number(k, r->a->type, 1), sum, 0);
+    const int64_t block = (int64_t)r->a->value_lanes * ATTENTION_MAX_VECTORS, rest = r->a->value_size % block;
+    const int64_t whole = r->a->value_size - rest;
+    AttWeights w = {.scratch = scratch, .base = k_index(k, 0)};
+    const KRef top = emit_scores(l, r, scratch, lanes);
+    w.factor = attention_weigh(l, r->a, &w, r->n_visible, k_get(k, top), lanes);
     if (whole > 0) {
         const KRef first = k_for(k, k_index(k, 0), k_index(k, whole), block, KFOR_SERIAL, "c");
-        emit_mix(l, r, &m, first, block);
+        attention_mix(l, r, &w, first, block);
         k_end(k);
     }
     if (rest > 0)
-        emit_mix(l, r, &m, k_index(k, whole), rest);
+        attention_mix(l, r, &w, k_index(k, whole), rest);
 }
 
 // --- one row in one thread (GPU) ---
@@ -302,7 +271,8 @@ static void emit_thread_step(Lower *l, const AttRow *r, KRef key, const KRef *st
     k_set(k, sum, k_op(k, KOP_fma, k_get(k, sum), keep, weight));
     const KRef c = k_for(k, k_index(k, 0), k_index(k, a->value_size), 1, KFOR_SERIAL, "c");
     const KRef v =
-        k_cast(k, k_load(k, lower_param(l, a->v, PARAM_READ), kv_index(l, r, a->v, key, c), 1, 1), a->type);
+        k_cast(k, k_load(k, lower_param(l, a->v, PARAM_READ), attention_kv_index(l, r, a->v, key, c), 1, 1),
+               a->type);
     const KRef kept = k_mul(k, k_aload(k, mix, c, 1), keep);
     k_astore(k, mix, c, k_op(k, KOP_fma, weight, v, kept));
     k_end(k);
@@ -342,15 +312,17 @@ void lower_attention(Lower *l)
                   (uint64_t)(a.size + a.value_size);
     if (l->caps->is_gpu) {
         const uint32_t opened = lower_open(l, &a.d, a.rank - 1, &at);
-        const AttRow r = row_of(l, &a, at);
+        const AttRow r = attention_row(l, &a, at);
         emit_thread_row(l, &r);
         lower_close(l, opened);
         return;
     }
+    if (attention_lower_blocks(l, &a))
+        return;
     const uint32_t scratch =
         lower_param_scratch(l, "scores", (DType)a.type, (uint64_t)(a.keys + l->caps->f32_lanes));
     const uint32_t opened = lower_open(l, &a.d, a.rank - 1, &at);
-    const AttRow r = row_of(l, &a, at);
+    const AttRow r = attention_row(l, &a, at);
     emit_row(l, &r, scratch);
     lower_close(l, opened);
 }

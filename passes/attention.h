@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the schedules of attention share: its numbers, one query row, and how scores become weights and
+// weights a result. Row by row (lower_attention.c) serves everything; blocks of rows (attention_blocks.c) are
+// for many queries on CPUs with vectors.
+#ifndef PASSES_ATTENTION_H
+#define PASSES_ATTENTION_H
+
+#include "passes/operand.h"
+
+enum { ATTENTION_MAX_VECTORS = 8 }; // of values in accumulators at a time
+
+typedef struct Attention {
+    NodeId q, k, v, mask; // mask 0 = none
+    uint32_t rank;
+    int64_t heads, kv_heads, queries, keys, size, value_size;
+    bool is_causal;
+    double scale;
+    int type; // of scores and sums
+    Domain d; // of the result
+    uint8_t dot_lanes, value_lanes;
+} Attention;
+
+// One query row.
+typedef struct AttRow {
+    const Attention *a;
+    Point at; // the coordinates of the result before the last
+    KRef kv_head;
+    KRef n_visible; // keys that the row sees, without its mask
+} AttRow;
+
+// Weights of a row in scratch memory, and 1 / their sum (0 when no key is seen).
+typedef struct AttWeights {
+    uint32_t scratch;
+    KRef base, factor;
+} AttWeights;
+
+AttRow attention_row(Lower *l, const Attention *a, Point at);
+// Element (key, last) of keys or values, for the head that the row's head shares.
+KRef attention_kv_index(Lower *l, const AttRow *r, NodeId id, KRef key, KRef last);
+KRef attention_query_index(Lower *l, const AttRow *r, KRef last);
+// What the mask adds to the score of a key: a number, or 0 and -inf for true and false.
+KRef attention_mask_at(Lower *l, const AttRow *r, KRef key);
+// Turns n scores at `base` (in vectors: -inf up to a whole one) into exp(score - top). Returns 1 / their sum,
+// or 0.
+KRef attention_weigh(Lower *l, const Attention *a, const AttWeights *w, KRef n, KRef top, uint8_t lanes);
+// Stores columns [first, first + columns) of a row, at most ATTENTION_MAX_VECTORS vectors. Keys of weight 0
+// are not read.
+void attention_mix(Lower *l, const AttRow *r, const AttWeights *w, KRef first, int64_t columns);
+// Blocks of query rows. False when they do not pay.
+bool attention_lower_blocks(Lower *l, const Attention *a);
+
+static inline uint8_t attention_count(int64_t from, int64_t n, uint8_t lanes)
+{
+    return (uint8_t)(n - from < lanes ? n - from : lanes);
+}
+
+#endif
