@@ -238,7 +238,8 @@ bool pass_expand(Pass *p)
 {
     bool changed = false;
     const uint32_t errors = p->diag->n_errors;
-    p->graph = graph_compact(p->graph, NULL);
+    if (has_sugar(p->graph)) // dead sugar need not be expanded
+        p->graph = graph_compact(p->graph, NULL);
     while (has_sugar(p->graph) && p->diag->n_errors == errors) {
         graph_rewrite(p->graph, step_expand, NULL);
         graph_rewrite(p->graph, step_expand_first, NULL);

@@ -109,9 +109,14 @@ static bool wants_channels_last_operand(const Graph *g, const Node *n)
            graph_node(g, n->src[0])->shape->dim[1] > 1;
 }
 
+// The node with these operands; itself when they are its own.
 static NodeId with_operands(Graph *g, NodeId id, const NodeId *src)
 {
-    return graph_clone_node(g, g, id, src);
+    const Node *n = graph_node(g, id);
+    for (uint32_t i = 0; i < n->n_src; i++)
+        if (src[i] != n->src[i])
+            return graph_clone_node(g, g, id, src);
+    return id;
 }
 
 static NodeId step_layout(Graph *g, NodeId id, void *ctx)
@@ -132,9 +137,11 @@ static NodeId step_layout(Graph *g, NodeId id, void *ctx)
             src[0] = copy_in_order(g, l, src[0], ORDER_CHANNELS_LAST);
     } else if (rule == RULE_FOLLOW) {
         order = followed_order(g, l, &n);
+    } else if (n.op == OP_copy && str_equal(node_get_str(&n, A_copy_order), "channels_last")) {
+        order = ORDER_CHANNELS_LAST;
     }
     const NodeId out = with_operands(g, id, src);
-    set_order(l, out, n.op == OP_copy ? order_of(l, out) : order);
+    set_order(l, out, order);
     return out;
 }
 
