@@ -199,9 +199,9 @@ static KRef plain_conv(Lower *l, const Domain *d, Point at, void *ctx)
         x = k_mul_add(k, pos, xl->stride[axis], x);
         w = k_mul_add(k, t, wl->stride[axis], w);
     }
-    const KRef product = k_op(k, KOP_fma, k_load(k, lower_param(l, p->c->x, PARAM_READ), x, 1, 1),
-                              k_load(k, lower_param(l, p->c->w, PARAM_READ), w, 1, 1), k_get(k, acc));
-    k_set(k, acc, product);
+    const KRef xv = k_load(k, lower_param(l, p->c->x, PARAM_READ), x, 1, 1);
+    const KRef wv = k_load(k, lower_param(l, p->c->w, PARAM_READ), w, 1, 1);
+    k_set(k, acc, k_op(k, KOP_fma, xv, wv, k_get(k, acc)));
     for (uint32_t i = 0; i < 2 * p->spatial + 1; i++)
         k_end(k);
     return k_get(k, acc);
