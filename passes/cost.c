@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost model of rewriting; see cost.h. Elementwise ops have their cost in ops.def, the others here: they are
-// weighed only against the elementwise ops that they stand for.
+// The cost model of rewriting; see cost.h. Elementwise ops have their cost in ops.def, the others here: they
+// are weighed only against the elementwise ops that they stand for.
 #include "passes/cost.h"
 
 // Symbols count as their largest value, but at most this, so that products of them stay comparable.
@@ -23,12 +23,14 @@ typedef struct OpCost {
 } OpCost;
 
 static const OpCost op_cost[OP_COUNT] = {
-    [OP_cast] = {0, 1},        [OP_copy] = {0, 1},         [OP_reduce_sum] = {1, 0},  [OP_reduce_mean] = {1, 0},
-    [OP_reduce_max] = {1, 0},  [OP_reduce_min] = {1, 0},   [OP_reduce_prod] = {1, 0}, [OP_argmax] = {2, 0},
-    [OP_argmin] = {2, 0},      [OP_cumsum] = {0, 2},       [OP_layer_norm] = {0, 5},  [OP_rms_norm] = {0, 3},
-    [OP_softmax] = {0, 15},    [OP_log_softmax] = {0, 14}, [OP_attention] = {100, 0}, [OP_rope] = {0, 4},
-    [OP_gather] = {0, 2},      [OP_concat] = {0, 1},       [OP_pad] = {0, 1},         [OP_transpose] = {0, 1},
-    [OP_resize] = {0, 2},      [OP_lstm] = {100, 0},       [OP_update_slice] = {0, 1},
+    [OP_cast] = {0, 1},        [OP_copy] = {0, 1},         [OP_reduce_sum] = {1, 0},
+    [OP_reduce_mean] = {1, 0}, [OP_reduce_max] = {1, 0},   [OP_reduce_min] = {1, 0},
+    [OP_reduce_prod] = {1, 0}, [OP_argmax] = {2, 0},       [OP_argmin] = {2, 0},
+    [OP_cumsum] = {0, 2},      [OP_layer_norm] = {0, 5},   [OP_rms_norm] = {0, 3},
+    [OP_softmax] = {0, 15},    [OP_log_softmax] = {0, 14}, [OP_attention] = {100, 0},
+    [OP_rope] = {0, 4},        [OP_gather] = {0, 2},       [OP_concat] = {0, 1},
+    [OP_pad] = {0, 1},         [OP_transpose] = {0, 1},    [OP_resize] = {0, 2},
+    [OP_lstm] = {100, 0},      [OP_update_slice] = {0, 1},
 };
 
 // Multiplications and additions of one element of the result.

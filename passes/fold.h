@@ -5,8 +5,8 @@
 
 #include "ir/graph.h"
 
-// The node's value as a constant in the graph's arena when all its operands are constants and the result would not
-// make the program much bigger; else the node itself.
+// The node's value as a constant in the graph's arena when all its operands are constants and the result
+// would not make the program much bigger; else the node itself.
 NodeId fold_node(Graph *g, NodeId id);
 
 #endif

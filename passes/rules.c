@@ -57,7 +57,8 @@ static const RuleNode *read_list(Reader *r, uint32_t depth, char capture)
 {
     RuleNode *n = read_op(r);
     for (skip_spaces(r); n && *r->at && *r->at != ')'; skip_spaces(r)) {
-        const RuleNode *src = n->n_src < RULE_MAX_SRC ? read_node(r, depth + 1) : reader_fail(r, "too many operands");
+        const RuleNode *src =
+            n->n_src < RULE_MAX_SRC ? read_node(r, depth + 1) : reader_fail(r, "too many operands");
         if (!src)
             return NULL;
         n->src[n->n_src++] = src;

@@ -57,19 +57,20 @@ typedef struct RuleSet {
     const Rule *rules;
     uint32_t n;
     const RuleNode **pattern, **replacement; // by rule; replacement NULL where the rule makes it
-    uint32_t *next;          // by rule: the next one with the same root op, plus 1
-    uint32_t first[OP_COUNT]; // index + 1 of the first rule with that root; 0 = none
+    uint32_t *next;                          // by rule: the next one with the same root op, plus 1
+    uint32_t first[OP_COUNT];                // index + 1 of the first rule with that root; 0 = none
 } RuleSet;
 
 // The rules up to and including a class. The table must be right: a mistake in it is a bug.
 const RuleSet *rules_new(Arena *a, const Rule *rules, uint32_t n, RuleClass most);
-// Rule number `index` at node `root`: the replacement, which has the type of the root, or 0 when the rule does
-// not apply.
+// Rule number `index` at node `root`: the replacement, which has the type of the root, or 0 when the rule
+// does not apply.
 NodeId rules_try(const RuleSet *set, uint32_t index, Graph *g, NodeId root);
 
 // May the operands of the op change places? What changes of the sign of a zero is allowed for all but EXACT.
 bool rule_commutes(OpId op, DType operand, RuleClass promise);
-// True for a constant of any shape whose elements all equal `value`, bit for bit up to the rounding to its type.
+// True for a constant of any shape whose elements all equal `value`, bit for bit up to the rounding to its
+// type.
 bool rule_is_number(const Graph *g, NodeId id, double value);
 // An elementwise node with span and label of `like`; a constant when all its operands are, and small.
 NodeId rule_build(Graph *g, OpId op, const NodeId *src, uint32_t n, NodeId like);

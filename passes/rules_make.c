@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replacements with attributes: norms and softmax out of the elementwise ops and reductions that exporters spell them
-// with. A pattern says how the ops hang together; these functions check the axes and move the numbers.
+// Replacements with attributes: norms and softmax out of the elementwise ops and reductions that exporters
+// spell them with. A pattern says how the ops hang together; these functions check the axes and move the
+// numbers.
 #include "passes/fold.h"
 #include "passes/rules.h"
 
@@ -65,8 +66,8 @@ NodeId make_rms_norm(const RuleMatch *on)
     return node_end(&b);
 }
 
-// The value as an operand of a norm over the axes from `axis` on: it must not change along the others. 0: it does, or it
-// is larger than the norm's result.
+// The value as an operand of a norm over the axes from `axis` on: it must not change along the others. 0: it
+// does, or it is larger than the norm's result.
 static NodeId norm_weight(Graph *g, NodeId id, NodeId norm, int64_t axis)
 {
     const Shape *full = graph_node(g, norm)->shape, *s = graph_node(g, id)->shape;
@@ -152,7 +153,8 @@ NodeId make_softmax(const RuleMatch *on)
 NodeId make_log_softmax(const RuleMatch *on)
 {
     const NodeId softmax = rule_letter(on, 'y');
-    const int64_t axis = softmax ? node_get_int(graph_node(on->g, softmax), A_softmax_axis) : softmax_axis(on);
+    const int64_t axis =
+        softmax ? node_get_int(graph_node(on->g, softmax), A_softmax_axis) : softmax_axis(on);
     if (axis < 0)
         return 0;
     NodeBuild b = begin(on, OP_log_softmax);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Holds the pattern of a rule against a node and builds its replacement. Where operands may change places, both
-// orders are tried, in all combinations: a match that fails is repeated with the last open choice the other way.
+// Holds the pattern of a rule against a node and builds its replacement. Where operands may change places,
+// both orders are tried, in all combinations: a match that fails is repeated with the last open choice the
+// other way.
 #include "ir/tensor.h"
 #include "passes/fold.h"
 #include "passes/rules.h"
@@ -215,7 +216,8 @@ NodeId rules_try(const RuleSet *set, uint32_t index, Graph *g, NodeId root)
         m.at = 0;
         if (!match(&m, set->pattern[index], root) || !rule->guard(&m.on))
             continue;
-        const NodeId made = set->replacement[index] ? build(&m.on, set->replacement[index]) : rule->make(&m.on);
+        const NodeId made =
+            set->replacement[index] ? build(&m.on, set->replacement[index]) : rule->make(&m.on);
         if (made && has_type_of(g, made, root))
             return made;
     } while (choose_again(&m));

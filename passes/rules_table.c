@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules of rules.def as a table, and the guards that their last column calls: questions about what a letter
-// stands for. A guard that can not tell says no.
+// The rules of rules.def as a table, and the guards that their last column calls: questions about what a
+// letter stands for. A guard that can not tell says no.
 #include "ir/tensor.h"
 #include "passes/rules.h"
 
@@ -121,22 +121,30 @@ static bool is_ordered(const RuleMatch *on, char low, char high)
 
 // --- signs ---
 
-// What an op says about the sign of its results. NaN has none. NOT_NEGATIVE lets -0.0 pass, NO_MINUS does not.
+// What an op says about the sign of its results. NaN has none. NOT_NEGATIVE lets -0.0 pass, NO_MINUS does
+// not.
 typedef enum Sign { SIGN_ANY, SIGN_NOT_NEGATIVE, SIGN_NO_MINUS } Sign;
 
 static const uint8_t float_sign[OP_COUNT] = {
-    [OP_abs] = SIGN_NO_MINUS,     [OP_square] = SIGN_NO_MINUS,       [OP_exp] = SIGN_NO_MINUS,
-    [OP_sigmoid] = SIGN_NO_MINUS, [OP_softplus] = SIGN_NO_MINUS,     [OP_softmax] = SIGN_NO_MINUS,
-    [OP_relu] = SIGN_NOT_NEGATIVE, [OP_relu6] = SIGN_NOT_NEGATIVE,   [OP_sqrt] = SIGN_NOT_NEGATIVE,
-    [OP_hard_sigmoid] = SIGN_NOT_NEGATIVE, [OP_thresholded_relu] = SIGN_NOT_NEGATIVE,
+    [OP_abs] = SIGN_NO_MINUS,
+    [OP_square] = SIGN_NO_MINUS,
+    [OP_exp] = SIGN_NO_MINUS,
+    [OP_sigmoid] = SIGN_NO_MINUS,
+    [OP_softplus] = SIGN_NO_MINUS,
+    [OP_softmax] = SIGN_NO_MINUS,
+    [OP_relu] = SIGN_NOT_NEGATIVE,
+    [OP_relu6] = SIGN_NOT_NEGATIVE,
+    [OP_sqrt] = SIGN_NOT_NEGATIVE,
+    [OP_hard_sigmoid] = SIGN_NOT_NEGATIVE,
+    [OP_thresholded_relu] = SIGN_NOT_NEGATIVE,
 };
 
 static const uint8_t int_sign[OP_COUNT] = {[OP_relu] = SIGN_NO_MINUS, [OP_relu6] = SIGN_NO_MINUS};
 
 // Ops of floats whose results have the least of the signs of their operands.
 static const bool keeps_sign[OP_COUNT] = {
-    [OP_add] = true,         [OP_mul] = true,      [OP_div] = true,       [OP_reduce_sum] = true,
-    [OP_reduce_mean] = true, [OP_avg_pool] = true, [OP_reshape] = true,   [OP_transpose] = true,
+    [OP_add] = true,         [OP_mul] = true,      [OP_div] = true,     [OP_reduce_sum] = true,
+    [OP_reduce_mean] = true, [OP_avg_pool] = true, [OP_reshape] = true, [OP_transpose] = true,
     [OP_slice] = true,       [OP_expand] = true,   [OP_copy] = true,
 };
 
@@ -180,18 +188,19 @@ static bool is_not_negative(const RuleMatch *on, char letter)
 
 // --- the table ---
 
-#define RULE(name, pattern, replacement, promise, guard) \
-    static bool guard_##name(const RuleMatch *on)        \
-    {                                                    \
-        return guard;                                    \
+#define RULE(name, pattern, replacement, promise, guard)                                                     \
+    static bool guard_##name(const RuleMatch *on)                                                            \
+    {                                                                                                        \
+        return guard;                                                                                        \
     }
 #define MAKE(name, pattern, function, promise, guard) RULE(name, pattern, "", promise, guard)
 #include "passes/rules.def"
 
 const Rule rule_table[] = {
-#define RULE(name, pattern, replacement, promise, guard) \
+#define RULE(name, pattern, replacement, promise, guard)                                                     \
     {#name, pattern, replacement, NULL, RULE_##promise, guard_##name},
-#define MAKE(name, pattern, function, promise, guard) {#name, pattern, NULL, function, RULE_##promise, guard_##name},
+#define MAKE(name, pattern, function, promise, guard)                                                        \
+    {#name, pattern, NULL, function, RULE_##promise, guard_##name},
 #include "passes/rules.def"
 };
 

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Simplification: the rules of rules.def and the structural functions of simplify_*.c, applied to every node until
-// nothing changes. This file decides what is taken: it keeps the uses of all nodes up to date while the graph is rewritten,
-// so that the cost of what a replacement adds can be held against the cost of what it makes superfluous.
+// Simplification: the rules of rules.def and the structural functions of simplify_*.c, applied to every node
+// until nothing changes. This file decides what is taken: it keeps the uses of all nodes up to date while the
+// graph is rewritten, so that the cost of what a replacement adds can be held against the cost of what it
+// makes superfluous.
 #include "passes/simplify.h"
 #include "passes/cost.h"
 #include "passes/fold.h"
 #include "passes/rules.h"
 
-// Rewrites are confluent in practice: a graph settles in three or four rounds. The limits only stop two rules that undo
-// each other.
+// Rewrites are confluent in practice: a graph settles in three or four rounds. The limits only stop two rules
+// that undo each other.
 enum { MAX_ROUNDS = 12, MAX_STEPS = 16 };
 
 typedef struct Driver {
     Simplify s;
     const RuleSet *rules;
-    VEC(uint32_t) uses; // of the nodes as rewritten so far; see rename_node
-    bool *is_old;       // by NodeId of the graph before the round: the rewriting driver will visit it
-    NodeId at;          // the one that it visited last
+    VEC(uint32_t) uses;  // of the nodes as rewritten so far; see rename_node
+    bool *is_old;        // by NodeId of the graph before the round: the rewriting driver will visit it
+    NodeId at;           // the one that it visited last
     VEC(NodeId) pending; // of drop_use and add_use
 } Driver;
 
@@ -25,27 +26,18 @@ static const SimplifyFn ew_steps[] = {simplify_broadcast, simplify_weights};
 // The functions for an op that is not elementwise, in the order in which they are tried.
 enum { MAX_FNS = 2 };
 static const SimplifyFn steps[OP_COUNT][MAX_FNS] = {
-    [OP_reshape] = {simplify_reshape},
-    [OP_transpose] = {simplify_transpose, simplify_transposes},
-    [OP_expand] = {simplify_expand},
-    [OP_cast] = {simplify_cast},
-    [OP_copy] = {simplify_copy},
-    [OP_reduce_sum] = {simplify_reduce},
-    [OP_reduce_mean] = {simplify_reduce},
-    [OP_reduce_max] = {simplify_reduce},
-    [OP_reduce_min] = {simplify_reduce},
-    [OP_reduce_prod] = {simplify_reduce},
-    [OP_slice] = {simplify_slice},
-    [OP_concat] = {simplify_concat},
-    [OP_gather] = {simplify_gather},
-    [OP_pad] = {simplify_pad},
-    [OP_conv] = {simplify_window_pad},
-    [OP_max_pool] = {simplify_window_pad},
-    [OP_avg_pool] = {simplify_window_pad},
-    [OP_matmul] = {simplify_matmul},
+    [OP_reshape] = {simplify_reshape},     [OP_transpose] = {simplify_transpose, simplify_transposes},
+    [OP_expand] = {simplify_expand},       [OP_cast] = {simplify_cast},
+    [OP_copy] = {simplify_copy},           [OP_reduce_sum] = {simplify_reduce},
+    [OP_reduce_mean] = {simplify_reduce},  [OP_reduce_max] = {simplify_reduce},
+    [OP_reduce_min] = {simplify_reduce},   [OP_reduce_prod] = {simplify_reduce},
+    [OP_slice] = {simplify_slice},         [OP_concat] = {simplify_concat},
+    [OP_gather] = {simplify_gather},       [OP_pad] = {simplify_pad},
+    [OP_conv] = {simplify_window_pad},     [OP_max_pool] = {simplify_window_pad},
+    [OP_avg_pool] = {simplify_window_pad}, [OP_matmul] = {simplify_matmul},
 };
 
-// --- uses ---------------------------------------------------------------------------------------------------------
+// --- uses ---
 
 static void grow_uses(Driver *d)
 {
@@ -54,8 +46,8 @@ static void grow_uses(Driver *d)
     d->s.uses = d->uses.data;
 }
 
-// Uses by nodes that are needed. Leaves that the graph keeps count as used once, because the rewriting driver visits
-// them.
+// Uses by nodes that are needed. Leaves that the graph keeps count as used once, because the rewriting driver
+// visits them.
 static void count_uses(Driver *d)
 {
     const Graph *g = d->s.g;
@@ -80,8 +72,8 @@ static void count_uses(Driver *d)
         d->is_old[id] = uses[id] > 0;
 }
 
-// Takes `count` uses from a node. One that loses its last use takes a use from its operands; the result is the cost of
-// all nodes that went this way.
+// Takes `count` uses from a node. One that loses its last use takes a use from its operands; the result is
+// the cost of all nodes that went this way.
 static double drop_uses(Driver *d, NodeId id, uint32_t count)
 {
     const Graph *g = d->s.g;
@@ -133,8 +125,8 @@ static NodeId next_old(Driver *d)
     return d->at;
 }
 
-// The driver has put `id`, which reads the replacements of its operands, in the place of `old`. Uses of operands went
-// to their replacements when these were made, so only the node itself changes hands.
+// The driver has put `id`, which reads the replacements of its operands, in the place of `old`. Uses of
+// operands went to their replacements when these were made, so only the node itself changes hands.
 static void rename_node(Driver *d, NodeId old, NodeId id)
 {
     const uint32_t count = d->uses.data[old];
@@ -162,7 +154,7 @@ static bool accept(Driver *d, NodeId id, NodeId made)
     return false;
 }
 
-// --- steps --------------------------------------------------------------------------------------------------------
+// --- steps ---
 
 static bool has_same_type(const Graph *g, NodeId a, NodeId b)
 {
@@ -224,7 +216,7 @@ static NodeId step(Graph *g, NodeId id, void *ctx)
     return made;
 }
 
-// --- rounds -------------------------------------------------------------------------------------------------------
+// --- rounds ---
 
 static bool run_rounds(Pass *p, RuleClass most)
 {
@@ -240,13 +232,16 @@ static bool run_rounds(Pass *p, RuleClass most)
     return is_changed;
 }
 
-// FAST rules come last: they would take apart what the others recognise.
+// FAST rules come last: they would take apart what the others recognise. Replacements that were not taken
+// leave nodes behind even where nothing changed.
 bool pass_simplify(Pass *p)
 {
-    const uint32_t errors = p->diag->n_errors;
+    const uint32_t errors = p->diag->n_errors, n_nodes = p->graph->nodes.len;
     bool is_changed = run_rounds(p, RULE_FUSED);
     if (p->options->allow_fast)
         is_changed |= run_rounds(p, RULE_FAST);
     p->failed = p->diag->n_errors != errors;
+    if (p->graph->nodes.len != n_nodes)
+        p->graph = graph_compact(p->graph, NULL);
     return is_changed;
 }

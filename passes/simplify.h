@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the structural simplifications share. Each is a function that looks at one node, whose operands are already
-// simplified, and returns what computes the same value in a better way, or the node itself. simplify.c calls them by
-// op, and takes a replacement only when it does not raise the cost of the graph.
+// What the structural simplifications share. Each is a function that looks at one node, whose operands are
+// already simplified, and returns what computes the same value in a better way, or the node itself.
+// simplify.c calls them by op, and takes a replacement only when it does not raise the cost of the graph.
 #ifndef PASSES_SIMPLIFY_H
 #define PASSES_SIMPLIFY_H
 
@@ -10,7 +10,8 @@
 typedef struct Simplify {
     Graph *g;
     Arena *scratch;
-    const uint32_t *uses; // by NodeId, of the nodes up to the one at hand: how many operands, outputs, states read it
+    const uint32_t
+        *uses; // by NodeId, of the nodes up to the one at hand: how many operands, outputs, states read it
 } Simplify;
 
 typedef NodeId (*SimplifyFn)(const Simplify *s, NodeId id);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Simplifies what takes values apart and puts them together: slice, concat, gather, pad. All sizes must be constant.
+// Simplifies what takes values apart and puts them together: slice, concat, gather, pad. All sizes must be
+// constant.
 #include "ir/shape.h"
 #include "ir/tensor.h"
 #include "passes/fold.h"
 #include "passes/simplify.h"
 
-// --- what a slice selects -----------------------------------------------------------------------------------------
+// --- what a slice selects ---
 
 // first, first + step ... (count of them) along every axis.
 typedef struct Part {
@@ -86,7 +87,7 @@ static bool cuts_only(const Part *p, const Shape *s, uint32_t axis)
     return p->step[axis] == 1;
 }
 
-// --- slice --------------------------------------------------------------------------------------------------------
+// --- slice ---
 
 // A slice of a concat that stays inside one of its operands, or takes several whole ones.
 static NodeId slice_concat(const Simplify *s, NodeId id, Part p)
@@ -142,7 +143,7 @@ NodeId simplify_slice(const Simplify *s, NodeId id)
     return made == id ? build_part(s, x, &p, id) : made;
 }
 
-// --- concat -------------------------------------------------------------------------------------------------------
+// --- concat ---
 
 enum { CONCAT_MAX = 255 };
 
@@ -187,7 +188,8 @@ NodeId simplify_concat(const Simplify *s, NodeId id)
     for (uint32_t i = 0; i < n.n_src; i++, left--) {
         const Node x = *graph_node(s->g, n.src[i]);
         const bool is_nested = x.op == OP_concat && s->uses[n.src[i]] == 1 &&
-                               node_get_int(&x, A_concat_axis) == axis && o.n + x.n_src + left - 1 <= CONCAT_MAX;
+                               node_get_int(&x, A_concat_axis) == axis &&
+                               o.n + x.n_src + left - 1 <= CONCAT_MAX;
         if (x.shape->dim[axis] == 0)
             continue;
         for (uint32_t k = 0; is_nested && k < x.n_src; k++)
@@ -198,11 +200,12 @@ NodeId simplify_concat(const Simplify *s, NodeId id)
     return o.n == 0 ? id : build_concat(s, o.src, o.n, axis, id);
 }
 
-// --- gather -------------------------------------------------------------------------------------------------------
+// --- gather ---
 
 enum { GATHER_MAX = 1 << 16 };
 
-// Constant indices that count up in equal steps. An index below 0 counts from the end; one outside is clamped.
+// Constant indices that count up in equal steps. An index below 0 counts from the end; one outside is
+// clamped.
 static bool read_range(const Graph *g, NodeId indices, int64_t size, int64_t *first, int64_t *step)
 {
     if (!node_is_const(g, indices) || size == 0)
@@ -244,7 +247,7 @@ NodeId simplify_gather(const Simplify *s, NodeId id)
     return part ? graph_reshape(s->g, part, n.shape) : id;
 }
 
-// --- pad ----------------------------------------------------------------------------------------------------------
+// --- pad ---
 
 // A pad that adds nothing is its operand, or the part of it that it leaves.
 NodeId simplify_pad(const Simplify *s, NodeId id)

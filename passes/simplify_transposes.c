@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gets rid of transposes that only lead to another axis order and back: a matmul reads its operands either way round, and
-// a transpose behind elementwise ops moves in front of them when it meets other transposes there.
+// Gets rid of transposes that only lead to another axis order and back: a matmul reads its operands either
+// way round, and a transpose behind elementwise ops moves in front of them when it meets other transposes
+// there.
 #include "passes/fold.h"
 #include "passes/simplify.h"
 
-// --- matmul -------------------------------------------------------------------------------------------------------
+// --- matmul ---
 
 // Only the last two axes change places.
 static bool swaps_last(const Graph *g, NodeId id)
@@ -34,7 +35,7 @@ NodeId simplify_matmul(const Simplify *s, NodeId id)
     return is_changed ? node_end(&b) : id;
 }
 
-// --- through elementwise ops --------------------------------------------------------------------------------------
+// --- through elementwise ops ---
 
 enum { MOVE_MAX_DEPTH = 6 };
 
@@ -97,7 +98,8 @@ NodeId simplify_transposes(const Simplify *s, NodeId id)
     const Node x = *graph_node(s->g, n.src[0]);
     const uint32_t rank = n.shape->rank;
     int64_t perm[SHAPE_MAX_RANK];
-    if (op_info[x.op].kind != OPKIND_EW || !shape_is_const(n.shape) || shape_numel(n.shape) == 0 || !can_move(s, n.src[0], rank, 0))
+    if (op_info[x.op].kind != OPKIND_EW || !shape_is_const(n.shape) || shape_numel(n.shape) == 0 ||
+        !can_move(s, n.src[0], rank, 0))
         return id;
     for (uint32_t i = 0; i < rank; i++)
         perm[i] = node_get_at(&n, A_transpose_perm, i, 0);

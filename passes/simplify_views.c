@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Simplifies ops that only give a value another shape, axis order or type: those that change nothing go, and two in a
-// row become one.
+// Simplifies ops that only give a value another shape, axis order or type: those that change nothing go, and
+// two in a row become one.
 #include "ir/shape.h"
 #include "passes/simplify.h"
 
-// The value in another shape, made in the name of `like`. Shapes without elements are left alone: to reshape, a size of 0
-// means something else.
+// The value in another shape, made in the name of `like`. Shapes without elements are left alone: to reshape,
+// a size of 0 means something else.
 static NodeId reshaped(const Simplify *s, NodeId x, const Shape *to, NodeId like)
 {
     if (shape_equal(graph_node(s->g, x)->shape, to))
@@ -18,7 +18,8 @@ static NodeId reshaped(const Simplify *s, NodeId x, const Shape *to, NodeId like
     return node_end(&b);
 }
 
-// True for a transpose that leaves the axes of more than one element in their order: the numbers stay where they are.
+// True for a transpose that leaves the axes of more than one element in their order: the numbers stay where
+// they are.
 static bool moves_nothing(const Graph *g, NodeId id)
 {
     const Node *n = graph_node(g, id);
@@ -98,7 +99,7 @@ NodeId simplify_copy(const Simplify *s, NodeId id)
     return graph_node(s->g, id)->src[0];
 }
 
-// --- casts --------------------------------------------------------------------------------------------------------
+// --- casts ---
 
 // Bits of the whole numbers that a type holds without a gap, without the sign.
 static const uint8_t whole_bits[DTYPE_COUNT] = {
@@ -120,8 +121,8 @@ static bool is_exact(DType from, DType to)
     return b == DCLASS_FLOAT && (to == DTYPE_f64 || (to == DTYPE_f32 && from != DTYPE_f64));
 }
 
-// Is a cast from `from` over `over` to `to` the cast from `from` to `to`? A whole number that does not fit is wrapped, a
-// floating one is clamped, so a detour over floats is one only where all fits.
+// Is a cast from `from` over `over` to `to` the cast from `from` to `to`? A whole number that does not fit is
+// wrapped, a floating one is clamped, so a detour over floats is one only where all fits.
 static bool is_detour(DType from, DType over, DType to)
 {
     const bool is_whole = dtype_info[from].cls != DCLASS_FLOAT && dtype_info[to].cls != DCLASS_FLOAT;
@@ -144,7 +145,7 @@ NodeId simplify_cast(const Simplify *s, NodeId id)
     return node_end(&b);
 }
 
-// --- reductions of one element ------------------------------------------------------------------------------------
+// --- reductions of one element ---
 
 NodeId simplify_reduce(const Simplify *s, NodeId id)
 {
@@ -154,7 +155,7 @@ NodeId simplify_reduce(const Simplify *s, NodeId id)
     return is_const && shape_numel(x) == shape_numel(n.shape) ? reshaped(s, n.src[0], n.shape, id) : id;
 }
 
-// --- broadcasting -------------------------------------------------------------------------------------------------
+// --- broadcasting ---
 
 static bool broadcasts_to(const Simplify *s, const NodeId *src, uint32_t n, const Shape *wanted)
 {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folds constants that scale or shift the channels behind a convolution or matmul (a batch norm is a scale and a shift)
-// into its weights and bias: they then cost nothing at run time. The new weights are rounded once, where the result was
-// rounded before; weights that would overflow are left alone.
+// Folds constants that scale or shift the channels behind a convolution or matmul (a batch norm is a scale
+// and a shift) into its weights and bias: they then cost nothing at run time. The new weights are rounded
+// once, where the result was rounded before; weights that would overflow are left alone.
 #include "ir/tensor.h"
 #include "passes/fold.h"
 #include "passes/simplify.h"
 
 #include <math.h>
 
-// --- constants ----------------------------------------------------------------------------------------------------
+// --- constants ---
 
 static NodeId binary(const Simplify *s, OpId op, NodeId a, NodeId b)
 {
@@ -34,8 +34,8 @@ static bool all_finite(const Graph *g, NodeId id, OpId op)
     return true;
 }
 
-// A constant that changes along one axis of `like` at most, as a vector of that axis's length, or with one element.
-// 0: it is something else, or no operand for `op`.
+// A constant that changes along one axis of `like` at most, as a vector of that axis's length, or with one
+// element. 0: it is something else, or no operand for `op`.
 static NodeId as_vector(const Simplify *s, OpId op, NodeId c, const Shape *like, uint32_t axis)
 {
     const Shape *shape = graph_node(s->g, c)->shape;
@@ -68,7 +68,7 @@ static NodeId scaled(const Simplify *s, OpId op, NodeId weights, NodeId factor)
     return made && all_finite(s->g, made, OP_none) ? made : 0;
 }
 
-// --- the node in front --------------------------------------------------------------------------------------------
+// --- the node in front ---
 
 static bool is_conv(const Node *n)
 {
@@ -123,8 +123,8 @@ static NodeId shift_conv(const Simplify *s, OpId op, NodeId conv, NodeId c)
     return with_weights(s, conv, n.src[1], bias);
 }
 
-// The factor of every output channel beside the weights of a transposed convolution, [C, O / group, kernel]: the input
-// channels of a group make its own output channels.
+// The factor of every output channel beside the weights of a transposed convolution, [C, O / group, kernel]:
+// the input channels of a group make its own output channels.
 static NodeId beside_transposed(const Simplify *s, const Node *conv, NodeId factor)
 {
     const int64_t group = node_get_int(conv, A_conv_transpose_group);
@@ -140,7 +140,8 @@ static NodeId beside_transposed(const Simplify *s, const Node *conv, NodeId fact
     return reshaped(s, fold_node(s->g, node_end(&b)), &rows);
 }
 
-// conv * c and conv / c: c scales the weights and the bias. The output channels are axis 0 of a convolution's weights.
+// conv * c and conv / c: c scales the weights and the bias. The output channels are axis 0 of a convolution's
+// weights.
 static NodeId scale_conv(const Simplify *s, OpId op, NodeId conv, NodeId c)
 {
     const Node n = *graph_node(s->g, conv);
@@ -190,7 +191,7 @@ static NodeId scale_sum(const Simplify *s, OpId op, NodeId sum, NodeId c)
     return new_shift ? graph_op2(s->g, OP_add, made, new_shift) : 0;
 }
 
-// --- the step -----------------------------------------------------------------------------------------------------
+// --- the step ---
 
 static NodeId fold_into(const Simplify *s, OpId op, NodeId x, NodeId c)
 {
@@ -219,7 +220,8 @@ NodeId simplify_weights(const Simplify *s, NodeId id)
     const bool commutes = n.op == OP_add || n.op == OP_mul;
     for (uint32_t i = 0; i < (commutes ? 2 : 1) && !made; i++) {
         const NodeId x = n.src[i], c = n.src[1 - i];
-        if (node_is_const(s->g, c) && has_elements(n.shape) && shape_equal(graph_node(s->g, x)->shape, n.shape))
+        if (node_is_const(s->g, c) && has_elements(n.shape) &&
+            shape_equal(graph_node(s->g, x)->shape, n.shape))
             made = fold_into(s, (OpId)n.op, x, c);
     }
     return made ? made : id;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Moves a pad in front of a convolution or pool into the window's own pads, so that no padded copy of the value is made.
-// The padding of a window is never read: it counts as 0 in a convolution, and as less than anything in a maximum.
+// Moves a pad in front of a convolution or pool into the window's own pads, so that no padded copy of the
+// value is made. The padding of a window is never read: it counts as 0 in a convolution, and as less than
+// anything in a maximum.
 #include "passes/simplify.h"
 
 #include <math.h>
@@ -9,8 +10,8 @@
 static bool is_never_negative(const Graph *g, NodeId id)
 {
     static const bool ops[OP_COUNT] = {
-        [OP_relu] = true, [OP_relu6] = true,        [OP_sigmoid] = true, [OP_hard_sigmoid] = true,
-        [OP_exp] = true,  [OP_softmax] = true,      [OP_abs] = true,     [OP_square] = true,
+        [OP_relu] = true, [OP_relu6] = true,    [OP_sigmoid] = true, [OP_hard_sigmoid] = true,
+        [OP_exp] = true,  [OP_softmax] = true,  [OP_abs] = true,     [OP_square] = true,
         [OP_sqrt] = true, [OP_softplus] = true,
     };
     const Node *n = graph_node(g, id);
@@ -39,13 +40,14 @@ static bool fits_window(const Graph *g, const Node *window, const Node *pad)
         return (is_lowest || is_unseen) && has_int(window, A_max_pool_dilations, 1) &&
                !node_get_int(window, A_max_pool_ceil_mode);
     }
-    const bool counts = node_get_int(window, A_avg_pool_count_include_pad) || has_int(window, A_avg_pool_pads, 0);
+    const bool counts =
+        node_get_int(window, A_avg_pool_count_include_pad) || has_int(window, A_avg_pool_pads, 0);
     return value == 0 && counts && has_int(window, A_avg_pool_dilations, 1) &&
            !node_get_int(window, A_avg_pool_ceil_mode);
 }
 
-// The pads of both together, begins then ends of the spatial axes. False: the pad adds to other axes, cuts, or makes
-// the padding as wide as a pool's window.
+// The pads of both together, begins then ends of the spatial axes. False: the pad adds to other axes, cuts,
+// or makes the padding as wide as a pool's window.
 static bool add_pads(const Node *window, const Node *pad, AttrId pads, int64_t *out)
 {
     const uint32_t rank = window->shape->rank, spatial = rank - 2;
@@ -90,10 +92,12 @@ NodeId simplify_window_pad(const Simplify *s, NodeId id)
 {
     const Node n = *graph_node(s->g, id);
     const Node pad = *graph_node(s->g, n.src[0]);
-    const AttrId ids = n.op == OP_conv ? A_conv_pads : n.op == OP_max_pool ? A_max_pool_pads : A_avg_pool_pads;
+    const AttrId ids = n.op == OP_conv       ? A_conv_pads
+                       : n.op == OP_max_pool ? A_max_pool_pads
+                                             : A_avg_pool_pads;
     int64_t pads[2 * SHAPE_MAX_RANK] = {0};
-    if (pad.op != OP_pad || !str_equal(node_get_str(&pad, A_pad_mode), "constant") || !shape_is_const(n.shape) ||
-        !fits_window(s->g, &n, &pad) || !add_pads(&n, &pad, ids, pads))
+    if (pad.op != OP_pad || !str_equal(node_get_str(&pad, A_pad_mode), "constant") ||
+        !shape_is_const(n.shape) || !fits_window(s->g, &n, &pad) || !add_pads(&n, &pad, ids, pads))
         return id;
     return with_pads(s, id, pad.src[0], ids, pads);
 }

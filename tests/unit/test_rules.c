@@ -1,28 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests every rule of rules.def out of the table itself: its pattern is built in every element type with its letters
-// as inputs, constants and values without a minus; where the rule applies, both sides are evaluated. EXACT rules must agree
-// in every bit on all combinations of the values that are hard (NaN, infinities, zeros of both signs, denormals,
-// extremes), the others within a tolerance on moderate ones. No rule may cost more, and every rule must apply somewhere.
-// Rules that are wrong on purpose show that each of these checks can fail.
+// Tests every rule of rules.def out of the table itself: its pattern is built in every element type with its
+// letters as inputs, constants and values without a minus; where the rule applies, both sides are evaluated.
+// EXACT rules must agree in every bit on all combinations of the values that are hard (NaN, infinities, zeros
+// of both signs, denormals, extremes), the others within a tolerance on moderate ones. No rule may cost more,
+// and every rule must apply somewhere. Rules that are wrong on purpose show that each of these checks can
+// fail.
 #include "graph_fixture.h"
 #include "ir/eval.h"
 #include "passes/cost.h"
 #include "passes/rules.h"
 
-#include <float.h>
 #include <math.h>
 
 typedef enum Outcome { RULE_HOLDS, RULE_DIFFERS, RULE_COSTS, RULE_NEVER_APPLIES } Outcome;
 
-// --- values -------------------------------------------------------------------------------------------------------
+// --- values ---
 
-static const double hard_floats[] = {0.0,      -0.0,     1,       -1,        0.5,      -0.25,    3,
-                                     -6,       7.25,     1e-42,   -1e-42,    FLT_MAX,  -FLT_MAX, FLT_MIN,
-                                     HUGE_VAL, -HUGE_VAL, (double)NAN, 65504, 1e-7, 100.1};
-static const int64_t hard_ints[] = {0,    1,          -1,         2,         -2,        3,         6,        7, -8, 100, 127,
-                                    -128, 255,        32767,      -32768,    65535,     INT32_MAX, INT32_MIN,
-                                    INT64_MAX, INT64_MIN};
-enum { N_HARD = sizeof hard_floats / sizeof *hard_floats, N_MODERATE = 64, ROWS = 4, COLUMNS = 16 };
+// Among them the largest, the smallest normal and denormal numbers of f16, f32 and f64.
+static const double hard_floats[] = {0.0,
+                                     -0.0,
+                                     1,
+                                     -1,
+                                     0.5,
+                                     -0.25,
+                                     3,
+                                     -6,
+                                     7.25,
+                                     100.1,
+                                     HUGE_VAL,
+                                     -HUGE_VAL,
+                                     (double)NAN,
+                                     65504,
+                                     1e-7,
+                                     1e-42,
+                                     -1e-42,
+                                     3.4028234663852886e38,
+                                     -3.4028234663852886e38,
+                                     1.1754943508222875e-38,
+                                     1.7976931348623157e308,
+                                     -5e-324};
+static const int64_t hard_ints[] = {
+    0,      1,     -1,        2,         -2,        3,         6,
+    7,      -8,    100,       127,       -128,      255,       32767,
+    -32768, 65535, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, INT64_C(1) << 32,
+    1000};
+enum { N_HARD = 22, N_MODERATE = 64, ROWS = 4, COLUMNS = 16 };
+
+_Static_assert(sizeof hard_floats / sizeof *hard_floats == N_HARD, "all floats are used");
+_Static_assert(sizeof hard_ints / sizeof *hard_ints == N_HARD, "all integers are used");
 
 static bool is_float(DType t)
 {
@@ -36,7 +61,8 @@ static double moderate(uint64_t *seed, RuleClass promise)
     return promise == RULE_FAST ? 0.1 + 3 * unit : 8 * unit - 4;
 }
 
-// Letter number `digit` counts through the hard values as the digit of a number, so that all combinations come up.
+// Letter number `digit` counts through the hard values as the digit of a number, so that all combinations
+// come up.
 static void fill_hard(Tensor *t, uint32_t digit)
 {
     int64_t period = 1;
@@ -64,7 +90,7 @@ static void fill(Tensor *t, uint32_t digit, RuleClass promise)
     }
 }
 
-// --- instances of a pattern -----------------------------------------------------------------------------------------
+// --- instances of a pattern ---
 
 // What a letter stands for.
 typedef enum LetterKind {
@@ -143,7 +169,8 @@ static NodeId make_letter(Instance *it, uint32_t index, DType t)
     if (kind >= LETTER_CONST)
         return graph_scalar(it->g, t, constant_of(it, kind), (Span){0});
     const Shape s = letter_shape(it);
-    it->leaf[index] = graph_input(it->g, arena_printf(it->g->arena, "%c", it->letters[index]), t, &s, (Span){0});
+    it->leaf[index] =
+        graph_input(it->g, arena_printf(it->g->arena, "%c", it->letters[index]), t, &s, (Span){0});
     return kind == LETTER_ABS ? graph_op1(it->g, OP_abs, it->leaf[index]) : it->leaf[index];
 }
 
@@ -207,7 +234,7 @@ static NodeId instantiate(Instance *it, const RuleNode *n, DType t)
     return made;
 }
 
-// --- comparing ------------------------------------------------------------------------------------------------------
+// --- comparing ---
 
 static bool same_element(const Tensor *a, const Tensor *b, int64_t i, RuleClass promise)
 {
@@ -232,7 +259,8 @@ static Outcome compare(Instance *it, NodeId root, NodeId made)
         const Node *leaf = graph_node(it->g, it->leaf[i]);
         if (it->leaf[i] == 0)
             continue;
-        run.value[it->leaf[i]] = tensor_new(&scratch, (DType)leaf->dtype, leaf->shape->rank, leaf->shape->dim);
+        run.value[it->leaf[i]] =
+            tensor_new(&scratch, (DType)leaf->dtype, leaf->shape->rank, leaf->shape->dim);
         fill(&run.value[it->leaf[i]], i, it->rule.promise);
     }
     assert_true(eval_graph(&run));
@@ -300,7 +328,8 @@ static Outcome check_type(const Rule *rule, const RuleSet *set, DType t)
     return outcome;
 }
 
-// *type is the first in which it is wrong. Types with fewer bits than the tolerance are only tried with EXACT rules.
+// *type is the first in which it is wrong. Types with fewer bits than the tolerance are only tried with EXACT
+// rules.
 static Outcome check_rule(const Rule *rule, DType *type)
 {
     static const DType types[] = {DTYPE_f32, DTYPE_f64,  DTYPE_i32, DTYPE_u8,  DTYPE_bool,
@@ -318,7 +347,7 @@ static Outcome check_rule(const Rule *rule, DType *type)
     return outcome;
 }
 
-// --- tests ----------------------------------------------------------------------------------------------------------
+// --- tests ---
 
 static const char *const outcome_text[] = {"holds", "computes something else", "costs more", "never applies"};
 
@@ -371,7 +400,8 @@ static void test_wrong_rules(void **state)
     DType t = DTYPE_COUNT;
     for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (check_rule(&cases[i].rule, &t) != cases[i].outcome)
-            fail_msg("the rule '%s' should be found out: %s", cases[i].rule.name, outcome_text[cases[i].outcome]);
+            fail_msg("the rule '%s' should be found out: %s", cases[i].rule.name,
+                     outcome_text[cases[i].outcome]);
 }
 
 static void test_parse_errors(void **state)
@@ -405,7 +435,8 @@ static void test_parse_errors(void **state)
 static void test_backtracking(void **state)
 {
     Fixture *f = *state;
-    static const Rule rule = {"factor", "(add (mul a b) (mul a c))", "(mul a (add b c))", NULL, RULE_FAST, any};
+    static const Rule rule = {"factor", "(add (mul a b) (mul a c))", "(mul a (add b c))", NULL, RULE_FAST,
+                              any};
     const RuleSet *set = rules_new(&f->arena, &rule, 1, RULE_FAST);
     const NodeId x = input(f, "x", DTYPE_f32, 1, (Dim[]){4}), y = input(f, "y", DTYPE_f32, 1, (Dim[]){4}),
                  z = input(f, "z", DTYPE_f32, 1, (Dim[]){4});
@@ -445,8 +476,10 @@ static void test_numbers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_rule),  cmocka_unit_test(test_wrong_rules),
-        cmocka_unit_test(test_parse_errors), TEST(test_backtracking),
+        cmocka_unit_test(test_every_rule),
+        cmocka_unit_test(test_wrong_rules),
+        cmocka_unit_test(test_parse_errors),
+        TEST(test_backtracking),
         TEST(test_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
