@@ -90,20 +90,21 @@ static void test_names_and_inlining(void **state)
     const KRef scaled = k_mul(k, total, k_number(k, DTYPE_f32, -0.5));
     k_store(k, 1, k_add(k, i, k_index(k, -1)), k_op(k, KOP_max, k_number(k, DTYPE_f32, 0), scaled, 0), 1);
     k_end(k);
-    assert_string_equal(text_of(k), "// relu(conv_1)_\n"
-                                    "static void k(const rlx_f32 *RLX_RESTRICT x, rlx_f32 *RLX_RESTRICT y)\n"
-                                    "{\n"
-                                    "    for (rlx_idx i = 0; i < 6; i++) {\n"
-                                    "        float double_ = 0.0f;\n"
-                                    "        for (rlx_idx i2 = 0; i2 < 30; i2 += 2) {\n"
-                                    "            const rlx_idx t1 = i * 30 + i2;\n"
-                                    "            const float t2 = x[t1 + 1];\n"
-                                    "            double_ = double_ - (x[t1] - t2) * t2;\n"
-                                    "        }\n"
-                                    "        const float t3 = double_ * -0.5f;\n"
-                                    "        y[i - 1] = 0.0f > t3 ? 0.0f : t3;\n"
-                                    "    }\n"
-                                    "}\n");
+    assert_string_equal(text_of(k),
+                        "// relu(conv_1)_\n"
+                        "RLX_KERNEL void k(const rlx_f32 *RLX_RESTRICT x, rlx_f32 *RLX_RESTRICT y)\n"
+                        "{\n"
+                        "    for (rlx_idx i = 0; i < 6; i++) {\n"
+                        "        float double_ = 0.0f;\n"
+                        "        for (rlx_idx i2 = 0; i2 < 30; i2 += 2) {\n"
+                        "            const rlx_idx t1 = i * 30 + i2;\n"
+                        "            const float t2 = x[t1 + 1];\n"
+                        "            double_ = double_ - (x[t1] - t2) * t2;\n"
+                        "        }\n"
+                        "        const float t3 = double_ * -0.5f;\n"
+                        "        y[i - 1] = 0.0f > t3 ? 0.0f : t3;\n"
+                        "    }\n"
+                        "}\n");
 }
 
 static void test_parentheses(void **state)
@@ -147,7 +148,7 @@ static void test_constants(void **state)
     k_store(k, ints, k_index(k, 0), k_integer(k, DTYPE_i64, INT64_MIN), 1);
     assert_string_equal(
         text_of(k),
-        "static void k(const rlx_f32 *RLX_RESTRICT x, rlx_f32 *RLX_RESTRICT y, rlx_i64 *RLX_RESTRICT n)\n"
+        "RLX_KERNEL void k(const rlx_f32 *RLX_RESTRICT x, rlx_f32 *RLX_RESTRICT y, rlx_i64 *RLX_RESTRICT n)\n"
         "{\n"
         "    (void)x;\n"
         "    y[0] = 1e-45f;\n"

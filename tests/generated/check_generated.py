@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# What is emitted, as users build it: free of warnings as C99 and C++ with the compilers that are here, the header alone, no
+# undefined symbols but memcpy, memset and libm, every --weights and --arena mode, two models in one program, and clean
+# under the sanitizers. Usage: check_generated.py RLXC
+import glob
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+rlxc = os.path.abspath(sys.argv[1])
+root = os.path.abspath(os.environ.get("RLXC_SOURCE", "."))
+models = sorted(glob.glob(root + "/models/*.json") + glob.glob(root + "/models/digits/*.json"))
+ALLOWED = {
+    "memcpy",
+    "memset",
+    "expf",
+    "logf",
+    "log1pf",
+    "expm1f",
+    "sinf",
+    "cosf",
+    "tanf",
+    "asinf",
+    "acosf",
+    "atanf",
+    "sinhf",
+    "coshf",
+    "tanhf",
+    "asinhf",
+    "acoshf",
+    "atanhf",
+    "erff",
+    "powf",
+    "atan2f",
+    "fmodf",
+    "sqrtf",
+    "floorf",
+    "ceilf",
+    "truncf",
+    "rintf",
+    "fabsf",
+    "fmaf",
+    "exp",
+    "log",
+    "sin",
+    "cos",
+    "tanh",
+    "erf",
+    "pow",
+    "fmod",
+    "sqrt",
+}
+WARN = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
+failed = []
+tests = 0
+
+
+def run(what, command, cwd):
+    global tests
+    tests += 1
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
+    if done.returncode != 0:
+        failed.append(f"{what}: {' '.join(command)}\n{done.stdout}{done.stderr}")
+    return done
+
+
+def emit(model, folder, *options):
+    name = os.path.splitext(os.path.basename(model))[0]
+    run("compile " + name, [rlxc, "compile", model, "-o", folder, "--name", name, *options], root)
+    with open(f"{folder}/{name}.c") as f:
+        flags = (
+            next(line for line in f if line.startswith("// Compile with:"))
+            .split("cc ")[1]
+            .split(" -c ")[0]
+            .split()
+        )
+    return name, flags
+
+
+def compilers():
+    c = [[x, "-std=c99"] for x in ("gcc", "clang") if shutil.which(x)]
+    cxx = [[x, "-x", "c++", "-std=c++11"] for x in ("g++", "clang++") if shutil.which(x)]
+    return c + cxx
+
+
+def check_model(model, folder, cpu):
+    name, flags = emit(model, folder, "--cpu", cpu)
+    for compiler in compilers():
+        run(f"{name} {cpu}", [*compiler, *flags, *WARN, "-c", name + ".c", "-o", name + ".o"], folder)
+        with open(f"{folder}/alone.c", "w") as f:
+            f.write(f'#include "{name}.h"\nint main(void) {{ return {name}_model.n_inputs == 99u; }}\n')
+        run(f"{name}.h alone", [*compiler, *WARN, "-c", "alone.c", "-o", "alone.o"], folder)
+    run(f"{name} {cpu}", ["cc", "-std=c99", *flags, "-c", name + ".c", "-o", name + ".o"], folder)
+    symbols = run("nm", ["nm", "-u", name + ".o"], folder).stdout.split()
+    strange = [s for s in symbols if s != "U" and s not in ALLOWED]
+    if strange:
+        failed.append(f"{name} {cpu}: undefined symbols {strange}")
+
+
+PROGRAM = """
+#include "NAME.h"
+#include <stdio.h>
+#include <stdlib.h>
+static RLX_ALIGNED unsigned char arena[NAME_ARENA_BYTES + 64], state[NAME_STATE_BYTES + 64];
+int main(void)
+{
+    rlx_ctx ctx;
+    size_t i;
+    memset(arena, 0xA5, sizeof arena);
+    if (START != RLX_OK)
+        return 1;
+    for (i = 0; i < NAME_model.n_inputs; i++)
+        memset(rlx_input(&ctx, (uint32_t)i), 0, NAME_model.inputs[i].bytes);
+    if (rlx_run(&ctx) != RLX_OK)
+        return 2;
+    for (i = NAME_model.arena_bytes; i < sizeof arena; i++)
+        if (arena[i] != 0xA5)
+            return 3;
+    return 0;
+}
+"""
+
+
+def write_program(folder, name, start):
+    text = (
+        PROGRAM.replace("START", start)
+        .replace("NAME_ARENA", name.upper() + "_ARENA")
+        .replace("NAME_STATE", name.upper() + "_STATE")
+    )
+    with open(f"{folder}/main.c", "w") as f:
+        f.write(text.replace("NAME", name))
+
+
+INIT = "NAME_init(&ctx, arena, NAME_model.arena_bytes, state, NAME_model.state_bytes)"
+
+
+def check_sanitized(model, folder):
+    for cpu in ("generic", "native"):
+        name, flags = emit(model, folder, "--cpu", cpu)
+        write_program(folder, name, INIT)
+        run(
+            f"{name} sanitized",
+            [
+                "cc",
+                *flags,
+                "-O1",
+                "-g",
+                "-fsanitize=address,undefined",
+                "-fno-sanitize-recover=all",
+                "main.c",
+                name + ".c",
+                "-o",
+                "p",
+                "-lm",
+            ],
+            folder,
+        )
+        run(f"{name} {cpu} sanitized", ["./p"], folder)
+
+
+def check_modes(model, folder):
+    for options, start in (
+        (["--weights", "rodata"], INIT),
+        (["--weights", "incbin"], INIT),
+        (["--link-runtime"], INIT),
+        (["--arena", "static"], "(NAME_static() == NULL ? RLX_ERR_NULL : " + INIT + ")"),
+    ):
+        name, flags = emit(model, folder, *options)
+        write_program(folder, name, start)
+        run(
+            f"{name} {options}",
+            ["cc", *flags, "-I" + root + "/runtime-lite", "main.c", name + ".c", "-o", "p", "-lm"],
+            folder,
+        )
+        run(f"{name} {options}", ["./p"], folder)
+    name, flags = emit(model, folder, "--weights", "file")
+    load = "rlx_init(&ctx, &NAME_model, arena, NAME_model.arena_bytes, state, NAME_model.state_bytes, weights(), NAME_WEIGHTS)"
+    write_program(folder, name, load.replace("NAME_WEIGHTS", name.upper() + "_WEIGHT_BYTES"))
+    with open(f"{folder}/main.c") as f:
+        text = f.read()
+    with open(f"{folder}/main.c", "w") as f:
+        f.write(
+            text.replace(
+                "int main(void)",
+                f"""static void *weights(void)
+{{
+    void *p = aligned_alloc(64, ({name.upper()}_WEIGHT_BYTES + 63) / 64 * 64);
+    FILE *f = fopen("{name}.weights", "rb");
+    return f != NULL && p != NULL && fread(p, 1, {name.upper()}_WEIGHT_BYTES, f) == {name.upper()}_WEIGHT_BYTES ? p : NULL;
+}}
+
+int main(void)""",
+            )
+        )
+    run(f"{name} --weights file", ["cc", *flags, "main.c", name + ".c", "-o", "p", "-lm"], folder)
+    run(f"{name} --weights file", ["./p"], folder)
+
+
+def check_two(folder):
+    names = [emit(m, folder)[0] for m in models[:2]]
+    with open(f"{folder}/two.c", "w") as f:
+        f.write("".join(f'#include "{n}.h"\n' for n in names))
+        f.write(
+            "int main(void) { return " + " + ".join(f"({n}_model.n_inputs == 99u)" for n in names) + "; }\n"
+        )
+    run(
+        "two models",
+        ["cc", "-std=c99", *WARN, "two.c", *(n + ".c" for n in names), "-o", "two", "-lm"],
+        folder,
+    )
+    run("two models", ["./two"], folder)
+
+
+with tempfile.TemporaryDirectory() as top:
+    for m in models:
+        for c in ("generic", "x86-64-v3", "x86-64-v4"):
+            check_model(m, f"{top}/{c}", c)
+        check_sanitized(m, top + "/san")
+    check_modes(root + "/models/digits/digits.json", top + "/modes")
+    check_two(top + "/two")
+for line in failed:
+    print(line, file=sys.stderr)
+print(f"{tests - len(failed)} of {tests} steps as expected")
+sys.exit(bool(failed))

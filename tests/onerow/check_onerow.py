@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# An elementwise op is one row of one file: copies the sources, adds one row to ir/ops.def, builds that and runs a
+# graph with the new op, constant folding, fusion and vector code included. Usage: check_onerow.py BUILD CC
+import array
+import concurrent.futures
+import glob
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+ROW = 'EW(cube, 1, ARITH, 2, a * a * a, (I)((uint64_t)a * (uint64_t)a * (uint64_t)a), "(mul a (mul a a))")'
+build, cc = os.path.abspath(sys.argv[1]), sys.argv[2].split()
+root = os.environ.get("RLXC_SOURCE", ".")
+
+
+def compile_one(job):
+    source, target, flags = job
+    subprocess.run([*cc, *flags, "-c", source, "-o", target], check=True)
+    return target
+
+
+def build_copy(tree):
+    for folder in ("base", "ir", "passes", "codegen", "compiler", "runtime-lite"):
+        shutil.copytree(os.path.join(root, folder), os.path.join(tree, folder))
+    table = os.path.join(tree, "ir", "ops.def")
+    with open(table) as f:
+        text = f.read()
+    with open(table, "w") as f:
+        f.write(text.replace("EW(square,", ROW + "\nEW(square,", 1))
+    flags = [
+        "-std=gnu11",
+        "-O0",
+        "-w",
+        "-ffp-contract=off",
+        '-DRLXC_VERSION="0.1.0"',
+        "-I" + tree,
+        "-I" + build + "/compiler",
+    ]
+    sources = [
+        s
+        for d in ("base", "ir", "passes", "codegen", "compiler")
+        for s in glob.glob(f"{tree}/{d}/**/*.c", recursive=True)
+    ]
+    sources += glob.glob(build + "/codegen/*.c") + glob.glob(build + "/compiler/*.pb-c.c")
+    jobs = [(s, f"{tree}/{i}.o", flags) for i, s in enumerate(sources)]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        objects = list(pool.map(compile_one, jobs))
+    program = os.path.join(tree, "rlxc")
+    libs = subprocess.run(
+        ["pkg-config", "--libs", "libcjson", "libprotobuf-c"], capture_output=True, text=True, check=True
+    )
+    subprocess.run([*cc, *objects, "-o", program, *libs.stdout.split(), "-ldl", "-lm"], check=True)
+    return program
+
+
+def write_npy(path, values):
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({len(values)},), }}".ljust(117) + "\n"
+    with open(path, "wb") as f:
+        f.write(
+            b"\x93NUMPY\x01\x00"
+            + struct.pack("<H", len(header))
+            + header.encode()
+            + array.array("f", values).tobytes()
+        )
+
+
+def read_npy(path):
+    with open(path, "rb") as f:
+        data = f.read()
+    return array.array("f", data[10 + struct.unpack("<H", data[8:10])[0] :])
+
+
+def check(tree, program):
+    graph = {
+        "rlxc": 1,
+        "inputs": {"x": {"dtype": "f32", "shape": [37]}},
+        "weights": {"w": {"dtype": "i32", "shape": [2], "data": [3, -2]}},
+        "nodes": [
+            {"name": "c", "op": "cube", "inputs": ["x"]},
+            {"name": "y", "op": "neg", "inputs": ["c"]},
+            {"name": "k", "op": "cube", "inputs": ["w"]},
+        ],
+        "outputs": ["y", "k"],
+    }
+    model = os.path.join(tree, "cube.json")
+    with open(model, "w") as f:
+        json.dump(graph, f)
+    values = [0.25 * i - 4 for i in range(37)]
+    write_npy(tree + "/x.npy", values)
+    env = dict(os.environ, XDG_CACHE_HOME=tree + "/cache")
+    for cpu in ("generic", "native"):
+        subprocess.run([program, "verify", model, "--cpu", cpu, "--tolerance", "1e-6"], check=True, env=env)
+        subprocess.run(
+            [
+                program,
+                "run",
+                model,
+                "--cpu",
+                cpu,
+                "--input",
+                f"x={tree}/x.npy",
+                "--output-dir",
+                tree + "/out",
+            ],
+            check=True,
+            env=env,
+        )
+        got = read_npy(tree + "/out/y.npy")
+        if list(got) != [-v * v * v for v in values]:
+            sys.exit(f"cube on {cpu}: {list(got)}")
+        with open(tree + "/out/k.npy", "rb") as f:
+            if struct.unpack("<2i", f.read()[-8:]) != (27, -8):
+                sys.exit("cube of constants was folded wrong")
+
+
+with tempfile.TemporaryDirectory() as folder:
+    check(folder, build_copy(folder))
