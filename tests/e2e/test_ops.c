@@ -31,13 +31,16 @@ static const uint64_t place_budget = 20000;
 typedef struct Config {
     const char *name, *cpu;
     int opt_level;
+    uint8_t lanes;              // 0: what the CPU has
+    uint32_t every;             // takes every n-th case
     bool is_gpu, channels_last; // is_gpu: the GPU's schedules, with their parallel loops as plain ones
 } Config;
 
 static const Config configs[] = {
-    {"generic", "generic", 1, false, true}, {"v3", "x86-64-v3", 1, false, true},
-    {"v4", "x86-64-v4", 1, false, true},    {"rows", "native", 1, false, false},
-    {"single", "native", 0, false, true},   {"gpu", "generic", 1, true, true},
+    {"generic", "generic", 1, 0, 1, false, true}, {"four", "generic", 1, 4, 4, false, true},
+    {"v3", "x86-64-v3", 1, 0, 1, false, true},    {"v4", "x86-64-v4", 1, 0, 1, false, true},
+    {"rows", "native", 1, 0, 1, false, false},    {"single", "native", 0, 0, 1, false, true},
+    {"gpu", "generic", 1, 0, 1, true, true},
 };
 enum { N_CONFIGS = sizeof configs / sizeof *configs };
 
@@ -91,6 +94,7 @@ static TargetCaps caps_of(const Config *c)
     const bool is_known = cpu_find(c->cpu, &cpu);
     rlx_assert(is_known);
     TargetCaps caps = target_caps(target_find("c"), &cpu);
+    caps.f32_lanes = c->lanes != 0 ? c->lanes : caps.f32_lanes;
     caps.channels_last = c->channels_last;
     caps.is_gpu = c->is_gpu;
     caps.packs_weights = !c->is_gpu;
@@ -173,7 +177,7 @@ static void plan_jobs(const char *dir)
         const uint32_t first = jobs.len;
         if (!config_runs_here(&configs[c]))
             continue;
-        for (uint32_t i = 0; i < cases.len; i++) {
+        for (uint32_t i = 0; i < cases.len; i += configs[c].every) {
             running = cases.data[i].name;
             const Job j = {.c = &cases.data[i],
                            .config = &configs[c],
