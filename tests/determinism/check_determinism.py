@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# The same input gives the same bytes: twice, in another folder, in another locale, with the memory of the process laid
-# out differently. Usage: check_determinism.py RLXC
+# The same input gives the same bytes: twice, in another folder, in another locale, with the memory of the
+# process laid out differently. Usage: check_determinism.py RLXC
 import glob
 import os
 import shutil

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# What is emitted, as users build it: free of warnings as C99 and C++ with the compilers that are here, the header alone, no
-# undefined symbols but memcpy, memset and libm, every --weights and --arena mode, two models in one program, and clean
-# under the sanitizers. Usage: check_generated.py RLXC
+# What is emitted, as users build it: free of warnings as C99 and C++ with the compilers that are here,
+# the header alone, no undefined symbols but memcpy, memset and libm, every --weights and --arena mode,
+# two models in one program, and clean under the sanitizers. Usage: check_generated.py RLXC
 import glob
 import os
 import shutil
@@ -177,8 +177,9 @@ def check_modes(model, folder):
         )
         run(f"{name} {options}", ["./p"], folder)
     name, flags = emit(model, folder, "--weights", "file")
-    load = "rlx_init(&ctx, &NAME_model, arena, NAME_model.arena_bytes, state, NAME_model.state_bytes, weights(), NAME_WEIGHTS)"
-    write_program(folder, name, load.replace("NAME_WEIGHTS", name.upper() + "_WEIGHT_BYTES"))
+    size = name.upper() + "_WEIGHT_BYTES"
+    load = INIT.replace("NAME_init(&ctx, ", "rlx_init(&ctx, &NAME_model, ")
+    write_program(folder, name, load.replace("bytes)", f"bytes, weights(), {size})"))
     with open(f"{folder}/main.c") as f:
         text = f.read()
     with open(f"{folder}/main.c", "w") as f:
@@ -187,9 +188,9 @@ def check_modes(model, folder):
                 "int main(void)",
                 f"""static void *weights(void)
 {{
-    void *p = aligned_alloc(64, ({name.upper()}_WEIGHT_BYTES + 63) / 64 * 64);
+    void *p = aligned_alloc(64, ({size} + 63) / 64 * 64);
     FILE *f = fopen("{name}.weights", "rb");
-    return f != NULL && p != NULL && fread(p, 1, {name.upper()}_WEIGHT_BYTES, f) == {name.upper()}_WEIGHT_BYTES ? p : NULL;
+    return f != NULL && p != NULL && fread(p, 1, {size}, f) == {size} ? p : NULL;
 }}
 
 int main(void)""",

@@ -165,7 +165,8 @@ def main():
             if not a.json:
                 print(
                     f"{row['name']:32} {row['ms_best']:9.3f} ms best {row['ms_median']:9.3f} median "
-                    f"{row['ms_p90']:9.3f} p90   {row['gflops']:7.1f} GFLOP/s of {row['fma_peak_gflops']:.1f}: "
+                    f"{row['ms_p90']:9.3f} p90   "
+                    f"{row['gflops']:7.1f} GFLOP/s of {row['fma_peak_gflops']:.1f}: "
                     f"{100 * row['share_best']:5.1f} % best, {100 * row['share_median']:5.1f} % median",
                     flush=True,
                 )
