@@ -180,11 +180,28 @@ bool cli_parse(Cli *c, char letter, int argc, char **argv)
     return true;
 }
 
+// A command line is wrong wherever that is noticed: the codes decide.
+static bool is_usage(const DiagItem *item)
+{
+    return item->level == DIAG_ERROR && (item->code == E0003 || item->code == E0301);
+}
+
+static bool is_tool(const DiagItem *item)
+{
+    return item->level == DIAG_ERROR && item->code == E0005;
+}
+
 ExitCode cli_fail(Cli *c)
 {
+    ExitCode code = EXIT_WRONG;
     cli_progress_end();
     diag_print(c->diag, stderr, c->style);
-    return EXIT_WRONG;
+    for (uint32_t i = 0; i < c->diag->items.len; i++)
+        if (is_usage(&c->diag->items.data[i]))
+            code = EXIT_USAGE;
+        else if (is_tool(&c->diag->items.data[i]))
+            code = EXIT_TOOL;
+    return code;
 }
 
 // --- progress ------------------------------------------------------------------------------------

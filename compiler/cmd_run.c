@@ -14,7 +14,7 @@
 
 static void print_summary(const char *name, const Tensor *t)
 {
-    double low = INFINITY, high = -INFINITY, sum = 0;
+    double low = HUGE_VAL, high = -HUGE_VAL, sum = 0;
     for (int64_t i = 0; i < t->numel; i++) {
         const double v = tensor_get_f64(t, i);
         low = v < low ? v : low;
@@ -141,7 +141,7 @@ static Difference compare(const Tensor *got, const Tensor *want)
 static bool report(Job *j, const char *name, const Tensor *got, const Tensor *want, double tolerance)
 {
     const Difference d = compare(got, want);
-    const double relative = d.error == 0 ? 0 : d.largest > 0 ? d.error / d.largest : (double)INFINITY;
+    const double relative = d.error == 0 ? 0 : d.largest > 0 ? d.error / d.largest : HUGE_VAL;
     const bool ok = !d.is_special && relative <= tolerance;
     if (j->cli->options.json != NULL) {
         printf("{\"output\": \"%s\", \"max_error\": %.9g, \"max_magnitude\": %.9g, \"ok\": %s}\n",

@@ -93,7 +93,8 @@ static const char *replay_kernel(Replay *r, const PlanKernel *k)
     for (uint32_t i = 0; i < k->args.len; i++) {
         const PlanArg *a = &k->args.data[i];
         const bool is_scratch = a->is_written && a->is_read, is_empty = a->begin == a->end;
-        if (!is_empty && p->buffers.data[a->buf].region == REGION_ARENA && a->is_read && !is_scratch && !holds(r, a->buf))
+        if (!is_empty && p->buffers.data[a->buf].region == REGION_ARENA && a->is_read && !is_scratch &&
+            !holds(r, a->buf))
             return arena_printf(p->arena, "%s: buffer %s was overwritten before it is read", k->kernel->name,
                                 p->buffers.data[a->buf].name);
     }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What expand_NAME functions are: `id` is a sugar node with its operands rewritten; the value of its result number `result`
-// is returned as nodes of core ops.
+// What expand_NAME functions are: `id` is a sugar node with its operands rewritten; the value of its result
+// number `result` is returned as nodes of core ops.
 #ifndef PASSES_EXPAND_H
 #define PASSES_EXPAND_H
 
 #include "passes/pass.h"
 
-#define SUGAR(name, min_src, max_src, n_results, flags) NodeId expand_##name(Graph *g, NodeId id, uint32_t result);
+#define SUGAR(name, min_src, max_src, n_results, flags)                                                      \
+    NodeId expand_##name(Graph *g, NodeId id, uint32_t result);
 #include "ir/ops.def"
 
 // A node under construction with the span and label of another.

@@ -91,7 +91,7 @@ static double difference(const Tensor *got, const Tensor *want, int64_t first, d
         if ((isnan(a) && isnan(b)) || a == b)
             error = fmax(error, 0);
         else if (!isfinite(a) || !isfinite(b))
-            return INFINITY;
+            return HUGE_VAL;
         else
             error = fmax(error, fabs(a - b) <= absolute ? 0 : fabs(a - b));
         largest = fmax(largest, isfinite(b) ? fabs(b) : 0);
