@@ -94,8 +94,8 @@ void cli_print_markdown(FILE *out)
         out);
     for (uint32_t i = 0; i < N_COMMANDS; i++) {
         const CommandInfo *c = &command_info[i];
-        fprintf(out, "\n## rlxc %s %s\n\n%s.\n\n| option | meaning |\n|---|---|\n", c->name, c->args,
-                c->text);
+        fprintf(out, "\n## rlxc %s%s%s\n\n%s.\n\n| option | meaning |\n|---|---|\n", c->name,
+                c->args[0] != '\0' ? " " : "", c->args, c->text);
         for (uint32_t k = 0; k < N_OPTIONS; k++) {
             const OptionInfo *o = &option_info[k];
             if (applies(o, c->letter))
@@ -180,15 +180,10 @@ bool cli_parse(Cli *c, char letter, int argc, char **argv)
     return true;
 }
 
-// A command line is wrong wherever that is noticed: the codes decide.
-static bool is_usage(const DiagItem *item)
+// A command line may turn out wrong at any place: the code of the message decides.
+static ExitCode exit_code(DiagCode code)
 {
-    return item->level == DIAG_ERROR && (item->code == E0003 || item->code == E0301);
-}
-
-static bool is_tool(const DiagItem *item)
-{
-    return item->level == DIAG_ERROR && item->code == E0005;
+    return code == E0003 || code == E0301 ? EXIT_USAGE : code == E0005 ? EXIT_TOOL : EXIT_WRONG;
 }
 
 ExitCode cli_fail(Cli *c)
@@ -197,10 +192,8 @@ ExitCode cli_fail(Cli *c)
     cli_progress_end();
     diag_print(c->diag, stderr, c->style);
     for (uint32_t i = 0; i < c->diag->items.len; i++)
-        if (is_usage(&c->diag->items.data[i]))
-            code = EXIT_USAGE;
-        else if (is_tool(&c->diag->items.data[i]))
-            code = EXIT_TOOL;
+        if (c->diag->items.data[i].level == DIAG_ERROR && code == EXIT_WRONG)
+            code = exit_code(c->diag->items.data[i].code);
     return code;
 }
 
