@@ -137,7 +137,7 @@ static void test_own(const char *root, const char *name, const char *cpu)
 {
     Suite s;
     double worst = 0;
-    char path[4096], why[64];
+    char path[5000], why[64];
     snprintf(path, sizeof path, "%s/models/%s%s.json", root, strcmp(name, "digits") == 0 ? "digits/" : "",
              name);
     const bool ran = open_model(&s, path, cpu) && run_own_cases(&s, root, name, &worst);
@@ -172,12 +172,12 @@ static void test_shared(const char *shared, const char *name, const char *cpu)
 {
     Suite s;
     double worst = 0;
-    char path[4096], why[64];
+    char path[5000], why[64];
     snprintf(path, sizeof path, "%s/onnx/%s/model.onnx", shared, name);
     bool ok = open_model(&s, path, cpu);
     int cases = 0;
     for (; ok; cases++) {
-        char dir[4096];
+        char dir[5000];
         snprintf(dir, sizeof dir, "%s/onnx/%s/case_%d", shared, name, cases);
         if (access(dir, R_OK) != 0)
             break;
