@@ -4,20 +4,9 @@
 #include "codegen/host.h"
 #include "base/map.h"
 #include "codegen/host_parts.h"
-#include <ctype.h>
 #include <string.h>
 
 enum { RODATA_MAX_BYTES = 65536 };
-
-const char *host_identifier(Arena *a, const char *name)
-{
-    Str s = str_new(a);
-    if (name[0] == '\0' || isdigit((unsigned char)name[0]))
-        str_char(&s, '_');
-    for (const char *c = name; *c != '\0'; c++)
-        str_char(&s, isascii((unsigned char)*c) && isalnum((unsigned char)*c) ? *c : '_');
-    return str_text(&s);
-}
 
 unsigned char *host_weights(Arena *a, const Plan *plan)
 {

@@ -46,6 +46,9 @@ typedef struct Emitted {
 bool host_emit(Arena *a, Diag *d, const Target *t, Plan *plan, const HostOptions *options, Emitted *out);
 // "a.b/c" -> "a_b_c": a C identifier from any name.
 const char *host_identifier(Arena *a, const char *name);
+// The same, and one that can be the name of a model's function and files: not a word of C or C++, nothing of
+// the standard library or of the generated code itself.
+const char *host_model_name(Arena *a, const char *name);
 // Bytes of the weights region.
 unsigned char *host_weights(Arena *a, const Plan *plan);
 

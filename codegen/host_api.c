@@ -31,6 +31,19 @@ const char *host_comment_text(Arena *a, const char *text)
     return str_text(&s);
 }
 
+const char *host_string_literal(Arena *a, const char *text)
+{
+    Str s = str_new(a);
+    str_char(&s, '"');
+    for (const char *c = text; *c != '\0'; c++)
+        if (isascii((unsigned char)*c) && isprint((unsigned char)*c))
+            str_printf(&s, "%s%c", strchr("\\\"?", *c) != NULL ? "\\" : "", *c);
+        else
+            str_printf(&s, "\\%03o", (unsigned char)*c);
+    str_char(&s, '"');
+    return str_text(&s);
+}
+
 uint64_t host_region_base(const Plan *p, Region r)
 {
     return r == REGION_PARAM ? p->region_bytes[REGION_STATE] : 0;
@@ -44,52 +57,6 @@ static uint64_t flags_offset(const Plan *p)
 uint64_t host_state_bytes(const Plan *p)
 {
     return flags_offset(p) + (p->params.len + 63u) / 64u * 64u;
-}
-
-// --- names ---------------------------------------------------------------------------------------
-
-static bool is_taken(const HostEmit *e, const char *name, uint32_t n_inputs, uint32_t n_outputs)
-{
-    static const char *const reserved[] = {
-        "ctx",       "status",  "inputs",   "slots",    "int",       "float",    "double", "char",
-        "short",     "long",    "void",     "const",    "static",    "for",      "if",     "else",
-        "while",     "do",      "switch",   "case",     "return",    "struct",   "union",  "enum",
-        "typedef",   "signed",  "unsigned", "volatile", "register",  "extern",   "auto",   "break",
-        "continue",  "default", "goto",     "sizeof",   "inline",    "restrict", "class",  "new",
-        "delete",    "this",    "template", "typename", "namespace", "using",    "public", "private",
-        "protected", "virtual", "operator", "bool",     "true",      "false",    "and",    "or",
-        "not",       "xor",     "try",      "catch",    "throw"};
-    for (uint32_t i = 0; i < sizeof reserved / sizeof reserved[0]; i++)
-        if (strcmp(name, reserved[i]) == 0)
-            return true;
-    if (strcmp(name, e->options->name) == 0)
-        return true;
-    for (uint32_t i = 0; i < n_inputs; i++)
-        if (strcmp(name, e->input_names[i]) == 0)
-            return true;
-    for (uint32_t i = 0; i < n_outputs; i++)
-        if (strcmp(name, e->output_names[i]) == 0)
-            return true;
-    return false;
-}
-
-static const char *unique_name(const HostEmit *e, const char *name, uint32_t n_inputs, uint32_t n_outputs)
-{
-    const char *base = host_identifier(e->arena, name), *out = base;
-    for (uint32_t i = 2; is_taken(e, out, n_inputs, n_outputs); i++)
-        out = arena_printf(e->arena, "%s_%u", base, i);
-    return out;
-}
-
-void host_name_tensors(HostEmit *e)
-{
-    const Plan *p = e->plan;
-    e->input_names = ARENA_ARRAY(e->arena, const char *, p->inputs.len);
-    e->output_names = ARENA_ARRAY(e->arena, const char *, p->outputs.len);
-    for (uint32_t i = 0; i < p->inputs.len; i++)
-        e->input_names[i] = unique_name(e, p->inputs.data[i].name, i, 0);
-    for (uint32_t i = 0; i < p->outputs.len; i++)
-        e->output_names[i] = unique_name(e, p->outputs.data[i].name, p->inputs.len, i);
 }
 
 // --- the typed entry point -----------------------------------------------------------------------
@@ -246,7 +213,7 @@ static void emit_tensors(HostEmit *e, const char *list, const PlanIo *io, uint32
     str_printf(out, "static const rlx_tensor %s[] = {\n", list);
     for (uint32_t i = 0; i < n; i++) {
         const PlanBuffer *b = &e->plan->buffers.data[io[i].buf];
-        str_printf(out, "    {\"%s\", RLX_%s, %u, {", host_comment_text(e->arena, io[i].name),
+        str_printf(out, "    {%s, RLX_%s, %u, {", host_string_literal(e->arena, io[i].name),
                    host_upper(e->arena, dtype_info[io[i].dtype].name), io[i].rank);
         for (uint32_t j = 0; j < SHAPE_MAX_RANK; j++)
             str_printf(out, "%s%lld", j == 0 ? "" : ", ", j < io[i].rank ? (long long)io[i].dim[j] : 0LL);
@@ -267,8 +234,8 @@ static void emit_kernel_table(HostEmit *e, Str *out)
         uint64_t bytes = 0;
         for (uint32_t j = 0; j < k->args.len; j++)
             bytes += k->args.data[j].end - k->args.data[j].begin;
-        str_printf(out, "    {\"%s\", \"%s\", %lluu, %lluu},\n", k->kernel->name,
-                   host_comment_text(e->arena, k->kernel->comment), (unsigned long long)k->macs,
+        str_printf(out, "    {\"%s\", %s, %lluu, %lluu},\n", k->kernel->name,
+                   host_string_literal(e->arena, k->kernel->comment), (unsigned long long)k->macs,
                    (unsigned long long)bytes);
     }
     str_add(out, "};\n\n");
@@ -303,9 +270,11 @@ static void emit_param_flags(HostEmit *e, Str *out)
     if (e->plan->params.len == 0)
         return;
     str_add(out, "static const unsigned char param_has_init[] = {");
-    for (uint32_t i = 0; i < e->plan->params.len; i++)
-        str_printf(out, "%s%d", i == 0 ? "" : ", ",
-                   e->plan->buffers.data[e->plan->params.data[i].buf].data != NULL ? 1 : 0);
+    for (uint32_t i = 0; i < e->plan->params.len; i++) {
+        const PlanIo *io = &e->plan->params.data[i];
+        const bool is_set = e->plan->buffers.data[io->buf].data != NULL || io->bytes == 0;
+        str_printf(out, "%s%d", i == 0 ? "" : ", ", is_set);
+    }
     str_add(out, "};\n\n");
 }
 

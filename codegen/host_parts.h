@@ -23,8 +23,10 @@ void host_emit_header(HostEmit *e, Str *out);
 void host_emit_descriptor(HostEmit *e, const char *weights, Str *out);
 void host_emit_entry(HostEmit *e, Str *out);
 const char *host_upper(Arena *a, const char *name);
-// Text that is safe inside a // comment or a string literal.
+// Text that is safe inside a // comment.
 const char *host_comment_text(Arena *a, const char *text);
+// A C string literal that has exactly these bytes, in C99 and C++, trigraphs or not.
+const char *host_string_literal(Arena *a, const char *text);
 // First byte of a region in its block: states and params share the state block.
 uint64_t host_region_base(const Plan *p, Region r);
 // Bytes of the state block: states, params, and one flag byte a param.

@@ -90,13 +90,15 @@ static bool read_host_options(Job *j)
     const Options *o = &j->cli->options;
     uint32_t mode = 0, arena = 0;
     const char *name =
-        o->name != NULL ? o->name : host_identifier(j->cli->arena, output_stem(j->cli->arena, j->model));
-    if (strcmp(name, host_identifier(j->cli->arena, name)) != 0 || strlen(name) > 200)
-        return wrong_value(j, "--name", name, "a C identifier");
+        o->name != NULL ? o->name : host_model_name(j->cli->arena, output_stem(j->cli->arena, j->model));
+    if (strcmp(name, host_model_name(j->cli->arena, name)) != 0 || strlen(name) > 200)
+        return wrong_value(j, "--name", name, "a C identifier that is no word of C or of its library");
     if (o->weights != NULL && !choose(j, "--weights", o->weights, weights, 4, &mode))
         return false;
     if (o->arena != NULL && !choose(j, "--arena", o->arena, arenas, 2, &arena))
         return false;
+    if (arena == ARENA_STATIC && mode == WEIGHTS_FILE)
+        return wrong_value(j, "--arena", "static", "weights in the program, not --weights file");
     j->host = (HostOptions){.name = name,
                             .compiler = "rlxc " RLXC_VERSION,
                             .cc_flags = j->cpu.cc_flags,

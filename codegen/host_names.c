@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// C identifiers of the generated interface: the model's name, and the parameters of its entry point. Separate
+// from names.c, which names what no user sees: these stay as they are from one version of rlxc to the next.
+#include "codegen/host_parts.h"
+#include <ctype.h>
+#include <string.h>
+
+// Blanks on both sides of each word. Keywords of C and C++, and macros that the usual headers or compilers
+// define: none of them can name anything.
+static const char reserved_words[] =
+    " alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t char8_t"
+    " class co_await co_return co_yield compl complex concept const const_cast consteval constexpr constinit"
+    " continue decltype default delete do double dynamic_cast else enum explicit export extern false float"
+    " for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq"
+    " private protected public register reinterpret_cast requires restrict return short signed sizeof static"
+    " static_assert static_cast struct switch template this thread_local throw true try typedef typeid"
+    " typename typeof union unsigned using virtual void volatile wchar_t while xor xor_eq"
+    " EOF HUGE_VAL I INFINITY NAN NULL errno far i386 linux near offsetof stderr stdin stdout unix ";
+
+// What the typed entry point itself uses.
+static const char used_in_entry[] = " ctx status memcpy double int16_t int32_t int64_t int8_t size_t uint16_t"
+                                    " uint32_t uint64_t uint8_t ";
+
+// What the generated code has at file scope.
+static const char own_names[] =
+    " arena_block dispatch inputs kernels outputs param_has_init params state_block"
+    " state_init states static_ctx weights ";
+
+// What stands at file scope in a program around it, and headers that a file NAME.h would hide.
+static const char library_names[] =
+    " abort abs atexit calloc exit fprintf free index labs llabs main malloc printf putchar puts realloc"
+    " rindex scanf signal snprintf sprintf sscanf"
+    " memccpy memchr memcmp memcpy memmove memset stpcpy strcat strchr strcmp strcoll strcpy strcspn strdup"
+    " strerror strlen strncat strncmp strncpy strpbrk strrchr strsep strspn strstr strtok strxfrm"
+    " int16_t int32_t int64_t int8_t intmax_t intptr_t ptrdiff_t size_t uint16_t uint32_t uint64_t uint8_t"
+    " uintmax_t uintptr_t"
+    " assert complex ctype errno fenv float inttypes iso646 limits locale math memory setjmp stdarg stdbool"
+    " stddef stdint stdio stdlib string strings tgmath time unistd wchar wctype ";
+
+// Of math.h, each also with f or l at its end.
+static const char math_functions[] =
+    " acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh drem erf erfc exp exp10 exp2 expm1"
+    " fabs fdim finite floor fma fmax fmin fmod frexp gamma hypot ilogb j0 j1 jn ldexp lgamma llrint llround"
+    " log log10 log1p log2 logb lrint lround modf nan nearbyint nextafter nexttoward pow pow10 remainder"
+    " remquo rint round scalb scalbln scalbn significand sin sincos sinh sqrt tan tanh tgamma trunc y0 y1"
+    " yn ";
+
+static bool is_in(Arena *a, const char *words, const char *name)
+{
+    return strstr(words, arena_printf(a, " %s ", name)) != NULL;
+}
+
+static bool is_math_function(Arena *a, const char *name)
+{
+    const size_t n = strlen(name);
+    return is_in(a, math_functions, name) || (n > 1 && (name[n - 1] == 'f' || name[n - 1] == 'l') &&
+                                              is_in(a, math_functions, arena_strndup(a, name, n - 1)));
+}
+
+// runtime-lite's own prefix.
+static bool is_runtime(const char *name)
+{
+    return strcmp(name, "rlx") == 0 || strncmp(name, "rlx_", 4) == 0 || strncmp(name, "RLX_", 4) == 0;
+}
+
+// INT8_MAX, UINT32_C, M_PI ...: what headers define.
+static bool is_macro_like(const char *name)
+{
+    const char *end = strrchr(name, '_');
+    for (const char *c = name; *c != '\0'; c++)
+        if (islower((unsigned char)*c))
+            return false;
+    return end != NULL &&
+           (strncmp(name, "M_", 2) == 0 || strncmp(name, "FP_", 3) == 0 || strcmp(end, "_MAX") == 0 ||
+            strcmp(end, "_MIN") == 0 || strcmp(end, "_C") == 0 || strcmp(end, "_WIDTH") == 0);
+}
+
+// k0_conv: names of kernels.
+static bool is_kernel(const char *name)
+{
+    const size_t digits = name[0] == 'k' ? strspn(name + 1, "0123456789") : 0;
+    return digits > 0 && name[1 + digits] == '_';
+}
+
+const char *host_identifier(Arena *a, const char *name)
+{
+    Str s = str_new(a);
+    if (name[0] == '\0' || isdigit((unsigned char)name[0]))
+        str_char(&s, '_');
+    for (const char *c = name; *c != '\0'; c++)
+        str_char(&s, isascii((unsigned char)*c) && isalnum((unsigned char)*c) ? *c : '_');
+    return str_text(&s);
+}
+
+// __x, _X: the compiler's own.
+static bool is_internal(const char *name)
+{
+    return name[0] == '_' && (name[1] == '_' || isupper((unsigned char)name[1]));
+}
+
+const char *host_model_name(Arena *a, const char *name)
+{
+    const char *id = host_identifier(a, name);
+    if (is_internal(id) || is_in(a, reserved_words, id) || is_in(a, own_names, id) ||
+        is_in(a, library_names, id) || is_math_function(a, id) || is_runtime(id) || is_macro_like(id) ||
+        is_kernel(id))
+        return arena_printf(a, "m_%s", id);
+    return id;
+}
+
+// --- parameters ----------------------------------------------------------------------------------
+
+static bool is_listed(const char *name, const char *const *list, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (strcmp(name, list[i]) == 0)
+            return true;
+    return false;
+}
+
+static bool is_taken(const HostEmit *e, const char *name, uint32_t n_inputs, uint32_t n_outputs)
+{
+    return strcmp(name, e->options->name) == 0 || is_in(e->arena, reserved_words, name) ||
+           is_in(e->arena, used_in_entry, name) || is_in(e->arena, own_names, name) ||
+           is_listed(name, e->input_names, n_inputs) || is_listed(name, e->output_names, n_outputs);
+}
+
+static const char *unique_name(const HostEmit *e, const char *name, uint32_t n_inputs, uint32_t n_outputs)
+{
+    const char *base = host_identifier(e->arena, name);
+    const size_t upper = strlen(e->upper);
+    const bool is_own_macro = strncmp(base, e->upper, upper) == 0 && base[upper] == '_';
+    if (is_own_macro || is_internal(base) || is_runtime(base) || is_macro_like(base))
+        base = arena_printf(e->arena, "v%s", base);
+    const char *out = base;
+    for (uint32_t i = 2; is_taken(e, out, n_inputs, n_outputs); i++)
+        out = arena_printf(e->arena, "%s_%u", base, i);
+    return out;
+}
+
+void host_name_tensors(HostEmit *e)
+{
+    const Plan *p = e->plan;
+    e->input_names = ARENA_ARRAY(e->arena, const char *, p->inputs.len);
+    e->output_names = ARENA_ARRAY(e->arena, const char *, p->outputs.len);
+    for (uint32_t i = 0; i < p->inputs.len; i++)
+        e->input_names[i] = unique_name(e, p->inputs.data[i].name, i, 0);
+    for (uint32_t i = 0; i < p->outputs.len; i++)
+        e->output_names[i] = unique_name(e, p->outputs.data[i].name, p->inputs.len, i);
+}
