@@ -43,7 +43,7 @@ void cli_print_command_help(char letter, FILE *out);
 void cli_print_markdown(FILE *out);
 // Letter of a command, or 0.
 char cli_find_command(const char *name);
-// Prints the diagnostics and gives EXIT_WRONG.
+// Prints the diagnostics and gives the exit code that goes with them.
 ExitCode cli_fail(Cli *c);
 // Progress on a terminal, nothing in a pipe.
 void cli_progress(const char *what);

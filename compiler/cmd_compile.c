@@ -33,8 +33,7 @@ ExitCode cmd_check(Cli *c)
 {
     if (c->options.args.len == 0) {
         diag_error(c->diag, (Span){0}, E0003, "expected at least one model file");
-        cli_fail(c);
-        return EXIT_USAGE;
+        return cli_fail(c);
     }
     bool ok = true;
     for (uint32_t i = 0; i < c->options.args.len; i++) {
@@ -53,8 +52,7 @@ ExitCode cmd_convert(Cli *c)
     Graph *g = NULL;
     if (args->len < 1 || args->len > 2) {
         diag_error(c->diag, (Span){0}, E0003, "expected a model file and, perhaps, the file to write");
-        cli_fail(c);
-        return EXIT_USAGE;
+        return cli_fail(c);
     }
     const char *to = c->options.output_file != NULL ? c->options.output_file
                      : args->len == 2               ? args->data[1]

@@ -118,8 +118,7 @@ ExitCode cmd_explain(Cli *c)
         diag_error(c->diag, (Span){0}, E0003, "expected one code such as E0204; the codes are:");
         for (uint32_t i = 0; i < DIAG_CODE_COUNT; i++)
             diag_note(c->diag, (Span){0}, "%s %s", diag_code_text((DiagCode)i), diag_code_title((DiagCode)i));
-        cli_fail(c);
-        return EXIT_USAGE;
+        return cli_fail(c);
     }
     printf("%s: %s\n\n%s\n", diag_code_text(code), diag_code_title(code), diag_code_explanation(code));
     return EXIT_OK;
@@ -153,6 +152,10 @@ static bool place_file(Cli *c, const char *path)
 
 ExitCode cmd_dev_place(Cli *c)
 {
+    if (c->options.args.len == 0) {
+        diag_error(c->diag, (Span){0}, E0003, "expected at least one table of items");
+        return cli_fail(c);
+    }
     for (uint32_t i = 0; i < c->options.args.len; i++)
         if (!place_file(c, c->options.args.data[i]))
             return cli_fail(c);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // rlxc run and verify: generated code, built, loaded and run; compared with the reference evaluator.
+#include "base/map.h"
 #include "compiler/feeds.h"
 #include "compiler/import/npy.h"
 #include "compiler/json_text.h"
@@ -42,12 +43,28 @@ static const char *file_name(Arena *a, const char *output)
     return arena_printf(a, "%s.npy", s);
 }
 
+// Two outputs whose names differ in such a character only would overwrite each other.
+static bool check_file_names(Job *j)
+{
+    Map seen = {0};
+    for (uint32_t i = 0; i < j->plan->outputs.len; i++) {
+        const char *file = file_name(j->cli->arena, j->plan->outputs.data[i].name);
+        uint64_t other = 0;
+        if (map_get(&seen, file, strlen(file), &other))
+            return diag_error(j->cli->diag, (Span){0}, E0002,
+                              "outputs '%s' and '%s' would both be written to %s",
+                              j->plan->outputs.data[other].name, j->plan->outputs.data[i].name, file);
+        map_put(j->cli->arena, &seen, file, strlen(file), i);
+    }
+    return true;
+}
+
 static bool write_outputs(Job *j, const Tensor *outputs)
 {
     const char *dir = j->cli->options.output_dir;
     if (dir == NULL)
         return true;
-    if (!output_make_dir(j->cli->diag, dir))
+    if (!check_file_names(j) || !output_make_dir(j->cli->diag, dir))
         return false;
     for (uint32_t i = 0; i < j->plan->outputs.len; i++)
         if (!npy_write(
@@ -138,8 +155,15 @@ static Difference compare(const Tensor *got, const Tensor *want)
     return d;
 }
 
-static bool report(Job *j, const char *name, const Tensor *got, const Tensor *want, double tolerance)
+// Two roundings of a 16-bit type are more than the tolerance of f32.
+static double default_tolerance(DType t)
 {
+    return t == DTYPE_f16 ? 2e-3 : t == DTYPE_bf16 ? 2e-2 : 1e-4;
+}
+
+static bool report(Job *j, const char *name, const Tensor *got, const Tensor *want, double given)
+{
+    const double tolerance = given >= 0 ? given : default_tolerance(want->dtype);
     const Difference d = compare(got, want);
     const double relative = d.error == 0 ? 0 : d.largest > 0 ? d.error / d.largest : HUGE_VAL;
     const bool ok = !d.is_special && relative <= tolerance;
@@ -163,14 +187,13 @@ ExitCode cmd_verify(Cli *c)
     Tensor *inputs = NULL, *outputs = NULL;
     EvalRun run;
     Graph *bound = NULL;
-    double tolerance = 1e-4;
+    double tolerance = -1; // not given
     if (c->options.tolerance != NULL &&
         (!str_parse_f64(c->options.tolerance, strlen(c->options.tolerance), &tolerance) ||
          !(tolerance >= 0))) {
         diag_error(c->diag, (Span){0}, E0003, "--tolerance %s: expected a number that is not negative",
                    c->options.tolerance);
-        cli_fail(c);
-        return EXIT_USAGE;
+        return cli_fail(c);
     }
     const char *seed = c->options.random != NULL ? c->options.random : "1";
     if (!prepare(&j, c, seed, &n, &inputs, &outputs) || !native_run(&j, &n, inputs, outputs) ||

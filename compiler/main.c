@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The `rlxc` program: finds the command, parses its options, runs it.
 #include "compiler/cli.h"
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -31,8 +32,7 @@ static ExitCode unknown_command(Cli *c, const char *name)
     if (near != NULL)
         diag_note(c->diag, (Span){0}, "did you mean '%s'?", near);
     diag_note(c->diag, (Span){0}, "`rlxc --help` lists the commands");
-    cli_fail(c);
-    return EXIT_USAGE;
+    return cli_fail(c);
 }
 
 static ExitCode run(Cli *c, int argc, char **argv)
@@ -56,10 +56,8 @@ static ExitCode run(Cli *c, int argc, char **argv)
     const char letter = cli_find_command(argv[1]);
     if (letter == 0)
         return unknown_command(c, argv[1]);
-    if (!cli_parse(c, letter, argc, argv)) {
-        cli_fail(c);
-        return EXIT_USAGE;
-    }
+    if (!cli_parse(c, letter, argc, argv))
+        return cli_fail(c);
     if (c->options.help != NULL) {
         cli_print_command_help(letter, stdout);
         return EXIT_OK;
@@ -69,12 +67,22 @@ static ExitCode run(Cli *c, int argc, char **argv)
     return command_fn(letter)(c);
 }
 
+// What went to stdout is part of the result: a full disk or a closed pipe must not look like success.
+static ExitCode flush_output(Cli *c, ExitCode code)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    *c->diag = diag_new(c->arena);
+    diag_error(c->diag, (Span){0}, E0002, "cannot write to the standard output: %s", strerror(errno));
+    return cli_fail(c);
+}
+
 int main(int argc, char **argv)
 {
     Arena arena = {0};
     Diag diag = diag_new(&arena);
     Cli c = {.arena = &arena, .diag = &diag, .style = isatty(STDERR_FILENO) ? DIAG_COLOUR : DIAG_PLAIN};
-    const ExitCode code = run(&c, argc, argv);
+    const ExitCode code = flush_output(&c, run(&c, argc, argv));
     arena_free(&arena);
     return (int)code;
 }

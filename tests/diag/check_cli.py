@@ -5,9 +5,10 @@
 import os
 import subprocess
 import sys
+import tempfile
 
-rlxc = sys.argv[1]
-root = os.environ.get("RLXC_SOURCE", ".")
+rlxc = os.path.abspath(sys.argv[1])
+root = os.path.abspath(os.environ.get("RLXC_SOURCE", "."))
 page = os.path.join(root, "docs", "CLI.md")
 text = subprocess.run([rlxc, "--help-markdown"], check=True, capture_output=True, text=True).stdout
 if "--update" in sys.argv:
@@ -32,15 +33,57 @@ COMMANDS = {
         ["inspect", model],
         ["convert", model],
     ],
-    1: [["compile"], ["compile", model, "--cpu", "z80"], ["ops", "matmull"], ["check", "/nonexistent"]],
-    2: [[], ["compil"], ["inspect", model, "--jsn"], ["explain", "E9999"]],
+    1: [
+        ["ops", "matmull"],
+        ["check", "/nonexistent"],
+        ["compile", root, "-o", "/nonexistent"],
+        ["inspect", model, "--dim", "n=3"],
+        ["run", model],
+        ["run", model, "--input", "x=" + model],
+        ["run", model, "--input", "y=" + model],
+    ],
+    2: [
+        [],
+        ["compil"],
+        ["compile"],
+        ["compile", model, model],
+        ["compile", model, "--cpu", "z80"],
+        ["compile", model, "--target", "z80"],
+        ["compile", model, "--name", "1st"],
+        ["compile", model, "--name", "int"],
+        ["compile", model, "--weights", "here"],
+        ["compile", model, "--arena", "static", "--weights", "file"],
+        ["compile", model, "--stop-after", "fuze"],
+        ["inspect", model, "--jsn"],
+        ["inspect", model, "--json=yes"],
+        ["inspect", model, "-O4"],
+        ["inspect", model, "--dim", "n"],
+        ["run", model, "--random", "x"],
+        ["run", model, "--input", model],
+        ["verify", model, "--tolerance", "-1"],
+        ["verify", model, "--stop-after", "fold"],
+        ["explain", "E9999"],
+        ["dev-place"],
+    ],
 }
+scratch = tempfile.TemporaryDirectory()  # where a command that should fail would write
 for args, code in [(args, code) for code, lines in COMMANDS.items() for args in lines]:
-    got = subprocess.run([rlxc, *args], capture_output=True)
+    got = subprocess.run([rlxc, *args], capture_output=True, cwd=scratch.name)
     if got.returncode != code:
         failed.append(f"rlxc {' '.join(args)}: exit code {got.returncode}, expected {code}")
     if code != 0 and not got.stderr:
         failed.append(f"rlxc {' '.join(args)}: failed without a message")
+    if b"\x1b" in got.stdout + got.stderr or b"\r" in got.stderr:
+        failed.append(f"rlxc {' '.join(args)}: colours or progress in a pipe")
+
+# What cannot be written is an error, and a C compiler that is missing has an exit code of its own.
+with open("/dev/full", "wb") as full:
+    if subprocess.run([rlxc, "convert", model], stdout=full, stderr=subprocess.PIPE).returncode != 1:
+        failed.append("rlxc convert to a full disk: no error")
+with tempfile.TemporaryDirectory() as folder:
+    env = {**os.environ, "CC": "/nonexistent/cc", "XDG_CACHE_HOME": folder}
+    if subprocess.run([rlxc, "verify", model], env=env, capture_output=True).returncode != 3:
+        failed.append("rlxc verify without a C compiler: exit code is not 3")
 
 for line in failed:
     print(line, file=sys.stderr)
