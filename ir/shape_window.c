@@ -254,6 +254,8 @@ static bool scale_dim(ShapeCtx *c, Dim in, double scale, Dim *out)
     return true;
 }
 
+enum { RESIZE_MAX = 1 << 24 }; // elements of an axis: there are tables of that size
+
 bool shape_resize(ShapeCtx *c)
 {
     const Shape *x = &c->in[0].shape;
@@ -276,6 +278,8 @@ bool shape_resize(ShapeCtx *c)
             out.dim[i] = sizes->u.ints[i];
         else if (!scale_dim(c, x->dim[i], scale[i], &out.dim[i]))
             return false;
+        if (dim_is_const(out.dim[i]) && (out.dim[i] > RESIZE_MAX || x->dim[i] > RESIZE_MAX))
+            return shape_fail(c, E0004, "axis %u would have more than %d elements", i, RESIZE_MAX);
         if (x->dim[i] == 0 && out.dim[i] != 0)
             return shape_fail(c, E0204, "axis %u has no element to resize", i);
     }

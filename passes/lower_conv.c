@@ -144,7 +144,8 @@ static bool can_tile(const Lower *l, const Conv *c, const Domain *d)
     if (l->caps->is_gpu || !c->is_planar || !node_is_const(l->g, c->w) ||
         lower_node(l, l->anchor)->dtype != DTYPE_f32)
         return false;
-    if (c->group > MAX_TILED_GROUPS || (c->bias != 0 && lower_loc(l, c->bias)->stride[0] != 1))
+    if (c->group > MAX_TILED_GROUPS || !tile_is_worthwhile(&c->s) ||
+        (c->bias != 0 && lower_loc(l, c->bias)->stride[0] != 1))
         return false;
     const Tile t = tile_new((Lower *)(uintptr_t)l, c->s);
     return t.lanes == 1 || domain_lanes(l, d, 1) > 1;

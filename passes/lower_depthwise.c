@@ -127,7 +127,7 @@ static bool fits(const Lower *l, const Conv *c, const Domain *d)
     if (c->s.kw > DW_MAX_KERNEL || c->s.sw > 4 || c->s.dw > 4 || !node_is_const(l->g, c->w) ||
         c->stride_c != 1)
         return false;
-    return domain_lanes(l, d, 1) > 1;
+    return tile_is_worthwhile(&c->s) && domain_lanes(l, d, 1) > 1;
 }
 
 bool depthwise_lower(Lower *l, const Conv *c, const Domain *d)

@@ -5,6 +5,7 @@
 #include "passes/tile.h"
 #include <string.h>
 
+enum { TILE_MAX_TAPS = 32, TILE_MAX_EDGES = 64 }; // of a row: every edge tile is text of its own
 enum { TILE_MAX_ACC = 32, EPILOGUE_LOOP_COST = 8, UNROLL_STEPS = 36 };
 
 Tile tile_new(Lower *l, TileShape s)
@@ -197,13 +198,6 @@ static void valid_pixels(const Tile *t, const TileAt *at, int64_t kw, int64_t *f
         --*last;
 }
 
-bool tile_is_edge(const TileShape *s, int64_t column, int64_t pixels)
-{
-    const int64_t first = column * s->sw - s->pad_w;
-    const int64_t last = (column + pixels - 1) * s->sw - s->pad_w + (s->kw - 1) * s->dw;
-    return first < 0 || last >= s->in_w;
-}
-
 // All kernel columns of one kernel row. x: index of the input row's element at the tile's first pixel (kernel
 // column 0).
 static void emit_kernel_row(const Tile *t, const TileAt *at, const Accs *a, KRef x, KRef w)
@@ -315,18 +309,37 @@ static void emit_tile(const Tile *t, const TileAt *at)
     emit_stores(t, at, &a);
 }
 
+// Largest column whose last tap is inside the input.
+static int64_t last_inside(const TileShape *s)
+{
+    const int64_t reach = s->in_w - 1 - (s->kw - 1) * s->dw + s->pad_w;
+    return reach < 0 ? -1 : reach / s->sw;
+}
+
+// Columns that some tap reads outside the input, at either end of a row.
+static int64_t edge_columns(const TileShape *s)
+{
+    const int64_t left = ceil_div(s->pad_w, s->sw), right = s->w - 1 - last_inside(s);
+    return (left > 0 ? left : 0) + (right > 0 ? right : 0);
+}
+
+bool tile_is_worthwhile(const TileShape *s)
+{
+    return s->kw <= TILE_MAX_TAPS && edge_columns(s) <= TILE_MAX_EDGES;
+}
+
 TileRuns tile_runs(Lower *l, const TileShape *s, int64_t most)
 {
     TileRuns runs = {0};
-    const int64_t n = ceil_div(s->w, most), base = s->w / n;
+    const int64_t n = ceil_div(s->w, most), base = s->w / n, last = last_inside(s);
     const int64_t longer = s->w % n; // the first `longer` tiles have one pixel more
     int64_t column = 0;
     for (int64_t i = 0; i < n;) {
         TileRun run = {.column = column, .pixels = base + (i < longer ? 1 : 0), .count = 1};
-        run.is_edge = tile_is_edge(s, column, run.pixels);
-        while (!run.is_edge && i + run.count < n && (i + run.count < longer) == (i < longer) &&
-               !tile_is_edge(s, column + run.count * run.pixels, run.pixels))
-            run.count++;
+        const int64_t alike = (i < longer ? longer : n) - i, inside = (last + 1 - column) / run.pixels;
+        run.is_edge = column * s->sw < s->pad_w || inside < 1;
+        if (!run.is_edge)
+            run.count = inside < alike ? inside : alike;
         vec_push(l->pass->scratch, &runs, run);
         column += run.count * run.pixels;
         i += run.count;

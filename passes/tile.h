@@ -86,8 +86,8 @@ TileRuns tile_runs(Lower *l, const TileShape *s, int64_t most);
 // Opens the loop over a run (none for one tile) and gives the column of the tile; then close.
 KRef tile_open_run(Kernel *k, const TileRun *run);
 void tile_close_run(Kernel *k, const TileRun *run);
-// True when pixels column .. column + pixels - 1 of a row read outside the input for some kernel column.
-bool tile_is_edge(const TileShape *s, int64_t column, int64_t pixels);
+// Few enough taps and border columns that tiles with text of their own for the borders make sense.
+bool tile_is_worthwhile(const TileShape *s);
 // Kernel rows that fall inside the input: [lo, hi). top: input row of kernel row 0, may be negative.
 void tile_kernel_rows(Kernel *k, const TileShape *s, KRef top, KRef *lo, KRef *hi);
 // Emits the loops.

@@ -3,10 +3,12 @@
 // number n of a format and its seeds is always the same bytes, so a failure is repeated by COUNT 1 and FIRST
 // n (and -o FILE keeps the input). It fails on a crash, a sanitizer report, an exit, more than 10 s or 64 MiB
 // for one input, a reader that fails without a message or succeeds with one, and on a graph that the verifier
-// refuses or that changes when it is printed and read back.
+// refuses or that changes when it is printed and read back. What was read is compiled as far as C text.
+#include "codegen/host.h"
 #include "compiler/import/import.h"
 #include "compiler/import/npy.h"
 #include "compiler/import/safetensors.h"
+#include "compiler/pipeline.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 
@@ -328,6 +330,32 @@ static void check_graph(Arena *a, Graph *g)
     }
 }
 
+// A graph that was read is compiled as far as C text: a diagnostic or a valid plan, for both kinds of CPU.
+static void compile_graph(Arena *a, Diag *d, Graph *g)
+{
+    static const char *const cpus[] = {"generic", "x86-64-v4"};
+    CpuInfo cpu;
+    const Target *target = target_find("c");
+    if (!cpu_find(cpus[run.iteration % 2], &cpu))
+        fail("no such CPU");
+    const TargetCaps caps = target_caps(target, &cpu);
+    PipelineOptions o = {.opt_level = run.iteration % 3 == 0 ? 0 : 3, .caps = &caps, .report = run.sink};
+    for (uint32_t i = 0; i < g->dims->symbols.len; i++) {
+        const Symbol *s = &g->dims->symbols.data[i];
+        vec_push(a, &o.dims, ((ImportSize){s->name, s->dflt != 0 ? s->dflt : s->min}));
+    }
+    Plan *plan = NULL;
+    Emitted out;
+    const HostOptions host = {.name = "fuzz",
+                              .compiler = "rlxc",
+                              .cc_flags = cpu.cc_flags,
+                              .cpu = cpu.name,
+                              .weights = WEIGHTS_FILE};
+    const bool ok = pipeline_run(a, d, g, &o, &plan) && host_emit(a, d, target, plan, &host, &out);
+    if (ok != (d->n_errors == 0))
+        fail(ok ? "compiled with an error" : "not compiled, without an error");
+}
+
 static bool try_input(Arena *a, const Bytes *in)
 {
     Diag d = diag_new(a);
@@ -339,8 +367,10 @@ static bool try_input(Arena *a, const Bytes *in)
     diag_print(&d, run.sink, DIAG_PLAIN);
     if (a->used > MAX_ARENA)
         fail("used more than 64 MiB");
-    if (ok && g)
+    if (ok && g) {
         check_graph(a, g);
+        compile_graph(a, &d, g);
+    }
     struct rusage usage;
     if (getrusage(RUSAGE_SELF, &usage) == 0 && usage.ru_maxrss > MAX_RSS_KIB)
         fail("the process grew beyond 2 GiB");
