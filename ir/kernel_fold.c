@@ -172,6 +172,18 @@ static KRef fold_comparison(Kernel *k, KOp op, KRef a, KRef b)
     return is_unsigned && op == KOP_le && k_is_const(k, a, &x) && x == 0 ? k_integer(k, DTYPE_bool, 1) : 0;
 }
 
+// The greater or lesser of an unsigned number and 0.
+static KRef fold_extreme(const Kernel *k, KOp op, KRef a, KRef b)
+{
+    const KInst *n = k_inst(k, a);
+    int64_t v = 1;
+    if (n->lanes > 1 || n->dtype == KT_INDEX || dtype_info[n->dtype].cls != DCLASS_UINT)
+        return 0;
+    if (k_is_const(k, a, &v) && v == 0)
+        return op == KOP_max ? b : a;
+    return k_is_const(k, b, &v) && v == 0 ? (op == KOP_max ? a : b) : 0;
+}
+
 KRef kernel_fold(Kernel *k, KOp op, const KRef src[3])
 {
     int64_t cond = 0;
@@ -180,6 +192,9 @@ KRef kernel_fold(Kernel *k, KOp op, const KRef src[3])
     const KRef decided = kop_info[op].cls == KCLASS_CMP ? fold_comparison(k, op, src[0], src[1]) : 0;
     if (decided)
         return decided;
+    const KRef extreme = op == KOP_max || op == KOP_min ? fold_extreme(k, op, src[0], src[1]) : 0;
+    if (extreme)
+        return extreme;
     const KInst *n = k_inst(k, src[0]);
     if (n->dtype == DTYPE_bool)
         return fold_bool(k, op, src[0], src[1]);

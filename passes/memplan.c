@@ -174,6 +174,23 @@ static void place_region(Planner *m, Region region)
     m->plan->region_bytes[region] = next;
 }
 
+// A buffer without bytes may have the address of another one.
+static bool is_empty_alias(const Plan *p, const PlanArg *written, const PlanArg *other)
+{
+    const PlanBuffer *a = &p->buffers.data[written->buf], *b = &p->buffers.data[other->buf];
+    return a->region == b->region && (a->bytes == 0 || b->bytes == 0) &&
+           a->offset + written->byte_offset == b->offset + other->byte_offset;
+}
+
+// Compilers may warn of restrict pointers that are equal, though nothing is read or written through them.
+static void mark_empty_aliases(Plan *p, PlanKernel *k)
+{
+    for (uint32_t i = 0; i < k->args.len; i++)
+        for (uint32_t j = 0; k->args.data[i].is_written && j < k->args.len; j++)
+            if (i != j && is_empty_alias(p, &k->args.data[i], &k->args.data[j]))
+                k->kernel->may_alias = true;
+}
+
 bool pass_memplan(Pass *p)
 {
     Planner m = {.pass = p, .plan = p->plan};
@@ -191,5 +208,7 @@ bool pass_memplan(Pass *p)
     place_region(&m, REGION_STATE);
     place_region(&m, REGION_PARAM);
     place_region(&m, REGION_WEIGHTS);
+    for (uint32_t i = 0; i < p->plan->kernels.len; i++)
+        mark_empty_aliases(p->plan, &p->plan->kernels.data[i]);
     return true;
 }
