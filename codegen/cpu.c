@@ -20,8 +20,8 @@ const char *const cpu_names[] = {
 
 enum { N_CPUS = sizeof cpus / sizeof *cpus };
 
-// Does this machine run code for the row? Judged by instruction sets, as the levels of x86-64 define them.
-static bool runs_here(const CpuInfo *cpu)
+// Judged by instruction sets, as the levels of x86-64 define them.
+bool cpu_runs_here(const CpuInfo *cpu)
 {
     if (cpu->f32_lanes == 1)
         return true;
@@ -50,7 +50,7 @@ static uint32_t cache_bytes(int name, uint32_t otherwise)
 static void resolve_native(CpuInfo *out)
 {
     for (uint32_t i = 0; i < N_CPUS; i++)
-        if (runs_here(&cpus[i]))
+        if (cpu_runs_here(&cpus[i]))
             *out = cpus[i];
 #if defined(_SC_LEVEL1_DCACHE_SIZE) && defined(_SC_LEVEL2_CACHE_SIZE)
     out->l1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, out->l1_bytes);

@@ -21,6 +21,8 @@ typedef struct CpuInfo {
 
 // A row of cpus.def, or "native": the best row that this machine runs, with this machine's cache sizes.
 bool cpu_find(const char *name, CpuInfo *out);
+// Does this machine run code for the CPU?
+bool cpu_runs_here(const CpuInfo *cpu);
 // The names that cpu_find takes, NULL at the end.
 extern const char *const cpu_names[];
 

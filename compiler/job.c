@@ -37,6 +37,9 @@ static bool read_dims(Job *j)
             return wrong_value(j, "--dim", dims->data[i],
                                "NAME=VALUE with a whole number that is not negative");
         b.name = arena_strndup(j->cli->arena, dims->data[i], (size_t)(eq - dims->data[i]));
+        for (uint32_t k = 0; k < j->pipeline.dims.len; k++)
+            if (strcmp(j->pipeline.dims.data[k].name, b.name) == 0)
+                return diag_error(j->cli->diag, (Span){0}, E0003, "--dim %s: given twice", b.name);
         vec_push(j->cli->arena, &j->pipeline.dims, b);
     }
     return true;

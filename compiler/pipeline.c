@@ -31,11 +31,14 @@ static bool bind_one(Graph *g, const ImportSize *b, int64_t *values, bool *known
         return false;
     }
     const Symbol *s = &g->dims->symbols.data[index];
-    if (b->value < s->min || b->value > s->max || (s->multiple > 1 && b->value % s->multiple != 0))
+    if (b->value < s->min || b->value > s->max)
         return diag_error(g->diag, (Span){0}, E0208,
-                          "--dim %s=%" PRId64 ": allowed are %" PRId64 " to %" PRId64
-                          ", multiples of %" PRId64,
-                          b->name, b->value, s->min, s->max, s->multiple);
+                          "--dim %s=%" PRId64 ": the size must be from %" PRId64 " to %" PRId64, b->name,
+                          b->value, s->min, s->max);
+    if (s->multiple > 1 && b->value % s->multiple != 0)
+        return diag_error(g->diag, (Span){0}, E0208,
+                          "--dim %s=%" PRId64 ": the size must be a multiple of %" PRId64, b->name, b->value,
+                          s->multiple);
     values[index] = b->value;
     known[index] = true;
     return true;
@@ -60,8 +63,9 @@ bool pipeline_bind(Graph *g, const PipelineOptions *o, Graph **out)
     bool *known = ARENA_ARRAY(g->arena, bool, n), complete = true;
     *out = g;
     for (uint32_t i = 0; i < o->dims.len; i++)
-        if (!bind_one(g, &o->dims.data[i], values, known))
-            return false;
+        complete = bind_one(g, &o->dims.data[i], values, known) && complete;
+    if (!complete)
+        return false;
     for (uint32_t i = 0; i < n; i++) {
         const Symbol *s = &g->dims->symbols.data[i];
         if (!known[i] && s->dflt != 0) {

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # docs/CLI.md must be what `rlxc --help-markdown` prints. With --update it is written anew. Exit codes of a
 # few wrong and right command lines are checked as well. Usage: check_cli.py RLXC [--update]
+import json
 import os
+import platform
 import subprocess
 import sys
 import tempfile
@@ -75,6 +77,35 @@ for args, code in [(args, code) for code, lines in COMMANDS.items() for args in 
         failed.append(f"rlxc {' '.join(args)}: failed without a message")
     if b"\x1b" in got.stdout + got.stderr or b"\r" in got.stderr:
         failed.append(f"rlxc {' '.join(args)}: colours or progress in a pipe")
+
+# Everything that is wrong with sizes is said at once.
+SYMBOLS = {"b": {"max": 64}, "s": {"min": 8, "max": 512, "multiple": 8}, "t": {"default": 3}}
+symbolic = os.path.join(scratch.name, "symbolic.json")
+with open(symbolic, "w") as f:
+    x = {"dtype": "f32", "shape": ["b", "s", "t"]}
+    json.dump({"rlxc": 1, "symbols": SYMBOLS, "inputs": {"x": x}, "nodes": [], "outputs": ["x"]}, f)
+another_cpu = "x86-64-v3" if platform.machine() == "aarch64" else "armv8-a"
+MESSAGES = [
+    (
+        ["inspect", symbolic],
+        1,
+        "rlxc: error[E0207]: dimension 'b' needs a size: give it with --dim b=VALUE\n"
+        "rlxc: error[E0207]: dimension 's' needs a size: give it with --dim s=VALUE\n",
+    ),
+    (
+        ["inspect", symbolic, "--dim", "b=65", "--dim", "s=12"],
+        1,
+        "rlxc: error[E0208]: --dim b=65: the size must be from 1 to 64\n"
+        "rlxc: error[E0208]: --dim s=12: the size must be a multiple of 8\n",
+    ),
+    (["inspect", symbolic, "--dim", "b=1", "--dim", "b=2"], 2, "rlxc: error[E0003]: --dim b: given twice\n"),
+    (["inspect", symbolic, "--dim", "b=1", "--dim", "s=8"], 0, ""),
+    (["verify", model, "--cpu", another_cpu], 1, None),
+]
+for args, code, text in MESSAGES:
+    got = subprocess.run([rlxc, *args], capture_output=True, text=True)
+    if got.returncode != code or (text is not None and got.stderr != text):
+        failed.append(f"rlxc {' '.join(args)}: exit code {got.returncode}, {got.stderr}")
 
 # What cannot be written is an error, and a C compiler that is missing has an exit code of its own.
 with open("/dev/full", "wb") as full:
