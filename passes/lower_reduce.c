@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions with their elementwise prologue and epilogue. Accumulation: see rows.c; mean divides the sum
-// once.
+// once, that of integers in 64 bits.
 #include "passes/rows.h"
 
 typedef struct Reduce {
@@ -17,7 +17,7 @@ static void reduce_row(Lower *l, const Rows *r, Point at, void *ctx)
     if (x->is_mean && dtype_info[type].cls == DCLASS_FLOAT)
         v = k_op(l->k, KOP_div, v, k_number(l->k, type, (double)r->count), 0);
     else if (x->is_mean)
-        v = k_op(l->k, KOP_div, v, k_integer(l->k, type, r->count), 0);
+        v = k_cast(l->k, k_op(l->k, KOP_div, v, k_integer(l->k, k_inst(l->k, v)->dtype, r->count), 0), type);
     pull_store_root(l, &r->d, at, v);
 }
 
@@ -49,7 +49,7 @@ void lower_reduce_sum(Lower *l)
 
 void lower_reduce_mean(Lower *l)
 {
-    lower_reduce(l, A_reduce_mean_axes, &row_fold_sum, true);
+    lower_reduce(l, A_reduce_mean_axes, &row_fold_mean, true);
 }
 
 void lower_reduce_max(Lower *l)

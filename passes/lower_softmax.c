@@ -14,7 +14,7 @@ typedef struct Softmax {
 } Softmax;
 
 // Passes over NaN: the sum finds it.
-static const RowFold fold_top = {"(max b a)", KOP_max, -(double)INFINITY, false};
+static const RowFold fold_top = {"(max b a)", KOP_max, -(double)INFINITY, false, false};
 
 static KRef operand_at(Lower *l, const Domain *d, Point at, void *ctx)
 {

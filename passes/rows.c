@@ -6,10 +6,11 @@
 
 enum { ROW_ACCS = 4 };
 
-const RowFold row_fold_sum = {"(add a b)", KOP_add, 0, false};
-const RowFold row_fold_prod = {"(mul a b)", KOP_mul, 1, false};
-const RowFold row_fold_max = {"(select (ne a a) a (max a b))", KOP_max, -(double)INFINITY, true};
-const RowFold row_fold_min = {"(select (ne a a) a (min a b))", KOP_min, (double)INFINITY, true};
+const RowFold row_fold_sum = {"(add a b)", KOP_add, 0, false, false};
+const RowFold row_fold_mean = {"(add a b)", KOP_add, 0, false, true};
+const RowFold row_fold_prod = {"(mul a b)", KOP_mul, 1, false, false};
+const RowFold row_fold_max = {"(select (ne a a) a (max a b))", KOP_max, -(double)INFINITY, true, false};
+const RowFold row_fold_min = {"(select (ne a a) a (min a b))", KOP_min, (double)INFINITY, true, false};
 
 static AxisMap root_axes(const Lower *l, const Shape *operand, const bool *in_row, const uint32_t *place)
 {
@@ -147,7 +148,9 @@ static void fold_into(Lower *l, Folding *f, uint32_t which, KRef value)
 
 static KRef value_at(Lower *l, const Domain *d, const Folding *f, Point at)
 {
-    const KRef v = f->value(l, d, at, f->ctx);
+    KRef v = f->value(l, d, at, f->ctx);
+    if (f->fold->is_wide && dtype_info[f->type].cls != DCLASS_FLOAT)
+        v = k_cast(l->k, v, f->type);
     return at.lanes > 1 && k_inst(l->k, v)->lanes == 1 ? k_splat(l->k, v, at.lanes) : v;
 }
 
@@ -225,6 +228,9 @@ static KRef neutral(Kernel *k, int type, double v)
 KRef rows_fold(Lower *l, const Rows *r, Point at, const RowFold *fold, MapFn value, void *ctx)
 {
     Folding f = {.fold = fold, .value = value, .ctx = ctx, .type = lower_node(l, l->anchor)->dtype};
+    const DTypeClass cls = dtype_info[f.type].cls;
+    if (fold->is_wide && cls != DCLASS_FLOAT)
+        f.type = cls == DCLASS_INT ? DTYPE_i64 : DTYPE_u64;
     f.init = neutral(l->k, f.type, fold->init);
     if (r->mode == ROWS_ALONG)
         return fold_along(l, r, at, &f);

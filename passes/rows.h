@@ -36,8 +36,9 @@ typedef struct RowFold {
     KOp across;       // how lanes are joined: KOP_add, KOP_mul, KOP_min, KOP_max
     double init;      // neutral element; its value in lanes that hold nothing
     bool keeps_nan;   // min, max: a NaN anywhere makes the result NaN
+    bool is_wide;     // integers are folded in 64 bits, and the result is of that type
 } RowFold;
-extern const RowFold row_fold_sum, row_fold_prod, row_fold_max, row_fold_min;
+extern const RowFold row_fold_sum, row_fold_mean, row_fold_prod, row_fold_max, row_fold_min;
 // value(l, d, at, ctx) gives element(s) at a point. Returns the fold of the row: a scalar, or a vector with
 // ACROSS.
 KRef rows_fold(Lower *l, const Rows *r, Point at, const RowFold *fold, MapFn value, void *ctx);

@@ -332,7 +332,7 @@ static int64_t wrap(DType t, int64_t v)
 {
     Tensor one = tensor_new(&arena, t, 0, NULL);
     if (t == DTYPE_bool)
-        return v != 0;
+        return v & 1;
     tensor_set_i64(&one, 0, v);
     return tensor_get_i64(&one, 0);
 }
