@@ -108,6 +108,11 @@ static double epsilon_of(DType t)
     return t == DTYPE_f64 ? 0x1p-52 : t == DTYPE_f16 ? 0x1p-10 : t == DTYPE_bf16 ? 0x1p-7 : 0x1p-23;
 }
 
+static double smallest_of(DType t)
+{
+    return t == DTYPE_f64 ? 0x1p-1074 : t == DTYPE_f16 ? 0x1p-24 : t == DTYPE_bf16 ? 0x1p-133 : 0x1p-149;
+}
+
 static double largest_of(const Tensor *t)
 {
     double largest = 0;
@@ -127,8 +132,7 @@ static bool has_few_bits(double v)
 static void add_noise(Tensor *t, Noise kind, uint64_t *rng)
 {
     const double epsilon = epsilon_of(t->dtype), largest = largest_of(t);
-    const double absolute =
-        t->dtype == DTYPE_f16 ? 0x1p-24 : 0; // what underflows is rounded to a multiple of it
+    const double absolute = smallest_of(t->dtype); // what underflows is rounded to a multiple of it
     const bool is_half =
         t->dtype == DTYPE_f16 || t->dtype == DTYPE_bf16; // few bits by rounding, not exactness
     bool is_exact = kind == NOISE_SUM && !is_half;
