@@ -6,8 +6,6 @@
 #include "codegen/host_parts.h"
 #include <string.h>
 
-enum { RODATA_MAX_BYTES = 65536 };
-
 unsigned char *host_weights(Arena *a, const Plan *plan)
 {
     unsigned char *bytes = arena_alloc(a, plan->region_bytes[REGION_WEIGHTS]);
@@ -106,38 +104,39 @@ static void emit_rodata(HostEmit *e, const unsigned char *bytes, size_t n, Str *
     (void)e;
 }
 
-static void emit_incbin(HostEmit *e, Str *out)
+const char *host_emit_blob(HostEmit *e, const char *kind, const void *bytes, size_t n, Str *out)
 {
-    const char *name = e->options->name, *upper = e->upper;
+    const char *name = e->options->name, *upper = e->upper, *kind_upper = host_upper(e->arena, kind);
+    const char *file = arena_printf(e->arena, "%s.%s", name, kind);
+    const char *path = arena_printf(e->arena, "%s_%s_PATH", upper, kind_upper);
+    const char *symbol = arena_printf(e->arena, "%s_%s_blob", name, kind);
+    vec_push(e->arena, &e->out->files, ((EmittedFile){file, bytes, n}));
     str_printf(out,
-               "// The weights are taken in by the assembler: compile in the folder of %s.weights, or say "
-               "where it is with\n"
-               "// -D%s_WEIGHTS_PATH='\"/path/%s.weights\"'.\n",
-               name, upper, name);
-    str_printf(out, "#ifndef %s_WEIGHTS_PATH\n#define %s_WEIGHTS_PATH \"%s.weights\"\n#endif\n", upper, upper,
-               name);
-    str_printf(out, "#if defined(__APPLE__)\n#define RLX_SYM \"_\"\n#define RLX_RODATA "
-                    "\".const_data\"\n#define RLX_HIDDEN \".private_extern\"\n"
-                    "#else\n#define RLX_SYM \"\"\n#define RLX_RODATA \".section .rodata\"\n#define "
-                    "RLX_HIDDEN \".hidden\"\n#endif\n");
+               "// %s is taken in by the assembler: compile in its folder, or say where it is with\n"
+               "// -D%s='\"/path/%s\"'.\n#ifndef %s\n#define %s \"%s\"\n#endif\n",
+               file, path, file, path, path, file);
+    str_add(out, "#ifndef RLX_SYM\n#if defined(__APPLE__)\n#define RLX_SYM \"_\"\n#define RLX_RODATA "
+                 "\".const_data\"\n#define RLX_HIDDEN \".private_extern\"\n"
+                 "#else\n#define RLX_SYM \"\"\n#define RLX_RODATA \".section .rodata\"\n#define "
+                 "RLX_HIDDEN \".hidden\"\n#endif\n#endif\n");
     str_printf(out,
                "#ifdef __cplusplus\nextern \"C\" {\n#endif\n"
-               "extern const unsigned char %s_weights_blob[] __attribute__((visibility(\"hidden\")));\n"
+               "extern const unsigned char %s[] __attribute__((visibility(\"hidden\")));\n"
                "#ifdef __cplusplus\n}\n#endif\n",
-               name);
-    str_printf(
-        out,
-        "__asm__(RLX_RODATA \"\\n.balign 64\\n.globl \" RLX_SYM \"%s_weights_blob\\n\" RLX_HIDDEN \" \" "
-        "RLX_SYM \"%s_weights_blob\\n\"\n"
-        "        RLX_SYM \"%s_weights_blob:\\n.incbin \\\"\" %s_WEIGHTS_PATH \"\\\"\\n.text\\n\");\n\n",
-        name, name, name, upper);
+               symbol);
+    str_printf(out,
+               "__asm__(RLX_RODATA \"\\n.balign 64\\n.globl \" RLX_SYM \"%s\\n\" RLX_HIDDEN \" \" RLX_SYM "
+               "\"%s\\n\"\n"
+               "        RLX_SYM \"%s:\\n.incbin \\\"\" %s \"\\\"\\n.text\\n\");\n\n",
+               symbol, symbol, symbol, path);
+    return symbol;
 }
 
 static WeightsMode weights_mode(const HostEmit *e)
 {
     if (e->options->weights != WEIGHTS_AUTO)
         return e->options->weights;
-    return e->plan->region_bytes[REGION_WEIGHTS] <= RODATA_MAX_BYTES ? WEIGHTS_RODATA : WEIGHTS_INCBIN;
+    return e->plan->region_bytes[REGION_WEIGHTS] <= HOST_TEXT_MAX_BYTES ? WEIGHTS_RODATA : WEIGHTS_INCBIN;
 }
 
 // The C expression for the built-in weights: NULL when there are none or the caller brings them.
@@ -152,12 +151,11 @@ static const char *emit_weights(HostEmit *e, Str *out)
         emit_rodata(e, bytes, n, out);
         return "weights";
     }
+    if (mode == WEIGHTS_INCBIN)
+        return host_emit_blob(e, "weights", bytes, n, out);
     vec_push(e->arena, &e->out->files,
              ((EmittedFile){arena_printf(e->arena, "%s.weights", e->options->name), bytes, n}));
-    if (mode == WEIGHTS_FILE)
-        return "NULL";
-    emit_incbin(e, out);
-    return arena_printf(e->arena, "%s_weights_blob", e->options->name);
+    return "NULL";
 }
 
 // --- the file ------------------------------------------------------------------------------------
@@ -211,5 +209,6 @@ bool host_emit(Arena *a, Diag *d, const Target *t, Plan *plan, const HostOptions
     vec_push(a, &out->files, ((EmittedFile){arena_printf(a, "%s.c", options->name), str_text(&c), c.len}));
     out->code_bytes = c.len;
     out->weight_bytes = (size_t)plan->region_bytes[REGION_WEIGHTS];
+    out->state_bytes = (size_t)host_state_bytes(plan);
     return true;
 }

@@ -39,6 +39,7 @@ typedef struct Emitted {
     VEC(EmittedFile) files;
     size_t code_bytes; // of the C text
     size_t weight_bytes;
+    size_t state_bytes;   // of the state block: NAME_STATE_BYTES
     uint32_t n_functions; // kernels with text of their own
 } Emitted;
 

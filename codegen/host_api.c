@@ -241,8 +241,8 @@ static void emit_kernel_table(HostEmit *e, Str *out)
     str_add(out, "};\n\n");
 }
 
-// Initial bytes of the state block, when any state or param has some.
-static bool emit_state_init(HostEmit *e, Str *out)
+// Initial bytes of the state block, when any state or param has some: the C expression for them, or NULL.
+static const char *emit_state_init(HostEmit *e, Str *out)
 {
     const Plan *p = e->plan;
     const uint64_t n = host_state_bytes(p);
@@ -257,12 +257,14 @@ static bool emit_state_init(HostEmit *e, Str *out)
         any = true;
     }
     if (!any)
-        return false;
+        return "NULL";
+    if (n > HOST_TEXT_MAX_BYTES && e->options->weights != WEIGHTS_RODATA)
+        return host_emit_blob(e, "state", bytes, (size_t)n, out);
     str_printf(out, "static RLX_ALIGNED const unsigned char state_init[%llu] = {", (unsigned long long)n);
     for (uint64_t i = 0; i < n; i++)
         str_printf(out, "%s%u,", i % 24 == 0 ? "\n    " : " ", bytes[i]);
     str_add(out, "\n};\n\n");
-    return true;
+    return "state_init";
 }
 
 static void emit_param_flags(HostEmit *e, Str *out)
@@ -292,11 +294,11 @@ void host_emit_descriptor(HostEmit *e, const char *weights, Str *out)
     emit_tensors(e, "states", p->states.data, p->states.len, out);
     emit_kernel_table(e, out);
     emit_param_flags(e, out);
-    const bool has_init = emit_state_init(e, out);
+    const char *state_init = emit_state_init(e, out);
     str_printf(out, "const rlx_model %s_model = {\n    \"%s\", \"%s\", %lluu, %lluu, %lluu, %s, %s, %lluu,\n",
                e->options->name, e->options->name, e->options->compiler,
                (unsigned long long)p->region_bytes[REGION_ARENA], (unsigned long long)host_state_bytes(p),
-               (unsigned long long)p->region_bytes[REGION_WEIGHTS], weights, has_init ? "state_init" : "NULL",
+               (unsigned long long)p->region_bytes[REGION_WEIGHTS], weights, state_init,
                (unsigned long long)flags_offset(p));
     str_printf(out, "    %uu, %uu, %uu, %uu, %uu, %s, %s, %s, %s,\n", p->inputs.len, p->outputs.len,
                p->params.len, p->states.len, p->kernels.len, list_or_null("inputs", p->inputs.len),

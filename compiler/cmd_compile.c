@@ -23,8 +23,7 @@ ExitCode cmd_compile(Cli *c)
                j.emitted.files.data[i].len);
     printf("arena %llu bytes (lower bound %llu), state %llu, weights %llu, %u kernels\n",
            (unsigned long long)j.plan->region_bytes[REGION_ARENA],
-           (unsigned long long)j.plan->arena_lower_bound,
-           (unsigned long long)(j.plan->region_bytes[REGION_STATE] + j.plan->region_bytes[REGION_PARAM]),
+           (unsigned long long)j.plan->arena_lower_bound, (unsigned long long)j.emitted.state_bytes,
            (unsigned long long)j.plan->region_bytes[REGION_WEIGHTS], j.plan->kernels.len);
     return EXIT_OK;
 }

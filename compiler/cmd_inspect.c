@@ -103,8 +103,7 @@ static void print_text(const Job *j, const Totals *t)
            (unsigned long long)t->parameters, (double)t->macs * 1e-6, (double)t->moved_bytes * 1e-6);
     printf("RAM     arena %llu bytes, lower bound %llu, optimal: %s; state %llu\n",
            (unsigned long long)p->region_bytes[REGION_ARENA], (unsigned long long)p->arena_lower_bound,
-           p->arena_optimal ? "yes" : "no",
-           (unsigned long long)(p->region_bytes[REGION_STATE] + p->region_bytes[REGION_PARAM]));
+           p->arena_optimal ? "yes" : "no", (unsigned long long)j->emitted.state_bytes);
     print_peak(p);
     printf("flash   weights %zu bytes, C text %zu bytes\n", j->emitted.weight_bytes, j->emitted.code_bytes);
     printf("kernels %u, %u with text of their own\n", p->kernels.len, j->emitted.n_functions);
@@ -152,8 +151,8 @@ static void print_json(const Job *j, const Totals *t)
            p->arena_optimal ? "true" : "false");
     printf(
         "  \"state_bytes\": %llu,\n  \"weight_bytes\": %zu,\n  \"code_bytes\": %zu,\n  \"functions\": %u,\n",
-        (unsigned long long)(p->region_bytes[REGION_STATE] + p->region_bytes[REGION_PARAM]),
-        j->emitted.weight_bytes, j->emitted.code_bytes, j->emitted.n_functions);
+        (unsigned long long)j->emitted.state_bytes, j->emitted.weight_bytes, j->emitted.code_bytes,
+        j->emitted.n_functions);
     printf("  \"kernels\": [");
     for (uint32_t i = 0; i < p->kernels.len; i++) {
         const PlanKernel *k = &p->kernels.data[i];

@@ -375,6 +375,21 @@ stateful(
     ["d"],
 )
 
+# Their initial values are more than belongs into C text.
+LARGE = 20000
+model(
+    "params_large",
+    inputs={"x": f32(LARGE)},
+    params={"gain": pattern(LARGE), "offset": values(0.5)},
+    states={"last": {**f32(LARGE), "next": "y"}},
+    nodes=[
+        node("mul", "a", ["x", "gain"]),
+        node("add", "b", ["a", "offset"]),
+        node("sub", "y", ["b", "last"]),
+    ],
+    outputs=["y"],
+)
+
 # --- names -------------------------------------------------------------------------------------------------
 
 NAMES = (
