@@ -73,7 +73,21 @@ static const char *cache_dir(Arena *a)
     const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     if (xdg != NULL && xdg[0] == '/')
         return arena_printf(a, "%s/rlxc", xdg);
-    return arena_printf(a, "%s/.cache/rlxc", home != NULL && home[0] == '/' ? home : "/tmp");
+    if (home != NULL && home[0] == '/')
+        return arena_printf(a, "%s/.cache/rlxc", home);
+    return arena_printf(a, "/tmp/rlxc-cache-%u", (unsigned)geteuid());
+}
+
+// Libraries are loaded from the cache: nobody else may be able to put one there.
+static bool make_cache(Job *j, const char *cache)
+{
+    struct stat st;
+    if (!output_make_dir(j->cli->diag, cache))
+        return false;
+    if (stat(cache, &st) != 0 || st.st_uid != geteuid() || (st.st_mode & S_IWOTH) != 0)
+        return diag_error(j->cli->diag, (Span){0}, E0002,
+                          "folder %s: it belongs to another user, or others can write to it", cache);
+    return true;
 }
 
 // Key of everything that decides about the library's bytes.
@@ -93,12 +107,12 @@ static bool build_in_cache(Job *j, const char **library, bool *was_cached)
 {
     Arena *a = j->cli->arena;
     const char *cache = cache_dir(a);
+    if (!make_cache(j, cache))
+        return false;
     *library = arena_printf(a, "%s/%s.so", cache, content_key(j));
     *was_cached = access(*library, R_OK) == 0;
     if (*was_cached)
         return true;
-    if (!output_make_dir(j->cli->diag, cache))
-        return false;
     char *dir = arena_printf(a, "%s/build-XXXXXX", cache);
     if (mkdtemp(dir) == NULL)
         return diag_error(j->cli->diag, (Span){0}, E0002, "folder %s: %s", dir, strerror(errno));

@@ -112,6 +112,12 @@ with open("/dev/full", "wb") as full:
     if subprocess.run([rlxc, "convert", model], stdout=full, stderr=subprocess.PIPE).returncode != 1:
         failed.append("rlxc convert to a full disk: no error")
 with tempfile.TemporaryDirectory() as folder:
+    cache = os.path.join(folder, "open", "rlxc")
+    os.makedirs(cache)
+    os.chmod(cache, 0o777)
+    env = {**os.environ, "XDG_CACHE_HOME": os.path.dirname(cache)}
+    if subprocess.run([rlxc, "verify", model], env=env, capture_output=True).returncode != 1:
+        failed.append("rlxc verify with a cache that others can write to: no error")
     env = {**os.environ, "CC": "/nonexistent/cc", "XDG_CACHE_HOME": folder}
     if subprocess.run([rlxc, "verify", model], env=env, capture_output=True).returncode != 3:
         failed.append("rlxc verify without a C compiler: exit code is not 3")
