@@ -83,8 +83,17 @@ ExitCode cmd_ops(Cli *c)
 
 // --- passes, targets, codes ----------------------------------------------------------------------
 
+// For commands without arguments.
+static bool has_no_args(Cli *c)
+{
+    return c->options.args.len == 0 ||
+           diag_error(c->diag, (Span){0}, E0003, "expected no argument, got '%s'", c->options.args.data[0]);
+}
+
 ExitCode cmd_passes(Cli *c)
 {
+    if (!has_no_args(c))
+        return cli_fail(c);
     for (uint32_t i = 0; i < pass_count; i++) {
         if (c->options.json != NULL)
             printf("%s{\"name\": \"%s\", \"level\": %d, \"text\": \"%s\"}%s\n", i == 0 ? "[" : " ",
@@ -98,7 +107,8 @@ ExitCode cmd_passes(Cli *c)
 
 ExitCode cmd_targets(Cli *c)
 {
-    (void)c;
+    if (!has_no_args(c))
+        return cli_fail(c);
     for (const char *const *name = target_names; *name != NULL; name++)
         printf("target %-10s%s\n", *name, strcmp(*name, "c") == 0 ? "complete" : "kernel text only");
     for (const char *const *name = cpu_names; *name != NULL; name++) {

@@ -57,6 +57,17 @@ static Dim put_sizes(OnnxModel *m, DimTable *t, Dim d)
     return dim_substitute(t, d, (DimValues){m->sizes.data, m->sizes.len});
 }
 
+// As JSON may name it: no control characters, at most 255 bytes.
+static Dim new_symbol(OnnxModel *m, DimTable *t, const char *name)
+{
+    const size_t n = strlen(name);
+    char *clean = arena_strndup(m->arena, name, n < 255 ? n : 255);
+    for (char *c = clean; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            *c = '_';
+    return dim_symbol(t, clean, 1, SYMBOL_MAX, 1);
+}
+
 // A named size: a symbol, or an expression over symbols as some exporters write them, or a symbol with an odd
 // name.
 static Dim named_dim(OnnxModel *m, DimTable *t, const char *name)
@@ -71,7 +82,7 @@ static Dim named_dim(OnnxModel *m, DimTable *t, const char *name)
         if (dim_parse(t, name, strlen(name), DIM_KNOWN_ONLY, &d, &error_at) && !dim_is_unknown(t, d))
             return d;
     }
-    return dim_symbol(t, name, 1, SYMBOL_MAX, 1);
+    return new_symbol(m, t, name);
 }
 
 static bool read_dim(OnnxModel *m, DimTable *t, const Onnx__TensorShapeProto__Dimension *p, const char *name,
@@ -85,8 +96,7 @@ static bool read_dim(OnnxModel *m, DimTable *t, const Onnx__TensorShapeProto__Di
     if (has_value && p->dim_value < -1)
         return false;
     // Some exporters write -1 for a size that is not known.
-    *out = has_value && p->dim_value >= 0 ? p->dim_value
-                                          : put_sizes(m, t, dim_symbol(t, name, 1, SYMBOL_MAX, 1));
+    *out = has_value && p->dim_value >= 0 ? p->dim_value : put_sizes(m, t, new_symbol(m, t, name));
     return true;
 }
 

@@ -66,6 +66,8 @@ COMMANDS = {
         ["verify", model, "--stop-after", "fold"],
         ["explain", "E9999"],
         ["dev-place"],
+        ["passes", "fold"],
+        ["targets", "c"],
     ],
 }
 scratch = tempfile.TemporaryDirectory()  # where a command that should fail would write
