@@ -1,41 +1,50 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# Emitted text that reviewers should see change: one small model as plain C and with vectors. --update
-# writes it anew. Usage: check_golden.py RLXC [--update]
+"""Emitted text that reviewers should see change: small models as plain C, with vectors, and for each GPU
+target. --update writes it anew. Usage: check_golden.py RLXC PRINT_GPU [--update]"""
 import difflib
 import os
 import subprocess
 import sys
 import tempfile
 
-rlxc = sys.argv[1]
-root = os.environ.get("RLXC_SOURCE", ".")
-failed = False
-with tempfile.TemporaryDirectory() as folder:
-    for model, cpu in (("gelu_example", "generic"), ("mlp", "x86-64-v4")):
-        command = [
-            rlxc,
-            "compile",
-            f"{root}/models/{model}.json",
-            "-o",
-            folder,
-            "--name",
-            model,
-            "--cpu",
-            cpu,
-        ]
+RLXC, PRINT_GPU = sys.argv[1:3]
+ROOT = os.environ.get("RLXC_SOURCE", ".")
+
+
+def emitted_c(model, cpu):
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{ROOT}/models/{model}.json"
+        command = [RLXC, "compile", path, "-o", folder, "--name", model, "--cpu", cpu]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        with open(f"{folder}/{model}.c") as f:
-            text = f.read()
-        golden = f"{root}/tests/golden/{model}.{cpu}.c.golden"
-        if "--update" in sys.argv:
-            with open(golden, "w") as f:
-                f.write(text)
-        with open(golden) as f:
-            want = f.read()
-        if text != want:
-            failed = True
-            sys.stderr.writelines(
-                difflib.unified_diff(want.splitlines(True), text.splitlines(True), golden, "emitted")
-            )
-sys.exit(failed)
+        with open(f"{folder}/{model}.c", encoding="ascii") as f:
+            return f.read()
+
+
+def gpu_kernels(model, target):
+    command = [PRINT_GPU, f"{ROOT}/models/{model}.json", target]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def differs(golden, text):
+    path = f"{ROOT}/tests/golden/{golden}.golden"
+    if "--update" in sys.argv:
+        with open(path, "w", encoding="ascii") as f:
+            f.write(text)
+    with open(path, encoding="ascii") as f:
+        want = f.read()
+    sys.stderr.writelines(difflib.unified_diff(want.splitlines(True), text.splitlines(True), path, "emitted"))
+    return text != want
+
+
+def main():
+    checks = [
+        ("gelu_example.generic.c", lambda: emitted_c("gelu_example", "generic")),
+        ("mlp.x86-64-v4.c", lambda: emitted_c("mlp", "x86-64-v4")),
+    ]
+    for target in ("cuda", "glsl", "msl"):
+        checks.append((f"gelu_example.{target}", lambda target=target: gpu_kernels("gelu_example", target)))
+    return any([differs(golden, make()) for golden, make in checks])
+
+
+sys.exit(main())
