@@ -1,51 +1,38 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# Emits mission.json for every CPU and optimisation level, builds runtime_test.c around it with the
-# sanitizers, and runs it, as C and as C++. Usage: check_runtime.py RLXC
+"""Emits the models of this folder for CPUs and optimisation levels, builds the C program that belongs to each
+with the sanitizers, as C and as C++, and runs it. Usage: check_runtime.py RLXC"""
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 
-rlxc, here = os.path.abspath(sys.argv[1]), os.path.dirname(os.path.abspath(__file__))
+RLXC, HERE = os.path.abspath(sys.argv[1]), os.path.dirname(os.path.abspath(__file__))
+PROGRAMS = (("mission", "runtime_test.c"), ("constant", "constant_test.c"))
 SANITIZE = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-for cpu in ("generic", "native"):
-    for level in ("0", "3"):
-        with tempfile.TemporaryDirectory() as folder:
-            subprocess.run(
-                [
-                    rlxc,
-                    "compile",
-                    here + "/mission.json",
-                    "-o",
-                    folder,
-                    "--name",
-                    "mission",
-                    "--cpu",
-                    cpu,
-                    "-O",
-                    level,
-                ],
-                check=True,
-                stdout=subprocess.DEVNULL,
-            )
-            with open(folder + "/mission.c") as f:
-                flags = (
-                    next(line for line in f if line.startswith("// Compile with:"))
-                    .split("cc ")[1]
-                    .split(" -c ")[0]
-                )
-            for compiler in ["cc"], ["c++", "-x", "c++"]:
-                if shutil.which(compiler[0]) is None:
-                    continue
-                command = [
-                    *compiler,
-                    *flags.split(),
-                    *SANITIZE,
-                    "-I" + folder,
-                    here + "/runtime_test.c",
-                    "mission.c",
-                ]
-                subprocess.run([*command, "-o", "p", "-lm"], check=True, cwd=folder)
-                subprocess.run([folder + "/p"], check=True)
+
+
+def flags_of(path):
+    with open(path, encoding="ascii") as f:
+        line = next(line for line in f if line.startswith("// Compile with:"))
+    return line.split("cc ")[1].split(" -c ")[0].split()
+
+
+def check(model, program, options, folder):
+    command = [RLXC, "compile", f"{HERE}/{model}.json", "-o", folder, "--name", model, *options]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    flags = flags_of(f"{folder}/{model}.c")
+    for compiler in ["cc"], ["c++", "-x", "c++"]:
+        if shutil.which(compiler[0]) is None:
+            continue
+        command = [*compiler, *flags, *SANITIZE, "-I" + folder, f"{HERE}/{program}", f"{model}.c"]
+        subprocess.run([*command, "-o", "p", "-lm"], check=True, cwd=folder)
+        subprocess.run([folder + "/p"], check=True)
+
+
+for name, source in PROGRAMS:
+    for cpu in ("generic", "native"):
+        for level in ("0", "3"):
+            with tempfile.TemporaryDirectory() as top:
+                check(name, source, ["--cpu", cpu, "-O", level], top)
