@@ -4,17 +4,67 @@
 #include "codegen/host.h"
 #include "base/map.h"
 #include "codegen/host_parts.h"
+#include <stdlib.h>
 #include <string.h>
 
-unsigned char *host_weights(Arena *a, const Plan *plan)
+// --- bytes of the weights ------------------------------------------------------------------------
+
+typedef struct Stream {
+    EmitSink sink;
+    void *ctx;
+    uint64_t at; // bytes given so far
+} Stream;
+
+static bool stream_bytes(Stream *s, const void *bytes, uint64_t n)
 {
-    unsigned char *bytes = arena_alloc(a, plan->region_bytes[REGION_WEIGHTS]);
-    for (BufId b = 1; b < plan->buffers.len; b++) {
-        const PlanBuffer *buf = &plan->buffers.data[b];
-        if (buf->region == REGION_WEIGHTS && buf->first != UINT32_MAX && buf->bytes > 0)
-            memcpy(bytes + buf->offset, buf->data, buf->bytes);
+    s->at += n;
+    return n == 0 || s->sink(s->ctx, bytes, (size_t)n);
+}
+
+static bool stream_buffer(Stream *s, const PlanBuffer *b)
+{
+    static const unsigned char zeros[256];
+    Arena scratch = {0};
+    bool ok = true;
+    while (ok && s->at < b->offset) {
+        const uint64_t gap = b->offset - s->at;
+        ok = stream_bytes(s, zeros, gap < sizeof zeros ? gap : sizeof zeros);
     }
-    return bytes;
+    ok = ok && stream_bytes(s, plan_buffer_bytes(b, &scratch), b->bytes);
+    arena_free(&scratch);
+    return ok;
+}
+
+static int by_offset(const void *a, const void *b)
+{
+    const PlanBuffer *x = *(const PlanBuffer *const *)a, *y = *(const PlanBuffer *const *)b;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+static bool stream_weights(const Plan *p, EmitSink sink, void *ctx)
+{
+    Arena scratch = {0};
+    const PlanBuffer **list = ARENA_ARRAY(&scratch, const PlanBuffer *, p->buffers.len);
+    const PlanBuffer end = {.offset = p->region_bytes[REGION_WEIGHTS]};
+    Stream s = {.sink = sink, .ctx = ctx};
+    uint32_t n = 0;
+    for (BufId b = 1; b < p->buffers.len; b++) {
+        const PlanBuffer *buf = &p->buffers.data[b];
+        if (buf->region == REGION_WEIGHTS && buf->first != UINT32_MAX && buf->bytes > 0)
+            list[n++] = buf;
+    }
+    qsort(list, n, sizeof *list, by_offset);
+    bool ok = true;
+    for (uint32_t i = 0; i < n && ok; i++)
+        ok = stream_buffer(&s, list[i]);
+    ok = ok && stream_buffer(&s, &end);
+    arena_free(&scratch);
+    return ok;
+}
+
+bool host_stream(const EmittedFile *f, EmitSink sink, void *ctx)
+{
+    return f->data != NULL ? sink(ctx, f->data, f->len) : stream_weights(f->plan, sink, ctx);
 }
 
 // --- kernels -------------------------------------------------------------------------------------
@@ -92,25 +142,39 @@ static void emit_dispatch(HostEmit *e, Str *out)
 
 // --- weights -------------------------------------------------------------------------------------
 
-static void emit_rodata(HostEmit *e, const unsigned char *bytes, size_t n, Str *out)
+typedef struct WordText {
+    Str *out;
+    uint64_t n;    // bytes so far
+    uint32_t word; // the bytes of the word that is not complete yet
+} WordText;
+
+static bool print_words(void *ctx, const void *bytes, size_t n)
 {
-    str_printf(out, "static RLX_ALIGNED const uint32_t weights[%zu] = {", n / 4);
-    for (size_t i = 0; i < n / 4; i++) {
-        uint32_t word = 0;
-        memcpy(&word, bytes + 4 * i, 4);
-        str_printf(out, "%s0x%08xu,", i % 8 == 0 ? "\n    " : " ", word);
+    WordText *t = ctx;
+    for (size_t i = 0; i < n; i++, t->n++) {
+        memcpy((unsigned char *)&t->word + t->n % 4, (const unsigned char *)bytes + i, 1);
+        if (t->n % 4 == 3)
+            str_printf(t->out, "%s0x%08xu,", t->n % 32 == 3 ? "\n    " : " ", t->word);
     }
-    str_add(out, "\n};\n\n");
-    (void)e;
+    return true;
 }
 
-const char *host_emit_blob(HostEmit *e, const char *kind, const void *bytes, size_t n, Str *out)
+static void emit_rodata(const EmittedFile *weights, Str *out)
+{
+    WordText t = {.out = out};
+    str_printf(out, "static RLX_ALIGNED const uint32_t weights[%zu] = {", weights->len / 4);
+    host_stream(weights, print_words, &t);
+    str_add(out, "\n};\n\n");
+}
+
+const char *host_emit_blob(HostEmit *e, const char *kind, EmittedFile content, Str *out)
 {
     const char *name = e->options->name, *upper = e->upper, *kind_upper = host_upper(e->arena, kind);
     const char *file = arena_printf(e->arena, "%s.%s", name, kind);
     const char *path = arena_printf(e->arena, "%s_%s_PATH", upper, kind_upper);
     const char *symbol = arena_printf(e->arena, "%s_%s_blob", name, kind);
-    vec_push(e->arena, &e->out->files, ((EmittedFile){file, bytes, n}));
+    content.name = file;
+    vec_push(e->arena, &e->out->files, content);
     str_printf(out,
                "// %s is taken in by the assembler: compile in its folder, or say where it is with\n"
                "// -D%s='\"/path/%s\"'.\n#ifndef %s\n#define %s \"%s\"\n#endif\n",
@@ -142,19 +206,19 @@ static WeightsMode weights_mode(const HostEmit *e)
 // The C expression for the built-in weights: NULL when there are none or the caller brings them.
 static const char *emit_weights(HostEmit *e, Str *out)
 {
-    const size_t n = (size_t)e->plan->region_bytes[REGION_WEIGHTS];
-    if (n == 0)
-        return "NULL";
-    unsigned char *bytes = host_weights(e->arena, e->plan);
+    const EmittedFile weights = {.name = arena_printf(e->arena, "%s.weights", e->options->name),
+                                 .plan = e->plan,
+                                 .len = (size_t)e->plan->region_bytes[REGION_WEIGHTS]};
     const WeightsMode mode = weights_mode(e);
+    if (weights.len == 0)
+        return "NULL";
     if (mode == WEIGHTS_RODATA) {
-        emit_rodata(e, bytes, n, out);
+        emit_rodata(&weights, out);
         return "weights";
     }
     if (mode == WEIGHTS_INCBIN)
-        return host_emit_blob(e, "weights", bytes, n, out);
-    vec_push(e->arena, &e->out->files,
-             ((EmittedFile){arena_printf(e->arena, "%s.weights", e->options->name), bytes, n}));
+        return host_emit_blob(e, "weights", weights, out);
+    vec_push(e->arena, &e->out->files, weights);
     return "NULL";
 }
 
@@ -205,8 +269,10 @@ bool host_emit(Arena *a, Diag *d, const Target *t, Plan *plan, const HostOptions
         return false;
     emit_banner(&e, "h", &h);
     host_emit_header(&e, &h);
-    vec_push(a, &out->files, ((EmittedFile){arena_printf(a, "%s.h", options->name), str_text(&h), h.len}));
-    vec_push(a, &out->files, ((EmittedFile){arena_printf(a, "%s.c", options->name), str_text(&c), c.len}));
+    vec_push(a, &out->files,
+             ((EmittedFile){arena_printf(a, "%s.h", options->name), str_text(&h), NULL, h.len}));
+    vec_push(a, &out->files,
+             ((EmittedFile){arena_printf(a, "%s.c", options->name), str_text(&c), NULL, c.len}));
     out->code_bytes = c.len;
     out->weight_bytes = (size_t)plan->region_bytes[REGION_WEIGHTS];
     out->state_bytes = (size_t)host_state_bytes(plan);

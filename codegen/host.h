@@ -31,7 +31,8 @@ typedef struct HostOptions {
 
 typedef struct EmittedFile {
     const char *name;
-    const void *data;
+    const void *data; // NULL: the weights of the plan, made while they are written
+    const Plan *plan;
     size_t len;
 } EmittedFile;
 
@@ -50,7 +51,10 @@ const char *host_identifier(Arena *a, const char *name);
 // The same, and one that can be the name of a model's function and files: not a word of C or C++, nothing of
 // the standard library or of the generated code itself.
 const char *host_model_name(Arena *a, const char *name);
-// Bytes of the weights region.
-unsigned char *host_weights(Arena *a, const Plan *plan);
+// Takes the next bytes of a file. False: no more are wanted.
+typedef bool (*EmitSink)(void *ctx, const void *bytes, size_t n);
+// Gives all bytes of a file to the sink, in pieces; weights are packed one buffer at a time. False: the sink
+// gave up.
+bool host_stream(const EmittedFile *f, EmitSink sink, void *ctx);
 
 #endif

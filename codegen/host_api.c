@@ -259,7 +259,7 @@ static const char *emit_state_init(HostEmit *e, Str *out)
     if (!any)
         return "NULL";
     if (n > HOST_TEXT_MAX_BYTES && e->options->weights != WEIGHTS_RODATA)
-        return host_emit_blob(e, "state", bytes, (size_t)n, out);
+        return host_emit_blob(e, "state", (EmittedFile){.data = bytes, .len = (size_t)n}, out);
     str_printf(out, "static RLX_ALIGNED const unsigned char state_init[%llu] = {", (unsigned long long)n);
     for (uint64_t i = 0; i < n; i++)
         str_printf(out, "%s%u,", i % 24 == 0 ? "\n    " : " ", bytes[i]);

@@ -23,7 +23,7 @@ enum { HOST_TEXT_MAX_BYTES = 65536 };
 
 // Writes the bytes to NAME.kind and the lines that make the assembler take that in. Returns the C expression
 // for them.
-const char *host_emit_blob(HostEmit *e, const char *kind, const void *bytes, size_t n, Str *out);
+const char *host_emit_blob(HostEmit *e, const char *kind, EmittedFile content, Str *out);
 void host_name_tensors(HostEmit *e);
 void host_emit_header(HostEmit *e, Str *out);
 // weights: C expression of the built-in weights.

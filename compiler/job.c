@@ -137,14 +137,27 @@ bool job_emit(Job *j)
     return host_emit(j->cli->arena, j->cli->diag, j->target, j->plan, &j->host, &j->emitted);
 }
 
+enum { LARGE_PIECE = 1 << 20 };
+
+// Large pieces are weights: what they were made from is not needed again.
+static bool append_and_release(void *writer, const void *bytes, size_t n)
+{
+    const bool ok = rawfile_append(writer, bytes, n);
+    if (n >= LARGE_PIECE)
+        rawfile_release_pages();
+    return ok;
+}
+
 bool job_write(Job *j, const char *dir)
 {
     if (!output_make_dir(j->cli->diag, dir))
         return false;
     for (uint32_t i = 0; i < j->emitted.files.len; i++) {
         const EmittedFile *f = &j->emitted.files.data[i];
-        const FilePart part = {f->data, f->len};
-        if (!rawfile_write(j->cli->diag, output_path(j->cli->arena, dir, f->name), &part, 1))
+        RawWriter w;
+        if (!rawfile_create(&w, j->cli->diag, output_path(j->cli->arena, dir, f->name)))
+            return false;
+        if (!rawfile_commit(&w, host_stream(f, append_and_release, &w)))
             return false;
     }
     return true;

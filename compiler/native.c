@@ -90,17 +90,26 @@ static bool make_cache(Job *j, const char *cache)
     return true;
 }
 
+typedef struct Key {
+    uint64_t h, h2;
+} Key;
+
+static bool add_to_key(void *ctx, const void *bytes, size_t n)
+{
+    Key *k = ctx;
+    k->h = hash_bytes64(bytes, n, k->h);
+    k->h2 = hash_bytes64(bytes, n, k->h2 + n);
+    return true;
+}
+
 // Key of everything that decides about the library's bytes.
 static const char *content_key(Job *j)
 {
-    uint64_t h = hash_bytes64(c_compiler(), strlen(c_compiler()), 1), h2 = 2;
-    h = hash_bytes64(j->cpu.cc_flags, strlen(j->cpu.cc_flags), h);
-    for (uint32_t i = 0; i < j->emitted.files.len; i++) {
-        const EmittedFile *f = &j->emitted.files.data[i];
-        h = hash_bytes64(f->data, f->len, h);
-        h2 = hash_bytes64(f->data, f->len, h2 + f->len);
-    }
-    return arena_printf(j->cli->arena, "%016llx%016llx", (unsigned long long)h, (unsigned long long)h2);
+    Key k = {hash_bytes64(c_compiler(), strlen(c_compiler()), 1), 2};
+    k.h = hash_bytes64(j->cpu.cc_flags, strlen(j->cpu.cc_flags), k.h);
+    for (uint32_t i = 0; i < j->emitted.files.len; i++)
+        host_stream(&j->emitted.files.data[i], add_to_key, &k);
+    return arena_printf(j->cli->arena, "%016llx%016llx", (unsigned long long)k.h, (unsigned long long)k.h2);
 }
 
 static bool build_in_cache(Job *j, const char **library, bool *was_cached)

@@ -19,6 +19,15 @@ static bool ranges_overlap(Range a, Range b)
     return a.region == b.region && a.begin < b.end && b.begin < a.end;
 }
 
+const void *plan_buffer_bytes(const PlanBuffer *b, Arena *a)
+{
+    if (b->fill == NULL)
+        return b->data;
+    void *bytes = arena_alloc(a, b->bytes);
+    b->fill(b->fill_ctx, bytes);
+    return bytes;
+}
+
 bool plan_has_hazard(const Plan *p, uint32_t kernel_a, uint32_t kernel_b)
 {
     const PlanKernel *a = &p->kernels.data[kernel_a], *b = &p->kernels.data[kernel_b];

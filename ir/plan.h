@@ -16,6 +16,10 @@ typedef enum Region {
     REGION_COUNT
 } Region;
 
+// Writes all bytes of a buffer. Packed weights are made one by one when they are written out, so that a
+// model's weights are never in memory twice.
+typedef void (*PlanFill)(const void *ctx, void *out);
+
 typedef struct PlanBuffer {
     Region region;
     uint64_t bytes;
@@ -26,7 +30,9 @@ typedef struct PlanBuffer {
     bool is_pinned;       // an input or output of the graph: never shared by others in place
     BufId shares;         // in place: occupies the same bytes as this earlier buffer (0 = own bytes)
     const void *data;     // WEIGHTS: the bytes; STATE, PARAM: initial bytes or NULL (zeros / must be set)
-    const char *name;     // for reports
+    PlanFill fill;        // WEIGHTS: makes the bytes from fill_ctx instead (data is NULL)
+    const void *fill_ctx;
+    const char *name; // for reports
 } PlanBuffer;
 
 // How the axes of a value follow each other in memory, outermost first.
@@ -96,6 +102,8 @@ typedef struct Plan {
     bool arena_optimal;
 } Plan;
 
+// The bytes of a buffer that has some: `data`, or what `fill` makes in the arena.
+const void *plan_buffer_bytes(const PlanBuffer *b, Arena *a);
 // A hazard between two kernels: their byte ranges overlap after placing, and at least one writes.
 bool plan_has_hazard(const Plan *p, uint32_t kernel_a, uint32_t kernel_b);
 // Independent re-check of liveness, ranges, overlaps and order. NULL or a message.

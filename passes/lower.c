@@ -99,6 +99,19 @@ uint32_t lower_param_data(Lower *l, const char *name, DType t, const void *data,
         false);
 }
 
+uint32_t lower_param_filled(Lower *l, const char *name, DType t, PlanFill fill, const void *ctx,
+                            uint64_t bytes)
+{
+    return param_of_buffer(l,
+                           (PlanBuffer){.region = REGION_WEIGHTS,
+                                        .bytes = bytes,
+                                        .align = 64,
+                                        .fill = fill,
+                                        .fill_ctx = ctx,
+                                        .name = name},
+                           t, false);
+}
+
 uint32_t lower_param_scratch(Lower *l, const char *name, DType t, uint64_t elements)
 {
     const uint64_t bytes = elements * dtype_info[t].bytes;

@@ -29,6 +29,10 @@ uint32_t lower_param_at(Lower *l, NodeId id, const Loc *loc, ParamUse use);
 // A constant that the compiler makes (packed weights, tables): `bytes` bytes at data, which must live in
 // pass->perm.
 uint32_t lower_param_data(Lower *l, const char *name, DType t, const void *data, uint64_t bytes);
+// The same, with the bytes made by `fill` when they are written out; they are zero before. ctx, and what it
+// points at, must live in pass->perm or in the graph.
+uint32_t lower_param_filled(Lower *l, const char *name, DType t, PlanFill fill, const void *ctx,
+                            uint64_t bytes);
 // Scratch memory of this kernel in the arena.
 uint32_t lower_param_scratch(Lower *l, const char *name, DType t, uint64_t elements);
 const Loc *lower_loc(const Lower *l, NodeId id);

@@ -109,7 +109,6 @@ static void emit_tiled_group(Lower *l, const Conv *c, ConvStore *store, int64_t 
 {
     Kernel *k = l->k;
     Tile t = tile_new(l, c->s);
-    uint64_t bytes = 0;
     const Shape *ws = lower_node(l, c->w)->shape;
     const int64_t taps = c->s.kh * c->s.kw;
     const TileSource src = {.data = const_f32(l, c->w) + group * c->s.oc * ws->dim[1] * taps,
@@ -123,10 +122,7 @@ static void emit_tiled_group(Lower *l, const Conv *c, ConvStore *store, int64_t 
                        .stride_h = c->stride_h,
                        .stride_w = c->stride_w,
                        .base = k_index(k, group * c->s.ic * c->stride_c)};
-    const float *packed = tile_pack(&t, &src, &bytes);
-    t.w = (TileWeights){.param = lower_param_data(l, node_name(l->g, c->w), DTYPE_f32, packed, bytes),
-                        .is_packed = true,
-                        .base = k_index(k, 0)};
+    t.w = tile_pack(&t, &src, node_name(l->g, c->w));
     t.has_bias = c->bias != 0;
     if (t.has_bias)
         t.bias = lower_param(l, c->bias, PARAM_READ);

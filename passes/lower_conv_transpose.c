@@ -146,10 +146,7 @@ static TileWeights pack_phase(Lower *l, const Transposed *t, const Tile *tile, c
                             .stride_ic = t->oc * taps,
                             .stride_kh = -s->h.tap_step * kw,
                             .stride_kw = -s->w.tap_step};
-    uint64_t bytes = 0;
-    const float *packed = tile_pack(tile, &src, &bytes);
-    const uint32_t param = lower_param_data(l, node_name(l->g, t->w), DTYPE_f32, packed, bytes);
-    return (TileWeights){.param = param, .is_packed = true, .base = k_index(l->k, 0)};
+    return tile_pack(tile, &src, node_name(l->g, t->w));
 }
 
 static void emit_phase(Lower *l, const Transposed *t, PhaseStore *s, int64_t group)

@@ -105,14 +105,10 @@ static bool is_packable(const Lower *l, const Matmul *x)
 
 static void pack_constant(Lower *l, const Matmul *x, Tile *t)
 {
-    uint64_t bytes = 0;
     const TileSource src = {.data = node_attr(lower_node(l, x->b), A_const_data)->u.blob,
                             .stride_oc = x->b_col,
                             .stride_ic = x->b_k};
-    const float *packed = tile_pack(t, &src, &bytes);
-    t->w = (TileWeights){.param = lower_param_data(l, node_name(l->g, x->b), DTYPE_f32, packed, bytes),
-                         .is_packed = true,
-                         .base = k_index(l->k, 0)};
+    t->w = tile_pack(t, &src, node_name(l->g, x->b));
 }
 
 // Columns of b that are not next to each other are copied into rows of scratch, once per batch entry.

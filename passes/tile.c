@@ -79,32 +79,48 @@ static int64_t block_weights(const Tile *t, uint8_t nv)
     return (int64_t)packed_steps(t) * nv * t->lanes;
 }
 
-static void pack_block(const Tile *t, const TileSource *src, int64_t first, int64_t width, float *out)
+// What is needed to pack later.
+typedef struct Packing {
+    TileShape s;
+    TileBlocks blocks;
+    TileSource src;
+    uint8_t lanes;
+} Packing;
+
+static float *pack_block(const Packing *p, int64_t first, int64_t width, float *out)
 {
-    for (int64_t kh = 0; kh < t->s.kh; kh++)
-        for (int64_t kw = 0; kw < t->s.kw; kw++)
-            for (int64_t c = 0; c < t->s.ic; c++, out += width) {
+    const TileSource *src = &p->src;
+    for (int64_t kh = 0; kh < p->s.kh; kh++)
+        for (int64_t kw = 0; kw < p->s.kw; kw++)
+            for (int64_t c = 0; c < p->s.ic; c++, out += width) {
                 const float *at = src->data + kh * src->stride_kh + kw * src->stride_kw + c * src->stride_ic;
-                for (int64_t o = 0; o < width && first + o < t->s.oc; o++)
+                for (int64_t o = 0; o < width && first + o < p->s.oc; o++)
                     memcpy(out + o, at + (first + o) * src->stride_oc, sizeof *out);
             }
+    return out;
 }
 
-float *tile_pack(const Tile *t, const TileSource *src, uint64_t *bytes)
+static void pack(const void *ctx, void *bytes)
 {
-    const TileBlocks blocks = tile_blocks(t);
-    uint64_t total = 0;
-    for (uint32_t i = 0; i < blocks.n; i++)
-        total += (uint64_t)(blocks.block[i].count * block_weights(t, blocks.block[i].nv));
-    float *packed = ARENA_ARRAY(t->l->pass->perm, float, total);
-    float *out = packed;
-    for (uint32_t i = 0; i < blocks.n; i++) {
-        const int64_t width = (int64_t)blocks.block[i].nv * t->lanes;
-        for (int64_t j = 0; j < blocks.block[i].count; j++, out += block_weights(t, blocks.block[i].nv))
-            pack_block(t, src, blocks.block[i].first + j * width, width, out);
+    const Packing *p = ctx;
+    float *out = bytes;
+    for (uint32_t i = 0; i < p->blocks.n; i++) {
+        const int64_t width = (int64_t)p->blocks.block[i].nv * p->lanes;
+        for (int64_t j = 0; j < p->blocks.block[i].count; j++)
+            out = pack_block(p, p->blocks.block[i].first + j * width, width, out);
     }
-    *bytes = total * sizeof(float);
-    return packed;
+}
+
+TileWeights tile_pack(const Tile *t, const TileSource *src, const char *name)
+{
+    Packing *p = ARENA_NEW(t->l->pass->perm, Packing);
+    *p = (Packing){.s = t->s, .blocks = tile_blocks(t), .src = *src, .lanes = t->lanes};
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < p->blocks.n; i++)
+        total += (uint64_t)(p->blocks.block[i].count * block_weights(t, p->blocks.block[i].nv));
+    return (TileWeights){.param = lower_param_filled(t->l, name, DTYPE_f32, pack, p, total * sizeof(float)),
+                         .is_packed = true,
+                         .base = k_index(t->l->k, 0)};
 }
 
 // --- one tile ------------------------------------------------------------------------------------

@@ -67,13 +67,14 @@ Tile tile_new(Lower *l, TileShape s);
 TileBlocks tile_blocks(const Tile *t);
 // Widest row of pixels that tiles take along the columns.
 int64_t tile_pixels(const Tile *t, uint8_t nv);
-// Packs weights given as element (oc, ic, kh, kw) at the sum of index * stride of f32 `src`; the bytes are in
-// pass->perm.
+// Weights given as element (oc, ic, kh, kw) at the sum of index * stride of f32 `data`, which lives in the
+// graph.
 typedef struct TileSource {
     const float *data;
     int64_t stride_oc, stride_ic, stride_kh, stride_kw;
 } TileSource;
-float *tile_pack(const Tile *t, const TileSource *src, uint64_t *bytes);
+// A parameter with these weights in the order in which the tiles read them.
+TileWeights tile_pack(const Tile *t, const TileSource *src, const char *name);
 // Tiles of a row: of equal width (give or take one pixel), at most `most` wide, equal neighbours as one run.
 // A tile that touches the border is a run of its own, with a constant column.
 typedef struct TileRun {

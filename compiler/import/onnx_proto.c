@@ -2,6 +2,7 @@
 // Checks the wire format of a model without recursion (lengths, nesting, field types), then unpacks it with
 // protobuf-c into the arena, within a limit that follows from the size of the file.
 #include "compiler/import/onnx_proto.h"
+#include "compiler/import/rawfile.h"
 
 #include <string.h>
 
@@ -10,6 +11,7 @@ enum {
     UNPACKED_PER_BYTE =
         16, // memory that a byte of the file may cost; one tag and varint of two bytes take 8 + 40
     UNPACKED_BASE = 16 << 20, // and what a small file may cost beyond that
+    LARGE = 1 << 20,
 };
 #define MAX_FILE (INT64_C(2) << 30) // protobuf's own limit
 
@@ -123,6 +125,9 @@ static void *pool_alloc(void *data, size_t n)
     Pool *p = data;
     if (n > p->left)
         return NULL;
+    if (n >=
+        LARGE) // a tensor's bytes are about to be copied: of the file, nothing before them is needed again
+        rawfile_release_pages();
     p->left -= n;
     return arena_alloc(p->arena, n);
 }

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+enum { LARGE_TENSOR = 1 << 20 };
+
 // By number, for messages: also those types that rlxc does not have.
 static const char *const type_names[] = {
     "undefined", "float",      "uint8",      "int8",         "uint16",         "int16",      "int32",
@@ -210,5 +212,8 @@ NodeId onnx_tensor_const(OnnxModel *m, Graph *g, const Onnx__TensorProto *t, con
         ok = use_raw(&r, t->raw_data.data, t->raw_data.len, &data);
     else if (ok)
         ok = read_typed(&r, &data);
-    return ok ? graph_const(g, r.dtype, &r.shape, data, r.bytes, span) : 0;
+    const NodeId id = ok ? graph_const(g, r.dtype, &r.shape, data, r.bytes, span) : 0;
+    if (r.bytes >= LARGE_TENSOR) // looking for an equal constant has read all of it
+        rawfile_release_pages();
+    return id;
 }

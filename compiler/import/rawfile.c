@@ -12,7 +12,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { COPIED_UP_TO = 64 * 1024 };
+enum { COPIED_UP_TO = 64 * 1024, MAX_MAPPINGS = 64 };
+
+// What is mapped, for rawfile_release_pages; files beyond the limit just keep their pages.
+typedef struct Mapping {
+    void *at;
+    size_t len;
+} Mapping;
+static Mapping mappings[MAX_MAPPINGS];
+static uint32_t n_mappings;
+
+void rawfile_release_pages(void)
+{
+    for (uint32_t i = 0; i < n_mappings; i++)
+        madvise(mappings[i].at, mappings[i].len, MADV_DONTNEED);
+}
 
 static bool cannot(Diag *d, Span where, DiagCode code, const char *path, const char *why)
 {
@@ -44,6 +58,8 @@ static bool load(Arena *a, int fd, size_t len, RawFile *out)
     }
     void *map = mmap(NULL, len, PROT_READ, MAP_PRIVATE, fd, 0);
     out->data = map;
+    if (map != MAP_FAILED && n_mappings < MAX_MAPPINGS)
+        mappings[n_mappings++] = (Mapping){map, len};
     return map != MAP_FAILED;
 }
 
@@ -92,36 +108,52 @@ const char *rawfile_resolve(Arena *a, const char *dir, const char *name)
     return arena_printf(a, str_ends_with(dir, "/") ? "%s%s" : "%s/%s", dir, name);
 }
 
-static bool write_parts(int fd, const FilePart *parts, uint32_t n_parts)
+bool rawfile_create(RawWriter *w, Diag *d, const char *path)
 {
-    for (uint32_t i = 0; i < n_parts; i++) {
-        const char *data = parts[i].data;
-        for (size_t left = parts[i].len; left;) {
-            ssize_t done = write(fd, data, left);
-            if (done < 0 && errno == EINTR)
-                continue;
-            if (done <= 0)
-                return false;
-            data += done;
-            left -= (size_t)done;
+    *w = (RawWriter){.diag = d, .path = path};
+    w->temporary = arena_printf(d->arena, "%s.%ld.tmp", path, (long)getpid());
+    w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    return w->fd >= 0 || cannot(d, (Span){0}, E0002, path, strerror(errno));
+}
+
+bool rawfile_append(void *writer, const void *bytes, size_t n)
+{
+    RawWriter *w = writer;
+    const char *data = bytes;
+    errno = 0;
+    while (n) {
+        ssize_t done = write(w->fd, data, n);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done <= 0) {
+            w->error = errno ? errno : ENOSPC;
+            return false;
         }
+        data += done;
+        n -= (size_t)done;
     }
     return true;
 }
 
+bool rawfile_commit(RawWriter *w, bool is_complete)
+{
+    if (close(w->fd) != 0 && w->error == 0)
+        w->error = errno;
+    if (is_complete && w->error == 0 && rename(w->temporary, w->path) != 0)
+        w->error = errno;
+    if (is_complete && w->error == 0)
+        return true;
+    unlink(w->temporary);
+    return w->error != 0 ? cannot(w->diag, (Span){0}, E0002, w->path, strerror(w->error)) : false;
+}
+
 bool rawfile_write(Diag *d, const char *path, const FilePart *parts, uint32_t n_parts)
 {
-    const char *temporary = arena_printf(d->arena, "%s.%ld.tmp", path, (long)getpid());
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return cannot(d, (Span){0}, E0002, path, strerror(errno));
-    errno = 0;
-    bool ok = write_parts(fd, parts, n_parts);
-    ok &= close(fd) == 0;
-    ok = ok && rename(temporary, path) == 0;
-    if (ok)
-        return true;
-    int cause = errno;
-    unlink(temporary);
-    return cannot(d, (Span){0}, E0002, path, cause ? strerror(cause) : "nothing more could be written");
+    RawWriter w;
+    if (!rawfile_create(&w, d, path))
+        return false;
+    bool ok = true;
+    for (uint32_t i = 0; i < n_parts && ok; i++)
+        ok = rawfile_append(&w, parts[i].data, parts[i].len);
+    return rawfile_commit(&w, ok);
 }

@@ -26,6 +26,21 @@ typedef struct FilePart {
     size_t len;
 } FilePart;
 
+// Gives the memory of all mapped files back to the system; what is read again later comes from the file
+// again. Called between the large tensors of a model, so that only what is being worked on is in memory.
+void rawfile_release_pages(void);
+
+// A file under a temporary name in the same folder. create and append report nothing twice; commit renames it
+// to its path when it is complete, else removes it. False: reported (append: at commit).
+typedef struct RawWriter {
+    Diag *diag;
+    const char *path, *temporary;
+    int fd, error;
+} RawWriter;
+bool rawfile_create(RawWriter *w, Diag *d, const char *path);
+bool rawfile_append(void *writer, const void *bytes, size_t n);
+bool rawfile_commit(RawWriter *w, bool is_complete);
+
 // Writes the parts one after the other to a temporary name in the same folder, then renames it to path.
 bool rawfile_write(Diag *d, const char *path, const FilePart *parts, uint32_t n_parts);
 

@@ -278,8 +278,9 @@ static void fill_persistent(const Plan *p, const Memory *m)
         const PlanBuffer *buf = &p->buffers.data[b];
         if (m->buffer[b] == NULL || buf->region == REGION_ARENA)
             continue;
-        if (buf->data != NULL)
-            memcpy(m->buffer[b], buf->data, buf->bytes);
+        const void *bytes = plan_buffer_bytes(buf, p->arena);
+        if (bytes != NULL)
+            memcpy(m->buffer[b], bytes, buf->bytes);
         else
             memset(m->buffer[b], 0, buf->bytes);
     }
