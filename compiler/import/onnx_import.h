@@ -71,6 +71,7 @@ typedef struct OnnxModel {
     VEC(int64_t) sizes; // by symbol, as far as it was needed: the number that the caller gave, or -1
     uint64_t fold_work; // what evaluating constants has cost so far
     uint64_t made;      // elements of constants that are not in the file
+    uint64_t unrolled;  // bytes of loop bodies that were imported again and again
     Map missing;        // operators that were reported as unsupported
 } OnnxModel;
 
