@@ -188,7 +188,7 @@ static bool import_node(OnnxScope *s, const Onnx__NodeProto *p)
         .proto = p,
         .op = onnx_text(p->op_type),
         .label = onnx_node_label(p),
-        .opset = m->opset,
+        .opset = onnx_node_opset(m, p),
     };
     n.span = (Span){.file = m->file, .path = n.label};
     if (!check_counts(&n))

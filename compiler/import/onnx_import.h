@@ -223,6 +223,8 @@ typedef struct OnnxOp {
 
 // The row for a node. NULL: its operator is not supported (reported once per operator).
 const OnnxOp *onnx_node_op(OnnxModel *m, const Onnx__NodeProto *n);
+// The version of the node's domain.
+int64_t onnx_node_opset(const OnnxModel *m, const Onnx__NodeProto *n);
 // Reports unsupported operators in the sub-graphs of a node that cannot be imported.
 void onnx_check_graphs(OnnxModel *m, const Onnx__NodeProto *n, uint32_t depth);
 // The name of a node, or of its first output when it has none.
@@ -236,6 +238,8 @@ static inline const char *onnx_text(const char *s)
 #define ONNX_EW(name, min, max, op)
 #define ONNX_OP(name, min, max, fn) void onnx_import_##fn(OnnxNode *n);
 #define ONNX_MS(name, fn)           void onnx_import_##fn(OnnxNode *n);
+#define ONNX_ML(name, min, max, fn) void onnx_import_##fn(OnnxNode *n);
+#define ONNX_TRAIN(name, fn)        void onnx_import_##fn(OnnxNode *n);
 #include "compiler/import/onnx_ops.def"
 void onnx_import_elementwise(OnnxNode *n);
 

@@ -4,43 +4,64 @@
 
 #include <string.h>
 
-static const OnnxOp table[] = {
+static const OnnxOp default_ops[] = {
 #define ONNX_EW(name, min, max, op) {#name, min, max, OP_##op, onnx_import_elementwise},
 #define ONNX_OP(name, min, max, fn) {#name, min, max, OP_none, onnx_import_##fn},
 #include "compiler/import/onnx_ops.def"
 };
 
-static const OnnxOp microsoft_table[] = {
-#define ONNX_MS(name, fn) {#name, 1, 0, OP_none, onnx_import_##fn},
+static const OnnxOp microsoft_ops[] = {
+#define ONNX_MS(name, fn) {#name, 0, 0, OP_none, onnx_import_##fn},
 #include "compiler/import/onnx_ops.def"
 };
 
-enum {
-    N_OPS = sizeof table / sizeof *table,
-    N_MICROSOFT = sizeof microsoft_table / sizeof *microsoft_table,
+static const OnnxOp ml_ops[] = {
+#define ONNX_ML(name, min, max, fn) {#name, min, max, OP_none, onnx_import_##fn},
+#include "compiler/import/onnx_ops.def"
 };
 
-static const OnnxOp *find_op(const char *name, int64_t opset)
+static const OnnxOp training_ops[] = {
+#define ONNX_TRAIN(name, fn) {#name, 0, 0, OP_none, onnx_import_##fn},
+#include "compiler/import/onnx_ops.def"
+};
+
+// The operators of a domain.
+typedef struct OnnxDomain {
+    const char *name;
+    const OnnxOp *ops;
+    size_t n_ops;
+} OnnxDomain;
+
+#define DOMAIN_ROW(name, ops)                                                                                \
+    {                                                                                                        \
+        name, ops, sizeof(ops) / sizeof *(ops)                                                               \
+    }
+static const OnnxDomain domains[] = {
+    DOMAIN_ROW("ai.onnx", default_ops),
+    DOMAIN_ROW("com.microsoft", microsoft_ops),
+    DOMAIN_ROW("ai.onnx.ml", ml_ops),
+    DOMAIN_ROW("ai.onnx.preview.training", training_ops),
+};
+enum { N_DOMAINS = sizeof domains / sizeof *domains };
+
+static const char *domain_name(const Onnx__NodeProto *n)
 {
-    for (size_t i = 0; i < N_OPS; i++)
-        if (strcmp(table[i].name, name) == 0 && opset >= table[i].min &&
-            (table[i].max == 0 || opset <= table[i].max))
-            return &table[i];
-    return NULL;
+    const char *name = onnx_text(n->domain);
+    return name[0] ? name : "ai.onnx";
 }
 
-static const OnnxOp *find_microsoft_op(const char *name)
+static const OnnxOp *find_op(const char *domain, const char *name, int64_t opset)
 {
-    for (size_t i = 0; i < N_MICROSOFT; i++)
-        if (strcmp(microsoft_table[i].name, name) == 0)
-            return &microsoft_table[i];
+    for (size_t d = 0; d < N_DOMAINS; d++) {
+        if (strcmp(domains[d].name, domain) != 0)
+            continue;
+        for (size_t i = 0; i < domains[d].n_ops; i++) {
+            const OnnxOp *op = &domains[d].ops[i];
+            if (strcmp(op->name, name) == 0 && opset >= op->min && (op->max == 0 || opset <= op->max))
+                return op;
+        }
+    }
     return NULL;
-}
-
-static bool is_default_domain(const char *domain)
-{
-    domain = onnx_text(domain);
-    return domain[0] == '\0' || strcmp(domain, "ai.onnx") == 0;
 }
 
 static int64_t domain_version(const OnnxModel *m, const char *domain)
@@ -51,12 +72,19 @@ static int64_t domain_version(const OnnxModel *m, const char *domain)
     return 0;
 }
 
+int64_t onnx_node_opset(const OnnxModel *m, const Onnx__NodeProto *n)
+{
+    const char *domain = domain_name(n);
+    // Those of com.microsoft have one version, and share import functions with the default domain.
+    const bool is_own = strcmp(domain, "ai.onnx") != 0 && strcmp(domain, "com.microsoft") != 0;
+    return is_own ? domain_version(m, domain) : m->opset;
+}
+
 // Each missing operator once.
 static void report(OnnxModel *m, const Onnx__NodeProto *n, const char *label)
 {
-    const bool is_default = is_default_domain(n->domain);
-    const char *domain = is_default ? "ai.onnx" : n->domain;
-    const int64_t version = is_default ? m->opset : domain_version(m, domain);
+    const char *domain = domain_name(n);
+    const int64_t version = strcmp(domain, "ai.onnx") == 0 ? m->opset : domain_version(m, domain);
     if (!map_put_str(m->arena, &m->missing, arena_printf(m->arena, "%s\n%s", domain, onnx_text(n->op_type)),
                      1))
         return;
@@ -73,11 +101,7 @@ const char *onnx_node_label(const Onnx__NodeProto *n)
 
 const OnnxOp *onnx_node_op(OnnxModel *m, const Onnx__NodeProto *n)
 {
-    const OnnxOp *op = NULL;
-    if (is_default_domain(n->domain))
-        op = find_op(onnx_text(n->op_type), m->opset);
-    else if (strcmp(n->domain, "com.microsoft") == 0)
-        op = find_microsoft_op(onnx_text(n->op_type));
+    const OnnxOp *op = find_op(domain_name(n), onnx_text(n->op_type), onnx_node_opset(m, n));
     if (!op)
         report(m, n, onnx_node_label(n));
     return op;
