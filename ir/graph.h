@@ -143,6 +143,22 @@ typedef struct GraphState {
     NodeId node, next;
 } GraphState;
 
+// An input or output of the model from which the graph was imported. What it consists of are inputs or
+// outputs of the graph: one for a tensor, one per element for a sequence, none for an optional without a
+// value. Strings are u8, with their bytes as one more axis at the end, filled up with zeros.
+typedef enum GraphIoKind { IO_TENSOR, IO_STRING, IO_SEQUENCE, IO_OPTIONAL } GraphIoKind;
+
+typedef struct GraphIo {
+    const char *name; // in the model
+    GraphIoKind kind;
+    GraphIoKind of; // sequences: of tensors or strings; optionals: what they may hold
+    bool is_output, is_text;
+    bool has_value; // optionals
+    DType dtype;    // of the elements; u8 for strings
+    const char *const *parts;
+    uint32_t n_parts;
+} GraphIo;
+
 struct Graph {
     Arena *arena;
     Diag *diag;
@@ -155,7 +171,8 @@ struct Graph {
     VEC(NodeId) inputs, params;
     VEC(GraphState) states;
     VEC(GraphOutput) outputs;
-    Map interned; // nodes by content, leaves by name
+    VEC(GraphIo) io; // of imported ONNX models; copies of the graph do not have it
+    Map interned;    // nodes by content, leaves by name
     // of sub-graphs inside: 0 = none; at most GRAPH_MAX_DEPTH, which bounds every recursion into them
     uint32_t depth;
     Map *payloads; // shapes and attribute payloads by content; shared with sub-graphs and copies

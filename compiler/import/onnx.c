@@ -33,60 +33,14 @@ static bool read_opset(OnnxModel *m, Span span)
     return true;
 }
 
-static bool import_input(OnnxScope *s, const Onnx__ValueInfoProto *v)
-{
-    OnnxModel *m = s->model;
-    const char *name = onnx_text(v->name);
-    const Span span = {.file = m->file, .path = name};
-    TensorType t = {0};
-    NodeId id = 0;
-    if (name[0] == '\0')
-        return diag_error(m->diag, span, E0106, "an input has no name");
-    if (onnx_input_type(m, s->graph, v, &t, span))
-        id = graph_input(s->graph, name, t.dtype, &t.shape, span);
-    return onnx_put(s, name, onnx_value(id), span) && id;
-}
-
-static bool import_inputs(OnnxScope *s, const Onnx__GraphProto *g)
-{
-    bool ok = true;
-    Map constants = {0};
-    for (size_t i = 0; i < g->n_initializer; i++)
-        map_put_str(s->model->arena, &constants, onnx_text(g->initializer[i]->name), 1);
-    for (size_t i = 0; i < g->n_input; i++) {
-        uint64_t ignored = 0;
-        if (!map_get_str(&constants, onnx_text(g->input[i]->name), &ignored))
-            ok = import_input(s, g->input[i]) && ok;
-    }
-    return ok;
-}
-
-static bool import_outputs(OnnxScope *s, const Onnx__GraphProto *g, Span span)
-{
-    bool ok = true;
-    if (g->n_output == 0)
-        return diag_error(s->model->diag, span, E0106, "the model has no outputs");
-    for (size_t i = 0; i < g->n_output; i++) {
-        const char *name = onnx_text(g->output[i]->name);
-        const Span at = {.file = s->model->file, .path = name};
-        OnnxValue v = onnx_get(s, name, at, "the list of outputs");
-        if (v.kind == ONNX_ABSENT)
-            ok = diag_error(s->model->diag, at, E0106, "an output has no name");
-        const NodeId id = onnx_value_node(s, &v, at);
-        graph_output(s->graph, name, id);
-        ok = ok && id;
-    }
-    return ok;
-}
-
 static bool import_main(OnnxModel *m, Graph *graph, Span span)
 {
     const Onnx__GraphProto *g = m->proto->graph;
     OnnxScope s = {.model = m, .graph = graph};
     bool ok = onnx_import_initializers(&s, g);
-    ok = import_inputs(&s, g) && ok;
+    ok = onnx_import_inputs(&s, g) && ok;
     ok = onnx_import_nodes(&s, g) && ok;
-    return import_outputs(&s, g, span) && ok;
+    return onnx_import_outputs(&s, g, span) && ok;
 }
 
 static bool check_sizes(OnnxModel *m, Span span)

@@ -37,11 +37,19 @@ static void add_symbols(OnnxModel *m, DimTable *t, const char *text)
     }
 }
 
-static int64_t given_size(const OnnxSource *source, const char *name)
+int64_t onnx_given_size(const OnnxModel *m, const char *name)
 {
-    for (uint32_t i = 0; i < source->n_sizes; i++)
-        if (str_equal(source->sizes[i].name, name))
-            return source->sizes[i].value;
+    for (uint32_t i = 0; i < m->source->n_sizes; i++)
+        if (str_equal(m->source->sizes[i].name, name))
+            return m->source->sizes[i].value;
+    return -1;
+}
+
+int64_t onnx_given_parts(const OnnxModel *m, const char *name, bool is_sequence)
+{
+    (void)m;
+    (void)name;
+    (void)is_sequence;
     return -1;
 }
 
@@ -51,7 +59,7 @@ static Dim put_sizes(OnnxModel *m, DimTable *t, Dim d)
     if (!m->source->n_sizes)
         return d;
     while (m->sizes.len < t->symbols.len) {
-        const int64_t size = given_size(m->source, t->symbols.data[m->sizes.len].name);
+        const int64_t size = onnx_given_size(m, t->symbols.data[m->sizes.len].name);
         vec_push(m->arena, &m->sizes, size);
     }
     return dim_substitute(t, d, (DimValues){m->sizes.data, m->sizes.len});
@@ -177,31 +185,52 @@ static bool check_counts(OnnxNode *n)
     return true;
 }
 
+// In the body of a function after the node that calls it.
+static const char *node_label(const OnnxScope *s, const Onnx__NodeProto *p)
+{
+    const OnnxCall *call = onnx_scope_call(s);
+    const char *label = onnx_node_label(p);
+    return call ? arena_printf(s->model->arena, "%s/%s", call->node->label, label) : label;
+}
+
+static void import_operator(OnnxNode *n)
+{
+    const OnnxOp *row = onnx_node_op(n->scope, n->proto);
+    if (!row) { // was reported
+        n->failed = true;
+        onnx_check_graphs(n->scope, n->proto, n->scope->depth);
+        return;
+    }
+    n->ew = row->ew;
+    onnx_ignore_attr(n, "consumed_inputs"); // a hint of the first opsets
+    if (!onnx_import_dims(n))
+        row->import(n);
+}
+
 static bool import_node(OnnxScope *s, const Onnx__NodeProto *p)
 {
     OnnxModel *m = s->model;
-    const OnnxOp *row = onnx_node_op(m, p);
     OnnxNode n = {
         .model = m,
         .scope = s,
         .graph = s->graph,
         .proto = p,
         .op = onnx_text(p->op_type),
-        .label = onnx_node_label(p),
-        .opset = onnx_node_opset(m, p),
+        .label = node_label(s, p),
+        .opset = onnx_node_opset(s, p),
     };
     n.span = (Span){.file = m->file, .path = n.label};
     if (!check_counts(&n))
         return false;
-    n.failed = !read_operands(&n) || !row; // both were reported
-    if (!n.failed && row) {
-        n.ew = row->ew;
-        onnx_ignore_attr(&n, "consumed_inputs"); // a hint of the first opsets
-        if (!onnx_import_dims(&n))
-            row->import(&n);
-        check_used(&n);
+    n.failed = !read_operands(&n);
+    if (n.failed) {
+        if (!onnx_find_function(m, p))
+            onnx_node_op(s, p);
+        onnx_check_graphs(s, p, s->depth);
     } else {
-        onnx_check_graphs(m, p, s->depth);
+        if (!onnx_import_call(&n))
+            import_operator(&n);
+        check_used(&n);
     }
     return put_results(&n);
 }

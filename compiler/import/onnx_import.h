@@ -18,6 +18,8 @@
 enum { ONNX_MAX_LIST = 64 };
 // Nesting of sub-graphs.
 enum { ONNX_MAX_DEPTH = 16 };
+// Nodes of bodies, each counted as often as it is imported: loops and calls multiply.
+enum { ONNX_MAX_INLINED = 1 << 20 };
 // Constants are evaluated at import up to this many elements; integers, of which indices are made, up to
 // more.
 enum { ONNX_MAX_FOLD = 4096, ONNX_MAX_FOLD_INTS = 1 << 20 };
@@ -38,14 +40,27 @@ typedef enum OnnxValueKind {
     ONNX_ABSENT, // an optional operand that is not given
     ONNX_NODE,   // a node of the graph
     ONNX_DIMS,   // only the dims are known so far: a node is made when one is needed
+    ONNX_LIST,   // a sequence: tensors, of known number
+    ONNX_NONE,   // an optional without a value; one with a value is that value
     ONNX_BROKEN, // what makes it failed, which was reported
 } OnnxValueKind;
 
+typedef struct OnnxList OnnxList;
 typedef struct OnnxValue {
     OnnxValueKind kind;
+    bool is_text;         // ONNX_NODE: strings, u8 with their bytes as one more axis at the end (onnx_text.h)
     NodeId node;          // ONNX_NODE; ONNX_DIMS: 0 until made
     const OnnxDims *dims; // ONNX_DIMS
+    const OnnxList *list; // ONNX_LIST
 } OnnxValue;
+
+// Sequences exist in the importer only: what it makes of them are tensors.
+struct OnnxList {
+    DType dtype;  // of the elements
+    bool is_text; // they are strings
+    uint32_t n;
+    const OnnxValue *v; // ONNX_NODE or ONNX_DIMS
+};
 
 // A value of an outer graph that a sub-graph uses.
 typedef struct OnnxCapture {
@@ -72,14 +87,31 @@ typedef struct OnnxModel {
     uint64_t fold_work; // what evaluating constants has cost so far
     uint64_t made;      // elements of constants that are not in the file
     uint64_t unrolled;  // bytes of loop bodies that were imported again and again
+    uint64_t inlined;   // nodes in bodies of functions and in sub-graphs that became part of a graph
+    Map functions;      // by domain, name and overload, their indices; filled when first needed
+    Map defaults;       // of attributes of functions: by their bytes in the file, Onnx__AttributeProto
+    Map io_names;       // names of inputs and outputs, of the model and of the tensors that they consist of
     Map missing;        // operators that were reported as unsupported
 } OnnxModel;
 
-// Names of values. A branch that is known to be taken has a scope of its own in the graph of its parent.
+typedef struct OnnxNode OnnxNode;
+
+// A call of a function of the model: what its body refers to.
+typedef struct OnnxCall OnnxCall;
+struct OnnxCall {
+    const OnnxCall *outer; // the call in whose body this one is
+    const Onnx__FunctionProto *function;
+    OnnxNode *node; // the node that calls
+    int64_t opset;  // of the default domain, in the body
+};
+
+// Names of values. A branch that is known to be taken has a scope of its own in the graph of its parent; so
+// does the body of a function, but without a parent: it sees its inputs only.
 typedef struct OnnxScope OnnxScope;
 struct OnnxScope {
     OnnxModel *model;
     OnnxScope *parent;
+    const OnnxCall *call; // of the outermost scope of a function's body
     Graph *graph;
     OnnxCaptures *captures; // values that come from the parent's graph; NULL when that is this graph
     uint32_t depth;
@@ -89,7 +121,7 @@ struct OnnxScope {
 };
 
 // One node of the model while it is imported.
-typedef struct OnnxNode {
+struct OnnxNode {
     OnnxModel *model;
     OnnxScope *scope;
     Graph *graph;
@@ -102,7 +134,7 @@ typedef struct OnnxNode {
     OnnxValue *in, *out;
     bool *in_used, *attr_used;
     bool failed;
-} OnnxNode;
+};
 
 // --- errors ---
 // "node 'conv_3': Conv: ..."; marks the node as failed and returns false.
@@ -113,6 +145,11 @@ bool onnx_has(const OnnxNode *n, uint32_t i);
 // The node of an operand. onnx_src reports an absent one, onnx_opt returns 0 for it.
 NodeId onnx_src(OnnxNode *n, uint32_t i);
 NodeId onnx_opt(OnnxNode *n, uint32_t i);
+// An operand of any kind, for the few operators that take more than tensors of numbers: those that read a
+// node get an error for a sequence, an optional without a value or strings.
+OnnxValue onnx_any(OnnxNode *n, uint32_t i);
+// A sequence. NULL: it is none (reported).
+const OnnxList *onnx_list(OnnxNode *n, uint32_t i);
 // Marks an operand as seen without reading it.
 void onnx_skip(OnnxNode *n, uint32_t i);
 // The content of an operand that shapes the result. False: it is not known before the model runs (reported).
@@ -142,6 +179,8 @@ const Onnx__GraphProto *onnx_graph(OnnxNode *n, const char *name);
 const Onnx__AttributeProto *onnx_attr(OnnxNode *n, const char *name);
 // An element type as ONNX numbers it.
 DType onnx_type_attr(OnnxNode *n, const char *name, DType dflt);
+// The entries of a list of strings. They may have zero bytes.
+const ProtobufCBinaryData *onnx_strings(OnnxNode *n, const char *name, size_t *count);
 // Attributes that say nothing about the result.
 void onnx_ignore_attr(OnnxNode *n, const char *name);
 
@@ -162,6 +201,8 @@ NodeId onnx_unsqueeze(OnnxNode *n, NodeId a, const int64_t *axes, uint32_t count
 NodeId onnx_squeeze(OnnxNode *n, NodeId a, const int64_t *axes, uint32_t count);
 NodeId onnx_reduce(OnnxNode *n, OpId op, NodeId a, const int64_t *axes, uint32_t count); // keeps the axes
 NodeId onnx_concat(OnnxNode *n, const NodeId *src, uint32_t count, int64_t axis);
+// Of any number of operands, at least one; src is overwritten.
+NodeId onnx_concat_many(OnnxNode *n, NodeId *src, uint32_t count, int64_t axis);
 NodeId onnx_slice(OnnxNode *n, NodeId a, int64_t axis, int64_t start, int64_t end, int64_t step);
 NodeId onnx_gather(OnnxNode *n, NodeId a, NodeId indices, int64_t axis);
 NodeId onnx_result(OnnxNode *n, NodeId a, uint32_t index);
@@ -177,6 +218,9 @@ NodeId onnx_const(OnnxNode *n, DType t, const Shape *s, const void *data, uint64
 
 // --- results ---
 void onnx_out(OnnxNode *n, uint32_t i, NodeId id);
+void onnx_out_any(OnnxNode *n, uint32_t i, OnnxValue v);
+// A sequence of values that are copied.
+void onnx_out_list(OnnxNode *n, uint32_t i, DType dtype, bool is_text, const OnnxValue *v, uint32_t count);
 bool onnx_wants(const OnnxNode *n, uint32_t i);
 // Dims become a constant when all of them are constants.
 void onnx_out_dims(OnnxNode *n, uint32_t i, const OnnxDims *dims);
@@ -210,6 +254,29 @@ NodeId onnx_fold(OnnxModel *m, Graph *g, NodeId id);
 // The parts of a graph or sub-graph, into s. False: something failed (reported); the rest was imported.
 bool onnx_import_initializers(OnnxScope *s, const Onnx__GraphProto *g);
 bool onnx_import_nodes(OnnxScope *s, const Onnx__GraphProto *g);
+// The call in whose body the scope is; NULL: it is of the model's own graph.
+const OnnxCall *onnx_scope_call(const OnnxScope *s);
+// The opset of the default domain.
+int64_t onnx_scope_opset(const OnnxScope *s);
+// True when the node calls a function of the model, which then was imported.
+bool onnx_import_call(OnnxNode *n);
+// The value of an attribute in a function for calls that do not give it; NULL: there is none.
+const Onnx__AttributeProto *onnx_function_default(OnnxModel *m, const Onnx__FunctionProto *f,
+                                                  const char *name);
+const Onnx__FunctionProto *onnx_find_function(OnnxModel *m, const Onnx__NodeProto *n);
+// Imports a sub-graph into the graph of the node, with values for its inputs. False: reported. (onnx_flow.c)
+bool onnx_inline_graph(OnnxNode *n, const Onnx__GraphProto *g, const OnnxValue *args, uint32_t n_args,
+                       OnnxValue *out, uint32_t n_out);
+// Counts nodes of a body that is about to be imported. False: too many (reported).
+bool onnx_count_inlined(OnnxNode *n, size_t count);
+// The inputs and outputs of the model (onnx_io.c). False: reported.
+bool onnx_import_inputs(OnnxScope *s, const Onnx__GraphProto *g);
+bool onnx_import_outputs(OnnxScope *s, const Onnx__GraphProto *g, Span span);
+// The number that the caller gives for a size, or -1.
+int64_t onnx_given_size(const OnnxModel *m, const char *name);
+// How many tensors the caller gives for the optional or sequence NAME: NAME itself or NAME_0, NAME_1 ...;
+// -1: it gives no inputs.
+int64_t onnx_given_parts(const OnnxModel *m, const char *name, bool is_sequence);
 // The type of a graph input. False: reported.
 bool onnx_input_type(OnnxModel *m, Graph *g, const Onnx__ValueInfoProto *v, TensorType *out, Span span);
 
@@ -222,11 +289,11 @@ typedef struct OnnxOp {
 } OnnxOp;
 
 // The row for a node. NULL: its operator is not supported (reported once per operator).
-const OnnxOp *onnx_node_op(OnnxModel *m, const Onnx__NodeProto *n);
+const OnnxOp *onnx_node_op(const OnnxScope *s, const Onnx__NodeProto *n);
 // The version of the node's domain.
-int64_t onnx_node_opset(const OnnxModel *m, const Onnx__NodeProto *n);
+int64_t onnx_node_opset(const OnnxScope *s, const Onnx__NodeProto *n);
 // Reports unsupported operators in the sub-graphs of a node that cannot be imported.
-void onnx_check_graphs(OnnxModel *m, const Onnx__NodeProto *n, uint32_t depth);
+void onnx_check_graphs(const OnnxScope *s, const Onnx__NodeProto *n, uint32_t depth);
 // The name of a node, or of its first output when it has none.
 const char *onnx_node_label(const Onnx__NodeProto *n);
 // A name, or "" for NULL.

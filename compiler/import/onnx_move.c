@@ -18,10 +18,16 @@ static NodeId *join_groups(OnnxNode *n, const NodeId *src, uint32_t *count, int6
     return joined;
 }
 
+NodeId onnx_concat_many(OnnxNode *n, NodeId *src, uint32_t count, int64_t axis)
+{
+    while (count > 1 && !n->failed)
+        src = join_groups(n, src, &count, axis);
+    return n->failed ? 0 : src[0];
+}
+
 void onnx_import_concat(OnnxNode *n)
 {
     NodeId *src = ARENA_ARRAY(n->model->arena, NodeId, n->n_in);
-    uint32_t count = n->n_in;
     for (uint32_t i = 0; i < n->n_in; i++)
         src[i] = onnx_src(n, i);
     if (n->opset >= 4 && !onnx_has_attr(n, "axis"))
@@ -29,10 +35,8 @@ void onnx_import_concat(OnnxNode *n)
     const int64_t axis = onnx_int(n, "axis", 1);
     if (n->n_in == 0)
         onnx_fail(n, E0202, "needs at least one input");
-    while (count > 1 && !n->failed)
-        src = join_groups(n, src, &count, axis);
     if (!n->failed)
-        onnx_out(n, 0, src[0]);
+        onnx_out(n, 0, onnx_concat_many(n, src, n->n_in, axis));
 }
 
 void onnx_import_gather(OnnxNode *n)

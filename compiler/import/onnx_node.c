@@ -30,10 +30,39 @@ void onnx_skip(OnnxNode *n, uint32_t i)
         n->in_used[i] = true;
 }
 
+// What keeps an operand from being read as a node.
+static bool check_tensor(OnnxNode *n, uint32_t i)
+{
+    const OnnxValue *v = &n->in[i];
+    const char *what = v->kind == ONNX_LIST   ? "a sequence"
+                       : v->kind == ONNX_NONE ? "an optional without a value"
+                       : v->is_text           ? "a tensor of strings"
+                                              : NULL;
+    return !what || onnx_fail(n, E0205, "input %u ('%s') is %s, which this operator does not take", i,
+                              onnx_text(n->proto->input[i]), what);
+}
+
+OnnxValue onnx_any(OnnxNode *n, uint32_t i)
+{
+    onnx_skip(n, i);
+    if (n->failed)
+        return (OnnxValue){.kind = ONNX_BROKEN};
+    return i < n->n_in ? n->in[i] : (OnnxValue){.kind = ONNX_ABSENT};
+}
+
+const OnnxList *onnx_list(OnnxNode *n, uint32_t i)
+{
+    const OnnxValue v = onnx_any(n, i);
+    if (v.kind == ONNX_LIST)
+        return v.list;
+    onnx_fail(n, E0205, "input %u must be a sequence", i);
+    return NULL;
+}
+
 NodeId onnx_opt(OnnxNode *n, uint32_t i)
 {
     onnx_skip(n, i);
-    if (n->failed || !onnx_has(n, i))
+    if (n->failed || !onnx_has(n, i) || !check_tensor(n, i))
         return 0;
     const NodeId id = onnx_value_node(n->scope, &n->in[i], n->span);
     n->failed = id == 0; // its own failure was reported
@@ -129,27 +158,50 @@ bool onnx_axis(OnnxNode *n, int64_t axis, uint32_t rank, uint32_t *out)
 
 // --- attributes ---
 
+static const Onnx__AttributeProto *find_attr(const OnnxNode *n, const char *name, size_t *index);
+
+// What an attribute stands for: in the body of a function it may name one of the call.
+static const Onnx__AttributeProto *resolve_attr(const OnnxNode *n, const Onnx__AttributeProto *a)
+{
+    const char *name = onnx_text(a->ref_attr_name);
+    const OnnxCall *call = onnx_scope_call(n->scope);
+    size_t index = 0;
+    if (name[0] == '\0' || !call)
+        return a;
+    const Onnx__AttributeProto *given = find_attr(call->node, name, &index);
+    return given ? given : onnx_function_default(n->model, call->function, name);
+}
+
 static const Onnx__AttributeProto *find_attr(const OnnxNode *n, const char *name, size_t *index)
 {
     for (size_t i = 0; i < n->proto->n_attribute; i++) {
         *index = i;
         if (strcmp(onnx_text(n->proto->attribute[i]->name), name) == 0)
-            return n->proto->attribute[i];
+            return resolve_attr(n, n->proto->attribute[i]);
     }
     return NULL;
+}
+
+static void use_attr(OnnxNode *n, const char *name)
+{
+    for (size_t i = 0; i < n->proto->n_attribute; i++)
+        if (strcmp(onnx_text(n->proto->attribute[i]->name), name) == 0)
+            n->attr_used[i] = true;
 }
 
 const Onnx__AttributeProto *onnx_attr(OnnxNode *n, const char *name)
 {
     size_t index = 0;
-    const Onnx__AttributeProto *a = find_attr(n, name, &index);
-    if (!a || n->failed)
+    use_attr(n, name);
+    const Onnx__AttributeProto *a = n->failed ? NULL : find_attr(n, name, &index);
+    if (!a)
         return NULL;
-    n->attr_used[index] = true;
-    if (onnx_text(a->ref_attr_name)[0] == '\0')
-        return a;
-    onnx_fail(n, E0206, "attribute '%s' refers to an attribute of a function", name);
-    return NULL;
+    if (a != n->proto->attribute[index] && a->g)
+        onnx_fail(n, E0206, "attribute '%s': a graph that is an attribute of a function is not supported",
+                  name);
+    else if (onnx_text(a->ref_attr_name)[0])
+        onnx_fail(n, E0106, "attribute '%s' refers to an attribute of a function, but is in none", name);
+    return n->failed ? NULL : a;
 }
 
 bool onnx_has_attr(const OnnxNode *n, const char *name)
@@ -160,9 +212,7 @@ bool onnx_has_attr(const OnnxNode *n, const char *name)
 
 void onnx_ignore_attr(OnnxNode *n, const char *name)
 {
-    size_t index = 0;
-    if (find_attr(n, name, &index))
-        n->attr_used[index] = true;
+    use_attr(n, name);
 }
 
 // Writers that follow protobuf 3 leave zeros out: the type then is all that is there.
@@ -243,6 +293,13 @@ bool onnx_strs(OnnxNode *n, const char *name, uint32_t *count, const char **out,
     return true;
 }
 
+const ProtobufCBinaryData *onnx_strings(OnnxNode *n, const char *name, size_t *count)
+{
+    const Onnx__AttributeProto *a = onnx_attr(n, name);
+    *count = a ? a->n_strings : 0;
+    return a ? a->strings : NULL;
+}
+
 const Onnx__TensorProto *onnx_tensor(OnnxNode *n, const char *name)
 {
     const Onnx__AttributeProto *a = onnx_attr(n, name);
@@ -278,6 +335,27 @@ void onnx_out(OnnxNode *n, uint32_t i, NodeId id)
     if (n->failed || i >= n->n_out)
         return;
     n->out[i] = onnx_value(id);
+}
+
+void onnx_out_any(OnnxNode *n, uint32_t i, OnnxValue v)
+{
+    if (n->failed || i >= n->n_out)
+        return;
+    n->out[i] = v;
+}
+
+void onnx_out_list(OnnxNode *n, uint32_t i, DType dtype, bool is_text, const OnnxValue *v, uint32_t count)
+{
+    if (n->failed || !onnx_spend(n, count))
+        return;
+    const OnnxList list = {
+        .dtype = dtype,
+        .is_text = is_text,
+        .n = count,
+        .v = count ? arena_copy(n->model->arena, v, count * sizeof *v) : NULL,
+    };
+    onnx_out_any(n, i,
+                 (OnnxValue){.kind = ONNX_LIST, .list = arena_copy(n->model->arena, &list, sizeof list)});
 }
 
 bool onnx_wants(const OnnxNode *n, uint32_t i)

@@ -64,27 +64,34 @@ static const OnnxOp *find_op(const char *domain, const char *name, int64_t opset
     return NULL;
 }
 
-static int64_t domain_version(const OnnxModel *m, const char *domain)
+static int64_t domain_version(const OnnxScope *s, const char *domain)
 {
-    for (size_t i = 0; i < m->proto->n_opset_import; i++)
-        if (strcmp(onnx_text(m->proto->opset_import[i]->domain), domain) == 0)
-            return m->proto->opset_import[i]->version;
+    const OnnxCall *call = onnx_scope_call(s);
+    const Onnx__ModelProto *m = s->model->proto;
+    const size_t count = call ? call->function->n_opset_import : m->n_opset_import;
+    for (size_t i = 0; i < count; i++) {
+        const Onnx__OperatorSetIdProto *o = call ? call->function->opset_import[i] : m->opset_import[i];
+        if (strcmp(onnx_text(o->domain), domain) == 0)
+            return o->version;
+    }
     return 0;
 }
 
-int64_t onnx_node_opset(const OnnxModel *m, const Onnx__NodeProto *n)
+int64_t onnx_node_opset(const OnnxScope *s, const Onnx__NodeProto *n)
 {
     const char *domain = domain_name(n);
     // Those of com.microsoft have one version, and share import functions with the default domain.
     const bool is_own = strcmp(domain, "ai.onnx") != 0 && strcmp(domain, "com.microsoft") != 0;
-    return is_own ? domain_version(m, domain) : m->opset;
+    return is_own ? domain_version(s, domain) : onnx_scope_opset(s);
 }
 
 // Each missing operator once.
-static void report(OnnxModel *m, const Onnx__NodeProto *n, const char *label)
+static void report(const OnnxScope *s, const Onnx__NodeProto *n, const char *label)
 {
+    OnnxModel *m = s->model;
     const char *domain = domain_name(n);
-    const int64_t version = strcmp(domain, "ai.onnx") == 0 ? m->opset : domain_version(m, domain);
+    const int64_t version =
+        strcmp(domain, "ai.onnx") == 0 ? onnx_scope_opset(s) : domain_version(s, domain);
     if (!map_put_str(m->arena, &m->missing, arena_printf(m->arena, "%s\n%s", domain, onnx_text(n->op_type)),
                      1))
         return;
@@ -99,21 +106,22 @@ const char *onnx_node_label(const Onnx__NodeProto *n)
     return name[0] || !n->n_output ? name : onnx_text(n->output[0]);
 }
 
-const OnnxOp *onnx_node_op(OnnxModel *m, const Onnx__NodeProto *n)
+const OnnxOp *onnx_node_op(const OnnxScope *s, const Onnx__NodeProto *n)
 {
-    const OnnxOp *op = find_op(domain_name(n), onnx_text(n->op_type), onnx_node_opset(m, n));
+    const OnnxOp *op = find_op(domain_name(n), onnx_text(n->op_type), onnx_node_opset(s, n));
     if (!op)
-        report(m, n, onnx_node_label(n));
+        report(s, n, onnx_node_label(n));
     return op;
 }
 
-void onnx_check_graphs(OnnxModel *m, const Onnx__NodeProto *n, uint32_t depth)
+void onnx_check_graphs(const OnnxScope *s, const Onnx__NodeProto *n, uint32_t depth)
 {
     for (size_t i = 0; i < n->n_attribute && depth < ONNX_MAX_DEPTH; i++) {
         const Onnx__GraphProto *g = n->attribute[i]->g;
         for (size_t k = 0; g && k < g->n_node; k++) {
-            onnx_node_op(m, g->node[k]);
-            onnx_check_graphs(m, g->node[k], depth + 1);
+            if (!onnx_find_function(s->model, g->node[k]))
+                onnx_node_op(s, g->node[k]);
+            onnx_check_graphs(s, g->node[k], depth + 1);
         }
     }
 }

@@ -100,9 +100,9 @@ static bool read_field(Wire *w, Frame *stack, uint32_t *depth)
     }
 }
 
-static bool check_wire(Wire *w, size_t len)
+static bool check_wire(Wire *w, const ProtobufCMessageDescriptor *type, size_t len)
 {
-    Frame stack[MAX_NESTING] = {{&onnx__model_proto__descriptor, len}};
+    Frame stack[MAX_NESTING] = {{type, len}};
     uint32_t depth = 1;
     while (depth > 0) {
         w->end = stack[depth - 1].end;
@@ -146,7 +146,7 @@ Onnx__ModelProto *onnx_proto_read(Arena *a, Diag *d, Span span, const void *data
                    (long long)MAX_FILE);
         return NULL;
     }
-    if (!check_wire(&w, len)) {
+    if (!check_wire(&w, &onnx__model_proto__descriptor, len)) {
         diag_error(d, span, E0106, "not a serialized ModelProto: at byte %zu, %s", w.pos, w.error);
         return NULL;
     }
@@ -159,4 +159,32 @@ Onnx__ModelProto *onnx_proto_read(Arena *a, Diag *d, Span span, const void *data
                    "than %zu bytes",
                    len * UNPACKED_PER_BYTE + UNPACKED_BASE);
     return model;
+}
+
+// --- fields that an older schema lacks ---
+
+const uint8_t *onnx_proto_extra(const ProtobufCMessage *m, uint32_t tag, uint32_t index, size_t *len)
+{
+    for (unsigned i = 0; i < m->n_unknown_fields; i++) {
+        const ProtobufCMessageUnknownField *f = &m->unknown_fields[i];
+        Wire w = {.data = f->data, .end = f->len};
+        uint64_t n = 0;
+        if (f->tag != tag || f->wire_type != PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED || index-- != 0)
+            continue;
+        if (!read_varint(&w, &n) || n > w.end - w.pos)
+            return NULL;
+        *len = (size_t)n;
+        return f->data + w.pos;
+    }
+    return NULL;
+}
+
+const Onnx__AttributeProto *onnx_proto_attribute(Arena *a, const uint8_t *data, size_t len)
+{
+    Wire w = {.data = data};
+    Pool pool = {a, len * UNPACKED_PER_BYTE + UNPACKED_BASE};
+    ProtobufCAllocator allocator = {pool_alloc, pool_free, &pool};
+    return check_wire(&w, &onnx__attribute_proto__descriptor, len)
+               ? onnx__attribute_proto__unpack(&allocator, len, data)
+               : NULL;
 }

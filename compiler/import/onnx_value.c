@@ -19,27 +19,80 @@ bool onnx_put(OnnxScope *s, const char *name, OnnxValue v, Span span)
     return true;
 }
 
+const OnnxCall *onnx_scope_call(const OnnxScope *s)
+{
+    while (s->parent)
+        s = s->parent;
+    return s->call;
+}
+
+int64_t onnx_scope_opset(const OnnxScope *s)
+{
+    const OnnxCall *call = onnx_scope_call(s);
+    return call ? call->opset : s->model->opset;
+}
+
 // --- captures ---
+
+static OnnxValue capture(OnnxScope *s, const char *name, OnnxValue outer, Span span);
+
+static OnnxValue capture_list(OnnxScope *s, const char *name, const OnnxList *list, Span span)
+{
+    Arena *a = s->model->arena;
+    OnnxList copy = *list;
+    OnnxValue *v = ARENA_ARRAY(a, OnnxValue, list->n);
+    for (uint32_t i = 0; i < list->n; i++)
+        v[i] = capture(s, arena_printf(a, "%s[%u]", name, i), list->v[i], span);
+    copy.v = v;
+    return (OnnxValue){.kind = ONNX_LIST, .list = arena_copy(a, &copy, sizeof copy)};
+}
+
+static NodeId find_input(const Graph *g, const char *name)
+{
+    for (uint32_t i = 0; i < g->inputs.len; i++)
+        if (str_equal(node_get_str(graph_node(g, g->inputs.data[i]), A_input_name), name))
+            return g->inputs.data[i];
+    return 0;
+}
+
+// The input that stands for a node of the parent's graph: one for all its names.
+static NodeId capture_node(OnnxScope *s, const char *name, NodeId outer, Span span)
+{
+    OnnxCaptures *c = s->captures;
+    for (uint32_t i = 0; i < c->list.len; i++) {
+        const NodeId known = c->list.data[i].outer == outer ? find_input(s->graph, c->list.data[i].name) : 0;
+        if (known)
+            return known;
+    }
+    const Node *n = graph_node(s->parent->graph, outer);
+    const Shape shape = *n->shape;
+    const DType dtype = (DType)n->dtype;
+    while (find_input(s->graph, name))
+        name = arena_printf(s->model->arena, "%s'", name);
+    vec_push(s->model->arena, &c->list, ((OnnxCapture){name, outer}));
+    return graph_input(s->graph, name, dtype, &shape, span);
+}
 
 // A value of the parent's graph as one of this graph: constants are copied, others become inputs.
 static OnnxValue capture(OnnxScope *s, const char *name, OnnxValue outer, Span span)
 {
-    if (outer.kind != ONNX_NODE && outer.kind != ONNX_DIMS)
-        return outer;
-    if (outer.kind == ONNX_DIMS) {
+    if (outer.kind == ONNX_LIST)
+        return capture_list(s, name, outer.list, span);
+    if (outer.kind == ONNX_DIMS)
         outer.node = 0; // that node is in the other graph
+    if (outer.kind != ONNX_NODE)
         return outer;
-    }
     const Node *n = graph_node(s->parent->graph, outer.node);
-    const Shape shape = *n->shape;
-    const DType dtype = (DType)n->dtype;
+    OnnxValue v = outer;
     if (n->op == OP_const) {
         const AttrVal *data = node_attr(n, A_const_data);
-        return onnx_value(graph_const(s->graph, dtype, &shape, data->u.blob, data->len, span));
+        const Shape shape = *n->shape;
+        v.node = graph_const(s->graph, (DType)n->dtype, &shape, data->u.blob, data->len, span);
+    } else {
+        v.node = capture_node(s, name, outer.node, span);
     }
-    const NodeId id = graph_input(s->graph, name, dtype, &shape, span);
-    vec_push(s->model->arena, &s->captures->list, ((OnnxCapture){name, outer.node}));
-    return onnx_value(id);
+    v.kind = v.node ? ONNX_NODE : ONNX_BROKEN;
+    return v;
 }
 
 static bool find(OnnxScope *s, const char *name, Span span, OnnxValue *out)
@@ -90,7 +143,7 @@ bool onnx_value_dims(const OnnxScope *s, const OnnxValue *v, OnnxDims *out)
         *out = *v->dims;
         return true;
     }
-    if (v->kind != ONNX_NODE || !node_is_const(s->graph, v->node))
+    if (v->kind != ONNX_NODE || v->is_text || !node_is_const(s->graph, v->node))
         return false;
     const Tensor t = tensor_of_const(s->graph, v->node);
     return t.rank <= 1 && t.numel <= ONNX_MAX_LIST && read_content(&t, out);
@@ -160,6 +213,11 @@ static NodeId list_node(OnnxScope *s, const OnnxDims *dims, Span span)
 
 NodeId onnx_value_node(OnnxScope *s, OnnxValue *v, Span span)
 {
+    if (v->kind == ONNX_LIST || v->kind == ONNX_NONE) {
+        diag_error(s->model->diag, span, E0206, "%s is used where only tensors are supported",
+                   v->kind == ONNX_LIST ? "a sequence" : "an optional without a value");
+        return 0;
+    }
     if (v->kind != ONNX_DIMS || v->node)
         return v->kind == ONNX_BROKEN ? 0 : v->node;
     bool is_const = true;
