@@ -8,6 +8,7 @@
 #define VIEW  OPFLAG_VIEW
 #define POINT OPFLAG_POINT
 #define ROWS  OPFLAG_ROWS
+#define ALONE OPFLAG_ALONE
 
 const OpInfo op_info[OP_COUNT] = {
 #define LEAF(name) {#name, OPKIND_LEAF, 0, 0, 1, 0, 0, EW_NONE, NULL},
@@ -23,6 +24,7 @@ const OpInfo op_info[OP_COUNT] = {
 #undef VIEW
 #undef POINT
 #undef ROWS
+#undef ALONE
 
 const DTypeInfo dtype_info[DTYPE_COUNT] = {
 #define DTYPE(name, bytes, cls, onnx, st) {#name, bytes, DCLASS_##cls, onnx, st},

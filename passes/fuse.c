@@ -265,7 +265,8 @@ static void place_state_updates(Fuse *f)
         const Node *next = graph_node(f->g, s->next);
         const Uses *u = &f->groups.uses;
         const bool one_reader = u->first[s->node + 1] - u->first[s->node] == 1;
-        if (next->op == OP_update_slice && next->src[0] == s->node && one_reader &&
+        const bool updates = next->op == OP_update_slice || next->op == OP_scatter;
+        if (updates && next->src[0] == s->node && one_reader &&
             f->groups.root[s->next] == s->next && f->groups.anchor[s->next] == s->next)
             *loc_of(f, s->next) = *loc_of(f, s->node);
     }

@@ -162,12 +162,18 @@ typedef struct Merge {
     bool possible;
 } Merge;
 
+// Nothing may join the group of an op whose kernel is its own.
+static bool is_alone(const Grouper *s, NodeId anchor)
+{
+    return (op_info[graph_node(s->g, anchor)->op].flags & OPFLAG_ALONE) != 0;
+}
+
 static void merge_add(const Grouper *s, Merge *m, NodeId root)
 {
     if (root == m->root)
         return;
     const NodeId anchor = s->out.anchor[root];
-    m->possible = m->possible && (m->anchor == 0 || anchor == 0);
+    m->possible = m->possible && (m->anchor == 0 || anchor == 0) && !is_alone(s, anchor);
     m->anchor = m->anchor != 0 ? m->anchor : anchor;
     m->size += s->size[root];
     m->weight += s->weight[root];
@@ -202,7 +208,7 @@ static void try_merge(Grouper *s, NodeId id)
                .anchor = s->out.anchor[id],
                .size = s->size[id],
                .weight = s->weight[id],
-               .possible = true};
+               .possible = !is_alone(s, s->out.anchor[id])};
     NodeId seen[GROUP_MAX_NODES + 1];
     uint32_t n_seen = 0;
     for (uint32_t i = 1; i <= path.len; i++) {

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shape rules of ops that choose elements by what the operands hold: scatter.
+#include "ir/shape_rules.h"
+
+bool shape_scatter(ShapeCtx *c)
+{
+    const Shape *data = &c->in[0].shape, *indices = &c->in[1].shape, *updates = &c->in[2].shape;
+    const char *reduction = shape_attr(c, A_scatter_reduction)->u.str;
+    const bool replaces = str_equal(reduction, "none");
+    if (!replaces && !str_equal(reduction, "add") && !str_equal(reduction, "mul") &&
+        !str_equal(reduction, "min") && !str_equal(reduction, "max"))
+        return shape_fail(c, E0203, "`reduction` is \"%s\", expected none, add, mul, min or max", reduction);
+    if (c->in[2].dtype != c->in[0].dtype)
+        return shape_fail(c, E0205, "operands 0 and 2 have different element types");
+    if (!rule_dtypes(c, CLS_FLOAT | CLS_INT | (replaces ? CLS_BOOL : 0u), 1) ||
+        !rule_rank(c, 0, 1, SHAPE_MAX_RANK) || !rule_rank(c, 1, 1, 1) ||
+        !rule_rank(c, 2, data->rank, data->rank))
+        return false;
+    if (!(CLS_INT >> dtype_info[c->in[1].dtype].cls & 1))
+        return shape_fail(c, E0205, "operand 1 must be of an integer type");
+    if (!rule_dims_equal(c, indices->dim[0], updates->dim[0], "the numbers of indices and of updates,"))
+        return false;
+    for (uint32_t i = 1; i < data->rank; i++)
+        if (!rule_dims_equal(c, data->dim[i], updates->dim[i], "the rows of operands 0 and 2,"))
+            return false;
+    c->out[0] = c->in[0];
+    return true;
+}
