@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs one case through rlxc and says whether it passed, was refused, is wrong, or crashed."""
+import re
+import warnings
+
+import numpy as np
+
+import rlxc
+
+PASSED, UNSUPPORTED, WRONG, CRASHED = "passed", "unsupported", "wrong", "crashed"
+TIME_LIMIT = 60         # seconds for the compiler, and again for the C compiler
+
+
+def one_line(error):
+    """The error of a diagnostic, without its place and its notes."""
+    for line in str(error).splitlines():
+        found = re.search(r"\berror(?:\[\w+\])?: (.*)", line)
+        if found:
+            return found.group(1)[:300]
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[0][:300] if lines else type(error).__name__
+
+
+def compare_relative(got, want):
+    """For random weights: within 1e-4 of the largest magnitude."""
+    for g, w in zip(got, want, strict=True):
+        np.testing.assert_equal(g.dtype, w.dtype)
+        np.testing.assert_array_equal(g.shape, w.shape)
+        largest = np.max(np.abs(w))
+        error = np.max(np.abs(g - w))
+        if not error <= 1e-4 * largest:
+            raise AssertionError(f"largest error {error:.3g} of magnitude {largest:.3g}")
+
+
+def compare(case, got, want):
+    if case.rtol is None:
+        return compare_relative(got, want)
+    from onnx.backend.test.runner import Runner
+    return compare_none(got, want) or Runner.assert_similar_outputs(want, got, case.rtol, case.atol)
+
+
+def compare_none(got, want):
+    """An empty optional, which the suite's own comparison cannot take."""
+    if not any(w is None for w in want):
+        return False
+    if [g is None for g in got] != [w is None for w in want] or any(w is not None for w in want):
+        raise AssertionError(f"got {got}, want {want}")
+    return True
+
+
+def short(error):
+    text = " ".join(str(error).split())
+    return text[:300]
+
+
+def judge(case, cc="auto"):
+    """(status, reason)"""
+    warnings.simplefilter("ignore")
+    try:
+        model, path, data_sets = case.load()
+    except Exception as e:
+        return CRASHED, f"the case cannot be loaded: {short(e)}"
+    try:
+        compiled = rlxc.compile(path or model, cc=cc, time_limit=TIME_LIMIT)
+        for inputs, want in data_sets:
+            got = compiled(*inputs)
+            compare(case, got, want)
+    except rlxc.CompileError as e:
+        return UNSUPPORTED, one_line(e)
+    except (rlxc.CompilerCrash, rlxc.CompilerTimeout) as e:
+        return CRASHED, short(e)
+    except rlxc.CCompilerError as e:
+        return WRONG, "the C compiler refuses the generated code: " + one_line(e)
+    except rlxc.RunError as e:
+        return WRONG, short(e)
+    except rlxc.RlxcError as e:
+        return UNSUPPORTED, one_line(e)
+    except AssertionError as e:
+        return WRONG, short(e)
+    except Exception as e:
+        return WRONG, f"{type(e).__name__}: {short(e)}"
+    return PASSED, ""

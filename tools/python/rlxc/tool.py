@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds the program `rlxc` and runs it."""
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+
+from rlxc.errors import CompileError, CompilerCrash, CompilerTimeout, RlxcError
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def find():
+    """The program: $RLXC, the one installed with this package, that of the source tree's build, or PATH's."""
+    given = os.environ.get("RLXC")
+    if given:
+        found = shutil.which(given)
+        if found is None:
+            raise RlxcError(f"RLXC={given}: no such program")
+        return os.path.abspath(found)
+    for path in (HERE / "bin" / "rlxc", HERE.parents[2] / "build" / "rlxc"):
+        if os.access(path, os.X_OK) and path.is_file():
+            return str(path)
+    found = shutil.which("rlxc")
+    if found is None:
+        raise RlxcError("the program rlxc was not found: set RLXC to its path")
+    return found
+
+
+def run(arguments, time_limit=None):
+    """Runs `rlxc ARGUMENTS...` and returns its standard output."""
+    command = [find(), *arguments]
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=time_limit,
+                              check=False, text=True, errors="replace")
+    except subprocess.TimeoutExpired:
+        raise CompilerTimeout(f"rlxc {arguments[0]}: not done after {time_limit:g} s") from None
+    if done.returncode < 0:
+        name = signal.Signals(-done.returncode).name
+        raise CompilerCrash(f"rlxc {arguments[0]} was ended by {name}\n{done.stderr}")
+    if "Sanitizer" in done.stderr and done.returncode != 0:
+        raise CompilerCrash(done.stderr)
+    if done.returncode != 0:
+        raise CompileError(done.stderr.strip() or f"rlxc {arguments[0]} failed with {done.returncode}")
+    return done.stdout
