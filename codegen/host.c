@@ -126,7 +126,7 @@ static void emit_dispatch(HostEmit *e, Str *out)
     for (uint32_t i = 0; i < e->plan->kernels.len; i++)
         for (uint32_t j = 0; j < e->plan->kernels.data[i].args.len; j++)
             used[e->plan->buffers.data[e->plan->kernels.data[i].args.data[j].buf].region] = true;
-    str_add(out, "static void dispatch(rlx_ctx *ctx)\n{\n");
+    str_add(out, "static rlx_status dispatch(rlx_ctx *ctx)\n{\n");
     if (used[REGION_ARENA])
         str_add(out, "    unsigned char *const a = ctx->arena;\n");
     if (used[REGION_STATE] || used[REGION_PARAM])
@@ -135,9 +135,13 @@ static void emit_dispatch(HostEmit *e, Str *out)
         str_add(out, "    const unsigned char *const w = ctx->weights;\n");
     if (!used[REGION_ARENA] && !used[REGION_STATE] && !used[REGION_PARAM] && !used[REGION_WEIGHTS])
         str_add(out, "    (void)ctx;\n");
-    for (uint32_t i = 0; i < e->plan->kernels.len; i++)
+    for (uint32_t i = 0; i < e->plan->n_check_kernels; i++)
         emit_call(e, i, out);
-    str_add(out, "}\n\n");
+    if (e->plan->checks.len != 0)
+        str_add(out, "    if (rlx_failed_check(ctx) != NULL)\n        return RLX_ERR_VALUE;\n");
+    for (uint32_t i = e->plan->n_check_kernels; i < e->plan->kernels.len; i++)
+        emit_call(e, i, out);
+    str_add(out, "    return RLX_OK;\n}\n\n");
 }
 
 // --- weights -------------------------------------------------------------------------------------

@@ -140,6 +140,8 @@ void host_emit_entry(HostEmit *e, Str *out)
                                         p->inputs.data[i].byte_offset),
                    e->input_names[i], (unsigned long long)p->inputs.data[i].bytes);
     str_add(out, "    status = rlx_run(ctx);\n");
+    if (p->checks.len != 0)
+        str_add(out, "    if (status != RLX_OK)\n        return status;\n");
     for (uint32_t i = 0; i < p->outputs.len; i++)
         str_printf(out, "    memcpy(%s, ctx->arena + %llu, %llu);\n", e->output_names[i],
                    (unsigned long long)(p->buffers.data[p->outputs.data[i].buf].offset +
@@ -280,6 +282,22 @@ static void emit_param_flags(HostEmit *e, Str *out)
     str_add(out, "};\n\n");
 }
 
+static void emit_checks(HostEmit *e, Str *out)
+{
+    const Plan *p = e->plan;
+    if (p->checks.len == 0)
+        return;
+    str_add(out, "static const rlx_check checks[] = {\n");
+    for (uint32_t i = 0; i < p->checks.len; i++) {
+        const PlanCheck *c = &p->checks.data[i];
+        const PlanBuffer *b = &p->buffers.data[c->buf];
+        str_printf(out, "    {%s, %d, %llu},\n", host_string_literal(e->arena, c->message),
+                   b->region != REGION_ARENA,
+                   (unsigned long long)(host_region_base(p, b->region) + b->offset + c->byte_offset));
+    }
+    str_add(out, "};\n\n");
+}
+
 static const char *list_or_null(const char *name, uint32_t n)
 {
     return n != 0 ? name : "NULL";
@@ -293,6 +311,7 @@ void host_emit_descriptor(HostEmit *e, const char *weights, Str *out)
     emit_tensors(e, "params", p->params.data, p->params.len, out);
     emit_tensors(e, "states", p->states.data, p->states.len, out);
     emit_kernel_table(e, out);
+    emit_checks(e, out);
     emit_param_flags(e, out);
     const char *state_init = emit_state_init(e, out);
     str_printf(out, "const rlx_model %s_model = {\n    \"%s\", \"%s\", %lluu, %lluu, %lluu, %s, %s, %lluu,\n",
@@ -304,6 +323,6 @@ void host_emit_descriptor(HostEmit *e, const char *weights, Str *out)
                p->params.len, p->states.len, p->kernels.len, list_or_null("inputs", p->inputs.len),
                list_or_null("outputs", p->outputs.len), list_or_null("params", p->params.len),
                list_or_null("states", p->states.len));
-    str_printf(out, "    %s, %s, dispatch};\n\n", list_or_null("param_has_init", p->params.len),
-               list_or_null("kernels", p->kernels.len));
+    str_printf(out, "    %s, %s, dispatch, %uu, %s};\n\n", list_or_null("param_has_init", p->params.len),
+               list_or_null("kernels", p->kernels.len), p->checks.len, list_or_null("checks", p->checks.len));
 }

@@ -196,6 +196,8 @@ bool native_run(Job *j, Native *n, const Tensor *inputs, Tensor *outputs)
     if (status == RLX_ERR_PARAM)
         return diag_error(j->cli->diag, (Span){0}, E0402, "parameter '%s' has no value",
                           rlx_missing_param(&n->ctx));
+    if (status == RLX_ERR_VALUE)
+        return diag_error(j->cli->diag, (Span){0}, E0403, "%s", rlx_failed_check(&n->ctx));
     if (status != RLX_OK)
         return diag_error(j->cli->diag, (Span){0}, E0402, "the generated code refused to run: %s",
                           rlx_status_text(status));

@@ -149,7 +149,8 @@ static bool eval_inner(Running *r, NodeId id)
     return true;
 }
 
-// Marks what outputs and states need. Operands come before their users, so one sweep from the back sees all.
+// Marks what outputs, states and checks need. Operands come before their users, so one sweep from the back
+// sees all.
 static bool *mark_needed(const Graph *g, Arena *a)
 {
     bool *needed = ARENA_ARRAY(a, bool, g->nodes.len);
@@ -157,11 +158,23 @@ static bool *mark_needed(const Graph *g, Arena *a)
         needed[g->outputs.data[i].node] = true;
     for (uint32_t i = 0; i < g->states.len; i++)
         needed[g->states.data[i].next] = true;
+    for (uint32_t i = 0; i < g->checks.len; i++)
+        needed[g->checks.data[i].cond] = true;
     for (NodeId id = g->nodes.len; id-- > 1;)
         for (uint32_t i = 0; needed[id] && i < graph_node(g, id)->n_src; i++)
             needed[graph_node(g, id)->src[i]] = true;
     needed[0] = false;
     return needed;
+}
+
+static bool test_checks(const Running *r)
+{
+    for (uint32_t i = 0; i < r->g->checks.len; i++) {
+        const GraphCheck *c = &r->g->checks.data[i];
+        if (tensor_get_i64(&r->run->value[c->cond], 0) == 0)
+            return diag_error(r->g->diag, node_span(r->g, c->cond), E0403, "%s", c->message);
+    }
+    return true;
 }
 
 bool eval_graph(EvalRun *run)
@@ -178,7 +191,7 @@ bool eval_graph(EvalRun *run)
         if (!(is_leaf ? eval_leaf(&r, id) : eval_inner(&r, id)))
             return false;
     }
-    return true;
+    return test_checks(&r);
 }
 
 // --- if ---

@@ -33,7 +33,7 @@ typedef struct EvalRun {
 
 // Evaluates the graph. Leaves: values[id] must be set by the caller for inputs, params and states (index by
 // NodeId in run->value); params and states without a value take their init, states without init are zeros.
-// Only what outputs and states need is computed. False: reported.
+// Only what outputs, states and checks need is computed. False: reported, also where a check fails.
 EvalRun eval_begin(const Graph *g, Arena *a, DimValues symbols);
 bool eval_graph(EvalRun *run);
 

@@ -105,6 +105,8 @@ uint32_t *graph_count_uses(const Graph *g, Arena *a)
         uses[g->outputs.data[i].node]++;
     for (uint32_t i = 0; i < g->states.len; i++)
         uses[g->states.data[i].next]++;
+    for (uint32_t i = 0; i < g->checks.len; i++)
+        uses[g->checks.data[i].cond]++;
     uses[0] = 0; // absent operands and unset states
     return uses;
 }

@@ -159,6 +159,14 @@ typedef struct GraphIo {
     uint32_t n_parts;
 } GraphIo;
 
+// What must hold for the results of a run to mean anything: `cond` is a bool with one element. A run whose
+// condition is false ends with an error and the message; it changes no state. In a branch of an `if` it must
+// hold when the branch is taken.
+typedef struct GraphCheck {
+    NodeId cond;
+    const char *message;
+} GraphCheck;
+
 struct Graph {
     Arena *arena;
     Diag *diag;
@@ -172,7 +180,8 @@ struct Graph {
     VEC(GraphState) states;
     VEC(GraphOutput) outputs;
     VEC(GraphIo) io; // of imported ONNX models; copies of the graph do not have it
-    Map interned;    // nodes by content, leaves by name
+    VEC(GraphCheck) checks;
+    Map interned; // nodes by content, leaves by name
     // of sub-graphs inside: 0 = none; at most GRAPH_MAX_DEPTH, which bounds every recursion into them
     uint32_t depth;
     Map *payloads; // shapes and attribute payloads by content; shared with sub-graphs and copies
@@ -228,6 +237,11 @@ NodeId graph_reshape(Graph *g, NodeId a, const Shape *s);        // a itself whe
 NodeId graph_transpose(Graph *g, NodeId a, const int64_t *perm); // rank(a) entries
 NodeId graph_result(Graph *g, NodeId a, uint32_t index);         // a itself for index 0
 void graph_output(Graph *g, const char *name, NodeId node);
+// A condition that is constant true is dropped, one that is constant false is reported, and so is one of
+// another type. False: reported.
+bool graph_check(Graph *g, NodeId cond, const char *message);
+// Applies the same to checks that have become constant.
+bool graph_settle_checks(Graph *g);
 // Re-creates node `id` of `from` in `g` with other operands (as many as it has): same op, attributes, span,
 // label.
 NodeId graph_clone_node(Graph *g, const Graph *from, NodeId id, const NodeId *src);
@@ -275,22 +289,22 @@ void shape_print(const DimTable *t, DType dtype, const Shape *s, Str *out); // f
 
 // --- whole graphs ---
 
-// A copy with only the nodes that outputs, states and inputs need, in the same order. map (may be NULL) gets
-// one entry a node.
+// A copy with only the nodes that outputs, states, checks and inputs need, in the same order. map (may be
+// NULL) gets one entry a node.
 Graph *graph_compact(Graph *g, NodeId **map);
 // Binds symbols to values: a new graph in which the known symbols are constants. False (with a message) if a
 // shape rule then fails.
 bool graph_bind(Graph *g, DimValues v, Graph **out);
-// Number of uses of every node (outputs and state nexts count), n_nodes entries in the arena.
+// Number of uses of every node (outputs, state nexts and checks count), n_nodes entries in the arena.
 uint32_t *graph_count_uses(const Graph *g, Arena *a);
 
 // The driver of rewriting passes: visits nodes in order, gives `step` the node as rebuilt so far (operands
-// already rewritten); step returns its replacement (itself when nothing applies). Outputs and state nexts are
-// redirected. True if anything changed. Nodes that step adds are not visited again in the same round; nodes
-// that nothing needs are not visited at all. The replacement must have the type of the node; 0, after a
-// failure that was reported, keeps the node. A node with several results may be replaced by one with a single
-// result: its `result` nodes then reach step still reading the node as it was before, so that step can
-// replace them too.
+// already rewritten); step returns its replacement (itself when nothing applies). Outputs, state nexts and
+// checks are redirected. True if anything changed. Nodes that step adds are not visited again in the same
+// round; nodes that nothing needs are not visited at all. The replacement must have the type of the node; 0,
+// after a failure that was reported, keeps the node. A node with several results may be replaced by one with
+// a single result: its `result` nodes then reach step still reading the node as it was before, so that step
+// can replace them too.
 typedef NodeId (*RewriteStep)(Graph *g, NodeId id, void *ctx);
 bool graph_rewrite(Graph *g, RewriteStep step, void *ctx);
 

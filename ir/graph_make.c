@@ -195,3 +195,54 @@ void graph_output(Graph *g, const char *name, NodeId node)
     GraphOutput out = {intern_str(g, name), node};
     vec_push(g->arena, &g->outputs, out);
 }
+
+// --- checks ---
+
+typedef enum CheckState { CHECK_OPEN, CHECK_HOLDS, CHECK_FAILED } CheckState;
+
+static CheckState check_state(Graph *g, const GraphCheck *c)
+{
+    double value = 0;
+    if (!node_is_scalar_const(g, c->cond, &value))
+        return CHECK_OPEN;
+    if (value != 0)
+        return CHECK_HOLDS;
+    diag_error(g->diag, node_span(g, c->cond), E0403, "%s", c->message);
+    return CHECK_FAILED;
+}
+
+static bool is_check_type(const Graph *g, NodeId cond)
+{
+    const Node *n = graph_node(g, cond);
+    return n->dtype == DTYPE_bool && shape_is_const(n->shape) && shape_numel(n->shape) == 1;
+}
+
+bool graph_check(Graph *g, NodeId cond, const char *message)
+{
+    if (!cond)
+        return false; // its own failure was reported
+    if (!is_check_type(g, cond))
+        return diag_error(g->diag, node_span(g, cond), E0209, "a check needs a bool with one element");
+    const GraphCheck check = {cond, intern_str(g, message)};
+    const CheckState state = check_state(g, &check);
+    for (uint32_t i = 0; state == CHECK_OPEN && i < g->checks.len; i++)
+        if (g->checks.data[i].cond == cond)
+            return true;
+    if (state == CHECK_OPEN)
+        vec_push(g->arena, &g->checks, check);
+    return state != CHECK_FAILED;
+}
+
+bool graph_settle_checks(Graph *g)
+{
+    uint32_t n = 0;
+    bool ok = true;
+    for (uint32_t i = 0; i < g->checks.len; i++) {
+        const CheckState state = check_state(g, &g->checks.data[i]);
+        if (state == CHECK_OPEN)
+            g->checks.data[n++] = g->checks.data[i];
+        ok = ok && state != CHECK_FAILED;
+    }
+    g->checks.len = n;
+    return ok;
+}

@@ -92,6 +92,8 @@ uint8_t *graph_mark_live(const Graph *g, Arena *a)
         is_live[g->states.data[i].node] = 1;
         is_live[g->states.data[i].next] = 1;
     }
+    for (uint32_t i = 0; i < g->checks.len; i++)
+        is_live[g->checks.data[i].cond] = 1;
     for (uint32_t i = 0; i < g->inputs.len; i++)
         is_live[g->inputs.data[i]] = 1;
     for (NodeId id = g->nodes.len - 1; id > 0; id--) {
@@ -154,6 +156,7 @@ bool graph_rewrite(Graph *g, RewriteStep step, void *ctx)
     uint32_t n_old = g->nodes.len;
     const uint8_t *is_live = graph_mark_live(g, &scratch);
     Rewrite *r = ARENA_NEW(&scratch, Rewrite);
+    const uint32_t n_checks = g->checks.len; // those that step adds read what is there already
     bool is_changed = false;
     r->g = g;
     r->rebuilt = ARENA_ARRAY(&scratch, NodeId, n_old);
@@ -165,6 +168,8 @@ bool graph_rewrite(Graph *g, RewriteStep step, void *ctx)
         g->outputs.data[i].node = r->replaced[g->outputs.data[i].node];
     for (uint32_t i = 0; i < g->states.len; i++)
         g->states.data[i].next = r->replaced[g->states.data[i].next];
+    for (uint32_t i = 0; i < n_checks; i++)
+        g->checks.data[i].cond = r->replaced[g->checks.data[i].cond];
     arena_free(&scratch);
     return is_changed;
 }
@@ -256,6 +261,10 @@ static void copy_lists(Copy *c)
     }
     for (uint32_t i = 0; i < from->outputs.len; i++)
         graph_output(to, from->outputs.data[i].name, c->map[from->outputs.data[i].node]);
+    for (uint32_t i = 0; i < from->checks.len; i++) {
+        GraphCheck check = {c->map[from->checks.data[i].cond], from->checks.data[i].message};
+        vec_push(to->arena, &to->checks, check);
+    }
 }
 
 static bool copy_graph(Copy *c)

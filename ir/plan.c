@@ -113,6 +113,31 @@ static const char *replay_kernel(Replay *r, const PlanKernel *k)
     return NULL;
 }
 
+static bool writes_state(const Plan *p, const PlanKernel *k)
+{
+    for (uint32_t i = 0; i < k->args.len; i++)
+        if (k->args.data[i].is_written && p->buffers.data[k->args.data[i].buf].region == REGION_STATE)
+            return true;
+    return false;
+}
+
+// When the checks are tested, their values are there, and no state has changed.
+static const char *check_checks(const Replay *r)
+{
+    const Plan *p = r->p;
+    for (uint32_t i = 0; i < p->checks.len; i++) {
+        const PlanBuffer *b = &p->buffers.data[p->checks.data[i].buf];
+        if (p->checks.data[i].byte_offset >= b->bytes ||
+            (b->region == REGION_ARENA && !holds(r, p->checks.data[i].buf)))
+            return arena_printf(p->arena, "the condition of check %u is not there when it is tested", i);
+    }
+    for (uint32_t i = 0; p->checks.len > 0 && i < p->n_check_kernels; i++)
+        if (writes_state(p, &p->kernels.data[i]))
+            return arena_printf(p->arena, "%s: writes a state before the checks",
+                                p->kernels.data[i].kernel->name);
+    return NULL;
+}
+
 const char *plan_verify(const Plan *p)
 {
     Arena scratch = {0};
@@ -123,11 +148,15 @@ const char *plan_verify(const Plan *p)
             write_buffer(&r, p->inputs.data[i].buf);
     for (uint32_t i = 0; i < p->kernels.len && wrong == NULL; i++) {
         const PlanKernel *k = &p->kernels.data[i];
+        if (i == p->n_check_kernels)
+            wrong = check_checks(&r);
         for (uint32_t j = 0; j < k->args.len && wrong == NULL; j++)
             wrong = check_arg(p, k, j);
         if (wrong == NULL)
             wrong = replay_kernel(&r, k);
     }
+    if (wrong == NULL && p->n_check_kernels == p->kernels.len)
+        wrong = check_checks(&r);
     for (uint32_t i = 0; i < p->outputs.len && wrong == NULL; i++)
         if (p->outputs.data[i].bytes > 0 && !holds(&r, p->outputs.data[i].buf))
             wrong =

@@ -88,6 +88,13 @@ typedef struct PlanIo {
     uint64_t bytes;
 } PlanIo;
 
+// A condition of the graph: one byte, 0 when it does not hold.
+typedef struct PlanCheck {
+    const char *message;
+    BufId buf;
+    uint64_t byte_offset;
+} PlanCheck;
+
 typedef struct Plan {
     Arena *arena;
     const Graph *graph;
@@ -97,6 +104,8 @@ typedef struct Plan {
     VEC(PlanBuffer) buffers; // [0] is unused
     VEC(PlanKernel) kernels; // in execution order
     VEC(PlanIo) inputs, outputs, params, states;
+    VEC(PlanCheck) checks;
+    uint32_t n_check_kernels; // the checks are tested after that many kernels; none of them writes a state
     uint64_t region_bytes[REGION_COUNT];
     uint64_t arena_lower_bound;
     bool arena_optimal;

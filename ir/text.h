@@ -12,6 +12,7 @@
 //     %6 = state "k" : f32[4]
 //     state %6 -> %6
 //     output "y" = %5
+//     check %7 "the message of a run in which %7 is false"
 //   }
 // hex holds the bits of every element, the most significant digit first: for long constants and odd NaNs.
 #ifndef IR_TEXT_H

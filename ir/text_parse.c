@@ -365,6 +365,14 @@ static bool parse_output(Lexer *l, const Scope *s)
     return l->diag->n_errors == n_errors;
 }
 
+static bool parse_check(Lexer *l, const Scope *s)
+{
+    const char *message = NULL;
+    NodeId cond = 0;
+    return parse_reference(l, s, &cond) && lex_string(l, "the message of the check", &message) &&
+           graph_check(s->graph, cond, message);
+}
+
 static bool parse_statement(Lexer *l, Scope *s)
 {
     size_t begin = l->at;
@@ -377,7 +385,9 @@ static bool parse_statement(Lexer *l, Scope *s)
         return parse_state(l, s);
     if (word && str_equal(word, "output"))
         return parse_output(l, s);
-    return lex_fail(l, begin, E0107, "expected a node (%%1 = ...), symbol, state, output or '}'");
+    if (word && str_equal(word, "check"))
+        return parse_check(l, s);
+    return lex_fail(l, begin, E0107, "expected a node (%%1 = ...), symbol, state, output, check or '}'");
 }
 
 static bool parse_body(Lexer *l, Scope *s)

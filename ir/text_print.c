@@ -247,6 +247,12 @@ static void print_ends(const Printer *p)
         quote_print(p->out, g->outputs.data[i].name);
         str_printf(p->out, " = %%%u\n", g->outputs.data[i].node);
     }
+    for (uint32_t i = 0; i < g->checks.len; i++) {
+        begin_line(p);
+        str_printf(p->out, "check %%%u ", g->checks.data[i].cond);
+        quote_print(p->out, g->checks.data[i].message);
+        str_char(p->out, '\n');
+    }
 }
 
 // Recursion: as deep as `if` nests, which the importers limit.

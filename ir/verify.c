@@ -330,12 +330,25 @@ static bool check_outputs(Verifier *v)
     return true;
 }
 
+static bool check_checks(Verifier *v)
+{
+    for (uint32_t i = 0; i < v->g->checks.len; i++) {
+        const GraphCheck *c = &v->g->checks.data[i];
+        if (!c->cond || c->cond >= v->g->nodes.len || !c->message)
+            return broken(v, 0, "check %u is not of a node, or has no message", i);
+        const Node *n = graph_node(v->g, c->cond);
+        if (n->dtype != DTYPE_bool || !shape_is_const(n->shape) || shape_numel(n->shape) != 1)
+            return broken(v, c->cond, "the condition of a check is not a bool with one element");
+    }
+    return true;
+}
+
 static bool check_graph(Verifier *v)
 {
     for (NodeId id = 1; id < v->g->nodes.len; id++)
         if (!check_form(v, id) || !check_attrs(v, id) || !check_result_types(v, id))
             return false;
-    if (!check_leaves_are_listed(v) || !check_states(v) || !check_outputs(v))
+    if (!check_leaves_are_listed(v) || !check_states(v) || !check_outputs(v) || !check_checks(v))
         return false;
     v->is_live = graph_mark_live(v->g, &v->scratch);
     for (NodeId id = 1; id < v->g->nodes.len; id++)

@@ -102,6 +102,8 @@ double cost_graph(const Graph *g)
         is_needed[g->outputs.data[i].node] = true;
     for (uint32_t i = 0; i < g->states.len; i++)
         is_needed[g->states.data[i].next] = true;
+    for (uint32_t i = 0; i < g->checks.len; i++)
+        is_needed[g->checks.data[i].cond] = true;
     for (NodeId id = n; id-- > 1;) {
         const Node *node = graph_node(g, id);
         for (uint32_t i = 0; is_needed[id] && i < node->n_src; i++)

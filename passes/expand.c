@@ -172,8 +172,22 @@ NodeId expand_reduce_logsumexp(Graph *g, NodeId id, uint32_t result)
 
 // --- sub-graphs ----------------------------------------------------------------------------------
 
-// Copies a sub-graph into g with its inputs bound to operands 1.. of the `if`; returns its output.
-static NodeId inline_branch(Graph *g, const Node *n, const Graph *sub, uint32_t output)
+// A check of a branch says something only when the branch is taken. taken 0: it is.
+static void inline_checks(Graph *g, const Graph *sub, const NodeId *map, NodeId taken)
+{
+    const Shape scalar = {.rank = 0};
+    for (uint32_t i = 0; i < sub->checks.len; i++) {
+        const GraphCheck *c = &sub->checks.data[i];
+        NodeId holds = graph_reshape(g, map[c->cond], &scalar);
+        if (holds && taken)
+            holds = graph_op2(g, OP_logical_or, graph_op1(g, OP_logical_not, taken), holds);
+        graph_check(g, holds, c->message);
+    }
+}
+
+// Copies a sub-graph into g with its inputs bound to operands 1.. of the `if`; returns its output. taken: the
+// condition under which the branch counts, 0 = always.
+static NodeId inline_branch(Graph *g, const Node *n, const Graph *sub, uint32_t output, NodeId taken)
 {
     NodeId *map = ARENA_ARRAY(g->arena, NodeId, sub->nodes.len);
     for (uint32_t i = 0; i < sub->inputs.len; i++)
@@ -187,6 +201,7 @@ static NodeId inline_branch(Graph *g, const Node *n, const Graph *sub, uint32_t 
             src[i] = s->src[i] == 0 ? 0 : map[s->src[i]];
         map[id] = graph_clone_node(g, sub, id, src);
     }
+    inline_checks(g, sub, map, taken);
     return map[sub->outputs.data[output].node];
 }
 
@@ -199,10 +214,13 @@ NodeId expand_if(Graph *g, NodeId id, uint32_t result)
                 *else_graph = node_attr(&n, A_if_else)->u.graph;
     double chosen = 0;
     if (node_is_scalar_const(g, n.src[0], &chosen))
-        return inline_branch(g, &n, chosen != 0 ? then_graph : else_graph, result);
-    const NodeId a = inline_branch(g, &n, then_graph, result), b = inline_branch(g, &n, else_graph, result);
+        return inline_branch(g, &n, chosen != 0 ? then_graph : else_graph, result, 0);
     const Shape scalar = {.rank = 0};
-    return graph_op3(g, OP_where, graph_reshape(g, n.src[0], &scalar), a, b);
+    const NodeId cond = graph_reshape(g, n.src[0], &scalar);
+    const NodeId a = inline_branch(g, &n, then_graph, result, cond);
+    const NodeId otherwise = else_graph->checks.len ? graph_op1(g, OP_logical_not, cond) : cond;
+    const NodeId b = inline_branch(g, &n, else_graph, result, otherwise);
+    return graph_op3(g, OP_where, cond, a, b);
 }
 
 // --- the pass ------------------------------------------------------------------------------------
@@ -233,19 +251,61 @@ static bool has_sugar(const Graph *g)
     return false;
 }
 
+// Are there checks in the branches of branches? Recursion: as deep as `if` nests, which is limited.
+static bool has_deep_checks(const Graph *g, uint32_t level)
+{
+    for (NodeId id = 1; id < g->nodes.len; id++) {
+        const Node *n = graph_node(g, id);
+        for (uint32_t i = 0; n->op == OP_if && i < n->n_attr; i++) {
+            const Graph *branch = n->attr[i].u.graph;
+            if ((level > 0 && branch->checks.len > 0) || has_deep_checks(branch, level + 1))
+                return true;
+        }
+    }
+    return false;
+}
+
+static Graph *expand_graph(Graph *g, bool *changed);
+
+// A branch without `if` in it, so that all its checks are its own: they depend on every condition around
+// them.
+static NodeId step_flatten(Graph *g, NodeId id, void *ctx)
+{
+    const Node n = *graph_node(g, id);
+    bool changed = false;
+    (void)ctx;
+    if (n.op != OP_if)
+        return id;
+    NodeBuild b = expand_begin(g, OP_if, id);
+    for (uint32_t i = 0; i < n.n_src; i++)
+        node_src(&b, n.src[i]);
+    for (uint32_t i = 0; i < n.n_attr; i++)
+        node_graph(&b, n.attr[i].id, expand_graph(graph_compact(n.attr[i].u.graph, NULL), &changed));
+    return node_end(&b);
+}
+
 // Sub-graphs may hold sugar themselves: repeat until none is left (each round removes one level of nesting).
+static Graph *expand_graph(Graph *g, bool *changed)
+{
+    const uint32_t errors = g->diag->n_errors;
+    if (has_sugar(g)) // dead sugar need not be expanded
+        g = graph_compact(g, NULL);
+    if (has_deep_checks(g, 0))
+        graph_rewrite(g, step_flatten, NULL);
+    while (has_sugar(g) && g->diag->n_errors == errors) {
+        graph_rewrite(g, step_expand, NULL);
+        graph_rewrite(g, step_expand_first, NULL);
+        g = graph_compact(g, NULL);
+        *changed = true;
+    }
+    return g;
+}
+
 bool pass_expand(Pass *p)
 {
     bool changed = false;
     const uint32_t errors = p->diag->n_errors;
-    if (has_sugar(p->graph)) // dead sugar need not be expanded
-        p->graph = graph_compact(p->graph, NULL);
-    while (has_sugar(p->graph) && p->diag->n_errors == errors) {
-        graph_rewrite(p->graph, step_expand, NULL);
-        graph_rewrite(p->graph, step_expand_first, NULL);
-        p->graph = graph_compact(p->graph, NULL);
-        changed = true;
-    }
+    p->graph = expand_graph(p->graph, &changed);
     p->failed = p->diag->n_errors != errors;
     return changed;
 }

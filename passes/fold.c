@@ -62,7 +62,7 @@ static bool fold(Pass *p)
     Fold f = {.perm = p->perm, .scratch = p->scratch};
     const uint32_t errors = p->diag->n_errors;
     const bool changed = graph_rewrite(p->graph, step_fold, &f);
-    p->failed = p->diag->n_errors != errors;
+    p->failed = !graph_settle_checks(p->graph) || p->diag->n_errors != errors;
     return changed;
 }
 

@@ -257,16 +257,29 @@ static void add_result_buffer(Fuse *f, NodeId id)
     *loc_of(f, id) = own_loc(f, id, REGION_ARENA);
 }
 
+// Nodes that checks depend on: they run before a state may change.
+static bool *needed_by_checks(Fuse *f)
+{
+    bool *needed = ARENA_ARRAY(f->pass->scratch, bool, f->g->nodes.len);
+    for (uint32_t i = 0; i < f->g->checks.len; i++)
+        needed[f->g->checks.data[i].cond] = true;
+    for (NodeId id = f->g->nodes.len; id-- > 1;)
+        for (uint32_t i = 0; needed[id] && i < graph_node(f->g, id)->n_src; i++)
+            needed[graph_node(f->g, id)->src[i]] = true;
+    return needed;
+}
+
 // The state is written in place when the one reader of its old value is the update that makes the new one.
 static void place_state_updates(Fuse *f)
 {
+    const bool *is_early = needed_by_checks(f);
     for (uint32_t i = 0; i < f->g->states.len; i++) {
         const GraphState *s = &f->g->states.data[i];
         const Node *next = graph_node(f->g, s->next);
         const Uses *u = &f->groups.uses;
         const bool one_reader = u->first[s->node + 1] - u->first[s->node] == 1;
         const bool updates = next->op == OP_update_slice || next->op == OP_scatter;
-        if (updates && next->src[0] == s->node && one_reader &&
+        if (updates && next->src[0] == s->node && one_reader && !is_early[s->next] &&
             f->groups.root[s->next] == s->next && f->groups.anchor[s->next] == s->next)
             *loc_of(f, s->next) = *loc_of(f, s->node);
     }
@@ -367,6 +380,17 @@ static void add_outputs(Fuse *f)
         p->buffers.data[p->outputs.data[i].buf].is_pinned = true;
 }
 
+static void add_checks(Fuse *f)
+{
+    for (uint32_t i = 0; i < f->g->checks.len; i++) {
+        const GraphCheck *c = &f->g->checks.data[i];
+        const Loc *at = loc_of(f, c->cond);
+        const PlanCheck check = {c->message, at->buf, (uint64_t)at->offset};
+        rlx_assert(f->plan->buffers.data[at->buf].region != REGION_WEIGHTS); // constants were settled
+        vec_push(f->plan->arena, &f->plan->checks, check);
+    }
+}
+
 // States whose new value is somewhere else are copied at the very end. (The layout pass has put a copy
 // between a state and another state's old value, so that states may swap.)
 static void add_state_copies(Fuse *f)
@@ -415,6 +439,7 @@ bool pass_fuse(Pass *p)
     place_values(&f);
     add_kernels(&f);
     add_outputs(&f);
+    add_checks(&f);
     add_state_copies(&f);
     return true;
 }

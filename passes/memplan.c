@@ -8,7 +8,7 @@ typedef struct Planner {
     Pass *pass;
     Plan *plan;
     BufId *owner;    // by buffer: the one whose bytes it uses (itself unless in place)
-    bool *is_output; // by buffer: holds an output of the graph
+    bool *is_output; // by buffer: holds an output of the graph or a condition
 } Planner;
 
 static PlanBuffer *buffer_of(Planner *m, BufId b)
@@ -39,6 +39,11 @@ static void find_lifetimes(Planner *m)
         buffer_of(m, p->inputs.data[i].buf)->first = 0;
     for (uint32_t i = 0; i < p->outputs.len; i++)
         buffer_of(m, p->outputs.data[i].buf)->last = n == 0 ? 0 : n - 1;
+    for (uint32_t i = 0; i < p->checks.len; i++) {
+        PlanBuffer *b = buffer_of(m, p->checks.data[i].buf);
+        const uint32_t tested = p->n_check_kernels == 0 ? 0 : p->n_check_kernels - 1;
+        b->last = b->last > tested ? b->last : tested;
+    }
 }
 
 // --- in place ------------------------------------------------------------------------------------
@@ -200,6 +205,8 @@ bool pass_memplan(Pass *p)
         m.owner[b] = b;
     for (uint32_t i = 0; i < p->plan->outputs.len; i++)
         m.is_output[p->plan->outputs.data[i].buf] = true;
+    for (uint32_t i = 0; i < p->plan->checks.len; i++)
+        m.is_output[p->plan->checks.data[i].buf] = true;
     find_lifetimes(&m);
     if (p->options->opt_level >= 1)
         for (uint32_t i = 0; i < p->plan->kernels.len; i++)

@@ -50,6 +50,10 @@ void plan_print(const Plan *plan, Str *out)
 {
     for (uint32_t i = 0; i < plan->kernels.len; i++)
         print_kernel(plan, i, out);
+    for (uint32_t i = 0; i < plan->checks.len; i++)
+        str_printf(out, "check b%u at %llu after %u kernels: %s\n", plan->checks.data[i].buf,
+                   (unsigned long long)plan->checks.data[i].byte_offset, plan->n_check_kernels,
+                   plan->checks.data[i].message);
     for (BufId b = 1; b < plan->buffers.len; b++)
         print_buffer(plan, b, out);
     if (plan->region_bytes[REGION_ARENA] != 0)

@@ -56,6 +56,8 @@ static void count_uses(Driver *d)
     uint32_t *uses = d->uses.data;
     for (uint32_t i = 0; i < g->outputs.len; i++)
         uses[g->outputs.data[i].node]++;
+    for (uint32_t i = 0; i < g->checks.len; i++)
+        uses[g->checks.data[i].cond]++;
     for (uint32_t i = 0; i < g->inputs.len; i++)
         uses[g->inputs.data[i]]++;
     for (uint32_t i = 0; i < g->states.len; i++) {

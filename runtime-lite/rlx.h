@@ -5,7 +5,7 @@
 // A context (rlx_ctx) is a model plus three memory blocks: the arena (scratch of one run; inputs and outputs
 // are in it), the state (what lives across runs: states and settable parameters) and the weights (read-only).
 // Any number of contexts of a model may run at the same time. Every call returns an rlx_status; a call that
-// fails has changed nothing.
+// fails has changed no output, state or parameter.
 #ifndef RLX_RUNTIME_LITE_H
 #define RLX_RUNTIME_LITE_H
 
@@ -40,6 +40,7 @@ typedef enum rlx_status {
     RLX_ERR_SIZE,      // number of bytes or elements differs from the tensor's
     RLX_ERR_DTYPE,     // element type differs from the tensor's
     RLX_ERR_PARAM,     // a parameter was never set (rlx_missing_param names it)
+    RLX_ERR_VALUE,     // the inputs break a condition of the model (rlx_failed_check has the message)
     RLX_STATUS_COUNT
 } rlx_status;
 
@@ -75,6 +76,13 @@ typedef struct rlx_kernel {
     uint64_t bytes;    // read and written, each byte once
 } rlx_kernel;
 
+// A condition that must hold for the results of a run to mean anything: one byte in the arena or the state.
+typedef struct rlx_check {
+    const char *message;
+    int in_state;
+    size_t offset;
+} rlx_check;
+
 struct rlx_ctx;
 
 typedef struct rlx_model {
@@ -88,7 +96,9 @@ typedef struct rlx_model {
     const rlx_tensor *inputs, *outputs, *params, *states;
     const unsigned char *param_has_init; // one byte a param
     const rlx_kernel *kernels;
-    void (*dispatch)(struct rlx_ctx *ctx);
+    rlx_status (*dispatch)(struct rlx_ctx *ctx);
+    uint32_t n_checks;
+    const rlx_check *checks;
 } rlx_model;
 
 typedef struct rlx_ctx {
@@ -114,7 +124,8 @@ static inline const char *rlx_status_text(rlx_status s)
                                                        "slot out of range",
                                                        "wrong size",
                                                        "wrong element type",
-                                                       "parameter never set"};
+                                                       "parameter never set",
+                                                       "a condition of the model does not hold"};
     return (unsigned)s < (unsigned)RLX_STATUS_COUNT ? text[s] : "unknown status";
 }
 
@@ -204,15 +215,27 @@ static inline const char *rlx_missing_param(const rlx_ctx *ctx)
     return NULL;
 }
 
-// Runs on what is in the input slots.
+// Right after a run that gave RLX_ERR_VALUE: the message of the first condition that does not hold. (The
+// generated code asks this once it has computed them, before it writes any state.)
+static inline const char *rlx_failed_check(const rlx_ctx *ctx)
+{
+    uint32_t i;
+    for (i = 0; i < ctx->model->n_checks; i++) {
+        const rlx_check *c = &ctx->model->checks[i];
+        if ((c->in_state ? ctx->state : ctx->arena)[c->offset] == 0)
+            return c->message;
+    }
+    return NULL;
+}
+
+// Runs on what is in the input slots. Where it fails, it has changed no state.
 static inline rlx_status rlx_run(rlx_ctx *ctx)
 {
     if (ctx == NULL || ctx->model == NULL)
         return RLX_ERR_NULL;
     if (rlx_missing_param(ctx) != NULL)
         return RLX_ERR_PARAM;
-    ctx->model->dispatch(ctx);
-    return RLX_OK;
+    return ctx->model->dispatch(ctx);
 }
 
 // By slot: inputs[i] has the bytes of input i. slots (may be NULL) gets the place of every output.

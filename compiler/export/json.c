@@ -111,6 +111,8 @@ static void mark_live(Writer *w)
     }
     for (uint32_t i = 0; i < g->outputs.len; i++)
         need_name(w, g->outputs.data[i].node);
+    for (uint32_t i = 0; i < g->checks.len; i++)
+        need_name(w, g->checks.data[i].cond);
     for (NodeId id = g->nodes.len - 1; id > 0; id--)
         if (w->is_live[id])
             mark_operands(w, id);
@@ -392,6 +394,23 @@ static void write_outputs(Writer *w)
     close_section(w, is_plain ? ']' : '}');
 }
 
+static void write_checks(Writer *w)
+{
+    Str *out = &w->doc->out;
+    if (w->g->checks.len == 0)
+        return;
+    open_section(w, "checks", '[');
+    for (uint32_t i = 0; i < w->g->checks.len; i++) {
+        next_entry(w);
+        str_add(out, "{\"cond\": ");
+        json_print_string(out, w->names[w->g->checks.data[i].cond]);
+        str_add(out, ", \"message\": ");
+        json_print_string(out, w->g->checks.data[i].message);
+        str_char(out, '}');
+    }
+    close_section(w, ']');
+}
+
 // The sections that models and sub-graphs have.
 static void write_graph(Writer *w)
 {
@@ -410,6 +429,7 @@ static void write_graph(Writer *w)
     }
     close_section(w, ']');
     write_outputs(w);
+    write_checks(w);
 }
 
 static void write_document(Document *doc, const Graph *g)

@@ -83,7 +83,7 @@ static const char *default_name(Arena *a, const char *path)
 
 static bool read_model(JsonReader *r, const JsonPlace *root, Graph **out)
 {
-    enum { VERSION, NAME, SYMBOLS, INPUTS, WEIGHTS, PARAMS, STATES, NODES, OUTPUTS, COUNT };
+    enum { VERSION, NAME, SYMBOLS, INPUTS, WEIGHTS, PARAMS, STATES, NODES, OUTPUTS, CHECKS, COUNT };
     JsonMember m[COUNT] = {{.name = "rlxc", .is_required = true},
                            {.name = "name"},
                            {.name = "symbols"},
@@ -92,7 +92,8 @@ static bool read_model(JsonReader *r, const JsonPlace *root, Graph **out)
                            {.name = "params"},
                            {.name = "states"},
                            {.name = "nodes"},
-                           {.name = "outputs", .is_required = true}};
+                           {.name = "outputs", .is_required = true},
+                           {.name = "checks"}};
     uint32_t n_errors = r->diag->n_errors;
     const char *name = default_name(r->arena, r->diag->files.data[r->file - 1].name);
     if (!json_members(r, root, "a model", E0102, m, COUNT) || !check_version(r, &m[VERSION].place))
@@ -113,6 +114,7 @@ static bool read_model(JsonReader *r, const JsonPlace *root, Graph **out)
     json_nodes(&s, &m[NODES].place);
     json_next_values(&s);
     json_outputs(&s, &m[OUTPUTS].place);
+    json_checks(&s, &m[CHECKS].place);
     *out = g;
     return r->diag->n_errors == n_errors;
 }

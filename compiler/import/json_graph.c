@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph in JSON but for its nodes: the name space, leaves, states, outputs and sub-graphs.
+// A graph in JSON but for its nodes: the name space, leaves, states, outputs, checks and sub-graphs.
 #include "compiler/import/json_reader.h"
 #include "ir/intern.h"
 
@@ -186,15 +186,40 @@ void json_outputs(JsonScope *s, const JsonPlace *section)
     }
 }
 
+// --- checks --------------------------------------------------
+
+static void read_check(JsonScope *s, const JsonPlace *p)
+{
+    JsonMember m[] = {{.name = "cond", .is_required = true}, {.name = "message", .is_required = true}};
+    const char *message = NULL;
+    NodeId id = 0;
+    if (json_members(s->r, p, "a check", E0102, m, 2) && json_value(s, &m[0].place, NULL, &id) &&
+        json_string(s->r, &m[1].place, "the message of the check", &message) && id)
+        graph_check(s->g, id, message);
+}
+
+void json_checks(JsonScope *s, const JsonPlace *section)
+{
+    JsonPlace child = {0};
+    uint32_t n = 0;
+    if (!section->item || !json_list(s->r, section, "a list of checks", &n))
+        return;
+    while (json_next(section, &child) && !json_is_hopeless(s->r))
+        read_check(s, &child);
+}
+
 // --- sub-graphs --------------------------------------------------
 
 bool json_subgraph(JsonScope *parent, const JsonPlace *p, Graph **out)
 {
-    enum { INPUTS, WEIGHTS, NODES, OUTPUTS, COUNT };
+    enum { INPUTS, WEIGHTS, NODES, OUTPUTS, CHECKS, COUNT };
     JsonReader *r = parent->r;
     uint32_t n_errors = r->diag->n_errors;
-    JsonMember m[COUNT] = {
-        {.name = "inputs"}, {.name = "weights"}, {.name = "nodes"}, {.name = "outputs", .is_required = true}};
+    JsonMember m[COUNT] = {{.name = "inputs"},
+                           {.name = "weights"},
+                           {.name = "nodes"},
+                           {.name = "outputs", .is_required = true},
+                           {.name = "checks"}};
     if (parent->depth == MAX_GRAPH_DEPTH)
         return json_error(r, p, E0004, "sub-graphs nested more than %d deep", MAX_GRAPH_DEPTH);
     if (!json_members(r, p, "a sub-graph", E0102, m, COUNT))
@@ -206,6 +231,7 @@ bool json_subgraph(JsonScope *parent, const JsonPlace *p, Graph **out)
     json_leaves(&s, &m[WEIGHTS].place, JSON_WEIGHT);
     json_nodes(&s, &m[NODES].place);
     json_outputs(&s, &m[OUTPUTS].place);
+    json_checks(&s, &m[CHECKS].place);
     r->symbols = symbols;
     *out = s.g;
     return r->diag->n_errors == n_errors;

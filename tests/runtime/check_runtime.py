@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 RLXC, HERE = os.path.abspath(sys.argv[1]), os.path.dirname(os.path.abspath(__file__))
-PROGRAMS = (("mission", "runtime_test.c"), ("constant", "constant_test.c"))
+PROGRAMS = (("mission", "runtime_test.c"), ("constant", "constant_test.c"), ("checked", "checked_test.c"))
 SANITIZE = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 

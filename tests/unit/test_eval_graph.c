@@ -64,6 +64,35 @@ static void wrong_inputs_are_reported(void **state)
     assert_error(f, E0402, "x: the value has another type or shape");
 }
 
+static void checks_must_hold(void **state)
+{
+    Fixture *f = *state;
+    const Graph *g = parse_graph(f, "graph \"g\" {\n"
+                                    "  %1 = input \"x\" : f32[2]\n"
+                                    "  %2 = input \"flag\" : bool[]\n"
+                                    "  %3 = if(%2, %1) {then = graph \"then\" {\n"
+                                    "    %1 = input \"a\" : f32[2]\n"
+                                    "    %2 = reduce_min(%1) : f32[]\n"
+                                    "    %3 = const : f32[] = {0.0}\n"
+                                    "    %4 = ge(%2, %3) : bool[]\n"
+                                    "    output \"y\" = %1\n"
+                                    "    check %4 \"no element may be negative\"\n"
+                                    "  }, else = graph \"else\" {\n"
+                                    "    %1 = input \"a\" : f32[2]\n"
+                                    "    output \"y\" = %1\n"
+                                    "  }} : f32[2]\n"
+                                    "  output \"y\" = %3\n"
+                                    "}\n");
+    for (int flag = 0; flag <= 1; flag++) {
+        EvalRun run = eval_begin(g, &f->arena, (DimValues){0});
+        run.value[1] = floats(f, 2, (const double[]){1, -2});
+        run.value[2] = tensor_new(&f->arena, DTYPE_bool, 0, NULL);
+        tensor_set_i64(&run.value[2], 0, flag);
+        assert_int_equal(eval_graph(&run), !flag); // a check of a branch that is not taken says nothing
+    }
+    assert_error(f, E0403, "no element may be negative");
+}
+
 static void all_results_can_be_read(void **state)
 {
     Fixture *f = *state;
@@ -224,6 +253,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(leaves_take_what_is_given_or_their_init),
         TEST(wrong_inputs_are_reported),
+        TEST(checks_must_hold),
         TEST(all_results_can_be_read),
         TEST(if_runs_one_branch),
         TEST(symbols_get_values),

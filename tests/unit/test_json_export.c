@@ -93,7 +93,9 @@ static void test_round_trip_of_everything(void **state)
         "{'name':'c','op':'clamp','inputs':['y',0,6]},{'name':'w','op':'where','inputs':['f','c',2.5]},"
         "{'name':'v','op':'if','inputs':['f','q'],'then':{'inputs':{'a':{'dtype':'f32','shape':[2]}},'nodes':"
         "["
-        "{'name':'b','op':'mul','inputs':['a',3]}],'outputs':['b']},'else':{'inputs':{'a':{'dtype':'f32','"
+        "{'name':'b','op':'mul','inputs':['a',3]},{'name':'h','op':'reduce_max','inputs':['a']},"
+        "{'name':'g','op':'is_nan','inputs':['h']}],'outputs':['b'],'checks':[{'cond':'g','message':'inner'}]"
+        "},'else':{'inputs':{'a':{'dtype':'f32','"
         "shape':[2]}},"
         "'weights':{'long':{'dtype':'f32','data':[[1,2,3,4,5,6,7,8,9],[1,2,3,4,5,6,7,8,9]]}},"
         "'nodes':[{'name':'m','op':'reduce_sum','inputs':['long'],'axes':[1]},{'name':'o','op':'add','inputs'"
@@ -101,7 +103,7 @@ static void test_round_trip_of_everything(void **state)
         "'outputs':{'b':'o'}}}],"
         "'outputs':{'one':'w','two':'y2','l':'l','nan':'nan','i':'i','u':'u','d':'d','t':'t','b':'b','e':'e',"
         "'v':'v',"
-        "'z':'z'}}");
+        "'z':'z'},'checks':[{'cond':'f','message':'the flag'}]}");
     check_round_trip(g);
 }
 

@@ -64,9 +64,12 @@ static const char all_kinds[] =
     "  %8 = cast(%7) {to = f16} : f16[batch, 128]\n"
     "  %9 = param \"unset\" : i8[\"seq len\", batch + 1]\n"
     "  %10 = layer_norm(%6) {axis = 1, epsilon = 0.001} : f32[batch, 128]\n"
+    "  %11 = reduce_max(%6) {axes = [0, 1]} : f32[]\n"
+    "  %12 = is_nan(%11) : bool[]\n"
     "  state %5 -> %7\n"
     "  output \"y\" = %8\n"
     "  output \"z\" = %10\n"
+    "  check %12 \"a \\\"quoted\\\" message\"\n"
     "}\n";
 
 static void test_all_kinds_of_lines(void **state)

@@ -47,12 +47,13 @@ static inline Graph *parse_value(Fixture *f, const Value *v)
     Str s = str_new(&f->arena);
     uint32_t n = 0;
     str_add(&s, "graph \"case\" {\n");
-    for (const char *c = v->constants; *c != '\0';) {
-        const size_t len = strcspn(c, ";");
+    for (const char *c = v->constants, *end = c; end && *c != '\0'; c = end) {
+        end = strchr(c, ';');
         str_printf(&s, "  %%%u = const : ", ++n);
-        str_add_n(&s, c, len);
+        str_add_n(&s, c, end ? (size_t)(end - c) : strlen(c));
         str_char(&s, '\n');
-        c += len + (c[len] == ';' ? 1 + strspn(c + len + 1, " ") : 0);
+        while (end && (*end == ';' || *end == ' '))
+            end++;
     }
     str_printf(&s, "  %%%u = %s\n  output \"y\" = %%%u\n}\n", n + 1, v->expr, n + 1);
     return parse_graph(f, str_text(&s));
