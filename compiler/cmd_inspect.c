@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // rlxc inspect: what a model costs, before it is flashed.
+#include "compiler/interface.h"
 #include "compiler/job.h"
 #include "compiler/json_text.h"
 #include <string.h>
@@ -137,7 +138,9 @@ static void print_json(const Job *j, const Totals *t)
     print_json_ios(j, "outputs", p->outputs.data, p->outputs.len);
     print_json_ios(j, "params", p->params.data, p->params.len);
     print_json_ios(j, "states", p->states.data, p->states.len);
-    printf("  \"ops\": {");
+    printf("  ");
+    interface_print_json(j);
+    printf(",\n  \"ops\": {");
     const char *comma = "";
     for (OpId op = 1; op < OP_COUNT; op++)
         if (t->ops[op] != 0) {

@@ -3,6 +3,7 @@
 #include "base/map.h"
 #include "compiler/feeds.h"
 #include "compiler/import/npy.h"
+#include "compiler/interface.h"
 #include "compiler/json_text.h"
 #include "compiler/native.h"
 #include "compiler/output.h"
@@ -12,6 +13,16 @@
 #include <time.h>
 
 // --- run -----------------------------------------------------------------------------------------
+
+static void print_strings(const char *name, const Tensor *t)
+{
+    printf("%s: string[", name);
+    for (uint32_t i = 0; i + 1 < t->rank; i++)
+        printf("%s%lld", i == 0 ? "" : ", ", (long long)t->dim[i]);
+    printf("]");
+    interface_print_text(t);
+    printf("\n");
+}
 
 static void print_summary(const char *name, const Tensor *t)
 {
@@ -31,6 +42,14 @@ static void print_summary(const char *name, const Tensor *t)
     for (int64_t i = 0; i < t->numel && i < 6; i++)
         printf(" %.6g", tensor_get_f64(t, i));
     printf("\n");
+}
+
+static void print_output(const Job *j, const char *name, const Tensor *t)
+{
+    if (interface_text(j, name, true) != NULL)
+        print_strings(name, t);
+    else
+        print_summary(name, t);
 }
 
 // "a/b:c" -> "a_b_c": slashes and colons may not stand in file names.
@@ -59,6 +78,13 @@ static bool check_file_names(Job *j)
     return true;
 }
 
+static bool write_output(Job *j, const char *dir, const char *name, const Tensor *t)
+{
+    const char *path = output_path(j->cli->arena, dir, file_name(j->cli->arena, name));
+    return interface_text(j, name, true) != NULL ? npy_write_text(j->cli->diag, path, t)
+                                                 : npy_write(j->cli->diag, path, t);
+}
+
 static bool write_outputs(Job *j, const Tensor *outputs)
 {
     const char *dir = j->cli->options.output_dir;
@@ -67,10 +93,7 @@ static bool write_outputs(Job *j, const Tensor *outputs)
     if (!check_file_names(j) || !output_make_dir(j->cli->diag, dir))
         return false;
     for (uint32_t i = 0; i < j->plan->outputs.len; i++)
-        if (!npy_write(
-                j->cli->diag,
-                output_path(j->cli->arena, dir, file_name(j->cli->arena, j->plan->outputs.data[i].name)),
-                &outputs[i]))
+        if (!write_output(j, dir, j->plan->outputs.data[i].name, &outputs[i]))
             return false;
     return true;
 }
@@ -115,7 +138,7 @@ ExitCode cmd_run(Cli *c)
     cli_progress_end();
     diag_print(c->diag, stderr, c->style);
     for (uint32_t i = 0; i < j.plan->outputs.len; i++)
-        print_summary(j.plan->outputs.data[i].name, &outputs[i]);
+        print_output(&j, j.plan->outputs.data[i].name, &outputs[i]);
     printf("%s on %s: %.3f ms (one run, not warmed up), arena %llu bytes\n", j.host.name, j.cpu.name, ms,
            (unsigned long long)j.plan->region_bytes[REGION_ARENA]);
     native_close(&n);

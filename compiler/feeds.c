@@ -3,6 +3,7 @@
 #include "compiler/feeds.h"
 #include "compiler/import/npy.h"
 #include "compiler/import/rawfile.h"
+#include "compiler/interface.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -40,6 +41,19 @@ static bool unknown_input(Job *j, const char *name)
     return false;
 }
 
+// Strings in any form that NumPy has, or as bytes.
+static bool read_file(Job *j, const PlanIo *io, const char *path, Tensor *out)
+{
+    RawFile file;
+    NpyText text;
+    Cli *c = j->cli;
+    if (!rawfile_open(c->arena, c->diag, (Span){0}, path, &file))
+        return false;
+    if (interface_text(j, io->name, false) != NULL && npy_find_text(file.data, file.len, &text))
+        return npy_convert_text(c->arena, c->diag, (Span){0}, path, &text, io->dim[io->rank - 1], out);
+    return npy_read(c->arena, c->diag, (Span){0}, path, file.data, file.len, out);
+}
+
 static bool read_given(Job *j, const char *arg, Tensor *out)
 {
     // Input names may contain '=': the last one before the file name counts when the first does not name an
@@ -57,9 +71,7 @@ static bool read_given(Job *j, const char *arg, Tensor *out)
         return unknown_input(j, arg);
     if (out[slot].data != NULL)
         return diag_error(j->cli->diag, (Span){0}, E0003, "--input %s: given twice", arg);
-    RawFile file;
-    return rawfile_open(j->cli->arena, j->cli->diag, (Span){0}, eq + 1, &file) &&
-           npy_read(j->cli->arena, j->cli->diag, (Span){0}, eq + 1, file.data, file.len, &out[slot]) &&
+    return read_file(j, &j->plan->inputs.data[slot], eq + 1, &out[slot]) &&
            check_type(j, &j->plan->inputs.data[slot], &out[slot], eq + 1);
 }
 
@@ -87,6 +99,17 @@ static void fill_random(Tensor *t, uint64_t *state)
     }
 }
 
+// Words of letters.
+static void fill_words(Tensor *t, uint64_t *state)
+{
+    const int64_t capacity = t->dim[t->rank - 1];
+    for (int64_t i = 0; i < t->numel; i += capacity) {
+        const int64_t length = (int64_t)(next_random(state) >> 33) % (capacity + 1);
+        for (int64_t k = 0; k < length; k++)
+            tensor_set_i64(t, i + k, 'a' + (int64_t)((next_random(state) >> 33) % 26));
+    }
+}
+
 static bool fill_missing(Job *j, const char *random_seed, Tensor *t)
 {
     int64_t seed = 0;
@@ -106,7 +129,10 @@ static bool fill_missing(Job *j, const char *random_seed, Tensor *t)
             continue;
         }
         t[i] = tensor_new(j->cli->arena, io->dtype, io->rank, io->dim);
-        fill_random(&t[i], &state);
+        if (interface_text(j, io->name, false) != NULL)
+            fill_words(&t[i], &state);
+        else
+            fill_random(&t[i], &state);
     }
     return complete;
 }

@@ -112,17 +112,30 @@ static bool read_host_options(Job *j)
     return true;
 }
 
+static bool read_string_bytes(Job *j)
+{
+    enum { MAX = 1 << 16 };
+    const char *given = j->cli->options.string_bytes;
+    int64_t bytes = 0;
+    if (given != NULL && (!str_parse_i64(given, strlen(given), &bytes) || bytes < 1 || bytes > MAX))
+        return wrong_value(j, "--string-bytes", given, "a whole number from 1 to 65536");
+    j->string_bytes = (uint32_t)bytes;
+    return true;
+}
+
 bool job_begin(Job *j, Cli *c, const char *default_cpu)
 {
     *j = (Job){.cli = c};
     if (c->options.args.len != 1)
         return diag_error(c->diag, (Span){0}, E0003, "expected one model file, got %u", c->options.args.len);
     j->model = c->options.args.data[0];
-    if (!read_target(j, default_cpu) || !read_pipeline_options(j) || !read_host_options(j))
+    if (!read_target(j, default_cpu) || !read_pipeline_options(j) || !read_host_options(j) ||
+        !read_string_bytes(j))
         return false;
     cli_progress("reading the model");
-    return import_model_sized(c->arena, c->diag, j->model, j->pipeline.dims.data, j->pipeline.dims.len,
-                              &j->graph);
+    const ImportOptions import = {
+        .sizes = j->pipeline.dims.data, .n_sizes = j->pipeline.dims.len, .string_bytes = j->string_bytes};
+    return import_model_sized(c->arena, c->diag, j->model, &import, &j->graph);
 }
 
 bool job_plan(Job *j)

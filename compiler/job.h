@@ -15,8 +15,9 @@ typedef struct Job {
     TargetCaps caps;
     PipelineOptions pipeline;
     HostOptions host;
-    Graph *graph; // as imported
-    Plan *plan;   // NULL when --stop-after ended before one existed
+    uint32_t string_bytes; // --string-bytes; 0: not given
+    Graph *graph;          // as imported
+    Plan *plan;            // NULL when --stop-after ended before one existed
     Emitted emitted;
 } Job;
 

@@ -53,11 +53,10 @@ static bool import_text(Arena *a, Diag *d, uint32_t file, Graph **out)
 
 bool import_model(Arena *a, Diag *d, const char *path, Graph **out)
 {
-    return import_model_sized(a, d, path, NULL, 0, out);
+    return import_model_sized(a, d, path, &(ImportOptions){0}, out);
 }
 
-bool import_model_sized(Arena *a, Diag *d, const char *path, const ImportSize *sizes, uint32_t n_sizes,
-                        Graph **out)
+bool import_model_sized(Arena *a, Diag *d, const char *path, const ImportOptions *o, Graph **out)
 {
     RawFile f;
     if (!rawfile_open(a, d, (Span){0}, path, &f))
@@ -69,7 +68,15 @@ bool import_model_sized(Arena *a, Diag *d, const char *path, const ImportSize *s
     if (has_word(&f, at, "graph"))
         return import_text(a, d, diag_add_file(d, path, f.data, f.len), out);
     if (!is_text(&f) || str_ends_with(path, ".onnx"))
-        return import_onnx_source(a, d, &(OnnxSource){path, f.data, f.len, dir, sizes, n_sizes}, out);
+        return import_onnx_source(a, d,
+                                  &(OnnxSource){.name = path,
+                                                .data = f.data,
+                                                .len = f.len,
+                                                .dir = dir,
+                                                .sizes = o->sizes,
+                                                .n_sizes = o->n_sizes,
+                                                .string_bytes = o->string_bytes},
+                                  out);
     return diag_error(
         d, (Span){diag_add_file(d, path, NULL, 0), 0, 0, NULL}, E0108, "%s",
         f.len ? "the file is neither JSON (starts with '{'), IR text (starts with `graph`) nor ONNX"

@@ -18,10 +18,16 @@ typedef struct ImportSize {
     int64_t value;
 } ImportSize;
 
+// What the user says about a model beyond the file.
+typedef struct ImportOptions {
+    const ImportSize *sizes;
+    uint32_t n_sizes;
+    uint32_t string_bytes; // room for every string of an input; 0: 64
+} ImportOptions;
+
 // The same with numbers for sizes: ONNX models that compute with sizes as data need them here (see onnx.h);
 // for the others binding the graph later is enough, and the sizes are ignored.
-bool import_model_sized(Arena *a, Diag *d, const char *path, const ImportSize *sizes, uint32_t n_sizes,
-                        Graph **out);
+bool import_model_sized(Arena *a, Diag *d, const char *path, const ImportOptions *o, Graph **out);
 
 // file: id from diag_add_file, whose text is parsed. dir: folder for relative weight files ("" = current).
 bool import_json(Arena *a, Diag *d, uint32_t file, const char *dir, Graph **out);

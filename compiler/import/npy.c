@@ -192,14 +192,46 @@ bool npy_read(Arena *a, Diag *d, Span where, const char *name, const void *data,
     return true;
 }
 
-bool npy_write(Diag *d, const char *path, const Tensor *t)
+// '<U12' or '|S3'; NumPy also writes '|S0' and '<U0'.
+static bool parse_text_descr(const char *descr, NpyText *t)
+{
+    int64_t length = 0;
+    const bool is_text = (descr[0] == '<' && descr[1] == 'U') || (descr[0] == '|' && descr[1] == 'S');
+    if (!is_text || !str_parse_i64(descr + 2, strlen(descr + 2), &length) || length < 0 ||
+        length > INT32_MAX / 4)
+        return false;
+    t->is_wide = descr[1] == 'U';
+    t->length = (uint32_t)length;
+    return true;
+}
+
+bool npy_find_text(const void *data, size_t len, NpyText *out)
+{
+    Scan s = {0};
+    Header h = {0};
+    *out = (NpyText){0};
+    if (!find_header(data, len, &s))
+        return false;
+    out->data = (const uint8_t *)s.end;
+    if (!take_header(&s, &h) || !parse_text_descr(h.descr, out) || (h.order[0] == 'T' && h.type.rank > 1))
+        return false;
+    const Shape shape = shape_of(h.type.rank, h.type.dim);
+    const uint64_t held = len - (size_t)((const char *)out->data - (const char *)data);
+    out->numel = shape_numel(&shape);
+    out->rank = h.type.rank;
+    memcpy(out->dim, h.type.dim, sizeof out->dim);
+    const uint64_t size = (uint64_t)out->length * (out->is_wide ? 4 : 1);
+    uint64_t wanted = 0;
+    return !__builtin_mul_overflow((uint64_t)out->numel, size, &wanted) && wanted == held;
+}
+
+bool npy_write_raw(Diag *d, const char *path, const char *descr, uint32_t rank, const int64_t *dim,
+                   const void *data, uint64_t bytes)
 {
     Str text = str_new(d->arena);
-    bool is_byte = dtype_info[t->dtype].bytes == 1;
-    str_printf(&text, "{'descr': '%c%s', 'fortran_order': False, 'shape': (", is_byte ? '|' : '<',
-               descr_names[t->dtype]);
-    for (uint32_t i = 0; i < t->rank; i++)
-        str_printf(&text, "%lld,%s", (long long)t->dim[i], i + 1 < t->rank ? " " : "");
+    str_printf(&text, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
+    for (uint32_t i = 0; i < rank; i++)
+        str_printf(&text, "%lld,%s", (long long)dim[i], i + 1 < rank ? " " : "");
     str_add(&text, "), }");
     enum { ALIGN = 64, PREFIX = 10 }; // the values start at a multiple of 64
     while ((text.len + PREFIX + 1) % ALIGN)
@@ -215,7 +247,14 @@ bool npy_write(Diag *d, const char *path, const Tensor *t)
                                           0,
                                           (unsigned char)(text.len & 0xff),
                                           (unsigned char)(text.len >> 8)};
-    Shape shape = shape_of(t->rank, t->dim);
-    FilePart parts[3] = {{prefix, PREFIX}, {text.data, text.len}, {t->data, type_bytes(t->dtype, &shape)}};
+    FilePart parts[3] = {{prefix, PREFIX}, {text.data, text.len}, {data, bytes}};
     return rawfile_write(d, path, parts, 3);
+}
+
+bool npy_write(Diag *d, const char *path, const Tensor *t)
+{
+    const bool is_byte = dtype_info[t->dtype].bytes == 1;
+    const char *descr = arena_printf(d->arena, "%c%s", is_byte ? '|' : '<', descr_names[t->dtype]);
+    const Shape shape = shape_of(t->rank, t->dim);
+    return npy_write_raw(d, path, descr, t->rank, t->dim, t->data, type_bytes(t->dtype, &shape));
 }

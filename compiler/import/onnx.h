@@ -14,6 +14,7 @@ typedef struct OnnxSource {
     const char *dir; // folder of external tensor data
     const ImportSize *sizes;
     uint32_t n_sizes;
+    uint32_t string_bytes; // room for every string of an input; 0: 64
 } OnnxSource;
 
 // The symbols of the sizes are in the graph's table all the same, but no shape uses them.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs of a model, whole or nested: initializers, types of inputs, and the loop over nodes that calls the
 // import functions and checks that they looked at everything.
-#include "compiler/import/onnx_import.h"
+#include "compiler/import/onnx_text.h"
 #include "ir/quote.h"
 
 #include <string.h>
@@ -203,7 +203,7 @@ static void import_operator(OnnxNode *n)
     }
     n->ew = row->ew;
     onnx_ignore_attr(n, "consumed_inputs"); // a hint of the first opsets
-    if (!onnx_import_dims(n))
+    if (!onnx_import_text_variant(n) && !onnx_import_moved_text(n, row) && !onnx_import_dims(n))
         row->import(n);
 }
 
@@ -244,8 +244,8 @@ static bool import_initializer(OnnxScope *s, const Onnx__TensorProto *t)
     const char *what = arena_printf(s->model->arena, "initializer '%s'", name);
     if (name[0] == '\0')
         return diag_error(s->model->diag, span, E0106, "an initializer has no name");
-    const NodeId id = onnx_tensor_const(s->model, s->graph, t, what, span);
-    return onnx_put(s, name, onnx_value(id), span) && id != 0;
+    const OnnxValue v = onnx_tensor_value(s->model, s->graph, t, what, span);
+    return onnx_put(s, name, v, span) && v.kind != ONNX_BROKEN;
 }
 
 bool onnx_import_initializers(OnnxScope *s, const Onnx__GraphProto *g)

@@ -249,6 +249,8 @@ bool onnx_dtype_of(int32_t onnx, DType *out);
 const char *onnx_dtype_text(int32_t onnx);
 // A constant node. 0: reported, with `what` in front.
 NodeId onnx_tensor_const(OnnxModel *m, Graph *g, const Onnx__TensorProto *t, const char *what, Span span);
+// The same; also of strings.
+OnnxValue onnx_tensor_value(OnnxModel *m, Graph *g, const Onnx__TensorProto *t, const char *what, Span span);
 // Evaluates a node whose operands are constants, where the result is small; else the node itself.
 NodeId onnx_fold(OnnxModel *m, Graph *g, NodeId id);
 // The parts of a graph or sub-graph, into s. False: something failed (reported); the rest was imported.

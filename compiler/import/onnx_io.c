@@ -2,7 +2,7 @@
 // Inputs and outputs of a model. A sequence NAME becomes the tensors NAME_0, NAME_1 ..., an optional the
 // value that it has or nothing: how long and whether must be known, because the graph has tensors only.
 // Graph.io keeps what the model calls them.
-#include "compiler/import/onnx_import.h"
+#include "compiler/import/onnx_text.h"
 
 // Elements of sequences that are inputs.
 enum { MAX_LENGTH = 4096 };
@@ -72,16 +72,32 @@ static const Onnx__TypeProto *sequence_of(const Onnx__TypeProto *t)
     return is_sequence ? t->sequence_type->elem_type : NULL;
 }
 
+// Strings are declared as bytes, with one axis more.
 static OnnxValue import_tensor(const Input *in, const char *name, const Onnx__TypeProto *type)
 {
     OnnxScope *s = in->scope;
+    OnnxModel *m = s->model;
     TensorType t = {0};
+    Onnx__TypeProto__Tensor tensor = *type->tensor_type;
+    Onnx__TypeProto copy = *type;
     Onnx__ValueInfoProto v = ONNX__VALUE_INFO_PROTO__INIT;
-    v.name = arena_strdup(s->model->arena, name);
-    v.type = arena_copy(s->model->arena, type, sizeof *type);
-    if (!onnx_input_type(s->model, s->graph, &v, &t, in->span))
+    const bool is_text = tensor.elem_type == ONNX_STRING;
+    tensor.elem_type = is_text ? dtype_info[DTYPE_u8].onnx : tensor.elem_type;
+    copy.tensor_type = &tensor;
+    v.name = arena_strdup(m->arena, name);
+    v.type = &copy;
+    if (!onnx_input_type(m, s->graph, &v, &t, in->span))
         return (OnnxValue){.kind = ONNX_BROKEN};
-    return onnx_value(graph_input(s->graph, name, t.dtype, &t.shape, in->span));
+    if (is_text && t.shape.rank == SHAPE_MAX_RANK) {
+        diag_error(m->diag, in->span, E0206, "input '%s': strings of rank %u are not supported", name,
+                   t.shape.rank);
+        return (OnnxValue){.kind = ONNX_BROKEN};
+    }
+    if (is_text)
+        t.shape.dim[t.shape.rank++] = m->source->string_bytes ? m->source->string_bytes : ONNX_TEXT_CAPACITY;
+    OnnxValue value = onnx_value(graph_input(s->graph, name, t.dtype, &t.shape, in->span));
+    value.is_text = is_text;
+    return value;
 }
 
 static OnnxValue import_list(const Input *in, GraphIo *io, const Onnx__TypeProto *element)
@@ -89,7 +105,9 @@ static OnnxValue import_list(const Input *in, GraphIo *io, const Onnx__TypeProto
     OnnxModel *m = in->scope->model;
     const Onnx__TypeProto__Tensor *t = tensor_type(element);
     OnnxList list = {.n = io->n_parts};
-    if (!t || !onnx_dtype_of(t->elem_type, &list.dtype)) {
+    list.is_text = t && t->elem_type == ONNX_STRING;
+    list.dtype = DTYPE_u8;
+    if (!t || (!list.is_text && !onnx_dtype_of(t->elem_type, &list.dtype))) {
         diag_error(m->diag, in->span, E0206, "input '%s': a sequence of %s is not supported", in->name,
                    t ? onnx_dtype_text(t->elem_type) : "what is no tensor");
         return (OnnxValue){.kind = ONNX_BROKEN};
@@ -103,6 +121,7 @@ static OnnxValue import_list(const Input *in, GraphIo *io, const Onnx__TypeProto
         ok = v[i].kind != ONNX_BROKEN;
     }
     io->dtype = list.dtype;
+    io->is_text = list.is_text;
     io->parts = names;
     list.v = v;
     return (OnnxValue){.kind = ok ? ONNX_LIST : ONNX_BROKEN,
@@ -114,8 +133,11 @@ static OnnxValue import_value(const Input *in, GraphIo *io)
     OnnxModel *m = in->scope->model;
     const Onnx__TypeProto *element = sequence_of(in->type);
     const Onnx__TypeProto__Tensor *t = tensor_type(in->type);
-    if (element)
-        io->kind = io->of = IO_SEQUENCE;
+    io->is_text = t && t->elem_type == ONNX_STRING;
+    io->dtype = DTYPE_u8;
+    if (t && !io->is_text)
+        onnx_dtype_of(t->elem_type, &io->dtype);
+    io->kind = io->of = element ? IO_SEQUENCE : io->is_text ? IO_STRING : IO_TENSOR;
     io->n_parts = 1;
     if ((in->is_optional || element) && !read_length(in, element != NULL, &io->n_parts))
         return (OnnxValue){.kind = ONNX_BROKEN};
@@ -127,8 +149,10 @@ static OnnxValue import_value(const Input *in, GraphIo *io)
     }
     if (element)
         return import_list(in, io, element);
-    if (t)
-        onnx_dtype_of(t->elem_type, &io->dtype);
+    if (!t) {
+        diag_error(m->diag, in->span, E0206, "input '%s' is not a tensor", in->name);
+        return (OnnxValue){.kind = ONNX_BROKEN};
+    }
     io->parts = arena_copy(m->arena, &in->name, sizeof in->name);
     return import_tensor(in, in->name, in->type);
 }

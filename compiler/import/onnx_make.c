@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that make values: constants, ranges, and masks by position. Positions come from onnx_iota, so
 // that sizes may be symbolic.
-#include "compiler/import/onnx_import.h"
+#include "compiler/import/onnx_text.h"
 
 #include <math.h>
 
@@ -31,11 +31,34 @@ static NodeId const_tensor(OnnxNode *n, const Onnx__TensorProto *t)
     return id;
 }
 
+static void const_value(OnnxNode *n, const Onnx__TensorProto *t)
+{
+    if (t && t->data_type == ONNX_STRING) {
+        const char *what = arena_printf(n->model->arena, "node '%s': %s", n->label, n->op);
+        const OnnxValue v = onnx_tensor_value(n->model, n->graph, t, what, n->span);
+        n->failed = n->failed || v.kind == ONNX_BROKEN;
+        onnx_out_any(n, 0, v);
+    } else {
+        onnx_out(n, 0, const_tensor(n, t));
+    }
+}
+
+static void const_strings(OnnxNode *n, const ProtobufCBinaryData *v, size_t count, uint32_t rank)
+{
+    const NodeId list = onnx_text_const(n, v, count);
+    const Dim capacity = onnx_text_capacity(n, list);
+    onnx_out_text(n, 0, rank ? list : onnx_reshape_to(n, list, &capacity, 1));
+}
+
 void onnx_import_constant(OnnxNode *n)
 {
     const Onnx__AttributeProto *a = NULL;
     if (onnx_has_attr(n, "value"))
-        onnx_out(n, 0, const_tensor(n, onnx_tensor(n, "value")));
+        const_value(n, onnx_tensor(n, "value"));
+    else if ((a = onnx_attr(n, "value_string")))
+        const_strings(n, &a->s, 1, 0);
+    else if ((a = onnx_attr(n, "value_strings")))
+        const_strings(n, a->strings, a->n_strings, 1);
     else if ((a = onnx_attr(n, "value_int")))
         onnx_out(n, 0, const_ints(n, &a->i, 1, 0));
     else if ((a = onnx_attr(n, "value_ints")))
