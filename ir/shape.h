@@ -31,7 +31,7 @@ typedef struct SliceAxis {
     int64_t start, end, step;
 } SliceAxis;
 void shape_slice_range(DimTable *t, Dim n, SliceAxis s, Dim *first, Dim *count);
-// Reads the `scales` of resize: n positive numbers with commas between.
-bool shape_resize_scales(const char *text, uint32_t n, double *scale);
+// Reads the `scales` and `roi` of resize: n finite numbers with commas between.
+bool shape_resize_numbers(const char *text, uint32_t n, double *out);
 
 #endif

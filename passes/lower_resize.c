@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // resize: where each result element reads is a table per axis that changes, made at compile time from the
 // rules that the evaluator uses too. Linear blends the 2 ^ n neighbours along n such axes, pair by pair.
-// Vectors run along an axis that keeps its elements (channels).
+// Filters of any other width (cubic, antialias) and what reads outside of the operand loop over tables of
+// elements and weights. Vectors run along an axis that keeps its elements (channels).
 #include "ir/resize.h"
 #include "passes/operand.h"
 
 typedef struct AxisTable {
     bool is_identity;
     uint32_t lower, upper, weight; // parameters; upper and weight for linear only
+    int64_t taps;                  // of a filter: entries of `lower` and `weight` for each result element
 } AxisTable;
 
 typedef struct Resize {
     NodeId x;
     bool is_linear;
+    bool is_nearest, may_be_outside; // of filters
+    double outside;
     uint32_t rank;
     AxisTable axis[SHAPE_MAX_RANK];
     int type; // of sums and weights
@@ -49,23 +53,21 @@ static void add_linear_tables(Lower *l, const ResizeAxis *a, AxisTable *t, int t
                                  (uint64_t)a->out * each);
 }
 
-static void add_nearest_table(Lower *l, const Node *n, const ResizeAxis *a, AxisTable *t)
+static void add_nearest_table(Lower *l, const ResizeAxis *a, AxisTable *t)
 {
     int32_t *from = ARENA_ARRAY(l->pass->perm, int32_t, a->out);
     for (int64_t i = 0; i < a->out; i++)
-        from[i] = (int32_t)resize_nearest(n, a, i);
+        from[i] = (int32_t)resize_nearest(a, i);
     t->lower = add_index_table(l, "from", from, a->out);
 }
 
-// Nearest: does every element stay? Linear: as the evaluator decides.
-static bool keeps_elements(const Node *n, const ResizeAxis *a, bool is_linear)
+// Does every element stay?
+static bool keeps_elements(const ResizeAxis *a)
 {
-    if (a->in != a->out)
-        return false;
-    if (is_linear)
-        return a->scale == 0 || a->scale == 1;
+    if (a->in != a->out || a->mode != RESIZE_nearest)
+        return a->is_identity;
     for (int64_t i = 0; i < a->out; i++)
-        if (resize_nearest(n, a, i) != i)
+        if (resize_nearest(a, i) != i || !resize_is_inside(a, i))
             return false;
     return true;
 }
@@ -113,25 +115,129 @@ static KRef resize_point(Lower *l, const Domain *d, Point at, void *ctx)
     return operand_load(l, r->x, operand_index(l, r->x, idx), &at, 1);
 }
 
+// --- filters ---
+
+// Result elements outside of the operand have -1 as their first element.
+static void add_filter_table(Lower *l, const ResizeAxis *a, Resize *r, AxisTable *t)
+{
+    const int64_t n = resize_tap_count(a), all = n * a->out;
+    int64_t *index = ARENA_ARRAY(l->pass->scratch, int64_t, n);
+    double *weight = ARENA_ARRAY(l->pass->perm, double, all);
+    int32_t *from = ARENA_ARRAY(l->pass->perm, int32_t, all);
+    for (int64_t i = 0; i < a->out; i++) {
+        const bool is_inside = resize_is_inside(a, i);
+        resize_taps(a, i, index, weight + i * n);
+        for (int64_t k = 0; k < n; k++)
+            from[i * n + k] = is_inside ? (int32_t)index[k] : -1;
+        r->may_be_outside = r->may_be_outside || !is_inside;
+    }
+    t->taps = n;
+    t->lower = add_index_table(l, "from", from, all);
+    if (r->is_nearest)
+        return;
+    const bool is_wide = r->type == DTYPE_f64;
+    float *narrow = ARENA_ARRAY(l->pass->perm, float, all);
+    for (int64_t i = 0; i < all; i++)
+        narrow[i] = (float)weight[i];
+    t->weight = lower_param_data(l, "weight", (DType)r->type, is_wide ? (const void *)weight : narrow,
+                                 (uint64_t)all * (is_wide ? sizeof *weight : sizeof *narrow));
+}
+
+static KRef is_inside(Lower *l, const Resize *r, const Point *at)
+{
+    Kernel *k = l->k;
+    KRef inside = k_integer(k, DTYPE_bool, 1);
+    for (uint32_t i = 0; i < r->rank; i++) {
+        if (r->axis[i].is_identity)
+            continue;
+        const KRef first =
+            table_index(l, r->axis[i].lower, k_mul_add(k, at->idx[i], r->axis[i].taps, k_index(k, 0)));
+        inside = k_op(k, KOP_and, inside, k_op(k, KOP_le, k_index(k, 0), first, 0), 0);
+    }
+    return inside;
+}
+
+// The sum over all elements under the filter.
+static KRef filtered(Lower *l, const Resize *r, const Point *at)
+{
+    Kernel *k = l->k;
+    KRef idx[SHAPE_MAX_RANK], weight = 0;
+    uint32_t opened = 0;
+    const KRef sum = k_var(k, k_splat(k, k_number(k, r->type, 0), at->lanes), "sum");
+    for (uint32_t i = 0; i < r->rank; i++) {
+        const AxisTable *t = &r->axis[i];
+        idx[i] = at->idx[i];
+        if (t->is_identity)
+            continue;
+        const KRef tap = k_for(k, k_index(k, 0), k_index(k, t->taps), 1, KFOR_SERIAL, "tap");
+        const KRef place = k_mul_add(k, at->idx[i], t->taps, tap), w = k_load(k, t->weight, place, 1, 1);
+        idx[i] = table_index(l, t->lower, place);
+        weight = weight ? k_mul(k, weight, w) : w;
+        opened++;
+    }
+    const KRef x = k_cast(k, operand_load(l, r->x, operand_index(l, r->x, idx), at, 1), r->type);
+    k_set(k, sum, k_add(k, k_get(k, sum), weight ? k_mul(k, x, weight) : x));
+    lower_close(l, opened);
+    return k_cast(k, k_get(k, sum), lower_node(l, r->x)->dtype);
+}
+
+static KRef picked(Lower *l, const Resize *r, const Point *at)
+{
+    KRef idx[SHAPE_MAX_RANK];
+    for (uint32_t i = 0; i < r->rank; i++)
+        idx[i] = r->axis[i].is_identity ? at->idx[i] : table_index(l, r->axis[i].lower, at->idx[i]);
+    return operand_load(l, r->x, operand_index(l, r->x, idx), at, 1);
+}
+
+static KRef filter_point(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    const Resize *r = ctx;
+    Kernel *k = l->k;
+    const int type = lower_node(l, r->x)->dtype;
+    (void)d;
+    if (!r->may_be_outside)
+        return r->is_nearest ? picked(l, r, &at) : filtered(l, r, &at);
+    const int from = dtype_info[type].cls == DCLASS_FLOAT ? type : (int)DTYPE_f32;
+    const KRef outside = k_cast(k, k_number(k, from, r->outside), type);
+    const KRef value = k_var(k, k_splat(k, outside, at.lanes), "value");
+    k_if(k, is_inside(l, r, &at));
+    k_set(k, value, r->is_nearest ? picked(l, r, &at) : filtered(l, r, &at));
+    k_end(k);
+    return k_get(k, value);
+}
+
+// --- ---
+
+static bool needs_filter(const Node *n)
+{
+    const ResizeAxis a = resize_axis(n, 0, 1, 1);
+    return a.coord == RESIZE_tf_crop_and_resize || (a.mode != RESIZE_nearest && !resize_is_plain(&a));
+}
+
 void lower_resize(Lower *l)
 {
     const Node *n = lower_node(l, l->anchor);
     const Shape *s = lower_node(l, n->src[0])->shape;
     Resize r = {.x = n->src[0],
                 .is_linear = str_equal(node_get_str(n, A_resize_mode), "linear"),
+                .is_nearest = str_equal(node_get_str(n, A_resize_mode), "nearest"),
+                .outside = node_get_float(n, A_resize_extrapolation),
                 .rank = s->rank,
                 .type = operand_sum_type(n->dtype)};
+    const bool has_filter = s->rank > 0 && needs_filter(n);
     for (uint32_t i = 0; i < s->rank; i++) {
         const ResizeAxis a = resize_axis(n, i, s->dim[i], n->shape->dim[i]);
-        r.axis[i].is_identity = keeps_elements(n, &a, r.is_linear);
+        r.axis[i].is_identity = keeps_elements(&a);
         if (r.axis[i].is_identity)
             continue;
-        if (r.is_linear)
+        if (has_filter)
+            add_filter_table(l, &a, &r, &r.axis[i]);
+        else if (r.is_linear)
             add_linear_tables(l, &a, &r.axis[i], r.type);
         else
-            add_nearest_table(l, n, &a, &r.axis[i]);
+            add_nearest_table(l, &a, &r.axis[i]);
     }
     const uint32_t inner = operand_map_axis(l);
     const bool has_vectors = s->rank > 0 && r.axis[inner].is_identity && operand_has_vectors(l, r.x, inner);
-    lower_map(l, resize_point, &r, has_vectors ? MAP_VECTOR : MAP_SCALAR);
+    lower_map(l, has_filter ? filter_point : resize_point, &r, has_vectors ? MAP_VECTOR : MAP_SCALAR);
 }

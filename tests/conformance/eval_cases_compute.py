@@ -121,12 +121,16 @@ def case_avg_pool():
 def case_resize():
     n = pick(1, 2)
     x = floats(1, 2, *[between(1, 6) for _ in range(n)])
-    mode, rounding = pick("nearest", "linear"), pick(
+    # ONNX Runtime has cubic filters and antialias over two axes only
+    mode, rounding = pick("nearest", "linear", "cubic" if n == 2 else "linear"), pick(
         "round_prefer_floor", "round_prefer_ceil", "floor", "ceil"
     )
     coord = pick("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")
     attrs = {"mode": f'"{mode}"', "coord": f'"{coord}"', "nearest": f'"{rounding}"'}
     onnx_attrs = {"mode": mode, "coordinate_transformation_mode": coord, "nearest_mode": rounding}
+    if mode == "cubic" and pick(True, False):
+        attrs["exclude_outside"], onnx_attrs["exclude_outside"] = "true", 1
+        attrs["cubic_coeff"], onnx_attrs["cubic_coeff_a"] = -0.5, -0.5
     if pick(True, False):
         scales = [1.0, 1.0] + [pick(0.5, 1.0, 1.5, 2.0, 2.5, 3.0) for _ in range(n)]
         scales = [s if int(s * d) > 0 else 1.0 for s, d in zip(scales, x.shape)]

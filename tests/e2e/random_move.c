@@ -169,12 +169,15 @@ static NodeId make_update_slice(Gen *e)
 
 static NodeId make_resize(Gen *e)
 {
-    static const char *const coords[] = {"half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"};
+    static const char *const coords[] = {"half_pixel",         "asymmetric",           "align_corners",
+                                         "pytorch_half_pixel", "half_pixel_symmetric", "tf_half_pixel_for_nn",
+                                         "tf_crop_and_resize"};
+    static const char *const modes[] = {"nearest", "linear", "cubic"};
     static const char *const roundings[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
     static const char *const scales[] = {"1,1,2,2", "1,1,0.5,1.5", "1,2,3,1", "1,1,2,0.7"};
     NodeBuild b = gen_begin(e, OP_resize);
-    const bool is_linear = gen_chance(e, 50);
-    const NodeId x = gen_pick(e, is_linear ? GEN_FLOAT : GEN_ALL, 3, 5);
+    const uint32_t mode = gen_below(e, 3);
+    const NodeId x = gen_pick(e, mode > 0 ? GEN_FLOAT : GEN_ALL, 3, 5);
     const Shape s = *gen_shape_of(e, x);
     int64_t sizes[SHAPE_MAX_RANK];
     for (uint32_t i = 0; i < s.rank; i++)
@@ -184,8 +187,12 @@ static NodeId make_resize(Gen *e)
         node_str(&b, A_resize_scales, scales[gen_below(e, 4)]);
     else
         node_ints(&b, A_resize_sizes, sizes, s.rank);
-    node_str(&b, A_resize_mode, is_linear ? "linear" : "nearest");
-    node_str(&b, A_resize_coord, coords[gen_below(e, 4)]);
+    node_str(&b, A_resize_mode, modes[mode]);
+    node_str(&b, A_resize_coord, coords[gen_below(e, 7)]);
+    node_int(&b, A_resize_antialias, mode > 0 && gen_chance(e, 20));
+    node_int(&b, A_resize_exclude_outside, mode > 0 && gen_chance(e, 20));
+    if (s.rank == 4 && gen_chance(e, 40))
+        node_str(&b, A_resize_roi, "0,0,0.2,-0.5,1,1,0.9,0.7");
     node_str(&b, A_resize_nearest, roundings[gen_below(e, 4)]);
     return node_end(&b);
 }
