@@ -59,6 +59,8 @@ void eval_walk_next(EvalWalk *w);
 // Copies elements: out[i0, i1, ...] = src[map[0][i0] + map[1][i1] + ...]; where a map entry is negative, out
 // keeps its value.
 void eval_copy_mapped(Tensor *out, const Tensor *src, const int64_t *const *map);
+// Copies one element between tensors of one type.
+void eval_copy_element(Tensor *to, int64_t at, const Tensor *from, int64_t i);
 // Copies an operand's bytes to result 0: for ops that only change the shape.
 bool eval_copy_all(EvalCtx *c);
 

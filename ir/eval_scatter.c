@@ -2,8 +2,6 @@
 // Meaning of scatter: one update after the other.
 #include "ir/eval_ops.h"
 
-#include <string.h>
-
 // The op that joins what is there with an update; OP_none: the update replaces it.
 static OpId reduction_op(const Node *n)
 {
@@ -14,10 +12,9 @@ static OpId reduction_op(const Node *n)
 
 static void join(Tensor *out, int64_t at, const Tensor *update, int64_t from, OpId op)
 {
-    const size_t size = dtype_info[out->dtype].bytes;
     const DTypeClass cls = dtype_info[out->dtype].cls;
     if (op == OP_none)
-        memcpy((char *)out->data + (size_t)at * size, (const char *)update->data + (size_t)from * size, size);
+        eval_copy_element(out, at, update, from);
     else if (cls == DCLASS_FLOAT)
         tensor_set_f64(out, at, eval_ew_f64(op, tensor_get_f64(out, at), tensor_get_f64(update, from), 0));
     else if (cls == DCLASS_INT)

@@ -131,3 +131,9 @@ bool eval_copy_all(EvalCtx *c)
         memcpy(c->out[0].data, c->in[0].data, (size_t)c->in[0].numel * dtype_info[c->in[0].dtype].bytes);
     return true;
 }
+
+void eval_copy_element(Tensor *to, int64_t at, const Tensor *from, int64_t i)
+{
+    const size_t size = dtype_info[to->dtype].bytes;
+    memcpy((char *)to->data + (size_t)at * size, (const char *)from->data + (size_t)i * size, size);
+}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shape rules of ops that choose elements by what the operands hold: scatter.
+// Shape rules of ops that choose elements or places by what the operands hold: scatter, top_k.
 #include "ir/shape_rules.h"
 
 bool shape_scatter(ShapeCtx *c)
@@ -24,5 +24,37 @@ bool shape_scatter(ShapeCtx *c)
         if (!rule_dims_equal(c, data->dim[i], updates->dim[i], "the rows of operands 0 and 2,"))
             return false;
     c->out[0] = c->in[0];
+    return true;
+}
+
+// One entry, a size.
+static bool read_size(ShapeCtx *c, AttrId id, Dim *out)
+{
+    const AttrVal *v = shape_attr(c, id);
+    if (v->len != 1)
+        return shape_fail(c, E0203, "`%s` has %llu entries, expected 1", attr_info[id].name,
+                          (unsigned long long)v->len);
+    int64_t lo = 0, hi = 0;
+    *out = v->u.ints[0];
+    dim_range(c->g->dims, *out, &lo, &hi);
+    return hi >= 0 || shape_fail(c, E0203, "`%s` is negative", attr_info[id].name);
+}
+
+bool shape_top_k(ShapeCtx *c)
+{
+    Shape out = c->in[0].shape;
+    uint32_t axis = 0;
+    Dim k = 0;
+    int64_t lo = 0, hi = 0;
+    if (!rule_dtypes(c, CLS_FLOAT | CLS_INT | CLS_BOOL, 1) || !rule_axis(c, A_top_k_axis, out.rank, &axis) ||
+        !read_size(c, A_top_k_k, &k))
+        return false;
+    dim_range(c->g->dims, dim_sub(c->g->dims, out.dim[axis], k), &lo, &hi);
+    if (hi < 0)
+        return shape_fail(c, E0203, "`k` is %s, but the axis has %s elements", rule_dim_text(c, k),
+                          rule_dim_text(c, out.dim[axis]));
+    out.dim[axis] = k;
+    rule_out(c, 0, c->in[0].dtype, &out);
+    rule_out(c, 1, DTYPE_i64, &out);
     return true;
 }

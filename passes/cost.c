@@ -33,6 +33,7 @@ static const OpCost op_cost[OP_COUNT] = {
     [OP_lstm] = {100, 0},      [OP_update_slice] = {0, 1},
     [OP_scatter] = {0, 2},
     [OP_dfa] = {4, 4},
+    [OP_top_k] = {20, 0},
 };
 
 // Multiplications and additions of one element of the result.

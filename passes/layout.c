@@ -40,6 +40,7 @@ static OrderRule layout_rule(const Node *n)
         [OP_update_slice] = RULE_NEEDS_ROWS,
         [OP_scatter] = RULE_NEEDS_ROWS,
         [OP_dfa] = RULE_NEEDS_ROWS,
+        [OP_top_k] = RULE_NEEDS_ROWS,
     };
     return op_info[n->op].kind == OPKIND_EW ? RULE_FOLLOW : (OrderRule)rules[n->op];
 }

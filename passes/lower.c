@@ -9,6 +9,16 @@ static const LowerFn lower_fns[OP_COUNT] = {
 #include "ir/ops.def"
 };
 
+NodeId lower_find_result(const Lower *l, int64_t index)
+{
+    for (NodeId id = l->anchor + 1; id < l->g->nodes.len; id++) {
+        const Node *n = lower_node(l, id);
+        if (n->op == OP_result && n->src[0] == l->anchor && node_get_int(n, A_result_index) == index)
+            return id;
+    }
+    return 0;
+}
+
 bool lower_is_in_body(const Lower *l, NodeId id)
 {
     for (uint32_t i = 0; i < l->pk->body.len; i++)

@@ -40,6 +40,8 @@ static inline const Node *lower_node(const Lower *l, NodeId id)
 {
     return graph_node(l->g, id);
 }
+// The `result` node of the anchor's result `index`, or 0 when nobody asks for it.
+NodeId lower_find_result(const Lower *l, int64_t index);
 bool lower_is_in_body(const Lower *l, NodeId id);
 
 // --- domains -------------------------------------------------------------------------------------

@@ -34,16 +34,6 @@ typedef struct Units {
     uint8_t vectors, last_count; // lanes of the last vector that are real
 } Units;
 
-static NodeId find_result(const Lower *l, int64_t index)
-{
-    for (NodeId id = l->anchor + 1; id < l->g->nodes.len; id++) {
-        const Node *n = lower_node(l, id);
-        if (n->op == OP_result && n->src[0] == l->anchor && node_get_int(n, A_result_index) == index)
-            return id;
-    }
-    return 0;
-}
-
 static bool is_const_or_absent(const Lower *l, NodeId id)
 {
     return id == 0 || node_is_const(l->g, id);
@@ -63,8 +53,8 @@ static Lstm lstm_of(Lower *l)
               .h0 = src[4],
               .c0 = src[5],
               .p = src[6],
-              .y_h = find_result(l, 1),
-              .y_c = find_result(l, 2),
+              .y_h = lower_find_result(l, 1),
+              .y_c = lower_find_result(l, 2),
               .batch_major = node_get_int(n, A_lstm_batch_major) != 0,
               .reverse_only = str_equal(node_get_str(n, A_lstm_direction), "reverse"),
               .type = operand_sum_type(n->dtype)};

@@ -58,6 +58,7 @@ static const uint8_t noise_of[OP_COUNT] = {
     [OP_update_slice] = NOISE_NONE,
     [OP_scatter] = NOISE_NONE,
     [OP_dfa] = NOISE_NONE,
+    [OP_top_k] = NOISE_NONE,
     [OP_split] = NOISE_NONE,
     [OP_squeeze] = NOISE_NONE,
     [OP_unsqueeze] = NOISE_NONE,
