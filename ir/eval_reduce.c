@@ -276,25 +276,41 @@ bool eval_argmin(EvalCtx *c)
     return search(c, A_argmin_axis, false);
 }
 
-bool eval_cumsum(EvalCtx *c)
+typedef struct Running {
+    AttrId axis, exclusive, reverse;
+    const Reduction *step;
+    int64_t start;
+} Running;
+
+static bool running(EvalCtx *c, const Running *r)
 {
     const Tensor *x = &c->in[0];
-    const Lines l = lines_of(x, (uint32_t)node_get_int(c->node, A_cumsum_axis));
-    const bool exclusive = eval_flag(c, A_cumsum_exclusive), reverse = eval_flag(c, A_cumsum_reverse);
+    const Lines l = lines_of(x, (uint32_t)node_get_int(c->node, r->axis));
+    const bool exclusive = eval_flag(c, r->exclusive), reverse = eval_flag(c, r->reverse);
     for (int64_t i = 0; i < l.count; i++) {
-        double f = 0;
-        uint64_t n = 0;
+        double f = r->step->f64_start;
+        int64_t n = r->start;
         for (int64_t k = 0; k < l.n; k++) {
             const int64_t at = line_at(&l, i, reverse ? l.n - 1 - k : k);
-            const double f_next = f + tensor_get_f64(x, at);
-            const uint64_t n_next = n + (uint64_t)tensor_get_i64(x, at);
+            const double f_next = r->step->f64_step(f, tensor_get_f64(x, at));
+            const int64_t n_next = r->step->i64_step(n, tensor_get_i64(x, at), false);
             if (is_float(c))
                 tensor_set_f64(&c->out[0], at, exclusive ? f : f_next);
             else
-                tensor_set_i64(&c->out[0], at, (int64_t)(exclusive ? n : n_next));
+                tensor_set_i64(&c->out[0], at, exclusive ? n : n_next);
             f = f_next;
             n = n_next;
         }
     }
     return true;
+}
+
+bool eval_cumsum(EvalCtx *c)
+{
+    return running(c, &(Running){A_cumsum_axis, A_cumsum_exclusive, A_cumsum_reverse, &sum, 0});
+}
+
+bool eval_cumprod(EvalCtx *c)
+{
+    return running(c, &(Running){A_cumprod_axis, A_cumprod_exclusive, A_cumprod_reverse, &prod, 1});
 }

@@ -30,10 +30,9 @@ static const OpCost op_cost[OP_COUNT] = {
     [OP_softmax] = {0, 15},    [OP_log_softmax] = {0, 14}, [OP_attention] = {100, 0},
     [OP_rope] = {0, 4},        [OP_gather] = {0, 2},       [OP_concat] = {0, 1},
     [OP_pad] = {0, 1},         [OP_transpose] = {0, 1},    [OP_resize] = {0, 2},
-    [OP_lstm] = {100, 0},      [OP_update_slice] = {0, 1},
-    [OP_scatter] = {0, 2},
-    [OP_dfa] = {4, 4},
-    [OP_top_k] = {20, 0},
+    [OP_lstm] = {100, 0},      [OP_update_slice] = {0, 1}, [OP_scatter] = {0, 2},
+    [OP_dfa] = {4, 4},         [OP_top_k] = {20, 0},       [OP_cumprod] = {0, 2},
+    [OP_det] = {100, 0},       [OP_tree_walk] = {0, 100},  [OP_mt19937] = {0, 20},
 };
 
 // Multiplications and additions of one element of the result.

@@ -9,26 +9,6 @@ void onnx_import_identity(OnnxNode *n)
     onnx_out_any(n, 0, onnx_any(n, 0));
 }
 
-// In inference the result is the operand, and the mask keeps everything.
-void onnx_import_dropout(OnnxNode *n)
-{
-    const NodeId x = onnx_src(n, 0);
-    double training = 0;
-    onnx_ignore_attr(n, "ratio");
-    onnx_ignore_attr(n, "seed");
-    onnx_ignore_attr(n, "is_test");
-    onnx_skip(n, 1);
-    const NodeId mode = onnx_opt(n, 2);
-    if (mode && (!node_is_scalar_const(n->graph, mode, &training) || training != 0))
-        onnx_fail(n, E0206, "input 2 ('training_mode') must be false");
-    onnx_out(n, 0, x);
-    const Shape s = *onnx_shape(n, x);
-    if (onnx_wants(n, 1))
-        onnx_out(
-            n, 1,
-            onnx_expand(n, onnx_scalar(n, n->opset < 10 ? onnx_dtype(n, x) : DTYPE_bool, 1), s.dim, s.rank));
-}
-
 // --- sub-graphs ---
 
 bool onnx_count_inlined(OnnxNode *n, size_t count)

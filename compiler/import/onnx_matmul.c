@@ -184,3 +184,8 @@ void onnx_import_attention(OnnxNode *n)
     }
     onnx_out(n, 0, y);
 }
+
+void onnx_import_det(OnnxNode *n)
+{
+    onnx_out(n, 0, onnx_op1(n, OP_det, onnx_src(n, 0)));
+}

@@ -152,7 +152,7 @@ void onnx_import_arg_min(OnnxNode *n)
     import_search(n, OP_argmin);
 }
 
-void onnx_import_cum_sum(OnnxNode *n)
+static void import_running(OnnxNode *n, OpId op)
 {
     const NodeId x = onnx_src(n, 0);
     OnnxInts axis;
@@ -162,10 +162,20 @@ void onnx_import_cum_sum(OnnxNode *n)
     const bool exclusive = onnx_int(n, "exclusive", 0) != 0, reverse = onnx_int(n, "reverse", 0) != 0;
     if (n->failed)
         return;
-    NodeBuild b = onnx_begin(n, OP_cumsum);
+    NodeBuild b = onnx_begin(n, op);
     node_src(&b, x);
-    node_int(&b, A_cumsum_axis, axis.v[0]);
-    node_int(&b, A_cumsum_exclusive, exclusive);
-    node_int(&b, A_cumsum_reverse, reverse);
+    node_int(&b, attr_find(op, "axis"), axis.v[0]);
+    node_int(&b, attr_find(op, "exclusive"), exclusive);
+    node_int(&b, attr_find(op, "reverse"), reverse);
     onnx_out(n, 0, onnx_end(n, &b));
+}
+
+void onnx_import_cum_sum(OnnxNode *n)
+{
+    import_running(n, OP_cumsum);
+}
+
+void onnx_import_cum_prod(OnnxNode *n)
+{
+    import_running(n, OP_cumprod);
 }

@@ -221,3 +221,99 @@ void onnx_import_global_max_pool(OnnxNode *n)
 {
     onnx_out(n, 0, onnx_op1(n, OP_global_max_pool, onnx_src(n, 0)));
 }
+
+// --- norms of windows: (sum of |x|^p)^(1/p) ---
+
+static NodeId power_of(OnnxNode *n, NodeId x, double p)
+{
+    const NodeId size = onnx_op1(n, OP_abs, x);
+    return p >= 1 && p <= 1   ? size
+           : p >= 2 && p <= 2 ? onnx_op1(n, OP_square, x)
+                              : onnx_op2(n, OP_pow, size, onnx_scalar(n, onnx_dtype(n, x), p));
+}
+
+static NodeId root_of(OnnxNode *n, NodeId x, double p)
+{
+    return p >= 1 && p <= 1   ? x
+           : p >= 2 && p <= 2 ? onnx_op1(n, OP_sqrt, x)
+                              : onnx_op2(n, OP_pow, x, onnx_scalar(n, onnx_dtype(n, x), 1 / p));
+}
+
+// p was a fraction in opset 1.
+static double read_p(OnnxNode *n)
+{
+    const double p = n->opset < 2 ? onnx_float(n, "p", 2) : (double)onnx_int(n, "p", 2);
+    if (!(p > 0))
+        onnx_fail(n, E0203, "attribute 'p' is %g, expected more than 0", p);
+    return p;
+}
+
+// Windows that hang over the end are sums over more padding. The last one begins inside the input or the
+// padding before it.
+static void pad_for_ceil(OnnxNode *n, NodeId x, Window *w)
+{
+    for (uint32_t i = 0; i < w->n && !n->failed; i++) {
+        const int64_t in = onnx_const_dim(n, x, 2 + i), last = in + w->pads[i] - 1;
+        const int64_t room = in + w->pads[i] + w->pads[w->n + i] - extent(w, i);
+        int64_t steps = room < 0 ? 0 : room / w->strides[i] + (room % w->strides[i] != 0);
+        if (steps * w->strides[i] > last)
+            steps--;
+        if (room >= 0 && steps * w->strides[i] > room)
+            w->pads[w->n + i] += steps * w->strides[i] - room;
+    }
+}
+
+// The sums are a convolution of every plane with ones.
+void onnx_import_lp_pool(OnnxNode *n)
+{
+    const NodeId x = onnx_src(n, 0);
+    const double p = read_p(n);
+    const bool ceils = onnx_int(n, "ceil_mode", 0) != 0;
+    Window w;
+    if (!read_window(n, x, 0, &w))
+        return;
+    resolve_same(n, x, &w);
+    if (ceils)
+        pad_for_ceil(n, x, &w);
+    const Shape s = *onnx_shape(n, x);
+    Dim planes[SHAPE_MAX_RANK] = {dim_mul(n->graph->dims, s.dim[0], s.dim[1]), 1},
+        ones[SHAPE_MAX_RANK] = {1, 1};
+    int64_t taps = 1;
+    for (uint32_t i = 0; i < w.n; i++) {
+        planes[2 + i] = s.dim[2 + i];
+        ones[2 + i] = w.kernel[i];
+        taps = taps > MAX_STEP ? taps : taps * w.kernel[i];
+    }
+    if (!n->failed && (taps > MAX_STEP || !onnx_spend(n, taps)))
+        onnx_fail(n, E0203, "the window has too many elements");
+    const NodeId flat = onnx_reshape_to(n, power_of(n, x, p), planes, s.rank);
+    if (n->failed)
+        return;
+    Tensor kernel = tensor_new(n->model->arena, onnx_dtype(n, x), s.rank, ones);
+    for (int64_t i = 0; i < kernel.numel; i++)
+        tensor_set_f64(&kernel, i, 1);
+    const Shape kernel_shape = shape_of(s.rank, ones);
+    NodeBuild b = onnx_begin(n, OP_conv);
+    node_src(&b, flat);
+    node_src(&b, onnx_const(n, kernel.dtype, &kernel_shape, kernel.data,
+                            (uint64_t)kernel.numel * dtype_info[kernel.dtype].bytes));
+    set_window(&b, &w);
+    const NodeId sums = onnx_end(n, &b);
+    Shape out = *onnx_shape(n, sums);
+    out.dim[0] = s.dim[0];
+    out.dim[1] = s.dim[1];
+    onnx_out(n, 0, onnx_reshape(n, root_of(n, sums, p), &out));
+}
+
+void onnx_import_global_lp_pool(OnnxNode *n)
+{
+    const NodeId x = onnx_src(n, 0);
+    const double p = read_p(n);
+    int64_t axes[SHAPE_MAX_RANK];
+    uint32_t count = 0;
+    for (uint32_t i = 2; i < onnx_shape(n, x)->rank; i++)
+        axes[count++] = i;
+    if (!n->failed && count == 0)
+        onnx_fail(n, E0204, "needs an input [N, C, spatial ...]");
+    onnx_out(n, 0, root_of(n, onnx_reduce(n, OP_reduce_sum, power_of(n, x, p), axes, count), p));
+}
