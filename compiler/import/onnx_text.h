@@ -33,6 +33,9 @@ NodeId onnx_text_take(OnnxNode *n, NodeId text, NodeId at);
 // Bytes of every string, i64, with an axis of size 1 in place of the bytes.
 NodeId onnx_text_lengths(OnnxNode *n, NodeId text);
 
+// For every string the index of the last key that it equals, i32, or -1.
+NodeId onnx_text_find(OnnxNode *n, NodeId text, const ProtobufCBinaryData *keys, size_t count);
+
 // Operators on strings that have no import function of their own for them: what moves elements moves
 // positions, by which strings are then gathered. False: the operator is none of these.
 bool onnx_import_moved_text(OnnxNode *n, const OnnxOp *row);
