@@ -136,6 +136,31 @@ static const char *vector_cast_text(Walk *w, const KInst *n, const KInst *src)
     return arena_printf(w->arena, "%s_%sto_%s(%s)", from, mask, to, expr(w, n->a));
 }
 
+// The bits of a value of type `from` as an unsigned number, then as a value of type `to`.
+static const char *bitcast_text(Walk *w, const KInst *n, const KInst *src)
+{
+    const int from = src->dtype, to = n->dtype;
+    const TypeSpell *ts = type_spell(w, to);
+    const char *text = expr(w, n->a);
+    if (is_float(from))
+        text = expand1(w,
+                       from == DTYPE_f32   ? "rlx_bits_of($0)"
+                       : from == DTYPE_f64 ? "rlx_bits64_of($0)"
+                                           : type_spell(w, from)->store,
+                       from, from, text);
+    if (to == DTYPE_f32 || to == DTYPE_f64) {
+        const int bits = to == DTYPE_f32 ? DTYPE_u32 : DTYPE_u64;
+        text = expand1(w, w->t->cast, bits, bits, text);
+        return expand1(w, to == DTYPE_f32 ? "rlx_of_bits($0)" : "rlx_of_bits64($0)", to, to, text);
+    }
+    if (is_float(to)) {
+        const int bits = dtype_info[to].bytes == 2 ? DTYPE_u16 : DTYPE_u8;
+        return expand1(w, ts->load, to, to, expand1(w, w->t->cast, bits, bits, text));
+    }
+    text = expand1(w, to == DTYPE_bool ? w->t->cast_to_bool : w->t->cast, to, to, text);
+    return ts->round ? expand1(w, ts->round, to, to, text) : text;
+}
+
 // A store rounds, so what it stores need not be rounded before.
 typedef enum CastUse { CAST_VALUE, CAST_STORED } CastUse;
 
@@ -144,6 +169,8 @@ static const char *cast_text(Walk *w, const KInst *n, CastUse use)
     const KInst *src = k_inst(w->k, n->a);
     if (n->lanes > 1)
         return vector_cast_text(w, n, src);
+    if (n->imm)
+        return bitcast_text(w, n, src);
     const Target *t = w->t;
     const TypeSpell *to = type_spell(w, n->dtype), *from = type_spell(w, src->dtype);
     const char *template = n->dtype == DTYPE_bool                        ? t->cast_to_bool
@@ -189,7 +216,7 @@ static const char *array_type(const Walk *w, int type)
 {
     if (type == DTYPE_bool)
         return type_spell(w, type)->value;
-    return type_spell(w, type == DTYPE_f16 || type == DTYPE_bf16 ? (int)DTYPE_f32 : type)->storage;
+    return type_spell(w, is_float(type) && type != DTYPE_f64 ? (int)DTYPE_f32 : type)->storage;
 }
 
 static const char *load_text(Walk *w, const KInst *n)

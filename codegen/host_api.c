@@ -7,10 +7,14 @@
 #include <string.h>
 
 static const char *const c_types[DTYPE_COUNT] = {
-    [DTYPE_f32] = "float",    [DTYPE_f16] = "uint16_t", [DTYPE_bf16] = "uint16_t", [DTYPE_f64] = "double",
-    [DTYPE_i64] = "int64_t",  [DTYPE_i32] = "int32_t",  [DTYPE_i16] = "int16_t",   [DTYPE_i8] = "int8_t",
-    [DTYPE_u64] = "uint64_t", [DTYPE_u32] = "uint32_t", [DTYPE_u16] = "uint16_t",  [DTYPE_u8] = "uint8_t",
-    [DTYPE_bool] = "uint8_t"};
+    [DTYPE_f32] = "float",      [DTYPE_f16] = "uint16_t",       [DTYPE_bf16] = "uint16_t",
+    [DTYPE_f64] = "double",     [DTYPE_i64] = "int64_t",        [DTYPE_i32] = "int32_t",
+    [DTYPE_i16] = "int16_t",    [DTYPE_i8] = "int8_t",          [DTYPE_u64] = "uint64_t",
+    [DTYPE_u32] = "uint32_t",   [DTYPE_u16] = "uint16_t",       [DTYPE_u8] = "uint8_t",
+    [DTYPE_bool] = "uint8_t",   [DTYPE_f8e4m3fn] = "uint8_t",   [DTYPE_f8e4m3fnuz] = "uint8_t",
+    [DTYPE_f8e5m2] = "uint8_t", [DTYPE_f8e5m2fnuz] = "uint8_t", [DTYPE_f8e8m0] = "uint8_t",
+    [DTYPE_f4e2m1] = "uint8_t", [DTYPE_i4] = "int8_t",          [DTYPE_u4] = "uint8_t",
+    [DTYPE_i2] = "int8_t",      [DTYPE_u2] = "uint8_t"};
 
 const char *host_upper(Arena *a, const char *name)
 {

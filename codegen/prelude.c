@@ -36,7 +36,7 @@ static void add_numbers(Str *out, int from, int to)
 
 static const char *int_limit(Picker *p, int type, bool is_least)
 {
-    const uint32_t bits = 8 * dtype_info[type].bytes;
+    const uint32_t bits = dtype_info[type].bits;
     const bool is_signed = dtype_info[type].cls == DCLASS_INT;
     const uint64_t most = UINT64_MAX >> (64 - bits + is_signed);
     const char *literal = p->t->types[type].literal, *mark = strstr(literal, "$0");
@@ -49,7 +49,7 @@ static const char *int_limit(Picker *p, int type, bool is_least)
 // 2^bits as a decimal float: what no value of the type reaches.
 static const char *float_limit(Picker *p, int type)
 {
-    const uint32_t bits = 8 * dtype_info[type].bytes - (dtype_info[type].cls == DCLASS_INT);
+    const uint32_t bits = dtype_info[type].bits - (dtype_info[type].cls == DCLASS_INT);
     Str s = str_new(p->arena);
     double v = 1;
     for (uint32_t i = 0; i < bits; i++)

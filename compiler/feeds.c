@@ -51,7 +51,10 @@ static bool read_file(Job *j, const PlanIo *io, const char *path, Tensor *out)
         return false;
     if (interface_text(j, io->name, false) != NULL && npy_find_text(file.data, file.len, &text))
         return npy_convert_text(c->arena, c->diag, (Span){0}, path, &text, io->dim[io->rank - 1], out);
-    return npy_read(c->arena, c->diag, (Span){0}, path, file.data, file.len, out);
+    if (!npy_read(c->arena, c->diag, (Span){0}, path, file.data, file.len, out))
+        return false;
+    npy_retype(c->arena, out, io->dtype);
+    return true;
 }
 
 static bool read_given(Job *j, const char *arg, Tensor *out)

@@ -41,6 +41,13 @@ bool eval_cast(EvalCtx *c)
     return true;
 }
 
+bool eval_bitcast(EvalCtx *c)
+{
+    for (int64_t i = 0; i < c->in[0].numel; i++)
+        tensor_set_bits(&c->out[0], i, tensor_get_bits(&c->in[0], i));
+    return true;
+}
+
 bool eval_copy(EvalCtx *c)
 {
     return eval_copy_all(c);

@@ -139,12 +139,12 @@ static bool reduce(EvalCtx *c, AttrId axes, const Reduction *r, int64_t start)
 // The smallest and the largest value of an integer type.
 static int64_t lowest_of(DType t)
 {
-    return dtype_info[t].cls == DCLASS_UINT ? 0 : INT64_MIN >> (64 - 8 * dtype_info[t].bytes);
+    return dtype_info[t].cls == DCLASS_UINT ? 0 : INT64_MIN >> (64 - dtype_info[t].bits);
 }
 
 static int64_t highest_of(DType t)
 {
-    const uint64_t ones = UINT64_MAX >> (64 - 8 * dtype_info[t].bytes);
+    const uint64_t ones = UINT64_MAX >> (64 - dtype_info[t].bits);
     return (int64_t)(dtype_info[t].cls == DCLASS_UINT ? ones : ones >> 1);
 }
 

@@ -11,7 +11,7 @@
 typedef uint32_t NodeId; // 0 = none (an absent optional operand)
 
 typedef enum DType {
-#define DTYPE(name, bytes, cls, onnx, st) DTYPE_##name,
+#define DTYPE(name, bytes, bits, cls, onnx, st) DTYPE_##name,
 #include "ir/dtypes.def"
 #undef DTYPE
     DTYPE_COUNT
@@ -20,14 +20,24 @@ typedef enum DType {
 typedef enum DTypeClass { DCLASS_FLOAT, DCLASS_INT, DCLASS_UINT, DCLASS_BOOL } DTypeClass;
 
 typedef struct DTypeInfo {
-    const char *name; // "f32"
-    uint32_t bytes;
+    const char *name;     // "f32"
+    uint32_t bytes, bits; // bits < 8: one byte holds an element all the same
     DTypeClass cls;
     int32_t onnx; // TensorProto.DataType
     const char *safetensors;
 } DTypeInfo;
 
 extern const DTypeInfo dtype_info[DTYPE_COUNT];
+// Types of 8 bits and fewer that no target computes with (float8, float4, int4 ...): they are stored, moved
+// and cast, and everything else happens in dtype_wide.
+static inline bool dtype_is_narrow(DType t)
+{
+    return t >= DTYPE_f8e4m3fn;
+}
+static inline DType dtype_wide(DType t)
+{
+    return !dtype_is_narrow(t) ? t : dtype_info[t].cls == DCLASS_FLOAT ? DTYPE_f32 : DTYPE_i32;
+}
 // "f32"; also "float32", "int64", "bool" ... as NumPy spells them
 bool dtype_parse(const char *name, DType *out);
 
@@ -59,6 +69,11 @@ typedef struct OpInfo {
 
 extern const OpInfo op_info[OP_COUNT];
 bool op_parse(const char *name, OpId *out);
+// Computes each element from the elements at its place: what kernels compute in place, on scalars.
+static inline bool op_is_pointwise(OpId op)
+{
+    return op_info[op].kind == OPKIND_EW || op == OP_cast || op == OP_bitcast;
+}
 
 typedef enum AttrType {
     ATTR_INT,

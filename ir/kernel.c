@@ -172,6 +172,15 @@ KRef k_cast(Kernel *k, KRef a, int type)
     return reuse(k, &(KInst){.kind = KI_cast, .dtype = (uint8_t)type, .lanes = n->lanes, .a = a});
 }
 
+KRef k_bitcast(Kernel *k, KRef a, int type)
+{
+    const KInst *n = k_inst(k, a);
+    rlx_assert(n->lanes == 1);
+    if (n->dtype == type)
+        return a;
+    return reuse(k, &(KInst){.kind = KI_cast, .dtype = (uint8_t)type, .lanes = 1, .a = a, .imm = 1});
+}
+
 KRef k_op(Kernel *k, KOp op, KRef a, KRef b, KRef c)
 {
     const uint32_t arity = kop_info[op].arity;

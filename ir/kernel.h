@@ -37,7 +37,7 @@ typedef enum KKind {
     // --- expressions (pure, but load, get and aload read what statements before them wrote) ---
     KI_const,   // imm: the bits of a double for float types, else the integer
     KI_op,      // kop on a, b, c; all of the same lanes
-    KI_cast,    // a to dtype; rules of OP_cast
+    KI_cast,    // a to dtype; rules of OP_cast, or of OP_bitcast when imm is 1
     KI_splat,   // scalar a in all lanes
     KI_hreduce, // kop (add, mul, min, max, and, or) over the lanes of a, pairwise halves: a scalar
     KI_load,  // param[imm][a + 0 .. lanes-1]; count < lanes: only the first count are read, the others are 0
@@ -111,6 +111,7 @@ KRef k_add(Kernel *k, KRef a, KRef b);
 KRef k_mul(Kernel *k, KRef a, KRef b);
 KRef k_mul_add(Kernel *k, KRef a, int64_t factor, KRef b); // a * factor + b, for indices
 KRef k_cast(Kernel *k, KRef a, int type);
+KRef k_bitcast(Kernel *k, KRef a, int type); // of as many bits
 KRef k_splat(Kernel *k, KRef a, uint8_t lanes);
 KRef k_hreduce(Kernel *k, KOp op, KRef a);
 KRef k_load(Kernel *k, uint32_t param, KRef index, uint8_t lanes, uint8_t count);

@@ -12,7 +12,7 @@ int64_t kt_wrap(int type, int64_t v)
         return v;
     if (type == DTYPE_bool)
         return v != 0;
-    const uint32_t spare = 64 - 8 * dtype_info[type].bytes;
+    const uint32_t spare = 64 - dtype_info[type].bits;
     const uint64_t high = (uint64_t)v << spare;
     return dtype_info[type].cls == DCLASS_UINT ? (int64_t)(high >> spare) : (int64_t)high >> spare;
 }

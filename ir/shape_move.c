@@ -12,6 +12,21 @@ bool shape_cast(ShapeCtx *c)
     return true;
 }
 
+bool shape_bitcast(ShapeCtx *c)
+{
+    const int64_t to = shape_attr(c, A_bitcast_to)->u.i;
+    if (to < 0 || to >= DTYPE_COUNT)
+        return shape_fail(c, E0203, "`to` is not an element type");
+    const DType from = c->in[0].dtype;
+    const uint32_t old = from == DTYPE_bool ? 8 : dtype_info[from].bits;
+    const uint32_t bits = to == DTYPE_bool ? 8 : dtype_info[to].bits;
+    if (old != bits)
+        return shape_fail(c, E0205, "%s has %u bits and %s has %u", dtype_info[from].name, old,
+                          dtype_info[to].name, bits);
+    rule_out(c, 0, (DType)to, &c->in[0].shape);
+    return true;
+}
+
 bool shape_copy(ShapeCtx *c)
 {
     const char *order = shape_attr(c, A_copy_order)->u.str;

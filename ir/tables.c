@@ -27,7 +27,7 @@ const OpInfo op_info[OP_COUNT] = {
 #undef ALONE
 
 const DTypeInfo dtype_info[DTYPE_COUNT] = {
-#define DTYPE(name, bytes, cls, onnx, st) {#name, bytes, DCLASS_##cls, onnx, st},
+#define DTYPE(name, bytes, bits, cls, onnx, st) {#name, bytes, bits, DCLASS_##cls, onnx, st},
 #include "ir/dtypes.def"
 #undef DTYPE
 };
@@ -51,14 +51,33 @@ bool op_parse(const char *name, OpId *out)
     return false;
 }
 
-// NumPy and C spell a type as a long word and its bits, we as a letter and its bits.
+// NumPy, ml_dtypes and C spell a type as a long word and its bits, we as a letter and its bits.
 static const struct {
     const char *name;
     DType type;
 } dtype_aliases[] = {
-    {"float32", DTYPE_f32}, {"float16", DTYPE_f16}, {"bfloat16", DTYPE_bf16}, {"float64", DTYPE_f64},
-    {"int64", DTYPE_i64},   {"int32", DTYPE_i32},   {"int16", DTYPE_i16},     {"int8", DTYPE_i8},
-    {"uint64", DTYPE_u64},  {"uint32", DTYPE_u32},  {"uint16", DTYPE_u16},    {"uint8", DTYPE_u8},
+    {"float32", DTYPE_f32},
+    {"float16", DTYPE_f16},
+    {"bfloat16", DTYPE_bf16},
+    {"float64", DTYPE_f64},
+    {"int64", DTYPE_i64},
+    {"int32", DTYPE_i32},
+    {"int16", DTYPE_i16},
+    {"int8", DTYPE_i8},
+    {"uint64", DTYPE_u64},
+    {"uint32", DTYPE_u32},
+    {"uint16", DTYPE_u16},
+    {"uint8", DTYPE_u8},
+    {"float8_e4m3fn", DTYPE_f8e4m3fn},
+    {"float8_e4m3fnuz", DTYPE_f8e4m3fnuz},
+    {"float8_e5m2", DTYPE_f8e5m2},
+    {"float8_e5m2fnuz", DTYPE_f8e5m2fnuz},
+    {"float8_e8m0fnu", DTYPE_f8e8m0},
+    {"float4_e2m1fn", DTYPE_f4e2m1},
+    {"int4", DTYPE_i4},
+    {"uint4", DTYPE_u4},
+    {"int2", DTYPE_i2},
+    {"uint2", DTYPE_u2},
 };
 
 bool dtype_parse(const char *name, DType *out)

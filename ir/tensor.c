@@ -2,6 +2,7 @@
 // Concrete tensors, and the conversions between element types and numbers. Everything that reads or writes
 // elements at compile time goes through here, so that rounding and saturation are the same everywhere.
 #include "ir/tensor.h"
+#include "ir/small_float.h"
 
 #include <math.h>
 #include <string.h>
@@ -85,11 +86,8 @@ static double float_of_bits(DType t, uint64_t bits)
         return f64_of_bits(bits);
     case DTYPE_f32:
         return f32_of_bits(bits);
-    case DTYPE_f16:
-        return f16_to_f64((uint16_t)bits);
     default:
-        rlx_assert(t == DTYPE_bf16);
-        return bf16_to_f64((uint16_t)bits);
+        return small_float_widen(t, (uint32_t)bits);
     }
 }
 
@@ -100,18 +98,15 @@ static uint64_t bits_of_float(DType t, double v)
         return bits_of_f64(v);
     case DTYPE_f32:
         return bits_of_f32(v);
-    case DTYPE_f16:
-        return f16_from_f64(v);
     default:
-        rlx_assert(t == DTYPE_bf16);
-        return bf16_from_f64(v);
+        return small_float_narrow(t, v);
     }
 }
 
-// Widens the low bytes of a signed type.
-static int64_t extend_sign(uint64_t bits, uint32_t bytes)
+// Widens the low bits of a signed type.
+static int64_t extend_sign(uint64_t bits, uint32_t width)
 {
-    uint32_t unused = 64 - 8 * bytes;
+    uint32_t unused = 64 - width;
     return (int64_t)(bits << unused) >> unused;
 }
 
@@ -146,7 +141,7 @@ double tensor_get_f64(const Tensor *t, int64_t i)
     case DCLASS_FLOAT:
         return float_of_bits(t->dtype, bits);
     case DCLASS_INT:
-        return (double)extend_sign(bits, dtype_info[t->dtype].bytes);
+        return (double)extend_sign(bits, dtype_info[t->dtype].bits);
     default:
         return (double)bits;
     }
@@ -159,7 +154,7 @@ int64_t tensor_get_i64(const Tensor *t, int64_t i)
     case DCLASS_FLOAT:
         return saturate_i64(float_of_bits(t->dtype, bits), INT64_MIN, INT64_MAX);
     case DCLASS_INT:
-        return extend_sign(bits, dtype_info[t->dtype].bytes);
+        return extend_sign(bits, dtype_info[t->dtype].bits);
     default:
         return (int64_t)bits;
     }
@@ -167,7 +162,7 @@ int64_t tensor_get_i64(const Tensor *t, int64_t i)
 
 void tensor_set_f64(Tensor *t, int64_t i, double v)
 {
-    uint32_t width = 8 * dtype_info[t->dtype].bytes;
+    uint32_t width = dtype_info[t->dtype].bits;
     switch (dtype_info[t->dtype].cls) {
     case DCLASS_FLOAT:
         store_bits(t, i, bits_of_float(t->dtype, v));
@@ -182,6 +177,30 @@ void tensor_set_f64(Tensor *t, int64_t i, double v)
         store_bits(t, i, v != 0);
         break;
     }
+}
+
+uint64_t tensor_get_bits(const Tensor *t, int64_t i)
+{
+    return load_bits(t, i) & UINT64_MAX >> (64 - dtype_info[t->dtype].bits);
+}
+
+void tensor_set_bits(Tensor *t, int64_t i, uint64_t bits)
+{
+    const DTypeInfo *info = &dtype_info[t->dtype];
+    const uint64_t low = bits & UINT64_MAX >> (64 - info->bits);
+    store_bits(t, i,
+               info->cls == DCLASS_BOOL  ? bits != 0
+               : info->cls == DCLASS_INT ? (uint64_t)extend_sign(low, info->bits)
+                                         : low);
+}
+
+bool tensor_is_clean(const Tensor *t, int64_t i)
+{
+    const DTypeInfo *info = &dtype_info[t->dtype];
+    const uint64_t bits = load_bits(t, i), low = bits & UINT64_MAX >> (64 - info->bits);
+    if (info->bits == 8 * info->bytes)
+        return true;
+    return bits == (info->cls == DCLASS_INT ? (uint64_t)extend_sign(low, info->bits) & 0xff : low);
 }
 
 // An int64 as f32, rounded once: through double it could round twice. The odd bit below the double's last
@@ -205,72 +224,33 @@ void tensor_set_i64(Tensor *t, int64_t i, int64_t v)
     case DCLASS_BOOL:
         store_bits(t, i, v != 0);
         break;
-    default:
-        store_bits(t, i, (uint64_t)v);
+    case DCLASS_INT:
+        store_bits(t, i, (uint64_t)extend_sign((uint64_t)v, dtype_info[t->dtype].bits));
+        break;
+    case DCLASS_UINT:
+        store_bits(t, i, (uint64_t)v & UINT64_MAX >> (64 - dtype_info[t->dtype].bits));
         break;
     }
 }
 
 // --- half precision ---
 
-// One rounding to a format with `frac` fraction bits and `exp` exponent bits, on the bits of a double.
-static uint16_t narrow(double v, uint32_t exp, uint32_t frac)
-{
-    uint64_t bits = bits_of_f64(v);
-    uint64_t fraction = bits & 0xfffffffffffffu;
-    int32_t bias = (1 << (exp - 1)) - 1;
-    int32_t e = (int32_t)(bits >> 52 & 0x7ff) - 1023 + bias;
-    uint32_t sign = (uint32_t)(bits >> 63) << (exp + frac);
-    uint32_t infinite = ((1u << exp) - 1) << frac;
-    if (isnan(v)) // keeps the top of the payload, and stays a NaN
-        return (uint16_t)(sign | infinite | 1u << (frac - 1) | (uint32_t)(fraction >> (52 - frac)));
-    if (e >= (1 << exp) - 1)
-        return (uint16_t)(sign | infinite);
-    uint64_t significand = fraction | (uint64_t)1 << 52;
-    uint32_t drop = 52 - frac;
-    if (e <= 0) { // below the normal numbers: the exponent stays, the point moves
-        drop += (uint32_t)(1 - e);
-        e = 1;
-        if (drop > 54)
-            return (uint16_t)sign;
-    }
-    uint64_t kept = significand >> drop, rest = significand & (((uint64_t)1 << drop) - 1);
-    uint64_t half = (uint64_t)1 << (drop - 1);
-    kept += rest > half || (rest == half && (kept & 1));
-    // A subnormal has no hidden one to take off; a carry moves into the exponent, up to infinity, by itself.
-    return (uint16_t)(sign + ((uint32_t)(e - 1) << frac) + (uint32_t)kept);
-}
-
-static double widen(uint16_t v, uint32_t exp, uint32_t frac)
-{
-    uint32_t top = (1u << exp) - 1, e = (uint32_t)v >> frac & top, fraction = v & ((1u << frac) - 1);
-    uint64_t sign = (uint64_t)(v >> (exp + frac)) << 63;
-    int32_t bias = (1 << (exp - 1)) - 1;
-    if (e == top)
-        return f64_of_bits(sign | (uint64_t)0x7ff << 52 | (uint64_t)fraction << (52 - frac));
-    if (e == 0) {
-        double magnitude = ldexp((double)fraction, 1 - bias - (int32_t)frac);
-        return sign ? -magnitude : magnitude;
-    }
-    return f64_of_bits(sign | (uint64_t)((int32_t)e - bias + 1023) << 52 | (uint64_t)fraction << (52 - frac));
-}
-
 uint16_t f16_from_f64(double v)
 {
-    return narrow(v, 5, 10);
+    return (uint16_t)small_float_narrow(DTYPE_f16, v);
 }
 
 double f16_to_f64(uint16_t v)
 {
-    return widen(v, 5, 10);
+    return small_float_widen(DTYPE_f16, v);
 }
 
 uint16_t bf16_from_f64(double v)
 {
-    return narrow(v, 8, 7);
+    return (uint16_t)small_float_narrow(DTYPE_bf16, v);
 }
 
 double bf16_to_f64(uint16_t v)
 {
-    return widen(v, 8, 7);
+    return small_float_widen(DTYPE_bf16, v);
 }

@@ -27,6 +27,13 @@ int64_t tensor_get_i64(const Tensor *t, int64_t i);
 void tensor_set_f64(Tensor *t, int64_t i, double v);
 void tensor_set_i64(Tensor *t, int64_t i, int64_t v);
 
+// The bits of an element, in the low ones; set cuts them to the type and extends them as it is stored.
+uint64_t tensor_get_bits(const Tensor *t, int64_t i);
+void tensor_set_bits(Tensor *t, int64_t i, uint64_t bits);
+// False: the bytes of element i are not what its type holds (a bool other than 0 and 1, a 4-bit integer that
+// is not extended).
+bool tensor_is_clean(const Tensor *t, int64_t i);
+
 uint16_t f16_from_f64(double v); // one rounding, to nearest even
 double f16_to_f64(uint16_t v);
 uint16_t bf16_from_f64(double v);

@@ -67,7 +67,7 @@ static bool is_text(const char *text, size_t n, const char *word)
 
 static bool parse_integer(const DTypeInfo *info, const char *text, size_t n, int64_t *out)
 {
-    uint32_t unused = 64 - 8 * info->bytes;
+    uint32_t unused = 64 - info->bits;
     uint64_t u = 0;
     if (info->cls == DCLASS_INT)
         return str_parse_i64(text, n, out) && *out >= INT64_MIN >> unused && *out <= INT64_MAX >> unused;
@@ -124,5 +124,5 @@ bool element_parse_hex(Tensor *t, int64_t i, const char *text)
             return false;
         element_at(t, i)[bytes - 1 - k] = (unsigned char)(high * 16 + low);
     }
-    return dtype_info[t->dtype].cls != DCLASS_BOOL || *element_at(t, i) <= 1;
+    return tensor_is_clean(t, i);
 }

@@ -46,8 +46,7 @@ void domain_add(Lower *l, Domain *d, NodeId id)
 static bool is_computed_here(const Lower *l, NodeId id)
 {
     const Node *n = lower_node(l, id);
-    return id != l->anchor && (op_info[n->op].kind == OPKIND_EW || n->op == OP_cast) &&
-           lower_is_in_body(l, id);
+    return id != l->anchor && op_is_pointwise((OpId)n->op) && lower_is_in_body(l, id);
 }
 
 static bool is_immediate(const Lower *l, NodeId id)
@@ -181,7 +180,7 @@ uint8_t domain_lanes(const Lower *l, const Domain *d, uint32_t axis)
     }
     for (uint32_t i = 0; i < l->pk->body.len; i++) {
         const Node *n = lower_node(l, l->pk->body.data[i]);
-        if (n->op == OP_cast || (n->dtype != DTYPE_f32 && n->dtype != DTYPE_bool))
+        if (n->op == OP_cast || n->op == OP_bitcast || (n->dtype != DTYPE_f32 && n->dtype != DTYPE_bool))
             return 1;
     }
     return lower_fit_lanes(l, d->extent[axis]);
@@ -256,8 +255,9 @@ KRef pull_value(Pull *p, NodeId id)
     for (uint32_t i = 0; i < n->n_src; i++)
         src[i] = pull_value(p, n->src[i]);
     const int type = lower_node(l, n->src[n->n_src - 1])->dtype;
-    *memo =
-        n->op == OP_cast ? k_cast(l->k, src[0], n->dtype) : k_form(l->k, op_info[n->op].kernel, src, type);
+    *memo = n->op == OP_cast      ? k_cast(l->k, src[0], n->dtype)
+            : n->op == OP_bitcast ? k_bitcast(l->k, src[0], n->dtype)
+                                  : k_form(l->k, op_info[n->op].kernel, src, type);
     return *memo;
 }
 

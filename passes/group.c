@@ -28,7 +28,7 @@ bool group_is_computed(const Node *n)
 
 static bool is_ew(const Node *n)
 {
-    return op_info[n->op].kind == OPKIND_EW || n->op == OP_cast;
+    return op_is_pointwise((OpId)n->op);
 }
 
 static Uses collect_uses(const Graph *g, Arena *a)

@@ -22,6 +22,7 @@ static OrderRule layout_rule(const Node *n)
         [OP_resize] = RULE_FOLLOW,
         [OP_concat] = RULE_FOLLOW,
         [OP_cast] = RULE_FOLLOW,
+        [OP_bitcast] = RULE_FOLLOW,
         [OP_pad] = RULE_FOLLOW,
         [OP_slice] = RULE_FOLLOW,
         [OP_reduce_sum] = RULE_FOLLOW,

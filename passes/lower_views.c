@@ -15,6 +15,7 @@ _Noreturn static void refuse_kernel(const Lower *l)
         refuse_kernel(l);                                                                                    \
     }
 NO_KERNEL(cast)
+NO_KERNEL(bitcast)
 NO_KERNEL(concat)
 NO_KERNEL(slice)
 NO_KERNEL(reshape)

@@ -63,7 +63,7 @@ static bool is_read_point_wise(const PlanKernel *k, const Graph *g, NodeId id)
 {
     for (uint32_t i = 0; i < k->body.len; i++) {
         const Node *n = graph_node(g, k->body.data[i]);
-        const bool is_ew = op_info[n->op].kind == OPKIND_EW || n->op == OP_cast;
+        const bool is_ew = op_is_pointwise((OpId)n->op);
         for (uint32_t j = 0; j < n->n_src; j++)
             if (n->src[j] == id && (!is_ew || k->body.data[i] <= k->anchor))
                 return false;

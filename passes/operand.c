@@ -31,7 +31,7 @@ KRef operand_load(Lower *l, NodeId id, KRef index, const Point *at, int64_t stri
 
 int operand_sum_type(int t)
 {
-    return t == DTYPE_f16 || t == DTYPE_bf16 ? (int)DTYPE_f32 : t;
+    return t != KT_INDEX && dtype_info[t].cls == DCLASS_FLOAT && t != DTYPE_f64 ? (int)DTYPE_f32 : t;
 }
 
 KRef operand_scalar(Lower *l, NodeId id, KRef index, int type)

@@ -26,15 +26,25 @@ static const SimplifyFn ew_steps[] = {simplify_broadcast, simplify_weights};
 // The functions for an op that is not elementwise, in the order in which they are tried.
 enum { MAX_FNS = 2 };
 static const SimplifyFn steps[OP_COUNT][MAX_FNS] = {
-    [OP_reshape] = {simplify_reshape},     [OP_transpose] = {simplify_transpose, simplify_transposes},
-    [OP_expand] = {simplify_expand},       [OP_cast] = {simplify_cast},
-    [OP_copy] = {simplify_copy},           [OP_reduce_sum] = {simplify_reduce},
-    [OP_reduce_mean] = {simplify_reduce},  [OP_reduce_max] = {simplify_reduce},
-    [OP_reduce_min] = {simplify_reduce},   [OP_reduce_prod] = {simplify_reduce},
-    [OP_slice] = {simplify_slice},         [OP_concat] = {simplify_concat},
-    [OP_gather] = {simplify_gather},       [OP_pad] = {simplify_pad},
-    [OP_conv] = {simplify_window_pad},     [OP_max_pool] = {simplify_window_pad},
-    [OP_avg_pool] = {simplify_window_pad}, [OP_matmul] = {simplify_matmul},
+    [OP_reshape] = {simplify_reshape},
+    [OP_transpose] = {simplify_transpose, simplify_transposes},
+    [OP_expand] = {simplify_expand},
+    [OP_cast] = {simplify_cast},
+    [OP_bitcast] = {simplify_bitcast},
+    [OP_copy] = {simplify_copy},
+    [OP_reduce_sum] = {simplify_reduce},
+    [OP_reduce_mean] = {simplify_reduce},
+    [OP_reduce_max] = {simplify_reduce},
+    [OP_reduce_min] = {simplify_reduce},
+    [OP_reduce_prod] = {simplify_reduce},
+    [OP_slice] = {simplify_slice},
+    [OP_concat] = {simplify_concat},
+    [OP_gather] = {simplify_gather},
+    [OP_pad] = {simplify_pad},
+    [OP_conv] = {simplify_window_pad},
+    [OP_max_pool] = {simplify_window_pad},
+    [OP_avg_pool] = {simplify_window_pad},
+    [OP_matmul] = {simplify_matmul},
 };
 
 // --- uses ---

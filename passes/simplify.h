@@ -21,6 +21,7 @@ NodeId simplify_reshape(const Simplify *s, NodeId id);
 NodeId simplify_transpose(const Simplify *s, NodeId id);
 NodeId simplify_expand(const Simplify *s, NodeId id);
 NodeId simplify_cast(const Simplify *s, NodeId id);
+NodeId simplify_bitcast(const Simplify *s, NodeId id);
 NodeId simplify_copy(const Simplify *s, NodeId id);
 NodeId simplify_reduce(const Simplify *s, NodeId id);
 // An elementwise op spreads its operands itself.

@@ -103,9 +103,12 @@ NodeId simplify_copy(const Simplify *s, NodeId id)
 
 // Bits of the whole numbers that a type holds without a gap, without the sign.
 static const uint8_t whole_bits[DTYPE_COUNT] = {
-    [DTYPE_f64] = 53, [DTYPE_f32] = 24, [DTYPE_f16] = 11, [DTYPE_bf16] = 8, [DTYPE_i64] = 63,
-    [DTYPE_i32] = 31, [DTYPE_i16] = 15, [DTYPE_i8] = 7,   [DTYPE_u64] = 64, [DTYPE_u32] = 32,
-    [DTYPE_u16] = 16, [DTYPE_u8] = 8,   [DTYPE_bool] = 1,
+    [DTYPE_f64] = 53,       [DTYPE_f32] = 24,     [DTYPE_f16] = 11,       [DTYPE_bf16] = 8,
+    [DTYPE_i64] = 63,       [DTYPE_i32] = 31,     [DTYPE_i16] = 15,       [DTYPE_i8] = 7,
+    [DTYPE_u64] = 64,       [DTYPE_u32] = 32,     [DTYPE_u16] = 16,       [DTYPE_u8] = 8,
+    [DTYPE_bool] = 1,       [DTYPE_f8e4m3fn] = 4, [DTYPE_f8e4m3fnuz] = 4, [DTYPE_f8e5m2] = 3,
+    [DTYPE_f8e5m2fnuz] = 3, [DTYPE_f8e8m0] = 0,   [DTYPE_f4e2m1] = 2,     [DTYPE_i4] = 3,
+    [DTYPE_u4] = 4,         [DTYPE_i2] = 1,       [DTYPE_u2] = 2,
 };
 
 // Does every value of `from` stay what it is in `to`?
@@ -142,6 +145,20 @@ NodeId simplify_cast(const Simplify *s, NodeId id)
     NodeBuild b = simplify_begin(s, OP_cast, id);
     node_src(&b, x.src[0]);
     node_int(&b, A_cast_to, n.dtype);
+    return node_end(&b);
+}
+
+NodeId simplify_bitcast(const Simplify *s, NodeId id)
+{
+    const Node n = *graph_node(s->g, id);
+    const Node x = *graph_node(s->g, n.src[0]);
+    if (n.dtype == x.dtype)
+        return n.src[0];
+    if (x.op != OP_bitcast)
+        return id;
+    NodeBuild b = simplify_begin(s, OP_bitcast, id);
+    node_src(&b, x.src[0]);
+    node_int(&b, A_bitcast_to, n.dtype);
     return node_end(&b);
 }
 

@@ -57,7 +57,18 @@ typedef enum rlx_dtype {
     RLX_U32,
     RLX_U16,
     RLX_U8,
-    RLX_BOOL
+    RLX_BOOL,
+    // One byte an element: integers of 4 and 2 bits extended by sign or zeros, others as their bits.
+    RLX_F8E4M3FN,
+    RLX_F8E4M3FNUZ,
+    RLX_F8E5M2,
+    RLX_F8E5M2FNUZ,
+    RLX_F8E8M0,
+    RLX_F4E2M1,
+    RLX_I4,
+    RLX_U4,
+    RLX_I2,
+    RLX_U2
 } rlx_dtype;
 
 typedef struct rlx_tensor {
@@ -132,7 +143,7 @@ static inline const char *rlx_status_text(rlx_status s)
 static inline size_t rlx_dtype_bytes(rlx_dtype t)
 {
     static const unsigned char bytes[13] = {4, 2, 2, 8, 8, 4, 2, 1, 8, 4, 2, 1, 1};
-    return (unsigned)t < 13u ? bytes[t] : 0u;
+    return (unsigned)t < 13u ? bytes[t] : (unsigned)t <= (unsigned)RLX_U2 ? 1u : 0u;
 }
 
 // Back to the initial states; parameters keep their values.

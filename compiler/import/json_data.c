@@ -149,15 +149,22 @@ static bool find_tensor(Source *s, const char *path)
     s->t = found->tensor;
     if (tensor_set_bytes(s->r->arena, &s->t, found->tensor.data))
         return true;
-    return json_error(s->r, place, E0105, "'%s' of '%s' holds a bool that is neither 0 nor 1", name, path);
+    return json_error(s->r, place, E0105, "'%s' of '%s' holds %s", name, path, tensor_dirt(s->t.dtype));
 }
 
 static bool read_npy(Source *s, const char *path)
 {
     RawFile file;
     Span where = json_span(s->r, &s->m[M_file].place);
-    return rawfile_open(s->r->arena, s->r->diag, where, path, &file) &&
-           npy_read(s->r->arena, s->r->diag, where, path, file.data, file.len, &s->t);
+    if (!rawfile_open(s->r->arena, s->r->diag, where, path, &file) ||
+        !npy_read(s->r->arena, s->r->diag, where, path, file.data, file.len, &s->t))
+        return false;
+    if (s->has_dtype)
+        npy_retype(s->r->arena, &s->t, s->out->dtype);
+    else if (dtype_is_narrow(s->t.dtype))
+        return json_error(s->r, &s->m[M_file].place, E0102,
+                          "'%s' holds bytes that are no type of NumPy's own; add the member 'dtype'", path);
+    return true;
 }
 
 static bool read_raw(Source *s, const char *path)
@@ -182,7 +189,7 @@ static bool read_raw(Source *s, const char *path)
     s->t = (Tensor){.dtype = s->out->dtype, .rank = s->out->shape.rank, .numel = shape_numel(&s->out->shape)};
     memcpy(s->t.dim, s->out->shape.dim, sizeof s->t.dim);
     return tensor_set_bytes(s->r->arena, &s->t, file.data + offset) ||
-           json_error(s->r, place, E0105, "'%s' holds a bool that is neither 0 nor 1", path);
+           json_error(s->r, place, E0105, "'%s' holds %s", path, tensor_dirt(s->t.dtype));
 }
 
 // The file's type must be the declared one, where it is declared.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // JSON values to ours: each function checks kind and range, and says what it wanted.
 #include "compiler/import/json_reader.h"
+#include "ir/small_float.h"
 
 #include <math.h>
 #include <string.h>
@@ -198,7 +199,9 @@ static bool set_float(JsonReader *r, const JsonPlace *p, Tensor *t, int64_t i)
     if (!json_float(r, p, &v))
         return false;
     tensor_set_f64(t, i, v);
-    if (!isinf(v) && isinf(tensor_get_f64(t, i)))
+    const double stored = tensor_get_f64(t, i);
+    if (isfinite(v) &&
+        (!isfinite(stored) || (dtype_is_narrow(t->dtype) && fabs(v) > small_float_max(t->dtype))))
         return json_error(r, p, E0102, "the number is too large for %s", dtype_info[t->dtype].name);
     return true;
 }
@@ -217,7 +220,7 @@ static bool parse_u64(const char *s, uint64_t *out)
 static bool set_int(JsonReader *r, const JsonPlace *p, Tensor *t, int64_t i)
 {
     const DTypeInfo *info = &dtype_info[t->dtype];
-    uint32_t bits = 8 * info->bytes;
+    uint32_t bits = info->bits;
     uint64_t large = 0;
     if (t->dtype == DTYPE_u64 && cJSON_IsString(p->item) && parse_u64(p->item->valuestring, &large)) {
         tensor_set_i64(t, i, (int64_t)large);

@@ -12,9 +12,12 @@ enum { MAX_HEADER = 1 << 20 };
 
 // By DType: what NumPy calls it, without the byte order.
 static const char *const descr_names[DTYPE_COUNT] = {
-    [DTYPE_f32] = "f4", [DTYPE_f16] = "f2", [DTYPE_bf16] = "V2", [DTYPE_f64] = "f8", [DTYPE_i64] = "i8",
-    [DTYPE_i32] = "i4", [DTYPE_i16] = "i2", [DTYPE_i8] = "i1",   [DTYPE_u64] = "u8", [DTYPE_u32] = "u4",
-    [DTYPE_u16] = "u2", [DTYPE_u8] = "u1",  [DTYPE_bool] = "b1",
+    [DTYPE_f32] = "f4",        [DTYPE_f16] = "f2",      [DTYPE_bf16] = "V2",       [DTYPE_f64] = "f8",
+    [DTYPE_i64] = "i8",        [DTYPE_i32] = "i4",      [DTYPE_i16] = "i2",        [DTYPE_i8] = "i1",
+    [DTYPE_u64] = "u8",        [DTYPE_u32] = "u4",      [DTYPE_u16] = "u2",        [DTYPE_u8] = "u1",
+    [DTYPE_bool] = "b1",       [DTYPE_f8e4m3fn] = "V1", [DTYPE_f8e4m3fnuz] = "V1", [DTYPE_f8e5m2] = "V1",
+    [DTYPE_f8e5m2fnuz] = "V1", [DTYPE_f8e8m0] = "V1",   [DTYPE_f4e2m1] = "V1",     [DTYPE_i4] = "i1",
+    [DTYPE_u4] = "u1",         [DTYPE_i2] = "i1",       [DTYPE_u2] = "u1",
 };
 
 typedef struct Scan {
@@ -139,8 +142,12 @@ static bool find_header(const unsigned char *p, size_t len, Scan *s)
     return true;
 }
 
+// The narrow types have no names of their own in NumPy: ml_dtypes writes bytes, <V1 or <f1, which are the
+// first of them until npy_retype says which one is meant.
 static bool parse_descr(const char *descr, DType *out)
 {
+    if (str_equal(descr, "<f1"))
+        descr = "<V1";
     if (*descr != '<' && *descr != '|' && *descr != '=')
         return false;
     for (uint32_t i = 0; i < DTYPE_COUNT; i++) {
@@ -187,8 +194,24 @@ bool npy_read(Arena *a, Diag *d, Span where, const char *name, const void *data,
                           (unsigned long long)wanted, (unsigned long long)held);
     h.type.numel = shape_numel(&shape);
     if (!tensor_set_bytes(a, &h.type, bytes))
-        return diag_error(d, where, E0105, "%s: holds a bool that is neither 0 nor 1", name);
+        return diag_error(d, where, E0105, "%s: holds %s", name, tensor_dirt(h.type.dtype));
     *out = h.type;
+    return true;
+}
+
+bool npy_retype(Arena *a, Tensor *t, DType wanted)
+{
+    if (t->dtype == wanted)
+        return true;
+    if (!dtype_is_narrow(wanted) || dtype_info[t->dtype].bytes != 1 || t->dtype == DTYPE_bool)
+        return false;
+    const Tensor bytes = {.dtype = DTYPE_u8, .numel = t->numel, .data = t->data};
+    Tensor out = *t;
+    out.dtype = wanted;
+    out.data = arena_alloc_array(a, (size_t)t->numel, 1);
+    for (int64_t i = 0; i < t->numel; i++)
+        tensor_set_bits(&out, i, tensor_get_bits(&bytes, i));
+    *t = out;
     return true;
 }
 

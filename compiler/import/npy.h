@@ -9,6 +9,10 @@
 // bytes, else into a copy. name is for messages, which are reported at `where`. Versions 1 to 3, C order,
 // little-endian. bf16, which NumPy lacks, is `<V2`.
 bool npy_read(Arena *a, Diag *d, Span where, const char *name, const void *data, size_t len, Tensor *out);
+// Reads the bytes of a tensor as a narrow type (f8e4m3fn, i4 ...), of which files do not say which one it is:
+// as bytes of any kind, or as integers. False: it has another type than `wanted`, which is none of these.
+bool npy_retype(Arena *a, Tensor *t, DType wanted);
+// Narrow floats as bytes (|V1), narrow integers as |i1 and |u1.
 bool npy_write(Diag *d, const char *path, const Tensor *t);
 // Any elements, under the name that NumPy has for their type.
 bool npy_write_raw(Diag *d, const char *path, const char *descr, uint32_t rank, const int64_t *dim,

@@ -30,8 +30,8 @@ static uint64_t nodes_max(const OnnxModel *m)
 static bool is_linear(OpId op)
 {
     const OpInfo *info = &op_info[op];
-    return info->kind == OPKIND_EW || (info->flags & OPFLAG_VIEW) || op == OP_gather || op == OP_concat ||
-           op == OP_cast || op == OP_pad;
+    return op_is_pointwise(op) || (info->flags & OPFLAG_VIEW) || op == OP_gather || op == OP_concat ||
+           op == OP_pad;
 }
 
 static bool is_foldable(OnnxModel *m, const Graph *g, const Node *n)
@@ -166,6 +166,16 @@ NodeId onnx_cast(OnnxNode *n, NodeId a, DType to)
     NodeBuild b = onnx_begin(n, OP_cast);
     node_src(&b, a);
     node_int(&b, A_cast_to, to);
+    return onnx_end(n, &b);
+}
+
+NodeId onnx_bitcast(OnnxNode *n, NodeId a, DType to)
+{
+    if (n->failed || onnx_dtype(n, a) == to)
+        return a;
+    NodeBuild b = onnx_begin(n, OP_bitcast);
+    node_src(&b, a);
+    node_int(&b, A_bitcast_to, to);
     return onnx_end(n, &b);
 }
 

@@ -251,26 +251,3 @@ void onnx_import_bit_shift(OnnxNode *n)
         onnx_fail(n, E0203, "attribute 'direction' is '%s', expected LEFT or RIGHT", direction);
     onnx_out(n, 0, onnx_op2(n, str_equal(direction, "LEFT") ? OP_shift_left : OP_shift_right, a, b));
 }
-
-// Saturation and rounding modes concern 8-bit floats only.
-static void ignore_cast_modes(OnnxNode *n)
-{
-    onnx_ignore_attr(n, "saturate");
-    onnx_ignore_attr(n, "round_mode");
-}
-
-void onnx_import_cast(OnnxNode *n)
-{
-    const NodeId x = onnx_src(n, 0);
-    ignore_cast_modes(n);
-    if (!onnx_has_attr(n, "to"))
-        onnx_fail(n, E0203, "needs the attribute 'to'");
-    onnx_out(n, 0, onnx_cast(n, x, onnx_type_attr(n, "to", DTYPE_f32)));
-}
-
-void onnx_import_cast_like(OnnxNode *n)
-{
-    const NodeId x = onnx_src(n, 0), like = onnx_src(n, 1);
-    ignore_cast_modes(n);
-    onnx_out(n, 0, onnx_cast(n, x, onnx_dtype(n, like)));
-}

@@ -193,6 +193,10 @@ NodeId onnx_op3(OnnxNode *n, OpId op, NodeId a, NodeId b, NodeId c);
 NodeId onnx_scalar(OnnxNode *n, DType t, double v);
 NodeId onnx_ints_const(OnnxNode *n, const int64_t *v, uint32_t count);
 NodeId onnx_cast(OnnxNode *n, NodeId a, DType to);
+NodeId onnx_bitcast(OnnxNode *n, NodeId a, DType to);
+// As the operator Cast (onnx_cast.c): saturate is for 8-bit floats, mode ("up", "down", "nearest") for
+// f8e8m0.
+NodeId onnx_cast_mode(OnnxNode *n, NodeId a, DType to, bool saturate, const char *mode);
 NodeId onnx_reshape(OnnxNode *n, NodeId a, const Shape *s);
 NodeId onnx_reshape_to(OnnxNode *n, NodeId a, const Dim *dims, uint32_t rank); // may have 0 and -1
 NodeId onnx_transpose(OnnxNode *n, NodeId a, const int64_t *perm);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Quantised operators, taken apart: integers become differences to their zero points, products are integer
-// ones, and results are scaled, rounded and clamped back into the integer type.
-#include "compiler/import/onnx_import.h"
+// ones, and results are scaled, rounded and clamped back into the integer type. 8-bit floats are products in
+// f32.
+#include "compiler/import/onnx_quant.h"
 
 #include <math.h>
 
-static bool is_integer(DType t)
+static bool is_float(DType t)
 {
-    return dtype_info[t].cls == DCLASS_INT || dtype_info[t].cls == DCLASS_UINT;
+    return dtype_info[t].cls == DCLASS_FLOAT;
 }
 
-// A parameter of one axis, [n], in a shape that broadcasts to a tensor of that rank; others as they are.
-static NodeId along_axis(OnnxNode *n, NodeId v, uint32_t rank, uint32_t axis)
+NodeId quant_along(OnnxNode *n, NodeId v, uint32_t rank, uint32_t axis)
 {
     const Shape s = *onnx_shape(n, v);
     if (n->failed || !v || s.rank != 1)
@@ -22,38 +22,132 @@ static NodeId along_axis(OnnxNode *n, NodeId v, uint32_t rank, uint32_t axis)
     return onnx_reshape(n, v, &to);
 }
 
-// x - zero, as i32.
-static NodeId centred(OnnxNode *n, NodeId x, NodeId zero)
+NodeId quant_centred(OnnxNode *n, NodeId x, NodeId zero)
 {
-    const NodeId wide = onnx_cast(n, x, DTYPE_i32);
-    return zero ? onnx_op2(n, OP_sub, wide, onnx_cast(n, zero, DTYPE_i32)) : wide;
+    const DType type = is_float(onnx_dtype(n, x)) ? DTYPE_f32 : DTYPE_i32;
+    const NodeId wide = onnx_cast(n, x, type);
+    return zero ? onnx_op2(n, OP_sub, wide, onnx_cast(n, zero, type)) : wide;
 }
 
-// round(x) + zero in the range of an integer type, which f32 holds exactly up to 16 bits.
-static NodeId saturate(OnnxNode *n, NodeId x, NodeId zero, DType type)
+// In f32, which holds integers of up to 16 bits exactly, or in the type of x where that is wider.
+NodeId quant_saturate(OnnxNode *n, NodeId x, NodeId zero, DType type, bool saturate)
 {
-    const DType work = onnx_dtype(n, x);
+    const DType work = onnx_dtype(n, x) == DTYPE_f64 ? DTYPE_f64 : DTYPE_f32;
     const bool is_signed = dtype_info[type].cls == DCLASS_INT;
-    const double count = exp2((double)dtype_info[type].bytes * 8);
-    if (!n->failed && (!is_integer(type) || dtype_info[type].bytes > 2))
+    const double count = exp2((double)dtype_info[type].bits);
+    const bool is_wide = dtype_info[type].bits > 16 || (is_float(type) && !dtype_is_narrow(type));
+    if (!n->failed && (is_wide || type == DTYPE_bool))
         onnx_fail(n, E0206, "quantised results of type %s are not supported", dtype_info[type].name);
-    NodeId y = onnx_op1(n, OP_round, x);
+    NodeId y = onnx_cast(n, is_float(type) ? x : onnx_op1(n, OP_round, x), work);
     if (zero)
         y = onnx_op2(n, OP_add, y, onnx_cast(n, zero, work));
+    if (is_float(type))
+        return onnx_cast_mode(n, y, type, saturate, "up");
     const NodeId lo = onnx_scalar(n, work, is_signed ? -count / 2 : 0);
     const NodeId hi = onnx_scalar(n, work, is_signed ? count / 2 - 1 : count - 1);
     return onnx_cast(n, onnx_op3(n, OP_clamp, y, lo, hi), type);
 }
 
-static uint32_t read_axis(OnnxNode *n, NodeId x, NodeId scale)
+NodeId quant_to_f32(OnnxNode *n, NodeId x, NodeId scale, NodeId zero)
 {
-    uint32_t axis = 0;
-    const int64_t given = onnx_int(n, "axis", 1);
-    if (onnx_int(n, "block_size", 0) != 0)
-        onnx_fail(n, E0206, "quantisation in blocks is not supported");
-    if (onnx_shape(n, scale)->rank == 1 && onnx_shape(n, scale)->dim[0] != 1)
-        onnx_axis(n, given, onnx_shape(n, x)->rank, &axis);
-    return axis;
+    return onnx_op2(n, OP_mul, onnx_cast(n, quant_centred(n, x, zero), DTYPE_f32),
+                    onnx_cast(n, scale, DTYPE_f32));
+}
+
+NodeId quant_from_f32(OnnxNode *n, NodeId x, NodeId scale, NodeId zero, DType type)
+{
+    return quant_saturate(n, onnx_op2(n, OP_div, x, onnx_cast(n, scale, DTYPE_f32)), zero, type, true);
+}
+
+// --- granularity ---
+
+// How scales and zero points lie over x: one for all, one per entry of an axis, or one per block along it.
+// For blocks x gets an axis of its own within a block where it is made of whole ones; else the parameters are
+// repeated.
+typedef struct Grain {
+    Shape shape, split; // of x; split.rank 0: x keeps its shape
+    uint32_t axis;
+    int64_t block; // 0: none
+} Grain;
+
+static void split_blocks(Grain *g)
+{
+    if (g->shape.rank == SHAPE_MAX_RANK || g->shape.dim[g->axis] % g->block != 0)
+        return;
+    for (uint32_t i = 0; i <= g->axis; i++)
+        g->split.dim[i] = g->shape.dim[i];
+    g->split.dim[g->axis] /= g->block;
+    g->split.dim[g->axis + 1] = g->block;
+    for (uint32_t i = g->axis + 1; i < g->shape.rank; i++)
+        g->split.dim[i + 1] = g->shape.dim[i];
+    g->split.rank = g->shape.rank + 1;
+}
+
+static Grain read_grain(OnnxNode *n, NodeId x, NodeId scale)
+{
+    Grain g = {.shape = *onnx_shape(n, x)};
+    const Shape s = *onnx_shape(n, scale);
+    const int64_t axis = onnx_int(n, "axis", 1);
+    g.block = onnx_int(n, "block_size", 0);
+    if (n->failed)
+        return g;
+    if (g.block == 0) {
+        if (s.rank == 1 && s.dim[0] != 1 && g.shape.rank > 1)
+            onnx_axis(n, axis, g.shape.rank, &g.axis);
+        if (s.rank > 1)
+            onnx_fail(n, E0204, "a scale of rank %u needs the attribute 'block_size'", s.rank);
+        return g;
+    }
+    if (!onnx_axis(n, axis, g.shape.rank, &g.axis))
+        return g;
+    if (s.rank != g.shape.rank || !dim_is_const(g.shape.dim[g.axis]) || !dim_is_const(s.dim[g.axis])) {
+        onnx_fail(n, E0204, "quantisation in blocks needs a scale of the rank of x and a constant axis");
+        return g;
+    }
+    const int64_t size = g.shape.dim[g.axis];
+    if (g.block < 0 || s.dim[g.axis] != size / g.block + (size % g.block != 0)) {
+        onnx_fail(n, E0204, "block_size %lld and the %lld blocks of the scale do not fit an axis of %lld",
+                  (long long)g.block, (long long)s.dim[g.axis], (long long)size);
+        return g;
+    }
+    split_blocks(&g);
+    return g;
+}
+
+// A scale or zero point in a shape that broadcasts to x as quant_split gives it.
+static NodeId place(OnnxNode *n, const Grain *g, NodeId v)
+{
+    if (n->failed || !v)
+        return v;
+    if (g->block == 0)
+        return quant_along(n, v, g->shape.rank, g->axis);
+    if (g->split.rank)
+        return onnx_unsqueeze(n, v, (const int64_t[]){g->axis + 1}, 1);
+    const int64_t count = g->shape.dim[g->axis];
+    if (!onnx_spend(n, count))
+        return 0;
+    int64_t *from = ARENA_ARRAY(n->model->arena, int64_t, (size_t)count + 1);
+    for (int64_t i = 0; i < count; i++)
+        from[i] = i / g->block;
+    const Shape shape = {.rank = 1, .dim = {count}};
+    const NodeId index = onnx_const(n, DTYPE_i64, &shape, from, (uint64_t)count * sizeof *from);
+    return onnx_gather(n, v, index, g->axis);
+}
+
+static NodeId split(OnnxNode *n, const Grain *g, NodeId x)
+{
+    return g->split.rank ? onnx_reshape(n, x, &g->split) : x;
+}
+
+static NodeId join(OnnxNode *n, const Grain *g, NodeId y)
+{
+    return g->split.rank ? onnx_reshape(n, y, &g->shape) : y;
+}
+
+// Scales that are powers of two are only factors: one computes in f32 with them.
+static DType work_type(DType t)
+{
+    return dtype_is_narrow(t) || !is_float(t) ? DTYPE_f32 : t;
 }
 
 // --- to and from floats ---
@@ -61,56 +155,67 @@ static uint32_t read_axis(OnnxNode *n, NodeId x, NodeId scale)
 void onnx_import_dequantize(OnnxNode *n)
 {
     const NodeId x = onnx_src(n, 0), scale = onnx_src(n, 1), zero = onnx_opt(n, 2);
-    const uint32_t axis = read_axis(n, x, scale), rank = onnx_shape(n, x)->rank;
-    const DType type = onnx_type_attr(n, "output_dtype", onnx_dtype(n, scale));
-    const NodeId steps = onnx_cast(n, centred(n, x, along_axis(n, zero, rank, axis)), onnx_dtype(n, scale));
-    onnx_out(n, 0, onnx_cast(n, onnx_op2(n, OP_mul, steps, along_axis(n, scale, rank, axis)), type));
+    const Grain g = read_grain(n, x, scale);
+    const DType dflt = work_type(onnx_dtype(n, scale));
+    const DType type = onnx_int(n, "output_dtype", 0) ? onnx_type_attr(n, "output_dtype", dflt) : dflt;
+    const NodeId steps = onnx_cast(n, quant_centred(n, split(n, &g, x), place(n, &g, zero)), dflt);
+    const NodeId y = onnx_op2(n, OP_mul, steps, onnx_cast(n, place(n, &g, scale), dflt));
+    onnx_out(n, 0, join(n, &g, onnx_cast(n, y, type)));
 }
 
 void onnx_import_quantize(OnnxNode *n)
 {
     const NodeId x = onnx_src(n, 0), scale = onnx_src(n, 1), zero = onnx_opt(n, 2);
-    const uint32_t axis = read_axis(n, x, scale), rank = onnx_shape(n, x)->rank;
+    const Grain g = read_grain(n, x, scale);
     const bool is_named = onnx_int(n, "output_dtype", 0) != 0;
     const DType dflt = zero ? onnx_dtype(n, zero) : DTYPE_u8;
     const DType type = is_named ? onnx_type_attr(n, "output_dtype", dflt) : dflt;
-    onnx_ignore_attr(n, "saturate"); // concerns 8-bit floats
-    onnx_ignore_attr(n, "precision");
-    const NodeId wide = onnx_cast(n, x, onnx_dtype(n, scale));
-    const NodeId steps = onnx_op2(n, OP_div, wide, along_axis(n, scale, rank, axis));
-    onnx_out(n, 0, saturate(n, steps, along_axis(n, zero, rank, axis), type));
+    const bool saturate = onnx_int(n, "saturate", 1) != 0;
+    const DType own = work_type(onnx_dtype(n, scale));
+    const DType work = onnx_int(n, "precision", 0) ? onnx_type_attr(n, "precision", own) : own;
+    const NodeId wide = onnx_cast(n, split(n, &g, x), work);
+    const NodeId steps = onnx_op2(n, OP_div, wide, onnx_cast(n, place(n, &g, scale), work));
+    onnx_out(n, 0, join(n, &g, quant_saturate(n, steps, place(n, &g, zero), type, saturate)));
 }
 
 // The range of x and 0 becomes that of u8.
-void onnx_import_dynamic_quantize(OnnxNode *n)
+NodeId quant_dynamic(OnnxNode *n, NodeId x, NodeId *scale, NodeId *zero)
 {
-    const NodeId x = onnx_src(n, 0);
     const Shape scalar = {0};
     const NodeId none = onnx_scalar(n, DTYPE_f32, 0);
     const NodeId least = onnx_reshape(n, onnx_reduce(n, OP_reduce_min, x, NULL, 0), &scalar);
     const NodeId most = onnx_reshape(n, onnx_reduce(n, OP_reduce_max, x, NULL, 0), &scalar);
     const NodeId lo = onnx_op2(n, OP_min, least, none), hi = onnx_op2(n, OP_max, most, none);
-    const NodeId scale = onnx_op2(n, OP_div, onnx_op2(n, OP_sub, hi, lo), onnx_scalar(n, DTYPE_f32, 255));
-    const NodeId zero = saturate(n, onnx_op1(n, OP_neg, onnx_op2(n, OP_div, lo, scale)), 0, DTYPE_u8);
-    onnx_out(n, 0, saturate(n, onnx_op2(n, OP_div, x, scale), zero, DTYPE_u8));
+    *scale = onnx_op2(n, OP_div, onnx_op2(n, OP_sub, hi, lo), onnx_scalar(n, DTYPE_f32, 255));
+    *zero = quant_saturate(n, onnx_op1(n, OP_neg, onnx_op2(n, OP_div, lo, *scale)), 0, DTYPE_u8, true);
+    return quant_saturate(n, onnx_op2(n, OP_div, x, *scale), *zero, DTYPE_u8, true);
+}
+
+void onnx_import_dynamic_quantize(OnnxNode *n)
+{
+    NodeId scale = 0, zero = 0;
+    onnx_out(n, 0, quant_dynamic(n, onnx_src(n, 0), &scale, &zero));
     onnx_out(n, 1, scale);
     onnx_out(n, 2, zero);
 }
 
 // --- products ---
 
-// Zero points of a are per row, those of b per column.
-static NodeId integer_matmul(OnnxNode *n, NodeId a, NodeId a_zero, NodeId b, NodeId b_zero)
+NodeId quant_matmul(OnnxNode *n, NodeId a, NodeId a_zero, NodeId b, NodeId b_zero)
 {
     const uint32_t rank = onnx_shape(n, a)->rank;
-    const NodeId rows = a_zero && rank >= 2 ? along_axis(n, a_zero, rank, rank - 2) : a_zero;
-    return onnx_matmul(n, centred(n, a, rows), centred(n, b, b_zero), false, false);
+    const NodeId rows = a_zero && rank >= 2 ? quant_along(n, a_zero, rank, rank - 2) : a_zero;
+    const NodeId x = quant_centred(n, a, rows), y = quant_centred(n, b, quant_along(n, b_zero, 1, 0));
+    if (onnx_dtype(n, x) != onnx_dtype(n, y))
+        onnx_fail(n, E0205, "cannot multiply %s and %s", dtype_info[onnx_dtype(n, a)].name,
+                  dtype_info[onnx_dtype(n, b)].name);
+    return onnx_matmul(n, x, y, false, false);
 }
 
 void onnx_import_matmul_integer(OnnxNode *n)
 {
     const NodeId a = onnx_src(n, 0), b = onnx_src(n, 1), a_zero = onnx_opt(n, 2), b_zero = onnx_opt(n, 3);
-    onnx_out(n, 0, integer_matmul(n, a, a_zero, b, b_zero));
+    onnx_out(n, 0, quant_matmul(n, a, a_zero, b, b_zero));
 }
 
 // Our convolution is for floats: the narrowest in which no sum of products of two bytes is rounded.
@@ -127,9 +232,9 @@ static DType exact_type(OnnxNode *n, NodeId w)
 static NodeId integer_conv(OnnxNode *n, NodeId x, NodeId x_zero, NodeId w, NodeId w_zero)
 {
     const DType type = exact_type(n, w);
-    const NodeId zero = along_axis(n, w_zero, onnx_shape(n, w)->rank, 0);
-    const NodeId steps = onnx_cast(n, centred(n, x, along_axis(n, x_zero, 1, 0)), type);
-    return onnx_cast(n, onnx_conv(n, steps, onnx_cast(n, centred(n, w, zero), type), 0), DTYPE_i32);
+    const NodeId zero = quant_along(n, w_zero, onnx_shape(n, w)->rank, 0);
+    const NodeId steps = onnx_cast(n, quant_centred(n, x, quant_along(n, x_zero, 1, 0)), type);
+    return onnx_cast(n, onnx_conv(n, steps, onnx_cast(n, quant_centred(n, w, zero), type), 0), DTYPE_i32);
 }
 
 void onnx_import_conv_integer(OnnxNode *n)
@@ -141,9 +246,9 @@ void onnx_import_conv_integer(OnnxNode *n)
 // sum * (scale_a * scale_b / scale_y), rounded into the type of the zero point of y.
 static NodeId requantize(OnnxNode *n, NodeId sum, NodeId factor, NodeId scale, NodeId zero)
 {
-    const NodeId wide = onnx_cast(n, sum, onnx_dtype(n, factor));
-    const NodeId steps = onnx_op2(n, OP_div, onnx_op2(n, OP_mul, wide, factor), scale);
-    return saturate(n, steps, zero, onnx_dtype(n, zero));
+    const NodeId wide = onnx_op2(n, OP_mul, onnx_cast(n, sum, DTYPE_f32), onnx_cast(n, factor, DTYPE_f32));
+    const NodeId steps = onnx_op2(n, OP_div, wide, onnx_cast(n, scale, DTYPE_f32));
+    return quant_saturate(n, steps, zero, onnx_dtype(n, zero), true);
 }
 
 void onnx_import_qlinear_matmul(OnnxNode *n)
@@ -151,9 +256,9 @@ void onnx_import_qlinear_matmul(OnnxNode *n)
     NodeId src[8];
     for (uint32_t i = 0; i < 8; i++)
         src[i] = onnx_src(n, i);
-    const NodeId sum = integer_matmul(n, src[0], src[2], src[3], src[5]);
+    const NodeId sum = quant_matmul(n, src[0], src[2], src[3], src[5]);
     const uint32_t rank = onnx_shape(n, src[0])->rank;
-    const NodeId rows = rank >= 2 ? along_axis(n, src[1], rank, rank - 2) : src[1];
+    const NodeId rows = rank >= 2 ? quant_along(n, src[1], rank, rank - 2) : src[1];
     onnx_out(n, 0, requantize(n, sum, onnx_op2(n, OP_mul, rows, src[4]), src[6], src[7]));
 }
 
@@ -167,7 +272,7 @@ void onnx_import_qlinear_conv(OnnxNode *n)
     const uint32_t rank = onnx_shape(n, src[0])->rank;
     NodeId sum = integer_conv(n, src[0], src[2], src[3], src[5]);
     if (bias)
-        sum = onnx_op2(n, OP_add, sum, along_axis(n, bias, rank, 1));
-    const NodeId factor = onnx_op2(n, OP_mul, along_axis(n, src[1], 1, 0), along_axis(n, src[4], rank, 1));
-    onnx_out(n, 0, requantize(n, sum, factor, along_axis(n, src[6], 1, 0), along_axis(n, src[7], 1, 0)));
+        sum = onnx_op2(n, OP_add, sum, quant_along(n, bias, rank, 1));
+    const NodeId factor = onnx_op2(n, OP_mul, quant_along(n, src[1], 1, 0), quant_along(n, src[4], rank, 1));
+    onnx_out(n, 0, requantize(n, sum, factor, quant_along(n, src[6], 1, 0), quant_along(n, src[7], 1, 0)));
 }

@@ -39,7 +39,8 @@ typedef struct Reader {
     Span span;
     DType dtype;
     Shape shape;
-    uint64_t numel, bytes;
+    uint64_t numel, bytes; // of ours
+    uint64_t packing;      // elements in a byte of the model
 } Reader;
 
 __attribute__((format(printf, 3, 4))) static bool fail(Reader *r, DiagCode code, const char *fmt, ...)
@@ -72,6 +73,7 @@ static bool read_type(Reader *r)
         r->shape.dim[i] = t->dims[i];
     }
     r->bytes = r->numel * dtype_info[r->dtype].bytes;
+    r->packing = dtype_info[r->dtype].bits < 8 && r->dtype != DTYPE_bool ? 8 / dtype_info[r->dtype].bits : 1;
     return true;
 }
 
@@ -84,17 +86,39 @@ static const void *clean_bools(Reader *r, const void *data)
     return copy;
 }
 
+static uint64_t raw_bytes(const Reader *r)
+{
+    return r->packing == 1 ? r->bytes : (r->numel + r->packing - 1) / r->packing;
+}
+
+// Elements of 4 or 2 bits: the first one in the lowest bits. `stride` bytes hold one packed byte.
+static const void *unpack(Reader *r, const uint8_t *data, uint32_t stride)
+{
+    Tensor out = {.dtype = r->dtype, .numel = (int64_t)r->numel};
+    out.data = arena_alloc_array(r->model->arena, (size_t)r->numel, 1);
+    for (uint64_t i = 0; i < r->numel; i++) {
+        const uint32_t byte = data[i / r->packing * stride];
+        tensor_set_bits(&out, (int64_t)i, byte >> (i % r->packing * dtype_info[r->dtype].bits));
+    }
+    return out.data;
+}
+
 static bool use_raw(Reader *r, const void *data, uint64_t len, const void **out)
 {
-    if (len != r->bytes)
+    const uint64_t wanted = raw_bytes(r);
+    if (len != wanted)
         return fail(r, E0106, "has %llu bytes of data, but its type needs %llu", (unsigned long long)len,
-                    (unsigned long long)r->bytes);
+                    (unsigned long long)wanted);
+    if (r->packing > 1 && r->numel > 0) {
+        *out = unpack(r, data, 1);
+        return true;
+    }
     *out = r->dtype == DTYPE_bool ? clean_bools(r, data) : data;
     return true;
 }
 
-// int32_data holds every type of up to 32 bits but f32 and u32, one element an entry; 16-bit floats as their
-// bits.
+// int32_data holds every type of up to 32 bits but f32 and u32, one element an entry (of the types of 4 and 2
+// bits one byte of them); floats of 16 and 8 bits as their bits.
 static const void *pack_ints(Reader *r)
 {
     const uint32_t size = dtype_info[r->dtype].bytes;
@@ -142,12 +166,15 @@ static bool read_typed(Reader *r, const void **out)
 {
     size_t count = 0;
     *out = typed_field(r, &count);
-    if (count != r->numel)
+    const uint64_t wanted = r->packing > 1 ? raw_bytes(r) : r->numel;
+    if (count != wanted)
         return fail(r, E0106, "has %zu elements of data, but its shape needs %llu", count,
-                    (unsigned long long)r->numel);
+                    (unsigned long long)wanted);
     if (r->numel == 0)
         return true;
-    if (r->dtype == DTYPE_u32)
+    if (r->packing > 1)
+        *out = unpack(r, *out, sizeof *r->t->int32_data);
+    else if (r->dtype == DTYPE_u32)
         *out = pack_u32(r);
     else if (*out == r->t->int32_data && r->dtype != DTYPE_i32)
         *out = pack_ints(r);
@@ -191,7 +218,7 @@ static bool read_external(Reader *r, const void **out)
         return false;
     m->external_path = path;
     const RawFile file = m->external;
-    const uint64_t offset = (uint64_t)x.offset, length = x.length < 0 ? r->bytes : (uint64_t)x.length;
+    const uint64_t offset = (uint64_t)x.offset, length = x.length < 0 ? raw_bytes(r) : (uint64_t)x.length;
     if (offset > file.len || length > file.len - offset)
         return fail(r, E0106, "its external data is bytes %llu to %llu of '%s', which has %zu",
                     (unsigned long long)offset, (unsigned long long)(offset + length), path, file.len);

@@ -96,7 +96,7 @@ static bool read_entry(const Reader *r, const cJSON *item)
         return fail(r, "the data_offsets of '%s' do not lie within its %zu bytes of data", st.name,
                     r->data_len);
     if (!find_dtype(e.dtype->valuestring, &st.tensor.dtype))
-        return true; // float8 and other types that we lack; only an error when asked for
+        return true; // types that we lack; only an error when asked for
     if (!read_shape(e.shape, &st.tensor))
         return fail(r, "'%s' needs a shape of at most %d sizes", st.name, SHAPE_MAX_RANK);
     Shape shape = shape_of(st.tensor.rank, st.tensor.dim);

@@ -6,12 +6,20 @@
 
 enum { BLOB_ALIGN = 16 };
 
+const char *tensor_dirt(DType t)
+{
+    return t == DTYPE_bool ? "a bool that is neither 0 nor 1"
+                           : "a byte that is not an extended 4- or 2-bit number";
+}
+
 bool tensor_set_bytes(Arena *a, Tensor *t, const void *bytes)
 {
     size_t n = (size_t)t->numel * dtype_info[t->dtype].bytes;
     const unsigned char *p = bytes;
-    for (size_t i = 0; t->dtype == DTYPE_bool && i < n; i++)
-        if (p[i] > 1)
+    const Tensor view = {.dtype = t->dtype, .numel = t->numel, .data = (void *)(uintptr_t)bytes};
+    const bool is_checked = dtype_info[t->dtype].bits < 8 * dtype_info[t->dtype].bytes;
+    for (int64_t i = 0; is_checked && i < t->numel; i++)
+        if (!tensor_is_clean(&view, i))
             return false;
     if (n == 0)
         t->data = arena_alloc(a, 0);

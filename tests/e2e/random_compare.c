@@ -46,6 +46,7 @@ typedef enum Noise {
 
 static const uint8_t noise_of[OP_COUNT] = {
     [OP_cast] = NOISE_NONE,
+    [OP_bitcast] = NOISE_NONE,
     [OP_copy] = NOISE_NONE,
     [OP_gather] = NOISE_NONE,
     [OP_concat] = NOISE_NONE,

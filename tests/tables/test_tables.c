@@ -235,10 +235,12 @@ static void test_dtypes(void **state)
         DType found = DTYPE_COUNT;
         assert_true(dtype_parse(t->name, &found));
         assert_int_equal(found, i);
-        if (t->cls == DCLASS_BOOL || i == DTYPE_bf16) {
+        if (t->cls == DCLASS_BOOL || i == DTYPE_bf16 || dtype_is_narrow((DType)i)) {
             assert_int_equal(t->bytes, i == DTYPE_bf16 ? 2 : 1);
+            assert_true(t->bits <= 8 * t->bytes);
             continue;
         }
+        assert_int_equal(t->bits, 8 * t->bytes);
         assert_int_equal(t->name[0], letters[t->cls]);
         assert_int_equal(strtol(t->name + 1, NULL, 10), 8 * t->bytes);
         for (uint32_t k = 0; t->name[k]; k++)
@@ -258,8 +260,10 @@ static void test_dtype_aliases(void **state)
         const char *name;
         DType type;
     } rows[] = {
-        {"float32", DTYPE_f32}, {"float16", DTYPE_f16}, {"bfloat16", DTYPE_bf16}, {"float64", DTYPE_f64},
-        {"int64", DTYPE_i64},   {"int8", DTYPE_i8},     {"uint16", DTYPE_u16},    {"bool", DTYPE_bool},
+        {"float32", DTYPE_f32}, {"float16", DTYPE_f16}, {"bfloat16", DTYPE_bf16},
+        {"float64", DTYPE_f64}, {"int64", DTYPE_i64},   {"int8", DTYPE_i8},
+        {"uint16", DTYPE_u16},  {"bool", DTYPE_bool},   {"float8_e5m2", DTYPE_f8e5m2},
+        {"int4", DTYPE_i4},
     };
     (void)state;
     DType found = DTYPE_COUNT;

@@ -417,7 +417,8 @@ static const char *print_all(uint8_t lanes, Cases *cases)
         for (int t = 0; t < DTYPE_COUNT; t++) {
             Case c = {(KOp)op, (DType)t, lanes,
                       arena_printf(&arena, "%s_%s", kop_info[op].name, dtype_info[t].name), (DType)t};
-            if (!kop_is_defined((KOp)op, t) || !has_case((KOp)op, (DType)t, lanes))
+            if (dtype_is_narrow((DType)t) || !kop_is_defined((KOp)op, t) ||
+                !has_case((KOp)op, (DType)t, lanes))
                 continue;
             build_case(&c, N_CASES, &text);
             vec_push(&arena, cases, c);

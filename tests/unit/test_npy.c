@@ -69,6 +69,8 @@ static void test_round_trip(void **state)
         assert_true(npy_write(&d, path, &t));
         assert_true(rawfile_open(&a, &d, (Span){0}, path, &file));
         assert_true(npy_read(&a, &d, (Span){0}, path, file.data, file.len, &back));
+        assert_true(npy_retype(&a, &back, t.dtype));
+        assert_false(npy_retype(&a, &back, t.dtype == DTYPE_f64 ? DTYPE_i64 : DTYPE_f64));
         assert_int_equal(back.dtype, t.dtype);
         assert_int_equal(back.rank, 3);
         assert_memory_equal(back.dim, t.dim, 3 * sizeof *t.dim);

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Quantisation, for the importers of quantised operators: ONNX's own and those of com.microsoft.
+#ifndef COMPILER_IMPORT_ONNX_QUANT_H
+#define COMPILER_IMPORT_ONNX_QUANT_H
+
+#include "compiler/import/onnx_import.h"
+
+// A parameter of one axis, [n], in a shape that broadcasts to a tensor of that rank; [1] becomes a scalar,
+// others stay as they are. 0 stays 0.
+NodeId quant_along(OnnxNode *n, NodeId v, uint32_t rank, uint32_t axis);
+// x - zero (0: none): as i32, or as f32 for 8-bit floats.
+NodeId quant_centred(OnnxNode *n, NodeId x, NodeId zero);
+// x, which is in steps, to a quantised type: integers as round(x) + zero within the range of the type, floats
+// as x + zero, where `saturate` concerns those of 8 bits.
+NodeId quant_saturate(OnnxNode *n, NodeId x, NodeId zero, DType type, bool saturate);
+// (x - zero) * scale as f32, and back: all scalars, or in shapes that broadcast.
+NodeId quant_to_f32(OnnxNode *n, NodeId x, NodeId scale, NodeId zero);
+NodeId quant_from_f32(OnnxNode *n, NodeId x, NodeId scale, NodeId zero, DType type);
+// The product of integer matrices or 8-bit floats, less their zero points: of a per row, of b per column.
+NodeId quant_matmul(OnnxNode *n, NodeId a, NodeId a_zero, NodeId b, NodeId b_zero);
+// The quantisation of a whole tensor to u8 by its own range.
+NodeId quant_dynamic(OnnxNode *n, NodeId x, NodeId *scale, NodeId *zero);
+
+#endif
