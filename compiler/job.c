@@ -26,25 +26,6 @@ static bool choose(Job *j, const char *option, const char *value, const char *co
     return wrong_value(j, option, value, str_text(&expected));
 }
 
-static bool read_dims(Job *j)
-{
-    const Strings *dims = &j->cli->options.dims;
-    for (uint32_t i = 0; i < dims->len; i++) {
-        const char *eq = strchr(dims->data[i], '=');
-        ImportSize b = {0};
-        if (eq == NULL || eq == dims->data[i] || !str_parse_i64(eq + 1, strlen(eq + 1), &b.value) ||
-            b.value < 0)
-            return wrong_value(j, "--dim", dims->data[i],
-                               "NAME=VALUE with a whole number that is not negative");
-        b.name = arena_strndup(j->cli->arena, dims->data[i], (size_t)(eq - dims->data[i]));
-        for (uint32_t k = 0; k < j->pipeline.dims.len; k++)
-            if (strcmp(j->pipeline.dims.data[k].name, b.name) == 0)
-                return diag_error(j->cli->diag, (Span){0}, E0003, "--dim %s: given twice", b.name);
-        vec_push(j->cli->arena, &j->pipeline.dims, b);
-    }
-    return true;
-}
-
 static bool check_pass(Job *j, const char *option, const char *name)
 {
     if (name == NULL || pipeline_find_pass(name) != NULL ||
@@ -66,7 +47,7 @@ static bool read_pipeline_options(Job *j)
                                     .stop_after = o->stop_after,
                                     .time_passes = o->time_passes != NULL,
                                     .report = stderr};
-    return check_pass(j, "--dump", o->dump) && check_pass(j, "--stop-after", o->stop_after) && read_dims(j);
+    return check_pass(j, "--dump", o->dump) && check_pass(j, "--stop-after", o->stop_after);
 }
 
 static bool read_target(Job *j, const char *default_cpu)
@@ -132,10 +113,14 @@ bool job_begin(Job *j, Cli *c, const char *default_cpu)
     if (!read_target(j, default_cpu) || !read_pipeline_options(j) || !read_host_options(j) ||
         !read_string_bytes(j))
         return false;
+    if (!given_read(c, &j->given))
+        return false;
+    for (uint32_t i = 0; i < j->given.sizes.len; i++)
+        vec_push(c->arena, &j->pipeline.dims, j->given.sizes.data[i]);
+    ImportOptions options = given_options(&j->given, c->options.inputs.len != 0);
+    options.string_bytes = j->string_bytes;
     cli_progress("reading the model");
-    const ImportOptions import = {
-        .sizes = j->pipeline.dims.data, .n_sizes = j->pipeline.dims.len, .string_bytes = j->string_bytes};
-    return import_model_sized(c->arena, c->diag, j->model, &import, &j->graph);
+    return import_model_with(c->arena, c->diag, j->model, &options, &j->graph);
 }
 
 bool job_plan(Job *j)

@@ -4,12 +4,13 @@
 #define COMPILER_JOB_H
 
 #include "codegen/host.h"
-#include "compiler/cli.h"
+#include "compiler/given.h"
 #include "compiler/pipeline.h"
 
 typedef struct Job {
     Cli *cli;
     const char *model; // path
+    Given given;       // about its inputs
     const Target *target;
     CpuInfo cpu;
     TargetCaps caps;

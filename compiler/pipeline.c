@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the passes. See pipeline.h.
 #include "compiler/pipeline.h"
+#include "compiler/import/sizes.h"
 #include "ir/text.h"
 #include <inttypes.h>
 #include <string.h>
@@ -19,9 +20,27 @@ const PassInfo *pipeline_find_pass(const char *name)
 
 // --- symbols -------------------------------------------------------------------------------------
 
+// A size whose name is that of an axis, or an expression: its symbol, or none where the import has used it.
+static bool is_bound(Graph *g, const ImportSize *b, int32_t *index)
+{
+    uint32_t input = 0, axis = 0;
+    Dim d = 0;
+    size_t error_at = 0;
+    const bool is_axis = sizes_parse_axis(b->name, &input, &axis) && input < g->inputs.len &&
+                         axis < graph_node(g, g->inputs.data[input])->shape->rank;
+    if (is_axis)
+        d = graph_node(g, g->inputs.data[input])->shape->dim[axis];
+    else if (!dim_parse(g->dims, b->name, strlen(b->name), DIM_KNOWN_ONLY, &d, &error_at) || dim_is_const(d))
+        return false;
+    *index = dim_as_symbol(g->dims, d);
+    return *index < 0 && (!is_axis || d == b->value);
+}
+
 static bool bind_one(Graph *g, const ImportSize *b, int64_t *values, bool *known)
 {
-    const int32_t index = dim_find_symbol(g->dims, b->name);
+    int32_t index = dim_find_symbol(g->dims, b->name);
+    if (index < 0 && is_bound(g, b, &index))
+        return true;
     if (index < 0) {
         diag_error(g->diag, (Span){0}, E0207,
                    "--dim %s=%" PRId64 ": the graph has no symbolic dimension '%s'", b->name, b->value,

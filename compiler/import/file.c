@@ -3,6 +3,7 @@
 #include "compiler/import/import.h"
 #include "compiler/import/onnx.h"
 #include "compiler/import/rawfile.h"
+#include "compiler/import/sizes.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 
@@ -53,10 +54,20 @@ static bool import_text(Arena *a, Diag *d, uint32_t file, Graph **out)
 
 bool import_model(Arena *a, Diag *d, const char *path, Graph **out)
 {
-    return import_model_sized(a, d, path, &(ImportOptions){0}, out);
+    return import_model_with(a, d, path, &(ImportOptions){0}, out);
 }
 
-bool import_model_sized(Arena *a, Diag *d, const char *path, const ImportOptions *o, Graph **out)
+// Of the formats whose graphs do not depend on the options.
+static bool apply(Graph *g, const ImportOptions *o)
+{
+    for (uint32_t i = 0; i < o->n_values; i++)
+        if (!o->values[i].is_optional)
+            return diag_error(g->diag, (Span){0}, E0003, "--value %s: only ONNX models take values",
+                              o->values[i].name);
+    return sizes_fit(g, o);
+}
+
+bool import_model_with(Arena *a, Diag *d, const char *path, const ImportOptions *options, Graph **out)
 {
     RawFile f;
     if (!rawfile_open(a, d, (Span){0}, path, &f))
@@ -64,19 +75,11 @@ bool import_model_sized(Arena *a, Diag *d, const char *path, const ImportOptions
     size_t at = skip_comments(&f);
     const char *dir = rawfile_folder(a, path);
     if (at < f.len && f.data[at] == '{')
-        return import_json(a, d, diag_add_file(d, path, f.data, f.len), dir, out);
+        return import_json(a, d, diag_add_file(d, path, f.data, f.len), dir, out) && apply(*out, options);
     if (has_word(&f, at, "graph"))
-        return import_text(a, d, diag_add_file(d, path, f.data, f.len), out);
+        return import_text(a, d, diag_add_file(d, path, f.data, f.len), out) && apply(*out, options);
     if (!is_text(&f) || str_ends_with(path, ".onnx"))
-        return import_onnx_source(a, d,
-                                  &(OnnxSource){.name = path,
-                                                .data = f.data,
-                                                .len = f.len,
-                                                .dir = dir,
-                                                .sizes = o->sizes,
-                                                .n_sizes = o->n_sizes,
-                                                .string_bytes = o->string_bytes},
-                                  out);
+        return import_onnx_source(a, d, &(OnnxSource){path, f.data, f.len, dir, *options}, out);
     return diag_error(
         d, (Span){diag_add_file(d, path, NULL, 0), 0, 0, NULL}, E0108, "%s",
         f.len ? "the file is neither JSON (starts with '{'), IR text (starts with `graph`) nor ONNX"

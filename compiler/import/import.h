@@ -5,6 +5,7 @@
 #define COMPILER_IMPORT_IMPORT_H
 
 #include "ir/graph.h"
+#include "ir/tensor.h"
 
 // Reads a model. The content decides: JSON starts with '{' after white space, IR text with the word `graph`
 // (after comments), anything else is ONNX. Spans of JSON and IR text point into the file, which stays
@@ -12,22 +13,46 @@
 // that symbols take when the user gives none ("default" in JSON) are in Symbol.dflt of the graph's dims.
 bool import_model(Arena *a, Diag *d, const char *path, Graph **out);
 
-// A number for a symbolic size, as --dim gives it.
+// A number for a symbolic size, or the range in which it is, as --dim gives it.
 typedef struct ImportSize {
-    const char *name; // of a symbol
-    int64_t value;
+    const char *name; // of a symbol; "input0_dim2": axis 2 of input 0
+    int64_t value;    // of a range the largest
+    int64_t min;
+    bool is_range;
 } ImportSize;
 
-// What the user says about a model beyond the file.
+// All sizes of an input.
+typedef struct ImportShape {
+    const char *name;
+    uint32_t rank;
+    int64_t dim[SHAPE_MAX_RANK];
+    const char *origin; // for messages: an option, a file
+    bool is_firm;       // contradicting the model is an error; else whoever reads the input finds that out
+} ImportShape;
+
+// What an input is in the runs to come. It counts where it decides about the graph (a shape, the branch of an
+// If); the graph then has a check that it is so.
+typedef struct ImportValue {
+    const char *name;
+    Tensor value;
+    bool is_list;     // numbers (i64 or f64) whose type and shape are the input's
+    bool is_optional; // no error when there is no such input
+} ImportValue;
+
 typedef struct ImportOptions {
     const ImportSize *sizes;
     uint32_t n_sizes;
+    const ImportShape *shapes;
+    uint32_t n_shapes;
+    const ImportValue *values;
+    uint32_t n_values;
+    bool has_all_inputs;   // the shapes are those of all inputs that a run will have
     uint32_t string_bytes; // room for every string of an input; 0: 64
 } ImportOptions;
 
-// The same with numbers for sizes: ONNX models that compute with sizes as data need them here (see onnx.h);
-// for the others binding the graph later is enough, and the sizes are ignored.
-bool import_model_sized(Arena *a, Diag *d, const char *path, const ImportOptions *o, Graph **out);
+// The same with what is known of sizes and inputs: ONNX models that compute with sizes as data need them here
+// (see onnx.h). Symbols that are still in the graph have known sizes as their defaults.
+bool import_model_with(Arena *a, Diag *d, const char *path, const ImportOptions *options, Graph **out);
 
 // file: id from diag_add_file, whose text is parsed. dir: folder for relative weight files ("" = current).
 bool import_json(Arena *a, Diag *d, uint32_t file, const char *dir, Graph **out);

@@ -37,16 +37,18 @@ static bool import_main(OnnxModel *m, Graph *graph, Span span)
 {
     const Onnx__GraphProto *g = m->proto->graph;
     OnnxScope s = {.model = m, .graph = graph};
-    bool ok = onnx_import_initializers(&s, g);
+    bool ok = onnx_read_sizes(m, graph, g, span);
+    ok = onnx_import_initializers(&s, g) && ok;
     ok = onnx_import_inputs(&s, g) && ok;
+    ok = onnx_read_values(m, graph) && ok;
     ok = onnx_import_nodes(&s, g) && ok;
     return onnx_import_outputs(&s, g, span) && ok;
 }
 
 static bool check_sizes(OnnxModel *m, Span span)
 {
-    for (uint32_t i = 0; i < m->source->n_sizes; i++) {
-        const ImportSize *size = &m->source->sizes[i];
+    for (uint32_t i = 0; i < m->source->options.n_sizes; i++) {
+        const ImportSize *size = &m->source->options.sizes[i];
         if (size->value < 0 || size->value > DIM_MAX_VALUE)
             return diag_error(m->diag, span, E0208, "size %lld for '%s' is not between 0 and %lld",
                               (long long)size->value, size->name, (long long)DIM_MAX_VALUE);
@@ -54,10 +56,30 @@ static bool check_sizes(OnnxModel *m, Span span)
     return true;
 }
 
+static bool has_error(const Diag *d, uint32_t from, DiagCode code)
+{
+    for (uint32_t i = from; i < d->items.len; i++)
+        if (d->items.data[i].level == DIAG_ERROR && d->items.data[i].code == code)
+            return true;
+    return false;
+}
+
+// An import that failed because sizes are open names all of them.
+static void note_open_sizes(const OnnxModel *m, const Graph *g, uint32_t from)
+{
+    Str text = str_new(m->arena);
+    for (uint32_t i = 0; i < g->dims->symbols.len; i++)
+        if (i >= m->sizes.len || m->sizes.data[i] < 0)
+            str_printf(&text, " --dim %s=VALUE", g->dims->symbols.data[i].name);
+    if (text.len && has_error(m->diag, from, E0207))
+        diag_note(m->diag, (Span){.file = m->file}, "the model leaves sizes open; give them with%s",
+                  str_text(&text));
+}
+
 bool import_onnx_source(Arena *a, Diag *d, const OnnxSource *source, Graph **out)
 {
     OnnxModel m = {.arena = a, .diag = d, .source = source, .external_path = ""};
-    const uint32_t errors = d->n_errors;
+    const uint32_t errors = d->n_errors, items = d->items.len;
     m.file = diag_add_file(d, source->name, NULL, 0);
     const Span span = {.file = m.file};
     m.proto = onnx_proto_read(a, d, span, source->data, source->len);
@@ -69,8 +91,10 @@ bool import_onnx_source(Arena *a, Diag *d, const OnnxSource *source, Graph **out
         return false;
     const char *graph_name = onnx_text(m.proto->graph->name);
     Graph *g = graph_new(a, d, graph_name[0] ? graph_name : source->name);
-    if (!import_main(&m, g, span) || d->n_errors != errors)
+    if (!import_main(&m, g, span) || d->n_errors != errors) {
+        note_open_sizes(&m, g, items);
         return false;
+    }
     *out = g;
     return true;
 }

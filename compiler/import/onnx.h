@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ONNX import with numbers for symbolic sizes. Binding a size later (graph_bind) is enough for most models;
-// those that compute with sizes as data, or choose an If branch by them, import only when the numbers are
-// known from the start.
+// ONNX import with numbers for symbolic sizes and values for inputs. Binding a size later (graph_bind) is
+// enough for most models; those that compute with sizes as data, or choose an If branch by them, import only
+// when the numbers are known from the start.
 #ifndef COMPILER_IMPORT_ONNX_H
 #define COMPILER_IMPORT_ONNX_H
 
@@ -12,9 +12,7 @@ typedef struct OnnxSource {
     const void *data; // must live as long as the graph
     size_t len;
     const char *dir; // folder of external tensor data
-    const ImportSize *sizes;
-    uint32_t n_sizes;
-    uint32_t string_bytes; // room for every string of an input; 0: 64
+    ImportOptions options;
 } OnnxSource;
 
 // The symbols of the sizes are in the graph's table all the same, but no shape uses them.

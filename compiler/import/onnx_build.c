@@ -34,14 +34,10 @@ static bool is_linear(OpId op)
            op == OP_pad;
 }
 
-static bool is_foldable(OnnxModel *m, const Graph *g, const Node *n)
+bool onnx_spend_fold(OnnxModel *m, const Graph *g, const Node *n)
 {
-    if (n->n_src == 0 || n->n_results != 1 || n->op == OP_result || !shape_is_const(n->shape))
-        return false;
     uint64_t in = 0;
     for (uint32_t i = 0; i < n->n_src; i++) {
-        if (n->src[i] && !node_is_const(g, n->src[i]))
-            return false;
         if (n->src[i])
             in += (uint64_t)shape_numel(graph_node(g, n->src[i])->shape);
         if (in > FOLD_MAX_OPERAND)
@@ -58,6 +54,16 @@ static bool is_foldable(OnnxModel *m, const Graph *g, const Node *n)
     m->fold_work += work;
     m->made += (uint64_t)out;
     return true;
+}
+
+static bool is_foldable(OnnxModel *m, const Graph *g, const Node *n)
+{
+    if (n->n_src == 0 || n->n_results != 1 || n->op == OP_result || !shape_is_const(n->shape))
+        return false;
+    for (uint32_t i = 0; i < n->n_src; i++)
+        if (n->src[i] && !node_is_const(g, n->src[i]))
+            return false;
+    return onnx_spend_fold(m, g, n);
 }
 
 NodeId onnx_fold(OnnxModel *m, Graph *g, NodeId id)

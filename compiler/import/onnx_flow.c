@@ -107,6 +107,7 @@ static void import_graph(OnnxNode *n, Branch *b, OnnxCaptures *captures)
                            .captures = captures,
                            .depth = n->scope->depth + 1};
     b->out = ARENA_ARRAY(n->model->arena, OnnxValue, n->n_out);
+    onnx_know_captures(n->model, b->scope.graph, n->graph, captures);
     add_inputs(n, b->scope.graph, captures, 0);
     n->failed = n->failed || !check_outputs(n, b->proto) || !import_branch(n, &b->scope, b->proto);
     for (uint32_t i = 0; i < n->n_out && !n->failed; i++) {
@@ -214,14 +215,15 @@ static bool import_both(OnnxNode *n, NodeId cond, const Onnx__GraphProto *then_p
 
 void onnx_import_if(OnnxNode *n)
 {
-    const NodeId cond = onnx_src(n, 0);
     const Onnx__GraphProto *then_proto = onnx_graph(n, "then_branch"),
                            *else_proto = onnx_graph(n, "else_branch");
     double value = 0;
     OnnxInts known;
+    const bool is_known = onnx_number(n, 0, &value);
+    const NodeId cond = onnx_src(n, 0);
     if (n->failed)
         return;
-    if (node_is_scalar_const(n->graph, cond, &value))
+    if (is_known)
         import_taken(n, value != 0 ? then_proto : else_proto);
     else if (!import_both(n, cond, then_proto, else_proto) && onnx_src_ints(n, 0, &known) && known.n == 1)
         import_taken(n, known.v[0] ? then_proto : else_proto);

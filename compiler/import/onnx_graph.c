@@ -20,6 +20,15 @@ static bool is_function_name(const char *s, size_t len)
     return false;
 }
 
+static Dim open_symbol(OnnxModel *m, DimTable *t, const char *name)
+{
+    const uint32_t before = t->symbols.len;
+    const Dim d = dim_symbol(t, name, 1, SYMBOL_MAX, 1);
+    if (t->symbols.len > before)
+        onnx_narrow(m, &t->symbols.data[before]);
+    return d;
+}
+
 // Makes a symbol of every name in an expression such as "past + 1".
 static void add_symbols(OnnxModel *m, DimTable *t, const char *text)
 {
@@ -32,32 +41,14 @@ static void add_symbols(OnnxModel *m, DimTable *t, const char *text)
         while (quote_is_name_char(*end))
             end++;
         if (!is_function_name(text, (size_t)(end - text)))
-            dim_symbol(t, arena_strndup(m->arena, text, (size_t)(end - text)), 1, SYMBOL_MAX, 1);
+            open_symbol(m, t, arena_strndup(m->arena, text, (size_t)(end - text)));
         text = end;
     }
-}
-
-int64_t onnx_given_size(const OnnxModel *m, const char *name)
-{
-    for (uint32_t i = 0; i < m->source->n_sizes; i++)
-        if (str_equal(m->source->sizes[i].name, name))
-            return m->source->sizes[i].value;
-    return -1;
-}
-
-int64_t onnx_given_parts(const OnnxModel *m, const char *name, bool is_sequence)
-{
-    (void)m;
-    (void)name;
-    (void)is_sequence;
-    return -1;
 }
 
 // With numbers where the caller gave some.
 static Dim put_sizes(OnnxModel *m, DimTable *t, Dim d)
 {
-    if (!m->source->n_sizes)
-        return d;
     while (m->sizes.len < t->symbols.len) {
         const int64_t size = onnx_given_size(m, t->symbols.data[m->sizes.len].name);
         vec_push(m->arena, &m->sizes, size);
@@ -73,7 +64,7 @@ static Dim new_symbol(OnnxModel *m, DimTable *t, const char *name)
     for (char *c = clean; *c; c++)
         if ((unsigned char)*c < ' ' || *c == 0x7f)
             *c = '_';
-    return dim_symbol(t, clean, 1, SYMBOL_MAX, 1);
+    return open_symbol(m, t, clean);
 }
 
 // A named size: a symbol, or an expression over symbols as some exporters write them, or a symbol with an odd
@@ -83,7 +74,7 @@ static Dim named_dim(OnnxModel *m, DimTable *t, const char *name)
     Dim d = 0;
     size_t error_at = 0;
     if (quote_is_plain(name))
-        return dim_symbol(t, name, 1, SYMBOL_MAX, 1);
+        return open_symbol(m, t, name);
     DimTable trial = {.arena = m->arena};
     if (strlen(name) <= 256 && dim_parse(&trial, name, strlen(name), DIM_ADD_SYMBOLS, &d, &error_at)) {
         add_symbols(m, t, name);
@@ -97,41 +88,88 @@ static bool read_dim(OnnxModel *m, DimTable *t, const Onnx__TensorShapeProto__Di
                      Dim *out)
 {
     if (p->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && onnx_text(p->dim_param)[0]) {
-        *out = put_sizes(m, t, named_dim(m, t, p->dim_param));
+        *out = named_dim(m, t, p->dim_param);
         return true;
     }
     const bool has_value = p->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
-    if (has_value && p->dim_value < -1)
-        return false;
     // Some exporters write -1 for a size that is not known.
-    *out = has_value && p->dim_value >= 0 ? p->dim_value : put_sizes(m, t, new_symbol(m, t, name));
+    *out = has_value && p->dim_value != -1 ? p->dim_value : new_symbol(m, t, name);
+    return *out >= 0 || !dim_is_const(*out);
+}
+
+static const Onnx__TypeProto__Tensor *tensor_type(const Onnx__ValueInfoProto *v)
+{
+    return v->type && v->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? v->type->tensor_type
+                                                                                 : NULL;
+}
+
+bool onnx_declared_shape(OnnxModel *m, Graph *g, const Onnx__ValueInfoProto *v, Shape *out)
+{
+    const Onnx__TypeProto__Tensor *t = tensor_type(v);
+    bool ok = t && t->shape && t->shape->n_dim <= SHAPE_MAX_RANK;
+    out->rank = ok ? (uint32_t)t->shape->n_dim : 0;
+    for (uint32_t i = 0; i < out->rank; i++)
+        ok = read_dim(m, g->dims, t->shape->dim[i], arena_printf(m->arena, "%s_dim%u", onnx_text(v->name), i),
+                      &out->dim[i]) &&
+             ok;
+    return ok;
+}
+
+// Sizes that the model leaves open are what the caller says.
+static void put_given(OnnxModel *m, Graph *g, const char *name, Shape *s)
+{
+    const ImportShape *given = onnx_given_shape(m, name);
+    for (uint32_t i = 0; i < s->rank; i++) {
+        s->dim[i] = put_sizes(m, g->dims, s->dim[i]);
+        if (given && given->rank == s->rank && !dim_is_const(s->dim[i]))
+            s->dim[i] = given->dim[i];
+    }
+}
+
+static bool negative_size(OnnxModel *m, const Onnx__ValueInfoProto *v, Span span)
+{
+    const Onnx__TensorShapeProto *s = v->type->tensor_type->shape;
+    uint32_t axis = 0;
+    while (s->dim[axis]->value_case != ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE ||
+           s->dim[axis]->dim_value >= -1)
+        axis++;
+    return diag_error(m->diag, span, E0106, "input '%s': axis %u has the negative size %lld",
+                      onnx_text(v->name), axis, (long long)s->dim[axis]->dim_value);
+}
+
+static bool input_shape(OnnxModel *m, Graph *g, const Onnx__ValueInfoProto *v, Shape *out, Span span)
+{
+    const Onnx__TypeProto__Tensor *t = v->type->tensor_type;
+    const char *name = onnx_text(v->name);
+    const ImportShape *given = onnx_given_shape(m, name);
+    if (!t->shape && !given)
+        return diag_error(m->diag, span, E0207, "input '%s' has no shape: give one with --shape %s=2,3", name,
+                          name);
+    if (t->shape && t->shape->n_dim > SHAPE_MAX_RANK)
+        return diag_error(m->diag, span, E0206,
+                          "input '%s' has %zu axes, more than the %d that are supported", name,
+                          t->shape->n_dim, SHAPE_MAX_RANK);
+    if (!t->shape)
+        *out = shape_of(given->rank, given->dim);
+    else if (!onnx_declared_shape(m, g, v, out))
+        return negative_size(m, v, span);
+    if (given && given->is_firm && given->rank != out->rank)
+        return diag_error(m->diag, span, E0204, "%s has %u sizes, but the input has %u axes", given->origin,
+                          given->rank, out->rank);
+    put_given(m, g, name, out);
     return true;
 }
 
 bool onnx_input_type(OnnxModel *m, Graph *g, const Onnx__ValueInfoProto *v, TensorType *out, Span span)
 {
     const char *name = onnx_text(v->name);
-    if (!v->type || v->type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE || !v->type->tensor_type)
+    const Onnx__TypeProto__Tensor *t = tensor_type(v);
+    if (!t)
         return diag_error(m->diag, span, E0206, "input '%s' is not a tensor", name);
-    const Onnx__TypeProto__Tensor *t = v->type->tensor_type;
     if (!onnx_dtype_of(t->elem_type, &out->dtype))
         return diag_error(m->diag, span, E0206, "input '%s': element type %s (%d) is not supported", name,
                           onnx_dtype_text(t->elem_type), t->elem_type);
-    if (!t->shape)
-        return diag_error(m->diag, span, E0206,
-                          "input '%s' has no shape; at least its number of axes must be known", name);
-    if (t->shape->n_dim > SHAPE_MAX_RANK)
-        return diag_error(m->diag, span, E0206,
-                          "input '%s' has %zu axes, more than the %d that are supported", name,
-                          t->shape->n_dim, SHAPE_MAX_RANK);
-    out->shape = (Shape){.rank = (uint32_t)t->shape->n_dim};
-    for (uint32_t i = 0; i < out->shape.rank; i++) {
-        const char *dim_name = arena_printf(m->arena, "%s_dim%u", name, i);
-        if (!read_dim(m, g->dims, t->shape->dim[i], dim_name, &out->shape.dim[i]))
-            return diag_error(m->diag, span, E0106, "input '%s': axis %u has the negative size %lld", name, i,
-                              (long long)t->shape->dim[i]->dim_value);
-    }
-    return true;
+    return input_shape(m, g, v, &out->shape, span);
 }
 
 // --- nodes ---

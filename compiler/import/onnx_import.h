@@ -84,6 +84,7 @@ typedef struct OnnxModel {
     RawFile external;
     int64_t opset;      // of the default domain; 0 = not imported
     VEC(int64_t) sizes; // by symbol, as far as it was needed: the number that the caller gave, or -1
+    Map known;          // by graph: what nodes are with the values that the caller gave (onnx_known.c)
     uint64_t fold_work; // what evaluating constants has cost so far
     uint64_t made;      // elements of constants that are not in the file
     uint64_t unrolled;  // bytes of loop bodies that were imported again and again
@@ -153,10 +154,23 @@ const OnnxList *onnx_list(OnnxNode *n, uint32_t i);
 // Marks an operand as seen without reading it.
 void onnx_skip(OnnxNode *n, uint32_t i);
 // The content of an operand that shapes the result. False: it is not known before the model runs (reported).
+// What is computed from inputs whose values the caller gave is known: it is assumed, with a check.
 bool onnx_src_dims(OnnxNode *n, uint32_t i, OnnxDims *out);
 bool onnx_src_ints(OnnxNode *n, uint32_t i, OnnxInts *out);
 // The content of an operand if it is known: no error when it is not. Does not mark it as seen.
 bool onnx_peek_dims(OnnxNode *n, uint32_t i, OnnxDims *out);
+// Known operands of any size and type: constants, and what the caller's values decide. No error where they
+// are not known. onnx_number: with one element.
+bool onnx_assume(OnnxNode *n, uint32_t i, Tensor *out);
+bool onnx_number(OnnxNode *n, uint32_t i, double *out);
+// The same of any value; name is for the message of the check.
+bool onnx_assume_value(OnnxNode *n, OnnxValue *v, const char *name, Tensor *out);
+// Reports that an operand is not known, and what would help. False.
+bool onnx_fail_unknown(OnnxNode *n, uint32_t i);
+// A condition that must be true at run time: bool with one element.
+void onnx_require(OnnxNode *n, NodeId cond, const char *message);
+// True when all elements are: one element.
+NodeId onnx_all(OnnxNode *n, NodeId cond);
 // Type and shape of any node; f32[] for 0, so that failed nodes can be asked.
 const Shape *onnx_shape(const OnnxNode *n, NodeId id);
 DType onnx_dtype(const OnnxNode *n, NodeId id);
@@ -278,11 +292,29 @@ bool onnx_count_inlined(OnnxNode *n, size_t count);
 // The inputs and outputs of the model (onnx_io.c). False: reported.
 bool onnx_import_inputs(OnnxScope *s, const Onnx__GraphProto *g);
 bool onnx_import_outputs(OnnxScope *s, const Onnx__GraphProto *g, Span span);
+// What the caller knows of the inputs (onnx_given.c): numbers for sizes, before inputs are imported; values
+// of inputs, afterwards. False: wrong (reported).
+bool onnx_read_sizes(OnnxModel *m, Graph *graph, const Onnx__GraphProto *g, Span span);
+bool onnx_read_values(OnnxModel *m, Graph *g);
+// The shape that the caller gives for an input, or NULL.
+const ImportShape *onnx_given_shape(const OnnxModel *m, const char *name);
+// Puts the range that the caller gives for a symbol. False: wrong (reported).
+bool onnx_narrow(OnnxModel *m, Symbol *s);
+const char *onnx_tensor_text(Arena *a, const Tensor *t);
+// The value of an input; where the inputs of a sub-graph come from. onnx_known: a node as far as that
+// decides about it.
+void onnx_know(OnnxModel *m, Graph *g, NodeId input, const Tensor *t);
+void onnx_know_captures(OnnxModel *m, Graph *g, Graph *outer, const OnnxCaptures *captures);
+bool onnx_known(OnnxModel *m, const Graph *g, NodeId id, Tensor *out);
 // The number that the caller gives for a size, or -1.
 int64_t onnx_given_size(const OnnxModel *m, const char *name);
 // How many tensors the caller gives for the optional or sequence NAME: NAME itself or NAME_0, NAME_1 ...;
 // -1: it gives no inputs.
 int64_t onnx_given_parts(const OnnxModel *m, const char *name, bool is_sequence);
+// The shape that the model declares, with its symbols. False: there is none that could be used.
+bool onnx_declared_shape(OnnxModel *m, Graph *g, const Onnx__ValueInfoProto *v, Shape *out);
+// Counts the work of evaluating a node whose operands have known sizes. False: too much.
+bool onnx_spend_fold(OnnxModel *m, const Graph *g, const Node *n);
 // The type of a graph input. False: reported.
 bool onnx_input_type(OnnxModel *m, Graph *g, const Onnx__ValueInfoProto *v, TensorType *out, Span span);
 

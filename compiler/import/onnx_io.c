@@ -88,13 +88,14 @@ static OnnxValue import_tensor(const Input *in, const char *name, const Onnx__Ty
     v.type = &copy;
     if (!onnx_input_type(m, s->graph, &v, &t, in->span))
         return (OnnxValue){.kind = ONNX_BROKEN};
+    const uint32_t capacity = m->source->options.string_bytes;
     if (is_text && t.shape.rank == SHAPE_MAX_RANK) {
         diag_error(m->diag, in->span, E0206, "input '%s': strings of rank %u are not supported", name,
                    t.shape.rank);
         return (OnnxValue){.kind = ONNX_BROKEN};
     }
     if (is_text)
-        t.shape.dim[t.shape.rank++] = m->source->string_bytes ? m->source->string_bytes : ONNX_TEXT_CAPACITY;
+        t.shape.dim[t.shape.rank++] = capacity ? capacity : ONNX_TEXT_CAPACITY;
     OnnxValue value = onnx_value(graph_input(s->graph, name, t.dtype, &t.shape, in->span));
     value.is_text = is_text;
     return value;

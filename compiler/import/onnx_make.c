@@ -89,11 +89,6 @@ void onnx_import_constant_of_shape(OnnxNode *n)
 
 // --- ranges ---
 
-static bool number_of(OnnxNode *n, NodeId id, double *out)
-{
-    return !n->failed && node_is_scalar_const(n->graph, id, out);
-}
-
 // The number of steps when start and limit are sizes and the step is a constant.
 static bool symbolic_count(OnnxNode *n, Dim *out)
 {
@@ -114,15 +109,16 @@ void onnx_import_range(OnnxNode *n)
     Dim count = 0;
     double from = 0, to = 0, by = 0;
     const bool is_symbolic = symbolic_count(n, &count);
-    const NodeId start = onnx_src(n, 0), limit = onnx_src(n, 1), step = onnx_src(n, 2);
+    const bool is_const =
+        !is_symbolic && onnx_number(n, 0, &from) && onnx_number(n, 1, &to) && onnx_number(n, 2, &by);
     onnx_ignore_attr(n, "stash_type");
-    const bool is_const = number_of(n, start, &from) && number_of(n, limit, &to) && number_of(n, step, &by);
+    for (uint32_t i = 0; i < 3 && !is_const && !is_symbolic; i++)
+        if (!onnx_number(n, i, &from))
+            onnx_fail_unknown(n, i);
+    const NodeId start = onnx_src(n, 0), step = onnx_src(n, 2);
+    onnx_skip(n, 1);
     if (n->failed)
         return;
-    if (!is_const && !is_symbolic) {
-        onnx_fail(n, E0206, "its size depends on what the model computes");
-        return;
-    }
     if (is_const) {
         const double steps = ceil((to - from) / by);
         if (!(by != 0 && steps <= (double)DIM_MAX_VALUE)) {

@@ -90,15 +90,14 @@ bool onnx_src_dims(OnnxNode *n, uint32_t i, OnnxDims *out)
         return false;
     if (!onnx_has(n, i))
         return onnx_fail(n, E0202, "input %u is missing", i);
-    if (onnx_peek_dims(n, i, out))
+    Tensor known;
+    if (onnx_peek_dims(n, i, out) || (onnx_assume(n, i, &known) && onnx_peek_dims(n, i, out)))
         return true;
     const NodeId id = onnx_src(n, i);
     if (node_is_const(n->graph, id))
         return onnx_fail(n, E0203, "input %u ('%s') must be a list of at most %d whole numbers", i,
                          n->proto->input[i], ONNX_MAX_LIST);
-    return onnx_fail(n, E0206,
-                     "input %u ('%s') shapes the result, so it must not depend on what the model computes", i,
-                     n->proto->input[i]);
+    return onnx_fail_unknown(n, i);
 }
 
 bool onnx_src_ints(OnnxNode *n, uint32_t i, OnnxInts *out)

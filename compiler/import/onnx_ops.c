@@ -90,8 +90,7 @@ static void report(const OnnxScope *s, const Onnx__NodeProto *n, const char *lab
 {
     OnnxModel *m = s->model;
     const char *domain = domain_name(n);
-    const int64_t version =
-        strcmp(domain, "ai.onnx") == 0 ? onnx_scope_opset(s) : domain_version(s, domain);
+    const int64_t version = strcmp(domain, "ai.onnx") == 0 ? onnx_scope_opset(s) : domain_version(s, domain);
     if (!map_put_str(m->arena, &m->missing, arena_printf(m->arena, "%s\n%s", domain, onnx_text(n->op_type)),
                      1))
         return;

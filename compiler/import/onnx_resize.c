@@ -87,16 +87,17 @@ static NodeId resize(OnnxNode *n, NodeId x, const Modes *m, const double *scale,
 // The operand `i` of numbers as doubles; empty when it is absent or has no element.
 static uint32_t read_numbers(OnnxNode *n, uint32_t i, double *out, uint32_t max)
 {
-    const NodeId id = onnx_opt(n, i);
-    if (!id || n->failed)
+    Tensor t;
+    if (n->failed || !onnx_has(n, i))
         return 0;
-    if (shape_is_const(onnx_shape(n, id)) && shape_numel(onnx_shape(n, id)) == 0)
-        return 0;
-    if (!node_is_const(n->graph, id)) {
-        onnx_fail(n, E0206, "the scales and the roi must be constants");
+    if (shape_is_const(onnx_shape(n, n->in[i].node)) && shape_numel(onnx_shape(n, n->in[i].node)) == 0) {
+        onnx_skip(n, i);
         return 0;
     }
-    const Tensor t = tensor_of_const(n->graph, id);
+    if (!onnx_assume(n, i, &t)) {
+        onnx_fail_unknown(n, i);
+        return 0;
+    }
     if (t.numel > max) {
         onnx_fail(n, E0203, "%lld numbers are more than %u", (long long)t.numel, max);
         return 0;

@@ -55,8 +55,12 @@ static bool read_condition(OnnxNode *n, OnnxValue *v, bool *goes_on)
     *goes_on = true;
     if (v->kind == ONNX_ABSENT)
         return true;
-    const NodeId id = onnx_value_node(n->scope, v, n->span);
-    if (!id || !node_is_scalar_const(n->graph, id, &value))
+    Tensor known;
+    *v = onnx_value(onnx_value_node(n->scope, v, n->span));
+    const bool is_known = onnx_assume_value(n, v, "condition", &known) && known.numel == 1;
+    if (is_known)
+        value = tensor_get_f64(&known, 0);
+    else
         return onnx_fail(
             n, E0206,
             "the loop cannot be unrolled at import, because its condition is only known when the "

@@ -342,7 +342,7 @@ static void compile_graph(Arena *a, Diag *d, Graph *g)
     PipelineOptions o = {.opt_level = run.iteration % 3 == 0 ? 0 : 3, .caps = &caps, .report = run.sink};
     for (uint32_t i = 0; i < g->dims->symbols.len; i++) {
         const Symbol *s = &g->dims->symbols.data[i];
-        vec_push(a, &o.dims, ((ImportSize){s->name, s->dflt != 0 ? s->dflt : s->min}));
+        vec_push(a, &o.dims, ((ImportSize){.name = s->name, .value = s->dflt != 0 ? s->dflt : s->min}));
     }
     Plan *plan = NULL;
     Emitted out;

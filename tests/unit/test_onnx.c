@@ -268,16 +268,16 @@ static void test_given_sizes(void **state)
         "node Squeeze x,z -> p; out p; end; begin else_branch; node Neg x -> q; out q; end; out y";
     const uint8_t *data = onnx_model(&arena, text, &len);
     OnnxSource source = {
-        .name = "m", .data = data, .len = len, .dir = "", .sizes = &(ImportSize){"n", 1}, .n_sizes = 1};
+        .name = "m", .data = data, .len = len, .dir = "", .options = {.sizes = &(ImportSize){"n", 1, 0, false}, .n_sizes = 1}};
     assert_true(import_onnx_source(&arena, &diag, &source, &g));
     assert_string_equal(output_type(g, 0), "f32[2]");
-    source.sizes = &(ImportSize){"n", 5};
+    source.options.sizes = &(ImportSize){"n", 5, 0, false};
     assert_true(import_onnx_source(&arena, &diag, &source, &g));
     assert_string_equal(output_type(g, 0), "f32[5, 2]");
-    source.n_sizes = 0;
+    source.options.n_sizes = 0;
     assert_false(import_onnx_source(&arena, &diag, &source, &g)); // branches of different rank
-    source.n_sizes = 1;
-    source.sizes = &(ImportSize){"n", -1};
+    source.options.n_sizes = 1;
+    source.options.sizes = &(ImportSize){"n", -1, 0, false};
     assert_false(import_onnx_source(&arena, &diag, &source, &g));
 }
 
