@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // ONNX models for tests, written as text. Statements are separated by ';':
 //   opset 13                          of the default domain, first
-//   in x f32 2,n,?                    input; a number, a name or ? (not known) an axis, "-" for none
+//   in x f32 2,n,?                    input; a number, a name or ? (not known) an axis, "-" for none,
+//                                     "*" where not even their number is known
 //   init w i64 2 = 3,4                initializer in the typed field; "raw w ..." in raw_data
 //   node Add x,w -> z axis=1          "-" for no inputs or outputs, "_" for an absent one
 //   begin then_branch; ...; end       a sub-graph as attribute of the last node
@@ -163,6 +164,8 @@ static inline Onnx__ValueInfoProto *make_value(Arena *a, char *name, const char 
     onnx__type_proto__init(v->type);
     v->type->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
     v->type->tensor_type = t;
+    if (strcmp(dims, "*") == 0)
+        t->shape = NULL;
     return v;
 }
 

@@ -324,7 +324,7 @@ static const Refusal refusals[] = {
     {"opset 13; in x f32 2,3; in y f32 4; node Add x,y -> z; out z", E0204, "z", "do not broadcast"},
     {"opset 13; in x f32 2; in y i32 2; node Add x,y -> z; out z", E0205, "z", "different element types"},
     {"opset 13; in x f32 2,3; in s i64 2; node Reshape x,s -> z; out z", E0206, "z",
-     "must not depend on what the model"},
+     "give the values with --value s=..."},
     {"opset 13; in x f32 n,3; init s i64 1 = 2; node Split x,s -> z; out z", E0207, "z",
      "the size of axis 0 is n"},
     {"opset 13; in x f32 2; node Concat x -> z; out z", E0203, "z", "needs the attribute 'axis'"},
