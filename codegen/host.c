@@ -69,55 +69,55 @@ bool host_stream(const EmittedFile *f, EmitSink sink, void *ctx)
 
 // --- kernels -------------------------------------------------------------------------------------
 
-// Prints every kernel; kernels whose text is equal but for name and comment are printed once.
-static bool emit_kernels(HostEmit *e, Str *out)
+typedef struct Printed {
+    Map seen; // texts without name and comment: the function's name
+    Str *out;
+} Printed;
+
+static void print_function(const HostEmit *e, const PlanKernel *pk, Str *out)
 {
-    Map seen = {0};
-    Plan *p = e->plan;
-    for (uint32_t i = 0; i < p->kernels.len; i++) {
-        PlanKernel *pk = &p->kernels.data[i];
-        Kernel bare = *pk->kernel;
+    if (pk->loop != NULL)
+        host_print_loop(pk, out);
+    else
+        cfamily_print_kernel(e->target, pk->kernel, out);
+}
+
+// The function for a text: a new one, or an earlier one that is equal but for name and comment.
+static void emit_once(HostEmit *e, PlanKernel *pk, Printed *p)
+{
+    const Kernel own = *pk->kernel;
+    uint64_t first = 0;
+    Str text = str_new(e->arena);
+    pk->kernel->name = "k";
+    pk->kernel->comment = "";
+    print_function(e, pk, &text);
+    *pk->kernel = own;
+    if (map_get(&p->seen, text.data, text.len, &first)) {
+        pk->function = (const char *)(uintptr_t)first;
+        return;
+    }
+    pk->function = pk->kernel->name;
+    map_put(e->arena, &p->seen, text.data, text.len, (uint64_t)(uintptr_t)pk->function);
+    print_function(e, pk, p->out);
+    str_char(p->out, '\n');
+    e->out->n_functions++;
+}
+
+// Prints every kernel; kernels whose text is equal but for name and comment are printed once. Those of a
+// loop's body come before the loop.
+static bool emit_kernels(HostEmit *e, const Plan *plan, Printed *p)
+{
+    for (uint32_t i = 0; i < plan->kernels.len; i++) {
+        PlanKernel *pk = &plan->kernels.data[i];
         const char *lacks = target_lacks(e->target, pk->kernel);
         if (lacks != NULL)
-            return diag_error(e->diag, node_span(p->graph, pk->root), E0302, "%s: %s", pk->kernel->name,
+            return diag_error(e->diag, node_span(plan->graph, pk->root), E0302, "%s: %s", pk->kernel->name,
                               lacks);
-        bare.name = "k";
-        bare.comment = "";
-        Str text = str_new(e->arena);
-        cfamily_print_kernel(e->target, &bare, &text);
-        uint64_t first = 0;
-        if (map_get(&seen, text.data, text.len, &first)) {
-            pk->same_text_as = (uint32_t)first + 1;
-            continue;
-        }
-        map_put(e->arena, &seen, text.data, text.len, i);
-        cfamily_print_kernel(e->target, pk->kernel, out);
-        str_char(out, '\n');
-        e->out->n_functions++;
+        if (pk->loop != NULL && !emit_kernels(e, pk->loop->body, p))
+            return false;
+        emit_once(e, pk, p);
     }
     return true;
-}
-
-static const char *function_name(const Plan *p, uint32_t i)
-{
-    const PlanKernel *k = &p->kernels.data[i];
-    return p->kernels.data[k->same_text_as != 0 ? k->same_text_as - 1 : i].kernel->name;
-}
-
-static void emit_call(HostEmit *e, uint32_t i, Str *out)
-{
-    static const char *const base[REGION_COUNT] = {"a", "s", "s", "w"};
-    const PlanKernel *k = &e->plan->kernels.data[i];
-    str_printf(out, "    %s(", function_name(e->plan, i));
-    for (uint32_t j = 0; j < k->args.len; j++) {
-        const PlanArg *arg = &k->args.data[j];
-        const PlanBuffer *b = &e->plan->buffers.data[arg->buf];
-        const KParam *param = &k->kernel->params.data[j];
-        const uint64_t at = host_region_base(e->plan, b->region) + b->offset + arg->byte_offset;
-        str_printf(out, "%s(%srlx_%s *)(%s + %llu)", j == 0 ? "" : ", ", param->is_written ? "" : "const ",
-                   dtype_info[param->dtype].name, base[b->region], (unsigned long long)at);
-    }
-    str_add(out, ");\n");
 }
 
 static void emit_dispatch(HostEmit *e, Str *out)
@@ -136,11 +136,11 @@ static void emit_dispatch(HostEmit *e, Str *out)
     if (!used[REGION_ARENA] && !used[REGION_STATE] && !used[REGION_PARAM] && !used[REGION_WEIGHTS])
         str_add(out, "    (void)ctx;\n");
     for (uint32_t i = 0; i < e->plan->n_check_kernels; i++)
-        emit_call(e, i, out);
+        host_print_call(e->plan, &e->plan->kernels.data[i], "    ", out);
     if (e->plan->checks.len != 0)
         str_add(out, "    if (rlx_failed_check(ctx) != NULL)\n        return RLX_ERR_VALUE;\n");
     for (uint32_t i = e->plan->n_check_kernels; i < e->plan->kernels.len; i++)
-        emit_call(e, i, out);
+        host_print_call(e->plan, &e->plan->kernels.data[i], "    ", out);
     str_add(out, "    return RLX_OK;\n}\n\n");
 }
 
@@ -240,7 +240,8 @@ static void emit_banner(HostEmit *e, const char *suffix, Str *out)
 static bool emit_c(HostEmit *e, Str *out)
 {
     Str kernels = str_new(e->arena), body = str_new(e->arena);
-    if (!emit_kernels(e, &kernels))
+    Printed printed = {.out = &kernels};
+    if (!emit_kernels(e, e->plan, &printed))
         return false;
     emit_banner(e, "c", out);
     str_printf(out, "// Compile with: cc -O3 %s%s-c %s.c\n", e->options->cc_flags,

@@ -46,6 +46,10 @@ typedef struct Emitted {
 
 // Same plan and options, same bytes. False: reported (a kernel needs what the target lacks).
 bool host_emit(Arena *a, Diag *d, const Target *t, Plan *plan, const HostOptions *options, Emitted *out);
+// The function of a loop; the functions of its body's kernels (PlanKernel.function) stand before it.
+void host_print_loop(const PlanKernel *k, Str *out);
+// A call of a kernel, where the memory of its plan has the names a (arena), s, w, p0, p1 ...
+void host_print_call(const Plan *plan, const PlanKernel *k, const char *indent, Str *out);
 // "a.b/c" -> "a_b_c": a C identifier from any name.
 const char *host_identifier(Arena *a, const char *name);
 // The same, and one that can be the name of a model's function and files: not a word of C or C++, nothing of

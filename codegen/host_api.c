@@ -230,20 +230,30 @@ static void emit_tensors(HostEmit *e, const char *list, const PlanIo *io, uint32
     str_add(out, "};\n\n");
 }
 
+typedef struct KernelTable {
+    HostEmit *e;
+    Str *out;
+} KernelTable;
+
+static void emit_kernel_row(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
+{
+    const KernelTable *t = ctx;
+    uint64_t bytes = 0;
+    (void)p;
+    for (uint32_t j = 0; j < k->args.len && k->loop == NULL; j++)
+        bytes += k->args.data[j].end - k->args.data[j].begin;
+    str_printf(t->out, "    {\"%s\", %s, %lluu, %lluu},\n", k->kernel->name,
+               host_string_literal(t->e->arena, k->kernel->comment), (unsigned long long)(k->macs * times),
+               (unsigned long long)(bytes * times));
+}
+
 static void emit_kernel_table(HostEmit *e, Str *out)
 {
+    KernelTable t = {e, out};
     if (e->plan->kernels.len == 0)
         return;
     str_add(out, "static const rlx_kernel kernels[] = {\n");
-    for (uint32_t i = 0; i < e->plan->kernels.len; i++) {
-        const PlanKernel *k = &e->plan->kernels.data[i];
-        uint64_t bytes = 0;
-        for (uint32_t j = 0; j < k->args.len; j++)
-            bytes += k->args.data[j].end - k->args.data[j].begin;
-        str_printf(out, "    {\"%s\", %s, %lluu, %lluu},\n", k->kernel->name,
-                   host_string_literal(e->arena, k->kernel->comment), (unsigned long long)k->macs,
-                   (unsigned long long)bytes);
-    }
+    plan_walk(e->plan, emit_kernel_row, &t);
     str_add(out, "};\n\n");
 }
 
@@ -324,7 +334,7 @@ void host_emit_descriptor(HostEmit *e, const char *weights, Str *out)
                (unsigned long long)p->region_bytes[REGION_WEIGHTS], weights, state_init,
                (unsigned long long)flags_offset(p));
     str_printf(out, "    %uu, %uu, %uu, %uu, %uu, %s, %s, %s, %s,\n", p->inputs.len, p->outputs.len,
-               p->params.len, p->states.len, p->kernels.len, list_or_null("inputs", p->inputs.len),
+               p->params.len, p->states.len, plan_count_kernels(p), list_or_null("inputs", p->inputs.len),
                list_or_null("outputs", p->outputs.len), list_or_null("params", p->params.len),
                list_or_null("states", p->states.len));
     str_printf(out, "    %s, %s, dispatch, %uu, %s};\n\n", list_or_null("param_has_init", p->params.len),

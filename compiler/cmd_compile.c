@@ -24,7 +24,7 @@ ExitCode cmd_compile(Cli *c)
     printf("arena %llu bytes (lower bound %llu), state %llu, weights %llu, %u kernels\n",
            (unsigned long long)j.plan->region_bytes[REGION_ARENA],
            (unsigned long long)j.plan->arena_lower_bound, (unsigned long long)j.emitted.state_bytes,
-           (unsigned long long)j.plan->region_bytes[REGION_WEIGHTS], j.plan->kernels.len);
+           (unsigned long long)j.plan->region_bytes[REGION_WEIGHTS], plan_count_kernels(j.plan));
     return EXIT_OK;
 }
 

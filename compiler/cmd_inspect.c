@@ -11,32 +11,45 @@ typedef struct Totals {
     uint32_t n_ops;
 } Totals;
 
+// A loop moves what the kernels of its body do.
 static uint64_t kernel_bytes(const PlanKernel *k)
 {
     uint64_t bytes = 0;
-    for (uint32_t a = 0; a < k->args.len; a++)
+    for (uint32_t a = 0; a < k->args.len && k->loop == NULL; a++)
         bytes += k->args.data[a].end - k->args.data[a].begin;
     return bytes;
+}
+
+static void count_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
+{
+    Totals *t = ctx;
+    (void)p;
+    t->macs += k->macs * times;
+    t->moved_bytes += kernel_bytes(k) * times;
+}
+
+static void count_ops(const Plan *p, Totals *t)
+{
+    const Graph *g = p->graph;
+    for (NodeId id = 1; id < g->nodes.len; id++) {
+        const Node *n = graph_node(g, id);
+        if (n->op == OP_const || n->op == OP_param)
+            t->parameters += (uint64_t)shape_numel(n->shape);
+        if (op_info[n->op].kind == OPKIND_LEAF)
+            continue;
+        t->ops[n->op]++;
+        t->n_ops++;
+    }
+    for (uint32_t i = 0; i < p->kernels.len; i++)
+        if (p->kernels.data[i].loop != NULL)
+            count_ops(p->kernels.data[i].loop->body, t);
 }
 
 static Totals count(const Job *j)
 {
     Totals t = {0};
-    const Graph *g = j->plan->graph;
-    for (uint32_t i = 0; i < j->plan->kernels.len; i++) {
-        const PlanKernel *k = &j->plan->kernels.data[i];
-        t.macs += k->macs;
-        t.moved_bytes += kernel_bytes(k);
-    }
-    for (NodeId id = 1; id < g->nodes.len; id++) {
-        const Node *n = graph_node(g, id);
-        if (n->op == OP_const || n->op == OP_param)
-            t.parameters += (uint64_t)shape_numel(n->shape);
-        if (op_info[n->op].kind == OPKIND_LEAF)
-            continue;
-        t.ops[n->op]++;
-        t.n_ops++;
-    }
+    plan_walk(j->plan, count_kernel, &t);
+    count_ops(j->plan, &t);
     return t;
 }
 
@@ -88,6 +101,14 @@ static void print_ios(const Job *j, const char *kind, const PlanIo *io, uint32_t
     }
 }
 
+static void print_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
+{
+    (void)p;
+    (void)ctx;
+    printf("  %-44s %12llu MACs %12llu bytes\n", k->kernel->name, (unsigned long long)(k->macs * times),
+           (unsigned long long)(kernel_bytes(k) * times));
+}
+
 static void print_text(const Job *j, const Totals *t)
 {
     const Plan *p = j->plan;
@@ -107,11 +128,8 @@ static void print_text(const Job *j, const Totals *t)
            p->arena_optimal ? "yes" : "no", (unsigned long long)j->emitted.state_bytes);
     print_peak(p);
     printf("flash   weights %zu bytes, C text %zu bytes\n", j->emitted.weight_bytes, j->emitted.code_bytes);
-    printf("kernels %u, %u with text of their own\n", p->kernels.len, j->emitted.n_functions);
-    for (uint32_t i = 0; i < p->kernels.len; i++)
-        printf("  %-44s %12llu MACs %12llu bytes\n", p->kernels.data[i].kernel->name,
-               (unsigned long long)p->kernels.data[i].macs,
-               (unsigned long long)kernel_bytes(&p->kernels.data[i]));
+    printf("kernels %u, %u with text of their own\n", plan_count_kernels(p), j->emitted.n_functions);
+    plan_walk(p, print_kernel, NULL);
 }
 
 // --- JSON ----------------------------------------------------------------------------------------
@@ -127,6 +145,21 @@ static void print_json_ios(const Job *j, const char *kind, const PlanIo *io, uin
         printf("]}");
     }
     printf("],\n");
+}
+
+typedef struct JsonKernels {
+    Arena *arena;
+    const char *comma;
+} JsonKernels;
+
+static void print_json_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
+{
+    JsonKernels *j = ctx;
+    (void)p;
+    printf("%s\n    {\"name\": \"%s\", \"nodes\": \"%s\", \"macs\": %llu, \"bytes\": %llu}", j->comma,
+           json_text(j->arena, k->kernel->name), json_text(j->arena, k->kernel->comment),
+           (unsigned long long)(k->macs * times), (unsigned long long)(kernel_bytes(k) * times));
+    j->comma = ",";
 }
 
 static void print_json(const Job *j, const Totals *t)
@@ -157,12 +190,8 @@ static void print_json(const Job *j, const Totals *t)
         (unsigned long long)j->emitted.state_bytes, j->emitted.weight_bytes, j->emitted.code_bytes,
         j->emitted.n_functions);
     printf("  \"kernels\": [");
-    for (uint32_t i = 0; i < p->kernels.len; i++) {
-        const PlanKernel *k = &p->kernels.data[i];
-        printf("%s\n    {\"name\": \"%s\", \"nodes\": \"%s\", \"macs\": %llu, \"bytes\": %llu}",
-               i == 0 ? "" : ",", json_text(a, k->kernel->name), json_text(a, k->kernel->comment),
-               (unsigned long long)k->macs, (unsigned long long)kernel_bytes(k));
-    }
+    JsonKernels k = {a, ""};
+    plan_walk(p, print_json_kernel, &k);
     printf("\n  ]\n}\n");
 }
 

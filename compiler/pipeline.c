@@ -63,6 +63,18 @@ static bool bind_one(Graph *g, const ImportSize *b, int64_t *values, bool *known
     return true;
 }
 
+static bool is_symbol_used(const Graph *g, int32_t index);
+
+// As the bound of a loop, or inside one. Sub-graphs nest at most GRAPH_MAX_DEPTH deep.
+static bool is_symbol_in_loop(const Graph *g, const Node *n, int32_t index)
+{
+    if (n->op != OP_loop)
+        return false;
+    const AttrVal *max = node_attr(n, A_loop_max_trips);
+    return (max->len && dim_as_symbol(g->dims, max->u.ints[0]) == index) ||
+           is_symbol_used(node_attr(n, A_loop_body)->u.graph, index);
+}
+
 // Does any input, param or state still have the symbol?
 static bool is_symbol_used(const Graph *g, int32_t index)
 {
@@ -71,6 +83,8 @@ static bool is_symbol_used(const Graph *g, int32_t index)
         for (uint32_t i = 0; i < n->shape->rank; i++)
             if (dim_as_symbol(g->dims, n->shape->dim[i]) == index)
                 return true;
+        if (is_symbol_in_loop(g, n, index))
+            return true;
     }
     return false;
 }

@@ -130,6 +130,7 @@ static bool eval_inner(Running *r, NodeId id)
     Arena *a = r->run->arena;
     EvalCtx c = {
         .arena = a, .g = r->g, .node = n, .id = id, .symbols = r->run->symbols, .depth = r->run->depth};
+    c.steps = r->run->steps;
     c.in = ARENA_ARRAY(a, Tensor, n->n_src);
     c.out = ARENA_ARRAY(a, Tensor, n->n_results);
     for (uint32_t i = 0; i < n->n_src; i++)
@@ -144,6 +145,7 @@ static bool eval_inner(Running *r, NodeId id)
     if (!eval_node(&c))
         return false;
     r->run->bytes = c.bytes;
+    r->run->steps = c.steps + 1;
     r->run->value[id] = c.out[0];
     r->results[id] = c.out;
     return true;
@@ -192,27 +194,4 @@ bool eval_graph(EvalRun *run)
             return false;
     }
     return test_checks(&r);
-}
-
-// --- if ---
-
-// One run of the branch that is taken; the other is not touched.
-bool eval_if(EvalCtx *c)
-{
-    const AttrId which = tensor_get_i64(&c->in[0], 0) != 0 ? A_if_then : A_if_else;
-    const Graph *g = node_attr(c->node, which)->u.graph;
-    EvalRun run = eval_begin(g, c->arena, c->symbols);
-    run.depth = c->depth + 1;
-    for (uint32_t i = 0; i < g->inputs.len; i++)
-        run.value[g->inputs.data[i]] = c->in[i + 1];
-    run.bytes = c->bytes;
-    if (!eval_graph(&run))
-        return false;
-    c->bytes = run.bytes;
-    for (uint32_t i = 0; i < c->node->n_results; i++) {
-        const Tensor *t = &run.value[g->outputs.data[i].node];
-        if (t->numel > 0)
-            memcpy(c->out[i].data, t->data, (size_t)t->numel * dtype_info[t->dtype].bytes);
-    }
-    return true;
 }

@@ -16,6 +16,7 @@ typedef struct EvalCtx {
     DimValues symbols;
     uint32_t depth; // of sub-graphs around the node
     uint64_t bytes; // of all tensors of the run so far
+    uint64_t steps; // nodes evaluated in the run so far
     Arena *scratch; // for the node's own use: set and emptied by eval_node
 } EvalCtx;
 
@@ -29,6 +30,7 @@ typedef struct EvalRun {
     Tensor *value;  // result 0 of every node by NodeId, after eval_graph; data NULL where not computed
     uint32_t depth; // of sub-graphs around this one
     uint64_t bytes; // of all tensors so far; limited
+    uint64_t steps; // nodes so far; loops limit it
 } EvalRun;
 
 // Evaluates the graph. Leaves: values[id] must be set by the caller for inputs, params and states (index by

@@ -14,6 +14,7 @@ bool eval_elementwise(EvalCtx *c);
 // Limits: a graph must not be able to eat memory or to run for hours.
 #define EVAL_MAX_TENSOR (UINT64_C(4) << 30)  // bytes
 #define EVAL_MAX_TOTAL  (UINT64_C(16) << 30) // bytes of all tensors of one run
+#define EVAL_MAX_STEPS  (UINT64_C(1) << 26)  // nodes of one run, in all iterations of its loops
 #define EVAL_MAX_WORK   (INT64_C(1) << 40)   // multiply-adds of one node
 
 static inline bool eval_has(const EvalCtx *c, uint32_t i)

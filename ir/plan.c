@@ -41,6 +41,40 @@ bool plan_has_hazard(const Plan *p, uint32_t kernel_a, uint32_t kernel_b)
     return false;
 }
 
+// --- walking --------------------------------------------------------------------------------------
+
+static void walk(const Plan *p, uint64_t times, PlanVisit fn, void *ctx)
+{
+    for (uint32_t i = 0; i < p->kernels.len; i++) {
+        PlanKernel *k = &p->kernels.data[i];
+        fn(p, k, times, ctx);
+        if (k->loop == NULL)
+            continue;
+        const uint64_t trips = k->loop->max_trips == INT64_MAX ? 1 : (uint64_t)k->loop->max_trips;
+        walk(k->loop->body, trips != 0 && times > UINT64_MAX / trips ? UINT64_MAX : times * trips, fn, ctx);
+    }
+}
+
+void plan_walk(const Plan *p, PlanVisit fn, void *ctx)
+{
+    walk(p, 1, fn, ctx);
+}
+
+static void count_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
+{
+    (void)p;
+    (void)k;
+    (void)times;
+    ++*(uint32_t *)ctx;
+}
+
+uint32_t plan_count_kernels(const Plan *p)
+{
+    uint32_t n = 0;
+    plan_walk(p, count_kernel, &n);
+    return n;
+}
+
 // --- verification --------------------------------------------------------------------------------
 
 static const char *check_arg(const Plan *p, const PlanKernel *k, uint32_t i)
@@ -52,6 +86,10 @@ static const char *check_arg(const Plan *p, const PlanKernel *k, uint32_t i)
         return arena_printf(p->arena, "%s: argument %u has no buffer", name, i);
     if (a->begin > a->end || a->end > b->bytes)
         return arena_printf(p->arena, "%s: argument %u reaches outside buffer %s", name, i, b->name);
+    if (b->region == REGION_OUTER)
+        return a->is_written && !p->slots.data[b->slot].is_written
+                   ? arena_printf(p->arena, "%s: writes to %s, which is not the body's", name, b->name)
+                   : NULL;
     if (b->offset % b->align != 0 || b->offset + b->bytes > p->region_bytes[b->region])
         return arena_printf(p->arena, "%s: buffer %s lies outside its region", name, b->name);
     if (a->is_written && b->region == REGION_WEIGHTS)
@@ -138,13 +176,19 @@ static const char *check_checks(const Replay *r)
     return NULL;
 }
 
+static bool is_arena(const Plan *p, BufId buf)
+{
+    return p->buffers.data[buf].region == REGION_ARENA;
+}
+
+// Nesting of sub-graphs is bounded, so the recursion is.
 const char *plan_verify(const Plan *p)
 {
     Arena scratch = {0};
     Replay r = {.p = p, .arena = &scratch};
     const char *wrong = NULL;
     for (uint32_t i = 0; i < p->inputs.len; i++)
-        if (p->inputs.data[i].bytes > 0)
+        if (p->inputs.data[i].bytes > 0 && is_arena(p, p->inputs.data[i].buf))
             write_buffer(&r, p->inputs.data[i].buf);
     for (uint32_t i = 0; i < p->kernels.len && wrong == NULL; i++) {
         const PlanKernel *k = &p->kernels.data[i];
@@ -154,11 +198,14 @@ const char *plan_verify(const Plan *p)
             wrong = check_arg(p, k, j);
         if (wrong == NULL)
             wrong = replay_kernel(&r, k);
+        if (wrong == NULL && k->loop != NULL)
+            wrong = plan_verify(k->loop->body);
     }
     if (wrong == NULL && p->n_check_kernels == p->kernels.len)
         wrong = check_checks(&r);
     for (uint32_t i = 0; i < p->outputs.len && wrong == NULL; i++)
-        if (p->outputs.data[i].bytes > 0 && !holds(&r, p->outputs.data[i].buf))
+        if (p->outputs.data[i].bytes > 0 && is_arena(p, p->outputs.data[i].buf) &&
+            !holds(&r, p->outputs.data[i].buf))
             wrong =
                 arena_printf(p->arena, "output %s was overwritten before the end", p->outputs.data[i].name);
     arena_free(&scratch);

@@ -13,6 +13,7 @@ typedef enum Region {
     REGION_STATE,   // lives across runs (states)
     REGION_PARAM,   // settable parameters; lives across runs
     REGION_WEIGHTS, // constants, packed as the kernels read them; read-only
+    REGION_OUTER,   // in the body of a loop: memory that is not its own (Plan.slots)
     REGION_COUNT
 } Region;
 
@@ -29,6 +30,7 @@ typedef struct PlanBuffer {
                           // inputs start at 0, outputs end at n_kernels - 1
     bool is_pinned;       // an input or output of the graph: never shared by others in place
     BufId shares;         // in place: occupies the same bytes as this earlier buffer (0 = own bytes)
+    uint32_t slot;        // OUTER: index into Plan.slots
     const void *data;     // WEIGHTS: the bytes; STATE, PARAM: initial bytes or NULL (zeros / must be set)
     PlanFill fill;        // WEIGHTS: makes the bytes from fill_ctx instead (data is NULL)
     const void *fill_ctx;
@@ -64,17 +66,42 @@ typedef struct PlanCopy {
     Loc dst;    // strides on the axes of src
 } PlanCopy;
 
+// Where a buffer of a loop's body begins in iteration i: argument `arg` of the loop's kernel + start + i *
+// step bytes.
+typedef struct PlanSlot {
+    uint32_t arg; // PLAN_NO_ARG: the number of the iteration itself
+    int64_t start, step;
+    bool is_written;
+} PlanSlot;
+
+#define PLAN_NO_ARG UINT32_MAX
+
+// A loop is one kernel of the plan around it, printed as a function that calls the kernels of its body.
+// Numbers of arguments are PLAN_NO_ARG where there is none.
+typedef struct PlanLoop {
+    struct Plan *body;
+    int64_t max_trips;       // INT64_MAX: only the argument says
+    uint32_t trips, cond;    // arguments: trip count and first condition
+    uint32_t arena, weights; // scratch memory for the whole body, and its constants
+    uint32_t count;          // where the iterations done are stored
+    bool has_cond;           // the body decides whether it goes on: its first output
+    VEC(uint32_t) cleared;   // arguments that are zeroed first: not every row may be written
+} PlanLoop;
+
 typedef struct PlanKernel {
-    Kernel *kernel; // NULL before the lower pass
+    Kernel *kernel; // NULL before the lower pass; of a loop: only name, comment and parameters
     NodeId root;    // the value that it stores
     NodeId anchor;  // structural op that shapes its loops; 0 = elementwise
     PlanCopy copy;
     bool is_last;     // must run after all others (writes a state)
+    bool is_start;    // copies a carried value to where the loop `root` changes it: must run before that
     VEC(NodeId) body; // all nodes computed inside, in order, root last
     VEC(PlanArg) args;
     uint64_t flops, macs;
     uint64_t read_bytes, write_bytes;
-    uint32_t same_text_as; // index + 1 of an earlier kernel with the same text; 0 = own text
+    const Loc *results;   // of a loop: places of all its results; 0 = nobody wants it
+    PlanLoop *loop;       // NULL: a plain kernel
+    const char *function; // in emitted text: its own name, or that of an earlier kernel with the same text
 } PlanKernel;
 
 typedef struct PlanIo {
@@ -106,6 +133,8 @@ typedef struct Plan {
     VEC(PlanIo) inputs, outputs, params, states;
     VEC(PlanCheck) checks;
     uint32_t n_check_kernels; // the checks are tested after that many kernels; none of them writes a state
+    VEC(PlanSlot) slots; // of the body of a loop
+    const char *prefix;  // of the names of its kernels: "k", in the body of kernel 3 "k3_"
     uint64_t region_bytes[REGION_COUNT];
     uint64_t arena_lower_bound;
     bool arena_optimal;
@@ -113,6 +142,13 @@ typedef struct Plan {
 
 // The bytes of a buffer that has some: `data`, or what `fill` makes in the arena.
 const void *plan_buffer_bytes(const PlanBuffer *b, Arena *a);
+// Calls fn for every kernel in the order of execution, and after a loop for those of its body. times:
+// iterations of all loops around it, as far as they are bounded.
+typedef void (*PlanVisit)(const Plan *p, PlanKernel *k, uint64_t times, void *ctx);
+void plan_walk(const Plan *p, PlanVisit fn, void *ctx);
+// Kernels of the plan and of all bodies in it.
+uint32_t plan_count_kernels(const Plan *p);
+
 // A hazard between two kernels: their byte ranges overlap after placing, and at least one writes.
 bool plan_has_hazard(const Plan *p, uint32_t kernel_a, uint32_t kernel_b);
 // Independent re-check of liveness, ranges, overlaps and order. NULL or a message.

@@ -20,7 +20,7 @@ static bool *mark_needed(const Graph *g, Arena *a)
 static bool is_needed(const Plan *p, const PlanKernel *k, const bool *needed)
 {
     return needed[k->root] && !k->is_last &&
-           (k->copy.src == 0 || k->copy.dst.buf == p->locs.data[k->root].buf);
+           (k->copy.src == 0 || k->is_start || k->copy.dst.buf == p->locs.data[k->root].buf);
 }
 
 bool pass_checks(Pass *p)

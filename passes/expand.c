@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rewrites convenience ops into core ops: expand_NAME for every SUGAR row of ops.def, found by name.
 #include "passes/expand.h"
+#include "passes/bodies.h"
 
 typedef NodeId (*ExpandFn)(Graph *g, NodeId id, uint32_t result);
 
@@ -307,5 +308,5 @@ bool pass_expand(Pass *p)
     const uint32_t errors = p->diag->n_errors;
     p->graph = expand_graph(p->graph, &changed);
     p->failed = p->diag->n_errors != errors;
-    return changed;
+    return bodies_run(p, pass_expand) || changed;
 }

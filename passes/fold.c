@@ -3,6 +3,7 @@
 // folding can never disagree with it. Results that would only make the program bigger are left alone.
 #include "passes/fold.h"
 #include "ir/eval.h"
+#include "passes/bodies.h"
 #include "passes/pass.h"
 
 enum { FOLD_ALWAYS_BYTES = 1 << 16, FOLD_GROWTH = 4 };
@@ -61,19 +62,22 @@ static bool fold(Pass *p)
 {
     Fold f = {.perm = p->perm, .scratch = p->scratch};
     const uint32_t errors = p->diag->n_errors;
-    const bool changed = graph_rewrite(p->graph, step_fold, &f);
+    bool changed = graph_rewrite(p->graph, step_fold, &f);
+    changed = bodies_tidy(p) || changed;
     p->failed = !graph_settle_checks(p->graph) || p->diag->n_errors != errors;
     return changed;
 }
 
 bool pass_fold(Pass *p)
 {
-    return fold(p);
+    const bool changed = fold(p);
+    return bodies_run(p, pass_fold) || changed;
 }
 
 bool pass_refold(Pass *p)
 {
-    const bool changed = fold(p);
+    bool changed = fold(p);
+    changed = bodies_run(p, pass_refold) || changed;
     const uint32_t before = p->graph->nodes.len;
     p->graph = graph_compact(p->graph, NULL);
     return changed || p->graph->nodes.len != before;

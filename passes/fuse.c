@@ -4,6 +4,7 @@
 // out in a valid order.
 #include "passes/group.h"
 #include "passes/pass.h"
+#include <string.h>
 
 typedef struct Fuse {
     Pass *pass;
@@ -142,6 +143,53 @@ static void place_values(Fuse *f)
 
 // --- leaves and views ----------------------------------------------------------------------------
 
+// Where a leaf of a body's graph stands in the lists: inputs, then states.
+static const uint32_t *frame_slot(const Fuse *f, NodeId id, const Loc **loc)
+{
+    const BodyFrame *frame = f->pass->frame;
+    *loc = NULL;
+    for (uint32_t i = 0; frame != NULL && i < f->g->inputs.len; i++)
+        if (f->g->inputs.data[i] == id) {
+            *loc = &frame->input_locs.data[i];
+            return &frame->inputs.data[i];
+        }
+    for (uint32_t i = 0; frame != NULL && i < f->g->states.len; i++)
+        if (f->g->states.data[i].node == id)
+            return &frame->states.data[i];
+    return NULL;
+}
+
+// Bytes from the first to behind the last element.
+static uint64_t span_bytes(const Node *n, const Loc *loc)
+{
+    int64_t last = loc->offset;
+    if (shape_numel(n->shape) == 0)
+        return 0;
+    for (uint32_t i = 0; i < n->shape->rank; i++)
+        last += loc->stride[i] > 0 ? (n->shape->dim[i] - 1) * loc->stride[i] : 0;
+    return (uint64_t)(last + 1) * dtype_info[n->dtype].bytes;
+}
+
+// Inputs and states of a body are memory of the plan around it.
+static bool place_outer_leaf(Fuse *f, NodeId id)
+{
+    const Node *n = graph_node(f->g, id);
+    const Loc *given = NULL;
+    const uint32_t *slot = frame_slot(f, id, &given);
+    if (slot == NULL)
+        return false;
+    Loc loc = own_loc(f, id, REGION_OUTER);
+    PlanBuffer *b = &f->plan->buffers.data[loc.buf];
+    if (given != NULL) {
+        memcpy(loc.stride, given->stride, sizeof loc.stride);
+        loc.offset = given->offset;
+        b->bytes = span_bytes(n, &loc);
+    }
+    b->slot = *slot;
+    *loc_of(f, id) = loc;
+    return true;
+}
+
 static void place_leaf(Fuse *f, NodeId id)
 {
     static const uint8_t region[OP_COUNT] = {[OP_input] = REGION_ARENA,
@@ -149,6 +197,8 @@ static void place_leaf(Fuse *f, NodeId id)
                                              [OP_state] = REGION_STATE,
                                              [OP_const] = REGION_WEIGHTS};
     const Node *n = graph_node(f->g, id);
+    if (place_outer_leaf(f, id))
+        return;
     *loc_of(f, id) = own_loc(f, id, (Region)region[n->op]);
     PlanBuffer *b = &f->plan->buffers.data[loc_of(f, id)->buf];
     const AttrId data = n->op == OP_param ? A_param_init : n->op == OP_state ? A_state_init : A_const_data;
@@ -285,11 +335,53 @@ static void place_state_updates(Fuse *f)
     }
 }
 
+// The node of result `index`; 0: nobody reads it.
+static NodeId result_node(const Fuse *f, NodeId id, uint32_t index)
+{
+    const Uses *u = &f->groups.uses;
+    if (index == 0)
+        return id;
+    for (uint32_t i = u->first[id]; i < u->first[id + 1]; i++) {
+        const Node *n = graph_node(f->g, u->user[i]);
+        if (u->user[i] != 0 && n->op == OP_result && node_get_int(n, A_result_index) == index)
+            return u->user[i];
+    }
+    return 0;
+}
+
+// Carried values live where the results are: there the operands are copied before the loop. Carried values
+// that nobody wants at the end need memory all the same.
+static const Loc *place_loop(Fuse *f, NodeId id)
+{
+    const Node *n = graph_node(f->g, id);
+    const uint32_t n_carried = (uint32_t)node_get_int(n, A_loop_carried);
+    Loc *locs = ARENA_ARRAY(f->plan->arena, Loc, n->n_results);
+    for (uint32_t i = 0; i < n->n_results; i++) {
+        const NodeId result = result_node(f, id, i);
+        if (result != 0 && loc_of(f, result)->buf == 0)
+            *loc_of(f, result) = own_loc(f, result, REGION_ARENA);
+        if (result != 0)
+            locs[i] = *loc_of(f, result);
+        else if (i < n_carried)
+            locs[i] = own_loc(f, n->src[i + 2], REGION_ARENA);
+        if (result == 0 && i < n_carried)
+            dense_strides(&n->results[i].shape, ORDER_ROW_MAJOR, locs[i].stride);
+        const uint32_t n_kernels = f->plan->kernels.len;
+        if (i < n_carried)
+            add_copy(f, id, n->src[i + 2], locs[i], false);
+        if (f->plan->kernels.len != n_kernels)
+            f->plan->kernels.data[n_kernels].is_start = true;
+    }
+    return locs;
+}
+
 static void add_group(Fuse *f, NodeId root, const uint32_t *first, const NodeId *member)
 {
     if (shape_numel(graph_node(f->g, root)->shape) == 0 && graph_node(f->g, root)->n_results == 1)
         return;
     PlanKernel k = {.root = root, .anchor = f->groups.anchor[root]};
+    if (graph_node(f->g, root)->op == OP_loop)
+        k.results = place_loop(f, root);
     for (uint32_t i = first[root]; i < first[root + 1]; i++)
         vec_push(f->plan->arena, &k.body, member[i]);
     vec_push(f->plan->arena, &f->plan->kernels, k);
@@ -361,6 +453,22 @@ static PlanIo io_of(Fuse *f, const char *name, NodeId id, const Loc *loc)
     return io;
 }
 
+// A scan output of a body is written where its row is, if it has a buffer that holds nothing else.
+static void place_scan_output(Fuse *f, Loc *loc, const GraphOutput *o, uint32_t slot)
+{
+    Plan *p = f->plan;
+    const Node *n = graph_node(f->g, o->node);
+    const PlanBuffer *own = &p->buffers.data[loc->buf];
+    if (own->region != REGION_ARENA || own->is_pinned || loc->offset != 0 ||
+        own->bytes != type_bytes((DType)n->dtype, n->shape) || !is_dense_rows(n->shape, loc)) {
+        *loc = (Loc){.buf = add_buffer(f, REGION_OUTER, (DType)n->dtype, n->shape, o->name)};
+        dense_strides(n->shape, ORDER_ROW_MAJOR, loc->stride);
+        add_copy(f, o->node, o->node, *loc, false);
+    }
+    p->buffers.data[loc->buf].region = REGION_OUTER;
+    p->buffers.data[loc->buf].slot = slot;
+}
+
 static void add_outputs(Fuse *f)
 {
     Plan *p = f->plan;
@@ -369,7 +477,10 @@ static void add_outputs(Fuse *f)
         const Node *n = graph_node(f->g, o->node);
         Loc loc = *loc_of(f, o->node);
         const PlanBuffer *b = &p->buffers.data[loc.buf];
-        if (b->region != REGION_ARENA || b->is_pinned || !is_dense_rows(n->shape, &loc)) {
+        const uint32_t slot = f->pass->frame ? f->pass->frame->outputs.data[i] : PLAN_NO_ARG;
+        if (slot != PLAN_NO_ARG) {
+            place_scan_output(f, &loc, o, slot);
+        } else if (b->region != REGION_ARENA || b->is_pinned || !is_dense_rows(n->shape, &loc)) {
             loc = (Loc){.buf = add_buffer(f, REGION_ARENA, (DType)n->dtype, n->shape, o->name)};
             dense_strides(n->shape, ORDER_ROW_MAJOR, loc.stride);
             add_copy(f, o->node, o->node, loc, false);
@@ -432,6 +543,11 @@ bool pass_fuse(Pass *p)
     Fuse f = {.pass = p, .plan = p->plan, .g = p->graph};
     f.groups = group_nodes(p->plan, p->scratch, p->options->opt_level >= 1 ? GROUP_FUSE : GROUP_SINGLE);
     vec_push(p->perm, &p->plan->buffers, (PlanBuffer){0});
+    if (p->frame != NULL) {
+        p->plan->prefix = p->frame->prefix;
+        p->plan->slots.data = p->frame->slots.data;
+        p->plan->slots.len = p->frame->slots.len;
+    }
     for (uint32_t i = 0; i < p->graph->nodes.len; i++)
         vec_push(p->perm, &p->plan->locs, (Loc){0});
     add_leaves(&f);

@@ -203,6 +203,8 @@ static void try_merge(Grouper *s, NodeId id)
 {
     const NodeId to = s->ipdom[id];
     Path path;
+    if (graph_node(s->g, id)->op == OP_loop) // its results are all in memory
+        return;
     if (to == 0 || s->out.root[to] == 0 || !collect_path(s, id, to, &path))
         return;
     const bool joins_ew = is_ew(graph_node(s->g, to)) && same_place(s, id, to);

@@ -35,6 +35,7 @@ static OrderRule layout_rule(const Node *n)
         [OP_reshape] = RULE_NEEDS_ROWS,
         [OP_matmul] = RULE_NEEDS_ROWS,
         [OP_attention] = RULE_NEEDS_ROWS,
+        [OP_loop] = RULE_NEEDS_ROWS,
         [OP_lstm] = RULE_NEEDS_ROWS,
         [OP_gather] = RULE_NEEDS_ROWS,
         [OP_rope] = RULE_NEEDS_ROWS,
@@ -179,7 +180,7 @@ bool pass_layout(Pass *p)
     NodeId *map = NULL;
     Graph *packed = graph_compact(p->graph, &map);
     Plan *plan = ARENA_NEW(p->perm, Plan);
-    *plan = (Plan){.arena = p->perm, .graph = packed, .caps = p->options->caps};
+    *plan = (Plan){.arena = p->perm, .graph = packed, .caps = p->options->caps, .prefix = "k"};
     for (uint32_t i = 0; i < packed->nodes.len; i++)
         vec_push(p->perm, &plan->orders, (uint8_t)ORDER_ROW_MAJOR);
     for (NodeId id = 1; id < p->graph->nodes.len; id++)

@@ -63,15 +63,14 @@ static const char *param_name(Lower *l, NodeId id)
     return arena_printf(l->plan->arena, "%s%u", prefix, l->k->params.len);
 }
 
-uint32_t lower_param_at(Lower *l, NodeId id, const Loc *loc, ParamUse use)
+uint32_t lower_param_typed(Lower *l, const TensorType *t, const Loc *loc, const char *name, ParamUse use)
 {
-    const Node *n = lower_node(l, id);
     PlanArg arg = {.is_read = (use & PARAM_READ) != 0, .is_written = (use & PARAM_WRITE) != 0};
-    loc_range(n->shape, loc, dtype_info[n->dtype].bytes, &arg);
+    loc_range(&t->shape, loc, dtype_info[t->dtype].bytes, &arg);
     for (uint32_t i = 0; i < l->pk->args.len; i++) {
         PlanArg *a = &l->pk->args.data[i];
         if (a->buf == arg.buf && a->byte_offset == arg.byte_offset &&
-            l->k->params.data[i].dtype == (DType)n->dtype) {
+            l->k->params.data[i].dtype == t->dtype) {
             a->is_read |= arg.is_read;
             a->is_written |= arg.is_written;
             a->begin = a->begin < arg.begin ? a->begin : arg.begin;
@@ -81,7 +80,14 @@ uint32_t lower_param_at(Lower *l, NodeId id, const Loc *loc, ParamUse use)
             return i;
         }
     }
-    return add_param(l, arg, param_name(l, id), (DType)n->dtype);
+    return add_param(l, arg, name, t->dtype);
+}
+
+uint32_t lower_param_at(Lower *l, NodeId id, const Loc *loc, ParamUse use)
+{
+    const Node *n = lower_node(l, id);
+    const TensorType t = {(DType)n->dtype, *n->shape};
+    return lower_param_typed(l, &t, loc, param_name(l, id), use);
 }
 
 uint32_t lower_param(Lower *l, NodeId id, ParamUse use)
@@ -142,7 +148,7 @@ static void describe(Lower *l, uint32_t index)
 {
     Arena *a = l->plan->arena;
     Str name = str_new(a), comment = str_new(a);
-    str_printf(&name, "k%u", index);
+    str_printf(&name, "%s%u", l->plan->prefix, index);
     if (l->pk->copy.src != 0) {
         str_add(&name, "_copy");
         str_printf(&comment, "%s: copy of %s", node_name(l->g, l->pk->root),
@@ -168,7 +174,8 @@ static void lower_kernel(Pass *p, uint32_t index)
                .pk = pk,
                .caps = p->plan->caps,
                .anchor = pk->anchor,
-               .root = pk->root};
+               .root = pk->root,
+               .index = index};
     l.k = kernel_new(p->perm, "");
     describe(&l, index);
     if (pk->copy.src != 0)

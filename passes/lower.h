@@ -14,8 +14,9 @@ typedef struct Lower {
     PlanKernel *pk;
     Kernel *k;
     const TargetCaps *caps;
-    NodeId anchor; // structural node of this kernel, 0 = elementwise
-    NodeId root;   // the value to store
+    NodeId anchor;  // structural node of this kernel, 0 = elementwise
+    NodeId root;    // the value to store
+    uint32_t index; // of the kernel in the plan
 } Lower;
 
 // --- kernel parameters ---------------------------------------------------------------------------
@@ -26,6 +27,8 @@ typedef enum ParamUse { PARAM_READ = 1, PARAM_WRITE = 2, PARAM_READ_WRITE = 3 } 
 uint32_t lower_param(Lower *l, NodeId id, ParamUse use);
 // The same for a place other than the node's own (the destination of a copy); loc is on the node's axes.
 uint32_t lower_param_at(Lower *l, NodeId id, const Loc *loc, ParamUse use);
+// The same for any value of a type.
+uint32_t lower_param_typed(Lower *l, const TensorType *t, const Loc *loc, const char *name, ParamUse use);
 // A constant that the compiler makes (packed weights, tables): `bytes` bytes at data, which must live in
 // pass->perm.
 uint32_t lower_param_data(Lower *l, const char *name, DType t, const void *data, uint64_t bytes);

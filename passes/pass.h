@@ -16,14 +16,24 @@ typedef struct PassOptions {
     PlanGoal goal;
 } PassOptions;
 
+// What the body of a loop reads and writes in the plan around it, by its inputs, states (the carried values)
+// and outputs: slots of its plan, PLAN_NO_ARG where a value stays in the body's own memory.
+typedef struct BodyFrame {
+    VEC(PlanSlot) slots;
+    VEC(uint32_t) inputs, states, outputs;
+    VEC(Loc) input_locs; // strides and offset, on the input's axes
+    const char *prefix;  // of kernel names
+} BodyFrame;
+
 typedef struct Pass {
     Arena *perm;    // lives as long as the result
     Arena *scratch; // reset after each pass
     Diag *diag;
     const PassOptions *options;
-    Graph *graph; // a pass that rebuilds puts the new graph here
-    Plan *plan;   // made by pass_fuse
-    bool failed;  // a diagnostic was reported
+    Graph *graph;           // a pass that rebuilds puts the new graph here
+    Plan *plan;             // made by pass_layout
+    const BodyFrame *frame; // NULL: the graph is a whole model, not the body of a loop
+    bool failed;            // a diagnostic was reported
 } Pass;
 
 // True = something changed. On wrong input: reports, sets p->failed.

@@ -3,7 +3,22 @@
 // lifetime and place.
 #include "passes/pass.h"
 
-static const char *const region_name[REGION_COUNT] = {"arena", "state", "param", "weights"};
+static const char *const region_name[REGION_COUNT] = {"arena", "state", "param", "weights", "outer"};
+
+static void print_loop(const PlanLoop *loop, Str *out)
+{
+    str_add(out, "  body {\n");
+    for (uint32_t i = 0; i < loop->body->slots.len; i++) {
+        const PlanSlot *s = &loop->body->slots.data[i];
+        if (s->arg == PLAN_NO_ARG)
+            str_printf(out, "  slot %u: the iteration\n", i);
+        else
+            str_printf(out, "  slot %u: arg %u from %lld, %lld an iteration%s\n", i, s->arg,
+                       (long long)s->start, (long long)s->step, s->is_written ? ", write" : "");
+    }
+    plan_print(loop->body, out);
+    str_add(out, "  }\n");
+}
 
 static void print_kernel(const Plan *p, uint32_t index, Str *out)
 {
@@ -29,6 +44,8 @@ static void print_kernel(const Plan *p, uint32_t index, Str *out)
                    a->is_written ? " write" : "");
     }
     kernel_print(k->kernel, out);
+    if (k->loop != NULL)
+        print_loop(k->loop, out);
 }
 
 static void print_buffer(const Plan *p, BufId id, Str *out)

@@ -4,6 +4,7 @@
 // graph is rewritten, so that the cost of what a replacement adds can be held against the cost of what it
 // makes superfluous.
 #include "passes/simplify.h"
+#include "passes/bodies.h"
 #include "passes/cost.h"
 #include "passes/fold.h"
 #include "passes/rules.h"
@@ -255,5 +256,5 @@ bool pass_simplify(Pass *p)
     p->failed = p->diag->n_errors != errors;
     if (p->graph->nodes.len != n_nodes)
         p->graph = graph_compact(p->graph, NULL);
-    return is_changed;
+    return bodies_run(p, pass_simplify) || is_changed;
 }

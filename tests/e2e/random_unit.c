@@ -89,11 +89,24 @@ static void add_renamed(Str *out, const char *text, const char *name, const Map 
     }
 }
 
+typedef struct Names {
+    Arena *arena;
+    Map *map;
+} Names;
+
+static void add_name(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
+{
+    const Names *names = ctx;
+    (void)p;
+    (void)times;
+    map_put_str(names->arena, names->map, k->kernel->name, 1);
+}
+
 static void add_files(Unit *u, const Emitted *out, const Plan *plan, const char *name)
 {
     Map kernels = {0};
-    for (uint32_t i = 0; i < plan->kernels.len; i++)
-        map_put_str(u->arena, &kernels, plan->kernels.data[i].kernel->name, 1);
+    Names names = {u->arena, &kernels};
+    plan_walk(plan, add_name, &names);
     str_add_n(&u->text, out->files.data[0].data, out->files.data[0].len); // the header
     const char *text = out->files.data[1].data, *line = strstr(text, "#include \"");
     add_renamed(&u->text, strchr(line, '\n'), name, &kernels);

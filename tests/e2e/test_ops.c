@@ -9,6 +9,7 @@
 //
 // In the files, `const : f32[2, 3] = random` stands for random values. Inputs are random: floats in [-2, 2]
 // (with some NaN, infinities and zeros where the name contains "special"), integers in [-9, 9].
+#include "codegen/host.h"
 #include "codegen/target.h"
 #include "ir/eval.h"
 #include "ir/text.h"
@@ -126,19 +127,34 @@ static Plan *plan_case(const OpsCase *c, const Config *config)
     return NULL;
 }
 
+// Of a loop: the functions of its body first.
+static bool print_function(const Job *j, PlanKernel *k, Str *out)
+{
+    k->function = k->kernel->name = arena_printf(&perm, "c%u_%s", j->id, k->kernel->name);
+    const char *lacks = target_lacks(target_find("c"), k->kernel);
+    if (lacks != NULL) {
+        fail_job(j, lacks);
+        return false;
+    }
+    if (k->loop == NULL) {
+        cfamily_print_kernel(target_find("c"), k->kernel, out);
+        return true;
+    }
+    for (uint32_t i = 0; i < k->loop->body->kernels.len; i++)
+        if (!print_function(j, &k->loop->body->kernels.data[i], out))
+            return false;
+    host_print_loop(k, out);
+    return true;
+}
+
 static void print_job(const Job *j, Str *out)
 {
     Str call = str_new(out->arena);
     str_printf(&call, "void run%u(char **b);\nvoid run%u(char **b)\n{\n    (void)b;\n", j->id, j->id);
     for (uint32_t i = 0; i < j->plan->kernels.len; i++) {
-        const PlanKernel *k = &j->plan->kernels.data[i];
-        k->kernel->name = arena_printf(&perm, "c%u_%s", j->id, k->kernel->name);
-        const char *lacks = target_lacks(target_find("c"), k->kernel);
-        if (lacks != NULL) {
-            fail_job(j, lacks);
+        PlanKernel *k = &j->plan->kernels.data[i];
+        if (!print_function(j, k, out))
             continue;
-        }
-        cfamily_print_kernel(target_find("c"), k->kernel, out);
         str_printf(&call, "    %s(", k->kernel->name);
         for (uint32_t a = 0; a < k->args.len; a++)
             str_printf(&call, "%s(void *)(b[%u] + %lld)", a == 0 ? "" : ", ", k->args.data[a].buf,

@@ -4,10 +4,16 @@
 
 #include <stdio.h>
 
-// All kernels of the plan. False: the target lacks something.
+// All kernels of the plan; loops belong to the host, so that only their bodies are printed. False: the target
+// lacks something.
 static bool print_kernels(const Plan *p, const Target *t, Str *out)
 {
     for (uint32_t i = 0; i < p->kernels.len; i++) {
+        if (p->kernels.data[i].loop != NULL) {
+            if (!print_kernels(p->kernels.data[i].loop->body, t, out))
+                return false;
+            continue;
+        }
         const char *lacks = target_lacks(t, p->kernels.data[i].kernel);
         if (lacks != NULL) {
             fprintf(stderr, "%s\n", lacks);
