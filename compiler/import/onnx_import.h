@@ -345,6 +345,7 @@ static inline const char *onnx_text(const char *s)
 #define ONNX_MS(name, fn)           void onnx_import_##fn(OnnxNode *n);
 #define ONNX_ML(name, min, max, fn) void onnx_import_##fn(OnnxNode *n);
 #define ONNX_TRAIN(name, fn)        void onnx_import_##fn(OnnxNode *n);
+#define ONNX_PREVIEW(name, fn)      void onnx_import_##fn(OnnxNode *n);
 #include "compiler/import/onnx_ops.def"
 void onnx_import_elementwise(OnnxNode *n);
 

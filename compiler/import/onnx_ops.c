@@ -25,6 +25,11 @@ static const OnnxOp training_ops[] = {
 #include "compiler/import/onnx_ops.def"
 };
 
+static const OnnxOp preview_ops[] = {
+#define ONNX_PREVIEW(name, fn) {#name, 0, 0, OP_none, onnx_import_##fn},
+#include "compiler/import/onnx_ops.def"
+};
+
 // The operators of a domain.
 typedef struct OnnxDomain {
     const char *name;
@@ -37,10 +42,9 @@ typedef struct OnnxDomain {
         name, ops, sizeof(ops) / sizeof *(ops)                                                               \
     }
 static const OnnxDomain domains[] = {
-    DOMAIN_ROW("ai.onnx", default_ops),
-    DOMAIN_ROW("com.microsoft", microsoft_ops),
-    DOMAIN_ROW("ai.onnx.ml", ml_ops),
-    DOMAIN_ROW("ai.onnx.preview.training", training_ops),
+    DOMAIN_ROW("ai.onnx", default_ops),         DOMAIN_ROW("com.microsoft", microsoft_ops),
+    DOMAIN_ROW("ai.onnx.ml", ml_ops),           DOMAIN_ROW("ai.onnx.preview.training", training_ops),
+    DOMAIN_ROW("ai.onnx.preview", preview_ops),
 };
 enum { N_DOMAINS = sizeof domains / sizeof *domains };
 
