@@ -71,7 +71,7 @@ static void note_open_sizes(const OnnxModel *m, const Graph *g, uint32_t from)
     for (uint32_t i = 0; i < g->dims->symbols.len; i++)
         if (i >= m->sizes.len || m->sizes.data[i] < 0)
             str_printf(&text, " --dim %s=VALUE", g->dims->symbols.data[i].name);
-    if (text.len && has_error(m->diag, from, E0207))
+    if (text.len && (has_error(m->diag, from, E0207) || has_error(m->diag, from, E0204)))
         diag_note(m->diag, (Span){.file = m->file}, "the model leaves sizes open; give them with%s",
                   str_text(&text));
 }
