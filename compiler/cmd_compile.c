@@ -1,14 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 // rlxc compile, check, convert: a model in, files out.
 #include "compiler/import/import.h"
+#include "compiler/interface.h"
 #include "compiler/job.h"
+#include "compiler/json_text.h"
 #include "compiler/output.h"
+
+static void print_json(const Job *j, const char *dir)
+{
+    Arena *a = j->cli->arena;
+    printf("{\n  \"name\": \"%s\",\n  \"files\": [", json_text(a, j->host.name));
+    for (uint32_t i = 0; i < j->emitted.files.len; i++)
+        printf("%s\"%s\"", i == 0 ? "" : ", ",
+               json_text(a, output_path(a, dir, j->emitted.files.data[i].name)));
+    printf("],\n  ");
+    interface_print_json(j);
+    printf(",\n  \"arena_bytes\": %llu,\n  \"state_bytes\": %llu,\n  \"weight_bytes\": %llu\n}\n",
+           (unsigned long long)j->plan->region_bytes[REGION_ARENA],
+           (unsigned long long)j->emitted.state_bytes,
+           (unsigned long long)j->plan->region_bytes[REGION_WEIGHTS]);
+}
 
 ExitCode cmd_compile(Cli *c)
 {
     Job j;
     const char *dir = c->options.output != NULL ? c->options.output : ".";
-    if (!job_begin(&j, c, "generic") || !job_plan(&j))
+    if (!job_begin(&j, c, "generic", false) || !job_plan(&j))
         return cli_fail(c);
     if (c->options.stop_after != NULL) {
         cli_progress_end();
@@ -18,6 +35,10 @@ ExitCode cmd_compile(Cli *c)
         return cli_fail(c);
     cli_progress_end();
     diag_print(c->diag, stderr, c->style);
+    if (c->options.json != NULL) {
+        print_json(&j, dir);
+        return EXIT_OK;
+    }
     for (uint32_t i = 0; i < j.emitted.files.len; i++)
         printf("wrote %s (%zu bytes)\n", output_path(c->arena, dir, j.emitted.files.data[i].name),
                j.emitted.files.data[i].len);

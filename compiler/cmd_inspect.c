@@ -198,7 +198,7 @@ static void print_json(const Job *j, const Totals *t)
 ExitCode cmd_inspect(Cli *c)
 {
     Job j;
-    if (!job_begin(&j, c, "generic") || !job_plan(&j))
+    if (!job_begin(&j, c, "generic", false) || !job_plan(&j))
         return cli_fail(c);
     if (c->options.stop_after != NULL) {
         cli_progress_end();

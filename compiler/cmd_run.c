@@ -117,8 +117,8 @@ static bool check_cpu(const Job *j)
 
 static bool prepare(Job *j, Cli *c, const char *random_seed, Native *n, Tensor **inputs, Tensor **outputs)
 {
-    if (!job_begin(j, c, "native") || !check_cpu(j) || !job_plan(j) || !feeds_read(j, random_seed, inputs) ||
-        !job_emit(j) || !native_open(j, c->options.keep, n))
+    if (!job_begin(j, c, "native", random_seed == NULL) || !check_cpu(j) || !job_plan(j) ||
+        !feeds_read(j, random_seed, inputs) || !job_emit(j) || !native_open(j, c->options.keep, n))
         return false;
     *outputs = ARENA_ARRAY(c->arena, Tensor, j->plan->outputs.len + 1);
     return true;

@@ -104,7 +104,7 @@ static bool read_string_bytes(Job *j)
     return true;
 }
 
-bool job_begin(Job *j, Cli *c, const char *default_cpu)
+bool job_begin(Job *j, Cli *c, const char *default_cpu, bool has_all_inputs)
 {
     *j = (Job){.cli = c};
     if (c->options.args.len != 1)
@@ -117,7 +117,7 @@ bool job_begin(Job *j, Cli *c, const char *default_cpu)
         return false;
     for (uint32_t i = 0; i < j->given.sizes.len; i++)
         vec_push(c->arena, &j->pipeline.dims, j->given.sizes.data[i]);
-    ImportOptions options = given_options(&j->given, c->options.inputs.len != 0);
+    ImportOptions options = given_options(&j->given, has_all_inputs || c->options.inputs.len != 0);
     options.string_bytes = j->string_bytes;
     cli_progress("reading the model");
     return import_model_with(c->arena, c->diag, j->model, &options, &j->graph);

@@ -23,7 +23,8 @@ typedef struct Job {
 } Job;
 
 // Checks the options and the one model argument, imports the model. False: reported.
-bool job_begin(Job *j, Cli *c, const char *default_cpu);
+// has_all_inputs: no input that is missing is made up, so a sequence without elements is empty.
+bool job_begin(Job *j, Cli *c, const char *default_cpu, bool has_all_inputs);
 bool job_plan(Job *j);
 bool job_emit(Job *j);
 // Writes the emitted files into a folder (made if missing).

@@ -58,7 +58,7 @@ static bool open_model(Suite *s, const char *path, const char *cpu)
     s->cli.options.cpu = cpu;
     s->cli.options.name = "model";
     vec_push(&s->arena, &s->cli.options.args, path);
-    const bool ok = job_begin(&s->job, &s->cli, cpu) && job_plan(&s->job) && job_emit(&s->job) &&
+    const bool ok = job_begin(&s->job, &s->cli, cpu, false) && job_plan(&s->job) && job_emit(&s->job) &&
                     native_open(&s->job, NULL, &s->native);
     if (!ok)
         diag_print(&s->diag, stderr, DIAG_PLAIN);
