@@ -112,29 +112,6 @@ static NodeId scale_and_shift(OnnxNode *n, NodeId x, NodeId scale, NodeId shift,
     return onnx_op2(n, OP_add, scaled, per_channel(n, shift, x, rank));
 }
 
-void onnx_import_batch_norm(OnnxNode *n)
-{
-    NodeId src[5];
-    for (uint32_t i = 0; i < 5; i++)
-        src[i] = onnx_src(n, i);
-    const double epsilon = onnx_float(n, "epsilon", (double)1e-5f);
-    onnx_ignore_attr(n, "momentum");
-    onnx_ignore_attr(n, "is_test");
-    if (onnx_int(n, "training_mode", 0) != 0)
-        onnx_fail(n, E0206, "attribute 'training_mode' is set; only inference is supported");
-    if (onnx_int(n, "spatial", 1) == 0)
-        onnx_fail(n, E0206, "attribute 'spatial' is 0, which is not supported");
-    for (uint32_t i = 1; i < 5; i++)
-        src[i] = onnx_cast(n, src[i], onnx_dtype(n, src[0]));
-    if (n->failed)
-        return;
-    NodeBuild b = onnx_begin(n, OP_batch_norm);
-    for (uint32_t i = 0; i < 5; i++)
-        node_src(&b, src[i]);
-    node_float(&b, A_batch_norm_epsilon, epsilon);
-    onnx_out(n, 0, onnx_end(n, &b));
-}
-
 // Mean 0 and variance 1 over the axes from `axis` on.
 static NodeId normalise(OnnxNode *n, NodeId x, int64_t axis, double epsilon)
 {
@@ -198,8 +175,8 @@ void onnx_import_lrn(OnnxNode *n)
 
 // --- over several axes ---
 
-// The optional results: mean, and 1 / sqrt(variance + epsilon).
-static void moments(OnnxNode *n, NodeId x, int64_t first, double epsilon)
+// The optional results: mean, and 1 / sqrt(variance + epsilon), of the type `stash`.
+static void moments(OnnxNode *n, NodeId x, int64_t first, double epsilon, DType stash)
 {
     uint32_t axis = 0, count = 0;
     int64_t axes[SHAPE_MAX_RANK];
@@ -212,8 +189,9 @@ static void moments(OnnxNode *n, NodeId x, int64_t first, double epsilon)
     const NodeId mean = onnx_reduce(n, OP_reduce_mean, wide, axes, count);
     const NodeId square = onnx_op1(n, OP_square, onnx_op2(n, OP_sub, wide, mean));
     const NodeId variance = onnx_reduce(n, OP_reduce_mean, square, axes, count);
-    onnx_out(n, 1, mean);
-    onnx_out(n, 2, onnx_op1(n, OP_rsqrt, onnx_op2(n, OP_add, variance, number(n, wide, epsilon))));
+    const NodeId inverse = onnx_op1(n, OP_rsqrt, onnx_op2(n, OP_add, variance, number(n, wide, epsilon)));
+    onnx_out(n, 1, onnx_cast(n, mean, stash));
+    onnx_out(n, 2, onnx_cast(n, inverse, stash));
 }
 
 void onnx_import_layer_norm(OnnxNode *n)
@@ -221,7 +199,7 @@ void onnx_import_layer_norm(OnnxNode *n)
     const NodeId x = onnx_src(n, 0), scale = onnx_src(n, 1), shift = onnx_opt(n, 2);
     const int64_t axis = onnx_int(n, "axis", -1);
     const double epsilon = onnx_float(n, "epsilon", (double)1e-5f);
-    onnx_ignore_attr(n, "stash_type");
+    const DType stash = onnx_type_attr(n, "stash_type", DTYPE_f32);
     if (n->failed)
         return;
     NodeBuild b = onnx_begin(n, OP_layer_norm);
@@ -231,7 +209,7 @@ void onnx_import_layer_norm(OnnxNode *n)
     node_int(&b, A_layer_norm_axis, axis);
     node_float(&b, A_layer_norm_epsilon, epsilon);
     onnx_out(n, 0, onnx_end(n, &b));
-    moments(n, x, axis, epsilon);
+    moments(n, x, axis, epsilon, onnx_dtype(n, x) == DTYPE_f64 ? DTYPE_f64 : stash);
 }
 
 void onnx_import_rms_norm(OnnxNode *n)
