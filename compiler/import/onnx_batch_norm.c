@@ -65,7 +65,8 @@ static NodeId normalised(OnnxNode *n, const BatchNorm *b, NodeId centred, NodeId
 {
     const NodeId scale = batch_parameter(n, b, b->src[1], centred),
                  shift = batch_parameter(n, b, b->src[2], centred);
-    const NodeId factor = onnx_op1(n, OP_rsqrt, onnx_op2(n, OP_add, variance, number(n, centred, b->epsilon)));
+    const NodeId factor =
+        onnx_op1(n, OP_rsqrt, onnx_op2(n, OP_add, variance, number(n, centred, b->epsilon)));
     return onnx_op2(n, OP_add, onnx_op2(n, OP_mul, onnx_op2(n, OP_mul, centred, factor), scale), shift);
 }
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators of ai.onnx.ml that prepare features: scaling, thresholds, categories. Their results are f32 where
 // the standard says so, whatever the type of the features.
-#include "compiler/import/onnx_import.h"
+#include "compiler/import/onnx_ml.h"
 
-// A list of floats of the node as a constant f32[count]; 0: the attribute is not given.
-static NodeId floats_attr(OnnxNode *n, const char *name)
+NodeId onnx_ml_floats(OnnxNode *n, const char *name)
 {
     const Onnx__AttributeProto *a = onnx_attr(n, name);
     if (!a || !a->n_floats || !onnx_spend(n, (int64_t)a->n_floats))
@@ -14,7 +13,7 @@ static NodeId floats_attr(OnnxNode *n, const char *name)
     return onnx_const(n, DTYPE_f32, &s, arena_copy(n->model->arena, a->floats, bytes), bytes);
 }
 
-static NodeId int64s_attr(OnnxNode *n, const char *name)
+NodeId onnx_ml_ints(OnnxNode *n, const char *name)
 {
     const Onnx__AttributeProto *a = onnx_attr(n, name);
     if (!a || !a->n_ints || !onnx_spend(n, (int64_t)a->n_ints))
@@ -87,7 +86,7 @@ void onnx_import_ml_imputer(OnnxNode *n)
     const DType type = onnx_dtype(n, x);
     const bool is_float = dtype_info[type].cls == DCLASS_FLOAT;
     const NodeId values =
-        is_float ? floats_attr(n, "imputed_value_floats") : int64s_attr(n, "imputed_value_int64s");
+        is_float ? onnx_ml_floats(n, "imputed_value_floats") : onnx_ml_ints(n, "imputed_value_int64s");
     const double replaced = onnx_float(n, "replaced_value_float", 0);
     const int64_t replaced_int = onnx_int(n, "replaced_value_int64", 0);
     if (!values) {
@@ -125,7 +124,7 @@ void onnx_import_ml_normalizer(OnnxNode *n)
 // A new last axis: 1 at the category that the element is.
 void onnx_import_ml_one_hot(OnnxNode *n)
 {
-    const NodeId x = onnx_src(n, 0), categories = int64s_attr(n, "cats_int64s");
+    const NodeId x = onnx_src(n, 0), categories = onnx_ml_ints(n, "cats_int64s");
     const int64_t after = onnx_shape(n, x)->rank;
     if (!categories)
         onnx_fail(n, E0206, "only categories that are whole numbers ('cats_int64s') are supported");
@@ -139,7 +138,7 @@ void onnx_import_ml_one_hot(OnnxNode *n)
 void onnx_import_ml_scaler(OnnxNode *n)
 {
     NodeId x = onnx_cast(n, onnx_src(n, 0), DTYPE_f32);
-    const NodeId offset = floats_attr(n, "offset"), scale = floats_attr(n, "scale");
+    const NodeId offset = onnx_ml_floats(n, "offset"), scale = onnx_ml_floats(n, "scale");
     if (offset)
         x = onnx_op2(n, OP_sub, x, offset);
     onnx_out(n, 0, scale ? onnx_op2(n, OP_mul, x, scale) : x);

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// From scores to what the operators of ai.onnx.ml return: transformed scores, and labels.
+#include "compiler/import/onnx_ml.h"
+
+static NodeId number(OnnxNode *n, NodeId like, double v)
+{
+    return onnx_scalar(n, onnx_dtype(n, like), v);
+}
+
+static NodeId with(OnnxNode *n, OpId op, NodeId a, double b)
+{
+    return onnx_op2(n, op, a, number(n, a, b));
+}
+
+MlPost onnx_ml_post(OnnxNode *n)
+{
+    static const char *const names[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"};
+    const char *post = onnx_str(n, "post_transform", "NONE");
+    for (uint32_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (str_equal(post, names[i]))
+            return (MlPost)i;
+    onnx_fail(n, E0203, "attribute 'post_transform' is '%s'", post);
+    return ML_NONE;
+}
+
+static NodeId softmax(OnnxNode *n, NodeId x)
+{
+    if (n->failed)
+        return 0;
+    NodeBuild b = onnx_begin(n, OP_softmax);
+    node_src(&b, x);
+    node_int(&b, A_softmax_axis, 1);
+    return onnx_end(n, &b);
+}
+
+// A softmax of the scores that are not 0; the others stay 0.
+static NodeId softmax_zero(OnnxNode *n, NodeId x)
+{
+    const int64_t axis = 1;
+    const NodeId is_zero = with(n, OP_le, onnx_op1(n, OP_abs, x), 1e-7);
+    const NodeId shifted = onnx_op2(n, OP_sub, x, onnx_reduce(n, OP_reduce_max, x, &axis, 1));
+    const NodeId e = onnx_op3(n, OP_where, is_zero, number(n, x, 0), onnx_op1(n, OP_exp, shifted));
+    return onnx_op2(n, OP_div, e, onnx_reduce(n, OP_reduce_sum, e, &axis, 1));
+}
+
+// sqrt(2) times the inverse of erf at 2 x - 1, by Winitzki's formula, which is what other implementations
+// use.
+static NodeId probit(OnnxNode *n, NodeId x)
+{
+    static const double a = 0.147, pi = 3.14159265358979;
+    const NodeId at = with(n, OP_add, with(n, OP_mul, x, 2), -1);
+    const NodeId rest =
+        onnx_op2(n, OP_mul, with(n, OP_add, onnx_op1(n, OP_neg, at), 1), with(n, OP_add, at, 1));
+    const NodeId log = onnx_op1(n, OP_log, rest);
+    const NodeId v = with(n, OP_add, with(n, OP_mul, log, 0.5), 2 / (pi * a));
+    const NodeId inner = onnx_op2(n, OP_sub, onnx_op1(n, OP_square, v), with(n, OP_mul, log, 1 / a));
+    const NodeId size = onnx_op1(n, OP_sqrt, onnx_op2(n, OP_sub, onnx_op1(n, OP_sqrt, inner), v));
+    const NodeId sign =
+        onnx_op3(n, OP_where, with(n, OP_lt, at, 0), number(n, x, -1.41421356), number(n, x, 1.41421356));
+    return onnx_op2(n, OP_mul, size, sign);
+}
+
+NodeId onnx_ml_transform(OnnxNode *n, MlPost post, NodeId scores)
+{
+    switch (post) {
+    case ML_SOFTMAX:
+        return softmax(n, scores);
+    case ML_LOGISTIC:
+        return onnx_op1(n, OP_sigmoid, scores);
+    case ML_SOFTMAX_ZERO:
+        return softmax_zero(n, scores);
+    case ML_PROBIT:
+        return probit(n, scores);
+    case ML_NONE:
+        break;
+    }
+    return scores;
+}
+
+NodeId onnx_ml_two_scores(OnnxNode *n, MlPost post, NodeId score, bool is_probability)
+{
+    NodeId other = onnx_op1(n, OP_neg, score);
+    if (post == ML_LOGISTIC) {
+        other = onnx_op1(n, OP_sigmoid, other);
+        score = onnx_op1(n, OP_sigmoid, score);
+    } else if (is_probability) {
+        other = with(n, OP_add, other, 1);
+    }
+    return onnx_concat(n, (const NodeId[]){other, score}, 2, 1);
+}
+
+NodeId onnx_ml_best(OnnxNode *n, NodeId scores)
+{
+    if (n->failed)
+        return 0;
+    NodeBuild b = onnx_begin(n, OP_argmax);
+    node_src(&b, scores);
+    node_int(&b, A_argmax_axis, 1);
+    return onnx_end(n, &b);
+}
+
+void onnx_ml_out_labels(OnnxNode *n, const char *attr, NodeId index, int64_t count)
+{
+    const NodeId labels = onnx_ml_ints(n, attr);
+    if (!labels) {
+        onnx_fail(n, E0206, "only labels that are whole numbers ('%s') are supported", attr);
+        return;
+    }
+    if (onnx_const_dim(n, labels, 0) < count)
+        onnx_fail(n, E0203, "attribute '%s' must have %lld entries", attr, (long long)count);
+    onnx_out(n, 0, onnx_gather(n, labels, index, 0));
+}
+
+NodeId onnx_ml_matrix(OnnxNode *n, uint32_t operand)
+{
+    NodeId x = onnx_src(n, operand);
+    if (onnx_dtype(n, x) != DTYPE_f64)
+        x = onnx_cast(n, x, DTYPE_f32);
+    if (onnx_shape(n, x)->rank == 1)
+        x = onnx_unsqueeze(n, x, &(const int64_t){0}, 1);
+    if (!n->failed && onnx_shape(n, x)->rank != 2)
+        onnx_fail(n, E0204, "input %u must have 2 axes, found %u", operand, onnx_shape(n, x)->rank);
+    return x;
+}
