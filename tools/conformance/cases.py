@@ -136,7 +136,8 @@ def light_random_case(path):
         inputs = [rng.standard_normal(ramp(v).shape).astype(np.float32) for v in free_inputs(model)]
         settings = ort.SessionOptions()
         settings.log_severity_level = 3     # else it tells of every shape that is left over
-        session = ort.InferenceSession(model.SerializeToString(), settings, providers=["CPUExecutionProvider"])
+        session = ort.InferenceSession(model.SerializeToString(), settings,
+                                       providers=["CPUExecutionProvider"])
         want = session.run(None, {v.name: x for v, x in zip(free_inputs(model), inputs, strict=True)})
         return model, None, [(inputs, want)]
     return Case("light-random", os.path.basename(path)[:-5], None, None, load)

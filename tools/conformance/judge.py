@@ -8,7 +8,7 @@ import numpy as np
 import rlxc
 
 PASSED, UNSUPPORTED, WRONG, CRASHED = "passed", "unsupported", "wrong", "crashed"
-TIME_LIMIT = 60         # seconds for the compiler, and again for the C compiler
+TIME_LIMIT = 240        # seconds for the compiler, and again for the C compiler
 
 
 def one_line(error):

@@ -5,6 +5,7 @@ The library holds the generated file and a few functions that hand its rlx_model
 field: so that this module depends on rlx.h's names and not on the layout of its structs. Element types and
 statuses are known by the names of rlx.h's enums, read from the generated header.
 """
+import _ctypes
 import contextlib
 import ctypes
 import os
@@ -186,7 +187,6 @@ class Program:
 
     def __del__(self):
         if hasattr(self, "lib"):
-            import _ctypes
             _ctypes.dlclose(self.lib._handle)
 
     def read_tensor(self, kind, i):
