@@ -4,9 +4,9 @@
 
   check_suite.py RLXC [--update]
 
-known.json lists the cases that rlxc refuses, by name with the reason. A case that is refused and not listed fails
-this test, and so does one that is listed and passes (take it out). A wrong result, a crash and a hang can not be
-listed: they always fail. --update writes the list anew from this run.
+known.json lists the cases that rlxc refuses, by name with the reason. A case that is refused and not listed
+fails this test, and so does one that is listed and passes (take it out). A wrong result, a crash and a hang
+can not be listed: they always fail. --update writes the list anew from this run.
 """
 import json
 import os
@@ -17,12 +17,15 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 KNOWN = HERE / "known.json"
 SUITES = ("node", "simple", "pytorch-operator", "pytorch-converted")
-LEAST = {"node": 1700, "simple": 20, "pytorch-operator": 30, "pytorch-converted": 80}   # cases that must be there
+# Cases that must be there.
+LEAST = {"node": 1700, "simple": 20, "pytorch-operator": 30, "pytorch-converted": 80}
+TOOL = HERE.parent.parent / "tools" / "onnx-conformance"
 
 
 def run_suite(suite, rlxc):
-    command = [sys.executable, str(HERE.parent.parent / "tools" / "onnx-conformance"), "--suite", suite, "--json"]
-    done = subprocess.run(command, env={**os.environ, "RLXC": rlxc}, stdout=subprocess.PIPE, text=True, check=False)
+    command = [sys.executable, str(TOOL), "--suite", suite, "--json"]
+    done = subprocess.run(command, env={**os.environ, "RLXC": rlxc}, stdout=subprocess.PIPE, text=True,
+                          check=False)
     if done.returncode == 77:
         sys.exit(77)
     if not done.stdout:

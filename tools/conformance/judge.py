@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs one case through rlxc and says whether it passed, was refused, is wrong, or crashed."""
+"""Runs one case through rlxc, or a peer, and says whether it passed, was refused, is wrong, or crashed.
+
+A peer is another implementation, counted on the same cases with the same comparison: ONNX Runtime and
+emx-onnx-cgen, where they are installed. What a peer raises counts as refused.
+"""
+import importlib.util
 import re
 import warnings
 
@@ -53,18 +58,21 @@ def short(error):
     return text[:300]
 
 
+def load(case):
+    warnings.simplefilter("ignore")
+    return case.load()
+
+
 def judge(case, cc="auto"):
     """(status, reason)"""
-    warnings.simplefilter("ignore")
     try:
-        model, path, data_sets = case.load()
+        model, path, data_sets = load(case)
     except Exception as e:
         return CRASHED, f"the case cannot be loaded: {short(e)}"
     try:
         compiled = rlxc.compile(path or model, cc=cc, time_limit=TIME_LIMIT)
         for inputs, want in data_sets:
-            got = compiled(*inputs)
-            compare(case, got, want)
+            compare(case, compiled(*inputs), want)
     except rlxc.CompileError as e:
         return UNSUPPORTED, one_line(e)
     except (rlxc.CompilerCrash, rlxc.CompilerTimeout) as e:
@@ -79,4 +87,49 @@ def judge(case, cc="auto"):
         return WRONG, short(e)
     except Exception as e:
         return WRONG, f"{type(e).__name__}: {short(e)}"
+    return PASSED, ""
+
+
+# --- peers ---------------------------------------------------------------------------------------
+
+def prepare_ort(model, path):
+    import onnxruntime as ort
+    settings = ort.SessionOptions()
+    settings.log_severity_level = 4
+    settings.intra_op_num_threads = settings.inter_op_num_threads = 1
+    session = ort.InferenceSession(path or model.SerializeToString(), settings,
+                                   providers=["CPUExecutionProvider"])
+    names = [v.name for v in session.get_inputs()]
+    return lambda inputs: session.run(None, dict(zip(names, inputs, strict=False)))
+
+
+def prepare_emx(model, path):
+    del path
+    from emx_onnx_cgen.onnx_backend.backend import EmxOnnxCgenBackend
+    return EmxOnnxCgenBackend.prepare(model, "CPU").run
+
+
+PEERS = {"onnxruntime": prepare_ort, "emx_onnx_cgen": prepare_emx}
+
+
+def find_peers():
+    return [name for name in PEERS if importlib.util.find_spec(name)]
+
+
+def judge_peer(case, peer):
+    """(status, reason)"""
+    try:
+        model, path, data_sets = load(case)
+    except Exception as e:
+        return CRASHED, f"the case cannot be loaded: {short(e)}"
+    try:
+        run = PEERS[peer](model, path)
+        results = [(run(inputs), want) for inputs, want in data_sets]
+    except Exception as e:
+        return UNSUPPORTED, f"{type(e).__name__}: {short(e)}"
+    try:
+        for got, want in results:
+            compare(case, list(got), want)
+    except Exception as e:
+        return WRONG, short(e)
     return PASSED, ""

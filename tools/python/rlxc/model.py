@@ -8,19 +8,23 @@ variant is compiled for the values given and checks at run time that they are th
 variant of their own.
 """
 import contextlib
+import json
 import mmap
 import os
-import re
+import shutil
 import tempfile
+import weakref
 
 import numpy as np
 
-from rlxc import native, tool, wire
+from rlxc import native, tool, values, wire
 from rlxc.errors import CompileError, RlxcError, RunError
 
 MAX_VARIANTS = 16
 MAX_VALUES = 64             # inputs with more elements never shape a result
-QUICK_BYTES = 1 << 20       # models with more weights and arena than that are worth an optimising compiler
+STRING_BYTES = 64           # `rlxc compile --string-bytes`
+# Models with more weights and arena, or multiply-adds, are worth an optimising compiler.
+QUICK_BYTES, QUICK_MACS = 4 << 20, 10_000_000
 
 
 def compile(model, *, cpu=None, dims=None, values=None, cc="auto", options=(), time_limit=None):
@@ -38,35 +42,40 @@ def compile(model, *, cpu=None, dims=None, values=None, cc="auto", options=(), t
     return CompiledModel(model, cpu, dims or {}, values or {}, cc, list(options), time_limit)
 
 
-def number(x):
-    return str(int(x)) if np.asarray(x).dtype.kind in "iub" else repr(float(x))
-
-
-def join(values):
-    return ",".join(number(x) for x in np.asarray(values).reshape(-1))
+def numbers(array):
+    """An array as the text of --value; None where it has numbers that cannot be written so."""
+    array = np.asarray(array)
+    if array.dtype.kind in "iub":
+        return ",".join(str(int(x)) for x in array.reshape(-1))
+    try:
+        flat = [float(x) for x in array.reshape(-1)]
+    except (TypeError, ValueError):
+        return None
+    return ",".join(map(repr, flat)) if np.all(np.isfinite(flat)) else None
 
 
 def is_large(report):
-    """Of the text that `rlxc compile` prints: is the model worth an optimising compiler?"""
-    return sum(int(n) for n in re.findall(r"\b(?:arena|weights) (\d+)", report)) > QUICK_BYTES
+    """Is the model worth an optimising compiler?"""
+    return report["arena_bytes"] + report["weight_bytes"] > QUICK_BYTES or report["macs"] > QUICK_MACS
 
 
 class CompiledModel:
     """A model that can be called. Not for use from several threads at once."""
 
-    def __init__(self, model, cpu, dims, values, cc, options, time_limit):
+    def __init__(self, model, cpu, dims, given, cc, options, time_limit):
         self.cpu, self.cc, self.options, self.time_limit = cpu, cc, options, time_limit
-        self.dims, self.values = dims, {name: np.asarray(v) for name, v in values.items()}
-        self._folder = None
+        self.dims, self.values = dims, {name: np.asarray(v) for name, v in given.items()}
         self._path = self._store(model)
         self._declared = self._read_declared()
-        self._variants = []         # (key of shapes, Program), the last used first
+        self._variants = []         # Programs, the last used first
+        self._first_error = None    # why the model cannot be compiled before its first call
         if not self._is_open():
             try:
-                self._add((), self._make([]))
-            except CompileError:
-                if not self._could_need_values():
+                self._add(self._make([]))
+            except CompileError as e:
+                if not self._declared:
                     raise
+                self._first_error = e
 
     def _store(self, model):
         if isinstance(model, (str, os.PathLike)):
@@ -75,8 +84,9 @@ class CompiledModel:
                 raise FileNotFoundError(path)
             return path
         data = model if isinstance(model, (bytes, bytearray, memoryview)) else model.SerializeToString()
-        self._folder = tempfile.TemporaryDirectory(prefix="rlxc-")
-        path = os.path.join(self._folder.name, "model.onnx")
+        folder = tempfile.mkdtemp(prefix="rlxc-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        path = os.path.join(folder, "model.onnx")
         with open(path, "wb") as f:
             f.write(data)
         return path
@@ -91,73 +101,92 @@ class CompiledModel:
 
     def _is_open(self):
         """Is there a size that only a call can give?"""
-        return any(v.dims is None or any(not isinstance(d, int) and d not in self.dims for d in v.dims)
-                   for v in self._declared or () if v.kind == "tensor")
-
-    def _could_need_values(self):
-        return bool(self._declared)
+        return any(v.kind != "tensor" or v.dims is None
+                   or any(not isinstance(d, int) and d not in self.dims for d in v.dims)
+                   for v in self._declared or ())
 
     # --- variants ---
 
     def _arguments(self, folder, cpu):
-        arguments = ["compile", self._path, "-o", folder, "--name", native.NAME, "--weights", "file",
-                     "--cpu", cpu, *self.options]
+        arguments = ["compile", self._path, "-o", folder, "--name", native.NAME, "--json", "--weights",
+                     "file", "--cpu", cpu, *self.options]
         for name, size in self.dims.items():
             arguments += ["--dim", f"{name}={size}"]
         for name, value in self.values.items():
-            arguments += ["--value", f"{name}={join(value)}"]
+            arguments += ["--value", f"{name}={numbers(value)}"]
         return arguments
 
     def _make(self, arguments, cc=None):
         cc = cc or self.cc
         cpu = self.cpu or ("native" if cc == "fast" else "generic")
         with tempfile.TemporaryDirectory(prefix="rlxc-") as folder:
-            report = tool.run([*self._arguments(folder, cpu), *arguments], self.time_limit)
+            report = json.loads(tool.run([*self._arguments(folder, cpu), *arguments], self.time_limit))
             if cc == "auto":
                 if is_large(report):
                     return self._make(arguments, "fast")
                 cc = "quick"
-            library = native.build(folder, cc, self.time_limit)
-            return native.Program(library, folder)
+            library = native.build(folder, cc, report["cc_flags"].split(), self.time_limit)
+            return native.Program(library, folder, report["interface"])
 
-    def _add(self, key, program):
-        self._variants.insert(0, (key, program))
+    def _add(self, program):
+        self._variants.insert(0, program)
         del self._variants[MAX_VARIANTS:]
         return program
 
-    def _sizes(self, named):
-        """Options that give the sizes of a call's arrays where the model leaves them open."""
-        arguments, seen = [], dict(self.dims)
-        for v in self._declared or ():
-            array = named.get(v.name)
-            if v.kind != "tensor" or array is None:
+    @staticmethod
+    def _size_of(v, value, seen):
+        """Options that give the sizes of one input where the model leaves them open."""
+        arguments, is_list = [], isinstance(value, list)
+        if v.kind == "optional" or is_list:
+            parts = len(value) if is_list else int(value is not None)
+            arguments = ["--dim", f"{v.name}={parts}"]
+        for i, part in enumerate(value if is_list else [] if value is None else [value]):
+            if v.dims is None or any(d is None for d in v.dims) or len(v.dims) != part.ndim:
+                name = f"{v.name}_{i}" if is_list else v.name
+                arguments += ["--shape", f"{name}={','.join(map(str, part.shape))}"]
                 continue
-            if v.dims is None or any(d is None for d in v.dims) or len(v.dims) != array.ndim:
-                arguments += ["--shape", f"{v.name}={','.join(map(str, array.shape))}"]
-                continue
-            for d, size in zip(v.dims, array.shape, strict=True):
+            for d, size in zip(v.dims, part.shape, strict=True):
                 if isinstance(d, str) and d not in seen:
-                    seen[d] = size
+                    seen.add(d)
                     arguments += ["--dim", f"{d}={size}"]
+        return arguments
+
+    def _sizes(self, named):
+        seen = set(self.dims)
+        arguments = [word for v in self._declared or () if v.name in named
+                     for word in self._size_of(v, named[v.name], seen)]
+        room = max(map(values.longest, named.values()), default=0)
+        if room > STRING_BYTES:
+            arguments += ["--string-bytes", str(-(-room // STRING_BYTES) * STRING_BYTES)]
         return arguments
 
     def _given(self, named):
         """Options that give the values of a call's small inputs."""
-        return [word for name, a in named.items() if a.size <= MAX_VALUES and a.dtype.kind in "iubf"
-                and a.size > 0 and name not in self.values for word in ("--value", f"{name}={join(a)}")]
+        arguments = []
+        for name, a in named.items():
+            if not isinstance(a, np.ndarray) or values.is_text(a):
+                continue
+            if a.size > MAX_VALUES or name in self.values:
+                continue
+            text = numbers(a)
+            arguments += ["--value", f"{name}={text}"] if text else []
+        return arguments
 
-    def _variant(self, key, named):
+    def _variant(self, named, needs_values):
         """A new variant for a call: by shapes alone if that is enough."""
-        sizes, without = self._sizes(named), None
-        if all(k != key for k, _ in self._variants):
+        sizes, without = self._sizes(named), self._first_error
+        if not needs_values and (sizes or without is None):
             try:
-                return self._add(key, self._make(sizes))
+                return self._add(self._make(sizes))
             except CompileError as e:
                 without = e
+        given = self._given(named)
+        if without is not None and not given:
+            raise without
         try:
-            return self._add(key, self._make(sizes + self._given(named)))
+            return self._add(self._make(sizes + given))
         except CompileError as e:
-            raise without or e from None
+            raise e from without
 
     # --- calling ---
 
@@ -166,52 +195,66 @@ class CompiledModel:
         """Names of the inputs."""
         if self._declared is not None:
             return [v.name for v in self._declared]
-        return [t.name for t in self._variants[0][1].inputs]
+        return [io["name"] for io in self._variants[0].interface["inputs"]]
 
     def _name(self, args, kwargs):
         names = self.inputs
         if len(args) > len(names):
             raise TypeError(f"{len(args)} arrays for {len(names)} inputs")
-        named = {name: value for name, value in zip(names, args, strict=False)}
+        named = dict(zip(names, args, strict=False))
         for name, value in kwargs.items():
             if name not in names or name in named:
                 raise TypeError(f"{'input given twice' if name in named else 'no input'}: {name!r}")
             named[name] = value
-        for name, value in named.items():
-            if value is None or isinstance(value, (list, tuple)):
-                raise RlxcError(f"input {name!r}: sequences and optionals are not supported yet")
-        return {name: np.asarray(value) for name, value in named.items()}
+        missing = [name for name in names if name not in named]
+        if missing:
+            raise RunError(f"no value for input {missing[0]!r}", "ERR_NAME")
+        return {name: values.as_value(value) for name, value in named.items()}
 
-    @staticmethod
-    def _fits(program, named):
-        return all(t.name in named and named[t.name].shape == t.shape for t in program.inputs)
-
-    @staticmethod
-    def _run(program, named):
-        values = []
-        for t in program.inputs:
-            if t.name not in named:
-                raise RunError(f"no value for input {t}", "ERR_NAME")
-            value = named[t.name]
-            if value.dtype != t.dtype or value.shape != t.shape:
-                raise RunError(f"input {t}: got {value.dtype}{list(value.shape)}", "ERR_SIZE")
-            values.append(value)
-        return program.run(values)
+    def _check_shapes(self, named):
+        """What the model declares and the arrays contradict."""
+        for v in self._declared or ():
+            a = named[v.name]
+            if v.kind != "tensor" or v.dims is None:
+                continue
+            if not isinstance(a, np.ndarray):
+                raise RunError(f"input {v.name!r}: expected an array", "ERR_SIZE")
+            if len(v.dims) != a.ndim or any(isinstance(d, int) and d != n
+                                            for d, n in zip(v.dims, a.shape, strict=True)):
+                raise RunError(f"input {v.name!r}: declared as {list(v.dims)}, got {list(a.shape)}",
+                               "ERR_SIZE")
 
     def __call__(self, *args, **kwargs):
-        """Runs on arrays, by position or by name; returns a list of arrays."""
+        """Runs on arrays, by position or by name; returns a list of arrays.
+
+        A sequence is a list of arrays, an optional without a value None, strings are arrays of str.
+        """
         named = self._name(args, kwargs)
-        key = tuple((name, a.shape) for name, a in sorted(named.items()))
-        for entry in list(self._variants):
-            if not self._fits(entry[1], named):
-                continue
+        had_wrong_values = False
+        for program in list(self._variants):
             try:
-                outputs = self._run(entry[1], named)
+                outputs = program.run(named)
             except RunError as e:
                 if e.status != "ERR_VALUE":
                     raise
+                had_wrong_values = True
                 continue
-            self._variants.remove(entry)
-            self._variants.insert(0, entry)
-            return outputs
-        return self._run(self._variant(key, named), named)
+            if outputs is not None:
+                self._variants.remove(program)
+                self._variants.insert(0, program)
+                return outputs
+        self._check_shapes(named)
+        outputs = self._variant(named, had_wrong_values).run(named)
+        if outputs is None:
+            raise RlxcError("the arrays do not fit the program that was made for them")
+        return outputs
+
+    def set_param(self, name, value):
+        """Sets a parameter of a model that has some."""
+        for program in self._variants:
+            program.set_param(name, value)
+
+    def reset(self):
+        """Back to the initial states."""
+        for program in self._variants:
+            program.reset()

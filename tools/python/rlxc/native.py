@@ -16,6 +16,7 @@ import subprocess
 
 import numpy as np
 
+from rlxc import values
 from rlxc.errors import CCompilerError, RlxcError, RunError
 
 NAME = "model"      # --name
@@ -69,40 +70,23 @@ NUMPY_NAMES = {"F32": "float32", "F16": "float16", "F64": "float64", "BF16": "bf
 
 # --- building ------------------------------------------------------------------------------------
 
-def flags_of(folder):
-    """What the generated file says about how to compile it, for example ['-O3', '-mavx2']."""
-    with open(os.path.join(folder, NAME + ".c"), encoding="utf-8") as f:
-        head = f.read(2000)
-    found = re.search(r"^// Compile with: cc (.*?)-c ", head, re.MULTILINE)
-    return found.group(1).split() if found else []
-
-
-def quick_compiler():
-    """The compiler that is done first: tcc where there is one, else cc without optimisation."""
-    return ["tcc"] if shutil.which("tcc") else [*shlex.split(os.environ.get("CC") or "cc"), "-O0"]
-
-
-def fast_compiler(folder):
-    return [*shlex.split(os.environ.get("CC") or "cc"), *flags_of(folder)]
-
-
-def commands_for(cc, folder):
-    """The commands to try in turn: tcc lacks a few things that gcc and clang have."""
+def commands_for(cc, flags):
+    """The commands to try in turn: tcc is done first, but lacks a few things that gcc and clang have."""
+    usual = shlex.split(os.environ.get("CC") or "cc")
     if cc == "quick":
-        second = [*shlex.split(os.environ.get("CC") or "cc"), "-O0"]
-        return [quick_compiler(), second] if quick_compiler()[0] == "tcc" else [second]
+        return [["tcc"], [*usual, "-O0"]] if shutil.which("tcc") else [[*usual, "-O0"]]
     if cc == "fast":
-        return [fast_compiler(folder)]
+        return [[*usual, "-O3", *flags]]
     return [shlex.split(cc) if isinstance(cc, str) else list(cc)]
 
 
-def build(folder, cc, time_limit=None):
+def build(folder, cc, flags, time_limit=None):
     """Compiles FOLDER/model.c into a library and returns its path."""
     glue, library = os.path.join(folder, "rlxpy.c"), os.path.join(folder, "rlxpy.so")
     with open(glue, "w", encoding="utf-8") as f:
         f.write(GLUE)
     problem = ""
-    for command in commands_for(cc, folder):
+    for command in commands_for(cc, flags):
         full = [*command, "-std=gnu99", "-shared", "-fPIC", "-w", "-o", library, glue, "-lm"]
         try:
             done = subprocess.run(full, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -165,7 +149,8 @@ def aligned(n):
 class Program:
     """Generated code with its memory: one context."""
 
-    def __init__(self, library, folder):
+    def __init__(self, library, folder, interface):
+        self.interface = interface
         self.lib = ctypes.CDLL(library)
         for name in ("rlxpy_tensor", "rlxpy_status_text"):
             getattr(self.lib, name).restype = ctypes.c_char_p
@@ -220,11 +205,25 @@ class Program:
         """Back to the initial states."""
         self.check(self.lib.rlxpy_reset(ctypes.c_void_p(self.ctx.ctypes.data)))
 
-    def run(self, values):
-        """values: an array of the right type and shape per input. Returns an array of its own per output."""
-        for t, value in zip(self.inputs, values, strict=True):
-            flat = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
-            self.arena[t.offset:t.offset + t.bytes] = flat
+    def arrange(self, named):
+        """{tensor: array} for the inputs; None when the values have other shapes than they."""
+        tensors, arrays = {t.name: t for t in self.inputs}, {}
+        for io in self.interface["inputs"]:
+            parts = values.split(io, named[io["name"]])
+            if parts is None or not all(values.fits(io, tensors[name], a) for name, a in parts.items()):
+                return None
+            arrays.update((name, values.convert(io, tensors[name], a)) for name, a in parts.items())
+        return arrays
+
+    def run(self, named):
+        """Runs on {input: value}; returns the outputs, or None when the values do not fit this program."""
+        arrays = self.arrange(named)
+        if arrays is None:
+            return None
+        for t in self.inputs:
+            flat = np.ascontiguousarray(arrays[t.name]).reshape(-1)
+            self.arena[t.offset:t.offset + t.bytes] = flat.view(np.uint8)
         self.check(self.lib.rlxpy_run(ctypes.c_void_p(self.ctx.ctypes.data)))
-        return [self.arena[t.offset:t.offset + t.bytes].copy().view(t.dtype).reshape(t.shape)
-                for t in self.outputs]
+        results = {t.name: self.arena[t.offset:t.offset + t.bytes].copy().view(t.dtype).reshape(t.shape)
+                   for t in self.outputs}
+        return [values.join(io, results) for io in self.interface["outputs"]]

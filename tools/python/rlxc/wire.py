@@ -9,7 +9,10 @@ from typing import NamedTuple
 
 
 class Value(NamedTuple):
-    """An input of a graph. dims: a number, a name, or None; kind: tensor, sequence, optional or other."""
+    """An input of a graph. kind: tensor, sequence, optional or other.
+
+    dims: of the tensor, or of the tensors in a sequence or optional, each a number, a name, or None.
+    """
     name: str
     kind: str
     elem_type: int
@@ -73,13 +76,14 @@ def read_tensor_type(data, span):
     return elem, dims
 
 
-def read_type(data, span):
-    kinds = {1: "tensor", 4: "sequence", 9: "optional"}
+def read_type(data, span, depth=0):
     for number, value in fields(data, *span):
         if number == 1:
             return ("tensor", *read_tensor_type(data, value))
-        if number in (4, 5, 8, 9):
-            return kinds.get(number, "other"), 0, None
+        if number in (4, 9) and depth < 4:
+            inner = next((v for n, v in fields(data, *value) if n == 1), (0, 0))
+            _, elem, dims = read_type(data, inner, depth + 1)
+            return ("sequence" if number == 4 else "optional"), elem, dims
     return "other", 0, None
 
 
