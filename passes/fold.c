@@ -16,7 +16,8 @@ typedef struct Fold {
 static bool is_foldable(const Graph *g, const Node *n)
 {
     uint64_t in = 0;
-    if (n->n_src == 0 || n->n_results != 1 || !shape_is_const(n->shape) || n->op == OP_copy)
+    if (n->n_src == 0 || n->n_results != 1 || !shape_is_const(n->shape) || n->op == OP_copy ||
+        n->op == OP_loop)
         return false;
     for (uint32_t i = 0; i < n->n_src; i++) {
         if (n->src[i] != 0 && !node_is_const(g, n->src[i]))

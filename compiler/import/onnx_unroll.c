@@ -49,7 +49,7 @@ static bool run_body(OnnxNode *n, OnnxScope *constants, const Onnx__GraphProto *
 }
 
 // Whether the next iteration runs. False: that is not known (reported).
-static bool read_condition(OnnxNode *n, OnnxValue *v, bool *goes_on)
+static bool read_condition(OnnxNode *n, const OnnxUnroll *u, OnnxValue *v, bool *goes_on)
 {
     double value = 1;
     *goes_on = true;
@@ -57,7 +57,8 @@ static bool read_condition(OnnxNode *n, OnnxValue *v, bool *goes_on)
         return true;
     Tensor known;
     *v = onnx_value(onnx_value_node(n->scope, v, n->span));
-    const bool is_known = onnx_assume_value(n, v, "condition", &known) && known.numel == 1;
+    const bool may_ask = u->may_assume || node_is_const(n->graph, v->node);
+    const bool is_known = may_ask && onnx_assume_value(n, v, "condition", &known) && known.numel == 1;
     if (is_known)
         value = tensor_get_f64(&known, 0);
     else
@@ -76,7 +77,7 @@ static OnnxValue int_value(OnnxNode *n, int64_t i)
     return onnx_value(onnx_value_node(n->scope, &v, n->span));
 }
 
-static bool check_counts(OnnxNode *n, const OnnxUnroll *u)
+bool onnx_check_body(OnnxNode *n, const OnnxUnroll *u)
 {
     const size_t control_in = u->has_control ? 2 : 0, control_out = u->has_control ? 1 : 0;
     if (u->body->n_input != control_in + u->n_carried + u->n_rows)
@@ -118,7 +119,7 @@ bool onnx_unroll(OnnxNode *n, OnnxUnroll *u)
     Arena *a = n->model->arena;
     OnnxScope constants = {
         .model = n->model, .parent = n->scope, .graph = n->graph, .depth = n->scope->depth + 1};
-    if (n->failed || !check_counts(n, u))
+    if (n->failed || !onnx_check_body(n, u))
         return false;
     if (constants.depth > ONNX_MAX_DEPTH)
         return onnx_fail(n, E0004, "graphs are nested more than %d deep", ONNX_MAX_DEPTH);
@@ -130,7 +131,7 @@ bool onnx_unroll(OnnxNode *n, OnnxUnroll *u)
         return false;
     }
     for (u->done = 0; u->done < u->trips;) {
-        if (!read_condition(n, &u->cond, &goes_on))
+        if (!read_condition(n, u, &u->cond, &goes_on))
             return false;
         if (!goes_on)
             break;

@@ -20,6 +20,7 @@ struct OnnxUnroll {
     const Onnx__GraphProto *body;
     int64_t trips;    // at most; INT64_MAX: until the condition ends it
     bool has_control; // Loop: inputs begin with the iteration and the condition, outputs with the condition
+    bool may_assume;  // the condition may be what it is with the values that the user gave
     OnnxValue cond;   // before the first iteration; absent: true
     uint32_t n_carried;
     OnnxValue *carried; // of any kind; what they are at the beginning, afterwards what they are at the end
@@ -31,6 +32,8 @@ struct OnnxUnroll {
     int64_t done;        // iterations
 };
 
+// The body has as many inputs and outputs as the loop needs. False: reported.
+bool onnx_check_body(OnnxNode *n, const OnnxUnroll *u);
 // True when the body may run that often without the import becoming long. Says nothing.
 bool onnx_may_unroll(OnnxNode *n, const Onnx__GraphProto *body, int64_t trips);
 // Fills in carried, scan and done. False: failed (reported).

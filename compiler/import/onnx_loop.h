@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loops of the importer: what Loop, Scan and the recurrent operators say about one, and how it becomes nodes.
+#ifndef COMPILER_IMPORT_ONNX_LOOP_H
+#define COMPILER_IMPORT_ONNX_LOOP_H
+
+#include "compiler/import/onnx_unroll.h"
+
+// A tensor of which every iteration gets one entry of an axis.
+typedef struct OnnxRow {
+    NodeId x;
+    uint32_t axis;
+    bool is_backward; // from the last entry on
+} OnnxRow;
+
+typedef struct OnnxLoop {
+    OnnxUnroll u;        // trips: INT64_MAX where only `count` says it
+    NodeId count;        // the trip count when the model runs; 0: u.trips, or none
+    const OnnxRow *rows; // u.n_rows
+    bool has_bound;      // no more iterations than `bound`, which is as long as scan outputs are
+    Dim bound;
+    const bool *wants_scan; // by scan output
+    Diag *trial;            // what was wrong when the loop was tried as a graph
+} OnnxLoop;
+
+// The loop as one node with a graph for a body. out: carried values, then scan outputs (broken where not
+// wanted). False: it cannot be one; the reasons are in l->trial, nothing was reported.
+bool onnx_loop_graph(OnnxNode *n, OnnxLoop *l, OnnxValue *out);
+// Passes the reasons on.
+void onnx_report_trial(OnnxNode *n, const OnnxLoop *l);
+
+// A loop whose body an import function makes: body (in a context of its own graph) gets the nodes of i, the
+// carried values, the rows and the captured values, and fills in the next carried values and the scan
+// outputs.
+typedef struct OnnxBody OnnxBody;
+struct OnnxBody {
+    uint32_t n_carried, n_rows, n_captured, n_scan;
+    NodeId *carried, *captured; // outside
+    const OnnxRow *rows;
+    Dim trips;
+    // in: carried, rows, captured; out: carried, scan outputs
+    void (*make)(OnnxNode *n, const OnnxBody *b, NodeId i, const NodeId *in, NodeId *out);
+    const void *ctx;
+};
+// out: carried values, then scan outputs stacked along a new first axis.
+void onnx_loop_of(OnnxNode *n, const OnnxBody *b, NodeId *out);
+
+#endif

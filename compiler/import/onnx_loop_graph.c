@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loops as nodes of the graph: the body becomes a graph of its own, whose inputs are the number of the
+// iteration, the condition, what is carried and what it uses from outside. See onnx_loop.h.
+#include "compiler/import/onnx_loop.h"
+
+typedef struct BodyGraph {
+    OnnxNode *n; // outside
+    OnnxNode in; // the same node, but it makes nodes of the body
+    OnnxLoop *l;
+    OnnxScope scope;
+    OnnxCaptures captures;
+    NodeId i;
+    NodeId *src; // operands of the loop for the inputs of the body, without trip count and condition
+    uint32_t n_src, n_carried;
+} BodyGraph;
+
+static void set_diag(Graph *g, Diag *d)
+{
+    g->diag = d;
+    for (NodeId id = 1; id < g->nodes.len; id++) {
+        const Node *n = graph_node(g, id);
+        for (uint32_t i = 0; i < n->n_attr; i++)
+            if (attr_info[n->attr[i].id].type == ATTR_GRAPH)
+                set_diag(n->attr[i].u.graph, d);
+    }
+}
+
+// An input for a value of the graph outside.
+static NodeId add_input(BodyGraph *b, const char *name, NodeId outer)
+{
+    const Shape s = *onnx_shape(b->n, outer);
+    b->src[b->n_src++] = outer;
+    return graph_input(b->in.graph, name, onnx_dtype(b->n, outer), &s, b->n->span);
+}
+
+// --- rows ---
+
+static NodeId entry_of(OnnxNode *n, NodeId i, const OnnxRow *row, NodeId x)
+{
+    OnnxDims last = {.dtype = DTYPE_i64, .n = 1};
+    if (n->failed || !row->is_backward)
+        return onnx_gather(n, x, i, row->axis);
+    last.dim[0] = dim_sub(n->graph->dims, onnx_shape(n, x)->dim[row->axis], 1);
+    OnnxValue v = {.kind = ONNX_DIMS, .dims = &last};
+    const NodeId from = onnx_value_node(n->scope, &v, n->span);
+    n->failed = n->failed || !from;
+    return onnx_gather(n, x, onnx_op2(n, OP_sub, from, i), row->axis);
+}
+
+// --- inputs and outputs ---
+
+static bool put_input(BodyGraph *b, uint32_t at, NodeId id)
+{
+    const Onnx__GraphProto *g = b->l->u.body;
+    return id && onnx_put(&b->scope, onnx_text(g->input[at]->name), onnx_value(id), b->n->span);
+}
+
+static bool add_inputs(BodyGraph *b)
+{
+    const OnnxUnroll *u = &b->l->u;
+    const Shape scalar = {0};
+    Arena *a = b->n->model->arena;
+    uint32_t at = 0;
+    b->i = graph_input(b->in.graph, "iteration", DTYPE_i64, &scalar, b->n->span);
+    graph_input(b->in.graph, "condition", DTYPE_bool, &scalar, b->n->span);
+    if (u->has_control &&
+        (!put_input(b, at++, b->i) || !put_input(b, at++, onnx_scalar(&b->in, DTYPE_bool, 1))))
+        return false;
+    for (uint32_t i = 0; i < u->n_carried; i++) {
+        OnnxValue v = u->carried[i];
+        const NodeId outer = onnx_value_node(b->n->scope, &v, b->n->span);
+        if (!outer || !put_input(b, at++, add_input(b, arena_printf(a, "carried %u", i), outer)))
+            return false;
+    }
+    b->n_carried = u->n_carried;
+    for (uint32_t i = 0; i < u->n_rows; i++) {
+        const NodeId all = add_input(b, arena_printf(a, "rows %u", i), b->l->rows[i].x);
+        if (!put_input(b, at++, entry_of(&b->in, b->i, &b->l->rows[i], all)))
+            return false;
+    }
+    return true;
+}
+
+static NodeId body_output(BodyGraph *b, uint32_t i)
+{
+    const char *user = arena_printf(b->n->model->arena, "the body of node '%s'", b->n->label);
+    OnnxValue v = onnx_get(&b->scope, onnx_text(b->l->u.body->output[i]->name), b->n->span, user);
+    if (v.is_text || (v.kind != ONNX_NODE && v.kind != ONNX_DIMS)) {
+        onnx_fail(&b->in, E0206, "output %u of the body is not a tensor of numbers", i);
+        return 0;
+    }
+    const NodeId id = onnx_value_node(&b->scope, &v, b->n->span);
+    b->in.failed = b->in.failed || !id;
+    return id;
+}
+
+static void add_output(BodyGraph *b, NodeId id)
+{
+    Graph *g = b->in.graph;
+    if (!b->in.failed)
+        graph_output(g, arena_printf(b->n->model->arena, "out %u", g->outputs.len), id);
+}
+
+static bool same_type(const OnnxNode *n, NodeId a, const OnnxNode *m, NodeId b)
+{
+    return onnx_dtype(n, a) == onnx_dtype(m, b) && shape_equal(onnx_shape(n, a), onnx_shape(m, b));
+}
+
+static void add_carried(BodyGraph *b, uint32_t at)
+{
+    const NodeId *inside = b->in.graph->inputs.data + 2;
+    for (uint32_t i = 0; i < b->l->u.n_carried && !b->in.failed; i++) {
+        const NodeId id = body_output(b, at + i);
+        if (!b->in.failed && !same_type(&b->in, id, &b->in, inside[i]))
+            onnx_fail(&b->in, E0206, "the type or shape of the carried value %u changes in every iteration",
+                      i);
+        add_output(b, id);
+    }
+}
+
+static void add_outputs(BodyGraph *b)
+{
+    const OnnxUnroll *u = &b->l->u;
+    const Shape scalar = {0};
+    uint32_t at = 0;
+    add_output(b, u->has_control ? onnx_reshape(&b->in, body_output(b, at++), &scalar)
+                                 : onnx_scalar(&b->in, DTYPE_bool, 1));
+    add_carried(b, at);
+    at += u->n_carried;
+    for (uint32_t i = 0; i < u->n_scan && !b->in.failed; i++)
+        if (b->l->wants_scan[i])
+            add_output(b, body_output(b, at + i));
+}
+
+// --- the node ---
+
+// Scan outputs are as long as the loop runs, so that must be known.
+static bool ends_as_planned(BodyGraph *b, NodeId cond)
+{
+    double first = 0, each = 0;
+    const GraphOutput *o = &b->in.graph->outputs.data[0];
+    const bool goes_on = node_is_scalar_const(b->n->graph, cond, &first) && first != 0 &&
+                         node_is_scalar_const(b->in.graph, o->node, &each) && each != 0;
+    for (uint32_t i = 0; i < b->l->u.n_scan; i++)
+        if (b->l->wants_scan[i] && !goes_on)
+            return onnx_fail(&b->in, E0206,
+                             "the length of a scan output depends on a condition that is computed when the "
+                             "model runs");
+    return true;
+}
+
+static NodeId trip_node(BodyGraph *b)
+{
+    OnnxDims d = {.dtype = DTYPE_i64, .n = 1};
+    OnnxValue v = {.kind = ONNX_DIMS, .dims = &d};
+    if (b->l->count)
+        return b->l->count;
+    d.dim[0] = b->l->has_bound && b->l->u.trips == INT64_MAX ? b->l->bound : b->l->u.trips;
+    return onnx_value_node(b->n->scope, &v, b->n->span);
+}
+
+static NodeId cond_node(BodyGraph *b)
+{
+    OnnxValue v = b->l->u.cond;
+    if (v.kind == ONNX_ABSENT)
+        return onnx_scalar(b->n, DTYPE_bool, 1);
+    return onnx_value_node(b->n->scope, &v, b->n->span);
+}
+
+static NodeId make_node(BodyGraph *b)
+{
+    NodeId trip = trip_node(b), cond = cond_node(b);
+    const OnnxLoop *l = b->l;
+    b->in.failed = b->in.failed || !trip || !cond || !ends_as_planned(b, cond);
+    if (b->in.failed)
+        return 0;
+    NodeBuild build = onnx_begin(b->n, OP_loop);
+    node_src(&build, trip);
+    node_src(&build, cond);
+    for (uint32_t i = 0; i < b->n_src; i++)
+        node_src(&build, b->src[i]);
+    for (uint32_t i = 0; i < b->captures.list.len; i++)
+        node_src(&build, b->captures.list.data[i].outer);
+    node_graph(&build, A_loop_body, b->in.graph);
+    node_int(&build, A_loop_carried, b->n_carried);
+    if (l->has_bound)
+        node_ints(&build, A_loop_max_trips, &l->bound, 1);
+    return onnx_end(b->n, &build);
+}
+
+static void take_results(BodyGraph *b, NodeId id, OnnxValue *out)
+{
+    const OnnxUnroll *u = &b->l->u;
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < u->n_carried; i++)
+        out[i] = onnx_value(onnx_result(b->n, id, at++));
+    for (uint32_t i = 0; i < u->n_scan; i++)
+        out[u->n_carried + i] =
+            b->l->wants_scan[i] ? onnx_value(onnx_result(b->n, id, at++)) : (OnnxValue){.kind = ONNX_BROKEN};
+}
+
+static bool begin_body(BodyGraph *b)
+{
+    OnnxNode *n = b->n;
+    b->scope = (OnnxScope){.model = n->model,
+                           .parent = n->scope,
+                           .graph = graph_new_like(n->graph, "body"),
+                           .captures = &b->captures,
+                           .depth = n->scope->depth + 1};
+    b->in = *n;
+    b->in.graph = b->scope.graph;
+    b->in.scope = &b->scope;
+    b->src = ARENA_ARRAY(n->model->arena, NodeId, b->l->u.n_carried + b->l->u.n_rows + 1u);
+    return b->scope.depth <= ONNX_MAX_DEPTH ||
+           onnx_fail(&b->in, E0004, "graphs are nested more than %d deep", ONNX_MAX_DEPTH);
+}
+
+static bool build(BodyGraph *b, OnnxValue *out)
+{
+    const Onnx__GraphProto *g = b->l->u.body;
+    if (!begin_body(b))
+        return false;
+    b->in.graph->diag = b->n->model->diag;
+    if (!add_inputs(b) || !onnx_import_initializers(&b->scope, g) || !onnx_import_nodes(&b->scope, g))
+        return false;
+    add_outputs(b);
+    if (!b->in.failed && b->in.graph->checks.len)
+        onnx_fail(&b->in, E0206, "the body has conditions that must hold in every iteration");
+    const NodeId id = b->in.failed ? 0 : make_node(b);
+    if (id)
+        take_results(b, id, out);
+    return id && !b->n->failed;
+}
+
+bool onnx_loop_graph(OnnxNode *n, OnnxLoop *l, OnnxValue *out)
+{
+    BodyGraph *b = ARENA_NEW(n->model->arena, BodyGraph);
+    Diag *own = n->model->diag;
+    if (n->failed || !onnx_check_body(n, &l->u))
+        return false;
+    l->trial = ARENA_NEW(n->model->arena, Diag);
+    *l->trial = diag_new(n->model->arena);
+    *b = (BodyGraph){.n = n, .l = l};
+    n->model->diag = n->graph->diag = l->trial;
+    const bool ok = build(b, out);
+    n->model->diag = n->graph->diag = own;
+    if (b->scope.graph)
+        set_diag(b->scope.graph, own);
+    n->failed = false;
+    return ok;
+}
+
+void onnx_report_trial(OnnxNode *n, const OnnxLoop *l)
+{
+    for (uint32_t i = 0; l->trial && i < l->trial->items.len; i++) {
+        const DiagItem *item = &l->trial->items.data[i];
+        if (item->level == DIAG_ERROR)
+            diag_error(n->model->diag, item->span, item->code, "%s", item->message);
+        else
+            diag_note(n->model->diag, item->span, "%s", item->message);
+    }
+    n->failed = true;
+}
+
+// --- bodies that import functions make ---
+
+void onnx_loop_of(OnnxNode *n, const OnnxBody *body, NodeId *out)
+{
+    Arena *a = n->model->arena;
+    const uint32_t n_in = body->n_carried + body->n_rows + body->n_captured;
+    OnnxLoop l = {.rows = body->rows, .has_bound = true, .bound = body->trips};
+    BodyGraph *b = ARENA_NEW(a, BodyGraph);
+    NodeId *in = ARENA_ARRAY(a, NodeId, n_in + 1), *next = ARENA_ARRAY(a, NodeId, NODE_MAX_RESULTS);
+    l.u = (OnnxUnroll){.trips = INT64_MAX, .n_carried = body->n_carried, .n_rows = n_in - body->n_carried};
+    *b = (BodyGraph){.n = n, .l = &l, .n_carried = body->n_carried};
+    if (n->failed || !begin_body(b))
+        return;
+    const Shape scalar = {0};
+    b->i = graph_input(b->in.graph, "iteration", DTYPE_i64, &scalar, n->span);
+    graph_input(b->in.graph, "condition", DTYPE_bool, &scalar, n->span);
+    for (uint32_t i = 0; i < n_in; i++) {
+        const uint32_t row = i - body->n_carried, captured = row - body->n_rows;
+        const bool is_row = i >= body->n_carried && row < body->n_rows;
+        const NodeId outer = i < body->n_carried ? body->carried[i]
+                             : is_row            ? body->rows[row].x
+                                                 : body->captured[captured];
+        in[i] = outer ? add_input(b, arena_printf(a, "x%u", i), outer) : 0;
+        if (is_row)
+            in[i] = entry_of(&b->in, b->i, &body->rows[row], in[i]);
+    }
+    body->make(&b->in, body, b->i, in, next);
+    add_output(b, onnx_scalar(&b->in, DTYPE_bool, 1));
+    for (uint32_t i = 0; i < body->n_carried + body->n_scan; i++)
+        add_output(b, next[i]);
+    const NodeId id = b->in.failed ? 0 : make_node(b);
+    n->failed = n->failed || b->in.failed;
+    for (uint32_t i = 0; i < body->n_carried + body->n_scan; i++)
+        out[i] = onnx_result(n, id, i);
+}
