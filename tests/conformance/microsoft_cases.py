@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cases of microsoft.py: operands, attributes and how near the results must be."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+RNG = np.random.default_rng(7)
+
+
+@dataclass
+class Case:
+    name: str
+    op: str
+    operands: list
+    attributes: dict = field(default_factory=dict)
+    constants: tuple = ()  # operands that are initializers
+    results: tuple = (0,)
+    tolerance: float = 1e-5  # relative to the largest magnitude
+    steps: int = 1  # of integers: sums of floats may be ordered in another way
+    domain: str = "com.microsoft"
+    mask: np.ndarray = None  # elements that count
+
+
+def floats(*shape):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def bytes_of(*shape, dtype=np.uint8):
+    info = np.iinfo(dtype)
+    return RNG.integers(info.min, info.max + 1, shape).astype(dtype)
+
+
+def scalar(v, dtype=np.float32):
+    return np.array(v, dtype)
+
+
+def scale_zero(scale, zero, dtype=np.uint8):
+    return [scalar(scale), scalar(zero, dtype)]
+
+
+# --- fused floats ---
+
+
+def fused():
+    x = floats(2, 3, 8)
+    yield Case("bias_add", "BiasGelu", [floats(2, 3, 8), floats(8)])
+    yield Case("fast_gelu", "FastGelu", [x, floats(8)])
+    yield Case("gelu", "Gelu", [x])
+    yield Case("quick_gelu", "QuickGelu", [x], {"alpha": 1.5})
+    yield Case("skip_layer_norm", "SkipLayerNormalization", [x, floats(2, 3, 8), floats(8), floats(8), floats(8)],
+               {"epsilon": 1e-5}, results=(0, 3))
+    yield Case("skip_rms_norm", "SkipSimplifiedLayerNormalization", [x, floats(2, 3, 8), floats(8)],
+               {"epsilon": 1e-5}, results=(0, 3))
+    yield Case("simplified_layer_norm", "SimplifiedLayerNormalization", [x, floats(8)], {"epsilon": 1e-5}, domain="")
+    yield Case("fused_matmul", "FusedMatMul", [floats(2, 5, 3), floats(2, 4, 5)],
+               {"transA": 1, "transB": 1, "alpha": 0.5})
+    yield Case("fused_matmul_batch", "FusedMatMul", [floats(3, 2, 5), floats(2, 5, 4)], {"transBatchA": 1})
+    for name, params in (("Relu", None), ("LeakyRelu", [0.1]), ("Clip", [-0.5, 0.75]), ("HardSigmoid", [0.3, 0.4])):
+        attributes = {"activation": name, "pads": [1, 1, 1, 1]}
+        if params:
+            attributes["activation_params"] = params
+        yield Case(f"fused_conv_{name}", "FusedConv", [floats(1, 3, 5, 5), floats(4, 3, 3, 3), floats(4)], attributes)
+    yield Case("fused_conv_sum", "FusedConv",
+               [floats(1, 3, 5, 5), floats(4, 3, 3, 3), floats(4), floats(1, 4, 3, 3)], {"activation": "Relu"})
+    yield Case("fused_gemm", "FusedGemm", [floats(3, 5), floats(5, 4), floats(4)],
+               {"activation": "LeakyRelu", "activation_alpha": 0.2, "alpha": 0.5, "beta": 2.0})
+    yield Case("expand_dims", "ExpandDims", [floats(2, 3), scalar(-2, np.int32)], constants=(1,))
+    yield Case("trilu", "Trilu", [floats(2, 4, 4), scalar(1, np.int64)], {"upper": 0}, constants=(1,))
+    yield Case("pad", "Pad", [floats(2, 3), np.array([0, 1, 1, 2], np.int64), scalar(2.5)], constants=(1, 2))
+    yield Case("gather_nd", "GatherND", [floats(3, 4), np.array([[0, 1], [2, 3]], np.int64)])
+
+
+# --- quantised ---
+
+
+def quantised():
+    for dtype in (np.uint8, np.int8):
+        n, zero = np.dtype(dtype).name, 3 if dtype == np.int8 else 120
+        a, b = bytes_of(2, 3, 5, dtype=dtype), bytes_of(3, 5, dtype=dtype)
+        out = scale_zero(0.05, zero, dtype)
+        for op in ("Add", "Mul"):
+            yield Case(f"qlinear_{op}_{n}", f"QLinear{op}",
+                       [a, *scale_zero(0.02, zero, dtype), b, *scale_zero(0.03, 5, dtype), *out])
+        yield Case(f"qlinear_sigmoid_{n}", "QLinearSigmoid",
+                   [a, *scale_zero(0.02, zero, dtype), *scale_zero(0.004, 0, dtype)], constants=(1, 2, 3, 4))
+        yield Case(f"qlinear_leaky_relu_{n}", "QLinearLeakyRelu", [a, *scale_zero(0.02, zero, dtype), *out],
+                   {"alpha": 0.2}, constants=(1, 2, 3, 4))
+        image = bytes_of(1, 3, 6, 6, dtype=dtype)
+        yield Case(f"qlinear_average_pool_{n}", "QLinearAveragePool", [image, *scale_zero(0.02, zero, dtype), *out],
+                   {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "strides": [2, 2]})
+        yield Case(f"qlinear_global_average_pool_{n}", "QLinearGlobalAveragePool",
+                   [image, *scale_zero(0.02, zero, dtype), *scale_zero(0.01, zero, dtype)])
+        yield Case(f"qlinear_softmax_{n}", "QLinearSoftmax",
+                   [a, *scale_zero(0.02, zero, dtype), *scale_zero(0.004, 0, dtype)], {"axis": -1, "opset": 13},
+                   constants=(1, 2, 3, 4))
+        yield Case(f"qlinear_concat_{n}", "QLinearConcat",
+                   [*out, a, *scale_zero(0.02, zero, dtype), a, *scale_zero(0.07, 5, dtype)], {"axis": 1},
+                   constants=(0, 1, 3, 4, 6, 7))
+    image = bytes_of(1, 6, 6, 3)
+    yield Case("qlinear_average_pool_last", "QLinearAveragePool",
+               [image, *scale_zero(0.02, 9), *scale_zero(0.03, 7)],
+               {"kernel_shape": [3, 3], "channels_last": 1, "count_include_pad": 1, "pads": [1, 1, 1, 1]})
+    yield Case("qlinear_where", "QLinearWhere",
+               [RNG.random((3, 4)) < 0.5, bytes_of(3, 4), *scale_zero(0.02, 3), bytes_of(3, 4), *scale_zero(0.05, 9),
+                *scale_zero(0.04, 100)], constants=(2, 3, 5, 6, 7, 8))
+    yield Case("matmul_integer_to_float", "MatMulIntegerToFloat",
+               [bytes_of(2, 4, 8), bytes_of(8, 5, dtype=np.int8), scalar(0.02), floats(5), scalar(100, np.uint8),
+                bytes_of(5, dtype=np.int8), floats(5)], constants=(1, 3, 5, 6))
+    yield Case("matmul_integer_to_float_plain", "MatMulIntegerToFloat",
+               [bytes_of(4, 8), bytes_of(8, 5), scalar(0.02), scalar(0.1)])
+    yield Case("dynamic_quantize_matmul", "DynamicQuantizeMatMul",
+               [floats(2, 4, 8), bytes_of(8, 5, dtype=np.int8), scalar(0.03), scalar(3, np.int8), floats(5)])
+    yield Case("qgemm", "QGemm",
+               [bytes_of(4, 8), scalar(0.02), scalar(100, np.uint8), bytes_of(5, 8, dtype=np.int8), scalar(0.03),
+                scalar(2, np.int8), RNG.integers(-999, 999, 5).astype(np.int32), scalar(0.5), scalar(90, np.uint8)],
+               {"transB": 1, "alpha": 0.5})
+    yield Case("qgemm_float", "QGemm",
+               [bytes_of(4, 8), scalar(0.02), scalar(100, np.uint8), bytes_of(8, 5), np.abs(floats(5)) * 0.1,
+                bytes_of(5)], {}, constants=(4, 5))
+    yield Case("quantize", "QuantizeLinear", [floats(3, 4), scalar(0.02), scalar(7, np.uint16)])
+    yield Case("dequantize", "DequantizeLinear", [bytes_of(3, 4), np.abs(floats(4)), bytes_of(4)], {"axis": 1})
+
+
+def all_cases():
+    for group in (fused, quantised):
+        yield from group()
