@@ -19,7 +19,8 @@ class Case:
     tolerance: float = 1e-5  # relative to the largest magnitude
     steps: int = 1  # of integers: sums of floats may be ordered in another way
     domain: str = "com.microsoft"
-    mask: np.ndarray = None  # elements that count
+    counts: np.ndarray = None  # which elements of results of rank 4 do
+    like: list = None  # operands of the same meaning, for what ONNX Runtime has no kernel for
 
 
 def floats(*shape):
@@ -122,6 +123,90 @@ def quantised():
     yield Case("dequantize", "DequantizeLinear", [bytes_of(3, 4), np.abs(floats(4)), bytes_of(4)], {"axis": 1})
 
 
+# --- attention ---
+
+
+def ints(*values):
+    return np.array(values, np.int32)
+
+
+def projections():
+    x, w, b = floats(2, 4, 8), floats(8, 24), floats(24)
+    mask = np.array([[1, 1, 1, 0], [1, 1, 1, 1]], np.int32)
+    yield Case("attention", "Attention", [x, w, b], {"num_heads": 2})
+    yield Case("attention_mask", "Attention", [x, w, b, mask], {"num_heads": 2})
+    yield Case("attention_ends", "Attention", [x, w, b, ints(3, 4)], {"num_heads": 2})
+    yield Case("attention_begins", "Attention", [x, w, b, ints(3, 4, 1, 0)], {"num_heads": 2})
+    yield Case("attention_mask_3d", "Attention", [x, w, b, np.tril(np.ones((2, 4, 4), np.int32))], {"num_heads": 2})
+    yield Case("attention_past", "Attention", [x, w, b, None, floats(2, 2, 2, 3, 4)],
+               {"num_heads": 2, "unidirectional": 1}, results=(0, 1))
+    yield Case("attention_bias", "Attention", [x, w, b, None, None, floats(2, 2, 4, 4)], {"num_heads": 2})
+    yield Case("attention_sizes", "Attention", [x, floats(8, 20), floats(20)],
+               {"num_heads": 2, "qkv_hidden_sizes": [8, 8, 4]})
+    yield Case("qattention", "QAttention",
+               [bytes_of(2, 4, 8), bytes_of(8, 24, dtype=np.int8), b, scalar(0.02), scalar(0.01), mask,
+                scalar(120, np.uint8), scalar(3, np.int8)], {"num_heads": 2})
+
+
+def heads():
+    q, k, v = floats(2, 4, 8), floats(2, 6, 8), floats(2, 6, 8)
+    attributes = {"num_heads": 2}
+    op = "MultiHeadAttention"
+    yield Case("mha", op, [q, k, v], attributes)
+    yield Case("mha_bias", op, [q, k, v, floats(24)], attributes)
+    yield Case("mha_causal", op, [q, floats(2, 4, 8), floats(2, 4, 8)], {**attributes, "unidirectional": 1})
+    yield Case("mha_mask", op, [q, k, v, None, ints(5, 6)], attributes)
+    yield Case("mha_mask_2d", op, [q, k, v, None, (RNG.random((2, 6)) < 0.7).astype(np.int32)], attributes)
+    yield Case("mha_mask_3d", op, [q, k, v, None, (RNG.random((2, 4, 6)) < 0.7).astype(np.int32)], attributes)
+    yield Case("mha_added", op, [q, k, v, None, None, floats(1, 2, 4, 6)], {**attributes, "scale": 0.3})
+    yield Case("mha_past", op,
+               [q, floats(2, 4, 8), floats(2, 4, 8), None, None, None, floats(2, 2, 3, 4), floats(2, 2, 3, 4)],
+               attributes, results=(0, 1, 2))
+    yield Case("mha_cross", op, [q, floats(2, 2, 6, 4), floats(2, 2, 6, 4)], attributes)
+    packed = floats(2, 4, 2, 3, 4)
+    parts = [packed[:, :, :, i].reshape(2, 4, 8) for i in range(3)]
+    yield Case("mha_packed_kv", op, [parts[0], packed[:, :, :, 1:]], attributes, like=parts)
+    yield Case("mha_packed_qkv", op, [packed], attributes, like=parts)
+
+
+def rotary():
+    cache = [np.cos(a := RNG.random((16, 4)).astype(np.float32)), np.sin(a)]
+    x = floats(2, 3, 16)
+    position = np.array([2], np.int64)
+    yield Case("rotary", "RotaryEmbedding", [x, position, *cache])
+    yield Case("rotary_positions", "RotaryEmbedding", [x, np.array([[3, 1, 0], [4, 5, 6]], np.int64), *cache],
+               {"interleaved": 1})
+    yield Case("rotary_rank_4", "RotaryEmbedding", [floats(2, 2, 3, 8), position, *cache])
+    yield Case("rotary_part", "RotaryEmbedding", [floats(2, 3, 24), position, *cache],
+               {"num_heads": 2, "rotary_embedding_dim": 8})
+
+
+def groups():
+    cache = [np.cos(a := RNG.random((16, 8)).astype(np.float32)), np.sin(a)]
+    op, attributes, results = "GroupQueryAttention", {"num_heads": 4, "kv_num_heads": 2}, (0, 1, 2)
+
+    def case(name, batch, news, past, lengths, total, more=(), operands=None, **more_attributes):
+        new = operands or [floats(batch, news, 64), floats(batch, news, 32), floats(batch, news, 32)]
+        before = [None, None] if past is None else [floats(batch, 2, past, 16), floats(batch, 2, past, 16)]
+        return Case(f"gqa_{name}", op, [*new, *before, ints(*lengths), scalar(total, np.int32), *more],
+                    {**attributes, **more_attributes}, (6,), results)
+
+    yield case("prompt", 2, 5, None, [4, 4], 5)
+    yield case("prompt_rotary", 2, 5, None, [4, 4], 5, cache, do_rotary=1)
+    yield case("packed", 1, 5, None, [4], 5, cache, [floats(1, 5, 128), None, None], do_rotary=1)
+    yield case("token", 1, 1, 6, [6], 7, cache, do_rotary=1, rotary_interleaved=1)
+    yield case("tokens", 1, 3, 6, [8], 9, cache, do_rotary=1)
+    ragged = case("batch", 2, 1, 6, [6, 3], 7, cache, do_rotary=1)
+    ragged.counts = np.arange(7)[None, None, :, None] <= np.array([6, 3])[:, None, None, None]
+    yield ragged
+    yield case("window", 1, 6, None, [5], 6, local_window_size=2)
+    yield case("window_token", 1, 1, 6, [6], 7, local_window_size=3)
+    yield case("softcap", 1, 5, None, [4], 5, softcap=2.0, scale=0.5)
+    yield case("smooth", 1, 5, None, [4], 5, smooth_softmax=1)
+    yield case("sink", 1, 5, None, [4], 5, [None, None, None, None, floats(4)])
+    yield case("added", 1, 3, 4, [6], 7, [None, None, None, floats(1, 4, 3, 7)])
+
+
 def all_cases():
-    for group in (fused, quantised):
+    for group in (fused, quantised, projections, heads, rotary, groups):
         yield from group()
