@@ -122,6 +122,20 @@ NodeId onnx_text_lengths(OnnxNode *n, NodeId text)
     return onnx_reduce(n, OP_reduce_sum, onnx_cast(n, is_byte, DTYPE_i64), &last, 1);
 }
 
+NodeId onnx_text_shift(OnnxNode *n, NodeId text, int64_t by)
+{
+    int64_t pads[2 * SHAPE_MAX_RANK] = {0};
+    const uint32_t rank = onnx_shape(n, text)->rank;
+    if (n->failed || rank == 0)
+        return text;
+    pads[rank - 1] = by;
+    pads[2 * rank - 1] = -by;
+    NodeBuild b = onnx_begin(n, OP_pad);
+    node_src(&b, text);
+    node_ints(&b, A_pad_pads, pads, 2 * rank);
+    return onnx_end(n, &b);
+}
+
 // The bytes are one flat list behind a zero byte, for positions out of range.
 NodeId onnx_text_take(OnnxNode *n, NodeId text, NodeId at)
 {

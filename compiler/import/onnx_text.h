@@ -33,6 +33,13 @@ NodeId onnx_text_take(OnnxNode *n, NodeId text, NodeId at);
 // Bytes of every string, i64, with an axis of size 1 in place of the bytes.
 NodeId onnx_text_lengths(OnnxNode *n, NodeId text);
 
+// Every byte moved `by` places to the back (by < 0: to the front); zeros come in. Also of other types.
+NodeId onnx_text_shift(OnnxNode *n, NodeId text, int64_t by);
+// Letters in lower or upper case (onnx_case.h).
+NodeId onnx_text_change_case(OnnxNode *n, NodeId text, bool to_upper);
+// Cast to and from strings.
+NodeId onnx_text_number(OnnxNode *n, NodeId text, DType to);
+NodeId onnx_text_of_numbers(OnnxNode *n, NodeId x);
 // For every string the index of the last key that it equals, i32, or -1.
 NodeId onnx_text_find(OnnxNode *n, NodeId text, const ProtobufCBinaryData *keys, size_t count);
 

@@ -42,6 +42,37 @@ void onnx_import_string_concat(OnnxNode *n)
     onnx_out_text(n, 0, onnx_op2(n, OP_bit_or, first, moved));
 }
 
+// --- cast ---
+
+static bool casts_to_text(const OnnxNode *n)
+{
+    const bool is_like = str_equal(n->op, "CastLike");
+    if (is_like)
+        return n->n_in > 1 && n->in[1].is_text;
+    for (size_t i = 0; i < n->proto->n_attribute; i++)
+        if (str_equal(onnx_text(n->proto->attribute[i]->name), "to"))
+            return n->proto->attribute[i]->i == ONNX_STRING;
+    return false;
+}
+
+static void import_cast(OnnxNode *n)
+{
+    const bool is_like = str_equal(n->op, "CastLike");
+    onnx_ignore_attr(n, "saturate");
+    onnx_ignore_attr(n, "round_mode");
+    if (!casts_to_text(n)) {
+        const DType to = is_like ? onnx_dtype(n, onnx_src(n, 1)) : onnx_type_attr(n, "to", DTYPE_f32);
+        onnx_out(n, 0, onnx_text_number(n, onnx_text_src(n, 0), to));
+        return;
+    }
+    onnx_ignore_attr(n, "to");
+    onnx_skip(n, 1);
+    if (n->in[0].is_text)
+        onnx_out_any(n, 0, onnx_any(n, 0));
+    else
+        onnx_out_text(n, 0, onnx_text_of_numbers(n, onnx_src(n, 0)));
+}
+
 // --- operators that also take numbers ---
 
 static bool has_text(const OnnxNode *n)
@@ -56,12 +87,15 @@ static const struct {
     const char *name;
     void (*import)(OnnxNode *n);
 } variants[] = {
+    {"Cast", import_cast},
+    {"CastLike", import_cast},
     {"Equal", import_equal},
 };
 
 bool onnx_import_text_variant(OnnxNode *n)
 {
-    if (!has_text(n))
+    const bool is_cast = str_equal(n->op, "Cast") || str_equal(n->op, "CastLike");
+    if (!has_text(n) && !(is_cast && n->n_in > 0 && casts_to_text(n)))
         return false;
     for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
         if (strcmp(variants[i].name, n->op) == 0) {
