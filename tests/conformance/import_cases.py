@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Seeded random models for import_vs_onnx.py, one generator a family of operators.
 
-Each returns (nodes, feeds, number of results, opsets, tolerance)."""
+Each returns (nodes, feeds, number of results, opsets, tolerance), and behind these what is expected, where
+ONNX Runtime itself is not exact enough."""
 
 import numpy as np
 from onnx import helper
@@ -92,6 +93,203 @@ def case_tree_classifier(rng):
         attrs["base_values"] = floats(rng, 1 if is_binary else classes).tolist()
     node = helper.make_node("TreeEnsembleClassifier", ["x"], ["y0", "y1"], domain=ML, **attrs)
     return [node], {"x": tree_input(rng, int(rng.integers(1, 40)), features)}, 2, OPSETS, 1e-5
+
+
+# --- linear models and support vectors ---
+
+
+def ml(op, outputs, **attrs):
+    return helper.make_node(op, ["x"], outputs.split(","), domain=ML, **attrs)
+
+
+def labels_of(rng, count):
+    return (rng.permutation(20)[:count] - 5).tolist()
+
+
+def case_linear_regressor(rng):
+    features, targets = int(rng.integers(1, 6)), int(rng.integers(1, 4))
+    attrs = {"coefficients": floats(rng, targets * features).tolist(), "targets": targets}
+    if rng.random() < 0.7:
+        attrs["intercepts"] = floats(rng, targets).tolist()
+    attrs["post_transform"] = POSTS[rng.integers(4)]
+    x = floats(rng, int(rng.integers(1, 9)), features)
+    return [ml("LinearRegressor", "y0", **attrs)], {"x": x}, 1, OPSETS, 1e-5
+
+
+def case_linear_classifier(rng):
+    features, classes = int(rng.integers(1, 6)), int(rng.integers(2, 5))
+    rows = 1 if classes == 2 and rng.random() < 0.6 else classes
+    rows = 3 if rows == 2 else rows  # two rows of two classes: ONNX Runtime adds a second class all the same
+    classes = classes if rows == 1 else rows
+    attrs = {
+        "coefficients": floats(rng, rows * features).tolist(),
+        "intercepts": floats(rng, rows).tolist(),
+        "classlabels_ints": labels_of(rng, classes),
+        "post_transform": POSTS[rng.integers(4)],
+    }
+    x = floats(rng, int(rng.integers(1, 9)), features)
+    return [ml("LinearClassifier", "y0,y1", **attrs)], {"x": x}, 2, OPSETS, 1e-5
+
+
+def kernel_attrs(rng):
+    kernel = ["LINEAR", "POLY", "RBF", "SIGMOID"][rng.integers(4)]
+    return {"kernel_type": kernel, "kernel_params": [0.3, 0.5, float(rng.integers(1, 4))]}
+
+
+def case_svm_regressor(rng):
+    features, supports = int(rng.integers(1, 6)), int(rng.integers(0, 6))
+    attrs = {"rho": [0.25], "n_supports": supports, **kernel_attrs(rng)}
+    if supports:
+        attrs["support_vectors"] = floats(rng, supports * features).tolist()
+        attrs["coefficients"] = floats(rng, supports).tolist()
+    else:
+        attrs["coefficients"] = floats(rng, features).tolist()
+        attrs["kernel_type"] = "LINEAR"
+    if rng.random() < 0.3:
+        attrs["one_class"] = 1
+    x = floats(rng, int(rng.integers(1, 9)), features)
+    return [ml("SVMRegressor", "y0", **attrs)], {"x": x}, 1, OPSETS, 1e-4
+
+
+def case_svm_classifier(rng):
+    features, classes = int(rng.integers(1, 6)), int(rng.integers(2, 5))
+    attrs = {"classlabels_ints": labels_of(rng, classes), **kernel_attrs(rng)}
+    per_class = [int(rng.integers(1, 4)) for _ in range(classes)]
+    total = sum(per_class)
+    attrs["vectors_per_class"] = per_class
+    attrs["support_vectors"] = floats(rng, total * features).tolist()
+    attrs["coefficients"] = floats(rng, (classes - 1) * total).tolist()
+    attrs["rho"] = floats(rng, classes * (classes - 1) // 2).tolist()
+    attrs["post_transform"] = POSTS[rng.integers(4)]
+    x = floats(rng, int(rng.integers(1, 9)), features)
+    return [ml("SVMClassifier", "y0,y1", **attrs)], {"x": x}, 2, OPSETS, 1e-4
+
+
+# --- features ---
+
+
+def features_of(rng, ints=False):
+    x = floats(rng, int(rng.integers(1, 9)), int(rng.integers(2, 6)))
+    return np.round(x * 3).astype(np.int64) if ints else x
+
+
+def case_scaler(rng):
+    x = features_of(rng, rng.random() < 0.5)
+    n = x.shape[1] if rng.random() < 0.5 else 1
+    attrs = {"offset": floats(rng, n).tolist(), "scale": floats(rng, n).tolist()}
+    return [ml("Scaler", "y0", **attrs)], {"x": x}, 1, OPSETS, 1e-5
+
+
+def case_normalizer(rng):
+    x = features_of(rng, rng.random() < 0.3)
+    x[0] = 0
+    return [ml("Normalizer", "y0", norm=["MAX", "L1", "L2"][rng.integers(3)])], {"x": x}, 1, OPSETS, 1e-5
+
+
+def case_imputer(rng):
+    is_int = rng.random() < 0.5
+    x = features_of(rng, is_int)
+    n = x.shape[1] if rng.random() < 0.5 else 1
+    if is_int:
+        attrs = {"imputed_value_int64s": rng.integers(0, 99, n).tolist(), "replaced_value_int64": 2}
+    else:
+        missing = float("nan") if rng.random() < 0.5 else 0.5
+        x[rng.random(x.shape) < 0.3] = missing
+        attrs = {"imputed_value_floats": floats(rng, n).tolist(), "replaced_value_float": missing}
+    return [ml("Imputer", "y0", **attrs)], {"x": x}, 1, OPSETS, 0
+
+
+def case_one_hot_encoder(rng):
+    x = features_of(rng, True)
+    return [ml("OneHotEncoder", "y0", cats_int64s=[-3, 0, 2, 3], zeros=1)], {"x": x}, 1, OPSETS, 0
+
+
+def case_feature_vectorizer(rng):
+    a, b = floats(rng, 4, 3), floats(rng, 4, 2)
+    node = helper.make_node("FeatureVectorizer", ["a", "b"], ["y0"], domain=ML, inputdimensions=[3, 2])
+    return [node], {"a": a, "b": b}, 1, OPSETS, 0
+
+
+# --- sums of products, transforms ---
+
+EQUATIONS = [
+    ("ij,jk->ik", "23,34"), ("ij,jk", "23,34"), ("ij,kj->ki", "23,43"), ("ii->i", "33"), ("ii", "33"), ("iji->j", "343"),
+    ("i,j->ij", "3,4"), ("ijk->kij", "234"), ("ijk->j", "234"), ("bij,bjk->bik", "523,534"), ("bhqd,bhkd->bhqk", "2345,2365"),
+    ("...ij,...jk->...ik", "2123,534"), ("...ij,jk...->...ik", "523,345"), ("...i,...i->...", "234,34"), ("i...->...", "234"), ("ab,bc,cd->ad", "23,34,45"),
+    ("ab,ab,ab->b", "23,23,23"), ("abc,cd,be->ade", "234,45,36"), ("a,a->", "3,3"), ("ab,cd->abcd", "23,45"), ("iij,jk->ik", "334,45"),
+    ("bn,anm,bm->ba", "23,435,25"), (" i j , j k -> i k ", "23,34"), ("aab,bcc->ac", "334,455"),
+]
+
+
+def case_einsum(rng):
+    equation, sizes = EQUATIONS[rng.integers(len(EQUATIONS))]
+    feeds = {f"x{i}": floats(rng, *[int(d) for d in size]) for i, size in enumerate(sizes.split(","))}
+    node = helper.make_node("Einsum", list(feeds), ["y0"], equation=equation)
+    return [node], feeds, 1, {"": 12}, 1e-5
+
+
+def number(name, value):
+    return helper.make_node("Constant", [], [name], value_int=value)
+
+
+def case_dft(rng):
+    n = [int(rng.integers(2, 40)), 97, 100, 128, 210, 256, 360, 1000, 1024, 37 * 41][rng.integers(10)]
+    rank = 2 if n > 300 else int(rng.integers(2, 4))
+    shape = [int(rng.integers(1, 4)) for _ in range(rank)]
+    axis = int(rng.integers(rank))
+    shape[axis] = n
+    inverse, length = int(rng.random() < 0.4), ""
+    onesided = int(not inverse and rng.random() < 0.4)
+    parts = 1 if onesided else int(rng.integers(1, 3))
+    nodes = [number("axis", axis)]
+    if rng.random() < 0.3:
+        length, n = "length", int(rng.choice([5, 31, 64, 90, 101, 243, 500, 1536]))
+        nodes.append(number("length", n))
+    nodes.append(helper.make_node("DFT", ["x", length, "axis"], ["y0"], inverse=inverse, onesided=onesided))
+    x = floats(rng, *shape, parts)
+    signal = (x[..., 0] + 1j * x[..., 1]) if parts == 2 else x[..., 0]
+    transform = np.fft.ifft if inverse else np.fft.rfft if onesided else np.fft.fft
+    want = transform(signal.astype(np.float64 if onesided else np.complex128), n=n, axis=axis)
+    want = np.stack([want.real, want.imag], axis=-1).astype(np.float32)
+    return nodes, {"x": x}, 1, {"": 20}, 2e-5 if n < 100 else 1e-4, [want]
+
+
+def case_inverse_real_dft(rng):
+    n = [int(rng.integers(1, 40)), 128, 360, 1000][rng.integers(4)]
+    parts = int(rng.integers(1, 3))
+    x = floats(rng, 2, n // 2 + 1, parts)
+    signal = (x[..., 0] + 1j * x[..., 1]) if parts == 2 else x[..., 0]
+    want = np.fft.irfft(signal.astype(np.complex128), n=n, axis=1)[..., None].astype(np.float32)
+    node = helper.make_node("DFT", ["x", "length", "axis"], ["y0"], inverse=1, onesided=1)
+    return [number("length", n), number("axis", 1), node], {"x": x}, 1, {"": 20}, 2e-5, [want]
+
+
+def case_stft(rng):
+    length, step = int(rng.integers(4, 30)), int(rng.integers(1, 9))
+    x = floats(rng, int(rng.integers(1, 3)), length + int(rng.integers(0, 50)), 1)
+    nodes = [number("step", step), number("length", length)]
+    feeds = {"x": x}
+    if rng.random() < 0.6:
+        feeds["window"] = floats(rng, length)
+    inputs = ["x", "step", "window" if "window" in feeds else "", "length"]
+    nodes.append(helper.make_node("STFT", inputs, ["y0"], onesided=int(rng.random() < 0.6)))
+    return nodes, feeds, 1, {"": 17}, 1e-4
+
+
+def case_lp_pool(rng):
+    n = int(rng.integers(1, 3))
+    kernel = [int(rng.integers(1, 4)) for _ in range(n)]
+    strides = [int(rng.integers(1, 4)) for _ in range(n)]
+    pads = [int(rng.integers(0, k)) for k in kernel * 2]
+    x = floats(rng, 2, 3, *[int(rng.integers(4, 9)) for _ in range(n)])
+    attrs = {"kernel_shape": kernel, "strides": strides, "pads": pads, "p": int(rng.integers(1, 4))}
+    return [helper.make_node("LpPool", ["x"], ["y0"], **attrs)], {"x": x}, 1, {"": 18}, 1e-4
+
+
+def case_det(rng):
+    n = int(rng.integers(1, 7))
+    x = floats(rng, *[int(rng.integers(1, 4)) for _ in range(rng.integers(0, 3))], n, n)
+    return [helper.make_node("Det", ["x"], ["y0"])], {"x": x}, 1, OPSETS, 1e-4
 
 
 CASES = {name[5:]: make for name, make in list(globals().items()) if name.startswith("case_")}
