@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The driver of the reference evaluator: finds eval_NAME of every op, computes sizes, allocates results
 // within the limits, and runs a graph in node order. The meanings of the ops are in eval_*.c, by kind of op.
-#include "ir/eval_ops.h"
+#include "ir/eval_extent.h"
 
 #include <string.h>
 
@@ -37,6 +37,7 @@ typedef struct Running {
     EvalRun *run;
     const Graph *g;
     Tensor **results; // by NodeId: all results of nodes with more than one
+    int64_t *sizes;   // by symbol, when the graph computes some of them
 } Running;
 
 static bool fail(const Running *r, NodeId id, DiagCode code, const char *what)
@@ -135,6 +136,7 @@ static bool eval_inner(Running *r, NodeId id)
     c.out = ARENA_ARRAY(a, Tensor, n->n_results);
     for (uint32_t i = 0; i < n->n_src; i++)
         c.in[i] = operand(r, n, i);
+    eval_extents_assume(r->run, id, r->sizes);
     for (uint32_t i = 0; i < n->n_results; i++) {
         const TensorType type = result_type(n, i);
         if (!size_tensor(r, id, &type, &c.out[i]))
@@ -146,6 +148,8 @@ static bool eval_inner(Running *r, NodeId id)
         return false;
     r->run->bytes = c.bytes;
     r->run->steps = c.steps + 1;
+    if (!eval_extents_end(r->run, id, n, c.out, r->sizes))
+        return fail(r, id, E0207, "a size depends on a dimension without a value");
     r->run->value[id] = c.out[0];
     r->results[id] = c.out;
     return true;
@@ -162,6 +166,8 @@ static bool *mark_needed(const Graph *g, Arena *a)
         needed[g->states.data[i].next] = true;
     for (uint32_t i = 0; i < g->checks.len; i++)
         needed[g->checks.data[i].cond] = true;
+    for (uint32_t i = 0; i < g->extents.len; i++)
+        needed[g->extents.data[i].value] = true;
     for (NodeId id = g->nodes.len; id-- > 1;)
         for (uint32_t i = 0; needed[id] && i < graph_node(g, id)->n_src; i++)
             needed[graph_node(g, id)->src[i]] = true;
@@ -186,6 +192,7 @@ bool eval_graph(EvalRun *run)
         return diag_error(g->diag, (Span){0}, E0004, "sub-graphs are nested deeper than %d", GRAPH_MAX_DEPTH);
     Running r = {.run = run, .g = g, .results = ARENA_ARRAY(run->arena, Tensor *, g->nodes.len)};
     const bool *needed = mark_needed(g, run->arena);
+    r.sizes = eval_extents_begin(run);
     for (NodeId id = 1; id < g->nodes.len; id++) {
         if (!needed[id])
             continue;

@@ -54,3 +54,100 @@ bool eval_top_k(EvalCtx *c)
     }
     return true;
 }
+
+// --- as many results as the operands say ---
+
+bool eval_nonzero(EvalCtx *c)
+{
+    const Tensor *x = &c->in[0];
+    Tensor *out = &c->out[0];
+    const int64_t size = out->dim[1];
+    int64_t found = 0;
+    for (int64_t i = 0; i < x->numel && found < size; i++) {
+        const bool is_zero =
+            dtype_info[x->dtype].cls == DCLASS_FLOAT ? tensor_get_f64(x, i) == 0 : tensor_get_i64(x, i) == 0;
+        int64_t rest = i;
+        for (uint32_t d = x->rank; d-- > 0 && !is_zero; rest /= x->dim[d])
+            tensor_set_i64(out, d * size + found, rest % x->dim[d]);
+        found += !is_zero;
+    }
+    return true;
+}
+
+static int compare_rows(const Tensor *x, int64_t a, int64_t b)
+{
+    int order = 0;
+    for (int64_t i = 0; i < x->dim[1] && order == 0; i++)
+        order = compare(x, a * x->dim[1] + i, b * x->dim[1] + i);
+    return order;
+}
+
+// The first rows of each value, ascending, by insertion; returns how many.
+static int64_t find_groups(const Tensor *x, int64_t n, bool is_sorted, int64_t *first)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t at = 0;
+        while (at < count &&
+               (is_sorted ? compare_rows(x, first[at], i) < 0 : compare_rows(x, first[at], i) != 0))
+            at++;
+        if (at < count && compare_rows(x, first[at], i) == 0)
+            continue;
+        for (int64_t k = count++; k > at; k--)
+            first[k] = first[k - 1];
+        first[at] = i;
+    }
+    return count;
+}
+
+bool eval_unique(EvalCtx *c)
+{
+    const Tensor *x = &c->in[0];
+    Tensor *first = &c->out[0], *inverse = &c->out[1], *counts = &c->out[2];
+    int64_t n = x->dim[0];
+    if (eval_has(c, 1)) {
+        const int64_t live = tensor_get_i64(&c->in[1], 0);
+        n = live < 0 ? 0 : live < n ? live : n;
+    }
+    int64_t *groups = ARENA_ARRAY(c->scratch, int64_t, n + 1);
+    if (!eval_check_work(c, n, n) || !eval_check_work(c, n * n, x->dim[1] + 1))
+        return false;
+    const int64_t count = find_groups(x, n, eval_flag(c, A_unique_sorted), groups);
+    const int64_t kept = count < first->numel ? count : first->numel;
+    for (int64_t g = 0; g < kept; g++)
+        tensor_set_i64(first, g, groups[g]);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t g = 0;
+        while (compare_rows(x, groups[g], i) != 0)
+            g++;
+        tensor_set_i64(inverse, i, g);
+        if (g < kept)
+            tensor_set_i64(counts, g, tensor_get_i64(counts, g) + 1);
+    }
+    tensor_set_i64(&c->out[3], 0, kept);
+    return true;
+}
+
+bool eval_repack(EvalCtx *c)
+{
+    const Tensor *x = &c->in[0], *from = &c->in[1], *to = &c->in[2];
+    Tensor *out = &c->out[0];
+    for (int64_t i = 0; i < out->numel; i++) {
+        int64_t rest = i, number = 0, scale = 1, place = 0, step = 1;
+        bool is_inside = true;
+        for (uint32_t d = out->rank; d-- > 0; rest /= out->dim[d]) {
+            is_inside = is_inside && rest % out->dim[d] < tensor_get_i64(to, d);
+            number += rest % out->dim[d] * scale;
+            scale *= is_inside ? tensor_get_i64(to, d) : 1;
+        }
+        for (uint32_t d = x->rank; d-- > 0 && is_inside; step *= x->dim[d]) {
+            const int64_t size = tensor_get_i64(from, d);
+            is_inside = size > 0 && size <= x->dim[d];
+            place += is_inside ? number % size * step : 0;
+            number /= is_inside ? size : 1;
+        }
+        if (is_inside && number == 0)
+            eval_copy_element(out, i, x, place);
+    }
+    return true;
+}

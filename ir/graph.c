@@ -107,6 +107,8 @@ uint32_t *graph_count_uses(const Graph *g, Arena *a)
         uses[g->states.data[i].next]++;
     for (uint32_t i = 0; i < g->checks.len; i++)
         uses[g->checks.data[i].cond]++;
+    for (uint32_t i = 0; i < g->extents.len; i++)
+        uses[g->extents.data[i].value]++;
     uses[0] = 0; // absent operands and unset states
     return uses;
 }

@@ -147,10 +147,22 @@ typedef struct Node {
     const TensorType *results; // all n_results types when n_results > 1, else NULL
 } Node;
 
+// shape_of: 0; else this is no output of its own but the sizes (i64[rank]) that output shape_of - 1 has after
+// a run. These stand after all others; the extent pass makes them.
 typedef struct GraphOutput {
     const char *name;
     NodeId node;
+    uint32_t shape_of;
 } GraphOutput;
+
+// A size that the model computes: a symbol of the dim table with the value of a node (i64, one element),
+// which is never more than max. Values have the shape that the symbols say, whatever their size in a run; the
+// extent pass gives them their largest size before anything is planned.
+typedef struct GraphExtent {
+    Dim dim; // the symbol
+    NodeId value;
+    Dim max;
+} GraphExtent;
 
 // A state lives across runs: `node` (a leaf) is its value at the start of a run, `next` what it becomes at
 // the end (0 until set).
@@ -196,6 +208,7 @@ struct Graph {
     VEC(GraphOutput) outputs;
     VEC(GraphIo) io; // of imported ONNX models; copies of the graph do not have it
     VEC(GraphCheck) checks;
+    VEC(GraphExtent) extents;
     Map interned; // nodes by content, leaves by name
     // of sub-graphs inside: 0 = none; at most GRAPH_MAX_DEPTH, which bounds every recursion into them
     uint32_t depth;
@@ -252,6 +265,8 @@ NodeId graph_reshape(Graph *g, NodeId a, const Shape *s);        // a itself whe
 NodeId graph_transpose(Graph *g, NodeId a, const int64_t *perm); // rank(a) entries
 NodeId graph_result(Graph *g, NodeId a, uint32_t index);         // a itself for index 0
 void graph_output(Graph *g, const char *name, NodeId node);
+// The sizes (i64[rank]) that output `index` has after a run; all outputs of the model must be there.
+bool graph_output_sizes(Graph *g, uint32_t index, NodeId sizes);
 // A condition that is constant true is dropped, one that is constant false is reported, and so is one of
 // another type. False: reported.
 bool graph_check(Graph *g, NodeId cond, const char *message);
@@ -302,10 +317,21 @@ uint64_t type_bytes(DType t, const Shape *s); // constant shapes
 Shape shape_of(uint32_t rank, const Dim *dims);
 void shape_print(const DimTable *t, DType dtype, const Shape *s, Str *out); // f32[seq, 4]
 
+// --- sizes that the model computes (graph_extent.c) ---
+
+// The symbol of a node's value: a new one, named after `name`, or the one that this value has already.
+Dim graph_extent(Graph *g, const char *name, NodeId value, Dim max);
+// The same for a symbol that is in the table already, as files have it. False: not valid, which was reported.
+bool graph_add_extent(Graph *g, Dim symbol, NodeId value, Dim max);
+const GraphExtent *graph_find_extent(const Graph *g, uint32_t symbol); // NULL: another symbol
+bool graph_dim_is_computed(const Graph *g, Dim d);                     // has such a symbol in it
+// A size as a number, i64[]; 0: reported, or the size is unknown.
+NodeId graph_dim_value(Graph *g, Dim d, Span span);
+
 // --- whole graphs ---
 
-// A copy with only the nodes that outputs, states, checks and inputs need, in the same order. map (may be
-// NULL) gets one entry a node.
+// A copy with only the nodes that outputs, states, checks, extents and inputs need, in the same order. map
+// (may be NULL) gets one entry a node.
 Graph *graph_compact(Graph *g, NodeId **map);
 // Binds symbols to values: a new graph in which the known symbols are constants. False (with a message) if a
 // shape rule then fails.

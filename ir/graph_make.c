@@ -192,8 +192,23 @@ void graph_output(Graph *g, const char *name, NodeId node)
         return;
     }
     intern_put_name(g, NAME_OUTPUT, name, node);
-    GraphOutput out = {intern_str(g, name), node};
+    GraphOutput out = {intern_str(g, name), node, 0};
     vec_push(g->arena, &g->outputs, out);
+}
+
+bool graph_output_sizes(Graph *g, uint32_t index, NodeId sizes)
+{
+    const Node *n = graph_node(g, sizes);
+    const GraphOutput *of = &g->outputs.data[index];
+    const uint32_t rank = graph_node(g, of->node)->shape->rank;
+    if (of->shape_of || n->dtype != DTYPE_i64 || n->shape->rank != 1 || n->shape->dim[0] != rank)
+        return diag_error(g->diag, node_span(g, sizes), E0209, "the sizes of output '%s' must be i64[%u]",
+                          of->name, rank);
+    const uint32_t before = g->outputs.len;
+    graph_output(g, arena_printf(g->arena, "sizes of %s", of->name), sizes);
+    if (g->outputs.len != before)
+        g->outputs.data[before].shape_of = index + 1;
+    return g->outputs.len != before;
 }
 
 // --- checks ---

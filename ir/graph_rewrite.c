@@ -94,6 +94,8 @@ uint8_t *graph_mark_live(const Graph *g, Arena *a)
     }
     for (uint32_t i = 0; i < g->checks.len; i++)
         is_live[g->checks.data[i].cond] = 1;
+    for (uint32_t i = 0; i < g->extents.len; i++)
+        is_live[g->extents.data[i].value] = 1;
     for (uint32_t i = 0; i < g->inputs.len; i++)
         is_live[g->inputs.data[i]] = 1;
     for (NodeId id = g->nodes.len - 1; id > 0; id--) {
@@ -156,6 +158,7 @@ bool graph_rewrite(Graph *g, RewriteStep step, void *ctx)
     uint32_t n_old = g->nodes.len;
     const uint8_t *is_live = graph_mark_live(g, &scratch);
     Rewrite *r = ARENA_NEW(&scratch, Rewrite);
+    const uint32_t n_extents = g->extents.len;
     const uint32_t n_checks = g->checks.len; // those that step adds read what is there already
     bool is_changed = false;
     r->g = g;
@@ -170,6 +173,8 @@ bool graph_rewrite(Graph *g, RewriteStep step, void *ctx)
         g->states.data[i].next = r->replaced[g->states.data[i].next];
     for (uint32_t i = 0; i < n_checks; i++)
         g->checks.data[i].cond = r->replaced[g->checks.data[i].cond];
+    for (uint32_t i = 0; i < n_extents; i++)
+        g->extents.data[i].value = r->replaced[g->extents.data[i].value];
     arena_free(&scratch);
     return is_changed;
 }
@@ -259,8 +264,20 @@ static void copy_lists(Copy *c)
         GraphState s = {c->map[from->states.data[i].node], c->map[from->states.data[i].next]};
         vec_push(to->arena, &to->states, s);
     }
-    for (uint32_t i = 0; i < from->outputs.len; i++)
+    for (uint32_t i = 0; i < from->outputs.len; i++) {
         graph_output(to, from->outputs.data[i].name, c->map[from->outputs.data[i].node]);
+        to->outputs.data[i].shape_of = from->outputs.data[i].shape_of;
+    }
+    for (uint32_t i = 0; i < from->extents.len; i++) {
+        GraphExtent e = from->extents.data[i];
+        e.value = c->map[e.value];
+        if (c->bound) {
+            e.dim = dim_substitute(to->dims, e.dim, *c->bound);
+            e.max = dim_substitute(to->dims, e.max, *c->bound);
+        }
+        if (!dim_is_const(e.dim))
+            vec_push(to->arena, &to->extents, e);
+    }
     for (uint32_t i = 0; i < from->checks.len; i++) {
         GraphCheck check = {c->map[from->checks.data[i].cond], from->checks.data[i].message};
         vec_push(to->arena, &to->checks, check);

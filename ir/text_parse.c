@@ -365,6 +365,37 @@ static bool parse_output(Lexer *l, const Scope *s)
     return l->diag->n_errors == n_errors;
 }
 
+// What an output's sizes are after a run: an output of the graph that is not the model's.
+static bool parse_sizes(Lexer *l, const Scope *s)
+{
+    const char *name = NULL;
+    NodeId id = 0;
+    const Graph *g = s->graph;
+    lex_skip(l);
+    const size_t begin = l->at;
+    if (!lex_string(l, "the name of an output", &name) || !lex_expect(l, "=") || !parse_reference(l, s, &id))
+        return false;
+    for (uint32_t i = 0; i < g->outputs.len; i++)
+        if (str_equal(g->outputs.data[i].name, name))
+            return graph_output_sizes(s->graph, i, id);
+    return lex_fail(l, begin, E0103, "there is no output '%s'", name);
+}
+
+// The value of a computed size, its symbol and its bound.
+static bool parse_extent(Lexer *l, const Scope *s)
+{
+    NodeId value = 0;
+    DimList dims = {0};
+    if (!parse_reference(l, s, &value))
+        return false;
+    const size_t begin = l->at;
+    if (!lex_dims(l, s->graph->dims, &dims))
+        return false;
+    if (dims.v.len != 2)
+        return lex_fail(l, begin, E0107, "expected the symbol and its largest value: [n, 100]");
+    return graph_add_extent(s->graph, dims.v.data[0], value, dims.v.data[1]);
+}
+
 static bool parse_check(Lexer *l, const Scope *s)
 {
     const char *message = NULL;
@@ -387,7 +418,13 @@ static bool parse_statement(Lexer *l, Scope *s)
         return parse_output(l, s);
     if (word && str_equal(word, "check"))
         return parse_check(l, s);
-    return lex_fail(l, begin, E0107, "expected a node (%%1 = ...), symbol, state, output, check or '}'");
+    if (word && str_equal(word, "sizes"))
+        return parse_sizes(l, s);
+    if (word && str_equal(word, "extent"))
+        return parse_extent(l, s);
+    return lex_fail(l, begin, E0107,
+                    "expected a node (%%1 = ...), symbol, state, output, check, "
+                    "extent, sizes or '}'");
 }
 
 static bool parse_body(Lexer *l, Scope *s)

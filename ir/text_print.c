@@ -242,10 +242,20 @@ static void print_ends(const Printer *p)
         str_printf(p->out, "state %%%u -> %%%u\n", g->states.data[i].node, g->states.data[i].next);
     }
     for (uint32_t i = 0; i < g->outputs.len; i++) {
+        const GraphOutput *o = &g->outputs.data[i];
         begin_line(p);
-        str_add(p->out, "output ");
-        quote_print(p->out, g->outputs.data[i].name);
-        str_printf(p->out, " = %%%u\n", g->outputs.data[i].node);
+        str_add(p->out, o->shape_of ? "sizes " : "output ");
+        quote_print(p->out, o->shape_of ? g->outputs.data[o->shape_of - 1].name : o->name);
+        str_printf(p->out, " = %%%u\n", o->node);
+    }
+    for (uint32_t i = 0; i < g->extents.len; i++) {
+        const GraphExtent *e = &g->extents.data[i];
+        begin_line(p);
+        str_printf(p->out, "extent %%%u [", e->value);
+        dim_print(g->dims, e->dim, p->out);
+        str_add(p->out, ", ");
+        dim_print(g->dims, e->max, p->out);
+        str_add(p->out, "]\n");
     }
     for (uint32_t i = 0; i < g->checks.len; i++) {
         begin_line(p);

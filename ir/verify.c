@@ -330,6 +330,21 @@ static bool check_outputs(Verifier *v)
     return true;
 }
 
+static bool check_extents(Verifier *v)
+{
+    for (uint32_t i = 0; i < v->g->extents.len; i++) {
+        const GraphExtent *e = &v->g->extents.data[i];
+        if (!e->value || e->value >= v->g->nodes.len)
+            return broken(v, 0, "extent %u is not a node", i);
+        const Node *n = graph_node(v->g, e->value);
+        if (n->dtype != DTYPE_i64 || !shape_is_const(n->shape) || shape_numel(n->shape) != 1)
+            return broken(v, e->value, "an extent must be an i64 with one element");
+        if (dim_as_symbol(v->g->dims, e->dim) < 0)
+            return broken(v, e->value, "the extent has no symbol");
+    }
+    return true;
+}
+
 static bool check_checks(Verifier *v)
 {
     for (uint32_t i = 0; i < v->g->checks.len; i++) {
@@ -348,7 +363,8 @@ static bool check_graph(Verifier *v)
     for (NodeId id = 1; id < v->g->nodes.len; id++)
         if (!check_form(v, id) || !check_attrs(v, id) || !check_result_types(v, id))
             return false;
-    if (!check_leaves_are_listed(v) || !check_states(v) || !check_outputs(v) || !check_checks(v))
+    if (!check_leaves_are_listed(v) || !check_states(v) || !check_outputs(v) || !check_checks(v) ||
+        !check_extents(v))
         return false;
     v->is_live = graph_mark_live(v->g, &v->scratch);
     for (NodeId id = 1; id < v->g->nodes.len; id++)

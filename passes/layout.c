@@ -46,6 +46,10 @@ static OrderRule layout_rule(const Node *n)
         [OP_scatter] = RULE_NEEDS_ROWS,
         [OP_dfa] = RULE_NEEDS_ROWS,
         [OP_top_k] = RULE_NEEDS_ROWS,
+        [OP_repack] = RULE_NEEDS_ROWS,
+        [OP_nms] = RULE_NEEDS_ROWS,
+        [OP_unique] = RULE_NEEDS_ROWS,
+        [OP_nonzero] = RULE_NEEDS_ROWS,
     };
     return op_info[n->op].kind == OPKIND_EW ? RULE_FOLLOW : (OrderRule)rules[n->op];
 }

@@ -113,6 +113,8 @@ static void mark_live(Writer *w)
         need_name(w, g->outputs.data[i].node);
     for (uint32_t i = 0; i < g->checks.len; i++)
         need_name(w, g->checks.data[i].cond);
+    for (uint32_t i = 0; i < g->extents.len; i++)
+        need_name(w, g->extents.data[i].value);
     for (NodeId id = g->nodes.len - 1; id > 0; id--)
         if (w->is_live[id])
             mark_operands(w, id);
@@ -394,6 +396,25 @@ static void write_outputs(Writer *w)
     close_section(w, is_plain ? ']' : '}');
 }
 
+static void write_extents(Writer *w)
+{
+    const Graph *g = w->g;
+    Str *out = &w->doc->out;
+    if (g->extents.len == 0)
+        return;
+    open_section(w, "extents", '[');
+    for (uint32_t i = 0; i < g->extents.len; i++) {
+        const GraphExtent *e = &g->extents.data[i];
+        next_entry(w);
+        str_add(out, "{\"value\": ");
+        json_print_string(out, w->names[e->value]);
+        str_add(out, ", \"size\": ");
+        json_write_dims(out, g->dims, (const Dim[]){e->dim, e->max}, 2);
+        str_char(out, '}');
+    }
+    close_section(w, ']');
+}
+
 static void write_checks(Writer *w)
 {
     Str *out = &w->doc->out;
@@ -430,6 +451,7 @@ static void write_graph(Writer *w)
     close_section(w, ']');
     write_outputs(w);
     write_checks(w);
+    write_extents(w);
 }
 
 static void write_document(Document *doc, const Graph *g)

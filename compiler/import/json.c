@@ -83,7 +83,7 @@ static const char *default_name(Arena *a, const char *path)
 
 static bool read_model(JsonReader *r, const JsonPlace *root, Graph **out)
 {
-    enum { VERSION, NAME, SYMBOLS, INPUTS, WEIGHTS, PARAMS, STATES, NODES, OUTPUTS, CHECKS, COUNT };
+    enum { VERSION, NAME, SYMBOLS, INPUTS, WEIGHTS, PARAMS, STATES, NODES, OUTPUTS, CHECKS, EXTENTS, COUNT };
     JsonMember m[COUNT] = {{.name = "rlxc", .is_required = true},
                            {.name = "name"},
                            {.name = "symbols"},
@@ -93,7 +93,8 @@ static bool read_model(JsonReader *r, const JsonPlace *root, Graph **out)
                            {.name = "states"},
                            {.name = "nodes"},
                            {.name = "outputs", .is_required = true},
-                           {.name = "checks"}};
+                           {.name = "checks"},
+                           {.name = "extents"}};
     uint32_t n_errors = r->diag->n_errors;
     const char *name = default_name(r->arena, r->diag->files.data[r->file - 1].name);
     if (!json_members(r, root, "a model", E0102, m, COUNT) || !check_version(r, &m[VERSION].place))
@@ -115,6 +116,7 @@ static bool read_model(JsonReader *r, const JsonPlace *root, Graph **out)
     json_next_values(&s);
     json_outputs(&s, &m[OUTPUTS].place);
     json_checks(&s, &m[CHECKS].place);
+    json_extents(&s, &m[EXTENTS].place);
     *out = g;
     return r->diag->n_errors == n_errors;
 }

@@ -208,18 +208,43 @@ void json_checks(JsonScope *s, const JsonPlace *section)
         read_check(s, &child);
 }
 
+// --- sizes that the model computes --------------------------------------------------
+
+static void read_extent(JsonScope *s, const JsonPlace *p)
+{
+    JsonMember m[] = {{.name = "value", .is_required = true}, {.name = "size", .is_required = true}};
+    Dim *dims = NULL;
+    uint32_t n = 0;
+    NodeId id = 0;
+    if (!json_members(s->r, p, "an extent", E0102, m, 2) || !json_value(s, &m[0].place, NULL, &id) ||
+        !json_dims(s->r, &m[1].place, &dims, &n) || !id)
+        return;
+    if (n != 2)
+        json_wrong(s->r, &m[1].place, "a symbol and its largest value");
+    else
+        graph_add_extent(s->g, dims[0], id, dims[1]);
+}
+
+void json_extents(JsonScope *s, const JsonPlace *section)
+{
+    JsonPlace child = {0};
+    uint32_t n = 0;
+    if (!section->item || !json_list(s->r, section, "a list of extents", &n))
+        return;
+    while (json_next(section, &child) && !json_is_hopeless(s->r))
+        read_extent(s, &child);
+}
+
 // --- sub-graphs --------------------------------------------------
 
 bool json_subgraph(JsonScope *parent, const JsonPlace *p, Graph **out)
 {
-    enum { INPUTS, WEIGHTS, NODES, OUTPUTS, CHECKS, COUNT };
+    enum { INPUTS, WEIGHTS, NODES, OUTPUTS, CHECKS, EXTENTS, COUNT };
     JsonReader *r = parent->r;
     uint32_t n_errors = r->diag->n_errors;
-    JsonMember m[COUNT] = {{.name = "inputs"},
-                           {.name = "weights"},
-                           {.name = "nodes"},
-                           {.name = "outputs", .is_required = true},
-                           {.name = "checks"}};
+    JsonMember m[COUNT] = {{.name = "inputs"}, {.name = "weights"},
+                           {.name = "nodes"},  {.name = "outputs", .is_required = true},
+                           {.name = "checks"}, {.name = "extents"}};
     if (parent->depth == MAX_GRAPH_DEPTH)
         return json_error(r, p, E0004, "sub-graphs nested more than %d deep", MAX_GRAPH_DEPTH);
     if (!json_members(r, p, "a sub-graph", E0102, m, COUNT))
@@ -232,6 +257,7 @@ bool json_subgraph(JsonScope *parent, const JsonPlace *p, Graph **out)
     json_nodes(&s, &m[NODES].place);
     json_outputs(&s, &m[OUTPUTS].place);
     json_checks(&s, &m[CHECKS].place);
+    json_extents(&s, &m[EXTENTS].place);
     r->symbols = symbols;
     *out = s.g;
     return r->diag->n_errors == n_errors;

@@ -127,6 +127,7 @@ void json_nodes(JsonScope *s, const JsonPlace *section);
 void json_next_values(JsonScope *s); // of the states; after the nodes
 void json_outputs(JsonScope *s, const JsonPlace *section);
 void json_checks(JsonScope *s, const JsonPlace *section);
+void json_extents(JsonScope *s, const JsonPlace *section);
 bool json_subgraph(JsonScope *parent, const JsonPlace *p, Graph **out);
 
 #endif

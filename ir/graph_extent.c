@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sizes that the model computes: symbols whose value is a node's, and sizes as nodes. See graph.h.
+#include "ir/dim_expr.h"
+#include "ir/intern.h"
+
+static const char *free_name(const DimTable *t, Arena *a, const char *name)
+{
+    const char *taken = name;
+    for (uint32_t i = 2; dim_find_symbol(t, taken) >= 0; i++)
+        taken = arena_printf(a, "%s_%u", name, i);
+    return taken;
+}
+
+Dim graph_extent(Graph *g, const char *name, NodeId value, Dim max)
+{
+    int64_t low = 0, high = 0;
+    dim_range(g->dims, max, &low, &high);
+    for (uint32_t i = 0; value && i < g->extents.len; i++)
+        if (g->extents.data[i].value == value && g->extents.data[i].max == max)
+            return g->extents.data[i].dim;
+    high = high < 0 ? 0 : high > DIM_MAX_VALUE ? DIM_MAX_VALUE : high;
+    const Dim d = dim_symbol(g->dims, intern_str(g, free_name(g->dims, g->arena, name)), 0, high, 1);
+    const GraphExtent e = {.dim = d, .value = value, .max = max};
+    vec_push(g->arena, &g->extents, e);
+    return d;
+}
+
+bool graph_add_extent(Graph *g, Dim symbol, NodeId value, Dim max)
+{
+    const Node *n = graph_node(g, value);
+    const int32_t index = dim_as_symbol(g->dims, symbol);
+    const Span span = node_span(g, value);
+    if (n->dtype != DTYPE_i64 || !shape_is_const(n->shape) || shape_numel(n->shape) != 1)
+        return diag_error(g->diag, span, E0209, "an extent needs an i64 with one element");
+    if (index < 0)
+        return diag_error(g->diag, span, E0209, "an extent needs a symbol");
+    const Symbol *s = &g->dims->symbols.data[index];
+    int64_t low = 0, high = 0;
+    dim_range(g->dims, max, &low, &high);
+    if (graph_find_extent(g, (uint32_t)index))
+        return diag_error(g->diag, span, E0209, "the size '%s' is computed twice", s->name);
+    if (s->min > 0 || s->multiple != 1 || high < 0 || high > s->max)
+        return diag_error(g->diag, span, E0208,
+                          "the computed size '%s' must have a range from 0 to its largest value", s->name);
+    const GraphExtent e = {.dim = symbol, .value = value, .max = max};
+    vec_push(g->arena, &g->extents, e);
+    return true;
+}
+
+const GraphExtent *graph_find_extent(const Graph *g, uint32_t symbol)
+{
+    for (uint32_t i = 0; i < g->extents.len; i++)
+        if (dim_as_symbol(g->dims, g->extents.data[i].dim) == (int32_t)symbol)
+            return &g->extents.data[i];
+    return NULL;
+}
+
+// Recursion: expressions are bounded by DIM_MAX_SIZE.
+bool graph_dim_is_computed(const Graph *g, Dim d)
+{
+    if (g->extents.len == 0 || dim_is_const(d))
+        return false;
+    const DimExpr *e = dim_expr(g->dims, d);
+    if (e->kind == DIM_SYMBOL)
+        return graph_find_extent(g, e->symbol) != NULL;
+    if (e->kind == DIM_UNKNOWN)
+        return false;
+    if (e->kind != DIM_SUM)
+        return graph_dim_is_computed(g, e->a) || graph_dim_is_computed(g, e->b);
+    for (uint32_t i = 0; i < e->n_terms; i++)
+        for (uint32_t k = 0; k < e->terms[i].n; k++)
+            if (graph_dim_is_computed(g, e->terms[i].atom[k]))
+                return true;
+    return false;
+}
+
+// A size that is known before the model runs, but not yet: as many ones, summed up.
+static NodeId count_ones(Graph *g, Dim d, Span span)
+{
+    NodeBuild ones = node_begin(g, OP_expand, span, NULL);
+    node_src(&ones, graph_scalar(g, DTYPE_i64, 1, span));
+    node_ints(&ones, A_expand_shape, &d, 1);
+    const NodeId id = node_end(&ones);
+    return id ? graph_op1(g, OP_reduce_sum, id) : 0;
+}
+
+static NodeId scalar_of(Graph *g, NodeId id)
+{
+    return id ? graph_reshape(g, id, &(Shape){0}) : 0;
+}
+
+static NodeId symbol_value(Graph *g, Dim d, Span span)
+{
+    const GraphExtent *e = graph_find_extent(g, (uint32_t)dim_as_symbol(g->dims, d));
+    return e ? scalar_of(g, e->value) : count_ones(g, d, span);
+}
+
+static NodeId join(Graph *g, OpId op, NodeId a, NodeId b)
+{
+    return a && b ? graph_op2(g, op, a, b) : 0;
+}
+
+static NodeId sum_value(Graph *g, const DimExpr *e, Span span)
+{
+    NodeId sum = 0;
+    for (uint32_t i = 0; i < e->n_terms; i++) {
+        NodeId product = 0;
+        for (uint32_t k = 0; k < e->terms[i].n; k++) {
+            const NodeId factor = graph_dim_value(g, e->terms[i].atom[k], span);
+            product = k ? join(g, OP_mul, product, factor) : factor;
+        }
+        if (e->terms[i].coef != 1)
+            product = join(g, OP_mul, product, graph_scalar(g, DTYPE_i64, (double)e->terms[i].coef, span));
+        sum = i ? join(g, OP_add, sum, product) : product;
+        if (!sum)
+            return 0;
+    }
+    return e->constant ? join(g, OP_add, sum, graph_scalar(g, DTYPE_i64, (double)e->constant, span)) : sum;
+}
+
+// Floor division of integers: ours truncates, so the remainder, which has the divisor's sign, goes first.
+static NodeId floor_div(Graph *g, NodeId a, NodeId b)
+{
+    return join(g, OP_div, join(g, OP_sub, a, join(g, OP_mod, a, b)), b);
+}
+
+NodeId graph_dim_value(Graph *g, Dim d, Span span)
+{
+    static const OpId ops[DIM_KIND_COUNT] = {[DIM_MOD] = OP_mod, [DIM_MIN] = OP_min, [DIM_MAX] = OP_max};
+    if (dim_is_const(d))
+        return graph_scalar(g, DTYPE_i64, (double)d, span);
+    const DimExpr *e = dim_expr(g->dims, d);
+    if (e->kind == DIM_UNKNOWN)
+        return 0;
+    if (e->kind == DIM_SYMBOL)
+        return symbol_value(g, d, span);
+    if (e->kind == DIM_SUM)
+        return sum_value(g, e, span);
+    const NodeId a = graph_dim_value(g, e->a, span), b = graph_dim_value(g, e->b, span);
+    return e->kind == DIM_FLOOR_DIV ? floor_div(g, a, b) : join(g, ops[e->kind], a, b);
+}
