@@ -206,6 +206,14 @@ void host_emit_header(HostEmit *e, Str *out)
             "// The one context on static storage; NULL if it cannot be made.\nrlx_ctx *%s_static(void);\n\n",
             name);
     str_add(out, "// Copies the inputs in, runs, copies the outputs out.\n");
+    for (uint32_t i = 0; i < p->outputs.len; i++)
+        if (p->outputs.data[i].sizes)
+            str_printf(
+                out,
+                "// The size of %s is known only after a run: rlx_output_shape gives it. Its elements are "
+                "dense "
+                "in that shape,\n// the rest of the array, which has room for the largest, has no meaning.\n",
+                e->output_names[i]);
     print_prototype(e, out);
     str_add(out, ";\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
 }
@@ -312,6 +320,25 @@ static void emit_checks(HostEmit *e, Str *out)
     str_add(out, "};\n\n");
 }
 
+// By output: where in the arena its sizes are after a run.
+static const char *emit_output_sizes(HostEmit *e, Str *out)
+{
+    const Plan *p = e->plan;
+    if (p->sizes.len == 0)
+        return "NULL";
+    str_add(out, "static const size_t output_sizes[] = {");
+    for (uint32_t i = 0; i < p->outputs.len; i++) {
+        const PlanIo *sizes = p->outputs.data[i].sizes ? &p->sizes.data[p->outputs.data[i].sizes - 1] : NULL;
+        if (sizes)
+            str_printf(out, "%s%llu", i == 0 ? "" : ", ",
+                       (unsigned long long)(p->buffers.data[sizes->buf].offset + sizes->byte_offset));
+        else
+            str_printf(out, "%s(size_t)-1", i == 0 ? "" : ", ");
+    }
+    str_add(out, "};\n\n");
+    return "output_sizes";
+}
+
 static const char *list_or_null(const char *name, uint32_t n)
 {
     return n != 0 ? name : "NULL";
@@ -327,7 +354,7 @@ void host_emit_descriptor(HostEmit *e, const char *weights, Str *out)
     emit_kernel_table(e, out);
     emit_checks(e, out);
     emit_param_flags(e, out);
-    const char *state_init = emit_state_init(e, out);
+    const char *state_init = emit_state_init(e, out), *sizes = emit_output_sizes(e, out);
     str_printf(out, "const rlx_model %s_model = {\n    \"%s\", \"%s\", %lluu, %lluu, %lluu, %s, %s, %lluu,\n",
                e->options->name, e->options->name, e->options->compiler,
                (unsigned long long)p->region_bytes[REGION_ARENA], (unsigned long long)host_state_bytes(p),
@@ -337,6 +364,7 @@ void host_emit_descriptor(HostEmit *e, const char *weights, Str *out)
                p->params.len, p->states.len, plan_count_kernels(p), list_or_null("inputs", p->inputs.len),
                list_or_null("outputs", p->outputs.len), list_or_null("params", p->params.len),
                list_or_null("states", p->states.len));
-    str_printf(out, "    %s, %s, dispatch, %uu, %s};\n\n", list_or_null("param_has_init", p->params.len),
-               list_or_null("kernels", p->kernels.len), p->checks.len, list_or_null("checks", p->checks.len));
+    str_printf(out, "    %s, %s, dispatch, %uu, %s, %s};\n\n", list_or_null("param_has_init", p->params.len),
+               list_or_null("kernels", p->kernels.len), p->checks.len, list_or_null("checks", p->checks.len),
+               sizes);
 }

@@ -23,7 +23,7 @@ static const char used_in_entry[] = " ctx status memcpy double int16_t int32_t i
 
 // What the generated code has at file scope.
 static const char own_names[] =
-    " arena_block checks dispatch inputs kernels outputs param_has_init params state_block"
+    " arena_block checks dispatch inputs kernels output_sizes outputs param_has_init params state_block"
     " state_init states static_ctx weights ";
 
 // What stands at file scope in a program around it, and headers that a file NAME.h would hide.

@@ -196,6 +196,9 @@ static double default_tolerance(DType t)
 
 static bool report(Job *j, const char *name, const Tensor *got, const Tensor *want, double given)
 {
+    if (got->rank != want->rank || memcmp(got->dim, want->dim, want->rank * sizeof *want->dim) != 0)
+        return diag_error(j->cli->diag, (Span){0}, E0401, "output '%s' has another shape than the reference",
+                          name);
     const double tolerance = given >= 0 ? given : default_tolerance(want->dtype);
     const Difference d = compare(got, want);
     const double relative = d.error == 0 ? 0 : d.largest > 0 ? d.error / d.largest : HUGE_VAL;

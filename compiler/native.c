@@ -203,10 +203,12 @@ bool native_run(Job *j, Native *n, const Tensor *inputs, Tensor *outputs)
                           rlx_status_text(status));
     for (uint32_t i = 0; i < m->n_outputs; i++) {
         const PlanIo *io = &j->plan->outputs.data[i];
+        int64_t shape[RLX_MAX_RANK];
         outputs[i] = (Tensor){.dtype = io->dtype, .rank = io->rank, .numel = 1};
+        rlx_output_shape(&n->ctx, i, shape);
         for (uint32_t k = 0; k < io->rank; k++) {
-            outputs[i].dim[k] = io->dim[k];
-            outputs[i].numel *= io->dim[k];
+            outputs[i].dim[k] = shape[k];
+            outputs[i].numel *= shape[k];
         }
         outputs[i].data = n->ctx.arena + m->outputs[i].offset;
     }

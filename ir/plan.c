@@ -208,6 +208,9 @@ const char *plan_verify(const Plan *p)
             !holds(&r, p->outputs.data[i].buf))
             wrong =
                 arena_printf(p->arena, "output %s was overwritten before the end", p->outputs.data[i].name);
+    for (uint32_t i = 0; i < p->sizes.len && wrong == NULL; i++)
+        if (p->sizes.data[i].bytes > 0 && !holds(&r, p->sizes.data[i].buf))
+            wrong = arena_printf(p->arena, "%s were overwritten before the end", p->sizes.data[i].name);
     arena_free(&scratch);
     return wrong;
 }

@@ -113,6 +113,7 @@ typedef struct PlanIo {
     BufId buf; // dense, row-major, at byte_offset
     uint64_t byte_offset;
     uint64_t bytes;
+    uint32_t sizes; // outputs: 0, or 1 + the entry of Plan.sizes that says how much of it a run has given
 } PlanIo;
 
 // A condition of the graph: one byte, 0 when it does not hold.
@@ -131,10 +132,11 @@ typedef struct Plan {
     VEC(PlanBuffer) buffers; // [0] is unused
     VEC(PlanKernel) kernels; // in execution order
     VEC(PlanIo) inputs, outputs, params, states;
+    VEC(PlanIo) sizes;
     VEC(PlanCheck) checks;
     uint32_t n_check_kernels; // the checks are tested after that many kernels; none of them writes a state
-    VEC(PlanSlot) slots; // of the body of a loop
-    const char *prefix;  // of the names of its kernels: "k", in the body of kernel 3 "k3_"
+    VEC(PlanSlot) slots;      // of the body of a loop
+    const char *prefix;       // of the names of its kernels: "k", in the body of kernel 3 "k3_"
     uint64_t region_bytes[REGION_COUNT];
     uint64_t arena_lower_bound;
     bool arena_optimal;

@@ -485,7 +485,13 @@ static void add_outputs(Fuse *f)
             dense_strides(n->shape, ORDER_ROW_MAJOR, loc.stride);
             add_copy(f, o->node, o->node, loc, false);
         }
-        vec_push(p->arena, &p->outputs, io_of(f, o->name, o->node, &loc));
+        if (o->shape_of) {
+            vec_push(p->arena, &p->sizes, io_of(f, o->name, o->node, &loc));
+            p->outputs.data[o->shape_of - 1].sizes = p->sizes.len;
+            p->buffers.data[loc.buf].is_pinned = true;
+        } else {
+            vec_push(p->arena, &p->outputs, io_of(f, o->name, o->node, &loc));
+        }
     }
     for (uint32_t i = 0; i < p->outputs.len; i++)
         p->buffers.data[p->outputs.data[i].buf].is_pinned = true;

@@ -39,6 +39,8 @@ static void find_lifetimes(Planner *m)
         buffer_of(m, p->inputs.data[i].buf)->first = 0;
     for (uint32_t i = 0; i < p->outputs.len; i++)
         buffer_of(m, p->outputs.data[i].buf)->last = n == 0 ? 0 : n - 1;
+    for (uint32_t i = 0; i < p->sizes.len; i++)
+        buffer_of(m, p->sizes.data[i].buf)->last = n == 0 ? 0 : n - 1;
     for (uint32_t i = 0; i < p->checks.len; i++) {
         PlanBuffer *b = buffer_of(m, p->checks.data[i].buf);
         const uint32_t tested = p->n_check_kernels == 0 ? 0 : p->n_check_kernels - 1;
@@ -205,6 +207,8 @@ bool pass_memplan(Pass *p)
         m.owner[b] = b;
     for (uint32_t i = 0; i < p->plan->outputs.len; i++)
         m.is_output[p->plan->outputs.data[i].buf] = true;
+    for (uint32_t i = 0; i < p->plan->sizes.len; i++)
+        m.is_output[p->plan->sizes.data[i].buf] = true;
     for (uint32_t i = 0; i < p->plan->checks.len; i++)
         m.is_output[p->plan->checks.data[i].buf] = true;
     find_lifetimes(&m);

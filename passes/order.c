@@ -151,6 +151,8 @@ static Live live_begin(const Order *o)
     }
     for (uint32_t i = 0; i < o->plan->outputs.len; i++)
         live.readers_left[o->plan->outputs.data[i].buf]++; // stays to the end
+    for (uint32_t i = 0; i < o->plan->sizes.len; i++)
+        live.readers_left[o->plan->sizes.data[i].buf]++;
     for (uint32_t i = 0; i < o->plan->checks.len; i++)
         live.readers_left[o->plan->checks.data[i].buf]++;
     return live;

@@ -110,6 +110,8 @@ typedef struct rlx_model {
     rlx_status (*dispatch)(struct rlx_ctx *ctx);
     uint32_t n_checks;
     const rlx_check *checks;
+    const size_t *output_sizes; // by output: bytes from ctx->arena to its int64_t sizes after a run,
+                                // (size_t)-1 where they are those of `outputs`; NULL: all are
 } rlx_model;
 
 typedef struct rlx_ctx {
@@ -216,6 +218,36 @@ static inline const void *rlx_output(const rlx_ctx *ctx, uint32_t slot)
     return ctx != NULL && slot < ctx->model->n_outputs ? ctx->arena + ctx->model->outputs[slot].offset : NULL;
 }
 
+// The shape that an output has after a run, in which its elements are dense. That of its rlx_tensor has room
+// for the largest; only the sizes of some models depend on the values that they compute.
+static inline rlx_status rlx_output_shape(const rlx_ctx *ctx, uint32_t slot, int64_t *shape)
+{
+    const rlx_tensor *t;
+    if (ctx == NULL || ctx->model == NULL || shape == NULL)
+        return RLX_ERR_NULL;
+    if (slot >= ctx->model->n_outputs)
+        return RLX_ERR_SLOT;
+    t = &ctx->model->outputs[slot];
+    memcpy(shape, t->shape, sizeof t->shape);
+    if (ctx->model->output_sizes != NULL && ctx->model->output_sizes[slot] != (size_t)-1)
+        memcpy(shape, ctx->arena + ctx->model->output_sizes[slot], (size_t)t->rank * sizeof *shape);
+    return RLX_OK;
+}
+
+// The bytes of that shape.
+static inline size_t rlx_output_bytes(const rlx_ctx *ctx, uint32_t slot)
+{
+    int64_t shape[RLX_MAX_RANK];
+    size_t bytes;
+    int i;
+    if (rlx_output_shape(ctx, slot, shape) != RLX_OK)
+        return 0;
+    bytes = rlx_dtype_bytes(ctx->model->outputs[slot].dtype);
+    for (i = 0; i < ctx->model->outputs[slot].rank; i++)
+        bytes *= (size_t)shape[i];
+    return bytes;
+}
+
 // The first parameter that has no value yet, or NULL.
 static inline const char *rlx_missing_param(const rlx_ctx *ctx)
 {
@@ -266,7 +298,7 @@ static inline rlx_status rlx_run_slots(rlx_ctx *ctx, const void *const *inputs, 
     status = rlx_run(ctx);
     for (i = 0; slots != NULL && i < ctx->model->n_outputs; i++) {
         slots[i].offset = ctx->model->outputs[i].offset;
-        slots[i].bytes = ctx->model->outputs[i].bytes;
+        slots[i].bytes = rlx_output_bytes(ctx, i);
     }
     return status;
 }

@@ -318,6 +318,12 @@ bool onnx_spend_fold(OnnxModel *m, const Graph *g, const Node *n);
 // The type of a graph input. False: reported.
 bool onnx_input_type(OnnxModel *m, Graph *g, const Onnx__ValueInfoProto *v, TensorType *out, Span span);
 
+// --- sizes that the model computes (onnx_select.c) ---
+#define ONNX_NO_BOUND DIM_SYMBOLIC_BELOW
+// A size with the value of an i64 scalar, at most max; `out` and `axis` say where it first is, for its name.
+Dim onnx_extent(OnnxNode *n, uint32_t out, uint32_t axis, NodeId value, Dim max);
+Dim onnx_range_extent(OnnxNode *n, NodeId start, NodeId limit, NodeId step);
+
 // --- the table (onnx_ops.c) ---
 typedef struct OnnxOp {
     const char *name;

@@ -112,11 +112,10 @@ void onnx_import_range(OnnxNode *n)
     const bool is_const =
         !is_symbolic && onnx_number(n, 0, &from) && onnx_number(n, 1, &to) && onnx_number(n, 2, &by);
     onnx_ignore_attr(n, "stash_type");
-    for (uint32_t i = 0; i < 3 && !is_const && !is_symbolic; i++)
-        if (!onnx_number(n, i, &from))
-            onnx_fail_unknown(n, i);
     const NodeId start = onnx_src(n, 0), step = onnx_src(n, 2);
     onnx_skip(n, 1);
+    if (!is_const && !is_symbolic)
+        count = onnx_range_extent(n, start, onnx_src(n, 1), step);
     if (n->failed)
         return;
     if (is_const) {

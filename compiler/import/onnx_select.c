@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that choose elements by their values: TopK.
+// Operators that choose elements by their values, and whose results are as large as the values say: TopK,
+// NonZero, Compress, Unique, NonMaxSuppression. Such a size is a symbol with the value of a node.
 #include "compiler/import/onnx_import.h"
+
+#include <ctype.h>
+#include <string.h>
 
 // How many: an attribute in opset 1, then an operand.
 static bool read_k(OnnxNode *n, Dim *out)
@@ -34,4 +38,263 @@ void onnx_import_top_k(OnnxNode *n)
     const NodeId values = onnx_end(n, &b);
     onnx_out(n, 0, values);
     onnx_out(n, 1, onnx_result(n, values, 1));
+}
+
+// --- sizes that the model computes ---
+
+static const char *declared_in(const Onnx__ValueInfoProto *const *list, size_t n, const char *name,
+                               uint32_t axis)
+{
+    for (size_t i = 0; i < n; i++) {
+        const Onnx__TypeProto *t = list[i]->type;
+        if (strcmp(onnx_text(list[i]->name), name) != 0 || !t ||
+            t->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE || !t->tensor_type->shape ||
+            axis >= t->tensor_type->shape->n_dim)
+            continue;
+        const Onnx__TensorShapeProto__Dimension *d = t->tensor_type->shape->dim[axis];
+        if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM)
+            return onnx_text(d->dim_param);
+    }
+    return "";
+}
+
+// The name that the model gives to the size of a result, or one made of the operator and the result's number.
+static const char *size_name(const OnnxNode *n, uint32_t out, uint32_t axis)
+{
+    const Onnx__GraphProto *g = n->model->proto->graph;
+    const char *result = out < n->n_out ? onnx_text(n->proto->output[out]) : "";
+    const char *name = "";
+    if (g && result[0])
+        name = declared_in((const Onnx__ValueInfoProto *const *)g->output, g->n_output, result, axis);
+    if (g && result[0] && !name[0])
+        name = declared_in((const Onnx__ValueInfoProto *const *)g->value_info, g->n_value_info, result, axis);
+    bool is_plain = name[0] != '\0' && strlen(name) < 100 && !isdigit((unsigned char)name[0]);
+    for (const char *c = name; *c; c++)
+        is_plain = is_plain && (isalnum((unsigned char)*c) || *c == '_');
+    if (is_plain)
+        return name;
+    char *made = arena_printf(n->model->arena, "%s_%u", n->op, n->graph->extents.len);
+    for (char *c = made; *c; c++)
+        *c = (char)tolower((unsigned char)*c);
+    return made;
+}
+
+// A run that needs more than the caller allows ends with an error.
+static void check_bound(OnnxNode *n, NodeId value, int64_t bound, const char *name)
+{
+    const NodeId fits = onnx_op2(n, OP_le, value, onnx_scalar(n, DTYPE_i64, (double)bound));
+    if (!n->failed)
+        n->failed = !graph_check(n->graph, fits,
+                                 arena_printf(n->model->arena, "node '%s': %s: the size '%s' is over %lld",
+                                              n->label, n->op, name, (long long)bound));
+}
+
+Dim onnx_extent(OnnxNode *n, uint32_t out, uint32_t axis, NodeId value, Dim max)
+{
+    double known = 0;
+    if (n->failed)
+        return 0;
+    if (node_is_scalar_const(n->graph, value, &known))
+        return known < 0 ? 0 : (Dim)known;
+    const char *name = size_name(n, out, axis);
+    const int64_t given = onnx_given_size(n->model, name);
+    int64_t low = 0, high = INT64_MAX;
+    if (max != ONNX_NO_BOUND)
+        dim_range(n->graph->dims, max, &low, &high);
+    if (given >= 0 && given < high) {
+        check_bound(n, value, given, name);
+        max = given;
+    } else if (max == ONNX_NO_BOUND) {
+        onnx_fail(n, E0207,
+                  "its size depends on what the model computes; say how large it can be with --dim %s=VALUE",
+                  name);
+        return 0;
+    }
+    return n->failed ? 0 : graph_extent(n->graph, name, value, max);
+}
+
+static Dim count_elements(OnnxNode *n, const Shape *s)
+{
+    Dim count = 1;
+    for (uint32_t i = 0; i < s->rank; i++)
+        count = dim_mul(n->graph->dims, count, s->dim[i]);
+    return count;
+}
+
+// The places of what is not 0 in a tensor of rank 1 and more, i64[rank, count].
+static NodeId nonzero(OnnxNode *n, NodeId x, uint32_t out, uint32_t axis)
+{
+    const Shape s = *onnx_shape(n, x);
+    int64_t axes[SHAPE_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
+    const bool is_bool = onnx_dtype(n, x) == DTYPE_bool;
+    const NodeId is_set = is_bool ? x : onnx_op2(n, OP_ne, x, onnx_scalar(n, onnx_dtype(n, x), 0));
+    const NodeId ones = onnx_cast(n, is_set, DTYPE_i64);
+    const NodeId count = onnx_reshape(n, onnx_reduce(n, OP_reduce_sum, ones, axes, s.rank), &(Shape){0});
+    const Dim size = onnx_extent(n, out, axis, count, count_elements(n, &s));
+    NodeBuild b = onnx_begin(n, OP_nonzero);
+    node_src(&b, is_set);
+    node_ints(&b, A_nonzero_size, &size, 1);
+    return onnx_end(n, &b);
+}
+
+void onnx_import_nonzero(OnnxNode *n)
+{
+    NodeId x = onnx_src(n, 0);
+    if (onnx_shape(n, x)->rank == 0)
+        x = onnx_reshape(n, x, &(Shape){.rank = 1, .dim = {1}});
+    onnx_out(n, 0, nonzero(n, x, 0, 1));
+}
+
+static const Dim flat[1] = {-1};
+
+void onnx_import_compress(OnnxNode *n)
+{
+    NodeId x = onnx_src(n, 0), condition = onnx_src(n, 1);
+    const bool has_axis = onnx_has_attr(n, "axis");
+    const int64_t given = onnx_int(n, "axis", 0);
+    uint32_t axis = 0;
+    int64_t low = 0, high = 0;
+    if (!has_axis)
+        x = onnx_reshape_to(n, x, flat, 1);
+    if (!onnx_axis(n, given, onnx_shape(n, x)->rank, &axis))
+        return;
+    const Dim size = onnx_shape(n, x)->dim[axis], length = onnx_shape(n, condition)->dim[0];
+    if (onnx_shape(n, condition)->rank != 1 || onnx_dtype(n, condition) != DTYPE_bool)
+        onnx_fail(n, E0204, "the condition must be a list of bool");
+    dim_range(n->graph->dims, dim_sub(n->graph->dims, size, length), &low, &high);
+    if (!n->failed && low < 0 && dim_is_const(size))
+        condition = onnx_slice(n, condition, 0, 0, size, 1);
+    const NodeId places = onnx_reshape_to(n, nonzero(n, condition, 0, axis), flat, 1);
+    onnx_out(n, 0, onnx_gather(n, x, places, axis));
+}
+
+// --- Unique ---
+
+// Rows along the axis, [n, m].
+static NodeId rows_of(OnnxNode *n, NodeId x, uint32_t axis)
+{
+    Shape s = *onnx_shape(n, x);
+    int64_t perm[SHAPE_MAX_RANK] = {axis};
+    for (uint32_t i = 0, at = 1; i < s.rank; i++)
+        if (i != axis)
+            perm[at++] = i;
+    const Dim count = s.dim[axis];
+    s.dim[axis] = 1;
+    return onnx_reshape(n, onnx_transpose(n, x, perm),
+                        &(Shape){.rank = 2, .dim = {count, count_elements(n, &s)}});
+}
+
+// The node with a result that is its own size: the symbol comes first. An equal node serves again.
+static NodeId own_size(OnnxNode *n, NodeBuild *b, AttrId size, uint32_t result, uint32_t axis, Dim max)
+{
+    Graph *g = n->graph;
+    for (uint32_t i = 0; i < g->extents.len && !n->failed; i++) {
+        const GraphExtent *e = &g->extents.data[i];
+        const Node *r = graph_node(g, e->value);
+        NodeBuild again = *b;
+        node_ints(&again, size, &e->dim, 1);
+        if (r->op != OP_result || graph_node(g, r->src[0])->op != b->op)
+            continue;
+        const NodeId id = onnx_end(n, &again);
+        if (id == r->src[0])
+            return id;
+    }
+    const char *name = size_name(n, 0, axis);
+    const int64_t given = onnx_given_size(n->model, name);
+    if (given >= 0)
+        onnx_fail(n, E0206, "the size '%s' cannot be limited", name);
+    if (n->failed)
+        return 0;
+    const Dim d = graph_extent(g, name, 0, max);
+    const uint32_t index = g->extents.len - 1;
+    node_ints(b, size, &d, 1);
+    const NodeId id = onnx_end(n, b), value = onnx_result(n, id, result);
+    if (value)
+        g->extents.data[index].value = value;
+    else
+        g->extents.len = index;
+    return id;
+}
+
+void onnx_import_unique(OnnxNode *n)
+{
+    NodeId x = onnx_src(n, 0);
+    const bool has_axis = onnx_has_attr(n, "axis");
+    const int64_t given = onnx_int(n, "axis", 0), sorted = onnx_int(n, "sorted", 1);
+    uint32_t axis = 0;
+    if (!has_axis)
+        x = onnx_reshape_to(n, x, flat, 1);
+    if (!onnx_axis(n, given, onnx_shape(n, x)->rank, &axis))
+        return;
+    NodeBuild b = onnx_begin(n, OP_unique);
+    node_src(&b, rows_of(n, x, axis));
+    node_int(&b, A_unique_sorted, sorted != 0);
+    const NodeId first = own_size(n, &b, A_unique_size, 3, axis, onnx_shape(n, x)->dim[axis]);
+    onnx_out(n, 0, onnx_gather(n, x, first, axis));
+    onnx_out(n, 1, first);
+    for (uint32_t i = 1; i < 3; i++)
+        if (onnx_wants(n, i + 1))
+            onnx_out(n, i + 1, onnx_result(n, first, i));
+}
+
+// --- NonMaxSuppression ---
+
+static NodeId one_number(OnnxNode *n, uint32_t i, DType t, double dflt)
+{
+    const NodeId given = onnx_opt(n, i);
+    return given ? onnx_cast(n, onnx_reshape(n, given, &(Shape){0}), t) : onnx_scalar(n, t, dflt);
+}
+
+void onnx_import_nms(OnnxNode *n)
+{
+    const NodeId boxes = onnx_src(n, 0), scores = onnx_src(n, 1);
+    const NodeId most = one_number(n, 2, DTYPE_i64, 0), iou = one_number(n, 3, DTYPE_f32, 0);
+    const NodeId score = onnx_has(n, 4) ? one_number(n, 4, DTYPE_f32, 0) : 0;
+    const int64_t center = onnx_int(n, "center_point_box", 0);
+    const Shape s = *onnx_shape(n, scores);
+    double known = 0;
+    if (!n->failed && s.rank != 3)
+        onnx_fail(n, E0204, "needs scores [batches, classes, boxes], found rank %u", s.rank);
+    if (n->failed)
+        return;
+    DimTable *t = n->graph->dims;
+    Dim each = s.dim[2];
+    if (node_is_scalar_const(n->graph, most, &known))
+        each = dim_min(t, each, known < 0 ? 0 : known < 1e9 ? (Dim)known : (Dim)1e9);
+    NodeBuild b = onnx_begin(n, OP_nms);
+    node_src(&b, boxes);
+    node_src(&b, scores);
+    node_src(&b, most);
+    node_src(&b, iou);
+    if (score)
+        node_src(&b, score);
+    node_int(&b, A_nms_center_point_box, center != 0);
+    onnx_out(n, 0, own_size(n, &b, A_nms_size, 1, 0, dim_mul(t, dim_mul(t, s.dim[0], s.dim[1]), each)));
+}
+
+// --- Range ---
+
+// How many numbers there are from start to limit: at least 0.
+static NodeId range_count(OnnxNode *n, NodeId start, NodeId limit, NodeId step)
+{
+    const bool is_float = dtype_info[onnx_dtype(n, start)].cls == DCLASS_FLOAT;
+    const DType t = is_float ? DTYPE_f64 : DTYPE_i64;
+    NodeId span = onnx_op2(n, OP_sub, onnx_cast(n, limit, t), onnx_cast(n, start, t));
+    const NodeId by = onnx_cast(n, step, t);
+    if (is_float) {
+        span = onnx_cast(n, onnx_op1(n, OP_ceil, onnx_op2(n, OP_div, span, by)), DTYPE_i64);
+    } else { // rounded up: what is missing to a multiple of the step comes on top
+        const NodeId missing = onnx_op2(n, OP_mod, onnx_op1(n, OP_neg, span), by);
+        span = onnx_op2(n, OP_div, onnx_op2(n, OP_add, span, missing), by);
+    }
+    return onnx_op2(n, OP_max, span, onnx_scalar(n, DTYPE_i64, 0));
+}
+
+Dim onnx_range_extent(OnnxNode *n, NodeId start, NodeId limit, NodeId step)
+{
+    const Shape scalar = {0};
+    start = onnx_reshape(n, start, &scalar);
+    limit = onnx_reshape(n, limit, &scalar);
+    step = onnx_reshape(n, step, &scalar);
+    return onnx_extent(n, 0, 0, range_count(n, start, limit, step), ONNX_NO_BOUND);
 }

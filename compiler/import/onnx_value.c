@@ -155,6 +155,8 @@ static NodeId size_node(OnnxScope *s, Dim d, Span span)
     OnnxModel *m = s->model;
     Graph *g = s->graph;
     int64_t lo = 0, hi = 0;
+    if (graph_dim_is_computed(g, d))
+        return graph_dim_value(g, d, span);
     dim_range(g->dims, d, &lo, &hi);
     if (lo < -DIM_MAX_VALUE) {
         diag_error(m->diag, span, E0207, "a value is computed from sizes in a way that needs their numbers");

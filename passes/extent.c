@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+// The extent pass: gives sizes that the model computes their largest value, so that everything after it is
+// static. What mixes elements along such an axis is rewritten first (extent_rules.c, extent_move.c), so that
+// the part beyond the live elements has no influence; outputs get their live sizes beside them and are made
+// dense in these.
+#include "passes/extent.h"
+#include "ir/shape.h"
+
+#include <math.h>
+
+// --- helpers of the rules ---
+
+uint32_t extent_axes(const Graph *g, NodeId id)
+{
+    uint32_t mask = 0;
+    for (uint32_t i = 0; id && i < graph_node(g, id)->shape->rank; i++)
+        mask |= extent_is_live(g, id, i) ? 1u << i : 0;
+    return mask;
+}
+
+// The first size of the node or its operands that the model computes, as text.
+static const char *name_of_size(Graph *g, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    Str text = str_new(g->arena);
+    for (uint32_t k = 0; k <= n->n_src; k++) {
+        const NodeId value = k < n->n_src ? n->src[k] : id;
+        const uint32_t mask = extent_axes(g, value);
+        if (mask != 0) {
+            dim_print(g->dims, graph_node(g, value)->shape->dim[__builtin_ctz(mask)], &text);
+            break;
+        }
+    }
+    return str_text(&text);
+}
+
+NodeId extent_refuse(Graph *g, NodeId id, const char *why)
+{
+    diag_error(g->diag, node_span(g, id), E0206,
+               "%s: %s does not work along an axis whose size the model computes (%s)%s%s", node_name(g, id),
+               op_info[graph_node(g, id)->op].name, name_of_size(g, id), why[0] ? ": " : "", why);
+    return 0;
+}
+
+NodeId extent_scalar(Graph *g, NodeId like, double v)
+{
+    return graph_scalar(g, (DType)graph_node(g, like)->dtype, v, node_span(g, like));
+}
+
+NodeId extent_size(Graph *g, Dim d)
+{
+    return graph_dim_value(g, d, (Span){0});
+}
+
+NodeId extent_iota(Graph *g, Dim d)
+{
+    NodeBuild ones = node_begin(g, OP_expand, (Span){0}, NULL);
+    node_src(&ones, graph_scalar(g, DTYPE_i64, 1, (Span){0}));
+    node_ints(&ones, A_expand_shape, &d, 1);
+    NodeBuild sum = node_begin(g, OP_cumsum, (Span){0}, NULL);
+    node_src(&sum, node_end(&ones));
+    node_int(&sum, A_cumsum_axis, 0);
+    node_int(&sum, A_cumsum_exclusive, 1);
+    return node_end(&sum);
+}
+
+NodeId extent_mask(Graph *g, NodeId id, uint32_t mask, double v)
+{
+    const Shape s = *graph_node(g, id)->shape;
+    for (uint32_t i = 0; i < s.rank; i++) {
+        if (!(mask >> i & 1) || !graph_dim_is_computed(g, s.dim[i]))
+            continue;
+        Shape along = {.rank = s.rank - i, .dim = {s.dim[i], 1, 1, 1, 1, 1, 1, 1}};
+        const NodeId is_live = graph_op2(g, OP_lt, extent_iota(g, s.dim[i]), extent_size(g, s.dim[i]));
+        id = graph_op3(g, OP_where, graph_reshape(g, is_live, &along), id, extent_scalar(g, id, v));
+    }
+    return id;
+}
+
+NodeId extent_with(Graph *g, NodeId id, uint32_t i, NodeId src)
+{
+    const Node n = *graph_node(g, id);
+    NodeId *all = ARENA_ARRAY(g->arena, NodeId, n.n_src);
+    for (uint32_t k = 0; k < n.n_src; k++)
+        all[k] = k == i ? src : n.src[k];
+    return graph_clone_node(g, g, id, all);
+}
+
+NodeId extent_masked(Graph *g, NodeId id, uint32_t i, uint32_t mask, double v)
+{
+    const NodeId x = graph_node(g, id)->src[i];
+    return (extent_axes(g, x) & mask) == 0 ? id : extent_with(g, id, i, extent_mask(g, x, mask, v));
+}
+
+NodeId extent_list(Graph *g, const NodeId *entry, uint32_t n)
+{
+    const Shape one = {.rank = 1, .dim = {1}};
+    NodeBuild b = node_begin(g, OP_concat, (Span){0}, NULL);
+    for (uint32_t i = 0; i < n; i++)
+        node_src(&b, graph_reshape(g, entry[i], &one));
+    node_int(&b, A_concat_axis, 0);
+    return node_end(&b);
+}
+
+NodeId extent_sizes(Graph *g, const Shape *s)
+{
+    NodeId entry[SHAPE_MAX_RANK];
+    for (uint32_t i = 0; i < s->rank; i++)
+        entry[i] = extent_size(g, s->dim[i]);
+    return extent_list(g, entry, s->rank);
+}
+
+NodeId extent_cast(Graph *g, NodeId id, DType t)
+{
+    return graph_cast(g, id, t);
+}
+
+// --- the largest sizes ---
+
+// Bounds may depend on sizes that are computed before.
+static bool find_bounds(Graph *g, int64_t *value)
+{
+    const DimValues known = {value, g->dims->symbols.len};
+    uint32_t left = g->extents.len, before = left + 1;
+    while (left > 0 && left < before) {
+        before = left;
+        left = 0;
+        for (uint32_t i = 0; i < g->extents.len; i++) {
+            const GraphExtent *e = &g->extents.data[i];
+            int64_t *v = &value[dim_as_symbol(g->dims, e->dim)];
+            if (*v < 0 && !dim_eval(g->dims, e->max, known, v))
+                left++;
+        }
+    }
+    for (uint32_t i = 0; i < g->extents.len; i++) {
+        const GraphExtent *e = &g->extents.data[i];
+        Symbol *s = &g->dims->symbols.data[dim_as_symbol(g->dims, e->dim)];
+        const int64_t v = value[dim_as_symbol(g->dims, e->dim)];
+        if (v < 0)
+            return diag_error(g->diag, node_span(g, e->value), E0207, "the computed size '%s' has no bound",
+                              s->name);
+        s->max = v;
+    }
+    return true;
+}
+
+// A size that is not the largest when all symbols are would leave too little memory.
+static bool check_sizes(Graph *g, NodeId id, const Shape *s, DimValues largest)
+{
+    for (uint32_t i = 0; i < s->rank; i++) {
+        int64_t low = 0, high = 0, at_largest = 0;
+        if (!graph_dim_is_computed(g, s->dim[i]))
+            continue;
+        dim_range(g->dims, s->dim[i], &low, &high);
+        if (!dim_eval(g->dims, s->dim[i], largest, &at_largest) || high > at_largest) {
+            Str text = str_new(g->arena);
+            dim_print(g->dims, s->dim[i], &text);
+            return diag_error(g->diag, node_span(g, id), E0206,
+                              "%s: a size of %s is not largest where the sizes that the model computes are",
+                              node_name(g, id), str_text(&text));
+        }
+    }
+    return true;
+}
+
+static bool check_all_sizes(Graph *g, DimValues largest)
+{
+    Arena scratch = {0};
+    const uint32_t n = g->nodes.len;
+    bool ok = true;
+    for (NodeId id = 1; ok && id < n; id++) {
+        const Node *node = graph_node(g, id);
+        ok = check_sizes(g, id, node->shape, largest);
+        for (uint32_t i = 1; ok && i < node->n_results; i++)
+            ok = check_sizes(g, id, &node->results[i].shape, largest);
+    }
+    arena_free(&scratch);
+    return ok;
+}
+
+// --- the pass ---
+
+static bool has_computed_sizes(const Graph *g, const Node *n, NodeId id)
+{
+    bool any = extent_axes(g, id) != 0;
+    for (uint32_t i = 0; i < n->n_src; i++)
+        any = any || extent_axes(g, n->src[i]) != 0;
+    for (uint32_t i = 1; i < n->n_results; i++)
+        for (uint32_t k = 0; k < n->results[i].shape.rank; k++)
+            any = any || graph_dim_is_computed(g, n->results[i].shape.dim[k]);
+    return any;
+}
+
+static NodeId step_rule(Graph *g, NodeId id, void *ctx)
+{
+    const Node *n = graph_node(g, id);
+    const ExtentRule rule = extent_rule((OpId)n->op);
+    (void)ctx;
+    for (uint32_t i = 0; i < n->n_attr; i++)
+        if (attr_info[n->attr[i].id].type == ATTR_GRAPH && n->attr[i].u.graph->extents.len > 0)
+            return extent_refuse(g, id, "the size is computed inside");
+    if (op_info[n->op].kind == OPKIND_EW || !has_computed_sizes(g, n, id))
+        return id;
+    if (op_info[n->op].kind == OPKIND_LEAF)
+        return extent_refuse(g, id, "only values that nodes compute have such axes");
+    return rule ? rule(g, id) : extent_refuse(g, id, "");
+}
+
+// The live sizes of outputs, as outputs after all others.
+static void add_sizes(Graph *g)
+{
+    const uint32_t n = g->outputs.len;
+    for (uint32_t i = 0; i < n; i++)
+        if (extent_axes(g, g->outputs.data[i].node) != 0) {
+            const Shape s = *graph_node(g, g->outputs.data[i].node)->shape;
+            graph_output_sizes(g, i, extent_sizes(g, &s));
+        }
+}
+
+// Is the value dense in its live sizes already: is only its outermost axis cut?
+static bool is_outermost(const Graph *g, NodeId id, uint32_t axes)
+{
+    const Shape *s = graph_node(g, id)->shape;
+    for (uint32_t i = 0; i < s->rank && axes != 0; i++) {
+        if (axes >> i & 1)
+            return axes == 1u << i;
+        if (s->dim[i] != 1)
+            return false;
+    }
+    return true;
+}
+
+// Elements in row order of the live sizes, in the same memory.
+static NodeId make_dense(Graph *g, NodeId id, NodeId sizes)
+{
+    const Shape s = *graph_node(g, id)->shape;
+    const int64_t numel = shape_numel(&s);
+    NodeId count = 0;
+    NodeBuild product = node_begin(g, OP_reduce_prod, (Span){0}, NULL);
+    node_src(&product, sizes);
+    node_int(&product, A_reduce_prod_keepdims, 1);
+    count = node_end(&product);
+    NodeBuild b = node_begin(g, OP_repack, node_span(g, id), NULL);
+    node_src(&b, id);
+    node_src(&b, sizes);
+    node_src(&b, count);
+    node_ints(&b, A_repack_shape, &numel, 1);
+    return graph_reshape(g, node_end(&b), &s);
+}
+
+// axes: by output, those that had a computed size.
+static void make_outputs_dense(Graph *g, const uint32_t *axes)
+{
+    for (uint32_t i = 0; i < g->outputs.len; i++) {
+        const GraphOutput *o = &g->outputs.data[i];
+        if (!o->shape_of || is_outermost(g, g->outputs.data[o->shape_of - 1].node, axes[o->shape_of - 1]))
+            continue;
+        GraphOutput *of = &g->outputs.data[o->shape_of - 1];
+        of->node = make_dense(g, of->node, o->node);
+    }
+}
+
+static bool bind(Pass *p)
+{
+    Graph *g = p->graph;
+    const uint32_t n = g->dims->symbols.len, errors = p->diag->n_errors;
+    int64_t *value = ARENA_ARRAY(g->arena, int64_t, n);
+    for (uint32_t i = 0; i < n; i++)
+        value[i] = -1;
+    const DimValues largest = {value, n};
+    if (!find_bounds(g, value))
+        return false;
+    graph_rewrite(g, step_rule, NULL);
+    if (p->diag->n_errors != errors || !check_all_sizes(g, largest))
+        return false;
+    uint32_t *axes = ARENA_ARRAY(p->scratch, uint32_t, g->outputs.len);
+    for (uint32_t i = 0; i < g->outputs.len; i++)
+        axes[i] = extent_axes(g, g->outputs.data[i].node);
+    add_sizes(g);
+    if (p->diag->n_errors != errors || !graph_bind(g, largest, &p->graph))
+        return false;
+    make_outputs_dense(p->graph, axes);
+    p->graph = graph_compact(p->graph, NULL);
+    return p->diag->n_errors == errors;
+}
+
+bool pass_extent(Pass *p)
+{
+    if (p->graph->extents.len == 0)
+        return false;
+    pass_expand(p);
+    p->graph = graph_compact(p->graph, NULL);
+    p->failed = p->failed || !bind(p);
+    return true;
+}

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules of the extent pass for ops that compute: what they would read beyond the live elements is replaced
+// by what does not count.
+#include "passes/extent.h"
+
+#include <math.h>
+
+static NodeId keep(Graph *g, NodeId id)
+{
+    (void)g;
+    return id;
+}
+
+static uint32_t mask_of(const Node *n, AttrId axes)
+{
+    const AttrVal *v = node_attr(n, axes);
+    uint32_t mask = v->len == 0 ? 0xff : 0;
+    for (uint64_t i = 0; i < v->len; i++)
+        mask |= 1u << v->u.ints[i];
+    return mask;
+}
+
+// --- reductions ---
+
+#define REDUCTION(name, neutral)                                                                             \
+    static NodeId reduce_##name(Graph *g, NodeId id)                                                         \
+    {                                                                                                        \
+        return extent_masked(g, id, 0, mask_of(graph_node(g, id), A_reduce_##name##_axes), neutral);         \
+    }
+REDUCTION(sum, 0)
+REDUCTION(prod, 1)
+REDUCTION(max, -(double)INFINITY)
+REDUCTION(min, (double)INFINITY)
+
+static NodeId sum_along(Graph *g, NodeId x, uint32_t mask, bool keeps_axes)
+{
+    int64_t axes[SHAPE_MAX_RANK];
+    uint32_t n = 0;
+    const uint32_t rank = graph_node(g, x)->shape->rank;
+    for (uint32_t i = 0; i < rank; i++)
+        if (mask >> i & 1)
+            axes[n++] = i;
+    NodeBuild b = node_begin(g, OP_reduce_sum, node_span(g, x), NULL);
+    node_src(&b, extent_mask(g, x, mask, 0));
+    node_ints(&b, A_reduce_sum_axes, axes, n);
+    node_int(&b, A_reduce_sum_keepdims, keeps_axes);
+    return node_end(&b);
+}
+
+// How many live elements there are along the axes, in a type.
+static NodeId count_along(Graph *g, const Shape *s, uint32_t mask, DType t)
+{
+    Dim count = 1;
+    for (uint32_t i = 0; i < s->rank; i++)
+        if (mask >> i & 1)
+            count = dim_mul(g->dims, count, s->dim[i]);
+    return graph_cast(g, extent_size(g, count), t);
+}
+
+// The type in which sums are divided.
+static DType wide_type(DType t)
+{
+    if (dtype_info[t].cls != DCLASS_FLOAT)
+        return DTYPE_i64;
+    return t == DTYPE_f64 ? DTYPE_f64 : DTYPE_f32;
+}
+
+static NodeId reduce_mean(Graph *g, NodeId id)
+{
+    const Node n = *graph_node(g, id);
+    const uint32_t mask = mask_of(&n, A_reduce_mean_axes);
+    const DType t = wide_type((DType)n.dtype);
+    const Shape s = *graph_node(g, n.src[0])->shape;
+    if ((extent_axes(g, n.src[0]) & mask) == 0)
+        return id;
+    const NodeId x = graph_cast(g, n.src[0], t);
+    const NodeId sum = sum_along(g, x, mask, node_get_int(&n, A_reduce_mean_keepdims) != 0);
+    return graph_cast(g, graph_op2(g, OP_div, sum, count_along(g, &s, mask, t)), (DType)n.dtype);
+}
+
+static NodeId argmax(Graph *g, NodeId id)
+{
+    return extent_masked(g, id, 0, 1u << node_get_int(graph_node(g, id), A_argmax_axis), -(double)INFINITY);
+}
+
+static NodeId argmin(Graph *g, NodeId id)
+{
+    return extent_masked(g, id, 0, 1u << node_get_int(graph_node(g, id), A_argmin_axis), (double)INFINITY);
+}
+
+// What comes after does not count in a sum, unless the order is reversed.
+static NodeId cumsum(Graph *g, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    if (!node_get_int(n, A_cumsum_reverse))
+        return id;
+    return extent_masked(g, id, 0, 1u << node_get_int(n, A_cumsum_axis), 0);
+}
+
+// --- products ---
+
+static uint32_t summed_axis(const Graph *g, NodeId x, bool is_last)
+{
+    const uint32_t rank = graph_node(g, x)->shape->rank;
+    return rank < 2 ? 0 : is_last ? rank - 1 : rank - 2;
+}
+
+static NodeId matmul(Graph *g, NodeId id)
+{
+    const Node n = *graph_node(g, id);
+    const uint32_t a = summed_axis(g, n.src[0], !node_get_int(&n, A_matmul_transpose_a));
+    const uint32_t b = summed_axis(g, n.src[1], node_get_int(&n, A_matmul_transpose_b) != 0);
+    return extent_masked(g, extent_masked(g, id, 0, 1u << a, 0), 1, 1u << b, 0);
+}
+
+// Spatial axes read zeros beyond the end, as they do in the padding.
+static NodeId convolution(Graph *g, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    if ((extent_axes(g, n->src[0]) & 2) || extent_axes(g, n->src[1]) ||
+        (n->n_src > 2 && extent_axes(g, n->src[2])))
+        return extent_refuse(g, id, "channels and kernels must have fixed sizes");
+    return extent_masked(g, id, 0, ~3u, 0);
+}
+
+static NodeId max_pool(Graph *g, NodeId id)
+{
+    return extent_masked(g, id, 0, ~3u, -(double)INFINITY);
+}
+
+// Only the batch, or other axes that each element of the result stays in.
+static NodeId image_batch(Graph *g, NodeId id)
+{
+    if (extent_axes(g, graph_node(g, id)->src[0]) & ~3u)
+        return extent_refuse(g, id, "only the first two axes may be such");
+    return id;
+}
+
+static NodeId attention(Graph *g, NodeId id)
+{
+    const Node n = *graph_node(g, id);
+    const Shape q = *graph_node(g, n.src[0])->shape, k = *graph_node(g, n.src[1])->shape;
+    const uint32_t last = k.rank - 1;
+    const Dim keys = k.dim[k.rank - 2];
+    if (extent_is_live(g, n.src[0], last) || extent_is_live(g, n.src[1], last) ||
+        extent_is_live(g, n.src[2], last))
+        return extent_refuse(g, id, "heads must have a fixed size");
+    if (!graph_dim_is_computed(g, keys))
+        return id;
+    if (node_get_int(&n, A_attention_causal) && !dim_is_const(dim_sub(g->dims, keys, q.dim[q.rank - 2])))
+        return extent_refuse(g, id, "which keys a query sees would depend on the size");
+    NodeId mask = graph_op2(g, OP_lt, extent_iota(g, keys), extent_size(g, keys));
+    const NodeId given = n.n_src > 3 ? n.src[3] : 0;
+    if (given && graph_node(g, given)->dtype == DTYPE_bool)
+        mask = graph_op2(g, OP_logical_and, given, mask);
+    else if (given)
+        mask = graph_op3(g, OP_where, mask, given, extent_scalar(g, given, -(double)INFINITY));
+    NodeBuild b = node_begin(g, OP_attention, node_span(g, id), g->labels.data[id]);
+    for (uint32_t i = 0; i < 3; i++)
+        node_src(&b, n.src[i]);
+    node_src(&b, mask);
+    node_float(&b, A_attention_scale, node_get_float(&n, A_attention_scale));
+    node_int(&b, A_attention_causal, node_get_int(&n, A_attention_causal));
+    return node_end(&b);
+}
+
+static NodeId rope(Graph *g, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    return extent_axes(g, id) >> (n->shape->rank - 1) ? extent_refuse(g, id, "pairs need a fixed size") : id;
+}
+
+// --- rows ---
+
+static NodeId softmax(Graph *g, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    const AttrId axis = n->op == OP_softmax ? A_softmax_axis : A_log_softmax_axis;
+    return extent_masked(g, id, 0, 1u << node_get_int(n, axis), -(double)INFINITY);
+}
+
+// (x - mean) / sqrt(mean of squares + epsilon) * scale + bias, over the live elements.
+static NodeId normalise(Graph *g, NodeId id, uint32_t axis, double epsilon, bool has_mean)
+{
+    const Node n = *graph_node(g, id);
+    const Shape s = *graph_node(g, n.src[0])->shape;
+    const uint32_t mask = ~0u << axis;
+    const DType t = wide_type((DType)n.dtype);
+    if ((extent_axes(g, n.src[0]) & mask) == 0)
+        return id;
+    NodeId x = graph_cast(g, n.src[0], t);
+    const NodeId count = count_along(g, &s, mask, t);
+    if (has_mean)
+        x = graph_op2(g, OP_sub, x, graph_op2(g, OP_div, sum_along(g, x, mask, true), count));
+    const NodeId power = graph_op2(g, OP_div, sum_along(g, graph_op1(g, OP_square, x), mask, true), count);
+    NodeId y = graph_op2(
+        g, OP_div, x, graph_op1(g, OP_sqrt, graph_op2(g, OP_add, power, extent_scalar(g, power, epsilon))));
+    if (n.n_src > 1 && n.src[1])
+        y = graph_op2(g, OP_mul, y, graph_cast(g, n.src[1], t));
+    if (n.n_src > 2 && n.src[2])
+        y = graph_op2(g, OP_add, y, graph_cast(g, n.src[2], t));
+    return graph_cast(g, y, (DType)n.dtype);
+}
+
+static NodeId layer_norm(Graph *g, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    return normalise(g, id, (uint32_t)node_get_int(n, A_layer_norm_axis),
+                     node_get_float(n, A_layer_norm_epsilon), true);
+}
+
+static NodeId rms_norm(Graph *g, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    return normalise(g, id, (uint32_t)node_get_int(n, A_rms_norm_axis), node_get_float(n, A_rms_norm_epsilon),
+                     false);
+}
+
+// --- choosing ---
+
+// Nothing comes before what is there: of equal elements the first is taken, and NaN is the largest.
+static NodeId top_k(Graph *g, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    const bool is_float = dtype_info[n->dtype].cls == DCLASS_FLOAT;
+    const double last = node_get_int(n, A_top_k_largest) ? -(double)INFINITY
+                        : is_float                       ? (double)NAN
+                                                         : (double)INFINITY;
+    return extent_masked(g, id, 0, 1u << node_get_int(n, A_top_k_axis), last);
+}
+
+static NodeId nonzero(Graph *g, NodeId id)
+{
+    return extent_masked(g, id, 0, ~0u, 0);
+}
+
+static NodeId unique(Graph *g, NodeId id)
+{
+    const Node n = *graph_node(g, id);
+    NodeId x = n.src[0], live = n.n_src > 1 ? n.src[1] : 0;
+    if (!live && extent_is_live(g, x, 0))
+        live = extent_size(g, graph_node(g, x)->shape->dim[0]);
+    x = extent_mask(g, x, 2, 0);
+    NodeBuild b = node_begin(g, OP_unique, node_span(g, id), g->labels.data[id]);
+    node_src(&b, x);
+    if (live)
+        node_src(&b, live);
+    node_int(&b, A_unique_sorted, node_get_int(&n, A_unique_sorted));
+    node_ints(&b, A_unique_size, node_attr(&n, A_unique_size)->u.ints, 1);
+    return node_end(&b);
+}
+
+// A score that is NaN takes the box out.
+static NodeId nms(Graph *g, NodeId id)
+{
+    return extent_masked(g, id, 1, ~0u, (double)NAN);
+}
+
+static NodeId lstm(Graph *g, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    const uint32_t batch = node_get_int(n, A_lstm_batch_major) ? 1 : 2;
+    for (uint32_t i = 0; i < n->n_src; i++)
+        if (i != 4 && i != 5 && (extent_axes(g, n->src[i]) & ~(i == 0 ? batch : 0)))
+            return extent_refuse(g, id, "only the batch may be such");
+    return id;
+}
+
+ExtentRule extent_rule(OpId op)
+{
+    static const ExtentRule rules[OP_COUNT] = {
+        [OP_cast] = keep,
+        [OP_copy] = keep,
+        [OP_transpose] = keep,
+        [OP_expand] = keep,
+        [OP_result] = keep,
+        [OP_reduce_sum] = reduce_sum,
+        [OP_reduce_mean] = reduce_mean,
+        [OP_reduce_max] = reduce_max,
+        [OP_reduce_min] = reduce_min,
+        [OP_reduce_prod] = reduce_prod,
+        [OP_argmax] = argmax,
+        [OP_argmin] = argmin,
+        [OP_cumsum] = cumsum,
+        [OP_matmul] = matmul,
+        [OP_conv] = convolution,
+        [OP_conv_transpose] = convolution,
+        [OP_max_pool] = max_pool,
+        [OP_avg_pool] = image_batch,
+        [OP_resize] = image_batch,
+        [OP_layer_norm] = layer_norm,
+        [OP_rms_norm] = rms_norm,
+        [OP_softmax] = softmax,
+        [OP_log_softmax] = softmax,
+        [OP_attention] = attention,
+        [OP_rope] = rope,
+        [OP_lstm] = lstm,
+        [OP_top_k] = top_k,
+        [OP_nonzero] = nonzero,
+        [OP_unique] = unique,
+        [OP_nms] = nms,
+        [OP_gather] = extent_gather,
+        [OP_slice] = extent_slice,
+        [OP_pad] = extent_pad,
+        [OP_concat] = extent_concat,
+        [OP_reshape] = extent_reshape,
+        [OP_update_slice] = extent_update_slice,
+        [OP_scatter] = extent_scatter,
+    };
+    return rules[op];
+}
