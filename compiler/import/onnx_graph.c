@@ -300,6 +300,7 @@ bool onnx_import_initializers(OnnxScope *s, const Onnx__GraphProto *g)
 bool onnx_import_nodes(OnnxScope *s, const Onnx__GraphProto *g)
 {
     bool ok = true;
+    s->proto = g;
     for (size_t i = 0; i < g->n_node && s->model->diag->n_errors < DIAG_MAX_ERRORS; i++)
         ok = import_node(s, g->node[i]) && ok;
     return ok;

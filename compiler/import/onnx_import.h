@@ -116,7 +116,10 @@ struct OnnxScope {
     Graph *graph;
     OnnxCaptures *captures; // values that come from the parent's graph; NULL when that is this graph
     uint32_t depth;
-    Map names; // to indices of values
+    const Onnx__GraphProto *proto; // once its nodes are imported
+    bool has_declared;
+    Map declared; // names to what the model says about their types (onnx_promise.c); filled when first needed
+    Map names;    // to indices of values
     VEC(OnnxValue)
     values;
 };
@@ -315,6 +318,18 @@ int64_t onnx_given_parts(const OnnxModel *m, const char *name, bool is_sequence)
 bool onnx_declared_shape(OnnxModel *m, Graph *g, const Onnx__ValueInfoProto *v, Shape *out);
 // Counts the work of evaluating a node whose operands have known sizes. False: too much.
 bool onnx_spend_fold(OnnxModel *m, const Graph *g, const Node *n);
+// Operands that are not known, but whose effect the model declares (onnx_promise.c). The first ones make the
+// operand known for this node; the others say whether they made the result. All are silent where they cannot.
+void onnx_promise_shape(OnnxNode *n, uint32_t operand); // the operand is the shape of result 0
+void onnx_promise_reshape(OnnxNode *n, bool allow_zero);
+void onnx_promise_expand(OnnxNode *n);
+void onnx_promise_tile(OnnxNode *n);
+void onnx_promise_size(OnnxNode *n, uint32_t operand, int64_t axis); // the size of an axis of result 0
+void onnx_promise_split(OnnxNode *n, uint32_t axis);
+bool onnx_promise_axes(OnnxNode *n, bool inserts, NodeId *out);
+bool onnx_promise_range(OnnxNode *n, Dim *count);
+bool onnx_promise_slice(OnnxNode *n, NodeId *out);
+bool onnx_promise_pad(OnnxNode *n, const char *mode, NodeId value, NodeId *out);
 // The type of a graph input. False: reported.
 bool onnx_input_type(OnnxModel *m, Graph *g, const Onnx__ValueInfoProto *v, TensorType *out, Span span);
 

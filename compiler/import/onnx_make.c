@@ -79,6 +79,7 @@ void onnx_import_constant_of_shape(OnnxNode *n)
         value = const_tensor(n, onnx_tensor(n, "value"));
     else
         value = onnx_scalar(n, DTYPE_f32, 0);
+    onnx_promise_shape(n, 0);
     if (!onnx_src_dims(n, 0, &shape))
         return;
     if (shape.n > SHAPE_MAX_RANK)
@@ -112,9 +113,10 @@ void onnx_import_range(OnnxNode *n)
     const bool is_const =
         !is_symbolic && onnx_number(n, 0, &from) && onnx_number(n, 1, &to) && onnx_number(n, 2, &by);
     onnx_ignore_attr(n, "stash_type");
+    const bool is_promised = !is_const && !is_symbolic && onnx_promise_range(n, &count);
     const NodeId start = onnx_src(n, 0), step = onnx_src(n, 2);
     onnx_skip(n, 1);
-    if (!is_const && !is_symbolic)
+    if (!is_const && !is_symbolic && !is_promised)
         count = onnx_range_extent(n, start, onnx_src(n, 1), step);
     if (n->failed)
         return;
@@ -180,6 +182,7 @@ void onnx_import_one_hot(OnnxNode *n)
     uint32_t axis = 0;
     OnnxDims depth;
     const Shape s = *onnx_shape(n, indices);
+    onnx_promise_size(n, 1, given);
     if (!onnx_src_dims(n, 1, &depth) || !onnx_axis(n, given, s.rank + 1, &axis))
         return;
     if (depth.n != 1)

@@ -82,6 +82,11 @@ void onnx_import_pad(OnnxNode *n)
     NodeId value = n->opset >= 11 ? onnx_opt(n, 2) : 0;
     if (n->opset < 11 && onnx_has_attr(n, "value"))
         value = onnx_scalar(n, onnx_dtype(n, x), onnx_float(n, "value", 0));
+    NodeId made = 0;
+    if (n->opset >= 11 && onnx_promise_pad(n, mode, value, &made)) {
+        onnx_out(n, 0, made);
+        return;
+    }
     if (!read_pads(n, rank, pads))
         return;
     NodeBuild b = onnx_begin(n, OP_pad);
@@ -210,7 +215,12 @@ void onnx_import_slice(OnnxNode *n)
 {
     NodeId x = onnx_src(n, 0);
     SliceArgs a;
+    NodeId made = 0;
     bool is_const = true;
+    if (n->opset >= 10 && onnx_promise_slice(n, &made)) {
+        onnx_out(n, 0, made);
+        return;
+    }
     if (!read_slice(n, &a))
         return;
     for (uint32_t i = 0; i < a.starts.n; i++)
@@ -285,6 +295,7 @@ void onnx_import_split(OnnxNode *n)
     const int64_t given = onnx_int(n, "num_outputs", n->n_out);
     if (!onnx_axis(n, onnx_int(n, "axis", 0), onnx_shape(n, x)->rank, &axis))
         return;
+    onnx_promise_split(n, axis);
     const bool is_listed = onnx_has(n, 1) ? onnx_src_ints(n, 1, &sizes) : onnx_ints(n, "split", &sizes);
     if (!n->failed && !is_listed && n->n_out == 1) {
         onnx_out(n, 0, x);

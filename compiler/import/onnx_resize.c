@@ -167,6 +167,8 @@ static NodeId resize_to(OnnxNode *n, NodeId x, const Modes *m, const char *polic
     double scale[SHAPE_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
     OnnxDims sizes;
     const uint32_t count = read_axes(n, out.rank, axes);
+    if (count == out.rank && str_equal(policy, "stretch"))
+        onnx_promise_shape(n, 3);
     if (!onnx_src_dims(n, 3, &sizes))
         return 0;
     if (sizes.n != count) {

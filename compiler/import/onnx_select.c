@@ -7,12 +7,13 @@
 #include <string.h>
 
 // How many: an attribute in opset 1, then an operand.
-static bool read_k(OnnxNode *n, Dim *out)
+static bool read_k(OnnxNode *n, uint32_t axis, Dim *out)
 {
     OnnxDims k;
     if (n->opset < 10) {
         *out = onnx_int(n, "k", -1);
     } else {
+        onnx_promise_size(n, 1, axis);
         if (!onnx_src_dims(n, 1, &k))
             return false;
         *out = k.n == 1 ? k.dim[0] : -1;
@@ -28,7 +29,7 @@ void onnx_import_top_k(OnnxNode *n)
     uint32_t axis = 0;
     Dim k = 0;
     onnx_ignore_attr(n, "sorted"); // they are
-    if (!onnx_axis(n, given, onnx_shape(n, x)->rank, &axis) || !read_k(n, &k))
+    if (!onnx_axis(n, given, onnx_shape(n, x)->rank, &axis) || !read_k(n, axis, &k))
         return;
     NodeBuild b = onnx_begin(n, OP_top_k);
     node_src(&b, x);

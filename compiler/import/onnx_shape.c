@@ -60,6 +60,7 @@ void onnx_import_reshape(OnnxNode *n)
     const NodeId x = onnx_src(n, 0);
     const bool allow_zero = onnx_int(n, "allowzero", 0) != 0;
     OnnxDims shape;
+    onnx_promise_reshape(n, allow_zero);
     if (!read_list(n, "shape", 1, &shape)) {
         onnx_fail(n, E0202, "the shape is missing");
         return;
@@ -90,6 +91,11 @@ static void import_axes(OnnxNode *n, bool inserts)
 {
     const NodeId x = onnx_src(n, 0);
     OnnxInts axes = {0};
+    NodeId made = 0;
+    if (onnx_promise_axes(n, inserts, &made)) {
+        onnx_out(n, 0, made);
+        return;
+    }
     const bool is_given = onnx_has(n, 1) ? onnx_src_ints(n, 1, &axes) : onnx_ints(n, "axes", &axes);
     if (!n->failed && !is_given && inserts)
         onnx_fail(n, E0202, "the axes are missing");
@@ -132,6 +138,7 @@ void onnx_import_expand(OnnxNode *n)
 {
     const NodeId x = onnx_src(n, 0);
     OnnxDims shape;
+    onnx_promise_expand(n);
     if (!onnx_src_dims(n, 1, &shape))
         return;
     if (shape.n > SHAPE_MAX_RANK)
@@ -162,6 +169,7 @@ void onnx_import_tile(OnnxNode *n)
     NodeId x = onnx_src(n, 0);
     OnnxDims times;
     const Shape s = *onnx_shape(n, x);
+    onnx_promise_tile(n);
     if (!onnx_src_dims(n, 1, &times))
         return;
     if (times.n != s.rank)

@@ -6,7 +6,7 @@
 //   init w i64 2 = 3,4                initializer in the typed field; "raw w ..." in raw_data
 //   node Add x,w -> z axis=1          "-" for no inputs or outputs, "_" for an absent one
 //   begin then_branch; ...; end       a sub-graph as attribute of the last node
-//   out z
+//   out z                             perhaps with its type: out z f32 2,3
 // Attributes: i=1, f=0.5, s=text, list=[1,2], list=[0.5], list=[a,b], t=<f32/2/1,2>.
 #ifndef TESTS_UNIT_ONNX_MODEL_H
 #define TESTS_UNIT_ONNX_MODEL_H
@@ -313,7 +313,7 @@ static inline void add_statement(TestModel *m, const char *text)
     } else if (strcmp(what, "in") == 0) {
         vec_push(a, &g->inputs, make_value(a, w.at[1], w.at[2], w.at[3]));
     } else if (strcmp(what, "out") == 0) {
-        vec_push(a, &g->outputs, make_value(a, w.at[1], NULL, NULL));
+        vec_push(a, &g->outputs, make_value(a, w.at[1], w.n > 3 ? w.at[2] : NULL, w.n > 3 ? w.at[3] : NULL));
     } else if (strcmp(what, "init") == 0 || strcmp(what, "raw") == 0) {
         Onnx__TensorProto *t = make_tensor(a, w.at[2], w.at[3], w.n > 5 ? w.at[5] : "", *what == 'r');
         t->name = w.at[1];

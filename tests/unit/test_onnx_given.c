@@ -194,6 +194,100 @@ static void test_wrong_values(void **state)
     }
 }
 
+// --- promises ---
+
+// Models whose operand v decides about a shape that is declared: with v they must give what the graph gives
+// that was made for v, without a check that fails; with `other` a check must fail.
+typedef struct PromiseCase {
+    const char *model;
+    int64_t n, v[4], other[4];
+} PromiseCase;
+
+// clang-format off
+#define RANGE "opset 13; in x f32 1; in v i64 3; init i i64 - = 0; init j i64 - = 1; init k i64 - = 2;" \
+    "node Gather v,i -> a; node Gather v,j -> b; node Gather v,k -> c; node Range a,b,c -> y; "
+static const PromiseCase promise_cases[] = {
+    {"opset 13; in x f32 2,6; in v i64 2; node Reshape x,v -> y; out y f32 3,4", 2, {3, 4}, {4, 3}},
+    {"opset 13; in x f32 2,6; in v i64 2; node Reshape x,v -> y; out y f32 2,6", 2, {0, -1}, {-1, -1}},
+    {"opset 13; in x f32 2,6; in v i64 2; node Reshape x,v -> y; out y f32 3,4", 2, {-1, 4}, {0, 4}},
+    {"opset 13; in x f32 3,1; in v i64 2; node Expand x,v -> y; out y f32 3,4", 2, {1, 4}, {3, 5}},
+    {"opset 13; in x f32 4; in v i64 2; node Expand x,v -> y; out y f32 3,4", 2, {3, 4}, {1, 4}},
+    {"opset 13; in x f32 2,3; in v i64 1; node Expand x,v -> y; out y f32 2,3", 1, {1}, {2}},
+    {"opset 13; in x f32 2,3; in v i64 2; node Tile x,v -> y; out y f32 4,3", 2, {2, 1}, {1, 2}},
+    {"opset 13; in x f32 1; in v i64 2; node ConstantOfShape v -> y; out y f32 2,3", 2, {2, 3}, {3, 2}},
+    {RANGE "out y i64 4", 3, {3, 10, 2}, {3, 11, 1}},
+    {RANGE "out y i64 3", 3, {7, 0, -3}, {7, 1, -3}},
+    {"opset 13; in x f32 1; in v i64 -; init i i64 3 = 0,2,-1; init o f32 2 = 5,6; node OneHot i,v,o -> y;"
+     "out y f32 3,4", 1, {4}, {5}},
+    {"opset 13; in x f32 2,6; in v i64 1; node TopK x,v -> y,z; out y f32 2,3; out z i64 2,3", 1, {3}, {2}},
+    {"opset 13; in x f32 2,6; in v i64 2; node Split x,v -> y,z axis=1; out y f32 2,2; out z f32 2,4",
+     2, {2, 4}, {4, 2}},
+    {"opset 13; in x f32 1,1,2,3; in v i64 4; node Resize x,_,_,v -> y; out y f32 1,1,4,6",
+     4, {1, 1, 4, 6}, {1, 1, 4, 5}},
+    {"opset 13; in x f32 1,3,1; in v i64 1; node Squeeze x,v -> y; out y f32 1,3", 1, {-1}, {0}},
+    {"opset 13; in x f32 1,1,3; in v i64 1; node Squeeze x,v -> y; out y f32 1,3", 1, {1}, {2}},
+    {"opset 13; in x f32 2,3; in v i64 2; node Unsqueeze x,v -> y; out y f32 2,1,3,1", 2, {-1, 1}, {0, 1}},
+    {"opset 13; in x f32 5,4; in v i64 2; init e i64 2 = 9,-1; node Slice x,v,e -> y; out y f32 3,2",
+     2, {2, -3}, {1, -3}},
+    {"opset 13; in x f32 5,4; in v i64 1; init s i64 1 = 9; init a i64 1 = 0; init p i64 1 = -2;"
+     "node Slice x,s,v,a,p -> y; out y f32 2,4", 1, {1}, {-99}},
+    {"opset 13; in x f32 2,3; in v i64 4; node Pad x,v -> y; out y f32 4,4", 4, {1, -1, 1, 2}, {1, 0, 1, 2}},
+    {"opset 13; in x f32 2,3; in v i64 4; node Pad x,v -> y mode=edge; out y f32 4,4", 4, {0, 1, 2, 0}, {0, 1, 1, 0}},
+    {"opset 13; in x f32 2,3; in v i64 4; node Pad x,v -> y mode=reflect; out y f32 3,6", 4, {1, 2, 0, 1}, {1, 1, 1, 1}},
+    {"opset 19; in x f32 2,3; in v i64 4; node Pad x,v -> y mode=wrap; out y f32 3,6", 4, {1, 2, 0, 1}, {1, 1, 1, 1}},
+};
+// clang-format on
+
+static bool eval_filled(const Graph *g, int64_t n, const int64_t *v, EvalRun *run)
+{
+    *run = eval_begin(g, &arena, (DimValues){0});
+    for (uint32_t i = 0; i < g->inputs.len; i++) {
+        const Node *node = graph_node(g, g->inputs.data[i]);
+        Tensor t = tensor_new(&arena, (DType)node->dtype, node->shape->rank, node->shape->dim);
+        assert_true(node->dtype != DTYPE_i64 || t.numel == n);
+        for (int64_t k = 0; k < t.numel; k++) {
+            if (node->dtype == DTYPE_i64)
+                tensor_set_i64(&t, k, v[k]);
+            else
+                tensor_set_f64(&t, k, (double)(k * 7 % 11));
+        }
+        run->value[g->inputs.data[i]] = t;
+    }
+    return eval_graph(run);
+}
+
+static void assert_same_outputs(const Graph *g, const EvalRun *run, const Graph *known,
+                                const EvalRun *expected)
+{
+    for (uint32_t k = 0; k < g->outputs.len; k++) {
+        const Tensor *a = &run->value[g->outputs.data[k].node];
+        const Tensor *b = &expected->value[known->outputs.data[k].node];
+        assert_int_equal(a->numel, b->numel);
+        assert_memory_equal(a->data, b->data, (size_t)a->numel * dtype_info[a->dtype].bytes);
+    }
+}
+
+static void test_promises(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof promise_cases / sizeof *promise_cases; i++) {
+        const PromiseCase *c = &promise_cases[i];
+        const ImportValue value = {.name = "v", .value = ints(c->n, c->v), .is_list = true};
+        EvalRun run, expected;
+        const Graph *known = import(c->model, &(ImportOptions){.values = &value, .n_values = 1});
+        const Graph *g = import(c->model, &(ImportOptions){0});
+        if (!g || !known)
+            fail_msg("%s: %s", c->model, diag.n_errors ? diag.items.data[0].message : "not with the value");
+        assert_true(eval_filled(known, c->n, c->v, &expected));
+        if (!eval_filled(g, c->n, c->v, &run))
+            fail_msg("%s: %s", c->model, diag.items.data[0].message);
+        assert_same_outputs(g, &run, known, &expected);
+        if (eval_filled(g, c->n, c->other, &run))
+            fail_msg("%s: the check holds for other values", c->model);
+        assert_message(E0403, "must lead to the shape that the model declares");
+    }
+}
+
 // --- sizes ---
 
 typedef struct SizeCase {
@@ -277,6 +371,6 @@ static void test_sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {TEST(values), TEST(values_in_branches), TEST(wrong_values),
-                                       TEST(sizes)};
+                                       TEST(promises), TEST(sizes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
