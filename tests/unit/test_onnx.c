@@ -303,8 +303,8 @@ typedef struct Refusal {
 static const Refusal refusals[] = {
     {"opset 11; in x f32 2; node Foo x -> y name=conv_3; out y", E0206, "conv_3",
      "node 'conv_3': operator 'Foo' (domain 'ai.onnx', opset 11) is not supported"},
-    {"opset 11; in x f32 2; node FusedConv x -> y domain=com.microsoft; out y", E0206, "y",
-     "operator 'FusedConv' (domain 'com.microsoft', opset 0)"},
+    {"opset 11; in x f32 2; node NoSuchOp x -> y domain=com.microsoft; out y", E0206, "y",
+     "operator 'NoSuchOp' (domain 'com.microsoft', opset 0)"},
     {"opset 11; in x f32 2; node Gelu x -> y; out y", E0206, "y", "(domain 'ai.onnx', opset 11)"}, // since 20
     {"opset 10; in x f32 2; node Upsample x -> y; out y", E0206, "y", "opset 10"},                 // until 9
     {"opset 13; in x f32 2; node Relu x -> y color=3; out y", E0206, "y",
