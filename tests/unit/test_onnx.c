@@ -329,7 +329,7 @@ static const Refusal refusals[] = {
      "the size of axis 0 is n"},
     {"opset 13; in x f32 2; node Concat x -> z; out z", E0203, "z", "needs the attribute 'axis'"},
     {"opset 13; in x f32 2; node Concat x -> z axis=0.5; out z", E0203, "z", "'axis' must be a whole number"},
-    {"opset 13; in x f32 2; node Cast x -> z to=8; out z", E0206, "z", "element type string"},
+    {"opset 13; in x f32 2; node Cast x -> z to=14; out z", E0206, "z", "element type complex64"},
     {"opset 13; in x f32 2; node Cast x -> z to=-1; out z", E0206, "z", "element type"},
     {"opset 13; in x f32 2,2; node Transpose x -> z perm=[1]; out z", E0203, "z", "'perm' has 1 entries"},
     {"opset 13; in x f32 2,2; node Transpose x -> z perm=[0,0]; out z", E0203, "", "perm"},
