@@ -2,7 +2,7 @@
 // Sub-graphs of If. A branch that is known to be taken becomes part of the graph around it; otherwise both
 // branches become graphs of their own, and what they use from outside becomes operands. Also the operators
 // that only pass a value on.
-#include "compiler/import/onnx_import.h"
+#include "compiler/import/onnx_text.h"
 
 void onnx_import_identity(OnnxNode *n)
 {
@@ -117,25 +117,41 @@ static void import_graph(OnnxNode *n, Branch *b, OnnxCaptures *captures)
     b->n_captures = captures->list.len;
 }
 
-// Results are told apart by their order; one value may be several of them.
-static void add_result(OnnxNode *n, Branch *b, OnnxValue v)
+// Room for the strings of a result; 0: it has none.
+static int64_t text_room(const Branch *b, OnnxValue v)
 {
-    const NodeId id = n->failed ? 0 : onnx_value_node(&b->scope, &v, n->span);
+    if (!v.is_text || v.kind != ONNX_NODE)
+        return 0;
+    const Shape *s = graph_node(b->scope.graph, v.node)->shape;
+    return s->rank ? s->dim[s->rank - 1] : 0;
+}
+
+// Results are told apart by their order; one value may be several of them. Strings get the room that they
+// have in the other branch.
+static void add_result(OnnxNode *n, Branch *b, OnnxValue v, int64_t room)
+{
+    NodeId id = n->failed ? 0 : onnx_value_node(&b->scope, &v, n->span);
+    if (id && v.is_text) {
+        OnnxNode inside = *n;
+        inside.scope = &b->scope;
+        inside.graph = b->scope.graph;
+        id = onnx_text_widen(&inside, id, room);
+    }
     n->failed = !id;
     if (id)
         graph_output(b->scope.graph,
                      arena_printf(n->model->arena, "%s_%u", b->name, b->scope.graph->outputs.len), id);
 }
 
-static void add_results(OnnxNode *n, Branch *b)
+static void add_results(OnnxNode *n, Branch *b, const Branch *other)
 {
     for (uint32_t i = 0; i < n->n_out; i++) {
-        const OnnxValue v = b->out[i];
+        const OnnxValue v = b->out[i], w = other->out[i];
         if (v.kind == ONNX_LIST)
             for (uint32_t k = 0; k < v.list->n; k++)
-                add_result(n, b, v.list->v[k]);
+                add_result(n, b, v.list->v[k], text_room(other, w.list->v[k]));
         else if (v.kind != ONNX_NONE)
-            add_result(n, b, v);
+            add_result(n, b, v, text_room(other, w));
     }
 }
 
@@ -178,8 +194,8 @@ static void build_if(OnnxNode *n, NodeId cond, Branch *then_branch, Branch *else
                      const OnnxCaptures *captures)
 {
     add_inputs(n, then_branch->scope.graph, captures, then_branch->n_captures);
-    add_results(n, then_branch);
-    add_results(n, else_branch);
+    add_results(n, then_branch, else_branch);
+    add_results(n, else_branch, then_branch);
     if (n->failed)
         return;
     if (then_branch->scope.graph->outputs.len == 0) { // nothing is computed

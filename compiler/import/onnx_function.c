@@ -117,7 +117,7 @@ static int64_t function_opset(const OnnxNode *n, const Onnx__FunctionProto *f)
     for (size_t i = 0; i < f->n_opset_import; i++)
         if (domain_of(f->opset_import[i]->domain)[0] == '\0')
             return f->opset_import[i]->version;
-    return n->opset;
+    return onnx_scope_opset(n->scope);
 }
 
 static void use_attributes(OnnxNode *n, const Onnx__FunctionProto *f)

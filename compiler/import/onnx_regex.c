@@ -317,15 +317,6 @@ static RegexNode *literal(Parser *p, uint32_t c)
     return end_set(p, n, false);
 }
 
-// \Q...\E: the text as it is.
-static RegexNode *quoted(Parser *p)
-{
-    RegexNode *n = new_node(p, REGEX_CAT);
-    while (p->at < p->end && !p->error && !take(p, "\\E"))
-        vec_push(p->arena, &n->child, literal(p, take_char(p)));
-    return n;
-}
-
 static RegexNode *parse_escape(Parser *p)
 {
     static const struct {
@@ -335,8 +326,6 @@ static RegexNode *parse_escape(Parser *p)
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         if (take(p, places[i].name))
             return place(p, places[i].place);
-    if (take(p, "Q"))
-        return quoted(p);
     RegexNode *set = new_node(p, REGEX_SET);
     if (p->at < p->end && add_perl(p, set, *p->at)) {
         p->at++;
@@ -461,9 +450,8 @@ static bool take_braces(Parser *p, int32_t *min, int32_t *max)
     return false;
 }
 
-static RegexNode *parse_repeats(Parser *p)
+static RegexNode *parse_repeats(Parser *p, RegexNode *n)
 {
-    RegexNode *n = parse_atom(p);
     while (!p->error) {
         int32_t min = 0, max = REGEX_NO_MAX;
         if (take(p, "+"))
@@ -484,12 +472,29 @@ static RegexNode *parse_repeats(Parser *p)
     return n;
 }
 
+// \Q...\E: the text as it is. What repeats it repeats its last character.
+static void parse_quoted(Parser *p, RegexNode *n)
+{
+    while (p->at < p->end && !p->error && !take(p, "\\E")) {
+        RegexNode *c = literal(p, take_char(p));
+        const bool is_last = take(p, "\\E");
+        vec_push(p->arena, &n->child, is_last ? parse_repeats(p, c) : c);
+        if (is_last)
+            break;
+    }
+}
+
 static RegexNode *parse_sequence(Parser *p)
 {
     RegexNode *n = new_node(p, REGEX_CAT);
     while (p->at < p->end && *p->at != '|' && *p->at != ')' && !p->error) {
+        if (take(p, "\\Q")) {
+            parse_quoted(p, n);
+            continue;
+        }
         const uint32_t depth = p->depth;
-        vec_push(p->arena, &n->child, parse_repeats(p));
+        RegexNode *atom = parse_atom(p);
+        vec_push(p->arena, &n->child, parse_repeats(p, atom));
         p->depth = depth;
     }
     return n;

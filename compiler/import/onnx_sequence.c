@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators on sequences and optionals. Sequences are lists of values here and leave no trace in the graph:
 // where an element goes or comes from must be known. An optional with a value is that value.
-#include "compiler/import/onnx_import.h"
+#include "compiler/import/onnx_text.h"
 
 #include <string.h>
 
@@ -70,8 +70,7 @@ void onnx_import_sequence_construct(OnnxNode *n)
 
 void onnx_import_sequence_empty(OnnxNode *n)
 {
-    enum { STRING = 8 };
-    const bool is_text = onnx_int(n, "dtype", 1) == STRING;
+    const bool is_text = onnx_int(n, "dtype", 1) == ONNX_STRING;
     onnx_out_list(n, 0, is_text ? DTYPE_u8 : onnx_type_attr(n, "dtype", DTYPE_f32), is_text, NULL, 0);
 }
 
@@ -183,6 +182,27 @@ void onnx_import_split_to_sequence(OnnxNode *n)
     onnx_out_list(n, 0, onnx_dtype(n, x), false, v, p.n);
 }
 
+// Strings with as much room each. Their bytes stay the last axis.
+static void concat_text(OnnxNode *n, const OnnxList *list, int64_t axis, bool is_new)
+{
+    NodeId *src = ARENA_ARRAY(n->model->arena, NodeId, list->n);
+    uint32_t at = 0;
+    int64_t room = 1;
+    for (uint32_t i = 0; i < list->n; i++) {
+        const int64_t needs = onnx_text_capacity(n, list->v[i].node);
+        room = needs > room ? needs : room;
+    }
+    for (uint32_t i = 0; i < list->n && !n->failed; i++) {
+        const uint32_t rank = onnx_shape(n, list->v[i].node)->rank - 1 + is_new;
+        if (!onnx_axis(n, axis, rank, &at))
+            return;
+        src[i] = onnx_text_widen(n, list->v[i].node, room);
+        if (is_new)
+            src[i] = onnx_unsqueeze(n, src[i], (const int64_t[]){at}, 1);
+    }
+    onnx_out_text(n, 0, onnx_concat_many(n, src, list->n, at));
+}
+
 void onnx_import_concat_from_sequence(OnnxNode *n)
 {
     const OnnxList *list = onnx_list(n, 0);
@@ -192,10 +212,12 @@ void onnx_import_concat_from_sequence(OnnxNode *n)
         onnx_fail(n, E0203, "needs the attribute 'axis'");
     if (!n->failed && list->n == 0)
         onnx_fail(n, E0204, "the sequence is empty");
-    if (!n->failed && list->is_text)
-        onnx_fail(n, E0206, "a sequence of strings is not supported");
     if (n->failed)
         return;
+    if (list->is_text) {
+        concat_text(n, list, axis, is_new);
+        return;
+    }
     NodeId *src = ARENA_ARRAY(n->model->arena, NodeId, list->n);
     for (uint32_t i = 0; i < list->n && !n->failed; i++) {
         OnnxValue v = list->v[i];

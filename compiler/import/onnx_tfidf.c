@@ -183,6 +183,7 @@ void onnx_import_tfidf(OnnxNode *n)
         grams += n->failed ? 0 : onnx_const_dim(n, part[i], 1);
     }
     const NodeId counts = onnx_concat_many(n, part, (uint32_t)p.counts->n_ints, 1);
-    const NodeId out = apply_mode(n, &p, place_columns(n, &p, counts, grams, &size), size);
+    const NodeId placed = place_columns(n, &p, counts, grams, &size);
+    const NodeId out = apply_mode(n, &p, placed, size);
     onnx_out(n, 0, rank == 1 ? onnx_squeeze(n, out, (const int64_t[]){0}, 1) : out);
 }

@@ -148,8 +148,8 @@ enum { STACK_PARTS = 128 }; // our concat takes 255 operands
 static NodeId row_of(OnnxNode *n, OnnxValue v)
 {
     const int64_t first[] = {0};
-    if (v.kind != ONNX_NODE && v.kind != ONNX_DIMS)
-        onnx_fail(n, E0206, "a scan output that is not a tensor is not supported");
+    if (v.is_text || (v.kind != ONNX_NODE && v.kind != ONNX_DIMS))
+        onnx_fail(n, E0206, "a scan output that is not a tensor of numbers is not supported");
     const NodeId id = n->failed ? 0 : onnx_value_node(n->scope, &v, n->span);
     n->failed = n->failed || !id;
     return onnx_unsqueeze(n, id, first, 1);

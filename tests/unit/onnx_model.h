@@ -7,7 +7,9 @@
 //   node Add x,w -> z axis=1          "-" for no inputs or outputs, "_" for an absent one
 //   begin then_branch; ...; end       a sub-graph as attribute of the last node
 //   out z                             perhaps with its type: out z f32 2,3
-// Attributes: i=1, f=0.5, s=text, list=[1,2], list=[0.5], list=[a,b], t=<f32/2/1,2>.
+//   function f x,y -> z a,b; ...; end  a function of the domain `test` with attributes a, b (- for none)
+// Attributes: r=@a (an attribute of the function), i=1, f=0.5, s=text, list=[1,2], list=[0.5], list=[a,b],
+// t=<f32/2/1,2>.
 #ifndef TESTS_UNIT_ONNX_MODEL_H
 #define TESTS_UNIT_ONNX_MODEL_H
 
@@ -31,6 +33,9 @@ typedef struct TestModel {
     TestGraph graphs[8]; // innermost last
     char *attr_name[8];  // what graphs[i] becomes
     uint32_t depth;
+    Onnx__FunctionProto *function; // that is being read
+    VEC(Onnx__FunctionProto *)
+    functions;
 } TestModel;
 
 // The pieces of s between separators, without spaces around them; separators in brackets do not count.
@@ -220,7 +225,10 @@ static inline Onnx__AttributeProto *make_attr(Arena *a, char *text)
     assert_non_null(v);
     *v++ = 0;
     Onnx__AttributeProto *x = new_attr(a, text);
-    if (*v == '[') {
+    if (*v == '@') {
+        x->ref_attr_name = v + 1;
+        x->has_type = 0;
+    } else if (*v == '[') {
         put_list(a, x, v);
     } else if (*v == '<') {
         v[strlen(v) - 1] = 0;
@@ -292,8 +300,35 @@ static inline Onnx__GraphProto *make_graph(Arena *a, const TestGraph *g)
     return p;
 }
 
+static inline void begin_function(TestModel *m, const Pieces *w)
+{
+    Onnx__FunctionProto *f = ARENA_NEW(m->arena, Onnx__FunctionProto);
+    onnx__function_proto__init(f);
+    assert_true(w->n == 6 && m->depth == 0);
+    f->name = w->at[1];
+    f->domain = arena_strdup(m->arena, "test");
+    f->input = name_list(m->arena, w->at[2], &f->n_input);
+    f->output = name_list(m->arena, w->at[4], &f->n_output);
+    f->attribute = name_list(m->arena, w->at[5], &f->n_attribute);
+    m->function = f;
+    m->graphs[++m->depth] = (TestGraph){0};
+}
+
+static inline void end_function(TestModel *m)
+{
+    const TestGraph *g = &m->graphs[m->depth--];
+    m->function->n_node = g->nodes.len;
+    m->function->node = g->nodes.data;
+    vec_push(m->arena, &m->functions, m->function);
+    m->function = NULL;
+}
+
 static inline void end_graph(TestModel *m)
 {
+    if (m->function && m->depth == 1) {
+        end_function(m);
+        return;
+    }
     Onnx__AttributeProto *x = new_attr(m->arena, m->attr_name[m->depth]);
     x->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH;
     x->g = make_graph(m->arena, &m->graphs[m->depth--]);
@@ -320,6 +355,8 @@ static inline void add_statement(TestModel *m, const char *text)
         vec_push(a, &g->inits, t);
     } else if (strcmp(what, "node") == 0) {
         add_node(m, &w);
+    } else if (strcmp(what, "function") == 0) {
+        begin_function(m, &w);
     } else if (strcmp(what, "begin") == 0) {
         assert_true(m->depth < 7);
         m->graphs[++m->depth] = (TestGraph){0};
@@ -338,13 +375,18 @@ static inline uint8_t *onnx_model(Arena *a, const char *text, size_t *len)
     for (uint32_t i = 0; i < statements.n; i++)
         add_statement(&m, statements.at[i]);
     assert_int_equal(m.depth, 0);
-    Onnx__OperatorSetIdProto opset = ONNX__OPERATOR_SET_ID_PROTO__INIT, *opsets[] = {&opset};
+    Onnx__OperatorSetIdProto opset = ONNX__OPERATOR_SET_ID_PROTO__INIT, ml = opset, *opsets[] = {&opset, &ml};
     Onnx__ModelProto model = ONNX__MODEL_PROTO__INIT;
     opset.has_version = 1;
     opset.version = m.opset;
     model.has_ir_version = 1;
     model.ir_version = 8;
-    model.n_opset_import = 1;
+    ml.domain = arena_strdup(a, "ai.onnx.ml");
+    ml.has_version = 1;
+    ml.version = 4;
+    model.functions = m.functions.data;
+    model.n_functions = m.functions.len;
+    model.n_opset_import = 2;
     model.opset_import = opsets;
     model.graph = make_graph(a, &m.graphs[0]);
     *len = onnx__model_proto__get_packed_size(&model);

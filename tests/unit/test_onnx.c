@@ -173,6 +173,9 @@ GROUP_TEST(make)
 GROUP_TEST(flow)
 GROUP_TEST(sizes)
 GROUP_TEST(microsoft)
+GROUP_TEST(sequence)
+GROUP_TEST(function)
+GROUP_TEST(text)
 GROUP_TEST(quant)
 
 // Before opset 7 the second operand was aligned by an attribute.
@@ -267,8 +270,11 @@ static void test_given_sizes(void **state)
         "node Gather s,z -> d; node Equal d,o -> c; node If c -> y; begin then_branch;"
         "node Squeeze x,z -> p; out p; end; begin else_branch; node Neg x -> q; out q; end; out y";
     const uint8_t *data = onnx_model(&arena, text, &len);
-    OnnxSource source = {
-        .name = "m", .data = data, .len = len, .dir = "", .options = {.sizes = &(ImportSize){"n", 1, 0, false}, .n_sizes = 1}};
+    OnnxSource source = {.name = "m",
+                         .data = data,
+                         .len = len,
+                         .dir = "",
+                         .options = {.sizes = &(ImportSize){"n", 1, 0, false}, .n_sizes = 1}};
     assert_true(import_onnx_source(&arena, &diag, &source, &g));
     assert_string_equal(output_type(g, 0), "f32[2]");
     source.options.sizes = &(ImportSize){"n", 5, 0, false};
@@ -305,6 +311,25 @@ static const Refusal refusals[] = {
      "node 'conv_3': operator 'Foo' (domain 'ai.onnx', opset 11) is not supported"},
     {"opset 11; in x f32 2; node NoSuchOp x -> y domain=com.microsoft; out y", E0206, "y",
      "operator 'NoSuchOp' (domain 'com.microsoft', opset 0)"},
+    {"opset 13; function f x -> y -; node g x -> y domain=test; end; function g x -> y -; node f x -> y "
+     "domain=test; end; in x f32 2; node f x -> y domain=test; out y",
+     E0106, "y/y/y", "the function calls itself"},
+    {"opset 13; function f x -> y -; node Relu x -> y; end; in x f32 2; node f x,x -> y domain=test; out y",
+     E0202, "y", "2 inputs and 1 outputs, but the function has 1 and 1"},
+    {"opset 13; in x f32 2; node SequenceConstruct x -> s; node Relu s -> y; out y", E0205, "y",
+     "input 0 ('s') is a sequence, which this operator does not take"},
+    {"opset 13; in x f32 2; in z i64 2; node SequenceConstruct x,z -> s; out s", E0205, "s",
+     "a tensor of i64 does not fit a sequence of f32"},
+    {"opset 13; in x f32 2; init i i64 - = 1; node SequenceConstruct x -> s; node SequenceAt s,i -> y; out y",
+     E0203, "y", "there is no such position in a sequence of 1 elements"},
+    {"opset 18; node Optional - -> o; node OptionalGetElement o -> y; out y", E0204, "y",
+     "the optional has no value"},
+    {"opset 13; node Constant - -> s value_strings=[a,b]; node Relu s -> y; out y", E0205, "y",
+     "input 0 ('s') is a tensor of strings, which this operator does not take"},
+    {"opset 20; node Constant - -> s value_strings=[a,b]; node RegexFullMatch s -> y pattern=a(; out y",
+     E0206, "y", "the pattern is not supported: a group ( is not closed"},
+    {"opset 20; in x u8 9; node ImageDecoder x -> y; out y", E0206, "y",
+     "generated code has no codecs for image files"},
     {"opset 11; in x f32 2; node Gelu x -> y; out y", E0206, "y", "(domain 'ai.onnx', opset 11)"}, // since 20
     {"opset 10; in x f32 2; node Upsample x -> y; out y", E0206, "y", "opset 10"},                 // until 9
     {"opset 13; in x f32 2; node Relu x -> y color=3; out y", E0206, "y",
@@ -499,6 +524,9 @@ int main(void)
         TEST(flow),
         TEST(sizes),
         TEST(microsoft),
+        TEST(sequence),
+        TEST(function),
+        TEST(text),
         TEST(quant),
         TEST(legacy_broadcast),
         TEST(tensor_storage),
