@@ -8,6 +8,7 @@ import numpy as np
 from onnx import helper
 
 ML = "ai.onnx.ml"
+TRAINING = "ai.onnx.preview.training"
 MODES = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"]
 POSTS = ["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO"]
 OPSETS = {"": 17, ML: 3}
@@ -22,8 +23,8 @@ def floats(rng, *shape):
 
 def random_trees(rng, trees, features, mixed_modes):
     """Lists nodes_*, and the (tree, node) of every leaf."""
-    lists = {k: [] for k in ("treeids", "nodeids", "featureids", "modes", "values", "truenodeids", "falsenodeids",
-                             "missing_value_tracks_true")}
+    names = "treeids nodeids featureids modes values truenodeids falsenodeids missing_value_tracks_true"
+    lists = {k: [] for k in names.split()}
     leaves = []
     for tree in range(trees):
         mode = MODES[rng.integers(6)]
@@ -60,9 +61,10 @@ def case_tree_regressor(rng):
     nodes, leaves = random_trees(rng, int(rng.integers(1, 6)), features, rng.random() < 0.5)
     has_base = rng.random() < 0.5  # which ONNX Runtime adds only to targets that some leaf has a weight for
     least = targets if has_base else 1
-    pairs = [
-        (t, n, int(k)) for t, n in leaves for k in rng.permutation(targets)[: rng.integers(least, targets + 1)]
-    ]
+    pairs = []
+    for tree, node in leaves:
+        chosen = rng.permutation(targets)[: rng.integers(least, targets + 1)]
+        pairs += [(tree, node, int(k)) for k in chosen]
     attrs = dict(nodes, target_treeids=[p[0] for p in pairs], target_nodeids=[p[1] for p in pairs],
                  target_ids=[p[2] for p in pairs], target_weights=floats(rng, len(pairs)).tolist(),
                  n_targets=targets, aggregate_function=["SUM", "AVERAGE", "MIN", "MAX"][rng.integers(4)],
@@ -213,11 +215,30 @@ def case_feature_vectorizer(rng):
 # --- sums of products, transforms ---
 
 EQUATIONS = [
-    ("ij,jk->ik", "23,34"), ("ij,jk", "23,34"), ("ij,kj->ki", "23,43"), ("ii->i", "33"), ("ii", "33"), ("iji->j", "343"),
-    ("i,j->ij", "3,4"), ("ijk->kij", "234"), ("ijk->j", "234"), ("bij,bjk->bik", "523,534"), ("bhqd,bhkd->bhqk", "2345,2365"),
-    ("...ij,...jk->...ik", "2123,534"), ("...ij,jk...->...ik", "523,345"), ("...i,...i->...", "234,34"), ("i...->...", "234"), ("ab,bc,cd->ad", "23,34,45"),
-    ("ab,ab,ab->b", "23,23,23"), ("abc,cd,be->ade", "234,45,36"), ("a,a->", "3,3"), ("ab,cd->abcd", "23,45"), ("iij,jk->ik", "334,45"),
-    ("bn,anm,bm->ba", "23,435,25"), (" i j , j k -> i k ", "23,34"), ("aab,bcc->ac", "334,455"),
+    ("ij,jk->ik", "23,34"),
+    ("ij,jk", "23,34"),
+    ("ij,kj->ki", "23,43"),
+    ("ii->i", "33"),
+    ("ii", "33"),
+    ("iji->j", "343"),
+    ("i,j->ij", "3,4"),
+    ("ijk->kij", "234"),
+    ("ijk->j", "234"),
+    ("bij,bjk->bik", "523,534"),
+    ("bhqd,bhkd->bhqk", "2345,2365"),
+    ("...ij,...jk->...ik", "2123,534"),
+    ("...ij,jk...->...ik", "523,345"),
+    ("...i,...i->...", "234,34"),
+    ("i...->...", "234"),
+    ("ab,bc,cd->ad", "23,34,45"),
+    ("ab,ab,ab->b", "23,23,23"),
+    ("abc,cd,be->ade", "234,45,36"),
+    ("a,a->", "3,3"),
+    ("ab,cd->abcd", "23,45"),
+    ("iij,jk->ik", "334,45"),
+    ("bn,anm,bm->ba", "23,435,25"),
+    (" i j , j k -> i k ", "23,34"),
+    ("aab,bcc->ac", "334,455"),
 ]
 
 
@@ -290,6 +311,101 @@ def case_det(rng):
     n = int(rng.integers(1, 7))
     x = floats(rng, *[int(rng.integers(1, 4)) for _ in range(rng.integers(0, 3))], n, n)
     return [helper.make_node("Det", ["x"], ["y0"])], {"x": x}, 1, OPSETS, 1e-4
+
+
+# --- derivatives and random numbers, which ONNX Runtime does not have, or has others ---
+
+
+def slopes(f, values):
+    """Derivatives of f by central differences."""
+    out = []
+    for k, v in enumerate(values):
+        g = np.zeros(v.shape)
+        for at in np.ndindex(*v.shape):
+            step = np.zeros(v.shape)
+            step[at] = 1e-5
+            up, down = list(values), list(values)
+            up[k], down[k] = v + step, v - step
+            g[at] = (f(*up) - f(*down)) / 2e-5
+        out.append(g.astype(np.float32))
+    return out
+
+
+def case_gradient(rng):
+    x, w, b = floats(rng, 3, 4), floats(rng, 5, 4), floats(rng, 5)
+
+    def f(x, w, b):
+        h = np.tanh(x @ w.T + b)
+        e = np.exp(h - h.max(axis=1, keepdims=True))
+        p = e / e.sum(axis=1, keepdims=True)
+        s = 1 / (1 + np.exp(-h))
+        q = np.sqrt(np.exp(s) + h * h) / (np.abs(b) + 2)
+        return (np.log(p) * q).mean(axis=0).sum() + np.maximum(h, b).sum() + ((s + 1) ** 3).sum()
+
+    lines = """MatMul x,wt h0;Add h0,b h1;Tanh h1 h;Softmax h p;Log p lp;Sigmoid h s;Exp s es;Mul h,h hh
+        Add es,hh u
+        Sqrt u ru;Abs b ab;Add ab,two ab2;Div ru,ab2 q;Mul lp,q lq;ReduceMean lq m;ReduceSum m m1;Max h,b mx
+        ReduceSum mx m2;Add s,one s1;Pow s1,three s3;ReduceSum s3 m3;Add m1,m2 m12;Add m12,m3 y0"""
+    numbers = (("one", 1.0), ("two", 2.0), ("three", 3.0))
+    nodes = [helper.make_node("Constant", [], [k], value_float=v) for k, v in numbers]
+    nodes.append(helper.make_node("Transpose", ["w"], ["wt"], perm=[1, 0]))
+    for line in lines.replace("\n", ";").split(";"):
+        op, inputs, output = line.split()
+        attrs = {"axes": [0], "keepdims": 0} if op == "ReduceMean" else {}
+        attrs = {"keepdims": 0} if op == "ReduceSum" else attrs
+        nodes.append(helper.make_node(op, inputs.split(","), [output], **attrs))
+    names = ["x", "w", "b"]
+    nodes.append(
+        helper.make_node("Gradient", names, ["y1", "y2", "y3"], domain=TRAINING, xs=names, y="y0")
+    )
+    values = [v.astype(np.float64) for v in (x, w, b)]
+    want = [np.float32(f(*values)), *slopes(f, values)]
+    return nodes, dict(zip(names, (x, w, b))), 4, {"": 13, TRAINING: 1}, 1e-3, want
+
+
+def case_random_uniform(rng):
+    seed, shape = int(rng.integers(1000)), [int(rng.integers(1, 5)), int(rng.integers(1, 400))]
+    low, high = -2.0, 3.0
+    node = helper.make_node("RandomUniform", [], ["y0"], shape=shape, seed=float(seed), low=low, high=high)
+    want = (np.random.RandomState(seed).rand(*shape) * (high - low) + low).astype(np.float32)
+    return [node], {}, 1, {"": 17}, 1e-6, [want]
+
+
+def case_bernoulli(rng):
+    seed, p = int(rng.integers(1000)), rng.random((int(rng.integers(1, 5)), 50)).astype(np.float32)
+    node = helper.make_node("Bernoulli", ["x"], ["y0"], seed=float(seed))
+    want = np.random.RandomState(seed).binomial(1, p).astype(np.float32)
+    return [node], {"x": p}, 1, {"": 17}, 0, [want]
+
+
+def case_random_normal(rng):
+    """Their mean and variance; the numbers are not NumPy's."""
+    attrs = {"shape": [200, 100], "seed": float(rng.integers(99)), "mean": 2.0, "scale": 3.0}
+    nodes = [
+        helper.make_node("RandomNormal", [], ["z"], **attrs),
+        helper.make_node("ReduceMean", ["z"], ["y0"], keepdims=0),
+        helper.make_node("Sub", ["z", "y0"], ["c"]),
+        helper.make_node("ReduceSumSquare", ["c"], ["s"], keepdims=0),
+        helper.make_node("Constant", [], ["n"], value_float=20000.0),
+        helper.make_node("Div", ["s", "n"], ["y1"]),
+    ]
+    return nodes, {}, 2, {"": 12}, 0.03, [np.float32(2), np.float32(9)]
+
+
+def case_multinomial(rng):
+    """How often each class is drawn."""
+    p = np.array([[0.5, 0.2, 0.3], [0.1, 0.0, 0.9]], np.float32)
+    nodes = [
+        helper.make_node("Multinomial", ["x"], ["k"], sample_size=20000, seed=float(rng.integers(99))),
+        helper.make_node("Constant", [], ["depth"], value_int=3),
+        helper.make_node("Constant", [], ["values"], value_floats=[0.0, 1 / 20000]),
+        helper.make_node("OneHot", ["k", "depth", "values"], ["hot"]),
+        helper.make_node("ReduceMean", ["hot"], ["mean"], axes=[1], keepdims=0),
+        helper.make_node("Constant", [], ["n"], value_float=20000.0),
+        helper.make_node("Mul", ["mean", "n"], ["y0"]),
+    ]
+    with np.errstate(divide="ignore"):
+        return nodes, {"x": np.log(p)}, 1, {"": 12}, 0.02, [p]
 
 
 CASES = {name[5:]: make for name, make in list(globals().items()) if name.startswith("case_")}

@@ -30,7 +30,8 @@ except ImportError:
 
 def build(nodes, feeds, results, opsets):
     inputs = [
-        helper.make_tensor_value_info(k, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape) for k, v in feeds.items()
+        helper.make_tensor_value_info(k, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
+        for k, v in feeds.items()
     ]
     outputs = [helper.make_empty_tensor_value_info(f"y{i}") for i in range(results)]
     graph = helper.make_graph(nodes, "g", inputs, outputs)
