@@ -1,214 +1,281 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recurrent layers: LSTM is an op of ours, GRU is unrolled over its steps.
-#include "compiler/import/onnx_import.h"
+// Recurrent layers. A plain LSTM is an op of ours; all others are loops over the steps, with the products of
+// the inputs computed for all steps before.
+#include "compiler/import/onnx_rnn.h"
 
-#include <strings.h>
+#include <string.h>
 
-enum { GRU_MAX_STEPS = 1024 }; // unrolled steps, each about a dozen nodes
-enum { MAX_ACTIVATIONS = 6 };
+// --- attributes ---
 
-static const char *direction_of(OnnxNode *n)
+static void read_direction(OnnxNode *n, Rnn *r)
 {
     const char *v = onnx_str(n, "direction", "forward");
-    if (!str_equal(v, "forward") && !str_equal(v, "reverse") && !str_equal(v, "bidirectional"))
+    r->is_backward = str_equal(v, "reverse");
+    r->dirs = str_equal(v, "bidirectional") ? 2 : 1;
+    if (r->dirs == 1 && !r->is_backward && !str_equal(v, "forward"))
         onnx_fail(n, E0203, "attribute 'direction' is '%s', expected forward, reverse or bidirectional", v);
-    return v;
 }
 
-// Only the default activations, which `wanted` lists for one direction.
-static void check_activations(OnnxNode *n, const char *const *wanted, uint32_t per_direction)
+// The next entry of a list of parameters, which only functions that have one take from.
+static void take_parameter(const Onnx__AttributeProto *list, size_t *at, double *out)
 {
-    const char *names[MAX_ACTIVATIONS];
-    uint32_t count = 0;
-    onnx_strs(n, "activations", &count, names, MAX_ACTIVATIONS);
-    for (uint32_t i = 0; i < count && !n->failed; i++)
-        if (strcasecmp(names[i], wanted[i % per_direction]) != 0)
-            onnx_fail(n, E0206, "activation '%s' is not supported in place of %s", names[i],
-                      wanted[i % per_direction]);
-    onnx_ignore_attr(n, "activation_alpha"); // the default activations have no parameters
-    onnx_ignore_attr(n, "activation_beta");
+    if (list && *at < list->n_floats)
+        *out = (double)list->floats[(*at)++];
+}
+
+static void read_activations(OnnxNode *n, Rnn *r)
+{
+    const char *names[2 * RNN_MAX_ACTIVATIONS];
+    const RnnCell *cell = r->cell;
+    const Onnx__AttributeProto *alpha = onnx_attr(n, "activation_alpha"),
+                               *beta = onnx_attr(n, "activation_beta");
+    const double clip = onnx_float(n, "clip", 0);
+    uint32_t count = 0, uses = 0;
+    size_t at[2] = {0};
+    onnx_strs(n, "activations", &count, names, 2 * RNN_MAX_ACTIVATIONS);
+    if (count != 0 && count != cell->n_act && count != cell->n_act * r->dirs)
+        onnx_fail(n, E0203, "%u activations, expected %u", count, cell->n_act * r->dirs);
+    for (uint32_t i = 0; i < cell->n_act * r->dirs && !n->failed; i++) {
+        RnnActivation *act = &r->act[i / cell->n_act][i % cell->n_act];
+        const char *name = count ? names[i % count] : cell->act[i % cell->n_act];
+        act->clip = clip;
+        act->fn = rnn_function(name, act, &uses);
+        if (!act->fn)
+            onnx_fail(n, E0206, "activation '%s' is not supported", name);
+        if (uses >= 1)
+            take_parameter(alpha, &at[0], &act->a);
+        if (uses == 2)
+            take_parameter(beta, &at[1], &act->b);
+    }
     onnx_ignore_attr(n, "hidden_size"); // the weights say it
     onnx_ignore_attr(n, "output_sequence");
-    if (onnx_float(n, "clip", 0) > 0)
-        onnx_fail(n, E0206, "attribute 'clip' is not supported");
 }
 
-// Sequences of different lengths are not supported: the operand must repeat the length of x.
-static void check_lengths(OnnxNode *n, Dim steps)
+// --- operands ---
+
+static void check_shape(OnnxNode *n, NodeId id, const char *what, const Dim *dims, uint32_t rank)
 {
-    OnnxInts lengths;
-    if (!onnx_has(n, 4) || !onnx_src_ints(n, 4, &lengths))
-        return;
-    for (uint32_t i = 0; i < lengths.n; i++)
-        if (lengths.v[i] != steps)
-            onnx_fail(
-                n, E0206,
-                "input 4 ('sequence_lens') is not supported, unless all are the length of the sequence");
+    const Shape want = shape_of(rank, dims);
+    if (!n->failed && id && !shape_equal(onnx_shape(n, id), &want))
+        onnx_fail(n, E0204, "the shape of %s does not fit the weights and the input", what);
 }
 
-void onnx_import_lstm(OnnxNode *n)
+static void check_operands(OnnxNode *n, const Rnn *r)
 {
-    static const char *const activations[] = {"Sigmoid", "Tanh", "Tanh"};
-    static const uint32_t operands[] = {0, 1, 2, 3, 5, 6, 7};
-    NodeId src[7];
-    for (uint32_t i = 0; i < 7; i++)
-        src[i] = i < 3 ? onnx_src(n, operands[i]) : onnx_opt(n, operands[i]);
-    const char *direction = direction_of(n);
-    const bool batch_major = onnx_int(n, "layout", 0) != 0;
-    check_activations(n, activations, 3);
-    if (onnx_int(n, "input_forget", 0) != 0)
-        onnx_fail(n, E0206, "attribute 'input_forget' is not supported");
-    if (onnx_shape(n, src[0])->rank == 3)
-        check_lengths(n, onnx_shape(n, src[0])->dim[batch_major ? 1 : 0]);
+    const int64_t h = r->hidden, gates = (int64_t)r->cell->gates * h;
+    const Dim x = onnx_shape(n, r->x)->dim[2];
+    check_shape(n, r->w, "w", (const Dim[]){r->dirs, gates, x}, 3);
+    check_shape(n, r->r, "r", (const Dim[]){r->dirs, gates, h}, 3);
+    check_shape(n, r->b, "the bias", (const Dim[]){r->dirs, 2 * gates}, 2);
+    for (uint32_t i = 0; i < r->cell->states; i++)
+        check_shape(n, r->state[i], "an initial state", (const Dim[]){r->dirs, r->batch, h}, 3);
+    check_shape(n, r->p, "the peephole weights", (const Dim[]){r->dirs, 3 * h}, 2);
+    check_shape(n, r->lengths, "sequence_lens", &r->batch, 1);
+}
+
+// Lengths that are all those of x say nothing.
+static void read_lengths(OnnxNode *n, Rnn *r)
+{
+    OnnxDims known;
+    bool is_full = onnx_peek_dims(n, 4, &known);
+    onnx_skip(n, 4);
+    for (uint32_t i = 0; is_full && i < known.n; i++)
+        is_full = known.dim[i] == r->steps;
+    if (onnx_has(n, 4) && !is_full)
+        r->lengths = onnx_cast(n, onnx_src(n, 4), DTYPE_i64);
+}
+
+static bool read_rnn(OnnxNode *n, Rnn *r, const RnnCell *cell)
+{
+    static const int64_t swapped[] = {1, 0, 2};
+    *r = (Rnn){
+        .cell = cell, .x = onnx_src(n, 0), .w = onnx_src(n, 1), .r = onnx_src(n, 2), .b = onnx_opt(n, 3)};
+    for (uint32_t i = 0; i < cell->states; i++)
+        r->state[i] = onnx_opt(n, 5 + i);
+    r->is_batch_major = onnx_int(n, "layout", 0) != 0;
+    read_direction(n, r);
+    read_activations(n, r);
     if (n->failed)
+        return false;
+    if (onnx_shape(n, r->x)->rank != 3 || onnx_shape(n, r->r)->rank != 3)
+        return onnx_fail(n, E0204, "x and r must have rank 3");
+    for (uint32_t i = 0; i < cell->states && r->is_batch_major; i++)
+        if (r->state[i] && onnx_shape(n, r->state[i])->rank == 3)
+            r->state[i] = onnx_transpose(n, r->state[i], swapped);
+    if (r->is_batch_major)
+        r->x = onnx_transpose(n, r->x, swapped);
+    r->steps = onnx_shape(n, r->x)->dim[0];
+    r->batch = onnx_shape(n, r->x)->dim[1];
+    r->hidden = onnx_const_dim(n, r->r, 2);
+    read_lengths(n, r);
+    return !n->failed;
+}
+
+// --- one direction ---
+
+typedef struct Direction {
+    const Rnn *net;
+    const RnnActivation *act;
+    bool is_backward;
+} Direction;
+
+enum { IN_R, IN_B, IN_P, IN_LENGTHS, N_CAPTURED }; // what a step reads of outside
+
+// Which step an iteration is, for sequences that may have ended.
+static NodeId is_inside(OnnxNode *n, const Direction *d, NodeId i, NodeId lengths)
+{
+    OnnxDims last = {.dtype = DTYPE_i64, .n = 1};
+    const Dim column[] = {d->net->batch, 1};
+    if (n->failed)
+        return 0;
+    if (d->is_backward) {
+        last.dim[0] = dim_sub(n->graph->dims, d->net->steps, 1);
+        OnnxValue v = {.kind = ONNX_DIMS, .dims = &last};
+        i = onnx_op2(n, OP_sub, onnx_value_node(n->scope, &v, n->span), i);
+    }
+    const Shape s = shape_of(2, column);
+    return onnx_reshape(n, onnx_op2(n, OP_lt, i, lengths), &s);
+}
+
+static void make_step(OnnxNode *n, const OnnxBody *b, NodeId i, const NodeId *in, NodeId *out)
+{
+    const Direction *d = b->ctx;
+    const uint32_t n_states = d->net->cell->states;
+    const NodeId *captured = in + n_states + 1;
+    RnnStep s = {.net = d->net, .act = d->act, .x = in[n_states], .state = {in[0], n_states > 1 ? in[1] : 0}};
+    s.r = captured[IN_R];
+    s.b = captured[IN_B];
+    s.p = captured[IN_P];
+    d->net->cell->step(n, &s, out);
+    NodeId y = out[0];
+    if (captured[IN_LENGTHS]) {
+        const NodeId inside = is_inside(n, d, i, captured[IN_LENGTHS]);
+        y = onnx_op3(n, OP_where, inside, y, onnx_scalar(n, onnx_dtype(n, y), 0));
+        for (uint32_t k = 0; k < n_states; k++)
+            out[k] = onnx_op3(n, OP_where, inside, out[k], in[k]);
+    }
+    if (b->n_scan)
+        out[n_states] = y;
+}
+
+static NodeId cut(OnnxNode *n, NodeId all, uint32_t dir)
+{
+    return all ? onnx_squeeze(n, onnx_slice(n, all, 0, dir, dir + 1, 1), (const int64_t[]){0}, 1) : 0;
+}
+
+// All hidden values of one direction, [steps, 1, batch, h], and the states at the end, [1, batch, h].
+static NodeId run_direction(OnnxNode *n, const Rnn *r, uint32_t dir, NodeId *last)
+{
+    const Direction d = {.net = r, .act = r->act[dir], .is_backward = dir == 1 || r->is_backward};
+    const int64_t gates = (int64_t)r->cell->gates * r->hidden;
+    const Dim size[] = {r->batch, r->hidden};
+    NodeId state[2] = {0}, out[3] = {0}, captured[N_CAPTURED] = {0};
+    OnnxRow row = {.x = onnx_matmul(n, r->x, cut(n, r->w, dir), false, true), .is_backward = d.is_backward};
+    const NodeId b = cut(n, r->b, dir);
+    captured[IN_R] = cut(n, r->r, dir);
+    captured[IN_P] = cut(n, r->p, dir);
+    captured[IN_LENGTHS] = r->lengths;
+    if (b) {
+        row.x = onnx_op2(n, OP_add, row.x, onnx_slice(n, b, 0, 0, gates, 1));
+        captured[IN_B] = onnx_slice(n, b, 0, gates, 2 * gates, 1);
+    }
+    for (uint32_t i = 0; i < r->cell->states; i++)
+        state[i] = r->state[i] ? cut(n, r->state[i], dir)
+                               : onnx_expand(n, onnx_scalar(n, onnx_dtype(n, r->x), 0), size, 2);
+    const OnnxBody body = {.n_carried = r->cell->states,
+                           .n_rows = 1,
+                           .n_captured = N_CAPTURED,
+                           .n_scan = onnx_wants(n, 0),
+                           .carried = state,
+                           .captured = captured,
+                           .rows = &row,
+                           .trips = r->steps,
+                           .make = make_step,
+                           .ctx = &d};
+    onnx_loop_of(n, &body, out);
+    for (uint32_t i = 0; i < r->cell->states; i++)
+        last[i] = onnx_unsqueeze(n, out[i], (const int64_t[]){0}, 1);
+    if (!body.n_scan)
+        return 0;
+    const NodeId y = out[r->cell->states];
+    return onnx_unsqueeze(n, d.is_backward ? onnx_slice(n, y, 0, -1, -2 * DIM_MAX_VALUE, -1) : y,
+                          (const int64_t[]){1}, 1);
+}
+
+static void run_rnn(OnnxNode *n, const Rnn *r)
+{
+    NodeId y[2] = {0}, last[2][2] = {{0}};
+    check_operands(n, r);
+    for (uint32_t i = 0; i < r->dirs && !n->failed; i++)
+        y[i] = run_direction(n, r, i, last[i]);
+    if (onnx_wants(n, 0)) {
+        const NodeId all = onnx_concat(n, y, r->dirs, 1);
+        onnx_out(n, 0, r->is_batch_major ? onnx_transpose(n, all, (const int64_t[]){2, 0, 1, 3}) : all);
+    }
+    for (uint32_t i = 0; i < r->cell->states && !n->failed; i++) {
+        const NodeId both[] = {last[0][i], last[1][i]};
+        const NodeId all = onnx_concat(n, both, r->dirs, 0);
+        onnx_out(n, 1 + i, r->is_batch_major ? onnx_transpose(n, all, (const int64_t[]){1, 0, 2}) : all);
+    }
+}
+
+// --- the operators ---
+
+void onnx_import_rnn(OnnxNode *n)
+{
+    Rnn r;
+    if (read_rnn(n, &r, &rnn_cell_rnn))
+        run_rnn(n, &r);
+}
+
+void onnx_import_gru(OnnxNode *n)
+{
+    Rnn r;
+    const bool resets_after = onnx_int(n, "linear_before_reset", 0) != 0;
+    if (!read_rnn(n, &r, &rnn_cell_gru))
         return;
+    r.resets_after = resets_after;
+    run_rnn(n, &r);
+}
+
+// Is it what our op computes?
+static bool is_plain(const Rnn *r)
+{
+    bool is_plain = !r->lengths && !r->couples;
+    for (uint32_t i = 0; i < r->dirs * r->cell->n_act; i++) {
+        const RnnActivation *act = &r->act[i / r->cell->n_act][i % r->cell->n_act];
+        RnnActivation plain;
+        uint32_t uses = 0;
+        is_plain = is_plain && act->clip <= 0 &&
+                   act->fn == rnn_function(r->cell->act[i % r->cell->n_act], &plain, &uses);
+    }
+    return is_plain;
+}
+
+static void import_plain(OnnxNode *n, const Rnn *r)
+{
+    static const uint32_t operands[] = {0, 1, 2, 3, 5, 6, 7};
     NodeBuild b = onnx_begin(n, OP_lstm);
     for (uint32_t i = 0; i < 7; i++)
-        node_src(&b, src[i]);
-    node_str(&b, A_lstm_direction, direction);
-    node_int(&b, A_lstm_batch_major, batch_major);
+        node_src(&b, onnx_opt(n, operands[i]));
+    node_str(&b, A_lstm_direction, r->dirs == 2 ? "bidirectional" : r->is_backward ? "reverse" : "forward");
+    node_int(&b, A_lstm_batch_major, r->is_batch_major);
     const NodeId id = onnx_end(n, &b);
     for (uint32_t i = 0; i < 3 && i < n->n_out; i++)
         onnx_out(n, i, onnx_result(n, id, i));
 }
 
-// --- GRU ---
-
-typedef struct Gru {
-    NodeId x;          // [steps, batch, inputs]
-    NodeId w, r, b, h; // all directions: [dirs, 3h, inputs], [dirs, 3h, h], [dirs, 6h], [dirs, batch, h]; b
-                       // and h may be 0
-    uint32_t dirs;
-    int64_t steps, hidden;
-    Dim batch;
-    bool resets_after; // linear_before_reset: the reset gate acts on the product, not on the state
-} Gru;
-
-// One direction, cut from the arrays of all; without its leading axis.
-typedef struct GruDir {
-    NodeId x, r,
-        b; // x: products with the input weights for all steps, [steps, batch, 3h]; b: of the state, [3h] or 0
-    NodeId h; // [batch, h]
-} GruDir;
-
-static NodeId cut(OnnxNode *n, NodeId all, uint32_t dir)
+void onnx_import_lstm(OnnxNode *n)
 {
-    return onnx_squeeze(n, onnx_slice(n, all, 0, dir, dir + 1, 1), (const int64_t[]){0}, 1);
-}
-
-// Gate g (update, reset, new) of the last axis.
-static NodeId gate(OnnxNode *n, NodeId all, int64_t g, int64_t hidden)
-{
-    const int64_t last = (int64_t)onnx_shape(n, all)->rank - 1;
-    return onnx_slice(n, all, last, g * hidden, (g + 1) * hidden, 1);
-}
-
-static GruDir begin_direction(OnnxNode *n, const Gru *g, uint32_t dir)
-{
-    GruDir d = {.r = cut(n, g->r, dir)};
-    d.x = onnx_matmul(n, g->x, cut(n, g->w, dir), false, true);
-    if (g->b) {
-        const NodeId b = cut(n, g->b, dir);
-        d.x = onnx_op2(n, OP_add, d.x, onnx_slice(n, b, 0, 0, 3 * g->hidden, 1));
-        d.b = onnx_slice(n, b, 0, 3 * g->hidden, 6 * g->hidden, 1);
-    }
-    const Dim state[] = {g->batch, g->hidden};
-    d.h = g->h ? cut(n, g->h, dir) : onnx_expand(n, onnx_scalar(n, onnx_dtype(n, g->x), 0), state, 2);
-    return d;
-}
-
-// The new-gate's product with the state that the reset gate has passed.
-static NodeId reset_product(OnnxNode *n, const Gru *g, const GruDir *d, NodeId reset)
-{
-    const NodeId weight = onnx_slice(n, d->r, 0, 2 * g->hidden, 3 * g->hidden, 1);
-    const NodeId product = onnx_matmul(n, onnx_op2(n, OP_mul, reset, d->h), weight, false, true);
-    return d->b ? onnx_op2(n, OP_add, product, gate(n, d->b, 2, g->hidden)) : product;
-}
-
-static NodeId gru_step(OnnxNode *n, const Gru *g, const GruDir *d, int64_t step)
-{
-    const NodeId x = onnx_squeeze(n, onnx_slice(n, d->x, 0, step, step + 1, 1), (const int64_t[]){0}, 1);
-    NodeId h = onnx_matmul(n, d->h, d->r, false, true);
-    if (d->b)
-        h = onnx_op2(n, OP_add, h, d->b);
-    NodeId gates[2];
-    for (int64_t i = 0; i < 2; i++)
-        gates[i] =
-            onnx_op1(n, OP_sigmoid, onnx_op2(n, OP_add, gate(n, x, i, g->hidden), gate(n, h, i, g->hidden)));
-    const NodeId product = g->resets_after ? onnx_op2(n, OP_mul, gates[1], gate(n, h, 2, g->hidden))
-                                           : reset_product(n, g, d, gates[1]);
-    const NodeId fresh = onnx_op1(n, OP_tanh, onnx_op2(n, OP_add, gate(n, x, 2, g->hidden), product));
-    // (1 - z) * fresh + z * h
-    const NodeId change = onnx_op2(n, OP_mul, gates[0], onnx_op2(n, OP_sub, d->h, fresh));
-    return onnx_op2(n, OP_add, fresh, change);
-}
-
-// All states of one direction, [steps, 1, batch, h], and the last one, [1, batch, h].
-static NodeId run_direction(OnnxNode *n, const Gru *g, uint32_t dir, bool is_reverse, NodeId *last)
-{
-    GruDir d = begin_direction(n, g, dir);
-    NodeId *states = ARENA_ARRAY(n->model->arena, NodeId, g->steps);
-    for (int64_t i = 0; i < g->steps && !n->failed; i++) {
-        const int64_t step = is_reverse ? g->steps - 1 - i : i;
-        d.h = gru_step(n, g, &d, step);
-        states[step] = onnx_unsqueeze(n, d.h, (const int64_t[]){0, 1}, 2);
-    }
-    *last = onnx_unsqueeze(n, d.h, (const int64_t[]){0}, 1);
-    NodeId all = 0;
-    for (int64_t i = 0; i < g->steps && !n->failed; i += 128) { // our concat takes 255 operands
-        const uint32_t count = (uint32_t)(g->steps - i < 128 ? g->steps - i : 128);
-        const NodeId part = onnx_concat(n, states + i, count, 0);
-        all = all ? onnx_concat(n, (const NodeId[]){all, part}, 2, 0) : part;
-    }
-    return all;
-}
-
-static bool read_gru(OnnxNode *n, Gru *g, bool batch_major, uint32_t dirs)
-{
-    static const int64_t swapped[] = {1, 0, 2};
-    *g = (Gru){.x = onnx_src(n, 0),
-               .w = onnx_src(n, 1),
-               .r = onnx_src(n, 2),
-               .b = onnx_opt(n, 3),
-               .h = onnx_opt(n, 5)};
-    g->resets_after = onnx_int(n, "linear_before_reset", 0) != 0;
-    g->dirs = dirs;
-    if (!n->failed &&
-        (onnx_shape(n, g->x)->rank != 3 || onnx_shape(n, g->w)->rank != 3 || onnx_shape(n, g->r)->rank != 3 ||
-         (g->b && onnx_shape(n, g->b)->rank != 2) || (g->h && onnx_shape(n, g->h)->rank != 3)))
-        return onnx_fail(n, E0204, "x, w, r and the initial state must have rank 3, the bias rank 2");
-    if (batch_major) {
-        g->x = onnx_transpose(n, g->x, swapped);
-        g->h = g->h ? onnx_transpose(n, g->h, swapped) : 0;
-    }
-    g->steps = onnx_const_dim(n, g->x, 0);
-    g->hidden = onnx_const_dim(n, g->r, 2);
-    g->batch = onnx_shape(n, g->x)->rank == 3 ? onnx_shape(n, g->x)->dim[1] : 1;
-    if (!n->failed && (g->steps < 1 || g->steps > GRU_MAX_STEPS))
-        return onnx_fail(n, E0206, "a sequence of %lld steps is not supported, only 1 to %d",
-                         (long long)g->steps, GRU_MAX_STEPS);
-    check_lengths(n, g->steps);
-    return !n->failed;
-}
-
-void onnx_import_gru(OnnxNode *n)
-{
-    static const char *const activations[] = {"Sigmoid", "Tanh"};
-    const char *direction = direction_of(n);
-    const bool batch_major = onnx_int(n, "layout", 0) != 0;
-    const uint32_t dirs = str_equal(direction, "bidirectional") ? 2 : 1;
-    Gru g;
-    NodeId all[2] = {0}, last[2] = {0};
-    check_activations(n, activations, 2);
-    if (!read_gru(n, &g, batch_major, dirs))
+    Rnn r;
+    const bool couples = onnx_int(n, "input_forget", 0) != 0;
+    const NodeId p = onnx_opt(n, 7);
+    if (!read_rnn(n, &r, &rnn_cell_lstm))
         return;
-    for (uint32_t i = 0; i < dirs && !n->failed; i++)
-        all[i] = run_direction(n, &g, i, i == 1 || str_equal(direction, "reverse"), &last[i]);
-    NodeId y = onnx_concat(n, all, dirs, 1), y_h = onnx_concat(n, last, dirs, 0);
-    if (batch_major) {
-        y = onnx_transpose(n, y, (const int64_t[]){2, 0, 1, 3});
-        y_h = onnx_transpose(n, y_h, (const int64_t[]){1, 0, 2});
-    }
-    onnx_out(n, 0, y);
-    onnx_out(n, 1, y_h);
+    r.couples = couples;
+    r.p = p;
+    if (is_plain(&r))
+        import_plain(n, &r);
+    else
+        run_rnn(n, &r);
 }
