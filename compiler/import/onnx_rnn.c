@@ -273,6 +273,8 @@ void onnx_import_lstm(OnnxNode *n)
     if (!read_rnn(n, &r, &rnn_cell_lstm))
         return;
     r.couples = couples;
+    for (uint32_t i = 0; i < r.dirs; i++)
+        r.act[i][2].clip = 0; // as ONNX Runtime does: only what goes into the gates is clipped
     r.p = p;
     if (is_plain(&r))
         import_plain(n, &r);

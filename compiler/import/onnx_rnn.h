@@ -12,7 +12,7 @@ typedef struct RnnActivation RnnActivation;
 typedef NodeId (*RnnFunction)(OnnxNode *n, NodeId x, const RnnActivation *act);
 struct RnnActivation {
     RnnFunction fn;
-    double a, b, clip; // clip: bound of its operand; 0 = none
+    double a, b, clip; // clip: bound of what it is applied to; 0 = none
 };
 
 typedef struct RnnCell RnnCell;

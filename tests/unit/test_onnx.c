@@ -169,6 +169,8 @@ GROUP_TEST(shape)
 GROUP_TEST(move)
 GROUP_TEST(scatter)
 GROUP_TEST(rnn)
+GROUP_TEST(loop)
+GROUP_TEST(scan)
 GROUP_TEST(make)
 GROUP_TEST(flow)
 GROUP_TEST(sizes)
@@ -374,8 +376,29 @@ static const Refusal refusals[] = {
      E0004, "y", ""},
     {"opset 13; in c bool -; in x f32 2; node If c -> z; out z", E0203, "z", "'then_branch'"},
     {"opset 7; in x f32 3,1,2; in w f32 1,8,2; in r f32 1,8,2; node LSTM x,w,r -> y "
-     "activations=[Relu,Tanh,Tanh]; out y",
-     E0206, "y", "activation 'Relu'"},
+     "activations=[Gelu,Tanh,Tanh]; out y",
+     E0206, "y", "activation 'Gelu'"},
+    {"opset 14; in x f32 3,1,2; in w f32 1,2,2; in r f32 1,2,2; in b f32 1,3; node RNN x,w,r,b -> y; out y",
+     E0204, "y", "the bias"},
+    {"opset 13; in x f32 2; in n i64 -; node Loop n,_,x -> y; begin body; in i i64 -; in c bool -; in a f32 "
+     "*;"
+     "node Concat a,x -> b axis=0; out c; out b; end; out y",
+     E0206, "y", "the carried value 0 changes"},
+    {"opset 13; in x f32 2; in n i64 -; node Loop n,_,x -> y,r; begin body; in i i64 -; in c bool -;"
+     "in a f32 2; node Exp a -> b; out c; out b; out b; end; out y; out r",
+     E0206, "y", "input 0 ('n')"},
+    {"opset 13; in x f32 2; init n i64 - = 3; node Loop n,_,x -> y; begin body; in i i64 -; in c bool -; out "
+     "c;"
+     "end; out y",
+     E0106, "y", "the body has 2 inputs, expected 3"},
+    {"opset 13; in x f32 2; init n i64 - = 1099511627776; node Loop n,_,x -> y; begin body; in i i64 -;"
+     "in c bool -; in a f32 *; node Concat a,x -> b axis=0; out c; out b; end; out y",
+     E0206, "y", "the carried value 0 changes"},
+    {"opset 9; in x f32 3,2; node Scan x -> y num_scan_inputs=2; begin body; in a f32 2; out a; end; out y",
+     E0203, "y", "'num_scan_inputs' is 2"},
+    {"opset 9; in x f32 3,2; in z f32 4,2; node Scan x,z -> y num_scan_inputs=2; begin body; in a f32 2;"
+     "in b f32 2; node Add a,b -> d; out d; end; out y",
+     E0204, "y", "not equally long"},
 };
 
 static void test_refusals(void **state)
@@ -520,6 +543,8 @@ int main(void)
         TEST(move),
         TEST(scatter),
         TEST(rnn),
+        TEST(loop),
+        TEST(scan),
         TEST(make),
         TEST(flow),
         TEST(sizes),
