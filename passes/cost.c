@@ -23,6 +23,7 @@ typedef struct OpCost {
 } OpCost;
 
 static const OpCost op_cost[OP_COUNT] = {
+    [OP_qmatmul] = {0, 100},
     [OP_bitcast] = {0, 1},     [OP_cast] = {0, 1},        [OP_copy] = {0, 1},
     [OP_reduce_sum] = {1, 0},  [OP_reduce_mean] = {1, 0}, [OP_reduce_max] = {1, 0},
     [OP_reduce_min] = {1, 0},  [OP_reduce_prod] = {1, 0}, [OP_argmax] = {2, 0},

@@ -270,6 +270,8 @@ ExtentRule extent_rule(OpId op)
 {
     static const ExtentRule rules[OP_COUNT] = {
         [OP_cast] = keep,
+        [OP_bitcast] = keep,
+        [OP_qmatmul] = keep, // the inner axis is of a constant size
         [OP_copy] = keep,
         [OP_transpose] = keep,
         [OP_expand] = keep,

@@ -83,6 +83,21 @@ static void split_blocks(Grain *g)
     g->split.rank = g->shape.rank + 1;
 }
 
+// Blocks along g->axis. False: they do not fit (reported).
+static bool read_blocks(OnnxNode *n, Grain *g, const Shape *s)
+{
+    if (s->rank != g->shape.rank || !dim_is_const(g->shape.dim[g->axis]) || !dim_is_const(s->dim[g->axis]))
+        return onnx_fail(n, E0204,
+                         "quantisation in blocks needs a scale of the rank of x and a constant axis");
+    const int64_t size = g->shape.dim[g->axis];
+    if (g->block < 1 || s->dim[g->axis] != size / g->block + (size % g->block != 0))
+        return onnx_fail(n, E0204,
+                         "block_size %lld and the %lld blocks of the scale do not fit an axis of %lld",
+                         (long long)g->block, (long long)s->dim[g->axis], (long long)size);
+    split_blocks(g);
+    return true;
+}
+
 static Grain read_grain(OnnxNode *n, NodeId x, NodeId scale)
 {
     Grain g = {.shape = *onnx_shape(n, x)};
@@ -98,19 +113,8 @@ static Grain read_grain(OnnxNode *n, NodeId x, NodeId scale)
             onnx_fail(n, E0204, "a scale of rank %u needs the attribute 'block_size'", s.rank);
         return g;
     }
-    if (!onnx_axis(n, axis, g.shape.rank, &g.axis))
-        return g;
-    if (s.rank != g.shape.rank || !dim_is_const(g.shape.dim[g.axis]) || !dim_is_const(s.dim[g.axis])) {
-        onnx_fail(n, E0204, "quantisation in blocks needs a scale of the rank of x and a constant axis");
-        return g;
-    }
-    const int64_t size = g.shape.dim[g.axis];
-    if (g.block < 0 || s.dim[g.axis] != size / g.block + (size % g.block != 0)) {
-        onnx_fail(n, E0204, "block_size %lld and the %lld blocks of the scale do not fit an axis of %lld",
-                  (long long)g.block, (long long)s.dim[g.axis], (long long)size);
-        return g;
-    }
-    split_blocks(&g);
+    if (onnx_axis(n, axis, g.shape.rank, &g.axis))
+        read_blocks(n, &g, &s);
     return g;
 }
 
@@ -176,6 +180,18 @@ void onnx_import_quantize(OnnxNode *n)
     const NodeId wide = onnx_cast(n, split(n, &g, x), work);
     const NodeId steps = onnx_op2(n, OP_div, wide, onnx_cast(n, place(n, &g, scale), work));
     onnx_out(n, 0, join(n, &g, quant_saturate(n, steps, place(n, &g, zero), type, saturate)));
+}
+
+NodeId quant_blocks_to_float(OnnxNode *n, NodeId x, NodeId scale, NodeId zero, uint32_t axis, int64_t block)
+{
+    Grain g = {.shape = *onnx_shape(n, x), .axis = axis, .block = block};
+    const Shape s = *onnx_shape(n, scale);
+    if (n->failed || !read_blocks(n, &g, &s))
+        return 0;
+    const bool is_scalar = zero && onnx_shape(n, zero)->rank == 0;
+    const NodeId steps = quant_centred(n, split(n, &g, x), is_scalar ? zero : place(n, &g, zero));
+    const NodeId y = onnx_op2(n, OP_mul, onnx_cast(n, steps, onnx_dtype(n, scale)), place(n, &g, scale));
+    return join(n, &g, y);
 }
 
 // The range of x and 0 becomes that of u8.

@@ -207,6 +207,33 @@ def groups():
     yield case("added", 1, 3, 4, [6], 7, [None, None, None, floats(1, 4, 3, 7)])
 
 
+# --- weights of few bits ---
+
+
+def few_bits():
+    for bits, block, inner, columns, rows in ((4, 32, 64, 20, 5), (8, 16, 40, 7, 1), (4, 16, 36, 16, 3)):
+        blocks = -(-inner // block)
+        w = bytes_of(columns, blocks, block * bits // 8)
+        scales = np.abs(floats(columns, blocks)) * 0.1
+        attributes = {"bits": bits, "block_size": block, "K": inner, "N": columns}
+        name = f"matmul_{bits}_bits_{inner}"
+        constants = (1, 2, 3, 5)
+        x = floats(2, rows, inner)
+        yield Case(name, "MatMulNBits", [x, w, scales], attributes, constants, tolerance=1e-4)
+        zeros = bytes_of(columns, -(-blocks * bits // 8))
+        yield Case(f"{name}_zeros", "MatMulNBits", [x, w, scales, zeros, None, floats(columns)], attributes,
+                   constants, tolerance=1e-4)
+        yield Case(f"{name}_inputs", "MatMulNBits", [x, w, scales], attributes, tolerance=1e-4)
+    rows = np.array([[3, 0], [1, 4]], np.int64)
+    scales = np.abs(floats(5, 2))
+    for bits in (4, 8):
+        data, attributes = bytes_of(5, 32 * bits // 8), {"bits": bits, "block_size": 16}
+        yield Case(f"gather_{bits}_bits", "GatherBlockQuantized", [data, rows, scales], attributes, (0, 2))
+        zeros = bytes_of(5, 2 * bits // 8)
+        yield Case(f"gather_{bits}_bits_zeros", "GatherBlockQuantized", [data, rows, scales, zeros], attributes,
+                   (0, 2, 3))
+
+
 def all_cases():
-    for group in (fused, quantised, projections, heads, rotary, groups):
+    for group in (fused, quantised, projections, heads, rotary, groups, few_bits):
         yield from group()
