@@ -110,6 +110,7 @@ void onnx_import_regex_full_match(OnnxNode *n)
     const Onnx__AttributeProto *pattern = onnx_attr(n, "pattern");
     const char *error = NULL;
     Automaton a;
+    onnx_str(n, "pattern", ""); // for its type
     if (!n->failed && !pattern)
         onnx_fail(n, E0203, "needs the attribute 'pattern'");
     if (n->failed)

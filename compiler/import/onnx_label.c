@@ -123,6 +123,7 @@ static ProtobufCBinaryData bytes_of(const char *s)
 static ProtobufCBinaryData default_text(OnnxNode *n)
 {
     const Onnx__AttributeProto *a = NULL;
+    onnx_str(n, "default_string", ""); // for its type
     if (onnx_has_attr(n, "default_string") && (a = onnx_attr(n, "default_string")))
         return a->s;
     const Onnx__TensorProto *t = onnx_has_attr(n, "default_tensor") ? onnx_tensor(n, "default_tensor") : NULL;

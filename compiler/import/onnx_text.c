@@ -161,6 +161,13 @@ NodeId onnx_text_take(OnnxNode *n, NodeId text, NodeId at)
     return onnx_gather(n, flat, index, 0);
 }
 
+NodeId onnx_text_first(OnnxNode *n, NodeId text, uint32_t axis, NodeId count)
+{
+    const Dim size = n->failed ? 0 : onnx_extent(n, 0, axis, count, onnx_shape(n, text)->dim[axis]);
+    return dim_is_const(size) ? onnx_slice(n, text, axis, 0, size, 1)
+                              : onnx_gather(n, text, onnx_iota(n, size), axis);
+}
+
 // --- movement ---
 
 // Operators that move elements: which operands hold them, and whether the results do.

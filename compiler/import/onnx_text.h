@@ -40,6 +40,8 @@ NodeId onnx_text_change_case(OnnxNode *n, NodeId text, bool to_upper);
 // Cast to and from strings.
 NodeId onnx_text_number(OnnxNode *n, NodeId text, DType to);
 NodeId onnx_text_of_numbers(OnnxNode *n, NodeId x);
+// The first `count` (i64, a scalar that is computed) strings along an axis of result 0, which is sized by it.
+NodeId onnx_text_first(OnnxNode *n, NodeId text, uint32_t axis, NodeId count);
 // For every string the index of the last key that it equals, i32, or -1.
 NodeId onnx_text_find(OnnxNode *n, NodeId text, const ProtobufCBinaryData *keys, size_t count);
 
