@@ -36,7 +36,7 @@ typedef struct ImportValue {
     const char *name;
     Tensor value;
     bool is_list;     // numbers (i64 or f64) whose type and shape are the input's
-    bool is_optional; // no error when there is no such input
+    bool is_optional; // no error when there is no such input, or when it has another size
 } ImportValue;
 
 typedef struct ImportOptions {

@@ -37,6 +37,7 @@ static bool import_main(OnnxModel *m, Graph *graph, Span span)
 {
     const Onnx__GraphProto *g = m->proto->graph;
     OnnxScope s = {.model = m, .graph = graph};
+    m->graph = graph;
     bool ok = onnx_read_sizes(m, graph, g, span);
     ok = onnx_import_initializers(&s, g) && ok;
     ok = onnx_import_inputs(&s, g) && ok;

@@ -203,6 +203,8 @@ static bool read_value(OnnxModel *m, const Graph *g, NodeId input, const ImportV
     *out = (Tensor){0};
     if (!shape_is_const(n->shape))
         return v->is_optional || wrong_value(m, v->name, "the sizes of the input must be known: see --shape");
+    if (v->is_list && v->is_optional && v->value.numel != shape_numel(n->shape))
+        return true;
     if (v->is_list)
         return convert_list(m, v, &type, out);
     if (same_type(&v->value, &type))

@@ -79,6 +79,7 @@ typedef struct OnnxModel {
     Diag *diag;
     uint32_t file; // for spans
     const Onnx__ModelProto *proto;
+    const Graph *graph; // of the model itself
     const OnnxSource *source;
     const char *external_path; // the file that was read last, and its bytes
     RawFile external;

@@ -263,19 +263,37 @@ static void add_cause(OnnxNode *n, Causes *c, const char *name, const Node *inpu
     vec_push(n->model->arena, &c->names, name);
 }
 
-// The inputs of the graph that a node depends on.
-static void collect_causes(OnnxNode *n, NodeId id, Causes *c)
+static void collect_causes(OnnxNode *n, const OnnxScope *s, NodeId id, Causes *c);
+
+// An input of the model, or of a sub-graph: then what it is outside.
+static void follow_input(OnnxNode *n, const OnnxScope *s, NodeId id, Causes *c)
+{
+    const char *name = node_name(s->graph, id);
+    const OnnxScope *at = s;
+    while (!at->captures && at->parent)
+        at = at->parent;
+    for (uint32_t i = 0; at->captures && i < at->captures->list.len; i++)
+        if (str_equal(at->captures->list.data[i].name, name)) {
+            collect_causes(n, at->parent, at->captures->list.data[i].outer, c);
+            return;
+        }
+    c->is_large = c->is_large || s->graph != n->model->graph; // not something that can be given
+    add_cause(n, c, name, graph_node(s->graph, id));
+}
+
+// The inputs of the model that a node depends on. Recursion: as deep as graphs nest.
+static void collect_causes(OnnxNode *n, const OnnxScope *s, NodeId id, Causes *c)
 {
     Arena scratch = {0};
     bool *seen = ARENA_ARRAY(&scratch, bool, id + 1);
     seen[id] = true;
     for (NodeId at = id; at > 0; at--) {
-        const Node *node = graph_node(n->graph, at);
+        const Node *node = graph_node(s->graph, at);
         if (!seen[at])
             continue;
         c->is_open = c->is_open || !shape_is_const(node->shape);
         if (node->op == OP_input)
-            add_cause(n, c, node_name(n->graph, at), node);
+            follow_input(n, s, at, c);
         for (uint32_t i = 0; i < node->n_src; i++)
             seen[node->src[i]] = true;
     }
@@ -289,7 +307,7 @@ bool onnx_fail_unknown(OnnxNode *n, uint32_t i)
     const NodeId id = onnx_src(n, i);
     if (n->failed)
         return false;
-    collect_causes(n, id, &c);
+    collect_causes(n, n->scope, id, &c);
     for (uint32_t k = 0; k < c.names.len && k < MAX_NAMED; k++)
         str_printf(&text, "%s'%s'", k ? ", " : "", c.names.data[k]);
     const char *name = onnx_text(n->proto->input[i]);

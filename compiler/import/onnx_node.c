@@ -14,6 +14,9 @@ bool onnx_fail(OnnxNode *n, DiagCode code, const char *fmt, ...)
     va_start(args, fmt);
     const char *text = arena_vprintf(n->model->arena, fmt, args);
     va_end(args);
+    if (code == E0206) // what is missing may be there in another version
+        return diag_error(n->model->diag, n->span, code, "node '%s': %s (opset %lld): %s", n->label, n->op,
+                          (long long)n->opset, text);
     return diag_error(n->model->diag, n->span, code, "node '%s': %s: %s", n->label, n->op, text);
 }
 

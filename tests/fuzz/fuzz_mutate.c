@@ -7,6 +7,7 @@
 #include "codegen/host.h"
 #include "compiler/import/import.h"
 #include "compiler/import/npy.h"
+#include "compiler/import/onnx.h"
 #include "compiler/import/safetensors.h"
 #include "compiler/pipeline.h"
 #include "ir/text.h"
@@ -55,6 +56,39 @@ static bool read_onnx(Arena *a, Diag *d, const Bytes *in, Graph **out)
     return import_onnx(a, d, "fuzz.onnx", in->data, in->len, "/no/such/folder", out);
 }
 
+// With values and sizes for what the seeds call their inputs.
+static bool read_given(Arena *a, Diag *d, const Bytes *in, Graph **out)
+{
+    static const struct {
+        const char *name;
+        int64_t n, v[4];
+    } given[] = {{"v", 2, {3, 2}},       {"c", 1, {7}},    {"s", 1, {1}}, {"e", 1, {3}},
+                 {"p", 4, {0, 1, 0, 1}}, {"w", 2, {1, 4}}, {"k", 1, {2}}, {"x", 4, {1, 2, 3, 4}}};
+    enum { N = sizeof given / sizeof *given };
+    ImportValue values[N];
+    const ImportSize sizes[] = {{.name = "n", .value = 2},
+                                {.name = "batch", .value = 4, .min = 1, .is_range = true},
+                                {.name = "2*seq + 1", .value = 9}};
+    for (size_t i = 0; i < N; i++) {
+        const Tensor t = tensor_new(a, DTYPE_i64, 1, &given[i].n);
+        memcpy(t.data, given[i].v, (size_t)given[i].n * sizeof *given[i].v);
+        values[i] = (ImportValue){.name = given[i].name, .value = t, .is_list = true, .is_optional = true};
+    }
+    const ImportShape shape = {.name = "x", .rank = 2, .dim = {2, 3}, .origin = "given"};
+    const OnnxSource source = {.name = "fuzz.onnx",
+                               .data = in->data,
+                               .len = in->len,
+                               .dir = "/no/such/folder",
+                               .options = {.sizes = sizes,
+                                           .n_sizes = 3,
+                                           .shapes = &shape,
+                                           .n_shapes = 1,
+                                           .values = values,
+                                           .n_values = N,
+                                           .has_all_inputs = true}};
+    return import_onnx_source(a, d, &source, out);
+}
+
 static bool read_npy(Arena *a, Diag *d, const Bytes *in, Graph **out)
 {
     Tensor t;
@@ -89,11 +123,9 @@ static const char file_words[] =
     "'shape' ( ,) True 'descr' '<f8' \"F64\" \"shape\" [0,0] { } [ ] \"data_offsets\" \"BOOL\"";
 
 static const Format formats[] = {
-    {"json", read_json, json_words},
-    {"irtext", read_text, text_words},
-    {"onnx", read_onnx, onnx_words},
-    {"npy", read_npy, file_words},
-    {"safetensors", read_safetensors, file_words},
+    {"json", read_json, json_words}, {"irtext", read_text, text_words},
+    {"onnx", read_onnx, onnx_words}, {"given", read_given, onnx_words},
+    {"npy", read_npy, file_words},   {"safetensors", read_safetensors, file_words},
 };
 
 // --- mutations -----------------------------------------------------------------------------------------
