@@ -243,11 +243,26 @@ void onnx_import_mod(OnnxNode *n)
     onnx_out(n, 0, onnx_op2(n, onnx_int(n, "fmod", 0) ? OP_rem : OP_mod, a, b));
 }
 
+// Amounts outside of the type's width shift everything out; what comes in from the left of a signed number is
+// its sign, so that this is a shift by all bits but one.
+static NodeId arithmetic_shift(OnnxNode *n, NodeId a, NodeId b)
+{
+    const double last = 8.0 * dtype_info[onnx_dtype(n, b)].bytes - 1;
+    const NodeId is_inside = onnx_op2(n, OP_logical_and, onnx_op2(n, OP_ge, b, number(n, b, 0)),
+                                      onnx_op2(n, OP_le, b, number(n, b, last)));
+    return onnx_op2(n, OP_shift_right, a, onnx_op3(n, OP_where, is_inside, b, number(n, b, last)));
+}
+
 void onnx_import_bit_shift(OnnxNode *n)
 {
     const NodeId a = onnx_src(n, 0), b = onnx_src(n, 1);
     const char *direction = onnx_str(n, "direction", "");
     if (!str_equal(direction, "LEFT") && !str_equal(direction, "RIGHT"))
         onnx_fail(n, E0203, "attribute 'direction' is '%s', expected LEFT or RIGHT", direction);
-    onnx_out(n, 0, onnx_op2(n, str_equal(direction, "LEFT") ? OP_shift_left : OP_shift_right, a, b));
+    if (str_equal(direction, "LEFT"))
+        onnx_out(n, 0, onnx_op2(n, OP_shift_left, a, b));
+    else if (dtype_info[onnx_dtype(n, a)].cls == DCLASS_INT)
+        onnx_out(n, 0, arithmetic_shift(n, a, b));
+    else
+        onnx_out(n, 0, onnx_op2(n, OP_shift_right, a, b));
 }

@@ -143,7 +143,14 @@ bool onnx_value_dims(const OnnxScope *s, const OnnxValue *v, OnnxDims *out)
         *out = *v->dims;
         return true;
     }
-    if (v->kind != ONNX_NODE || v->is_text || !node_is_const(s->graph, v->node))
+    if (v->kind != ONNX_NODE || v->is_text)
+        return false;
+    const Node *n = graph_node(s->graph, v->node);
+    if (n->shape->rank == 1 && n->shape->dim[0] == 0) { // whatever computes it
+        *out = (OnnxDims){.dtype = (DType)n->dtype, .rank = 1};
+        return true;
+    }
+    if (!node_is_const(s->graph, v->node))
         return false;
     const Tensor t = tensor_of_const(s->graph, v->node);
     return t.rank <= 1 && t.numel <= ONNX_MAX_LIST && read_content(&t, out);
