@@ -2,14 +2,14 @@
 // Takes the narrow element types (8-bit and 4-bit floats, 4-bit and 2-bit integers) out of computations: an
 // op that does more than move elements gets its operands cast to a wide type, and its result is cast back.
 // Kernels then only ever load, store, select and cast them, and each op rounds as it does in the evaluator.
-#include "passes/pass.h"
+#include "passes/bodies.h"
 
 // Ops whose results are elements of their operands.
 static const bool moves[OP_COUNT] = {
     [OP_cast] = true,   [OP_bitcast] = true, [OP_copy] = true,      [OP_gather] = true,
     [OP_concat] = true, [OP_slice] = true,   [OP_pad] = true,       [OP_reshape] = true,
     [OP_expand] = true, [OP_where] = true,   [OP_transpose] = true, [OP_update_slice] = true,
-    [OP_result] = true,
+    [OP_result] = true, [OP_loop] = true,
 };
 
 static bool reads_narrow(const Graph *g, const Node *n)
@@ -50,9 +50,7 @@ static bool has_narrow(const Graph *g)
 bool pass_widen(Pass *p)
 {
     const uint32_t errors = p->diag->n_errors;
-    if (!has_narrow(p->graph))
-        return false;
-    const bool changed = graph_rewrite(p->graph, step_widen, NULL);
+    const bool changed = has_narrow(p->graph) && graph_rewrite(p->graph, step_widen, NULL);
     p->failed = p->diag->n_errors != errors;
-    return changed;
+    return bodies_run(p, pass_widen) || changed;
 }

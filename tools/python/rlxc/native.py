@@ -65,7 +65,9 @@ RLXPY int rlxpy_set_param(void *ctx, const char *name, const void *data, size_t 
 RLXPY const char *rlxpy_status_text(int status) { return rlx_status_text((rlx_status)status); }
 """
 NUMPY_NAMES = {"F32": "float32", "F16": "float16", "F64": "float64", "BF16": "bfloat16", "BOOL": "bool",
-               **{f"{c}{n}": f"{'u' if c == 'U' else ''}int{n}" for c in "IU" for n in (2, 4, 8, 16, 32, 64)}}
+               **{f"{c}{n}": f"{'u' if c == 'U' else ''}int{n}" for c in "IU" for n in (2, 4, 8, 16, 32, 64)},
+               "F8E4M3FN": "float8_e4m3fn", "F8E4M3FNUZ": "float8_e4m3fnuz", "F8E5M2": "float8_e5m2",
+               "F8E5M2FNUZ": "float8_e5m2fnuz", "F8E8M0": "float8_e8m0fnu", "F4E2M1": "float4_e2m1fn"}
 
 
 # --- building ------------------------------------------------------------------------------------
