@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Meanings of max_pool and avg_pool over 1 to 3 spatial axes. Padding never wins a maximum, and counts in a
-// mean only with count_include_pad; what hangs over the padded end with ceil_mode never counts. A window
-// without any element gives -inf or 0.
+// Meanings of max_pool, argmax_pool and avg_pool over 1 to 3 spatial axes. Padding never wins a maximum, and
+// counts in a mean only with count_include_pad; what hangs over the padded end with ceil_mode never counts. A
+// window without any element gives -inf or 0.
 #include "ir/eval_ops.h"
 
 #include <math.h>
@@ -39,7 +39,7 @@ static Pool pool_of(const EvalCtx *c, const PoolAttrs *ids)
 
 typedef struct Window {
     double sum, top;
-    int64_t count;
+    int64_t count, best; // best: where top was found first; -1: nowhere yet
 } Window;
 
 // Takes in the tap at `at`, one position per axis.
@@ -51,7 +51,10 @@ static void visit(const Pool *p, const double *plane, const int64_t *at, Window 
         is_padded = is_padded && at[d] < p->padded_end[d];
     }
     if (is_inside) {
-        const double v = plane[(at[0] * p->in[1] + at[1]) * p->in[2] + at[2]];
+        const int64_t place = (at[0] * p->in[1] + at[1]) * p->in[2] + at[2];
+        const double v = plane[place];
+        if (w->best < 0 || (!isnan(w->top) && (isnan(v) || v > w->top)))
+            w->best = place;
         w->sum += v;
         w->top = isnan(w->top) || w->top > v ? w->top : v;
     }
@@ -62,7 +65,7 @@ static void visit(const Pool *p, const double *plane, const int64_t *at, Window 
 static Window look(const Pool *p, const double *plane, int64_t i)
 {
     const int64_t to[SPATIAL] = {i / p->out[2] / p->out[1], i / p->out[2] % p->out[1], i % p->out[2]};
-    Window w = {.sum = 0, .top = -HUGE_VAL, .count = 0};
+    Window w = {.sum = 0, .top = -HUGE_VAL, .count = 0, .best = -1};
     int64_t tap[SPATIAL], at[SPATIAL];
     for (tap[0] = 0; tap[0] < p->kernel[0]; tap[0]++)
         for (tap[1] = 0; tap[1] < p->kernel[1]; tap[1]++)
@@ -92,6 +95,22 @@ bool eval_max_pool(EvalCtx *c)
     const double *x = eval_doubles(c, 0);
     for (int64_t i = 0; i < c->out[0].numel; i++)
         tensor_set_f64(&c->out[0], i, look(&p, x + i / out * in, i % out).top);
+    return true;
+}
+
+bool eval_argmax_pool(EvalCtx *c)
+{
+    static const PoolAttrs ids = {A_argmax_pool_kernel, A_argmax_pool_strides, A_argmax_pool_pads,
+                                  A_argmax_pool_dilations};
+    const Pool p = pool_of(c, &ids);
+    const int64_t in = p.in[0] * p.in[1] * p.in[2], out = p.out[0] * p.out[1] * p.out[2];
+    if (!check_pool_work(c, &p))
+        return false;
+    const double *x = eval_doubles(c, 0);
+    for (int64_t i = 0; i < c->out[0].numel; i++) {
+        const int64_t best = look(&p, x + i / out * in, i % out).best;
+        tensor_set_i64(&c->out[0], i, best < 0 ? 0 : best);
+    }
     return true;
 }
 

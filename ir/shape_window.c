@@ -183,6 +183,16 @@ bool shape_max_pool(ShapeCtx *c)
                 A_max_pool_ceil_mode);
 }
 
+bool shape_argmax_pool(ShapeCtx *c)
+{
+    const bool ok = rule_dtypes(c, CLS_FLOAT, 1) &&
+                    pool(c, A_argmax_pool_kernel,
+                         (WindowAttrs){A_argmax_pool_strides, A_argmax_pool_pads, A_argmax_pool_dilations},
+                         A_argmax_pool_ceil_mode);
+    c->out[0].dtype = DTYPE_i64;
+    return ok;
+}
+
 bool shape_avg_pool(ShapeCtx *c)
 {
     return rule_dtypes(c, CLS_FLOAT, 1) &&

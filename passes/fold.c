@@ -16,8 +16,9 @@ typedef struct Fold {
 static bool is_foldable(const Graph *g, const Node *n)
 {
     uint64_t in = 0;
-    if (n->n_src == 0 || n->n_results != 1 || !shape_is_const(n->shape) || n->op == OP_copy ||
-        n->op == OP_loop)
+    // The work of roi_pool depends on the regions.
+    if (n->op == OP_roi_pool || n->n_src == 0 || n->n_results != 1 || !shape_is_const(n->shape) ||
+        n->op == OP_copy || n->op == OP_loop)
         return false;
     for (uint32_t i = 0; i < n->n_src; i++) {
         if (n->src[i] != 0 && !node_is_const(g, n->src[i]))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// max_pool and avg_pool: every window is clipped to the input first, so nothing is tested inside.
-// Channels-last values take vectors of channels; there the columns are split into the two borders and the
-// middle, whose windows have all their columns. Accumulation: in the element type (f32 for the 16-bit
+// max_pool, argmax_pool and avg_pool: every window is clipped to the input first, so nothing is tested
+// inside. Channels-last values take vectors of channels; there the columns are split into the two borders and
+// the middle, whose windows have all their columns. Accumulation: in the element type (f32 for the 16-bit
 // floats), in the order of memory.
 #include "passes/operand.h"
 #include <math.h>
@@ -14,7 +14,8 @@ typedef struct PoolAttrs {
 
 typedef struct Pool {
     NodeId x;
-    bool is_max, counts_pads;
+    bool is_max, counts_pads, finds_place;
+    KRef best; // argmax_pool: the variable of the place, -1 before the first
     uint32_t spatial;
     int64_t in[MAX_SPATIAL], out[MAX_SPATIAL], kernel[MAX_SPATIAL], stride[MAX_SPATIAL],
         dilation[MAX_SPATIAL];
@@ -67,11 +68,32 @@ static KRef neutral(Kernel *k, const Pool *p, int type)
     return k_number(k, type, p->is_max ? -(double)INFINITY : 0);
 }
 
+// argmax_pool: the first element, a larger one, or the first NaN.
+static void take_place(Lower *l, const Pool *p, const KRef *idx, KRef acc, KRef v)
+{
+    Kernel *k = l->k;
+    const KRef top = k_get(k, acc), place = k_get(k, p->best);
+    const KRef is_first = k_op(k, KOP_lt, place, k_index(k, 0), 0), is_larger = k_op(k, KOP_lt, top, v, 0);
+    const KRef v_is_nan = k_op(k, KOP_ne, v, v, 0), top_is_number = k_op(k, KOP_eq, top, top, 0);
+    const KRef wins = k_op(k, KOP_and, top_is_number, k_op(k, KOP_or, v_is_nan, is_larger, 0), 0);
+    KRef here = k_index(k, 0);
+    for (uint32_t i = 0; i < p->spatial; i++)
+        here = k_add(k, k_mul(k, here, k_index(k, p->in[i])), idx[i + 2]);
+    k_if(k, k_op(k, KOP_or, is_first, wins, 0));
+    k_set(k, acc, v);
+    k_set(k, p->best, here);
+    k_end(k);
+}
+
 static void take(Lower *l, const Pool *p, const Point *at, const KRef *idx, KRef acc)
 {
     Kernel *k = l->k;
     const int type = k_inst(k, acc)->dtype;
     const KRef v = k_cast(k, operand_load(l, p->x, operand_index(l, p->x, idx), at, p->x_stride), type);
+    if (p->finds_place) {
+        take_place(l, p, idx, acc, v);
+        return;
+    }
     const KRef operand[3] = {k_get(k, acc), v, 0};
     const bool has_nan = dtype_info[type].cls == DCLASS_FLOAT;
     k_set(k, acc,
@@ -213,6 +235,28 @@ void lower_max_pool(Lower *l)
     Pool p = pool_of(l, &attrs);
     p.is_max = true;
     lower_pool(l, &p);
+}
+
+static KRef place_point(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    Pool *p = ctx;
+    Kernel *k = l->k;
+    const int type = operand_sum_type(lower_node(l, p->x)->dtype);
+    KRef idx[SHAPE_MAX_RANK] = {at.idx[0], at.idx[1]};
+    (void)d;
+    const KRef acc = k_var(k, neutral(k, p, type), "acc");
+    p->best = k_var(k, k_index(k, -1), "best");
+    take_taps(l, p, &at, 0, idx, acc);
+    return k_cast(k, k_op(k, KOP_max, k_get(k, p->best), k_index(k, 0), 0), DTYPE_i64);
+}
+
+void lower_argmax_pool(Lower *l)
+{
+    static const PoolAttrs attrs = {A_argmax_pool_kernel, A_argmax_pool_strides, A_argmax_pool_pads,
+                                    A_argmax_pool_dilations};
+    Pool p = pool_of(l, &attrs);
+    p.is_max = p.finds_place = true;
+    lower_map(l, place_point, &p, MAP_SCALAR);
 }
 
 void lower_avg_pool(Lower *l)

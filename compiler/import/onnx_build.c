@@ -58,8 +58,9 @@ bool onnx_spend_fold(OnnxModel *m, const Graph *g, const Node *n)
 
 static bool is_foldable(OnnxModel *m, const Graph *g, const Node *n)
 {
-    if (n->n_src == 0 || n->n_results != 1 || n->op == OP_result || n->op == OP_loop ||
-        !shape_is_const(n->shape))
+    // The work of roi_pool depends on the regions.
+    if (n->op == OP_roi_pool || n->n_src == 0 || n->n_results != 1 || n->op == OP_result ||
+        n->op == OP_loop || !shape_is_const(n->shape))
         return false;
     for (uint32_t i = 0; i < n->n_src; i++)
         if (n->src[i] && !node_is_const(g, n->src[i]))

@@ -177,7 +177,8 @@ void onnx_import_conv_transpose(OnnxNode *n)
 
 // --- pools ---
 
-static void import_pool(OnnxNode *n, OpId op, AttrId kernel, AttrId ceil_mode)
+// The result goes out, but that of argmax_pool is returned.
+static NodeId import_pool(OnnxNode *n, OpId op, AttrId kernel, AttrId ceil_mode)
 {
     NodeId x = onnx_src(n, 0);
     const DType type = onnx_dtype(n, x);
@@ -185,12 +186,12 @@ static void import_pool(OnnxNode *n, OpId op, AttrId kernel, AttrId ceil_mode)
     const bool counts_pad = op == OP_avg_pool && onnx_int(n, "count_include_pad", 0) != 0;
     Window w;
     if (!read_window(n, x, 0, &w))
-        return;
+        return 0;
     resolve_same(n, x, &w);
     if (dtype_info[type].bytes == 1) // ours are for floats, which hold these integers exactly
         x = onnx_cast(n, x, DTYPE_f32);
     if (n->failed)
-        return;
+        return 0;
     NodeBuild b = onnx_begin(n, op);
     node_src(&b, x);
     node_ints(&b, kernel, w.kernel, w.n);
@@ -198,13 +199,86 @@ static void import_pool(OnnxNode *n, OpId op, AttrId kernel, AttrId ceil_mode)
     node_int(&b, ceil_mode, ceils);
     if (op == OP_avg_pool)
         node_int(&b, A_avg_pool_count_include_pad, counts_pad);
+    if (op == OP_argmax_pool)
+        return onnx_end(n, &b);
     onnx_out(n, 0, onnx_cast(n, onnx_end(n, &b), type));
+    return 0;
+}
+
+// Places in the planes as indices into the whole tensor; the planes themselves may be numbered by columns.
+static NodeId flat_places(OnnxNode *n, NodeId place, NodeId x, bool by_columns)
+{
+    const Shape s = *onnx_shape(n, x);
+    NodeId flat = place;
+    int64_t plane = 1;
+    for (uint32_t i = 2; i < s.rank && !n->failed; i++)
+        plane *= onnx_const_dim(n, x, i);
+    if (n->failed)
+        return 0;
+    int64_t rest = plane, step = 1;
+    for (uint32_t i = 2; i < s.rank && by_columns; i++) {
+        rest /= s.dim[i] > 0 ? s.dim[i] : 1;
+        NodeId at = onnx_op2(n, OP_div, place, onnx_scalar(n, DTYPE_i64, (double)rest));
+        at = onnx_op2(n, OP_rem, at, onnx_scalar(n, DTYPE_i64, (double)s.dim[i]));
+        at = onnx_op2(n, OP_mul, at, onnx_scalar(n, DTYPE_i64, (double)step));
+        flat = i == 2 ? at : onnx_op2(n, OP_add, flat, at);
+        step *= s.dim[i];
+    }
+    const Shape planes = {.rank = s.rank, .dim = {s.dim[0], s.dim[1], 1, 1, 1, 1, 1, 1}};
+    const NodeId first = onnx_op2(n, OP_mul, onnx_iota(n, dim_mul(n->graph->dims, s.dim[0], s.dim[1])),
+                                  onnx_scalar(n, DTYPE_i64, (double)plane));
+    return onnx_op2(n, OP_add, flat, onnx_reshape(n, first, &planes));
 }
 
 void onnx_import_max_pool(OnnxNode *n)
 {
-    onnx_ignore_attr(n, "storage_order"); // concerns result 1, which is not supported
+    const bool by_columns = onnx_int(n, "storage_order", 0) != 0;
     import_pool(n, OP_max_pool, A_max_pool_kernel, A_max_pool_ceil_mode);
+    if (n->failed || !onnx_wants(n, 1))
+        return;
+    const NodeId place = import_pool(n, OP_argmax_pool, A_argmax_pool_kernel, A_argmax_pool_ceil_mode);
+    onnx_out(n, 1, flat_places(n, place, onnx_src(n, 0), by_columns));
+}
+
+// Elements go back to where they were the largest. With a size the result is that of the windows, at the
+// begin of a larger one.
+void onnx_import_max_unpool(OnnxNode *n)
+{
+    const NodeId x = onnx_src(n, 0), places = onnx_src(n, 1);
+    OnnxInts size = {0};
+    Window w;
+    if (!read_window(n, x, 0, &w) || (onnx_has(n, 2) && !onnx_src_ints(n, 2, &size)))
+        return;
+    Shape out = *onnx_shape(n, x);
+    const bool has_size = onnx_has(n, 2);
+    if (!shape_equal(&out, onnx_shape(n, places)) || (has_size && size.n != out.rank))
+        onnx_fail(n, E0204, "needs indices of the input's shape and a size of its rank");
+    int64_t count = 1, pads[2 * SHAPE_MAX_RANK] = {0};
+    for (uint32_t i = 0; i < out.rank && !n->failed; i++) {
+        out.dim[i] = onnx_const_dim(n, x, i);
+        if (i >= 2)
+            out.dim[i] =
+                (out.dim[i] - 1) * w.strides[i - 2] + w.kernel[i - 2] - w.pads[i - 2] - w.pads[w.n + i - 2];
+        pads[out.rank + i] = has_size ? size.v[i] - out.dim[i] : 0;
+        if (!n->failed && (out.dim[i] < 0 || out.dim[i] > INT32_MAX ||
+                           (has_size && (size.v[i] < 0 || size.v[i] > INT32_MAX))))
+            onnx_fail(n, E0204, "the result has no possible size at axis %u", i);
+        count = n->failed || count > INT32_MAX ? count : count * out.dim[i];
+    }
+    if (!n->failed && count > INT32_MAX)
+        onnx_fail(n, E0004, "the result is too large");
+    if (n->failed)
+        return;
+    const NodeId zeros = onnx_expand(n, onnx_scalar(n, onnx_dtype(n, x), 0), (const Dim[]){count}, 1);
+    const NodeId flat = onnx_op3(n, OP_scatter, zeros, onnx_reshape_to(n, places, (const Dim[]){-1}, 1),
+                                 onnx_reshape_to(n, x, (const Dim[]){-1}, 1));
+    const NodeId y = onnx_reshape(n, flat, &out);
+    if (n->failed)
+        return;
+    NodeBuild b = onnx_begin(n, OP_pad);
+    node_src(&b, y);
+    node_ints(&b, A_pad_pads, pads, 2 * out.rank);
+    onnx_out(n, 0, has_size ? onnx_end(n, &b) : y);
 }
 
 void onnx_import_average_pool(OnnxNode *n)

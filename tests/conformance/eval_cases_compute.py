@@ -111,6 +111,40 @@ def case_max_pool():
     return pool("max_pool", "MaxPool", {}, {})
 
 
+def case_argmax_pool():
+    n = pick(1, 2)
+    kernel = [between(1, 3) for _ in range(n)]
+    strides = [between(1, 3) for _ in range(n)]
+    size = [k + between(0, 4) for k in kernel]
+    return Case(
+        "argmax_pool",
+        [floats(1, 1, *size)],
+        {"kernel": kernel, "strides": strides},
+        [node("MaxPool", "x0", "y,y0", kernel_shape=kernel, strides=strides)],
+        exact=True,
+    )
+
+
+def case_roi_pool():
+    mode, coord, sampling = pick("avg", "max"), pick("half_pixel", "output_half_pixel"), between(1, 3)
+    size = [between(1, 3), between(1, 3)]
+    begin = rng.uniform(-1, 4, (3, 2))
+    rois = np.concatenate([begin, begin + rng.uniform(0.5, 5, (3, 2))], 1).astype(np.float32)
+    names = {"output_height": size[0], "output_width": size[1], "sampling_ratio": sampling}
+    return Case(
+        "roi_pool",
+        [np.abs(floats(2, 2, 7, 6)), rois, np.array([0, 1, 1], np.int64)],
+        {
+            "mode": f'"{mode}"',
+            "height": size[0],
+            "width": size[1],
+            "sampling": sampling,
+            "half_pixel": flag(coord == "half_pixel"),
+        },
+        [node("RoiAlign", "x0,x1,x2", mode=mode, coordinate_transformation_mode=coord, **names)],
+    )
+
+
 def case_avg_pool():
     include = pick(0, 1)
     return pool(
