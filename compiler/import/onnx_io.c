@@ -268,5 +268,9 @@ bool onnx_import_outputs(OnnxScope *s, const Onnx__GraphProto *g, Span span)
         return diag_error(s->model->diag, span, E0106, "the model has no outputs");
     for (size_t i = 0; i < g->n_output; i++)
         ok = import_output(s, g->output[i]) && ok;
+    if (ok && s->graph->outputs.len == 0)
+        return diag_error(
+            s->model->diag, span, E0206,
+            "all outputs are empty sequences or optionals without a value: nothing is computed");
     return ok;
 }

@@ -73,6 +73,53 @@ static void import_cast(OnnxNode *n)
         onnx_out_text(n, 0, onnx_text_of_numbers(n, onnx_src(n, 0)));
 }
 
+// --- unique ---
+
+// For every string how many are less, by their bytes. Of two strings the first byte that differs decides: it
+// has the largest weight, and the lowest bit says which way.
+static NodeId ranks(OnnxNode *n, NodeId rows)
+{
+    static const int64_t before[] = {0}, between[] = {1}, last[] = {2};
+    const int64_t room = onnx_text_capacity(n, rows);
+    const NodeId byte = onnx_cast(n, rows, DTYPE_i32);
+    const NodeId a = onnx_unsqueeze(n, byte, between, 1), b = onnx_unsqueeze(n, byte, before, 1);
+    const NodeId weight =
+        onnx_op2(n, OP_mul, onnx_op2(n, OP_sub, onnx_scalar(n, DTYPE_i64, (double)room), onnx_iota(n, room)),
+                 onnx_scalar(n, DTYPE_i64, 2));
+    const NodeId is_more = onnx_cast(n, onnx_op2(n, OP_gt, a, b), DTYPE_i64);
+    const NodeId key = onnx_op3(n, OP_where, onnx_op2(n, OP_ne, a, b), onnx_op2(n, OP_add, weight, is_more),
+                                onnx_scalar(n, DTYPE_i64, 0));
+    const NodeId most = onnx_squeeze(n, onnx_reduce(n, OP_reduce_max, key, last, 1), last, 1);
+    const NodeId is_odd = onnx_op2(n, OP_bit_and, most, onnx_scalar(n, DTYPE_i64, 1));
+    const NodeId less = onnx_op2(n, OP_logical_and, onnx_op2(n, OP_gt, most, onnx_scalar(n, DTYPE_i64, 0)),
+                                 onnx_op2(n, OP_eq, is_odd, onnx_scalar(n, DTYPE_i64, 0)));
+    return onnx_squeeze(n, onnx_reduce(n, OP_reduce_sum, onnx_cast(n, less, DTYPE_i64), before, 1), before,
+                        1);
+}
+
+// The different ranks, and for each a string that has it.
+static void import_unique(OnnxNode *n)
+{
+    const NodeId text = onnx_text_src(n, 0);
+    const Shape s = onnx_text_shape(n, text);
+    if (!n->failed && onnx_has_attr(n, "axis") && s.rank != 1)
+        onnx_fail(n, E0206, "strings along an axis are not supported");
+    const Dim flat[] = {-1, onnx_text_capacity(n, text)};
+    const NodeId rows = onnx_reshape_to(n, text, flat, 2), rank = ranks(n, rows);
+    if (n->failed)
+        return;
+    n->in[0] = onnx_value(rank);
+    onnx_import_unique(n);
+    if (n->failed)
+        return;
+    static const int64_t last[] = {1};
+    const NodeId same = onnx_op2(n, OP_eq, onnx_unsqueeze(n, n->out[0].node, last, 1), rank);
+    NodeBuild b = onnx_begin(n, OP_argmax);
+    node_src(&b, onnx_cast(n, same, DTYPE_i32));
+    node_int(&b, A_argmax_axis, 1);
+    onnx_out_text(n, 0, onnx_gather(n, rows, onnx_end(n, &b), 0));
+}
+
 // --- operators that also take numbers ---
 
 static bool has_text(const OnnxNode *n)
@@ -90,6 +137,7 @@ static const struct {
     {"Cast", import_cast},
     {"CastLike", import_cast},
     {"Equal", import_equal},
+    {"Unique", import_unique},
 };
 
 bool onnx_import_text_variant(OnnxNode *n)
