@@ -9,7 +9,7 @@ static const bool moves[OP_COUNT] = {
     [OP_cast] = true,   [OP_bitcast] = true, [OP_copy] = true,      [OP_gather] = true,
     [OP_concat] = true, [OP_slice] = true,   [OP_pad] = true,       [OP_reshape] = true,
     [OP_expand] = true, [OP_where] = true,   [OP_transpose] = true, [OP_update_slice] = true,
-    [OP_result] = true, [OP_loop] = true,
+    [OP_result] = true, [OP_loop] = true, // its body is done by itself
 };
 
 static bool reads_narrow(const Graph *g, const Node *n)

@@ -267,6 +267,51 @@ static NodeId make_if(Gen *e)
     return node_end(&b);
 }
 
+// --- loop ----------------------------------------------------------------------------------------
+
+// The body of a loop with two carried values and a captured one of one type, and a row of every iteration.
+static Graph *make_body(Gen *e, DType t, const Shape *s)
+{
+    static const OpId ops[] = {OP_add, OP_sub, OP_min, OP_max};
+    const Shape scalar = {0};
+    Graph *sub = graph_new_like(e->g, "body");
+    const NodeId i = graph_input(sub, "i", DTYPE_i64, &scalar, (Span){0});
+    NodeId go = graph_input(sub, "go", DTYPE_bool, &scalar, (Span){0});
+    NodeId value[3], last[2];
+    for (uint32_t k = 0; k < 3; k++)
+        value[k] = graph_input(sub, k == 0 ? "a" : k == 1 ? "b" : "x", t, s, (Span){0});
+    for (uint32_t k = 0; k < 2; k++) {
+        last[k] = value[gen_below(e, 3)];
+        for (uint32_t n = gen_below(e, 3); n > 0; n--)
+            last[k] = graph_op2(sub, ops[gen_below(e, 4)], last[k], value[gen_below(e, 3)]);
+    }
+    if (gen_chance(e, 50))
+        go = graph_op2(sub, OP_lt, i, graph_scalar(sub, DTYPE_i64, (double)gen_below(e, 3), (Span){0}));
+    graph_output(sub, "go", go);
+    graph_output(sub, "a", last[0]);
+    graph_output(sub, "b", last[1]);
+    graph_output(sub, "row", gen_chance(e, 50) ? last[gen_below(e, 2)] : value[gen_below(e, 3)]);
+    return sub;
+}
+
+static NodeId make_loop(Gen *e)
+{
+    NodeBuild b = gen_begin(e, OP_loop);
+    const NodeId x = gen_pick(e, GEN_NUMBER, 0, 4);
+    const DType t = gen_type_of(e, x);
+    const Shape s = *gen_shape_of(e, x);
+    const Dim most = gen_range(e, 0, 4);
+    node_src(&b, gen_chance(e, 50) ? gen_const(e, DTYPE_i64, 0, NULL) : gen_value(e, DTYPE_i64, 0, NULL));
+    node_src(&b, gen_chance(e, 50) ? gen_const(e, DTYPE_bool, 0, NULL) : gen_value(e, DTYPE_bool, 0, NULL));
+    node_src(&b, x);
+    node_src(&b, gen_value(e, t, s.rank, s.dim));
+    node_src(&b, gen_value(e, t, s.rank, s.dim));
+    node_graph(&b, A_loop_body, make_body(e, t, &s));
+    node_int(&b, A_loop_carried, 2);
+    node_ints(&b, A_loop_max_trips, &most, 1);
+    return node_end(&b);
+}
+
 const GenOp gen_move_ops[] = {
     {OP_cast, 5, make_cast},       {OP_copy, 1, make_copy},
     {OP_gather, 4, make_gather},   {OP_concat, 5, make_concat},
@@ -276,5 +321,6 @@ const GenOp gen_move_ops[] = {
     {OP_resize, 3, make_resize},   {OP_split, 3, make_split},
     {OP_squeeze, 1, make_squeeze}, {OP_unsqueeze, 1, make_unsqueeze},
     {OP_flatten, 1, make_flatten}, {OP_if, 2, make_if},
+    {OP_loop, 2, make_loop},
 };
 const uint32_t gen_n_move_ops = sizeof gen_move_ops / sizeof *gen_move_ops;

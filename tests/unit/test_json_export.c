@@ -83,7 +83,7 @@ static void test_round_trip_of_everything(void **state)
         "0]},"
         "'t':{'dtype':'f32','data':[0.1,1e-45,3.4028235e38,16777217]},'b':{'dtype':'bool','data':[true,false]"
         "},"
-        "'e':{'dtype':'f32','shape':[2,0],'data':[]}},"
+        "'trips':{'dtype':'i64','data':[3]},'e':{'dtype':'f32','shape':[2,0],'data':[]}},"
         "'params':{'p':{'dtype':'f32','shape':[]},'q':{'dtype':'f32','data':[1,2]}},"
         "'states':{'s':{'dtype':'f32','shape':[1],'data':[3],'next':'s2'},'k':{'dtype':'i32','shape':[],'"
         "next':'k2'}},"
@@ -100,9 +100,14 @@ static void test_round_trip_of_everything(void **state)
         "'weights':{'long':{'dtype':'f32','data':[[1,2,3,4,5,6,7,8,9],[1,2,3,4,5,6,7,8,9]]}},"
         "'nodes':[{'name':'m','op':'reduce_sum','inputs':['long'],'axes':[1]},{'name':'o','op':'add','inputs'"
         ":['a','m']}],"
-        "'outputs':{'b':'o'}}}],"
+        "'outputs':{'b':'o'}}},"
+        "{'op':'loop','inputs':['trips','f','s','q'],'carried':1,'max_trips':[4],'body':{'inputs':{'i':{'"
+        "dtype':'i64','shape':[]},"
+        "'go':{'dtype':'bool','shape':[]},'s':{'dtype':'f32','shape':[1]},'x':{'dtype':'f32','shape':[2]}},"
+        "'nodes':[{'name':'n','op':'neg','inputs':['s']}],'outputs':{'go':'go','s':'n','row':'x'}},'outputs':"
+        "['l1','l2','l3']}],"
         "'outputs':{'one':'w','two':'y2','l':'l','nan':'nan','i':'i','u':'u','d':'d','t':'t','b':'b','e':'e',"
-        "'v':'v',"
+        "'v':'v','l2':'l2','l3':'l3',"
         "'z':'z'},'checks':[{'cond':'f','message':'the flag'}]}");
     check_round_trip(g);
 }
