@@ -77,8 +77,48 @@ static inline DType test_dtype(const char *name)
 
 // --- tensors ---
 
+static inline Tensor elements_of(Arena *a, DType dtype, const Pieces *v)
+{
+    Tensor data = tensor_new(a, dtype, 1, &(int64_t){v->n});
+    for (uint32_t i = 0; i < v->n; i++) {
+        if (dtype_info[dtype].cls == DCLASS_FLOAT)
+            tensor_set_f64(&data, i, strtod(v->at[i], NULL));
+        else
+            tensor_set_i64(&data, i, strtoll(v->at[i], NULL, 0));
+    }
+    return data;
+}
+
+// Elements of 4 or 2 bits as bytes, the first one in the lowest bits; others as they are. Returns the number of
+// bytes.
+static inline size_t packed_bytes(Arena *a, DType dtype, const Pieces *v, uint8_t **out)
+{
+    const Tensor data = elements_of(a, dtype, v);
+    const uint32_t bits = dtype_info[dtype].bits, bytes = dtype_info[dtype].bytes;
+    *out = data.data;
+    if (bits >= 8 || dtype == DTYPE_bool)
+        return (size_t)v->n * bytes;
+    *out = ARENA_ARRAY(a, uint8_t, v->n);
+    for (uint32_t i = 0; i < v->n; i++)
+        (*out)[i * bits / 8] |= (uint8_t)(tensor_get_bits(&data, i) << (i * bits % 8));
+    return (v->n * bits + 7) / 8;
+}
+
+static inline void put_narrow(Arena *a, Onnx__TensorProto *t, DType dtype, const Pieces *v)
+{
+    uint8_t *bytes = NULL;
+    t->n_int32_data = packed_bytes(a, dtype, v, &bytes);
+    t->int32_data = ARENA_ARRAY(a, int32_t, t->n_int32_data);
+    for (size_t i = 0; i < t->n_int32_data; i++)
+        t->int32_data[i] = bytes[i];
+}
+
 static inline void put_typed(Arena *a, Onnx__TensorProto *t, DType dtype, const Pieces *v)
 {
+    if (dtype_is_narrow(dtype)) {
+        put_narrow(a, t, dtype, v);
+        return;
+    }
     const bool is_wide = dtype == DTYPE_i64 || dtype == DTYPE_u64 || dtype == DTYPE_u32;
     t->float_data = ARENA_ARRAY(a, float, v->n);
     t->double_data = ARENA_ARRAY(a, double, v->n);
@@ -105,15 +145,10 @@ static inline void put_typed(Arena *a, Onnx__TensorProto *t, DType dtype, const 
 
 static inline void put_raw(Arena *a, Onnx__TensorProto *t, DType dtype, const Pieces *v)
 {
-    Tensor data = tensor_new(a, dtype, 1, &(int64_t){v->n});
-    for (uint32_t i = 0; i < v->n; i++) {
-        if (dtype_info[dtype].cls == DCLASS_FLOAT)
-            tensor_set_f64(&data, i, strtod(v->at[i], NULL));
-        else
-            tensor_set_i64(&data, i, strtoll(v->at[i], NULL, 0));
-    }
+    uint8_t *bytes = NULL;
+    const size_t n = packed_bytes(a, dtype, v, &bytes);
     t->has_raw_data = 1;
-    t->raw_data = (ProtobufCBinaryData){v->n * dtype_info[dtype].bytes, data.data};
+    t->raw_data = (ProtobufCBinaryData){n, bytes};
 }
 
 static inline Onnx__TensorProto *make_tensor(Arena *a, const char *type, const char *dims, const char *values,

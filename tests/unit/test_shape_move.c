@@ -237,6 +237,9 @@ static void resizes(void **state)
 
 static const Good moves_good[] = {
     {OP_cast, "f32[2, seq]", {INT(A_cast_to, DTYPE_u8)}, "u8[2, seq]"},
+    {OP_bitcast, "f32[2, seq]", {INT(A_bitcast_to, DTYPE_i32)}, "i32[2, seq]"},
+    {OP_bitcast, "i4[3]", {INT(A_bitcast_to, DTYPE_f4e2m1)}, "f4e2m1[3]"},
+    {OP_bitcast, "bool[3]", {INT(A_bitcast_to, DTYPE_i8)}, "i8[3]"},
     {OP_copy, "i8[2]", {TEXT(A_copy_order, "channels_last")}, "i8[2]"},
     {OP_gather, "f32[5, 6, 7]; i32[2, 3]", {INT(A_gather_axis, 1)}, "f32[5, 2, 3, 7]"},
     {OP_gather, "f32[5, 6]; u8[]", {{0}}, "f32[6]"},
@@ -273,6 +276,8 @@ static const Bad moves_bad[] = {
     {OP_transpose, "f32[2, 3]", {LIST(A_transpose_perm, 0, 0)}, E0203, "names axis 0 twice"},
     {OP_transpose, "f32[2, 3]", {LIST(A_transpose_perm, 0, 2)}, E0203, "the axis 2"},
     {OP_transpose, "f32[2, 3]", {LIST(A_transpose_perm, 0)}, E0203, "`perm` has 1 entries, expected 2"},
+    {OP_bitcast, "f32[3]", {INT(A_bitcast_to, DTYPE_f64)}, E0205, "f32 has 32 bits and f64 has 64"},
+    {OP_bitcast, "i4[3]", {INT(A_bitcast_to, DTYPE_i8)}, E0205, "i4 has 4 bits and i8 has 8"},
     {OP_expand, "f32[3]", {LIST(A_expand_shape, 2)}, E0204, "does not broadcast with [2]"},
     {OP_expand, "f32[3]", {LIST(A_expand_shape, 1, 1, 1, 1, 1, 1, 1, 1, 1)}, E0203, "`shape` has 9 entries"},
     {OP_update_slice,
