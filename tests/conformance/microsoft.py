@@ -40,11 +40,13 @@ def model_of(case, operands):
             initializers.append(numpy_helper.from_array(v, f"x{i}"))
             continue
         feeds[f"x{i}"] = v
-        inputs.append(helper.make_tensor_value_info(f"x{i}", helper.np_dtype_to_tensor_dtype(v.dtype), v.shape))
+        inputs.append(helper.make_tensor_value_info(f"x{i}", helper.np_dtype_to_tensor_dtype(v.dtype),
+                v.shape))
     outputs = [f"y{i}" if i in case.results else "" for i in range(max(case.results) + 1)]
     node = helper.make_node(case.op, names, outputs, domain=case.domain, **case.attributes)
     graph = helper.make_graph(
-        [node], "g", inputs, [helper.make_empty_tensor_value_info(f"y{i}") for i in case.results], initializers
+        [node], "g", inputs, [helper.make_empty_tensor_value_info(f"y{i}") for i in case.results],
+                initializers
     )
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=10), feeds

@@ -49,21 +49,26 @@ def fused():
     yield Case("fast_gelu", "FastGelu", [x, floats(8)])
     yield Case("gelu", "Gelu", [x])
     yield Case("quick_gelu", "QuickGelu", [x], {"alpha": 1.5})
-    yield Case("skip_layer_norm", "SkipLayerNormalization", [x, floats(2, 3, 8), floats(8), floats(8), floats(8)],
+    yield Case("skip_layer_norm", "SkipLayerNormalization", [x, floats(2, 3, 8), floats(8), floats(8),
+            floats(8)],
                {"epsilon": 1e-5}, results=(0, 3))
     yield Case("skip_rms_norm", "SkipSimplifiedLayerNormalization", [x, floats(2, 3, 8), floats(8)],
                {"epsilon": 1e-5}, results=(0, 3))
-    yield Case("simplified_layer_norm", "SimplifiedLayerNormalization", [x, floats(8)], {"epsilon": 1e-5}, domain="")
+    yield Case("simplified_layer_norm", "SimplifiedLayerNormalization", [x, floats(8)], {"epsilon": 1e-5},
+            domain="")
     yield Case("fused_matmul", "FusedMatMul", [floats(2, 5, 3), floats(2, 4, 5)],
                {"transA": 1, "transB": 1, "alpha": 0.5})
     yield Case("fused_matmul_batch", "FusedMatMul", [floats(3, 2, 5), floats(2, 5, 4)], {"transBatchA": 1})
-    for name, params in (("Relu", None), ("LeakyRelu", [0.1]), ("Clip", [-0.5, 0.75]), ("HardSigmoid", [0.3, 0.4])):
+    for name, params in (("Relu", None), ("LeakyRelu", [0.1]), ("Clip", [-0.5, 0.75]),
+            ("HardSigmoid", [0.3, 0.4])):
         attributes = {"activation": name, "pads": [1, 1, 1, 1]}
         if params:
             attributes["activation_params"] = params
-        yield Case(f"fused_conv_{name}", "FusedConv", [floats(1, 3, 5, 5), floats(4, 3, 3, 3), floats(4)], attributes)
+        yield Case(f"fused_conv_{name}", "FusedConv", [floats(1, 3, 5, 5), floats(4, 3, 3, 3), floats(4)],
+                attributes)
     yield Case("fused_conv_sum", "FusedConv",
-               [floats(1, 3, 5, 5), floats(4, 3, 3, 3), floats(4), floats(1, 4, 3, 3)], {"activation": "Relu"})
+               [floats(1, 3, 5, 5), floats(4, 3, 3, 3), floats(4), floats(1, 4, 3, 3)],
+                       {"activation": "Relu"})
     yield Case("fused_gemm", "FusedGemm", [floats(3, 5), floats(5, 4), floats(4)],
                {"activation": "LeakyRelu", "activation_alpha": 0.2, "alpha": 0.5, "beta": 2.0})
     yield Case("expand_dims", "ExpandDims", [floats(2, 3), scalar(-2, np.int32)], constants=(1,))
@@ -88,12 +93,14 @@ def quantised():
         yield Case(f"qlinear_leaky_relu_{n}", "QLinearLeakyRelu", [a, *scale_zero(0.02, zero, dtype), *out],
                    {"alpha": 0.2}, constants=(1, 2, 3, 4))
         image = bytes_of(1, 3, 6, 6, dtype=dtype)
-        yield Case(f"qlinear_average_pool_{n}", "QLinearAveragePool", [image, *scale_zero(0.02, zero, dtype), *out],
+        yield Case(f"qlinear_average_pool_{n}", "QLinearAveragePool", [image, *scale_zero(0.02, zero,
+                dtype), *out],
                    {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "strides": [2, 2]})
         yield Case(f"qlinear_global_average_pool_{n}", "QLinearGlobalAveragePool",
                    [image, *scale_zero(0.02, zero, dtype), *scale_zero(0.01, zero, dtype)])
         yield Case(f"qlinear_softmax_{n}", "QLinearSoftmax",
-                   [a, *scale_zero(0.02, zero, dtype), *scale_zero(0.004, 0, dtype)], {"axis": -1, "opset": 13},
+                   [a, *scale_zero(0.02, zero, dtype), *scale_zero(0.004, 0, dtype)], {"axis": -1,
+                           "opset": 13},
                    constants=(1, 2, 3, 4))
         yield Case(f"qlinear_concat_{n}", "QLinearConcat",
                    [*out, a, *scale_zero(0.02, zero, dtype), a, *scale_zero(0.07, 5, dtype)], {"axis": 1},
@@ -103,24 +110,29 @@ def quantised():
                [image, *scale_zero(0.02, 9), *scale_zero(0.03, 7)],
                {"kernel_shape": [3, 3], "channels_last": 1, "count_include_pad": 1, "pads": [1, 1, 1, 1]})
     yield Case("qlinear_where", "QLinearWhere",
-               [RNG.random((3, 4)) < 0.5, bytes_of(3, 4), *scale_zero(0.02, 3), bytes_of(3, 4), *scale_zero(0.05, 9),
+               [RNG.random((3, 4)) < 0.5, bytes_of(3, 4), *scale_zero(0.02, 3), bytes_of(3, 4),
+                       *scale_zero(0.05, 9),
                 *scale_zero(0.04, 100)], constants=(2, 3, 5, 6, 7, 8))
     yield Case("matmul_integer_to_float", "MatMulIntegerToFloat",
-               [bytes_of(2, 4, 8), bytes_of(8, 5, dtype=np.int8), scalar(0.02), floats(5), scalar(100, np.uint8),
+               [bytes_of(2, 4, 8), bytes_of(8, 5, dtype=np.int8), scalar(0.02), floats(5), scalar(100,
+                       np.uint8),
                 bytes_of(5, dtype=np.int8), floats(5)], constants=(1, 3, 5, 6))
     yield Case("matmul_integer_to_float_plain", "MatMulIntegerToFloat",
                [bytes_of(4, 8), bytes_of(8, 5), scalar(0.02), scalar(0.1)])
     yield Case("dynamic_quantize_matmul", "DynamicQuantizeMatMul",
                [floats(2, 4, 8), bytes_of(8, 5, dtype=np.int8), scalar(0.03), scalar(3, np.int8), floats(5)])
     yield Case("qgemm", "QGemm",
-               [bytes_of(4, 8), scalar(0.02), scalar(100, np.uint8), bytes_of(5, 8, dtype=np.int8), scalar(0.03),
-                scalar(2, np.int8), RNG.integers(-999, 999, 5).astype(np.int32), scalar(0.5), scalar(90, np.uint8)],
+               [bytes_of(4, 8), scalar(0.02), scalar(100, np.uint8), bytes_of(5, 8, dtype=np.int8),
+                       scalar(0.03),
+                scalar(2, np.int8), RNG.integers(-999, 999, 5).astype(np.int32), scalar(0.5), scalar(90,
+                        np.uint8)],
                {"transB": 1, "alpha": 0.5})
     yield Case("qgemm_float", "QGemm",
                [bytes_of(4, 8), scalar(0.02), scalar(100, np.uint8), bytes_of(8, 5), np.abs(floats(5)) * 0.1,
                 bytes_of(5)], {}, constants=(4, 5))
     yield Case("quantize", "QuantizeLinear", [floats(3, 4), scalar(0.02), scalar(7, np.uint16)])
-    yield Case("dequantize", "DequantizeLinear", [bytes_of(3, 4), np.abs(floats(4)), bytes_of(4)], {"axis": 1})
+    yield Case("dequantize", "DequantizeLinear", [bytes_of(3, 4), np.abs(floats(4)), bytes_of(4)],
+            {"axis": 1})
 
 
 # --- attention ---
@@ -137,7 +149,8 @@ def projections():
     yield Case("attention_mask", "Attention", [x, w, b, mask], {"num_heads": 2})
     yield Case("attention_ends", "Attention", [x, w, b, ints(3, 4)], {"num_heads": 2})
     yield Case("attention_begins", "Attention", [x, w, b, ints(3, 4, 1, 0)], {"num_heads": 2})
-    yield Case("attention_mask_3d", "Attention", [x, w, b, np.tril(np.ones((2, 4, 4), np.int32))], {"num_heads": 2})
+    yield Case("attention_mask_3d", "Attention", [x, w, b, np.tril(np.ones((2, 4, 4), np.int32))],
+            {"num_heads": 2})
     yield Case("attention_past", "Attention", [x, w, b, None, floats(2, 2, 2, 3, 4)],
                {"num_heads": 2, "unidirectional": 1}, results=(0, 1))
     yield Case("attention_bias", "Attention", [x, w, b, None, None, floats(2, 2, 4, 4)], {"num_heads": 2})
@@ -160,7 +173,8 @@ def heads():
     yield Case("mha_mask_3d", op, [q, k, v, None, (RNG.random((2, 4, 6)) < 0.7).astype(np.int32)], attributes)
     yield Case("mha_added", op, [q, k, v, None, None, floats(1, 2, 4, 6)], {**attributes, "scale": 0.3})
     yield Case("mha_past", op,
-               [q, floats(2, 4, 8), floats(2, 4, 8), None, None, None, floats(2, 2, 3, 4), floats(2, 2, 3, 4)],
+               [q, floats(2, 4, 8), floats(2, 4, 8), None, None, None, floats(2, 2, 3, 4), floats(2, 2, 3,
+                       4)],
                attributes, results=(0, 1, 2))
     yield Case("mha_cross", op, [q, floats(2, 2, 6, 4), floats(2, 2, 6, 4)], attributes)
     packed = floats(2, 4, 2, 3, 4)
@@ -230,7 +244,8 @@ def few_bits():
         data, attributes = bytes_of(5, 32 * bits // 8), {"bits": bits, "block_size": 16}
         yield Case(f"gather_{bits}_bits", "GatherBlockQuantized", [data, rows, scales], attributes, (0, 2))
         zeros = bytes_of(5, 2 * bits // 8)
-        yield Case(f"gather_{bits}_bits_zeros", "GatherBlockQuantized", [data, rows, scales, zeros], attributes,
+        yield Case(f"gather_{bits}_bits_zeros", "GatherBlockQuantized", [data, rows, scales, zeros],
+                attributes,
                    (0, 2, 3))
 
 

@@ -89,8 +89,8 @@ static inline Tensor elements_of(Arena *a, DType dtype, const Pieces *v)
     return data;
 }
 
-// Elements of 4 or 2 bits as bytes, the first one in the lowest bits; others as they are. Returns the number of
-// bytes.
+// Elements of 4 or 2 bits as bytes, the first one in the lowest bits; others as they are. Returns their
+// number.
 static inline size_t packed_bytes(Arena *a, DType dtype, const Pieces *v, uint8_t **out)
 {
     const Tensor data = elements_of(a, dtype, v);

@@ -269,6 +269,11 @@ static void test_elements_refused(void **state)
     } cases[] = {
         {"f32", "1e39"},
         {"f16", "65520"},
+        {"f8e4m3fn", "449"},
+        {"f8e5m2", "-1e5"},
+        {"f4e2m1", "7"},
+        {"i4", "8"},
+        {"u2", "4"},
         {"f64", "1e999"},
         {"f32", "true"},
         {"f32", "null"},
