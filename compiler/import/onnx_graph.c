@@ -23,7 +23,8 @@ static bool is_function_name(const char *s, size_t len)
 static Dim open_symbol(OnnxModel *m, DimTable *t, const char *name)
 {
     const uint32_t before = t->symbols.len;
-    const Dim d = dim_symbol(t, name, 1, SYMBOL_MAX, 1);
+    const int64_t least = onnx_given_size(m, name) == 0 ? 0 : 1; // nothing is empty unless the caller says so
+    const Dim d = dim_symbol(t, name, least, SYMBOL_MAX, 1);
     if (t->symbols.len > before)
         onnx_narrow(m, &t->symbols.data[before]);
     return d;
