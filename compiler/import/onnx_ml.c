@@ -2,6 +2,7 @@
 // Operators of ai.onnx.ml that prepare features: scaling, thresholds, categories. Their results are f32 where
 // the standard says so, whatever the type of the features.
 #include "compiler/import/onnx_ml.h"
+#include "compiler/import/onnx_text.h"
 
 NodeId onnx_ml_floats(OnnxNode *n, const char *name)
 {
@@ -124,15 +125,37 @@ void onnx_import_ml_normalizer(OnnxNode *n)
 // A new last axis: 1 at the category that the element is.
 void onnx_import_ml_one_hot(OnnxNode *n)
 {
-    const NodeId x = onnx_src(n, 0), categories = onnx_ml_ints(n, "cats_int64s");
-    const int64_t after = onnx_shape(n, x)->rank;
-    if (!categories)
-        onnx_fail(n, E0206, "only categories that are whole numbers ('cats_int64s') are supported");
+    const Onnx__AttributeProto *names = onnx_attr(n, "cats_strings");
+    NodeId categories, wide;
     if (onnx_int(n, "zeros", 1) == 0)
         onnx_fail(n, E0206,
                   "attribute 'zeros' is 0: an element that is no category would have to end the run");
-    const NodeId wide = onnx_unsqueeze(n, onnx_cast(n, x, DTYPE_i64), &after, 1);
+    if (n->failed)
+        return;
+    if (names && names->n_strings) {
+        wide = onnx_text_find(n, onnx_text_src(n, 0), names->strings, names->n_strings);
+        categories = onnx_cast(n, onnx_iota(n, (Dim)names->n_strings), DTYPE_i32);
+    } else {
+        wide = onnx_cast(n, onnx_src(n, 0), DTYPE_i64);
+        categories = onnx_ml_ints(n, "cats_int64s");
+        if (!categories)
+            onnx_fail(n, E0203, "needs the attribute 'cats_int64s' or 'cats_strings'");
+    }
+    const int64_t after = onnx_shape(n, wide)->rank;
+    wide = onnx_unsqueeze(n, wide, &after, 1);
     onnx_out(n, 0, onnx_cast(n, onnx_op2(n, OP_eq, wide, categories), DTYPE_f32));
+}
+
+// There are no maps: the scores stay a matrix, with a column for each label in the order of the attribute.
+void onnx_import_ml_zip_map(OnnxNode *n)
+{
+    onnx_ignore_attr(n, "classlabels_int64s");
+    onnx_ignore_attr(n, "classlabels_strings");
+    onnx_out(n, 0, onnx_src(n, 0));
+    diag_warning(
+        n->model->diag, n->span, E0206,
+        "node '%s': ZipMap: the result is a tensor with one column for each label, not a list of maps",
+        n->label);
 }
 
 void onnx_import_ml_scaler(OnnxNode *n)

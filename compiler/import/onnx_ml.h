@@ -52,9 +52,16 @@ MlPost onnx_ml_post(OnnxNode *n); // the attribute post_transform
 NodeId onnx_ml_transform(OnnxNode *n, MlPost post, NodeId scores);
 // Single scores as those of two classes: [N, 1] to [N, 2].
 NodeId onnx_ml_two_scores(OnnxNode *n, MlPost post, NodeId score, bool is_probability);
-// Output 0: the label at each index [N]; the labels are the attribute of that name. `count`: how many are
-// needed.
-void onnx_ml_out_labels(OnnxNode *n, const char *attr, NodeId index, int64_t count);
+// The labels of classes: the list of whole numbers with that name, or `classlabels_strings`.
+typedef struct MlLabels {
+    const Onnx__AttributeProto *ints, *strings;
+    int64_t count;
+} MlLabels;
+
+// False, reported: there are none.
+bool onnx_ml_read_labels(OnnxNode *n, const char *ints, MlLabels *l);
+// Output 0: the label at each index, [N]. All indices are below `classes`.
+void onnx_ml_out_labels(OnnxNode *n, const MlLabels *l, NodeId index, int64_t classes);
 // The place of the largest of each row, [N].
 NodeId onnx_ml_best(OnnxNode *n, NodeId scores);
 

@@ -47,14 +47,6 @@ void onnx_import_ml_linear_regressor(OnnxNode *n)
     onnx_out(n, 0, onnx_cast(n, y, DTYPE_f32));
 }
 
-static int64_t count_labels(OnnxNode *n)
-{
-    const Onnx__AttributeProto *labels = onnx_attr(n, "classlabels_ints");
-    if (!n->failed && (!labels || labels->n_ints == 0))
-        onnx_fail(n, E0206, "only labels that are whole numbers ('classlabels_ints') are supported");
-    return n->failed ? 0 : (int64_t)labels->n_ints;
-}
-
 static NodeId is_positive(OnnxNode *n, NodeId score)
 {
     const int64_t one = 1;
@@ -65,17 +57,18 @@ static NodeId is_positive(OnnxNode *n, NodeId score)
 void onnx_import_ml_linear_classifier(OnnxNode *n)
 {
     const NodeId x = onnx_ml_matrix(n, 0);
-    const int64_t labels = count_labels(n);
+    MlLabels labels;
+    onnx_ml_read_labels(n, "classlabels_ints", &labels);
     const MlPost post = onnx_ml_post(n);
     int64_t rows = 0;
     onnx_ignore_attr(n, "multi_class"); // says how it was trained
     const NodeId w = rows_attr(n, "coefficients", x, &rows);
     NodeId scores = add_list(n, onnx_matmul(n, x, w, false, true), "intercepts");
-    if (rows == 1 && labels == 2) {
-        onnx_ml_out_labels(n, "classlabels_ints", is_positive(n, scores), 2);
+    if (rows == 1 && labels.count == 2) {
+        onnx_ml_out_labels(n, &labels, is_positive(n, scores), 2);
         scores = onnx_ml_two_scores(n, post, scores, true);
     } else {
-        onnx_ml_out_labels(n, "classlabels_ints", onnx_ml_best(n, scores), rows);
+        onnx_ml_out_labels(n, &labels, onnx_ml_best(n, scores), rows);
         scores = onnx_ml_transform(n, post, scores);
     }
     onnx_out(n, 1, onnx_cast(n, scores, DTYPE_f32));
@@ -235,13 +228,13 @@ static NodeId elected(OnnxNode *n, const Pairs *p, NodeId decisions)
                                     onnx_matmul(n, for_second, p->second, false, false)));
 }
 
-static void import_pairs(OnnxNode *n, NodeId x, int64_t labels, MlPost post)
+static void import_pairs(OnnxNode *n, NodeId x, const MlLabels *labels, MlPost post)
 {
     Pairs p = {0};
     int64_t rows = 0;
     if (onnx_has_attr(n, "prob_a") || onnx_has_attr(n, "prob_b"))
         onnx_fail(n, E0206, "probabilities of support vectors ('prob_a') are not supported");
-    if (n->failed || !read_classes(n, &p, labels) || !make_tables(n, &p, onnx_dtype(n, x)))
+    if (n->failed || !read_classes(n, &p, labels->count) || !make_tables(n, &p, onnx_dtype(n, x)))
         return;
     const NodeId vectors = rows_attr(n, "support_vectors", x, &rows);
     if (!n->failed && rows != p.vectors)
@@ -249,7 +242,7 @@ static void import_pairs(OnnxNode *n, NodeId x, int64_t labels, MlPost post)
                   (long long)p.vectors);
     NodeId scores = onnx_matmul(n, kernels(n, x, vectors), p.weight, false, false);
     scores = add_list(n, scores, "rho");
-    onnx_ml_out_labels(n, "classlabels_ints", elected(n, &p, scores), labels);
+    onnx_ml_out_labels(n, labels, elected(n, &p, scores), labels->count);
     scores = p.pairs == 1 ? onnx_ml_two_scores(n, post, scores, post != ML_NONE)
                           : onnx_ml_transform(n, post, scores);
     onnx_out(n, 1, onnx_cast(n, scores, DTYPE_f32));
@@ -258,18 +251,19 @@ static void import_pairs(OnnxNode *n, NodeId x, int64_t labels, MlPost post)
 void onnx_import_ml_svm_classifier(OnnxNode *n)
 {
     const NodeId x = onnx_ml_matrix(n, 0);
-    const int64_t labels = count_labels(n);
+    MlLabels labels;
+    onnx_ml_read_labels(n, "classlabels_ints", &labels);
     const MlPost post = onnx_ml_post(n);
     int64_t rows = 0;
     if (onnx_has_attr(n, "vectors_per_class")) {
-        import_pairs(n, x, labels, post);
+        import_pairs(n, x, &labels, post);
         return;
     }
     NodeId scores = kernels(n, x, rows_attr(n, "coefficients", x, &rows));
     scores = onnx_op2(n, OP_add, scores, first_of(n, "rho", x));
-    if (!n->failed && rows != labels)
+    if (!n->failed && rows != labels.count)
         onnx_fail(n, E0203, "there are %lld rows of coefficients for %lld labels", (long long)rows,
-                  (long long)labels);
-    onnx_ml_out_labels(n, "classlabels_ints", onnx_ml_best(n, scores), rows);
+                  (long long)labels.count);
+    onnx_ml_out_labels(n, &labels, onnx_ml_best(n, scores), rows);
     onnx_out(n, 1, onnx_cast(n, onnx_ml_transform(n, post, scores), DTYPE_f32));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From scores to what the operators of ai.onnx.ml return: transformed scores, and labels.
 #include "compiler/import/onnx_ml.h"
+#include "compiler/import/onnx_text.h"
 
 static NodeId number(OnnxNode *n, NodeId like, double v)
 {
@@ -99,16 +100,36 @@ NodeId onnx_ml_best(OnnxNode *n, NodeId scores)
     return onnx_end(n, &b);
 }
 
-void onnx_ml_out_labels(OnnxNode *n, const char *attr, NodeId index, int64_t count)
+bool onnx_ml_read_labels(OnnxNode *n, const char *ints, MlLabels *l)
 {
-    const NodeId labels = onnx_ml_ints(n, attr);
-    if (!labels) {
-        onnx_fail(n, E0206, "only labels that are whole numbers ('%s') are supported", attr);
+    *l = (MlLabels){onnx_attr(n, ints), onnx_attr(n, "classlabels_strings"), 0};
+    if (l->strings && l->strings->n_strings == 0)
+        l->strings = NULL;
+    if (l->strings)
+        l->count = (int64_t)l->strings->n_strings;
+    else if (l->ints)
+        l->count = (int64_t)l->ints->n_ints;
+    if (!n->failed && l->count == 0)
+        onnx_fail(n, E0203, "needs labels: the attribute '%s' or 'classlabels_strings'", ints);
+    return !n->failed;
+}
+
+void onnx_ml_out_labels(OnnxNode *n, const MlLabels *l, NodeId index, int64_t classes)
+{
+    if (!n->failed && l->count < classes)
+        onnx_fail(n, E0203, "there are %lld labels for %lld classes", (long long)l->count,
+                  (long long)classes);
+    if (n->failed || !onnx_spend(n, l->count))
+        return;
+    if (l->strings) {
+        const NodeId list = onnx_text_const(n, l->strings->strings, (size_t)l->count);
+        onnx_out_text(n, 0, onnx_gather(n, list, index, 0));
         return;
     }
-    if (onnx_const_dim(n, labels, 0) < count)
-        onnx_fail(n, E0203, "attribute '%s' must have %lld entries", attr, (long long)count);
-    onnx_out(n, 0, onnx_gather(n, labels, index, 0));
+    const Shape s = shape_of(1, &l->count);
+    const uint64_t bytes = (uint64_t)l->count * sizeof(int64_t);
+    const void *data = arena_copy(n->model->arena, l->ints->ints, (size_t)bytes);
+    onnx_out(n, 0, onnx_gather(n, onnx_const(n, DTYPE_i64, &s, data, bytes), index, 0));
 }
 
 NodeId onnx_ml_matrix(OnnxNode *n, uint32_t operand)

@@ -130,16 +130,15 @@ void onnx_import_ml_tree_classifier(OnnxNode *n)
 {
     const NodeId x = onnx_ml_matrix(n, 0);
     const MlPost post = onnx_ml_post(n);
-    const Onnx__AttributeProto *labels = onnx_attr(n, "classlabels_int64s");
-    const int64_t classes = labels ? (int64_t)labels->n_ints : 0;
+    MlLabels labels;
     LeafWeights w = {.aggregate = ML_SUM};
     WeightLists l;
     Forest f;
     bool is_probability = false;
-    if (!n->failed && classes == 0)
-        onnx_fail(n, E0206, "only labels that are whole numbers ('classlabels_int64s') are supported");
-    if (n->failed || !onnx_ml_read_forest(n, &f) || !read_weight_lists(n, "class", &l))
+    if (n->failed || !onnx_ml_read_labels(n, "classlabels_int64s", &labels) || !onnx_ml_read_forest(n, &f) ||
+        !read_weight_lists(n, "class", &l))
         return;
+    const int64_t classes = labels.count;
     const bool is_single = is_binary(&l, classes, &is_probability) || classes == 1;
     if (!onnx_ml_new_weights(n, &f, is_single ? 1 : classes, onnx_dtype(n, x), &w) ||
         !put_weights(n, &f, &l, is_single, &w))
@@ -149,7 +148,7 @@ void onnx_import_ml_tree_classifier(OnnxNode *n)
         const int64_t one = 1;
         const NodeId limit = onnx_scalar(n, onnx_dtype(n, scores), is_probability ? 0.5 : 0);
         const NodeId is_second = onnx_squeeze(n, onnx_op2(n, OP_gt, scores, limit), &one, 1);
-        onnx_ml_out_labels(n, "classlabels_int64s", onnx_cast(n, is_second, DTYPE_i32), classes);
+        onnx_ml_out_labels(n, &labels, onnx_cast(n, is_second, DTYPE_i32), classes);
         const NodeId none = onnx_op2(
             n, OP_mul, scores,
             onnx_scalar(n, onnx_dtype(n, scores), 0)); // ONNX Runtime's scores for a second class alone
@@ -157,7 +156,7 @@ void onnx_import_ml_tree_classifier(OnnxNode *n)
                      ? onnx_ml_transform(n, post, onnx_concat(n, (const NodeId[]){none, scores}, 2, 1))
                      : onnx_ml_two_scores(n, post, scores, is_probability);
     } else {
-        onnx_ml_out_labels(n, "classlabels_int64s", onnx_ml_best(n, scores), classes);
+        onnx_ml_out_labels(n, &labels, onnx_ml_best(n, scores), classes);
         scores = onnx_ml_transform(n, post, scores);
     }
     onnx_out(n, 1, onnx_cast(n, scores, DTYPE_f32));

@@ -18,6 +18,13 @@ def floats(rng, *shape):
     return rng.standard_normal(shape).astype(np.float32)
 
 
+def labels_of(rng, count, name):
+    """Numbers by that name, or strings."""
+    if rng.random() < 0.3:
+        return {"classlabels_strings": [f"class {k}" for k in rng.permutation(20)[:count]]}
+    return {name: (rng.permutation(20)[:count] - 5).tolist()}
+
+
 # --- trees ---
 
 
@@ -89,8 +96,7 @@ def case_tree_classifier(rng):
         weights = np.abs(weights) / 4
     attrs = dict(nodes, class_treeids=[p[0] for p in pairs], class_nodeids=[p[1] for p in pairs],
                  class_ids=[p[2] for p in pairs], class_weights=weights.tolist(),
-                 classlabels_int64s=(rng.permutation(20)[:classes] - 5).tolist(),
-                 post_transform=POSTS[rng.integers(4)])
+                 post_transform=POSTS[rng.integers(4)], **labels_of(rng, classes, "classlabels_int64s"))
     if has_base:
         attrs["base_values"] = floats(rng, 1 if is_binary else classes).tolist()
     node = helper.make_node("TreeEnsembleClassifier", ["x"], ["y0", "y1"], domain=ML, **attrs)
@@ -104,8 +110,6 @@ def ml(op, outputs, **attrs):
     return helper.make_node(op, ["x"], outputs.split(","), domain=ML, **attrs)
 
 
-def labels_of(rng, count):
-    return (rng.permutation(20)[:count] - 5).tolist()
 
 
 def case_linear_regressor(rng):
@@ -126,7 +130,7 @@ def case_linear_classifier(rng):
     attrs = {
         "coefficients": floats(rng, rows * features).tolist(),
         "intercepts": floats(rng, rows).tolist(),
-        "classlabels_ints": labels_of(rng, classes),
+        **labels_of(rng, classes, "classlabels_ints"),
         "post_transform": POSTS[rng.integers(4)],
     }
     x = floats(rng, int(rng.integers(1, 9)), features)
@@ -155,7 +159,7 @@ def case_svm_regressor(rng):
 
 def case_svm_classifier(rng):
     features, classes = int(rng.integers(1, 6)), int(rng.integers(2, 5))
-    attrs = {"classlabels_ints": labels_of(rng, classes), **kernel_attrs(rng)}
+    attrs = {**labels_of(rng, classes, "classlabels_ints"), **kernel_attrs(rng)}
     per_class = [int(rng.integers(1, 4)) for _ in range(classes)]
     total = sum(per_class)
     attrs["vectors_per_class"] = per_class
