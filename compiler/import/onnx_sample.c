@@ -51,7 +51,8 @@ static NodeId pad_position(OnnxNode *n, NodeId v, const Sampling *s, int64_t siz
 {
     double low, high;
     ends_of(s, size, &low, &high);
-    if (s->padding == SAMPLE_ZEROS)
+    // Wide filters see the border's repetition outside, not the border alone.
+    if (s->padding == SAMPLE_ZEROS || (s->padding == SAMPLE_BORDER && s->mode == SAMPLE_CUBIC))
         return v;
     const NodeId inside =
         s->padding == SAMPLE_BORDER ? clamp(n, v, 0, (double)size - 1) : reflect(n, v, low, high);

@@ -179,6 +179,9 @@ GROUP_TEST(sequence)
 GROUP_TEST(function)
 GROUP_TEST(text)
 GROUP_TEST(quant)
+GROUP_TEST(sample)
+GROUP_TEST(rearrange)
+GROUP_TEST(attention)
 
 // Before opset 7 the second operand was aligned by an attribute.
 static void test_legacy_broadcast(void **state)
@@ -560,6 +563,9 @@ int main(void)
         TEST(sequence),
         TEST(function),
         TEST(text),
+        TEST(sample),
+        TEST(rearrange),
+        TEST(attention),
         TEST(quant),
         TEST(legacy_broadcast),
         TEST(tensor_storage),
