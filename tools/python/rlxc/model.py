@@ -141,7 +141,9 @@ class CompiledModel:
             parts = len(value) if is_list else int(value is not None)
             arguments = ["--dim", f"{v.name}={parts}"]
         for i, part in enumerate(value if is_list else [] if value is None else [value]):
-            if v.dims is None or any(d is None for d in v.dims) or len(v.dims) != part.ndim:
+            # Elements of a sequence have sizes of their own, whatever they are called.
+            is_open = v.dims is None or any(d is None for d in v.dims) or len(v.dims) != part.ndim
+            if is_list or is_open:
                 name = f"{v.name}_{i}" if is_list else v.name
                 arguments += ["--shape", f"{name}={','.join(map(str, part.shape))}"]
                 continue
