@@ -74,8 +74,9 @@ static bool check_one_element(ShapeCtx *c, uint32_t operand, DType t)
 
 static bool check_body_inputs(ShapeCtx *c, const Graph *b)
 {
-    if (b->states.len != 0 || b->params.len != 0 || b->checks.len != 0)
-        return shape_fail(c, E0209, "the graph `body` must not have states, params or checks");
+    if (b->states.len != 0 || b->params.len != 0 || b->checks.len != 0 || b->extents.len != 0)
+        return shape_fail(c, E0209,
+                          "the graph `body` must not have states, params, checks or computed sizes");
     if (b->inputs.len != c->n_src)
         return shape_fail(c, E0202, "the graph `body` has %u inputs, but the loop has %u operands",
                           b->inputs.len, c->n_src);

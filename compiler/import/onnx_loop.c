@@ -122,11 +122,26 @@ static bool begin_loop(OnnxNode *n, OnnxLoop *l, const Onnx__GraphProto *body, u
 
 enum { MAX_WHILE = 1 << 20 }; // iterations of a loop for which nobody gives a bound
 
+// What the user gives a size for.
+static const char *bound_name(const OnnxNode *n)
+{
+    return arena_printf(n->model->arena, "%s_trips", n->label);
+}
+
+static NodeId bound_node(OnnxNode *n, const OnnxLoop *l)
+{
+    OnnxDims d = {.dtype = DTYPE_i64, .n = 1, .dim = {l->bound}};
+    OnnxValue v = {.kind = ONNX_DIMS, .dims = &d};
+    const NodeId id = n->failed ? 0 : onnx_value_node(n->scope, &v, n->span);
+    n->failed = !id;
+    return id;
+}
+
 // Without a trip count the loop runs until its condition ends it, but never longer than a size that the user
 // gives. A run in which that is not enough fails.
 static void run_while(OnnxNode *n, OnnxLoop *l, OnnxValue *out)
 {
-    const char *name = arena_printf(n->model->arena, "%s_trips", n->label);
+    const char *name = bound_name(n);
     const bool can_be_graph = !has_odd_values(l) && !wants_scans(l);
     if (!can_be_graph) {
         unroll(n, l, out);
@@ -146,11 +161,8 @@ static void run_while(OnnxNode *n, OnnxLoop *l, OnnxValue *out)
     const NodeId loop = graph_node(n->graph, out[0].node)->op == OP_result
                             ? graph_node(n->graph, out[0].node)->src[0]
                             : out[0].node;
-    OnnxDims d = {.dtype = DTYPE_i64, .n = 1, .dim = {l->bound}};
-    OnnxValue bound = {.kind = ONNX_DIMS, .dims = &d};
-    const NodeId count = onnx_result(n, loop, l->u.n_carried),
-                 most = onnx_value_node(n->scope, &bound, n->span);
-    onnx_require(n, onnx_op2(n, OP_lt, count, most),
+    const NodeId count = onnx_result(n, loop, l->u.n_carried);
+    onnx_require(n, onnx_op2(n, OP_lt, count, bound_node(n, l)),
                  arena_printf(n->model->arena,
                               "node '%s': the loop needs more iterations than its bound '%s' allows",
                               n->label, name));
@@ -164,6 +176,18 @@ static OnnxValue take_value(OnnxNode *n, uint32_t i)
     return n->failed ? (OnnxValue){.kind = ONNX_BROKEN} : n->in[i];
 }
 
+// A trip count that the model computes, but that is no larger than a size that the user gives.
+static bool has_given_bound(OnnxNode *n, OnnxLoop *l)
+{
+    Tensor known;
+    const int64_t given = onnx_given_size(n->model, bound_name(n));
+    if (given < 0 || has_odd_values(l) || onnx_assume(n, 0, &known))
+        return false;
+    l->has_bound = true;
+    l->bound = dim_symbol(n->graph->dims, bound_name(n), 1, MAX_WHILE, 1);
+    return true;
+}
+
 // The trip count: a number where it is one or must be one, else a node.
 static void read_trips(OnnxNode *n, OnnxLoop *l)
 {
@@ -174,6 +198,11 @@ static void read_trips(OnnxNode *n, OnnxLoop *l)
         onnx_skip(n, 0);
         l->has_bound = true; // sizes are known when the loop is planned
         l->bound = dim_max(n->graph->dims, dims.dim[0], 0);
+    } else if (has_given_bound(n, l)) {
+        l->count = onnx_cast(n, onnx_reshape(n, onnx_src(n, 0), &(Shape){0}), DTYPE_i64);
+        onnx_require(n, onnx_op2(n, OP_le, l->count, bound_node(n, l)),
+                     arena_printf(n->model->arena, "node '%s': more iterations than '%s' allows", n->label,
+                                  bound_name(n)));
     } else if (onnx_peek_dims(n, 0, &dims) || wants_scans(l) || has_odd_values(l)) {
         if (onnx_src_ints(n, 0, &trips))
             l->u.trips = trips.n ? trips.v[0] : 0;

@@ -12,6 +12,7 @@ typedef struct BodyGraph {
     NodeId i;
     NodeId *src; // operands of the loop for the inputs of the body, without trip count and condition
     uint32_t n_src, n_carried;
+    bool is_open; // how often it runs is only known when the model runs
 } BodyGraph;
 
 static void set_diag(Graph *g, Diag *d)
@@ -134,15 +135,20 @@ static void add_outputs(BodyGraph *b)
 
 // --- the node ---
 
-// Scan outputs are as long as the loop runs, so that must be known.
-static bool ends_as_planned(BodyGraph *b, NodeId cond)
+// Is the number of iterations known before the model runs?
+static bool runs_to_bound(BodyGraph *b, NodeId cond)
 {
     double first = 0, each = 0;
     const GraphOutput *o = &b->in.graph->outputs.data[0];
-    const bool goes_on = node_is_scalar_const(b->n->graph, cond, &first) && first != 0 &&
-                         node_is_scalar_const(b->in.graph, o->node, &each) && each != 0;
+    return b->l->has_bound && !b->l->count && node_is_scalar_const(b->n->graph, cond, &first) && first != 0 &&
+           node_is_scalar_const(b->in.graph, o->node, &each) && each != 0;
+}
+
+// Scan outputs are as long as the loop runs: when that is not known, it has a bound at least.
+static bool check_scans(BodyGraph *b)
+{
     for (uint32_t i = 0; i < b->l->u.n_scan; i++)
-        if (b->l->wants_scan[i] && !goes_on)
+        if (b->l->wants_scan[i] && !b->l->has_bound)
             return onnx_fail(&b->in, E0206,
                              "the length of a scan output depends on a condition that is computed when the "
                              "model runs");
@@ -171,9 +177,10 @@ static NodeId make_node(BodyGraph *b)
 {
     NodeId trip = trip_node(b), cond = cond_node(b);
     const OnnxLoop *l = b->l;
-    b->in.failed = b->in.failed || !trip || !cond || !ends_as_planned(b, cond);
+    b->in.failed = b->in.failed || !trip || !cond || !check_scans(b);
     if (b->in.failed)
         return 0;
+    b->is_open = !runs_to_bound(b, cond);
     NodeBuild build = onnx_begin(b->n, OP_loop);
     node_src(&build, trip);
     node_src(&build, cond);
@@ -188,15 +195,27 @@ static NodeId make_node(BodyGraph *b)
     return onnx_end(b->n, &build);
 }
 
+// The rows that iterations made.
+static NodeId live_rows(BodyGraph *b, NodeId loop, NodeId all, uint32_t out)
+{
+    OnnxNode *n = b->n;
+    if (n->failed || !b->is_open)
+        return all;
+    const NodeId count = onnx_result(n, loop, graph_node(n->graph, loop)->n_results - 1u);
+    const Dim rows = onnx_extent(n, out, 0, count, b->l->bound);
+    return onnx_gather(n, all, onnx_iota(n, rows), 0);
+}
+
 static void take_results(BodyGraph *b, NodeId id, OnnxValue *out)
 {
     const OnnxUnroll *u = &b->l->u;
     uint32_t at = 0;
     for (uint32_t i = 0; i < u->n_carried; i++)
         out[i] = onnx_value(onnx_result(b->n, id, at++));
-    for (uint32_t i = 0; i < u->n_scan; i++)
-        out[u->n_carried + i] =
-            b->l->wants_scan[i] ? onnx_value(onnx_result(b->n, id, at++)) : (OnnxValue){.kind = ONNX_BROKEN};
+    for (uint32_t i = u->n_carried; i < u->n_carried + u->n_scan; i++)
+        out[i] = b->l->wants_scan[i - u->n_carried]
+                     ? onnx_value(live_rows(b, id, onnx_result(b->n, id, at++), i))
+                     : (OnnxValue){.kind = ONNX_BROKEN};
 }
 
 static bool begin_body(BodyGraph *b)
@@ -224,8 +243,8 @@ static bool build(BodyGraph *b, OnnxValue *out)
     if (!add_inputs(b) || !onnx_import_initializers(&b->scope, g) || !onnx_import_nodes(&b->scope, g))
         return false;
     add_outputs(b);
-    if (!b->in.failed && b->in.graph->checks.len)
-        onnx_fail(&b->in, E0206, "the body has conditions that must hold in every iteration");
+    if (!b->in.failed && (b->in.graph->checks.len || b->in.graph->extents.len))
+        onnx_fail(&b->in, E0206, "the body has conditions that must hold, or sizes that it computes");
     const NodeId id = b->in.failed ? 0 : make_node(b);
     if (id)
         take_results(b, id, out);
