@@ -101,7 +101,7 @@ bool pipeline_bind(Graph *g, const PipelineOptions *o, Graph **out)
         return false;
     for (uint32_t i = 0; i < n; i++) {
         const Symbol *s = &g->dims->symbols.data[i];
-        if (graph_find_extent(g, i)) { // the extent pass
+        if (graph_computes(g, i)) { // the extent pass
             values[i] = -1;
         } else if (!known[i] && s->dflt != 0) {
             values[i] = s->dflt;

@@ -325,6 +325,8 @@ Dim graph_extent(Graph *g, const char *name, NodeId value, Dim max);
 bool graph_add_extent(Graph *g, Dim symbol, NodeId value, Dim max);
 const GraphExtent *graph_find_extent(const Graph *g, uint32_t symbol); // NULL: another symbol
 bool graph_dim_is_computed(const Graph *g, Dim d);                     // has such a symbol in it
+bool graph_dim_uses(const Graph *g, Dim d, const GraphExtent *of);     // has this one (NULL: any)
+bool graph_computes(const Graph *g, uint32_t symbol);                  // here or in a sub-graph
 // A size as a number, i64[]; 0: reported, or the size is unknown.
 NodeId graph_dim_value(Graph *g, Dim d, Span span);
 

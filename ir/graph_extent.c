@@ -56,22 +56,39 @@ const GraphExtent *graph_find_extent(const Graph *g, uint32_t symbol)
 }
 
 // Recursion: expressions are bounded by DIM_MAX_SIZE.
-bool graph_dim_is_computed(const Graph *g, Dim d)
+bool graph_dim_uses(const Graph *g, Dim d, const GraphExtent *of)
 {
     if (g->extents.len == 0 || dim_is_const(d))
         return false;
     const DimExpr *e = dim_expr(g->dims, d);
     if (e->kind == DIM_SYMBOL)
-        return graph_find_extent(g, e->symbol) != NULL;
+        return of ? d == of->dim : graph_find_extent(g, e->symbol) != NULL;
     if (e->kind == DIM_UNKNOWN)
         return false;
     if (e->kind != DIM_SUM)
-        return graph_dim_is_computed(g, e->a) || graph_dim_is_computed(g, e->b);
+        return graph_dim_uses(g, e->a, of) || graph_dim_uses(g, e->b, of);
     for (uint32_t i = 0; i < e->n_terms; i++)
         for (uint32_t k = 0; k < e->terms[i].n; k++)
-            if (graph_dim_is_computed(g, e->terms[i].atom[k]))
+            if (graph_dim_uses(g, e->terms[i].atom[k], of))
                 return true;
     return false;
+}
+
+bool graph_dim_is_computed(const Graph *g, Dim d)
+{
+    return graph_dim_uses(g, d, NULL);
+}
+
+// Sub-graphs nest at most GRAPH_MAX_DEPTH deep.
+bool graph_computes(const Graph *g, uint32_t symbol)
+{
+    bool does = graph_find_extent(g, symbol) != NULL;
+    for (NodeId id = 1; !does && id < g->nodes.len; id++) {
+        const Node *n = graph_node(g, id);
+        for (uint32_t i = 0; !does && i < n->n_attr; i++)
+            does = attr_info[n->attr[i].id].type == ATTR_GRAPH && graph_computes(n->attr[i].u.graph, symbol);
+    }
+    return does;
 }
 
 // A size that is known before the model runs, but not yet: as many ones, summed up.

@@ -152,6 +152,14 @@ static bool rewrite_node(Rewrite *r, NodeId id, RewriteStep step, void *ctx)
     return made != id;
 }
 
+// At once: what step makes of later nodes may read the sizes.
+static void redirect_extents(Graph *g, const NodeId *before, uint32_t n, NodeId id, NodeId now)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (before[i] == id)
+            g->extents.data[i].value = now;
+}
+
 bool graph_rewrite(Graph *g, RewriteStep step, void *ctx)
 {
     Arena scratch = {0};
@@ -164,17 +172,21 @@ bool graph_rewrite(Graph *g, RewriteStep step, void *ctx)
     r->g = g;
     r->rebuilt = ARENA_ARRAY(&scratch, NodeId, n_old);
     r->replaced = ARENA_ARRAY(&scratch, NodeId, n_old);
-    for (NodeId id = 1; id < n_old; id++)
-        if (is_live[id])
-            is_changed |= rewrite_node(r, id, step, ctx);
+    NodeId *extents = ARENA_ARRAY(&scratch, NodeId, n_extents);
+    for (uint32_t i = 0; i < n_extents; i++)
+        extents[i] = g->extents.data[i].value;
+    for (NodeId id = 1; id < n_old; id++) {
+        if (!is_live[id])
+            continue;
+        is_changed |= rewrite_node(r, id, step, ctx);
+        redirect_extents(g, extents, n_extents, id, r->replaced[id]);
+    }
     for (uint32_t i = 0; i < g->outputs.len; i++)
         g->outputs.data[i].node = r->replaced[g->outputs.data[i].node];
     for (uint32_t i = 0; i < g->states.len; i++)
         g->states.data[i].next = r->replaced[g->states.data[i].next];
     for (uint32_t i = 0; i < n_checks; i++)
         g->checks.data[i].cond = r->replaced[g->checks.data[i].cond];
-    for (uint32_t i = 0; i < n_extents; i++)
-        g->extents.data[i].value = r->replaced[g->extents.data[i].value];
     arena_free(&scratch);
     return is_changed;
 }

@@ -40,6 +40,13 @@ static bool read_size(ShapeCtx *c, AttrId id, Dim *out)
     return hi >= 0 || shape_fail(c, E0203, "`%s` is negative", attr_info[id].name);
 }
 
+// Places are sorted as 32-bit numbers.
+static bool check_sortable(ShapeCtx *c, Dim n)
+{
+    return !dim_is_const(n) || n <= INT32_MAX / 2 ||
+           shape_fail(c, E0204, "an axis of %lld elements is too long to be sorted", (long long)n);
+}
+
 bool shape_top_k(ShapeCtx *c)
 {
     Shape out = c->in[0].shape;
@@ -47,7 +54,7 @@ bool shape_top_k(ShapeCtx *c)
     Dim k = 0;
     int64_t lo = 0, hi = 0;
     if (!rule_dtypes(c, CLS_FLOAT | CLS_INT | CLS_BOOL, 1) || !rule_axis(c, A_top_k_axis, out.rank, &axis) ||
-        !read_size(c, A_top_k_k, &k))
+        !read_size(c, A_top_k_k, &k) || !check_sortable(c, out.dim[axis]))
         return false;
     dim_range(c->g->dims, dim_sub(c->g->dims, out.dim[axis], k), &lo, &hi);
     if (hi < 0)
@@ -83,10 +90,13 @@ bool shape_nonzero(ShapeCtx *c)
 
 bool shape_unique(ShapeCtx *c)
 {
-    Shape all = {.rank = 1, .dim = {c->in[0].shape.dim[0]}}, out = {.rank = 1};
+    Shape all = {.rank = 1}, out = {.rank = 1};
     const Shape scalar = {0};
-    if (!rule_rank(c, 0, 2, 2) || (rule_has(c, 1) && !check_one(c, 1, DTYPE_i64)) ||
-        !read_size(c, A_unique_size, &out.dim[0]))
+    if (!rule_rank(c, 0, 2, 2))
+        return false;
+    all.dim[0] = c->in[0].shape.dim[0];
+    if ((rule_has(c, 1) && !check_one(c, 1, DTYPE_i64)) || !read_size(c, A_unique_size, &out.dim[0]) ||
+        !check_sortable(c, all.dim[0]))
         return false;
     rule_out(c, 0, DTYPE_i64, &out);
     rule_out(c, 1, DTYPE_i64, &all);
@@ -108,7 +118,8 @@ bool shape_nms(ShapeCtx *c)
         !rule_dims_equal(c, boxes->dim[2], 4, "the numbers of a box"))
         return false;
     if (!check_one(c, 2, DTYPE_i64) || !check_one(c, 3, DTYPE_f32) ||
-        (rule_has(c, 4) && !check_one(c, 4, DTYPE_f32)) || !read_size(c, A_nms_size, &out.dim[0]))
+        (rule_has(c, 4) && !check_one(c, 4, DTYPE_f32)) || !read_size(c, A_nms_size, &out.dim[0]) ||
+        !check_sortable(c, boxes->dim[1]))
         return false;
     rule_out(c, 0, DTYPE_i64, &out);
     rule_out(c, 1, DTYPE_i64, &scalar);

@@ -186,6 +186,17 @@ static void inline_checks(Graph *g, const Graph *sub, const NodeId *map, NodeId 
     }
 }
 
+// Sizes that a branch computes are the graph's from now on, once.
+static void inline_extents(Graph *g, const Graph *sub, const NodeId *map)
+{
+    for (uint32_t i = 0; i < sub->extents.len; i++) {
+        GraphExtent e = sub->extents.data[i];
+        e.value = map[e.value];
+        if (graph_find_extent(g, (uint32_t)dim_as_symbol(g->dims, e.dim)) == NULL)
+            vec_push(g->arena, &g->extents, e);
+    }
+}
+
 // Copies a sub-graph into g with its inputs bound to operands 1.. of the `if`; returns its output. taken: the
 // condition under which the branch counts, 0 = always.
 static NodeId inline_branch(Graph *g, const Node *n, const Graph *sub, uint32_t output, NodeId taken)
@@ -203,6 +214,7 @@ static NodeId inline_branch(Graph *g, const Node *n, const Graph *sub, uint32_t 
         map[id] = graph_clone_node(g, sub, id, src);
     }
     inline_checks(g, sub, map, taken);
+    inline_extents(g, sub, map);
     return map[sub->outputs.data[output].node];
 }
 

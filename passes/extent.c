@@ -6,7 +6,7 @@
 #include "passes/extent.h"
 #include "ir/shape.h"
 
-#include <math.h>
+enum { MAX_TRIED = 1 << 16 }; // values of a symbol
 
 // --- helpers of the rules ---
 
@@ -144,6 +144,29 @@ static bool find_bounds(Graph *g, int64_t *value)
     return true;
 }
 
+// Ranges of expressions are wider than what they can be: tries all values where one symbol is left.
+static bool is_bounded(Graph *g, Dim d, DimValues largest, int64_t bound)
+{
+    int64_t *value = ARENA_ARRAY(g->arena, int64_t, largest.n);
+    const DimValues values = {value, largest.n};
+    int64_t size = 0;
+    for (uint32_t i = 0; i < g->extents.len; i++) {
+        const int32_t symbol = dim_as_symbol(g->dims, g->extents.data[i].dim);
+        for (uint32_t k = 0; k < largest.n; k++)
+            value[k] = -1;
+        value[symbol] = largest.value[symbol];
+        if (!dim_eval(g->dims, d, values, &size))
+            continue;
+        if (largest.value[symbol] > MAX_TRIED)
+            return false;
+        for (value[symbol] = 0; value[symbol] < largest.value[symbol]; value[symbol]++)
+            if (!dim_eval(g->dims, d, values, &size) || size > bound)
+                return false;
+        return true;
+    }
+    return false;
+}
+
 // A size that is not the largest when all symbols are would leave too little memory.
 static bool check_sizes(Graph *g, NodeId id, const Shape *s, DimValues largest)
 {
@@ -152,7 +175,8 @@ static bool check_sizes(Graph *g, NodeId id, const Shape *s, DimValues largest)
         if (!graph_dim_is_computed(g, s->dim[i]))
             continue;
         dim_range(g->dims, s->dim[i], &low, &high);
-        if (!dim_eval(g->dims, s->dim[i], largest, &at_largest) || high > at_largest) {
+        if (!dim_eval(g->dims, s->dim[i], largest, &at_largest) ||
+            (high > at_largest && !is_bounded(g, s->dim[i], largest, at_largest))) {
             Str text = str_new(g->arena);
             dim_print(g->dims, s->dim[i], &text);
             return diag_error(g->diag, node_span(g, id), E0206,
@@ -179,6 +203,25 @@ static bool check_all_sizes(Graph *g, DimValues largest)
 }
 
 // --- the pass ---
+
+// A size must be computed before a value can have it, but for the op that computes its own.
+static bool check_order(Graph *g)
+{
+    for (NodeId id = 1; id < g->nodes.len; id++) {
+        const Node *n = graph_node(g, id);
+        for (uint32_t i = 0; i < n->shape->rank; i++)
+            for (uint32_t k = 0; k < g->extents.len; k++) {
+                const GraphExtent *e = &g->extents.data[k];
+                const Node *value = graph_node(g, e->value);
+                if (e->value < id || !graph_dim_uses(g, n->shape->dim[i], e) ||
+                    (value->op == OP_result && value->src[0] == (n->op == OP_result ? n->src[0] : id)))
+                    continue;
+                return diag_error(g->diag, node_span(g, id), E0209, "%s has a size that is computed after it",
+                                  node_name(g, id));
+            }
+    }
+    return true;
+}
 
 static bool has_computed_sizes(const Graph *g, const Node *n, NodeId id)
 {
@@ -268,7 +311,7 @@ static bool bind(Pass *p)
     for (uint32_t i = 0; i < n; i++)
         value[i] = -1;
     const DimValues largest = {value, n};
-    if (!find_bounds(g, value))
+    if (!find_bounds(g, value) || !check_order(g))
         return false;
     graph_rewrite(g, step_rule, NULL);
     if (p->diag->n_errors != errors || !check_all_sizes(g, largest))
@@ -284,9 +327,21 @@ static bool bind(Pass *p)
     return p->diag->n_errors == errors;
 }
 
+// In the graph or in a branch of an `if`; inside of loops there can be none.
+static bool computes_sizes(const Graph *g)
+{
+    bool any = g->extents.len > 0;
+    for (NodeId id = 1; !any && id < g->nodes.len; id++) {
+        const Node *n = graph_node(g, id);
+        for (uint32_t i = 0; !any && i < n->n_attr; i++)
+            any = attr_info[n->attr[i].id].type == ATTR_GRAPH && computes_sizes(n->attr[i].u.graph);
+    }
+    return any;
+}
+
 bool pass_extent(Pass *p)
 {
-    if (p->graph->extents.len == 0)
+    if (!computes_sizes(p->graph))
         return false;
     pass_expand(p);
     p->graph = graph_compact(p->graph, NULL);

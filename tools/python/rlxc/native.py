@@ -56,6 +56,10 @@ RLXPY int rlxpy_init(void *ctx, void *arena, size_t arena_bytes, void *state, si
     return (int)rlx_init((rlx_ctx *)ctx, &model_model, arena, arena_bytes, state, state_bytes, weights,
                          weight_bytes);
 }
+RLXPY int rlxpy_output_shape(const void *ctx, uint32_t i, int64_t *shape)
+{
+    return (int)rlx_output_shape((const rlx_ctx *)ctx, i, shape);
+}
 RLXPY int rlxpy_run(void *ctx) { return (int)rlx_run((rlx_ctx *)ctx); }
 RLXPY int rlxpy_reset(void *ctx) { return (int)rlx_reset((rlx_ctx *)ctx); }
 RLXPY int rlxpy_set_param(void *ctx, const char *name, const void *data, size_t bytes, int dtype)
@@ -217,6 +221,14 @@ class Program:
             arrays.update((name, values.convert(io, tensors[name], a)) for name, a in parts.items())
         return arrays
 
+    def read_output(self, i, t):
+        """The elements of an output, in the shape that it has after this run."""
+        sizes = (ctypes.c_int64 * 16)()
+        self.check(self.lib.rlxpy_output_shape(ctypes.c_void_p(self.ctx.ctypes.data), ctypes.c_uint32(i), sizes))
+        shape = tuple(sizes[:len(t.shape)])
+        n = int(np.prod(shape, dtype=np.int64)) * t.dtype.itemsize
+        return self.arena[t.offset:t.offset + n].copy().view(t.dtype).reshape(shape)
+
     def run(self, named):
         """Runs on {input: value}; returns the outputs, or None when the values do not fit this program."""
         arrays = self.arrange(named)
@@ -226,6 +238,5 @@ class Program:
             flat = np.ascontiguousarray(arrays[t.name]).reshape(-1)
             self.arena[t.offset:t.offset + t.bytes] = flat.view(np.uint8)
         self.check(self.lib.rlxpy_run(ctypes.c_void_p(self.ctx.ctypes.data)))
-        results = {t.name: self.arena[t.offset:t.offset + t.bytes].copy().view(t.dtype).reshape(t.shape)
-                   for t in self.outputs}
+        results = {t.name: self.read_output(i, t) for i, t in enumerate(self.outputs)}
         return [values.join(io, results) for io in self.interface["outputs"]]
