@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layers that carry a state from step to step: LinearAttention, whose recurrence is unrolled over the
+// Layers that carry a state from step to step: LinearAttention, whose recurrence is a loop over the
 // sequence, and the causal convolution with its last inputs.
-#include "compiler/import/onnx_import.h"
+#include "compiler/import/onnx_loop.h"
 
 #include <math.h>
 
@@ -46,12 +46,13 @@ void onnx_import_causal_conv(OnnxNode *n)
 
 // All heads are matrices: [B, heads, ...].
 typedef struct Linear {
-    NodeId q, k, v;     // [B, heads, T, D]
-    NodeId decay, beta; // [B, heads, T, 1 or D]; 0: none
-    NodeId state;       // [B, Hkv, Dk, Dv]
-    int64_t q_heads, kv_heads, steps;
+    NodeId part[5]; // by Part: [B, heads, T, D]; decay and beta may be 0
+    NodeId state;   // [B, Hkv, Dk, Dv]
+    int64_t q_heads, kv_heads;
     double scale;
 } Linear;
+
+enum { MAX_UNROLLED = 8 };
 
 // [B, T, heads * D] to [B, heads, T, D], in f32 or wider.
 static NodeId split(OnnxNode *n, NodeId x, int64_t heads)
@@ -66,31 +67,79 @@ static NodeId split(OnnxNode *n, NodeId x, int64_t heads)
     return onnx_transpose(n, parts, (const int64_t[]){0, 2, 1, 3});
 }
 
-static NodeId step_of(OnnxNode *n, NodeId x, int64_t i)
-{
-    return onnx_slice(n, x, 2, i, i + 1, 1);
-}
+// What one step reads, each [B, heads, 1, D].
+typedef enum Part { PART_Q, PART_K, PART_V, PART_DECAY, PART_BETA, N_PARTS } Part;
 
 // One step: the state forgets, takes in the outer product of key and value (or of what the value adds to what
 // the state says already), and is read by the query.
-static NodeId run_step(OnnxNode *n, Linear *a, int64_t i)
+static NodeId run_step(OnnxNode *n, const Linear *a, const NodeId *part, NodeId *state)
 {
-    const NodeId k = step_of(n, a->k, i), q = step_of(n, a->q, i);
     const int64_t turn[] = {0, 1, 3, 2};
-    NodeId v = step_of(n, a->v, i), state = a->state;
-    if (a->decay) {
-        const NodeId keep = onnx_transpose(n, onnx_op1(n, OP_exp, step_of(n, a->decay, i)), turn);
-        state = onnx_op2(n, OP_mul, state, keep);
+    NodeId v = part[PART_V], s = *state;
+    if (part[PART_DECAY])
+        s = onnx_op2(n, OP_mul, s, onnx_transpose(n, onnx_op1(n, OP_exp, part[PART_DECAY]), turn));
+    if (part[PART_BETA]) {
+        const NodeId known = onnx_matmul(n, part[PART_K], s, false, false);
+        v = onnx_op2(n, OP_mul, onnx_op2(n, OP_sub, v, known), part[PART_BETA]);
     }
-    if (a->beta) {
-        const NodeId known = onnx_matmul(n, k, state, false, false);
-        v = onnx_op2(n, OP_mul, onnx_op2(n, OP_sub, v, known), step_of(n, a->beta, i));
+    s = onnx_op2(n, OP_add, s, onnx_op2(n, OP_mul, onnx_transpose(n, part[PART_K], turn), v));
+    *state = s;
+    const Shape q = *onnx_shape(n, part[PART_Q]);
+    const NodeId grouped =
+        onnx_reshape_to(n, part[PART_Q], (const Dim[]){q.dim[0], a->kv_heads, -1, q.dim[3]}, 4);
+    const NodeId read = with(n, OP_mul, onnx_matmul(n, grouped, s, false, false), a->scale);
+    return onnx_reshape_to(n, read, (const Dim[]){q.dim[0], a->q_heads, 1, -1}, 4);
+}
+
+// Few steps one after the other: [B, Hq, T, Dv].
+static NodeId unroll(OnnxNode *n, Linear *a, int64_t steps)
+{
+    NodeId y[MAX_UNROLLED] = {0};
+    for (int64_t i = 0; i < steps && !n->failed; i++) {
+        NodeId part[N_PARTS] = {0};
+        for (uint32_t p = 0; p < N_PARTS; p++)
+            part[p] = a->part[p] ? onnx_slice(n, a->part[p], 2, i, i + 1, 1) : 0;
+        y[i] = run_step(n, a, part, &a->state);
     }
-    a->state = onnx_op2(n, OP_add, state, onnx_op2(n, OP_mul, onnx_transpose(n, k, turn), v));
-    const Shape s = *onnx_shape(n, q);
-    const NodeId grouped = onnx_reshape_to(n, q, (const Dim[]){s.dim[0], a->kv_heads, -1, s.dim[3]}, 4);
-    const NodeId read = with(n, OP_mul, onnx_matmul(n, grouped, a->state, false, false), a->scale);
-    return onnx_reshape_to(n, read, (const Dim[]){s.dim[0], a->q_heads, 1, -1}, 4);
+    return steps > 1 ? onnx_concat(n, y, (uint32_t)steps, 2) : y[0];
+}
+
+// The body of the loop: in has the state, then the parts that there are.
+static void make_step(OnnxNode *n, const OnnxBody *b, NodeId i, const NodeId *in, NodeId *out)
+{
+    const Linear *a = b->ctx;
+    NodeId part[N_PARTS] = {0};
+    uint32_t at = 1;
+    (void)i;
+    for (uint32_t p = 0; p < N_PARTS; p++)
+        if (a->part[p])
+            part[p] = onnx_unsqueeze(n, in[at++], (const int64_t[]){2}, 1);
+    out[0] = in[0];
+    out[1] = run_step(n, a, part, &out[0]);
+}
+
+static NodeId loop(OnnxNode *n, Linear *a, Dim steps)
+{
+    OnnxRow rows[N_PARTS];
+    NodeId out[2] = {0};
+    OnnxBody body = {.n_carried = 1,
+                     .n_scan = 1,
+                     .carried = &a->state,
+                     .rows = rows,
+                     .trips = steps,
+                     .make = make_step,
+                     .ctx = a};
+    for (uint32_t p = 0; p < N_PARTS; p++)
+        if (a->part[p])
+            rows[body.n_rows++] = (OnnxRow){.x = a->part[p], .axis = 2};
+    onnx_loop_of(n, &body, out);
+    a->state = out[0];
+    if (n->failed)
+        return 0;
+    // [T, B, Hq, 1, Dv]
+    const Shape y = *onnx_shape(n, out[1]);
+    const Dim flat[] = {y.dim[0], y.dim[1], y.dim[2], y.dim[4]};
+    return onnx_transpose(n, onnx_reshape_to(n, out[1], flat, 4), (const int64_t[]){1, 2, 0, 3});
 }
 
 static void check_rule(OnnxNode *n, const char *rule, bool has_decay, bool has_beta)
@@ -118,42 +167,34 @@ static bool read_linear(OnnxNode *n, Linear *a)
     if (!n->failed &&
         (a->q_heads < 1 || a->kv_heads < 1 || a->q_heads > INT32_MAX || a->q_heads % a->kv_heads != 0))
         onnx_fail(n, E0203, "'q_num_heads' must be a multiple of 'kv_num_heads'");
-    a->q = split(n, q, a->q_heads);
-    a->k = split(n, k, a->kv_heads);
-    a->v = split(n, v, a->kv_heads);
-    a->decay = decay ? split(n, decay, a->kv_heads) : 0;
+    a->part[PART_Q] = split(n, q, a->q_heads);
+    a->part[PART_K] = split(n, k, a->kv_heads);
+    a->part[PART_V] = split(n, v, a->kv_heads);
     const bool is_shared = beta && onnx_shape(n, beta)->rank == 3 && onnx_shape(n, beta)->dim[2] == 1;
-    a->beta = beta ? split(n, beta, is_shared ? 1 : a->kv_heads) : 0;
-    a->steps = onnx_const_dim(n, q, 1);
-    const int64_t size = onnx_const_dim(n, a->q, 3);
+    a->part[PART_DECAY] = decay ? split(n, decay, a->kv_heads) : 0;
+    a->part[PART_BETA] = beta ? split(n, beta, is_shared ? 1 : a->kv_heads) : 0;
+    const int64_t size = onnx_const_dim(n, a->part[PART_Q], 3);
     if (n->failed)
         return false;
     if (a->scale == 0)
         a->scale = 1 / sqrt((double)size);
-    const DType type = onnx_dtype(n, a->q);
-    const Dim shape[4] = {onnx_shape(n, q)->dim[0], a->kv_heads, size, onnx_shape(n, a->v)->dim[3]};
+    const DType type = onnx_dtype(n, a->part[PART_Q]);
+    const Dim shape[4] = {onnx_shape(n, q)->dim[0], a->kv_heads, size,
+                          onnx_shape(n, a->part[PART_V])->dim[3]};
     a->state = past ? onnx_cast(n, past, type) : onnx_expand(n, onnx_scalar(n, type, 0), shape, 4);
     return !n->failed;
 }
 
-enum { MAX_STEPS = 4096 };
-
 void onnx_import_linear_attention(OnnxNode *n)
 {
-    Linear a;
+    Linear a = {.scale = 0};
     if (!read_linear(n, &a))
         return;
+    const Shape s = *onnx_shape(n, onnx_src(n, 0));
     const DType type = onnx_dtype(n, onnx_src(n, 0));
     const DType state_type = onnx_has(n, 3) ? onnx_dtype(n, onnx_src(n, 3)) : type;
-    if (a.steps < 1 || a.steps > MAX_STEPS) {
-        onnx_fail(n, E0206, "sequences of %lld steps are not supported", (long long)a.steps);
-        return;
-    }
-    NodeId *part = ARENA_ARRAY(n->model->arena, NodeId, (uint64_t)a.steps);
-    for (int64_t i = 0; i < a.steps; i++)
-        part[i] = run_step(n, &a, i);
-    NodeId y = a.steps > 1 ? onnx_concat(n, part, (uint32_t)a.steps, 2) : part[0];
-    const Shape s = *onnx_shape(n, onnx_src(n, 0));
+    const bool is_short = dim_is_const(s.dim[1]) && s.dim[1] >= 1 && s.dim[1] <= MAX_UNROLLED;
+    NodeId y = is_short ? unroll(n, &a, s.dim[1]) : loop(n, &a, s.dim[1]);
     y = onnx_transpose(n, y, (const int64_t[]){0, 2, 1, 3});
     onnx_out(n, 0, onnx_cast(n, onnx_reshape_to(n, y, (const Dim[]){s.dim[0], s.dim[1], -1}, 3), type));
     if (onnx_wants(n, 1))
