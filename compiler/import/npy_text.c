@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#define MAX_BYTES (INT64_C(1) << 31) // of all strings of a file
+
 // --- UTF-8 ---
 
 // Bytes of a code point; 0: there is no such code point.
@@ -84,6 +86,9 @@ bool npy_convert_text(Arena *a, Diag *d, Span where, const char *name, const Npy
     int64_t dim[SHAPE_MAX_RANK];
     if (t->rank >= SHAPE_MAX_RANK)
         return diag_error(d, where, E0105, "%s: strings of rank %u are not supported", name, t->rank);
+    if (t->numel > MAX_BYTES / capacity)
+        return diag_error(d, where, E0004, "%s: %lld strings of %lld bytes are too many", name,
+                          (long long)t->numel, (long long)capacity);
     memcpy(dim, t->dim, sizeof dim);
     dim[t->rank] = capacity;
     *out = tensor_new(a, DTYPE_u8, t->rank + 1, dim);

@@ -189,12 +189,13 @@ static NodeId named(OnnxNode *n, const Parse *p, NodeId value)
     static const struct {
         const char *text;
         double value;
-    } names[] = {{"inf", INFINITY},      {"+inf", INFINITY},      {"-inf", -INFINITY},
-                 {"infinity", INFINITY}, {"+infinity", INFINITY}, {"-infinity", -INFINITY}};
+    } names[] = {{"inf", (double)INFINITY},       {"+inf", (double)INFINITY},
+                 {"-inf", -(double)INFINITY},     {"infinity", (double)INFINITY},
+                 {"+infinity", (double)INFINITY}, {"-infinity", -(double)INFINITY}};
     enum { N = sizeof names / sizeof *names };
     ProtobufCBinaryData keys[N];
     double *v = ARENA_ARRAY(n->model->arena, double, N + 1);
-    v[0] = NAN;
+    v[0] = (double)NAN;
     for (uint32_t i = 0; i < N; i++) {
         keys[i] =
             (ProtobufCBinaryData){.len = strlen(names[i].text), .data = (uint8_t *)(uintptr_t)names[i].text};

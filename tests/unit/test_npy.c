@@ -80,6 +80,58 @@ static void test_round_trip(void **state)
     }
 }
 
+static bool reads_text(Arena *a, const Bytes *b, int64_t room, Tensor *out, const char *message)
+{
+    Diag d = diag_new(a);
+    NpyText text;
+    assert_true(npy_find_text(b->data, b->len, &text));
+    const bool ok = npy_convert_text(a, &d, (Span){0}, "t.npy", &text, room, out);
+    if (!ok)
+        assert_non_null(strstr(d.items.data[0].message, message));
+    return ok;
+}
+
+static void test_text(void **state)
+{
+    (void)state;
+    Arena a = {0};
+    Tensor t, back;
+    // "h\u00e9" and "\U0001f600", which have 3 and 4 bytes as UTF-8
+    static const uint32_t wide[2][2] = {{'h', 0xe9}, {0x1f600, 0}};
+    static const char utf8[] = "h\xc3\xa9\0\0\xf0\x9f\x98\x80";
+    Bytes b = make_file(1, "{'descr': '<U2', 'fortran_order': False, 'shape': (2,), }", wide, sizeof wide);
+    assert_true(reads_text(&a, &b, 5, &t, NULL));
+    assert_int_equal(t.rank, 2);
+    assert_int_equal(t.dim[1], 5);
+    assert_memory_equal(t.data, utf8, 10);
+    assert_false(reads_text(&a, &b, 3, &t, "string 1 is longer than --string-bytes says"));
+    // Written as <U and read again.
+    Diag d = diag_new(&a);
+    RawFile file;
+    NpyText text;
+    assert_true(reads_text(&a, &b, 5, &t, NULL));
+    const char *path = arena_printf(&a, "%s/t.npy", folder);
+    assert_true(npy_write_text(&d, path, &t));
+    assert_true(rawfile_open(&a, &d, (Span){0}, path, &file));
+    assert_true(npy_find_text(file.data, file.len, &text));
+    assert_int_equal(text.length, 2);
+    assert_true(npy_convert_text(&a, &d, (Span){0}, path, &text, 5, &back));
+    assert_memory_equal(back.data, utf8, 10);
+    b = make_file(1, "{'descr': '|S3', 'fortran_order': False, 'shape': (2, 1), }", "ab\0xyz", 6);
+    assert_true(reads_text(&a, &b, 4, &t, NULL));
+    assert_memory_equal(t.data, "ab\0\0xyz\0", 8);
+    b = make_file(1, "{'descr': '|S3', 'fortran_order': False, 'shape': (1,), }", "a\0b", 3);
+    assert_false(reads_text(&a, &b, 4, &t, "has a zero in it"));
+    b = make_file(1, "{'descr': '<U1', 'fortran_order': False, 'shape': (1,), }", &(uint32_t){0xd800}, 4);
+    assert_false(reads_text(&a, &b, 4, &t, "is no valid text"));
+    b = make_file(1, "{'descr': '<U2', 'fortran_order': False, 'shape': (1,), }", &(uint32_t){'a'}, 4);
+    assert_false(npy_find_text(b.data, b.len, &text));
+    b = make_file(1, "{'descr': '<U0', 'fortran_order': False, 'shape': (3,), }", NULL, 0);
+    assert_true(reads_text(&a, &b, 2, &t, NULL));
+    assert_int_equal(t.numel, 6);
+    arena_free(&a);
+}
+
 static void test_scalars_and_empty(void **state)
 {
     (void)state;
@@ -173,7 +225,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),       cmocka_unit_test(test_scalars_and_empty),
         cmocka_unit_test(test_header_forms),     cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_cut_off_anywhere),
+        cmocka_unit_test(test_cut_off_anywhere), cmocka_unit_test(test_text),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
