@@ -161,7 +161,7 @@ static void run_while(OnnxNode *n, OnnxLoop *l, OnnxValue *out)
     const NodeId loop = graph_node(n->graph, out[0].node)->op == OP_result
                             ? graph_node(n->graph, out[0].node)->src[0]
                             : out[0].node;
-    const NodeId count = onnx_result(n, loop, l->u.n_carried);
+    const NodeId count = onnx_result(n, loop, graph_node(n->graph, loop)->n_results - 1u);
     onnx_require(n, onnx_op2(n, OP_lt, count, bound_node(n, l)),
                  arena_printf(n->model->arena,
                               "node '%s': the loop needs more iterations than its bound '%s' allows",
@@ -179,9 +179,8 @@ static OnnxValue take_value(OnnxNode *n, uint32_t i)
 // A trip count that the model computes, but that is no larger than a size that the user gives.
 static bool has_given_bound(OnnxNode *n, OnnxLoop *l)
 {
-    Tensor known;
-    const int64_t given = onnx_given_size(n->model, bound_name(n));
-    if (given < 0 || has_odd_values(l) || onnx_assume(n, 0, &known))
+    OnnxDims known;
+    if (onnx_given_size(n->model, bound_name(n)) < 0 || has_odd_values(l) || onnx_peek_dims(n, 0, &known))
         return false;
     l->has_bound = true;
     l->bound = dim_symbol(n->graph->dims, bound_name(n), 1, MAX_WHILE, 1);

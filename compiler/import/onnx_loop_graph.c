@@ -12,7 +12,8 @@ typedef struct BodyGraph {
     NodeId i;
     NodeId *src; // operands of the loop for the inputs of the body, without trip count and condition
     uint32_t n_src, n_carried;
-    bool is_open; // how often it runs is only known when the model runs
+    const char *message; // of the conditions in the body, NULL: there are none
+    bool is_open;        // how often it runs is only known when the model runs
 } BodyGraph;
 
 static void set_diag(Graph *g, Diag *d)
@@ -133,6 +134,44 @@ static void add_outputs(BodyGraph *b)
             add_output(b, body_output(b, at + i));
 }
 
+// --- conditions that must hold ---
+
+// Moves the last entry of a list to another place.
+static void move_last(NodeId *list, uint32_t n, uint32_t to)
+{
+    const NodeId last = list[n - 1];
+    for (uint32_t i = n - 1; i > to; i--)
+        list[i] = list[i - 1];
+    list[to] = last;
+}
+
+// Conditions of the body become one more carried value, which must be true after the loop.
+static void carry_checks(BodyGraph *b)
+{
+    Graph *g = b->in.graph;
+    const Shape scalar = {0};
+    const uint32_t k = b->n_carried;
+    Str message = str_new(b->n->model->arena);
+    NodeId holds = graph_input(g, "conditions", DTYPE_bool, &scalar, b->n->span);
+    move_last(g->inputs.data, g->inputs.len, 2 + k);
+    b->src[b->n_src++] = onnx_scalar(b->n, DTYPE_bool, 1);
+    move_last(b->src, b->n_src, k);
+    for (uint32_t i = 0; i < g->checks.len; i++) {
+        holds = onnx_op2(&b->in, OP_logical_and, holds, g->checks.data[i].cond);
+        str_printf(&message, "%s%s", i ? "; or " : "", g->checks.data[i].message);
+    }
+    add_output(b, holds);
+    if (b->in.failed)
+        return;
+    const GraphOutput last = g->outputs.data[g->outputs.len - 1];
+    for (uint32_t i = g->outputs.len - 1; i > 1 + k; i--)
+        g->outputs.data[i] = g->outputs.data[i - 1];
+    g->outputs.data[1 + k] = last;
+    g->checks.len = 0;
+    b->n_carried++;
+    b->message = str_text(&message);
+}
+
 // --- the node ---
 
 // Is the number of iterations known before the model runs?
@@ -212,6 +251,8 @@ static void take_results(BodyGraph *b, NodeId id, OnnxValue *out)
     uint32_t at = 0;
     for (uint32_t i = 0; i < u->n_carried; i++)
         out[i] = onnx_value(onnx_result(b->n, id, at++));
+    if (b->message)
+        onnx_require(b->n, onnx_result(b->n, id, at++), b->message);
     for (uint32_t i = u->n_carried; i < u->n_carried + u->n_scan; i++)
         out[i] = b->l->wants_scan[i - u->n_carried]
                      ? onnx_value(live_rows(b, id, onnx_result(b->n, id, at++), i))
@@ -229,7 +270,7 @@ static bool begin_body(BodyGraph *b)
     b->in = *n;
     b->in.graph = b->scope.graph;
     b->in.scope = &b->scope;
-    b->src = ARENA_ARRAY(n->model->arena, NodeId, b->l->u.n_carried + b->l->u.n_rows + 1u);
+    b->src = ARENA_ARRAY(n->model->arena, NodeId, b->l->u.n_carried + b->l->u.n_rows + 2u);
     return b->scope.depth <= ONNX_MAX_DEPTH ||
            onnx_fail(&b->in, E0004, "graphs are nested more than %d deep", ONNX_MAX_DEPTH);
 }
@@ -240,11 +281,14 @@ static bool build(BodyGraph *b, OnnxValue *out)
     if (!begin_body(b))
         return false;
     b->in.graph->diag = b->n->model->diag;
+    onnx_know_captures(b->n->model, b->in.graph, b->n->graph, &b->captures);
     if (!add_inputs(b) || !onnx_import_initializers(&b->scope, g) || !onnx_import_nodes(&b->scope, g))
         return false;
     add_outputs(b);
-    if (!b->in.failed && (b->in.graph->checks.len || b->in.graph->extents.len))
-        onnx_fail(&b->in, E0206, "the body has conditions that must hold, or sizes that it computes");
+    if (!b->in.failed && b->in.graph->extents.len)
+        onnx_fail(&b->in, E0206, "the body has sizes that it computes");
+    if (!b->in.failed && b->in.graph->checks.len)
+        carry_checks(b);
     const NodeId id = b->in.failed ? 0 : make_node(b);
     if (id)
         take_results(b, id, out);
