@@ -478,6 +478,19 @@ static void read_groups(OnnxNode *n, Heads *h)
     h->v = split_heads(n, v, kv_heads);
 }
 
+// Each head by the root of its mean square.
+static NodeId head_norm(OnnxNode *n, NodeId x, NodeId weight, double epsilon)
+{
+    if (!weight || n->failed)
+        return x;
+    NodeBuild b = onnx_begin(n, OP_rms_norm);
+    node_src(&b, x);
+    node_src(&b, onnx_cast(n, weight, onnx_dtype(n, x)));
+    node_int(&b, A_rms_norm_axis, -1);
+    node_float(&b, A_rms_norm_epsilon, epsilon);
+    return onnx_end(n, &b);
+}
+
 static void check_groups(OnnxNode *n)
 {
     if (onnx_int(n, "kv_cache_bit_width", 0) != 0 || onnx_int(n, "qk_output", 0) != 0 ||
@@ -505,6 +518,9 @@ void onnx_import_ms_group_query_attention(OnnxNode *n)
     if (onnx_int(n, "smooth_softmax", 0) > 0 && !h.sink)
         h.sink = onnx_expand(n, onnx_scalar(n, onnx_dtype(n, h.q), 0),
                              (const Dim[]){onnx_shape(n, h.q)->dim[1]}, 1);
+    const double epsilon = onnx_float(n, "qk_norm_epsilon", (double)1e-6f);
+    h.q = head_norm(n, h.q, onnx_opt(n, 14), epsilon);
+    h.k = head_norm(n, h.k, onnx_opt(n, 15), epsilon);
     if (rotates && !(cosine && sine))
         onnx_fail(n, E0202, "needs the caches of the rotary embedding");
     if (rotates) {

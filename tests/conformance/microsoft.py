@@ -29,7 +29,7 @@ except ImportError:
     sys.exit(77)
 
 
-def model_of(case, operands):
+def model_of(case, operands, attributes):
     """One node; operands are inputs, those that the case calls constant are initializers."""
     feeds, inputs, initializers, names = {}, [], [], []
     for i, v in enumerate(operands):
@@ -43,7 +43,7 @@ def model_of(case, operands):
         inputs.append(helper.make_tensor_value_info(f"x{i}", helper.np_dtype_to_tensor_dtype(v.dtype),
                 v.shape))
     outputs = [f"y{i}" if i in case.results else "" for i in range(max(case.results) + 1)]
-    node = helper.make_node(case.op, names, outputs, domain=case.domain, **case.attributes)
+    node = helper.make_node(case.op, names, outputs, domain=case.domain, **attributes)
     graph = helper.make_graph(
         [node], "g", inputs, [helper.make_empty_tensor_value_info(f"y{i}") for i in case.results],
                 initializers
@@ -87,8 +87,8 @@ def difference(got, want, case):
 
 
 def check(case, rlxc, folder):
-    want = oracle(*model_of(case, case.like or case.operands))
-    model, feeds = model_of(case, case.operands)
+    want = oracle(*model_of(case, case.like or case.operands, case.attributes))
+    model, feeds = model_of(case, case.operands, {**case.attributes, **case.own_attributes})
     got, message = ours(rlxc, model, feeds, folder)
     if got is None:
         return message

@@ -20,6 +20,7 @@ class Case:
     steps: int = 1  # of integers: sums of floats may be ordered in another way
     domain: str = "com.microsoft"
     counts: np.ndarray = None  # which elements of results of rank 4 do
+    own_attributes: dict = field(default_factory=dict)  # that ONNX Runtime is not given
     like: list = None  # operands of the same meaning, for what ONNX Runtime has no kernel for
 
 
@@ -218,6 +219,17 @@ def groups():
     yield case("softcap", 1, 5, None, [4], 5, softcap=2.0, scale=0.5)
     yield case("smooth", 1, 5, None, [4], 5, smooth_softmax=1)
     yield case("sink", 1, 5, None, [4], 5, [None, None, None, None, floats(4)])
+
+    def normed(x, weight):
+        rows = x.reshape(*x.shape[:2], -1, 16)
+        return (rows / np.sqrt((rows**2).mean(-1, keepdims=True) + 1e-5) * weight).reshape(x.shape)
+
+    # ONNX Runtime has no kernel for it: the rows that it is given are normed before.
+    norm = case("norm", 1, 3, 6, [8], 9, [*cache, *[None] * 5, floats(16), floats(16)], do_rotary=1)
+    q, k = (normed(norm.operands[i], norm.operands[14 + i]).astype(np.float32) for i in range(2))
+    norm.like = [q, k, *norm.operands[2:9]]
+    norm.own_attributes = {"qk_norm_epsilon": 1e-5}
+    yield norm
     yield case("added", 1, 3, 4, [6], 7, [None, None, None, floats(1, 4, 3, 7)])
 
 
@@ -249,6 +261,32 @@ def few_bits():
                    (0, 2, 3))
 
 
+# --- half precision ---
+
+
+def halves():
+    def half(*shape):
+        return floats(*shape).astype(np.float16)
+
+    tolerance = {"tolerance": 4e-3}
+    x = half(2, 3, 8)
+    yield Case("half_bias_gelu", "BiasGelu", [x, half(8)], **tolerance)
+    yield Case("half_skip_rms_norm", "SkipSimplifiedLayerNormalization", [x, half(2, 3, 8), half(8)],
+               {"epsilon": 1e-5}, **tolerance)
+    yield Case("half_fused_matmul", "FusedMatMul", [half(3, 5), half(5, 4)], {"alpha": 0.5}, **tolerance)
+    cache = [half(16, 8), half(16, 8)]
+    yield Case("half_gqa", "GroupQueryAttention",
+               [half(1, 3, 64), half(1, 3, 32), half(1, 3, 32), half(1, 2, 6, 16), half(1, 2, 6, 16), ints(8),
+                scalar(9, np.int32), *cache], {"num_heads": 4, "kv_num_heads": 2, "do_rotary": 1}, (6,), (0, 1, 2),
+               **tolerance)
+    yield Case("half_mha", "MultiHeadAttention", [half(2, 4, 8), half(2, 6, 8), half(2, 6, 8), half(24)],
+               {"num_heads": 2}, **tolerance)
+    yield Case("half_rotary", "RotaryEmbedding", [half(2, 3, 32), np.array([2], np.int64), *cache], **tolerance)
+    yield Case("half_matmul_bits", "MatMulNBits",
+               [half(3, 32), bytes_of(5, 2, 8), np.abs(half(5, 2)) / 16], {"bits": 4, "block_size": 16, "K": 32, "N": 5},
+               (1, 2), **tolerance)
+
+
 def all_cases():
-    for group in (fused, quantised, projections, heads, rotary, groups, few_bits):
+    for group in (fused, quantised, projections, heads, rotary, groups, few_bits, halves):
         yield from group()
