@@ -277,13 +277,16 @@ def halves():
     cache = [half(16, 8), half(16, 8)]
     yield Case("half_gqa", "GroupQueryAttention",
                [half(1, 3, 64), half(1, 3, 32), half(1, 3, 32), half(1, 2, 6, 16), half(1, 2, 6, 16), ints(8),
-                scalar(9, np.int32), *cache], {"num_heads": 4, "kv_num_heads": 2, "do_rotary": 1}, (6,), (0, 1, 2),
+                scalar(9, np.int32), *cache], {"num_heads": 4, "kv_num_heads": 2, "do_rotary": 1}, (6,), (0,
+                        1, 2),
                **tolerance)
     yield Case("half_mha", "MultiHeadAttention", [half(2, 4, 8), half(2, 6, 8), half(2, 6, 8), half(24)],
                {"num_heads": 2}, **tolerance)
-    yield Case("half_rotary", "RotaryEmbedding", [half(2, 3, 32), np.array([2], np.int64), *cache], **tolerance)
+    yield Case("half_rotary", "RotaryEmbedding", [half(2, 3, 32), np.array([2], np.int64), *cache],
+            **tolerance)
     yield Case("half_matmul_bits", "MatMulNBits",
-               [half(3, 32), bytes_of(5, 2, 8), np.abs(half(5, 2)) / 16], {"bits": 4, "block_size": 16, "K": 32, "N": 5},
+               [half(3, 32), bytes_of(5, 2, 8), np.abs(half(5, 2)) / 16], {"bits": 4, "block_size": 16,
+                       "K": 32, "N": 5},
                (1, 2), **tolerance)
 
 
