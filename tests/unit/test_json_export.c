@@ -73,7 +73,9 @@ static void test_round_trip_of_everything(void **state)
 {
     (void)state;
     Graph *g = import_good(
-        "{'rlxc':1,'name':'all \\u00e9','symbols':{'n':{'min':0,'max':64,'multiple':4,'default':8},'a b':{}},"
+        "{'rlxc':1,'name':'all "
+        "\\u00e9','symbols':{'hits':{'min':0,'max':9},'n':{'min':0,'max':64,'multiple':4,'default':8},'a "
+        "b':{}},"
         "'inputs':{'x':{'dtype':'f32','shape':['n','2*n + 1']},'f':{'dtype':'bool','shape':[]},"
         "'z':{'dtype':'i8','shape':['a b','\\'a b\\' + n']}},"
         "'weights':{'big':{'dtype':'f16','data':[[1,2,3],[4,5,6],[7,8,9],[10,11,12],[13,14,15],[16,17,1e-7]]}"
@@ -101,12 +103,14 @@ static void test_round_trip_of_everything(void **state)
         "'nodes':[{'name':'m','op':'reduce_sum','inputs':['long'],'axes':[1]},{'name':'o','op':'add','inputs'"
         ":['a','m']}],"
         "'outputs':{'b':'o'}}},"
-        "{'op':'loop','inputs':['trips','f','s','q'],'carried':1,'max_trips':[4],'body':{'inputs':{'i':{'"
+        "{'name':'at','op':'nonzero','inputs':['q'],'size':['hits']},{'op':'loop','inputs':['trips','f','s','"
+        "q'],'carried':1,'max_trips':[4],'body':{'inputs':{'i':{'"
         "dtype':'i64','shape':[]},"
         "'go':{'dtype':'bool','shape':[]},'s':{'dtype':'f32','shape':[1]},'x':{'dtype':'f32','shape':[2]}},"
         "'nodes':[{'name':'n','op':'neg','inputs':['s']}],'outputs':{'go':'go','s':'n','row':'x'}},'outputs':"
         "['l1','l2','l3']}],"
-        "'outputs':{'one':'w','two':'y2','l':'l','nan':'nan','i':'i','u':'u','d':'d','t':'t','b':'b','e':'e',"
+        "'extents':[{'value':'trips','size':['hits',9]}],'outputs':{'at':'at','one':'w','two':'y2','l':'l','"
+        "nan':'nan','i':'i','u':'u','d':'d','t':'t','b':'b','e':'e',"
         "'v':'v','l2':'l2','l3':'l3',"
         "'z':'z'},'checks':[{'cond':'f','message':'the flag'}]}");
     check_round_trip(g);

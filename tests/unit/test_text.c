@@ -50,6 +50,7 @@ static const char all_kinds[] =
     "graph \"all kinds\" {\n"
     "  symbol batch [1, 64] multiple 1\n"
     "  symbol \"seq len\" [0, 128] multiple 8 default 64\n"
+    "  symbol hits [0, 8192] multiple 1\n"
     "  %1 = input \"image\" : f32[batch, 1, 8, 8]\n"
     "  %2 = const : f32[2] = {1.0, -0.5}\n"
     "  %3 = param \"weight\" : f32[2, 1, 3, 3] = "
@@ -66,9 +67,13 @@ static const char all_kinds[] =
     "  %10 = layer_norm(%6) {axis = 1, epsilon = 0.001} : f32[batch, 128]\n"
     "  %11 = reduce_max(%6) {axes = [0, 1]} : f32[]\n"
     "  %12 = is_nan(%11) : bool[]\n"
+    "  %13 = nonzero(%8) {size = [hits]} : i64[2, hits]\n"
+    "  %14 = const : i64[] = {5}\n"
     "  state %5 -> %7\n"
     "  output \"y\" = %8\n"
     "  output \"z\" = %10\n"
+    "  output \"places\" = %13\n"
+    "  extent %14 [hits, 128*batch]\n"
     "  check %12 \"a \\\"quoted\\\" message\"\n"
     "}\n";
 
