@@ -3,10 +3,10 @@
 #include "passes/operand.h"
 
 // Size of axis `i` of a box that is read at run time, at most what the shape has.
-static KRef box_size(Lower *l, NodeId box, uint32_t i, int64_t max)
+static KRef box_size(Lower *l, NodeId box, uint32_t i, int64_t min, int64_t max)
 {
     const KRef at = k_index(l->k, i);
-    return operand_clamped(l, box, operand_index(l, box, &at), 0, max);
+    return operand_clamped(l, box, operand_index(l, box, &at), min, max);
 }
 
 static KRef repack_point(Lower *l, const Domain *d, Point at, void *ctx)
@@ -21,15 +21,17 @@ static KRef repack_point(Lower *l, const Domain *d, Point at, void *ctx)
     (void)d;
     (void)ctx;
     for (uint32_t i = out->rank; i-- > 0;) {
-        const KRef size = box_size(l, to, i, out->dim[i]);
+        const KRef size = box_size(l, to, i, 0, out->dim[i]);
         inside = k_op(k, KOP_and, inside, k_op(k, KOP_lt, at.idx[i], size, 0), 0);
         number = k_add(k, number, k_mul(k, at.idx[i], scale));
         scale = k_mul(k, scale, size);
     }
     for (uint32_t i = s->rank; i-- > 0;) {
-        const KRef size = box_size(l, from, i, s->dim[i]);
-        idx[i] = k_op(k, KOP_rem, number, size, 0);
-        number = k_op(k, KOP_div, number, size, 0);
+        const KRef size = box_size(l, from, i, 0, s->dim[i]);
+        const KRef divisor =
+            box_size(l, from, i, 1, s->dim[i] > 1 ? s->dim[i] : 1); // an empty box has sizes 0
+        idx[i] = k_op(k, KOP_rem, number, divisor, 0);
+        number = k_op(k, KOP_div, number, divisor, 0);
         inside = k_op(k, KOP_and, inside, k_op(k, KOP_lt, k_index(k, 0), size, 0), 0);
     }
     inside = k_op(k, KOP_and, inside, k_op(k, KOP_eq, number, k_index(k, 0), 0), 0);

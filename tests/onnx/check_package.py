@@ -105,6 +105,29 @@ class Calls(unittest.TestCase):
         self.assertEqual(len(model._variants), 1)
         np.testing.assert_array_equal(model(self.a, self.b)[0], self.a - self.b)
 
+    def test_values_that_shape_the_result(self):
+        nodes = [helper.make_node("Reshape", ["x", "s"], ["r"]), helper.make_node("Add", ["r", "k"], ["y"])]
+        m = graph(nodes,
+                  [tensor("x", [6]), tensor("s", ["n"], TensorProto.INT64), tensor("k", [1])],
+                  [tensor("y", None)])
+        model, x = rlxc.compile(m), np.arange(6, dtype=np.float32)
+        for shape in ((2, 3), (3, 2), (6,), (2, 3), (1, 6)):
+            for k in (1, 2):    # decides nothing: no variant of its own
+                got, = model(x, np.array(shape, np.int64), np.array([k], np.float32))
+                np.testing.assert_array_equal(got, x.reshape(shape) + k)
+        self.assertEqual(len(model._variants), 4)
+        np.testing.assert_array_equal(rlxc.compile(m, values={"s": [3, -1]}, dims={"n": 2})(
+            x, np.array([3, -1]), np.ones(1, np.float32))[0], x.reshape(3, 2) + 1)
+
+    def test_sizes_that_the_run_decides(self):
+        m = graph([helper.make_node("NonZero", ["x"], ["y"])], [tensor("x", [2, 3])],
+                  [tensor("y", [2, "n"], TensorProto.INT64)])
+        model = rlxc.compile(m)
+        for x in (np.zeros((2, 3)), np.eye(2, 3), np.ones((2, 3))):
+            got, = model(x.astype(np.float32))
+            np.testing.assert_array_equal(got, np.array(np.nonzero(x)))
+        self.assertEqual(len(model._variants), 1)
+
     def test_weights(self):
         w = np.random.default_rng(1).standard_normal((64, 300)).astype(np.float32)
         m = graph([helper.make_node("MatMul", ["x", "w"], ["y"])], [tensor("x", [2, 64])],
@@ -198,6 +221,7 @@ class Parts(unittest.TestCase):
         header = (ROOT / "runtime-lite" / "rlx.h").read_text(encoding="utf-8")
         names = native.enum_names(header, "rlx_dtype", "RLX_")
         sizes = [int(n) for n in re.search(r"bytes\[\d+\] = \{(.*?)\}", header).group(1).split(",")]
+        sizes += [1] * (len(names) - len(sizes))    # the narrow types
         self.assertEqual([native.numpy_dtype(n).itemsize for n in names], sizes)
 
     def test_versions_agree(self):

@@ -142,8 +142,7 @@ class CompiledModel:
             arguments = ["--dim", f"{v.name}={parts}"]
         for i, part in enumerate(value if is_list else [] if value is None else [value]):
             # Elements of a sequence have sizes of their own, whatever they are called.
-            is_open = v.dims is None or any(d is None for d in v.dims) or len(v.dims) != part.ndim
-            if is_list or is_open:
+            if is_list or v.dims is None or len(v.dims) != part.ndim or None in v.dims:
                 name = f"{v.name}_{i}" if is_list else v.name
                 arguments += ["--shape", f"{name}={','.join(map(str, part.shape))}"]
                 continue
@@ -171,7 +170,7 @@ class CompiledModel:
             if a.size > MAX_VALUES or name in self.values:
                 continue
             text = numbers(a)
-            arguments += ["--value", f"{name}={text}"] if text else []
+            arguments += ["--value", f"{name}={text}"] if text is not None else []
         return arguments
 
     def _variant(self, named, needs_values):

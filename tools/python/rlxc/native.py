@@ -8,6 +8,7 @@ statuses are known by the names of rlx.h's enums, read from the generated header
 import _ctypes
 import contextlib
 import ctypes
+import math
 import os
 import re
 import shlex
@@ -19,6 +20,7 @@ import numpy as np
 from rlxc import values
 from rlxc.errors import CCompilerError, RlxcError, RunError
 
+MAX_RANK = 8        # RLX_MAX_RANK
 NAME = "model"      # --name
 TENSOR_KINDS = ("inputs", "outputs", "params", "states")
 GLUE = r"""
@@ -56,22 +58,22 @@ RLXPY int rlxpy_init(void *ctx, void *arena, size_t arena_bytes, void *state, si
     return (int)rlx_init((rlx_ctx *)ctx, &model_model, arena, arena_bytes, state, state_bytes, weights,
                          weight_bytes);
 }
-RLXPY int rlxpy_output_shape(const void *ctx, uint32_t i, int64_t *shape)
-{
-    return (int)rlx_output_shape((const rlx_ctx *)ctx, i, shape);
-}
 RLXPY int rlxpy_run(void *ctx) { return (int)rlx_run((rlx_ctx *)ctx); }
 RLXPY int rlxpy_reset(void *ctx) { return (int)rlx_reset((rlx_ctx *)ctx); }
 RLXPY int rlxpy_set_param(void *ctx, const char *name, const void *data, size_t bytes, int dtype)
 {
     return (int)rlx_set_param_typed((rlx_ctx *)ctx, name, data, bytes, (rlx_dtype)dtype);
 }
+RLXPY int rlxpy_output_shape(void *ctx, uint32_t slot, int64_t *shape)
+{
+    return (int)rlx_output_shape((const rlx_ctx *)ctx, slot, shape);
+}
 RLXPY const char *rlxpy_status_text(int status) { return rlx_status_text((rlx_status)status); }
 """
 NUMPY_NAMES = {"F32": "float32", "F16": "float16", "F64": "float64", "BF16": "bfloat16", "BOOL": "bool",
-               **{f"{c}{n}": f"{'u' if c == 'U' else ''}int{n}" for c in "IU" for n in (2, 4, 8, 16, 32, 64)},
                "F8E4M3FN": "float8_e4m3fn", "F8E4M3FNUZ": "float8_e4m3fnuz", "F8E5M2": "float8_e5m2",
-               "F8E5M2FNUZ": "float8_e5m2fnuz", "F8E8M0": "float8_e8m0fnu", "F4E2M1": "float4_e2m1fn"}
+               "F8E5M2FNUZ": "float8_e5m2fnuz", "F8E8M0": "float8_e8m0fnu", "F4E2M1": "float4_e2m1fn",
+               **{f"{c}{n}": f"{'u' if c == 'U' else ''}int{n}" for c in "IU" for n in (2, 4, 8, 16, 32, 64)}}
 
 
 # --- building ------------------------------------------------------------------------------------
@@ -119,15 +121,28 @@ def enum_names(header, enum, prefix):
 
 
 def numpy_dtype(name):
-    """'F32' -> dtype('float32'). Types that NumPy lacks come from ml_dtypes; without it they are bytes."""
-    plain = NUMPY_NAMES.get(name, name.lower())
+    """'F32' -> dtype('float32'). Types that NumPy lacks come from ml_dtypes; without it they are raw bits."""
+    plain = NUMPY_NAMES[name]
     with contextlib.suppress(TypeError):
         return np.dtype(plain)
     try:
         import ml_dtypes
         return np.dtype(getattr(ml_dtypes, plain))
-    except (ImportError, AttributeError):
-        return np.dtype("uint16" if name == "BF16" else "uint8")
+    except ImportError:
+        return np.dtype({"BF16": "uint16", "I4": "int8", "I2": "int8"}.get(name, "uint8"))
+
+
+def to_bytes(array):
+    """The bytes of an array as generated code has them: small integers are extended by their sign."""
+    array = np.ascontiguousarray(array).reshape(-1)
+    return (array.astype(np.int8) if array.dtype.name in ("int4", "int2") else array).view(np.uint8)
+
+
+def from_bytes(data, dtype, shape):
+    """An array of its own from the first bytes of data."""
+    small, data = dtype.name in ("int4", "int2"), data[:dtype.itemsize * math.prod(shape)]
+    array = data.view(np.int8).astype(dtype) if small else data.copy().view(dtype)
+    return array.reshape(shape)
 
 
 # --- a loaded library ----------------------------------------------------------------------------
@@ -181,7 +196,7 @@ class Program:
             _ctypes.dlclose(self.lib._handle)
 
     def read_tensor(self, kind, i):
-        fields = (ctypes.c_int64 * 16)()
+        fields = (ctypes.c_int64 * (4 + MAX_RANK))()
         name = self.lib.rlxpy_tensor(kind, ctypes.c_uint32(i), fields)
         return Tensor(name.decode(), list(fields), self.dtype_names)
 
@@ -221,13 +236,12 @@ class Program:
             arrays.update((name, values.convert(io, tensors[name], a)) for name, a in parts.items())
         return arrays
 
-    def read_output(self, i, t):
-        """The elements of an output, in the shape that it has after this run."""
-        sizes = (ctypes.c_int64 * 16)()
-        self.check(self.lib.rlxpy_output_shape(ctypes.c_void_p(self.ctx.ctypes.data), ctypes.c_uint32(i), sizes))
-        shape = tuple(sizes[:len(t.shape)])
-        n = int(np.prod(shape, dtype=np.int64)) * t.dtype.itemsize
-        return self.arena[t.offset:t.offset + n].copy().view(t.dtype).reshape(shape)
+    def result(self, slot):
+        """An output after a run, in the shape that it has then."""
+        t, shape = self.outputs[slot], (ctypes.c_int64 * MAX_RANK)()
+        self.check(self.lib.rlxpy_output_shape(ctypes.c_void_p(self.ctx.ctypes.data), ctypes.c_uint32(slot),
+                                               shape))
+        return from_bytes(self.arena[t.offset:t.offset + t.bytes], t.dtype, tuple(shape[:len(t.shape)]))
 
     def run(self, named):
         """Runs on {input: value}; returns the outputs, or None when the values do not fit this program."""
@@ -235,8 +249,7 @@ class Program:
         if arrays is None:
             return None
         for t in self.inputs:
-            flat = np.ascontiguousarray(arrays[t.name]).reshape(-1)
-            self.arena[t.offset:t.offset + t.bytes] = flat.view(np.uint8)
+            self.arena[t.offset:t.offset + t.bytes] = to_bytes(arrays[t.name])
         self.check(self.lib.rlxpy_run(ctypes.c_void_p(self.ctx.ctypes.data)))
-        results = {t.name: self.read_output(i, t) for i, t in enumerate(self.outputs)}
+        results = {t.name: self.result(slot) for slot, t in enumerate(self.outputs)}
         return [values.join(io, results) for io in self.interface["outputs"]]
