@@ -73,6 +73,16 @@ typedef struct OnnxCaptures {
     list;
 } OnnxCaptures;
 
+// A matrix [K, N] of 4 or 2 bits that was dequantised, for products that read it packed (onnx_few_bits.c).
+typedef struct OnnxFewBits {
+    const Graph *graph;
+    NodeId y;              // the result
+    NodeId x, scale, zero; // constants; zero may be 0
+    uint32_t axis;         // of the scales: 0 in blocks along K, 1 one a column
+    int64_t block;         // K where there are no blocks
+    NodeId packed[3];      // weight, scale and zero of qmatmul, once a product asked for them
+} OnnxFewBits;
+
 // The whole import.
 typedef struct OnnxModel {
     Arena *arena;
@@ -93,6 +103,8 @@ typedef struct OnnxModel {
     Map functions;      // by domain, name and overload, their indices; filled when first needed
     Map defaults;       // of attributes of functions: by their bytes in the file, Onnx__AttributeProto
     Map io_names;       // names of inputs and outputs, of the model and of the tensors that they consist of
+    VEC(OnnxFewBits)
+    few_bits;
     Map missing;        // operators that were reported as unsupported
 } OnnxModel;
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products and what transformers build on them.
-#include "compiler/import/onnx_import.h"
+#include "compiler/import/onnx_quant.h"
 
 #include <math.h>
 
 void onnx_import_matmul(OnnxNode *n)
 {
     const NodeId a = onnx_src(n, 0), b = onnx_src(n, 1);
-    onnx_out(n, 0, onnx_matmul(n, a, b, false, false));
+    const NodeId packed = quant_product(n, a, b);
+    onnx_out(n, 0, packed ? packed : onnx_matmul(n, a, b, false, false));
 }
 
 static NodeId times(OnnxNode *n, NodeId x, double factor)

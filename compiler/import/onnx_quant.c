@@ -164,7 +164,9 @@ void onnx_import_dequantize(OnnxNode *n)
     const DType type = onnx_int(n, "output_dtype", 0) ? onnx_type_attr(n, "output_dtype", dflt) : dflt;
     const NodeId steps = onnx_cast(n, quant_centred(n, split(n, &g, x), place(n, &g, zero)), dflt);
     const NodeId y = onnx_op2(n, OP_mul, steps, onnx_cast(n, place(n, &g, scale), dflt));
-    onnx_out(n, 0, join(n, &g, onnx_cast(n, y, type)));
+    const NodeId whole = join(n, &g, onnx_cast(n, y, type));
+    quant_remember(n, whole, x, scale, zero, g.axis, g.block);
+    onnx_out(n, 0, whole);
 }
 
 void onnx_import_quantize(OnnxNode *n)

@@ -13,6 +13,10 @@ NodeId quant_centred(OnnxNode *n, NodeId x, NodeId zero);
 // x, which is in steps, to a quantised type: integers as round(x) + zero within the range of the type, floats
 // as x + zero, where `saturate` concerns those of 8 bits.
 NodeId quant_saturate(OnnxNode *n, NodeId x, NodeId zero, DType type, bool saturate);
+// y is x dequantised along an axis in blocks (0: none): kept in mind where products can read x packed.
+void quant_remember(OnnxNode *n, NodeId y, NodeId x, NodeId scale, NodeId zero, uint32_t axis, int64_t block);
+// a times b, read packed. 0: b is not such a matrix.
+NodeId quant_product(OnnxNode *n, NodeId a, NodeId b);
 // (x - zero) * scale as f32, and back: all scalars, or in shapes that broadcast.
 NodeId quant_to_f32(OnnxNode *n, NodeId x, NodeId scale, NodeId zero);
 NodeId quant_from_f32(OnnxNode *n, NodeId x, NodeId scale, NodeId zero, DType type);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the operators of com.microsoft with ONNX Runtime: `rlxc run` on models of one node each.
+"""Compares operators of com.microsoft, and quantised matrices, with ONNX Runtime: `rlxc run` on small models.
 
 The cases stand in microsoft_cases.py. Runs again in the environment that RLXC_VENV names when the wheels are
 missing here, and exits with 77 when they are missing there too.
@@ -43,9 +43,13 @@ def model_of(case, operands, attributes):
         inputs.append(helper.make_tensor_value_info(f"x{i}", helper.np_dtype_to_tensor_dtype(v.dtype),
                 v.shape))
     outputs = [f"y{i}" if i in case.results else "" for i in range(max(case.results) + 1)]
-    node = helper.make_node(case.op, names, outputs, domain=case.domain, **attributes)
+    nodes = []
+    if case.dequantise is not None:
+        nodes = [helper.make_node("DequantizeLinear", names[1:], ["d"], **case.dequantise)]
+        names = [names[0], "d"]
+    nodes.append(helper.make_node(case.op, names, outputs, domain=case.domain, **attributes))
     graph = helper.make_graph(
-        [node], "g", inputs, [helper.make_empty_tensor_value_info(f"y{i}") for i in case.results],
+        nodes, "g", inputs, [helper.make_empty_tensor_value_info(f"y{i}") for i in case.results],
                 initializers
     )
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]

@@ -21,6 +21,7 @@ class Case:
     domain: str = "com.microsoft"
     counts: np.ndarray = None  # which elements of results of rank 4 do
     own_attributes: dict = field(default_factory=dict)  # that ONNX Runtime is not given
+    dequantise: dict = None  # attributes: operands from 1 on are dequantised to one
     like: list = None  # operands of the same meaning, for what ONNX Runtime has no kernel for
 
 
@@ -261,6 +262,28 @@ def few_bits():
                    (0, 2, 3))
 
 
+# Constants between DequantizeLinear and MatMul, large enough to stay packed.
+def packed_matrices():
+    import ml_dtypes
+
+    x, inner, columns = floats(3, 112), 112, 48
+    for dtype, low, high in ((ml_dtypes.int4, -8, 8), (ml_dtypes.uint4, 0, 16)):
+        def numbers(*shape):
+            return RNG.integers(low, high, shape).astype(dtype)
+
+        name = f"packed_{np.dtype(dtype).name}"
+        shapes = {"blocks": ((4, columns), {"axis": 0, "block_size": 32}), "columns": ((columns,),
+                {"axis": 1}),
+                  "whole": ((), {})}
+        for kind, (shape, attributes) in shapes.items():
+            scale = np.abs(RNG.standard_normal(shape).astype(np.float32)) * np.float32(0.1)
+            operands = [x, numbers(inner, columns), scale]
+            for zeros in ([], [numbers(*shape)]):
+                yield Case(f"{name}_{kind}{'_zeros' if zeros else ''}", "MatMul", operands + zeros, {}, (1,
+                        2, 3),
+                           tolerance=1e-4, domain="", dequantise=attributes)
+
+
 # --- half precision ---
 
 
@@ -291,5 +314,5 @@ def halves():
 
 
 def all_cases():
-    for group in (fused, quantised, projections, heads, rotary, groups, few_bits, halves):
+    for group in (fused, quantised, projections, heads, rotary, groups, few_bits, packed_matrices, halves):
         yield from group()
