@@ -138,6 +138,85 @@ static void try_in_place(Planner *m, uint32_t at)
     }
 }
 
+// --- carried values ------------------------------------------------------------------------------
+
+// Is the old value of a carried state read in this kernel only where the same element of the new one is
+// stored?
+static bool is_overwritten_point_wise(const Planner *m, const PlanKernel *k, NodeId state)
+{
+    const Plan *p = m->plan;
+    const Node *s = graph_node(p->graph, state), *root = graph_node(p->graph, k->root);
+    if (k->copy.src != 0 || s->shape != root->shape || s->dtype != root->dtype ||
+        !is_read_point_wise(k, p->graph, state))
+        return false;
+    for (uint32_t i = 0; i < k->body.len; i++) {
+        const Node *n = graph_node(p->graph, k->body.data[i]);
+        for (uint32_t j = 0; j < n->n_src; j++)
+            if (n->src[j] != 0 && n->src[j] != state &&
+                p->locs.data[n->src[j]].buf == p->locs.data[state].buf)
+                return false; // through a view
+    }
+    return true;
+}
+
+static bool touches(const PlanKernel *k, BufId buf, bool written)
+{
+    for (uint32_t i = 0; i < k->args.len; i++)
+        if (k->args.data[i].buf == buf && (written ? k->args.data[i].is_written : k->args.data[i].is_read))
+            return true;
+    return false;
+}
+
+// May the new value of a state be made in the state's own memory, which the kernel `copy` would else fill?
+static bool can_carry(const Planner *m, uint32_t copy, NodeId state)
+{
+    const Plan *p = m->plan;
+    const PlanKernel *k = &p->kernels.data[copy];
+    const Loc *next = &p->locs.data[k->copy.src], *to = &p->locs.data[state];
+    const PlanBuffer *b = &p->buffers.data[next->buf];
+    uint32_t first = 0;
+    if (b->region != REGION_ARENA || m->is_output[next->buf] || next->offset != 0 ||
+        b->bytes != p->buffers.data[to->buf].bytes || !same_loc_strides(p->graph, state, next, to))
+        return false;
+    while (first < copy && !touches(&p->kernels.data[first], next->buf, true))
+        first++;
+    for (uint32_t i = first + 1; i < p->kernels.len; i++)
+        if (i != copy &&
+            (touches(&p->kernels.data[i], to->buf, false) || touches(&p->kernels.data[i], to->buf, true)))
+            return false;
+    return first < copy && (!touches(&p->kernels.data[first], to->buf, false) ||
+                            is_overwritten_point_wise(m, &p->kernels.data[first], state));
+}
+
+static void drop_kernel(Plan *p, uint32_t index)
+{
+    for (uint32_t i = index; i + 1 < p->kernels.len; i++)
+        p->kernels.data[i] = p->kernels.data[i + 1];
+    p->kernels.len--;
+}
+
+// In the body of a loop, carried values change in place where all readers of the old value come before.
+static void carry_in_place(Planner *m)
+{
+    Plan *p = m->plan;
+    for (uint32_t i = 0; i < p->graph->states.len; i++) {
+        const GraphState *s = &p->graph->states.data[i];
+        const BufId to = p->locs.data[s->node].buf, from = p->locs.data[s->next].buf;
+        for (uint32_t k = p->kernels.len; k-- > 0;) {
+            const PlanKernel *copy = &p->kernels.data[k];
+            if (!copy->is_last || copy->copy.dst.buf != to || !can_carry(m, k, s->node))
+                continue;
+            p->buffers.data[from].region = REGION_OUTER;
+            p->buffers.data[from].slot = p->buffers.data[to].slot;
+            for (uint32_t j = 0; j < k; j++)
+                if (touches(&p->kernels.data[j], from, true))
+                    p->kernels.data[j].kernel->may_alias = true;
+            drop_kernel(p, k);
+            break;
+        }
+    }
+}
+
 // --- offsets -------------------------------------------------------------------------------------
 
 static void place_arena(Planner *m)
@@ -211,6 +290,8 @@ bool pass_memplan(Pass *p)
         m.is_output[p->plan->sizes.data[i].buf] = true;
     for (uint32_t i = 0; i < p->plan->checks.len; i++)
         m.is_output[p->plan->checks.data[i].buf] = true;
+    if (p->frame != NULL && p->options->opt_level >= 1)
+        carry_in_place(&m);
     find_lifetimes(&m);
     if (p->options->opt_level >= 1)
         for (uint32_t i = 0; i < p->plan->kernels.len; i++)
