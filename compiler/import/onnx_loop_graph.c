@@ -267,6 +267,7 @@ static bool begin_body(BodyGraph *b)
                            .graph = graph_new_like(n->graph, "body"),
                            .captures = &b->captures,
                            .depth = n->scope->depth + 1};
+    onnx_know_captures(n->model, b->scope.graph, n->graph, &b->captures);
     b->in = *n;
     b->in.graph = b->scope.graph;
     b->in.scope = &b->scope;

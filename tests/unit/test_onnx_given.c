@@ -107,6 +107,12 @@ static const ValueCase value_cases[] = {
      {6, 1},
      "f32[6, 1]",
      1},
+    {"opset 13; in x f32 2,3; in v i64 2; init n i64 - = 500; node Loop n,_,x -> y; begin body; in i i64 -;"
+     "in c bool -; in a f32 2,3; node Reshape a,v -> r; node Transpose r -> t; out c; out t; end; out y",
+     2,
+     {3, 2},
+     "f32[2, 3]",
+     1},
     // What only is computed with is not assumed.
     {"opset 13; in x f32 2,3; in v i64 2; node Add v,v -> y; out y", 2, {6, 1}, "i64[2]", 0},
 };
