@@ -66,7 +66,8 @@ static void update_point(Lower *l, const Domain *d, Point at, void *ctx)
     const KRef place = operand_index(l, l->root, to);
     KRef value = operand_load(l, s->updates, operand_index(l, s->updates, from), &at, 1);
     if (s->join != OP_none) {
-        const int dtype = lower_node(l, l->root)->dtype, type = operand_sum_type(dtype);
+        const int dtype = lower_node(l, l->root)->dtype;
+        const int type = operand_sum_type((int)dtype_wide((DType)dtype));
         const KRef old = k_cast(k, k_load(k, param, place, at.lanes, at.count), type);
         const KRef operand[3] = {old, k_cast(k, value, type), 0};
         value = k_cast(k, k_form(k, op_info[s->join].kernel, operand, type), dtype);

@@ -6,10 +6,11 @@
 
 // Ops whose results are elements of their operands.
 static const bool moves[OP_COUNT] = {
-    [OP_cast] = true,   [OP_bitcast] = true, [OP_copy] = true,      [OP_gather] = true,
-    [OP_concat] = true, [OP_slice] = true,   [OP_pad] = true,       [OP_reshape] = true,
-    [OP_expand] = true, [OP_where] = true,   [OP_transpose] = true, [OP_update_slice] = true,
-    [OP_result] = true, [OP_loop] = true, // its body is done by itself
+    [OP_cast] = true,    [OP_bitcast] = true, [OP_copy] = true,      [OP_gather] = true,
+    [OP_concat] = true,  [OP_slice] = true,   [OP_pad] = true,       [OP_reshape] = true,
+    [OP_expand] = true,  [OP_where] = true,   [OP_transpose] = true, [OP_update_slice] = true,
+    [OP_scatter] = true, // casts each time that it joins
+    [OP_loop] = true,    // its body is done by itself
 };
 
 static bool reads_narrow(const Graph *g, const Node *n)
@@ -20,22 +21,36 @@ static bool reads_narrow(const Graph *g, const Node *n)
     return false;
 }
 
-static NodeId step_widen(Graph *g, NodeId id, void *ctx)
+// The node on wide operands.
+static NodeId widen(Graph *g, NodeId id)
 {
     const Node n = *graph_node(g, id);
-    (void)ctx;
-    if (n.n_src == 0 || moves[n.op] || !reads_narrow(g, &n))
-        return id;
-    if (n.n_results > 1) {
-        diag_error(g->diag, node_span(g, id), E0206, "%s is not supported for elements of 8 bits and fewer",
-                   op_info[n.op].name);
-        return 0;
-    }
     NodeId *src = ARENA_ARRAY(g->arena, NodeId, n.n_src);
     for (uint32_t i = 0; i < n.n_src; i++)
         src[i] =
             n.src[i] == 0 ? 0 : graph_cast(g, n.src[i], dtype_wide((DType)graph_node(g, n.src[i])->dtype));
-    const NodeId wide = graph_clone_node(g, g, id, src);
+    return graph_clone_node(g, g, id, src);
+}
+
+static bool widens(const Graph *g, const Node *n)
+{
+    return n->n_src != 0 && n->op != OP_result && !moves[n->op] && reads_narrow(g, n);
+}
+
+// A `result` still reads the node as it was where that has been replaced by a cast (see graph_rewrite).
+static NodeId step_widen(Graph *g, NodeId id, void *ctx)
+{
+    const Node n = *graph_node(g, id);
+    NodeId wide = 0;
+    (void)ctx;
+    if (n.op == OP_result && widens(g, graph_node(g, n.src[0]))) {
+        wide = widen(g, n.src[0]);
+        wide = wide == 0 ? 0 : graph_result(g, wide, (uint32_t)node_get_int(&n, A_result_index));
+    } else if (widens(g, &n)) {
+        wide = widen(g, id);
+    } else {
+        return id;
+    }
     return wide == 0 ? 0 : graph_cast(g, wide, (DType)n.dtype);
 }
 

@@ -167,6 +167,87 @@ static NodeId make_update_slice(Gen *e)
     return node_end(&b);
 }
 
+static NodeId make_scatter(Gen *e)
+{
+    static const char *const reductions[] = {"none", "add", "mul", "min", "max"};
+    NodeBuild b = gen_begin(e, OP_scatter);
+    const uint32_t kind = gen_below(e, 5);
+    const NodeId x = gen_pick(e, kind ? GEN_NUMBER : GEN_ALL, 1, 4);
+    const DType t = gen_type_of(e, x);
+    Shape s = *gen_shape_of(e, x);
+    s.dim[0] = gen_range(e, 0, 6);
+    node_src(&b, x);
+    node_src(&b, gen_value(e, gen_dtype(e, GEN_INT), 1, s.dim));
+    node_src(&b, gen_value(e, t, s.rank, s.dim));
+    node_str(&b, A_scatter_reduction, reductions[kind]);
+    return node_end(&b);
+}
+
+// Of integers: places of floats that nearly tie would depend on rounding.
+static NodeId make_top_k(Gen *e)
+{
+    NodeBuild b = gen_begin(e, OP_top_k);
+    const NodeId x = gen_pick(e, GEN_INT | GEN_BOOL, 1, 4);
+    const uint32_t axis = gen_below(e, gen_shape_of(e, x)->rank);
+    const int64_t k = gen_range(e, 0, gen_shape_of(e, x)->dim[axis]);
+    node_src(&b, x);
+    node_ints(&b, A_top_k_k, &k, 1);
+    node_int(&b, A_top_k_axis, axis);
+    node_int(&b, A_top_k_largest, gen_chance(e, 50));
+    const NodeId values = node_end(&b);
+    return values && gen_chance(e, 50) ? graph_result(e->g, values, 1) : values;
+}
+
+static NodeId make_nonzero(Gen *e)
+{
+    NodeBuild b = gen_begin(e, OP_nonzero);
+    const int64_t size = gen_range(e, 0, 40);
+    node_src(&b, gen_pick(e, GEN_INT | GEN_BOOL, 1, 4));
+    node_ints(&b, A_nonzero_size, &size, 1);
+    return node_end(&b);
+}
+
+static NodeId make_unique(Gen *e)
+{
+    NodeBuild b = gen_begin(e, OP_unique);
+    const int64_t size = gen_range(e, 0, 20);
+    node_src(&b, gen_pick(e, GEN_INT | GEN_BOOL, 2, 2));
+    node_ints(&b, A_unique_size, &size, 1);
+    node_int(&b, A_unique_sorted, gen_chance(e, 50));
+    const NodeId first = node_end(&b);
+    return first ? graph_result(e->g, first, gen_below(e, 4)) : 0;
+}
+
+// On leaves, for the same reason.
+static NodeId make_nms(Gen *e)
+{
+    NodeBuild b = gen_begin(e, OP_nms);
+    const int64_t n = gen_range(e, 0, 20), size = gen_range(e, 0, 20);
+    const int64_t boxes[] = {gen_range(e, 1, 2), n, 4}, scores[] = {boxes[0], gen_range(e, 1, 3), n};
+    node_src(&b, gen_leaf(e, DTYPE_f32, 3, boxes));
+    node_src(&b, gen_leaf(e, DTYPE_f32, 3, scores));
+    node_src(&b, gen_value(e, DTYPE_i64, 0, NULL));
+    node_src(&b, graph_scalar(e->g, DTYPE_f32, 0.25, (Span){0}));
+    node_ints(&b, A_nms_size, &size, 1);
+    const NodeId found = node_end(&b);
+    return found ? graph_result(e->g, found, gen_below(e, 2)) : 0;
+}
+
+static NodeId make_repack(Gen *e)
+{
+    NodeBuild b = gen_begin(e, OP_repack);
+    const NodeId x = gen_pick(e, GEN_ALL, 1, 4);
+    int64_t rank = gen_shape_of(e, x)->rank, dim[3];
+    const int64_t more = gen_range(e, 1, 3);
+    for (int64_t i = 0; i < more; i++)
+        dim[i] = gen_range(e, 0, 6);
+    node_src(&b, x);
+    node_src(&b, gen_value(e, DTYPE_i64, 1, &rank));
+    node_src(&b, gen_value(e, DTYPE_i64, 1, &more));
+    node_ints(&b, A_repack_shape, dim, (uint32_t)more);
+    return node_end(&b);
+}
+
 static NodeId make_resize(Gen *e)
 {
     static const char *const coords[] = {"half_pixel",         "asymmetric",           "align_corners",
@@ -320,6 +401,9 @@ const GenOp gen_move_ops[] = {
     {OP_expand, 3, make_expand},   {OP_update_slice, 4, make_update_slice},
     {OP_resize, 3, make_resize},   {OP_split, 3, make_split},
     {OP_squeeze, 1, make_squeeze}, {OP_unsqueeze, 1, make_unsqueeze},
+    {OP_scatter, 3, make_scatter}, {OP_top_k, 2, make_top_k},
+    {OP_nonzero, 1, make_nonzero}, {OP_unique, 1, make_unique},
+    {OP_nms, 1, make_nms},         {OP_repack, 1, make_repack},
     {OP_flatten, 1, make_flatten}, {OP_if, 2, make_if},
     {OP_loop, 2, make_loop},
 };
