@@ -163,9 +163,10 @@ void onnx_import_string_split(OnnxNode *n)
     else
         find_words(n, &s);
     // As many parts as the string with the most of them has; the others are filled up with empty strings.
-    const NodeId counts = onnx_squeeze(n, s.count, &s.axis, 1);
+    const Shape strings = onnx_text_shape(n, s.text);
+    const NodeId counts = onnx_reshape(n, s.count, &strings);
     const NodeId all = onnx_reduce(n, OP_reduce_max, counts, NULL, 0);
-    const NodeId most = onnx_op2(n, OP_max, onnx_reshape(n, all, &(Shape){0}), int_scalar(n, 0));
+    const NodeId most = onnx_op1(n, OP_relu, onnx_reshape(n, all, &(Shape){0})); // of no strings: 0
     onnx_out_text(n, 0, onnx_text_first(n, cut(n, &s), (uint32_t)s.axis, most));
     if (onnx_wants(n, 1))
         onnx_out(n, 1, counts);
