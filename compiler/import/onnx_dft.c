@@ -6,8 +6,9 @@
 
 #include <math.h>
 
-// Up to this many points a transform is one product; longer ones are cut where a divisor allows it.
-enum { MAX_DIRECT = 96, MAX_WHOLE = 8, MAX_RADIX = 32 };
+// Up to MAX_DIRECT points a transform is one product; longer ones are cut where a divisor allows it, and what
+// cannot be cut is one product up to MAX_PRIME.
+enum { MAX_DIRECT = 96, MAX_WHOLE = 8, MAX_RADIX = 32, MAX_PRIME = 256 };
 
 // Transforms of `points` numbers with `parts` parts each (2: complex, 1: real).
 typedef struct Dft {
@@ -121,6 +122,11 @@ static int64_t radix_of(int64_t points, int64_t parts)
     return points;
 }
 
+static bool is_one_product(int64_t points, int64_t parts)
+{
+    return points <= MAX_PRIME && radix_of(points, parts) == points;
+}
+
 static NodeId swap_middle(OnnxNode *n, NodeId x)
 {
     return onnx_transpose(n, x, (const int64_t[]){0, 2, 1, 3});
@@ -134,7 +140,7 @@ static NodeId grouped(OnnxNode *n, NodeId x, int64_t a, int64_t b, int64_t c)
 
 // All bins of x [B, points, parts]: [B, points, 2]. Cuts off one radix after the other, then puts the bins in
 // order, innermost first.
-static NodeId transform(OnnxNode *n, const Dft *whole, NodeId x, int64_t parts)
+static NodeId cut_transform(OnnxNode *n, const Dft *whole, NodeId x, int64_t parts)
 {
     int64_t radix[64], left = whole->points;
     uint32_t count = 0;
@@ -175,6 +181,112 @@ static NodeId fit(OnnxNode *n, NodeId x, int64_t points)
     return onnx_end(n, &b);
 }
 
+// --- lengths with a large prime factor (Bluestein): a convolution with a chirp ---
+
+// exp(sign * i * pi * k^2 / points)
+static void chirp_of(const Dft *d, int64_t k, double *c, double *s)
+{
+    const Dft half = {d->type, d->sign, 2 * d->points};
+    unit_of(&half, k, k, c, s);
+}
+
+// In place, for a power of two: by halves, as text books have it.
+static void transform_numbers(double *re, double *im, int64_t n)
+{
+    for (int64_t i = 1, j = 0; i < n; i++) {
+        int64_t bit = n >> 1;
+        for (; j & bit; bit >>= 1)
+            j ^= bit;
+        j ^= bit;
+        if (i < j) {
+            const double r = re[i], m = im[i];
+            re[i] = re[j];
+            im[i] = im[j];
+            re[j] = r;
+            im[j] = m;
+        }
+    }
+    for (int64_t size = 2; size <= n; size *= 2) {
+        const Dft d = {DTYPE_f64, -1, size};
+        for (int64_t k = 0; k < size / 2; k++) {
+            double c, s;
+            unit_of(&d, 1, k, &c, &s);
+            for (int64_t i = k; i < n; i += size) {
+                const int64_t j = i + size / 2;
+                const double r = re[j] * c - im[j] * s, m = re[j] * s + im[j] * c;
+                re[j] = re[i] - r;
+                im[j] = im[i] - m;
+                re[i] += r;
+                im[i] += m;
+            }
+        }
+    }
+}
+
+// Numbers as the tables of `turned`: the chirp itself, or the spectrum of its conjugate on a circle of `n`.
+static bool chirp_tables(OnnxNode *n, const Dft *d, int64_t count, bool is_spectrum, Tensor *same,
+                         Tensor *other)
+{
+    if (!new_table(n, d, 3, (const Dim[]){1, count, 1}, same) ||
+        !new_table(n, d, 3, (const Dim[]){1, count, 2}, other))
+        return false;
+    double *re = ARENA_ARRAY(n->model->arena, double, count),
+           *im = ARENA_ARRAY(n->model->arena, double, count);
+    for (int64_t k = 0; k < d->points; k++) {
+        chirp_of(d, k, &re[k], &im[k]);
+        im[k] = is_spectrum ? -im[k] : im[k];
+        if (is_spectrum && k > 0) {
+            re[count - k] = re[k];
+            im[count - k] = im[k];
+        }
+    }
+    if (is_spectrum)
+        transform_numbers(re, im, count);
+    for (int64_t k = 0; k < count; k++) {
+        tensor_set_f64(same, k, re[k]);
+        tensor_set_f64(other, 2 * k, -im[k]);
+        tensor_set_f64(other, 2 * k + 1, im[k]);
+    }
+    return true;
+}
+
+// x [B, count, 2] times one complex number for each place.
+static NodeId times(OnnxNode *n, NodeId x, const Tensor *same, const Tensor *other)
+{
+    const NodeId swapped = onnx_slice(n, x, 2, -1, INT64_MIN, -1);
+    return onnx_op2(n, OP_add, onnx_op2(n, OP_mul, x, table_node(n, same)),
+                    onnx_op2(n, OP_mul, swapped, table_node(n, other)));
+}
+
+static NodeId chirp_transform(OnnxNode *n, const Dft *d, NodeId x, int64_t parts)
+{
+    int64_t circle = 1;
+    while (circle < 2 * d->points - 1)
+        circle *= 2;
+    const Dft there = {d->type, -1, circle}, back = {d->type, 1, circle};
+    Tensor chirp[2], spectrum[2];
+    if (!chirp_tables(n, d, d->points, false, &chirp[0], &chirp[1]) ||
+        !chirp_tables(n, d, circle, true, &spectrum[0], &spectrum[1]))
+        return 0;
+    if (parts == 1) {
+        const NodeId nothing = onnx_op2(n, OP_mul, x, onnx_scalar(n, d->type, 0));
+        x = onnx_concat(n, (const NodeId[]){x, nothing}, 2, 2);
+    }
+    x = fit(n, times(n, x, &chirp[0], &chirp[1]), circle);
+    x = times(n, cut_transform(n, &there, x, 2), &spectrum[0], &spectrum[1]);
+    x = onnx_op2(n, OP_mul, cut_transform(n, &back, x, 2), onnx_scalar(n, d->type, 1 / (double)circle));
+    return times(n, onnx_slice(n, x, 1, 0, d->points, 1), &chirp[0], &chirp[1]);
+}
+
+// All bins of x [B, points, parts]: [B, points, 2].
+static NodeId transform(OnnxNode *n, const Dft *d, NodeId x, int64_t parts)
+{
+    int64_t left = d->points;
+    while (left > MAX_DIRECT && radix_of(left, 1) < left)
+        left /= radix_of(left, 1);
+    return left > MAX_PRIME ? chirp_transform(n, d, x, parts) : cut_transform(n, d, x, parts);
+}
+
 // --- the kinds of transforms, on x [B, points, parts] ---
 
 // [B, bins, 2]
@@ -182,7 +294,7 @@ static NodeId to_bins(OnnxNode *n, const Dft *d, NodeId x, int64_t parts, int64_
 {
     const double scale = d->sign > 0 ? 1 / (double)d->points : 1;
     const int64_t have = onnx_const_dim(n, x, 1);
-    if (radix_of(d->points, parts) == d->points) {
+    if (is_one_product(d->points, parts)) {
         const int64_t rows = have < d->points ? have : d->points;
         x = onnx_reshape_to(n, fit(n, x, rows), (const Dim[]){-1, rows * parts}, 2);
         x = onnx_matmul(n, x, matrix(n, d, rows, parts, bins, scale), false, false);
@@ -196,7 +308,7 @@ static NodeId to_bins(OnnxNode *n, const Dft *d, NodeId x, int64_t parts, int64_
 static NodeId to_real(OnnxNode *n, const Dft *d, NodeId x, int64_t parts)
 {
     const int64_t half = d->points / 2 + 1, have = onnx_const_dim(n, x, 1), bins = have < half ? have : half;
-    if (radix_of(d->points, 1) == d->points) {
+    if (is_one_product(d->points, 1)) {
         x = onnx_reshape_to(n, fit(n, x, bins), (const Dim[]){-1, bins * parts}, 2);
         x = onnx_matmul(n, x, real_matrix(n, d, bins, parts), false, false);
         return onnx_reshape_to(n, x, (const Dim[]){-1, d->points, 1}, 3);

@@ -268,7 +268,7 @@ def case_dft(rng):
     parts = 1 if onesided else int(rng.integers(1, 3))
     nodes = [number("axis", axis)]
     if rng.random() < 0.3:
-        length, n = "length", int(rng.choice([5, 31, 64, 90, 101, 243, 500, 1536]))
+        length, n = "length", int(rng.choice([5, 31, 64, 90, 101, 243, 500, 509, 1536, 2722]))
         nodes.append(number("length", n))
     nodes.append(helper.make_node("DFT", ["x", length, "axis"], ["y0"], inverse=inverse, onesided=onesided))
     x = floats(rng, *shape, parts)
