@@ -177,6 +177,9 @@ static const char *cast_text(Walk *w, const KInst *n, CastUse use)
                            : is_float(src->dtype) && !is_float(n->dtype) ? t->cast_to_int
                                                                          : t->cast;
     const char *text = expr(w, n->a);
+    // Arithmetic on narrow floats is rounded where its value leaves the type.
+    if (from->round && is_float(src->dtype) && src->dtype != n->dtype && src->kind == KI_op)
+        text = expand1(w, from->round, src->dtype, src->dtype, text);
     if (strcmp(to->value, from->value) != 0 || n->dtype == DTYPE_bool)
         text = expand1(w, template, n->dtype, src->dtype, text);
     return to->round && use == CAST_VALUE ? expand1(w, to->round, n->dtype, n->dtype, text) : text;

@@ -268,12 +268,22 @@ static void store(Lower *l, uint32_t param, KRef index, KRef value, const Point 
     k_store(l->k, param, index, value, at->count);
 }
 
+// Sums of 16-bit floats are f32: what the epilogue reads is rounded, as it would be behind a store.
+static KRef rounded_anchor(Lower *l, KRef value)
+{
+    const int type = l->anchor != 0 ? lower_node(l, l->anchor)->dtype : (int)DTYPE_f32;
+    const bool is_cast = value != 0 && k_inst(l->k, value)->kind == KI_cast;
+    if (value == 0 || l->root == l->anchor || is_cast || (type != DTYPE_f16 && type != DTYPE_bf16))
+        return value;
+    return k_cast(l->k, k_cast(l->k, value, DTYPE_f32), type);
+}
+
 void pull_store_root(Lower *l, const Domain *d, Point at, KRef anchor_value)
 {
     Pull p = pull_at(l, d, at);
     p.space = d->has_out_space ? SPACE_OUT : SPACE_IN;
     p.given = l->anchor;
-    p.given_value = anchor_value;
+    p.given_value = rounded_anchor(l, anchor_value);
     const KRef value = pull_value(&p, l->root);
     store(l, lower_param(l, l->root, PARAM_WRITE), pull_index(&p, l->root), value, &at);
 }

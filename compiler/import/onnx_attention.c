@@ -159,6 +159,18 @@ static NodeId masked(OnnxNode *n, const Attention *a, NodeId score)
     return seen ? onnx_op3(n, OP_where, seen, score, never) : score;
 }
 
+static NodeId softmax(OnnxNode *n, NodeId x)
+{
+    if (onnx_steps_softmax(n, x, -1))
+        return onnx_softmax_steps(n, x, -1);
+    if (n->failed)
+        return 0;
+    NodeBuild b = onnx_begin(n, OP_softmax);
+    node_src(&b, x);
+    node_int(&b, A_softmax_axis, -1);
+    return onnx_end(n, &b);
+}
+
 // Rows that see no key become 0.
 static NodeId probabilities(OnnxNode *n, NodeId score, DType type)
 {
@@ -168,10 +180,8 @@ static NodeId probabilities(OnnxNode *n, NodeId score, DType type)
     const NodeId is_blind = onnx_op2(n, OP_eq, top, onnx_scalar(n, type, -(double)INFINITY));
     if (n->failed)
         return 0;
-    NodeBuild b = onnx_begin(n, OP_softmax);
-    node_src(&b, x);
-    node_int(&b, A_softmax_axis, -1);
-    return onnx_op3(n, OP_where, is_blind, onnx_scalar(n, type, 0), onnx_end(n, &b));
+    const NodeId weights = softmax(n, x);
+    return onnx_op3(n, OP_where, is_blind, onnx_scalar(n, type, 0), weights);
 }
 
 static NodeId by_steps(OnnxNode *n, const Attention *a, int64_t output_mode)
@@ -232,6 +242,12 @@ static void read_window(OnnxNode *n, Attention *a)
     a->right = a->right > INT32_MAX ? -1 : a->right;
 }
 
+static bool has_few_keys(const OnnxNode *n, const Attention *a)
+{
+    const Dim keys = onnx_shape(n, a->k)->dim[2];
+    return dim_is_const(keys) && keys >= 1 && keys <= 32;
+}
+
 // [B, heads, S, D] as the query was given.
 static NodeId merge_heads(OnnxNode *n, NodeId y, NodeId q_given)
 {
@@ -271,7 +287,10 @@ void onnx_import_attention(OnnxNode *n)
     if (a.length)
         a.length = onnx_cast(n, onnx_reshape_to(n, a.length, (const Dim[]){-1}, 1), DTYPE_i64);
     // The core op counts from the last key, which is the same where queries and new keys are equally many.
-    const bool has_core = !(a.softcap > 0) && !onnx_wants(n, 3);
+    // bf16 that ONNX rounds after every step is computed so, where that is no more than a few keys.
+    const bool is_stepped =
+        onnx_dtype(n, a.q) == DTYPE_bf16 && a.softmax_type == DTYPE_bf16 && has_few_keys(n, &a);
+    const bool has_core = !(a.softcap > 0) && !onnx_wants(n, 3) && !is_stepped;
     const bool is_plain = has_core && a.causal && !a.length && a.left < 0 && a.right < 0 &&
                           onnx_shape(n, a.q)->dim[2] == onnx_shape(n, k_new)->dim[2];
     if (!is_plain)
@@ -316,12 +335,7 @@ void onnx_import_flex_attention(OnnxNode *n)
     }
     NodeId score = onnx_cast(n, scores_of(n, &a), a.softmax_type);
     score = onnx_cast(n, modified(n, "score_mod", score), a.softmax_type);
-    if (n->failed)
-        return;
-    NodeBuild b = onnx_begin(n, OP_softmax);
-    node_src(&b, score);
-    node_int(&b, A_softmax_axis, -1);
-    const NodeId weight = onnx_cast(n, modified(n, "prob_mod", onnx_end(n, &b)), a.softmax_type);
+    const NodeId weight = onnx_cast(n, modified(n, "prob_mod", softmax(n, score)), a.softmax_type);
     const NodeId y = grouped_matmul(n, weight, onnx_cast(n, a.v, a.softmax_type), false);
     onnx_out(n, 0, onnx_cast(n, y, onnx_dtype(n, a.v)));
 }

@@ -241,6 +241,9 @@ NodeId onnx_slice(OnnxNode *n, NodeId a, int64_t axis, int64_t start, int64_t en
 NodeId onnx_gather(OnnxNode *n, NodeId a, NodeId indices, int64_t axis);
 NodeId onnx_result(OnnxNode *n, NodeId a, uint32_t index);
 NodeId onnx_matmul(OnnxNode *n, NodeId a, NodeId b, bool transpose_a, bool transpose_b);
+// Whether softmax is built of steps that round to the type (onnx_norm.c), and these steps.
+bool onnx_steps_softmax(const OnnxNode *n, NodeId x, int64_t axis);
+NodeId onnx_softmax_steps(OnnxNode *n, NodeId x, int64_t axis);
 // With the window attributes of the node (onnx_window.c).
 NodeId onnx_conv(OnnxNode *n, NodeId x, NodeId weight, NodeId bias);
 // 0, 1, ... count - 1 as i64; count may be symbolic.

@@ -37,13 +37,56 @@ static NodeId flat_axis(OnnxNode *n, NodeId x, int64_t *axis)
     return at == rank - 1 ? x : build_axis(n, OP_flatten, x, at);
 }
 
+// ONNX defines softmax of 16-bit floats by steps that each round to the type. Short rows follow it to the
+// bit; for longer ones our softmax, which rounds once, is closer to the truth than the definition.
+enum { MAX_STEPPED = 32 };
+
+bool onnx_steps_softmax(const OnnxNode *n, NodeId x, int64_t axis)
+{
+    const DType type = onnx_dtype(n, x);
+    const Shape *s = onnx_shape(n, x);
+    const int64_t at = axis < 0 ? axis + s->rank : axis;
+    if (n->failed || (type != DTYPE_f16 && type != DTYPE_bf16) || at < 0 || at >= s->rank)
+        return false;
+    return dim_is_const(s->dim[at]) && s->dim[at] >= 1 && s->dim[at] <= MAX_STEPPED;
+}
+
+// A value of f32, rounded to `type` and back.
+static NodeId rounded(OnnxNode *n, NodeId x, DType type)
+{
+    return onnx_cast(n, onnx_cast(n, x, type), DTYPE_f32);
+}
+
+// The sum along an axis; of bf16 it is rounded after every step.
+static NodeId stepped_sum(OnnxNode *n, NodeId x, int64_t axis, DType type)
+{
+    if (type == DTYPE_f16)
+        return rounded(n, onnx_reduce(n, OP_reduce_sum, x, &axis, 1), type);
+    NodeId sum = onnx_slice(n, x, axis, 0, 1, 1);
+    const int64_t count = n->failed ? 0 : onnx_shape(n, x)->dim[axis];
+    for (int64_t i = 1; i < count; i++)
+        sum = rounded(n, onnx_op2(n, OP_add, sum, onnx_slice(n, x, axis, i, i + 1, 1)), type);
+    return sum;
+}
+
+NodeId onnx_softmax_steps(OnnxNode *n, NodeId x, int64_t axis)
+{
+    const DType type = onnx_dtype(n, x);
+    axis = axis < 0 ? axis + onnx_shape(n, x)->rank : axis;
+    const NodeId wide = onnx_cast(n, x, DTYPE_f32), top = onnx_reduce(n, OP_reduce_max, wide, &axis, 1);
+    const NodeId e = rounded(n, onnx_op1(n, OP_exp, rounded(n, onnx_op2(n, OP_sub, wide, top), type)), type);
+    return onnx_cast(n, onnx_op2(n, OP_div, e, stepped_sum(n, e, axis, type)), type);
+}
+
 static void import_softmax(OnnxNode *n, OpId op)
 {
     const NodeId x = onnx_src(n, 0);
     int64_t axis = 0;
     const NodeId flat = flat_axis(n, x, &axis);
     const Shape shape = *onnx_shape(n, x);
-    onnx_out(n, 0, onnx_reshape(n, build_axis(n, op, flat, axis), &shape));
+    const bool by_steps = op == OP_softmax && onnx_steps_softmax(n, flat, axis);
+    const NodeId y = by_steps ? onnx_softmax_steps(n, flat, axis) : build_axis(n, op, flat, axis);
+    onnx_out(n, 0, onnx_reshape(n, y, &shape));
 }
 
 void onnx_import_softmax(OnnxNode *n)
