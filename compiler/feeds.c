@@ -113,6 +113,28 @@ static void fill_words(Tensor *t, uint64_t *state)
     }
 }
 
+// What --value says about an input, which the import has checked. Such a model takes no other value.
+static bool take_value(Job *j, const PlanIo *io, Tensor *out)
+{
+    int64_t numel = 1;
+    const ImportValue *v = NULL;
+    for (uint32_t i = 0; i < io->rank; i++)
+        numel *= io->dim[i];
+    for (uint32_t k = 0; k < j->given.values.len && v == NULL; k++)
+        if (strcmp(j->given.values.data[k].name, io->name) == 0)
+            v = &j->given.values.data[k];
+    if (v == NULL || v->value.numel != numel)
+        return false;
+    *out = tensor_new(j->cli->arena, io->dtype, io->rank, io->dim);
+    for (int64_t i = 0; i < numel; i++) {
+        if (dtype_info[io->dtype].cls == DCLASS_FLOAT)
+            tensor_set_f64(out, i, tensor_get_f64(&v->value, i));
+        else
+            tensor_set_i64(out, i, tensor_get_i64(&v->value, i));
+    }
+    return true;
+}
+
 static bool fill_missing(Job *j, const char *random_seed, Tensor *t)
 {
     int64_t seed = 0;
@@ -123,7 +145,7 @@ static bool fill_missing(Job *j, const char *random_seed, Tensor *t)
     uint64_t state = (uint64_t)seed * UINT64_C(0x9E3779B97F4A7C15) + 88172645463325252u;
     for (uint32_t i = 0; i < j->plan->inputs.len; i++) {
         const PlanIo *io = &j->plan->inputs.data[i];
-        if (t[i].data != NULL)
+        if (t[i].data != NULL || take_value(j, io, &t[i]))
             continue;
         if (random_seed == NULL) {
             complete = diag_error(j->cli->diag, (Span){0}, E0402,
