@@ -164,13 +164,36 @@ static NodeId repeat_axis(OnnxNode *n, NodeId x, uint32_t axis, Dim times)
     return onnx_reshape(n, onnx_expand(n, apart, wide.dim, wide.rank), &s);
 }
 
+// Opset 1 repeats one axis: operand 1 says how often, operand 2 which.
+static bool read_repeats(OnnxNode *n, uint32_t rank, OnnxDims *times)
+{
+    OnnxInts one;
+    uint32_t axis = 0;
+    if (!onnx_src_dims(n, 1, times))
+        return false;
+    if (n->opset >= 6)
+        return true;
+    if (!onnx_src_ints(n, 2, &one))
+        return false;
+    if (times->n != 1 || one.n != 1)
+        return onnx_fail(n, E0203, "inputs 1 and 2 must be one number each");
+    if (!onnx_axis(n, one.v[0], rank, &axis))
+        return false;
+    const Dim count = times->dim[0];
+    times->n = rank;
+    for (uint32_t i = 0; i < rank; i++)
+        times->dim[i] = i == axis ? count : 1;
+    return true;
+}
+
 void onnx_import_tile(OnnxNode *n)
 {
     NodeId x = onnx_src(n, 0);
     OnnxDims times;
     const Shape s = *onnx_shape(n, x);
-    onnx_promise_tile(n);
-    if (!onnx_src_dims(n, 1, &times))
+    if (n->opset >= 6)
+        onnx_promise_tile(n);
+    if (!read_repeats(n, s.rank, &times))
         return;
     if (times.n != s.rank)
         onnx_fail(n, E0204, "%u repeats are given for rank %u", times.n, s.rank);
