@@ -80,7 +80,7 @@ void onnx_import_constant_of_shape(OnnxNode *n)
     else
         value = onnx_scalar(n, DTYPE_f32, 0);
     onnx_promise_shape(n, 0);
-    if (!onnx_src_dims(n, 0, &shape))
+    if (!onnx_src_sizes(n, 0, &shape))
         return;
     if (shape.n > SHAPE_MAX_RANK)
         onnx_fail(n, E0206, "%u axes are more than the %d that are supported", shape.n, SHAPE_MAX_RANK);
@@ -110,8 +110,8 @@ void onnx_import_range(OnnxNode *n)
     Dim count = 0;
     double from = 0, to = 0, by = 0;
     const bool is_symbolic = symbolic_count(n, &count);
-    const bool is_const =
-        !is_symbolic && onnx_number(n, 0, &from) && onnx_number(n, 1, &to) && onnx_number(n, 2, &by);
+    const bool is_const = !is_symbolic && !onnx_has_bound(n) && onnx_number(n, 0, &from) &&
+                          onnx_number(n, 1, &to) && onnx_number(n, 2, &by);
     onnx_ignore_attr(n, "stash_type");
     const bool is_promised = !is_const && !is_symbolic && onnx_promise_range(n, &count);
     const NodeId start = onnx_src(n, 0), step = onnx_src(n, 2);

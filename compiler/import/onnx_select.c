@@ -59,8 +59,8 @@ static const char *declared_in(const Onnx__ValueInfoProto *const *list, size_t n
     return "";
 }
 
-// The name that the model gives to the size of a result, or one made of the operator and the result's number.
-static const char *size_name(const OnnxNode *n, uint32_t out, uint32_t axis)
+// The name that the model gives to the size of a result, or one made of the operator and a number.
+static const char *size_name(const OnnxNode *n, uint32_t out, uint32_t axis, uint32_t number)
 {
     const Onnx__GraphProto *g = n->model->proto->graph;
     const char *result = out < n->n_out ? onnx_text(n->proto->output[out]) : "";
@@ -74,7 +74,7 @@ static const char *size_name(const OnnxNode *n, uint32_t out, uint32_t axis)
         is_plain = is_plain && (isalnum((unsigned char)*c) || *c == '_');
     if (is_plain)
         return name;
-    char *made = arena_printf(n->model->arena, "%s_%u", n->op, n->graph->extents.len);
+    char *made = arena_printf(n->model->arena, "%s_%u", n->op, number);
     for (char *c = made; *c; c++)
         *c = (char)tolower((unsigned char)*c);
     return made;
@@ -97,7 +97,7 @@ Dim onnx_extent(OnnxNode *n, uint32_t out, uint32_t axis, NodeId value, Dim max)
         return 0;
     if (node_is_scalar_const(n->graph, value, &known))
         return known < 0 ? 0 : (Dim)known;
-    const char *name = size_name(n, out, axis);
+    const char *name = size_name(n, out, axis, n->graph->extents.len);
     const int64_t given = onnx_given_size(n->model, name);
     int64_t low = 0, high = INT64_MAX;
     if (max != ONNX_NO_BOUND)
@@ -112,6 +112,65 @@ Dim onnx_extent(OnnxNode *n, uint32_t out, uint32_t axis, NodeId value, Dim max)
         return 0;
     }
     return n->failed ? 0 : graph_extent(n->graph, name, value, max);
+}
+
+// Entry k of a list, i64[].
+static NodeId list_entry(OnnxNode *n, NodeId list, uint32_t k)
+{
+    const Node *node = graph_node(n->graph, list);
+    bool is_joined = node->op == OP_concat && node->n_src == node->shape->dim[0];
+    for (uint32_t i = 0; is_joined && i < node->n_src; i++)
+        is_joined = onnx_shape(n, node->src[i])->dim[0] == 1;
+    const NodeId one = is_joined                ? node->src[k]
+                       : node->shape->rank == 0 ? list
+                                                : onnx_slice(n, list, 0, k, k + 1, 1);
+    return onnx_cast(n, onnx_reshape(n, one, &(Shape){0}), DTYPE_i64);
+}
+
+// The options that say how large the computed entries can be, as far as the caller has not given them.
+static const char *missing_bounds(OnnxNode *n, NodeId list, uint32_t count)
+{
+    const uint32_t before = n->graph->extents.len;
+    Str missing = str_new(n->model->arena);
+    for (uint32_t k = 0, at = before; k < count && !n->failed; k++) {
+        if (node_is_const(n->graph, list_entry(n, list, k)))
+            continue;
+        const char *name = size_name(n, 0, k, at++);
+        if (onnx_given_size(n->model, name) < 0)
+            str_printf(&missing, " --dim %s=VALUE", name);
+    }
+    return str_text(&missing);
+}
+
+bool onnx_src_sizes(OnnxNode *n, uint32_t i, OnnxDims *out)
+{
+    OnnxDims known;
+    const NodeId list = onnx_peek_dims(n, i, &known) ? 0 : onnx_opt(n, i);
+    const Shape s = *onnx_shape(n, list);
+    const Dim count = s.rank == 0 ? 1 : s.dim[0];
+    if (!list || s.rank > 1 || !dim_is_const(count) || count < 1 || count > SHAPE_MAX_RANK ||
+        dtype_info[onnx_dtype(n, list)].cls == DCLASS_FLOAT || node_is_const(n->graph, list))
+        return onnx_src_dims(n, i, out);
+    const char *missing = missing_bounds(n, list, (uint32_t)count);
+    if (missing[0] != '\0') {
+        if (onnx_src_dims(n, i, out))
+            return true;
+        diag_note(n->model->diag, n->span, "or say how large the sizes can be:%s", missing);
+        return false;
+    }
+    *out = (OnnxDims){.dtype = DTYPE_i64, .rank = 1, .n = (uint32_t)count};
+    for (uint32_t k = 0; k < out->n; k++) {
+        const NodeId entry = list_entry(n, list, k);
+        const bool is_open = !node_is_const(n->graph, entry);
+        const NodeId value = is_open ? onnx_op2(n, OP_max, entry, onnx_scalar(n, DTYPE_i64, 0)) : entry;
+        out->dim[k] = onnx_extent(n, 0, k, value, ONNX_NO_BOUND);
+    }
+    return !n->failed;
+}
+
+bool onnx_has_bound(OnnxNode *n)
+{
+    return onnx_given_size(n->model, size_name(n, 0, 0, n->graph->extents.len)) >= 0;
 }
 
 static Dim count_elements(OnnxNode *n, const Shape *s)
@@ -200,7 +259,7 @@ static NodeId own_size(OnnxNode *n, NodeBuild *b, AttrId size, uint32_t result, 
         if (id == r->src[0])
             return id;
     }
-    const char *name = size_name(n, 0, axis);
+    const char *name = size_name(n, 0, axis, n->graph->extents.len);
     const int64_t given = onnx_given_size(n->model, name);
     if (given >= 0)
         onnx_fail(n, E0206, "the size '%s' cannot be limited", name);

@@ -139,7 +139,7 @@ void onnx_import_expand(OnnxNode *n)
     const NodeId x = onnx_src(n, 0);
     OnnxDims shape;
     onnx_promise_expand(n);
-    if (!onnx_src_dims(n, 1, &shape))
+    if (!onnx_src_sizes(n, 1, &shape))
         return;
     if (shape.n > SHAPE_MAX_RANK)
         onnx_fail(n, E0206, "%u axes are more than the %d that are supported", shape.n, SHAPE_MAX_RANK);
