@@ -27,7 +27,6 @@ static const Activation activations[] = {
     {"Relu", OP_relu, 0, {0}},
     {"Tanh", OP_tanh, 0, {0}},
     {"Sigmoid", OP_sigmoid, 0, {0}},
-    {"Softplus", OP_softplus, 0, {0}},
     {"Softsign", OP_softsign, 0, {0}},
     {"HardSwish", OP_hard_swish, 0, {0}},
     {"Gelu", OP_gelu, 0, {0}},
@@ -60,6 +59,10 @@ static NodeId activate(OnnxNode *n, NodeId x, const char *name, const double *gi
 
 static NodeId made_by(OnnxNode *n, void (*import)(OnnxNode *n))
 {
+    if (n->n_out == 0)
+        onnx_fail(n, E0202, "has no results");
+    if (n->failed)
+        return 0;
     import(n);
     return n->failed ? 0 : n->out[0].node;
 }

@@ -20,6 +20,8 @@ static void write_quantised(OnnxNode *n, NodeId y, uint32_t i, DType type)
 // What an operator makes of x, with the attributes of this node.
 static NodeId through(OnnxNode *n, NodeId x, void (*import)(OnnxNode *n))
 {
+    if (n->n_out == 0)
+        onnx_fail(n, E0202, "has no results");
     if (n->failed)
         return 0;
     n->in[0] = onnx_value(x);
