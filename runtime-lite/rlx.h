@@ -58,7 +58,8 @@ typedef enum rlx_dtype {
     RLX_U16,
     RLX_U8,
     RLX_BOOL,
-    // One byte an element: floats as their bits. Of integers of 4 and 2 bits only the low bits are read; what is
+    // One byte an element: floats as their bits. Of integers of 4 and 2 bits only the low bits are read; what
+    // is
     // written is extended by sign or zeros.
     RLX_F8E4M3FN,
     RLX_F8E4M3FNUZ,

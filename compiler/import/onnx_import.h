@@ -353,7 +353,8 @@ bool onnx_input_type(OnnxModel *m, Graph *g, const Onnx__ValueInfoProto *v, Tens
 #define ONNX_NO_BOUND DIM_SYMBOLIC_BELOW
 // A size with the value of an i64 scalar, at most max; `out` and `axis` say where it first is, for its name.
 Dim onnx_extent(OnnxNode *n, uint32_t out, uint32_t axis, NodeId value, Dim max);
-// As onnx_src_dims for a list of sizes; those that the model computes become such symbols where the caller says
+// As onnx_src_dims for a list of sizes; those that the model computes become such symbols where the caller
+// says
 // how large they can be.
 bool onnx_src_sizes(OnnxNode *n, uint32_t i, OnnxDims *out);
 // Does the caller say how large the first axis of the result can be?

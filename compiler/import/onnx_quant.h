@@ -20,7 +20,8 @@ NodeId quant_product(OnnxNode *n, NodeId a, NodeId b);
 // (x - zero) * scale as f32, and back: all scalars, or in shapes that broadcast.
 NodeId quant_to_f32(OnnxNode *n, NodeId x, NodeId scale, NodeId zero);
 NodeId quant_from_f32(OnnxNode *n, NodeId x, NodeId scale, NodeId zero, DType type);
-// (x - zero) * scale in the scale's type; an entry of scale and zero serves `block` elements of an axis, a zero
+// (x - zero) * scale in the scale's type; an entry of scale and zero serves `block` elements of an axis, a
+// zero
 // that is a scalar serves all.
 NodeId quant_blocks_to_float(OnnxNode *n, NodeId x, NodeId scale, NodeId zero, uint32_t axis, int64_t block);
 // The product of integer matrices or 8-bit floats, less their zero points: of a per row, of b per column.

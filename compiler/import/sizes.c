@@ -90,7 +90,8 @@ static bool check_range(Solver *s, uint32_t i)
     const Symbol *symbol = &s->t->symbols.data[i];
     const int64_t v = s->values[i];
     const bool is_default = symbol->min == 1 && symbol->dflt == 0; // of a model that says nothing
-    if (v < 0 || !s->from[i] || (v == 0 && is_default) || (v >= symbol->min && v <= symbol->max && v % symbol->multiple == 0))
+    if (v < 0 || !s->from[i] || (v == 0 && is_default) ||
+        (v >= symbol->min && v <= symbol->max && v % symbol->multiple == 0))
         return true;
     if (symbol->multiple > 1)
         return diag_error(s->diag, s->at, E0208,

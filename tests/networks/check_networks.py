@@ -7,6 +7,7 @@ generates the stored tokens with its cache fed back. Usage: check_networks.py RL
 Outputs may differ by 1e-4 of their largest magnitude; or by 2.5e-7, because the stored outputs of sigmoids
 near 0 come from a program whose sigmoid has that absolute error.
 """
+
 import array
 import ast
 import json
@@ -23,15 +24,15 @@ NETWORKS = ROOT / "../shared/models/onnx"
 HERE = pathlib.Path(__file__).resolve().parent
 TIME_LIMIT = 300
 CODES = {"<f4": "f", "<f8": "d", "<i4": "i", "<i8": "q", "|b1": "B", "|u1": "B", "|i1": "b"}
-PAST = 63       # tokens that the cache holds: more than are generated
+PAST = 63  # tokens that the cache holds: more than are generated
 
 
 def read_npy(path):
     """(shape, flat values) of a .npy file."""
     data = path.read_bytes()
     size = 2 if data[6] == 1 else 4
-    start = 8 + size + int.from_bytes(data[8:8 + size], "little")
-    header = ast.literal_eval(data[8 + size:start].decode("latin-1"))
+    start = 8 + size + int.from_bytes(data[8 : 8 + size], "little")
+    header = ast.literal_eval(data[8 + size : start].decode("latin-1"))
     values = array.array(CODES[header["descr"]])
     values.frombytes(data[start:])
     return header["shape"], values
@@ -51,10 +52,16 @@ def wrong_output(found, stored):
 
 def check_case(rlxc, network, names, case, folder):
     inputs = [f"--input={name}={case / f'input_{i}.npy'}" for i, name in enumerate(names["inputs"])]
-    subprocess.run([rlxc, "run", network / "model.onnx", "--output-dir", folder, *inputs], check=True,
-                   stdout=subprocess.DEVNULL, timeout=TIME_LIMIT)
+    subprocess.run(
+        [rlxc, "run", network / "model.onnx", "--output-dir", folder, *inputs],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        timeout=TIME_LIMIT,
+    )
     for i, name in enumerate(names["outputs"]):
-        problem = wrong_output(pathlib.Path(folder, re.sub("[/:]", "_", name) + ".npy"), case / f"output_{i}.npy")
+        problem = wrong_output(
+            pathlib.Path(folder, re.sub("[/:]", "_", name) + ".npy"), case / f"output_{i}.npy"
+        )
         if problem:
             yield f"{network.name} {case.name}: output '{name}': {problem}"
 
@@ -64,8 +71,12 @@ def names_of(rlxc, network):
     known = json.loads((NETWORKS / "manifest.json").read_text(encoding="utf-8")).get(network.name)
     if known:
         return {kind: [x["name"] for x in known[kind]] for kind in ("inputs", "outputs")}
-    out = subprocess.run([rlxc, "inspect", "--json", network / "model.onnx"], check=True, capture_output=True,
-                         timeout=TIME_LIMIT)
+    out = subprocess.run(
+        [rlxc, "inspect", "--json", network / "model.onnx"],
+        check=True,
+        capture_output=True,
+        timeout=TIME_LIMIT,
+    )
     found = json.loads(out.stdout)
     return {kind: [x["name"] for x in found[kind]] for kind in ("inputs", "outputs")}
 
@@ -74,12 +85,34 @@ def generate(rlxc, network, folder):
     """One token a run, with a cache of PAST tokens that starts out masked."""
     expected = json.loads((network / "expected_greedy60.json").read_text(encoding="utf-8"))["greedy_tokens"]
     sizes = [f"--dim={name}" for name in ("B=1", "T=1", f"P={PAST}", f"S={PAST + 1}")]
-    subprocess.run([rlxc, "compile", network / "model.onnx", "-o", folder, "--name", "net", *sizes], check=True,
-                   stdout=subprocess.DEVNULL, timeout=TIME_LIMIT)
-    subprocess.run([os.environ.get("CC", "cc"), "-O2", "-std=gnu11", "-I.", HERE / "generate.c", "net.c", "-o",
-                    "generate", "-lm"], check=True, cwd=folder, timeout=TIME_LIMIT)
-    out = subprocess.run([folder + "/generate", str(expected[0]), str(len(expected) - 1)], check=True,
-                         capture_output=True, timeout=TIME_LIMIT)
+    subprocess.run(
+        [rlxc, "compile", network / "model.onnx", "-o", folder, "--name", "net", *sizes],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        timeout=TIME_LIMIT,
+    )
+    subprocess.run(
+        [
+            os.environ.get("CC", "cc"),
+            "-O2",
+            "-std=gnu11",
+            "-I.",
+            HERE / "generate.c",
+            "net.c",
+            "-o",
+            "generate",
+            "-lm",
+        ],
+        check=True,
+        cwd=folder,
+        timeout=TIME_LIMIT,
+    )
+    out = subprocess.run(
+        [folder + "/generate", str(expected[0]), str(len(expected) - 1)],
+        check=True,
+        capture_output=True,
+        timeout=TIME_LIMIT,
+    )
     tokens = [int(word) for word in out.stdout.split()]
     if tokens != expected:
         yield f"{network.name}: generated {tokens}, expected {expected}"
@@ -98,7 +131,9 @@ def check_network(rlxc, network):
 
 def main(args):
     rlxc = os.path.abspath(args[0])
-    networks = sorted(p.parent for p in NETWORKS.glob("*/model.onnx") if not args[1:] or p.parent.name in args[1:])
+    networks = sorted(
+        p.parent for p in NETWORKS.glob("*/model.onnx") if not args[1:] or p.parent.name in args[1:]
+    )
     if not networks:
         print(f"no networks in {NETWORKS}: skipped")
         return 77

@@ -238,9 +238,12 @@ static const PromiseCase promise_cases[] = {
     {"opset 13; in x f32 5,4; in v i64 1; init s i64 1 = 9; init a i64 1 = 0; init p i64 1 = -2;"
      "node Slice x,s,v,a,p -> y; out y f32 2,4", 1, {1}, {-99}},
     {"opset 13; in x f32 2,3; in v i64 4; node Pad x,v -> y; out y f32 4,4", 4, {1, -1, 1, 2}, {1, 0, 1, 2}},
-    {"opset 13; in x f32 2,3; in v i64 4; node Pad x,v -> y mode=edge; out y f32 4,4", 4, {0, 1, 2, 0}, {0, 1, 1, 0}},
-    {"opset 13; in x f32 2,3; in v i64 4; node Pad x,v -> y mode=reflect; out y f32 3,6", 4, {1, 2, 0, 1}, {1, 1, 1, 1}},
-    {"opset 19; in x f32 2,3; in v i64 4; node Pad x,v -> y mode=wrap; out y f32 3,6", 4, {1, 2, 0, 1}, {1, 1, 1, 1}},
+    {"opset 13; in x f32 2,3; in v i64 4; node Pad x,v -> y mode=edge; out y f32 4,4",
+     4, {0, 1, 2, 0}, {0, 1, 1, 0}},
+    {"opset 13; in x f32 2,3; in v i64 4; node Pad x,v -> y mode=reflect; out y f32 3,6",
+     4, {1, 2, 0, 1}, {1, 1, 1, 1}},
+    {"opset 19; in x f32 2,3; in v i64 4; node Pad x,v -> y mode=wrap; out y f32 3,6",
+     4, {1, 2, 0, 1}, {1, 1, 1, 1}},
 };
 // clang-format on
 

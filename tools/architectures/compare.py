@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Architectures with random weights: rlxc against ONNX Runtime, at two sizes each.
 
-Weights are drawn so that no output is tiny (He's initialisation, batch norms with statistics that do something,
-layer scales of 0.5). Errors are relative to the largest magnitude of an output.
+Weights are drawn so that no output is tiny (He's initialisation, batch norms with statistics that do
+something, layer scales of 0.5). Errors are relative to the largest magnitude of an output.
 """
 
 import argparse
