@@ -4,6 +4,7 @@
 #include "ir/kernel.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_HINT = 32 };
@@ -24,7 +25,7 @@ static const char reserved[] =
 static bool is_reserved(const char *name)
 {
     KOp op;
-    if (kop_parse(name, strlen(name), &op) || !strncmp(name, "rlx_", 4))
+    if (kop_parse(name, strlen(name), &op))
         return true;
     char padded[MAX_HINT + 16];
     snprintf(padded, sizeof padded, " %s ", name);
@@ -36,10 +37,8 @@ static bool is_reserved(const char *name)
 
 static bool is_taken(const Names *n, const char *name)
 {
-    for (uint32_t i = n->in_scope.len; i-- > 0;)
-        if (!strcmp(n->in_scope.data[i], name))
-            return true;
-    return false;
+    uint64_t in_scope = 0;
+    return map_get_str(&n->taken, name, &in_scope) && in_scope != 0;
 }
 
 // Letters, digits and single underscores of the hint.
@@ -58,20 +57,74 @@ static const char *clean(Arena *a, const char *hint)
     return s.len ? str_text(&s) : "v";
 }
 
+// The hint as a word that nothing else means. rlx_ and RLX_ are the runtime's.
+static const char *base_of(Names *n, const char *hint)
+{
+    const char *base = clean(n->arena, hint ? hint : "v");
+    if (!strncmp(base, "rlx_", 4) || !strncmp(base, "RLX_", 4))
+        return arena_printf(n->arena, "v_%s", base);
+    return is_reserved(base) ? arena_printf(n->arena, "%s_", base) : base;
+}
+
+// t2 would be a temporary, and a12 another name's a1.
+static const char *joint_of(const char *base)
+{
+    return isdigit((unsigned char)base[strlen(base) - 1]) || !strcmp(base, "t") ? "_" : "";
+}
+
+// The base with the smallest number that is free. The numbers from 2 to before `next` are not, so that a base
+// taken many times is not looked up that often each time.
+static const char *numbered(Names *n, const char *base)
+{
+    uint64_t next = 2;
+    map_get_str(&n->next, base, &next);
+    const char *joint = joint_of(base), *name = NULL;
+    do
+        name = arena_printf(n->arena, "%s%s%llu", base, joint, (unsigned long long)next++);
+    while (is_taken(n, name) || is_reserved(name));
+    map_put_str(n->arena, &n->next, base, next);
+    return name;
+}
+
 const char *names_take(Names *n, const char *hint)
 {
-    const char *base = clean(n->arena, hint ? hint : "v"), *name = base;
-    if (is_reserved(name))
-        name = base = arena_printf(n->arena, "%s_", base);
-    if (is_taken(n, name)) {
-        uint32_t i = 2;
-        const char *joint = isdigit((unsigned char)base[strlen(base) - 1]) ? "_" : "";
-        do
-            name = arena_printf(n->arena, "%s%s%u", base, joint, i++);
-        while (is_taken(n, name) || is_reserved(name));
-    }
+    const char *base = base_of(n, hint), *name = is_taken(n, base) ? numbered(n, base) : base;
+    map_put_str(n->arena, &n->taken, name, 1);
     vec_push(n->arena, &n->in_scope, name);
     return name;
+}
+
+static void lower_next(Names *n, const char *base, size_t len, uint64_t number)
+{
+    uint64_t next = 0;
+    if (map_get(&n->next, base, len, &next) && number < next)
+        map_put(n->arena, &n->next, base, len, number);
+}
+
+// The number is free again for every base that the name could be made of, whatever its hint was.
+static void free_number(Names *n, const char *name)
+{
+    size_t len = strlen(name);
+    while (len && isdigit((unsigned char)name[len - 1]))
+        len--;
+    const char *digits = name + len;
+    if (len == 0 || *digits == 0 || *digits == '0' || strlen(digits) > 18)
+        return;
+    const uint64_t number = strtoull(digits, NULL, 10);
+    if (number < 2)
+        return;
+    lower_next(n, name, len, number);
+    if (name[len - 1] == '_')
+        lower_next(n, name, len - 1, number);
+}
+
+void names_release(Names *n, uint32_t mark)
+{
+    for (uint32_t i = n->in_scope.len; i-- > mark;) {
+        map_put_str(n->arena, &n->taken, n->in_scope.data[i], 0);
+        free_number(n, n->in_scope.data[i]);
+    }
+    n->in_scope.len = mark;
 }
 
 const char *names_take_temp(Names *n)

@@ -4,17 +4,20 @@
 #ifndef CODEGEN_NAMES_H
 #define CODEGEN_NAMES_H
 
+#include "base/map.h"
 #include "base/str.h"
 #include "base/vec.h"
 
 typedef struct Names {
     Arena *arena;
     VEC(const char *) in_scope;
+    Map taken; // name: 1 while it is in scope
+    Map next;  // base: the first number that may be free
     uint32_t n_temps;
 } Names;
 
 // The hint, or the hint with an underscore or a number; never a word of C, C++, CUDA, GLSL or MSL, never
-// starting with rlx_. A NULL hint is "v".
+// starting with rlx_, never t and a number. A NULL hint is "v".
 const char *names_take(Names *n, const char *hint);
 // t1, t2 ...
 const char *names_take_temp(Names *n);
@@ -23,9 +26,6 @@ static inline uint32_t names_mark(const Names *n)
 {
     return n->in_scope.len;
 }
-static inline void names_release(Names *n, uint32_t mark)
-{
-    n->in_scope.len = mark;
-}
+void names_release(Names *n, uint32_t mark);
 
 #endif

@@ -2,6 +2,7 @@
 // How the C target prints: names, parentheses, what is written in place and what is named; and that
 // statements, partial vectors, horizontal reductions and casts compute what kernel.h says.
 #include "cc_run.h"
+#include "codegen/names.h"
 #include "codegen/target.h"
 
 #include <math.h>
@@ -105,6 +106,52 @@ static void test_names_and_inlining(void **state)
                         "        y[i - 1] = 0.0f > t3 ? 0.0f : t3;\n"
                         "    }\n"
                         "}\n");
+}
+
+// What a name must be: the hint, else the hint with the smallest free number.
+static const char *expected_name(Arena *a, const Names *n, const char *base, const char *joint)
+{
+    for (uint32_t number = 1;; number++) {
+        const char *name = number == 1 ? base : arena_printf(a, "%s%s%u", base, joint, number);
+        bool is_free = true;
+        for (uint32_t i = 0; i < n->in_scope.len; i++)
+            is_free = is_free && strcmp(n->in_scope.data[i], name) != 0;
+        if (is_free)
+            return name;
+    }
+}
+
+static void test_names_in_scopes(void **state)
+{
+    (void)state;
+    static const char *const hint[][3] = {{"i", "i", ""},           {"i2", "i2", "_"},
+                                          {"i2_3", "i2_3", "_"},    {"t", "t", "_"},
+                                          {"t1", "t1_", ""},        {"t_3", "t_3", "_"},
+                                          {"rlx_x", "v_rlx_x", ""}, {"for", "for_", ""},
+                                          {"i5", "i5", "_"},        {"RLX_MAX", "v_RLX_MAX", ""},
+                                          {NULL, "v", ""},          {"t1_2", "t1_2", "_"}};
+    Arena a = {0};
+    Names n = {.arena = &a};
+    uint32_t mark[64], depth = 0, random = 1;
+    for (uint32_t step = 0; step < 4000; step++) {
+        random = random * 1664525 + 1013904223;
+        const uint32_t what = random >> 24;
+        if (what < 24 && depth < 64) {
+            mark[depth++] = names_mark(&n);
+        } else if (what < 56 && depth > 0) {
+            names_release(&n, mark[--depth]);
+        } else {
+            const char *const *h = hint[(random >> 12) % (sizeof hint / sizeof *hint)];
+            const char *expected = expected_name(&a, &n, h[1], h[2]);
+            assert_string_equal(names_take(&n, h[0]), expected);
+        }
+    }
+    names_release(&n, 0);
+    for (uint32_t i = 1; i < 100000; i++)
+        names_take(&n, "t");
+    assert_string_equal(names_take(&n, "t"), "t_100000");
+    assert_string_equal(names_take_temp(&n), "t1");
+    arena_free(&a);
 }
 
 static void test_parentheses(void **state)
@@ -434,6 +481,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_names_and_inlining, reset),
+        cmocka_unit_test_setup(test_names_in_scopes, reset),
         cmocka_unit_test_setup(test_parentheses, reset),
         cmocka_unit_test_setup(test_constants, reset),
         cmocka_unit_test_setup(test_reads_stay_before_writes, reset),
