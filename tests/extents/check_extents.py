@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Sizes that the model computes: rows of a table chosen by a mask go through every kind of op that mixes
-along such an axis. The generated code, planned at the largest size, must give what the reference evaluator gives,
-which computes with the sizes of the run: for some rows, none and all. What is refused must say so."""
+along such an axis. The generated code, planned at the largest size, must give what the reference evaluator
+gives, which computes with the sizes of the run: for some rows, none and all. What is refused must say so."""
 
 import os
 import subprocess
