@@ -54,9 +54,9 @@ static bool promised(OnnxNode *n, uint32_t operand, uint32_t i, Shape *out)
     Tensor known;
     if (n->failed || !onnx_has(n, operand) || n->in[operand].kind != ONNX_NODE || n->in[operand].is_text)
         return false;
-    if (onnx_peek_dims(n, operand, &dims) || onnx_assume(n, operand, &known) || n->failed)
-        return false;
-    return onnx_wants(n, i) && read_declared(find_declared(n->scope, n->proto->output[i]), out);
+    if (!onnx_wants(n, i) || !read_declared(find_declared(n->scope, n->proto->output[i]), out))
+        return false; // without a given value too: the node may have a bound, which leaves the operand open
+    return !onnx_peek_dims(n, operand, &dims) && !onnx_assume(n, operand, &known) && !n->failed;
 }
 
 static bool is_list(OnnxNode *n, uint32_t operand, uint32_t count)

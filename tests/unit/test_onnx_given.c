@@ -375,11 +375,59 @@ static void test_sizes(void **state)
     }
 }
 
+// --- bounds of computed sizes ---
+
+typedef struct BoundCase {
+    const char *model; // with the inputs x (f32), v (i64)
+    int64_t n, v[2];
+    const char *option;         // a bound for the size, which is why nothing is assumed of v
+    const char *type, *assumed; // of the result with the bound, and without
+    int64_t over[2];            // values beyond the bound
+} BoundCase;
+
+// clang-format off
+static const BoundCase bound_cases[] = {
+    {"opset 13; in x f32 1; in v i64 -; init a i64 - = 0; init d i64 - = 1; node Range a,v,d -> y; out y",
+     1, {5}, "range_0=8", "i64[range_0]", "i64[5]", {9}},
+    {"opset 13; in x f32 1; in v i64 -; init a i64 - = 0; init d i64 - = 1; node Range a,v,d -> y;"
+     "out y i64 hits", 1, {5}, "hits=8", "i64[hits]", "i64[5]", {9}},
+    {"opset 13; in x f32 1; in v i64 1; node ConstantOfShape v -> y; out y",
+     1, {2}, "constantofshape_0=4", "f32[constantofshape_0]", "f32[2]", {5}},
+    {"opset 13; in x f32 1; in v i64 1; node Expand x,v -> y; out y",
+     1, {3}, "expand_0=4", "f32[expand_0]", "f32[3]", {6}},
+};
+// clang-format on
+
+static void test_bounds_before_values(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof bound_cases / sizeof *bound_cases; i++) {
+        const BoundCase *c = &bound_cases[i];
+        const ImportValue value = {.name = "v", .value = ints(c->n, c->v), .is_list = true};
+        ImportSize sizes[2];
+        ImportOptions o = {.sizes = sizes, .values = &value, .n_values = 1};
+        const Graph *g = import(c->model, &o);
+        if (!g)
+            fail_msg("%s: %s", c->model, diag.items.data[0].message);
+        assert_string_equal(type_of(g, g->outputs.data[0].node), c->assumed);
+        parse_option(c->option, sizes, &o.n_sizes, NULL, NULL);
+        g = import(c->model, &o);
+        if (!g)
+            fail_msg("%s: %s", c->option, diag.items.data[0].message);
+        assert_string_equal(type_of(g, g->outputs.data[0].node), c->type);
+        const bool is_scalar = graph_node(g, g->inputs.data[1])->shape->rank == 0;
+        const int64_t less[1] = {1};
+        assert_true(runs_with(g, c->n, c->v, is_scalar) && runs_with(g, c->n, less, is_scalar));
+        assert_false(runs_with(g, c->n, c->over, is_scalar));
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, start, stop)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(values), TEST(values_in_branches), TEST(wrong_values),
-                                       TEST(promises), TEST(sizes)};
+    const struct CMUnitTest tests[] = {TEST(values),       TEST(values_in_branches),
+                                       TEST(wrong_values), TEST(promises),
+                                       TEST(sizes),        TEST(bounds_before_values)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
