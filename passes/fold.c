@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Constant folding: evaluates nodes whose operands are all constants, with the reference evaluator, so that
-// folding can never disagree with it. Results that would only make the program bigger are left alone.
+// folding can never disagree with it. Results that would only make the program bigger are left alone, but not
+// weights: a kernel that packs them needs them as a constant.
 #include "passes/fold.h"
 #include "ir/eval.h"
 #include "passes/bodies.h"
@@ -11,10 +12,58 @@ static const uint64_t fold_max_bytes = UINT64_C(1) << 31;
 
 typedef struct Fold {
     Arena *perm, *scratch;
+    const uint8_t *is_weight; // by NodeId below n_marked: see mark_weights
+    uint32_t n_marked;
+    uint64_t left; // bytes that weights may still grow by, so that no small file makes a huge program
 } Fold;
 
-static bool is_foldable(const Graph *g, const Node *n)
+// --- weights that are spread ---------------------------------------------------------------------
+
+// The operand that is packed when it is a constant, or 0.
+static NodeId weights_of(const Graph *g, const Node *n)
 {
+    if (n->op == OP_conv || n->op == OP_conv_transpose)
+        return n->src[1];
+    if (n->op != OP_matmul && n->op != OP_linear)
+        return 0;
+    // One matrix for all: a product with many shares them better as they are.
+    const Shape *s = graph_node(g, n->src[1])->shape;
+    for (uint32_t i = 0; i + 2 < s->rank; i++)
+        if (s->dim[i] != 1)
+            return 0;
+    return n->src[1];
+}
+
+// An expand of a constant that something reads as its weights, as it is or in another form: without its
+// values a convolution is a plain loop, and every run spreads the weights anew.
+static void mark_weights(const Graph *g, Fold *f)
+{
+    uint8_t *mark = ARENA_ARRAY(f->scratch, uint8_t, g->nodes.len);
+    for (NodeId id = g->nodes.len; id-- > 1;) { // operands come before what reads them
+        const Node *n = graph_node(g, id);
+        const bool is_form = n->op == OP_reshape || n->op == OP_transpose || n->op == OP_cast;
+        const NodeId weights = mark[id] && is_form ? n->src[0] : weights_of(g, n);
+        if (weights)
+            mark[weights] = 1;
+    }
+    f->is_weight = mark;
+    f->n_marked = g->nodes.len;
+    f->left = fold_max_bytes;
+}
+
+static bool is_spread_weight(Fold *f, const Node *n, NodeId id, uint64_t bytes)
+{
+    if (n->op != OP_expand || id >= f->n_marked || !f->is_weight[id] || bytes > f->left)
+        return false;
+    f->left -= bytes;
+    return true;
+}
+
+// --- folding -------------------------------------------------------------------------------------
+
+static bool is_foldable(const Graph *g, NodeId id, Fold *f)
+{
+    const Node *n = graph_node(g, id);
     uint64_t in = 0;
     // The work of roi_pool depends on the regions.
     if (n->op == OP_roi_pool || n->n_src == 0 || n->n_results != 1 || !shape_is_const(n->shape) ||
@@ -27,13 +76,14 @@ static bool is_foldable(const Graph *g, const Node *n)
             in += type_bytes((DType)graph_node(g, n->src[i])->dtype, graph_node(g, n->src[i])->shape);
     }
     const uint64_t out = type_bytes((DType)n->dtype, n->shape);
-    return out <= FOLD_ALWAYS_BYTES || (out <= fold_max_bytes && out / FOLD_GROWTH <= in);
+    return out <= FOLD_ALWAYS_BYTES || (out <= fold_max_bytes && out / FOLD_GROWTH <= in) ||
+           is_spread_weight(f, n, id, out);
 }
 
 static NodeId fold_one(Graph *g, NodeId id, Fold *f)
 {
     const Node *n = graph_node(g, id);
-    if (!is_foldable(g, n))
+    if (!is_foldable(g, id, f))
         return id;
     Tensor *in = ARENA_ARRAY(f->scratch, Tensor, n->n_src);
     for (uint32_t i = 0; i < n->n_src; i++)
@@ -63,6 +113,7 @@ static NodeId step_fold(Graph *g, NodeId id, void *ctx)
 static bool fold(Pass *p)
 {
     Fold f = {.perm = p->perm, .scratch = p->scratch};
+    mark_weights(p->graph, &f);
     const uint32_t errors = p->diag->n_errors;
     bool changed = graph_rewrite(p->graph, step_fold, &f);
     changed = bodies_tidy(p) || changed;
