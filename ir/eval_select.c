@@ -128,6 +128,13 @@ bool eval_unique(EvalCtx *c)
     return true;
 }
 
+// Size of axis d of a box, which does not reach beyond the tensor.
+static int64_t box_size(const Tensor *box, uint32_t d, int64_t most)
+{
+    const int64_t size = tensor_get_i64(box, d);
+    return size < 0 ? 0 : size < most ? size : most;
+}
+
 bool eval_repack(EvalCtx *c)
 {
     const Tensor *x = &c->in[0], *from = &c->in[1], *to = &c->in[2];
@@ -136,13 +143,14 @@ bool eval_repack(EvalCtx *c)
         int64_t rest = i, number = 0, scale = 1, place = 0, step = 1;
         bool is_inside = true;
         for (uint32_t d = out->rank; d-- > 0; rest /= out->dim[d]) {
-            is_inside = is_inside && rest % out->dim[d] < tensor_get_i64(to, d);
+            const int64_t size = box_size(to, d, out->dim[d]);
+            is_inside = is_inside && rest % out->dim[d] < size;
             number += rest % out->dim[d] * scale;
-            scale *= is_inside ? tensor_get_i64(to, d) : 1;
+            scale *= size;
         }
         for (uint32_t d = x->rank; d-- > 0 && is_inside; step *= x->dim[d]) {
-            const int64_t size = tensor_get_i64(from, d);
-            is_inside = size > 0 && size <= x->dim[d];
+            const int64_t size = box_size(from, d, x->dim[d]);
+            is_inside = size > 0;
             place += is_inside ? number % size * step : 0;
             number /= is_inside ? size : 1;
         }
