@@ -68,6 +68,21 @@ static NodeId make_cumsum(Gen *e)
                      GEN_NUMBER);
 }
 
+// Of few elements, as reduce_prod.
+static NodeId make_cumprod(Gen *e)
+{
+    NodeBuild b = gen_begin(e, OP_cumprod);
+    const NodeId x = gen_pick(e, GEN_NUMBER, 1, SHAPE_MAX_RANK);
+    const uint32_t axis = gen_below(e, gen_shape_of(e, x)->rank);
+    if (gen_shape_of(e, x)->dim[axis] > 9)
+        return 0;
+    node_src(&b, x);
+    node_int(&b, A_cumprod_axis, axis);
+    node_int(&b, A_cumprod_exclusive, gen_chance(e, 50));
+    node_int(&b, A_cumprod_reverse, gen_chance(e, 50));
+    return node_end(&b);
+}
+
 static NodeId make_softmax(Gen *e)
 {
     return make_axis(e, OP_softmax, A_softmax_axis, ATTR_COUNT, GEN_FLOAT);
@@ -170,6 +185,22 @@ static NodeId make_linear(Gen *e)
     return node_end(&b);
 }
 
+// Of tanh(x) + 4 * permutation, up to 4 x 4: elimination needs swaps, and nothing cancels.
+static NodeId make_det(Gen *e)
+{
+    NodeBuild b = gen_begin(e, OP_det);
+    const DType t = gen_dtype(e, GEN_FLOAT);
+    const int64_t n = gen_range(e, !gen_chance(e, 10), 4), shift = gen_range(e, 0, n - 1);
+    const int64_t dim[] = {gen_range(e, 1, 3), n, n};
+    const uint32_t drop = gen_below(e, 2);
+    Tensor large = tensor_new(e->arena, t, 2, dim + 1);
+    for (int64_t i = 0; i < n; i++)
+        tensor_set_f64(&large, i * n + (i + shift) % n, 4);
+    const NodeId small = graph_op1(e->g, OP_tanh, gen_value(e, t, 3 - drop, dim + drop));
+    node_src(&b, graph_op2(e->g, OP_add, small, gen_given(e, large)));
+    return node_end(&b);
+}
+
 // --- windows -------------------------------------------------------------------------------------
 
 typedef struct Windows {
@@ -254,11 +285,10 @@ static NodeId make_conv_transpose(Gen *e)
     return node_end(&b);
 }
 
-// The attributes of both pools stand in one order: kernel, strides, pads, dilations, ceil_mode.
-static NodeBuild begin_pool(Gen *e, OpId op, AttrId kernel)
+// The attributes of all pools stand in one order: kernel, strides, pads, dilations, ceil_mode.
+static NodeBuild begin_pool(Gen *e, OpId op, AttrId kernel, NodeId x)
 {
     NodeBuild b = gen_begin(e, op);
-    const NodeId x = gen_pick(e, GEN_FLOAT, 3, 5);
     const Shape s = *gen_shape_of(e, x);
     const Windows w = make_windows(e, &s, true);
     const uint32_t n = s.rank - 2;
@@ -273,13 +303,25 @@ static NodeBuild begin_pool(Gen *e, OpId op, AttrId kernel)
 
 static NodeId make_max_pool(Gen *e)
 {
-    NodeBuild b = begin_pool(e, OP_max_pool, A_max_pool_kernel);
+    NodeBuild b = begin_pool(e, OP_max_pool, A_max_pool_kernel, gen_pick(e, GEN_FLOAT, 3, 5));
+    return node_end(&b);
+}
+
+// On a leaf: which of elements that nearly tie is found would depend on rounding.
+static NodeId make_argmax_pool(Gen *e)
+{
+    int64_t dim[2 + MAX_SPATIAL] = {gen_range(e, 1, 2), gen_range(e, 1, 4)};
+    const uint32_t rank = 3 + gen_below(e, MAX_SPATIAL);
+    for (uint32_t i = 2; i < rank; i++)
+        dim[i] = gen_range(e, 1, rank == 5 ? 5 : 9);
+    const NodeId x = gen_leaf(e, gen_dtype(e, GEN_FLOAT), rank, dim);
+    NodeBuild b = begin_pool(e, OP_argmax_pool, A_argmax_pool_kernel, x);
     return node_end(&b);
 }
 
 static NodeId make_avg_pool(Gen *e)
 {
-    NodeBuild b = begin_pool(e, OP_avg_pool, A_avg_pool_kernel);
+    NodeBuild b = begin_pool(e, OP_avg_pool, A_avg_pool_kernel, gen_pick(e, GEN_FLOAT, 3, 5));
     node_int(&b, A_avg_pool_count_include_pad, gen_chance(e, 50));
     return node_end(&b);
 }
@@ -372,6 +414,7 @@ const GenOp gen_compute_ops[] = {
     {OP_argmax, 2, make_argmax},
     {OP_argmin, 2, make_argmin},
     {OP_cumsum, 3, make_cumsum},
+    {OP_cumprod, 3, make_cumprod},
     {OP_softmax, 4, make_softmax},
     {OP_log_softmax, 2, make_log_softmax},
     {OP_layer_norm, 4, make_layer_norm},
@@ -379,9 +422,11 @@ const GenOp gen_compute_ops[] = {
     {OP_batch_norm, 3, make_batch_norm},
     {OP_matmul, 8, make_matmul},
     {OP_linear, 3, make_linear},
+    {OP_det, 2, make_det},
     {OP_conv, 9, make_conv},
     {OP_conv_transpose, 3, make_conv_transpose},
     {OP_max_pool, 4, make_max_pool},
+    {OP_argmax_pool, 2, make_argmax_pool},
     {OP_avg_pool, 4, make_avg_pool},
     {OP_global_avg_pool, 1, make_global_avg_pool},
     {OP_global_max_pool, 1, make_global_max_pool},

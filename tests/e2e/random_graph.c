@@ -141,13 +141,25 @@ static void add_value(Gen *e, NodeId id, Tensor t)
     e->value.data[id] = t;
 }
 
-NodeId gen_const(Gen *e, DType t, uint32_t rank, const int64_t *dim)
+NodeId gen_given(Gen *e, Tensor v)
 {
-    const Shape s = shape_of(rank, dim);
-    const Tensor v = random_tensor(e, rng_u64(&e->rng), t, rank, dim);
-    const NodeId id = graph_const(e->g, t, &s, v.data, type_bytes(t, &s), (Span){0});
+    const Shape s = shape_of(v.rank, v.dim);
+    const NodeId id = graph_const(e->g, v.dtype, &s, v.data, type_bytes(v.dtype, &s), (Span){0});
     add_value(e, id, v);
     return id;
+}
+
+NodeId gen_const(Gen *e, DType t, uint32_t rank, const int64_t *dim)
+{
+    return gen_given(e, random_tensor(e, rng_u64(&e->rng), t, rank, dim));
+}
+
+NodeId gen_table(Gen *e, DType t, uint32_t rank, const int64_t *dim, int64_t low, int64_t high)
+{
+    Tensor v = tensor_new(e->arena, t, rank, dim);
+    for (int64_t i = 0; i < v.numel; i++)
+        tensor_set_i64(&v, i, gen_range(e, low, high));
+    return gen_given(e, v);
 }
 
 static NodeId gen_input(Gen *e, DType t, uint32_t rank, const int64_t *dim)
@@ -193,6 +205,15 @@ NodeId gen_leaf(Gen *e, DType t, uint32_t rank, const int64_t *dim)
                       : kind < 17 ? gen_const(e, t, rank, dim)
                                   : gen_param(e, t, rank, dim);
     vec_push(e->arena, &e->live, id);
+    return id;
+}
+
+NodeId gen_plain_leaf(Gen *e, DType t, uint32_t rank, const int64_t *dim)
+{
+    const bool is_special = e->is_special;
+    e->is_special = false;
+    const NodeId id = gen_leaf(e, t, rank, dim);
+    e->is_special = is_special;
     return id;
 }
 
@@ -352,6 +373,7 @@ static NodeId make_any(Gen *e)
     const uint32_t kind = gen_below(e, 100);
     return kind < 55   ? make_elementwise(e, random_elementwise(e))
            : kind < 75 ? make_from(e, gen_move_ops, gen_n_move_ops)
+           : kind < 79 ? make_from(e, gen_table_ops, gen_n_table_ops)
                        : make_from(e, gen_compute_ops, gen_n_compute_ops);
 }
 

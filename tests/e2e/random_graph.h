@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random valid graphs with values for their inputs, for test_random. random_graph.c has leaves, operands and
-// the elementwise ops, random_compute.c and random_move.c the structural ops. A seed decides about
-// everything.
+// the elementwise ops, random_compute.c, random_move.c and random_table.c the structural ops. A seed decides
+// about everything.
 #ifndef TESTS_E2E_RANDOM_GRAPH_H
 #define TESTS_E2E_RANDOM_GRAPH_H
 
@@ -46,6 +46,11 @@ int64_t gen_size(Gen *e); // of a dim
 // A new input, constant or parameter.
 NodeId gen_leaf(Gen *e, DType t, uint32_t rank, const int64_t *dim);
 NodeId gen_const(Gen *e, DType t, uint32_t rank, const int64_t *dim);
+// Constants of the elements given, and of random whole numbers, both ends included.
+NodeId gen_given(Gen *e, Tensor v);
+NodeId gen_table(Gen *e, DType t, uint32_t rank, const int64_t *dim, int64_t low, int64_t high);
+// A new leaf without NaN and infinities, whatever the graph has.
+NodeId gen_plain_leaf(Gen *e, DType t, uint32_t rank, const int64_t *dim);
 // A value of exactly this type: one that exists, seen in this shape, or a new leaf.
 NodeId gen_value(Gen *e, DType t, uint32_t rank, const int64_t *dim);
 // A value whose type is of one of the classes and whose rank is in the range: one that exists, or a new leaf.

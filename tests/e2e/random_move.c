@@ -12,6 +12,31 @@ static NodeId make_cast(Gen *e)
     return node_end(&b);
 }
 
+// The first type from a random one on that has as many bits. No narrow floats, as everywhere, and no bool.
+static DType type_of_bits(Gen *e, DType from)
+{
+    const uint32_t bits = from == DTYPE_bool ? 8 : dtype_info[from].bits, first = gen_below(e, DTYPE_COUNT);
+    for (uint32_t i = 0; i < DTYPE_COUNT; i++) {
+        const DType t = (DType)((first + i) % DTYPE_COUNT);
+        const bool is_coarse = dtype_is_narrow(t) && dtype_info[t].cls == DCLASS_FLOAT;
+        if (!is_coarse && t != DTYPE_bool && dtype_info[t].bits == bits)
+            return t;
+    }
+    return from;
+}
+
+// Of floats only leaves, since rounding moves the bits of others, and no NaN, whose bits nobody demands.
+static NodeId make_bitcast(Gen *e)
+{
+    NodeBuild b = gen_begin(e, OP_bitcast);
+    const int64_t dim[2] = {gen_size(e), gen_size(e)};
+    const NodeId x = gen_chance(e, 50) ? gen_pick(e, GEN_INT | GEN_BOOL, 0, SHAPE_MAX_RANK)
+                                       : gen_plain_leaf(e, gen_dtype(e, GEN_FLOAT), gen_below(e, 3), dim);
+    node_src(&b, x);
+    node_int(&b, A_bitcast_to, type_of_bits(e, gen_type_of(e, x)));
+    return node_end(&b);
+}
+
 static NodeId make_copy(Gen *e)
 {
     NodeBuild b = gen_begin(e, OP_copy);
@@ -405,6 +430,6 @@ const GenOp gen_move_ops[] = {
     {OP_nonzero, 1, make_nonzero}, {OP_unique, 1, make_unique},
     {OP_nms, 1, make_nms},         {OP_repack, 1, make_repack},
     {OP_flatten, 1, make_flatten}, {OP_if, 2, make_if},
-    {OP_loop, 2, make_loop},
+    {OP_loop, 2, make_loop},       {OP_bitcast, 3, make_bitcast},
 };
 const uint32_t gen_n_move_ops = sizeof gen_move_ops / sizeof *gen_move_ops;

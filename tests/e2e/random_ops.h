@@ -5,8 +5,8 @@
 
 #include "random_graph.h"
 
-extern const GenOp gen_compute_ops[], gen_move_ops[];
-extern const uint32_t gen_n_compute_ops, gen_n_move_ops;
+extern const GenOp gen_compute_ops[], gen_move_ops[], gen_table_ops[];
+extern const uint32_t gen_n_compute_ops, gen_n_move_ops, gen_n_table_ops;
 
 static inline NodeBuild gen_begin(Gen *e, OpId op)
 {

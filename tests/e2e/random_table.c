@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Generators of ops whose operands are tables or packed words that belong together: weights of few bits,
+// regions, trees, automata, the state of a generator of random bits. See random_graph.h.
+#include "random_ops.h"
+
+// Scales and zeros are plain: infinite ones tell the sum of a block, scaled once, from scaled weights.
+static NodeId make_qmatmul(Gen *e)
+{
+    NodeBuild b = gen_begin(e, OP_qmatmul);
+    const NodeId x = gen_pick(e, GEN_FLOAT, 1, 4);
+    const DType t = gen_type_of(e, x);
+    const Shape s = *gen_shape_of(e, x);
+    const int64_t bits = INT64_C(2) << gen_below(e, 3), blob = gen_range(e, 1, 3) * 4;
+    const int64_t block = blob * (8 / bits), inner = s.dim[s.rank - 1];
+    const int64_t dim[] = {gen_size(e), (inner + block - 1) / block, blob};
+    node_src(&b, x);
+    node_src(&b, gen_chance(e, 80) ? gen_table(e, DTYPE_u8, 3, dim, 0, 255) : gen_value(e, DTYPE_u8, 3, dim));
+    node_src(&b, gen_plain_leaf(e, t, 2, dim));
+    if (gen_chance(e, 50))
+        node_src(&b, gen_plain_leaf(e, t, 2, dim));
+    node_int(&b, A_qmatmul_bits, bits);
+    return node_end(&b);
+}
+
+// Regions are leaves: rounding would decide about their points.
+static NodeId make_roi_pool(Gen *e)
+{
+    static const char *const modes[] = {"avg", "max", "bins"};
+    static const double scales[] = {1, 0.5, 3, 2.25};
+    NodeBuild b = gen_begin(e, OP_roi_pool);
+    const NodeId x = gen_pick(e, GEN_FLOAT, 4, 4);
+    const int64_t rois[] = {gen_range(e, 0, 4), 4};
+    node_src(&b, x);
+    node_src(&b, gen_leaf(e, gen_type_of(e, x), 2, rois));
+    node_src(&b, gen_value(e, gen_dtype(e, GEN_INT), 1, rois));
+    node_int(&b, A_roi_pool_height, gen_range(e, 1, 4));
+    node_int(&b, A_roi_pool_width, gen_range(e, 1, 4));
+    node_str(&b, A_roi_pool_mode, modes[gen_below(e, 3)]);
+    node_float(&b, A_roi_pool_scale, scales[gen_below(e, 4)]);
+    node_int(&b, A_roi_pool_half_pixel, gen_chance(e, 50));
+    node_int(&b, A_roi_pool_sampling, gen_range(e, 0, 3));
+    return node_end(&b);
+}
+
+// Nodes that lead to later ones, the last half of them leaves.
+static NodeId make_trees(Gen *e, int64_t n, int64_t features)
+{
+    Tensor v = tensor_new(e->arena, DTYPE_i32, 2, (const int64_t[]){n, 4});
+    for (int64_t i = 0; i < n; i++) {
+        const bool is_leaf = 2 * i >= n - 1;
+        const int64_t kind = gen_range(e, 1, 6) + (gen_chance(e, 30) ? 8 : 0);
+        tensor_set_i64(&v, 4 * i, gen_range(e, 0, features - 1));
+        tensor_set_i64(&v, 4 * i + 1, is_leaf ? 0 : kind);
+        tensor_set_i64(&v, 4 * i + 2, is_leaf ? gen_range(e, -99, 99) : gen_range(e, i + 1, n - 1));
+        tensor_set_i64(&v, 4 * i + 3, is_leaf ? 0 : gen_range(e, i + 1, n - 1));
+    }
+    return gen_given(e, v);
+}
+
+static NodeId make_tree_walk(Gen *e)
+{
+    NodeBuild b = gen_begin(e, OP_tree_walk);
+    const NodeId x = gen_pick(e, GEN_FLOAT, 2, 2);
+    const DType t = gen_type_of(e, x);
+    const int64_t n = gen_range(e, 1, 15), nodes[] = {n, 4}, trees = gen_range(e, 1, 4);
+    node_src(&b, x);
+    node_src(&b, gen_chance(e, 75) ? make_trees(e, n, gen_shape_of(e, x)->dim[1])
+                                   : gen_value(e, DTYPE_i32, 2, nodes));
+    node_src(&b, gen_chance(e, 75) ? gen_const(e, t, 1, &n) : gen_value(e, t, 1, &n));
+    node_src(&b, gen_chance(e, 75) ? gen_table(e, DTYPE_i32, 1, &trees, 0, n / 2)
+                                   : gen_value(e, DTYPE_i32, 1, &trees));
+    node_int(&b, A_tree_walk_depth, gen_range(e, 0, n));
+    return node_end(&b);
+}
+
+static NodeId make_mt19937(Gen *e)
+{
+    NodeBuild b = gen_begin(e, OP_mt19937);
+    const int64_t words = 625, shape[] = {gen_size(e), gen_range(e, 1, 40)};
+    node_src(&b, gen_chance(e, 50) ? gen_value(e, DTYPE_u32, 1, &words)
+                                   : gen_table(e, DTYPE_u32, 1, &words, 0, INT32_MAX));
+    node_ints(&b, A_mt19937_shape, shape, gen_below(e, 3));
+    return node_end(&b);
+}
+
+static NodeId make_dfa(Gen *e)
+{
+    NodeBuild b = gen_begin(e, OP_dfa);
+    const int64_t bytes = 256, table[] = {gen_range(e, 1, 7), gen_range(e, 1, 5)};
+    node_src(&b, graph_cast(e->g, gen_pick(e, GEN_INT, 1, 4), DTYPE_u8));
+    node_src(&b, gen_chance(e, 75) ? gen_table(e, DTYPE_i32, 1, &bytes, 0, table[1] - 1)
+                                   : gen_value(e, DTYPE_i32, 1, &bytes));
+    node_src(&b, gen_chance(e, 75) ? gen_table(e, DTYPE_i32, 2, table, 0, table[0] - 1)
+                                   : gen_value(e, DTYPE_i32, 2, table));
+    node_int(&b, A_dfa_all, gen_chance(e, 50));
+    return node_end(&b);
+}
+
+const GenOp gen_table_ops[] = {
+    {OP_qmatmul, 4, make_qmatmul}, {OP_roi_pool, 3, make_roi_pool}, {OP_tree_walk, 3, make_tree_walk},
+    {OP_mt19937, 2, make_mt19937}, {OP_dfa, 3, make_dfa},
+};
+const uint32_t gen_n_table_ops = sizeof gen_table_ops / sizeof *gen_table_ops;
