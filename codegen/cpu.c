@@ -7,13 +7,13 @@
 #include <unistd.h>
 
 static const CpuInfo cpus[] = {
-#define CPU(name, flags, lanes, regs, l1, l2) {name, flags, lanes, regs, l1, l2},
+#define CPU(name, flags, lanes, regs, fma, l1, l2, l3) {name, flags, lanes, regs, fma, l1, l2, l3},
 #include "codegen/cpus.def"
 #undef CPU
 };
 
 const char *const cpu_names[] = {
-#define CPU(name, flags, lanes, regs, l1, l2) name,
+#define CPU(name, flags, lanes, regs, fma, l1, l2, l3) name,
 #include "codegen/cpus.def"
 #undef CPU
     "native", NULL};
@@ -55,6 +55,7 @@ static void resolve_native(CpuInfo *out)
 #if defined(_SC_LEVEL1_DCACHE_SIZE) && defined(_SC_LEVEL2_CACHE_SIZE)
     out->l1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, out->l1_bytes);
     out->l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, out->l2_bytes);
+    out->l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE, out->l3_bytes);
 #endif
 }
 

@@ -33,6 +33,9 @@ TargetCaps target_caps(const Target *t, const CpuInfo *cpu)
     caps.vector_regs = cpu->vector_regs;
     caps.l1_bytes = cpu->l1_bytes;
     caps.l2_bytes = cpu->l2_bytes;
+    caps.l3_bytes = cpu->l3_bytes;
+    caps.fma_per_cycle = cpu->fma_per_cycle;
+    caps.threads = 1;
     return caps;
 }
 

@@ -151,7 +151,9 @@ typedef struct TargetCaps {
     bool is_gpu;         // parallel loops become the grid; no vectors; no register-tiled CPU schedules
     bool packs_weights;  // constants may be rearranged for the kernel that reads them
     bool channels_last;  // preferred order of image-like activations
-    uint32_t l1_bytes, l2_bytes;
+    uint32_t l1_bytes, l2_bytes, l3_bytes;
+    uint8_t fma_per_cycle; // vector multiply-adds that one core begins in a cycle
+    uint8_t threads;       // that share every run: the parts that kernels are split into; 1 = none
 } TargetCaps;
 
 #endif

@@ -88,6 +88,14 @@ typedef struct PlanLoop {
     VEC(uint32_t) cleared;   // arguments that are zeroed first: not every row may be written
 } PlanLoop;
 
+// A question that the cost model answered: which of several ways to compute the same bits. `question` names
+// the shapes and all else that the answer depends on, so that a measured answer serves later compilations.
+typedef struct PlanChoice {
+    const char *question, *answer;
+    const char *others; // the candidates in the order in which they were considered, separated by spaces
+    uint32_t kernel;    // index in Plan.kernels when it was made
+} PlanChoice;
+
 typedef struct PlanKernel {
     Kernel *kernel; // NULL before the lower pass; of a loop: only name, comment and parameters
     NodeId root;    // the value that it stores
@@ -135,6 +143,7 @@ typedef struct Plan {
     VEC(PlanIo) sizes;
     VEC(PlanCheck) checks;
     uint32_t n_check_kernels; // the checks are tested after that many kernels; none of them writes a state
+    VEC(PlanChoice) choices;
     VEC(PlanSlot) slots;      // of the body of a loop
     const char *prefix;       // of the names of its kernels: "k", in the body of kernel 3 "k3_"
     uint64_t region_bytes[REGION_COUNT];

@@ -135,6 +135,14 @@ uint32_t lower_param_scratch(Lower *l, const char *name, DType t, uint64_t eleme
                            t, true);
 }
 
+uint32_t lower_param_thread_scratch(Lower *l, const char *name, DType t, uint64_t elements, KRef *base)
+{
+    const uint64_t line = 64 / dtype_info[t].bytes, own = (elements + line - 1) / line * line;
+    rlx_assert(l->caps->threads == 1);
+    *base = k_index(l->k, 0);
+    return lower_param_scratch(l, name, t, own * l->caps->threads);
+}
+
 uint8_t lower_fit_lanes(const Lower *l, int64_t n)
 {
     uint8_t lanes = l->caps->f32_lanes;

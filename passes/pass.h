@@ -14,6 +14,8 @@ typedef struct PassOptions {
     const TargetCaps *caps;
     uint64_t place_budget; // search nodes of the exact placement
     PlanGoal goal;
+    const PlanChoice *tuned; // choices that a measurement made; they win over the cost model
+    uint32_t n_tuned;
 } PassOptions;
 
 // What the body of a loop reads and writes in the plan around it, by its inputs, states (the carried values)
