@@ -19,11 +19,6 @@ typedef struct Attention {
     DType softmax_type;
 } Attention;
 
-static NodeId with(OnnxNode *n, OpId op, NodeId a, double v)
-{
-    return onnx_op2(n, op, a, onnx_scalar(n, onnx_dtype(n, a), v));
-}
-
 // [B, S, heads * D] to [B, heads, S, D]; rank 4 is in that order already.
 static NodeId split_heads(OnnxNode *n, NodeId x, int64_t heads, const char *attr)
 {
@@ -68,11 +63,6 @@ static NodeId pad_mask(OnnxNode *n, NodeId mask, NodeId k)
 
 // --- what a query sees ---
 
-static NodeId both(OnnxNode *n, NodeId a, NodeId b)
-{
-    return a && b ? onnx_op2(n, OP_logical_and, a, b) : a ? a : b;
-}
-
 // The position of each query among the keys: [queries, 1], or [B, 1, queries, 1] where every batch has its
 // own.
 static NodeId query_positions(OnnxNode *n, const Attention *a)
@@ -83,11 +73,11 @@ static NodeId query_positions(OnnxNode *n, const Attention *a)
         if (!n->failed && !dim_is_const(a->past))
             onnx_fail(n, E0207,
                       "what a query sees depends on the number of past keys, which must be a number");
-        return a->past == 0 ? row : with(n, OP_add, row, (double)a->past);
+        return a->past == 0 ? row : onnx_op_number(n, OP_add, row, (double)a->past);
     }
     if (!n->failed && !dim_is_const(queries))
         onnx_fail(n, E0207, "what a query sees depends on the number of queries, which must be a number");
-    const NodeId first = with(n, OP_sub, a->length, (double)queries);
+    const NodeId first = onnx_op_number(n, OP_sub, a->length, (double)queries);
     const NodeId of_batch = onnx_reshape_to(n, first, (const Dim[]){-1, 1, 1, 1}, 4);
     return onnx_op2(n, OP_add, of_batch, row);
 }
@@ -102,29 +92,19 @@ static NodeId allowed_keys(OnnxNode *n, const Attention *a)
         if (a->causal)
             allowed = onnx_op2(n, OP_le, key, at);
         if (a->left >= 0)
-            allowed = both(n, allowed, onnx_op2(n, OP_ge, key, with(n, OP_sub, at, (double)a->left)));
+            allowed = onnx_join(n, OP_logical_and, allowed,
+                                onnx_op2(n, OP_ge, key, onnx_op_number(n, OP_sub, at, (double)a->left)));
         if (a->right >= 0)
-            allowed = both(n, allowed, onnx_op2(n, OP_le, key, with(n, OP_add, at, (double)a->right)));
+            allowed = onnx_join(n, OP_logical_and, allowed,
+                                onnx_op2(n, OP_le, key, onnx_op_number(n, OP_add, at, (double)a->right)));
     }
     if (!a->length)
         return allowed;
     const NodeId end = onnx_reshape_to(n, a->length, (const Dim[]){-1, 1, 1, 1}, 4);
-    return both(n, allowed, onnx_op2(n, OP_lt, key, end));
+    return onnx_join(n, OP_logical_and, allowed, onnx_op2(n, OP_lt, key, end));
 }
 
 // --- scores as values ---
-
-// Operands with an axis for the query heads that share a key head: q [B, Hkv, G * Sq, D] needs none. The
-// result is [B, Hq, Sq, last].
-static NodeId grouped_matmul(OnnxNode *n, NodeId a, NodeId b, bool transpose_b)
-{
-    const Shape s = *onnx_shape(n, a), t = *onnx_shape(n, b);
-    if (n->failed || s.dim[1] == t.dim[1])
-        return onnx_matmul(n, a, b, false, transpose_b);
-    const NodeId grouped = onnx_reshape_to(n, a, (const Dim[]){s.dim[0], t.dim[1], -1, s.dim[3]}, 4);
-    const NodeId product = onnx_matmul(n, grouped, b, false, transpose_b);
-    return onnx_reshape_to(n, product, (const Dim[]){s.dim[0], s.dim[1], s.dim[2], -1}, 4);
-}
 
 static NodeId scores_of(OnnxNode *n, const Attention *a)
 {
@@ -133,15 +113,16 @@ static NodeId scores_of(OnnxNode *n, const Attention *a)
         onnx_fail(n, E0207, "the size of a head must be a number");
     // Half of the factor on either side, which 16-bit floats need.
     const double half = n->failed ? 1 : sqrt(a->scale == 0 ? 1 / sqrt((double)size) : fabs(a->scale));
-    const NodeId q = with(n, OP_mul, a->q, a->scale < 0 ? -half : half), k = with(n, OP_mul, a->k, half);
-    return grouped_matmul(n, q, k, true);
+    const NodeId q = onnx_op_number(n, OP_mul, a->q, a->scale < 0 ? -half : half),
+                 k = onnx_op_number(n, OP_mul, a->k, half);
+    return onnx_grouped_matmul(n, q, k, true);
 }
 
 static NodeId capped(OnnxNode *n, NodeId score, double cap)
 {
     if (!(cap > 0))
         return score;
-    return with(n, OP_mul, onnx_op1(n, OP_tanh, with(n, OP_div, score, cap)), cap);
+    return onnx_op_number(n, OP_mul, onnx_op1(n, OP_tanh, onnx_op_number(n, OP_div, score, cap)), cap);
 }
 
 // Hidden keys get -inf, whatever their score is.
@@ -150,10 +131,10 @@ static NodeId masked(OnnxNode *n, const Attention *a, NodeId score)
     const NodeId never = onnx_scalar(n, onnx_dtype(n, score), -(double)INFINITY);
     NodeId seen = a->allowed;
     if (a->mask && onnx_dtype(n, a->mask) == DTYPE_bool)
-        seen = both(n, seen, a->mask);
+        seen = onnx_join(n, OP_logical_and, seen, a->mask);
     else if (a->mask) {
         const NodeId added = onnx_cast(n, a->mask, onnx_dtype(n, score));
-        seen = both(n, seen, onnx_op2(n, OP_ne, added, never));
+        seen = onnx_join(n, OP_logical_and, seen, onnx_op2(n, OP_ne, added, never));
         score = onnx_op2(n, OP_add, score, added);
     }
     return seen ? onnx_op3(n, OP_where, seen, score, never) : score;
@@ -161,14 +142,7 @@ static NodeId masked(OnnxNode *n, const Attention *a, NodeId score)
 
 static NodeId softmax(OnnxNode *n, NodeId x)
 {
-    if (onnx_steps_softmax(n, x, -1))
-        return onnx_softmax_steps(n, x, -1);
-    if (n->failed)
-        return 0;
-    NodeBuild b = onnx_begin(n, OP_softmax);
-    node_src(&b, x);
-    node_int(&b, A_softmax_axis, -1);
-    return onnx_end(n, &b);
+    return onnx_steps_softmax(n, x, -1) ? onnx_softmax_steps(n, x, -1) : onnx_softmax(n, x, -1);
 }
 
 // Rows that see no key become 0.
@@ -194,7 +168,7 @@ static NodeId by_steps(OnnxNode *n, const Attention *a, int64_t output_mode)
     shown[3] = onnx_cast(n, probabilities(n, shown[2], a->softmax_type), type);
     if (onnx_wants(n, 3))
         onnx_out(n, 3, shown[output_mode]);
-    return grouped_matmul(n, shown[3], a->v, false);
+    return onnx_grouped_matmul(n, shown[3], a->v, false);
 }
 
 static NodeId by_core_op(OnnxNode *n, const Attention *a, bool causal)
@@ -204,7 +178,7 @@ static NodeId by_core_op(OnnxNode *n, const Attention *a, bool causal)
         const NodeId never = onnx_scalar(n, onnx_dtype(n, mask), -(double)INFINITY);
         mask = onnx_op3(n, OP_where, a->allowed, mask, never);
     } else {
-        mask = both(n, mask, a->allowed);
+        mask = onnx_join(n, OP_logical_and, mask, a->allowed);
     }
     if (mask && onnx_dtype(n, mask) != DTYPE_bool)
         mask = onnx_cast(n, mask, onnx_dtype(n, a->q));
@@ -336,6 +310,6 @@ void onnx_import_flex_attention(OnnxNode *n)
     NodeId score = onnx_cast(n, scores_of(n, &a), a.softmax_type);
     score = onnx_cast(n, modified(n, "score_mod", score), a.softmax_type);
     const NodeId weight = onnx_cast(n, modified(n, "prob_mod", softmax(n, score)), a.softmax_type);
-    const NodeId y = grouped_matmul(n, weight, onnx_cast(n, a.v, a.softmax_type), false);
+    const NodeId y = onnx_grouped_matmul(n, weight, onnx_cast(n, a.v, a.softmax_type), false);
     onnx_out(n, 0, onnx_cast(n, y, onnx_dtype(n, a.v)));
 }

@@ -2,11 +2,6 @@
 // BatchNormalization: with given statistics an op of ours, with those of the batch (training) composed.
 #include "compiler/import/onnx_import.h"
 
-static NodeId number(OnnxNode *n, NodeId like, double v)
-{
-    return onnx_scalar(n, onnx_dtype(n, like), v);
-}
-
 // A value a channel, [C], so that it broadcasts to [N, C, ...].
 static NodeId per_channel(OnnxNode *n, NodeId v, NodeId like)
 {
@@ -55,8 +50,8 @@ static NodeId batch_parameter(OnnxNode *n, const BatchNorm *b, NodeId v, NodeId 
 
 static NodeId mixed(OnnxNode *n, NodeId old, NodeId now, double momentum)
 {
-    const NodeId kept = onnx_op2(n, OP_mul, old, number(n, old, momentum)),
-                 added = onnx_op2(n, OP_mul, now, number(n, old, 1 - momentum));
+    const NodeId kept = onnx_op2(n, OP_mul, old, onnx_scalar_like(n, old, momentum)),
+                 added = onnx_op2(n, OP_mul, now, onnx_scalar_like(n, old, 1 - momentum));
     return onnx_op2(n, OP_add, kept, added);
 }
 
@@ -66,7 +61,7 @@ static NodeId normalised(OnnxNode *n, const BatchNorm *b, NodeId centred, NodeId
     const NodeId scale = batch_parameter(n, b, b->src[1], centred),
                  shift = batch_parameter(n, b, b->src[2], centred);
     const NodeId factor =
-        onnx_op1(n, OP_rsqrt, onnx_op2(n, OP_add, variance, number(n, centred, b->epsilon)));
+        onnx_op1(n, OP_rsqrt, onnx_op2(n, OP_add, variance, onnx_scalar_like(n, centred, b->epsilon)));
     return onnx_op2(n, OP_add, onnx_op2(n, OP_mul, onnx_op2(n, OP_mul, centred, factor), scale), shift);
 }
 

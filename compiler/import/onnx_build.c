@@ -160,6 +160,64 @@ NodeId onnx_scalar(OnnxNode *n, DType t, double v)
     return onnx_const(n, t, &(Shape){0}, value.data, dtype_info[t].bytes);
 }
 
+NodeId onnx_scalar_like(OnnxNode *n, NodeId like, double v)
+{
+    return onnx_scalar(n, onnx_dtype(n, like), v);
+}
+
+NodeId onnx_op_number(OnnxNode *n, OpId op, NodeId a, double v)
+{
+    return onnx_op2(n, op, a, onnx_scalar_like(n, a, v));
+}
+
+NodeId onnx_join(OnnxNode *n, OpId op, NodeId a, NodeId b)
+{
+    return a && b ? onnx_op2(n, op, a, b) : a ? a : b;
+}
+
+NodeId onnx_softmax(OnnxNode *n, NodeId x, int64_t axis)
+{
+    if (n->failed)
+        return 0;
+    NodeBuild b = onnx_begin(n, OP_softmax);
+    node_src(&b, x);
+    node_int(&b, A_softmax_axis, axis);
+    return onnx_end(n, &b);
+}
+
+NodeId onnx_cumsum(OnnxNode *n, NodeId x, int64_t axis, bool is_exclusive)
+{
+    if (n->failed)
+        return 0;
+    NodeBuild b = onnx_begin(n, OP_cumsum);
+    node_src(&b, x);
+    node_int(&b, A_cumsum_axis, axis);
+    if (is_exclusive)
+        node_int(&b, A_cumsum_exclusive, 1);
+    return onnx_end(n, &b);
+}
+
+NodeId onnx_grouped_matmul(OnnxNode *n, NodeId a, NodeId b, bool transpose_b)
+{
+    const Shape s = *onnx_shape(n, a), t = *onnx_shape(n, b);
+    if (n->failed || s.dim[1] == t.dim[1])
+        return onnx_matmul(n, a, b, false, transpose_b);
+    const NodeId rows = onnx_reshape_to(n, a, (const Dim[]){s.dim[0], t.dim[1], -1, s.dim[3]}, 4);
+    const NodeId product = onnx_matmul(n, rows, b, false, transpose_b);
+    return onnx_reshape_to(n, product, (const Dim[]){s.dim[0], s.dim[1], s.dim[2], -1}, 4);
+}
+
+NodeId onnx_move_channels(OnnxNode *n, NodeId x, bool to_front)
+{
+    const uint32_t rank = onnx_shape(n, x)->rank;
+    int64_t perm[SHAPE_MAX_RANK] = {0};
+    if (n->failed || rank < 3)
+        return x;
+    for (uint32_t i = 1; i < rank; i++)
+        perm[i] = to_front ? (i == 1 ? rank - 1 : i - 1) : (i == rank - 1 ? 1 : i + 1);
+    return onnx_transpose(n, x, perm);
+}
+
 NodeId onnx_ints_const(OnnxNode *n, const int64_t *v, uint32_t count)
 {
     const Shape s = shape_of(1, &(Dim){count});
@@ -339,12 +397,5 @@ NodeId onnx_iota(OnnxNode *n, Dim count)
         const Shape s = shape_of(1, &count);
         return onnx_const(n, DTYPE_i64, &s, t.data, (uint64_t)count * sizeof(int64_t));
     }
-    const NodeId ones = onnx_expand(n, onnx_scalar(n, DTYPE_i64, 1), &count, 1);
-    if (n->failed)
-        return 0;
-    NodeBuild b = onnx_begin(n, OP_cumsum);
-    node_src(&b, ones);
-    node_int(&b, A_cumsum_axis, 0);
-    node_int(&b, A_cumsum_exclusive, 1);
-    return onnx_end(n, &b);
+    return onnx_cumsum(n, onnx_expand(n, onnx_scalar(n, DTYPE_i64, 1), &count, 1), 0, true);
 }

@@ -39,18 +39,12 @@ void onnx_import_elementwise(OnnxNode *n)
     onnx_out(n, 0, onnx_end(n, &b));
 }
 
-// A number of the type of x.
-static NodeId number(OnnxNode *n, NodeId x, double v)
-{
-    return onnx_scalar(n, onnx_dtype(n, x), v);
-}
-
 // --- activations with attributes ---
 
 static void import_with_alpha(OnnxNode *n, OpId op, double dflt)
 {
     const NodeId x = onnx_src(n, 0);
-    onnx_out(n, 0, onnx_op2(n, op, x, number(n, x, onnx_float(n, "alpha", dflt))));
+    onnx_out(n, 0, onnx_op2(n, op, x, onnx_scalar_like(n, x, onnx_float(n, "alpha", dflt))));
 }
 
 void onnx_import_celu(OnnxNode *n)
@@ -77,7 +71,8 @@ void onnx_import_hard_sigmoid(OnnxNode *n)
 {
     const NodeId x = onnx_src(n, 0);
     const double alpha = onnx_float(n, "alpha", (double)0.2f), beta = onnx_float(n, "beta", 0.5);
-    onnx_out(n, 0, onnx_op3(n, OP_hard_sigmoid, x, number(n, x, alpha), number(n, x, beta)));
+    onnx_out(n, 0,
+             onnx_op3(n, OP_hard_sigmoid, x, onnx_scalar_like(n, x, alpha), onnx_scalar_like(n, x, beta)));
 }
 
 // Our selu has ONNX's defaults built in.
@@ -91,7 +86,9 @@ void onnx_import_selu(OnnxNode *n)
     if (is_plain)
         onnx_out(n, 0, onnx_op1(n, OP_selu, x));
     else
-        onnx_out(n, 0, onnx_op2(n, OP_mul, onnx_op2(n, OP_elu, x, number(n, x, alpha)), number(n, x, gamma)));
+        onnx_out(n, 0,
+                 onnx_op2(n, OP_mul, onnx_op2(n, OP_elu, x, onnx_scalar_like(n, x, alpha)),
+                          onnx_scalar_like(n, x, gamma)));
 }
 
 void onnx_import_gelu(OnnxNode *n)
@@ -107,7 +104,8 @@ static NodeId swish(OnnxNode *n, NodeId x, double alpha)
 {
     if (alpha >= 1 && alpha <= 1)
         return onnx_op1(n, OP_silu, x);
-    return onnx_op2(n, OP_mul, x, onnx_op1(n, OP_sigmoid, onnx_op2(n, OP_mul, x, number(n, x, alpha))));
+    return onnx_op2(n, OP_mul, x,
+                    onnx_op1(n, OP_sigmoid, onnx_op2(n, OP_mul, x, onnx_scalar_like(n, x, alpha))));
 }
 
 void onnx_import_swish(OnnxNode *n)
@@ -126,11 +124,12 @@ void onnx_import_shrink(OnnxNode *n)
 {
     const NodeId x = onnx_src(n, 0);
     const double lambd = onnx_float(n, "lambd", 0.5), bias = onnx_float(n, "bias", 0);
-    const NodeId up = onnx_op2(n, OP_add, x, number(n, x, bias)),
-                 down = onnx_op2(n, OP_sub, x, number(n, x, bias));
-    const NodeId below = onnx_op2(n, OP_lt, x, number(n, x, -lambd));
-    const NodeId above = onnx_op2(n, OP_gt, x, number(n, x, lambd));
-    onnx_out(n, 0, onnx_op3(n, OP_where, below, up, onnx_op3(n, OP_where, above, down, number(n, x, 0))));
+    const NodeId up = onnx_op2(n, OP_add, x, onnx_scalar_like(n, x, bias)),
+                 down = onnx_op2(n, OP_sub, x, onnx_scalar_like(n, x, bias));
+    const NodeId below = onnx_op2(n, OP_lt, x, onnx_scalar_like(n, x, -lambd));
+    const NodeId above = onnx_op2(n, OP_gt, x, onnx_scalar_like(n, x, lambd));
+    onnx_out(n, 0,
+             onnx_op3(n, OP_where, below, up, onnx_op3(n, OP_where, above, down, onnx_scalar_like(n, x, 0))));
 }
 
 // Before opset 7 the slope of a channel was just [C].
@@ -157,7 +156,7 @@ static NodeId clip_limit(OnnxNode *n, NodeId x, uint32_t operand, const char *at
 {
     if (n->opset >= 11)
         return onnx_opt(n, operand);
-    return onnx_has_attr(n, attr) ? number(n, x, onnx_float(n, attr, 0)) : 0;
+    return onnx_has_attr(n, attr) ? onnx_scalar_like(n, x, onnx_float(n, attr, 0)) : 0;
 }
 
 void onnx_import_clip(OnnxNode *n)
@@ -180,7 +179,9 @@ void onnx_import_is_inf(OnnxNode *n)
     if (negative && positive)
         onnx_out(n, 0, onnx_op1(n, OP_is_inf, x));
     else if (negative || positive)
-        onnx_out(n, 0, onnx_op2(n, OP_eq, x, number(n, x, negative ? -(double)INFINITY : (double)INFINITY)));
+        onnx_out(
+            n, 0,
+            onnx_op2(n, OP_eq, x, onnx_scalar_like(n, x, negative ? -(double)INFINITY : (double)INFINITY)));
     else
         onnx_out(n, 0, onnx_op2(n, OP_lt, x, x)); // never true
 }
@@ -213,7 +214,7 @@ void onnx_import_sum(OnnxNode *n)
 void onnx_import_mean(OnnxNode *n)
 {
     const NodeId sum = fold_operands(n, OP_add);
-    onnx_out(n, 0, n->n_in == 1 ? sum : onnx_op2(n, OP_div, sum, number(n, sum, n->n_in)));
+    onnx_out(n, 0, n->n_in == 1 ? sum : onnx_op2(n, OP_div, sum, onnx_scalar_like(n, sum, n->n_in)));
 }
 
 // --- numbers of different types ---
@@ -248,9 +249,9 @@ void onnx_import_mod(OnnxNode *n)
 static NodeId arithmetic_shift(OnnxNode *n, NodeId a, NodeId b)
 {
     const double last = 8.0 * dtype_info[onnx_dtype(n, b)].bytes - 1;
-    const NodeId is_inside = onnx_op2(n, OP_logical_and, onnx_op2(n, OP_ge, b, number(n, b, 0)),
-                                      onnx_op2(n, OP_le, b, number(n, b, last)));
-    return onnx_op2(n, OP_shift_right, a, onnx_op3(n, OP_where, is_inside, b, number(n, b, last)));
+    const NodeId is_inside = onnx_op2(n, OP_logical_and, onnx_op2(n, OP_ge, b, onnx_scalar_like(n, b, 0)),
+                                      onnx_op2(n, OP_le, b, onnx_scalar_like(n, b, last)));
+    return onnx_op2(n, OP_shift_right, a, onnx_op3(n, OP_where, is_inside, b, onnx_scalar_like(n, b, last)));
 }
 
 void onnx_import_bit_shift(OnnxNode *n)

@@ -105,7 +105,7 @@ typedef struct OnnxModel {
     Map io_names;       // names of inputs and outputs, of the model and of the tensors that they consist of
     VEC(OnnxFewBits)
     few_bits;
-    Map missing;        // operators that were reported as unsupported
+    Map missing; // operators that were reported as unsupported
 } OnnxModel;
 
 typedef struct OnnxNode OnnxNode;
@@ -221,6 +221,17 @@ NodeId onnx_op1(OnnxNode *n, OpId op, NodeId a);
 NodeId onnx_op2(OnnxNode *n, OpId op, NodeId a, NodeId b);
 NodeId onnx_op3(OnnxNode *n, OpId op, NodeId a, NodeId b, NodeId c);
 NodeId onnx_scalar(OnnxNode *n, DType t, double v);
+NodeId onnx_scalar_like(OnnxNode *n, NodeId like, double v); // of the type of `like`
+NodeId onnx_op_number(OnnxNode *n, OpId op, NodeId a, double v);
+// Of two optional operands: the op on both, or the one that is there.
+NodeId onnx_join(OnnxNode *n, OpId op, NodeId a, NodeId b);
+NodeId onnx_softmax(OnnxNode *n, NodeId x, int64_t axis);
+NodeId onnx_cumsum(OnnxNode *n, NodeId x, int64_t axis, bool is_exclusive);
+// a [B, Hq, S, D] by b [B, Hkv, ...] for heads in groups of Hq / Hkv that share a head of b: [B, Hq, S,
+// last].
+NodeId onnx_grouped_matmul(OnnxNode *n, NodeId a, NodeId b, bool transpose_b);
+// The last axis to axis 1, or from there to the end.
+NodeId onnx_move_channels(OnnxNode *n, NodeId x, bool to_front);
 NodeId onnx_ints_const(OnnxNode *n, const int64_t *v, uint32_t count);
 NodeId onnx_cast(OnnxNode *n, NodeId a, DType to);
 NodeId onnx_bitcast(OnnxNode *n, NodeId a, DType to);

@@ -5,11 +5,6 @@
 
 #include <math.h>
 
-static NodeId with(OnnxNode *n, OpId op, NodeId a, double v)
-{
-    return onnx_op2(n, op, a, onnx_scalar(n, onnx_dtype(n, a), v));
-}
-
 // --- CausalConvWithState ---
 
 void onnx_import_causal_conv(OnnxNode *n)
@@ -87,7 +82,7 @@ static NodeId run_step(OnnxNode *n, const Linear *a, const NodeId *part, NodeId 
     const Shape q = *onnx_shape(n, part[PART_Q]);
     const NodeId grouped =
         onnx_reshape_to(n, part[PART_Q], (const Dim[]){q.dim[0], a->kv_heads, -1, q.dim[3]}, 4);
-    const NodeId read = with(n, OP_mul, onnx_matmul(n, grouped, s, false, false), a->scale);
+    const NodeId read = onnx_op_number(n, OP_mul, onnx_matmul(n, grouped, s, false, false), a->scale);
     return onnx_reshape_to(n, read, (const Dim[]){q.dim[0], a->q_heads, 1, -1}, 4);
 }
 

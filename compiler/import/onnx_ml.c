@@ -24,11 +24,6 @@ NodeId onnx_ml_ints(OnnxNode *n, const char *name)
     return onnx_const(n, DTYPE_i64, &s, arena_copy(n->model->arena, a->ints, bytes), bytes);
 }
 
-static NodeId number(OnnxNode *n, NodeId like, double v)
-{
-    return onnx_scalar(n, onnx_dtype(n, like), v);
-}
-
 // Features in the last axis, gathered by index. A vector counts as one row.
 void onnx_import_ml_array_feature(OnnxNode *n)
 {
@@ -43,7 +38,7 @@ void onnx_import_ml_array_feature(OnnxNode *n)
 void onnx_import_ml_binarizer(OnnxNode *n)
 {
     const NodeId x = onnx_src(n, 0);
-    const NodeId above = onnx_op2(n, OP_gt, x, number(n, x, onnx_float(n, "threshold", 0)));
+    const NodeId above = onnx_op2(n, OP_gt, x, onnx_scalar_like(n, x, onnx_float(n, "threshold", 0)));
     onnx_out(n, 0, onnx_cast(n, above, onnx_dtype(n, x)));
 }
 
@@ -100,7 +95,7 @@ void onnx_import_ml_imputer(OnnxNode *n)
         is_missing = onnx_op1(n, OP_is_nan, x);
     else
         is_missing = onnx_op2(n, OP_eq, x,
-                              is_float ? number(n, x, replaced)
+                              is_float ? onnx_scalar_like(n, x, replaced)
                                        : onnx_cast(n, onnx_ints_const(n, &replaced_int, 1), type));
     onnx_out(n, 0, onnx_op3(n, OP_where, is_missing, onnx_cast(n, values, type), x));
 }
@@ -118,8 +113,8 @@ void onnx_import_ml_normalizer(OnnxNode *n)
     if (op == OP_reduce_max && !str_equal(norm, "MAX"))
         onnx_fail(n, E0203, "attribute 'norm' is '%s', expected MAX, L1 or L2", norm);
     const NodeId size = onnx_reduce(n, op, x, &last, 1);
-    const NodeId is_zero = onnx_op2(n, OP_eq, size, number(n, x, 0));
-    onnx_out(n, 0, onnx_op2(n, OP_div, x, onnx_op3(n, OP_where, is_zero, number(n, x, 1), size)));
+    const NodeId is_zero = onnx_op2(n, OP_eq, size, onnx_scalar_like(n, x, 0));
+    onnx_out(n, 0, onnx_op2(n, OP_div, x, onnx_op3(n, OP_where, is_zero, onnx_scalar_like(n, x, 1), size)));
 }
 
 // A new last axis: 1 at the category that the element is.

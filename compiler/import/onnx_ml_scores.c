@@ -3,16 +3,6 @@
 #include "compiler/import/onnx_ml.h"
 #include "compiler/import/onnx_text.h"
 
-static NodeId number(OnnxNode *n, NodeId like, double v)
-{
-    return onnx_scalar(n, onnx_dtype(n, like), v);
-}
-
-static NodeId with(OnnxNode *n, OpId op, NodeId a, double b)
-{
-    return onnx_op2(n, op, a, number(n, a, b));
-}
-
 MlPost onnx_ml_post(OnnxNode *n)
 {
     static const char *const names[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"};
@@ -24,23 +14,13 @@ MlPost onnx_ml_post(OnnxNode *n)
     return ML_NONE;
 }
 
-static NodeId softmax(OnnxNode *n, NodeId x)
-{
-    if (n->failed)
-        return 0;
-    NodeBuild b = onnx_begin(n, OP_softmax);
-    node_src(&b, x);
-    node_int(&b, A_softmax_axis, 1);
-    return onnx_end(n, &b);
-}
-
 // A softmax of the scores that are not 0; the others stay 0.
 static NodeId softmax_zero(OnnxNode *n, NodeId x)
 {
     const int64_t axis = 1;
-    const NodeId is_zero = with(n, OP_le, onnx_op1(n, OP_abs, x), 1e-7);
+    const NodeId is_zero = onnx_op_number(n, OP_le, onnx_op1(n, OP_abs, x), 1e-7);
     const NodeId shifted = onnx_op2(n, OP_sub, x, onnx_reduce(n, OP_reduce_max, x, &axis, 1));
-    const NodeId e = onnx_op3(n, OP_where, is_zero, number(n, x, 0), onnx_op1(n, OP_exp, shifted));
+    const NodeId e = onnx_op3(n, OP_where, is_zero, onnx_scalar_like(n, x, 0), onnx_op1(n, OP_exp, shifted));
     return onnx_op2(n, OP_div, e, onnx_reduce(n, OP_reduce_sum, e, &axis, 1));
 }
 
@@ -49,15 +29,16 @@ static NodeId softmax_zero(OnnxNode *n, NodeId x)
 static NodeId probit(OnnxNode *n, NodeId x)
 {
     static const double a = 0.147, pi = 3.14159265358979;
-    const NodeId at = with(n, OP_add, with(n, OP_mul, x, 2), -1);
-    const NodeId rest =
-        onnx_op2(n, OP_mul, with(n, OP_add, onnx_op1(n, OP_neg, at), 1), with(n, OP_add, at, 1));
+    const NodeId at = onnx_op_number(n, OP_add, onnx_op_number(n, OP_mul, x, 2), -1);
+    const NodeId rest = onnx_op2(n, OP_mul, onnx_op_number(n, OP_add, onnx_op1(n, OP_neg, at), 1),
+                                 onnx_op_number(n, OP_add, at, 1));
     const NodeId log = onnx_op1(n, OP_log, rest);
-    const NodeId v = with(n, OP_add, with(n, OP_mul, log, 0.5), 2 / (pi * a));
-    const NodeId inner = onnx_op2(n, OP_sub, onnx_op1(n, OP_square, v), with(n, OP_mul, log, 1 / a));
+    const NodeId v = onnx_op_number(n, OP_add, onnx_op_number(n, OP_mul, log, 0.5), 2 / (pi * a));
+    const NodeId inner =
+        onnx_op2(n, OP_sub, onnx_op1(n, OP_square, v), onnx_op_number(n, OP_mul, log, 1 / a));
     const NodeId size = onnx_op1(n, OP_sqrt, onnx_op2(n, OP_sub, onnx_op1(n, OP_sqrt, inner), v));
-    const NodeId sign =
-        onnx_op3(n, OP_where, with(n, OP_lt, at, 0), number(n, x, -1.41421356), number(n, x, 1.41421356));
+    const NodeId sign = onnx_op3(n, OP_where, onnx_op_number(n, OP_lt, at, 0),
+                                 onnx_scalar_like(n, x, -1.41421356), onnx_scalar_like(n, x, 1.41421356));
     return onnx_op2(n, OP_mul, size, sign);
 }
 
@@ -65,7 +46,7 @@ NodeId onnx_ml_transform(OnnxNode *n, MlPost post, NodeId scores)
 {
     switch (post) {
     case ML_SOFTMAX:
-        return softmax(n, scores);
+        return onnx_softmax(n, scores, 1);
     case ML_LOGISTIC:
         return onnx_op1(n, OP_sigmoid, scores);
     case ML_SOFTMAX_ZERO:
@@ -85,7 +66,7 @@ NodeId onnx_ml_two_scores(OnnxNode *n, MlPost post, NodeId score, bool is_probab
         other = onnx_op1(n, OP_sigmoid, other);
         score = onnx_op1(n, OP_sigmoid, score);
     } else if (is_probability) {
-        other = with(n, OP_add, other, 1);
+        other = onnx_op_number(n, OP_add, other, 1);
     }
     return onnx_concat(n, (const NodeId[]){other, score}, 2, 1);
 }

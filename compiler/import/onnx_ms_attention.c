@@ -16,21 +16,6 @@ typedef struct Heads {
     bool causal;
 } Heads;
 
-static NodeId with(OnnxNode *n, OpId op, NodeId a, double v)
-{
-    return onnx_op2(n, op, a, onnx_scalar(n, onnx_dtype(n, a), v));
-}
-
-static NodeId plus(OnnxNode *n, NodeId x, NodeId y)
-{
-    return x && y ? onnx_op2(n, OP_add, x, y) : x ? x : y;
-}
-
-static NodeId both(OnnxNode *n, NodeId a, NodeId b)
-{
-    return a && b ? onnx_op2(n, OP_logical_and, a, b) : a ? a : b;
-}
-
 // [B, S, heads * D] to [B, heads, S, D].
 static NodeId split_heads(OnnxNode *n, NodeId x, int64_t heads)
 {
@@ -56,37 +41,16 @@ static NodeId merge_heads(OnnxNode *n, NodeId y)
 
 // --- scores ---
 
-// q [B, Hq, S, D] by k [B, Hkv, T, D] or weights by values, for query heads in groups.
-static NodeId grouped(OnnxNode *n, NodeId a, NodeId b, bool transpose_b)
-{
-    const Shape s = *onnx_shape(n, a), t = *onnx_shape(n, b);
-    if (n->failed || s.dim[1] == t.dim[1])
-        return onnx_matmul(n, a, b, false, transpose_b);
-    const NodeId rows = onnx_reshape_to(n, a, (const Dim[]){s.dim[0], t.dim[1], -1, s.dim[3]}, 4);
-    const NodeId product = onnx_matmul(n, rows, b, false, transpose_b);
-    return onnx_reshape_to(n, product, (const Dim[]){s.dim[0], s.dim[1], s.dim[2], -1}, 4);
-}
-
-static NodeId softmax(OnnxNode *n, NodeId x)
-{
-    if (n->failed)
-        return 0;
-    NodeBuild b = onnx_begin(n, OP_softmax);
-    node_src(&b, x);
-    node_int(&b, A_softmax_axis, -1);
-    return onnx_end(n, &b);
-}
-
 // With the sink as a last column, which is then dropped.
 static NodeId softmax_with_sink(OnnxNode *n, NodeId score, NodeId sink)
 {
     const Shape s = *onnx_shape(n, score);
     if (!sink || n->failed)
-        return softmax(n, score);
+        return onnx_softmax(n, score, -1);
     const NodeId column =
         onnx_reshape_to(n, onnx_cast(n, sink, onnx_dtype(n, score)), (const Dim[]){-1, 1, 1}, 3);
     const NodeId wide = onnx_expand(n, column, (const Dim[]){s.dim[0], s.dim[1], s.dim[2], 1}, 4);
-    const NodeId y = softmax(n, onnx_concat(n, (const NodeId[]){score, wide}, 2, 3));
+    const NodeId y = onnx_softmax(n, onnx_concat(n, (const NodeId[]){score, wide}, 2, 3), -1);
     return onnx_slice(n, y, 3, 0, -1, 1);
 }
 
@@ -98,7 +62,8 @@ static NodeId causal_keys(OnnxNode *n, const Heads *h)
     if (!n->failed && !dim_is_const(past))
         onnx_fail(n, E0207, "the number of past keys must be a number");
     const NodeId row = onnx_unsqueeze(n, onnx_iota(n, queries), (const int64_t[]){1}, 1);
-    return onnx_op2(n, OP_le, onnx_iota(n, keys), with(n, OP_add, row, n->failed ? 0 : (double)past));
+    return onnx_op2(n, OP_le, onnx_iota(n, keys),
+                    onnx_op_number(n, OP_add, row, n->failed ? 0 : (double)past));
 }
 
 static NodeId by_steps(OnnxNode *n, const Heads *h)
@@ -107,14 +72,15 @@ static NodeId by_steps(OnnxNode *n, const Heads *h)
     if (!n->failed && !dim_is_const(size))
         onnx_fail(n, E0207, "the size of a head must be a number");
     const double scale = h->scale > 0 || n->failed ? h->scale : 1 / sqrt((double)size);
-    NodeId score = with(n, OP_mul, grouped(n, h->q, h->k, true), scale);
+    NodeId score = onnx_op_number(n, OP_mul, onnx_grouped_matmul(n, h->q, h->k, true), scale);
     if (h->softcap > 0)
-        score = with(n, OP_mul, onnx_op1(n, OP_tanh, with(n, OP_div, score, h->softcap)), h->softcap);
-    score = plus(n, score, h->bias);
-    const NodeId seen = both(n, h->seen, h->causal ? causal_keys(n, h) : 0);
+        score = onnx_op_number(n, OP_mul, onnx_op1(n, OP_tanh, onnx_op_number(n, OP_div, score, h->softcap)),
+                               h->softcap);
+    score = onnx_join(n, OP_add, score, h->bias);
+    const NodeId seen = onnx_join(n, OP_logical_and, h->seen, h->causal ? causal_keys(n, h) : 0);
     if (seen)
         score = onnx_op3(n, OP_where, seen, score, onnx_scalar(n, onnx_dtype(n, score), -(double)INFINITY));
-    return grouped(n, softmax_with_sink(n, score, h->sink), h->v, false);
+    return onnx_grouped_matmul(n, softmax_with_sink(n, score, h->sink), h->v, false);
 }
 
 static NodeId attend(OnnxNode *n, const Heads *h)
@@ -161,7 +127,7 @@ static NodeId seen_keys(OnnxNode *n, NodeId mask, Dim batch, Dim keys)
         return onnx_op2(n, OP_lt, key, onnx_reshape_to(n, at, row, 4));
     const NodeId end = onnx_reshape_to(n, onnx_slice(n, at, 0, 0, batch, 1), row, 4);
     const NodeId begin = onnx_reshape_to(n, onnx_slice(n, at, 0, batch, 2 * batch, 1), row, 4);
-    return both(n, onnx_op2(n, OP_lt, key, end), onnx_op2(n, OP_ge, key, begin));
+    return onnx_join(n, OP_logical_and, onnx_op2(n, OP_lt, key, end), onnx_op2(n, OP_ge, key, begin));
 }
 
 // A mask is added to the scores as a large negative number, which is not the same where it hides all keys.
@@ -173,7 +139,7 @@ static void add_mask(OnnxNode *n, Heads *h, NodeId mask)
     const DType t = onnx_dtype(n, h->q);
     const NodeId seen = seen_keys(n, mask, onnx_shape(n, h->q)->dim[0], onnx_shape(n, h->k)->dim[2]);
     const NodeId added = onnx_op3(n, OP_where, seen, onnx_scalar(n, t, 0), onnx_scalar(n, t, never));
-    h->bias = plus(n, h->bias, added);
+    h->bias = onnx_join(n, OP_add, h->bias, added);
 }
 
 // --- from a fused projection ---
@@ -236,7 +202,8 @@ void onnx_import_ms_attention(OnnxNode *n)
 {
     const NodeId x = onnx_src(n, 0), weight = onnx_src(n, 1), bias = onnx_opt(n, 2);
     const NodeId mask = onnx_opt(n, 3), past = onnx_opt(n, 4), added = onnx_opt(n, 5);
-    from_projection(n, plus(n, onnx_matmul(n, x, weight, false, false), bias), mask, past, added);
+    from_projection(n, onnx_join(n, OP_add, onnx_matmul(n, x, weight, false, false), bias), mask, past,
+                    added);
 }
 
 void onnx_import_ms_qattention(OnnxNode *n)
@@ -248,7 +215,7 @@ void onnx_import_ms_qattention(OnnxNode *n)
     const NodeId sum = quant_matmul(n, x, onnx_opt(n, 6), weight, onnx_opt(n, 7));
     const NodeId factor = onnx_op2(n, OP_mul, x_scale, w_scale);
     const NodeId product = onnx_op2(n, OP_mul, onnx_cast(n, sum, onnx_dtype(n, factor)), factor);
-    from_projection(n, plus(n, product, bias), mask, past, 0);
+    from_projection(n, onnx_join(n, OP_add, product, bias), mask, past, 0);
 }
 
 // --- from queries, keys and values ---
@@ -401,7 +368,7 @@ static bool read_cache(OnnxNode *n, const Heads *h, Cache *c)
     c->past = total.v[0] - c->news;
     if (c->batch > 1 && c->past > 0) { // batches may be of different lengths
         const NodeId length = onnx_reshape_to(n, onnx_cast(n, lengths, DTYPE_i64), (const Dim[]){-1, 1}, 2);
-        c->start = with(n, OP_add, length, (double)(1 - c->news));
+        c->start = onnx_op_number(n, OP_add, length, (double)(1 - c->news));
     }
     return !n->failed;
 }
@@ -425,9 +392,10 @@ static NodeId placed(OnnxNode *n, const Cache *c, NodeId before, NodeId x)
     // Entry t is t of the cache, or t - start of the new ones, which stand behind it.
     const NodeId all = onnx_concat(n, (const NodeId[]){before, x}, 2, 2), t = onnx_iota(n, c->room);
     const NodeId since = onnx_op2(n, OP_sub, t, c->start); // [B, room]
-    const NodeId is_new = both(n, with(n, OP_ge, since, 0), with(n, OP_lt, since, (double)c->news));
-    const NodeId old = with(n, OP_min, t, (double)(held - 1));
-    const NodeId from = onnx_op3(n, OP_where, is_new, with(n, OP_add, since, (double)held), old);
+    const NodeId is_new = onnx_join(n, OP_logical_and, onnx_op_number(n, OP_ge, since, 0),
+                                    onnx_op_number(n, OP_lt, since, (double)c->news));
+    const NodeId old = onnx_op_number(n, OP_min, t, (double)(held - 1));
+    const NodeId from = onnx_op3(n, OP_where, is_new, onnx_op_number(n, OP_add, since, (double)held), old);
     NodeId *rows = ARENA_ARRAY(n->model->arena, NodeId, (size_t)c->batch);
     if (c->batch > 256) {
         onnx_fail(n, E0206, "more than 256 batches of different lengths are not supported");
@@ -444,7 +412,7 @@ static NodeId placed(OnnxNode *n, const Cache *c, NodeId before, NodeId x)
 static NodeId new_positions(OnnxNode *n, const Cache *c)
 {
     const NodeId row = onnx_iota(n, c->news);
-    return c->start ? onnx_op2(n, OP_add, row, c->start) : with(n, OP_add, row, (double)c->past);
+    return c->start ? onnx_op2(n, OP_add, row, c->start) : onnx_op_number(n, OP_add, row, (double)c->past);
 }
 
 // What a window, or lengths of the batches, leave of the keys, [B or 1, 1, S, keys].
@@ -456,7 +424,8 @@ static NodeId seen_of_cache(OnnxNode *n, const Cache *c, NodeId k, int64_t windo
     const NodeId at = onnx_reshape_to(n, new_positions(n, c), (const Dim[]){-1, 1, c->news, 1}, 4);
     NodeId seen = causal ? onnx_op2(n, OP_le, key, at) : 0;
     if (window >= 0)
-        seen = both(n, seen, onnx_op2(n, OP_gt, key, with(n, OP_sub, at, (double)window)));
+        seen = onnx_join(n, OP_logical_and, seen,
+                         onnx_op2(n, OP_gt, key, onnx_op_number(n, OP_sub, at, (double)window)));
     return seen;
 }
 

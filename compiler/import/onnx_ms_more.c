@@ -4,16 +4,6 @@
 
 #include <string.h>
 
-static NodeId number(OnnxNode *n, NodeId x, double v)
-{
-    return onnx_scalar(n, onnx_dtype(n, x), v);
-}
-
-static NodeId plus(OnnxNode *n, NodeId x, NodeId y)
-{
-    return y ? onnx_op2(n, OP_add, x, y) : x;
-}
-
 // --- activations ---
 
 typedef struct Activation {
@@ -46,9 +36,10 @@ static NodeId activate(OnnxNode *n, NodeId x, const char *name, const double *gi
             continue;
         for (uint32_t k = 0; k < 2; k++)
             p[k] = k < n_given ? given[k] : a->dflt[k];
-        return a->n_params == 0   ? onnx_op1(n, a->op, x)
-               : a->n_params == 1 ? onnx_op2(n, a->op, x, number(n, x, p[0]))
-                                  : onnx_op3(n, a->op, x, number(n, x, p[0]), number(n, x, p[1]));
+        return a->n_params == 0 ? onnx_op1(n, a->op, x)
+               : a->n_params == 1
+                   ? onnx_op2(n, a->op, x, onnx_scalar_like(n, x, p[0]))
+                   : onnx_op3(n, a->op, x, onnx_scalar_like(n, x, p[0]), onnx_scalar_like(n, x, p[1]));
     }
     if (*name)
         onnx_fail(n, E0206, "the activation '%s' is not supported", name);
@@ -76,7 +67,7 @@ void onnx_import_ms_fused_conv(OnnxNode *n)
     const uint32_t count = !params ? 0 : params->n_floats < 2 ? (uint32_t)params->n_floats : 2;
     for (uint32_t i = 0; i < count; i++)
         p[i] = (double)params->floats[i];
-    onnx_out(n, 0, activate(n, plus(n, made_by(n, onnx_import_conv), added), name, p, count));
+    onnx_out(n, 0, activate(n, onnx_join(n, OP_add, made_by(n, onnx_import_conv), added), name, p, count));
 }
 
 void onnx_import_ms_fused_gemm(OnnxNode *n)
@@ -115,13 +106,13 @@ void onnx_import_ms_fused_matmul(OnnxNode *n)
     // A vector has nothing to transpose.
     const NodeId y =
         onnx_matmul(n, a, b, trans_a && onnx_shape(n, a)->rank > 1, trans_b && onnx_shape(n, b)->rank > 1);
-    onnx_out(n, 0, alpha >= 1 && alpha <= 1 ? y : onnx_op2(n, OP_mul, y, number(n, y, alpha)));
+    onnx_out(n, 0, alpha >= 1 && alpha <= 1 ? y : onnx_op2(n, OP_mul, y, onnx_scalar_like(n, y, alpha)));
 }
 
 void onnx_import_ms_gemm_fast_gelu(OnnxNode *n)
 {
     const NodeId x = onnx_src(n, 0), w = onnx_src(n, 1);
-    const NodeId y = plus(n, onnx_matmul(n, x, w, false, false), onnx_opt(n, 2));
+    const NodeId y = onnx_join(n, OP_add, onnx_matmul(n, x, w, false, false), onnx_opt(n, 2));
     onnx_out(n, 0, onnx_op1(n, OP_gelu_tanh, y));
 }
 
@@ -163,18 +154,6 @@ void onnx_import_ms_expand_dims(OnnxNode *n)
 
 // --- group norms ---
 
-// Channels to axis 1, or from there to the end.
-static NodeId move_channels(OnnxNode *n, NodeId x, bool to_front)
-{
-    const uint32_t rank = onnx_shape(n, x)->rank;
-    int64_t perm[SHAPE_MAX_RANK] = {0};
-    if (n->failed || rank < 3)
-        return x;
-    for (uint32_t i = 1; i < rank; i++)
-        perm[i] = to_front ? (i == 1 ? rank - 1 : i - 1) : (i == rank - 1 ? 1 : i + 1);
-    return onnx_transpose(n, x, perm);
-}
-
 static NodeId per_channel(OnnxNode *n, NodeId v, uint32_t rank)
 {
     Shape s = {.rank = rank > 1 ? rank - 1 : 1, .dim = {-1, 1, 1, 1, 1, 1, 1, 1}};
@@ -187,7 +166,7 @@ static NodeId group_norm(OnnxNode *n, NodeId x, NodeId scale, NodeId shift)
     const int64_t groups = onnx_int(n, "groups", 0);
     const double epsilon = onnx_float(n, "epsilon", (double)1e-5f);
     if (is_last)
-        x = move_channels(n, x, true);
+        x = onnx_move_channels(n, x, true);
     const Shape shape = *onnx_shape(n, x);
     if (!n->failed && (groups < 1 || shape.rank < 3))
         onnx_fail(n, E0203, "needs a positive 'groups' and an input [N, ..., C] or [N, C, ...]");
@@ -202,7 +181,7 @@ static NodeId group_norm(OnnxNode *n, NodeId x, NodeId scale, NodeId shift)
     y = onnx_op2(n, OP_mul, y, onnx_cast(n, per_channel(n, scale, shape.rank), onnx_dtype(n, y)));
     y = onnx_op2(n, OP_add, y, onnx_cast(n, per_channel(n, shift, shape.rank), onnx_dtype(n, y)));
     y = has_silu ? onnx_op1(n, OP_silu, y) : y;
-    return is_last ? move_channels(n, y, false) : y;
+    return is_last ? onnx_move_channels(n, y, false) : y;
 }
 
 void onnx_import_ms_group_norm(OnnxNode *n)
@@ -220,7 +199,7 @@ void onnx_import_ms_skip_group_norm(OnnxNode *n)
     const Shape s = *onnx_shape(n, skip);
     if (!n->failed && s.rank == 2) // [N, C]
         skip = onnx_reshape_to(n, skip, (const Dim[]){s.dim[0], 1, 1, s.dim[1]}, 4);
-    const NodeId sum = plus(n, onnx_op2(n, OP_add, x, skip), bias);
+    const NodeId sum = onnx_join(n, OP_add, onnx_op2(n, OP_add, x, skip), bias);
     onnx_out(n, 0, group_norm(n, sum, scale, shift));
     onnx_out(n, 1, sum);
 }

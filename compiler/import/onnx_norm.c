@@ -12,11 +12,6 @@ static NodeId build_axis(OnnxNode *n, OpId op, NodeId x, int64_t axis)
     return onnx_end(n, &b);
 }
 
-static NodeId number(OnnxNode *n, NodeId x, double v)
-{
-    return onnx_scalar(n, onnx_dtype(n, x), v);
-}
-
 // --- along one axis ---
 
 // Before opset 13 all axes from `axis` on were one.
@@ -131,8 +126,8 @@ void onnx_import_lp_norm(OnnxNode *n)
         onnx_fail(n, E0203, "attribute 'p' is %lld, expected 1 or 2", (long long)p);
     const NodeId norm = onnx_reduce(n, p == 1 ? OP_reduce_l1 : OP_reduce_l2, x, &axis, 1);
     // A vector of zeros stays one.
-    const NodeId is_zero = onnx_op2(n, OP_eq, norm, number(n, x, 0));
-    onnx_out(n, 0, onnx_op2(n, OP_div, x, onnx_op3(n, OP_where, is_zero, number(n, x, 1), norm)));
+    const NodeId is_zero = onnx_op2(n, OP_eq, norm, onnx_scalar_like(n, x, 0));
+    onnx_out(n, 0, onnx_op2(n, OP_div, x, onnx_op3(n, OP_where, is_zero, onnx_scalar_like(n, x, 1), norm)));
 }
 
 // --- per channel ---
@@ -211,9 +206,9 @@ void onnx_import_lrn(OnnxNode *n)
     node_ints(&b, A_avg_pool_pads, (const int64_t[]){(size - 1) / 2, 0, size - 1 - (size - 1) / 2, 0}, 4);
     node_int(&b, A_avg_pool_count_include_pad, 1);
     const NodeId mean = onnx_reshape(n, onnx_end(n, &b), &shape);
-    const NodeId base =
-        onnx_op2(n, OP_add, onnx_op2(n, OP_mul, mean, number(n, x, alpha)), number(n, x, bias));
-    onnx_out(n, 0, onnx_op2(n, OP_div, x, onnx_op2(n, OP_pow, base, number(n, x, beta))));
+    const NodeId base = onnx_op2(n, OP_add, onnx_op2(n, OP_mul, mean, onnx_scalar_like(n, x, alpha)),
+                                 onnx_scalar_like(n, x, bias));
+    onnx_out(n, 0, onnx_op2(n, OP_div, x, onnx_op2(n, OP_pow, base, onnx_scalar_like(n, x, beta))));
 }
 
 // --- over several axes ---
@@ -232,7 +227,8 @@ static void moments(OnnxNode *n, NodeId x, int64_t first, double epsilon, DType 
     const NodeId mean = onnx_reduce(n, OP_reduce_mean, wide, axes, count);
     const NodeId square = onnx_op1(n, OP_square, onnx_op2(n, OP_sub, wide, mean));
     const NodeId variance = onnx_reduce(n, OP_reduce_mean, square, axes, count);
-    const NodeId inverse = onnx_op1(n, OP_rsqrt, onnx_op2(n, OP_add, variance, number(n, wide, epsilon)));
+    const NodeId inverse =
+        onnx_op1(n, OP_rsqrt, onnx_op2(n, OP_add, variance, onnx_scalar_like(n, wide, epsilon)));
     onnx_out(n, 1, onnx_cast(n, mean, stash));
     onnx_out(n, 2, onnx_cast(n, inverse, stash));
 }
@@ -281,6 +277,7 @@ void onnx_import_mean_variance_norm(OnnxNode *n)
     const NodeId mean = onnx_reduce(n, OP_reduce_mean, x, axes.v, axes.n);
     const NodeId centred = onnx_op2(n, OP_sub, x, mean);
     const NodeId variance = onnx_reduce(n, OP_reduce_mean, onnx_op1(n, OP_square, centred), axes.v, axes.n);
-    const NodeId deviation = onnx_op2(n, OP_add, onnx_op1(n, OP_sqrt, variance), number(n, x, 1e-9));
+    const NodeId deviation =
+        onnx_op2(n, OP_add, onnx_op1(n, OP_sqrt, variance), onnx_scalar_like(n, x, 1e-9));
     onnx_out(n, 0, onnx_op2(n, OP_div, centred, deviation));
 }

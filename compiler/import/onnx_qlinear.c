@@ -59,27 +59,15 @@ void onnx_import_ms_qlinear_leaky_relu(OnnxNode *n)
     write_quantised(n, onnx_op2(n, OP_leaky_relu, read_float(n, 0), slope), 3, type);
 }
 
-// Channels behind the spatial axes to the front, or back.
-static NodeId move_channels(OnnxNode *n, NodeId x, bool to_front)
-{
-    const uint32_t rank = onnx_shape(n, x)->rank;
-    int64_t perm[SHAPE_MAX_RANK] = {0};
-    if (n->failed || rank < 3)
-        return x;
-    for (uint32_t i = 1; i < rank; i++)
-        perm[i] = to_front ? (i == 1 ? rank - 1 : i - 1) : (i == rank - 1 ? 1 : i + 1);
-    return onnx_transpose(n, x, perm);
-}
-
 static void import_pool(OnnxNode *n, void (*import)(OnnxNode *n))
 {
     const DType type = onnx_dtype(n, onnx_src(n, 0));
     const bool is_last = onnx_int(n, "channels_last", 0) != 0;
     NodeId x = read_float(n, 0);
     if (is_last)
-        x = move_channels(n, x, true);
+        x = onnx_move_channels(n, x, true);
     const NodeId y = through(n, x, import);
-    write_quantised(n, is_last ? move_channels(n, y, false) : y, 3, type);
+    write_quantised(n, is_last ? onnx_move_channels(n, y, false) : y, 3, type);
 }
 
 void onnx_import_ms_qlinear_average_pool(OnnxNode *n)
@@ -136,16 +124,11 @@ static NodeId scaled(OnnxNode *n, NodeId sum, NodeId a_scale, NodeId b_scale)
     return onnx_op2(n, OP_mul, onnx_cast(n, sum, DTYPE_f32), factor);
 }
 
-static NodeId plus(OnnxNode *n, NodeId x, NodeId y)
-{
-    return y ? onnx_op2(n, OP_add, x, y) : x;
-}
-
 void onnx_import_ms_matmul_integer_to_float(OnnxNode *n)
 {
     const NodeId a = onnx_src(n, 0), b = onnx_src(n, 1), a_scale = onnx_src(n, 2), b_scale = onnx_src(n, 3);
     const NodeId sum = quant_matmul(n, a, onnx_opt(n, 4), b, onnx_opt(n, 5));
-    onnx_out(n, 0, plus(n, scaled(n, sum, a_scale, b_scale), onnx_opt(n, 6)));
+    onnx_out(n, 0, onnx_join(n, OP_add, scaled(n, sum, a_scale, b_scale), onnx_opt(n, 6)));
 }
 
 void onnx_import_ms_dynamic_quantize_matmul(OnnxNode *n)
@@ -154,7 +137,7 @@ void onnx_import_ms_dynamic_quantize_matmul(OnnxNode *n)
     const NodeId a = quant_dynamic(n, onnx_src(n, 0), &scale, &zero);
     const NodeId b = onnx_src(n, 1), b_scale = onnx_src(n, 2);
     const NodeId sum = quant_matmul(n, a, zero, b, onnx_opt(n, 3));
-    onnx_out(n, 0, plus(n, scaled(n, sum, scale, b_scale), onnx_opt(n, 4)));
+    onnx_out(n, 0, onnx_join(n, OP_add, scaled(n, sum, scale, b_scale), onnx_opt(n, 4)));
 }
 
 // The bias is in steps of the product. Without a scale of the result that stays f32.
@@ -170,7 +153,7 @@ void onnx_import_ms_qgemm(OnnxNode *n)
         a = onnx_transpose(n, a, swap);
     if (onnx_int(n, "transB", 0) != 0)
         b = onnx_transpose(n, b, swap);
-    const NodeId sum = plus(n, quant_matmul(n, a, a_zero, b, b_zero), bias);
+    const NodeId sum = onnx_join(n, OP_add, quant_matmul(n, a, a_zero, b, b_zero), bias);
     NodeId y = scaled(n, sum, a_scale, b_scale);
     if (alpha < 1 || alpha > 1)
         y = onnx_op2(n, OP_mul, y, onnx_scalar(n, DTYPE_f32, alpha));

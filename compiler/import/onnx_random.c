@@ -195,13 +195,8 @@ void onnx_import_multinomial(OnnxNode *n)
         onnx_fail(n, E0204, "needs an input [rows, classes] and a 'sample_size' of at least 0");
     if (n->failed)
         return;
-    NodeBuild softmax = onnx_begin(n, OP_softmax);
-    node_src(&softmax, x);
-    node_int(&softmax, A_softmax_axis, 1);
-    NodeBuild cumsum = onnx_begin(n, OP_cumsum);
-    node_src(&cumsum, onnx_end(n, &softmax));
-    node_int(&cumsum, A_cumsum_axis, 1);
-    const NodeId upto = onnx_slice(n, onnx_end(n, &cumsum), 1, 0, -1, 1); // the last class takes the rest
+    const NodeId shares = onnx_cumsum(n, onnx_softmax(n, x, 1), 1, false);
+    const NodeId upto = onnx_slice(n, shares, 1, 0, -1, 1); // the last class takes the rest
     const Shape drawn = {.rank = 2, .dim = {s.dim[0], samples}};
     const int64_t one = 1, two = 2;
     const NodeId u = onnx_unsqueeze(n, uniform(n, read_seed(n, true), &drawn), &two, 1);

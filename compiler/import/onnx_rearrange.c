@@ -3,11 +3,6 @@
 // summed up into an image.
 #include "compiler/import/onnx_import.h"
 
-static NodeId with(OnnxNode *n, OpId op, NodeId a, double v)
-{
-    return onnx_op2(n, op, a, onnx_scalar(n, onnx_dtype(n, a), v));
-}
-
 // --- CenterCropPad ---
 
 static NodeId pad_axis(OnnxNode *n, NodeId x, uint32_t axis, int64_t begin, int64_t end)
@@ -73,10 +68,11 @@ void onnx_import_reverse_sequence(OnnxNode *n)
         onnx_unsqueeze(n, onnx_iota(n, s.dim[batch_axis]), is_time_first ? &to_row : &to_column, 1);
     const NodeId length =
         onnx_unsqueeze(n, onnx_cast(n, given, DTYPE_i64), is_time_first ? &to_row : &to_column, 1);
-    const NodeId back = onnx_op2(n, OP_sub, with(n, OP_sub, length, 1), t);
+    const NodeId back = onnx_op2(n, OP_sub, onnx_op_number(n, OP_sub, length, 1), t);
     const NodeId from = onnx_op3(n, OP_where, onnx_op2(n, OP_lt, t, length), back, t);
-    const NodeId index = is_time_first ? onnx_op2(n, OP_add, with(n, OP_mul, from, (double)inner), b)
-                                       : onnx_op2(n, OP_add, with(n, OP_mul, b, (double)inner), from);
+    const NodeId index = is_time_first
+                             ? onnx_op2(n, OP_add, onnx_op_number(n, OP_mul, from, (double)inner), b)
+                             : onnx_op2(n, OP_add, onnx_op_number(n, OP_mul, b, (double)inner), from);
     Dim flat[SHAPE_MAX_RANK] = {-1};
     for (uint32_t i = 2; i < s.rank; i++)
         flat[i - 1] = s.dim[i];

@@ -6,16 +6,6 @@
 
 // --- activations ---
 
-static NodeId number(OnnxNode *n, NodeId like, double v)
-{
-    return onnx_scalar(n, onnx_dtype(n, like), v);
-}
-
-static NodeId op_of(OnnxNode *n, OpId op, NodeId x, double v)
-{
-    return onnx_op2(n, op, x, number(n, x, v));
-}
-
 static NodeId f_sigmoid(OnnxNode *n, NodeId x, const RnnActivation *act)
 {
     (void)act;
@@ -48,37 +38,37 @@ static NodeId f_softsign(OnnxNode *n, NodeId x, const RnnActivation *act)
 
 static NodeId f_affine(OnnxNode *n, NodeId x, const RnnActivation *act)
 {
-    return op_of(n, OP_add, op_of(n, OP_mul, x, act->a), act->b);
+    return onnx_op_number(n, OP_add, onnx_op_number(n, OP_mul, x, act->a), act->b);
 }
 
 static NodeId f_scaled_tanh(OnnxNode *n, NodeId x, const RnnActivation *act)
 {
-    return op_of(n, OP_mul, onnx_op1(n, OP_tanh, op_of(n, OP_mul, x, act->b)), act->a);
+    return onnx_op_number(n, OP_mul, onnx_op1(n, OP_tanh, onnx_op_number(n, OP_mul, x, act->b)), act->a);
 }
 
 static NodeId f_hard_sigmoid(OnnxNode *n, NodeId x, const RnnActivation *act)
 {
-    return op_of(n, OP_max, op_of(n, OP_min, f_affine(n, x, act), 1), 0);
+    return onnx_op_number(n, OP_max, onnx_op_number(n, OP_min, f_affine(n, x, act), 1), 0);
 }
 
 static NodeId if_positive(OnnxNode *n, NodeId x, NodeId yes, NodeId no)
 {
-    return onnx_op3(n, OP_where, op_of(n, OP_gt, x, 0), yes, no);
+    return onnx_op3(n, OP_where, onnx_op_number(n, OP_gt, x, 0), yes, no);
 }
 
 static NodeId f_leaky_relu(OnnxNode *n, NodeId x, const RnnActivation *act)
 {
-    return if_positive(n, x, x, op_of(n, OP_mul, x, act->a));
+    return if_positive(n, x, x, onnx_op_number(n, OP_mul, x, act->a));
 }
 
 static NodeId f_elu(OnnxNode *n, NodeId x, const RnnActivation *act)
 {
-    return if_positive(n, x, x, op_of(n, OP_mul, onnx_op1(n, OP_expm1, x), act->a));
+    return if_positive(n, x, x, onnx_op_number(n, OP_mul, onnx_op1(n, OP_expm1, x), act->a));
 }
 
 static NodeId f_thresholded_relu(OnnxNode *n, NodeId x, const RnnActivation *act)
 {
-    return onnx_op3(n, OP_where, op_of(n, OP_gt, x, act->a), x, number(n, x, 0));
+    return onnx_op3(n, OP_where, onnx_op_number(n, OP_gt, x, act->a), x, onnx_scalar_like(n, x, 0));
 }
 
 RnnFunction rnn_function(const char *name, RnnActivation *act, uint32_t *uses)
@@ -114,7 +104,7 @@ RnnFunction rnn_function(const char *name, RnnActivation *act, uint32_t *uses)
 NodeId rnn_activate(OnnxNode *n, const RnnActivation *act, NodeId x)
 {
     if (act->clip > 0)
-        x = op_of(n, OP_max, op_of(n, OP_min, x, act->clip), -act->clip);
+        x = onnx_op_number(n, OP_max, onnx_op_number(n, OP_min, x, act->clip), -act->clip);
     return act->fn(n, x, act);
 }
 
@@ -171,7 +161,7 @@ static void lstm_step(OnnxNode *n, const RnnStep *s, NodeId *next)
     const NodeId c = s->state[1];
     const NodeId sum = onnx_op2(n, OP_add, s->x, state_product(n, s, s->state[0], 0, 4));
     const NodeId in = rnn_activate(n, &s->act[0], look(n, s, gate(n, s, sum, 0), 0, c));
-    const NodeId forget = s->net->couples ? onnx_op2(n, OP_sub, number(n, in, 1), in)
+    const NodeId forget = s->net->couples ? onnx_op2(n, OP_sub, onnx_scalar_like(n, in, 1), in)
                                           : rnn_activate(n, &s->act[0], look(n, s, gate(n, s, sum, 2), 2, c));
     const NodeId fresh = rnn_activate(n, &s->act[1], gate(n, s, sum, 3));
     next[1] = onnx_op2(n, OP_add, onnx_op2(n, OP_mul, forget, c), onnx_op2(n, OP_mul, in, fresh));

@@ -11,6 +11,17 @@ static int64_t small(OnnxNode *n, const char *name, int64_t v, int64_t low)
     return v;
 }
 
+static NodeBuild begin_pool(OnnxNode *n, const NodeId src[3], int64_t height, int64_t width, const char *mode)
+{
+    NodeBuild b = onnx_begin(n, OP_roi_pool);
+    for (uint32_t i = 0; i < 3; i++)
+        node_src(&b, src[i]);
+    node_int(&b, A_roi_pool_height, height);
+    node_int(&b, A_roi_pool_width, width);
+    node_str(&b, A_roi_pool_mode, mode);
+    return b;
+}
+
 // Half pixels came in opset 16.
 void onnx_import_roi_align(OnnxNode *n)
 {
@@ -30,13 +41,7 @@ void onnx_import_roi_align(OnnxNode *n)
     const double scale = onnx_float(n, "spatial_scale", 1);
     if (n->failed)
         return;
-    NodeBuild b = onnx_begin(n, OP_roi_pool);
-    node_src(&b, x);
-    node_src(&b, rois);
-    node_src(&b, image);
-    node_int(&b, A_roi_pool_height, height);
-    node_int(&b, A_roi_pool_width, width);
-    node_str(&b, A_roi_pool_mode, mode);
+    NodeBuild b = begin_pool(n, (const NodeId[]){x, rois, image}, height, width, mode);
     node_float(&b, A_roi_pool_scale, scale);
     node_int(&b, A_roi_pool_half_pixel, half_pixel);
     node_int(&b, A_roi_pool_sampling, sampling < 0 ? 0 : sampling);
@@ -61,13 +66,7 @@ void onnx_import_max_roi_pool(OnnxNode *n)
     const NodeId rois = onnx_slice(n, given, 1, 1, 5, 1);
     if (n->failed)
         return;
-    NodeBuild b = onnx_begin(n, OP_roi_pool);
-    node_src(&b, x);
-    node_src(&b, rois);
-    node_src(&b, image);
-    node_int(&b, A_roi_pool_height, height);
-    node_int(&b, A_roi_pool_width, width);
-    node_str(&b, A_roi_pool_mode, "bins");
+    NodeBuild b = begin_pool(n, (const NodeId[]){x, rois, image}, height, width, "bins");
     node_float(&b, A_roi_pool_scale, scale);
     onnx_out(n, 0, onnx_end(n, &b));
 }

@@ -15,14 +15,9 @@ typedef struct AxisTaps {
     Tap tap[MAX_TAPS];
 } AxisTaps;
 
-static NodeId with(OnnxNode *n, OpId op, NodeId a, double v)
-{
-    return onnx_op2(n, op, a, onnx_scalar(n, onnx_dtype(n, a), v));
-}
-
 static NodeId clamp(OnnxNode *n, NodeId v, double low, double high)
 {
-    return with(n, OP_min, with(n, OP_max, v, low), high);
+    return onnx_op_number(n, OP_min, onnx_op_number(n, OP_max, v, low), high);
 }
 
 // Folds v back into [low, high] as mirrors at both ends do.
@@ -30,13 +25,14 @@ static NodeId reflect(OnnxNode *n, NodeId v, double low, double high)
 {
     const double range = high - low;
     if (range <= 0)
-        return with(n, OP_mul, v, 0);
-    const NodeId far = onnx_op1(n, OP_abs, with(n, OP_sub, v, low));
-    const NodeId turns = onnx_op1(n, OP_floor, with(n, OP_div, far, range));
-    const NodeId rest = onnx_op2(n, OP_sub, far, with(n, OP_mul, turns, range));
-    const NodeId half = with(n, OP_mul, turns, 0.5);
+        return onnx_op_number(n, OP_mul, v, 0);
+    const NodeId far = onnx_op1(n, OP_abs, onnx_op_number(n, OP_sub, v, low));
+    const NodeId turns = onnx_op1(n, OP_floor, onnx_op_number(n, OP_div, far, range));
+    const NodeId rest = onnx_op2(n, OP_sub, far, onnx_op_number(n, OP_mul, turns, range));
+    const NodeId half = onnx_op_number(n, OP_mul, turns, 0.5);
     const NodeId is_even = onnx_op2(n, OP_eq, half, onnx_op1(n, OP_floor, half));
-    const NodeId up = with(n, OP_add, rest, low), down = with(n, OP_add, onnx_op1(n, OP_neg, rest), high);
+    const NodeId up = onnx_op_number(n, OP_add, rest, low),
+                 down = onnx_op_number(n, OP_add, onnx_op1(n, OP_neg, rest), high);
     return onnx_op3(n, OP_where, is_even, up, down);
 }
 
@@ -56,7 +52,8 @@ static NodeId pad_position(OnnxNode *n, NodeId v, const Sampling *s, int64_t siz
         return v;
     const NodeId inside =
         s->padding == SAMPLE_BORDER ? clamp(n, v, 0, (double)size - 1) : reflect(n, v, low, high);
-    const NodeId is_outside = onnx_op2(n, OP_logical_or, with(n, OP_lt, v, low), with(n, OP_gt, v, high));
+    const NodeId is_outside =
+        onnx_op2(n, OP_logical_or, onnx_op_number(n, OP_lt, v, low), onnx_op_number(n, OP_gt, v, high));
     return onnx_op3(n, OP_where, is_outside, inside, v);
 }
 
@@ -68,7 +65,8 @@ static Tap tap_at(OnnxNode *n, NodeId at, NodeId weight, const Sampling *s, int6
     Tap t = {.weight = weight};
     ends_of(s, size, &low, &high);
     if (s->padding == SAMPLE_ZEROS)
-        t.valid = onnx_op2(n, OP_logical_and, with(n, OP_ge, at, 0), with(n, OP_le, at, last));
+        t.valid =
+            onnx_op2(n, OP_logical_and, onnx_op_number(n, OP_ge, at, 0), onnx_op_number(n, OP_le, at, last));
     if (s->padding == SAMPLE_REFLECTION)
         at = reflect(n, at, low, high);
     t.index = onnx_cast(n, clamp(n, at, 0, last), index_type);
@@ -78,9 +76,9 @@ static Tap tap_at(OnnxNode *n, NodeId at, NodeId weight, const Sampling *s, int6
 // ((c[0] t + c[1]) t + c[2]) t + c[3]
 static NodeId cubic(OnnxNode *n, NodeId t, const double *c)
 {
-    NodeId v = with(n, OP_add, with(n, OP_mul, t, c[0]), c[1]);
+    NodeId v = onnx_op_number(n, OP_add, onnx_op_number(n, OP_mul, t, c[0]), c[1]);
     for (uint32_t i = 2; i < 4; i++)
-        v = with(n, OP_add, onnx_op2(n, OP_mul, v, t), c[i]);
+        v = onnx_op_number(n, OP_add, onnx_op2(n, OP_mul, v, t), c[i]);
     return v;
 }
 
@@ -100,10 +98,10 @@ static AxisTaps taps_of(OnnxNode *n, NodeId v, const Sampling *s, int64_t size, 
     }
     const NodeId first = onnx_op1(n, OP_floor, v), t = onnx_op2(n, OP_sub, v, first);
     for (uint32_t i = 0; i < a.count; i++) {
-        const NodeId linear = i == 0 ? with(n, OP_add, onnx_op1(n, OP_neg, t), 1) : t;
+        const NodeId linear = i == 0 ? onnx_op_number(n, OP_add, onnx_op1(n, OP_neg, t), 1) : t;
         const NodeId weight = a.count == 2 ? linear : cubic(n, t, keys[i]);
         const double step = a.count == 2 ? (double)i : (double)i - 1;
-        a.tap[i] = tap_at(n, with(n, OP_add, first, step), weight, s, size, index_type);
+        a.tap[i] = tap_at(n, onnx_op_number(n, OP_add, first, step), weight, s, size, index_type);
     }
     return a;
 }
@@ -141,7 +139,7 @@ static NodeId sum_taps(OnnxNode *n, const Table *table, const AxisTaps *axis)
             rest /= axis[i].count;
             for (uint32_t k = i + 1; k < table->axes; k++)
                 step *= table->size[k];
-            all.index = onnx_op2(n, OP_add, all.index, with(n, OP_mul, t->index, (double)step));
+            all.index = onnx_op2(n, OP_add, all.index, onnx_op_number(n, OP_mul, t->index, (double)step));
             all.weight = join(n, OP_mul, all.weight, t->weight);
             all.valid = join(n, OP_logical_and, all.valid, t->valid);
         }
@@ -181,8 +179,8 @@ static bool table_of(OnnxNode *n, NodeId x, Table *t)
     perm[s.rank - 1] = 1;
     t->rows = onnx_transpose(n, x, perm);
     t->rows = onnx_reshape_to(n, t->rows, (const Dim[]){-1, s.dim[1]}, 2);
-    t->first =
-        onnx_unsqueeze(n, with(n, OP_mul, onnx_iota(n, s.dim[0]), (double)rows), (const int64_t[]){1}, 1);
+    t->first = onnx_unsqueeze(n, onnx_op_number(n, OP_mul, onnx_iota(n, s.dim[0]), (double)rows),
+                              (const int64_t[]){1}, 1);
     return !n->failed;
 }
 
@@ -212,10 +210,11 @@ static NodeId positions(OnnxNode *n, NodeId grid, uint32_t axes, uint32_t axis, 
     const Dim batch = onnx_shape(n, grid)->dim[0];
     NodeId v = onnx_cast(n, onnx_slice(n, grid, axes + 1, from, from + 1, 1), type);
     v = onnx_reshape_to(n, v, (const Dim[]){batch, -1}, 2);
-    v = with(n, OP_add, v, 1);
+    v = onnx_op_number(n, OP_add, v, 1);
     if (align)
-        return with(n, OP_mul, v, ((double)size - 1) / 2);
-    return with(n, OP_mul, with(n, OP_sub, with(n, OP_mul, v, (double)size), 1), 0.5);
+        return onnx_op_number(n, OP_mul, v, ((double)size - 1) / 2);
+    return onnx_op_number(n, OP_mul, onnx_op_number(n, OP_sub, onnx_op_number(n, OP_mul, v, (double)size), 1),
+                          0.5);
 }
 
 static bool read_sampling(OnnxNode *n, Sampling *s)

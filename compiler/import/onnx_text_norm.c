@@ -42,10 +42,7 @@ static NodeId drop(OnnxNode *n, NodeId text, NodeId keeps, NodeId *count)
 {
     static const int64_t last[] = {1}, pads[] = {0, 0, 1, 0};
     const int64_t size = onnx_const_dim(n, text, 0);
-    NodeBuild sum = onnx_begin(n, OP_cumsum);
-    node_src(&sum, onnx_cast(n, keeps, DTYPE_i64));
-    node_int(&sum, A_cumsum_axis, 0);
-    const NodeId running = onnx_end(n, &sum);
+    const NodeId running = onnx_cumsum(n, onnx_cast(n, keeps, DTYPE_i64), 0, false);
     const NodeId k = onnx_unsqueeze(n, onnx_iota(n, size > 0 ? size : 1), last, 1);
     const NodeId is_before = onnx_cast(n, onnx_op2(n, OP_le, running, k), DTYPE_i64);
     const NodeId at = onnx_squeeze(n, onnx_reduce(n, OP_reduce_sum, is_before, last, 1), last, 1);

@@ -106,10 +106,7 @@ static NodeId count(OnnxNode *n, const Parse *p, NodeId flags)
 
 static NodeId running(OnnxNode *n, NodeId flags)
 {
-    NodeBuild b = onnx_begin(n, OP_cumsum);
-    node_src(&b, onnx_cast(n, flags, DTYPE_i64));
-    node_int(&b, A_cumsum_axis, -1);
-    return onnx_end(n, &b);
+    return onnx_cumsum(n, onnx_cast(n, flags, DTYPE_i64), -1, false);
 }
 
 static NodeId powers_u64(OnnxNode *n)

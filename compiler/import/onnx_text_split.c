@@ -25,11 +25,7 @@ static NodeId is_byte(OnnxNode *n, OpId op, NodeId text, double v)
 
 static NodeId running_sum(OnnxNode *n, NodeId flags, bool is_exclusive)
 {
-    NodeBuild b = onnx_begin(n, OP_cumsum);
-    node_src(&b, onnx_cast(n, flags, DTYPE_i64));
-    node_int(&b, A_cumsum_axis, -1);
-    node_int(&b, A_cumsum_exclusive, is_exclusive);
-    return onnx_end(n, &b);
+    return onnx_cumsum(n, onnx_cast(n, flags, DTYPE_i64), -1, is_exclusive);
 }
 
 static NodeId total(OnnxNode *n, NodeId flags, int64_t axis)

@@ -23,16 +23,6 @@ typedef struct Tuned {
 
 typedef void (*StepFn)(OnnxNode *n, const Optimiser *o, Tuned *t);
 
-static NodeId number(OnnxNode *n, NodeId like, double v)
-{
-    return onnx_scalar(n, onnx_dtype(n, like), v);
-}
-
-static NodeId scaled(OnnxNode *n, NodeId x, double factor)
-{
-    return onnx_op2(n, OP_mul, x, number(n, x, factor));
-}
-
 static NodeId add(OnnxNode *n, NodeId a, NodeId b)
 {
     return onnx_op2(n, OP_add, a, b);
@@ -41,7 +31,7 @@ static NodeId add(OnnxNode *n, NodeId a, NodeId b)
 // Yes where at least one step was made before.
 static NodeId when_begun(OnnxNode *n, const Optimiser *o, NodeId yes, NodeId no)
 {
-    return onnx_op3(n, OP_where, onnx_op2(n, OP_gt, o->steps, number(n, o->steps, 0)), yes, no);
+    return onnx_op3(n, OP_where, onnx_op2(n, OP_gt, o->steps, onnx_scalar_like(n, o->steps, 0)), yes, no);
 }
 
 static void import_optimiser(OnnxNode *n, const Optimiser *o, uint32_t moments, StepFn step)
@@ -52,7 +42,7 @@ static void import_optimiser(OnnxNode *n, const Optimiser *o, uint32_t moments, 
         const NodeId gradient = onnx_src(n, 2 + count + i);
         for (uint32_t m = 0; m < moments; m++)
             t.moment[m] = onnx_src(n, 2 + (2 + m) * count + i);
-        t.gradient = add(n, scaled(n, t.x, o->norm), gradient);
+        t.gradient = add(n, onnx_op_number(n, OP_mul, t.x, o->norm), gradient);
         step(n, o, &t);
         onnx_out(n, i, t.x);
         for (uint32_t m = 0; m < moments; m++)
@@ -74,7 +64,7 @@ static bool read_optimiser(OnnxNode *n, uint32_t moments, Optimiser *o)
 static void adagrad_step(OnnxNode *n, const Optimiser *o, Tuned *t)
 {
     t->moment[0] = add(n, t->moment[0], onnx_op1(n, OP_square, t->gradient));
-    const NodeId size = add(n, onnx_op1(n, OP_sqrt, t->moment[0]), number(n, t->x, o->epsilon));
+    const NodeId size = add(n, onnx_op1(n, OP_sqrt, t->moment[0]), onnx_scalar_like(n, t->x, o->epsilon));
     const NodeId rate = onnx_cast(n, o->rate, onnx_dtype(n, t->x));
     const NodeId change = onnx_op2(n, OP_div, onnx_op2(n, OP_mul, rate, t->gradient), size);
     t->x = onnx_op2(n, OP_sub, t->x, change);
@@ -87,7 +77,8 @@ void onnx_import_adagrad(OnnxNode *n)
     if (!read_optimiser(n, 1, &o))
         return;
     const NodeId steps = onnx_cast(n, o.steps, onnx_dtype(n, o.rate));
-    o.rate = onnx_op2(n, OP_div, o.rate, add(n, scaled(n, steps, decay), number(n, o.rate, 1)));
+    o.rate = onnx_op2(n, OP_div, o.rate,
+                      add(n, onnx_op_number(n, OP_mul, steps, decay), onnx_scalar_like(n, o.rate, 1)));
     import_optimiser(n, &o, 1, adagrad_step);
 }
 
@@ -95,7 +86,7 @@ void onnx_import_adagrad(OnnxNode *n)
 static NodeId missing_part(OnnxNode *n, const Optimiser *o, double base)
 {
     const NodeId steps = onnx_cast(n, o->steps, onnx_dtype(n, o->rate));
-    return onnx_op1(n, OP_neg, onnx_op1(n, OP_expm1, scaled(n, steps, log(base))));
+    return onnx_op1(n, OP_neg, onnx_op1(n, OP_expm1, onnx_op_number(n, OP_mul, steps, log(base))));
 }
 
 // The rate with the bias of the first steps taken out.
@@ -109,12 +100,14 @@ static NodeId adam_rate(OnnxNode *n, const Optimiser *o)
 static void adam_step(OnnxNode *n, const Optimiser *o, Tuned *t)
 {
     const NodeId square = onnx_op1(n, OP_square, t->gradient);
-    t->moment[0] = add(n, scaled(n, t->moment[0], o->alpha), scaled(n, t->gradient, 1 - o->alpha));
-    t->moment[1] = add(n, scaled(n, t->moment[1], o->beta), scaled(n, square, 1 - o->beta));
-    const NodeId size = add(n, onnx_op1(n, OP_sqrt, t->moment[1]), number(n, t->x, o->epsilon));
+    t->moment[0] = add(n, onnx_op_number(n, OP_mul, t->moment[0], o->alpha),
+                       onnx_op_number(n, OP_mul, t->gradient, 1 - o->alpha));
+    t->moment[1] = add(n, onnx_op_number(n, OP_mul, t->moment[1], o->beta),
+                       onnx_op_number(n, OP_mul, square, 1 - o->beta));
+    const NodeId size = add(n, onnx_op1(n, OP_sqrt, t->moment[1]), onnx_scalar_like(n, t->x, o->epsilon));
     const NodeId rate = onnx_cast(n, o->rate, onnx_dtype(n, t->x));
     const NodeId change = onnx_op2(n, OP_div, onnx_op2(n, OP_mul, rate, t->moment[0]), size);
-    t->x = scaled(n, onnx_op2(n, OP_sub, t->x, change), 1 - o->norm_after);
+    t->x = onnx_op_number(n, OP_mul, onnx_op2(n, OP_sub, t->x, change), 1 - o->norm_after);
 }
 
 void onnx_import_adam(OnnxNode *n)
@@ -131,11 +124,12 @@ void onnx_import_adam(OnnxNode *n)
 
 static void momentum_step(OnnxNode *n, const Optimiser *o, Tuned *t)
 {
-    const NodeId later = scaled(n, t->gradient, o->beta);
-    t->moment[0] = add(n, scaled(n, t->moment[0], o->alpha), when_begun(n, o, later, t->gradient));
+    const NodeId later = onnx_op_number(n, OP_mul, t->gradient, o->beta);
+    t->moment[0] =
+        add(n, onnx_op_number(n, OP_mul, t->moment[0], o->alpha), when_begun(n, o, later, t->gradient));
     NodeId change = t->moment[0];
     if (o->is_nesterov)
-        change = add(n, t->gradient, scaled(n, change, o->alpha));
+        change = add(n, t->gradient, onnx_op_number(n, OP_mul, change, o->alpha));
     const NodeId rate = onnx_cast(n, o->rate, onnx_dtype(n, t->x));
     t->x = onnx_op2(n, OP_sub, t->x, onnx_op2(n, OP_mul, rate, change));
 }
