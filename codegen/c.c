@@ -33,6 +33,7 @@ const Target target_c = {
     .no_params = "void",
     .restrict_word = "RLX_RESTRICT ",
     .array = "RLX_ALIGNED $0 $1[$2];",
+    .prefetch = "RLX_PREFETCH(&$0);",
     .unroll = "RLX_UNROLL",
     .inf = "RLX_INF",
     .nan = "RLX_NAN",

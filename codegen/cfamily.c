@@ -368,6 +368,13 @@ static void print_store(Walk *w, const KInst *n)
         print_line(w, "%s_store_n(&%s, %s, %d);", type, element, expr(w, value), n->count);
 }
 
+static void print_prefetch(Walk *w, const KInst *n)
+{
+    const ExpandArgs args = {.operand = {element_text(w, w->param[n->imm], n->a)}};
+    if (w->t->prefetch)
+        print_line(w, "%s", expand_text(w->arena, w->t->prefetch, &args));
+}
+
 static void print_array(Walk *w, KRef r)
 {
     const KInst *n = k_inst(w->k, r);
@@ -416,6 +423,9 @@ static void print_inst(Walk *w, KRef r)
     case KI_store:
     case KI_astore:
         print_store(w, n);
+        break;
+    case KI_prefetch:
+        print_prefetch(w, n);
         break;
     case KI_for:
         print_for(w, r);

@@ -86,6 +86,7 @@ struct Target {
     const char *const thread_id[3];    // of x, y, z; NULL: parallel loops are loops
     const char *array;                 // $0 = element type, $1 = name, $2 = elements
     const char *barrier;               // statement; NULL: nothing
+    const char *prefetch;              // statement, $0 = the element; NULL: nothing
     const char *unroll;                // line before a loop to unroll; NULL: nothing
     const char *inf, *nan;             // values of any float type
     const char *const *const *prelude; // texts in prelude form (prelude.h), NULL at the end

@@ -262,6 +262,17 @@ void k_store(Kernel *k, uint32_t param, KRef index, KRef value, uint8_t count)
                      .imm = param});
 }
 
+void k_prefetch(Kernel *k, uint32_t param, KRef index)
+{
+    rlx_assert(param < k->params.len);
+    push(k, &(KInst){.kind = KI_prefetch,
+                     .dtype = (uint8_t)k->params.data[param].dtype,
+                     .lanes = 1,
+                     .count = 1,
+                     .a = index,
+                     .imm = param});
+}
+
 KRef k_var(Kernel *k, KRef init, const char *name_hint)
 {
     const KInst v = *k_inst(k, init);

@@ -44,13 +44,14 @@ typedef enum KKind {
     KI_get,   // current value of variable a (a KI_var)
     KI_aload, // array a (a KI_array) at index b, lanes consecutive elements
     // --- statements ---
-    KI_var,    // mutable local initialised with a
-    KI_set,    // variable a = b
-    KI_array,  // local array of imm elements (scratch on the stack or in registers)
-    KI_astore, // array a at index b = c (lanes consecutive elements)
-    KI_store,  // param[imm][b .. ] = a; count < lanes: only the first count are written
-    KI_for,    // loop variable (this instruction's value) from a while < b, step imm
-    KI_if,     // when a (bool scalar)
+    KI_var,      // mutable local initialised with a
+    KI_set,      // variable a = b
+    KI_array,    // local array of imm elements (scratch on the stack or in registers)
+    KI_astore,   // array a at index b = c (lanes consecutive elements)
+    KI_store,    // param[imm][b .. ] = a; count < lanes: only the first count are written
+    KI_prefetch, // param[imm][a] will be read soon: a hint; a may lie behind the end
+    KI_for,      // loop variable (this instruction's value) from a while < b, step imm
+    KI_if,       // when a (bool scalar)
     KI_else,
     KI_end,     // closes the innermost for / if
     KI_barrier, // all threads of a group reached this point (nothing in C)
@@ -116,6 +117,7 @@ KRef k_splat(Kernel *k, KRef a, uint8_t lanes);
 KRef k_hreduce(Kernel *k, KOp op, KRef a);
 KRef k_load(Kernel *k, uint32_t param, KRef index, uint8_t lanes, uint8_t count);
 void k_store(Kernel *k, uint32_t param, KRef index, KRef value, uint8_t count);
+void k_prefetch(Kernel *k, uint32_t param, KRef index);
 KRef k_var(Kernel *k, KRef init, const char *name_hint);
 KRef k_get(Kernel *k, KRef var);
 void k_set(Kernel *k, KRef var, KRef value);

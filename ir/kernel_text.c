@@ -95,6 +95,10 @@ static void print_statement(Str *out, const Kernel *k, const KInst *n)
         str_add(out, " = ");
         print_ref(out, k, n->a);
         break;
+    case KI_prefetch:
+        str_add(out, "prefetch ");
+        print_place(out, k, n, n->a);
+        break;
     case KI_if:
         str_add(out, "if");
         print_refs(out, k, n);

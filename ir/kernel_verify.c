@@ -176,6 +176,7 @@ static bool check_inst(Checker *c, const KInst *n)
     case KI_hreduce:
         return check_hreduce(c, n);
     case KI_load:
+    case KI_prefetch:
         return check_memory(c, n, n->a);
     case KI_store:
         return check_memory(c, n, n->b) && check_typed(c, n->a, n->dtype, n->lanes);
