@@ -34,7 +34,8 @@ static const TypeSpell *type_spell(const Walk *w, int type)
 
 static const char *vector_type(Walk *w, int type, int lanes)
 {
-    return arena_printf(w->arena, "rlx_v%d%c", lanes, type == DTYPE_f32 ? 'f' : 'i');
+    const char letter = type == DTYPE_f32 ? 'f' : type == DTYPE_u8 ? 'b' : type == DTYPE_i8 ? 'c' : 'i';
+    return arena_printf(w->arena, "rlx_v%d%c", lanes, letter);
 }
 
 static const char *value_type(Walk *w, int type, int lanes)

@@ -7,13 +7,14 @@
 #include <unistd.h>
 
 static const CpuInfo cpus[] = {
-#define CPU(name, flags, lanes, regs, fma, l1, l2, l3) {name, flags, lanes, regs, fma, l1, l2, l3},
+#define CPU(name, flags, lanes, regs, fma, l1, l2, l3, features)                                             \
+    {name, flags, lanes, regs, fma, l1, l2, l3, features},
 #include "codegen/cpus.def"
 #undef CPU
 };
 
 const char *const cpu_names[] = {
-#define CPU(name, flags, lanes, regs, fma, l1, l2, l3) name,
+#define CPU(name, flags, lanes, regs, fma, l1, l2, l3, features) name,
 #include "codegen/cpus.def"
 #undef CPU
     "native", NULL};
@@ -32,6 +33,10 @@ bool cpu_runs_here(const CpuInfo *cpu)
     const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                     __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                     __builtin_cpu_supports("avx512vl");
+    const bool has_dot8 = __builtin_cpu_supports("avx512vnni"),
+               has_bf16 = __builtin_cpu_supports("avx512bf16");
+    if (((cpu->features & CPU_DOT8) && !has_dot8) || ((cpu->features & CPU_DOT_BF16) && !has_bf16))
+        return false;
     return cpu->f32_lanes == 4 ? false : cpu->f32_lanes == 8 ? v3 : v4;
 #elif defined(__aarch64__)
     return cpu->f32_lanes == 4;

@@ -11,6 +11,12 @@
 
 // --- CPUs ----------------------------------------------------------------------------------------
 
+// Instructions beyond those that the width of the vectors implies.
+typedef enum CpuFeature {
+    CPU_DOT8 = 1,     // four products of bytes, added to an i32 lane
+    CPU_DOT_BF16 = 2, // two products of bf16, added to an f32 lane
+} CpuFeature;
+
 typedef struct CpuInfo {
     const char *name; // "generic", "x86-64-v3", "x86-64-v4"; never "native": that is resolved to one of them
     const char *cc_flags; // what the C compiler needs, "" for none
@@ -18,6 +24,7 @@ typedef struct CpuInfo {
     uint8_t vector_regs;
     uint8_t fma_per_cycle;
     uint32_t l1_bytes, l2_bytes, l3_bytes;
+    uint8_t features; // CpuFeature
 } CpuInfo;
 
 // A row of cpus.def, or "native": the best row that this machine runs, with this machine's cache sizes.

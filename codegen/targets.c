@@ -35,6 +35,8 @@ TargetCaps target_caps(const Target *t, const CpuInfo *cpu)
     caps.l2_bytes = cpu->l2_bytes;
     caps.l3_bytes = cpu->l3_bytes;
     caps.fma_per_cycle = cpu->fma_per_cycle;
+    caps.has_dot8 = (cpu->features & CPU_DOT8) != 0;
+    caps.has_dot_bf16 = (cpu->features & CPU_DOT_BF16) != 0;
     caps.threads = 1;
     return caps;
 }

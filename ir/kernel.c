@@ -160,6 +160,14 @@ KRef k_splat(Kernel *k, KRef a, uint8_t lanes)
     return reuse(k, &(KInst){.kind = KI_splat, .dtype = n->dtype, .lanes = lanes, .a = a});
 }
 
+bool k_casts_vectors(int from, int to)
+{
+    const bool is_wide = from == DTYPE_f32 || from == DTYPE_i32;
+    if (to == DTYPE_bool || from == DTYPE_bool)
+        return is_wide || to == DTYPE_f32 || to == DTYPE_i32;
+    return (is_wide || k_is_byte(from)) && (to == DTYPE_f32 || to == DTYPE_i32 || k_is_byte(to));
+}
+
 KRef k_cast(Kernel *k, KRef a, int type)
 {
     const KInst *n = k_inst(k, a);

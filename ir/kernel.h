@@ -76,8 +76,9 @@ typedef struct KInst {
     const char *text; // KI_comment; and a name hint for KI_var, KI_for
 } KInst;
 
-// Masks: a bool with lanes > 1 is a lane mask; it is used by KOP_select, and, or, xor, not only and never
-// stored.
+// Vectors are of f32 and i32; those of i8 and u8 are only loaded, stored, kept in variables and cast to and
+// from these. Masks: a bool with lanes > 1 is a lane mask; it is used by KOP_select, and, or, xor, not only
+// and never stored.
 
 typedef struct KParam {
     const char *name;
@@ -112,6 +113,12 @@ KRef k_add(Kernel *k, KRef a, KRef b);
 KRef k_mul(Kernel *k, KRef a, KRef b);
 KRef k_mul_add(Kernel *k, KRef a, int64_t factor, KRef b); // a * factor + b, for indices
 KRef k_cast(Kernel *k, KRef a, int type);
+static inline bool k_is_byte(int type)
+{
+    return type == DTYPE_i8 || type == DTYPE_u8;
+}
+// Casts that vectors have.
+bool k_casts_vectors(int from, int to);
 KRef k_bitcast(Kernel *k, KRef a, int type); // of as many bits
 KRef k_splat(Kernel *k, KRef a, uint8_t lanes);
 KRef k_hreduce(Kernel *k, KOp op, KRef a);
@@ -155,6 +162,8 @@ typedef struct TargetCaps {
     bool channels_last;  // preferred order of image-like activations
     uint32_t l1_bytes, l2_bytes, l3_bytes;
     uint8_t fma_per_cycle; // vector multiply-adds that one core begins in a cycle
+    bool has_dot8;         // dot8 of vectors is one instruction, as wide as f32 vectors
+    bool has_dot_bf16;     // the same for pairs of bf16
     uint8_t threads;       // that share every run: the parts that kernels are split into; 1 = none
 } TargetCaps;
 

@@ -162,10 +162,13 @@ static KRef fold_comparison(Kernel *k, KOp op, KRef a, KRef b)
 {
     const int type = k_inst(k, a)->dtype;
     int64_t x = 1, y = 1;
-    if (kt_is_float(type) || k_inst(k, a)->lanes > 1)
+    const uint8_t lanes = k_inst(k, a)->lanes;
+    if (kt_is_float(type))
         return 0;
     if (a == b && (op == KOP_eq || op == KOP_ne || op == KOP_lt || op == KOP_le))
-        return k_integer(k, DTYPE_bool, op == KOP_eq || op == KOP_le);
+        return k_splat(k, k_integer(k, DTYPE_bool, op == KOP_eq || op == KOP_le), lanes);
+    if (lanes > 1)
+        return 0;
     const bool is_unsigned = type != KT_INDEX && dtype_info[type].cls == DCLASS_UINT;
     if (is_unsigned && op == KOP_lt && k_is_const(k, b, &y) && y == 0)
         return k_integer(k, DTYPE_bool, 0);
@@ -187,8 +190,11 @@ static KRef fold_extreme(const Kernel *k, KOp op, KRef a, KRef b)
 KRef kernel_fold(Kernel *k, KOp op, const KRef src[3])
 {
     int64_t cond = 0;
+    const KInst *mask = k_inst(k, src[0]);
     if (op == KOP_select)
-        return k_is_const(k, src[0], &cond) ? src[cond ? 1 : 2] : src[1] == src[2] ? src[1] : 0;
+        return k_is_const(k, mask->kind == KI_splat ? mask->a : src[0], &cond) ? src[cond ? 1 : 2]
+               : src[1] == src[2]                                              ? src[1]
+                                                                               : 0;
     const KRef decided = kop_info[op].cls == KCLASS_CMP ? fold_comparison(k, op, src[0], src[1]) : 0;
     if (decided)
         return decided;

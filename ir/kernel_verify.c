@@ -161,6 +161,13 @@ static bool check_block(Checker *c, const KInst *n)
     }
 }
 
+static bool check_vector_cast(Checker *c, const KInst *n)
+{
+    const int from = k_inst(c->k, n->a)->dtype;
+    return n->lanes == 1 || (n->imm == 0 && k_casts_vectors(from, n->dtype)) ||
+           fail(c, "no cast of vectors from %s to %s", kt_name(from), kt_name(n->dtype));
+}
+
 static bool check_inst(Checker *c, const KInst *n)
 {
     const uint8_t of_a = n->a && n->a < c->at ? k_inst(c->k, n->a)->lanes : 1;
@@ -170,7 +177,8 @@ static bool check_inst(Checker *c, const KInst *n)
     case KI_op:
         return check_op(c, n);
     case KI_cast:
-        return check_ref(c, n->a) && (of_a == n->lanes || fail(c, "lanes change in a cast"));
+        return check_ref(c, n->a) && (of_a == n->lanes || fail(c, "lanes change in a cast")) &&
+               check_vector_cast(c, n);
     case KI_splat:
         return check_typed(c, n->a, n->dtype, 1);
     case KI_hreduce:
@@ -205,7 +213,7 @@ static bool check_inst(Checker *c, const KInst *n)
     }
 }
 
-// Vectors exist for f32 and i32, and for bool as masks.
+// Vectors exist for f32 and i32, for bool as masks, and for bytes, which nothing computes with.
 static bool check_lanes(Checker *c, const KInst *n)
 {
     const uint8_t lanes = n->lanes;
@@ -213,8 +221,10 @@ static bool check_lanes(Checker *c, const KInst *n)
         return fail(c, "%d lanes", lanes);
     if (n->dtype > KT_INDEX)
         return fail(c, "unknown type %d", n->dtype);
-    const bool has_vectors = n->dtype == DTYPE_f32 || n->dtype == DTYPE_i32 || n->dtype == DTYPE_bool;
-    return lanes == 1 || has_vectors || fail(c, "no vectors of %s", kt_name(n->dtype));
+    if (lanes == 1 || n->dtype == DTYPE_f32 || n->dtype == DTYPE_i32 || n->dtype == DTYPE_bool)
+        return true;
+    const bool is_moved = n->kind != KI_op && n->kind != KI_hreduce;
+    return (k_is_byte(n->dtype) && is_moved) || fail(c, "no vectors of %s", kt_name(n->dtype));
 }
 
 const char *kernel_verify(const Kernel *k)

@@ -100,6 +100,16 @@ static inline int64_t k_shr_i64(int64_t a, int64_t b)
     return a < 0 ? (int64_t) ~(~(uint64_t)a >> b) : (int64_t)((uint64_t)a >> b);
 }
 
+// c + the four products of the lowest bytes of a (unsigned) with those of b (signed).
+static inline uint64_t k_dot8(uint64_t a, uint64_t b, uint64_t c)
+{
+    for (uint32_t shift = 0; shift < 32; shift += 8) {
+        const uint64_t y = b >> shift & 255;
+        c += (a >> shift & 255) * (y - (y >> 7 << 8));
+    }
+    return c;
+}
+
 #define K_INT(name, a, b) _Generic((a), int64_t : k_##name##_i64, uint64_t : k_##name##_u64)((a), (b))
 #define k_div(a, b)       K_INT(div, a, b)
 #define k_rem(a, b)       K_INT(rem, a, b)

@@ -166,23 +166,38 @@ void domain_simplify(Lower *l, Domain *d, NodeId id, uint8_t *class)
     }
 }
 
-static bool is_vector_type(const Lower *l, NodeId id)
+static bool has_vector_memory(int type)
 {
-    return lower_node(l, id)->dtype == DTYPE_f32;
+    return type == DTYPE_f32 || type == DTYPE_i32 || k_is_byte(type);
+}
+
+// Can a node of the body be computed in vectors? Bytes are only cast.
+static bool is_vector_node(const Lower *l, NodeId id)
+{
+    const Node *n = lower_node(l, id);
+    if (n->op == OP_cast)
+        return k_casts_vectors(lower_node(l, n->src[0])->dtype, n->dtype);
+    if (op_info[n->op].kind != OPKIND_EW)
+        return n->op != OP_bitcast && n->dtype == DTYPE_f32;
+    bool is_wide = n->dtype == DTYPE_f32 || n->dtype == DTYPE_i32 || n->dtype == DTYPE_bool;
+    for (uint32_t i = 0; i < n->n_src; i++) {
+        const int type = lower_node(l, n->src[i])->dtype;
+        is_wide = is_wide && (type == DTYPE_f32 || type == DTYPE_i32 || type == DTYPE_bool);
+    }
+    return is_wide;
 }
 
 uint8_t domain_lanes(const Lower *l, const Domain *d, uint32_t axis)
 {
     for (uint32_t k = 0; k < d->access.len; k++) {
         const Access *a = &d->access.data[k];
-        if ((a->stride[axis] != 0 && a->stride[axis] != 1) || (a->node != 0 && !is_vector_type(l, a->node)))
+        if ((a->stride[axis] != 0 && a->stride[axis] != 1) ||
+            (a->node != 0 && !has_vector_memory(lower_node(l, a->node)->dtype)))
             return 1;
     }
-    for (uint32_t i = 0; i < l->pk->body.len; i++) {
-        const Node *n = lower_node(l, l->pk->body.data[i]);
-        if (n->op == OP_cast || n->op == OP_bitcast || (n->dtype != DTYPE_f32 && n->dtype != DTYPE_bool))
+    for (uint32_t i = 0; i < l->pk->body.len; i++)
+        if (!is_vector_node(l, l->pk->body.data[i]))
             return 1;
-    }
     return lower_fit_lanes(l, d->extent[axis]);
 }
 

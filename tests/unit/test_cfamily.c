@@ -390,9 +390,10 @@ static const char *const standards[] = {"-std=c99 -O2", "-std=gnu11 -O1"};
 
 static const char *flags_for(uint8_t lanes)
 {
-    CpuInfo cpu;
+    CpuInfo cpu, native; // of this machine all, where it has no more lanes
     assert_true(cpu_find(lanes == 16 ? "x86-64-v4" : lanes == 8 ? "x86-64-v3" : "generic", &cpu));
-    return cpu.cc_flags;
+    assert_true(cpu_find("native", &native));
+    return native.f32_lanes == lanes ? native.cc_flags : cpu.cc_flags;
 }
 
 static bool runs_here(uint8_t lanes)
