@@ -20,6 +20,7 @@ typedef struct Walk {
     VEC(uint32_t) marks; // names in scope when each open block began
     KernelGrid grid;
     bool is_single; // a GPU runs it in one thread
+    bool has_team;  // threads of a CPU share it
     int indent;
 } Walk;
 
@@ -238,6 +239,8 @@ static const char *value_text(Walk *w, const KInst *n, CastUse use)
     switch (n->kind) {
     case KI_const:
         return const_text(w, n);
+    case KI_part:
+        return n->imm ? w->t->parts : w->t->part;
     case KI_op:
         return op_text(w, n);
     case KI_cast:
@@ -400,7 +403,9 @@ static void print_value(Walk *w, KRef r)
     if (v->n_uses == 0 || v->is_inline)
         return;
     const KInst *n = k_inst(w->k, r);
-    const char *text = value_text(w, n, CAST_VALUE), *name = names_take_temp(&w->names);
+    const char *text = value_text(w, n, CAST_VALUE);
+    const char *name =
+        n->kind == KI_part ? names_take(&w->names, n->imm ? "parts" : "part") : names_take_temp(&w->names);
     print_line(w, "const %s %s = %s;", value_type(w, n->dtype, n->lanes), name, text);
     w->name[r] = name;
 }
@@ -445,7 +450,7 @@ static void print_inst(Walk *w, KRef r)
         print_line(w, "}");
         break;
     case KI_barrier:
-        if (w->t->barrier && !w->is_single)
+        if (w->t->barrier && !w->is_single && (w->has_team || !w->t->team))
             print_line(w, "%s", w->t->barrier);
         break;
     case KI_comment:
@@ -473,6 +478,8 @@ static bool *find_used_params(Walk *w)
 static const char *param_list(Walk *w)
 {
     Str s = str_new(w->arena);
+    if (w->has_team)
+        names_take(&w->names, "team");
     for (uint32_t i = 0; i < w->k->params.len; i++) {
         const KParam *p = &w->k->params.data[i];
         w->param[i] = names_take(&w->names, p->name);
@@ -483,6 +490,8 @@ static const char *param_list(Walk *w)
             str_add(&s, w->t->param_separator);
         expand_template(&s, p->is_written ? w->t->param_written : w->t->param_read, &args);
     }
+    if (w->has_team)
+        str_printf(&s, "%s%s", w->k->params.len ? w->t->param_separator : "", w->t->team);
     return str_text(&s);
 }
 
@@ -504,6 +513,7 @@ void cfamily_print_kernel(const Target *t, const Kernel *k, Str *out)
 {
     Arena *a = out->arena;
     Walk w = {.t = t, .k = k, .arena = a, .out = out, .names = {.arena = a}, .grid = kernel_grid(k)};
+    w.has_team = t->team && kernel_is_shared(k);
     w.values = values_of(t, k, a);
     w.name = ARENA_ARRAY(a, const char *, k->insts.len);
     w.param = ARENA_ARRAY(a, const char *, (size_t)k->params.len + 1);

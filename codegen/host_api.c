@@ -48,6 +48,18 @@ const char *host_string_literal(Arena *a, const char *text)
     return str_text(&s);
 }
 
+// Was the model compiled with --threads?
+static bool has_threads(const HostEmit *e)
+{
+    return e->plan->caps->threads > 1;
+}
+
+// Threads that have something to do.
+static unsigned used_threads(const HostEmit *e)
+{
+    return e->plan->is_shared ? e->plan->caps->threads : 1u;
+}
+
 uint64_t host_region_base(const Plan *p, Region r)
 {
     return r == REGION_PARAM ? p->region_bytes[REGION_STATE] : 0;
@@ -132,6 +144,12 @@ void host_emit_entry(HostEmit *e, Str *out)
                "state_bytes)\n{\n"
                "    return rlx_init(ctx, &%s_model, arena, arena_bytes, state, state_bytes, NULL, 0);\n}\n\n",
                name, name);
+    if (has_threads(e))
+        str_printf(out,
+                   "rlx_status %s_threads_start(rlx_ctx *ctx, rlx_pool *pool)\n{\n"
+                   "    return rlx_threads_start(ctx, pool, rlx_threads_useful(%s_THREADS));\n}\n\n"
+                   "void %s_threads_stop(rlx_ctx *ctx)\n{\n    rlx_threads_stop(ctx);\n}\n\n",
+                   name, e->upper, name);
     print_prototype(e, out);
     str_printf(out, "\n{\n    rlx_status status;\n    if (ctx == NULL || ctx->model != &%s_model", name);
     print_null_check(e->input_names, p->inputs.len, out);
@@ -165,12 +183,15 @@ static void emit_slots(const HostEmit *e, const char *kind, const char *const *n
 static void emit_runtime(HostEmit *e, Str *out)
 {
     if (e->options->runtime == RUNTIME_LINKED) {
-        str_add(out, "#include \"rlx.h\"\n\n");
+        str_printf(out, "#include \"rlx.h\"\n%s\n", has_threads(e) ? "#include \"rlx_threads.h\"\n" : "");
         return;
     }
     str_add(out, "// --- start of runtime-lite ---\n");
     for (const char *const *line = runtime_text; *line != NULL; line++)
         str_add(out, *line);
+    for (const char *const *line = threads_text; *line != NULL && has_threads(e); line++)
+        if (strcmp(*line, "#include \"rlx.h\"\n") != 0)
+            str_add(out, *line);
     str_add(out, "// --- end of runtime-lite ---\n\n");
 }
 
@@ -205,6 +226,17 @@ void host_emit_header(HostEmit *e, Str *out)
             out,
             "// The one context on static storage; NULL if it cannot be made.\nrlx_ctx *%s_static(void);\n\n",
             name);
+    if (has_threads(e))
+        str_printf(out,
+                   "// From now on up to %s_THREADS threads (no more than there are processors) share the "
+                   "runs of the "
+                   "context. pool:\n// memory of the caller, that stays until %s_threads_stop. Without this, "
+                   "runs are "
+                   "the caller's alone, and the\n// results are the same.\n#define %s_THREADS %u\n"
+                   "rlx_status %s_threads_start(rlx_ctx *ctx, rlx_pool *pool);\n"
+                   "// Before the context, its memory or the pool goes away.\n"
+                   "void %s_threads_stop(rlx_ctx *ctx);\n\n",
+                   e->upper, name, e->upper, used_threads(e), name, name);
     str_add(out, "// Copies the inputs in, runs, copies the outputs out.\n");
     for (uint32_t i = 0; i < p->outputs.len; i++)
         if (p->outputs.data[i].sizes)

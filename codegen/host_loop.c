@@ -18,7 +18,9 @@ static void print_head(const PlanKernel *k, Str *out)
         str_printf(out, "%s%srlx_%s *%s", i == 0 ? "" : ", ", p->is_written ? "" : "const ",
                    dtype_info[p->dtype].name, p->name);
     }
-    str_add(out, k->kernel->params.len ? ")\n{\n" : "void)\n{\n");
+    if (k->is_shared)
+        str_printf(out, "%srlx_team *team", k->kernel->params.len ? ", " : "");
+    str_add(out, k->kernel->params.len || k->is_shared ? ")\n{\n" : "void)\n{\n");
 }
 
 static void mark_uses(const Plan *body, bool *slot_used, bool *region_used)
@@ -72,9 +74,12 @@ static void print_begin(const PlanKernel *k, const bool *region_used, Str *out)
     for (uint32_t c = 0; c < loop->cleared.len; c++) {
         const PlanArg *arg = &k->args.data[loop->cleared.data[c]];
         if (arg->end > arg->begin)
-            str_printf(out, "    rlx_zero(%s, %llu);\n", arg_name(k, loop->cleared.data[c]),
-                       (unsigned long long)(arg->end - arg->begin));
+            str_printf(out, "    %srlx_zero(%s, %llu);\n",
+                       k->is_shared ? "if (team->part == 0)\n        " : "",
+                       arg_name(k, loop->cleared.data[c]), (unsigned long long)(arg->end - arg->begin));
     }
+    if (k->is_shared && loop->cleared.len > 0)
+        str_add(out, "    rlx_barrier(team);\n");
 }
 
 static void print_slot(const PlanKernel *k, uint32_t index, Str *out)
@@ -112,7 +117,33 @@ void host_print_call(const Plan *plan, const PlanKernel *k, const char *indent, 
         str_printf(out, "%s(%srlx_%s *)(%s + %llu)", j == 0 ? "" : ", ", param->is_written ? "" : "const ",
                    dtype_info[param->dtype].name, base_text(b, out->arena), (unsigned long long)at);
     }
+    if (k->is_shared)
+        str_printf(out, "%steam", k->args.len ? ", " : "");
     str_add(out, ");\n");
+}
+
+// Kernels in a row that one thread runs are in one block.
+void host_print_calls(const Plan *plan, uint32_t begin, uint32_t end, const char *indent, Str *out)
+{
+    const char *deeper = arena_printf(out->arena, "%s    ", indent);
+    int open = -1; // thread of the open block
+    for (uint32_t i = begin; i < end; i++) {
+        const PlanKernel *k = &plan->kernels.data[i];
+        const int thread = k->is_shared || !plan->is_shared ? -1 : k->thread;
+        if (open >= 0 && (thread != open || k->waits))
+            str_printf(out, "%s}\n", indent);
+        if (k->waits)
+            str_printf(out, "%srlx_barrier(team);\n", indent);
+        if (thread >= 0 && (thread != open || k->waits))
+            str_printf(out,
+                       thread == 0 ? "%sif (team->part == %d) {\n"
+                                   : "%sif (team->part == %d %% team->parts) {\n",
+                       indent, thread);
+        host_print_call(plan, k, thread >= 0 ? deeper : indent, out);
+        open = thread;
+    }
+    if (open >= 0)
+        str_printf(out, "%s}\n", indent);
 }
 
 void host_print_loop(const PlanKernel *k, Str *out)
@@ -130,15 +161,19 @@ void host_print_loop(const PlanKernel *k, Str *out)
     for (uint32_t i = 0; i < body->slots.len; i++)
         if (slot_used[i])
             print_slot(k, i, out);
-    for (uint32_t i = 0; i < body->kernels.len; i++)
-        host_print_call(body, &body->kernels.data[i], "        ", out);
+    host_print_calls(body, 0, body->kernels.len, "        ", out);
     if (loop->has_cond) {
+        if (k->is_shared)
+            str_add(out, "        rlx_barrier(team);\n");
         const PlanIo *cond = &body->outputs.data[0];
         str_printf(out, "        go = *(const rlx_bool *)(a + %llu) != 0;\n",
                    (unsigned long long)(body->buffers.data[cond->buf].offset + cond->byte_offset));
+        if (k->is_shared)
+            str_add(out, "        rlx_barrier(team);\n");
     }
     str_add(out, "    }\n");
     if (loop->count != PLAN_NO_ARG)
-        str_printf(out, "    *%s = i;\n", arg_name(k, loop->count));
+        str_printf(out, "    %s*%s = i;\n", k->is_shared ? "if (team->part == 0)\n        " : "",
+                   arg_name(k, loop->count));
     str_add(out, "}\n");
 }

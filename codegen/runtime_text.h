@@ -5,5 +5,7 @@
 
 // Lines, each with its newline; NULL at the end.
 extern const char *const runtime_text[];
+// The same of runtime-lite/rlx_threads.h.
+extern const char *const threads_text[];
 
 #endif

@@ -94,6 +94,8 @@ struct Target {
     const char *array;                 // $0 = element type, $1 = name, $2 = elements
     const char *barrier;               // statement; NULL: nothing
     const char *prefetch;              // statement, $0 = the element; NULL: nothing
+    const char *team;                  // last parameter of kernels that threads share; NULL: there are none
+    const char *part, *parts;          // which thread of how many, by that parameter
     const char *unroll;                // line before a loop to unroll; NULL: nothing
     const char *inf, *nan;             // values of any float type
     const char *const *const *prelude; // texts in prelude form (prelude.h), NULL at the end

@@ -24,6 +24,9 @@ const Target *target_find(const char *name)
     return NULL;
 }
 
+// A barrier takes some hundred cycles, and what one core wrote another one has to fetch.
+static const uint32_t split_cycles = 5000;
+
 TargetCaps target_caps(const Target *t, const CpuInfo *cpu)
 {
     TargetCaps caps = t->caps;
@@ -38,6 +41,7 @@ TargetCaps target_caps(const Target *t, const CpuInfo *cpu)
     caps.has_dot8 = (cpu->features & CPU_DOT8) != 0;
     caps.has_dot_bf16 = (cpu->features & CPU_DOT_BF16) != 0;
     caps.threads = 1;
+    caps.split_cycles = split_cycles;
     return caps;
 }
 

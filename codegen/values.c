@@ -88,7 +88,7 @@ static bool can_inline(const Value *v, const KInst *n, KRef operand, KRef r, boo
     const Value *o = &v[operand];
     if (n->kind == KI_const)
         return true;
-    if (!value_is_expression(n->kind) || !o->in_own_block)
+    if (!value_is_expression(n->kind) || !o->in_own_block || n->kind == KI_part)
         return false;
     if (n->kind == KI_get)
         return o->expires >= o->last_use;

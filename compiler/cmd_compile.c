@@ -13,7 +13,7 @@ static void print_json(const Job *j, const char *dir)
     for (uint32_t i = 0; i < j->plan->kernels.len; i++)
         macs += j->plan->kernels.data[i].macs;
     printf("{\n  \"name\": \"%s\",\n  \"cpu\": \"%s\",\n  \"cc_flags\": \"%s\",\n  \"macs\": %llu,\n",
-           json_text(a, j->host.name), j->cpu.name, json_text(a, j->cpu.cc_flags), (unsigned long long)macs);
+           json_text(a, j->host.name), j->cpu.name, json_text(a, j->host.cc_flags), (unsigned long long)macs);
     printf("  \"files\": [");
     for (uint32_t i = 0; i < j->emitted.files.len; i++)
         printf("%s\"%s\"", i == 0 ? "" : ", ",

@@ -50,6 +50,17 @@ static bool read_pipeline_options(Job *j)
     return check_pass(j, "--dump", o->dump) && check_pass(j, "--stop-after", o->stop_after);
 }
 
+static bool read_threads(Job *j)
+{
+    enum { MAX = 64 }; // RLX_MAX_THREADS
+    const char *given = j->cli->options.threads;
+    int64_t n = 1;
+    if (given != NULL && (!str_parse_i64(given, strlen(given), &n) || n < 1 || n > MAX))
+        return wrong_value(j, "--threads", given, "a whole number from 1 to 64");
+    j->caps.threads = (uint8_t)n;
+    return true;
+}
+
 static bool read_target(Job *j, const char *default_cpu)
 {
     const Options *o = &j->cli->options;
@@ -64,7 +75,7 @@ static bool read_target(Job *j, const char *default_cpu)
         return false;
     }
     j->caps = target_caps(j->target, &j->cpu);
-    return true;
+    return read_threads(j);
 }
 
 static bool read_host_options(Job *j)
@@ -85,7 +96,10 @@ static bool read_host_options(Job *j)
         return wrong_value(j, "--arena", "static", "weights in the program, not --weights file");
     j->host = (HostOptions){.name = name,
                             .compiler = "rlxc " RLXC_VERSION,
-                            .cc_flags = j->cpu.cc_flags,
+                            .cc_flags = j->caps.threads == 1
+                                            ? j->cpu.cc_flags
+                                            : arena_printf(j->cli->arena, "%s%s-pthread", j->cpu.cc_flags,
+                                                           *j->cpu.cc_flags ? " " : ""),
                             .cpu = j->cpu.name,
                             .weights = (WeightsMode)mode,
                             .arena = (ArenaMode)arena,

@@ -57,7 +57,7 @@ static bool compile_library(Job *j, const char *dir, const char *library)
     const char *argv[CC_MAX_ARGS + 1] = {0};
     uint32_t n = split_words(a, c_compiler(), argv, 0);
     n = split_words(a, "-O3 -std=gnu99 -shared -fPIC -w", argv, n);
-    n = split_words(a, j->cpu.cc_flags, argv, n);
+    n = split_words(a, j->host.cc_flags, argv, n);
     argv[n++] = arena_printf(a, "%s.c", j->host.name);
     argv[n++] = "-o";
     argv[n++] = library;
@@ -106,7 +106,7 @@ static bool add_to_key(void *ctx, const void *bytes, size_t n)
 static const char *content_key(Job *j)
 {
     Key k = {hash_bytes64(c_compiler(), strlen(c_compiler()), 1), 2};
-    k.h = hash_bytes64(j->cpu.cc_flags, strlen(j->cpu.cc_flags), k.h);
+    k.h = hash_bytes64(j->host.cc_flags, strlen(j->host.cc_flags), k.h);
     for (uint32_t i = 0; i < j->emitted.files.len; i++)
         host_stream(&j->emitted.files.data[i], add_to_key, &k);
     return arena_printf(j->cli->arena, "%016llx%016llx", (unsigned long long)k.h, (unsigned long long)k.h2);
@@ -166,6 +166,28 @@ static bool bind(Job *j, Native *n)
     return true;
 }
 
+// A function of the library, as what it is.
+static void find_function(Job *j, const Native *n, const char *suffix, void *function)
+{
+    void *found = dlsym(n->library, arena_printf(j->cli->arena, "%s_%s", j->host.name, suffix));
+    memcpy(function, &found, sizeof found);
+}
+
+// As many threads as the model was compiled for, and as there are processors.
+static bool start_threads(Job *j, Native *n)
+{
+    rlx_status (*start)(rlx_ctx * ctx, rlx_pool * pool) = NULL;
+    if (j->caps.threads == 1)
+        return true;
+    n->pool = aligned_block(j->cli->arena, sizeof *n->pool);
+    find_function(j, n, "threads_start", &start);
+    find_function(j, n, "threads_stop", &n->stop_threads);
+    if (start == NULL || n->stop_threads == NULL || start(&n->ctx, n->pool) != RLX_OK)
+        return diag_error(j->cli->diag, (Span){0}, E0005,
+                          "the threads of the generated library do not start");
+    return true;
+}
+
 bool native_open(Job *j, const char *keep, Native *out)
 {
     const char *library = NULL;
@@ -177,11 +199,13 @@ bool native_open(Job *j, const char *keep, Native *out)
     out->model = out->library != NULL ? dlsym(out->library, symbol) : NULL;
     if (out->model == NULL)
         return diag_error(j->cli->diag, (Span){0}, E0005, "cannot load %s: %s", library, dlerror());
-    return bind(j, out);
+    return bind(j, out) && start_threads(j, out);
 }
 
 void native_close(Native *n)
 {
+    if (n->stop_threads != NULL)
+        n->stop_threads(&n->ctx);
     if (n->library != NULL)
         dlclose(n->library);
 }

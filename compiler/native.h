@@ -7,11 +7,14 @@
 #include "compiler/job.h"
 #include "ir/tensor.h"
 #include "runtime-lite/rlx.h"
+#include "runtime-lite/rlx_threads.h"
 
 typedef struct Native {
     void *library;
     const rlx_model *model;
     rlx_ctx ctx;
+    rlx_pool *pool; // --threads; NULL: none
+    void (*stop_threads)(rlx_ctx *ctx);
     bool was_cached;
 } Native;
 

@@ -111,7 +111,7 @@ Kernel *kernel_new(Arena *a, const char *name)
 
 uint32_t kernel_param(Kernel *k, const char *name, DType t, bool is_written, bool is_read)
 {
-    vec_push(k->arena, &k->params, ((KParam){name, t, is_written, is_read}));
+    vec_push(k->arena, &k->params, ((KParam){name, t, is_written, is_read, false}));
     return k->params.len - 1;
 }
 
@@ -370,8 +370,44 @@ void k_end(Kernel *k)
     push(k, &(KInst){.kind = KI_end, .dtype = DTYPE_bool, .lanes = 1});
 }
 
+void k_barrier(Kernel *k)
+{
+    push(k, &(KInst){.kind = KI_barrier, .dtype = DTYPE_bool, .lanes = 1});
+}
+
 void k_comment(Kernel *k, const char *text)
 {
     push(k,
          &(KInst){.kind = KI_comment, .dtype = DTYPE_bool, .lanes = 1, .text = arena_strdup(k->arena, text)});
+}
+
+// --- threads and rewriting -----------------------------------------------------------------------
+
+KRef k_part(Kernel *k)
+{
+    return reuse(k, &(KInst){.kind = KI_part, .dtype = KT_INDEX, .lanes = 1});
+}
+
+KRef k_parts(Kernel *k)
+{
+    return reuse(k, &(KInst){.kind = KI_part, .dtype = KT_INDEX, .lanes = 1, .imm = 1});
+}
+
+KRef k_append(Kernel *k, const KInst *n)
+{
+    if (n->kind == KI_end || n->kind == KI_else)
+        close_scope(k);
+    const bool is_pure = n->kind >= KI_const && n->kind <= KI_hreduce;
+    const KRef r = is_pure ? reuse(k, n) : push(k, n);
+    if (n->kind == KI_for || n->kind == KI_if || n->kind == KI_else)
+        open_scope(k, (KKind)n->kind);
+    return r;
+}
+
+bool kernel_is_shared(const Kernel *k)
+{
+    for (KRef r = 1; r < k->insts.len; r++)
+        if (k_inst(k, r)->kind == KI_part)
+            return true;
+    return false;
 }

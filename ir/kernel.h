@@ -36,6 +36,7 @@ typedef enum KKind {
     KI_none,
     // --- expressions (pure, but load, get and aload read what statements before them wrote) ---
     KI_const,   // imm: the bits of a double for float types, else the integer
+    KI_part,    // which of the threads that share the kernel this is; imm 1: how many they are (KT_INDEX)
     KI_op,      // kop on a, b, c; all of the same lanes
     KI_cast,    // a to dtype; rules of OP_cast, or of OP_bitcast when imm is 1
     KI_splat,   // scalar a in all lanes
@@ -54,7 +55,7 @@ typedef enum KKind {
     KI_if,       // when a (bool scalar)
     KI_else,
     KI_end,     // closes the innermost for / if
-    KI_barrier, // all threads of a group reached this point (nothing in C)
+    KI_barrier, // all threads that share the kernel (on GPUs: of a group) reached this point
     KI_comment, // text
 } KKind;
 
@@ -85,6 +86,7 @@ typedef struct KParam {
     DType dtype;
     bool is_written; // else const
     bool is_read;
+    bool is_own; // scratch of which every thread has a part of its own
 } KParam;
 
 typedef struct Kernel {
@@ -143,6 +145,17 @@ static inline const KInst *k_inst(const Kernel *k, KRef r)
 // The constant value of an index expression, if it is one.
 bool k_is_const(const Kernel *k, KRef r, int64_t *v);
 
+// Where several threads run the kernel at once (the pass `threads` decides that): the number of this one, and
+// how many they are. A thread may be alone: 0 of 1.
+KRef k_part(Kernel *k);
+KRef k_parts(Kernel *k);
+void k_barrier(Kernel *k);
+// Appends a copy of an instruction, whose operands are of this kernel: how a kernel is rewritten.
+KRef k_append(Kernel *k, const KInst *n);
+// Does it ask for its part, so that whoever calls it must say which thread this is? If not, its barriers mean
+// nothing on a CPU.
+bool kernel_is_shared(const Kernel *k);
+
 // Builds the expression of a kernel form ("(mul a (sigmoid b))" over kops.def) on operands of one type.
 // Sub-expressions are shared.
 KRef k_form(Kernel *k, const char *form, const KRef *operand, int type);
@@ -165,6 +178,7 @@ typedef struct TargetCaps {
     bool has_dot8;         // dot8 of vectors is one instruction, as wide as f32 vectors
     bool has_dot_bf16;     // the same for pairs of bf16
     uint8_t threads;       // that share every run: the parts that kernels are split into; 1 = none
+    uint32_t split_cycles; // kernels that take less time than this are left to one thread
 } TargetCaps;
 
 #endif

@@ -61,6 +61,10 @@ static void print_value(Str *out, const Kernel *k, const KInst *n)
     static const char *const word[] = {
         [KI_cast] = "cast", [KI_splat] = "splat", [KI_get] = "get",    [KI_aload] = "aload",
         [KI_load] = "load", [KI_var] = "var",     [KI_array] = "array"};
+    if (n->kind == KI_part) {
+        str_add(out, n->imm ? "parts" : "part");
+        return;
+    }
     if (n->kind == KI_op || n->kind == KI_hreduce)
         str_printf(out, "%s%s ", n->kind == KI_hreduce ? "hreduce " : "", kop_info[n->kop].name);
     else
@@ -120,7 +124,7 @@ static void print_statement(Str *out, const Kernel *k, const KInst *n)
 
 static bool has_value(uint8_t kind)
 {
-    return (kind >= KI_op && kind <= KI_var) || kind == KI_array;
+    return (kind >= KI_part && kind <= KI_var) || kind == KI_array;
 }
 
 void kernel_print(const Kernel *k, Str *out)

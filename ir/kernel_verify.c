@@ -174,6 +174,9 @@ static bool check_inst(Checker *c, const KInst *n)
     switch (n->kind) {
     case KI_const:
         return n->lanes == 1 || fail(c, "constant vector");
+    case KI_part:
+        return (n->dtype == KT_INDEX && n->lanes == 1 && (n->imm == 0 || n->imm == 1)) ||
+               fail(c, "malformed part");
     case KI_op:
         return check_op(c, n);
     case KI_cast:

@@ -75,6 +75,20 @@ uint32_t plan_count_kernels(const Plan *p)
     return n;
 }
 
+static void count_barrier(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
+{
+    (void)p;
+    (void)times;
+    *(uint32_t *)ctx += k->waits;
+}
+
+uint32_t plan_count_barriers(const Plan *p)
+{
+    uint32_t n = 0;
+    plan_walk(p, count_barrier, &n);
+    return n;
+}
+
 // --- verification --------------------------------------------------------------------------------
 
 static const char *check_arg(const Plan *p, const PlanKernel *k, uint32_t i)

@@ -107,8 +107,13 @@ typedef struct PlanKernel {
     VEC(PlanArg) args;
     uint64_t flops, macs;
     uint64_t read_bytes, write_bytes;
-    const Loc *results;   // of a loop: places of all its results; 0 = nobody wants it
-    PlanLoop *loop;       // NULL: a plain kernel
+    const Loc *results; // of a loop: places of all its results; 0 = nobody wants it
+    PlanLoop *loop;     // NULL: a plain kernel
+    // With --threads:
+    double cycles;  // estimated, of one thread
+    bool is_shared; // all threads run their parts of it; else thread `thread` runs it alone
+    bool waits;     // a barrier comes before it
+    uint8_t thread;
     const char *function; // in emitted text: its own name, or that of an earlier kernel with the same text
 } PlanKernel;
 
@@ -144,8 +149,9 @@ typedef struct Plan {
     VEC(PlanCheck) checks;
     uint32_t n_check_kernels; // the checks are tested after that many kernels; none of them writes a state
     VEC(PlanChoice) choices;
-    VEC(PlanSlot) slots;      // of the body of a loop
-    const char *prefix;       // of the names of its kernels: "k", in the body of kernel 3 "k3_"
+    VEC(PlanSlot) slots; // of the body of a loop
+    bool is_shared;     // threads share a run: some kernel is split, or another thread than the first has one
+    const char *prefix; // of the names of its kernels: "k", in the body of kernel 3 "k3_"
     uint64_t region_bytes[REGION_COUNT];
     uint64_t arena_lower_bound;
     bool arena_optimal;
@@ -162,6 +168,8 @@ uint32_t plan_count_kernels(const Plan *p);
 
 // A hazard between two kernels: their byte ranges overlap after placing, and at least one writes.
 bool plan_has_hazard(const Plan *p, uint32_t kernel_a, uint32_t kernel_b);
+// Kernels of the plan and of all bodies in it that have a barrier before them.
+uint32_t plan_count_barriers(const Plan *p);
 // Independent re-check of liveness, ranges, overlaps and order. NULL or a message.
 const char *plan_verify(const Plan *p);
 

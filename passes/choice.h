@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Choices between several ways to compute the same bits: tiles, loop orders, packings. The cost model estimates,
-// `rlxc tune` measures; a measured answer wins. Ways that round differently are not choices of this kind.
+// Choices between several ways to compute the same bits: tiles, loop orders, packings. The cost model
+// estimates, `rlxc tune` measures; a measured answer wins. Ways that round differently are not choices of
+// this kind.
 #ifndef PASSES_CHOICE_H
 #define PASSES_CHOICE_H
 

@@ -97,6 +97,7 @@ typedef struct rlx_check {
 } rlx_check;
 
 struct rlx_ctx;
+struct rlx_pool;
 
 typedef struct rlx_model {
     const char *name;
@@ -121,6 +122,7 @@ typedef struct rlx_ctx {
     unsigned char *arena;
     unsigned char *state;
     const unsigned char *weights;
+    struct rlx_pool *pool; // threads that share its runs (rlx_threads_start); NULL: none
 } rlx_ctx;
 
 typedef struct rlx_slot {
@@ -186,6 +188,7 @@ static inline rlx_status rlx_init(rlx_ctx *ctx, const rlx_model *model, void *ar
     ctx->model = model;
     ctx->arena = (unsigned char *)arena;
     ctx->state = (unsigned char *)state;
+    ctx->pool = NULL;
     ctx->weights = (const unsigned char *)(weights != NULL ? weights : model->weights);
     if (model->state_bytes != 0) {
         if (model->state_init != NULL)

@@ -2,18 +2,20 @@
 // Every op through the whole compiler: graphs in IR text (tests/e2e/ops/*.rlx) are lowered for several
 // targets, printed as C, compiled, run, and compared with the reference evaluator. Each case runs twice: with
 // the planned offsets, in memory that is full of NaN before, and with every buffer ending at a page that may
-// not be touched.
+// not be touched. With threads, parts run in several orders (ops_team.h) and must give the same bits.
 //
 //   test_ops FILE.rlx...             all cases of the files
 //   TEST_OPS=name test_ops FILE...   only cases whose name contains the text; prints their kernels
 //
 // In the files, `const : f32[2, 3] = random` stands for random values. Inputs are random: floats in [-2, 2]
 // (with some NaN, infinities and zeros where the name contains "special"), integers in [-9, 9].
+#include "base/map.h"
 #include "codegen/host.h"
 #include "codegen/target.h"
 #include "ir/eval.h"
 #include "ir/text.h"
 #include "ops_cases.h"
+#include "ops_team.h"
 #include "passes/pass.h"
 
 #include <dlfcn.h>
@@ -35,13 +37,15 @@ typedef struct Config {
     uint8_t lanes;              // 0: what the CPU has
     uint32_t every;             // takes every n-th case
     bool is_gpu, channels_last; // is_gpu: the GPU's schedules, with their parallel loops as plain ones
+    uint8_t threads;            // 0: one; else all kernels are split that can be
 } Config;
 
 static const Config configs[] = {
-    {"generic", "generic", 1, 0, 1, false, true}, {"four", "generic", 1, 4, 4, false, true},
-    {"v3", "x86-64-v3", 1, 0, 1, false, true},    {"v4", "x86-64-v4", 1, 0, 1, false, true},
-    {"rows", "native", 1, 0, 1, false, false},    {"single", "native", 0, 0, 1, false, true},
-    {"gpu", "generic", 1, 0, 1, true, true},
+    {"generic", "generic", 1, 0, 1, false, true, 0}, {"four", "generic", 1, 4, 4, false, true, 0},
+    {"v3", "x86-64-v3", 1, 0, 1, false, true, 0},    {"v4", "x86-64-v4", 1, 0, 1, false, true, 0},
+    {"rows", "native", 1, 0, 1, false, false, 0},    {"single", "native", 0, 0, 1, false, true, 0},
+    {"gpu", "generic", 1, 0, 1, true, true, 0},      {"threads", "native", 1, 0, 1, false, true, 2},
+    {"seven", "native", 1, 0, 2, false, false, 7},
 };
 enum { N_CONFIGS = sizeof configs / sizeof *configs };
 
@@ -99,6 +103,10 @@ static TargetCaps caps_of(const Config *c)
     caps.channels_last = c->channels_last;
     caps.is_gpu = c->is_gpu;
     caps.packs_weights = !c->is_gpu;
+    if (c->threads != 0) {
+        caps.threads = c->threads;
+        caps.split_cycles = 0;
+    }
     return caps;
 }
 
@@ -150,16 +158,24 @@ static bool print_function(const Job *j, PlanKernel *k, Str *out)
 static void print_job(const Job *j, Str *out)
 {
     Str call = str_new(out->arena);
-    str_printf(&call, "void run%u(char **b);\nvoid run%u(char **b)\n{\n    (void)b;\n", j->id, j->id);
+    str_printf(
+        &call,
+        "void run%u(char **b, rlx_team *team);\nvoid run%u(char **b, rlx_team *team)\n{\n    (void)b;\n"
+        "    (void)team;\n",
+        j->id, j->id);
     for (uint32_t i = 0; i < j->plan->kernels.len; i++) {
         PlanKernel *k = &j->plan->kernels.data[i];
         if (!print_function(j, k, out))
             continue;
+        if (k->waits)
+            str_add(&call, "    rlx_barrier(team);\n");
+        if (j->plan->is_shared && !k->is_shared)
+            str_printf(&call, "    if (team->part == %d %% team->parts)\n    ", k->thread);
         str_printf(&call, "    %s(", k->kernel->name);
         for (uint32_t a = 0; a < k->args.len; a++)
             str_printf(&call, "%s(void *)(b[%u] + %lld)", a == 0 ? "" : ", ", k->args.data[a].buf,
                        (long long)k->args.data[a].byte_offset);
-        str_add(&call, ");\n");
+        str_printf(&call, "%s%s);\n", k->is_shared && k->args.len ? ", " : "", k->is_shared ? "team" : "");
     }
     str_add(&call, "}\n");
     str_add(out, str_text(&call));
@@ -182,6 +198,7 @@ static void write_unit(Unit *u, const char *dir, uint32_t first, uint32_t end)
     FILE *f = fopen(arena_printf(&perm, "%s.c", u->path), "w");
     rlx_assert(f != NULL);
     fputs(str_text(&all), f);
+    fputs(TEAM_TEXT, f);
     fputs(str_text(&body), f);
     fclose(f);
     arena_free(&a);
@@ -246,14 +263,12 @@ static void compile_units(void)
     }
 }
 
-typedef void (*RunFn)(char **buffers);
-
-static RunFn find_run(uint32_t id)
+static TeamFn find_run(uint32_t id)
 {
     char name[32];
     snprintf(name, sizeof name, "run%u", id);
     for (uint32_t i = 0; i < n_units; i++) {
-        RunFn fn;
+        TeamFn fn;
         void *found = dlsym(units[i].lib, name);
         memcpy(&fn, &found, sizeof fn);
         if (found != NULL)
@@ -446,9 +461,24 @@ static const char *check_results(const Job *j, const Memory *m, const Reference 
     return wrong;
 }
 
-static bool run_job(const Job *j, RunFn fn, const Reference *ref, Placing placing)
+// Who runs a job: so many parts, in which order, in which memory.
+typedef struct How {
+    ptrdiff_t parts;
+    TeamOrder order;
+    Placing placing;
+} How;
+
+static uint64_t hash_ios(const Memory *m, const PlanIo *io, uint32_t n, uint64_t hash)
 {
-    Memory m = make_memory(&scratch, j->plan, placing);
+    for (uint32_t i = 0; i < n; i++)
+        hash = hash_bytes64(m->buffer[io[i].buf] + io[i].byte_offset, io[i].bytes, hash);
+    return hash;
+}
+
+// hash: of all results' bytes.
+static bool run_job(const Job *j, TeamFn fn, const Reference *ref, How how, uint64_t *hash)
+{
+    Memory m = make_memory(&scratch, j->plan, how.placing);
     const char *wrong = NULL;
     for (uint32_t run = 0; run < RUNS && wrong == NULL; run++) {
         for (uint32_t i = 0; i < j->plan->inputs.len; i++) {
@@ -456,14 +486,38 @@ static bool run_job(const Job *j, RunFn fn, const Reference *ref, Placing placin
             const Tensor *t = find_value(ref, run, io->name);
             memcpy(m.buffer[io->buf] + io->byte_offset, t->data, io->bytes);
         }
-        fn(m.buffer);
-        wrong = check_results(j, &m, ref, run);
+        wrong = team_run(fn, m.buffer, how.parts, how.order) ? check_results(j, &m, ref, run)
+                                                             : "parts wait for each other for ever";
+        *hash = hash_ios(&m, j->plan->outputs.data, j->plan->outputs.len, *hash);
+        *hash = hash_ios(&m, j->plan->states.data, j->plan->states.len, *hash);
     }
     if (wrong != NULL)
-        fail_job(j,
-                 arena_printf(&scratch, "%s (%s)", wrong, placing == PLACE_GUARDED ? "guarded" : "planned"));
+        fail_job(j, arena_printf(&scratch, "%s (%s, %d parts)", wrong,
+                                 how.placing == PLACE_GUARDED ? "guarded" : "planned", (int)how.parts));
     free_memory(&m);
     return wrong == NULL;
+}
+
+static bool run_all_ways(const Job *j, TeamFn fn, const Reference *ref)
+{
+    const ptrdiff_t n = j->plan->is_shared ? j->config->threads : 1;
+    const How how[] = {{1, TEAM_FIRST_TO_LAST, PLACE_PLANNED},
+                       {1, TEAM_FIRST_TO_LAST, PLACE_GUARDED},
+                       {n, TEAM_LAST_TO_FIRST, PLACE_PLANNED},
+                       {n, TEAM_FIRST_TO_LAST, PLACE_GUARDED},
+                       {n / 2 + 1, TEAM_LAST_TO_FIRST, PLACE_GUARDED}};
+    uint64_t alone = 0;
+    for (uint32_t i = 0; i < (n == 1 ? 2 : sizeof how / sizeof *how); i++) {
+        uint64_t hash = 1;
+        if (!run_job(j, fn, ref, how[i], &hash))
+            return false;
+        alone = i == 0 ? hash : alone;
+        if (i > 1 && hash != alone) {
+            fail_job(j, arena_printf(&scratch, "%d parts give other bits than one", (int)how[i].parts));
+            return false;
+        }
+    }
+    return true;
 }
 
 static void on_signal(int number)
@@ -487,9 +541,9 @@ static void run_jobs(void)
                 continue;
             running = arena_printf(&scratch, "%s [%s]", j->c->name, j->config->name);
             fflush(stdout);
-            const RunFn fn = find_run(j->id);
+            const TeamFn fn = find_run(j->id);
             rlx_assert(fn != NULL);
-            is_right = run_job(j, fn, &ref, PLACE_PLANNED) && run_job(j, fn, &ref, PLACE_GUARDED) && is_right;
+            is_right = run_all_ways(j, fn, &ref) && is_right;
         }
         printf("%s %u - %s\n", is_right ? "ok" : "not ok", c + 1, cases.data[c].name);
         arena_free(&a);
