@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products through the register-tiled core: rows of a are its pixels, columns of b its output
-// channels. A constant b is packed at compile time; another one is read in place when its columns are next to
-// each other, or packed into scratch first. Accumulation: f32 fused multiply-adds in rising k. Targets
-// without vectors or with other element types take plain loops.
-#include "passes/tile.h"
+// Matrix products through the register-tiled core (gemm.h). A constant b is packed at compile time; another
+// one is read in place when its columns are next to each other, or copied into panels first. Accumulation:
+// f32 fused multiply-adds in rising k. GPUs and other element types take plain loops.
+#include "passes/gemm.h"
+#include <string.h>
+
+// Rows up to which columns along k are read in place; rows from which a distant b is worth copying, and the
+// elements between its rows that are near.
+enum { MAX_DOT_ROWS = 6, MIN_COPY_ROWS = 48, MAX_NEAR_PITCH = 256 };
 
 typedef struct Matmul {
     NodeId a, b;
     int64_t m, n, k;                // rows, columns, inner
     bool a_is_vector, b_is_vector;  // 1-D operands: the row or column is missing from the result
     uint32_t batch;                 // leading axes of the result
+    uint32_t all_batch;             // the same before rows were joined with them
     int64_t a_row, a_k, b_k, b_col; // strides in elements
     Domain d; // axes of the result: batch, rows, columns (always both; missing ones have one element)
 } Matmul;
@@ -40,19 +45,21 @@ static Matmul matmul_of(Lower *l)
         x.b_col = bl->stride[col];
     }
     x.batch = node->shape->rank - (x.a_is_vector ? 0u : 1u) - (x.b_is_vector ? 0u : 1u);
+    x.all_batch = x.batch;
     return x;
 }
 
-// Batch strides of an operand with `rank` axes of which the last `inner` are its matrix.
-static KRef batch_base(Lower *l, NodeId id, uint32_t inner, uint32_t batch, const Point *at)
+// Where the matrix of an operand begins for a batch entry.
+static KRef batch_base(Lower *l, const Matmul *x, NodeId id, const Point *at)
 {
     const Shape *s = lower_node(l, id)->shape;
     const Loc *loc = lower_loc(l, id);
+    const uint32_t inner = s->rank == 1 ? 1 : 2;
     KRef base = k_index(l->k, 0);
     if (s->rank <= inner)
         return base;
-    const uint32_t own = s->rank - inner, lead = batch - own;
-    for (uint32_t i = 0; i < own; i++)
+    const uint32_t own = s->rank - inner, lead = x->all_batch - own;
+    for (uint32_t i = 0; i < own && lead + i < x->batch; i++)
         if (s->dim[i] != 1)
             base = k_mul_add(l->k, at->idx[lead + i], loc->stride[i], base);
     return base;
@@ -87,12 +94,12 @@ typedef struct MatmulStore {
     const Point *batch;
 } MatmulStore;
 
-static void store_matmul(Lower *l, const TileOut *out, KRef value, void *ctx)
+static void store_matmul(Lower *l, KRef row, KRef column, uint8_t lanes, uint8_t count, KRef value, void *ctx)
 {
     const MatmulStore *s = ctx;
-    Point at = output_point(s->x, s->batch, out->column, out->channel);
-    at.lanes = out->lanes;
-    at.count = out->count;
+    Point at = output_point(s->x, s->batch, row, column);
+    at.lanes = lanes;
+    at.count = count;
     pull_store_root(l, &s->x->d, at, value);
 }
 
@@ -101,43 +108,6 @@ static bool is_packable(const Lower *l, const Matmul *x)
 {
     const Shape *s = lower_node(l, x->b)->shape;
     return node_is_const(l->g, x->b) && shape_numel(s) == x->k * x->n;
-}
-
-static void pack_constant(Lower *l, const Matmul *x, Tile *t)
-{
-    const TileSource src = {.data = node_attr(lower_node(l, x->b), A_const_data)->u.blob,
-                            .stride_oc = x->b_col,
-                            .stride_ic = x->b_k};
-    t->w = tile_pack(t, &src, node_name(l->g, x->b));
-}
-
-// Columns of b that are not next to each other are copied into rows of scratch, once per batch entry.
-static void pack_at_run_time(Lower *l, const Matmul *x, Tile *t, const Point *batch)
-{
-    Kernel *k = l->k;
-    const uint32_t scratch = lower_param_scratch(l, "packed b", DTYPE_f32, (uint64_t)(x->k * x->n));
-    const uint32_t b = lower_param(l, x->b, PARAM_READ);
-    const KRef base = batch_base(l, x->b, x->b_is_vector ? 1 : 2, x->batch, batch);
-    const KRef row = k_for(k, k_index(k, 0), k_index(k, x->k), 1, KFOR_SERIAL, "r");
-    const KRef col = k_for(k, k_index(k, 0), k_index(k, x->n), 1, KFOR_SERIAL, "c");
-    const KRef from = k_mul_add(k, row, x->b_k, k_mul_add(k, col, x->b_col, base));
-    k_store(k, scratch, k_mul_add(k, row, x->n, col), k_load(k, b, from, 1, 1), 1);
-    k_end(k);
-    k_end(k);
-    t->w = (TileWeights){.param = scratch, .row_stride = x->n, .base = k_index(k, 0)};
-}
-
-static void choose_weights(Lower *l, const Matmul *x, Tile *t, const Point *batch)
-{
-    if (is_packable(l, x)) {
-        pack_constant(l, x, t);
-    } else if (t->lanes == 1 ? x->b_col == 1 : x->b_col == 1 || x->n == 1) {
-        t->w = (TileWeights){.param = lower_param(l, x->b, PARAM_READ),
-                             .row_stride = x->b_k,
-                             .base = batch_base(l, x->b, x->b_is_vector ? 1 : 2, x->batch, batch)};
-    } else {
-        pack_at_run_time(l, x, t, batch);
-    }
 }
 
 static bool can_tile(const Lower *l, const Matmul *x)
@@ -151,32 +121,100 @@ static bool can_tile(const Lower *l, const Matmul *x)
     return lower_fit_lanes(l, x->n) == 1 || domain_lanes(l, &x->d, last) > 1;
 }
 
+// Few rows against columns that lie along k, as in one step of a decoder: dot products read them in place.
+static bool is_dots(const Lower *l, const Matmul *x)
+{
+    return !is_packable(l, x) && x->a_k == 1 && x->b_k == 1 && x->b_col != 1 && x->m <= MAX_DOT_ROWS &&
+           lower_fit_lanes(l, x->k) > 1;
+}
+
+static GemmSource source_of(const Lower *l, const Matmul *x)
+{
+    if (is_packable(l, x))
+        return GEMM_PACKED;
+    const bool is_near = x->b_k <= MAX_NEAR_PITCH || x->m < MIN_COPY_ROWS;
+    return x->b_col == 1 && is_near ? GEMM_ROWS : GEMM_COPIED;
+}
+
+static void remove_axis(Domain *d, uint32_t axis)
+{
+    d->rank--;
+    for (uint32_t i = axis; i < d->rank; i++)
+        d->extent[i] = d->extent[i + 1];
+    for (uint32_t i = 0; i < d->access.len; i++) {
+        int64_t *stride = d->access.data[i].stride;
+        memmove(stride + axis, stride + axis + 1, (d->rank - axis) * sizeof *stride);
+    }
+}
+
+// The last batch axis and the rows are one axis in everything that is read and written beside b.
+static bool can_join_rows(const Lower *l, const Matmul *x, int64_t a_batch)
+{
+    const int64_t m = x->m;
+    const Shape *b = lower_node(l, x->b)->shape;
+    if (b->rank > 2 && shape_numel(b) != x->k * x->n)
+        return false;
+    if (m == 1)
+        return true;
+    for (uint32_t i = 0; i < x->d.access.len; i++) {
+        const int64_t *stride = x->d.access.data[i].stride;
+        if (stride[x->batch - 1] != stride[x->batch] * m)
+            return false;
+    }
+    return a_batch == x->a_row * m;
+}
+
+// Rows of several matrices against one b are rows of one matrix.
+static void join_rows(Lower *l, Matmul *x)
+{
+    const Shape *s = lower_node(l, x->a)->shape;
+    const Loc *loc = lower_loc(l, x->a);
+    while (x->batch > 0 && !x->a_is_vector && !x->b_is_vector) {
+        const uint32_t axis = x->batch - 1, missing = x->all_batch + 2 - s->rank;
+        const int64_t extent = x->d.extent[axis];
+        const int64_t a_batch =
+            axis < missing || s->dim[axis - missing] == 1 ? 0 : loc->stride[axis - missing];
+        if (extent > 1 && !can_join_rows(l, x, a_batch))
+            return;
+        if (extent > 1 && x->m == 1) {
+            x->a_row = a_batch;
+            remove_axis(&x->d, axis + 1);
+        } else {
+            remove_axis(&x->d, axis);
+        }
+        x->m *= extent;
+        x->d.extent[axis] = x->m;
+        x->batch--;
+    }
+}
+
 static void lower_tiled(Lower *l, Matmul *x)
 {
+    join_rows(l, x);
     Point batch = {.lanes = 1, .count = 1};
+    Gemm g = {.l = l,
+              .m = x->m,
+              .n = x->n,
+              .k = x->k,
+              .a_row = x->a_row,
+              .a_k = x->a_k,
+              .b_k = x->b_k,
+              .b_col = x->b_col,
+              .source = source_of(l, x)};
+    gemm_choose(&g);
     const uint32_t opened = lower_open(l, &x->d, x->batch, &batch);
-    Tile t = tile_new(l, (TileShape){.n = 1,
-                                     .h = 1,
-                                     .w = x->m,
-                                     .in_h = 1,
-                                     .in_w = x->m,
-                                     .ic = x->k,
-                                     .oc = x->n,
-                                     .kh = 1,
-                                     .kw = 1,
-                                     .sh = 1,
-                                     .sw = 1,
-                                     .dh = 1,
-                                     .dw = 1});
-    choose_weights(l, x, &t, &batch);
-    t.in = (TileInput){.param = lower_param(l, x->a, PARAM_READ),
-                       .stride_c = x->a_k,
-                       .stride_w = x->a_row,
-                       .base = batch_base(l, x->a, x->a_is_vector ? 1 : 2, x->batch, &batch)};
+    if (g.source == GEMM_PACKED) {
+        gemm_pack_constant(&g, node_attr(lower_node(l, x->b), A_const_data)->u.blob, node_name(l->g, x->b));
+    } else {
+        g.b = lower_param(l, x->b, PARAM_READ);
+        g.b_base = batch_base(l, x, x->b, &batch);
+    }
+    g.a = lower_param(l, x->a, PARAM_READ);
+    g.a_base = batch_base(l, x, x->a, &batch);
     MatmulStore store = {.x = x, .batch = &batch};
-    t.store = store_matmul;
-    t.ctx = &store;
-    tile_emit(&t);
+    g.store = store_matmul;
+    g.ctx = &store;
+    gemm_emit(&g);
     lower_close(l, opened);
 }
 
@@ -219,8 +257,7 @@ static KRef dot_point(Lower *l, const Domain *d, Point at, void *ctx)
     (void)d;
     const KRef row = x->a_is_vector ? 0 : at.idx[x->batch],
                col = x->b_is_vector ? 0 : at.idx[x->batch + (x->a_is_vector ? 0u : 1u)];
-    KRef a = batch_base(l, x->a, x->a_is_vector ? 1 : 2, x->batch, &at),
-         b = batch_base(l, x->b, x->b_is_vector ? 1 : 2, x->batch, &at);
+    KRef a = batch_base(l, x, x->a, &at), b = batch_base(l, x, x->b, &at);
     a = row != 0 ? k_mul_add(l->k, row, x->a_row, a) : a;
     b = col != 0 ? k_mul_add(l->k, col, x->b_col, b) : b;
     return dot(l, x, a, b);
@@ -231,7 +268,7 @@ void lower_matmul(Lower *l)
     Matmul x = matmul_of(l);
     add_output_domain(l, &x);
     l->pk->macs = (uint64_t)shape_numel(lower_node(l, l->anchor)->shape) * (uint64_t)x.k;
-    if (can_tile(l, &x))
+    if (can_tile(l, &x) && !is_dots(l, &x))
         lower_tiled(l, &x);
     else
         lower_map(l, dot_point, &x, MAP_SCALAR);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks for benchmarks, made here with random weights, so that nothing has to be fetched: encoders and decoders
-of transformers with the operators that exporters write (static shapes, opset 17), perceptrons, and single matrix
-products with shapes from networks. Every function returns an onnx ModelProto."""
+"""Networks for benchmarks, made here with random weights, so that nothing has to be fetched: encoders and
+decoders of transformers with the operators that exporters write (static shapes, opset 17), perceptrons, and
+single matrix products with shapes from networks. Every function returns an onnx ModelProto."""
 
 import math
 
@@ -71,7 +71,7 @@ class Builder:
         return self.const(np.float32(value))
 
     def random(self, *shape, scale=None):
-        """Weights that keep the spread of what they are multiplied with: rows of the matrix are its inputs."""
+        """Weights that keep the spread of what they are multiplied with: rows of a matrix are inputs."""
         scale = 1 / math.sqrt(shape[0]) if scale is None else scale
         return self.const(self.rng.standard_normal(shape, np.float32) * np.float32(scale), "w")
 
@@ -145,7 +145,8 @@ def bert_layer(b, x, tokens, heads, hidden, inner, mask):
 
 
 def bert(layers=12, heads=12, hidden=768, tokens=128, inner=None, vocabulary=30522, positions=512):
-    """An encoder: input_ids, attention_mask, token_type_ids [1, tokens] to last_hidden_state and pooler_output."""
+    """An encoder: input_ids, attention_mask, token_type_ids [1, tokens] to last_hidden_state and
+    pooler_output."""
     b = Builder()
     i64 = TensorProto.INT64
     ids, mask, kinds = (
@@ -194,8 +195,8 @@ def gpt2_layer(b, x, layer, tokens, past, heads, hidden, mask):
 
 
 def gpt2(past=0, tokens=64, layers=12, heads=12, hidden=768, vocabulary=50257, positions=1024):
-    """A decoder: input_ids, position_ids [1, tokens], attention_mask [1, past + tokens] and, with past > 0, a key
-    and a value of each layer, to logits and the keys and values with those of the tokens behind them."""
+    """A decoder: input_ids, position_ids [1, tokens], attention_mask [1, past + tokens] and, with past > 0, a
+    key and a value of each layer, to logits and the keys and values with those of the tokens behind them."""
     b = Builder()
     ids = b.input("input_ids", [1, tokens], TensorProto.INT64)
     places = b.input("position_ids", [1, tokens], TensorProto.INT64)

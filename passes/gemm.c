@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loops of matrix products; see gemm.h. While a tile is computed, its share of the next panel is fetched
+// into the second-level cache: without that the first tile of every panel waits for memory.
+#include "passes/gemm.h"
+
+enum { MAX_ACC = 32, MAX_VECTORS = 8, LINE = 16, FETCH_STEPS = 16, EPILOGUE_LOOP_COST = 8 };
+
+// One tile: rows [row, row + rows) of a panel.
+typedef struct TileAt {
+    KRef row, column;
+    int64_t rows, real; // real columns of the panel
+    int64_t nv;
+    KRef b;          // index of the panel's first element
+    int64_t n_tiles; // of the block, which share the fetching of the next panel
+    KRef number;     // of this one among them
+} TileAt;
+
+typedef struct Accs {
+    KRef var[MAX_ACC];
+} Accs;
+
+static uint8_t real_lanes(const Gemm *g, const TileAt *at, int64_t v)
+{
+    const int64_t left = at->real - v * g->lanes;
+    return (uint8_t)(left > g->lanes ? g->lanes : left);
+}
+
+static void begin_accs(const Gemm *g, const TileAt *at, Accs *acc)
+{
+    Kernel *k = g->l->k;
+    const KRef zero = k_splat(k, k_number(k, DTYPE_f32, 0), g->lanes);
+    for (int64_t r = 0; r < at->rows; r++)
+        for (int64_t v = 0; v < at->nv; v++)
+            acc->var[r * at->nv + v] = k_var(k, zero, arena_printf(k->arena, "a%d_%d", (int)r, (int)v));
+}
+
+// Adds the products of step c.
+static void emit_step(const Gemm *g, const TileAt *at, const Accs *acc, KRef c)
+{
+    Kernel *k = g->l->k;
+    const bool is_plain = g->source == GEMM_ROWS;
+    const KRef from = k_mul_add(k, c, is_plain ? g->b_k : at->nv * g->lanes, at->b);
+    const KRef left = k_mul_add(k, at->row, g->a_row, k_mul_add(k, c, g->a_k, g->a_base));
+    KRef b[MAX_VECTORS];
+    for (int64_t v = 0; v < at->nv; v++)
+        b[v] = k_load(k, g->source == GEMM_COPIED ? g->panel : g->b, k_add(k, from, k_index(k, v * g->lanes)),
+                      g->lanes, is_plain ? real_lanes(g, at, v) : g->lanes);
+    for (int64_t r = 0; r < at->rows; r++) {
+        const KRef a = k_load(k, g->a, k_add(k, left, k_index(k, r * g->a_row)), 1, 1);
+        for (int64_t v = 0; v < at->nv; v++) {
+            const KRef sum = acc->var[r * at->nv + v];
+            k_set(k, sum, k_op(k, KOP_fma, a, b[v], k_get(k, sum)));
+        }
+    }
+}
+
+// Lines that a tile fetches in FETCH_STEPS steps, so that all tiles of the block fetch a panel.
+static int64_t fetched_lines(const Gemm *g, const TileAt *at)
+{
+    if (g->source != GEMM_PACKED || at->n_tiles < 2 || g->k < FETCH_STEPS)
+        return 0;
+    const int64_t lines = (at->nv * g->lanes * FETCH_STEPS + LINE - 1) / LINE;
+    return (lines + at->n_tiles - 1) / at->n_tiles;
+}
+
+static void emit_sums(const Gemm *g, const TileAt *at, const Accs *acc)
+{
+    Kernel *k = g->l->k;
+    const int64_t lines = fetched_lines(g, at), fetching = lines > 0 ? g->k - g->k % FETCH_STEPS : 0;
+    if (fetching > 0) {
+        const int64_t share = fetching / FETCH_STEPS * lines * LINE;
+        const KRef next = k_add(k, at->b, k_index(k, g->k * at->nv * g->lanes));
+        const KRef from = k_mul_add(k, at->number, share, next);
+        const KRef first = k_for(k, k_index(k, 0), k_index(k, fetching), FETCH_STEPS, KFOR_SERIAL, "c");
+        for (int64_t i = 0; i < lines; i++)
+            k_prefetch(k, g->b,
+                       k_mul_add(k, first, lines * LINE / FETCH_STEPS, k_add(k, from, k_index(k, i * LINE))));
+        const KRef c = k_for(k, first, k_add(k, first, k_index(k, FETCH_STEPS)), 1, KFOR_SERIAL, "c");
+        emit_step(g, at, acc, c);
+        k_end(k);
+        k_end(k);
+    }
+    if (fetching == g->k)
+        return;
+    const KRef c = k_for(k, k_index(k, fetching), k_index(k, g->k), 1, KFOR_SERIAL, "c");
+    emit_step(g, at, acc, c);
+    k_end(k);
+}
+
+static void store_vector(const Gemm *g, const TileAt *at, KRef r, int64_t v, KRef value)
+{
+    Kernel *k = g->l->k;
+    g->store(g->l, k_add(k, at->row, r), k_add(k, at->column, k_index(k, v * g->lanes)), g->lanes,
+             real_lanes(g, at, v), value, g->ctx);
+}
+
+// Costly epilogues go through a small buffer and a loop over the rows, so that their text appears once a
+// vector.
+static void emit_stores(const Gemm *g, const TileAt *at, const Accs *acc)
+{
+    Kernel *k = g->l->k;
+    if (at->rows < 2 || lower_epilogue_cost(g->l) < EPILOGUE_LOOP_COST) {
+        for (int64_t r = 0; r < at->rows; r++)
+            for (int64_t v = 0; v < at->nv; v++)
+                store_vector(g, at, k_index(k, r), v, k_get(k, acc->var[r * at->nv + v]));
+        return;
+    }
+    const KRef sums = k_array(k, DTYPE_f32, at->rows * at->nv * g->lanes);
+    for (int64_t i = 0; i < at->rows * at->nv; i++)
+        k_astore(k, sums, k_index(k, i * g->lanes), k_get(k, acc->var[i]));
+    const KRef r = k_for(k, k_index(k, 0), k_index(k, at->rows), 1, KFOR_SERIAL, "r");
+    for (int64_t v = 0; v < at->nv; v++) {
+        const KRef index = k_mul_add(k, r, at->nv * g->lanes, k_index(k, v * g->lanes));
+        store_vector(g, at, r, v, k_aload(k, sums, index, g->lanes));
+    }
+    k_end(k);
+}
+
+static void emit_tile(const Gemm *g, const TileAt *at)
+{
+    Accs acc;
+    rlx_assert(at->rows * at->nv <= MAX_ACC && at->nv <= MAX_VECTORS);
+    begin_accs(g, at, &acc);
+    emit_sums(g, at, &acc);
+    emit_stores(g, at, &acc);
+}
+
+// --- the loops around it -------------------------------------------------------------------------
+
+// Opens the loop over a run, none for one: returns the number of the tile, panel or block in it. Panels that
+// are copied belong to a thread, so their loop is there even for one.
+static KRef open_run(const Gemm *g, const GemmRun *run, bool always, const char *name)
+{
+    Kernel *k = g->l->k;
+    if (run->count == 1 && !always)
+        return k_index(k, 0);
+    const bool is_inside = g->source == GEMM_COPIED && !always;
+    return k_for(k, k_index(k, 0), k_index(k, run->count), 1, is_inside ? KFOR_SERIAL : KFOR_PARALLEL, name);
+}
+
+static void close_run(const Gemm *g, const GemmRun *run, bool always)
+{
+    if (run->count > 1 || always)
+        k_end(g->l->k);
+}
+
+// Vector by vector of the panel, so that no more rows of a transposed b are read at a time than stay in the
+// first-level cache.
+static void copy_panel(const Gemm *g, const TileAt *at)
+{
+    Kernel *k = g->l->k;
+    const KRef start = k_mul_add(k, at->column, g->b_col, g->b_base), zero = k_number(k, DTYPE_f32, 0);
+    for (int64_t v = 0; v < at->nv; v++) {
+        const int64_t first = v * g->lanes, real = real_lanes(g, at, v);
+        const KRef c = k_for(k, k_index(k, 0), k_index(k, g->k), 1, KFOR_SERIAL, "c");
+        const KRef from = k_mul_add(k, c, g->b_k, k_add(k, start, k_index(k, first * g->b_col)));
+        const KRef to = k_mul_add(k, c, at->nv * g->lanes, k_add(k, at->b, k_index(k, first)));
+        if (g->b_col == 1) {
+            k_store(k, g->panel, to, k_load(k, g->b, from, g->lanes, (uint8_t)real), g->lanes);
+        } else {
+            const KRef i = k_for(k, k_index(k, 0), k_index(k, real), 1, KFOR_SERIAL, "i");
+            k_store(k, g->panel, k_add(k, to, i), k_load(k, g->b, k_mul_add(k, i, g->b_col, from), 1, 1), 1);
+            k_end(k);
+            for (int64_t i0 = real; i0 < g->lanes; i0++)
+                k_store(k, g->panel, k_add(k, to, k_index(k, i0)), zero, 1);
+        }
+        k_end(k);
+    }
+}
+
+static void emit_tiles(const Gemm *g, TileAt at, int64_t rows)
+{
+    Kernel *k = g->l->k;
+    const GemmRuns tiles = gemm_tiles(g, rows);
+    const KRef top = at.row;
+    int64_t before = 0;
+    for (uint32_t t = 0; t < tiles.n; t++)
+        at.n_tiles += tiles.run[t].count;
+    for (uint32_t t = 0; t < tiles.n; t++) {
+        const GemmRun *run = &tiles.run[t];
+        const KRef i = open_run(g, run, false, "t");
+        at.rows = run->width;
+        at.row = k_mul_add(k, i, run->width, k_add(k, top, k_index(k, run->first)));
+        at.number = k_add(k, i, k_index(k, before));
+        emit_tile(g, &at);
+        close_run(g, run, false);
+        before += run->count;
+    }
+}
+
+static void emit_panels(const Gemm *g, KRef row, int64_t rows)
+{
+    Kernel *k = g->l->k;
+    const GemmRuns panels = gemm_panels(g);
+    const bool is_copied = g->source == GEMM_COPIED;
+    for (uint32_t p = 0; p < panels.n; p++) {
+        const GemmRun *run = &panels.run[p];
+        const KRef i = open_run(g, run, is_copied, "ob");
+        TileAt at = {.row = row,
+                     .real = run->real,
+                     .nv = run->width / g->lanes,
+                     .column = k_mul_add(k, i, run->width, k_index(k, run->first))};
+        if (is_copied) {
+            at.b = g->panel_base;
+            copy_panel(g, &at);
+        } else if (g->source == GEMM_ROWS) {
+            at.b = k_add(k, g->b_base, at.column);
+        } else {
+            at.b = k_mul_add(k, i, g->k * run->width, k_add(k, g->b_base, k_index(k, g->k * run->first)));
+        }
+        emit_tiles(g, at, rows);
+        close_run(g, run, is_copied);
+    }
+}
+
+void gemm_emit(Gemm *g)
+{
+    Kernel *k = g->l->k;
+    const GemmRuns blocks = gemm_blocks(g);
+    if (g->source == GEMM_COPIED)
+        g->panel = lower_param_thread_scratch(g->l, "panel", DTYPE_f32, (uint64_t)(g->k * g->t.nv * g->lanes),
+                                              &g->panel_base);
+    for (uint32_t b = 0; b < blocks.n; b++) {
+        const GemmRun *run = &blocks.run[b];
+        const KRef i = open_run(g, run, false, "rb");
+        emit_panels(g, k_mul_add(k, i, run->width, k_index(k, run->first)), run->width);
+        close_run(g, run, false);
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// The register-tiled core of matrix products on CPUs: tiles of rows x vectors of columns in named
+// accumulators, elements of a broadcast one at a time, b in panels [columns / width][k][width]. Constant
+// panels are packed at compile time. The tiles, and the order in which they follow each other, are a choice
+// (choice.h). Accumulation: f32 fused multiply-adds in rising k, so every choice gives the same bits.
+#ifndef PASSES_GEMM_H
+#define PASSES_GEMM_H
+
+#include "passes/lower.h"
+
+// Panels of equal width that follow each other, or equal tiles of rows.
+typedef struct GemmRun {
+    int64_t first; // column or row
+    int64_t width; // columns (a multiple of the lanes) or rows of each
+    int64_t count;
+    int64_t real; // columns of the last that exist; the others are padding
+} GemmRun;
+
+typedef struct GemmRuns {
+    uint32_t n;
+    GemmRun run[3];
+} GemmRuns;
+
+// How a product is cut. Blocks of rows are outermost, then panels, then the tiles of a block: one block reads
+// every panel once, and a block of one tile keeps its rows in the first-level cache.
+typedef struct GemmTiles {
+    int64_t rows;  // of a tile, at most
+    uint8_t nv;    // vectors of a panel
+    int64_t block; // rows of a block, at least `rows`
+} GemmTiles;
+
+typedef enum GemmSource {
+    GEMM_PACKED, // b is constant: panels, by gemm_pack_constant
+    GEMM_ROWS,   // b is read where it is, its columns next to each other
+    GEMM_COPIED, // panels are made at run time, in scratch memory of the thread
+} GemmSource;
+
+// Stores `lanes` columns of a row from `column` on, `count` of them real.
+typedef void (*GemmStore)(Lower *l, KRef row, KRef column, uint8_t lanes, uint8_t count, KRef value,
+                          void *ctx);
+
+typedef struct Gemm {
+    Lower *l;
+    int64_t m, n, k;
+    uint32_t a, b; // params; element (row, i) of a is at a_base + row * a_row + i * a_k
+    KRef a_base, b_base;
+    int64_t a_row, a_k, b_k, b_col; // strides; those of b when it is not packed
+    GemmSource source;
+    uint8_t lanes;
+    GemmTiles t;
+    uint32_t panel; // COPIED: param of the panel, from panel_base on; set by gemm_emit
+    KRef panel_base;
+    GemmStore store;
+    void *ctx;
+} Gemm;
+
+// The lanes for n columns, 1 where the target has no vectors.
+uint8_t gemm_lanes(const Lower *l, int64_t n);
+// Sets lanes and tiles from the sizes, strides and source, which are set.
+void gemm_choose(Gemm *g);
+// Where panels and tiles begin.
+GemmRuns gemm_panels(const Gemm *g);
+GemmRuns gemm_blocks(const Gemm *g);
+GemmRuns gemm_tiles(const Gemm *g, int64_t rows);
+// Sets b to panels of a constant, whose element (i, column) is at i * b_k + column * b_col of `data`, which
+// lives in the graph.
+void gemm_pack_constant(Gemm *g, const float *data, const char *name);
+// Emits the loops.
+void gemm_emit(Gemm *g);
+
+#endif

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// How matrix products are cut into tiles, panels and blocks: the candidates and what they are estimated to
+// cost, and the packing of constant panels. Separate from the emission because it is arithmetic on sizes
+// only.
+#include "passes/choice.h"
+#include "passes/gemm.h"
+#include <string.h>
+
+enum { MAX_NV = 8, MAX_CANDIDATES = 24 };
+
+// Figures of the estimate, in cycles and bytes per cycle, from measurements on AVX-512 machines.
+static const double latency = 4, loads_per_cycle = 2, near_bytes = 10, far_bytes = 6, tile_overhead = 24,
+                    vector_overhead = 3, alias_factor = 1.25, near_enough = 1.12;
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+uint8_t gemm_lanes(const Lower *l, int64_t n)
+{
+    return n == 1 ? 1 : lower_fit_lanes(l, n);
+}
+
+// Accumulators, the vectors of b and a broadcast element stay in registers; compilers need a spare one or two
+// with one or two vectors. One row reads its vectors of b from memory.
+static int64_t most_rows(const Gemm *g, int64_t nv)
+{
+    const int64_t regs = g->lanes == 1 ? 16 : g->l->caps->vector_regs;
+    const int64_t all = (regs - 1 - nv) / nv, spare = (regs - 4) / nv;
+    const int64_t most = nv <= 3 && spare < all ? spare : all;
+    return most < 1 ? 1 : most;
+}
+
+// --- cuts ----------------------------------------------------------------------------------------
+
+GemmRuns gemm_panels(const Gemm *g)
+{
+    const int64_t width = (int64_t)g->t.nv * g->lanes, whole = g->n / width, rest = g->n - whole * width;
+    GemmRuns r = {0};
+    if (whole > 0)
+        r.run[r.n++] = (GemmRun){.first = 0, .width = width, .count = whole, .real = width};
+    if (rest > 0)
+        r.run[r.n++] = (GemmRun){
+            .first = whole * width, .width = ceil_div(rest, g->lanes) * g->lanes, .count = 1, .real = rest};
+    return r;
+}
+
+static void add_rows(GemmRuns *r, int64_t *first, int64_t width, int64_t count)
+{
+    if (count == 0 || width == 0)
+        return;
+    r->run[r->n++] = (GemmRun){.first = *first, .width = width, .count = count, .real = width};
+    *first += width * count;
+}
+
+// Tiles of equal height, give or take a row.
+GemmRuns gemm_tiles(const Gemm *g, int64_t rows)
+{
+    const int64_t n = ceil_div(rows, g->t.rows), base = rows / n, longer = rows % n;
+    GemmRuns r = {0};
+    int64_t first = 0;
+    add_rows(&r, &first, base + 1, longer);
+    add_rows(&r, &first, base, n - longer);
+    return r;
+}
+
+GemmRuns gemm_blocks(const Gemm *g)
+{
+    if (g->t.block == g->t.rows)
+        return gemm_tiles(g, g->m);
+    GemmRuns r = {0};
+    int64_t first = 0;
+    add_rows(&r, &first, g->t.block, g->m / g->t.block);
+    add_rows(&r, &first, g->m % g->t.block, 1);
+    return r;
+}
+
+// --- the estimate --------------------------------------------------------------------------------
+
+// Rows of a tile that fall into one set of the first-level cache, beyond its ways: their lines drive each
+// other out before they are used up.
+static bool rows_alias(const Gemm *g, int64_t rows)
+{
+    const int64_t way = 4096, bytes = g->a_row * 4, ways = g->l->caps->l1_bytes / way;
+    if (g->a_k != 1 || bytes == 0)
+        return false;
+    int64_t sets = 1;
+    while (sets < rows && sets * bytes % way != 0)
+        sets++;
+    return ceil_div(rows, sets) > ways - 2;
+}
+
+static double step_cycles(const Gemm *g, int64_t rows, int64_t nv)
+{
+    const double fma = (double)(rows * nv) / g->l->caps->fma_per_cycle,
+                 loads = (double)(rows + nv) / loads_per_cycle;
+    const double near = (double)((nv * g->lanes + rows) * 4) / near_bytes /
+                        g->l->caps->fma_per_cycle; // from the second-level cache
+    double most = fma > loads ? fma : loads;
+    most = most > near ? most : near;
+    most = most > latency ? most : latency;
+    return rows_alias(g, rows) ? most * alias_factor : most;
+}
+
+// All tiles of all panels.
+static double compute_cycles(const Gemm *g)
+{
+    const GemmRuns panels = gemm_panels(g), blocks = gemm_blocks(g);
+    double sum = 0;
+    for (uint32_t b = 0; b < blocks.n; b++) {
+        const GemmRuns tiles = gemm_tiles(g, blocks.run[b].width);
+        for (uint32_t t = 0; t < tiles.n; t++)
+            for (uint32_t p = 0; p < panels.n; p++) {
+                const int64_t nv = panels.run[p].width / g->lanes, rows = tiles.run[t].width;
+                const double one = (double)g->k * step_cycles(g, rows, nv) + tile_overhead +
+                                   (double)(rows * nv) * vector_overhead;
+                sum += one * (double)(blocks.run[b].count * tiles.run[t].count * panels.run[p].count);
+            }
+    }
+    return sum;
+}
+
+// What comes from beyond the second-level cache: b once for every block of rows unless it stays there whole,
+// and the rows of a block once for every panel unless they stay there beside two panels.
+static double far_cycles(const Gemm *g)
+{
+    const double l2 = g->l->caps->l2_bytes, k = (double)g->k * 4, panel = (double)(g->t.nv * g->lanes) * k;
+    const double n_blocks = (double)ceil_div(g->m, g->t.block), b = k * (double)g->n,
+                 block = (double)(g->t.block < g->m ? g->t.block : g->m) * k;
+    const double n_panels = (double)ceil_div(g->n, (int64_t)g->t.nv * g->lanes);
+    const bool is_kept = b + block < l2 * 0.75, has_room = block + 2 * panel < l2 * 0.9;
+    const double b_bytes = is_kept ? b : b * n_blocks;
+    const double a_bytes = has_room ? k * (double)g->m : k * (double)g->m * n_panels;
+    const double lost = panel > l2 * 0.6 && n_blocks * (double)g->t.rows < (double)g->m ? b_bytes : 0;
+    return (b_bytes + a_bytes + lost) / far_bytes;
+}
+
+// Streams are fetched ahead, so that the longer of both counts, and some of the other.
+static double estimate(const Gemm *g)
+{
+    const double compute = compute_cycles(g), far = far_cycles(g);
+    return compute > far ? compute + 0.1 * far : far + 0.1 * compute;
+}
+
+// --- the choice ----------------------------------------------------------------------------------
+
+typedef struct Cuts {
+    uint32_t n;
+    GemmTiles tiles[MAX_CANDIDATES];
+    Candidate list[MAX_CANDIDATES];
+} Cuts;
+
+static void add_cut(const Gemm *g, Cuts *c, GemmTiles t)
+{
+    Gemm with = *g;
+    with.t = t;
+    c->tiles[c->n] = t;
+    const char *order = t.block >= g->m ? "" : t.block == t.rows ? "-rows" : "-blocks";
+    c->list[c->n++] = (Candidate){.name = arena_printf(g->l->pass->perm, "%dx%d%s", (int)t.rows, t.nv, order),
+                                  .cycles = estimate(&with)};
+}
+
+// For each number of vectors the tallest tile, in up to three orders.
+static Cuts all_cuts(const Gemm *g)
+{
+    Cuts c = {0};
+    const int64_t vectors = ceil_div(g->n, g->lanes), l2_rows = g->l->caps->l2_bytes / 2 / (g->k * 4 + 1);
+    for (int64_t nv = 1; nv <= MAX_NV && nv <= vectors; nv++) {
+        int64_t rows = most_rows(g, nv);
+        rows = ceil_div(g->m, ceil_div(g->m, rows));
+        const int64_t block = l2_rows / rows * rows;
+        add_cut(g, &c, (GemmTiles){.rows = rows, .nv = (uint8_t)nv, .block = g->m});
+        if (rows < g->m && vectors > nv && g->source != GEMM_COPIED)
+            add_cut(g, &c, (GemmTiles){.rows = rows, .nv = (uint8_t)nv, .block = rows});
+        if (block > rows && block * 2 < g->m && vectors > nv)
+            add_cut(g, &c, (GemmTiles){.rows = rows, .nv = (uint8_t)nv, .block = block});
+    }
+    return c;
+}
+
+// Cuts that are far behind are not worth measuring.
+static void drop_slow(Cuts *c)
+{
+    double best = c->list[0].cycles;
+    for (uint32_t i = 1; i < c->n; i++)
+        best = c->list[i].cycles < best ? c->list[i].cycles : best;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < c->n; i++)
+        if (c->list[i].cycles <= best * near_enough) {
+            c->list[kept] = c->list[i];
+            c->tiles[kept++] = c->tiles[i];
+        }
+    c->n = kept;
+}
+
+void gemm_choose(Gemm *g)
+{
+    static const char *const source[] = {"packed", "rows", "copied"};
+    g->lanes = gemm_lanes(g->l, g->n);
+    Cuts c = all_cuts(g);
+    drop_slow(&c);
+    const char *question =
+        arena_printf(g->l->pass->perm, "product %lldx%lldx%lld %s rows %lld steps %lld epilogue %u",
+                     (long long)g->m, (long long)g->k, (long long)g->n, source[g->source],
+                     (long long)g->a_row, (long long)g->a_k, lower_epilogue_cost(g->l));
+    g->t = c.tiles[choice_pick(g->l, question, c.list, c.n)];
+}
+
+// --- packing -------------------------------------------------------------------------------------
+
+typedef struct Packing {
+    GemmRuns panels;
+    const float *data;
+    int64_t k, b_k, b_col;
+} Packing;
+
+// `real` columns from data on, for all k.
+static void pack_panel(const Packing *p, const float *data, int64_t width, int64_t real, float *out)
+{
+    for (int64_t i = 0; i < p->k; i++) {
+        const float *row = data + i * p->b_k;
+        if (p->b_col == 1)
+            memcpy(out + i * width, row, (size_t)real * sizeof *out);
+        else
+            for (int64_t c = 0; c < real; c++)
+                memcpy(out + i * width + c, row + c * p->b_col, sizeof *out); // may lie anywhere in a file
+        memset(out + i * width + real, 0, (size_t)(width - real) * sizeof *out);
+    }
+}
+
+static void pack(const void *ctx, void *bytes)
+{
+    const Packing *p = ctx;
+    float *out = bytes;
+    for (uint32_t r = 0; r < p->panels.n; r++) {
+        const GemmRun *run = &p->panels.run[r];
+        for (int64_t i = 0; i < run->count; i++, out += p->k * run->width)
+            pack_panel(p, p->data + (run->first + i * run->width) * p->b_col, run->width, run->real, out);
+    }
+}
+
+void gemm_pack_constant(Gemm *g, const float *data, const char *name)
+{
+    Packing *p = ARENA_NEW(g->l->pass->perm, Packing);
+    *p = (Packing){.panels = gemm_panels(g), .data = data, .k = g->k, .b_k = g->b_k, .b_col = g->b_col};
+    uint64_t columns = 0;
+    for (uint32_t i = 0; i < p->panels.n; i++)
+        columns += (uint64_t)(p->panels.run[i].width * p->panels.run[i].count);
+    g->b = lower_param_filled(g->l, name, DTYPE_f32, pack, p, columns * (uint64_t)g->k * sizeof(float));
+    g->b_base = k_index(g->l->k, 0);
+}
