@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Meanings of conv and conv_transpose. Both are sums over pairs (input position, tap) that meet at an output
-// position; they differ only in which side the strides and pads belong to, so one loop nest serves both.
+// Meanings of conv, int_conv and conv_transpose. All are sums over pairs (input position, tap) that meet at an output
+// position; they differ mostly in which side the strides and pads belong to, so one loop nest serves both.
 #include "ir/eval_ops.h"
 
 enum { SPATIAL = 3 }; // axes, filled up with size 1 from the front
@@ -106,25 +106,71 @@ static void run_channel(const Conv *v, int64_t n, int64_t g, int64_t o)
     }
 }
 
-static bool run_conv(EvalCtx *c, const ConvAttrs *ids, bool is_transpose)
+static Conv conv_of(const EvalCtx *c, const ConvAttrs *ids, bool is_transpose)
 {
     Conv v = {
         .is_transpose = is_transpose, .batch = c->in[0].dim[0], .group = node_get_int(c->node, ids->group)};
     fill_axes(c, ids, &v);
     v.in_channels = c->in[0].dim[1] / v.group;
     v.out_channels = c->out[0].dim[1] / v.group;
-    const int64_t outer = v.batch * v.group * v.out_channels,
-                  near = is_transpose ? volume(v.in) : volume(v.out);
-    if (!eval_check_work(c, outer, near) ||
-        (outer > 0 && !eval_check_work(c, outer * near, v.in_channels * volume(v.kernel))))
+    return v;
+}
+
+static bool check_conv_work(const EvalCtx *c, const Conv *v)
+{
+    const int64_t outer = v->batch * v->group * v->out_channels,
+                  near = v->is_transpose ? volume(v->in) : volume(v->out);
+    return eval_check_work(c, outer, near) &&
+           (outer == 0 || eval_check_work(c, outer * near, v->in_channels * volume(v->kernel)));
+}
+
+static void run_channels(const Conv *v)
+{
+    const int64_t outer = v->batch * v->group * v->out_channels;
+    for (int64_t i = 0; i < outer; i++)
+        run_channel(v, i / v->out_channels / v->group, i / v->out_channels % v->group, i % v->out_channels);
+}
+
+static bool run_conv(EvalCtx *c, const ConvAttrs *ids, bool is_transpose)
+{
+    Conv v = conv_of(c, ids, is_transpose);
+    if (!check_conv_work(c, &v))
         return false;
     v.x = eval_doubles(c, 0);
     v.w = eval_doubles(c, 1);
     v.bias = eval_doubles(c, 2);
     v.y = eval_scratch(c, c->out[0].numel);
-    for (int64_t i = 0; i < outer; i++)
-        run_channel(&v, i / v.out_channels / v.group, i / v.out_channels % v.group, i % v.out_channels);
+    run_channels(&v);
     eval_store(c, 0, v.y);
+    return true;
+}
+
+// Elements of operand i less its zero points, of which there is one, or one per entry of axis 0.
+static double *centred(EvalCtx *c, uint32_t i, uint32_t zero)
+{
+    double *v = eval_doubles(c, i);
+    const double *z = eval_doubles(c, zero);
+    const int64_t each = c->in[i].dim[0] > 0 ? c->in[i].numel / c->in[i].dim[0] : 1;
+    for (int64_t k = 0; z != NULL && k < c->in[i].numel; k++)
+        v[k] -= z[c->in[zero].numel == 1 ? 0 : k / each];
+    return v;
+}
+
+// The sums are exact in double: at most 2^37 products of 17 bits.
+bool eval_int_conv(EvalCtx *c)
+{
+    static const ConvAttrs ids = {A_int_conv_strides, A_int_conv_pads, A_int_conv_dilations,
+                                  A_int_conv_group};
+    Conv v = conv_of(c, &ids, false);
+    if (!check_conv_work(c, &v))
+        return false;
+    v.x = centred(c, 0, 3);
+    v.w = centred(c, 1, 4);
+    v.bias = eval_doubles(c, 2);
+    v.y = eval_scratch(c, c->out[0].numel);
+    run_channels(&v);
+    for (int64_t i = 0; i < c->out[0].numel; i++)
+        tensor_set_i64(&c->out[0], i, (int64_t)v.y[i]);
     return true;
 }
 

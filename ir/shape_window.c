@@ -79,26 +79,25 @@ static bool check_group(ShapeCtx *c, AttrId id, Dim channels, const char *what)
     return true;
 }
 
-// The part that both convolutions share: ranks, types, bias [channels].
+// The part that all convolutions share: ranks, bias [channels].
 static bool check_conv_operands(ShapeCtx *c)
 {
-    return rule_dtypes(c, CLS_FLOAT, 3) && rule_rank(c, 0, 3, 2 + MAX_SPATIAL) &&
+    return rule_rank(c, 0, 3, 2 + MAX_SPATIAL) &&
            rule_rank(c, 1, c->in[0].shape.rank, c->in[0].shape.rank) &&
            (!rule_has(c, 2) || rule_rank(c, 2, 1, 1));
 }
 
-bool shape_conv(ShapeCtx *c)
+static bool conv(ShapeCtx *c, WindowAttrs ids, AttrId group, DType result)
 {
     const Shape *x = &c->in[0].shape, *w = &c->in[1].shape;
     int64_t kernel[MAX_SPATIAL];
     Window window[MAX_SPATIAL] = {{0}};
     if (!check_conv_operands(c) || !weight_kernel(c, x->rank - 2, kernel) ||
-        !fill_windows(c, (WindowAttrs){A_conv_strides, A_conv_pads, A_conv_dilations}, x->rank - 2, kernel,
-                      window) ||
-        !check_group(c, A_conv_group, x->dim[1], "input channels") ||
-        !check_group(c, A_conv_group, w->dim[0], "output channels"))
+        !fill_windows(c, ids, x->rank - 2, kernel, window) ||
+        !check_group(c, group, x->dim[1], "input channels") ||
+        !check_group(c, group, w->dim[0], "output channels"))
         return false;
-    const Dim per_group = dim_floor_div(c->g->dims, x->dim[1], shape_attr(c, A_conv_group)->u.i);
+    const Dim per_group = dim_floor_div(c->g->dims, x->dim[1], shape_attr(c, group)->u.i);
     if (!rule_dims_equal(c, per_group, w->dim[1], "input channels of a group and of the weight,") ||
         (rule_has(c, 2) &&
          !rule_dims_equal(c, w->dim[0], c->in[2].shape.dim[0], "output channels and bias size")))
@@ -108,8 +107,47 @@ bool shape_conv(ShapeCtx *c)
     for (uint32_t i = 2; i < x->rank; i++)
         if (!slide(c, &window[i - 2], x->dim[i], &out.dim[i]))
             return false;
-    rule_out(c, 0, c->in[0].dtype, &out);
+    rule_out(c, 0, result, &out);
     return true;
+}
+
+bool shape_conv(ShapeCtx *c)
+{
+    return rule_dtypes(c, CLS_FLOAT, 3) &&
+           conv(c, (WindowAttrs){A_conv_strides, A_conv_pads, A_conv_dilations}, A_conv_group,
+                c->in[0].dtype);
+}
+
+// A zero point: one element of operand i's type, or one per output channel.
+static bool check_zero(ShapeCtx *c, uint32_t zero, uint32_t of)
+{
+    const Shape *s = &c->in[zero].shape, *w = &c->in[1].shape;
+    if (!rule_has(c, zero))
+        return true;
+    if (c->in[zero].dtype != c->in[of].dtype)
+        return shape_fail(c, E0205, "operands %u and %u have different element types", of, zero);
+    if (!rule_rank(c, zero, 0, 1))
+        return false;
+    if (s->rank == 0 || (dim_is_const(s->dim[0]) && s->dim[0] == 1))
+        return true;
+    return of == 1 ? rule_dims_equal(c, s->dim[0], w->dim[0], "zero points and output channels,")
+                   : shape_fail(c, E0204, "operand %u must have one element", zero);
+}
+
+static bool is_byte(DType t)
+{
+    return t == DTYPE_i8 || t == DTYPE_u8;
+}
+
+bool shape_int_conv(ShapeCtx *c)
+{
+    if (!is_byte(c->in[0].dtype) || !is_byte(c->in[1].dtype))
+        return shape_fail(c, E0205, "operands 0 and 1 must be of i8 or u8");
+    if (rule_has(c, 2) && c->in[2].dtype != DTYPE_i32)
+        return shape_fail(c, E0205, "operand 2 must be of i32");
+    const WindowAttrs ids = {A_int_conv_strides, A_int_conv_pads, A_int_conv_dilations};
+    return rule_rank(c, 0, 3, 2 + MAX_SPATIAL) && conv(c, ids, A_int_conv_group, DTYPE_i32) &&
+           check_zero(c, 3, 0) && check_zero(c, 4, 1);
 }
 
 // Weight [C, O / group, kernel ...]; output = (in - 1) * stride + output_padding + extent - pads.
@@ -120,8 +158,8 @@ bool shape_conv_transpose(ShapeCtx *c)
     int64_t kernel[MAX_SPATIAL];
     Window window[MAX_SPATIAL] = {{0}};
     const WindowAttrs ids = {A_conv_transpose_strides, A_conv_transpose_pads, A_conv_transpose_dilations};
-    if (!check_conv_operands(c) || !weight_kernel(c, x->rank - 2, kernel) ||
-        !fill_windows(c, ids, x->rank - 2, kernel, window) ||
+    if (!rule_dtypes(c, CLS_FLOAT, 3) || !check_conv_operands(c) ||
+        !weight_kernel(c, x->rank - 2, kernel) || !fill_windows(c, ids, x->rank - 2, kernel, window) ||
         !rule_ints(c, A_conv_transpose_output_padding, x->rank - 2, 0, 0) ||
         !check_group(c, A_conv_transpose_group, x->dim[1], "input channels") ||
         !rule_dims_equal(c, x->dim[1], w->dim[0], "channels of the input and of the weight,"))

@@ -61,7 +61,7 @@ static double window_cost(const Graph *g, const Node *n)
 
 static bool is_window(const Node *n)
 {
-    return n->op == OP_matmul || n->op == OP_conv || n->op == OP_conv_transpose || n->op == OP_max_pool ||
+    return n->op == OP_matmul || n->op == OP_conv || n->op == OP_int_conv || n->op == OP_conv_transpose || n->op == OP_max_pool ||
            n->op == OP_avg_pool;
 }
 

@@ -178,7 +178,7 @@ static bool is_vector_node(const Lower *l, NodeId id)
     if (n->op == OP_cast)
         return k_casts_vectors(lower_node(l, n->src[0])->dtype, n->dtype);
     if (op_info[n->op].kind != OPKIND_EW)
-        return n->op != OP_bitcast && n->dtype == DTYPE_f32;
+        return n->op == OP_int_conv || (n->op != OP_bitcast && n->dtype == DTYPE_f32);
     bool is_wide = n->dtype == DTYPE_f32 || n->dtype == DTYPE_i32 || n->dtype == DTYPE_bool;
     for (uint32_t i = 0; i < n->n_src; i++) {
         const int type = lower_node(l, n->src[i])->dtype;

@@ -123,6 +123,20 @@ static NodeId convolution(Graph *g, NodeId id)
     return extent_masked(g, id, 0, ~3u, 0);
 }
 
+// The same with the zero point.
+static NodeId int_conv(Graph *g, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    const NodeId zero = n->n_src > 3 ? n->src[3] : 0;
+    double v = 0;
+    for (uint32_t i = 1; i < n->n_src; i++)
+        if ((extent_axes(g, n->src[0]) & 2) || (n->src[i] != 0 && extent_axes(g, n->src[i])))
+            return extent_refuse(g, id, "channels and kernels must have fixed sizes");
+    if ((extent_axes(g, n->src[0]) & ~3u) && zero != 0 && !node_is_scalar_const(g, zero, &v))
+        return extent_refuse(g, id, "the zero point must be a constant");
+    return extent_masked(g, id, 0, ~3u, v);
+}
+
 static NodeId max_pool(Graph *g, NodeId id)
 {
     return extent_masked(g, id, 0, ~3u, -(double)INFINITY);
@@ -287,6 +301,7 @@ ExtentRule extent_rule(OpId op)
         [OP_matmul] = matmul,
         [OP_conv] = convolution,
         [OP_conv_transpose] = convolution,
+        [OP_int_conv] = int_conv,
         [OP_max_pool] = max_pool,
         [OP_avg_pool] = image_batch,
         [OP_resize] = image_batch,

@@ -22,7 +22,7 @@ typedef struct Fold {
 // The operand that is packed when it is a constant, or 0.
 static NodeId weights_of(const Graph *g, const Node *n)
 {
-    if (n->op == OP_conv || n->op == OP_conv_transpose)
+    if (n->op == OP_conv || n->op == OP_int_conv || n->op == OP_conv_transpose)
         return n->src[1];
     if (n->op != OP_matmul && n->op != OP_linear)
         return 0;

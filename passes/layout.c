@@ -16,6 +16,7 @@ static OrderRule layout_rule(const Node *n)
 {
     static const uint8_t rules[OP_COUNT] = {
         [OP_conv] = RULE_IMAGE,
+        [OP_int_conv] = RULE_IMAGE,
         [OP_conv_transpose] = RULE_IMAGE,
         [OP_max_pool] = RULE_IMAGE,
         [OP_avg_pool] = RULE_IMAGE,
