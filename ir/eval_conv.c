@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Meanings of conv, int_conv and conv_transpose. All are sums over pairs (input position, tap) that meet at an output
-// position; they differ mostly in which side the strides and pads belong to, so one loop nest serves both.
+// Meanings of conv, int_conv and conv_transpose. All are sums over pairs (input position, tap) that meet at
+// an output position; they differ mostly in which side the strides and pads belong to, so one loop nest
+// serves both.
 #include "ir/eval_ops.h"
 
 enum { SPATIAL = 3 }; // axes, filled up with size 1 from the front

@@ -137,7 +137,6 @@ KRef k_for(Kernel *k, KRef lo, KRef hi, int64_t step, uint8_t flags, const char 
 void k_if(Kernel *k, KRef cond);
 void k_else(Kernel *k);
 void k_end(Kernel *k);
-void k_barrier(Kernel *k);
 void k_comment(Kernel *k, const char *text);
 static inline const KInst *k_inst(const Kernel *k, KRef r)
 {

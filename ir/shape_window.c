@@ -82,8 +82,7 @@ static bool check_group(ShapeCtx *c, AttrId id, Dim channels, const char *what)
 // The part that all convolutions share: ranks, bias [channels].
 static bool check_conv_operands(ShapeCtx *c)
 {
-    return rule_rank(c, 0, 3, 2 + MAX_SPATIAL) &&
-           rule_rank(c, 1, c->in[0].shape.rank, c->in[0].shape.rank) &&
+    return rule_rank(c, 0, 3, 2 + MAX_SPATIAL) && rule_rank(c, 1, c->in[0].shape.rank, c->in[0].shape.rank) &&
            (!rule_has(c, 2) || rule_rank(c, 2, 1, 1));
 }
 
@@ -158,8 +157,8 @@ bool shape_conv_transpose(ShapeCtx *c)
     int64_t kernel[MAX_SPATIAL];
     Window window[MAX_SPATIAL] = {{0}};
     const WindowAttrs ids = {A_conv_transpose_strides, A_conv_transpose_pads, A_conv_transpose_dilations};
-    if (!rule_dtypes(c, CLS_FLOAT, 3) || !check_conv_operands(c) ||
-        !weight_kernel(c, x->rank - 2, kernel) || !fill_windows(c, ids, x->rank - 2, kernel, window) ||
+    if (!rule_dtypes(c, CLS_FLOAT, 3) || !check_conv_operands(c) || !weight_kernel(c, x->rank - 2, kernel) ||
+        !fill_windows(c, ids, x->rank - 2, kernel, window) ||
         !rule_ints(c, A_conv_transpose_output_padding, x->rank - 2, 0, 0) ||
         !check_group(c, A_conv_transpose_group, x->dim[1], "input channels") ||
         !rule_dims_equal(c, x->dim[1], w->dim[0], "channels of the input and of the weight,"))

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Brings convolutions of bytes (int_conv) into the form that the target computes fastest. Where it has dot
 // products of bytes: u8 times constant i8 without zero points of their own, the form of lower_int_conv. Else
-// f32 convolutions whose sums f32 holds exactly (up to 2^24), of as many groups of input channels as that takes;
-// f64 where even one channel is too much. All give the same integers.
+// f32 convolutions whose sums f32 holds exactly (up to 2^24), of as many groups of input channels as that
+// takes; f64 where even one channel is too much. All give the same integers.
+#include "ir/tensor.h"
 #include "passes/bodies.h"
-
-#include <string.h>
 
 static const double exact_f32 = 16777216;
 enum { MAX_PARTS = 64, MAX_DOT_GROUPS = 8 };
@@ -227,8 +226,9 @@ static NodeId as_floats(const IntConv *c)
     for (int64_t i = 0; i < (parts > 0 ? parts : 1); i++) {
         const int64_t from = parts > 1 ? part_begin(c, parts, i) : 0;
         const int64_t to = parts > 1 ? part_begin(c, parts, i + 1) : c->ws.dim[1];
-        const NodeId part = parts > 1 ? float_conv(c, slice_channels(g, x, from, to), slice_channels(g, w, from, to))
-                                      : float_conv(c, x, w);
+        const NodeId part =
+            parts > 1 ? float_conv(c, slice_channels(g, x, from, to), slice_channels(g, w, from, to))
+                      : float_conv(c, x, w);
         sum = sum != 0 ? graph_op2(g, OP_add, sum, part) : part;
     }
     if (c->bias == 0)

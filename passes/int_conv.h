@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the two files of int_conv's schedule share: lower_int_conv.c brings operands into shape, int_conv_tile.c
-// computes.
+// What the two files of int_conv's schedule share: lower_int_conv.c brings operands into shape,
+// int_conv_tile.c computes.
 #ifndef PASSES_INT_CONV_H
 #define PASSES_INT_CONV_H
 
@@ -16,10 +16,10 @@ typedef struct IntConv {
     Lower *l;
     NodeId x, w, bias, x_zero, w_zero; // the last three may be 0
     int64_t group;
-    int64_t n, h, w_out;  // result: images, rows, columns
-    int64_t in_h, in_w;   // input rows and columns
-    int64_t ic, oc;       // channels of one group
-    int64_t words;        // of the channels of one group and pixel
+    int64_t n, h, w_out; // result: images, rows, columns
+    int64_t in_h, in_w;  // input rows and columns
+    int64_t ic, oc;      // channels of one group
+    int64_t words;       // of the channels of one group and pixel
     int64_t kh, kw, sh, sw, dh, dw, pad_h, pad_w;
     int64_t stride_n, stride_c, stride_h, stride_w; // of the input, in elements
     uint32_t source, copy;                          // params: the input as words, the copy of it
@@ -28,11 +28,11 @@ typedef struct IntConv {
     uint8_t lanes, nv;
     int64_t rows, columns;
     bool has_joined_rows, has_joined_images; // one row of all pixels, one column for each image
-    int64_t padded;      // output channels of a group in whole vectors
-    int64_t group_words; // packed weights of a group, in words
-    uint32_t weights, begin, sums; // params
-    uint32_t bias_param;           // 1 + the param, or 0: the bias is in `begin`
-    bool has_sums;                 // the zero point is known at run time only
+    int64_t padded;                          // output channels of a group in whole vectors
+    int64_t group_words;                     // packed weights of a group, in words
+    uint32_t weights, begin, sums;           // params
+    uint32_t bias_param;                     // 1 + the param, or 0: the bias is in `begin`
+    bool has_sums;                           // the zero point is known at run time only
 } IntConv;
 
 // Channels of the block of weights that begins at channel `first` of a group, padding included.

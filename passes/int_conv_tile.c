@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tiles of int_conv: accumulators of rows x columns pixels and nv vectors of output channels, to which every
-// step adds the products of four input channels. Rules from measurements: 28 accumulators with two vectors; blocks
-// of output channels outside when the weights exceed half of the L2 cache, else inside, so that results leave whole.
+// The tiles of int_conv: accumulators of rows x columns pixels and nv vectors of output channels, to which
+// every step adds the products of four input channels. Rules from measurements: 28 accumulators with two
+// vectors; blocks of output channels outside when the weights exceed half of the L2 cache, else inside, so
+// that results leave whole.
 #include "passes/conv.h"
 #include "passes/int_conv.h"
 
@@ -88,7 +89,8 @@ static KRef begin_vector(const IntTile *t, uint32_t v)
     const KRef at = k_add(k, t->block, k_index(k, t->group * c->padded + (int64_t)v * c->lanes));
     KRef sum = k_load(k, c->begin, at, c->lanes, c->lanes);
     if (c->has_sums)
-        sum = k_op(k, KOP_sub, sum, k_op(k, KOP_mul, k_load(k, c->sums, at, c->lanes, c->lanes), t->zero, 0), 0);
+        sum = k_op(k, KOP_sub, sum, k_op(k, KOP_mul, k_load(k, c->sums, at, c->lanes, c->lanes), t->zero, 0),
+                   0);
     if (c->bias_param == 0)
         return sum;
     const int64_t left = t->channels - (int64_t)v * c->lanes;
@@ -150,7 +152,7 @@ static void emit_sums(const IntTile *t)
     w = k_mul_add(k, kw, c->words * step, w);
     const KRef i = open_taps(k, run, "c");
     emit_step(t, k_add(k, x, i), k_mul_add(k, i, step, w));
-    for (uint32_t open = (c->kh > 1) + (columns > 1) + (run > 1); open > 0; open--)
+    for (int open = (c->kh > 1) + (columns > 1) + (run > 1); open > 0; open--)
         k_end(k);
 }
 
@@ -188,10 +190,10 @@ static void emit_stores(const IntTile *t)
     const KRef column = open_taps(k, t->columns, "p");
     const KRef pixel = k_mul_add(k, row, t->columns, column);
     for (uint32_t v = 0; v < t->nv; v++)
-        store_vector(t, row, column, v,
-                     k_aload(k, sums, k_mul_add(k, pixel, vectors * lanes, k_index(k, v * lanes)),
-                             t->c->lanes));
-    for (uint32_t open = (t->rows > 1) + (t->columns > 1); open > 0; open--)
+        store_vector(
+            t, row, column, v,
+            k_aload(k, sums, k_mul_add(k, pixel, vectors * lanes, k_index(k, v * lanes)), t->c->lanes));
+    for (int open = (t->rows > 1) + (t->columns > 1); open > 0; open--)
         k_end(k);
 }
 
@@ -211,8 +213,7 @@ typedef void (*TileFn)(const IntTile *t);
 static KRef open_parallel(Kernel *k, int64_t from, int64_t count, int64_t step, const char *name)
 {
     const KRef first = k_index(k, from);
-    return count == 1 ? first
-                      : k_for(k, first, k_index(k, from + count * step), step, KFOR_PARALLEL, name);
+    return count == 1 ? first : k_for(k, first, k_index(k, from + count * step), step, KFOR_PARALLEL, name);
 }
 
 // `inside` for every block of output channels of the group: whole blocks, then what is left.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// int_conv. Where the pass `bytes` left dot products (u8 times constant i8): tiles of pixels x vectors of output
-// channels in named accumulators, four input channels a step. What an input must be for that (four channels to a
-// word, words next to each other, its padding in memory as the zero point) is made by a copy where it is not so
-// already. The zero point then is a constant of each output channel, which the sums begin with. All else: plain
-// loops. Sums are exact, so their order does not matter.
+// int_conv. Where the pass `bytes` left dot products (u8 times constant i8): tiles of pixels x vectors of
+// output channels in named accumulators, four input channels a step. What an input must be for that (four
+// channels to a word, words next to each other, its padding in memory as the zero point) is made by a copy
+// where it is not so already. The zero point then is a constant of each output channel, which the sums begin
+// with. All else: plain loops. Sums are exact, so their order does not matter.
 #include "passes/int_conv.h"
 #include "passes/operand.h"
 
@@ -117,8 +117,8 @@ static void pack_params(IntConv *c)
     c->weights = lower_param_filled(l, node_name(l->g, c->w), DTYPE_i32, pack, p, bytes);
 }
 
-// What sums begin with: bias - zero point * sum of the weights, as far as it is known now; and the sums of the
-// weights when the zero point is not.
+// What sums begin with: bias - zero point * sum of the weights, as far as it is known now; and the sums of
+// the weights when the zero point is not.
 static void begin_params(IntConv *c)
 {
     Lower *l = c->l;
@@ -131,11 +131,11 @@ static void begin_params(IntConv *c)
     int32_t *begin = ARENA_ARRAY(l->pass->perm, int32_t, n), *sums = ARENA_ARRAY(l->pass->perm, int32_t, n);
     for (int64_t o = 0; o < c->group * c->oc; o++) {
         const int64_t to = o / c->oc * c->padded + o % c->oc;
-        uint32_t sum = 0;
+        int64_t sum = 0; // what does not fit i32 wraps, as sums do
         for (int64_t i = 0; i < each; i++)
-            sum += (uint32_t)w[o * each + i];
-        sums[to] = (int32_t)sum;
-        begin[to] = (int32_t)((bias ? (uint32_t)bias[o] : 0u) - (zero ? (uint32_t)*zero * sum : 0u));
+            sum += w[o * each + i];
+        sums[to] = (int32_t)(uint32_t)(uint64_t)sum;
+        begin[to] = (int32_t)(uint32_t)(uint64_t)((bias ? bias[o] : 0) - (zero ? *zero * sum : 0));
     }
     c->begin = lower_param_data(l, "begin", DTYPE_i32, begin, n * 4);
     c->has_sums = c->x_zero != 0 && zero == NULL;
@@ -227,8 +227,8 @@ static void copy_pixel(const IntConv *c, KRef from, KRef to)
         return;
     }
     const int64_t whole = c->ic / 4, rest = c->ic % 4;
-    const KRef g = c->group == 1 ? k_index(k, 0)
-                                 : k_for(k, k_index(k, 0), k_index(k, c->group), 1, KFOR_SERIAL, "g");
+    const KRef g =
+        c->group == 1 ? k_index(k, 0) : k_for(k, k_index(k, 0), k_index(k, c->group), 1, KFOR_SERIAL, "g");
     from = k_mul_add(k, g, c->ic * c->stride_c, from);
     to = k_mul_add(k, g, c->words, to);
     if (whole > 0) {
@@ -303,10 +303,8 @@ static void prepare_input(IntConv *c)
     if (has_words(c))
         c->source = word_param(c);
     if (has_words(c) && !has_padding(c)) {
-        c->in = (IntInput){.param = c->source,
-                           .image = c->stride_n / 4,
-                           .row = c->stride_h / 4,
-                           .column = c->stride_w / 4};
+        c->in = (IntInput){
+            .param = c->source, .image = c->stride_n / 4, .row = c->stride_h / 4, .column = c->stride_w / 4};
         return;
     }
     c->in.column = c->group * c->words;
@@ -331,8 +329,9 @@ static bool can_dot(const IntConv *c, const Domain *d)
         return false;
     const double copy = (double)c->n * (double)reach(c->h, c->sh, c->kh, c->dh) *
                         (double)reach(c->w_out, c->sw, c->kw, c->dw) * (double)(c->group * c->words * 4);
-    return copy <= (double)COPY_SPARE + 8.0 * (double)c->n * (double)(c->group * c->words * 4) *
-                                            ((double)c->in_h * (double)c->in_w + (double)c->h * (double)c->w_out);
+    return copy <=
+           (double)COPY_SPARE + 8.0 * (double)c->n * (double)(c->group * c->words * 4) *
+                                    ((double)c->in_h * (double)c->in_w + (double)c->h * (double)c->w_out);
 }
 
 // --- plain loops ---------------------------------------------------------------------------------
@@ -359,7 +358,8 @@ static KRef plain_point(Lower *l, const Domain *d, Point at, void *ctx)
     const uint32_t spatial = xs->rank - 2;
     (void)d;
     const KRef o = at.idx[1], group = k_op(k, KOP_div, o, k_index(k, c->oc), 0);
-    const KRef bias = c->bias == 0 ? k_integer(k, DTYPE_i32, 0) : operand_scalar(l, c->bias, operand_index(l, c->bias, &o), DTYPE_i32);
+    const KRef bias = c->bias == 0 ? k_integer(k, DTYPE_i32, 0)
+                                   : operand_scalar(l, c->bias, operand_index(l, c->bias, &o), DTYPE_i32);
     const KRef acc = k_var(k, bias, "acc");
     KRef x = k_mul(k, at.idx[0], k_index(k, xl->stride[0])), w = k_mul(k, o, k_index(k, wl->stride[0]));
     const KRef i = k_for(k, k_index(k, 0), k_index(k, c->ic), 1, KFOR_SERIAL, "c");

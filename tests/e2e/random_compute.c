@@ -259,6 +259,36 @@ static NodeId make_conv(Gen *e)
     return node_end(&b);
 }
 
+// Weights of the whole range; zero points of the input, known or not, and of the weights.
+static NodeId make_int_conv(Gen *e)
+{
+    NodeBuild b = gen_begin(e, OP_int_conv);
+    const NodeId like = gen_pick(e, GEN_FLOAT, 3, 5);
+    const Shape s = *gen_shape_of(e, like);
+    const Windows w = make_windows(e, &s, false);
+    const uint32_t n = s.rank - 2;
+    const DType xt = gen_chance(e, 70) ? DTYPE_u8 : DTYPE_i8, wt = gen_chance(e, 70) ? DTYPE_i8 : DTYPE_u8;
+    const int64_t group = pick_group(e, s.dim[1]), out = group * gen_range(e, 1, group == 1 ? 40 : 6);
+    int64_t dim[SHAPE_MAX_RANK] = {out, s.dim[1] / group};
+    for (uint32_t i = 0; i < n; i++)
+        dim[2 + i] = w.kernel[i];
+    const int64_t x_low = xt == DTYPE_u8 ? 0 : -128, w_low = wt == DTYPE_u8 ? 0 : -128;
+    node_src(&b, gen_value(e, xt, s.rank, s.dim));
+    node_src(&b, gen_chance(e, 85) ? gen_table(e, wt, s.rank, dim, w_low, w_low + 255)
+                                   : gen_value(e, wt, s.rank, dim));
+    node_src(&b, gen_chance(e, 50) ? gen_value(e, DTYPE_i32, 1, &out) : 0);
+    node_src(&b, gen_chance(e, 30)   ? 0
+                 : gen_chance(e, 80) ? gen_table(e, xt, 0, NULL, x_low, x_low + 255)
+                                     : gen_value(e, xt, 0, NULL));
+    if (gen_chance(e, 20))
+        node_src(&b, gen_table(e, wt, 1, &out, w_low, w_low + 255));
+    node_ints(&b, A_int_conv_strides, w.strides, n);
+    node_ints(&b, A_int_conv_pads, w.pads, 2 * n);
+    node_ints(&b, A_int_conv_dilations, w.dilations, n);
+    node_int(&b, A_int_conv_group, group);
+    return node_end(&b);
+}
+
 static NodeId make_conv_transpose(Gen *e)
 {
     NodeBuild b = gen_begin(e, OP_conv_transpose);
@@ -425,6 +455,7 @@ const GenOp gen_compute_ops[] = {
     {OP_det, 2, make_det},
     {OP_conv, 9, make_conv},
     {OP_conv_transpose, 3, make_conv_transpose},
+    {OP_int_conv, 6, make_int_conv},
     {OP_max_pool, 4, make_max_pool},
     {OP_argmax_pool, 2, make_argmax_pool},
     {OP_avg_pool, 4, make_avg_pool},
