@@ -38,10 +38,15 @@ static bool read_pipeline_options(Job *j)
 {
     const Options *o = &j->cli->options;
     const char *level = o->level != NULL ? o->level : "3";
+    double accuracy = 1e-5;
     if (strlen(level) != 1 || level[0] < '0' || level[0] > '3')
         return wrong_value(j, "-O", level, "0, 1, 2 or 3");
+    if (o->accuracy != NULL &&
+        (!str_parse_f64(o->accuracy, strlen(o->accuracy), &accuracy) || !(accuracy >= 0)))
+        return wrong_value(j, "--accuracy", o->accuracy, "a number that is not negative");
     j->pipeline = (PipelineOptions){.opt_level = level[0] - '0',
                                     .allow_fast = o->fast != NULL,
+                                    .accuracy = accuracy,
                                     .caps = &j->caps,
                                     .dump = o->dump,
                                     .stop_after = o->stop_after,

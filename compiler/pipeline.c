@@ -171,6 +171,7 @@ bool pipeline_run(Arena *perm, Diag *d, Graph *graph, const PipelineOptions *o, 
     Arena scratch = {0};
     const PassOptions options = {.opt_level = o->opt_level,
                                  .allow_fast = o->allow_fast,
+                                 .accuracy = o->accuracy,
                                  .caps = o->caps,
                                  .place_budget = place_budget};
     Pass p = {.perm = perm, .scratch = &scratch, .diag = d, .options = &options, .graph = graph};

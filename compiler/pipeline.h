@@ -11,6 +11,7 @@
 typedef struct PipelineOptions {
     int opt_level;
     bool allow_fast;
+    double accuracy; // see PassOptions
     const TargetCaps *caps;
     VEC(ImportSize) dims;   // --dim name=value
     const char *dump;       // pass name or "all"; NULL = none

@@ -5,6 +5,7 @@
 // starting from the bias.
 #include "passes/conv.h"
 #include "passes/tile.h"
+#include "passes/winograd.h"
 
 static int64_t at_or(const Node *n, AttrId id, uint32_t axis, uint32_t n_spatial, int64_t dflt)
 {
@@ -211,6 +212,8 @@ void lower_conv(Lower *l)
     l->pk->macs = (uint64_t)shape_numel(lower_node(l, l->anchor)->shape) *
                   (uint64_t)(shape_numel(lower_node(l, c.w)->shape) / lower_node(l, c.w)->shape->dim[0]);
     if (depthwise_lower(l, &c, &d))
+        return;
+    if (winograd_lower(l, &c, &d))
         return;
     if (!can_tile(l, &c, &d)) {
         Plain p = {&c, lower_node(l, c.x)->shape->rank - 2};

@@ -9,7 +9,11 @@
 typedef enum PlanGoal { PLAN_MEMORY, PLAN_LATENCY } PlanGoal;
 
 typedef struct PassOptions {
-    int opt_level;   // 0..3
+    int opt_level; // 0..3
+    // Bound on the error of a convolution against exact sums, relative to the largest magnitude of its
+    // output, for schedules that round more than direct sums do; 0: none of them.
+    double accuracy;
+    uint8_t winograd; // for tests: m of all convolutions that Winograd's schedule can do; 0: it is chosen
     bool allow_fast; // FAST algebra (reassociation, approximate) as well as EXACT
     const TargetCaps *caps;
     uint64_t place_budget; // search nodes of the exact placement

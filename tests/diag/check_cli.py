@@ -68,6 +68,7 @@ COMMANDS = {
         ["run", model, "--random", "x"],
         ["run", model, "--input", model],
         ["verify", model, "--tolerance", "-1"],
+        ["verify", model, "--accuracy", "-1"],
         ["verify", model, "--stop-after", "fold"],
         ["explain", "E9999"],
         ["dev-place"],

@@ -38,14 +38,18 @@ typedef struct Config {
     uint32_t every;             // takes every n-th case
     bool is_gpu, channels_last; // is_gpu: the GPU's schedules, with their parallel loops as plain ones
     uint8_t threads;            // 0: one; else all kernels are split that can be
+    uint8_t winograd;           // tile of Winograd convolutions; only cases named so. 0: plain sums
 } Config;
 
 static const Config configs[] = {
-    {"generic", "generic", 1, 0, 1, false, true, 0}, {"four", "generic", 1, 4, 4, false, true, 0},
-    {"v3", "x86-64-v3", 1, 0, 1, false, true, 0},    {"v4", "x86-64-v4", 1, 0, 1, false, true, 0},
-    {"rows", "native", 1, 0, 1, false, false, 0},    {"single", "native", 0, 0, 1, false, true, 0},
-    {"gpu", "generic", 1, 0, 1, true, true, 0},      {"threads", "native", 1, 0, 1, false, true, 2},
-    {"seven", "native", 1, 0, 2, false, false, 7},
+    {"generic", "generic", 1, 0, 1, false, true, 0, 0}, {"four", "generic", 1, 4, 4, false, true, 0, 0},
+    {"v3", "x86-64-v3", 1, 0, 1, false, true, 0, 0},    {"v4", "x86-64-v4", 1, 0, 1, false, true, 0, 0},
+    {"rows", "native", 1, 0, 1, false, false, 0, 0},    {"single", "native", 0, 0, 1, false, true, 0, 0},
+    {"gpu", "generic", 1, 0, 1, true, true, 0, 0},      {"threads", "native", 1, 0, 1, false, true, 2, 0},
+    {"seven", "native", 1, 0, 2, false, false, 7, 0},   {"F2", "x86-64-v4", 1, 0, 1, false, true, 0, 2},
+    {"F3", "x86-64-v4", 1, 0, 1, false, true, 2, 3},    {"F4", "x86-64-v4", 1, 0, 1, false, true, 0, 4},
+    {"F5", "x86-64-v4", 1, 0, 1, false, true, 0, 5},    {"F6", "x86-64-v4", 1, 0, 1, false, true, 3, 6},
+    {"F4 v3", "x86-64-v3", 1, 0, 1, false, true, 0, 4}, {"F2 four", "generic", 1, 4, 1, false, true, 0, 2},
 };
 enum { N_CONFIGS = sizeof configs / sizeof *configs };
 
@@ -122,6 +126,8 @@ static Plan *plan_case(const OpsCase *c, const Config *config)
     PassOptions *o = ARENA_NEW(&perm, PassOptions);
     *caps = caps_of(config);
     *o = (PassOptions){.opt_level = config->opt_level, .caps = caps, .place_budget = place_budget};
+    o->accuracy = config->winograd;
+    o->winograd = config->winograd;
     Graph *g = parse_case(&perm, c);
     Pass p = {.perm = &perm, .scratch = &scratch, .diag = g->diag, .options = o, .graph = g};
     for (uint32_t i = 0; i < pass_count && !p.failed; i++) {
@@ -212,6 +218,8 @@ static void plan_jobs(const char *dir)
             continue;
         for (uint32_t i = 0; i < cases.len; i += configs[c].every) {
             running = cases.data[i].name;
+            if (configs[c].winograd && strstr(running, "winograd") == NULL)
+                continue;
             const Job j = {.c = &cases.data[i],
                            .config = &configs[c],
                            .plan = plan_case(&cases.data[i], &configs[c]),
@@ -374,13 +382,17 @@ static Tensor random_tensor(Arena *a, const Graph *g, NodeId id, uint64_t seed)
     return t;
 }
 
-static double tolerance_of(DType t)
+static double tolerance_of(DType t, const Config *c)
 {
-    return t == DTYPE_f64 ? 1e-12 : t == DTYPE_f16 ? 2e-3 : t == DTYPE_bf16 ? 2e-2 : 1e-5;
+    return c->winograd > 4   ? 3e-5
+           : t == DTYPE_f64  ? 1e-12
+           : t == DTYPE_f16  ? 2e-3
+           : t == DTYPE_bf16 ? 2e-2
+                             : 1e-5;
 }
 
 // NULL when equal: exactly for integers, relative to the largest magnitude for floats.
-static const char *compare(const Tensor *want, const void *bytes, const char *name)
+static const char *compare(const Tensor *want, const void *bytes, const char *name, const Config *c)
 {
     Tensor got = *want;
     memcpy(&got.data, &bytes, sizeof bytes);
@@ -395,8 +407,9 @@ static const char *compare(const Tensor *want, const void *bytes, const char *na
                                 (long long)tensor_get_i64(&got, i), (long long)tensor_get_i64(want, i));
         const double a = tensor_get_f64(&got, i), b = tensor_get_f64(want, i);
         const bool is_equal = !is_float || a == b || (isnan(a) && isnan(b)) ||
-                              fabs(a - b) <= tolerance_of(want->dtype) * largest;
-        if (!is_equal) {
+                              fabs(a - b) <= tolerance_of(want->dtype, c) * largest;
+        const bool is_spread = c->winograd && !isfinite(a); // from another output of the tile
+        if (!is_equal && !(is_spread && strcmp(name, "special") == 0)) {
             Str s = str_new(&scratch);
             str_printf(&s, "%s[%lld] of %lld is ", name, (long long)i, (long long)want->numel);
             str_f64(&s, a);
@@ -449,14 +462,14 @@ static const char *check_results(const Job *j, const Memory *m, const Reference 
     for (uint32_t i = 0; i < p->outputs.len && wrong == NULL; i++) {
         const PlanIo *io = &p->outputs.data[i];
         const Tensor *want = &ref->run[run].value[ref->g->outputs.data[i].node];
-        wrong = compare(want, m->buffer[io->buf] + io->byte_offset, io->name);
+        wrong = compare(want, m->buffer[io->buf] + io->byte_offset, io->name, j->config);
     }
     for (uint32_t i = 0; i < p->states.len && wrong == NULL; i++) {
         const PlanIo *io = &p->states.data[i];
         for (uint32_t k = 0; k < ref->g->states.len && wrong == NULL; k++)
             if (str_equal(node_name(ref->g, ref->g->states.data[k].node), io->name))
                 wrong = compare(&ref->run[run].value[ref->g->states.data[k].next],
-                                m->buffer[io->buf] + io->byte_offset, io->name);
+                                m->buffer[io->buf] + io->byte_offset, io->name, j->config);
     }
     return wrong;
 }

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// Winograd convolution: what it costs and how far it errs, which m a layer takes, and its weights. See
+// winograd.h.
+#include "passes/winograd.h"
+#include <math.h>
+
+// Bytes that a core reads in a cycle, beyond its own caches and from the second-level cache; share of the
+// peak that products reach.
+static const double far_rate = 8, near_rate = 32, product_share = 0.93;
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+// --- weights --------------------------------------------------------------------------------------
+
+typedef struct Packing {
+    WinogradForm form;
+    WinogradBlocks blocks;
+    const float *weights; // [group * oc][ic][r][r]
+    int64_t groups, oc, ic;
+    uint8_t lanes;
+} Packing;
+
+// g w g^T of one r x r kernel.
+static void transform_weights(const WinogradForm *f, const float *w, double u[WINOGRAD_MAX_N][WINOGRAD_MAX_N])
+{
+    double t[WINOGRAD_MAX_N][WINOGRAD_MAX_R];
+    for (uint32_t i = 0; i < f->n; i++)
+        for (uint32_t j = 0; j < f->r; j++) {
+            t[i][j] = 0;
+            for (uint32_t a = 0; a < f->r; a++)
+                t[i][j] += f->g[i][a] * (double)w[a * f->r + j];
+        }
+    for (uint32_t i = 0; i < f->n; i++)
+        for (uint32_t j = 0; j < f->n; j++) {
+            u[i][j] = 0;
+            for (uint32_t a = 0; a < f->r; a++)
+                u[i][j] += t[i][a] * f->g[j][a];
+        }
+}
+
+// out: [n * n][ic][width].
+static void pack_block(const Packing *p, const float *weights, int64_t channels, int64_t width, float *out)
+{
+    const int64_t n = p->form.n, r2 = (int64_t)p->form.r * p->form.r;
+    for (int64_t c = 0; c < p->ic; c++)
+        for (int64_t o = 0; o < width; o++) {
+            double u[WINOGRAD_MAX_N][WINOGRAD_MAX_N] = {{0}};
+            if (o < channels)
+                transform_weights(&p->form, weights + (o * p->ic + c) * r2, u);
+            for (int64_t i = 0; i < n * n; i++)
+                out[(i * p->ic + c) * width + o] = (float)u[i / n][i % n];
+        }
+}
+
+static void pack(const void *ctx, void *bytes)
+{
+    const Packing *p = ctx;
+    float *out = bytes;
+    const int64_t n2 = (int64_t)p->form.n * p->form.n, r2 = (int64_t)p->form.r * p->form.r;
+    for (int64_t g = 0; g < p->groups; g++)
+        for (uint32_t i = 0; i < p->blocks.n; i++) {
+            const int64_t width = (int64_t)p->blocks.kind[i].nv * p->lanes;
+            for (int64_t j = 0; j < p->blocks.kind[i].count; j++, out += n2 * p->ic * width)
+                pack_block(p, p->weights + (g * p->oc + p->blocks.kind[i].first + j * width) * p->ic * r2,
+                           p->blocks.kind[i].channels, width, out);
+        }
+}
+
+uint32_t winograd_pack(const Winograd *w)
+{
+    Packing *p = ARENA_NEW(w->l->pass->perm, Packing);
+    *p = (Packing){.form = w->form,
+                   .blocks = w->oc,
+                   .weights = node_attr(lower_node(w->l, w->c->w), A_const_data)->u.blob,
+                   .groups = w->c->group,
+                   .oc = w->c->s.oc,
+                   .ic = w->c->s.ic,
+                   .lanes = w->lanes};
+    return lower_param_filled(w->l, node_name(w->l->g, w->c->w), DTYPE_f32, pack, p,
+                              (uint64_t)winograd_weights(w) * sizeof(float));
+}
+
+// --- sizes ----------------------------------------------------------------------------------------
+
+// Two vectors a block, three in the last one when their number is odd; the last block may be partly padding.
+static WinogradBlocks split_channels(int64_t oc, uint8_t lanes)
+{
+    WinogradBlocks b = {0};
+    const int64_t vectors = ceil_div(oc, lanes), last = vectors == 1 ? 1 : 2 + vectors % 2;
+    const int64_t pairs = (vectors - last) / 2, first = pairs * 2 * lanes;
+    const bool joins = last == 2 && oc % lanes == 0;
+    if (pairs > 0 || joins) {
+        b.kind[b.n].count = pairs + joins;
+        b.kind[b.n].channels = 2 * (int64_t)lanes;
+        b.kind[b.n++].nv = 2;
+    }
+    if (!joins) {
+        b.kind[b.n].first = first;
+        b.kind[b.n].count = 1;
+        b.kind[b.n].channels = oc - first;
+        b.kind[b.n++].nv = (uint8_t)last;
+    }
+    return b;
+}
+
+static int64_t padded_channels(const Winograd *w)
+{
+    int64_t n = 0;
+    for (uint32_t i = 0; i < w->oc.n; i++)
+        n += w->oc.kind[i].count * w->oc.kind[i].nv * w->lanes;
+    return n;
+}
+
+int64_t winograd_weights(const Winograd *w)
+{
+    return (int64_t)w->form.n * w->form.n * w->c->s.ic * padded_channels(w) * w->c->group;
+}
+
+int64_t winograd_width(const Winograd *w)
+{
+    int64_t nv = 0;
+    for (uint32_t i = 0; i < w->oc.n; i++)
+        nv = w->oc.kind[i].nv > nv ? w->oc.kind[i].nv : nv;
+    return nv * w->lanes;
+}
+
+int64_t winograd_v_size(const Winograd *w)
+{
+    return (int64_t)w->form.n * w->form.n * w->block * w->pitch;
+}
+
+// Never a multiple of 2 KB: the transforms read n * n rows at this distance.
+int64_t winograd_s_stride(const Winograd *w)
+{
+    return w->block * winograd_width(w) + 16;
+}
+
+// --- cost -----------------------------------------------------------------------------------------
+
+static double scratch_bytes(const Winograd *w)
+{
+    return 4.0 * (double)(winograd_v_size(w) + (int64_t)w->form.n * w->form.n * winograd_s_stride(w));
+}
+
+// Cycles of the products: multiplications, or reading U once for every block of tiles and V for every block
+// of output channels, whichever takes longer.
+static double product_cycles(const Winograd *w)
+{
+    const TargetCaps *caps = w->l->caps;
+    const double n2 = (double)w->form.n * w->form.n, groups = (double)w->c->group;
+    const double products =
+        n2 * (double)(w->blocks * w->block) * (double)w->c->s.ic * (double)padded_channels(w);
+    const double chunks = (double)w->c->s.ic / (double)w->form.chunk; // each adds its sums to those in memory
+    const double adds = chunks <= 1 ? 0 : 2 / (double)w->form.chunk;
+    const double compute = groups * products * (1 / (caps->fma_per_cycle * product_share) + adds) / w->lanes;
+    const double u = 4.0 * (double)winograd_weights(w), scratch = scratch_bytes(w);
+    const bool fits = u + scratch < 0.9 * caps->l2_bytes;
+    const double stream = u / far_rate + u * (double)(w->blocks - 1) / (fits ? near_rate : far_rate);
+    const double oc_blocks = (double)ceil_div(padded_channels(w), winograd_width(w));
+    const double v = 4.0 * (double)winograd_v_size(w) * (double)w->blocks * groups * oc_blocks;
+    const double reread = scratch < 0.7 * caps->l2_bytes ? 0 : v / far_rate;
+    return compute > stream + reread ? compute + 0.15 * stream : stream + reread + 0.15 * compute;
+}
+
+// A transform loads and stores all of its tile and computes on it: two passes of n (input), n + m (output)
+// 1-D ones.
+static double transform_cycles(const Winograd *w)
+{
+    const WinogradForm *f = &w->form;
+    const double tiles = (double)(w->blocks * w->block) * (double)w->c->group, n2 = (double)f->n * f->n;
+    const double input = 2.0 * f->n * winograd_input_ops(f) / w->l->caps->fma_per_cycle + 2 * n2;
+    const double output =
+        (double)(f->n + f->m) * winograd_output_ops(f) / w->l->caps->fma_per_cycle + 1.5 * n2;
+    return tiles * (input * (double)ceil_div(w->c->s.ic, w->in_lanes) +
+                    output * (double)ceil_div(w->c->s.oc, w->lanes));
+}
+
+static double direct_cycles(const Lower *l, const Conv *c, uint8_t lanes)
+{
+    const double weights = 4.0 * (double)(c->s.kh * c->s.kw * c->s.ic * c->s.oc * c->group);
+    const double pixels = (double)(c->s.n * c->s.h * c->s.w);
+    const double padded = (double)(ceil_div(c->s.oc, lanes) * lanes) / (double)c->s.oc;
+    const double compute = pixels * weights * padded / 4 / (lanes * l->caps->fma_per_cycle * 0.95);
+    return compute > weights / far_rate ? compute : weights / far_rate;
+}
+
+// Tiles of a block: as many as leave V and S in the second-level cache, in equal blocks, a multiple of the
+// threads.
+static bool choose_block(Winograd *w)
+{
+    const int64_t threads = w->l->caps->threads > 1 ? w->l->caps->threads : 1;
+    double best = INFINITY;
+    int64_t chosen = 0;
+    const int64_t per_tile = (int64_t)w->form.n * w->form.n * (w->pitch + winograd_width(w)) * 4;
+    const int64_t least = ceil_div(w->tiles * per_tile, w->l->caps->l2_bytes);
+    for (int64_t blocks = least; blocks <= w->tiles && blocks <= 8 * least + 64; blocks++) {
+        const int64_t rounded = blocks == 1 && w->c->group == 1 ? 1 : ceil_div(blocks, threads) * threads;
+        w->block = ceil_div(w->tiles, rounded);
+        w->blocks = ceil_div(w->tiles, w->block);
+        w->cycles = product_cycles(w) + transform_cycles(w);
+        if (scratch_bytes(w) > 0.75 * w->l->caps->l2_bytes || w->cycles >= best)
+            continue;
+        best = w->cycles;
+        chosen = w->block;
+    }
+    if (chosen == 0)
+        return false;
+    w->block = chosen;
+    w->blocks = ceil_div(w->tiles, chosen);
+    w->cycles = best;
+    return true;
+}
+
+static uint8_t lanes_within(const Lower *l, int64_t channels)
+{
+    uint8_t lanes = l->caps->f32_lanes;
+    while (lanes > channels)
+        lanes /= 2;
+    return lanes;
+}
+
+enum { MAX_SIZE = 1 << 28 }; // of any factor of the sizes below; their products stay far from overflow
+
+bool winograd_plan(Lower *l, const Conv *c, const Domain *d, uint8_t m, Winograd *w)
+{
+    const TileShape *s = &c->s;
+    *w = (Winograd){.l = l, .c = c, .d = d, .form = winograd_form(m, (uint8_t)s->kh)};
+    w->rows = ceil_div(s->h, m);
+    w->columns = ceil_div(s->w, m);
+    w->in_lanes = lanes_within(l, s->ic);
+    w->lanes = lower_fit_lanes(l, s->oc);
+    if (s->n > MAX_SIZE || w->rows * w->columns > MAX_SIZE / s->n || s->ic > MAX_SIZE / 64 ||
+        s->oc * c->group > MAX_SIZE / s->ic || w->in_lanes < 4 || w->lanes < 4)
+        return false;
+    w->tiles = s->n * w->rows * w->columns;
+    w->pitch = ceil_div(s->ic, 16) * 16 + 16;
+    w->max_acc = (uint8_t)(l->caps->vector_regs - 4);
+    w->oc = split_channels(s->oc, w->lanes);
+    return choose_block(w);
+}
+
+// --- choice ---------------------------------------------------------------------------------------
+
+static bool is_candidate(const Lower *l, const Conv *c, const Domain *d)
+{
+    const TileShape *s = &c->s;
+    return !l->caps->is_gpu && l->caps->f32_lanes >= 4 && l->caps->packs_weights && c->is_planar &&
+           node_is_const(l->g, c->w) && lower_node(l, l->anchor)->dtype == DTYPE_f32 && s->kh == 3 &&
+           s->kw == 3 && s->sh == 1 && s->sw == 1 && s->dh == 1 && s->dw == 1 && c->stride_c == 1 &&
+           s->ic >= 8 && s->oc >= 4 && shape_numel(lower_node(l, l->anchor)->shape) > 0 &&
+           (c->bias == 0 || lower_loc(l, c->bias)->stride[0] == 1) && domain_lanes(l, d, 1) > 1;
+}
+
+bool winograd_lower(Lower *l, const Conv *c, const Domain *d)
+{
+    Winograd best, w;
+    const PassOptions *o = l->pass->options;
+    if (!(o->accuracy > 0) || !is_candidate(l, c, d))
+        return false;
+    double cycles = direct_cycles(l, c, lower_fit_lanes(l, c->s.oc)) * 0.95;
+    bool found = false;
+    if (o->winograd != 0) {
+        found = winograd_plan(l, c, d, o->winograd, &best);
+        cycles = 0;
+    }
+    for (uint8_t m = WINOGRAD_MIN_M; m <= WINOGRAD_MAX_M; m++) {
+        const WinogradForm f = winograd_form(m, (uint8_t)c->s.kh);
+        if (winograd_error(&f, c->s.ic) > o->accuracy || !winograd_plan(l, c, d, m, &w) || w.cycles >= cycles)
+            continue;
+        best = w;
+        cycles = w.cycles;
+        found = true;
+    }
+    if (found)
+        winograd_emit(&best);
+    return found;
+}
