@@ -4,6 +4,7 @@
 // out in a valid order.
 #include "passes/group.h"
 #include "passes/pass.h"
+#include "passes/pitch.h"
 #include <string.h>
 
 typedef struct Fuse {
@@ -59,6 +60,30 @@ static Loc own_loc(Fuse *f, NodeId id, Region region)
     const Node *n = graph_node(f->g, id);
     Loc loc = {.buf = add_buffer(f, region, (DType)n->dtype, n->shape, node_name(f->g, id))};
     dense_strides(n->shape, (AxisOrder)f->plan->orders.data[id], loc.stride);
+    return loc;
+}
+
+// Bytes from the first to behind the last element.
+static uint64_t span_bytes(const Node *n, const Loc *loc)
+{
+    int64_t last = loc->offset;
+    if (shape_numel(n->shape) == 0)
+        return 0;
+    for (uint32_t i = 0; i < n->shape->rank; i++)
+        last += loc->stride[i] > 0 ? (n->shape->dim[i] - 1) * loc->stride[i] : 0;
+    return (uint64_t)(last + 1) * dtype_info[n->dtype].bytes;
+}
+
+static Loc pitched_loc(Fuse *f, NodeId id)
+{
+    const Node *n = graph_node(f->g, id);
+    Loc loc = own_loc(f, id, REGION_ARENA);
+    const int64_t gap = pitch_gap(f->plan, &f->groups.uses, id), channels = n->shape->dim[1];
+    if (gap == 0)
+        return loc;
+    for (uint32_t i = 0; i < n->shape->rank; i++)
+        loc.stride[i] = i == 1 ? 1 : loc.stride[i] / channels * (channels + gap);
+    f->plan->buffers.data[loc.buf].bytes = span_bytes(n, &loc);
     return loc;
 }
 
@@ -135,7 +160,7 @@ static void place_values(Fuse *f)
         const Node *n = graph_node(f->g, id);
         const bool is_root = f->groups.root[id] == id || n->op == OP_concat;
         if (is_root && loc_of(f, id)->buf == 0)
-            *loc_of(f, id) = own_loc(f, id, REGION_ARENA);
+            *loc_of(f, id) = pitched_loc(f, id);
         if (n->op == OP_concat)
             place_parts(f, id);
     }
@@ -157,17 +182,6 @@ static const uint32_t *frame_slot(const Fuse *f, NodeId id, const Loc **loc)
         if (f->g->states.data[i].node == id)
             return &frame->states.data[i];
     return NULL;
-}
-
-// Bytes from the first to behind the last element.
-static uint64_t span_bytes(const Node *n, const Loc *loc)
-{
-    int64_t last = loc->offset;
-    if (shape_numel(n->shape) == 0)
-        return 0;
-    for (uint32_t i = 0; i < n->shape->rank; i++)
-        last += loc->stride[i] > 0 ? (n->shape->dim[i] - 1) * loc->stride[i] : 0;
-    return (uint64_t)(last + 1) * dtype_info[n->dtype].bytes;
 }
 
 // Inputs and states of a body are memory of the plan around it.
