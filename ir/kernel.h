@@ -50,7 +50,7 @@ typedef enum KKind {
     KI_array,    // local array of imm elements (scratch on the stack or in registers)
     KI_astore,   // array a at index b = c (lanes consecutive elements)
     KI_store,    // param[imm][b .. ] = a; count < lanes: only the first count are written
-    KI_prefetch, // param[imm][a] will be read soon: a hint; a may lie behind the end
+    KI_prefetch, // param[imm][a] will be read or written soon: a hint; a may lie behind the end
     KI_for,      // loop variable (this instruction's value) from a while < b, step imm
     KI_if,       // when a (bool scalar)
     KI_else,

@@ -101,7 +101,7 @@ static bool check_memory(Checker *c, const KInst *n, KRef index)
     const KParam *p = &c->k->params.data[n->imm];
     if (p->dtype != n->dtype)
         return fail(c, "%s value in %s buffer", kt_name(n->dtype), kt_name((int)p->dtype));
-    if (is_store ? !p->is_written : !p->is_read)
+    if (n->kind != KI_prefetch && (is_store ? !p->is_written : !p->is_read))
         return fail(c, "%s is not declared as %s", p->name, is_store ? "written" : "read");
     if (n->count < 1 || n->count > n->lanes)
         return fail(c, "%d of %d lanes", n->count, n->lanes);

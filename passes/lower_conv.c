@@ -106,10 +106,25 @@ static void join_rows(Conv *c, Domain *d)
     d->extent[2] = 1;
 }
 
-static void emit_tiled_group(Lower *l, const Conv *c, ConvStore *store, int64_t group)
+// Values at the output's pixels: the result, and what the epilogue reads.
+static void add_streams(Lower *l, Tile *t, const Domain *d)
+{
+    const uint32_t last = d->rank - 1;
+    for (uint32_t i = 0; i < d->access.len && t->n_streams < TILE_MAX_STREAMS; i++) {
+        const Access *a = &d->access.data[i];
+        if (a->stride[1] != 1 || a->stride[last] < t->s.oc || lower_node(l, a->node)->dtype != DTYPE_f32)
+            continue;
+        t->stream[t->n_streams++] =
+            (TileStream){.param = lower_param(l, a->node, a->node == l->root ? PARAM_WRITE : PARAM_READ),
+                         .stride_n = a->stride[0],
+                         .stride_h = d->rank > 3 ? a->stride[2] : 0,
+                         .stride_w = a->stride[last]};
+    }
+}
+
+static void emit_tiled_group(Lower *l, const Conv *c, Tile t, ConvStore *store, int64_t group)
 {
     Kernel *k = l->k;
-    Tile t = tile_new(l, c->s);
     const Shape *ws = lower_node(l, c->w)->shape;
     const int64_t taps = c->s.kh * c->s.kw;
     const TileSource src = {.data = const_f32(l, c->w) + group * c->s.oc * ws->dim[1] * taps,
@@ -144,8 +159,7 @@ static bool can_tile(const Lower *l, const Conv *c, const Domain *d)
     if (c->group > MAX_TILED_GROUPS || !tile_is_worthwhile(&c->s) ||
         (c->bias != 0 && lower_loc(l, c->bias)->stride[0] != 1))
         return false;
-    const Tile t = tile_new((Lower *)(uintptr_t)l, c->s);
-    return t.lanes == 1 || domain_lanes(l, d, 1) > 1;
+    return c->s.oc == 1 || lower_fit_lanes(l, c->s.oc) == 1 || domain_lanes(l, d, 1) > 1;
 }
 
 // --- plain loops ---------------------------------------------------------------------------------
@@ -222,6 +236,9 @@ void lower_conv(Lower *l)
     }
     join_rows(&c, &d);
     ConvStore store = {.d = d};
+    Tile t = tile_new(l, c.s);
+    if (c.group == 1)
+        add_streams(l, &t, &d);
     for (int64_t g = 0; g < c.group; g++)
-        emit_tiled_group(l, &c, &store, g);
+        emit_tiled_group(l, &c, t, &store, g);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gaps between the pixels of channels-last values; see pitch.h. A 1x1 convolution over pixels 4096 bytes apart
-// measured 79 % of the peak without a gap, 99 % with one.
+// Gaps between the pixels of channels-last values; see pitch.h. A 1x1 convolution over pixels 4096 bytes
+// apart measured 79 % of the peak without a gap, 99 % with one.
 #include "passes/pitch.h"
 
 // Pixels at a multiple of this distance share a few sets of a cache whose ways are 4096 bytes.

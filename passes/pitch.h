@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The distance between pixels of channels-last values: where rows of channels are so long that the pixels of one
-// tile fall into the same few sets of the first-level cache and evict each other, a gap follows every row.
+// The distance between pixels of channels-last values: where rows of channels are so long that the pixels of
+// one tile fall into the same few sets of the first-level cache and evict each other, a gap follows every
+// row.
 #ifndef PASSES_PITCH_H
 #define PASSES_PITCH_H
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The register-tiled core of convolution and matmul: PT pixels x NV vectors of output channels held in named
-// accumulators, activations broadcast one scalar at a time, weights packed [oc block][kh][kw][ic][NV *
-// lanes]. A matmul is a 1x1 convolution whose pixels are its rows. Borders are handled by tiles of their own,
-// so nothing is padded and interior tiles test nothing.
+// The register-tiled core of convolution and matmul: a rectangle of pixels x NV vectors of output channels
+// held in named accumulators, activations broadcast one scalar at a time, weights packed [oc
+// block][kh][kw][ic][width of the block]. A matmul is a 1x1 convolution whose pixels are its rows. Borders
+// are handled by tiles of their own, so nothing is padded and interior tiles test nothing. Every sum runs
+// over kernel row, kernel column, channel, starting from the bias, however the work is cut.
 #ifndef PASSES_TILE_H
 #define PASSES_TILE_H
 
@@ -30,6 +31,14 @@ typedef struct TileWeights {
     KRef base;
 } TileWeights;
 
+// What the epilogue reads or writes at every pixel, its channels next to each other: fetched ahead when the
+// values are too large for the caches. Element of (image, row, column) at the sum of index * stride.
+typedef struct TileStream {
+    uint32_t param;
+    int64_t stride_n, stride_h, stride_w;
+} TileStream;
+enum { TILE_MAX_STREAMS = 4 };
+
 // Stores one output vector: `value` is the sum for the pixel; channel is the first of `lanes` channels, count
 // of them real.
 typedef struct TileOut {
@@ -37,6 +46,14 @@ typedef struct TileOut {
     uint8_t lanes, count;
 } TileOut;
 typedef void (*TileStore)(Lower *l, const TileOut *out, KRef value, void *ctx);
+
+// How the work is cut and in which order it is done: any plan gives the same bits.
+typedef struct TilePlan {
+    int64_t nv;            // vectors of output channels, at most
+    int64_t rows, columns; // pixels, at most; more than one row only when tiles are as wide as the image
+    bool pixels_outside;   // all channels of a tile of pixels before the next one; else all pixels of a block
+                         // of channels, so that its weights are read once
+} TilePlan;
 
 typedef struct Tile {
     Lower *l;
@@ -48,25 +65,29 @@ typedef struct Tile {
     KRef bias_base;
     uint8_t lanes;
     uint8_t max_acc; // accumulators that fit the register file
+    TilePlan plan;
     TileStore store;
     void *ctx;
+    uint32_t n_streams;
+    TileStream stream[TILE_MAX_STREAMS];
 } Tile;
 
-// Vectors of output channels that tiles are made of: as many full blocks of `nv` vectors as fit, then smaller
-// ones.
+// Blocks of output channels, as equal as can be.
 typedef struct TileBlocks {
     uint32_t n;
     struct {
         int64_t first, count; // first channel; number of equal blocks that follow each other
-        uint8_t nv;           // vectors per block
-        int64_t channels; // real channels of the (last) block: less than nv * lanes when the rest is padding
+        int64_t nv;           // vectors per block
+        int64_t width;        // weights per step: the lanes of all vectors
+        int64_t channels;     // real channels of the (last) block: less than width when the rest is padding
     } block[4];
 } TileBlocks;
 
+// A tile of this shape with the plan that the cost model (or a measurement) prefers.
 Tile tile_new(Lower *l, TileShape s);
 TileBlocks tile_blocks(const Tile *t);
-// Widest row of pixels that tiles take along the columns.
-int64_t tile_pixels(const Tile *t, uint8_t nv);
+// Most pixels that tiles take beside nv vectors of channels.
+int64_t tile_pixels(const Tile *t, int64_t nv);
 // Weights given as element (oc, ic, kh, kw) at the sum of index * stride of f32 `data`, which lives in the
 // graph.
 typedef struct TileSource {

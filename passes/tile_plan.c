@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chooses the tile of a convolution or matmul and the order of its loops by estimated cycles: multiply-adds
+// by the units for them, loads by two ports, weights by the bandwidth of the cache that holds them, and what
+// a tile costs besides. All candidates give the same bits.
+#include "passes/choice.h"
+#include "passes/tile_part.h"
+
+enum {
+    LOAD_PORTS = 2,
+    FMA_LATENCY = 4,
+    TILE_CYCLES = 30,    // loops and addresses of a tile
+    L2_BYTES_CYCLE = 24, // sustained
+    L3_BYTES_CYCLE = 8,
+    DRAM_BYTES_CYCLE = 5,
+    MAX_CANDIDATES = 6,
+    MAX_LOOPS = 48, // of tiles of several rows: each is text of its own
+};
+
+typedef struct Cost {
+    const Tile *t; // with the plan in question
+    TileBlocks blocks;
+    TileRuns rows, columns;
+    double panel_rate; // bytes per cycle at which weights come
+    uint32_t loops;    // texts of sums
+} Cost;
+
+static double max_of(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static double step_cycles(const Cost *c, int64_t pixels, int64_t nv)
+{
+    const double fma = (double)(pixels * nv) / c->t->l->caps->fma_per_cycle;
+    const double loads = (double)(pixels + nv) / LOAD_PORTS;
+    const double weights = (double)(nv * c->t->lanes * 4) / c->panel_rate;
+    return max_of(max_of(fma, loads), max_of(weights, FMA_LATENCY));
+}
+
+// One tile: all taps that fall inside the image.
+static double tile_cycles(Cost *c, const TileSpans *rows, const TileSpans *columns, int64_t pixels,
+                          int64_t nv)
+{
+    double cycles = TILE_CYCLES + 1.5 * (double)(pixels * nv);
+    for (uint32_t i = 0; i < rows->len; i++)
+        for (uint32_t j = 0; j < columns->len; j++) {
+            const TileSpan *r = &rows->data[i], *k = &columns->data[j];
+            const double steps = (double)(r->count * k->count * c->t->s.ic);
+            cycles += steps * step_cycles(c, (r->hi - r->lo) * (k->hi - k->lo), nv) + FMA_LATENCY;
+            c->loops++;
+        }
+    return cycles;
+}
+
+// All tiles of the image for one block of channels.
+static double block_cycles(Cost *c, int64_t nv)
+{
+    Arena *a = c->t->l->pass->scratch;
+    const TileAxis row_axis = tile_row_axis(&c->t->s), column_axis = tile_column_axis(&c->t->s);
+    double cycles = 0;
+    for (uint32_t i = 0; i < c->rows.len; i++)
+        for (uint32_t j = 0; j < c->columns.len; j++) {
+            const TileRun *r = &c->rows.data[i], *k = &c->columns.data[j];
+            const TileSpans rows = tile_spans(a, &row_axis, r->is_edge ? r->column : -1, r->pixels);
+            const TileSpans columns = tile_spans(a, &column_axis, k->is_edge ? k->column : -1, k->pixels);
+            cycles +=
+                (double)(r->count * k->count) * tile_cycles(c, &rows, &columns, r->pixels * k->pixels, nv);
+        }
+    return cycles * (double)c->t->s.n;
+}
+
+static double weight_bytes(const Tile *t)
+{
+    return 4.0 * (double)tile_steps(&t->s) * (double)t->s.oc;
+}
+
+// Bytes beyond what the tiles themselves stream: activations once for every pass over them, and weights that
+// no longer come from the second-level cache.
+static double traffic_cycles(const Tile *t, double passes)
+{
+    const double l2 = t->l->caps->l2_bytes;
+    const double x = 4.0 * (double)(t->s.n * t->s.in_h * t->s.in_w) * (double)t->s.ic;
+    const double again = x < l2 / 2 ? L2_BYTES_CYCLE : L3_BYTES_CYCLE;
+    return x / L3_BYTES_CYCLE + (passes - 1) * x / again;
+}
+
+static double plan_cycles(const Tile *t, uint32_t *loops)
+{
+    Arena *a = t->l->pass->scratch;
+    const TileAxis row_axis = tile_row_axis(&t->s), column_axis = tile_column_axis(&t->s);
+    Cost c = {.t = t, .blocks = tile_blocks(t)};
+    const double bytes = weight_bytes(t), l2 = t->l->caps->l2_bytes;
+    const double panel = 4.0 * (double)(tile_steps(&t->s) * t->plan.nv * t->lanes);
+    const double reused = t->plan.pixels_outside ? bytes : panel;
+    c.panel_rate = reused < t->l->caps->l1_bytes / 2 ? 2 * L2_BYTES_CYCLE
+                   : reused < l2 * 0.6               ? L2_BYTES_CYCLE
+                                                     : DRAM_BYTES_CYCLE;
+    double cycles = 0, passes = 0;
+    for (uint32_t i = 0; i < c.blocks.n; i++) {
+        const int64_t nv = c.blocks.block[i].nv;
+        c.columns = tile_axis_runs(a, &column_axis, t->plan.columns);
+        c.rows = tile_axis_runs(a, &row_axis, t->plan.rows);
+        cycles += (double)c.blocks.block[i].count * block_cycles(&c, nv);
+        passes += (double)c.blocks.block[i].count;
+    }
+    *loops = c.loops;
+    const double cold = bytes / DRAM_BYTES_CYCLE;
+    if (t->plan.pixels_outside) // the first tile of pixels waits for all weights
+        return cycles + cold + traffic_cycles(t, 1);
+    return max_of(cycles, cold) + 0.5 * traffic_cycles(t, passes) +
+           cold / (passes < 1 ? 1 : passes); // the first panel is waited for
+}
+
+typedef struct Plans {
+    uint32_t n;
+    TilePlan plan[MAX_CANDIDATES];
+    double cycles[MAX_CANDIDATES];
+} Plans;
+
+// Keeps the best ones, in order.
+static void consider(Plans *p, Tile *t, TilePlan plan)
+{
+    uint32_t loops = 0;
+    t->plan = plan;
+    const double cycles = plan_cycles(t, &loops);
+    if (plan.rows > 1 && loops > MAX_LOOPS)
+        return;
+    for (uint32_t i = 0; i < p->n; i++)
+        if (p->plan[i].nv == plan.nv && p->plan[i].rows == plan.rows && p->plan[i].columns == plan.columns &&
+            p->plan[i].pixels_outside == plan.pixels_outside)
+            return;
+    if (p->n == MAX_CANDIDATES && cycles >= p->cycles[p->n - 1])
+        return;
+    uint32_t at = p->n < MAX_CANDIDATES ? p->n++ : MAX_CANDIDATES - 1;
+    for (; at > 0 && cycles < p->cycles[at - 1]; at--) {
+        p->plan[at] = p->plan[at - 1];
+        p->cycles[at] = p->cycles[at - 1];
+    }
+    p->plan[at] = plan;
+    p->cycles[at] = cycles;
+}
+
+// Rectangles of at most `most` pixels: whole rows where several fit, else parts of one.
+static void consider_pixels(Plans *p, Tile *t, int64_t nv, int64_t most)
+{
+    const int64_t w = t->s.w < 1 ? 1 : t->s.w, parts = (w + most - 1) / most;
+    for (int order = 0; order < 2; order++) {
+        TilePlan plan = {.nv = nv, .rows = 1, .columns = (w + parts - 1) / parts, .pixels_outside = order};
+        consider(p, t, plan);
+        plan.rows = parts == 1 ? most / w : 1;
+        plan.rows = plan.rows > t->s.h ? t->s.h : plan.rows;
+        for (; plan.rows > 1; plan.rows--)
+            consider(p, t, plan);
+    }
+}
+
+static const char *plan_name(const Tile *t, const TilePlan *p)
+{
+    return arena_printf(t->l->pass->perm, "v%dr%dc%d%s", (int)p->nv, (int)p->rows, (int)p->columns,
+                        p->pixels_outside ? "p" : "o");
+}
+
+static const char *question(const Tile *t)
+{
+    const TileShape *s = &t->s;
+    return arena_printf(t->l->pass->perm,
+                        "tile x%d %lldx%lldx%lldx%lld to %lldx%lldx%lld kernel %lldx%lld stride %lldx%lld "
+                        "dilation %lldx%lld pad %lldx%lld",
+                        t->lanes, (long long)s->n, (long long)s->in_h, (long long)s->in_w, (long long)s->ic,
+                        (long long)s->h, (long long)s->w, (long long)s->oc, (long long)s->kh,
+                        (long long)s->kw, (long long)s->sh, (long long)s->sw, (long long)s->dh,
+                        (long long)s->dw, (long long)s->pad_h, (long long)s->pad_w);
+}
+
+TilePlan tile_choose(const Tile *given)
+{
+    Tile t = *given;
+    Plans p = {0};
+    const int64_t vectors = (t.s.oc + t.lanes - 1) / t.lanes;
+    if (vectors < 1 || t.s.h < 1 || t.s.w < 1)
+        return (TilePlan){.nv = 1, .rows = 1, .columns = 1};
+    for (int64_t nv = 1; nv <= TILE_MAX_VECTORS && nv <= vectors; nv++)
+        if (nv * tile_pixels(&t, nv) <= TILE_MAX_ACC)
+            consider_pixels(&p, &t, nv, tile_pixels(&t, nv));
+    Candidate list[MAX_CANDIDATES];
+    for (uint32_t i = 0; i < p.n; i++)
+        list[i] = (Candidate){plan_name(&t, &p.plan[i]), p.cycles[i]};
+    return p.plan[choice_pick(t.l, question(&t), list, p.n)];
+}
