@@ -16,7 +16,7 @@ static const TypeSpell types[DTYPE_COUNT + 1] = {
 };
 
 static const char *const *const prelude[] = {prelude_c_base, prelude_c_scalar, prelude_c_vector,
-                                             prelude_c_math, NULL};
+                                             prelude_c_math, prelude_c_matrix, NULL};
 
 const Target target_c = {
     .name = "c",

@@ -410,6 +410,41 @@ static void print_value(Walk *w, KRef r)
     w->name[r] = name;
 }
 
+// The registers are an array where the compiler is not told that the CPU has them.
+static void print_matrix(Walk *w, const KInst *n)
+{
+    const char *at[3] = {NULL};
+    const KRef refs[3] = {n->a, n->b, n->c};
+    const bool has_array = n->kop == KMATRIX_store;
+    for (uint32_t i = has_array ? 1 : 0; i < 3 && refs[i]; i++)
+        at[i] = expr(w, refs[i]);
+    switch (n->kop) {
+    case KMATRIX_begin:
+        print_line(w, "RLX_MATRIX_BEGIN(matrix);");
+        break;
+    case KMATRIX_zero:
+        print_line(w, "rlx_matrix_zero(matrix, %d);", n->count);
+        break;
+    case KMATRIX_load:
+        print_line(w, "rlx_matrix_load(matrix, %d, &%s[%s], %s);", n->count, w->param[n->imm], at[0], at[1]);
+        break;
+    case KMATRIX_mac:
+        print_line(w, "rlx_matrix_mac(matrix, %d, %d, %d);", n->count, n->flags & 15, n->flags >> 4);
+        break;
+    case KMATRIX_store:
+        print_line(w, "rlx_matrix_store(matrix, %d, &%s[%s], %s);", n->count, w->name[n->a], at[1], at[2]);
+        break;
+    case KMATRIX_split:
+        print_line(w, "%s_halve(&%s[%s], &%s[%s], %s);",
+                   n->lanes == 1 ? "rlx_f32" : vector_type(w, DTYPE_f32, n->lanes), w->param[n->imm], at[0],
+                   w->param[n->imm], at[1], at[2]);
+        break;
+    default:
+        print_line(w, "RLX_MATRIX_END(matrix);");
+        break;
+    }
+}
+
 static void print_inst(Walk *w, KRef r)
 {
     const KInst *n = k_inst(w->k, r);
@@ -453,6 +488,9 @@ static void print_inst(Walk *w, KRef r)
         if (w->t->barrier && !w->is_single && (w->has_team || !w->t->team))
             print_line(w, "%s", w->t->barrier);
         break;
+    case KI_matrix:
+        print_matrix(w, n);
+        break;
     case KI_comment:
         print_comment(w, n->text);
         break;
@@ -469,7 +507,8 @@ static bool *find_used_params(Walk *w)
     bool *used = ARENA_ARRAY(w->arena, bool, (size_t)w->k->params.len + 1);
     for (KRef r = 1; r < w->k->insts.len; r++) {
         const KInst *n = k_inst(w->k, r);
-        if (n->kind == KI_store || (n->kind == KI_load && w->values[r].n_uses))
+        const bool is_matrix = n->kind == KI_matrix && (n->kop == KMATRIX_load || n->kop == KMATRIX_split);
+        if (n->kind == KI_store || is_matrix || (n->kind == KI_load && w->values[r].n_uses))
             used[n->imm] = true;
     }
     return used;

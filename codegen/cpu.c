@@ -5,6 +5,12 @@
 
 #include <string.h>
 #include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+#if defined(__linux__)
+#include <sys/syscall.h>
+#endif
 
 static const CpuInfo cpus[] = {
 #define CPU(name, flags, lanes, regs, fma, l1, l2, l3, features)                                             \
@@ -21,6 +27,21 @@ const char *const cpu_names[] = {
 
 enum { N_CPUS = sizeof cpus / sizeof *cpus };
 
+#if defined(__x86_64__)
+// AMX with bf16, and a system that lets this process use its registers.
+static bool has_matrix(void)
+{
+#if defined(__linux__) && defined(SYS_arch_prctl)
+    enum { AMX_BF16 = 1 << 22, AMX_TILE = 1 << 24, ARCH_REQ_XCOMP_PERM = 0x1023, XTILEDATA = 18 };
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & AMX_BF16) && (d & AMX_TILE) &&
+           syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XTILEDATA) == 0;
+#else
+    return false;
+#endif
+}
+#endif
+
 // Judged by instruction sets, as the levels of x86-64 define them.
 bool cpu_runs_here(const CpuInfo *cpu)
 {
@@ -36,6 +57,8 @@ bool cpu_runs_here(const CpuInfo *cpu)
     const bool has_dot8 = __builtin_cpu_supports("avx512vnni"),
                has_bf16 = __builtin_cpu_supports("avx512bf16");
     if (((cpu->features & CPU_DOT8) && !has_dot8) || ((cpu->features & CPU_DOT_BF16) && !has_bf16))
+        return false;
+    if ((cpu->features & CPU_MATRIX) && !has_matrix())
         return false;
     return cpu->f32_lanes == 4 ? false : cpu->f32_lanes == 8 ? v3 : v4;
 #elif defined(__aarch64__)

@@ -131,8 +131,16 @@ static void emit_checks(bool is_shared, Str *out)
                  "    rlx_barrier(team);\n    if (is_wrong)\n        return RLX_ERR_VALUE;\n");
 }
 
+static void find_matrix(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
+{
+    (void)p, (void)times;
+    *(bool *)ctx |= k->loop == NULL && kernel_has_matrix(k->kernel);
+}
+
 static void emit_dispatch(HostEmit *e, Str *out)
 {
+    bool has_matrix = false;
+    plan_walk(e->plan, find_matrix, &has_matrix);
     bool used[REGION_COUNT] = {false};
     for (uint32_t i = 0; i < e->plan->kernels.len; i++)
         for (uint32_t j = 0; j < e->plan->kernels.data[i].args.len; j++)
@@ -148,6 +156,8 @@ static void emit_dispatch(HostEmit *e, Str *out)
         str_add(out, "    const unsigned char *const w = ctx->weights;\n");
     if (!used[REGION_ARENA] && !used[REGION_STATE] && !used[REGION_PARAM] && !used[REGION_WEIGHTS])
         str_add(out, "    (void)ctx;\n");
+    if (has_matrix)
+        str_add(out, "    if (!rlx_matrix_is_allowed())\n        return RLX_ERR_CPU;\n");
     host_print_calls(e->plan, 0, e->plan->n_check_kernels, "    ", out);
     if (e->plan->checks.len != 0)
         emit_checks(is_shared, out);

@@ -40,6 +40,7 @@ TargetCaps target_caps(const Target *t, const CpuInfo *cpu)
     caps.fma_per_cycle = cpu->fma_per_cycle;
     caps.has_dot8 = (cpu->features & CPU_DOT8) != 0;
     caps.has_dot_bf16 = (cpu->features & CPU_DOT_BF16) != 0;
+    caps.has_matrix = (cpu->features & CPU_MATRIX) != 0;
     caps.threads = 1;
     caps.split_cycles = split_cycles;
     return caps;

@@ -53,14 +53,15 @@ static void find_writes(const Kernel *k, Value *v, Arena *a)
     for (KRef r = k->insts.len; r-- > 1;) {
         const KInst *n = k_inst(k, r);
         v[r].expires = VALUE_NEVER;
-        if (n->kind == KI_set || n->kind == KI_astore)
+        const bool is_matrix_store = n->kind == KI_matrix && n->kop == KMATRIX_store;
+        if (n->kind == KI_set || n->kind == KI_astore || is_matrix_store)
             next[n->a] = r;
         // Other threads may have written anything before a barrier.
         for (uint32_t i = 0; n->kind == KI_barrier && i <= k->params.len; i++)
             next_store[i] = r;
         if (n->kind == KI_get || n->kind == KI_aload)
             v[r].expires = next[n->a];
-        if (n->kind == KI_store)
+        if (n->kind == KI_store || (n->kind == KI_matrix && n->kop == KMATRIX_split))
             next_store[k->may_alias ? 0 : n->imm] = r;
         if (n->kind == KI_load)
             v[r].expires = next_store[k->may_alias ? 0 : n->imm];

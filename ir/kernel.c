@@ -53,7 +53,7 @@ static bool is_same(const KInst *x, const KInst *y)
            x->a == y->a && x->b == y->b && x->c == y->c && x->imm == y->imm;
 }
 
-static KRef push(Kernel *k, const KInst *n)
+KRef kernel_push(Kernel *k, const KInst *n)
 {
     const KRef r = k->insts.len;
     if (n->lanes > k->max_lanes)
@@ -70,7 +70,7 @@ static KRef reuse(Kernel *k, const KInst *n)
     for (KRef r = *head; r; r = s->next.data[r])
         if (is_same(&k->insts.data[r], n))
             return r;
-    const KRef r = push(k, n);
+    const KRef r = kernel_push(k, n);
     s->next.data[r] = *head;
     *head = r;
     vec_push(k->arena, &s->order, r);
@@ -104,7 +104,7 @@ Kernel *kernel_new(Arena *a, const char *name)
     k->comment = "";
     k->max_lanes = 1;
     k->scopes = ARENA_NEW(a, struct KScopes);
-    push(k, &(KInst){.kind = KI_none, .lanes = 1});
+    kernel_push(k, &(KInst){.kind = KI_none, .lanes = 1});
     open_scope(k, KI_none);
     return k;
 }
@@ -248,7 +248,7 @@ KRef k_hreduce(Kernel *k, KOp op, KRef a)
 KRef k_load(Kernel *k, uint32_t param, KRef index, uint8_t lanes, uint8_t count)
 {
     rlx_assert(param < k->params.len && count >= 1 && count <= lanes);
-    return push(k, &(KInst){.kind = KI_load,
+    return kernel_push(k, &(KInst){.kind = KI_load,
                             .dtype = (uint8_t)k->params.data[param].dtype,
                             .lanes = lanes,
                             .count = count,
@@ -261,7 +261,7 @@ void k_store(Kernel *k, uint32_t param, KRef index, KRef value, uint8_t count)
     rlx_assert(param < k->params.len);
     const KInst v = *k_inst(k, value);
     rlx_assert(count >= 1 && count <= v.lanes);
-    push(k, &(KInst){.kind = KI_store,
+    kernel_push(k, &(KInst){.kind = KI_store,
                      .dtype = v.dtype,
                      .lanes = v.lanes,
                      .count = count,
@@ -273,7 +273,7 @@ void k_store(Kernel *k, uint32_t param, KRef index, KRef value, uint8_t count)
 void k_prefetch(Kernel *k, uint32_t param, KRef index)
 {
     rlx_assert(param < k->params.len);
-    push(k, &(KInst){.kind = KI_prefetch,
+    kernel_push(k, &(KInst){.kind = KI_prefetch,
                      .dtype = (uint8_t)k->params.data[param].dtype,
                      .lanes = 1,
                      .count = 1,
@@ -284,7 +284,7 @@ void k_prefetch(Kernel *k, uint32_t param, KRef index)
 KRef k_var(Kernel *k, KRef init, const char *name_hint)
 {
     const KInst v = *k_inst(k, init);
-    return push(k,
+    return kernel_push(k,
                 &(KInst){.kind = KI_var, .dtype = v.dtype, .lanes = v.lanes, .a = init, .text = name_hint});
 }
 
@@ -292,7 +292,7 @@ KRef k_get(Kernel *k, KRef var)
 {
     const KInst v = *k_inst(k, var);
     rlx_assert(v.kind == KI_var);
-    return push(k, &(KInst){.kind = KI_get, .dtype = v.dtype, .lanes = v.lanes, .a = var});
+    return kernel_push(k, &(KInst){.kind = KI_get, .dtype = v.dtype, .lanes = v.lanes, .a = var});
 }
 
 void k_set(Kernel *k, KRef var, KRef value)
@@ -301,20 +301,20 @@ void k_set(Kernel *k, KRef var, KRef value)
     rlx_assert(v.kind == KI_var && k_inst(k, value)->dtype == v.dtype);
     if (k_inst(k, value)->lanes != v.lanes)
         value = k_splat(k, value, v.lanes);
-    push(k, &(KInst){.kind = KI_set, .dtype = v.dtype, .lanes = v.lanes, .a = var, .b = value});
+    kernel_push(k, &(KInst){.kind = KI_set, .dtype = v.dtype, .lanes = v.lanes, .a = var, .b = value});
 }
 
 KRef k_array(Kernel *k, int type, int64_t n)
 {
     rlx_assert(n > 0);
-    return push(k, &(KInst){.kind = KI_array, .dtype = (uint8_t)type, .lanes = 1, .imm = n});
+    return kernel_push(k, &(KInst){.kind = KI_array, .dtype = (uint8_t)type, .lanes = 1, .imm = n});
 }
 
 KRef k_aload(Kernel *k, KRef array, KRef index, uint8_t lanes)
 {
     const KInst v = *k_inst(k, array);
     rlx_assert(v.kind == KI_array);
-    return push(
+    return kernel_push(
         k,
         &(KInst){.kind = KI_aload, .dtype = v.dtype, .lanes = lanes, .count = lanes, .a = array, .b = index});
 }
@@ -323,7 +323,7 @@ void k_astore(Kernel *k, KRef array, KRef index, KRef value)
 {
     const KInst v = *k_inst(k, value);
     rlx_assert(k_inst(k, array)->kind == KI_array && k_inst(k, array)->dtype == v.dtype);
-    push(k, &(KInst){.kind = KI_astore,
+    kernel_push(k, &(KInst){.kind = KI_astore,
                      .dtype = v.dtype,
                      .lanes = v.lanes,
                      .count = v.lanes,
@@ -337,7 +337,7 @@ void k_astore(Kernel *k, KRef array, KRef index, KRef value)
 KRef k_for(Kernel *k, KRef lo, KRef hi, int64_t step, uint8_t flags, const char *name_hint)
 {
     rlx_assert(step > 0 && k_inst(k, lo)->dtype == KT_INDEX && k_inst(k, hi)->dtype == KT_INDEX);
-    const KRef r = push(k, &(KInst){.kind = KI_for,
+    const KRef r = kernel_push(k, &(KInst){.kind = KI_for,
                                     .dtype = KT_INDEX,
                                     .lanes = 1,
                                     .flags = flags,
@@ -352,7 +352,7 @@ KRef k_for(Kernel *k, KRef lo, KRef hi, int64_t step, uint8_t flags, const char 
 void k_if(Kernel *k, KRef cond)
 {
     rlx_assert(k_inst(k, cond)->dtype == DTYPE_bool && k_inst(k, cond)->lanes == 1);
-    push(k, &(KInst){.kind = KI_if, .dtype = DTYPE_bool, .lanes = 1, .a = cond});
+    kernel_push(k, &(KInst){.kind = KI_if, .dtype = DTYPE_bool, .lanes = 1, .a = cond});
     open_scope(k, KI_if);
 }
 
@@ -360,14 +360,14 @@ void k_else(Kernel *k)
 {
     const KKind kind = close_scope(k);
     rlx_assert(kind == KI_if);
-    push(k, &(KInst){.kind = KI_else, .dtype = DTYPE_bool, .lanes = 1});
+    kernel_push(k, &(KInst){.kind = KI_else, .dtype = DTYPE_bool, .lanes = 1});
     open_scope(k, KI_else);
 }
 
 void k_end(Kernel *k)
 {
     close_scope(k);
-    push(k, &(KInst){.kind = KI_end, .dtype = DTYPE_bool, .lanes = 1});
+    kernel_push(k, &(KInst){.kind = KI_end, .dtype = DTYPE_bool, .lanes = 1});
 }
 
 void k_barrier(Kernel *k)
@@ -377,7 +377,7 @@ void k_barrier(Kernel *k)
 
 void k_comment(Kernel *k, const char *text)
 {
-    push(k,
+    kernel_push(k,
          &(KInst){.kind = KI_comment, .dtype = DTYPE_bool, .lanes = 1, .text = arena_strdup(k->arena, text)});
 }
 

@@ -56,8 +56,23 @@ typedef enum KKind {
     KI_else,
     KI_end,     // closes the innermost for / if
     KI_barrier, // all threads that share the kernel (on GPUs: of a group) reached this point
+    KI_matrix,  // kop (KMatrix): matrix registers, see there
     KI_comment, // text
 } KKind;
+
+// Matrix registers, of targets that have them (TargetCaps.has_matrix): 8 registers of 16 rows of 64 bytes. A row
+// is 16 sums of f32, or 32 elements of bf16. They hold values from begin to end, which stand at the top of a
+// kernel or around the body of an outermost loop.
+typedef enum KMatrix {
+    KMATRIX_begin,
+    KMATRIX_zero,  // register dst
+    KMATRIX_load,  // dst = 16 rows of 32 bf16 at param[imm][a + row * b]
+    KMATRIX_mac,   // dst[i][j] += x[i][2k] * y[k][2j] + x[i][2k + 1] * y[k][2j + 1] for 16 k, in f32
+    KMATRIX_store, // 16 rows of 16 f32 to array a at b + row * c
+    KMATRIX_split, // param[imm] (bf16): the value c, rounded, at index a, and what is left of it, rounded, at index b
+    KMATRIX_end,
+    KMATRIX_COUNT
+} KMatrix;
 
 enum {
     KFOR_SERIAL,
@@ -70,8 +85,8 @@ typedef struct KInst {
     uint8_t kop;   // KOp of KI_op and KI_hreduce
     uint8_t dtype; // DType or KT_INDEX, of the value (of the stored value for statements)
     uint8_t lanes; // 1 = scalar; else a power of two
-    uint8_t count; // active lanes of loads and stores; == lanes when whole
-    uint8_t flags; // KFOR_*
+    uint8_t count; // active lanes of loads and stores; == lanes when whole; KI_matrix: register dst
+    uint8_t flags; // KFOR_*; KMATRIX_mac: register x + 16 * register y
     KRef a, b, c;
     int64_t imm;
     const char *text; // KI_comment; and a name hint for KI_var, KI_for
@@ -138,6 +153,15 @@ void k_if(Kernel *k, KRef cond);
 void k_else(Kernel *k);
 void k_end(Kernel *k);
 void k_comment(Kernel *k, const char *text);
+// Statements on matrix registers; row steps in elements.
+void k_matrix_begin(Kernel *k);
+void k_matrix_zero(Kernel *k, uint8_t dst);
+void k_matrix_load(Kernel *k, uint8_t dst, uint32_t param, KRef index, KRef row_step);
+void k_matrix_mac(Kernel *k, uint8_t dst, uint8_t x, uint8_t y);
+void k_matrix_store(Kernel *k, uint8_t src, KRef array, KRef index, KRef row_step);
+void k_matrix_split(Kernel *k, uint32_t param, KRef rounded, KRef rest, KRef value);
+void k_matrix_end(Kernel *k);
+bool kernel_has_matrix(const Kernel *k);
 static inline const KInst *k_inst(const Kernel *k, KRef r)
 {
     return &k->insts.data[r];
@@ -177,6 +201,7 @@ typedef struct TargetCaps {
     uint8_t fma_per_cycle; // vector multiply-adds that one core begins in a cycle
     bool has_dot8;         // dot8 of vectors is one instruction, as wide as f32 vectors
     bool has_dot_bf16;     // the same for pairs of bf16
+    bool has_matrix;       // matrix registers of bf16 (KMatrix), several times as fast as vectors of f32
     uint8_t threads;       // that share every run: the parts that kernels are split into; 1 = none
     uint32_t split_cycles; // kernels that take less time than this are left to one thread
 } TargetCaps;

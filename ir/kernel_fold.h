@@ -9,6 +9,9 @@
 // left alone: their arithmetic must happen where and how the target does it.
 KRef kernel_fold(Kernel *k, KOp op, const KRef src[3]);
 
+// Appends an instruction as it is.
+KRef kernel_push(Kernel *k, const KInst *n);
+
 static inline bool kt_is_float(int type)
 {
     return type < DTYPE_COUNT && dtype_info[type].cls == DCLASS_FLOAT;

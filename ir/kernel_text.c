@@ -82,6 +82,19 @@ static void print_value(Str *out, const Kernel *k, const KInst *n)
         str_printf(out, " \"%s\"", n->text);
 }
 
+static void print_matrix(Str *out, const Kernel *k, const KInst *n)
+{
+    static const char *const word[KMATRIX_COUNT] = {"begin", "zero", "load", "mac", "store", "split", "end"};
+    str_printf(out, "matrix %s", word[n->kop]);
+    if (n->kop != KMATRIX_begin && n->kop != KMATRIX_end && n->kop != KMATRIX_split)
+        str_printf(out, " r%d", n->count);
+    if (n->kop == KMATRIX_mac)
+        str_printf(out, " r%d r%d", n->flags & 15, n->flags >> 4);
+    if (n->kop == KMATRIX_load || n->kop == KMATRIX_split)
+        str_printf(out, " %s", k->params.data[n->imm].name);
+    print_refs(out, k, n);
+}
+
 static void print_statement(Str *out, const Kernel *k, const KInst *n)
 {
     switch (n->kind) {
@@ -115,6 +128,9 @@ static void print_statement(Str *out, const Kernel *k, const KInst *n)
         break;
     case KI_barrier:
         str_add(out, "barrier");
+        break;
+    case KI_matrix:
+        print_matrix(out, k, n);
         break;
     default:
         str_printf(out, "# %s", n->text);

@@ -16,6 +16,7 @@ typedef struct Checker {
     uint32_t open[MAX_BLOCKS_DEEP];
     uint8_t opener[MAX_BLOCKS_DEEP]; // KKind
     uint32_t depth, n_blocks;
+    bool has_matrix; // matrix registers are in use
 } Checker;
 
 static bool fail(Checker *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -168,6 +169,39 @@ static bool check_vector_cast(Checker *c, const KInst *n)
            fail(c, "no cast of vectors from %s to %s", kt_name(from), kt_name(n->dtype));
 }
 
+static bool check_matrix_memory(Checker *c, const KInst *n)
+{
+    if (n->imm < 0 || n->imm >= (int64_t)c->k->params.len ||
+        c->k->params.data[n->imm].dtype != DTYPE_bf16)
+        return fail(c, "no parameter of bf16");
+    const KParam *p = &c->k->params.data[n->imm];
+    if (n->kop == KMATRIX_split ? !p->is_written : !p->is_read)
+        return fail(c, "%s is not declared as %s", p->name, n->kop == KMATRIX_split ? "written" : "read");
+    return check_typed(c, n->a, KT_INDEX, 1) && check_typed(c, n->b, KT_INDEX, 1);
+}
+
+static bool check_matrix(Checker *c, const KInst *n)
+{
+    const bool is_edge = n->kop == KMATRIX_begin || n->kop == KMATRIX_end;
+    if (is_edge) {
+        if (c->has_matrix == (n->kop == KMATRIX_begin))
+            return fail(c, "matrix registers begin or end twice");
+        c->has_matrix = !c->has_matrix;
+        return true;
+    }
+    if (n->kop == KMATRIX_split)
+        return check_matrix_memory(c, n) && check_ref(c, n->c) &&
+               check_typed(c, n->c, DTYPE_f32, n->lanes);
+    if (!c->has_matrix || n->count > 7 || (n->flags & 15) > 7 || n->flags >> 4 > 7)
+        return fail(c, "no such matrix register");
+    if (n->kop == KMATRIX_load)
+        return check_matrix_memory(c, n);
+    if (n->kop == KMATRIX_store)
+        return check_place(c, n->a, KI_array) && k_inst(c->k, n->a)->dtype == DTYPE_f32 &&
+               check_typed(c, n->b, KT_INDEX, 1) && check_typed(c, n->c, KT_INDEX, 1);
+    return n->kop == KMATRIX_zero || n->kop == KMATRIX_mac || fail(c, "unknown matrix statement");
+}
+
 static bool check_inst(Checker *c, const KInst *n)
 {
     const uint8_t of_a = n->a && n->a < c->at ? k_inst(c->k, n->a)->lanes : 1;
@@ -208,6 +242,8 @@ static bool check_inst(Checker *c, const KInst *n)
     case KI_else:
     case KI_end:
         return check_block(c, n);
+    case KI_matrix:
+        return check_matrix(c, n);
     case KI_barrier:
     case KI_comment:
         return true;
@@ -224,7 +260,7 @@ static bool check_lanes(Checker *c, const KInst *n)
         return fail(c, "%d lanes", lanes);
     if (n->dtype > KT_INDEX)
         return fail(c, "unknown type %d", n->dtype);
-    if (lanes == 1 || n->dtype == DTYPE_f32 || n->dtype == DTYPE_i32 || n->dtype == DTYPE_bool)
+    if (lanes == 1 || n->kind == KI_matrix || n->dtype == DTYPE_f32 || n->dtype == DTYPE_i32 || n->dtype == DTYPE_bool)
         return true;
     const bool is_moved = n->kind != KI_op && n->kind != KI_hreduce;
     return (k_is_byte(n->dtype) && is_moved) || fail(c, "no vectors of %s", kt_name(n->dtype));
@@ -242,7 +278,7 @@ const char *kernel_verify(const Kernel *k)
         if (!check_lanes(&c, n) || !check_inst(&c, n))
             return c.message;
     }
-    if (c.depth != 1)
-        fail(&c, "block not closed");
+    if (c.depth != 1 || c.has_matrix)
+        fail(&c, c.depth != 1 ? "block not closed" : "matrix registers not ended");
     return c.message;
 }

@@ -4,6 +4,7 @@
 // as plain loops. Accumulation: f32 fused multiply-adds in the order kernel row, kernel column, channel,
 // starting from the bias.
 #include "passes/conv.h"
+#include "passes/matrix.h"
 #include "passes/tile.h"
 #include "passes/winograd.h"
 
@@ -138,14 +139,18 @@ static void emit_tiled_group(Lower *l, const Conv *c, Tile t, ConvStore *store, 
                        .stride_h = c->stride_h,
                        .stride_w = c->stride_w,
                        .base = k_index(k, group * c->s.ic * c->stride_c)};
-    t.w = tile_pack(&t, &src, node_name(l->g, c->w));
+    t.store = store_conv;
+    t.ctx = store;
     t.has_bias = c->bias != 0;
     if (t.has_bias)
         t.bias = lower_param(l, c->bias, PARAM_READ);
     store->first_channel = k_index(k, group * c->s.oc);
     t.bias_base = store->first_channel;
-    t.store = store_conv;
-    t.ctx = store;
+    if (matrix_is_worthwhile(l, &c->s)) {
+        matrix_emit(&t, &src, node_name(l->g, c->w));
+        return;
+    }
+    t.w = tile_pack(&t, &src, node_name(l->g, c->w));
     tile_emit(&t);
 }
 

@@ -41,6 +41,7 @@ typedef enum rlx_status {
     RLX_ERR_DTYPE,     // element type differs from the tensor's
     RLX_ERR_PARAM,     // a parameter was never set (rlx_missing_param names it)
     RLX_ERR_VALUE,     // the inputs break a condition of the model (rlx_failed_check has the message)
+    RLX_ERR_CPU,       // the system does not let this process use registers that the code was compiled for
     RLX_STATUS_COUNT
 } rlx_status;
 
@@ -142,7 +143,8 @@ static inline const char *rlx_status_text(rlx_status s)
                                                        "wrong size",
                                                        "wrong element type",
                                                        "parameter never set",
-                                                       "a condition of the model does not hold"};
+                                                       "a condition of the model does not hold",
+                                                       "the CPU or the system lacks what the code was compiled for"};
     return (unsigned)s < (unsigned)RLX_STATUS_COUNT ? text[s] : "unknown status";
 }
 

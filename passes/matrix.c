@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+// The schedule of matrix registers: packing of the weights, the tiles, and the loops around them. See matrix.h;
+// the slab is in matrix_slab.c.
+#include "passes/matrix_slab.h"
+
+#include <math.h>
+#include <string.h>
+
+// Registers: four tiles of sums (two of pixels by two of channels), then two of pixels, then two of weights.
+enum { SUMS = 0, PIXELS = 4, WEIGHTS = 6 };
+// A tile of weights is 32 channels by 16 results; a step has those of its channels, rests first.
+enum { TILE_ELEMENTS = 512, BLOCK = 32, LANES = 16 };
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+// --- is it worthwhile ----------------------------------------------------------------------------
+
+// Cycles of a core for everything, from measurements: a multiply-add of registers takes 16, splitting a vector 6,
+// storing one 4.
+static double matrix_cycles(const TileShape *s)
+{
+    const double pixels = (double)(s->n * s->h * (s->w + (s->kw > 1 ? (s->kw - 1) * s->dw : 0)));
+    const double steps = (double)(s->kh * s->kw * ceil_div(s->ic, BLOCK));
+    const double tiles = ceil(pixels / LANES) * (double)ceil_div(s->oc, LANES);
+    const double split = (double)(s->n * s->in_h * s->in_w) * (double)(2 * ceil_div(s->ic, BLOCK));
+    return tiles * steps * 3 * 16 + split * 6 + pixels * (double)ceil_div(s->oc, LANES) * 4;
+}
+
+static double vector_cycles(const Lower *l, const TileShape *s)
+{
+    const double macs = (double)(s->n * s->h * s->w) * (double)(s->oc * s->ic * s->kh * s->kw);
+    return macs / (0.9 * l->caps->f32_lanes * l->caps->fma_per_cycle);
+}
+
+bool matrix_is_worthwhile(const Lower *l, const TileShape *s)
+{
+    if (!l->caps->has_matrix || l->caps->f32_lanes != LANES || s->ic < LANES || s->oc < LANES)
+        return false;
+    if (s->n * s->h * s->w < LANES || s->kh > 16 || s->kw > 16)
+        return false;
+    return matrix_cycles(s) < vector_cycles(l, s);
+}
+
+// --- weights -------------------------------------------------------------------------------------
+
+static uint16_t to_bf16(float v)
+{
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    if (isnan(v))
+        return (uint16_t)(bits >> 16 | 0x40);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+static float of_bf16(uint16_t h)
+{
+    const uint32_t bits = (uint32_t)h << 16;
+    float v;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+typedef struct Packing {
+    TileShape s;
+    TileSource src;
+} Packing;
+
+// One tile: weights of the channels first .. first + 31 for 16 results from `result` on, in pairs of channels.
+static void pack_tile(const Packing *p, const float *tap, int64_t first, int64_t result, bool is_rest,
+                      uint16_t *out)
+{
+    for (int64_t c = 0; c < BLOCK; c++)
+        for (int64_t o = 0; o < LANES; o++) {
+            float w = 0;
+            if (first + c < p->s.ic && result + o < p->s.oc)
+                memcpy(&w, tap + (first + c) * p->src.stride_ic + (result + o) * p->src.stride_oc, sizeof w);
+            const uint16_t h = to_bf16(w);
+            const float rest = isfinite(w) ? w - of_bf16(h) : 0;
+            out[c / 2 * BLOCK + 2 * o + c % 2] = is_rest ? to_bf16(rest) : h;
+        }
+}
+
+static uint16_t *pack_step(const Packing *p, const float *tap, int64_t first, int64_t result, int64_t tiles,
+                           uint16_t *out)
+{
+    for (int is_rest = 1; is_rest >= 0; is_rest--)
+        for (int64_t v = 0; v < tiles; v++, out += TILE_ELEMENTS)
+            pack_tile(p, tap, first, result + v * LANES, is_rest, out);
+    return out;
+}
+
+// Order: blocks of 32 results (a last one may have 16), kernel rows, columns, blocks of 32 channels.
+static void pack(const void *ctx, void *bytes)
+{
+    const Packing *p = ctx;
+    uint16_t *out = bytes;
+    for (int64_t o = 0; o < p->s.oc; o += BLOCK)
+        for (int64_t t = 0; t < p->s.kh * p->s.kw; t++)
+            for (int64_t c = 0; c < p->s.ic; c += BLOCK)
+                out = pack_step(p,
+                                p->src.data + t / p->s.kw * p->src.stride_kh + t % p->s.kw * p->src.stride_kw, c,
+                                o, p->s.oc - o > LANES ? 2 : 1, out);
+}
+
+static int64_t steps_of(const TileShape *s)
+{
+    return s->kh * s->kw * ceil_div(s->ic, BLOCK);
+}
+
+static uint32_t pack_weights(const Tile *t, const TileSource *weights, const char *name)
+{
+    Packing *p = ARENA_NEW(t->l->pass->perm, Packing);
+    *p = (Packing){t->s, *weights};
+    const int64_t tiles = ceil_div(t->s.oc, LANES) * steps_of(&t->s) * 2;
+    return lower_param_filled(t->l, name, DTYPE_bf16, pack, p,
+                              (uint64_t)tiles * TILE_ELEMENTS * sizeof(uint16_t));
+}
+
+// --- one tile ------------------------------------------------------------------------------------
+
+// 16 or 32 pixels of a slab by 16 or 32 results.
+typedef struct Place {
+    const Tile *t;
+    const Slab *slab;
+    uint32_t weights;
+    KRef image, first_row, rows; // of the slab: the output row of its first one, and how many are wanted
+    KRef pixel;                  // first one, counted from the start of the slab
+    uint8_t pixel_tiles, result_tiles;
+    KRef result, weight; // first result; index of its first weight
+    int64_t results;     // that exist
+    KRef sums;           // array
+} Place;
+
+static void load_pixels(const Place *p, KRef at, uint8_t tile, bool is_rest)
+{
+    Kernel *k = p->t->l->k;
+    const int64_t off = (int64_t)tile * LANES * p->slab->step + (is_rest ? BLOCK : 0);
+    k_matrix_load(k, (uint8_t)(PIXELS + tile), p->slab->param, k_add(k, at, k_index(k, off)),
+                  k_index(k, p->slab->step));
+}
+
+static void load_weights(const Place *p, KRef at, uint8_t tile, bool is_rest)
+{
+    Kernel *k = p->t->l->k;
+    const int64_t off = (int64_t)(tile + (is_rest ? 0 : p->result_tiles)) * TILE_ELEMENTS;
+    k_matrix_load(k, (uint8_t)(WEIGHTS + tile), p->weights, k_add(k, at, k_index(k, off)), k_index(k, BLOCK));
+}
+
+static void multiply(const Place *p, uint8_t pixel_tile, uint8_t result_tile)
+{
+    k_matrix_mac(p->t->l->k, (uint8_t)(SUMS + 2 * pixel_tile + result_tile), (uint8_t)(PIXELS + pixel_tile),
+                 (uint8_t)(WEIGHTS + result_tile));
+}
+
+// 32 channels at one kernel position: pixels by rests of weights, pixels by weights, rests of pixels by weights.
+// Registers are loaded right before their first use.
+static void emit_step(const Place *p, KRef x, KRef w)
+{
+    for (uint8_t i = 0; i < p->pixel_tiles; i++) {
+        load_pixels(p, x, i, false);
+        for (uint8_t j = 0; j < p->result_tiles; j++) {
+            if (i == 0)
+                load_weights(p, w, j, true);
+            multiply(p, i, j);
+        }
+    }
+    for (uint8_t j = 0; j < p->result_tiles; j++) {
+        load_weights(p, w, j, false);
+        for (uint8_t i = 0; i < p->pixel_tiles; i++)
+            multiply(p, i, j);
+    }
+    for (uint8_t i = 0; i < p->pixel_tiles; i++) {
+        load_pixels(p, x, i, true);
+        for (uint8_t j = 0; j < p->result_tiles; j++)
+            multiply(p, i, j);
+    }
+}
+
+static KRef open_loop(Kernel *k, int64_t n, uint8_t flags, const char *name, uint32_t *opened)
+{
+    if (n == 1)
+        return k_index(k, 0);
+    ++*opened;
+    return k_for(k, k_index(k, 0), k_index(k, n), 1, flags, name);
+}
+
+static void close_loops(Kernel *k, uint32_t n)
+{
+    while (n-- > 0)
+        k_end(k);
+}
+
+static void emit_sums(const Place *p)
+{
+    Kernel *k = p->t->l->k;
+    const TileShape *s = &p->t->s;
+    const int64_t blocks = ceil_div(s->ic, BLOCK), step = 2 * p->result_tiles * TILE_ELEMENTS;
+    uint32_t opened = 0;
+    for (uint8_t i = 0; i < p->pixel_tiles; i++)
+        for (uint8_t j = 0; j < p->result_tiles; j++)
+            k_matrix_zero(k, (uint8_t)(SUMS + 2 * i + j));
+    const KRef kh = open_loop(k, s->kh, KFOR_SERIAL, "kh", &opened);
+    const KRef kw = open_loop(k, s->kw, KFOR_SERIAL, "kw", &opened);
+    const KRef x = k_mul_add(k, p->pixel, p->slab->step, slab_tap(p->slab, kh, kw));
+    const KRef w = k_mul_add(k, k_mul_add(k, kh, s->kw, kw), blocks * step, p->weight);
+    const KRef c = open_loop(k, blocks, KFOR_SERIAL, "c", &opened);
+    emit_step(p, k_mul_add(k, c, 2 * BLOCK, x), k_mul_add(k, c, step, w));
+    close_loops(k, opened);
+    for (uint8_t i = 0; i < p->pixel_tiles; i++)
+        for (uint8_t j = 0; j < p->result_tiles; j++)
+            k_matrix_store(k, (uint8_t)(SUMS + 2 * i + j), p->sums,
+                           k_index(k, i * LANES * BLOCK + j * LANES), k_index(k, BLOCK));
+}
+
+// Stores the results of pixel i of the tile, which is in the given row of the slab.
+static void store_pixel(const Place *p, KRef i, KRef row, KRef column)
+{
+    const Tile *t = p->t;
+    Kernel *k = t->l->k;
+    const KRef out_row = k_add(k, p->first_row, row);
+    for (uint8_t j = 0; j < p->result_tiles; j++) {
+        const int64_t left = p->results - j * LANES;
+        TileOut out = {.image = p->image,
+                       .row = p->slab->is_linear ? k_index(k, 0) : out_row,
+                       .column = p->slab->is_linear ? out_row : column,
+                       .channel = k_add(k, p->result, k_index(k, j * LANES)),
+                       .lanes = LANES,
+                       .count = (uint8_t)(left < LANES ? left : LANES)};
+        KRef sum = k_aload(k, p->sums, k_mul_add(k, i, BLOCK, k_index(k, j * LANES)), LANES);
+        if (t->has_bias)
+            sum = k_op(k, KOP_add, sum,
+                       k_load(k, t->bias, k_add(k, t->bias_base, out.channel), LANES, out.count), 0);
+        t->store(t->l, &out, sum, t->ctx);
+    }
+}
+
+// The pixels of the tile that are columns of the image in wanted rows.
+static void emit_stores(const Place *p)
+{
+    Kernel *k = p->t->l->k;
+    const KRef i = k_for(k, k_index(k, 0), k_index(k, p->pixel_tiles * LANES), 1, KFOR_SERIAL, "i");
+    const KRef at = k_add(k, p->pixel, i), width = k_index(k, p->slab->columns);
+    const KRef row = k_op(k, KOP_div, at, width, 0);
+    const KRef column = k_op(k, KOP_sub, at, k_mul(k, row, width), 0);
+    KRef is_wanted = k_op(k, KOP_lt, row, p->rows, 0);
+    if (p->slab->columns != p->slab->shape.w)
+        is_wanted =
+            k_op(k, KOP_and, is_wanted, k_op(k, KOP_lt, column, k_index(k, p->slab->shape.w), 0), 0);
+    k_if(k, is_wanted);
+    store_pixel(p, i, row, column);
+    k_end(k);
+    k_end(k);
+}
+
+// --- the loops around it -------------------------------------------------------------------------
+
+// All pixels of the slab for one block of results.
+static void emit_pixels(Place *p)
+{
+    Kernel *k = p->t->l->k;
+    const int64_t most = p->slab->rows * p->slab->columns - (p->slab->columns - p->slab->shape.w);
+    p->pixel_tiles = most > LANES ? 2 : 1;
+    int64_t rows = 0;
+    KRef end = k_index(k, most);
+    if (!k_is_const(k, p->rows, &rows) || rows != p->slab->rows)
+        end = k_add(k, k_mul(k, p->rows, k_index(k, p->slab->columns)), k_index(k, p->slab->shape.w - p->slab->columns));
+    p->pixel = most <= 2 * LANES ? k_index(k, 0)
+                                 : k_for(k, k_index(k, 0), end, 2 * LANES, KFOR_SERIAL, "p");
+    emit_sums(p);
+    emit_stores(p);
+    if (most > 2 * LANES)
+        k_end(k);
+}
+
+// All blocks of results: full ones in a loop, then a rest.
+static void emit_results(Place *p, uint8_t flags, void (*inside)(Place *))
+{
+    Kernel *k = p->t->l->k;
+    const int64_t full = p->t->s.oc / BLOCK, rest = p->t->s.oc % BLOCK;
+    const int64_t panel = steps_of(&p->t->s) * 2 * TILE_ELEMENTS; // of one tile of results
+    if (full > 0) {
+        uint32_t opened = 0;
+        const KRef block = open_loop(k, full, flags, "ob", &opened);
+        p->result_tiles = 2;
+        p->results = BLOCK;
+        p->result = k_mul(k, block, k_index(k, BLOCK));
+        p->weight = k_mul(k, block, k_index(k, 2 * panel));
+        inside(p);
+        close_loops(k, opened);
+    }
+    if (rest > 0) {
+        p->result_tiles = rest > LANES ? 2 : 1;
+        p->results = rest;
+        p->result = k_index(k, full * BLOCK);
+        p->weight = k_index(k, full * 2 * panel);
+        inside(p);
+    }
+}
+
+// Blocks of rows outside, each with a slab of its own: for weights that stay in the cache.
+static void emit_rows_outside(const Tile *t, Slab *slab, uint32_t weights)
+{
+    Kernel *k = t->l->k;
+    uint32_t opened = 0;
+    Place p = {.t = t, .slab = slab, .weights = weights};
+    const int64_t blocks = ceil_div(slab->shape.h, slab->rows);
+    p.image = open_loop(k, t->s.n, KFOR_PARALLEL, "n", &opened);
+    const KRef block = open_loop(k, blocks, KFOR_PARALLEL, "rb", &opened);
+    p.first_row = k_mul(k, block, k_index(k, slab->rows));
+    p.rows = k_index(k, slab->rows);
+    if (slab->shape.h % slab->rows != 0)
+        p.rows = k_op(k, KOP_min, p.rows,
+                      k_op(k, KOP_sub, k_index(k, slab->shape.h), p.first_row, 0), 0);
+    k_matrix_begin(k);
+    p.sums = k_array(k, DTYPE_f32, 2 * LANES * BLOCK);
+    slab_fill(slab, p.image, p.first_row);
+    emit_results(&p, KFOR_SERIAL, emit_pixels);
+    k_matrix_end(k);
+    close_loops(k, opened);
+}
+
+void matrix_emit(const Tile *t, const TileSource *weights, const char *name)
+{
+    Slab slab = slab_new(t->l, &t->s, &t->in);
+    emit_rows_outside(t, &slab, pack_weights(t, weights, name));
+}
