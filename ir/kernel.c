@@ -372,7 +372,7 @@ void k_end(Kernel *k)
 
 void k_barrier(Kernel *k)
 {
-    push(k, &(KInst){.kind = KI_barrier, .dtype = DTYPE_bool, .lanes = 1});
+    kernel_push(k, &(KInst){.kind = KI_barrier, .dtype = DTYPE_bool, .lanes = 1});
 }
 
 void k_comment(Kernel *k, const char *text)
@@ -398,7 +398,7 @@ KRef k_append(Kernel *k, const KInst *n)
     if (n->kind == KI_end || n->kind == KI_else)
         close_scope(k);
     const bool is_pure = n->kind >= KI_const && n->kind <= KI_hreduce;
-    const KRef r = is_pure ? reuse(k, n) : push(k, n);
+    const KRef r = is_pure ? reuse(k, n) : kernel_push(k, n);
     if (n->kind == KI_for || n->kind == KI_if || n->kind == KI_else)
         open_scope(k, (KKind)n->kind);
     return r;
