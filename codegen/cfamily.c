@@ -410,39 +410,28 @@ static void print_value(Walk *w, KRef r)
     w->name[r] = name;
 }
 
-// The registers are an array where the compiler is not told that the CPU has them.
+// Templates: $0 $1 $2 the operands, $L the register, $T and $S those of a product.
 static void print_matrix(Walk *w, const KInst *n)
 {
-    const char *at[3] = {NULL};
+    static const char *const text[KMATRIX_COUNT] = {
+        [KMATRIX_begin] = "RLX_MATRIX_BEGIN(matrix);",
+        [KMATRIX_zero] = "rlx_matrix_zero(matrix, $L);",
+        [KMATRIX_load] = "rlx_matrix_load(matrix, $L, &$V[$0], $1);",
+        [KMATRIX_mac] = "rlx_matrix_mac(matrix, $L, $T, $S);",
+        [KMATRIX_store] = "rlx_matrix_store(matrix, $L, &$0[$1], $2);",
+        [KMATRIX_split] = "$T_halve(&$V[$0], &$V[$1], $2);",
+        [KMATRIX_end] = "RLX_MATRIX_END(matrix);",
+    };
+    const bool is_split = n->kop == KMATRIX_split;
+    ExpandArgs args = {.lanes = n->count, .vector = w->param[n->imm]};
     const KRef refs[3] = {n->a, n->b, n->c};
-    const bool has_array = n->kop == KMATRIX_store;
-    for (uint32_t i = has_array ? 1 : 0; i < 3 && refs[i]; i++)
-        at[i] = expr(w, refs[i]);
-    switch (n->kop) {
-    case KMATRIX_begin:
-        print_line(w, "RLX_MATRIX_BEGIN(matrix);");
-        break;
-    case KMATRIX_zero:
-        print_line(w, "rlx_matrix_zero(matrix, %d);", n->count);
-        break;
-    case KMATRIX_load:
-        print_line(w, "rlx_matrix_load(matrix, %d, &%s[%s], %s);", n->count, w->param[n->imm], at[0], at[1]);
-        break;
-    case KMATRIX_mac:
-        print_line(w, "rlx_matrix_mac(matrix, %d, %d, %d);", n->count, n->flags & 15, n->flags >> 4);
-        break;
-    case KMATRIX_store:
-        print_line(w, "rlx_matrix_store(matrix, %d, &%s[%s], %s);", n->count, w->name[n->a], at[1], at[2]);
-        break;
-    case KMATRIX_split:
-        print_line(w, "%s_halve(&%s[%s], &%s[%s], %s);",
-                   n->lanes == 1 ? "rlx_f32" : vector_type(w, DTYPE_f32, n->lanes), w->param[n->imm], at[0],
-                   w->param[n->imm], at[1], at[2]);
-        break;
-    default:
-        print_line(w, "RLX_MATRIX_END(matrix);");
-        break;
-    }
+    for (uint32_t i = 0; i < 3 && refs[i]; i++)
+        args.operand[i] = expr(w, refs[i]);
+    args.type = !is_split       ? arena_printf(w->arena, "%d", n->flags & 15)
+                : n->lanes == 1 ? "rlx_f32"
+                                : vector_type(w, DTYPE_f32, n->lanes);
+    args.name = arena_printf(w->arena, "%d", n->flags >> 4);
+    print_line(w, "%s", expand_text(w->arena, text[n->kop], &args));
 }
 
 static void print_inst(Walk *w, KRef r)

@@ -249,11 +249,11 @@ KRef k_load(Kernel *k, uint32_t param, KRef index, uint8_t lanes, uint8_t count)
 {
     rlx_assert(param < k->params.len && count >= 1 && count <= lanes);
     return kernel_push(k, &(KInst){.kind = KI_load,
-                            .dtype = (uint8_t)k->params.data[param].dtype,
-                            .lanes = lanes,
-                            .count = count,
-                            .a = index,
-                            .imm = param});
+                                   .dtype = (uint8_t)k->params.data[param].dtype,
+                                   .lanes = lanes,
+                                   .count = count,
+                                   .a = index,
+                                   .imm = param});
 }
 
 void k_store(Kernel *k, uint32_t param, KRef index, KRef value, uint8_t count)
@@ -262,30 +262,30 @@ void k_store(Kernel *k, uint32_t param, KRef index, KRef value, uint8_t count)
     const KInst v = *k_inst(k, value);
     rlx_assert(count >= 1 && count <= v.lanes);
     kernel_push(k, &(KInst){.kind = KI_store,
-                     .dtype = v.dtype,
-                     .lanes = v.lanes,
-                     .count = count,
-                     .a = value,
-                     .b = index,
-                     .imm = param});
+                            .dtype = v.dtype,
+                            .lanes = v.lanes,
+                            .count = count,
+                            .a = value,
+                            .b = index,
+                            .imm = param});
 }
 
 void k_prefetch(Kernel *k, uint32_t param, KRef index)
 {
     rlx_assert(param < k->params.len);
     kernel_push(k, &(KInst){.kind = KI_prefetch,
-                     .dtype = (uint8_t)k->params.data[param].dtype,
-                     .lanes = 1,
-                     .count = 1,
-                     .a = index,
-                     .imm = param});
+                            .dtype = (uint8_t)k->params.data[param].dtype,
+                            .lanes = 1,
+                            .count = 1,
+                            .a = index,
+                            .imm = param});
 }
 
 KRef k_var(Kernel *k, KRef init, const char *name_hint)
 {
     const KInst v = *k_inst(k, init);
-    return kernel_push(k,
-                &(KInst){.kind = KI_var, .dtype = v.dtype, .lanes = v.lanes, .a = init, .text = name_hint});
+    return kernel_push(
+        k, &(KInst){.kind = KI_var, .dtype = v.dtype, .lanes = v.lanes, .a = init, .text = name_hint});
 }
 
 KRef k_get(Kernel *k, KRef var)
@@ -324,12 +324,12 @@ void k_astore(Kernel *k, KRef array, KRef index, KRef value)
     const KInst v = *k_inst(k, value);
     rlx_assert(k_inst(k, array)->kind == KI_array && k_inst(k, array)->dtype == v.dtype);
     kernel_push(k, &(KInst){.kind = KI_astore,
-                     .dtype = v.dtype,
-                     .lanes = v.lanes,
-                     .count = v.lanes,
-                     .a = array,
-                     .b = index,
-                     .c = value});
+                            .dtype = v.dtype,
+                            .lanes = v.lanes,
+                            .count = v.lanes,
+                            .a = array,
+                            .b = index,
+                            .c = value});
 }
 
 // --- blocks --------------------------------------------------------------------------------------
@@ -338,13 +338,13 @@ KRef k_for(Kernel *k, KRef lo, KRef hi, int64_t step, uint8_t flags, const char 
 {
     rlx_assert(step > 0 && k_inst(k, lo)->dtype == KT_INDEX && k_inst(k, hi)->dtype == KT_INDEX);
     const KRef r = kernel_push(k, &(KInst){.kind = KI_for,
-                                    .dtype = KT_INDEX,
-                                    .lanes = 1,
-                                    .flags = flags,
-                                    .a = lo,
-                                    .b = hi,
-                                    .imm = step,
-                                    .text = name_hint});
+                                           .dtype = KT_INDEX,
+                                           .lanes = 1,
+                                           .flags = flags,
+                                           .a = lo,
+                                           .b = hi,
+                                           .imm = step,
+                                           .text = name_hint});
     open_scope(k, KI_for);
     return r;
 }
@@ -377,8 +377,9 @@ void k_barrier(Kernel *k)
 
 void k_comment(Kernel *k, const char *text)
 {
-    kernel_push(k,
-         &(KInst){.kind = KI_comment, .dtype = DTYPE_bool, .lanes = 1, .text = arena_strdup(k->arena, text)});
+    kernel_push(
+        k,
+        &(KInst){.kind = KI_comment, .dtype = DTYPE_bool, .lanes = 1, .text = arena_strdup(k->arena, text)});
 }
 
 // --- threads and rewriting -----------------------------------------------------------------------

@@ -52,8 +52,12 @@ void k_matrix_split(Kernel *k, uint32_t param, KRef rounded, KRef rest, KRef val
 {
     rlx_assert(k->params.data[param].dtype == DTYPE_bf16 && k_inst(k, value)->dtype == DTYPE_f32);
     push_matrix(k, KMATRIX_split,
-                (KInst){.dtype = DTYPE_bf16, .lanes = k_inst(k, value)->lanes, .a = rounded, .b = rest,
-                        .c = value, .imm = param});
+                (KInst){.dtype = DTYPE_bf16,
+                        .lanes = k_inst(k, value)->lanes,
+                        .a = rounded,
+                        .b = rest,
+                        .c = value,
+                        .imm = param});
 }
 
 bool kernel_has_matrix(const Kernel *k)

@@ -171,8 +171,7 @@ static bool check_vector_cast(Checker *c, const KInst *n)
 
 static bool check_matrix_memory(Checker *c, const KInst *n)
 {
-    if (n->imm < 0 || n->imm >= (int64_t)c->k->params.len ||
-        c->k->params.data[n->imm].dtype != DTYPE_bf16)
+    if (n->imm < 0 || n->imm >= (int64_t)c->k->params.len || c->k->params.data[n->imm].dtype != DTYPE_bf16)
         return fail(c, "no parameter of bf16");
     const KParam *p = &c->k->params.data[n->imm];
     if (n->kop == KMATRIX_split ? !p->is_written : !p->is_read)
@@ -190,8 +189,7 @@ static bool check_matrix(Checker *c, const KInst *n)
         return true;
     }
     if (n->kop == KMATRIX_split)
-        return check_matrix_memory(c, n) && check_ref(c, n->c) &&
-               check_typed(c, n->c, DTYPE_f32, n->lanes);
+        return check_matrix_memory(c, n) && check_ref(c, n->c) && check_typed(c, n->c, DTYPE_f32, n->lanes);
     if (!c->has_matrix || n->count > 7 || (n->flags & 15) > 7 || n->flags >> 4 > 7)
         return fail(c, "no such matrix register");
     if (n->kop == KMATRIX_load)
@@ -260,7 +258,8 @@ static bool check_lanes(Checker *c, const KInst *n)
         return fail(c, "%d lanes", lanes);
     if (n->dtype > KT_INDEX)
         return fail(c, "unknown type %d", n->dtype);
-    if (lanes == 1 || n->kind == KI_matrix || n->dtype == DTYPE_f32 || n->dtype == DTYPE_i32 || n->dtype == DTYPE_bool)
+    if (lanes == 1 || n->kind == KI_matrix || n->dtype == DTYPE_f32 || n->dtype == DTYPE_i32 ||
+        n->dtype == DTYPE_bool)
         return true;
     const bool is_moved = n->kind != KI_op && n->kind != KI_hreduce;
     return (k_is_byte(n->dtype) && is_moved) || fail(c, "no vectors of %s", kt_name(n->dtype));

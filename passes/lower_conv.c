@@ -232,9 +232,10 @@ void lower_conv(Lower *l)
                   (uint64_t)(shape_numel(lower_node(l, c.w)->shape) / lower_node(l, c.w)->shape->dim[0]);
     if (depthwise_lower(l, &c, &d))
         return;
-    if (winograd_lower(l, &c, &d))
+    const bool has_tiles = can_tile(l, &c, &d);
+    if (!(has_tiles && matrix_is_worthwhile(l, &c.s)) && winograd_lower(l, &c, &d))
         return;
-    if (!can_tile(l, &c, &d)) {
+    if (!has_tiles) {
         Plain p = {&c, lower_node(l, c.x)->shape->rank - 2};
         lower_map(l, plain_conv, &p, MAP_SCALAR);
         return;

@@ -3,6 +3,7 @@
 // one is read in place when its columns are next to each other, or copied into panels first. Accumulation:
 // f32 fused multiply-adds in rising k. GPUs and other element types take plain loops.
 #include "passes/gemm.h"
+#include "passes/matrix.h"
 #include <string.h>
 
 // Rows up to which columns along k are read in place; rows from which a distant b is worth copying, and the
@@ -188,9 +189,56 @@ static void join_rows(Lower *l, Matmul *x)
     }
 }
 
+// As a convolution of a row of pixels.
+static TileShape shape_of_pixels(const Matmul *x)
+{
+    return (TileShape){.n = 1,
+                       .h = 1,
+                       .w = x->m,
+                       .in_h = 1,
+                       .in_w = x->m,
+                       .ic = x->k,
+                       .oc = x->n,
+                       .kh = 1,
+                       .kw = 1,
+                       .sh = 1,
+                       .sw = 1,
+                       .dh = 1,
+                       .dw = 1};
+}
+
+static void store_pixel(Lower *l, const TileOut *out, KRef value, void *ctx)
+{
+    store_matmul(l, out->column, out->channel, out->lanes, out->count, value, ctx);
+}
+
+static void lower_on_matrix_registers(Lower *l, Matmul *x)
+{
+    Point batch = {.lanes = 1, .count = 1};
+    const uint32_t opened = lower_open(l, &x->d, x->batch, &batch);
+    MatmulStore store = {.x = x, .batch = &batch};
+    Tile t = tile_new(l, shape_of_pixels(x));
+    t.in = (TileInput){.param = lower_param(l, x->a, PARAM_READ),
+                       .stride_c = x->a_k,
+                       .stride_w = x->a_row,
+                       .base = batch_base(l, x, x->a, &batch)};
+    t.store = store_pixel;
+    t.ctx = &store;
+    const TileSource weights = {.data = node_attr(lower_node(l, x->b), A_const_data)->u.blob,
+                                .stride_oc = x->b_col,
+                                .stride_ic = x->b_k};
+    matrix_emit(&t, &weights, node_name(l->g, x->b));
+    lower_close(l, opened);
+}
+
 static void lower_tiled(Lower *l, Matmul *x)
 {
     join_rows(l, x);
+    const TileShape pixels = shape_of_pixels(x);
+    if (is_packable(l, x) && matrix_is_worthwhile(l, &pixels)) {
+        lower_on_matrix_registers(l, x);
+        return;
+    }
     Point batch = {.lanes = 1, .count = 1};
     Gemm g = {.l = l,
               .m = x->m,

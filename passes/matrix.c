@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The schedule of matrix registers: packing of the weights, the tiles, and the loops around them. See matrix.h;
-// the slab is in matrix_slab.c.
+// The schedule of matrix registers: packing of the weights, the tiles, and the loops around them. See
+// matrix.h; the slab is in matrix_slab.c.
 #include "passes/matrix_slab.h"
 
 #include <math.h>
@@ -18,8 +18,8 @@ static int64_t ceil_div(int64_t a, int64_t b)
 
 // --- is it worthwhile ----------------------------------------------------------------------------
 
-// Cycles of a core for everything, from measurements: a multiply-add of registers takes 16, splitting a vector 6,
-// storing one 4.
+// Cycles of a core for everything, from measurements: a multiply-add of registers takes 16, splitting a
+// vector 6, storing one 4.
 static double matrix_cycles(const TileShape *s)
 {
     const double pixels = (double)(s->n * s->h * (s->w + (s->kw > 1 ? (s->kw - 1) * s->dw : 0)));
@@ -38,6 +38,8 @@ static double vector_cycles(const Lower *l, const TileShape *s)
 bool matrix_is_worthwhile(const Lower *l, const TileShape *s)
 {
     if (!l->caps->has_matrix || l->caps->f32_lanes != LANES || s->ic < LANES || s->oc < LANES)
+        return false;
+    if (l->pass->options->accuracy < MATRIX_ERROR)
         return false;
     if (s->n * s->h * s->w < LANES || s->kh > 16 || s->kw > 16)
         return false;
@@ -68,7 +70,8 @@ typedef struct Packing {
     TileSource src;
 } Packing;
 
-// One tile: weights of the channels first .. first + 31 for 16 results from `result` on, in pairs of channels.
+// One tile: weights of the channels first .. first + 31 for 16 results from `result` on, in pairs of
+// channels.
 static void pack_tile(const Packing *p, const float *tap, int64_t first, int64_t result, bool is_rest,
                       uint16_t *out)
 {
@@ -101,8 +104,8 @@ static void pack(const void *ctx, void *bytes)
         for (int64_t t = 0; t < p->s.kh * p->s.kw; t++)
             for (int64_t c = 0; c < p->s.ic; c += BLOCK)
                 out = pack_step(p,
-                                p->src.data + t / p->s.kw * p->src.stride_kh + t % p->s.kw * p->src.stride_kw, c,
-                                o, p->s.oc - o > LANES ? 2 : 1, out);
+                                p->src.data + t / p->s.kw * p->src.stride_kh + t % p->s.kw * p->src.stride_kw,
+                                c, o, p->s.oc - o > LANES ? 2 : 1, out);
 }
 
 static int64_t steps_of(const TileShape *s)
@@ -155,8 +158,8 @@ static void multiply(const Place *p, uint8_t pixel_tile, uint8_t result_tile)
                  (uint8_t)(WEIGHTS + result_tile));
 }
 
-// 32 channels at one kernel position: pixels by rests of weights, pixels by weights, rests of pixels by weights.
-// Registers are loaded right before their first use.
+// 32 channels at one kernel position: pixels by rests of weights, pixels by weights, rests of pixels by
+// weights. Registers are loaded right before their first use.
 static void emit_step(const Place *p, KRef x, KRef w)
 {
     for (uint8_t i = 0; i < p->pixel_tiles; i++) {
@@ -211,8 +214,8 @@ static void emit_sums(const Place *p)
     close_loops(k, opened);
     for (uint8_t i = 0; i < p->pixel_tiles; i++)
         for (uint8_t j = 0; j < p->result_tiles; j++)
-            k_matrix_store(k, (uint8_t)(SUMS + 2 * i + j), p->sums,
-                           k_index(k, i * LANES * BLOCK + j * LANES), k_index(k, BLOCK));
+            k_matrix_store(k, (uint8_t)(SUMS + 2 * i + j), p->sums, k_index(k, i * LANES * BLOCK + j * LANES),
+                           k_index(k, BLOCK));
 }
 
 // Stores the results of pixel i of the tile, which is in the given row of the slab.
@@ -247,8 +250,7 @@ static void emit_stores(const Place *p)
     const KRef column = k_op(k, KOP_sub, at, k_mul(k, row, width), 0);
     KRef is_wanted = k_op(k, KOP_lt, row, p->rows, 0);
     if (p->slab->columns != p->slab->shape.w)
-        is_wanted =
-            k_op(k, KOP_and, is_wanted, k_op(k, KOP_lt, column, k_index(k, p->slab->shape.w), 0), 0);
+        is_wanted = k_op(k, KOP_and, is_wanted, k_op(k, KOP_lt, column, k_index(k, p->slab->shape.w), 0), 0);
     k_if(k, is_wanted);
     store_pixel(p, i, row, column);
     k_end(k);
@@ -266,9 +268,9 @@ static void emit_pixels(Place *p)
     int64_t rows = 0;
     KRef end = k_index(k, most);
     if (!k_is_const(k, p->rows, &rows) || rows != p->slab->rows)
-        end = k_add(k, k_mul(k, p->rows, k_index(k, p->slab->columns)), k_index(k, p->slab->shape.w - p->slab->columns));
-    p->pixel = most <= 2 * LANES ? k_index(k, 0)
-                                 : k_for(k, k_index(k, 0), end, 2 * LANES, KFOR_SERIAL, "p");
+        end = k_add(k, k_mul(k, p->rows, k_index(k, p->slab->columns)),
+                    k_index(k, p->slab->shape.w - p->slab->columns));
+    p->pixel = most <= 2 * LANES ? k_index(k, 0) : k_for(k, k_index(k, 0), end, 2 * LANES, KFOR_SERIAL, "p");
     emit_sums(p);
     emit_stores(p);
     if (most > 2 * LANES)
@@ -312,8 +314,7 @@ static void emit_rows_outside(const Tile *t, Slab *slab, uint32_t weights)
     p.first_row = k_mul(k, block, k_index(k, slab->rows));
     p.rows = k_index(k, slab->rows);
     if (slab->shape.h % slab->rows != 0)
-        p.rows = k_op(k, KOP_min, p.rows,
-                      k_op(k, KOP_sub, k_index(k, slab->shape.h), p.first_row, 0), 0);
+        p.rows = k_op(k, KOP_min, p.rows, k_op(k, KOP_sub, k_index(k, slab->shape.h), p.first_row, 0), 0);
     k_matrix_begin(k);
     p.sums = k_array(k, DTYPE_f32, 2 * LANES * BLOCK);
     slab_fill(slab, p.image, p.first_row);

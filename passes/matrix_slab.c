@@ -23,8 +23,8 @@ static int64_t phases(int64_t kernel, int64_t stride, int64_t dilation)
     return most + 1;
 }
 
-// Elements from pixel to pixel: blocks of 32 channels, rounded and rest. Not a multiple of 1 KB, so that the 16
-// pixels of a tile do not fall into few sets of the cache.
+// Elements from pixel to pixel: blocks of 32 channels, rounded and rest. Not a multiple of 1 KB, so that the
+// 16 pixels of a tile do not fall into few sets of the cache.
 static int64_t pixel_step(int64_t channels)
 {
     const int64_t step = ceil_div(channels, BLOCK) * 2 * BLOCK;
@@ -106,7 +106,8 @@ static KRef load_channels(const Slab *b, KRef from, int64_t first)
     const int64_t left = b->shape.ic - first;
     if (left <= 0)
         return k_splat(k, k_number(k, DTYPE_f32, 0), LANES);
-    return k_load(k, b->in.param, k_add(k, from, k_index(k, first)), LANES, (uint8_t)(left < LANES ? left : LANES));
+    return k_load(k, b->in.param, k_add(k, from, k_index(k, first)), LANES,
+                  (uint8_t)(left < LANES ? left : LANES));
 }
 
 // A pixel whose channels are next to each other: vectors.
@@ -134,7 +135,8 @@ static void split_scalars(const Slab *b, KRef from, KRef to)
     for (int64_t c = 0; c < ic; c += BLOCK) {
         const int64_t n = ic - c < BLOCK ? ic - c : BLOCK;
         const KRef i = k_for(k, k_index(k, 0), k_index(k, n), 1, KFOR_SERIAL, "c");
-        const KRef x = k_load(k, b->in.param, k_mul_add(k, k_add(k, i, k_index(k, c)), b->in.stride_c, from), 1, 1);
+        const KRef x =
+            k_load(k, b->in.param, k_mul_add(k, k_add(k, i, k_index(k, c)), b->in.stride_c, from), 1, 1);
         const KRef at = k_add(k, to, k_add(k, i, k_index(k, 2 * c)));
         k_matrix_split(k, b->param, at, k_add(k, at, k_index(k, BLOCK)), x);
         k_end(k);
@@ -158,7 +160,8 @@ static void clear_pixels(const Slab *b, KRef row, KRef first, KRef end)
     k_end(k);
 }
 
-// A row of one phase that is inside of the image. `from` is the index of its element in column 0 of the image.
+// A row of one phase that is inside of the image. `from` is the index of its element in column 0 of the
+// image.
 static void fill_row(const Slab *b, int64_t phase, KRef from, KRef row)
 {
     Kernel *k = b->l->k;
@@ -171,8 +174,8 @@ static void fill_row(const Slab *b, int64_t phase, KRef from, KRef row)
     clear_pixels(b, row, k_index(k, hi), k_index(k, b->columns));
     if (lo == hi)
         return;
-    const KRef j = hi - lo == 1 ? k_index(k, lo)
-                                : k_for(k, k_index(k, lo), k_index(k, hi), 1, KFOR_SERIAL, "j");
+    const KRef j =
+        hi - lo == 1 ? k_index(k, lo) : k_for(k, k_index(k, lo), k_index(k, hi), 1, KFOR_SERIAL, "j");
     const KRef column = k_mul_add(k, j, s->sw, k_index(k, phase - s->pad_w));
     const KRef x = k_mul_add(k, column, b->in.stride_w, from), to = k_mul_add(k, j, b->step, row);
     if (b->in.stride_c == 1)
@@ -190,10 +193,9 @@ static void fill_phase(const Slab *b, int64_t phase_h, int64_t phase_w, KRef fro
     const KRef i = k_for(k, k_index(k, 0), k_index(k, b->slab_rows), 1, KFOR_SERIAL, "r");
     const KRef y = k_mul_add(k, k_add(k, first_row, i), s->sh, k_index(k, phase_h - s->pad_h));
     const int64_t slot = (phase_h * b->phases_w + phase_w) * b->slab_rows;
-    const KRef row =
-        k_mul_add(k, k_add(k, i, k_index(k, slot)), b->columns * b->step, b->base);
-    const KRef is_inside = k_op(k, KOP_and, k_op(k, KOP_le, k_index(k, 0), y, 0),
-                                k_op(k, KOP_lt, y, k_index(k, s->in_h), 0), 0);
+    const KRef row = k_mul_add(k, k_add(k, i, k_index(k, slot)), b->columns * b->step, b->base);
+    const KRef is_inside =
+        k_op(k, KOP_and, k_op(k, KOP_le, k_index(k, 0), y, 0), k_op(k, KOP_lt, y, k_index(k, s->in_h), 0), 0);
     k_if(k, is_inside);
     fill_row(b, phase_w, k_mul_add(k, y, b->in.stride_h, from), row);
     k_else(k);

@@ -42,14 +42,23 @@ typedef struct Config {
 } Config;
 
 static const Config configs[] = {
-    {"generic", "generic", 1, 0, 1, false, true, 0, 0}, {"four", "generic", 1, 4, 4, false, true, 0, 0},
-    {"v3", "x86-64-v3", 1, 0, 1, false, true, 0, 0},    {"v4", "x86-64-v4", 1, 0, 1, false, true, 0, 0},
-    {"rows", "native", 1, 0, 1, false, false, 0, 0},    {"single", "native", 0, 0, 1, false, true, 0, 0},
-    {"gpu", "generic", 1, 0, 1, true, true, 0, 0},      {"threads", "native", 1, 0, 1, false, true, 2, 0},
-    {"seven", "native", 1, 0, 2, false, false, 7, 0},   {"F2", "x86-64-v4", 1, 0, 1, false, true, 0, 2},
-    {"F3", "x86-64-v4", 1, 0, 1, false, true, 2, 3},    {"F4", "x86-64-v4", 1, 0, 1, false, true, 0, 4},
-    {"F5", "x86-64-v4", 1, 0, 1, false, true, 0, 5},    {"F6", "x86-64-v4", 1, 0, 1, false, true, 3, 6},
-    {"F4 v3", "x86-64-v3", 1, 0, 1, false, true, 0, 4}, {"F2 four", "generic", 1, 4, 1, false, true, 0, 2},
+    {"generic", "generic", 1, 0, 1, false, true, 0, 0},
+    {"four", "generic", 1, 4, 4, false, true, 0, 0},
+    {"v3", "x86-64-v3", 1, 0, 1, false, true, 0, 0},
+    {"v4", "x86-64-v4", 1, 0, 1, false, true, 0, 0},
+    {"rows", "native", 1, 0, 1, false, false, 0, 0},
+    {"single", "native", 0, 0, 1, false, true, 0, 0},
+    {"gpu", "generic", 1, 0, 1, true, true, 0, 0},
+    {"threads", "native", 1, 0, 1, false, true, 2, 0},
+    {"seven", "native", 1, 0, 2, false, false, 7, 0},
+    {"F2", "x86-64-v4", 1, 0, 1, false, true, 0, 2},
+    {"F3", "x86-64-v4", 1, 0, 1, false, true, 2, 3},
+    {"F4", "x86-64-v4", 1, 0, 1, false, true, 0, 4},
+    {"F5", "x86-64-v4", 1, 0, 1, false, true, 0, 5},
+    {"F6", "x86-64-v4", 1, 0, 1, false, true, 3, 6},
+    {"F4 v3", "x86-64-v3", 1, 0, 1, false, true, 0, 4},
+    {"F2 four", "generic", 1, 4, 1, false, true, 0, 2},
+    {"matrix", "x86-64-v4-amx", 1, 0, 1, false, true, 0, 0},
 };
 enum { N_CONFIGS = sizeof configs / sizeof *configs };
 
@@ -117,7 +126,14 @@ static TargetCaps caps_of(const Config *c)
 static bool config_runs_here(const Config *c)
 {
     CpuInfo cpu, native;
-    return cpu_find(c->cpu, &cpu) && cpu_find("native", &native) && cpu.f32_lanes <= native.f32_lanes;
+    const bool is_known = cpu_find(c->cpu, &cpu) && cpu_find("native", &native);
+    return is_known && (cpu.f32_lanes <= native.f32_lanes || (cpu.features & CPU_MATRIX) != 0);
+}
+
+// Sums are of pairs of bf16; "native" may have such registers as well, but is for plain sums.
+static bool is_matrix(const Config *c)
+{
+    return strcmp(c->name, "matrix") == 0;
 }
 
 static Plan *plan_case(const OpsCase *c, const Config *config)
@@ -126,7 +142,7 @@ static Plan *plan_case(const OpsCase *c, const Config *config)
     PassOptions *o = ARENA_NEW(&perm, PassOptions);
     *caps = caps_of(config);
     *o = (PassOptions){.opt_level = config->opt_level, .caps = caps, .place_budget = place_budget};
-    o->accuracy = config->winograd;
+    o->accuracy = is_matrix(config) ? 1e-5 : config->winograd;
     o->winograd = config->winograd;
     Graph *g = parse_case(&perm, c);
     Pass p = {.perm = &perm, .scratch = &scratch, .diag = g->diag, .options = o, .graph = g};
@@ -199,6 +215,8 @@ static void write_unit(Unit *u, const char *dir, uint32_t first, uint32_t end)
     if (filter() != NULL)
         printf("# --- %s ---\n%s", config->name, str_text(&body));
     cpu_find(config->cpu, &cpu);
+    if ((cpu.features & CPU_MATRIX) != 0 && !cpu_runs_here(&cpu))
+        cpu_find("native", &cpu); // matrix registers are an array then
     u->flags = cpu.cc_flags;
     u->path = arena_printf(&perm, "%s/unit%u", dir, (unsigned)(u - units));
     FILE *f = fopen(arena_printf(&perm, "%s.c", u->path), "w");
@@ -408,7 +426,8 @@ static const char *compare(const Tensor *want, const void *bytes, const char *na
         const double a = tensor_get_f64(&got, i), b = tensor_get_f64(want, i);
         const bool is_equal = !is_float || a == b || (isnan(a) && isnan(b)) ||
                               fabs(a - b) <= tolerance_of(want->dtype, c) * largest;
-        const bool is_spread = c->winograd && !isfinite(a); // from another output of the tile
+        const bool is_spread =
+            (c->winograd || is_matrix(c)) && !isfinite(a); // from another output of the tile
         if (!is_equal && !(is_spread && strcmp(name, "special") == 0)) {
             Str s = str_new(&scratch);
             str_printf(&s, "%s[%lld] of %lld is ", name, (long long)i, (long long)want->numel);
