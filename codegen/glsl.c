@@ -30,6 +30,8 @@ static const TypeSpell types[DTYPE_COUNT + 1] = {
 static const SpellOverride overrides[] = {
     OWN(exp),
     OWN(expm1),
+    {KOP_gate, SPELL_F32, "$0 / (1.0 + rlx_exp(-$1))"},
+    F32_ONLY(gate),
     OWN(log),
     OWN(log1p),
     OWN(tanh),

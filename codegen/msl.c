@@ -24,6 +24,7 @@ static const SpellOverride overrides[] = {
     OWN(erf),
     PRECISE(sqrt),
     PRECISE(exp),
+    {KOP_gate, SPELL_F32, "$0 / (1.0f + precise::exp(-$1))"},
     PRECISE(log),
     PRECISE(sin),
     PRECISE(cos),

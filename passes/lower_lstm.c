@@ -222,7 +222,7 @@ static void add_products(Lower *l, const Step *s, const Units *u, const GateSums
 
 static KRef sigmoid(Kernel *k, KRef v)
 {
-    return k_form(k, "(div 1 (add 1 (exp (neg a))))", &v, k_inst(k, v)->dtype);
+    return k_form(k, "(gate 1 a)", &v, k_inst(k, v)->dtype);
 }
 
 // Gate sum plus peephole weight * cell.

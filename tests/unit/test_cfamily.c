@@ -71,7 +71,7 @@ static const Bound bounds[] = {
     {KOP_exp, 2},   {KOP_log, 2},  {KOP_log1p, 2}, {KOP_expm1, 3}, {KOP_sin, 2},
     {KOP_cos, 2},   {KOP_tan, 2},  {KOP_asin, 2},  {KOP_acos, 2},  {KOP_atan, 2},
     {KOP_sinh, 3},  {KOP_cosh, 3}, {KOP_tanh, 3},  {KOP_asinh, 3}, {KOP_acosh, 3},
-    {KOP_atanh, 3}, {KOP_erf, 2},  {KOP_pow, 2},   {KOP_atan2, 2},
+    {KOP_atanh, 3}, {KOP_erf, 2},  {KOP_pow, 2},   {KOP_atan2, 2}, {KOP_gate, 2},
 };
 
 static int64_t bound_of(KOp op)
@@ -319,6 +319,9 @@ static bool check_float(const Case *c, const Tensor in[3], double got, int64_t i
         return is_near(DTYPE_f32, got, apart, 0) ||
                is_near(DTYPE_f32, got, rounded(c->type, (double)fmaf((float)a, (float)b, (float)x)), 0);
     }
+    // In f32 the gate is shut at once below -121, whatever comes to it: 0, or NaN of an infinity.
+    if (c->op == KOP_gate && c->type != DTYPE_f64 && b < -121 && fabs(a) > 16777216)
+        return isnan(got) || fabs(got) <= fabs(want);
     if (c->type == DTYPE_f32)
         return is_near(DTYPE_f32, got, (double)(float)want, bound_of(c->op));
     const double direct = rounded(c->type, want), by_f32 = rounded(c->type, (double)(float)want);
