@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The loops of matrix products; see gemm.h. While a tile is computed, its share of the next panel is fetched
-// into the second-level cache: without that the first tile of every panel waits for memory.
+// into the second-level cache: without that the first tile of every panel waits for memory. A tile that is
+// alone with its panel fetches that some steps ahead.
 #include "passes/gemm.h"
 
-enum { MAX_ACC = 32, MAX_VECTORS = 8, LINE = 16, FETCH_STEPS = 16, EPILOGUE_LOOP_COST = 8 };
+enum {
+    MAX_ACC = 32,
+    MAX_VECTORS = 8,
+    LINE = 16,
+    FETCH_STEPS = 16,
+    FETCH_AHEAD = 1024,
+    EPILOGUE_LOOP_COST = 8
+};
 
 // One tile: rows [row, row + rows) of a panel.
 typedef struct TileAt {
@@ -83,6 +91,9 @@ static void emit_sums(const Gemm *g, const TileAt *at, const Accs *acc)
     if (fetching == g->k)
         return;
     const KRef c = k_for(k, k_index(k, fetching), k_index(k, g->k), 1, KFOR_SERIAL, "c");
+    const KRef ahead = k_mul_add(k, c, at->nv * g->lanes, k_add(k, at->b, k_index(k, FETCH_AHEAD)));
+    for (int64_t i = 0; i < at->nv * g->lanes && at->n_tiles == 1 && g->source == GEMM_PACKED; i += LINE)
+        k_prefetch(k, g->b, k_add(k, ahead, k_index(k, i)));
     emit_step(g, at, acc, c);
     k_end(k);
 }

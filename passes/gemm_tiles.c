@@ -10,7 +10,7 @@ enum { MAX_NV = 8, MAX_CANDIDATES = 24 };
 
 // Figures of the estimate, in cycles and bytes per cycle, from measurements on AVX-512 machines.
 static const double latency = 4, loads_per_cycle = 2, near_bytes = 10, far_bytes = 6, tile_overhead = 24,
-                    vector_overhead = 3, alias_factor = 1.25, near_enough = 1.12;
+                    vector_overhead = 3, alias_factor = 1.25, load_share = 0.05, near_enough = 1.12;
 
 static int64_t ceil_div(int64_t a, int64_t b)
 {
@@ -99,7 +99,7 @@ static double step_cycles(const Gemm *g, int64_t rows, int64_t nv)
                         g->l->caps->fma_per_cycle; // from the second-level cache
     double most = fma > loads ? fma : loads;
     most = most > near ? most : near;
-    most = most > latency ? most : latency;
+    most = (most > latency ? most : latency) + loads * load_share;
     return rows_alias(g, rows) ? most * alias_factor : most;
 }
 
@@ -136,11 +136,12 @@ static double far_cycles(const Gemm *g)
     return (b_bytes + a_bytes + lost) / far_bytes;
 }
 
-// Streams are fetched ahead, so that the longer of both counts, and some of the other.
+// Streams are fetched ahead, so that the longer of both counts, and some of the other: little when every
+// panel is read once, by a single tile.
 static double estimate(const Gemm *g)
 {
-    const double compute = compute_cycles(g), far = far_cycles(g);
-    return compute > far ? compute + 0.1 * far : far + 0.1 * compute;
+    const double compute = compute_cycles(g), far = far_cycles(g), rest = g->t.rows >= g->m ? 0.1 : 0.25;
+    return compute > far ? compute + rest * far : far + rest * compute;
 }
 
 // --- the choice ----------------------------------------------------------------------------------
