@@ -238,6 +238,27 @@ static void try_merge(Grouper *s, NodeId id)
     s->weight[m.root] = m.weight;
 }
 
+// Bytes of an anchored group that become wide numbers behind it: a cut here stores the least.
+static bool is_narrow_end(const Grouper *s, NodeId id)
+{
+    const NodeId to = s->ipdom[id];
+    const int from = graph_node(s->g, id)->dtype;
+    return to != 0 && s->out.anchor[id] != 0 && k_is_byte(from) && graph_node(s->g, to)->op == OP_cast &&
+           !k_is_byte(graph_node(s->g, to)->dtype);
+}
+
+// Two sums that meet cannot both take in what follows. So first all groups end where values are bytes, then
+// those that can go on.
+static void merge_all(Grouper *s)
+{
+    for (NodeId id = 1; id < s->g->nodes.len; id++)
+        if (s->out.root[id] == id && !is_narrow_end(s, id))
+            try_merge(s, id);
+    for (NodeId id = 1; id < s->g->nodes.len; id++)
+        if (s->out.root[id] == id && is_narrow_end(s, id))
+            try_merge(s, id);
+}
+
 Groups group_nodes(const Plan *plan, Arena *a, GroupMode mode)
 {
     const Graph *g = plan->graph;
@@ -261,9 +282,7 @@ Groups group_nodes(const Plan *plan, Arena *a, GroupMode mode)
     }
     if (mode == GROUP_FUSE) {
         find_post_dominators(&s);
-        for (NodeId id = 1; id < n; id++)
-            if (s.out.root[id] == id)
-                try_merge(&s, id);
+        merge_all(&s);
     }
     return s.out;
 }

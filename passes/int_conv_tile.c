@@ -6,7 +6,7 @@
 #include "passes/conv.h"
 #include "passes/int_conv.h"
 
-enum { MAX_ACC = 32, MAX_NV = 8, EPILOGUE_LOOP_COST = 2 };
+enum { MAX_ACC = 32, MAX_NV = 8, EPILOGUE_LOOP_COST = 2, AHEAD = 2048 }; // words
 
 // --- the shape of tiles --------------------------------------------------------------------------
 
@@ -110,6 +110,12 @@ static void begin_accs(IntTile *t)
             t->acc[p * t->nv + v] = k_var(k, begin[v], arena_printf(k->arena, "a%u_%u", p, v));
 }
 
+// Weights that every run reads from beyond the L2 cache.
+static bool is_streamed(const IntConv *c)
+{
+    return c->group_words * 4 > c->l->caps->l2_bytes / 4;
+}
+
 // Four channels of all pixels. x: index of the first pixel's word, w: of the weights.
 static void emit_step(const IntTile *t, KRef x, KRef w)
 {
@@ -118,6 +124,8 @@ static void emit_step(const IntTile *t, KRef x, KRef w)
     KRef wv[MAX_NV];
     for (uint32_t v = 0; v < t->nv; v++)
         wv[v] = k_load(k, c->weights, k_add(k, w, k_index(k, (int64_t)v * c->lanes)), c->lanes, c->lanes);
+    for (uint32_t v = 0; v < t->nv && is_streamed(c); v++)
+        k_prefetch(k, c->weights, k_add(k, w, k_index(k, (int64_t)v * c->lanes + AHEAD)));
     for (int64_t p = 0; p < t->rows * t->columns; p++) {
         const int64_t at = p / t->columns * c->sh * c->in.row + p % t->columns * c->sw * c->in.column;
         const KRef word = k_load(k, c->in.param, k_add(k, x, k_index(k, at)), 1, 1);

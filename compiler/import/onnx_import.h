@@ -83,6 +83,13 @@ typedef struct OnnxFewBits {
     NodeId packed[3];      // weight, scale and zero of qmatmul, once a product asked for them
 } OnnxFewBits;
 
+// What DequantizeLinear read: x with constant scale and zero point (0: none).
+typedef struct OnnxDequantised {
+    NodeId x, scale, zero;
+    uint32_t axis; // of scales and zero points that are not of one element
+    int64_t block; // of elements along it that share an entry; 0: none do
+} OnnxDequantised;
+
 // The whole import.
 typedef struct OnnxModel {
     Arena *arena;
@@ -105,7 +112,8 @@ typedef struct OnnxModel {
     Map io_names;       // names of inputs and outputs, of the model and of the tensors that they consist of
     VEC(OnnxFewBits)
     few_bits;
-    Map missing; // operators that were reported as unsupported
+    Map dequantised; // by graph and node, OnnxDequantised (onnx_qdq.c)
+    Map missing;     // operators that were reported as unsupported
 } OnnxModel;
 
 typedef struct OnnxNode OnnxNode;
@@ -257,6 +265,8 @@ bool onnx_steps_softmax(const OnnxNode *n, NodeId x, int64_t axis);
 NodeId onnx_softmax_steps(OnnxNode *n, NodeId x, int64_t axis);
 // With the window attributes of the node (onnx_window.c).
 NodeId onnx_conv(OnnxNode *n, NodeId x, NodeId weight, NodeId bias);
+// src: the five operands of int_conv, of which the last three may be 0.
+NodeId onnx_int_conv(OnnxNode *n, const NodeId *src);
 // 0, 1, ... count - 1 as i64; count may be symbolic.
 NodeId onnx_iota(OnnxNode *n, Dim count);
 // Counts elements that an import function is about to make. False: too many (reported).

@@ -7,7 +7,8 @@
 void onnx_import_matmul(OnnxNode *n)
 {
     const NodeId a = onnx_src(n, 0), b = onnx_src(n, 1);
-    const NodeId packed = quant_product(n, a, b);
+    NodeId packed = quant_product(n, a, b);
+    packed = packed ? packed : qdq_matmul(n, a, b, false);
     onnx_out(n, 0, packed ? packed : onnx_matmul(n, a, b, false, false));
 }
 
@@ -22,7 +23,8 @@ void onnx_import_gemm(OnnxNode *n)
     const bool transpose_a = onnx_int(n, "transA", 0) != 0, transpose_b = onnx_int(n, "transB", 0) != 0;
     const double alpha = onnx_float(n, "alpha", 1.0), beta = onnx_float(n, "beta", 1.0);
     onnx_ignore_attr(n, "broadcast"); // before opset 7; since then c always broadcasts
-    const NodeId product = times(n, onnx_matmul(n, a, b, transpose_a, transpose_b), alpha);
+    const NodeId whole = transpose_a ? 0 : qdq_matmul(n, a, b, transpose_b);
+    const NodeId product = times(n, whole ? whole : onnx_matmul(n, a, b, transpose_a, transpose_b), alpha);
     const bool adds = c && fabs(beta) > 0;
     onnx_out(n, 0, adds ? onnx_op2(n, OP_add, product, times(n, c, beta)) : product);
 }

@@ -39,10 +39,15 @@ NodeId quant_saturate(OnnxNode *n, NodeId x, NodeId zero, DType type, bool satur
     if (!n->failed && (is_wide || type == DTYPE_bool))
         onnx_fail(n, E0206, "quantised results of type %s are not supported", dtype_info[type].name);
     NodeId y = onnx_cast(n, is_float(type) ? x : onnx_op1(n, OP_round, x), work);
-    if (zero)
+    double none = 1;
+    const bool is_zero =
+        zero && !is_float(type) && node_is_scalar_const(n->graph, zero, &none) && fabs(none) <= 0;
+    if (zero && !is_zero)
         y = onnx_op2(n, OP_add, y, onnx_cast(n, zero, work));
     if (is_float(type))
         return onnx_cast_mode(n, y, type, saturate, "up");
+    if (dtype_info[type].bits >= 8) // the cast saturates by itself
+        return onnx_cast(n, y, type);
     const NodeId lo = onnx_scalar(n, work, is_signed ? -count / 2 : 0);
     const NodeId hi = onnx_scalar(n, work, is_signed ? count / 2 - 1 : count - 1);
     return onnx_cast(n, onnx_op3(n, OP_clamp, y, lo, hi), type);
@@ -166,6 +171,7 @@ void onnx_import_dequantize(OnnxNode *n)
     const NodeId y = onnx_op2(n, OP_mul, steps, onnx_cast(n, place(n, &g, scale), dflt));
     const NodeId whole = join(n, &g, onnx_cast(n, y, type));
     quant_remember(n, whole, x, scale, zero, g.axis, g.block);
+    qdq_remember(n, whole, &(OnnxDequantised){x, scale, zero, g.axis, g.block});
     onnx_out(n, 0, whole);
 }
 
@@ -180,7 +186,9 @@ void onnx_import_quantize(OnnxNode *n)
     const DType own = work_type(onnx_dtype(n, scale));
     const DType work = onnx_int(n, "precision", 0) ? onnx_type_attr(n, "precision", own) : own;
     const NodeId wide = onnx_cast(n, split(n, &g, x), work);
-    const NodeId steps = onnx_op2(n, OP_div, wide, onnx_cast(n, place(n, &g, scale), work));
+    const NodeId by = onnx_cast(n, place(n, &g, scale), work);
+    const NodeId known = qdq_steps(n, wide, by);
+    const NodeId steps = known ? known : onnx_op2(n, OP_div, wide, by);
     onnx_out(n, 0, join(n, &g, quant_saturate(n, steps, place(n, &g, zero), type, saturate)));
 }
 
@@ -219,8 +227,27 @@ void onnx_import_dynamic_quantize(OnnxNode *n)
 
 // --- products ---
 
+static bool is_zero_point(OnnxNode *n, NodeId zero, bool many)
+{
+    const Shape *s = onnx_shape(n, zero);
+    return !zero || s->rank == 0 || (s->rank == 1 && (many || (dim_is_const(s->dim[0]) && s->dim[0] == 1)));
+}
+
+static bool are_bytes(OnnxNode *n, NodeId a, NodeId b)
+{
+    const DType s = onnx_dtype(n, a), t = onnx_dtype(n, b);
+    return (s == DTYPE_u8 || s == DTYPE_i8) && (t == DTYPE_u8 || t == DTYPE_i8);
+}
+
 NodeId quant_matmul(OnnxNode *n, NodeId a, NodeId a_zero, NodeId b, NodeId b_zero)
 {
+    if (!n->failed && are_bytes(n, a, b) && is_zero_point(n, a_zero, false) &&
+        is_zero_point(n, b_zero, true)) {
+        const NodeId y =
+            quant_rows(n, a, quant_along(n, a_zero, 1, 0), b, quant_along(n, b_zero, 1, 0), false);
+        if (y || n->failed)
+            return y;
+    }
     const uint32_t rank = onnx_shape(n, a)->rank;
     const NodeId rows = a_zero && rank >= 2 ? quant_along(n, a_zero, rank, rank - 2) : a_zero;
     const NodeId x = quant_centred(n, a, rows), y = quant_centred(n, b, quant_along(n, b_zero, 1, 0));
@@ -249,6 +276,11 @@ static DType exact_type(OnnxNode *n, NodeId w)
 
 static NodeId integer_conv(OnnxNode *n, NodeId x, NodeId x_zero, NodeId w, NodeId w_zero)
 {
+    if (!n->failed && are_bytes(n, x, w) && is_zero_point(n, x_zero, false) &&
+        is_zero_point(n, w_zero, true)) {
+        const NodeId src[] = {x, w, 0, quant_along(n, x_zero, 1, 0), quant_along(n, w_zero, 1, 0)};
+        return onnx_int_conv(n, src);
+    }
     const DType type = exact_type(n, w);
     const NodeId zero = quant_along(n, w_zero, onnx_shape(n, w)->rank, 0);
     const NodeId steps = onnx_cast(n, quant_centred(n, x, quant_along(n, x_zero, 1, 0)), type);
@@ -265,8 +297,8 @@ void onnx_import_conv_integer(OnnxNode *n)
 static NodeId requantize(OnnxNode *n, NodeId sum, NodeId factor, NodeId scale, NodeId zero)
 {
     const NodeId wide = onnx_op2(n, OP_mul, onnx_cast(n, sum, DTYPE_f32), onnx_cast(n, factor, DTYPE_f32));
-    const NodeId steps = onnx_op2(n, OP_div, wide, onnx_cast(n, scale, DTYPE_f32));
-    return quant_saturate(n, steps, zero, onnx_dtype(n, zero), true);
+    const NodeId by = onnx_cast(n, scale, DTYPE_f32), known = qdq_steps(n, wide, by);
+    return quant_saturate(n, known ? known : onnx_op2(n, OP_div, wide, by), zero, onnx_dtype(n, zero), true);
 }
 
 void onnx_import_qlinear_matmul(OnnxNode *n)

@@ -17,6 +17,18 @@ NodeId quant_saturate(OnnxNode *n, NodeId x, NodeId zero, DType type, bool satur
 void quant_remember(OnnxNode *n, NodeId y, NodeId x, NodeId scale, NodeId zero, uint32_t axis, int64_t block);
 // a times b, read packed. 0: b is not such a matrix.
 NodeId quant_product(OnnxNode *n, NodeId a, NodeId b);
+// y is x dequantised: kept in mind for convolutions and products of y.
+void qdq_remember(OnnxNode *n, NodeId y, const OnnxDequantised *from);
+// With the window attributes of the node: exact sums of the bytes that x and weight were dequantised from,
+// times their scales, plus the bias (0: none). 0: they were not.
+NodeId qdq_conv(OnnxNode *n, NodeId x, NodeId weight, NodeId bias);
+// The same for a product with a matrix [K, N], or [N, K] when is_transposed.
+NodeId qdq_matmul(OnnxNode *n, NodeId a, NodeId b, bool is_transposed);
+// x / scale, where x is made of integers times constants: the scale goes into these. 0: it is not.
+NodeId qdq_steps(OnnxNode *n, NodeId x, NodeId scale);
+// Sums of the products of bytes, less their zero points (0, or of one element; that of w also [N]), as i32; w
+// is a constant matrix as in qdq_matmul. 0: another kind of operands.
+NodeId quant_rows(OnnxNode *n, NodeId x, NodeId x_zero, NodeId w, NodeId w_zero, bool is_transposed);
 // (x - zero) * scale as f32, and back: all scalars, or in shapes that broadcast.
 NodeId quant_to_f32(OnnxNode *n, NodeId x, NodeId scale, NodeId zero);
 NodeId quant_from_f32(OnnxNode *n, NodeId x, NodeId scale, NodeId zero, DType type);

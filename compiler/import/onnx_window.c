@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions and pools: ONNX's automatic padding becomes explicit pads.
-#include "compiler/import/onnx_import.h"
+#include "compiler/import/onnx_quant.h"
 
 // Larger kernels, strides and dilations are mistakes; with this limit no product of them and a size
 // overflows.
@@ -100,28 +100,38 @@ static void set_window(NodeBuild *b, const Window *w)
     node_ints(b, attr_find(b->op, "dilations"), w->dilations, w->n);
 }
 
-NodeId onnx_conv(OnnxNode *n, NodeId x, NodeId weight, NodeId bias)
+static NodeId conv(OnnxNode *n, OpId op, const NodeId *src, uint32_t count)
 {
     const int64_t group = onnx_int(n, "group", 1);
     Window w;
-    if (!read_window(n, x, weight, &w))
+    if (!read_window(n, src[0], src[1], &w))
         return 0;
-    resolve_same(n, x, &w);
+    resolve_same(n, src[0], &w);
     if (n->failed)
         return 0;
-    NodeBuild b = onnx_begin(n, OP_conv);
-    node_src(&b, x);
-    node_src(&b, weight);
-    node_src(&b, bias);
+    NodeBuild b = onnx_begin(n, op);
+    for (uint32_t i = 0; i < count; i++)
+        node_src(&b, src[i]);
     set_window(&b, &w);
-    node_int(&b, A_conv_group, group);
+    node_int(&b, attr_find(op, "group"), group);
     return onnx_end(n, &b);
+}
+
+NodeId onnx_conv(OnnxNode *n, NodeId x, NodeId weight, NodeId bias)
+{
+    return conv(n, OP_conv, (const NodeId[]){x, weight, bias}, 3);
+}
+
+NodeId onnx_int_conv(OnnxNode *n, const NodeId *src)
+{
+    return conv(n, OP_int_conv, src, 5);
 }
 
 void onnx_import_conv(OnnxNode *n)
 {
-    const NodeId x = onnx_src(n, 0), weight = onnx_src(n, 1);
-    onnx_out(n, 0, onnx_conv(n, x, weight, onnx_opt(n, 2)));
+    const NodeId x = onnx_src(n, 0), weight = onnx_src(n, 1), bias = onnx_opt(n, 2);
+    const NodeId whole = qdq_conv(n, x, weight, bias);
+    onnx_out(n, 0, whole ? whole : onnx_conv(n, x, weight, bias));
 }
 
 // Pads of a transposed convolution from the wanted output size: they are what is too much. What is missing is
