@@ -23,7 +23,7 @@ static int64_t ceil_div(int64_t a, int64_t b)
 static double matrix_cycles(const TileShape *s)
 {
     const double pixels = (double)(s->n * s->h * (s->w + (s->kw > 1 ? (s->kw - 1) * s->dw : 0)));
-    const double steps = (double)(s->kh * s->kw * ceil_div(s->ic, BLOCK));
+    const double steps = (double)slab_steps(s);
     const double tiles = ceil(pixels / LANES) * (double)ceil_div(s->oc, LANES);
     const double split = (double)(s->n * s->in_h * s->in_w) * (double)(2 * ceil_div(s->ic, BLOCK));
     return tiles * steps * 3 * 16 + split * 6 + pixels * (double)ceil_div(s->oc, LANES) * 4;
@@ -37,7 +37,7 @@ static double vector_cycles(const Lower *l, const TileShape *s)
 
 bool matrix_is_worthwhile(const Lower *l, const TileShape *s)
 {
-    if (!l->caps->has_matrix || l->caps->f32_lanes != LANES || s->ic < LANES || s->oc < LANES)
+    if (!l->caps->has_matrix || l->caps->f32_lanes != LANES || s->oc < LANES / 2)
         return false;
     if (l->pass->options->accuracy < MATRIX_ERROR)
         return false;
@@ -70,23 +70,33 @@ typedef struct Packing {
     TileSource src;
 } Packing;
 
-// One tile: weights of the channels first .. first + 31 for 16 results from `result` on, in pairs of
-// channels.
-static void pack_tile(const Packing *p, const float *tap, int64_t first, int64_t result, bool is_rest,
+// Element e of what is multiplied at a tap: a channel, or a column and a channel. The address for result 0.
+static const float *weight_at(const Packing *p, int64_t tap, int64_t e)
+{
+    const TileSource *s = &p->src;
+    if (slab_is_folded(&p->s))
+        return s->data + tap * s->stride_kh + e / p->s.ic * s->stride_kw + e % p->s.ic * s->stride_ic;
+    return s->data + tap / p->s.kw * s->stride_kh + tap % p->s.kw * s->stride_kw + e * s->stride_ic;
+}
+
+// One tile: weights of the elements first .. first + 31 for 16 results from `result` on, in pairs of
+// elements.
+static void pack_tile(const Packing *p, int64_t tap, int64_t first, int64_t result, bool is_rest,
                       uint16_t *out)
 {
+    const int64_t n = slab_is_folded(&p->s) ? p->s.kw * p->s.ic : p->s.ic;
     for (int64_t c = 0; c < BLOCK; c++)
         for (int64_t o = 0; o < LANES; o++) {
             float w = 0;
-            if (first + c < p->s.ic && result + o < p->s.oc)
-                memcpy(&w, tap + (first + c) * p->src.stride_ic + (result + o) * p->src.stride_oc, sizeof w);
+            if (first + c < n && result + o < p->s.oc)
+                memcpy(&w, weight_at(p, tap, first + c) + (result + o) * p->src.stride_oc, sizeof w);
             const uint16_t h = to_bf16(w);
             const float rest = isfinite(w) ? w - of_bf16(h) : 0;
             out[c / 2 * BLOCK + 2 * o + c % 2] = is_rest ? to_bf16(rest) : h;
         }
 }
 
-static uint16_t *pack_step(const Packing *p, const float *tap, int64_t first, int64_t result, int64_t tiles,
+static uint16_t *pack_step(const Packing *p, int64_t tap, int64_t first, int64_t result, int64_t tiles,
                            uint16_t *out)
 {
     for (int is_rest = 1; is_rest >= 0; is_rest--)
@@ -100,26 +110,25 @@ static void pack(const void *ctx, void *bytes)
 {
     const Packing *p = ctx;
     uint16_t *out = bytes;
+    const int64_t taps = slab_is_folded(&p->s) ? p->s.kh : p->s.kh * p->s.kw;
+    const int64_t blocks = slab_steps(&p->s) / taps;
     for (int64_t o = 0; o < p->s.oc; o += BLOCK)
-        for (int64_t t = 0; t < p->s.kh * p->s.kw; t++)
-            for (int64_t c = 0; c < p->s.ic; c += BLOCK)
-                out = pack_step(p,
-                                p->src.data + t / p->s.kw * p->src.stride_kh + t % p->s.kw * p->src.stride_kw,
-                                c, o, p->s.oc - o > LANES ? 2 : 1, out);
+        for (int64_t t = 0; t < taps; t++)
+            for (int64_t c = 0; c < blocks; c++)
+                out = pack_step(p, t, c * BLOCK, o, p->s.oc - o > LANES ? 2 : 1, out);
 }
 
-static int64_t steps_of(const TileShape *s)
+// Bytes of the packed weights.
+static int64_t weight_bytes(const TileShape *s)
 {
-    return s->kh * s->kw * ceil_div(s->ic, BLOCK);
+    return ceil_div(s->oc, LANES) * slab_steps(s) * 2 * TILE_ELEMENTS * (int64_t)sizeof(uint16_t);
 }
 
 static uint32_t pack_weights(const Tile *t, const TileSource *weights, const char *name)
 {
     Packing *p = ARENA_NEW(t->l->pass->perm, Packing);
     *p = (Packing){t->s, *weights};
-    const int64_t tiles = ceil_div(t->s.oc, LANES) * steps_of(&t->s) * 2;
-    return lower_param_filled(t->l, name, DTYPE_bf16, pack, p,
-                              (uint64_t)tiles * TILE_ELEMENTS * sizeof(uint16_t));
+    return lower_param_filled(t->l, name, DTYPE_bf16, pack, p, (uint64_t)weight_bytes(&t->s));
 }
 
 // --- one tile ------------------------------------------------------------------------------------
@@ -131,6 +140,7 @@ typedef struct Place {
     uint32_t weights;
     KRef image, first_row, rows; // of the slab: the output row of its first one, and how many are wanted
     KRef pixel;                  // first one, counted from the start of the slab
+    int64_t tiles;               // that follow each other for one block of results
     uint8_t pixel_tiles, result_tiles;
     KRef result, weight; // first result; index of its first weight
     int64_t results;     // that exist
@@ -140,7 +150,7 @@ typedef struct Place {
 static void load_pixels(const Place *p, KRef at, uint8_t tile, bool is_rest)
 {
     Kernel *k = p->t->l->k;
-    const int64_t off = (int64_t)tile * LANES * p->slab->step + (is_rest ? BLOCK : 0);
+    const int64_t off = (int64_t)tile * LANES * p->slab->step + (is_rest ? p->slab->rest : 0);
     k_matrix_load(k, (uint8_t)(PIXELS + tile), p->slab->param, k_add(k, at, k_index(k, off)),
                   k_index(k, p->slab->step));
 }
@@ -196,21 +206,41 @@ static void close_loops(Kernel *k, uint32_t n)
         k_end(k);
 }
 
+// Every tile fetches its share of the weights of the next block of results, where they come from far.
+static void fetch_weights(const Place *p, KRef here)
+{
+    Kernel *k = p->t->l->k;
+    const int64_t step = 2 * p->result_tiles * TILE_ELEMENTS, lines = step / BLOCK;
+    const int64_t share = ceil_div(lines, p->tiles);
+    if (weight_bytes(&p->t->s) <= (int64_t)p->t->l->caps->l2_bytes / 2)
+        return;
+    const KRef mine =
+        k_mul(k, k_op(k, KOP_div, p->pixel, k_index(k, 2 * LANES), 0), k_index(k, share * BLOCK));
+    const KRef next = k_add(k, k_add(k, here, mine), k_index(k, slab_steps(&p->t->s) * step));
+    const KRef i = share == 1 ? k_index(k, 0)
+                              : k_for(k, k_index(k, 0), k_index(k, share * BLOCK), BLOCK, KFOR_SERIAL, "i");
+    k_prefetch(k, p->weights, k_add(k, next, i));
+    if (share > 1)
+        k_end(k);
+}
+
 static void emit_sums(const Place *p)
 {
     Kernel *k = p->t->l->k;
-    const TileShape *s = &p->t->s;
-    const int64_t blocks = ceil_div(s->ic, BLOCK), step = 2 * p->result_tiles * TILE_ELEMENTS;
+    const Slab *b = p->slab;
+    const int64_t step = 2 * p->result_tiles * TILE_ELEMENTS;
     uint32_t opened = 0;
     for (uint8_t i = 0; i < p->pixel_tiles; i++)
         for (uint8_t j = 0; j < p->result_tiles; j++)
             k_matrix_zero(k, (uint8_t)(SUMS + 2 * i + j));
-    const KRef kh = open_loop(k, s->kh, KFOR_SERIAL, "kh", &opened);
-    const KRef kw = open_loop(k, s->kw, KFOR_SERIAL, "kw", &opened);
-    const KRef x = k_mul_add(k, p->pixel, p->slab->step, slab_tap(p->slab, kh, kw));
-    const KRef w = k_mul_add(k, k_mul_add(k, kh, s->kw, kw), blocks * step, p->weight);
-    const KRef c = open_loop(k, blocks, KFOR_SERIAL, "c", &opened);
-    emit_step(p, k_mul_add(k, c, 2 * BLOCK, x), k_mul_add(k, c, step, w));
+    const KRef kh = open_loop(k, p->t->s.kh, KFOR_SERIAL, "kh", &opened);
+    const KRef kw = open_loop(k, b->taps_w, KFOR_SERIAL, "kw", &opened);
+    const KRef x = k_mul_add(k, p->pixel, b->step, slab_tap(b, p->image, kh, kw));
+    const KRef w = k_mul_add(k, k_mul_add(k, kh, b->taps_w, kw), b->blocks * step, p->weight);
+    const KRef c = open_loop(k, b->blocks, KFOR_SERIAL, "c", &opened);
+    const KRef here = k_mul_add(k, c, step, w);
+    fetch_weights(p, here);
+    emit_step(p, k_mul_add(k, c, b->block_step, x), here);
     close_loops(k, opened);
     for (uint8_t i = 0; i < p->pixel_tiles; i++)
         for (uint8_t j = 0; j < p->result_tiles; j++)
@@ -265,6 +295,7 @@ static void emit_pixels(Place *p)
     Kernel *k = p->t->l->k;
     const int64_t most = p->slab->rows * p->slab->columns - (p->slab->columns - p->slab->shape.w);
     p->pixel_tiles = most > LANES ? 2 : 1;
+    p->tiles = ceil_div(most, 2 * LANES);
     int64_t rows = 0;
     KRef end = k_index(k, most);
     if (!k_is_const(k, p->rows, &rows) || rows != p->slab->rows)
@@ -282,7 +313,7 @@ static void emit_results(Place *p, uint8_t flags, void (*inside)(Place *))
 {
     Kernel *k = p->t->l->k;
     const int64_t full = p->t->s.oc / BLOCK, rest = p->t->s.oc % BLOCK;
-    const int64_t panel = steps_of(&p->t->s) * 2 * TILE_ELEMENTS; // of one tile of results
+    const int64_t panel = slab_steps(&p->t->s) * 2 * TILE_ELEMENTS; // of one tile of results
     if (full > 0) {
         uint32_t opened = 0;
         const KRef block = open_loop(k, full, flags, "ob", &opened);
@@ -303,7 +334,7 @@ static void emit_results(Place *p, uint8_t flags, void (*inside)(Place *))
 }
 
 // Blocks of rows outside, each with a slab of its own: for weights that stay in the cache.
-static void emit_rows_outside(const Tile *t, Slab *slab, uint32_t weights)
+static void emit_rows_outside(const Tile *t, const Slab *slab, uint32_t weights)
 {
     Kernel *k = t->l->k;
     uint32_t opened = 0;
@@ -323,8 +354,34 @@ static void emit_rows_outside(const Tile *t, Slab *slab, uint32_t weights)
     close_loops(k, opened);
 }
 
+static void emit_images(Place *p)
+{
+    Kernel *k = p->t->l->k;
+    uint32_t opened = 0;
+    k_matrix_begin(k);
+    p->sums = k_array(k, DTYPE_f32, 2 * LANES * BLOCK);
+    p->image = open_loop(k, p->t->s.n, KFOR_SERIAL, "n", &opened);
+    emit_pixels(p);
+    close_loops(k, opened);
+    k_matrix_end(k);
+}
+
+// Blocks of results outside, on one slab of everything: for weights that come from far.
+static void emit_results_outside(const Tile *t, const Slab *slab, uint32_t weights)
+{
+    Kernel *k = t->l->k;
+    Place p = {.t = t, .slab = slab, .weights = weights, .first_row = k_index(k, 0)};
+    p.rows = k_index(k, slab->rows);
+    slab_fill_shared(slab);
+    emit_results(&p, KFOR_PARALLEL, emit_images);
+}
+
 void matrix_emit(const Tile *t, const TileSource *weights, const char *name)
 {
-    Slab slab = slab_new(t->l, &t->s, &t->in);
-    emit_rows_outside(t, &slab, pack_weights(t, weights, name));
+    const Slab slab = slab_new(t->l, &t->s, &t->in, weight_bytes(&t->s));
+    const uint32_t packed = pack_weights(t, weights, name);
+    if (slab.is_shared)
+        emit_results_outside(t, &slab, packed);
+    else
+        emit_rows_outside(t, &slab, packed);
 }

@@ -2,7 +2,7 @@
 // The slab; see matrix_slab.h.
 #include "passes/matrix_slab.h"
 
-enum { BLOCK = 32, LANES = 16, LINE = 64, SLACK_PIXELS = 32 };
+enum { BLOCK = 32, LANES = 16, SLACK_PIXELS = 32, FOLD_MAX_CHANNELS = 8, FOLD_MAX_RUN = 128 };
 
 static int64_t ceil_div(int64_t a, int64_t b)
 {
@@ -14,6 +14,17 @@ static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
     return v < lo ? lo : v > hi ? hi : v;
 }
 
+bool slab_is_folded(const TileShape *s)
+{
+    return s->ic <= FOLD_MAX_CHANNELS && s->kw > 1 && s->dw == 1 && s->kw * s->ic <= FOLD_MAX_RUN;
+}
+
+int64_t slab_steps(const TileShape *s)
+{
+    return slab_is_folded(s) ? s->kh * ceil_div(s->kw * s->ic, BLOCK)
+                             : s->kh * s->kw * ceil_div(s->ic, BLOCK);
+}
+
 // Phases that kernel positions fall into: all below the stride, or as many as there are positions.
 static int64_t phases(int64_t kernel, int64_t stride, int64_t dilation)
 {
@@ -23,55 +34,93 @@ static int64_t phases(int64_t kernel, int64_t stride, int64_t dilation)
     return most + 1;
 }
 
-// Elements from pixel to pixel: blocks of 32 channels, rounded and rest. Not a multiple of 1 KB, so that the
-// 16 pixels of a tile do not fall into few sets of the cache.
-static int64_t pixel_step(int64_t channels)
+static int64_t more_rows(const Slab *b)
 {
-    const int64_t step = ceil_div(channels, BLOCK) * 2 * BLOCK;
-    return step % 512 == 0 ? step + LINE : step;
+    return (b->shape.kh - 1) * b->shape.dh / b->shape.sh;
 }
 
-static int64_t slab_pixels(const Slab *b, int64_t rows)
+// Of each plane.
+static int64_t folded_slack(const Slab *b)
 {
-    const int64_t more = (b->shape.kh - 1) * b->shape.dh / b->shape.sh;
-    return b->phases_h * b->phases_w * (rows + more) * b->columns;
+    return SLACK_PIXELS * b->step + b->blocks * BLOCK;
 }
 
-// As many rows as half of the second-level cache holds, in equal blocks; at least two blocks a thread.
-static int64_t choose_rows(const Slab *b)
+// Elements of a slab for some rows: rounded ones and rests.
+static int64_t slab_elements(const Slab *b, int64_t rows)
 {
-    const int64_t budget = (int64_t)b->l->caps->l2_bytes / 4, h = b->shape.h;
+    const int64_t pixels = b->images * b->phases_h * b->phases_w * (rows + more_rows(b)) * b->columns;
+    return b->is_folded ? 2 * (pixels * b->step + folded_slack(b))
+                        : (pixels + SLACK_PIXELS) * b->blocks * 2 * BLOCK;
+}
+
+// As many rows as part of the second-level cache holds, in equal blocks, at least two blocks a thread. Large
+// weights are worth a larger part: they come from far for each block.
+static int64_t choose_rows(const Slab *b, int64_t weight_bytes)
+{
+    const int64_t l2 = b->l->caps->l2_bytes, h = b->shape.h;
+    const int64_t budget = weight_bytes > l2 / 2 ? l2 / 2 : l2 / 4;
     const int64_t parts = b->l->caps->threads > 1 ? 2 * b->l->caps->threads : 1;
     int64_t rows = ceil_div(h, parts);
-    while (rows > 1 && slab_pixels(b, rows) * b->step * 2 > budget)
+    while (rows > 1 && slab_elements(b, rows) * 2 > budget)
         rows -= ceil_div(rows, 8);
     return ceil_div(h, ceil_div(h, rows));
 }
 
-Slab slab_new(Lower *l, const TileShape *s, const TileInput *in)
+static void use_pixels_as_rows(Slab *b)
 {
-    Slab b = {.l = l, .shape = *s, .in = *in};
-    b.is_linear = s->h == 1 && s->in_h == 1 && s->kh == 1 && s->kw == 1 && s->pad_h == 0 && s->pad_w == 0;
-    if (b.is_linear) {
-        b.shape.h = s->w;
-        b.shape.in_h = s->in_w;
-        b.shape.sh = s->sw;
-        b.shape.w = b.shape.in_w = b.shape.sw = 1;
-        b.in.stride_h = in->stride_w;
-    }
-    b.phases_h = phases(s->kh, b.shape.sh, s->dh);
-    b.phases_w = phases(s->kw, b.shape.sw, s->dw);
-    b.columns = b.shape.w + (s->kw - 1) * s->dw / b.shape.sw;
-    b.step = pixel_step(s->ic);
-    b.rows = choose_rows(&b);
-    b.slab_rows = b.rows + (s->kh - 1) * s->dh / b.shape.sh;
+    b->is_linear = true;
+    b->shape.h = b->shape.w;
+    b->shape.in_h = b->shape.in_w;
+    b->shape.sh = b->shape.sw;
+    b->shape.w = b->shape.in_w = b->shape.sw = 1;
+    b->in.stride_h = b->in.stride_w;
+}
+
+static void set_steps(Slab *b)
+{
+    const TileShape *s = &b->shape;
+    b->is_folded = slab_is_folded(s);
+    b->taps_w = b->is_folded ? 1 : s->kw;
+    b->blocks = ceil_div(b->is_folded ? s->kw * s->ic : s->ic, BLOCK);
+    b->phases_h = phases(s->kh, s->sh, s->dh);
+    b->phases_w = b->is_folded ? 1 : phases(s->kw, s->sw, s->dw);
+    b->columns = s->w + (b->is_folded ? ceil_div(s->kw - 1, s->sw) : (s->kw - 1) * s->dw / s->sw);
+    b->step = b->is_folded ? s->sw * s->ic : 2 * BLOCK;
+}
+
+Slab slab_new(Lower *l, const TileShape *s, const TileInput *in, int64_t weight_bytes)
+{
+    Slab b = {.l = l, .shape = *s, .in = *in, .images = 1};
+    if (s->h == 1 && s->in_h == 1 && s->kh == 1 && s->kw == 1 && s->pad_h == 0 && s->pad_w == 0)
+        use_pixels_as_rows(&b);
+    set_steps(&b);
+    const int64_t l2 = l->caps->l2_bytes;
+    b.is_shared = !b.is_folded && weight_bytes > l2 / 4 && slab_elements(&b, b.shape.h) * s->n * 2 <= l2 / 2;
+    b.images = b.is_shared ? s->n : 1;
+    b.rows = b.is_shared ? b.shape.h : choose_rows(&b, weight_bytes);
+    b.slab_rows = b.rows + more_rows(&b);
     // Tiles read up to 31 pixels behind the last row; what they make of them is not stored.
-    const int64_t pixels = slab_pixels(&b, b.rows) + SLACK_PIXELS;
-    b.param = lower_param_thread_scratch(l, "slab", DTYPE_bf16, (uint64_t)(pixels * b.step), &b.base);
+    const int64_t elements = slab_elements(&b, b.rows);
+    b.rest = b.is_folded ? elements / 2 : BLOCK;
+    b.block_step = b.is_folded ? BLOCK : elements / b.blocks;
+    b.base = k_index(l->k, 0);
+    if (b.is_shared)
+        b.param = lower_param_scratch(l, "slab", DTYPE_bf16, (uint64_t)elements);
+    else
+        b.param = lower_param_thread_scratch(l, "slab", DTYPE_bf16, (uint64_t)elements, &b.base);
     return b;
 }
 
-KRef slab_tap(const Slab *b, KRef kh, KRef kw)
+// Index of a pixel.
+static KRef pixel_at(const Slab *b, KRef image, KRef phase, KRef row, KRef column)
+{
+    Kernel *k = b->l->k;
+    const KRef slot = b->is_shared ? k_mul_add(k, image, b->phases_h * b->phases_w, phase) : phase;
+    const KRef pixel = k_mul_add(k, k_mul_add(k, slot, b->slab_rows, row), b->columns, column);
+    return k_mul_add(k, pixel, b->step, b->base);
+}
+
+KRef slab_tap(const Slab *b, KRef image, KRef kh, KRef kw)
 {
     Kernel *k = b->l->k;
     const TileShape *s = &b->shape;
@@ -82,21 +131,28 @@ KRef slab_tap(const Slab *b, KRef kh, KRef kw)
         phase = k_op(k, KOP_sub, y, k_mul(k, row, k_index(k, s->sh)), 0);
     }
     phase = k_mul(k, phase, k_index(k, b->phases_w));
-    if (s->sw > 1) {
+    if (s->sw > 1 && !b->is_folded) {
         column = k_op(k, KOP_div, x, k_index(k, s->sw), 0);
         phase = k_add(k, phase, k_op(k, KOP_sub, x, k_mul(k, column, k_index(k, s->sw)), 0));
     }
-    const KRef pixel = k_mul_add(k, k_mul_add(k, phase, b->slab_rows, row), b->columns, column);
-    return k_mul_add(k, pixel, b->step, b->base);
+    return pixel_at(b, image, phase, row, column);
 }
 
 // --- filling -------------------------------------------------------------------------------------
 
-static void split_into(const Slab *b, KRef at, int64_t channel, KRef value)
+static void split_into(const Slab *b, KRef to, KRef value)
 {
-    Kernel *k = b->l->k;
-    const KRef to = k_add(k, at, k_index(k, channel / BLOCK * 2 * BLOCK + channel % BLOCK));
-    k_matrix_split(k, b->param, to, k_add(k, to, k_index(k, BLOCK)), value);
+    k_matrix_split(b->l->k, b->param, to, k_add(b->l->k, to, k_index(b->l->k, b->rest)), value);
+}
+
+static KRef channel_at(const Slab *b, KRef pixel, int64_t channel)
+{
+    return k_add(b->l->k, pixel, k_index(b->l->k, channel / BLOCK * b->block_step + channel % BLOCK));
+}
+
+static KRef zeros(const Slab *b)
+{
+    return k_splat(b->l->k, k_number(b->l->k, DTYPE_f32, 0), LANES);
 }
 
 // Channels first .. first + 15 of a pixel, those behind the last one as zeros.
@@ -105,9 +161,9 @@ static KRef load_channels(const Slab *b, KRef from, int64_t first)
     Kernel *k = b->l->k;
     const int64_t left = b->shape.ic - first;
     if (left <= 0)
-        return k_splat(k, k_number(k, DTYPE_f32, 0), LANES);
-    return k_load(k, b->in.param, k_add(k, from, k_index(k, first)), LANES,
-                  (uint8_t)(left < LANES ? left : LANES));
+        return zeros(b);
+    const uint8_t count = (uint8_t)(left < LANES ? left : LANES);
+    return k_load(k, b->in.param, k_add(k, from, k_index(k, first)), LANES, count);
 }
 
 // A pixel whose channels are next to each other: vectors.
@@ -117,45 +173,49 @@ static void split_vectors(const Slab *b, KRef from, KRef to)
     const int64_t full = b->shape.ic / BLOCK;
     if (full > 0) {
         const KRef c = k_for(k, k_index(k, 0), k_index(k, full), 1, KFOR_SERIAL, "c");
-        const KRef at = k_mul_add(k, c, 2 * BLOCK, to), x = k_mul_add(k, c, BLOCK, from);
+        const KRef at = k_mul_add(k, c, b->block_step, to), x = k_mul_add(k, c, BLOCK, from);
         for (int64_t i = 0; i < BLOCK; i += LANES)
-            split_into(b, at, i, k_load(k, b->in.param, k_add(k, x, k_index(k, i)), LANES, LANES));
+            split_into(b, k_add(k, at, k_index(k, i)),
+                       k_load(k, b->in.param, k_add(k, x, k_index(k, i)), LANES, LANES));
         k_end(k);
     }
     for (int64_t c = full * BLOCK; c < b->shape.ic; c += BLOCK)
         for (int64_t i = 0; i < BLOCK; i += LANES)
-            split_into(b, to, c + i, load_channels(b, from, c + i));
+            split_into(b, channel_at(b, to, c + i), load_channels(b, from, c + i));
 }
 
 // Others: one by one.
 static void split_scalars(const Slab *b, KRef from, KRef to)
 {
     Kernel *k = b->l->k;
-    const int64_t ic = b->shape.ic, rest = ceil_div(ic, BLOCK) * BLOCK - ic;
+    const int64_t ic = b->shape.ic;
     for (int64_t c = 0; c < ic; c += BLOCK) {
         const int64_t n = ic - c < BLOCK ? ic - c : BLOCK;
         const KRef i = k_for(k, k_index(k, 0), k_index(k, n), 1, KFOR_SERIAL, "c");
-        const KRef x =
-            k_load(k, b->in.param, k_mul_add(k, k_add(k, i, k_index(k, c)), b->in.stride_c, from), 1, 1);
-        const KRef at = k_add(k, to, k_add(k, i, k_index(k, 2 * c)));
-        k_matrix_split(k, b->param, at, k_add(k, at, k_index(k, BLOCK)), x);
+        const KRef x = k_mul_add(k, k_add(k, i, k_index(k, c)), b->in.stride_c, from);
+        split_into(b, k_add(k, channel_at(b, to, c), i), k_load(k, b->in.param, x, 1, 1));
         k_end(k);
     }
-    for (int64_t i = 0; i < rest; i++)
-        split_into(b, to, ic + i, k_number(k, DTYPE_f32, 0));
+    for (int64_t c = ic; c < b->blocks * BLOCK; c++)
+        split_into(b, channel_at(b, to, c), k_number(k, DTYPE_f32, 0));
+}
+
+static bool is_empty(const Kernel *k, KRef first, KRef end)
+{
+    int64_t lo = 0, hi = 0;
+    return k_is_const(k, first, &lo) && k_is_const(k, end, &hi) && lo >= hi;
 }
 
 static void clear_pixels(const Slab *b, KRef row, KRef first, KRef end)
 {
     Kernel *k = b->l->k;
-    int64_t lo = 0, hi = 0;
-    if (k_is_const(k, first, &lo) && k_is_const(k, end, &hi) && lo == hi)
+    if (is_empty(k, first, end))
         return;
     const KRef j = k_for(k, first, end, 1, KFOR_SERIAL, "j");
-    const KRef at = k_mul_add(k, j, b->step, row);
-    const KRef c = k_for(k, k_index(k, 0), k_index(k, ceil_div(b->shape.ic, BLOCK)), 1, KFOR_SERIAL, "c");
+    const KRef c = k_for(k, k_index(k, 0), k_index(k, b->blocks), 1, KFOR_SERIAL, "c");
+    const KRef to = k_mul_add(k, c, b->block_step, k_mul_add(k, j, b->step, row));
     for (int64_t i = 0; i < BLOCK; i += LANES)
-        split_into(b, k_mul_add(k, c, 2 * BLOCK, at), i, k_splat(k, k_number(k, DTYPE_f32, 0), LANES));
+        split_into(b, k_add(k, to, k_index(k, i)), zeros(b));
     k_end(k);
     k_end(k);
 }
@@ -174,41 +234,107 @@ static void fill_row(const Slab *b, int64_t phase, KRef from, KRef row)
     clear_pixels(b, row, k_index(k, hi), k_index(k, b->columns));
     if (lo == hi)
         return;
-    const KRef j =
-        hi - lo == 1 ? k_index(k, lo) : k_for(k, k_index(k, lo), k_index(k, hi), 1, KFOR_SERIAL, "j");
+    const bool is_loop = hi - lo > 1;
+    const KRef j = is_loop ? k_for(k, k_index(k, lo), k_index(k, hi), 1, KFOR_SERIAL, "j") : k_index(k, lo);
     const KRef column = k_mul_add(k, j, s->sw, k_index(k, phase - s->pad_w));
     const KRef x = k_mul_add(k, column, b->in.stride_w, from), to = k_mul_add(k, j, b->step, row);
     if (b->in.stride_c == 1)
         split_vectors(b, x, to);
     else
         split_scalars(b, x, to);
-    if (hi - lo > 1)
+    if (is_loop)
         k_end(k);
 }
 
-static void fill_phase(const Slab *b, int64_t phase_h, int64_t phase_w, KRef from, KRef first_row)
+static void clear_elements(const Slab *b, KRef row, int64_t first, int64_t end)
 {
     Kernel *k = b->l->k;
-    const TileShape *s = &b->shape;
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, b->slab_rows), 1, KFOR_SERIAL, "r");
-    const KRef y = k_mul_add(k, k_add(k, first_row, i), s->sh, k_index(k, phase_h - s->pad_h));
-    const int64_t slot = (phase_h * b->phases_w + phase_w) * b->slab_rows;
-    const KRef row = k_mul_add(k, k_add(k, i, k_index(k, slot)), b->columns * b->step, b->base);
-    const KRef is_inside =
-        k_op(k, KOP_and, k_op(k, KOP_le, k_index(k, 0), y, 0), k_op(k, KOP_lt, y, k_index(k, s->in_h), 0), 0);
-    k_if(k, is_inside);
-    fill_row(b, phase_w, k_mul_add(k, y, b->in.stride_h, from), row);
-    k_else(k);
-    clear_pixels(b, row, k_index(k, 0), k_index(k, b->columns));
-    k_end(k);
+    if (first >= end)
+        return;
+    const KRef e = k_for(k, k_index(k, first), k_index(k, end), 1, KFOR_SERIAL, "e");
+    split_into(b, k_add(k, row, e), k_number(k, DTYPE_f32, 0));
     k_end(k);
 }
 
-void slab_fill(Slab *b, KRef image, KRef first_row)
+// The same of a folded slab: element x * ic + c of a row is channel c in column x - pad_w of the image.
+static void fill_folded_row(const Slab *b, KRef from, KRef row)
 {
     Kernel *k = b->l->k;
+    const TileShape *s = &b->shape;
+    const int64_t ic = s->ic, width = b->columns * s->sw;
+    const int64_t lo = clamp(s->pad_w, 0, width), hi = clamp(s->in_w + s->pad_w, lo, width);
+    clear_elements(b, row, 0, lo * ic);
+    clear_elements(b, row, hi * ic, width * ic);
+    if (lo == hi)
+        return;
+    const int64_t run = b->in.stride_c == 1 && b->in.stride_w == ic ? (hi - lo) * ic / LANES * LANES : 0;
+    if (run > 0) {
+        const KRef e = k_for(k, k_index(k, 0), k_index(k, run), LANES, KFOR_SERIAL, "e");
+        split_into(b, k_add(k, row, k_add(k, e, k_index(k, lo * ic))),
+                   k_load(k, b->in.param, k_add(k, from, e), LANES, LANES));
+        k_end(k);
+    }
+    for (int64_t c = 0; c < ic && run < (hi - lo) * ic; c++) {
+        const KRef x = k_for(k, k_index(k, run / ic), k_index(k, hi - lo), 1, KFOR_SERIAL, "x");
+        const KRef at = k_add(k, k_mul(k, x, k_index(k, b->in.stride_w)), k_index(k, c * b->in.stride_c));
+        split_into(b, k_mul_add(k, x, ic, k_add(k, row, k_index(k, lo * ic + c))),
+                   k_load(k, b->in.param, k_add(k, from, at), 1, 1));
+        k_end(k);
+    }
+}
+
+// Row i of a phase. Phases of columns are one after the other.
+static void fill_phase_row(const Slab *b, KRef image, KRef first_row, int64_t phase_h, KRef i)
+{
+    Kernel *k = b->l->k;
+    const TileShape *s = &b->shape;
     const KRef from = k_add(k, b->in.base, k_mul(k, image, k_index(k, b->in.stride_n)));
-    for (int64_t h = 0; h < b->phases_h; h++)
-        for (int64_t w = 0; w < b->phases_w; w++)
-            fill_phase(b, h, w, from, first_row);
+    const KRef y = k_mul_add(k, k_add(k, first_row, i), s->sh, k_index(k, phase_h - s->pad_h));
+    const KRef is_inside =
+        k_op(k, KOP_and, k_op(k, KOP_le, k_index(k, 0), y, 0), k_op(k, KOP_lt, y, k_index(k, s->in_h), 0), 0);
+    for (int64_t w = 0; w < b->phases_w; w++) {
+        const KRef row = pixel_at(b, image, k_index(k, phase_h * b->phases_w + w), i, k_index(k, 0));
+        k_if(k, is_inside);
+        if (b->is_folded)
+            fill_folded_row(b, k_mul_add(k, y, b->in.stride_h, from), row);
+        else
+            fill_row(b, w, k_mul_add(k, y, b->in.stride_h, from), row);
+        k_else(k);
+        if (b->is_folded)
+            clear_elements(b, row, 0, b->columns * b->step);
+        else
+            clear_pixels(b, row, k_index(k, 0), k_index(k, b->columns));
+        k_end(k);
+    }
+}
+
+static void fill_rows(const Slab *b, KRef image, KRef first_row, uint8_t flags)
+{
+    Kernel *k = b->l->k;
+    for (int64_t h = 0; h < b->phases_h; h++) {
+        const KRef i = k_for(k, k_index(k, 0), k_index(k, b->slab_rows), 1, flags, "r");
+        fill_phase_row(b, image, first_row, h, i);
+        k_end(k);
+    }
+    // What lies behind the last pixel is multiplied by weights of 0.
+    if (b->is_folded)
+        clear_elements(b, b->base, b->rest - folded_slack(b), b->rest);
+}
+
+void slab_fill(const Slab *b, KRef image, KRef first_row)
+{
+    fill_rows(b, image, first_row, KFOR_SERIAL);
+}
+
+void slab_fill_shared(const Slab *b)
+{
+    Kernel *k = b->l->k;
+    if (b->images == 1) {
+        fill_rows(b, k_index(k, 0), k_index(k, 0), KFOR_PARALLEL);
+    } else {
+        const KRef n = k_for(k, k_index(k, 0), k_index(k, b->images), 1, KFOR_PARALLEL, "n");
+        fill_rows(b, n, k_index(k, 0), KFOR_SERIAL);
+        k_end(k);
+    }
+    k_barrier(k);
 }
