@@ -170,11 +170,12 @@ static Cuts all_cuts(const Gemm *g)
     for (int64_t nv = 1; nv <= MAX_NV && nv <= vectors; nv++) {
         int64_t rows = most_rows(g, nv);
         rows = ceil_div(g->m, ceil_div(g->m, rows));
-        const int64_t block = l2_rows / rows * rows;
+        const int64_t most = l2_rows / rows * rows, n_blocks = most > 0 ? ceil_div(g->m, most) : 1;
+        const int64_t block = ceil_div(ceil_div(g->m, n_blocks), rows) * rows;
         add_cut(g, &c, (GemmTiles){.rows = rows, .nv = (uint8_t)nv, .block = g->m});
         if (rows < g->m && vectors > nv && g->source != GEMM_COPIED)
             add_cut(g, &c, (GemmTiles){.rows = rows, .nv = (uint8_t)nv, .block = rows});
-        if (block > rows && block * 2 < g->m && vectors > nv)
+        if (n_blocks > 1 && block > rows && vectors > nv)
             add_cut(g, &c, (GemmTiles){.rows = rows, .nv = (uint8_t)nv, .block = block});
     }
     return c;
