@@ -103,10 +103,28 @@ static void print_ios(const Job *j, const char *kind, const PlanIo *io, uint32_t
 
 static void print_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
 {
-    (void)p;
     (void)ctx;
-    printf("  %-44s %12llu MACs %12llu bytes\n", k->kernel->name, (unsigned long long)(k->macs * times),
+    printf("  %-44s %12llu MACs %12llu bytes", k->kernel->name, (unsigned long long)(k->macs * times),
            (unsigned long long)(kernel_bytes(k) * times));
+    if (p->caps->threads > 1 && k->is_shared)
+        printf("  split%s", k->waits ? " after a barrier" : "");
+    else if (p->caps->threads > 1)
+        printf("  thread %d%s", k->thread, k->waits ? " after a barrier" : "");
+    printf("\n");
+}
+
+static void count_shared(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
+{
+    (void)p;
+    (void)times;
+    *(uint32_t *)ctx += k->is_shared;
+}
+
+static uint32_t shared_kernels(const Plan *p)
+{
+    uint32_t n = 0;
+    plan_walk(p, count_shared, &n);
+    return n;
 }
 
 static void print_text(const Job *j, const Totals *t)
@@ -129,6 +147,9 @@ static void print_text(const Job *j, const Totals *t)
     print_peak(p);
     printf("flash   weights %zu bytes, C text %zu bytes\n", j->emitted.weight_bytes, j->emitted.code_bytes);
     printf("kernels %u, %u with text of their own\n", plan_count_kernels(p), j->emitted.n_functions);
+    if (p->caps->threads > 1)
+        printf("threads %d, %u kernels split, %u barriers\n", p->caps->threads, shared_kernels(p),
+               plan_count_barriers(p));
     plan_walk(p, print_kernel, NULL);
 }
 
@@ -155,10 +176,13 @@ typedef struct JsonKernels {
 static void print_json_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
 {
     JsonKernels *j = ctx;
-    (void)p;
-    printf("%s\n    {\"name\": \"%s\", \"nodes\": \"%s\", \"macs\": %llu, \"bytes\": %llu}", j->comma,
+    printf("%s\n    {\"name\": \"%s\", \"nodes\": \"%s\", \"macs\": %llu, \"bytes\": %llu", j->comma,
            json_text(j->arena, k->kernel->name), json_text(j->arena, k->kernel->comment),
            (unsigned long long)(k->macs * times), (unsigned long long)(kernel_bytes(k) * times));
+    if (p->caps->threads > 1)
+        printf(", \"split\": %s, \"thread\": %d, \"waits\": %s", k->is_shared ? "true" : "false", k->thread,
+               k->waits ? "true" : "false");
+    printf("}");
     j->comma = ",";
 }
 
@@ -189,6 +213,7 @@ static void print_json(const Job *j, const Totals *t)
         "  \"state_bytes\": %llu,\n  \"weight_bytes\": %zu,\n  \"code_bytes\": %zu,\n  \"functions\": %u,\n",
         (unsigned long long)j->emitted.state_bytes, j->emitted.weight_bytes, j->emitted.code_bytes,
         j->emitted.n_functions);
+    printf("  \"threads\": %d,\n  \"barriers\": %u,\n", p->caps->threads, plan_count_barriers(p));
     printf("  \"kernels\": [");
     JsonKernels k = {a, ""};
     plan_walk(p, print_json_kernel, &k);
