@@ -4,117 +4,9 @@
 // it). Shares are static: part p of n takes iterations [p * trips / n, (p + 1) * trips / n), so sums are
 // never divided and results do not depend on n. Nests that do not depend on each other need no barrier in
 // between; schedules promise that of neighbouring nests that write one buffer (KI_barrier says otherwise).
-#include "passes/split.h"
-
-#include <string.h>
-
-// --- cost ----------------------------------------------------------------------------------------
-
-// Bytes that come from beyond the second-level cache, and from within it, in a cycle.
-static const double far_bytes = 4, near_bytes = 16;
-// Iterations of a loop whose bounds are known only in a run.
-static const double unknown_trips = 16;
-
-static double trips_of(const Kernel *k, const KInst *n)
-{
-    int64_t lo = 0, hi = 0;
-    if (!k_is_const(k, n->a, &lo) || !k_is_const(k, n->b, &hi))
-        return unknown_trips;
-    return hi <= lo ? 0 : (double)(((uint64_t)hi - (uint64_t)lo + (uint64_t)n->imm - 1) / (uint64_t)n->imm);
-}
-
-static double inst_cycles(const KInst *n)
-{
-    switch (n->kind) {
-    case KI_op:
-        return n->dtype == KT_INDEX ? 0.1 : 0.5 * kop_info[n->kop].cost;
-    case KI_hreduce:
-        return 4;
-    case KI_store:
-    case KI_for:
-        return 1;
-    case KI_load:
-    case KI_cast:
-        return 0.5;
-    default:
-        return 0;
-    }
-}
-
-static double range_cycles(const Kernel *k, KRef begin, KRef end)
-{
-    double times[64] = {1}, sum = 0;
-    uint32_t depth = 0;
-    for (KRef r = begin; r <= end; r++) {
-        const KInst *n = k_inst(k, r);
-        if (n->kind == KI_for || n->kind == KI_if) {
-            times[depth + 1] = times[depth] * (n->kind == KI_for ? trips_of(k, n) : 1);
-            depth++;
-        }
-        sum += inst_cycles(n) * times[depth];
-        depth -= n->kind == KI_end;
-    }
-    return sum;
-}
-
-double split_cycles(const Plan *p, const PlanKernel *pk)
-{
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < pk->args.len; i++)
-        bytes += pk->args.data[i].end - pk->args.data[i].begin;
-    const double moved = (double)bytes / (bytes > p->caps->l2_bytes ? far_bytes : near_bytes);
-    const double computed = range_cycles(pk->kernel, 1, pk->kernel->insts.len - 1);
-    return moved > computed ? moved : computed;
-}
+#include "passes/split_parts.h"
 
 // --- the steps of a kernel -----------------------------------------------------------------------
-
-typedef enum StepKind {
-    STEP_ALL,     // writes no memory: every thread runs it
-    STEP_ONE,     // one thread runs it
-    STEP_NEST,    // parallel loops, shared
-    STEP_BARRIER, // the schedule's own
-} StepKind;
-
-enum { MAX_LEVELS = 8 };
-
-typedef struct Step {
-    StepKind kind;
-    KRef begin, end;          // instructions, inclusive
-    uint32_t first, n_levels; // NEST: which of the nested loops are cut: one, or several as if they were one
-    bool needs_barrier;       // before it
-    bool *is_read, *is_written; // by parameter
-} Step;
-
-typedef struct Split {
-    const Plan *plan;
-    const PlanKernel *pk;
-    const Kernel *k;
-    Arena *arena;
-    VEC(Step) steps;
-    bool is_possible;
-} Split;
-
-static bool is_expression(uint8_t kind)
-{
-    return kind >= KI_const && kind <= KI_aload;
-}
-
-static KRef block_end(const Kernel *k, KRef r)
-{
-    int depth = 0;
-    for (;; r++) {
-        const uint8_t kind = k_inst(k, r)->kind;
-        depth += (kind == KI_for || kind == KI_if) - (kind == KI_end);
-        if (depth == 0)
-            return r;
-    }
-}
-
-static bool is_parallel(const KInst *n)
-{
-    return n->kind == KI_for && n->flags == KFOR_PARALLEL;
-}
 
 // Does nothing behind a nest read the variables from before it that the nest changes? Then they are scratch
 // of one iteration, and every thread has its own.
@@ -147,7 +39,7 @@ static void look_through(Split *s, Step *t)
             sets = sets || n->a < t->begin;
     }
     const KInst *first = k_inst(s->k, t->begin);
-    t->kind = !stores ? STEP_ALL : is_parallel(first) ? STEP_NEST : STEP_ONE;
+    t->kind = !stores ? STEP_ALL : split_is_parallel(first) ? STEP_NEST : STEP_ONE;
     if (first->kind == KI_barrier)
         t->kind = STEP_BARRIER;
     s->is_possible = s->is_possible && !(stores && sets && !(t->kind == STEP_NEST && is_forgotten(s->k, t)));
@@ -158,10 +50,10 @@ static void find_steps(Split *s)
     for (KRef r = 1; r < s->k->insts.len; r++) {
         const KInst *n = k_inst(s->k, r);
         Step t = {.begin = r, .end = r};
-        if (n->kind == KI_comment || (is_expression(n->kind) && n->kind != KI_load))
+        if (n->kind == KI_comment || (split_is_expression(n->kind) && n->kind != KI_load))
             continue;
         if (n->kind == KI_for || n->kind == KI_if)
-            r = t.end = block_end(s->k, r);
+            r = t.end = split_block_end(s->k, r);
         look_through(s, &t);
         vec_push(s->arena, &s->steps, t);
     }
@@ -210,74 +102,13 @@ static void find_barriers(Split *s)
     }
 }
 
-// --- which loops are cut -------------------------------------------------------------------------
-
-// The loops of a perfect nest, outermost first; the outermost may have any bounds, the others constant ones.
-static uint32_t nest_of(const Kernel *k, const Step *t, KRef *level)
-{
-    uint32_t n = 0;
-    KRef r = t->begin;
-    while (n < MAX_LEVELS && is_parallel(k_inst(k, r))) {
-        int64_t bound = 0;
-        const KRef end = block_end(k, r);
-        if (n > 0 && (!k_is_const(k, k_inst(k, r)->a, &bound) || !k_is_const(k, k_inst(k, r)->b, &bound)))
-            break;
-        level[n++] = r++;
-        while (r < end && (is_expression(k_inst(k, r)->kind) || k_inst(k, r)->kind == KI_comment))
-            r++;
-        if (r == end || k_inst(k, r)->kind != KI_for || block_end(k, r) + 1 != end)
-            break;
-    }
-    return n;
-}
-
-// How busy the threads are: 1 when all have as many iterations as the one that has most.
-static double balance(double trips, double threads)
-{
-    const double rounds = (double)(int64_t)((trips + threads - 1) / threads);
-    return rounds > 0 ? trips / (rounds * threads) : 1;
-}
-
-static const double good_balance = 0.93;
-// Two divisions for each iteration of joined loops must not count.
-static const double joined_cycles = 400;
-
-// The outermost loop that all threads are busy with; else loops as if they were one; else the best single
-// one.
-static void choose_loops(const Split *s, Step *t)
-{
-    KRef level[MAX_LEVELS];
-    const uint32_t n = nest_of(s->k, t, level);
-    const double threads = s->plan->caps->threads, cycles = range_cycles(s->k, t->begin, t->end);
-    double best = -1, joined = 1;
-    t->n_levels = 1;
-    for (uint32_t i = 0; i < n; i++) {
-        const double b = balance(trips_of(s->k, k_inst(s->k, level[i])), threads);
-        if (b > best + 0.02 && best < good_balance) {
-            best = b;
-            t->first = i;
-        }
-    }
-    int64_t bound = 0;
-    const KInst *outer = k_inst(s->k, level[0]);
-    const bool is_fixed = k_is_const(s->k, outer->a, &bound) && k_is_const(s->k, outer->b, &bound);
-    for (uint32_t i = 0; i < n && is_fixed && best < good_balance; i++) {
-        joined *= trips_of(s->k, k_inst(s->k, level[i]));
-        const double b = balance(joined, threads);
-        if (i == 0 || b <= best + 0.02 || cycles < joined * joined_cycles)
-            continue;
-        best = b;
-        t->first = 0;
-        t->n_levels = i + 1;
-    }
-}
-
 // --- rewriting -----------------------------------------------------------------------------------
 
 typedef struct Rewrite {
     const Kernel *from;
     Kernel *to;
-    KRef *map; // by instruction of `from`
+    KRef *map;       // by instruction of `from`
+    bool *is_inside; // the same: scratch of copy_unit
     KRef part, parts;
 } Rewrite;
 
@@ -301,6 +132,7 @@ static Rewrite rewrite_begin(Arena *scratch, const Kernel *from)
 {
     Rewrite w = {.from = from, .to = kernel_new(from->arena, from->name)};
     w.map = ARENA_ARRAY(scratch, KRef, from->insts.len);
+    w.is_inside = ARENA_ARRAY(scratch, bool, from->insts.len);
     w.to->comment = from->comment;
     w.to->may_alias = from->may_alias;
     for (uint32_t i = 0; i < from->params.len; i++)
@@ -337,9 +169,9 @@ static KRef trips_value(Rewrite *w, const KInst *loop)
 static void open_joined(Rewrite *w, const KRef *level, uint32_t n)
 {
     Kernel *k = w->to;
-    int64_t trips[MAX_LEVELS], all = 1;
+    int64_t trips[SPLIT_MAX_LEVELS], all = 1;
     for (uint32_t i = 0; i < n; i++) {
-        trips[i] = (int64_t)trips_of(w->from, k_inst(w->from, level[i]));
+        trips[i] = (int64_t)split_trips(w->from, k_inst(w->from, level[i]));
         all *= trips[i];
     }
     KRef rest = open_share(w, k_index(k, 0), k_index(k, all), 1, "share");
@@ -361,22 +193,77 @@ static bool is_among(KRef r, const KRef *list, uint32_t n)
     return false;
 }
 
+// The outer loops of a nest as one.
+static void copy_joined(Rewrite *w, const Step *t)
+{
+    const SplitCut *c = &t->cut;
+    KRef closed[SPLIT_MAX_LEVELS];
+    for (uint32_t i = 1; i < c->n_joined; i++)
+        closed[i - 1] = split_block_end(w->from, c->level[i]);
+    for (KRef r = t->begin; r <= t->end; r++)
+        if (r == c->level[0])
+            open_joined(w, c->level, c->n_joined);
+        else if (!is_among(r, c->level + 1, c->n_joined - 1) && !is_among(r, closed, c->n_joined - 1))
+            copy_inst(w, r);
+}
+
+static void copy_shared_loop(Rewrite *w, KRef loop)
+{
+    const KInst *n = k_inst(w->from, loop);
+    w->map[loop] = open_share(w, mapped(w, n->a), trips_value(w, n), n->imm, n->text);
+}
+
+// Statements that one thread runs.
+static void copy_unit(Rewrite *w, const SplitChild *c, uint32_t index)
+{
+    Kernel *k = w->to;
+    split_mark_inside(w->from, c, w->is_inside);
+    for (KRef r = c->begin; r <= c->end; r++)
+        if (!w->is_inside[r])
+            copy_inst(w, r);
+    const KRef who = k_op(k, KOP_rem, k_index(k, index), w->parts, 0);
+    k_if(k, k_op(k, KOP_eq, w->part, who, 0));
+    for (KRef r = c->begin; r <= c->end; r++)
+        if (w->is_inside[r])
+            copy_inst(w, r);
+    k_end(k);
+}
+
+static void copy_children(Rewrite *w, const Step *t)
+{
+    const SplitCut *c = &t->cut;
+    uint32_t at = 0, n_units = 0;
+    for (KRef r = t->begin; r <= t->end; r++) {
+        const SplitChild *child = at < c->children.len ? &c->children.data[at] : NULL;
+        if (child == NULL || child->begin != r) {
+            copy_inst(w, r);
+            continue;
+        }
+        at++;
+        if (child->is_loop) {
+            copy_shared_loop(w, r);
+        } else {
+            copy_unit(w, child, n_units++);
+            r = child->end;
+        }
+    }
+}
+
 static void copy_nest(Rewrite *w, const Step *t)
 {
-    KRef level[MAX_LEVELS], closed[MAX_LEVELS];
-    nest_of(w->from, t, level);
-    for (uint32_t i = 1; i < t->n_levels; i++)
-        closed[i - 1] = block_end(w->from, level[i]);
-    for (KRef r = t->begin; r <= t->end; r++) {
-        const KInst *n = k_inst(w->from, r);
-        if (r == level[t->first] && t->n_levels > 1)
-            open_joined(w, level, t->n_levels);
-        else if (r == level[t->first])
-            w->map[r] = open_share(w, mapped(w, n->a), trips_value(w, n), n->imm, n->text);
-        else if (t->n_levels == 1 ||
-                 !(is_among(r, level + 1, t->n_levels - 1) || is_among(r, closed, t->n_levels - 1)))
-            copy_inst(w, r);
+    if (t->cut.n_joined > 1) {
+        copy_joined(w, t);
+        return;
     }
+    if (t->cut.n_joined == 0) {
+        copy_children(w, t);
+        return;
+    }
+    for (KRef r = t->begin; r <= t->end; r++)
+        if (r == t->cut.level[t->cut.first])
+            copy_shared_loop(w, r);
+        else
+            copy_inst(w, r);
 }
 
 static void copy_step(Rewrite *w, const Step *t)
@@ -420,41 +307,82 @@ static Kernel *leave_whole(const Split *s)
     return w.to;
 }
 
-// Cycles that remain when the threads share the nests.
+// --- whether it is worth it ----------------------------------------------------------------------
+
+// Bytes that come from beyond the second-level cache, and from within it, in a cycle.
+static const double far_bytes = 4, near_bytes = 16;
+
+static double whole_cycles(const Split *s)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < s->pk->args.len; i++)
+        bytes += s->pk->args.data[i].end - s->pk->args.data[i].begin;
+    const double moved = (double)bytes / (bytes > s->plan->caps->l2_bytes ? far_bytes : near_bytes);
+    const double computed = split_range_cycles(s->k, 1, s->k->insts.len - 1);
+    return moved > computed ? moved : computed;
+}
+
+// What one thread that runs the kernel has to fetch from others.
+static double whole_memory_cycles(const Split *s)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < s->steps.len; i++)
+        if (s->steps.data[i].kind == STEP_NEST)
+            sum += split_memory_cycles(s, &s->steps.data[i], NULL, 0);
+    return sum;
+}
+
 static double shared_cycles(const Split *s)
 {
     double sum = 0;
     for (uint32_t i = 0; i < s->steps.len; i++) {
         const Step *t = &s->steps.data[i];
-        const double cycles = range_cycles(s->k, t->begin, t->end);
-        sum += t->kind == STEP_NEST ? cycles / s->plan->caps->threads : cycles;
+        sum += t->kind == STEP_NEST ? t->cycles : split_range_cycles(s->k, t->begin, t->end);
     }
     return sum;
 }
 
-void split_kernel(const Plan *p, PlanKernel *pk)
+// Cuts all nests. False: there is none, or it does not pay.
+static bool is_worth_it(Split *s)
+{
+    bool has_nest = false;
+    for (uint32_t i = 0; i < s->steps.len; i++) {
+        if (s->steps.data[i].kind != STEP_NEST)
+            continue;
+        split_choose_cut(s, &s->steps.data[i]);
+        has_nest = true;
+    }
+    if (s->plan->caps->split_cycles == 0)
+        return has_nest;
+    const double whole = whole_cycles(s), alone = split_range_cycles(s->k, 1, s->k->insts.len - 1);
+    // Where memory counts for more than work, threads share that.
+    return has_nest && whole >= s->plan->caps->split_cycles &&
+           (whole > 2 * alone || shared_cycles(s) < 0.9 * (alone + whole_memory_cycles(s)));
+}
+
+static void note_owners(const Split *s, bool is_shared)
+{
+    KRef loops[64];
+    for (uint32_t i = 0; i < s->steps.len; i++) {
+        const Step *t = &s->steps.data[i];
+        const bool is_cut = is_shared && t->kind == STEP_NEST;
+        split_note_owners(s, t, loops, is_cut ? split_cut_loops(&t->cut, loops, 64) : 0);
+    }
+}
+
+void split_kernel(const Plan *p, PlanKernel *pk, SplitOwners *owners)
 {
     Arena scratch = {0};
-    Split s = {.plan = p, .pk = pk, .k = pk->kernel, .arena = &scratch, .is_possible = true};
-    bool has_nest = false;
-    pk->is_shared = false;
+    Split s = {
+        .plan = p, .pk = pk, .k = pk->kernel, .arena = &scratch, .owners = owners, .is_possible = true};
     find_steps(&s);
     find_barriers(&s);
-    for (uint32_t i = 0; i < s.steps.len; i++) {
-        Step *t = &s.steps.data[i];
-        if (t->kind == STEP_NEST)
-            choose_loops(&s, t);
-        has_nest = has_nest || t->kind == STEP_NEST;
-    }
-    const double cycles = split_cycles(p, pk);
-    const bool is_worth =
-        cycles >= p->caps->split_cycles && shared_cycles(&s) < 0.8 * range_cycles(s.k, 1, s.k->insts.len - 1);
-    if (s.is_possible && has_nest && is_worth) {
+    pk->is_shared = s.is_possible && is_worth_it(&s);
+    note_owners(&s, pk->is_shared);
+    if (pk->is_shared)
         pk->kernel = share(&s);
-        pk->is_shared = true;
-    } else if (kernel_is_shared(s.k)) {
+    else if (kernel_is_shared(s.k))
         pk->kernel = leave_whole(&s);
-    }
     const char *wrong = kernel_verify(pk->kernel);
     if (wrong != NULL)
         diag_bug(pk->kernel->name, 0, wrong);

@@ -7,10 +7,19 @@
 
 #include "passes/pass.h"
 
-// Estimated cycles of a kernel that one thread runs.
-double split_cycles(const Plan *p, const PlanKernel *pk);
+// Who has written a buffer, so that the same thread may read it: shares that lie one behind the other, or
+// shares of so many bytes that repeat.
+typedef enum OwnerKind { OWNED_BY_ONE, OWNED_IN_CHUNKS, OWNED_IN_STRIPES } OwnerKind;
+
+typedef struct SplitOwner {
+    OwnerKind kind;
+    uint64_t width; // STRIPES: bytes of all shares side by side
+} SplitOwner;
+
+typedef VEC(SplitOwner) SplitOwners; // by BufId, of the kernels so far
+
 // Rewrites pk->kernel so that caps->threads threads share it, when that is worth while and possible; else so
 // that one thread runs it (pk->is_shared says which).
-void split_kernel(const Plan *p, PlanKernel *pk);
+void split_kernel(const Plan *p, PlanKernel *pk, SplitOwners *owners);
 
 #endif

@@ -66,6 +66,9 @@ static void assign(Plan *p, bool is_body)
 {
     Arena scratch = {0};
     Pending since = {.arena = &scratch};
+    SplitOwners owners = {0};
+    for (BufId b = 0; b < p->buffers.len; b++)
+        vec_push(&scratch, &owners, (SplitOwner){.kind = OWNED_BY_ONE});
     p->is_shared = false;
     for (uint32_t i = 0; i < p->kernels.len; i++) {
         PlanKernel *k = &p->kernels.data[i];
@@ -73,7 +76,7 @@ static void assign(Plan *p, bool is_body)
             assign(k->loop->body, true);
             k->is_shared = k->loop->body->is_shared;
         } else {
-            split_kernel(p, k);
+            split_kernel(p, k, &owners);
         }
         p->is_shared = p->is_shared || k->is_shared;
     }

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the parts of a split kernel cost: work by counting instructions, memory by who has what in its cache.
+// The figures were measured on a two-core Sapphire Rapids: a line that another core has written takes some 35
+// ns, as its readers are seldom prefetched; reading from the own second-level cache costs next to nothing.
+#include "passes/split_parts.h"
+
+// Cycles a byte: written by another core; read by all threads though it could be divided; in memory.
+static const double remote_cycles = 1.5, whole_cycles = 0.15;
+// Iterations of a loop whose bounds are known only in a run.
+static const double unknown_trips = 16;
+
+KRef split_block_end(const Kernel *k, KRef r)
+{
+    int depth = 0;
+    for (;; r++) {
+        const uint8_t kind = k_inst(k, r)->kind;
+        depth += (kind == KI_for || kind == KI_if) - (kind == KI_end);
+        if (depth == 0)
+            return r;
+    }
+}
+
+double split_trips(const Kernel *k, const KInst *n)
+{
+    int64_t lo = 0, hi = 0;
+    if (!k_is_const(k, n->a, &lo) || !k_is_const(k, n->b, &hi))
+        return unknown_trips;
+    return hi <= lo ? 0 : (double)(((uint64_t)hi - (uint64_t)lo + (uint64_t)n->imm - 1) / (uint64_t)n->imm);
+}
+
+static double inst_cycles(const KInst *n)
+{
+    switch (n->kind) {
+    case KI_op:
+        return n->dtype == KT_INDEX ? 0.1 : 0.5 * kop_info[n->kop].cost;
+    case KI_hreduce:
+        return 4;
+    case KI_store:
+    case KI_for:
+        return 1;
+    case KI_load:
+    case KI_cast:
+        return 0.5;
+    default:
+        return 0;
+    }
+}
+
+double split_range_cycles(const Kernel *k, KRef begin, KRef end)
+{
+    double times[64] = {1}, sum = 0;
+    uint32_t depth = 0;
+    for (KRef r = begin; r <= end; r++) {
+        const KInst *n = k_inst(k, r);
+        if (n->kind == KI_for || n->kind == KI_if) {
+            times[depth + 1] = times[depth] * (n->kind == KI_for ? split_trips(k, n) : 1);
+            depth++;
+        }
+        sum += inst_cycles(n) * times[depth];
+        depth -= n->kind == KI_end;
+    }
+    return sum;
+}
+
+// --- who touches what ----------------------------------------------------------------------------
+
+// By how much an index grows with a loop's variable, as far as it is a sum of multiples. By instruction, for
+// all of them from the loop on.
+static double *factors_of(const Kernel *k, KRef loop, KRef end, Arena *a)
+{
+    double *f = ARENA_ARRAY(a, double, (size_t)end + 1);
+    f[loop] = 1;
+    for (KRef r = loop + 1; r <= end; r++) {
+        const KInst *n = k_inst(k, r);
+        int64_t v = 0;
+        if (n->kind != KI_op || n->dtype != KT_INDEX)
+            continue;
+        if (n->kop == KOP_add)
+            f[r] = f[n->a] + f[n->b];
+        else if (n->kop == KOP_sub)
+            f[r] = f[n->a] - f[n->b];
+        else if (n->kop == KOP_mul && k_is_const(k, n->b, &v))
+            f[r] = f[n->a] * (double)v;
+        else if (n->kop == KOP_mul && k_is_const(k, n->a, &v))
+            f[r] = f[n->b] * (double)v;
+        else // clipped: it still follows the loop
+            f[r] = f[n->a] != 0 ? f[n->a] : f[n->b];
+    }
+    return f;
+}
+
+// Bytes from the first to the last share of a parameter; 0: the loop does not divide it.
+typedef struct Spans {
+    double *width; // by parameter
+    bool *is_read, *is_written;
+} Spans;
+
+static Spans spans_of(const Split *s, const Step *t, const KRef *loops, uint32_t n_loops)
+{
+    const size_t n = s->k->params.len + 1u;
+    Spans p = {ARENA_ARRAY(s->arena, double, n), t->is_read, t->is_written};
+    for (uint32_t i = 0; i < n_loops; i++) {
+        const KInst *loop = k_inst(s->k, loops[i]);
+        const KRef end = split_block_end(s->k, loops[i]);
+        const double *f = factors_of(s->k, loops[i], end, s->arena);
+        const double last = split_trips(s->k, loop) * (double)loop->imm;
+        for (KRef r = loops[i]; r <= end; r++) {
+            const KInst *a = k_inst(s->k, r);
+            if (a->kind != KI_load && a->kind != KI_store)
+                continue;
+            const double by = f[a->kind == KI_load ? a->a : a->b];
+            const double width = (by < 0 ? -by : by) * last * dtype_info[a->dtype].bytes;
+            p.width[a->imm] = width > p.width[a->imm] ? width : p.width[a->imm];
+        }
+    }
+    return p;
+}
+
+static double arg_bytes(const PlanArg *a)
+{
+    return (double)(a->end - a->begin);
+}
+
+// Shares that reach over more than half of a buffer lie one behind the other.
+static SplitOwner owner_of(const PlanArg *arg, double width)
+{
+    if (width == 0)
+        return (SplitOwner){.kind = OWNED_BY_ONE};
+    if (2 * width > arg_bytes(arg))
+        return (SplitOwner){.kind = OWNED_IN_CHUNKS};
+    return (SplitOwner){.kind = OWNED_IN_STRIPES, .width = (uint64_t)width};
+}
+
+static bool is_same_owner(SplitOwner a, SplitOwner b)
+{
+    return a.kind != OWNED_BY_ONE && a.kind == b.kind &&
+           (a.kind == OWNED_IN_CHUNKS || (a.width <= 2 * b.width && b.width <= 2 * a.width));
+}
+
+// Does every thread read what it has written itself? is_alone: one thread reads all.
+static bool is_near(SplitOwner was, SplitOwner now, bool is_alone)
+{
+    return is_alone ? was.kind == OWNED_BY_ONE : is_same_owner(was, now);
+}
+
+// A buffer in memory that kernels write: what one of them wrote is in its core's cache.
+static bool is_made_here(const Split *s, const PlanArg *arg)
+{
+    const Region r = s->plan->buffers.data[arg->buf].region;
+    return r == REGION_ARENA || r == REGION_OUTER || r == REGION_STATE;
+}
+
+double split_memory_cycles(const Split *s, const Step *t, const KRef *loops, uint32_t n_loops)
+{
+    const Spans p = spans_of(s, t, loops, n_loops);
+    const double n = s->plan->caps->threads, others = (n - 1) / n;
+    double sum = 0;
+    for (uint32_t i = 0; i < s->k->params.len; i++) {
+        const PlanArg *arg = &s->pk->args.data[i];
+        const double touched = p.width[i] > 0 ? arg_bytes(arg) / n : arg_bytes(arg);
+        const SplitOwner now = owner_of(arg, p.width[i]);
+        if (s->k->params.data[i].is_own || !(t->is_read[i] || t->is_written[i]))
+            continue;
+        if (!is_made_here(s, arg))
+            sum += touched * whole_cycles;
+        else if (t->is_read[i] && !is_near(s->owners->data[arg->buf], now, n_loops == 0))
+            sum += touched * others * remote_cycles;
+        // Most of what follows walks along the outer axis, and has to fetch what is divided otherwise.
+        if (t->is_written[i] && now.kind != OWNED_IN_CHUNKS)
+            sum += touched * others * remote_cycles / 2;
+    }
+    return sum;
+}
+
+void split_note_owners(const Split *s, const Step *t, const KRef *loops, uint32_t n_loops)
+{
+    const Spans p = spans_of(s, t, loops, n_loops);
+    for (uint32_t i = 0; i < s->k->params.len; i++)
+        if (t->is_written[i])
+            s->owners->data[s->pk->args.data[i].buf] = owner_of(&s->pk->args.data[i], p.width[i]);
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of splitting share: split.c rewrites kernels, split_cut.c picks the loops that are cut,
+// split_cost.c knows what work and memory cost.
+#ifndef PASSES_SPLIT_PARTS_H
+#define PASSES_SPLIT_PARTS_H
+
+#include "passes/split.h"
+
+typedef enum StepKind {
+    STEP_ALL,     // writes no memory: every thread runs it
+    STEP_ONE,     // one thread runs it
+    STEP_NEST,    // parallel loops, shared
+    STEP_BARRIER, // the schedule's own
+} StepKind;
+
+enum { SPLIT_MAX_LEVELS = 8 };
+
+// One of the parts of a loop's body: a parallel loop, or statements that one thread runs.
+typedef struct SplitChild {
+    KRef begin, end; // instructions, inclusive
+    bool is_loop;
+} SplitChild;
+
+// How a nest is cut. level: its loops, outermost first. Loops [first, first + n_joined) are cut as if they
+// were one; or, with n_joined 0, the children of the body of loop `first` are.
+typedef struct SplitCut {
+    KRef level[SPLIT_MAX_LEVELS];
+    uint32_t first, n_joined;
+    VEC(SplitChild) children;
+} SplitCut;
+
+typedef struct Step {
+    StepKind kind;
+    KRef begin, end; // instructions, inclusive
+    SplitCut cut;    // NEST
+    double cycles;   // NEST: of the busiest thread
+    bool needs_barrier;
+    bool *is_read, *is_written; // by parameter
+} Step;
+
+typedef struct Split {
+    const Plan *plan;
+    const PlanKernel *pk;
+    const Kernel *k;
+    Arena *arena;
+    SplitOwners *owners;
+    VEC(Step) steps;
+    bool is_possible;
+} Split;
+
+static inline bool split_is_expression(uint8_t kind)
+{
+    return kind >= KI_const && kind <= KI_aload;
+}
+
+static inline bool split_is_parallel(const KInst *n)
+{
+    return n->kind == KI_for && n->flags == KFOR_PARALLEL;
+}
+
+KRef split_block_end(const Kernel *k, KRef r);
+// Iterations; a guess where only a run knows.
+double split_trips(const Kernel *k, const KInst *loop);
+// Cycles of the instructions, each as often as it runs.
+double split_range_cycles(const Kernel *k, KRef begin, KRef end);
+// Cycles that a nest's memory costs beside its work, when the loops are cut: what other threads wrote or have
+// to read later has to travel, and what no cut divides every thread reads whole.
+double split_memory_cycles(const Split *s, const Step *t, const KRef *loops, uint32_t n_loops);
+// Remembers how the buffers that the nest writes are divided.
+void split_note_owners(const Split *s, const Step *t, const KRef *loops, uint32_t n_loops);
+// Marks the instructions of a child that belong under the condition that one thread runs it: statements, and
+// what they change. The other values are used behind it too and stay outside.
+void split_mark_inside(const Kernel *k, const SplitChild *c, bool *is_inside);
+// Picks the cut of a nest, and its cost.
+void split_choose_cut(const Split *s, Step *t);
+// The loops that a cut divides; returns how many, at most n.
+uint32_t split_cut_loops(const SplitCut *c, KRef *loops, uint32_t n);
+
+#endif
