@@ -149,7 +149,9 @@ void lower_scatter(Lower *l)
         lower_close(l, opened);
         return;
     }
-    if (!s.is_in_place)
+    if (!s.is_in_place) {
         copy_data(l, &s);
+        k_barrier(l->k); // updates replace what was copied
+    }
     apply_updates(l, &s, at, false);
 }

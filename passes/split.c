@@ -6,6 +6,17 @@
 // between; schedules promise that of neighbouring nests that write one buffer (KI_barrier says otherwise).
 #include "passes/split_parts.h"
 
+bool split_args_overlap(const Split *s, uint32_t i, uint32_t j)
+{
+    const PlanArg *a = &s->pk->args.data[i], *b = &s->pk->args.data[j];
+    const PlanBuffer *x = &s->plan->buffers.data[a->buf], *y = &s->plan->buffers.data[b->buf];
+    if (i == j)
+        return true;
+    if (x->region != y->region || x->region == REGION_OUTER)
+        return s->k->may_alias;
+    return x->offset + a->begin < y->offset + b->end && y->offset + b->begin < x->offset + a->end;
+}
+
 // --- the steps of a kernel -----------------------------------------------------------------------
 
 // Does nothing behind a nest read the variables from before it that the nest changes? Then they are scratch
@@ -45,45 +56,83 @@ static void look_through(Split *s, Step *t)
     s->is_possible = s->is_possible && !(stores && sets && !(t->kind == STEP_NEST && is_forgotten(s->k, t)));
 }
 
+static void add_step(Split *s, KRef begin, KRef end)
+{
+    Step t = {.begin = begin, .end = end};
+    look_through(s, &t);
+    vec_push(s->arena, &s->steps, t);
+}
+
+static bool stands_alone(const Kernel *k, KRef r)
+{
+    return split_is_parallel(k_inst(k, r)) || k_inst(k, r)->kind == KI_barrier;
+}
+
+static KRef statement_end(const Kernel *k, KRef r)
+{
+    const uint8_t kind = k_inst(k, r)->kind;
+    return kind == KI_for || kind == KI_if ? split_block_end(k, r) : r;
+}
+
+static bool is_statement(const KInst *n)
+{
+    return n->kind != KI_comment && (!split_is_expression(n->kind) || n->kind == KI_load);
+}
+
+// Statements between nests are one step where that is possible: one thread runs it.
+static bool find_unit(const Split *s, KRef begin, KRef *end)
+{
+    bool stores = false;
+    SplitChild unit = {.begin = begin, .end = begin};
+    for (KRef r = begin; r < s->k->insts.len && !stands_alone(s->k, r); r++) {
+        if (!is_statement(k_inst(s->k, r)))
+            continue;
+        unit.end = statement_end(s->k, r);
+        for (; r <= unit.end; r++)
+            stores = stores || k_inst(s->k, r)->kind == KI_store;
+        r--;
+    }
+    *end = unit.end;
+    return stores && split_is_closed(s, &unit);
+}
+
 static void find_steps(Split *s)
 {
     for (KRef r = 1; r < s->k->insts.len; r++) {
-        const KInst *n = k_inst(s->k, r);
-        Step t = {.begin = r, .end = r};
-        if (n->kind == KI_comment || (split_is_expression(n->kind) && n->kind != KI_load))
+        KRef end = r;
+        if (!is_statement(k_inst(s->k, r)))
             continue;
-        if (n->kind == KI_for || n->kind == KI_if)
-            r = t.end = split_block_end(s->k, r);
-        look_through(s, &t);
-        vec_push(s->arena, &s->steps, t);
+        if (stands_alone(s->k, r) || !find_unit(s, r, &end))
+            end = statement_end(s->k, r);
+        add_step(s, r, end);
+        r = end;
     }
 }
 
 // --- barriers inside the kernel ------------------------------------------------------------------
 
-static bool args_overlap(const Split *s, uint32_t i, uint32_t j)
+// Do the parameters share memory in place? Then an element is read only where it is written, and steps that
+// write different elements do not meet.
+static bool is_in_place(const Split *s, uint32_t i, uint32_t j)
 {
-    const PlanArg *a = &s->pk->args.data[i], *b = &s->pk->args.data[j];
-    const PlanBuffer *x = &s->plan->buffers.data[a->buf], *y = &s->plan->buffers.data[b->buf];
-    if (i == j)
-        return true;
-    if (x->region != y->region || x->region == REGION_OUTER)
-        return s->k->may_alias;
-    return x->offset + a->begin < y->offset + b->end && y->offset + b->begin < x->offset + a->end;
+    const PlanBuffer *x = &s->plan->buffers.data[s->pk->args.data[i].buf];
+    const PlanBuffer *y = &s->plan->buffers.data[s->pk->args.data[j].buf];
+    return i != j && x->region == REGION_ARENA && y->region == REGION_ARENA && x->offset == y->offset;
 }
 
-// One thread may write what another one reads or writes. Nests that write one buffer write different
-// elements.
+// One thread may write what another one reads. Nests that write one buffer write different elements: where
+// they do not, a schedule has a barrier.
 static bool steps_conflict(const Split *s, const Step *a, const Step *b)
 {
-    const bool are_nests = a->kind == STEP_NEST && b->kind == STEP_NEST;
-    if (a->kind == STEP_ONE && b->kind == STEP_ONE)
+    const bool are_single = a->kind == STEP_ONE && b->kind == STEP_ONE;
+    if (are_single && a->thread == b->thread)
         return false;
     for (uint32_t i = 0; i < s->k->params.len; i++)
         for (uint32_t j = 0; j < s->k->params.len; j++) {
             const bool crosses = (a->is_written[i] && b->is_read[j]) || (a->is_read[i] && b->is_written[j]);
-            const bool both = a->is_written[i] && b->is_written[j] && !are_nests;
-            if ((crosses || both) && !s->k->params.data[i].is_own && args_overlap(s, i, j))
+            const bool both = are_single && a->is_written[i] && b->is_written[j];
+            if ((crosses || both) && !s->k->params.data[i].is_own && split_args_overlap(s, i, j) &&
+                !is_in_place(s, i, j))
                 return true;
         }
     return false;
@@ -105,6 +154,7 @@ static void find_barriers(Split *s)
 // --- rewriting -----------------------------------------------------------------------------------
 
 typedef struct Rewrite {
+    const Split *split;
     const Kernel *from;
     Kernel *to;
     KRef *map;       // by instruction of `from`
@@ -128,11 +178,12 @@ static KRef copy_inst(Rewrite *w, KRef r)
     return w->map[r] = k_append(w->to, &n);
 }
 
-static Rewrite rewrite_begin(Arena *scratch, const Kernel *from)
+static Rewrite rewrite_begin(const Split *s)
 {
-    Rewrite w = {.from = from, .to = kernel_new(from->arena, from->name)};
-    w.map = ARENA_ARRAY(scratch, KRef, from->insts.len);
-    w.is_inside = ARENA_ARRAY(scratch, bool, from->insts.len);
+    const Kernel *from = s->k;
+    Rewrite w = {.split = s, .from = from, .to = kernel_new(from->arena, from->name)};
+    w.map = ARENA_ARRAY(s->arena, KRef, from->insts.len);
+    w.is_inside = ARENA_ARRAY(s->arena, bool, from->insts.len);
     w.to->comment = from->comment;
     w.to->may_alias = from->may_alias;
     for (uint32_t i = 0; i < from->params.len; i++)
@@ -217,7 +268,7 @@ static void copy_shared_loop(Rewrite *w, KRef loop)
 static void copy_unit(Rewrite *w, const SplitChild *c, uint32_t index)
 {
     Kernel *k = w->to;
-    split_mark_inside(w->from, c, w->is_inside);
+    split_mark_inside(w->split, c, w->is_inside);
     for (KRef r = c->begin; r <= c->end; r++)
         if (!w->is_inside[r])
             copy_inst(w, r);
@@ -274,17 +325,17 @@ static void copy_step(Rewrite *w, const Step *t)
         copy_nest(w, t);
         return;
     }
-    if (t->kind == STEP_ONE)
-        k_if(w->to, k_op(w->to, KOP_eq, w->part, k_index(w->to, 0), 0));
+    if (t->kind == STEP_ONE) {
+        copy_unit(w, &(SplitChild){.begin = t->begin, .end = t->end}, t->thread);
+        return;
+    }
     for (KRef r = t->begin; r <= t->end; r++)
         copy_inst(w, r);
-    if (t->kind == STEP_ONE)
-        k_end(w->to);
 }
 
 static Kernel *share(const Split *s)
 {
-    Rewrite w = rewrite_begin(s->arena, s->k);
+    Rewrite w = rewrite_begin(s);
     uint32_t at = 0;
     w.part = k_part(w.to);
     w.parts = k_parts(w.to);
@@ -301,7 +352,7 @@ static Kernel *share(const Split *s)
 
 static Kernel *leave_whole(const Split *s)
 {
-    Rewrite w = rewrite_begin(s->arena, s->k);
+    Rewrite w = rewrite_begin(s);
     for (KRef r = 1; r < s->k->insts.len; r++)
         copy_inst(&w, r);
     return w.to;
@@ -334,12 +385,46 @@ static double whole_memory_cycles(const Split *s)
 
 static double shared_cycles(const Split *s)
 {
-    double sum = 0;
+    double sum = 0, units[SPLIT_MAX_THREADS] = {0}, most = 0;
     for (uint32_t i = 0; i < s->steps.len; i++) {
         const Step *t = &s->steps.data[i];
-        sum += t->kind == STEP_NEST ? t->cycles : split_range_cycles(s->k, t->begin, t->end);
+        const double cycles = split_range_cycles(s->k, t->begin, t->end);
+        sum += t->kind == STEP_NEST ? t->cycles : t->kind == STEP_ALL ? cycles : 0;
+        units[t->thread] += t->kind == STEP_ONE ? cycles : 0;
     }
-    return sum;
+    for (uint32_t i = 0; i < SPLIT_MAX_THREADS; i++)
+        most = units[i] > most ? units[i] : most;
+    return sum + most;
+}
+
+// Of each thread: the iterations that it has of a nest.
+static void add_load(const Split *s, const Step *t, double *load)
+{
+    KRef loop = t->begin;
+    const double n = s->plan->caps->threads, cycles = split_range_cycles(s->k, t->begin, t->end);
+    split_cut_loops(&t->cut, &loop, 1);
+    const double trips = split_trips(s->k, k_inst(s->k, loop));
+    for (uint32_t p = 0; p < s->plan->caps->threads && trips > 0; p++)
+        load[p] +=
+            cycles * ((double)(int64_t)((p + 1) * trips / n) - (double)(int64_t)(p * trips / n)) / trips;
+}
+
+// Units go to the threads that have least to do. What depends on order, or stands between barriers, is not
+// looked at: there are few units, and they are small.
+static void choose_threads(Split *s)
+{
+    double load[SPLIT_MAX_THREADS] = {0};
+    for (uint32_t i = 0; i < s->steps.len; i++)
+        if (s->steps.data[i].kind == STEP_NEST)
+            add_load(s, &s->steps.data[i], load);
+    for (uint32_t i = 0; i < s->steps.len; i++) {
+        Step *t = &s->steps.data[i];
+        if (t->kind != STEP_ONE)
+            continue;
+        for (uint32_t p = 1; p < s->plan->caps->threads; p++)
+            t->thread = load[p] < load[t->thread] ? p : t->thread;
+        load[t->thread] += split_range_cycles(s->k, t->begin, t->end);
+    }
 }
 
 // Cuts all nests. False: there is none, or it does not pay.
@@ -352,6 +437,7 @@ static bool is_worth_it(Split *s)
         split_choose_cut(s, &s->steps.data[i]);
         has_nest = true;
     }
+    choose_threads(s);
     if (s->plan->caps->split_cycles == 0)
         return has_nest;
     const double whole = whole_cycles(s), alone = split_range_cycles(s->k, 1, s->k->insts.len - 1);
@@ -376,8 +462,8 @@ void split_kernel(const Plan *p, PlanKernel *pk, SplitOwners *owners)
     Split s = {
         .plan = p, .pk = pk, .k = pk->kernel, .arena = &scratch, .owners = owners, .is_possible = true};
     find_steps(&s);
-    find_barriers(&s);
     pk->is_shared = s.is_possible && is_worth_it(&s);
+    find_barriers(&s);
     note_owners(&s, pk->is_shared);
     if (pk->is_shared)
         pk->kernel = share(&s);

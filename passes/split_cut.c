@@ -54,8 +54,32 @@ static bool uses_variable(const KInst *n)
     return n->kind == KI_get || n->kind == KI_aload || n->kind == KI_set || n->kind == KI_astore;
 }
 
+static bool may_change(const Split *s, uint32_t param)
+{
+    for (uint32_t i = 0; i < s->k->params.len; i++)
+        if (s->k->params.data[i].is_written && split_args_overlap(s, param, i))
+            return true;
+    return false;
+}
+
+void split_mark_inside(const Split *s, const SplitChild *c, bool *is_inside)
+{
+    const Kernel *k = s->k;
+    int depth = 0;
+    for (KRef r = c->begin; r <= c->end; r++) {
+        const KInst *n = k_inst(k, r);
+        const KRef src[3] = {n->a, n->b, n->c};
+        bool inside = depth > 0 || !split_is_expression(n->kind) || uses_variable(n) ||
+                      (n->kind == KI_load && may_change(s, (uint32_t)n->imm));
+        for (uint32_t i = 0; i < 3; i++)
+            inside = inside || (src[i] >= c->begin && is_inside[src[i]]);
+        is_inside[r] = inside;
+        depth += (n->kind == KI_for || n->kind == KI_if) - (n->kind == KI_end);
+    }
+}
+
 // Nothing outside of the child uses its variables, and it changes none of others.
-static bool is_closed(const Kernel *k, const SplitChild *c)
+static bool has_own_variables(const Kernel *k, const SplitChild *c)
 {
     for (KRef r = c->begin; r <= c->end; r++) {
         const KInst *n = k_inst(k, r);
@@ -70,45 +94,19 @@ static bool is_closed(const Kernel *k, const SplitChild *c)
     return true;
 }
 
-static bool is_written(const Kernel *k, int64_t param)
-{
-    for (uint32_t i = 0; i < k->params.len && k->may_alias; i++)
-        if (k->params.data[i].is_written)
-            return true;
-    return k->params.data[param].is_written;
-}
-
-void split_mark_inside(const Kernel *k, const SplitChild *c, bool *is_inside)
-{
-    int depth = 0;
-    for (KRef r = c->begin; r <= c->end; r++) {
-        const KInst *n = k_inst(k, r);
-        const KRef src[3] = {n->a, n->b, n->c};
-        bool inside = depth > 0 || !split_is_expression(n->kind) || uses_variable(n) ||
-                      (n->kind == KI_load && is_written(k, n->imm));
-        for (uint32_t i = 0; i < 3; i++)
-            inside = inside || (src[i] >= c->begin && is_inside[src[i]]);
-        is_inside[r] = inside;
-        depth += (n->kind == KI_for || n->kind == KI_if) - (n->kind == KI_end);
-    }
-}
-
-// What comes after the units needs no value that only one thread computes.
-static bool values_stay(const Split *s, const SplitCut *c)
+bool split_is_closed(const Split *s, const SplitChild *c)
 {
     bool *is_inside = ARENA_ARRAY(s->arena, bool, s->k->insts.len);
-    for (uint32_t i = 0; i < c->children.len; i++)
-        if (!c->children.data[i].is_loop)
-            split_mark_inside(s->k, &c->children.data[i], is_inside);
-    for (uint32_t i = 0; i < c->children.len; i++)
-        for (KRef r = c->children.data[i].end + 1; r < s->k->insts.len && !c->children.data[i].is_loop; r++) {
-            const KInst *n = k_inst(s->k, r);
-            const KRef src[3] = {n->a, n->b, n->c};
-            for (uint32_t o = 0; o < 3; o++)
-                if (src[o] >= c->children.data[i].begin && src[o] <= c->children.data[i].end &&
-                    is_inside[src[o]])
-                    return false;
-        }
+    if (!has_own_variables(s->k, c))
+        return false;
+    split_mark_inside(s, c, is_inside);
+    for (KRef r = c->end + 1; r < s->k->insts.len; r++) {
+        const KInst *n = k_inst(s->k, r);
+        const KRef src[3] = {n->a, n->b, n->c};
+        for (uint32_t i = 0; i < 3; i++)
+            if (src[i] >= c->begin && src[i] <= c->end && is_inside[src[i]])
+                return false;
+    }
     return true;
 }
 
@@ -140,9 +138,9 @@ static bool find_children(const Split *s, KRef loop, SplitCut *c)
         add_child(s, c, child);
     }
     for (uint32_t i = 0; i < c->children.len; i++)
-        if (!is_closed(s->k, &c->children.data[i]))
+        if (!split_is_closed(s, &c->children.data[i]))
             return false;
-    return has_loop && values_stay(s, c);
+    return has_loop;
 }
 
 // --- choosing ------------------------------------------------------------------------------------

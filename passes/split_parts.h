@@ -13,7 +13,7 @@ typedef enum StepKind {
     STEP_BARRIER, // the schedule's own
 } StepKind;
 
-enum { SPLIT_MAX_LEVELS = 8 };
+enum { SPLIT_MAX_LEVELS = 8, SPLIT_MAX_THREADS = 64 };
 
 // One of the parts of a loop's body: a parallel loop, or statements that one thread runs.
 typedef struct SplitChild {
@@ -34,6 +34,7 @@ typedef struct Step {
     KRef begin, end; // instructions, inclusive
     SplitCut cut;    // NEST
     double cycles;   // NEST: of the busiest thread
+    uint32_t thread; // ONE: which
     bool needs_barrier;
     bool *is_read, *is_written; // by parameter
 } Step;
@@ -70,7 +71,11 @@ double split_memory_cycles(const Split *s, const Step *t, const KRef *loops, uin
 void split_note_owners(const Split *s, const Step *t, const KRef *loops, uint32_t n_loops);
 // Marks the instructions of a child that belong under the condition that one thread runs it: statements, and
 // what they change. The other values are used behind it too and stay outside.
-void split_mark_inside(const Kernel *k, const SplitChild *c, bool *is_inside);
+void split_mark_inside(const Split *s, const SplitChild *c, bool *is_inside);
+// May one thread run the child: no others need its variables or values?
+bool split_is_closed(const Split *s, const SplitChild *c);
+// May two parameters be the same bytes?
+bool split_args_overlap(const Split *s, uint32_t i, uint32_t j);
 // Picks the cut of a nest, and its cost.
 void split_choose_cut(const Split *s, Step *t);
 // The loops that a cut divides; returns how many, at most n.

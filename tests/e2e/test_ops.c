@@ -6,6 +6,7 @@
 //
 //   test_ops FILE.rlx...             all cases of the files
 //   TEST_OPS=name test_ops FILE...   only cases whose name contains the text; prints their kernels
+//   TEST_CONFIG=name test_ops ...    only this row of `configs`
 //
 // In the files, `const : f32[2, 3] = random` stands for random values. Inputs are random: floats in [-2, 2]
 // (with some NaN, infinities and zeros where the name contains "special"), integers in [-9, 9].
@@ -126,8 +127,10 @@ static TargetCaps caps_of(const Config *c)
 static bool config_runs_here(const Config *c)
 {
     CpuInfo cpu, native;
+    const char *only = getenv("TEST_CONFIG");
     const bool is_known = cpu_find(c->cpu, &cpu) && cpu_find("native", &native);
-    return is_known && (cpu.f32_lanes <= native.f32_lanes || (cpu.features & CPU_MATRIX) != 0);
+    return is_known && (only == NULL || strcmp(only, c->name) == 0) &&
+           (cpu.f32_lanes <= native.f32_lanes || (cpu.features & CPU_MATRIX) != 0);
 }
 
 // Sums are of pairs of bf16; "native" may have such registers as well, but is for plain sums.
