@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks for benchmarks, made here with random weights, so that nothing has to be fetched: encoders and
 decoders of transformers with the operators that exporters write (static shapes, opset 17), perceptrons, and
-single matrix products with shapes from networks. Every function returns an onnx ModelProto."""
+single matrix products with shapes from networks, MobileNetV2. Every function returns an onnx ModelProto."""
 
 import math
 
@@ -244,3 +244,33 @@ def gemm(m, k, n, epilogue=None):
         y = b.gelu_erf(y)
     b.output(y, "y", [m, n])
     return b.model(f"gemm_{m}x{k}x{n}")
+
+
+# --- convolutions ---
+
+
+def convolution(b, x, ic, oc, kernel, stride=1, group=1, clip=True):
+    """With a bias, as exporters write it after folding the batch norm; clip: ReLU6."""
+    w = b.random(oc, ic // group, kernel, kernel, scale=math.sqrt(2 / (ic // group * kernel * kernel)))
+    y = b.op("Conv", x, w, b.random(oc, scale=0.1), strides=[stride] * 2, pads=[kernel // 2] * 4, group=group)
+    return b.op("Clip", y, b.number(0), b.number(6)) if clip else y
+
+
+def mobilenet_v2(size=224):
+    """The standard network: inverted residual blocks of (expansion, channels, how many, stride)."""
+    blocks = [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2)]
+    blocks += [(6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)]
+    b = Builder()
+    x, channels = convolution(b, b.input("x", [1, 3, size, size]), 3, 32, 3, stride=2), 32
+    for expansion, oc, n, first_stride in blocks:
+        for i in range(n):
+            stride, inner = first_stride if i == 0 else 1, channels * expansion
+            y = x if expansion == 1 else convolution(b, x, channels, inner, 1)
+            y = convolution(b, y, inner, inner, 3, stride=stride, group=inner)
+            y = convolution(b, y, inner, oc, 1, clip=False)
+            x = b.op("Add", x, y) if stride == 1 and channels == oc else y
+            channels = oc
+    x = b.op("GlobalAveragePool", convolution(b, x, channels, 1280, 1))
+    y = b.op("Gemm", b.op("Flatten", x), b.random(1280, 1000), b.random(1000, scale=0.1))
+    b.output(y, "y", [1, 1000])
+    return b.model("mobilenet_v2")
