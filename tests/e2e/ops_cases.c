@@ -2,6 +2,7 @@
 // Reading the cases of test_ops. See ops_cases.h.
 #include "ops_cases.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,4 +100,31 @@ void ops_read_cases(Arena *a, const char *path, const char *filter, OpsCases *ou
             vec_push(a, out, c);
         begin = end;
     }
+}
+
+static double random_float(Rng *r, bool is_special)
+{
+    static const double special[] = {(double)NAN, (double)INFINITY, -(double)INFINITY, -0.0, 0.0};
+    const double pick = rng_next(r), v = rng_next(r) * 4 - 2;
+    return is_special && pick < 0.25 ? special[(int)(pick * 20)] : v;
+}
+
+Tensor ops_random_tensor(Arena *a, const Graph *g, NodeId id, uint64_t seed)
+{
+    const Node *n = graph_node(g, id);
+    const char *name = node_name(g, id);
+    Tensor t = tensor_new(a, (DType)n->dtype, n->shape->rank, n->shape->dim);
+    Rng r = {seed ^ hash_text(name)};
+    const DTypeClass cls = dtype_info[n->dtype].cls;
+    for (int64_t i = 0; i < t.numel; i++) {
+        if (cls == DCLASS_FLOAT)
+            tensor_set_f64(&t, i, random_float(&r, strstr(name, "special") != NULL));
+        else if (cls == DCLASS_BOOL)
+            tensor_set_i64(&t, i, rng_next(&r) < 0.6);
+        else
+            tensor_set_i64(&t, i,
+                           (int64_t)(rng_next(&r) * (cls == DCLASS_UINT ? 10 : 19)) -
+                               (cls == DCLASS_UINT ? 0 : 9));
+    }
+    return t;
 }

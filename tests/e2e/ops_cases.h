@@ -6,6 +6,8 @@
 
 #include "base/str.h"
 #include "base/vec.h"
+#include "ir/graph.h"
+#include "ir/tensor.h"
 
 typedef struct OpsCase {
     const char *name, *text;
@@ -23,5 +25,9 @@ uint64_t hash_text(const char *s);
 // Adds the cases of a file whose name contains `filter` (NULL: all). A case begins at each line that begins
 // with "graph "; `const : f32[2, 3] = random` in it stands for random values, which depend on the text only.
 void ops_read_cases(Arena *a, const char *path, const char *filter, OpsCases *out);
+
+// A value for an input, by its name and the seed: floats in [-2, 2], with some NaN, infinities and zeros
+// where the name contains "special"; integers in [-9, 9].
+Tensor ops_random_tensor(Arena *a, const Graph *g, NodeId id, uint64_t seed);
 
 #endif

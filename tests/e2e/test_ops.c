@@ -376,33 +376,6 @@ static void free_memory(Memory *m)
 
 // --- values ---
 
-static double random_float(Rng *r, bool is_special)
-{
-    static const double special[] = {(double)NAN, (double)INFINITY, -(double)INFINITY, -0.0, 0.0};
-    const double pick = rng_next(r), v = rng_next(r) * 4 - 2;
-    return is_special && pick < 0.25 ? special[(int)(pick * 20)] : v;
-}
-
-static Tensor random_tensor(Arena *a, const Graph *g, NodeId id, uint64_t seed)
-{
-    const Node *n = graph_node(g, id);
-    const char *name = node_name(g, id);
-    Tensor t = tensor_new(a, (DType)n->dtype, n->shape->rank, n->shape->dim);
-    Rng r = {seed ^ hash_text(name)};
-    const DTypeClass cls = dtype_info[n->dtype].cls;
-    for (int64_t i = 0; i < t.numel; i++) {
-        if (cls == DCLASS_FLOAT)
-            tensor_set_f64(&t, i, random_float(&r, strstr(name, "special") != NULL));
-        else if (cls == DCLASS_BOOL)
-            tensor_set_i64(&t, i, rng_next(&r) < 0.6);
-        else
-            tensor_set_i64(&t, i,
-                           (int64_t)(rng_next(&r) * (cls == DCLASS_UINT ? 10 : 19)) -
-                               (cls == DCLASS_UINT ? 0 : 9));
-    }
-    return t;
-}
-
 static double tolerance_of(DType t, const Config *c)
 {
     return c->winograd > 4   ? 3e-5
@@ -457,7 +430,7 @@ static Reference evaluate(Arena *a, const OpsCase *c)
     for (uint32_t i = 0; i < RUNS; i++) {
         ref.run[i] = eval_begin(g, a, (DimValues){0});
         for (uint32_t k = 0; k < g->inputs.len; k++)
-            ref.run[i].value[g->inputs.data[k]] = random_tensor(a, g, g->inputs.data[k], i + 1);
+            ref.run[i].value[g->inputs.data[k]] = ops_random_tensor(a, g, g->inputs.data[k], i + 1);
         for (uint32_t k = 0; i > 0 && k < g->states.len; k++)
             ref.run[i].value[g->states.data[k].node] = ref.run[i - 1].value[g->states.data[k].next];
         if (!eval_graph(&ref.run[i])) {

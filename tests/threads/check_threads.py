@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Generated code with --threads: built without warnings as C99 and C++, run with several numbers of threads, under
-the address and (where the compiler has it) the thread sanitizer. Threads must have something to share and
-barriers to wait at, and nothing of them may be emitted without the option. Usage: check_threads.py RLXC"""
+"""Generated code with --threads: built without warnings as C99 and C++, run with several numbers of threads,
+under the address and (where the compiler has it) the thread sanitizer. Threads must have something to share
+and barriers to wait at; nothing of them is emitted without the option. Usage: check_threads.py RLXC"""
 
 import json
 import pathlib

@@ -81,7 +81,7 @@ int main(int argc, char **argv)
     pthread_t other;
     int i;
     job[0].parts = 1;
-    job[1].parts = job[2].parts = argc == 2 ? atoi(argv[1]) : 2;
+    job[1].parts = job[2].parts = argc == 2 ? (int)strtol(argv[1], NULL, 10) : 2;
     run_job(&job[0]);
     if (pthread_create(&other, NULL, run_job, &job[1]) != 0)
         return 1;
