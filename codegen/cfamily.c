@@ -135,7 +135,8 @@ static const char *vector_cast_text(Walk *w, const KInst *n, const KInst *src)
     const char *from = vector_type(w, src->dtype, src->lanes),
                *mask = src->dtype == DTYPE_bool ? "mask_" : "";
     const char *to = n->dtype == DTYPE_bool ? "mask" : dtype_info[n->dtype].name;
-    return arena_printf(w->arena, "%s_%sto_%s(%s)", from, mask, to, expr(w, n->a));
+    const char *how = n->imm == KCAST_ROUND ? "round_" : mask;
+    return arena_printf(w->arena, "%s_%sto_%s(%s)", from, how, to, expr(w, n->a));
 }
 
 // The bits of a value of type `from` as an unsigned number, then as a value of type `to`.

@@ -173,11 +173,24 @@ KRef k_cast(Kernel *k, KRef a, int type)
     const KInst *n = k_inst(k, a);
     if (n->dtype == type)
         return a;
+    const KRef folded = n->lanes > 1 ? kernel_fold_cast(k, a, type) : 0;
+    if (folded)
+        return folded;
+    n = k_inst(k, a);
     if (n->kind == KI_const && n->dtype == KT_INDEX && type != DTYPE_bool)
         return k_integer(k, type, n->imm);
     if (n->kind == KI_splat && type != DTYPE_bool)
         return k_splat(k, k_cast(k, n->a, type), n->lanes);
     return reuse(k, &(KInst){.kind = KI_cast, .dtype = (uint8_t)type, .lanes = n->lanes, .a = a});
+}
+
+KRef kernel_round(Kernel *k, KRef a)
+{
+    return reuse(k, &(KInst){.kind = KI_cast,
+                             .dtype = DTYPE_i32,
+                             .lanes = k_inst(k, a)->lanes,
+                             .a = a,
+                             .imm = KCAST_ROUND});
 }
 
 KRef k_bitcast(Kernel *k, KRef a, int type)

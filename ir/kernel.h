@@ -38,7 +38,7 @@ typedef enum KKind {
     KI_const,   // imm: the bits of a double for float types, else the integer
     KI_part,    // which of the threads that share the kernel this is; imm 1: how many they are (KT_INDEX)
     KI_op,      // kop on a, b, c; all of the same lanes
-    KI_cast,    // a to dtype; rules of OP_cast, or of OP_bitcast when imm is 1
+    KI_cast,    // a to dtype; rules of OP_cast, or those of KCast in imm
     KI_splat,   // scalar a in all lanes
     KI_hreduce, // kop (add, mul, min, max, and, or) over the lanes of a, pairwise halves: a scalar
     KI_load,  // param[imm][a + 0 .. lanes-1]; count < lanes: only the first count are read, the others are 0
@@ -73,6 +73,12 @@ typedef enum KMatrix {
     KMATRIX_end,
     KMATRIX_COUNT
 } KMatrix;
+
+typedef enum KCast {
+    KCAST_VALUE,
+    KCAST_BITS,  // OP_bitcast
+    KCAST_ROUND, // vectors of f32 to i32, half to even; what does not fit gives any number
+} KCast;
 
 enum {
     KFOR_SERIAL,

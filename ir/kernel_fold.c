@@ -187,6 +187,14 @@ static KRef fold_extreme(const Kernel *k, KOp op, KRef a, KRef b)
     return k_is_const(k, b, &v) && v == 0 ? (op == KOP_max ? a : b) : 0;
 }
 
+// (x + v) - v of integers, which wrap.
+static KRef fold_back(const Kernel *k, KRef a, KRef b)
+{
+    const KInst *n = k_inst(k, a);
+    const bool is_int = n->dtype != KT_INDEX && dtype_info[n->dtype].cls == DCLASS_INT;
+    return is_int && n->kind == KI_op && n->kop == KOP_add && n->b == b ? n->a : 0;
+}
+
 KRef kernel_fold(Kernel *k, KOp op, const KRef src[3])
 {
     int64_t cond = 0;
@@ -201,6 +209,9 @@ KRef kernel_fold(Kernel *k, KOp op, const KRef src[3])
     const KRef extreme = op == KOP_max || op == KOP_min ? fold_extreme(k, op, src[0], src[1]) : 0;
     if (extreme)
         return extreme;
+    const KRef back = op == KOP_sub ? fold_back(k, src[0], src[1]) : 0;
+    if (back)
+        return back;
     const KInst *n = k_inst(k, src[0]);
     if (n->dtype == DTYPE_bool)
         return fold_bool(k, op, src[0], src[1]);

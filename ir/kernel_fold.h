@@ -26,4 +26,9 @@ const char *kt_name(int type);
 // False for combinations that kops.def calls NONE (and, or ... on floats; exp ... on ints).
 bool kop_is_defined(KOp op, int type);
 
+// What a cast of vectors folds into, or 0.
+KRef kernel_fold_cast(Kernel *k, KRef a, int type);
+// A cast of the kind KCAST_ROUND.
+KRef kernel_round(Kernel *k, KRef a);
+
 #endif

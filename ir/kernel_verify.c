@@ -165,7 +165,8 @@ static bool check_block(Checker *c, const KInst *n)
 static bool check_vector_cast(Checker *c, const KInst *n)
 {
     const int from = k_inst(c->k, n->a)->dtype;
-    return n->lanes == 1 || (n->imm == 0 && k_casts_vectors(from, n->dtype)) ||
+    return n->lanes == 1 || (n->imm == KCAST_VALUE && k_casts_vectors(from, n->dtype)) ||
+           (n->imm == KCAST_ROUND && from == DTYPE_f32 && n->dtype == DTYPE_i32) ||
            fail(c, "no cast of vectors from %s to %s", kt_name(from), kt_name(n->dtype));
 }
 

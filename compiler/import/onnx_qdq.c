@@ -77,11 +77,23 @@ static NodeId factors(OnnxNode *n, const OnnxDequantised *x, const OnnxDequantis
     return onnx_const(n, DTYPE_f32, b.numel == 1 ? &one : s, v, (uint64_t)b.numel * sizeof *v);
 }
 
+// A zero point as int_conv takes it; none where all are 0.
+static NodeId zero_of(OnnxNode *n, NodeId zero)
+{
+    if (!zero)
+        return 0;
+    const Tensor z = tensor_of_const(n->graph, zero);
+    bool is_zero = true;
+    for (int64_t i = 0; i < z.numel; i++)
+        is_zero = is_zero && tensor_get_i64(&z, i) == 0;
+    return is_zero ? 0 : quant_along(n, zero, 1, 0);
+}
+
 // A bias in steps of the product of the scales, as QLinearConv has it; 0: it is none.
 static NodeId integer_bias(OnnxNode *n, const OnnxDequantised *x, const OnnxDequantised *w, NodeId bias)
 {
     const OnnxDequantised *d = find(n, bias);
-    if (!d || d->zero || onnx_dtype(n, d->x) != DTYPE_i32 || onnx_shape(n, d->x)->rank != 1)
+    if (!d || zero_of(n, d->zero) || onnx_dtype(n, d->x) != DTYPE_i32 || onnx_shape(n, d->x)->rank != 1)
         return 0;
     const Tensor a = tensor_of_const(n->graph, x->scale), b = tensor_of_const(n->graph, w->scale);
     const Tensor s = tensor_of_const(n->graph, d->scale);
@@ -93,18 +105,6 @@ static NodeId integer_bias(OnnxNode *n, const OnnxDequantised *x, const OnnxDequ
             return 0;
     }
     return d->x;
-}
-
-// A zero point as int_conv takes it; none where all are 0.
-static NodeId zero_of(OnnxNode *n, NodeId zero)
-{
-    if (!zero)
-        return 0;
-    const Tensor z = tensor_of_const(n->graph, zero);
-    bool is_zero = true;
-    for (int64_t i = 0; i < z.numel; i++)
-        is_zero = is_zero && tensor_get_i64(&z, i) == 0;
-    return is_zero ? 0 : quant_along(n, zero, 1, 0);
 }
 
 NodeId qdq_conv(OnnxNode *n, NodeId x, NodeId weight, NodeId bias)
