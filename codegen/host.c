@@ -158,6 +158,8 @@ static void emit_dispatch(HostEmit *e, Str *out)
         str_add(out, "    (void)ctx;\n");
     if (has_matrix)
         str_add(out, "    if (!rlx_matrix_is_allowed())\n        return RLX_ERR_CPU;\n");
+    if (e->plan->probe != 0)
+        str_add(out, "    rlx_probe(0u);\n");
     host_print_calls(e->plan, 0, e->plan->n_check_kernels, "    ", out);
     if (e->plan->checks.len != 0)
         emit_checks(is_shared, out);
@@ -275,6 +277,8 @@ static bool emit_c(HostEmit *e, Str *out)
     str_add(&kernels, str_text(&body));
     target_print_prelude(e->target, str_text(&kernels), out);
     str_char(out, '\n');
+    if (e->plan->probe != 0)
+        str_add(out, "extern void (*rlx_probe)(unsigned);\nvoid (*rlx_probe)(unsigned);\n\n");
     str_add(out, str_text(&kernels));
     const char *weights = emit_weights(e, out);
     host_emit_descriptor(e, weights, out);

@@ -140,6 +140,8 @@ void host_print_calls(const Plan *plan, uint32_t begin, uint32_t end, const char
                                    : "%sif (team->part == %d %% team->parts) {\n",
                        indent, thread);
         host_print_call(plan, k, thread >= 0 ? deeper : indent, out);
+        if (plan->probe != 0)
+            str_printf(out, "%srlx_probe(%uu);\n", thread >= 0 ? deeper : indent, plan->probe + i);
         open = thread;
     }
     if (open >= 0)

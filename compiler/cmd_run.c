@@ -105,19 +105,9 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-// Code for another CPU would end in an illegal instruction, or not compile.
-static bool check_cpu(const Job *j)
-{
-    CpuInfo here;
-    if (cpu_runs_here(&j->cpu) || !cpu_find("native", &here))
-        return true;
-    return diag_error(j->cli->diag, (Span){0}, E0302, "--cpu %s: this machine cannot run it, only up to %s",
-                      j->cpu.name, here.name);
-}
-
 static bool prepare(Job *j, Cli *c, const char *random_seed, Native *n, Tensor **inputs, Tensor **outputs)
 {
-    if (!job_begin(j, c, "native", random_seed == NULL) || !check_cpu(j) || !job_plan(j) ||
+    if (!job_begin(j, c, "native", random_seed == NULL) || !native_check_cpu(j) || !job_plan(j) ||
         !feeds_read(j, random_seed, inputs) || !job_emit(j) || !native_open(j, c->options.keep, n))
         return false;
     *outputs = ARENA_ARRAY(c->arena, Tensor, j->plan->outputs.len + 1);

@@ -4,6 +4,7 @@
 #include "compiler/import/import.h"
 #include "compiler/import/rawfile.h"
 #include "compiler/output.h"
+#include "compiler/tune_file.h"
 #include <string.h>
 
 static bool wrong_value(Job *j, const char *option, const char *value, const char *expected)
@@ -112,6 +113,23 @@ static bool read_host_options(Job *j)
     return true;
 }
 
+// Measured choices.
+static bool read_tune(Job *j)
+{
+    TuneFile file;
+    const char *path = j->cli->options.tune;
+    if (path == NULL)
+        return true;
+    if (!tune_file_read(j->cli->arena, j->cli->diag, path, &file))
+        return false;
+    if (strcmp(file.cpu, j->cpu.name) != 0)
+        diag_warning(j->cli->diag, (Span){0}, E0006, "%s was measured for --cpu %s, not for %s", path,
+                     file.cpu, j->cpu.name);
+    j->pipeline.tuned = file.choices.data;
+    j->pipeline.n_tuned = file.choices.len;
+    return true;
+}
+
 static bool read_string_bytes(Job *j)
 {
     enum { MAX = 1 << 16 };
@@ -130,7 +148,7 @@ bool job_begin(Job *j, Cli *c, const char *default_cpu, bool has_all_inputs)
         return diag_error(c->diag, (Span){0}, E0003, "expected one model file, got %u", c->options.args.len);
     j->model = c->options.args.data[0];
     if (!read_target(j, default_cpu) || !read_pipeline_options(j) || !read_host_options(j) ||
-        !read_string_bytes(j))
+        !read_string_bytes(j) || !read_tune(j))
         return false;
     if (!given_read(c, &j->given))
         return false;

@@ -136,7 +136,7 @@ static bool build_in_cache(Job *j, const char **library, bool *was_cached)
     return ok;
 }
 
-static bool build_kept(Job *j, const char *keep, const char **library)
+bool native_build(Job *j, const char *keep, const char **library)
 {
     char *full = job_write(j, keep) ? realpath(keep, NULL) : NULL;
     if (full == NULL)
@@ -188,18 +188,32 @@ static bool start_threads(Job *j, Native *n)
     return true;
 }
 
-bool native_open(Job *j, const char *keep, Native *out)
+bool native_load(Job *j, const char *library, Native *out)
 {
-    const char *library = NULL;
-    *out = (Native){0};
-    if (keep != NULL ? !build_kept(j, keep, &library) : !build_in_cache(j, &library, &out->was_cached))
-        return false;
     out->library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     const char *symbol = arena_printf(j->cli->arena, "%s_model", j->host.name);
     out->model = out->library != NULL ? dlsym(out->library, symbol) : NULL;
     if (out->model == NULL)
         return diag_error(j->cli->diag, (Span){0}, E0005, "cannot load %s: %s", library, dlerror());
     return bind(j, out) && start_threads(j, out);
+}
+
+bool native_check_cpu(const Job *j)
+{
+    CpuInfo here;
+    if (cpu_runs_here(&j->cpu) || !cpu_find("native", &here))
+        return true;
+    return diag_error(j->cli->diag, (Span){0}, E0302, "--cpu %s: this machine cannot run it, only up to %s",
+                      j->cpu.name, here.name);
+}
+
+bool native_open(Job *j, const char *keep, Native *out)
+{
+    const char *library = NULL;
+    *out = (Native){0};
+    if (keep != NULL ? !native_build(j, keep, &library) : !build_in_cache(j, &library, &out->was_cached))
+        return false;
+    return native_load(j, library, out);
 }
 
 void native_close(Native *n)

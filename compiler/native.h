@@ -18,10 +18,15 @@ typedef struct Native {
     bool was_cached;
 } Native;
 
+// Code for another CPU would end in an illegal instruction, or not compile. False: reported.
+bool native_check_cpu(const Job *j);
 // Builds (or finds) the library of an emitted job and makes a context. keep: folder for the sources and the
 // library, NULL = the cache
 // ($XDG_CACHE_HOME/rlxc or ~/.cache/rlxc). False: reported.
 bool native_open(Job *j, const char *keep, Native *out);
+// The two halves of it: builds the library in a folder, in which the sources stay, and loads one.
+bool native_build(Job *j, const char *dir, const char **library);
+bool native_load(Job *j, const char *library, Native *out);
 void native_close(Native *n);
 // Runs once: copies the inputs (by slot) in, gives views on the outputs in the arena.
 bool native_run(Job *j, Native *n, const Tensor *inputs, Tensor *outputs);

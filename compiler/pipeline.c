@@ -173,6 +173,8 @@ bool pipeline_run(Arena *perm, Diag *d, Graph *graph, const PipelineOptions *o, 
                                  .allow_fast = o->allow_fast,
                                  .accuracy = o->accuracy,
                                  .caps = o->caps,
+                                 .tuned = o->tuned,
+                                 .n_tuned = o->n_tuned,
                                  .place_budget = place_budget};
     Pass p = {.perm = perm, .scratch = &scratch, .diag = d, .options = &options, .graph = graph};
     bool ok = pipeline_bind(graph, o, &p.graph);

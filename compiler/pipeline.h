@@ -13,6 +13,8 @@ typedef struct PipelineOptions {
     bool allow_fast;
     double accuracy; // see PassOptions
     const TargetCaps *caps;
+    const PlanChoice *tuned; // measured choices (--tune)
+    uint32_t n_tuned;
     VEC(ImportSize) dims;   // --dim name=value
     const char *dump;       // pass name or "all"; NULL = none
     const char *stop_after; // pass name; NULL = run all

@@ -152,6 +152,7 @@ typedef struct Plan {
     VEC(PlanSlot) slots; // of the body of a loop
     bool is_shared;     // threads share a run: some kernel is split, or another thread than the first has one
     const char *prefix; // of the names of its kernels: "k", in the body of kernel 3 "k3_"
+    uint32_t probe;     // 0, or 1 + the number under which emitted code reports that kernel 0 has ended
     uint64_t region_bytes[REGION_COUNT];
     uint64_t arena_lower_bound;
     bool arena_optimal;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The vector mathematics of emitted C against libm in double: the largest error in units in the last place,
 // for every width of vectors and as scalar code, and the speed.
-//   ulp_scan [--step N] [--threads N] [--cc COMPILER] [--speed] [--check] [FUNCTION...]
+//   ulp_scan [--step N] [--threads N] [--cc COMPILER] [--only VARIANT] [--speed] [--check]
+//   [FUNCTION...]
 // Every N-th of all 2^32 floats (default 1: all of them), and the neighbourhood of every power of two and of
 // the places where the definitions change their formula. --check fails where a bound is not held: the one
 // that stands beside the definition in codegen/prelude/c_math.inc, or in the table below for what is composed
@@ -259,7 +260,7 @@ static bool report(Arena *a, const Function *f, const Variant *v, const UlpWorst
 
 typedef struct Settings {
     uint32_t step, n_threads;
-    const char *cc;
+    const char *cc, *only;
     bool is_checked, has_speed;
     const char *const *names;
     int n_names;
@@ -303,7 +304,7 @@ static void speed_all(const Settings *set)
 
 static bool parse(int argc, char **argv, Settings *s)
 {
-    *s = (Settings){.step = 1, .n_threads = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN), .cc = "cc"};
+    *s = (Settings){.step = 1, .n_threads = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN), .cc = "cc", .only = ""};
     int i = 1;
     for (; i < argc && !strncmp(argv[i], "--", 2); i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
@@ -321,6 +322,8 @@ static bool parse(int argc, char **argv, Settings *s)
             s->n_threads = (uint32_t)strtoul(value, NULL, 10);
         else if (!strcmp(argv[i], "--cc"))
             s->cc = value;
+        else if (!strcmp(argv[i], "--only"))
+            s->only = value;
         else
             return false;
         i++;
@@ -336,12 +339,12 @@ int main(int argc, char **argv)
     Arena a = {0};
     Settings set;
     if (!parse(argc, argv, &set)) {
-        fprintf(stderr,
-                "ulp_scan [--step N] [--threads N] [--cc COMPILER] [--speed] [--check] [FUNCTION...]\n");
+        fprintf(stderr, "ulp_scan [--step N] [--threads N] [--cc COMPILER] [--only VARIANT] "
+                        "[--speed] [--check] [FUNCTION...]\n");
         return 2;
     }
     for (int v = 0; v < N_VARIANTS; v++)
-        if (build_variant(&a, &variants[v], set.cc))
+        if (!strncmp(variants[v].name, set.only, strlen(set.only)) && build_variant(&a, &variants[v], set.cc))
             printf("%-14s %s\n", variants[v].name, variants[v].flags);
     bool is_ok = true;
     if (set.has_speed)

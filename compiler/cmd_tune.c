@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// rlxc tune: measures the choices of a model on this machine and writes what --tune reads.
+#include "compiler/feeds.h"
+#include "compiler/json_text.h"
+#include "compiler/native.h"
+#include "compiler/output.h"
+#include "compiler/tune.h"
+#include "compiler/tune_file.h"
+#include <string.h>
+
+static void print_json(const Job *j, const TuneQuestions *q, const char *path)
+{
+    Arena *a = j->cli->arena;
+    printf("{\n  \"file\": \"%s\",\n  \"cpu\": \"%s\",\n  \"choices\": [", json_text(a, path), j->cpu.name);
+    for (uint32_t i = 0; i < q->len; i++) {
+        const TuneQuestion *t = &q->data[i];
+        printf("%s\n    {\"question\": \"%s\", \"answer\": \"%s\", \"estimated\": \"%s\", \"us\": %.3f, "
+               "\"times\": {",
+               i == 0 ? "" : ",", json_text(a, t->question), json_text(a, t->candidates.data[t->pick]),
+               json_text(a, t->candidates.data[t->given]), t->given_us * t->time[t->pick]);
+        for (uint32_t k = 0; k < t->candidates.len; k++)
+            printf("%s\"%s\": %.4f", k == 0 ? "" : ", ", json_text(a, t->candidates.data[k]), t->time[k]);
+        printf("}}");
+    }
+    printf("\n  ]\n}\n");
+}
+
+static void print_text(const TuneQuestions *q, const char *path)
+{
+    uint32_t n_changed = 0;
+    for (uint32_t i = 0; i < q->len; i++) {
+        const TuneQuestion *t = &q->data[i];
+        n_changed += t->pick != t->given;
+        printf("%9.1f us  %s: %s", t->given_us, t->question, t->candidates.data[t->given]);
+        if (t->pick != t->given)
+            printf(" -> %s (%.2f of the time)", t->candidates.data[t->pick], t->time[t->pick]);
+        printf("\n");
+    }
+    printf("wrote %s: %u of %u choices differ from the estimate\n", path, n_changed, q->len);
+}
+
+static bool tune(Job *j, TuneQuestions *q, const char *path)
+{
+    Tensor *inputs = NULL;
+    const char *seed = j->cli->options.random != NULL ? j->cli->options.random : "1";
+    TuneFile file = {.cpu = j->cpu.name};
+    if (!native_check_cpu(j) || !job_plan(j) || !feeds_read(j, seed, &inputs))
+        return false;
+    *q = tune_questions(j);
+    if (!tune_measure(j, inputs, q))
+        return false;
+    for (uint32_t i = 0; i < q->len; i++) {
+        const TuneQuestion *t = &q->data[i];
+        const PlanChoice c = {.question = t->question, .answer = t->candidates.data[t->pick]};
+        vec_push(j->cli->arena, &file.choices, c);
+    }
+    return tune_file_write(j->cli->diag, path, &file);
+}
+
+ExitCode cmd_tune(Cli *c)
+{
+    Job j;
+    TuneQuestions q = {0};
+    if (!job_begin(&j, c, "native", false))
+        return cli_fail(c);
+    const char *path = c->options.output_file != NULL
+                           ? c->options.output_file
+                           : arena_printf(c->arena, "%s.tune", output_stem(c->arena, j.model));
+    if (!tune(&j, &q, path))
+        return cli_fail(c);
+    cli_progress_end();
+    diag_print(c->diag, stderr, c->style);
+    if (c->options.json != NULL)
+        print_json(&j, &q, path);
+    else
+        print_text(&q, path);
+    return EXIT_OK;
+}
