@@ -5,7 +5,7 @@
 #define TESTS_E2E_RANDOM_CHECK_H
 
 #include "random_graph.h"
-#include "runtime-lite/rlx.h"
+#include "runtime-lite/rlx_threads.h"
 
 // --- what is right (random_compare.c) --------------------------------------------------------------
 
@@ -31,6 +31,7 @@ typedef struct Config {
     int opt_level;
     bool allow_fast;
     const char *cpu;
+    uint8_t threads; // more than 1: all kernels are split that can be
 } Config;
 
 typedef struct Program {

@@ -24,6 +24,19 @@ static bool is_word(char c)
     return isalnum((unsigned char)c) || c == '_';
 }
 
+static void add_words(Arena *a, Map *names, const char *const *text)
+{
+    for (uint32_t i = 0; text[i] != NULL; i++)
+        for (const char *c = text[i]; *c != '\0';) {
+            size_t n = 0;
+            while (is_word(c[n]))
+                n++;
+            if (n > 0)
+                map_put(a, names, c, n, 1);
+            c += n > 0 ? n : 1;
+        }
+}
+
 // The names that runtime-lite has: common to all programs.
 static const Map *runtime_names(void)
 {
@@ -31,22 +44,16 @@ static const Map *runtime_names(void)
     static Map names;
     if (names.len > 0)
         return &names;
-    for (uint32_t i = 0; runtime_text[i] != NULL; i++)
-        for (const char *c = runtime_text[i]; *c != '\0';) {
-            size_t n = 0;
-            while (is_word(c[n]))
-                n++;
-            if (n > 0)
-                map_put(&a, &names, c, n, 1);
-            c += n > 0 ? n : 1;
-        }
+    add_words(&a, &names, runtime_text);
+    add_words(&a, &names, threads_text);
     return &names;
 }
 
 static bool is_private(const char *word, size_t n, const Map *kernels)
 {
-    static const char *const tables[] = {"dispatch", "weights", "inputs",     "outputs",       "params",
-                                         "states",   "kernels", "state_init", "param_has_init"};
+    static const char *const tables[] = {"dispatch",   "dispatch_part", "weights", "inputs",
+                                         "outputs",    "params",        "states",  "kernels",
+                                         "state_init", "param_has_init"};
     uint64_t unused;
     if (strncmp(word, "rlx_", 4) == 0)
         return !map_get(runtime_names(), word, n, &unused);
@@ -126,6 +133,8 @@ const char *unit_add(Unit *u, const Sample *s, Config c)
     const bool is_known = cpu_find(c.cpu, &cpu);
     rlx_assert(is_known);
     *caps = target_caps(target_find("c"), &cpu);
+    caps->threads = c.threads;
+    caps->split_cycles = 0;
     const PipelineOptions o = {
         .opt_level = c.opt_level, .allow_fast = c.allow_fast, .caps = caps, .report = stderr};
     Plan *plan = NULL;
@@ -161,8 +170,9 @@ bool unit_build(Unit *u)
     fwrite(u->text.data, 1, u->text.len, f);
     fclose(f);
     const char *cc = getenv("CC");
-    snprintf(command, sizeof command, "cd %s && %s -O1 -w -std=gnu99 %s -shared -fPIC -o unit.so unit.c -lm",
-             dir, cc != NULL ? cc : "cc", u->cc_flags);
+    snprintf(command, sizeof command,
+             "cd %s && %s -O1 -w -std=gnu99 %s -pthread -shared -fPIC -o unit.so unit.c -lm", dir,
+             cc != NULL ? cc : "cc", u->cc_flags);
     if (system(command) == 0)
         u->library = dlopen(arena_printf(u->arena, "%s/unit.so", dir), RTLD_NOW | RTLD_LOCAL);
     snprintf(command, sizeof command, "rm -rf %s", dir);
@@ -256,9 +266,13 @@ Outcome program_check(const Unit *u, const Program *p, const Reference *r)
     size_t arena_mapped, state_mapped;
     unsigned char *arena = map_block(m->arena_bytes, &arena_mapped),
                   *state = map_block(m->state_bytes, &state_mapped);
-    rlx_ctx ctx;
-    const rlx_status status = rlx_init(&ctx, m, arena, m->arena_bytes, state, m->state_bytes, NULL, 0);
+    rlx_ctx ctx = {0};
+    rlx_pool pool;
+    rlx_status status = rlx_init(&ctx, m, arena, m->arena_bytes, state, m->state_bytes, NULL, 0);
+    if (status == RLX_OK && p->config.threads > 1)
+        status = rlx_threads_start(&ctx, &pool, p->config.threads);
     const Outcome o = status == RLX_OK ? check_runs(&ctx, r) : (Outcome){.message = rlx_status_text(status)};
+    rlx_threads_stop(&ctx);
     unmap_block(arena, m->arena_bytes, arena_mapped);
     unmap_block(state, m->state_bytes, state_mapped);
     return o;

@@ -60,12 +60,15 @@ static void find_cpus(void)
             break;
 }
 
+static const uint8_t threads[] = {1, 1, 2, 3, 7};
+
 static Config config_of(uint64_t seed, uint32_t i, bool is_special)
 {
     uint64_t rng = seed * N_CONFIGS + i;
     const uint64_t v = rng_u64(&rng);
     return (Config){.opt_level = i == 0 ? 0 : 3,
                     .cpu = cpus[(v >> 8) % n_cpus],
+                    .threads = threads[(v >> 16) % (sizeof threads)],
                     .allow_fast = i > 0 && !is_special && v % 8 == 0};
 }
 
