@@ -5,6 +5,8 @@
 #include "passes/choice.h"
 #include "passes/tile_part.h"
 
+static const double text_share = 0.001;
+
 enum {
     LOAD_PORTS = 2,
     FMA_LATENCY = 4,
@@ -29,12 +31,13 @@ static double max_of(double a, double b)
     return a > b ? a : b;
 }
 
+// The longest of what runs side by side, and a little of the rest.
 static double step_cycles(const Cost *c, int64_t pixels, int64_t nv)
 {
     const double fma = (double)(pixels * nv) / c->t->l->caps->fma_per_cycle;
     const double loads = (double)(pixels + nv) / LOAD_PORTS;
     const double weights = (double)(nv * c->t->lanes * 4) / c->panel_rate;
-    return max_of(max_of(fma, loads), max_of(weights, FMA_LATENCY));
+    return max_of(max_of(fma, loads), max_of(weights, FMA_LATENCY)) + 0.1 * (loads + weights);
 }
 
 // One tile: all taps that fall inside the image.
@@ -74,14 +77,25 @@ static double weight_bytes(const Tile *t)
     return 4.0 * (double)tile_steps(&t->s) * (double)t->s.oc;
 }
 
-// Bytes beyond what the tiles themselves stream: activations once for every pass over them, and weights that
-// no longer come from the second-level cache.
-static double traffic_cycles(const Tile *t, double passes)
+// Bytes of the input that some tap reads.
+static double input_bytes(const TileShape *s)
 {
-    const double l2 = t->l->caps->l2_bytes;
-    const double x = 4.0 * (double)(t->s.n * t->s.in_h * t->s.in_w) * (double)t->s.ic;
-    const double again = x < l2 / 2 ? L2_BYTES_CYCLE : L3_BYTES_CYCLE;
-    return x / L3_BYTES_CYCLE + (passes - 1) * x / again;
+    const int64_t rows = s->h * s->kh < s->in_h ? s->h * s->kh : s->in_h;
+    const int64_t columns = s->w * s->kw < s->in_w ? s->w * s->kw : s->in_w;
+    return 4.0 * (double)(s->n * rows * columns) * (double)s->ic;
+}
+
+// Waiting for memory beyond what the tiles themselves stream. Pixels outside: the first tile waits for all
+// weights. Channels outside: the first panel is waited for, the others are fetched ahead, and every panel
+// reads the input again.
+static double waiting_cycles(const Tile *t, double compute, double passes)
+{
+    const double cold = weight_bytes(t) / DRAM_BYTES_CYCLE, x = input_bytes(&t->s);
+    const double first = 0.3 * x / L3_BYTES_CYCLE;
+    if (t->plan.pixels_outside)
+        return cold + first;
+    const double again = x < t->l->caps->l2_bytes / 2 ? 0.1 * x / L2_BYTES_CYCLE : 0.5 * x / L3_BYTES_CYCLE;
+    return max_of(cold - compute, 0) + cold / max_of(passes, 1) + first + (passes - 1) * again;
 }
 
 static double plan_cycles(const Tile *t, uint32_t *loops)
@@ -89,26 +103,22 @@ static double plan_cycles(const Tile *t, uint32_t *loops)
     Arena *a = t->l->pass->scratch;
     const TileAxis row_axis = tile_row_axis(&t->s), column_axis = tile_column_axis(&t->s);
     Cost c = {.t = t, .blocks = tile_blocks(t)};
-    const double bytes = weight_bytes(t), l2 = t->l->caps->l2_bytes;
+    const double l2 = t->l->caps->l2_bytes;
     const double panel = 4.0 * (double)(tile_steps(&t->s) * t->plan.nv * t->lanes);
-    const double reused = t->plan.pixels_outside ? bytes : panel;
+    const double reused = t->plan.pixels_outside ? weight_bytes(t) : panel;
     c.panel_rate = reused < t->l->caps->l1_bytes / 2 ? 2 * L2_BYTES_CYCLE
                    : reused < l2 * 0.6               ? L2_BYTES_CYCLE
                                                      : DRAM_BYTES_CYCLE;
+    c.columns = tile_axis_runs(a, &column_axis, t->plan.columns);
+    c.rows = tile_axis_runs(a, &row_axis, t->plan.rows);
     double cycles = 0, passes = 0;
     for (uint32_t i = 0; i < c.blocks.n; i++) {
-        const int64_t nv = c.blocks.block[i].nv;
-        c.columns = tile_axis_runs(a, &column_axis, t->plan.columns);
-        c.rows = tile_axis_runs(a, &row_axis, t->plan.rows);
-        cycles += (double)c.blocks.block[i].count * block_cycles(&c, nv);
+        cycles += (double)c.blocks.block[i].count * block_cycles(&c, c.blocks.block[i].nv);
         passes += (double)c.blocks.block[i].count;
     }
     *loops = c.loops;
-    const double cold = bytes / DRAM_BYTES_CYCLE;
-    if (t->plan.pixels_outside) // the first tile of pixels waits for all weights
-        return cycles + cold + traffic_cycles(t, 1);
-    return max_of(cycles, cold) + 0.5 * traffic_cycles(t, passes) +
-           cold / (passes < 1 ? 1 : passes); // the first panel is waited for
+    cycles += waiting_cycles(t, cycles, passes);
+    return cycles * (1 + text_share * c.loops); // equal plans: the one with less text
 }
 
 typedef struct Plans {
