@@ -63,13 +63,24 @@ static Cursor advance(const Tile *t, const TileAt *at, Cursor c, KRef n, int64_t
                     .step = at->n_fetches == 0 ? c.step : k_mul_add(k, n, steps, c.step)};
 }
 
+static void emit_fetch(Kernel *k, const TileFetch *f, KRef step)
+{
+    KRef index = f->base;
+    if (f->period > 0) {
+        const KRef period = k_index(k, f->period);
+        index = k_mul_add(k, k_op(k, KOP_div, step, period, 0), f->pitch, index);
+        step = k_op(k, KOP_rem, step, period, 0);
+    }
+    k_prefetch(k, f->param, k_mul_add(k, step, f->step, index));
+}
+
 // One step of the sum: the weight vectors against the pixels of the window.
 static void emit_step(const Tile *t, const TileAt *at, const Accs *a, Cursor c, const Window *in)
 {
     Kernel *k = t->l->k;
     KRef wv[TILE_MAX_VECTORS];
     for (uint32_t i = 0; i < at->n_fetches; i++)
-        k_prefetch(k, at->fetch[i].param, k_mul_add(k, c.step, at->fetch[i].step, at->fetch[i].base));
+        emit_fetch(k, &at->fetch[i], c.step);
     for (int64_t v = 0; v < at->nv; v++) {
         const uint8_t lanes = tile_vector_lanes(t, at->channels, v);
         wv[v] = k_load(k, t->w.param, k_add(k, c.w, k_index(k, v * t->lanes)), lanes,

@@ -52,7 +52,7 @@ typedef struct TilePlan {
     int64_t nv;            // vectors of output channels, at most
     int64_t rows, columns; // pixels, at most; more than one row only when tiles are as wide as the image
     bool pixels_outside;   // all channels of a tile of pixels before the next one; else all pixels of a block
-                         // of channels, so that its weights are read once
+                           // of channels, so that its weights are read once
 } TilePlan;
 
 typedef struct Tile {

@@ -23,9 +23,10 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-static void add_fetch(TileAt *at, uint32_t param, KRef base, int64_t step)
+static void add_fetch(TileAt *at, TileFetch f)
 {
-    at->fetch[at->n_fetches++] = (TileFetch){param, base, step < 1 ? 1 : step};
+    if (f.step > 0)
+        at->fetch[at->n_fetches++] = f;
 }
 
 // Channels outside: all tiles of a panel together fetch the next one, each its share.
@@ -35,39 +36,67 @@ static void fetch_next_panel(const Tile *t, TileAt *at)
     const TileShape *s = &t->s;
     const int64_t pixels = s->n * s->h * s->w, panel = tile_steps(s) * at->width;
     const int64_t tiles = ceil_div(pixels, t->plan.rows * t->plan.columns);
-    if (!t->w.is_packed || t->lanes == 1 || tiles > MAX_FETCH_TILES || panel * 4 < MIN_FETCH_BYTES)
+    if (!t->w.is_packed || tiles > MAX_FETCH_TILES || panel * 4 < MIN_FETCH_BYTES)
         return;
     const int64_t share = ceil_div(panel, pixels); // of one pixel
     KRef pixel = k_add(k, k_mul(k, at->image, k_index(k, s->h)), at->row);
     pixel = k_add(k, k_mul(k, pixel, k_index(k, s->w)), at->column);
     const KRef next = k_add(k, at->weights, k_index(k, panel));
-    add_fetch(at, t->w.param, k_mul_add(k, pixel, share, next),
-              ceil_div(share * at->rows * at->columns, tile_steps(s)));
+    add_fetch(at, (TileFetch){.param = t->w.param,
+                              .base = k_mul_add(k, pixel, share, next),
+                              .step = ceil_div(share * at->rows * at->columns, tile_steps(s))});
 }
 
-// Pixels outside: all blocks of channels of a tile together fetch what the next tile of the row reads and
-// writes.
+// Pixels outside: all blocks of channels of a tile together fetch the input of the next tile of the row.
 static void fetch_next_pixels(const Tile *t, TileAt *at)
 {
     Kernel *k = t->l->k;
     const TileShape *s = &t->s;
-    const int64_t pixels = s->n * s->h * s->w;
-    if (t->lanes == 1 || s->kh * s->kw != 1 || at->rows != 1 || t->in.stride_c != 1 ||
-        pixels * (s->ic + s->oc) * 4 < (int64_t)t->l->caps->l2_bytes)
+    if (s->kh * s->kw != 1 || at->rows != 1 || t->in.stride_c != 1)
         return;
-    const int64_t x = at->columns * s->sw * t->in.stride_w;
+    const int64_t x = at->columns * s->sw * t->in.stride_w, share = ceil_div(x, s->oc); // of one channel
     const KRef next = k_add(k, tile_input_index(t, at), k_index(k, x));
-    const int64_t share = ceil_div(x, s->oc); // of one channel
-    add_fetch(at, t->in.param, k_mul_add(k, at->channel, share, next), ceil_div(share * at->width, s->ic));
+    add_fetch(at, (TileFetch){.param = t->in.param,
+                              .base = k_mul_add(k, at->channel, share, next),
+                              .step = ceil_div(share * at->width, s->ic)});
+}
+
+// What the epilogue of this tile touches: the channels of its block at every pixel, evenly spaced.
+static void fetch_epilogue(const Tile *t, TileAt *at)
+{
+    Kernel *k = t->l->k;
+    int64_t period = 1;
+    while (period * 2 * at->rows * at->columns <= tile_steps(&t->s))
+        period *= 2;
     for (uint32_t i = 0; i < t->n_streams; i++) {
         const TileStream *e = &t->stream[i];
-        KRef index = k_mul(k, at->image, k_index(k, e->stride_n));
+        if (at->rows > 1 && e->stride_h != at->columns * e->stride_w)
+            continue;
+        KRef index = k_add(k, at->channel, k_mul(k, at->image, k_index(k, e->stride_n)));
         index = k_add(k, index, k_mul(k, at->row, k_index(k, e->stride_h)));
         index = k_add(k, index, k_mul(k, at->column, k_index(k, e->stride_w)));
-        const int64_t size = at->columns * e->stride_w, part = ceil_div(size, s->oc);
-        index = k_add(k, index, k_index(k, size));
-        add_fetch(at, e->param, k_mul_add(k, at->channel, part, index), ceil_div(part * at->width, s->ic));
+        add_fetch(at, (TileFetch){.param = e->param,
+                                  .base = index,
+                                  .period = period,
+                                  .pitch = e->stride_w,
+                                  .step = ceil_div(at->width, period)});
     }
+}
+
+// Values that are in the second-level cache anyway are not fetched.
+static void add_fetches(const Tile *t, TileAt *at)
+{
+    const TileShape *s = &t->s;
+    const int64_t near = (int64_t)t->l->caps->l2_bytes / 2 / 4;
+    at->n_fetches = 0;
+    if (t->lanes == 1)
+        return;
+    if (!t->plan.pixels_outside)
+        fetch_next_panel(t, at);
+    else if (s->n * s->in_h * s->in_w * s->ic > near)
+        fetch_next_pixels(t, at);
+    if (s->n * s->h * s->w * s->oc > near && tile_steps(s) >= 4 * at->rows * at->columns)
+        fetch_epilogue(t, at);
 }
 
 static KRef open_count(Kernel *k, int64_t n, const char *name, uint32_t *opened)
@@ -88,11 +117,7 @@ typedef void (*Inside)(const Tile *, TileAt);
 
 static void emit_tile(const Tile *t, TileAt at)
 {
-    at.n_fetches = 0;
-    if (t->plan.pixels_outside)
-        fetch_next_pixels(t, &at);
-    else
-        fetch_next_panel(t, &at);
+    add_fetches(t, &at);
     tile_emit_one(t, &at);
 }
 

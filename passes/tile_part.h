@@ -26,11 +26,12 @@ TileSpans tile_spans(Arena *a, const TileAxis *x, int64_t start, int64_t pixels)
 // Does some output of the axis read outside the input?
 bool tile_axis_has_border(const TileAxis *x);
 
-// What a tile fetches ahead while it sums: element base + step * (steps done) of a parameter.
+// What a tile fetches ahead while it sums, a little with every step: after n steps element base + n / period
+// * pitch + n % period * step of a parameter.
 typedef struct TileFetch {
     uint32_t param;
     KRef base;
-    int64_t step;
+    int64_t period, pitch, step; // period 0: base + n * step
 } TileFetch;
 
 // A block of output channels and a rectangle of pixels.
