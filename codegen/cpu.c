@@ -85,6 +85,13 @@ static void resolve_native(CpuInfo *out)
     out->l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, out->l2_bytes);
     out->l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE, out->l3_bytes);
 #endif
+#if defined(__x86_64__)
+    // Intel's server cores begin two products of 16 lanes a cycle, its others and Zen 4 one; caches tell them
+    // apart.
+    if (out->f32_lanes == 16 && __builtin_cpu_is("intel") && out->l2_bytes >= 1u << 20 &&
+        out->l3_bytes > 24u << 20)
+        out->fma_per_cycle = 2;
+#endif
 }
 
 bool cpu_find(const char *name, CpuInfo *out)

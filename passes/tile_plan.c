@@ -106,9 +106,11 @@ static double plan_cycles(const Tile *t, uint32_t *loops)
     const double l2 = t->l->caps->l2_bytes;
     const double panel = 4.0 * (double)(tile_steps(&t->s) * t->plan.nv * t->lanes);
     const double reused = t->plan.pixels_outside ? weight_bytes(t) : panel;
-    c.panel_rate = reused < t->l->caps->l1_bytes / 2 ? 2 * L2_BYTES_CYCLE
-                   : reused < l2 * 0.6               ? L2_BYTES_CYCLE
-                                                     : DRAM_BYTES_CYCLE;
+    // What is read again shares the cache with what passes through: pixels, or the panel that is fetched.
+    const double held = t->plan.pixels_outside ? 1.5 * reused : 2 * panel + 0.5 * input_bytes(&t->s);
+    c.panel_rate = reused < t->l->caps->l1_bytes / 2      ? 2 * L2_BYTES_CYCLE
+                   : reused < l2 * 0.2 || held < l2 * 0.6 ? L2_BYTES_CYCLE
+                                                          : DRAM_BYTES_CYCLE;
     c.columns = tile_axis_runs(a, &column_axis, t->plan.columns);
     c.rows = tile_axis_runs(a, &row_axis, t->plan.rows);
     double cycles = 0, passes = 0;
