@@ -191,6 +191,52 @@ static NodeId scale_sum(const Simplify *s, OpId op, NodeId sum, NodeId c)
     return new_shift ? graph_op2(s->g, OP_add, made, new_shift) : 0;
 }
 
+// --- a scalar through what only moves numbers ---
+
+enum { MAX_VIEWS = 8 };
+
+// x * c and x / c, c one number, where x is some reshapes and transposes of a sum with constant weights.
+static NodeId scale_below(const Simplify *s, OpId op, NodeId x, NodeId c)
+{
+    static const Shape scalar = {.rank = 0};
+    NodeId view[MAX_VIEWS], made = 0;
+    uint32_t n = 0;
+    for (OpId at = (OpId)graph_node(s->g, x)->op; at == OP_reshape || at == OP_transpose;
+         at = (OpId)graph_node(s->g, x)->op) {
+        if (n == MAX_VIEWS || s->uses[x] != 1)
+            return 0;
+        view[n++] = x;
+        x = graph_node(s->g, x)->src[0];
+    }
+    const Node *base = graph_node(s->g, x);
+    if (s->uses[x] != 1 || shape_numel(graph_node(s->g, c)->shape) != 1)
+        return 0;
+    c = reshaped(s, c, &scalar);
+    if (is_conv(base))
+        made = scale_conv(s, op, x, c);
+    else if (base->op == OP_matmul)
+        made = scale_matmul(s, op, x, c);
+    else if (base->op == OP_add)
+        made = scale_sum(s, op, x, c);
+    for (; made && n > 0; n--)
+        made = graph_clone_node(s->g, s->g, view[n - 1], &made);
+    return made;
+}
+
+// (a @ b) * c as (a * c) @ b: what makes a, or b, takes the factor into its weights. So does the scale of the
+// scores of attention, a division for every one of them.
+static NodeId scale_product(const Simplify *s, OpId op, NodeId matmul, NodeId c)
+{
+    const Node n = *graph_node(s->g, matmul);
+    for (uint32_t i = 0; i < 2; i++) {
+        NodeId src[2] = {n.src[0], n.src[1]};
+        src[i] = scale_below(s, op, src[i], c);
+        if (src[i] != 0)
+            return graph_clone_node(s->g, s->g, matmul, src);
+    }
+    return 0;
+}
+
 // --- the step ---
 
 static NodeId fold_into(const Simplify *s, OpId op, NodeId x, NodeId c)
@@ -203,7 +249,9 @@ static NodeId fold_into(const Simplify *s, OpId op, NodeId x, NodeId c)
         return is_shift ? shift_conv(s, op, x, c) : scale_conv(s, op, x, c);
     if (is_shift)
         return 0;
-    return n->op == OP_matmul ? scale_matmul(s, op, x, c) : n->op == OP_add ? scale_sum(s, op, x, c) : 0;
+    if (n->op == OP_matmul)
+        return node_is_const(s->g, n->src[1]) ? scale_matmul(s, op, x, c) : scale_product(s, op, x, c);
+    return n->op == OP_add ? scale_sum(s, op, x, c) : scale_below(s, op, x, c);
 }
 
 static bool has_elements(const Shape *s)
