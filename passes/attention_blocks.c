@@ -16,7 +16,8 @@ typedef struct Blocks {
     int64_t rows;          // of a whole block
     int64_t n_accs;        // accumulators that fit the registers
     int64_t pitch;         // keys rounded up to whole steps of the score loop
-    uint32_t keys, scores; // scratch: [size][pitch], [rows][pitch + lanes]
+    uint32_t keys, scores; // scratch of the thread: [size][pitch], [rows][pitch + lanes]
+    KRef keys_base, scores_base;
 } Blocks;
 
 // A block of rows [query, query + rows) of one head.
@@ -84,14 +85,14 @@ static void pack_keys(const Blocks *x, const AttRow *r)
     const KRef c = k_for(k, k_index(k, 0), k_index(k, x->a->size), 1, KFOR_SERIAL, "c");
     const KRef v =
         k_load(k, lower_param(l, x->a->k, PARAM_READ), attention_kv_index(l, r, x->a->k, j, c), 1, 1);
-    k_store(k, x->keys, k_mul_add(k, c, x->pitch, j), v, 1);
+    k_store(k, x->keys, k_mul_add(k, c, x->pitch, k_add(k, x->keys_base, j)), v, 1);
     k_end(k);
     k_end(k);
     if (x->a->keys == x->pitch)
         return;
     const KRef row = k_for(k, k_index(k, 0), k_index(k, x->a->size), 1, KFOR_SERIAL, "c");
     const KRef rest = k_for(k, k_index(k, x->a->keys), k_index(k, x->pitch), 1, KFOR_SERIAL, "j");
-    k_store(k, x->keys, k_mul_add(k, row, x->pitch, rest), zero, 1);
+    k_store(k, x->keys, k_mul_add(k, row, x->pitch, k_add(k, x->keys_base, rest)), zero, 1);
     k_end(k);
     k_end(k);
 }
@@ -115,7 +116,7 @@ static void emit_scores(const Block *b)
                            .steps = k_index(k, x->a->size),
                            .a_base = k_add(k, attention_query_index(l, &b->row, k_index(k, 0)),
                                            k_index(k, row * q[x->a->rank - 2])),
-                           .b_base = first,
+                           .b_base = k_add(k, x->keys_base, first),
                            .a_row = q[x->a->rank - 2],
                            .a_step = q[x->a->rank - 1],
                            .b_step = x->pitch};
@@ -123,7 +124,8 @@ static void emit_scores(const Block *b)
         for (int64_t i = 0; i < p.rows * KEY_VECTORS; i++) {
             const KRef score = k_mul(k, k_get(k, acc[i]), k_number(k, DTYPE_f32, x->a->scale));
             const int64_t offset = (row + i / KEY_VECTORS) * score_pitch(x) + i % KEY_VECTORS * x->lanes;
-            k_store(k, x->scores, k_add(k, first, k_index(k, offset)), score, x->lanes);
+            const KRef place = k_add(k, x->scores_base, k_add(k, first, k_index(k, offset)));
+            k_store(k, x->scores, place, score, x->lanes);
         }
     }
     k_end(k);
@@ -165,7 +167,7 @@ static void emit_softmax(const Block *b, KRef factors)
     Kernel *k = x->l->k;
     const KRef n = k_for(k, k_index(k, 0), k_index(k, b->rows), 1, KFOR_SERIAL, "r");
     const AttRow r = nth_row(b, n);
-    AttWeights w = {.scratch = x->scores, .base = k_mul(k, n, k_index(k, score_pitch(x)))};
+    AttWeights w = {.scratch = x->scores, .base = k_mul_add(k, n, score_pitch(x), x->scores_base)};
     if (x->a->mask != 0)
         add_mask(b, &r, w.base);
     const KRef lowest = k_splat(k, k_number(k, DTYPE_f32, -(double)INFINITY), x->lanes);
@@ -202,7 +204,7 @@ static void mix_again(const Block *b, const Product *p, KRef factors, int64_t ro
     const KRef n = k_for(k, k_index(k, row), k_index(k, row + p->rows), 1, KFOR_SERIAL, "r");
     const AttRow r = nth_row(b, n);
     const AttWeights w = {.scratch = x->scores,
-                          .base = k_mul(k, n, k_index(k, score_pitch(x))),
+                          .base = k_mul_add(k, n, score_pitch(x), x->scores_base),
                           .factor = k_aload(k, factors, n, 1)};
     attention_mix(x->l, &r, &w, column, p->columns);
     k_end(k);
@@ -221,7 +223,7 @@ static void emit_values(const Block *b, KRef factors, int64_t row, KRef column, 
                        .columns = columns,
                        .a = x->scores,
                        .b = lower_param(l, x->a->v, PARAM_READ),
-                       .a_base = k_index(k, row * score_pitch(x)),
+                       .a_base = k_add(k, x->scores_base, k_index(k, row * score_pitch(x))),
                        .b_base = attention_kv_index(l, &b->row, x->a->v, k_index(k, 0), column),
                        .steps = b->limit,
                        .a_row = score_pitch(x),
@@ -305,8 +307,9 @@ bool attention_lower_blocks(Lower *l, const Attention *a)
     const int64_t width = KEY_VECTORS * x.lanes, group = a->heads / a->kv_heads;
     x.rows = a->queries < MAX_ROWS ? a->queries : MAX_ROWS;
     x.pitch = (a->keys + width - 1) / width * width;
-    x.keys = lower_param_scratch(l, "keys", DTYPE_f32, (uint64_t)(a->size * x.pitch));
-    x.scores = lower_param_scratch(l, "scores", DTYPE_f32, (uint64_t)(x.rows * score_pitch(&x)));
+    x.keys = lower_param_thread_scratch(l, "keys", DTYPE_f32, (uint64_t)(a->size * x.pitch), &x.keys_base);
+    x.scores = lower_param_thread_scratch(l, "scores", DTYPE_f32, (uint64_t)(x.rows * score_pitch(&x)),
+                                          &x.scores_base);
     Point at = {.lanes = 1, .count = 1};
     uint32_t opened = lower_open(l, &a->d, a->rank - 3, &at);
     const KRef kv_head = k_for(k, k_index(k, 0), k_index(k, a->kv_heads), 1, KFOR_PARALLEL, "h");

@@ -170,18 +170,18 @@ static KRef score_at(Lower *l, const AttRow *r, const Query *q, KRef key)
 
 // Fills scratch with the scores of the visible keys and a vector of -inf behind them; returns the variable of
 // the largest.
-static KRef emit_scores(Lower *l, const AttRow *r, uint32_t scratch, uint8_t lanes)
+static KRef emit_scores(Lower *l, const AttRow *r, const AttWeights *w, uint8_t lanes)
 {
     Kernel *k = l->k;
     const KRef lowest = k_number(k, r->a->type, -(double)INFINITY), top = k_var(k, lowest, "top");
     const Query q = load_query(l, r);
     const KRef key = k_for(k, k_index(k, 0), r->n_visible, 1, KFOR_SERIAL, "j");
     const KRef score = score_at(l, r, &q, key);
-    k_store(k, scratch, key, score, 1);
+    k_store(k, w->scratch, k_add(k, w->base, key), score, 1);
     const KRef operand[3] = {k_get(k, top), score, 0};
     k_set(k, top, k_form(k, row_fold_max.form, operand, r->a->type));
     k_end(k);
-    k_store(k, scratch, r->n_visible, k_splat(k, lowest, lanes), lanes);
+    k_store(k, w->scratch, k_add(k, w->base, r->n_visible), k_splat(k, lowest, lanes), lanes);
     return top;
 }
 
@@ -234,14 +234,13 @@ void attention_mix(Lower *l, const AttRow *r, const AttWeights *w, KRef first, i
     }
 }
 
-static void emit_row(Lower *l, const AttRow *r, uint32_t scratch)
+static void emit_row(Lower *l, const AttRow *r, AttWeights w)
 {
     Kernel *k = l->k;
     const uint8_t lanes = r->a->type == DTYPE_f32 ? l->caps->f32_lanes : 1;
     const int64_t block = (int64_t)r->a->value_lanes * ATTENTION_MAX_VECTORS, rest = r->a->value_size % block;
     const int64_t whole = r->a->value_size - rest;
-    AttWeights w = {.scratch = scratch, .base = k_index(k, 0)};
-    const KRef top = emit_scores(l, r, scratch, lanes);
+    const KRef top = emit_scores(l, r, &w, lanes);
     w.factor = attention_weigh(l, r->a, &w, r->n_visible, k_get(k, top), lanes);
     if (whole > 0) {
         const KRef first = k_for(k, k_index(k, 0), k_index(k, whole), block, KFOR_SERIAL, "c");
@@ -319,10 +318,11 @@ void lower_attention(Lower *l)
     }
     if (attention_lower_blocks(l, &a))
         return;
-    const uint32_t scratch =
-        lower_param_scratch(l, "scores", (DType)a.type, (uint64_t)(a.keys + l->caps->f32_lanes));
+    AttWeights w = {0};
+    w.scratch = lower_param_thread_scratch(l, "scores", (DType)a.type,
+                                           (uint64_t)(a.keys + l->caps->f32_lanes), &w.base);
     const uint32_t opened = lower_open(l, &a.d, a.rank - 1, &at);
     const AttRow r = attention_row(l, &a, at);
-    emit_row(l, &r, scratch);
+    emit_row(l, &r, w);
     lower_close(l, opened);
 }
