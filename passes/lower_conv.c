@@ -89,6 +89,22 @@ static const float *const_f32(const Lower *l, NodeId id)
     return node_attr(lower_node(l, id), A_const_data)->u.blob;
 }
 
+// A long kernel over one channel (a transform of speech into bands, say) is a product with weights [oc, kw]:
+// its taps become channels. Pixels then overlap in memory, which is of no matter to what only reads.
+static void taps_to_channels(Conv *c)
+{
+    TileShape *s = &c->s;
+    const bool is_row = s->h == 1 && s->in_h == 1 && s->kh == 1 && s->pad_h == 0;
+    const bool fits = s->pad_w == 0 && (s->w - 1) * s->sw + (s->kw - 1) * s->dw < s->in_w;
+    if (!is_row || !fits || s->ic != 1 || c->group != 1 || tile_is_worthwhile(s))
+        return;
+    c->stride_c = c->stride_w * s->dw;
+    c->stride_w *= s->sw;
+    s->ic = s->kw;
+    s->in_w = s->w;
+    s->kw = s->sw = s->dw = 1;
+}
+
 // Pixels of a 1x1 convolution without padding form one run when rows follow each other evenly everywhere.
 static void join_rows(Conv *c, Domain *d)
 {
@@ -126,10 +142,9 @@ static void add_streams(Lower *l, Tile *t, const Domain *d)
 static void emit_tiled_group(Lower *l, const Conv *c, Tile t, ConvStore *store, int64_t group)
 {
     Kernel *k = l->k;
-    const Shape *ws = lower_node(l, c->w)->shape;
     const int64_t taps = c->s.kh * c->s.kw;
-    const TileSource src = {.data = const_f32(l, c->w) + group * c->s.oc * ws->dim[1] * taps,
-                            .stride_oc = ws->dim[1] * taps,
+    const TileSource src = {.data = const_f32(l, c->w) + group * c->s.oc * c->s.ic * taps,
+                            .stride_oc = c->s.ic * taps,
                             .stride_ic = taps,
                             .stride_kh = c->s.kw,
                             .stride_kw = 1};
@@ -232,6 +247,7 @@ void lower_conv(Lower *l)
                   (uint64_t)(shape_numel(lower_node(l, c.w)->shape) / lower_node(l, c.w)->shape->dim[0]);
     if (depthwise_lower(l, &c, &d))
         return;
+    taps_to_channels(&c);
     const bool has_tiles = can_tile(l, &c, &d);
     if (!(has_tiles && matrix_is_worthwhile(l, &c.s)) && winograd_lower(l, &c, &d))
         return;

@@ -7,6 +7,7 @@
 typedef struct Norm {
     NodeId x, scale, bias; // 0 = absent
     bool has_mean;
+    const Rows *rows;
     double epsilon;
     int type;
     KRef mean, factor; // factor: 1 / sqrt(variance + epsilon)
@@ -26,7 +27,10 @@ static KRef centred_at(Lower *l, const Domain *d, Point at, Norm *n)
 
 static KRef square_at(Lower *l, const Domain *d, Point at, void *ctx)
 {
+    const Norm *n = ctx;
     const KRef x = centred_at(l, d, at, ctx);
+    if (n->has_mean)
+        rows_fetch_next(l, n->rows, at, n->x);
     return k_mul(l->k, x, x);
 }
 
@@ -46,6 +50,7 @@ static void norm_row(Lower *l, const Rows *r, Point at, void *ctx)
 {
     Norm *n = ctx;
     Kernel *k = l->k;
+    n->rows = r;
     const KRef count = k_number(k, n->type, (double)r->count);
     if (n->has_mean)
         n->mean = k_op(k, KOP_div, rows_fold(l, r, at, &row_fold_sum, value_at, n), count, 0);

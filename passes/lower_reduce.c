@@ -4,15 +4,19 @@
 #include "passes/rows.h"
 
 typedef struct Reduce {
-    const RowFold *fold;
     NodeId operand;
     bool is_mean;
 } Reduce;
 
-static void reduce_row(Lower *l, const Rows *r, Point at, void *ctx)
+static KRef operand_at(Lower *l, const Domain *d, Point at, void *ctx)
 {
     Reduce *x = ctx;
-    KRef v = rows_fold(l, r, at, x->fold, rows_operand, &x->operand);
+    return rows_operand(l, d, at, &x->operand);
+}
+
+static void finish_row(Lower *l, const Rows *r, Point at, KRef v, void *ctx)
+{
+    const Reduce *x = ctx;
     const int type = lower_node(l, l->anchor)->dtype;
     if (x->is_mean && dtype_info[type].cls == DCLASS_FLOAT)
         v = k_op(l->k, KOP_div, v, k_number(l->k, type, (double)r->count), 0);
@@ -36,10 +40,10 @@ static void row_axes(const Lower *l, AttrId axes, bool *in_row)
 static void lower_reduce(Lower *l, AttrId axes, const RowFold *fold, bool is_mean)
 {
     bool in_row[SHAPE_MAX_RANK] = {false};
-    Reduce x = {fold, lower_node(l, l->anchor)->src[0], is_mean};
+    Reduce x = {lower_node(l, l->anchor)->src[0], is_mean};
     row_axes(l, axes, in_row);
     const Rows r = rows_new(l, x.operand, in_row);
-    rows_emit(l, &r, reduce_row, &x);
+    rows_reduce(l, &r, &(RowReduction){fold, operand_at, finish_row, &x});
 }
 
 void lower_reduce_sum(Lower *l)

@@ -8,6 +8,7 @@
 
 typedef struct Softmax {
     NodeId x;
+    const Rows *rows;
     bool is_log, keeps_exponentials;
     KRef top;
     KRef factor; // 1 / sum, or log(sum)
@@ -39,6 +40,7 @@ static KRef exponential_at(Lower *l, const Domain *d, Point at, void *ctx)
 {
     const Softmax *s = ctx;
     const KRef e = k_op(l->k, KOP_exp, shifted_at(l, d, at, ctx), 0, 0);
+    rows_fetch_next(l, s->rows, at, s->x);
     if (s->keeps_exponentials)
         operand_store(l, lower_param(l, l->root, PARAM_READ_WRITE), root_index(l, d, at), e, &at);
     return e;
@@ -64,6 +66,7 @@ static void softmax_row(Lower *l, const Rows *r, Point at, void *ctx)
 {
     Softmax *s = ctx;
     Kernel *k = l->k;
+    s->rows = r;
     s->top = rows_fold(l, r, at, &fold_top, operand_at, s);
     const KRef sum = rows_fold(l, r, at, &row_fold_sum, exponential_at, s);
     s->factor = s->is_log ? k_op(k, KOP_log, sum, 0, 0)

@@ -5,6 +5,9 @@
 #include <math.h>
 
 enum { ROW_ACCS = 4 };
+// Bytes of rows that are worth being fetched ahead by the vector: shorter ones are too near, of longer ones
+// two do not fit into the first-level cache.
+enum { FETCH_LEAST = 1024, FETCH_MOST = 12288 };
 
 const RowFold row_fold_sum = {"(add a b)", KOP_add, 0, false, false};
 const RowFold row_fold_mean = {"(add a b)", KOP_add, 0, false, true};
@@ -225,19 +228,100 @@ static KRef neutral(Kernel *k, int type, double v)
     return k_integer(k, type, v < -1 ? lowest[type] : v > 1 ? highest[type] : (int64_t)v);
 }
 
-KRef rows_fold(Lower *l, const Rows *r, Point at, const RowFold *fold, MapFn value, void *ctx)
+static Folding folding_new(Lower *l, const RowFold *fold, MapFn value, void *ctx)
 {
     Folding f = {.fold = fold, .value = value, .ctx = ctx, .type = lower_node(l, l->anchor)->dtype};
     const DTypeClass cls = dtype_info[f.type].cls;
     if (fold->is_wide && cls != DCLASS_FLOAT)
         f.type = cls == DCLASS_INT ? DTYPE_i64 : DTYPE_u64;
     f.init = neutral(l->k, f.type, fold->init);
+    return f;
+}
+
+KRef rows_fold(Lower *l, const Rows *r, Point at, const RowFold *fold, MapFn value, void *ctx)
+{
+    Folding f = folding_new(l, fold, value, ctx);
     if (r->mode == ROWS_ALONG)
         return fold_along(l, r, at, &f);
     f.acc[0] =
         k_var(l->k, r->mode == ROWS_ACROSS && at.lanes > 1 ? k_splat(l->k, f.init, at.lanes) : f.init, "acc");
     rows_each(l, r, at, fold_point, &f);
     return k_get(l->k, f.acc[0]);
+}
+
+// ROW_ACCS vectors of rows at once, from at.idx[vec_axis].
+static void reduce_block(Lower *l, const Rows *r, const RowReduction *x, Point at)
+{
+    Kernel *k = l->k;
+    Folding f = folding_new(l, x->fold, x->value, x->ctx);
+    Point first = at, inner = at;
+    for (uint32_t j = 0; j < ROW_ACCS; j++)
+        f.acc[j] = k_var(k, k_splat(k, f.init, at.lanes), "acc");
+    uint32_t opened = open_outer(l, r, &inner);
+    opened += lower_open_axis(l, &r->d, r->d.rank - 1, KFOR_SERIAL, &inner);
+    for (uint32_t j = 0; j < ROW_ACCS; j++) {
+        inner.idx[r->vec_axis] = k_add(k, first.idx[r->vec_axis], k_index(k, (int64_t)j * r->lanes));
+        fold_into(l, &f, j, value_at(l, &r->d, &f, inner));
+    }
+    lower_close(l, opened);
+    for (uint32_t j = 0; j < ROW_ACCS; j++) {
+        at.idx[r->vec_axis] = k_add(k, first.idx[r->vec_axis], k_index(k, (int64_t)j * r->lanes));
+        x->finish(l, r, at, k_get(k, f.acc[j]), x->ctx);
+    }
+}
+
+static void reduce_row(Lower *l, const Rows *r, Point at, void *ctx)
+{
+    const RowReduction *x = ctx;
+    x->finish(l, r, at, rows_fold(l, r, at, x->fold, x->value, x->ctx), x->ctx);
+}
+
+void rows_reduce(Lower *l, const Rows *r, const RowReduction *x)
+{
+    Kernel *k = l->k;
+    RowReduction copy = *x;
+    const int64_t n = r->mode == ROWS_ACROSS ? r->d.extent[r->vec_axis] : 0;
+    const int64_t block = (int64_t)r->lanes * ROW_ACCS, blocks = n - n % block, whole = n - n % r->lanes;
+    if (blocks == 0 || r->d.rank == r->n_kept) {
+        rows_emit(l, r, reduce_row, &copy);
+        return;
+    }
+    Point at = {.vec_axis = r->vec_axis, .lanes = r->lanes, .count = r->lanes};
+    uint32_t opened = 0;
+    for (uint32_t i = 0; i < r->n_kept; i++)
+        if (i != r->vec_axis)
+            opened += lower_open_axis(l, &r->d, i, KFOR_PARALLEL, &at);
+    at.idx[r->vec_axis] = k_for(k, k_index(k, 0), k_index(k, blocks), block, KFOR_PARALLEL, "b");
+    reduce_block(l, r, x, at);
+    k_end(k);
+    if (blocks < whole) {
+        at.idx[r->vec_axis] = k_for(k, k_index(k, blocks), k_index(k, whole), r->lanes, KFOR_PARALLEL, "v");
+        reduce_row(l, r, at, &copy);
+        k_end(k);
+    }
+    if (whole < n) {
+        at.idx[r->vec_axis] = k_index(k, whole);
+        at.count = (uint8_t)(n - whole);
+        reduce_row(l, r, at, &copy);
+    }
+    lower_close(l, opened);
+}
+
+void rows_fetch_next(Lower *l, const Rows *r, Point at, NodeId id)
+{
+    if (r->mode != ROWS_ALONG || r->n_kept == 0 || at.lanes <= 1)
+        return;
+    for (uint32_t i = 0; i < r->d.access.len; i++) {
+        const Access *a = &r->d.access.data[i];
+        const int64_t next = a->stride[r->n_kept - 1];
+        const int64_t bytes = next * (int64_t)dtype_info[lower_node(l, id)->dtype].bytes;
+        if (a->node != id || a->space != SPACE_IN || bytes < FETCH_LEAST || bytes > FETCH_MOST)
+            continue;
+        Pull p = pull_at(l, &r->d, at);
+        k_prefetch(l->k, lower_param(l, id, PARAM_READ),
+                   k_add(l->k, pull_index(&p, id), k_index(l->k, next)));
+        return;
+    }
 }
 
 KRef rows_operand(Lower *l, const Domain *d, Point at, void *operand_id)

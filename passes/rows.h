@@ -42,6 +42,21 @@ extern const RowFold row_fold_sum, row_fold_mean, row_fold_prod, row_fold_max, r
 // value(l, d, at, ctx) gives element(s) at a point. Returns the fold of the row: a scalar, or a vector with
 // ACROSS.
 KRef rows_fold(Lower *l, const Rows *r, Point at, const RowFold *fold, MapFn value, void *ctx);
+// Folds every row once and calls fn with its result: for reductions. With ACROSS, rows whose elements lie far
+// apart are taken several vectors at a time, so that what is read from memory at once is long enough to be
+// fetched ahead.
+typedef void (*FoldFn)(Lower *l, const Rows *r, Point at, KRef folded, void *ctx);
+typedef struct RowReduction {
+    const RowFold *fold;
+    MapFn value;
+    FoldFn finish;
+    void *ctx; // of both
+} RowReduction;
+void rows_reduce(Lower *l, const Rows *r, const RowReduction *x);
+// Where the passes over a row compute more than they load: asks for the same place of the next row, when `id`
+// is memory that they read. To be called for each vector of a later pass, when the row itself is in the
+// cache.
+void rows_fetch_next(Lower *l, const Rows *r, Point at, NodeId id);
 // The operand at a point (with the prologue).
 KRef rows_operand(Lower *l, const Domain *d, Point at, void *operand_id);
 
