@@ -8,6 +8,7 @@ enum { SPATIAL = 3 }; // axes, filled up with size 1 from the front
 
 typedef struct Conv {
     int64_t batch, group, in_channels, out_channels; // channels of one group
+    int64_t shuffle;                                 // of the input channels; 1 = none
     int64_t in[SPATIAL], out[SPATIAL], kernel[SPATIAL];
     int64_t stride[SPATIAL], dilation[SPATIAL], pad[SPATIAL];
     bool is_transpose;
@@ -102,16 +103,21 @@ static void run_channel(const Conv *v, int64_t n, int64_t g, int64_t o)
         const int64_t in_channel = g * v->in_channels + i;
         const int64_t weight =
             v->is_transpose ? in_channel * v->out_channels + o : out_channel * v->in_channels + i;
-        add_plane(v, v->w + weight * taps,
-                  v->x + (n * v->group * v->in_channels + in_channel) * volume(v->in), y);
+        const int64_t channels = v->group * v->in_channels;
+        const int64_t from = in_channel % v->shuffle * (channels / v->shuffle) + in_channel / v->shuffle;
+        add_plane(v, v->w + weight * taps, v->x + (n * channels + from) * volume(v->in), y);
     }
 }
 
 static Conv conv_of(const EvalCtx *c, const ConvAttrs *ids, bool is_transpose)
 {
-    Conv v = {
-        .is_transpose = is_transpose, .batch = c->in[0].dim[0], .group = node_get_int(c->node, ids->group)};
+    Conv v = {.is_transpose = is_transpose,
+              .batch = c->in[0].dim[0],
+              .group = node_get_int(c->node, ids->group),
+              .shuffle = 1};
     fill_axes(c, ids, &v);
+    if (c->node->op == OP_conv)
+        v.shuffle = node_get_int(c->node, A_conv_shuffle);
     v.in_channels = c->in[0].dim[1] / v.group;
     v.out_channels = c->out[0].dim[1] / v.group;
     return v;

@@ -72,10 +72,11 @@ static bool check_group(ShapeCtx *c, AttrId id, Dim channels, const char *what)
 {
     const int64_t group = shape_attr(c, id)->u.i;
     if (group < 1 || group > SHAPE_MAX_STEP)
-        return shape_fail(c, E0203, "`group` is %lld, expected at least 1", (long long)group);
+        return shape_fail(c, E0203, "`%s` is %lld, expected at least 1", attr_info[id].name,
+                          (long long)group);
     if (dim_mod(c->g->dims, channels, group) != 0)
-        return shape_fail(c, E0204, "%s %s are not a multiple of `group` %lld", what,
-                          rule_dim_text(c, channels), (long long)group);
+        return shape_fail(c, E0204, "%s %s are not a multiple of `%s` %lld", what, rule_dim_text(c, channels),
+                          attr_info[id].name, (long long)group);
     return true;
 }
 
@@ -114,7 +115,8 @@ bool shape_conv(ShapeCtx *c)
 {
     return rule_dtypes(c, CLS_FLOAT, 3) &&
            conv(c, (WindowAttrs){A_conv_strides, A_conv_pads, A_conv_dilations}, A_conv_group,
-                c->in[0].dtype);
+                c->in[0].dtype) &&
+           check_group(c, A_conv_shuffle, c->in[0].shape.dim[1], "input channels");
 }
 
 // A zero point: one element of operand i's type, or one per output channel.

@@ -8,6 +8,7 @@
 typedef struct Conv {
     NodeId x, w, bias; // bias 0 = none
     int64_t group;
+    int64_t shuffle; // of the input channels, see the attribute; 1 = none
     bool is_planar;                                 // one or two spatial axes
     TileShape s;                                    // of one group; one spatial axis is w
     int64_t stride_n, stride_c, stride_h, stride_w; // of the input, in elements

@@ -22,7 +22,8 @@ Conv conv_of(const Lower *l, NodeId id)
     Conv c = {.x = n->src[0],
               .w = n->src[1],
               .bias = n->n_src > 2 ? n->src[2] : 0,
-              .group = node_get_int(n, A_conv_group)};
+              .group = node_get_int(n, A_conv_group),
+              .shuffle = node_get_int(n, A_conv_shuffle)};
     c.is_planar = spatial <= 2;
     const bool rows = spatial >= 2;
     c.s = (TileShape){.n = x->dim[0],
@@ -139,6 +140,23 @@ static void add_streams(Lower *l, Tile *t, const Domain *d)
     }
 }
 
+// The input channel that takes the place of `channel`.
+static int64_t unshuffled(const Conv *c, int64_t channel)
+{
+    return channel % c->shuffle * (c->group * c->s.ic / c->shuffle) + channel / c->shuffle;
+}
+
+// Tiles look up where a shuffled channel is: one scalar load beside the multiply-adds of a whole tile.
+static void shuffle_input(Lower *l, const Conv *c, TileInput *in)
+{
+    const int64_t n = c->group * c->s.ic;
+    int32_t *offset = ARENA_ARRAY(l->pass->perm, int32_t, n);
+    for (int64_t i = 0; i < n; i++)
+        offset[i] = (int32_t)(unshuffled(c, i) * c->stride_c);
+    in->has_table = true;
+    in->table = lower_param_data(l, "shuffle", DTYPE_i32, offset, (uint64_t)n * sizeof *offset);
+}
+
 static void emit_tiled_group(Lower *l, const Conv *c, Tile t, ConvStore *store, int64_t group)
 {
     Kernel *k = l->k;
@@ -153,7 +171,10 @@ static void emit_tiled_group(Lower *l, const Conv *c, Tile t, ConvStore *store, 
                        .stride_c = c->stride_c,
                        .stride_h = c->stride_h,
                        .stride_w = c->stride_w,
-                       .base = k_index(k, group * c->s.ic * c->stride_c)};
+                       .first_channel = group * c->s.ic,
+                       .base = k_index(k, c->shuffle != 1 ? 0 : group * c->s.ic * c->stride_c)};
+    if (c->shuffle != 1)
+        shuffle_input(l, c, &t.in);
     t.store = store_conv;
     t.ctx = store;
     t.has_bias = c->bias != 0;
@@ -161,7 +182,7 @@ static void emit_tiled_group(Lower *l, const Conv *c, Tile t, ConvStore *store, 
         t.bias = lower_param(l, c->bias, PARAM_READ);
     store->first_channel = k_index(k, group * c->s.oc);
     t.bias_base = store->first_channel;
-    if (matrix_is_worthwhile(l, &c->s)) {
+    if (c->shuffle == 1 && matrix_is_worthwhile(l, &c->s)) {
         matrix_emit(&t, &src, node_name(l->g, c->w));
         return;
     }
@@ -175,6 +196,8 @@ static bool can_tile(const Lower *l, const Conv *c, const Domain *d)
 {
     if (l->caps->is_gpu || !c->is_planar || !node_is_const(l->g, c->w) ||
         lower_node(l, l->anchor)->dtype != DTYPE_f32)
+        return false;
+    if (c->shuffle != 1 && c->group * c->s.ic > INT32_MAX / (c->stride_c > 1 ? c->stride_c : 1))
         return false;
     if (c->group > MAX_TILED_GROUPS || !tile_is_worthwhile(&c->s) ||
         (c->bias != 0 && lower_loc(l, c->bias)->stride[0] != 1))
@@ -214,7 +237,13 @@ static KRef plain_conv(Lower *l, const Domain *d, Point at, void *ctx)
     const KRef acc = k_var(k, init, "acc");
     KRef x = k_mul(k, at.idx[0], k_index(k, xl->stride[0])), w = k_mul(k, o, k_index(k, wl->stride[0]));
     const KRef c = k_for(k, k_index(k, 0), k_index(k, ws->dim[1]), 1, KFOR_SERIAL, "c");
-    x = k_mul_add(k, k_mul_add(k, group, ws->dim[1], c), xl->stride[1], x);
+    KRef channel = k_mul_add(k, group, ws->dim[1], c);
+    if (p->c->shuffle != 1) {
+        const KRef s = k_index(k, p->c->shuffle);
+        channel = k_mul_add(k, k_op(k, KOP_rem, channel, s, 0), xs->dim[1] / p->c->shuffle,
+                            k_op(k, KOP_div, channel, s, 0));
+    }
+    x = k_mul_add(k, channel, xl->stride[1], x);
     w = k_mul_add(k, c, wl->stride[1], w);
     for (uint32_t i = 0; i < p->spatial; i++) {
         const uint32_t axis = i + 2;
@@ -245,11 +274,12 @@ void lower_conv(Lower *l)
     Domain d = conv_out_domain(l);
     l->pk->macs = (uint64_t)shape_numel(lower_node(l, l->anchor)->shape) *
                   (uint64_t)(shape_numel(lower_node(l, c.w)->shape) / lower_node(l, c.w)->shape->dim[0]);
-    if (depthwise_lower(l, &c, &d))
+    const bool in_order = c.shuffle == 1;
+    if (in_order && depthwise_lower(l, &c, &d))
         return;
     taps_to_channels(&c);
     const bool has_tiles = can_tile(l, &c, &d);
-    if (!(has_tiles && matrix_is_worthwhile(l, &c.s)) && winograd_lower(l, &c, &d))
+    if (in_order && !(has_tiles && matrix_is_worthwhile(l, &c.s)) && winograd_lower(l, &c, &d))
         return;
     if (!has_tiles) {
         Plain p = {&c, lower_node(l, c.x)->shape->rank - 2};

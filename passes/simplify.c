@@ -22,7 +22,7 @@ typedef struct Driver {
     VEC(NodeId) pending; // of drop_use and add_use
 } Driver;
 
-static const SimplifyFn ew_steps[] = {simplify_broadcast, simplify_weights};
+static const SimplifyFn ew_steps[] = {simplify_broadcast, simplify_weights, simplify_shuffled};
 
 // The functions for an op that is not elementwise, in the order in which they are tried.
 enum { MAX_FNS = 2 };
@@ -42,7 +42,7 @@ static const SimplifyFn steps[OP_COUNT][MAX_FNS] = {
     [OP_concat] = {simplify_concat},
     [OP_gather] = {simplify_gather},
     [OP_pad] = {simplify_pad},
-    [OP_conv] = {simplify_window_pad},
+    [OP_conv] = {simplify_window_pad, simplify_shuffle},
     [OP_max_pool] = {simplify_window_pad},
     [OP_avg_pool] = {simplify_window_pad},
     [OP_matmul] = {simplify_matmul},

@@ -36,6 +36,11 @@ NodeId simplify_pad(const Simplify *s, NodeId id);
 // simplify_window.c: pads into the window after them
 NodeId simplify_window_pad(const Simplify *s, NodeId id);
 
+// simplify_shuffle.c: shuffles of channels into the convolution after them
+NodeId simplify_shuffle(const Simplify *s, NodeId id);
+// An elementwise op with constants comes before the shuffle of its other operand.
+NodeId simplify_shuffled(const Simplify *s, NodeId id);
+
 // simplify_weights.c: constants behind a convolution or matmul into its weights
 NodeId simplify_weights(const Simplify *s, NodeId id);
 

@@ -24,7 +24,7 @@ uint8_t tile_vector_lanes(const Tile *t, int64_t channels, int64_t v)
 {
     const int64_t left = channels - v * t->lanes;
     uint8_t lanes = t->lanes;
-    while (lanes > 4 && lanes / 2 >= left)
+    while (v == 0 && lanes > 4 && lanes / 2 >= left)
         lanes /= 2;
     return lanes;
 }
@@ -97,6 +97,17 @@ static void emit_step(const Tile *t, const TileAt *at, const Accs *a, Cursor c, 
         }
 }
 
+static Cursor at_channel(const Tile *t, const TileAt *at, Cursor c, KRef channel)
+{
+    Kernel *k = t->l->k;
+    Cursor to = advance(t, at, c, channel, t->in.has_table ? 0 : t->in.stride_c, 1);
+    if (t->in.has_table) {
+        const KRef index = k_add(k, channel, k_index(k, t->in.first_channel));
+        to.x = k_add(k, to.x, k_cast(k, k_load(k, t->in.table, index, 1, 1), KT_INDEX));
+    }
+    return to;
+}
+
 // The sum over n channels. Very few are unrolled: a loop of three costs more than its body.
 static void emit_channels(const Tile *t, const TileAt *at, const Accs *a, Cursor c, int64_t n,
                           const Window *in)
@@ -104,11 +115,11 @@ static void emit_channels(const Tile *t, const TileAt *at, const Accs *a, Cursor
     Kernel *k = t->l->k;
     if (n <= UNROLL_CHANNELS && t->s.kh * t->s.kw > 1) {
         for (int64_t i = 0; i < n; i++)
-            emit_step(t, at, a, advance(t, at, c, k_index(k, i), t->in.stride_c, 1), in);
+            emit_step(t, at, a, at_channel(t, at, c, k_index(k, i)), in);
         return;
     }
     const KRef i = k_for(k, k_index(k, 0), k_index(k, n), 1, KFOR_SERIAL, "c");
-    emit_step(t, at, a, advance(t, at, c, i, t->in.stride_c, 1), in);
+    emit_step(t, at, a, at_channel(t, at, c, i), in);
     k_end(k);
 }
 
@@ -128,7 +139,7 @@ static void emit_columns(const Tile *t, const TileAt *at, const Accs *a, Cursor 
 {
     Kernel *k = t->l->k;
     const int64_t x_step = t->s.dw * t->in.stride_w;
-    if (span->count > 1 && x_step == t->s.ic * t->in.stride_c) {
+    if (span->count > 1 && !t->in.has_table && x_step == t->s.ic * t->in.stride_c) {
         emit_channels(t, at, a, advance(t, at, c, k_index(k, span->first), x_step, t->s.ic),
                       span->count * t->s.ic, in);
         return;

@@ -21,6 +21,9 @@ typedef struct TileInput {
     uint32_t param;
     int64_t stride_n, stride_c, stride_h, stride_w;
     KRef base; // added to every index (group, batch); k_index(0) if none
+    bool has_table;
+    uint32_t table; // with has_table: i32, index of channel first_channel + c instead of c * stride_c
+    int64_t first_channel;
 } TileInput;
 
 // Weights: packed blocks of one buffer, or rows of a plain matrix (element (ic, oc) at ic * row_stride + oc).

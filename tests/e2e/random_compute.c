@@ -256,6 +256,7 @@ static NodeId make_conv(Gen *e)
     node_ints(&b, A_conv_pads, w.pads, 2 * n);
     node_ints(&b, A_conv_dilations, w.dilations, n);
     node_int(&b, A_conv_group, group);
+    node_int(&b, A_conv_shuffle, gen_range(e, 0, 3) == 0 ? pick_group(e, s.dim[1]) : 1);
     return node_end(&b);
 }
 
