@@ -6,7 +6,7 @@
 #include "passes/gemm.h"
 #include <string.h>
 
-enum { MAX_NV = 8, MAX_CANDIDATES = 24 };
+enum { MAX_NV = 8, MAX_CANDIDATES = 6 * MAX_NV };
 
 // Figures of the estimate, in cycles and bytes per cycle, from measurements on AVX-512 machines.
 static const double latency = 4, loads_per_cycle = 2, near_bytes = 10, far_bytes = 6, tile_overhead = 24,
@@ -121,27 +121,32 @@ static double compute_cycles(const Gemm *g)
     return sum;
 }
 
-// What comes from beyond the second-level cache: b once for every block of rows unless it stays there whole,
-// and the rows of a block once for every panel unless they stay there beside two panels.
-static double far_cycles(const Gemm *g)
+// What comes from beyond the second-level cache. Once: b and the rows. Again (*again): b for every further
+// block of rows unless it stays there whole, the rows for every further panel unless they stay there beside
+// two panels, and panels for every further tile where two of them do not fit, so that they drive each other
+// out.
+static double far_cycles(const Gemm *g, double *again)
 {
-    const double l2 = g->l->caps->l2_bytes, k = (double)g->k * 4, panel = (double)(g->t.nv * g->lanes) * k;
-    const double n_blocks = (double)ceil_div(g->m, g->t.block), b = k * (double)g->n,
-                 block = (double)(g->t.block < g->m ? g->t.block : g->m) * k;
-    const double n_panels = (double)ceil_div(g->n, (int64_t)g->t.nv * g->lanes);
-    const bool is_kept = b + block < l2 * 0.75, has_room = block + 2 * panel < l2 * 0.9;
-    const double b_bytes = is_kept ? b : b * n_blocks;
-    const double a_bytes = has_room ? k * (double)g->m : k * (double)g->m * n_panels;
-    const double lost = panel > l2 * 0.6 && n_blocks * (double)g->t.rows < (double)g->m ? b_bytes : 0;
-    return (b_bytes + a_bytes + lost) / far_bytes;
+    const double l2 = g->l->caps->l2_bytes, row = (double)g->k * 4,
+                 panel = (double)(g->t.nv * g->lanes) * row, a = row * (double)g->m, b = row * (double)g->n;
+    const int64_t block = g->t.block < g->m ? g->t.block : g->m;
+    const double n_blocks = (double)ceil_div(g->m, g->t.block), n_tiles = (double)ceil_div(block, g->t.rows),
+                 n_panels = (double)ceil_div(g->n, (int64_t)g->t.nv * g->lanes), rows = (double)block * row;
+    double bytes = b + rows < l2 * 0.75 ? 0 : b * (n_blocks - 1);
+    bytes += rows + 2 * panel < l2 * 0.9 ? 0 : a * (n_panels - 1);
+    bytes += n_tiles == 1 || 2 * panel < l2 * 0.9 ? 0 : b * n_blocks * (n_tiles - 1) / 2;
+    *again = bytes / far_bytes;
+    return (a + b) / far_bytes;
 }
 
-// Streams are fetched ahead, so that the longer of both counts, and some of the other: little when every
-// panel is read once, by a single tile.
+// Panels are fetched ahead, so that the longer of both counts, and some of the other: little when every panel
+// is read by a single tile. What is read again is hidden by half.
 static double estimate(const Gemm *g)
 {
-    const double compute = compute_cycles(g), far = far_cycles(g), rest = g->t.rows >= g->m ? 0.1 : 0.25;
-    return compute > far ? compute + rest * far : far + rest * compute;
+    double again = 0;
+    const double compute = compute_cycles(g), far = far_cycles(g, &again);
+    const double rest = g->t.rows >= g->m ? 0.1 : 0.25;
+    return (compute > far ? compute + rest * far : far + rest * compute) + again * 0.5;
 }
 
 // --- the choice ----------------------------------------------------------------------------------
@@ -162,21 +167,33 @@ static void add_cut(const Gemm *g, Cuts *c, GemmTiles t)
                                   .cycles = estimate(&with)};
 }
 
-// For each number of vectors the tallest tile, in up to three orders.
+// Up to three orders of a tile.
+static void add_cuts(const Gemm *g, Cuts *c, int64_t nv, int64_t rows)
+{
+    const int64_t vectors = ceil_div(g->n, g->lanes), l2_rows = g->l->caps->l2_bytes / 2 / (g->k * 4 + 1);
+    const int64_t most = l2_rows / rows * rows, n_blocks = most > 0 ? ceil_div(g->m, most) : 1;
+    const int64_t block = ceil_div(ceil_div(g->m, n_blocks), rows) * rows;
+    add_cut(g, c, (GemmTiles){.rows = rows, .nv = (uint8_t)nv, .block = g->m});
+    if (rows < g->m && vectors > nv && g->source != GEMM_COPIED)
+        add_cut(g, c, (GemmTiles){.rows = rows, .nv = (uint8_t)nv, .block = rows});
+    if (n_blocks > 1 && block > rows && vectors > nv)
+        add_cut(g, c, (GemmTiles){.rows = rows, .nv = (uint8_t)nv, .block = block});
+}
+
+// For each number of vectors the tallest tile, and the tallest whose rows do not alias.
 static Cuts all_cuts(const Gemm *g)
 {
     Cuts c = {0};
-    const int64_t vectors = ceil_div(g->n, g->lanes), l2_rows = g->l->caps->l2_bytes / 2 / (g->k * 4 + 1);
+    const int64_t vectors = ceil_div(g->n, g->lanes);
     for (int64_t nv = 1; nv <= MAX_NV && nv <= vectors; nv++) {
         int64_t rows = most_rows(g, nv);
         rows = ceil_div(g->m, ceil_div(g->m, rows));
-        const int64_t most = l2_rows / rows * rows, n_blocks = most > 0 ? ceil_div(g->m, most) : 1;
-        const int64_t block = ceil_div(ceil_div(g->m, n_blocks), rows) * rows;
-        add_cut(g, &c, (GemmTiles){.rows = rows, .nv = (uint8_t)nv, .block = g->m});
-        if (rows < g->m && vectors > nv && g->source != GEMM_COPIED)
-            add_cut(g, &c, (GemmTiles){.rows = rows, .nv = (uint8_t)nv, .block = rows});
-        if (n_blocks > 1 && block > rows && vectors > nv)
-            add_cut(g, &c, (GemmTiles){.rows = rows, .nv = (uint8_t)nv, .block = block});
+        add_cuts(g, &c, nv, rows);
+        if (!rows_alias(g, rows))
+            continue;
+        while (rows > 1 && rows_alias(g, rows))
+            rows--;
+        add_cuts(g, &c, nv, ceil_div(g->m, ceil_div(g->m, rows)));
     }
     return c;
 }
