@@ -396,7 +396,7 @@ void host_emit_descriptor(HostEmit *e, const char *weights, Str *out)
                p->params.len, p->states.len, plan_count_kernels(p), list_or_null("inputs", p->inputs.len),
                list_or_null("outputs", p->outputs.len), list_or_null("params", p->params.len),
                list_or_null("states", p->states.len));
-    str_printf(out, "    %s, %s, dispatch, %uu, %s, %s};\n\n", list_or_null("param_has_init", p->params.len),
-               list_or_null("kernels", p->kernels.len), p->checks.len, list_or_null("checks", p->checks.len),
-               sizes);
+    str_printf(out, "    %s, %s, dispatch, %uu, %s, %s, %uu};\n\n",
+               list_or_null("param_has_init", p->params.len), list_or_null("kernels", p->kernels.len),
+               p->checks.len, list_or_null("checks", p->checks.len), sizes, used_threads(e));
 }

@@ -273,7 +273,7 @@ static void emit_step(Lower *l, const Step *s)
     const uint8_t count = (uint8_t)(m->hidden - (m->vectors - 1) * m->lanes);
     Units u = {.vectors = BLOCK_VECTORS, .last_count = m->lanes};
     if (whole > 0) {
-        u.first = k_for(k, k_index(k, 0), k_index(k, whole), BLOCK_VECTORS, KFOR_SERIAL, "u");
+        u.first = k_for(k, k_index(k, 0), k_index(k, whole), BLOCK_VECTORS, KFOR_PARALLEL, "u");
         emit_units(l, s, &u);
         k_end(k);
     }

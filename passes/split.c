@@ -63,9 +63,24 @@ static void add_step(Split *s, KRef begin, KRef end)
     vec_push(s->arena, &s->steps, t);
 }
 
+// A loop over steps that depend on each other, each of which has parallel loops.
+static bool is_serial_of_nests(const Kernel *k, KRef r)
+{
+    int depth = 0;
+    if (k_inst(k, r)->kind != KI_for || split_is_parallel(k_inst(k, r)))
+        return false;
+    for (KRef q = r + 1; depth >= 0; q++) {
+        const uint8_t kind = k_inst(k, q)->kind;
+        if (depth == 0 && split_is_parallel(k_inst(k, q)))
+            return true;
+        depth += (kind == KI_for || kind == KI_if) - (kind == KI_end);
+    }
+    return false;
+}
+
 static bool stands_alone(const Kernel *k, KRef r)
 {
-    return split_is_parallel(k_inst(k, r)) || k_inst(k, r)->kind == KI_barrier;
+    return split_is_parallel(k_inst(k, r)) || k_inst(k, r)->kind == KI_barrier || is_serial_of_nests(k, r);
 }
 
 static KRef statement_end(const Kernel *k, KRef r)
@@ -138,6 +153,26 @@ static bool steps_conflict(const Split *s, const Step *a, const Step *b)
     return false;
 }
 
+// Does one leave something in memory that each thread has for itself?
+static bool leaves_own(const Split *s, const Step *a, const Step *b)
+{
+    for (uint32_t i = 0; i < s->k->params.len; i++)
+        if (s->k->params.data[i].is_own && a->is_written[i] && b->is_read[i])
+            return true;
+    return false;
+}
+
+SplitMeeting split_meeting(const Split *s, const SplitChild *a, const SplitChild *b)
+{
+    Split unused = *s;
+    Step x = {.begin = a->begin, .end = a->end}, y = {.begin = b->begin, .end = b->end, .thread = 1};
+    look_through(&unused, &x);
+    look_through(&unused, &y);
+    x.kind = a->is_loop ? STEP_NEST : STEP_ONE;
+    y.kind = b->is_loop ? STEP_NEST : STEP_ONE;
+    return leaves_own(s, &x, &y) ? MEET_NEVER : steps_conflict(s, &x, &y) ? MEET_BARRIER : MEET_NOT;
+}
+
 static void find_barriers(Split *s)
 {
     uint32_t since = 0; // the first step after the last barrier
@@ -147,7 +182,9 @@ static void find_barriers(Split *s)
             since = i + 1;
         for (uint32_t j = since; j < i && !t->needs_barrier; j++)
             t->needs_barrier = steps_conflict(s, &s->steps.data[j], t);
-        since = t->needs_barrier ? i : since;
+        for (uint32_t j = 0; j < i; j++)
+            s->is_possible = s->is_possible && !leaves_own(s, &s->steps.data[j], t);
+        since = t->kind == STEP_SERIAL ? i + 1 : t->needs_barrier ? i : since;
     }
 }
 
@@ -286,11 +323,15 @@ static void copy_children(Rewrite *w, const Step *t)
     uint32_t at = 0, n_units = 0;
     for (KRef r = t->begin; r <= t->end; r++) {
         const SplitChild *child = at < c->children.len ? &c->children.data[at] : NULL;
+        if (t->kind == STEP_SERIAL && r == t->end)
+            k_barrier(w->to);
         if (child == NULL || child->begin != r) {
             copy_inst(w, r);
             continue;
         }
         at++;
+        if (child->needs_barrier)
+            k_barrier(w->to);
         if (child->is_loop) {
             copy_shared_loop(w, r);
         } else {
@@ -321,7 +362,7 @@ static void copy_step(Rewrite *w, const Step *t)
 {
     if (t->needs_barrier)
         k_barrier(w->to);
-    if (t->kind == STEP_NEST) {
+    if (t->kind == STEP_NEST || t->kind == STEP_SERIAL) {
         copy_nest(w, t);
         return;
     }
@@ -389,7 +430,7 @@ static double shared_cycles(const Split *s)
     for (uint32_t i = 0; i < s->steps.len; i++) {
         const Step *t = &s->steps.data[i];
         const double cycles = split_range_cycles(s->k, t->begin, t->end);
-        sum += t->kind == STEP_NEST ? t->cycles : t->kind == STEP_ALL ? cycles : 0;
+        sum += t->kind == STEP_NEST || t->kind == STEP_SERIAL ? t->cycles : t->kind == STEP_ALL ? cycles : 0;
         units[t->thread] += t->kind == STEP_ONE ? cycles : 0;
     }
     for (uint32_t i = 0; i < SPLIT_MAX_THREADS; i++)
@@ -427,15 +468,41 @@ static void choose_threads(Split *s)
     }
 }
 
+// A barrier and what it makes of the caches.
+static const double barrier_cycles = 800;
+
+// Shares the body of a serial loop where that pays.
+static void try_serial(const Split *s, Step *t)
+{
+    SplitCut c = {.level = {t->begin}};
+    uint32_t since = 0, n_barriers = 1;
+    if (t->kind != STEP_ONE || !is_serial_of_nests(s->k, t->begin) || !split_find_children(s, t->begin, &c))
+        return;
+    for (uint32_t i = 0; i < c.children.len; i++) {
+        SplitChild *child = &c.children.data[i];
+        for (uint32_t j = since; j < i && !child->needs_barrier; j++)
+            child->needs_barrier = split_meeting(s, &c.children.data[j], child) == MEET_BARRIER;
+        since = child->needs_barrier ? i : since;
+        n_barriers += child->needs_barrier;
+    }
+    const double times = split_trips(s->k, k_inst(s->k, t->begin));
+    t->cycles = split_children_cycles(s, &c, times) + times * n_barriers * barrier_cycles;
+    if (s->plan->caps->split_cycles != 0 && t->cycles > 0.9 * split_range_cycles(s->k, t->begin, t->end))
+        return;
+    t->kind = STEP_SERIAL;
+    t->cut = c;
+}
+
 // Cuts all nests. False: there is none, or it does not pay.
 static bool is_worth_it(Split *s)
 {
     bool has_nest = false;
     for (uint32_t i = 0; i < s->steps.len; i++) {
-        if (s->steps.data[i].kind != STEP_NEST)
-            continue;
-        split_choose_cut(s, &s->steps.data[i]);
-        has_nest = true;
+        Step *t = &s->steps.data[i];
+        try_serial(s, t);
+        if (t->kind == STEP_NEST)
+            split_choose_cut(s, t);
+        has_nest = has_nest || t->kind == STEP_NEST || t->kind == STEP_SERIAL;
     }
     choose_threads(s);
     if (s->plan->caps->split_cycles == 0)
@@ -451,7 +518,7 @@ static void note_owners(const Split *s, bool is_shared)
     KRef loops[64];
     for (uint32_t i = 0; i < s->steps.len; i++) {
         const Step *t = &s->steps.data[i];
-        const bool is_cut = is_shared && t->kind == STEP_NEST;
+        const bool is_cut = is_shared && (t->kind == STEP_NEST || t->kind == STEP_SERIAL);
         split_note_owners(s, t, loops, is_cut ? split_cut_loops(&t->cut, loops, 64) : 0);
     }
 }
@@ -464,6 +531,7 @@ void split_kernel(const Plan *p, PlanKernel *pk, SplitOwners *owners)
     find_steps(&s);
     pk->is_shared = s.is_possible && is_worth_it(&s);
     find_barriers(&s);
+    pk->is_shared = pk->is_shared && s.is_possible;
     note_owners(&s, pk->is_shared);
     if (pk->is_shared)
         pk->kernel = share(&s);

@@ -119,8 +119,17 @@ static void add_child(const Split *s, SplitCut *c, SplitChild child)
         vec_push(s->arena, &c->children, child);
 }
 
-// False: something in the body of the loop can be neither cut nor left to one thread.
-static bool find_children(const Split *s, KRef loop, SplitCut *c)
+// Do no two children meet in that way or a worse one?
+static bool never_meet(const Split *s, const SplitCut *c, SplitMeeting how)
+{
+    for (uint32_t i = 0; i < c->children.len; i++)
+        for (uint32_t j = 0; j < c->children.len; j++)
+            if (i != j && split_meeting(s, &c->children.data[i], &c->children.data[j]) >= how)
+                return false;
+    return true;
+}
+
+bool split_find_children(const Split *s, KRef loop, SplitCut *c)
 {
     const KRef end = split_block_end(s->k, loop);
     bool has_loop = false;
@@ -140,12 +149,12 @@ static bool find_children(const Split *s, KRef loop, SplitCut *c)
     for (uint32_t i = 0; i < c->children.len; i++)
         if (!split_is_closed(s, &c->children.data[i]))
             return false;
-    return has_loop;
+    return has_loop && never_meet(s, c, MEET_NEVER);
 }
 
 // --- choosing ------------------------------------------------------------------------------------
 
-static double children_cycles(const Split *s, const SplitCut *c, double times)
+double split_children_cycles(const Split *s, const SplitCut *c, double times)
 {
     const double threads = s->plan->caps->threads;
     double sum = 0, units = 0, most = 0;
@@ -200,8 +209,8 @@ void split_choose_cut(const Split *s, Step *t)
     }
     c.first = n - 1;
     c.n_joined = 0;
-    if (find_children(s, c.level[n - 1], &c))
-        weigh(s, t, &c, children_cycles(s, &c, outer), &best);
+    if (split_find_children(s, c.level[n - 1], &c) && never_meet(s, &c, MEET_BARRIER))
+        weigh(s, t, &c, split_children_cycles(s, &c, outer), &best);
     t->cut = best.cut;
     t->cycles = best.cycles;
 }

@@ -10,6 +10,7 @@ typedef enum StepKind {
     STEP_ALL,     // writes no memory: every thread runs it
     STEP_ONE,     // one thread runs it
     STEP_NEST,    // parallel loops, shared
+    STEP_SERIAL,  // a loop whose body is shared; all threads wait at the end of each iteration
     STEP_BARRIER, // the schedule's own
 } StepKind;
 
@@ -19,6 +20,7 @@ enum { SPLIT_MAX_LEVELS = 8, SPLIT_MAX_THREADS = 64 };
 typedef struct SplitChild {
     KRef begin, end; // instructions, inclusive
     bool is_loop;
+    bool needs_barrier; // before it
 } SplitChild;
 
 // How a nest is cut. level: its loops, outermost first. Loops [first, first + n_joined) are cut as if they
@@ -74,10 +76,21 @@ void split_note_owners(const Split *s, const Step *t, const KRef *loops, uint32_
 void split_mark_inside(const Split *s, const SplitChild *c, bool *is_inside);
 // May one thread run the child: no others need its variables or values?
 bool split_is_closed(const Split *s, const SplitChild *c);
+// What two children of a body have to do with each other.
+typedef enum SplitMeeting {
+    MEET_NOT,
+    MEET_BARRIER, // all threads wait between them
+    MEET_NEVER,   // what one leaves to the other is in every thread's own memory: they cannot be cut
+} SplitMeeting;
+SplitMeeting split_meeting(const Split *s, const SplitChild *a, const SplitChild *b);
 // May two parameters be the same bytes?
 bool split_args_overlap(const Split *s, uint32_t i, uint32_t j);
 // Picks the cut of a nest, and its cost.
 void split_choose_cut(const Split *s, Step *t);
+// Finds the children of a loop's body. False: something in it can be neither cut nor left to one thread.
+bool split_find_children(const Split *s, KRef loop, SplitCut *c);
+// Cycles of the busiest thread for the children, and for the loop as often as it runs.
+double split_children_cycles(const Split *s, const SplitCut *c, double times);
 // The loops that a cut divides; returns how many, at most n.
 uint32_t split_cut_loops(const SplitCut *c, KRef *loops, uint32_t n);
 

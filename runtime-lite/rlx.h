@@ -116,6 +116,7 @@ typedef struct rlx_model {
     const rlx_check *checks;
     const size_t *output_sizes; // by output: bytes from ctx->arena to its int64_t sizes after a run,
                                 // (size_t)-1 where they are those of `outputs`; NULL: all are
+    uint32_t threads; // that a run can be shared by: --threads; 1: it has no use for more
 } rlx_model;
 
 typedef struct rlx_ctx {

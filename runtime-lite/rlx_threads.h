@@ -155,8 +155,8 @@ static inline void rlx_threads_stop(rlx_ctx *ctx)
     ctx->pool = NULL;
 }
 
-// From now on `parts` threads share the runs of the context, the one that calls them among them; fewer where
-// the system gives no more. They wait between runs: a short time awake, then asleep.
+// From now on `parts` threads (at most model->threads) share the runs of the context, the one that calls them
+// among them; fewer where the system gives no more. They wait between runs: a short time awake, then asleep.
 static inline rlx_status rlx_threads_start(rlx_ctx *ctx, rlx_pool *pool, ptrdiff_t parts)
 {
     ptrdiff_t i;
@@ -166,8 +166,8 @@ static inline rlx_status rlx_threads_start(rlx_ctx *ctx, rlx_pool *pool, ptrdiff
     memset(pool, 0, sizeof *pool);
     if (parts < 1)
         parts = 1;
-    if (parts > RLX_MAX_THREADS)
-        parts = RLX_MAX_THREADS;
+    if (parts > (ptrdiff_t)ctx->model->threads) // of a model for one thread or more, at most RLX_MAX_THREADS
+        parts = (ptrdiff_t)ctx->model->threads;
     pthread_mutex_init(&pool->mutex, NULL);
     pthread_cond_init(&pool->cond, NULL);
     for (i = 0; i < parts; i++) {
