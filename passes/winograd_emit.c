@@ -212,6 +212,13 @@ typedef struct Product {
     int64_t step;
 } Product;
 
+// Channels [first, last) of at most `most`.
+typedef struct Chunk {
+    KRef first, last;
+    int64_t most;
+    bool is_one_of_many;
+} Chunk;
+
 static void multiply(const Emit *e, const Product *p, const Accs *a, KRef c)
 {
     Kernel *k = e->k;
@@ -243,54 +250,42 @@ static void store_sums(const Emit *e, const Product *p, const Accs *a, bool adds
         }
 }
 
-// S = V x U, chunk after chunk of channels.
-static void emit_product(const Emit *e, const Product *p)
+// Adds to S, or sets it: V x U over the channels of one chunk.
+static void emit_product(const Emit *e, const Product *p, const Chunk *ch)
 {
     Kernel *k = e->k;
-    const Winograd *w = e->w;
-    const int64_t ic = w->c->s.ic, chunk = w->form.chunk;
-    const bool is_chunked = ic > chunk;
     Accs a;
-    const KRef first =
-        is_chunked ? k_for(k, k_index(k, 0), k_index(k, ic), chunk, KFOR_SERIAL, "from") : k_index(k, 0);
-    const KRef end = at(k, first, chunk);
-    const KRef last = !is_chunked       ? k_index(k, ic)
-                      : ic % chunk != 0 ? k_op(k, KOP_min, end, k_index(k, ic), 0)
-                                        : end;
     for (int64_t t = 0; t < p->rows; t++)
         for (uint32_t i = 0; i < p->b->nv; i++)
-            a.var[t * p->b->nv + i] = k_var(k, k_splat(k, k_number(k, DTYPE_f32, 0), w->lanes),
+            a.var[t * p->b->nv + i] = k_var(k, k_splat(k, k_number(k, DTYPE_f32, 0), e->w->lanes),
                                             arena_printf(k->arena, "a%d_%u", (int)t, i));
-    const KRef c = k_for(k, first, last, 1, KFOR_SERIAL, "c");
+    const KRef c = k_for(k, ch->first, ch->last, 1, KFOR_SERIAL, "c");
     multiply(e, p, &a, c);
     k_end(k);
-    if (is_chunked) {
-        k_if(k, k_op(k, KOP_ne, first, k_index(k, 0), 0));
+    if (ch->is_one_of_many) {
+        k_if(k, k_op(k, KOP_ne, ch->first, k_index(k, 0), 0));
         store_sums(e, p, &a, true);
         k_else(k);
     }
     store_sums(e, p, &a, false);
-    if (is_chunked) {
+    if (ch->is_one_of_many)
         k_end(k);
-        k_end(k);
-    }
 }
 
-// Equal groups of tiles, give or take one.
-static void emit_products(const Emit *e, const OcBlock *b)
+// All tiles of the block, in equal groups, give or take one. u: first weight of the panel; v, s: of the
+// block.
+static void emit_groups(const Emit *e, const OcBlock *b, KRef u, KRef v, KRef s, const Chunk *ch)
 {
     Kernel *k = e->k;
     const Winograd *w = e->w;
-    const int64_t n2 = (int64_t)w->form.n * w->form.n, panel = w->c->s.ic * b->width;
     const int64_t most = b->nv > 2 ? (w->max_acc + 3 - b->nv) / b->nv : w->max_acc / b->nv;
     const int64_t groups = (w->block + most - 1) / most, rows = w->block / groups;
     const int64_t longer = w->block % groups;
     const bool is_streamed =
         winograd_weights(w) * 4 > w->l->caps->l2_bytes / 2 && groups <= PREFETCH_MAX_GROUPS;
     const int64_t step = is_streamed ? b->width / groups : 0;
-    const KRef xi = k_for(k, k_index(k, 0), k_index(k, n2), 1, KFOR_SERIAL, "xi");
-    const KRef u = k_mul_add(k, xi, panel, b->u), s = k_mul_add(k, xi, winograd_s_stride(w), e->s_base);
-    const KRef v = k_mul_add(k, xi, w->block * w->pitch, e->v_base);
+    // The weights of the next chunk lie behind those of this one; each group asks for a share of them.
+    const KRef next = k_mul_add(k, ch->first, b->width - step, at(k, u, ch->most * b->width));
     const int64_t count[2] = {longer, groups - longer}, height[2] = {rows + 1, rows};
     for (int64_t kind = 0, first = 0; kind < 2; first += count[kind] * height[kind], kind++) {
         if (count[kind] == 0)
@@ -305,12 +300,33 @@ static void emit_products(const Emit *e, const OcBlock *b)
                            .v = k_mul_add(k, t, w->pitch, v),
                            .u = u,
                            .s = k_mul_add(k, t, b->width, s),
-                           .ahead = k_mul_add(k, pass, w->c->s.ic * step, at(k, u, panel)),
+                           .ahead = k_mul_add(k, pass, ch->most * step, next),
                            .step = step};
-        emit_product(e, &p);
+        emit_product(e, &p, ch);
         if (count[kind] > 1)
             k_end(k);
     }
+}
+
+// S of the block for a block of output channels.
+static void emit_products(const Emit *e, const OcBlock *b)
+{
+    Kernel *k = e->k;
+    const Winograd *w = e->w;
+    const int64_t ic = w->c->s.ic, chunk = w->form.chunk, n2 = (int64_t)w->form.n * w->form.n;
+    const KRef xi = k_for(k, k_index(k, 0), k_index(k, n2), 1, KFOR_SERIAL, "xi");
+    const KRef u = k_mul_add(k, xi, ic * b->width, b->u);
+    const KRef s = k_mul_add(k, xi, winograd_s_stride(w), e->s_base);
+    const KRef v = k_mul_add(k, xi, w->block * w->pitch, e->v_base);
+    Chunk ch = {.is_one_of_many = ic > chunk, .most = ic > chunk ? chunk : ic};
+    ch.first = ch.is_one_of_many ? k_for(k, k_index(k, 0), k_index(k, ic), chunk, KFOR_SERIAL, "from")
+                                 : k_index(k, 0);
+    ch.last = at(k, ch.first, ch.most);
+    if (ic % ch.most != 0)
+        ch.last = k_op(k, KOP_min, ch.last, k_index(k, ic), 0);
+    emit_groups(e, b, u, v, s, &ch);
+    if (ch.is_one_of_many)
+        k_end(k);
     k_end(k);
 }
 
