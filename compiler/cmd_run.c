@@ -194,12 +194,14 @@ static bool report(Job *j, const char *name, const Tensor *got, const Tensor *wa
     const double relative = d.error == 0 ? 0 : d.largest > 0 ? d.error / d.largest : HUGE_VAL;
     const bool ok = !d.is_special && relative <= tolerance;
     if (j->cli->options.json != NULL) {
-        printf("{\"output\": \"%s\", \"max_error\": %.9g, \"max_magnitude\": %.9g, \"ok\": %s}\n",
-               json_text(j->cli->arena, name), d.error, d.largest, ok ? "true" : "false");
+        printf("{\"output\": \"%s\", \"max_error\": %.9g, \"max_magnitude\": %.9g, \"relative_error\": %.9g, "
+               "\"tolerance\": %.9g, \"accuracy\": %.9g, \"ok\": %s}\n",
+               json_text(j->cli->arena, name), d.error, d.largest, isfinite(relative) ? relative : d.error,
+               tolerance, j->pipeline.accuracy, ok ? "true" : "false");
         return ok;
     }
-    printf("%s: largest error %.3g of magnitude %.6g (relative %.3g): %s\n", name, d.error, d.largest,
-           relative, ok ? "ok" : "DIFFERS");
+    printf("%s: largest error %.3g of magnitude %.6g (relative %.3g; convolutions were asked for %.3g): %s\n",
+           name, d.error, d.largest, relative, j->pipeline.accuracy, ok ? "ok" : "DIFFERS");
     if (!ok)
         diag_error(j->cli->diag, (Span){0}, E0401, "output '%s' element %lld: generated %.9g, reference %.9g",
                    name, (long long)d.at, tensor_get_f64(got, d.at), tensor_get_f64(want, d.at));

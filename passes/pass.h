@@ -13,7 +13,9 @@ typedef struct PassOptions {
     // Bound on the error of a convolution against exact sums, relative to the largest magnitude of its
     // output, for schedules that round more than direct sums do; 0: none of them.
     double accuracy;
-    uint8_t winograd; // for tests: m of all convolutions that Winograd's schedule can do; 0: it is chosen
+    uint8_t winograd; // for tests: m of all convolutions that Winograd's schedule can do, 10 + m: with
+                      // weights transformed in the
+    // kernel; 0: it is chosen
     bool allow_fast; // FAST algebra (reassociation, approximate) as well as EXACT
     const TargetCaps *caps;
     uint64_t place_budget; // search nodes of the exact placement

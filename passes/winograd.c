@@ -4,9 +4,9 @@
 #include "passes/winograd.h"
 #include <math.h>
 
-// Bytes that a core reads in a cycle, beyond its own caches and from the second-level cache; share of the
-// peak that products reach.
-static const double far_rate = 8, near_rate = 32, product_share = 0.93;
+// Bytes that a core reads in a cycle: weights that the rest of the network has driven out of all caches, from
+// the third-level cache, and from the second-level one; share of the peak that products reach.
+static const double memory_rate = 6, l3_rate = 10, l2_rate = 32, product_share = 0.93;
 
 static int64_t ceil_div(int64_t a, int64_t b)
 {
@@ -21,6 +21,7 @@ typedef struct Packing {
     const float *weights; // [group * oc][ic][r][r]
     int64_t groups, oc, ic;
     uint8_t lanes;
+    bool is_raw;
 } Packing;
 
 // g w g^T of one r x r kernel.
@@ -55,17 +56,29 @@ static void pack_block(const Packing *p, const float *weights, int64_t channels,
         }
 }
 
+// The weights themselves: [ic][r * r][width].
+static void pack_raw_block(const Packing *p, const float *weights, int64_t channels, int64_t width,
+                           float *out)
+{
+    const int64_t r2 = (int64_t)p->form.r * p->form.r;
+    for (int64_t c = 0; c < p->ic; c++)
+        for (int64_t i = 0; i < r2; i++)
+            for (int64_t o = 0; o < width; o++)
+                *out++ = o < channels ? weights[(o * p->ic + c) * r2 + i] : 0;
+}
+
 static void pack(const void *ctx, void *bytes)
 {
     const Packing *p = ctx;
     float *out = bytes;
-    const int64_t n2 = (int64_t)p->form.n * p->form.n, r2 = (int64_t)p->form.r * p->form.r;
+    const int64_t r2 = (int64_t)p->form.r * p->form.r, taps = p->is_raw ? r2 : (int64_t)p->form.n * p->form.n;
     for (int64_t g = 0; g < p->groups; g++)
         for (uint32_t i = 0; i < p->blocks.n; i++) {
             const int64_t width = (int64_t)p->blocks.kind[i].nv * p->lanes;
-            for (int64_t j = 0; j < p->blocks.kind[i].count; j++, out += n2 * p->ic * width)
-                pack_block(p, p->weights + (g * p->oc + p->blocks.kind[i].first + j * width) * p->ic * r2,
-                           p->blocks.kind[i].channels, width, out);
+            for (int64_t j = 0; j < p->blocks.kind[i].count; j++, out += taps * p->ic * width)
+                (p->is_raw ? pack_raw_block : pack_block)(
+                    p, p->weights + (g * p->oc + p->blocks.kind[i].first + j * width) * p->ic * r2,
+                    p->blocks.kind[i].channels, width, out);
         }
 }
 
@@ -78,7 +91,8 @@ uint32_t winograd_pack(const Winograd *w)
                    .groups = w->c->group,
                    .oc = w->c->s.oc,
                    .ic = w->c->s.ic,
-                   .lanes = w->lanes};
+                   .lanes = w->lanes,
+                   .is_raw = w->transforms_weights};
     return lower_param_filled(w->l, node_name(w->l->g, w->c->w), DTYPE_f32, pack, p,
                               (uint64_t)winograd_weights(w) * sizeof(float));
 }
@@ -114,9 +128,19 @@ static int64_t padded_channels(const Winograd *w)
     return n;
 }
 
+int64_t winograd_taps(const Winograd *w)
+{
+    return w->transforms_weights ? (int64_t)w->form.r * w->form.r : (int64_t)w->form.n * w->form.n;
+}
+
+int64_t winograd_panel(const Winograd *w)
+{
+    return w->chunk * winograd_width(w) + 16;
+}
+
 int64_t winograd_weights(const Winograd *w)
 {
-    return (int64_t)w->form.n * w->form.n * w->c->s.ic * padded_channels(w) * w->c->group;
+    return winograd_taps(w) * w->c->s.ic * padded_channels(w) * w->c->group;
 }
 
 int64_t winograd_width(const Winograd *w)
@@ -142,38 +166,58 @@ int64_t winograd_s_stride(const Winograd *w)
 
 static double scratch_bytes(const Winograd *w)
 {
-    return 4.0 * (double)(winograd_v_size(w) + (int64_t)w->form.n * w->form.n * winograd_s_stride(w));
+    const int64_t weights = w->transforms_weights ? winograd_panel(w) : 0;
+    return 4.0 *
+           (double)(winograd_v_size(w) + (int64_t)w->form.n * w->form.n * (winograd_s_stride(w) + weights));
 }
 
-// Cycles of the products: multiplications, or reading U once for every block of tiles and V for every block
-// of output channels, whichever takes longer.
+// A transform loads and stores all of its tile and computes on it: `passes` 1-D transforms of `ops`
+// operations.
+static double tile_cycles(const Winograd *w, uint32_t passes, uint32_t ops, double moves)
+{
+    return (double)passes * ops / w->l->caps->fma_per_cycle + moves;
+}
+
+static double weight_cycles(const Winograd *w)
+{
+    const WinogradForm *f = &w->form;
+    const double n2 = (double)f->n * f->n,
+                 pairs = (double)winograd_weights(w) / (double)winograd_taps(w) / w->lanes;
+    return w->transforms_weights
+               ? pairs * (double)w->blocks * tile_cycles(w, f->r + f->n, winograd_weight_ops(f), 4 * n2)
+               : 0;
+}
+
+// Cycles of the products: multiplications, or reading the weights once for every block of tiles, whichever
+// takes longer.
 static double product_cycles(const Winograd *w)
 {
     const TargetCaps *caps = w->l->caps;
-    const double n2 = (double)w->form.n * w->form.n, groups = (double)w->c->group;
-    const double products =
-        n2 * (double)(w->blocks * w->block) * (double)w->c->s.ic * (double)padded_channels(w);
-    const double chunks = (double)w->c->s.ic / (double)w->form.chunk; // each adds its sums to those in memory
-    const double adds = chunks <= 1 ? 0 : 2 / (double)w->form.chunk;
-    const double compute = groups * products * (1 / (caps->fma_per_cycle * product_share) + adds) / w->lanes;
-    const double u = 4.0 * (double)winograd_weights(w), scratch = scratch_bytes(w);
-    const bool fits = u + scratch < 0.9 * caps->l2_bytes;
-    const double stream = u / far_rate + u * (double)(w->blocks - 1) / (fits ? near_rate : far_rate);
-    const double oc_blocks = (double)ceil_div(padded_channels(w), winograd_width(w));
-    const double v = 4.0 * (double)winograd_v_size(w) * (double)w->blocks * groups * oc_blocks;
-    const double reread = scratch < 0.7 * caps->l2_bytes ? 0 : v / far_rate;
-    return compute > stream + reread ? compute + 0.15 * stream : stream + reread + 0.15 * compute;
+    const double n2 = (double)w->form.n * w->form.n;
+    const double products = (double)w->c->group * n2 * (double)(w->blocks * w->block) * (double)w->c->s.ic *
+                            (double)padded_channels(w);
+    const double adds =
+        w->c->s.ic <= w->chunk ? 0 : 2 / (double)w->chunk; // of a chunk's sums to those in memory
+    const double compute =
+        products * (1 / (caps->fma_per_cycle * product_share) + adds) / w->lanes + weight_cycles(w);
+    const double weights = 4.0 * (double)winograd_weights(w);
+    const bool fits = weights + scratch_bytes(w) < 0.9 * caps->l2_bytes;
+    const double stream =
+        weights / memory_rate + weights * (double)(w->blocks - 1) / (fits ? l2_rate : memory_rate);
+    // V goes through the second-level cache once for every block of output channels, where it does not fit.
+    const double rereads = (double)w->blocks * (double)ceil_div(padded_channels(w), winograd_width(w));
+    const double v = scratch_bytes(w) > 0.8 * caps->l2_bytes
+                         ? 4.0 * (double)winograd_v_size(w) * rereads * (double)w->c->group / l3_rate
+                         : 0;
+    return (compute > stream ? compute + 0.15 * stream : stream + 0.15 * compute) + 0.6 * v;
 }
 
-// A transform loads and stores all of its tile and computes on it: two passes of n (input), n + m (output)
-// 1-D ones.
 static double transform_cycles(const Winograd *w)
 {
     const WinogradForm *f = &w->form;
     const double tiles = (double)(w->blocks * w->block) * (double)w->c->group, n2 = (double)f->n * f->n;
-    const double input = 2.0 * f->n * winograd_input_ops(f) / w->l->caps->fma_per_cycle + 2 * n2;
-    const double output =
-        (double)(f->n + f->m) * winograd_output_ops(f) / w->l->caps->fma_per_cycle + 1.5 * n2;
+    const double input = tile_cycles(w, 2u * f->n, winograd_input_ops(f), 2 * n2);
+    const double output = tile_cycles(w, (uint32_t)f->n + f->m, winograd_output_ops(f), 1.5 * n2);
     return tiles * (input * (double)ceil_div(w->c->s.ic, w->in_lanes) +
                     output * (double)ceil_div(w->c->s.oc, w->lanes));
 }
@@ -184,24 +228,32 @@ static double direct_cycles(const Lower *l, const Conv *c, uint8_t lanes)
     const double pixels = (double)(c->s.n * c->s.h * c->s.w);
     const double padded = (double)(ceil_div(c->s.oc, lanes) * lanes) / (double)c->s.oc;
     const double compute = pixels * weights * padded / 4 / (lanes * l->caps->fma_per_cycle * 0.95);
-    return compute > weights / far_rate ? compute : weights / far_rate;
+    return compute > weights / memory_rate ? compute : weights / memory_rate;
 }
 
-// Tiles of a block: as many as leave V and S in the second-level cache, in equal blocks, a multiple of the
-// threads.
+// Channels of a chunk: whole vectors, and as few as it takes to leave room for transformed weights.
+static int64_t choose_chunk(const Winograd *w)
+{
+    int64_t chunk = w->form.chunk;
+    const int64_t panel = 4 * (int64_t)w->form.n * w->form.n * winograd_width(w);
+    while (w->transforms_weights && chunk > 32 && chunk * panel > w->l->caps->l2_bytes / 3)
+        chunk /= 2;
+    return chunk > w->c->s.ic ? w->c->s.ic : chunk;
+}
+
+// Tiles of a block: equal blocks, a multiple of the threads; scratch memory takes at most a quarter of the
+// third-level cache.
 static bool choose_block(Winograd *w)
 {
     const int64_t threads = w->l->caps->threads > 1 ? w->l->caps->threads : 1;
     double best = INFINITY;
     int64_t chosen = 0;
-    const int64_t per_tile = (int64_t)w->form.n * w->form.n * (w->pitch + winograd_width(w)) * 4;
-    const int64_t least = ceil_div(w->tiles * per_tile, w->l->caps->l2_bytes);
-    for (int64_t blocks = least; blocks <= w->tiles && blocks <= 8 * least + 64; blocks++) {
+    for (int64_t blocks = 1; blocks <= w->tiles; blocks += 1 + blocks / 8) {
         const int64_t rounded = blocks == 1 && w->c->group == 1 ? 1 : ceil_div(blocks, threads) * threads;
         w->block = ceil_div(w->tiles, rounded);
         w->blocks = ceil_div(w->tiles, w->block);
         w->cycles = product_cycles(w) + transform_cycles(w);
-        if (scratch_bytes(w) > 0.75 * w->l->caps->l2_bytes || w->cycles >= best)
+        if (scratch_bytes(w) > 0.25 * w->l->caps->l3_bytes || w->cycles >= best)
             continue;
         best = w->cycles;
         chosen = w->block;
@@ -214,6 +266,21 @@ static bool choose_block(Winograd *w)
     return true;
 }
 
+// With weights transformed beforehand, or in the kernel, whichever is faster.
+static bool choose_weights(Winograd *w, WinogradWeights how)
+{
+    Winograd other = *w;
+    bool found[2];
+    w->chunk = choose_chunk(w);
+    found[0] = how != WINOGRAD_RAW && choose_block(w);
+    other.transforms_weights = true;
+    other.chunk = choose_chunk(&other);
+    found[1] = how != WINOGRAD_PACKED && choose_block(&other);
+    if (found[1] && (!found[0] || other.cycles < w->cycles))
+        *w = other;
+    return found[0] || found[1];
+}
+
 static uint8_t lanes_within(const Lower *l, int64_t channels)
 {
     uint8_t lanes = l->caps->f32_lanes;
@@ -224,7 +291,7 @@ static uint8_t lanes_within(const Lower *l, int64_t channels)
 
 enum { MAX_SIZE = 1 << 28 }; // of any factor of the sizes below; their products stay far from overflow
 
-bool winograd_plan(Lower *l, const Conv *c, const Domain *d, uint8_t m, Winograd *w)
+bool winograd_plan(Lower *l, const Conv *c, const Domain *d, uint8_t m, WinogradWeights how, Winograd *w)
 {
     const TileShape *s = &c->s;
     *w = (Winograd){.l = l, .c = c, .d = d, .form = winograd_form(m, (uint8_t)s->kh)};
@@ -239,7 +306,7 @@ bool winograd_plan(Lower *l, const Conv *c, const Domain *d, uint8_t m, Winograd
     w->pitch = ceil_div(s->ic, 16) * 16 + 16;
     w->max_acc = (uint8_t)(l->caps->vector_regs - 4);
     w->oc = split_channels(s->oc, w->lanes);
-    return choose_block(w);
+    return choose_weights(w, how);
 }
 
 // --- choice ---------------------------------------------------------------------------------------
@@ -263,12 +330,14 @@ bool winograd_lower(Lower *l, const Conv *c, const Domain *d)
     double cycles = direct_cycles(l, c, lower_fit_lanes(l, c->s.oc)) * 0.95;
     bool found = false;
     if (o->winograd != 0) {
-        found = winograd_plan(l, c, d, o->winograd, &best);
+        found = winograd_plan(l, c, d, o->winograd % 10, o->winograd > 10 ? WINOGRAD_RAW : WINOGRAD_PACKED,
+                              &best);
         cycles = 0;
     }
     for (uint8_t m = WINOGRAD_MIN_M; m <= WINOGRAD_MAX_M; m++) {
         const WinogradForm f = winograd_form(m, (uint8_t)c->s.kh);
-        if (winograd_error(&f, c->s.ic) > o->accuracy || !winograd_plan(l, c, d, m, &w) || w.cycles >= cycles)
+        if (winograd_error(&f, c->s.ic) > o->accuracy || !winograd_plan(l, c, d, m, WINOGRAD_FASTER, &w) ||
+            w.cycles >= cycles)
             continue;
         best = w;
         cycles = w.cycles;

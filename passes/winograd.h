@@ -25,16 +25,18 @@ typedef struct WinogradForm {
     double bt[WINOGRAD_MAX_N][WINOGRAD_MAX_N];
 } WinogradForm;
 
-// Exact (the entries of at and bt have few bits). m from WINOGRAD_MIN_M to WINOGRAD_MAX_M, m + r - 1 at most
-// WINOGRAD_MAX_N.
+// The entries of g and bt are exact, those of at rounded once. m from WINOGRAD_MIN_M to WINOGRAD_MAX_M, m + r
+// - 1 at most WINOGRAD_MAX_N.
 WinogradForm winograd_form(uint8_t m, uint8_t r);
 // The largest error to be expected of sums over ic channels, relative to the largest magnitude of the result.
 double winograd_error(const WinogradForm *f, int64_t ic);
-// Operations on vectors of one 1-D transform: of the input, and of the output.
+// Operations on vectors of one 1-D transform: of the input, of the weights, and of the output.
 uint32_t winograd_input_ops(const WinogradForm *f);
+uint32_t winograd_weight_ops(const WinogradForm *f);
 uint32_t winograd_output_ops(const WinogradForm *f);
-// Emits y = bt x and y = at x on vectors.
+// Emits y = bt x, y = g x and y = at x on vectors.
 void winograd_emit_input(Kernel *k, const WinogradForm *f, const KRef *x, KRef *y);
+void winograd_emit_weights(Kernel *k, const WinogradForm *f, const KRef *x, KRef *y);
 void winograd_emit_output(Kernel *k, const WinogradForm *f, const KRef *x, KRef *y);
 
 // --- a convolution ---------------------------------------------------------------------------------
@@ -58,15 +60,23 @@ typedef struct Winograd {
     int64_t pitch;                // of the channels of a tile in V
     uint8_t in_lanes, lanes;      // of input and of output channels
     uint8_t max_acc;
+    // Weights are transformed when the kernel runs, for one chunk of channels after the other, where reading
+    // U from memory would take longer: it is n * n / r * r times as large as they are.
+    bool transforms_weights;
+    int64_t chunk; // channels that are summed in one go, at most form.chunk
     WinogradBlocks oc;
     double cycles; // estimated
 } Winograd;
 
 // All but the emitted text: false when the convolution is none that it can do.
-bool winograd_plan(Lower *l, const Conv *c, const Domain *d, uint8_t m, Winograd *w);
+typedef enum WinogradWeights { WINOGRAD_FASTER, WINOGRAD_PACKED, WINOGRAD_RAW } WinogradWeights;
+bool winograd_plan(Lower *l, const Conv *c, const Domain *d, uint8_t m, WinogradWeights how, Winograd *w);
 uint32_t winograd_pack(const Winograd *w);   // the parameter U
-int64_t winograd_weights(const Winograd *w); // elements of U, all groups
-int64_t winograd_width(const Winograd *w);   // channels of the widest block
+int64_t winograd_weights(const Winograd *w); // elements of that parameter, all groups
+int64_t winograd_taps(const Winograd *w);    // of them for a pair of channels
+// Floats between the panels of transformed weights of one chunk.
+int64_t winograd_panel(const Winograd *w);
+int64_t winograd_width(const Winograd *w); // channels of the widest block
 // Floats of V and S for one block.
 int64_t winograd_v_size(const Winograd *w);
 int64_t winograd_s_stride(const Winograd *w);

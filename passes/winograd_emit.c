@@ -4,14 +4,15 @@
 // keep a vector of channels of a whole tile in registers (an array that unrolled loops dissolve).
 #include "passes/winograd.h"
 
-enum { EPILOGUE_LOOP_COST = 8, PREFETCH_MAX_GROUPS = 4 };
+enum { EPILOGUE_LOOP_COST = 8 };
 
 typedef struct Emit {
     const Winograd *w;
     Lower *l;
     Kernel *k;
     uint32_t x, u, v, s, bias;
-    KRef v_base, s_base;
+    uint32_t weights; // parameter of U: u, or scratch memory for a chunk of it
+    KRef v_base, s_base, weights_base;
     KRef group;
     KRef first_tile; // of the block
     KRef end_tile;   // one behind the last real tile of the block
@@ -227,7 +228,8 @@ static void multiply(const Emit *e, const Product *p, const Accs *a, KRef c)
     for (int64_t line = 0; line < p->step; line += 16)
         k_prefetch(k, e->u, k_mul_add(k, c, p->step, at(k, p->ahead, line)));
     for (uint32_t i = 0; i < p->b->nv; i++)
-        wv[i] = k_load(k, e->u, k_mul_add(k, c, p->b->width, at(k, p->u, i * w->lanes)), w->lanes, w->lanes);
+        wv[i] = k_load(k, e->weights, k_mul_add(k, c, p->b->width, at(k, p->u, i * w->lanes)), w->lanes,
+                       w->lanes);
     for (int64_t t = 0; t < p->rows; t++) {
         const KRef x = k_load(k, e->v, k_add(k, at(k, p->v, t * w->pitch), c), 1, 1);
         for (uint32_t i = 0; i < p->b->nv; i++) {
@@ -272,20 +274,26 @@ static void emit_product(const Emit *e, const Product *p, const Chunk *ch)
         k_end(k);
 }
 
-// All tiles of the block, in equal groups, give or take one. u: first weight of the panel; v, s: of the
-// block.
-static void emit_groups(const Emit *e, const OcBlock *b, KRef u, KRef v, KRef s, const Chunk *ch)
+// Floats of weights to fetch ahead in a step of a product, of which there are `steps` for every channel of a
+// chunk.
+static int64_t fetched(const Emit *e, const OcBlock *b, int64_t steps)
+{
+    const int64_t step = winograd_taps(e->w) * b->width / steps;
+    const bool is_streamed = winograd_weights(e->w) * 4 > e->l->caps->l2_bytes / 2;
+    return !is_streamed ? 0 : step > 3 * b->width ? 3 * b->width : step;
+}
+
+// All tiles of the block, in equal groups, give or take one, for place xi of a chunk. u: index of the weight
+// of channel 0; next: of the first weight of the next chunk.
+static void emit_groups(const Emit *e, const OcBlock *b, KRef xi, KRef u, KRef next, const Chunk *ch)
 {
     Kernel *k = e->k;
     const Winograd *w = e->w;
+    const int64_t n2 = (int64_t)w->form.n * w->form.n;
     const int64_t most = b->nv > 2 ? (w->max_acc + 3 - b->nv) / b->nv : w->max_acc / b->nv;
     const int64_t groups = (w->block + most - 1) / most, rows = w->block / groups;
     const int64_t longer = w->block % groups;
-    const bool is_streamed =
-        winograd_weights(w) * 4 > w->l->caps->l2_bytes / 2 && groups <= PREFETCH_MAX_GROUPS;
-    const int64_t step = is_streamed ? b->width / groups : 0;
-    // The weights of the next chunk lie behind those of this one; each group asks for a share of them.
-    const KRef next = k_mul_add(k, ch->first, b->width - step, at(k, u, ch->most * b->width));
+    const int64_t step = fetched(e, b, n2 * groups);
     const int64_t count[2] = {longer, groups - longer}, height[2] = {rows + 1, rows};
     for (int64_t kind = 0, first = 0; kind < 2; first += count[kind] * height[kind], kind++) {
         if (count[kind] == 0)
@@ -294,13 +302,14 @@ static void emit_groups(const Emit *e, const OcBlock *b, KRef u, KRef v, KRef s,
                            ? k_index(k, 0)
                            : k_for(k, k_index(k, 0), k_index(k, count[kind]), 1, KFOR_SERIAL, "g");
         const KRef t = k_mul_add(k, g, height[kind], k_index(k, first));
-        const KRef pass = at(k, g, kind == 0 ? 0 : longer);
+        KRef pass = at(k, g, kind == 0 ? 0 : longer);
+        pass = w->transforms_weights ? k_mul_add(k, xi, groups, pass) : pass;
         const Product p = {.b = b,
                            .rows = height[kind],
-                           .v = k_mul_add(k, t, w->pitch, v),
+                           .v = k_mul_add(k, t, w->pitch, k_mul_add(k, xi, w->block * w->pitch, e->v_base)),
                            .u = u,
-                           .s = k_mul_add(k, t, b->width, s),
-                           .ahead = k_mul_add(k, pass, ch->most * step, next),
+                           .s = k_mul_add(k, t, b->width, k_mul_add(k, xi, winograd_s_stride(w), e->s_base)),
+                           .ahead = k_mul_add(k, pass, ch->most * step, k_mul_add(k, ch->first, -step, next)),
                            .step = step};
         emit_product(e, &p, ch);
         if (count[kind] > 1)
@@ -308,26 +317,79 @@ static void emit_groups(const Emit *e, const OcBlock *b, KRef u, KRef v, KRef s,
     }
 }
 
-// S of the block for a block of output channels.
-static void emit_products(const Emit *e, const OcBlock *b)
+// A loop over chunks of channels, or one for all.
+static Chunk open_chunks(const Emit *e)
+{
+    Kernel *k = e->k;
+    const int64_t ic = e->w->c->s.ic, chunk = e->w->chunk;
+    Chunk ch = {.is_one_of_many = ic > chunk, .most = chunk};
+    ch.first = ch.is_one_of_many ? k_for(k, k_index(k, 0), k_index(k, ic), chunk, KFOR_SERIAL, "from")
+                                 : k_index(k, 0);
+    ch.last = at(k, ch.first, chunk);
+    if (ic % chunk != 0)
+        ch.last = k_op(k, KOP_min, ch.last, k_index(k, ic), 0);
+    return ch;
+}
+
+// Place by place: the weights of a chunk stay in the first-level cache for all groups of tiles.
+static void emit_packed_products(const Emit *e, const OcBlock *b)
 {
     Kernel *k = e->k;
     const Winograd *w = e->w;
-    const int64_t ic = w->c->s.ic, chunk = w->form.chunk, n2 = (int64_t)w->form.n * w->form.n;
+    const int64_t ic = w->c->s.ic, n2 = (int64_t)w->form.n * w->form.n;
     const KRef xi = k_for(k, k_index(k, 0), k_index(k, n2), 1, KFOR_SERIAL, "xi");
     const KRef u = k_mul_add(k, xi, ic * b->width, b->u);
-    const KRef s = k_mul_add(k, xi, winograd_s_stride(w), e->s_base);
-    const KRef v = k_mul_add(k, xi, w->block * w->pitch, e->v_base);
-    Chunk ch = {.is_one_of_many = ic > chunk, .most = ic > chunk ? chunk : ic};
-    ch.first = ch.is_one_of_many ? k_for(k, k_index(k, 0), k_index(k, ic), chunk, KFOR_SERIAL, "from")
-                                 : k_index(k, 0);
-    ch.last = at(k, ch.first, ch.most);
-    if (ic % ch.most != 0)
-        ch.last = k_op(k, KOP_min, ch.last, k_index(k, ic), 0);
-    emit_groups(e, b, u, v, s, &ch);
+    const Chunk ch = open_chunks(e);
+    emit_groups(e, b, xi, u, k_mul_add(k, ch.first, b->width, at(k, u, ch.most * b->width)), &ch);
     if (ch.is_one_of_many)
         k_end(k);
     k_end(k);
+}
+
+// U of one input channel and one vector of output channels. from: index of its weights, to: of its first
+// place.
+static void transform_weights(const Emit *e, const OcBlock *b, KRef from, KRef to)
+{
+    Kernel *k = e->k;
+    const Winograd *w = e->w;
+    const int64_t n = w->form.n, r = w->form.r, panel = winograd_panel(w);
+    KRef t[WINOGRAD_MAX_R][WINOGRAD_MAX_N], d[WINOGRAD_MAX_R], y[WINOGRAD_MAX_N];
+    for (int64_t j = 0; j < r; j++) {
+        for (int64_t i = 0; i < r; i++)
+            d[i] = k_load(k, e->u, at(k, from, (i * r + j) * b->width), w->lanes, w->lanes);
+        winograd_emit_weights(k, &w->form, d, t[j]);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t j = 0; j < r; j++)
+            d[j] = t[j][i];
+        winograd_emit_weights(k, &w->form, d, y);
+        for (int64_t j = 0; j < n; j++)
+            k_store(k, e->weights, at(k, to, (i * n + j) * panel), y[j], w->lanes);
+    }
+}
+
+// Chunk by chunk: its weights are transformed, then all places multiply with them.
+static void emit_raw_products(const Emit *e, const OcBlock *b)
+{
+    Kernel *k = e->k;
+    const Winograd *w = e->w;
+    const int64_t n2 = (int64_t)w->form.n * w->form.n, r2 = (int64_t)w->form.r * w->form.r;
+    const Chunk ch = open_chunks(e);
+    const KRef base = k_mul_add(k, ch.first, -b->width, e->weights_base); // of channel 0
+    const KRef c = k_for(k, ch.first, ch.last, 1, KFOR_SERIAL, "c");
+    const KRef o = b->nv == 1 ? k_index(k, 0)
+                              : k_for(k, k_index(k, 0), k_index(k, b->width), w->lanes, KFOR_SERIAL, "o");
+    transform_weights(e, b, k_mul_add(k, c, r2 * b->width, k_add(k, b->u, o)),
+                      k_mul_add(k, c, b->width, k_add(k, base, o)));
+    if (b->nv > 1)
+        k_end(k);
+    k_end(k);
+    const KRef xi = k_for(k, k_index(k, 0), k_index(k, n2), 1, KFOR_SERIAL, "xi");
+    const KRef next = k_mul_add(k, ch.first, r2 * b->width, at(k, b->u, ch.most * r2 * b->width));
+    emit_groups(e, b, xi, k_mul_add(k, xi, winograd_panel(w), base), next, &ch);
+    k_end(k);
+    if (ch.is_one_of_many)
+        k_end(k);
 }
 
 // --- output transform -----------------------------------------------------------------------------
@@ -445,7 +507,7 @@ static void emit_channels(const Emit *e, uint8_t flags)
 {
     Kernel *k = e->k;
     const Winograd *w = e->w;
-    const int64_t n2 = (int64_t)w->form.n * w->form.n, ic = w->c->s.ic;
+    const int64_t taps = winograd_taps(w), ic = w->c->s.ic;
     const int64_t group_size = winograd_weights(w) / w->c->group;
     int64_t first_weight = 0;
     for (uint32_t i = 0; i < w->oc.n; i++) {
@@ -455,13 +517,16 @@ static void emit_channels(const Emit *e, uint8_t flags)
         OcBlock b = {.nv = w->oc.kind[i].nv, .channels = w->oc.kind[i].channels, .width = width};
         b.channel = k_mul_add(k, o, width, k_index(k, w->oc.kind[i].first));
         b.channel = k_mul_add(k, e->group, w->c->s.oc, b.channel);
-        b.u = k_mul_add(k, o, n2 * ic * width, k_index(k, first_weight));
+        b.u = k_mul_add(k, o, taps * ic * width, k_index(k, first_weight));
         b.u = k_mul_add(k, e->group, group_size, b.u);
-        emit_products(e, &b);
+        if (w->transforms_weights)
+            emit_raw_products(e, &b);
+        else
+            emit_packed_products(e, &b);
         emit_output(e, &b);
         if (is_open)
             k_end(k);
-        first_weight += count * n2 * ic * width;
+        first_weight += count * taps * ic * width;
     }
 }
 
@@ -507,6 +572,10 @@ void winograd_emit(const Winograd *w)
                     : lower_param_thread_scratch(l, "winograd input", DTYPE_f32, v_size, &e.v_base);
     e.s = lower_param_thread_scratch(l, "winograd sums", DTYPE_f32, (uint64_t)(n2 * winograd_s_stride(w)),
                                      &e.s_base);
+    e.weights = e.u;
+    if (w->transforms_weights)
+        e.weights = lower_param_thread_scratch(l, "winograd weights", DTYPE_f32,
+                                               (uint64_t)(n2 * winograd_panel(w)), &e.weights_base);
     if (is_shared)
         emit_shared(&e);
     else

@@ -105,9 +105,9 @@ WinogradForm winograd_form(uint8_t m, uint8_t r)
         for (uint32_t i = 0; i < n; i++)
             f.bt[j][i] = value(row[i]);
         for (uint32_t i = 0; i < m; i++)
-            f.at[i][j] = is_inf ? i + 1u == m : power(point[j], i);
+            f.at[i][j] = is_inf ? i + 1u == m : power(point[j], i) / value(denominator(point, n, j));
         for (uint32_t i = 0; i < r; i++)
-            f.g[j][i] = is_inf ? i + 1u == r : power(point[j], i) / value(denominator(point, n, j));
+            f.g[j][i] = is_inf ? i + 1u == r : power(point[j], i);
     }
     return f;
 }
@@ -202,7 +202,14 @@ static bool share_rows(Linear *f, const KRef *x, uint32_t a, uint32_t b, KRef *y
     const uint32_t n_even = count_terms(even, f->cols), n_odd = count_terms(odd, f->cols);
     if (n_even == 0 || n_odd == 0)
         return false;
-    const KRef e = combine(f, even, x, f->cols), o = combine(f, odd, x, f->cols);
+    const KRef e = combine(f, even, x, f->cols);
+    for (uint32_t i = 0; i < f->cols && n_odd == 1; i++)
+        if (odd[i] != 0) {
+            y[a] = add_term(f, e, odd[i], x[i]);
+            y[b] = add_term(f, e, -odd[i], x[i]);
+            return true;
+        }
+    const KRef o = combine(f, odd, x, f->cols);
     y[a] = op2(f, KOP_add, e, o);
     y[b] = op2(f, KOP_sub, e, o);
     return true;
@@ -236,7 +243,8 @@ static void remaining_rows(Linear *f, const KRef *x, const bool *is_done, KRef *
                                            : combine(f, f->at[i], x, f->cols);
 }
 
-static uint32_t linear(Kernel *k, uint32_t rows, uint32_t cols, const double (*at)[WINOGRAD_MAX_N],
+// pitch: of the rows of `at`.
+static uint32_t linear(Kernel *k, uint32_t rows, uint32_t cols, const double *at, uint32_t pitch,
                        const KRef *in, KRef *y)
 {
     Linear f = {.k = k, .rows = rows, .cols = cols};
@@ -246,7 +254,7 @@ static uint32_t linear(Kernel *k, uint32_t rows, uint32_t cols, const double (*a
         x[j] = in[j];
     for (uint32_t i = 0; i < rows; i++)
         for (uint32_t j = 0; j < cols; j++)
-            f.at[i][j] = at[i][j];
+            f.at[i][j] = at[i * pitch + j];
     share_columns(&f, x);
     for (uint32_t a = 0; a < rows; a++)
         for (uint32_t b = a + 1; b < rows && !is_done[a]; b++)
@@ -261,21 +269,32 @@ static const KRef counted[WINOGRAD_MAX_N] = {1, 1, 1, 1, 1, 1, 1, 1};
 uint32_t winograd_input_ops(const WinogradForm *f)
 {
     KRef y[WINOGRAD_MAX_N];
-    return linear(NULL, f->n, f->n, f->bt, counted, y);
+    return linear(NULL, f->n, f->n, f->bt[0], WINOGRAD_MAX_N, counted, y);
+}
+
+uint32_t winograd_weight_ops(const WinogradForm *f)
+{
+    KRef y[WINOGRAD_MAX_N];
+    return linear(NULL, f->n, f->r, f->g[0], WINOGRAD_MAX_R, counted, y);
 }
 
 uint32_t winograd_output_ops(const WinogradForm *f)
 {
     KRef y[WINOGRAD_MAX_N];
-    return linear(NULL, f->m, f->n, f->at, counted, y);
+    return linear(NULL, f->m, f->n, f->at[0], WINOGRAD_MAX_N, counted, y);
 }
 
 void winograd_emit_input(Kernel *k, const WinogradForm *f, const KRef *x, KRef *y)
 {
-    linear(k, f->n, f->n, f->bt, x, y);
+    linear(k, f->n, f->n, f->bt[0], WINOGRAD_MAX_N, x, y);
+}
+
+void winograd_emit_weights(Kernel *k, const WinogradForm *f, const KRef *x, KRef *y)
+{
+    linear(k, f->n, f->r, f->g[0], WINOGRAD_MAX_R, x, y);
 }
 
 void winograd_emit_output(Kernel *k, const WinogradForm *f, const KRef *x, KRef *y)
 {
-    linear(k, f->m, f->n, f->at, x, y);
+    linear(k, f->m, f->n, f->at[0], WINOGRAD_MAX_N, x, y);
 }

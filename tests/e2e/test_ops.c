@@ -59,6 +59,8 @@ static const Config configs[] = {
     {"F6", "x86-64-v4", 1, 0, 1, false, true, 3, 6},
     {"F4 v3", "x86-64-v3", 1, 0, 1, false, true, 0, 4},
     {"F2 four", "generic", 1, 4, 1, false, true, 0, 2},
+    {"F4 raw", "x86-64-v4", 1, 0, 1, false, true, 2, 14},
+    {"F3 v3 raw", "x86-64-v3", 1, 0, 1, false, true, 0, 13},
     {"matrix", "x86-64-v4-amx", 1, 0, 1, false, true, 0, 0},
 };
 enum { N_CONFIGS = sizeof configs / sizeof *configs };
