@@ -9,6 +9,7 @@
 #include <cpuid.h>
 #endif
 #if defined(__linux__)
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #endif
 
@@ -45,9 +46,12 @@ static bool has_matrix(void)
 // Judged by instruction sets, as the levels of x86-64 define them.
 bool cpu_runs_here(const CpuInfo *cpu)
 {
-    if (cpu->f32_lanes == 1)
+    const bool is_arm = !strncmp(cpu->name, "arm", 3), is_riscv = !strncmp(cpu->name, "rv64", 4);
+    if (!strcmp(cpu->name, "generic"))
         return true;
 #if defined(__x86_64__)
+    if (is_arm || is_riscv)
+        return false;
     __builtin_cpu_init();
     const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
                     __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
@@ -60,11 +64,17 @@ bool cpu_runs_here(const CpuInfo *cpu)
         return false;
     if ((cpu->features & CPU_MATRIX) && !has_matrix())
         return false;
-    return cpu->f32_lanes == 4 ? false : cpu->f32_lanes == 8 ? v3 : v4;
+    return cpu->f32_lanes == 8 ? v3 : v4;
+#elif defined(__aarch64__) && defined(__linux__)
+    enum { HAS_DOT = 1 << 20 }; // HWCAP_ASIMDDP
+    return is_arm && !is_riscv && ((cpu->features & CPU_DOT8) == 0 || (getauxval(AT_HWCAP) & HAS_DOT) != 0);
 #elif defined(__aarch64__)
-    return cpu->f32_lanes == 4;
+    return is_arm && !is_riscv && cpu->features == 0;
+#elif defined(__riscv) && __riscv_xlen == 64
+    enum { HAS_VECTORS = 1 << ('V' - 'A') };
+    return is_riscv && !is_arm && (cpu->f32_lanes == 1 || (getauxval(AT_HWCAP) & HAS_VECTORS) != 0);
 #else
-    return false;
+    return !is_arm && !is_riscv && false;
 #endif
 }
 
