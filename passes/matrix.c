@@ -8,7 +8,7 @@
 
 // Registers: four tiles of sums (two of pixels by two of channels), then two of pixels, then two of weights.
 enum { SUMS = 0, PIXELS = 4, WEIGHTS = 6 };
-// A tile of weights is 32 channels by 16 results; a step has those of its channels, rests first.
+// A tile of weights is 32 channels by 16 results; a step has those of its channels, the last part first.
 enum { TILE_ELEMENTS = 512, BLOCK = 32, LANES = 16 };
 
 static int64_t ceil_div(int64_t a, int64_t b)
@@ -18,32 +18,60 @@ static int64_t ceil_div(int64_t a, int64_t b)
 
 // --- is it worthwhile ----------------------------------------------------------------------------
 
-// Cycles of a core for everything, from measurements: a multiply-add of registers takes 16, splitting a
-// vector 6, storing one 4.
-static double matrix_cycles(const TileShape *s)
+// Bytes of the packed weights.
+static int64_t weight_bytes(const Lower *l, const TileShape *s)
+{
+    return ceil_div(s->oc, LANES) * slab_steps(s) * matrix_parts(l) * TILE_ELEMENTS *
+           (int64_t)sizeof(uint16_t);
+}
+
+uint8_t matrix_parts(const Lower *l)
+{
+    return l->pass->options->accuracy >= MATRIX_ERROR_OF_TWO ? 2 : 3;
+}
+
+// Products of parts that are added up.
+static int products(uint8_t parts)
+{
+    return parts == 2 ? 3 : 6;
+}
+
+// Cycles of a core that weights need which do not stay in the second-level cache.
+static double fetch_cycles(const Lower *l, double bytes)
+{
+    return bytes > l->caps->l2_bytes / 2 ? bytes / 4 : 0;
+}
+
+// Cycles for everything, from measurements: a multiply-add of registers takes 16, and half as long again what
+// it reads; splitting a vector takes 3 a part, storing one 4.
+static double matrix_cycles(const Lower *l, const TileShape *s)
 {
     const double pixels = (double)(s->n * s->h * (s->w + (s->kw > 1 ? (s->kw - 1) * s->dw : 0)));
     const double steps = (double)slab_steps(s);
     const double tiles = ceil(pixels / LANES) * (double)ceil_div(s->oc, LANES);
     const double split = (double)(s->n * s->in_h * s->in_w) * (double)(2 * ceil_div(s->ic, BLOCK));
-    return tiles * steps * 3 * 16 + split * 6 + pixels * (double)ceil_div(s->oc, LANES) * 4;
+    const uint8_t parts = matrix_parts(l);
+    const double fetch = fetch_cycles(l, (double)weight_bytes(l, s));
+    const double work = tiles * steps * products(parts) * 16 * 1.5;
+    return fmax(work, fetch) + split * 3 * parts + pixels * (double)ceil_div(s->oc, LANES) * 4;
 }
 
 static double vector_cycles(const Lower *l, const TileShape *s)
 {
     const double macs = (double)(s->n * s->h * s->w) * (double)(s->oc * s->ic * s->kh * s->kw);
-    return macs / (0.9 * l->caps->f32_lanes * l->caps->fma_per_cycle);
+    const double work = macs / (0.9 * l->caps->f32_lanes * l->caps->fma_per_cycle);
+    return fmax(work, fetch_cycles(l, (double)(s->oc * s->ic * s->kh * s->kw) * sizeof(float)));
 }
 
 bool matrix_is_worthwhile(const Lower *l, const TileShape *s)
 {
     if (!l->caps->has_matrix || l->caps->f32_lanes != LANES || s->oc < LANES / 2)
         return false;
-    if (l->pass->options->accuracy < MATRIX_ERROR)
+    if (!(l->pass->options->accuracy >= MATRIX_ERROR_OF_THREE))
         return false;
     if (s->n * s->h * s->w < LANES || s->kh > 16 || s->kw > 16)
         return false;
-    return matrix_cycles(s) < vector_cycles(l, s);
+    return matrix_cycles(l, s) < vector_cycles(l, s);
 }
 
 // --- weights -------------------------------------------------------------------------------------
@@ -65,9 +93,18 @@ static float of_bf16(uint16_t h)
     return v;
 }
 
+// Part 0 is the rounded number, part 1 what is left of it, rounded ...
+static uint16_t part_of(float w, uint8_t part)
+{
+    for (; part > 0; part--)
+        w = isfinite(w) ? w - of_bf16(to_bf16(w)) : 0;
+    return to_bf16(w);
+}
+
 typedef struct Packing {
     TileShape s;
     TileSource src;
+    uint8_t parts;
 } Packing;
 
 // Element e of what is multiplied at a tap: a channel, or a column and a channel. The address for result 0.
@@ -81,7 +118,7 @@ static const float *weight_at(const Packing *p, int64_t tap, int64_t e)
 
 // One tile: weights of the elements first .. first + 31 for 16 results from `result` on, in pairs of
 // elements.
-static void pack_tile(const Packing *p, int64_t tap, int64_t first, int64_t result, bool is_rest,
+static void pack_tile(const Packing *p, int64_t tap, int64_t first, int64_t result, uint8_t part,
                       uint16_t *out)
 {
     const int64_t n = slab_is_folded(&p->s) ? p->s.kw * p->s.ic : p->s.ic;
@@ -90,18 +127,16 @@ static void pack_tile(const Packing *p, int64_t tap, int64_t first, int64_t resu
             float w = 0;
             if (first + c < n && result + o < p->s.oc)
                 memcpy(&w, weight_at(p, tap, first + c) + (result + o) * p->src.stride_oc, sizeof w);
-            const uint16_t h = to_bf16(w);
-            const float rest = isfinite(w) ? w - of_bf16(h) : 0;
-            out[c / 2 * BLOCK + 2 * o + c % 2] = is_rest ? to_bf16(rest) : h;
+            out[c / 2 * BLOCK + 2 * o + c % 2] = part_of(w, part);
         }
 }
 
 static uint16_t *pack_step(const Packing *p, int64_t tap, int64_t first, int64_t result, int64_t tiles,
                            uint16_t *out)
 {
-    for (int is_rest = 1; is_rest >= 0; is_rest--)
+    for (uint8_t part = p->parts; part-- > 0;)
         for (int64_t v = 0; v < tiles; v++, out += TILE_ELEMENTS)
-            pack_tile(p, tap, first, result + v * LANES, is_rest, out);
+            pack_tile(p, tap, first, result + v * LANES, part, out);
     return out;
 }
 
@@ -118,17 +153,11 @@ static void pack(const void *ctx, void *bytes)
                 out = pack_step(p, t, c * BLOCK, o, p->s.oc - o > LANES ? 2 : 1, out);
 }
 
-// Bytes of the packed weights.
-static int64_t weight_bytes(const TileShape *s)
-{
-    return ceil_div(s->oc, LANES) * slab_steps(s) * 2 * TILE_ELEMENTS * (int64_t)sizeof(uint16_t);
-}
-
 static uint32_t pack_weights(const Tile *t, const TileSource *weights, const char *name)
 {
     Packing *p = ARENA_NEW(t->l->pass->perm, Packing);
-    *p = (Packing){t->s, *weights};
-    return lower_param_filled(t->l, name, DTYPE_bf16, pack, p, (uint64_t)weight_bytes(&t->s));
+    *p = (Packing){t->s, *weights, matrix_parts(t->l)};
+    return lower_param_filled(t->l, name, DTYPE_bf16, pack, p, (uint64_t)weight_bytes(t->l, &t->s));
 }
 
 // --- one tile ------------------------------------------------------------------------------------
@@ -147,18 +176,24 @@ typedef struct Place {
     KRef sums;           // array
 } Place;
 
-static void load_pixels(const Place *p, KRef at, uint8_t tile, bool is_rest)
+// Elements of the weights of one step.
+static int64_t step_elements(const Place *p)
+{
+    return p->slab->parts * p->result_tiles * TILE_ELEMENTS;
+}
+
+static void load_pixels(const Place *p, KRef at, uint8_t tile, uint8_t part)
 {
     Kernel *k = p->t->l->k;
-    const int64_t off = (int64_t)tile * LANES * p->slab->step + (is_rest ? p->slab->rest : 0);
+    const int64_t off = tile * LANES * p->slab->step + part * p->slab->part_step;
     k_matrix_load(k, (uint8_t)(PIXELS + tile), p->slab->param, k_add(k, at, k_index(k, off)),
                   k_index(k, p->slab->step));
 }
 
-static void load_weights(const Place *p, KRef at, uint8_t tile, bool is_rest)
+static void load_weights(const Place *p, KRef at, uint8_t tile, uint8_t part)
 {
     Kernel *k = p->t->l->k;
-    const int64_t off = (int64_t)(tile + (is_rest ? 0 : p->result_tiles)) * TILE_ELEMENTS;
+    const int64_t off = (int64_t)(tile + (p->slab->parts - 1 - part) * p->result_tiles) * TILE_ELEMENTS;
     k_matrix_load(k, (uint8_t)(WEIGHTS + tile), p->weights, k_add(k, at, k_index(k, off)), k_index(k, BLOCK));
 }
 
@@ -168,28 +203,35 @@ static void multiply(const Place *p, uint8_t pixel_tile, uint8_t result_tile)
                  (uint8_t)(WEIGHTS + result_tile));
 }
 
-// 32 channels at one kernel position: pixels by rests of weights, pixels by weights, rests of pixels by
-// weights. Registers are loaded right before their first use.
-static void emit_step(const Place *p, KRef x, KRef w)
+// Products of all tiles of pixels with all tiles of weights; before that the given parts are loaded, each
+// right before its first use.
+enum { KEPT = 255 };
+typedef struct Phase {
+    uint8_t pixels, weights; // part, or KEPT: what is there already
+} Phase;
+
+static void emit_phase(const Place *p, Phase phase, KRef x, KRef w)
 {
     for (uint8_t i = 0; i < p->pixel_tiles; i++) {
-        load_pixels(p, x, i, false);
+        if (phase.pixels != KEPT)
+            load_pixels(p, x, i, phase.pixels);
         for (uint8_t j = 0; j < p->result_tiles; j++) {
-            if (i == 0)
-                load_weights(p, w, j, true);
+            if (i == 0 && phase.weights != KEPT)
+                load_weights(p, w, j, phase.weights);
             multiply(p, i, j);
         }
     }
-    for (uint8_t j = 0; j < p->result_tiles; j++) {
-        load_weights(p, w, j, false);
-        for (uint8_t i = 0; i < p->pixel_tiles; i++)
-            multiply(p, i, j);
-    }
-    for (uint8_t i = 0; i < p->pixel_tiles; i++) {
-        load_pixels(p, x, i, true);
-        for (uint8_t j = 0; j < p->result_tiles; j++)
-            multiply(p, i, j);
-    }
+}
+
+// 32 elements at one kernel position: all products of parts but those that are as small as what the parts
+// miss.
+static void emit_step(const Place *p, KRef x, KRef w)
+{
+    static const Phase two[] = {{0, 1}, {KEPT, 0}, {1, KEPT}};
+    static const Phase three[] = {{0, 2}, {KEPT, 1}, {1, KEPT}, {KEPT, 0}, {2, KEPT}, {0, KEPT}};
+    const Phase *list = p->slab->parts == 2 ? two : three;
+    for (int i = 0; i < products(p->slab->parts); i++)
+        emit_phase(p, list[i], x, w);
 }
 
 static KRef open_loop(Kernel *k, int64_t n, uint8_t flags, const char *name, uint32_t *opened)
@@ -210,9 +252,9 @@ static void close_loops(Kernel *k, uint32_t n)
 static void fetch_weights(const Place *p, KRef here)
 {
     Kernel *k = p->t->l->k;
-    const int64_t step = 2 * p->result_tiles * TILE_ELEMENTS, lines = step / BLOCK;
+    const int64_t step = step_elements(p), lines = step / BLOCK;
     const int64_t share = ceil_div(lines, p->tiles);
-    if (weight_bytes(&p->t->s) <= (int64_t)p->t->l->caps->l2_bytes / 2)
+    if (weight_bytes(p->t->l, &p->t->s) <= (int64_t)p->t->l->caps->l2_bytes / 2)
         return;
     const KRef mine =
         k_mul(k, k_op(k, KOP_div, p->pixel, k_index(k, 2 * LANES), 0), k_index(k, share * BLOCK));
@@ -228,7 +270,7 @@ static void emit_sums(const Place *p)
 {
     Kernel *k = p->t->l->k;
     const Slab *b = p->slab;
-    const int64_t step = 2 * p->result_tiles * TILE_ELEMENTS;
+    const int64_t step = step_elements(p);
     uint32_t opened = 0;
     for (uint8_t i = 0; i < p->pixel_tiles; i++)
         for (uint8_t j = 0; j < p->result_tiles; j++)
@@ -313,7 +355,7 @@ static void emit_results(Place *p, uint8_t flags, void (*inside)(Place *))
 {
     Kernel *k = p->t->l->k;
     const int64_t full = p->t->s.oc / BLOCK, rest = p->t->s.oc % BLOCK;
-    const int64_t panel = slab_steps(&p->t->s) * 2 * TILE_ELEMENTS; // of one tile of results
+    const int64_t panel = slab_steps(&p->t->s) * p->slab->parts * TILE_ELEMENTS; // of one tile of results
     if (full > 0) {
         uint32_t opened = 0;
         const KRef block = open_loop(k, full, flags, "ob", &opened);
@@ -378,7 +420,7 @@ static void emit_results_outside(const Tile *t, const Slab *slab, uint32_t weigh
 
 void matrix_emit(const Tile *t, const TileSource *weights, const char *name)
 {
-    const Slab slab = slab_new(t->l, &t->s, &t->in, weight_bytes(&t->s));
+    const Slab slab = slab_new(t->l, &t->s, &t->in, weight_bytes(t->l, &t->s));
     const uint32_t packed = pack_weights(t, weights, name);
     if (slab.is_shared)
         emit_results_outside(t, &slab, packed);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions and matrix products on matrix registers (KMatrix). Every f32 is taken as the sum of two bf16,
-// the rounded number and the rounded rest, and of the four products the three larger ones are added up in
-// f32: x * w ~ xr * wr + xr * ws + xs * wr. A product is off by at most 2^-15, and a sum of many by some 4e-6
-// of its usual magnitude, as measured by tests/e2e; `--accuracy` below MATRIX_ERROR turns this off. Order of
-// summation: kernel row, kernel column, 32 channels at a time; within these as the hardware does it. What is
-// infinite, or above the largest bf16 (3.39e38), gives no number instead of an infinite one; numbers below
-// 2^-126 count as 0.
+// Convolutions and matrix products on matrix registers (KMatrix). Every f32 is taken as the sum of parts of
+// bf16: the rounded number, what is left of it, rounded, and so on. Products of parts are added up in f32,
+// all that are not smaller than what the parts miss: six of three parts, with the error of f32 sums; or three
+// of two parts, which miss up to 2^-17 of a number: sums of any length are off by 4e-6 to 1e-5 of the largest
+// of them. `--accuracy` decides. Order of summation: kernel row, kernel column, 32 channels at a time; within
+// these as the hardware does it. What is infinite, or above the largest bf16 (3.39e38), gives no number
+// instead of an infinite one, in first layers also in neighbours; numbers below 2^-126 count as 0.
 //
 // The input is split into a slab: for the phases of the strides, for some rows with their padding, all
 // columns with theirs; a pixel is blocks of 32 channels, rounded and rests. So the pixels of a tile follow
@@ -16,8 +16,10 @@
 
 #include "passes/tile.h"
 
-// The error of a sum to expect, relative to the largest magnitude of all sums of a value.
-#define MATRIX_ERROR 8e-6
+// What --accuracy must allow for sums of three and of two parts. Networks of many layers add errors up: what
+// is 1e-5 of a sum of two parts has been 5e-5 of their outputs.
+#define MATRIX_ERROR_OF_THREE 1e-6
+#define MATRIX_ERROR_OF_TWO   1e-4
 
 // Has the target matrix registers, may they be used, and are they faster than vectors for this shape?
 bool matrix_is_worthwhile(const Lower *l, const TileShape *s);

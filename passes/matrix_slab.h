@@ -24,13 +24,16 @@ typedef struct Slab {
     int64_t phases_h, phases_w, images;
     int64_t taps_w, blocks; // kernel columns apart from those folded; blocks of a kernel position
     int64_t step, block_step,
-        rest;       // elements: from pixel to pixel, from block to block, from a number to its rest
+        part_step; // elements: from pixel to pixel, from block to block, from part to part
+    uint8_t parts;
     uint32_t param; // bf16
     KRef base;      // index of the first element
 } Slab;
 
 // Kernel positions (folded: rows) times blocks of 32 elements.
 int64_t slab_steps(const TileShape *s);
+// Parts of bf16 that the accuracy wants: 2 or 3.
+uint8_t matrix_parts(const Lower *l);
 bool slab_is_folded(const TileShape *s);
 // weight_bytes: of the packed weights, which are read again for every slab.
 Slab slab_new(Lower *l, const TileShape *s, const TileInput *in, int64_t weight_bytes);
