@@ -127,10 +127,24 @@ static void emit_stores(const Gemm *g, const TileAt *at, const Accs *acc)
     k_end(k);
 }
 
+// Results lie outside the caches when they are many, or others were there in between: stores that miss hold
+// up those behind them.
+static void fetch_results(const Gemm *g, const TileAt *at)
+{
+    Kernel *k = g->l->k;
+    if (g->fetch == NULL || g->m * g->n * (int64_t)sizeof(float) < (int64_t)g->l->caps->l2_bytes / 4)
+        return;
+    const KRef r = k_for(k, k_index(k, 0), k_index(k, at->rows), 1, KFOR_SERIAL, "r");
+    for (int64_t i = 0; i < at->nv * g->lanes; i += LINE)
+        g->fetch(g->l, k_add(k, at->row, r), k_add(k, at->column, k_index(k, i)), g->ctx);
+    k_end(k);
+}
+
 static void emit_tile(const Gemm *g, const TileAt *at)
 {
     Accs acc;
     rlx_assert(at->rows * at->nv <= MAX_ACC && at->nv <= MAX_VECTORS);
+    fetch_results(g, at);
     begin_accs(g, at, &acc);
     emit_sums(g, at, &acc);
     emit_stores(g, at, &acc);

@@ -38,6 +38,8 @@ typedef enum GemmSource {
 // Stores `lanes` columns of a row from `column` on, `count` of them real.
 typedef void (*GemmStore)(Lower *l, KRef row, KRef column, uint8_t lanes, uint8_t count, KRef value,
                           void *ctx);
+// Fetches what will be stored at a row from `column` on.
+typedef void (*GemmFetch)(Lower *l, KRef row, KRef column, void *ctx);
 
 typedef struct Gemm {
     Lower *l;
@@ -51,6 +53,7 @@ typedef struct Gemm {
     uint32_t panel; // COPIED: param of the panel, from panel_base on; set by gemm_emit
     KRef panel_base;
     GemmStore store;
+    GemmFetch fetch; // NULL: none
     void *ctx;
 } Gemm;
 

@@ -104,6 +104,13 @@ static void store_matmul(Lower *l, KRef row, KRef column, uint8_t lanes, uint8_t
     pull_store_root(l, &s->x->d, at, value);
 }
 
+static void fetch_matmul(Lower *l, KRef row, KRef column, void *ctx)
+{
+    const MatmulStore *s = ctx;
+    Pull p = pull_at(l, &s->x->d, output_point(s->x, s->batch, row, column));
+    k_prefetch(l->k, lower_param(l, l->root, PARAM_WRITE), pull_index(&p, l->root));
+}
+
 // A constant b without batch axes that differ: packed at compile time.
 static bool is_packable(const Lower *l, const Matmul *x)
 {
@@ -261,6 +268,7 @@ static void lower_tiled(Lower *l, Matmul *x)
     g.a_base = batch_base(l, x, x->a, &batch);
     MatmulStore store = {.x = x, .batch = &batch};
     g.store = store_matmul;
+    g.fetch = fetch_matmul;
     g.ctx = &store;
     gemm_emit(&g);
     lower_close(l, opened);
