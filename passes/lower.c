@@ -175,7 +175,7 @@ static void describe(Lower *l, uint32_t index)
     l->k->comment = str_text(&comment);
 }
 
-static void lower_kernel(Pass *p, uint32_t index)
+static void lower_kernel(Pass *p, uint32_t index, uint64_t constant_bytes)
 {
     PlanKernel *pk = &p->plan->kernels.data[index];
     Lower l = {.pass = p,
@@ -185,7 +185,8 @@ static void lower_kernel(Pass *p, uint32_t index)
                .caps = p->plan->caps,
                .anchor = pk->anchor,
                .root = pk->root,
-               .index = index};
+               .index = index,
+               .constant_bytes = constant_bytes};
     l.k = kernel_new(p->perm, "");
     describe(&l, index);
     if (pk->copy.src != 0)
@@ -200,9 +201,20 @@ static void lower_kernel(Pass *p, uint32_t index)
         diag_bug(l.k->name, (int)index, wrong);
 }
 
+static uint64_t count_constant_bytes(const Graph *g)
+{
+    uint64_t bytes = 0;
+    for (NodeId id = 1; id < g->nodes.len; id++)
+        if (node_is_const(g, id))
+            bytes +=
+                (uint64_t)shape_numel(graph_node(g, id)->shape) * dtype_info[graph_node(g, id)->dtype].bytes;
+    return bytes;
+}
+
 bool pass_lower(Pass *p)
 {
+    const uint64_t constant_bytes = count_constant_bytes(p->plan->graph);
     for (uint32_t i = 0; i < p->plan->kernels.len; i++)
-        lower_kernel(p, i);
+        lower_kernel(p, i, constant_bytes);
     return true;
 }

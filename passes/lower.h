@@ -14,9 +14,10 @@ typedef struct Lower {
     PlanKernel *pk;
     Kernel *k;
     const TargetCaps *caps;
-    NodeId anchor;  // structural node of this kernel, 0 = elementwise
-    NodeId root;    // the value to store
-    uint32_t index; // of the kernel in the plan
+    NodeId anchor;           // structural node of this kernel, 0 = elementwise
+    NodeId root;             // the value to store
+    uint32_t index;          // of the kernel in the plan
+    uint64_t constant_bytes; // of the whole graph: where they fit, a cache keeps them from run to run
 } Lower;
 
 // --- kernel parameters ---------------------------------------------------------------------------
