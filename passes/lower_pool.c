@@ -108,7 +108,7 @@ static void take(Lower *l, const Pool *p, const Point *at, const KRef *idx, KRef
 static void take_taps(Lower *l, const Pool *p, const Point *at, uint32_t axis, KRef *idx, KRef acc)
 {
     Kernel *k = l->k;
-    if (axis == p->spatial) {
+    if (axis == p->spatial || axis == MAX_SPATIAL) {
         take(l, p, at, idx, acc);
         return;
     }

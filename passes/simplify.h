@@ -33,8 +33,10 @@ NodeId simplify_concat(const Simplify *s, NodeId id);
 NodeId simplify_gather(const Simplify *s, NodeId id);
 NodeId simplify_pad(const Simplify *s, NodeId id);
 
-// simplify_window.c: pads into the window after them
+// simplify_window.c: pads into the window after them, wide windows
 NodeId simplify_window_pad(const Simplify *s, NodeId id);
+// A maximum over a wide window as maxima of smaller ones.
+NodeId simplify_max_pool(const Simplify *s, NodeId id);
 
 // simplify_shuffle.c: shuffles of channels into the convolution after them
 NodeId simplify_shuffle(const Simplify *s, NodeId id);

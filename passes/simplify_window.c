@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Moves a pad in front of a convolution or pool into the window's own pads, so that no padded copy of the
-// value is made. The padding of a window is never read: it counts as 0 in a convolution, and as less than
-// anything in a maximum.
+// Takes wide maxima apart, and moves a pad in front of a convolution or pool into the window's own pads, so
+// that no padded copy of the value is made. The padding of a window is never read: it counts as 0 in a
+// convolution, and as less than anything in a maximum.
 #include "passes/simplify.h"
 
 #include <math.h>
@@ -100,4 +100,86 @@ NodeId simplify_window_pad(const Simplify *s, NodeId id)
         !shape_is_const(n.shape) || !fits_window(s->g, &n, &pad) || !add_pads(&n, &pad, ids, pads))
         return id;
     return with_pads(s, id, pad.src[0], ids, pads);
+}
+
+// --- wide maxima ---
+
+enum { POOL_PART = 5, POOL_MANY_TAPS = 25 };
+
+typedef struct PoolParts {
+    int64_t kernel[SHAPE_MAX_RANK], pads[2 * SHAPE_MAX_RANK], strides[SHAPE_MAX_RANK],
+        dilations[SHAPE_MAX_RANK];
+} PoolParts;
+
+static NodeId max_pool(const Simplify *s, NodeId id, NodeId x, const PoolParts *p)
+{
+    const Node n = *graph_node(s->g, id);
+    const uint32_t spatial = n.shape->rank - 2;
+    NodeBuild b = simplify_begin(s, OP_max_pool, id);
+    node_src(&b, x);
+    node_ints(&b, A_max_pool_kernel, p->kernel, spatial);
+    node_ints(&b, A_max_pool_strides, p->strides, spatial);
+    node_ints(&b, A_max_pool_pads, p->pads, 2 * spatial);
+    node_ints(&b, A_max_pool_dilations, p->dilations, spatial);
+    node_int(&b, A_max_pool_ceil_mode, node_get_int(&n, A_max_pool_ceil_mode));
+    return node_end(&b);
+}
+
+// Centred windows of step 1: a maximum over 5 of maxima over the rest. The parts of pools of 5, 9 and 13 over
+// one value, as detectors have them, are the same nodes.
+static NodeId nested_pool(const Simplify *s, NodeId id, const PoolParts *p)
+{
+    const Node n = *graph_node(s->g, id);
+    const uint32_t spatial = n.shape->rank - 2;
+    PoolParts first = *p, rest = *p;
+    bool is_wide = false;
+    for (uint32_t i = 0; i < spatial; i++) {
+        const int64_t k = p->kernel[i];
+        if (p->strides[i] != 1 || p->dilations[i] != 1 || k % 2 == 0 || p->pads[i] != k / 2 ||
+            p->pads[spatial + i] != k / 2)
+            return id;
+        is_wide |= k > POOL_PART;
+        first.kernel[i] = k > POOL_PART ? POOL_PART : k;
+        rest.kernel[i] = k > POOL_PART ? k - POOL_PART + 1 : 1;
+        first.pads[i] = first.pads[spatial + i] = first.kernel[i] / 2;
+        rest.pads[i] = rest.pads[spatial + i] = rest.kernel[i] / 2;
+    }
+    return is_wide ? max_pool(s, id, max_pool(s, id, n.src[0], &rest), &first) : id;
+}
+
+// The maximum along the last axis of maxima along the others.
+static NodeId separate_pool(const Simplify *s, NodeId id, const PoolParts *p)
+{
+    const Node n = *graph_node(s->g, id);
+    const uint32_t spatial = n.shape->rank - 2, last = spatial - 1;
+    PoolParts first = *p, rest = *p;
+    int64_t others = 1;
+    for (uint32_t i = 0; i < last; i++) {
+        others *= p->kernel[i] < POOL_MANY_TAPS ? p->kernel[i] : POOL_MANY_TAPS;
+        rest.kernel[i] = rest.strides[i] = rest.dilations[i] = 1;
+        rest.pads[i] = rest.pads[spatial + i] = 0;
+    }
+    if (others == 1 || p->kernel[last] == 1 || others * p->kernel[last] < POOL_MANY_TAPS)
+        return id;
+    first.kernel[last] = first.strides[last] = first.dilations[last] = 1;
+    first.pads[last] = first.pads[spatial + last] = 0;
+    return max_pool(s, id, max_pool(s, id, n.src[0], &first), &rest);
+}
+
+NodeId simplify_max_pool(const Simplify *s, NodeId id)
+{
+    const Node n = *graph_node(s->g, id);
+    const uint32_t spatial = n.shape->rank - 2;
+    PoolParts p;
+    if (!shape_is_const(n.shape) || shape_numel(n.shape) == 0)
+        return id;
+    for (uint32_t i = 0; i < spatial; i++) {
+        p.kernel[i] = node_get_at(&n, A_max_pool_kernel, i, 1);
+        p.strides[i] = node_get_at(&n, A_max_pool_strides, i, 1);
+        p.dilations[i] = node_get_at(&n, A_max_pool_dilations, i, 1);
+        p.pads[i] = node_get_at(&n, A_max_pool_pads, i, 0);
+        p.pads[spatial + i] = node_get_at(&n, A_max_pool_pads, spatial + i, 0);
+    }
+    const NodeId nested = nested_pool(s, id, &p);
+    return nested != id ? nested : separate_pool(s, id, &p);
 }
