@@ -268,6 +268,52 @@ static KRef plain_conv(Lower *l, const Domain *d, Point at, void *ctx)
     return k_get(k, acc);
 }
 
+// --- one output channel --------------------------------------------------------------------------
+
+enum { DOT_MIN_CHANNELS = 8 };
+
+// A 1x1 convolution to one channel has no vectors of output channels: every pixel is a dot product along the
+// input's channels, which lie next to each other.
+static bool is_dot(const Lower *l, const Conv *c)
+{
+    const TileShape *s = &c->s;
+    return !l->caps->is_gpu && l->caps->f32_lanes > 1 && c->is_planar && c->group == 1 && s->oc == 1 &&
+           s->kh == 1 && s->kw == 1 && s->pad_h == 0 && s->pad_w == 0 && c->shuffle == 1 &&
+           s->ic >= DOT_MIN_CHANNELS && c->stride_c == 1 && lower_node(l, l->anchor)->dtype == DTYPE_f32 &&
+           (s->h - 1) * s->sh < s->in_h && (s->w - 1) * s->sw < s->in_w && lower_loc(l, c->w)->stride[1] == 1;
+}
+
+static void add_products(Lower *l, const Conv *c, KRef acc, KRef x, KRef channel, uint8_t lanes,
+                         uint8_t count)
+{
+    Kernel *k = l->k;
+    const KRef xv = k_load(k, lower_param(l, c->x, PARAM_READ), k_add(k, x, channel), lanes, count);
+    const KRef wv = k_load(k, lower_param(l, c->w, PARAM_READ), channel, lanes, count);
+    k_set(k, acc, k_op(k, KOP_fma, xv, wv, k_get(k, acc)));
+}
+
+static KRef dot_conv(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    const Conv *c = ctx;
+    Kernel *k = l->k;
+    const uint8_t lanes = lower_fit_lanes(l, c->s.ic);
+    const int64_t whole = c->s.ic - c->s.ic % lanes;
+    KRef x = k_mul(k, at.idx[0], k_index(k, c->stride_n));
+    x = k_mul_add(k, at.idx[d->rank - 1], c->s.sw * c->stride_w, x);
+    if (d->rank > 3)
+        x = k_mul_add(k, at.idx[2], c->s.sh * c->stride_h, x);
+    const KRef acc = k_var(k, k_splat(k, k_number(k, DTYPE_f32, 0), lanes), "acc");
+    const KRef i = k_for(k, k_index(k, 0), k_index(k, whole), lanes, KFOR_SERIAL, "c");
+    add_products(l, c, acc, x, i, lanes, lanes);
+    k_end(k);
+    if (whole < c->s.ic)
+        add_products(l, c, acc, x, k_index(k, whole), lanes, (uint8_t)(c->s.ic - whole));
+    const KRef sum = k_hreduce(k, KOP_add, k_get(k, acc));
+    return c->bias == 0 ? sum
+                        : k_op(k, KOP_add, sum,
+                               k_load(k, lower_param(l, c->bias, PARAM_READ), k_index(k, 0), 1, 1), 0);
+}
+
 void lower_conv(Lower *l)
 {
     Conv c = conv_of(l, l->anchor);
@@ -277,6 +323,10 @@ void lower_conv(Lower *l)
     const bool in_order = c.shuffle == 1;
     if (in_order && depthwise_lower(l, &c, &d))
         return;
+    if (is_dot(l, &c)) {
+        lower_map(l, dot_conv, &c, MAP_SCALAR);
+        return;
+    }
     taps_to_channels(&c);
     const bool has_tiles = can_tile(l, &c, &d);
     if (in_order && !(has_tiles && matrix_is_worthwhile(l, &c.s)) && winograd_lower(l, &c, &d))
