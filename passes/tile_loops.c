@@ -47,27 +47,38 @@ static void fetch_next_panel(const Tile *t, TileAt *at)
                               .step = ceil_div(share * at->rows * at->columns, tile_steps(s))});
 }
 
-// Pixels outside: all blocks of channels of a tile together fetch the input of the next tile of the row.
+// Steps after which the fetching of pixels goes on with the next one.
+static int64_t steps_per_pixel(const Tile *t, const TileAt *at)
+{
+    int64_t period = 1;
+    while (period * 2 * at->rows * at->columns <= tile_steps(&t->s))
+        period *= 2;
+    return period;
+}
+
+// Pixels outside: all blocks of channels of a tile together fetch the input of the next tile of the row, each
+// its share of the channels of every pixel.
 static void fetch_next_pixels(const Tile *t, TileAt *at)
 {
     Kernel *k = t->l->k;
     const TileShape *s = &t->s;
     if (s->kh * s->kw != 1 || at->rows != 1 || t->in.stride_c != 1)
         return;
-    const int64_t x = at->columns * s->sw * t->in.stride_w, share = ceil_div(x, s->oc); // of one channel
-    const KRef next = k_add(k, tile_input_index(t, at), k_index(k, x));
+    const int64_t pitch = s->sw * t->in.stride_w, period = steps_per_pixel(t, at);
+    const KRef next = k_add(k, tile_input_index(t, at), k_index(k, at->columns * pitch));
+    const KRef first = k_op(k, KOP_div, k_mul(k, at->channel, k_index(k, s->ic)), k_index(k, s->oc), 0);
     add_fetch(at, (TileFetch){.param = t->in.param,
-                              .base = k_mul_add(k, at->channel, share, next),
-                              .step = ceil_div(share * at->width, s->ic)});
+                              .base = k_add(k, next, first),
+                              .period = period,
+                              .pitch = pitch,
+                              .step = ceil_div(ceil_div(at->width * s->ic, s->oc), period)});
 }
 
 // What the epilogue of this tile touches: the channels of its block at every pixel, evenly spaced.
 static void fetch_epilogue(const Tile *t, TileAt *at)
 {
     Kernel *k = t->l->k;
-    int64_t period = 1;
-    while (period * 2 * at->rows * at->columns <= tile_steps(&t->s))
-        period *= 2;
+    const int64_t period = steps_per_pixel(t, at);
     for (uint32_t i = 0; i < t->n_streams; i++) {
         const TileStream *e = &t->stream[i];
         if (at->rows > 1 && e->stride_h != at->columns * e->stride_w)

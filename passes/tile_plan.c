@@ -31,13 +31,16 @@ static double max_of(double a, double b)
     return a > b ? a : b;
 }
 
-// The longest of what runs side by side, and a little of the rest.
+// The longest of what runs side by side, and some of the rest: more of what comes from far away. Tiles that
+// two units for products can follow are as good for one, so vectors count on two.
 static double step_cycles(const Cost *c, int64_t pixels, int64_t nv)
 {
-    const double fma = (double)(pixels * nv) / c->t->l->caps->fma_per_cycle;
+    const uint8_t units = c->t->lanes == 1 ? c->t->l->caps->fma_per_cycle : 2;
+    const double fma = (double)(pixels * nv) / units;
     const double loads = (double)(pixels + nv) / LOAD_PORTS;
     const double weights = (double)(nv * c->t->lanes * 4) / c->panel_rate;
-    return max_of(max_of(fma, loads), max_of(weights, FMA_LATENCY)) + 0.1 * (loads + weights);
+    const double rest = c->panel_rate < L2_BYTES_CYCLE ? 0.5 : 0.1;
+    return max_of(max_of(fma, loads), max_of(weights, FMA_LATENCY)) + 0.1 * loads + rest * weights;
 }
 
 // One tile: all taps that fall inside the image.
@@ -95,7 +98,9 @@ static double waiting_cycles(const Tile *t, double compute, double passes)
     if (t->plan.pixels_outside)
         return cold + first;
     const double again = x < t->l->caps->l2_bytes / 2 ? 0.1 * x / L2_BYTES_CYCLE : 0.5 * x / L3_BYTES_CYCLE;
-    return max_of(cold - compute, 0) + cold / max_of(passes, 1) + first + (passes - 1) * again;
+    const double y = 4.0 * (double)(t->s.n * t->s.h * t->s.w) * (double)t->s.oc;
+    const double parts = y > t->l->caps->l2_bytes / 2 ? 0.2 * y / L3_BYTES_CYCLE : 0; // pixels leave in parts
+    return max_of(cold - compute, 0) + cold / max_of(passes, 1) + first + (passes - 1) * again + parts;
 }
 
 static double plan_cycles(const Tile *t, uint32_t *loops)
@@ -107,10 +112,10 @@ static double plan_cycles(const Tile *t, uint32_t *loops)
     const double panel = 4.0 * (double)(tile_steps(&t->s) * t->plan.nv * t->lanes);
     const double reused = t->plan.pixels_outside ? weight_bytes(t) : panel;
     // What is read again shares the cache with what passes through: pixels, or the panel that is fetched.
-    const double held = t->plan.pixels_outside ? 1.5 * reused : 2 * panel + 0.5 * input_bytes(&t->s);
+    const double held = t->plan.pixels_outside ? 1.2 * reused : 2 * panel + 0.5 * input_bytes(&t->s);
     c.panel_rate = reused < t->l->caps->l1_bytes / 2      ? 2 * L2_BYTES_CYCLE
                    : reused < l2 * 0.2 || held < l2 * 0.6 ? L2_BYTES_CYCLE
-                                                          : DRAM_BYTES_CYCLE;
+                                                          : L3_BYTES_CYCLE;
     c.columns = tile_axis_runs(a, &column_axis, t->plan.columns);
     c.rows = tile_axis_runs(a, &row_axis, t->plan.rows);
     double cycles = 0, passes = 0;
