@@ -5,14 +5,10 @@
 // cache: then they are there, and fetching would only take its ports (1.8 times slower).
 #include "passes/gemm.h"
 
-enum {
-    MAX_ACC = 32,
-    MAX_VECTORS = 8,
-    LINE = 16,
-    FETCH_STEPS = 16,
-    FETCH_AHEAD = 1024,
-    EPILOGUE_LOOP_COST = 8
-};
+enum { MAX_ACC = 32, MAX_VECTORS = 8, EPILOGUE_LOOP_COST = 8 };
+// Fetching ahead: floats of a line; steps between fetches of the next panel; floats ahead in the same panel;
+// steps from which results are fetched too.
+enum { LINE = 16, FETCH_STEPS = 16, FETCH_AHEAD = 1024, FETCHING_STEPS = 256 };
 
 // One tile: rows [row, row + rows) of a panel.
 typedef struct TileAt {
@@ -131,11 +127,12 @@ static void emit_stores(const Gemm *g, const TileAt *at, const Accs *acc)
 }
 
 // Results lie outside the caches when they are many, or others were there in between: stores that miss hold
-// up those behind them.
+// up those behind them. Sums of few steps do not make up for the fetches.
 static void fetch_results(const Gemm *g, const TileAt *at)
 {
     Kernel *k = g->l->k;
-    if (g->fetch == NULL || g->m * g->n * (int64_t)sizeof(float) < (int64_t)g->l->caps->l2_bytes / 4)
+    if (g->fetch == NULL || g->k < FETCHING_STEPS ||
+        g->m * g->n * (int64_t)sizeof(float) < (int64_t)g->l->caps->l2_bytes / 4)
         return;
     const KRef r = k_for(k, k_index(k, 0), k_index(k, at->rows), 1, KFOR_SERIAL, "r");
     for (int64_t i = 0; i < at->nv * g->lanes; i += LINE)
