@@ -2,7 +2,8 @@
 // Convolutions (1-D as 2-D with one row): dense and grouped ones through the register-tiled core, depthwise
 // ones with a vector of channels, everything else (GPUs, three spatial axes, weights that are not constant)
 // as plain loops. Accumulation: f32 fused multiply-adds in the order kernel row, kernel column, channel,
-// starting from the bias.
+// starting from the bias; 1x1 convolutions to one channel by lanes of channels that are joined pairwise, then
+// the bias.
 #include "passes/conv.h"
 #include "passes/matrix.h"
 #include "passes/tile.h"
