@@ -21,6 +21,8 @@
 #define MATRIX_ERROR_OF_THREE 1e-6
 #define MATRIX_ERROR_OF_TWO   1e-4
 
+// Parts that the accuracy wants: 2 or 3.
+uint8_t matrix_parts(const Lower *l);
 // Has the target matrix registers, may they be used, and are they faster than vectors for this shape?
 bool matrix_is_worthwhile(const Lower *l, const TileShape *s);
 // Emits the loops of a tile_emit with constant weights that are not packed yet.

@@ -32,8 +32,6 @@ typedef struct Slab {
 
 // Kernel positions (folded: rows) times blocks of 32 elements.
 int64_t slab_steps(const TileShape *s);
-// Parts of bf16 that the accuracy wants: 2 or 3.
-uint8_t matrix_parts(const Lower *l);
 bool slab_is_folded(const TileShape *s);
 // weight_bytes: of the packed weights, which are read again for every slab.
 Slab slab_new(Lower *l, const TileShape *s, const TileInput *in, int64_t weight_bytes);
