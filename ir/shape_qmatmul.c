@@ -22,6 +22,9 @@ bool shape_qmatmul(ShapeCtx *c)
         return shape_fail(c, E0205, "operand 1 must be of u8");
     if (bits != 2 && bits != 4 && bits != 8)
         return shape_fail(c, E0203, "`bits` is %lld, expected 2, 4 or 8", (long long)bits);
+    const int64_t x_bits = shape_attr(c, A_qmatmul_x_bits)->u.i;
+    if (x_bits != 0 && (x_bits != 8 || c->in[0].dtype != DTYPE_f32))
+        return shape_fail(c, E0203, "`x_bits` is %lld, expected 0, or 8 for f32", (long long)x_bits);
     const Dim inner = out.dim[out.rank - 1];
     if (!shape_is_const(w) || !dim_is_const(inner))
         return shape_fail(c, E0207, "the weights and the last axis of operand 0 need constant sizes");

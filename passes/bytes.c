@@ -237,9 +237,74 @@ static NodeId as_floats(const IntConv *c)
     return graph_op2(g, OP_add, sum, graph_reshape(g, c->bias, &s));
 }
 
+// --- rows of 8 bits ------------------------------------------------------------------------------
+
+static bool multiplies_bytes(const Graph *g, const Node *n, const TargetCaps *caps)
+{
+    bool fits = caps->has_dot8 && !caps->is_gpu && caps->packs_weights;
+    for (uint32_t i = 1; i < n->n_src; i++)
+        fits = fits && (n->src[i] == 0 || node_is_const(g, n->src[i]));
+    return fits;
+}
+
+// x with its elements in steps, as floats: padded to whole blocks, and cut again.
+static NodeId rounded(Graph *g, NodeId id, int64_t block)
+{
+    const Shape s = *graph_node(g, id)->shape;
+    const Span at = node_span(g, id);
+    const uint32_t last = s.rank - 1;
+    const int64_t blocks = (s.dim[last] + block - 1) / block, missing = blocks * block - s.dim[last];
+    const Shape split = {.rank = 3, .dim = {-1, blocks, block}};
+    Shape whole = s;
+    whole.dim[last] = blocks * block;
+    int64_t pads[2 * SHAPE_MAX_RANK] = {0};
+    pads[s.rank + last] = missing;
+    NodeBuild b = node_begin(g, OP_pad, at, g->labels.data[id]);
+    node_src(&b, id);
+    node_ints(&b, A_pad_pads, pads, 2 * s.rank);
+    const NodeId x = graph_reshape(g, missing != 0 ? node_end(&b) : id, &split);
+    const NodeId none = graph_scalar(g, DTYPE_f32, 0, at), full = graph_scalar(g, DTYPE_f32, 127, at);
+    const NodeId size = graph_op1(g, OP_abs, graph_op3(g, OP_where, graph_op1(g, OP_is_nan, x), none, x));
+    NodeBuild m = node_begin(g, OP_reduce_max, at, g->labels.data[id]);
+    node_src(&m, size);
+    node_ints(&m, A_reduce_max_axes, (const int64_t[]){2}, 1);
+    node_int(&m, A_reduce_max_keepdims, 1);
+    const NodeId most = node_end(&m);
+    const NodeId scaled = graph_op2(g, OP_mul, x, graph_op2(g, OP_div, full, most));
+    const NodeId q = graph_cast(g, graph_cast(g, graph_op1(g, OP_round, scaled), DTYPE_i8), DTYPE_f32);
+    const NodeId y = graph_reshape(g, graph_op2(g, OP_mul, q, graph_op2(g, OP_div, most, full)), &whole);
+    if (missing == 0)
+        return y;
+    NodeBuild c = node_begin(g, OP_slice, at, g->labels.data[id]);
+    node_src(&c, y);
+    node_ints(&c, A_slice_starts, (const int64_t[]){0}, 1);
+    node_ints(&c, A_slice_ends, &s.dim[last], 1);
+    node_ints(&c, A_slice_axes, (const int64_t[]){last}, 1);
+    return node_end(&c);
+}
+
+// A product of rows that are rounded, where the target has none of its own.
+static NodeId step_product(Graph *g, NodeId id, const TargetCaps *caps)
+{
+    const Node n = *graph_node(g, id);
+    const Shape *w = graph_node(g, n.src[1])->shape;
+    const int64_t bits = node_get_int(&n, A_qmatmul_bits), block = w->dim[2] * (8 / bits);
+    const bool is_empty = shape_numel(graph_node(g, n.src[0])->shape) == 0;
+    if (node_get_int(&n, A_qmatmul_x_bits) != 8 || (!is_empty && multiplies_bytes(g, &n, caps)))
+        return id;
+    NodeBuild b = node_begin(g, OP_qmatmul, node_span(g, id), g->labels.data[id]);
+    node_src(&b, is_empty ? n.src[0] : rounded(g, n.src[0], block));
+    for (uint32_t i = 1; i < n.n_src; i++)
+        node_src(&b, n.src[i]);
+    node_int(&b, A_qmatmul_bits, bits);
+    return node_end(&b);
+}
+
 static NodeId step_bytes(Graph *g, NodeId id, void *ctx)
 {
     const TargetCaps *caps = ctx;
+    if (graph_node(g, id)->op == OP_qmatmul)
+        return step_product(g, id, caps);
     if (graph_node(g, id)->op != OP_int_conv)
         return id;
     const IntConv c = int_conv_of(g, id);
@@ -249,7 +314,7 @@ static NodeId step_bytes(Graph *g, NodeId id, void *ctx)
 static bool has_int_conv(const Graph *g)
 {
     for (NodeId id = 1; id < g->nodes.len; id++)
-        if (graph_node(g, id)->op == OP_int_conv)
+        if (graph_node(g, id)->op == OP_int_conv || graph_node(g, id)->op == OP_qmatmul)
             return true;
     return false;
 }

@@ -4,19 +4,11 @@
 // along the inner axis of one column, next to those of the other columns of a vector; all else is a plain sum
 // per element. Accumulation: in rising k within a block, then the blocks in order, times their scales.
 #include "passes/operand.h"
+#include "passes/qmatmul.h"
 
 #include <string.h>
 
-enum { MAX_ROWS = 4 };
-
-typedef struct Product {
-    NodeId x, w, scale, zero; // zero 0: half of the range
-    int64_t inner, columns, blocks, blob;
-    int64_t bits, per_byte, block;
-    uint8_t lanes;
-    uint32_t words, scales, zeros; // packed parameters
-    int64_t rows;                  // that are computed together
-} Product;
+enum { MAX_ROWS = QMATMUL_MAX_ROWS };
 
 static Product product_of(Lower *l)
 {
@@ -30,7 +22,8 @@ static Product product_of(Lower *l)
                  .columns = w->dim[0],
                  .blocks = w->dim[1],
                  .blob = w->dim[2],
-                 .bits = node_get_int(n, A_qmatmul_bits)};
+                 .bits = node_get_int(n, A_qmatmul_bits),
+                 .is_rounded = node_get_int(n, A_qmatmul_x_bits) == 8};
     p.per_byte = 8 / p.bits;
     p.block = p.blob * p.per_byte;
     return p;
@@ -47,6 +40,11 @@ typedef struct Packing {
     uint8_t lanes;
 } Packing;
 
+typedef struct PartPacking {
+    Packing base;
+    int64_t blob, bits;
+} PartPacking;
+
 // [vector][word or block][lane]
 static void pack(const void *ctx, void *out)
 {
@@ -57,6 +55,43 @@ static void pack(const void *ctx, void *out)
             for (int64_t lane = 0; lane < p->lanes; lane++, to += p->bytes)
                 if (first + lane < p->columns)
                     memcpy(to, p->data + (size_t)((first + lane) * p->each + i) * p->bytes, p->bytes);
+}
+
+// The same for blocks of words whose bytes qmatmul_dot.c reads: elements of a byte lie a part of the block
+// apart.
+static void pack_parts(const void *ctx, void *out)
+{
+    const PartPacking *q = ctx;
+    const Packing *p = &q->base;
+    const int64_t words = q->blob / 4, per_byte = 8 / q->bits, mask = (1 << q->bits) - 1;
+    unsigned char *to = out;
+    for (int64_t first = 0; first < p->columns; first += p->lanes)
+        for (int64_t i = 0; i < p->each; i++)
+            for (int64_t lane = 0; lane < p->lanes; lane++, to += 4) {
+                const unsigned char *blob =
+                    p->data + (size_t)((first + lane) * p->each + i - i % words) * 4; // of the column's block
+                for (int64_t j = 0; j < 4 && first + lane < p->columns; j++)
+                    for (int64_t part = 0; part < per_byte; part++) {
+                        const int64_t e = part * q->blob + i % words * 4 + j; // element of the block
+                        const int v = blob[e / per_byte] >> (e % per_byte * q->bits) & (int)mask;
+                        to[j] = (unsigned char)(to[j] | v << (part * q->bits));
+                    }
+            }
+}
+
+static uint32_t packed_words(Lower *l, const Product *p)
+{
+    PartPacking *k = ARENA_NEW(l->pass->perm, PartPacking);
+    const int64_t vectors = (p->columns + p->lanes - 1) / p->lanes, each = p->blocks * p->blob / 4;
+    k->base = (Packing){.data = node_attr(lower_node(l, p->w), A_const_data)->u.blob,
+                        .columns = p->columns,
+                        .each = each,
+                        .bytes = 4,
+                        .lanes = p->lanes};
+    k->blob = p->blob;
+    k->bits = p->bits;
+    return lower_param_filled(l, node_name(l->g, p->w), DTYPE_i32, pack_parts, k,
+                              (uint64_t)vectors * (uint64_t)each * p->lanes * 4);
 }
 
 static uint32_t packed_param(Lower *l, const Product *p, NodeId id, DType type, int64_t each)
@@ -80,7 +115,7 @@ static bool can_pack(Lower *l, Product *p, const Domain *d)
         (p->zero && !node_is_const(l->g, p->zero)))
         return false;
     p->lanes = domain_lanes(l, d, d->rank - 1);
-    return p->lanes > 1;
+    return p->lanes > 1 || p->is_rounded;
 }
 
 // --- vectors -------------------------------------------------------------------------------------
@@ -142,7 +177,7 @@ static void add_block(Lower *l, Sums *s, KRef block, int64_t count, const KRef *
         k_set(k, acc[r], k_op(k, KOP_fma, k_get(k, s->part[r]), scale, k_get(k, acc[r])));
 }
 
-static Point row_of(Lower *l, const Domain *d, const Point *at, int64_t r)
+Point qmatmul_row(Lower *l, const Domain *d, const Point *at, int64_t r)
 {
     Point p = *at;
     if (d->rank > 1)
@@ -158,7 +193,7 @@ static void vector_point(Lower *l, const Domain *d, Point at, void *ctx)
     const KRef none = k_splat(k, k_number(k, DTYPE_f32, 0), p->lanes);
     KRef acc[MAX_ROWS];
     for (int64_t r = 0; r < p->rows; r++) {
-        Point row = row_of(l, d, &at, r);
+        Point row = qmatmul_row(l, d, &at, r);
         row.idx[d->rank - 1] = k_index(k, 0);
         s.row[r] = operand_index(l, p->x, row.idx);
         acc[r] = k_var(k, none, "acc");
@@ -173,7 +208,7 @@ static void vector_point(Lower *l, const Domain *d, Point at, void *ctx)
     if (p->inner % p->block)
         add_block(l, &s, k_index(k, whole), p->inner % p->block, acc);
     for (int64_t r = 0; r < p->rows; r++) {
-        Point out = row_of(l, d, &at, r);
+        Point out = qmatmul_row(l, d, &at, r);
         out.lanes = p->lanes;
         out.count = at.count;
         pull_store_root(l, d, out, k_get(k, acc[r]));
@@ -186,7 +221,10 @@ static void lower_vectors(Lower *l, Product *p, const Domain *d)
     Kernel *k = l->k;
     const int64_t rows = d->rank > 1 ? d->extent[d->rank - 2] : 1, group = rows < MAX_ROWS ? rows : MAX_ROWS;
     Point at = {.lanes = 1, .count = 1};
-    p->words = packed_param(l, p, p->w, DTYPE_i32, p->blocks * p->blob / 4);
+    if (p->is_rounded)
+        qmatmul_round_rows(l, p);
+    p->words =
+        p->is_rounded ? packed_words(l, p) : packed_param(l, p, p->w, DTYPE_i32, p->blocks * p->blob / 4);
     p->scales = packed_param(l, p, p->scale, DTYPE_f32, p->blocks);
     p->zeros = p->zero ? packed_param(l, p, p->zero, DTYPE_f32, p->blocks) : 0;
     const uint32_t opened = lower_open(l, d, d->rank > 2 ? d->rank - 2 : 0, &at);
@@ -198,7 +236,7 @@ static void lower_vectors(Lower *l, Product *p, const Domain *d)
             at.idx[d->rank - 2] = k_for(k, k_index(k, first), k_index(k, end), p->rows, KFOR_PARALLEL, "row");
         else if (d->rank > 1)
             at.idx[d->rank - 2] = k_index(k, first);
-        lower_along(l, d, d->rank - 1, p->lanes, at, vector_point, p);
+        lower_along(l, d, d->rank - 1, p->lanes, at, p->is_rounded ? qmatmul_dot_point : vector_point, p);
         if (is_loop)
             k_end(k);
     }
@@ -258,7 +296,9 @@ void lower_qmatmul(Lower *l)
     domain_add(l, &d, l->root);
     domain_add_operands(l, &d, l->root);
     l->pk->macs = (uint64_t)shape_numel(lower_node(l, l->anchor)->shape) * (uint64_t)p.inner;
-    if (can_pack(l, &p, &d))
+    const bool packs = shape_numel(lower_node(l, l->root)->shape) > 0 && can_pack(l, &p, &d);
+    rlx_assert(packs || !p.is_rounded || shape_numel(lower_node(l, l->root)->shape) == 0);
+    if (packs)
         lower_vectors(l, &p, &d);
     else
         lower_map(l, sum_point, &p, MAP_SCALAR);

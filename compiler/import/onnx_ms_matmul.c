@@ -50,7 +50,7 @@ void onnx_import_ms_matmul_nbits(OnnxNode *n)
     const int64_t inner = onnx_int(n, "K", 0), columns = onnx_int(n, "N", 0),
                   block = onnx_int(n, "block_size", 0);
     int64_t bits = 0;
-    onnx_ignore_attr(n, "accuracy_level"); // ours is f32
+    const int64_t level = onnx_int(n, "accuracy_level", 0); // 4 asks for rows of 8 bits, others for floats
     if (!read_bits(n, &bits))
         return;
     if (onnx_int(n, "weight_prepacked", 0) != 0)
@@ -73,6 +73,7 @@ void onnx_import_ms_matmul_nbits(OnnxNode *n)
     node_src(&b, factors);
     node_src(&b, zeros);
     node_int(&b, A_qmatmul_bits, bits);
+    node_int(&b, A_qmatmul_x_bits, level == 4 && type == DTYPE_f32 ? 8 : 0);
     const NodeId y = onnx_end(n, &b);
     onnx_out(n, 0, bias ? onnx_op2(n, OP_add, y, bias) : y);
 }

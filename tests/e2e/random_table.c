@@ -19,6 +19,7 @@ static NodeId make_qmatmul(Gen *e)
     if (gen_chance(e, 50))
         node_src(&b, gen_plain_leaf(e, t, 2, dim));
     node_int(&b, A_qmatmul_bits, bits);
+    node_int(&b, A_qmatmul_x_bits, t == DTYPE_f32 && gen_chance(e, 40) ? 8 : 0);
     return node_end(&b);
 }
 
