@@ -53,7 +53,8 @@ static NodeId exchange(const Simplify *s, NodeId id, uint32_t axis, int64_t rows
     return graph_reshape(s->g, graph_transpose(s->g, graph_reshape(s->g, id, &split), perm), &shape);
 }
 
-// The constant with the entries along the axis where the shuffle took them from.
+// The constant with the entries along the axis where the shuffle took them from. 0: there is none, or it
+// cannot be folded.
 static NodeId unshuffled(const Simplify *s, const Shuffle *f, NodeId constant, uint32_t axis)
 {
     const Graph *g = s->g;
@@ -64,7 +65,8 @@ static NodeId unshuffled(const Simplify *s, const Shuffle *f, NodeId constant, u
     const NodeId transpose = graph_node(g, swapped)->src[0], split = graph_node(g, transpose)->src[0];
     NodeId at = fold_node(s->g, split);
     at = fold_node(s->g, graph_clone_node(s->g, s->g, transpose, &at));
-    return fold_node(s->g, graph_clone_node(s->g, s->g, swapped, &at));
+    at = fold_node(s->g, graph_clone_node(s->g, s->g, swapped, &at));
+    return node_is_const(g, at) ? at : 0;
 }
 
 static NodeId rebuilt(const Simplify *s, NodeId conv, NodeId x, NodeId w, NodeId bias, int64_t shuffle)
@@ -98,14 +100,17 @@ NodeId simplify_shuffle(const Simplify *s, NodeId id)
         shape_numel(n.shape) == 0 || !read_shuffle(s->g, n.src[0], &f) ||
         graph_node(s->g, n.src[1])->shape->rank >= SHAPE_MAX_RANK)
         return id;
-    if (group == 1)
-        return rebuilt(s, id, f.x, unshuffled(s, &f, n.src[1], 1), bias, 1);
-    if (group != f.rows * f.columns)
+    if (group != 1 && group != f.rows * f.columns)
         return rebuilt(s, id, f.x, n.src[1], bias, f.rows);
-    if (group != channels || (bias != 0 && !node_is_const(s->g, bias)))
+    if (group != 1 && (group != channels || (bias != 0 && !node_is_const(s->g, bias))))
         return id;
-    const NodeId w = unshuffled(s, &f, n.src[1], 0);
-    return exchange(s, rebuilt(s, id, f.x, w, unshuffled(s, &f, bias, 0), 1), 1, f.rows, f.columns);
+    const NodeId w = unshuffled(s, &f, n.src[1], group == 1 ? 1 : 0);
+    if (w == 0 || group == 1)
+        return w == 0 ? id : rebuilt(s, id, f.x, w, bias, 1);
+    const NodeId new_bias = unshuffled(s, &f, bias, 0);
+    if (bias != 0 && new_bias == 0)
+        return id;
+    return exchange(s, rebuilt(s, id, f.x, w, new_bias, 1), 1, f.rows, f.columns);
 }
 
 // The operand as it meets values in the order before the shuffle; 0: it is no constant.
