@@ -6,7 +6,7 @@
 
 // Bytes that a core reads in a cycle: weights that the rest of the network has driven out of all caches, from
 // the third-level cache, and from the second-level one; share of the peak that products reach.
-static const double memory_rate = 6, l3_rate = 10, l2_rate = 32, product_share = 0.93;
+static const double memory_rate = 5, l3_rate = 10, l2_rate = 32, product_share = 0.93;
 
 static int64_t ceil_div(int64_t a, int64_t b)
 {
@@ -188,22 +188,31 @@ static double weight_cycles(const Winograd *w)
                : 0;
 }
 
+// Cycles to read weights from memory. The threads together get half as much again as one.
+static double memory_cycles(const TargetCaps *caps, double bytes)
+{
+    return bytes / memory_rate * (caps->threads > 1 ? caps->threads / 1.5 : 1);
+}
+
 // Cycles of the products: multiplications, or reading the weights once for every block of tiles, whichever
-// takes longer.
+// takes longer. A sum is stored and set to zero, or added to what is there, once for every chunk; a call of
+// the inner loop costs call_cycles.
 static double product_cycles(const Winograd *w)
 {
+    static const double call_cycles = 30;
     const TargetCaps *caps = w->l->caps;
-    const double n2 = (double)w->form.n * w->form.n;
-    const double products = (double)w->c->group * n2 * (double)(w->blocks * w->block) * (double)w->c->s.ic *
-                            (double)padded_channels(w);
-    const double adds =
-        w->c->s.ic <= w->chunk ? 0 : 2 / (double)w->chunk; // of a chunk's sums to those in memory
+    const double n2 = (double)w->form.n * w->form.n, tiles = (double)(w->blocks * w->block * w->c->group);
+    const double pairs = (double)w->c->s.ic * (double)padded_channels(w), chunk = (double)w->chunk;
+    const double sums = (w->c->s.ic <= w->chunk ? 1.5 : 3) / chunk;
+    const double calls = n2 * tiles * pairs / (w->lanes * chunk * w->max_acc);
     const double compute =
-        products * (1 / (caps->fma_per_cycle * product_share) + adds) / w->lanes + weight_cycles(w);
+        n2 * tiles * pairs * (1 / (caps->fma_per_cycle * product_share) + sums) / w->lanes +
+        calls * call_cycles + weight_cycles(w);
     const double weights = 4.0 * (double)winograd_weights(w);
     const bool fits = weights + scratch_bytes(w) < 0.9 * caps->l2_bytes;
+    const double again = weights * (double)(w->blocks - 1);
     const double stream =
-        weights / memory_rate + weights * (double)(w->blocks - 1) / (fits ? l2_rate : memory_rate);
+        memory_cycles(caps, weights) + (fits ? again / l2_rate : memory_cycles(caps, again));
     // V goes through the second-level cache once for every block of output channels, where it does not fit.
     const double rereads = (double)w->blocks * (double)ceil_div(padded_channels(w), winograd_width(w));
     const double v = scratch_bytes(w) > 0.8 * caps->l2_bytes
@@ -212,13 +221,26 @@ static double product_cycles(const Winograd *w)
     return (compute > stream ? compute + 0.15 * stream : stream + 0.15 * compute) + 0.6 * v;
 }
 
+// Tiles along one axis whose inputs lie all inside of `size`.
+static int64_t count_inside(int64_t tiles, int64_t m, int64_t n, int64_t pad, int64_t size)
+{
+    const int64_t first = ceil_div(pad, m), room = size + pad - n;
+    const int64_t last = room < 0 ? -1 : room / m < tiles - 1 ? room / m : tiles - 1;
+    return last < first ? 0 : last - first + 1;
+}
+
 static double transform_cycles(const Winograd *w)
 {
     const WinogradForm *f = &w->form;
     const double tiles = (double)(w->blocks * w->block) * (double)w->c->group, n2 = (double)f->n * f->n;
     const double input = tile_cycles(w, 2u * f->n, winograd_input_ops(f), 2 * n2);
+    const TileShape *s = &w->c->s;
+    const int64_t inside = count_inside(w->rows, f->m, f->n, s->pad_h, s->in_h) *
+                           count_inside(w->columns, f->m, f->n, s->pad_w, s->in_w);
+    const double border =
+        1 - (double)inside / (double)(w->rows * w->columns); // their inputs are copied first
     const double output = tile_cycles(w, (uint32_t)f->n + f->m, winograd_output_ops(f), 1.5 * n2);
-    return tiles * (input * (double)ceil_div(w->c->s.ic, w->in_lanes) +
+    return tiles * ((input + border * (2 * n2 + 60)) * (double)ceil_div(w->c->s.ic, w->in_lanes) +
                     output * (double)ceil_div(w->c->s.oc, w->lanes));
 }
 
@@ -228,7 +250,8 @@ static double direct_cycles(const Lower *l, const Conv *c, uint8_t lanes)
     const double pixels = (double)(c->s.n * c->s.h * c->s.w);
     const double padded = (double)(ceil_div(c->s.oc, lanes) * lanes) / (double)c->s.oc;
     const double compute = pixels * weights * padded / 4 / (lanes * l->caps->fma_per_cycle * 0.95);
-    return compute > weights / memory_rate ? compute : weights / memory_rate;
+    const double stream = memory_cycles(l->caps, weights);
+    return compute > stream ? compute : stream;
 }
 
 // Channels of a chunk: whole vectors, and as few as it takes to leave room for transformed weights.
@@ -327,7 +350,7 @@ bool winograd_lower(Lower *l, const Conv *c, const Domain *d)
     const PassOptions *o = l->pass->options;
     if (!(o->accuracy > 0) || !is_candidate(l, c, d))
         return false;
-    double cycles = direct_cycles(l, c, lower_fit_lanes(l, c->s.oc)) * 0.95;
+    double cycles = direct_cycles(l, c, lower_fit_lanes(l, c->s.oc)) * 0.87; // to be sure of a gain
     bool found = false;
     if (o->winograd != 0) {
         found = winograd_plan(l, c, d, o->winograd % 10, o->winograd > 10 ? WINOGRAD_RAW : WINOGRAD_PACKED,
