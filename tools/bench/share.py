@@ -86,6 +86,7 @@ TAPS = {
     "conv3x3_56x56x64_64": inside(56, 3),
     "conv3x3_28x28x128_128": inside(28, 3),
     "conv3x3_14x14x256_256": inside(14, 3),
+    "conv3x3s2_28x28x256_256": inside(28, 3, 2),
     "conv7x7s2_224x224x3_64": inside(224, 7, 2),
     "depthwise3x3_56x56x144": inside(56, 3),
 }
@@ -98,6 +99,10 @@ def standard(folder):
         conv(folder, "conv3x3_28x28x128_128", 28, 128, 128, 3),
         conv(folder, "conv3x3_14x14x256_256", 14, 256, 256, 3),
         conv(folder, "conv1x1_14x14x1024_256", 14, 1024, 256, 1),
+        conv(folder, "conv1x1_56x56x64_256", 56, 64, 256, 1),
+        conv(folder, "conv1x1_7x7x512_2048", 7, 512, 2048, 1),
+        conv(folder, "conv1x1s2_14x14x1024_2048", 14, 1024, 2048, 1, stride=2),
+        conv(folder, "conv3x3s2_28x28x256_256", 28, 256, 256, 3, stride=2),
         conv(folder, "conv7x7s2_224x224x3_64", 224, 3, 64, 7, stride=2),
         conv(folder, "depthwise3x3_56x56x144", 56, 144, 144, 3, group=144),
         gemm(folder, "matmul_128x768x3072", 128, 768, 3072),
