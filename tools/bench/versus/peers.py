@@ -141,7 +141,7 @@ class Iree:
         blob = tools.compile_file(
             path,
             target_backends=["llvm-cpu"],
-            extra_args=["--iree-llvmcpu-target-cpu=host", "-O3"],
+            extra_args=["--iree-llvmcpu-target-cpu=host", "--iree-opt-level=O3"],
         )
         config = rt.Config("local-sync" if threads == 1 else "local-task")
         module = rt.load_vm_module(rt.VmModule.copy_buffer(config.vm_instance, blob), config)
@@ -194,7 +194,8 @@ class Tvm:
 
         os.environ["TVM_NUM_THREADS"] = str(threads)
         module = from_onnx(onnx.load(model), keep_params_in_input=False)
-        target = tvm.target.Target({"kind": "llvm", "mcpu": "native", "num-cores": threads})
+        cpu = tvm.target.codegen.llvm_get_system_cpu()
+        target = tvm.target.Target({"kind": "llvm", "mcpu": cpu, "num-cores": threads})
         with target:
             module = relax.get_pipeline("zero")(module)
         vm = relax.VirtualMachine(tvm.compile(module, target), tvm.cpu())
