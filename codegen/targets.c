@@ -25,7 +25,7 @@ const Target *target_find(const char *name)
 }
 
 // A barrier takes some hundred cycles, and what one core wrote another one has to fetch.
-static const uint32_t split_cycles = 5000;
+static const uint32_t split_cycles = 8000;
 
 TargetCaps target_caps(const Target *t, const CpuInfo *cpu)
 {

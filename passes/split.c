@@ -40,6 +40,8 @@ static void look_through(Split *s, Step *t)
     bool stores = false, sets = false;
     t->is_read = ARENA_ARRAY(s->arena, bool, s->k->params.len + 1u);
     t->is_written = ARENA_ARRAY(s->arena, bool, s->k->params.len + 1u);
+    t->bytes = ARENA_ARRAY(s->arena, double, s->k->params.len + 1u);
+    split_count_bytes(s->k, t->begin, t->end, t->bytes);
     for (KRef r = t->begin; r <= t->end; r++) {
         const KInst *n = k_inst(s->k, r);
         if (n->kind == KI_load)
@@ -404,14 +406,15 @@ static Kernel *leave_whole(const Split *s)
 // Bytes that come from beyond the second-level cache, and from within it, in a cycle.
 static const double far_bytes = 4, near_bytes = 16;
 
-static double whole_cycles(const Split *s)
+static double moved_cycles(const Split *s)
 {
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < s->pk->args.len; i++)
-        bytes += s->pk->args.data[i].end - s->pk->args.data[i].begin;
-    const double moved = (double)bytes / (bytes > s->plan->caps->l2_bytes ? far_bytes : near_bytes);
-    const double computed = split_range_cycles(s->k, 1, s->k->insts.len - 1);
-    return moved > computed ? moved : computed;
+    double *touched = ARENA_ARRAY(s->arena, double, s->k->params.len + 1u), bytes = 0;
+    split_count_bytes(s->k, 1, s->k->insts.len - 1, touched);
+    for (uint32_t i = 0; i < s->pk->args.len; i++) {
+        const double range = (double)(s->pk->args.data[i].end - s->pk->args.data[i].begin);
+        bytes += touched[i] < range ? touched[i] : range;
+    }
+    return bytes / (bytes > s->plan->caps->l2_bytes ? far_bytes : near_bytes);
 }
 
 // What one thread that runs the kernel has to fetch from others.
@@ -468,9 +471,6 @@ static void choose_threads(Split *s)
     }
 }
 
-// A barrier and what it makes of the caches.
-static const double barrier_cycles = 800;
-
 // Shares the body of a serial loop where that pays.
 static void try_serial(const Split *s, Step *t)
 {
@@ -486,7 +486,7 @@ static void try_serial(const Split *s, Step *t)
         n_barriers += child->needs_barrier;
     }
     const double times = split_trips(s->k, k_inst(s->k, t->begin));
-    t->cycles = split_children_cycles(s, &c, times) + times * n_barriers * barrier_cycles;
+    t->cycles = split_children_cycles(s, &c, times) + times * n_barriers * SPLIT_BARRIER_CYCLES;
     if (s->plan->caps->split_cycles != 0 && t->cycles > 0.9 * split_range_cycles(s->k, t->begin, t->end))
         return;
     t->kind = STEP_SERIAL;
@@ -494,7 +494,7 @@ static void try_serial(const Split *s, Step *t)
 }
 
 // Cuts all nests. False: there is none, or it does not pay.
-static bool is_worth_it(Split *s)
+static bool is_worth_it(Split *s, SplitCycles *cycles)
 {
     bool has_nest = false;
     for (uint32_t i = 0; i < s->steps.len; i++) {
@@ -505,12 +505,14 @@ static bool is_worth_it(Split *s)
         has_nest = has_nest || t->kind == STEP_NEST || t->kind == STEP_SERIAL;
     }
     choose_threads(s);
-    if (s->plan->caps->split_cycles == 0)
-        return has_nest;
-    const double whole = whole_cycles(s), alone = split_range_cycles(s->k, 1, s->k->insts.len - 1);
-    // Where memory counts for more than work, threads share that.
-    return has_nest && whole >= s->plan->caps->split_cycles &&
-           (whole > 2 * alone || shared_cycles(s) < 0.9 * (alone + whole_memory_cycles(s)));
+    const double moved = moved_cycles(s), work = split_range_cycles(s->k, 1, s->k->insts.len - 1);
+    const double shared = shared_cycles(s), least = moved / s->plan->caps->threads;
+    const double alone = moved > work ? moved : work, fetched = alone + whole_memory_cycles(s);
+    const double all = shared > least ? shared : least;
+    const bool pays = s->plan->caps->split_cycles == 0 || (alone >= s->plan->caps->split_cycles &&
+                                                           all + 2 * SPLIT_BARRIER_CYCLES < 0.9 * fetched);
+    *cycles = (SplitCycles){alone, has_nest && pays ? all : fetched};
+    return has_nest && pays;
 }
 
 static void note_owners(const Split *s, bool is_shared)
@@ -523,15 +525,18 @@ static void note_owners(const Split *s, bool is_shared)
     }
 }
 
-void split_kernel(const Plan *p, PlanKernel *pk, SplitOwners *owners)
+SplitCycles split_kernel(const Plan *p, PlanKernel *pk, SplitOwners *owners)
 {
     Arena scratch = {0};
     Split s = {
         .plan = p, .pk = pk, .k = pk->kernel, .arena = &scratch, .owners = owners, .is_possible = true};
     find_steps(&s);
-    pk->is_shared = s.is_possible && is_worth_it(&s);
+    SplitCycles cycles = {0};
+    pk->is_shared = is_worth_it(&s, &cycles) && s.is_possible;
     find_barriers(&s);
     pk->is_shared = pk->is_shared && s.is_possible;
+    if (!s.is_possible)
+        cycles.now = cycles.alone + whole_memory_cycles(&s);
     note_owners(&s, pk->is_shared);
     if (pk->is_shared)
         pk->kernel = share(&s);
@@ -540,5 +545,15 @@ void split_kernel(const Plan *p, PlanKernel *pk, SplitOwners *owners)
     const char *wrong = kernel_verify(pk->kernel);
     if (wrong != NULL)
         diag_bug(pk->kernel->name, 0, wrong);
+    arena_free(&scratch);
+    return cycles;
+}
+
+void split_undo(const Plan *p, PlanKernel *pk, const Kernel *before)
+{
+    Arena scratch = {0};
+    const Split s = {.plan = p, .pk = pk, .k = before, .arena = &scratch};
+    pk->kernel = leave_whole(&s);
+    pk->is_shared = false;
     arena_free(&scratch);
 }

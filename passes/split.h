@@ -18,8 +18,18 @@ typedef struct SplitOwner {
 
 typedef VEC(SplitOwner) SplitOwners; // by BufId, of the kernels so far
 
+// Estimated cycles of a kernel: by one thread; by all, or by one with what it has to fetch from the others.
+typedef struct SplitCycles {
+    double alone, now;
+} SplitCycles;
+
+// A barrier and what it makes of the caches.
+#define SPLIT_BARRIER_CYCLES 800.0
+
 // Rewrites pk->kernel so that caps->threads threads share it, when that is worth while and possible; else so
 // that one thread runs it (pk->is_shared says which).
-void split_kernel(const Plan *p, PlanKernel *pk, SplitOwners *owners);
+SplitCycles split_kernel(const Plan *p, PlanKernel *pk, SplitOwners *owners);
+// Makes pk->kernel from the one that it was before, for one thread.
+void split_undo(const Plan *p, PlanKernel *pk, const Kernel *before);
 
 #endif

@@ -62,6 +62,22 @@ double split_range_cycles(const Kernel *k, KRef begin, KRef end)
     return sum;
 }
 
+void split_count_bytes(const Kernel *k, KRef begin, KRef end, double *bytes)
+{
+    double times[64] = {1};
+    uint32_t depth = 0;
+    for (KRef r = begin; r <= end; r++) {
+        const KInst *n = k_inst(k, r);
+        if (n->kind == KI_for || n->kind == KI_if) {
+            times[depth + 1] = times[depth] * (n->kind == KI_for ? split_trips(k, n) : 1);
+            depth++;
+        }
+        if (n->kind == KI_load || n->kind == KI_store)
+            bytes[n->imm] += times[depth] * n->count * dtype_info[n->dtype].bytes;
+        depth -= n->kind == KI_end;
+    }
+}
+
 // --- who touches what ----------------------------------------------------------------------------
 
 // By how much an index grows with a loop's variable, as far as it is a sum of multiples. By instruction, for
@@ -157,14 +173,15 @@ double split_memory_cycles(const Split *s, const Step *t, const KRef *loops, uin
     double sum = 0;
     for (uint32_t i = 0; i < s->k->params.len; i++) {
         const PlanArg *arg = &s->pk->args.data[i];
-        const double touched = p.width[i] > 0 ? arg_bytes(arg) / n : arg_bytes(arg);
+        const double most = arg_bytes(arg), all = t->bytes[i] < most ? t->bytes[i] : most;
+        const double touched = p.width[i] > 0 ? all / n : all;
         const SplitOwner now = owner_of(arg, p.width[i]);
         if (s->k->params.data[i].is_own || !(t->is_read[i] || t->is_written[i]))
             continue;
         if (!is_made_here(s, arg))
             sum += touched * whole_cycles;
         else if (t->is_read[i] && !is_near(s->owners->data[arg->buf], now, n_loops == 0))
-            sum += touched * others * remote_cycles;
+            sum += touched * remote_cycles * (s->owners->data[arg->buf].kind == OWNED_BY_ONE ? 1 : others);
         // Most of what follows walks along the outer axis, and has to fetch what is divided otherwise.
         if (t->is_written[i] && now.kind != OWNED_IN_CHUNKS)
             sum += touched * others * remote_cycles / 2;

@@ -39,6 +39,7 @@ typedef struct Step {
     uint32_t thread; // ONE: which
     bool needs_barrier;
     bool *is_read, *is_written; // by parameter
+    double *bytes;              // the same: loaded and stored, an element as often as that happens
 } Step;
 
 typedef struct Split {
@@ -66,6 +67,8 @@ KRef split_block_end(const Kernel *k, KRef r);
 double split_trips(const Kernel *k, const KInst *loop);
 // Cycles of the instructions, each as often as it runs.
 double split_range_cycles(const Kernel *k, KRef begin, KRef end);
+// Adds up by parameter what the instructions load and store.
+void split_count_bytes(const Kernel *k, KRef begin, KRef end, double *bytes);
 // Cycles that a nest's memory costs beside its work, when the loops are cut: what other threads wrote or have
 // to read later has to travel, and what no cut divides every thread reads whole.
 double split_memory_cycles(const Split *s, const Step *t, const KRef *loops, uint32_t n_loops);

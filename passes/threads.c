@@ -62,26 +62,77 @@ static void place_barriers(Plan *p, Pending *since)
     }
 }
 
-static void assign(Plan *p, bool is_body)
+// Threads must not be slower than one: kernels of one thread, among those that are shared, have to fetch what
+// others wrote. What is fetched is an upper bound, measured networks gain up to 1.1 times of what it says,
+// and lose at 1.5.
+static const double most_time = 1.1;
+
+static bool is_gain(const Plan *p, SplitCycles sum)
 {
-    Arena scratch = {0};
-    Pending since = {.arena = &scratch};
+    uint32_t n_barriers = 2; // begin and end of a run
+    for (uint32_t i = 0; i < p->kernels.len; i++)
+        n_barriers += p->kernels.data[i].waits;
+    return p->caps->split_cycles == 0 || sum.now + n_barriers * SPLIT_BARRIER_CYCLES < most_time * sum.alone;
+}
+
+static void assign(Plan *p, bool is_body);
+
+static SplitCycles split_all(Plan *p, Arena *a)
+{
     SplitOwners owners = {0};
+    SplitCycles sum = {0};
     for (BufId b = 0; b < p->buffers.len; b++)
-        vec_push(&scratch, &owners, (SplitOwner){.kind = OWNED_BY_ONE});
-    p->is_shared = false;
+        vec_push(a, &owners, (SplitOwner){.kind = OWNED_BY_ONE});
     for (uint32_t i = 0; i < p->kernels.len; i++) {
         PlanKernel *k = &p->kernels.data[i];
         if (k->loop != NULL) {
             assign(k->loop->body, true);
             k->is_shared = k->loop->body->is_shared;
         } else {
-            split_kernel(p, k, &owners);
+            const SplitCycles c = split_kernel(p, k, &owners);
+            sum.alone += c.alone;
+            sum.now += c.now;
         }
         p->is_shared = p->is_shared || k->is_shared;
     }
+    return sum;
+}
+
+// Leaves all to one thread, but for loops that have decided for themselves.
+static void undo(Plan *p, Kernel **before)
+{
+    p->is_shared = false;
+    for (uint32_t i = 0; i < p->kernels.len; i++) {
+        PlanKernel *k = &p->kernels.data[i];
+        if (k->loop == NULL && k->is_shared)
+            split_undo(p, k, before[i]);
+        k->waits = false;
+        p->is_shared = p->is_shared || k->is_shared;
+    }
+}
+
+static void place_all_barriers(Plan *p, bool is_body)
+{
+    Arena scratch = {0};
+    Pending since = {.arena = &scratch};
     for (uint32_t round = 0; round < 1u + is_body && p->is_shared; round++)
         place_barriers(p, &since); // an iteration follows another one
+    arena_free(&scratch);
+}
+
+static void assign(Plan *p, bool is_body)
+{
+    Arena scratch = {0};
+    Kernel **before = ARENA_ARRAY(&scratch, Kernel *, p->kernels.len + 1u);
+    for (uint32_t i = 0; i < p->kernels.len; i++)
+        before[i] = p->kernels.data[i].kernel;
+    p->is_shared = false;
+    const SplitCycles sum = split_all(p, &scratch);
+    place_all_barriers(p, is_body);
+    if (p->is_shared && !is_gain(p, sum)) {
+        undo(p, before);
+        place_all_barriers(p, is_body);
+    }
     arena_free(&scratch);
 }
 
