@@ -60,17 +60,17 @@ typedef enum KKind {
     KI_comment, // text
 } KKind;
 
-// Matrix registers, of targets that have them (TargetCaps.has_matrix): 8 registers of 16 rows of 64 bytes. A row
-// is 16 sums of f32, or 32 elements of bf16. They hold values from begin to end, which stand at the top of a
-// kernel or around the body of an outermost loop.
+// Matrix registers, of targets that have them (TargetCaps.has_matrix): 8 registers of 16 rows of 64 bytes. A
+// row is 16 sums of f32, or 32 elements of bf16. They hold values from begin to end, which stand at the top
+// of a kernel or around the body of an outermost loop.
 typedef enum KMatrix {
     KMATRIX_begin,
     KMATRIX_zero,  // register dst
     KMATRIX_load,  // dst = 16 rows of 32 bf16 at param[imm][a + row * b]
     KMATRIX_mac,   // dst[i][j] += x[i][2k] * y[k][2j] + x[i][2k + 1] * y[k][2j + 1] for 16 k, in f32
     KMATRIX_store, // 16 rows of 16 f32 to array a at b + row * c
-    KMATRIX_split, // param[imm] (bf16): the value c, rounded, at index a, what is left of it, rounded, at a + b, and
-                   // so on: as many parts as flags says (2, 3)
+    KMATRIX_split, // param[imm] (bf16): the value c, rounded, at index a, what is left of it, rounded, at a +
+                   // b, and so on: as many parts as flags says (2, 3)
     KMATRIX_end,
     KMATRIX_COUNT
 } KMatrix;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Casts between vectors of f32 and bytes, as quantised models have them. A number that is rounded, moved by a whole
-// number and made a byte is clamped first: then the conversion to i32 rounds, and nothing is out of range. Bytes that
-// become numbers again never were bytes.
+// Casts between vectors of f32 and bytes, as quantised models have them. A number that is rounded, moved by a
+// whole number and made a byte is clamped first: then the conversion to i32 rounds, and nothing is out of
+// range. Bytes that become numbers again never were bytes.
 #include "ir/kernel_fold.h"
 
 #include <math.h>

@@ -68,7 +68,11 @@ static void print_value(Str *out, const Kernel *k, const KInst *n)
     if (n->kind == KI_op || n->kind == KI_hreduce)
         str_printf(out, "%s%s ", n->kind == KI_hreduce ? "hreduce " : "", kop_info[n->kop].name);
     else
-        str_printf(out, "%s%s ", n->kind != KI_cast || n->imm == KCAST_VALUE ? "" : n->imm == KCAST_BITS ? "bit" : "round", word[n->kind]);
+        str_printf(out, "%s%s ",
+                   n->kind != KI_cast || n->imm == KCAST_VALUE ? ""
+                   : n->imm == KCAST_BITS                      ? "bit"
+                                                               : "round",
+                   word[n->kind]);
     print_type(out, n);
     if (n->kind == KI_array)
         str_printf(out, "[%lld]", (long long)n->imm);

@@ -145,7 +145,7 @@ static inline const char *rlx_status_text(rlx_status s)
                                                        "wrong element type",
                                                        "parameter never set",
                                                        "a condition of the model does not hold",
-                                                       "the CPU or the system lacks what the code was compiled for"};
+                                                       "the CPU or the system lacks what is used"};
     return (unsigned)s < (unsigned)RLX_STATUS_COUNT ? text[s] : "unknown status";
 }
 

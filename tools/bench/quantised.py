@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantised models for benchmarks, made from float models with random calibration data: what they compute means
-nothing, how fast they are is the point. Needs onnx and onnxruntime.
+"""Quantised models for benchmarks, made from float models with random calibration data: what they compute
+means nothing, how fast they are is the point. Needs onnx and onnxruntime.
 
     python3 quantised.py FLOAT.onnx BYTES.onnx
 """
@@ -13,7 +13,8 @@ import numpy as np
 import onnx
 from onnx import version_converter
 from onnxruntime import InferenceSession
-from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quant_pre_process, quantize_static
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType
+from onnxruntime.quantization import quant_pre_process, quantize_static
 
 OPSET = 13  # the first one with scales per channel
 RUNS = 4  # of calibration
