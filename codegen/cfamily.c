@@ -420,7 +420,7 @@ static void print_matrix(Walk *w, const KInst *n)
         [KMATRIX_load] = "rlx_matrix_load(matrix, $L, &$V[$0], $1);",
         [KMATRIX_mac] = "rlx_matrix_mac(matrix, $L, $T, $S);",
         [KMATRIX_store] = "rlx_matrix_store(matrix, $L, &$0[$1], $2);",
-        [KMATRIX_split] = "$T_parts$S(&$V[$0], $1, $2);",
+        [KMATRIX_split] = "$T_parts(&$V[$0], $1, $2);",
         [KMATRIX_end] = "RLX_MATRIX_END(matrix);",
     };
     const bool is_split = n->kop == KMATRIX_split;
@@ -431,7 +431,7 @@ static void print_matrix(Walk *w, const KInst *n)
     args.type = !is_split       ? arena_printf(w->arena, "%d", n->flags & 15)
                 : n->lanes == 1 ? "rlx_f32"
                                 : vector_type(w, DTYPE_f32, n->lanes);
-    args.name = arena_printf(w->arena, "%d", is_split ? n->flags : n->flags >> 4);
+    args.name = arena_printf(w->arena, "%d", n->flags >> 4);
     print_line(w, "%s", expand_text(w->arena, text[n->kop], &args));
 }
 

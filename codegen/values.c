@@ -61,7 +61,7 @@ static void find_writes(const Kernel *k, Value *v, Arena *a)
             next_store[i] = r;
         if (n->kind == KI_get || n->kind == KI_aload)
             v[r].expires = next[n->a];
-        if (n->kind == KI_store || (n->kind == KI_matrix && n->kop == KMATRIX_split))
+        if (k_writes_param(n))
             next_store[k->may_alias ? 0 : n->imm] = r;
         if (n->kind == KI_load)
             v[r].expires = next_store[k->may_alias ? 0 : n->imm];

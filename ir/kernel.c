@@ -186,11 +186,10 @@ KRef k_cast(Kernel *k, KRef a, int type)
 
 KRef kernel_round(Kernel *k, KRef a)
 {
-    return reuse(k, &(KInst){.kind = KI_cast,
-                             .dtype = DTYPE_i32,
-                             .lanes = k_inst(k, a)->lanes,
-                             .a = a,
-                             .imm = KCAST_ROUND});
+    return reuse(
+        k,
+        &(KInst){
+            .kind = KI_cast, .dtype = DTYPE_i32, .lanes = k_inst(k, a)->lanes, .a = a, .imm = KCAST_ROUND});
 }
 
 KRef k_bitcast(Kernel *k, KRef a, int type)

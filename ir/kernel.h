@@ -69,8 +69,8 @@ typedef enum KMatrix {
     KMATRIX_load,  // dst = 16 rows of 32 bf16 at param[imm][a + row * b]
     KMATRIX_mac,   // dst[i][j] += x[i][2k] * y[k][2j] + x[i][2k + 1] * y[k][2j + 1] for 16 k, in f32
     KMATRIX_store, // 16 rows of 16 f32 to array a at b + row * c
-    KMATRIX_split, // param[imm] (bf16): the value c, rounded, at index a, what is left of it, rounded, at a +
-                   // b, and so on: as many parts as flags says (2, 3)
+    KMATRIX_split, // param[imm] (bf16): the value c, rounded, at index a; what is left of it, rounded, at a +
+                   // b
     KMATRIX_end,
     KMATRIX_COUNT
 } KMatrix;
@@ -93,7 +93,7 @@ typedef struct KInst {
     uint8_t dtype; // DType or KT_INDEX, of the value (of the stored value for statements)
     uint8_t lanes; // 1 = scalar; else a power of two
     uint8_t count; // active lanes of loads and stores; == lanes when whole; KI_matrix: register dst
-    uint8_t flags; // KFOR_*; KMATRIX_mac: register x + 16 * register y; KMATRIX_split: parts
+    uint8_t flags; // KFOR_*; KMATRIX_mac: register x + 16 * register y
     KRef a, b, c;
     int64_t imm;
     const char *text; // KI_comment; and a name hint for KI_var, KI_for
@@ -166,12 +166,21 @@ void k_matrix_zero(Kernel *k, uint8_t dst);
 void k_matrix_load(Kernel *k, uint8_t dst, uint32_t param, KRef index, KRef row_step);
 void k_matrix_mac(Kernel *k, uint8_t dst, uint8_t x, uint8_t y);
 void k_matrix_store(Kernel *k, uint8_t src, KRef array, KRef index, KRef row_step);
-void k_matrix_split(Kernel *k, uint32_t param, KRef index, KRef part_step, uint8_t parts, KRef value);
+void k_matrix_split(Kernel *k, uint32_t param, KRef index, KRef part_step, KRef value);
 void k_matrix_end(Kernel *k);
 bool kernel_has_matrix(const Kernel *k);
 static inline const KInst *k_inst(const Kernel *k, KRef r)
 {
     return &k->insts.data[r];
+}
+// Does it read or write elements of parameter imm?
+static inline bool k_reads_param(const KInst *n)
+{
+    return n->kind == KI_load || (n->kind == KI_matrix && n->kop == KMATRIX_load);
+}
+static inline bool k_writes_param(const KInst *n)
+{
+    return n->kind == KI_store || (n->kind == KI_matrix && n->kop == KMATRIX_split);
 }
 // The constant value of an index expression, if it is one.
 bool k_is_const(const Kernel *k, KRef r, int64_t *v);

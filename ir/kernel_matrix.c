@@ -48,13 +48,12 @@ void k_matrix_store(Kernel *k, uint8_t src, KRef array, KRef index, KRef row_ste
                 (KInst){.dtype = DTYPE_f32, .count = src, .a = array, .b = index, .c = row_step});
 }
 
-void k_matrix_split(Kernel *k, uint32_t param, KRef index, KRef part_step, uint8_t parts, KRef value)
+void k_matrix_split(Kernel *k, uint32_t param, KRef index, KRef part_step, KRef value)
 {
     rlx_assert(k->params.data[param].dtype == DTYPE_bf16 && k_inst(k, value)->dtype == DTYPE_f32);
     push_matrix(k, KMATRIX_split,
                 (KInst){.dtype = DTYPE_bf16,
                         .lanes = k_inst(k, value)->lanes,
-                        .flags = parts,
                         .a = index,
                         .b = part_step,
                         .c = value,

@@ -190,8 +190,7 @@ static bool check_matrix(Checker *c, const KInst *n)
         return true;
     }
     if (n->kop == KMATRIX_split)
-        return (n->flags == 2 || n->flags == 3 || fail(c, "%d parts", n->flags)) &&
-               check_matrix_memory(c, n) && check_typed(c, n->c, DTYPE_f32, n->lanes);
+        return check_matrix_memory(c, n) && check_typed(c, n->c, DTYPE_f32, n->lanes);
     if (!c->has_matrix || n->count > 7 || (n->flags & 15) > 7 || n->flags >> 4 > 7)
         return fail(c, "no such matrix register");
     if (n->kop == KMATRIX_load)

@@ -330,8 +330,8 @@ void lower_conv(Lower *l)
     }
     taps_to_channels(&c);
     const bool has_tiles = can_tile(l, &c, &d);
-    const bool is_by_pairs = has_tiles && matrix_is_worthwhile(l, &c.s) && matrix_parts(l) == 2;
-    if (in_order && !is_by_pairs && winograd_lower(l, &c, &d)) // three parts are slower than that
+    const bool has_matrix = has_tiles && matrix_is_worthwhile(l, &c.s);
+    if (in_order && !has_matrix && winograd_lower(l, &c, &d))
         return;
     if (!has_tiles) {
         Plain p = {&c, lower_node(l, c.x)->shape->rank - 2};

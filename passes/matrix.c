@@ -8,6 +8,8 @@
 
 // Registers: four tiles of sums (two of pixels by two of channels), then two of pixels, then two of weights.
 enum { SUMS = 0, PIXELS = 4, WEIGHTS = 6 };
+// Products of parts that are added up: all but that of the rests.
+enum { PRODUCTS = 3 };
 // A tile of weights is 32 channels by 16 results; a step has those of its channels, the last part first.
 enum { TILE_ELEMENTS = 512, BLOCK = 32, LANES = 16 };
 
@@ -19,21 +21,9 @@ static int64_t ceil_div(int64_t a, int64_t b)
 // --- is it worthwhile ----------------------------------------------------------------------------
 
 // Bytes of the packed weights.
-static int64_t weight_bytes(const Lower *l, const TileShape *s)
+static int64_t weight_bytes(const TileShape *s)
 {
-    return ceil_div(s->oc, LANES) * slab_steps(s) * matrix_parts(l) * TILE_ELEMENTS *
-           (int64_t)sizeof(uint16_t);
-}
-
-uint8_t matrix_parts(const Lower *l)
-{
-    return l->pass->options->accuracy >= MATRIX_ERROR_OF_TWO ? 2 : 3;
-}
-
-// Products of parts that are added up.
-static int products(uint8_t parts)
-{
-    return parts == 2 ? 3 : 6;
+    return ceil_div(s->oc, LANES) * slab_steps(s) * MATRIX_PARTS * TILE_ELEMENTS * (int64_t)sizeof(uint16_t);
 }
 
 // Cycles of a core that weights need which do not stay in the second-level cache.
@@ -51,10 +41,9 @@ static double matrix_cycles(const Lower *l, const TileShape *s)
     const double steps = (double)slab_steps(s);
     const double tiles = ceil(pixels / LANES) * (double)ceil_div(s->oc, LANES);
     const double split = (double)(s->n * s->in_h * s->in_w) * (double)(2 * ceil_div(s->ic, BLOCK));
-    const uint8_t parts = matrix_parts(l);
-    const double fetch = fetch_cycles(l, (double)weight_bytes(l, s), 3.3);
-    const double work = tiles * steps * products(parts) * 32;
-    return fmax(work, fetch) + split * 3 * parts + pixels * (double)ceil_div(s->oc, LANES) * 4;
+    const double fetch = fetch_cycles(l, (double)weight_bytes(s), 3.3);
+    const double work = tiles * steps * PRODUCTS * 32;
+    return fmax(work, fetch) + split * 3 * MATRIX_PARTS + pixels * (double)ceil_div(s->oc, LANES) * 4;
 }
 
 static double vector_cycles(const Lower *l, const TileShape *s)
@@ -68,7 +57,7 @@ bool matrix_is_worthwhile(const Lower *l, const TileShape *s)
 {
     if (!l->caps->has_matrix || l->caps->f32_lanes != LANES || s->oc < LANES / 2)
         return false;
-    if (!(l->pass->options->accuracy >= MATRIX_ERROR_OF_THREE))
+    if (!(l->pass->options->accuracy >= MATRIX_ERROR))
         return false;
     if (s->n * s->h * s->w < LANES || s->kh > 16 || s->kw > 16)
         return false;
@@ -105,7 +94,6 @@ static uint16_t part_of(float w, uint8_t part)
 typedef struct Packing {
     TileShape s;
     TileSource src;
-    uint8_t parts;
 } Packing;
 
 // Element e of what is multiplied at a tap: a channel, or a column and a channel. The address for result 0.
@@ -135,7 +123,7 @@ static void pack_tile(const Packing *p, int64_t tap, int64_t first, int64_t resu
 static uint16_t *pack_step(const Packing *p, int64_t tap, int64_t first, int64_t result, int64_t tiles,
                            uint16_t *out)
 {
-    for (uint8_t part = p->parts; part-- > 0;)
+    for (uint8_t part = MATRIX_PARTS; part-- > 0;)
         for (int64_t v = 0; v < tiles; v++, out += TILE_ELEMENTS)
             pack_tile(p, tap, first, result + v * LANES, part, out);
     return out;
@@ -157,8 +145,8 @@ static void pack(const void *ctx, void *bytes)
 static uint32_t pack_weights(const Tile *t, const TileSource *weights, const char *name)
 {
     Packing *p = ARENA_NEW(t->l->pass->perm, Packing);
-    *p = (Packing){t->s, *weights, matrix_parts(t->l)};
-    return lower_param_filled(t->l, name, DTYPE_bf16, pack, p, (uint64_t)weight_bytes(t->l, &t->s));
+    *p = (Packing){t->s, *weights};
+    return lower_param_filled(t->l, name, DTYPE_bf16, pack, p, (uint64_t)weight_bytes(&t->s));
 }
 
 // --- one tile ------------------------------------------------------------------------------------
@@ -180,7 +168,7 @@ typedef struct Place {
 // Elements of the weights of one step.
 static int64_t step_elements(const Place *p)
 {
-    return p->slab->parts * p->result_tiles * TILE_ELEMENTS;
+    return MATRIX_PARTS * p->result_tiles * TILE_ELEMENTS;
 }
 
 static void load_pixels(const Place *p, KRef at, uint8_t tile, uint8_t part)
@@ -194,7 +182,7 @@ static void load_pixels(const Place *p, KRef at, uint8_t tile, uint8_t part)
 static void load_weights(const Place *p, KRef at, uint8_t tile, uint8_t part)
 {
     Kernel *k = p->t->l->k;
-    const int64_t off = (int64_t)(tile + (p->slab->parts - 1 - part) * p->result_tiles) * TILE_ELEMENTS;
+    const int64_t off = (int64_t)(tile + (MATRIX_PARTS - 1 - part) * p->result_tiles) * TILE_ELEMENTS;
     k_matrix_load(k, (uint8_t)(WEIGHTS + tile), p->weights, k_add(k, at, k_index(k, off)), k_index(k, BLOCK));
 }
 
@@ -228,11 +216,9 @@ static void emit_phase(const Place *p, Phase phase, KRef x, KRef w)
 // miss.
 static void emit_step(const Place *p, KRef x, KRef w)
 {
-    static const Phase two[] = {{0, 1}, {KEPT, 0}, {1, KEPT}};
-    static const Phase three[] = {{0, 2}, {KEPT, 1}, {1, KEPT}, {KEPT, 0}, {2, KEPT}, {0, KEPT}};
-    const Phase *list = p->slab->parts == 2 ? two : three;
-    for (int i = 0; i < products(p->slab->parts); i++)
-        emit_phase(p, list[i], x, w);
+    static const Phase phases[PRODUCTS] = {{0, 1}, {KEPT, 0}, {1, KEPT}};
+    for (int i = 0; i < PRODUCTS; i++)
+        emit_phase(p, phases[i], x, w);
 }
 
 static KRef open_loop(Kernel *k, int64_t n, uint8_t flags, const char *name, uint32_t *opened)
@@ -255,7 +241,7 @@ static void fetch_weights(const Place *p, KRef here)
     Kernel *k = p->t->l->k;
     const int64_t step = step_elements(p), lines = step / BLOCK;
     const int64_t share = ceil_div(lines, p->tiles);
-    if (weight_bytes(p->t->l, &p->t->s) <= (int64_t)p->t->l->caps->l2_bytes / 2)
+    if (weight_bytes(&p->t->s) <= (int64_t)p->t->l->caps->l2_bytes / 2)
         return;
     const KRef mine =
         k_mul(k, k_op(k, KOP_div, p->pixel, k_index(k, 2 * LANES), 0), k_index(k, share * BLOCK));
@@ -356,7 +342,7 @@ static void emit_results(Place *p, uint8_t flags, void (*inside)(Place *))
 {
     Kernel *k = p->t->l->k;
     const int64_t full = p->t->s.oc / BLOCK, rest = p->t->s.oc % BLOCK;
-    const int64_t panel = slab_steps(&p->t->s) * p->slab->parts * TILE_ELEMENTS; // of one tile of results
+    const int64_t panel = slab_steps(&p->t->s) * MATRIX_PARTS * TILE_ELEMENTS; // of one tile of results
     if (full > 0) {
         uint32_t opened = 0;
         const KRef block = open_loop(k, full, flags, "ob", &opened);
@@ -421,7 +407,7 @@ static void emit_results_outside(const Tile *t, const Slab *slab, uint32_t weigh
 
 void matrix_emit(const Tile *t, const TileSource *weights, const char *name)
 {
-    const Slab slab = slab_new(t->l, &t->s, &t->in, weight_bytes(t->l, &t->s));
+    const Slab slab = slab_new(t->l, &t->s, &t->in, weight_bytes(&t->s));
     const uint32_t packed = pack_weights(t, weights, name);
     if (slab.is_shared)
         emit_results_outside(t, &slab, packed);

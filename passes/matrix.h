@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions and matrix products on matrix registers (KMatrix). Every f32 is taken as the sum of parts of
-// bf16: the rounded number, what is left of it, rounded, and so on. Products of parts are added up in f32,
-// all that are not smaller than what the parts miss: six of three parts, with the error of f32 sums; or three
-// of two parts, which miss up to 2^-17 of a number: sums of any length are off by 4e-6 to 1e-5 of the largest
-// of them. `--accuracy` decides. Order of summation: kernel row, kernel column, 32 channels at a time; within
-// these as the hardware does it. What is infinite, or above the largest bf16 (3.39e38), gives no number
-// instead of an infinite one, in first layers also in neighbours; numbers below 2^-126 count as 0.
+// Convolutions and matrix products on matrix registers (KMatrix). Every f32 is taken as the sum of two parts
+// of bf16, the rounded number and what is left of it, rounded: up to 2^-17 of it is missing. Three products
+// of parts are added up in f32, all but that of the rests: sums of any length are off by 4e-6 to 1e-5 of the
+// largest of them, and networks of many layers by up to 5e-5, so only `--accuracy` from MATRIX_ERROR up
+// allows it. (Three parts and six products have the error of f32 sums. They were measured as well: no faster
+// than vectors.) Order of summation: kernel row, kernel column, 32 channels at a time; within these as the
+// hardware does it. What is infinite, or above the largest bf16 (3.39e38), gives no number instead of an
+// infinite one, in first layers also in neighbours; numbers below 2^-126 count as 0.
 //
 // The input is split into a slab: for the phases of the strides, for some rows with their padding, all
 // columns with theirs; a pixel is blocks of 32 channels, rounded and rests. So the pixels of a tile follow
@@ -16,13 +17,10 @@
 
 #include "passes/tile.h"
 
-// What --accuracy must allow for sums of three and of two parts. Networks of many layers add errors up: what
-// is 1e-5 of a sum of two parts has been 5e-5 of their outputs.
-#define MATRIX_ERROR_OF_THREE 1e-6
-#define MATRIX_ERROR_OF_TWO   1e-4
+// What --accuracy must allow.
+#define MATRIX_ERROR 1e-4
+enum { MATRIX_PARTS = 2 };
 
-// Parts that the accuracy wants: 2 or 3.
-uint8_t matrix_parts(const Lower *l);
 // Has the target matrix registers, may they be used, and are they faster than vectors for this shape?
 bool matrix_is_worthwhile(const Lower *l, const TileShape *s);
 // Emits the loops of a tile_emit with constant weights that are not packed yet.

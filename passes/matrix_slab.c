@@ -49,8 +49,8 @@ static int64_t folded_slack(const Slab *b)
 static int64_t slab_elements(const Slab *b, int64_t rows)
 {
     const int64_t pixels = b->images * b->phases_h * b->phases_w * (rows + more_rows(b)) * b->columns;
-    return b->is_folded ? b->parts * (pixels * b->step + folded_slack(b))
-                        : (pixels + SLACK_PIXELS) * b->blocks * b->parts * BLOCK;
+    return b->is_folded ? MATRIX_PARTS * (pixels * b->step + folded_slack(b))
+                        : (pixels + SLACK_PIXELS) * b->blocks * MATRIX_PARTS * BLOCK;
 }
 
 // As many rows as part of the second-level cache holds, in equal blocks, at least two blocks a thread. Large
@@ -85,12 +85,12 @@ static void set_steps(Slab *b)
     b->phases_h = phases(s->kh, s->sh, s->dh);
     b->phases_w = b->is_folded ? 1 : phases(s->kw, s->sw, s->dw);
     b->columns = s->w + (b->is_folded ? ceil_div(s->kw - 1, s->sw) : (s->kw - 1) * s->dw / s->sw);
-    b->step = b->is_folded ? s->sw * s->ic : b->parts * BLOCK;
+    b->step = b->is_folded ? s->sw * s->ic : MATRIX_PARTS * BLOCK;
 }
 
 Slab slab_new(Lower *l, const TileShape *s, const TileInput *in, int64_t weight_bytes)
 {
-    Slab b = {.l = l, .shape = *s, .in = *in, .images = 1, .parts = matrix_parts(l)};
+    Slab b = {.l = l, .shape = *s, .in = *in, .images = 1};
     if (s->h == 1 && s->in_h == 1 && s->kh == 1 && s->kw == 1 && s->pad_h == 0 && s->pad_w == 0)
         use_pixels_as_rows(&b);
     set_steps(&b);
@@ -101,7 +101,7 @@ Slab slab_new(Lower *l, const TileShape *s, const TileInput *in, int64_t weight_
     b.slab_rows = b.rows + more_rows(&b);
     // Tiles read up to 31 pixels behind the last row; what they make of them is not stored.
     const int64_t elements = slab_elements(&b, b.rows);
-    b.part_step = b.is_folded ? elements / b.parts : BLOCK;
+    b.part_step = b.is_folded ? elements / MATRIX_PARTS : BLOCK;
     b.block_step = b.is_folded ? BLOCK : elements / b.blocks;
     b.base = k_index(l->k, 0);
     if (b.is_shared)
@@ -142,7 +142,7 @@ KRef slab_tap(const Slab *b, KRef image, KRef kh, KRef kw)
 
 static void split_into(const Slab *b, KRef to, KRef value)
 {
-    k_matrix_split(b->l->k, b->param, to, k_index(b->l->k, b->part_step), b->parts, value);
+    k_matrix_split(b->l->k, b->param, to, k_index(b->l->k, b->part_step), value);
 }
 
 static KRef channel_at(const Slab *b, KRef pixel, int64_t channel)

@@ -24,8 +24,7 @@ typedef struct Slab {
     int64_t phases_h, phases_w, images;
     int64_t taps_w, blocks; // kernel columns apart from those folded; blocks of a kernel position
     int64_t step, block_step,
-        part_step; // elements: from pixel to pixel, from block to block, from part to part
-    uint8_t parts;
+        part_step;  // elements: from pixel to pixel, from block to block, from part to part
     uint32_t param; // bf16
     KRef base;      // index of the first element
 } Slab;

@@ -44,9 +44,9 @@ static void look_through(Split *s, Step *t)
     split_count_bytes(s->k, t->begin, t->end, t->bytes);
     for (KRef r = t->begin; r <= t->end; r++) {
         const KInst *n = k_inst(s->k, r);
-        if (n->kind == KI_load)
+        if (k_reads_param(n))
             t->is_read[n->imm] = true;
-        if (n->kind == KI_store)
+        if (k_writes_param(n))
             t->is_written[n->imm] = stores = true;
         if (n->kind == KI_set || n->kind == KI_astore)
             sets = sets || n->a < t->begin;
@@ -106,7 +106,7 @@ static bool find_unit(const Split *s, KRef begin, KRef *end)
             continue;
         unit.end = statement_end(s->k, r);
         for (; r <= unit.end; r++)
-            stores = stores || k_inst(s->k, r)->kind == KI_store;
+            stores = stores || k_writes_param(k_inst(s->k, r));
         r--;
     }
     *end = unit.end;

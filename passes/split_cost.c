@@ -28,11 +28,18 @@ double split_trips(const Kernel *k, const KInst *n)
     return hi <= lo ? 0 : (double)(((uint64_t)hi - (uint64_t)lo + (uint64_t)n->imm - 1) / (uint64_t)n->imm);
 }
 
+static double matrix_cycles(const KInst *n)
+{
+    return n->kop == KMATRIX_mac ? 32 : n->kop == KMATRIX_split ? 6 : n->kop == KMATRIX_store ? 16 : 0;
+}
+
 static double inst_cycles(const KInst *n)
 {
     switch (n->kind) {
     case KI_op:
         return n->dtype == KT_INDEX ? 0.1 : 0.5 * kop_info[n->kop].cost;
+    case KI_matrix:
+        return matrix_cycles(n);
     case KI_hreduce:
         return 4;
     case KI_store:
@@ -62,6 +69,14 @@ double split_range_cycles(const Kernel *k, KRef begin, KRef end)
     return sum;
 }
 
+static double elements_of(const KInst *n)
+{
+    enum { REGISTER_ELEMENTS = 512 };
+    if (n->kind != KI_matrix)
+        return n->count;
+    return n->kop == KMATRIX_load ? REGISTER_ELEMENTS : 2 * n->lanes;
+}
+
 void split_count_bytes(const Kernel *k, KRef begin, KRef end, double *bytes)
 {
     double times[64] = {1};
@@ -72,8 +87,8 @@ void split_count_bytes(const Kernel *k, KRef begin, KRef end, double *bytes)
             times[depth + 1] = times[depth] * (n->kind == KI_for ? split_trips(k, n) : 1);
             depth++;
         }
-        if (n->kind == KI_load || n->kind == KI_store)
-            bytes[n->imm] += times[depth] * n->count * dtype_info[n->dtype].bytes;
+        if (k_reads_param(n) || k_writes_param(n))
+            bytes[n->imm] += times[depth] * elements_of(n) * dtype_info[n->dtype].bytes;
         depth -= n->kind == KI_end;
     }
 }
@@ -122,14 +137,21 @@ static Spans spans_of(const Split *s, const Step *t, const KRef *loops, uint32_t
         const double last = split_trips(s->k, loop) * (double)loop->imm;
         for (KRef r = loops[i]; r <= end; r++) {
             const KInst *a = k_inst(s->k, r);
-            if (a->kind != KI_load && a->kind != KI_store)
+            if (!k_reads_param(a) && !k_writes_param(a))
                 continue;
-            const double by = f[a->kind == KI_load ? a->a : a->b];
+            const double by = f[a->kind == KI_store ? a->b : a->a];
             const double width = (by < 0 ? -by : by) * last * dtype_info[a->dtype].bytes;
             p.width[a->imm] = width > p.width[a->imm] ? width : p.width[a->imm];
         }
     }
     return p;
+}
+
+// Of what another core has written: the part that is still in its second-level cache.
+static double remote_bytes(const Split *s, double bytes)
+{
+    const double most = s->plan->caps->l2_bytes / 2;
+    return bytes < most ? bytes : most;
 }
 
 static double arg_bytes(const PlanArg *a)
@@ -181,10 +203,11 @@ double split_memory_cycles(const Split *s, const Step *t, const KRef *loops, uin
         if (!is_made_here(s, arg))
             sum += touched * whole_cycles;
         else if (t->is_read[i] && !is_near(s->owners->data[arg->buf], now, n_loops == 0))
-            sum += touched * remote_cycles * (s->owners->data[arg->buf].kind == OWNED_BY_ONE ? 1 : others);
+            sum += remote_bytes(s, touched) * remote_cycles *
+                   (s->owners->data[arg->buf].kind == OWNED_BY_ONE ? 1 : others);
         // Most of what follows walks along the outer axis, and has to fetch what is divided otherwise.
         if (t->is_written[i] && now.kind != OWNED_IN_CHUNKS)
-            sum += touched * others * remote_cycles / 2;
+            sum += remote_bytes(s, touched) * others * remote_cycles / 2;
     }
     return sum;
 }

@@ -264,6 +264,14 @@ static int64_t choose_chunk(const Winograd *w)
     return chunk > w->c->s.ic ? w->c->s.ic : chunk;
 }
 
+// Of all threads: where they share one block, each reads what the others have transformed, out of their
+// caches, at 1.5 cycles a byte (see split_cost.c).
+static double exchange_cycles(const Winograd *w)
+{
+    const double threads = w->l->caps->threads;
+    return w->blocks == 1 && threads > 1 ? 1.5 * 4 * (double)winograd_v_size(w) * (threads - 1) : 0;
+}
+
 // Tiles of a block: equal blocks, a multiple of the threads; scratch memory takes at most a quarter of the
 // third-level cache.
 static bool choose_block(Winograd *w)
@@ -275,7 +283,7 @@ static bool choose_block(Winograd *w)
         const int64_t rounded = blocks == 1 && w->c->group == 1 ? 1 : ceil_div(blocks, threads) * threads;
         w->block = ceil_div(w->tiles, rounded);
         w->blocks = ceil_div(w->tiles, w->block);
-        w->cycles = product_cycles(w) + transform_cycles(w);
+        w->cycles = product_cycles(w) + transform_cycles(w) + exchange_cycles(w);
         if (scratch_bytes(w) > 0.25 * w->l->caps->l3_bytes || w->cycles >= best)
             continue;
         best = w->cycles;

@@ -62,7 +62,7 @@ static const Config configs[] = {
     {"F4 raw", "x86-64-v4", 1, 0, 1, false, true, 2, 14},
     {"F3 v3 raw", "x86-64-v3", 1, 0, 1, false, true, 0, 13},
     {"matrix", "x86-64-v4-amx", 1, 0, 1, false, true, 0, 0},
-    {"matrix pairs", "x86-64-v4-amx", 1, 0, 1, false, true, 3, 0},
+    {"matrix threads", "x86-64-v4-amx", 1, 0, 2, false, true, 3, 0},
 };
 enum { N_CONFIGS = sizeof configs / sizeof *configs };
 
@@ -148,7 +148,7 @@ static Plan *plan_case(const OpsCase *c, const Config *config)
     PassOptions *o = ARENA_NEW(&perm, PassOptions);
     *caps = caps_of(config);
     *o = (PassOptions){.opt_level = config->opt_level, .caps = caps, .place_budget = place_budget};
-    o->accuracy = !is_matrix(config) ? config->winograd : strcmp(config->name, "matrix") == 0 ? 1e-5 : 1e-4;
+    o->accuracy = is_matrix(config) ? 1e-4 : config->winograd;
     o->winograd = config->winograd;
     Graph *g = parse_case(&perm, c);
     Pass p = {.perm = &perm, .scratch = &scratch, .diag = g->diag, .options = o, .graph = g};

@@ -167,7 +167,7 @@ def time_all(mine, runners, probes, set_name, a):
     if set_name == "eltwise":
         everyone["limit"] = Limit(probes, inputs, outputs)
     read_bytes = min(max(moved, 1 << 20), MAX_PROBE) // 4096 * 4096
-    settle = 0.004 if a["threads"] > 1 else 0
+    settle = 0.02 if a["threads"] > 1 else 0
     times, flops, rates = interleave(everyone, probes, read_bytes, a["seconds"], a["rounds"], settle)
     ms = {name: stats.summary(t) for name, t in times.items()}
     us = ms.pop("ours")
