@@ -35,7 +35,7 @@ KernelGrid kernel_grid(const Kernel *k)
         const KRef loop = next_statement(k, begin, end);
         if (loop == end || !grid_trip_count(k, loop))
             break;
-        const KRef close = sequence_block_end(k, loop);
+        const KRef close = k_block_end(k, loop);
         if (next_statement(k, close + 1, end) != end)
             break;
         nest[g.n_loops++] = loop;

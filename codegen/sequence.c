@@ -21,17 +21,6 @@ typedef struct Sequencer {
     KRef *seen; // by instruction: the last statement for which it was looked through
 } Sequencer;
 
-KRef sequence_block_end(const Kernel *k, KRef r)
-{
-    int depth = 0;
-    for (;; r++) {
-        const uint8_t kind = k_inst(k, r)->kind;
-        depth += (kind == KI_for || kind == KI_if) - (kind == KI_end);
-        if (depth == 0)
-            return r;
-    }
-}
-
 static void visit(Sequencer *s, KRef r, KRef statement)
 {
     const bool is_known = s->is_placed[r] || s->seen[r] == statement;
@@ -83,7 +72,7 @@ static void place_statement(Sequencer *s, KRef r)
 {
     const uint8_t kind = k_inst(s->k, r)->kind;
     const bool opens = kind == KI_for || kind == KI_if;
-    const KRef last = opens ? sequence_block_end(s->k, r) : r;
+    const KRef last = opens ? k_block_end(s->k, r) : r;
     place_waiting(s, last, r);
     for (KRef q = r; q <= last; q++)
         if (!value_is_expression(k_inst(s->k, q)->kind))

@@ -9,7 +9,5 @@ typedef VEC(KRef) Sequence;
 
 // All statements in their order, and before each the named values that it is the first to need.
 Sequence sequence_of(const Kernel *k, const Value *values, Arena *a);
-// The end of the block that a for or if opens.
-KRef sequence_block_end(const Kernel *k, KRef r);
 
 #endif

@@ -424,3 +424,14 @@ bool kernel_is_shared(const Kernel *k)
             return true;
     return false;
 }
+
+KRef k_block_end(const Kernel *k, KRef r)
+{
+    int depth = 0;
+    for (;; r++) {
+        const uint8_t kind = k_inst(k, r)->kind;
+        depth += (kind == KI_for || kind == KI_if) - (kind == KI_end);
+        if (depth == 0)
+            return r;
+    }
+}

@@ -173,6 +173,8 @@ static inline const KInst *k_inst(const Kernel *k, KRef r)
 {
     return &k->insts.data[r];
 }
+// The end of the block that a for or if opens; else r itself.
+KRef k_block_end(const Kernel *k, KRef r);
 // Does it read or write elements of parameter imm?
 static inline bool k_reads_param(const KInst *n)
 {

@@ -12,11 +12,6 @@ enum { MAX_NV = 8, MAX_CANDIDATES = 6 * MAX_NV };
 static const double latency = 4, loads_per_cycle = 2, near_bytes = 10, far_bytes = 6, tile_overhead = 24,
                     vector_overhead = 3, alias_factor = 1.25, load_share = 0.05, near_enough = 1.12;
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 uint8_t gemm_lanes(const Lower *l, int64_t n)
 {
     return n == 1 ? 1 : lower_fit_lanes(l, n);

@@ -20,6 +20,12 @@ typedef struct Lower {
     uint64_t constant_bytes; // of the whole graph: where they fit, a cache keeps them from run to run
 } Lower;
 
+// Of two numbers of which none is negative, and b is not 0.
+static inline int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
 // --- kernel parameters ---------------------------------------------------------------------------
 
 typedef enum ParamUse { PARAM_READ = 1, PARAM_WRITE = 2, PARAM_READ_WRITE = 3 } ParamUse;

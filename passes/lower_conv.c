@@ -9,7 +9,7 @@
 #include "passes/tile.h"
 #include "passes/winograd.h"
 
-static int64_t at_or(const Node *n, AttrId id, uint32_t axis, uint32_t n_spatial, int64_t dflt)
+int64_t conv_at_or(const Node *n, AttrId id, uint32_t axis, uint32_t n_spatial, int64_t dflt)
 {
     return n_spatial == 1 ? (axis == 0 ? dflt : node_get_at(n, id, 0, dflt)) : node_get_at(n, id, axis, dflt);
 }
@@ -36,12 +36,12 @@ Conv conv_of(const Lower *l, NodeId id)
                       .oc = n->shape->dim[1] / c.group,
                       .kh = rows ? w->dim[last - 1] : 1,
                       .kw = w->dim[last],
-                      .sh = at_or(n, A_conv_strides, 0, spatial, 1),
-                      .sw = at_or(n, A_conv_strides, 1, spatial, 1),
-                      .dh = at_or(n, A_conv_dilations, 0, spatial, 1),
-                      .dw = at_or(n, A_conv_dilations, 1, spatial, 1),
-                      .pad_h = at_or(n, A_conv_pads, 0, spatial, 0),
-                      .pad_w = at_or(n, A_conv_pads, 1, spatial, 0)};
+                      .sh = conv_at_or(n, A_conv_strides, 0, spatial, 1),
+                      .sw = conv_at_or(n, A_conv_strides, 1, spatial, 1),
+                      .dh = conv_at_or(n, A_conv_dilations, 0, spatial, 1),
+                      .dw = conv_at_or(n, A_conv_dilations, 1, spatial, 1),
+                      .pad_h = conv_at_or(n, A_conv_pads, 0, spatial, 0),
+                      .pad_w = conv_at_or(n, A_conv_pads, 1, spatial, 0)};
     c.stride_n = xl->stride[0];
     c.stride_c = xl->stride[1];
     c.stride_h = rows ? xl->stride[last - 1] : 0;

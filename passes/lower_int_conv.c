@@ -4,6 +4,7 @@
 // channels to a word, words next to each other, its padding in memory as the zero point) is made by a copy
 // where it is not so already. The zero point then is a constant of each output channel, which the sums begin
 // with. All else: plain loops. Sums are exact, so their order does not matter.
+#include "passes/conv.h"
 #include "passes/int_conv.h"
 #include "passes/operand.h"
 
@@ -12,11 +13,6 @@
 enum { MAX_VECTORS = 8, COPY_SPARE = 16 << 20 };
 
 // --- numbers of the convolution ------------------------------------------------------------------
-
-static int64_t at_or(const Node *n, AttrId id, uint32_t axis, uint32_t spatial, int64_t dflt)
-{
-    return spatial == 1 ? (axis == 0 ? dflt : node_get_at(n, id, 0, dflt)) : node_get_at(n, id, axis, dflt);
-}
 
 static IntConv int_conv_of(Lower *l)
 {
@@ -40,12 +36,12 @@ static IntConv int_conv_of(Lower *l)
                  .ic = w->dim[1],
                  .kh = rows ? w->dim[last - 1] : 1,
                  .kw = w->dim[last],
-                 .sh = at_or(n, A_int_conv_strides, 0, spatial, 1),
-                 .sw = at_or(n, A_int_conv_strides, 1, spatial, 1),
-                 .dh = at_or(n, A_int_conv_dilations, 0, spatial, 1),
-                 .dw = at_or(n, A_int_conv_dilations, 1, spatial, 1),
-                 .pad_h = at_or(n, A_int_conv_pads, 0, spatial, 0),
-                 .pad_w = at_or(n, A_int_conv_pads, 1, spatial, 0)};
+                 .sh = conv_at_or(n, A_int_conv_strides, 0, spatial, 1),
+                 .sw = conv_at_or(n, A_int_conv_strides, 1, spatial, 1),
+                 .dh = conv_at_or(n, A_int_conv_dilations, 0, spatial, 1),
+                 .dw = conv_at_or(n, A_int_conv_dilations, 1, spatial, 1),
+                 .pad_h = conv_at_or(n, A_int_conv_pads, 0, spatial, 0),
+                 .pad_w = conv_at_or(n, A_int_conv_pads, 1, spatial, 0)};
     c.oc = w->dim[0] / c.group;
     c.words = (c.ic + 3) / 4;
     c.stride_n = at->stride[0];

@@ -190,7 +190,7 @@ static void pool_columns(Lower *l, const Domain *d, const Pool *p, Point at, con
         k_end(k);
 }
 
-static int64_t ceil_div(int64_t a, int64_t b)
+static int64_t ceil_div_at_least_0(int64_t a, int64_t b)
 {
     return a <= 0 ? 0 : (a + b - 1) / b;
 }
@@ -201,7 +201,8 @@ static void pool_vectors(Lower *l, const Domain *d, Pool *p, uint8_t lanes)
     const uint32_t w = p->spatial - 1;
     const int64_t reach =
         p->in[w] - 1 - (p->kernel[w] - 1) * p->dilation[w] + p->pad_begin[w]; // last start of a whole window
-    int64_t first = ceil_div(p->pad_begin[w], p->stride[w]), end = reach < 0 ? 0 : reach / p->stride[w] + 1;
+    int64_t first = ceil_div_at_least_0(p->pad_begin[w], p->stride[w]),
+            end = reach < 0 ? 0 : reach / p->stride[w] + 1;
     end = end > p->out[w] ? p->out[w] : end;
     first = first > end ? end : first;
     uint32_t opened = lower_open_axis(l, d, 0, KFOR_PARALLEL, &at);

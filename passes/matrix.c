@@ -13,11 +13,6 @@ enum { PRODUCTS = 3 };
 // A tile of weights is 32 channels by 16 results; a step has those of its channels, the last part first.
 enum { TILE_ELEMENTS = 512, BLOCK = 32, LANES = 16 };
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 // --- is it worthwhile ----------------------------------------------------------------------------
 
 // Bytes of the packed weights.

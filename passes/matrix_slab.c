@@ -4,11 +4,6 @@
 
 enum { BLOCK = 32, LANES = 16, SLACK_PIXELS = 32, FOLD_MAX_CHANNELS = 8, FOLD_MAX_RUN = 128 };
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
 {
     return v < lo ? lo : v > hi ? hi : v;

@@ -88,7 +88,7 @@ static bool stands_alone(const Kernel *k, KRef r)
 static KRef statement_end(const Kernel *k, KRef r)
 {
     const uint8_t kind = k_inst(k, r)->kind;
-    return kind == KI_for || kind == KI_if ? split_block_end(k, r) : r;
+    return kind == KI_for || kind == KI_if ? k_block_end(k, r) : r;
 }
 
 static bool is_statement(const KInst *n)
@@ -289,7 +289,7 @@ static void copy_joined(Rewrite *w, const Step *t)
     const SplitCut *c = &t->cut;
     KRef closed[SPLIT_MAX_LEVELS];
     for (uint32_t i = 1; i < c->n_joined; i++)
-        closed[i - 1] = split_block_end(w->from, c->level[i]);
+        closed[i - 1] = k_block_end(w->from, c->level[i]);
     for (KRef r = t->begin; r <= t->end; r++)
         if (r == c->level[0])
             open_joined(w, c->level, c->n_joined);

@@ -9,17 +9,6 @@ static const double remote_cycles = 1.5, whole_cycles = 0.15;
 // Iterations of a loop whose bounds are known only in a run.
 static const double unknown_trips = 16;
 
-KRef split_block_end(const Kernel *k, KRef r)
-{
-    int depth = 0;
-    for (;; r++) {
-        const uint8_t kind = k_inst(k, r)->kind;
-        depth += (kind == KI_for || kind == KI_if) - (kind == KI_end);
-        if (depth == 0)
-            return r;
-    }
-}
-
 double split_trips(const Kernel *k, const KInst *n)
 {
     int64_t lo = 0, hi = 0;
@@ -53,19 +42,30 @@ static double inst_cycles(const KInst *n)
     }
 }
 
+// How often the instructions run that a walk has come to: by open block.
+typedef struct Times {
+    double of[64];
+    uint32_t depth;
+} Times;
+
+// The times of the next instruction.
+static double times_of(Times *t, const Kernel *k, const KInst *n)
+{
+    if (n->kind == KI_for || n->kind == KI_if) {
+        t->of[t->depth + 1] = t->of[t->depth] * (n->kind == KI_for ? split_trips(k, n) : 1);
+        t->depth++;
+    }
+    const double times = t->of[t->depth];
+    t->depth -= n->kind == KI_end;
+    return times;
+}
+
 double split_range_cycles(const Kernel *k, KRef begin, KRef end)
 {
-    double times[64] = {1}, sum = 0;
-    uint32_t depth = 0;
-    for (KRef r = begin; r <= end; r++) {
-        const KInst *n = k_inst(k, r);
-        if (n->kind == KI_for || n->kind == KI_if) {
-            times[depth + 1] = times[depth] * (n->kind == KI_for ? split_trips(k, n) : 1);
-            depth++;
-        }
-        sum += inst_cycles(n) * times[depth];
-        depth -= n->kind == KI_end;
-    }
+    Times t = {.of = {1}};
+    double sum = 0;
+    for (KRef r = begin; r <= end; r++)
+        sum += inst_cycles(k_inst(k, r)) * times_of(&t, k, k_inst(k, r));
     return sum;
 }
 
@@ -79,17 +79,12 @@ static double elements_of(const KInst *n)
 
 void split_count_bytes(const Kernel *k, KRef begin, KRef end, double *bytes)
 {
-    double times[64] = {1};
-    uint32_t depth = 0;
+    Times t = {.of = {1}};
     for (KRef r = begin; r <= end; r++) {
         const KInst *n = k_inst(k, r);
-        if (n->kind == KI_for || n->kind == KI_if) {
-            times[depth + 1] = times[depth] * (n->kind == KI_for ? split_trips(k, n) : 1);
-            depth++;
-        }
+        const double times = times_of(&t, k, n);
         if (k_reads_param(n) || k_writes_param(n))
-            bytes[n->imm] += times[depth] * elements_of(n) * dtype_info[n->dtype].bytes;
-        depth -= n->kind == KI_end;
+            bytes[n->imm] += times * elements_of(n) * dtype_info[n->dtype].bytes;
     }
 }
 
@@ -132,7 +127,7 @@ static Spans spans_of(const Split *s, const Step *t, const KRef *loops, uint32_t
     Spans p = {ARENA_ARRAY(s->arena, double, n), t->is_read, t->is_written};
     for (uint32_t i = 0; i < n_loops; i++) {
         const KInst *loop = k_inst(s->k, loops[i]);
-        const KRef end = split_block_end(s->k, loops[i]);
+        const KRef end = k_block_end(s->k, loops[i]);
         const double *f = factors_of(s->k, loops[i], end, s->arena);
         const double last = split_trips(s->k, loop) * (double)loop->imm;
         for (KRef r = loops[i]; r <= end; r++) {

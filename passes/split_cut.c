@@ -15,13 +15,13 @@ static uint32_t nest_of(const Kernel *k, KRef r, KRef *level)
     uint32_t n = 0;
     while (n < SPLIT_MAX_LEVELS && split_is_parallel(k_inst(k, r))) {
         int64_t bound = 0;
-        const KRef end = split_block_end(k, r);
+        const KRef end = k_block_end(k, r);
         if (n > 0 && (!k_is_const(k, k_inst(k, r)->a, &bound) || !k_is_const(k, k_inst(k, r)->b, &bound)))
             break;
         level[n++] = r++;
         while (r < end && (split_is_expression(k_inst(k, r)->kind) || k_inst(k, r)->kind == KI_comment))
             r++;
-        if (r == end || k_inst(k, r)->kind != KI_for || split_block_end(k, r) + 1 != end)
+        if (r == end || k_inst(k, r)->kind != KI_for || k_block_end(k, r) + 1 != end)
             break;
     }
     return n;
@@ -131,7 +131,7 @@ static bool never_meet(const Split *s, const SplitCut *c, SplitMeeting how)
 
 bool split_find_children(const Split *s, KRef loop, SplitCut *c)
 {
-    const KRef end = split_block_end(s->k, loop);
+    const KRef end = k_block_end(s->k, loop);
     bool has_loop = false;
     c->children.len = 0;
     for (KRef r = loop + 1; r < end; r++) {
@@ -142,7 +142,7 @@ bool split_find_children(const Split *s, KRef loop, SplitCut *c)
         if (n->kind == KI_barrier)
             return false;
         if (n->kind == KI_for || n->kind == KI_if)
-            r = child.end = split_block_end(s->k, r);
+            r = child.end = k_block_end(s->k, r);
         has_loop = has_loop || child.is_loop;
         add_child(s, c, child);
     }

@@ -62,7 +62,6 @@ static inline bool split_is_parallel(const KInst *n)
     return n->kind == KI_for && n->flags == KFOR_PARALLEL;
 }
 
-KRef split_block_end(const Kernel *k, KRef r);
 // Iterations; a guess where only a run knows.
 double split_trips(const Kernel *k, const KInst *loop);
 // Cycles of the instructions, each as often as it runs.

@@ -5,11 +5,6 @@
 
 enum { TILE_MAX_TAPS = 32, TILE_MAX_EDGES = 64 }; // of a row: every edge tile is text of its own
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 TileAxis tile_row_axis(const TileShape *s)
 {
     return (TileAxis){s->h, s->in_h, s->kh, s->sh, s->dh, s->pad_h};

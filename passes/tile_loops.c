@@ -18,11 +18,6 @@ Tile tile_new(Lower *l, TileShape s)
     return t;
 }
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 static void add_fetch(TileAt *at, TileFetch f)
 {
     if (f.step > 0)

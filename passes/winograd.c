@@ -8,11 +8,6 @@
 // the third-level cache, and from the second-level one; share of the peak that products reach.
 static const double memory_rate = 5, l3_rate = 10, l2_rate = 32, product_share = 0.93;
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 // --- weights --------------------------------------------------------------------------------------
 
 typedef struct Packing {
