@@ -3,7 +3,7 @@
 // read inside the input for the same pixels.
 #include "passes/tile_part.h"
 
-enum { TILE_MAX_TAPS = 32, TILE_MAX_EDGES = 64 }; // of a row: every edge tile is text of its own
+enum { TILE_MAX_TAPS = 32, TILE_MAX_EDGES = 64 }; // of an axis: every edge tile is text of its own
 
 TileAxis tile_row_axis(const TileShape *s)
 {
@@ -34,10 +34,15 @@ bool tile_axis_has_border(const TileAxis *x)
     return edge_outputs(x) > 0;
 }
 
+bool tile_axis_has_many_edges(const TileAxis *x)
+{
+    return edge_outputs(x) > TILE_MAX_EDGES;
+}
+
 bool tile_is_worthwhile(const TileShape *s)
 {
     const TileAxis x = tile_column_axis(s);
-    return s->kw <= TILE_MAX_TAPS && edge_outputs(&x) <= TILE_MAX_EDGES;
+    return s->kw <= TILE_MAX_TAPS && !tile_axis_has_many_edges(&x);
 }
 
 TileRuns tile_axis_runs(Arena *a, const TileAxis *x, int64_t most)

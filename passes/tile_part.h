@@ -25,6 +25,8 @@ typedef VEC(TileSpan) TileSpans;
 TileSpans tile_spans(Arena *a, const TileAxis *x, int64_t start, int64_t pixels);
 // Does some output of the axis read outside the input?
 bool tile_axis_has_border(const TileAxis *x);
+// So many that tiles of their own would be too much text, and too long to weigh?
+bool tile_axis_has_many_edges(const TileAxis *x);
 
 // What a tile fetches ahead while it sums, a little with every step: after n steps element base + n / period
 // * pitch + n % period * step of a parameter.

@@ -103,10 +103,22 @@ static double waiting_cycles(const Tile *t, double compute, double passes)
     return max_of(cold - compute, 0) + cold / max_of(passes, 1) + first + (passes - 1) * again + parts;
 }
 
+// Single rows share one text whatever they clip: with many edges they are weighed as if they clipped nothing.
+static TileRuns row_runs(const Tile *t)
+{
+    Arena *a = t->l->pass->scratch;
+    const TileAxis axis = tile_row_axis(&t->s);
+    if (!tile_axis_has_many_edges(&axis))
+        return tile_axis_runs(a, &axis, t->plan.rows);
+    TileRuns all = {0};
+    vec_push(a, &all, ((TileRun){.pixels = 1, .count = t->s.h}));
+    return all;
+}
+
 static double plan_cycles(const Tile *t, uint32_t *loops)
 {
     Arena *a = t->l->pass->scratch;
-    const TileAxis row_axis = tile_row_axis(&t->s), column_axis = tile_column_axis(&t->s);
+    const TileAxis column_axis = tile_column_axis(&t->s);
     Cost c = {.t = t, .blocks = tile_blocks(t)};
     const double l2 = t->l->caps->l2_bytes;
     const double panel = 4.0 * (double)(tile_steps(&t->s) * t->plan.nv * t->lanes);
@@ -117,7 +129,7 @@ static double plan_cycles(const Tile *t, uint32_t *loops)
                    : reused < l2 * 0.2 || held < l2 * 0.6 ? L2_BYTES_CYCLE
                                                           : L3_BYTES_CYCLE;
     c.columns = tile_axis_runs(a, &column_axis, t->plan.columns);
-    c.rows = tile_axis_runs(a, &row_axis, t->plan.rows);
+    c.rows = row_runs(t);
     double cycles = 0, passes = 0;
     for (uint32_t i = 0; i < c.blocks.n; i++) {
         cycles += (double)c.blocks.block[i].count * block_cycles(&c, c.blocks.block[i].nv);
@@ -161,10 +173,12 @@ static void consider(Plans *p, Tile *t, TilePlan plan)
 static void consider_pixels(Plans *p, Tile *t, int64_t nv, int64_t most)
 {
     const int64_t w = t->s.w < 1 ? 1 : t->s.w, parts = (w + most - 1) / most;
+    const TileAxis rows = tile_row_axis(&t->s);
+    const bool has_several = parts == 1 && !tile_axis_has_many_edges(&rows);
     for (int order = 0; order < 2; order++) {
         TilePlan plan = {.nv = nv, .rows = 1, .columns = (w + parts - 1) / parts, .pixels_outside = order};
         consider(p, t, plan);
-        plan.rows = parts == 1 ? most / w : 1;
+        plan.rows = has_several ? most / w : 1;
         plan.rows = plan.rows > t->s.h ? t->s.h : plan.rows;
         for (; plan.rows > 1; plan.rows--)
             consider(p, t, plan);

@@ -15,6 +15,10 @@ import rlxc
 PASSED, UNSUPPORTED, RANDOM, WRONG, CRASHED = "passed", "unsupported", "random", "wrong", "crashed"
 RANDOM_OPERATORS = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
                     "RandomUniformLike"}
+# The suite computes what it expects of these when it is loaded, with NumPy's FFT: where the exact result is 0
+# it holds the rounding of that FFT, which depends on the machine and exceeds the suite's tolerance of 1e-7.
+FFT_OPERATORS = {"DFT", "STFT"}
+FFT_TOLERANCE = 2.0 ** -21      # of the largest magnitude
 TIME_LIMIT = 240        # seconds for the compiler, and again for the C compiler
 
 
@@ -28,20 +32,26 @@ def one_line(error):
     return lines[0][:300] if lines else type(error).__name__
 
 
-def compare_relative(got, want):
-    """For random weights: within 1e-4 of the largest magnitude."""
+def compare_relative(got, want, tolerance):
+    """Within a share of the largest magnitude."""
     for g, w in zip(got, want, strict=True):
         np.testing.assert_equal(g.dtype, w.dtype)
         np.testing.assert_array_equal(g.shape, w.shape)
         largest = np.max(np.abs(w))
         error = np.max(np.abs(g - w))
-        if not error <= 1e-4 * largest:
+        if not error <= tolerance * largest:
             raise AssertionError(f"largest error {error:.3g} of magnitude {largest:.3g}")
 
 
-def compare(case, got, want):
-    if case.rtol is None:
-        return compare_relative(got, want)
+def operators_of(model):
+    return {node.op_type for node in model.graph.node}
+
+
+def compare(case, got, want, model=None):
+    if case.rtol is None:       # random weights
+        return compare_relative(got, want, 1e-4)
+    if model is not None and operators_of(model) & FFT_OPERATORS:
+        return compare_relative(got, want, FFT_TOLERANCE)
     from onnx.backend.test.runner import Runner
     for g, w in pairs(list(got), list(want)):
         if w.dtype.kind in "US":        # the suite has strings as objects in most places
@@ -82,7 +92,7 @@ def judge(case, cc="auto"):
     try:
         compiled = rlxc.compile(path or model, cc=cc, time_limit=TIME_LIMIT)
         for inputs, want in data_sets:
-            compare(case, compiled(*inputs), want)
+            compare(case, compiled(*inputs), want, model)
     except rlxc.CompileError as e:
         return UNSUPPORTED, one_line(e)
     except (rlxc.CompilerCrash, rlxc.CompilerTimeout) as e:
@@ -103,7 +113,7 @@ def judge(case, cc="auto"):
 def judge_random(model, compiled, data_sets):
     """The stored outputs of a random operator came from NumPy's generator, which the standard does not name.
     Types and shapes must agree, and where only a few values are possible (Bernoulli) all must be of them."""
-    if not RANDOM_OPERATORS & {node.op_type for node in model.graph.node}:
+    if not RANDOM_OPERATORS & operators_of(model):
         return None
     for inputs, want in data_sets:
         for g, w in pairs(compiled(*inputs), list(want)):
@@ -153,7 +163,7 @@ def judge_peer(case, peer):
         return UNSUPPORTED, f"{type(e).__name__}: {short(e)}"
     try:
         for got, want in results:
-            compare(case, list(got), want)
+            compare(case, list(got), want, model)
     except Exception as e:
         return WRONG, short(e)
     return PASSED, ""
