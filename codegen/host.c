@@ -120,56 +120,6 @@ static bool emit_kernels(HostEmit *e, const Plan *plan, Printed *p)
     return true;
 }
 
-// All threads come to the same answer before one of them uses the memory again.
-static void emit_checks(bool is_shared, Str *out)
-{
-    if (!is_shared) {
-        str_add(out, "    if (rlx_failed_check(ctx) != NULL)\n        return RLX_ERR_VALUE;\n");
-        return;
-    }
-    str_add(out, "    rlx_barrier(team);\n    const int is_wrong = rlx_failed_check(ctx) != NULL;\n"
-                 "    rlx_barrier(team);\n    if (is_wrong)\n        return RLX_ERR_VALUE;\n");
-}
-
-static void find_matrix(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
-{
-    (void)p, (void)times;
-    *(bool *)ctx |= k->loop == NULL && kernel_has_matrix(k->kernel);
-}
-
-static void emit_dispatch(HostEmit *e, Str *out)
-{
-    bool has_matrix = false;
-    plan_walk(e->plan, find_matrix, &has_matrix);
-    bool used[REGION_COUNT] = {false};
-    for (uint32_t i = 0; i < e->plan->kernels.len; i++)
-        for (uint32_t j = 0; j < e->plan->kernels.data[i].args.len; j++)
-            used[e->plan->buffers.data[e->plan->kernels.data[i].args.data[j].buf].region] = true;
-    const bool is_shared = e->plan->is_shared;
-    str_add(out, is_shared ? "static rlx_status dispatch_part(rlx_ctx *ctx, rlx_team *team)\n{\n"
-                           : "static rlx_status dispatch(rlx_ctx *ctx)\n{\n");
-    if (used[REGION_ARENA])
-        str_add(out, "    unsigned char *const a = ctx->arena;\n");
-    if (used[REGION_STATE] || used[REGION_PARAM])
-        str_add(out, "    unsigned char *const s = ctx->state;\n");
-    if (used[REGION_WEIGHTS])
-        str_add(out, "    const unsigned char *const w = ctx->weights;\n");
-    if (!used[REGION_ARENA] && !used[REGION_STATE] && !used[REGION_PARAM] && !used[REGION_WEIGHTS])
-        str_add(out, "    (void)ctx;\n");
-    if (has_matrix)
-        str_add(out, "    if (!rlx_matrix_is_allowed())\n        return RLX_ERR_CPU;\n");
-    if (e->plan->probe != 0)
-        str_add(out, "    rlx_probe(0u);\n");
-    host_print_calls(e->plan, 0, e->plan->n_check_kernels, "    ", out);
-    if (e->plan->checks.len != 0)
-        emit_checks(is_shared, out);
-    host_print_calls(e->plan, e->plan->n_check_kernels, e->plan->kernels.len, "    ", out);
-    str_add(out, "    return RLX_OK;\n}\n\n");
-    if (is_shared)
-        str_add(out, "static rlx_status dispatch(rlx_ctx *ctx)\n{\n    return rlx_threads_run(ctx, "
-                     "dispatch_part);\n}\n\n");
-}
-
 // --- weights -------------------------------------------------------------------------------------
 
 typedef struct WordText {
@@ -273,7 +223,7 @@ static bool emit_c(HostEmit *e, Str *out)
     str_printf(out, "// Compile with: cc -O3 %s%s-c %s.c\n", e->options->cc_flags,
                e->options->cc_flags[0] != '\0' ? " " : "", e->options->name);
     str_printf(out, "#include \"%s.h\"\n\n", e->options->name);
-    emit_dispatch(e, &body);
+    host_emit_dispatch(e, &body);
     str_add(&kernels, str_text(&body));
     target_print_prelude(e->target, str_text(&kernels), out);
     str_char(out, '\n');

@@ -14,6 +14,7 @@ typedef enum WeightsMode {
 } WeightsMode;
 
 typedef enum ArenaMode { ARENA_CALLER, ARENA_STATIC } ArenaMode;
+typedef enum ApiMode { API_FULL, API_CORE } ApiMode; // core: only rlx.h, and what the model cannot do without
 typedef enum RuntimeMode {
     RUNTIME_PASTED,
     RUNTIME_LINKED
@@ -27,6 +28,7 @@ typedef struct HostOptions {
     WeightsMode weights;
     ArenaMode arena;
     RuntimeMode runtime;
+    ApiMode api;
 } HostOptions;
 
 typedef struct EmittedFile {

@@ -2,7 +2,6 @@
 // The API of a generated model: NAME.h (sizes, shapes, entry points, with runtime-lite pasted in), the
 // descriptor and the typed entry point. Separate from host.c, which writes what runs.
 #include "codegen/host_parts.h"
-#include "codegen/runtime_text.h"
 #include <ctype.h>
 #include <string.h>
 
@@ -46,12 +45,6 @@ const char *host_string_literal(Arena *a, const char *text)
             str_printf(&s, "\\%03o", (unsigned char)*c);
     str_char(&s, '"');
     return str_text(&s);
-}
-
-// Was the model compiled with --threads?
-static bool has_threads(const HostEmit *e)
-{
-    return e->plan->caps->threads > 1;
 }
 
 // Threads that have something to do.
@@ -144,7 +137,7 @@ void host_emit_entry(HostEmit *e, Str *out)
                "state_bytes)\n{\n"
                "    return rlx_init(ctx, &%s_model, arena, arena_bytes, state, state_bytes, NULL, 0);\n}\n\n",
                name, name);
-    if (has_threads(e))
+    if (host_has_threads(e))
         str_printf(out,
                    "rlx_status %s_threads_start(rlx_ctx *ctx, rlx_pool *pool)\n{\n"
                    "    return rlx_threads_start(ctx, pool, rlx_threads_useful(%s_THREADS));\n}\n\n"
@@ -180,19 +173,18 @@ static void emit_slots(const HostEmit *e, const char *kind, const char *const *n
         str_printf(out, "#define %s_%s_%s %uu\n", e->upper, kind, names[i], i);
 }
 
-static void emit_runtime(HostEmit *e, Str *out)
+// Numbers for rlx_run_set, and what a snapshot takes.
+static void emit_set_slots(const HostEmit *e, Str *out)
 {
-    if (e->options->runtime == RUNTIME_LINKED) {
-        str_printf(out, "#include \"rlx.h\"\n%s\n", has_threads(e) ? "#include \"rlx_threads.h\"\n" : "");
-        return;
-    }
-    str_add(out, "// --- start of runtime-lite ---\n");
-    for (const char *const *line = runtime_text; *line != NULL; line++)
-        str_add(out, *line);
-    for (const char *const *line = threads_text; *line != NULL && has_threads(e); line++)
-        if (strcmp(*line, "#include \"rlx.h\"\n") != 0)
-            str_add(out, *line);
-    str_add(out, "// --- end of runtime-lite ---\n\n");
+    const Plan *p = e->plan;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < p->sets.len; i++)
+        str_printf(out, "#define %s_SET_%s %uu\n", e->upper, p->sets.data[i].name, i);
+    for (uint32_t i = 0; i < p->outputs.len; i++)
+        bytes += 64 + (p->outputs.data[i].bytes + 63u) / 64u * 64u;
+    if (e->options->api == API_FULL)
+        str_printf(out, "#define %s_SNAPSHOT_BYTES %lluu // rlx_take_snapshot\n", e->upper,
+                   (unsigned long long)bytes);
 }
 
 void host_emit_header(HostEmit *e, Str *out)
@@ -200,7 +192,7 @@ void host_emit_header(HostEmit *e, Str *out)
     const Plan *p = e->plan;
     const char *name = e->options->name;
     str_printf(out, "#ifndef %s_MODEL_H\n#define %s_MODEL_H\n\n", e->upper, e->upper);
-    emit_runtime(e, out);
+    host_emit_runtime(e, out);
     str_printf(out,
                "// Sizes of the memory blocks, exact. Blocks start at a multiple of RLX_ALIGNMENT.\n#define "
                "%s_ARENA_BYTES %lluu\n",
@@ -210,6 +202,7 @@ void host_emit_header(HostEmit *e, Str *out)
                (unsigned long long)p->region_bytes[REGION_WEIGHTS]);
     emit_slots(e, "INPUT", e->input_names, p->inputs.len, out);
     emit_slots(e, "OUTPUT", e->output_names, p->outputs.len, out);
+    emit_set_slots(e, out);
     str_add(out, "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
     str_printf(out, "// The descriptor, for the rlx_ functions above.\nextern const rlx_model %s_model;\n\n",
                name);
@@ -226,7 +219,7 @@ void host_emit_header(HostEmit *e, Str *out)
             out,
             "// The one context on static storage; NULL if it cannot be made.\nrlx_ctx *%s_static(void);\n\n",
             name);
-    if (has_threads(e))
+    if (host_has_threads(e))
         str_printf(out,
                    "// From now on up to %s_THREADS threads (no more than there are processors) share the "
                    "runs of the "
@@ -371,6 +364,23 @@ static const char *emit_output_sizes(HostEmit *e, Str *out)
     return "output_sizes";
 }
 
+static void emit_sets(HostEmit *e, Str *out)
+{
+    const Plan *p = e->plan;
+    for (uint32_t i = 0; i < p->sets.len; i++) {
+        str_printf(out, "static const unsigned char set%u[] = {", i);
+        for (uint32_t j = 0; j < p->outputs.len; j++)
+            str_printf(out, "%s%u", j == 0 ? "" : ", ", p->sets.data[i].has[j]);
+        str_add(out, "};\n");
+    }
+    if (p->sets.len == 0)
+        return;
+    str_add(out, "static const rlx_output_set sets[] = {");
+    for (uint32_t i = 0; i < p->sets.len; i++)
+        str_printf(out, "%s{\"%s\", set%u}", i == 0 ? "" : ", ", p->sets.data[i].name, i);
+    str_add(out, "};\n\n");
+}
+
 static const char *list_or_null(const char *name, uint32_t n)
 {
     return n != 0 ? name : "NULL";
@@ -386,6 +396,7 @@ void host_emit_descriptor(HostEmit *e, const char *weights, Str *out)
     emit_kernel_table(e, out);
     emit_checks(e, out);
     emit_param_flags(e, out);
+    emit_sets(e, out);
     const char *state_init = emit_state_init(e, out), *sizes = emit_output_sizes(e, out);
     str_printf(out, "const rlx_model %s_model = {\n    \"%s\", \"%s\", %lluu, %lluu, %lluu, %s, %s, %lluu,\n",
                e->options->name, e->options->name, e->options->compiler,
@@ -396,7 +407,8 @@ void host_emit_descriptor(HostEmit *e, const char *weights, Str *out)
                p->params.len, p->states.len, plan_count_kernels(p), list_or_null("inputs", p->inputs.len),
                list_or_null("outputs", p->outputs.len), list_or_null("params", p->params.len),
                list_or_null("states", p->states.len));
-    str_printf(out, "    %s, %s, dispatch, %uu, %s, %s, %uu};\n\n",
+    str_printf(out, "    %s, %s, dispatch, %uu, %s, %s, %uu, %uu, %s};\n\n",
                list_or_null("param_has_init", p->params.len), list_or_null("kernels", p->kernels.len),
-               p->checks.len, list_or_null("checks", p->checks.len), sizes, used_threads(e));
+               p->checks.len, list_or_null("checks", p->checks.len), sizes, used_threads(e), p->sets.len,
+               list_or_null("sets", p->sets.len));
 }

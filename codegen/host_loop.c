@@ -122,6 +122,16 @@ void host_print_call(const Plan *plan, const PlanKernel *k, const char *indent, 
     str_add(out, ");\n");
 }
 
+// Calls of kernels that only some sets of outputs need are under a condition.
+static const char *open_condition(const PlanKernel *k, const char *indent, Str *out)
+{
+    if (k->skipped_by == 0)
+        return indent;
+    str_printf(out, "%sif ((skipped & %uu) == 0) // not needed by all sets of outputs\n", indent,
+               k->skipped_by);
+    return arena_printf(out->arena, "%s    ", indent);
+}
+
 // Kernels in a row that one thread runs are in one block.
 void host_print_calls(const Plan *plan, uint32_t begin, uint32_t end, const char *indent, Str *out)
 {
@@ -139,7 +149,8 @@ void host_print_calls(const Plan *plan, uint32_t begin, uint32_t end, const char
                        thread == 0 ? "%sif (team->part == %d) {\n"
                                    : "%sif (team->part == %d %% team->parts) {\n",
                        indent, thread);
-        host_print_call(plan, k, thread >= 0 ? deeper : indent, out);
+        const char *place = thread >= 0 ? deeper : indent;
+        host_print_call(plan, k, open_condition(k, place, out), out);
         if (plan->probe != 0)
             str_printf(out, "%srlx_probe(%uu);\n", thread >= 0 ? deeper : indent, plan->probe + i);
         open = thread;

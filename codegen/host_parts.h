@@ -25,10 +25,15 @@ enum { HOST_TEXT_MAX_BYTES = 65536 };
 // for them.
 const char *host_emit_blob(HostEmit *e, const char *kind, EmittedFile content, Str *out);
 void host_name_tensors(HostEmit *e);
+// Was the model compiled with --threads?
+bool host_has_threads(const HostEmit *e);
+// The parts of runtime-lite that the model needs, or what includes them.
+void host_emit_runtime(const HostEmit *e, Str *out);
 void host_emit_header(HostEmit *e, Str *out);
 // weights: C expression of the built-in weights.
 void host_emit_descriptor(HostEmit *e, const char *weights, Str *out);
 void host_emit_entry(HostEmit *e, Str *out);
+void host_emit_dispatch(const HostEmit *e, Str *out);
 const char *host_upper(Arena *a, const char *name);
 // Text that is safe inside a // comment.
 const char *host_comment_text(Arena *a, const char *text);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text of runtime-lite/rlx.h, made into C strings by the build (tools/embed.py).
+// The texts of runtime-lite/*.h, made into C strings by the build (tools/embed.py).
 #ifndef CODEGEN_RUNTIME_TEXT_H
 #define CODEGEN_RUNTIME_TEXT_H
 
-// Lines, each with its newline; NULL at the end.
+// Lines, each with its newline; NULL at the end. Of rlx.h:
 extern const char *const runtime_text[];
-// The same of runtime-lite/rlx_threads.h.
+// Of rlx_threads.h, rlx_runs.h, rlx_typed.h:
 extern const char *const threads_text[];
+extern const char *const runs_text[];
+extern const char *const typed_text[];
 
 #endif

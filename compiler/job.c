@@ -86,10 +86,10 @@ static bool read_target(Job *j, const char *default_cpu)
 
 static bool read_host_options(Job *j)
 {
-    static const char *const weights[] = {"auto", "rodata", "incbin", "file"}, *const arenas[] = {"caller",
-                                                                                                  "static"};
+    static const char *const weights[] = {"auto", "rodata", "incbin", "file"},
+                             *const arenas[] = {"caller", "static"}, *const apis[] = {"full", "core"};
     const Options *o = &j->cli->options;
-    uint32_t mode = 0, arena = 0;
+    uint32_t mode = 0, arena = 0, api = 0;
     const char *name =
         o->name != NULL ? o->name : host_model_name(j->cli->arena, output_stem(j->cli->arena, j->model));
     if (strcmp(name, host_model_name(j->cli->arena, name)) != 0 || strlen(name) > 200)
@@ -97,6 +97,8 @@ static bool read_host_options(Job *j)
     if (o->weights != NULL && !choose(j, "--weights", o->weights, weights, 4, &mode))
         return false;
     if (o->arena != NULL && !choose(j, "--arena", o->arena, arenas, 2, &arena))
+        return false;
+    if (o->api != NULL && !choose(j, "--api", o->api, apis, 2, &api))
         return false;
     if (arena == ARENA_STATIC && mode == WEIGHTS_FILE)
         return wrong_value(j, "--arena", "static", "weights in the program, not --weights file");
@@ -109,6 +111,7 @@ static bool read_host_options(Job *j)
                             .cpu = j->cpu.name,
                             .weights = (WeightsMode)mode,
                             .arena = (ArenaMode)arena,
+                            .api = (ApiMode)api,
                             .runtime = o->link_runtime != NULL ? RUNTIME_LINKED : RUNTIME_PASTED};
     return true;
 }
@@ -160,10 +163,54 @@ bool job_begin(Job *j, Cli *c, const char *default_cpu, bool has_all_inputs)
     return import_model_with(c->arena, c->diag, j->model, &options, &j->graph);
 }
 
+// NAME=a,b of --output-set.
+static bool add_set(Job *j, const char *given)
+{
+    Arena *a = j->cli->arena;
+    Plan *p = j->plan;
+    const char *eq = strchr(given, '=');
+    PlanSet set = {.name = eq == NULL ? given : arena_strndup(a, given, (size_t)(eq - given))};
+    uint8_t *has = ARENA_ARRAY(a, uint8_t, p->outputs.len + 1u);
+    if (eq == NULL || strcmp(set.name, host_identifier(a, set.name)) != 0)
+        return wrong_value(j, "--output-set", given, "NAME=OUTPUT,OUTPUT with a C identifier");
+    for (uint32_t i = 0; i < p->sets.len; i++)
+        if (strcmp(p->sets.data[i].name, set.name) == 0)
+            return wrong_value(j, "--output-set", given, "every name once");
+    for (const char *name = eq + 1; *name != '\0'; name += name[strcspn(name, ",")] != '\0' ? 1 : 0) {
+        const size_t n = strcspn(name, ",");
+        uint32_t i = 0;
+        while (i < p->outputs.len &&
+               (strlen(p->outputs.data[i].name) != n || memcmp(p->outputs.data[i].name, name, n) != 0))
+            i++;
+        if (i == p->outputs.len)
+            return wrong_value(j, "--output-set", given, "names of outputs of the model");
+        has[i] = 1;
+        name += n;
+    }
+    set.has = has;
+    vec_push(a, &p->sets, set);
+    return true;
+}
+
+static bool add_sets(Job *j)
+{
+    Arena scratch = {0};
+    const Strings *given = &j->cli->options.output_sets;
+    bool ok = true;
+    if (given->len > PLAN_MAX_SETS)
+        return wrong_value(j, "--output-set", given->data[PLAN_MAX_SETS], "at most 31 sets");
+    for (uint32_t i = 0; ok && j->plan != NULL && i < given->len; i++)
+        ok = add_set(j, given->data[i]);
+    if (ok && j->plan != NULL)
+        plan_use_sets(j->plan, &scratch);
+    arena_free(&scratch);
+    return ok;
+}
+
 bool job_plan(Job *j)
 {
     cli_progress("compiling");
-    return pipeline_run(j->cli->arena, j->cli->diag, j->graph, &j->pipeline, &j->plan);
+    return pipeline_run(j->cli->arena, j->cli->diag, j->graph, &j->pipeline, &j->plan) && add_sets(j);
 }
 
 bool job_emit(Job *j)

@@ -114,6 +114,7 @@ typedef struct PlanKernel {
     bool is_shared; // all threads run their parts of it; else thread `thread` runs it alone
     bool waits;     // a barrier comes before it
     uint8_t thread;
+    uint32_t skipped_by;  // bit s: nothing that set s of Plan.sets wants depends on it
     const char *function; // in emitted text: its own name, or that of an earlier kernel with the same text
 } PlanKernel;
 
@@ -136,6 +137,13 @@ typedef struct PlanCheck {
     uint64_t byte_offset;
 } PlanCheck;
 
+// Outputs that a run may be limited to.
+enum { PLAN_MAX_SETS = 31 };
+typedef struct PlanSet {
+    const char *name;
+    const uint8_t *has; // by output
+} PlanSet;
+
 typedef struct Plan {
     Arena *arena;
     const Graph *graph;
@@ -148,6 +156,7 @@ typedef struct Plan {
     VEC(PlanIo) sizes;
     VEC(PlanCheck) checks;
     uint32_t n_check_kernels; // the checks are tested after that many kernels; none of them writes a state
+    VEC(PlanSet) sets;
     VEC(PlanChoice) choices;
     VEC(PlanSlot) slots; // of the body of a loop
     bool is_shared;     // threads share a run: some kernel is split, or another thread than the first has one
@@ -166,6 +175,9 @@ typedef void (*PlanVisit)(const Plan *p, PlanKernel *k, uint64_t times, void *ct
 void plan_walk(const Plan *p, PlanVisit fn, void *ctx);
 // Kernels of the plan and of all bodies in it.
 uint32_t plan_count_kernels(const Plan *p);
+
+// Fills PlanKernel.skipped_by for the sets of the plan (plan_sets.c).
+void plan_use_sets(Plan *p, Arena *scratch);
 
 // A hazard between two kernels: their byte ranges overlap after placing, and at least one writes.
 bool plan_has_hazard(const Plan *p, uint32_t kernel_a, uint32_t kernel_b);

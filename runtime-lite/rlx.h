@@ -42,6 +42,9 @@ typedef enum rlx_status {
     RLX_ERR_PARAM,     // a parameter was never set (rlx_missing_param names it)
     RLX_ERR_VALUE,     // the inputs break a condition of the model (rlx_failed_check has the message)
     RLX_ERR_CPU,       // the system does not let this process use registers that the code was compiled for
+    RLX_ERR_RANGE,     // a number is outside of what is allowed: a row, the value of a symbol
+    RLX_ERR_SYMBOL,    // no symbol of that name or number
+    RLX_ERR_HANDLE,    // not a persistent handle, or one that was never bound
     RLX_STATUS_COUNT
 } rlx_status;
 
@@ -97,6 +100,12 @@ typedef struct rlx_check {
     size_t offset;
 } rlx_check;
 
+// A set of outputs that a run may be limited to (--output-set).
+typedef struct rlx_output_set {
+    const char *name;
+    const unsigned char *has; // by output: 1 = in the set
+} rlx_output_set;
+
 struct rlx_ctx;
 struct rlx_pool;
 
@@ -116,7 +125,9 @@ typedef struct rlx_model {
     const rlx_check *checks;
     const size_t *output_sizes; // by output: bytes from ctx->arena to its int64_t sizes after a run,
                                 // (size_t)-1 where they are those of `outputs`; NULL: all are
-    uint32_t threads; // that a run can be shared by: --threads; 1: it has no use for more
+    uint32_t threads;           // that a run can be shared by: --threads; 1: it has no use for more
+    uint32_t n_sets;
+    const rlx_output_set *sets;
 } rlx_model;
 
 typedef struct rlx_ctx {
@@ -125,6 +136,8 @@ typedef struct rlx_ctx {
     unsigned char *state;
     const unsigned char *weights;
     struct rlx_pool *pool; // threads that share its runs (rlx_threads_start); NULL: none
+    uint32_t outputs;      // what runs compute: 0 all outputs, else 1 + a set of them
+    rlx_status pending;    // of the run that rlx_commit has started
 } rlx_ctx;
 
 typedef struct rlx_slot {
@@ -145,7 +158,10 @@ static inline const char *rlx_status_text(rlx_status s)
                                                        "wrong element type",
                                                        "parameter never set",
                                                        "a condition of the model does not hold",
-                                                       "the CPU or the system lacks what is used"};
+                                                       "the CPU or the system lacks what is used",
+                                                       "number out of range",
+                                                       "unknown symbol",
+                                                       "no such handle, or never bound"};
     return (unsigned)s < (unsigned)RLX_STATUS_COUNT ? text[s] : "unknown status";
 }
 
@@ -192,6 +208,8 @@ static inline rlx_status rlx_init(rlx_ctx *ctx, const rlx_model *model, void *ar
     ctx->arena = (unsigned char *)arena;
     ctx->state = (unsigned char *)state;
     ctx->pool = NULL;
+    ctx->outputs = 0;
+    ctx->pending = RLX_OK;
     ctx->weights = (const unsigned char *)(weights != NULL ? weights : model->weights);
     if (model->state_bytes != 0) {
         if (model->state_init != NULL)
@@ -224,6 +242,13 @@ static inline void *rlx_input(const rlx_ctx *ctx, uint32_t slot)
 static inline const void *rlx_output(const rlx_ctx *ctx, uint32_t slot)
 {
     return ctx != NULL && slot < ctx->model->n_outputs ? ctx->arena + ctx->model->outputs[slot].offset : NULL;
+}
+
+// The bytes of an input.
+static inline size_t rlx_input_bytes(const rlx_ctx *ctx, uint32_t slot)
+{
+    return ctx != NULL && ctx->model != NULL && slot < ctx->model->n_inputs ? ctx->model->inputs[slot].bytes
+                                                                            : 0;
 }
 
 // The shape that an output has after a run, in which its elements are dense. That of its rlx_tensor has room

@@ -9,7 +9,13 @@ import sys
 import tempfile
 
 RLXC, HERE = os.path.abspath(sys.argv[1]), os.path.dirname(os.path.abspath(__file__))
-PROGRAMS = (("mission", "runtime_test.c"), ("constant", "constant_test.c"), ("checked", "checked_test.c"))
+SETS = ["--output-set", "product=y", "--output-set", "rest=z,total"]
+PROGRAMS = (
+    ("mission", "runtime_test.c", []),
+    ("constant", "constant_test.c", []),
+    ("checked", "checked_test.c", []),
+    ("runs", "runs_test.c", SETS),
+)
 SANITIZE = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 
@@ -31,8 +37,8 @@ def check(model, program, options, folder):
         subprocess.run([folder + "/p"], check=True)
 
 
-for name, source in PROGRAMS:
+for name, source, extra in PROGRAMS:
     for cpu in ("generic", "native"):
         for level in ("0", "3"):
             with tempfile.TemporaryDirectory() as top:
-                check(name, source, ["--cpu", cpu, "-O", level], top)
+                check(name, source, ["--cpu", cpu, "-O", level, *extra], top)

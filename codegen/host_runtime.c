@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which parts of runtime-lite a model's header has.
+#include "codegen/host_parts.h"
+#include "codegen/runtime_text.h"
+#include <string.h>
+
+typedef struct RuntimePart {
+    const char *file;
+    const char *const *text;
+    bool (*is_needed)(const HostEmit *e); // NULL: always
+} RuntimePart;
+
+bool host_has_threads(const HostEmit *e)
+{
+    return e->plan->caps->threads > 1;
+}
+
+static bool has_whole_api(const HostEmit *e)
+{
+    return e->options->api == API_FULL;
+}
+
+static const RuntimePart parts[] = {
+    {"rlx.h", runtime_text, NULL},
+    {"rlx_threads.h", threads_text, host_has_threads},
+    {"rlx_runs.h", runs_text, has_whole_api},
+    {"rlx_typed.h", typed_text, has_whole_api},
+};
+enum { N_PARTS = sizeof parts / sizeof *parts };
+
+// A part that is pasted finds the others above it.
+static void paste(const char *const *line, Str *out)
+{
+    for (; *line != NULL; line++)
+        if (strncmp(*line, "#include \"rlx", 13) != 0)
+            str_add(out, *line);
+}
+
+void host_emit_runtime(const HostEmit *e, Str *out)
+{
+    const bool is_linked = e->options->runtime == RUNTIME_LINKED;
+    if (!is_linked)
+        str_add(out, "// --- start of runtime-lite ---\n");
+    for (uint32_t i = 0; i < N_PARTS; i++) {
+        if (parts[i].is_needed != NULL && !parts[i].is_needed(e))
+            continue;
+        if (is_linked)
+            str_printf(out, "#include \"%s\"\n", parts[i].file);
+        else
+            paste(parts[i].text, out);
+    }
+    str_add(out, is_linked ? "\n" : "// --- end of runtime-lite ---\n\n");
+}

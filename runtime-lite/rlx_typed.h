@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT-0
+// runtime-lite: inputs, outputs and parameters in other element types than the model's, converted at the
+// boundary. Pasted behind rlx.h unless a model is compiled with --api core. No allocation, no libm.
+//
+// Conversions, each of one rounding:
+// * between f64, f32, f16 and bf16: to nearest, ties to even; beyond the largest: infinity; a NaN stays one;
+// * whole numbers to floats: to nearest, ties to even;
+// * floats to whole numbers: towards zero; what does not fit becomes the nearest limit, a NaN 0;
+// * whole numbers to whole numbers: modulo 2 to the number of bits;
+// * to bool: 1 where the value is not 0 (a NaN is not); from bool: 0 or 1.
+// Types that have one byte an element only as storage (8-bit floats, 4 bits and fewer) go to themselves only.
+#ifndef RLX_TYPED_H
+#define RLX_TYPED_H
+
+#include "rlx.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// A value of any type: a float, or a whole number in two's complement.
+typedef struct rlx_number {
+    int is_float, is_signed;
+    double f;
+    uint64_t u;
+} rlx_number;
+
+// The bits of a float of `exponent` bits of exponent and `mantissa` bits of fraction (IEEE 754 layout) that
+// is nearest to v.
+static inline uint32_t rlx_narrow(double v, int exponent, int mantissa)
+{
+    const uint64_t inf = ((UINT64_C(1) << exponent) - 1u) << mantissa;
+    uint64_t bits, m, r;
+    uint32_t sign;
+    int e, shift = 52 - mantissa;
+    memcpy(&bits, &v, sizeof bits);
+    sign = (uint32_t)(bits >> 63) << (exponent + mantissa);
+    bits &= UINT64_C(0x7fffffffffffffff);
+    if (bits > UINT64_C(0x7ff0000000000000))
+        return sign | (uint32_t)inf | UINT32_C(1) << (mantissa - 1);
+    e = (int)(bits >> 52) - 1023 + (1 << (exponent - 1)) - 1; // the exponent field of the result
+    m = (bits & UINT64_C(0xfffffffffffff)) | UINT64_C(1) << 52;
+    if (e < 1) { // subnormal: the fraction moves down instead
+        shift += 1 - e;
+        e = 1;
+    }
+    if (shift > 53 || bits >> 52 == 0) // less than half of the smallest
+        return sign;
+    m = (m + (UINT64_C(1) << (shift - 1)) - 1u + (m >> shift & 1u)) >> shift;
+    r = ((uint64_t)(e - 1) << mantissa) + m; // the leading one of m adds 1 to the exponent
+    return sign | (uint32_t)(r < inf ? r : inf);
+}
+
+// The value of such bits; every one is a double.
+static inline double rlx_widen(uint32_t bits, int exponent, int mantissa)
+{
+    const uint32_t sign = bits >> (exponent + mantissa) & 1u, e = bits >> mantissa & ((1u << exponent) - 1u);
+    const uint32_t m = bits & ((1u << mantissa) - 1u);
+    uint64_t u;
+    double v;
+    if (e == 0) { // m * 2^(1 - bias - mantissa)
+        u = (uint64_t)(1023 + 2 - (1 << (exponent - 1)) - mantissa) << 52;
+        memcpy(&v, &u, sizeof v);
+        v *= (double)m;
+        return sign != 0u ? -v : v;
+    }
+    u = e == (1u << exponent) - 1u ? UINT64_C(0x7ff) : (uint64_t)e + 1024u - (UINT64_C(1) << (exponent - 1));
+    u = (uint64_t)sign << 63 | u << 52 | (uint64_t)m << (52 - mantissa);
+    memcpy(&v, &u, sizeof v);
+    return v;
+}
+
+// Is it a type that the conversions below know?
+static inline int rlx_has_numbers(rlx_dtype t)
+{
+    return (unsigned)t <= (unsigned)RLX_BOOL;
+}
+
+#define RLX_TAKE(type)                                                                                       \
+    do {                                                                                                     \
+        type value;                                                                                          \
+        memcpy(&value, (const unsigned char *)p + i * sizeof value, sizeof value);                           \
+        n.f = (double)value;                                                                                 \
+        n.u = (uint64_t)value;                                                                               \
+    } while (0)
+
+// Element i of an array.
+static inline rlx_number rlx_get_number(const void *p, size_t i, rlx_dtype t)
+{
+    rlx_number n = {0, 1, 0, 0};
+    uint16_t half;
+    float single;
+    switch (t) {
+    case RLX_F64:
+        memcpy(&n.f, (const unsigned char *)p + i * 8u, 8);
+        n.is_float = 1;
+        break;
+    case RLX_F32:
+        memcpy(&single, (const unsigned char *)p + i * 4u, 4);
+        n.f = (double)single;
+        n.is_float = 1;
+        break;
+    case RLX_F16:
+    case RLX_BF16:
+        memcpy(&half, (const unsigned char *)p + i * 2u, 2);
+        n.f = t == RLX_F16 ? rlx_widen(half, 5, 10) : rlx_widen(half, 8, 7);
+        n.is_float = 1;
+        break;
+    case RLX_I64:
+        RLX_TAKE(int64_t);
+        break;
+    case RLX_I32:
+        RLX_TAKE(int32_t);
+        break;
+    case RLX_I16:
+        RLX_TAKE(int16_t);
+        break;
+    case RLX_I8:
+        RLX_TAKE(int8_t);
+        break;
+    case RLX_U64:
+        RLX_TAKE(uint64_t);
+        n.is_signed = 0;
+        break;
+    case RLX_U32:
+        RLX_TAKE(uint32_t);
+        break;
+    case RLX_U16:
+        RLX_TAKE(uint16_t);
+        break;
+    case RLX_U8:
+        RLX_TAKE(uint8_t);
+        break;
+    case RLX_BOOL:
+        n.u = ((const unsigned char *)p)[i] != 0;
+        break;
+    default:
+        break;
+    }
+    return n;
+}
+#undef RLX_TAKE
+
+// Towards zero, into [-2^(bits-1), 2^(bits-1)) or [0, 2^bits); NaN: 0.
+static inline uint64_t rlx_truncate(double v, int bits, int is_signed)
+{
+    const double high = (double)(UINT64_C(1) << (bits - 1)) * (is_signed ? 1.0 : 2.0);
+    const uint64_t top = UINT64_C(1) << (bits - 1);
+    if (v != v)
+        return 0;
+    if (v >= high)
+        return is_signed ? top - 1u : top - 1u + top;
+    if (!is_signed)
+        return v <= 0 ? 0 : (uint64_t)v;
+    return v < -high ? 0u - top : (uint64_t)(int64_t)v;
+}
+
+static inline void rlx_put_whole(void *p, size_t i, size_t bytes, int is_signed, rlx_number n)
+{
+    const uint64_t u = n.is_float ? rlx_truncate(n.f, (int)bytes * 8, is_signed) : n.u;
+    const uint32_t u4 = (uint32_t)u;
+    const uint16_t u2 = (uint16_t)u;
+    const uint8_t u1 = (uint8_t)u;
+    memcpy((unsigned char *)p + i * bytes,
+           bytes == 8   ? (const void *)&u
+           : bytes == 4 ? (const void *)&u4
+           : bytes == 2 ? (const void *)&u2
+                        : (const void *)&u1,
+           bytes);
+}
+
+static inline void rlx_put_number(void *p, size_t i, rlx_dtype t, rlx_number n)
+{
+    float single = n.is_float ? (float)n.f : n.is_signed ? (float)(int64_t)n.u : (float)n.u;
+    const double f = n.is_float ? n.f : n.is_signed ? (double)(int64_t)n.u : (double)n.u;
+    uint16_t half;
+    switch (t) {
+    case RLX_F64:
+        memcpy((unsigned char *)p + i * 8u, &f, 8);
+        break;
+    case RLX_F32:
+        memcpy((unsigned char *)p + i * 4u, &single, 4);
+        break;
+    case RLX_F16:
+    case RLX_BF16:
+        half = (uint16_t)(t == RLX_F16 ? rlx_narrow(f, 5, 10) : rlx_narrow(f, 8, 7));
+        memcpy((unsigned char *)p + i * 2u, &half, 2);
+        break;
+    case RLX_BOOL:
+        ((unsigned char *)p)[i] = n.is_float ? n.f < 0 || n.f > 0 || n.f != n.f : n.u != 0;
+        break;
+    default:
+        rlx_put_whole(p, i, rlx_dtype_bytes(t), t == RLX_I64 || t == RLX_I32 || t == RLX_I16 || t == RLX_I8,
+                      n);
+    }
+}
+
+// n elements; the two arrays do not overlap. RLX_ERR_DTYPE: there is no such conversion.
+static inline rlx_status rlx_convert(void *to, rlx_dtype to_type, const void *from, rlx_dtype from_type,
+                                     size_t n)
+{
+    size_t i;
+    if ((to == NULL || from == NULL) && n != 0)
+        return RLX_ERR_NULL;
+    if (to_type == from_type) {
+        memcpy(to, from, n * rlx_dtype_bytes(to_type));
+        return RLX_OK;
+    }
+    if (!rlx_has_numbers(to_type) || !rlx_has_numbers(from_type))
+        return RLX_ERR_DTYPE;
+    for (i = 0; i < n; i++)
+        rlx_put_number(to, i, to_type, rlx_get_number(from, i, from_type));
+    return RLX_OK;
+}
+
+typedef struct rlx_typed {
+    const char *name;
+    const void *data;
+    size_t bytes;
+    rlx_dtype dtype; // of data
+} rlx_typed;
+
+typedef struct rlx_typed_out {
+    const char *name;
+    void *data;
+    size_t bytes;
+    rlx_dtype dtype; // that is wanted; that of the model's output gives its bytes as they are
+} rlx_typed_out;
+
+// Can `bytes` bytes of one type be what a tensor of `own` bytes of another is?
+static inline rlx_status rlx_check_typed(size_t own, rlx_dtype own_type, size_t bytes, rlx_dtype type)
+{
+    const size_t size = rlx_dtype_bytes(type);
+    if (size == 0 || (type != own_type && (!rlx_has_numbers(type) || !rlx_has_numbers(own_type))))
+        return RLX_ERR_DTYPE;
+    return bytes % size == 0 && bytes / size == own / rlx_dtype_bytes(own_type) ? RLX_OK : RLX_ERR_SIZE;
+}
+
+static inline rlx_status rlx_check_typed_in(const rlx_ctx *ctx, const rlx_typed *inputs, uint32_t n)
+{
+    const rlx_model *m = ctx->model;
+    uint32_t i, j;
+    rlx_status status;
+    if (n != m->n_inputs)
+        return RLX_ERR_NAME;
+    for (i = 0; i < n; i++) {
+        const int slot = rlx_find(m->inputs, m->n_inputs, inputs[i].name);
+        if (slot < 0)
+            return RLX_ERR_NAME;
+        for (j = 0; j < i; j++)
+            if (strcmp(inputs[i].name, inputs[j].name) == 0)
+                return RLX_ERR_NAME;
+        if (inputs[i].data == NULL)
+            return RLX_ERR_NULL;
+        status = rlx_check_typed(rlx_input_bytes(ctx, (uint32_t)slot), m->inputs[slot].dtype, inputs[i].bytes,
+                                 inputs[i].dtype);
+        if (status != RLX_OK)
+            return status;
+    }
+    return RLX_OK;
+}
+
+// Outputs have the room of their largest size.
+static inline rlx_status rlx_check_typed_out(const rlx_ctx *ctx, const rlx_typed_out *outputs, uint32_t n)
+{
+    const rlx_model *m = ctx->model;
+    uint32_t i;
+    rlx_status status;
+    for (i = 0; i < n; i++) {
+        const int slot = rlx_find(m->outputs, m->n_outputs, outputs[i].name);
+        if (slot < 0)
+            return RLX_ERR_NAME;
+        if (outputs[i].data == NULL)
+            return RLX_ERR_NULL;
+        status = rlx_check_typed(m->outputs[slot].bytes, m->outputs[slot].dtype, outputs[i].bytes,
+                                 outputs[i].dtype);
+        if (status != RLX_OK)
+            return status;
+    }
+    return RLX_OK;
+}
+
+// As rlx_run_named, in any element type: every input exactly once; any of the outputs. All names, types and
+// sizes are checked before anything is written. Where the model computes the size of an output, the first
+// elements are written (rlx_output_shape says how many).
+static inline rlx_status rlx_run_typed(rlx_ctx *ctx, const rlx_typed *inputs, uint32_t n_inputs,
+                                       const rlx_typed_out *outputs, uint32_t n_outputs)
+{
+    const rlx_model *m;
+    rlx_status status;
+    uint32_t i;
+    if (ctx == NULL || ctx->model == NULL || (inputs == NULL && n_inputs != 0) ||
+        (outputs == NULL && n_outputs != 0))
+        return RLX_ERR_NULL;
+    m = ctx->model;
+    status = rlx_check_typed_in(ctx, inputs, n_inputs);
+    if (status == RLX_OK)
+        status = rlx_check_typed_out(ctx, outputs, n_outputs);
+    if (status == RLX_OK && rlx_missing_param(ctx) != NULL)
+        status = RLX_ERR_PARAM;
+    if (status != RLX_OK)
+        return status;
+    for (i = 0; i < n_inputs; i++) {
+        const rlx_tensor *t = &m->inputs[rlx_find(m->inputs, m->n_inputs, inputs[i].name)];
+        rlx_convert(ctx->arena + t->offset, t->dtype, inputs[i].data, inputs[i].dtype,
+                    inputs[i].bytes / rlx_dtype_bytes(inputs[i].dtype));
+    }
+    status = rlx_run(ctx);
+    for (i = 0; i < n_outputs && status == RLX_OK; i++) {
+        const int slot = rlx_find(m->outputs, m->n_outputs, outputs[i].name);
+        const rlx_tensor *t = &m->outputs[slot];
+        rlx_convert(outputs[i].data, outputs[i].dtype, ctx->arena + t->offset, t->dtype,
+                    rlx_output_bytes(ctx, (uint32_t)slot) / rlx_dtype_bytes(t->dtype));
+    }
+    return status;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
