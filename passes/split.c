@@ -236,12 +236,25 @@ static KRef share_begin(Rewrite *w, KRef part, KRef trips)
     return k_op(w->to, KOP_div, k_mul(w->to, part, trips), w->parts, 0);
 }
 
-// A loop over the share of `trips` iterations, step by step from lo.
-static KRef open_share(Rewrite *w, KRef lo, KRef trips, int64_t step, const char *name)
+// The same where several nests are cut as one: what is missing to part / parts of the weight of all, in
+// iterations of this nest.
+static KRef joint_begin(Rewrite *w, const SplitCut *c, KRef part, KRef trips)
 {
     Kernel *k = w->to;
-    const KRef begin = share_begin(w, w->part, trips);
-    const KRef end = share_begin(w, k_add(k, w->part, k_index(k, 1)), trips);
+    const KRef bound = share_begin(w, part, k_index(k, c->all));
+    const KRef rest = k_add(k, bound, k_index(k, c->weight - 1 - c->before));
+    const KRef at = k_op(k, KOP_div, rest, k_index(k, c->weight), 0);
+    return k_op(k, KOP_min, k_op(k, KOP_max, at, k_index(k, 0), 0), trips, 0);
+}
+
+// A loop over the share of `trips` iterations, step by step from lo.
+static KRef open_share(Rewrite *w, const SplitCut *c, KRef lo, KRef trips, int64_t step, const char *name)
+{
+    Kernel *k = w->to;
+    const KRef next = k_add(k, w->part, k_index(k, 1));
+    const bool is_joint = c != NULL && c->weight > 0;
+    const KRef begin = is_joint ? joint_begin(w, c, w->part, trips) : share_begin(w, w->part, trips);
+    const KRef end = is_joint ? joint_begin(w, c, next, trips) : share_begin(w, next, trips);
     const KRef stop = k_var(k, k_mul_add(k, end, step, lo), "end");
     const KRef from = k_mul_add(k, begin, step, lo);
     return k_for(k, from, k_get(k, stop), step, KFOR_PARALLEL, name);
@@ -264,7 +277,7 @@ static void open_joined(Rewrite *w, const KRef *level, uint32_t n)
         trips[i] = (int64_t)split_trips(w->from, k_inst(w->from, level[i]));
         all *= trips[i];
     }
-    KRef rest = open_share(w, k_index(k, 0), k_index(k, all), 1, "share");
+    KRef rest = open_share(w, NULL, k_index(k, 0), k_index(k, all), 1, "share");
     for (uint32_t i = n; i-- > 0;) {
         const KInst *loop = k_inst(w->from, level[i]);
         int64_t lo = 0;
@@ -297,10 +310,10 @@ static void copy_joined(Rewrite *w, const Step *t)
             copy_inst(w, r);
 }
 
-static void copy_shared_loop(Rewrite *w, KRef loop)
+static void copy_shared_loop(Rewrite *w, const SplitCut *c, KRef loop)
 {
     const KInst *n = k_inst(w->from, loop);
-    w->map[loop] = open_share(w, mapped(w, n->a), trips_value(w, n), n->imm, n->text);
+    w->map[loop] = open_share(w, c, mapped(w, n->a), trips_value(w, n), n->imm, n->text);
 }
 
 // Statements that one thread runs.
@@ -335,7 +348,7 @@ static void copy_children(Rewrite *w, const Step *t)
         if (child->needs_barrier)
             k_barrier(w->to);
         if (child->is_loop) {
-            copy_shared_loop(w, r);
+            copy_shared_loop(w, NULL, r);
         } else {
             copy_unit(w, child, n_units++);
             r = child->end;
@@ -355,7 +368,7 @@ static void copy_nest(Rewrite *w, const Step *t)
     }
     for (KRef r = t->begin; r <= t->end; r++)
         if (r == t->cut.level[t->cut.first])
-            copy_shared_loop(w, r);
+            copy_shared_loop(w, &t->cut, r);
         else
             copy_inst(w, r);
 }
@@ -504,6 +517,7 @@ static bool is_worth_it(Split *s, SplitCycles *cycles)
             split_choose_cut(s, t);
         has_nest = has_nest || t->kind == STEP_NEST || t->kind == STEP_SERIAL;
     }
+    split_join_nests(s);
     choose_threads(s);
     const double moved = moved_cycles(s), work = split_range_cycles(s->k, 1, s->k->insts.len - 1);
     const double shared = shared_cycles(s), least = moved / s->plan->caps->threads;

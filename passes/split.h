@@ -7,9 +7,9 @@
 
 #include "passes/pass.h"
 
-// Who has written a buffer, so that the same thread may read it: shares that lie one behind the other, or
-// shares of so many bytes that repeat.
-typedef enum OwnerKind { OWNED_BY_ONE, OWNED_IN_CHUNKS, OWNED_IN_STRIPES } OwnerKind;
+// Who has written a buffer, so that the same thread may read it: one thread; shares that lie one behind the
+// other; shares of so many bytes that repeat; all threads, in a way that nobody follows.
+typedef enum OwnerKind { OWNED_BY_ONE, OWNED_IN_CHUNKS, OWNED_IN_STRIPES, OWNED_MIXED } OwnerKind;
 
 typedef struct SplitOwner {
     OwnerKind kind;

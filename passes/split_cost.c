@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the parts of a split kernel cost: work by counting instructions, memory by who has what in its cache.
 // The figures were measured on a two-core Sapphire Rapids: a line that another core has written takes some 35
-// ns, as its readers are seldom prefetched; reading from the own second-level cache costs next to nothing.
+// ns, and a third of that on average, as rows of many lines are prefetched; reading from the own second-level
+// cache costs next to nothing.
 #include "passes/split_parts.h"
 
 // Cycles a byte: written by another core; read by all threads though it could be divided; in memory.
-static const double remote_cycles = 1.5, whole_cycles = 0.15;
+static const double remote_cycles = 0.7, whole_cycles = 0.15;
 // Iterations of a loop whose bounds are known only in a run.
 static const double unknown_trips = 16;
 
@@ -115,31 +116,36 @@ static double *factors_of(const Kernel *k, KRef loop, KRef end, Arena *a)
     return f;
 }
 
-// Bytes from the first to the last share of a parameter; 0: the loop does not divide it.
-typedef struct Spans {
-    double *width; // by parameter
-    bool *is_read, *is_written;
-} Spans;
-
-static Spans spans_of(const Split *s, const Step *t, const KRef *loops, uint32_t n_loops)
+double *split_widths(const Split *s, KRef at)
 {
-    const size_t n = s->k->params.len + 1u;
-    Spans p = {ARENA_ARRAY(s->arena, double, n), t->is_read, t->is_written};
+    double *widths = ARENA_ARRAY(s->arena, double, s->k->params.len + 1u);
+    const KInst *loop = k_inst(s->k, at);
+    const KRef end = k_block_end(s->k, at);
+    const double *f = factors_of(s->k, at, end, s->arena);
+    const double last = split_trips(s->k, loop) * (double)loop->imm;
+    for (KRef r = at; r <= end; r++) {
+        const KInst *a = k_inst(s->k, r);
+        if (!k_reads_param(a) && !k_writes_param(a))
+            continue;
+        const double by = f[a->kind == KI_store ? a->b : a->a];
+        const double width = (by < 0 ? -by : by) * last * dtype_info[a->dtype].bytes;
+        widths[a->imm] = width > widths[a->imm] ? width : widths[a->imm];
+    }
+    return widths;
+}
+
+// The same of a step that is cut at the loops.
+static double *spans_of(const Split *s, const Step *t, const KRef *loops, uint32_t n_loops)
+{
+    double *spans = ARENA_ARRAY(s->arena, double, s->k->params.len + 1u);
     for (uint32_t i = 0; i < n_loops; i++) {
-        const KInst *loop = k_inst(s->k, loops[i]);
-        const KRef end = k_block_end(s->k, loops[i]);
-        const double *f = factors_of(s->k, loops[i], end, s->arena);
-        const double last = split_trips(s->k, loop) * (double)loop->imm;
-        for (KRef r = loops[i]; r <= end; r++) {
-            const KInst *a = k_inst(s->k, r);
-            if (!k_reads_param(a) && !k_writes_param(a))
-                continue;
-            const double by = f[a->kind == KI_store ? a->b : a->a];
-            const double width = (by < 0 ? -by : by) * last * dtype_info[a->dtype].bytes;
-            p.width[a->imm] = width > p.width[a->imm] ? width : p.width[a->imm];
+        const double *widths = split_widths(s, loops[i]);
+        for (uint32_t j = 0; j < s->k->params.len; j++) {
+            const double width = t->joint_width != NULL && widths[j] > 0 ? t->joint_width[j] : widths[j];
+            spans[j] = width > spans[j] ? width : spans[j];
         }
     }
-    return p;
+    return spans;
 }
 
 // Of what another core has written: the part that is still in its second-level cache.
@@ -155,10 +161,10 @@ static double arg_bytes(const PlanArg *a)
 }
 
 // Shares that reach over more than half of a buffer lie one behind the other.
-static SplitOwner owner_of(const PlanArg *arg, double width)
+static SplitOwner owner_of(const PlanArg *arg, double width, bool is_cut)
 {
     if (width == 0)
-        return (SplitOwner){.kind = OWNED_BY_ONE};
+        return (SplitOwner){.kind = is_cut ? OWNED_MIXED : OWNED_BY_ONE};
     if (2 * width > arg_bytes(arg))
         return (SplitOwner){.kind = OWNED_IN_CHUNKS};
     return (SplitOwner){.kind = OWNED_IN_STRIPES, .width = (uint64_t)width};
@@ -166,7 +172,7 @@ static SplitOwner owner_of(const PlanArg *arg, double width)
 
 static bool is_same_owner(SplitOwner a, SplitOwner b)
 {
-    return a.kind != OWNED_BY_ONE && a.kind == b.kind &&
+    return a.kind != OWNED_BY_ONE && a.kind != OWNED_MIXED && a.kind == b.kind &&
            (a.kind == OWNED_IN_CHUNKS || (a.width <= 2 * b.width && b.width <= 2 * a.width));
 }
 
@@ -185,14 +191,14 @@ static bool is_made_here(const Split *s, const PlanArg *arg)
 
 double split_memory_cycles(const Split *s, const Step *t, const KRef *loops, uint32_t n_loops)
 {
-    const Spans p = spans_of(s, t, loops, n_loops);
+    const double *spans = spans_of(s, t, loops, n_loops);
     const double n = s->plan->caps->threads, others = (n - 1) / n;
     double sum = 0;
     for (uint32_t i = 0; i < s->k->params.len; i++) {
         const PlanArg *arg = &s->pk->args.data[i];
         const double most = arg_bytes(arg), all = t->bytes[i] < most ? t->bytes[i] : most;
-        const double touched = p.width[i] > 0 ? all / n : all;
-        const SplitOwner now = owner_of(arg, p.width[i]);
+        const double touched = spans[i] > 0 ? all / n : all;
+        const SplitOwner now = owner_of(arg, spans[i], n_loops > 0);
         if (s->k->params.data[i].is_own || !(t->is_read[i] || t->is_written[i]))
             continue;
         if (!is_made_here(s, arg))
@@ -209,8 +215,8 @@ double split_memory_cycles(const Split *s, const Step *t, const KRef *loops, uin
 
 void split_note_owners(const Split *s, const Step *t, const KRef *loops, uint32_t n_loops)
 {
-    const Spans p = spans_of(s, t, loops, n_loops);
+    const double *spans = spans_of(s, t, loops, n_loops);
     for (uint32_t i = 0; i < s->k->params.len; i++)
         if (t->is_written[i])
-            s->owners->data[s->pk->args.data[i].buf] = owner_of(&s->pk->args.data[i], p.width[i]);
+            s->owners->data[s->pk->args.data[i].buf] = owner_of(&s->pk->args.data[i], spans[i], n_loops > 0);
 }

@@ -190,6 +190,7 @@ void split_choose_cut(const Split *s, Step *t)
     SplitCut c = {.n_joined = 1};
     const double threads = s->plan->caps->threads, all = split_range_cycles(s->k, t->begin, t->end);
     const uint32_t n = nest_of(s->k, t->begin, c.level);
+    c.n_levels = n;
     Best best = {.cycles = -1};
     double trips[SPLIT_MAX_LEVELS], outer = 1, joined = 1;
     int64_t bound = 0;

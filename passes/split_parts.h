@@ -24,10 +24,12 @@ typedef struct SplitChild {
 } SplitChild;
 
 // How a nest is cut. level: its loops, outermost first. Loops [first, first + n_joined) are cut as if they
-// were one; or, with n_joined 0, the children of the body of loop `first` are.
+// were one; or, with n_joined 0, the children of the body of loop `first` are. With a weight, the nest is one
+// of several that are cut as one: an iteration weighs so much, those of nests before it `before`, all `all`.
 typedef struct SplitCut {
     KRef level[SPLIT_MAX_LEVELS];
-    uint32_t first, n_joined;
+    uint32_t n_levels, first, n_joined;
+    int64_t weight, before, all;
     VEC(SplitChild) children;
 } SplitCut;
 
@@ -40,6 +42,8 @@ typedef struct Step {
     bool needs_barrier;
     bool *is_read, *is_written; // by parameter
     double *bytes;              // the same: loaded and stored, an element as often as that happens
+    const double
+        *joint_width; // NULL, or the same: bytes from the first to the last share of all joined nests
 } Step;
 
 typedef struct Split {
@@ -71,6 +75,10 @@ void split_count_bytes(const Kernel *k, KRef begin, KRef end, double *bytes);
 // Cycles that a nest's memory costs beside its work, when the loops are cut: what other threads wrote or have
 // to read later has to travel, and what no cut divides every thread reads whole.
 double split_memory_cycles(const Split *s, const Step *t, const KRef *loops, uint32_t n_loops);
+// By parameter: bytes from the first to the last iteration of a loop; 0: it does not divide the parameter.
+double *split_widths(const Split *s, KRef loop);
+// Cuts neighbouring nests as one where that takes less time than the cuts that were chosen for each.
+void split_join_nests(const Split *s);
 // Remembers how the buffers that the nest writes are divided.
 void split_note_owners(const Split *s, const Step *t, const KRef *loops, uint32_t n_loops);
 // Marks the instructions of a child that belong under the condition that one thread runs it: statements, and
