@@ -24,6 +24,7 @@ static const RuntimePart parts[] = {
     {"rlx.h", runtime_text, NULL},
     {"rlx_threads.h", threads_text, host_has_threads},
     {"rlx_runs.h", runs_text, has_whole_api},
+    {"rlx_handles.h", handles_text, has_whole_api},
     {"rlx_typed.h", typed_text, has_whole_api},
 };
 enum { N_PARTS = sizeof parts / sizeof *parts };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See job.h.
 #include "compiler/job.h"
+#include "compiler/handles.h"
 #include "compiler/import/import.h"
 #include "compiler/import/rawfile.h"
 #include "compiler/output.h"
@@ -160,7 +161,8 @@ bool job_begin(Job *j, Cli *c, const char *default_cpu, bool has_all_inputs)
     ImportOptions options = given_options(&j->given, has_all_inputs || c->options.inputs.len != 0);
     options.string_bytes = j->string_bytes;
     cli_progress("reading the model");
-    return import_model_with(c->arena, c->diag, j->model, &options, &j->graph);
+    return import_model_with(c->arena, c->diag, j->model, &options, &j->graph) &&
+           handles_apply(c, &c->options.handles, &j->graph);
 }
 
 // NAME=a,b of --output-set.

@@ -335,6 +335,9 @@ NodeId graph_dim_value(Graph *g, Dim d, Span span);
 // A copy with only the nodes that outputs, states, checks, extents and inputs need, in the same order. map
 // (may be NULL) gets one entry a node.
 Graph *graph_compact(Graph *g, NodeId **map);
+// A copy in which inputs are what becomes[i] says: OP_input, OP_param or OP_state (without an initial value;
+// the caller sets `next`). They follow the params and states that are there. False: reported.
+bool graph_convert_inputs(Graph *g, const OpId *becomes, Graph **out, NodeId **map);
 // Binds symbols to values: a new graph in which the known symbols are constants. False (with a message) if a
 // shape rule then fails.
 bool graph_bind(Graph *g, DimValues v, Graph **out);

@@ -29,24 +29,26 @@ static bool same_operand_types(const Graph *g, const NodeId *src, const Graph *f
     return true;
 }
 
-// A leaf in another graph, with another shape if given. A leaf that is already there serves again.
-static NodeId clone_leaf(Graph *g, const Graph *from, NodeId id, const Shape *shape)
+// A leaf in another graph, with a shape of its own; an input may become another kind. A leaf that is already
+// there serves again.
+static NodeId clone_leaf(Graph *g, const Graph *from, NodeId id, const Shape *shape, OpId op)
 {
     const Node *n = graph_node(from, id);
+    static const AttrVal none = {0};
     const char *name = leaf_name(n);
     NodeId old = name ? intern_find_name(g, NAME_LEAF, name) : 0;
     DType t = (DType)n->dtype;
     Span span = node_span(from, id);
-    const AttrVal *payload = n->op == OP_const ? &n->attr[0] : n->op == OP_input ? NULL : &n->attr[1];
+    const AttrVal *payload = n->op == OP_const ? &n->attr[0] : n->op == OP_input ? &none : &n->attr[1];
     NodeId made = 0;
-    if (old && graph_node(g, old)->op == n->op && graph_node(g, old)->dtype == t &&
+    if (old && graph_node(g, old)->op == op && graph_node(g, old)->dtype == t &&
         shape_equal(graph_node(g, old)->shape, shape))
         return old;
-    if (n->op == OP_const)
+    if (op == OP_const)
         made = graph_const(g, t, shape, payload->u.blob, payload->len, span);
-    else if (n->op == OP_input)
+    else if (op == OP_input)
         made = graph_input(g, name, t, shape, span);
-    else if (n->op == OP_param)
+    else if (op == OP_param)
         made = graph_param(g, name, t, shape, payload->u.blob, payload->len, span);
     else
         made = graph_state(g, name, t, shape, payload->u.blob, payload->len, span);
@@ -72,7 +74,7 @@ NodeId graph_clone_node(Graph *g, const Graph *from, NodeId id, const NodeId *sr
     Node n = *graph_node(from, id);
     rlx_assert(g->dims == from->dims && g->payloads == from->payloads);
     if (op_info[n.op].kind == OPKIND_LEAF)
-        return g == from ? id : clone_leaf(g, from, id, n.shape);
+        return g == from ? id : clone_leaf(g, from, id, n.shape, (OpId)n.op);
     if (!same_operand_types(g, src, from, &n)) {
         NodeBuild b = begin_clone(g, from, id, src);
         return node_end(&b);
@@ -196,6 +198,7 @@ bool graph_rewrite(Graph *g, RewriteStep step, void *ctx)
 typedef struct Copy {
     Graph *from, *to;
     const DimValues *bound; // NULL: nothing is bound
+    const OpId *becomes;    // by input: what it becomes; NULL: they stay inputs
     NodeId *map;
     NodeId src[NODE_MAX_SRC];
 } Copy;
@@ -244,7 +247,24 @@ static NodeId bind_leaf(Copy *c, NodeId id)
     Shape s = *graph_node(c->from, id)->shape;
     for (uint32_t i = 0; i < s.rank; i++)
         s.dim[i] = dim_substitute(c->to->dims, s.dim[i], *c->bound);
-    return clone_leaf(c->to, c->from, id, &s);
+    return clone_leaf(c->to, c->from, id, &s, (OpId)graph_node(c->from, id)->op);
+}
+
+// What an input of `from` becomes.
+static OpId kind_of_input(const Copy *c, uint32_t i)
+{
+    return c->becomes ? c->becomes[i] : OP_input;
+}
+
+static bool convert_inputs(Copy *c)
+{
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < c->from->inputs.len; i++) {
+        const NodeId id = c->from->inputs.data[i];
+        c->map[id] = clone_leaf(c->to, c->from, id, graph_node(c->from, id)->shape, kind_of_input(c, i));
+        ok = c->map[id] != 0;
+    }
+    return ok;
 }
 
 static bool copy_node(Copy *c, NodeId id)
@@ -268,14 +288,21 @@ static void copy_lists(Copy *c)
     Graph *to = c->to;
     to->inputs.len = to->params.len = to->states.len = 0;
     for (uint32_t i = 0; i < from->inputs.len; i++)
-        vec_push(to->arena, &to->inputs, c->map[from->inputs.data[i]]);
+        if (kind_of_input(c, i) == OP_input)
+            vec_push(to->arena, &to->inputs, c->map[from->inputs.data[i]]);
     for (uint32_t i = 0; i < from->params.len; i++)
         if (c->map[from->params.data[i]])
             vec_push(to->arena, &to->params, c->map[from->params.data[i]]);
+    for (uint32_t i = 0; i < from->inputs.len; i++)
+        if (kind_of_input(c, i) == OP_param)
+            vec_push(to->arena, &to->params, c->map[from->inputs.data[i]]);
     for (uint32_t i = 0; i < from->states.len; i++) {
         GraphState s = {c->map[from->states.data[i].node], c->map[from->states.data[i].next]};
         vec_push(to->arena, &to->states, s);
     }
+    for (uint32_t i = 0; i < from->inputs.len; i++)
+        if (kind_of_input(c, i) == OP_state)
+            vec_push(to->arena, &to->states, ((GraphState){c->map[from->inputs.data[i]], 0}));
     for (uint32_t i = 0; i < from->outputs.len; i++) {
         graph_output(to, from->outputs.data[i].name, c->map[from->outputs.data[i].node]);
         to->outputs.data[i].shape_of = from->outputs.data[i].shape_of;
@@ -302,10 +329,26 @@ static bool copy_graph(Copy *c)
     const uint8_t *is_live = graph_mark_live(c->from, &scratch);
     bool ok = true;
     c->map = ARENA_ARRAY(c->to->arena, NodeId, c->from->nodes.len);
+    if (c->becomes)
+        ok = convert_inputs(c);
     for (NodeId id = 1; ok && id < c->from->nodes.len; id++)
-        ok = !is_live[id] || copy_node(c, id);
+        ok = !is_live[id] || c->map[id] != 0 || copy_node(c, id);
     if (ok)
         copy_lists(c);
+    arena_free(&scratch);
+    return ok;
+}
+
+bool graph_convert_inputs(Graph *g, const OpId *becomes, Graph **out, NodeId **map)
+{
+    Arena scratch = {0};
+    Copy *c = ARENA_NEW(&scratch, Copy);
+    c->from = g;
+    c->to = graph_new_like(g, g->name);
+    c->becomes = becomes;
+    const bool ok = copy_graph(c);
+    *out = c->to;
+    *map = c->map;
     arena_free(&scratch);
     return ok;
 }

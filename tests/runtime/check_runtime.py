@@ -10,11 +10,13 @@ import tempfile
 
 RLXC, HERE = os.path.abspath(sys.argv[1]), os.path.dirname(os.path.abspath(__file__))
 SETS = ["--output-set", "product=y", "--output-set", "rest=z,total"]
+HANDLES = ["--handle", "table", "--handle", "bias", "--handle", "cache=grown"]
 PROGRAMS = (
     ("mission", "runtime_test.c", []),
     ("constant", "constant_test.c", []),
     ("checked", "checked_test.c", []),
     ("runs", "runs_test.c", SETS),
+    ("handles", "handles_test.c", HANDLES),
 )
 SANITIZE = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Persistent handles (--handle): inputs of a model that keep their value across runs.
+#ifndef COMPILER_HANDLES_H
+#define COMPILER_HANDLES_H
+
+#include "compiler/cli.h"
+#include "ir/graph.h"
+
+// "INPUT": set once and read by every run, as a parameter is. "INPUT=OUTPUT": a state that takes the value of
+// the output at the end of each run, in the same memory where the planner can have it so; the output is then
+// read through the handle. False: reported (unknown names, types that differ).
+bool handles_apply(Cli *c, const Strings *given, Graph **graph);
+
+#endif
