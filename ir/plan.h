@@ -96,14 +96,23 @@ typedef struct PlanChoice {
     uint32_t kernel;    // index in Plan.kernels when it was made
 } PlanChoice;
 
+// One of several sums of a kernel. The value of every stage but the last is never in memory as a whole: the
+// next stage reads it from a strip of rows in scratch memory (passes/strip.h).
+typedef struct PlanStage {
+    NodeId root, anchor;
+    VEC(NodeId) body; // its part of PlanKernel.body
+} PlanStage;
+
 typedef struct PlanKernel {
     Kernel *kernel; // NULL before the lower pass; of a loop: only name, comment and parameters
     NodeId root;    // the value that it stores
     NodeId anchor;  // structural op that shapes its loops; 0 = elementwise
     PlanCopy copy;
-    bool is_last;     // must run after all others (writes a state)
-    bool is_start;    // copies a carried value to where the loop `root` changes it: must run before that
-    VEC(NodeId) body; // all nodes computed inside, in order, root last
+    bool is_last;          // must run after all others (writes a state)
+    bool is_start;         // copies a carried value to where the loop `root` changes it: must run before that
+    VEC(NodeId) body;      // all nodes computed inside, in order, root last
+    VEC(PlanStage) stages; // in order, the last with root and anchor of the kernel; empty: there is but one
+    int64_t strip_rows;    // of the root, in one strip
     VEC(PlanArg) args;
     uint64_t flops, macs;
     uint64_t read_bytes, write_bytes;

@@ -215,7 +215,7 @@ KRef pull_index(Pull *p, NodeId id)
 {
     const Access *a = find_access(p->d, id, p->space);
     rlx_assert(a != NULL);
-    KRef index = k_index(p->l->k, 0);
+    KRef index = lower_base(p->l, id);
     for (uint32_t i = 0; i < p->d->rank; i++)
         if (a->stride[i] != 0)
             index = k_mul_add(p->l->k, p->at.idx[i], a->stride[i], index);
@@ -334,6 +334,14 @@ static uint32_t open_joined(Lower *l, const Domain *d, uint32_t n, Point *at)
 uint32_t lower_open_axis(Lower *l, const Domain *d, uint32_t axis, uint8_t flags, Point *at)
 {
     const KRef zero = k_index(l->k, 0);
+    if (l->window != NULL && axis == WINDOW_IMAGE) {
+        at->idx[axis] = l->window->image;
+        return 0;
+    }
+    if (l->window != NULL && axis == WINDOW_ROW) {
+        at->idx[axis] = k_for(l->k, l->window->lo, l->window->hi, 1, KFOR_SERIAL, axis_names[axis]);
+        return 1;
+    }
     if (d->extent[axis] == 1 && (!l->caps->is_gpu || flags != KFOR_PARALLEL)) {
         at->idx[axis] = zero;
         return 0;

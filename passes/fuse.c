@@ -5,6 +5,7 @@
 #include "passes/group.h"
 #include "passes/pass.h"
 #include "passes/pitch.h"
+#include "passes/strip.h"
 #include <string.h>
 
 typedef struct Fuse {
@@ -389,6 +390,26 @@ static const Loc *place_loop(Fuse *f, NodeId id)
     return locs;
 }
 
+// The parts of a kernel's body that are stages of their own, first to last.
+static void add_stages(Fuse *f, PlanKernel *k)
+{
+    const Groups *g = &f->groups;
+    NodeId at[STRIP_MAX_STAGES];
+    uint32_t n = 0;
+    if (g->stage == NULL || g->stage_before[k->root] == 0)
+        return;
+    for (NodeId root = k->root; root != 0; root = g->stage_before[root])
+        at[n++] = root;
+    while (n-- > 0) {
+        PlanStage s = {.root = at[n], .anchor = g->anchor[at[n]]};
+        for (uint32_t i = 0; i < k->body.len; i++)
+            if (g->stage[k->body.data[i]] == s.root)
+                vec_push(f->plan->arena, &s.body, k->body.data[i]);
+        vec_push(f->plan->arena, &k->stages, s);
+    }
+    k->strip_rows = g->strip_rows[k->root];
+}
+
 static void add_group(Fuse *f, NodeId root, const uint32_t *first, const NodeId *member)
 {
     if (shape_numel(graph_node(f->g, root)->shape) == 0 && graph_node(f->g, root)->n_results == 1)
@@ -398,6 +419,7 @@ static void add_group(Fuse *f, NodeId root, const uint32_t *first, const NodeId 
         k.results = place_loop(f, root);
     for (uint32_t i = first[root]; i < first[root + 1]; i++)
         vec_push(f->plan->arena, &k.body, member[i]);
+    add_stages(f, &k);
     vec_push(f->plan->arena, &f->plan->kernels, k);
 }
 
@@ -562,6 +584,7 @@ bool pass_fuse(Pass *p)
 {
     Fuse f = {.pass = p, .plan = p->plan, .g = p->graph};
     f.groups = group_nodes(p->plan, p->scratch, p->options->opt_level >= 1 ? GROUP_FUSE : GROUP_SINGLE);
+    strip_join(p->plan, p->options, p->scratch, &f.groups);
     vec_push(p->perm, &p->plan->buffers, (PlanBuffer){0});
     if (p->frame != NULL) {
         p->plan->prefix = p->frame->prefix;

@@ -15,6 +15,10 @@ typedef struct Groups {
     Uses uses;
     NodeId *root; // by NodeId: the last node of its group; itself for a group of one; 0 for leaves and views
     NodeId *anchor; // by root: its structural op, 0 = elementwise only
+    // Stages of one kernel (passes/strip.h). NULL: every group is a kernel of its own.
+    NodeId *stage;        // by NodeId: the root of its stage
+    NodeId *stage_before; // by root of a stage: that of the stage whose value it reads in strips, 0 = none
+    int64_t *strip_rows;  // by root of a kernel's last stage
 } Groups;
 
 typedef enum GroupMode { GROUP_SINGLE, GROUP_FUSE } GroupMode; // every node its own kernel, or fused

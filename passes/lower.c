@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lower pass: makes the kernel IR of every planned kernel by calling the lower_NAME of its anchor.
-#include "passes/lower.h"
+#include "passes/strip.h"
 
 typedef void (*LowerFn)(Lower *l);
 
@@ -90,8 +90,24 @@ uint32_t lower_param_at(Lower *l, NodeId id, const Loc *loc, ParamUse use)
     return lower_param_typed(l, &t, loc, param_name(l, id), use);
 }
 
+static const HeldRows *held_rows(const Lower *l, NodeId id)
+{
+    for (uint32_t i = 0; i < l->n_held; i++)
+        if (l->held[i].id == id)
+            return &l->held[i];
+    return NULL;
+}
+
+KRef lower_base(const Lower *l, NodeId id)
+{
+    const HeldRows *held = held_rows(l, id);
+    return held != NULL ? held->base : k_index(l->k, 0);
+}
+
 uint32_t lower_param(Lower *l, NodeId id, ParamUse use)
 {
+    if (held_rows(l, id) != NULL)
+        return held_rows(l, id)->param;
     rlx_assert(lower_loc(l, id)->buf != 0);
     return lower_param_at(l, id, lower_loc(l, id), use);
 }
@@ -175,6 +191,11 @@ static void describe(Lower *l, uint32_t index)
     l->k->comment = str_text(&comment);
 }
 
+void lower_anchor(Lower *l)
+{
+    lower_fns[lower_node(l, l->anchor)->op](l);
+}
+
 static void lower_kernel(Pass *p, uint32_t index, uint64_t constant_bytes)
 {
     PlanKernel *pk = &p->plan->kernels.data[index];
@@ -193,8 +214,10 @@ static void lower_kernel(Pass *p, uint32_t index, uint64_t constant_bytes)
         lower_strided_copy(&l);
     else if (pk->anchor == 0)
         lower_elementwise(&l);
+    else if (pk->stages.len > 0)
+        strip_lower(&l);
     else
-        lower_fns[lower_node(&l, pk->anchor)->op](&l);
+        lower_anchor(&l);
     pk->kernel = l.k;
     const char *wrong = kernel_verify(l.k);
     if (wrong != NULL)

@@ -7,6 +7,21 @@
 
 #include "passes/pass.h"
 
+// The rows [lo, hi) of one image, to which a stage of a kernel keeps. Where it is set, no loop is parallel.
+typedef struct RowWindow {
+    KRef image, lo, hi;
+    int64_t rows; // at most
+    bool is_even; // their number always is
+} RowWindow;
+enum { WINDOW_IMAGE = 0, WINDOW_ROW = 2 }; // axes of the values of stages: [N, C, H, W]
+
+// A value of which some rows are in scratch memory: what is added to the index of its elements.
+typedef struct HeldRows {
+    NodeId id;
+    uint32_t param;
+    KRef base;
+} HeldRows;
+
 typedef struct Lower {
     Pass *pass;
     Plan *plan;
@@ -18,6 +33,9 @@ typedef struct Lower {
     NodeId root;             // the value to store
     uint32_t index;          // of the kernel in the plan
     uint64_t constant_bytes; // of the whole graph: where they fit, a cache keeps them from run to run
+    const RowWindow *window; // NULL: all rows of all images
+    const HeldRows *held;    // values of other stages
+    uint32_t n_held;
 } Lower;
 
 // Of two numbers of which none is negative, and b is not 0.
@@ -48,6 +66,10 @@ uint32_t lower_param_scratch(Lower *l, const char *name, DType t, uint64_t eleme
 // The same for scratch memory that every thread has for itself; base: index of this thread's first element.
 uint32_t lower_param_thread_scratch(Lower *l, const char *name, DType t, uint64_t elements, KRef *base);
 const Loc *lower_loc(const Lower *l, NodeId id);
+// What is added to the index of a value's elements: 0 but for values in scratch memory.
+KRef lower_base(const Lower *l, NodeId id);
+// The lower_NAME of the anchor.
+void lower_anchor(Lower *l);
 static inline const Node *lower_node(const Lower *l, NodeId id)
 {
     return graph_node(l->g, id);

@@ -173,7 +173,8 @@ static void emit_tiled_group(Lower *l, const Conv *c, Tile t, ConvStore *store, 
                        .stride_h = c->stride_h,
                        .stride_w = c->stride_w,
                        .first_channel = group * c->s.ic,
-                       .base = k_index(k, c->shuffle != 1 ? 0 : group * c->s.ic * c->stride_c)};
+                       .base = k_add(k, lower_base(l, c->x),
+                                     k_index(k, c->shuffle != 1 ? 0 : group * c->s.ic * c->stride_c))};
     if (c->shuffle != 1)
         shuffle_input(l, c, &t.in);
     t.store = store_conv;
@@ -183,7 +184,7 @@ static void emit_tiled_group(Lower *l, const Conv *c, Tile t, ConvStore *store, 
         t.bias = lower_param(l, c->bias, PARAM_READ);
     store->first_channel = k_index(k, group * c->s.oc);
     t.bias_base = store->first_channel;
-    if (c->shuffle == 1 && matrix_is_worthwhile(l, &c->s)) {
+    if (l->window == NULL && c->shuffle == 1 && matrix_is_worthwhile(l, &c->s)) {
         matrix_emit(&t, &src, node_name(l->g, c->w));
         return;
     }
@@ -236,7 +237,8 @@ static KRef plain_conv(Lower *l, const Domain *d, Point at, void *ctx)
         init = k_load(k, lower_param(l, p->c->bias, PARAM_READ),
                       k_mul(k, o, k_index(k, lower_loc(l, p->c->bias)->stride[0])), 1, 1);
     const KRef acc = k_var(k, init, "acc");
-    KRef x = k_mul(k, at.idx[0], k_index(k, xl->stride[0])), w = k_mul(k, o, k_index(k, wl->stride[0]));
+    KRef x = k_mul_add(k, at.idx[0], xl->stride[0], lower_base(l, p->c->x)),
+         w = k_mul(k, o, k_index(k, wl->stride[0]));
     const KRef c = k_for(k, k_index(k, 0), k_index(k, ws->dim[1]), 1, KFOR_SERIAL, "c");
     KRef channel = k_mul_add(k, group, ws->dim[1], c);
     if (p->c->shuffle != 1) {
@@ -319,29 +321,30 @@ void lower_conv(Lower *l)
 {
     Conv c = conv_of(l, l->anchor);
     Domain d = conv_out_domain(l);
-    l->pk->macs = (uint64_t)shape_numel(lower_node(l, l->anchor)->shape) *
-                  (uint64_t)(shape_numel(lower_node(l, c.w)->shape) / lower_node(l, c.w)->shape->dim[0]);
+    l->pk->macs += (uint64_t)shape_numel(lower_node(l, l->anchor)->shape) *
+                   (uint64_t)(shape_numel(lower_node(l, c.w)->shape) / lower_node(l, c.w)->shape->dim[0]);
     const bool in_order = c.shuffle == 1;
     if (in_order && depthwise_lower(l, &c, &d))
         return;
-    if (is_dot(l, &c)) {
+    if (l->window == NULL && is_dot(l, &c)) {
         lower_map(l, dot_conv, &c, MAP_SCALAR);
         return;
     }
     taps_to_channels(&c);
     const bool has_tiles = can_tile(l, &c, &d);
     const bool has_matrix = has_tiles && matrix_is_worthwhile(l, &c.s);
-    if (in_order && !has_matrix && winograd_lower(l, &c, &d))
+    if (l->window == NULL && in_order && !has_matrix && winograd_lower(l, &c, &d))
         return;
     if (!has_tiles) {
         Plain p = {&c, lower_node(l, c.x)->shape->rank - 2};
         lower_map(l, plain_conv, &p, MAP_SCALAR);
         return;
     }
-    join_rows(&c, &d);
+    if (l->window == NULL)
+        join_rows(&c, &d);
     ConvStore store = {.d = d};
     Tile t = tile_new(l, c.s);
-    if (c.group == 1)
+    if (c.group == 1 && l->window == NULL)
         add_streams(l, &t, &d);
     for (int64_t g = 0; g < c.group; g++)
         emit_tiled_group(l, &c, t, &store, g);

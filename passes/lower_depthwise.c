@@ -174,7 +174,8 @@ static void emit_tile(const Depthwise *s)
             k, init, arena_printf(k->arena, "a%d_%d", (int)(i / s->run.pixels), (int)(i % s->run.pixels)));
     const KRef top = k_add(k, k_mul(k, s->row, k_index(k, t->sh)), k_index(k, -t->pad_h));
     const KRef left = k_add(k, k_mul(k, s->column, k_index(k, t->sw)), k_index(k, -t->pad_w));
-    r.x = k_mul_add(k, s->channel, s->c->stride_c, k_mul(k, s->image, k_index(k, s->c->stride_n)));
+    r.x = k_mul_add(k, s->image, s->c->stride_n, lower_base(s->l, s->c->x));
+    r.x = k_mul_add(k, s->channel, s->c->stride_c, r.x);
     r.x = k_mul_add(k, left, s->c->stride_w, k_mul_add(k, top, s->c->stride_h, r.x));
     r.w = k_mul(k, s->channel, k_index(k, t->kh * t->kw)); // channel is a multiple of lanes
     for (int64_t i = 0; i <= (s->tile_rows - 1) * t->sh + (t->kh - 1) * t->dh; i++)
@@ -206,9 +207,38 @@ static void each_channel(Depthwise *s, DwInside inside)
     }
 }
 
+static void rows_from(Depthwise *s, KRef row, int64_t n, DwInside inside)
+{
+    s->row = row;
+    s->tile_rows = n;
+    s->last_row = s->c->s.h - n;
+    inside(s);
+}
+
+// Tiles of whole height, then the last row where one is left.
+static void each_row_of_window(Depthwise *s, DwInside inside)
+{
+    Kernel *k = s->l->k;
+    const RowWindow *w = s->l->window;
+    const bool has_rest = s->rows > 1 && !w->is_even;
+    const KRef end = has_rest ? k_add(k, w->hi, k_index(k, -1)) : w->hi;
+    rows_from(s, k_for(k, w->lo, end, s->rows, KFOR_SERIAL, "oh"), s->rows, inside);
+    k_end(k);
+    if (!has_rest)
+        return;
+    const KRef n = k_op(k, KOP_max, k_op(k, KOP_sub, w->hi, w->lo, 0), k_index(k, 0), 0);
+    k_if(k, k_op(k, KOP_lt, k_index(k, 0), k_op(k, KOP_rem, n, k_index(k, DW_MAX_ROWS), 0), 0));
+    rows_from(s, end, 1, inside);
+    k_end(k);
+}
+
 static void each_row(Depthwise *s, DwInside inside)
 {
     Kernel *k = s->l->k;
+    if (s->l->window != NULL) {
+        each_row_of_window(s, inside);
+        return;
+    }
     const int64_t h = s->c->s.h, whole = h - h % s->rows;
     s->tile_rows = s->rows;
     s->last_row = whole - s->rows;
@@ -271,9 +301,11 @@ static void rows_inside(Depthwise *s)
 static void emit_images(Depthwise *s)
 {
     Kernel *k = s->l->k;
-    const bool has_loop = s->c->s.n > 1;
-    s->image =
-        has_loop ? k_for(k, k_index(k, 0), k_index(k, s->c->s.n), 1, KFOR_PARALLEL, "n") : k_index(k, 0);
+    const RowWindow *window = s->l->window;
+    const bool has_loop = s->c->s.n > 1 && window == NULL;
+    s->image = window != NULL ? window->image
+               : has_loop     ? k_for(k, k_index(k, 0), k_index(k, s->c->s.n), 1, KFOR_PARALLEL, "n")
+                              : k_index(k, 0);
     if (s->order == DW_CHANNELS_OUTSIDE)
         each_channel(s, rows_inside);
     else
@@ -308,7 +340,8 @@ static void choose_tile(Depthwise *s)
 static void choose_order(Depthwise *s)
 {
     static const char *const names[] = {"channels-outside", "strips", "channels-inside"};
-    const TileShape *t = &s->c->s;
+    const TileShape whole = s->c->s, strip = tile_shape_of_window(s->l, &whole);
+    const TileShape *t = &strip;
     const TargetCaps *caps = s->l->caps;
     const double plane = (double)(t->in_h * t->in_w + t->h * t->w) * s->lanes * sizeof(float);
     const double all = plane / s->lanes * (double)s->channels;
@@ -322,8 +355,9 @@ static void choose_order(Depthwise *s)
         {names[DW_CHANNELS_INSIDE], fma * 1.2},
     };
     const char *question =
-        arena_printf(s->l->pass->perm, "depthwise %dx%dx%dx%d to %dx%d kernel %dx%d", (int)t->n, (int)t->in_h,
-                     (int)t->in_w, (int)s->channels, (int)t->h, (int)t->w, (int)t->kh, (int)t->kw);
+        arena_printf(s->l->pass->perm, "depthwise %dx%dx%dx%d to %dx%d kernel %dx%d%s", (int)t->n,
+                     (int)t->in_h, (int)t->in_w, (int)s->channels, (int)t->h, (int)t->w, (int)t->kh,
+                     (int)t->kw, s->l->window != NULL ? " in a strip" : "");
     s->order = (DwOrder)choice_pick(s->l, question, list, 3);
 }
 

@@ -7,7 +7,7 @@ KRef operand_index(Lower *l, NodeId id, const KRef *idx)
 {
     const Shape *s = lower_node(l, id)->shape;
     const Loc *loc = lower_loc(l, id);
-    KRef index = k_index(l->k, 0);
+    KRef index = lower_base(l, id);
     for (uint32_t i = 0; i < s->rank; i++)
         if (s->dim[i] > 1)
             index = k_mul_add(l->k, idx[i], loc->stride[i], index);

@@ -86,6 +86,8 @@ typedef struct TileBlocks {
     } block[4];
 } TileBlocks;
 
+// The shape of the rows of l->window, at most, without borders above and below; without a window, s.
+TileShape tile_shape_of_window(const Lower *l, const TileShape *s);
 // A tile of this shape with the plan that the cost model (or a measurement) prefers.
 Tile tile_new(Lower *l, TileShape s);
 TileBlocks tile_blocks(const Tile *t);

@@ -8,13 +8,26 @@ enum {
     MAX_FETCH_TILES = 40,   // that share the fetching of one panel: with more, the first one hardly counts
 };
 
+TileShape tile_shape_of_window(const Lower *l, const TileShape *s)
+{
+    TileShape t = *s;
+    if (l->window == NULL)
+        return t;
+    t.n = 1;
+    t.h = l->window->rows;
+    t.pad_h = 0;
+    t.in_h = (t.h - 1) * t.sh + (t.kh - 1) * t.dh + 1;
+    return t;
+}
+
 Tile tile_new(Lower *l, TileShape s)
 {
-    Tile t = {.l = l, .s = s};
+    Tile t = {.l = l, .s = tile_shape_of_window(l, &s)};
     t.lanes = s.oc == 1 ? 1 : lower_fit_lanes(l, s.oc);
     t.max_acc = t.lanes == 1 ? 12 : (uint8_t)(l->caps->vector_regs - 4);
     t.in.base = t.w.base = t.bias_base = k_index(l->k, 0);
     t.plan = tile_choose(&t);
+    t.s = s;
     return t;
 }
 
@@ -95,7 +108,7 @@ static void add_fetches(const Tile *t, TileAt *at)
     const TileShape *s = &t->s;
     const int64_t near = (int64_t)t->l->caps->l2_bytes / 2 / 4;
     at->n_fetches = 0;
-    if (t->lanes == 1)
+    if (t->lanes == 1 || t->l->window != NULL) // strips are near
         return;
     if (!t->plan.pixels_outside)
         fetch_next_panel(t, at);
@@ -167,8 +180,10 @@ static void emit_columns(const Tile *t, TileAt at, Inside inside)
 static void emit_single_rows(const Tile *t, TileAt at, Inside inside)
 {
     const TileAxis axis = tile_row_axis(&t->s);
-    uint32_t opened = 0;
-    at.row = open_count(t->l->k, t->s.h, "oh", &opened);
+    const RowWindow *w = t->l->window;
+    uint32_t opened = w != NULL ? 1 : 0;
+    at.row = w != NULL ? k_for(t->l->k, w->lo, w->hi, 1, KFOR_SERIAL, "oh")
+                       : open_count(t->l->k, t->s.h, "oh", &opened);
     at.rows = 1;
     at.row_value = -1;
     at.clips_rows = tile_axis_has_border(&axis);
@@ -193,7 +208,8 @@ static void emit_row_runs(const Tile *t, TileAt at, Inside inside)
 static void emit_images(const Tile *t, TileAt at, Inside inside)
 {
     uint32_t opened = 0;
-    at.image = open_count(t->l->k, t->s.n, "n", &opened);
+    const RowWindow *w = t->l->window;
+    at.image = w != NULL ? w->image : open_count(t->l->k, t->s.n, "n", &opened);
     if (t->plan.rows == 1)
         emit_single_rows(t, at, inside);
     else

@@ -174,7 +174,7 @@ static void consider_pixels(Plans *p, Tile *t, int64_t nv, int64_t most)
 {
     const int64_t w = t->s.w < 1 ? 1 : t->s.w, parts = (w + most - 1) / most;
     const TileAxis rows = tile_row_axis(&t->s);
-    const bool has_several = parts == 1 && !tile_axis_has_many_edges(&rows);
+    const bool has_several = parts == 1 && t->l->window == NULL && !tile_axis_has_many_edges(&rows);
     for (int order = 0; order < 2; order++) {
         TilePlan plan = {.nv = nv, .rows = 1, .columns = (w + parts - 1) / parts, .pixels_outside = order};
         consider(p, t, plan);
@@ -196,11 +196,12 @@ static const char *question(const Tile *t)
     const TileShape *s = &t->s;
     return arena_printf(t->l->pass->perm,
                         "tile x%d %lldx%lldx%lldx%lld to %lldx%lldx%lld kernel %lldx%lld stride %lldx%lld "
-                        "dilation %lldx%lld pad %lldx%lld",
+                        "dilation %lldx%lld pad %lldx%lld%s",
                         t->lanes, (long long)s->n, (long long)s->in_h, (long long)s->in_w, (long long)s->ic,
                         (long long)s->h, (long long)s->w, (long long)s->oc, (long long)s->kh,
                         (long long)s->kw, (long long)s->sh, (long long)s->sw, (long long)s->dh,
-                        (long long)s->dw, (long long)s->pad_h, (long long)s->pad_w);
+                        (long long)s->dw, (long long)s->pad_h, (long long)s->pad_w,
+                        t->l->window != NULL ? " in a strip" : "");
 }
 
 TilePlan tile_choose(const Tile *given)

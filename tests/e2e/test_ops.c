@@ -40,29 +40,36 @@ typedef struct Config {
     bool is_gpu, channels_last; // is_gpu: the GPU's schedules, with their parallel loops as plain ones
     uint8_t threads;            // 0: one; else all kernels are split that can be
     uint8_t winograd;           // tile of Winograd convolutions; only cases named so. 0: plain sums
+    uint8_t strips;             // 2: stages join wherever they can; only cases named so
 } Config;
 
 static const Config configs[] = {
-    {"generic", "generic", 1, 0, 1, false, true, 0, 0},
-    {"four", "generic", 1, 4, 4, false, true, 0, 0},
-    {"v3", "x86-64-v3", 1, 0, 1, false, true, 0, 0},
-    {"v4", "x86-64-v4", 1, 0, 1, false, true, 0, 0},
-    {"rows", "native", 1, 0, 1, false, false, 0, 0},
-    {"single", "native", 0, 0, 1, false, true, 0, 0},
-    {"gpu", "generic", 1, 0, 1, true, true, 0, 0},
-    {"threads", "native", 1, 0, 1, false, true, 2, 0},
-    {"seven", "native", 1, 0, 2, false, false, 7, 0},
-    {"F2", "x86-64-v4", 1, 0, 1, false, true, 0, 2},
-    {"F3", "x86-64-v4", 1, 0, 1, false, true, 2, 3},
-    {"F4", "x86-64-v4", 1, 0, 1, false, true, 0, 4},
-    {"F5", "x86-64-v4", 1, 0, 1, false, true, 0, 5},
-    {"F6", "x86-64-v4", 1, 0, 1, false, true, 3, 6},
-    {"F4 v3", "x86-64-v3", 1, 0, 1, false, true, 0, 4},
-    {"F2 four", "generic", 1, 4, 1, false, true, 0, 2},
-    {"F4 raw", "x86-64-v4", 1, 0, 1, false, true, 2, 14},
-    {"F3 v3 raw", "x86-64-v3", 1, 0, 1, false, true, 0, 13},
-    {"matrix", "x86-64-v4-amx", 1, 0, 1, false, true, 0, 0},
-    {"matrix threads", "x86-64-v4-amx", 1, 0, 2, false, true, 3, 0},
+    {"generic", "generic", 1, 0, 1, false, true, 0, 0, 0},
+    {"four", "generic", 1, 4, 4, false, true, 0, 0, 0},
+    {"v3", "x86-64-v3", 1, 0, 1, false, true, 0, 0, 0},
+    {"v4", "x86-64-v4", 1, 0, 1, false, true, 0, 0, 0},
+    {"rows", "native", 1, 0, 1, false, false, 0, 0, 0},
+    {"single", "native", 0, 0, 1, false, true, 0, 0, 0},
+    {"gpu", "generic", 1, 0, 1, true, true, 0, 0, 0},
+    {"threads", "native", 1, 0, 1, false, true, 2, 0, 0},
+    {"seven", "native", 1, 0, 2, false, false, 7, 0, 0},
+    {"F2", "x86-64-v4", 1, 0, 1, false, true, 0, 2, 0},
+    {"F3", "x86-64-v4", 1, 0, 1, false, true, 2, 3, 0},
+    {"F4", "x86-64-v4", 1, 0, 1, false, true, 0, 4, 0},
+    {"F5", "x86-64-v4", 1, 0, 1, false, true, 0, 5, 0},
+    {"F6", "x86-64-v4", 1, 0, 1, false, true, 3, 6, 0},
+    {"F4 v3", "x86-64-v3", 1, 0, 1, false, true, 0, 4, 0},
+    {"F2 four", "generic", 1, 4, 1, false, true, 0, 2, 0},
+    {"F4 raw", "x86-64-v4", 1, 0, 1, false, true, 2, 14, 0},
+    {"F3 v3 raw", "x86-64-v3", 1, 0, 1, false, true, 0, 13, 0},
+    {"matrix", "x86-64-v4-amx", 1, 0, 1, false, true, 0, 0, 0},
+    {"matrix threads", "x86-64-v4-amx", 1, 0, 2, false, true, 3, 0, 0},
+    {"strips", "x86-64-v4", 1, 0, 1, false, true, 0, 0, 2},
+    {"strips v3", "x86-64-v3", 1, 0, 1, false, true, 0, 0, 2},
+    {"strips four", "generic", 1, 4, 1, false, true, 0, 0, 2},
+    {"strips generic", "generic", 1, 0, 1, false, true, 0, 0, 2},
+    {"strips threads", "x86-64-v4", 1, 0, 1, false, true, 2, 0, 2},
+    {"strips seven", "x86-64-v3", 1, 0, 1, false, true, 7, 0, 2},
 };
 enum { N_CONFIGS = sizeof configs / sizeof *configs };
 
@@ -150,6 +157,7 @@ static Plan *plan_case(const OpsCase *c, const Config *config)
     *o = (PassOptions){.opt_level = config->opt_level, .caps = caps, .place_budget = place_budget};
     o->accuracy = is_matrix(config) ? 1e-4 : config->winograd;
     o->winograd = config->winograd;
+    o->strips = config->strips;
     Graph *g = parse_case(&perm, c);
     Pass p = {.perm = &perm, .scratch = &scratch, .diag = g->diag, .options = o, .graph = g};
     for (uint32_t i = 0; i < pass_count && !p.failed; i++) {
@@ -234,6 +242,14 @@ static void write_unit(Unit *u, const char *dir, uint32_t first, uint32_t end)
     arena_free(&a);
 }
 
+static bool has_stages(const Plan *p)
+{
+    for (uint32_t i = 0; i < p->kernels.len; i++)
+        if (p->kernels.data[i].stages.len > 0)
+            return true;
+    return false;
+}
+
 static void plan_jobs(const char *dir)
 {
     for (uint32_t c = 0; c < N_CONFIGS; c++) {
@@ -244,11 +260,15 @@ static void plan_jobs(const char *dir)
             running = cases.data[i].name;
             if (configs[c].winograd && strstr(running, "winograd") == NULL)
                 continue;
+            if (configs[c].strips && strstr(running, "strips") == NULL)
+                continue;
             const Job j = {.c = &cases.data[i],
                            .config = &configs[c],
                            .plan = plan_case(&cases.data[i], &configs[c]),
                            .id = jobs.len};
             const char *wrong = j.plan != NULL ? plan_verify(j.plan) : "a pass failed";
+            if (wrong == NULL && configs[c].strips && !has_stages(j.plan))
+                wrong = "no kernel has stages";
             if (wrong != NULL)
                 fail_job(&j, wrong);
             if (j.plan != NULL)
