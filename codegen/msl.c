@@ -24,6 +24,7 @@ static const SpellOverride overrides[] = {
     OWN(erf),
     PRECISE(sqrt),
     PRECISE(exp),
+    {KOP_gelu, SPELL_F32, "$0 * 0.5f * (rlx_erf($0 * 0.70710678118654752f) + 1.0f)"},
     {KOP_gate, SPELL_F32, "$0 / (1.0f + precise::exp(-$1))"},
     PRECISE(log),
     PRECISE(sin),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fits the polynomials of codegen/prelude/c_math.h and prints them as f32 constants (needs mpmath).
+"""Fits the polynomials of codegen/prelude/c_math.inc and prints them as f32 constants (needs mpmath).
 
 Minimax by reweighted least squares (Lawson) in 50 digits, then the coefficients are rounded from the lowest
 degree up, and the rest is fitted again after each rounding, so that later coefficients absorb what the earlie
@@ -13,10 +13,15 @@ from mpmath import cos, erf, erfc, exp, expm1, fabs, log, log1p, lu_solve, matri
 
 mp.dps = 50
 POINTS, ROUNDS = 120, 12
+TABLE_POINTS = 32  # of a piece
 
 
 def f32(x):
     return mpf(struct.unpack("f", struct.pack("f", float(x)))[0])
+
+
+def chebyshev(lo, hi, count):
+    return [(lo + hi) / 2 + (hi - lo) / 2 * cos(pi * (2 * i + 1) / (2 * count)) for i in range(count)]
 
 
 def lawson(target, weight, powers, points):
@@ -46,8 +51,8 @@ def lawson(target, weight, powers, points):
     return best
 
 
-def fit(name, target, weight, lo, hi, degree, first=0):
-    points = [(lo + hi) / 2 + (hi - lo) / 2 * cos(pi * (2 * i + 1) / (2 * POINTS)) for i in range(POINTS)]
+def rounded_fit(target, weight, points, degree, first=0):
+    """({power: f32 coefficient}, largest weighted error)"""
     fixed = {}
 
     def rest(t):
@@ -56,10 +61,46 @@ def fit(name, target, weight, lo, hi, degree, first=0):
     for k in range(first, degree + 1):
         error, c = lawson(rest, weight, list(range(k, degree + 1)), points)
         fixed[k] = f32(c[0])
-    last = max(fabs(weight(t) * rest(t)) for t in points)
+    return fixed, max(fabs(weight(t) * rest(t)) for t in points)
+
+
+def fit(name, target, weight, lo, hi, degree, first=0):
+    fixed, last = rounded_fit(target, weight, chebyshev(lo, hi, POINTS), degree, first)
     print(f"{name}: largest error 2^{mp.nstr(log(last, 2), 4)}")
     for k, c in fixed.items():
         print(f"    t^{k - first}: {float(c).hex()}  {float(c):.9g}f")
+
+
+def fit_table(name, target, weight, pieces, degree):
+    """A polynomial in x - centre for each piece (lo, hi, centre), as rows of coefficients: what permutes pick.
+    A piece whose centre is 0 has no constant term."""
+    rows, worst = [], mpf(0)
+    for lo, hi, centre in pieces:
+        points = [x - centre for x in chebyshev(lo, hi, TABLE_POINTS)]
+        found, last = rounded_fit(lambda d: target(d + centre), lambda d: weight(d + centre), points, degree,
+                                  first=1 if target(centre) == 0 else 0)
+        rows.append([centre] + [found.get(k, mpf(0)) for k in range(degree + 1)])
+        worst = max(worst, last)
+    print(f"{name}: largest error 2^{mp.nstr(log(worst, 2), 4)}")
+    for k, column in enumerate(zip(*rows)):
+        print(f"    {'centre' if k == 0 else f'd^{k - 1}'}: " + ", ".join(f"{float(c):.9g}f" for c in column))
+
+
+def octaves(first, last, end):
+    """Quarters of octaves from 2^first to `end` below 2^last, behind the piece from 0 to 2^first, which stands where
+    the quarter below it would."""
+    pieces = [(mpf("1e-9"), mpf(2) ** first, mpf(0))]
+    for i in range(4 * first, 4 * last):
+        lo, hi = (mpf(2) ** (j // 4) * (1 + mpf(j % 4) / 4) for j in (i, i + 1))
+        if lo < mpf(end):
+            pieces.append((lo, min(hi, mpf(end)), f32((lo + hi) / 2)))
+    return pieces
+
+
+def normal_tail():
+    """Pieces around the multiples of 3/16; at the last one the tail is 0 for f32."""
+    step = mpf(3) / 16
+    return [(max(step * (i - mpf(1) / 2), 0), step * (i + mpf(1) / 2), step * i) for i in range(31)]
 
 
 def main():
@@ -77,6 +118,9 @@ def main():
         mpf("3.95"), 8)
     fit("log: (log1p(f) - f + f^2 / 2) / f^3", lambda f: (log1p(f) - f + f * f / 2) / f**3,
         lambda f: fabs(f**3 / log1p(f)), 1 / root - 1, root - 1, 8)
+    fit_table("tanh, 32 pieces", tanh, lambda x: 1 / tanh(x), octaves(-4, 4, "9.02"), 5)
+    fit_table("erf, 32 pieces", erf, lambda x: 1 / erf(x), octaves(-4, 2, "3.93"), 5)
+    fit_table("(erfc(a / sqrt(2))) / 2, 32 pieces", lambda a: erfc(a / root) / 2, lambda a: mpf(1), normal_tail(), 5)
 
 
 if __name__ == "__main__":

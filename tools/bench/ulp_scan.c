@@ -150,9 +150,9 @@ static void add_near(Arena *a, Scan *s, float x)
 
 static void add_ranges(Arena *a, Scan *s, uint32_t step)
 {
-    static const float places[] = {0.545f,   0.92f,    0.29f, 0.414f,  0.5f,   3.95f,
-                                   5.5f,     9.0f,     19.0f, 20.0f,   44.0f,  87.3365f,
-                                   88.3763f, 88.7228f, 89.0f, 103.97f, 104.0f, 121.0f};
+    static const float places[] = {0.0625f,  9.02f,    3.93f,    5.8125f, 87.0f,   0.545f, 0.92f, 0.29f,
+                                   0.414f,   0.5f,     3.95f,    5.5f,    9.0f,    19.0f,  20.0f, 44.0f,
+                                   87.3365f, 88.3763f, 88.7228f, 89.0f,   103.97f, 104.0f, 121.0f};
     const Range all = {0, UINT32_MAX, step};
     vec_push(a, &s->ranges, all);
     for (int e = -149; step > 1 && e <= 128; e++) {
