@@ -72,8 +72,8 @@ def fit(name, target, weight, lo, hi, degree, first=0):
 
 
 def fit_table(name, target, weight, pieces, degree):
-    """A polynomial in x - centre for each piece (lo, hi, centre), as rows of coefficients: what permutes pick.
-    A piece whose centre is 0 has no constant term."""
+    """A polynomial in x - centre for each piece (lo, hi, centre), as rows of coefficients: what permutes
+    pick. A piece whose centre is 0 has no constant term if the function has none."""
     rows, worst = [], mpf(0)
     for lo, hi, centre in pieces:
         points = [x - centre for x in chebyshev(lo, hi, TABLE_POINTS)]
@@ -83,12 +83,13 @@ def fit_table(name, target, weight, pieces, degree):
         worst = max(worst, last)
     print(f"{name}: largest error 2^{mp.nstr(log(worst, 2), 4)}")
     for k, column in enumerate(zip(*rows)):
-        print(f"    {'centre' if k == 0 else f'd^{k - 1}'}: " + ", ".join(f"{float(c):.9g}f" for c in column))
+        numbers = ", ".join(f"{float(c):.9g}f" for c in column)
+        print(f"    {f'd^{k - 1}' if k else 'centre'}: {numbers}")
 
 
 def octaves(first, last, end):
-    """Quarters of octaves from 2^first to `end` below 2^last, behind the piece from 0 to 2^first, which stands where
-    the quarter below it would."""
+    """Quarters of octaves from 2^first to `end` below 2^last, behind the piece from 0 to 2^first, which
+    stands where the quarter below it would. (c_math.inc has its entries from 11 on, modulo 32.)"""
     pieces = [(mpf("1e-9"), mpf(2) ** first, mpf(0))]
     for i in range(4 * first, 4 * last):
         lo, hi = (mpf(2) ** (j // 4) * (1 + mpf(j % 4) / 4) for j in (i, i + 1))
@@ -120,7 +121,9 @@ def main():
         lambda f: fabs(f**3 / log1p(f)), 1 / root - 1, root - 1, 8)
     fit_table("tanh, 32 pieces", tanh, lambda x: 1 / tanh(x), octaves(-4, 4, "9.02"), 5)
     fit_table("erf, 32 pieces", erf, lambda x: 1 / erf(x), octaves(-4, 2, "3.93"), 5)
-    fit_table("(erfc(a / sqrt(2))) / 2, 32 pieces", lambda a: erfc(a / root) / 2, lambda a: mpf(1), normal_tail(), 5)
+    # gelu's sum takes a as negative: the odd coefficients change their signs there.
+    tail = lambda a: erfc(a / root) / 2  # noqa: E731
+    fit_table("erfc(a / sqrt(2)) / 2, 32 pieces", tail, lambda a: max(a, mpf("0.6")), normal_tail(), 4)
 
 
 if __name__ == "__main__":
