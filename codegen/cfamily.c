@@ -415,7 +415,7 @@ static void print_value(Walk *w, KRef r)
 static void print_matrix(Walk *w, const KInst *n)
 {
     static const char *const text[KMATRIX_COUNT] = {
-        [KMATRIX_begin] = "RLX_MATRIX_BEGIN(matrix);",
+        [KMATRIX_begin] = "RLX_MATRIX_BEGIN(matrix, $0, $1);",
         [KMATRIX_zero] = "rlx_matrix_zero(matrix, $L);",
         [KMATRIX_load] = "rlx_matrix_load(matrix, $L, &$V[$0], $1);",
         [KMATRIX_mac] = "rlx_matrix_mac(matrix, $L, $T, $S);",
@@ -423,7 +423,9 @@ static void print_matrix(Walk *w, const KInst *n)
         [KMATRIX_split] = "$T_parts(&$V[$0], $1, $2);",
         [KMATRIX_end] = "RLX_MATRIX_END(matrix);",
     };
+    static const char bytes_mac[] = "rlx_matrix_mac_bytes(matrix, $L, $T, $S);";
     const bool is_split = n->kop == KMATRIX_split;
+    const bool is_bytes = n->kop == KMATRIX_mac && n->dtype == DTYPE_i32;
     ExpandArgs args = {.lanes = n->count, .vector = w->param[n->imm]};
     const KRef refs[3] = {n->a, n->b, n->c};
     for (uint32_t i = 0; i < 3 && refs[i]; i++)
@@ -432,7 +434,7 @@ static void print_matrix(Walk *w, const KInst *n)
                 : n->lanes == 1 ? "rlx_f32"
                                 : vector_type(w, DTYPE_f32, n->lanes);
     args.name = arena_printf(w->arena, "%d", n->flags >> 4);
-    print_line(w, "%s", expand_text(w->arena, text[n->kop], &args));
+    print_line(w, "%s", expand_text(w->arena, is_bytes ? bytes_mac : text[n->kop], &args));
 }
 
 static void print_inst(Walk *w, KRef r)

@@ -29,13 +29,19 @@ const char *const cpu_names[] = {
 enum { N_CPUS = sizeof cpus / sizeof *cpus };
 
 #if defined(__x86_64__)
-// AMX with bf16, and a system that lets this process use its registers.
+// AMX with bf16 and bytes, and a system that lets this process use its registers.
 static bool has_matrix(void)
 {
 #if defined(__linux__) && defined(SYS_arch_prctl)
-    enum { AMX_BF16 = 1 << 22, AMX_TILE = 1 << 24, ARCH_REQ_XCOMP_PERM = 0x1023, XTILEDATA = 18 };
+    enum {
+        AMX_BF16 = 1 << 22,
+        AMX_TILE = 1 << 24,
+        AMX_INT8 = 1 << 25,
+        ARCH_REQ_XCOMP_PERM = 0x1023,
+        XTILEDATA = 18
+    };
     unsigned a = 0, b = 0, c = 0, d = 0;
-    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & AMX_BF16) && (d & AMX_TILE) &&
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & AMX_BF16) && (d & AMX_TILE) && (d & AMX_INT8) &&
            syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XTILEDATA) == 0;
 #else
     return false;

@@ -60,15 +60,18 @@ typedef enum KKind {
     KI_comment, // text
 } KKind;
 
-// Matrix registers, of targets that have them (TargetCaps.has_matrix): 8 registers of 16 rows of 64 bytes. A
-// row is 16 sums of f32, or 32 elements of bf16. They hold values from begin to end, which stand at the top
-// of a kernel or around the body of an outermost loop.
+// Matrix registers, of targets that have them (TargetCaps.has_matrix): 8 registers of rows of words of four
+// bytes, by their use: 0 to 3 are sums (`rows` rows of 16 sums of f32 or i32), 4 and 5 what is multiplied
+// (`rows` rows of `words` words of two bf16 or four u8), 6 and 7 by what (`words` rows of 16 words of two
+// bf16 or four i8). They hold values from begin to end, which stand at the top of a kernel or around the
+// body of an outermost loop.
 typedef enum KMatrix {
-    KMATRIX_begin,
+    KMATRIX_begin, // a: rows, b: words, constants
     KMATRIX_zero,  // register dst
-    KMATRIX_load,  // dst = 16 rows of 32 bf16 at param[imm][a + row * b]
-    KMATRIX_mac,   // dst[i][j] += x[i][2k] * y[k][2j] + x[i][2k + 1] * y[k][2j + 1] for 16 k, in f32
-    KMATRIX_store, // 16 rows of 16 f32 to array a at b + row * c
+    KMATRIX_load,  // dst = all its rows at param[imm][a + row * b], of bf16 or of i32 (words of bytes)
+    KMATRIX_mac,   // dst[i][j] += x[i][2k] * y[k][2j] + x[i][2k + 1] * y[k][2j + 1] for all words k, in f32;
+                   // dtype i32: the same for the four bytes of a word, exact
+    KMATRIX_store, // all rows of 16 f32 or i32 to array a at b + row * c
     KMATRIX_split, // param[imm] (bf16): the value c, rounded, at index a; what is left of it, rounded, at a +
                    // b
     KMATRIX_end,
@@ -161,10 +164,11 @@ void k_else(Kernel *k);
 void k_end(Kernel *k);
 void k_comment(Kernel *k, const char *text);
 // Statements on matrix registers; row steps in elements.
-void k_matrix_begin(Kernel *k);
+void k_matrix_begin(Kernel *k, int64_t rows, int64_t words);
 void k_matrix_zero(Kernel *k, uint8_t dst);
 void k_matrix_load(Kernel *k, uint8_t dst, uint32_t param, KRef index, KRef row_step);
-void k_matrix_mac(Kernel *k, uint8_t dst, uint8_t x, uint8_t y);
+// sums: DTYPE_f32 of bf16, or DTYPE_i32 of bytes.
+void k_matrix_mac(Kernel *k, DType sums, uint8_t dst, uint8_t x, uint8_t y);
 void k_matrix_store(Kernel *k, uint8_t src, KRef array, KRef index, KRef row_step);
 void k_matrix_split(Kernel *k, uint32_t param, KRef index, KRef part_step, KRef value);
 void k_matrix_end(Kernel *k);
@@ -219,7 +223,7 @@ typedef struct TargetCaps {
     uint8_t fma_per_cycle; // vector multiply-adds that one core begins in a cycle
     bool has_dot8;         // dot8 of vectors is one instruction, as wide as f32 vectors
     bool has_dot_bf16;     // the same for pairs of bf16
-    bool has_matrix;       // matrix registers of bf16 (KMatrix), several times as fast as vectors of f32
+    bool has_matrix;       // matrix registers of bf16 and bytes (KMatrix), several times as fast as vectors
     uint8_t threads;       // that share every run: the parts that kernels are split into; 1 = none
     uint32_t split_cycles; // kernels that take less time than this are left to one thread
 } TargetCaps;

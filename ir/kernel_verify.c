@@ -172,9 +172,11 @@ static bool check_vector_cast(Checker *c, const KInst *n)
 
 static bool check_matrix_memory(Checker *c, const KInst *n)
 {
-    if (n->imm < 0 || n->imm >= (int64_t)c->k->params.len || c->k->params.data[n->imm].dtype != DTYPE_bf16)
-        return fail(c, "no parameter of bf16");
+    if (n->imm < 0 || n->imm >= (int64_t)c->k->params.len)
+        return fail(c, "no such parameter");
     const KParam *p = &c->k->params.data[n->imm];
+    if (p->dtype != DTYPE_bf16 && (p->dtype != DTYPE_i32 || n->kop == KMATRIX_split))
+        return fail(c, "%s holds nothing for matrix registers", p->name);
     if (n->kop == KMATRIX_split ? !p->is_written : !p->is_read)
         return fail(c, "%s is not declared as %s", p->name, n->kop == KMATRIX_split ? "written" : "read");
     return check_typed(c, n->a, KT_INDEX, 1) && check_typed(c, n->b, KT_INDEX, 1);
@@ -187,7 +189,7 @@ static bool check_matrix(Checker *c, const KInst *n)
         if (c->has_matrix == (n->kop == KMATRIX_begin))
             return fail(c, "matrix registers begin or end twice");
         c->has_matrix = !c->has_matrix;
-        return true;
+        return !c->has_matrix || (check_typed(c, n->a, KT_INDEX, 1) && check_typed(c, n->b, KT_INDEX, 1));
     }
     if (n->kop == KMATRIX_split)
         return check_matrix_memory(c, n) && check_typed(c, n->c, DTYPE_f32, n->lanes);
@@ -196,7 +198,8 @@ static bool check_matrix(Checker *c, const KInst *n)
     if (n->kop == KMATRIX_load)
         return check_matrix_memory(c, n);
     if (n->kop == KMATRIX_store)
-        return check_place(c, n->a, KI_array) && k_inst(c->k, n->a)->dtype == DTYPE_f32 &&
+        return check_place(c, n->a, KI_array) &&
+               (k_inst(c->k, n->a)->dtype == DTYPE_f32 || k_inst(c->k, n->a)->dtype == DTYPE_i32) &&
                check_typed(c, n->b, KT_INDEX, 1) && check_typed(c, n->c, KT_INDEX, 1);
     return n->kop == KMATRIX_zero || n->kop == KMATRIX_mac || fail(c, "unknown matrix statement");
 }

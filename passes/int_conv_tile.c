@@ -6,7 +6,7 @@
 #include "passes/conv.h"
 #include "passes/int_conv.h"
 
-enum { MAX_ACC = 32, MAX_NV = 8, EPILOGUE_LOOP_COST = 2, AHEAD = 2048 }; // words
+enum { MAX_NV = 8, EPILOGUE_LOOP_COST = 2, AHEAD = 2048 }; // words
 
 // --- the shape of tiles --------------------------------------------------------------------------
 
@@ -67,22 +67,7 @@ void int_conv_shape(IntConv *c, Domain *d)
 
 // --- one tile ------------------------------------------------------------------------------------
 
-typedef struct IntTile {
-    const IntConv *c;
-    const Domain *d;
-    KRef zero; // the zero point, when has_sums
-    int64_t group;
-    KRef image, row, column; // of the first pixel
-    int64_t rows, columns;   // pixels
-    KRef block;              // number of the first channel in the group
-    uint8_t nv;
-    int64_t channels; // real ones of the block
-    KRef weights;     // index of the block's first word
-    KRef acc[MAX_ACC];
-} IntTile;
-
-// Vector v of what sums begin with.
-static KRef begin_vector(const IntTile *t, uint32_t v)
+KRef int_conv_begin(const IntTile *t, uint32_t v)
 {
     const IntConv *c = t->c;
     Kernel *k = c->l->k;
@@ -104,7 +89,7 @@ static void begin_accs(IntTile *t)
     Kernel *k = t->c->l->k;
     KRef begin[MAX_NV];
     for (uint32_t v = 0; v < t->nv; v++)
-        begin[v] = begin_vector(t, v);
+        begin[v] = int_conv_begin(t, v);
     for (uint32_t p = 0; p < t->rows * t->columns; p++)
         for (uint32_t v = 0; v < t->nv; v++)
             t->acc[p * t->nv + v] = k_var(k, begin[v], arena_printf(k->arena, "a%u_%u", p, v));
@@ -164,7 +149,7 @@ static void emit_sums(const IntTile *t)
         k_end(k);
 }
 
-static void store_vector(const IntTile *t, KRef row, KRef column, uint32_t v, KRef value)
+void int_conv_store(const IntTile *t, KRef row, KRef column, uint32_t v, KRef value)
 {
     const IntConv *c = t->c;
     Kernel *k = c->l->k;
@@ -187,8 +172,8 @@ static void emit_stores(const IntTile *t)
     if (pixels < 2 || lower_epilogue_cost(t->c->l) < EPILOGUE_LOOP_COST) {
         for (int64_t p = 0; p < pixels; p++)
             for (uint32_t v = 0; v < t->nv; v++)
-                store_vector(t, k_index(k, p / t->columns), k_index(k, p % t->columns), v,
-                             k_get(k, t->acc[p * vectors + v]));
+                int_conv_store(t, k_index(k, p / t->columns), k_index(k, p % t->columns), v,
+                               k_get(k, t->acc[p * vectors + v]));
         return;
     }
     const KRef sums = k_array(k, DTYPE_i32, pixels * vectors * lanes);
@@ -198,7 +183,7 @@ static void emit_stores(const IntTile *t)
     const KRef column = open_taps(k, t->columns, "p");
     const KRef pixel = k_mul_add(k, row, t->columns, column);
     for (uint32_t v = 0; v < t->nv; v++)
-        store_vector(
+        int_conv_store(
             t, row, column, v,
             k_aload(k, sums, k_mul_add(k, pixel, vectors * lanes, k_index(k, v * lanes)), t->c->lanes));
     for (int open = (t->rows > 1) + (t->columns > 1); open > 0; open--)
@@ -208,7 +193,7 @@ static void emit_stores(const IntTile *t)
 static void emit_tile(const IntTile *from)
 {
     IntTile t = *from;
-    rlx_assert(t.rows * t.columns * t.nv <= MAX_ACC);
+    rlx_assert(t.rows * t.columns * t.nv <= INT_MAX_ACC);
     begin_accs(&t);
     emit_sums(&t);
     emit_stores(&t);

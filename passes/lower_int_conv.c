@@ -3,7 +3,9 @@
 // output channels in named accumulators, four input channels a step. What an input must be for that (four
 // channels to a word, words next to each other, its padding in memory as the zero point) is made by a copy
 // where it is not so already. The zero point then is a constant of each output channel, which the sums begin
-// with. All else: plain loops. Sums are exact, so their order does not matter.
+// with. Matrix registers,
+// where they are faster, see the same input. All else: plain loops. Sums are exact, so their order does not
+// matter.
 #include "passes/conv.h"
 #include "passes/int_conv.h"
 #include "passes/operand.h"
@@ -105,7 +107,6 @@ static const void *const_bytes(const Lower *l, NodeId id)
 static void pack_params(IntConv *c)
 {
     Lower *l = c->l;
-    c->padded = (c->oc + c->lanes - 1) / c->lanes * c->lanes;
     c->group_words = c->kh * c->kw * c->words * c->padded;
     Packing *p = ARENA_NEW(l->pass->perm, Packing);
     *p = (Packing){.c = *c, .data = const_bytes(l, c->w)};
@@ -396,7 +397,16 @@ void lower_int_conv(Lower *l)
     }
     int_conv_shape(&c, &d);
     prepare_input(&c);
-    pack_params(&c);
+    c.padded = ceil_div(c.oc, c.lanes) * c.lanes;
+    const bool has_matrix = int_conv_choose_matrix(&c);
+    if (has_matrix)
+        int_conv_pack_matrix(&c, const_bytes(l, c.w));
+    else
+        pack_params(&c);
     begin_params(&c);
-    int_conv_tiles(&c, &d, c.has_sums ? zero_point(&c) : 0);
+    const KRef zero = c.has_sums ? zero_point(&c) : 0;
+    if (has_matrix)
+        int_conv_matrix(&c, &d, zero);
+    else
+        int_conv_tiles(&c, &d, zero);
 }

@@ -183,8 +183,8 @@ static void load_weights(const Place *p, KRef at, uint8_t tile, uint8_t part)
 
 static void multiply(const Place *p, uint8_t pixel_tile, uint8_t result_tile)
 {
-    k_matrix_mac(p->t->l->k, (uint8_t)(SUMS + 2 * pixel_tile + result_tile), (uint8_t)(PIXELS + pixel_tile),
-                 (uint8_t)(WEIGHTS + result_tile));
+    k_matrix_mac(p->t->l->k, DTYPE_f32, (uint8_t)(SUMS + 2 * pixel_tile + result_tile),
+                 (uint8_t)(PIXELS + pixel_tile), (uint8_t)(WEIGHTS + result_tile));
 }
 
 // Products of all tiles of pixels with all tiles of weights; before that the given parts are loaded, each
@@ -370,7 +370,7 @@ static void emit_rows_outside(const Tile *t, const Slab *slab, uint32_t weights)
     p.rows = k_index(k, slab->rows);
     if (slab->shape.h % slab->rows != 0)
         p.rows = k_op(k, KOP_min, p.rows, k_op(k, KOP_sub, k_index(k, slab->shape.h), p.first_row, 0), 0);
-    k_matrix_begin(k);
+    k_matrix_begin(k, LANES, LANES);
     p.sums = k_array(k, DTYPE_f32, 2 * LANES * BLOCK);
     slab_fill(slab, p.image, p.first_row);
     emit_results(&p, KFOR_SERIAL, emit_pixels);
@@ -382,7 +382,7 @@ static void emit_images(Place *p)
 {
     Kernel *k = p->t->l->k;
     uint32_t opened = 0;
-    k_matrix_begin(k);
+    k_matrix_begin(k, LANES, LANES);
     p->sums = k_array(k, DTYPE_f32, 2 * LANES * BLOCK);
     p->image = open_loop(k, p->t->s.n, KFOR_SERIAL, "n", &opened);
     emit_pixels(p);

@@ -72,10 +72,10 @@ double split_range_cycles(const Kernel *k, KRef begin, KRef end)
 
 static double elements_of(const KInst *n)
 {
-    enum { REGISTER_ELEMENTS = 512 };
+    enum { REGISTER_BYTES = 1024 };
     if (n->kind != KI_matrix)
         return n->count;
-    return n->kop == KMATRIX_load ? REGISTER_ELEMENTS : 2 * n->lanes;
+    return n->kop == KMATRIX_load ? REGISTER_BYTES / dtype_info[n->dtype].bytes : 2 * n->lanes;
 }
 
 void split_count_bytes(const Kernel *k, KRef begin, KRef end, double *bytes)

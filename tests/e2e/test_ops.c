@@ -39,37 +39,16 @@ typedef struct Config {
     uint32_t every;             // takes every n-th case
     bool is_gpu, channels_last; // is_gpu: the GPU's schedules, with their parallel loops as plain ones
     uint8_t threads;            // 0: one; else all kernels are split that can be
-    uint8_t winograd;           // tile of Winograd convolutions; only cases named so. 0: plain sums
-    uint8_t strips;             // 2: stages join wherever they can; only cases named so
+    uint8_t winograd;           // tile of Winograd convolutions; 0: plain sums
+    uint8_t strips;             // 2: stages join wherever they can
+    const char *only;           // part of the names of the cases that it takes, or NULL
+    const char *choice;         // taken where it is a candidate, whatever the cost model says
 } Config;
 
 static const Config configs[] = {
-    {"generic", "generic", 1, 0, 1, false, true, 0, 0, 0},
-    {"four", "generic", 1, 4, 4, false, true, 0, 0, 0},
-    {"v3", "x86-64-v3", 1, 0, 1, false, true, 0, 0, 0},
-    {"v4", "x86-64-v4", 1, 0, 1, false, true, 0, 0, 0},
-    {"rows", "native", 1, 0, 1, false, false, 0, 0, 0},
-    {"single", "native", 0, 0, 1, false, true, 0, 0, 0},
-    {"gpu", "generic", 1, 0, 1, true, true, 0, 0, 0},
-    {"threads", "native", 1, 0, 1, false, true, 2, 0, 0},
-    {"seven", "native", 1, 0, 2, false, false, 7, 0, 0},
-    {"F2", "x86-64-v4", 1, 0, 1, false, true, 0, 2, 0},
-    {"F3", "x86-64-v4", 1, 0, 1, false, true, 2, 3, 0},
-    {"F4", "x86-64-v4", 1, 0, 1, false, true, 0, 4, 0},
-    {"F5", "x86-64-v4", 1, 0, 1, false, true, 0, 5, 0},
-    {"F6", "x86-64-v4", 1, 0, 1, false, true, 3, 6, 0},
-    {"F4 v3", "x86-64-v3", 1, 0, 1, false, true, 0, 4, 0},
-    {"F2 four", "generic", 1, 4, 1, false, true, 0, 2, 0},
-    {"F4 raw", "x86-64-v4", 1, 0, 1, false, true, 2, 14, 0},
-    {"F3 v3 raw", "x86-64-v3", 1, 0, 1, false, true, 0, 13, 0},
-    {"matrix", "x86-64-v4-amx", 1, 0, 1, false, true, 0, 0, 0},
-    {"matrix threads", "x86-64-v4-amx", 1, 0, 2, false, true, 3, 0, 0},
-    {"strips", "x86-64-v4", 1, 0, 1, false, true, 0, 0, 2},
-    {"strips v3", "x86-64-v3", 1, 0, 1, false, true, 0, 0, 2},
-    {"strips four", "generic", 1, 4, 1, false, true, 0, 0, 2},
-    {"strips generic", "generic", 1, 0, 1, false, true, 0, 0, 2},
-    {"strips threads", "x86-64-v4", 1, 0, 1, false, true, 2, 0, 2},
-    {"strips seven", "x86-64-v3", 1, 0, 1, false, true, 7, 0, 2},
+#define CONFIG(...) {__VA_ARGS__},
+#include "ops_configs.def"
+#undef CONFIG
 };
 enum { N_CONFIGS = sizeof configs / sizeof *configs };
 
@@ -149,7 +128,7 @@ static bool is_matrix(const Config *c)
     return strncmp(c->name, "matrix", 6) == 0;
 }
 
-static Plan *plan_case(const OpsCase *c, const Config *config)
+static Plan *plan_with(const OpsCase *c, const Config *config, const PlanChoice *tuned, uint32_t n_tuned)
 {
     TargetCaps *caps = ARENA_NEW(&perm, TargetCaps);
     PassOptions *o = ARENA_NEW(&perm, PassOptions);
@@ -158,6 +137,8 @@ static Plan *plan_case(const OpsCase *c, const Config *config)
     o->accuracy = is_matrix(config) ? 1e-4 : config->winograd;
     o->winograd = config->winograd;
     o->strips = config->strips;
+    o->tuned = tuned;
+    o->n_tuned = n_tuned;
     Graph *g = parse_case(&perm, c);
     Pass p = {.perm = &perm, .scratch = &scratch, .diag = g->diag, .options = o, .graph = g};
     for (uint32_t i = 0; i < pass_count && !p.failed; i++) {
@@ -169,6 +150,21 @@ static Plan *plan_case(const OpsCase *c, const Config *config)
         return p.plan;
     diag_print(g->diag, stderr, DIAG_PLAIN);
     return NULL;
+}
+
+// Convolutions of bytes have the same bits on matrix registers and on vectors; here they take the former, for
+// shapes as well that are too small to gain.
+static Plan *plan_case(const OpsCase *c, const Config *config)
+{
+    VEC(PlanChoice) tuned = {0};
+    Plan *p = plan_with(c, config, NULL, 0);
+    for (uint32_t i = 0; config->choice != NULL && p != NULL && i < p->choices.len; i++) {
+        const PlanChoice made = p->choices.data[i];
+        const PlanChoice forced = {made.question, config->choice, made.others, made.kernel};
+        if (strncmp(made.question, "int_conv", 8) == 0)
+            vec_push(&perm, &tuned, forced);
+    }
+    return tuned.len == 0 ? p : plan_with(c, config, tuned.data, tuned.len);
 }
 
 // Of a loop: the functions of its body first.
@@ -231,6 +227,8 @@ static void write_unit(Unit *u, const char *dir, uint32_t first, uint32_t end)
     cpu_find(config->cpu, &cpu);
     if ((cpu.features & CPU_MATRIX) != 0 && !cpu_runs_here(&cpu))
         cpu_find("native", &cpu); // matrix registers are an array then
+    if (strcmp(config->name, "matrix array") == 0)
+        cpu_find("x86-64-v3", &cpu); // and here in any case, and vectors in parts
     u->flags = cpu.cc_flags;
     u->path = arena_printf(&perm, "%s/unit%u", dir, (unsigned)(u - units));
     FILE *f = fopen(arena_printf(&perm, "%s.c", u->path), "w");
@@ -258,9 +256,7 @@ static void plan_jobs(const char *dir)
             continue;
         for (uint32_t i = 0; i < cases.len; i += configs[c].every) {
             running = cases.data[i].name;
-            if (configs[c].winograd && strstr(running, "winograd") == NULL)
-                continue;
-            if (configs[c].strips && strstr(running, "strips") == NULL)
+            if (configs[c].only != NULL && strstr(running, configs[c].only) == NULL)
                 continue;
             const Job j = {.c = &cases.data[i],
                            .config = &configs[c],
