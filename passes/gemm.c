@@ -2,7 +2,9 @@
 // The loops of matrix products; see gemm.h. While a tile is computed, its share of the next panel is fetched
 // into the second-level cache: without that the first tile of every panel waits for memory. A tile that is
 // alone with its panel fetches that some steps ahead, unless the weights of the whole network fit into that
-// cache: then they are there, and fetching would only take its ports (1.8 times slower).
+// cache: then they are there, and fetching would only take its ports (1.8 times slower). Where the rows do
+// not stay in that cache beside the panels, sums are cut along k: a group of panels is summed up over some
+// steps of k for all tiles, then over the next ones; sums wait in scratch memory meanwhile.
 #include "passes/gemm.h"
 
 enum { MAX_ACC = 32, MAX_VECTORS = 8, EPILOGUE_LOOP_COST = 8 };
@@ -15,9 +17,13 @@ typedef struct TileAt {
     KRef row, column;
     int64_t rows, real; // real columns of the panel
     int64_t nv;
+    KRef a;          // index of the first element of a's row 0
     KRef b;          // index of the panel's first element
     int64_t n_tiles; // of the block, which share the fetching of the next panel
     KRef number;     // of this one among them
+    KRef cut;        // which steps of k, when they are cut
+    KRef sums;       // index of the block's sums in this panel, when they are cut
+    KRef row_sums;   // and of the tile's first row
 } TileAt;
 
 typedef struct Accs {
@@ -30,6 +36,32 @@ static uint8_t real_lanes(const Gemm *g, const TileAt *at, int64_t v)
     return (uint8_t)(left > g->lanes ? g->lanes : left);
 }
 
+static bool is_cut(const Gemm *g)
+{
+    return g->t.steps < g->k;
+}
+
+// Elements from row to row of the sums so far: a line more than they are, see pitch.h.
+static int64_t sums_pitch(const Gemm *g)
+{
+    const int64_t width = (int64_t)g->t.nv * g->lanes;
+    return gemm_group(g, gemm_panels(g).run[0].count) * width + LINE;
+}
+
+// Loads the sums so far, or stores them.
+static void move_sums(const Gemm *g, const TileAt *at, const Accs *acc, bool is_store)
+{
+    Kernel *k = g->l->k;
+    for (int64_t i = 0; i < at->rows * at->nv; i++) {
+        const int64_t offset = i / at->nv * sums_pitch(g) + i % at->nv * g->lanes;
+        const KRef place = k_add(k, at->row_sums, k_index(k, offset));
+        if (is_store)
+            k_store(k, g->partial, place, k_get(k, acc->var[i]), g->lanes);
+        else
+            k_set(k, acc->var[i], k_load(k, g->partial, place, g->lanes, g->lanes));
+    }
+}
+
 static void begin_accs(const Gemm *g, const TileAt *at, Accs *acc)
 {
     Kernel *k = g->l->k;
@@ -37,6 +69,11 @@ static void begin_accs(const Gemm *g, const TileAt *at, Accs *acc)
     for (int64_t r = 0; r < at->rows; r++)
         for (int64_t v = 0; v < at->nv; v++)
             acc->var[r * at->nv + v] = k_var(k, zero, arena_printf(k->arena, "a%d_%d", (int)r, (int)v));
+    if (!is_cut(g))
+        return;
+    k_if(k, k_op(k, KOP_ne, at->cut, k_index(k, 0), 0));
+    move_sums(g, at, acc, false);
+    k_end(k);
 }
 
 // Adds the products of step c.
@@ -45,7 +82,7 @@ static void emit_step(const Gemm *g, const TileAt *at, const Accs *acc, KRef c)
     Kernel *k = g->l->k;
     const bool is_plain = g->source == GEMM_ROWS;
     const KRef from = k_mul_add(k, c, is_plain ? g->b_k : at->nv * g->lanes, at->b);
-    const KRef left = k_mul_add(k, at->row, g->a_row, k_mul_add(k, c, g->a_k, g->a_base));
+    const KRef left = k_mul_add(k, at->row, g->a_row, k_mul_add(k, c, g->a_k, at->a));
     KRef b[MAX_VECTORS];
     for (int64_t v = 0; v < at->nv; v++)
         b[v] = k_load(k, g->source == GEMM_COPIED ? g->panel : g->b, k_add(k, from, k_index(k, v * g->lanes)),
@@ -62,7 +99,7 @@ static void emit_step(const Gemm *g, const TileAt *at, const Accs *acc, KRef c)
 // Lines that a tile fetches in FETCH_STEPS steps, so that all tiles of the block fetch a panel.
 static int64_t fetched_lines(const Gemm *g, const TileAt *at)
 {
-    if (g->source != GEMM_PACKED || at->n_tiles < 2 || g->k < FETCH_STEPS)
+    if (g->source != GEMM_PACKED || at->n_tiles < 2 || g->t.steps < FETCH_STEPS)
         return 0;
     const int64_t lines = (at->nv * g->lanes * FETCH_STEPS + LINE - 1) / LINE;
     return (lines + at->n_tiles - 1) / at->n_tiles;
@@ -71,10 +108,11 @@ static int64_t fetched_lines(const Gemm *g, const TileAt *at)
 static void emit_sums(const Gemm *g, const TileAt *at, const Accs *acc)
 {
     Kernel *k = g->l->k;
-    const int64_t lines = fetched_lines(g, at), fetching = lines > 0 ? g->k - g->k % FETCH_STEPS : 0;
+    const int64_t lines = fetched_lines(g, at), steps = g->t.steps,
+                  fetching = lines > 0 ? steps - steps % FETCH_STEPS : 0;
     if (fetching > 0) {
         const int64_t share = fetching / FETCH_STEPS * lines * LINE;
-        const KRef next = k_add(k, at->b, k_index(k, g->k * at->nv * g->lanes));
+        const KRef next = k_add(k, at->b, k_index(k, steps * at->nv * g->lanes));
         const KRef from = k_mul_add(k, at->number, share, next);
         const KRef first = k_for(k, k_index(k, 0), k_index(k, fetching), FETCH_STEPS, KFOR_SERIAL, "c");
         for (int64_t i = 0; i < lines; i++)
@@ -85,9 +123,9 @@ static void emit_sums(const Gemm *g, const TileAt *at, const Accs *acc)
         k_end(k);
         k_end(k);
     }
-    if (fetching == g->k)
+    if (fetching == steps)
         return;
-    const KRef c = k_for(k, k_index(k, fetching), k_index(k, g->k), 1, KFOR_SERIAL, "c");
+    const KRef c = k_for(k, k_index(k, fetching), k_index(k, steps), 1, KFOR_SERIAL, "c");
     const KRef ahead = k_mul_add(k, c, at->nv * g->lanes, k_add(k, at->b, k_index(k, FETCH_AHEAD)));
     const bool is_far =
         at->n_tiles == 1 && g->source == GEMM_PACKED && g->l->constant_bytes > g->l->caps->l2_bytes;
@@ -143,11 +181,26 @@ static void fetch_results(const Gemm *g, const TileAt *at)
 static void emit_tile(const Gemm *g, const TileAt *at)
 {
     Accs acc;
+    Kernel *k = g->l->k;
     rlx_assert(at->rows * at->nv <= MAX_ACC && at->nv <= MAX_VECTORS);
+    if (!is_cut(g)) {
+        fetch_results(g, at);
+        begin_accs(g, at, &acc);
+        emit_sums(g, at, &acc);
+        emit_stores(g, at, &acc);
+        return;
+    }
+    const KRef is_last = k_op(k, KOP_eq, at->cut, k_index(k, g->k / g->t.steps - 1), 0);
+    k_if(k, is_last);
     fetch_results(g, at);
+    k_end(k);
     begin_accs(g, at, &acc);
     emit_sums(g, at, &acc);
+    k_if(k, is_last);
     emit_stores(g, at, &acc);
+    k_else(k);
+    move_sums(g, at, &acc, true);
+    k_end(k);
 }
 
 // --- the loops around it -------------------------------------------------------------------------
@@ -159,7 +212,7 @@ static KRef open_run(const Gemm *g, const GemmRun *run, bool always, const char 
     Kernel *k = g->l->k;
     if (run->count == 1 && !always)
         return k_index(k, 0);
-    const bool is_inside = g->source == GEMM_COPIED && !always;
+    const bool is_inside = (g->source == GEMM_COPIED || is_cut(g)) && !always;
     return k_for(k, k_index(k, 0), k_index(k, run->count), 1, is_inside ? KFOR_SERIAL : KFOR_PARALLEL, name);
 }
 
@@ -207,10 +260,42 @@ static void emit_tiles(const Gemm *g, TileAt at, int64_t rows)
         at.rows = run->width;
         at.row = k_mul_add(k, i, run->width, k_add(k, top, k_index(k, run->first)));
         at.number = k_add(k, i, k_index(k, before));
+        if (is_cut(g))
+            at.row_sums = k_mul_add(k, i, run->width * sums_pitch(g),
+                                    k_add(k, at.sums, k_index(k, run->first * sums_pitch(g))));
         emit_tile(g, &at);
         close_run(g, run, false);
         before += run->count;
     }
+}
+
+// Groups of panels, each for all k, some steps at a time. A group belongs to a thread, like its sums.
+static void emit_groups(const Gemm *g, const GemmRun *run, KRef row, int64_t rows)
+{
+    Kernel *k = g->l->k;
+    const int64_t group = gemm_group(g, run->count), steps = g->t.steps;
+    const KRef i = k_for(k, k_index(k, 0), k_index(k, ceil_div(run->count, group)), 1, KFOR_PARALLEL, "og");
+    const KRef first = k_mul(k, i, k_index(k, group)), behind = k_add(k, first, k_index(k, group));
+    const KRef end = run->count % group == 0 ? behind : k_op(k, KOP_min, behind, k_index(k, run->count), 0);
+    const KRef n = run->count % group == 0 ? k_index(k, group) : k_op(k, KOP_sub, end, first, 0);
+    const KRef from =
+        k_mul_add(k, first, g->k * run->width, k_add(k, g->b_base, k_index(k, g->k * run->first)));
+    const KRef cut = k_for(k, k_index(k, 0), k_index(k, g->k / steps), 1, KFOR_SERIAL, "kb");
+    const KRef p = k_for(k, k_index(k, 0), n, 1, KFOR_SERIAL, "ob");
+    const KRef column = k_mul_add(k, k_add(k, first, p), run->width, k_index(k, run->first));
+    const KRef chunk = k_add(k, k_mul(k, cut, n), p);
+    const TileAt at = {.row = row,
+                       .real = run->real,
+                       .nv = run->width / g->lanes,
+                       .column = column,
+                       .a = k_mul_add(k, cut, steps * g->a_k, g->a_base),
+                       .b = k_mul_add(k, chunk, steps * run->width, from),
+                       .cut = cut,
+                       .sums = k_mul_add(k, p, run->width, g->partial_base)};
+    emit_tiles(g, at, rows);
+    k_end(k);
+    k_end(k);
+    k_end(k);
 }
 
 static void emit_panels(const Gemm *g, KRef row, int64_t rows)
@@ -220,10 +305,15 @@ static void emit_panels(const Gemm *g, KRef row, int64_t rows)
     const bool is_copied = g->source == GEMM_COPIED;
     for (uint32_t p = 0; p < panels.n; p++) {
         const GemmRun *run = &panels.run[p];
+        if (is_cut(g)) {
+            emit_groups(g, run, row, rows);
+            continue;
+        }
         const KRef i = open_run(g, run, is_copied, "ob");
         TileAt at = {.row = row,
                      .real = run->real,
                      .nv = run->width / g->lanes,
+                     .a = g->a_base,
                      .column = k_mul_add(k, i, run->width, k_index(k, run->first))};
         if (is_copied) {
             at.b = g->panel_base;
@@ -245,6 +335,10 @@ void gemm_emit(Gemm *g)
     if (g->source == GEMM_COPIED)
         g->panel = lower_param_thread_scratch(g->l, "panel", DTYPE_f32, (uint64_t)(g->k * g->t.nv * g->lanes),
                                               &g->panel_base);
+    if (is_cut(g))
+        g->partial = lower_param_thread_scratch(
+            g->l, "sums", DTYPE_f32, (uint64_t)(sums_pitch(g) * (g->t.block < g->m ? g->t.block : g->m)),
+            &g->partial_base);
     for (uint32_t b = 0; b < blocks.n; b++) {
         const GemmRun *run = &blocks.run[b];
         const KRef i = open_run(g, run, false, "rb");

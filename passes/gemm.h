@@ -2,7 +2,8 @@
 // The register-tiled core of matrix products on CPUs: tiles of rows x vectors of columns in named
 // accumulators, elements of a broadcast one at a time, b in panels [columns / width][k][width]. Constant
 // panels are packed at compile time. The tiles, and the order in which they follow each other, are a choice
-// (choice.h). Accumulation: f32 fused multiply-adds in rising k, so every choice gives the same bits.
+// (choice.h). Accumulation: f32 fused multiply-adds in rising k, so every choice gives the same bits: sums
+// that are cut along k go through memory and on from there.
 #ifndef PASSES_GEMM_H
 #define PASSES_GEMM_H
 
@@ -27,6 +28,7 @@ typedef struct GemmTiles {
     int64_t rows;  // of a tile, at most
     uint8_t nv;    // vectors of a panel
     int64_t block; // rows of a block, at least `rows`
+    int64_t steps; // of k at a time: k, or (PACKED only) a divisor of it
 } GemmTiles;
 
 typedef enum GemmSource {
@@ -52,6 +54,8 @@ typedef struct Gemm {
     GemmTiles t;
     uint32_t panel; // COPIED: param of the panel, from panel_base on; set by gemm_emit
     KRef panel_base;
+    uint32_t partial; // param of the sums so far, from partial_base on, when steps < k; set by gemm_emit
+    KRef partial_base;
     GemmStore store;
     GemmFetch fetch; // NULL: none
     void *ctx;
@@ -65,8 +69,10 @@ void gemm_choose(Gemm *g);
 GemmRuns gemm_panels(const Gemm *g);
 GemmRuns gemm_blocks(const Gemm *g);
 GemmRuns gemm_tiles(const Gemm *g, int64_t rows);
-// Sets b to panels of a constant, whose element (i, column) is at i * b_k + column * b_col of `data`, which
-// lives in the graph.
+// How many panels of `count` are summed up together when steps < k, so that their sums stay in the cache.
+int64_t gemm_group(const Gemm *g, int64_t count);
+// Sets b to panels of a constant, in the order in which they are read, whose element (i, column) is at i *
+// b_k + column * b_col of `data`, which lives in the graph.
 void gemm_pack_constant(Gemm *g, const float *data, const char *name);
 // Emits the loops.
 void gemm_emit(Gemm *g);

@@ -6,11 +6,15 @@
 #include "passes/gemm.h"
 #include <string.h>
 
-enum { MAX_NV = 8, MAX_CANDIDATES = 6 * MAX_NV };
+enum { MAX_NV = 8, MAX_CANDIDATES = 10 * MAX_NV };
+// Steps of k at a time, at most, when sums are cut.
+static const int64_t cut_steps[] = {768, 400};
+enum { CUT_UNIT = 16, MIN_CUT_STEPS = 240, MIN_CUT_ROWS = 24 };
 
 // Figures of the estimate, in cycles and bytes per cycle, from measurements on AVX-512 machines.
 static const double latency = 4, loads_per_cycle = 2, near_bytes = 10, far_bytes = 6, tile_overhead = 24,
-                    vector_overhead = 3, alias_factor = 1.25, load_share = 0.05, near_enough = 1.12;
+                    vector_overhead = 3, alias_factor = 1.25, load_share = 0.05, near_enough = 1.12,
+                    rows_share = 0.65, sum_cycles = 4;
 
 uint8_t gemm_lanes(const Lower *l, int64_t n)
 {
@@ -71,6 +75,16 @@ GemmRuns gemm_blocks(const Gemm *g)
     return r;
 }
 
+int64_t gemm_group(const Gemm *g, int64_t count)
+{
+    const int64_t rows = g->t.block < g->m ? g->t.block : g->m;
+    const int64_t bytes = rows * g->t.nv * g->lanes * 4, most = g->l->caps->l2_bytes / 4 / bytes;
+    const int64_t threads = g->l->caps->threads > 1 ? g->l->caps->threads : 1;
+    int64_t n = ceil_div(count, most > 0 ? most : 1);
+    n = n < threads ? threads : n;
+    return ceil_div(count, n < count ? n : count);
+}
+
 // --- the estimate --------------------------------------------------------------------------------
 
 // Rows of a tile that fall into one set of the first-level cache, beyond its ways: their lines drive each
@@ -119,16 +133,23 @@ static double compute_cycles(const Gemm *g)
 // What comes from beyond the second-level cache. Once: b and the rows. Again (*again): b for every further
 // block of rows unless it stays there whole, the rows for every further panel unless they stay there beside
 // two panels, and panels for every further tile where two of them do not fit, so that they drive each other
-// out.
+// out. Of sums that are cut, only the steps at a time count, beside the sums.
 static double far_cycles(const Gemm *g, double *again)
 {
-    const double l2 = g->l->caps->l2_bytes, row = (double)g->k * 4,
-                 panel = (double)(g->t.nv * g->lanes) * row, a = row * (double)g->m, b = row * (double)g->n;
+    const double l2 = g->l->caps->l2_bytes, row = (double)g->t.steps * 4,
+                 panel = (double)(g->t.nv * g->lanes) * row, a = (double)g->k * 4 * (double)g->m,
+                 b = (double)g->k * 4 * (double)g->n;
     const int64_t block = g->t.block < g->m ? g->t.block : g->m;
+    const int64_t panels = ceil_div(g->n, (int64_t)g->t.nv * g->lanes), group = gemm_group(g, panels);
     const double n_blocks = (double)ceil_div(g->m, g->t.block), n_tiles = (double)ceil_div(block, g->t.rows),
-                 n_panels = (double)ceil_div(g->n, (int64_t)g->t.nv * g->lanes), rows = (double)block * row;
-    double bytes = b + rows < l2 * 0.75 ? 0 : b * (n_blocks - 1);
-    bytes += rows + 2 * panel < l2 * 0.9 ? 0 : a * (n_panels - 1);
+                 n_panels = (double)panels, rows = (double)block * row;
+    const bool is_cut = g->t.steps < g->k;
+    const double sums = is_cut ? (double)(block * group * g->t.nv * g->lanes) * 4 : 0;
+    double bytes = b + (double)block * (double)g->k * 4 < l2 * 0.75 ? 0 : b * (n_blocks - 1);
+    if (rows + 2 * panel + sums > l2 * rows_share)
+        bytes += a * (n_panels - 1);
+    else if (is_cut)
+        bytes += a * (double)(ceil_div(panels, group) - 1);
     bytes += n_tiles == 1 || 2 * panel < l2 * 0.9 ? 0 : b * n_blocks * (n_tiles - 1) / 2;
     *again = bytes / far_bytes;
     return (a + b) / far_bytes;
@@ -141,7 +162,9 @@ static double estimate(const Gemm *g)
     double again = 0;
     const double compute = compute_cycles(g), far = far_cycles(g, &again);
     const double rest = g->t.rows >= g->m ? 0.1 : 0.25;
-    return (compute > far ? compute + rest * far : far + rest * compute) + again * 0.5;
+    const double sums =
+        (double)(g->k / g->t.steps - 1) * (double)g->m * (double)ceil_div(g->n, g->lanes) * sum_cycles;
+    return (compute > far ? compute + rest * far : far + rest * compute) + again * 0.5 + sums;
 }
 
 // --- the choice ----------------------------------------------------------------------------------
@@ -158,21 +181,48 @@ static void add_cut(const Gemm *g, Cuts *c, GemmTiles t)
     with.t = t;
     c->tiles[c->n] = t;
     const char *order = t.block >= g->m ? "" : t.block == t.rows ? "-rows" : "-blocks";
-    c->list[c->n++] = (Candidate){.name = arena_printf(g->l->pass->perm, "%dx%d%s", (int)t.rows, t.nv, order),
-                                  .cycles = estimate(&with)};
+    const char *cut = t.steps < g->k ? arena_printf(g->l->pass->perm, "-by-%d", (int)t.steps) : "";
+    c->list[c->n++] =
+        (Candidate){.name = arena_printf(g->l->pass->perm, "%dx%d%s%s", (int)t.rows, t.nv, order, cut),
+                    .cycles = estimate(&with)};
 }
 
-// Up to three orders of a tile.
+// The largest divisor of k that is at most `most` and a multiple of what tiles fetch at a time; 0 when that
+// leaves too little to do at a time.
+static int64_t find_steps(const Gemm *g, int64_t most)
+{
+    int64_t steps = most / CUT_UNIT * CUT_UNIT;
+    while (steps >= MIN_CUT_STEPS && g->k % steps != 0)
+        steps -= CUT_UNIT;
+    return steps >= MIN_CUT_STEPS && steps < g->k ? steps : 0;
+}
+
+// All rows, or blocks of them, with sums that are cut.
+static void add_partial_cuts(const Gemm *g, Cuts *c, GemmTiles t)
+{
+    if (g->source != GEMM_PACKED || g->m < MIN_CUT_ROWS || g->lanes < 4)
+        return;
+    int64_t last = 0;
+    for (uint32_t i = 0; i < sizeof cut_steps / sizeof *cut_steps; i++) {
+        t.steps = find_steps(g, cut_steps[i]);
+        if (t.steps > 0 && t.steps != last)
+            add_cut(g, c, t);
+        last = t.steps;
+    }
+}
+
+// Up to three orders of a tile, and the first with cut sums.
 static void add_cuts(const Gemm *g, Cuts *c, int64_t nv, int64_t rows)
 {
     const int64_t vectors = ceil_div(g->n, g->lanes), l2_rows = g->l->caps->l2_bytes / 2 / (g->k * 4 + 1);
     const int64_t most = l2_rows / rows * rows, n_blocks = most > 0 ? ceil_div(g->m, most) : 1;
     const int64_t block = ceil_div(ceil_div(g->m, n_blocks), rows) * rows;
-    add_cut(g, c, (GemmTiles){.rows = rows, .nv = (uint8_t)nv, .block = g->m});
+    add_cut(g, c, (GemmTiles){.rows = rows, .nv = (uint8_t)nv, .block = g->m, .steps = g->k});
+    add_partial_cuts(g, c, (GemmTiles){.rows = rows, .nv = (uint8_t)nv, .block = g->m});
     if (rows < g->m && vectors > nv && g->source != GEMM_COPIED)
-        add_cut(g, c, (GemmTiles){.rows = rows, .nv = (uint8_t)nv, .block = rows});
+        add_cut(g, c, (GemmTiles){.rows = rows, .nv = (uint8_t)nv, .block = rows, .steps = g->k});
     if (n_blocks > 1 && block > rows && vectors > nv)
-        add_cut(g, c, (GemmTiles){.rows = rows, .nv = (uint8_t)nv, .block = block});
+        add_cut(g, c, (GemmTiles){.rows = rows, .nv = (uint8_t)nv, .block = block, .steps = g->k});
 }
 
 // For each number of vectors the tallest tile, and the tallest whose rows do not alias.
@@ -226,13 +276,14 @@ void gemm_choose(Gemm *g)
 typedef struct Packing {
     GemmRuns panels;
     const float *data;
-    int64_t k, b_k, b_col;
+    int64_t group[3]; // panels that are next to each other for some steps, in each run
+    int64_t k, steps, b_k, b_col;
 } Packing;
 
-// `real` columns from data on, for all k.
+// `real` columns from data on, for `steps` of k.
 static void pack_panel(const Packing *p, const float *data, int64_t width, int64_t real, float *out)
 {
-    for (int64_t i = 0; i < p->k; i++) {
+    for (int64_t i = 0; i < p->steps; i++) {
         const float *row = data + i * p->b_k;
         if (p->b_col == 1)
             memcpy(out + i * width, row, (size_t)real * sizeof *out);
@@ -243,24 +294,43 @@ static void pack_panel(const Packing *p, const float *data, int64_t width, int64
     }
 }
 
+// All steps of a group of panels from `first` on.
+static float *pack_group(const Packing *p, const GemmRun *run, int64_t first, int64_t n, float *out)
+{
+    for (int64_t i = 0; i < p->k; i += p->steps)
+        for (int64_t o = first; o < first + n; o++, out += p->steps * run->width) {
+            const float *from = p->data + (run->first + o * run->width) * p->b_col + i * p->b_k;
+            pack_panel(p, from, run->width, run->real, out);
+        }
+    return out;
+}
+
 static void pack(const void *ctx, void *bytes)
 {
     const Packing *p = ctx;
     float *out = bytes;
     for (uint32_t r = 0; r < p->panels.n; r++) {
         const GemmRun *run = &p->panels.run[r];
-        for (int64_t i = 0; i < run->count; i++, out += p->k * run->width)
-            pack_panel(p, p->data + (run->first + i * run->width) * p->b_col, run->width, run->real, out);
+        const int64_t group = p->group[r];
+        for (int64_t i = 0; i < run->count; i += group)
+            out = pack_group(p, run, i, i + group < run->count ? group : run->count - i, out);
     }
 }
 
 void gemm_pack_constant(Gemm *g, const float *data, const char *name)
 {
     Packing *p = ARENA_NEW(g->l->pass->perm, Packing);
-    *p = (Packing){.panels = gemm_panels(g), .data = data, .k = g->k, .b_k = g->b_k, .b_col = g->b_col};
+    *p = (Packing){.panels = gemm_panels(g),
+                   .data = data,
+                   .k = g->k,
+                   .steps = g->t.steps,
+                   .b_k = g->b_k,
+                   .b_col = g->b_col};
     uint64_t columns = 0;
-    for (uint32_t i = 0; i < p->panels.n; i++)
+    for (uint32_t i = 0; i < p->panels.n; i++) {
+        p->group[i] = gemm_group(g, p->panels.run[i].count);
         columns += (uint64_t)(p->panels.run[i].width * p->panels.run[i].count);
+    }
     g->b = lower_param_filled(g->l, name, DTYPE_f32, pack, p, columns * (uint64_t)g->k * sizeof(float));
     g->b_base = k_index(g->l->k, 0);
 }
