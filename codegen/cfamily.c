@@ -248,6 +248,9 @@ static const char *value_text(Walk *w, const KInst *n, CastUse use)
         return cast_text(w, n, use);
     case KI_splat:
         return splat_text(w, n);
+    case KI_zip:
+        return arena_printf(w->arena, "%s_zip_%s(%s, %s)", vector_type(w, n->dtype, n->lanes),
+                            n->imm ? "high" : "low", expr(w, n->a), expr(w, n->b));
     case KI_hreduce:
         return hreduce_text(w, n);
     case KI_get:

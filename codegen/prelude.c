@@ -58,6 +58,13 @@ static const char *float_limit(Picker *p, int type)
     return str_text(&s);
 }
 
+// Half of the lanes of two vectors in turn, from the first on.
+static void add_zipped(Str *out, int first, int lanes)
+{
+    for (int i = first; i < first + lanes / 2; i++)
+        str_printf(out, "%s%d, %d", i > first ? ", " : "", i, lanes + i);
+}
+
 static void add_placeholder(Picker *p, const Piece *piece, char what, Str *out)
 {
     const int lanes = piece->lanes;
@@ -79,6 +86,12 @@ static void add_placeholder(Picker *p, const Piece *piece, char what, Str *out)
         return;
     case 'K':
         add_numbers(out, 0, lanes / 2);
+        return;
+    case 'Y':
+        add_zipped(out, lanes / 2, lanes);
+        return;
+    case 'Z':
+        add_zipped(out, 0, lanes);
         return;
     case 'S':
         str_add(out, dtype_info[piece->type].name);

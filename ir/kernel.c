@@ -255,6 +255,29 @@ KRef k_hreduce(Kernel *k, KOp op, KRef a)
     return reuse(k, &(KInst){.kind = KI_hreduce, .kop = (uint8_t)op, .dtype = n->dtype, .lanes = 1, .a = a});
 }
 
+static KRef zip(Kernel *k, KRef a, KRef b, int64_t is_high)
+{
+    const KInst *n = k_inst(k, a);
+    return reuse(
+        k, &(KInst){.kind = KI_zip, .dtype = n->dtype, .lanes = n->lanes, .a = a, .b = b, .imm = is_high});
+}
+
+// One step zips rows that are half of them apart, which turns the bits of (row, lane) by one place.
+void k_transpose(Kernel *k, KRef *rows)
+{
+    enum { MAX_ROWS = 64 };
+    const uint32_t n = k_inst(k, rows[0])->lanes;
+    KRef next[MAX_ROWS];
+    rlx_assert(n <= MAX_ROWS);
+    for (uint32_t step = 1; step < n; step *= 2) {
+        for (uint32_t i = 0; i < n / 2; i++) {
+            next[2 * i] = zip(k, rows[i], rows[i + n / 2], 0);
+            next[2 * i + 1] = zip(k, rows[i], rows[i + n / 2], 1);
+        }
+        memcpy(rows, next, n * sizeof *rows);
+    }
+}
+
 // --- memory and variables ------------------------------------------------------------------------
 
 KRef k_load(Kernel *k, uint32_t param, KRef index, uint8_t lanes, uint8_t count)

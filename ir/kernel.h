@@ -40,6 +40,7 @@ typedef enum KKind {
     KI_op,      // kop on a, b, c; all of the same lanes
     KI_cast,    // a to dtype; rules of OP_cast, or those of KCast in imm
     KI_splat,   // scalar a in all lanes
+    KI_zip,     // f32 vectors a and b: a[h], b[h], a[h + 1], b[h + 1] ... with h = 0, or half the lanes (imm 1)
     KI_hreduce, // kop (add, mul, min, max, and, or) over the lanes of a, pairwise halves: a scalar
     KI_load,  // param[imm][a + 0 .. lanes-1]; count < lanes: only the first count are read, the others are 0
     KI_get,   // current value of variable a (a KI_var)
@@ -149,6 +150,8 @@ bool k_casts_vectors(int from, int to);
 KRef k_bitcast(Kernel *k, KRef a, int type); // of as many bits
 KRef k_splat(Kernel *k, KRef a, uint8_t lanes);
 KRef k_hreduce(Kernel *k, KOp op, KRef a);
+// rows: as many f32 vectors as they have lanes; lane i of row j goes to lane j of row i.
+void k_transpose(Kernel *k, KRef *rows);
 KRef k_load(Kernel *k, uint32_t param, KRef index, uint8_t lanes, uint8_t count);
 void k_store(Kernel *k, uint32_t param, KRef index, KRef value, uint8_t count);
 void k_prefetch(Kernel *k, uint32_t param, KRef index);

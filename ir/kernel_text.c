@@ -59,8 +59,8 @@ static void print_for(Str *out, const Kernel *k, const KInst *n)
 static void print_value(Str *out, const Kernel *k, const KInst *n)
 {
     static const char *const word[] = {
-        [KI_cast] = "cast", [KI_splat] = "splat", [KI_get] = "get",    [KI_aload] = "aload",
-        [KI_load] = "load", [KI_var] = "var",     [KI_array] = "array"};
+        [KI_cast] = "cast", [KI_splat] = "splat", [KI_get] = "get",     [KI_aload] = "aload",
+        [KI_load] = "load", [KI_var] = "var",     [KI_array] = "array", [KI_zip] = "zip"};
     if (n->kind == KI_part) {
         str_add(out, n->imm ? "parts" : "part");
         return;
@@ -69,9 +69,10 @@ static void print_value(Str *out, const Kernel *k, const KInst *n)
         str_printf(out, "%s%s ", n->kind == KI_hreduce ? "hreduce " : "", kop_info[n->kop].name);
     else
         str_printf(out, "%s%s ",
-                   n->kind != KI_cast || n->imm == KCAST_VALUE ? ""
-                   : n->imm == KCAST_BITS                      ? "bit"
-                                                               : "round",
+                   n->kind == KI_zip                             ? n->imm ? "high " : "low "
+                   : n->kind != KI_cast || n->imm == KCAST_VALUE ? ""
+                   : n->imm == KCAST_BITS                        ? "bit"
+                                                                 : "round",
                    word[n->kind]);
     print_type(out, n);
     if (n->kind == KI_array)

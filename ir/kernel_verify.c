@@ -220,6 +220,9 @@ static bool check_inst(Checker *c, const KInst *n)
                check_vector_cast(c, n);
     case KI_splat:
         return check_typed(c, n->a, n->dtype, 1);
+    case KI_zip:
+        return ((n->dtype == DTYPE_f32 && n->lanes > 1) || fail(c, "zip of other than f32 vectors")) &&
+               check_typed(c, n->a, n->dtype, n->lanes) && check_typed(c, n->b, n->dtype, n->lanes);
     case KI_hreduce:
         return check_hreduce(c, n);
     case KI_load:

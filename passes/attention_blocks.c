@@ -5,6 +5,7 @@
 // weights behind a row's own last key are 0. Should a sum come out infinite or NaN, the rows are mixed again
 // one by one, where keys of weight 0 are left out: a hidden value may hold anything.
 #include "passes/attention.h"
+#include "passes/transpose.h"
 #include <math.h>
 
 enum { MIN_QUERIES = 8, KEY_VECTORS = 2, VALUE_VECTORS = 4, MAX_ROWS = 12, MAX_ACCS = 24 };
@@ -75,12 +76,10 @@ static AttRow nth_row(const Block *b, KRef n)
     return r;
 }
 
-// Keys of a head as [size][pitch], zeros behind the last.
-static void pack_keys(const Blocks *x, const AttRow *r)
+static void pack_single_keys(const Blocks *x, const AttRow *r)
 {
     Lower *l = x->l;
     Kernel *k = l->k;
-    const KRef zero = k_number(k, DTYPE_f32, 0);
     const KRef j = k_for(k, k_index(k, 0), k_index(k, x->a->keys), 1, KFOR_SERIAL, "j");
     const KRef c = k_for(k, k_index(k, 0), k_index(k, x->a->size), 1, KFOR_SERIAL, "c");
     const KRef v =
@@ -88,10 +87,34 @@ static void pack_keys(const Blocks *x, const AttRow *r)
     k_store(k, x->keys, k_mul_add(k, c, x->pitch, k_add(k, x->keys_base, j)), v, 1);
     k_end(k);
     k_end(k);
-    if (x->a->keys == x->pitch)
+}
+
+// Keys of a head as [size][pitch], zeros behind the last.
+static void pack_keys(const Blocks *x, const AttRow *r)
+{
+    Lower *l = x->l;
+    Kernel *k = l->k;
+    const KRef zero = k_number(k, DTYPE_f32, 0), none = k_index(k, 0);
+    const int64_t *stride = lower_loc(l, x->a->k)->stride;
+    int64_t packed = x->a->keys;
+    if (stride[x->a->rank - 1] == 1) {
+        transpose_emit(l, &(Transpose){.from = lower_param(l, x->a->k, PARAM_READ),
+                                       .to = x->keys,
+                                       .from_at = attention_kv_index(l, r, x->a->k, none, none),
+                                       .to_at = x->keys_base,
+                                       .rows = x->a->keys,
+                                       .columns = x->a->size,
+                                       .from_row = stride[x->a->rank - 2],
+                                       .to_row = x->pitch,
+                                       .lanes = x->lanes});
+        packed = ceil_div(packed, x->lanes) * x->lanes;
+    } else {
+        pack_single_keys(x, r);
+    }
+    if (packed == x->pitch)
         return;
     const KRef row = k_for(k, k_index(k, 0), k_index(k, x->a->size), 1, KFOR_SERIAL, "c");
-    const KRef rest = k_for(k, k_index(k, x->a->keys), k_index(k, x->pitch), 1, KFOR_SERIAL, "j");
+    const KRef rest = k_for(k, k_index(k, packed), k_index(k, x->pitch), 1, KFOR_SERIAL, "j");
     k_store(k, x->keys, k_mul_add(k, row, x->pitch, k_add(k, x->keys_base, rest)), zero, 1);
     k_end(k);
     k_end(k);

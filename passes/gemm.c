@@ -6,6 +6,7 @@
 // not stay in that cache beside the panels, sums are cut along k: a group of panels is summed up over some
 // steps of k for all tiles, then over the next ones; sums wait in scratch memory meanwhile.
 #include "passes/gemm.h"
+#include "passes/transpose.h"
 
 enum { MAX_ACC = 32, MAX_VECTORS = 8, EPILOGUE_LOOP_COST = 8 };
 // Fetching ahead: floats of a line; steps between fetches of the next panel; floats ahead in the same panel;
@@ -222,12 +223,24 @@ static void close_run(const Gemm *g, const GemmRun *run, bool always)
         k_end(g->l->k);
 }
 
-// Vector by vector of the panel, so that no more rows of a transposed b are read at a time than stay in the
-// first-level cache.
+// Columns that lie along k are turned in blocks. Else vector by vector of the panel, so that no more rows of
+// b are read at a time than stay in the first-level cache.
 static void copy_panel(const Gemm *g, const TileAt *at)
 {
     Kernel *k = g->l->k;
     const KRef start = k_mul_add(k, at->column, g->b_col, g->b_base), zero = k_number(k, DTYPE_f32, 0);
+    if (g->b_k == 1 && g->b_col != 1 && g->lanes > 1) {
+        transpose_emit(g->l, &(Transpose){.from = g->b,
+                                          .to = g->panel,
+                                          .from_at = start,
+                                          .to_at = at->b,
+                                          .rows = at->real,
+                                          .columns = g->k,
+                                          .from_row = g->b_col,
+                                          .to_row = at->nv * g->lanes,
+                                          .lanes = g->lanes});
+        return;
+    }
     for (int64_t v = 0; v < at->nv; v++) {
         const int64_t first = v * g->lanes, real = real_lanes(g, at, v);
         const KRef c = k_for(k, k_index(k, 0), k_index(k, g->k), 1, KFOR_SERIAL, "c");

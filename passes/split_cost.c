@@ -35,6 +35,8 @@ static double inst_cycles(const KInst *n)
     case KI_store:
     case KI_for:
         return 1;
+    case KI_zip:
+        return 1;
     case KI_load:
     case KI_cast:
         return 0.5;
