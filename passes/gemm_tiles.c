@@ -78,7 +78,8 @@ GemmRuns gemm_blocks(const Gemm *g)
 int64_t gemm_group(const Gemm *g, int64_t count)
 {
     const int64_t rows = g->t.block < g->m ? g->t.block : g->m;
-    const int64_t bytes = rows * g->t.nv * g->lanes * 4, most = g->l->caps->l2_bytes / 4 / bytes;
+    const int64_t bytes = rows * g->t.nv * g->lanes * 4,
+                  most = g->l->caps->l2_bytes / 4 / (bytes > 0 ? bytes : 1);
     const int64_t threads = g->l->caps->threads > 1 ? g->l->caps->threads : 1;
     int64_t n = ceil_div(count, most > 0 ? most : 1);
     n = n < threads ? threads : n;
@@ -162,8 +163,8 @@ static double estimate(const Gemm *g)
     double again = 0;
     const double compute = compute_cycles(g), far = far_cycles(g, &again);
     const double rest = g->t.rows >= g->m ? 0.1 : 0.25;
-    const double sums =
-        (double)(g->k / g->t.steps - 1) * (double)g->m * (double)ceil_div(g->n, g->lanes) * sum_cycles;
+    const int64_t cuts = g->t.steps < g->k ? g->k / g->t.steps - 1 : 0;
+    const double sums = (double)cuts * (double)g->m * (double)ceil_div(g->n, g->lanes) * sum_cycles;
     return (compute > far ? compute + rest * far : far + rest * compute) + again * 0.5 + sums;
 }
 
