@@ -79,6 +79,8 @@ NodeId rule_build(Graph *g, OpId op, const NodeId *src, uint32_t n, NodeId like)
 NodeId make_layer_norm(const RuleMatch *on);
 NodeId make_layer_norm_scale(const RuleMatch *on);
 NodeId make_layer_norm_bias(const RuleMatch *on);
+NodeId make_group_norm_scale(const RuleMatch *on);
+NodeId make_group_norm_bias(const RuleMatch *on);
 NodeId make_rms_norm(const RuleMatch *on);
 NodeId make_rms_norm_scale(const RuleMatch *on);
 NodeId make_softmax(const RuleMatch *on);

@@ -197,6 +197,8 @@ static void set_attrs(NodeBuild *b, OpId op)
         node_ints(b, reduce[i][0], &last, 1);
         node_int(b, reduce[i][1], 1);
     }
+    if (op == OP_reshape)
+        node_ints(b, A_reshape_shape, (const int64_t[]){1, ROWS, COLUMNS}, 3);
 }
 
 static NodeId instantiate_op(Instance *it, const RuleNode *n, DType t)
