@@ -84,21 +84,39 @@ static void print_extent(const PlanIo *io, Str *out)
         str_printf(out, "%s%lld", i == 0 ? "" : " * ", (long long)io->dim[i]);
 }
 
+// Arrays whose size depends on symbols are pointers: compilers would warn of what is smaller than the
+// largest.
+static void print_argument(const HostEmit *e, bool is_output, uint32_t slot, Str *out)
+{
+    const PlanIo *io = is_output ? &e->plan->outputs.data[slot] : &e->plan->inputs.data[slot];
+    const char *name = (is_output ? e->output_names : e->input_names)[slot];
+    const bool is_open = host_open_shape(e, is_output, slot) != NULL;
+    str_printf(out, ", %s%s %s%s%s", is_output ? "" : "const ", c_types[io->dtype], is_open ? "*" : "", name,
+               is_open ? "" : "[");
+    if (is_open)
+        return;
+    print_extent(io, out);
+    str_char(out, ']');
+}
+
 static void print_prototype(const HostEmit *e, Str *out)
 {
     const Plan *p = e->plan;
     str_printf(out, "rlx_status %s(rlx_ctx *ctx", e->options->name);
-    for (uint32_t i = 0; i < p->inputs.len; i++) {
-        str_printf(out, ", const %s %s[", c_types[p->inputs.data[i].dtype], e->input_names[i]);
-        print_extent(&p->inputs.data[i], out);
-        str_char(out, ']');
-    }
-    for (uint32_t i = 0; i < p->outputs.len; i++) {
-        str_printf(out, ", %s %s[", c_types[p->outputs.data[i].dtype], e->output_names[i]);
-        print_extent(&p->outputs.data[i], out);
-        str_char(out, ']');
-    }
+    for (uint32_t i = 0; i < p->inputs.len; i++)
+        print_argument(e, false, i, out);
+    for (uint32_t i = 0; i < p->outputs.len; i++)
+        print_argument(e, true, i, out);
     str_char(out, ')');
+}
+
+// The bytes that the entry point copies: a number, or what the symbols say.
+static const char *bytes_text(const HostEmit *e, bool is_output, uint32_t slot)
+{
+    const PlanIo *io = is_output ? &e->plan->outputs.data[slot] : &e->plan->inputs.data[slot];
+    if (host_open_shape(e, is_output, slot) != NULL)
+        return arena_printf(e->arena, "rlx_%s(ctx, %uu)", is_output ? "output_room" : "input_bytes", slot);
+    return arena_printf(e->arena, "%llu", (unsigned long long)io->bytes);
 }
 
 static void print_null_check(const char *const *names, uint32_t n, Str *out)
@@ -143,6 +161,7 @@ void host_emit_entry(HostEmit *e, Str *out)
                    "    return rlx_threads_start(ctx, pool, rlx_threads_useful(%s_THREADS));\n}\n\n"
                    "void %s_threads_stop(rlx_ctx *ctx)\n{\n    rlx_threads_stop(ctx);\n}\n\n",
                    name, e->upper, name);
+    host_emit_symbol_entry(e, out);
     print_prototype(e, out);
     str_printf(out, "\n{\n    rlx_status status;\n    if (ctx == NULL || ctx->model != &%s_model", name);
     print_null_check(e->input_names, p->inputs.len, out);
@@ -150,18 +169,18 @@ void host_emit_entry(HostEmit *e, Str *out)
     str_add(out, ")\n        return RLX_ERR_NULL;\n    if (rlx_missing_param(ctx) != NULL)\n        return "
                  "RLX_ERR_PARAM;\n");
     for (uint32_t i = 0; i < p->inputs.len; i++)
-        str_printf(out, "    memcpy(ctx->arena + %llu, %s, %llu);\n",
+        str_printf(out, "    memcpy(ctx->arena + %llu, %s, %s);\n",
                    (unsigned long long)(p->buffers.data[p->inputs.data[i].buf].offset +
                                         p->inputs.data[i].byte_offset),
-                   e->input_names[i], (unsigned long long)p->inputs.data[i].bytes);
+                   e->input_names[i], bytes_text(e, false, i));
     str_add(out, "    status = rlx_run(ctx);\n");
     if (p->checks.len != 0)
         str_add(out, "    if (status != RLX_OK)\n        return status;\n");
     for (uint32_t i = 0; i < p->outputs.len; i++)
-        str_printf(out, "    memcpy(%s, ctx->arena + %llu, %llu);\n", e->output_names[i],
+        str_printf(out, "    memcpy(%s, ctx->arena + %llu, %s);\n", e->output_names[i],
                    (unsigned long long)(p->buffers.data[p->outputs.data[i].buf].offset +
                                         p->outputs.data[i].byte_offset),
-                   (unsigned long long)p->outputs.data[i].bytes);
+                   bytes_text(e, true, i));
     str_add(out, "    return status;\n}\n");
 }
 
@@ -203,6 +222,7 @@ void host_emit_header(HostEmit *e, Str *out)
     emit_slots(e, "INPUT", e->input_names, p->inputs.len, out);
     emit_slots(e, "OUTPUT", e->output_names, p->outputs.len, out);
     emit_set_slots(e, out);
+    host_emit_symbol_header(e, out);
     str_add(out, "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
     str_printf(out, "// The descriptor, for the rlx_ functions above.\nextern const rlx_model %s_model;\n\n",
                name);
@@ -214,6 +234,7 @@ void host_emit_header(HostEmit *e, Str *out)
                "rlx_status %s_init(rlx_ctx *ctx, void *arena, size_t arena_bytes, void *state, size_t "
                "state_bytes);\n\n",
                name);
+    host_emit_symbol_prototypes(e, out);
     if (e->options->arena == ARENA_STATIC)
         str_printf(
             out,
@@ -300,7 +321,7 @@ static const char *emit_state_init(HostEmit *e, Str *out)
     for (BufId b = 1; b < p->buffers.len; b++) {
         const PlanBuffer *buf = &p->buffers.data[b];
         if ((buf->region != REGION_STATE && buf->region != REGION_PARAM) || buf->data == NULL ||
-            buf->bytes == 0)
+            buf->bytes == 0 || b == p->page) // rlx_init sets symbols
             continue;
         memcpy(bytes + host_region_base(p, buf->region) + buf->offset, buf->data, buf->bytes);
         any = true;
@@ -398,6 +419,7 @@ void host_emit_descriptor(HostEmit *e, const char *weights, Str *out)
     emit_param_flags(e, out);
     emit_sets(e, out);
     const char *state_init = emit_state_init(e, out), *sizes = emit_output_sizes(e, out);
+    const char *symbols = host_emit_symbols(e, out);
     str_printf(out, "const rlx_model %s_model = {\n    \"%s\", \"%s\", %lluu, %lluu, %lluu, %s, %s, %lluu,\n",
                e->options->name, e->options->name, e->options->compiler,
                (unsigned long long)p->region_bytes[REGION_ARENA], (unsigned long long)host_state_bytes(p),
@@ -407,8 +429,8 @@ void host_emit_descriptor(HostEmit *e, const char *weights, Str *out)
                p->params.len, p->states.len, plan_count_kernels(p), list_or_null("inputs", p->inputs.len),
                list_or_null("outputs", p->outputs.len), list_or_null("params", p->params.len),
                list_or_null("states", p->states.len));
-    str_printf(out, "    %s, %s, dispatch, %uu, %s, %s, %uu, %uu, %s};\n\n",
+    str_printf(out, "    %s, %s, dispatch, %uu, %s, %s, %uu, %uu, %s, %s};\n\n",
                list_or_null("param_has_init", p->params.len), list_or_null("kernels", p->kernels.len),
                p->checks.len, list_or_null("checks", p->checks.len), sizes, used_threads(e), p->sets.len,
-               list_or_null("sets", p->sets.len));
+               list_or_null("sets", p->sets.len), symbols);
 }

@@ -23,8 +23,8 @@ static const char used_in_entry[] = " ctx status memcpy double int16_t int32_t i
 
 // What the generated code has at file scope.
 static const char own_names[] = " arena_block checks dispatch dispatch_part inputs kernels output_sizes "
-                                "outputs param_has_init params state_block"
-                                " state_init states static_ctx weights ";
+                                "outputs param_has_init params shape_now state_block"
+                                " state_init states static_ctx symbol_list symbols weights ";
 
 // What stands at file scope in a program around it, and headers that a file NAME.h would hide.
 static const char library_names[] =
@@ -138,9 +138,22 @@ static const char *unique_name(const HostEmit *e, const char *name, uint32_t n_i
     return out;
 }
 
+static void name_symbols(HostEmit *e)
+{
+    const GraphSymbols *s = e->plan->graph->symbols;
+    e->symbol_names = ARENA_ARRAY(e->arena, const char *, s != NULL ? s->n : 0);
+    for (uint32_t i = 0; s != NULL && i < s->n; i++) {
+        const char *base = unique_name(e, s->symbol[i].name, 0, 0), *name = base;
+        for (uint32_t k = 2; is_listed(name, e->symbol_names, i); k++)
+            name = arena_printf(e->arena, "%s_%u", base, k);
+        e->symbol_names[i] = name;
+    }
+}
+
 void host_name_tensors(HostEmit *e)
 {
     const Plan *p = e->plan;
+    name_symbols(e);
     e->input_names = ARENA_ARRAY(e->arena, const char *, p->inputs.len);
     e->output_names = ARENA_ARRAY(e->arena, const char *, p->outputs.len);
     for (uint32_t i = 0; i < p->inputs.len; i++)

@@ -15,6 +15,7 @@ typedef struct HostEmit {
     const char *upper;        // the model's name in capitals
     const char **input_names; // C identifiers, unique among inputs and outputs
     const char **output_names;
+    const char **symbol_names; // unique among themselves
 } HostEmit;
 
 // Larger blocks of constants are files of their own unless all is to be in the C file: as text they would
@@ -34,6 +35,13 @@ void host_emit_header(HostEmit *e, Str *out);
 void host_emit_descriptor(HostEmit *e, const char *weights, Str *out);
 void host_emit_entry(HostEmit *e, Str *out);
 void host_emit_dispatch(const HostEmit *e, Str *out);
+// host_symbols.c; all but the first and the table write nothing where there are no symbols.
+// The shape of an input or output in symbols; NULL: it has none.
+const Shape *host_open_shape(const HostEmit *e, bool is_output, uint32_t slot);
+void host_emit_symbol_header(const HostEmit *e, Str *out);
+void host_emit_symbol_prototypes(const HostEmit *e, Str *out);
+const char *host_emit_symbols(const HostEmit *e, Str *out); // C expression of the table
+void host_emit_symbol_entry(const HostEmit *e, Str *out);
 const char *host_upper(Arena *a, const char *name);
 // Text that is safe inside a // comment.
 const char *host_comment_text(Arena *a, const char *text);

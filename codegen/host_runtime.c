@@ -20,8 +20,14 @@ static bool has_whole_api(const HostEmit *e)
     return e->options->api == API_FULL;
 }
 
+static bool has_symbols(const HostEmit *e)
+{
+    return e->plan->page != 0;
+}
+
 static const RuntimePart parts[] = {
     {"rlx.h", runtime_text, NULL},
+    {"rlx_symbols.h", symbols_text, has_symbols},
     {"rlx_threads.h", threads_text, host_has_threads},
     {"rlx_runs.h", runs_text, has_whole_api},
     {"rlx_handles.h", handles_text, has_whole_api},

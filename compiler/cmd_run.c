@@ -6,6 +6,7 @@
 #include "compiler/interface.h"
 #include "compiler/json_text.h"
 #include "compiler/native.h"
+#include "compiler/open_sizes.h"
 #include "compiler/output.h"
 #include "ir/eval.h"
 #include <math.h>
@@ -105,30 +106,39 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-static bool prepare(Job *j, Cli *c, const char *random_seed, Native *n, Tensor **inputs, Tensor **outputs)
+// What a run is given and gives.
+typedef struct Feed {
+    const char *seed; // NULL: all inputs are given
+    int64_t *sizes;   // of symbols
+    Tensor *inputs, *outputs;
+} Feed;
+
+// Up to a loaded library, with the inputs of a run.
+static bool prepare(Job *j, Cli *c, Feed *f, Native *n)
 {
-    if (!job_begin(j, c, "native", random_seed == NULL) || !native_check_cpu(j) || !job_plan(j) ||
-        !feeds_read(j, random_seed, inputs) || !job_emit(j) || !native_open(j, c->options.keep, n))
+    if (!job_begin(j, c, "native", f->seed == NULL) || !native_check_cpu(j) || !job_plan(j))
         return false;
-    *outputs = ARENA_ARRAY(c->arena, Tensor, j->plan->outputs.len + 1);
-    return true;
+    f->sizes = ARENA_ARRAY(c->arena, int64_t, open_sizes_count(j) + 1);
+    f->outputs = ARENA_ARRAY(c->arena, Tensor, j->plan->outputs.len + 1);
+    return open_sizes_given(j, f->sizes) && feeds_read(j, f->seed, f->sizes, &f->inputs) && job_emit(j) &&
+           native_open(j, c->options.keep, n);
 }
 
 ExitCode cmd_run(Cli *c)
 {
     Job j;
     Native n = {0};
-    Tensor *inputs = NULL, *outputs = NULL;
-    if (!prepare(&j, c, c->options.random, &n, &inputs, &outputs))
+    Feed f = {.seed = c->options.random};
+    if (!prepare(&j, c, &f, &n) || !native_set_sizes(&j, &n, f.sizes))
         return cli_fail(c);
     const double start = now_ms();
-    if (!native_run(&j, &n, inputs, outputs) || !write_outputs(&j, outputs))
+    if (!native_run(&j, &n, f.inputs, f.outputs) || !write_outputs(&j, f.outputs))
         return cli_fail(c);
     const double ms = now_ms() - start;
     cli_progress_end();
     diag_print(c->diag, stderr, c->style);
     for (uint32_t i = 0; i < j.plan->outputs.len; i++)
-        print_output(&j, j.plan->outputs.data[i].name, &outputs[i]);
+        print_output(&j, j.plan->outputs.data[i].name, &f.outputs[i]);
     printf("%s on %s: %.3f ms (one run, not warmed up), arena %llu bytes\n", j.host.name, j.cpu.name, ms,
            (unsigned long long)j.plan->region_bytes[REGION_ARENA]);
     native_close(&n);
@@ -139,13 +149,14 @@ ExitCode cmd_run(Cli *c)
 
 // The evaluator on the graph as imported, with symbols bound but no pass run: independent of everything that
 // passes do.
-static bool evaluate(Job *j, const Tensor *inputs, EvalRun *run, Graph **bound)
+static bool evaluate(Job *j, const Feed *f, EvalRun *run, Graph **bound)
 {
-    if (!pipeline_bind(j->graph, &j->pipeline, bound))
+    const PipelineOptions fixed = open_sizes_fixed(j, f->sizes);
+    if (!pipeline_bind(j->graph, &fixed, bound))
         return false;
     *run = eval_begin(*bound, j->cli->arena, (DimValues){0});
     for (uint32_t i = 0; i < (*bound)->inputs.len; i++)
-        run->value[(*bound)->inputs.data[i]] = inputs[i];
+        run->value[(*bound)->inputs.data[i]] = f->inputs[i];
     cli_progress("evaluating the reference");
     return eval_graph(run);
 }
@@ -184,11 +195,13 @@ static double default_tolerance(DType t)
     return t == DTYPE_f16 ? 2e-3 : t == DTYPE_bf16 ? 2e-2 : 1e-4;
 }
 
-static bool report(Job *j, const char *name, const Tensor *got, const Tensor *want, double given)
+static bool report(Job *j, const Feed *f, uint32_t slot, const Tensor *want, double given)
 {
+    const char *name = j->plan->outputs.data[slot].name, *sizes = open_sizes_text(j, f->sizes);
+    const Tensor *got = &f->outputs[slot];
     if (got->rank != want->rank || memcmp(got->dim, want->dim, want->rank * sizeof *want->dim) != 0)
-        return diag_error(j->cli->diag, (Span){0}, E0401, "output '%s' has another shape than the reference",
-                          name);
+        return diag_error(j->cli->diag, (Span){0}, E0401,
+                          "output '%s' has another shape than the reference%s", name, sizes);
     const double tolerance = given >= 0 ? given : default_tolerance(want->dtype);
     const Difference d = compare(got, want);
     const double relative = d.error == 0 ? 0 : d.largest > 0 ? d.error / d.largest : HUGE_VAL;
@@ -200,11 +213,43 @@ static bool report(Job *j, const char *name, const Tensor *got, const Tensor *wa
                tolerance, j->pipeline.accuracy, ok ? "true" : "false");
         return ok;
     }
-    printf("%s: largest error %.3g of magnitude %.6g (relative %.3g; convolutions were asked for %.3g): %s\n",
-           name, d.error, d.largest, relative, j->pipeline.accuracy, ok ? "ok" : "DIFFERS");
+    printf(
+        "%s%s: largest error %.3g of magnitude %.6g (relative %.3g; convolutions were asked for %.3g): %s\n",
+        name, sizes, d.error, d.largest, relative, j->pipeline.accuracy, ok ? "ok" : "DIFFERS");
     if (!ok)
-        diag_error(j->cli->diag, (Span){0}, E0401, "output '%s' element %lld: generated %.9g, reference %.9g",
-                   name, (long long)d.at, tensor_get_f64(got, d.at), tensor_get_f64(want, d.at));
+        diag_error(j->cli->diag, (Span){0}, E0401,
+                   "output '%s'%s element %lld: generated %.9g, reference %.9g", name, sizes, (long long)d.at,
+                   tensor_get_f64(got, d.at), tensor_get_f64(want, d.at));
+    return ok;
+}
+
+// One run from the initial states. is_run false: it could not be made.
+static bool verify_once(Job *j, Native *n, Feed *f, double tolerance, bool *is_run)
+{
+    EvalRun run;
+    Graph *bound = NULL;
+    bool ok = true;
+    *is_run = rlx_reset(&n->ctx) == RLX_OK && native_set_sizes(j, n, f->sizes) &&
+              native_run(j, n, f->inputs, f->outputs) && evaluate(j, f, &run, &bound);
+    if (!*is_run)
+        return false;
+    cli_progress_end();
+    for (uint32_t i = 0; i < j->plan->outputs.len; i++)
+        ok = report(j, f, i, &run.value[bound->outputs.data[i].node], tolerance) && ok;
+    return ok;
+}
+
+// The sizes of the given inputs, or several where the model has sizes that are set between runs.
+static bool verify_sizes(Job *j, Native *n, Feed *f, double tolerance, bool *is_run)
+{
+    bool ok = true;
+    *is_run = true;
+    if (j->cli->options.inputs.len != 0)
+        return verify_once(j, n, f, tolerance, is_run);
+    for (uint32_t round = 0; *is_run && open_sizes_try(j, round, f->sizes); round++) {
+        *is_run = feeds_read(j, f->seed, f->sizes, &f->inputs);
+        ok = *is_run && verify_once(j, n, f, tolerance, is_run) && ok;
+    }
     return ok;
 }
 
@@ -212,9 +257,8 @@ ExitCode cmd_verify(Cli *c)
 {
     Job j;
     Native n = {0};
-    Tensor *inputs = NULL, *outputs = NULL;
-    EvalRun run;
-    Graph *bound = NULL;
+    Feed f = {.seed = c->options.random != NULL ? c->options.random : "1"};
+    bool is_run = false;
     double tolerance = -1; // not given
     if (c->options.tolerance != NULL &&
         (!str_parse_f64(c->options.tolerance, strlen(c->options.tolerance), &tolerance) ||
@@ -223,16 +267,11 @@ ExitCode cmd_verify(Cli *c)
                    c->options.tolerance);
         return cli_fail(c);
     }
-    const char *seed = c->options.random != NULL ? c->options.random : "1";
-    if (!prepare(&j, c, seed, &n, &inputs, &outputs) || !native_run(&j, &n, inputs, outputs) ||
-        !evaluate(&j, inputs, &run, &bound))
+    if (!prepare(&j, c, &f, &n))
         return cli_fail(c);
-    cli_progress_end();
-    bool ok = true;
-    for (uint32_t i = 0; i < j.plan->outputs.len; i++)
-        ok = report(&j, j.plan->outputs.data[i].name, &outputs[i], &run.value[bound->outputs.data[i].node],
-                    tolerance) &&
-             ok;
+    const bool ok = verify_sizes(&j, &n, &f, tolerance, &is_run);
+    if (!is_run)
+        return cli_fail(c);
     diag_print(c->diag, stderr, c->style);
     native_close(&n);
     return ok ? EXIT_OK : EXIT_WRONG;

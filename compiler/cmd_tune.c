@@ -3,6 +3,7 @@
 #include "compiler/feeds.h"
 #include "compiler/json_text.h"
 #include "compiler/native.h"
+#include "compiler/open_sizes.h"
 #include "compiler/output.h"
 #include "compiler/tune.h"
 #include "compiler/tune_file.h"
@@ -39,12 +40,19 @@ static void print_text(const TuneQuestions *q, const char *path)
     printf("wrote %s: %u of %u choices differ from the estimate\n", path, n_changed, q->len);
 }
 
+// At the first values of sizes that are set between runs.
+static bool measured_inputs(Job *j, const char *seed, Tensor **inputs)
+{
+    int64_t *sizes = ARENA_ARRAY(j->cli->arena, int64_t, open_sizes_count(j) + 1);
+    return open_sizes_given(j, sizes) && feeds_read(j, seed, sizes, inputs);
+}
+
 static bool tune(Job *j, TuneQuestions *q, const char *path)
 {
     Tensor *inputs = NULL;
     const char *seed = j->cli->options.random != NULL ? j->cli->options.random : "1";
     TuneFile file = {.cpu = j->cpu.name};
-    if (!native_check_cpu(j) || !job_plan(j) || !feeds_read(j, seed, &inputs))
+    if (!native_check_cpu(j) || !job_plan(j) || !measured_inputs(j, seed, &inputs))
         return false;
     *q = tune_questions(j);
     if (!tune_measure(j, inputs, q))

@@ -4,6 +4,7 @@
 #include "compiler/import/npy.h"
 #include "compiler/import/rawfile.h"
 #include "compiler/interface.h"
+#include "compiler/open_sizes.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -21,6 +22,14 @@ static int32_t find_input(const Plan *p, const char *name, size_t len)
         if (strlen(p->inputs.data[i].name) == len && memcmp(p->inputs.data[i].name, name, len) == 0)
             return (int32_t)i;
     return -1;
+}
+
+// An input with the shape that it has by the sizes that are set between runs.
+static PlanIo io_now(const Job *j, uint32_t slot, const int64_t *sizes)
+{
+    PlanIo io = j->plan->inputs.data[slot];
+    open_sizes_shape(j, false, slot, sizes, io.dim);
+    return io;
 }
 
 static bool check_type(Job *j, const PlanIo *io, const Tensor *t, const char *file)
@@ -57,7 +66,7 @@ static bool read_file(Job *j, const PlanIo *io, const char *path, Tensor *out)
     return true;
 }
 
-static bool read_given(Job *j, const char *arg, Tensor *out)
+static bool read_given(Job *j, const char *arg, const int64_t *sizes, Tensor *out)
 {
     // Input names may contain '=': the last one before the file name counts when the first does not name an
     // input.
@@ -74,8 +83,8 @@ static bool read_given(Job *j, const char *arg, Tensor *out)
         return unknown_input(j, arg);
     if (out[slot].data != NULL)
         return diag_error(j->cli->diag, (Span){0}, E0003, "--input %s: given twice", arg);
-    return read_file(j, &j->plan->inputs.data[slot], eq + 1, &out[slot]) &&
-           check_type(j, &j->plan->inputs.data[slot], &out[slot], eq + 1);
+    const PlanIo io = io_now(j, (uint32_t)slot, sizes);
+    return read_file(j, &io, eq + 1, &out[slot]) && check_type(j, &io, &out[slot], eq + 1);
 }
 
 // xorshift64*: the same values on every machine.
@@ -135,7 +144,7 @@ static bool take_value(Job *j, const PlanIo *io, Tensor *out)
     return true;
 }
 
-static bool fill_missing(Job *j, const char *random_seed, Tensor *t)
+static bool fill_missing(Job *j, const char *random_seed, const int64_t *sizes, Tensor *t)
 {
     int64_t seed = 0;
     bool complete = true;
@@ -144,7 +153,7 @@ static bool fill_missing(Job *j, const char *random_seed, Tensor *t)
                           random_seed);
     uint64_t state = (uint64_t)seed * UINT64_C(0x9E3779B97F4A7C15) + 88172645463325252u;
     for (uint32_t i = 0; i < j->plan->inputs.len; i++) {
-        const PlanIo *io = &j->plan->inputs.data[i];
+        const PlanIo now = io_now(j, i, sizes), *io = &now;
         if (t[i].data != NULL || take_value(j, io, &t[i]))
             continue;
         if (random_seed == NULL) {
@@ -162,11 +171,11 @@ static bool fill_missing(Job *j, const char *random_seed, Tensor *t)
     return complete;
 }
 
-bool feeds_read(Job *j, const char *random_seed, Tensor **out)
+bool feeds_read(Job *j, const char *random_seed, const int64_t *sizes, Tensor **out)
 {
     *out = ARENA_ARRAY(j->cli->arena, Tensor, j->plan->inputs.len + 1);
     for (uint32_t i = 0; i < j->cli->options.inputs.len; i++)
-        if (!read_given(j, j->cli->options.inputs.data[i], *out))
+        if (!read_given(j, j->cli->options.inputs.data[i], sizes, *out))
             return false;
-    return fill_missing(j, random_seed, *out);
+    return fill_missing(j, random_seed, sizes, *out);
 }

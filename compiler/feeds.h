@@ -7,7 +7,7 @@
 #include "ir/tensor.h"
 
 // One tensor per input of the plan, in order, from --input and --random. random_seed NULL: every input must
-// be given.
-bool feeds_read(Job *j, const char *random_seed, Tensor **out);
+// be given. sizes: of the symbols that are set between runs (open_sizes.h).
+bool feeds_read(Job *j, const char *random_seed, const int64_t *sizes, Tensor **out);
 
 #endif

@@ -28,12 +28,29 @@ static const char *split(Cli *c, const char *arg, const char **name)
 static bool parse_size(const char *text, ImportSize *out)
 {
     const char *dots = strstr(text, "..");
-    out->is_range = dots != NULL;
+    out->is_open = strcmp(text, "dynamic") == 0;
+    out->is_range = dots != NULL || out->is_open;
+    if (out->is_open)
+        return true;
     if (dots != NULL && !str_parse_i64(text, (size_t)(dots - text), &out->min))
         return false;
     text = dots != NULL ? dots + 2 : text;
     return str_parse_i64(text, strlen(text), &out->value) && out->value >= 0 && out->min >= 0 &&
            (!out->is_range || (out->min <= out->value && out->value > 0));
+}
+
+// --arena-at NAME=VALUE: what the buffers are made for.
+static bool read_largest(Cli *c, Given *g)
+{
+    const Strings *list = &c->options.arena_at;
+    for (uint32_t i = 0; i < list->len; i++) {
+        ImportSize size = {0};
+        const char *text = split(c, list->data[i], &size.name);
+        if (text == NULL || !str_parse_i64(text, strlen(text), &size.value) || size.value < 1)
+            return wrong(c, "--arena-at", list->data[i], "NAME=VALUE with a whole number above 0");
+        vec_push(c->arena, &g->largest, size);
+    }
+    return true;
 }
 
 static bool read_sizes(Cli *c, Given *g)
@@ -43,8 +60,9 @@ static bool read_sizes(Cli *c, Given *g)
         ImportSize size = {0};
         const char *text = split(c, list->data[i], &size.name);
         if (text == NULL || !parse_size(text, &size))
-            return wrong(c, "--dim", list->data[i],
-                         "NAME=VALUE with a whole number that is not negative, or NAME=MIN..MAX");
+            return wrong(
+                c, "--dim", list->data[i],
+                "NAME=VALUE with a whole number that is not negative, NAME=MIN..MAX or NAME=dynamic");
         for (uint32_t k = 0; k < g->sizes.len; k++)
             if (strcmp(g->sizes.data[k].name, size.name) == 0)
                 return diag_error(c->diag, (Span){0}, E0003, "--dim %s: given twice", size.name);
@@ -197,7 +215,8 @@ static bool read_inputs(Cli *c, Given *g)
 bool given_read(Cli *c, Given *out)
 {
     *out = (Given){0};
-    return read_sizes(c, out) && read_shapes(c, out) && read_values(c, out) && read_inputs(c, out);
+    return read_sizes(c, out) && read_largest(c, out) && read_shapes(c, out) && read_values(c, out) &&
+           read_inputs(c, out);
 }
 
 ImportOptions given_options(const Given *g, bool has_all_inputs)

@@ -8,6 +8,7 @@
 
 typedef struct Given {
     VEC(ImportSize) sizes;
+    VEC(ImportSize) largest; // --arena-at
     VEC(ImportShape) shapes;
     VEC(ImportValue) values;
 } Given;

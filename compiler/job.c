@@ -49,6 +49,7 @@ static bool read_pipeline_options(Job *j)
     j->pipeline = (PipelineOptions){.opt_level = level[0] - '0',
                                     .allow_fast = o->fast != NULL,
                                     .accuracy = accuracy,
+                                    .is_dynamic = o->dynamic != NULL,
                                     .caps = &j->caps,
                                     .dump = o->dump,
                                     .stop_after = o->stop_after,
@@ -158,6 +159,8 @@ bool job_begin(Job *j, Cli *c, const char *default_cpu, bool has_all_inputs)
         return false;
     for (uint32_t i = 0; i < j->given.sizes.len; i++)
         vec_push(c->arena, &j->pipeline.dims, j->given.sizes.data[i]);
+    for (uint32_t i = 0; i < j->given.largest.len; i++)
+        vec_push(c->arena, &j->pipeline.largest, j->given.largest.data[i]);
     ImportOptions options = given_options(&j->given, has_all_inputs || c->options.inputs.len != 0);
     options.string_bytes = j->string_bytes;
     cli_progress("reading the model");

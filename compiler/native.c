@@ -224,6 +224,15 @@ void native_close(Native *n)
         dlclose(n->library);
 }
 
+bool native_set_sizes(Job *j, Native *n, const int64_t *values)
+{
+    const uint32_t count = n->model->symbols != NULL ? n->model->symbols->n : 0;
+    const rlx_status status = rlx_set_symbols(&n->ctx, values, count);
+    return status == RLX_OK ||
+           diag_error(j->cli->diag, (Span){0}, E0402, "the generated code refused the sizes: %s",
+                      rlx_status_text(status));
+}
+
 bool native_run(Job *j, Native *n, const Tensor *inputs, Tensor *outputs)
 {
     const rlx_model *m = n->model;

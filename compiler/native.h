@@ -7,6 +7,7 @@
 #include "compiler/job.h"
 #include "ir/tensor.h"
 #include "runtime-lite/rlx.h"
+#include "runtime-lite/rlx_symbols.h"
 #include "runtime-lite/rlx_threads.h"
 
 typedef struct Native {
@@ -28,6 +29,8 @@ bool native_open(Job *j, const char *keep, Native *out);
 bool native_build(Job *j, const char *dir, const char **library);
 bool native_load(Job *j, const char *library, Native *out);
 void native_close(Native *n);
+// Sets the symbols of the model, by slot. False: reported.
+bool native_set_sizes(Job *j, Native *n, const int64_t *values);
 // Runs once: copies the inputs (by slot) in, gives views on the outputs in the arena.
 bool native_run(Job *j, Native *n, const Tensor *inputs, Tensor *outputs);
 

@@ -15,15 +15,17 @@ typedef struct PipelineOptions {
     const TargetCaps *caps;
     const PlanChoice *tuned; // measured choices (--tune)
     uint32_t n_tuned;
-    VEC(ImportSize) dims;   // --dim name=value
+    VEC(ImportSize) dims;    // --dim name=value
+    VEC(ImportSize) largest; // --arena-at name=value
+    bool is_dynamic;         // --dynamic: symbols that are not in `dims` are set between runs
     const char *dump;       // pass name or "all"; NULL = none
     const char *stop_after; // pass name; NULL = run all
     bool time_passes;
     FILE *report; // dumps and times
 } PipelineOptions;
 
-// Binds the symbols of the graph: given values, else their defaults. False: all symbols without a value were
-// reported.
+// Binds the symbols of the graph: given values, else their defaults; some may stay open (Graph.symbols).
+// False: all symbols without a value were reported.
 bool pipeline_bind(Graph *g, const PipelineOptions *o, Graph **out);
 // graph: as imported. *plan is NULL when stop_after ended before a plan existed.
 bool pipeline_run(Arena *perm, Diag *d, Graph *graph, const PipelineOptions *o, Plan **plan);

@@ -162,7 +162,18 @@ typedef struct GraphExtent {
     Dim dim; // the symbol
     NodeId value;
     Dim max;
+    bool is_set; // not computed: the value is set between runs, an entry of Graph.page
 } GraphExtent;
+
+// The symbols that stay open in what is planned: their values are set between runs. A leaf of the graph, its
+// page, has one i64 for each. Shapes are in these symbols; NULL: the shape has none of them, or also sizes
+// that the model computes.
+typedef struct GraphSymbols {
+    uint32_t n, n_inputs, n_outputs;
+    const Symbol *symbol; // range; dflt: the first value
+    const Dim *dim;
+    const Shape **inputs, **outputs; // of the model, in order
+} GraphSymbols;
 
 // A state lives across runs: `node` (a leaf) is its value at the start of a run, `next` what it becomes at
 // the end (0 until set).
@@ -209,7 +220,9 @@ struct Graph {
     VEC(GraphIo) io; // of imported ONNX models; copies of the graph do not have it
     VEC(GraphCheck) checks;
     VEC(GraphExtent) extents;
-    Map interned; // nodes by content, leaves by name
+    const GraphSymbols *symbols; // NULL: all sizes are known or computed
+    NodeId page;                 // their values, a param that is in no list; 0: none
+    Map interned;                // nodes by content, leaves by name
     // of sub-graphs inside: 0 = none; at most GRAPH_MAX_DEPTH, which bounds every recursion into them
     uint32_t depth;
     Map *payloads; // shapes and attribute payloads by content; shared with sub-graphs and copies
@@ -326,7 +339,8 @@ bool graph_add_extent(Graph *g, Dim symbol, NodeId value, Dim max);
 const GraphExtent *graph_find_extent(const Graph *g, uint32_t symbol); // NULL: another symbol
 bool graph_dim_is_computed(const Graph *g, Dim d);                     // has such a symbol in it
 bool graph_dim_uses(const Graph *g, Dim d, const GraphExtent *of);     // has this one (NULL: any)
-bool graph_computes(const Graph *g, uint32_t symbol);                  // here or in a sub-graph
+bool graph_dim_is_set(const Graph *g, Dim d);         // has symbols that are set between runs, and no others
+bool graph_computes(const Graph *g, uint32_t symbol); // here or in a sub-graph
 // A size as a number, i64[]; 0: reported, or the size is unknown.
 NodeId graph_dim_value(Graph *g, Dim d, Span span);
 
@@ -341,6 +355,10 @@ bool graph_convert_inputs(Graph *g, const OpId *becomes, Graph **out, NodeId **m
 // Binds symbols to values: a new graph in which the known symbols are constants. False (with a message) if a
 // shape rule then fails.
 bool graph_bind(Graph *g, DimValues v, Graph **out);
+// The same where the n symbols in `open` (in rising order) stay open and become sizes that are set between
+// runs; `first` are the values that they begin with. Their values in v must be unknown.
+bool graph_bind_open(Graph *g, DimValues v, const uint32_t *open, const int64_t *first, uint32_t n,
+                     Graph **out);
 // Number of uses of every node (outputs, state nexts and checks count), n_nodes entries in the arena.
 uint32_t *graph_count_uses(const Graph *g, Arena *a);
 

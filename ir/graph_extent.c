@@ -74,6 +74,18 @@ bool graph_dim_uses(const Graph *g, Dim d, const GraphExtent *of)
     return false;
 }
 
+bool graph_dim_is_set(const Graph *g, Dim d)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < g->extents.len; i++)
+        if (graph_dim_uses(g, d, &g->extents.data[i])) {
+            if (!g->extents.data[i].is_set)
+                return false;
+            any = true;
+        }
+    return any;
+}
+
 bool graph_dim_is_computed(const Graph *g, Dim d)
 {
     return graph_dim_uses(g, d, NULL);

@@ -100,6 +100,7 @@ uint8_t *graph_mark_live(const Graph *g, Arena *a)
         is_live[g->extents.data[i].value] = 1;
     for (uint32_t i = 0; i < g->inputs.len; i++)
         is_live[g->inputs.data[i]] = 1;
+    is_live[g->page] = 1;
     for (NodeId id = g->nodes.len - 1; id > 0; id--) {
         const Node *n = graph_node(g, id);
         for (uint32_t i = 0; is_live[id] && i < n->n_src; i++)
@@ -287,6 +288,10 @@ static void copy_lists(Copy *c)
     const Graph *from = c->from;
     Graph *to = c->to;
     to->inputs.len = to->params.len = to->states.len = 0;
+    if (from->symbols) {
+        to->symbols = from->symbols;
+        to->page = c->map[from->page];
+    }
     for (uint32_t i = 0; i < from->inputs.len; i++)
         if (kind_of_input(c, i) == OP_input)
             vec_push(to->arena, &to->inputs, c->map[from->inputs.data[i]]);
@@ -385,17 +390,22 @@ static bool check_values(Graph *g, DimValues v)
     return ok;
 }
 
-bool graph_bind(Graph *g, DimValues v, Graph **out)
+bool graph_copy_bound(Graph *from, DimValues v, Graph *to)
 {
-    if (!check_values(g, v))
+    if (!check_values(from, v))
         return false;
     Arena scratch = {0};
     Copy *c = ARENA_NEW(&scratch, Copy);
-    c->from = g;
-    c->to = graph_new_like(g, g->name);
+    c->from = from;
+    c->to = to;
     c->bound = &v;
     bool ok = copy_graph(c);
-    *out = c->to;
     arena_free(&scratch);
     return ok;
+}
+
+bool graph_bind(Graph *g, DimValues v, Graph **out)
+{
+    *out = graph_new_like(g, g->name);
+    return graph_copy_bound(g, v, *out);
 }

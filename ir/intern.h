@@ -35,6 +35,10 @@ const char *leaf_name(const Node *n);
 AttrVal attr_default(Graph *g, AttrId id);
 bool attr_equal(const AttrVal *a, const AttrVal *b);
 
+// Copies all of `from` that is needed into a graph that shares its tables, with known symbols as numbers.
+// False: a shape rule failed.
+bool graph_copy_bound(Graph *from, DimValues v, Graph *to);
+
 // One byte a node: is it needed by an output, a state or the list of inputs?
 uint8_t *graph_mark_live(const Graph *g, Arena *a);
 

@@ -163,6 +163,7 @@ typedef struct Plan {
     VEC(PlanKernel) kernels; // in execution order
     VEC(PlanIo) inputs, outputs, params, states;
     VEC(PlanIo) sizes;
+    BufId page; // of the values of Graph.symbols; 0: there are none
     VEC(PlanCheck) checks;
     uint32_t n_check_kernels; // the checks are tested after that many kernels; none of them writes a state
     VEC(PlanSet) sets;

@@ -286,6 +286,7 @@ static bool check_leaves_are_listed(Verifier *v)
     Map names = {0};
     for (uint32_t i = 0; i < g->states.len; i++)
         states[i] = g->states.data[i].node;
+    is_listed[g->page] = 1;
     if (!check_list(v, OP_input, g->inputs.data, g->inputs.len, is_listed) ||
         !check_list(v, OP_param, g->params.data, g->params.len, is_listed) ||
         !check_list(v, OP_state, states, g->states.len, is_listed))

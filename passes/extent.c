@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The extent pass: gives sizes that the model computes their largest value, so that everything after it is
-// static. What mixes elements along such an axis is rewritten first (extent_rules.c, extent_move.c), so that
-// the part beyond the live elements has no influence; outputs get their live sizes beside them and are made
-// dense in these.
+// The extent pass: gives sizes that the model computes, or that are set between runs, their largest value, so
+// that everything after it is static. What mixes elements along such an axis is rewritten first
+// (extent_rules.c, extent_move.c), so that the part beyond the live elements has no influence. Inputs are
+// spread from dense to the pitches of the largest size, outputs are made dense; params and states stay as
+// large as they can be. Sizes that the model computes become outputs beside what has them.
 #include "passes/extent.h"
 #include "ir/shape.h"
 
@@ -18,27 +19,42 @@ uint32_t extent_axes(const Graph *g, NodeId id)
     return mask;
 }
 
-// The first size of the node or its operands that the model computes, as text.
-static const char *name_of_size(Graph *g, NodeId id)
+// The first size of the node or its operands that is not known; 0: none.
+static Dim first_size(const Graph *g, NodeId id)
 {
     const Node *n = graph_node(g, id);
-    Str text = str_new(g->arena);
     for (uint32_t k = 0; k <= n->n_src; k++) {
         const NodeId value = k < n->n_src ? n->src[k] : id;
         const uint32_t mask = extent_axes(g, value);
-        if (mask != 0) {
-            dim_print(g->dims, graph_node(g, value)->shape->dim[__builtin_ctz(mask)], &text);
-            break;
-        }
+        if (mask != 0)
+            return graph_node(g, value)->shape->dim[__builtin_ctz(mask)];
     }
+    return 0;
+}
+
+// The --dim options that would make a size known.
+static const char *dims_for(const Graph *g, Dim d)
+{
+    Str text = str_new(g->arena);
+    for (uint32_t i = 0; i < g->extents.len; i++)
+        if (g->extents.data[i].is_set && graph_dim_uses(g, d, &g->extents.data[i]))
+            str_printf(&text, " --dim %s=VALUE",
+                       g->dims->symbols.data[dim_as_symbol(g->dims, g->extents.data[i].dim)].name);
     return str_text(&text);
 }
 
 NodeId extent_refuse(Graph *g, NodeId id, const char *why)
 {
-    diag_error(g->diag, node_span(g, id), E0206,
-               "%s: %s does not work along an axis whose size the model computes (%s)%s%s", node_name(g, id),
-               op_info[graph_node(g, id)->op].name, name_of_size(g, id), why[0] ? ": " : "", why);
+    const Dim d = first_size(g, id);
+    const bool is_set = graph_dim_is_set(g, d);
+    Str text = str_new(g->arena);
+    dim_print(g->dims, d, &text);
+    diag_error(g->diag, node_span(g, id), E0206, "%s: %s does not work along an axis whose size %s (%s)%s%s",
+               node_name(g, id), op_info[graph_node(g, id)->op].name,
+               is_set ? "is set between runs" : "the model computes", str_text(&text), why[0] ? ": " : "",
+               why);
+    if (is_set)
+        diag_note(g->diag, node_span(g, id), "it works for one size: give it with%s", dims_for(g, d));
     return 0;
 }
 
@@ -75,6 +91,20 @@ NodeId extent_mask(Graph *g, NodeId id, uint32_t mask, double v)
         id = graph_op3(g, OP_where, graph_reshape(g, is_live, &along), id, extent_scalar(g, id, v));
     }
     return id;
+}
+
+NodeId extent_inside(Graph *g, const Shape *s)
+{
+    NodeId all = 0;
+    for (uint32_t i = 0; i < s->rank; i++) {
+        if (!graph_dim_is_computed(g, s->dim[i]))
+            continue;
+        const Shape along = {.rank = s->rank - i, .dim = {s->dim[i], 1, 1, 1, 1, 1, 1, 1}};
+        const NodeId one = graph_reshape(
+            g, graph_op2(g, OP_lt, extent_iota(g, s->dim[i]), extent_size(g, s->dim[i])), &along);
+        all = all ? graph_op2(g, OP_logical_and, all, one) : one;
+    }
+    return all;
 }
 
 NodeId extent_with(Graph *g, NodeId id, uint32_t i, NodeId src)
@@ -117,6 +147,11 @@ NodeId extent_cast(Graph *g, NodeId id, DType t)
 
 // --- the largest sizes ---
 
+static int64_t ceil_to(int64_t v, int64_t multiple)
+{
+    return (v + multiple - 1) / multiple * multiple;
+}
+
 // Bounds may depend on sizes that are computed before.
 static bool find_bounds(Graph *g, int64_t *value)
 {
@@ -144,27 +179,42 @@ static bool find_bounds(Graph *g, int64_t *value)
     return true;
 }
 
-// Ranges of expressions are wider than what they can be: tries all values where one symbol is left.
-static bool is_bounded(Graph *g, Dim d, DimValues largest, int64_t bound)
+// The next combination of values of the symbols in `used`; false: that was the last one.
+static bool next_values(const Graph *g, const uint32_t *used, uint32_t n, int64_t *value)
 {
-    int64_t *value = ARENA_ARRAY(g->arena, int64_t, largest.n);
-    const DimValues values = {value, largest.n};
-    int64_t size = 0;
-    for (uint32_t i = 0; i < g->extents.len; i++) {
-        const int32_t symbol = dim_as_symbol(g->dims, g->extents.data[i].dim);
-        for (uint32_t k = 0; k < largest.n; k++)
-            value[k] = -1;
-        value[symbol] = largest.value[symbol];
-        if (!dim_eval(g->dims, d, values, &size))
-            continue;
-        if (largest.value[symbol] > MAX_TRIED)
-            return false;
-        for (value[symbol] = 0; value[symbol] < largest.value[symbol]; value[symbol]++)
-            if (!dim_eval(g->dims, d, values, &size) || size > bound)
-                return false;
-        return true;
+    for (uint32_t i = 0; i < n; i++) {
+        const Symbol *s = &g->dims->symbols.data[used[i]];
+        value[used[i]] += s->multiple;
+        if (value[used[i]] <= s->max)
+            return true;
+        value[used[i]] = ceil_to(s->min, s->multiple);
     }
     return false;
+}
+
+// Ranges of expressions are wider than what they can be: tries all values, where these are not too many.
+static bool is_bounded(Graph *g, Dim d, int64_t bound)
+{
+    const uint32_t n_symbols = g->dims->symbols.len;
+    int64_t *value = ARENA_ARRAY(g->arena, int64_t, n_symbols), tried = 1, size = 0;
+    uint32_t *used = ARENA_ARRAY(g->arena, uint32_t, g->extents.len), n = 0;
+    for (uint32_t i = 0; i < g->extents.len; i++) {
+        const uint32_t symbol = (uint32_t)dim_as_symbol(g->dims, g->extents.data[i].dim);
+        const Symbol *s = &g->dims->symbols.data[symbol];
+        if (!graph_dim_uses(g, d, &g->extents.data[i]))
+            continue;
+        const int64_t values = (s->max - s->min) / s->multiple + 1;
+        if (values > MAX_TRIED / tried)
+            return false;
+        tried *= values;
+        used[n++] = symbol;
+        value[symbol] = ceil_to(s->min, s->multiple);
+    }
+    do {
+        if (!dim_eval(g->dims, d, (DimValues){value, n_symbols}, &size) || size > bound)
+            return false;
+    } while (next_values(g, used, n, value));
+    return true;
 }
 
 // A size that is not the largest when all symbols are would leave too little memory.
@@ -176,12 +226,13 @@ static bool check_sizes(Graph *g, NodeId id, const Shape *s, DimValues largest)
             continue;
         dim_range(g->dims, s->dim[i], &low, &high);
         if (!dim_eval(g->dims, s->dim[i], largest, &at_largest) ||
-            (high > at_largest && !is_bounded(g, s->dim[i], largest, at_largest))) {
+            (high > at_largest && !is_bounded(g, s->dim[i], at_largest))) {
             Str text = str_new(g->arena);
             dim_print(g->dims, s->dim[i], &text);
             return diag_error(g->diag, node_span(g, id), E0206,
-                              "%s: a size of %s is not largest where the sizes that the model computes are",
-                              node_name(g, id), str_text(&text));
+                              "%s: a size of %s is not largest where the sizes that %s are", node_name(g, id),
+                              str_text(&text),
+                              graph_dim_is_set(g, s->dim[i]) ? "are set between runs" : "the model computes");
         }
     }
     return true;
@@ -234,30 +285,19 @@ static bool has_computed_sizes(const Graph *g, const Node *n, NodeId id)
     return any;
 }
 
-static NodeId step_rule(Graph *g, NodeId id, void *ctx)
+// Are there sizes inside of a sub-graph that are not known outside? Sub-graphs nest at most GRAPH_MAX_DEPTH
+// deep.
+static bool has_sizes_inside(const Graph *g, const Graph *sub)
 {
-    const Node *n = graph_node(g, id);
-    const ExtentRule rule = extent_rule((OpId)n->op);
-    (void)ctx;
-    for (uint32_t i = 0; i < n->n_attr; i++)
-        if (attr_info[n->attr[i].id].type == ATTR_GRAPH && n->attr[i].u.graph->extents.len > 0)
-            return extent_refuse(g, id, "the size is computed inside");
-    if (op_info[n->op].kind == OPKIND_EW || !has_computed_sizes(g, n, id))
-        return id;
-    if (op_info[n->op].kind == OPKIND_LEAF)
-        return extent_refuse(g, id, "only values that nodes compute have such axes");
-    return rule ? rule(g, id) : extent_refuse(g, id, "");
-}
-
-// The live sizes of outputs, as outputs after all others.
-static void add_sizes(Graph *g)
-{
-    const uint32_t n = g->outputs.len;
-    for (uint32_t i = 0; i < n; i++)
-        if (extent_axes(g, g->outputs.data[i].node) != 0) {
-            const Shape s = *graph_node(g, g->outputs.data[i].node)->shape;
-            graph_output_sizes(g, i, extent_sizes(g, &s));
-        }
+    bool any = sub->extents.len > 0;
+    for (NodeId id = 1; !any && id < sub->nodes.len; id++) {
+        const Node *n = graph_node(sub, id);
+        for (uint32_t i = 0; i < n->shape->rank; i++)
+            any = any || graph_dim_is_computed(g, n->shape->dim[i]);
+        for (uint32_t i = 0; !any && i < n->n_attr; i++)
+            any = attr_info[n->attr[i].id].type == ATTR_GRAPH && has_sizes_inside(g, n->attr[i].u.graph);
+    }
+    return any;
 }
 
 // Is the value dense in its live sizes already: is only its outermost axis cut?
@@ -271,6 +311,74 @@ static bool is_outermost(const Graph *g, NodeId id, uint32_t axes)
             return false;
     }
     return true;
+}
+
+// An input has its elements in row order of the live sizes: moves them to where they are in the largest ones.
+static NodeId spread_input(Graph *g, NodeId id)
+{
+    const Shape s = *graph_node(g, id)->shape;
+    Shape flat = {.rank = 1, .dim = {1}};
+    for (uint32_t i = 0; i < s.rank; i++)
+        flat.dim[0] = dim_mul(g->dims, flat.dim[0], s.dim[i]);
+    if (is_outermost(g, id, extent_axes(g, id)))
+        return id;
+    const NodeId count = extent_size(g, flat.dim[0]);
+    NodeBuild b = node_begin(g, OP_repack, node_span(g, id), node_name(g, id));
+    node_src(&b, graph_reshape(g, id, &flat));
+    node_src(&b, extent_list(g, &count, 1));
+    node_src(&b, extent_sizes(g, &s));
+    node_ints(&b, A_repack_shape, s.dim, s.rank);
+    return node_end(&b);
+}
+
+static NodeId leaf_rule(Graph *g, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    for (uint32_t i = 0; i < n->shape->rank; i++)
+        if (extent_is_live(g, id, i) && !graph_dim_is_set(g, n->shape->dim[i]))
+            return extent_refuse(g, id, "only values that nodes compute have such axes");
+    return n->op == OP_input ? spread_input(g, id) : id;
+}
+
+static NodeId step_rule(Graph *g, NodeId id, void *ctx)
+{
+    const Node *n = graph_node(g, id);
+    const ExtentRule rule = extent_rule((OpId)n->op);
+    (void)ctx;
+    for (uint32_t i = 0; i < n->n_attr; i++)
+        if (attr_info[n->attr[i].id].type == ATTR_GRAPH && has_sizes_inside(g, n->attr[i].u.graph))
+            return extent_refuse(g, id, "the size is used inside");
+    if (op_info[n->op].kind == OPKIND_EW || !has_computed_sizes(g, n, id))
+        return id;
+    if (op_info[n->op].kind == OPKIND_LEAF)
+        return leaf_rule(g, id);
+    return rule ? rule(g, id) : extent_refuse(g, id, "");
+}
+
+// What lies beyond the live elements of a state stays there, for runs with larger sizes. Updates of a part do
+// not touch it.
+static void keep_rest_of_states(Graph *g)
+{
+    for (uint32_t i = 0; i < g->states.len; i++) {
+        const NodeId state = g->states.data[i].node, next = g->states.data[i].next;
+        const Node *n = graph_node(g, next);
+        const bool is_update = (n->op == OP_update_slice || n->op == OP_scatter) && n->src[0] == state;
+        const Shape s = *graph_node(g, state)->shape;
+        const uint32_t axes = extent_axes(g, state);
+        if (axes != 0 && !is_update)
+            g->states.data[i].next = graph_op3(g, OP_where, extent_inside(g, &s), next, state);
+    }
+}
+
+// The live sizes of outputs, as outputs after all others.
+static void add_sizes(Graph *g)
+{
+    const uint32_t n = g->outputs.len;
+    for (uint32_t i = 0; i < n; i++)
+        if (extent_axes(g, g->outputs.data[i].node) != 0) {
+            const Shape s = *graph_node(g, g->outputs.data[i].node)->shape;
+            graph_output_sizes(g, i, extent_sizes(g, &s));
+        }
 }
 
 // Elements in row order of the live sizes, in the same memory.
@@ -303,6 +411,19 @@ static void make_outputs_dense(Graph *g, const uint32_t *axes)
     }
 }
 
+// Sizes that are set between runs are known without a run.
+static void drop_known_sizes(Graph *g)
+{
+    const GraphSymbols *s = g->symbols;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < g->outputs.len; i++) {
+        const GraphOutput o = g->outputs.data[i];
+        if (!o.shape_of || !s || !s->outputs[o.shape_of - 1])
+            g->outputs.data[n++] = o;
+    }
+    g->outputs.len = n;
+}
+
 static bool bind(Pass *p)
 {
     Graph *g = p->graph;
@@ -319,10 +440,12 @@ static bool bind(Pass *p)
     uint32_t *axes = ARENA_ARRAY(p->scratch, uint32_t, g->outputs.len);
     for (uint32_t i = 0; i < g->outputs.len; i++)
         axes[i] = extent_axes(g, g->outputs.data[i].node);
+    keep_rest_of_states(g);
     add_sizes(g);
     if (p->diag->n_errors != errors || !graph_bind(g, largest, &p->graph))
         return false;
     make_outputs_dense(p->graph, axes);
+    drop_known_sizes(p->graph);
     p->graph = graph_compact(p->graph, NULL);
     return p->diag->n_errors == errors;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of the extent pass share. A size that the model computes is planned at its largest, so
-// that along such an axis only the first elements mean anything. Every rule keeps this: the live part of a
-// result depends on the live parts of its operands only. See extent.c.
+// What the files of the extent pass share. A size that the model computes, or that is set between runs, is
+// planned at its largest, so that along such an axis only the first elements mean anything. Every rule keeps
+// this: the live part of a result depends on the live parts of its operands only. See extent.c.
 #ifndef PASSES_EXTENT_H
 #define PASSES_EXTENT_H
 
@@ -18,7 +18,8 @@ static inline bool extent_is_live(const Graph *g, NodeId id, uint32_t axis)
 }
 // Bits of the axes of a value that have a computed size.
 uint32_t extent_axes(const Graph *g, NodeId id);
-// "NAME: OP does not work along an axis whose size the model computes (hits): why". Returns 0.
+// "NAME: OP does not work along an axis whose size the model computes (hits): why". Returns 0. At least one
+// axis of the node or of its operands is such, or sizes inside of it are.
 NodeId extent_refuse(Graph *g, NodeId id, const char *why);
 NodeId extent_scalar(Graph *g, NodeId like, double v); // of like's type
 // 0, 1 ... d - 1 as i64[d].
@@ -27,6 +28,8 @@ NodeId extent_iota(Graph *g, Dim d);
 NodeId extent_size(Graph *g, Dim d);
 // The elements beyond the live part along the axes in mask become v.
 NodeId extent_mask(Graph *g, NodeId id, uint32_t mask, double v);
+// bool, broadcasting to the shape: is the element live along all axes? Some axis must have such a size.
+NodeId extent_inside(Graph *g, const Shape *s);
 // The node with another operand i.
 NodeId extent_with(Graph *g, NodeId id, uint32_t i, NodeId src);
 // The same with operand i masked along the axes in mask, where these have computed sizes.

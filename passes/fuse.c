@@ -565,6 +565,7 @@ static void add_leaves(Fuse *f)
     for (NodeId id = 1; id < f->g->nodes.len; id++)
         if (op_info[graph_node(f->g, id)->op].kind == OPKIND_LEAF)
             place_leaf(f, id);
+    p->page = loc_of(f, f->g->page)->buf;
     for (uint32_t i = 0; i < f->g->inputs.len; i++) {
         const NodeId id = f->g->inputs.data[i];
         p->buffers.data[loc_of(f, id)->buf].is_pinned = true;

@@ -109,6 +109,21 @@ typedef struct rlx_output_set {
 struct rlx_ctx;
 struct rlx_pool;
 
+// A size that is set between runs (rlx_symbols.h).
+typedef struct rlx_symbol {
+    const char *name;
+    int64_t min, max, multiple;
+    int64_t first; // the value that a new context has
+} rlx_symbol;
+
+typedef struct rlx_symbols {
+    uint32_t n;
+    const rlx_symbol *list;
+    size_t offset; // in the state block: their values, one int64_t each
+    // Overwrites the sizes of an input or output that depend on symbols.
+    void (*shape)(const struct rlx_ctx *ctx, int is_output, uint32_t slot, int64_t *shape);
+} rlx_symbols;
+
 typedef struct rlx_model {
     const char *name;
     const char *compiler; // "rlxc 0.1.0"
@@ -128,6 +143,7 @@ typedef struct rlx_model {
     uint32_t threads;           // that a run can be shared by: --threads; 1: it has no use for more
     uint32_t n_sets;
     const rlx_output_set *sets;
+    const rlx_symbols *symbols; // NULL: no size is set between runs
 } rlx_model;
 
 typedef struct rlx_ctx {
@@ -193,6 +209,7 @@ static inline rlx_status rlx_reset(rlx_ctx *ctx)
 static inline rlx_status rlx_init(rlx_ctx *ctx, const rlx_model *model, void *arena, size_t arena_bytes,
                                   void *state, size_t state_bytes, const void *weights, size_t weight_bytes)
 {
+    uint32_t i;
     if (ctx == NULL || model == NULL || (arena == NULL && model->arena_bytes != 0) ||
         (state == NULL && model->state_bytes != 0))
         return RLX_ERR_NULL;
@@ -219,6 +236,9 @@ static inline rlx_status rlx_init(rlx_ctx *ctx, const rlx_model *model, void *ar
         if (model->n_params != 0)
             memcpy(ctx->state + model->flags_offset, model->param_has_init, model->n_params);
     }
+    for (i = 0; model->symbols != NULL && i < model->symbols->n; i++)
+        memcpy(ctx->state + model->symbols->offset + i * sizeof(int64_t), &model->symbols->list[i].first,
+               sizeof(int64_t));
     return RLX_OK;
 }
 
@@ -244,15 +264,59 @@ static inline const void *rlx_output(const rlx_ctx *ctx, uint32_t slot)
     return ctx != NULL && slot < ctx->model->n_outputs ? ctx->arena + ctx->model->outputs[slot].offset : NULL;
 }
 
-// The bytes of an input.
+// The shape of an input or output by what the symbols are now; without symbols, that of its rlx_tensor.
+static inline void rlx_shape_now(const rlx_ctx *ctx, int is_output, uint32_t slot, int64_t *shape)
+{
+    const rlx_model *m = ctx->model;
+    memcpy(shape, (is_output ? m->outputs : m->inputs)[slot].shape, RLX_MAX_RANK * sizeof *shape);
+    if (m->symbols != NULL)
+        m->symbols->shape(ctx, is_output, slot, shape);
+}
+
+static inline size_t rlx_shape_bytes(const rlx_tensor *t, const int64_t *shape)
+{
+    size_t bytes = rlx_dtype_bytes(t->dtype);
+    int i;
+    for (i = 0; i < t->rank; i++)
+        bytes *= (size_t)shape[i];
+    return bytes;
+}
+
+// The shape in which a run takes an input, and its bytes. 0 bytes also where the slot is out of range.
+static inline rlx_status rlx_input_shape(const rlx_ctx *ctx, uint32_t slot, int64_t *shape)
+{
+    if (ctx == NULL || ctx->model == NULL || shape == NULL)
+        return RLX_ERR_NULL;
+    if (slot >= ctx->model->n_inputs)
+        return RLX_ERR_SLOT;
+    rlx_shape_now(ctx, 0, slot, shape);
+    return RLX_OK;
+}
+
 static inline size_t rlx_input_bytes(const rlx_ctx *ctx, uint32_t slot)
 {
-    return ctx != NULL && ctx->model != NULL && slot < ctx->model->n_inputs ? ctx->model->inputs[slot].bytes
-                                                                            : 0;
+    int64_t shape[RLX_MAX_RANK];
+    if (ctx != NULL && ctx->model != NULL && ctx->model->symbols == NULL && slot < ctx->model->n_inputs)
+        return ctx->model->inputs[slot].bytes;
+    return rlx_input_shape(ctx, slot, shape) == RLX_OK ? rlx_shape_bytes(&ctx->model->inputs[slot], shape)
+                                                       : 0;
+}
+
+// The bytes that an output can have in the next run: what its shape has by the symbols, and of sizes that the
+// model computes the largest.
+static inline size_t rlx_output_room(const rlx_ctx *ctx, uint32_t slot)
+{
+    int64_t shape[RLX_MAX_RANK];
+    if (ctx == NULL || ctx->model == NULL || slot >= ctx->model->n_outputs)
+        return 0;
+    if (ctx->model->symbols == NULL)
+        return ctx->model->outputs[slot].bytes;
+    rlx_shape_now(ctx, 1, slot, shape);
+    return rlx_shape_bytes(&ctx->model->outputs[slot], shape);
 }
 
 // The shape that an output has after a run, in which its elements are dense. That of its rlx_tensor has room
-// for the largest; only the sizes of some models depend on the values that they compute.
+// for the largest; only the sizes of some models depend on symbols, or on the values that they compute.
 static inline rlx_status rlx_output_shape(const rlx_ctx *ctx, uint32_t slot, int64_t *shape)
 {
     const rlx_tensor *t;
@@ -261,7 +325,7 @@ static inline rlx_status rlx_output_shape(const rlx_ctx *ctx, uint32_t slot, int
     if (slot >= ctx->model->n_outputs)
         return RLX_ERR_SLOT;
     t = &ctx->model->outputs[slot];
-    memcpy(shape, t->shape, sizeof t->shape);
+    rlx_shape_now(ctx, 1, slot, shape);
     if (ctx->model->output_sizes != NULL && ctx->model->output_sizes[slot] != (size_t)-1)
         memcpy(shape, ctx->arena + ctx->model->output_sizes[slot], (size_t)t->rank * sizeof *shape);
     return RLX_OK;
@@ -271,14 +335,9 @@ static inline rlx_status rlx_output_shape(const rlx_ctx *ctx, uint32_t slot, int
 static inline size_t rlx_output_bytes(const rlx_ctx *ctx, uint32_t slot)
 {
     int64_t shape[RLX_MAX_RANK];
-    size_t bytes;
-    int i;
     if (rlx_output_shape(ctx, slot, shape) != RLX_OK)
         return 0;
-    bytes = rlx_dtype_bytes(ctx->model->outputs[slot].dtype);
-    for (i = 0; i < ctx->model->outputs[slot].rank; i++)
-        bytes *= (size_t)shape[i];
-    return bytes;
+    return rlx_shape_bytes(&ctx->model->outputs[slot], shape);
 }
 
 // The first parameter that has no value yet, or NULL.
@@ -327,7 +386,7 @@ static inline rlx_status rlx_run_slots(rlx_ctx *ctx, const void *const *inputs, 
     if (rlx_missing_param(ctx) != NULL)
         return RLX_ERR_PARAM;
     for (i = 0; i < ctx->model->n_inputs; i++)
-        memcpy(ctx->arena + ctx->model->inputs[i].offset, inputs[i], ctx->model->inputs[i].bytes);
+        memcpy(ctx->arena + ctx->model->inputs[i].offset, inputs[i], rlx_input_bytes(ctx, i));
     status = rlx_run(ctx);
     for (i = 0; slots != NULL && i < ctx->model->n_outputs; i++) {
         slots[i].offset = ctx->model->outputs[i].offset;
@@ -372,7 +431,7 @@ static inline rlx_status rlx_run_named(rlx_ctx *ctx, const rlx_named *inputs, ui
                 return RLX_ERR_NAME;
         if (inputs[i].data == NULL)
             return RLX_ERR_NULL;
-        if (inputs[i].bytes != m->inputs[slot].bytes)
+        if (inputs[i].bytes != rlx_input_bytes(ctx, (uint32_t)slot))
             return RLX_ERR_SIZE;
     }
     for (i = 0; i < n_outputs; i++) {
@@ -381,7 +440,7 @@ static inline rlx_status rlx_run_named(rlx_ctx *ctx, const rlx_named *inputs, ui
             return RLX_ERR_NAME;
         if (outputs[i].data == NULL)
             return RLX_ERR_NULL;
-        if (outputs[i].bytes != m->outputs[slot].bytes)
+        if (outputs[i].bytes != rlx_output_room(ctx, (uint32_t)slot))
             return RLX_ERR_SIZE;
     }
     if (rlx_missing_param(ctx) != NULL)

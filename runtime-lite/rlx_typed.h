@@ -272,8 +272,8 @@ static inline rlx_status rlx_check_typed_out(const rlx_ctx *ctx, const rlx_typed
             return RLX_ERR_NAME;
         if (outputs[i].data == NULL)
             return RLX_ERR_NULL;
-        status = rlx_check_typed(m->outputs[slot].bytes, m->outputs[slot].dtype, outputs[i].bytes,
-                                 outputs[i].dtype);
+        status = rlx_check_typed(rlx_output_room(ctx, (uint32_t)slot), m->outputs[slot].dtype,
+                                 outputs[i].bytes, outputs[i].dtype);
         if (status != RLX_OK)
             return status;
     }

@@ -13,12 +13,13 @@
 // that symbols take when the user gives none ("default" in JSON) are in Symbol.dflt of the graph's dims.
 bool import_model(Arena *a, Diag *d, const char *path, Graph **out);
 
-// A number for a symbolic size, or the range in which it is, as --dim gives it.
+// A number for a symbolic size, or that it is set between runs, within a range, as --dim gives it.
 typedef struct ImportSize {
     const char *name; // of a symbol; "input0_dim2": axis 2 of input 0
     int64_t value;    // of a range the largest
     int64_t min;
-    bool is_range;
+    bool is_range; // set between runs
+    bool is_open;  // the same, within the range that the symbol has
 } ImportSize;
 
 // All sizes of an input.

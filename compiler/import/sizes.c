@@ -29,13 +29,16 @@ bool sizes_parse_axis(const char *name, uint32_t *input, uint32_t *axis)
 
 bool sizes_narrow(Diag *d, Span at, Symbol *s, const ImportSize *size)
 {
+    if (size->is_open)
+        return true;
     if (size->min < s->min || size->value > s->max || size->min > size->value)
         return diag_error(d, at, E0208, "--dim %s=%lld..%lld: the sizes must be from %lld to %lld",
                           size->name, (long long)size->min, (long long)size->value, (long long)s->min,
                           (long long)s->max);
     s->min = size->min;
     s->max = size->value;
-    s->dflt = size->value / s->multiple * s->multiple;
+    if (s->dflt < s->min || s->dflt > s->max)
+        s->dflt = size->value / s->multiple * s->multiple;
     return true;
 }
 

@@ -287,16 +287,16 @@ static void test_given_sizes(void **state)
                          .data = data,
                          .len = len,
                          .dir = "",
-                         .options = {.sizes = &(ImportSize){"n", 1, 0, false}, .n_sizes = 1}};
+                         .options = {.sizes = &(ImportSize){.name = "n", .value = 1}, .n_sizes = 1}};
     assert_true(import_onnx_source(&arena, &diag, &source, &g));
     assert_string_equal(output_type(g, 0), "f32[2]");
-    source.options.sizes = &(ImportSize){"n", 5, 0, false};
+    source.options.sizes = &(ImportSize){.name = "n", .value = 5};
     assert_true(import_onnx_source(&arena, &diag, &source, &g));
     assert_string_equal(output_type(g, 0), "f32[5, 2]");
     source.options.n_sizes = 0;
     assert_false(import_onnx_source(&arena, &diag, &source, &g)); // branches of different rank
     source.options.n_sizes = 1;
-    source.options.sizes = &(ImportSize){"n", -1, 0, false};
+    source.options.sizes = &(ImportSize){.name = "n", .value = -1};
     assert_false(import_onnx_source(&arena, &diag, &source, &g));
 }
 
