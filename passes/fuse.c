@@ -390,26 +390,6 @@ static const Loc *place_loop(Fuse *f, NodeId id)
     return locs;
 }
 
-// The parts of a kernel's body that are stages of their own, first to last.
-static void add_stages(Fuse *f, PlanKernel *k)
-{
-    const Groups *g = &f->groups;
-    NodeId at[STRIP_MAX_STAGES];
-    uint32_t n = 0;
-    if (g->stage == NULL || g->stage_before[k->root] == 0)
-        return;
-    for (NodeId root = k->root; root != 0; root = g->stage_before[root])
-        at[n++] = root;
-    while (n-- > 0) {
-        PlanStage s = {.root = at[n], .anchor = g->anchor[at[n]]};
-        for (uint32_t i = 0; i < k->body.len; i++)
-            if (g->stage[k->body.data[i]] == s.root)
-                vec_push(f->plan->arena, &s.body, k->body.data[i]);
-        vec_push(f->plan->arena, &k->stages, s);
-    }
-    k->strip_rows = g->strip_rows[k->root];
-}
-
 static void add_group(Fuse *f, NodeId root, const uint32_t *first, const NodeId *member)
 {
     if (shape_numel(graph_node(f->g, root)->shape) == 0 && graph_node(f->g, root)->n_results == 1)
@@ -419,7 +399,7 @@ static void add_group(Fuse *f, NodeId root, const uint32_t *first, const NodeId 
         k.results = place_loop(f, root);
     for (uint32_t i = first[root]; i < first[root + 1]; i++)
         vec_push(f->plan->arena, &k.body, member[i]);
-    add_stages(f, &k);
+    strip_add_stages(&f->groups, f->plan->arena, &k);
     vec_push(f->plan->arena, &f->plan->kernels, k);
 }
 

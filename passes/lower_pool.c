@@ -5,8 +5,9 @@
 // floats), in the order of memory.
 #include "passes/operand.h"
 #include <math.h>
+#include <string.h>
 
-enum { MAX_SPATIAL = 3, MAX_UNROLL = 16 };
+enum { MAX_SPATIAL = 3, MAX_UNROLL = 16, MAX_VECTORS = 4 };
 
 typedef struct PoolAttrs {
     AttrId kernel, strides, pads, dilations;
@@ -20,6 +21,7 @@ typedef struct Pool {
     int64_t in[MAX_SPATIAL], out[MAX_SPATIAL], kernel[MAX_SPATIAL], stride[MAX_SPATIAL],
         dilation[MAX_SPATIAL];
     int64_t pad_begin[MAX_SPATIAL], pad_end[MAX_SPATIAL];
+    uint32_t n_vectors;     // of channels, one behind the other, that share the loops over a window
     int64_t x_stride;       // of the operand along the axis of the vectors
     bool has_whole_columns; // at this point no window leaves the input along the last axis
 } Pool;
@@ -28,7 +30,7 @@ static Pool pool_of(const Lower *l, const PoolAttrs *a)
 {
     const Node *n = lower_node(l, l->anchor);
     const Shape *s = lower_node(l, n->src[0])->shape;
-    Pool p = {.x = n->src[0], .spatial = s->rank - 2};
+    Pool p = {.x = n->src[0], .n_vectors = 1, .spatial = s->rank - 2};
     for (uint32_t i = 0; i < p.spatial; i++) {
         p.in[i] = s->dim[i + 2];
         p.out[i] = n->shape->dim[i + 2];
@@ -85,7 +87,7 @@ static void take_place(Lower *l, const Pool *p, const KRef *idx, KRef acc, KRef 
     k_end(k);
 }
 
-static void take(Lower *l, const Pool *p, const Point *at, const KRef *idx, KRef acc)
+static void take_one(Lower *l, const Pool *p, const Point *at, const KRef *idx, KRef acc)
 {
     Kernel *k = l->k;
     const int type = k_inst(k, acc)->dtype;
@@ -104,8 +106,19 @@ static void take(Lower *l, const Pool *p, const Point *at, const KRef *idx, KRef
                  operand, type));
 }
 
+// acc: of every vector.
+static void take(Lower *l, const Pool *p, const Point *at, const KRef *idx, const KRef *acc)
+{
+    KRef of[SHAPE_MAX_RANK] = {0};
+    memcpy(of, idx, (p->spatial + 2) * sizeof *of);
+    for (uint32_t v = 0; v < p->n_vectors; v++) {
+        of[1] = k_add(l->k, idx[1], k_index(l->k, (int64_t)v * at->lanes));
+        take_one(l, p, at, of, acc[v]);
+    }
+}
+
 // All taps along the axes from `axis` on; idx holds the operand's coordinates on the axes before it.
-static void take_taps(Lower *l, const Pool *p, const Point *at, uint32_t axis, KRef *idx, KRef acc)
+static void take_taps(Lower *l, const Pool *p, const Point *at, uint32_t axis, KRef *idx, const KRef *acc)
 {
     Kernel *k = l->k;
     if (axis == p->spatial || axis == MAX_SPATIAL) {
@@ -151,26 +164,67 @@ static KRef window_count(Lower *l, const Pool *p, const Point *at)
     return k_op(k, KOP_max, count, k_index(k, 1), 0);
 }
 
-static KRef pool_point(Lower *l, const Domain *d, Point at, void *ctx)
+// The results of all vectors.
+static void pool_window(Lower *l, const Pool *p, const Point *at, KRef *value)
 {
-    const Pool *p = ctx;
     Kernel *k = l->k;
     const int dtype = lower_node(l, p->x)->dtype, type = operand_sum_type(dtype);
-    KRef idx[SHAPE_MAX_RANK] = {at.idx[0], at.idx[1]};
+    KRef idx[SHAPE_MAX_RANK] = {at->idx[0], at->idx[1]}, acc[MAX_VECTORS];
+    for (uint32_t v = 0; v < p->n_vectors; v++)
+        acc[v] = k_var(k, k_splat(k, neutral(k, p, type), at->lanes), "acc");
+    take_taps(l, p, at, 0, idx, acc);
+    const KRef count = p->is_max ? 0 : k_cast(k, window_count(l, p, at), type);
+    for (uint32_t v = 0; v < p->n_vectors; v++) {
+        const KRef sum = k_get(k, acc[v]);
+        value[v] = k_cast(k, p->is_max ? sum : k_op(k, KOP_div, sum, count, 0), dtype);
+    }
+}
+
+static KRef pool_point(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    KRef value;
     (void)d;
-    const KRef acc = k_var(k, k_splat(k, neutral(k, p, type), at.lanes), "acc");
-    take_taps(l, p, &at, 0, idx, acc);
-    if (p->is_max)
-        return k_cast(k, k_get(k, acc), dtype);
-    const KRef count = k_cast(k, window_count(l, p, &at), type);
-    return k_cast(k, k_op(k, KOP_div, k_get(k, acc), count, 0), dtype);
+    pool_window(l, ctx, &at, &value);
+    return value;
 }
 
 // --- vectors of channels ---
 
 static void pool_channels(Lower *l, const Domain *d, Point at, void *ctx)
 {
-    pull_store_root(l, d, at, pool_point(l, d, at, ctx));
+    const Pool *p = ctx;
+    const KRef channel = at.idx[1];
+    KRef value[MAX_VECTORS];
+    pool_window(l, p, &at, value);
+    for (uint32_t v = 0; v < p->n_vectors; v++) {
+        at.idx[1] = k_add(l->k, channel, k_index(l->k, (int64_t)v * at.lanes));
+        pull_store_root(l, d, at, value[v]);
+    }
+}
+
+// Several vectors share what it takes to walk over a window, as long as the text stays short.
+static uint32_t count_vectors(const Domain *d, const Pool *p, uint8_t lanes)
+{
+    uint32_t n = MAX_VECTORS;
+    while (n > 1 && (n * p->kernel[p->spatial - 1] > MAX_UNROLL || d->extent[1] % (n * lanes) != 0))
+        n /= 2;
+    return n;
+}
+
+static void pool_all_channels(Lower *l, const Domain *d, Pool *p, Point at, uint8_t lanes)
+{
+    Kernel *k = l->k;
+    p->n_vectors = count_vectors(d, p, lanes);
+    if (p->n_vectors == 1) {
+        lower_along(l, d, 1, lanes, at, pool_channels, p);
+        return;
+    }
+    at.vec_axis = 1;
+    at.lanes = at.count = lanes;
+    at.idx[1] =
+        k_for(k, k_index(k, 0), k_index(k, d->extent[1]), (int64_t)p->n_vectors * lanes, KFOR_PARALLEL, "c");
+    pool_channels(l, d, at, p);
+    k_end(k);
 }
 
 // Columns [lo, hi) of the result, for all channels.
@@ -185,7 +239,7 @@ static void pool_columns(Lower *l, const Domain *d, const Pool *p, Point at, con
     const bool has_loop = range[1] - range[0] > 1;
     at.idx[last] = has_loop ? k_for(k, k_index(k, range[0]), k_index(k, range[1]), 1, KFOR_PARALLEL, "ow")
                             : k_index(k, range[0]);
-    lower_along(l, d, 1, lanes, at, pool_channels, &part);
+    pool_all_channels(l, d, &part, at, lanes);
     if (has_loop)
         k_end(k);
 }
@@ -247,7 +301,7 @@ static KRef place_point(Lower *l, const Domain *d, Point at, void *ctx)
     (void)d;
     const KRef acc = k_var(k, neutral(k, p, type), "acc");
     p->best = k_var(k, k_index(k, -1), "best");
-    take_taps(l, p, &at, 0, idx, acc);
+    take_taps(l, p, &at, 0, idx, &acc);
     return k_cast(k, k_op(k, KOP_max, k_get(k, p->best), k_index(k, 0), 0), DTYPE_i64);
 }
 

@@ -40,6 +40,8 @@ bool strip_stage(const Graph *g, const TargetCaps *caps, NodeId anchor, NodeId r
 void strip_count_rows(Strip *s);
 // Joins groups where the cost model expects less time.
 void strip_join(const Plan *plan, const PassOptions *options, Arena *a, Groups *groups);
+// Gives a kernel that was made of joined groups its stages; its body is complete.
+void strip_add_stages(const Groups *groups, Arena *a, PlanKernel *k);
 // Lowers a kernel with stages.
 void strip_lower(Lower *l);
 

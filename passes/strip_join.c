@@ -280,3 +280,21 @@ void strip_join(const Plan *plan, const PassOptions *options, Arena *a, Groups *
         if (groups->root[id] != 0)
             groups->root[id] = last[groups->root[id]];
 }
+
+void strip_add_stages(const Groups *g, Arena *a, PlanKernel *k)
+{
+    NodeId at[STRIP_MAX_STAGES];
+    uint32_t n = 0;
+    if (g->stage == NULL || g->stage_before[k->root] == 0)
+        return;
+    for (NodeId root = k->root; root != 0; root = g->stage_before[root])
+        at[n++] = root;
+    while (n-- > 0) {
+        PlanStage s = {.root = at[n], .anchor = g->anchor[at[n]]};
+        for (uint32_t i = 0; i < k->body.len; i++)
+            if (g->stage[k->body.data[i]] == s.root)
+                vec_push(a, &s.body, k->body.data[i]);
+        vec_push(a, &k->stages, s);
+    }
+    k->strip_rows = g->strip_rows[k->root];
+}

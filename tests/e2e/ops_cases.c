@@ -128,3 +128,11 @@ Tensor ops_random_tensor(Arena *a, const Graph *g, NodeId id, uint64_t seed)
     }
     return t;
 }
+
+bool ops_has_stages(const Plan *p)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->kernels.len; i++)
+        n += p->kernels.data[i].stages.len;
+    return n > 0;
+}

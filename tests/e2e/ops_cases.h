@@ -6,7 +6,7 @@
 
 #include "base/str.h"
 #include "base/vec.h"
-#include "ir/graph.h"
+#include "ir/plan.h"
 #include "ir/tensor.h"
 
 typedef struct OpsCase {
@@ -29,5 +29,8 @@ void ops_read_cases(Arena *a, const char *path, const char *filter, OpsCases *ou
 // A value for an input, by its name and the seed: floats in [-2, 2], with some NaN, infinities and zeros
 // where the name contains "special"; integers in [-9, 9].
 Tensor ops_random_tensor(Arena *a, const Graph *g, NodeId id, uint64_t seed);
+
+// Does a kernel of the plan have several stages, as cases named "strips" must?
+bool ops_has_stages(const Plan *p);
 
 #endif

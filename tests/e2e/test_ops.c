@@ -240,14 +240,6 @@ static void write_unit(Unit *u, const char *dir, uint32_t first, uint32_t end)
     arena_free(&a);
 }
 
-static bool has_stages(const Plan *p)
-{
-    for (uint32_t i = 0; i < p->kernels.len; i++)
-        if (p->kernels.data[i].stages.len > 0)
-            return true;
-    return false;
-}
-
 static void plan_jobs(const char *dir)
 {
     for (uint32_t c = 0; c < N_CONFIGS; c++) {
@@ -263,7 +255,7 @@ static void plan_jobs(const char *dir)
                            .plan = plan_case(&cases.data[i], &configs[c]),
                            .id = jobs.len};
             const char *wrong = j.plan != NULL ? plan_verify(j.plan) : "a pass failed";
-            if (wrong == NULL && configs[c].strips && !has_stages(j.plan))
+            if (wrong == NULL && configs[c].strips && !ops_has_stages(j.plan))
                 wrong = "no kernel has stages";
             if (wrong != NULL)
                 fail_job(&j, wrong);
