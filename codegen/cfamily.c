@@ -35,7 +35,10 @@ static const TypeSpell *type_spell(const Walk *w, int type)
 
 static const char *vector_type(Walk *w, int type, int lanes)
 {
-    const char letter = type == DTYPE_f32 ? 'f' : type == DTYPE_u8 ? 'b' : type == DTYPE_i8 ? 'c' : 'i';
+    const char letter = type == DTYPE_f32 || k_is_half(type) ? 'f'
+                        : type == DTYPE_u8                   ? 'b'
+                        : type == DTYPE_i8                   ? 'c'
+                                                             : 'i';
     return arena_printf(w->arena, "rlx_v%d%c", lanes, letter);
 }
 
@@ -130,13 +133,25 @@ static const char *op_text(Walk *w, const KInst *n)
     return expand_text(w->arena, template, &args);
 }
 
-static const char *vector_cast_text(Walk *w, const KInst *n, const KInst *src)
+// A store rounds, so what it stores need not be rounded before.
+typedef enum CastUse { CAST_VALUE, CAST_STORED } CastUse;
+
+// Lanes of f16 and bf16 are those of f32: casts only round them.
+static const char *vector_cast_text(Walk *w, const KInst *n, const KInst *src, CastUse use)
 {
     const char *from = vector_type(w, src->dtype, src->lanes),
                *mask = src->dtype == DTYPE_bool ? "mask_" : "";
-    const char *to = n->dtype == DTYPE_bool ? "mask" : dtype_info[n->dtype].name;
-    const char *how = n->imm == KCAST_ROUND ? "round_" : mask;
-    return arena_printf(w->arena, "%s_%sto_%s(%s)", from, how, to, expr(w, n->a));
+    const bool is_half = k_is_half(n->dtype), was_half = k_is_half(src->dtype);
+    const char *to = n->dtype == DTYPE_bool ? "mask" : dtype_info[is_half ? (int)DTYPE_f32 : n->dtype].name;
+    const char *how = n->imm == KCAST_ROUND ? "round_" : mask, *text = expr(w, n->a);
+    if (was_half && src->kind == KI_op && src->dtype != n->dtype)
+        text = arena_printf(w->arena, "%s_as_%s(%s)", from, dtype_info[src->dtype].name, text);
+    if (!(is_half || n->dtype == DTYPE_f32) || !(was_half || src->dtype == DTYPE_f32))
+        text = arena_printf(w->arena, "%s_%sto_%s(%s)", from, how, to, text);
+    return is_half && use == CAST_VALUE
+               ? arena_printf(w->arena, "%s_as_%s(%s)", vector_type(w, n->dtype, n->lanes),
+                              dtype_info[n->dtype].name, text)
+               : text;
 }
 
 // The bits of a value of type `from` as an unsigned number, then as a value of type `to`.
@@ -164,14 +179,11 @@ static const char *bitcast_text(Walk *w, const KInst *n, const KInst *src)
     return ts->round ? expand1(w, ts->round, to, to, text) : text;
 }
 
-// A store rounds, so what it stores need not be rounded before.
-typedef enum CastUse { CAST_VALUE, CAST_STORED } CastUse;
-
 static const char *cast_text(Walk *w, const KInst *n, CastUse use)
 {
     const KInst *src = k_inst(w->k, n->a);
     if (n->lanes > 1)
-        return vector_cast_text(w, n, src);
+        return vector_cast_text(w, n, src, use);
     if (n->imm)
         return bitcast_text(w, n, src);
     const Target *t = w->t;
@@ -208,12 +220,19 @@ static const char *element_text(Walk *w, const char *base, KRef index)
     return arena_printf(w->arena, "%s[%s]", base, expr(w, index));
 }
 
+// Of the helper that reads or writes lanes: elements of parameters may be of other types than the lanes are.
+static const char *memory_suffix(const KInst *n)
+{
+    const bool is_param = n->kind == KI_load || n->kind == KI_store;
+    return !is_param || !k_is_half(n->dtype) ? "" : n->dtype == DTYPE_f16 ? "_f16" : "_bf16";
+}
+
 static const char *vector_load_text(Walk *w, const KInst *n, const char *element)
 {
-    const char *type = vector_type(w, n->dtype, n->lanes);
+    const char *type = vector_type(w, n->dtype, n->lanes), *suffix = memory_suffix(n);
     if (n->count == n->lanes)
-        return arena_printf(w->arena, "%s_load(&%s)", type, element);
-    return arena_printf(w->arena, "%s_load_n(&%s, %d)", type, element, n->count);
+        return arena_printf(w->arena, "%s_load%s(&%s)", type, suffix, element);
+    return arena_printf(w->arena, "%s_load%s_n(&%s, %d)", type, suffix, element, n->count);
 }
 
 // Elements of local arrays are values; f32 and the integers look the same in memory, and vectors are loaded
@@ -369,11 +388,12 @@ static void print_store(Walk *w, const KInst *n)
         print_line(w, "%s = %s;", element, text);
         return;
     }
-    const char *type = vector_type(w, n->dtype, n->lanes);
+    const char *type = vector_type(w, n->dtype, n->lanes), *suffix = memory_suffix(n);
+    const char *text = is_array ? expr(w, value) : stored_text(w, value);
     if (n->count == n->lanes)
-        print_line(w, "%s_store(&%s, %s);", type, element, expr(w, value));
+        print_line(w, "%s_store%s(&%s, %s);", type, suffix, element, text);
     else
-        print_line(w, "%s_store_n(&%s, %s, %d);", type, element, expr(w, value), n->count);
+        print_line(w, "%s_store%s_n(&%s, %s, %d);", type, suffix, element, text, n->count);
 }
 
 static void print_prefetch(Walk *w, const KInst *n)

@@ -49,7 +49,9 @@ TargetCaps target_caps(const Target *t, const CpuInfo *cpu)
 static SpellCol column_of(int type, uint8_t lanes)
 {
     if (lanes > 1)
-        return type == DTYPE_f32 ? SPELL_VF32 : type == DTYPE_bool ? SPELL_MASK : SPELL_VI32;
+        return type == DTYPE_f32 || k_is_half(type) ? SPELL_VF32
+               : type == DTYPE_bool                 ? SPELL_MASK
+                                                    : SPELL_VI32;
     if (type == KT_INDEX)
         return SPELL_INDEX;
     if (type == DTYPE_bool)

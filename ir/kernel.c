@@ -162,10 +162,11 @@ KRef k_splat(Kernel *k, KRef a, uint8_t lanes)
 
 bool k_casts_vectors(int from, int to)
 {
-    const bool is_wide = from == DTYPE_f32 || from == DTYPE_i32;
+    const bool is_wide = from == DTYPE_f32 || from == DTYPE_i32 || k_is_half(from);
+    const bool to_wide = to == DTYPE_f32 || to == DTYPE_i32 || k_is_half(to);
     if (to == DTYPE_bool || from == DTYPE_bool)
-        return is_wide || to == DTYPE_f32 || to == DTYPE_i32;
-    return (is_wide || k_is_byte(from)) && (to == DTYPE_f32 || to == DTYPE_i32 || k_is_byte(to));
+        return is_wide || to_wide;
+    return (is_wide || k_is_byte(from)) && (to_wide || k_is_byte(to));
 }
 
 KRef k_cast(Kernel *k, KRef a, int type)

@@ -103,9 +103,10 @@ typedef struct KInst {
     const char *text; // KI_comment; and a name hint for KI_var, KI_for
 } KInst;
 
-// Vectors are of f32 and i32; those of i8 and u8 are only loaded, stored, kept in variables and cast to and
-// from these. Masks: a bool with lanes > 1 is a lane mask; it is used by KOP_select, and, or, xor, not only
-// and never stored.
+// Vectors are of f32 and i32; those of f16 and bf16 are vectors of f32 that loads and stores convert, as
+// their scalars are; those of i8 and u8 are only loaded, stored, kept in variables and cast to and from
+// these. Masks: a bool with lanes > 1 is a lane mask; it is used by KOP_select, and, or, xor, not only and
+// never stored.
 
 typedef struct KParam {
     const char *name;
@@ -144,6 +145,10 @@ KRef k_cast(Kernel *k, KRef a, int type);
 static inline bool k_is_byte(int type)
 {
     return type == DTYPE_i8 || type == DTYPE_u8;
+}
+static inline bool k_is_half(int type)
+{
+    return type == DTYPE_f16 || type == DTYPE_bf16;
 }
 // Casts that vectors have.
 bool k_casts_vectors(int from, int to);

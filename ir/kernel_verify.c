@@ -257,7 +257,7 @@ static bool check_inst(Checker *c, const KInst *n)
     }
 }
 
-// Vectors exist for f32 and i32, for bool as masks, and for bytes, which nothing computes with.
+// Vectors exist for f32, its halves and i32, for bool as masks, and for bytes, which nothing computes with.
 static bool check_lanes(Checker *c, const KInst *n)
 {
     const uint8_t lanes = n->lanes;
@@ -266,7 +266,7 @@ static bool check_lanes(Checker *c, const KInst *n)
     if (n->dtype > KT_INDEX)
         return fail(c, "unknown type %d", n->dtype);
     if (lanes == 1 || n->kind == KI_matrix || n->dtype == DTYPE_f32 || n->dtype == DTYPE_i32 ||
-        n->dtype == DTYPE_bool)
+        n->dtype == DTYPE_bool || k_is_half(n->dtype))
         return true;
     const bool is_moved = n->kind != KI_op && n->kind != KI_hreduce;
     return (k_is_byte(n->dtype) && is_moved) || fail(c, "no vectors of %s", kt_name(n->dtype));

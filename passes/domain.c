@@ -168,7 +168,13 @@ void domain_simplify(Lower *l, Domain *d, NodeId id, uint8_t *class)
 
 static bool has_vector_memory(int type)
 {
-    return type == DTYPE_f32 || type == DTYPE_i32 || k_is_byte(type);
+    return type == DTYPE_f32 || type == DTYPE_i32 || k_is_half(type) || k_is_byte(type);
+}
+
+// Types that vectors compute with.
+static bool is_vector_type(int type)
+{
+    return type == DTYPE_f32 || type == DTYPE_i32 || type == DTYPE_bool || k_is_half(type);
 }
 
 // Can a node of the body be computed in vectors? Bytes are only cast.
@@ -178,12 +184,11 @@ static bool is_vector_node(const Lower *l, NodeId id)
     if (n->op == OP_cast)
         return k_casts_vectors(lower_node(l, n->src[0])->dtype, n->dtype);
     if (op_info[n->op].kind != OPKIND_EW)
-        return n->op == OP_int_conv || (n->op != OP_bitcast && n->dtype == DTYPE_f32);
-    bool is_wide = n->dtype == DTYPE_f32 || n->dtype == DTYPE_i32 || n->dtype == DTYPE_bool;
-    for (uint32_t i = 0; i < n->n_src; i++) {
-        const int type = lower_node(l, n->src[i])->dtype;
-        is_wide = is_wide && (type == DTYPE_f32 || type == DTYPE_i32 || type == DTYPE_bool);
-    }
+        return n->op == OP_int_conv ||
+               (n->op != OP_bitcast && (n->dtype == DTYPE_f32 || k_is_half(n->dtype)));
+    bool is_wide = is_vector_type(n->dtype);
+    for (uint32_t i = 0; i < n->n_src; i++)
+        is_wide = is_wide && is_vector_type(lower_node(l, n->src[i])->dtype);
     return is_wide;
 }
 

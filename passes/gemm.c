@@ -9,9 +9,9 @@
 #include "passes/transpose.h"
 
 enum { MAX_ACC = 32, MAX_VECTORS = 8, EPILOGUE_LOOP_COST = 8 };
-// Fetching ahead: floats of a line; steps between fetches of the next panel; floats ahead in the same panel;
+// Fetching ahead: floats of a line; steps between fetches of the next panel; lines ahead in the same panel;
 // steps from which results are fetched too.
-enum { LINE = 16, FETCH_STEPS = 16, FETCH_AHEAD = 1024, FETCHING_STEPS = 256 };
+enum { LINE = 16, FETCH_STEPS = 16, FETCH_AHEAD = 64, FETCHING_STEPS = 256 };
 
 // One tile: rows [row, row + rows) of a panel.
 typedef struct TileAt {
@@ -20,6 +20,7 @@ typedef struct TileAt {
     int64_t nv;
     KRef a;          // index of the first element of a's row 0
     KRef b;          // index of the panel's first element
+    KRef packed;     // WIDENED: the same in b
     int64_t n_tiles; // of the block, which share the fetching of the next panel
     KRef number;     // of this one among them
     KRef cut;        // which steps of k, when they are cut
@@ -47,6 +48,17 @@ static int64_t sums_pitch(const Gemm *g)
 {
     const int64_t width = (int64_t)g->t.nv * g->lanes;
     return gemm_group(g, gemm_panels(g).run[0].count) * width + LINE;
+}
+
+static int64_t line_of_b(const Gemm *g)
+{
+    return 64 / dtype_info[g->b_type].bytes;
+}
+
+static KRef load_b(const Gemm *g, KRef index, uint8_t lanes, uint8_t count)
+{
+    Kernel *k = g->l->k;
+    return k_cast(k, k_load(k, g->b, index, lanes, count), DTYPE_f32);
 }
 
 // Loads the sums so far, or stores them.
@@ -85,9 +97,11 @@ static void emit_step(const Gemm *g, const TileAt *at, const Accs *acc, KRef c)
     const KRef from = k_mul_add(k, c, is_plain ? g->b_k : at->nv * g->lanes, at->b);
     const KRef left = k_mul_add(k, at->row, g->a_row, k_mul_add(k, c, g->a_k, at->a));
     KRef b[MAX_VECTORS];
-    for (int64_t v = 0; v < at->nv; v++)
-        b[v] = k_load(k, g->source == GEMM_COPIED ? g->panel : g->b, k_add(k, from, k_index(k, v * g->lanes)),
-                      g->lanes, is_plain ? real_lanes(g, at, v) : g->lanes);
+    for (int64_t v = 0; v < at->nv; v++) {
+        const KRef index = k_add(k, from, k_index(k, v * g->lanes));
+        b[v] = gemm_makes_panels(g) ? k_load(k, g->panel, index, g->lanes, g->lanes)
+                                    : load_b(g, index, g->lanes, is_plain ? real_lanes(g, at, v) : g->lanes);
+    }
     for (int64_t r = 0; r < at->rows; r++) {
         const KRef a = k_load(k, g->a, k_add(k, left, k_index(k, r * g->a_row)), 1, 1);
         for (int64_t v = 0; v < at->nv; v++) {
@@ -102,23 +116,23 @@ static int64_t fetched_lines(const Gemm *g, const TileAt *at)
 {
     if (g->source != GEMM_PACKED || at->n_tiles < 2 || g->t.steps < FETCH_STEPS)
         return 0;
-    const int64_t lines = (at->nv * g->lanes * FETCH_STEPS + LINE - 1) / LINE;
+    const int64_t lines = ceil_div(at->nv * g->lanes * FETCH_STEPS, line_of_b(g));
     return (lines + at->n_tiles - 1) / at->n_tiles;
 }
 
 static void emit_sums(const Gemm *g, const TileAt *at, const Accs *acc)
 {
     Kernel *k = g->l->k;
-    const int64_t lines = fetched_lines(g, at), steps = g->t.steps,
+    const int64_t line = line_of_b(g), lines = fetched_lines(g, at), steps = g->t.steps,
                   fetching = lines > 0 ? steps - steps % FETCH_STEPS : 0;
     if (fetching > 0) {
-        const int64_t share = fetching / FETCH_STEPS * lines * LINE;
+        const int64_t share = fetching / FETCH_STEPS * lines * line;
         const KRef next = k_add(k, at->b, k_index(k, steps * at->nv * g->lanes));
         const KRef from = k_mul_add(k, at->number, share, next);
         const KRef first = k_for(k, k_index(k, 0), k_index(k, fetching), FETCH_STEPS, KFOR_SERIAL, "c");
         for (int64_t i = 0; i < lines; i++)
             k_prefetch(k, g->b,
-                       k_mul_add(k, first, lines * LINE / FETCH_STEPS, k_add(k, from, k_index(k, i * LINE))));
+                       k_mul_add(k, first, lines * line / FETCH_STEPS, k_add(k, from, k_index(k, i * line))));
         const KRef c = k_for(k, first, k_add(k, first, k_index(k, FETCH_STEPS)), 1, KFOR_SERIAL, "c");
         emit_step(g, at, acc, c);
         k_end(k);
@@ -127,10 +141,10 @@ static void emit_sums(const Gemm *g, const TileAt *at, const Accs *acc)
     if (fetching == steps)
         return;
     const KRef c = k_for(k, k_index(k, fetching), k_index(k, steps), 1, KFOR_SERIAL, "c");
-    const KRef ahead = k_mul_add(k, c, at->nv * g->lanes, k_add(k, at->b, k_index(k, FETCH_AHEAD)));
+    const KRef ahead = k_mul_add(k, c, at->nv * g->lanes, k_add(k, at->b, k_index(k, FETCH_AHEAD * line)));
     const bool is_far =
         at->n_tiles == 1 && g->source == GEMM_PACKED && g->l->constant_bytes > g->l->caps->l2_bytes;
-    for (int64_t i = 0; i < at->nv * g->lanes && is_far; i += LINE)
+    for (int64_t i = 0; i < at->nv * g->lanes && is_far; i += line)
         k_prefetch(k, g->b, k_add(k, ahead, k_index(k, i)));
     emit_step(g, at, acc, c);
     k_end(k);
@@ -213,7 +227,7 @@ static KRef open_run(const Gemm *g, const GemmRun *run, bool always, const char 
     Kernel *k = g->l->k;
     if (run->count == 1 && !always)
         return k_index(k, 0);
-    const bool is_inside = (g->source == GEMM_COPIED || is_cut(g)) && !always;
+    const bool is_inside = (gemm_makes_panels(g) || is_cut(g)) && !always;
     return k_for(k, k_index(k, 0), k_index(k, run->count), 1, is_inside ? KFOR_SERIAL : KFOR_PARALLEL, name);
 }
 
@@ -229,7 +243,7 @@ static void copy_panel(const Gemm *g, const TileAt *at)
 {
     Kernel *k = g->l->k;
     const KRef start = k_mul_add(k, at->column, g->b_col, g->b_base), zero = k_number(k, DTYPE_f32, 0);
-    if (g->b_k == 1 && g->b_col != 1 && g->lanes > 1) {
+    if (g->b_k == 1 && g->b_col != 1 && g->lanes > 1 && g->b_type == DTYPE_f32) {
         transpose_emit(g->l, &(Transpose){.from = g->b,
                                           .to = g->panel,
                                           .from_at = start,
@@ -247,16 +261,28 @@ static void copy_panel(const Gemm *g, const TileAt *at)
         const KRef from = k_mul_add(k, c, g->b_k, k_add(k, start, k_index(k, first * g->b_col)));
         const KRef to = k_mul_add(k, c, at->nv * g->lanes, k_add(k, at->b, k_index(k, first)));
         if (g->b_col == 1) {
-            k_store(k, g->panel, to, k_load(k, g->b, from, g->lanes, (uint8_t)real), g->lanes);
+            k_store(k, g->panel, to, load_b(g, from, g->lanes, (uint8_t)real), g->lanes);
         } else {
             const KRef i = k_for(k, k_index(k, 0), k_index(k, real), 1, KFOR_SERIAL, "i");
-            k_store(k, g->panel, k_add(k, to, i), k_load(k, g->b, k_mul_add(k, i, g->b_col, from), 1, 1), 1);
+            k_store(k, g->panel, k_add(k, to, i), load_b(g, k_mul_add(k, i, g->b_col, from), 1, 1), 1);
             k_end(k);
             for (int64_t i0 = real; i0 < g->lanes; i0++)
                 k_store(k, g->panel, k_add(k, to, k_index(k, i0)), zero, 1);
         }
         k_end(k);
     }
+}
+
+static void widen_panel(const Gemm *g, const TileAt *at)
+{
+    Kernel *k = g->l->k;
+    const KRef c = k_for(k, k_index(k, 0), k_index(k, g->k), 1, KFOR_SERIAL, "c");
+    for (int64_t v = 0; v < at->nv; v++) {
+        const KRef i = k_mul_add(k, c, at->nv * g->lanes, k_index(k, v * g->lanes));
+        k_store(k, g->panel, k_add(k, at->b, i), load_b(g, k_add(k, at->packed, i), g->lanes, g->lanes),
+                g->lanes);
+    }
+    k_end(k);
 }
 
 static void emit_tiles(const Gemm *g, TileAt at, int64_t rows)
@@ -315,29 +341,27 @@ static void emit_panels(const Gemm *g, KRef row, int64_t rows)
 {
     Kernel *k = g->l->k;
     const GemmRuns panels = gemm_panels(g);
-    const bool is_copied = g->source == GEMM_COPIED;
+    const bool is_made = gemm_makes_panels(g);
     for (uint32_t p = 0; p < panels.n; p++) {
         const GemmRun *run = &panels.run[p];
         if (is_cut(g)) {
             emit_groups(g, run, row, rows);
             continue;
         }
-        const KRef i = open_run(g, run, is_copied, "ob");
+        const KRef i = open_run(g, run, is_made, "ob");
         TileAt at = {.row = row,
                      .real = run->real,
                      .nv = run->width / g->lanes,
                      .a = g->a_base,
                      .column = k_mul_add(k, i, run->width, k_index(k, run->first))};
-        if (is_copied) {
-            at.b = g->panel_base;
+        at.packed = k_mul_add(k, i, g->k * run->width, k_add(k, g->b_base, k_index(k, g->k * run->first)));
+        at.b = is_made ? g->panel_base : g->source == GEMM_ROWS ? k_add(k, g->b_base, at.column) : at.packed;
+        if (g->source == GEMM_COPIED)
             copy_panel(g, &at);
-        } else if (g->source == GEMM_ROWS) {
-            at.b = k_add(k, g->b_base, at.column);
-        } else {
-            at.b = k_mul_add(k, i, g->k * run->width, k_add(k, g->b_base, k_index(k, g->k * run->first)));
-        }
+        else if (g->source == GEMM_WIDENED)
+            widen_panel(g, &at);
         emit_tiles(g, at, rows);
-        close_run(g, run, is_copied);
+        close_run(g, run, is_made);
     }
 }
 
@@ -345,7 +369,7 @@ void gemm_emit(Gemm *g)
 {
     Kernel *k = g->l->k;
     const GemmRuns blocks = gemm_blocks(g);
-    if (g->source == GEMM_COPIED)
+    if (gemm_makes_panels(g))
         g->panel = lower_param_thread_scratch(g->l, "panel", DTYPE_f32, (uint64_t)(g->k * g->t.nv * g->lanes),
                                               &g->panel_base);
     if (is_cut(g))

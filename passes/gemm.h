@@ -32,9 +32,10 @@ typedef struct GemmTiles {
 } GemmTiles;
 
 typedef enum GemmSource {
-    GEMM_PACKED, // b is constant: panels, by gemm_pack_constant
-    GEMM_ROWS,   // b is read where it is, its columns next to each other
-    GEMM_COPIED, // panels are made at run time, in scratch memory of the thread
+    GEMM_PACKED,  // b is constant: panels, by gemm_pack_constant
+    GEMM_ROWS,    // b is read where it is, its columns next to each other
+    GEMM_COPIED,  // panels are made at run time, in scratch memory of the thread
+    GEMM_WIDENED, // the same from packed panels of 16-bit floats, for tiles that read them often
 } GemmSource;
 
 // Stores `lanes` columns of a row from `column` on, `count` of them real.
@@ -50,9 +51,10 @@ typedef struct Gemm {
     KRef a_base, b_base;
     int64_t a_row, a_k, b_k, b_col; // strides; those of b when it is not packed
     GemmSource source;
+    DType b_type; // of the elements of b: f32, f16 or bf16; those of a are f32
     uint8_t lanes;
     GemmTiles t;
-    uint32_t panel; // COPIED: param of the panel, from panel_base on; set by gemm_emit
+    uint32_t panel; // COPIED, WIDENED: param of the panel, from panel_base on; set by gemm_emit
     KRef panel_base;
     uint32_t partial; // param of the sums so far, from partial_base on, when steps < k; set by gemm_emit
     KRef partial_base;
@@ -71,9 +73,13 @@ GemmRuns gemm_blocks(const Gemm *g);
 GemmRuns gemm_tiles(const Gemm *g, int64_t rows);
 // How many panels of `count` are summed up together when steps < k, so that their sums stay in the cache.
 int64_t gemm_group(const Gemm *g, int64_t count);
-// Sets b to panels of a constant, in the order in which they are read, whose element (i, column) is at i *
-// b_k + column * b_col of `data`, which lives in the graph.
-void gemm_pack_constant(Gemm *g, const float *data, const char *name);
+// Sets b to panels of b_type, packed in the order in which they are read, of a constant whose element (i,
+// column) is at i * b_k + column * b_col of `data`, which lives in the graph; b_type comes from halves_type.
+void gemm_pack_constant(Gemm *g, const void *data, DType type, const char *name);
+static inline bool gemm_makes_panels(const Gemm *g)
+{
+    return g->source == GEMM_COPIED || g->source == GEMM_WIDENED;
+}
 // Emits the loops.
 void gemm_emit(Gemm *g);
 

@@ -4,6 +4,7 @@
 // only.
 #include "passes/choice.h"
 #include "passes/gemm.h"
+#include "passes/halves.h"
 #include <string.h>
 
 enum { MAX_NV = 8, MAX_CANDIDATES = 10 * MAX_NV };
@@ -139,7 +140,7 @@ static double far_cycles(const Gemm *g, double *again)
 {
     const double l2 = g->l->caps->l2_bytes, row = (double)g->t.steps * 4,
                  panel = (double)(g->t.nv * g->lanes) * row, a = (double)g->k * 4 * (double)g->m,
-                 b = (double)g->k * 4 * (double)g->n;
+                 b = (double)g->k * dtype_info[g->b_type].bytes * (double)g->n;
     const int64_t block = g->t.block < g->m ? g->t.block : g->m;
     const int64_t panels = ceil_div(g->n, (int64_t)g->t.nv * g->lanes), group = gemm_group(g, panels);
     const double n_blocks = (double)ceil_div(g->m, g->t.block), n_tiles = (double)ceil_div(block, g->t.rows),
@@ -220,7 +221,7 @@ static void add_cuts(const Gemm *g, Cuts *c, int64_t nv, int64_t rows)
     const int64_t block = ceil_div(ceil_div(g->m, n_blocks), rows) * rows;
     add_cut(g, c, (GemmTiles){.rows = rows, .nv = (uint8_t)nv, .block = g->m, .steps = g->k});
     add_partial_cuts(g, c, (GemmTiles){.rows = rows, .nv = (uint8_t)nv, .block = g->m});
-    if (rows < g->m && vectors > nv && g->source != GEMM_COPIED)
+    if (rows < g->m && vectors > nv && !gemm_makes_panels(g))
         add_cut(g, c, (GemmTiles){.rows = rows, .nv = (uint8_t)nv, .block = rows, .steps = g->k});
     if (n_blocks > 1 && block > rows && vectors > nv)
         add_cut(g, c, (GemmTiles){.rows = rows, .nv = (uint8_t)nv, .block = block, .steps = g->k});
@@ -261,14 +262,14 @@ static void drop_slow(Cuts *c)
 
 void gemm_choose(Gemm *g)
 {
-    static const char *const source[] = {"packed", "rows", "copied"};
+    static const char *const source[] = {"packed", "rows", "copied", "widened"};
     g->lanes = gemm_lanes(g->l, g->n);
     Cuts c = all_cuts(g);
     drop_slow(&c);
-    const char *question =
-        arena_printf(g->l->pass->perm, "product %lldx%lldx%lld %s rows %lld steps %lld epilogue %u",
-                     (long long)g->m, (long long)g->k, (long long)g->n, source[g->source],
-                     (long long)g->a_row, (long long)g->a_k, lower_epilogue_cost(g->l));
+    const char *question = arena_printf(
+        g->l->pass->perm, "product %lldx%lldx%lld %s %s rows %lld steps %lld epilogue %u", (long long)g->m,
+        (long long)g->k, (long long)g->n, source[g->source], dtype_info[g->b_type].name, (long long)g->a_row,
+        (long long)g->a_k, lower_epilogue_cost(g->l));
     g->t = c.tiles[choice_pick(g->l, question, c.list, c.n)];
 }
 
@@ -276,32 +277,37 @@ void gemm_choose(Gemm *g)
 
 typedef struct Packing {
     GemmRuns panels;
-    const float *data;
+    const void *data;
+    DType from, to;
     int64_t group[3]; // panels that are next to each other for some steps, in each run
     int64_t k, steps, b_k, b_col;
 } Packing;
 
-// `real` columns from data on, for `steps` of k.
-static void pack_panel(const Packing *p, const float *data, int64_t width, int64_t real, float *out)
+// `real` columns from element `first` on, for `steps` of k.
+static unsigned char *pack_panel(const Packing *p, int64_t first, int64_t width, int64_t real,
+                                 unsigned char *out)
 {
-    for (int64_t i = 0; i < p->steps; i++) {
-        const float *row = data + i * p->b_k;
-        if (p->b_col == 1)
-            memcpy(out + i * width, row, (size_t)real * sizeof *out);
+    const uint32_t bytes = dtype_info[p->to].bytes;
+    for (int64_t i = 0; i < p->steps; i++, out += width * bytes) {
+        const int64_t row = first + i * p->b_k;
+        if (p->b_col == 1 && p->from == p->to)
+            memcpy(out, (const unsigned char *)p->data + row * bytes, (size_t)real * bytes);
         else
             for (int64_t c = 0; c < real; c++)
-                memcpy(out + i * width + c, row + c * p->b_col, sizeof *out); // may lie anywhere in a file
-        memset(out + i * width + real, 0, (size_t)(width - real) * sizeof *out);
+                halves_copy(out + c * bytes, p->to, p->data, p->from, row + c * p->b_col);
+        memset(out + real * bytes, 0, (size_t)(width - real) * bytes);
     }
+    return out;
 }
 
 // All steps of a group of panels from `first` on.
-static float *pack_group(const Packing *p, const GemmRun *run, int64_t first, int64_t n, float *out)
+static unsigned char *pack_group(const Packing *p, const GemmRun *run, int64_t first, int64_t n,
+                                 unsigned char *out)
 {
     for (int64_t i = 0; i < p->k; i += p->steps)
-        for (int64_t o = first; o < first + n; o++, out += p->steps * run->width) {
-            const float *from = p->data + (run->first + o * run->width) * p->b_col + i * p->b_k;
-            pack_panel(p, from, run->width, run->real, out);
+        for (int64_t o = first; o < first + n; o++) {
+            const int64_t from = (run->first + o * run->width) * p->b_col + i * p->b_k;
+            out = pack_panel(p, from, run->width, run->real, out);
         }
     return out;
 }
@@ -309,7 +315,7 @@ static float *pack_group(const Packing *p, const GemmRun *run, int64_t first, in
 static void pack(const void *ctx, void *bytes)
 {
     const Packing *p = ctx;
-    float *out = bytes;
+    unsigned char *out = bytes;
     for (uint32_t r = 0; r < p->panels.n; r++) {
         const GemmRun *run = &p->panels.run[r];
         const int64_t group = p->group[r];
@@ -318,11 +324,13 @@ static void pack(const void *ctx, void *bytes)
     }
 }
 
-void gemm_pack_constant(Gemm *g, const float *data, const char *name)
+void gemm_pack_constant(Gemm *g, const void *data, DType type, const char *name)
 {
     Packing *p = ARENA_NEW(g->l->pass->perm, Packing);
     *p = (Packing){.panels = gemm_panels(g),
                    .data = data,
+                   .from = type,
+                   .to = g->b_type,
                    .k = g->k,
                    .steps = g->t.steps,
                    .b_k = g->b_k,
@@ -332,6 +340,7 @@ void gemm_pack_constant(Gemm *g, const float *data, const char *name)
         p->group[i] = gemm_group(g, p->panels.run[i].count);
         columns += (uint64_t)(p->panels.run[i].width * p->panels.run[i].count);
     }
-    g->b = lower_param_filled(g->l, name, DTYPE_f32, pack, p, columns * (uint64_t)g->k * sizeof(float));
+    g->b = lower_param_filled(g->l, name, g->b_type, pack, p,
+                              columns * (uint64_t)g->k * dtype_info[g->b_type].bytes);
     g->b_base = k_index(g->l->k, 0);
 }

@@ -117,8 +117,8 @@ void domain_move_class(Domain *d, uint8_t *class);
 // Axes with a different class are not reordered past each other and not joined (class NULL: all the same);
 // class is permuted along.
 void domain_simplify(Lower *l, Domain *d, NodeId id, uint8_t *class);
-// The widest vector that fits along the last axis: all accesses are f32, i32 or bytes with stride 1 or 0
-// there, and all of the body has vectors. 1 = scalar.
+// The widest vector that fits along the last axis: all accesses are f32, i32, 16-bit floats or bytes with
+// stride 1 or 0 there, and all of the body has vectors. 1 = scalar.
 uint8_t domain_lanes(const Lower *l, const Domain *d, uint32_t axis);
 
 // --- points and pulling --------------------------------------------------------------------------

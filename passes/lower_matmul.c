@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products through the register-tiled core (gemm.h). A constant b is packed at compile time; another
 // one is read in place when its columns are next to each other, or copied into panels first. Accumulation:
-// f32 fused multiply-adds in rising k. GPUs and other element types take plain loops.
+// f32 fused multiply-adds in rising k. 16-bit floats: rows are widened once, before all else; b is read as it
+// is stored, and panels of it are widened where many tiles read them. GPUs and other element types take plain
+// loops.
 #include "passes/gemm.h"
+#include "passes/halves.h"
 #include "passes/matrix.h"
 #include <string.h>
 
@@ -17,8 +20,20 @@ typedef struct Matmul {
     uint32_t batch;                 // leading axes of the result
     uint32_t all_batch;             // the same before rows were joined with them
     int64_t a_row, a_k, b_k, b_col; // strides in elements
+    Loc a_loc;                      // of a, or of its copy in f32
+    uint32_t a_copy;                // param of that copy
+    bool has_copy;
     Domain d; // axes of the result: batch, rows, columns (always both; missing ones have one element)
 } Matmul;
+
+static void set_rows(Lower *l, Matmul *x)
+{
+    const bool ta = node_get_int(lower_node(l, l->anchor), A_matmul_transpose_a) != 0;
+    const Shape *as = lower_node(l, x->a)->shape;
+    const uint32_t last = as->rank - 1;
+    x->a_k = x->a_loc.stride[x->a_is_vector || !ta ? last : last - 1];
+    x->a_row = x->a_is_vector ? 0 : x->a_loc.stride[ta ? last : last - 1];
+}
 
 static Matmul matmul_of(Lower *l)
 {
@@ -27,19 +42,17 @@ static Matmul matmul_of(Lower *l)
                tb = node_get_int(node, A_matmul_transpose_b) != 0;
     Matmul x = {.a = node->src[0], .b = node->src[1], .m = 1, .n = 1};
     const Shape *as = lower_node(l, x.a)->shape, *bs = lower_node(l, x.b)->shape;
-    const Loc *al = lower_loc(l, x.a), *bl = lower_loc(l, x.b);
+    const Loc *bl = lower_loc(l, x.b);
     x.a_is_vector = as->rank == 1;
     x.b_is_vector = bs->rank == 1;
     const uint32_t a_k = x.a_is_vector ? 0 : ta ? as->rank - 2 : as->rank - 1;
     const uint32_t b_k = x.b_is_vector ? 0 : tb ? bs->rank - 1 : bs->rank - 2;
     x.k = as->dim[a_k];
-    x.a_k = al->stride[a_k];
     x.b_k = bl->stride[b_k];
-    if (!x.a_is_vector) {
-        const uint32_t row = ta ? as->rank - 1 : as->rank - 2;
-        x.m = as->dim[row];
-        x.a_row = al->stride[row];
-    }
+    x.a_loc = *lower_loc(l, x.a);
+    set_rows(l, &x);
+    if (!x.a_is_vector)
+        x.m = as->dim[ta ? as->rank - 1 : as->rank - 2];
     if (!x.b_is_vector) {
         const uint32_t col = tb ? bs->rank - 2 : bs->rank - 1;
         x.n = bs->dim[col];
@@ -51,10 +64,9 @@ static Matmul matmul_of(Lower *l)
 }
 
 // Where the matrix of an operand begins for a batch entry.
-static KRef batch_base(Lower *l, const Matmul *x, NodeId id, const Point *at)
+static KRef batch_base(Lower *l, const Matmul *x, NodeId id, const Loc *loc, const Point *at)
 {
     const Shape *s = lower_node(l, id)->shape;
-    const Loc *loc = lower_loc(l, id);
     const uint32_t inner = s->rank == 1 ? 1 : 2;
     KRef base = k_index(l->k, 0);
     if (s->rank <= inner)
@@ -101,7 +113,7 @@ static void store_matmul(Lower *l, KRef row, KRef column, uint8_t lanes, uint8_t
     Point at = output_point(s->x, s->batch, row, column);
     at.lanes = lanes;
     at.count = count;
-    pull_store_root(l, &s->x->d, at, value);
+    pull_store_root(l, &s->x->d, at, k_cast(l->k, value, lower_node(l, l->anchor)->dtype));
 }
 
 static void fetch_matmul(Lower *l, KRef row, KRef column, void *ctx)
@@ -118,10 +130,15 @@ static bool is_packable(const Lower *l, const Matmul *x)
     return node_is_const(l->g, x->b) && shape_numel(s) == x->k * x->n;
 }
 
+static bool is_float(int type)
+{
+    return type == DTYPE_f32 || k_is_half(type);
+}
+
 static bool can_tile(const Lower *l, const Matmul *x)
 {
-    if (l->caps->is_gpu || lower_node(l, x->a)->dtype != DTYPE_f32 ||
-        lower_node(l, l->anchor)->dtype != DTYPE_f32)
+    if (l->caps->is_gpu || !is_float(lower_node(l, x->a)->dtype) ||
+        !is_float(lower_node(l, l->anchor)->dtype))
         return false;
     if (x->b_is_vector || x->n == 1)
         return false;
@@ -136,10 +153,10 @@ static bool is_dots(const Lower *l, const Matmul *x)
            lower_fit_lanes(l, x->k) > 1;
 }
 
-static GemmSource source_of(const Lower *l, const Matmul *x)
+static GemmSource source_of(const Lower *l, const Matmul *x, DType b_type)
 {
     if (is_packable(l, x))
-        return GEMM_PACKED;
+        return k_is_half(b_type) && x->m >= MIN_COPY_ROWS ? GEMM_WIDENED : GEMM_PACKED;
     const bool is_near = x->b_k <= MAX_NEAR_PITCH || x->m < MIN_COPY_ROWS;
     return x->b_col == 1 && is_near ? GEMM_ROWS : GEMM_COPIED;
 }
@@ -176,7 +193,7 @@ static bool can_join_rows(const Lower *l, const Matmul *x, int64_t a_batch)
 static void join_rows(Lower *l, Matmul *x)
 {
     const Shape *s = lower_node(l, x->a)->shape;
-    const Loc *loc = lower_loc(l, x->a);
+    const Loc *loc = &x->a_loc;
     while (x->batch > 0 && !x->a_is_vector && !x->b_is_vector) {
         const uint32_t axis = x->batch - 1, missing = x->all_batch + 2 - s->rank;
         const int64_t extent = x->d.extent[axis];
@@ -228,7 +245,7 @@ static void lower_on_matrix_registers(Lower *l, Matmul *x)
     t.in = (TileInput){.param = lower_param(l, x->a, PARAM_READ),
                        .stride_c = x->a_k,
                        .stride_w = x->a_row,
-                       .base = batch_base(l, x, x->a, &batch)};
+                       .base = batch_base(l, x, x->a, &x->a_loc, &batch)};
     t.store = store_pixel;
     t.ctx = &store;
     const TileSource weights = {.data = node_attr(lower_node(l, x->b), A_const_data)->u.blob,
@@ -238,11 +255,55 @@ static void lower_on_matrix_registers(Lower *l, Matmul *x)
     lower_close(l, opened);
 }
 
+typedef struct Widening {
+    NodeId id;
+    uint32_t to;
+    const Loc *loc; // of the copy
+} Widening;
+
+static void widen_point(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    const Widening *w = ctx;
+    Kernel *k = l->k;
+    KRef from = k_index(k, 0), to = k_index(k, 0);
+    for (uint32_t i = 0; i < d->rank; i++) {
+        from = k_mul_add(k, at.idx[i], lower_loc(l, w->id)->stride[i], from);
+        to = k_mul_add(k, at.idx[i], w->loc->stride[i], to);
+    }
+    const KRef value = k_load(k, lower_param(l, w->id, PARAM_READ), from, at.lanes, at.count);
+    k_store(k, w->to, to, k_cast(k, value, DTYPE_f32), at.count);
+}
+
+// All of a as f32, row-major: a tile reads its elements one by one, and every panel reads them again.
+static void widen_rows(Lower *l, Matmul *x)
+{
+    const Shape *s = lower_node(l, x->a)->shape;
+    const uint32_t last = s->rank - 1;
+    const uint8_t lanes = lower_loc(l, x->a)->stride[last] == 1 ? lower_fit_lanes(l, s->dim[last]) : 1;
+    Domain d = domain_of(s);
+    Point at = {.lanes = 1, .count = 1};
+    int64_t stride = 1;
+    for (uint32_t i = s->rank; i-- > 0; stride *= s->dim[i])
+        x->a_loc.stride[i] = stride;
+    x->a_copy = lower_param_scratch(l, "rows", DTYPE_f32, (uint64_t)(stride > 0 ? stride : 1));
+    x->has_copy = true;
+    set_rows(l, x);
+    Widening w = {.id = x->a, .to = x->a_copy, .loc = &x->a_loc};
+    const uint32_t opened = lower_open(l, &d, last, &at);
+    lower_along(l, &d, last, lanes, at, widen_point, &w);
+    lower_close(l, opened);
+    k_barrier(l->k);
+}
+
 static void lower_tiled(Lower *l, Matmul *x)
 {
+    const DType type = (DType)lower_node(l, x->b)->dtype;
+    const void *data = is_packable(l, x) ? node_attr(lower_node(l, x->b), A_const_data)->u.blob : NULL;
+    if (lower_node(l, x->a)->dtype != DTYPE_f32)
+        widen_rows(l, x);
     join_rows(l, x);
     const TileShape pixels = shape_of_pixels(x);
-    if (is_packable(l, x) && matrix_is_worthwhile(l, &pixels)) {
+    if (data != NULL && type == DTYPE_f32 && matrix_is_worthwhile(l, &pixels)) {
         lower_on_matrix_registers(l, x);
         return;
     }
@@ -255,17 +316,18 @@ static void lower_tiled(Lower *l, Matmul *x)
               .a_k = x->a_k,
               .b_k = x->b_k,
               .b_col = x->b_col,
-              .source = source_of(l, x)};
+              .b_type = data != NULL ? halves_type(type, data, x->k * x->n) : type};
+    g.source = source_of(l, x, g.b_type);
     gemm_choose(&g);
     const uint32_t opened = lower_open(l, &x->d, x->batch, &batch);
-    if (g.source == GEMM_PACKED) {
-        gemm_pack_constant(&g, node_attr(lower_node(l, x->b), A_const_data)->u.blob, node_name(l->g, x->b));
+    if (data != NULL) {
+        gemm_pack_constant(&g, data, type, node_name(l->g, x->b));
     } else {
         g.b = lower_param(l, x->b, PARAM_READ);
-        g.b_base = batch_base(l, x, x->b, &batch);
+        g.b_base = batch_base(l, x, x->b, lower_loc(l, x->b), &batch);
     }
-    g.a = lower_param(l, x->a, PARAM_READ);
-    g.a_base = batch_base(l, x, x->a, &batch);
+    g.a = x->has_copy ? x->a_copy : lower_param(l, x->a, PARAM_READ);
+    g.a_base = batch_base(l, x, x->a, &x->a_loc, &batch);
     MatmulStore store = {.x = x, .batch = &batch};
     g.store = store_matmul;
     g.fetch = fetch_matmul;
@@ -282,7 +344,7 @@ static KRef dot(Lower *l, const Matmul *x, KRef a, KRef b)
     Kernel *k = l->k;
     const int t = lower_node(l, l->anchor)->dtype;
     const uint32_t pa = lower_param(l, x->a, PARAM_READ), pb = lower_param(l, x->b, PARAM_READ);
-    const bool is_vector = !l->caps->is_gpu && t == DTYPE_f32 && x->a_k == 1 && x->b_k == 1;
+    const bool is_vector = !l->caps->is_gpu && is_float(t) && x->a_k == 1 && x->b_k == 1;
     const uint8_t lanes = is_vector ? lower_fit_lanes(l, x->k) : 1;
     const int64_t whole = x->k - x->k % lanes;
     const KRef zero = k_number(k, t, 0);
@@ -313,7 +375,7 @@ static KRef dot_point(Lower *l, const Domain *d, Point at, void *ctx)
     (void)d;
     const KRef row = x->a_is_vector ? 0 : at.idx[x->batch],
                col = x->b_is_vector ? 0 : at.idx[x->batch + (x->a_is_vector ? 0u : 1u)];
-    KRef a = batch_base(l, x, x->a, &at), b = batch_base(l, x, x->b, &at);
+    KRef a = batch_base(l, x, x->a, &x->a_loc, &at), b = batch_base(l, x, x->b, lower_loc(l, x->b), &at);
     a = row != 0 ? k_mul_add(l->k, row, x->a_row, a) : a;
     b = col != 0 ? k_mul_add(l->k, col, x->b_col, b) : b;
     return dot(l, x, a, b);

@@ -69,7 +69,7 @@ uint32_t operand_map_axis(const Lower *l)
 bool operand_has_vectors(const Lower *l, NodeId id, uint32_t axis)
 {
     const Node *n = lower_node(l, id);
-    return n->dtype == DTYPE_f32 && axis < n->shape->rank &&
+    return (n->dtype == DTYPE_f32 || k_is_half(n->dtype)) && axis < n->shape->rank &&
            (n->shape->dim[axis] == 1 || lower_loc(l, id)->stride[axis] == 1);
 }
 

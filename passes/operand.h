@@ -22,7 +22,8 @@ KRef operand_scalar(Lower *l, NodeId id, KRef index, int type);
 KRef operand_clamped(Lower *l, NodeId id, KRef index, int64_t low, int64_t high);
 // The axis of the root along which lower_map with MAP_VECTOR makes vectors.
 uint32_t operand_map_axis(const Lower *l);
-// True when a value has type f32 and its elements along `axis` (of its own shape) are next to each other.
+// True when a value has type f32, f16 or bf16 and its elements along `axis` (of its own shape) are next to
+// each other.
 bool operand_has_vectors(const Lower *l, NodeId id, uint32_t axis);
 // Stores a value for the point; a scalar goes to all lanes.
 void operand_store(Lower *l, uint32_t param, KRef index, KRef value, const Point *at);
