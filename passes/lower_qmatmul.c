@@ -3,6 +3,7 @@
 // where a few rows share them. For vectors, constant weights are rearranged into words, each with neighbours
 // along the inner axis of one column, next to those of the other columns of a vector; all else is a plain sum
 // per element. Accumulation: in rising k within a block, then the blocks in order, times their scales.
+#include "passes/halves.h"
 #include "passes/operand.h"
 #include "passes/qmatmul.h"
 
@@ -36,7 +37,7 @@ static Product product_of(Lower *l)
 typedef struct Packing {
     const unsigned char *data;
     int64_t columns, each; // each: words or blocks of a column
-    uint32_t bytes;        // of one
+    DType from, to;        // of one
     uint8_t lanes;
 } Packing;
 
@@ -52,9 +53,9 @@ static void pack(const void *ctx, void *out)
     unsigned char *to = out;
     for (int64_t first = 0; first < p->columns; first += p->lanes)
         for (int64_t i = 0; i < p->each; i++)
-            for (int64_t lane = 0; lane < p->lanes; lane++, to += p->bytes)
+            for (int64_t lane = 0; lane < p->lanes; lane++, to += dtype_info[p->to].bytes)
                 if (first + lane < p->columns)
-                    memcpy(to, p->data + (size_t)((first + lane) * p->each + i) * p->bytes, p->bytes);
+                    halves_copy(to, p->to, p->data, p->from, (first + lane) * p->each + i);
 }
 
 // The same for blocks of words whose bytes qmatmul_dot.c reads: elements of a byte lie a part of the block
@@ -86,7 +87,8 @@ static uint32_t packed_words(Lower *l, const Product *p)
     k->base = (Packing){.data = node_attr(lower_node(l, p->w), A_const_data)->u.blob,
                         .columns = p->columns,
                         .each = each,
-                        .bytes = 4,
+                        .from = DTYPE_i32,
+                        .to = DTYPE_i32,
                         .lanes = p->lanes};
     k->blob = p->blob;
     k->bits = p->bits;
@@ -94,22 +96,30 @@ static uint32_t packed_words(Lower *l, const Product *p)
                               (uint64_t)vectors * (uint64_t)each * p->lanes * 4);
 }
 
+// `each` elements of every column: words (i32), or parameters of blocks, those in 16 bits that fit there.
 static uint32_t packed_param(Lower *l, const Product *p, NodeId id, DType type, int64_t each)
 {
     Packing *k = ARENA_NEW(l->pass->perm, Packing);
     const int64_t vectors = (p->columns + p->lanes - 1) / p->lanes;
-    *k = (Packing){.data = node_attr(lower_node(l, id), A_const_data)->u.blob,
+    const void *data = node_attr(lower_node(l, id), A_const_data)->u.blob;
+    *k = (Packing){.data = data,
                    .columns = p->columns,
                    .each = each,
-                   .bytes = 4,
+                   .from = type,
+                   .to = halves_type(type, data, p->columns * each),
                    .lanes = p->lanes};
-    return lower_param_filled(l, node_name(l->g, id), type, pack, k,
-                              (uint64_t)vectors * (uint64_t)each * p->lanes * 4);
+    return lower_param_filled(l, node_name(l->g, id), k->to, pack, k,
+                              (uint64_t)vectors * (uint64_t)each * p->lanes * dtype_info[k->to].bytes);
+}
+
+static bool is_float(int type)
+{
+    return type == DTYPE_f32 || k_is_half(type);
 }
 
 static bool can_pack(Lower *l, Product *p, const Domain *d)
 {
-    if (l->caps->is_gpu || !l->caps->packs_weights || lower_node(l, p->x)->dtype != DTYPE_f32)
+    if (l->caps->is_gpu || !l->caps->packs_weights || !is_float(lower_node(l, p->x)->dtype))
         return false;
     if (!node_is_const(l->g, p->w) || !node_is_const(l->g, p->scale) ||
         (p->zero && !node_is_const(l->g, p->zero)))
@@ -148,7 +158,7 @@ static void add_word(Lower *l, const Sums *s, KRef block, KRef word, int64_t cou
         const KRef q = k_op(k, KOP_sub, whole, s->zero, 0);
         for (int64_t r = 0; r < p->rows; r++) {
             const KRef index = k_mul_add(k, k_add(k, first, k_index(k, i)), x_step, s->row[r]);
-            const KRef a = k_splat(k, k_load(k, x, index, 1, 1), p->lanes);
+            const KRef a = k_splat(k, k_cast(k, k_load(k, x, index, 1, 1), DTYPE_f32), p->lanes);
             k_set(k, s->part[r], k_op(k, KOP_fma, a, q, k_get(k, s->part[r])));
         }
     }
@@ -162,7 +172,7 @@ static void add_block(Lower *l, Sums *s, KRef block, int64_t count, const KRef *
     const int64_t per_word = 4 * p->per_byte, whole = count / per_word;
     const KRef at = k_mul(k, k_mul_add(k, s->vector, p->blocks, block), k_index(k, p->lanes));
     const KRef half = k_splat(k, k_number(k, DTYPE_f32, (double)(1 << (p->bits - 1))), p->lanes);
-    s->zero = p->zero ? k_load(k, p->zeros, at, p->lanes, p->lanes) : half;
+    s->zero = p->zero ? k_cast(k, k_load(k, p->zeros, at, p->lanes, p->lanes), DTYPE_f32) : half;
     for (int64_t r = 0; r < p->rows; r++)
         k_set(k, s->part[r], k_splat(k, k_number(k, DTYPE_f32, 0), p->lanes));
     if (whole > 0) {
@@ -172,7 +182,7 @@ static void add_block(Lower *l, Sums *s, KRef block, int64_t count, const KRef *
     }
     if (count % per_word)
         add_word(l, s, block, k_index(k, whole), count % per_word);
-    const KRef scale = k_load(k, p->scales, at, p->lanes, p->lanes);
+    const KRef scale = k_cast(k, k_load(k, p->scales, at, p->lanes, p->lanes), DTYPE_f32);
     for (int64_t r = 0; r < p->rows; r++)
         k_set(k, acc[r], k_op(k, KOP_fma, k_get(k, s->part[r]), scale, k_get(k, acc[r])));
 }
@@ -211,7 +221,7 @@ static void vector_point(Lower *l, const Domain *d, Point at, void *ctx)
         Point out = qmatmul_row(l, d, &at, r);
         out.lanes = p->lanes;
         out.count = at.count;
-        pull_store_root(l, d, out, k_get(k, acc[r]));
+        pull_store_root(l, d, out, k_cast(k, k_get(k, acc[r]), lower_node(l, l->anchor)->dtype));
     }
 }
 
@@ -225,8 +235,9 @@ static void lower_vectors(Lower *l, Product *p, const Domain *d)
         qmatmul_round_rows(l, p);
     p->words =
         p->is_rounded ? packed_words(l, p) : packed_param(l, p, p->w, DTYPE_i32, p->blocks * p->blob / 4);
-    p->scales = packed_param(l, p, p->scale, DTYPE_f32, p->blocks);
-    p->zeros = p->zero ? packed_param(l, p, p->zero, DTYPE_f32, p->blocks) : 0;
+    const DType type = (DType)lower_node(l, p->scale)->dtype;
+    p->scales = packed_param(l, p, p->scale, type, p->blocks);
+    p->zeros = p->zero ? packed_param(l, p, p->zero, (DType)lower_node(l, p->zero)->dtype, p->blocks) : 0;
     const uint32_t opened = lower_open(l, d, d->rank > 2 ? d->rank - 2 : 0, &at);
     for (int64_t first = 0; first < rows; first = first + group <= rows ? rows - rows % group : rows) {
         p->rows = rows - first < group ? rows - first : group;

@@ -21,7 +21,8 @@ typedef struct Rounding {
 static KRef load_x(Lower *l, const Rounding *b, KRef i)
 {
     Kernel *k = l->k;
-    return k_load(k, lower_param(l, b->p->x, PARAM_READ), k_mul_add(k, i, b->step, b->x), b->lanes, b->lanes);
+    const KRef index = k_mul_add(k, i, b->step, b->x);
+    return k_cast(k, k_load(k, lower_param(l, b->p->x, PARAM_READ), index, b->lanes, b->lanes), DTYPE_f32);
 }
 
 static KRef splat(Lower *l, const Rounding *b, KRef v)
@@ -168,8 +169,8 @@ static void add_block(Lower *l, const Dots *s, KRef block, const KRef *acc)
         k_end(k);
     }
     k_prefetch(k, p->scales, k_add(k, at, k_index(k, (int64_t)(AHEAD / 4) * p->lanes)));
-    const KRef scale = k_load(k, p->scales, at, p->lanes, p->lanes);
-    const KRef zero = p->zero ? k_load(k, p->zeros, at, p->lanes, p->lanes) : 0;
+    const KRef scale = k_cast(k, k_load(k, p->scales, at, p->lanes, p->lanes), DTYPE_f32);
+    const KRef zero = p->zero ? k_cast(k, k_load(k, p->zeros, at, p->lanes, p->lanes), DTYPE_f32) : 0;
     for (int64_t r = 0; r < p->rows; r++) {
         KRef whole = k_cast(k, k_get(k, s->part[r]), DTYPE_f32);
         if (zero)
@@ -201,6 +202,6 @@ void qmatmul_dot_point(Lower *l, const Domain *d, Point at, void *product)
         Point out = qmatmul_row(l, d, &at, r);
         out.lanes = p->lanes;
         out.count = at.count;
-        pull_store_root(l, d, out, k_get(k, acc[r]));
+        pull_store_root(l, d, out, k_cast(k, k_get(k, acc[r]), lower_node(l, l->anchor)->dtype));
     }
 }
