@@ -74,7 +74,7 @@ typedef struct Printed {
     Str *out;
 } Printed;
 
-static void print_function(const HostEmit *e, const PlanKernel *pk, Str *out)
+void host_print_function(const HostEmit *e, const PlanKernel *pk, Str *out)
 {
     if (pk->loop != NULL)
         host_print_loop(pk, out);
@@ -90,7 +90,7 @@ static void emit_once(HostEmit *e, PlanKernel *pk, Printed *p)
     Str text = str_new(e->arena);
     pk->kernel->name = "k";
     pk->kernel->comment = "";
-    print_function(e, pk, &text);
+    host_print_function(e, pk, &text);
     *pk->kernel = own;
     if (map_get(&p->seen, text.data, text.len, &first)) {
         pk->function = (const char *)(uintptr_t)first;
@@ -98,7 +98,7 @@ static void emit_once(HostEmit *e, PlanKernel *pk, Printed *p)
     }
     pk->function = pk->kernel->name;
     map_put(e->arena, &p->seen, text.data, text.len, (uint64_t)(uintptr_t)pk->function);
-    print_function(e, pk, p->out);
+    host_print_function(e, pk, p->out);
     str_char(p->out, '\n');
     e->out->n_functions++;
 }
@@ -248,6 +248,8 @@ bool host_emit(Arena *a, Diag *d, const Target *t, Plan *plan, const HostOptions
                   .upper = host_upper(a, options->name)};
     Str c = str_new(a), h = str_new(a);
     host_name_tensors(&e);
+    host_number_kernels(plan);
+    plan_find_levels(plan);
     if (!emit_c(&e, &c))
         return false;
     emit_banner(&e, "h", &h);

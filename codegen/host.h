@@ -29,6 +29,8 @@ typedef struct HostOptions {
     ArenaMode arena;
     RuntimeMode runtime;
     ApiMode api;
+    bool has_profile; // runs can take the times of kernels
+    bool has_source;  // texts of kernels in the descriptor
 } HostOptions;
 
 typedef struct EmittedFile {
@@ -52,8 +54,13 @@ bool host_emit(Arena *a, Diag *d, const Target *t, Plan *plan, const HostOptions
 void host_print_loop(const PlanKernel *k, Str *out);
 // A call of a kernel, where the memory of its plan has the names a (arena), s, w, p0, p1 ...
 void host_print_call(const Plan *plan, const PlanKernel *k, const char *indent, Str *out);
-// The calls of kernels [begin, end): where threads share the plan, each of them runs this as `team`.
-void host_print_calls(const Plan *plan, uint32_t begin, uint32_t end, const char *indent, Str *out);
+// The calls of kernels [begin, end): where threads share the plan, each of them runs this as `team`. has_laps:
+// after each the time goes to `profile`.
+typedef struct HostCalls {
+    uint32_t begin, end;
+    bool has_laps;
+} HostCalls;
+void host_print_calls(const Plan *plan, HostCalls c, const char *indent, Str *out);
 // "a.b/c" -> "a_b_c": a C identifier from any name.
 const char *host_identifier(Arena *a, const char *name);
 // The same, and one that can be the name of a model's function and files: not a word of C or C++, nothing of

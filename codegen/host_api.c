@@ -47,8 +47,7 @@ const char *host_string_literal(Arena *a, const char *text)
     return str_text(&s);
 }
 
-// Threads that have something to do.
-static unsigned used_threads(const HostEmit *e)
+unsigned host_used_threads(const HostEmit *e)
 {
     return e->plan->is_shared ? e->plan->caps->threads : 1u;
 }
@@ -192,7 +191,7 @@ static void emit_slots(const HostEmit *e, const char *kind, const char *const *n
         str_printf(out, "#define %s_%s_%s %uu\n", e->upper, kind, names[i], i);
 }
 
-// Numbers for rlx_run_set, and what a snapshot takes.
+// Numbers for rlx_run_set, of kernels, and what a snapshot takes.
 static void emit_set_slots(const HostEmit *e, Str *out)
 {
     const Plan *p = e->plan;
@@ -201,6 +200,7 @@ static void emit_set_slots(const HostEmit *e, Str *out)
         str_printf(out, "#define %s_SET_%s %uu\n", e->upper, p->sets.data[i].name, i);
     for (uint32_t i = 0; i < p->outputs.len; i++)
         bytes += 64 + (p->outputs.data[i].bytes + 63u) / 64u * 64u;
+    str_printf(out, "#define %s_KERNELS %uu\n", e->upper, plan_count_kernels(p));
     if (e->options->api == API_FULL)
         str_printf(out, "#define %s_SNAPSHOT_BYTES %lluu // rlx_take_snapshot\n", e->upper,
                    (unsigned long long)bytes);
@@ -250,7 +250,7 @@ void host_emit_header(HostEmit *e, Str *out)
                    "rlx_status %s_threads_start(rlx_ctx *ctx, rlx_pool *pool);\n"
                    "// Before the context, its memory or the pool goes away.\n"
                    "void %s_threads_stop(rlx_ctx *ctx);\n\n",
-                   e->upper, name, e->upper, used_threads(e), name, name);
+                   e->upper, name, e->upper, host_used_threads(e), name, name);
     str_add(out, "// Copies the inputs in, runs, copies the outputs out.\n");
     for (uint32_t i = 0; i < p->outputs.len; i++)
         if (p->outputs.data[i].sizes)
@@ -265,6 +265,37 @@ void host_emit_header(HostEmit *e, Str *out)
 }
 
 // --- descriptor ----------------------------------------------------------------------------------
+
+// The largest part of the arena in which nothing is between runs.
+static void find_scratch(const Plan *p, uint64_t *begin, uint64_t *bytes)
+{
+    const struct {
+        const PlanIo *io;
+        uint32_t n;
+    } lists[] = {{p->inputs.data, p->inputs.len},
+                 {p->outputs.data, p->outputs.len},
+                 {p->kept.data, p->kept.len},
+                 {p->sizes.data, p->sizes.len}};
+    enum { N_LISTS = sizeof lists / sizeof *lists };
+    *begin = *bytes = 0;
+    for (uint64_t at = 0, next = 0; at < p->region_bytes[REGION_ARENA]; at = next) {
+        uint64_t free_to = p->region_bytes[REGION_ARENA]; // from `at` on
+        next = free_to;
+        for (uint32_t l = 0; l < N_LISTS; l++)
+            for (uint32_t i = 0; i < lists[l].n; i++) {
+                const PlanBuffer *b = &p->buffers.data[lists[l].io[i].buf];
+                const uint64_t end = (b->offset + b->bytes + 63u) / 64u * 64u;
+                if (b->region != REGION_ARENA || b->bytes == 0 || end <= at)
+                    continue;
+                free_to = b->offset < free_to ? b->offset : free_to;
+                next = end < next ? end : next;
+            }
+        if (free_to > at && free_to - at > *bytes) {
+            *begin = at;
+            *bytes = free_to - at;
+        }
+    }
+}
 
 static void emit_tensors(HostEmit *e, const char *list, const PlanIo *io, uint32_t n, Str *out)
 {
@@ -281,33 +312,6 @@ static void emit_tensors(HostEmit *e, const char *list, const PlanIo *io, uint32
                    (unsigned long long)(host_region_base(e->plan, b->region) + b->offset + io[i].byte_offset),
                    (unsigned long long)io[i].bytes);
     }
-    str_add(out, "};\n\n");
-}
-
-typedef struct KernelTable {
-    HostEmit *e;
-    Str *out;
-} KernelTable;
-
-static void emit_kernel_row(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
-{
-    const KernelTable *t = ctx;
-    uint64_t bytes = 0;
-    (void)p;
-    for (uint32_t j = 0; j < k->args.len && k->loop == NULL; j++)
-        bytes += k->args.data[j].end - k->args.data[j].begin;
-    str_printf(t->out, "    {\"%s\", %s, %lluu, %lluu},\n", k->kernel->name,
-               host_string_literal(t->e->arena, k->kernel->comment), (unsigned long long)(k->macs * times),
-               (unsigned long long)(bytes * times));
-}
-
-static void emit_kernel_table(HostEmit *e, Str *out)
-{
-    KernelTable t = {e, out};
-    if (e->plan->kernels.len == 0)
-        return;
-    str_add(out, "static const rlx_kernel kernels[] = {\n");
-    plan_walk(e->plan, emit_kernel_row, &t);
     str_add(out, "};\n\n");
 }
 
@@ -410,11 +414,14 @@ static const char *list_or_null(const char *name, uint32_t n)
 void host_emit_descriptor(HostEmit *e, const char *weights, Str *out)
 {
     const Plan *p = e->plan;
+    uint64_t scratch = 0, scratch_bytes = 0;
+    find_scratch(p, &scratch, &scratch_bytes);
     emit_tensors(e, "inputs", p->inputs.data, p->inputs.len, out);
     emit_tensors(e, "outputs", p->outputs.data, p->outputs.len, out);
     emit_tensors(e, "params", p->params.data, p->params.len, out);
     emit_tensors(e, "states", p->states.data, p->states.len, out);
-    emit_kernel_table(e, out);
+    emit_tensors(e, "kept", p->kept.data, p->kept.len, out);
+    host_emit_kernel_table(e, out);
     emit_checks(e, out);
     emit_param_flags(e, out);
     emit_sets(e, out);
@@ -429,8 +436,10 @@ void host_emit_descriptor(HostEmit *e, const char *weights, Str *out)
                p->params.len, p->states.len, plan_count_kernels(p), list_or_null("inputs", p->inputs.len),
                list_or_null("outputs", p->outputs.len), list_or_null("params", p->params.len),
                list_or_null("states", p->states.len));
-    str_printf(out, "    %s, %s, dispatch, %uu, %s, %s, %uu, %uu, %s, %s};\n\n",
+    str_printf(out,
+               "    %s, %s, dispatch, %uu, %s, %s, %uu, %uu, %s, %s,\n    %uu, %s, %lluu, %lluu, %d};\n\n",
                list_or_null("param_has_init", p->params.len), list_or_null("kernels", p->kernels.len),
-               p->checks.len, list_or_null("checks", p->checks.len), sizes, used_threads(e), p->sets.len,
-               list_or_null("sets", p->sets.len), symbols);
+               p->checks.len, list_or_null("checks", p->checks.len), sizes, host_used_threads(e), p->sets.len,
+               list_or_null("sets", p->sets.len), symbols, p->kept.len, list_or_null("kept", p->kept.len),
+               (unsigned long long)scratch, (unsigned long long)scratch_bytes, e->options->has_profile);
 }

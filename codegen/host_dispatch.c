@@ -45,7 +45,8 @@ void host_emit_dispatch(const HostEmit *e, Str *out)
 {
     bool has_matrix = false;
     plan_walk(e->plan, find_matrix, &has_matrix);
-    const bool is_shared = e->plan->is_shared;
+    const bool is_shared = e->plan->is_shared, laps = e->options->has_profile;
+    const uint32_t checked = e->plan->n_check_kernels;
     str_add(out, is_shared ? "static rlx_status dispatch_part(rlx_ctx *ctx, rlx_team *team)\n{\n"
                            : "static rlx_status dispatch(rlx_ctx *ctx)\n{\n");
     emit_names(e, out);
@@ -53,10 +54,17 @@ void host_emit_dispatch(const HostEmit *e, Str *out)
         str_add(out, "    if (!rlx_matrix_is_allowed())\n        return RLX_ERR_CPU;\n");
     if (e->plan->probe != 0)
         str_add(out, "    rlx_probe(0u);\n");
-    host_print_calls(e->plan, 0, e->plan->n_check_kernels, "    ", out);
+    if (laps)
+        str_printf(out,
+                   "    const rlx_profile *const profile = %sctx->profile;\n    uint64_t time = "
+                   "rlx_lap_begin(profile);\n",
+                   is_shared ? "team->part != 0 ? NULL : " : "");
+    host_print_calls(e->plan, (HostCalls){0, checked, laps}, "    ", out);
     if (e->plan->checks.len != 0)
         emit_checks(is_shared, out);
-    host_print_calls(e->plan, e->plan->n_check_kernels, e->plan->kernels.len, "    ", out);
+    host_print_calls(e->plan, (HostCalls){checked, e->plan->kernels.len, laps}, "    ", out);
+    if (laps)
+        str_printf(out, "    (void)time;\n    if (profile != NULL)\n        ctx->profile->runs++;\n");
     str_add(out, "    return RLX_OK;\n}\n\n");
     if (is_shared)
         str_add(out, "static rlx_status dispatch(rlx_ctx *ctx)\n{\n    return rlx_threads_run(ctx, "

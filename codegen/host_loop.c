@@ -133,11 +133,11 @@ static const char *open_condition(const PlanKernel *k, const char *indent, Str *
 }
 
 // Kernels in a row that one thread runs are in one block.
-void host_print_calls(const Plan *plan, uint32_t begin, uint32_t end, const char *indent, Str *out)
+void host_print_calls(const Plan *plan, HostCalls c, const char *indent, Str *out)
 {
     const char *deeper = arena_printf(out->arena, "%s    ", indent);
     int open = -1; // thread of the open block
-    for (uint32_t i = begin; i < end; i++) {
+    for (uint32_t i = c.begin; i < c.end; i++) {
         const PlanKernel *k = &plan->kernels.data[i];
         const int thread = k->is_shared || !plan->is_shared ? -1 : k->thread;
         if (open >= 0 && (thread != open || k->waits))
@@ -153,6 +153,8 @@ void host_print_calls(const Plan *plan, uint32_t begin, uint32_t end, const char
         host_print_call(plan, k, open_condition(k, place, out), out);
         if (plan->probe != 0)
             str_printf(out, "%srlx_probe(%uu);\n", thread >= 0 ? deeper : indent, plan->probe + i);
+        if (c.has_laps)
+            str_printf(out, "%stime = rlx_lap(profile, %uu, time);\n", place, k->row);
         open = thread;
     }
     if (open >= 0)
@@ -174,7 +176,7 @@ void host_print_loop(const PlanKernel *k, Str *out)
     for (uint32_t i = 0; i < body->slots.len; i++)
         if (slot_used[i])
             print_slot(k, i, out);
-    host_print_calls(body, 0, body->kernels.len, "        ", out);
+    host_print_calls(body, (HostCalls){.end = body->kernels.len}, "        ", out);
     if (loop->has_cond) {
         if (k->is_shared)
             str_add(out, "        rlx_barrier(team);\n");

@@ -34,6 +34,12 @@ void host_emit_header(HostEmit *e, Str *out);
 // weights: C expression of the built-in weights.
 void host_emit_descriptor(HostEmit *e, const char *weights, Str *out);
 void host_emit_entry(HostEmit *e, Str *out);
+// Threads that have something to do.
+unsigned host_used_threads(const HostEmit *e);
+// Fills PlanKernel.row.
+void host_number_kernels(const Plan *p);
+void host_emit_kernel_table(const HostEmit *e, Str *out);
+void host_print_function(const HostEmit *e, const PlanKernel *pk, Str *out);
 void host_emit_dispatch(const HostEmit *e, Str *out);
 // host_symbols.c; all but the first and the table write nothing where there are no symbols.
 // The shape of an input or output in symbols; NULL: it has none.

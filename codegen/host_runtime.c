@@ -25,12 +25,18 @@ static bool has_symbols(const HostEmit *e)
     return e->plan->page != 0;
 }
 
+static bool has_look(const HostEmit *e)
+{
+    return has_whole_api(e) || e->options->has_profile;
+}
+
 static const RuntimePart parts[] = {
     {"rlx.h", runtime_text, NULL},
     {"rlx_symbols.h", symbols_text, has_symbols},
     {"rlx_threads.h", threads_text, host_has_threads},
     {"rlx_runs.h", runs_text, has_whole_api},
     {"rlx_handles.h", handles_text, has_whole_api},
+    {"rlx_look.h", look_text, has_look},
     {"rlx_typed.h", typed_text, has_whole_api},
 };
 enum { N_PARTS = sizeof parts / sizeof *parts };

@@ -4,6 +4,7 @@
 #include "compiler/handles.h"
 #include "compiler/import/import.h"
 #include "compiler/import/rawfile.h"
+#include "compiler/keep.h"
 #include "compiler/output.h"
 #include "compiler/tune_file.h"
 #include <string.h>
@@ -114,6 +115,8 @@ static bool read_host_options(Job *j)
                             .weights = (WeightsMode)mode,
                             .arena = (ArenaMode)arena,
                             .api = (ApiMode)api,
+                            .has_profile = o->profile != NULL,
+                            .has_source = o->embed_source != NULL,
                             .runtime = o->link_runtime != NULL ? RUNTIME_LINKED : RUNTIME_PASTED};
     return true;
 }
@@ -165,57 +168,14 @@ bool job_begin(Job *j, Cli *c, const char *default_cpu, bool has_all_inputs)
     options.string_bytes = j->string_bytes;
     cli_progress("reading the model");
     return import_model_with(c->arena, c->diag, j->model, &options, &j->graph) &&
-           handles_apply(c, &c->options.handles, &j->graph);
-}
-
-// NAME=a,b of --output-set.
-static bool add_set(Job *j, const char *given)
-{
-    Arena *a = j->cli->arena;
-    Plan *p = j->plan;
-    const char *eq = strchr(given, '=');
-    PlanSet set = {.name = eq == NULL ? given : arena_strndup(a, given, (size_t)(eq - given))};
-    uint8_t *has = ARENA_ARRAY(a, uint8_t, p->outputs.len + 1u);
-    if (eq == NULL || strcmp(set.name, host_identifier(a, set.name)) != 0)
-        return wrong_value(j, "--output-set", given, "NAME=OUTPUT,OUTPUT with a C identifier");
-    for (uint32_t i = 0; i < p->sets.len; i++)
-        if (strcmp(p->sets.data[i].name, set.name) == 0)
-            return wrong_value(j, "--output-set", given, "every name once");
-    for (const char *name = eq + 1; *name != '\0'; name += name[strcspn(name, ",")] != '\0' ? 1 : 0) {
-        const size_t n = strcspn(name, ",");
-        uint32_t i = 0;
-        while (i < p->outputs.len &&
-               (strlen(p->outputs.data[i].name) != n || memcmp(p->outputs.data[i].name, name, n) != 0))
-            i++;
-        if (i == p->outputs.len)
-            return wrong_value(j, "--output-set", given, "names of outputs of the model");
-        has[i] = 1;
-        name += n;
-    }
-    set.has = has;
-    vec_push(a, &p->sets, set);
-    return true;
-}
-
-static bool add_sets(Job *j)
-{
-    Arena scratch = {0};
-    const Strings *given = &j->cli->options.output_sets;
-    bool ok = true;
-    if (given->len > PLAN_MAX_SETS)
-        return wrong_value(j, "--output-set", given->data[PLAN_MAX_SETS], "at most 31 sets");
-    for (uint32_t i = 0; ok && j->plan != NULL && i < given->len; i++)
-        ok = add_set(j, given->data[i]);
-    if (ok && j->plan != NULL)
-        plan_use_sets(j->plan, &scratch);
-    arena_free(&scratch);
-    return ok;
+           handles_apply(c, &c->options.handles, &j->graph) && keep_apply(c, &c->options.keeps, j->graph);
 }
 
 bool job_plan(Job *j)
 {
     cli_progress("compiling");
-    return pipeline_run(j->cli->arena, j->cli->diag, j->graph, &j->pipeline, &j->plan) && add_sets(j);
+    return pipeline_run(j->cli->arena, j->cli->diag, j->graph, &j->pipeline, &j->plan) &&
+           (j->plan == NULL || (keep_take(&j->cli->options.keeps, j->plan), sets_apply(j->cli, j->plan)));
 }
 
 bool job_emit(Job *j)

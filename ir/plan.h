@@ -123,6 +123,8 @@ typedef struct PlanKernel {
     bool is_shared; // all threads run their parts of it; else thread `thread` runs it alone
     bool waits;     // a barrier comes before it
     uint8_t thread;
+    uint32_t level;       // plan_find_levels
+    uint32_t row;         // in the table of kernels of the emitted code
     uint32_t skipped_by;  // bit s: nothing that set s of Plan.sets wants depends on it
     const char *function; // in emitted text: its own name, or that of an earlier kernel with the same text
 } PlanKernel;
@@ -164,6 +166,7 @@ typedef struct Plan {
     VEC(PlanIo) inputs, outputs, params, states;
     VEC(PlanIo) sizes;
     BufId page; // of the values of Graph.symbols; 0: there are none
+    VEC(PlanIo) kept; // values that are no outputs, but stay until the next run
     VEC(PlanCheck) checks;
     uint32_t n_check_kernels; // the checks are tested after that many kernels; none of them writes a state
     VEC(PlanSet) sets;
@@ -186,6 +189,9 @@ void plan_walk(const Plan *p, PlanVisit fn, void *ctx);
 // Kernels of the plan and of all bodies in it.
 uint32_t plan_count_kernels(const Plan *p);
 
+// Fills PlanKernel.level (plan_levels.c): 0 for kernels that wait for nobody, else one more than the largest
+// of those that must run before.
+void plan_find_levels(Plan *plan);
 // Fills PlanKernel.skipped_by for the sets of the plan (plan_sets.c).
 void plan_use_sets(Plan *p, Arena *scratch);
 

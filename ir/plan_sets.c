@@ -3,13 +3,15 @@
 // must hold something after the run, over the buffers that kernels read and write.
 #include "ir/plan.h"
 
-// What every run keeps, whatever its outputs: states, conditions and sizes.
+// What every run keeps, whatever its outputs: states, conditions, sizes, kept values.
 static void mark_lasting(const Plan *p, bool *needed)
 {
     for (BufId b = 1; b < p->buffers.len; b++)
         needed[b] = p->buffers.data[b].region == REGION_STATE || p->buffers.data[b].region == REGION_PARAM;
     for (uint32_t i = 0; i < p->checks.len; i++)
         needed[p->checks.data[i].buf] = true;
+    for (uint32_t i = 0; i < p->kept.len; i++)
+        needed[p->kept.data[i].buf] = true;
     for (uint32_t i = 0; i < p->sizes.len; i++)
         needed[p->sizes.data[i].buf] = true;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lower pass: makes the kernel IR of every planned kernel by calling the lower_NAME of its anchor.
+#include "passes/cost.h"
 #include "passes/strip.h"
 
 typedef void (*LowerFn)(Lower *l);
@@ -196,6 +197,16 @@ void lower_anchor(Lower *l)
     lower_fns[lower_node(l, l->anchor)->op](l);
 }
 
+// Two for a multiply-add, and for all else what it costs in additions (cost.h).
+static uint64_t count_flops(const PlanKernel *pk, const Graph *g)
+{
+    double flops = 2 * (double)pk->macs;
+    for (uint32_t i = 0; i < pk->body.len; i++)
+        if (pk->body.data[i] != pk->anchor || pk->macs == 0)
+            flops += cost_node(g, pk->body.data[i]);
+    return flops < 1e18 ? (uint64_t)flops : UINT64_C(1000000000000000000);
+}
+
 static void lower_kernel(Pass *p, uint32_t index, uint64_t constant_bytes)
 {
     PlanKernel *pk = &p->plan->kernels.data[index];
@@ -219,6 +230,7 @@ static void lower_kernel(Pass *p, uint32_t index, uint64_t constant_bytes)
     else
         lower_anchor(&l);
     pk->kernel = l.k;
+    pk->flops = pk->copy.src != 0 ? 0 : count_flops(pk, l.g);
     const char *wrong = kernel_verify(l.k);
     if (wrong != NULL)
         diag_bug(l.k->name, (int)index, wrong);

@@ -91,6 +91,10 @@ typedef struct rlx_kernel {
     const char *nodes; // the source nodes that it computes
     uint64_t macs;     // multiply-adds of convolutions and matrix products
     uint64_t bytes;    // read and written, each byte once
+    uint64_t flops;    // additions, multiplications and other steps of arithmetic, estimated
+    uint32_t level;    // kernels of one level do not depend on each other (in a loop: within one iteration)
+    uint32_t parts;    // threads that can share it
+    const char *const *source; // lines of its C text, NULL at the end (--embed-source); or NULL
 } rlx_kernel;
 
 // A condition that must hold for the results of a run to mean anything: one byte in the arena or the state.
@@ -108,6 +112,7 @@ typedef struct rlx_output_set {
 
 struct rlx_ctx;
 struct rlx_pool;
+struct rlx_profile;
 
 // A size that is set between runs (rlx_symbols.h).
 typedef struct rlx_symbol {
@@ -144,6 +149,10 @@ typedef struct rlx_model {
     uint32_t n_sets;
     const rlx_output_set *sets;
     const rlx_symbols *symbols; // NULL: no size is set between runs
+    uint32_t n_kept;
+    const rlx_tensor *kept; // values inside the model that stay until the next run (--keep), in the arena
+    size_t scratch_offset, scratch_bytes; // of the arena, see rlx_scratch
+    int has_profile;
 } rlx_model;
 
 typedef struct rlx_ctx {
@@ -154,6 +163,7 @@ typedef struct rlx_ctx {
     struct rlx_pool *pool; // threads that share its runs (rlx_threads_start); NULL: none
     uint32_t outputs;      // what runs compute: 0 all outputs, else 1 + a set of them
     rlx_status pending;    // of the run that rlx_commit has started
+    struct rlx_profile *profile; // where its times go (rlx_set_profile); NULL: nowhere
 } rlx_ctx;
 
 typedef struct rlx_slot {
@@ -227,6 +237,7 @@ static inline rlx_status rlx_init(rlx_ctx *ctx, const rlx_model *model, void *ar
     ctx->pool = NULL;
     ctx->outputs = 0;
     ctx->pending = RLX_OK;
+    ctx->profile = NULL;
     ctx->weights = (const unsigned char *)(weights != NULL ? weights : model->weights);
     if (model->state_bytes != 0) {
         if (model->state_init != NULL)

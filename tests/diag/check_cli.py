@@ -60,6 +60,7 @@ COMMANDS = {
         ["compile", model, "--output-set", "a=no_such_output"],
         ["compile", model, "--output-set", "1st="],
         ["compile", model, "--output-set", "a=", "--output-set", "a="],
+        ["compile", model, "--keep", "no_such_node"],
         ["compile", model, "--handle", "no_such_input"],
         ["compile", model, "--handle", "x=no_such_output"],
         ["compile", model, "--handle", "x", "--handle", "x"],

@@ -136,3 +136,21 @@ bool ops_has_stages(const Plan *p)
         n += p->kernels.data[i].stages.len;
     return n > 0;
 }
+
+const char *ops_check_levels(Plan *p)
+{
+    plan_find_levels(p);
+    for (uint32_t i = 0; i < p->kernels.len; i++) {
+        bool waits = p->kernels.data[i].level == 0;
+        for (uint32_t k = 0; k < i; k++) {
+            const uint32_t a = p->kernels.data[k].level, b = p->kernels.data[i].level;
+            const bool has_hazard = plan_has_hazard(p, k, i);
+            if (has_hazard && a >= b)
+                return "kernels of one level depend on each other";
+            waits = waits || (has_hazard && a + 1 == b);
+        }
+        if (!waits)
+            return "the level of a kernel is too high";
+    }
+    return NULL;
+}

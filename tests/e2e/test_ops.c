@@ -257,6 +257,8 @@ static void plan_jobs(const char *dir)
             const char *wrong = j.plan != NULL ? plan_verify(j.plan) : "a pass failed";
             if (wrong == NULL && configs[c].strips && !ops_has_stages(j.plan))
                 wrong = "no kernel has stages";
+            if (wrong == NULL)
+                wrong = ops_check_levels(j.plan);
             if (wrong != NULL)
                 fail_job(&j, wrong);
             if (j.plan != NULL)

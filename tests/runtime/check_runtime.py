@@ -11,11 +11,13 @@ import tempfile
 RLXC, HERE = os.path.abspath(sys.argv[1]), os.path.dirname(os.path.abspath(__file__))
 SETS = ["--output-set", "product=y", "--output-set", "rest=z,total"]
 HANDLES = ["--handle", "table", "--handle", "bias", "--handle", "cache=grown"]
+LOOK = ["--keep", "inner", "--profile", "--embed-source"]
 PROGRAMS = (
     ("mission", "runtime_test.c", []),
     ("constant", "constant_test.c", []),
     ("checked", "checked_test.c", []),
     ("runs", "runs_test.c", SETS),
+    ("look", "look_test.c", LOOK),
     ("handles", "handles_test.c", HANDLES),
 )
 SANITIZE = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]

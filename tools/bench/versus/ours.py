@@ -28,6 +28,10 @@ class Kernel(ctypes.Structure):
         ("nodes", ctypes.c_char_p),
         ("macs", ctypes.c_uint64),
         ("bytes", ctypes.c_uint64),
+        ("flops", ctypes.c_uint64),
+        ("level", ctypes.c_uint32),
+        ("parts", ctypes.c_uint32),
+        ("source", ctypes.c_void_p),
     ]
 
 
