@@ -12,6 +12,7 @@ typedef struct Attention {
     const double *mask; // as the scores' addends, or NULL
     EvalWalk mask_walk; // offset 0: the mask's element of a row's first key; a walk over all scores
     int64_t mask_step;  // from one key to the next
+    int64_t live;       // keys that count
 } Attention;
 
 static Attention attention_of(EvalCtx *c)
@@ -31,6 +32,7 @@ static Attention attention_of(EvalCtx *c)
     };
     if (a.scale == 0)
         a.scale = 1 / sqrt((double)a.size);
+    a.live = eval_has(c, 4) ? tensor_get_i64(&c->in[4], 0) : a.keys;
     a.q = eval_doubles(c, 0);
     a.k = eval_doubles(c, 1);
     a.v = eval_doubles(c, 2);
@@ -61,7 +63,8 @@ static double score_row(const Attention *a, int64_t head, int64_t query, double 
     const double *q = a->q + (head * a->queries + query) * a->size;
     const double *k = a->k + head / a->heads * a->kv_heads * a->keys * a->size +
                       head % a->heads / (a->heads / a->kv_heads) * a->keys * a->size;
-    const int64_t visible = a->causal ? query + (a->keys - a->queries) + 1 : a->keys;
+    const int64_t seen = a->causal ? query + (a->keys - a->queries) + 1 : a->keys;
+    const int64_t visible = seen < a->live ? seen : a->live;
     double top = -HUGE_VAL;
     for (int64_t j = 0; j < a->keys; j++) {
         double dot = 0;

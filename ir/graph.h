@@ -175,6 +175,16 @@ typedef struct GraphSymbols {
     const Shape **inputs, **outputs; // of the model, in order
 } GraphSymbols;
 
+// What the extent pass knows about a value that it planned at its largest: along `axis` only the first `size`
+// elements (a node: i64, one element) mean anything in a run, and what lies beyond has no influence on any
+// result. Only values that others follow from have entries: leaves, and nodes that make such an axis. This is
+// for speed alone: an entry that gets lost costs time. `size` is kept as long as the node is.
+typedef struct GraphLive {
+    NodeId node;
+    uint32_t axis;
+    NodeId size;
+} GraphLive;
+
 // A state lives across runs: `node` (a leaf) is its value at the start of a run, `next` what it becomes at
 // the end (0 until set).
 typedef struct GraphState {
@@ -222,6 +232,7 @@ struct Graph {
     VEC(GraphExtent) extents;
     const GraphSymbols *symbols; // NULL: all sizes are known or computed
     NodeId page;                 // their values, a param that is in no list; 0: none
+    VEC(GraphLive) lives;
     Map interned;                // nodes by content, leaves by name
     // of sub-graphs inside: 0 = none; at most GRAPH_MAX_DEPTH, which bounds every recursion into them
     uint32_t depth;
@@ -343,6 +354,9 @@ bool graph_dim_is_set(const Graph *g, Dim d);         // has symbols that are se
 bool graph_computes(const Graph *g, uint32_t symbol); // here or in a sub-graph
 // A size as a number, i64[]; 0: reported, or the size is unknown.
 NodeId graph_dim_value(Graph *g, Dim d, Span span);
+
+// Notes that only `size` elements of the node mean anything along the axis.
+void graph_add_live(Graph *g, NodeId node, uint32_t axis, NodeId size);
 
 // --- whole graphs ---
 

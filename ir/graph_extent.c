@@ -86,6 +86,13 @@ bool graph_dim_is_set(const Graph *g, Dim d)
     return any;
 }
 
+void graph_add_live(Graph *g, NodeId node, uint32_t axis, NodeId size)
+{
+    const GraphLive live = {node, axis, size};
+    rlx_assert(graph_node(g, size)->dtype == DTYPE_i64);
+    vec_push(g->arena, &g->lives, live);
+}
+
 bool graph_dim_is_computed(const Graph *g, Dim d)
 {
     return graph_dim_uses(g, d, NULL);

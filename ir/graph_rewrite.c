@@ -85,6 +85,27 @@ NodeId graph_clone_node(Graph *g, const Graph *from, NodeId id, const NodeId *sr
 
 // --- rewriting ---
 
+static void mark_operands(const Graph *g, uint8_t *is_live)
+{
+    for (NodeId id = g->nodes.len - 1; id > 0; id--) {
+        const Node *n = graph_node(g, id);
+        for (uint32_t i = 0; is_live[id] && i < n->n_src; i++)
+            is_live[n->src[i]] = 1;
+    }
+}
+
+// Sizes of nodes that are needed. True if there is a new one.
+static bool mark_sizes(const Graph *g, uint8_t *is_live)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < g->lives.len; i++) {
+        const GraphLive *v = &g->lives.data[i];
+        any = any || (is_live[v->node] && !is_live[v->size]);
+        is_live[v->size] |= is_live[v->node];
+    }
+    return any;
+}
+
 uint8_t *graph_mark_live(const Graph *g, Arena *a)
 {
     uint8_t *is_live = ARENA_ARRAY(a, uint8_t, g->nodes.len);
@@ -101,11 +122,9 @@ uint8_t *graph_mark_live(const Graph *g, Arena *a)
     for (uint32_t i = 0; i < g->inputs.len; i++)
         is_live[g->inputs.data[i]] = 1;
     is_live[g->page] = 1;
-    for (NodeId id = g->nodes.len - 1; id > 0; id--) {
-        const Node *n = graph_node(g, id);
-        for (uint32_t i = 0; is_live[id] && i < n->n_src; i++)
-            is_live[n->src[i]] = 1;
-    }
+    do
+        mark_operands(g, is_live);
+    while (mark_sizes(g, is_live));
     is_live[0] = 0;
     return is_live;
 }
@@ -163,6 +182,21 @@ static void redirect_extents(Graph *g, const NodeId *before, uint32_t n, NodeId 
             g->extents.data[i].value = now;
 }
 
+// An entry is for the node that makes the axis: not for what another op stands for it.
+static void redirect_lives(Graph *g, const NodeId *replaced, uint32_t n)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < g->lives.len; i++) {
+        GraphLive v = g->lives.data[i];
+        const uint16_t op = graph_node(g, v.node)->op;
+        if (i < n)
+            v = (GraphLive){replaced[v.node], v.axis, replaced[v.size]};
+        if (v.node != 0 && v.size != 0 && graph_node(g, v.node)->op == op)
+            g->lives.data[kept++] = v;
+    }
+    g->lives.len = kept;
+}
+
 bool graph_rewrite(Graph *g, RewriteStep step, void *ctx)
 {
     Arena scratch = {0};
@@ -170,6 +204,7 @@ bool graph_rewrite(Graph *g, RewriteStep step, void *ctx)
     const uint8_t *is_live = graph_mark_live(g, &scratch);
     Rewrite *r = ARENA_NEW(&scratch, Rewrite);
     const uint32_t n_extents = g->extents.len;
+    const uint32_t n_lives = g->lives.len;
     const uint32_t n_checks = g->checks.len; // those that step adds read what is there already
     bool is_changed = false;
     r->g = g;
@@ -190,6 +225,7 @@ bool graph_rewrite(Graph *g, RewriteStep step, void *ctx)
         g->states.data[i].next = r->replaced[g->states.data[i].next];
     for (uint32_t i = 0; i < n_checks; i++)
         g->checks.data[i].cond = r->replaced[g->checks.data[i].cond];
+    redirect_lives(g, r->replaced, n_lives);
     arena_free(&scratch);
     return is_changed;
 }
@@ -325,6 +361,11 @@ static void copy_lists(Copy *c)
     for (uint32_t i = 0; i < from->checks.len; i++) {
         GraphCheck check = {c->map[from->checks.data[i].cond], from->checks.data[i].message};
         vec_push(to->arena, &to->checks, check);
+    }
+    for (uint32_t i = 0; i < from->lives.len; i++) {
+        const GraphLive *v = &from->lives.data[i];
+        if (c->map[v->node])
+            graph_add_live(to, c->map[v->node], v->axis, c->map[v->size]);
     }
 }
 

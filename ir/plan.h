@@ -154,6 +154,7 @@ typedef struct PlanSet {
     const char *name;
     const uint8_t *has; // by output
 } PlanSet;
+struct LiveTable; // passes/live.h
 
 typedef struct Plan {
     Arena *arena;
@@ -172,6 +173,7 @@ typedef struct Plan {
     VEC(PlanSet) sets;
     VEC(PlanChoice) choices;
     VEC(PlanSlot) slots; // of the body of a loop
+    const struct LiveTable *live; // up to where values mean anything in a run; NULL: all of them everywhere
     bool is_shared;     // threads share a run: some kernel is split, or another thread than the first has one
     const char *prefix; // of the names of its kernels: "k", in the body of kernel 3 "k3_"
     uint32_t probe;     // 0, or 1 + the number under which emitted code reports that kernel 0 has ended

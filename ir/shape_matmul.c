@@ -110,6 +110,9 @@ bool shape_attention(ShapeCtx *c)
         if (!rule_broadcasts_to(c, 3, &scores))
             return false;
     }
+    if (rule_has(c, 4) && (c->in[4].dtype != DTYPE_i64 || !shape_is_const(&c->in[4].shape) ||
+                           shape_numel(&c->in[4].shape) != 1))
+        return shape_fail(c, E0205, "the number of keys must be an i64 with one element");
     Shape out = *q;
     out.dim[n - 1] = c->in[2].shape.dim[n - 1];
     rule_out(c, 0, c->in[0].dtype, &out);

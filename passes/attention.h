@@ -11,6 +11,8 @@ enum { ATTENTION_MAX_VECTORS = 8 }; // of values in accumulators at a time
 
 typedef struct Attention {
     NodeId q, k, v, mask; // mask 0 = none
+    KRef live;            // keys that count: a constant, or (has_live) a number of the run
+    bool has_live;
     uint32_t rank;
     int64_t heads, kv_heads, queries, keys, size, value_size;
     bool is_causal;
@@ -46,6 +48,8 @@ KRef attention_weigh(Lower *l, const Attention *a, const AttWeights *w, KRef n, 
 // Stores columns [first, first + columns) of a row, at most ATTENTION_MAX_VECTORS vectors. Keys of weight 0
 // are not read.
 void attention_mix(Lower *l, const AttRow *r, const AttWeights *w, KRef first, int64_t columns);
+// One query row at a time: all live ones, or `queries` of them if that is not 0.
+void attention_lower_rows(Lower *l, const Attention *a, KRef queries);
 // Blocks of query rows. False when they do not pay.
 bool attention_lower_blocks(Lower *l, const Attention *a);
 

@@ -15,6 +15,7 @@ typedef struct Blocks {
     const Attention *a;
     uint8_t lanes;
     int64_t rows;          // of a whole block
+    KRef queries;          // that count in this run; 0: all. A block may reach beyond them
     int64_t n_accs;        // accumulators that fit the registers
     int64_t pitch;         // keys rounded up to whole steps of the score loop
     uint32_t keys, scores; // scratch of the thread: [size][pitch], [rows][pitch + lanes]
@@ -80,7 +81,7 @@ static void pack_single_keys(const Blocks *x, const AttRow *r)
 {
     Lower *l = x->l;
     Kernel *k = l->k;
-    const KRef j = k_for(k, k_index(k, 0), k_index(k, x->a->keys), 1, KFOR_SERIAL, "j");
+    const KRef j = k_for(k, k_index(k, 0), x->a->live, 1, KFOR_SERIAL, "j");
     const KRef c = k_for(k, k_index(k, 0), k_index(k, x->a->size), 1, KFOR_SERIAL, "c");
     const KRef v =
         k_load(k, lower_param(l, x->a->k, PARAM_READ), attention_kv_index(l, r, x->a->k, j, c), 1, 1);
@@ -103,6 +104,7 @@ static void pack_keys(const Blocks *x, const AttRow *r)
                                        .from_at = attention_kv_index(l, r, x->a->k, none, none),
                                        .to_at = x->keys_base,
                                        .rows = x->a->keys,
+                                       .live = x->a->has_live ? x->a->live : 0,
                                        .columns = x->a->size,
                                        .from_row = stride[x->a->rank - 2],
                                        .to_row = x->pitch,
@@ -305,17 +307,38 @@ static void emit_head(const Blocks *x, Point at, KRef kv_head)
 {
     Kernel *k = x->l->k;
     const int64_t whole = x->a->queries - x->a->queries % x->rows;
-    const KRef query = k_for(k, k_index(k, 0), k_index(k, whole), x->rows, KFOR_SERIAL, "q");
+    const KRef last = k_index(k, whole);
+    const KRef end = x->queries != 0 ? k_op(k, KOP_min, x->queries, last, 0) : last;
+    const KRef query = k_for(k, k_index(k, 0), end, x->rows, KFOR_SERIAL, "q");
     emit_block(x, at, kv_head, query, x->rows);
     k_end(k);
-    if (whole < x->a->queries)
-        emit_block(x, at, kv_head, k_index(k, whole), x->a->queries - whole);
+    if (whole == x->a->queries)
+        return;
+    if (x->queries != 0)
+        k_if(k, k_op(k, KOP_lt, last, x->queries, 0));
+    emit_block(x, at, kv_head, last, x->a->queries - whole);
+    if (x->queries != 0)
+        k_end(k);
 }
 
 static bool pays(const Lower *l, const Attention *a)
 {
     return a->type == DTYPE_f32 && lower_node(l, l->anchor)->dtype == DTYPE_f32 && a->value_lanes > 1 &&
            l->caps->f32_lanes >= 4 && a->queries >= MIN_QUERIES && a->keys >= MIN_QUERIES;
+}
+
+// Where only a run knows how many queries there are: few are computed row by row. Returns the heads for
+// blocks.
+static KRef leave_few(Blocks *x, KRef heads)
+{
+    Lower *l = x->l;
+    Kernel *k = l->k;
+    const Attention *a = x->a;
+    const KRef zero = k_index(k, 0);
+    x->queries = lower_live(l, &a->d.live[a->rank - 2], a->queries);
+    const KRef is_few = k_op(k, KOP_lt, x->queries, k_index(k, MIN_QUERIES), 0);
+    attention_lower_rows(l, a, k_op(k, KOP_select, is_few, x->queries, zero));
+    return k_op(k, KOP_select, is_few, zero, heads);
 }
 
 bool attention_lower_blocks(Lower *l, const Attention *a)
@@ -334,8 +357,11 @@ bool attention_lower_blocks(Lower *l, const Attention *a)
     x.scores = lower_param_thread_scratch(l, "scores", DTYPE_f32, (uint64_t)(x.rows * score_pitch(&x)),
                                           &x.scores_base);
     Point at = {.lanes = 1, .count = 1};
+    KRef heads = k_index(k, a->kv_heads);
+    if (a->d.live[a->rank - 2].size != 0)
+        heads = leave_few(&x, heads);
     uint32_t opened = lower_open(l, &a->d, a->rank - 3, &at);
-    const KRef kv_head = k_for(k, k_index(k, 0), k_index(k, a->kv_heads), 1, KFOR_PARALLEL, "h");
+    const KRef kv_head = k_for(k, k_index(k, 0), heads, 1, KFOR_PARALLEL, "h");
     const AttRow keys = {.a = a, .at = at, .kv_head = kv_head};
     pack_keys(&x, &keys);
     const KRef member = k_for(k, k_index(k, 0), k_index(k, group), 1, KFOR_SERIAL, "g");

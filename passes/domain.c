@@ -13,6 +13,14 @@ Domain domain_of(const Shape *s)
     return d;
 }
 
+void domain_trim(const Lower *l, Domain *d, NodeId id)
+{
+    for (uint32_t i = 0; i < d->rank; i++) {
+        const LiveRef r = live_bound(l->plan, id, i);
+        d->live[i] = lower_knows(l, &r) ? r : (LiveRef){0};
+    }
+}
+
 static const Access *find_access(const Domain *d, NodeId id, Space space)
 {
     for (uint32_t i = 0; i < d->access.len; i++)
@@ -95,8 +103,11 @@ void domain_add_root(Lower *l, Domain *d, const AxisMap *map)
 static void swap_axes(Domain *d, uint32_t i, uint32_t j)
 {
     const int64_t extent = d->extent[i];
+    const LiveRef live = d->live[i];
     d->extent[i] = d->extent[j];
     d->extent[j] = extent;
+    d->live[i] = d->live[j];
+    d->live[j] = live;
     for (uint32_t k = 0; k < d->access.len; k++) {
         int64_t *stride = d->access.data[k].stride, t = stride[i];
         stride[i] = stride[j];
@@ -125,8 +136,12 @@ static void remove_axis(Domain *d, uint32_t axis, uint8_t *class)
     d->rank--;
 }
 
+// Only the outer axis may end early: then what counts is at the beginning of the joined one.
 static bool can_join(const Domain *d, uint32_t outer)
 {
+    if (d->live[outer + 1].size != 0 ||
+        (d->live[outer].size != 0 && live_times(d->live[outer], d->extent[outer + 1]).size == 0))
+        return false;
     for (uint32_t k = 0; k < d->access.len; k++) {
         const int64_t *s = d->access.data[k].stride;
         if (s[outer] != s[outer + 1] * d->extent[outer + 1])
@@ -159,6 +174,7 @@ void domain_simplify(Lower *l, Domain *d, NodeId id, uint8_t *class)
     for (uint32_t i = d->rank; i-- > 1;) {
         if ((class != NULL && class[i - 1] != class[i]) || !can_join(d, i - 1))
             continue;
+        d->live[i - 1] = live_times(d->live[i - 1], d->extent[i]);
         d->extent[i - 1] *= d->extent[i];
         for (uint32_t k = 0; k < d->access.len; k++)
             d->access.data[k].stride[i - 1] = d->access.data[k].stride[i];
@@ -321,6 +337,15 @@ uint32_t lower_epilogue_cost(const Lower *l)
 
 static const char *const axis_names[SHAPE_MAX_RANK] = {"i0", "i1", "i2", "i3", "i4", "i5", "i6", "i7"};
 
+// The grid of a GPU has constant sizes: what is beyond the live elements is left out.
+static uint32_t open_live(Lower *l, const Domain *d, uint32_t axis, const Point *at)
+{
+    if (d->live[axis].size == 0)
+        return 0;
+    k_if(l->k, k_op(l->k, KOP_lt, at->idx[axis], lower_live(l, &d->live[axis], d->extent[axis]), 0));
+    return 1;
+}
+
 // GPUs have three grid axes: the leading axes share one loop there.
 static uint32_t open_joined(Lower *l, const Domain *d, uint32_t n, Point *at)
 {
@@ -333,7 +358,10 @@ static uint32_t open_joined(Lower *l, const Domain *d, uint32_t n, Point *at)
         at->idx[i] = i == 0 ? rest : k_op(l->k, KOP_rem, rest, extent, 0);
         rest = i == 0 ? rest : k_op(l->k, KOP_div, rest, extent, 0);
     }
-    return 1;
+    uint32_t opened = 1;
+    for (uint32_t i = 0; i < n; i++)
+        opened += open_live(l, d, i, at);
+    return opened;
 }
 
 uint32_t lower_open_axis(Lower *l, const Domain *d, uint32_t axis, uint8_t flags, Point *at)
@@ -351,8 +379,11 @@ uint32_t lower_open_axis(Lower *l, const Domain *d, uint32_t axis, uint8_t flags
         at->idx[axis] = zero;
         return 0;
     }
-    at->idx[axis] = k_for(l->k, zero, k_index(l->k, d->extent[axis]), 1, flags, axis_names[axis]);
-    return 1;
+    const bool is_grid = l->caps->is_gpu && flags == KFOR_PARALLEL;
+    const KRef end =
+        is_grid ? k_index(l->k, d->extent[axis]) : lower_live(l, &d->live[axis], d->extent[axis]);
+    at->idx[axis] = k_for(l->k, zero, end, 1, flags, axis_names[axis]);
+    return is_grid ? 1 + open_live(l, d, axis, at) : 1;
 }
 
 uint32_t lower_open(Lower *l, const Domain *d, uint32_t n, Point *at)
@@ -376,18 +407,24 @@ void lower_close(Lower *l, uint32_t n)
 void lower_along(Lower *l, const Domain *d, uint32_t axis, uint8_t lanes, Point at, PointFn fn, void *ctx)
 {
     const int64_t n = d->extent[axis], whole = n - n % lanes;
+    const bool is_live = d->live[axis].size != 0;
+    const KRef end = lower_live(l, &d->live[axis], n), last = k_index(l->k, whole);
     at.vec_axis = axis;
     at.lanes = at.count = lanes;
     if (whole > 0) {
-        at.idx[axis] =
-            k_for(l->k, k_index(l->k, 0), k_index(l->k, whole), lanes, KFOR_PARALLEL, axis_names[axis]);
+        const KRef stop = !is_live ? last : whole < n ? k_op(l->k, KOP_min, end, last, 0) : end;
+        at.idx[axis] = k_for(l->k, k_index(l->k, 0), stop, lanes, KFOR_PARALLEL, axis_names[axis]);
         fn(l, d, at, ctx);
         k_end(l->k);
     }
     if (whole < n) {
-        at.idx[axis] = k_index(l->k, whole);
+        if (is_live)
+            k_if(l->k, k_op(l->k, KOP_lt, last, end, 0));
+        at.idx[axis] = last;
         at.count = (uint8_t)(n - whole);
         fn(l, d, at, ctx);
+        if (is_live)
+            k_end(l->k);
     }
 }
 
@@ -423,6 +460,7 @@ static void elementwise_point(Lower *l, const Domain *d, Point at, void *ctx)
 void lower_elementwise(Lower *l)
 {
     Domain d = domain_of(lower_node(l, l->root)->shape);
+    domain_trim(l, &d, l->root);
     domain_add(l, &d, l->root);
     domain_add_operands(l, &d, l->root);
     domain_simplify(l, &d, l->root, NULL);
@@ -446,6 +484,7 @@ void lower_map(Lower *l, MapFn fn, void *ctx, MapLanes lanes)
 {
     MapBody m = {fn, ctx};
     Domain d = domain_of(lower_node(l, l->root)->shape);
+    domain_trim(l, &d, l->root);
     domain_add(l, &d, l->root);
     domain_add_operands(l, &d, l->root);
     const Access *out = find_access(&d, l->root, SPACE_IN);
@@ -482,6 +521,7 @@ void lower_strided_copy(Lower *l)
     const Node *n = lower_node(l, src);
     Domain d = domain_of(n->shape);
     Access dst = {.node = 0};
+    domain_trim(l, &d, src);
     for (uint32_t i = 0; i < d.rank; i++)
         dst.stride[i] = l->pk->copy.dst.stride[i];
     vec_push(l->plan->arena, &d.access, dst);

@@ -424,6 +424,43 @@ static void drop_known_sizes(Graph *g)
     g->outputs.len = n;
 }
 
+// Does another node become the same one when sizes are bound, although it has other sizes?
+static bool is_ambiguous(const Graph *g, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    for (NodeId other = 1; other < g->nodes.len && n->n_src > 0; other++) {
+        const Node *o = graph_node(g, other);
+        if (o->op == n->op && o->n_src == n->n_src && o->src[0] == n->src[0] && o->shape != n->shape)
+            return true;
+    }
+    return false;
+}
+
+// Ops beyond whose live elements there is nothing: all else follows from their operands.
+static bool makes_axes(const Graph *g, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    const OpId op = n->op == OP_result ? (OpId)graph_node(g, n->src[0])->op : (OpId)n->op;
+    if (op == OP_input) // others are dense in their live sizes, and spread by a repack
+        return is_outermost(g, id, extent_axes(g, id));
+    if (op_info[op].kind == OPKIND_LEAF)
+        return op != OP_const;
+    return (op == OP_nonzero || op == OP_unique || op == OP_nms || op == OP_repack) && !is_ambiguous(g, id);
+}
+
+static void note_lives(Graph *g)
+{
+    const uint32_t n = g->nodes.len;
+    for (NodeId id = 1; id < n; id++) {
+        const uint32_t axes = makes_axes(g, id) ? extent_axes(g, id) : 0;
+        for (uint32_t i = 0; axes >> i != 0; i++) {
+            const NodeId size = axes >> i & 1 ? extent_size(g, graph_node(g, id)->shape->dim[i]) : 0;
+            if (size != 0)
+                graph_add_live(g, id, i, size);
+        }
+    }
+}
+
 static bool bind(Pass *p)
 {
     Graph *g = p->graph;
@@ -442,6 +479,7 @@ static bool bind(Pass *p)
         axes[i] = extent_axes(g, g->outputs.data[i].node);
     keep_rest_of_states(g);
     add_sizes(g);
+    note_lives(g);
     if (p->diag->n_errors != errors || !graph_bind(g, largest, &p->graph))
         return false;
     make_outputs_dense(p->graph, axes);

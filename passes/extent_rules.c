@@ -163,16 +163,14 @@ static NodeId attention(Graph *g, NodeId id)
         return id;
     if (node_get_int(&n, A_attention_causal) && !dim_is_const(dim_sub(g->dims, keys, q.dim[q.rank - 2])))
         return extent_refuse(g, id, "which keys a query sees would depend on the size");
-    NodeId mask = graph_op2(g, OP_lt, extent_iota(g, keys), extent_size(g, keys));
-    const NodeId given = n.n_src > 3 ? n.src[3] : 0;
-    if (given && graph_node(g, given)->dtype == DTYPE_bool)
-        mask = graph_op2(g, OP_logical_and, given, mask);
-    else if (given)
-        mask = graph_op3(g, OP_where, mask, given, extent_scalar(g, given, -(double)INFINITY));
+    NodeId live = extent_size(g, keys);
+    if (n.n_src > 4 && n.src[4])
+        live = graph_op2(g, OP_min, live, n.src[4]);
     NodeBuild b = node_begin(g, OP_attention, node_span(g, id), g->labels.data[id]);
     for (uint32_t i = 0; i < 3; i++)
         node_src(&b, n.src[i]);
-    node_src(&b, mask);
+    node_src(&b, n.n_src > 3 ? n.src[3] : 0);
+    node_src(&b, live);
     node_float(&b, A_attention_scale, node_get_float(&n, A_attention_scale));
     node_int(&b, A_attention_causal, node_get_int(&n, A_attention_causal));
     return node_end(&b);

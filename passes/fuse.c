@@ -3,6 +3,7 @@
 // of a concat, a state, or a view of another value), and adds the strided copies that remain. Kernels come
 // out in a valid order.
 #include "passes/group.h"
+#include "passes/live.h"
 #include "passes/pass.h"
 #include "passes/pitch.h"
 #include "passes/strip.h"
@@ -564,6 +565,7 @@ static void add_leaves(Fuse *f)
 bool pass_fuse(Pass *p)
 {
     Fuse f = {.pass = p, .plan = p->plan, .g = p->graph};
+    p->plan->live = live_analyse(p->graph, p->perm);
     f.groups = group_nodes(p->plan, p->scratch, p->options->opt_level >= 1 ? GROUP_FUSE : GROUP_SINGLE);
     strip_join(p->plan, p->options, p->scratch, &f.groups);
     vec_push(p->perm, &p->plan->buffers, (PlanBuffer){0});

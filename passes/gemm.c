@@ -5,34 +5,19 @@
 // cache: then they are there, and fetching would only take its ports (1.8 times slower). Where the rows do
 // not stay in that cache beside the panels, sums are cut along k: a group of panels is summed up over some
 // steps of k for all tiles, then over the next ones; sums wait in scratch memory meanwhile.
-#include "passes/gemm.h"
+#include "passes/gemm_parts.h"
 #include "passes/transpose.h"
 
-enum { MAX_ACC = 32, MAX_VECTORS = 8, EPILOGUE_LOOP_COST = 8 };
+enum { EPILOGUE_LOOP_COST = 8 };
 // Fetching ahead: floats of a line; steps between fetches of the next panel; lines ahead in the same panel;
 // steps from which results are fetched too.
 enum { LINE = 16, FETCH_STEPS = 16, FETCH_AHEAD = 64, FETCHING_STEPS = 256 };
 
-// One tile: rows [row, row + rows) of a panel.
-typedef struct TileAt {
-    KRef row, column;
-    int64_t rows, real; // real columns of the panel
-    int64_t nv;
-    KRef a;          // index of the first element of a's row 0
-    KRef b;          // index of the panel's first element
-    KRef packed;     // WIDENED: the same in b
-    int64_t n_tiles; // of the block, which share the fetching of the next panel
-    KRef number;     // of this one among them
-    KRef cut;        // which steps of k, when they are cut
-    KRef sums;       // index of the block's sums in this panel, when they are cut
-    KRef row_sums;   // and of the tile's first row
-} TileAt;
-
 typedef struct Accs {
-    KRef var[MAX_ACC];
+    KRef var[GEMM_MAX_ACCS];
 } Accs;
 
-static uint8_t real_lanes(const Gemm *g, const TileAt *at, int64_t v)
+static uint8_t real_lanes(const Gemm *g, const GemmTileAt *at, int64_t v)
 {
     const int64_t left = at->real - v * g->lanes;
     return (uint8_t)(left > g->lanes ? g->lanes : left);
@@ -62,7 +47,7 @@ static KRef load_b(const Gemm *g, KRef index, uint8_t lanes, uint8_t count)
 }
 
 // Loads the sums so far, or stores them.
-static void move_sums(const Gemm *g, const TileAt *at, const Accs *acc, bool is_store)
+static void move_sums(const Gemm *g, const GemmTileAt *at, const Accs *acc, bool is_store)
 {
     Kernel *k = g->l->k;
     for (int64_t i = 0; i < at->rows * at->nv; i++) {
@@ -75,7 +60,7 @@ static void move_sums(const Gemm *g, const TileAt *at, const Accs *acc, bool is_
     }
 }
 
-static void begin_accs(const Gemm *g, const TileAt *at, Accs *acc)
+static void begin_accs(const Gemm *g, const GemmTileAt *at, Accs *acc)
 {
     Kernel *k = g->l->k;
     const KRef zero = k_splat(k, k_number(k, DTYPE_f32, 0), g->lanes);
@@ -89,16 +74,22 @@ static void begin_accs(const Gemm *g, const TileAt *at, Accs *acc)
     k_end(k);
 }
 
+// Of a vector of b in a step, from the first.
+static int64_t vector_offset(const Gemm *g, const GemmTileAt *at, int64_t v)
+{
+    return v / at->panel_nv * at->panel_step + v % at->panel_nv * g->lanes;
+}
+
 // Adds the products of step c.
-static void emit_step(const Gemm *g, const TileAt *at, const Accs *acc, KRef c)
+static void emit_step(const Gemm *g, const GemmTileAt *at, const Accs *acc, KRef c)
 {
     Kernel *k = g->l->k;
     const bool is_plain = g->source == GEMM_ROWS;
-    const KRef from = k_mul_add(k, c, is_plain ? g->b_k : at->nv * g->lanes, at->b);
+    const KRef from = k_mul_add(k, c, is_plain ? g->b_k : at->panel_nv * g->lanes, at->b);
     const KRef left = k_mul_add(k, at->row, g->a_row, k_mul_add(k, c, g->a_k, at->a));
-    KRef b[MAX_VECTORS];
+    KRef b[GEMM_MAX_VECTORS];
     for (int64_t v = 0; v < at->nv; v++) {
-        const KRef index = k_add(k, from, k_index(k, v * g->lanes));
+        const KRef index = k_add(k, from, k_index(k, vector_offset(g, at, v)));
         b[v] = gemm_makes_panels(g) ? k_load(k, g->panel, index, g->lanes, g->lanes)
                                     : load_b(g, index, g->lanes, is_plain ? real_lanes(g, at, v) : g->lanes);
     }
@@ -112,7 +103,7 @@ static void emit_step(const Gemm *g, const TileAt *at, const Accs *acc, KRef c)
 }
 
 // Lines that a tile fetches in FETCH_STEPS steps, so that all tiles of the block fetch a panel.
-static int64_t fetched_lines(const Gemm *g, const TileAt *at)
+static int64_t fetched_lines(const Gemm *g, const GemmTileAt *at)
 {
     if (g->source != GEMM_PACKED || at->n_tiles < 2 || g->t.steps < FETCH_STEPS)
         return 0;
@@ -120,7 +111,7 @@ static int64_t fetched_lines(const Gemm *g, const TileAt *at)
     return (lines + at->n_tiles - 1) / at->n_tiles;
 }
 
-static void emit_sums(const Gemm *g, const TileAt *at, const Accs *acc)
+static void emit_sums(const Gemm *g, const GemmTileAt *at, const Accs *acc)
 {
     Kernel *k = g->l->k;
     const int64_t line = line_of_b(g), lines = fetched_lines(g, at), steps = g->t.steps,
@@ -141,16 +132,17 @@ static void emit_sums(const Gemm *g, const TileAt *at, const Accs *acc)
     if (fetching == steps)
         return;
     const KRef c = k_for(k, k_index(k, fetching), k_index(k, steps), 1, KFOR_SERIAL, "c");
-    const KRef ahead = k_mul_add(k, c, at->nv * g->lanes, k_add(k, at->b, k_index(k, FETCH_AHEAD * line)));
+    const KRef ahead =
+        k_mul_add(k, c, at->panel_nv * g->lanes, k_add(k, at->b, k_index(k, FETCH_AHEAD * line)));
     const bool is_far =
         at->n_tiles == 1 && g->source == GEMM_PACKED && g->l->constant_bytes > g->l->caps->l2_bytes;
     for (int64_t i = 0; i < at->nv * g->lanes && is_far; i += line)
-        k_prefetch(k, g->b, k_add(k, ahead, k_index(k, i)));
+        k_prefetch(k, g->b, k_add(k, ahead, k_index(k, vector_offset(g, at, i / g->lanes) + i % g->lanes)));
     emit_step(g, at, acc, c);
     k_end(k);
 }
 
-static void store_vector(const Gemm *g, const TileAt *at, KRef r, int64_t v, KRef value)
+static void store_vector(const Gemm *g, const GemmTileAt *at, KRef r, int64_t v, KRef value)
 {
     Kernel *k = g->l->k;
     g->store(g->l, k_add(k, at->row, r), k_add(k, at->column, k_index(k, v * g->lanes)), g->lanes,
@@ -159,7 +151,7 @@ static void store_vector(const Gemm *g, const TileAt *at, KRef r, int64_t v, KRe
 
 // Costly epilogues go through a small buffer and a loop over the rows, so that their text appears once a
 // vector.
-static void emit_stores(const Gemm *g, const TileAt *at, const Accs *acc)
+static void emit_stores(const Gemm *g, const GemmTileAt *at, const Accs *acc)
 {
     Kernel *k = g->l->k;
     if (at->rows < 2 || lower_epilogue_cost(g->l) < EPILOGUE_LOOP_COST) {
@@ -181,7 +173,7 @@ static void emit_stores(const Gemm *g, const TileAt *at, const Accs *acc)
 
 // Results lie outside the caches when they are many, or others were there in between: stores that miss hold
 // up those behind them. Sums of few steps do not make up for the fetches.
-static void fetch_results(const Gemm *g, const TileAt *at)
+static void fetch_results(const Gemm *g, const GemmTileAt *at)
 {
     Kernel *k = g->l->k;
     if (g->fetch == NULL || g->k < FETCHING_STEPS ||
@@ -193,11 +185,11 @@ static void fetch_results(const Gemm *g, const TileAt *at)
     k_end(k);
 }
 
-static void emit_tile(const Gemm *g, const TileAt *at)
+void gemm_emit_tile(const Gemm *g, const GemmTileAt *at)
 {
     Accs acc;
     Kernel *k = g->l->k;
-    rlx_assert(at->rows * at->nv <= MAX_ACC && at->nv <= MAX_VECTORS);
+    rlx_assert(at->rows * at->nv <= GEMM_MAX_ACCS && at->nv <= GEMM_MAX_VECTORS);
     if (!is_cut(g)) {
         fetch_results(g, at);
         begin_accs(g, at, &acc);
@@ -228,7 +220,12 @@ static KRef open_run(const Gemm *g, const GemmRun *run, bool always, const char 
     if (run->count == 1 && !always)
         return k_index(k, 0);
     const bool is_inside = (gemm_makes_panels(g) || is_cut(g)) && !always;
-    return k_for(k, k_index(k, 0), k_index(k, run->count), 1, is_inside ? KFOR_SERIAL : KFOR_PARALLEL, name);
+    KRef end = k_index(k, run->count);
+    if (always && g->n_live != 0) { // panels: those with live columns
+        const KRef columns = k_add(k, g->n_live, k_index(k, run->width - 1 - run->first));
+        end = k_op(k, KOP_min, k_op(k, KOP_div, columns, k_index(k, run->width), 0), end, 0);
+    }
+    return k_for(k, k_index(k, 0), end, 1, is_inside ? KFOR_SERIAL : KFOR_PARALLEL, name);
 }
 
 static void close_run(const Gemm *g, const GemmRun *run, bool always)
@@ -239,7 +236,7 @@ static void close_run(const Gemm *g, const GemmRun *run, bool always)
 
 // Columns that lie along k are turned in blocks. Else vector by vector of the panel, so that no more rows of
 // b are read at a time than stay in the first-level cache.
-static void copy_panel(const Gemm *g, const TileAt *at)
+static void copy_panel(const Gemm *g, const GemmTileAt *at)
 {
     Kernel *k = g->l->k;
     const KRef start = k_mul_add(k, at->column, g->b_col, g->b_base), zero = k_number(k, DTYPE_f32, 0);
@@ -273,7 +270,7 @@ static void copy_panel(const Gemm *g, const TileAt *at)
     }
 }
 
-static void widen_panel(const Gemm *g, const TileAt *at)
+static void widen_panel(const Gemm *g, const GemmTileAt *at)
 {
     Kernel *k = g->l->k;
     const KRef c = k_for(k, k_index(k, 0), k_index(k, g->k), 1, KFOR_SERIAL, "c");
@@ -285,7 +282,7 @@ static void widen_panel(const Gemm *g, const TileAt *at)
     k_end(k);
 }
 
-static void emit_tiles(const Gemm *g, TileAt at, int64_t rows)
+static void emit_tiles(const Gemm *g, GemmTileAt at, int64_t rows)
 {
     Kernel *k = g->l->k;
     const GemmRuns tiles = gemm_tiles(g, rows);
@@ -302,7 +299,7 @@ static void emit_tiles(const Gemm *g, TileAt at, int64_t rows)
         if (is_cut(g))
             at.row_sums = k_mul_add(k, i, run->width * sums_pitch(g),
                                     k_add(k, at.sums, k_index(k, run->first * sums_pitch(g))));
-        emit_tile(g, &at);
+        gemm_emit_tile(g, &at);
         close_run(g, run, false);
         before += run->count;
     }
@@ -323,46 +320,69 @@ static void emit_groups(const Gemm *g, const GemmRun *run, KRef row, int64_t row
     const KRef p = k_for(k, k_index(k, 0), n, 1, KFOR_SERIAL, "ob");
     const KRef column = k_mul_add(k, k_add(k, first, p), run->width, k_index(k, run->first));
     const KRef chunk = k_add(k, k_mul(k, cut, n), p);
-    const TileAt at = {.row = row,
-                       .real = run->real,
-                       .nv = run->width / g->lanes,
-                       .column = column,
-                       .a = k_mul_add(k, cut, steps * g->a_k, g->a_base),
-                       .b = k_mul_add(k, chunk, steps * run->width, from),
-                       .cut = cut,
-                       .sums = k_mul_add(k, p, run->width, g->partial_base)};
+    const GemmTileAt at = {.row = row,
+                           .real = run->real,
+                           .nv = run->width / g->lanes,
+                           .panel_nv = run->width / g->lanes,
+                           .column = column,
+                           .a = k_mul_add(k, cut, steps * g->a_k, g->a_base),
+                           .b = k_mul_add(k, chunk, steps * run->width, from),
+                           .cut = cut,
+                           .sums = k_mul_add(k, p, run->width, g->partial_base)};
     emit_tiles(g, at, rows);
     k_end(k);
     k_end(k);
     k_end(k);
 }
 
-static void emit_panels(const Gemm *g, KRef row, int64_t rows)
+GemmTileAt gemm_panel_at(const Gemm *g, const GemmRun *run, KRef i, KRef row)
 {
     Kernel *k = g->l->k;
-    const GemmRuns panels = gemm_panels(g);
     const bool is_made = gemm_makes_panels(g);
-    for (uint32_t p = 0; p < panels.n; p++) {
-        const GemmRun *run = &panels.run[p];
-        if (is_cut(g)) {
-            emit_groups(g, run, row, rows);
-            continue;
-        }
-        const KRef i = open_run(g, run, is_made, "ob");
-        TileAt at = {.row = row,
+    GemmTileAt at = {.row = row,
                      .real = run->real,
                      .nv = run->width / g->lanes,
+                     .panel_nv = run->width / g->lanes,
+                     .panel_step = g->k * run->width,
                      .a = g->a_base,
                      .column = k_mul_add(k, i, run->width, k_index(k, run->first))};
-        at.packed = k_mul_add(k, i, g->k * run->width, k_add(k, g->b_base, k_index(k, g->k * run->first)));
-        at.b = is_made ? g->panel_base : g->source == GEMM_ROWS ? k_add(k, g->b_base, at.column) : at.packed;
+    at.packed = k_mul_add(k, i, g->k * run->width, k_add(k, g->b_base, k_index(k, g->k * run->first)));
+    at.b = is_made ? g->panel_base : g->source == GEMM_ROWS ? k_add(k, g->b_base, at.column) : at.packed;
+    return at;
+}
+
+void gemm_emit_panels(const Gemm *g, KRef row, GemmPanelFn fn, void *ctx)
+{
+    const GemmRuns panels = gemm_panels(g);
+    for (uint32_t p = 0; p < panels.n; p++) {
+        const GemmRun *run = &panels.run[p];
+        const bool always = gemm_makes_panels(g) || g->n_live != 0;
+        const KRef i = open_run(g, run, always, "ob");
+        const GemmTileAt at = gemm_panel_at(g, run, i, row);
         if (g->source == GEMM_COPIED)
             copy_panel(g, &at);
         else if (g->source == GEMM_WIDENED)
             widen_panel(g, &at);
-        emit_tiles(g, at, rows);
-        close_run(g, run, is_made);
+        fn(g, at, ctx);
+        close_run(g, run, always);
     }
+}
+
+static void emit_block(const Gemm *g, GemmTileAt at, void *rows)
+{
+    emit_tiles(g, at, *(const int64_t *)rows);
+}
+
+// All panels for some rows.
+static void emit_rows(const Gemm *g, KRef row, int64_t rows)
+{
+    const GemmRuns panels = gemm_panels(g);
+    if (!is_cut(g)) {
+        gemm_emit_panels(g, row, emit_block, &rows);
+        return;
+    }
+    for (uint32_t p = 0; p < panels.n; p++)
+        emit_groups(g, &panels.run[p], row, rows);
 }
 
 void gemm_emit(Gemm *g)
@@ -376,10 +396,14 @@ void gemm_emit(Gemm *g)
         g->partial = lower_param_thread_scratch(
             g->l, "sums", DTYPE_f32, (uint64_t)(sums_pitch(g) * (g->t.block < g->m ? g->t.block : g->m)),
             &g->partial_base);
+    if (g->m_live != 0) {
+        gemm_emit_live(g);
+        return;
+    }
     for (uint32_t b = 0; b < blocks.n; b++) {
         const GemmRun *run = &blocks.run[b];
         const KRef i = open_run(g, run, false, "rb");
-        emit_panels(g, k_mul_add(k, i, run->width, k_index(k, run->first)), run->width);
+        emit_rows(g, k_mul_add(k, i, run->width, k_index(k, run->first)), run->width);
         close_run(g, run, false);
     }
 }

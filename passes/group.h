@@ -8,7 +8,7 @@
 
 typedef struct Uses {
     const uint32_t *first; // by NodeId; users of id are user[first[id] .. first[id + 1])
-    const NodeId *user;    // ascending; outputs, state nexts and checks count as user 0
+    const NodeId *user;    // ascending; outputs, state nexts, checks and live sizes count as user 0
 } Uses;
 
 typedef struct Groups {

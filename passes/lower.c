@@ -221,6 +221,7 @@ static void lower_kernel(Pass *p, uint32_t index, uint64_t constant_bytes)
                .constant_bytes = constant_bytes};
     l.k = kernel_new(p->perm, "");
     describe(&l, index);
+    lower_begin_sizes(&l);
     if (pk->copy.src != 0)
         lower_strided_copy(&l);
     else if (pk->anchor == 0)

@@ -5,6 +5,7 @@
 #ifndef PASSES_LOWER_H
 #define PASSES_LOWER_H
 
+#include "passes/live.h"
 #include "passes/pass.h"
 
 // The rows [lo, hi) of one image, to which a stage of a kernel keeps. Where it is set, no loop is parallel.
@@ -21,6 +22,12 @@ typedef struct HeldRows {
     uint32_t param;
     KRef base;
 } HeldRows;
+// The sizes that this kernel's loops may end at, as numbers read at its start.
+typedef struct LowerSizes {
+    uint32_t n;
+    NodeId node[LIVE_MAX_SIZES];
+    KRef value[LIVE_MAX_SIZES];
+} LowerSizes;
 
 typedef struct Lower {
     Pass *pass;
@@ -29,9 +36,10 @@ typedef struct Lower {
     PlanKernel *pk;
     Kernel *k;
     const TargetCaps *caps;
-    NodeId anchor;           // structural node of this kernel, 0 = elementwise
-    NodeId root;             // the value to store
-    uint32_t index;          // of the kernel in the plan
+    NodeId anchor;  // structural node of this kernel, 0 = elementwise
+    NodeId root;    // the value to store
+    uint32_t index; // of the kernel in the plan
+    LowerSizes sizes;
     uint64_t constant_bytes; // of the whole graph: where they fit, a cache keeps them from run to run
     const RowWindow *window; // NULL: all rows of all images
     const HeldRows *held;    // values of other stages
@@ -93,6 +101,8 @@ typedef struct Access {
 typedef struct Domain {
     uint32_t rank;
     int64_t extent[SHAPE_MAX_RANK];
+    LiveRef
+        live[SHAPE_MAX_RANK]; // where loops end, if not at the extent: what is beyond may be computed or not
     VEC(Access) access;
     bool has_out_space; // the root and what its epilogue loads are in SPACE_OUT; else all is in SPACE_IN
 } Domain;
@@ -104,6 +114,8 @@ typedef struct AxisMap {
 
 // An iteration space with the axes of a constant shape.
 Domain domain_of(const Shape *s);
+// Ends the loops over a value's axes, which are the domain's, where its live elements end.
+void domain_trim(const Lower *l, Domain *d, NodeId id);
 // Adds the access to a stored value, broadcast against the domain's axes (aligned at the last one).
 void domain_add(Lower *l, Domain *d, NodeId id);
 // Adds all values from outside that pulling `id` needs: loads of the elementwise body below it, stopping at
@@ -120,6 +132,15 @@ void domain_simplify(Lower *l, Domain *d, NodeId id, uint8_t *class);
 // The widest vector that fits along the last axis: all accesses are f32, i32, 16-bit floats or bytes with
 // stride 1 or 0 there, and all of the body has vectors. 1 = scalar.
 uint8_t domain_lanes(const Lower *l, const Domain *d, uint32_t axis);
+
+// --- sizes that a run knows (lower_live.c) --------------------------------------------------------
+
+// Loads the sizes of the kernel: at its start.
+void lower_begin_sizes(Lower *l);
+// Can the bound be read? Where not, loops go to the end.
+bool lower_knows(const Lower *l, const LiveRef *r);
+// The bound as an index, at most `extent`; the extent where it is not known.
+KRef lower_live(Lower *l, const LiveRef *r, int64_t extent);
 
 // --- points and pulling --------------------------------------------------------------------------
 

@@ -35,7 +35,12 @@ static Attention attention_of(Lower *l)
                    .scale = node_get_float(n, A_attention_scale),
                    .type = operand_sum_type(n->dtype)};
     a.scale = a.scale == 0 ? 1 / sqrt((double)a.size) : a.scale;
+    a.live = k_index(l->k, a.keys);
+    a.has_live = n->n_src > 4 && n->src[4] != 0;
+    if (a.has_live)
+        a.live = operand_clamped(l, n->src[4], k_index(l->k, 0), 0, a.keys);
     a.d = domain_of(lower_node(l, l->root)->shape);
+    domain_trim(l, &a.d, l->root);
     domain_add(l, &a.d, l->root);
     domain_add_operands(l, &a.d, l->root);
     const bool is_cpu = !l->caps->is_gpu && n->dtype == DTYPE_f32;
@@ -68,7 +73,7 @@ KRef attention_query_index(Lower *l, const AttRow *r, KRef last)
 AttRow attention_row(Lower *l, const Attention *a, Point at)
 {
     Kernel *k = l->k;
-    AttRow r = {.a = a, .at = at, .n_visible = k_index(k, a->keys)};
+    AttRow r = {.a = a, .at = at, .n_visible = a->live};
     r.kv_head = k_op(k, KOP_div, at.idx[a->rank - 3], k_index(k, a->heads / a->kv_heads), 0);
     if (a->is_causal) {
         const KRef seen = k_add(k, at.idx[a->rank - 2], k_index(k, a->keys - a->queries + 1));
@@ -301,6 +306,25 @@ static void emit_thread_row(Lower *l, const AttRow *r)
     k_end(k);
 }
 
+void attention_lower_rows(Lower *l, const Attention *a, KRef queries)
+{
+    Kernel *k = l->k;
+    Point at = {.lanes = 1, .count = 1};
+    AttWeights w = {0};
+    w.scratch = lower_param_thread_scratch(l, "scores", (DType)a->type,
+                                           (uint64_t)(a->keys + l->caps->f32_lanes), &w.base);
+    uint32_t opened = lower_open(l, &a->d, a->rank - 2, &at);
+    if (queries != 0) {
+        at.idx[a->rank - 2] = k_for(k, k_index(k, 0), queries, 1, KFOR_PARALLEL, "q");
+        opened++;
+    } else {
+        opened += lower_open_axis(l, &a->d, a->rank - 2, KFOR_PARALLEL, &at);
+    }
+    const AttRow r = attention_row(l, a, at);
+    emit_row(l, &r, w);
+    lower_close(l, opened);
+}
+
 // The first score makes 0 of exp(-inf - score), so the start values do not matter; an infinite score ends in
 // NaN either way.
 void lower_attention(Lower *l)
@@ -316,13 +340,6 @@ void lower_attention(Lower *l)
         lower_close(l, opened);
         return;
     }
-    if (attention_lower_blocks(l, &a))
-        return;
-    AttWeights w = {0};
-    w.scratch = lower_param_thread_scratch(l, "scores", (DType)a.type,
-                                           (uint64_t)(a.keys + l->caps->f32_lanes), &w.base);
-    const uint32_t opened = lower_open(l, &a.d, a.rank - 1, &at);
-    const AttRow r = attention_row(l, &a, at);
-    emit_row(l, &r, w);
-    lower_close(l, opened);
+    if (!attention_lower_blocks(l, &a))
+        attention_lower_rows(l, &a, 0);
 }

@@ -83,6 +83,7 @@ static void add_output_domain(Lower *l, Matmul *x)
 {
     const Shape *s = lower_node(l, l->root)->shape;
     Domain d = domain_of(s);
+    domain_trim(l, &d, l->root);
     domain_add(l, &d, l->root);
     domain_add_operands(l, &d, l->root);
     x->d = d;
@@ -164,8 +165,10 @@ static GemmSource source_of(const Lower *l, const Matmul *x, DType b_type)
 static void remove_axis(Domain *d, uint32_t axis)
 {
     d->rank--;
-    for (uint32_t i = axis; i < d->rank; i++)
+    for (uint32_t i = axis; i < d->rank; i++) {
         d->extent[i] = d->extent[i + 1];
+        d->live[i] = d->live[i + 1];
+    }
     for (uint32_t i = 0; i < d->access.len; i++) {
         int64_t *stride = d->access.data[i].stride;
         memmove(stride + axis, stride + axis + 1, (d->rank - axis) * sizeof *stride);
@@ -181,6 +184,9 @@ static bool can_join_rows(const Lower *l, const Matmul *x, int64_t a_batch)
         return false;
     if (m == 1)
         return true;
+    const LiveRef *outer = &x->d.live[x->batch - 1];
+    if (x->d.live[x->batch].size != 0 || (outer->size != 0 && live_times(*outer, m).size == 0))
+        return false;
     for (uint32_t i = 0; i < x->d.access.len; i++) {
         const int64_t *stride = x->d.access.data[i].stride;
         if (stride[x->batch - 1] != stride[x->batch] * m)
@@ -204,6 +210,9 @@ static void join_rows(Lower *l, Matmul *x)
         if (extent > 1 && x->m == 1) {
             x->a_row = a_batch;
             remove_axis(&x->d, axis + 1);
+        } else if (extent > 1) {
+            x->d.live[axis + 1] = live_times(x->d.live[axis], x->m);
+            remove_axis(&x->d, axis);
         } else {
             remove_axis(&x->d, axis);
         }
@@ -281,6 +290,7 @@ static void widen_rows(Lower *l, Matmul *x)
     const uint32_t last = s->rank - 1;
     const uint8_t lanes = lower_loc(l, x->a)->stride[last] == 1 ? lower_fit_lanes(l, s->dim[last]) : 1;
     Domain d = domain_of(s);
+    domain_trim(l, &d, x->a);
     Point at = {.lanes = 1, .count = 1};
     int64_t stride = 1;
     for (uint32_t i = s->rank; i-- > 0; stride *= s->dim[i])
@@ -293,6 +303,16 @@ static void widen_rows(Lower *l, Matmul *x)
     lower_along(l, &d, last, lanes, at, widen_point, &w);
     lower_close(l, opened);
     k_barrier(l->k);
+}
+
+// Rows and columns whose number only a run knows.
+static void set_live(Lower *l, const Matmul *x, Gemm *g)
+{
+    const uint32_t row = x->batch, column = x->batch + (x->a_is_vector ? 0u : 1u);
+    if (!x->a_is_vector && x->d.live[row].size != 0 && x->m > 1)
+        g->m_live = lower_live(l, &x->d.live[row], x->m);
+    if (x->d.live[column].size != 0)
+        g->n_live = lower_live(l, &x->d.live[column], x->n);
 }
 
 static void lower_tiled(Lower *l, Matmul *x)
@@ -318,6 +338,7 @@ static void lower_tiled(Lower *l, Matmul *x)
               .b_col = x->b_col,
               .b_type = data != NULL ? halves_type(type, data, x->k * x->n) : type};
     g.source = source_of(l, x, g.b_type);
+    set_live(l, x, &g);
     gemm_choose(&g);
     const uint32_t opened = lower_open(l, &x->d, x->batch, &batch);
     if (data != NULL) {

@@ -2,6 +2,7 @@
 // Kernel order: list scheduling that always takes the ready kernel after which the fewest bytes are live,
 // tried with a few tie rules; the order with the lowest peak wins, the original one on a tie. Works on the
 // planned reads and writes, before lowering.
+#include "passes/live.h"
 #include "passes/pass.h"
 #include <string.h>
 
@@ -97,6 +98,11 @@ static void note_loop(Order *o, uint32_t step)
 static void read_operands(Order *o, uint32_t step)
 {
     const PlanKernel *k = &o->plan->kernels.data[step];
+    NodeId size[LIVE_MAX_SIZES];
+    const uint32_t n_sizes = live_sizes(o->plan, k, size);
+    for (uint32_t i = 0; i < n_sizes; i++)
+        if (live_is_apart(o->plan, k, size[i]))
+            depend_on(o, step, size[i]);
     if (k->copy.src != 0) {
         depend_on(o, step, k->copy.src);
         note_buffer(o, &o->step[step].writes, k->copy.dst.buf);
@@ -246,7 +252,7 @@ static void apply(Order *o, const uint32_t *order)
 bool pass_order(Pass *p)
 {
     Order o = {.pass = p, .plan = p->plan, .g = p->plan->graph, .n = p->plan->kernels.len};
-    if (o.n < 3 || o.n > ORDER_SEARCH_KERNELS)
+    if ((o.n < 3 && o.plan->live == NULL) || o.n > ORDER_SEARCH_KERNELS)
         return false;
     o.step = ARENA_ARRAY(p->scratch, Step, o.n);
     o.producers = ARENA_ARRAY(p->scratch, Indices, o.g->nodes.len);
@@ -254,6 +260,8 @@ bool pass_order(Pass *p)
     uint32_t *best = ARENA_ARRAY(p->scratch, uint32_t, o.n), *order = ARENA_ARRAY(p->scratch, uint32_t, o.n);
     for (uint32_t i = 0; i < o.n; i++)
         best[i] = i;
+    if (o.plan->live != NULL) // nodes stand before the sizes that their kernels read
+        schedule(&o, TIE_EARLIEST, best);
     const uint64_t original = peak_of(&o, best);
     uint64_t lowest = original;
     for (TieRule rule = TIE_EARLIEST; rule < TIE_COUNT; rule++) {

@@ -26,6 +26,17 @@ static AxisMap root_axes(const Lower *l, const Shape *operand, const bool *in_ro
     return map;
 }
 
+// Rows that do not exist in a run are left out.
+static void trim_kept(const Lower *l, Domain *d, const bool *in_row)
+{
+    const bool same_rank = lower_node(l, l->root)->shape->rank == d->rank;
+    for (uint32_t i = 0, n = 0; i < d->rank; i++) {
+        const LiveRef live = in_row[i] ? (LiveRef){0} : live_bound(l->plan, l->root, same_rank ? i : n);
+        n += !in_row[i];
+        d->live[i] = lower_knows(l, &live) ? live : (LiveRef){0};
+    }
+}
+
 // Accesses on the operand's side must have stride 0 or 1 along the axis for vectors; on the root's side too,
 // if it varies there.
 static void choose_mode(Lower *l, Rows *r)
@@ -62,6 +73,7 @@ Rows rows_new(Lower *l, NodeId operand, const bool *in_row)
         class[i] = in_row[i];
         r.count *= in_row[i] ? s->dim[i] : 1;
     }
+    trim_kept(l, &r.d, in_row);
     domain_add_operands(l, &r.d, operand);
     const Node *anchor = lower_node(l, l->anchor);
     for (uint32_t i = 1; i < anchor->n_src; i++)
@@ -282,7 +294,7 @@ void rows_reduce(Lower *l, const Rows *r, const RowReduction *x)
     RowReduction copy = *x;
     const int64_t n = r->mode == ROWS_ACROSS ? r->d.extent[r->vec_axis] : 0;
     const int64_t block = (int64_t)r->lanes * ROW_ACCS, blocks = n - n % block, whole = n - n % r->lanes;
-    if (blocks == 0 || r->d.rank == r->n_kept) {
+    if (blocks == 0 || r->d.rank == r->n_kept || r->d.live[r->vec_axis].size != 0) {
         rows_emit(l, r, reduce_row, &copy);
         return;
     }

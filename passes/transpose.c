@@ -44,11 +44,17 @@ void transpose_emit(Lower *l, const Transpose *t)
     Kernel *k = l->k;
     const int64_t rest = t->rows % t->lanes, whole = t->rows - rest;
     rlx_assert(t->lanes > 1 && t->lanes <= MAX_ROWS);
+    const KRef last = k_index(k, whole), end = t->live != 0 ? k_op(k, KOP_min, t->live, last, 0) : last;
     if (whole > 0) {
-        const KRef r = k_for(k, k_index(k, 0), k_index(k, whole), t->lanes, KFOR_SERIAL, "r");
+        const KRef r = k_for(k, k_index(k, 0), end, t->lanes, KFOR_SERIAL, "r");
         emit_rows(l, t, (Range){.at = r, .n = t->lanes});
         k_end(k);
     }
-    if (rest > 0)
-        emit_rows(l, t, (Range){.at = k_index(k, whole), .n = rest});
+    if (rest == 0)
+        return;
+    if (t->live != 0)
+        k_if(k, k_op(k, KOP_lt, last, t->live, 0));
+    emit_rows(l, t, (Range){.at = last, .n = rest});
+    if (t->live != 0)
+        k_end(k);
 }

@@ -11,6 +11,7 @@ typedef struct Transpose {
     uint32_t from, to; // params of f32
     KRef from_at, to_at;
     int64_t rows, columns, from_row, to_row;
+    KRef live; // rows that are needed, at most `rows`; 0: all of them
     uint8_t lanes; // above 1
 } Transpose;
 
