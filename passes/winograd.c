@@ -183,10 +183,11 @@ static double weight_cycles(const Winograd *w)
                : 0;
 }
 
-// Cycles to read weights from memory. The threads together get half as much again as one.
-static double memory_cycles(const TargetCaps *caps, double bytes)
+// Cycles to read weights from memory, at the share of it that a core gets while another reads too: what
+// rounds differently must not depend on the number of threads.
+static double memory_cycles(double bytes)
 {
-    return bytes / memory_rate * (caps->threads > 1 ? caps->threads / 1.5 : 1);
+    return bytes / (0.75 * memory_rate);
 }
 
 // Cycles of the products: multiplications, or reading the weights once for every block of tiles, whichever
@@ -206,8 +207,7 @@ static double product_cycles(const Winograd *w)
     const double weights = 4.0 * (double)winograd_weights(w);
     const bool fits = weights + scratch_bytes(w) < 0.9 * caps->l2_bytes;
     const double again = weights * (double)(w->blocks - 1);
-    const double stream =
-        memory_cycles(caps, weights) + (fits ? again / l2_rate : memory_cycles(caps, again));
+    const double stream = memory_cycles(weights) + (fits ? again / l2_rate : memory_cycles(again));
     // V goes through the second-level cache once for every block of output channels, where it does not fit.
     const double rereads = (double)w->blocks * (double)ceil_div(padded_channels(w), winograd_width(w));
     const double v = scratch_bytes(w) > 0.8 * caps->l2_bytes
@@ -245,7 +245,7 @@ static double direct_cycles(const Lower *l, const Conv *c, uint8_t lanes)
     const double pixels = (double)(c->s.n * c->s.h * c->s.w);
     const double padded = (double)(ceil_div(c->s.oc, lanes) * lanes) / (double)c->s.oc;
     const double compute = pixels * weights * padded / 4 / (lanes * l->caps->fma_per_cycle * 0.95);
-    const double stream = memory_cycles(l->caps, weights);
+    const double stream = memory_cycles(weights);
     return compute > stream ? compute : stream;
 }
 
@@ -263,7 +263,7 @@ static int64_t choose_chunk(const Winograd *w)
 // caches, at up to 1.5 cycles a byte (0.7, the average in split_cost.c, measures the same on ResNet-50).
 static double exchange_cycles(const Winograd *w)
 {
-    const double threads = w->l->caps->threads;
+    const double threads = (double)w->threads;
     return w->blocks == 1 && threads > 1 ? 1.5 * 4 * (double)winograd_v_size(w) * (threads - 1) : 0;
 }
 
@@ -271,7 +271,7 @@ static double exchange_cycles(const Winograd *w)
 // third-level cache.
 static bool choose_block(Winograd *w)
 {
-    const int64_t threads = w->l->caps->threads > 1 ? w->l->caps->threads : 1;
+    const int64_t threads = w->threads;
     double best = INFINITY;
     int64_t chosen = 0;
     for (int64_t blocks = 1; blocks <= w->tiles; blocks += 1 + blocks / 8) {
@@ -320,7 +320,7 @@ enum { MAX_SIZE = 1 << 28 }; // of any factor of the sizes below; their products
 bool winograd_plan(Lower *l, const Conv *c, const Domain *d, uint8_t m, WinogradWeights how, Winograd *w)
 {
     const TileShape *s = &c->s;
-    *w = (Winograd){.l = l, .c = c, .d = d, .form = winograd_form(m, (uint8_t)s->kh)};
+    *w = (Winograd){.l = l, .c = c, .d = d, .form = winograd_form(m, (uint8_t)s->kh), .threads = 1};
     w->rows = ceil_div(s->h, m);
     w->columns = ceil_div(s->w, m);
     w->in_lanes = lanes_within(l, s->ic);
@@ -369,7 +369,10 @@ bool winograd_lower(Lower *l, const Conv *c, const Domain *d)
         cycles = w.cycles;
         found = true;
     }
-    if (found)
-        winograd_emit(&best);
-    return found;
+    if (!found)
+        return false;
+    w = best; // the same sums, in blocks that suit the threads
+    w.threads = l->caps->threads > 1 ? l->caps->threads : 1;
+    winograd_emit(choose_block(&w) ? &w : &best);
+    return true;
 }

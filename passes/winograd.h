@@ -65,7 +65,8 @@ typedef struct Winograd {
     bool transforms_weights;
     int64_t chunk; // channels that are summed in one go, at most form.chunk
     WinogradBlocks oc;
-    double cycles; // estimated
+    int64_t threads; // for which blocks are chosen; all else is chosen for one
+    double cycles;   // estimated
 } Winograd;
 
 // All but the emitted text: false when the convolution is none that it can do.
