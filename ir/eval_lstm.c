@@ -7,6 +7,7 @@
 
 typedef struct Lstm {
     int64_t seq, batch, dirs, input, hidden;
+    int64_t steps; // that are made
     bool batch_major, reverse_only;
     const double *x, *w, *r, *b, *h0, *c0, *peephole; // the last four may be NULL
     double *y, *y_h, *y_c;
@@ -67,8 +68,8 @@ static void run_entry(const Lstm *l, int64_t dir, int64_t n, double *next)
         state[0][k] = l->h0 == NULL ? 0 : l->h0[at + k];
         state[1][k] = l->c0 == NULL ? 0 : l->c0[at + k];
     }
-    for (int64_t i = 0; i < l->seq; i++) {
-        const int64_t t = backwards ? l->seq - 1 - i : i;
+    for (int64_t i = 0; i < l->steps; i++) {
+        const int64_t t = backwards ? l->steps - 1 - i : i;
         step(l, dir, l->x + (l->batch_major ? n * l->seq + t : t * l->batch + n) * l->input, state, next);
         double *y =
             l->y + (l->batch_major ? (n * l->seq + t) * l->dirs + dir : (t * l->dirs + dir) * l->batch + n) *
@@ -90,6 +91,8 @@ bool eval_lstm(EvalCtx *c)
         .batch_major = batch_major,
         .reverse_only = str_equal(node_get_str(c->node, A_lstm_direction), "reverse"),
     };
+    const int64_t given = eval_has(c, 7) ? tensor_get_i64(&c->in[7], 0) : l.seq;
+    l.steps = given < 0 ? 0 : given < l.seq ? given : l.seq;
     if (!eval_check_work(c, c->out[0].numel, 4 * (l.input + l.hidden)))
         return false;
     const double **const operands[] = {&l.x, &l.w, &l.r, &l.b, &l.h0, &l.c0, &l.peephole};

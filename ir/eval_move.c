@@ -239,6 +239,17 @@ bool eval_gather(EvalCtx *c)
     return true;
 }
 
+// Elements of the patch that count along an axis.
+static int64_t patch_size(const EvalCtx *c, uint32_t axis)
+{
+    const AttrVal *axes = node_attr(c->node, A_update_slice_axes);
+    const int64_t all = c->in[1].dim[axis];
+    for (uint64_t i = 0; i < axes->len; i++)
+        if (axes->u.ints[i] == axis)
+            return clamped(&c->in[3], (int64_t)i, 0, all);
+    return all;
+}
+
 // The patch is read where the result is inside of it; the rest keeps operand 0.
 bool eval_update_slice(EvalCtx *c)
 {
@@ -250,14 +261,14 @@ bool eval_update_slice(EvalCtx *c)
         return true;
     eval_strides(patch, stride);
     for (uint32_t d = 0; d < x->rank; d++) {
-        const int64_t room = x->dim[d] - patch->dim[d];
-        if (room < 0)
+        const int64_t size = patch_size(c, d), room = x->dim[d] - size;
+        if (patch->dim[d] > x->dim[d])
             return eval_fail(c, E0204, "the patch is larger than operand 0 at axis %u", d);
         const int64_t first =
             start->rank == 1 || d == 0 ? clamped(start, start->rank == 1 ? d : 0, 0, room) : 0;
         map[d] = linear_map(c, x->dim[d], -first, 1, 1);
         for (int64_t i = 0; i < x->dim[d]; i++)
-            map[d][i] = map[d][i] >= 0 && map[d][i] < patch->dim[d] ? map[d][i] * stride[d] : -1;
+            map[d][i] = map[d][i] >= 0 && map[d][i] < size ? map[d][i] * stride[d] : -1;
     }
     eval_copy_mapped(&c->out[0], patch, (const int64_t *const *)map);
     return true;

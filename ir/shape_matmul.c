@@ -148,9 +148,13 @@ static bool check_shape(ShapeCtx *c, uint32_t i, uint32_t n, const Dim *dim)
 bool shape_lstm(ShapeCtx *c)
 {
     DimTable *t = c->g->dims;
-    if (!rule_dtypes(c, CLS_FLOAT, c->n_src) || !rule_rank(c, 0, 3, 3) || !rule_rank(c, 1, 3, 3) ||
-        !rule_rank(c, 2, 3, 3))
+    enum { STEPS = 7 };
+    const Shape one = {0};
+    if (!rule_dtypes(c, CLS_FLOAT, c->n_src < STEPS ? c->n_src : STEPS) || !rule_rank(c, 0, 3, 3) ||
+        !rule_rank(c, 1, 3, 3) || !rule_rank(c, 2, 3, 3))
         return false;
+    if (rule_has(c, STEPS) && (c->in[STEPS].dtype != DTYPE_i64 || !shape_equal(&c->in[STEPS].shape, &one)))
+        return shape_fail(c, E0204, "operand %d must be i64[]", STEPS);
     const char *direction = shape_attr(c, A_lstm_direction)->u.str;
     const bool is_both = str_equal(direction, "bidirectional");
     if (!is_both && !str_equal(direction, "forward") && !str_equal(direction, "reverse"))

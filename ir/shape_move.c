@@ -229,6 +229,24 @@ bool shape_expand(ShapeCtx *c)
     return true;
 }
 
+// Sizes of the patch along some axes, each named once.
+static bool check_patch_sizes(ShapeCtx *c, uint32_t rank)
+{
+    const AttrVal *axes = shape_attr(c, A_update_slice_axes);
+    uint32_t seen = 0;
+    for (uint64_t i = 0; i < axes->len; i++) {
+        const int64_t axis = axes->u.ints[i];
+        if (axis < 0 || axis >= (int64_t)rank || (seen >> axis & 1))
+            return shape_fail(c, E0203, "`axes` must be different axes of the patch, counted from 0");
+        seen |= 1u << axis;
+    }
+    if (!rule_has(c, 3))
+        return axes->len == 0 || shape_fail(c, E0203, "`axes` needs operand 3, the sizes");
+    return (c->in[3].dtype == DTYPE_i64 && c->in[3].shape.rank == 1 &&
+            c->in[3].shape.dim[0] == (int64_t)axes->len) ||
+           shape_fail(c, E0204, "operand 3 must be i64[%llu]", (unsigned long long)axes->len);
+}
+
 bool shape_update_slice(ShapeCtx *c)
 {
     const Shape *x = &c->in[0].shape, *patch = &c->in[1].shape, *start = &c->in[2].shape;
@@ -246,7 +264,7 @@ bool shape_update_slice(ShapeCtx *c)
             return shape_fail(c, E0204, "the patch is larger than operand 0 at axis %u", i);
     }
     c->out[0] = c->in[0];
-    return true;
+    return check_patch_sizes(c, x->rank);
 }
 
 bool shape_split(ShapeCtx *c)

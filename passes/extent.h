@@ -48,5 +48,7 @@ NodeId extent_concat(Graph *g, NodeId id);
 NodeId extent_reshape(Graph *g, NodeId id);
 NodeId extent_update_slice(Graph *g, NodeId id);
 NodeId extent_scatter(Graph *g, NodeId id);
+// extent_resize.c
+NodeId extent_resize(Graph *g, NodeId id);
 
 #endif

@@ -219,6 +219,30 @@ NodeId extent_reshape(Graph *g, NodeId id)
 
 // --- update_slice, scatter ---
 
+// Only the live elements of the patch are written.
+static NodeId cut_patch(Graph *g, NodeId id, NodeId start)
+{
+    const Node n = *graph_node(g, id);
+    const Shape patch = *graph_node(g, n.src[1])->shape;
+    NodeId size[SHAPE_MAX_RANK];
+    int64_t axis[SHAPE_MAX_RANK];
+    uint32_t cut = 0;
+    for (uint32_t i = 0; i < patch.rank; i++)
+        if (graph_dim_is_computed(g, patch.dim[i])) {
+            axis[cut] = i;
+            size[cut++] = extent_size(g, patch.dim[i]);
+        }
+    if (cut == 0)
+        return extent_with(g, id, 2, start);
+    NodeBuild b = node_begin(g, OP_update_slice, node_span(g, id), g->labels.data[id]);
+    node_src(&b, n.src[0]);
+    node_src(&b, n.src[1]);
+    node_src(&b, start);
+    node_src(&b, extent_list(g, size, cut));
+    node_ints(&b, A_update_slice_axes, axis, cut);
+    return node_end(&b);
+}
+
 // The start is clamped so that the patch fits into what is live.
 NodeId extent_update_slice(Graph *g, NodeId id)
 {
@@ -226,11 +250,11 @@ NodeId extent_update_slice(Graph *g, NodeId id)
     const Shape x = *graph_node(g, n.src[0])->shape, patch = *graph_node(g, n.src[1])->shape;
     const bool is_list = graph_node(g, n.src[2])->shape->rank == 1;
     NodeId entry[SHAPE_MAX_RANK];
+    if (n.n_src > 3)
+        return extent_refuse(g, id, "it has sizes of its own");
     const NodeId given = as_index(g, n.src[2]);
     for (uint32_t i = 0; i < x.rank; i++) {
         const bool is_whole = x.dim[i] == patch.dim[i];
-        if (graph_dim_is_computed(g, patch.dim[i]) && !is_whole)
-            return extent_refuse(g, id, "the patch must have a fixed size, or that of the whole axis");
         const NodeId at = is_list  ? graph_reshape(g, take(g, given, number(g, i), 0, id), &(Shape){0})
                           : i == 0 ? given
                                    : number(g, 0);
@@ -238,7 +262,7 @@ NodeId extent_update_slice(Graph *g, NodeId id)
         entry[i] =
             is_whole ? number(g, 0) : graph_op2(g, OP_max, graph_op2(g, OP_min, at, room), number(g, 0));
     }
-    return extent_with(g, id, 2, extent_list(g, entry, x.rank));
+    return cut_patch(g, id, extent_list(g, entry, x.rank));
 }
 
 // Updates that are not live, and rows beyond the live ones, are out of range.

@@ -142,12 +142,65 @@ static NodeId max_pool(Graph *g, NodeId id)
     return extent_masked(g, id, 0, ~3u, -(double)INFINITY);
 }
 
-// Only the batch, or other axes that each element of the result stays in.
-static NodeId image_batch(Graph *g, NodeId id)
+static NodeId pool_with(Graph *g, NodeId id, NodeId x)
 {
-    if (extent_axes(g, graph_node(g, id)->src[0]) & ~3u)
-        return extent_refuse(g, id, "only the first two axes may be such");
-    return id;
+    static const AttrId lists[] = {A_avg_pool_kernel, A_avg_pool_strides, A_avg_pool_pads,
+                                   A_avg_pool_dilations};
+    const Node n = *graph_node(g, id);
+    NodeBuild b = node_begin(g, OP_avg_pool, node_span(g, id), g->labels.data[id]);
+    node_src(&b, x);
+    for (uint32_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        node_ints(&b, lists[i], node_attr(&n, lists[i])->u.ints, (uint32_t)node_attr(&n, lists[i])->len);
+    node_int(&b, A_avg_pool_ceil_mode, node_get_int(&n, A_avg_pool_ceil_mode));
+    node_int(&b, A_avg_pool_count_include_pad, node_get_int(&n, A_avg_pool_count_include_pad));
+    return node_end(&b);
+}
+
+// Means over windows that may reach beyond the live elements: those of the elements, with zeros there,
+// divided by those of ones. Padding that counts lies behind the live elements, not behind the largest size;
+// as long as no window hangs over it, it is part of the divisor like any other zero.
+static NodeId avg_pool(Graph *g, NodeId id)
+{
+    const Node n = *graph_node(g, id);
+    const bool counts_padding = node_get_int(&n, A_avg_pool_count_include_pad) != 0;
+    const Shape s = *graph_node(g, n.src[0])->shape;
+    const DType t = wide_type((DType)n.dtype);
+    Shape ones = s;
+    if ((extent_axes(g, n.src[0]) & ~3u) == 0)
+        return id;
+    if (counts_padding && node_get_int(&n, A_avg_pool_ceil_mode))
+        return extent_refuse(g, id, "padding that counts and windows that hang over it");
+    if (counts_padding)
+        return extent_masked(g, id, 0, ~3u, 0);
+    ones.dim[0] = ones.dim[1] = 1;
+    NodeBuild one = node_begin(g, OP_expand, node_span(g, id), NULL);
+    node_src(&one, graph_scalar(g, t, 1, node_span(g, id)));
+    node_ints(&one, A_expand_shape, ones.dim, ones.rank);
+    const NodeId sum = pool_with(g, id, extent_mask(g, graph_cast(g, n.src[0], t), ~3u, 0));
+    const NodeId part = pool_with(g, id, extent_mask(g, node_end(&one), ~3u, 0));
+    const NodeId none = graph_op2(g, OP_eq, part, extent_scalar(g, part, 0));
+    const NodeId mean =
+        graph_op2(g, OP_div, sum, graph_op3(g, OP_where, none, extent_scalar(g, part, 1), part));
+    return graph_cast(g, mean, (DType)n.dtype);
+}
+
+// bool [queries, keys]: key j is seen by query i when j <= i + (keys - queries), all by the sizes of a run.
+static NodeId causal_mask(Graph *g, Dim queries, Dim keys)
+{
+    const Shape column = {.rank = 2, .dim = {queries, 1}};
+    const NodeId ahead = extent_size(g, dim_sub(g->dims, keys, queries));
+    const NodeId query = graph_reshape(g, extent_iota(g, queries), &column);
+    return graph_op2(g, OP_le, extent_iota(g, keys), graph_op2(g, OP_add, query, ahead));
+}
+
+// given: of attention, or none.
+static NodeId join_masks(Graph *g, NodeId given, NodeId mask)
+{
+    if (!given)
+        return mask;
+    return graph_node(g, given)->dtype == DTYPE_bool
+               ? graph_op2(g, OP_logical_and, given, mask)
+               : graph_op3(g, OP_where, mask, given, extent_scalar(g, given, -(double)INFINITY));
 }
 
 static NodeId attention(Graph *g, NodeId id)
@@ -155,24 +208,26 @@ static NodeId attention(Graph *g, NodeId id)
     const Node n = *graph_node(g, id);
     const Shape q = *graph_node(g, n.src[0])->shape, k = *graph_node(g, n.src[1])->shape;
     const uint32_t last = k.rank - 1;
-    const Dim keys = k.dim[k.rank - 2];
+    const Dim keys = k.dim[k.rank - 2], queries = q.dim[q.rank - 2];
+    const bool is_causal = node_get_int(&n, A_attention_causal) != 0;
     if (extent_is_live(g, n.src[0], last) || extent_is_live(g, n.src[1], last) ||
         extent_is_live(g, n.src[2], last))
         return extent_refuse(g, id, "heads must have a fixed size");
-    if (!graph_dim_is_computed(g, keys))
+    const bool keeps_offset = dim_is_const(dim_sub(g->dims, keys, queries));
+    NodeId mask = n.n_src > 3 ? n.src[3] : 0, live = n.n_src > 4 ? n.src[4] : 0;
+    if (!graph_dim_is_computed(g, keys) && (!is_causal || keeps_offset))
         return id;
-    if (node_get_int(&n, A_attention_causal) && !dim_is_const(dim_sub(g->dims, keys, q.dim[q.rank - 2])))
-        return extent_refuse(g, id, "which keys a query sees would depend on the size");
-    NodeId live = extent_size(g, keys);
-    if (n.n_src > 4 && n.src[4])
-        live = graph_op2(g, OP_min, live, n.src[4]);
+    if (is_causal && !keeps_offset)
+        mask = join_masks(g, mask, causal_mask(g, queries, keys));
+    if (graph_dim_is_computed(g, keys))
+        live = live ? graph_op2(g, OP_min, live, extent_size(g, keys)) : extent_size(g, keys);
     NodeBuild b = node_begin(g, OP_attention, node_span(g, id), g->labels.data[id]);
     for (uint32_t i = 0; i < 3; i++)
         node_src(&b, n.src[i]);
-    node_src(&b, n.n_src > 3 ? n.src[3] : 0);
+    node_src(&b, mask);
     node_src(&b, live);
     node_float(&b, A_attention_scale, node_get_float(&n, A_attention_scale));
-    node_int(&b, A_attention_causal, node_get_int(&n, A_attention_causal));
+    node_int(&b, A_attention_causal, is_causal && keeps_offset);
     return node_end(&b);
 }
 
@@ -268,14 +323,28 @@ static NodeId nms(Graph *g, NodeId id)
     return extent_masked(g, id, 1, ~0u, (double)NAN);
 }
 
+// Time ends with the live steps; the batch needs nothing.
 static NodeId lstm(Graph *g, NodeId id)
 {
-    const Node *n = graph_node(g, id);
-    const uint32_t batch = node_get_int(n, A_lstm_batch_major) ? 1 : 2;
-    for (uint32_t i = 0; i < n->n_src; i++)
-        if (i != 4 && i != 5 && (extent_axes(g, n->src[i]) & ~(i == 0 ? batch : 0)))
-            return extent_refuse(g, id, "only the batch may be such");
-    return id;
+    enum { STEPS = 7 };
+    const Node n = *graph_node(g, id);
+    const bool is_batch_major = node_get_int(&n, A_lstm_batch_major) != 0;
+    const uint32_t seq = is_batch_major ? 1 : 0;
+    NodeId steps = n.n_src > STEPS ? n.src[STEPS] : 0;
+    for (uint32_t i = 0; i < n.n_src; i++)
+        if (i != 4 && i != 5 && (extent_axes(g, n.src[i]) & ~(i == 0 ? 3u : 0)))
+            return extent_refuse(g, id, "only the batch and time may be such");
+    if (!extent_is_live(g, n.src[0], seq))
+        return id;
+    const NodeId live = extent_size(g, graph_node(g, n.src[0])->shape->dim[seq]);
+    steps = steps ? graph_op2(g, OP_min, steps, live) : live;
+    NodeBuild b = node_begin(g, OP_lstm, node_span(g, id), g->labels.data[id]);
+    for (uint32_t i = 0; i < STEPS; i++)
+        node_src(&b, i < n.n_src ? n.src[i] : 0);
+    node_src(&b, steps);
+    node_str(&b, A_lstm_direction, node_get_str(&n, A_lstm_direction));
+    node_int(&b, A_lstm_batch_major, is_batch_major);
+    return node_end(&b);
 }
 
 ExtentRule extent_rule(OpId op)
@@ -301,8 +370,8 @@ ExtentRule extent_rule(OpId op)
         [OP_conv_transpose] = convolution,
         [OP_int_conv] = int_conv,
         [OP_max_pool] = max_pool,
-        [OP_avg_pool] = image_batch,
-        [OP_resize] = image_batch,
+        [OP_avg_pool] = avg_pool,
+        [OP_resize] = extent_resize,
         [OP_layer_norm] = layer_norm,
         [OP_rms_norm] = rms_norm,
         [OP_softmax] = softmax,

@@ -9,8 +9,8 @@
 enum { GATES = 4, GATE_I = 0, GATE_O, GATE_F, GATE_C, BLOCK_VECTORS = 2 };
 
 typedef struct Lstm {
-    NodeId x, w, r, b, h0, c0, p; // the last four may be 0
-    NodeId y_h, y_c;              // `result` nodes of the final hidden and cell values, 0 = nobody asks
+    NodeId x, w, r, b, h0, c0, p, steps; // the last five may be 0
+    NodeId y_h, y_c; // `result` nodes of the final hidden and cell values, 0 = nobody asks
     int64_t seq, batch, dirs, input, hidden;
     bool batch_major, reverse_only, is_packed;
     int type; // of state and sums
@@ -24,6 +24,7 @@ typedef struct Lstm {
 typedef struct Step {
     const Lstm *m;
     KRef dir, entry, time;
+    KRef steps;               // that are made
     KRef h_now, h_next, cell; // where they begin in scratch
     KRef x;                   // index of the step's first input
 } Step;
@@ -42,7 +43,7 @@ static bool is_const_or_absent(const Lower *l, NodeId id)
 static Lstm lstm_of(Lower *l)
 {
     const Node *n = lower_node(l, l->anchor);
-    NodeId src[7] = {0};
+    NodeId src[8] = {0};
     for (uint32_t i = 0; i < n->n_src; i++)
         src[i] = n->src[i];
     const Shape *x = lower_node(l, src[0])->shape;
@@ -53,6 +54,7 @@ static Lstm lstm_of(Lower *l)
               .h0 = src[4],
               .c0 = src[5],
               .p = src[6],
+              .steps = src[7],
               .y_h = lower_find_result(l, 1),
               .y_c = lower_find_result(l, 2),
               .batch_major = node_get_int(n, A_lstm_batch_major) != 0,
@@ -231,6 +233,18 @@ static KRef peep(Lower *l, const Step *s, const Units *u, KRef sum, uint32_t gat
     return s->m->p == 0 ? sum : k_op(l->k, KOP_fma, row_at(l, s, u, s->m->p, gate, v), cell, sum);
 }
 
+// Vector v of the row of Y.
+static void store_unit(Lower *l, const Step *s, const Units *u, KRef unit, uint32_t v, KRef value)
+{
+    const Lstm *m = s->m;
+    Point at = {.lanes = m->lanes, .count = v + 1u == u->vectors ? u->last_count : m->lanes, .vec_axis = 3};
+    at.idx[0] = m->batch_major ? s->entry : s->time;
+    at.idx[1] = m->batch_major ? s->time : s->dir;
+    at.idx[2] = m->batch_major ? s->dir : s->entry;
+    at.idx[3] = unit;
+    pull_store_root(l, &m->d, at, k_cast(l->k, value, lower_node(l, l->anchor)->dtype));
+}
+
 static void update_vector(Lower *l, const Step *s, const Units *u, const GateSums *sums, uint32_t v)
 {
     Kernel *k = l->k;
@@ -246,17 +260,18 @@ static void update_vector(Lower *l, const Step *s, const Units *u, const GateSum
     const KRef hidden = k_mul(k, o, k_op(k, KOP_tanh, cell, 0, 0));
     k_store(k, m->scratch, place, cell, m->lanes);
     k_store(k, m->scratch, k_add(k, s->h_next, unit), hidden, m->lanes);
-    Point at = {.lanes = m->lanes, .count = v + 1u == u->vectors ? u->last_count : m->lanes, .vec_axis = 3};
-    at.idx[0] = m->batch_major ? s->entry : s->time;
-    at.idx[1] = m->batch_major ? s->time : s->dir;
-    at.idx[2] = m->batch_major ? s->dir : s->entry;
-    at.idx[3] = unit;
-    pull_store_root(l, &m->d, at, k_cast(k, hidden, lower_node(l, l->anchor)->dtype));
+    store_unit(l, s, u, unit, v, hidden);
 }
 
-static void emit_units(Lower *l, const Step *s, const Units *u)
+static void emit_units(Lower *l, const Step *s, const Units *u, bool is_made)
 {
     GateSums sums;
+    for (uint32_t v = 0; v < u->vectors && !is_made; v++) {
+        const KRef unit = k_mul(l->k, k_add(l->k, u->first, k_index(l->k, v)), k_index(l->k, s->m->lanes));
+        store_unit(l, s, u, unit, v, k_splat(l->k, k_number(l->k, s->m->type, 0), s->m->lanes));
+    }
+    if (!is_made)
+        return;
     begin_sums(l, s, u, &sums);
     add_products(l, s, u, &sums, false);
     add_products(l, s, u, &sums, true);
@@ -264,8 +279,9 @@ static void emit_units(Lower *l, const Step *s, const Units *u)
         update_vector(l, s, u, &sums, v);
 }
 
-// Whole blocks in a loop, then what is left: fewer vectors, or a last one that is not full.
-static void emit_step(Lower *l, const Step *s)
+// Whole blocks in a loop, then what is left: fewer vectors, or a last one that is not full. A step that is
+// not made leaves zeros.
+static void emit_step(Lower *l, const Step *s, bool is_made)
 {
     Kernel *k = l->k;
     const Lstm *m = s->m;
@@ -274,12 +290,12 @@ static void emit_step(Lower *l, const Step *s)
     Units u = {.vectors = BLOCK_VECTORS, .last_count = m->lanes};
     if (whole > 0) {
         u.first = k_for(k, k_index(k, 0), k_index(k, whole), BLOCK_VECTORS, KFOR_PARALLEL, "u");
-        emit_units(l, s, &u);
+        emit_units(l, s, &u, is_made);
         k_end(k);
     }
     u = (Units){.first = k_index(k, whole), .vectors = (uint8_t)(m->vectors - whole), .last_count = count};
     if (u.vectors > 0)
-        emit_units(l, s, &u);
+        emit_units(l, s, &u, is_made);
 }
 
 // --- time ---
@@ -325,9 +341,10 @@ static void emit_entry(Lower *l, Step *s)
     s->cell = k_add(k, base, k_index(k, 2 * m->padded));
     begin_state(l, s, m->h0, base);
     begin_state(l, s, m->c0, s->cell);
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, m->seq), 1, KFOR_SERIAL, "t");
+    const KRef i = k_for(k, k_index(k, 0), s->steps, 1, KFOR_SERIAL, "t");
     const KRef odd = k_op(k, KOP_rem, i, k_index(k, 2), 0), even = k_op(k, KOP_sub, k_index(k, 1), odd, 0);
-    const KRef backwards = k_op(k, KOP_sub, k_index(k, m->seq - 1), i, 0);
+    const KRef last = k_op(k, KOP_sub, s->steps, k_index(k, 1), 0);
+    const KRef backwards = k_op(k, KOP_sub, last, i, 0);
     const KRef is_second = k_op(k, KOP_eq, s->dir, k_index(k, 1), 0);
     s->time = m->reverse_only ? backwards : k_op(k, KOP_select, is_second, backwards, i);
     s->h_now = k_mul_add(k, odd, m->padded, base);
@@ -335,9 +352,15 @@ static void emit_entry(Lower *l, Step *s)
     const KRef x[3] = {m->batch_major ? s->entry : s->time, m->batch_major ? s->time : s->entry,
                        k_index(k, 0)};
     s->x = operand_index(l, m->x, x);
-    emit_step(l, s);
+    emit_step(l, s, true);
     k_end(k);
-    end_state(l, s, m->y_h, k_add(k, base, k_index(k, m->seq % 2 * m->padded)));
+    if (m->steps != 0) {
+        s->time = k_for(k, s->steps, k_index(k, m->seq), 1, KFOR_SERIAL, "t");
+        emit_step(l, s, false);
+        k_end(k);
+    }
+    const KRef is_odd = k_op(k, KOP_rem, s->steps, k_index(k, 2), 0);
+    end_state(l, s, m->y_h, k_mul_add(k, is_odd, m->padded, base));
     end_state(l, s, m->y_c, s->cell);
 }
 
@@ -353,6 +376,7 @@ void lower_lstm(Lower *l)
     Point at = {.lanes = 1, .count = 1};
     const uint32_t opened = lower_open(l, &entries, 2, &at);
     Step s = {.m = &m, .dir = at.idx[0], .entry = at.idx[1]};
+    s.steps = m.steps != 0 ? operand_clamped(l, m.steps, k_index(l->k, 0), 0, m.seq) : k_index(l->k, m.seq);
     emit_entry(l, &s);
     lower_close(l, opened);
 }

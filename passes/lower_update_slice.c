@@ -6,19 +6,45 @@
 typedef struct Update {
     NodeId x, patch, start;
     const Shape *whole, *part;
+    NodeId sizes;        // 0: the whole patch counts
+    const AttrVal *axes; // those that sizes has entries for
 } Update;
+
+// Elements of the patch that count along an axis: a constant, or read at run time.
+static bool is_cut(const Update *u, uint32_t axis, uint32_t *entry)
+{
+    for (*entry = 0; *entry < u->axes->len; ++*entry)
+        if (u->axes->u.ints[*entry] == axis)
+            return true;
+    return false;
+}
+
+static KRef patch_size(Lower *l, const Update *u, uint32_t axis)
+{
+    uint32_t entry = 0;
+    if (!is_cut(u, axis, &entry))
+        return k_index(l->k, u->part->dim[axis]);
+    const KRef at = k_index(l->k, entry);
+    return operand_clamped(l, u->sizes, operand_index(l, u->sizes, &at), 0, u->part->dim[axis]);
+}
 
 // Patch coordinates begin at `first` on every axis.
 static void load_starts(Lower *l, const Update *u, KRef *first)
 {
     const Shape *s = lower_node(l, u->start)->shape;
     for (uint32_t i = 0; i < u->whole->rank; i++) {
-        const int64_t room = u->whole->dim[i] - u->part->dim[i];
+        uint32_t cut = 0;
+        const bool is_part = is_cut(u, i, &cut);
+        const int64_t room = u->whole->dim[i] - (is_part ? 0 : u->part->dim[i]);
         const KRef entry = k_index(l->k, i);
         first[i] = k_index(l->k, 0);
-        if (room > 0 && (s->rank == 1 || i == 0))
-            first[i] = operand_clamped(l, u->start, s->rank == 1 ? operand_index(l, u->start, &entry) : entry,
-                                       0, room);
+        if (room <= 0 || (s->rank == 0 && i != 0))
+            continue;
+        first[i] =
+            operand_clamped(l, u->start, s->rank == 1 ? operand_index(l, u->start, &entry) : entry, 0, room);
+        if (is_part)
+            first[i] = k_op(l->k, KOP_min, first[i],
+                            k_op(l->k, KOP_sub, k_index(l->k, room), patch_size(l, u, i), 0), 0);
     }
 }
 
@@ -33,6 +59,36 @@ static void patch_point(Lower *l, const Domain *d, Point at, void *ctx)
     operand_store(l, lower_param(l, l->root, PARAM_WRITE), operand_index(l, l->root, idx), value, &at);
 }
 
+// Loops over the axes [0, n) of the patch, which end where it does.
+static uint32_t open_axes(Lower *l, const Update *u, const Domain *d, uint32_t n, Point *at)
+{
+    uint32_t opened = 0, entry = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!is_cut(u, i, &entry)) {
+            opened += lower_open_axis(l, d, i, KFOR_PARALLEL, at);
+            continue;
+        }
+        at->idx[i] = k_for(l->k, k_index(l->k, 0), patch_size(l, u, i), 1, KFOR_SERIAL, "i");
+        opened++;
+    }
+    return opened;
+}
+
+// The same where the last axis is cut as well, or other axes: element by element along the last one.
+static void update_part(Lower *l, Update *u, const Domain *d, uint8_t lanes)
+{
+    const uint32_t last = d->rank - 1;
+    uint32_t entry = 0;
+    Point at = {.lanes = 1, .count = 1};
+    const bool is_last_cut = is_cut(u, last, &entry);
+    const uint32_t opened = open_axes(l, u, d, is_last_cut ? d->rank : last, &at);
+    if (is_last_cut)
+        patch_point(l, d, at, u);
+    else
+        lower_along(l, d, last, lanes, at, patch_point, u);
+    lower_close(l, opened);
+}
+
 static void update_in_place(Lower *l, Update *u)
 {
     const uint32_t last = u->part->rank - 1;
@@ -41,7 +97,12 @@ static void update_in_place(Lower *l, Update *u)
         return;
     const bool has_vectors =
         !l->caps->is_gpu && operand_has_vectors(l, u->patch, last) && operand_has_vectors(l, l->root, last);
+    const uint8_t lanes = has_vectors ? lower_fit_lanes(l, d.extent[last]) : 1;
     Point at = {.lanes = 1, .count = 1};
+    if (u->sizes != 0) {
+        update_part(l, u, &d, lanes);
+        return;
+    }
     if (l->caps->is_gpu) {
         const uint32_t opened = lower_open(l, &d, d.rank, &at);
         patch_point(l, &d, at, u);
@@ -49,7 +110,7 @@ static void update_in_place(Lower *l, Update *u)
         return;
     }
     const uint32_t opened = lower_open(l, &d, last, &at);
-    lower_along(l, &d, last, has_vectors ? lower_fit_lanes(l, d.extent[last]) : 1, at, patch_point, u);
+    lower_along(l, &d, last, lanes, at, patch_point, u);
     lower_close(l, opened);
 }
 
@@ -64,10 +125,11 @@ static KRef update_point(Lower *l, const Domain *d, Point at, void *ctx)
     load_starts(l, u, first);
     for (uint32_t i = 0; i < d->rank; i++) {
         idx[i] = k_op(k, KOP_sub, at.idx[i], first[i], 0);
-        if (u->part->dim[i] == u->whole->dim[i])
+        uint32_t entry = 0;
+        if (u->part->dim[i] == u->whole->dim[i] && !is_cut(u, i, &entry))
             continue;
         const KRef above = k_op(k, KOP_le, k_index(k, 0), idx[i], 0),
-                   below = k_op(k, KOP_lt, idx[i], k_index(k, u->part->dim[i]), 0);
+                   below = k_op(k, KOP_lt, idx[i], patch_size(l, u, i), 0);
         inside = k_op(k, KOP_and, inside, k_op(k, KOP_and, above, below, 0), 0);
     }
     const KRef value = k_var(k, old, "value");
@@ -84,14 +146,17 @@ void lower_update_slice(Lower *l)
                 .patch = n->src[1],
                 .start = n->src[2],
                 .whole = lower_node(l, n->src[0])->shape,
-                .part = lower_node(l, n->src[1])->shape};
+                .part = lower_node(l, n->src[1])->shape,
+                .sizes = n->n_src > 3 ? n->src[3] : 0,
+                .axes = node_attr(n, A_update_slice_axes)};
+    uint32_t entry = 0;
     const Loc *from = lower_loc(l, u.x), *to = lower_loc(l, l->root);
     if (from->buf == to->buf && from->offset == to->offset) {
         update_in_place(l, &u);
         return;
     }
     const uint32_t inner = operand_map_axis(l);
-    const bool is_whole = u.part->dim[inner] == u.whole->dim[inner];
+    const bool is_whole = u.part->dim[inner] == u.whole->dim[inner] && !is_cut(&u, inner, &entry);
     const bool has_vectors =
         is_whole && operand_has_vectors(l, u.x, inner) && operand_has_vectors(l, u.patch, inner);
     lower_map(l, update_point, &u, has_vectors ? MAP_VECTOR : MAP_SCALAR);

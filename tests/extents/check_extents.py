@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sizes that the model computes: rows of a table chosen by a mask go through every kind of op that mixes
 along such an axis. The generated code, planned at the largest size, must give what the reference evaluator
-gives, which computes with the sizes of the run: for some rows, none and all. What is refused must say so."""
+gives, which computes with the sizes of the run: for some rows, none and all. What is refused must say so.
+"""
 
 import os
 import subprocess
@@ -100,8 +101,9 @@ CASES = [
         "pictures",
         "%20 = reshape(%10) {shape = [1, 5, hits]}\n%21 = const : f32[2, 5, 3] = {WEIGHTS}\n"
         "%22 = conv(%20, %21) {pads = [1, 1]}\n%23 = max_pool(%20) {kernel = [2], pads = [1, 1]}\n"
-        "%24 = reshape(%9) {shape = [hits, 1, 5]}\n%25 = avg_pool(%24) {kernel = [2]}",
-        [22, 23, 25],
+        "%24 = reshape(%9) {shape = [hits, 1, 5]}\n%25 = avg_pool(%24) {kernel = [2]}\n"
+        "%26 = avg_pool(%20) {kernel = [2], pads = [1, 1]}",
+        [22, 23, 25, 26],
         EMPTY,
     ),
     (
@@ -180,9 +182,10 @@ CASES = [
 REFUSED = [
     (
         "mean of windows",
-        "%20 = reshape(%10) {shape = [1, 5, hits]}\n%21 = avg_pool(%20) {kernel = [2]}",
+        "%20 = reshape(%10) {shape = [1, 5, hits]}\n"
+        "%21 = avg_pool(%20) {kernel = [2], pads = [1, 1], ceil_mode = true, count_include_pad = true}",
         [21],
-        "avg_pool does not work along an axis whose size the model computes (hits)",
+        "avg_pool does not work along an axis whose size the model computes (hits): padding that counts",
     ),
     (
         "mirror",
