@@ -18,6 +18,7 @@ PROGRAMS = (
     ("checked", "checked_test.c", []),
     ("runs", "runs_test.c", SETS),
     ("look", "look_test.c", LOOK),
+    ("sizes", "sizes_test.c", ["--dynamic", "--arena-at", "seq=20"]),
     ("handles", "handles_test.c", HANDLES),
 )
 SANITIZE = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
