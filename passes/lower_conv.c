@@ -52,6 +52,7 @@ Conv conv_of(const Lower *l, NodeId id)
 Domain conv_out_domain(Lower *l)
 {
     Domain d = domain_of(lower_node(l, l->root)->shape);
+    domain_trim(l, &d, l->root);
     domain_add(l, &d, l->root);
     domain_add_operands(l, &d, l->root);
     return d;
@@ -177,6 +178,7 @@ static void emit_tiled_group(Lower *l, const Conv *c, Tile t, ConvStore *store, 
                                      k_index(k, c->shuffle != 1 ? 0 : group * c->s.ic * c->stride_c))};
     if (c->shuffle != 1)
         shuffle_input(l, c, &t.in);
+    t.images = c->images;
     t.store = store_conv;
     t.ctx = store;
     t.has_bias = c->bias != 0;
@@ -324,6 +326,8 @@ void lower_conv(Lower *l)
     l->pk->macs += (uint64_t)shape_numel(lower_node(l, l->anchor)->shape) *
                    (uint64_t)(shape_numel(lower_node(l, c.w)->shape) / lower_node(l, c.w)->shape->dim[0]);
     const bool in_order = c.shuffle == 1;
+    if (d.live[0].size != 0 && c.s.n > 1)
+        c.images = lower_live(l, &d.live[0], c.s.n);
     if (in_order && depthwise_lower(l, &c, &d))
         return;
     if (l->window == NULL && is_dot(l, &c)) {

@@ -303,8 +303,9 @@ static void emit_images(Depthwise *s)
     Kernel *k = s->l->k;
     const RowWindow *window = s->l->window;
     const bool has_loop = s->c->s.n > 1 && window == NULL;
+    const KRef images = s->c->images != 0 ? s->c->images : k_index(k, s->c->s.n);
     s->image = window != NULL ? window->image
-               : has_loop     ? k_for(k, k_index(k, 0), k_index(k, s->c->s.n), 1, KFOR_PARALLEL, "n")
+               : has_loop     ? k_for(k, k_index(k, 0), images, 1, KFOR_PARALLEL, "n")
                               : k_index(k, 0);
     if (s->order == DW_CHANNELS_OUTSIDE)
         each_channel(s, rows_inside);

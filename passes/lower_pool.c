@@ -273,6 +273,7 @@ static void pool_vectors(Lower *l, const Domain *d, Pool *p, uint8_t lanes)
 static void lower_pool(Lower *l, Pool *p)
 {
     Domain d = domain_of(lower_node(l, l->root)->shape);
+    domain_trim(l, &d, l->root);
     domain_add(l, &d, l->root);
     domain_add_operands(l, &d, l->root);
     const uint8_t lanes = domain_lanes(l, &d, 1);

@@ -225,6 +225,27 @@ static void vector_point(Lower *l, const Domain *d, Point at, void *ctx)
     }
 }
 
+// Rows [first, end) in groups of p->rows.
+static void emit_rows(Lower *l, Product *p, const Domain *d, Point at, KRef first, KRef end)
+{
+    at.idx[d->rank - 2] = k_for(l->k, first, end, p->rows, KFOR_PARALLEL, "row");
+    lower_along(l, d, d->rank - 1, p->lanes, at, p->is_rounded ? qmatmul_dot_point : vector_point, p);
+    k_end(l->k);
+}
+
+// As many rows as there are in the run: groups, then one by one.
+static void emit_live_rows(Lower *l, Product *p, const Domain *d, Point at, int64_t group)
+{
+    Kernel *k = l->k;
+    const uint32_t axis = d->rank - 2;
+    const KRef rows = lower_live(l, &d->live[axis], d->extent[axis]);
+    const KRef whole = k_op(k, KOP_sub, rows, k_op(k, KOP_rem, rows, k_index(k, group), 0), 0);
+    p->rows = group;
+    emit_rows(l, p, d, at, k_index(k, 0), whole);
+    p->rows = 1;
+    emit_rows(l, p, d, at, whole, rows);
+}
+
 // Rows in groups, then those that are left.
 static void lower_vectors(Lower *l, Product *p, const Domain *d)
 {
@@ -239,6 +260,11 @@ static void lower_vectors(Lower *l, Product *p, const Domain *d)
     p->scales = packed_param(l, p, p->scale, type, p->blocks);
     p->zeros = p->zero ? packed_param(l, p, p->zero, (DType)lower_node(l, p->zero)->dtype, p->blocks) : 0;
     const uint32_t opened = lower_open(l, d, d->rank > 2 ? d->rank - 2 : 0, &at);
+    if (d->rank > 1 && d->live[d->rank - 2].size != 0) {
+        emit_live_rows(l, p, d, at, group);
+        lower_close(l, opened);
+        return;
+    }
     for (int64_t first = 0; first < rows; first = first + group <= rows ? rows - rows % group : rows) {
         p->rows = rows - first < group ? rows - first : group;
         const int64_t end = p->rows == group ? rows - rows % group : rows;
@@ -304,6 +330,7 @@ void lower_qmatmul(Lower *l)
 {
     Product p = product_of(l);
     Domain d = domain_of(lower_node(l, l->root)->shape);
+    domain_trim(l, &d, l->root);
     domain_add(l, &d, l->root);
     domain_add_operands(l, &d, l->root);
     l->pk->macs = (uint64_t)shape_numel(lower_node(l, l->anchor)->shape) * (uint64_t)p.inner;

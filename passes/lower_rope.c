@@ -59,6 +59,7 @@ void lower_rope(Lower *l)
 {
     const Node *n = lower_node(l, l->anchor);
     Domain out = domain_of(lower_node(l, l->root)->shape);
+    domain_trim(l, &out, l->root);
     domain_add(l, &out, l->root);
     domain_add_operands(l, &out, l->root);
     Domain pairs = out;

@@ -190,12 +190,13 @@ void strip_lower(Lower *l)
     Kernel *k = l->k;
     StripLower s = {.l = l, .s = strip_of(l)};
     const int64_t images = lower_node(l, l->root)->shape->dim[0], rows = s.s.stage[s.s.n - 1].rows;
+    const LiveRef live = live_bound(l->plan, l->root, 0);
     s.chunk = chunk_rows(l, &s.s, images);
     for (uint32_t i = 0; i + 1 < s.s.n; i++)
         add_scratch(&s, i);
     s.image = k_index(k, 0);
     if (images > 1)
-        s.image = k_for(k, s.image, k_index(k, images), 1, KFOR_PARALLEL, "n");
+        s.image = k_for(k, s.image, lower_live(l, &live, images), 1, KFOR_PARALLEL, "n");
     KRef row = k_index(k, 0), end = k_index(k, rows);
     const bool has_chunks = s.chunk < rows;
     if (has_chunks) {

@@ -93,6 +93,7 @@ static void update_in_place(Lower *l, Update *u)
 {
     const uint32_t last = u->part->rank - 1;
     Domain d = domain_of(u->part);
+    domain_trim(l, &d, u->patch);
     if (shape_numel(u->part) == 0)
         return;
     const bool has_vectors =

@@ -224,6 +224,15 @@ static KRef open_loop(Kernel *k, int64_t n, uint8_t flags, const char *name, uin
     return k_for(k, k_index(k, 0), k_index(k, n), 1, flags, name);
 }
 
+static KRef open_images(const Tile *t, uint8_t flags, uint32_t *opened)
+{
+    Kernel *k = t->l->k;
+    if (t->images == 0)
+        return open_loop(k, t->s.n, flags, "n", opened);
+    ++*opened;
+    return k_for(k, k_index(k, 0), t->images, 1, flags, "n");
+}
+
 static void close_loops(Kernel *k, uint32_t n)
 {
     while (n-- > 0)
@@ -364,7 +373,7 @@ static void emit_rows_outside(const Tile *t, const Slab *slab, uint32_t weights)
     uint32_t opened = 0;
     Place p = {.t = t, .slab = slab, .weights = weights};
     const int64_t blocks = ceil_div(slab->shape.h, slab->rows);
-    p.image = open_loop(k, t->s.n, KFOR_PARALLEL, "n", &opened);
+    p.image = open_images(t, KFOR_PARALLEL, &opened);
     const KRef block = open_loop(k, blocks, KFOR_PARALLEL, "rb", &opened);
     p.first_row = k_mul(k, block, k_index(k, slab->rows));
     p.rows = k_index(k, slab->rows);
@@ -384,7 +393,7 @@ static void emit_images(Place *p)
     uint32_t opened = 0;
     k_matrix_begin(k, LANES, LANES);
     p->sums = k_array(k, DTYPE_f32, 2 * LANES * BLOCK);
-    p->image = open_loop(k, p->t->s.n, KFOR_SERIAL, "n", &opened);
+    p->image = open_images(p->t, KFOR_SERIAL, &opened);
     emit_pixels(p);
     close_loops(k, opened);
     k_matrix_end(k);

@@ -85,6 +85,7 @@ void qmatmul_round_rows(Lower *l, Product *p)
     b.bytes = byte_view(l, p->x_words);
     Domain d = domain_of(s);
     Point at = {.lanes = 1, .count = 1};
+    domain_trim(l, &d, p->x);
     const uint32_t opened = lower_open(l, &d, s->rank - 1, &at);
     KRef row = k_index(k, 0);
     for (uint32_t i = 0; i + 1 < s->rank; i++)

@@ -61,6 +61,7 @@ typedef struct TilePlan {
 typedef struct Tile {
     Lower *l;
     TileShape s;
+    KRef images; // that count in this run; 0: all
     TileInput in;
     TileWeights w;
     uint32_t bias; // param of the bias [oc], valid when has_bias

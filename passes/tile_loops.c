@@ -126,6 +126,15 @@ static KRef open_count(Kernel *k, int64_t n, const char *name, uint32_t *opened)
     return k_for(k, k_index(k, 0), k_index(k, n), 1, KFOR_PARALLEL, name);
 }
 
+static KRef open_images(const Tile *t, uint32_t *opened)
+{
+    Kernel *k = t->l->k;
+    if (t->images == 0)
+        return open_count(k, t->s.n, "n", opened);
+    ++*opened;
+    return k_for(k, k_index(k, 0), t->images, 1, KFOR_PARALLEL, "n");
+}
+
 static void close_all(Kernel *k, uint32_t n)
 {
     while (n-- > 0)
@@ -209,7 +218,7 @@ static void emit_images(const Tile *t, TileAt at, Inside inside)
 {
     uint32_t opened = 0;
     const RowWindow *w = t->l->window;
-    at.image = w != NULL ? w->image : open_count(t->l->k, t->s.n, "n", &opened);
+    at.image = w != NULL ? w->image : open_images(t, &opened);
     if (t->plan.rows == 1)
         emit_single_rows(t, at, inside);
     else

@@ -347,9 +347,12 @@ static bool is_candidate(const Lower *l, const Conv *c, const Domain *d)
            (c->bias == 0 || lower_loc(l, c->bias)->stride[0] == 1) && domain_lanes(l, d, 1) > 1;
 }
 
-bool winograd_lower(Lower *l, const Conv *c, const Domain *d)
+bool winograd_lower(Lower *l, const Conv *all, const Domain *d)
 {
     Winograd best, w;
+    Conv one = *all; // image by image where only a run knows how many there are
+    const Conv *c = &one;
+    one.s.n = one.images != 0 ? 1 : one.s.n;
     const PassOptions *o = l->pass->options;
     if (!(o->accuracy > 0) || !is_candidate(l, c, d))
         return false;

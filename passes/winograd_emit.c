@@ -16,6 +16,7 @@ typedef struct Emit {
     KRef group;
     KRef first_tile; // of the block
     KRef end_tile;   // one behind the last real tile of the block
+    KRef image; // of all tiles, where only a run knows how many images there are
 } Emit;
 
 typedef struct WinogradTile {
@@ -34,7 +35,7 @@ static WinogradTile tile_at(const Emit *e, KRef tile)
     const KRef in_image = k_op(k, KOP_rem, tile, k_index(k, w->rows * w->columns), 0);
     const KRef m = k_index(k, w->form.m);
     return (WinogradTile){
-        .image = w->c->s.n == 1 ? k_index(k, 0) : k_op(k, KOP_div, tile, k_index(k, w->rows * w->columns), 0),
+        .image = w->c->s.n == 1 ? e->image : k_op(k, KOP_div, tile, k_index(k, w->rows * w->columns), 0),
         .row = k_mul(k, k_op(k, KOP_div, w->c->s.n == 1 ? tile : in_image, k_index(k, w->columns), 0), m),
         .column = k_mul(k, k_op(k, KOP_rem, w->c->s.n == 1 ? tile : in_image, k_index(k, w->columns), 0), m)};
 }
@@ -537,7 +538,8 @@ static void emit_shared(Emit *e)
     e->group = e->first_tile = k_index(k, 0);
     e->end_tile = k_index(k, w->tiles);
     emit_input(e, KFOR_PARALLEL);
-    k_barrier(k);
+    if (w->c->images == 0) // in a loop over images it follows from what the steps read and write
+        k_barrier(k);
     emit_channels(e, KFOR_PARALLEL);
 }
 
@@ -576,8 +578,13 @@ void winograd_emit(const Winograd *w)
     if (w->transforms_weights)
         e.weights = lower_param_thread_scratch(l, "winograd weights", DTYPE_f32,
                                                (uint64_t)(n2 * winograd_panel(w)), &e.weights_base);
+    e.image = k_index(l->k, 0);
+    if (w->c->images != 0)
+        e.image = k_for(l->k, e.image, w->c->images, 1, is_shared ? KFOR_SERIAL : KFOR_PARALLEL, "n");
     if (is_shared)
         emit_shared(&e);
     else
         emit_blocks(&e);
+    if (w->c->images != 0)
+        k_end(l->k);
 }
