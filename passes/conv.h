@@ -12,7 +12,7 @@ typedef struct Conv {
     bool is_planar;                                 // one or two spatial axes
     TileShape s;                                    // of one group; one spatial axis is w
     int64_t stride_n, stride_c, stride_h, stride_w; // of the input, in elements
-    KRef images; // that count in this run; 0: all
+    KRef images;                                    // that count in this run; 0: all
 } Conv;
 
 // Entry `axis` of a list of rows and columns, of which convolutions along one axis have the columns only.

@@ -81,7 +81,8 @@ static void add_operands(Lower *l, Domain *d, NodeId id, const AxisMap *map)
             continue;
         }
         const Node *node = lower_node(l, at);
-        for (uint32_t i = 0; i < node->n_src; i++) {
+        const bool is_unmasked = lower_is_unmasked(l, at);
+        for (uint32_t i = is_unmasked ? 1 : 0; i < (is_unmasked ? 2 : node->n_src); i++) {
             rlx_assert(n < 512);
             stack[n++] = node->src[i];
         }
@@ -208,6 +209,24 @@ static bool is_vector_node(const Lower *l, NodeId id)
     return is_wide;
 }
 
+// Does only a mask need it that is not computed?
+static bool is_mask_only(const Lower *l, NodeId id)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < l->pk->body.len; i++) {
+        const NodeId user = l->pk->body.data[i];
+        const Node *n = lower_node(l, user);
+        for (uint32_t k = 0; k < n->n_src; k++) {
+            if (n->src[k] != id)
+                continue;
+            if (k != 0 || !lower_is_unmasked(l, user))
+                return false;
+            any = true;
+        }
+    }
+    return any;
+}
+
 uint8_t domain_lanes(const Lower *l, const Domain *d, uint32_t axis)
 {
     for (uint32_t k = 0; k < d->access.len; k++) {
@@ -217,7 +236,7 @@ uint8_t domain_lanes(const Lower *l, const Domain *d, uint32_t axis)
             return 1;
     }
     for (uint32_t i = 0; i < l->pk->body.len; i++)
-        if (!is_vector_node(l, l->pk->body.data[i]))
+        if (!is_vector_node(l, l->pk->body.data[i]) && !is_mask_only(l, l->pk->body.data[i]))
             return 1;
     return lower_fit_lanes(l, d->extent[axis]);
 }
@@ -283,6 +302,8 @@ KRef pull_value(Pull *p, NodeId id)
         return immediate(l, id);
     if (!is_computed_here(l, id))
         return pull_load(p, id);
+    if (lower_is_unmasked(l, id))
+        return pull_value(p, lower_node(l, id)->src[1]);
     KRef *memo = memo_of(p, id);
     if (*memo != 0)
         return *memo;

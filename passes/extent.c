@@ -396,7 +396,9 @@ static NodeId make_dense(Graph *g, NodeId id, NodeId sizes)
     node_src(&b, sizes);
     node_src(&b, count);
     node_ints(&b, A_repack_shape, &numel, 1);
-    return graph_reshape(g, node_end(&b), &s);
+    const NodeId dense = node_end(&b);
+    graph_add_live(g, dense, 0, count);
+    return graph_reshape(g, dense, &s);
 }
 
 // axes: by output, those that had a computed size.

@@ -463,6 +463,29 @@ LiveRef live_bound(const Plan *p, NodeId id, uint32_t axis)
     return f == NULL || f->axis[axis].fill.size != 0 ? (LiveRef){0} : f->axis[axis].dead;
 }
 
+LiveRef live_fill(const Plan *p, NodeId id, uint32_t axis, double value)
+{
+    const LiveFacts *f = live_facts(p, id);
+    return f == NULL || f->axis[axis].value != value ? (LiveRef){0} : f->axis[axis].fill;
+}
+
+bool live_is_masked(const Plan *p, NodeId id, const LiveRef *end, uint32_t axis)
+{
+    const Graph *g = p->graph;
+    const Node *n = graph_node(g, id);
+    if (n->op != OP_where)
+        return false;
+    const uint32_t rank = n->shape->rank, mask_rank = graph_node(g, n->src[0])->shape->rank;
+    const LiveFacts *f = live_facts(p, n->src[0]);
+    if (f == NULL || axis + mask_rank < rank || !live_equal(&f->axis[axis + mask_rank - rank].fill, end))
+        return false;
+    NodeId mask = n->src[0];
+    while (graph_node(g, mask)->op == OP_reshape || graph_node(g, mask)->op == OP_expand)
+        mask = graph_node(g, mask)->src[0];
+    const Node *lt = graph_node(g, mask);
+    return lt->op == OP_lt && iota_axis(g, lt->src[0]) >= 0 && ref_of(g, lt->src[1]).size == end->size;
+}
+
 static void add_size(NodeId *size, uint32_t *n, NodeId id)
 {
     for (uint32_t i = 0; i < *n; i++)

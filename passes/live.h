@@ -40,6 +40,10 @@ const LiveTable *live_analyse(const Graph *g, Arena *a);
 const LiveFacts *live_facts(const Plan *p, NodeId id);
 // Up to where the node must be computed along the axis: size 0 where all of it must be.
 LiveRef live_bound(const Plan *p, NodeId id, uint32_t axis);
+// From where on all elements along the axis are `value`: size 0 where that is not known.
+LiveRef live_fill(const Plan *p, NodeId id, uint32_t axis, double value);
+// Is the node where(mask, x, v) with a mask that is true up to `end` along the axis, whatever the others are?
+bool live_is_masked(const Plan *p, NodeId id, const LiveRef *end, uint32_t axis);
 // The same times a constant; unknown when that overflows.
 LiveRef live_times(LiveRef r, int64_t factor);
 bool live_equal(const LiveRef *a, const LiveRef *b);

@@ -40,6 +40,8 @@ typedef struct Lower {
     NodeId root;    // the value to store
     uint32_t index; // of the kernel in the plan
     LowerSizes sizes;
+    NodeId unmasked[4]; // nodes where(mask, x, v) that are x as far as loops go
+    uint32_t n_unmasked;
     uint64_t constant_bytes; // of the whole graph: where they fit, a cache keeps them from run to run
     const RowWindow *window; // NULL: all rows of all images
     const HeldRows *held;    // values of other stages
@@ -141,6 +143,9 @@ void lower_begin_sizes(Lower *l);
 bool lower_knows(const Lower *l, const LiveRef *r);
 // The bound as an index, at most `extent`; the extent where it is not known.
 KRef lower_live(Lower *l, const LiveRef *r, int64_t extent);
+
+// Is the node among those whose mask is true as far as loops go? Then it is its operand 1.
+bool lower_is_unmasked(const Lower *l, NodeId id);
 
 // --- points and pulling --------------------------------------------------------------------------
 

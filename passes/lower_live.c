@@ -51,3 +51,11 @@ KRef lower_live(Lower *l, const LiveRef *r, int64_t extent)
         v = k_op(k, KOP_div, v, k_index(k, r->div), 0);
     return k_op(k, KOP_min, v, k_index(k, extent), 0);
 }
+
+bool lower_is_unmasked(const Lower *l, NodeId id)
+{
+    for (uint32_t i = 0; i < l->n_unmasked; i++)
+        if (l->unmasked[i] == id)
+            return true;
+    return false;
+}

@@ -37,6 +37,52 @@ static void trim_kept(const Lower *l, Domain *d, const bool *in_row)
     }
 }
 
+// Masks around the operand need not be computed where the loops end with them.
+static void drop_masks(Lower *l, NodeId operand, uint32_t axis, const LiveRef *end)
+{
+    while (l->n_unmasked < sizeof l->unmasked / sizeof *l->unmasked && lower_is_in_body(l, operand)) {
+        if (live_is_masked(l->plan, operand, end, axis))
+            l->unmasked[l->n_unmasked++] = operand;
+        else if (lower_node(l, operand)->op != OP_where)
+            return;
+        operand = lower_node(l, operand)->src[1]; // of another mask: perhaps it is inside of that
+    }
+}
+
+// Rows end where all that follows is `neutral`. Results of the same shape must not need what is beyond.
+static void trim_row(Lower *l, Domain *d, NodeId operand, const bool *in_row, double neutral)
+{
+    const Shape *root = lower_node(l, l->root)->shape, *s = lower_node(l, operand)->shape;
+    for (uint32_t i = 0; i < s->rank; i++) {
+        const LiveRef end = in_row[i] ? live_fill(l->plan, operand, i, neutral) : (LiveRef){0};
+        const bool is_kept = root->rank == s->rank && root->dim[i] == s->dim[i] && s->dim[i] > 1;
+        const LiveRef stored = is_kept ? live_bound(l->plan, l->root, i) : end;
+        if (!lower_knows(l, &end) || !live_equal(&end, &stored))
+            continue;
+        d->live[i] = end;
+        drop_masks(l, operand, i, &end);
+    }
+}
+
+// What an element must be to count for nothing: NaN if there is no such thing.
+static double neutral_of(OpId op)
+{
+    switch (op) {
+    case OP_reduce_sum:
+        return 0;
+    case OP_reduce_prod:
+        return 1;
+    case OP_reduce_min:
+        return (double)INFINITY;
+    case OP_reduce_max:
+    case OP_softmax:
+    case OP_log_softmax:
+        return -(double)INFINITY;
+    default:
+        return (double)NAN;
+    }
+}
+
 // Accesses on the operand's side must have stride 0 or 1 along the axis for vectors; on the root's side too,
 // if it varies there.
 static void choose_mode(Lower *l, Rows *r)
@@ -74,6 +120,7 @@ Rows rows_new(Lower *l, NodeId operand, const bool *in_row)
         r.count *= in_row[i] ? s->dim[i] : 1;
     }
     trim_kept(l, &r.d, in_row);
+    trim_row(l, &r.d, operand, in_row, neutral_of((OpId)lower_node(l, l->anchor)->op));
     domain_add_operands(l, &r.d, operand);
     const Node *anchor = lower_node(l, l->anchor);
     for (uint32_t i = 1; i < anchor->n_src; i++)
@@ -169,6 +216,30 @@ static KRef value_at(Lower *l, const Domain *d, const Folding *f, Point at)
     return at.lanes > 1 && k_inst(l->k, v)->lanes == 1 ? k_splat(l->k, v, at.lanes) : v;
 }
 
+// Where the blocks, the vectors and the elements of a row end.
+typedef struct RowCuts {
+    KRef blocks, whole, end;
+} RowCuts;
+
+// As they would be in a kernel of the size that the row has in the run: the same sums.
+static RowCuts cut_row(Lower *l, const Rows *r, int64_t blocks, int64_t whole)
+{
+    Kernel *k = l->k;
+    const uint32_t last = r->d.rank - 1;
+    const int64_t n = r->d.extent[last], block = (int64_t)r->lanes * ROW_ACCS;
+    if (r->d.live[last].size == 0)
+        return (RowCuts){k_index(k, blocks), k_index(k, whole), k_index(k, n)};
+    const KRef end = lower_live(l, &r->d.live[last], n), zero = k_index(k, 0);
+    RowCuts c = {.blocks = zero, .end = end};
+    c.whole = k_op(k, KOP_sub, end, k_op(k, KOP_rem, end, k_index(k, r->lanes), 0), 0);
+    if (blocks > 0) {
+        const KRef is_long = k_op(k, KOP_le, k_index(k, 2 * block), end, 0);
+        const KRef all = k_op(k, KOP_sub, end, k_op(k, KOP_rem, end, k_index(k, block), 0), 0);
+        c.blocks = k_op(k, KOP_select, is_long, all, zero);
+    }
+    return c;
+}
+
 // The last axis in vectors: four at a time, then one at a time, then the rest element by element into the
 // first lane's sum.
 static KRef fold_along(Lower *l, const Rows *r, Point at, Folding *f)
@@ -178,30 +249,32 @@ static KRef fold_along(Lower *l, const Rows *r, Point at, Folding *f)
     const int64_t n = r->d.extent[last], block = (int64_t)r->lanes * ROW_ACCS, whole = n - n % r->lanes;
     const int64_t blocks = n >= 2 * block ? n - n % block : 0;
     const uint32_t accs = blocks > 0 ? ROW_ACCS : 1;
-    const KRef rest = whole < n ? k_var(k, f->init, "rest") : 0;
+    const bool is_live = r->d.live[last].size != 0, has_rest = whole < n || is_live;
+    const RowCuts cut = cut_row(l, r, blocks, whole);
+    const KRef rest = has_rest ? k_var(k, f->init, "rest") : 0;
     for (uint32_t i = 0; i < accs; i++)
         f->acc[i] = k_var(k, k_splat(k, f->init, r->lanes), "acc");
     const uint32_t opened = open_outer(l, r, &at);
     at.vec_axis = last;
     at.lanes = at.count = r->lanes;
     if (blocks > 0) {
-        const KRef i = k_for(k, k_index(k, 0), k_index(k, blocks), block, KFOR_SERIAL, "r");
+        const KRef i = k_for(k, k_index(k, 0), cut.blocks, block, KFOR_SERIAL, "r");
         for (uint32_t j = 0; j < ROW_ACCS; j++) {
             at.idx[last] = k_add(k, i, k_index(k, (int64_t)j * r->lanes));
             fold_into(l, f, j, value_at(l, &r->d, f, at));
         }
         k_end(k);
     }
-    if (blocks < whole) {
-        at.idx[last] = k_for(k, k_index(k, blocks), k_index(k, whole), r->lanes, KFOR_SERIAL, "r");
+    if (blocks < whole || is_live) {
+        at.idx[last] = k_for(k, cut.blocks, cut.whole, r->lanes, KFOR_SERIAL, "r");
         fold_into(l, f, 0, value_at(l, &r->d, f, at));
         k_end(k);
     }
-    if (whole < n) {
+    if (has_rest) {
         Folding single = *f;
         single.acc[0] = rest;
         at.lanes = at.count = 1;
-        at.idx[last] = k_for(k, k_index(k, whole), k_index(k, n), 1, KFOR_SERIAL, "r");
+        at.idx[last] = k_for(k, cut.whole, cut.end, 1, KFOR_SERIAL, "r");
         fold_into(l, &single, 0, value_at(l, &r->d, f, at));
         k_end(k);
     }

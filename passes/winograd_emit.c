@@ -16,7 +16,7 @@ typedef struct Emit {
     KRef group;
     KRef first_tile; // of the block
     KRef end_tile;   // one behind the last real tile of the block
-    KRef image; // of all tiles, where only a run knows how many images there are
+    KRef image;      // of all tiles, where only a run knows how many images there are
 } Emit;
 
 typedef struct WinogradTile {
