@@ -15,6 +15,7 @@ typedef enum WeightsMode {
 
 typedef enum ArenaMode { ARENA_CALLER, ARENA_STATIC } ArenaMode;
 typedef enum ApiMode { API_FULL, API_CORE } ApiMode; // core: only rlx.h, and what the model cannot do without
+typedef enum PoolMode { POOL_POSIX, POOL_CALLER } PoolMode; // caller: no POSIX threads in the header
 typedef enum RuntimeMode {
     RUNTIME_PASTED,
     RUNTIME_LINKED
@@ -29,6 +30,7 @@ typedef struct HostOptions {
     ArenaMode arena;
     RuntimeMode runtime;
     ApiMode api;
+    PoolMode pool;
     bool has_profile; // runs can take the times of kernels
     bool has_source;  // texts of kernels in the descriptor
 } HostOptions;
@@ -59,6 +61,7 @@ void host_print_call(const Plan *plan, const PlanKernel *k, const char *indent, 
 typedef struct HostCalls {
     uint32_t begin, end;
     bool has_laps;
+    bool is_segment; // whoever runs it has waited for what must be there
 } HostCalls;
 void host_print_calls(const Plan *plan, HostCalls c, const char *indent, Str *out);
 // "a.b/c" -> "a_b_c": a C identifier from any name.

@@ -154,7 +154,7 @@ void host_emit_entry(HostEmit *e, Str *out)
                "state_bytes)\n{\n"
                "    return rlx_init(ctx, &%s_model, arena, arena_bytes, state, state_bytes, NULL, 0);\n}\n\n",
                name, name);
-    if (host_has_threads(e))
+    if (host_has_pool(e))
         str_printf(out,
                    "rlx_status %s_threads_start(rlx_ctx *ctx, rlx_pool *pool)\n{\n"
                    "    return rlx_threads_start(ctx, pool, rlx_threads_useful(%s_THREADS));\n}\n\n"
@@ -206,6 +206,26 @@ static void emit_set_slots(const HostEmit *e, Str *out)
                    (unsigned long long)bytes);
 }
 
+static void emit_thread_prototypes(const HostEmit *e, Str *out)
+{
+    const char *name = e->options->name;
+    if (host_is_parallel(e))
+        str_printf(out,
+                   "// The largest number of parts that runs can be shared in (rlx_set_parallel_for).\n"
+                   "#define %s_THREADS %u\n\n",
+                   e->upper, host_used_threads(e));
+    if (host_has_pool(e))
+        str_printf(
+            out,
+            "// From now on up to %s_THREADS threads (no more than there are processors) share the runs "
+            "of the\n// context. pool: memory of the caller, that stays until %s_threads_stop. Without "
+            "this, runs are\n// the caller's alone, and the results are the same.\n"
+            "rlx_status %s_threads_start(rlx_ctx *ctx, rlx_pool *pool);\n"
+            "// Before the context, its memory or the pool goes away.\n"
+            "void %s_threads_stop(rlx_ctx *ctx);\n\n",
+            e->upper, name, name, name);
+}
+
 void host_emit_header(HostEmit *e, Str *out)
 {
     const Plan *p = e->plan;
@@ -240,17 +260,7 @@ void host_emit_header(HostEmit *e, Str *out)
             out,
             "// The one context on static storage; NULL if it cannot be made.\nrlx_ctx *%s_static(void);\n\n",
             name);
-    if (host_has_threads(e))
-        str_printf(out,
-                   "// From now on up to %s_THREADS threads (no more than there are processors) share the "
-                   "runs of the "
-                   "context. pool:\n// memory of the caller, that stays until %s_threads_stop. Without this, "
-                   "runs are "
-                   "the caller's alone, and the\n// results are the same.\n#define %s_THREADS %u\n"
-                   "rlx_status %s_threads_start(rlx_ctx *ctx, rlx_pool *pool);\n"
-                   "// Before the context, its memory or the pool goes away.\n"
-                   "void %s_threads_stop(rlx_ctx *ctx);\n\n",
-                   e->upper, name, e->upper, host_used_threads(e), name, name);
+    emit_thread_prototypes(e, out);
     str_add(out, "// Copies the inputs in, runs, copies the outputs out.\n");
     for (uint32_t i = 0; i < p->outputs.len; i++)
         if (p->outputs.data[i].sizes)

@@ -2,17 +2,6 @@
 // The function that runs a model: the calls of its kernels in order.
 #include "codegen/host_parts.h"
 
-// All threads come to the same answer before one of them uses the memory again.
-static void emit_checks(bool is_shared, Str *out)
-{
-    if (!is_shared) {
-        str_add(out, "    if (rlx_failed_check(ctx) != NULL)\n        return RLX_ERR_VALUE;\n");
-        return;
-    }
-    str_add(out, "    rlx_barrier(team);\n    const int is_wrong = rlx_failed_check(ctx) != NULL;\n"
-                 "    rlx_barrier(team);\n    if (is_wrong)\n        return RLX_ERR_VALUE;\n");
-}
-
 static void find_matrix(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
 {
     (void)p, (void)times;
@@ -41,32 +30,137 @@ static void emit_names(const HostEmit *e, Str *out)
         str_add(out, "    (void)ctx;\n");
 }
 
-void host_emit_dispatch(const HostEmit *e, Str *out)
+// --- one thread ----------------------------------------------------------------------------------
+
+static void emit_alone(const HostEmit *e, bool has_matrix, Str *out)
 {
-    bool has_matrix = false;
-    plan_walk(e->plan, find_matrix, &has_matrix);
-    const bool is_shared = e->plan->is_shared, laps = e->options->has_profile;
+    const bool laps = e->options->has_profile;
     const uint32_t checked = e->plan->n_check_kernels;
-    str_add(out, is_shared ? "static rlx_status dispatch_part(rlx_ctx *ctx, rlx_team *team)\n{\n"
-                           : "static rlx_status dispatch(rlx_ctx *ctx)\n{\n");
+    str_add(out, "static rlx_status dispatch(rlx_ctx *ctx)\n{\n");
     emit_names(e, out);
     if (has_matrix)
         str_add(out, "    if (!rlx_matrix_is_allowed())\n        return RLX_ERR_CPU;\n");
     if (e->plan->probe != 0)
         str_add(out, "    rlx_probe(0u);\n");
     if (laps)
-        str_printf(out,
-                   "    const rlx_profile *const profile = %sctx->profile;\n    uint64_t time = "
-                   "rlx_lap_begin(profile);\n",
-                   is_shared ? "team->part != 0 ? NULL : " : "");
-    host_print_calls(e->plan, (HostCalls){0, checked, laps}, "    ", out);
+        str_add(out, "    const rlx_profile *const profile = ctx->profile;\n    uint64_t time = "
+                     "rlx_lap_begin(profile);\n");
+    host_print_calls(e->plan, (HostCalls){.end = checked, .has_laps = laps}, "    ", out);
     if (e->plan->checks.len != 0)
-        emit_checks(is_shared, out);
-    host_print_calls(e->plan, (HostCalls){checked, e->plan->kernels.len, laps}, "    ", out);
+        str_add(out, "    if (rlx_failed_check(ctx) != NULL)\n        return RLX_ERR_VALUE;\n");
+    host_print_calls(e->plan, (HostCalls){.begin = checked, .end = e->plan->kernels.len, .has_laps = laps},
+                     "    ", out);
     if (laps)
-        str_printf(out, "    (void)time;\n    if (profile != NULL)\n        ctx->profile->runs++;\n");
+        str_add(out, "    (void)time;\n    if (profile != NULL)\n        ctx->profile->runs++;\n");
     str_add(out, "    return RLX_OK;\n}\n\n");
-    if (is_shared)
-        str_add(out, "static rlx_status dispatch(rlx_ctx *ctx)\n{\n    return rlx_threads_run(ctx, "
-                     "dispatch_part);\n}\n\n");
+}
+
+// --- several threads -------------------------------------------------------------------------------
+
+// What a thread runs without waiting for others; the checks are a segment of their own, without kernels.
+typedef struct Segment {
+    uint32_t begin, end;
+    bool waits;    // for what other threads did before
+    bool is_whole; // by one thread where threads cannot wait for each other in the middle of it
+} Segment;
+typedef VEC(Segment) Segments;
+
+// Kernels in which threads wait for each other.
+static bool has_barrier(const PlanKernel *k)
+{
+    if (!k->is_shared || k->loop != NULL)
+        return k->is_shared;
+    for (KRef r = 1; r < k->kernel->insts.len; r++)
+        if (k_inst(k->kernel, r)->kind == KI_barrier)
+            return true;
+    return false;
+}
+
+// Appends the segments of kernels [begin, end). Kernels with barriers are segments of their own: where one
+// thread runs all of it, other parts of the same segment must not come before or behind it.
+static void cut(const Plan *p, uint32_t begin, uint32_t end, bool waits, Segments *out)
+{
+    for (uint32_t i = begin; i < end; i++) {
+        const PlanKernel *k = &p->kernels.data[i];
+        const Segment next = {i, i, .waits = k->waits || (waits && i == begin), .is_whole = true};
+        if (i == begin || k->waits || has_barrier(k) || has_barrier(k - 1))
+            vec_push(p->arena, out, next);
+        Segment *s = &out->data[out->len - 1];
+        s->end = i + 1;
+        s->is_whole = s->is_whole && (has_barrier(k) || (!k->is_shared && k->thread == 0));
+    }
+}
+
+static Segments find_segments(const Plan *p)
+{
+    Segments s = {0};
+    const bool has_checks = p->checks.len != 0;
+    const uint32_t checked = p->n_check_kernels;
+    const Segment checks = {checked, checked, .waits = true, .is_whole = true};
+    cut(p, 0, checked, false, &s);
+    if (has_checks)
+        vec_push(p->arena, &s, checks);
+    // All have read the checks before one of them uses the memory again.
+    cut(p, checked, p->kernels.len, has_checks, &s);
+    return s;
+}
+
+static void emit_part(const HostEmit *e, const Segments *s, Str *out)
+{
+    const bool laps = e->options->has_profile;
+    str_add(out, "static rlx_status dispatch_part(rlx_ctx *ctx, rlx_team *team, uint32_t segment)\n{\n");
+    emit_names(e, out);
+    if (laps)
+        str_add(out, "    const rlx_profile *const profile = team->part != 0 ? NULL : ctx->profile;\n"
+                     "    uint64_t time = rlx_lap_begin(profile);\n");
+    str_add(out, "    switch (segment) {\n");
+    for (uint32_t i = 0; i < s->len; i++) {
+        const Segment g = s->data[i];
+        str_printf(out, "    case %u:\n", i);
+        host_print_calls(e->plan, (HostCalls){g.begin, g.end, laps, .is_segment = true}, "        ", out);
+        str_add(out, g.begin < g.end ? "        break;\n"
+                                     : "        return rlx_failed_check(ctx) != NULL ? RLX_ERR_VALUE : "
+                                       "RLX_OK;\n");
+    }
+    str_printf(out, "    }\n%s    return RLX_OK;\n}\n\n", laps ? "    (void)time;\n" : "");
+}
+
+static void emit_shared(const HostEmit *e, bool has_matrix, Str *out)
+{
+    const Segments s = find_segments(e->plan);
+    emit_part(e, &s, out);
+    str_add(out, "static const unsigned char segments[] = {");
+    for (uint32_t i = 0; i < s.len; i++)
+        str_printf(out, "%s%d",
+                   i == 0        ? ""
+                   : i % 32 == 0 ? ",\n    "
+                                 : ", ",
+                   s.data[i].waits + 2 * s.data[i].is_whole); // RLX_WAITS, RLX_WHOLE
+    str_printf(out,
+               "};\nstatic const rlx_schedule schedule = {dispatch_part, segments, %uu};\n\n"
+               "static rlx_status dispatch(rlx_ctx *ctx)\n{\n",
+               s.len);
+    if (has_matrix)
+        str_add(out, "    if (!rlx_matrix_is_allowed())\n        return RLX_ERR_CPU;\n");
+    if (e->plan->probe != 0)
+        str_add(out, "    rlx_probe(0u);\n");
+    const char *run = host_has_pool(e) ? "rlx_threads_run" : "rlx_parallel_run";
+    if (e->options->has_profile)
+        str_printf(
+            out,
+            "    const rlx_status status = %s(ctx, &schedule);\n    if (ctx->profile != NULL && status "
+            "== RLX_OK)\n        ctx->profile->runs++;\n    return status;\n}\n\n",
+            run);
+    else
+        str_printf(out, "    return %s(ctx, &schedule);\n}\n\n", run);
+}
+
+void host_emit_dispatch(const HostEmit *e, Str *out)
+{
+    bool has_matrix = false;
+    plan_walk(e->plan, find_matrix, &has_matrix);
+    if (e->plan->is_shared)
+        emit_shared(e, has_matrix, out);
+    else
+        emit_alone(e, has_matrix, out);
 }

@@ -142,7 +142,7 @@ void host_print_calls(const Plan *plan, HostCalls c, const char *indent, Str *ou
         const int thread = k->is_shared || !plan->is_shared ? -1 : k->thread;
         if (open >= 0 && (thread != open || k->waits))
             str_printf(out, "%s}\n", indent);
-        if (k->waits)
+        if (k->waits && !c.is_segment)
             str_printf(out, "%srlx_barrier(team);\n", indent);
         if (thread >= 0 && (thread != open || k->waits))
             str_printf(out,

@@ -23,7 +23,7 @@ static const char used_in_entry[] = " ctx status memcpy double int16_t int32_t i
 
 // What the generated code has at file scope.
 static const char own_names[] = " arena_block checks dispatch dispatch_part inputs kernels output_sizes "
-                                "outputs param_has_init params shape_now state_block"
+                                "outputs param_has_init params schedule segments shape_now state_block"
                                 " state_init states static_ctx symbol_list symbols weights ";
 
 // What stands at file scope in a program around it, and headers that a file NAME.h would hide.

@@ -26,8 +26,9 @@ enum { HOST_TEXT_MAX_BYTES = 65536 };
 // for them.
 const char *host_emit_blob(HostEmit *e, const char *kind, EmittedFile content, Str *out);
 void host_name_tensors(HostEmit *e);
-// Was the model compiled with --threads?
-bool host_has_threads(const HostEmit *e);
+// Was the model compiled with --threads? And has it a pool of its own?
+bool host_is_parallel(const HostEmit *e);
+bool host_has_pool(const HostEmit *e);
 // The parts of runtime-lite that the model needs, or what includes them.
 void host_emit_runtime(const HostEmit *e, Str *out);
 void host_emit_header(HostEmit *e, Str *out);

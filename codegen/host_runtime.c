@@ -10,9 +10,14 @@ typedef struct RuntimePart {
     bool (*is_needed)(const HostEmit *e); // NULL: always
 } RuntimePart;
 
-bool host_has_threads(const HostEmit *e)
+bool host_is_parallel(const HostEmit *e)
 {
     return e->plan->caps->threads > 1;
+}
+
+bool host_has_pool(const HostEmit *e)
+{
+    return host_is_parallel(e) && e->options->pool == POOL_POSIX;
 }
 
 static bool has_whole_api(const HostEmit *e)
@@ -33,7 +38,8 @@ static bool has_look(const HostEmit *e)
 static const RuntimePart parts[] = {
     {"rlx.h", runtime_text, NULL},
     {"rlx_symbols.h", symbols_text, has_symbols},
-    {"rlx_threads.h", threads_text, host_has_threads},
+    {"rlx_parallel.h", parallel_text, host_is_parallel},
+    {"rlx_threads.h", threads_text, host_has_pool},
     {"rlx_runs.h", runs_text, has_whole_api},
     {"rlx_handles.h", handles_text, has_whole_api},
     {"rlx_look.h", look_text, has_look},

@@ -90,9 +90,10 @@ static bool read_target(Job *j, const char *default_cpu)
 static bool read_host_options(Job *j)
 {
     static const char *const weights[] = {"auto", "rodata", "incbin", "file"},
-                             *const arenas[] = {"caller", "static"}, *const apis[] = {"full", "core"};
+                             *const arenas[] = {"caller", "static"}, *const apis[] = {"full", "core"},
+                             *const pools[] = {"posix", "caller"};
     const Options *o = &j->cli->options;
-    uint32_t mode = 0, arena = 0, api = 0;
+    uint32_t mode = 0, arena = 0, api = 0, pool = 0;
     const char *name =
         o->name != NULL ? o->name : host_model_name(j->cli->arena, output_stem(j->cli->arena, j->model));
     if (strcmp(name, host_model_name(j->cli->arena, name)) != 0 || strlen(name) > 200)
@@ -103,11 +104,15 @@ static bool read_host_options(Job *j)
         return false;
     if (o->api != NULL && !choose(j, "--api", o->api, apis, 2, &api))
         return false;
+    if (o->pool != NULL && !choose(j, "--pool", o->pool, pools, 2, &pool))
+        return false;
+    if (o->pool != NULL && j->caps.threads == 1)
+        return wrong_value(j, "--pool", o->pool, "--threads of more than 1 with it");
     if (arena == ARENA_STATIC && mode == WEIGHTS_FILE)
         return wrong_value(j, "--arena", "static", "weights in the program, not --weights file");
     j->host = (HostOptions){.name = name,
                             .compiler = "rlxc " RLXC_VERSION,
-                            .cc_flags = j->caps.threads == 1
+                            .cc_flags = j->caps.threads == 1 || pool == POOL_CALLER
                                             ? j->cpu.cc_flags
                                             : arena_printf(j->cli->arena, "%s%s-pthread", j->cpu.cc_flags,
                                                            *j->cpu.cc_flags ? " " : ""),
@@ -115,6 +120,7 @@ static bool read_host_options(Job *j)
                             .weights = (WeightsMode)mode,
                             .arena = (ArenaMode)arena,
                             .api = (ApiMode)api,
+                            .pool = (PoolMode)pool,
                             .has_profile = o->profile != NULL,
                             .has_source = o->embed_source != NULL,
                             .runtime = o->link_runtime != NULL ? RUNTIME_LINKED : RUNTIME_PASTED};

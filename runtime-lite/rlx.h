@@ -160,10 +160,14 @@ typedef struct rlx_ctx {
     unsigned char *arena;
     unsigned char *state;
     const unsigned char *weights;
-    struct rlx_pool *pool; // threads that share its runs (rlx_threads_start); NULL: none
-    uint32_t outputs;      // what runs compute: 0 all outputs, else 1 + a set of them
-    rlx_status pending;    // of the run that rlx_commit has started
+    struct rlx_pool *pool;       // threads that share its runs (rlx_threads_start); NULL: none
+    uint32_t outputs;            // what runs compute: 0 all outputs, else 1 + a set of them
+    rlx_status pending;          // of the run that rlx_commit has started
     struct rlx_profile *profile; // where its times go (rlx_set_profile); NULL: nowhere
+    // What shares its runs (rlx_set_parallel_for); NULL: nothing does, or a pool.
+    void (*parallel_for)(void *user, void (*task)(void *arg, size_t part), void *arg, size_t parts);
+    void *parallel_user;
+    size_t parallel_parts;
 } rlx_ctx;
 
 typedef struct rlx_slot {
@@ -238,6 +242,9 @@ static inline rlx_status rlx_init(rlx_ctx *ctx, const rlx_model *model, void *ar
     ctx->outputs = 0;
     ctx->pending = RLX_OK;
     ctx->profile = NULL;
+    ctx->parallel_for = NULL;
+    ctx->parallel_user = NULL;
+    ctx->parallel_parts = 0;
     ctx->weights = (const unsigned char *)(weights != NULL ? weights : model->weights);
     if (model->state_bytes != 0) {
         if (model->state_init != NULL)

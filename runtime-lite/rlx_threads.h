@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
-// Threads of runtime-lite: pasted behind rlx.h where a model is compiled with --threads. POSIX threads, GNU
-// atomics; no allocation, no globals. Every thread of a team runs the same list of kernels and takes its own
-// part of each; where a kernel needs what other threads wrote there is a barrier. Parts are a matter of speed
-// only: any number of threads gives the same results, and without a pool the caller runs all of it alone.
+// A pool of threads: pasted behind rlx_parallel.h where a model is compiled with --threads, unless --pool
+// caller says that the program has threads of its own. POSIX threads, GNU atomics; no allocation, no globals.
+// Every thread of the pool runs all segments of a run, and takes its own part of each; where one needs what
+// other threads wrote there is a barrier.
 #ifndef RLX_THREADS_H
 #define RLX_THREADS_H
 
-#include "rlx.h"
+#include "rlx_parallel.h"
 #include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
@@ -15,8 +15,6 @@
 extern "C" {
 #endif
 
-#define RLX_MAX_THREADS 64
-
 // How often a thread that waits looks before it lets others run, and how often it does that before it sleeps.
 #ifndef RLX_SPINS
 #define RLX_SPINS 2000u
@@ -24,17 +22,6 @@ extern "C" {
 #ifndef RLX_YIELDS
 #define RLX_YIELDS 200u
 #endif
-
-struct rlx_pool;
-
-// One thread of those that share a run. `step` counts what it has waited for: starts, ends, rounds of
-// barriers.
-typedef struct rlx_team {
-    struct rlx_pool *pool;
-    ptrdiff_t part, parts;
-    uint32_t step;
-    uint32_t spins;
-} rlx_team;
 
 // On a line of its own, because others wait for it: the step that a thread has reached.
 typedef struct rlx_step {
@@ -53,7 +40,7 @@ typedef struct rlx_pool {
     int is_ending;
     ptrdiff_t parts;
     rlx_ctx *ctx; // of the run
-    rlx_status (*run)(rlx_ctx *ctx, rlx_team *team);
+    const rlx_schedule *schedule;
 } rlx_pool;
 
 static inline void rlx_pause(void)
@@ -113,9 +100,9 @@ static inline void rlx_wait(rlx_pool *p, rlx_team *t, ptrdiff_t part, uint32_t s
     rlx_sleep(p, at, step);
 }
 
-// All threads of the team have come here. In round r each waits for the one 2^r before it, which has by then
+// The barrier of a pool. In round r each waits for the one 2^r before it, which has by then
 // heard of the 2^r - 1 before that.
-static inline void rlx_barrier(rlx_team *t)
+static inline void rlx_meet(rlx_team *t)
 {
     ptrdiff_t distance;
     for (distance = 1; distance < t->parts; distance *= 2) {
@@ -133,7 +120,7 @@ static inline void *rlx_threads_main(void *arg)
         if (p->is_ending)
             return NULL;
         t->parts = p->parts;
-        p->run(p->ctx, t);
+        rlx_team_run(p->ctx, t, p->schedule);
         rlx_reach(p, t);
     }
 }
@@ -173,6 +160,7 @@ static inline rlx_status rlx_threads_start(rlx_ctx *ctx, rlx_pool *pool, ptrdiff
     for (i = 0; i < parts; i++) {
         pool->team[i].pool = pool;
         pool->team[i].part = i;
+        pool->team[i].meet = rlx_meet;
         pool->team[i].spins = RLX_SPINS;
     }
     pool->parts = 1;
@@ -191,21 +179,20 @@ static inline ptrdiff_t rlx_threads_useful(ptrdiff_t parts)
     return n >= 1 && n < parts ? (ptrdiff_t)n : parts;
 }
 
-// One run of a context, by all its threads or by the caller alone.
-static inline rlx_status rlx_threads_run(rlx_ctx *ctx, rlx_status (*run)(rlx_ctx *ctx, rlx_team *team))
+// One run of a context: by the caller's parallel_for, all threads of the pool, or the caller alone.
+static inline rlx_status rlx_threads_run(rlx_ctx *ctx, const rlx_schedule *schedule)
 {
     rlx_pool *p = ctx->pool;
-    rlx_team alone = {NULL, 0, 1, 0, 0};
     rlx_team *t;
     rlx_status status;
     ptrdiff_t i;
-    if (p == NULL || p->parts == 1)
-        return run(ctx, &alone);
+    if (p == NULL || p->parts == 1 || ctx->parallel_for != NULL)
+        return rlx_parallel_run(ctx, schedule);
     t = &p->team[0];
     p->ctx = ctx;
-    p->run = run;
+    p->schedule = schedule;
     rlx_reach(p, t);
-    status = run(ctx, t);
+    status = rlx_team_run(ctx, t, schedule);
     t->step++;
     for (i = 1; i < p->parts; i++)
         rlx_wait(p, t, i, t->step);

@@ -45,15 +45,16 @@ static const Map *runtime_names(void)
     if (names.len > 0)
         return &names;
     add_words(&a, &names, runtime_text);
+    add_words(&a, &names, parallel_text);
     add_words(&a, &names, threads_text);
     return &names;
 }
 
 static bool is_private(const char *word, size_t n, const Map *kernels)
 {
-    static const char *const tables[] = {"dispatch",   "dispatch_part", "weights", "inputs",
-                                         "outputs",    "params",        "states",  "kernels",
-                                         "state_init", "param_has_init"};
+    static const char *const tables[] = {"dispatch",   "dispatch_part",  "weights",  "inputs",
+                                         "outputs",    "params",         "states",   "kernels",
+                                         "state_init", "param_has_init", "segments", "schedule"};
     uint64_t unused;
     if (strncmp(word, "rlx_", 4) == 0)
         return !map_get(runtime_names(), word, n, &unused);
@@ -259,6 +260,14 @@ static Outcome check_runs(rlx_ctx *ctx, const Reference *r)
     return all;
 }
 
+// What a segment needs of other parts must be there before it begins: then no order of them is wrong.
+static void last_part_first(void *user, void (*task)(void *arg, size_t part), void *arg, size_t parts)
+{
+    (void)user;
+    while (parts-- > 0)
+        task(arg, parts);
+}
+
 Outcome program_check(const Unit *u, const Program *p, const Reference *r)
 {
     const rlx_model *m = dlsym(u->library, arena_printf(u->arena, "%s_model", p->name));
@@ -269,7 +278,9 @@ Outcome program_check(const Unit *u, const Program *p, const Reference *r)
     rlx_ctx ctx = {0};
     rlx_pool pool;
     rlx_status status = rlx_init(&ctx, m, arena, m->arena_bytes, state, m->state_bytes, NULL, 0);
-    if (status == RLX_OK && p->config.threads > 1)
+    if (status == RLX_OK && p->config.threads % 2 != 0)
+        status = rlx_set_parallel_for(&ctx, p->config.threads, last_part_first, NULL);
+    else if (status == RLX_OK)
         status = rlx_threads_start(&ctx, &pool, p->config.threads);
     const Outcome o = status == RLX_OK ? check_runs(&ctx, r) : (Outcome){.message = rlx_status_text(status)};
     rlx_threads_stop(&ctx);

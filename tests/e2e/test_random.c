@@ -60,7 +60,7 @@ static void find_cpus(void)
             break;
 }
 
-static const uint8_t threads[] = {1, 1, 2, 3, 7};
+static const uint8_t threads[] = {1, 1, 2, 3, 4, 7};
 
 static Config config_of(uint64_t seed, uint32_t i, bool is_special)
 {

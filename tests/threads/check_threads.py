@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generated code with --threads: built without warnings as C99 and C++, run with several numbers of threads,
 under the address and (where the compiler has it) the thread sanitizer. Threads must have something to share
-and barriers to wait at; nothing of them is emitted without the option. Usage: check_threads.py RLXC"""
+and barriers to wait at; nothing of them is emitted without the option, and no POSIX threads with --pool caller.
+Contexts of two models run in threads of their own, shared in all ways that there are.
+Usage: check_threads.py RLXC"""
 
 import json
 import pathlib
@@ -24,10 +26,10 @@ BUILDS = (
 TIME_LIMIT = 120
 
 
-def compile_model(folder, *options):
-    command = [RLXC, "compile", HERE / "shared.rlx", "-o", folder, "--name", "shared", *options]
+def compile_model(folder, *options, name="shared"):
+    command = [RLXC, "compile", HERE / f"{name}.rlx", "-o", folder, "--name", name, *options]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=TIME_LIMIT)
-    return (folder / "shared.c").read_text() + (folder / "shared.h").read_text()
+    return (folder / f"{name}.c").read_text() + (folder / f"{name}.h").read_text()
 
 
 def inspect(threads):
@@ -44,20 +46,34 @@ def builds_here(build, folder):
     return done.returncode == 0 and subprocess.run([folder / "empty"], timeout=TIME_LIMIT).returncode == 0
 
 
-def check_build(build, folder, runs):
-    flags = [
-        *WARN,
-        "-pthread",
-        "-I",
-        folder,
-        HERE / "threads_test.c",
-        folder / "shared.c",
-        "-o",
-        folder / "p",
-    ]
-    subprocess.run([*build, *flags, "-lm"], check=True, cwd=folder, timeout=TIME_LIMIT)
-    for parts in runs:
-        subprocess.run([folder / "p", str(parts)], check=True, timeout=TIME_LIMIT)
+def build_program(build, folder, program, models, *flags):
+    sources = [HERE / program, *(folder / f"{model}.c" for model in models)]
+    command = [*build, *WARN, *flags, "-I", folder, *sources, "-o", folder / "p", "-lm"]
+    subprocess.run(command, check=True, cwd=folder, timeout=TIME_LIMIT)
+
+
+def run_program(folder, *arguments):
+    subprocess.run([folder / "p", *arguments], check=True, timeout=TIME_LIMIT)
+
+
+def check_build(build, folder):
+    build_program(build, folder, "threads_test.c", ["shared"], "-pthread")
+    for parts in 2, 3, 7:
+        run_program(folder, str(parts))
+    build_program(build, folder, "contexts_test.c", ["shared", "other"], "-pthread")
+    run_program(folder)
+
+
+# The program brings the threads: here none at all, parts in several orders.
+def check_caller(folder):
+    for name in "shared", "other":
+        text = compile_model(folder, "--threads", "7", "--pool", "caller", name=name)
+        for word in "pthread", "sched_yield", "unistd.h", "struct rlx_pool {":
+            assert word not in text, word
+    for build in BUILDS:
+        if "-fsanitize=thread" not in build and builds_here(build, folder):
+            build_program(build, folder, "contexts_test.c", ["shared", "other"], "-DALONE")
+            run_program(folder)
 
 
 def main():
@@ -65,18 +81,23 @@ def main():
     assert sum(k["split"] for k in kernels) >= 3 and any(k["waits"] for k in kernels), kernels
     with tempfile.TemporaryDirectory() as top:
         folder = pathlib.Path(top)
-        for word in "pthread", "rlx_team", "rlx_barrier":
+        for word in "pthread", "rlx_team", "rlx_barrier", "rlx_schedule":
             assert word not in compile_model(folder), word
         for wrong in "0", "65", "two", "-1":
             command = [RLXC, "compile", HERE / "shared.rlx", "-o", folder, "--threads", wrong]
             assert subprocess.run(command, capture_output=True, timeout=TIME_LIMIT).returncode == 2, wrong
+        for wrong in ["--pool", "caller"], ["--threads", "2", "--pool", "mine"]:
+            command = [RLXC, "compile", HERE / "shared.rlx", "-o", folder, *wrong]
+            assert subprocess.run(command, capture_output=True, timeout=TIME_LIMIT).returncode == 2, wrong
         text = compile_model(folder, "--threads", "7")
+        compile_model(folder, "--threads", "5", name="other")
         assert "-pthread" in text.splitlines()[1], text.splitlines()[1]
         for build in BUILDS:
             if builds_here(build, folder):
-                check_build(build, folder, (2, 3, 7))
+                check_build(build, folder)
             else:
-                print("not here:", *build)
+                print("NOT CHECKED, does not work here:", *build)
+        check_caller(folder)
 
 
 main()
