@@ -56,7 +56,7 @@ bool host_emit(Arena *a, Diag *d, const Target *t, Plan *plan, const HostOptions
 void host_print_loop(const PlanKernel *k, Str *out);
 // A call of a kernel, where the memory of its plan has the names a (arena), s, w, p0, p1 ...
 void host_print_call(const Plan *plan, const PlanKernel *k, const char *indent, Str *out);
-// The calls of kernels [begin, end): where threads share the plan, each of them runs this as `team`. has_laps:
+// The calls of kernels [begin, end): where threads share the plan, each runs this as `team`. has_laps:
 // after each the time goes to `profile`.
 typedef struct HostCalls {
     uint32_t begin, end;
