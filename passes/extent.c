@@ -140,6 +140,17 @@ NodeId extent_sizes(Graph *g, const Shape *s)
     return extent_list(g, entry, s->rank);
 }
 
+Shape extent_rows(Graph *g, const Shape *s)
+{
+    Shape rows = *s;
+    while (rows.rank > 1 && !graph_dim_is_computed(g, rows.dim[rows.rank - 1]) &&
+           !graph_dim_is_computed(g, rows.dim[rows.rank - 2])) {
+        rows.dim[rows.rank - 2] = dim_mul(g->dims, rows.dim[rows.rank - 2], rows.dim[rows.rank - 1]);
+        rows.rank--;
+    }
+    return rows;
+}
+
 NodeId extent_cast(Graph *g, NodeId id, DType t)
 {
     return graph_cast(g, id, t);
@@ -323,12 +334,13 @@ static NodeId spread_input(Graph *g, NodeId id)
     if (is_outermost(g, id, extent_axes(g, id)))
         return id;
     const NodeId count = extent_size(g, flat.dim[0]);
+    const Shape rows = extent_rows(g, &s);
     NodeBuild b = node_begin(g, OP_repack, node_span(g, id), node_name(g, id));
     node_src(&b, graph_reshape(g, id, &flat));
     node_src(&b, extent_list(g, &count, 1));
-    node_src(&b, extent_sizes(g, &s));
-    node_ints(&b, A_repack_shape, s.dim, s.rank);
-    return node_end(&b);
+    node_src(&b, extent_sizes(g, &rows));
+    node_ints(&b, A_repack_shape, rows.dim, rows.rank);
+    return graph_reshape(g, node_end(&b), &s);
 }
 
 static NodeId leaf_rule(Graph *g, NodeId id)

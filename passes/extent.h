@@ -37,6 +37,8 @@ NodeId extent_masked(Graph *g, NodeId id, uint32_t i, uint32_t mask, double v);
 // Sizes in a run as i64[rank].
 NodeId extent_sizes(Graph *g, const Shape *s);
 NodeId extent_cast(Graph *g, NodeId id, DType t);
+// The axes behind the last one that is cut as one: the rows that repack moves.
+Shape extent_rows(Graph *g, const Shape *s);
 // Joins i64 scalars to a list.
 NodeId extent_list(Graph *g, const NodeId *entry, uint32_t n);
 

@@ -201,6 +201,30 @@ static bool keeps_order(Graph *g, const Shape *from, const Shape *to)
     return is_done;
 }
 
+static NodeId repack(Graph *g, NodeId like, NodeId x, const Shape *to)
+{
+    const Shape from = *graph_node(g, x)->shape;
+    NodeBuild b = node_begin(g, OP_repack, node_span(g, like), g->labels.data[like]);
+    node_src(&b, x);
+    node_src(&b, extent_sizes(g, &from));
+    node_src(&b, extent_sizes(g, to));
+    node_ints(&b, A_repack_shape, to->dim, to->rank);
+    return node_end(&b);
+}
+
+// Rows into a list, and from there into the other rows: no element has to look for its place.
+static NodeId through_list(Graph *g, NodeId id, const Shape *from, const Shape *to)
+{
+    const Shape rows_from = extent_rows(g, from), rows_to = extent_rows(g, to);
+    Shape list = {.rank = 1, .dim = {1}};
+    for (uint32_t i = 0; i < from->rank; i++)
+        list.dim[0] = dim_mul(g->dims, list.dim[0], from->dim[i]);
+    NodeId x = graph_reshape(g, graph_node(g, id)->src[0], &rows_from);
+    x = keeps_order(g, &rows_from, &list) ? graph_reshape(g, x, &list) : repack(g, id, x, &list);
+    x = keeps_order(g, &list, &rows_to) ? graph_reshape(g, x, &rows_to) : repack(g, id, x, &rows_to);
+    return graph_reshape(g, x, to);
+}
+
 NodeId extent_reshape(Graph *g, NodeId id)
 {
     const Node n = *graph_node(g, id);
@@ -209,12 +233,7 @@ NodeId extent_reshape(Graph *g, NodeId id)
         return id;
     if (from.rank == 0 || to.rank == 0)
         return extent_refuse(g, id, "a single element");
-    NodeBuild b = node_begin(g, OP_repack, node_span(g, id), g->labels.data[id]);
-    node_src(&b, n.src[0]);
-    node_src(&b, extent_sizes(g, &from));
-    node_src(&b, extent_sizes(g, &to));
-    node_ints(&b, A_repack_shape, to.dim, to.rank);
-    return node_end(&b);
+    return through_list(g, id, &from, &to);
 }
 
 // --- update_slice, scatter ---
