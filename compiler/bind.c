@@ -12,6 +12,7 @@ typedef struct Binder {
     int64_t *value; // by symbol
     bool *is_known; // by symbol: --dim gives its value
     bool *is_open;  // by symbol: it is set between runs
+    bool *has_max;  // by symbol: --dim gives its largest value
 } Binder;
 
 // A size whose name is that of an axis, or an expression: its symbol, or none where the import has used it.
@@ -67,6 +68,7 @@ static bool bind_one(Binder *b, const ImportSize *size)
     Symbol *s = &b->g->dims->symbols.data[index];
     if (size->is_range) {
         b->is_open[index] = true;
+        b->has_max[index] = !size->is_open;
         return sizes_narrow(b->g->diag, (Span){0}, s, size);
     }
     b->value[index] = size->value;
@@ -132,9 +134,9 @@ static bool has_symbol(const Graph *g, uint32_t symbol)
 }
 
 // Room for the largest: the symbol ends at a multiple of what it must be one of.
-static bool check_open(Graph *g, Symbol *s)
+static bool check_open(Graph *g, Symbol *s, bool has_max)
 {
-    if (s->max >= DIM_MAX_VALUE)
+    if (!has_max && s->max >= IMPORT_OPEN_MAX)
         return diag_error(g->diag, (Span){0}, E0207,
                           "dimension '%s' has no largest size: give it with --dim %s=1..VALUE", s->name,
                           s->name);
@@ -154,9 +156,9 @@ static bool read_options(Binder *b)
         ok = bind_one(b, &b->o->dims.data[i]) && ok;
     for (uint32_t i = 0; ok && i < g->dims->symbols.len; i++) {
         Symbol *s = &g->dims->symbols.data[i];
-        if (b->o->is_dynamic && !b->is_known[i] && s->max < DIM_MAX_VALUE && !graph_computes(g, i))
+        if (b->o->is_dynamic && !b->is_known[i] && s->max < IMPORT_OPEN_MAX && !graph_computes(g, i))
             b->is_open[i] = b->is_open[i] || has_symbol(g, i);
-        ok = !b->is_open[i] || check_open(g, s);
+        ok = !b->is_open[i] || check_open(g, s, b->has_max[i]);
     }
     for (uint32_t i = 0; ok && i < b->o->largest.len; i++)
         ok = limit_one(b, &b->o->largest.data[i]);
@@ -176,7 +178,8 @@ static bool take_default(Binder *b, uint32_t i)
         b->value[i] = s->min;
     else
         return diag_error(g->diag, (Span){0}, E0207,
-                          "dimension '%s' needs a size: give it with --dim %s=VALUE", s->name, s->name);
+                          "dimension '%s' needs a size: give it with --dim %s=%sVALUE", s->name, s->name,
+                          b->o->is_dynamic ? "1.." : "");
     return true;
 }
 
@@ -201,7 +204,8 @@ bool pipeline_bind(Graph *g, const PipelineOptions *o, Graph **out)
                 .o = o,
                 .value = ARENA_ARRAY(g->arena, int64_t, n),
                 .is_known = ARENA_ARRAY(g->arena, bool, n),
-                .is_open = ARENA_ARRAY(g->arena, bool, n)};
+                .is_open = ARENA_ARRAY(g->arena, bool, n),
+                .has_max = ARENA_ARRAY(g->arena, bool, n)};
     bool ok = read_options(&b);
     *out = g;
     if (!ok)

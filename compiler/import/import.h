@@ -13,6 +13,10 @@
 // that symbols take when the user gives none ("default" in JSON) are in Symbol.dflt of the graph's dims.
 bool import_model(Arena *a, Diag *d, const char *path, Graph **out);
 
+// Sizes that an ONNX model leaves open can be anything up to this, unless the user says more: no size that
+// memory could be planned for.
+#define IMPORT_OPEN_MAX (INT64_C(1) << 20)
+
 // A number for a symbolic size, or that it is set between runs, within a range, as --dim gives it.
 typedef struct ImportSize {
     const char *name; // of a symbol; "input0_dim2": axis 2 of input 0

@@ -33,6 +33,24 @@ int64_t onnx_given_size(const OnnxModel *m, const char *name)
     return size && !size->is_range ? size->value : -1;
 }
 
+int64_t onnx_least_size(const OnnxModel *m, const char *name)
+{
+    const ImportSize *size = given_size(m, name);
+    if (size && size->is_range)
+        return size->is_open || size->min > 0 ? 1 : 0;
+    return size && size->value == 0 ? 0 : 1;
+}
+
+bool onnx_stays_open(const OnnxModel *m, const DimTable *t, Dim d)
+{
+    int64_t *value = ARENA_ARRAY(m->arena, int64_t, t->symbols.len), size = 0;
+    for (uint32_t i = 0; i < t->symbols.len; i++) {
+        const ImportSize *given = given_size(m, t->symbols.data[i].name);
+        value[i] = given && given->is_range ? -1 : 1;
+    }
+    return !dim_eval(t, d, (DimValues){value, t->symbols.len}, &size);
+}
+
 int64_t onnx_given_parts(const OnnxModel *m, const char *name, bool is_sequence)
 {
     int64_t n = 0;
@@ -130,7 +148,14 @@ bool onnx_read_sizes(OnnxModel *m, Graph *graph, const Onnx__GraphProto *g, Span
         const int64_t size = onnx_given_size(m, t->symbols.data[i].name);
         vec_push(m->arena, &m->sizes, size);
     }
-    return sizes_solve(m->arena, m->diag, span, t, f.list.data, f.list.len, m->sizes.data);
+    if (!sizes_solve(m->arena, m->diag, span, t, f.list.data, f.list.len, m->sizes.data))
+        return false;
+    for (uint32_t i = 0; i < t->symbols.len; i++) {
+        const ImportSize *size = given_size(m, t->symbols.data[i].name);
+        if (size && size->is_range) // set between runs, whatever the size of this one
+            m->sizes.data[i] = -1;
+    }
+    return true;
 }
 
 // --- values ---

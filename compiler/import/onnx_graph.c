@@ -6,9 +6,6 @@
 
 #include <string.h>
 
-// Sizes that the model leaves open can be anything up to this, unless the user says more.
-#define SYMBOL_MAX (INT64_C(1) << 20)
-
 // --- types of inputs ---
 
 static bool is_function_name(const char *s, size_t len)
@@ -23,8 +20,7 @@ static bool is_function_name(const char *s, size_t len)
 static Dim open_symbol(OnnxModel *m, DimTable *t, const char *name)
 {
     const uint32_t before = t->symbols.len;
-    const int64_t least = onnx_given_size(m, name) == 0 ? 0 : 1; // nothing is empty unless the caller says so
-    const Dim d = dim_symbol(t, name, least, SYMBOL_MAX, 1);
+    const Dim d = dim_symbol(t, name, onnx_least_size(m, name), IMPORT_OPEN_MAX, 1);
     if (t->symbols.len > before)
         onnx_narrow(m, &t->symbols.data[before]);
     return d;
@@ -122,7 +118,8 @@ static void put_given(OnnxModel *m, Graph *g, const char *name, Shape *s)
     const ImportShape *given = onnx_given_shape(m, name);
     for (uint32_t i = 0; i < s->rank; i++) {
         s->dim[i] = put_sizes(m, g->dims, s->dim[i]);
-        if (given && given->rank == s->rank && !dim_is_const(s->dim[i]))
+        if (given && given->rank == s->rank && !dim_is_const(s->dim[i]) &&
+            !onnx_stays_open(m, g->dims, s->dim[i]))
             s->dim[i] = given->dim[i];
     }
 }

@@ -348,6 +348,10 @@ void onnx_know_captures(OnnxModel *m, Graph *g, Graph *outer, const OnnxCaptures
 bool onnx_known(OnnxModel *m, const Graph *g, NodeId id, Tensor *out);
 // The number that the caller gives for a size, or -1.
 int64_t onnx_given_size(const OnnxModel *m, const char *name);
+// Is there a symbol in it that is set between runs?
+bool onnx_stays_open(const OnnxModel *m, const DimTable *t, Dim d);
+// The least value of a symbol of that name: 1, as nothing is empty unless the caller says so.
+int64_t onnx_least_size(const OnnxModel *m, const char *name);
 // How many tensors the caller gives for the optional or sequence NAME: NAME itself or NAME_0, NAME_1 ...;
 // -1: it gives no inputs.
 int64_t onnx_given_parts(const OnnxModel *m, const char *name, bool is_sequence);
