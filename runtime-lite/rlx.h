@@ -270,6 +270,15 @@ static inline int rlx_find(const rlx_tensor *list, uint32_t n, const char *name)
     return -1;
 }
 
+// The same, and quick where the name is that of slot `guess`: lists of names mostly come in the model's
+// order.
+static inline int rlx_find_at(const rlx_tensor *list, uint32_t n, const char *name, uint32_t guess)
+{
+    if (name != NULL && guess < n && strcmp(list[guess].name, name) == 0)
+        return (int)guess;
+    return rlx_find(list, n, name);
+}
+
 // Where an input is written before a run / an output is read after it. NULL when the slot is out of range.
 // Inputs are consumed by a run: their memory is reused. An output is valid until the next run.
 static inline void *rlx_input(const rlx_ctx *ctx, uint32_t slot)
@@ -353,6 +362,9 @@ static inline rlx_status rlx_output_shape(const rlx_ctx *ctx, uint32_t slot, int
 static inline size_t rlx_output_bytes(const rlx_ctx *ctx, uint32_t slot)
 {
     int64_t shape[RLX_MAX_RANK];
+    if (ctx != NULL && ctx->model != NULL && ctx->model->symbols == NULL && slot < ctx->model->n_outputs &&
+        (ctx->model->output_sizes == NULL || ctx->model->output_sizes[slot] == (size_t)-1))
+        return ctx->model->outputs[slot].bytes;
     if (rlx_output_shape(ctx, slot, shape) != RLX_OK)
         return 0;
     return rlx_shape_bytes(&ctx->model->outputs[slot], shape);
@@ -361,9 +373,13 @@ static inline size_t rlx_output_bytes(const rlx_ctx *ctx, uint32_t slot)
 // The first parameter that has no value yet, or NULL.
 static inline const char *rlx_missing_param(const rlx_ctx *ctx)
 {
-    uint32_t i;
-    for (i = 0; i < ctx->model->n_params; i++)
-        if (ctx->state[ctx->model->flags_offset + i] == 0)
+    const uint64_t all_set = 0x0101010101010101u; // eight flags
+    const unsigned char *flags = ctx->state + ctx->model->flags_offset;
+    uint32_t i = 0;
+    for (; i + 8 <= ctx->model->n_params && memcmp(flags + i, &all_set, 8) == 0;)
+        i += 8;
+    for (; i < ctx->model->n_params; i++)
+        if (flags[i] == 0)
             return ctx->model->params[i].name;
     return NULL;
 }
@@ -394,20 +410,26 @@ static inline rlx_status rlx_run(rlx_ctx *ctx)
 // By slot: inputs[i] has the bytes of input i. slots (may be NULL) gets the place of every output.
 static inline rlx_status rlx_run_slots(rlx_ctx *ctx, const void *const *inputs, rlx_slot *slots)
 {
+    const rlx_model *m;
+    unsigned char *arena;
     uint32_t i;
     rlx_status status;
     if (ctx == NULL || ctx->model == NULL || (inputs == NULL && ctx->model->n_inputs != 0))
         return RLX_ERR_NULL;
-    for (i = 0; i < ctx->model->n_inputs; i++)
+    m = ctx->model;
+    arena = ctx->arena;
+    for (i = 0; i < m->n_inputs; i++)
         if (inputs[i] == NULL)
             return RLX_ERR_NULL;
     if (rlx_missing_param(ctx) != NULL)
         return RLX_ERR_PARAM;
-    for (i = 0; i < ctx->model->n_inputs; i++)
-        memcpy(ctx->arena + ctx->model->inputs[i].offset, inputs[i], rlx_input_bytes(ctx, i));
-    status = rlx_run(ctx);
-    for (i = 0; slots != NULL && i < ctx->model->n_outputs; i++) {
-        slots[i].offset = ctx->model->outputs[i].offset;
+    for (i = 0; i < m->n_inputs; i++) {
+        const rlx_tensor *t = &m->inputs[i];
+        memcpy(arena + t->offset, inputs[i], m->symbols == NULL ? t->bytes : rlx_input_bytes(ctx, i));
+    }
+    status = m->dispatch(ctx);
+    for (i = 0; slots != NULL && i < m->n_outputs; i++) {
+        slots[i].offset = m->outputs[i].offset;
         slots[i].bytes = rlx_output_bytes(ctx, i);
     }
     return status;
@@ -431,7 +453,7 @@ static inline rlx_status rlx_run_named(rlx_ctx *ctx, const rlx_named *inputs, ui
                                        const rlx_named_out *outputs, uint32_t n_outputs)
 {
     uint32_t i, j;
-    int slot;
+    int slot, in_order = 1;
     rlx_status status;
     const rlx_model *m;
     if (ctx == NULL || ctx->model == NULL || (inputs == NULL && n_inputs != 0) ||
@@ -441,10 +463,11 @@ static inline rlx_status rlx_run_named(rlx_ctx *ctx, const rlx_named *inputs, ui
     if (n_inputs != m->n_inputs)
         return RLX_ERR_NAME;
     for (i = 0; i < n_inputs; i++) {
-        slot = rlx_find(m->inputs, m->n_inputs, inputs[i].name);
+        slot = rlx_find_at(m->inputs, m->n_inputs, inputs[i].name, i);
         if (slot < 0)
             return RLX_ERR_NAME;
-        for (j = 0; j < i; j++)
+        in_order = in_order && slot == (int)i; // then no name came before
+        for (j = 0; j < i && !in_order; j++)
             if (strcmp(inputs[i].name, inputs[j].name) == 0)
                 return RLX_ERR_NAME;
         if (inputs[i].data == NULL)
@@ -453,7 +476,7 @@ static inline rlx_status rlx_run_named(rlx_ctx *ctx, const rlx_named *inputs, ui
             return RLX_ERR_SIZE;
     }
     for (i = 0; i < n_outputs; i++) {
-        slot = rlx_find(m->outputs, m->n_outputs, outputs[i].name);
+        slot = rlx_find_at(m->outputs, m->n_outputs, outputs[i].name, i);
         if (slot < 0)
             return RLX_ERR_NAME;
         if (outputs[i].data == NULL)
@@ -464,12 +487,12 @@ static inline rlx_status rlx_run_named(rlx_ctx *ctx, const rlx_named *inputs, ui
     if (rlx_missing_param(ctx) != NULL)
         return RLX_ERR_PARAM;
     for (i = 0; i < n_inputs; i++) {
-        slot = rlx_find(m->inputs, m->n_inputs, inputs[i].name);
+        slot = rlx_find_at(m->inputs, m->n_inputs, inputs[i].name, i);
         memcpy(ctx->arena + m->inputs[slot].offset, inputs[i].data, inputs[i].bytes);
     }
-    status = rlx_run(ctx);
+    status = m->dispatch(ctx);
     for (i = 0; i < n_outputs && status == RLX_OK; i++) {
-        slot = rlx_find(m->outputs, m->n_outputs, outputs[i].name);
+        slot = rlx_find_at(m->outputs, m->n_outputs, outputs[i].name, i);
         memcpy(outputs[i].data, ctx->arena + m->outputs[slot].offset, outputs[i].bytes);
     }
     return status;

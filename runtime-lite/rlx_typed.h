@@ -240,14 +240,16 @@ static inline rlx_status rlx_check_typed_in(const rlx_ctx *ctx, const rlx_typed 
 {
     const rlx_model *m = ctx->model;
     uint32_t i, j;
+    int in_order = 1;
     rlx_status status;
     if (n != m->n_inputs)
         return RLX_ERR_NAME;
     for (i = 0; i < n; i++) {
-        const int slot = rlx_find(m->inputs, m->n_inputs, inputs[i].name);
+        const int slot = rlx_find_at(m->inputs, m->n_inputs, inputs[i].name, i);
         if (slot < 0)
             return RLX_ERR_NAME;
-        for (j = 0; j < i; j++)
+        in_order = in_order && slot == (int)i; // then no name came before
+        for (j = 0; j < i && !in_order; j++)
             if (strcmp(inputs[i].name, inputs[j].name) == 0)
                 return RLX_ERR_NAME;
         if (inputs[i].data == NULL)
@@ -267,7 +269,7 @@ static inline rlx_status rlx_check_typed_out(const rlx_ctx *ctx, const rlx_typed
     uint32_t i;
     rlx_status status;
     for (i = 0; i < n; i++) {
-        const int slot = rlx_find(m->outputs, m->n_outputs, outputs[i].name);
+        const int slot = rlx_find_at(m->outputs, m->n_outputs, outputs[i].name, i);
         if (slot < 0)
             return RLX_ERR_NAME;
         if (outputs[i].data == NULL)
@@ -301,13 +303,13 @@ static inline rlx_status rlx_run_typed(rlx_ctx *ctx, const rlx_typed *inputs, ui
     if (status != RLX_OK)
         return status;
     for (i = 0; i < n_inputs; i++) {
-        const rlx_tensor *t = &m->inputs[rlx_find(m->inputs, m->n_inputs, inputs[i].name)];
+        const rlx_tensor *t = &m->inputs[rlx_find_at(m->inputs, m->n_inputs, inputs[i].name, i)];
         rlx_convert(ctx->arena + t->offset, t->dtype, inputs[i].data, inputs[i].dtype,
                     inputs[i].bytes / rlx_dtype_bytes(inputs[i].dtype));
     }
-    status = rlx_run(ctx);
+    status = m->dispatch(ctx);
     for (i = 0; i < n_outputs && status == RLX_OK; i++) {
-        const int slot = rlx_find(m->outputs, m->n_outputs, outputs[i].name);
+        const int slot = rlx_find_at(m->outputs, m->n_outputs, outputs[i].name, i);
         const rlx_tensor *t = &m->outputs[slot];
         rlx_convert(outputs[i].data, outputs[i].dtype, ctx->arena + t->offset, t->dtype,
                     rlx_output_bytes(ctx, (uint32_t)slot) / rlx_dtype_bytes(t->dtype));

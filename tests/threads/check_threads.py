@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Generated code with --threads: built without warnings as C99 and C++, run with several numbers of threads,
-under the address and (where the compiler has it) the thread sanitizer. Threads must have something to share, with
+under the address and (where there is one) the thread sanitizer. Threads must have something to share, with
 barriers; nothing of them is emitted without the option, and no POSIX threads with --pool caller.
 Contexts of two models run in threads of their own, shared in all ways that there are.
 Usage: check_threads.py RLXC"""
