@@ -11,15 +11,16 @@
 typedef struct PipelineOptions {
     int opt_level;
     bool allow_fast;
-    double accuracy; // see PassOptions
+    double accuracy;  // see PassOptions
+    uint8_t winograd; // the same
     const TargetCaps *caps;
     const PlanChoice *tuned; // measured choices (--tune)
     uint32_t n_tuned;
     VEC(ImportSize) dims;    // --dim name=value
     VEC(ImportSize) largest; // --arena-at name=value
     bool is_dynamic;         // --dynamic: symbols that are not in `dims` are set between runs
-    const char *dump;       // pass name or "all"; NULL = none
-    const char *stop_after; // pass name; NULL = run all
+    const char *dump;        // pass name or "all"; NULL = none
+    const char *stop_after;  // pass name; NULL = run all
     bool time_passes;
     FILE *report; // dumps and times
 } PipelineOptions;

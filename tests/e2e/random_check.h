@@ -31,7 +31,9 @@ typedef struct Config {
     int opt_level;
     bool allow_fast;
     const char *cpu;
-    uint8_t threads; // more than 1: all kernels are split that can be
+    uint8_t threads;  // more than 1: all kernels are split that can be
+    double accuracy;  // what convolutions may be off by
+    uint8_t winograd; // tile of all convolutions that Winograd's schedule can do; 0: where it is faster
 } Config;
 
 typedef struct Program {

@@ -235,6 +235,30 @@ static int64_t pick_group(Gen *e, int64_t channels)
     return g < 1 ? 1 : g;
 }
 
+// What Winograd's schedule takes: 3x3, stride 1, constant weights, channels that fill vectors and that are
+// next to each other, as between the layers of a network.
+static NodeId make_wide_conv(Gen *e)
+{
+    const int64_t x_dim[] = {gen_range(e, 1, 2), gen_range(e, 3, 9), gen_range(e, 3, 9),
+                             gen_range(e, 16, 20)};
+    const int64_t w_dim[] = {gen_range(e, 16, 20), x_dim[3], 3, 3};
+    const int64_t perm[] = {0, 3, 1, 2};
+    int64_t pads[4];
+    for (uint32_t i = 0; i < 4; i++)
+        pads[i] = gen_range(e, 0, 1);
+    NodeBuild t = gen_begin(e, OP_transpose);
+    node_src(&t, gen_value(e, DTYPE_f32, 4, x_dim));
+    node_ints(&t, A_transpose_perm, perm, 4);
+    const NodeId x = node_end(&t);
+    NodeBuild b = gen_begin(e, OP_conv);
+    node_src(&b, x);
+    node_src(&b, gen_const(e, DTYPE_f32, 4, w_dim));
+    if (gen_chance(e, 60))
+        node_src(&b, gen_value(e, DTYPE_f32, 1, w_dim));
+    node_ints(&b, A_conv_pads, pads, 4);
+    return node_end(&b);
+}
+
 static NodeId make_conv(Gen *e)
 {
     NodeBuild b = gen_begin(e, OP_conv);
@@ -455,6 +479,7 @@ const GenOp gen_compute_ops[] = {
     {OP_linear, 3, make_linear},
     {OP_det, 2, make_det},
     {OP_conv, 9, make_conv},
+    {OP_conv, 25, make_wide_conv},
     {OP_conv_transpose, 3, make_conv_transpose},
     {OP_int_conv, 6, make_int_conv},
     {OP_max_pool, 4, make_max_pool},

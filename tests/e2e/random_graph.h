@@ -7,7 +7,8 @@
 
 #include "ir/eval.h"
 
-enum { SAMPLE_RUNS = 3 }; // with states carried over
+enum { SAMPLE_RUNS = 3 };    // with states carried over
+#define SAMPLE_ACCURACY 1e-5 // of convolutions
 
 // A graph and what it is run on.
 typedef struct Sample {

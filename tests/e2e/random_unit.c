@@ -136,8 +136,12 @@ const char *unit_add(Unit *u, const Sample *s, Config c)
     *caps = target_caps(target_find("c"), &cpu);
     caps->threads = c.threads;
     caps->split_cycles = 0;
-    const PipelineOptions o = {
-        .opt_level = c.opt_level, .allow_fast = c.allow_fast, .caps = caps, .report = stderr};
+    const PipelineOptions o = {.opt_level = c.opt_level,
+                               .allow_fast = c.allow_fast,
+                               .caps = caps,
+                               .accuracy = c.accuracy,
+                               .winograd = c.winograd,
+                               .report = stderr};
     Plan *plan = NULL;
     Emitted out;
     const char *name = arena_printf(u->arena, "g%u", u->programs.len);

@@ -61,6 +61,7 @@ static void find_cpus(void)
 }
 
 static const uint8_t threads[] = {1, 1, 2, 3, 4, 7};
+static const uint8_t winograd[] = {0, 2, 3, 4, 12, 13, 14};
 
 static Config config_of(uint64_t seed, uint32_t i, bool is_special)
 {
@@ -69,6 +70,8 @@ static Config config_of(uint64_t seed, uint32_t i, bool is_special)
     return (Config){.opt_level = i == 0 ? 0 : 3,
                     .cpu = cpus[(v >> 8) % n_cpus],
                     .threads = threads[(v >> 16) % (sizeof threads)],
+                    .accuracy = is_special ? 0 : SAMPLE_ACCURACY, // NaN would reach all of a tile
+                    .winograd = winograd[(v >> 24) % (sizeof winograd)],
                     .allow_fast = i > 0 && !is_special && v % 8 == 0};
 }
 
