@@ -223,9 +223,10 @@ static void join_rows(Lower *l, Matmul *x)
 }
 
 // As a convolution of a row of pixels.
-static TileShape shape_of_pixels(const Matmul *x)
+static TileShape shape_of_pixels(const Lower *l, const Matmul *x)
 {
-    return (TileShape){.n = 1,
+    return (TileShape){.is_bf16 = lower_node(l, x->a)->dtype == DTYPE_bf16,
+                       .n = 1,
                        .h = 1,
                        .w = x->m,
                        .in_h = 1,
@@ -250,7 +251,7 @@ static void lower_on_matrix_registers(Lower *l, Matmul *x)
     Point batch = {.lanes = 1, .count = 1};
     const uint32_t opened = lower_open(l, &x->d, x->batch, &batch);
     MatmulStore store = {.x = x, .batch = &batch};
-    Tile t = tile_new(l, shape_of_pixels(x));
+    Tile t = tile_new(l, shape_of_pixels(l, x));
     t.in = (TileInput){.param = lower_param(l, x->a, PARAM_READ),
                        .stride_c = x->a_k,
                        .stride_w = x->a_row,
@@ -262,6 +263,21 @@ static void lower_on_matrix_registers(Lower *l, Matmul *x)
                                 .stride_ic = x->b_k};
     matrix_emit(&t, &weights, node_name(l->g, x->b));
     lower_close(l, opened);
+}
+
+static bool goes_to_matrix_registers(Lower *l, const Matmul *x)
+{
+    Matmul joined = *x;
+    const int type = lower_node(l, x->a)->dtype;
+    if (!is_packable(l, x) || (type != DTYPE_f32 && type != DTYPE_bf16) || type != lower_node(l, x->b)->dtype)
+        return false;
+    joined.d.access.data = NULL;
+    joined.d.access.len = joined.d.access.cap = 0;
+    for (uint32_t i = 0; i < x->d.access.len; i++) // joining changes their strides
+        vec_push(l->pass->scratch, &joined.d.access, x->d.access.data[i]);
+    join_rows(l, &joined);
+    const TileShape pixels = shape_of_pixels(l, &joined);
+    return matrix_is_worthwhile(l, &pixels);
 }
 
 typedef struct Widening {
@@ -319,14 +335,14 @@ static void lower_tiled(Lower *l, Matmul *x)
 {
     const DType type = (DType)lower_node(l, x->b)->dtype;
     const void *data = is_packable(l, x) ? node_attr(lower_node(l, x->b), A_const_data)->u.blob : NULL;
-    if (lower_node(l, x->a)->dtype != DTYPE_f32)
-        widen_rows(l, x);
-    join_rows(l, x);
-    const TileShape pixels = shape_of_pixels(x);
-    if (data != NULL && type == DTYPE_f32 && matrix_is_worthwhile(l, &pixels)) {
+    if (goes_to_matrix_registers(l, x)) {
+        join_rows(l, x);
         lower_on_matrix_registers(l, x);
         return;
     }
+    if (lower_node(l, x->a)->dtype != DTYPE_f32)
+        widen_rows(l, x);
+    join_rows(l, x);
     Point batch = {.lanes = 1, .count = 1};
     Gemm g = {.l = l,
               .m = x->m,

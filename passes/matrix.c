@@ -8,7 +8,7 @@
 
 // Registers: four tiles of sums (two of pixels by two of channels), then two of pixels, then two of weights.
 enum { SUMS = 0, PIXELS = 4, WEIGHTS = 6 };
-// Products of parts that are added up: all but that of the rests.
+// Products of two parts that are added up: all but that of the rests.
 enum { PRODUCTS = 3 };
 // A tile of weights is 32 channels by 16 results; a step has those of its channels, the last part first.
 enum { TILE_ELEMENTS = 512, BLOCK = 32, LANES = 16 };
@@ -18,7 +18,8 @@ enum { TILE_ELEMENTS = 512, BLOCK = 32, LANES = 16 };
 // Bytes of the packed weights.
 static int64_t weight_bytes(const TileShape *s)
 {
-    return ceil_div(s->oc, LANES) * slab_steps(s) * MATRIX_PARTS * TILE_ELEMENTS * (int64_t)sizeof(uint16_t);
+    return ceil_div(s->oc, LANES) * slab_steps(s) * matrix_parts(s) * TILE_ELEMENTS *
+           (int64_t)sizeof(uint16_t);
 }
 
 // Cycles of a core that weights need which do not stay in the second-level cache.
@@ -37,8 +38,8 @@ static double matrix_cycles(const Lower *l, const TileShape *s)
     const double tiles = ceil(pixels / LANES) * (double)ceil_div(s->oc, LANES);
     const double split = (double)(s->n * s->in_h * s->in_w) * (double)(2 * ceil_div(s->ic, BLOCK));
     const double fetch = fetch_cycles(l, (double)weight_bytes(s), 3.3);
-    const double work = tiles * steps * PRODUCTS * 32;
-    return fmax(work, fetch) + split * 3 * MATRIX_PARTS + pixels * (double)ceil_div(s->oc, LANES) * 4;
+    const double work = tiles * steps * (s->is_bf16 ? 1 : PRODUCTS) * 32;
+    return fmax(work, fetch) + split * 3 * matrix_parts(s) + pixels * (double)ceil_div(s->oc, LANES) * 4;
 }
 
 static double vector_cycles(const Lower *l, const TileShape *s)
@@ -52,7 +53,7 @@ bool matrix_is_worthwhile(const Lower *l, const TileShape *s)
 {
     if (!l->caps->has_matrix || l->caps->f32_lanes != LANES || s->oc < LANES / 2)
         return false;
-    if (!(l->pass->options->accuracy >= MATRIX_ERROR))
+    if (!s->is_bf16 && !(l->pass->options->accuracy >= MATRIX_ERROR))
         return false;
     if (s->n * s->h * s->w < LANES || s->kh > 16 || s->kw > 16)
         return false;
@@ -91,13 +92,26 @@ typedef struct Packing {
     TileSource src;
 } Packing;
 
-// Element e of what is multiplied at a tap: a channel, or a column and a channel. The address for result 0.
-static const float *weight_at(const Packing *p, int64_t tap, int64_t e)
+// Element e of what is multiplied at a tap: a channel, or a column and a channel. The index for result 0.
+static int64_t weight_at(const Packing *p, int64_t tap, int64_t e)
 {
     const TileSource *s = &p->src;
     if (slab_is_folded(&p->s))
-        return s->data + tap * s->stride_kh + e / p->s.ic * s->stride_kw + e % p->s.ic * s->stride_ic;
-    return s->data + tap / p->s.kw * s->stride_kh + tap % p->s.kw * s->stride_kw + e * s->stride_ic;
+        return tap * s->stride_kh + e / p->s.ic * s->stride_kw + e % p->s.ic * s->stride_ic;
+    return tap / p->s.kw * s->stride_kh + tap % p->s.kw * s->stride_kw + e * s->stride_ic;
+}
+
+// A part of a weight.
+static uint16_t weight_part(const Packing *p, int64_t index, uint8_t part)
+{
+    uint16_t h;
+    float w;
+    if (p->s.is_bf16) {
+        memcpy(&h, (const unsigned char *)p->src.data + index * 2, sizeof h);
+        return h;
+    }
+    memcpy(&w, (const unsigned char *)p->src.data + index * 4, sizeof w);
+    return part_of(w, part);
 }
 
 // One tile: weights of the elements first .. first + 31 for 16 results from `result` on, in pairs of
@@ -108,17 +122,17 @@ static void pack_tile(const Packing *p, int64_t tap, int64_t first, int64_t resu
     const int64_t n = slab_is_folded(&p->s) ? p->s.kw * p->s.ic : p->s.ic;
     for (int64_t c = 0; c < BLOCK; c++)
         for (int64_t o = 0; o < LANES; o++) {
-            float w = 0;
-            if (first + c < n && result + o < p->s.oc)
-                memcpy(&w, weight_at(p, tap, first + c) + (result + o) * p->src.stride_oc, sizeof w);
-            out[c / 2 * BLOCK + 2 * o + c % 2] = part_of(w, part);
+            const bool is_real = first + c < n && result + o < p->s.oc;
+            out[c / 2 * BLOCK + 2 * o + c % 2] =
+                is_real ? weight_part(p, weight_at(p, tap, first + c) + (result + o) * p->src.stride_oc, part)
+                        : 0;
         }
 }
 
 static uint16_t *pack_step(const Packing *p, int64_t tap, int64_t first, int64_t result, int64_t tiles,
                            uint16_t *out)
 {
-    for (uint8_t part = MATRIX_PARTS; part-- > 0;)
+    for (uint8_t part = matrix_parts(&p->s); part-- > 0;)
         for (int64_t v = 0; v < tiles; v++, out += TILE_ELEMENTS)
             pack_tile(p, tap, first, result + v * LANES, part, out);
     return out;
@@ -163,7 +177,7 @@ typedef struct Place {
 // Elements of the weights of one step.
 static int64_t step_elements(const Place *p)
 {
-    return MATRIX_PARTS * p->result_tiles * TILE_ELEMENTS;
+    return matrix_parts(&p->t->s) * p->result_tiles * TILE_ELEMENTS;
 }
 
 static void load_pixels(const Place *p, KRef at, uint8_t tile, uint8_t part)
@@ -177,7 +191,8 @@ static void load_pixels(const Place *p, KRef at, uint8_t tile, uint8_t part)
 static void load_weights(const Place *p, KRef at, uint8_t tile, uint8_t part)
 {
     Kernel *k = p->t->l->k;
-    const int64_t off = (int64_t)(tile + (MATRIX_PARTS - 1 - part) * p->result_tiles) * TILE_ELEMENTS;
+    const int64_t off =
+        (int64_t)(tile + (matrix_parts(&p->t->s) - 1 - part) * p->result_tiles) * TILE_ELEMENTS;
     k_matrix_load(k, (uint8_t)(WEIGHTS + tile), p->weights, k_add(k, at, k_index(k, off)), k_index(k, BLOCK));
 }
 
@@ -211,9 +226,12 @@ static void emit_phase(const Place *p, Phase phase, KRef x, KRef w)
 // miss.
 static void emit_step(const Place *p, KRef x, KRef w)
 {
-    static const Phase phases[PRODUCTS] = {{0, 1}, {KEPT, 0}, {1, KEPT}};
-    for (int i = 0; i < PRODUCTS; i++)
-        emit_phase(p, phases[i], x, w);
+    static const Phase phases[PRODUCTS] = {{0, 1}, {KEPT, 0}, {1, KEPT}}, whole = {0, 0};
+    if (p->t->s.is_bf16)
+        emit_phase(p, whole, x, w);
+    else
+        for (int i = 0; i < PRODUCTS; i++)
+            emit_phase(p, phases[i], x, w);
 }
 
 static KRef open_loop(Kernel *k, int64_t n, uint8_t flags, const char *name, uint32_t *opened)
@@ -346,7 +364,8 @@ static void emit_results(Place *p, uint8_t flags, void (*inside)(Place *))
 {
     Kernel *k = p->t->l->k;
     const int64_t full = p->t->s.oc / BLOCK, rest = p->t->s.oc % BLOCK;
-    const int64_t panel = slab_steps(&p->t->s) * MATRIX_PARTS * TILE_ELEMENTS; // of one tile of results
+    const int64_t panel =
+        slab_steps(&p->t->s) * matrix_parts(&p->t->s) * TILE_ELEMENTS; // of one tile of results
     if (full > 0) {
         uint32_t opened = 0;
         const KRef block = open_loop(k, full, flags, "ob", &opened);
@@ -371,7 +390,8 @@ static void emit_rows_outside(const Tile *t, const Slab *slab, uint32_t weights)
 {
     Kernel *k = t->l->k;
     uint32_t opened = 0;
-    Place p = {.t = t, .slab = slab, .weights = weights};
+    Slab here = *slab;
+    Place p = {.t = t, .slab = &here, .weights = weights};
     const int64_t blocks = ceil_div(slab->shape.h, slab->rows);
     p.image = open_images(t, KFOR_PARALLEL, &opened);
     const KRef block = open_loop(k, blocks, KFOR_PARALLEL, "rb", &opened);
@@ -381,7 +401,7 @@ static void emit_rows_outside(const Tile *t, const Slab *slab, uint32_t weights)
         p.rows = k_op(k, KOP_min, p.rows, k_op(k, KOP_sub, k_index(k, slab->shape.h), p.first_row, 0), 0);
     k_matrix_begin(k, LANES, LANES);
     p.sums = k_array(k, DTYPE_f32, 2 * LANES * BLOCK);
-    slab_fill(slab, p.image, p.first_row);
+    slab_fill(&here, p.image, p.first_row);
     emit_results(&p, KFOR_SERIAL, emit_pixels);
     k_matrix_end(k);
     close_loops(k, opened);

@@ -17,9 +17,16 @@
 
 #include "passes/tile.h"
 
-// What --accuracy must allow.
+// Where both operands are bf16 already there is one part, one product, and nothing missing: the error is that
+// of f32 sums, so no accuracy is asked for. What is infinite stays so. Rows that need no padding are then
+// read where they are.
+
+// What --accuracy must allow for f32.
 #define MATRIX_ERROR 1e-4
-enum { MATRIX_PARTS = 2 };
+static inline uint8_t matrix_parts(const TileShape *s)
+{
+    return s->is_bf16 ? 1 : 2;
+}
 
 // Has the target matrix registers, may they be used, and are they faster than vectors for this shape?
 bool matrix_is_worthwhile(const Lower *l, const TileShape *s);

@@ -44,8 +44,8 @@ static int64_t folded_slack(const Slab *b)
 static int64_t slab_elements(const Slab *b, int64_t rows)
 {
     const int64_t pixels = b->images * b->phases_h * b->phases_w * (rows + more_rows(b)) * b->columns;
-    return b->is_folded ? MATRIX_PARTS * (pixels * b->step + folded_slack(b))
-                        : (pixels + SLACK_PIXELS) * b->blocks * MATRIX_PARTS * BLOCK;
+    return b->is_folded ? matrix_parts(&b->shape) * (pixels * b->step + folded_slack(b))
+                        : (pixels + SLACK_PIXELS) * b->blocks * matrix_parts(&b->shape) * BLOCK;
 }
 
 // As many rows as part of the second-level cache holds, in equal blocks, at least two blocks a thread. Large
@@ -58,7 +58,15 @@ static int64_t choose_rows(const Slab *b, int64_t weight_bytes)
     int64_t rows = ceil_div(h, parts);
     while (rows > 1 && slab_elements(b, rows) * 2 > budget)
         rows -= ceil_div(rows, 8);
-    return ceil_div(h, ceil_div(h, rows));
+    rows = ceil_div(h, ceil_div(h, rows));
+    return b->is_input ? ceil_div(rows, SLACK_PIXELS) * SLACK_PIXELS : rows;
+}
+
+// Whole tiles of pixels and whole blocks of elements that are next to each other.
+static bool is_slab(const Slab *b)
+{
+    return b->shape.is_bf16 && b->is_linear && b->shape.sh == 1 && b->shape.n == 1 && b->in.stride_c == 1 &&
+           b->shape.h % SLACK_PIXELS == 0 && b->shape.ic % BLOCK == 0;
 }
 
 static void use_pixels_as_rows(Slab *b)
@@ -80,7 +88,7 @@ static void set_steps(Slab *b)
     b->phases_h = phases(s->kh, s->sh, s->dh);
     b->phases_w = b->is_folded ? 1 : phases(s->kw, s->sw, s->dw);
     b->columns = s->w + (b->is_folded ? ceil_div(s->kw - 1, s->sw) : (s->kw - 1) * s->dw / s->sw);
-    b->step = b->is_folded ? s->sw * s->ic : MATRIX_PARTS * BLOCK;
+    b->step = b->is_folded ? s->sw * s->ic : matrix_parts(s) * BLOCK;
 }
 
 Slab slab_new(Lower *l, const TileShape *s, const TileInput *in, int64_t weight_bytes)
@@ -89,6 +97,7 @@ Slab slab_new(Lower *l, const TileShape *s, const TileInput *in, int64_t weight_
     if (s->h == 1 && s->in_h == 1 && s->kh == 1 && s->kw == 1 && s->pad_h == 0 && s->pad_w == 0)
         use_pixels_as_rows(&b);
     set_steps(&b);
+    b.is_input = is_slab(&b);
     const int64_t l2 = l->caps->l2_bytes;
     b.is_shared = !b.is_folded && weight_bytes > l2 / 4 && slab_elements(&b, b.shape.h) * s->n * 2 <= l2 / 2;
     b.images = b.is_shared ? s->n : 1;
@@ -96,10 +105,15 @@ Slab slab_new(Lower *l, const TileShape *s, const TileInput *in, int64_t weight_
     b.slab_rows = b.rows + more_rows(&b);
     // Tiles read up to 31 pixels behind the last row; what they make of them is not stored.
     const int64_t elements = slab_elements(&b, b.rows);
-    b.part_step = b.is_folded ? elements / MATRIX_PARTS : BLOCK;
+    b.part_step = b.is_folded ? elements / matrix_parts(s) : BLOCK;
     b.block_step = b.is_folded ? BLOCK : elements / b.blocks;
     b.base = k_index(l->k, 0);
-    if (b.is_shared)
+    if (b.is_input) {
+        b.step = b.in.stride_h;
+        b.block_step = BLOCK;
+        b.param = b.in.param;
+        b.base = b.in.base;
+    } else if (b.is_shared)
         b.param = lower_param_scratch(l, "slab", DTYPE_bf16, (uint64_t)elements);
     else
         b.param = lower_param_thread_scratch(l, "slab", DTYPE_bf16, (uint64_t)elements, &b.base);
@@ -137,6 +151,10 @@ KRef slab_tap(const Slab *b, KRef image, KRef kh, KRef kw)
 
 static void split_into(const Slab *b, KRef to, KRef value)
 {
+    if (b->shape.is_bf16) {
+        k_store(b->l->k, b->param, to, value, k_inst(b->l->k, value)->lanes);
+        return;
+    }
     k_matrix_split(b->l->k, b->param, to, k_index(b->l->k, b->part_step), value);
 }
 
@@ -145,9 +163,14 @@ static KRef channel_at(const Slab *b, KRef pixel, int64_t channel)
     return k_add(b->l->k, pixel, k_index(b->l->k, channel / BLOCK * b->block_step + channel % BLOCK));
 }
 
+static KRef zero(const Slab *b)
+{
+    return k_number(b->l->k, b->shape.is_bf16 ? DTYPE_bf16 : DTYPE_f32, 0);
+}
+
 static KRef zeros(const Slab *b)
 {
-    return k_splat(b->l->k, k_number(b->l->k, DTYPE_f32, 0), LANES);
+    return k_splat(b->l->k, zero(b), LANES);
 }
 
 // Channels first .. first + 15 of a pixel, those behind the last one as zeros.
@@ -192,7 +215,7 @@ static void split_scalars(const Slab *b, KRef from, KRef to)
         k_end(k);
     }
     for (int64_t c = ic; c < b->blocks * BLOCK; c++)
-        split_into(b, channel_at(b, to, c), k_number(k, DTYPE_f32, 0));
+        split_into(b, channel_at(b, to, c), zero(b));
 }
 
 static bool is_empty(const Kernel *k, KRef first, KRef end)
@@ -247,7 +270,7 @@ static void clear_elements(const Slab *b, KRef row, int64_t first, int64_t end)
     if (first >= end)
         return;
     const KRef e = k_for(k, k_index(k, first), k_index(k, end), 1, KFOR_SERIAL, "e");
-    split_into(b, k_add(k, row, e), k_number(k, DTYPE_f32, 0));
+    split_into(b, k_add(k, row, e), zero(b));
     k_end(k);
 }
 
@@ -316,14 +339,19 @@ static void fill_rows(const Slab *b, KRef image, KRef first_row, uint8_t flags)
         clear_elements(b, b->base, b->part_step - folded_slack(b), b->part_step);
 }
 
-void slab_fill(const Slab *b, KRef image, KRef first_row)
+void slab_fill(Slab *b, KRef image, KRef first_row)
 {
-    fill_rows(b, image, first_row, KFOR_SERIAL);
+    if (b->is_input)
+        b->base = k_mul_add(b->l->k, first_row, b->step, b->base);
+    else
+        fill_rows(b, image, first_row, KFOR_SERIAL);
 }
 
 void slab_fill_shared(const Slab *b)
 {
     Kernel *k = b->l->k;
+    if (b->is_input)
+        return;
     if (b->images == 1) {
         fill_rows(b, k_index(k, 0), k_index(k, 0), KFOR_PARALLEL);
     } else {

@@ -10,12 +10,14 @@
 
 #include "passes/matrix.h"
 
+// Rows of bf16 whose number and length need no padding are their own slab (`is_input`).
 typedef struct Slab {
     Lower *l;
     TileShape shape; // of the convolution; where only pixels count, each is a row of its own
     TileInput in;
     bool is_linear; // so it is
     bool is_folded; // kernel columns are part of the blocks
+    bool is_input;  // nothing is copied
     bool
         is_shared; // one for all threads, with all rows of all images; else each thread has one for some rows
     int64_t rows;  // output rows that one slab serves
@@ -35,8 +37,8 @@ bool slab_is_folded(const TileShape *s);
 // weight_bytes: of the packed weights, which are read again for every slab.
 Slab slab_new(Lower *l, const TileShape *s, const TileInput *in, int64_t weight_bytes);
 // Emits the loops that fill the slab for the output rows from first_row on; those behind the last one are
-// zeros.
-void slab_fill(const Slab *slab, KRef image, KRef first_row);
+// zeros. Of one that is the input: moves it there.
+void slab_fill(Slab *slab, KRef image, KRef first_row);
 // The same for all rows of all images, by all threads, and waits for them.
 void slab_fill_shared(const Slab *slab);
 // Index of what a kernel position reads for pixel 0 of the slab, or of an image in a shared one.

@@ -14,6 +14,7 @@ typedef struct TileShape {
     int64_t in_h, in_w;                           // input rows and columns
     int64_t ic, oc;                               // channels of one group
     int64_t kh, kw, sh, sw, dh, dw, pad_h, pad_w; // kernel, strides, dilations, pads at the beginning
+    bool is_bf16;                                 // input and weights are bf16; else they are f32
 } TileShape;
 
 // How the input is read: element (image, channel, row, column) at the sum of index * stride.
@@ -94,10 +95,10 @@ Tile tile_new(Lower *l, TileShape s);
 TileBlocks tile_blocks(const Tile *t);
 // Most pixels that tiles take beside nv vectors of channels.
 int64_t tile_pixels(const Tile *t, int64_t nv);
-// Weights given as element (oc, ic, kh, kw) at the sum of index * stride of f32 `data`, which lives in the
-// graph.
+// Weights given as element (oc, ic, kh, kw) at the sum of index * stride of `data`, which lives in the graph:
+// of f32, or bf16 where the shape says so.
 typedef struct TileSource {
-    const float *data;
+    const void *data;
     int64_t stride_oc, stride_ic, stride_kh, stride_kw;
 } TileSource;
 // A parameter with these weights in the order in which the tiles read them.

@@ -56,7 +56,8 @@ static float *pack_block(const Packing *p, int64_t first, int64_t width, float *
     for (int64_t kh = 0; kh < p->s.kh; kh++)
         for (int64_t kw = 0; kw < p->s.kw; kw++)
             for (int64_t c = 0; c < p->s.ic; c++, out += width) {
-                const float *at = src->data + kh * src->stride_kh + kw * src->stride_kw + c * src->stride_ic;
+                const float *at =
+                    (const float *)src->data + kh * src->stride_kh + kw * src->stride_kw + c * src->stride_ic;
                 for (int64_t o = 0; o < width && first + o < p->s.oc; o++)
                     memcpy(out + o, at + (first + o) * src->stride_oc, sizeof *out);
             }

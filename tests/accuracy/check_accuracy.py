@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""--accuracy 0 turns Winograd off: 3x3 convolutions that take it by default are then the direct sums of the
 """Accuracy 0 turns Winograd off: 3x3 convolutions that take it by default are then the direct sums of the
-kernel rows, columns and channels in rising order.
+contract, bit for bit. What these are says a loop of fmaf in C here, which knows nothing of rlxc: the bias,
+then kernel rows, columns and channels in rising order.
 
     check_accuracy.py RLXC
 """
@@ -37,11 +37,13 @@ static float *get(FILE *f, size_t n)
 }
 int main(int argc, char **argv)
 {
-    const int n = atoi(argv[2]), ic = atoi(argv[3]), h = atoi(argv[4]), w = atoi(argv[5]), oc = atoi(argv[6]);
+    const int n = atoi(argv[2]), ic = atoi(argv[3]), h = atoi(argv[4]), w = atoi(argv[5]);
+    const int oc = atoi(argv[6]);
     FILE *f = argc == 7 ? fopen(argv[1], "rb") : NULL;
     if (f == NULL)
         return 1;
-    const float *x = get(f, (size_t)n * ic * h * w), *k = get(f, (size_t)oc * ic * 9), *b = get(f, (size_t)oc);
+    const float *x = get(f, (size_t)n * ic * h * w), *k = get(f, (size_t)oc * ic * 9);
+    const float *b = get(f, (size_t)oc);
     for (int i = 0; i < n * oc * h * w; i++) {
         const int column = i % w, row = i / w % h, o = i / w / h % oc, image = i / w / h / oc;
         float sum = b[o];
@@ -50,7 +52,8 @@ int main(int argc, char **argv)
                 for (int c = 0; c < ic; c++) {
                     const int r = row + y - 1, s = column + z - 1;
                     if (r >= 0 && r < h && s >= 0 && s < w)
-                        sum = fmaf(x[((image * h + r) * w + s) * ic + c], k[(o * ic + c) * 9 + y * 3 + z], sum);
+                        sum = fmaf(x[((image * h + r) * w + s) * ic + c], k[((o * ic + c) * 3 + y) * 3 + z],
+                                   sum);
                 }
         fwrite(&sum, sizeof sum, 1, stdout);
     }
