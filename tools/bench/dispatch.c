@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Built by tools/bench/dispatch with the m.h and m.c of a model: prints the nanoseconds of its kernels alone,
-// and of runs in place, by slot, by name, and by name with conversions that are none. Each is the best of many
-// rounds, which take turns.
+// and of runs in place, by slot, by name, and by name with conversions that are none. Each is the best of
+// many rounds, which take turns.
 #define _POSIX_C_SOURCE 199309L
 #include "m.h"
 #include <stdio.h>
