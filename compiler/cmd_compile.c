@@ -6,6 +6,17 @@
 #include "compiler/json_text.h"
 #include "compiler/output.h"
 
+// The sizes that are set between runs, as a member of the object; nothing where there are none.
+static void print_symbols(const Job *j)
+{
+    const GraphSymbols *s = j->plan->graph->symbols;
+    for (uint32_t i = 0; s != NULL && i < s->n; i++)
+        printf("%s{\"name\": \"%s\", \"min\": %lld, \"max\": %lld, \"multiple\": %lld, \"first\": %lld}%s",
+               i == 0 ? "\"symbols\": [" : ", ", json_text(j->cli->arena, s->symbol[i].name),
+               (long long)s->symbol[i].min, (long long)s->symbol[i].max, (long long)s->symbol[i].multiple,
+               (long long)s->symbol[i].dflt, i + 1 == s->n ? "],\n  " : "");
+}
+
 static void print_json(const Job *j, const char *dir)
 {
     Arena *a = j->cli->arena;
@@ -19,6 +30,7 @@ static void print_json(const Job *j, const char *dir)
         printf("%s\"%s\"", i == 0 ? "" : ", ",
                json_text(a, output_path(a, dir, j->emitted.files.data[i].name)));
     printf("],\n  ");
+    print_symbols(j);
     interface_print_json(j);
     printf(",\n  \"arena_bytes\": %llu,\n  \"state_bytes\": %llu,\n  \"weight_bytes\": %llu\n}\n",
            (unsigned long long)j->plan->region_bytes[REGION_ARENA],

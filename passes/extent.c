@@ -352,6 +352,16 @@ static NodeId leaf_rule(Graph *g, NodeId id)
     return n->op == OP_input ? spread_input(g, id) : id;
 }
 
+static NodeId refuse_inside(Graph *g, NodeId id)
+{
+    diag_error(
+        g->diag, node_span(g, id), E0206,
+        "%s: %s does not work where its graph has sizes that the model computes or that are set between "
+        "runs",
+        node_name(g, id), op_info[graph_node(g, id)->op].name);
+    return 0;
+}
+
 static NodeId step_rule(Graph *g, NodeId id, void *ctx)
 {
     const Node *n = graph_node(g, id);
@@ -359,7 +369,7 @@ static NodeId step_rule(Graph *g, NodeId id, void *ctx)
     (void)ctx;
     for (uint32_t i = 0; i < n->n_attr; i++)
         if (attr_info[n->attr[i].id].type == ATTR_GRAPH && has_sizes_inside(g, n->attr[i].u.graph))
-            return extent_refuse(g, id, "the size is used inside");
+            return refuse_inside(g, id);
     if (op_info[n->op].kind == OPKIND_EW || !has_computed_sizes(g, n, id))
         return id;
     if (op_info[n->op].kind == OPKIND_LEAF)

@@ -97,6 +97,22 @@ static NodeId cumsum(Graph *g, NodeId id)
     return extent_masked(g, id, 0, 1u << node_get_int(n, A_cumsum_axis), 0);
 }
 
+static NodeId cumprod(Graph *g, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    if (!node_get_int(n, A_cumprod_reverse))
+        return id;
+    return extent_masked(g, id, 0, 1u << node_get_int(n, A_cumprod_axis), 1);
+}
+
+static NodeId det(Graph *g, NodeId id)
+{
+    const NodeId x = graph_node(g, id)->src[0];
+    if (extent_axes(g, x) >> (graph_node(g, x)->shape->rank - 2))
+        return extent_refuse(g, id, "matrices must have a fixed size");
+    return id;
+}
+
 // --- products ---
 
 static uint32_t summed_axis(const Graph *g, NodeId x, bool is_last)
@@ -229,6 +245,14 @@ static NodeId attention(Graph *g, NodeId id)
     node_float(&b, A_attention_scale, node_get_float(&n, A_attention_scale));
     node_int(&b, A_attention_causal, is_causal && keeps_offset);
     return node_end(&b);
+}
+
+// Regions stand for themselves; images are looked up by number.
+static NodeId roi_pool(Graph *g, NodeId id)
+{
+    if (extent_axes(g, graph_node(g, id)->src[0]))
+        return extent_refuse(g, id, "only the number of regions may be such");
+    return id;
 }
 
 static NodeId rope(Graph *g, NodeId id)
@@ -365,6 +389,8 @@ ExtentRule extent_rule(OpId op)
         [OP_argmax] = argmax,
         [OP_argmin] = argmin,
         [OP_cumsum] = cumsum,
+        [OP_cumprod] = cumprod,
+        [OP_det] = det,
         [OP_matmul] = matmul,
         [OP_conv] = convolution,
         [OP_conv_transpose] = convolution,
@@ -378,6 +404,7 @@ ExtentRule extent_rule(OpId op)
         [OP_log_softmax] = softmax,
         [OP_attention] = attention,
         [OP_rope] = rope,
+        [OP_roi_pool] = roi_pool,
         [OP_lstm] = lstm,
         [OP_top_k] = top_k,
         [OP_nonzero] = nonzero,

@@ -150,8 +150,20 @@ CASES = [
         %7 = argmax(%1) {axis = 1}
         %8 = cumsum(%1) {axis = 1, reverse = true}
         %9 = reduce_prod(%1) {axes = [1]}
-        %10 = reduce_logsumexp(%1) {axes = [1]}""",
-        [2, 3, 4, 5, 6, 7, 8, 9, 10],
+        %10 = reduce_logsumexp(%1) {axes = [1]}
+        %11 = cumprod(%1) {axis = 1, reverse = true}
+        %12 = cumprod(%1) {axis = 0}""",
+        [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12],
+    ),
+    (
+        "regions and matrices",
+        """%1 = input "x" : f32[2, 3, 9, 9]
+        %2 = input "regions" : f32[seq, 4]
+        %3 = input "image" : i64[seq]
+        %4 = roi_pool(%1, %2, %3) {height = 2, width = 2}
+        %5 = input "m" : f32[batch, seq, 3, 3]
+        %6 = det(%5)""",
+        [4, 6],
     ),
     (
         "attention over keys",
@@ -343,6 +355,26 @@ REFUSED = [
         [3],
         "channels and kernels must have fixed sizes",
     ),
+    (
+        "inside of a loop",
+        """%1 = input "x" : f32[4]
+        %9 = input "z" : f32[seq]
+        %2 = const : i64[] = {3}
+        %3 = const : bool[] = {true}
+        %4 = loop(%2, %3, %1) {carried = 1, max_trips = [3], body = graph "body" {
+        %1 = input "i" : i64[]
+        %2 = input "c" : bool[]
+        %3 = input "v" : f32[4]
+        %4 = const : f32[] = {1}
+        %5 = expand(%4) {shape = [seq]}
+        %6 = reduce_sum(%5)
+        %7 = add(%3, %6)
+        output "c" = %2
+        output "v" = %7
+        }}""",
+        [4],
+        "loop does not work where its graph has sizes",
+    ),
 ]
 
 # Arguments of `rlxc run` on a model of f32[batch, seq], past and a size without a largest one; what it prints.
@@ -431,7 +463,7 @@ def graph(case):
 def main():
     rlxc = sys.argv[1]
     number, failed = 0, []
-    print(f"1..{len(CASES) + len(REFUSED) + len(LINES) + 1}")
+    print(f"1..{len(CASES) + len(REFUSED) + len(LINES) + 2}")
 
     def report(name, ok, r):
         nonlocal number
@@ -463,6 +495,23 @@ def main():
         r = run("verify", transformer(folder), "--dynamic")
         report("a block of a transformer", r.returncode == 0, r)
         write(graph(LINES_MODEL).replace(HEAD, HEAD + OPEN))
+        r = run(
+            "compile",
+            path,
+            "-o",
+            folder,
+            "--json",
+            "--dim",
+            "seq=2..9",
+            "--dim",
+            "batch=1",
+            "--dim",
+            "open=1",
+        )
+        ok = json.loads(r.stdout)["symbols"] == [
+            {"name": "seq", "min": 2, "max": 9, "multiple": 1, "first": 7}
+        ]
+        report("symbols in what compile says", ok, r)
         for options, expected in LINES:
             r = run("run", path, *options)
             report("run " + " ".join(options), expected in r.stdout + r.stderr, r)
