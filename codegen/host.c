@@ -41,22 +41,31 @@ static int by_offset(const void *a, const void *b)
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-static bool stream_weights(const Plan *p, EmitSink sink, void *ctx)
+typedef VEC(const PlanBuffer *) Buffers;
+
+static void find_constants(const Plan *p, Arena *a, Buffers *out)
 {
-    Arena scratch = {0};
-    const PlanBuffer **list = ARENA_ARRAY(&scratch, const PlanBuffer *, p->buffers.len);
-    const PlanBuffer end = {.offset = p->region_bytes[REGION_WEIGHTS]};
-    Stream s = {.sink = sink, .ctx = ctx};
-    uint32_t n = 0;
     for (BufId b = 1; b < p->buffers.len; b++) {
         const PlanBuffer *buf = &p->buffers.data[b];
         if (buf->region == REGION_WEIGHTS && buf->first != UINT32_MAX && buf->bytes > 0)
-            list[n++] = buf;
+            vec_push(a, out, buf);
     }
-    qsort(list, n, sizeof *list, by_offset);
+}
+
+static bool stream_weights(const Plan *p, EmitSink sink, void *ctx)
+{
+    Arena scratch = {0};
+    Buffers list = {0};
+    const PlanBuffer end = {.offset = p->region_bytes[REGION_WEIGHTS]};
+    Stream s = {.sink = sink, .ctx = ctx};
+    for (uint32_t i = 0; i < host_n_plans(p); i++)
+        find_constants(host_plan(p, i), &scratch, &list);
+    if (list.len != 0)
+        qsort(list.data, list.len, sizeof *list.data, by_offset);
     bool ok = true;
-    for (uint32_t i = 0; i < n && ok; i++)
-        ok = stream_buffer(&s, list[i]);
+    for (uint32_t i = 0; i < list.len && ok; i++)
+        if (i == 0 || list.data[i]->offset != list.data[i - 1]->offset) // plans share constants
+            ok = stream_buffer(&s, list.data[i]);
     ok = ok && stream_buffer(&s, &end);
     arena_free(&scratch);
     return ok;
@@ -217,13 +226,17 @@ static bool emit_c(HostEmit *e, Str *out)
 {
     Str kernels = str_new(e->arena), body = str_new(e->arena);
     Printed printed = {.out = &kernels};
-    if (!emit_kernels(e, e->plan, &printed))
-        return false;
+    for (uint32_t i = 0; i < host_n_plans(e->plan); i++)
+        if (!emit_kernels(e, host_plan(e->plan, i), &printed))
+            return false;
     emit_banner(e, "c", out);
     str_printf(out, "// Compile with: cc -O3 %s%s-c %s.c\n", e->options->cc_flags,
                e->options->cc_flags[0] != '\0' ? " " : "", e->options->name);
     str_printf(out, "#include \"%s.h\"\n\n", e->options->name);
-    host_emit_dispatch(e, &body);
+    for (uint32_t i = 0; i < host_n_plans(e->plan); i++) {
+        const HostEmit v = host_variant(e, i);
+        host_emit_dispatch(&v, &body);
+    }
     str_add(&kernels, str_text(&body));
     target_print_prelude(e->target, str_text(&kernels), out);
     str_char(out, '\n');
@@ -245,11 +258,13 @@ bool host_emit(Arena *a, Diag *d, const Target *t, Plan *plan, const HostOptions
                   .plan = plan,
                   .options = options,
                   .out = out,
+                  .suffix = "",
+                  .sources = ARENA_NEW(a, Map),
                   .upper = host_upper(a, options->name)};
     Str c = str_new(a), h = str_new(a);
     host_name_tensors(&e);
-    host_number_kernels(plan);
-    plan_find_levels(plan);
+    host_name_variants(&e);
+    host_number_kernels(&e);
     if (!emit_c(&e, &c))
         return false;
     emit_banner(&e, "h", &h);

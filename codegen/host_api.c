@@ -49,7 +49,10 @@ const char *host_string_literal(Arena *a, const char *text)
 
 unsigned host_used_threads(const HostEmit *e)
 {
-    return e->plan->is_shared ? e->plan->caps->threads : 1u;
+    bool is_shared = e->plan->is_shared;
+    for (uint32_t i = 0; i < host_n_plans(e->plan); i++)
+        is_shared = is_shared || host_plan(e->plan, i)->is_shared;
+    return is_shared ? e->plan->caps->threads : 1u;
 }
 
 uint64_t host_region_base(const Plan *p, Region r)
@@ -118,6 +121,23 @@ static const char *bytes_text(const HostEmit *e, bool is_output, uint32_t slot)
     return arena_printf(e->arena, "%llu", (unsigned long long)io->bytes);
 }
 
+// Where the entry point copies them to or from.
+static const char *place_text(const HostEmit *e, bool is_output, uint32_t slot)
+{
+    const PlanIo *io = is_output ? &e->plan->outputs.data[slot] : &e->plan->inputs.data[slot];
+    if (e->plan->buckets != NULL)
+        return arena_printf(e->arena, "rlx_%s(ctx, %uu)", is_output ? "output" : "input", slot);
+    return arena_printf(e->arena, "ctx->arena + %llu",
+                        (unsigned long long)(e->plan->buffers.data[io->buf].offset + io->byte_offset));
+}
+
+const char *host_foreign_model(const HostEmit *e)
+{
+    if (e->plan->buckets == NULL)
+        return arena_printf(e->arena, "ctx->model != &%s_model", e->options->name);
+    return arena_printf(e->arena, "ctx->model == NULL || ctx->model->buckets != &%s_buckets", e->options->name);
+}
+
 static void print_null_check(const char *const *names, uint32_t n, Str *out)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -162,23 +182,19 @@ void host_emit_entry(HostEmit *e, Str *out)
                    name, e->upper, name);
     host_emit_symbol_entry(e, out);
     print_prototype(e, out);
-    str_printf(out, "\n{\n    rlx_status status;\n    if (ctx == NULL || ctx->model != &%s_model", name);
+    str_printf(out, "\n{\n    rlx_status status;\n    if (ctx == NULL || %s", host_foreign_model(e));
     print_null_check(e->input_names, p->inputs.len, out);
     print_null_check(e->output_names, p->outputs.len, out);
     str_add(out, ")\n        return RLX_ERR_NULL;\n    if (rlx_missing_param(ctx) != NULL)\n        return "
                  "RLX_ERR_PARAM;\n");
     for (uint32_t i = 0; i < p->inputs.len; i++)
-        str_printf(out, "    memcpy(ctx->arena + %llu, %s, %s);\n",
-                   (unsigned long long)(p->buffers.data[p->inputs.data[i].buf].offset +
-                                        p->inputs.data[i].byte_offset),
-                   e->input_names[i], bytes_text(e, false, i));
+        str_printf(out, "    memcpy(%s, %s, %s);\n", place_text(e, false, i), e->input_names[i],
+                   bytes_text(e, false, i));
     str_add(out, "    status = rlx_run(ctx);\n");
     if (p->checks.len != 0)
         str_add(out, "    if (status != RLX_OK)\n        return status;\n");
     for (uint32_t i = 0; i < p->outputs.len; i++)
-        str_printf(out, "    memcpy(%s, ctx->arena + %llu, %s);\n", e->output_names[i],
-                   (unsigned long long)(p->buffers.data[p->outputs.data[i].buf].offset +
-                                        p->outputs.data[i].byte_offset),
+        str_printf(out, "    memcpy(%s, %s, %s);\n", e->output_names[i], place_text(e, true, i),
                    bytes_text(e, true, i));
     str_add(out, "    return status;\n}\n");
 }
@@ -200,7 +216,7 @@ static void emit_set_slots(const HostEmit *e, Str *out)
         str_printf(out, "#define %s_SET_%s %uu\n", e->upper, p->sets.data[i].name, i);
     for (uint32_t i = 0; i < p->outputs.len; i++)
         bytes += 64 + (p->outputs.data[i].bytes + 63u) / 64u * 64u;
-    str_printf(out, "#define %s_KERNELS %uu\n", e->upper, plan_count_kernels(p));
+    str_printf(out, "#define %s_KERNELS %uu\n", e->upper, host_count_kernels(e));
     if (e->options->api == API_FULL)
         str_printf(out, "#define %s_SNAPSHOT_BYTES %lluu // rlx_take_snapshot\n", e->upper,
                    (unsigned long long)bytes);
@@ -243,9 +259,13 @@ void host_emit_header(HostEmit *e, Str *out)
     emit_slots(e, "OUTPUT", e->output_names, p->outputs.len, out);
     emit_set_slots(e, out);
     host_emit_symbol_header(e, out);
+    host_emit_bucket_header(e, out);
     str_add(out, "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
-    str_printf(out, "// The descriptor, for the rlx_ functions above.\nextern const rlx_model %s_model;\n\n",
+    str_printf(out, "// The descriptor, for the rlx_ functions above.\nextern const rlx_model %s_model;\n",
                name);
+    if (p->buckets != NULL)
+        str_printf(out, "extern const rlx_buckets %s_buckets;\n", name);
+    str_char(out, '\n');
     str_printf(out,
                "// Binds a context to an arena of at least %s_ARENA_BYTES and a state block of at least "
                "%s_STATE_BYTES (NULL when 0).\n",
@@ -307,11 +327,12 @@ static void find_scratch(const Plan *p, uint64_t *begin, uint64_t *bytes)
     }
 }
 
-static void emit_tensors(HostEmit *e, const char *list, const PlanIo *io, uint32_t n, Str *out)
+static void emit_tensors(HostEmit *e, const char *list, const char *suffix, const PlanIo *io, uint32_t n,
+                         Str *out)
 {
     if (n == 0)
         return;
-    str_printf(out, "static const rlx_tensor %s[] = {\n", list);
+    str_printf(out, "static const rlx_tensor %s%s[] = {\n", list, suffix);
     for (uint32_t i = 0; i < n; i++) {
         const PlanBuffer *b = &e->plan->buffers.data[io[i].buf];
         str_printf(out, "    {%s, RLX_%s, %u, {", host_string_literal(e->arena, io[i].name),
@@ -369,7 +390,7 @@ static void emit_checks(HostEmit *e, Str *out)
     const Plan *p = e->plan;
     if (p->checks.len == 0)
         return;
-    str_add(out, "static const rlx_check checks[] = {\n");
+    str_printf(out, "static const rlx_check checks%s[] = {\n", e->suffix);
     for (uint32_t i = 0; i < p->checks.len; i++) {
         const PlanCheck *c = &p->checks.data[i];
         const PlanBuffer *b = &p->buffers.data[c->buf];
@@ -386,7 +407,7 @@ static const char *emit_output_sizes(HostEmit *e, Str *out)
     const Plan *p = e->plan;
     if (p->sizes.len == 0)
         return "NULL";
-    str_add(out, "static const size_t output_sizes[] = {");
+    str_printf(out, "static const size_t output_sizes%s[] = {", e->suffix);
     for (uint32_t i = 0; i < p->outputs.len; i++) {
         const PlanIo *sizes = p->outputs.data[i].sizes ? &p->sizes.data[p->outputs.data[i].sizes - 1] : NULL;
         if (sizes)
@@ -396,7 +417,7 @@ static const char *emit_output_sizes(HostEmit *e, Str *out)
             str_printf(out, "%s(size_t)-1", i == 0 ? "" : ", ");
     }
     str_add(out, "};\n\n");
-    return "output_sizes";
+    return arena_printf(e->arena, "output_sizes%s", e->suffix);
 }
 
 static void emit_sets(HostEmit *e, Str *out)
@@ -421,35 +442,64 @@ static const char *list_or_null(const char *name, uint32_t n)
     return n != 0 ? name : "NULL";
 }
 
+// A table of the plan.
+static const char *own_list(const HostEmit *e, const char *name, uint32_t n)
+{
+    return n != 0 ? arena_printf(e->arena, "%s%s", name, e->suffix) : "NULL";
+}
+
+// What the descriptors of all plans have in common: C expressions.
+typedef struct Common {
+    const char *weights, *state_init, *symbols;
+} Common;
+
+static void emit_model(HostEmit *e, const HostEmit *largest, const Common *c, uint32_t bucket, Str *out)
+{
+    const Plan *p = e->plan;
+    const bool is_public = p == largest->plan;
+    uint64_t scratch = 0, scratch_bytes = 0;
+    find_scratch(p, &scratch, &scratch_bytes);
+    emit_tensors(e, "inputs", e->suffix, p->inputs.data, p->inputs.len, out);
+    emit_tensors(e, "outputs", e->suffix, p->outputs.data, p->outputs.len, out);
+    emit_tensors(e, "kept", e->suffix, p->kept.data, p->kept.len, out);
+    emit_checks(e, out);
+    const char *sizes = emit_output_sizes(e, out);
+    str_printf(out, "%sconst rlx_model %s%s%s = {\n", is_public ? "" : "static ",
+               is_public ? e->options->name : "", is_public ? "_model" : "model", e->suffix);
+    str_printf(out, "    \"%s\", \"%s\", %lluu, %lluu, %lluu, %s, %s, %lluu,\n", e->options->name,
+               e->options->compiler, (unsigned long long)p->region_bytes[REGION_ARENA],
+               (unsigned long long)host_state_bytes(p), (unsigned long long)p->region_bytes[REGION_WEIGHTS],
+               c->weights, c->state_init, (unsigned long long)flags_offset(p));
+    str_printf(out, "    %uu, %uu, %uu, %uu, %uu, %s, %s, %s, %s,\n", p->inputs.len, p->outputs.len,
+               p->params.len, p->states.len, host_count_kernels(largest),
+               own_list(e, "inputs", p->inputs.len), own_list(e, "outputs", p->outputs.len),
+               list_or_null("params", p->params.len), list_or_null("states", p->states.len));
+    str_printf(out, "    %s, %s, dispatch%s, %uu, %s, %s, %uu, %uu, %s, %s,\n",
+               list_or_null("param_has_init", p->params.len),
+               list_or_null("kernels", host_count_kernels(largest)), e->suffix, p->checks.len,
+               own_list(e, "checks", p->checks.len), sizes, host_used_threads(largest), p->sets.len,
+               list_or_null("sets", p->sets.len), c->symbols);
+    str_printf(out, "    %uu, %s, %lluu, %lluu, %d, ", p->kept.len, own_list(e, "kept", p->kept.len),
+               (unsigned long long)scratch, (unsigned long long)scratch_bytes, e->options->has_profile);
+    if (largest->plan->buckets != NULL)
+        str_printf(out, "&%s_buckets, %uu};\n\n", e->options->name, bucket);
+    else
+        str_add(out, "NULL, 0u};\n\n");
+}
+
 void host_emit_descriptor(HostEmit *e, const char *weights, Str *out)
 {
     const Plan *p = e->plan;
-    uint64_t scratch = 0, scratch_bytes = 0;
-    find_scratch(p, &scratch, &scratch_bytes);
-    emit_tensors(e, "inputs", p->inputs.data, p->inputs.len, out);
-    emit_tensors(e, "outputs", p->outputs.data, p->outputs.len, out);
-    emit_tensors(e, "params", p->params.data, p->params.len, out);
-    emit_tensors(e, "states", p->states.data, p->states.len, out);
-    emit_tensors(e, "kept", p->kept.data, p->kept.len, out);
+    emit_tensors(e, "params", "", p->params.data, p->params.len, out);
+    emit_tensors(e, "states", "", p->states.data, p->states.len, out);
     host_emit_kernel_table(e, out);
-    emit_checks(e, out);
     emit_param_flags(e, out);
     emit_sets(e, out);
-    const char *state_init = emit_state_init(e, out), *sizes = emit_output_sizes(e, out);
-    const char *symbols = host_emit_symbols(e, out);
-    str_printf(out, "const rlx_model %s_model = {\n    \"%s\", \"%s\", %lluu, %lluu, %lluu, %s, %s, %lluu,\n",
-               e->options->name, e->options->name, e->options->compiler,
-               (unsigned long long)p->region_bytes[REGION_ARENA], (unsigned long long)host_state_bytes(p),
-               (unsigned long long)p->region_bytes[REGION_WEIGHTS], weights, state_init,
-               (unsigned long long)flags_offset(p));
-    str_printf(out, "    %uu, %uu, %uu, %uu, %uu, %s, %s, %s, %s,\n", p->inputs.len, p->outputs.len,
-               p->params.len, p->states.len, plan_count_kernels(p), list_or_null("inputs", p->inputs.len),
-               list_or_null("outputs", p->outputs.len), list_or_null("params", p->params.len),
-               list_or_null("states", p->states.len));
-    str_printf(out,
-               "    %s, %s, dispatch, %uu, %s, %s, %uu, %uu, %s, %s,\n    %uu, %s, %lluu, %lluu, %d};\n\n",
-               list_or_null("param_has_init", p->params.len), list_or_null("kernels", p->kernels.len),
-               p->checks.len, list_or_null("checks", p->checks.len), sizes, host_used_threads(e), p->sets.len,
-               list_or_null("sets", p->sets.len), symbols, p->kept.len, list_or_null("kept", p->kept.len),
-               (unsigned long long)scratch, (unsigned long long)scratch_bytes, e->options->has_profile);
+    const char *state_init = emit_state_init(e, out);
+    const Common common = {weights, state_init, host_emit_symbols(e, out)};
+    for (uint32_t i = 0; i < host_n_plans(p); i++) {
+        HostEmit v = host_variant(e, i);
+        emit_model(&v, e, &common, i, out);
+    }
+    host_emit_buckets(e, out);
 }

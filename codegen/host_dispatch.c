@@ -36,7 +36,7 @@ static void emit_alone(const HostEmit *e, bool has_matrix, Str *out)
 {
     const bool laps = e->options->has_profile;
     const uint32_t checked = e->plan->n_check_kernels;
-    str_add(out, "static rlx_status dispatch(rlx_ctx *ctx)\n{\n");
+    str_printf(out, "static rlx_status dispatch%s(rlx_ctx *ctx)\n{\n", e->suffix);
     emit_names(e, out);
     if (has_matrix)
         str_add(out, "    if (!rlx_matrix_is_allowed())\n        return RLX_ERR_CPU;\n");
@@ -108,7 +108,8 @@ static Segments find_segments(const Plan *p)
 static void emit_part(const HostEmit *e, const Segments *s, Str *out)
 {
     const bool laps = e->options->has_profile;
-    str_add(out, "static rlx_status dispatch_part(rlx_ctx *ctx, rlx_team *team, uint32_t segment)\n{\n");
+    str_printf(out, "static rlx_status dispatch_part%s(rlx_ctx *ctx, rlx_team *team, uint32_t segment)\n{\n",
+               e->suffix);
     emit_names(e, out);
     if (laps)
         str_add(out, "    const rlx_profile *const profile = team->part != 0 ? NULL : ctx->profile;\n"
@@ -129,7 +130,7 @@ static void emit_shared(const HostEmit *e, bool has_matrix, Str *out)
 {
     const Segments s = find_segments(e->plan);
     emit_part(e, &s, out);
-    str_add(out, "static const unsigned char segments[] = {");
+    str_printf(out, "static const unsigned char segments%s[] = {", e->suffix);
     for (uint32_t i = 0; i < s.len; i++)
         str_printf(out, "%s%d",
                    i == 0        ? ""
@@ -137,9 +138,9 @@ static void emit_shared(const HostEmit *e, bool has_matrix, Str *out)
                                  : ", ",
                    s.data[i].waits + 2 * s.data[i].is_whole); // RLX_WAITS, RLX_WHOLE
     str_printf(out,
-               "};\nstatic const rlx_schedule schedule = {dispatch_part, segments, %uu};\n\n"
-               "static rlx_status dispatch(rlx_ctx *ctx)\n{\n",
-               s.len);
+               "};\nstatic const rlx_schedule schedule%s = {dispatch_part%s, segments%s, %uu};\n\n"
+               "static rlx_status dispatch%s(rlx_ctx *ctx)\n{\n",
+               e->suffix, e->suffix, e->suffix, s.len, e->suffix);
     if (has_matrix)
         str_add(out, "    if (!rlx_matrix_is_allowed())\n        return RLX_ERR_CPU;\n");
     if (e->plan->probe != 0)
@@ -148,11 +149,11 @@ static void emit_shared(const HostEmit *e, bool has_matrix, Str *out)
     if (e->options->has_profile)
         str_printf(
             out,
-            "    const rlx_status status = %s(ctx, &schedule);\n    if (ctx->profile != NULL && status "
+            "    const rlx_status status = %s(ctx, &schedule%s);\n    if (ctx->profile != NULL && status "
             "== RLX_OK)\n        ctx->profile->runs++;\n    return status;\n}\n\n",
-            run);
+            run, e->suffix);
     else
-        str_printf(out, "    return %s(ctx, &schedule);\n}\n\n", run);
+        str_printf(out, "    return %s(ctx, &schedule%s);\n}\n\n", run, e->suffix);
 }
 
 void host_emit_dispatch(const HostEmit *e, Str *out)

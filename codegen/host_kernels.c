@@ -7,8 +7,6 @@
 typedef struct KernelTable {
     const HostEmit *e;
     Str *out;
-    Map texts; // functions whose text is embedded already
-    uint32_t n;
 } KernelTable;
 
 static void number_row(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
@@ -17,10 +15,13 @@ static void number_row(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
     k->row = (*(uint32_t *)ctx)++;
 }
 
-void host_number_kernels(const Plan *p)
+void host_number_kernels(const HostEmit *e)
 {
     uint32_t n = 0;
-    plan_walk(p, number_row, &n);
+    for (uint32_t i = 0; i < host_n_plans(e->plan); i++) {
+        plan_walk(host_plan(e->plan, i), number_row, &n);
+        plan_find_levels(host_plan(e->plan, i));
+    }
 }
 
 static void print_line(const HostEmit *e, const char *line, size_t n, Str *out)
@@ -36,9 +37,9 @@ static void emit_text(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
     uint64_t seen = 0;
     Str text = str_new(t->e->arena);
     (void)p, (void)times;
-    if (map_get(&t->texts, k->function, strlen(k->function), &seen))
+    if (map_get(t->e->sources, k->function, strlen(k->function), &seen))
         return;
-    map_put(t->e->arena, &t->texts, k->function, strlen(k->function), 1);
+    map_put(t->e->arena, t->e->sources, k->function, strlen(k->function), 1);
     host_print_function(t->e, k, &text);
     str_printf(t->out, "static const char *const %s_source[] = {\n", k->function);
     for (const char *line = str_text(&text); *line != '\0';) {
@@ -67,11 +68,13 @@ static void emit_row(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
 void host_emit_kernel_table(const HostEmit *e, Str *out)
 {
     KernelTable t = {.e = e, .out = out};
-    if (e->plan->kernels.len == 0)
+    const uint32_t n = host_n_plans(e->plan);
+    if (host_count_kernels(e) == 0)
         return;
-    if (e->options->has_source)
-        plan_walk(e->plan, emit_text, &t);
+    for (uint32_t i = 0; i < n && e->options->has_source; i++)
+        plan_walk(host_plan(e->plan, i), emit_text, &t);
     str_add(out, "static const rlx_kernel kernels[] = {\n");
-    plan_walk(e->plan, emit_row, &t);
+    for (uint32_t i = 0; i < n; i++)
+        plan_walk(host_plan(e->plan, i), emit_row, &t);
     str_add(out, "};\n\n");
 }

@@ -3,6 +3,7 @@
 #ifndef CODEGEN_HOST_PARTS_H
 #define CODEGEN_HOST_PARTS_H
 
+#include "base/map.h"
 #include "codegen/host.h"
 
 typedef struct HostEmit {
@@ -16,6 +17,8 @@ typedef struct HostEmit {
     const char **input_names; // C identifiers, unique among inputs and outputs
     const char **output_names;
     const char **symbol_names; // unique among themselves
+    const char *suffix;        // of the names of what belongs to one plan: "" for the largest
+    Map *sources;              // functions whose text is embedded already
 } HostEmit;
 
 // Larger blocks of constants are files of their own unless all is to be in the C file: as text they would
@@ -34,11 +37,13 @@ void host_emit_runtime(const HostEmit *e, Str *out);
 void host_emit_header(HostEmit *e, Str *out);
 // weights: C expression of the built-in weights.
 void host_emit_descriptor(HostEmit *e, const char *weights, Str *out);
+// The condition that a context is not one of the model, as C.
+const char *host_foreign_model(const HostEmit *e);
 void host_emit_entry(HostEmit *e, Str *out);
 // Threads that have something to do.
 unsigned host_used_threads(const HostEmit *e);
 // Fills PlanKernel.row.
-void host_number_kernels(const Plan *p);
+void host_number_kernels(const HostEmit *e);
 void host_emit_kernel_table(const HostEmit *e, Str *out);
 void host_print_function(const HostEmit *e, const PlanKernel *pk, Str *out);
 void host_emit_dispatch(const HostEmit *e, Str *out);
@@ -49,6 +54,16 @@ void host_emit_symbol_header(const HostEmit *e, Str *out);
 void host_emit_symbol_prototypes(const HostEmit *e, Str *out);
 const char *host_emit_symbols(const HostEmit *e, Str *out); // C expression of the table
 void host_emit_symbol_entry(const HostEmit *e, Str *out);
+// host_buckets.c: a model is made of one plan, or of several for different sizes, smallest first.
+uint32_t host_n_plans(const Plan *p);
+Plan *host_plan(const Plan *p, uint32_t i);
+// What is particular to plan i.
+HostEmit host_variant(const HostEmit *e, uint32_t i);
+void host_name_variants(HostEmit *e);
+uint32_t host_count_kernels(const HostEmit *e); // of all plans
+void host_emit_bucket_header(const HostEmit *e, Str *out);
+// The table of the descriptors, which all of them point to; after them.
+void host_emit_buckets(const HostEmit *e, Str *out);
 const char *host_upper(Arena *a, const char *name);
 // Text that is safe inside a // comment.
 const char *host_comment_text(Arena *a, const char *text);

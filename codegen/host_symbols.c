@@ -211,8 +211,7 @@ void host_emit_symbol_entry(const HostEmit *e, Str *out)
     if (symbols_of(e) != NULL)
         str_printf(out,
                    "rlx_status %s_set_symbol(rlx_ctx *ctx, uint32_t symbol, int64_t value)\n{\n"
-                   "    return ctx == NULL || ctx->model != &%s_model ? RLX_ERR_NULL\n"
-                   "                                                  : rlx_set_symbol(ctx, symbol, value);"
-                   "\n}\n\n",
-                   e->options->name, e->options->name);
+                   "    return ctx == NULL || %s ? RLX_ERR_NULL\n"
+                   "           : rlx_set_symbol(ctx, symbol, value);\n}\n\n",
+                   e->options->name, host_foreign_model(e));
 }

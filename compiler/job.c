@@ -164,24 +164,36 @@ bool job_begin(Job *j, Cli *c, const char *default_cpu, bool has_all_inputs)
     if (!read_target(j, default_cpu) || !read_pipeline_options(j) || !read_host_options(j) ||
         !read_string_bytes(j) || !read_tune(j))
         return false;
-    if (!given_read(c, &j->given))
+    if (!given_read(c, &j->given) || !buckets_read(c, &j->given, &j->buckets))
         return false;
     for (uint32_t i = 0; i < j->given.sizes.len; i++)
         vec_push(c->arena, &j->pipeline.dims, j->given.sizes.data[i]);
     for (uint32_t i = 0; i < j->given.largest.len; i++)
         vec_push(c->arena, &j->pipeline.largest, j->given.largest.data[i]);
-    ImportOptions options = given_options(&j->given, has_all_inputs || c->options.inputs.len != 0);
-    options.string_bytes = j->string_bytes;
+    j->has_all_inputs = has_all_inputs || c->options.inputs.len != 0;
     cli_progress("reading the model");
-    return import_model_with(c->arena, c->diag, j->model, &options, &j->graph) &&
-           handles_apply(c, &c->options.handles, &j->graph) && keep_apply(c, &c->options.keeps, j->graph);
+    return job_import(j, &j->given, &j->graph);
+}
+
+bool job_import(Job *j, const Given *given, Graph **out)
+{
+    Cli *c = j->cli;
+    ImportOptions options = given_options(given, j->has_all_inputs);
+    options.string_bytes = j->string_bytes;
+    return import_model_with(c->arena, c->diag, j->model, &options, out) &&
+           handles_apply(c, &c->options.handles, out) && keep_apply(c, &c->options.keeps, *out);
+}
+
+bool job_plan_graph(Job *j, Graph *g, const PipelineOptions *o, Plan **out)
+{
+    return pipeline_run(j->cli->arena, j->cli->diag, g, o, out) &&
+           (*out == NULL || (keep_take(&j->cli->options.keeps, *out), sets_apply(j->cli, *out)));
 }
 
 bool job_plan(Job *j)
 {
     cli_progress("compiling");
-    return pipeline_run(j->cli->arena, j->cli->diag, j->graph, &j->pipeline, &j->plan) &&
-           (j->plan == NULL || (keep_take(&j->cli->options.keeps, j->plan), sets_apply(j->cli, j->plan)));
+    return job_plan_graph(j, j->graph, &j->pipeline, &j->plan) && (j->plan == NULL || buckets_plan(j));
 }
 
 bool job_emit(Job *j)

@@ -4,6 +4,7 @@
 #define COMPILER_JOB_H
 
 #include "codegen/host.h"
+#include "compiler/buckets.h"
 #include "compiler/given.h"
 #include "compiler/pipeline.h"
 
@@ -16,7 +17,9 @@ typedef struct Job {
     TargetCaps caps;
     PipelineOptions pipeline;
     HostOptions host;
+    BucketSizes buckets;   // --bucket
     uint32_t string_bytes; // --string-bytes; 0: not given
+    bool has_all_inputs;
     Graph *graph;          // as imported
     Plan *plan;            // NULL when --stop-after ended before one existed
     Emitted emitted;
@@ -26,6 +29,9 @@ typedef struct Job {
 // has_all_inputs: no input that is missing is made up, so a sequence without elements is empty.
 bool job_begin(Job *j, Cli *c, const char *default_cpu, bool has_all_inputs);
 bool job_plan(Job *j);
+// The model again, with other sizes: import, and a plan. *plan is NULL where --stop-after ended.
+bool job_import(Job *j, const Given *given, Graph **out);
+bool job_plan_graph(Job *j, Graph *g, const PipelineOptions *o, Plan **out);
 bool job_emit(Job *j);
 // Writes the emitted files into a folder (made if missing).
 bool job_write(Job *j, const char *dir);

@@ -366,6 +366,15 @@ Graph *graph_compact(Graph *g, NodeId **map);
 // A copy in which inputs are what becomes[i] says: OP_input, OP_param or OP_state (without an initial value;
 // the caller sets `next`). They follow the params and states that are there. False: reported.
 bool graph_convert_inputs(Graph *g, const OpId *becomes, Graph **out, NodeId **map);
+// Room that a param or state shall have: at least as much as it has along every axis.
+typedef struct GraphRoom {
+    const char *name; // of the leaf
+    Shape shape;      // constant
+} GraphRoom;
+
+// A copy in which these leaves have that room. What reads them reads the part that they were; what states
+// become is written to that part, and the rest stays. False: reported.
+bool graph_make_room(Graph *g, const GraphRoom *rooms, uint32_t n, Graph **out);
 // Binds symbols to values: a new graph in which the known symbols are constants. False (with a message) if a
 // shape rule then fails.
 bool graph_bind(Graph *g, DimValues v, Graph **out);

@@ -236,6 +236,9 @@ typedef struct Copy {
     Graph *from, *to;
     const DimValues *bound; // NULL: nothing is bound
     const OpId *becomes;    // by input: what it becomes; NULL: they stay inputs
+    const GraphRoom *rooms;
+    uint32_t n_rooms;
+    NodeId *whole; // with rooms, by node: the leaf, or the update of one, of which `map` has a part; 0: none
     NodeId *map;
     NodeId src[NODE_MAX_SRC];
 } Copy;
@@ -304,11 +307,83 @@ static bool convert_inputs(Copy *c)
     return ok;
 }
 
+// --- room for larger leaves ---
+
+static const GraphRoom *room_of(const Copy *c, NodeId id)
+{
+    const Node *n = graph_node(c->from, id);
+    for (uint32_t i = 0; i < c->n_rooms && (n->op == OP_param || n->op == OP_state); i++)
+        if (strcmp(c->rooms[i].name, leaf_name(n)) == 0 && !shape_equal(&c->rooms[i].shape, n->shape))
+            return &c->rooms[i];
+    return NULL;
+}
+
+// The first elements along every axis.
+static NodeId part_of(Graph *g, NodeId whole, const Shape *s)
+{
+    static const int64_t zeros[SHAPE_MAX_RANK];
+    NodeBuild b = node_begin(g, OP_slice, node_span(g, whole), NULL);
+    node_src(&b, whole);
+    node_ints(&b, A_slice_starts, zeros, s->rank);
+    node_ints(&b, A_slice_ends, s->dim, s->rank);
+    return node_end(&b);
+}
+
+static NodeId put_part(Graph *g, NodeId whole, NodeId part)
+{
+    static const int64_t zeros[SHAPE_MAX_RANK];
+    const Shape one = {.rank = 1, .dim = {graph_node(g, part)->shape->rank}};
+    NodeBuild b = node_begin(g, OP_update_slice, node_span(g, part), NULL);
+    node_src(&b, whole);
+    node_src(&b, part);
+    node_src(&b, graph_const(g, DTYPE_i64, &one, zeros, (uint64_t)one.dim[0] * sizeof *zeros, (Span){0}));
+    return node_end(&b);
+}
+
+// An update of a part of the leaf is one of the whole: nothing is copied.
+static bool copy_with_room(Copy *c, NodeId id)
+{
+    const Node n = *graph_node(c->from, id);
+    const GraphRoom *room = room_of(c, id);
+    if (room != NULL)
+        c->whole[id] = clone_leaf(c->to, c->from, id, &room->shape, (OpId)n.op);
+    else if (n.op == OP_update_slice && c->whole[n.src[0]] != 0) {
+        NodeBuild b = begin_clone(c->to, c->from, id, c->src);
+        b.src.data[0] = c->whole[n.src[0]];
+        c->whole[id] = node_end(&b);
+    } else
+        return false;
+    c->map[id] = c->whole[id] != 0 ? part_of(c->to, c->whole[id], n.shape) : 0;
+    return true;
+}
+
+static void widen_states(Copy *c)
+{
+    for (uint32_t i = 0; i < c->from->states.len; i++) {
+        const GraphState *s = &c->from->states.data[i];
+        GraphState *to = &c->to->states.data[i];
+        if (c->whole[s->node] == 0)
+            continue;
+        to->node = c->whole[s->node];
+        to->next = c->whole[s->next] != 0 ? c->whole[s->next] : put_part(c->to, to->node, to->next);
+    }
+    for (uint32_t i = 0, n = 0; i < c->from->params.len; i++) {
+        const NodeId id = c->from->params.data[i];
+        if (c->map[id] == 0)
+            continue;
+        if (c->whole[id] != 0)
+            c->to->params.data[n] = c->whole[id];
+        n++;
+    }
+}
+
 static bool copy_node(Copy *c, NodeId id)
 {
     const Node *n = graph_node(c->from, id);
     for (uint32_t i = 0; i < n->n_src; i++)
         c->src[i] = c->map[n->src[i]];
+    if (c->n_rooms != 0 && copy_with_room(c, id))
+        return c->map[id] != 0;
     if (!c->bound)
         c->map[id] = graph_clone_node(c->to, c->from, id, c->src);
     else if (op_info[n->op].kind == OPKIND_LEAF)
@@ -441,6 +516,23 @@ bool graph_copy_bound(Graph *from, DimValues v, Graph *to)
     c->to = to;
     c->bound = &v;
     bool ok = copy_graph(c);
+    arena_free(&scratch);
+    return ok;
+}
+
+bool graph_make_room(Graph *g, const GraphRoom *rooms, uint32_t n, Graph **out)
+{
+    Arena scratch = {0};
+    Copy *c = ARENA_NEW(&scratch, Copy);
+    c->from = g;
+    c->to = graph_new_like(g, g->name);
+    c->rooms = rooms;
+    c->n_rooms = n;
+    c->whole = ARENA_ARRAY(&scratch, NodeId, g->nodes.len);
+    const bool ok = copy_graph(c);
+    if (ok)
+        widen_states(c);
+    *out = c->to;
     arena_free(&scratch);
     return ok;
 }

@@ -154,6 +154,19 @@ typedef struct PlanSet {
     const char *name;
     const uint8_t *has; // by output
 } PlanSet;
+
+// Plans of one graph for several sizes, smallest first. The last is the largest, and the one that has this.
+// They have the same inputs, outputs, params and states, one layout of states, params and weights, and one
+// arena.
+enum { PLAN_MAX_BUCKETS = 64, PLAN_MAX_BUCKET_SYMBOLS = 8 };
+typedef struct PlanBuckets {
+    uint32_t n, n_symbols;
+    struct Plan *plan[PLAN_MAX_BUCKETS];
+    uint32_t slot[PLAN_MAX_BUCKET_SYMBOLS];                   // of Graph.symbols
+    int64_t size[PLAN_MAX_BUCKETS][PLAN_MAX_BUCKET_SYMBOLS]; // the largest that they are planned for
+    uint64_t shared_bytes, single_bytes; // of weights: that several plans read, that only one does
+} PlanBuckets;
+
 struct LiveTable; // passes/live.h
 
 typedef struct Plan {
@@ -177,6 +190,7 @@ typedef struct Plan {
     bool is_shared;     // threads share a run: some kernel is split, or another thread than the first has one
     const char *prefix; // of the names of its kernels: "k", in the body of kernel 3 "k3_"
     uint32_t probe;     // 0, or 1 + the number under which emitted code reports that kernel 0 has ended
+    const PlanBuckets *buckets; // NULL: one plan for all sizes
     uint64_t region_bytes[REGION_COUNT];
     uint64_t arena_lower_bound;
     bool arena_optimal;
@@ -196,6 +210,10 @@ uint32_t plan_count_kernels(const Plan *p);
 void plan_find_levels(Plan *plan);
 // Fills PlanKernel.skipped_by for the sets of the plan (plan_sets.c).
 void plan_use_sets(Plan *p, Arena *scratch);
+
+// Gives the plans one layout of states and params, one arena, and every constant that several of them read
+// one place (plan_buckets.c). NULL or a message.
+const char *plan_share_buckets(PlanBuckets *b, Arena *scratch);
 
 // A hazard between two kernels: their byte ranges overlap after placing, and at least one writes.
 bool plan_has_hazard(const Plan *p, uint32_t kernel_a, uint32_t kernel_b);

@@ -485,6 +485,22 @@ static void note_lives(Graph *g)
     }
 }
 
+// Params and states of plans that share them have one layout: that of the largest.
+static bool make_room(Pass *p)
+{
+    const Plan *of = p->options->largest;
+    if (of == NULL)
+        return true;
+    const uint32_t n = of->params.len + of->states.len;
+    GraphRoom *rooms = ARENA_ARRAY(p->scratch, GraphRoom, n + 1u);
+    for (uint32_t i = 0; i < n; i++) {
+        const PlanIo *io =
+            i < of->params.len ? &of->params.data[i] : &of->states.data[i - of->params.len];
+        rooms[i] = (GraphRoom){io->name, shape_of(io->rank, io->dim)};
+    }
+    return graph_make_room(p->graph, rooms, n, &p->graph);
+}
+
 static bool bind(Pass *p)
 {
     Graph *g = p->graph;
@@ -509,7 +525,7 @@ static bool bind(Pass *p)
     make_outputs_dense(p->graph, axes);
     drop_known_sizes(p->graph);
     p->graph = graph_compact(p->graph, NULL);
-    return p->diag->n_errors == errors;
+    return make_room(p) && p->diag->n_errors == errors;
 }
 
 // In the graph or in a branch of an `if`; inside of loops there can be none.

@@ -129,6 +129,27 @@ typedef struct rlx_symbols {
     void (*shape)(const struct rlx_ctx *ctx, int is_output, uint32_t slot, int64_t *shape);
 } rlx_symbols;
 
+// Variants of a model for sizes up to those of a bucket (--bucket, rlx_buckets.h), smallest first. They have
+// the same inputs, outputs, states, params and weights, and a context has one of them as its `model`.
+typedef struct rlx_bucket_symbol {
+    uint32_t slot; // of rlx_symbols
+    uint32_t n;
+    const int64_t *sizes; // ascending
+} rlx_bucket_symbol;
+
+struct rlx_model;
+
+typedef struct rlx_buckets {
+    uint32_t n;
+    const struct rlx_model *const *models; // the last is the largest in every size
+    const struct rlx_model *first;         // that a new context has
+    uint32_t n_symbols;
+    const rlx_bucket_symbol *symbols;
+    const int64_t *sizes;       // by bucket: the largest value of each of these symbols
+    const unsigned char *cells; // by the least of `sizes` of every symbol that is enough, those of the last
+                                // symbol side by side: the smallest bucket that fits; 255: none does
+} rlx_buckets;
+
 typedef struct rlx_model {
     const char *name;
     const char *compiler; // "rlxc 0.1.0"
@@ -153,6 +174,8 @@ typedef struct rlx_model {
     const rlx_tensor *kept; // values inside the model that stay until the next run (--keep), in the arena
     size_t scratch_offset, scratch_bytes; // of the arena, see rlx_scratch
     int has_profile;
+    const rlx_buckets *buckets; // NULL: this is the only variant
+    uint32_t bucket;            // else its number
 } rlx_model;
 
 typedef struct rlx_ctx {
@@ -168,6 +191,7 @@ typedef struct rlx_ctx {
     void (*parallel_for)(void *user, void (*task)(void *arg, size_t part), void *arg, size_t parts);
     void *parallel_user;
     size_t parallel_parts;
+    uint32_t pinned; // bit i: symbol i of the buckets stays where it is (rlx_set_active_extent)
 } rlx_ctx;
 
 typedef struct rlx_slot {
@@ -235,7 +259,7 @@ static inline rlx_status rlx_init(rlx_ctx *ctx, const rlx_model *model, void *ar
     if (weights != NULL ? weight_bytes != model->weight_bytes
                         : (model->weights == NULL && model->weight_bytes != 0))
         return RLX_ERR_WEIGHTS;
-    ctx->model = model;
+    ctx->model = model->buckets != NULL ? model->buckets->first : model;
     ctx->arena = (unsigned char *)arena;
     ctx->state = (unsigned char *)state;
     ctx->pool = NULL;
@@ -245,6 +269,7 @@ static inline rlx_status rlx_init(rlx_ctx *ctx, const rlx_model *model, void *ar
     ctx->parallel_for = NULL;
     ctx->parallel_user = NULL;
     ctx->parallel_parts = 0;
+    ctx->pinned = 0;
     ctx->weights = (const unsigned char *)(weights != NULL ? weights : model->weights);
     if (model->state_bytes != 0) {
         if (model->state_init != NULL)

@@ -85,6 +85,8 @@ static inline size_t rlx_snapshot_offset(const rlx_model *m, uint32_t slot)
 {
     size_t at = 0;
     uint32_t i;
+    if (m->buckets != NULL) // one layout, whatever the bucket
+        m = m->buckets->models[m->buckets->n - 1u];
     for (i = 0; i < slot; i++)
         at += rlx_round_up(RLX_MAX_RANK * sizeof(int64_t)) + rlx_round_up(m->outputs[i].bytes);
     return at;
@@ -201,9 +203,13 @@ static inline rlx_status rlx_clone(rlx_ctx *ctx, const rlx_ctx *from, void *aren
         ctx, from->model, arena, arena_bytes, state, state_bytes,
         from->weights == (const unsigned char *)from->model->weights ? NULL : from->weights,
         from->weights == (const unsigned char *)from->model->weights ? 0 : from->model->weight_bytes);
-    if (status == RLX_OK && from->model->state_bytes != 0)
+    if (status != RLX_OK)
+        return status;
+    if (from->model->state_bytes != 0)
         memcpy(ctx->state, from->state, from->model->state_bytes);
-    return status;
+    ctx->model = from->model;
+    ctx->pinned = from->pinned;
+    return RLX_OK;
 }
 
 #ifdef __cplusplus

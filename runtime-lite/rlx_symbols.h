@@ -61,32 +61,80 @@ static inline rlx_status rlx_check_symbol(const rlx_ctx *ctx, uint32_t slot, int
     return value >= s->min && value <= s->max && value % s->multiple == 0 ? RLX_OK : RLX_ERR_RANGE;
 }
 
+static inline int64_t rlx_symbol_value(const rlx_ctx *ctx, uint32_t slot)
+{
+    int64_t value;
+    memcpy(&value, ctx->state + ctx->model->symbols->offset + slot * sizeof value, sizeof value);
+    return value;
+}
+
+// The variant for the values that symbols slot, slot + 1 ... will have; RLX_KEEP: what they have now. NULL:
+// there is none for all of them together. Symbols that are pinned to a bucket count as large as it is.
+#define RLX_KEEP ((int64_t)-1)
+static inline const rlx_model *rlx_variant(const rlx_ctx *ctx, uint32_t slot, const int64_t *values, uint32_t n)
+{
+    const rlx_buckets *b = ctx->model->buckets;
+    size_t cell = 0;
+    uint32_t i;
+    for (i = 0; b != NULL && i < b->n_symbols; i++) {
+        const rlx_bucket_symbol *s = &b->symbols[i];
+        const uint32_t at = s->slot - slot; // wraps around below slot
+        const int64_t value = at < n && values[at] != RLX_KEEP ? values[at]
+                              : (ctx->pinned >> i & 1u)        ? b->sizes[ctx->model->bucket * b->n_symbols + i]
+                                                               : rlx_symbol_value(ctx, s->slot);
+        uint32_t rung = 0;
+        while (rung < s->n && s->sizes[rung] < value)
+            rung++;
+        if (rung == s->n)
+            return NULL;
+        cell = cell * s->n + rung;
+    }
+    if (b == NULL)
+        return ctx->model;
+    return b->cells[cell] == 255u ? NULL : b->models[b->cells[cell]];
+}
+
+// Checks all values before any is set.
+static inline rlx_status rlx_set_from(rlx_ctx *ctx, uint32_t slot, const int64_t *values, uint32_t n)
+{
+    uint32_t i;
+    const rlx_model *model;
+    if (ctx == NULL || ctx->model == NULL || (values == NULL && n != 0))
+        return RLX_ERR_NULL;
+    for (i = 0; i < n; i++) {
+        const rlx_status status = rlx_check_symbol(ctx, slot + i, values[i]);
+        if (status != RLX_OK && (status != RLX_ERR_RANGE || values[i] != RLX_KEEP))
+            return status;
+    }
+    model = rlx_variant(ctx, slot, values, n);
+    if (model == NULL)
+        return RLX_ERR_RANGE;
+    for (i = 0; i < n; i++)
+        if (values[i] != RLX_KEEP)
+            memcpy(ctx->state + model->symbols->offset + (slot + i) * sizeof *values, &values[i],
+                   sizeof *values);
+    for (i = 0; model->buckets != NULL && i < model->buckets->n_symbols; i++) {
+        const uint32_t at = model->buckets->symbols[i].slot - slot;
+        if (at < n && values[at] != RLX_KEEP)
+            ctx->pinned &= ~((uint32_t)1 << i);
+    }
+    ctx->model = model;
+    return RLX_OK;
+}
+
 // Not while the context runs. What is in the input slots is in the shape of before, so set first, then write.
+// Of a model with buckets, runs take the smallest that fits from then on; RLX_ERR_RANGE also where none does.
 static inline rlx_status rlx_set_symbol(rlx_ctx *ctx, uint32_t slot, int64_t value)
 {
     const rlx_status status = rlx_check_symbol(ctx, slot, value);
-    if (status == RLX_OK)
-        memcpy(ctx->state + ctx->model->symbols->offset + slot * sizeof value, &value, sizeof value);
-    return status;
+    return status != RLX_OK ? status : rlx_set_from(ctx, slot, &value, 1);
 }
 
 // The first n symbols at once; a symbol whose value is RLX_KEEP stays as it is, and so do those behind the
 // n-th. All values are checked before any is set.
-#define RLX_KEEP ((int64_t)-1)
 static inline rlx_status rlx_set_symbols(rlx_ctx *ctx, const int64_t *values, uint32_t n)
 {
-    uint32_t i;
-    rlx_status status =
-        ctx == NULL || ctx->model == NULL || (values == NULL && n != 0) ? RLX_ERR_NULL : RLX_OK;
-    for (i = 0; i < n && status == RLX_OK; i++) {
-        status = rlx_check_symbol(ctx, i, values[i]);
-        if (status == RLX_ERR_RANGE && values[i] == RLX_KEEP)
-            status = RLX_OK;
-    }
-    for (i = 0; i < n && status == RLX_OK; i++)
-        if (values[i] != RLX_KEEP)
-            status = rlx_set_symbol(ctx, i, values[i]);
-    return status;
+    return rlx_set_from(ctx, 0, values, n);
 }
 
 static inline rlx_status rlx_get_symbol(const rlx_ctx *ctx, uint32_t slot, int64_t *value)

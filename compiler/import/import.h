@@ -24,6 +24,7 @@ typedef struct ImportSize {
     int64_t min;
     bool is_range; // set between runs
     bool is_open;  // the same, within the range that the symbol has
+    bool keeps_min;        // of a range: from the smallest size that the symbol has
 } ImportSize;
 
 // All sizes of an input.

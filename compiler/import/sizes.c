@@ -31,11 +31,12 @@ bool sizes_narrow(Diag *d, Span at, Symbol *s, const ImportSize *size)
 {
     if (size->is_open)
         return true;
-    if (size->min < s->min || size->value > s->max || size->min > size->value)
-        return diag_error(d, at, E0208, "--dim %s=%lld..%lld: the sizes must be from %lld to %lld",
-                          size->name, (long long)size->min, (long long)size->value, (long long)s->min,
-                          (long long)s->max);
-    s->min = size->min;
+    const int64_t min = size->keeps_min ? s->min : size->min;
+    if (min < s->min || size->value > s->max || min > size->value)
+        return diag_error(d, at, E0208, "--%s %s=%lld..%lld: the sizes must be from %lld to %lld",
+                          size->keeps_min ? "bucket" : "dim", size->name, (long long)min,
+                          (long long)size->value, (long long)s->min, (long long)s->max);
+    s->min = min;
     s->max = size->value;
     if (s->dflt < s->min || s->dflt > s->max)
         s->dflt = size->value / s->multiple * s->multiple;
