@@ -135,7 +135,8 @@ const char *host_foreign_model(const HostEmit *e)
 {
     if (e->plan->buckets == NULL)
         return arena_printf(e->arena, "ctx->model != &%s_model", e->options->name);
-    return arena_printf(e->arena, "ctx->model == NULL || ctx->model->buckets != &%s_buckets", e->options->name);
+    return arena_printf(e->arena, "ctx->model == NULL || ctx->model->buckets != &%s_buckets",
+                        e->options->name);
 }
 
 static void print_null_check(const char *const *names, uint32_t n, Str *out)

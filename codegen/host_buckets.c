@@ -142,8 +142,7 @@ static void emit_models(const HostEmit *e, const PlanBuckets *b, Str *out)
         str_printf(out, "&model_b%u, ", i);
     str_printf(out, "&%s_model};\nstatic const int64_t bucket_sizes[] = {", e->options->name);
     for (uint32_t i = 0; i < b->n * b->n_symbols; i++)
-        str_printf(out, "%s%lld", i == 0 ? "" : ", ",
-                   (long long)b->size[i / b->n_symbols][i % b->n_symbols]);
+        str_printf(out, "%s%lld", i == 0 ? "" : ", ", (long long)b->size[i / b->n_symbols][i % b->n_symbols]);
     str_add(out, "};\n");
 }
 

@@ -45,8 +45,7 @@ static bool read_ladder(Cli *c, BucketSizes *b, const char *given)
 {
     const char *eq = strrchr(given, '=');
     int64_t size[PLAN_MAX_BUCKETS];
-    const uint32_t n =
-        eq == NULL ? 0 : parse_numbers(eq + 1, strlen(eq + 1), ',', size, PLAN_MAX_BUCKETS);
+    const uint32_t n = eq == NULL ? 0 : parse_numbers(eq + 1, strlen(eq + 1), ',', size, PLAN_MAX_BUCKETS);
     const uint32_t before = b->n != 0 ? b->n : 1, at = b->n_symbols;
     if (n == 0 || n * before > PLAN_MAX_BUCKETS)
         return wrong(c, "--bucket", given, "NAME=16,64 with sizes above 0, in all at most 64 buckets");
@@ -97,6 +96,25 @@ static int by_size(const void *a, const void *b)
     return memcmp(x, y, sizeof(int64_t) * PLAN_MAX_BUCKET_SYMBOLS);
 }
 
+// Entries of the table that leads from sizes to a bucket: every size of a dimension with every one of the
+// others.
+enum { MAX_CELLS = 4096 };
+static uint32_t count_cells(const BucketSizes *b)
+{
+    uint32_t cells = 1;
+    for (uint32_t s = 0; s < b->n_symbols && cells <= MAX_CELLS; s++) {
+        uint32_t sizes = 0;
+        for (uint32_t i = 0; i < b->n; i++) {
+            uint32_t k = 0;
+            while (b->size[k][s] != b->size[i][s])
+                k++;
+            sizes += k == i;
+        }
+        cells *= sizes;
+    }
+    return cells;
+}
+
 static bool check_buckets(Cli *c, const BucketSizes *b, const char *option)
 {
     for (uint32_t i = 0; i < b->n; i++)
@@ -106,6 +124,8 @@ static bool check_buckets(Cli *c, const BucketSizes *b, const char *option)
                                   "%s: one bucket must be the largest in every dimension: states have its "
                                   "sizes",
                                   option);
+    if (count_cells(b) > MAX_CELLS)
+        return diag_error(c->diag, (Span){0}, E0003, "%s: too many different sizes", option);
     for (uint32_t i = 1; i < b->n; i++)
         if (memcmp(b->size[i], b->size[i - 1], sizeof b->size[i]) == 0)
             return diag_error(c->diag, (Span){0}, E0003, "%s: a bucket is given twice", option);
@@ -137,6 +157,9 @@ bool buckets_read(Cli *c, Given *given, BucketSizes *out)
         for (uint32_t k = 0; k < given->sizes.len; k++)
             if (strcmp(given->sizes.data[k].name, out->name[i]) == 0)
                 return wrong(c, "--dim", out->name[i], "no --bucket for the same dimension");
+        for (uint32_t k = 0; k < given->largest.len; k++)
+            if (strcmp(given->largest.data[k].name, out->name[i]) == 0)
+                return wrong(c, "--arena-at", out->name[i], "no --bucket for the same dimension");
         vec_push(c->arena, &given->sizes, buckets_range(out, out->n - 1, i));
     }
     return true;
@@ -174,8 +197,10 @@ static bool find_slots(Job *j, PlanBuckets *b)
         while (s != NULL && at < s->n && strcmp(s->symbol[at].name, j->buckets.name[i]) != 0)
             at++;
         if (s == NULL || at == s->n)
-            return diag_error(j->cli->diag, (Span){0}, E0207, "--bucket %s: the graph has no symbolic "
-                              "dimension of that name", j->buckets.name[i]);
+            return diag_error(j->cli->diag, (Span){0}, E0207,
+                              "--bucket %s: the graph has no symbolic "
+                              "dimension of that name",
+                              j->buckets.name[i]);
         b->slot[i] = at;
     }
     return true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// --bucket and --buckets: sizes that a model is planned for several times over, so that a run with small
-// sizes takes a plan that was made for about that much.
+// Buckets (--bucket, --buckets): sizes that a model is planned for several times over, so that a run with
+// small sizes takes a plan that was made for about that much.
 #ifndef COMPILER_BUCKETS_H
 #define COMPILER_BUCKETS_H
 

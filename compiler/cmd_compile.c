@@ -38,6 +38,14 @@ static void print_json(const Job *j, const char *dir)
            (unsigned long long)j->plan->region_bytes[REGION_WEIGHTS]);
 }
 
+// How much of the weights all sizes have in common: packings may differ.
+static void print_buckets(const PlanBuckets *b)
+{
+    if (b != NULL)
+        printf("%u buckets: %llu bytes of weights serve several, %llu only one\n", b->n,
+               (unsigned long long)b->shared_bytes, (unsigned long long)b->single_bytes);
+}
+
 ExitCode cmd_compile(Cli *c)
 {
     Job j;
@@ -63,6 +71,7 @@ ExitCode cmd_compile(Cli *c)
            (unsigned long long)j.plan->region_bytes[REGION_ARENA],
            (unsigned long long)j.plan->arena_lower_bound, (unsigned long long)j.emitted.state_bytes,
            (unsigned long long)j.plan->region_bytes[REGION_WEIGHTS], plan_count_kernels(j.plan));
+    print_buckets(j.plan->buckets);
     return EXIT_OK;
 }
 

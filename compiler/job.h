@@ -20,8 +20,8 @@ typedef struct Job {
     BucketSizes buckets;   // --bucket
     uint32_t string_bytes; // --string-bytes; 0: not given
     bool has_all_inputs;
-    Graph *graph;          // as imported
-    Plan *plan;            // NULL when --stop-after ended before one existed
+    Graph *graph; // as imported
+    Plan *plan;   // NULL when --stop-after ended before one existed
     Emitted emitted;
 } Job;
 

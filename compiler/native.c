@@ -257,7 +257,7 @@ bool native_run(Job *j, Native *n, const Tensor *inputs, Tensor *outputs)
             outputs[i].dim[k] = shape[k];
             outputs[i].numel *= shape[k];
         }
-            outputs[i].data = n->ctx.arena + n->ctx.model->outputs[i].offset;
+        outputs[i].data = n->ctx.arena + n->ctx.model->outputs[i].offset;
     }
     return true;
 }

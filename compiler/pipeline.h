@@ -23,7 +23,7 @@ typedef struct PipelineOptions {
     const char *stop_after;  // pass name; NULL = run all
     bool time_passes;
     const Plan *bucket_of; // of a smaller bucket: the plan that it shares params and states with
-    FILE *report; // dumps and times
+    FILE *report;          // dumps and times
 } PipelineOptions;
 
 // Binds the symbols of the graph: given values, else their defaults; some may stay open (Graph.symbols).

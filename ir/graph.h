@@ -233,7 +233,7 @@ struct Graph {
     const GraphSymbols *symbols; // NULL: all sizes are known or computed
     NodeId page;                 // their values, a param that is in no list; 0: none
     VEC(GraphLive) lives;
-    Map interned;                // nodes by content, leaves by name
+    Map interned; // nodes by content, leaves by name
     // of sub-graphs inside: 0 = none; at most GRAPH_MAX_DEPTH, which bounds every recursion into them
     uint32_t depth;
     Map *payloads; // shapes and attribute payloads by content; shared with sub-graphs and copies

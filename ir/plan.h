@@ -162,7 +162,7 @@ enum { PLAN_MAX_BUCKETS = 64, PLAN_MAX_BUCKET_SYMBOLS = 8 };
 typedef struct PlanBuckets {
     uint32_t n, n_symbols;
     struct Plan *plan[PLAN_MAX_BUCKETS];
-    uint32_t slot[PLAN_MAX_BUCKET_SYMBOLS];                   // of Graph.symbols
+    uint32_t slot[PLAN_MAX_BUCKET_SYMBOLS];                  // of Graph.symbols
     int64_t size[PLAN_MAX_BUCKETS][PLAN_MAX_BUCKET_SYMBOLS]; // the largest that they are planned for
     uint64_t shared_bytes, single_bytes; // of weights: that several plans read, that only one does
 } PlanBuckets;
@@ -179,13 +179,13 @@ typedef struct Plan {
     VEC(PlanKernel) kernels; // in execution order
     VEC(PlanIo) inputs, outputs, params, states;
     VEC(PlanIo) sizes;
-    BufId page; // of the values of Graph.symbols; 0: there are none
+    BufId page;       // of the values of Graph.symbols; 0: there are none
     VEC(PlanIo) kept; // values that are no outputs, but stay until the next run
     VEC(PlanCheck) checks;
     uint32_t n_check_kernels; // the checks are tested after that many kernels; none of them writes a state
     VEC(PlanSet) sets;
     VEC(PlanChoice) choices;
-    VEC(PlanSlot) slots; // of the body of a loop
+    VEC(PlanSlot) slots;          // of the body of a loop
     const struct LiveTable *live; // up to where values mean anything in a run; NULL: all of them everywhere
     bool is_shared;     // threads share a run: some kernel is split, or another thread than the first has one
     const char *prefix; // of the names of its kernels: "k", in the body of kernel 3 "k3_"

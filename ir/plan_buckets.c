@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans of one graph for several sizes share their memory: see PlanBuckets.
-#include "ir/plan.h"
 #include "base/map.h"
+#include "ir/plan.h"
 
 // --- states and params ---------------------------------------------------------------------------
 
@@ -34,7 +34,7 @@ typedef struct Content {
 
 typedef struct Pool {
     Arena *arena;
-    Map seen;          // by content: the place, 1 + index in `places`
+    Map seen;             // by content: the place, 1 + index in `places`
     VEC(uint64_t) places; // offsets
     VEC(uint32_t) user;   // the plan that reads it; PLAN_MAX_BUCKETS: several do
     VEC(uint64_t) bytes;

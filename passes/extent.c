@@ -494,8 +494,7 @@ static bool make_room(Pass *p)
     const uint32_t n = of->params.len + of->states.len;
     GraphRoom *rooms = ARENA_ARRAY(p->scratch, GraphRoom, n + 1u);
     for (uint32_t i = 0; i < n; i++) {
-        const PlanIo *io =
-            i < of->params.len ? &of->params.data[i] : &of->states.data[i - of->params.len];
+        const PlanIo *io = i < of->params.len ? &of->params.data[i] : &of->states.data[i - of->params.len];
         rooms[i] = (GraphRoom){io->name, shape_of(io->rank, io->dim)};
     }
     return graph_make_room(p->graph, rooms, n, &p->graph);

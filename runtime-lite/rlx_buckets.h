@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
-// Buckets and active extents of runtime-lite. Pasted behind rlx_symbols.h where a model has sizes that are set
-// between runs; no allocation, no globals.
+// Buckets and active extents of runtime-lite. Pasted behind rlx_symbols.h where a model has sizes that are
+// set between runs; no allocation, no globals.
 //
 // A model compiled with --bucket has a variant of its code for every bucket. They share weights, params,
 // states (which keep the layout of the largest bucket, so that what one variant has written the next one

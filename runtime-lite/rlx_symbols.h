@@ -71,7 +71,8 @@ static inline int64_t rlx_symbol_value(const rlx_ctx *ctx, uint32_t slot)
 // The variant for the values that symbols slot, slot + 1 ... will have; RLX_KEEP: what they have now. NULL:
 // there is none for all of them together. Symbols that are pinned to a bucket count as large as it is.
 #define RLX_KEEP ((int64_t)-1)
-static inline const rlx_model *rlx_variant(const rlx_ctx *ctx, uint32_t slot, const int64_t *values, uint32_t n)
+static inline const rlx_model *rlx_variant(const rlx_ctx *ctx, uint32_t slot, const int64_t *values,
+                                           uint32_t n)
 {
     const rlx_buckets *b = ctx->model->buckets;
     size_t cell = 0;
@@ -80,8 +81,8 @@ static inline const rlx_model *rlx_variant(const rlx_ctx *ctx, uint32_t slot, co
         const rlx_bucket_symbol *s = &b->symbols[i];
         const uint32_t at = s->slot - slot; // wraps around below slot
         const int64_t value = at < n && values[at] != RLX_KEEP ? values[at]
-                              : (ctx->pinned >> i & 1u)        ? b->sizes[ctx->model->bucket * b->n_symbols + i]
-                                                               : rlx_symbol_value(ctx, s->slot);
+                              : (ctx->pinned >> i & 1u) ? b->sizes[ctx->model->bucket * b->n_symbols + i]
+                                                        : rlx_symbol_value(ctx, s->slot);
         uint32_t rung = 0;
         while (rung < s->n && s->sizes[rung] < value)
             rung++;

@@ -22,9 +22,9 @@ typedef struct ImportSize {
     const char *name; // of a symbol; "input0_dim2": axis 2 of input 0
     int64_t value;    // of a range the largest
     int64_t min;
-    bool is_range; // set between runs
-    bool is_open;  // the same, within the range that the symbol has
-    bool keeps_min;        // of a range: from the smallest size that the symbol has
+    bool is_range;  // set between runs
+    bool is_open;   // the same, within the range that the symbol has
+    bool keeps_min; // of a range: from the smallest size that the symbol has
 } ImportSize;
 
 // All sizes of an input.

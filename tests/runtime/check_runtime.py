@@ -20,7 +20,9 @@ PROGRAMS = (
     ("look", "look_test.c", LOOK),
     ("sizes", "sizes_test.c", ["--dynamic", "--arena-at", "seq=20"]),
     ("handles", "handles_test.c", HANDLES),
+    ("buckets", "buckets_test.c", BUCKETS),
 )
+BUCKETS = ["--bucket", "seq=4,8,16", "--bucket", "batch=1,3"]
 SANITIZE = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 
