@@ -377,7 +377,7 @@ REFUSED = [
     ),
 ]
 
-# Arguments of `rlxc run` on a model of f32[batch, seq], past and a size without a largest one; what it prints.
+# Arguments of `rlxc run` on a model of f32[batch, seq, open], where open has no largest size; what it prints.
 LINES = [
     (["--dynamic", "--dim", "open=3", "--random", "1"], "y2: f32[3, 7, 3]"),
     (["--dim", "seq=2..5", "--dim", "batch=2", "--dim", "open=1", "--random", "1"], "y2: f32[2, 5, 1]"),
