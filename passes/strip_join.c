@@ -2,6 +2,7 @@
 // Which convolutions and poolings become stages of one kernel, and how many rows a strip has. Estimated
 // cycles decide: those of writing a value to far memory and reading it again, against those of reading the
 // weights of all stages again for every strip. See strip.h.
+#include "passes/matrix.h"
 #include "passes/strip.h"
 
 enum {
@@ -178,7 +179,7 @@ static bool sums_elsewhere(const Joiner *j, const StripStage *s)
     const Shape *w = graph_node(j->g, n->src[1])->shape;
     const bool is_3x3 = w->dim[2] == 3 && w->dim[3] == 3 && s->stride == 1 && s->dilation == 1;
     const PassOptions *o = j->options;
-    return (j->plan->caps->has_matrix && o->accuracy > 0) ||
+    return (j->plan->caps->has_matrix && o->accuracy >= MATRIX_ERROR) ||
            (is_3x3 && o->accuracy > 0 && w->dim[1] >= 8 && w->dim[0] >= 4);
 }
 
