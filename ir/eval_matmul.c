@@ -7,13 +7,15 @@
 typedef struct Product {
     int64_t rows, inner, cols;
     int64_t a_row, a_inner, b_inner, b_col;
+    int64_t live;  // of inner: that count
+    uint32_t bias; // operand, 0: none
 } Product;
 
 static void multiply_doubles(const Product *p, const double *a, const double *b, double *y)
 {
     for (int64_t i = 0; i < p->rows; i++) {
         double *row = y + i * p->cols;
-        for (int64_t k = 0; k < p->inner; k++) {
+        for (int64_t k = 0; k < p->live; k++) {
             const double v = a[i * p->a_row + k * p->a_inner];
             for (int64_t j = 0; j < p->cols; j++)
                 row[j] += v * b[k * p->b_inner + j * p->b_col];
@@ -26,7 +28,7 @@ static void multiply_integers(const Product *p, const int64_t *a, const int64_t 
     for (int64_t i = 0; i < p->rows; i++)
         for (int64_t j = 0; j < p->cols; j++) {
             uint64_t sum = 0;
-            for (int64_t k = 0; k < p->inner; k++)
+            for (int64_t k = 0; k < p->live; k++)
                 sum +=
                     (uint64_t)a[i * p->a_row + k * p->a_inner] * (uint64_t)b[k * p->b_inner + j * p->b_col];
             y[i * p->cols + j] = (int64_t)sum;
@@ -48,6 +50,7 @@ static Product product_of(const Tensor *a, const Tensor *b, bool transpose_a, bo
         p.b_inner = 1;
         p.b_col = b1;
     }
+    p.live = p.inner;
     return p;
 }
 
@@ -78,14 +81,15 @@ static bool multiply(EvalCtx *c, const Product *p)
     if (!eval_check_work(c, c->out[0].numel, p->inner))
         return false;
     if (dtype_info[c->in[0].dtype].cls == DCLASS_FLOAT) {
-        const double *a = eval_doubles(c, 0), *b = eval_doubles(c, 1), *bias = eval_doubles(c, 2);
+        const double *a = eval_doubles(c, 0), *b = eval_doubles(c, 1),
+                     *bias = p->bias ? eval_doubles(c, p->bias) : NULL;
         double *y = eval_scratch(c, c->out[0].numel);
         for (int64_t i = 0; i < n; i++, eval_walk_next(&w))
             multiply_doubles(p, a + w.offset[0] * a_size, b + w.offset[1] * b_size,
                              y + i * p->rows * p->cols);
         w = (EvalWalk){.rank = c->out[0].rank, .n = 1, .dim = c->out[0].dim};
         if (bias != NULL)
-            eval_broadcast_strides(&c->in[2], w.rank, w.stride[0]);
+            eval_broadcast_strides(&c->in[p->bias], w.rank, w.stride[0]);
         for (int64_t i = 0; bias != NULL && i < c->out[0].numel; i++, eval_walk_next(&w))
             y[i] += bias[w.offset[0]];
         eval_store(c, 0, y);
@@ -102,14 +106,17 @@ static bool multiply(EvalCtx *c, const Product *p)
 
 bool eval_matmul(EvalCtx *c)
 {
-    const Product p = product_of(&c->in[0], &c->in[1], eval_flag(c, A_matmul_transpose_a),
-                                 eval_flag(c, A_matmul_transpose_b));
+    Product p = product_of(&c->in[0], &c->in[1], eval_flag(c, A_matmul_transpose_a),
+                           eval_flag(c, A_matmul_transpose_b));
+    const int64_t live = eval_has(c, 2) ? tensor_get_i64(&c->in[2], 0) : p.inner;
+    p.live = live < 0 ? 0 : live < p.inner ? live : p.inner;
     return multiply(c, &p);
 }
 
 // The bias is added before the one rounding.
 bool eval_linear(EvalCtx *c)
 {
-    const Product p = product_of(&c->in[0], &c->in[1], false, eval_flag(c, A_linear_transpose_b));
+    Product p = product_of(&c->in[0], &c->in[1], false, eval_flag(c, A_linear_transpose_b));
+    p.bias = eval_has(c, 2) ? 2 : 0;
     return multiply(c, &p);
 }

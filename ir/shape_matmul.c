@@ -44,12 +44,24 @@ static bool product(ShapeCtx *c, bool transpose_a, bool transpose_b, Shape *out)
     return true;
 }
 
+// An operand that says how many elements of an axis count.
+static bool check_count(ShapeCtx *c, uint32_t operand, const char *what)
+{
+    if (!rule_has(c, operand))
+        return true;
+    const TensorType *t = &c->in[operand];
+    if (t->dtype == DTYPE_i64 && shape_is_const(&t->shape) && shape_numel(&t->shape) == 1)
+        return true;
+    return shape_fail(c, E0205, "the number of %s must be an i64 with one element", what);
+}
+
 bool shape_matmul(ShapeCtx *c)
 {
     Shape out;
     if (!rule_dtypes(c, CLS_FLOAT | CLS_INT, 2) ||
         !product(c, shape_attr(c, A_matmul_transpose_a)->u.i != 0,
-                 shape_attr(c, A_matmul_transpose_b)->u.i != 0, &out))
+                 shape_attr(c, A_matmul_transpose_b)->u.i != 0, &out) ||
+        !check_count(c, 2, "inner elements"))
         return false;
     rule_out(c, 0, c->in[0].dtype, &out);
     return true;
@@ -110,9 +122,8 @@ bool shape_attention(ShapeCtx *c)
         if (!rule_broadcasts_to(c, 3, &scores))
             return false;
     }
-    if (rule_has(c, 4) && (c->in[4].dtype != DTYPE_i64 || !shape_is_const(&c->in[4].shape) ||
-                           shape_numel(&c->in[4].shape) != 1))
-        return shape_fail(c, E0205, "the number of keys must be an i64 with one element");
+    if (!check_count(c, 4, "keys"))
+        return false;
     Shape out = *q;
     out.dim[n - 1] = c->in[2].shape.dim[n - 1];
     rule_out(c, 0, c->in[0].dtype, &out);

@@ -121,12 +121,25 @@ static uint32_t summed_axis(const Graph *g, NodeId x, bool is_last)
     return rank < 2 ? 0 : is_last ? rank - 1 : rank - 2;
 }
 
+// The number of inner elements that count becomes an operand.
 static NodeId matmul(Graph *g, NodeId id)
 {
     const Node n = *graph_node(g, id);
     const uint32_t a = summed_axis(g, n.src[0], !node_get_int(&n, A_matmul_transpose_a));
     const uint32_t b = summed_axis(g, n.src[1], node_get_int(&n, A_matmul_transpose_b) != 0);
-    return extent_masked(g, extent_masked(g, id, 0, 1u << a, 0), 1, 1u << b, 0);
+    const bool is_live = extent_is_live(g, n.src[0], a);
+    if (!is_live && !extent_is_live(g, n.src[1], b))
+        return id;
+    NodeId live = extent_size(g, graph_node(g, n.src[is_live ? 0 : 1])->shape->dim[is_live ? a : b]);
+    if (n.n_src > 2 && n.src[2])
+        live = graph_op2(g, OP_min, live, n.src[2]);
+    NodeBuild x = node_begin(g, OP_matmul, node_span(g, id), g->labels.data[id]);
+    node_src(&x, n.src[0]);
+    node_src(&x, n.src[1]);
+    node_src(&x, live);
+    node_int(&x, A_matmul_transpose_a, node_get_int(&n, A_matmul_transpose_a));
+    node_int(&x, A_matmul_transpose_b, node_get_int(&n, A_matmul_transpose_b));
+    return node_end(&x);
 }
 
 // Spatial axes read zeros beyond the end, as they do in the padding.

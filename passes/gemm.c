@@ -46,6 +46,11 @@ static KRef load_b(const Gemm *g, KRef index, uint8_t lanes, uint8_t count)
     return k_cast(k, k_load(k, g->b, index, lanes, count), DTYPE_f32);
 }
 
+static KRef steps_end(const Gemm *g, int64_t steps)
+{
+    return g->k_live != 0 ? g->k_live : k_index(g->l->k, steps);
+}
+
 // Loads the sums so far, or stores them.
 static void move_sums(const Gemm *g, const GemmTileAt *at, const Accs *acc, bool is_store)
 {
@@ -131,7 +136,7 @@ static void emit_sums(const Gemm *g, const GemmTileAt *at, const Accs *acc)
     }
     if (fetching == steps)
         return;
-    const KRef c = k_for(k, k_index(k, fetching), k_index(k, steps), 1, KFOR_SERIAL, "c");
+    const KRef c = k_for(k, k_index(k, fetching), steps_end(g, steps), 1, KFOR_SERIAL, "c");
     const KRef ahead =
         k_mul_add(k, c, at->panel_nv * g->lanes, k_add(k, at->b, k_index(k, FETCH_AHEAD * line)));
     const bool is_far =
@@ -254,7 +259,7 @@ static void copy_panel(const Gemm *g, const GemmTileAt *at)
     }
     for (int64_t v = 0; v < at->nv; v++) {
         const int64_t first = v * g->lanes, real = real_lanes(g, at, v);
-        const KRef c = k_for(k, k_index(k, 0), k_index(k, g->k), 1, KFOR_SERIAL, "c");
+        const KRef c = k_for(k, k_index(k, 0), steps_end(g, g->k), 1, KFOR_SERIAL, "c");
         const KRef from = k_mul_add(k, c, g->b_k, k_add(k, start, k_index(k, first * g->b_col)));
         const KRef to = k_mul_add(k, c, at->nv * g->lanes, k_add(k, at->b, k_index(k, first)));
         if (g->b_col == 1) {
@@ -273,7 +278,7 @@ static void copy_panel(const Gemm *g, const GemmTileAt *at)
 static void widen_panel(const Gemm *g, const GemmTileAt *at)
 {
     Kernel *k = g->l->k;
-    const KRef c = k_for(k, k_index(k, 0), k_index(k, g->k), 1, KFOR_SERIAL, "c");
+    const KRef c = k_for(k, k_index(k, 0), steps_end(g, g->k), 1, KFOR_SERIAL, "c");
     for (int64_t v = 0; v < at->nv; v++) {
         const KRef i = k_mul_add(k, c, at->nv * g->lanes, k_index(k, v * g->lanes));
         k_store(k, g->panel, k_add(k, at->b, i), load_b(g, k_add(k, at->packed, i), g->lanes, g->lanes),

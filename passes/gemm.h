@@ -55,7 +55,8 @@ typedef struct Gemm {
     uint8_t lanes;
     GemmTiles t;
     KRef m_live, n_live; // rows and columns that count in this run; 0: all. Others may be computed or not
-    uint32_t panel; // COPIED, WIDENED: param of the panel, from panel_base on; set by gemm_emit
+    KRef k_live;         // steps that count (not PACKED); 0: all
+    uint32_t panel;      // COPIED, WIDENED: param of the panel, from panel_base on; set by gemm_emit
     KRef panel_base;
     uint32_t partial; // param of the sums so far, from partial_base on, when steps < k; set by gemm_emit
     KRef partial_base;

@@ -15,13 +15,13 @@ typedef struct Heights {
     KRef first[MAX_HEIGHTS], count[MAX_HEIGHTS];
 } Heights;
 
-// Steps of a sixth, and the height of what whole tiles leave of all rows. is_wide: few rows are taken
+// Steps of a fifth, and the height of what whole tiles leave of all rows. is_wide: few rows are taken
 // otherwise.
 static Heights heights_of(const Gemm *g, bool is_wide)
 {
     const int64_t rest = g->m % g->t.rows, least = is_wide ? WIDE_ROWS + 1 : 1;
     Heights h = {0};
-    for (int64_t rows = g->t.rows; rows >= 1; rows -= rows / 6 > 1 ? rows / 6 : 1) {
+    for (int64_t rows = g->t.rows; rows >= 1; rows -= rows / 5 > 1 ? rows / 5 : 1) {
         const int64_t last = h.n > 0 ? h.rows[h.n - 1] : rows + 1;
         rlx_assert(h.n + 2 < MAX_HEIGHTS);
         if (rest > rows && rest < last)

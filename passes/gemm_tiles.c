@@ -202,7 +202,8 @@ static int64_t find_steps(const Gemm *g, int64_t most)
 // All rows, or blocks of them, with sums that are cut.
 static void add_partial_cuts(const Gemm *g, Cuts *c, GemmTiles t)
 {
-    if (g->source != GEMM_PACKED || g->m < MIN_CUT_ROWS || g->lanes < 4 || g->m_live != 0 || g->n_live != 0)
+    if (g->source != GEMM_PACKED || g->m < MIN_CUT_ROWS || g->lanes < 4 || g->m_live != 0 || g->n_live != 0 ||
+        g->k_live != 0)
         return;
     int64_t last = 0;
     for (uint32_t i = 0; i < sizeof cut_steps / sizeof *cut_steps; i++) {
@@ -269,7 +270,8 @@ void gemm_choose(Gemm *g)
     const char *question = arena_printf(
         g->l->pass->perm, "product %lldx%lldx%lld %s %s rows %lld steps %lld epilogue %u%s", (long long)g->m,
         (long long)g->k, (long long)g->n, source[g->source], dtype_info[g->b_type].name, (long long)g->a_row,
-        (long long)g->a_k, lower_epilogue_cost(g->l), g->m_live != 0 || g->n_live != 0 ? " live" : "");
+        (long long)g->a_k, lower_epilogue_cost(g->l),
+        g->m_live != 0 || g->n_live != 0 || g->k_live != 0 ? " live" : "");
     g->t = c.tiles[choice_pick(g->l, question, c.list, c.n)];
 }
 

@@ -4,6 +4,7 @@
 // sigmoid(x) spelled out), residual adds and reductions with what feeds them, and can never make a cycle
 // between kernels.
 #include "passes/group.h"
+#include "passes/live.h"
 
 enum { GROUP_MAX_NODES = 48, PROLOGUE_MAX_COST = 40, REPEATED_MAX_COST = 6 };
 
@@ -251,15 +252,26 @@ static bool is_narrow_end(const Grouper *s, NodeId id)
            !k_is_byte(graph_node(s->g, to)->dtype);
 }
 
-// Two sums that meet cannot both take in what follows. So first all groups end where values are bytes, then
-// those that can go on.
+// A mask behind an anchored group: what reads it may end its loops there, and needs no mask then.
+static bool is_mask_end(const Grouper *s, NodeId id)
+{
+    const NodeId to = s->ipdom[id];
+    const LiveFacts *f = to != 0 && graph_node(s->g, to)->op == OP_where ? live_facts(s->plan, to) : NULL;
+    for (uint32_t i = 0; f != NULL && s->out.anchor[id] != 0 && i < SHAPE_MAX_RANK; i++)
+        if (f->axis[i].fill.size != 0)
+            return true;
+    return false;
+}
+
+// Two sums that meet cannot both take in what follows. So first all groups end where values are bytes, and
+// before masks, then those that can go on.
 static void merge_all(Grouper *s)
 {
     for (NodeId id = 1; id < s->g->nodes.len; id++)
-        if (s->out.root[id] == id && !is_narrow_end(s, id))
+        if (s->out.root[id] == id && !is_narrow_end(s, id) && !is_mask_end(s, id))
             try_merge(s, id);
     for (NodeId id = 1; id < s->g->nodes.len; id++)
-        if (s->out.root[id] == id && is_narrow_end(s, id))
+        if (s->out.root[id] == id && (is_narrow_end(s, id) || is_mask_end(s, id)))
             try_merge(s, id);
 }
 

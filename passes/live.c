@@ -130,6 +130,13 @@ static const LiveAxis *operand_axis(const Live *l, const Node *n, uint32_t k, ui
     return &f->axis[i - lead];
 }
 
+// Has operand k different elements along axis i of the node?
+static bool varies(const Live *l, const Node *n, uint32_t k, uint32_t i)
+{
+    const Shape *s = graph_node(l->g, n->src[k])->shape;
+    return i + s->rank >= n->shape->rank && s->dim[i + s->rank - n->shape->rank] != 1;
+}
+
 // What a selection is beyond the end of its mask.
 static void where_axis(const Live *l, const Node *n, uint32_t i, LiveAxis *out)
 {
@@ -142,7 +149,7 @@ static void where_axis(const Live *l, const Node *n, uint32_t i, LiveAxis *out)
     } else if (is_mask && no != NULL && no->fill.size != 0 && live_equal(&no->fill, &mask->fill)) {
         out->fill = mask->fill;
         out->value = no->value;
-    } else if (l->has_size[n->src[0]]) {
+    } else if (l->has_size[n->src[0]] && varies(l, n, 0, i)) {
         *out = (LiveAxis){0}; // may be a repair that is not understood
     }
 }

@@ -7,6 +7,7 @@
 #include "passes/gemm.h"
 #include "passes/halves.h"
 #include "passes/matrix.h"
+#include "passes/operand.h"
 #include <string.h>
 
 // Rows up to which columns along k are read in place; rows from which a distant b is worth copying, and the
@@ -20,6 +21,7 @@ typedef struct Matmul {
     uint32_t batch;                 // leading axes of the result
     uint32_t all_batch;             // the same before rows were joined with them
     int64_t a_row, a_k, b_k, b_col; // strides in elements
+    KRef k_live;                    // of the inner elements: that count; 0: all
     Loc a_loc;                      // of a, or of its copy in f32
     uint32_t a_copy;                // param of that copy
     bool has_copy;
@@ -60,6 +62,8 @@ static Matmul matmul_of(Lower *l)
     }
     x.batch = node->shape->rank - (x.a_is_vector ? 0u : 1u) - (x.b_is_vector ? 0u : 1u);
     x.all_batch = x.batch;
+    if (node->n_src > 2 && node->src[2] != 0)
+        x.k_live = operand_clamped(l, node->src[2], k_index(l->k, 0), 0, x.k);
     return x;
 }
 
@@ -128,7 +132,7 @@ static void fetch_matmul(Lower *l, KRef row, KRef column, void *ctx)
 static bool is_packable(const Lower *l, const Matmul *x)
 {
     const Shape *s = lower_node(l, x->b)->shape;
-    return node_is_const(l->g, x->b) && shape_numel(s) == x->k * x->n;
+    return node_is_const(l->g, x->b) && shape_numel(s) == x->k * x->n && x->k_live == 0;
 }
 
 static bool is_float(int type)
@@ -329,6 +333,7 @@ static void set_live(Lower *l, const Matmul *x, Gemm *g)
         g->m_live = lower_live(l, &x->d.live[row], x->m);
     if (x->d.live[column].size != 0)
         g->n_live = lower_live(l, &x->d.live[column], x->n);
+    g->k_live = x->k_live;
 }
 
 static void lower_tiled(Lower *l, Matmul *x)
@@ -375,6 +380,32 @@ static void lower_tiled(Lower *l, Matmul *x)
 
 // --- dot products --------------------------------------------------------------------------------
 
+static void add_product(Lower *l, const Matmul *x, KRef acc, KRef a, KRef b, KRef i, uint8_t lanes)
+{
+    Kernel *k = l->k;
+    const KRef av = k_load(k, lower_param(l, x->a, PARAM_READ), k_mul_add(k, i, x->a_k, a), lanes, lanes),
+               bv = k_load(k, lower_param(l, x->b, PARAM_READ), k_mul_add(k, i, x->b_k, b), lanes, lanes);
+    k_set(k, acc, k_op(k, KOP_fma, av, bv, k_get(k, acc)));
+}
+
+// As many elements as only a run knows: vectors, then one by one.
+static KRef live_dot(Lower *l, const Matmul *x, KRef a, KRef b, uint8_t lanes)
+{
+    Kernel *k = l->k;
+    const int t = lower_node(l, l->anchor)->dtype;
+    const KRef zero = dtype_info[t].cls == DCLASS_FLOAT ? k_number(k, t, 0) : k_integer(k, t, 0);
+    const KRef rest = k_var(k, zero, "acc"), all = lanes > 1 ? k_var(k, k_splat(k, zero, lanes), "acc") : 0;
+    KRef whole = k_index(k, 0);
+    if (lanes > 1) {
+        whole = k_op(k, KOP_sub, x->k_live, k_op(k, KOP_rem, x->k_live, k_index(k, lanes), 0), 0);
+        add_product(l, x, all, a, b, k_for(k, k_index(k, 0), whole, lanes, KFOR_SERIAL, "c"), lanes);
+        k_end(k);
+    }
+    add_product(l, x, rest, a, b, k_for(k, whole, x->k_live, 1, KFOR_SERIAL, "c"), 1);
+    k_end(k);
+    return lanes > 1 ? k_add(k, k_hreduce(k, KOP_add, k_get(k, all)), k_get(k, rest)) : k_get(k, rest);
+}
+
 // One result per point: the sum over k, in vectors when both operands are next to each other along k.
 static KRef dot(Lower *l, const Matmul *x, KRef a, KRef b)
 {
@@ -385,6 +416,8 @@ static KRef dot(Lower *l, const Matmul *x, KRef a, KRef b)
     const uint8_t lanes = is_vector ? lower_fit_lanes(l, x->k) : 1;
     const int64_t whole = x->k - x->k % lanes;
     const KRef zero = k_number(k, t, 0);
+    if (x->k_live != 0)
+        return live_dot(l, x, a, b, lanes);
     const KRef acc = k_var(k,
                            lanes > 1                           ? k_splat(k, zero, lanes)
                            : dtype_info[t].cls == DCLASS_FLOAT ? zero

@@ -32,6 +32,8 @@ NodeId simplify_matmul(const Simplify *s, NodeId id)
         node_int(&b, transpose[i], node_get_int(&n, transpose[i]) != swaps);
         is_changed |= swaps;
     }
+    if (n.n_src > 2)
+        node_src(&b, n.src[2]);
     return is_changed ? node_end(&b) : id;
 }
 

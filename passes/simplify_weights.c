@@ -173,6 +173,8 @@ static NodeId scale_matmul(const Simplify *s, OpId op, NodeId matmul, NodeId c)
         return 0;
     node_src(&b, n.src[0]);
     node_src(&b, made);
+    if (n.n_src > 2)
+        node_src(&b, n.src[2]);
     node_int(&b, A_matmul_transpose_a, node_get_int(&n, A_matmul_transpose_a));
     node_int(&b, A_matmul_transpose_b, node_get_int(&n, A_matmul_transpose_b));
     return node_end(&b);
@@ -229,7 +231,7 @@ static NodeId scale_product(const Simplify *s, OpId op, NodeId matmul, NodeId c)
 {
     const Node n = *graph_node(s->g, matmul);
     for (uint32_t i = 0; i < 2; i++) {
-        NodeId src[2] = {n.src[0], n.src[1]};
+        NodeId src[3] = {n.src[0], n.src[1], n.n_src > 2 ? n.src[2] : 0};
         src[i] = scale_below(s, op, src[i], c);
         if (src[i] != 0)
             return graph_clone_node(s->g, s->g, matmul, src);

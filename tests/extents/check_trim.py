@@ -65,6 +65,18 @@ CASES = {
     ),
     "large product": ({"x": ["m", 300]}, {"w": [300, 310], "b": [310]}, DENSE, [5, 40], 0.25),
     "several rows": ({"x": ["m", 3, 40]}, {"w": [40, 35]}, [node("matmul", "x", "w")], [1, 5, 29], 0.25),
+    "scores by rows": (
+        {i: ["m", 3, 20] for i in "qkv"},
+        {},
+        [
+            node("transpose", "q", name="qt", perm=[1, 0, 2]),
+            node("transpose", "k", name="kt", perm=[1, 2, 0]),
+        ]
+        + [node("transpose", "v", name="vt", perm=[1, 0, 2]), node("matmul", "qt", "kt", name="s")]
+        + [node("mul", "s", 0.2, name="d"), node("softmax", "d", name="p"), node("matmul", "p", "vt")],
+        [1, 6, 47],
+        0,
+    ),
     "attention in pieces": ({"x": [2, "m", 24]}, {}, mix("x", "x", "x"), [3, 17, 48], 0),
     "softmax": ({"x": ["m", 70]}, {}, [node("softmax", "x")], [5], 0.2),
     "softmax along": ({"x": [6, "m"]}, {}, [node("softmax", "x")], [1, 16, 43], 0),
