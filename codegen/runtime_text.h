@@ -5,7 +5,7 @@
 
 // Lines, each with its newline; NULL at the end. Of rlx.h:
 extern const char *const runtime_text[];
-// Of rlx_symbols.h, rlx_buckets.h, rlx_parallel.h, rlx_threads.h, rlx_handles.h, rlx_look.h, rlx_runs.h, rlx_typed.h:
+// Of rlx_NAME.h:
 extern const char *const symbols_text[];
 extern const char *const parallel_text[];
 extern const char *const buckets_text[];

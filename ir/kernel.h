@@ -40,7 +40,7 @@ typedef enum KKind {
     KI_op,      // kop on a, b, c; all of the same lanes
     KI_cast,    // a to dtype; rules of OP_cast, or those of KCast in imm
     KI_splat,   // scalar a in all lanes
-    KI_zip,     // f32 vectors a and b: a[h], b[h], a[h + 1], b[h + 1] ... with h = 0, or half the lanes (imm 1)
+    KI_zip,     // f32 vectors a and b: a[h], b[h], a[h + 1], b[h + 1] ...; h = 0, or half the lanes (imm 1)
     KI_hreduce, // kop (add, mul, min, max, and, or) over the lanes of a, pairwise halves: a scalar
     KI_load,  // param[imm][a + 0 .. lanes-1]; count < lanes: only the first count are read, the others are 0
     KI_get,   // current value of variable a (a KI_var)

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A model with all that can be asked for: its header has no warnings in C99, C11 and C++ with the compilers that
-are here, and each of its functions is called, and runs, where the allocator aborts (everything_test.c). The
-functions come from the header's text: one that is new has to be called there. Usage: check_everything.py RLXC
+"""A model with all that can be asked for: its header has no warnings in C99, C11 and C++ with the compilers
+that are here, and each of its functions is called, and runs, where the allocator aborts (everything_test.c).
+The functions come from the header's text: one that is new has to be called there.
+Usage: check_everything.py RLXC
 """
 
 import pathlib
