@@ -192,6 +192,7 @@ typedef struct rlx_ctx {
     void *parallel_user;
     size_t parallel_parts;
     uint32_t pinned; // bit i: symbol i of the buckets stays where it is (rlx_set_active_extent)
+    uint32_t is_allowed; // 1: the system has said that the process may use all registers (else RLX_ERR_CPU)
 } rlx_ctx;
 
 typedef struct rlx_slot {
@@ -270,6 +271,7 @@ static inline rlx_status rlx_init(rlx_ctx *ctx, const rlx_model *model, void *ar
     ctx->parallel_user = NULL;
     ctx->parallel_parts = 0;
     ctx->pinned = 0;
+    ctx->is_allowed = 0;
     ctx->weights = (const unsigned char *)(weights != NULL ? weights : model->weights);
     if (model->state_bytes != 0) {
         if (model->state_init != NULL)
