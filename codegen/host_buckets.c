@@ -135,12 +135,19 @@ static void emit_ladders(const PlanBuckets *b, const Ladder *ladder, Str *out)
     str_add(out, "};\n");
 }
 
+// The descriptor of a bucket; the largest is the model.
+static const char *model_of(const HostEmit *e, const PlanBuckets *b, uint32_t i)
+{
+    return i + 1 < b->n ? arena_printf(e->arena, "&model_b%u", i)
+                        : arena_printf(e->arena, "&%s_model", e->options->name);
+}
+
 static void emit_models(const HostEmit *e, const PlanBuckets *b, Str *out)
 {
     str_add(out, "static const rlx_model *const bucket_models[] = {");
-    for (uint32_t i = 0; i + 1 < b->n; i++)
-        str_printf(out, "&model_b%u, ", i);
-    str_printf(out, "&%s_model};\nstatic const int64_t bucket_sizes[] = {", e->options->name);
+    for (uint32_t i = 0; i < b->n; i++)
+        str_printf(out, "%s%s", i == 0 ? "" : ", ", model_of(e, b, i));
+    str_add(out, "};\nstatic const int64_t bucket_sizes[] = {");
     for (uint32_t i = 0; i < b->n * b->n_symbols; i++)
         str_printf(out, "%s%lld", i == 0 ? "" : ", ", (long long)b->size[i / b->n_symbols][i % b->n_symbols]);
     str_add(out, "};\n");
@@ -161,7 +168,7 @@ void host_emit_buckets(const HostEmit *e, Str *out)
     emit_models(e, b, out);
     emit_cells(b, ladder, out);
     str_printf(out,
-               "const rlx_buckets %s_buckets = {%uu, bucket_models, bucket_models[%u], %uu, bucket_symbols, "
+               "const rlx_buckets %s_buckets = {%uu, bucket_models, %s, %uu, bucket_symbols, "
                "bucket_sizes, bucket_cells};\n\n",
-               e->options->name, b->n, bucket_for(b, first), b->n_symbols);
+               e->options->name, b->n, model_of(e, b, bucket_for(b, first)), b->n_symbols);
 }

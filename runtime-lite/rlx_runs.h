@@ -192,7 +192,7 @@ static inline rlx_status rlx_sync(rlx_ctx *ctx)
 // --- copies of contexts ---
 
 // A context of its own on other blocks, with the parameters, states and handles that `from` has now. The
-// weights are shared; a pool of threads is not.
+// weights are shared; a pool of threads, or a parallel_for, is not.
 static inline rlx_status rlx_clone(rlx_ctx *ctx, const rlx_ctx *from, void *arena, size_t arena_bytes,
                                    void *state, size_t state_bytes)
 {

@@ -263,6 +263,22 @@ static void call_symbols(rlx_ctx *ctx)
     CHECK(rlx_dim_min(1, 2) == 1 && rlx_dim_max(1, 2) == 2);
 }
 
+static void call_buckets(rlx_ctx *ctx)
+{
+    const int64_t seven = 7, all = ROWS;
+    const void *inputs[2];
+    void *outputs[2];
+    inputs[0] = x;
+    inputs[1] = yes;
+    outputs[0] = y;
+    outputs[1] = NULL;
+    CHECK(rlx_bucket(ctx) == 1);
+    CHECK(rlx_run_padded(ctx, &seven, 1, inputs, outputs) == RLX_OK && rlx_bucket(ctx) == 0);
+    CHECK(rlx_set_active_extent(ctx, EVERYTHING_SYM_rows, seven, ROWS) == RLX_OK && rlx_bucket(ctx) == 1);
+    CHECK(everything(ctx, x, yes, y, total) == RLX_OK);
+    CHECK(rlx_set_symbols(ctx, &all, 1) == RLX_OK && rlx_symbol_value(ctx, 0) == ROWS);
+}
+
 // Until the threads of the pool have fallen asleep; on a busy machine that takes a while.
 static void let_sleep(void)
 {
@@ -331,6 +347,7 @@ int main(void)
     call_look(&ctx);
     call_handles(&ctx);
     call_symbols(&ctx);
+    call_buckets(&ctx);
     call_threads(&ctx);
     CHECK(rlx_clone(&copy, &ctx, second.arena, sizeof second.arena, second.state, sizeof second.state) ==
               RLX_OK &&
