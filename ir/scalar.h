@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
 
 // NaN in x passes; a lower bound above the upper one yields the upper one.
 static inline double k_clamp(double x, double lo, double hi)
@@ -108,6 +109,24 @@ static inline uint64_t k_dot8(uint64_t a, uint64_t b, uint64_t c)
         c += (a >> shift & 255) * (y - (y >> 7 << 8));
     }
     return c;
+}
+
+// Of an f32 that holds two bf16: the upper one, or the lower one.
+static inline float k_half_of(double pair, bool is_upper)
+{
+    const float f = (float)pair;
+    float half;
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    bits = is_upper ? bits & 0xffff0000u : bits << 16;
+    memcpy(&half, &bits, sizeof half);
+    return half;
+}
+
+static inline double k_dot_bf16(double a, double b, double c)
+{
+    const float upper = fmaf(k_half_of(a, true), k_half_of(b, true), (float)c);
+    return (double)fmaf(k_half_of(a, false), k_half_of(b, false), upper);
 }
 
 #define K_INT(name, a, b) _Generic((a), int64_t : k_##name##_i64, uint64_t : k_##name##_u64)((a), (b))

@@ -102,7 +102,7 @@ static void emit_step(const Gemm *g, const GemmTileAt *at, const Accs *acc, KRef
         const KRef a = k_load(k, g->a, k_add(k, left, k_index(k, r * g->a_row)), 1, 1);
         for (int64_t v = 0; v < at->nv; v++) {
             const KRef sum = acc->var[r * at->nv + v];
-            k_set(k, sum, k_op(k, KOP_fma, a, b[v], k_get(k, sum)));
+            k_set(k, sum, k_op(k, g->has_pairs ? KOP_dot_bf16 : KOP_fma, a, b[v], k_get(k, sum)));
         }
     }
 }

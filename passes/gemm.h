@@ -52,6 +52,9 @@ typedef struct Gemm {
     int64_t a_row, a_k, b_k, b_col; // strides; those of b when it is not packed
     GemmSource source;
     DType b_type; // of the elements of b: f32, f16 or bf16; those of a are f32
+    // PACKED: what are called elements of a and b are pairs of bf16 that follow each other along k, in the
+    // bits of an f32 (the first below); k counts pairs. The order of the sum: that of KOP_dot_bf16.
+    bool has_pairs;
     uint8_t lanes;
     GemmTiles t;
     KRef m_live, n_live; // rows and columns that count in this run; 0: all. Others may be computed or not
@@ -76,8 +79,9 @@ GemmRuns gemm_tiles(const Gemm *g, int64_t rows);
 // How many panels of `count` are summed up together when steps < k, so that their sums stay in the cache.
 int64_t gemm_group(const Gemm *g, int64_t count);
 // Sets b to panels of b_type, packed in the order in which they are read, of a constant whose element (i,
-// column) is at i * b_k + column * b_col of `data`, which lives in the graph; b_type comes from halves_type.
-void gemm_pack_constant(Gemm *g, const void *data, DType type, const char *name);
+// column) is at i * b_k + column * b_col of `data`, which lives in the graph; b_type comes from halves_type,
+// or is f32 for pairs. rows: of the constant.
+void gemm_pack_constant(Gemm *g, const void *data, DType type, int64_t rows, const char *name);
 static inline bool gemm_makes_panels(const Gemm *g)
 {
     return g->source == GEMM_COPIED || g->source == GEMM_WIDENED;

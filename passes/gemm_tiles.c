@@ -269,9 +269,9 @@ void gemm_choose(Gemm *g)
     drop_slow(&c);
     const char *question = arena_printf(
         g->l->pass->perm, "product %lldx%lldx%lld %s %s rows %lld steps %lld epilogue %u%s", (long long)g->m,
-        (long long)g->k, (long long)g->n, source[g->source], dtype_info[g->b_type].name, (long long)g->a_row,
-        (long long)g->a_k, lower_epilogue_cost(g->l),
-        g->m_live != 0 || g->n_live != 0 || g->k_live != 0 ? " live" : "");
+        (long long)g->k, (long long)g->n, source[g->source],
+        g->has_pairs ? "pairs" : dtype_info[g->b_type].name, (long long)g->a_row, (long long)g->a_k,
+        lower_epilogue_cost(g->l), g->m_live != 0 || g->n_live != 0 || g->k_live != 0 ? " live" : "");
     g->t = c.tiles[choice_pick(g->l, question, c.list, c.n)];
 }
 
@@ -283,16 +283,31 @@ typedef struct Packing {
     DType from, to;
     int64_t group[3]; // panels that are next to each other for some steps, in each run
     int64_t k, steps, b_k, b_col;
+    int64_t rows; // of the constant, when elements are pairs of them; else 0
 } Packing;
 
-// `real` columns from element `first` on, for `steps` of k.
-static unsigned char *pack_panel(const Packing *p, int64_t first, int64_t width, int64_t real,
+// Element (i, column `at`) as a pair of rows; behind the last row is a 0.
+static void copy_pair(const Packing *p, int64_t i, int64_t at, unsigned char *out)
+{
+    for (int64_t row = 2 * i; row < 2 * i + 2; row++, out += 2) {
+        if (row < p->rows)
+            memcpy(out, (const unsigned char *)p->data + 2 * (row * p->b_k + at), 2);
+        else
+            memset(out, 0, 2);
+    }
+}
+
+// `real` columns from the one at `at` on, for `steps` of k from `first` on.
+static unsigned char *pack_panel(const Packing *p, int64_t first, int64_t at, int64_t width, int64_t real,
                                  unsigned char *out)
 {
     const uint32_t bytes = dtype_info[p->to].bytes;
-    for (int64_t i = 0; i < p->steps; i++, out += width * bytes) {
-        const int64_t row = first + i * p->b_k;
-        if (p->b_col == 1 && p->from == p->to)
+    for (int64_t i = first; i < first + p->steps; i++, out += width * bytes) {
+        const int64_t row = at + i * p->b_k;
+        if (p->rows > 0)
+            for (int64_t c = 0; c < real; c++)
+                copy_pair(p, i, at + c * p->b_col, out + c * bytes);
+        else if (p->b_col == 1 && p->from == p->to)
             memcpy(out, (const unsigned char *)p->data + row * bytes, (size_t)real * bytes);
         else
             for (int64_t c = 0; c < real; c++)
@@ -308,8 +323,8 @@ static unsigned char *pack_group(const Packing *p, const GemmRun *run, int64_t f
 {
     for (int64_t i = 0; i < p->k; i += p->steps)
         for (int64_t o = first; o < first + n; o++) {
-            const int64_t from = (run->first + o * run->width) * p->b_col + i * p->b_k;
-            out = pack_panel(p, from, run->width, run->real, out);
+            const int64_t at = (run->first + o * run->width) * p->b_col;
+            out = pack_panel(p, i, at, run->width, run->real, out);
         }
     return out;
 }
@@ -326,7 +341,7 @@ static void pack(const void *ctx, void *bytes)
     }
 }
 
-void gemm_pack_constant(Gemm *g, const void *data, DType type, const char *name)
+void gemm_pack_constant(Gemm *g, const void *data, DType type, int64_t rows, const char *name)
 {
     Packing *p = ARENA_NEW(g->l->pass->perm, Packing);
     *p = (Packing){.panels = gemm_panels(g),
@@ -334,6 +349,7 @@ void gemm_pack_constant(Gemm *g, const void *data, DType type, const char *name)
                    .from = type,
                    .to = g->b_type,
                    .k = g->k,
+                   .rows = g->has_pairs ? rows : 0,
                    .steps = g->t.steps,
                    .b_k = g->b_k,
                    .b_col = g->b_col};

@@ -152,6 +152,14 @@ uint32_t lower_param_scratch(Lower *l, const char *name, DType t, uint64_t eleme
                            t, true);
 }
 
+uint32_t lower_param_view(Lower *l, uint32_t param, DType t)
+{
+    const PlanArg arg = l->pk->args.data[param];
+    l->k->may_alias = true;
+    vec_push(l->plan->arena, &l->pk->args, arg);
+    return kernel_param(l->k, "b", t, true, true);
+}
+
 uint32_t lower_param_thread_scratch(Lower *l, const char *name, DType t, uint64_t elements, KRef *base)
 {
     const uint64_t line = 64 / dtype_info[t].bytes, own = (elements + line - 1) / line * line;

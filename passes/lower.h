@@ -73,6 +73,8 @@ uint32_t lower_param_filled(Lower *l, const char *name, DType t, PlanFill fill, 
                             uint64_t bytes);
 // Scratch memory of this kernel in the arena.
 uint32_t lower_param_scratch(Lower *l, const char *name, DType t, uint64_t elements);
+// The same memory once more, as elements of another type.
+uint32_t lower_param_view(Lower *l, uint32_t scratch, DType t);
 // The same for scratch memory that every thread has for itself; base: index of this thread's first element.
 uint32_t lower_param_thread_scratch(Lower *l, const char *name, DType t, uint64_t elements, KRef *base);
 const Loc *lower_loc(const Lower *l, NodeId id);

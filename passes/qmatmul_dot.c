@@ -64,15 +64,6 @@ static void round_block(Lower *l, const Rounding *b, KRef at)
     k_end(k);
 }
 
-// The scratch memory of x_words once more, as bytes.
-static uint32_t byte_view(Lower *l, uint32_t words)
-{
-    PlanArg arg = l->pk->args.data[words];
-    l->k->may_alias = true;
-    vec_push(l->plan->arena, &l->pk->args, arg);
-    return kernel_param(l->k, "b", DTYPE_i8, true, true);
-}
-
 void qmatmul_round_rows(Lower *l, Product *p)
 {
     Kernel *k = l->k;
@@ -82,7 +73,7 @@ void qmatmul_round_rows(Lower *l, Product *p)
     p->x_words = lower_param_scratch(l, "rounded", DTYPE_i32, (uint64_t)(rows * p->blocks * p->block / 4));
     p->x_steps = lower_param_scratch(l, "steps", DTYPE_f32, (uint64_t)(rows * p->blocks));
     p->x_sums = lower_param_scratch(l, "sums", DTYPE_i32, (uint64_t)(rows * p->blocks));
-    b.bytes = byte_view(l, p->x_words);
+    b.bytes = lower_param_view(l, p->x_words, DTYPE_i8);
     Domain d = domain_of(s);
     Point at = {.lanes = 1, .count = 1};
     domain_trim(l, &d, p->x);

@@ -119,7 +119,8 @@ static bool config_runs_here(const Config *c)
     const char *only = getenv("TEST_CONFIG");
     const bool is_known = cpu_find(c->cpu, &cpu) && cpu_find("native", &native);
     return is_known && (only == NULL || strcmp(only, c->name) == 0) &&
-           (cpu.f32_lanes <= native.f32_lanes || (cpu.features & CPU_MATRIX) != 0);
+           (cpu.f32_lanes <= native.f32_lanes || (cpu.features & CPU_MATRIX) != 0) &&
+           (strncmp(c->name, "bf16", 4) != 0 || (native.features & CPU_DOT_BF16) != 0);
 }
 
 // Sums are of pairs of bf16; "native" may have such registers as well, but is for plain sums.
