@@ -9,6 +9,7 @@
 #define POINT OPFLAG_POINT
 #define ROWS  OPFLAG_ROWS
 #define ALONE OPFLAG_ALONE
+#define AXES OPFLAG_AXES
 
 const OpInfo op_info[OP_COUNT] = {
 #define LEAF(name) {#name, OPKIND_LEAF, 0, 0, 1, 0, 0, EW_NONE, NULL},
@@ -25,6 +26,7 @@ const OpInfo op_info[OP_COUNT] = {
 #undef POINT
 #undef ROWS
 #undef ALONE
+#undef AXES
 
 const DTypeInfo dtype_info[DTYPE_COUNT] = {
 #define DTYPE(name, bytes, bits, cls, onnx, st) {#name, bytes, bits, DCLASS_##cls, onnx, st},

@@ -344,22 +344,16 @@ typedef struct Rule {
     enum { NOTHING, SAME, ALL_BUT_LAST, FIRST } kind;
 } Rule;
 
-// Ops that map the axes of operand 0 one to one.
+// Ops that keep axes of operand 0 but are not marked AXES, because others are new.
 static const uint8_t rules[OP_COUNT] = {
-    [OP_cumsum] = SAME,          [OP_softmax] = SAME,
-    [OP_log_softmax] = SAME,     [OP_layer_norm] = SAME,
-    [OP_rms_norm] = SAME,        [OP_rope] = SAME,
-    [OP_update_slice] = SAME,    [OP_scatter] = SAME,
-    [OP_qmatmul] = ALL_BUT_LAST, [OP_attention] = ALL_BUT_LAST,
-    [OP_conv] = FIRST,           [OP_int_conv] = FIRST,
-    [OP_conv_transpose] = FIRST, [OP_max_pool] = FIRST,
-    [OP_avg_pool] = FIRST,       [OP_resize] = FIRST,
+    [OP_qmatmul] = ALL_BUT_LAST, [OP_attention] = ALL_BUT_LAST, [OP_conv] = FIRST,     [OP_int_conv] = FIRST,
+    [OP_conv_transpose] = FIRST, [OP_max_pool] = FIRST,         [OP_avg_pool] = FIRST, [OP_resize] = FIRST,
 };
 
 static void by_table(const Live *l, const Node *n, LiveFacts *out)
 {
     static const uint32_t but[] = {[NOTHING] = ~0u, [SAME] = 0, [ALL_BUT_LAST] = 0, [FIRST] = ~1u};
-    const uint8_t rule = rules[n->op];
+    const uint8_t rule = op_info[n->op].flags & OPFLAG_AXES ? SAME : rules[n->op];
     const uint32_t last = n->shape->rank > 0 ? 1u << (n->shape->rank - 1) : 0;
     if (rule != NOTHING && n->shape->rank > 0)
         same_axes(l, n, 0, but[rule] | (rule == ALL_BUT_LAST ? last : 0), out);
