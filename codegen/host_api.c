@@ -57,17 +57,24 @@ unsigned host_used_threads(const HostEmit *e)
 
 uint64_t host_region_base(const Plan *p, Region r)
 {
-    return r == REGION_PARAM ? p->region_bytes[REGION_STATE] : 0;
+    return r == REGION_PARAM      ? p->region_bytes[REGION_STATE]
+           : r == REGION_PREPARED ? host_initial_bytes(p)
+                                  : 0;
 }
 
-static uint64_t flags_offset(const Plan *p)
+uint64_t host_flags_offset(const Plan *p)
 {
     return p->region_bytes[REGION_STATE] + p->region_bytes[REGION_PARAM];
 }
 
+uint64_t host_initial_bytes(const Plan *p)
+{
+    return host_flags_offset(p) + (p->params.len + 63u) / 64u * 64u;
+}
+
 uint64_t host_state_bytes(const Plan *p)
 {
-    return flags_offset(p) + (p->params.len + 63u) / 64u * 64u;
+    return host_initial_bytes(p) + p->region_bytes[REGION_PREPARED];
 }
 
 // --- the typed entry point -----------------------------------------------------------------------
@@ -351,7 +358,7 @@ static void emit_tensors(HostEmit *e, const char *list, const char *suffix, cons
 static const char *emit_state_init(HostEmit *e, Str *out)
 {
     const Plan *p = e->plan;
-    const uint64_t n = host_state_bytes(p);
+    const uint64_t n = host_initial_bytes(p);
     unsigned char *bytes = arena_alloc(e->arena, n + 1);
     bool any = false;
     for (BufId b = 1; b < p->buffers.len; b++) {
@@ -470,7 +477,7 @@ static void emit_model(HostEmit *e, const HostEmit *largest, const Common *c, ui
     str_printf(out, "    \"%s\", \"%s\", %lluu, %lluu, %lluu, %s, %s, %lluu,\n", e->options->name,
                e->options->compiler, (unsigned long long)p->region_bytes[REGION_ARENA],
                (unsigned long long)host_state_bytes(p), (unsigned long long)p->region_bytes[REGION_WEIGHTS],
-               c->weights, c->state_init, (unsigned long long)flags_offset(p));
+               c->weights, c->state_init, (unsigned long long)host_flags_offset(p));
     str_printf(out, "    %uu, %uu, %uu, %uu, %uu, %s, %s, %s, %s,\n", p->inputs.len, p->outputs.len,
                p->params.len, p->states.len, host_count_kernels(largest),
                own_list(e, "inputs", p->inputs.len), own_list(e, "outputs", p->outputs.len),

@@ -8,11 +8,11 @@ static void find_matrix(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
     *(bool *)ctx |= k->loop == NULL && kernel_has_matrix(k->kernel);
 }
 
-// What the calls of the dispatch function name.
-static void emit_names(const HostEmit *e, Str *out)
+// What the calls of kernels [begin, end) name.
+static void emit_names(const HostEmit *e, uint32_t begin, uint32_t end, Str *out)
 {
     bool used[REGION_COUNT] = {false}, is_limited = false;
-    for (uint32_t i = 0; i < e->plan->kernels.len; i++) {
+    for (uint32_t i = begin; i < end; i++) {
         const PlanKernel *k = &e->plan->kernels.data[i];
         is_limited = is_limited || k->skipped_by != 0;
         for (uint32_t j = 0; j < k->args.len; j++)
@@ -20,13 +20,14 @@ static void emit_names(const HostEmit *e, Str *out)
     }
     if (used[REGION_ARENA])
         str_add(out, "    unsigned char *const a = ctx->arena;\n");
-    if (used[REGION_STATE] || used[REGION_PARAM])
+    if (used[REGION_STATE] || used[REGION_PARAM] || used[REGION_PREPARED])
         str_add(out, "    unsigned char *const s = ctx->state;\n");
     if (used[REGION_WEIGHTS])
         str_add(out, "    const unsigned char *const w = ctx->weights;\n");
     if (is_limited)
         str_add(out, "    const uint32_t skipped = ctx->outputs == 0 ? 0u : 1u << (ctx->outputs - 1u);\n");
-    if (!used[REGION_ARENA] && !used[REGION_STATE] && !used[REGION_PARAM] && !used[REGION_WEIGHTS])
+    if (!used[REGION_ARENA] && !used[REGION_STATE] && !used[REGION_PARAM] && !used[REGION_WEIGHTS] &&
+        !used[REGION_PREPARED])
         str_add(out, "    (void)ctx;\n");
 }
 
@@ -39,12 +40,29 @@ static void emit_matrix_check(Str *out)
 
 // --- one thread ----------------------------------------------------------------------------------
 
+// What depends on parameters only runs when one was set since the last run.
+static void emit_preparation(const HostEmit *e, Str *out)
+{
+    const Plan *p = e->plan;
+    const unsigned long long flags = host_flags_offset(p);
+    const HostCalls calls = {.end = p->n_prepare, .has_laps = e->options->has_profile};
+    str_printf(out, "    if (memchr(s + %llu, 1, %u) != NULL) {\n", flags, p->params.len);
+    host_print_calls(p, calls, "        ", out);
+    str_printf(out, "        memset(s + %llu, 2, %u);\n    }\n", flags, p->params.len);
+}
+
+// The kernels from here on run after the checks.
+static uint32_t first_unchecked(const Plan *p)
+{
+    return p->n_check_kernels > p->n_prepare ? p->n_check_kernels : p->n_prepare;
+}
+
 static void emit_alone(const HostEmit *e, bool has_matrix, Str *out)
 {
     const bool laps = e->options->has_profile;
-    const uint32_t checked = e->plan->n_check_kernels;
+    const uint32_t begin = e->plan->n_prepare, checked = first_unchecked(e->plan);
     str_printf(out, "static rlx_status dispatch%s(rlx_ctx *ctx)\n{\n", e->suffix);
-    emit_names(e, out);
+    emit_names(e, 0, e->plan->kernels.len, out);
     if (has_matrix)
         emit_matrix_check(out);
     if (e->plan->probe != 0)
@@ -52,7 +70,9 @@ static void emit_alone(const HostEmit *e, bool has_matrix, Str *out)
     if (laps)
         str_add(out, "    const rlx_profile *const profile = ctx->profile;\n    uint64_t time = "
                      "rlx_lap_begin(profile);\n");
-    host_print_calls(e->plan, (HostCalls){.end = checked, .has_laps = laps}, "    ", out);
+    if (begin != 0)
+        emit_preparation(e, out);
+    host_print_calls(e->plan, (HostCalls){.begin = begin, .end = checked, .has_laps = laps}, "    ", out);
     if (e->plan->checks.len != 0)
         str_add(out, "    if (rlx_failed_check(ctx) != NULL)\n        return RLX_ERR_VALUE;\n");
     host_print_calls(e->plan, (HostCalls){.begin = checked, .end = e->plan->kernels.len, .has_laps = laps},
@@ -102,9 +122,9 @@ static Segments find_segments(const Plan *p)
 {
     Segments s = {0};
     const bool has_checks = p->checks.len != 0;
-    const uint32_t checked = p->n_check_kernels;
+    const uint32_t checked = first_unchecked(p);
     const Segment checks = {checked, checked, .waits = true, .is_whole = true};
-    cut(p, 0, checked, false, &s);
+    cut(p, p->n_prepare, checked, false, &s);
     if (has_checks)
         vec_push(p->arena, &s, checks);
     // All have read the checks before one of them uses the memory again.
@@ -112,12 +132,12 @@ static Segments find_segments(const Plan *p)
     return s;
 }
 
-static void emit_part(const HostEmit *e, const Segments *s, Str *out)
+static void emit_part(const HostEmit *e, const char *name, const Segments *s, Str *out)
 {
     const bool laps = e->options->has_profile;
-    str_printf(out, "static rlx_status dispatch_part%s(rlx_ctx *ctx, rlx_team *team, uint32_t segment)\n{\n",
+    str_printf(out, "static rlx_status %s_part%s(rlx_ctx *ctx, rlx_team *team, uint32_t segment)\n{\n", name,
                e->suffix);
-    emit_names(e, out);
+    emit_names(e, s->data[0].begin, s->data[s->len - 1].end, out);
     if (laps)
         str_add(out, "    const rlx_profile *const profile = team->part != 0 ? NULL : ctx->profile;\n"
                      "    uint64_t time = rlx_lap_begin(profile);\n");
@@ -133,26 +153,51 @@ static void emit_part(const HostEmit *e, const Segments *s, Str *out)
     str_printf(out, "    }\n%s    return RLX_OK;\n}\n\n", laps ? "    (void)time;\n" : "");
 }
 
-static void emit_shared(const HostEmit *e, bool has_matrix, Str *out)
+// NAME_part, and a schedule of it.
+static void emit_schedule(const HostEmit *e, const char *name, const char *schedule, const char *segments,
+                          const Segments *s, Str *out)
 {
-    const Segments s = find_segments(e->plan);
-    emit_part(e, &s, out);
-    str_printf(out, "static const unsigned char segments%s[] = {", e->suffix);
-    for (uint32_t i = 0; i < s.len; i++)
+    emit_part(e, name, s, out);
+    str_printf(out, "static const unsigned char %s%s[] = {", segments, e->suffix);
+    for (uint32_t i = 0; i < s->len; i++)
         str_printf(out, "%s%d",
                    i == 0        ? ""
                    : i % 32 == 0 ? ",\n    "
                                  : ", ",
-                   s.data[i].waits + 2 * s.data[i].is_whole); // RLX_WAITS, RLX_WHOLE
+                   s->data[i].waits + 2 * s->data[i].is_whole); // RLX_WAITS, RLX_WHOLE
+    str_printf(out, "};\nstatic const rlx_schedule %s%s = {%s_part%s, %s%s, %uu};\n\n", schedule, e->suffix,
+               name, e->suffix, segments, e->suffix, s->len);
+}
+
+// As emit_preparation: a schedule of its own, after which one thread marks what was prepared.
+static void emit_shared_preparation(const HostEmit *e, const char *run, Str *out)
+{
+    const unsigned long long flags = host_flags_offset(e->plan);
+    const unsigned n = e->plan->params.len;
     str_printf(out,
-               "};\nstatic const rlx_schedule schedule%s = {dispatch_part%s, segments%s, %uu};\n\n"
-               "static rlx_status dispatch%s(rlx_ctx *ctx)\n{\n",
-               e->suffix, e->suffix, e->suffix, s.len, e->suffix);
+               "    if (memchr(ctx->state + %llu, 1, %u) != NULL) {\n"
+               "        const rlx_status prepared = %s(ctx, &preparation%s);\n"
+               "        if (prepared != RLX_OK)\n            return prepared;\n"
+               "        memset(ctx->state + %llu, 2, %u);\n    }\n",
+               flags, n, run, e->suffix, flags, n);
+}
+
+static void emit_shared(const HostEmit *e, bool has_matrix, Str *out)
+{
+    const Segments s = find_segments(e->plan);
+    const char *run = host_has_pool(e) ? "rlx_threads_run" : "rlx_parallel_run";
+    Segments first = {0};
+    cut(e->plan, 0, e->plan->n_prepare, false, &first);
+    if (first.len != 0)
+        emit_schedule(e, "prepare", "preparation", "first_segments", &first, out);
+    emit_schedule(e, "dispatch", "schedule", "segments", &s, out);
+    str_printf(out, "static rlx_status dispatch%s(rlx_ctx *ctx)\n{\n", e->suffix);
     if (has_matrix)
         emit_matrix_check(out);
     if (e->plan->probe != 0)
         str_add(out, "    rlx_probe(0u);\n");
-    const char *run = host_has_pool(e) ? "rlx_threads_run" : "rlx_parallel_run";
+    if (first.len != 0)
+        emit_shared_preparation(e, run, out);
     if (e->options->has_profile)
         str_printf(
             out,

@@ -69,9 +69,14 @@ const char *host_upper(Arena *a, const char *name);
 const char *host_comment_text(Arena *a, const char *text);
 // A C string literal that has exactly these bytes, in C99 and C++, trigraphs or not.
 const char *host_string_literal(Arena *a, const char *text);
-// First byte of a region in its block: states and params share the state block.
+// First byte of a region in its block: states, params and what is prepared of params share the state block.
 uint64_t host_region_base(const Plan *p, Region r);
-// Bytes of the state block: states, params, and one flag byte a param.
+// The flags of the params in the state block, one byte each: 0 never set, 1 set since the last run, 2 set and
+// prepared for runs.
+uint64_t host_flags_offset(const Plan *p);
+// Bytes of the state block: states, params, their flags, and what is prepared of them. The last have no
+// initial bytes.
 uint64_t host_state_bytes(const Plan *p);
+uint64_t host_initial_bytes(const Plan *p);
 
 #endif

@@ -45,6 +45,7 @@ static const RuntimePart parts[] = {
     {"rlx_handles.h", handles_text, has_whole_api},
     {"rlx_look.h", look_text, has_look},
     {"rlx_typed.h", typed_text, has_whole_api},
+    {"rlx_params.h", params_text, has_whole_api},
 };
 enum { N_PARTS = sizeof parts / sizeof *parts };
 

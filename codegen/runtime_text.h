@@ -14,5 +14,6 @@ extern const char *const handles_text[];
 extern const char *const look_text[];
 extern const char *const runs_text[];
 extern const char *const typed_text[];
+extern const char *const params_text[];
 
 #endif

@@ -166,6 +166,7 @@ bool job_begin(Job *j, Cli *c, const char *default_cpu, bool has_all_inputs)
         return false;
     if (!given_read(c, &j->given) || !buckets_read(c, &j->given, &j->buckets))
         return false;
+    j->pipeline.prepares_always = j->buckets.n != 0;
     for (uint32_t i = 0; i < j->given.sizes.len; i++)
         vec_push(c->arena, &j->pipeline.dims, j->given.sizes.data[i]);
     for (uint32_t i = 0; i < j->given.largest.len; i++)

@@ -77,6 +77,7 @@ bool pipeline_run(Arena *perm, Diag *d, Graph *graph, const PipelineOptions *o, 
                                  .caps = o->caps,
                                  .tuned = o->tuned,
                                  .n_tuned = o->n_tuned,
+                                 .prepares_always = o->prepares_always,
                                  .largest = o->bucket_of,
                                  .place_budget = place_budget};
     Pass p = {.perm = perm, .scratch = &scratch, .diag = d, .options = &options, .graph = graph};

@@ -108,7 +108,30 @@ static const char *check_arg(const Plan *p, const PlanKernel *k, uint32_t i)
         return arena_printf(p->arena, "%s: buffer %s lies outside its region", name, b->name);
     if (a->is_written && b->region == REGION_WEIGHTS)
         return arena_printf(p->arena, "%s: writes to the weights", name);
+    if (b->region == REGION_PREPARED && a->is_written && (uint32_t)(k - p->kernels.data) >= p->n_prepare)
+        return arena_printf(p->arena, "%s: writes to what only the preparation makes", name);
     return NULL;
+}
+
+// The preparation reads what lasts, or what it has made itself: nothing that a run may change.
+static const char *check_preparation(const Plan *p)
+{
+    Arena scratch = {0};
+    bool *is_made = ARENA_ARRAY(&scratch, bool, p->buffers.len);
+    const char *wrong = NULL;
+    for (uint32_t i = 0; i < p->n_prepare && wrong == NULL; i++)
+        for (uint32_t j = 0; j < p->kernels.data[i].args.len; j++) {
+            const PlanArg *a = &p->kernels.data[i].args.data[j];
+            const Region r = p->buffers.data[a->buf].region;
+            is_made[a->buf] |= a->is_written;
+            if (a->is_written ? r != REGION_ARENA && r != REGION_PREPARED
+                              : a->buf == p->page || r == REGION_STATE || r == REGION_OUTER ||
+                                    ((r == REGION_ARENA || r == REGION_PREPARED) && !is_made[a->buf]))
+                wrong = arena_printf(p->arena, "%s: does not depend on parameters only",
+                                     p->kernels.data[i].kernel->name);
+        }
+    arena_free(&scratch);
+    return wrong;
 }
 
 typedef struct Live {
@@ -200,7 +223,7 @@ const char *plan_verify(const Plan *p)
 {
     Arena scratch = {0};
     Replay r = {.p = p, .arena = &scratch};
-    const char *wrong = NULL;
+    const char *wrong = check_preparation(p);
     for (uint32_t i = 0; i < p->inputs.len; i++)
         if (p->inputs.data[i].bytes > 0 && is_arena(p, p->inputs.data[i].buf))
             write_buffer(&r, p->inputs.data[i].buf);

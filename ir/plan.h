@@ -9,11 +9,12 @@
 typedef uint32_t BufId; // 0 = none
 
 typedef enum Region {
-    REGION_ARENA,   // scratch of one run, inputs and outputs included; offsets by memplan
-    REGION_STATE,   // lives across runs (states)
-    REGION_PARAM,   // settable parameters; lives across runs
-    REGION_WEIGHTS, // constants, packed as the kernels read them; read-only
-    REGION_OUTER,   // in the body of a loop: memory that is not its own (Plan.slots)
+    REGION_ARENA,    // scratch of one run, inputs and outputs included; offsets by memplan
+    REGION_STATE,    // lives across runs (states)
+    REGION_PARAM,    // settable parameters; lives across runs
+    REGION_WEIGHTS,  // constants, packed as the kernels read them; read-only
+    REGION_PREPARED, // made of parameters once after they were set; lives across runs
+    REGION_OUTER,    // in the body of a loop: memory that is not its own (Plan.slots)
     REGION_COUNT
 } Region;
 
@@ -129,6 +130,12 @@ typedef struct PlanKernel {
     const char *function; // in emitted text: its own name, or that of an earlier kernel with the same text
 } PlanKernel;
 
+// A kernel that packs a parameter in the order in which another one reads it: `kernel` comes before that.
+typedef struct PlanPacking {
+    PlanKernel kernel;
+    uint32_t reader; // index in Plan.kernels when it was made
+} PlanPacking;
+
 typedef struct PlanIo {
     const char *name;
     NodeId node;
@@ -182,6 +189,8 @@ typedef struct Plan {
     BufId page;       // of the values of Graph.symbols; 0: there are none
     VEC(PlanIo) kept; // values that are no outputs, but stay until the next run
     VEC(PlanCheck) checks;
+    VEC(PlanPacking) packings; // from the lower pass to the prepare pass
+    uint32_t n_prepare; // kernels at the beginning that only run when a parameter was set since the last run
     uint32_t n_check_kernels; // the checks are tested after that many kernels; none of them writes a state
     VEC(PlanSet) sets;
     VEC(PlanChoice) choices;

@@ -6,6 +6,7 @@
 // not stay in that cache beside the panels, sums are cut along k: a group of panels is summed up over some
 // steps of k for all tiles, then over the next ones; sums wait in scratch memory meanwhile.
 #include "passes/gemm_parts.h"
+#include "passes/prepare.h"
 #include "passes/transpose.h"
 
 enum { EPILOGUE_LOOP_COST = 8 };
@@ -40,10 +41,15 @@ static int64_t line_of_b(const Gemm *g)
     return 64 / dtype_info[g->b_type].bytes;
 }
 
-static KRef load_b(const Gemm *g, KRef index, uint8_t lanes, uint8_t count)
+static KRef load_as(const Gemm *g, DType type, KRef index, uint8_t lanes, uint8_t count)
 {
     Kernel *k = g->l->k;
-    return k_cast(k, k_load(k, g->b, index, lanes, count), DTYPE_f32);
+    return k_cast(k, k_load(k, g->b, index, lanes, count), type);
+}
+
+static KRef load_b(const Gemm *g, KRef index, uint8_t lanes, uint8_t count)
+{
+    return load_as(g, DTYPE_f32, index, lanes, count);
 }
 
 static KRef steps_end(const Gemm *g, int64_t steps)
@@ -241,17 +247,18 @@ static void close_run(const Gemm *g, const GemmRun *run, bool always)
 
 // Columns that lie along k are turned in blocks. Else vector by vector of the panel, so that no more rows of
 // b are read at a time than stay in the first-level cache.
-static void copy_panel(const Gemm *g, const GemmTileAt *at)
+static void copy_steps(const Gemm *g, const GemmTileAt *at, KRef start, int64_t steps)
 {
     Kernel *k = g->l->k;
-    const KRef start = k_mul_add(k, at->column, g->b_col, g->b_base), zero = k_number(k, DTYPE_f32, 0);
+    const DType type = g->is_packing ? g->b_type : DTYPE_f32;
+    const KRef zero = k_number(k, type, 0);
     if (g->b_k == 1 && g->b_col != 1 && g->lanes > 1 && g->b_type == DTYPE_f32) {
         transpose_emit(g->l, &(Transpose){.from = g->b,
                                           .to = g->panel,
                                           .from_at = start,
                                           .to_at = at->b,
                                           .rows = at->real,
-                                          .columns = g->k,
+                                          .columns = steps,
                                           .from_row = g->b_col,
                                           .to_row = at->nv * g->lanes,
                                           .lanes = g->lanes});
@@ -259,20 +266,33 @@ static void copy_panel(const Gemm *g, const GemmTileAt *at)
     }
     for (int64_t v = 0; v < at->nv; v++) {
         const int64_t first = v * g->lanes, real = real_lanes(g, at, v);
-        const KRef c = k_for(k, k_index(k, 0), steps_end(g, g->k), 1, KFOR_SERIAL, "c");
+        const KRef c = k_for(k, k_index(k, 0), steps_end(g, steps), 1, KFOR_SERIAL, "c");
         const KRef from = k_mul_add(k, c, g->b_k, k_add(k, start, k_index(k, first * g->b_col)));
         const KRef to = k_mul_add(k, c, at->nv * g->lanes, k_add(k, at->b, k_index(k, first)));
         if (g->b_col == 1) {
-            k_store(k, g->panel, to, load_b(g, from, g->lanes, (uint8_t)real), g->lanes);
+            k_store(k, g->panel, to, load_as(g, type, from, g->lanes, (uint8_t)real), g->lanes);
         } else {
             const KRef i = k_for(k, k_index(k, 0), k_index(k, real), 1, KFOR_SERIAL, "i");
-            k_store(k, g->panel, k_add(k, to, i), load_b(g, k_mul_add(k, i, g->b_col, from), 1, 1), 1);
+            k_store(k, g->panel, k_add(k, to, i), load_as(g, type, k_mul_add(k, i, g->b_col, from), 1, 1), 1);
             k_end(k);
             for (int64_t i0 = real; i0 < g->lanes; i0++)
                 k_store(k, g->panel, k_add(k, to, k_index(k, i0)), zero, 1);
         }
         k_end(k);
     }
+}
+
+static void copy_panel(const Gemm *g, const GemmTileAt *at)
+{
+    copy_steps(g, at, k_mul_add(g->l->k, at->column, g->b_col, g->b_base), g->k);
+}
+
+// The steps of a panel that are next to each other, into where the product reads them.
+static void pack_steps(const Gemm *g, const GemmTileAt *at)
+{
+    Kernel *k = g->l->k;
+    const KRef start = k_mul(k, at->column, k_index(k, g->b_col));
+    copy_steps(g, at, is_cut(g) ? k_mul_add(k, at->cut, g->t.steps * g->b_k, start) : start, g->t.steps);
 }
 
 static void widen_panel(const Gemm *g, const GemmTileAt *at)
@@ -290,6 +310,10 @@ static void widen_panel(const Gemm *g, const GemmTileAt *at)
 static void emit_tiles(const Gemm *g, GemmTileAt at, int64_t rows)
 {
     Kernel *k = g->l->k;
+    if (g->is_packing) {
+        pack_steps(g, &at);
+        return;
+    }
     const GemmRuns tiles = gemm_tiles(g, rows);
     const KRef top = at.row;
     int64_t before = 0;
@@ -411,4 +435,26 @@ void gemm_emit(Gemm *g)
         emit_rows(g, k_mul_add(k, i, run->width, k_index(k, run->first)), run->width);
         close_run(g, run, false);
     }
+}
+
+void gemm_pack_lasting(Gemm *g, NodeId b)
+{
+    Packer packer;
+    Gemm p = *g;
+    const GemmRuns panels = gemm_panels(g);
+    int64_t columns = 0;
+    for (uint32_t i = 0; i < panels.n; i++)
+        columns += panels.run[i].width * panels.run[i].count;
+    prepare_open(g->l, b, g->b_type, (uint64_t)(columns * g->k), &packer);
+    p.l = &packer.l;
+    p.source = GEMM_PACKED;
+    p.is_packing = true;
+    p.m_live = p.n_live = p.k_live = 0;
+    p.b = packer.from;
+    p.panel = packer.to;
+    p.b_base = p.a_base = p.partial_base = k_index(p.l->k, 0);
+    emit_rows(&p, k_index(p.l->k, 0), 1);
+    prepare_close(g->l, &packer);
+    g->b = packer.reader;
+    g->b_base = k_index(g->l->k, 0);
 }

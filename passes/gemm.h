@@ -32,7 +32,7 @@ typedef struct GemmTiles {
 } GemmTiles;
 
 typedef enum GemmSource {
-    GEMM_PACKED,  // b is constant: panels, by gemm_pack_constant
+    GEMM_PACKED,  // b is constant, or a parameter: panels, by gemm_pack_constant or gemm_pack_lasting
     GEMM_ROWS,    // b is read where it is, its columns next to each other
     GEMM_COPIED,  // panels are made at run time, in scratch memory of the thread
     GEMM_WIDENED, // the same from packed panels of 16-bit floats, for tiles that read them often
@@ -63,6 +63,7 @@ typedef struct Gemm {
     KRef panel_base;
     uint32_t partial; // param of the sums so far, from partial_base on, when steps < k; set by gemm_emit
     KRef partial_base;
+    bool is_packing; // panels are written, and nothing is multiplied: set by gemm_pack_lasting
     GemmStore store;
     GemmFetch fetch; // NULL: none
     void *ctx;
@@ -82,6 +83,9 @@ int64_t gemm_group(const Gemm *g, int64_t count);
 // column) is at i * b_k + column * b_col of `data`, which lives in the graph; b_type comes from halves_type,
 // or is f32 for pairs. rows: of the constant.
 void gemm_pack_constant(Gemm *g, const void *data, DType type, int64_t rows, const char *name);
+// The same of a value of element type b_type that depends on parameters only: packed by a kernel of its own
+// (prepare.h). Call this before the loops around the product are opened, or within.
+void gemm_pack_lasting(Gemm *g, NodeId b);
 static inline bool gemm_makes_panels(const Gemm *g)
 {
     return g->source == GEMM_COPIED || g->source == GEMM_WIDENED;

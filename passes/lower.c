@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lower pass: makes the kernel IR of every planned kernel by calling the lower_NAME of its anchor.
 #include "passes/cost.h"
+#include "passes/prepare.h"
 #include "passes/strip.h"
 
 typedef void (*LowerFn)(Lower *l);
@@ -113,16 +114,22 @@ uint32_t lower_param(Lower *l, NodeId id, ParamUse use)
     return lower_param_at(l, id, lower_loc(l, id), use);
 }
 
-static uint32_t param_of_buffer(Lower *l, PlanBuffer b, DType t, bool is_written)
+uint32_t lower_param_buffer(Lower *l, BufId b, DType t, ParamUse use)
 {
-    vec_push(l->plan->arena, &l->plan->buffers, b);
-    const PlanArg arg = {.buf = l->plan->buffers.len - 1,
+    const bool is_written = (use & PARAM_WRITE) != 0;
+    const PlanArg arg = {.buf = b,
                          .begin = 0,
-                         .end = b.bytes,
-                         .is_read = true,
+                         .end = l->plan->buffers.data[b].bytes,
+                         .is_read = (use & PARAM_READ) != 0,
                          .is_written = is_written};
     return add_param(l, arg, arena_printf(l->plan->arena, "%s%u", is_written ? "t" : "w", l->k->params.len),
                      t);
+}
+
+static uint32_t param_of_buffer(Lower *l, PlanBuffer b, DType t, bool is_written)
+{
+    vec_push(l->plan->arena, &l->plan->buffers, b);
+    return lower_param_buffer(l, l->plan->buffers.len - 1, t, is_written ? PARAM_READ_WRITE : PARAM_READ);
 }
 
 uint32_t lower_param_data(Lower *l, const char *name, DType t, const void *data, uint64_t bytes)
@@ -215,7 +222,7 @@ static uint64_t count_flops(const PlanKernel *pk, const Graph *g)
     return flops < 1e18 ? (uint64_t)flops : UINT64_C(1000000000000000000);
 }
 
-static void lower_kernel(Pass *p, uint32_t index, uint64_t constant_bytes)
+static void lower_kernel(Pass *p, uint32_t index, uint64_t constant_bytes, const bool *lasting)
 {
     PlanKernel *pk = &p->plan->kernels.data[index];
     Lower l = {.pass = p,
@@ -226,7 +233,8 @@ static void lower_kernel(Pass *p, uint32_t index, uint64_t constant_bytes)
                .anchor = pk->anchor,
                .root = pk->root,
                .index = index,
-               .constant_bytes = constant_bytes};
+               .constant_bytes = constant_bytes,
+               .lasting = lasting};
     l.k = kernel_new(p->perm, "");
     describe(&l, index);
     lower_begin_sizes(&l);
@@ -249,7 +257,7 @@ static uint64_t count_constant_bytes(const Graph *g)
 {
     uint64_t bytes = 0;
     for (NodeId id = 1; id < g->nodes.len; id++)
-        if (node_is_const(g, id))
+        if (node_is_const(g, id) || graph_node(g, id)->op == OP_param)
             bytes +=
                 (uint64_t)shape_numel(graph_node(g, id)->shape) * dtype_info[graph_node(g, id)->dtype].bytes;
     return bytes;
@@ -258,7 +266,11 @@ static uint64_t count_constant_bytes(const Graph *g)
 bool pass_lower(Pass *p)
 {
     const uint64_t constant_bytes = count_constant_bytes(p->plan->graph);
+    const bool *lasting = p->options->opt_level >= 1 && p->frame == NULL && !p->plan->caps->is_gpu &&
+                                  !p->options->prepares_always
+                              ? prepare_find_lasting(p->plan->graph, p->scratch)
+                              : NULL;
     for (uint32_t i = 0; i < p->plan->kernels.len; i++)
-        lower_kernel(p, i, constant_bytes);
+        lower_kernel(p, i, constant_bytes, lasting);
     return true;
 }

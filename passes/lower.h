@@ -43,6 +43,7 @@ typedef struct Lower {
     NodeId unmasked[4]; // nodes where(mask, x, v) that are x as far as loops go
     uint32_t n_unmasked;
     uint64_t constant_bytes; // of the whole graph: where they fit, a cache keeps them from run to run
+    const bool *lasting;     // by node: made of parameters and constants only (prepare.h); NULL: none is
     const RowWindow *window; // NULL: all rows of all images
     const HeldRows *held;    // values of other stages
     uint32_t n_held;
@@ -71,6 +72,8 @@ uint32_t lower_param_data(Lower *l, const char *name, DType t, const void *data,
 // points at, must live in pass->perm or in the graph.
 uint32_t lower_param_filled(Lower *l, const char *name, DType t, PlanFill fill, const void *ctx,
                             uint64_t bytes);
+// A buffer of the plan, all of it.
+uint32_t lower_param_buffer(Lower *l, BufId b, DType t, ParamUse use);
 // Scratch memory of this kernel in the arena.
 uint32_t lower_param_scratch(Lower *l, const char *name, DType t, uint64_t elements);
 // The same memory once more, as elements of another type.

@@ -6,6 +6,7 @@
 // the bias.
 #include "passes/conv.h"
 #include "passes/matrix.h"
+#include "passes/prepare.h"
 #include "passes/tile.h"
 #include "passes/winograd.h"
 
@@ -159,15 +160,32 @@ static void shuffle_input(Lower *l, const Conv *c, TileInput *in)
     in->table = lower_param_data(l, "shuffle", DTYPE_i32, offset, (uint64_t)n * sizeof *offset);
 }
 
+static TileSource constant_weights(const Conv *c)
+{
+    const int64_t taps = c->s.kh * c->s.kw;
+    return (TileSource){.stride_oc = c->s.ic * taps, .stride_ic = taps, .stride_kh = c->s.kw, .stride_kw = 1};
+}
+
+// Weights that depend on parameters, where they are before they are packed.
+static TileSource lasting_weights(const Lower *l, const Conv *c)
+{
+    const Shape *s = lower_node(l, c->w)->shape;
+    const int64_t *stride = lower_loc(l, c->w)->stride;
+    const uint32_t last = s->rank - 1;
+    const bool is_turned = c->s.ic != s->dim[1]; // taps_to_channels
+    return (TileSource){.stride_oc = stride[0],
+                        .stride_ic = stride[is_turned ? last : 1],
+                        .stride_kh = last > 2 ? stride[2] : 0,
+                        .stride_kw = stride[last]};
+}
+
 static void emit_tiled_group(Lower *l, const Conv *c, Tile t, ConvStore *store, int64_t group)
 {
     Kernel *k = l->k;
-    const int64_t taps = c->s.kh * c->s.kw;
-    const TileSource src = {.data = const_f32(l, c->w) + group * c->s.oc * c->s.ic * taps,
-                            .stride_oc = c->s.ic * taps,
-                            .stride_ic = taps,
-                            .stride_kh = c->s.kw,
-                            .stride_kw = 1};
+    const bool is_const = node_is_const(l->g, c->w);
+    TileSource src = is_const ? constant_weights(c) : lasting_weights(l, c);
+    const int64_t first = group * c->s.oc * src.stride_oc;
+    src.data = is_const ? const_f32(l, c->w) + first : NULL;
     t.in = (TileInput){.param = lower_param(l, c->x, PARAM_READ),
                        .stride_n = c->stride_n,
                        .stride_c = c->stride_c,
@@ -186,11 +204,11 @@ static void emit_tiled_group(Lower *l, const Conv *c, Tile t, ConvStore *store, 
         t.bias = lower_param(l, c->bias, PARAM_READ);
     store->first_channel = k_index(k, group * c->s.oc);
     t.bias_base = store->first_channel;
-    if (l->window == NULL && c->shuffle == 1 && matrix_is_worthwhile(l, &c->s)) {
+    if (is_const && l->window == NULL && c->shuffle == 1 && matrix_is_worthwhile(l, &c->s)) {
         matrix_emit(&t, &src, node_name(l->g, c->w));
         return;
     }
-    t.w = tile_pack(&t, &src, node_name(l->g, c->w));
+    t.w = is_const ? tile_pack(&t, &src, node_name(l->g, c->w)) : tile_pack_lasting(&t, &src, c->w, first);
     tile_emit(&t);
 }
 
@@ -198,7 +216,7 @@ enum { MAX_TILED_GROUPS = 8 };
 
 static bool can_tile(const Lower *l, const Conv *c, const Domain *d)
 {
-    if (l->caps->is_gpu || !c->is_planar || !node_is_const(l->g, c->w) ||
+    if (l->caps->is_gpu || !c->is_planar || (!node_is_const(l->g, c->w) && !prepare_can_pack(l, c->w)) ||
         lower_node(l, l->anchor)->dtype != DTYPE_f32)
         return false;
     if (c->shuffle != 1 && c->group * c->s.ic > INT32_MAX / (c->stride_c > 1 ? c->stride_c : 1))
@@ -336,7 +354,7 @@ void lower_conv(Lower *l)
     }
     taps_to_channels(&c);
     const bool has_tiles = can_tile(l, &c, &d);
-    const bool has_matrix = has_tiles && matrix_is_worthwhile(l, &c.s);
+    const bool has_matrix = has_tiles && node_is_const(l->g, c.w) && matrix_is_worthwhile(l, &c.s);
     if (l->window == NULL && in_order && !has_matrix && winograd_lower(l, &c, &d))
         return;
     if (!has_tiles) {

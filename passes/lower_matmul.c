@@ -8,6 +8,7 @@
 #include "passes/halves.h"
 #include "passes/matrix.h"
 #include "passes/operand.h"
+#include "passes/prepare.h"
 #include <string.h>
 
 // Rows up to which columns along k are read in place; rows from which a distant b is worth copying, and the
@@ -135,6 +136,14 @@ static bool is_packable(const Lower *l, const Matmul *x)
     return node_is_const(l->g, x->b) && shape_numel(s) == x->k * x->n && x->k_live == 0;
 }
 
+// The same, or one that depends on parameters only: packed once after they were set.
+static bool is_packed(const Lower *l, const Matmul *x)
+{
+    const Shape *s = lower_node(l, x->b)->shape;
+    return is_packable(l, x) ||
+           (prepare_can_pack(l, x->b) && shape_numel(s) == x->k * x->n && x->k_live == 0);
+}
+
 static bool is_float(int type)
 {
     return type == DTYPE_f32 || k_is_half(type);
@@ -154,13 +163,13 @@ static bool can_tile(const Lower *l, const Matmul *x)
 // Few rows against columns that lie along k, as in one step of a decoder: dot products read them in place.
 static bool is_dots(const Lower *l, const Matmul *x)
 {
-    return !is_packable(l, x) && x->a_k == 1 && x->b_k == 1 && x->b_col != 1 && x->m <= MAX_DOT_ROWS &&
+    return !is_packed(l, x) && x->a_k == 1 && x->b_k == 1 && x->b_col != 1 && x->m <= MAX_DOT_ROWS &&
            lower_fit_lanes(l, x->k) > 1;
 }
 
 static GemmSource source_of(const Lower *l, const Matmul *x, DType b_type)
 {
-    if (is_packable(l, x))
+    if (is_packed(l, x))
         return k_is_half(b_type) && x->m >= MIN_COPY_ROWS ? GEMM_WIDENED : GEMM_PACKED;
     const bool is_near = x->b_k <= MAX_NEAR_PITCH || x->m < MIN_COPY_ROWS;
     return x->b_col == 1 && is_near ? GEMM_ROWS : GEMM_COPIED;
@@ -420,6 +429,8 @@ static void lower_tiled(Lower *l, Matmul *x)
     const uint32_t opened = lower_open(l, &x->d, x->batch, &batch);
     if (data != NULL) {
         gemm_pack_constant(&g, data, type, x->k, node_name(l->g, x->b));
+    } else if (is_packed(l, x)) {
+        gemm_pack_lasting(&g, x->b);
     } else {
         g.b = lower_param(l, x->b, PARAM_READ);
         g.b_base = batch_base(l, x, x->b, lower_loc(l, x->b), &batch);

@@ -299,6 +299,7 @@ bool pass_memplan(Pass *p)
     place_arena(&m);
     place_region(&m, REGION_STATE);
     place_region(&m, REGION_PARAM);
+    place_region(&m, REGION_PREPARED);
     place_region(&m, REGION_WEIGHTS);
     for (uint32_t i = 0; i < p->plan->kernels.len; i++)
         mark_empty_aliases(p->plan, &p->plan->kernels.data[i]);

@@ -24,7 +24,8 @@ typedef struct PassOptions {
     PlanGoal goal;
     const PlanChoice *tuned; // choices that a measurement made; they win over the cost model
     uint32_t n_tuned;
-    const Plan *largest; // the plan whose params and states this one shares, at larger sizes; NULL: none
+    bool prepares_always; // params are made use of in every run anew: several plans share them
+    const Plan *largest;  // the plan whose params and states this one shares, at larger sizes; NULL: none
 } PassOptions;
 
 // What the body of a loop reads and writes in the plan around it, by its inputs, states (the carried values)

@@ -3,7 +3,8 @@
 // lifetime and place.
 #include "passes/pass.h"
 
-static const char *const region_name[REGION_COUNT] = {"arena", "state", "param", "weights", "outer"};
+static const char *const region_name[REGION_COUNT] = {"arena",   "state",    "param",
+                                                      "weights", "prepared", "outer"};
 
 static void print_loop(const PlanLoop *loop, Str *out)
 {
@@ -31,7 +32,10 @@ static void print_kernel(const Plan *p, uint32_t index, Str *out)
         str_printf(out, "%s %%%u = %s", i == 0 ? ":" : ",", k->body.data[i],
                    op_info[graph_node(p->graph, k->body.data[i])->op].name);
     const Loc *at = &p->locs.data[k->root];
-    if (k->copy.src == 0)
+    const bool is_packing = k->copy.src == 0 && k->body.len == 0;
+    if (is_packing)
+        str_printf(out, ": packs %%%u", k->root);
+    if (k->copy.src == 0 && !is_packing)
         str_printf(out, " -> b%u at %lld", at->buf, (long long)at->offset);
     str_char(out, '\n');
     if (k->kernel == NULL)
@@ -67,6 +71,8 @@ void plan_print(const Plan *plan, Str *out)
 {
     for (uint32_t i = 0; i < plan->kernels.len; i++)
         print_kernel(plan, i, out);
+    if (plan->n_prepare != 0)
+        str_printf(out, "preparation: %u kernels\n", plan->n_prepare);
     for (uint32_t i = 0; i < plan->checks.len; i++)
         str_printf(out, "check b%u at %llu after %u kernels: %s\n", plan->checks.data[i].buf,
                    (unsigned long long)plan->checks.data[i].byte_offset, plan->n_check_kernels,

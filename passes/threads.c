@@ -54,8 +54,8 @@ static void place_barriers(Plan *p, Pending *since)
         k->waits = k->waits || must_wait(p, since, i);
         if (k->waits)
             since->kernels.len = 0;
-        // Every thread tests the checks, then memory is used again.
-        if (i + 1 == p->n_check_kernels)
+        // Every thread tests the checks, then memory is used again; a barrier ends the preparation.
+        if (i + 1 == p->n_check_kernels || i + 1 == p->n_prepare)
             since->kernels.len = 0;
         else
             vec_push(since->arena, &since->kernels, i);

@@ -156,7 +156,8 @@ typedef struct rlx_model {
     size_t arena_bytes, state_bytes, weight_bytes;
     const void *weights;    // NULL: the caller gives them to rlx_init
     const void *state_init; // initial bytes of the state block, or NULL: zeros
-    size_t flags_offset;    // in the state block: one byte a param, 1 = set
+    size_t flags_offset; // in the state block: one byte a param, 0 never set, 1 set, 2 set and prepared for
+                         // runs; behind what has initial bytes
     uint32_t n_inputs, n_outputs, n_params, n_states, n_kernels;
     const rlx_tensor *inputs, *outputs, *params, *states;
     const unsigned char *param_has_init; // one byte a param
@@ -274,10 +275,9 @@ static inline rlx_status rlx_init(rlx_ctx *ctx, const rlx_model *model, void *ar
     ctx->is_allowed = 0;
     ctx->weights = (const unsigned char *)(weights != NULL ? weights : model->weights);
     if (model->state_bytes != 0) {
+        memset(ctx->state, 0, model->state_bytes);
         if (model->state_init != NULL)
-            memcpy(ctx->state, model->state_init, model->state_bytes);
-        else
-            memset(ctx->state, 0, model->state_bytes);
+            memcpy(ctx->state, model->state_init, model->flags_offset);
         if (model->n_params != 0)
             memcpy(ctx->state + model->flags_offset, model->param_has_init, model->n_params);
     }
@@ -400,15 +400,12 @@ static inline size_t rlx_output_bytes(const rlx_ctx *ctx, uint32_t slot)
 // The first parameter that has no value yet, or NULL.
 static inline const char *rlx_missing_param(const rlx_ctx *ctx)
 {
-    const uint64_t all_set = 0x0101010101010101u; // eight flags
-    const unsigned char *flags = ctx->state + ctx->model->flags_offset;
-    uint32_t i = 0;
-    for (; i + 8 <= ctx->model->n_params && memcmp(flags + i, &all_set, 8) == 0;)
-        i += 8;
-    for (; i < ctx->model->n_params; i++)
-        if (flags[i] == 0)
-            return ctx->model->params[i].name;
-    return NULL;
+    const unsigned char *flags, *unset;
+    if (ctx->model->n_params == 0)
+        return NULL;
+    flags = ctx->state + ctx->model->flags_offset;
+    unset = (const unsigned char *)memchr(flags, 0, ctx->model->n_params);
+    return unset != NULL ? ctx->model->params[unset - flags].name : NULL;
 }
 
 // Right after a run that gave RLX_ERR_VALUE: the message of the first condition that does not hold. (The
@@ -525,9 +522,8 @@ static inline rlx_status rlx_run_named(rlx_ctx *ctx, const rlx_named *inputs, ui
     return status;
 }
 
-// Sets a parameter from bytes of its own element type.
-static inline rlx_status rlx_set_param_typed(rlx_ctx *ctx, const char *name, const void *data, size_t bytes,
-                                             rlx_dtype dtype)
+// Sets a parameter from bytes, which are of its own element type. (rlx_params.h: from those of others.)
+static inline rlx_status rlx_set_param_bytes(rlx_ctx *ctx, const char *name, const void *data, size_t bytes)
 {
     int slot;
     if (ctx == NULL || ctx->model == NULL || name == NULL || data == NULL)
@@ -535,8 +531,6 @@ static inline rlx_status rlx_set_param_typed(rlx_ctx *ctx, const char *name, con
     slot = rlx_find(ctx->model->params, ctx->model->n_params, name);
     if (slot < 0)
         return RLX_ERR_NAME;
-    if (ctx->model->params[slot].dtype != dtype)
-        return RLX_ERR_DTYPE;
     if (ctx->model->params[slot].bytes != bytes)
         return RLX_ERR_SIZE;
     memcpy(ctx->state + ctx->model->params[slot].offset, data, bytes);
@@ -547,7 +541,15 @@ static inline rlx_status rlx_set_param_typed(rlx_ctx *ctx, const char *name, con
 // Sets a parameter of f32 elements.
 static inline rlx_status rlx_set_param(rlx_ctx *ctx, const char *name, const float *values, size_t count)
 {
-    return rlx_set_param_typed(ctx, name, values, count * sizeof(float), RLX_F32);
+    int slot;
+    if (ctx == NULL || ctx->model == NULL || name == NULL || values == NULL)
+        return RLX_ERR_NULL;
+    slot = rlx_find(ctx->model->params, ctx->model->n_params, name);
+    if (slot >= 0 && ctx->model->params[slot].dtype != RLX_F32)
+        return RLX_ERR_DTYPE;
+    if (slot >= 0 && ctx->model->params[slot].bytes / sizeof(float) != count)
+        return RLX_ERR_SIZE;
+    return rlx_set_param_bytes(ctx, name, values, count * sizeof(float));
 }
 
 // Finds a state of that name and size for the two calls below.

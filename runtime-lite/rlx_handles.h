@@ -40,6 +40,7 @@ static inline int rlx_has_handle(const rlx_ctx *ctx, const char *name)
 }
 
 // The memory of a handle, which never moves: dense, of its rlx_tensor's shape and type. NULL: no such handle.
+// A parameter may not be written through it: runs read what was made of it when it was set.
 static inline void *rlx_handle_data(const rlx_ctx *ctx, const char *name)
 {
     const rlx_tensor *t = rlx_find_handle(ctx, name, NULL);

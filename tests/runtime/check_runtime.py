@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Emits the models of this folder for CPUs and optimisation levels, builds the C program that belongs to each
 with the sanitizers, as C and as C++, and runs it. Usage: check_runtime.py RLXC"""
+
 import os
 import shutil
 import subprocess
@@ -12,6 +13,8 @@ RLXC, HERE = os.path.abspath(sys.argv[1]), os.path.dirname(os.path.abspath(__fil
 SETS = ["--output-set", "product=y", "--output-set", "rest=z,total"]
 HANDLES = ["--handle", "table", "--handle", "bias", "--handle", "cache=grown"]
 LOOK = ["--keep", "inner", "--profile", "--embed-source"]
+TRAINING = [part for name in ("w1", "b1", "w2", "b2") for part in ("--handle", f"{name}={name}_next")]
+BUCKETS = ["--bucket", "seq=4,8,16", "--bucket", "batch=1,3"]
 PROGRAMS = (
     ("mission", "runtime_test.c", []),
     ("constant", "constant_test.c", []),
@@ -21,8 +24,9 @@ PROGRAMS = (
     ("sizes", "sizes_test.c", ["--dynamic", "--arena-at", "seq=20"]),
     ("handles", "handles_test.c", HANDLES),
     ("buckets", "buckets_test.c", BUCKETS),
+    ("setparam", "setparam_test.c", ["--dim", "n=1..8"]),
+    ("training", "training_test.c", TRAINING),
 )
-BUCKETS = ["--bucket", "seq=4,8,16", "--bucket", "batch=1,3"]
 SANITIZE = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 

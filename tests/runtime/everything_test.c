@@ -145,11 +145,25 @@ static void fill_slots(const rlx_ctx *ctx, const uint8_t *flag)
     memcpy(rlx_input(ctx, EVERYTHING_INPUT_flag), flag, 1);
 }
 
+// A param from other types than its own.
+static void set_in_all_ways(rlx_ctx *ctx)
+{
+    static const int8_t bytes[WIDTH * COLUMNS];
+    static const unsigned char blocks[WIDTH * COLUMNS / 32 * 18];
+    static const uint16_t halves[WIDTH * COLUMNS];
+    const float one = 1;
+    CHECK(rlx_set_param_typed(ctx, "w", halves, sizeof halves, RLX_F16) == RLX_OK);
+    CHECK(rlx_set_param_scaled(ctx, "w", bytes, WIDTH * COLUMNS, &one, 1, 0) == RLX_OK);
+    CHECK(rlx_set_param_blocks(ctx, "w", blocks, sizeof blocks, RLX_Q4_0) == RLX_OK);
+    CHECK(rlx_set_param_range(ctx, "w", 4, &one, sizeof one) == RLX_OK);
+}
+
 static void call_core(rlx_ctx *ctx)
 {
     int64_t shape[RLX_MAX_RANK];
     float state[COLUMNS];
     CHECK(rlx_missing_param(ctx) != NULL);
+    set_in_all_ways(ctx);
     CHECK(rlx_set_param(ctx, "w", w, WIDTH * COLUMNS) == RLX_OK);
     CHECK(rlx_bind_handle(ctx, "scale", scale, sizeof scale) == RLX_OK);
     CHECK(everything(ctx, x, yes, want, total) == RLX_OK);

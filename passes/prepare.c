@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which kernels run only after a parameter was set; see prepare.h. Decided by buffers, not by nodes: a kernel
+// is moved when all that it reads lasts from run to run, and a buffer lasts when all kernels that write it
+// are such. So whatever a kernel reads beside (sizes that are set between runs, states) keeps it in every
+// run.
+#include "passes/prepare.h"
+#include <string.h>
+
+// --- nodes ---------------------------------------------------------------------------------------
+
+static bool depends_on_params_only(const Graph *g, NodeId id, const bool *lasting)
+{
+    const Node *n = graph_node(g, id);
+    bool any = false;
+    if (n->op == OP_param)
+        return id != g->page;
+    for (uint32_t i = 0; i < n->n_src; i++) {
+        const NodeId src = n->src[i];
+        if (src != 0 && !lasting[src] && !node_is_const(g, src))
+            return false;
+        any = any || (src != 0 && lasting[src]);
+    }
+    return any;
+}
+
+bool *prepare_find_lasting(const Graph *g, Arena *a)
+{
+    bool *lasting = ARENA_ARRAY(a, bool, g->nodes.len), any = false;
+    for (NodeId id = 1; id < g->nodes.len; id++) {
+        lasting[id] = depends_on_params_only(g, id, lasting);
+        any = any || lasting[id];
+    }
+    return any ? lasting : NULL;
+}
+
+// --- packing -------------------------------------------------------------------------------------
+
+void prepare_open(const Lower *l, NodeId id, DType t, uint64_t elements, Packer *packer)
+{
+    Plan *p = l->plan;
+    const PlanBuffer packed = {.region = REGION_ARENA,
+                               .bytes = elements * dtype_info[t].bytes,
+                               .align = 64,
+                               .name = node_name(l->g, id)};
+    *packer = (Packer){.l = *l};
+    packer->l.pk = ARENA_NEW(p->arena, PlanKernel);
+    *packer->l.pk = (PlanKernel){.root = id};
+    packer->l.anchor = 0;
+    packer->l.root = id;
+    packer->l.k = kernel_new(l->pass->perm,
+                             arena_printf(p->arena, "%s%u_pack%u", p->prefix, l->index, p->packings.len));
+    packer->l.k->comment = arena_printf(p->arena, "%s: packed for %s", node_name(l->g, id), l->k->name);
+    packer->from = lower_param(&packer->l, id, PARAM_READ);
+    vec_push(p->arena, &p->buffers, packed);
+    packer->to = lower_param_buffer(&packer->l, p->buffers.len - 1, t, PARAM_WRITE);
+}
+
+void prepare_close(Lower *l, Packer *packer)
+{
+    Plan *p = l->plan;
+    PlanKernel *pk = packer->l.pk;
+    const PlanArg *to = &pk->args.data[packer->to];
+    pk->kernel = packer->l.k;
+    const char *wrong = kernel_verify(pk->kernel);
+    if (wrong != NULL)
+        diag_bug(pk->kernel->name, (int)l->index, wrong);
+    packer->reader =
+        lower_param_buffer(l, to->buf, (DType)pk->kernel->params.data[packer->to].dtype, PARAM_READ);
+    vec_push(p->arena, &p->packings, ((PlanPacking){.kernel = *pk, .reader = l->index}));
+}
+
+// --- kernels -------------------------------------------------------------------------------------
+
+typedef struct Prepare {
+    Plan *plan;
+    Arena *arena;
+    uint32_t *place; // by kernel before packings were added: where it is now
+    bool *lasts;     // by buffer: its bytes depend on parameters and constants only
+    bool *is_param;  // by buffer: a parameter, or made of one by a moved kernel
+    bool *can_move;  // by kernel
+    bool *is_moved;
+} Prepare;
+
+// Packing kernels come right before their readers.
+static void add_packings(Prepare *s)
+{
+    Plan *p = s->plan;
+    const uint32_t n = p->kernels.len, n_checks = p->n_check_kernels;
+    PlanKernel *old = ARENA_ARRAY(s->arena, PlanKernel, n + 1);
+    if (n != 0)
+        memcpy(old, p->kernels.data, n * sizeof *old);
+    p->kernels.len = 0;
+    s->place = ARENA_ARRAY(s->arena, uint32_t, n + 1);
+    for (uint32_t i = 0, next = 0; i < n; i++) {
+        for (; next < p->packings.len && p->packings.data[next].reader == i; next++)
+            vec_push(p->arena, &p->kernels, p->packings.data[next].kernel);
+        s->place[i] = p->kernels.len;
+        vec_push(p->arena, &p->kernels, old[i]);
+        if (i + 1 == n_checks)
+            p->n_check_kernels = p->kernels.len;
+    }
+    p->packings.len = 0;
+}
+
+static void mark_written(const Plan *p, bool *is_written)
+{
+    for (uint32_t i = 0; i < p->kernels.len; i++)
+        for (uint32_t j = 0; j < p->kernels.data[i].args.len; j++)
+            is_written[p->kernels.data[i].args.data[j].buf] |= p->kernels.data[i].args.data[j].is_written;
+}
+
+// What the caller writes, or may read after a run, is in the arena.
+static void keep_arena(const Plan *p, bool *lasts)
+{
+    for (uint32_t i = 0; i < p->inputs.len; i++)
+        lasts[p->inputs.data[i].buf] = false;
+    for (uint32_t i = 0; i < p->outputs.len; i++)
+        lasts[p->outputs.data[i].buf] = false;
+    for (uint32_t i = 0; i < p->sizes.len; i++)
+        lasts[p->sizes.data[i].buf] = false;
+    for (uint32_t i = 0; i < p->checks.len; i++)
+        lasts[p->checks.data[i].buf] = false;
+}
+
+static void begin_buffers(Prepare *s)
+{
+    const Plan *p = s->plan;
+    bool *is_written = ARENA_ARRAY(s->arena, bool, p->buffers.len);
+    mark_written(p, is_written);
+    for (BufId b = 1; b < p->buffers.len; b++) {
+        const Region r = p->buffers.data[b].region;
+        s->is_param[b] = r == REGION_PARAM && b != p->page && !is_written[b];
+        s->lasts[b] = s->is_param[b] || r == REGION_WEIGHTS || (r == REGION_ARENA && is_written[b]);
+    }
+    keep_arena(p, s->lasts);
+}
+
+static bool touches_only(const PlanKernel *k, const bool *which)
+{
+    for (uint32_t j = 0; j < k->args.len; j++)
+        if (!which[k->args.data[j].buf])
+            return false;
+    return true;
+}
+
+static bool touches_any(const PlanKernel *k, const bool *which)
+{
+    for (uint32_t j = 0; j < k->args.len; j++)
+        if (which[k->args.data[j].buf])
+            return true;
+    return false;
+}
+
+static void mark_results(const PlanKernel *k, bool *which, bool value)
+{
+    for (uint32_t j = 0; j < k->args.len; j++)
+        if (k->args.data[j].is_written)
+            which[k->args.data[j].buf] = value;
+}
+
+// From all that might: what one kernel denies takes more with it.
+static void find_movable(Prepare *s)
+{
+    const Plan *p = s->plan;
+    for (uint32_t i = 0; i < p->kernels.len; i++)
+        s->can_move[i] = true;
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (uint32_t i = 0; i < p->kernels.len; i++) {
+            const PlanKernel *k = &p->kernels.data[i];
+            if (!s->can_move[i] || touches_only(k, s->lasts))
+                continue;
+            s->can_move[i] = false;
+            mark_results(k, s->lasts, false);
+            changed = true;
+        }
+    }
+}
+
+// Of those, what depends on a parameter, and what that needs.
+static void find_moved(Prepare *s)
+{
+    const Plan *p = s->plan;
+    bool *needed = ARENA_ARRAY(s->arena, bool, p->buffers.len);
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (uint32_t i = 0; i < p->kernels.len; i++) {
+            const PlanKernel *k = &p->kernels.data[i];
+            if (!s->can_move[i] || s->is_moved[i] ||
+                (!touches_any(k, s->is_param) && !touches_any(k, needed)))
+                continue;
+            s->is_moved[i] = changed = true;
+            mark_results(k, s->is_param, true);
+            for (uint32_t j = 0; j < k->args.len; j++)
+                needed[k->args.data[j].buf] |= p->buffers.data[k->args.data[j].buf].region == REGION_ARENA;
+        }
+    }
+}
+
+// Moved kernels come first, in their order, then the others in theirs.
+static void move_kernels(Prepare *s)
+{
+    Plan *p = s->plan;
+    const uint32_t n = p->kernels.len;
+    PlanKernel *sorted = ARENA_ARRAY(s->arena, PlanKernel, n + 1);
+    uint32_t *to = ARENA_ARRAY(s->arena, uint32_t, n + 1), at = 0, n_checks = 0;
+    for (uint32_t round = 0; round < 2; round++) {
+        for (uint32_t i = 0; i < n; i++)
+            if (s->is_moved[i] == (round == 0)) {
+                n_checks += round == 1 && i < p->n_check_kernels;
+                sorted[at] = p->kernels.data[i];
+                to[i] = at++;
+            }
+        p->n_prepare = round == 0 ? at : p->n_prepare;
+    }
+    memcpy(p->kernels.data, sorted, n * sizeof *sorted);
+    p->n_check_kernels = p->checks.len != 0 ? p->n_prepare + n_checks : 0;
+    for (uint32_t i = 0; i < p->choices.len; i++)
+        p->choices.data[i].kernel = to[s->place[p->choices.data[i].kernel]];
+}
+
+// What runs read of that lives as long as the parameters.
+static void keep_results(const Prepare *s)
+{
+    Plan *p = s->plan;
+    bool *is_made = ARENA_ARRAY(s->arena, bool, p->buffers.len);
+    for (uint32_t i = 0; i < p->n_prepare; i++)
+        mark_results(&p->kernels.data[i], is_made, true);
+    for (uint32_t i = p->n_prepare; i < p->kernels.len; i++)
+        for (uint32_t j = 0; j < p->kernels.data[i].args.len; j++)
+            if (is_made[p->kernels.data[i].args.data[j].buf])
+                p->buffers.data[p->kernels.data[i].args.data[j].buf].region = REGION_PREPARED;
+}
+
+bool pass_prepare(Pass *p)
+{
+    Plan *plan = p->plan;
+    Prepare s = {.plan = plan, .arena = p->scratch};
+    if (plan->caps->is_gpu || plan->params.len == 0 || p->options->prepares_always) {
+        rlx_assert(plan->packings.len == 0);
+        return false;
+    }
+    add_packings(&s);
+    const uint32_t n = plan->kernels.len;
+    s.lasts = ARENA_ARRAY(p->scratch, bool, plan->buffers.len);
+    s.is_param = ARENA_ARRAY(p->scratch, bool, plan->buffers.len);
+    s.can_move = ARENA_ARRAY(p->scratch, bool, n + 1);
+    s.is_moved = ARENA_ARRAY(p->scratch, bool, n + 1);
+    begin_buffers(&s);
+    find_movable(&s);
+    find_moved(&s);
+    if (n != 0)
+        move_kernels(&s);
+    keep_results(&s);
+    return plan->n_prepare != 0;
+}

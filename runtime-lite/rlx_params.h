@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT-0
+// runtime-lite: parameters set from values of other element types, from integers with scales, from GGML
+// blocks, and in parts. Pasted behind rlx_typed.h unless a model is compiled with --api core. No allocation,
+// no libm.
+//
+// Every call checks all of its arguments first; one that fails leaves the parameter, and whether it was ever
+// set, as they were. What depends on parameters only is made again by the next run.
+#ifndef RLX_PARAMS_H
+#define RLX_PARAMS_H
+
+#include "rlx_typed.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// The parameter of that name, and where its value is. RLX_ERR_NULL or RLX_ERR_NAME.
+static inline rlx_status rlx_find_param(const rlx_ctx *ctx, const char *name, const void *data, int *slot)
+{
+    if (ctx == NULL || ctx->model == NULL || name == NULL || data == NULL)
+        return RLX_ERR_NULL;
+    *slot = rlx_find(ctx->model->params, ctx->model->n_params, name);
+    return *slot < 0 ? RLX_ERR_NAME : RLX_OK;
+}
+
+static inline int rlx_is_float(rlx_dtype t)
+{
+    return t == RLX_F32 || t == RLX_F16 || t == RLX_BF16 || t == RLX_F64;
+}
+
+static inline size_t rlx_param_count(const rlx_tensor *t)
+{
+    return t->bytes / rlx_dtype_bytes(t->dtype);
+}
+
+static inline void rlx_mark_param(rlx_ctx *ctx, int slot)
+{
+    ctx->state[ctx->model->flags_offset + (size_t)slot] = 1;
+}
+
+// Sets a parameter from elements of type `dtype`: its own, or any of f32, f16, bf16 and f64 where its own is
+// one of these too (rounded as rlx_typed.h says). RLX_ERR_DTYPE: another type. RLX_ERR_SIZE: `bytes` are not
+// as many elements as the parameter has.
+static inline rlx_status rlx_set_param_typed(rlx_ctx *ctx, const char *name, const void *data, size_t bytes,
+                                             rlx_dtype dtype)
+{
+    const rlx_tensor *t;
+    int slot = -1;
+    const rlx_status status = rlx_find_param(ctx, name, data, &slot);
+    if (status != RLX_OK)
+        return status;
+    t = &ctx->model->params[slot];
+    if (t->dtype != dtype && !(rlx_is_float(t->dtype) && rlx_is_float(dtype)))
+        return RLX_ERR_DTYPE;
+    if (bytes % rlx_dtype_bytes(dtype) != 0 || bytes / rlx_dtype_bytes(dtype) != rlx_param_count(t))
+        return RLX_ERR_SIZE;
+    rlx_convert(ctx->state + t->offset, t->dtype, data, dtype, rlx_param_count(t));
+    rlx_mark_param(ctx, slot);
+    return RLX_OK;
+}
+
+// Sets a parameter of floats from `count` integers of 8 bits: element i becomes values[i] * scales[0] where
+// n_scales is 1, else values[i] * scales[index of i along `axis`], of which n_scales are then as many as that
+// axis is long (a negative axis counts from the last one). The product is computed in f64 and rounded once,
+// to the parameter's type. RLX_ERR_DTYPE: the parameter has no floats. RLX_ERR_SIZE: count or n_scales is
+// wrong. RLX_ERR_RANGE: there is no such axis.
+static inline rlx_status rlx_set_param_scaled(rlx_ctx *ctx, const char *name, const int8_t *values,
+                                              size_t count, const float *scales, size_t n_scales, int axis)
+{
+    const rlx_tensor *t;
+    rlx_number number = {1, 1, 0, 0};
+    size_t i, inner = 1;
+    int slot = -1, a;
+    const rlx_status status = rlx_find_param(ctx, name, values, &slot);
+    if (status != RLX_OK || scales == NULL)
+        return status != RLX_OK ? status : RLX_ERR_NULL;
+    t = &ctx->model->params[slot];
+    if (!rlx_is_float(t->dtype))
+        return RLX_ERR_DTYPE;
+    if (count != rlx_param_count(t) || n_scales == 0)
+        return RLX_ERR_SIZE;
+    if (n_scales != 1) {
+        axis += axis < 0 ? t->rank : 0;
+        if (axis < 0 || axis >= t->rank)
+            return RLX_ERR_RANGE;
+        if (n_scales != (size_t)t->shape[axis])
+            return RLX_ERR_SIZE;
+        for (a = axis + 1; a < t->rank; a++)
+            inner *= (size_t)t->shape[a];
+    }
+    for (i = 0; i < count; i++) {
+        number.f = (double)values[i] * (double)scales[n_scales == 1 ? 0 : i / inner % n_scales];
+        rlx_put_number(ctx->state + t->offset, i, t->dtype, number);
+    }
+    rlx_mark_param(ctx, slot);
+    return RLX_OK;
+}
+
+// Overwrites `bytes` bytes of a parameter, in its own element type, from byte `offset` on. RLX_ERR_PARAM: it
+// was never set. RLX_ERR_SIZE: offset or bytes is no multiple of an element. RLX_ERR_RANGE: it is not as
+// long.
+static inline rlx_status rlx_set_param_range(rlx_ctx *ctx, const char *name, size_t offset, const void *data,
+                                             size_t bytes)
+{
+    const rlx_tensor *t;
+    int slot = -1;
+    const rlx_status status = rlx_find_param(ctx, name, data, &slot);
+    if (status != RLX_OK)
+        return status;
+    t = &ctx->model->params[slot];
+    if (ctx->state[ctx->model->flags_offset + (size_t)slot] == 0)
+        return RLX_ERR_PARAM;
+    if (offset % rlx_dtype_bytes(t->dtype) != 0 || bytes % rlx_dtype_bytes(t->dtype) != 0)
+        return RLX_ERR_SIZE;
+    if (offset > t->bytes || bytes > t->bytes - offset)
+        return RLX_ERR_RANGE;
+    memcpy(ctx->state + t->offset + offset, data, bytes);
+    rlx_mark_param(ctx, slot);
+    return RLX_OK;
+}
+
+// Blocks of 32 elements as GGML stores them; d is an f16:
+// * RLX_Q8_0, 34 bytes: d, then 32 i8 q; element i is q[i] * d;
+// * RLX_Q4_0, 18 bytes: d, then 16 bytes b; element i is ((b[i] & 15) - 8) * d, element 16 + i ((b[i] >> 4) -
+// 8) * d.
+typedef enum rlx_blocks { RLX_Q8_0, RLX_Q4_0, RLX_BLOCK_KINDS } rlx_blocks;
+
+static inline int rlx_block_value(const unsigned char *q, rlx_blocks kind, unsigned i)
+{
+    if (kind == RLX_Q8_0)
+        return (int)q[i] - (q[i] >= 128 ? 256 : 0);
+    return (int)(i < 16 ? q[i] & 15u : (unsigned)q[i - 16] >> 4) - 8;
+}
+
+// Sets a parameter of floats from such blocks: its elements in row-major order, so the last axis is a
+// multiple of
+// 32. Products are rounded once, to the parameter's type. RLX_ERR_DTYPE: the parameter has no floats, or
+// `kind` is none of the above. RLX_ERR_SIZE: the last axis, or the number of bytes, does not fit. (A
+// parameter that is itself packed, such as the operands of qmatmul, is set as the bytes that it is.)
+static inline rlx_status rlx_set_param_blocks(rlx_ctx *ctx, const char *name, const void *data, size_t bytes,
+                                              rlx_blocks kind)
+{
+    const rlx_tensor *t;
+    const unsigned char *block = (const unsigned char *)data;
+    rlx_number number = {1, 1, 0, 0}, scale;
+    const size_t size = kind == RLX_Q8_0 ? 34u : 18u;
+    size_t i, count;
+    int slot = -1;
+    const rlx_status status = rlx_find_param(ctx, name, data, &slot);
+    if (status != RLX_OK)
+        return status;
+    t = &ctx->model->params[slot];
+    if (!rlx_is_float(t->dtype) || (kind != RLX_Q8_0 && kind != RLX_Q4_0))
+        return RLX_ERR_DTYPE;
+    count = rlx_param_count(t);
+    if (t->rank == 0 || t->shape[t->rank - 1] % 32 != 0 || bytes % size != 0 || bytes / size != count / 32u)
+        return RLX_ERR_SIZE;
+    for (i = 0; i < count; i++) {
+        const unsigned char *at = block + i / 32u * size;
+        scale = rlx_get_number(at, 0, RLX_F16);
+        number.f = (double)rlx_block_value(at + 2, kind, (unsigned)(i % 32u)) * scale.f;
+        rlx_put_number(ctx->state + t->offset, i, t->dtype, number);
+    }
+    rlx_mark_param(ctx, slot);
+    return RLX_OK;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles one model twice, its weights as constants and as parameters: the outputs must have the same bits,
+for what is packed once after a parameter was set is what constants are packed to (runs: prepare_test.c).
+Usage: check_prepare.py RLXC"""
+
+import json
+import os
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+
+RLXC, HERE = os.path.abspath(sys.argv[1]), os.path.dirname(os.path.abspath(__file__))
+WEIGHTS = {
+    "rows": ([40, 50], "f32"),  # columns next to each other
+    "columns": ([33, 40], "f32"),  # transposed: one row would be dot products
+    "half": ([40, 24], "f16"),
+    "scale": ([50], "f32"),
+    "cut": ([512, 64], "f32"),
+    "kernel": ([12, 3, 3, 3], "f32"),
+    "point": ([20, 12, 1, 1], "f32"),
+    "groups": ([8, 6, 1, 1], "f32"),
+    "bias": ([20], "f32"),
+}
+INPUTS = {"one": [1, 40], "many": [70, 40], "few": [5, 512], "high": [64, 512], "image": [2, 3, 11, 13]}
+NODES = [
+    {"name": "one_rows", "op": "matmul", "inputs": ["one", "rows"]},
+    {"name": "many_rows", "op": "matmul", "inputs": ["many", "rows"]},
+    {"name": "one_columns", "op": "matmul", "inputs": ["one", "columns"], "transpose_b": True},
+    {"name": "many_columns", "op": "matmul", "inputs": ["many", "columns"], "transpose_b": True},
+    {"name": "scaled", "op": "mul", "inputs": ["rows", "scale"]},  # depends on parameters only
+    {"name": "many_scaled", "op": "matmul", "inputs": ["many", "scaled"]},
+    {"name": "wide", "op": "cast", "inputs": ["half"], "to": "f32"},
+    {"name": "many_wide", "op": "matmul", "inputs": ["many", "wide"]},
+    {"name": "narrow", "op": "cast", "inputs": ["many"], "to": "f16"},
+    {"name": "many_half", "op": "matmul", "inputs": ["narrow", "half"]},
+    {"name": "few_cut", "op": "matmul", "inputs": ["few", "cut"]},
+    {"name": "high_cut", "op": "matmul", "inputs": ["high", "cut"]},
+    {"name": "c1", "op": "conv", "inputs": ["image", "kernel"], "pads": [1, 1, 1, 1], "strides": [2, 2]},
+    {"name": "c2", "op": "conv", "inputs": ["c1", "point", "bias"]},
+    {"name": "c3", "op": "conv", "inputs": ["c1", "groups"], "group": 2},
+    {"name": "norm", "op": "reduce_max", "inputs": ["rows"]},  # an output that depends on a parameter only
+]
+OUTPUTS = [n["name"] for n in NODES if n["name"] not in ("scaled", "wide", "narrow", "c1")]
+
+
+def bytes_of(shape, dtype, rng):
+    count = 1
+    for n in shape:
+        count *= n
+    return struct.pack(
+        "<%d%s" % (count, "f" if dtype == "f32" else "e"), *(rng.uniform(-1, 1) for _ in range(count))
+    )
+
+
+def write_model(folder, kind):
+    tensors = {
+        name: (
+            {"file": name + ".bin", "dtype": d, "shape": s}
+            if kind == "weights"
+            else {"dtype": d, "shape": s}
+        )
+        for name, (s, d) in WEIGHTS.items()
+    }
+    inputs = {name: {"dtype": "f32", "shape": s} for name, s in INPUTS.items()}
+    model = {"rlxc": 1, "name": "twin", "inputs": inputs, kind: tensors, "nodes": NODES, "outputs": OUTPUTS}
+    with open(f"{folder}/{kind}.json", "w", encoding="ascii") as f:
+        json.dump(model, f)
+
+
+def flags_of(path):
+    with open(path, encoding="ascii") as f:
+        line = next(line for line in f if line.startswith("// Compile with:"))
+    return line.split("cc ")[1].split(" -c ")[0].split()
+
+
+def run(folder, kind, options, level, threads, is_checked=False):
+    command = [RLXC, "compile", f"{folder}/{kind}.json", "-o", folder, "--name", "twin", "--accuracy", "0"]
+    subprocess.run([*command, "-O", level, *options], check=True, stdout=subprocess.DEVNULL)
+    flags = [
+        "-O1" if flag == "-O3" else flag for flag in flags_of(f"{folder}/twin.c")
+    ]  # to compile quickly
+    command = ["cc", *flags, f"-DLEVEL={level}", f"-DTEAM={threads}", "-I" + folder]
+    command += ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"] if is_checked else []
+    subprocess.run([*command, f"{HERE}/prepare_test.c", "twin.c", "-o", "p", "-lm"], check=True, cwd=folder)
+    subprocess.run([folder + "/p", kind + ".out"], check=True, cwd=folder)
+    with open(f"{folder}/{kind}.out", "rb") as f:
+        return f.read()
+
+
+def main():
+    rng = random.Random(7)
+    with tempfile.TemporaryDirectory() as top:
+        for name, (shape, dtype) in WEIGHTS.items():
+            with open(f"{top}/{name}.bin", "wb") as f:
+                f.write(bytes_of(shape, dtype, rng))
+        for kind in ("weights", "params"):
+            write_model(top, kind)
+        for cpu, level, threads in ("generic", "1", 1), ("native", "3", 1), ("native", "3", 3):
+            options = ["--cpu", cpu] + (["--threads", str(threads)] if threads > 1 else [])
+            want = run(top, "weights", options, level, threads)
+            if run(top, "params", options, level, threads, cpu == "generic") != want:
+                sys.exit(f"{cpu} -O{level}, {threads} threads: parameters give other bits than constants")
+        run(top, "params", ["--cpu", "generic"], "0", 1)
+
+
+main()

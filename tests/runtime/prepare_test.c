@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs of the model that check_prepare.py makes, on inputs from a fixed generator; writes the outputs of the
+// last run to argv[1]. Of parameters (NAME.bin) it tests that what depends on them is made once after one was
+// set, again after another, and not between.
+#include "twin.h"
+#include <stdio.h>
+
+static int failed;
+
+static void check(int ok, const char *what, int line)
+{
+    if (!ok) {
+        fprintf(stderr, "FAILED: line %d: %s\n", line, what);
+        failed = 1;
+    }
+}
+#define CHECK(expression) check((expression), #expression, __LINE__)
+
+enum { MAX_PARAM = 1 << 18 };
+
+typedef struct Blocks {
+    RLX_ALIGNED unsigned char arena[TWIN_ARENA_BYTES];
+    RLX_ALIGNED unsigned char state[TWIN_STATE_BYTES + 64]; // none where weights are constants
+} Blocks;
+
+static Blocks one, two;
+static RLX_ALIGNED unsigned char want[TWIN_SNAPSHOT_BYTES], got[TWIN_SNAPSHOT_BYTES];
+static unsigned char value[MAX_PARAM];
+
+// The same numbers for every run: inputs are consumed.
+static rlx_status run(rlx_ctx *ctx)
+{
+    uint32_t i, seed = 1;
+    size_t j;
+    for (i = 0; i < twin_model.n_inputs; i++) {
+        float *x = (float *)rlx_input(ctx, i);
+        for (j = 0; j < twin_model.inputs[i].bytes / sizeof(float); j++) {
+            seed = seed * 1664525u + 1013904223u;
+            x[j] = (float)(seed >> 8) / 8388608.0f - 1.0f;
+        }
+    }
+    return rlx_run(ctx);
+}
+
+static int gives_wanted(rlx_ctx *ctx)
+{
+    memset(got, 0, sizeof got);
+    return run(ctx) == RLX_OK && rlx_take_snapshot(ctx, got, sizeof got) == RLX_OK &&
+           memcmp(got, want, sizeof got) == 0;
+}
+
+static size_t read_param(const rlx_tensor *t)
+{
+    char path[64];
+    FILE *f;
+    size_t n;
+    snprintf(path, sizeof path, "%s.bin", t->name);
+    f = fopen(path, "rb");
+    if (f == NULL)
+        return 0;
+    n = fread(value, 1, sizeof value, f);
+    fclose(f);
+    return n;
+}
+
+static void set_all(rlx_ctx *ctx)
+{
+    uint32_t i;
+    for (i = 0; i < twin_model.n_params; i++) {
+        const rlx_tensor *t = &twin_model.params[i];
+        CHECK(rlx_missing_param(ctx) != NULL || i > 0);
+        CHECK(read_param(t) == t->bytes);
+        CHECK(rlx_set_param_typed(ctx, t->name, value, t->bytes, t->dtype) == RLX_OK);
+    }
+}
+
+// What a run reads of a parameter that was packed is not the parameter.
+static void test_once(rlx_ctx *ctx)
+{
+    const rlx_tensor *rows = &twin_model.params[rlx_find(twin_model.params, twin_model.n_params, "rows")];
+    const uint32_t product = (uint32_t)rlx_find(twin_model.outputs, twin_model.n_outputs, "many_rows");
+    float *memory = (float *)rlx_handle_data(ctx, "rows");
+    const float first = memory[0];
+    memory[0] = first + 1;
+    CHECK(run(ctx) == RLX_OK);
+    CHECK(rlx_take_snapshot(ctx, got, sizeof got) == RLX_OK);
+    // Compiled with -O0, everything is computed in every run.
+    CHECK((memcmp(rlx_snapshot_output(&twin_model, got, product, NULL),
+                  rlx_snapshot_output(&twin_model, want, product, NULL),
+                  twin_model.outputs[product].bytes) == 0) == (LEVEL > 0));
+    CHECK(rlx_set_param(ctx, "scale", (const float *)rlx_handle_data(ctx, "scale"), 50) == RLX_OK);
+    CHECK(!gives_wanted(ctx)); // another parameter was set: all are packed again
+    CHECK(read_param(rows) == rows->bytes && rlx_bind_handle(ctx, "rows", value, rows->bytes) == RLX_OK);
+    CHECK(gives_wanted(ctx));
+    CHECK(gives_wanted(ctx));
+}
+
+static void test_params(rlx_ctx *ctx)
+{
+    rlx_ctx copy;
+    CHECK(rlx_clear_handle(ctx, "half") == RLX_OK && run(ctx) == RLX_ERR_PARAM);
+    CHECK(strcmp(rlx_missing_param(ctx), "half") == 0);
+    set_all(ctx);
+    CHECK(gives_wanted(ctx));
+    CHECK(rlx_reset(ctx) == RLX_OK && gives_wanted(ctx));
+    CHECK(rlx_clone(&copy, ctx, two.arena, sizeof two.arena, two.state, sizeof two.state) == RLX_OK);
+    CHECK(gives_wanted(&copy));
+    memset(one.state, 0xFF, sizeof one.state);
+    CHECK(gives_wanted(&copy)); // nothing of it is shared
+    CHECK(twin_init(ctx, one.arena, sizeof one.arena, one.state, sizeof one.state) == RLX_OK);
+    set_all(ctx);
+    CHECK(rlx_clone(&copy, ctx, two.arena, sizeof two.arena, two.state, sizeof two.state) == RLX_OK);
+    CHECK(gives_wanted(&copy)); // a clone that has to prepare by itself
+    CHECK(gives_wanted(ctx));
+}
+
+int main(int argc, char **argv)
+{
+    rlx_ctx ctx;
+    FILE *f;
+#if TEAM > 1
+    static rlx_pool pool;
+#endif
+    memset(&one, 0xFF, sizeof one);
+    memset(&two, 0xFF, sizeof two);
+    CHECK(twin_init(&ctx, one.arena, sizeof one.arena, one.state, sizeof one.state) == RLX_OK);
+    set_all(&ctx);
+#if TEAM > 1
+    CHECK(rlx_threads_start(&ctx, &pool, TEAM) == RLX_OK);
+#endif
+    CHECK(run(&ctx) == RLX_OK && rlx_take_snapshot(&ctx, want, sizeof want) == RLX_OK);
+    if (twin_model.n_params != 0) {
+        test_once(&ctx);
+#if TEAM > 1
+        rlx_threads_stop(&ctx);
+#endif
+        test_params(&ctx);
+    }
+#if TEAM > 1
+    else
+        rlx_threads_stop(&ctx);
+#endif
+    f = argc > 1 ? fopen(argv[1], "wb") : NULL;
+    CHECK(f != NULL && fwrite(want, 1, sizeof want, f) == sizeof want);
+    if (f != NULL)
+        fclose(f);
+    return failed;
+}
