@@ -63,7 +63,7 @@ static uint64_t tick(void *user)
 
 static void test_profile(rlx_ctx *ctx)
 {
-    uint64_t ticks[LOOK_KERNELS], now = 0;
+    uint64_t ticks[LOOK_KERNELS], now = 0, looks = 0;
     rlx_profile profile;
     uint32_t i;
     profile.clock = NULL, profile.user = &now, profile.ticks = ticks;
@@ -76,9 +76,13 @@ static void test_profile(rlx_ctx *ctx)
         fill(ctx);
         CHECK(rlx_run(ctx) == RLX_OK);
     }
-    for (i = 0; i < LOOK_KERNELS; i++)
-        CHECK(ticks[i] == 3); // the clock moves by 1 with every look at it
-    CHECK(profile.runs == 3 && now == 3 * (LOOK_KERNELS + 1));
+    for (i = 0; i < LOOK_KERNELS; i++) { // the clock moves by 1 with every look at it
+        const int is_packing =
+            strstr(look_model.kernels[i].name, "_pack") != NULL; // done since the param was set
+        CHECK(ticks[i] == (is_packing ? 0 : 3));
+        looks += ticks[i];
+    }
+    CHECK(profile.runs == 3 && now == looks + 3);
     CHECK(rlx_set_profile(ctx, NULL) == RLX_OK);
     fill(ctx);
     CHECK(rlx_run(ctx) == RLX_OK && profile.runs == 3);
