@@ -79,7 +79,7 @@ static void test_profile(rlx_ctx *ctx)
     for (i = 0; i < LOOK_KERNELS; i++) { // the clock moves by 1 with every look at it
         const int is_packing =
             strstr(look_model.kernels[i].name, "_pack") != NULL; // done since the param was set
-        CHECK(ticks[i] == (is_packing ? 0 : 3));
+        CHECK(is_packing ? ticks[i] <= 1 : ticks[i] == 3);
         looks += ticks[i];
     }
     CHECK(profile.runs == 3 && now == looks + 3);
