@@ -25,6 +25,19 @@ static const char *split(Cli *c, const char *arg, const char **name)
 
 // --- sizes ---------------------------------------------------------------------------------------
 
+// "past + 1": what the size is in terms of others.
+static bool parse_relation(Cli *c, const char *text, ImportSize *out)
+{
+    DimTable trial = {.arena = c->arena};
+    Dim d = 0;
+    size_t error_at = 0;
+    if (strlen(text) > 256 || !dim_parse(&trial, text, strlen(text), DIM_ADD_SYMBOLS, &d, &error_at) ||
+        dim_is_const(d) || dim_is_unknown(&trial, d))
+        return false;
+    *out = (ImportSize){.name = out->name, .is_range = true, .is_open = true, .is = text};
+    return true;
+}
+
 static bool parse_size(const char *text, ImportSize *out)
 {
     const char *dots = strstr(text, "..");
@@ -59,10 +72,10 @@ static bool read_sizes(Cli *c, Given *g)
     for (uint32_t i = 0; i < list->len; i++) {
         ImportSize size = {0};
         const char *text = split(c, list->data[i], &size.name);
-        if (text == NULL || !parse_size(text, &size))
-            return wrong(
-                c, "--dim", list->data[i],
-                "NAME=VALUE with a whole number that is not negative, NAME=MIN..MAX or NAME=dynamic");
+        if (text == NULL || (!parse_size(text, &size) && !parse_relation(c, text, &size)))
+            return wrong(c, "--dim", list->data[i],
+                         "NAME=VALUE with a whole number that is not negative, NAME=MIN..MAX, NAME=dynamic "
+                         "or NAME=past+1");
         for (uint32_t k = 0; k < g->sizes.len; k++)
             if (strcmp(g->sizes.data[k].name, size.name) == 0)
                 return diag_error(c->diag, (Span){0}, E0003, "--dim %s: given twice", size.name);

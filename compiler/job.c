@@ -168,7 +168,8 @@ bool job_begin(Job *j, Cli *c, const char *default_cpu, bool has_all_inputs)
         return false;
     j->pipeline.prepares_always = j->buckets.n != 0;
     for (uint32_t i = 0; i < j->given.sizes.len; i++)
-        vec_push(c->arena, &j->pipeline.dims, j->given.sizes.data[i]);
+        if (j->given.sizes.data[i].is == NULL) // else the import has put the expression for the symbol
+            vec_push(c->arena, &j->pipeline.dims, j->given.sizes.data[i]);
     for (uint32_t i = 0; i < j->given.largest.len; i++)
         vec_push(c->arena, &j->pipeline.largest, j->given.largest.data[i]);
     j->has_all_inputs = has_all_inputs || c->options.inputs.len != 0;

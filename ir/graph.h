@@ -364,8 +364,12 @@ void graph_add_live(Graph *g, NodeId node, uint32_t axis, NodeId size);
 // (may be NULL) gets one entry a node.
 Graph *graph_compact(Graph *g, NodeId **map);
 // A copy in which inputs are what becomes[i] says: OP_input, OP_param or OP_state (without an initial value;
-// the caller sets `next`). They follow the params and states that are there. False: reported.
-bool graph_convert_inputs(Graph *g, const OpId *becomes, Graph **out, NodeId **map);
+// the caller sets `next`). They follow the params and states that are there. room: by input; NULL: its own
+// shape, else that of the param or state, of which the input is the first elements along all axes. False:
+// reported.
+bool graph_convert_inputs(Graph *g, const OpId *becomes, const Shape *const *room, Graph **out, NodeId **map);
+// The first `size` elements along an axis.
+NodeId graph_first(Graph *g, NodeId id, uint32_t axis, Dim size, Span span);
 // Room that a param or state shall have: at least as much as it has along every axis.
 typedef struct GraphRoom {
     const char *name; // of the leaf

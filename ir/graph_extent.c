@@ -120,6 +120,22 @@ static NodeId count_ones(Graph *g, Dim d, Span span)
     return id ? graph_op1(g, OP_reduce_sum, id) : 0;
 }
 
+NodeId graph_first(Graph *g, NodeId id, uint32_t axis, Dim size, Span span)
+{
+    NodeBuild ones = node_begin(g, OP_expand, span, NULL);
+    node_src(&ones, graph_scalar(g, DTYPE_i64, 1, span));
+    node_ints(&ones, A_expand_shape, &size, 1);
+    NodeBuild sum = node_begin(g, OP_cumsum, span, NULL);
+    node_src(&sum, node_end(&ones));
+    node_int(&sum, A_cumsum_axis, 0);
+    node_int(&sum, A_cumsum_exclusive, 1);
+    NodeBuild b = node_begin(g, OP_gather, span, NULL);
+    node_src(&b, id);
+    node_src(&b, node_end(&sum));
+    node_int(&b, A_gather_axis, axis);
+    return node_end(&b);
+}
+
 static NodeId scalar_of(Graph *g, NodeId id)
 {
     return id ? graph_reshape(g, id, &(Shape){0}) : 0;

@@ -239,6 +239,8 @@ typedef struct Copy {
     const GraphRoom *rooms;
     uint32_t n_rooms;
     NodeId *whole; // with rooms, by node: the leaf, or the update of one, of which `map` has a part; 0: none
+    const Shape *const *room; // by input: the shape of what it becomes; NULL: its own
+    NodeId *leaf;             // by input: what it became
     NodeId *map;
     NodeId src[NODE_MAX_SRC];
 } Copy;
@@ -299,10 +301,16 @@ static OpId kind_of_input(const Copy *c, uint32_t i)
 static bool convert_inputs(Copy *c)
 {
     bool ok = true;
+    c->leaf = ARENA_ARRAY(c->to->arena, NodeId, c->from->inputs.len + 1u);
     for (uint32_t i = 0; ok && i < c->from->inputs.len; i++) {
         const NodeId id = c->from->inputs.data[i];
-        c->map[id] = clone_leaf(c->to, c->from, id, graph_node(c->from, id)->shape, kind_of_input(c, i));
-        ok = c->map[id] != 0;
+        const Shape s = *graph_node(c->from, id)->shape, *room = c->room[i] ? c->room[i] : &s;
+        NodeId made = c->leaf[i] = clone_leaf(c->to, c->from, id, room, kind_of_input(c, i));
+        for (uint32_t k = 0; made && k < s.rank; k++)
+            if (room->dim[k] != s.dim[k])
+                made = graph_first(c->to, made, k, s.dim[k], node_span(c->from, id));
+        c->map[id] = made;
+        ok = made != 0;
     }
     return ok;
 }
@@ -411,14 +419,14 @@ static void copy_lists(Copy *c)
             vec_push(to->arena, &to->params, c->map[from->params.data[i]]);
     for (uint32_t i = 0; i < from->inputs.len; i++)
         if (kind_of_input(c, i) == OP_param)
-            vec_push(to->arena, &to->params, c->map[from->inputs.data[i]]);
+            vec_push(to->arena, &to->params, c->leaf[i]);
     for (uint32_t i = 0; i < from->states.len; i++) {
         GraphState s = {c->map[from->states.data[i].node], c->map[from->states.data[i].next]};
         vec_push(to->arena, &to->states, s);
     }
     for (uint32_t i = 0; i < from->inputs.len; i++)
         if (kind_of_input(c, i) == OP_state)
-            vec_push(to->arena, &to->states, ((GraphState){c->map[from->inputs.data[i]], 0}));
+            vec_push(to->arena, &to->states, ((GraphState){c->leaf[i], 0}));
     for (uint32_t i = 0; i < from->outputs.len; i++) {
         graph_output(to, from->outputs.data[i].name, c->map[from->outputs.data[i].node]);
         to->outputs.data[i].shape_of = from->outputs.data[i].shape_of;
@@ -460,13 +468,14 @@ static bool copy_graph(Copy *c)
     return ok;
 }
 
-bool graph_convert_inputs(Graph *g, const OpId *becomes, Graph **out, NodeId **map)
+bool graph_convert_inputs(Graph *g, const OpId *becomes, const Shape *const *room, Graph **out, NodeId **map)
 {
     Arena scratch = {0};
     Copy *c = ARENA_NEW(&scratch, Copy);
     c->from = g;
     c->to = graph_new_like(g, g->name);
     c->becomes = becomes;
+    c->room = room;
     const bool ok = copy_graph(c);
     *out = c->to;
     *map = c->map;

@@ -152,7 +152,7 @@ typedef struct Walk {
     const Shape *s;
     uint32_t at;
     Dim product;
-    bool is_fixed; // all sizes of the group but the first
+    bool is_fixed; // all sizes of the group but the first that is not 1
 } Walk;
 
 static bool extend(Graph *g, Walk *w, bool is_first)
@@ -164,8 +164,8 @@ static bool extend(Graph *g, Walk *w, bool is_first)
         w->product = d;
         w->is_fixed = true;
     } else {
+        w->is_fixed = w->is_fixed && (w->product == 1 || !graph_dim_is_computed(g, d));
         w->product = dim_mul(g->dims, w->product, d);
-        w->is_fixed = w->is_fixed && !graph_dim_is_computed(g, d);
     }
     return true;
 }

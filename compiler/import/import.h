@@ -25,6 +25,8 @@ typedef struct ImportSize {
     bool is_range;  // set between runs
     bool is_open;   // the same, within the range that the symbol has
     bool keeps_min; // of a range: from the smallest size that the symbol has
+    const char *is; // an expression over other symbols ("P + T"), which stands for the symbol; NULL: none.
+                    // With is_range and is_open
 } ImportSize;
 
 // All sizes of an input.

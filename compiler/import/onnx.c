@@ -33,12 +33,25 @@ static bool read_opset(OnnxModel *m, Span span)
     return true;
 }
 
+// What the caller says of sizes in terms of others must be of some use.
+static bool check_relations(OnnxModel *m, Span span)
+{
+    for (uint32_t i = 0; i < m->source->options.n_sizes; i++) {
+        const ImportSize *size = &m->source->options.sizes[i];
+        uint64_t ignored = 0;
+        if (size->is && !map_get_str(&m->related, size->name, &ignored))
+            return diag_error(m->diag, span, E0207, "--dim %s=%s: no input has a symbolic dimension '%s'",
+                              size->name, size->is, size->name);
+    }
+    return true;
+}
+
 static bool import_main(OnnxModel *m, Graph *graph, Span span)
 {
     const Onnx__GraphProto *g = m->proto->graph;
     OnnxScope s = {.model = m, .graph = graph};
     m->graph = graph;
-    bool ok = onnx_read_sizes(m, graph, g, span);
+    bool ok = onnx_read_sizes(m, graph, g, span) && check_relations(m, span);
     ok = onnx_import_initializers(&s, g) && ok;
     ok = onnx_import_inputs(&s, g) && ok;
     ok = onnx_read_values(m, graph) && ok;

@@ -18,7 +18,7 @@ const ImportShape *onnx_given_shape(const OnnxModel *m, const char *name)
     return NULL;
 }
 
-static const ImportSize *given_size(const OnnxModel *m, const char *name)
+const ImportSize *onnx_find_size(const OnnxModel *m, const char *name)
 {
     const ImportOptions *o = &m->source->options;
     for (uint32_t i = 0; i < o->n_sizes; i++)
@@ -29,13 +29,13 @@ static const ImportSize *given_size(const OnnxModel *m, const char *name)
 
 int64_t onnx_given_size(const OnnxModel *m, const char *name)
 {
-    const ImportSize *size = given_size(m, name);
+    const ImportSize *size = onnx_find_size(m, name);
     return size && !size->is_range ? size->value : -1;
 }
 
 int64_t onnx_least_size(const OnnxModel *m, const char *name)
 {
-    const ImportSize *size = given_size(m, name);
+    const ImportSize *size = onnx_find_size(m, name);
     if (size && size->is_range)
         return size->is_open || size->min > 0 ? 1 : 0;
     return size && size->value == 0 ? 0 : 1;
@@ -45,7 +45,7 @@ bool onnx_stays_open(const OnnxModel *m, const DimTable *t, Dim d)
 {
     int64_t *value = ARENA_ARRAY(m->arena, int64_t, t->symbols.len), size = 0;
     for (uint32_t i = 0; i < t->symbols.len; i++) {
-        const ImportSize *given = given_size(m, t->symbols.data[i].name);
+        const ImportSize *given = onnx_find_size(m, t->symbols.data[i].name);
         value[i] = given && given->is_range ? -1 : 1;
     }
     return !dim_eval(t, d, (DimValues){value, t->symbols.len}, &size);
@@ -65,7 +65,7 @@ int64_t onnx_given_parts(const OnnxModel *m, const char *name, bool is_sequence)
 
 bool onnx_narrow(OnnxModel *m, Symbol *s)
 {
-    const ImportSize *size = given_size(m, s->name);
+    const ImportSize *size = onnx_find_size(m, s->name);
     return !size || !size->is_range || sizes_narrow(m->diag, (Span){.file = m->file}, s, size);
 }
 
@@ -151,7 +151,7 @@ bool onnx_read_sizes(OnnxModel *m, Graph *graph, const Onnx__GraphProto *g, Span
     if (!sizes_solve(m->arena, m->diag, span, t, f.list.data, f.list.len, m->sizes.data))
         return false;
     for (uint32_t i = 0; i < t->symbols.len; i++) {
-        const ImportSize *size = given_size(m, t->symbols.data[i].name);
+        const ImportSize *size = onnx_find_size(m, t->symbols.data[i].name);
         if (size && size->is_range) // set between runs, whatever the size of this one
             m->sizes.data[i] = -1;
     }

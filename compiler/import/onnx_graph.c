@@ -43,6 +43,20 @@ static void add_symbols(OnnxModel *m, DimTable *t, const char *text)
     }
 }
 
+// What the caller says that the size is in terms of others, whose own names then mean symbols.
+static Dim related_dim(OnnxModel *m, DimTable *t, const char *name)
+{
+    const ImportSize *size = onnx_find_size(m, name);
+    Dim d = 0;
+    size_t error_at = 0;
+    if (!size || !size->is)
+        return open_symbol(m, t, name);
+    map_put_str(m->arena, &m->related, name, 1);
+    add_symbols(m, t, size->is);
+    return dim_parse(t, size->is, strlen(size->is), DIM_KNOWN_ONLY, &d, &error_at) ? d
+                                                                                   : open_symbol(m, t, name);
+}
+
 // With numbers where the caller gave some.
 static Dim put_sizes(OnnxModel *m, DimTable *t, Dim d)
 {
@@ -71,7 +85,7 @@ static Dim named_dim(OnnxModel *m, DimTable *t, const char *name)
     Dim d = 0;
     size_t error_at = 0;
     if (quote_is_plain(name))
-        return open_symbol(m, t, name);
+        return related_dim(m, t, name);
     DimTable trial = {.arena = m->arena};
     if (strlen(name) <= 256 && dim_parse(&trial, name, strlen(name), DIM_ADD_SYMBOLS, &d, &error_at)) {
         add_symbols(m, t, name);

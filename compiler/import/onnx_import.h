@@ -110,6 +110,7 @@ typedef struct OnnxModel {
     Map functions;      // by domain, name and overload, their indices; filled when first needed
     Map defaults;       // of attributes of functions: by their bytes in the file, Onnx__AttributeProto
     Map io_names;       // names of inputs and outputs, of the model and of the tensors that they consist of
+    Map related;        // symbols that stand for expressions over others (--dim S=P+T)
     VEC(OnnxFewBits)
     few_bits;
     Map dequantised; // by graph and node, OnnxDequantised (onnx_qdq.c)
@@ -352,6 +353,8 @@ int64_t onnx_given_size(const OnnxModel *m, const char *name);
 bool onnx_stays_open(const OnnxModel *m, const DimTable *t, Dim d);
 // The least value of a symbol of that name: 1, as nothing is empty unless the caller says so.
 int64_t onnx_least_size(const OnnxModel *m, const char *name);
+// All that --dim says about a symbol; NULL: nothing.
+const ImportSize *onnx_find_size(const OnnxModel *m, const char *name);
 // How many tensors the caller gives for the optional or sequence NAME: NAME itself or NAME_0, NAME_1 ...;
 // -1: it gives no inputs.
 int64_t onnx_given_parts(const OnnxModel *m, const char *name, bool is_sequence);

@@ -161,6 +161,10 @@ bool sizes_fit(Graph *g, const ImportOptions *o)
     bool ok = true;
     for (uint32_t i = 0; i < t->symbols.len; i++) {
         const ImportSize *size = find_size(o, t->symbols.data[i].name);
+        if (size && size->is)
+            return diag_error(g->diag, (Span){0}, E0208,
+                              "--dim %s=%s: only for ONNX models; this one can say it itself", size->name,
+                              size->is);
         values[i] = size && !size->is_range ? size->value : -1;
         if (size && size->is_range)
             ok = sizes_narrow(g->diag, (Span){0}, &t->symbols.data[i], size) && ok;
