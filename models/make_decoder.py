@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Makes a tiny Llama-style decoder: decoder.json, decoder.safetensors (random weights, fixed seed), and what
-it says greedily, decoder_tokens.json, by numpy in f64 from code that does not read the graph.
+it says greedily, decoder_tokens.txt, by numpy in f64 from code that does not read the graph.
 
 One graph is prefill and decode: T tokens are added to P that the caches have. These are states with P + T
 rows, of which a run reads the first P and writes the others, where they belong. Needs numpy only.
@@ -205,8 +205,10 @@ def main():
             break
     save_safetensors(HERE / "decoder.safetensors", weights)
     (HERE / "decoder.json").write_text(text_of(make_graph(weights)))
-    text = json.dumps({"prompt": PROMPT, "greedy": tokens})
-    (HERE / "decoder_tokens.json").write_text(text + "\n")
+    lines = [
+        f"{name} {' '.join(map(str, list_))}" for name, list_ in (("prompt", PROMPT), ("greedy", tokens))
+    ]
+    (HERE / "decoder_tokens.txt").write_text("\n".join(lines) + "\n")
     print(f"seed {seed}, margin {margin:.4f}, {different} different tokens: {tokens}")
 
 

@@ -18,8 +18,9 @@ MODELS, SHARED = HERE.parent.parent / "models", HERE.parent.parent.parent / "sha
 
 
 def own_text():
-    tokens = json.loads((MODELS / "decoder_tokens.json").read_text())
-    return tokens["prompt"] + tokens["greedy"], len(tokens["prompt"])
+    lines = (MODELS / "decoder_tokens.txt").read_text().splitlines()
+    prompt, greedy = ([int(token) for token in line.split()[1:]] for line in lines)
+    return prompt + greedy, len(prompt)
 
 
 def story_text():
