@@ -120,7 +120,10 @@ def make_graph(weights):
     return {
         "rlxc": 1,
         "name": "decoder",
-        "symbols": {"T": {"min": 1, "max": MAX_NEW}, "P": {"min": 0, "max": MAX_PAST}},
+        "symbols": {
+            "T": {"min": 1, "max": MAX_NEW, "default": 4},
+            "P": {"min": 0, "max": MAX_PAST, "default": 12},
+        },
         "inputs": {"tokens": {"dtype": "i64", "shape": ["T"]}},
         "weights": tables,
         "states": states,
