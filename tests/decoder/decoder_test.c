@@ -21,9 +21,13 @@ static int failures;
         }                                                                                                    \
     } while (0)
 
+// Lengths are set, or bounds within which they are the live part: of the largest, always in the same variant.
+typedef enum { SET_SIZES, SET_EXTENTS } Mode;
+
 typedef struct Decoder {
     rlx_ctx ctx;
     void *arena, *state;
+    Mode mode;
 } Decoder;
 
 static void *aligned(size_t bytes)
@@ -146,7 +150,7 @@ static const Exact *find_exact(int past, int n)
 static void compare(Decoder *open, const Exact *e, const int64_t *token)
 {
     static float logits[MAX_TOKENS * VOCAB];
-    Decoder exact;
+    Decoder exact = {0};
     float most = 0;
     start(&exact, e->model);
     row_difference(open, &exact, e->past, e->n, COPY_OLD);
@@ -168,12 +172,21 @@ static void compare(Decoder *open, const Exact *e, const int64_t *token)
 
 // --- generation ---
 
+static void set_length(Decoder *d, const char *symbol, int64_t length)
+{
+    const int slot = rlx_find_symbol(d->ctx.model, symbol);
+    CHECK(slot >= 0 &&
+          (d->mode == SET_SIZES ? rlx_set_symbol(&d->ctx, (uint32_t)slot, length)
+                                : rlx_set_active_extent(&d->ctx, (uint32_t)slot, length,
+                                                        d->ctx.model->symbols->list[slot].max)) == RLX_OK);
+}
+
 // One run of n tokens behind `past`; what comes next.
 static int64_t step(Decoder *d, const int64_t *token, int past, int n)
 {
     const Exact *e = find_exact(past, n);
-    CHECK(rlx_set_symbol(&d->ctx, (uint32_t)rlx_find_symbol(d->ctx.model, "T"), n) == RLX_OK);
-    CHECK(rlx_set_symbol(&d->ctx, (uint32_t)rlx_find_symbol(d->ctx.model, "P"), past) == RLX_OK);
+    set_length(d, "T", n);
+    set_length(d, "P", past);
     if (e != NULL)
         compare(d, e, token);
     feed(d, token, past, n);
@@ -201,13 +214,23 @@ static void generate(Decoder *d, int prompt, int piece)
     CHECK(wrong == 0);
 }
 
-int main(void)
+static void check(const char *name, const rlx_model *model, Mode mode)
 {
-    Decoder d;
-    start(&d, &OPEN_MODEL);
+    Decoder d = {.mode = mode};
+    printf("# %s\n", name);
+    start(&d, model);
     generate(&d, PROMPT, 1);
     generate(&d, PROMPT + 4, 16);
     generate(&d, PROMPT + 9, 4);
     stop(&d);
+}
+
+int main(void)
+{
+    check("dynamic", &open_model, SET_SIZES);
+#ifdef HAS_BUCKETS
+    check("buckets", &buckets_model, SET_SIZES);
+    check("active extents", &buckets_model, SET_EXTENTS);
+#endif
     return failures != 0;
 }
