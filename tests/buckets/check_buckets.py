@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 RLXC, HERE = os.path.abspath(sys.argv[1]), os.path.dirname(os.path.abspath(__file__))
 CPU = sys.argv[2] if len(sys.argv) > 2 else "native"
@@ -29,8 +30,8 @@ def aligned(n):
 
 
 class Library:
-    def __init__(self, folder, name, options):
-        command = [RLXC, "compile", MODEL, "-o", folder, "--name", name, "--cpu", CPU, "--json", *options]
+    def __init__(self, folder, name, options, model=MODEL):
+        command = [RLXC, "compile", model, "-o", folder, "--name", name, "--cpu", CPU, "--json", *options]
         made = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
         flags = made["cc_flags"].split()
         command = ["cc", "-O1", *flags, "-shared", "-fPIC", "-w", f"{name}.c", "-o", f"{name}.so", "-lm"]
@@ -107,6 +108,28 @@ def check_size(buckets, seq, batch, folder, rng):
     return worst
 
 
+def check_cost(folder):
+    """A run of 8 rows in a bucket of 512 costs far less than one of 512. tools/bench/buckets has figures."""
+    rng, size = random.Random(3), 256
+    weights = {"dtype": "f32", "shape": [size, size], "data": [rng.random() for _ in range(size * size)]}
+    graph = {"rlxc": 1, "name": "cost", "symbols": {"m": {"min": 1, "max": 512}}, "weights": {"w": weights}}
+    graph["inputs"] = {"x": {"dtype": "f32", "shape": ["m", size]}}
+    graph["nodes"] = [{"name": "y", "op": "matmul", "inputs": ["x", "w"]}]
+    graph["outputs"] = ["y"]
+    with open(folder + "/cost.json", "w", encoding="ascii") as f:
+        json.dump(graph, f)
+    cost = Library(folder, "cost", ["--bucket", "m=512"], folder + "/cost.json")
+    x, y = bytes(4 * 512 * size), ctypes.create_string_buffer(4 * 512 * size)
+    best = {}
+    for rows in (512, 8) * 30:
+        assert cost.set(0, rows) == 0
+        start = time.perf_counter()
+        assert cost.code.cost(cost.ctx, x, y) == 0
+        best[rows] = min(best.get(rows, 1e9), time.perf_counter() - start)
+    print(f"8 rows of 512: {best[8] / best[512]:.1%} of the time")
+    assert best[8] < best[512] / 4
+
+
 def main():
     rng, worst = random.Random(7), {}
     with tempfile.TemporaryDirectory() as top:
@@ -115,6 +138,7 @@ def main():
             for name, sizes in LADDERS.items()
             for o in ("--bucket", f"{name}={','.join(map(str, sizes))}")
         ]
+        check_cost(top)
         buckets = Library(top, "buckets", options)
         assert buckets.set(0, 13) != 0 and buckets.set(1, 4) != 0 and buckets.set(2, 1) != 0
         sizes = [(seq, 1 + seq % 3) for seq in range(1, 13)] + [(12, 2), (12, 3), (1, 1)]
