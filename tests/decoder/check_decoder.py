@@ -30,8 +30,8 @@ def story_text():
 STORY = ["--dim", "B=1", "--dim", "S=P+T"]
 for cache in [f"{i}_{x}" for i in range(5) for x in "kv"]:
     STORY += ["--handle", f"past_{cache}=present_{cache}"]
-# In `stories` softmax and the products around it are ops of their own, whose schedules depend on the size that
-# is planned. Logits then differ by up to 9.6e-6 (measured); which sums take another order is not traced.
+# In `stories` softmax and the products around it are ops of their own, whose schedules depend on the planned
+# size. Logits then differ by up to 9.6e-6 (measured); which sums take another order is not traced.
 REORDERED = 1e-5
 # name, model, vocabulary, options, text, lengths (new, past) of exact models, largest difference, sizes with
 # buckets: not of a model whose cache is empty at first, as its symbols would have to begin at 0 there, which
