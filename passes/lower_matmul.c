@@ -429,7 +429,7 @@ static void lower_tiled(Lower *l, Matmul *x)
     const uint32_t opened = lower_open(l, &x->d, x->batch, &batch);
     if (data != NULL) {
         gemm_pack_constant(&g, data, type, x->k, node_name(l->g, x->b));
-    } else if (is_packed(l, x)) {
+    } else if (!is_packable(l, x) && is_packed(l, x)) { // (a constant without elements has no data)
         gemm_pack_lasting(&g, x->b);
     } else {
         g.b = lower_param(l, x->b, PARAM_READ);
