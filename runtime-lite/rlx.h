@@ -400,12 +400,21 @@ static inline size_t rlx_output_bytes(const rlx_ctx *ctx, uint32_t slot)
 // The first parameter that has no value yet, or NULL.
 static inline const char *rlx_missing_param(const rlx_ctx *ctx)
 {
-    const unsigned char *flags, *unset;
+    const unsigned char *flags;
+    uint64_t eight;
+    uint32_t i = 0;
     if (ctx->model->n_params == 0)
         return NULL;
     flags = ctx->state + ctx->model->flags_offset;
-    unset = (const unsigned char *)memchr(flags, 0, ctx->model->n_params);
-    return unset != NULL ? ctx->model->params[unset - flags].name : NULL;
+    for (; i + 8u <= ctx->model->n_params; i += 8u) { // is a byte of the eight 0?
+        memcpy(&eight, flags + i, sizeof eight);
+        if (((eight - UINT64_C(0x0101010101010101)) & ~eight & UINT64_C(0x8080808080808080)) != 0)
+            break;
+    }
+    for (; i < ctx->model->n_params; i++)
+        if (flags[i] == 0)
+            return ctx->model->params[i].name;
+    return NULL;
 }
 
 // Right after a run that gave RLX_ERR_VALUE: the message of the first condition that does not hold. (The

@@ -36,11 +36,11 @@ def flags_of(path):
     return line.split("cc ")[1].split(" -c ")[0].split()
 
 
-def check(model, program, options, folder):
+def check(model, program, options, compilers, folder):
     command = [RLXC, "compile", f"{HERE}/{model}.json", "-o", folder, "--name", model, *options]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     flags = flags_of(f"{folder}/{model}.c")
-    for compiler in ["cc"], ["c++", "-x", "c++"]:
+    for compiler in compilers:
         if shutil.which(compiler[0]) is None:
             continue
         command = [*compiler, *flags, *SANITIZE, "-I" + folder, f"{HERE}/{program}", f"{model}.c"]
@@ -48,8 +48,9 @@ def check(model, program, options, folder):
         subprocess.run([folder + "/p"], check=True)
 
 
+C, CPP = ["cc"], ["c++", "-x", "c++"]
+CONFIGS = (("generic", "0", [C]), ("generic", "3", [C, CPP]), ("native", "3", [C]))
 for name, source, extra in PROGRAMS:
-    for cpu in ("generic", "native"):
-        for level in ("0", "3"):
-            with tempfile.TemporaryDirectory() as top:
-                check(name, source, ["--cpu", cpu, "-O", level, *extra], top)
+    for cpu, level, compilers in CONFIGS:
+        with tempfile.TemporaryDirectory() as top:
+            check(name, source, ["--cpu", cpu, "-O", level, *extra], compilers, top)
