@@ -15,7 +15,8 @@ typedef struct Walk {
     Str *out;
     Value *values;
     const char **name;  // by instruction: of what has one
-    const char **param; // by parameter
+    const char **param; // by parameter; of those that point elsewhere (KI_point), the pointer in use
+    const char **base;  // by parameter: the name in the signature
     Names names;
     VEC(uint32_t) marks; // names in scope when each open block began
     KernelGrid grid;
@@ -403,6 +404,16 @@ static void print_prefetch(Walk *w, const KInst *n)
         print_line(w, "%s", expand_text(w->arena, w->t->prefetch, &args));
 }
 
+static void print_point(Walk *w, const KInst *n)
+{
+    const KParam *p = &w->k->params.data[n->imm];
+    const char *type = type_spell(w, (int)p->dtype)->storage, *entry = expr(w, n->a);
+    const char *table = w->base[p->table - 1], *own = expr(w, n->b), *name = names_take(&w->names, "at");
+    print_line(w, "const %s *const %s = %s[%s] != 0 ? (const %s *)(uintptr_t)%s[%s] : %s + (%s);", type, name,
+               table, entry, type, table, entry, w->base[n->imm], own);
+    w->param[n->imm] = name;
+}
+
 static void print_array(Walk *w, KRef r)
 {
     const KInst *n = k_inst(w->k, r);
@@ -483,6 +494,9 @@ static void print_inst(Walk *w, KRef r)
     case KI_prefetch:
         print_prefetch(w, n);
         break;
+    case KI_point:
+        print_point(w, n);
+        break;
     case KI_for:
         print_for(w, r);
         break;
@@ -517,18 +531,6 @@ static void print_inst(Walk *w, KRef r)
 
 // --- kernels -------------------------------------------------------------------------------------
 
-static bool *find_used_params(Walk *w)
-{
-    bool *used = ARENA_ARRAY(w->arena, bool, (size_t)w->k->params.len + 1);
-    for (KRef r = 1; r < w->k->insts.len; r++) {
-        const KInst *n = k_inst(w->k, r);
-        const bool is_matrix = n->kind == KI_matrix && (n->kop == KMATRIX_load || n->kop == KMATRIX_split);
-        if (n->kind == KI_store || is_matrix || (n->kind == KI_load && w->values[r].n_uses))
-            used[n->imm] = true;
-    }
-    return used;
-}
-
 static const char *param_list(Walk *w)
 {
     Str s = str_new(w->arena);
@@ -536,7 +538,7 @@ static const char *param_list(Walk *w)
         names_take(&w->names, "team");
     for (uint32_t i = 0; i < w->k->params.len; i++) {
         const KParam *p = &w->k->params.data[i];
-        w->param[i] = names_take(&w->names, p->name);
+        w->param[i] = w->base[i] = names_take(&w->names, p->name);
         const ExpandArgs args = {.operand = {type_spell(w, (int)p->dtype)->storage, w->param[i],
                                              arena_printf(w->arena, "%u", i),
                                              w->k->may_alias ? "" : w->t->restrict_word}};
@@ -571,9 +573,10 @@ void cfamily_print_kernel(const Target *t, const Kernel *k, Str *out)
     w.values = values_of(t, k, a);
     w.name = ARENA_ARRAY(a, const char *, k->insts.len);
     w.param = ARENA_ARRAY(a, const char *, (size_t)k->params.len + 1);
+    w.base = ARENA_ARRAY(a, const char *, (size_t)k->params.len + 1);
     print_head(&w);
     w.indent = 1;
-    const bool *used = find_used_params(&w);
+    const bool *used = values_used_params(k, w.values, a);
     for (uint32_t i = 0; i < k->params.len && !t->params_first; i++)
         if (!used[i])
             print_line(&w, "(void)%s;", w.param[i]);

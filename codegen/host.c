@@ -21,16 +21,22 @@ static bool stream_bytes(Stream *s, const void *bytes, uint64_t n)
     return n == 0 || s->sink(s->ctx, bytes, (size_t)n);
 }
 
-static bool stream_buffer(Stream *s, const PlanBuffer *b)
+static bool stream_gap(Stream *s, uint64_t to)
 {
     static const unsigned char zeros[256];
-    Arena scratch = {0};
     bool ok = true;
-    while (ok && s->at < b->offset) {
-        const uint64_t gap = b->offset - s->at;
+    while (ok && s->at < to) {
+        const uint64_t gap = to - s->at;
         ok = stream_bytes(s, zeros, gap < sizeof zeros ? gap : sizeof zeros);
     }
-    ok = ok && stream_bytes(s, plan_buffer_bytes(b, &scratch), b->bytes);
+    return ok;
+}
+
+static bool stream_buffer(Stream *s, const PlanBuffer *b, uint64_t base)
+{
+    Arena scratch = {0};
+    const bool ok =
+        stream_gap(s, base + b->offset) && stream_bytes(s, plan_buffer_bytes(b, &scratch), b->bytes);
     arena_free(&scratch);
     return ok;
 }
@@ -43,37 +49,46 @@ static int by_offset(const void *a, const void *b)
 
 typedef VEC(const PlanBuffer *) Buffers;
 
-static void find_constants(const Plan *p, Arena *a, Buffers *out)
+static void find_constants(const Plan *p, Region region, Arena *a, Buffers *out)
 {
     for (BufId b = 1; b < p->buffers.len; b++) {
         const PlanBuffer *buf = &p->buffers.data[b];
-        if (buf->region == REGION_WEIGHTS && buf->first != UINT32_MAX && buf->bytes > 0)
+        if (buf->region == region && buf->first != UINT32_MAX && buf->bytes > 0)
             vec_push(a, out, buf);
     }
 }
 
-static bool stream_weights(const Plan *p, EmitSink sink, void *ctx)
+// All buffers of a region, which begins at byte `base`.
+static bool stream_region(Stream *s, const Plan *p, Region region, uint64_t base)
 {
     Arena scratch = {0};
     Buffers list = {0};
-    const PlanBuffer end = {.offset = p->region_bytes[REGION_WEIGHTS]};
-    Stream s = {.sink = sink, .ctx = ctx};
     for (uint32_t i = 0; i < host_n_plans(p); i++)
-        find_constants(host_plan(p, i), &scratch, &list);
+        find_constants(host_plan(p, i), region, &scratch, &list);
     if (list.len != 0)
         qsort(list.data, list.len, sizeof *list.data, by_offset);
     bool ok = true;
     for (uint32_t i = 0; i < list.len && ok; i++)
         if (i == 0 || list.data[i]->offset != list.data[i - 1]->offset) // plans share constants
-            ok = stream_buffer(&s, list.data[i]);
-    ok = ok && stream_buffer(&s, &end);
+            ok = stream_buffer(s, list.data[i], base);
     arena_free(&scratch);
-    return ok;
+    return ok && stream_gap(s, base + p->region_bytes[region]);
+}
+
+// The weights, or the experts where they are a file of their own.
+static bool stream_weights(const EmittedFile *f, EmitSink sink, void *ctx)
+{
+    const Plan *p = f->plan;
+    Stream s = {.sink = sink, .ctx = ctx};
+    if (f->is_experts)
+        return stream_region(&s, p, REGION_EXPERTS, 0);
+    return stream_region(&s, p, REGION_WEIGHTS, 0) &&
+           (p->moe_slots > 0 || stream_region(&s, p, REGION_EXPERTS, p->region_bytes[REGION_WEIGHTS]));
 }
 
 bool host_stream(const EmittedFile *f, EmitSink sink, void *ctx)
 {
-    return f->data != NULL ? sink(ctx, f->data, f->len) : stream_weights(f->plan, sink, ctx);
+    return f->data != NULL ? sink(ctx, f->data, f->len) : stream_weights(f, sink, ctx);
 }
 
 // --- kernels -------------------------------------------------------------------------------------
@@ -189,7 +204,7 @@ static WeightsMode weights_mode(const HostEmit *e)
 {
     if (e->options->weights != WEIGHTS_AUTO)
         return e->options->weights;
-    return e->plan->region_bytes[REGION_WEIGHTS] <= HOST_TEXT_MAX_BYTES ? WEIGHTS_RODATA : WEIGHTS_INCBIN;
+    return plan_weight_bytes(e->plan) <= HOST_TEXT_MAX_BYTES ? WEIGHTS_RODATA : WEIGHTS_INCBIN;
 }
 
 // The C expression for the built-in weights: NULL when there are none or the caller brings them.
@@ -197,7 +212,7 @@ static const char *emit_weights(HostEmit *e, Str *out)
 {
     const EmittedFile weights = {.name = arena_printf(e->arena, "%s.weights", e->options->name),
                                  .plan = e->plan,
-                                 .len = (size_t)e->plan->region_bytes[REGION_WEIGHTS]};
+                                 .len = (size_t)plan_weight_bytes(e->plan)};
     const WeightsMode mode = weights_mode(e);
     if (weights.len == 0)
         return "NULL";
@@ -209,6 +224,17 @@ static const char *emit_weights(HostEmit *e, Str *out)
         return host_emit_blob(e, "weights", weights, out);
     vec_push(e->arena, &e->out->files, weights);
     return "NULL";
+}
+
+// Experts that the program maps.
+static void emit_experts(HostEmit *e)
+{
+    const EmittedFile f = {.name = arena_printf(e->arena, "%s.experts", e->options->name),
+                           .plan = e->plan,
+                           .len = (size_t)e->plan->region_bytes[REGION_EXPERTS],
+                           .is_experts = true};
+    if (e->plan->moe_slots > 0 && f.len > 0)
+        vec_push(e->arena, &e->out->files, f);
 }
 
 // --- the file ------------------------------------------------------------------------------------
@@ -244,6 +270,7 @@ static bool emit_c(HostEmit *e, Str *out)
         str_add(out, "extern void (*rlx_probe)(unsigned);\nvoid (*rlx_probe)(unsigned);\n\n");
     str_add(out, str_text(&kernels));
     const char *weights = emit_weights(e, out);
+    emit_experts(e);
     host_emit_descriptor(e, weights, out);
     host_emit_entry(e, out);
     return true;
@@ -270,11 +297,11 @@ bool host_emit(Arena *a, Diag *d, const Target *t, Plan *plan, const HostOptions
     emit_banner(&e, "h", &h);
     host_emit_header(&e, &h);
     vec_push(a, &out->files,
-             ((EmittedFile){arena_printf(a, "%s.h", options->name), str_text(&h), NULL, h.len}));
+             ((EmittedFile){arena_printf(a, "%s.h", options->name), str_text(&h), NULL, h.len, false}));
     vec_push(a, &out->files,
-             ((EmittedFile){arena_printf(a, "%s.c", options->name), str_text(&c), NULL, c.len}));
+             ((EmittedFile){arena_printf(a, "%s.c", options->name), str_text(&c), NULL, c.len, false}));
     out->code_bytes = c.len;
-    out->weight_bytes = (size_t)plan->region_bytes[REGION_WEIGHTS];
+    out->weight_bytes = (size_t)plan_weight_bytes(plan);
     out->state_bytes = (size_t)host_state_bytes(plan);
     return true;
 }

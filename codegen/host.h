@@ -22,6 +22,7 @@ typedef enum RuntimeMode {
 } RuntimeMode; // linked: #include "rlx.h" instead of its text
 
 typedef struct HostOptions {
+    uint32_t moe_slots;   // see Plan.moe_slots
     const char *name;     // a C identifier
     const char *compiler; // "rlxc 0.1.0"
     const char *cc_flags; // what the kernels were made for, "" = none
@@ -40,6 +41,7 @@ typedef struct EmittedFile {
     const void *data; // NULL: the weights of the plan, made while they are written
     const Plan *plan;
     size_t len;
+    bool is_experts; // of data that is NULL: the experts of the plan instead
 } EmittedFile;
 
 typedef struct Emitted {

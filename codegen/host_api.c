@@ -57,8 +57,10 @@ unsigned host_used_threads(const HostEmit *e)
 
 uint64_t host_region_base(const Plan *p, Region r)
 {
+    const bool is_behind = r == REGION_EXPERTS && p->moe_slots == 0;
     return r == REGION_PARAM      ? p->region_bytes[REGION_STATE]
            : r == REGION_PREPARED ? host_initial_bytes(p)
+           : is_behind            ? p->region_bytes[REGION_WEIGHTS]
                                   : 0;
 }
 
@@ -261,13 +263,13 @@ void host_emit_header(HostEmit *e, Str *out)
                "%s_ARENA_BYTES %lluu\n",
                e->upper, (unsigned long long)p->region_bytes[REGION_ARENA]);
     str_printf(out, "#define %s_STATE_BYTES %lluu\n#define %s_WEIGHT_BYTES %lluu\n\n", e->upper,
-               (unsigned long long)host_state_bytes(p), e->upper,
-               (unsigned long long)p->region_bytes[REGION_WEIGHTS]);
+               (unsigned long long)host_state_bytes(p), e->upper, (unsigned long long)plan_weight_bytes(p));
     emit_slots(e, "INPUT", e->input_names, p->inputs.len, out);
     emit_slots(e, "OUTPUT", e->output_names, p->outputs.len, out);
     emit_set_slots(e, out);
     host_emit_symbol_header(e, out);
     host_emit_bucket_header(e, out);
+    host_emit_moe_header(e, out);
     str_add(out, "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
     str_printf(out, "// The descriptor, for the rlx_ functions above.\nextern const rlx_model %s_model;\n",
                name);
@@ -458,7 +460,7 @@ static const char *own_list(const HostEmit *e, const char *name, uint32_t n)
 
 // What the descriptors of all plans have in common: C expressions.
 typedef struct Common {
-    const char *weights, *state_init, *symbols;
+    const char *weights, *state_init, *symbols, *moe;
 } Common;
 
 static void emit_model(HostEmit *e, const HostEmit *largest, const Common *c, uint32_t bucket, Str *out)
@@ -476,8 +478,8 @@ static void emit_model(HostEmit *e, const HostEmit *largest, const Common *c, ui
                is_public ? e->options->name : "", is_public ? "_model" : "model", e->suffix);
     str_printf(out, "    \"%s\", \"%s\", %lluu, %lluu, %lluu, %s, %s, %lluu,\n", e->options->name,
                e->options->compiler, (unsigned long long)p->region_bytes[REGION_ARENA],
-               (unsigned long long)host_state_bytes(p), (unsigned long long)p->region_bytes[REGION_WEIGHTS],
-               c->weights, c->state_init, (unsigned long long)host_flags_offset(p));
+               (unsigned long long)host_state_bytes(p), (unsigned long long)plan_weight_bytes(p), c->weights,
+               c->state_init, (unsigned long long)host_flags_offset(p));
     str_printf(out, "    %uu, %uu, %uu, %uu, %uu, %s, %s, %s, %s,\n", p->inputs.len, p->outputs.len,
                p->params.len, p->states.len, host_count_kernels(largest),
                own_list(e, "inputs", p->inputs.len), own_list(e, "outputs", p->outputs.len),
@@ -490,9 +492,9 @@ static void emit_model(HostEmit *e, const HostEmit *largest, const Common *c, ui
     str_printf(out, "    %uu, %s, %lluu, %lluu, %d, ", p->kept.len, own_list(e, "kept", p->kept.len),
                (unsigned long long)scratch, (unsigned long long)scratch_bytes, e->options->has_profile);
     if (largest->plan->buckets != NULL)
-        str_printf(out, "&%s_buckets, %uu};\n\n", e->options->name, bucket);
+        str_printf(out, "&%s_buckets, %uu, %s};\n\n", e->options->name, bucket, c->moe);
     else
-        str_add(out, "NULL, 0u};\n\n");
+        str_printf(out, "NULL, 0u, %s};\n\n", c->moe);
 }
 
 void host_emit_descriptor(HostEmit *e, const char *weights, Str *out)
@@ -504,7 +506,7 @@ void host_emit_descriptor(HostEmit *e, const char *weights, Str *out)
     emit_param_flags(e, out);
     emit_sets(e, out);
     const char *state_init = emit_state_init(e, out);
-    const Common common = {weights, state_init, host_emit_symbols(e, out)};
+    const Common common = {weights, state_init, host_emit_symbols(e, out), host_emit_moe(e, out)};
     for (uint32_t i = 0; i < host_n_plans(p); i++) {
         HostEmit v = host_variant(e, i);
         emit_model(&v, e, &common, i, out);

@@ -22,20 +22,27 @@ static void emit_names(const HostEmit *e, uint32_t begin, uint32_t end, Str *out
         str_add(out, "    unsigned char *const a = ctx->arena;\n");
     if (used[REGION_STATE] || used[REGION_PARAM] || used[REGION_PREPARED])
         str_add(out, "    unsigned char *const s = ctx->state;\n");
-    if (used[REGION_WEIGHTS])
+    const bool is_apart = e->plan->moe_slots > 0;
+    if (used[REGION_WEIGHTS] || (used[REGION_EXPERTS] && !is_apart))
         str_add(out, "    const unsigned char *const w = ctx->weights;\n");
+    if (used[REGION_EXPERTS] && is_apart)
+        str_add(out, "    const unsigned char *const x = rlx_moe_source(ctx);\n");
     if (is_limited)
         str_add(out, "    const uint32_t skipped = ctx->outputs == 0 ? 0u : 1u << (ctx->outputs - 1u);\n");
     if (!used[REGION_ARENA] && !used[REGION_STATE] && !used[REGION_PARAM] && !used[REGION_WEIGHTS] &&
-        !used[REGION_PREPARED])
+        !used[REGION_PREPARED] && !used[REGION_EXPERTS])
         str_add(out, "    (void)ctx;\n");
 }
 
-// Once a context: the system's answer takes 100 ns.
-static void emit_matrix_check(Str *out)
+// What must hold before a run: a place where experts are, and registers that may be used. That is asked once
+// a context: the system's answer takes 100 ns.
+static void emit_conditions(const HostEmit *e, bool has_matrix, Str *out)
 {
-    str_add(out, "    if (!ctx->is_allowed && !rlx_matrix_is_allowed())\n        return RLX_ERR_CPU;\n"
-                 "    ctx->is_allowed = 1;\n");
+    if (e->plan->moe_slots > 0)
+        str_add(out, "    if (rlx_moe_source(ctx) == NULL)\n        return RLX_ERR_WEIGHTS;\n");
+    if (has_matrix)
+        str_add(out, "    if (!ctx->is_allowed && !rlx_matrix_is_allowed())\n        return RLX_ERR_CPU;\n"
+                     "    ctx->is_allowed = 1;\n");
 }
 
 // --- one thread ----------------------------------------------------------------------------------
@@ -63,8 +70,7 @@ static void emit_alone(const HostEmit *e, bool has_matrix, Str *out)
     const uint32_t begin = e->plan->n_prepare, checked = first_unchecked(e->plan);
     str_printf(out, "static rlx_status dispatch%s(rlx_ctx *ctx)\n{\n", e->suffix);
     emit_names(e, 0, e->plan->kernels.len, out);
-    if (has_matrix)
-        emit_matrix_check(out);
+    emit_conditions(e, has_matrix, out);
     if (e->plan->probe != 0)
         str_add(out, "    rlx_probe(0u);\n");
     if (laps)
@@ -79,6 +85,8 @@ static void emit_alone(const HostEmit *e, bool has_matrix, Str *out)
                      "    ", out);
     if (laps)
         str_add(out, "    (void)time;\n    if (profile != NULL)\n        ctx->profile->runs++;\n");
+    if (host_has_moe(e))
+        str_add(out, "    rlx_moe_note(ctx);\n");
     str_add(out, "    return RLX_OK;\n}\n\n");
 }
 
@@ -196,20 +204,21 @@ static void emit_shared(const HostEmit *e, bool has_matrix, Str *out)
         emit_schedule(e, "prepare", "preparation", "first_segments", &first, out);
     emit_schedule(e, "dispatch", "schedule", "segments", &s, out);
     str_printf(out, "static rlx_status dispatch%s(rlx_ctx *ctx)\n{\n", e->suffix);
-    if (has_matrix)
-        emit_matrix_check(out);
+    emit_conditions(e, has_matrix, out);
     if (e->plan->probe != 0)
         str_add(out, "    rlx_probe(0u);\n");
     if (first.len != 0)
         emit_shared_preparation(e, run, out);
-    if (e->options->has_profile)
-        str_printf(
-            out,
-            "    const rlx_status status = %s(ctx, &schedule%s);\n    if (ctx->profile != NULL && status "
-            "== RLX_OK)\n        ctx->profile->runs++;\n    return status;\n}\n\n",
-            run, e->suffix);
-    else
+    if (!e->options->has_profile && !host_has_moe(e)) {
         str_printf(out, "    return %s(ctx, &schedule%s);\n}\n\n", run, e->suffix);
+        return;
+    }
+    str_printf(out, "    const rlx_status status = %s(ctx, &schedule%s);\n", run, e->suffix);
+    if (e->options->has_profile)
+        str_add(out, "    if (ctx->profile != NULL && status == RLX_OK)\n        ctx->profile->runs++;\n");
+    if (host_has_moe(e))
+        str_add(out, "    if (status == RLX_OK)\n        rlx_moe_note(ctx);\n");
+    str_add(out, "    return status;\n}\n\n");
 }
 
 void host_emit_dispatch(const HostEmit *e, Str *out)

@@ -100,9 +100,11 @@ static void print_slot(const PlanKernel *k, uint32_t index, Str *out)
     str_add(out, ";\n");
 }
 
-static const char *base_text(const PlanBuffer *b, Arena *a)
+static const char *base_text(const Plan *p, const PlanBuffer *b, Arena *a)
 {
-    static const char *const base[REGION_COUNT] = {"a", "s", "s", "w", "s"};
+    static const char *const base[REGION_COUNT] = {"a", "s", "s", "w", "s", "w"};
+    if (b->region == REGION_EXPERTS && p->moe_slots > 0)
+        return "x";
     return b->region == REGION_OUTER ? arena_printf(a, "p%u", b->slot) : base[b->region];
 }
 
@@ -115,7 +117,7 @@ void host_print_call(const Plan *plan, const PlanKernel *k, const char *indent, 
         const KParam *param = &k->kernel->params.data[j];
         const uint64_t at = host_region_base(plan, b->region) + b->offset + arg->byte_offset;
         str_printf(out, "%s(%srlx_%s *)(%s + %llu)", j == 0 ? "" : ", ", param->is_written ? "" : "const ",
-                   dtype_info[param->dtype].name, base_text(b, out->arena), (unsigned long long)at);
+                   dtype_info[param->dtype].name, base_text(plan, b, out->arena), (unsigned long long)at);
     }
     if (k->is_shared)
         str_printf(out, "%steam", k->args.len ? ", " : "");

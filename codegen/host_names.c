@@ -22,9 +22,10 @@ static const char used_in_entry[] = " ctx status memcpy double int16_t int32_t i
                                     " uint32_t uint64_t uint8_t ";
 
 // What the generated code has at file scope.
-static const char own_names[] = " arena_block checks dispatch dispatch_part inputs kernels output_sizes "
-                                "outputs param_has_init params schedule segments shape_now state_block"
-                                " state_init states static_ctx symbol_list symbols weights ";
+static const char own_names[] =
+    " arena_block checks dispatch dispatch_part expert_layers expert_parts experts "
+    "inputs kernels output_sizes outputs param_has_init params schedule segments "
+    "shape_now state_block state_init states static_ctx symbol_list symbols weights ";
 
 // What stands at file scope in a program around it, and headers that a file NAME.h would hide.
 static const char library_names[] =

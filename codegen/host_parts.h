@@ -64,6 +64,10 @@ uint32_t host_count_kernels(const HostEmit *e); // of all plans
 void host_emit_bucket_header(const HostEmit *e, Str *out);
 // The table of the descriptors, which all of them point to; after them.
 void host_emit_buckets(const HostEmit *e, Str *out);
+// host_moe.c: does the model have layers of experts? The tables' C expression.
+bool host_has_moe(const HostEmit *e);
+void host_emit_moe_header(const HostEmit *e, Str *out);
+const char *host_emit_moe(const HostEmit *e, Str *out);
 const char *host_upper(Arena *a, const char *name);
 // Text that is safe inside a // comment.
 const char *host_comment_text(Arena *a, const char *text);

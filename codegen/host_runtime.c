@@ -38,6 +38,7 @@ static bool has_look(const HostEmit *e)
 static const RuntimePart parts[] = {
     {"rlx.h", runtime_text, NULL},
     {"rlx_symbols.h", symbols_text, has_symbols},
+    {"rlx_moe.h", moe_text, host_has_moe},
     {"rlx_buckets.h", buckets_text, has_symbols},
     {"rlx_parallel.h", parallel_text, host_is_parallel},
     {"rlx_threads.h", threads_text, host_has_pool},

@@ -132,3 +132,17 @@ Value *values_of(const Target *t, const Kernel *k, Arena *a)
             decide(t, k, v, r);
     return v;
 }
+
+bool *values_used_params(const Kernel *k, const Value *v, Arena *a)
+{
+    bool *used = ARENA_ARRAY(a, bool, (size_t)k->params.len + 1);
+    for (KRef r = 1; r < k->insts.len; r++) {
+        const KInst *n = k_inst(k, r);
+        const bool is_matrix = n->kind == KI_matrix && (n->kop == KMATRIX_load || n->kop == KMATRIX_split);
+        if (n->kind == KI_store || is_matrix || (n->kind == KI_load && v[r].n_uses))
+            used[n->imm] = true;
+        if (n->kind == KI_point)
+            used[n->imm] = used[k->params.data[n->imm].table - 1] = true;
+    }
+    return used;
+}

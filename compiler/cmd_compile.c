@@ -34,8 +34,7 @@ static void print_json(const Job *j, const char *dir)
     interface_print_json(j);
     printf(",\n  \"arena_bytes\": %llu,\n  \"state_bytes\": %llu,\n  \"weight_bytes\": %llu\n}\n",
            (unsigned long long)j->plan->region_bytes[REGION_ARENA],
-           (unsigned long long)j->emitted.state_bytes,
-           (unsigned long long)j->plan->region_bytes[REGION_WEIGHTS]);
+           (unsigned long long)j->emitted.state_bytes, (unsigned long long)plan_weight_bytes(j->plan));
 }
 
 // How much of the weights all sizes have in common: packings may differ.
@@ -70,7 +69,7 @@ ExitCode cmd_compile(Cli *c)
     printf("arena %llu bytes (lower bound %llu), state %llu, weights %llu, %u kernels\n",
            (unsigned long long)j.plan->region_bytes[REGION_ARENA],
            (unsigned long long)j.plan->arena_lower_bound, (unsigned long long)j.emitted.state_bytes,
-           (unsigned long long)j.plan->region_bytes[REGION_WEIGHTS], plan_count_kernels(j.plan));
+           (unsigned long long)plan_weight_bytes(j.plan), plan_count_kernels(j.plan));
     print_buckets(j.plan->buckets);
     return EXIT_OK;
 }

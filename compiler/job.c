@@ -195,12 +195,14 @@ bool job_plan_graph(Job *j, Graph *g, const PipelineOptions *o, Plan **out)
 bool job_plan(Job *j)
 {
     cli_progress("compiling");
+    j->pipeline.has_buckets = j->buckets.n != 0;
     return job_plan_graph(j, j->graph, &j->pipeline, &j->plan) && (j->plan == NULL || buckets_plan(j));
 }
 
 bool job_emit(Job *j)
 {
     cli_progress("writing C");
+    j->plan->moe_slots = j->plan->region_bytes[REGION_EXPERTS] > 0 ? j->host.moe_slots : 0;
     return host_emit(j->cli->arena, j->cli->diag, j->target, j->plan, &j->host, &j->emitted);
 }
 

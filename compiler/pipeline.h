@@ -24,6 +24,7 @@ typedef struct PipelineOptions {
     bool time_passes;
     bool prepares_always;  // see PassOptions
     const Plan *bucket_of; // of a smaller bucket: the plan that it shares params and states with
+    bool has_buckets;      // there is more than one plan
     FILE *report;          // dumps and times
 } PipelineOptions;
 

@@ -282,7 +282,7 @@ bool tune_measure(Job *j, const Tensor *inputs, TuneQuestions *q)
 {
     char root[] = "/tmp/rlxc-tune-XXXXXX";
     const uint32_t n = count_variants(q);
-    const uint64_t fit = most_weights / (j->plan->region_bytes[REGION_WEIGHTS] + 1);
+    const uint64_t fit = most_weights / (plan_weight_bytes(j->plan) + 1);
     const uint32_t together = fit >= MAX_TOGETHER ? MAX_TOGETHER : fit < 2 ? 2 : (uint32_t)fit;
     if (mkdtemp(root) == NULL)
         return diag_error(j->cli->diag, (Span){0}, E0002, "folder %s: %s", root, strerror(errno));

@@ -111,7 +111,7 @@ Kernel *kernel_new(Arena *a, const char *name)
 
 uint32_t kernel_param(Kernel *k, const char *name, DType t, bool is_written, bool is_read)
 {
-    vec_push(k->arena, &k->params, ((KParam){name, t, is_written, is_read, false}));
+    vec_push(k->arena, &k->params, ((KParam){name, t, is_written, is_read, false, 0}));
     return k->params.len - 1;
 }
 
@@ -314,6 +314,18 @@ void k_prefetch(Kernel *k, uint32_t param, KRef index)
                             .lanes = 1,
                             .count = 1,
                             .a = index,
+                            .imm = param});
+}
+
+void k_point(Kernel *k, uint32_t param, KRef entry, KRef otherwise)
+{
+    rlx_assert(param < k->params.len && k->params.data[param].table != 0);
+    kernel_push(k, &(KInst){.kind = KI_point,
+                            .dtype = DTYPE_u64,
+                            .lanes = 1,
+                            .count = 1,
+                            .a = entry,
+                            .b = otherwise,
                             .imm = param});
 }
 

@@ -52,6 +52,8 @@ typedef enum KKind {
     KI_astore,   // array a at index b = c (lanes consecutive elements)
     KI_store,    // param[imm][b .. ] = a; count < lanes: only the first count are written
     KI_prefetch, // param[imm][a] will be read or written soon: a hint; a may lie behind the end
+    KI_point,    // until its block ends, param[imm] begins at the address in entry a of its table
+                 // (KParam.table), or where that is 0 at its own element b
     KI_for,      // loop variable (this instruction's value) from a while < b, step imm
     KI_if,       // when a (bool scalar)
     KI_else,
@@ -113,7 +115,8 @@ typedef struct KParam {
     DType dtype;
     bool is_written; // else const
     bool is_read;
-    bool is_own; // scratch of which every thread has a part of its own
+    bool is_own;    // scratch of which every thread has a part of its own
+    uint32_t table; // 0, or 1 + the param (u64) with addresses; it is read behind a KI_point only
 } KParam;
 
 typedef struct Kernel {
@@ -160,6 +163,8 @@ void k_transpose(Kernel *k, KRef *rows);
 KRef k_load(Kernel *k, uint32_t param, KRef index, uint8_t lanes, uint8_t count);
 void k_store(Kernel *k, uint32_t param, KRef index, KRef value, uint8_t count);
 void k_prefetch(Kernel *k, uint32_t param, KRef index);
+// entry: of the table; otherwise: the element at which the parameter begins where the entry is 0.
+void k_point(Kernel *k, uint32_t param, KRef entry, KRef otherwise);
 KRef k_var(Kernel *k, KRef init, const char *name_hint);
 KRef k_get(Kernel *k, KRef var);
 void k_set(Kernel *k, KRef var, KRef value);

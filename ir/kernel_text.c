@@ -121,6 +121,10 @@ static void print_statement(Str *out, const Kernel *k, const KInst *n)
         str_add(out, "prefetch ");
         print_place(out, k, n, n->a);
         break;
+    case KI_point:
+        str_printf(out, "point %s", k->params.data[n->imm].name);
+        print_refs(out, k, n);
+        break;
     case KI_if:
         str_add(out, "if");
         print_refs(out, k, n);

@@ -111,6 +111,18 @@ static bool check_memory(Checker *c, const KInst *n, KRef index)
     return check_typed(c, index, KT_INDEX, 1);
 }
 
+static bool check_point(Checker *c, const KInst *n)
+{
+    const Kernel *k = c->k;
+    if (n->imm < 0 || n->imm >= (int64_t)k->params.len)
+        return fail(c, "no parameter %lld", (long long)n->imm);
+    const KParam *p = &k->params.data[n->imm];
+    if (p->is_written || p->table == 0 || p->table > k->params.len ||
+        k->params.data[p->table - 1].dtype != DTYPE_u64)
+        return fail(c, "%s has no table of addresses", p->name);
+    return check_typed(c, n->a, KT_INDEX, 1) && check_typed(c, n->b, KT_INDEX, 1);
+}
+
 static bool check_array_access(Checker *c, const KInst *n)
 {
     if (!check_place(c, n->a, KI_array) || !check_typed(c, n->b, KT_INDEX, 1))
@@ -230,6 +242,8 @@ static bool check_inst(Checker *c, const KInst *n)
         return check_memory(c, n, n->a);
     case KI_store:
         return check_memory(c, n, n->b) && check_typed(c, n->a, n->dtype, n->lanes);
+    case KI_point:
+        return check_point(c, n);
     case KI_get:
         return check_variable(c, n);
     case KI_set:

@@ -89,6 +89,11 @@ uint32_t plan_count_barriers(const Plan *p)
     return n;
 }
 
+uint64_t plan_weight_bytes(const Plan *p)
+{
+    return p->region_bytes[REGION_WEIGHTS] + (p->moe_slots == 0 ? p->region_bytes[REGION_EXPERTS] : 0);
+}
+
 // --- verification --------------------------------------------------------------------------------
 
 static const char *check_arg(const Plan *p, const PlanKernel *k, uint32_t i)
@@ -106,7 +111,7 @@ static const char *check_arg(const Plan *p, const PlanKernel *k, uint32_t i)
                    : NULL;
     if (b->offset % b->align != 0 || b->offset + b->bytes > p->region_bytes[b->region])
         return arena_printf(p->arena, "%s: buffer %s lies outside its region", name, b->name);
-    if (a->is_written && b->region == REGION_WEIGHTS)
+    if (a->is_written && (b->region == REGION_WEIGHTS || b->region == REGION_EXPERTS))
         return arena_printf(p->arena, "%s: writes to the weights", name);
     if (b->region == REGION_PREPARED && a->is_written && (uint32_t)(k - p->kernels.data) >= p->n_prepare)
         return arena_printf(p->arena, "%s: writes to what only the preparation makes", name);

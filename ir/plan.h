@@ -14,6 +14,7 @@ typedef enum Region {
     REGION_PARAM,    // settable parameters; lives across runs
     REGION_WEIGHTS,  // constants, packed as the kernels read them; read-only
     REGION_PREPARED, // made of parameters once after they were set; lives across runs
+    REGION_EXPERTS,  // constants too: packed weights of experts (Plan.moe), behind the others
     REGION_OUTER,    // in the body of a loop: memory that is not its own (Plan.slots)
     REGION_COUNT
 } Region;
@@ -176,6 +177,31 @@ typedef struct PlanBuckets {
 
 struct LiveTable; // passes/live.h
 
+// The packed weights of experts that one product reads: expert e is at e * stride, unless entry e of the
+// table (u64, in the state block) has the address of a copy.
+typedef struct PlanMoePart {
+    BufId weights, table;
+    uint64_t stride;
+} PlanMoePart;
+
+// Products whose rows go to experts by one index.
+typedef struct PlanMoe {
+    NodeId index;
+    const char *name;
+    int64_t n_experts, rows;
+    int64_t per_row; // rows of the index that are one row before it: its last axis, or 1
+    BufId choice;    // by row: i32, the expert or -1, from its first kernel on
+    BufId page;      // in the state block, where the runtime keeps what belongs to the layer
+    VEC(PlanMoePart) parts;
+} PlanMoe;
+
+// What runtime-lite/rlx_moe.h keeps in the state block, for all layers and for each.
+enum { PLAN_MOE_HEAD_BYTES = 64 };
+static inline uint64_t plan_moe_page_bytes(int64_t n_experts, int64_t rows)
+{
+    return 64 + ((uint64_t)n_experts + 7) / 8 * 2 + (uint64_t)n_experts * 4 + 8 + (uint64_t)rows * 4;
+}
+
 typedef struct Plan {
     Arena *arena;
     const Graph *graph;
@@ -196,6 +222,10 @@ typedef struct Plan {
     VEC(PlanChoice) choices;
     VEC(PlanSlot) slots;          // of the body of a loop
     const struct LiveTable *live; // up to where values mean anything in a run; NULL: all of them everywhere
+    VEC(PlanMoe) moe;             // none in the body of a loop, or of plans for several sizes
+    BufId moe_head;               // in the state block; 0: moe is empty
+    uint32_t moe_slots; // 0: experts are in the weights block; else they are a file of their own, and the
+                        // program has memory for so many
     bool is_shared;     // threads share a run: some kernel is split, or another thread than the first has one
     const char *prefix; // of the names of its kernels: "k", in the body of kernel 3 "k3_"
     uint32_t probe;     // 0, or 1 + the number under which emitted code reports that kernel 0 has ended
@@ -224,6 +254,8 @@ void plan_use_sets(Plan *p, Arena *scratch);
 // one place (plan_buckets.c). NULL or a message.
 const char *plan_share_buckets(PlanBuckets *b, Arena *scratch);
 
+// Bytes of the weights block: constants, then experts.
+uint64_t plan_weight_bytes(const Plan *p);
 // A hazard between two kernels: their byte ranges overlap after placing, and at least one writes.
 bool plan_has_hazard(const Plan *p, uint32_t kernel_a, uint32_t kernel_b);
 // Kernels of the plan and of all bodies in it that have a barrier before them.

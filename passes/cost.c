@@ -35,7 +35,7 @@ static const OpCost op_cost[OP_COUNT] = {
     [OP_top_k] = {20, 0},       [OP_cumprod] = {0, 2},     [OP_det] = {100, 0},
     [OP_tree_walk] = {0, 100},  [OP_mt19937] = {0, 20},    [OP_repack] = {0, 10},
     [OP_nms] = {100, 0},        [OP_unique] = {40, 0},     [OP_nonzero] = {4, 0},
-    [OP_argmax_pool] = {0, 18}, [OP_roi_pool] = {0, 60},
+    [OP_argmax_pool] = {0, 18}, [OP_roi_pool] = {0, 60},   [OP_grouped_matmul] = {0, 100},
 };
 
 // Multiplications and additions of one element of the result.

@@ -142,6 +142,17 @@ static NodeId matmul(Graph *g, NodeId id)
     return node_end(&x);
 }
 
+// Rows beyond the live ones have no expert, so that they cost nothing.
+static NodeId grouped_matmul(Graph *g, NodeId id)
+{
+    const Node n = *graph_node(g, id);
+    if (extent_axes(g, n.src[1]) || (n.n_src > 3 && n.src[3] && extent_axes(g, n.src[3])))
+        return extent_refuse(g, id, "experts must have fixed sizes");
+    if (!extent_axes(g, n.src[2]))
+        return id;
+    return extent_masked(g, extent_with(g, id, 2, graph_cast(g, n.src[2], DTYPE_i64)), 2, ~0u, -1);
+}
+
 // Spatial axes read zeros beyond the end, as they do in the padding.
 static NodeId convolution(Graph *g, NodeId id)
 {
@@ -405,6 +416,7 @@ ExtentRule extent_rule(OpId op)
         [OP_cumprod] = cumprod,
         [OP_det] = det,
         [OP_matmul] = matmul,
+        [OP_grouped_matmul] = grouped_matmul,
         [OP_conv] = convolution,
         [OP_conv_transpose] = convolution,
         [OP_int_conv] = int_conv,

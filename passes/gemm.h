@@ -86,6 +86,13 @@ void gemm_pack_constant(Gemm *g, const void *data, DType type, int64_t rows, con
 // The same of a value of element type b_type that depends on parameters only: packed by a kernel of its own
 // (prepare.h). Call this before the loops around the product are opened, or within.
 void gemm_pack_lasting(Gemm *g, NodeId b);
+// How n matrices, `matrix` elements of data apart, are packed like that one after the other.
+typedef struct GemmPack {
+    PlanFill fill;
+    const void *ctx;
+    uint64_t stride, bytes; // of one, a multiple of 64 where there are several; of all
+} GemmPack;
+GemmPack gemm_pack(const Gemm *g, const void *data, DType type, int64_t rows, int64_t n, int64_t matrix);
 static inline bool gemm_makes_panels(const Gemm *g)
 {
     return g->source == GEMM_COPIED || g->source == GEMM_WIDENED;

@@ -283,7 +283,9 @@ typedef struct Packing {
     DType from, to;
     int64_t group[3]; // panels that are next to each other for some steps, in each run
     int64_t k, steps, b_k, b_col;
-    int64_t rows; // of the constant, when elements are pairs of them; else 0
+    int64_t rows;               // of the constant, when elements are pairs of them; else 0
+    int64_t n_matrices, matrix; // packed one after the other; elements of data from one to the next
+    uint64_t stride;            // packed bytes from one to the next
 } Packing;
 
 // Element (i, column `at`) as a pair of rows; behind the last row is a 0.
@@ -317,31 +319,36 @@ static unsigned char *pack_panel(const Packing *p, int64_t first, int64_t at, in
     return out;
 }
 
-// All steps of a group of panels from `first` on.
-static unsigned char *pack_group(const Packing *p, const GemmRun *run, int64_t first, int64_t n,
+// All steps of a group of panels from `first` on, of the matrix that begins at element `base`.
+static unsigned char *pack_group(const Packing *p, const GemmRun *run, int64_t base, int64_t first, int64_t n,
                                  unsigned char *out)
 {
     for (int64_t i = 0; i < p->k; i += p->steps)
         for (int64_t o = first; o < first + n; o++) {
-            const int64_t at = (run->first + o * run->width) * p->b_col;
+            const int64_t at = base + (run->first + o * run->width) * p->b_col;
             out = pack_panel(p, i, at, run->width, run->real, out);
         }
     return out;
 }
 
-static void pack(const void *ctx, void *bytes)
+static void pack_matrix(const Packing *p, int64_t first, unsigned char *out)
 {
-    const Packing *p = ctx;
-    unsigned char *out = bytes;
     for (uint32_t r = 0; r < p->panels.n; r++) {
         const GemmRun *run = &p->panels.run[r];
         const int64_t group = p->group[r];
         for (int64_t i = 0; i < run->count; i += group)
-            out = pack_group(p, run, i, i + group < run->count ? group : run->count - i, out);
+            out = pack_group(p, run, first, i, i + group < run->count ? group : run->count - i, out);
     }
 }
 
-void gemm_pack_constant(Gemm *g, const void *data, DType type, int64_t rows, const char *name)
+static void pack(const void *ctx, void *bytes)
+{
+    const Packing *p = ctx;
+    for (int64_t i = 0; i < p->n_matrices; i++)
+        pack_matrix(p, i * p->matrix, (unsigned char *)bytes + (uint64_t)i * p->stride);
+}
+
+GemmPack gemm_pack(const Gemm *g, const void *data, DType type, int64_t rows, int64_t n, int64_t matrix)
 {
     Packing *p = ARENA_NEW(g->l->pass->perm, Packing);
     *p = (Packing){.panels = gemm_panels(g),
@@ -352,13 +359,22 @@ void gemm_pack_constant(Gemm *g, const void *data, DType type, int64_t rows, con
                    .rows = g->has_pairs ? rows : 0,
                    .steps = g->t.steps,
                    .b_k = g->b_k,
-                   .b_col = g->b_col};
+                   .b_col = g->b_col,
+                   .n_matrices = n,
+                   .matrix = matrix};
     uint64_t columns = 0;
     for (uint32_t i = 0; i < p->panels.n; i++) {
         p->group[i] = gemm_group(g, p->panels.run[i].count);
         columns += (uint64_t)(p->panels.run[i].width * p->panels.run[i].count);
     }
-    g->b = lower_param_filled(g->l, name, g->b_type, pack, p,
-                              columns * (uint64_t)g->k * dtype_info[g->b_type].bytes);
+    const uint64_t each = columns * (uint64_t)g->k * dtype_info[g->b_type].bytes;
+    p->stride = n > 1 ? (each + 63) / 64 * 64 : each;
+    return (GemmPack){.fill = pack, .ctx = p, .stride = p->stride, .bytes = p->stride * (uint64_t)n};
+}
+
+void gemm_pack_constant(Gemm *g, const void *data, DType type, int64_t rows, const char *name)
+{
+    const GemmPack p = gemm_pack(g, data, type, rows, 1, 0);
+    g->b = lower_param_filled(g->l, name, g->b_type, p.fill, p.ctx, p.bytes);
     g->b_base = k_index(g->l->k, 0);
 }

@@ -152,6 +152,20 @@ uint32_t lower_param_filled(Lower *l, const char *name, DType t, PlanFill fill, 
                            t, false);
 }
 
+uint32_t lower_param_experts(Lower *l, const char *name, DType t, PlanFill fill, const void *ctx,
+                             uint64_t bytes)
+{
+    const uint32_t param = lower_param_filled(l, name, t, fill, ctx, bytes);
+    l->plan->buffers.data[l->pk->args.data[param].buf].region = REGION_EXPERTS;
+    return param;
+}
+
+uint32_t lower_param_table(Lower *l, const char *name, uint64_t n)
+{
+    return param_of_buffer(l, (PlanBuffer){.region = REGION_STATE, .bytes = n * 8, .align = 64, .name = name},
+                           DTYPE_u64, false);
+}
+
 uint32_t lower_param_scratch(Lower *l, const char *name, DType t, uint64_t elements)
 {
     const uint64_t bytes = elements * dtype_info[t].bytes;

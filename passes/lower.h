@@ -74,6 +74,10 @@ uint32_t lower_param_filled(Lower *l, const char *name, DType t, PlanFill fill, 
                             uint64_t bytes);
 // A buffer of the plan, all of it.
 uint32_t lower_param_buffer(Lower *l, BufId b, DType t, ParamUse use);
+// The same for packed weights of experts, and a table of n addresses (u64) in the state block, 0 at first.
+uint32_t lower_param_experts(Lower *l, const char *name, DType t, PlanFill fill, const void *ctx,
+                             uint64_t bytes);
+uint32_t lower_param_table(Lower *l, const char *name, uint64_t n);
 // Scratch memory of this kernel in the arena.
 uint32_t lower_param_scratch(Lower *l, const char *name, DType t, uint64_t elements);
 // The same memory once more, as elements of another type.

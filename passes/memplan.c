@@ -41,6 +41,8 @@ static void find_lifetimes(Planner *m)
         buffer_of(m, p->outputs.data[i].buf)->last = n == 0 ? 0 : n - 1;
     for (uint32_t i = 0; i < p->sizes.len; i++)
         buffer_of(m, p->sizes.data[i].buf)->last = n == 0 ? 0 : n - 1;
+    for (uint32_t i = 0; i < p->moe.len; i++) // read after a run
+        buffer_of(m, p->moe.data[i].choice)->last = n - 1;
     for (uint32_t i = 0; i < p->checks.len; i++) {
         PlanBuffer *b = buffer_of(m, p->checks.data[i].buf);
         const uint32_t tested = p->n_check_kernels == 0 ? 0 : p->n_check_kernels - 1;
@@ -301,6 +303,7 @@ bool pass_memplan(Pass *p)
     place_region(&m, REGION_PARAM);
     place_region(&m, REGION_PREPARED);
     place_region(&m, REGION_WEIGHTS);
+    place_region(&m, REGION_EXPERTS);
     for (uint32_t i = 0; i < p->plan->kernels.len; i++)
         mark_empty_aliases(p->plan, &p->plan->kernels.data[i]);
     return true;

@@ -3,8 +3,8 @@
 // lifetime and place.
 #include "passes/pass.h"
 
-static const char *const region_name[REGION_COUNT] = {"arena",   "state",    "param",
-                                                      "weights", "prepared", "outer"};
+static const char *const region_name[REGION_COUNT] = {"arena",    "state",   "param", "weights",
+                                                      "prepared", "experts", "outer"};
 
 static void print_loop(const PlanLoop *loop, Str *out)
 {

@@ -113,6 +113,7 @@ typedef struct rlx_output_set {
 struct rlx_ctx;
 struct rlx_pool;
 struct rlx_profile;
+struct rlx_moe;
 
 // A size that is set between runs (rlx_symbols.h).
 typedef struct rlx_symbol {
@@ -177,6 +178,7 @@ typedef struct rlx_model {
     int has_profile;
     const rlx_buckets *buckets; // NULL: this is the only variant
     uint32_t bucket;            // else its number
+    const struct rlx_moe *moe; // NULL: no layers of experts (rlx_moe.h)
 } rlx_model;
 
 typedef struct rlx_ctx {

@@ -26,6 +26,7 @@ PROGRAMS = (
     ("buckets", "buckets_test.c", BUCKETS),
     ("setparam", "setparam_test.c", ["--dim", "n=1..8"]),
     ("training", "training_test.c", TRAINING),
+    ("moe", "moe_test.c", ["--output-set", "first=y"]),
 )
 SANITIZE = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Mixtures of experts in the API of a generated model: the tables of rlx_moe.h, and sizes of what the program
+// brings. Nothing of it for models without grouped products.
+#include "codegen/host_parts.h"
+
+bool host_has_moe(const HostEmit *e)
+{
+    return e->plan->moe.len > 0;
+}
+
+// Of a slot: the weights of one expert of any layer.
+static uint64_t slot_bytes(const Plan *p)
+{
+    uint64_t most = 64;
+    for (uint32_t i = 0; i < p->moe.len; i++) {
+        uint64_t sum = 0;
+        for (uint32_t j = 0; j < p->moe.data[i].parts.len; j++)
+            sum += (p->moe.data[i].parts.data[j].stride + 63) / 64 * 64;
+        most = sum > most ? sum : most;
+    }
+    return most;
+}
+
+static uint64_t place_of(const Plan *p, BufId b)
+{
+    return host_region_base(p, p->buffers.data[b].region) + p->buffers.data[b].offset;
+}
+
+static void print_parts(const HostEmit *e, Str *out)
+{
+    const Plan *p = e->plan;
+    bool any = false;
+    for (uint32_t i = 0; i < p->moe.len; i++) {
+        uint64_t slot = 0;
+        for (uint32_t j = 0; j < p->moe.data[i].parts.len; j++) {
+            const PlanMoePart *part = &p->moe.data[i].parts.data[j];
+            str_printf(out, "%s    {%llu, %llu, %llu, %llu},\n",
+                       any ? "" : "static const rlx_moe_part expert_parts[] = {\n",
+                       (unsigned long long)p->buffers.data[part->weights].offset,
+                       (unsigned long long)part->stride, (unsigned long long)place_of(p, part->table),
+                       (unsigned long long)slot);
+            slot += (part->stride + 63) / 64 * 64;
+            any = true;
+        }
+    }
+    str_add(out, any ? "};\n\n" : "");
+}
+
+// Sets of outputs for whose runs the layer is left out: as its first kernel.
+static uint32_t skipped_by(const Plan *p, const PlanMoe *m)
+{
+    for (uint32_t i = 0; i < p->kernels.len; i++)
+        for (uint32_t j = 0; j < p->kernels.data[i].args.len; j++)
+            if (p->kernels.data[i].args.data[j].buf == m->choice)
+                return p->kernels.data[i].skipped_by;
+    return 0;
+}
+
+const char *host_emit_moe(const HostEmit *e, Str *out)
+{
+    const Plan *p = e->plan;
+    uint32_t first = 0;
+    if (!host_has_moe(e))
+        return "NULL";
+    print_parts(e, out);
+    str_add(out, "static const rlx_moe_layer expert_layers[] = {\n");
+    for (uint32_t i = 0; i < p->moe.len; i++) {
+        const PlanMoe *m = &p->moe.data[i];
+        str_printf(out, "    {%s, %lldu, %lldu, %lldu, %uu, %uu, %llu, %llu, %uu},\n",
+                   host_string_literal(e->arena, m->name), (long long)m->n_experts, (long long)m->rows,
+                   (long long)m->per_row, first, m->parts.len, (unsigned long long)place_of(p, m->choice),
+                   (unsigned long long)place_of(p, m->page), skipped_by(p, m));
+        first += m->parts.len;
+    }
+    str_printf(
+        out, "};\n\nstatic const rlx_moe experts = {%uu, expert_layers, %s, %llu, %llu, %uu, %llu};\n\n",
+        p->moe.len, first > 0 ? "expert_parts" : "NULL", (unsigned long long)p->region_bytes[REGION_EXPERTS],
+        (unsigned long long)place_of(p, p->moe_head), p->moe_slots,
+        (unsigned long long)(p->moe_slots > 0 ? slot_bytes(p) : 0));
+    return "&experts";
+}
+
+void host_emit_moe_header(const HostEmit *e, Str *out)
+{
+    const Plan *p = e->plan;
+    if (!host_has_moe(e))
+        return;
+    str_printf(out, "\n// Layers of experts (rlx_moe.h): how many, and the bytes of all experts%s.\n",
+               p->moe_slots > 0 ? ", which are a file of their own" : " and where they begin in the weights");
+    str_printf(out, "#define %s_MOE_LAYERS %uu\n#define %s_MOE_BYTES %lluu\n", e->upper, p->moe.len, e->upper,
+               (unsigned long long)p->region_bytes[REGION_EXPERTS]);
+    if (p->moe_slots == 0)
+        str_printf(out, "#define %s_MOE_OFFSET %lluu\n", e->upper,
+                   (unsigned long long)host_region_base(p, REGION_EXPERTS));
+    else
+        str_printf(
+            out, "#define %s_MOE_SLOTS %uu\n#define %s_MOE_POOL_BYTES %lluu // memory for rlx_set_moe_pool\n",
+            e->upper, p->moe_slots, e->upper, (unsigned long long)(slot_bytes(p) * p->moe_slots));
+}

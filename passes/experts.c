@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of experts in the order of the experts: see experts.h. One thread sorts; that takes a few nanoseconds
+// a row, where a product with a row takes microseconds.
+#include "passes/experts.h"
+#include "passes/operand.h"
+
+void experts_row(Lower *l, const Experts *x, KRef row, KRef *idx)
+{
+    Kernel *k = l->k;
+    KRef rest = row;
+    for (uint32_t i = x->d.rank - 1; i-- > 0;) {
+        const int64_t n = x->d.extent[i];
+        const KRef next = i == 0 ? k_index(k, 0) : n == 1 ? rest : k_op(k, KOP_div, rest, k_index(k, n), 0);
+        idx[i] = i == 0   ? rest
+                 : n == 1 ? k_index(k, 0)
+                          : k_op(k, KOP_sub, rest, k_mul(k, next, k_index(k, n)), 0);
+        rest = next;
+    }
+}
+
+KRef experts_entry(Lower *l, uint32_t param, KRef i)
+{
+    return k_cast(l->k, k_load(l->k, param, i, 1, 1), KT_INDEX);
+}
+
+static void set_entry(Lower *l, uint32_t param, KRef i, KRef v)
+{
+    k_store(l->k, param, i, k_cast(l->k, v, DTYPE_i32), 1);
+}
+
+// choice, and bounds[e + 1]: how many rows expert e has, the one behind the last being those without.
+static void count_rows(Lower *l, const Experts *x)
+{
+    Kernel *k = l->k;
+    KRef idx[SHAPE_MAX_RANK] = {0};
+    const KRef zero = k_index(k, 0), n = k_index(k, x->n_experts), one = k_index(k, 1);
+    const KRef i = k_for(k, zero, k_index(k, x->n_experts + 2), 1, KFOR_SERIAL, "e");
+    set_entry(l, x->bounds, i, zero);
+    k_end(k);
+    const KRef r = k_for(k, zero, k_index(k, x->rows), 1, KFOR_SERIAL, "r");
+    experts_row(l, x, r, idx);
+    const KRef e = operand_clamped(l, x->index, operand_index(l, x->index, idx), -1, x->n_experts);
+    const KRef is_none = k_op(k, KOP_lt, e, zero, 0);
+    const KRef group = k_op(k, KOP_select, is_none, n, e);
+    const KRef is_some = k_op(k, KOP_lt, group, n, 0);
+    set_entry(l, x->choice, r, k_op(k, KOP_select, is_some, group, k_index(k, -1)));
+    const KRef at = k_add(k, group, one);
+    set_entry(l, x->bounds, at, k_add(k, experts_entry(l, x->bounds, at), one));
+    k_end(k);
+}
+
+// Counts become places of the first rows; experts with rows are listed.
+static void sum_up(Lower *l, const Experts *x)
+{
+    Kernel *k = l->k;
+    const KRef zero = k_index(k, 0), n = k_index(k, x->n_experts);
+    const KRef place = k_var(k, zero, "place"), listed = k_var(k, zero, "listed");
+    const KRef e = k_for(k, zero, k_index(k, x->n_experts + 1), 1, KFOR_SERIAL, "e");
+    const KRef at = k_add(k, e, k_index(k, 1)), count = k_var(k, experts_entry(l, x->bounds, at), "count");
+    set_entry(l, x->bounds, at, k_get(k, place));
+    k_set(k, place, k_add(k, k_get(k, place), k_get(k, count)));
+    k_if(k, k_op(k, KOP_and, k_op(k, KOP_lt, zero, k_get(k, count), 0), k_op(k, KOP_lt, e, n, 0), 0));
+    set_entry(l, x->groups, k_get(k, listed), e);
+    k_set(k, listed, k_add(k, k_get(k, listed), k_index(k, 1)));
+    k_end(k);
+    k_end(k);
+    set_entry(l, x->groups, n, k_get(k, listed));
+}
+
+// Rows go to their places, after which bounds[e + 1] is where those of expert e end.
+static void order_rows(Lower *l, const Experts *x)
+{
+    Kernel *k = l->k;
+    const KRef r = k_for(k, k_index(k, 0), k_index(k, x->rows), 1, KFOR_SERIAL, "r");
+    const KRef e = experts_entry(l, x->choice, r), is_none = k_op(k, KOP_lt, e, k_index(k, 0), 0);
+    const KRef at = k_add(k, k_op(k, KOP_select, is_none, k_index(k, x->n_experts), e), k_index(k, 1));
+    const KRef place = k_var(k, experts_entry(l, x->bounds, at), "place");
+    set_entry(l, x->bounds, at, k_add(k, k_get(k, place), k_index(k, 1)));
+    set_entry(l, x->order, k_get(k, place), r);
+    k_end(k);
+}
+
+void experts_sort(Lower *l, Experts *x)
+{
+    x->choice = lower_param_scratch(l, "choice", DTYPE_i32, (uint64_t)x->rows);
+    x->bounds = lower_param_scratch(l, "bounds", DTYPE_i32, (uint64_t)x->n_experts + 2);
+    x->order = lower_param_scratch(l, "order", DTYPE_i32, (uint64_t)x->rows);
+    x->groups = lower_param_scratch(l, "groups", DTYPE_i32, (uint64_t)x->n_experts + 1);
+    count_rows(l, x);
+    sum_up(l, x);
+    order_rows(l, x);
+}
+
+// --- layers --------------------------------------------------------------------------------------
+
+// Memory that the runtime keeps across runs.
+static BufId add_state(Lower *l, const char *name, uint64_t bytes)
+{
+    vec_push(l->plan->arena, &l->plan->buffers,
+             ((PlanBuffer){.region = REGION_STATE, .bytes = bytes, .align = 64, .name = name}));
+    return l->plan->buffers.len - 1;
+}
+
+// The layer of an index: the products that read it share the choice of experts.
+static PlanMoe *layer_of(Lower *l, const Experts *x)
+{
+    Plan *p = l->plan;
+    for (uint32_t i = 0; i < p->moe.len; i++)
+        if (p->moe.data[i].index == x->index && p->moe.data[i].n_experts == x->n_experts)
+            return &p->moe.data[i];
+    const int64_t last = x->d.rank > 1 ? x->d.extent[x->d.rank - 2] : 1;
+    const PlanMoe layer = {.index = x->index,
+                           .name = node_name(l->g, l->anchor),
+                           .n_experts = x->n_experts,
+                           .rows = x->rows,
+                           .per_row = x->is_shared ? last : 1,
+                           .choice = l->pk->args.data[x->choice].buf,
+                           .page = add_state(l, "moe", plan_moe_page_bytes(x->n_experts, x->rows))};
+    if (p->moe_head == 0)
+        p->moe_head = add_state(l, "moe", PLAN_MOE_HEAD_BYTES);
+    vec_push(p->arena, &p->moe, layer);
+    return &p->moe.data[p->moe.len - 1];
+}
+
+// Constants of a loop's body are the loop's, and plans of several sizes have no memory for layers.
+static bool can_be_layer(const Lower *l)
+{
+    return l->pass->frame == NULL && !l->pass->options->has_buckets;
+}
+
+void experts_note(Lower *l, const Experts *x)
+{
+    if (can_be_layer(l))
+        layer_of(l, x);
+}
+
+uint32_t experts_place(Lower *l, const Experts *x, DType type, const GemmPack *pack)
+{
+    const char *name = node_name(l->g, x->w);
+    if (!can_be_layer(l))
+        return lower_param_filled(l, name, type, pack->fill, pack->ctx, pack->bytes);
+    PlanMoe *layer = layer_of(l, x);
+    const uint32_t param = lower_param_experts(l, name, type, pack->fill, pack->ctx, pack->bytes);
+    const uint32_t table = lower_param_table(l, name, (uint64_t)x->n_experts);
+    l->k->params.data[param].table = table + 1;
+    vec_push(l->plan->arena, &layer->parts,
+             ((PlanMoePart){.weights = l->pk->args.data[param].buf,
+                            .table = l->pk->args.data[table].buf,
+                            .stride = pack->stride}));
+    return param;
+}

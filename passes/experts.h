@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of rows with the matrix of their expert: what the lowering of grouped_matmul is made of.
+#ifndef PASSES_EXPERTS_H
+#define PASSES_EXPERTS_H
+
+#include "passes/gemm.h"
+
+typedef struct Experts {
+    NodeId x, w, index, bias; // bias 0: none
+    int64_t n_experts, rows, n, k;
+    int64_t w_expert, w_k, w_col; // strides of the weights
+    bool is_shared;               // the last axis of the index has the experts of one row of x
+    Domain d;                     // axes of the result
+    // Scratch memory, all i32: by row its expert or -1; bounds[e] .. bounds[e + 1]: places in `order` of the
+    // rows of expert e, the last ones those of none; rows by place; experts that have rows, and behind them
+    // (at n_experts) how many these are.
+    uint32_t choice, bounds, order, groups;
+    uint32_t sorted; // the rows of x, in f32, by place
+} Experts;
+
+// The coordinates of a row of the result on its axes but the last.
+void experts_row(Lower *l, const Experts *x, KRef row, KRef *idx);
+// Entry i of one of the lists, as an index.
+KRef experts_entry(Lower *l, uint32_t param, KRef i);
+// Fills the scratch memory, by counting: rows of one expert keep their order.
+void experts_sort(Lower *l, Experts *x);
+// Makes the product one of a layer (PlanMoe), unless it is in the body of a loop or there are buckets.
+void experts_note(Lower *l, const Experts *x);
+// Makes the weights of each expert a part of the layer that its index belongs to, which the runtime can place
+// elsewhere (PlanMoe): the parameter of the packed weights.
+uint32_t experts_place(Lower *l, const Experts *x, DType type, const GemmPack *pack);
+
+#endif
