@@ -87,6 +87,18 @@ static bool read_target(Job *j, const char *default_cpu)
     return read_threads(j);
 }
 
+static bool read_moe(Job *j)
+{
+    enum { MAX = 1 << 20 };
+    const char *given = j->cli->options.moe_resident;
+    int64_t n = 0;
+    if (given != NULL && strcmp(given, "all") != 0 &&
+        (!str_parse_i64(given, strlen(given), &n) || n < 1 || n > MAX))
+        return wrong_value(j, "--moe-resident", given, "all, or a whole number from 1 to 1048576");
+    j->host.moe_slots = (uint32_t)n;
+    return true;
+}
+
 static bool read_host_options(Job *j)
 {
     static const char *const weights[] = {"auto", "rodata", "incbin", "file"},
@@ -124,7 +136,7 @@ static bool read_host_options(Job *j)
                             .has_profile = o->profile != NULL,
                             .has_source = o->embed_source != NULL,
                             .runtime = o->link_runtime != NULL ? RUNTIME_LINKED : RUNTIME_PASTED};
-    return true;
+    return read_moe(j);
 }
 
 // Measured choices.
@@ -196,6 +208,8 @@ bool job_plan(Job *j)
 {
     cli_progress("compiling");
     j->pipeline.has_buckets = j->buckets.n != 0;
+    if (j->pipeline.has_buckets && j->host.moe_slots > 0)
+        return wrong_value(j, "--moe-resident", j->cli->options.moe_resident, "a model without buckets");
     return job_plan_graph(j, j->graph, &j->pipeline, &j->plan) && (j->plan == NULL || buckets_plan(j));
 }
 

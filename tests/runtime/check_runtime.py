@@ -27,6 +27,7 @@ PROGRAMS = (
     ("setparam", "setparam_test.c", ["--dim", "n=1..8"]),
     ("training", "training_test.c", TRAINING),
     ("moe", "moe_test.c", ["--output-set", "first=y"]),
+    ("moe", "moe_test.c", ["--output-set", "first=y", "--moe-resident", "3"]),
 )
 SANITIZE = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
