@@ -63,8 +63,7 @@ typedef enum rlx_dtype {
     RLX_U8,
     RLX_BOOL,
     // One byte an element: floats as their bits. Of integers of 4 and 2 bits only the low bits are read; what
-    // is
-    // written is extended by sign or zeros.
+    // is written is extended by sign or zeros.
     RLX_F8E4M3FN,
     RLX_F8E4M3FNUZ,
     RLX_F8E5M2,

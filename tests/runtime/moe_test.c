@@ -2,7 +2,6 @@
 // The calls of rlx_moe.h on a generated model (moe.json, made by make_moe.py; output set first = y), in both
 // forms: all experts in the weights, and in a file of their own with memory for three. Results are compared
 // with a dense evaluation of the experts that the router chose; masks, sources and slots must change no bit.
-// The allocator aborts once the test has read the experts.
 #include "moe.h"
 #include <math.h>
 #include <stdio.h>
