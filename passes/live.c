@@ -137,6 +137,18 @@ static bool varies(const Live *l, const Node *n, uint32_t k, uint32_t i)
     return i + s->rank >= n->shape->rank && s->dim[i + s->rank - n->shape->rank] != 1;
 }
 
+// A selection by what is no mask of this axis: what both sides are filled with stays.
+static void keep_fill(const Live *l, const Node *n, uint32_t i, LiveAxis *out)
+{
+    const LiveAxis *yes = operand_axis(l, n, 1, i), *no = operand_axis(l, n, 2, i);
+    double v = 0;
+    if ((yes == NULL || yes->fill.size == 0) && (no == NULL || no->fill.size == 0))
+        return;
+    const bool is_same =
+        yes != NULL && yes->fill.size != 0 && node_is_scalar_const(l->g, n->src[2], &v) && v == yes->value;
+    *out = is_same ? (LiveAxis){.fill = yes->fill, .value = v} : (LiveAxis){0};
+}
+
 // What a selection is beyond the end of its mask.
 static void where_axis(const Live *l, const Node *n, uint32_t i, LiveAxis *out)
 {
@@ -151,6 +163,8 @@ static void where_axis(const Live *l, const Node *n, uint32_t i, LiveAxis *out)
         out->value = no->value;
     } else if (l->has_size[n->src[0]] && varies(l, n, 0, i)) {
         *out = (LiveAxis){0}; // may be a repair that is not understood
+    } else {
+        keep_fill(l, n, i, out);
     }
 }
 
