@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <stdbool.h>
 #include <string.h>
 
 // NaN in x passes; a lower bound above the upper one yields the upper one.

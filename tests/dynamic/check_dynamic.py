@@ -25,8 +25,8 @@ def const(node, shape):
     count = 1
     for d in shape:
         count *= d
-    values = ", ".join(["--dim", "seq=sometimes"]tr((i * 5 % 7 - 3) / 4) for i in range(count))
-    return f"%{node} = const : f32[{', '.join(["--dim", "seq=sometimes"]ap(str, shape))}] = {{{values}}}"
+    values = ", ".join(str((i * 5 % 7 - 3) / 4) for i in range(count))
+    return f"%{node} = const : f32[{', '.join(map(str, shape))}] = {{{values}}}"
 
 
 # name, nodes, values that become outputs
@@ -35,34 +35,34 @@ CASES = [
         "arithmetic",
         """%1 = input "x" : f32[batch, seq, 5]
         %2 = input "y" : f32[seq, 1]
-        %3 = add(["--dim", "seq=sometimes"]1, %2)
-        %4 = gelu(["--dim", "seq=sometimes"]3)
+        %3 = add(%1, %2)
+        %4 = gelu(%3)
         %5 = input "n" : i32[seq]
-        %6 = mul(["--dim", "seq=sometimes"]5, %5)""",
+        %6 = mul(%5, %5)""",
         [3, 4, 6],
     ),
     (
         "rows and columns of products",
         """%1 = input "a" : f32[seq, 24]
         CONST 2 24 40
-        %3 = matmul(["--dim", "seq=sometimes"]1, %2)
+        %3 = matmul(%1, %2)
         %4 = input "b" : f32[24, seq]
-        %5 = matmul(["--dim", "seq=sometimes"]1, %4)
-        %6 = matmul(["--dim", "seq=sometimes"]4, %1)
-        %7 = matmul(["--dim", "seq=sometimes"]1, %1) {transpose_a = true}""",
+        %5 = matmul(%1, %4)
+        %6 = matmul(%4, %1)
+        %7 = matmul(%1, %1) {transpose_a = true}""",
         [3, 5, 6, 7],
     ),
     (
         "products of a batch",
         """%1 = input "a" : f32[batch, seq, 16]
         %2 = input "b" : f32[batch, 16, 2*seq + 1]
-        %3 = matmul(["--dim", "seq=sometimes"]1, %2)
+        %3 = matmul(%1, %2)
         CONST 4 16 33
-        %5 = matmul(["--dim", "seq=sometimes"]1, %4)
+        %5 = matmul(%1, %4)
         %6 = input "c" : f32[batch, 16]
-        %7 = matmul(["--dim", "seq=sometimes"]6, %4)
+        %7 = matmul(%6, %4)
         %8 = input "v" : f32[seq]
-        %9 = matmul(["--dim", "seq=sometimes"]8, %5)""",
+        %9 = matmul(%8, %5)""",
         [3, 5, 7, 9],
     ),
     (
@@ -70,9 +70,9 @@ CASES = [
         """%1 = input "x" : f32[batch, seq, 12]
         CONST 2 12 20
         CONST 3 20
-        %4 = linear(["--dim", "seq=sometimes"]1, %2, %3)
-        %5 = relu(["--dim", "seq=sometimes"]4)
-        %6 = reshape(["--dim", "seq=sometimes"]5) {shape = [batch*seq, 20]}""",
+        %4 = linear(%1, %2, %3)
+        %5 = relu(%4)
+        %6 = reshape(%5) {shape = [batch*seq, 20]}""",
         [5, 6],
     ),
     (
@@ -80,79 +80,79 @@ CASES = [
         """%1 = input "x" : f32[batch, 3, seq, past + 3]
         CONST 2 8 3 3 3
         CONST 3 8
-        %4 = conv(["--dim", "seq=sometimes"]1, %2, %3) {pads = [1, 1, 1, 1]}
-        %5 = relu(["--dim", "seq=sometimes"]4)
+        %4 = conv(%1, %2, %3) {pads = [1, 1, 1, 1]}
+        %5 = relu(%4)
         CONST 6 8 1 3 3
-        %7 = conv(["--dim", "seq=sometimes"]5, %6) {pads = [1, 1, 1, 1], strides = [2, 2], group = 8}
+        %7 = conv(%5, %6) {pads = [1, 1, 1, 1], strides = [2, 2], group = 8}
         CONST 8 4 8 1 1
-        %9 = conv(["--dim", "seq=sometimes"]5, %8)""",
+        %9 = conv(%5, %8)""",
         [5, 7, 9],
     ),
     (
         "a convolution with stride",
         """%1 = input "x" : f32[batch, 4, block]
         CONST 2 6 4 3
-        %3 = conv(["--dim", "seq=sometimes"]1, %2) {pads = [0, 1], strides = [2]}
+        %3 = conv(%1, %2) {pads = [0, 1], strides = [2]}
         CONST 4 4 2 4
-        %5 = conv_transpose(["--dim", "seq=sometimes"]1, %4) {strides = [2], pads = [1, 1]}""",
+        %5 = conv_transpose(%1, %4) {strides = [2], pads = [1, 1]}""",
         [3, 5],
     ),
     (
         "a batch of pictures",
         """%1 = input "x" : f32[batch, 3, 8, 8]
         CONST 2 8 3 3 3
-        %3 = conv(["--dim", "seq=sometimes"]1, %2) {pads = [1, 1, 1, 1]}
-        %4 = max_pool(["--dim", "seq=sometimes"]3) {kernel = [2, 2], strides = [2, 2]}
-        %5 = avg_pool(["--dim", "seq=sometimes"]4) {kernel = [2, 2], pads = [1, 1, 1, 1]}
-        %6 = global_avg_pool(["--dim", "seq=sometimes"]5)
-        %7 = reshape(["--dim", "seq=sometimes"]6) {shape = [batch, 8]}
-        %8 = softmax(["--dim", "seq=sometimes"]7)""",
+        %3 = conv(%1, %2) {pads = [1, 1, 1, 1]}
+        %4 = max_pool(%3) {kernel = [2, 2], strides = [2, 2]}
+        %5 = avg_pool(%4) {kernel = [2, 2], pads = [1, 1, 1, 1]}
+        %6 = global_avg_pool(%5)
+        %7 = reshape(%6) {shape = [batch, 8]}
+        %8 = softmax(%7)""",
         [4, 5, 8],
     ),
     (
         "pools",
         """%1 = input "x" : f32[batch, 2, block, seq + 2]
-        %2 = max_pool(["--dim", "seq=sometimes"]1) {kernel = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]}
-        %3 = avg_pool(["--dim", "seq=sometimes"]1) {kernel = [3, 3], pads = [1, 1, 1, 1]}
-        %4 = avg_pool(["--dim", "seq=sometimes"]1) {kernel = [3, 3], pads = [1, 1, 1, 1], count_include_pad = true}
-        %5 = avg_pool(["--dim", "seq=sometimes"]1) {kernel = [2, 2], strides = [2, 2]}
-        %6 = global_avg_pool(["--dim", "seq=sometimes"]1)
-        %7 = global_max_pool(["--dim", "seq=sometimes"]1)""",
+        %2 = max_pool(%1) {kernel = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]}
+        %3 = avg_pool(%1) {kernel = [3, 3], pads = [1, 1, 1, 1]}
+        %4 = avg_pool(%1) {kernel = [3, 3], pads = [1, 1, 1, 1], count_include_pad = true}
+        %5 = avg_pool(%1) {kernel = [2, 2], strides = [2, 2]}
+        %6 = global_avg_pool(%1)
+        %7 = global_max_pool(%1)""",
         [2, 3, 4, 5, 6, 7],
     ),
     (
         "softmax",
         """%1 = input "x" : f32[batch, seq, past + seq]
-        %2 = softmax(["--dim", "seq=sometimes"]1)
-        %3 = softmax(["--dim", "seq=sometimes"]1) {axis = 1}
-        %4 = log_softmax(["--dim", "seq=sometimes"]1) {axis = 0}""",
+        %2 = softmax(%1)
+        %3 = softmax(%1) {axis = 1}
+        %4 = log_softmax(%1) {axis = 0}""",
         [2, 3, 4],
     ),
     (
         "norms",
         """%1 = input "x" : f32[batch, seq, 32]
         CONST 2 32
-        %3 = layer_norm(["--dim", "seq=sometimes"]1, %2, %2)
-        %4 = rms_norm(["--dim", "seq=sometimes"]1, %2)
+        %3 = layer_norm(%1, %2, %2)
+        %4 = rms_norm(%1, %2)
         %5 = input "y" : f32[batch, seq]
-        %6 = layer_norm(["--dim", "seq=sometimes"]5)
-        %7 = rms_norm(["--dim", "seq=sometimes"]5)""",
+        %6 = layer_norm(%5)
+        %7 = rms_norm(%5)""",
         [3, 4, 6, 7],
     ),
     (
         "sums and means",
         """%1 = input "x" : f32[batch, seq, 5]
-        %2 = reduce_mean(["--dim", "seq=sometimes"]1) {axes = [1]}
-        %3 = reduce_mean(["--dim", "seq=sometimes"]1) {axes = [0, 2], keepdims = true}
-        %4 = reduce_sum(["--dim", "seq=sometimes"]1)
-        %5 = reduce_max(["--dim", "seq=sometimes"]1) {axes = [1]}
-        %6 = reduce_min(["--dim", "seq=sometimes"]1) {axes = [0]}
-        %7 = argmax(["--dim", "seq=sometimes"]1) {axis = 1}
-        %8 = cumsum(["--dim", "seq=sometimes"]1) {axis = 1, reverse = true}
-        %9 = reduce_prod(["--dim", "seq=sometimes"]1) {axes = [1]}
-        %10 = reduce_logsumexp(["--dim", "seq=sometimes"]1) {axes = [1]}
-        %11 = cumprod(["--dim", "seq=sometimes"]1) {axis = 1, reverse = true}
-        %12 = cumprod(["--dim", "seq=sometimes"]1) {axis = 0}""",
+        %2 = reduce_mean(%1) {axes = [1]}
+        %3 = reduce_mean(%1) {axes = [0, 2], keepdims = true}
+        %4 = reduce_sum(%1)
+        %5 = reduce_max(%1) {axes = [1]}
+        %6 = reduce_min(%1) {axes = [0]}
+        %7 = argmax(%1) {axis = 1}
+        %8 = cumsum(%1) {axis = 1, reverse = true}
+        %9 = reduce_prod(%1) {axes = [1]}
+        %10 = reduce_logsumexp(%1) {axes = [1]}
+        %11 = cumprod(%1) {axis = 1, reverse = true}
+        %12 = cumprod(%1) {axis = 0}""",
         [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12],
     ),
     (
@@ -160,9 +160,9 @@ CASES = [
         """%1 = input "x" : f32[2, 3, 9, 9]
         %2 = input "regions" : f32[seq, 4]
         %3 = input "image" : i64[seq]
-        %4 = roi_pool(["--dim", "seq=sometimes"]1, %2, %3) {height = 2, width = 2}
+        %4 = roi_pool(%1, %2, %3) {height = 2, width = 2}
         %5 = input "m" : f32[batch, seq, 3, 3]
-        %6 = det(["--dim", "seq=sometimes"]5)""",
+        %6 = det(%5)""",
         [4, 6],
     ),
     (
@@ -170,19 +170,19 @@ CASES = [
         """%1 = input "q" : f32[batch, 4, 3, 16]
         %2 = input "k" : f32[batch, 2, seq, 16]
         %3 = input "v" : f32[batch, 2, seq, 16]
-        %4 = attention(["--dim", "seq=sometimes"]1, %2, %3)
+        %4 = attention(%1, %2, %3)
         %5 = input "mask" : f32[1, 1, 3, seq]
-        %6 = attention(["--dim", "seq=sometimes"]1, %2, %3, %5)
+        %6 = attention(%1, %2, %3, %5)
         %7 = input "allowed" : bool[batch, 1, 1, seq]
-        %8 = attention(["--dim", "seq=sometimes"]1, %2, %3, %7)""",
+        %8 = attention(%1, %2, %3, %7)""",
         [4, 6, 8],
     ),
     (
         "attention, causal",
         """%1 = input "q" : f32[batch, 2, seq, 8]
         %2 = input "k" : f32[batch, 2, seq, 8]
-        %3 = attention(["--dim", "seq=sometimes"]1, %2, %2) {causal = true}
-        %4 = attention(["--dim", "seq=sometimes"]1, %2, %2)""",
+        %3 = attention(%1, %2, %2) {causal = true}
+        %4 = attention(%1, %2, %2)""",
         [3, 4],
     ),
     (
@@ -190,58 +190,58 @@ CASES = [
         """%1 = input "q" : f32[1, 4, seq, 8]
         %2 = input "k" : f32[1, 2, past + seq, 8]
         %3 = input "v" : f32[1, 2, past + seq, 8]
-        %4 = attention(["--dim", "seq=sometimes"]1, %2, %3) {causal = true}
+        %4 = attention(%1, %2, %3) {causal = true}
         %5 = input "mask" : f32[seq, past + seq]
-        %6 = attention(["--dim", "seq=sometimes"]1, %2, %3, %5) {causal = true}""",
+        %6 = attention(%1, %2, %3, %5) {causal = true}""",
         [4, 6],
     ),
     (
         "a past and what comes",
         """%1 = input "past" : f32[1, 2, past, 8]
         %2 = input "new" : f32[1, 2, seq, 8]
-        %3 = concat(["--dim", "seq=sometimes"]1, %2) {axis = 2}
-        %4 = attention(["--dim", "seq=sometimes"]2, %3, %3) {causal = true}
-        %5 = transpose(["--dim", "seq=sometimes"]4) {perm = [0, 2, 1, 3]}
-        %6 = reshape(["--dim", "seq=sometimes"]5) {shape = [1, seq, 16]}""",
+        %3 = concat(%1, %2) {axis = 2}
+        %4 = attention(%2, %3, %3) {causal = true}
+        %5 = transpose(%4) {perm = [0, 2, 1, 3]}
+        %6 = reshape(%5) {shape = [1, seq, 16]}""",
         [3, 6],
     ),
     (
         "joined, cut, turned",
         """%1 = input "x" : f32[batch, seq, 6]
         %2 = input "y" : f32[batch, past, 6]
-        %3 = concat(["--dim", "seq=sometimes"]1, %2, %1) {axis = 1}
-        %4 = slice(["--dim", "seq=sometimes"]3) {starts = [1], ends = [1000], axes = [1]}
-        %5 = slice(["--dim", "seq=sometimes"]1) {starts = [-1], ends = [1000], axes = [1]}
-        %6 = transpose(["--dim", "seq=sometimes"]1) {perm = [2, 0, 1]}
-        %7 = reshape(["--dim", "seq=sometimes"]1) {shape = [batch, 2*seq, 3]}
-        %8 = reshape(["--dim", "seq=sometimes"]6) {shape = [6, batch*seq]}
-        %9 = slice(["--dim", "seq=sometimes"]1) {starts = [-1], ends = [-1000], axes = [1], steps = [-1]}
-        %10 = expand(["--dim", "seq=sometimes"]2) {shape = [batch, past, 6]}
-        %11 = pad(["--dim", "seq=sometimes"]1) {pads = [0, 1, 0, 0, 2, 0]}""",
+        %3 = concat(%1, %2, %1) {axis = 1}
+        %4 = slice(%3) {starts = [1], ends = [1000], axes = [1]}
+        %5 = slice(%1) {starts = [-1], ends = [1000], axes = [1]}
+        %6 = transpose(%1) {perm = [2, 0, 1]}
+        %7 = reshape(%1) {shape = [batch, 2*seq, 3]}
+        %8 = reshape(%6) {shape = [6, batch*seq]}
+        %9 = slice(%1) {starts = [-1], ends = [-1000], axes = [1], steps = [-1]}
+        %10 = expand(%2) {shape = [batch, past, 6]}
+        %11 = pad(%1) {pads = [0, 1, 0, 0, 2, 0]}""",
         [3, 4, 5, 6, 7, 8, 9, 10, 11],
     ),
     (
         "chosen",
         """%1 = input "x" : f32[seq, 6]
         %2 = const : i64[3] = {0, -1, 0}
-        %3 = gather(["--dim", "seq=sometimes"]1, %2)
+        %3 = gather(%1, %2)
         CONST 4 9 6
         %5 = input "at" : i64[batch, seq]
-        %6 = gather(["--dim", "seq=sometimes"]4, %5)
-        %7 = top_k(["--dim", "seq=sometimes"]1) {k = [min(seq, 4)], axis = 0}
-        %8 = result(["--dim", "seq=sometimes"]7) {index = 1}
-        %9 = gather(["--dim", "seq=sometimes"]1, %5)""",
+        %6 = gather(%4, %5)
+        %7 = top_k(%1) {k = [min(seq, 4)], axis = 0}
+        %8 = result(%7) {index = 1}
+        %9 = gather(%1, %5)""",
         [3, 6, 7, 8],
     ),
     (
         "halves",
         """%1 = input "x" : f32[batch, block, 4]
-        %2 = slice(["--dim", "seq=sometimes"]1) {starts = [0], ends = [100], axes = [1], steps = [8]}
-        %3 = reduce_mean(["--dim", "seq=sometimes"]2) {axes = [1]}
+        %2 = slice(%1) {starts = [0], ends = [100], axes = [1], steps = [8]}
+        %3 = reduce_mean(%2) {axes = [1]}
         %4 = input "y" : f32[2*seq + 1]
-        %5 = slice(["--dim", "seq=sometimes"]4) {starts = [0], ends = [1000], steps = [2]}
-        %6 = slice(["--dim", "seq=sometimes"]4) {starts = [1], ends = [1000], steps = [2]}
-        %7 = concat(["--dim", "seq=sometimes"]5, %6) {axis = 0}""",
+        %5 = slice(%4) {starts = [0], ends = [1000], steps = [2]}
+        %6 = slice(%4) {starts = [1], ends = [1000], steps = [2]}
+        %7 = concat(%5, %6) {axis = 0}""",
         [2, 3, 5, 6, 7],
     ),
     (
@@ -249,9 +249,9 @@ CASES = [
         """%1 = input "x" : f32[6, batch, 5]
         CONST 2 2 16 5
         CONST 3 2 16 4
-        %4 = lstm(["--dim", "seq=sometimes"]1, %2, %3) {direction = "bidirectional"}
-        %5 = result(["--dim", "seq=sometimes"]4) {index = 1}
-        %6 = result(["--dim", "seq=sometimes"]4) {index = 2}""",
+        %4 = lstm(%1, %2, %3) {direction = "bidirectional"}
+        %5 = result(%4) {index = 1}
+        %6 = result(%4) {index = 2}""",
         [4, 5, 6],
     ),
     (
@@ -260,25 +260,25 @@ CASES = [
         CONST 2 1 16 5
         CONST 3 1 16 4
         CONST 4 1 32
-        %5 = lstm(["--dim", "seq=sometimes"]1, %2, %3, %4)
-        %6 = result(["--dim", "seq=sometimes"]5) {index = 1}
-        %7 = result(["--dim", "seq=sometimes"]5) {index = 2}
+        %5 = lstm(%1, %2, %3, %4)
+        %6 = result(%5) {index = 1}
+        %7 = result(%5) {index = 2}
         %8 = input "h" : f32[1, batch, 4]
-        %9 = lstm(["--dim", "seq=sometimes"]1, %2, %3, %4, %8, %8) {direction = "reverse"}
-        %10 = result(["--dim", "seq=sometimes"]9) {index = 1}
+        %9 = lstm(%1, %2, %3, %4, %8, %8) {direction = "reverse"}
+        %10 = result(%9) {index = 1}
         CONST 11 2 16 5
         CONST 12 2 16 4
-        %13 = lstm(["--dim", "seq=sometimes"]1, %11, %12) {direction = "bidirectional"}
-        %14 = result(["--dim", "seq=sometimes"]13) {index = 1}
-        %15 = result(["--dim", "seq=sometimes"]13) {index = 2}""",
+        %13 = lstm(%1, %11, %12) {direction = "bidirectional"}
+        %14 = result(%13) {index = 1}
+        %15 = result(%13) {index = 2}""",
         [5, 6, 7, 9, 10, 13, 14, 15],
     ),
     (
         "larger and smaller pictures",
         """%1 = input "x" : f32[batch, 2, seq, block]
-        %2 = resize(["--dim", "seq=sometimes"]1) {scales = "1,1,2,2", mode = "nearest"}
-        %3 = resize(["--dim", "seq=sometimes"]1) {scales = "1,1,2,2", mode = "linear"}
-        %4 = resize(["--dim", "seq=sometimes"]1) {sizes = [batch, 2, 3*seq, block], mode = "cubic"}""",
+        %2 = resize(%1) {scales = "1,1,2,2", mode = "nearest"}
+        %3 = resize(%1) {scales = "1,1,2,2", mode = "linear"}
+        %4 = resize(%1) {sizes = [batch, 2, 3*seq, block], mode = "cubic"}""",
         [2, 3, 4],
     ),
     (
@@ -286,8 +286,8 @@ CASES = [
         """%1 = state "cache" : f32[40, 4]
         %2 = input "rows" : f32[seq, 4]
         %3 = input "at" : i64[]
-        %4 = update_slice(["--dim", "seq=sometimes"]1, %2, %3)
-        %5 = reduce_sum(["--dim", "seq=sometimes"]4) {axes = [0]}
+        %4 = update_slice(%1, %2, %3)
+        %5 = reduce_sum(%4) {axes = [0]}
         state %1 -> %4""",
         [4, 5],
     ),
@@ -296,7 +296,7 @@ CASES = [
         """%1 = input "cache" : f32[1, 2, 40, 4]
         %2 = input "rows" : f32[1, 2, seq, 4]
         %3 = input "at" : i64[4]
-        %4 = update_slice(["--dim", "seq=sometimes"]1, %2, %3)""",
+        %4 = update_slice(%1, %2, %3)""",
         [4],
     ),
     (
@@ -304,24 +304,24 @@ CASES = [
         """%1 = input "x" : f32[batch, 2, seq, 8]
         %2 = input "c" : f32[seq, 4]
         %3 = input "s" : f32[seq, 4]
-        %4 = rope(["--dim", "seq=sometimes"]1, %2, %3)""",
+        %4 = rope(%1, %2, %3)""",
         [4],
     ),
     (
         "states",
         """%1 = state "sum" : f32[batch, seq]
         %2 = input "x" : f32[batch, seq]
-        %3 = add(["--dim", "seq=sometimes"]1, %2)
+        %3 = add(%1, %2)
         state %1 -> %3""",
         [3],
     ),
     (
         "a few and none",
         """%1 = input "x" : f32[past, 5]
-        %2 = reduce_sum(["--dim", "seq=sometimes"]1) {axes = [0]}
-        %3 = matmul(["--dim", "seq=sometimes"]1, %1) {transpose_a = true}
-        %4 = softmax(["--dim", "seq=sometimes"]1)
-        %5 = concat(["--dim", "seq=sometimes"]1, %1) {axis = 1}""",
+        %2 = reduce_sum(%1) {axes = [0]}
+        %3 = matmul(%1, %1) {transpose_a = true}
+        %4 = softmax(%1)
+        %5 = concat(%1, %1) {axis = 1}""",
         [2, 3, 4, 5],
     ),
 ]
@@ -329,21 +329,21 @@ REFUSED = [
     (
         "mirror",
         """%1 = input "x" : f32[seq]
-        %2 = pad(["--dim", "seq=sometimes"]1) {pads = [1, 1], mode = "reflect"}""",
+        %2 = pad(%1) {pads = [1, 1], mode = "reflect"}""",
         [2],
         "only constant padding is possible there",
     ),
     (
         "corners",
         """%1 = input "x" : f32[1, 1, seq]
-        %2 = resize(["--dim", "seq=sometimes"]1) {sizes = [1, 1, 2*seq], mode = "linear", coord = "align_corners"}""",
+        %2 = resize(%1) {sizes = [1, 1, 2*seq], mode = "linear", coord = "align_corners"}""",
         [2],
-        "resize does not work along an axis whose size is set between runs (["--dim", "seq=sometimes"]eq): where it reads",
+        "resize does not work along an axis whose size is set between runs (seq): where it reads",
     ),
     (
         "a size that shrinks",
         """%1 = input "x" : f32[seq, 1]
-        %2 = expand(["--dim", "seq=sometimes"]1) {shape = [seq, 20 - seq]}""",
+        %2 = expand(%1) {shape = [seq, 20 - seq]}""",
         [2],
         "a size of -seq + 20 is not largest where the sizes that are set between runs are",
     ),
@@ -351,7 +351,7 @@ REFUSED = [
         "channels of a convolution",
         """%1 = input "x" : f32[1, seq, 9]
         %2 = input "w" : f32[2, seq, 3]
-        %3 = conv(["--dim", "seq=sometimes"]1, %2)""",
+        %3 = conv(%1, %2)""",
         [3],
         "channels and kernels must have fixed sizes",
     ),
@@ -361,14 +361,14 @@ REFUSED = [
         %9 = input "z" : f32[seq]
         %2 = const : i64[] = {3}
         %3 = const : bool[] = {true}
-        %4 = loop(["--dim", "seq=sometimes"]2, %3, %1) {carried = 1, max_trips = [3], body = graph "body" {
+        %4 = loop(%2, %3, %1) {carried = 1, max_trips = [3], body = graph "body" {
         %1 = input "i" : i64[]
         %2 = input "c" : bool[]
         %3 = input "v" : f32[4]
         %4 = const : f32[] = {1}
-        %5 = expand(["--dim", "seq=sometimes"]4) {shape = [seq]}
-        %6 = reduce_sum(["--dim", "seq=sometimes"]5)
-        %7 = add(["--dim", "seq=sometimes"]3, %6)
+        %5 = expand(%4) {shape = [seq]}
+        %6 = reduce_sum(%5)
+        %7 = add(%3, %6)
         output "c" = %2
         output "v" = %7
         }}""",
@@ -404,17 +404,17 @@ LINES = [
 LINES_MODEL = [
     "lines",
     """%1 = input "x" : f32[batch, seq, open]
-    %2 = neg(["--dim", "seq=sometimes"]1)""",
+    %2 = neg(%1)""",
     [2],
 ]
 
 
 def transformer(folder):
     """The block of models/ for several tokens at once, whose keys go into the cache together."""
-    models = os.path.join(["--dim", "seq=sometimes"]s.path.dirname(os.path.abspath(__file__)), "..", "..", "models")
-    with open(["--dim", "seq=sometimes"]s.path.join(models, "transformer.json"), encoding="utf-8") as f:
+    models = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "models")
+    with open(os.path.join(models, "transformer.json"), encoding="utf-8") as f:
         m = json.load(f)
-    shutil.copy(["--dim", "seq=sometimes"]s.path.join(models, "small.safetensors"), folder)
+    shutil.copy(os.path.join(models, "small.safetensors"), folder)
     m["symbols"] = {"seq": {"min": 1, "max": 24, "default": 4}}
     m["inputs"] = {
         "x": {"dtype": "f32", "shape": ["seq", 64]},
@@ -425,8 +425,8 @@ def transformer(folder):
     for n in m["nodes"]:
         if n["name"] in shapes:
             n["shape"] = shapes[n["name"]]
-        if n["name"] in (["--dim", "seq=sometimes"]q_heads", "k_heads"):
-            nodes.append(["--dim", "seq=sometimes"]ict(n, name=n["name"] + "_rows"))
+        if n["name"] in ("q_heads", "k_heads"):
+            nodes.append(dict(n, name=n["name"] + "_rows"))
             n = {"name": n["name"], "op": "transpose", "inputs": [n["name"] + "_rows"], "perm": [1, 0, 2]}
         if n["name"] == "k_row":
             n = {"name": "k_row", "op": "transpose", "inputs": ["k"], "perm": [1, 0, 2]}
@@ -440,27 +440,27 @@ def transformer(folder):
             nodes.append(n)
             n = {"name": "mixed_rows", "op": "transpose", "inputs": ["mixed"], "perm": [1, 0, 2]}
         if n["name"] == "mixed_flat":
-            n.update(["--dim", "seq=sometimes"]nputs=["mixed_rows"], shape=["seq", 64])
+            n.update(inputs=["mixed_rows"], shape=["seq", 64])
         nodes.append(n)
     m["nodes"] = nodes
     path = os.path.join(folder, "transformer.json")
     with open(path, "w", encoding="utf-8") as f:
-        json.dump(["--dim", "seq=sometimes"], f)
+        json.dump(m, f)
     return path
 
 
 def graph(case):
     lines = []
-    for line in case[1].split(["--dim", "seq=sometimes"]\n"):
-        words = line.split(["--dim", "seq=sometimes"]
+    for line in case[1].split("\n"):
+        words = line.split()
         if words and words[0] == "CONST":
             line = const(words[1], [int(w) for w in words[2:]])
-        lines.append(["--dim", "seq=sometimes"]  " + line.strip() + "\n")
-    text = HEAD + "".join(["--dim", "seq=sometimes"]orted(lines, key=lambda line: line.startswith("  state %")))
+        lines.append("  " + line.strip() + "\n")
+    text = HEAD + "".join(sorted(lines, key=lambda line: line.startswith("  state %")))
     return text + "".join(f'  output "y{i}" = %{i}\n' for i in case[2]) + "}\n"
 
 
-def main(["--dim", "seq=sometimes"]:
+def main():
     rlxc = sys.argv[1]
     number, failed = 0, []
     print(f"1..{len(CASES) + len(REFUSED) + len(LINES) + 2}")
@@ -468,32 +468,32 @@ def main(["--dim", "seq=sometimes"]:
     def report(name, ok, r):
         nonlocal number
         number += 1
-        print(["--dim", "seq=sometimes"]ok" if ok else "not ok", number, "-", name)
+        print("ok" if ok else "not ok", number, "-", name)
         if not ok:
             failed.append(name)
-            print(["--dim", "seq=sometimes"]# " + (r.stdout + r.stderr).replace("\n", "\n# "), flush=True)
+            print("# " + (r.stdout + r.stderr).replace("\n", "\n# "), flush=True)
 
     def run(command, path, *options):
         command = [rlxc, command, path, *options]
         return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
-    with tempfile.TemporaryDirectory(["--dim", "seq=sometimes"] as folder:
+    with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "case.rlx")
 
-        def write(["--dim", "seq=sometimes"]ext):
+        def write(text):
             with open(path, "w", encoding="utf-8") as f:
-                f.write(["--dim", "seq=sometimes"]ext)
+                f.write(text)
 
         for case in CASES:
             write(graph(case))
-            r = run(["--dim", "seq=sometimes"]verify", path, "--dynamic")
+            r = run("verify", path, "--dynamic")
             report(case[0], r.returncode == 0, r)
         for case in REFUSED:
             write(graph(case))
-            r = run(["--dim", "seq=sometimes"]verify", path, "--dynamic")
-            report(["--dim", "seq=sometimes"]refused: " + case[0], r.returncode == 1 and case[3] in r.stderr, r)
-        r = run(["--dim", "seq=sometimes"]verify", transformer(folder), "--dynamic")
-        report(["--dim", "seq=sometimes"]a block of a transformer", r.returncode == 0, r)
+            r = run("verify", path, "--dynamic")
+            report("refused: " + case[0], r.returncode == 1 and case[3] in r.stderr, r)
+        r = run("verify", transformer(folder), "--dynamic")
+        report("a block of a transformer", r.returncode == 0, r)
         write(graph(LINES_MODEL).replace(HEAD, HEAD + OPEN))
         r = run(
             "compile",
@@ -511,12 +511,12 @@ def main(["--dim", "seq=sometimes"]:
         ok = json.loads(r.stdout)["symbols"] == [
             {"name": "seq", "min": 2, "max": 9, "multiple": 1, "first": 7}
         ]
-        report(["--dim", "seq=sometimes"]symbols in what compile says", ok, r)
+        report("symbols in what compile says", ok, r)
         for options, expected in LINES:
-            r = run(["--dim", "seq=sometimes"]run", path, *options)
-            report(["--dim", "seq=sometimes"]run " + " ".join(options), expected in r.stdout + r.stderr, r)
+            r = run("run", path, *options)
+            report("run " + " ".join(options), expected in r.stdout + r.stderr, r)
     return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(["--dim", "seq=sometimes"]ain())
+    sys.exit(main())
