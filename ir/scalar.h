@@ -6,8 +6,8 @@
 #define IR_SCALAR_H
 
 #include <math.h>
-#include <stdint.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 
 // NaN in x passes; a lower bound above the upper one yields the upper one.
