@@ -52,9 +52,10 @@ static const Map *runtime_names(void)
 
 static bool is_private(const char *word, size_t n, const Map *kernels)
 {
-    static const char *const tables[] = {"dispatch",   "dispatch_part",  "weights",  "inputs",
-                                         "outputs",    "params",         "states",   "kernels",
-                                         "state_init", "param_has_init", "segments", "schedule"};
+    static const char *const tables[] = {"dispatch",    "dispatch_part",  "weights",        "inputs",
+                                         "outputs",     "params",         "states",         "kernels",
+                                         "state_init",  "param_has_init", "segments",       "schedule",
+                                         "preparation", "prepare_part",   "first_segments", "prepare"};
     uint64_t unused;
     if (strncmp(word, "rlx_", 4) == 0)
         return !map_get(runtime_names(), word, n, &unused);
