@@ -3,18 +3,7 @@
 // them share, active extents, runs at given sizes, and every way to ask for what does not fit. The arena is
 // full of NaN before every run.
 #include "buckets.h"
-#include <stdio.h>
-
-static int failed;
-
-static void check(int ok, const char *what, int line)
-{
-    if (!ok) {
-        fprintf(stderr, "FAILED: line %d: %s\n", line, what);
-        failed = 1;
-    }
-}
-#define CHECK(expression) check((expression), #expression, __LINE__)
+#include "check.h"
 
 typedef struct Blocks {
     RLX_ALIGNED unsigned char arena[BUCKETS_ARENA_BYTES];
@@ -23,13 +12,6 @@ typedef struct Blocks {
 } Blocks;
 
 static Blocks one, before, other;
-
-#define REFUSES(call, status)                                                                                \
-    do {                                                                                                     \
-        memcpy(&before, &one, sizeof one);                                                                   \
-        CHECK((call) == (status));                                                                           \
-        check(memcmp(&before, &one, sizeof one) == 0, #call " changed something", __LINE__);                 \
-    } while (0)
 
 enum { MAX_SEQ = 16, MAX_BATCH = 3 };
 static float x[MAX_BATCH * MAX_SEQ * 4], row[4], history[MAX_SEQ][4], cached[4];

@@ -1,17 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks: a run whose inputs break one gives RLX_ERR_VALUE and the message, and leaves states and outputs as
 // they are, also a state that is updated in place.
+#include "check.h"
 #include "checked.h"
-#include <stdio.h>
-
-static int failed;
-#define CHECK(expression)                                                                                    \
-    do {                                                                                                     \
-        if (!(expression)) {                                                                                 \
-            fprintf(stderr, "FAILED: %s\n", #expression);                                                    \
-            failed = 1;                                                                                      \
-        }                                                                                                    \
-    } while (0)
 
 static RLX_ALIGNED unsigned char arena[CHECKED_ARENA_BYTES], state[CHECKED_STATE_BYTES];
 static unsigned char before[CHECKED_STATE_BYTES];

@@ -1,18 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The mission's example with w as a constant: x[2,4] . w[4,3] + b, then gelu; and a second input of another
 // type, for calls that name one input twice, or in another order.
+#include "check.h"
 #include "constant.h"
 #include <math.h>
-#include <stdio.h>
-
-static int failed;
-#define CHECK(expression)                                                                                    \
-    do {                                                                                                     \
-        if (!(expression)) {                                                                                 \
-            fprintf(stderr, "FAILED: %s\n", #expression);                                                    \
-            failed = 1;                                                                                      \
-        }                                                                                                    \
-    } while (0)
 
 static RLX_ALIGNED unsigned char arena[CONSTANT_ARENA_BYTES], before[CONSTANT_ARENA_BYTES];
 static const float x[8] = {1, 0, 0, 0, 0, 1, 0, 0}; // rows e0 and e1

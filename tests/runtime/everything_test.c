@@ -3,6 +3,7 @@
 // that ran are noted (built with -finstrument-functions) and printed as distances from main;
 // check_everything.py knows all that there are, so a new one has to be called here. Only the system's
 // pthread_create and pthread_join may allocate.
+#include "check.h"
 #include "everything.h"
 #include <errno.h>
 #include <stdio.h>
@@ -121,16 +122,6 @@ static float x[ROWS * WIDTH], w[WIDTH * COLUMNS], scale[COLUMNS], y[ROWS * COLUM
 static const uint8_t yes[1] = {1}, no[1] = {0};
 static RLX_ALIGNED unsigned char snapshots[2 * EVERYTHING_SNAPSHOT_BYTES];
 static uint64_t ticks[EVERYTHING_KERNELS];
-static int failed;
-
-static void check(int ok, const char *what, int line)
-{
-    if (!ok) {
-        fprintf(stderr, "FAILED: line %d: %s\n", line, what);
-        failed = 1;
-    }
-}
-#define CHECK(expression) check((expression), #expression, __LINE__)
 
 static void fill(float *to, size_t n, float step)
 {

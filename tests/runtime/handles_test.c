@@ -1,19 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Persistent handles (handles.json with --handle table --handle bias --handle cache=grown): what lives across
 // runs, feeds from outputs, and every way to use them wrongly. The cache is appended to in place.
+#include "check.h"
 #include "handles.h"
-#include <stdio.h>
-
-static int failed;
-
-static void check(int ok, const char *what, int line)
-{
-    if (!ok) {
-        fprintf(stderr, "FAILED: line %d: %s\n", line, what);
-        failed = 1;
-    }
-}
-#define CHECK(expression) check((expression), #expression, __LINE__)
 
 typedef struct Blocks {
     RLX_ALIGNED unsigned char arena[HANDLES_ARENA_BYTES];
@@ -21,13 +10,6 @@ typedef struct Blocks {
 } Blocks;
 
 static Blocks one, before;
-
-#define REFUSES(call, status)                                                                                \
-    do {                                                                                                     \
-        memcpy(&before, &one, sizeof one);                                                                   \
-        CHECK((call) == (status));                                                                           \
-        check(memcmp(&before, &one, sizeof one) == 0, #call " changed something", __LINE__);                 \
-    } while (0)
 
 static const float table[8] = {1, 0, 1, 0, 1, 0, 1, 2}, bias[2] = {100, 200};
 

@@ -1,19 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Looking inside a model (look.json with --keep inner --profile --embed-source): the table of kernels, times,
 // values by name, and scratch memory that may be used between runs.
+#include "check.h"
 #include "look.h"
-#include <stdio.h>
-
-static int failed;
-
-static void check(int ok, const char *what, int line)
-{
-    if (!ok) {
-        fprintf(stderr, "FAILED: line %d: %s\n", line, what);
-        failed = 1;
-    }
-}
-#define CHECK(expression) check((expression), #expression, __LINE__)
 
 static RLX_ALIGNED unsigned char arena[LOOK_ARENA_BYTES], state[LOOK_STATE_BYTES];
 

@@ -2,23 +2,13 @@
 // The calls of rlx_moe.h on a generated model (moe.json, made by make_moe.py; output set first = y), in both
 // forms: all experts in the weights, and in a file of their own with memory for three. Results are compared
 // with a dense evaluation of the experts that the router chose; masks, sources and slots must change no bit.
+#include "check.h"
 #include "moe.h"
 #include <math.h>
 #include <stdio.h>
 
 enum { ROWS = 6, WIDTH = 8, HIDDEN = 12, LAYERS = 2 };
 static const int n_experts[LAYERS] = {5, 7}, n_chosen[LAYERS] = {2, 3};
-
-static int failed;
-
-static void check(int ok, const char *what, int line)
-{
-    if (!ok) {
-        fprintf(stderr, "FAILED: line %d: %s\n", line, what);
-        failed = 1;
-    }
-}
-#define CHECK(expression) check((expression), #expression, __LINE__)
 
 typedef struct Blocks {
     RLX_ALIGNED unsigned char arena[MOE_ARENA_BYTES + 64];
@@ -30,14 +20,6 @@ typedef struct Blocks {
 
 static Blocks one, two, before;
 static RLX_ALIGNED unsigned char experts[MOE_MOE_BYTES + 64];
-
-// The call must give this status and leave all blocks as they are.
-#define REFUSES(call, status)                                                                                \
-    do {                                                                                                     \
-        memcpy(&before, &one, sizeof one);                                                                   \
-        CHECK((call) == (status));                                                                           \
-        check(memcmp(&before, &one, sizeof one) == 0, #call " changed something", __LINE__);                 \
-    } while (0)
 
 // --- the model in double -------------------------------------------------------------------------
 

@@ -2,19 +2,9 @@
 // Runs of the model that check_prepare.py makes, on inputs from a fixed generator; writes the outputs of the
 // last run to argv[1]. Of parameters (NAME.bin) it tests that what depends on them is made once after one was
 // set, again after another, and not between.
+#include "check.h"
 #include "twin.h"
 #include <stdio.h>
-
-static int failed;
-
-static void check(int ok, const char *what, int line)
-{
-    if (!ok) {
-        fprintf(stderr, "FAILED: line %d: %s\n", line, what);
-        failed = 1;
-    }
-}
-#define CHECK(expression) check((expression), #expression, __LINE__)
 
 enum { MAX_PARAM = 1 << 18 };
 

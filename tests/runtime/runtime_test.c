@@ -2,20 +2,9 @@
 // Every call of runtime-lite on a generated model (mission.json), with every way to use it wrongly: a call
 // that fails has changed nothing. The model is the mission's example: x[2,4] . w[4,3] + b, then gelu, with w
 // as a parameter.
+#include "check.h"
 #include "mission.h"
 #include <math.h>
-#include <stdio.h>
-
-static int failed;
-
-static void check(int ok, const char *what)
-{
-    if (!ok) {
-        fprintf(stderr, "FAILED: %s\n", what);
-        failed = 1;
-    }
-}
-#define CHECK(expression) check((expression), #expression)
 
 typedef struct Blocks {
     RLX_ALIGNED unsigned char arena[MISSION_ARENA_BYTES + 64];
@@ -42,14 +31,6 @@ static int is_expected(const float *y, double scale)
     }
     return ok;
 }
-
-// The call must give this status and leave all blocks as they are.
-#define REFUSES(call, status)                                                                                \
-    do {                                                                                                     \
-        memcpy(&before, &one, sizeof one);                                                                   \
-        CHECK((call) == (status));                                                                           \
-        check(memcmp(&before, &one, sizeof one) == 0, #call " changed something");                           \
-    } while (0)
 
 static void test_init(rlx_ctx *ctx)
 {
@@ -163,7 +144,7 @@ int main(void)
     test_two_contexts(&ctx);
     for (i = 0; i < 64; i++)
         check(one.arena[MISSION_ARENA_BYTES + i] == 0xFF && one.state[MISSION_STATE_BYTES + i] == 0xFF,
-              "bytes behind a block");
+              "bytes behind a block", __LINE__);
     for (i = 0; i < RLX_STATUS_COUNT; i++)
         CHECK(rlx_status_text((rlx_status)i)[0] != '\0');
     CHECK(mission_model.n_params == 1 && mission_model.n_states == 1 && mission_model.n_kernels > 0);

@@ -2,19 +2,8 @@
 // Parameters (setparam.json with an open size n): values of other types, scaled integers, blocks and parts,
 // and every way to use them wrongly. A parameter with an initial value is one all the same: it is never
 // folded.
+#include "check.h"
 #include "setparam.h"
-#include <stdio.h>
-
-static int failed;
-
-static void check(int ok, const char *what, int line)
-{
-    if (!ok) {
-        fprintf(stderr, "FAILED: line %d: %s\n", line, what);
-        failed = 1;
-    }
-}
-#define CHECK(expression) check((expression), #expression, __LINE__)
 
 typedef struct Blocks {
     RLX_ALIGNED unsigned char arena[SETPARAM_ARENA_BYTES];
@@ -22,13 +11,6 @@ typedef struct Blocks {
 } Blocks;
 
 static Blocks one, before;
-
-#define REFUSES(call, status)                                                                                \
-    do {                                                                                                     \
-        memcpy(&before, &one, sizeof one);                                                                   \
-        CHECK((call) == (status));                                                                           \
-        check(memcmp(&before, &one, sizeof one) == 0, #call " changed something", __LINE__);                 \
-    } while (0)
 
 enum { N = 128 };
 static const float some[4] = {1, -2.5f, 0.333333343f, 65520};

@@ -1,20 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sizes that are set between runs (sizes.json with --dynamic --arena-at seq=20): every size of `seq` against
 // sums made by hand, every way to set sizes, and every way to do so wrongly.
+#include "check.h"
 #include "sizes.h"
 #include <math.h>
-#include <stdio.h>
-
-static int failed;
-
-static void check(int ok, const char *what, int line)
-{
-    if (!ok) {
-        fprintf(stderr, "FAILED: line %d: %s\n", line, what);
-        failed = 1;
-    }
-}
-#define CHECK(expression) check((expression), #expression, __LINE__)
 
 typedef struct Blocks {
     RLX_ALIGNED unsigned char arena[SIZES_ARENA_BYTES];
@@ -22,13 +11,6 @@ typedef struct Blocks {
 } Blocks;
 
 static Blocks one, two, before;
-
-#define REFUSES(call, status)                                                                                \
-    do {                                                                                                     \
-        memcpy(&before, &one, sizeof one);                                                                   \
-        CHECK((call) == (status));                                                                           \
-        check(memcmp(&before, &one, sizeof one) == 0, #call " changed something", __LINE__);                 \
-    } while (0)
 
 enum { SEQ = 20, BLOCK = 16, PAST = 8 }; // the largest
 

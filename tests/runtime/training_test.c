@@ -2,20 +2,9 @@
 // A training step as a compiled graph (training.json): two layers, the mean of squares as the loss, gradients
 // written out as nodes, and gradient descent with momentum. Weights are handles fed from the step's results
 // (--handle w1=w1_next ...), momenta are states. Every step is compared with the same in plain C.
+#include "check.h"
 #include "training.h"
 #include <math.h>
-#include <stdio.h>
-
-static int failed;
-
-static void check(int ok, const char *what, int line)
-{
-    if (!ok) {
-        fprintf(stderr, "FAILED: line %d: %s\n", line, what);
-        failed = 1;
-    }
-}
-#define CHECK(expression) check((expression), #expression, __LINE__)
 
 enum { ROWS = 8, IN = 6, HIDDEN = 20, STEPS = 300 };
 
