@@ -352,67 +352,70 @@ static void expand(const Live *l, const Node *n, LiveFacts *out)
     }
 }
 
-// --- the walk ---
+#define REDUCTION(name)                                                                                      \
+    static void name(const Live *l, const Node *n, LiveFacts *out)                                           \
+    {                                                                                                        \
+        reduction(l, n, A_##name##_axes, node_get_int(n, A_##name##_keepdims) != 0, out);                    \
+    }
+REDUCTION(reduce_sum)
+REDUCTION(reduce_mean)
+REDUCTION(reduce_max)
+REDUCTION(reduce_min)
+REDUCTION(reduce_prod)
 
-typedef struct Rule {
-    enum { NOTHING, SAME, ALL_BUT_LAST, FIRST } kind;
-} Rule;
-
-// Ops that keep axes of operand 0 but are not marked AXES, because others are new.
-static const uint8_t rules[OP_COUNT] = {
-    [OP_qmatmul] = ALL_BUT_LAST, [OP_attention] = ALL_BUT_LAST, [OP_conv] = FIRST,     [OP_int_conv] = FIRST,
-    [OP_conv_transpose] = FIRST, [OP_max_pool] = FIRST,         [OP_avg_pool] = FIRST, [OP_resize] = FIRST,
-};
-
-static void by_table(const Live *l, const Node *n, LiveFacts *out)
+// Operand 0 has all axes of the result.
+static void all_axes(const Live *l, const Node *n, LiveFacts *out)
 {
-    static const uint32_t but[] = {[NOTHING] = ~0u, [SAME] = 0, [ALL_BUT_LAST] = 0, [FIRST] = ~1u};
-    const uint8_t rule = op_info[n->op].flags & OPFLAG_AXES ? SAME : rules[n->op];
-    const uint32_t last = n->shape->rank > 0 ? 1u << (n->shape->rank - 1) : 0;
-    if (rule != NOTHING && n->shape->rank > 0)
-        same_axes(l, n, 0, but[rule] | (rule == ALL_BUT_LAST ? last : 0), out);
+    same_axes(l, n, 0, 0, out);
 }
 
-static void follow_op(const Live *l, const Node *n, LiveFacts *out)
+static void all_but_last(const Live *l, const Node *n, LiveFacts *out)
 {
-    switch (n->op) {
-    case OP_reshape:
-        reshape(l, n, out);
-        break;
-    case OP_transpose:
-        transpose(l, n, out);
-        break;
-    case OP_copy: // the layout pass puts them between masks and those who rely on them
-    case OP_expand:
-        expand(l, n, out);
-        break;
-    case OP_slice:
-        slice(l, n, out);
-        break;
-    case OP_matmul:
-        matmul(l, n, out);
-        break;
-    case OP_gather:
-        gather(l, n, out);
-        break;
-    case OP_concat:
-        concat(l, n, out);
-        break;
-    case OP_pad:
-        pad(l, n, out);
-        break;
-#define REDUCTION(name)                                                                                      \
-    case OP_##name:                                                                                          \
-        reduction(l, n, A_##name##_axes, node_get_int(n, A_##name##_keepdims) != 0, out);                    \
-        break;
-        REDUCTION(reduce_sum)
-        REDUCTION(reduce_mean)
-        REDUCTION(reduce_max)
-        REDUCTION(reduce_min)
-        REDUCTION(reduce_prod)
-    default:
-        by_table(l, n, out);
-    }
+    if (n->shape->rank > 0)
+        same_axes(l, n, 0, 1u << (n->shape->rank - 1), out);
+}
+
+static void first_axis(const Live *l, const Node *n, LiveFacts *out)
+{
+    same_axes(l, n, 0, ~1u, out);
+}
+
+// --- the walk ---
+
+typedef void LiveRule(const Live *l, const Node *n, LiveFacts *out);
+
+// Ops that are neither pointwise nor marked AXES; nothing is known about the results of the others. The
+// layout pass puts copies between masks and those who rely on them, so they keep `fill`.
+static LiveRule *const rules[OP_COUNT] = {
+    [OP_reshape] = reshape,
+    [OP_transpose] = transpose,
+    [OP_copy] = expand,
+    [OP_expand] = expand,
+    [OP_slice] = slice,
+    [OP_matmul] = matmul,
+    [OP_gather] = gather,
+    [OP_concat] = concat,
+    [OP_pad] = pad,
+    [OP_reduce_sum] = reduce_sum,
+    [OP_reduce_mean] = reduce_mean,
+    [OP_reduce_max] = reduce_max,
+    [OP_reduce_min] = reduce_min,
+    [OP_reduce_prod] = reduce_prod,
+    [OP_qmatmul] = all_but_last,
+    [OP_attention] = all_but_last,
+    [OP_conv] = first_axis,
+    [OP_int_conv] = first_axis,
+    [OP_conv_transpose] = first_axis,
+    [OP_max_pool] = first_axis,
+    [OP_avg_pool] = first_axis,
+    [OP_resize] = first_axis,
+};
+
+static LiveRule *rule_of(const Node *n)
+{
+    if (rules[n->op] != NULL)
+        return rules[n->op];
+    return op_info[n->op].flags & OPFLAG_AXES ? all_axes : NULL;
 }
 
 static void add_roots(const Live *l, NodeId id, LiveFacts *out)
@@ -444,8 +447,8 @@ static void follow(const Live *l, NodeId id)
     }
     if (op_is_pointwise((OpId)n->op))
         pointwise(l, n, &out);
-    else if (has_facts)
-        follow_op(l, n, &out);
+    else if (has_facts && rule_of(n) != NULL)
+        rule_of(n)(l, n, &out);
     add_roots(l, id, &out);
     if (is_known(&out))
         l->of[id] = arena_copy(l->arena, &out, sizeof out);

@@ -31,7 +31,7 @@ static const StripAttrs pools[] = {
     {OP_avg_pool, A_avg_pool_kernel, A_avg_pool_strides, A_avg_pool_pads, A_avg_pool_dilations},
 };
 
-static bool set_pool(const Graph *g, const Node *n, StripStage *s)
+static bool set_pool(const Node *n, StripStage *s)
 {
     for (uint32_t i = 0; i < sizeof pools / sizeof *pools; i++) {
         if (n->op != pools[i].op)
@@ -40,7 +40,6 @@ static bool set_pool(const Graph *g, const Node *n, StripStage *s)
         s->stride = node_get_at(n, pools[i].strides, 0, 1);
         s->dilation = node_get_at(n, pools[i].dilations, 0, 1);
         s->pad = node_get_at(n, pools[i].pads, 0, 0);
-        (void)g;
         return true;
     }
     return false;
@@ -78,7 +77,7 @@ bool strip_stage(const Graph *g, const TargetCaps *caps, NodeId anchor, NodeId r
     // Rows of channels that are a multiple of 2048 bytes would share a few sets of the first-level cache.
     s->pixel_pitch = n->shape->dim[1] + (n->shape->dim[1] % 512 == 0 ? 16 : 0);
     s->pitch = n->shape->dim[3] * s->pixel_pitch;
-    return set_pool(g, n, s) || set_conv(g, caps, n, s);
+    return set_pool(n, s) || set_conv(g, caps, n, s);
 }
 
 void strip_count_rows(Strip *s)
