@@ -23,19 +23,20 @@ typedef struct OpCost {
 } OpCost;
 
 static const OpCost op_cost[OP_COUNT] = {
-    [OP_qmatmul] = {0, 100},    [OP_bitcast] = {0, 1},     [OP_cast] = {0, 1},
-    [OP_copy] = {0, 1},         [OP_reduce_sum] = {1, 0},  [OP_reduce_mean] = {1, 0},
-    [OP_reduce_max] = {1, 0},   [OP_reduce_min] = {1, 0},  [OP_reduce_prod] = {1, 0},
-    [OP_argmax] = {2, 0},       [OP_argmin] = {2, 0},      [OP_cumsum] = {0, 2},
-    [OP_layer_norm] = {0, 5},   [OP_rms_norm] = {0, 3},    [OP_softmax] = {0, 15},
-    [OP_log_softmax] = {0, 14}, [OP_attention] = {100, 0}, [OP_rope] = {0, 4},
-    [OP_gather] = {0, 2},       [OP_concat] = {0, 1},      [OP_pad] = {0, 1},
-    [OP_transpose] = {0, 1},    [OP_resize] = {0, 2},      [OP_lstm] = {100, 0},
-    [OP_update_slice] = {0, 1}, [OP_scatter] = {0, 2},     [OP_dfa] = {4, 4},
-    [OP_top_k] = {20, 0},       [OP_cumprod] = {0, 2},     [OP_det] = {100, 0},
-    [OP_tree_walk] = {0, 100},  [OP_mt19937] = {0, 20},    [OP_repack] = {0, 10},
-    [OP_nms] = {100, 0},        [OP_unique] = {40, 0},     [OP_nonzero] = {4, 0},
-    [OP_argmax_pool] = {0, 18}, [OP_roi_pool] = {0, 60},   [OP_grouped_matmul] = {0, 100},
+    [OP_qmatmul] = {0, 100},    [OP_bitcast] = {0, 1},        [OP_cast] = {0, 1},
+    [OP_copy] = {0, 1},         [OP_reduce_sum] = {1, 0},     [OP_reduce_mean] = {1, 0},
+    [OP_reduce_max] = {1, 0},   [OP_reduce_min] = {1, 0},     [OP_reduce_prod] = {1, 0},
+    [OP_argmax] = {2, 0},       [OP_argmin] = {2, 0},         [OP_cumsum] = {0, 2},
+    [OP_layer_norm] = {0, 5},   [OP_rms_norm] = {0, 3},       [OP_softmax] = {0, 15},
+    [OP_log_softmax] = {0, 14}, [OP_attention] = {100, 0},    [OP_rope] = {0, 4},
+    [OP_gather] = {0, 2},       [OP_concat] = {0, 1},         [OP_pad] = {0, 1},
+    [OP_transpose] = {0, 1},    [OP_resize] = {0, 2},         [OP_lstm] = {100, 0},
+    [OP_update_slice] = {0, 1}, [OP_scatter] = {0, 2},        [OP_dfa] = {4, 4},
+    [OP_top_k] = {20, 0},       [OP_cumprod] = {0, 2},        [OP_det] = {100, 0},
+    [OP_tree_walk] = {0, 100},  [OP_mt19937] = {0, 20},       [OP_repack] = {0, 10},
+    [OP_nms] = {100, 0},        [OP_unique] = {40, 0},        [OP_nonzero] = {4, 0},
+    [OP_argmax_pool] = {0, 18}, [OP_roi_pool] = {0, 60},      [OP_grouped_matmul] = {0, 100},
+    [OP_block_decode] = {0, 4}, [OP_block_matmul] = {0, 100},
 };
 
 // Multiplications and additions of one element of the result.

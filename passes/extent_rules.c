@@ -401,6 +401,8 @@ ExtentRule extent_rule(OpId op)
         [OP_cast] = keep,
         [OP_bitcast] = keep,
         [OP_qmatmul] = keep, // the inner axis is of a constant size
+        [OP_block_decode] = keep, // and so is the number of blocks
+        [OP_block_matmul] = keep,
         [OP_copy] = keep,
         [OP_transpose] = keep,
         [OP_expand] = keep,

@@ -76,6 +76,8 @@ static bool is_foldable(const Graph *g, NodeId id, Fold *f)
             in += type_bytes((DType)graph_node(g, n->src[i])->dtype, graph_node(g, n->src[i])->shape);
     }
     const uint64_t out = type_bytes((DType)n->dtype, n->shape);
+    if (n->op == OP_block_decode && out > FOLD_ALWAYS_BYTES) // blocks are there because they are small
+        return false;
     return out <= FOLD_ALWAYS_BYTES || (out <= fold_max_bytes && out / FOLD_GROWTH <= in) ||
            is_spread_weight(f, n, id, out);
 }

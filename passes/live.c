@@ -402,6 +402,7 @@ static LiveRule *const rules[OP_COUNT] = {
     [OP_reduce_min] = reduce_min,
     [OP_reduce_prod] = reduce_prod,
     [OP_qmatmul] = all_but_last,
+    [OP_block_matmul] = all_but_last,
     [OP_attention] = all_but_last,
     [OP_conv] = first_axis,
     [OP_int_conv] = first_axis,

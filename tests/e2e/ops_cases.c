@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reading the cases of test_ops. See ops_cases.h.
 #include "ops_cases.h"
+#include "random_blocks.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -63,7 +64,31 @@ static bool type_is_float(const char *begin, const char *end)
     return *p == 'f' || strncmp(p, "bf16", 4) == 0;
 }
 
-// Replaces every " = random" by values.
+static uint64_t next_bits(void *ctx)
+{
+    return (uint64_t)(rng_next(ctx) * 2147483648.0) << 32;
+}
+
+// The format that a text names behind "random ", or NULL.
+static const BlockFormat *named_format(const char *text)
+{
+    for (uint32_t i = 0; i < BLOCK_FORMATS; i++) {
+        const size_t n = strlen(block_formats[i].name);
+        if (strncmp(text, block_formats[i].name, n) == 0 && text[n] == '\n')
+            return &block_formats[i];
+    }
+    return NULL;
+}
+
+static void add_random_blocks(Arena *a, const BlockFormat *f, int64_t bytes, Rng *r, Str *s)
+{
+    unsigned char *v = ARENA_ARRAY(a, unsigned char, bytes);
+    random_blocks(f, v, bytes / f->bytes, next_bits, r);
+    for (int64_t i = 0; i < bytes; i++)
+        str_printf(s, i == 0 ? "%d" : ", %d", v[i]);
+}
+
+// Replaces every " = random" by values, " = random q4_0" by blocks.
 static const char *fill_random(Arena *a, const char *text)
 {
     Str s = str_new(a);
@@ -72,8 +97,11 @@ static const char *fill_random(Arena *a, const char *text)
         const int64_t n = type_numel(text, mark);
         const bool is_float = type_is_float(text, mark);
         str_add_n(&s, text, (size_t)(mark - text));
+        const BlockFormat *format = mark[8] == ' ' ? named_format(mark + 9) : NULL;
         str_add(&s, "= {");
-        for (int64_t i = 0; i < n; i++) {
+        if (format)
+            add_random_blocks(a, format, n, &r, &s);
+        for (int64_t i = 0; i < n && !format; i++) {
             str_add(&s, i == 0 ? "" : ", ");
             if (is_float)
                 str_f32(&s, (float)(rng_next(&r) * 2 - 1));
@@ -81,7 +109,7 @@ static const char *fill_random(Arena *a, const char *text)
                 str_printf(&s, "%d", (int)(rng_next(&r) * 10));
         }
         str_add(&s, "}");
-        text = mark + strlen("= random");
+        text = mark + strlen("= random") + (format ? 1 + strlen(format->name) : 0);
     }
     str_add(&s, text);
     return arena_strdup(a, str_text(&s));
@@ -116,7 +144,10 @@ Tensor ops_random_tensor(Arena *a, const Graph *g, NodeId id, uint64_t seed)
     Tensor t = tensor_new(a, (DType)n->dtype, n->shape->rank, n->shape->dim);
     Rng r = {seed ^ hash_text(name)};
     const DTypeClass cls = dtype_info[n->dtype].cls;
-    for (int64_t i = 0; i < t.numel; i++) {
+    const BlockFormat *format = block_format(name); // an input of that name holds blocks
+    if (format)
+        random_blocks(format, t.data, t.numel / format->bytes, next_bits, &r);
+    for (int64_t i = 0; i < t.numel && !format; i++) {
         if (cls == DCLASS_FLOAT)
             tensor_set_f64(&t, i, random_float(&r, strstr(name, "special") != NULL));
         else if (cls == DCLASS_BOOL)

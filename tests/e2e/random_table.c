@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Generators of ops whose operands are tables or packed words that belong together: weights of few bits,
 // regions, trees, automata, the state of a generator of random bits. See random_graph.h.
+#include "random_blocks.h"
 #include "random_ops.h"
 
 // Scales and zeros are plain: infinite ones tell the sum of a block, scaled once, from scaled weights.
@@ -20,6 +21,53 @@ static NodeId make_qmatmul(Gen *e)
         node_src(&b, gen_plain_leaf(e, t, 2, dim));
     node_int(&b, A_qmatmul_bits, bits);
     node_int(&b, A_qmatmul_x_bits, t == DTYPE_f32 && gen_chance(e, 40) ? 8 : 0);
+    return node_end(&b);
+}
+
+static uint64_t next_bits(void *ctx)
+{
+    return rng_u64(&((Gen *)ctx)->rng);
+}
+
+// A constant of blocks; the last dim is set.
+static NodeId make_blocks(Gen *e, const BlockFormat *f, uint32_t rank, int64_t *dim)
+{
+    dim[rank - 1] = f->bytes;
+    Tensor v = tensor_new(e->arena, DTYPE_u8, rank, dim);
+    random_blocks(f, v.data, v.numel / f->bytes, next_bits, e);
+    return gen_given(e, v);
+}
+
+// Rows of a table by index, as of an embedding, or all of it.
+static NodeId make_block_decode(Gen *e)
+{
+    const BlockFormat *f = &block_formats[gen_below(e, BLOCK_FORMATS)];
+    int64_t dim[3] = {gen_range(e, 1, 5), gen_range(e, 1, f->elements > 32 ? 1 : 3), 0};
+    NodeId x = make_blocks(e, f, 3, dim);
+    if (gen_chance(e, 70)) {
+        NodeBuild rows = gen_begin(e, OP_gather);
+        node_src(&rows, x);
+        node_src(&rows, gen_leaf(e, DTYPE_i32, 1, (const int64_t[]){gen_range(e, 1, 4)}));
+        x = node_end(&rows);
+        if (x == 0)
+            return 0;
+    }
+    NodeBuild b = gen_begin(e, OP_block_decode);
+    node_src(&b, x);
+    node_str(&b, A_block_decode_format, f->name);
+    return node_end(&b);
+}
+
+static NodeId make_block_matmul(Gen *e)
+{
+    const BlockFormat *f = &block_formats[gen_below(e, BLOCK_FORMATS)];
+    int64_t dim[3] = {gen_size(e), gen_range(e, 1, f->elements > 32 ? 1 : 3), 0};
+    const int64_t x[3] = {gen_range(e, 1, 2), gen_range(e, 1, 4), dim[1] * f->elements};
+    const uint32_t rank = (uint32_t)gen_range(e, 1, 3);
+    NodeBuild b = gen_begin(e, OP_block_matmul);
+    node_src(&b, gen_value(e, gen_dtype(e, GEN_FLOAT), rank, x + 3 - rank));
+    node_src(&b, make_blocks(e, f, 3, dim));
+    node_str(&b, A_block_matmul_format, f->name);
     return node_end(&b);
 }
 
@@ -98,7 +146,12 @@ static NodeId make_dfa(Gen *e)
 }
 
 const GenOp gen_table_ops[] = {
-    {OP_qmatmul, 4, make_qmatmul}, {OP_roi_pool, 3, make_roi_pool}, {OP_tree_walk, 3, make_tree_walk},
-    {OP_mt19937, 2, make_mt19937}, {OP_dfa, 3, make_dfa},
+    {OP_qmatmul, 4, make_qmatmul},
+    {OP_block_decode, 3, make_block_decode},
+    {OP_block_matmul, 4, make_block_matmul},
+    {OP_roi_pool, 3, make_roi_pool},
+    {OP_tree_walk, 3, make_tree_walk},
+    {OP_mt19937, 2, make_mt19937},
+    {OP_dfa, 3, make_dfa},
 };
 const uint32_t gen_n_table_ops = sizeof gen_table_ops / sizeof *gen_table_ops;

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Formats of quantised blocks as GGML stores them: u8 tensors whose last axis is one block. A format is data
+// (blocks.def): element i of a block is d * scale(g) * q(i) + m * min(g), where d and m are floats of the
+// block, g = i / group, and q, scale and min are small integers made of one or two planes of bits. The
+// product is exact in f32 in every format, so the sum is the only rounding, fused or not.
+#ifndef IR_BLOCKS_H
+#define IR_BLOCKS_H
+
+#include <stdint.h>
+
+// Entries of `bits` bits in bytes from `at` on: `run` bytes hold the first `run` entries in their lowest
+// bits, the next `run` entries above these, and so on; then come the next `run` bytes. bits and run are
+// powers of two. Where part is not 0, entry i is the one of number first + i / part * step + i % part, else
+// first + i.
+typedef struct BlockPlane {
+    uint8_t at, bits, run; // bits 0: no such plane, all entries are 0
+    uint8_t first, part, step;
+} BlockPlane;
+
+// sign * (((low + high * 2^(bits of low)) ^ flip) + bias). sign 0: the term of this field does not exist.
+typedef struct BlockField {
+    BlockPlane low, high;
+    uint8_t flip;
+    int16_t bias;
+    int8_t sign;
+} BlockField;
+
+typedef enum BlockFloat {
+    BLOCK_F16,
+    BLOCK_E8M0, // one byte e: 2^(e - 128), half of OCP's scale, since values are doubled
+} BlockFloat;
+
+typedef struct BlockFormat {
+    const char *name;
+    uint16_t elements, bytes, group;
+    BlockFloat float_kind;
+    uint8_t d_at, m_at; // offsets of d and m
+    BlockField q, scale, min;
+    const int8_t *values; // NULL, or what the 4 bits of q stand for
+} BlockFormat;
+
+enum {
+#define BLOCK(name, ...) BLOCK_##name,
+#include "ir/blocks.def"
+#undef BLOCK
+    BLOCK_FORMATS
+};
+
+extern const BlockFormat block_formats[BLOCK_FORMATS];
+
+// NULL when there is none of that name.
+const BlockFormat *block_format(const char *name);
+// Field f of a block at i, an element or (scale, min) a group.
+int block_field(const BlockField *f, const unsigned char *block, uint32_t i);
+// q of element i: the field, or what it stands for.
+int block_q(const BlockFormat *f, const unsigned char *block, uint32_t i);
+// d or m of a block, by its offset.
+double block_number(const BlockFormat *f, const unsigned char *block, uint8_t at);
+// All elements of a block, f->elements of them.
+void block_decode(const BlockFormat *f, const unsigned char *block, float *out);
+
+#endif

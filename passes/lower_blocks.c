@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Quantised blocks: block_decode, and block_matmul as plain sums. Accumulation: fused multiply-adds of
+// decoded elements in rising k, in f32 (f64 for f64).
+#include "passes/blocks.h"
+#include "passes/operand.h"
+
+// --- decoding ------------------------------------------------------------------------------------
+
+void lower_block_decode(Lower *l)
+{
+    Kernel *k = l->k;
+    const Node *n = lower_node(l, l->anchor);
+    const BlockFormat *f = block_format(node_get_str(n, A_block_decode_format));
+    const BlockReader r = blocks_reader(l, f, n->src[0]);
+    const uint32_t last = n->shape->rank - 1;
+    Domain d = domain_of(lower_node(l, l->root)->shape);
+    domain_trim(l, &d, l->root);
+    domain_add(l, &d, l->root);
+    domain_add_operands(l, &d, l->root);
+    Point at = {.lanes = 1, .count = 1};
+    const uint32_t opened = lower_open(l, &d, last, &at);
+    const KRef b = k_for(k, k_index(k, 0), k_index(k, d.extent[last] / f->elements), 1, KFOR_PARALLEL, "b");
+    KRef idx[SHAPE_MAX_RANK] = {0};
+    for (uint32_t i = 0; i < last; i++)
+        idx[i] = at.idx[i];
+    idx[last] = b;
+    idx[last + 1] = k_index(k, 0);
+    const KRef block = operand_index(l, n->src[0], idx);
+    const KRef g = k_for(k, k_index(k, 0), k_index(k, f->elements / f->group), 1, KFOR_SERIAL, "g");
+    const BlockGroup group = blocks_group(k, &r, block, g);
+    const KRef i = k_for(k, k_index(k, 0), k_index(k, f->group), 1, KFOR_SERIAL, "i");
+    const KRef e = k_mul_add(k, g, f->group, i);
+    at.idx[last] = k_mul_add(k, b, f->elements, e);
+    pull_store_root(l, &d, at, blocks_value(k, &r, &group, block, e));
+    k_end(k);
+    k_end(k);
+    k_end(k);
+    lower_close(l, opened);
+}
+
+// --- products ------------------------------------------------------------------------------------
+
+typedef struct BlockProduct {
+    NodeId x, w;
+    int64_t inner;
+    BlockReader r;
+} BlockProduct;
+
+static KRef sum_point(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    const BlockProduct *p = ctx;
+    const BlockFormat *f = p->r.f;
+    Kernel *k = l->k;
+    const int dtype = lower_node(l, p->x)->dtype, type = operand_sum_type(dtype);
+    const KRef acc = k_var(k, k_number(k, type, 0), "acc"), column = at.idx[d->rank - 1];
+    const KRef b = k_for(k, k_index(k, 0), k_index(k, p->inner / f->elements), 1, KFOR_SERIAL, "b");
+    const KRef idx[3] = {column, b, k_index(k, 0)};
+    const KRef block = operand_index(l, p->w, idx);
+    const KRef g = k_for(k, k_index(k, 0), k_index(k, f->elements / f->group), 1, KFOR_SERIAL, "g");
+    const BlockGroup group = blocks_group(k, &p->r, block, g);
+    const KRef i = k_for(k, k_index(k, 0), k_index(k, f->group), 1, KFOR_SERIAL, "i");
+    const KRef e = k_mul_add(k, g, f->group, i);
+    const KRef value = k_cast(k, blocks_value(k, &p->r, &group, block, e), type);
+    at.idx[lower_node(l, p->x)->shape->rank - 1] = k_mul_add(k, b, f->elements, e);
+    const KRef x = operand_scalar(l, p->x, operand_index(l, p->x, at.idx), type);
+    k_set(k, acc, k_op(k, KOP_fma, x, value, k_get(k, acc)));
+    k_end(k);
+    k_end(k);
+    k_end(k);
+    return k_cast(k, k_get(k, acc), dtype);
+}
+
+void lower_block_matmul(Lower *l)
+{
+    const Node *n = lower_node(l, l->anchor);
+    const BlockFormat *f = block_format(node_get_str(n, A_block_matmul_format));
+    const Shape *x = lower_node(l, n->src[0])->shape;
+    BlockProduct p = {
+        .x = n->src[0], .w = n->src[1], .inner = x->dim[x->rank - 1], .r = blocks_reader(l, f, n->src[1])};
+    l->pk->macs = (uint64_t)shape_numel(n->shape) * (uint64_t)p.inner;
+    lower_map(l, sum_point, &p, MAP_SCALAR);
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random quantised blocks for tests: all bits random, but d and m plain numbers of at most 1 that have few
+// bits, so that sums of decoded elements are as well behaved as those of other tests.
+#ifndef TESTS_E2E_RANDOM_BLOCKS_H
+#define TESTS_E2E_RANDOM_BLOCKS_H
+
+#include "ir/blocks.h"
+#include "ir/tensor.h"
+
+// bits: of a generator of 64 random bits.
+typedef uint64_t (*RandomBits)(void *ctx);
+
+static inline void random_block_number(const BlockFormat *f, unsigned char *block, uint8_t at, uint64_t bits)
+{
+    if (f->float_kind == BLOCK_E8M0) {
+        block[at] = (unsigned char)(120 + bits % 10);
+        return;
+    }
+    const uint16_t half = f16_from_f64(((double)(bits % 33) - 16) / 256);
+    block[at] = (unsigned char)half;
+    block[at + 1] = (unsigned char)(half >> 8);
+}
+
+static inline void random_blocks(const BlockFormat *f, unsigned char *blocks, int64_t n, RandomBits next,
+                                 void *ctx)
+{
+    for (int64_t i = 0; i < n; i++, blocks += f->bytes) {
+        for (uint32_t j = 0; j < f->bytes; j++)
+            blocks[j] = (unsigned char)(next(ctx) >> 40);
+        random_block_number(f, blocks, f->d_at, next(ctx) >> 32);
+        if (f->min.sign)
+            random_block_number(f, blocks, f->m_at, next(ctx) >> 32);
+    }
+}
+
+#endif

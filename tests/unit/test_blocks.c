@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// Quantised blocks: the table-driven decoder against GGML's closed forms, written out here one by one with
+// nothing of the table, on random bits (infinite and NaN scales among them).
+#include "ir/blocks.h"
+#include "ir/tensor.h"
+#include "unit.h"
+
+#include <math.h>
+
+enum { BLOCKS = 500 };
+
+static uint64_t state;
+
+static unsigned next_byte(void)
+{
+    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (unsigned)(state >> 56);
+}
+
+static double half(const unsigned char *p)
+{
+    return f16_to_f64((uint16_t)(p[0] + 256 * p[1]));
+}
+
+static int nibble(unsigned byte, unsigned i)
+{
+    return (int)(byte >> (4 * i) & 15);
+}
+
+static int signed_byte(unsigned byte)
+{
+    return byte < 128 ? (int)byte : (int)byte - 256;
+}
+
+static const int iq4[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+
+static double q4_0(const unsigned char *b, unsigned i)
+{
+    return half(b) * (nibble(b[2 + i % 16], i / 16) - 8);
+}
+
+static double q4_1(const unsigned char *b, unsigned i)
+{
+    return half(b) * nibble(b[4 + i % 16], i / 16) + half(b + 2);
+}
+
+static unsigned word(const unsigned char *p)
+{
+    return p[0] | (unsigned)p[1] << 8 | (unsigned)p[2] << 16 | (unsigned)p[3] << 24;
+}
+
+static double q5_0(const unsigned char *b, unsigned i)
+{
+    return half(b) * ((nibble(b[6 + i % 16], i / 16) | (int)(word(b + 2) >> i & 1) << 4) - 16);
+}
+
+static double q5_1(const unsigned char *b, unsigned i)
+{
+    return half(b) * (nibble(b[8 + i % 16], i / 16) | (int)(word(b + 4) >> i & 1) << 4) + half(b + 2);
+}
+
+static double q8_0(const unsigned char *b, unsigned i)
+{
+    return half(b) * signed_byte(b[2 + i]);
+}
+
+static double iq4_nl(const unsigned char *b, unsigned i)
+{
+    return half(b) * iq4[nibble(b[2 + i % 16], i / 16)];
+}
+
+static double iq4_xs(const unsigned char *b, unsigned i)
+{
+    const unsigned s = i / 32, high = b[2] + 256u * b[3];
+    const int scale = nibble(b[4 + s / 2], s % 2) | (int)(high >> (2 * s) & 3) << 4;
+    return half(b) * (scale - 32) * iq4[nibble(b[8 + 16 * s + i % 16], i % 32 / 16)];
+}
+
+// Scale and minimum j of q4_k and q5_k.
+static void k4(const unsigned char *s, unsigned j, int *scale, int *min)
+{
+    if (j < 4) {
+        *scale = s[j] & 63;
+        *min = s[j + 4] & 63;
+    } else {
+        *scale = (s[j + 4] & 15) | s[j - 4] >> 6 << 4;
+        *min = s[j + 4] >> 4 | s[j] >> 6 << 4;
+    }
+}
+
+static double q4_k(const unsigned char *b, unsigned i)
+{
+    int scale = 0, min = 0;
+    k4(b + 4, i / 32, &scale, &min);
+    return half(b) * scale * nibble(b[16 + 32 * (i / 64) + i % 32], i / 32 % 2) - half(b + 2) * min;
+}
+
+static double q5_k(const unsigned char *b, unsigned i)
+{
+    const unsigned s = i / 32;
+    int scale = 0, min = 0;
+    k4(b + 4, s, &scale, &min);
+    const int q = nibble(b[48 + 32 * (s / 2) + i % 32], s % 2) | (b[16 + i % 32] >> s & 1) << 4;
+    return half(b) * scale * q - half(b + 2) * min;
+}
+
+static double q6_k(const unsigned char *b, unsigned i)
+{
+    const unsigned h = i / 128, p = i % 128 / 32, l = i % 32;
+    const int low = nibble(b[64 * h + l + 32 * (p & 1)], p >> 1), high = b[128 + 32 * h + l] >> (2 * p) & 3;
+    return half(b + 208) * signed_byte(b[192 + i / 16]) * ((low | high << 4) - 32);
+}
+
+static double q2_k(const unsigned char *b, unsigned i)
+{
+    const int q = b[16 + 32 * (i / 128) + i % 32] >> (2 * (i % 128 / 32)) & 3, s = b[i / 16];
+    return half(b + 80) * (s & 15) * q - half(b + 82) * (s >> 4);
+}
+
+static double q3_k(const unsigned char *b, unsigned i)
+{
+    const unsigned h = i / 128, p = i % 128 / 32, l = i % 32, g = i / 16;
+    const unsigned char *s = b + 96;
+    const int scale = nibble(s[g % 8], g / 8) | (s[8 + g % 4] >> (2 * (g / 4)) & 3) << 4;
+    const int low = b[32 + 32 * h + l] >> (2 * p) & 3, q = low - (b[l] >> (4 * h + p) & 1 ? 0 : 4);
+    return half(b + 108) * (scale - 32) * q;
+}
+
+static double tq2_0(const unsigned char *b, unsigned i)
+{
+    return half(b + 64) * ((b[32 * (i / 128) + i % 32] >> (2 * (i % 128 / 32)) & 3) - 1);
+}
+
+static double mxfp4(const unsigned char *b, unsigned i)
+{
+    static const double value[8] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+    const int code = nibble(b[1 + i % 16], i / 16);
+    return ldexp(code & 8 ? -value[code & 7] : value[code & 7], b[0] - 127);
+}
+
+static const struct {
+    const char *name;
+    unsigned elements, bytes;
+    double (*value)(const unsigned char *block, unsigned i);
+} forms[] = {
+    {"q4_0", 32, 18, q4_0},    {"q4_1", 32, 20, q4_1},     {"q5_0", 32, 22, q5_0},
+    {"q5_1", 32, 24, q5_1},    {"q8_0", 32, 34, q8_0},     {"q2_k", 256, 84, q2_k},
+    {"q3_k", 256, 110, q3_k},  {"q4_k", 256, 144, q4_k},   {"q5_k", 256, 176, q5_k},
+    {"q6_k", 256, 210, q6_k},  {"iq4_nl", 32, 18, iq4_nl}, {"iq4_xs", 256, 136, iq4_xs},
+    {"tq2_0", 256, 66, tq2_0}, {"mxfp4", 32, 17, mxfp4},
+};
+
+static void test_decoding(void **unused)
+{
+    (void)unused;
+    state = 7;
+    assert_int_equal(sizeof forms / sizeof *forms, BLOCK_FORMATS);
+    for (uint32_t t = 0; t < BLOCK_FORMATS; t++) {
+        const BlockFormat *f = block_format(forms[t].name);
+        assert_non_null(f);
+        assert_int_equal(f->elements, forms[t].elements);
+        assert_int_equal(f->bytes, forms[t].bytes);
+        for (uint32_t n = 0; n < BLOCKS; n++) {
+            unsigned char block[256];
+            float out[256];
+            for (unsigned j = 0; j < f->bytes; j++)
+                block[j] = (unsigned char)next_byte();
+            block_decode(f, block, out);
+            for (unsigned i = 0; i < f->elements; i++) {
+                const float want = (float)forms[t].value(block, i);
+                assert_true(want == out[i] || (want != want && out[i] != out[i]));
+            }
+        }
+    }
+}
+
+static void test_names(void **unused)
+{
+    (void)unused;
+    assert_null(block_format("q4_9"));
+    assert_null(block_format(""));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_decoding), cmocka_unit_test(test_names)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
