@@ -71,7 +71,7 @@ uint64_t host_flags_offset(const Plan *p)
 
 uint64_t host_initial_bytes(const Plan *p)
 {
-    return host_flags_offset(p) + (p->params.len + 63u) / 64u * 64u;
+    return host_flags_offset(p) + (p->params.len + p->n_prepare_marks + 63u) / 64u * 64u;
 }
 
 uint64_t host_state_bytes(const Plan *p)

@@ -47,15 +47,34 @@ static void emit_conditions(const HostEmit *e, bool has_matrix, Str *out)
 
 // --- one thread ----------------------------------------------------------------------------------
 
-// What depends on parameters only runs when one was set since the last run.
+// The condition that what depends on parameters only must be made, with the state block at `s`: one was set
+// since the last run. Plans for several sizes have a mark each behind the flags, which end together.
+static void open_preparation(const Plan *p, const char *s, Str *out)
+{
+    const unsigned long long flags = host_flags_offset(p), marks = flags + p->params.len;
+    str_printf(out, "    if (memchr(%s + %llu, 1, %u) != NULL) {\n", s, flags, p->params.len);
+    if (p->n_prepare_marks != 0)
+        str_printf(out,
+                   "        memset(%s + %llu, 2, %u);\n        memset(%s + %llu, 0, %u);\n    }\n"
+                   "    if (%s[%llu] == 0) {\n",
+                   s, flags, p->params.len, s, marks, p->n_prepare_marks, s, marks + p->prepare_mark);
+}
+
+static void close_preparation(const Plan *p, const char *s, Str *out)
+{
+    const unsigned long long flags = host_flags_offset(p), marks = flags + p->params.len;
+    if (p->n_prepare_marks != 0)
+        str_printf(out, "        %s[%llu] = 1;\n    }\n", s, marks + p->prepare_mark);
+    else
+        str_printf(out, "        memset(%s + %llu, 2, %u);\n    }\n", s, flags, p->params.len);
+}
+
 static void emit_preparation(const HostEmit *e, Str *out)
 {
-    const Plan *p = e->plan;
-    const unsigned long long flags = host_flags_offset(p);
-    const HostCalls calls = {.end = p->n_prepare, .has_laps = e->options->has_profile};
-    str_printf(out, "    if (memchr(s + %llu, 1, %u) != NULL) {\n", flags, p->params.len);
-    host_print_calls(p, calls, "        ", out);
-    str_printf(out, "        memset(s + %llu, 2, %u);\n    }\n", flags, p->params.len);
+    const HostCalls calls = {.end = e->plan->n_prepare, .has_laps = e->options->has_profile};
+    open_preparation(e->plan, "s", out);
+    host_print_calls(e->plan, calls, "        ", out);
+    close_preparation(e->plan, "s", out);
 }
 
 // The kernels from here on run after the checks.
@@ -184,14 +203,12 @@ static void emit_schedule(const HostEmit *e, const char *name, const char *sched
 // As emit_preparation: a schedule of its own, after which one thread marks what was prepared.
 static void emit_shared_preparation(const HostEmit *e, const char *run, Str *out)
 {
-    const unsigned long long flags = host_flags_offset(e->plan);
-    const unsigned n = e->plan->params.len;
+    open_preparation(e->plan, "ctx->state", out);
     str_printf(out,
-               "    if (memchr(ctx->state + %llu, 1, %u) != NULL) {\n"
                "        const rlx_status prepared = %s(ctx, &preparation%s);\n"
-               "        if (prepared != RLX_OK)\n            return prepared;\n"
-               "        memset(ctx->state + %llu, 2, %u);\n    }\n",
-               flags, n, run, e->suffix, flags, n);
+               "        if (prepared != RLX_OK)\n            return prepared;\n",
+               run, e->suffix);
+    close_preparation(e->plan, "ctx->state", out);
 }
 
 static void emit_shared(const HostEmit *e, bool has_matrix, Str *out)

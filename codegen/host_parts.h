@@ -76,7 +76,8 @@ const char *host_string_literal(Arena *a, const char *text);
 // First byte of a region in its block: states, params and what is prepared of params share the state block.
 uint64_t host_region_base(const Plan *p, Region r);
 // The flags of the params in the state block, one byte each: 0 never set, 1 set since the last run, 2 set and
-// prepared for runs.
+// prepared for runs. Plans for several sizes: 2 set before some run, and behind the flags a mark for every
+// preparation (Plan.prepare_mark), which says whether it was made since.
 uint64_t host_flags_offset(const Plan *p);
 // Bytes of the state block: states, params, their flags, and what is prepared of them. The last have no
 // initial bytes.

@@ -178,7 +178,6 @@ bool job_begin(Job *j, Cli *c, const char *default_cpu, bool has_all_inputs)
         return false;
     if (!given_read(c, &j->given) || !buckets_read(c, &j->given, &j->buckets))
         return false;
-    j->pipeline.prepares_always = j->buckets.n != 0;
     for (uint32_t i = 0; i < j->given.sizes.len; i++)
         if (j->given.sizes.data[i].is == NULL) // else the import has put the expression for the symbol
             vec_push(c->arena, &j->pipeline.dims, j->given.sizes.data[i]);

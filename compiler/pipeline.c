@@ -77,7 +77,6 @@ bool pipeline_run(Arena *perm, Diag *d, Graph *graph, const PipelineOptions *o, 
                                  .caps = o->caps,
                                  .tuned = o->tuned,
                                  .n_tuned = o->n_tuned,
-                                 .prepares_always = o->prepares_always,
                                  .has_buckets = o->has_buckets,
                                  .largest = o->bucket_of,
                                  .place_budget = place_budget};

@@ -22,7 +22,6 @@ typedef struct PipelineOptions {
     const char *dump;        // pass name or "all"; NULL = none
     const char *stop_after;  // pass name; NULL = run all
     bool time_passes;
-    bool prepares_always;  // see PassOptions
     const Plan *bucket_of; // of a smaller bucket: the plan that it shares params and states with
     bool has_buckets;      // there is more than one plan
     FILE *report;          // dumps and times

@@ -217,6 +217,8 @@ typedef struct Plan {
     VEC(PlanCheck) checks;
     VEC(PlanPacking) packings; // from the lower pass to the prepare pass
     uint32_t n_prepare; // kernels at the beginning that only run when a parameter was set since the last run
+    // Of plans for several sizes: how many different preparations they have, and the number of this one's.
+    uint32_t n_prepare_marks, prepare_mark;
     uint32_t n_check_kernels; // the checks are tested after that many kernels; none of them writes a state
     VEC(PlanSet) sets;
     VEC(PlanChoice) choices;
@@ -253,6 +255,8 @@ void plan_use_sets(Plan *p, Arena *scratch);
 // Gives the plans one layout of states and params, one arena, and every constant that several of them read
 // one place (plan_buckets.c). NULL or a message.
 const char *plan_share_buckets(PlanBuckets *b, Arena *scratch);
+// The same for what they prepare of params, once params and constants have their places (plan_prepared.c).
+void plan_share_prepared(PlanBuckets *b, Arena *scratch);
 
 // Bytes of the weights block: constants, then experts.
 uint64_t plan_weight_bytes(const Plan *p);

@@ -106,7 +106,9 @@ const char *plan_share_buckets(PlanBuckets *b, Arena *scratch)
     }
     for (uint32_t i = 0; i < b->n; i++)
         b->plan[i]->region_bytes[REGION_ARENA] = arena;
-    if (wrong == NULL)
+    if (wrong == NULL) {
         share_constants(b, scratch);
+        plan_share_prepared(b, scratch);
+    }
     return wrong;
 }

@@ -280,8 +280,7 @@ static uint64_t count_constant_bytes(const Graph *g)
 bool pass_lower(Pass *p)
 {
     const uint64_t constant_bytes = count_constant_bytes(p->plan->graph);
-    const bool *lasting = p->options->opt_level >= 1 && p->frame == NULL && !p->plan->caps->is_gpu &&
-                                  !p->options->prepares_always
+    const bool *lasting = p->options->opt_level >= 1 && p->frame == NULL && !p->plan->caps->is_gpu
                               ? prepare_find_lasting(p->plan->graph, p->scratch)
                               : NULL;
     for (uint32_t i = 0; i < p->plan->kernels.len; i++)

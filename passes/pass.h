@@ -25,7 +25,6 @@ typedef struct PassOptions {
     const PlanChoice *tuned; // choices that a measurement made; they win over the cost model
     uint32_t n_tuned;
     bool has_buckets; // several plans share one layout of states, so no runtime keeps anything beside these
-    bool prepares_always; // params are made use of in every run anew: several plans share them
     const Plan *largest;  // the plan whose params and states this one shares, at larger sizes; NULL: none
 } PassOptions;
 

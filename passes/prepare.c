@@ -236,7 +236,7 @@ bool pass_prepare(Pass *p)
 {
     Plan *plan = p->plan;
     Prepare s = {.plan = plan, .arena = p->scratch};
-    if (plan->caps->is_gpu || plan->params.len == 0 || p->options->prepares_always) {
+    if (plan->caps->is_gpu || plan->params.len == 0) {
         rlx_assert(plan->packings.len == 0);
         return false;
     }

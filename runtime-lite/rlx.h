@@ -156,8 +156,8 @@ typedef struct rlx_model {
     size_t arena_bytes, state_bytes, weight_bytes;
     const void *weights;    // NULL: the caller gives them to rlx_init
     const void *state_init; // initial bytes of the state block, or NULL: zeros
-    size_t flags_offset; // in the state block: one byte a param, 0 never set, 1 set, 2 set and prepared for
-                         // runs; behind what has initial bytes
+    size_t flags_offset; // in the state block: one byte a param, 0 never set, 1 set, 2 set and noticed by a
+                         // run, which prepares what depends on it; behind what has initial bytes
     uint32_t n_inputs, n_outputs, n_params, n_states, n_kernels;
     const rlx_tensor *inputs, *outputs, *params, *states;
     const unsigned char *param_has_init; // one byte a param
@@ -177,7 +177,7 @@ typedef struct rlx_model {
     int has_profile;
     const rlx_buckets *buckets; // NULL: this is the only variant
     uint32_t bucket;            // else its number
-    const struct rlx_moe *moe; // NULL: no layers of experts (rlx_moe.h)
+    const struct rlx_moe *moe;  // NULL: no layers of experts (rlx_moe.h)
 } rlx_model;
 
 typedef struct rlx_ctx {
@@ -193,7 +193,7 @@ typedef struct rlx_ctx {
     void (*parallel_for)(void *user, void (*task)(void *arg, size_t part), void *arg, size_t parts);
     void *parallel_user;
     size_t parallel_parts;
-    uint32_t pinned; // bit i: symbol i of the buckets stays where it is (rlx_set_active_extent)
+    uint32_t pinned;     // bit i: symbol i of the buckets stays where it is (rlx_set_active_extent)
     uint32_t is_allowed; // 1: the system has said that the process may use all registers (else RLX_ERR_CPU)
 } rlx_ctx;
 
