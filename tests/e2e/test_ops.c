@@ -13,22 +13,18 @@
 #include "base/map.h"
 #include "codegen/host.h"
 #include "codegen/target.h"
-#include "ir/eval.h"
-#include "ir/text.h"
-#include "ops_cases.h"
+#include "ops_check.h"
 #include "ops_team.h"
 #include "passes/pass.h"
 
 #include <dlfcn.h>
-#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CASES_PER_UNIT = 40, MAX_UNITS = 512, RUNS = 2, COMPILERS = 2 };
+enum { CASES_PER_UNIT = 40, MAX_UNITS = 512, COMPILERS = 2 };
 #define WARNINGS "-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror "
 static const uint64_t place_budget = 20000;
 
@@ -82,18 +78,6 @@ static void fail_job(const Job *j, const char *what)
     printf("# %s [%s]: %s\n", j->c->name, j->config->name, what);
 }
 
-static Graph *parse_case(Arena *a, const OpsCase *c)
-{
-    Diag *d = ARENA_NEW(a, Diag);
-    Graph *g = NULL;
-    *d = diag_new(a);
-    const uint32_t file = diag_add_file(d, c->name, c->text, strlen(c->text));
-    if (graph_parse(a, d, file, &g))
-        return g;
-    diag_print(d, stderr, DIAG_PLAIN);
-    exit(1);
-}
-
 // --- compiling ---
 
 static TargetCaps caps_of(const Config *c)
@@ -140,7 +124,7 @@ static Plan *plan_with(const OpsCase *c, const Config *config, const PlanChoice 
     o->strips = config->strips;
     o->tuned = tuned;
     o->n_tuned = n_tuned;
-    Graph *g = parse_case(&perm, c);
+    Graph *g = ops_parse(&perm, c);
     Pass p = {.perm = &perm, .scratch = &scratch, .diag = g->diag, .options = o, .graph = g};
     for (uint32_t i = 0; i < pass_count && !p.failed; i++) {
         if (pass_info[i].min_level <= o->opt_level)
@@ -320,167 +304,12 @@ static TeamFn find_run(uint32_t id)
     return NULL;
 }
 
-// --- memory of a run ---
-
-typedef enum Placing { PLACE_PLANNED, PLACE_GUARDED } Placing;
-
-typedef struct Memory {
-    char **buffer; // by BufId
-    uint32_t n;
-    void *block[1024]; // what to unmap
-    size_t size[1024];
-    uint32_t n_blocks;
-} Memory;
-
-// n bytes whose end (planned: up to 64 bytes further) is the end of what may be touched.
-static char *map_bytes(Memory *m, uint64_t n, Placing placing)
-{
-    const size_t page = 4096, body = ((size_t)n + page) / page * page;
-    char *p = mmap(NULL, body + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    rlx_assert(p != MAP_FAILED && m->n_blocks < 1024);
-    rlx_assert(mprotect(p + body, page, PROT_NONE) == 0);
-    m->block[m->n_blocks] = p;
-    m->size[m->n_blocks++] = body + page;
-    memset(p, 0xff, body);
-    const size_t used = placing == PLACE_GUARDED ? (size_t)n : ((size_t)n + 63) / 64 * 64;
-    return p + body - used;
-}
-
-static void fill_persistent(const Plan *p, const Memory *m)
-{
-    for (BufId b = 1; b < p->buffers.len; b++) {
-        const PlanBuffer *buf = &p->buffers.data[b];
-        if (m->buffer[b] == NULL || buf->region == REGION_ARENA)
-            continue;
-        const void *bytes = plan_buffer_bytes(buf, p->arena);
-        if (bytes != NULL)
-            memcpy(m->buffer[b], bytes, buf->bytes);
-        else
-            memset(m->buffer[b], 0, buf->bytes);
-    }
-}
-
-static Memory make_memory(Arena *a, const Plan *p, Placing placing)
-{
-    Memory m = {.n = p->buffers.len};
-    char *region[REGION_COUNT];
-    m.buffer = ARENA_ARRAY(a, char *, m.n);
-    for (uint32_t r = 0; r < REGION_COUNT && placing == PLACE_PLANNED; r++)
-        region[r] = map_bytes(&m, p->region_bytes[r], placing);
-    for (BufId b = 1; b < m.n; b++) {
-        const PlanBuffer *buf = &p->buffers.data[b];
-        const bool is_unused = buf->region == REGION_WEIGHTS && buf->first == UINT32_MAX;
-        if (is_unused || buf->shares != 0)
-            continue;
-        m.buffer[b] =
-            placing == PLACE_PLANNED ? region[buf->region] + buf->offset : map_bytes(&m, buf->bytes, placing);
-    }
-    for (BufId b = 1; b < m.n; b++)
-        if (p->buffers.data[b].shares != 0)
-            m.buffer[b] = m.buffer[p->buffers.data[b].shares];
-    fill_persistent(p, &m);
-    return m;
-}
-
-static void free_memory(Memory *m)
-{
-    for (uint32_t i = 0; i < m->n_blocks; i++)
-        munmap(m->block[i], m->size[i]);
-}
-
-// --- values ---
-
-static double tolerance_of(DType t, const Config *c)
-{
-    return c->winograd > 4   ? 3e-5
-           : t == DTYPE_f64  ? 1e-12
-           : t == DTYPE_f16  ? 2e-3
-           : t == DTYPE_bf16 ? 2e-2
-                             : 1e-5;
-}
-
-// NULL when equal: exactly for integers, relative to the largest magnitude for floats.
-static const char *compare(const Tensor *want, const void *bytes, const char *name, const Config *c)
-{
-    Tensor got = *want;
-    memcpy(&got.data, &bytes, sizeof bytes);
-    const bool is_float = dtype_info[want->dtype].cls == DCLASS_FLOAT;
-    double largest = 1e-30;
-    for (int64_t i = 0; is_float && i < want->numel; i++)
-        if (isfinite(tensor_get_f64(want, i)) && fabs(tensor_get_f64(want, i)) > largest)
-            largest = fabs(tensor_get_f64(want, i));
-    for (int64_t i = 0; i < want->numel; i++) {
-        if (!is_float && tensor_get_i64(&got, i) != tensor_get_i64(want, i))
-            return arena_printf(&scratch, "%s[%lld] is %lld, expected %lld", name, (long long)i,
-                                (long long)tensor_get_i64(&got, i), (long long)tensor_get_i64(want, i));
-        const double a = tensor_get_f64(&got, i), b = tensor_get_f64(want, i);
-        const bool is_equal = !is_float || a == b || (isnan(a) && isnan(b)) ||
-                              fabs(a - b) <= tolerance_of(want->dtype, c) * largest;
-        const bool is_spread =
-            (c->winograd || is_matrix(c)) && !isfinite(a); // from another output of the tile
-        if (!is_equal && !(is_spread && strcmp(name, "special") == 0)) {
-            Str s = str_new(&scratch);
-            str_printf(&s, "%s[%lld] of %lld is ", name, (long long)i, (long long)want->numel);
-            str_f64(&s, a);
-            str_add(&s, ", expected ");
-            str_f64(&s, b);
-            return str_text(&s);
-        }
-    }
-    return NULL;
-}
-
 // --- running ---
 
-typedef struct Reference {
-    Graph *g;
-    EvalRun run[RUNS];
-} Reference;
-
-static Reference evaluate(Arena *a, const OpsCase *c)
+// Convolutions in tiles: what is not finite goes to other outputs of the tile.
+static OpsTolerance tolerance_of(const Config *c)
 {
-    Reference ref = {.g = parse_case(a, c)};
-    Graph *g = ref.g;
-    for (uint32_t i = 0; i < RUNS; i++) {
-        ref.run[i] = eval_begin(g, a, (DimValues){0});
-        for (uint32_t k = 0; k < g->inputs.len; k++)
-            ref.run[i].value[g->inputs.data[k]] = ops_random_tensor(a, g, g->inputs.data[k], i + 1);
-        for (uint32_t k = 0; i > 0 && k < g->states.len; k++)
-            ref.run[i].value[g->states.data[k].node] = ref.run[i - 1].value[g->states.data[k].next];
-        if (!eval_graph(&ref.run[i])) {
-            diag_print(g->diag, stderr, DIAG_PLAIN);
-            exit(1);
-        }
-    }
-    return ref;
-}
-
-static const Tensor *find_value(const Reference *ref, uint32_t run, const char *name)
-{
-    for (NodeId id = 1; id < ref->g->nodes.len; id++)
-        if (op_info[graph_node(ref->g, id)->op].kind == OPKIND_LEAF &&
-            graph_node(ref->g, id)->op != OP_const && str_equal(node_name(ref->g, id), name))
-            return &ref->run[run].value[id];
-    return NULL;
-}
-
-static const char *check_results(const Job *j, const Memory *m, const Reference *ref, uint32_t run)
-{
-    const Plan *p = j->plan;
-    const char *wrong = NULL;
-    for (uint32_t i = 0; i < p->outputs.len && wrong == NULL; i++) {
-        const PlanIo *io = &p->outputs.data[i];
-        const Tensor *want = &ref->run[run].value[ref->g->outputs.data[i].node];
-        wrong = compare(want, m->buffer[io->buf] + io->byte_offset, io->name, j->config);
-    }
-    for (uint32_t i = 0; i < p->states.len && wrong == NULL; i++) {
-        const PlanIo *io = &p->states.data[i];
-        for (uint32_t k = 0; k < ref->g->states.len && wrong == NULL; k++)
-            if (str_equal(node_name(ref->g, ref->g->states.data[k].node), io->name))
-                wrong = compare(&ref->run[run].value[ref->g->states.data[k].next],
-                                m->buffer[io->buf] + io->byte_offset, io->name, j->config);
-    }
-    return wrong;
+    return (OpsTolerance){.f32 = c->winograd > 4 ? 3e-5 : 1e-5, .may_spread = c->winograd || is_matrix(c)};
 }
 
 // Who runs a job: so many parts, in which order, in which memory.
@@ -500,23 +329,21 @@ static uint64_t hash_ios(const Memory *m, const PlanIo *io, uint32_t n, uint64_t
 // hash: of all results' bytes.
 static bool run_job(const Job *j, TeamFn fn, const Reference *ref, How how, uint64_t *hash)
 {
-    Memory m = make_memory(&scratch, j->plan, how.placing);
+    Memory m = ops_make_memory(&scratch, j->plan, how.placing);
+    const OpsTolerance o = tolerance_of(j->config);
     const char *wrong = NULL;
-    for (uint32_t run = 0; run < RUNS && wrong == NULL; run++) {
-        for (uint32_t i = 0; i < j->plan->inputs.len; i++) {
-            const PlanIo *io = &j->plan->inputs.data[i];
-            const Tensor *t = find_value(ref, run, io->name);
-            memcpy(m.buffer[io->buf] + io->byte_offset, t->data, io->bytes);
-        }
-        wrong = team_run(fn, m.buffer, how.parts, how.order) ? check_results(j, &m, ref, run)
-                                                             : "parts wait for each other for ever";
+    for (uint32_t run = 0; run < OPS_RUNS && wrong == NULL; run++) {
+        ops_set_inputs(j->plan, &m, ref, run);
+        wrong = team_run(fn, m.buffer, how.parts, how.order)
+                    ? ops_check_results(&scratch, j->plan, &m, ref, run, o)
+                    : "parts wait for each other for ever";
         *hash = hash_ios(&m, j->plan->outputs.data, j->plan->outputs.len, *hash);
         *hash = hash_ios(&m, j->plan->states.data, j->plan->states.len, *hash);
     }
     if (wrong != NULL)
         fail_job(j, arena_printf(&scratch, "%s (%s, %d parts)", wrong,
                                  how.placing == PLACE_GUARDED ? "guarded" : "planned", (int)how.parts));
-    free_memory(&m);
+    ops_free_memory(&m);
     return wrong == NULL;
 }
 
@@ -555,7 +382,7 @@ static void run_jobs(void)
 {
     for (uint32_t c = 0; c < cases.len; c++) {
         Arena a = {0};
-        const Reference ref = evaluate(&a, &cases.data[c]);
+        const Reference ref = ops_evaluate(&a, &cases.data[c]);
         bool is_right = true;
         for (uint32_t i = 0; i < jobs.len; i++) {
             const Job *j = &jobs.data[i];

@@ -3,7 +3,7 @@
 """Compiles what the GPU targets print: check_gpu_text.py PRINT_KERNELS TARGET.
 
 glsl: glslangValidator to SPIR-V for Vulkan 1.2, then spirv-val. cuda: NVRTC (the wheel in RLXC_VENV) for
-sm_80 and sm_90a. msl: clang++ with shim/metal_stdlib, because Metal's compiler runs on macOS only.
+sm_80 and sm_90a. msl: clang++ with tests/metal/metal_stdlib, because Metal's compiler runs on macOS only.
 Exit 77: the compiler is missing here.
 """
 import ctypes
@@ -44,7 +44,7 @@ def make_msl():
     if not shutil.which("clang++"):
         skip("clang++")
     flags = ["-x", "c++", "-std=c++14", "-fsyntax-only", "-Wall", "-Wextra", "-Werror",
-             "-Wno-unused-function", "-Wno-unused-variable", "-I", os.path.join(HERE, "shim")]
+             "-Wno-unused-function", "-Wno-unused-variable", "-I", os.path.join(HERE, "../metal")]
     return lambda path: run("clang++", *flags, path)
 
 

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+// See device.h.
+#define _XOPEN_SOURCE 700
+#include "device.h"
+#include "base/diag.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+
+enum { STACK_BYTES = 1 << 17, MAX_GROUP = 1024, PAGE_BYTES = 1 << 12, MAX_PAGES = 1 << 14 };
+
+// --- what threads have touched -------------------------------------------------------------------
+
+enum { NOBODY = 0, MANY_GROUPS = UINT32_MAX };
+
+// Of one byte, in the launch `launch`. Threads and groups are numbered from 1. Readers: the group that they
+// are of, and of those since its last barrier one thread, or MANY_GROUPS when there are several.
+typedef struct Cell {
+    uint32_t launch;
+    uint32_t group; // that touched it first
+    uint32_t writer, writer_phase;
+    uint32_t reader, reader_group, reader_phase;
+} Cell;
+
+typedef struct Page {
+    uintptr_t number;
+    Cell *cells;
+} Page;
+
+static Page pages[MAX_PAGES]; // by hash; those of stacks are never among them
+static uint32_t n_pages;
+
+static Cell *cells_of(uintptr_t number)
+{
+    static Page last;
+    if (last.cells != NULL && last.number == number)
+        return last.cells;
+    uint32_t at = (uint32_t)((number * UINT64_C(0x9e3779b97f4a7c15)) >> 50) % MAX_PAGES;
+    while (pages[at].cells != NULL && pages[at].number != number)
+        at = (at + 1) % MAX_PAGES;
+    if (pages[at].cells == NULL) {
+        rlx_assert(++n_pages < MAX_PAGES);
+        pages[at] = (Page){number, calloc(PAGE_BYTES, sizeof(Cell))};
+        rlx_assert(pages[at].cells != NULL);
+    }
+    last = pages[at];
+    return last.cells;
+}
+
+// --- the launch that runs ------------------------------------------------------------------------
+
+typedef struct Thread {
+    ucontext_t at;
+    uint32_t id[3];
+    bool has_ended;
+} Thread;
+
+static struct {
+    DeviceKernel fn;
+    void *const *args;
+    uint32_t number;  // of the launch
+    uint32_t thread;  // that runs now, in the grid
+    uint32_t group;   // that runs now
+    uint32_t group_x; // threads of a group
+    uint32_t phase;   // barriers that the group has passed
+    uintptr_t stack, stack_end;
+    bool has_barrier;
+    const DeviceRange *written;
+    uint32_t n_written;
+    char wrong[160];
+} run;
+static uint64_t n_threads, n_accesses;
+
+static Thread group[MAX_GROUP];
+static ucontext_t scheduler;
+static Thread *current;
+static char *stacks;
+
+static void report(const char *what, uintptr_t address, uint32_t other)
+{
+    if (run.wrong[0] == '\0')
+        snprintf(run.wrong, sizeof run.wrong, "race: threads %u and %u %s the byte at %#llx", other - 1,
+                 run.thread - 1, what, (unsigned long long)address);
+}
+
+static uint32_t group_of(uint32_t thread)
+{
+    return 1 + (thread - 1) / run.group_x;
+}
+
+// Has what the thread did in that phase ended before now?
+static bool is_ordered(uint32_t thread, uint32_t phase)
+{
+    return thread == run.thread || (group_of(thread) == run.group && phase < run.phase);
+}
+
+static void note_read(Cell *c, uintptr_t address)
+{
+    if (c->writer != NOBODY && !is_ordered(c->writer, c->writer_phase))
+        report("write and read", address, c->writer);
+    if (c->reader == NOBODY || (c->reader_group == run.group && c->reader_phase < run.phase)) {
+        c->reader = run.thread;
+        c->reader_group = run.group;
+    } else if (c->reader != run.thread) {
+        c->reader_group = c->reader_group == run.group ? run.group : MANY_GROUPS;
+        c->reader = MANY_GROUPS;
+    }
+    c->reader_phase = run.phase;
+}
+
+static void note_write(Cell *c, uintptr_t address)
+{
+    const bool is_after_reads = c->reader == NOBODY || c->reader == run.thread ||
+                                (c->reader_group == run.group && c->reader_phase < run.phase);
+    if (c->writer != NOBODY && !is_ordered(c->writer, c->writer_phase))
+        report("write", address, c->writer);
+    if (!is_after_reads)
+        report("read and write", address, c->reader == MANY_GROUPS ? run.thread : c->reader);
+    c->writer = run.thread;
+    c->writer_phase = run.phase;
+}
+
+static bool is_written(const char *p, size_t n)
+{
+    for (uint32_t i = 0; i < run.n_written; i++)
+        if (p >= run.written[i].begin && p + n <= run.written[i].end)
+            return true;
+    return false;
+}
+
+static void note(const void *p, size_t n, bool is_write)
+{
+    const uintptr_t begin = (uintptr_t)p;
+    n_accesses++;
+    if (run.thread == NOBODY || (begin >= run.stack && begin < run.stack_end))
+        return;
+    // What kernels with barriers write elsewhere is memory of groups, in which one group follows another.
+    const bool is_of_groups = !is_written(p, n);
+    if (is_of_groups && !run.has_barrier) {
+        if (is_write)
+            report("write what is not theirs,", begin, run.thread);
+        return; // nobody writes it, so all may read it
+    }
+    for (uintptr_t at = begin; at < begin + n; at++) {
+        Cell *c = &cells_of(at / PAGE_BYTES)[at % PAGE_BYTES];
+        if (c->launch != run.number || (is_of_groups && c->group != run.group))
+            *c = (Cell){.launch = run.number, .group = run.group};
+        if (is_write)
+            note_write(c, at);
+        else
+            note_read(c, at);
+    }
+}
+
+// --- threads ---------------------------------------------------------------------------------------
+
+// The i-th of n numbers in an order that the seed picks: steps of a prime that does not divide n.
+static uint32_t pick(uint32_t i, uint32_t n, uint64_t seed)
+{
+    static const uint32_t primes[] = {1, 1000003, 999983, 7919, 65537, 104729, 2147483647};
+    const uint32_t prime = primes[seed % (sizeof primes / sizeof *primes)];
+    const uint32_t step = n % prime == 0 && n > 1 ? 1 : prime;
+    return (uint32_t)(((uint64_t)i * step + seed / 7) % n);
+}
+
+static void begin_thread(Thread *t)
+{
+    const uintptr_t stack = (uintptr_t)stacks + (uintptr_t)(t - group) * STACK_BYTES;
+    current = t;
+    run.stack = stack;
+    run.stack_end = stack + STACK_BYTES;
+    run.thread = 1 + (run.group - 1) * run.group_x + (uint32_t)(t - group);
+    n_threads++;
+}
+
+static void thread_main(void)
+{
+    Thread *t = current;
+    run.fn(run.args, t->id);
+    t->has_ended = true;
+    setcontext(&scheduler);
+}
+
+void device_barrier(void)
+{
+    Thread *t = current;
+    rlx_assert(t != NULL);
+    swapcontext(&t->at, &scheduler);
+}
+
+// All threads of a group, from barrier to barrier.
+static void run_group(uint64_t seed)
+{
+    uint32_t n_ended = 0;
+    for (uint32_t i = 0; i < run.group_x; i++) {
+        getcontext(&group[i].at);
+        group[i].at.uc_stack.ss_sp = stacks + (size_t)i * STACK_BYTES;
+        group[i].at.uc_stack.ss_size = STACK_BYTES;
+        makecontext(&group[i].at, thread_main, 0);
+        group[i].has_ended = false;
+    }
+    for (run.phase = 0; n_ended == 0; run.phase++)
+        for (uint32_t i = 0; i < run.group_x; i++) {
+            Thread *t = &group[pick(i, run.group_x, seed + run.phase)];
+            begin_thread(t);
+            swapcontext(&scheduler, &t->at);
+            n_ended += t->has_ended;
+        }
+    n_threads -= (uint64_t)(run.phase - 1) * run.group_x;
+    current = NULL;
+    if (n_ended < run.group_x && run.wrong[0] == '\0')
+        snprintf(run.wrong, sizeof run.wrong, "%u of %u threads of a group have ended while others wait",
+                 n_ended, run.group_x);
+}
+
+// Without barriers threads need no stacks of their own.
+static void run_threads(uint64_t seed)
+{
+    char here;
+    run.phase = 0;
+    for (uint32_t i = 0; i < run.group_x; i++) {
+        const uint32_t at = pick(i, run.group_x, seed);
+        begin_thread(&group[at]);
+        run.stack_end = (uintptr_t)&here + 256;
+        run.stack = (uintptr_t)&here - STACK_BYTES;
+        run.fn(run.args, group[at].id);
+    }
+    current = NULL;
+}
+
+const char *device_launch(DeviceKernel fn, void *const *args, const DeviceRange *written, uint32_t n_written,
+                          DeviceGrid grid, uint64_t seed)
+{
+    const uint64_t across = (grid.threads[0] + grid.group_x - 1) / grid.group_x;
+    const uint64_t n_groups = across * grid.threads[1] * grid.threads[2];
+    rlx_assert(grid.group_x <= MAX_GROUP && n_groups < UINT32_MAX / grid.group_x);
+    if (stacks == NULL)
+        stacks = malloc((size_t)MAX_GROUP * STACK_BYTES);
+    rlx_assert(stacks != NULL);
+    run.fn = fn;
+    run.args = args;
+    run.number++;
+    run.group_x = grid.group_x;
+    run.written = written;
+    run.n_written = n_written;
+    run.has_barrier = grid.has_barrier;
+    run.wrong[0] = '\0';
+    for (uint32_t i = 0; i < n_groups; i++) {
+        const uint32_t g = pick(i, (uint32_t)n_groups, seed);
+        run.group = 1 + g;
+        for (uint32_t t = 0; t < grid.group_x; t++) {
+            group[t].id[0] = (uint32_t)(g % across) * grid.group_x + t;
+            group[t].id[1] = (uint32_t)(g / across % grid.threads[1]);
+            group[t].id[2] = (uint32_t)(g / across / grid.threads[1]);
+        }
+        if (grid.has_barrier)
+            run_group(seed);
+        else
+            run_threads(seed);
+    }
+    run.thread = NOBODY;
+    return run.wrong[0] != '\0' ? run.wrong : NULL;
+}
+
+uint64_t device_threads(void)
+{
+    return n_threads;
+}
+
+uint64_t device_accesses(void)
+{
+    return n_accesses;
+}
+
+// --- what compilers call ---------------------------------------------------------------------------
+
+#define ACCESS(name, n, is_write)                                                                            \
+    void __tsan_##name(const void *p);                                                                       \
+    void __tsan_##name(const void *p)                                                                        \
+    {                                                                                                        \
+        note(p, n, is_write);                                                                                \
+    }
+#define ACCESSES(n)                                                                                          \
+    ACCESS(read##n, n, false)                                                                                \
+    ACCESS(write##n, n, true)                                                                                \
+    ACCESS(unaligned_read##n, n, false)                                                                      \
+    ACCESS(unaligned_write##n, n, true)
+ACCESSES(1)
+ACCESSES(2)
+ACCESSES(4)
+ACCESSES(8)
+ACCESSES(16)
+
+void __tsan_read_range(const void *p, size_t n);
+void __tsan_read_range(const void *p, size_t n)
+{
+    note(p, n, false);
+}
+
+void __tsan_write_range(const void *p, size_t n);
+void __tsan_write_range(const void *p, size_t n)
+{
+    note(p, n, true);
+}
+
+void *__tsan_memset(void *p, int value, size_t n);
+void *__tsan_memset(void *p, int value, size_t n)
+{
+    note(p, n, true);
+    return memset(p, value, n);
+}
+
+void *__tsan_memcpy(void *to, const void *from, size_t n);
+void *__tsan_memcpy(void *to, const void *from, size_t n)
+{
+    note(from, n, false);
+    note(to, n, true);
+    return memcpy(to, from, n);
+}
+
+void *__tsan_memmove(void *to, const void *from, size_t n);
+void *__tsan_memmove(void *to, const void *from, size_t n)
+{
+    note(from, n, false);
+    note(to, n, true);
+    return memmove(to, from, n);
+}
+
+void __tsan_init(void);
+void __tsan_init(void)
+{
+}
+
+void __tsan_func_entry(void *pc);
+void __tsan_func_entry(void *pc)
+{
+    (void)pc;
+}
+
+void __tsan_func_exit(void);
+void __tsan_func_exit(void)
+{
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// A GPU on the CPU, for kernels that are compiled as C++ with -fsanitize=thread: all threads of a grid run
+// one after the other in an order that a seed picks, those of a group from barrier to barrier, and every byte
+// that two threads touch without a barrier between them is reported, unless both only read it.
+//
+// The compiler's calls for each access (__tsan_read4 ...) end here, not in its own runtime: link without
+// -fsanitize=thread, into a program that exports its symbols.
+#ifndef TESTS_GPU_DEVICE_H
+#define TESTS_GPU_DEVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+// What one thread runs; id: its place in the grid.
+typedef void (*DeviceKernel)(void *const *args, const uint32_t id[3]);
+
+typedef struct DeviceGrid {
+    uint64_t threads[3]; // at least so many are wanted
+    uint32_t group_x;    // threads of a group: so many along x, one along y and z
+    bool has_barrier;
+} DeviceGrid;
+
+// Memory that a kernel may write.
+typedef struct DeviceRange {
+    const char *begin, *end;
+} DeviceRange;
+enum { DEVICE_MAX_RANGES = 64 };
+
+// NULL, or what went wrong: a race, a write elsewhere, or a barrier that not all threads of a group have
+// reached. Valid until the next launch.
+const char *device_launch(DeviceKernel fn, void *const *args, const DeviceRange *written, uint32_t n_written,
+                          DeviceGrid grid, uint64_t seed);
+
+// Of all launches so far: threads, and accesses that were looked at.
+uint64_t device_threads(void);
+uint64_t device_accesses(void);
+
+// Waits for the other threads of the group; called by the shims.
+void device_barrier(void);
+
+#endif

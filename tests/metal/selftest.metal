@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels that the CPU's device (tests/gpu/device.h) must find fault with, and one that it must not.
+#include <metal_stdlib>
+using namespace metal;
+// Sums the group's elements in memory that its threads share.
+kernel void right(device int *out [[buffer(0)]], uint3 id [[thread_position_in_grid]])
+{
+    threadgroup int part[128];
+    const uint lane = id.x % 128;
+    part[lane] = int(id.x);
+    for (uint half_of = 64; half_of > 0; half_of /= 2) {
+        threadgroup_barrier(mem_flags::mem_threadgroup);
+        if (lane < half_of)
+            part[lane] += part[lane + half_of];
+    }
+    if (lane == 0)
+        out[id.x / 128] = part[0];
+}
+kernel void without_barrier(device int *out [[buffer(0)]], uint3 id [[thread_position_in_grid]])
+{
+    threadgroup int part[128];
+    const uint lane = id.x % 128;
+    part[lane] = int(id.x);
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    if (lane < 64)
+        part[lane] += part[lane + 1]; // which another thread writes
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    out[id.x] = part[lane];
+}
+kernel void across_groups(device int *out [[buffer(0)]], uint3 id [[thread_position_in_grid]])
+{
+    out[id.x] = 1;
+    threadgroup_barrier(mem_flags::mem_threadgroup); // of one group only
+    out[id.x] += out[(id.x + 128) % 256];
+}
+kernel void same_byte(device int *out [[buffer(0)]], uint3 id [[thread_position_in_grid]])
+{
+    out[id.x / 2] = 1; // the same value, and still a race
+}
+kernel void outside(device int *out [[buffer(0)]], uint3 id [[thread_position_in_grid]])
+{
+    out[id.x + 1] = 1;
+}
+kernel void not_all(device int *out [[buffer(0)]], uint3 id [[thread_position_in_grid]])
+{
+    if (id.x % 128 < 100)
+        threadgroup_barrier(mem_flags::mem_threadgroup);
+    out[id.x] = 1;
+}
