@@ -238,19 +238,24 @@ NodeId extent_reshape(Graph *g, NodeId id)
 
 // --- update_slice, scatter ---
 
-// Only the live elements of the patch are written.
+// Only the live elements of the patch are written, and none beyond the live ones of operand 0, where a patch
+// of its largest size has no room in it.
 static NodeId cut_patch(Graph *g, NodeId id, NodeId start)
 {
     const Node n = *graph_node(g, id);
-    const Shape patch = *graph_node(g, n.src[1])->shape;
+    const Shape x = *graph_node(g, n.src[0])->shape, patch = *graph_node(g, n.src[1])->shape;
     NodeId size[SHAPE_MAX_RANK];
     int64_t axis[SHAPE_MAX_RANK];
     uint32_t cut = 0;
-    for (uint32_t i = 0; i < patch.rank; i++)
-        if (graph_dim_is_computed(g, patch.dim[i])) {
-            axis[cut] = i;
-            size[cut++] = extent_size(g, patch.dim[i]);
-        }
+    for (uint32_t i = 0; i < patch.rank; i++) {
+        int64_t least = 0, most = 0;
+        dim_range(g->dims, dim_sub(g->dims, x.dim[i], patch.dim[i]), &least, &most);
+        const Dim fits = least < 0 ? dim_min(g->dims, x.dim[i], patch.dim[i]) : patch.dim[i];
+        if (!graph_dim_is_computed(g, fits))
+            continue;
+        axis[cut] = i;
+        size[cut++] = extent_size(g, fits);
+    }
     if (cut == 0)
         return extent_with(g, id, 2, start);
     NodeBuild b = node_begin(g, OP_update_slice, node_span(g, id), g->labels.data[id]);
