@@ -6,7 +6,7 @@
 #include <string.h>
 
 typedef struct Totals {
-    uint64_t macs, parameters, moved_bytes;
+    uint64_t macs, flops, parameters, moved_bytes;
     uint32_t ops[OP_COUNT];
     uint32_t n_ops;
 } Totals;
@@ -25,6 +25,7 @@ static void count_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx
     Totals *t = ctx;
     (void)p;
     t->macs += k->macs * times;
+    t->flops += k->flops * times;
     t->moved_bytes += kernel_bytes(k) * times;
 }
 
@@ -50,6 +51,14 @@ static Totals count(const Job *j)
     Totals t = {0};
     plan_walk(j->plan, count_kernel, &t);
     count_ops(j->plan, &t);
+    return t;
+}
+
+// Of the kernels of one bucket's plan.
+static Totals count_bucket(const PlanBuckets *b, uint32_t i)
+{
+    Totals t = {0};
+    plan_walk(b->plan[i], count_kernel, &t);
     return t;
 }
 
@@ -127,6 +136,27 @@ static uint32_t shared_kernels(const Plan *p)
     return n;
 }
 
+// A row for each bucket; all else that is printed is about the largest one.
+static void print_buckets(const Job *j)
+{
+    const PlanBuckets *b = j->plan->buckets;
+    if (b == NULL)
+        return;
+    printf("buckets %u, the largest last:\n ", b->n);
+    for (uint32_t k = 0; k < b->n_symbols; k++)
+        printf(" %10s", j->buckets.name[k]);
+    printf(" %12s %8s %14s %14s %14s\n", "arena bytes", "kernels", "multiply-adds", "flops", "bytes moved");
+    for (uint32_t i = 0; i < b->n; i++) {
+        const Totals t = count_bucket(b, i);
+        printf(" ");
+        for (uint32_t k = 0; k < b->n_symbols; k++)
+            printf(" %10lld", (long long)b->size[i][k]);
+        printf(" %12llu %8u %14llu %14llu %14llu\n", (unsigned long long)b->arena_bytes[i],
+               plan_count_kernels(b->plan[i]), (unsigned long long)t.macs, (unsigned long long)t.flops,
+               (unsigned long long)t.moved_bytes);
+    }
+}
+
 static void print_text(const Job *j, const Totals *t)
 {
     const Plan *p = j->plan;
@@ -150,6 +180,7 @@ static void print_text(const Job *j, const Totals *t)
     if (p->caps->threads > 1)
         printf("threads %d, %u kernels split, %u barriers\n", p->caps->threads, shared_kernels(p),
                plan_count_barriers(p));
+    print_buckets(j);
     plan_walk(p, print_kernel, NULL);
 }
 
@@ -186,6 +217,23 @@ static void print_json_kernel(const Plan *p, PlanKernel *k, uint64_t times, void
     j->comma = ",";
 }
 
+static void print_json_buckets(const Job *j)
+{
+    const PlanBuckets *b = j->plan->buckets;
+    for (uint32_t i = 0; b != NULL && i < b->n; i++) {
+        const Totals t = count_bucket(b, i);
+        printf("%s\n    {\"sizes\": {", i == 0 ? "  \"buckets\": [" : ",");
+        for (uint32_t k = 0; k < b->n_symbols; k++)
+            printf("%s\"%s\": %lld", k == 0 ? "" : ", ", json_text(j->cli->arena, j->buckets.name[k]),
+                   (long long)b->size[i][k]);
+        printf("}, \"arena_bytes\": %llu, \"kernels\": %u, \"macs\": %llu, \"flops\": %llu, \"bytes\": %llu}",
+               (unsigned long long)b->arena_bytes[i], plan_count_kernels(b->plan[i]),
+               (unsigned long long)t.macs, (unsigned long long)t.flops, (unsigned long long)t.moved_bytes);
+    }
+    if (b != NULL)
+        printf("\n  ],\n");
+}
+
 static void print_json(const Job *j, const Totals *t)
 {
     const Plan *p = j->plan;
@@ -214,6 +262,7 @@ static void print_json(const Job *j, const Totals *t)
         (unsigned long long)j->emitted.state_bytes, j->emitted.weight_bytes, j->emitted.code_bytes,
         j->emitted.n_functions);
     printf("  \"threads\": %d,\n  \"barriers\": %u,\n", p->caps->threads, plan_count_barriers(p));
+    print_json_buckets(j);
     printf("  \"kernels\": [");
     JsonKernels k = {a, ""};
     plan_walk(p, print_json_kernel, &k);

@@ -172,6 +172,7 @@ typedef struct PlanBuckets {
     struct Plan *plan[PLAN_MAX_BUCKETS];
     uint32_t slot[PLAN_MAX_BUCKET_SYMBOLS];                  // of Graph.symbols
     int64_t size[PLAN_MAX_BUCKETS][PLAN_MAX_BUCKET_SYMBOLS]; // the largest that they are planned for
+    uint64_t arena_bytes[PLAN_MAX_BUCKETS];                  // that each plan needs of the arena
     uint64_t shared_bytes, single_bytes; // of weights: that several plans read, that only one does
 } PlanBuckets;
 

@@ -101,8 +101,8 @@ const char *plan_share_buckets(PlanBuckets *b, Arena *scratch)
     for (uint32_t i = 0; i < b->n && wrong == NULL; i++) {
         wrong = share_region(largest, b->plan[i], REGION_STATE);
         wrong = wrong != NULL ? wrong : share_region(largest, b->plan[i], REGION_PARAM);
-        const uint64_t bytes = b->plan[i]->region_bytes[REGION_ARENA];
-        arena = bytes > arena ? bytes : arena;
+        b->arena_bytes[i] = b->plan[i]->region_bytes[REGION_ARENA];
+        arena = b->arena_bytes[i] > arena ? b->arena_bytes[i] : arena;
     }
     for (uint32_t i = 0; i < b->n; i++)
         b->plan[i]->region_bytes[REGION_ARENA] = arena;

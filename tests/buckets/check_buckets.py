@@ -130,6 +130,34 @@ def check_cost(folder):
     assert best[8] < best[512] / 4
 
 
+def check_inspect():
+    """`rlxc inspect` lists every bucket, with the numbers of the model that is compiled up to its sizes."""
+
+    def inspect(options, *more):
+        command = [RLXC, "inspect", MODEL, "--cpu", "generic", *options, *more]
+        return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+    ladders = [
+        o for name, sizes in LADDERS.items() for o in ("--bucket", f"{name}={','.join(map(str, sizes))}")
+    ]
+    all_of = json.loads(inspect(ladders, "--json"))
+    table = inspect(ladders).split("the largest last:\n")[1].splitlines()
+    assert "buckets" not in json.loads(inspect(["--dynamic", "--arena-at", "seq=12"], "--json"))
+    assert table[0].split()[:2] == list(LADDERS) and len(all_of["buckets"]) == 6
+    assert all_of["arena_bytes"] == max(b["arena_bytes"] for b in all_of["buckets"])
+    for line, bucket in zip(table[1:], all_of["buckets"]):
+        numbers = [bucket[key] for key in ("arena_bytes", "kernels", "macs", "flops", "bytes")]
+        assert list(map(int, line.split())) == [*bucket["sizes"].values(), *numbers], (line, bucket)
+        sizes = [o for name, size in bucket["sizes"].items() for o in ("--bucket", f"{name}={size}")]
+        alone = json.loads(inspect(sizes, "--json"))
+        want = [alone["arena_bytes"], len(alone["kernels"]), alone["macs"]]
+        assert numbers[:3] == want and numbers[3] >= 2 * alone["macs"] > 0, (bucket, want)
+        assert numbers[4] == sum(k["bytes"] for k in alone["kernels"])
+    assert [b["sizes"] for b in all_of["buckets"]] == sorted(
+        (b["sizes"] for b in all_of["buckets"]), key=lambda s: (s["seq"] * s["batch"], s["seq"])
+    )
+
+
 def main():
     rng, worst = random.Random(7), {}
     with tempfile.TemporaryDirectory() as top:
@@ -138,6 +166,7 @@ def main():
             for name, sizes in LADDERS.items()
             for o in ("--bucket", f"{name}={','.join(map(str, sizes))}")
         ]
+        check_inspect()
         check_cost(top)
         buckets = Library(top, "buckets", options)
         assert buckets.set(0, 13) != 0 and buckets.set(1, 4) != 0 and buckets.set(2, 1) != 0
