@@ -64,7 +64,7 @@ static uint32_t log2_of(uint32_t power)
     return (uint32_t)__builtin_ctz(power);
 }
 
-static uint32_t plane_entry(const BlockPlane *p, const unsigned char *block, uint32_t i)
+uint32_t block_entry(const BlockPlane *p, const unsigned char *block, uint32_t i)
 {
     if (p->bits == 0)
         return 0;
@@ -76,7 +76,7 @@ static uint32_t plane_entry(const BlockPlane *p, const unsigned char *block, uin
 
 int block_field(const BlockField *f, const unsigned char *block, uint32_t i)
 {
-    const uint32_t bits = plane_entry(&f->low, block, i) | plane_entry(&f->high, block, i) << f->low.bits;
+    const uint32_t bits = block_entry(&f->low, block, i) | block_entry(&f->high, block, i) << f->low.bits;
     return f->sign * ((int)(bits ^ f->flip) + f->bias);
 }
 

@@ -50,6 +50,8 @@ extern const BlockFormat block_formats[BLOCK_FORMATS];
 
 // NULL when there is none of that name.
 const BlockFormat *block_format(const char *name);
+// Entry i of a plane.
+uint32_t block_entry(const BlockPlane *p, const unsigned char *block, uint32_t i);
 // Field f of a block at i, an element or (scale, min) a group.
 int block_field(const BlockField *f, const unsigned char *block, uint32_t i);
 // q of element i: the field, or what it stands for.

@@ -25,7 +25,7 @@ static KRef load_byte(Kernel *k, const BlockReader *r, KRef index)
     return k_cast(k, k_load(k, r->param, index, 1, 1), DTYPE_i32);
 }
 
-static KRef plane_entry(Kernel *k, const BlockReader *r, const BlockPlane *p, KRef block, KRef i)
+KRef blocks_entry(Kernel *k, const BlockReader *r, const BlockPlane *p, KRef block, KRef i)
 {
     const int64_t span = p->run * (8 / p->bits);
     KRef e = i;
@@ -45,9 +45,9 @@ KRef blocks_field(Kernel *k, const BlockReader *r, const BlockField *f, KRef blo
 {
     KRef v = k_integer(k, DTYPE_i32, 0);
     if (f->low.bits)
-        v = plane_entry(k, r, &f->low, block, i);
+        v = blocks_entry(k, r, &f->low, block, i);
     if (f->high.bits) {
-        const KRef high = plane_entry(k, r, &f->high, block, i);
+        const KRef high = blocks_entry(k, r, &f->high, block, i);
         v = k_op(k, KOP_or, v, k_op(k, KOP_shl, high, k_integer(k, DTYPE_i32, f->low.bits), 0), 0);
     }
     if (f->flip)
@@ -66,7 +66,7 @@ KRef blocks_q(Kernel *k, const BlockReader *r, KRef block, KRef i)
 }
 
 // d or m. e8m0: the bits of 2^(e - 128), which is denormal for e of 0 and 1.
-static KRef number_at(Kernel *k, const BlockReader *r, KRef block, uint8_t at)
+KRef blocks_number(Kernel *k, const BlockReader *r, KRef block, uint8_t at)
 {
     const KRef low = load_byte(k, r, k_add(k, block, k_index(k, at)));
     if (r->f->float_kind == BLOCK_E8M0) {
@@ -84,12 +84,12 @@ static KRef number_at(Kernel *k, const BlockReader *r, KRef block, uint8_t at)
 BlockGroup blocks_group(Kernel *k, const BlockReader *r, KRef block, KRef g)
 {
     const BlockFormat *f = r->f;
-    BlockGroup group = {.scale = number_at(k, r, block, f->d_at), .min = 0};
+    BlockGroup group = {.scale = blocks_number(k, r, block, f->d_at), .min = 0};
     const KRef scale = k_cast(k, blocks_field(k, r, &f->scale, block, g), DTYPE_f32);
     group.scale = k_op(k, KOP_mul, group.scale, scale, 0);
     if (f->min.sign) {
         const KRef min = k_cast(k, blocks_field(k, r, &f->min, block, g), DTYPE_f32);
-        group.min = k_op(k, KOP_mul, number_at(k, r, block, f->m_at), min, 0);
+        group.min = k_op(k, KOP_mul, blocks_number(k, r, block, f->m_at), min, 0);
     }
     return group;
 }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantised blocks (ir/blocks.h) in kernels: loads of their integers and numbers, from the table of formats.
+// Quantised blocks (ir/blocks.h) in kernels: loads of their integers and numbers as they are stored, from the
+// table of formats; and weights packed for vectors of columns.
 #ifndef PASSES_BLOCKS_H
 #define PASSES_BLOCKS_H
 
 #include "ir/blocks.h"
 #include "passes/lower.h"
+
+// --- as they are stored --------------------------------------------------------------------------
 
 // Where a kernel reads blocks.
 typedef struct BlockReader {
@@ -14,10 +17,13 @@ typedef struct BlockReader {
 } BlockReader;
 
 BlockReader blocks_reader(Lower *l, const BlockFormat *f, NodeId id);
-// All of these take the index of a block's first byte. Field of element or group i: i32.
+// All of these take the index of a block's first byte. Entry i of a plane, field of element or group i: i32.
+KRef blocks_entry(Kernel *k, const BlockReader *r, const BlockPlane *p, KRef block, KRef i);
 KRef blocks_field(Kernel *k, const BlockReader *r, const BlockField *f, KRef block, KRef i);
 // What q of element i stands for: i32.
 KRef blocks_q(Kernel *k, const BlockReader *r, KRef block, KRef i);
+// d or m, by its offset: f32.
+KRef blocks_number(Kernel *k, const BlockReader *r, KRef block, uint8_t at);
 // f32: d * scale and m * min of group g; min is 0 where the format has none.
 typedef struct BlockGroup {
     KRef scale, min;
@@ -25,5 +31,45 @@ typedef struct BlockGroup {
 BlockGroup blocks_group(Kernel *k, const BlockReader *r, KRef block, KRef g);
 // Element i of that group's block: f32, rounded once.
 KRef blocks_value(Kernel *k, const BlockReader *r, const BlockGroup *group, KRef block, KRef i);
+
+// --- packed for vectors --------------------------------------------------------------------------
+
+// Rows of blocks of a weight [columns, blocks, bytes], by vectors of `lanes` of them (the last vector repeats
+// its last one), each kind of number in an array [vector][block][entries of a block][lane]. q without its
+// bias is `low` bits, and `high` ones above them, in words of four bytes of a unit of 32 elements: byte j of
+// low word w holds elements 4 w + j, and those that lie 4 * low elements further above it; high words
+// likewise.
+enum { BLOCK_UNIT = 32, BLOCK_MAX_WORDS = 8 };
+typedef struct PackedBlocks {
+    const BlockFormat *f;
+    int64_t columns, blocks, units; // units of a block
+    uint8_t lanes, low, high;
+    int16_t bias;                       // q is the bits + bias
+    int64_t groups, per_unit;           // scales of a block, and of a unit
+    uint32_t words, scales, mins, d, m; // params: i32; i8 (0: they are 1); f16 or f32
+} PackedBlocks;
+
+// Can the weight be packed? A constant, or made of parameters only.
+bool blocks_can_pack(const Lower *l, NodeId weight);
+// Packs it, at compile time or once after parameters were set. Call this before loops are opened.
+PackedBlocks blocks_pack(Lower *l, const BlockFormat *f, NodeId weight, uint8_t lanes);
+
+// d and m of a vector of blocks; row: number of the vector * blocks + number of the block.
+typedef struct PackedNumbers {
+    KRef d, m;
+} PackedNumbers;
+PackedNumbers blocks_packed_numbers(Kernel *k, const PackedBlocks *p, KRef row);
+// Group g of the block: element = bits * scale + add; add is 0 where there is nothing to add.
+typedef struct PackedGroup {
+    KRef scale, add;
+} PackedGroup;
+PackedGroup blocks_packed_group(Kernel *k, const PackedBlocks *p, const PackedNumbers *n, KRef row, KRef g);
+// All words of a unit; unit: row * units + number of the unit.
+void blocks_packed_words(Kernel *k, const PackedBlocks *p, KRef unit, KRef *words);
+// The bits of elements 4 t .. 4 t + 3 of a unit, a byte each.
+KRef blocks_packed_quad(Kernel *k, const PackedBlocks *p, const KRef *words, int64_t t);
+// Element i of a unit, f32.
+KRef blocks_packed_value(Kernel *k, const PackedBlocks *p, const KRef *words, const PackedGroup *g,
+                         int64_t i);
 
 #endif

@@ -390,6 +390,8 @@ void gemm_emit_panels(const Gemm *g, KRef row, GemmPanelFn fn, void *ctx)
         const GemmTileAt at = gemm_panel_at(g, run, i, row);
         if (g->source == GEMM_COPIED)
             copy_panel(g, &at);
+        else if (g->source == GEMM_WIDENED && g->widen != NULL)
+            g->widen(g, at.column, at.nv, at.b, g->ctx);
         else if (g->source == GEMM_WIDENED)
             widen_panel(g, &at);
         fn(g, at, ctx);

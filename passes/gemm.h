@@ -44,7 +44,11 @@ typedef void (*GemmStore)(Lower *l, KRef row, KRef column, uint8_t lanes, uint8_
 // Fetches what will be stored at a row from `column` on.
 typedef void (*GemmFetch)(Lower *l, KRef row, KRef column, void *ctx);
 
-typedef struct Gemm {
+// Writes the panel of b that begins at `column`, `vectors` wide, to g->panel from `to` on.
+typedef struct Gemm Gemm;
+typedef void (*GemmWiden)(const Gemm *g, KRef column, int64_t vectors, KRef to, void *ctx);
+
+struct Gemm {
     Lower *l;
     int64_t m, n, k;
     uint32_t a, b; // params; element (row, i) of a is at a_base + row * a_row + i * a_k
@@ -66,8 +70,9 @@ typedef struct Gemm {
     bool is_packing; // panels are written, and nothing is multiplied: set by gemm_pack_lasting
     GemmStore store;
     GemmFetch fetch; // NULL: none
-    void *ctx;
-} Gemm;
+    GemmWiden widen; // WIDENED: NULL, or what makes panels of something else than 16-bit floats
+    void *ctx;       // of these three
+};
 
 // The lanes for n columns, 1 where the target has no vectors.
 uint8_t gemm_lanes(const Lower *l, int64_t n);

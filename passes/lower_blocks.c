@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Quantised blocks: block_decode, and block_matmul as plain sums. Accumulation: fused multiply-adds of
 // decoded elements in rising k, in f32 (f64 for f64).
-#include "passes/blocks.h"
+#include "passes/blocks_product.h"
 #include "passes/operand.h"
 
 // --- decoding ------------------------------------------------------------------------------------
@@ -40,15 +40,16 @@ void lower_block_decode(Lower *l)
 
 // --- products ------------------------------------------------------------------------------------
 
-typedef struct BlockProduct {
+// What a plain sum reads.
+typedef struct PlainSum {
     NodeId x, w;
     int64_t inner;
     BlockReader r;
-} BlockProduct;
+} PlainSum;
 
 static KRef sum_point(Lower *l, const Domain *d, Point at, void *ctx)
 {
-    const BlockProduct *p = ctx;
+    const PlainSum *p = ctx;
     const BlockFormat *f = p->r.f;
     Kernel *k = l->k;
     const int dtype = lower_node(l, p->x)->dtype, type = operand_sum_type(dtype);
@@ -75,8 +76,19 @@ void lower_block_matmul(Lower *l)
     const Node *n = lower_node(l, l->anchor);
     const BlockFormat *f = block_format(node_get_str(n, A_block_matmul_format));
     const Shape *x = lower_node(l, n->src[0])->shape;
-    BlockProduct p = {
-        .x = n->src[0], .w = n->src[1], .inner = x->dim[x->rank - 1], .r = blocks_reader(l, f, n->src[1])};
+    BlockProduct p = {.x = n->src[0],
+                      .w = n->src[1],
+                      .f = f,
+                      .inner = x->dim[x->rank - 1],
+                      .columns = lower_node(l, n->src[1])->shape->dim[0],
+                      .d = domain_of(lower_node(l, l->root)->shape)};
+    p.rows = p.inner > 0 ? shape_numel(x) / p.inner : 0;
+    domain_trim(l, &p.d, l->root);
+    domain_add(l, &p.d, l->root);
+    domain_add_operands(l, &p.d, l->root);
     l->pk->macs = (uint64_t)shape_numel(n->shape) * (uint64_t)p.inner;
-    lower_map(l, sum_point, &p, MAP_SCALAR);
+    if (block_product_vectors(l, &p))
+        return;
+    PlainSum sum = {.x = p.x, .w = p.w, .inner = p.inner, .r = blocks_reader(l, f, p.w)};
+    lower_map(l, sum_point, &sum, MAP_SCALAR);
 }

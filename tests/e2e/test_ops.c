@@ -184,7 +184,7 @@ static void print_job(const Job *j, Str *out)
         PlanKernel *k = &j->plan->kernels.data[i];
         if (!print_function(j, k, out))
             continue;
-        if (k->waits)
+        if (k->waits || (i > 0 && i == j->plan->n_prepare)) // the preparation is a run of its own
             str_add(&call, "    rlx_barrier(team);\n");
         if (j->plan->is_shared && !k->is_shared)
             str_printf(&call, "    if (team->part == %d %% team->parts)\n    ", k->thread);

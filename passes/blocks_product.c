@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// block_matmul for vectors of columns, with packed weights. A few rows: weights become floats in registers,
+// where all rows meet them. Many rows: panels of weights are decoded once into a thread's scratch memory, and
+// tiles of rows read these (gemm.h). Accumulation: fused multiply-adds of decoded elements in rising k either
+// way, so both give the same bits, those of a product with the decoded matrix.
+#include "passes/blocks_product.h"
+#include "passes/gemm.h"
+#include "passes/operand.h"
+
+// Rows that are computed in registers, vectors of columns at a time for one row, words ahead.
+enum { MAX_ROWS = 4, VECTORS = 2, AHEAD = 64 };
+
+// --- rows ----------------------------------------------------------------------------------------
+
+// Are rows of x f32 elements that lie `inner` apart?
+static bool has_plain_rows(const Lower *l, const BlockProduct *p)
+{
+    const Shape *s = lower_node(l, p->x)->shape;
+    int64_t stride = 1;
+    for (uint32_t i = s->rank; i-- > 0; stride *= s->dim[i])
+        if (s->dim[i] > 1 && lower_loc(l, p->x)->stride[i] != stride)
+            return false;
+    return lower_node(l, p->x)->dtype == DTYPE_f32;
+}
+
+static void find_rows(Lower *l, BlockProduct *p)
+{
+    Kernel *k = l->k;
+    const Shape *s = lower_node(l, p->x)->shape;
+    const uint32_t last = s->rank - 1;
+    p->x_base = k_index(k, 0);
+    if (has_plain_rows(l, p)) {
+        p->x_rows = lower_param(l, p->x, PARAM_READ);
+        p->x_base = lower_base(l, p->x);
+        return;
+    }
+    p->x_rows = lower_param_scratch(l, "rows", DTYPE_f32, (uint64_t)(p->rows * p->inner));
+    Domain d = domain_of(s);
+    domain_trim(l, &d, p->x);
+    Point at = {.lanes = 1, .count = 1};
+    const uint32_t opened = lower_open(l, &d, last, &at);
+    KRef row = k_index(k, 0);
+    for (uint32_t i = 0; i < last; i++)
+        row = k_add(k, k_mul(k, row, k_index(k, s->dim[i])), at.idx[i]);
+    at.idx[last] = k_for(k, k_index(k, 0), k_index(k, p->inner), 1, KFOR_SERIAL, "k");
+    const KRef v = operand_scalar(l, p->x, operand_index(l, p->x, at.idx), DTYPE_f32);
+    k_store(k, p->x_rows, k_mul_add(k, row, p->inner, at.idx[last]), v, 1);
+    k_end(k);
+    lower_close(l, opened);
+    k_barrier(k);
+}
+
+void block_product_store(Lower *l, const BlockProduct *p, KRef row, KRef column, uint8_t count, KRef value)
+{
+    Kernel *k = l->k;
+    const uint32_t last = p->d.rank - 1;
+    Point at = {.vec_axis = last, .lanes = p->packed.lanes, .count = count};
+    at.idx[last] = column;
+    for (uint32_t i = last; i-- > 0;) {
+        const KRef extent = k_index(k, p->d.extent[i]);
+        at.idx[i] = i > 0 ? k_op(k, KOP_rem, row, extent, 0) : row;
+        row = k_op(k, KOP_div, row, extent, 0);
+    }
+    pull_store_root(l, &p->d, at, k_cast(k, value, lower_node(l, l->anchor)->dtype));
+}
+
+// --- few rows ------------------------------------------------------------------------------------
+
+// Vectors of columns that are computed together.
+typedef struct Columns {
+    KRef first; // number of the first vector
+    int64_t n;
+    KRef acc[VECTORS * MAX_ROWS];
+} Columns;
+
+// One unit of 32 elements: number `unit` of block `block`.
+static void add_unit(Lower *l, const BlockProduct *p, const Columns *c, const PackedNumbers *numbers,
+                     KRef block, KRef unit)
+{
+    Kernel *k = l->k;
+    const PackedBlocks *b = &p->packed;
+    KRef words[VECTORS][BLOCK_MAX_WORDS];
+    KRef row[VECTORS];
+    const KRef first = k_mul(k, k_mul_add(k, block, b->units, unit), k_index(k, BLOCK_UNIT));
+    for (int64_t v = 0; v < c->n; v++) {
+        row[v] = k_mul_add(k, k_add(k, c->first, k_index(k, v)), b->blocks, block);
+        const KRef place = k_mul_add(k, row[v], b->units, unit);
+        blocks_packed_words(k, b, place, words[v]);
+        const int64_t each = b->low + b->high;
+        for (int64_t i = 0; i < each; i++)
+            k_prefetch(k, b->words, k_mul_add(k, place, each * b->lanes, k_index(k, (AHEAD + i) * b->lanes)));
+    }
+    PackedGroup group[VECTORS];
+    for (int64_t i = 0; i < BLOCK_UNIT; i++) {
+        const int64_t size = BLOCK_UNIT / b->per_unit;
+        for (int64_t v = 0; v < c->n && i % size == 0; v++)
+            group[v] = blocks_packed_group(k, b, &numbers[v], row[v],
+                                           k_mul_add(k, unit, b->per_unit, k_index(k, i / size)));
+        for (int64_t v = 0; v < c->n; v++) {
+            const KRef value = blocks_packed_value(k, b, words[v], &group[v], i);
+            for (int64_t r = 0; r < p->rows; r++) {
+                const KRef at = k_add(k, k_add(k, p->x_base, first), k_index(k, r * p->inner + i));
+                const KRef x = k_splat(k, k_load(k, p->x_rows, at, 1, 1), b->lanes);
+                const KRef acc = c->acc[v * MAX_ROWS + r];
+                k_set(k, acc, k_op(k, KOP_fma, x, value, k_get(k, acc)));
+            }
+        }
+    }
+}
+
+// All rows of some vectors, of which the last has `count` columns.
+static void emit_columns(Lower *l, const BlockProduct *p, KRef first, int64_t n, uint8_t count)
+{
+    Kernel *k = l->k;
+    const PackedBlocks *b = &p->packed;
+    Columns c = {.first = first, .n = n};
+    const KRef zero = k_splat(k, k_number(k, DTYPE_f32, 0), b->lanes);
+    for (int64_t v = 0; v < n; v++)
+        for (int64_t r = 0; r < p->rows; r++)
+            c.acc[v * MAX_ROWS + r] = k_var(k, zero, "acc");
+    const KRef block = k_for(k, k_index(k, 0), k_index(k, b->blocks), 1, KFOR_SERIAL, "b");
+    PackedNumbers numbers[VECTORS];
+    for (int64_t v = 0; v < n; v++)
+        numbers[v] =
+            blocks_packed_numbers(k, b, k_mul_add(k, k_add(k, first, k_index(k, v)), b->blocks, block));
+    KRef unit = k_index(k, 0);
+    if (b->units > 1)
+        unit = k_for(k, unit, k_index(k, b->units), 1, KFOR_SERIAL, "u");
+    add_unit(l, p, &c, numbers, block, unit);
+    if (b->units > 1)
+        k_end(k);
+    k_end(k);
+    for (int64_t v = 0; v < n; v++) {
+        const KRef column = k_mul(k, k_add(k, first, k_index(k, v)), k_index(k, b->lanes));
+        for (int64_t r = 0; r < p->rows; r++)
+            block_product_store(l, p, k_index(k, r), column, v + 1 == n ? count : b->lanes,
+                                k_get(k, c.acc[v * MAX_ROWS + r]));
+    }
+}
+
+static void emit_few_rows(Lower *l, const BlockProduct *p)
+{
+    Kernel *k = l->k;
+    const int64_t lanes = p->packed.lanes, whole = p->columns / lanes, rest = p->columns % lanes;
+    const int64_t together = p->rows == 1 ? VECTORS : 1, groups = whole / together;
+    if (groups > 0) {
+        const KRef i = k_for(k, k_index(k, 0), k_index(k, groups), 1, KFOR_PARALLEL, "v");
+        emit_columns(l, p, k_mul(k, i, k_index(k, together)), together, (uint8_t)lanes);
+        k_end(k);
+    }
+    if (whole % together)
+        emit_columns(l, p, k_index(k, whole - 1), 1, (uint8_t)lanes);
+    if (rest)
+        emit_columns(l, p, k_index(k, whole), 1, (uint8_t)rest);
+}
+
+// --- many rows -----------------------------------------------------------------------------------
+
+// A panel of `n` vectors of columns from `column` on, in rising k.
+static void decode_panel(const Gemm *g, KRef column, int64_t n, KRef to, void *product)
+{
+    const BlockProduct *p = product;
+    const PackedBlocks *b = &p->packed;
+    Kernel *k = g->l->k;
+    KRef words[BLOCK_MAX_WORDS];
+    const int64_t size = BLOCK_UNIT / b->per_unit, width = n * b->lanes;
+    const KRef i = k_for(k, k_index(k, 0), k_index(k, n), 1, KFOR_SERIAL, "v");
+    const KRef vector = k_add(k, k_op(k, KOP_div, column, k_index(k, b->lanes), 0), i);
+    const KRef block = k_for(k, k_index(k, 0), k_index(k, b->blocks), 1, KFOR_SERIAL, "b");
+    const KRef row = k_mul_add(k, vector, b->blocks, block);
+    const PackedNumbers numbers = blocks_packed_numbers(k, b, row);
+    const KRef unit = k_for(k, k_index(k, 0), k_index(k, b->units), 1, KFOR_SERIAL, "u");
+    const KRef first = k_mul(k, k_mul_add(k, block, b->units, unit), k_index(k, BLOCK_UNIT));
+    const KRef at = k_mul_add(k, first, width, k_mul_add(k, i, b->lanes, to));
+    PackedGroup group = {0};
+    blocks_packed_words(k, b, k_mul_add(k, row, b->units, unit), words);
+    for (int64_t e = 0; e < BLOCK_UNIT; e++) {
+        if (e % size == 0)
+            group = blocks_packed_group(k, b, &numbers, row,
+                                        k_mul_add(k, unit, b->per_unit, k_index(k, e / size)));
+        k_store(k, g->panel, k_add(k, at, k_index(k, e * width)), blocks_packed_value(k, b, words, &group, e),
+                b->lanes);
+    }
+    k_end(k);
+    k_end(k);
+    k_end(k);
+}
+
+static void store_tile(Lower *l, KRef row, KRef column, uint8_t lanes, uint8_t count, KRef value, void *ctx)
+{
+    rlx_assert(lanes == ((const BlockProduct *)ctx)->packed.lanes);
+    block_product_store(l, ctx, row, column, count, value);
+}
+
+// The live rows, where they are those of a single axis.
+static KRef live_rows(Lower *l, const BlockProduct *p)
+{
+    for (uint32_t i = 0; i + 1 < p->d.rank; i++)
+        if (p->d.live[i].size != 0 && p->d.extent[i] == p->rows)
+            return lower_live(l, &p->d.live[i], p->rows);
+    return 0;
+}
+
+static void emit_many_rows(Lower *l, BlockProduct *p)
+{
+    Gemm g = {.l = l,
+              .m = p->rows,
+              .n = p->columns,
+              .k = p->inner,
+              .a = p->x_rows,
+              .a_base = p->x_base,
+              .b_base = k_index(l->k, 0),
+              .a_row = p->inner,
+              .a_k = 1,
+              .b_col = 1,
+              .b_type = DTYPE_f16,
+              .source = GEMM_WIDENED,
+              .m_live = live_rows(l, p),
+              .widen = decode_panel,
+              .store = store_tile,
+              .ctx = p};
+    gemm_choose(&g);
+    rlx_assert(g.lanes == p->packed.lanes);
+    gemm_emit(&g);
+}
+
+bool block_product_vectors(Lower *l, BlockProduct *p)
+{
+    const int type = lower_node(l, p->x)->dtype;
+    if (l->caps->is_gpu || !l->caps->packs_weights || (type != DTYPE_f32 && !k_is_half(type)))
+        return false;
+    if (p->rows * p->inner * p->columns == 0 || !blocks_can_pack(l, p->w))
+        return false;
+    const uint8_t lanes = gemm_lanes(l, p->columns);
+    if (lanes == 1 || domain_lanes(l, &p->d, p->d.rank - 1) == 1)
+        return false;
+    p->packed = blocks_pack(l, p->f, p->w, lanes);
+    find_rows(l, p);
+    if (p->rows <= MAX_ROWS)
+        emit_few_rows(l, p);
+    else
+        emit_many_rows(l, p);
+    return true;
+}
