@@ -20,8 +20,9 @@ typedef struct Walk {
     Names names;
     VEC(uint32_t) marks; // names in scope when each open block began
     KernelGrid grid;
-    bool is_single; // a GPU runs it in one thread
-    bool has_team;  // threads of a CPU share it
+    const char *thread; // the number of the thread in the grid
+    bool is_single;     // a GPU runs it in one thread
+    bool has_team;      // threads of a CPU share it
     int indent;
 } Walk;
 
@@ -315,32 +316,34 @@ static void close_block(Walk *w)
 // Index in the grid, or -1 for a plain loop.
 static int grid_place(const Walk *w, KRef r)
 {
-    for (uint32_t i = 0; w->t->thread_id[0] && i < w->grid.n_loops; i++)
+    for (uint32_t i = 0; w->t->thread_id && i < w->grid.n_loops; i++)
         if (w->grid.loop[i] == r)
             return (int)i;
     return -1;
 }
 
-// Loop 2 and the ones around it share z: the last varies slowest.
+// Only the outermost loop, which varies slowest, can be beyond its end: there are more threads than needed.
 static void print_grid_loop(Walk *w, KRef r, uint32_t place)
 {
     const KInst *n = k_inst(w->k, r);
+    const bool is_outermost = place + 1 == w->grid.n_loops;
+    const char *type = type_spell(w, KT_INDEX)->value, *hi = expr(w, n->b);
     Str id = str_new(w->arena);
-    str_add(&id, w->t->thread_id[place < 2 ? place : 2]);
-    uint64_t inner = 1;
-    for (uint32_t i = 2; i < place; i++)
-        inner *= grid_trip_count(w->k, w->grid.loop[i]);
+    const uint64_t inner = grid_stride(w->k, &w->grid, place);
+    if (is_outermost)
+        print_line(w, "const %s %s = %s;", type, w->thread = names_take(&w->names, "id"), w->t->thread_id);
+    str_add(&id, w->thread);
     if (inner > 1)
         str_printf(&id, " / %llu", (unsigned long long)inner);
-    if (place >= 2 && place + 1 < w->grid.n_loops)
+    if (!is_outermost)
         str_printf(&id, " %% %llu", (unsigned long long)grid_trip_count(w->k, r));
     if (n->imm != 1)
         str_printf(&id, " * %lld", (long long)n->imm);
     int64_t lo = 0;
     if (k_is_const(w->k, n->a, &lo) && lo != 0)
         str_printf(&id, " %c %lld", lo < 0 ? '-' : '+', (long long)(lo < 0 ? -lo : lo));
-    print_line(w, "const %s %s = %s;", type_spell(w, KT_INDEX)->value, w->name[r], str_text(&id));
-    print_line(w, "if (%s < %s) {", w->name[r], expr(w, n->b));
+    print_line(w, "const %s %s = %s;", type, w->name[r], str_text(&id));
+    print_line(w, "%s{", is_outermost ? arena_printf(w->arena, "if (%s < %s) ", w->name[r], hi) : "");
 }
 
 // The end of a loop stands behind `<`, which binds tighter than a choice.
@@ -580,9 +583,9 @@ void cfamily_print_kernel(const Target *t, const Kernel *k, Str *out)
     for (uint32_t i = 0; i < k->params.len && !t->params_first; i++)
         if (!used[i])
             print_line(&w, "(void)%s;", w.param[i]);
-    w.is_single = t->thread_id[0] && w.grid.n_loops == 0;
+    w.is_single = t->thread_id && w.grid.n_loops == 0;
     if (w.is_single) {
-        print_line(&w, "if (%s == 0) {", t->thread_id[0]);
+        print_line(&w, "if (%s == 0) {", t->thread_id);
         open_block(&w, names_mark(&w.names));
     }
     const Sequence order = sequence_of(k, w.values, a);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CUDA target: text for NVRTC (no headers needed) and nvcc, one extern "C" __global__ function a kernel.
-// Launch with GRID_GROUP_X threads a block in x, 1 in y and z.
+// Launch with GRID_GROUP_X threads a block, all of them in x.
 #include "codegen/gpu.h"
 #include "codegen/prelude.h"
 
@@ -27,9 +27,7 @@ const Target target_cuda = {
     .param_separator = ", ",
     .no_params = "",
     .restrict_word = "__restrict__ ",
-    .thread_id = {"rlx_idx(blockIdx.x * blockDim.x + threadIdx.x)",
-                  "rlx_idx(blockIdx.y * blockDim.y + threadIdx.y)",
-                  "rlx_idx(blockIdx.z * blockDim.z + threadIdx.z)"},
+    .thread_id = "rlx_idx(blockIdx.x) * rlx_idx(blockDim.x) + rlx_idx(threadIdx.x)",
     .array = "$0 $1[$2];",
     .barrier = "__syncthreads();",
     .unroll = "#pragma unroll",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The GLSL target: compute shaders for Vulkan 1.2, one shader a kernel with one storage buffer a parameter,
-// binding i for parameter i. Buffers are sized in elements of 32-bit index. No f64 mathematics: GLSL has
+// binding i for parameter i. Buffers are sized in elements of 32-bit index. Groups may be laid out
+// in x and y as a device allows. No f64 mathematics: GLSL has
 // none.
 #include "codegen/gpu.h"
 #include "codegen/prelude.h"
@@ -78,8 +79,8 @@ const Target target_glsl = {
     .no_params = "",
     .params_first = true,
     .restrict_word = "",
-    .thread_id = {"rlx_idx(gl_GlobalInvocationID.x)", "rlx_idx(gl_GlobalInvocationID.y)",
-                  "rlx_idx(gl_GlobalInvocationID.z)"},
+    .thread_id = "rlx_idx((gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * gl_WorkGroupSize.x + "
+                 "gl_LocalInvocationID.x)",
     .array = "$0 $1[$2];",
     .barrier = "barrier();",
     .inf = "RLX_INF",

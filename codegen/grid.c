@@ -26,9 +26,17 @@ uint64_t grid_trip_count(const Kernel *k, KRef loop)
     return hi <= lo ? 0 : ((uint64_t)hi - (uint64_t)lo + (uint64_t)n->imm - 1) / (uint64_t)n->imm;
 }
 
+uint64_t grid_stride(const Kernel *k, const KernelGrid *g, uint32_t place)
+{
+    uint64_t n = 1;
+    for (uint32_t i = 0; i < place; i++)
+        n *= grid_trip_count(k, g->loop[i]);
+    return n;
+}
+
 KernelGrid kernel_grid(const Kernel *k)
 {
-    KernelGrid g = {.threads = {1, 1, 1}};
+    KernelGrid g = {.threads = 1};
     KRef nest[GRID_MAX_LOOPS]; // outermost first
     KRef begin = 1, end = k->insts.len;
     while (g.n_loops < GRID_MAX_LOOPS) {
@@ -45,9 +53,8 @@ KernelGrid kernel_grid(const Kernel *k)
     for (uint32_t i = 0; i < g.n_loops; i++) {
         g.loop[i] = nest[g.n_loops - 1 - i];
         const uint64_t n = grid_trip_count(k, g.loop[i]);
-        uint64_t *axis = &g.threads[i < 2 ? i : 2];
-        rlx_assert(n < (UINT64_C(1) << 48) / *axis);
-        *axis *= n;
+        rlx_assert(n < (UINT64_C(1) << 48) / (g.threads != 0 ? g.threads : 1));
+        g.threads *= n;
     }
     return g;
 }

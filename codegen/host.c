@@ -127,6 +127,12 @@ static void emit_once(HostEmit *e, PlanKernel *pk, Printed *p)
     e->out->n_functions++;
 }
 
+// A loop on a GPU is no function: the runtime walks its table.
+static bool is_only_table(const HostEmit *e, const PlanKernel *pk)
+{
+    return pk->loop != NULL && e->device != NULL;
+}
+
 // Prints every kernel; kernels whose text is equal but for name and comment are printed once. Those of a
 // loop's body come before the loop.
 static bool emit_kernels(HostEmit *e, const Plan *plan, Printed *p)
@@ -139,7 +145,8 @@ static bool emit_kernels(HostEmit *e, const Plan *plan, Printed *p)
                               lacks);
         if (pk->loop != NULL && !emit_kernels(e, pk->loop->body, p))
             return false;
-        emit_once(e, pk, p);
+        if (!is_only_table(e, pk))
+            emit_once(e, pk, p);
     }
     return true;
 }
@@ -163,11 +170,11 @@ static bool print_words(void *ctx, const void *bytes, size_t n)
     return true;
 }
 
-static void emit_rodata(const EmittedFile *weights, Str *out)
+void host_emit_words(const char *name, const EmittedFile *content, Str *out)
 {
     WordText t = {.out = out};
-    str_printf(out, "static RLX_ALIGNED const uint32_t weights[%zu] = {", weights->len / 4);
-    host_stream(weights, print_words, &t);
+    str_printf(out, "static RLX_ALIGNED const uint32_t %s[%zu] = {", name, content->len / 4);
+    host_stream(content, print_words, &t);
     str_add(out, "\n};\n\n");
 }
 
@@ -217,7 +224,7 @@ static const char *emit_weights(HostEmit *e, Str *out)
     if (weights.len == 0)
         return "NULL";
     if (mode == WEIGHTS_RODATA) {
-        emit_rodata(&weights, out);
+        host_emit_words("weights", &weights, out);
         return "weights";
     }
     if (mode == WEIGHTS_INCBIN)
@@ -248,9 +255,29 @@ static void emit_banner(HostEmit *e, const char *suffix, Str *out)
                host_comment_text(e->arena, e->plan->graph->name));
 }
 
+// Kernels, what they need in front, and the functions that call them.
+static bool emit_code(HostEmit *e, const Str *kernels, Str *out)
+{
+    Str body = str_new(e->arena);
+    if (e->device != NULL)
+        return host_gpu_emit_code(e, kernels, out);
+    for (uint32_t i = 0; i < host_n_plans(e->plan); i++) {
+        const HostEmit v = host_variant(e, i);
+        host_emit_dispatch(&v, &body);
+    }
+    Str all = str_new(e->arena);
+    str_printf(&all, "%s%s", str_text(kernels), str_text(&body));
+    target_print_prelude(e->target, str_text(&all), out);
+    str_char(out, '\n');
+    if (e->plan->probe != 0)
+        str_add(out, "extern void (*rlx_probe)(unsigned);\nvoid (*rlx_probe)(unsigned);\n\n");
+    str_add(out, str_text(&all));
+    return true;
+}
+
 static bool emit_c(HostEmit *e, Str *out)
 {
-    Str kernels = str_new(e->arena), body = str_new(e->arena);
+    Str kernels = str_new(e->arena);
     Printed printed = {.out = &kernels};
     for (uint32_t i = 0; i < host_n_plans(e->plan); i++)
         if (!emit_kernels(e, host_plan(e->plan, i), &printed))
@@ -259,16 +286,8 @@ static bool emit_c(HostEmit *e, Str *out)
     str_printf(out, "// Compile with: cc -O3 %s%s-c %s.c\n", e->options->cc_flags,
                e->options->cc_flags[0] != '\0' ? " " : "", e->options->name);
     str_printf(out, "#include \"%s.h\"\n\n", e->options->name);
-    for (uint32_t i = 0; i < host_n_plans(e->plan); i++) {
-        const HostEmit v = host_variant(e, i);
-        host_emit_dispatch(&v, &body);
-    }
-    str_add(&kernels, str_text(&body));
-    target_print_prelude(e->target, str_text(&kernels), out);
-    str_char(out, '\n');
-    if (e->plan->probe != 0)
-        str_add(out, "extern void (*rlx_probe)(unsigned);\nvoid (*rlx_probe)(unsigned);\n\n");
-    str_add(out, str_text(&kernels));
+    if (!emit_code(e, &kernels, out))
+        return false;
     const char *weights = emit_weights(e, out);
     emit_experts(e);
     host_emit_descriptor(e, weights, out);
@@ -288,6 +307,8 @@ bool host_emit(Arena *a, Diag *d, const Target *t, Plan *plan, const HostOptions
                   .suffix = "",
                   .sources = ARENA_NEW(a, Map),
                   .upper = host_upper(a, options->name)};
+    if (t->caps.is_gpu)
+        host_gpu_begin(&e, plan);
     Str c = str_new(a), h = str_new(a);
     host_name_tensors(&e);
     host_name_variants(&e);
@@ -302,6 +323,6 @@ bool host_emit(Arena *a, Diag *d, const Target *t, Plan *plan, const HostOptions
              ((EmittedFile){arena_printf(a, "%s.c", options->name), str_text(&c), NULL, c.len, false}));
     out->code_bytes = c.len;
     out->weight_bytes = (size_t)plan_weight_bytes(plan);
-    out->state_bytes = (size_t)host_state_bytes(plan);
+    out->state_bytes = (size_t)host_state_bytes(e.plan);
     return true;
 }

@@ -21,6 +21,18 @@ typedef enum RuntimeMode {
     RUNTIME_LINKED
 } RuntimeMode; // linked: #include "rlx.h" instead of its text
 
+// Compiled code of the kernels of a GPU target. What `kind` means is the driver's (runtime-lite/rlx_gpu.h).
+typedef struct GpuImage {
+    uint32_t kind;
+    const char *label; // a C identifier: "sm_90a"
+    const void *data;
+    size_t len;
+} GpuImage;
+typedef VEC(GpuImage) GpuImages;
+
+// Compiles the text of kernels, or leaves the list empty where only the text is wanted. False: reported.
+typedef bool (*GpuCompile)(void *ctx, const char *text, GpuImages *out);
+
 typedef struct HostOptions {
     uint32_t moe_slots;   // see Plan.moe_slots
     const char *name;     // a C identifier
@@ -32,8 +44,10 @@ typedef struct HostOptions {
     RuntimeMode runtime;
     ApiMode api;
     PoolMode pool;
-    bool has_profile; // runs can take the times of kernels
-    bool has_source;  // texts of kernels in the descriptor
+    bool has_profile;       // runs can take the times of kernels
+    bool has_source;        // texts of kernels in the descriptor
+    GpuCompile compile_gpu; // of GPU targets
+    void *compile_gpu_ctx;
 } HostOptions;
 
 typedef struct EmittedFile {

@@ -201,7 +201,7 @@ void host_emit_entry(HostEmit *e, Str *out)
         str_printf(out, "    memcpy(%s, %s, %s);\n", place_text(e, false, i), e->input_names[i],
                    bytes_text(e, false, i));
     str_add(out, "    status = rlx_run(ctx);\n");
-    if (p->checks.len != 0)
+    if (p->checks.len != 0 || e->device != NULL)
         str_add(out, "    if (status != RLX_OK)\n        return status;\n");
     for (uint32_t i = 0; i < p->outputs.len; i++)
         str_printf(out, "    memcpy(%s, %s, %s);\n", e->output_names[i], place_text(e, true, i),
@@ -270,6 +270,7 @@ void host_emit_header(HostEmit *e, Str *out)
     host_emit_symbol_header(e, out);
     host_emit_bucket_header(e, out);
     host_emit_moe_header(e, out);
+    host_gpu_emit_header(e, out);
     str_add(out, "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
     str_printf(out, "// The descriptor, for the rlx_ functions above.\nextern const rlx_model %s_model;\n",
                name);
@@ -492,9 +493,10 @@ static void emit_model(HostEmit *e, const HostEmit *largest, const Common *c, ui
     str_printf(out, "    %uu, %s, %lluu, %lluu, %d, ", p->kept.len, own_list(e, "kept", p->kept.len),
                (unsigned long long)scratch, (unsigned long long)scratch_bytes, e->options->has_profile);
     if (largest->plan->buckets != NULL)
-        str_printf(out, "&%s_buckets, %uu, %s};\n\n", e->options->name, bucket, c->moe);
+        str_printf(out, "&%s_buckets, %uu, %s, ", e->options->name, bucket, c->moe);
     else
-        str_printf(out, "NULL, 0u, %s};\n\n", c->moe);
+        str_printf(out, "NULL, 0u, %s, ", c->moe);
+    str_printf(out, "%s%s};\n\n", e->device != NULL ? "&device" : "NULL", e->device != NULL ? e->suffix : "");
 }
 
 void host_emit_descriptor(HostEmit *e, const char *weights, Str *out)

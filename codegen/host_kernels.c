@@ -37,6 +37,8 @@ static void emit_text(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
     uint64_t seen = 0;
     Str text = str_new(t->e->arena);
     (void)p, (void)times;
+    if (k->loop != NULL && t->e->device != NULL) // it has none
+        return;
     if (map_get(t->e->sources, k->function, strlen(k->function), &seen))
         return;
     map_put(t->e->arena, t->e->sources, k->function, strlen(k->function), 1);
@@ -57,8 +59,9 @@ static void emit_row(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
     (void)p;
     for (uint32_t j = 0; j < k->args.len && k->loop == NULL; j++)
         bytes += k->args.data[j].end - k->args.data[j].begin;
-    const char *source =
-        t->e->options->has_source ? arena_printf(t->e->arena, "%s_source", k->function) : "NULL";
+    const char *source = t->e->options->has_source && (k->loop == NULL || t->e->device == NULL)
+                             ? arena_printf(t->e->arena, "%s_source", k->function)
+                             : "NULL";
     str_printf(t->out, "    {\"%s\", %s, %lluu, %lluu, %lluu, %uu, %uu, %s},\n", k->kernel->name,
                host_string_literal(t->e->arena, k->kernel->comment), (unsigned long long)(k->macs * times),
                (unsigned long long)(bytes * times), (unsigned long long)(k->flops * times), k->level,

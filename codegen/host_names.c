@@ -23,9 +23,11 @@ static const char used_in_entry[] = " ctx status memcpy double int16_t int32_t i
 
 // What the generated code has at file scope.
 static const char own_names[] =
-    " arena_block checks dispatch dispatch_part expert_layers expert_parts experts "
-    "inputs kernels output_sizes outputs param_has_init params schedule segments "
-    "shape_now state_block state_init states static_ctx symbol_list symbols weights ";
+    " arena_block args checks clears device device_checks device_inputs device_kept device_outputs "
+    "device_sizes"
+    " dispatch dispatch_part expert_layers expert_parts experts functions images "
+    "inputs kernels loops output_sizes outputs param_has_init params program schedule segments "
+    "shape_now slots state_block state_init states static_ctx steps symbol_list symbols weights ";
 
 // What stands at file scope in a program around it, and headers that a file NAME.h would hide.
 static const char library_names[] =

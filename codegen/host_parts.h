@@ -10,7 +10,9 @@ typedef struct HostEmit {
     Arena *arena;
     Diag *diag;
     const Target *target;
-    Plan *plan;
+    Plan *plan;   // of GPU targets: as the host sees it, see host_gpu.c
+    Plan *device; // what runs on the device, or NULL
+    struct HostGpu *gpu;
     const HostOptions *options;
     Emitted *out;
     const char *upper;        // the model's name in capitals
@@ -64,6 +66,37 @@ uint32_t host_count_kernels(const HostEmit *e); // of all plans
 void host_emit_bucket_header(const HostEmit *e, Str *out);
 // The table of the descriptors, which all of them point to; after them.
 void host_emit_buckets(const HostEmit *e, Str *out);
+// Writes the bytes as a constant array of words; whole words only.
+void host_emit_words(const char *name, const EmittedFile *content, Str *out);
+
+// What the emitters of GPU targets share (host_gpu.c, host_gpu_program.c).
+typedef struct HostGpu {
+    const struct GpuHost *host; // names of the target's runtime
+    Map functions;              // names: their numbers
+    VEC(const char *) names;
+    uint32_t max_args, depth; // of all steps; of loops
+    uint64_t memory_bytes;    // of the device, for one context
+    uint64_t cells;           // where the cells of loops begin
+    uint32_t n_cells;
+    const char *images; // C: their number and list
+} HostGpu;
+
+// What a GPU target calls its parts.
+typedef struct GpuHost {
+    const Target *target;
+    const char *runtime;   // prefix of the functions of its file of runtime-lite
+    const char *extension; // of the file with the kernels' text
+} GpuHost;
+
+// host_gpu.c: makes e->device and e->plan, which says where inputs and outputs are in the host's blocks.
+void host_gpu_begin(HostEmit *e, Plan *device);
+uint64_t host_gpu_state_offset(const Plan *device); // in the memory of the device, where the arena is at 0
+uint64_t host_gpu_weights_offset(const Plan *device);
+// The kernels' text, and what is compiled of it, as files and C. False: reported.
+bool host_gpu_emit_code(HostEmit *e, const Str *kernels, Str *out);
+// host_gpu_program.c, of one plan: what a run launches, the function that does it, and the rlx_device.
+void host_gpu_emit_program(const HostEmit *e, Str *out);
+void host_gpu_emit_header(const HostEmit *e, Str *out);
 // host_moe.c: does the model have layers of experts? The tables' C expression.
 bool host_has_moe(const HostEmit *e);
 void host_emit_moe_header(const HostEmit *e, Str *out);

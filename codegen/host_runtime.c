@@ -35,8 +35,19 @@ static bool has_look(const HostEmit *e)
     return has_whole_api(e) || e->options->has_profile;
 }
 
+static bool has_gpu(const HostEmit *e)
+{
+    return e->device != NULL;
+}
+
+static bool has_cuda(const HostEmit *e)
+{
+    return has_gpu(e) && e->target == &target_cuda;
+}
+
 static const RuntimePart parts[] = {
     {"rlx.h", runtime_text, NULL},
+    {"rlx_values.h", values_text, NULL},
     {"rlx_symbols.h", symbols_text, has_symbols},
     {"rlx_moe.h", moe_text, host_has_moe},
     {"rlx_buckets.h", buckets_text, has_symbols},
@@ -47,6 +58,8 @@ static const RuntimePart parts[] = {
     {"rlx_look.h", look_text, has_look},
     {"rlx_typed.h", typed_text, has_whole_api},
     {"rlx_params.h", params_text, has_whole_api},
+    {"rlx_gpu.h", gpu_text, has_gpu},
+    {"rlx_cuda.h", cuda_text, has_cuda},
 };
 enum { N_PARTS = sizeof parts / sizeof *parts };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The Metal target: one kernel function a kernel, buffer i for parameter i. Metal has no f64.
-// Dispatch at least KernelGrid.threads threads; the library must be compiled without fast-math.
+// Dispatch at least KernelGrid.threads threads in x; the library must be compiled without fast-math.
 #include "codegen/gpu.h"
 #include "codegen/prelude.h"
 
@@ -62,7 +62,7 @@ const Target target_msl = {
     .param_separator = ", ",
     .no_params = "device const int *unused [[buffer(0)]]",
     .restrict_word = "",
-    .thread_id = {"rlx_idx(rlx_id.x)", "rlx_idx(rlx_id.y)", "rlx_idx(rlx_id.z)"},
+    .thread_id = "rlx_idx(rlx_id.x)",
     .array = "$0 $1[$2];",
     .barrier = "threadgroup_barrier(mem_flags::mem_threadgroup);",
     .unroll = "#pragma unroll",

@@ -16,5 +16,8 @@ extern const char *const look_text[];
 extern const char *const runs_text[];
 extern const char *const typed_text[];
 extern const char *const params_text[];
+extern const char *const values_text[];
+extern const char *const gpu_text[];
+extern const char *const cuda_text[];
 
 #endif

@@ -91,7 +91,7 @@ struct Target {
     const char *no_params; // $1 of a kernel without parameters
     bool params_first;     // parameters are declared before the signature, not in it (GLSL)
     const char *restrict_word;
-    const char *const thread_id[3];    // of x, y, z; NULL: parallel loops are loops
+    const char *thread_id;             // number of the thread in the grid; NULL: parallel loops are loops
     const char *array;                 // $0 = element type, $1 = name, $2 = elements
     const char *barrier;               // statement; NULL: nothing
     const char *prefetch;              // statement, $0 = the element; NULL: nothing
@@ -129,20 +129,23 @@ void target_print_prelude(const Target *t, const char *text, Str *out);
 
 enum { GRID_MAX_LOOPS = 8 };
 
-// Perfectly nested parallel loops at the top of a kernel, innermost first: loop 0 is x, 1 is y, all others
-// together z (the last one varies slowest). A kernel without such loops runs in one thread.
+// Perfectly nested parallel loops at the top of a kernel, innermost first. Together they are one row of
+// threads, in which loop 0 varies fastest: no loop is too short to fill a group, or too long for an axis of
+// the device's grid. A kernel without such loops runs in one thread.
 typedef struct KernelGrid {
     uint32_t n_loops;
     KRef loop[GRID_MAX_LOOPS];
-    uint64_t threads[3]; // in x, y, z; at least 1
+    uint64_t threads; // 0: a loop is empty
 } KernelGrid;
 
 // Loops whose bounds are not constants do not join the grid.
 KernelGrid kernel_grid(const Kernel *k);
 // Iterations of a parallel loop with constant bounds; 0 for other loops, and for none.
 uint64_t grid_trip_count(const Kernel *k, KRef loop);
-// Threads of one group in x: part of the GLSL text, and what the other targets should be launched with. y and
-// z have 1.
+// Threads of which one iteration of loop `place` is made.
+uint64_t grid_stride(const Kernel *k, const KernelGrid *g, uint32_t place);
+// Threads of one group: part of the GLSL text, and what the other targets should be launched with. There may
+// be more threads than the grid needs.
 #define GRID_GROUP_X 128
 
 #endif

@@ -70,12 +70,40 @@ static bool read_threads(Job *j)
     return true;
 }
 
+// What a device does not do, or not yet.
+static bool check_gpu_options(Job *j)
+{
+    const Options *o = &j->cli->options;
+    const struct {
+        const char *option, *value;
+    } no[] = {{"--threads", o->threads},
+              {"--profile", o->profile},
+              {"--tune", o->tune},
+              {"--moe-resident", o->moe_resident}};
+    for (uint32_t i = 0; i < sizeof no / sizeof *no; i++)
+        if (no[i].value != NULL)
+            return diag_error(j->cli->diag, (Span){0}, E0003, "%s: not with --target %s", no[i].option,
+                              j->target->name);
+    return true;
+}
+
+static bool read_gpus(Job *j)
+{
+    const char *given = j->cli->options.gpu, *gpus = given != NULL ? given : "sm_80,sm_90a";
+    if (!j->target->caps.is_gpu)
+        return given == NULL || wrong_value(j, "--gpu", given, "--target cuda with it");
+    j->nvrtc = (Nvrtc){.arena = j->cli->arena, .diag = j->cli->diag};
+    if (!nvrtc_read_gpus(j->cli->arena, gpus, &j->nvrtc.gpus))
+        return wrong_value(j, "--gpu", gpus, "up to 8 GPUs, as sm_80,sm_90a, or text");
+    return check_gpu_options(j);
+}
+
 static bool read_target(Job *j, const char *default_cpu)
 {
     const Options *o = &j->cli->options;
     const char *target = o->target != NULL ? o->target : "c", *cpu = o->cpu != NULL ? o->cpu : default_cpu;
-    if (strcmp(target, "c") != 0)
-        return diag_error(j->cli->diag, (Span){0}, E0301, "--target %s: expected c", target);
+    if (strcmp(target, "c") != 0 && strcmp(target, "cuda") != 0)
+        return diag_error(j->cli->diag, (Span){0}, E0301, "--target %s: expected c or cuda", target);
     j->target = target_find(target);
     if (!cpu_find(cpu, &j->cpu)) {
         diag_error(j->cli->diag, (Span){0}, E0301, "--cpu %s: no such CPU", cpu);
@@ -84,7 +112,7 @@ static bool read_target(Job *j, const char *default_cpu)
         return false;
     }
     j->caps = target_caps(j->target, &j->cpu);
-    return read_threads(j);
+    return read_threads(j) && read_gpus(j);
 }
 
 static bool read_moe(Job *j)
@@ -133,6 +161,8 @@ static bool read_host_options(Job *j)
                             .arena = (ArenaMode)arena,
                             .api = (ApiMode)api,
                             .pool = (PoolMode)pool,
+                            .compile_gpu = j->target->caps.is_gpu ? nvrtc_compile : NULL,
+                            .compile_gpu_ctx = &j->nvrtc,
                             .has_profile = o->profile != NULL,
                             .has_source = o->embed_source != NULL,
                             .runtime = o->link_runtime != NULL ? RUNTIME_LINKED : RUNTIME_PASTED};

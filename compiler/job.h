@@ -6,6 +6,7 @@
 #include "codegen/host.h"
 #include "compiler/buckets.h"
 #include "compiler/given.h"
+#include "compiler/nvrtc.h"
 #include "compiler/pipeline.h"
 
 typedef struct Job {
@@ -15,6 +16,7 @@ typedef struct Job {
     const Target *target;
     CpuInfo cpu;
     TargetCaps caps;
+    Nvrtc nvrtc; // --target cuda
     PipelineOptions pipeline;
     HostOptions host;
     BucketSizes buckets;   // --bucket

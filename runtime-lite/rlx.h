@@ -45,6 +45,8 @@ typedef enum rlx_status {
     RLX_ERR_RANGE,     // a number is outside of what is allowed: a row, the value of a symbol
     RLX_ERR_SYMBOL,    // no symbol of that name or number
     RLX_ERR_HANDLE,    // not a persistent handle, or one that was never bound
+    RLX_ERR_NO_DEVICE, // no driver, or no device that can run the code
+    RLX_ERR_DEVICE,    // the device failed, or has too little memory
     RLX_STATUS_COUNT
 } rlx_status;
 
@@ -139,6 +141,19 @@ typedef struct rlx_bucket_symbol {
 
 struct rlx_model;
 
+// A model that does not run on the host's CPU (--target cuda ...). Its arena block holds what goes in and
+// comes out, its state block a copy of the one on the device, which is current where the host wrote last.
+typedef struct rlx_device {
+    size_t record; // in the state block: what belongs to the device begins here, behind all else
+    // Fills the record. Where it fails, it has changed nothing.
+    rlx_status (*open)(const struct rlx_model *model, unsigned char *record, const void *weights);
+    void (*close)(const struct rlx_ctx *ctx);
+    // Bytes of the state block, to the device and back.
+    rlx_status (*put)(const struct rlx_ctx *ctx, size_t offset, size_t bytes);
+    rlx_status (*get)(const struct rlx_ctx *ctx, size_t offset, size_t bytes);
+    const void *program; // what it runs (rlx_gpu.h)
+} rlx_device;
+
 typedef struct rlx_buckets {
     uint32_t n;
     const struct rlx_model *const *models; // the last is the largest in every size
@@ -178,6 +193,7 @@ typedef struct rlx_model {
     const rlx_buckets *buckets; // NULL: this is the only variant
     uint32_t bucket;            // else its number
     const struct rlx_moe *moe;  // NULL: no layers of experts (rlx_moe.h)
+    const rlx_device *device;   // NULL: the host's CPU
 } rlx_model;
 
 typedef struct rlx_ctx {
@@ -218,7 +234,9 @@ static inline const char *rlx_status_text(rlx_status s)
                                                        "the CPU or the system lacks what is used",
                                                        "number out of range",
                                                        "unknown symbol",
-                                                       "no such handle, or never bound"};
+                                                       "no such handle, or never bound",
+                                                       "no driver, or no device that can run the code",
+                                                       "the device failed, or has too little memory"};
     return (unsigned)s < (unsigned)RLX_STATUS_COUNT ? text[s] : "unknown status";
 }
 
@@ -228,29 +246,43 @@ static inline size_t rlx_dtype_bytes(rlx_dtype t)
     return (unsigned)t < 13u ? bytes[t] : (unsigned)t <= (unsigned)RLX_U2 ? 1u : 0u;
 }
 
+// After the host has written to the state block, and before it reads a state there.
+static inline rlx_status rlx_put_state(const rlx_ctx *ctx, size_t offset, size_t bytes)
+{
+    return ctx->model->device == NULL ? RLX_OK : ctx->model->device->put(ctx, offset, bytes);
+}
+
+static inline rlx_status rlx_get_state(const rlx_ctx *ctx, size_t offset, size_t bytes)
+{
+    return ctx->model->device == NULL ? RLX_OK : ctx->model->device->get(ctx, offset, bytes);
+}
+
 // Back to the initial states; parameters keep their values.
 static inline rlx_status rlx_reset(rlx_ctx *ctx)
 {
     uint32_t i;
+    rlx_status status = RLX_OK;
     if (ctx == NULL || ctx->model == NULL)
         return RLX_ERR_NULL;
-    for (i = 0; i < ctx->model->n_states; i++) {
+    for (i = 0; i < ctx->model->n_states && status == RLX_OK; i++) {
         const rlx_tensor *t = &ctx->model->states[i];
         if (ctx->model->state_init != NULL)
             memcpy(ctx->state + t->offset, (const unsigned char *)ctx->model->state_init + t->offset,
                    t->bytes);
         else
             memset(ctx->state + t->offset, 0, t->bytes);
+        status = rlx_put_state(ctx, t->offset, t->bytes);
     }
-    return RLX_OK;
+    return status;
 }
 
 // Binds a context to its blocks. state may be NULL when the model has no state; weights NULL = those in the
-// program.
+// program. A context on a device ends with rlx_close.
 static inline rlx_status rlx_init(rlx_ctx *ctx, const rlx_model *model, void *arena, size_t arena_bytes,
                                   void *state, size_t state_bytes, const void *weights, size_t weight_bytes)
 {
     uint32_t i;
+    size_t state_size;
     if (ctx == NULL || model == NULL || (arena == NULL && model->arena_bytes != 0) ||
         (state == NULL && model->state_bytes != 0))
         return RLX_ERR_NULL;
@@ -262,6 +294,15 @@ static inline rlx_status rlx_init(rlx_ctx *ctx, const rlx_model *model, void *ar
     if (weights != NULL ? weight_bytes != model->weight_bytes
                         : (model->weights == NULL && model->weight_bytes != 0))
         return RLX_ERR_WEIGHTS;
+    state_size = model->state_bytes;
+    if (model->device != NULL) {
+        unsigned char *const record = (unsigned char *)state + model->device->record;
+        const rlx_status status =
+            model->device->open(model, record, weights != NULL ? weights : model->weights);
+        if (status != RLX_OK)
+            return status;
+        state_size = model->device->record;
+    }
     ctx->model = model->buckets != NULL ? model->buckets->first : model;
     ctx->arena = (unsigned char *)arena;
     ctx->state = (unsigned char *)state;
@@ -275,8 +316,8 @@ static inline rlx_status rlx_init(rlx_ctx *ctx, const rlx_model *model, void *ar
     ctx->pinned = 0;
     ctx->is_allowed = 0;
     ctx->weights = (const unsigned char *)(weights != NULL ? weights : model->weights);
-    if (model->state_bytes != 0) {
-        memset(ctx->state, 0, model->state_bytes);
+    if (state_size != 0) {
+        memset(ctx->state, 0, state_size);
         if (model->state_init != NULL)
             memcpy(ctx->state, model->state_init, model->flags_offset);
         if (model->n_params != 0)
@@ -285,6 +326,17 @@ static inline rlx_status rlx_init(rlx_ctx *ctx, const rlx_model *model, void *ar
     for (i = 0; model->symbols != NULL && i < model->symbols->n; i++)
         memcpy(ctx->state + model->symbols->offset + i * sizeof(int64_t), &model->symbols->list[i].first,
                sizeof(int64_t));
+    return rlx_put_state(ctx, 0, state_size);
+}
+
+// Ends a context: gives back what it has on a device. Its blocks stay the caller's.
+static inline rlx_status rlx_close(rlx_ctx *ctx)
+{
+    if (ctx == NULL || ctx->model == NULL)
+        return RLX_ERR_NULL;
+    if (ctx->model->device != NULL)
+        ctx->model->device->close(ctx);
+    ctx->model = NULL;
     return RLX_OK;
 }
 
@@ -529,67 +581,6 @@ static inline rlx_status rlx_run_named(rlx_ctx *ctx, const rlx_named *inputs, ui
         slot = rlx_find_at(m->outputs, m->n_outputs, outputs[i].name, i);
         memcpy(outputs[i].data, ctx->arena + m->outputs[slot].offset, outputs[i].bytes);
     }
-    return status;
-}
-
-// Sets a parameter from bytes, which are of its own element type. (rlx_params.h: from those of others.)
-static inline rlx_status rlx_set_param_bytes(rlx_ctx *ctx, const char *name, const void *data, size_t bytes)
-{
-    int slot;
-    if (ctx == NULL || ctx->model == NULL || name == NULL || data == NULL)
-        return RLX_ERR_NULL;
-    slot = rlx_find(ctx->model->params, ctx->model->n_params, name);
-    if (slot < 0)
-        return RLX_ERR_NAME;
-    if (ctx->model->params[slot].bytes != bytes)
-        return RLX_ERR_SIZE;
-    memcpy(ctx->state + ctx->model->params[slot].offset, data, bytes);
-    ctx->state[ctx->model->flags_offset + (size_t)slot] = 1;
-    return RLX_OK;
-}
-
-// Sets a parameter of f32 elements.
-static inline rlx_status rlx_set_param(rlx_ctx *ctx, const char *name, const float *values, size_t count)
-{
-    int slot;
-    if (ctx == NULL || ctx->model == NULL || name == NULL || values == NULL)
-        return RLX_ERR_NULL;
-    slot = rlx_find(ctx->model->params, ctx->model->n_params, name);
-    if (slot >= 0 && ctx->model->params[slot].dtype != RLX_F32)
-        return RLX_ERR_DTYPE;
-    if (slot >= 0 && ctx->model->params[slot].bytes / sizeof(float) != count)
-        return RLX_ERR_SIZE;
-    return rlx_set_param_bytes(ctx, name, values, count * sizeof(float));
-}
-
-// Finds a state of that name and size for the two calls below.
-static inline rlx_status rlx_find_state(const rlx_ctx *ctx, const char *name, const void *data, size_t bytes,
-                                        int *slot)
-{
-    if (ctx == NULL || ctx->model == NULL || data == NULL)
-        return RLX_ERR_NULL;
-    *slot = rlx_find(ctx->model->states, ctx->model->n_states, name);
-    if (*slot < 0)
-        return RLX_ERR_NAME;
-    return ctx->model->states[*slot].bytes == bytes ? RLX_OK : RLX_ERR_SIZE;
-}
-
-// Copies a state out or in (save and restore).
-static inline rlx_status rlx_read_state(const rlx_ctx *ctx, const char *name, void *data, size_t bytes)
-{
-    int slot = -1;
-    rlx_status status = rlx_find_state(ctx, name, data, bytes, &slot);
-    if (status == RLX_OK)
-        memcpy(data, ctx->state + ctx->model->states[slot].offset, bytes);
-    return status;
-}
-
-static inline rlx_status rlx_write_state(rlx_ctx *ctx, const char *name, const void *data, size_t bytes)
-{
-    int slot = -1;
-    rlx_status status = rlx_find_state(ctx, name, data, bytes, &slot);
-    if (status == RLX_OK)
-        memcpy(ctx->state + ctx->model->states[slot].offset, data, bytes);
     return status;
 }
 

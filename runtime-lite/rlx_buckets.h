@@ -44,7 +44,7 @@ static inline rlx_status rlx_set_active_extent(rlx_ctx *ctx, uint32_t slot, int6
         if (model->buckets->symbols[i].slot == slot)
             ctx->pinned |= (uint32_t)1 << i;
     ctx->model = model;
-    return RLX_OK;
+    return rlx_put_state(ctx, model->symbols->offset + slot * sizeof actual, sizeof actual);
 }
 
 #define RLX_PADDED_SYMBOLS 64u
@@ -90,6 +90,8 @@ static inline rlx_status rlx_run_padded(rlx_ctx *ctx, const int64_t *sizes, uint
             memcpy(ctx->state + old.model->symbols->offset, before, n * sizeof *before);
         ctx->pinned = old.pinned;
         ctx->model = old.model;
+        if (n != 0)
+            (void)rlx_put_state(ctx, old.model->symbols->offset, n * sizeof *before);
         return status;
     }
     for (i = 0; i < ctx->model->n_outputs; i++)

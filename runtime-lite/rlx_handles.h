@@ -40,11 +40,14 @@ static inline int rlx_has_handle(const rlx_ctx *ctx, const char *name)
 }
 
 // The memory of a handle, which never moves: dense, of its rlx_tensor's shape and type. NULL: no such handle.
-// A parameter may not be written through it: runs read what was made of it when it was set.
+// A parameter may not be written through it: runs read what was made of it when it was set. Of a model on a
+// device it is a copy of the value, and writing there changes nothing.
 static inline void *rlx_handle_data(const rlx_ctx *ctx, const char *name)
 {
     const rlx_tensor *t = rlx_find_handle(ctx, name, NULL);
-    return t != NULL ? ctx->state + t->offset : NULL;
+    if (t == NULL || rlx_get_state(ctx, t->offset, t->bytes) != RLX_OK)
+        return NULL;
+    return ctx->state + t->offset;
 }
 
 // Gives a handle a value.
@@ -61,7 +64,7 @@ static inline rlx_status rlx_bind_handle(rlx_ctx *ctx, const char *name, const v
     memcpy(ctx->state + t->offset, data, bytes);
     if (flag != NULL)
         *flag = 1;
-    return RLX_OK;
+    return rlx_put_state(ctx, t->offset, bytes);
 }
 
 // Copies the value of a handle. RLX_ERR_HANDLE: no such handle, or it was never bound.
@@ -74,6 +77,8 @@ static inline rlx_status rlx_read_handle(const rlx_ctx *ctx, const char *name, v
         return RLX_ERR_HANDLE;
     if (t->bytes != bytes)
         return RLX_ERR_SIZE;
+    if (rlx_get_state(ctx, t->offset, bytes) != RLX_OK)
+        return RLX_ERR_DEVICE;
     memcpy(data, ctx->state + t->offset, bytes);
     return RLX_OK;
 }
@@ -93,7 +98,7 @@ static inline rlx_status rlx_clear_handle(rlx_ctx *ctx, const char *name)
         memcpy(ctx->state + t->offset, (const unsigned char *)ctx->model->state_init + t->offset, t->bytes);
     else
         memset(ctx->state + t->offset, 0, t->bytes);
-    return RLX_OK;
+    return rlx_put_state(ctx, t->offset, t->bytes);
 }
 
 // After a run: the handle takes the value of an output (of its size and type).

@@ -78,11 +78,14 @@ static inline const rlx_tensor *rlx_find_value(const rlx_model *m, const char *n
     return slot >= 0 ? &m->params[slot] : NULL;
 }
 
-// Its memory: of outputs and kept values after a run, of inputs before one.
+// Its memory: of outputs and kept values after a run, of inputs before one. Of a state on a device a copy,
+// as it is now.
 static inline void *rlx_value_data(const rlx_ctx *ctx, const char *name)
 {
     int in_state = 0;
     const rlx_tensor *t = rlx_find_value(ctx == NULL ? NULL : ctx->model, name, &in_state);
+    if (t != NULL && in_state && rlx_get_state(ctx, t->offset, t->bytes) != RLX_OK)
+        return NULL;
     return t == NULL ? NULL : (in_state ? ctx->state : ctx->arena) + t->offset;
 }
 

@@ -33,9 +33,11 @@ static inline size_t rlx_param_count(const rlx_tensor *t)
     return t->bytes / rlx_dtype_bytes(t->dtype);
 }
 
-static inline void rlx_mark_param(rlx_ctx *ctx, int slot)
+// The parameter has its value in the state block.
+static inline rlx_status rlx_mark_param(rlx_ctx *ctx, int slot)
 {
     ctx->state[ctx->model->flags_offset + (size_t)slot] = 1;
+    return rlx_put_state(ctx, ctx->model->params[slot].offset, ctx->model->params[slot].bytes);
 }
 
 // Sets a parameter from elements of type `dtype`: its own, or any of f32, f16, bf16 and f64 where its own is
@@ -55,8 +57,7 @@ static inline rlx_status rlx_set_param_typed(rlx_ctx *ctx, const char *name, con
     if (bytes % rlx_dtype_bytes(dtype) != 0 || bytes / rlx_dtype_bytes(dtype) != rlx_param_count(t))
         return RLX_ERR_SIZE;
     rlx_convert(ctx->state + t->offset, t->dtype, data, dtype, rlx_param_count(t));
-    rlx_mark_param(ctx, slot);
-    return RLX_OK;
+    return rlx_mark_param(ctx, slot);
 }
 
 // Sets a parameter of floats from `count` integers of 8 bits: element i becomes values[i] * scales[0] where
@@ -92,8 +93,7 @@ static inline rlx_status rlx_set_param_scaled(rlx_ctx *ctx, const char *name, co
         number.f = (double)values[i] * (double)scales[n_scales == 1 ? 0 : i / inner % n_scales];
         rlx_put_number(ctx->state + t->offset, i, t->dtype, number);
     }
-    rlx_mark_param(ctx, slot);
-    return RLX_OK;
+    return rlx_mark_param(ctx, slot);
 }
 
 // Overwrites `bytes` bytes of a parameter, in its own element type, from byte `offset` on. RLX_ERR_PARAM: it
@@ -115,8 +115,7 @@ static inline rlx_status rlx_set_param_range(rlx_ctx *ctx, const char *name, siz
     if (offset > t->bytes || bytes > t->bytes - offset)
         return RLX_ERR_RANGE;
     memcpy(ctx->state + t->offset + offset, data, bytes);
-    rlx_mark_param(ctx, slot);
-    return RLX_OK;
+    return rlx_mark_param(ctx, slot);
 }
 
 // Blocks of 32 elements as GGML stores them; d is an f16:
@@ -161,8 +160,7 @@ static inline rlx_status rlx_set_param_blocks(rlx_ctx *ctx, const char *name, co
         number.f = (double)rlx_block_value(at + 2, kind, (unsigned)(i % 32u)) * scale.f;
         rlx_put_number(ctx->state + t->offset, i, t->dtype, number);
     }
-    rlx_mark_param(ctx, slot);
-    return RLX_OK;
+    return rlx_mark_param(ctx, slot);
 }
 
 #ifdef __cplusplus

@@ -197,6 +197,7 @@ static inline rlx_status rlx_clone(rlx_ctx *ctx, const rlx_ctx *from, void *aren
                                    void *state, size_t state_bytes)
 {
     rlx_status status;
+    size_t bytes;
     if (ctx == NULL || from == NULL || from->model == NULL || ctx == from)
         return RLX_ERR_NULL;
     status = rlx_init(
@@ -205,11 +206,17 @@ static inline rlx_status rlx_clone(rlx_ctx *ctx, const rlx_ctx *from, void *aren
         from->weights == (const unsigned char *)from->model->weights ? 0 : from->model->weight_bytes);
     if (status != RLX_OK)
         return status;
-    if (from->model->state_bytes != 0)
-        memcpy(ctx->state, from->state, from->model->state_bytes);
+    bytes = from->model->device != NULL ? from->model->device->record : from->model->state_bytes;
+    status = rlx_get_state(from, 0, bytes);
+    if (status != RLX_OK) {
+        rlx_close(ctx);
+        return status;
+    }
+    if (bytes != 0)
+        memcpy(ctx->state, from->state, bytes);
     ctx->model = from->model;
     ctx->pinned = from->pinned;
-    return RLX_OK;
+    return rlx_put_state(ctx, 0, bytes);
 }
 
 #ifdef __cplusplus

@@ -120,7 +120,8 @@ static inline rlx_status rlx_set_from(rlx_ctx *ctx, uint32_t slot, const int64_t
             ctx->pinned &= ~((uint32_t)1 << i);
     }
     ctx->model = model;
-    return RLX_OK;
+    return rlx_put_state(ctx, model->symbols == NULL ? 0 : model->symbols->offset + slot * sizeof *values,
+                         n * sizeof *values);
 }
 
 // Not while the context runs. What is in the input slots is in the shape of before, so set first, then write.

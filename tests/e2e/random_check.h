@@ -6,6 +6,7 @@
 
 #include "random_graph.h"
 #include "runtime-lite/rlx_threads.h"
+#include "runtime-lite/rlx_values.h"
 
 // --- what is right (random_compare.c) --------------------------------------------------------------
 

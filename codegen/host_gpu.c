@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models that run on a GPU: what their host code has besides that of every model. The plan's arena is the
+// device's; the host's arena block holds inputs, outputs and what else the host reads, side by side, and its
+// state block a copy of the device's, and behind that the record of the device (runtime-lite/rlx_gpu.h).
+#include "codegen/host_parts.h"
+#include <string.h>
+
+enum { RECORD_BYTES = 512, BLOCK = 64, MEMORY_BLOCK = 256 }; // RLX_GPU_RECORD
+
+static const GpuHost hosts[] = {
+    {&target_cuda, "rlx_cuda", "cu"},
+};
+enum { N_HOSTS = sizeof hosts / sizeof *hosts };
+
+static uint64_t align_to(uint64_t n, uint64_t block)
+{
+    return (n + block - 1) / block * block;
+}
+
+// --- where things are ----------------------------------------------------------------------------
+
+uint64_t host_gpu_state_offset(const Plan *device)
+{
+    return align_to(device->region_bytes[REGION_ARENA], MEMORY_BLOCK);
+}
+
+uint64_t host_gpu_weights_offset(const Plan *device)
+{
+    return host_gpu_state_offset(device) + align_to(host_state_bytes(device), MEMORY_BLOCK);
+}
+
+// Moves a buffer of the arena to the end of the block, once.
+static void stage_buffer(Plan *p, bool *is_done, BufId b)
+{
+    PlanBuffer *buf = &p->buffers.data[b];
+    if (buf->region != REGION_ARENA || is_done[b])
+        return;
+    is_done[b] = true;
+    buf->offset = p->region_bytes[REGION_ARENA];
+    p->region_bytes[REGION_ARENA] += align_to(buf->bytes, BLOCK);
+}
+
+static Plan *stage_plan(Arena *a, const Plan *device)
+{
+    Plan *p = ARENA_NEW(a, Plan);
+    bool *is_done = ARENA_ARRAY(a, bool, device->buffers.len + 1);
+    *p = *device;
+    p->buffers.data = ARENA_ARRAY(a, PlanBuffer, device->buffers.len + 1);
+    p->buffers.cap = device->buffers.len + 1;
+    memcpy(p->buffers.data, device->buffers.data, device->buffers.len * sizeof *p->buffers.data);
+    p->region_bytes[REGION_ARENA] = 0;
+    for (uint32_t i = 0; i < p->inputs.len; i++)
+        stage_buffer(p, is_done, p->inputs.data[i].buf);
+    for (uint32_t i = 0; i < p->outputs.len; i++)
+        stage_buffer(p, is_done, p->outputs.data[i].buf);
+    for (uint32_t i = 0; i < p->kept.len; i++)
+        stage_buffer(p, is_done, p->kept.data[i].buf);
+    for (uint32_t i = 0; i < p->sizes.len; i++)
+        stage_buffer(p, is_done, p->sizes.data[i].buf);
+    for (uint32_t i = 0; i < p->checks.len; i++)
+        stage_buffer(p, is_done, p->checks.data[i].buf);
+    return p;
+}
+
+// All plans have one arena block.
+static Plan *stage_buckets(Arena *a, const Plan *device)
+{
+    PlanBuckets *b = ARENA_NEW(a, PlanBuckets);
+    uint64_t arena = 0;
+    *b = *device->buckets;
+    for (uint32_t i = 0; i < b->n; i++) {
+        b->plan[i] = stage_plan(a, device->buckets->plan[i]);
+        b->plan[i]->buckets = b;
+        arena =
+            b->plan[i]->region_bytes[REGION_ARENA] > arena ? b->plan[i]->region_bytes[REGION_ARENA] : arena;
+    }
+    for (uint32_t i = 0; i < b->n; i++)
+        b->plan[i]->region_bytes[REGION_ARENA] = arena;
+    return b->plan[b->n - 1];
+}
+
+void host_gpu_begin(HostEmit *e, Plan *device)
+{
+    e->device = device;
+    e->plan = device->buckets != NULL ? stage_buckets(e->arena, device) : stage_plan(e->arena, device);
+    e->gpu = ARENA_NEW(e->arena, HostGpu);
+    for (uint32_t i = 0; i < N_HOSTS; i++)
+        if (hosts[i].target == e->target)
+            e->gpu->host = &hosts[i];
+    rlx_assert(e->gpu->host != NULL);
+}
+
+// --- functions -----------------------------------------------------------------------------------
+
+typedef struct Counter {
+    HostGpu *gpu;
+    Arena *arena;
+} Counter;
+
+static void count_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
+{
+    const Counter *c = ctx;
+    HostGpu *g = c->gpu;
+    uint64_t seen = 0;
+    (void)p, (void)times;
+    g->max_args = k->args.len > g->max_args ? k->args.len : g->max_args;
+    g->n_cells += k->loop != NULL;
+    if (k->loop != NULL || map_get_str(&g->functions, k->function, &seen))
+        return;
+    map_put_str(c->arena, &g->functions, k->function, g->names.len);
+    vec_push(c->arena, &g->names, k->function);
+}
+
+// Loops in loops. Recursion: as deep as the model nests them.
+static uint32_t loop_depth(const Plan *p)
+{
+    uint32_t deepest = 0;
+    for (uint32_t i = 0; i < p->kernels.len; i++) {
+        const uint32_t depth =
+            p->kernels.data[i].loop != NULL ? 1 + loop_depth(p->kernels.data[i].loop->body) : 0;
+        deepest = depth > deepest ? depth : deepest;
+    }
+    return deepest;
+}
+
+// Sizes that need all kernels; then those of the host's blocks are known as well.
+static void measure(HostEmit *e)
+{
+    HostGpu *g = e->gpu;
+    Counter c = {g, e->arena};
+    for (uint32_t i = 0; i < host_n_plans(e->device); i++) {
+        const Plan *p = host_plan(e->device, i);
+        const uint32_t depth = loop_depth(p);
+        const uint64_t end = host_gpu_weights_offset(p) + align_to(plan_weight_bytes(p), MEMORY_BLOCK);
+        plan_walk(p, count_kernel, &c);
+        g->depth = depth > g->depth ? depth : g->depth;
+        g->cells = end > g->cells ? end : g->cells;
+    }
+    g->memory_bytes = g->cells + align_to((uint64_t)g->n_cells * 8 + 1, MEMORY_BLOCK);
+    const uint64_t record =
+        RECORD_BYTES + 8 * (uint64_t)g->names.len + 8 * (uint64_t)(g->max_args + 1) * (g->depth + 1);
+    for (uint32_t i = 0; i < host_n_plans(e->plan); i++)
+        host_plan(e->plan, i)->region_bytes[REGION_PREPARED] = align_to(record, BLOCK);
+}
+
+// --- code ----------------------------------------------------------------------------------------
+
+// Indices are of 32 bits unless something is larger than they can count.
+static void find_wide(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
+{
+    (void)p, (void)times;
+    for (uint32_t i = 0; i < k->args.len && k->loop == NULL; i++) {
+        const PlanArg *arg = &k->args.data[i];
+        const uint64_t elements = (arg->end - arg->begin) / dtype_info[k->kernel->params.data[i].dtype].bytes;
+        *(bool *)ctx |= elements >= INT32_MAX;
+    }
+    *(bool *)ctx |= k->loop == NULL && kernel_grid(k->kernel).threads >= INT32_MAX - GRID_GROUP_X;
+}
+
+static const char *kernels_text(HostEmit *e, const Str *kernels)
+{
+    Str text = str_new(e->arena);
+    bool is_wide = false;
+    for (uint32_t i = 0; i < host_n_plans(e->device); i++)
+        plan_walk(host_plan(e->device, i), find_wide, &is_wide);
+    str_printf(&text,
+               "// %s.%s, generated by %s from graph \"%s\". Do not edit; this code belongs to its user.\n",
+               e->options->name, e->gpu->host->extension, e->options->compiler,
+               host_comment_text(e->arena, e->device->graph->name));
+    if (is_wide)
+        str_add(&text, "#define RLX_WIDE_INDEX\n");
+    target_print_prelude(e->target, str_text(kernels), &text);
+    str_printf(&text, "\n%s", str_text(kernels));
+    return str_text(&text);
+}
+
+// Compiled code as C: in the text when it is short, else as a file that the assembler takes in.
+static void emit_images(HostEmit *e, const GpuImages *images, Str *out)
+{
+    Str list = str_new(e->arena);
+    for (uint32_t i = 0; i < images->len; i++) {
+        const GpuImage *m = &images->data[i];
+        char *bytes = ARENA_ARRAY(e->arena, char, align_to(m->len + 1, BLOCK));
+        memcpy(bytes, m->data, m->len);
+        const EmittedFile content = {
+            .name = m->label, .data = bytes, .len = (size_t)align_to(m->len + 1, BLOCK)};
+        const char *symbol = arena_printf(e->arena, "image_%s", m->label);
+        if (content.len > HOST_TEXT_MAX_BYTES && e->options->weights != WEIGHTS_RODATA)
+            symbol = host_emit_blob(e, m->label, content, out);
+        else
+            host_emit_words(symbol, &content, out);
+        str_printf(&list, "    {0x%xu, %zuu, %s},\n", m->kind, m->len, symbol);
+    }
+    if (images->len != 0)
+        str_printf(out, "static const rlx_gpu_image images[] = {\n%s};\n\n", str_text(&list));
+    e->gpu->images = arena_printf(e->arena, "%uu, %s", images->len, images->len != 0 ? "images" : "NULL");
+}
+
+static void emit_functions(const HostEmit *e, Str *out)
+{
+    if (e->gpu->names.len == 0)
+        return;
+    str_add(out, "static const char *const functions[] = {\n");
+    for (uint32_t i = 0; i < e->gpu->names.len; i++)
+        str_printf(out, "    \"%s\",\n", e->gpu->names.data[i]);
+    str_add(out, "};\n\n");
+}
+
+bool host_gpu_emit_code(HostEmit *e, const Str *kernels, Str *out)
+{
+    GpuImages images = {0};
+    const char *text = kernels_text(e, kernels);
+    const EmittedFile file = {.name =
+                                  arena_printf(e->arena, "%s.%s", e->options->name, e->gpu->host->extension),
+                              .data = text,
+                              .len = strlen(text)};
+    measure(e);
+    vec_push(e->arena, &e->out->files, file);
+    if (e->options->compile_gpu != NULL && e->gpu->names.len != 0 &&
+        !e->options->compile_gpu(e->options->compile_gpu_ctx, text, &images))
+        return false;
+    emit_images(e, &images, out);
+    emit_functions(e, out);
+    for (uint32_t i = 0; i < host_n_plans(e->plan); i++) {
+        const HostEmit v = host_variant(e, i);
+        host_gpu_emit_program(&v, out);
+    }
+    return true;
+}
+
+void host_gpu_emit_header(const HostEmit *e, Str *out)
+{
+    if (e->gpu != NULL)
+        str_printf(out,
+                   "\n// Memory on the device that %s_init takes for a context, and rlx_close gives back.\n"
+                   "#define %s_DEVICE_BYTES %lluu\n",
+                   e->options->name, e->upper, (unsigned long long)e->gpu->memory_bytes);
+}

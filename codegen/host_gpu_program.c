@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tables that a model on a GPU is run by: launches, the addresses of their arguments, loops
+// (runtime-lite/rlx_gpu.h). They depend on no target.
+#include "codegen/host_parts.h"
+
+#define NONE UINT32_MAX // RLX_GPU_NONE, and PLAN_NO_ARG
+
+typedef struct Step {
+    const Plan *plan; // that the kernel is of
+    const PlanKernel *kernel;
+    uint32_t loop, args;
+} Step;
+
+typedef struct Loop {
+    const PlanKernel *kernel;
+    uint32_t steps, slots, clears;
+} Loop;
+
+typedef struct Tables {
+    const HostEmit *e;
+    VEC(Step) steps;
+    VEC(Loop) loops;
+    uint32_t n_args, n_slots, n_clears;
+} Tables;
+
+// The kernels of a plan in one row, then those of the bodies of its loops. Recursion: as deep as loops nest.
+static uint32_t add_steps(Tables *t, const Plan *p)
+{
+    const uint32_t first = t->steps.len;
+    Arena *a = t->e->arena;
+    for (uint32_t i = 0; i < p->kernels.len; i++) {
+        const PlanKernel *k = &p->kernels.data[i];
+        vec_push(a, &t->steps, ((Step){p, k, NONE, t->n_args}));
+        t->n_args += k->args.len;
+    }
+    for (uint32_t i = 0; i < p->kernels.len; i++) {
+        const PlanKernel *k = &p->kernels.data[i];
+        if (k->loop == NULL)
+            continue;
+        const uint32_t number = t->loops.len;
+        t->steps.data[first + i].loop = number;
+        vec_push(a, &t->loops, ((Loop){k, 0, t->n_slots, t->n_clears}));
+        t->n_slots += k->loop->body->slots.len;
+        t->n_clears += k->loop->cleared.len;
+        const uint32_t steps = add_steps(t, k->loop->body);
+        t->loops.data[number].steps = steps;
+    }
+    return first;
+}
+
+static const char *number_text(Arena *a, uint32_t n)
+{
+    return n == NONE ? "RLX_GPU_NONE" : arena_printf(a, "%uu", n);
+}
+
+// --- tables --------------------------------------------------------------------------------------
+
+static void emit_arg(const Tables *t, const Plan *p, const PlanArg *arg, Str *out)
+{
+    static const char *const base[REGION_COUNT] = {
+        [REGION_ARENA] = "RLX_GPU_ARENA",     [REGION_STATE] = "RLX_GPU_STATE",
+        [REGION_PARAM] = "RLX_GPU_STATE",     [REGION_PREPARED] = "RLX_GPU_STATE",
+        [REGION_WEIGHTS] = "RLX_GPU_WEIGHTS", [REGION_EXPERTS] = "RLX_GPU_WEIGHTS"};
+    const PlanBuffer *b = &p->buffers.data[arg->buf];
+    const uint64_t at = host_region_base(p, b->region) + b->offset + arg->byte_offset;
+    const char *from =
+        b->region == REGION_OUTER ? arena_printf(t->e->arena, "RLX_GPU_SLOT + %u", b->slot) : base[b->region];
+    str_printf(out, "    {%s, %lluu},\n", from, (unsigned long long)at);
+}
+
+static void emit_args(const Tables *t, Str *out)
+{
+    if (t->n_args == 0)
+        return;
+    str_printf(out, "static const rlx_gpu_arg args%s[] = {\n", t->e->suffix);
+    for (uint32_t i = 0; i < t->steps.len; i++)
+        for (uint32_t j = 0; j < t->steps.data[i].kernel->args.len; j++)
+            emit_arg(t, t->steps.data[i].plan, &t->steps.data[i].kernel->args.data[j], out);
+    str_add(out, "};\n");
+}
+
+static void emit_steps(const Tables *t, Str *out)
+{
+    if (t->steps.len == 0)
+        return;
+    str_printf(out, "static const rlx_gpu_step steps%s[] = {\n", t->e->suffix);
+    for (uint32_t i = 0; i < t->steps.len; i++) {
+        const Step *s = &t->steps.data[i];
+        uint64_t function = NONE, threads = 0;
+        if (s->loop == NONE) {
+            map_get_str(&t->e->gpu->functions, s->kernel->function, &function);
+            threads = kernel_grid(s->kernel->kernel).threads;
+        }
+        str_printf(out, "    {%s, %s, %uu, %uu, %lluu, %uu, %uu}, // %s\n",
+                   number_text(t->e->arena, (uint32_t)function), number_text(t->e->arena, s->loop), s->args,
+                   s->kernel->args.len, (unsigned long long)threads, s->kernel->skipped_by, s->kernel->row,
+                   s->kernel->kernel->name);
+    }
+    str_add(out, "};\n");
+}
+
+static void emit_slots(const Tables *t, Str *out)
+{
+    if (t->n_slots == 0)
+        return;
+    str_printf(out, "static const rlx_gpu_slot slots%s[] = {\n", t->e->suffix);
+    for (uint32_t i = 0; i < t->loops.len; i++) {
+        const Plan *body = t->loops.data[i].kernel->loop->body;
+        for (uint32_t j = 0; j < body->slots.len; j++)
+            str_printf(out, "    {%s, %lld, %lld},\n", number_text(t->e->arena, body->slots.data[j].arg),
+                       (long long)body->slots.data[j].start, (long long)body->slots.data[j].step);
+    }
+    str_add(out, "};\n");
+}
+
+static void emit_clears(const Tables *t, Str *out)
+{
+    if (t->n_clears == 0)
+        return;
+    str_printf(out, "static const rlx_gpu_clear clears%s[] = {\n", t->e->suffix);
+    for (uint32_t i = 0; i < t->loops.len; i++) {
+        const PlanKernel *k = t->loops.data[i].kernel;
+        for (uint32_t j = 0; j < k->loop->cleared.len; j++) {
+            const PlanArg *arg = &k->args.data[k->loop->cleared.data[j]];
+            str_printf(out, "    {%uu, %lluu},\n", k->loop->cleared.data[j],
+                       (unsigned long long)(arg->end > arg->begin ? arg->end - arg->begin : 0));
+        }
+    }
+    str_add(out, "};\n");
+}
+
+static void emit_loop(const Tables *t, uint32_t index, Str *out)
+{
+    const Loop *x = &t->loops.data[index];
+    const PlanLoop *l = x->kernel->loop;
+    Arena *a = t->e->arena;
+    uint64_t cond = 0;
+    if (l->has_cond)
+        cond =
+            l->body->buffers.data[l->body->outputs.data[0].buf].offset + l->body->outputs.data[0].byte_offset;
+    str_printf(out, "    {%uu, %uu, %uu, %uu, %uu, %uu, ", x->steps, l->body->kernels.len, x->slots,
+               l->body->slots.len, x->clears, l->cleared.len);
+    if (l->max_trips == INT64_MAX)
+        str_add(out, "INT64_MAX, ");
+    else
+        str_printf(out, "%lld, ", (long long)l->max_trips);
+    str_printf(out, "%s, %s, %s, ", number_text(a, l->trips), number_text(a, l->cond),
+               number_text(a, l->arena));
+    str_printf(out, "%s, %s, %d, %lluu, %lluu},\n", number_text(a, l->weights), number_text(a, l->count),
+               l->has_cond, (unsigned long long)cond, (unsigned long long)(t->e->gpu->cells + 8u * index));
+}
+
+static void emit_loops(const Tables *t, Str *out)
+{
+    emit_slots(t, out);
+    emit_clears(t, out);
+    if (t->loops.len == 0)
+        return;
+    str_printf(out, "static const rlx_gpu_loop loops%s[] = {\n", t->e->suffix);
+    for (uint32_t i = 0; i < t->loops.len; i++)
+        emit_loop(t, i, out);
+    str_add(out, "};\n");
+}
+
+// --- what goes in and comes out ------------------------------------------------------------------
+
+static uint64_t place_of(const Plan *p, BufId buf, uint64_t byte_offset)
+{
+    const PlanBuffer *b = &p->buffers.data[buf];
+    const uint64_t base = b->region == REGION_ARENA ? 0 : host_gpu_state_offset(p);
+    return base + host_region_base(p, b->region) + b->offset + byte_offset;
+}
+
+static void emit_places(const HostEmit *e, const char *name, const PlanIo *io, uint32_t n, Str *out)
+{
+    if (n == 0)
+        return;
+    str_printf(out, "static const uint64_t device_%s%s[] = {", name, e->suffix);
+    for (uint32_t i = 0; i < n; i++)
+        str_printf(out, "%s%lluu", i == 0 ? "" : ", ",
+                   (unsigned long long)place_of(e->device, io[i].buf, io[i].byte_offset));
+    str_add(out, "};\n");
+}
+
+static void emit_size_places(const HostEmit *e, Str *out)
+{
+    const Plan *p = e->device;
+    if (p->sizes.len == 0)
+        return;
+    str_printf(out, "static const uint64_t device_sizes%s[] = {", e->suffix);
+    for (uint32_t i = 0; i < p->outputs.len; i++) {
+        const PlanIo *s = p->outputs.data[i].sizes ? &p->sizes.data[p->outputs.data[i].sizes - 1] : NULL;
+        str_printf(out, "%s", i == 0 ? "" : ", ");
+        if (s != NULL)
+            str_printf(out, "%lluu", (unsigned long long)place_of(p, s->buf, s->byte_offset));
+        else
+            str_add(out, "(uint64_t)-1");
+    }
+    str_add(out, "};\n");
+}
+
+static void emit_check_places(const HostEmit *e, Str *out)
+{
+    const Plan *p = e->device;
+    if (p->checks.len == 0)
+        return;
+    str_printf(out, "static const uint64_t device_checks%s[] = {", e->suffix);
+    for (uint32_t i = 0; i < p->checks.len; i++)
+        str_printf(out, "%s%lluu", i == 0 ? "" : ", ",
+                   (unsigned long long)place_of(p, p->checks.data[i].buf, p->checks.data[i].byte_offset));
+    str_add(out, "};\n");
+}
+
+static const char *own_list(const HostEmit *e, const char *name, uint32_t n)
+{
+    return n != 0 ? arena_printf(e->arena, "%s%s", name, e->suffix) : "NULL";
+}
+
+static void emit_record(const Tables *t, Str *out)
+{
+    const HostEmit *e = t->e;
+    const Plan *p = e->device;
+    const HostGpu *g = e->gpu;
+    str_printf(out, "static const rlx_gpu_program program%s = {\n    %lluu, %lluu, %lluu, %s,\n", e->suffix,
+               (unsigned long long)host_gpu_state_offset(p), (unsigned long long)host_gpu_weights_offset(p),
+               (unsigned long long)g->memory_bytes, g->images);
+    str_printf(out, "    %uu, %s, %uu, %uu, %uu, %s, %s, %s, %s, %s,\n", g->names.len,
+               g->names.len != 0 ? "functions" : "NULL", g->max_args, p->kernels.len,
+               p->checks.len != 0 ? p->n_check_kernels : 0u, own_list(e, "steps", t->steps.len),
+               own_list(e, "args", t->n_args), own_list(e, "loops", t->loops.len),
+               own_list(e, "slots", t->n_slots), own_list(e, "clears", t->n_clears));
+    str_printf(out, "    %s, %s, %s, %s, %s};\n\n", own_list(e, "device_inputs", p->inputs.len),
+               own_list(e, "device_outputs", p->outputs.len), own_list(e, "device_kept", p->kept.len),
+               own_list(e, "device_sizes", p->sizes.len), own_list(e, "device_checks", p->checks.len));
+}
+
+void host_gpu_emit_program(const HostEmit *e, Str *out)
+{
+    Tables t = {.e = e};
+    const Plan *p = e->device;
+    const char *rt = e->gpu->host->runtime;
+    add_steps(&t, p);
+    emit_args(&t, out);
+    emit_steps(&t, out);
+    emit_loops(&t, out);
+    emit_places(e, "inputs", p->inputs.data, p->inputs.len, out);
+    emit_places(e, "outputs", p->outputs.data, p->outputs.len, out);
+    emit_places(e, "kept", p->kept.data, p->kept.len, out);
+    emit_size_places(e, out);
+    emit_check_places(e, out);
+    emit_record(&t, out);
+    str_printf(
+        out, "static const rlx_device device%s = {%lluu, %s_open, %s_close, %s_put, %s_get, &program%s};\n\n",
+        e->suffix, (unsigned long long)host_initial_bytes(e->plan), rt, rt, rt, rt, e->suffix);
+    str_printf(out, "static rlx_status dispatch%s(rlx_ctx *ctx)\n{\n    return %s_run(ctx);\n}\n\n",
+               e->suffix, rt);
+}

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT-0
+// runtime-lite: models on NVIDIA GPUs, through the driver (libcuda), which is looked for when a context is
+// made: nothing is linked. Pasted behind rlx_gpu.h for --target cuda.
+//
+// A context has a module, a stream and one block of device memory of its own, on the first device of the
+// process (CUDA_VISIBLE_DEVICES), in its primary context. Contexts may be used by any thread, one at a time.
+#ifndef RLX_CUDA_H
+#define RLX_CUDA_H
+
+#include "rlx_gpu.h"
+
+#include <dlfcn.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define RLX_CUDA_BLOCK 128u // threads that the kernels are made for
+
+// Kinds of images: PTX, or a cubin for compute capability major * 10 + minor, RLX_CUDA_EXACT: for no other.
+#define RLX_CUDA_PTX   0u
+#define RLX_CUDA_EXACT 0x1000u
+
+// Functions of the driver; 0 is success.
+typedef struct rlx_cuda_api {
+    int (*init)(unsigned flags);
+    int (*device_get)(int *device, int ordinal);
+    int (*attribute)(int *value, int attribute, int device);
+    int (*retain)(void **context, int device);
+    int (*release)(int device);
+    int (*push)(void *context);
+    int (*pop)(void **context);
+    int (*load)(void **module, const void *image);
+    int (*unload)(void *module);
+    int (*function)(void **function, void *module, const char *name);
+    int (*alloc)(unsigned long long *address, size_t bytes);
+    int (*release_memory)(unsigned long long address);
+    int (*stream_create)(void **stream, unsigned flags);
+    int (*stream_destroy)(void *stream);
+    int (*stream_wait)(void *stream);
+    int (*write)(unsigned long long to, const void *from, size_t bytes, void *stream);
+    int (*read)(void *to, unsigned long long from, size_t bytes, void *stream);
+    int (*fill)(unsigned long long address, unsigned char value, size_t bytes, void *stream);
+    int (*launch)(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                  unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream, void **params,
+                  void **extra);
+} rlx_cuda_api;
+
+// The record in the state block.
+typedef struct rlx_cuda {
+    rlx_cuda_api api;
+    void *library, *context, *module, *stream;
+    unsigned long long memory;
+    int device;
+    const rlx_gpu_program *program;
+} rlx_cuda;
+
+// The record must fit: an array of -1 elements does not compile.
+typedef char rlx_cuda_fits[sizeof(rlx_cuda) <= RLX_GPU_RECORD ? 1 : -1];
+
+static inline void **rlx_cuda_functions(unsigned char *record)
+{
+    return (void **)(void *)(record + RLX_GPU_RECORD);
+}
+
+static inline rlx_status rlx_cuda_status(int result)
+{
+    return result == 0 ? RLX_OK : RLX_ERR_DEVICE;
+}
+
+// Fills the table. A function pointer cannot be cast from what dlsym gives in C99: its bytes are copied.
+static inline rlx_status rlx_cuda_find(rlx_cuda *c)
+{
+    static const char *const names[] = {"cuInit",
+                                        "cuDeviceGet",
+                                        "cuDeviceGetAttribute",
+                                        "cuDevicePrimaryCtxRetain",
+                                        "cuDevicePrimaryCtxRelease_v2",
+                                        "cuCtxPushCurrent_v2",
+                                        "cuCtxPopCurrent_v2",
+                                        "cuModuleLoadData",
+                                        "cuModuleUnload",
+                                        "cuModuleGetFunction",
+                                        "cuMemAlloc_v2",
+                                        "cuMemFree_v2",
+                                        "cuStreamCreate",
+                                        "cuStreamDestroy_v2",
+                                        "cuStreamSynchronize",
+                                        "cuMemcpyHtoDAsync_v2",
+                                        "cuMemcpyDtoHAsync_v2",
+                                        "cuMemsetD8Async",
+                                        "cuLaunchKernel"};
+    unsigned char *const table = (unsigned char *)&c->api;
+    size_t i;
+    for (i = 0; i < sizeof names / sizeof *names; i++) {
+        void *const found = dlsym(c->library, names[i]);
+        if (found == NULL)
+            return RLX_ERR_NO_DEVICE;
+        memcpy(table + i * sizeof found, &found, sizeof found);
+    }
+    return RLX_OK;
+}
+
+// The image that suits a device best: its own, then the newest of its generation, then PTX. NULL: none does.
+static inline const rlx_gpu_image *rlx_cuda_image(const rlx_gpu_program *p, int major, int minor)
+{
+    const rlx_gpu_image *best = NULL;
+    const uint32_t own = (uint32_t)(major * 10 + minor);
+    uint32_t i;
+    for (i = 0; i < p->n_images; i++) {
+        const rlx_gpu_image *const m = &p->images[i];
+        const uint32_t arch = m->kind & (RLX_CUDA_EXACT - 1u);
+        if (m->kind == RLX_CUDA_PTX) {
+            best = best == NULL ? m : best;
+            continue;
+        }
+        if ((m->kind & RLX_CUDA_EXACT) != 0 ? arch != own : arch / 10u != own / 10u || arch > own)
+            continue;
+        if (best == NULL || best->kind == RLX_CUDA_PTX || (best->kind & (RLX_CUDA_EXACT - 1u)) < arch ||
+            (m->kind & RLX_CUDA_EXACT) != 0)
+            best = m;
+    }
+    return best;
+}
+
+// Gives back what there is. The driver itself stays loaded: it does not like to be unloaded.
+static inline void rlx_cuda_end(rlx_cuda *c)
+{
+    void *before;
+    if (c->stream != NULL)
+        c->api.stream_destroy(c->stream);
+    if (c->memory != 0)
+        c->api.release_memory(c->memory);
+    if (c->module != NULL)
+        c->api.unload(c->module);
+    if (c->context != NULL) {
+        c->api.pop(&before);
+        c->api.release(c->device);
+    }
+}
+
+// A device and its context, which is current afterwards.
+static inline rlx_status rlx_cuda_begin(rlx_cuda *c, const rlx_gpu_program *p)
+{
+    int major = 0, minor = 0;
+    const rlx_gpu_image *image;
+    c->library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (c->library == NULL || rlx_cuda_find(c) != RLX_OK || c->api.init(0) != 0 ||
+        c->api.device_get(&c->device, 0) != 0 || c->api.attribute(&major, 75, c->device) != 0 ||
+        c->api.attribute(&minor, 76, c->device) != 0)
+        return RLX_ERR_NO_DEVICE;
+    image = rlx_cuda_image(p, major, minor);
+    if (image == NULL)
+        return RLX_ERR_NO_DEVICE;
+    if (c->api.retain(&c->context, c->device) != 0) {
+        c->context = NULL;
+        return RLX_ERR_DEVICE;
+    }
+    if (c->api.push(c->context) != 0) {
+        c->api.release(c->device);
+        c->context = NULL;
+        return RLX_ERR_DEVICE;
+    }
+    return c->api.load(&c->module, image->data) == 0 ? RLX_OK : RLX_ERR_NO_DEVICE;
+}
+
+static inline rlx_status rlx_cuda_fill(rlx_cuda *c, const rlx_model *model, const rlx_gpu_program *p,
+                                       const void *weights)
+{
+    void *function;
+    uint32_t i;
+    for (i = 0; i < p->n_functions; i++)
+        if (c->api.function(&function, c->module, p->functions[i]) != 0)
+            return RLX_ERR_NO_DEVICE;
+    if (c->api.stream_create(&c->stream, 1u) != 0 || c->api.alloc(&c->memory, (size_t)p->bytes) != 0)
+        return RLX_ERR_DEVICE;
+    if (model->weight_bytes != 0 &&
+        c->api.write(c->memory + p->weights, weights, model->weight_bytes, c->stream) != 0)
+        return RLX_ERR_DEVICE;
+    return rlx_cuda_status(c->api.stream_wait(c->stream));
+}
+
+static inline rlx_status rlx_cuda_open(const rlx_model *model, unsigned char *record, const void *weights)
+{
+    const rlx_gpu_program *const p = (const rlx_gpu_program *)model->device->program;
+    rlx_cuda c;
+    void *before;
+    uint32_t i;
+    rlx_status status;
+    memset(&c, 0, sizeof c);
+    c.program = p;
+    status = rlx_cuda_begin(&c, p);
+    if (status == RLX_OK)
+        status = rlx_cuda_fill(&c, model, p, weights);
+    if (status != RLX_OK) {
+        rlx_cuda_end(&c);
+        return status;
+    }
+    for (i = 0; i < p->n_functions; i++) // they were all found before
+        c.api.function(&rlx_cuda_functions(record)[i], c.module, p->functions[i]);
+    memcpy(record, &c, sizeof c);
+    c.api.pop(&before);
+    return RLX_OK;
+}
+
+static inline rlx_cuda *rlx_cuda_of(const rlx_ctx *ctx)
+{
+    return (rlx_cuda *)(void *)(ctx->state + ctx->model->device->record);
+}
+
+static inline void rlx_cuda_close(const rlx_ctx *ctx)
+{
+    rlx_cuda *const c = rlx_cuda_of(ctx);
+    c->api.push(c->context);
+    rlx_cuda_end(c);
+}
+
+static inline rlx_status rlx_cuda_put(const rlx_ctx *ctx, size_t offset, size_t bytes)
+{
+    rlx_cuda *const c = rlx_cuda_of(ctx);
+    void *before;
+    int result;
+    if (bytes == 0)
+        return RLX_OK;
+    if (c->api.push(c->context) != 0)
+        return RLX_ERR_DEVICE;
+    result = c->api.write(c->memory + c->program->state + offset, ctx->state + offset, bytes, c->stream);
+    c->api.pop(&before);
+    return rlx_cuda_status(result);
+}
+
+static inline rlx_status rlx_cuda_get(const rlx_ctx *ctx, size_t offset, size_t bytes)
+{
+    rlx_cuda *const c = rlx_cuda_of(ctx);
+    void *before;
+    int result;
+    if (bytes == 0)
+        return RLX_OK;
+    if (c->api.push(c->context) != 0)
+        return RLX_ERR_DEVICE;
+    result = c->api.read(ctx->state + offset, c->memory + c->program->state + offset, bytes, c->stream);
+    if (result == 0)
+        result = c->api.stream_wait(c->stream);
+    c->api.pop(&before);
+    return rlx_cuda_status(result);
+}
+
+// --- rlx_gpu_driver ------------------------------------------------------------------------------
+
+// All parameters are addresses, so that the list is the buffer that the driver wants.
+static inline rlx_status rlx_cuda_launch(void *self, uint32_t function, uint64_t threads,
+                                         const uint64_t *args, uint32_t n_args)
+{
+    rlx_cuda *const c = (rlx_cuda *)self;
+    const uint64_t blocks = (threads + RLX_CUDA_BLOCK - 1u) / RLX_CUDA_BLOCK;
+    uint64_t *const list = (uint64_t *)(uintptr_t)args;
+    size_t bytes = n_args * sizeof *args;
+    void *extra[5];
+    extra[0] = (void *)(uintptr_t)1; // CU_LAUNCH_PARAM_BUFFER_POINTER
+    extra[1] = list;
+    extra[2] = (void *)(uintptr_t)2; // CU_LAUNCH_PARAM_BUFFER_SIZE
+    extra[3] = &bytes;
+    extra[4] = NULL;
+    if (blocks > 0x7fffffffu)
+        return RLX_ERR_DEVICE;
+    return rlx_cuda_status(c->api.launch(rlx_cuda_functions((unsigned char *)self)[function],
+                                         (unsigned)blocks, 1, 1, RLX_CUDA_BLOCK, 1, 1, 0, c->stream, NULL,
+                                         n_args != 0 ? extra : NULL));
+}
+
+static inline rlx_status rlx_cuda_clear(void *self, uint64_t address, uint64_t bytes)
+{
+    rlx_cuda *const c = (rlx_cuda *)self;
+    return bytes == 0 ? RLX_OK : rlx_cuda_status(c->api.fill(address, 0, (size_t)bytes, c->stream));
+}
+
+static inline rlx_status rlx_cuda_write(void *self, uint64_t address, const void *data, size_t bytes)
+{
+    rlx_cuda *const c = (rlx_cuda *)self;
+    return bytes == 0 ? RLX_OK : rlx_cuda_status(c->api.write(address, data, bytes, c->stream));
+}
+
+static inline rlx_status rlx_cuda_read(void *self, void *data, uint64_t address, size_t bytes)
+{
+    rlx_cuda *const c = (rlx_cuda *)self;
+    return bytes == 0 ? RLX_OK : rlx_cuda_status(c->api.read(data, address, bytes, c->stream));
+}
+
+static inline rlx_status rlx_cuda_wait(void *self)
+{
+    rlx_cuda *const c = (rlx_cuda *)self;
+    return rlx_cuda_status(c->api.stream_wait(c->stream));
+}
+
+// The generated code calls this.
+static inline rlx_status rlx_cuda_run(rlx_ctx *ctx)
+{
+    static const rlx_gpu_driver driver = {rlx_cuda_launch, rlx_cuda_clear, rlx_cuda_write, rlx_cuda_read,
+                                          rlx_cuda_wait};
+    rlx_cuda *const c = rlx_cuda_of(ctx);
+    void **const functions = rlx_cuda_functions((unsigned char *)c);
+    uint64_t *const args = (uint64_t *)(void *)((unsigned char *)functions + c->program->n_functions * 8u);
+    void *before;
+    rlx_status status;
+    if (c->api.push(c->context) != 0)
+        return RLX_ERR_DEVICE;
+    status = rlx_gpu_run(ctx, &driver, c, c->memory, args);
+    c->api.pop(&before);
+    return status;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

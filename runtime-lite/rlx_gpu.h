@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT-0
+// runtime-lite: what runs a model on a device, whatever the device: the table of launches that the compiler
+// made, and the loops whose trip counts the model computes. Pasted behind rlx.h with the file of the device
+// (rlx_cuda.h ...), which brings an rlx_gpu_driver.
+//
+// The device has one block of memory: arena, state, weights, cells. All that kernels are given are addresses
+// in it. The arena block of the host holds inputs, outputs and what else the host reads; a run copies the
+// inputs to the device, launches the kernels in order, and copies the outputs back.
+#ifndef RLX_GPU_H
+#define RLX_GPU_H
+
+#include "rlx.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define RLX_GPU_NONE 0xffffffffu
+// Bytes of the record that are the driver's; behind them are one pointer for every function, then addresses
+// of the arguments of a launch, once for every depth of loops.
+#define RLX_GPU_RECORD 512u
+
+// What the offset of an argument counts from.
+enum { RLX_GPU_ARENA, RLX_GPU_STATE, RLX_GPU_WEIGHTS, RLX_GPU_SLOT };
+
+typedef struct rlx_gpu_arg {
+    uint32_t base; // RLX_GPU_SLOT + i: slot i of the loop around it
+    uint64_t offset;
+} rlx_gpu_arg;
+
+typedef struct rlx_gpu_step {
+    uint32_t function;     // number of a kernel; of a loop RLX_GPU_NONE
+    uint32_t loop;         // number of a loop; of a kernel RLX_GPU_NONE
+    uint32_t args, n_args; // in the list of arguments
+    uint64_t threads;      // the kernel needs; more do no harm
+    uint32_t skipped_by;   // bit s: nothing that set s of the outputs wants depends on it
+    uint32_t row;          // in the table of kernels
+} rlx_gpu_step;
+
+// Where memory of a loop's body begins in iteration i: argument `arg` of the loop + start + i * step.
+// RLX_GPU_NONE: the number of the iteration itself, an int64_t in the loop's cell.
+typedef struct rlx_gpu_slot {
+    uint32_t arg;
+    int64_t start, step;
+} rlx_gpu_slot;
+
+typedef struct rlx_gpu_clear {
+    uint32_t arg;
+    uint64_t bytes;
+} rlx_gpu_clear;
+
+// Numbers of arguments are RLX_GPU_NONE where there is none.
+typedef struct rlx_gpu_loop {
+    uint32_t steps, n_steps; // of the body, in the list of steps
+    uint32_t slots, n_slots;
+    uint32_t clears, n_clears; // arguments that are zeroed first
+    int64_t max_trips;
+    uint32_t trips, cond;    // trip count (int64_t) and first condition (a byte)
+    uint32_t arena, weights; // memory of the body
+    uint32_t count;          // gets the iterations done (int64_t)
+    int has_cond;            // the body decides whether it goes on, by a byte in its arena
+    uint64_t cond_offset;
+    uint64_t cell; // in the memory of the device
+} rlx_gpu_loop;
+
+// Compiled code. What `kind` means is the driver's.
+typedef struct rlx_gpu_image {
+    uint32_t kind;
+    size_t bytes;
+    const void *data;
+} rlx_gpu_image;
+
+typedef struct rlx_gpu_program {
+    uint64_t state, weights,
+        bytes; // where these begin in the memory of the device (the arena at 0), and its size
+    uint32_t n_images;
+    const rlx_gpu_image *images;
+    uint32_t n_functions;
+    const char *const *functions;
+    uint32_t max_args;  // of a step
+    uint32_t n_steps;   // that are not in a loop: the first ones of the list
+    uint32_t n_checked; // the checks are tested after so many
+    const rlx_gpu_step *steps;
+    const rlx_gpu_arg *args;
+    const rlx_gpu_loop *loops;
+    const rlx_gpu_slot *slots;
+    const rlx_gpu_clear *clears;
+    // In the memory of the device: by slot of the model; sizes: by output, (uint64_t)-1 where it has none.
+    const uint64_t *inputs, *outputs, *kept, *sizes, *checks;
+} rlx_gpu_program;
+
+// What a device does, in order. `self` is the record; addresses are what `args` of a launch are made of.
+typedef struct rlx_gpu_driver {
+    rlx_status (*launch)(void *self, uint32_t function, uint64_t threads, const uint64_t *args,
+                         uint32_t n_args);
+    rlx_status (*clear)(void *self, uint64_t address, uint64_t bytes);
+    rlx_status (*write)(void *self, uint64_t address, const void *data, size_t bytes);
+    rlx_status (*read)(void *self, void *data, uint64_t address,
+                       size_t bytes); // is there after the next wait
+    rlx_status (*wait)(void *self);
+} rlx_gpu_driver;
+
+// A run, or an iteration of a loop in it.
+typedef struct rlx_gpu_frame {
+    rlx_ctx *ctx;
+    const rlx_gpu_program *program;
+    const rlx_gpu_driver *driver;
+    void *self;
+    uint64_t memory;          // address of the device's memory
+    uint64_t base[3];         // RLX_GPU_ARENA, STATE, WEIGHTS
+    const rlx_gpu_loop *loop; // NULL: it is the run
+    const uint64_t *loop_args;
+    int64_t iteration;
+    uint64_t *args; // memory for those of its launches; behind it for those of loops inside
+} rlx_gpu_frame;
+
+static inline uint64_t rlx_gpu_address(const rlx_gpu_frame *f, const rlx_gpu_arg *a)
+{
+    const rlx_gpu_slot *s;
+    if (a->base < (uint32_t)RLX_GPU_SLOT)
+        return f->base[a->base] + a->offset;
+    s = &f->program->slots[f->loop->slots + (a->base - (uint32_t)RLX_GPU_SLOT)];
+    if (s->arg == RLX_GPU_NONE)
+        return f->memory + f->loop->cell + a->offset;
+    return f->loop_args[s->arg] + (uint64_t)s->start + (uint64_t)f->iteration * (uint64_t)s->step + a->offset;
+}
+
+static inline rlx_status rlx_gpu_steps(const rlx_gpu_frame *f, uint32_t begin, uint32_t end);
+
+// What a loop has to know before its first iteration: how many there are at most, and whether it goes on.
+static inline rlx_status rlx_gpu_loop_begin(const rlx_gpu_frame *f, int64_t *trips, unsigned char *go)
+{
+    const rlx_gpu_loop *l = f->loop;
+    const uint64_t *args = f->loop_args;
+    rlx_status status = RLX_OK;
+    uint32_t i;
+    *trips = l->max_trips;
+    *go = 1;
+    if (l->trips != RLX_GPU_NONE)
+        status = f->driver->read(f->self, trips, args[l->trips], sizeof *trips);
+    if (status == RLX_OK && l->cond != RLX_GPU_NONE)
+        status = f->driver->read(f->self, go, args[l->cond], 1);
+    if (status == RLX_OK && (l->trips != RLX_GPU_NONE || l->cond != RLX_GPU_NONE))
+        status = f->driver->wait(f->self);
+    *trips = *trips < l->max_trips ? *trips : l->max_trips;
+    for (i = 0; i < l->n_clears && status == RLX_OK; i++)
+        status = f->driver->clear(f->self, args[f->program->clears[l->clears + i].arg],
+                                  f->program->clears[l->clears + i].bytes);
+    return status;
+}
+
+static inline rlx_status rlx_gpu_iteration(const rlx_gpu_frame *f, unsigned char *go)
+{
+    const rlx_gpu_loop *l = f->loop;
+    rlx_status status = RLX_OK;
+    uint32_t i;
+    for (i = 0; i < l->n_slots && status == RLX_OK; i++)
+        if (f->program->slots[l->slots + i].arg == RLX_GPU_NONE) {
+            status = f->driver->write(f->self, f->memory + l->cell, &f->iteration, sizeof f->iteration);
+            break;
+        }
+    if (status == RLX_OK)
+        status = rlx_gpu_steps(f, l->steps, l->steps + l->n_steps);
+    if (status == RLX_OK && l->has_cond)
+        status = f->driver->read(f->self, go, f->base[RLX_GPU_ARENA] + l->cond_offset, 1);
+    return status == RLX_OK && l->has_cond ? f->driver->wait(f->self) : status;
+}
+
+// outer->args holds the arguments of the loop.
+static inline rlx_status rlx_gpu_loop_run(const rlx_gpu_frame *outer, const rlx_gpu_loop *l)
+{
+    rlx_gpu_frame f = *outer;
+    int64_t trips;
+    unsigned char go;
+    rlx_status status;
+    f.loop = l;
+    f.loop_args = outer->args;
+    f.args = outer->args + outer->program->max_args;
+    f.iteration = 0;
+    if (l->arena != RLX_GPU_NONE)
+        f.base[RLX_GPU_ARENA] = f.loop_args[l->arena];
+    if (l->weights != RLX_GPU_NONE)
+        f.base[RLX_GPU_WEIGHTS] = f.loop_args[l->weights];
+    status = rlx_gpu_loop_begin(&f, &trips, &go);
+    while (status == RLX_OK && f.iteration < trips && go != 0) {
+        status = rlx_gpu_iteration(&f, &go);
+        f.iteration++;
+    }
+    if (status == RLX_OK && l->count != RLX_GPU_NONE)
+        status = f.driver->write(f.self, f.loop_args[l->count], &f.iteration, sizeof f.iteration);
+    return status;
+}
+
+static inline rlx_status rlx_gpu_steps(const rlx_gpu_frame *f, uint32_t begin, uint32_t end)
+{
+    const rlx_gpu_program *p = f->program;
+    const uint32_t skipped = f->ctx->outputs == 0 ? 0u : 1u << (f->ctx->outputs - 1u);
+    rlx_status status = RLX_OK;
+    uint32_t i, j;
+    for (i = begin; i < end && status == RLX_OK; i++) {
+        const rlx_gpu_step *s = &p->steps[i];
+        if (f->loop == NULL && (s->skipped_by & skipped) != 0)
+            continue;
+        for (j = 0; j < s->n_args; j++)
+            f->args[j] = rlx_gpu_address(f, &p->args[s->args + j]);
+        if (s->loop != RLX_GPU_NONE)
+            status = rlx_gpu_loop_run(f, &p->loops[s->loop]);
+        else if (s->threads != 0)
+            status = f->driver->launch(f->self, s->function, s->threads, f->args, s->n_args);
+    }
+    return status;
+}
+
+static inline rlx_status rlx_gpu_give_inputs(const rlx_gpu_frame *f)
+{
+    const rlx_model *m = f->ctx->model;
+    rlx_status status = RLX_OK;
+    uint32_t i;
+    for (i = 0; i < m->n_inputs && status == RLX_OK; i++)
+        status = f->driver->write(f->self, f->memory + f->program->inputs[i],
+                                  f->ctx->arena + m->inputs[i].offset, rlx_input_bytes(f->ctx, i));
+    return status;
+}
+
+// Sizes come first: they say how much of the outputs there is.
+static inline rlx_status rlx_gpu_take_outputs(const rlx_gpu_frame *f)
+{
+    const rlx_model *m = f->ctx->model;
+    rlx_status status = RLX_OK;
+    uint32_t i;
+    for (i = 0; m->output_sizes != NULL && i < m->n_outputs && status == RLX_OK; i++)
+        if (m->output_sizes[i] != (size_t)-1)
+            status =
+                f->driver->read(f->self, f->ctx->arena + m->output_sizes[i], f->memory + f->program->sizes[i],
+                                (size_t)m->outputs[i].rank * sizeof(int64_t));
+    if (status == RLX_OK && m->output_sizes != NULL)
+        status = f->driver->wait(f->self);
+    for (i = 0; i < m->n_outputs && status == RLX_OK; i++)
+        status = f->driver->read(f->self, f->ctx->arena + m->outputs[i].offset,
+                                 f->memory + f->program->outputs[i], rlx_output_bytes(f->ctx, i));
+    for (i = 0; i < m->n_kept && status == RLX_OK; i++)
+        status = f->driver->read(f->self, f->ctx->arena + m->kept[i].offset, f->memory + f->program->kept[i],
+                                 m->kept[i].bytes);
+    return status == RLX_OK ? f->driver->wait(f->self) : status;
+}
+
+static inline rlx_status rlx_gpu_test_checks(const rlx_gpu_frame *f)
+{
+    const rlx_model *m = f->ctx->model;
+    rlx_status status = RLX_OK;
+    uint32_t i;
+    for (i = 0; i < m->n_checks && status == RLX_OK; i++) {
+        unsigned char *block = m->checks[i].in_state ? f->ctx->state : f->ctx->arena;
+        status = f->driver->read(f->self, block + m->checks[i].offset, f->memory + f->program->checks[i], 1);
+    }
+    if (status == RLX_OK && m->n_checks != 0)
+        status = f->driver->wait(f->self);
+    return status == RLX_OK && rlx_failed_check(f->ctx) != NULL ? RLX_ERR_VALUE : status;
+}
+
+// One run of the context. memory: the address of the device's memory; args: of the record.
+static inline rlx_status rlx_gpu_run(rlx_ctx *ctx, const rlx_gpu_driver *driver, void *self, uint64_t memory,
+                                     uint64_t *args)
+{
+    rlx_gpu_frame f;
+    rlx_status status;
+    memset(&f, 0, sizeof f);
+    f.ctx = ctx;
+    f.program = (const rlx_gpu_program *)ctx->model->device->program;
+    f.driver = driver;
+    f.self = self;
+    f.memory = memory;
+    f.base[RLX_GPU_ARENA] = memory;
+    f.base[RLX_GPU_STATE] = memory + f.program->state;
+    f.base[RLX_GPU_WEIGHTS] = memory + f.program->weights;
+    f.args = args;
+    status = rlx_gpu_give_inputs(&f);
+    if (status == RLX_OK)
+        status = rlx_gpu_steps(&f, 0, f.program->n_checked);
+    if (status == RLX_OK)
+        status = rlx_gpu_test_checks(&f);
+    if (status == RLX_OK)
+        status = rlx_gpu_steps(&f, f.program->n_checked, f.program->n_steps);
+    return status == RLX_OK ? rlx_gpu_take_outputs(&f) : status;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
