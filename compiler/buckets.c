@@ -134,8 +134,33 @@ static bool check_buckets(Cli *c, const BucketSizes *b, const char *option)
 
 ImportSize buckets_range(const BucketSizes *b, uint32_t bucket, uint32_t symbol)
 {
-    return (ImportSize){
-        .name = b->name[symbol], .value = b->size[bucket][symbol], .is_range = true, .keeps_min = true};
+    return (ImportSize){.name = b->name[symbol],
+                        .value = b->size[bucket][symbol],
+                        .min = b->min[symbol],
+                        .is_range = true,
+                        .keeps_min = !b->has_min[symbol]};
+}
+
+// --dim NAME=MIN..MAX beside buckets: where the sizes begin. The symbol's range takes its place.
+static bool take_range(Cli *c, const Given *given, BucketSizes *b, uint32_t symbol, uint32_t *at)
+{
+    const int64_t largest = b->size[b->n - 1][symbol];
+    int64_t smallest = largest;
+    for (uint32_t i = 0; i < b->n; i++)
+        smallest = b->size[i][symbol] < smallest ? b->size[i][symbol] : smallest;
+    for (*at = 0; *at < given->sizes.len; (*at)++) {
+        const ImportSize *size = &given->sizes.data[*at];
+        if (strcmp(size->name, b->name[symbol]) != 0)
+            continue;
+        b->min[symbol] = size->min;
+        b->has_min[symbol] = true;
+        return (size->is_range && !size->is_open && size->value == largest && size->min <= smallest) ||
+               wrong(c, "--dim", size->name,
+                     arena_printf(c->arena,
+                                  "no --bucket for the same dimension, or where its sizes begin: MIN..%lld",
+                                  (long long)largest));
+    }
+    return true;
 }
 
 bool buckets_read(Cli *c, Given *given, BucketSizes *out)
@@ -154,13 +179,17 @@ bool buckets_read(Cli *c, Given *given, BucketSizes *out)
     if (!check_buckets(c, out, list != NULL ? "--buckets" : "--bucket"))
         return false;
     for (uint32_t i = 0; i < out->n_symbols; i++) {
-        for (uint32_t k = 0; k < given->sizes.len; k++)
-            if (strcmp(given->sizes.data[k].name, out->name[i]) == 0)
-                return wrong(c, "--dim", out->name[i], "no --bucket for the same dimension");
+        uint32_t at = 0;
+        if (!take_range(c, given, out, i, &at))
+            return false;
         for (uint32_t k = 0; k < given->largest.len; k++)
             if (strcmp(given->largest.data[k].name, out->name[i]) == 0)
                 return wrong(c, "--arena-at", out->name[i], "no --bucket for the same dimension");
-        vec_push(c->arena, &given->sizes, buckets_range(out, out->n - 1, i));
+        const ImportSize range = buckets_range(out, out->n - 1, i);
+        if (at < given->sizes.len)
+            given->sizes.data[at] = range;
+        else
+            vec_push(c->arena, &given->sizes, range);
     }
     return true;
 }
@@ -183,7 +212,8 @@ static bool plan_one(Job *j, uint32_t bucket, Plan **out)
             if (strcmp(size.name, j->buckets.name[k]) == 0)
                 size = buckets_range(&j->buckets, bucket, k);
         vec_push(j->cli->arena, &given.sizes, size);
-        vec_push(j->cli->arena, &o.dims, size);
+        if (size.is == NULL) // else the import puts the expression for the symbol
+            vec_push(j->cli->arena, &o.dims, size);
     }
     return job_import(j, &given, &g) && job_plan_graph(j, g, &o, out);
 }

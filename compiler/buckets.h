@@ -11,6 +11,8 @@
 typedef struct BucketSizes {
     uint32_t n, n_symbols; // 0: the model has one plan
     const char *name[PLAN_MAX_BUCKET_SYMBOLS];
+    bool has_min[PLAN_MAX_BUCKET_SYMBOLS]; // --dim NAME=MIN..MAX says where the sizes begin; else the symbol
+    int64_t min[PLAN_MAX_BUCKET_SYMBOLS];
     int64_t size[PLAN_MAX_BUCKETS][PLAN_MAX_BUCKET_SYMBOLS]; // smallest first; the last is the largest in all
 } BucketSizes;
 

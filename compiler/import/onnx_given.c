@@ -37,7 +37,7 @@ int64_t onnx_least_size(const OnnxModel *m, const char *name)
 {
     const ImportSize *size = onnx_find_size(m, name);
     if (size && size->is_range)
-        return size->is_open || size->min > 0 ? 1 : 0;
+        return size->is_open || size->keeps_min || size->min > 0 ? 1 : 0;
     return size && size->value == 0 ? 0 : 1;
 }
 
