@@ -2,6 +2,7 @@
 // An expression is written in its user when that is its only one, in the same block, with nothing between the
 // two that changes what it reads. All the rest is decided here, so that the walk only prints.
 #include "codegen/values.h"
+#include "ir/kernel_fold.h"
 
 #include <string.h>
 
@@ -96,6 +97,14 @@ static bool can_inline(const Value *v, const KInst *n, KRef operand, KRef r, boo
     return o->n_uses == 1 && !doubled && o->expires >= r;
 }
 
+// A product that is added: compilers may join the two to one rounding, but which of two products, or whether
+// at all, depends on how they are written. So they always stand together, whatever the addresses in them.
+static bool is_added_product(const KInst *user, const KInst *o)
+{
+    const bool adds = user->kind == KI_op && (user->kop == KOP_add || user->kop == KOP_sub);
+    return adds && kt_is_float(user->dtype) && o->kind == KI_op && o->kop == KOP_mul;
+}
+
 static void decide(const Target *t, const Kernel *k, Value *v, KRef r)
 {
     const KInst *n = k_inst(k, r);
@@ -107,7 +116,7 @@ static void decide(const Target *t, const Kernel *k, Value *v, KRef r)
         Value *of = &v[src[i]];
         // A loop's bound is written in its condition, and so computed more than once.
         const bool changes = n->kind == KI_for && i == 1 && of->expires != VALUE_NEVER;
-        const bool fits = o->kind == KI_const || v[r].size + of->size <= MAX_SIZE;
+        const bool fits = o->kind == KI_const || v[r].size + of->size <= MAX_SIZE || is_added_product(n, o);
         of->is_pinned =
             of->is_pinned || changes || !fits || !can_inline(v, o, src[i], r, is_doubled(template, i));
         of->is_inline = !of->is_pinned;

@@ -449,6 +449,8 @@ static void copy_lists(Copy *c)
         const GraphLive *v = &from->lives.data[i];
         if (c->map[v->node])
             graph_add_live(to, c->map[v->node], v->axis, c->map[v->size]);
+        if (c->n_rooms != 0 && c->whole[v->node])
+            graph_add_live(to, c->whole[v->node], v->axis, c->map[v->size]);
     }
 }
 

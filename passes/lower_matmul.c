@@ -23,6 +23,7 @@ typedef struct Matmul {
     uint32_t all_batch;             // the same before rows were joined with them
     int64_t a_row, a_k, b_k, b_col; // strides in elements
     KRef k_live;                    // of the inner elements: that count; 0: all
+    KRef few;                       // bool: so few rows that they are dot products in this run; 0: never
     Loc a_loc;                      // of a, or of its copy in f32
     uint32_t a_copy;                // param of that copy
     bool has_copy, has_pairs;       // of pairs along k, see gemm.h: strides count these
@@ -161,10 +162,23 @@ static bool can_tile(const Lower *l, const Matmul *x)
 }
 
 // Few rows against columns that lie along k, as in one step of a decoder: dot products read them in place.
+static bool can_be_dots(const Lower *l, const Matmul *x)
+{
+    return !is_packed(l, x) && x->a_k == 1 && x->b_k == 1 && x->b_col != 1 && lower_fit_lanes(l, x->k) > 1;
+}
+
 static bool is_dots(const Lower *l, const Matmul *x)
 {
-    return !is_packed(l, x) && x->a_k == 1 && x->b_k == 1 && x->b_col != 1 && x->m <= MAX_DOT_ROWS &&
-           lower_fit_lanes(l, x->k) > 1;
+    return can_be_dots(l, x) && x->m <= MAX_DOT_ROWS;
+}
+
+// Rows whose number only a run knows are dot products when a constant number would be: the same bits.
+static void set_few(Lower *l, Matmul *x)
+{
+    const LiveRef *rows = &x->d.live[x->batch];
+    if (can_be_dots(l, x) && x->k_live == 0 && !x->a_is_vector && rows->size != 0 &&
+        lower_node(l, x->a)->dtype == DTYPE_f32)
+        x->few = k_op(l->k, KOP_le, lower_live(l, rows, x->m), k_index(l->k, MAX_DOT_ROWS), 0);
 }
 
 static GemmSource source_of(const Lower *l, const Matmul *x, DType b_type)
@@ -396,6 +410,23 @@ static void set_live(Lower *l, const Matmul *x, Gemm *g)
     g->k_live = x->k_live;
 }
 
+static KRef dot_at(Lower *l, const Matmul *x, const Point *batch, KRef row, KRef column);
+
+// The product as dot products when there are few rows, and no rows and columns left for the tiles then.
+static void lower_few(Lower *l, const Matmul *x, const Point *batch, Gemm *g)
+{
+    Kernel *k = l->k;
+    const KRef none = k_index(k, 0), rows = g->m_live != 0 ? g->m_live : k_index(k, x->m),
+               columns = g->n_live != 0 ? g->n_live : k_index(k, x->n);
+    const KRef row = k_for(k, none, k_op(k, KOP_select, x->few, rows, none), 1, KFOR_PARALLEL, "r");
+    const KRef column = k_for(k, none, columns, 1, KFOR_PARALLEL, "o");
+    pull_store_root(l, &x->d, output_point(x, batch, row, column), dot_at(l, x, batch, row, column));
+    k_end(k);
+    k_end(k);
+    g->m_live = k_op(k, KOP_select, x->few, none, rows);
+    g->n_live = k_op(k, KOP_select, x->few, none, columns);
+}
+
 static void lower_tiled(Lower *l, Matmul *x)
 {
     const DType type = (DType)lower_node(l, x->b)->dtype;
@@ -405,6 +436,7 @@ static void lower_tiled(Lower *l, Matmul *x)
         lower_on_matrix_registers(l, x);
         return;
     }
+    set_few(l, x);
     if (uses_pairs(l, x))
         pair_rows(l, x);
     else if (lower_node(l, x->a)->dtype != DTYPE_f32)
@@ -441,6 +473,8 @@ static void lower_tiled(Lower *l, Matmul *x)
     g.store = store_matmul;
     g.fetch = fetch_matmul;
     g.ctx = &store;
+    if (x->few != 0)
+        lower_few(l, x, &batch, &g);
     gemm_emit(&g);
     lower_close(l, opened);
 }
@@ -506,16 +540,21 @@ static KRef dot(Lower *l, const Matmul *x, KRef a, KRef b)
     return lanes > 1 ? k_hreduce(k, KOP_add, k_get(k, acc)) : k_get(k, acc);
 }
 
+// 0: the operand has no rows or columns.
+static KRef dot_at(Lower *l, const Matmul *x, const Point *batch, KRef row, KRef column)
+{
+    KRef a = batch_base(l, x, x->a, &x->a_loc, batch), b = batch_base(l, x, x->b, lower_loc(l, x->b), batch);
+    a = row != 0 ? k_mul_add(l->k, row, x->a_row, a) : a;
+    b = column != 0 ? k_mul_add(l->k, column, x->b_col, b) : b;
+    return dot(l, x, a, b);
+}
+
 static KRef dot_point(Lower *l, const Domain *d, Point at, void *ctx)
 {
-    Matmul *x = ctx;
+    const Matmul *x = ctx;
     (void)d;
-    const KRef row = x->a_is_vector ? 0 : at.idx[x->batch],
-               col = x->b_is_vector ? 0 : at.idx[x->batch + (x->a_is_vector ? 0u : 1u)];
-    KRef a = batch_base(l, x, x->a, &x->a_loc, &at), b = batch_base(l, x, x->b, lower_loc(l, x->b), &at);
-    a = row != 0 ? k_mul_add(l->k, row, x->a_row, a) : a;
-    b = col != 0 ? k_mul_add(l->k, col, x->b_col, b) : b;
-    return dot(l, x, a, b);
+    return dot_at(l, x, &at, x->a_is_vector ? 0 : at.idx[x->batch],
+                  x->b_is_vector ? 0 : at.idx[x->batch + (x->a_is_vector ? 0u : 1u)]);
 }
 
 void lower_matmul(Lower *l)

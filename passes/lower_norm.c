@@ -72,7 +72,8 @@ static void lower_norm(Lower *l, AttrId axis, AttrId epsilon, bool has_mean)
     bool in_row[SHAPE_MAX_RANK] = {false};
     for (uint32_t i = (uint32_t)node_get_int(node, axis); i < node->shape->rank; i++)
         in_row[i] = true;
-    const Rows r = rows_new(l, n.x, in_row);
+    Rows r = rows_new(l, n.x, in_row);
+    rows_begin_folds(l, &r);
     rows_emit(l, &r, norm_row, &n);
 }
 

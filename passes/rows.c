@@ -193,6 +193,19 @@ void rows_each(Lower *l, const Rows *r, Point at, PointFn fn, void *ctx)
     lower_close(l, opened);
 }
 
+void rows_begin_folds(Lower *l, Rows *r)
+{
+    Kernel *k = l->k;
+    const uint32_t last = r->d.rank - 1;
+    if (r->mode != ROWS_ALONG || lower_node(l, l->anchor)->dtype != DTYPE_f32 ||
+        (r->d.extent[last] % r->lanes == 0 && r->d.live[last].size == 0))
+        return;
+    r->ramp = k_array(k, DTYPE_f32, r->lanes);
+    const KRef i = k_for(k, k_index(k, 0), k_index(k, r->lanes), 1, KFOR_SERIAL, "i");
+    k_astore(k, r->ramp, i, k_cast(k, i, DTYPE_f32));
+    k_end(k);
+}
+
 typedef struct Folding {
     const RowFold *fold;
     MapFn value;
@@ -202,7 +215,7 @@ typedef struct Folding {
     KRef init; // scalar neutral element
 } Folding;
 
-static void fold_into(Lower *l, Folding *f, uint32_t which, KRef value)
+static void fold_into(Lower *l, const Folding *f, uint32_t which, KRef value)
 {
     const KRef operand[3] = {k_get(l->k, f->acc[which]), value, 0};
     k_set(l->k, f->acc[which], k_form(l->k, f->fold->form, operand, f->type));
@@ -240,8 +253,58 @@ static RowCuts cut_row(Lower *l, const Rows *r, int64_t blocks, int64_t whole)
     return c;
 }
 
-// The last axis in vectors: four at a time, then one at a time, then the rest element by element into the
-// first lane's sum.
+// The first elements of one more vector, of which `count` are there: lanes behind those of the row hold the
+// neutral element.
+static void fold_some(Lower *l, const Rows *r, const Folding *f, Point at, KRef from, KRef end, int64_t count)
+{
+    Kernel *k = l->k;
+    const uint32_t last = r->d.rank - 1;
+    at.idx[last] = from;
+    at.lanes = r->lanes;
+    at.count = (uint8_t)count;
+    const KRef n = k_cast(k, k_op(k, KOP_sub, end, from, 0), DTYPE_f32);
+    const KRef is_there =
+        k_op(k, KOP_lt, k_aload(k, r->ramp, k_index(k, 0), r->lanes), k_splat(k, n, r->lanes), 0);
+    const KRef value = value_at(l, &r->d, f, at);
+    fold_into(l, f, 0, k_op(k, KOP_select, is_there, value, k_splat(k, f->init, r->lanes)));
+}
+
+// What is left of the row behind whole vectors. Vectors of fewer lanes would add in the same order: it is
+// that of halves, from the outermost.
+static void fold_last(Lower *l, const Rows *r, const Folding *f, Point at, const RowCuts *cut)
+{
+    Kernel *k = l->k;
+    const uint32_t last = r->d.rank - 1;
+    const int64_t n = r->d.extent[last], rest = n % r->lanes;
+    if (r->d.live[last].size == 0) {
+        fold_some(l, r, f, at, cut->whole, cut->end, rest);
+        return;
+    }
+    const KRef bound = k_index(k, n - rest);
+    k_if(k, k_op(k, KOP_lt, cut->whole, rest != 0 ? k_op(k, KOP_min, cut->end, bound, 0) : cut->end, 0));
+    fold_some(l, r, f, at, cut->whole, cut->end, r->lanes);
+    k_end(k);
+    if (rest == 0)
+        return;
+    k_if(k, k_op(k, KOP_lt, bound, cut->end, 0));
+    fold_some(l, r, f, at, bound, cut->end, rest);
+    k_end(k);
+}
+
+// The same element by element, into a sum of its own.
+static void fold_singly(Lower *l, const Rows *r, const Folding *f, Point at, const RowCuts *cut, KRef sum)
+{
+    Kernel *k = l->k;
+    Folding single = *f;
+    single.acc[0] = sum;
+    at.lanes = at.count = 1;
+    at.idx[r->d.rank - 1] = k_for(k, cut->whole, cut->end, 1, KFOR_SERIAL, "r");
+    fold_into(l, &single, 0, value_at(l, &r->d, f, at));
+    k_end(k);
+}
+
+// The last axis in vectors: four at a time, then one at a time, then the rest: as a vector with lanes left
+// out, or element by element into a sum of its own.
 static KRef fold_along(Lower *l, const Rows *r, Point at, Folding *f)
 {
     Kernel *k = l->k;
@@ -249,9 +312,10 @@ static KRef fold_along(Lower *l, const Rows *r, Point at, Folding *f)
     const int64_t n = r->d.extent[last], block = (int64_t)r->lanes * ROW_ACCS, whole = n - n % r->lanes;
     const int64_t blocks = n >= 2 * block ? n - n % block : 0;
     const uint32_t accs = blocks > 0 ? ROW_ACCS : 1;
-    const bool is_live = r->d.live[last].size != 0, has_rest = whole < n || is_live;
+    const bool is_live = r->d.live[last].size != 0, has_rest = whole < n || is_live,
+               is_single = has_rest && (r->ramp == 0 || f->type != DTYPE_f32);
     const RowCuts cut = cut_row(l, r, blocks, whole);
-    const KRef rest = has_rest ? k_var(k, f->init, "rest") : 0;
+    const KRef rest = is_single ? k_var(k, f->init, "rest") : 0;
     for (uint32_t i = 0; i < accs; i++)
         f->acc[i] = k_var(k, k_splat(k, f->init, r->lanes), "acc");
     const uint32_t opened = open_outer(l, r, &at);
@@ -270,14 +334,10 @@ static KRef fold_along(Lower *l, const Rows *r, Point at, Folding *f)
         fold_into(l, f, 0, value_at(l, &r->d, f, at));
         k_end(k);
     }
-    if (has_rest) {
-        Folding single = *f;
-        single.acc[0] = rest;
-        at.lanes = at.count = 1;
-        at.idx[last] = k_for(k, cut.whole, cut.end, 1, KFOR_SERIAL, "r");
-        fold_into(l, &single, 0, value_at(l, &r->d, f, at));
-        k_end(k);
-    }
+    if (is_single)
+        fold_singly(l, r, f, at, &cut, rest);
+    else if (has_rest)
+        fold_last(l, r, f, at, &cut);
     lower_close(l, opened);
     for (uint32_t i = accs; i-- > 1;)
         fold_into(l, f, i - 1, k_get(k, f->acc[i]));
@@ -361,10 +421,11 @@ static void reduce_row(Lower *l, const Rows *r, Point at, void *ctx)
     x->finish(l, r, at, rows_fold(l, r, at, x->fold, x->value, x->ctx), x->ctx);
 }
 
-void rows_reduce(Lower *l, const Rows *r, const RowReduction *x)
+void rows_reduce(Lower *l, Rows *r, const RowReduction *x)
 {
     Kernel *k = l->k;
     RowReduction copy = *x;
+    rows_begin_folds(l, r);
     const int64_t n = r->mode == ROWS_ACROSS ? r->d.extent[r->vec_axis] : 0;
     const int64_t block = (int64_t)r->lanes * ROW_ACCS, blocks = n - n % block, whole = n - n % r->lanes;
     if (blocks == 0 || r->d.rank == r->n_kept || r->d.live[r->vec_axis].size != 0) {

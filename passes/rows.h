@@ -16,6 +16,7 @@ typedef struct Rows {
     uint32_t vec_axis; // ALONG: the last axis; ACROSS: a kept one
     uint8_t lanes;
     int64_t count; // elements of a row
+    KRef ramp;     // of rows_begin_folds, where vectors are not all whole: an array of 0, 1 .. lanes - 1
 } Rows;
 
 // operand: the value that the rows are made of (usually src[0] of the anchor). in_row[axis of its shape] says
@@ -38,6 +39,8 @@ typedef struct RowFold {
     bool keeps_nan;   // min, max: a NaN anywhere makes the result NaN
     bool is_wide;     // integers are folded in 64 bits, and the result is of that type
 } RowFold;
+// Before rows_emit, when rows are folded.
+void rows_begin_folds(Lower *l, Rows *r);
 extern const RowFold row_fold_sum, row_fold_mean, row_fold_prod, row_fold_max, row_fold_min;
 // value(l, d, at, ctx) gives element(s) at a point. Returns the fold of the row: a scalar, or a vector with
 // ACROSS.
@@ -52,7 +55,7 @@ typedef struct RowReduction {
     FoldFn finish;
     void *ctx; // of both
 } RowReduction;
-void rows_reduce(Lower *l, const Rows *r, const RowReduction *x);
+void rows_reduce(Lower *l, Rows *r, const RowReduction *x);
 // Where the passes over a row compute more than they load: asks for the same place of the next row, when `id`
 // is memory that they read. To be called for each vector of a later pass, when the row itself is in the
 // cache.
