@@ -461,7 +461,7 @@ static const char *own_list(const HostEmit *e, const char *name, uint32_t n)
 
 // What the descriptors of all plans have in common: C expressions.
 typedef struct Common {
-    const char *weights, *state_init, *symbols, *moe;
+    const char *weights, *state_init, *symbols;
 } Common;
 
 static void emit_model(HostEmit *e, const HostEmit *largest, const Common *c, uint32_t bucket, Str *out)
@@ -474,7 +474,7 @@ static void emit_model(HostEmit *e, const HostEmit *largest, const Common *c, ui
     emit_tensors(e, "outputs", e->suffix, p->outputs.data, p->outputs.len, out);
     emit_tensors(e, "kept", e->suffix, p->kept.data, p->kept.len, out);
     emit_checks(e, out);
-    const char *sizes = emit_output_sizes(e, out);
+    const char *sizes = emit_output_sizes(e, out), *moe = host_emit_moe(e, out);
     str_printf(out, "%sconst rlx_model %s%s%s = {\n", is_public ? "" : "static ",
                is_public ? e->options->name : "", is_public ? "_model" : "model", e->suffix);
     str_printf(out, "    \"%s\", \"%s\", %lluu, %lluu, %lluu, %s, %s, %lluu,\n", e->options->name,
@@ -493,9 +493,9 @@ static void emit_model(HostEmit *e, const HostEmit *largest, const Common *c, ui
     str_printf(out, "    %uu, %s, %lluu, %lluu, %d, ", p->kept.len, own_list(e, "kept", p->kept.len),
                (unsigned long long)scratch, (unsigned long long)scratch_bytes, e->options->has_profile);
     if (largest->plan->buckets != NULL)
-        str_printf(out, "&%s_buckets, %uu, %s, ", e->options->name, bucket, c->moe);
+        str_printf(out, "&%s_buckets, %uu, %s, ", e->options->name, bucket, moe);
     else
-        str_printf(out, "NULL, 0u, %s, ", c->moe);
+        str_printf(out, "NULL, 0u, %s, ", moe);
     str_printf(out, "%s%s};\n\n", e->device != NULL ? "&device" : "NULL", e->device != NULL ? e->suffix : "");
 }
 
@@ -508,7 +508,8 @@ void host_emit_descriptor(HostEmit *e, const char *weights, Str *out)
     emit_param_flags(e, out);
     emit_sets(e, out);
     const char *state_init = emit_state_init(e, out);
-    const Common common = {weights, state_init, host_emit_symbols(e, out), host_emit_moe(e, out)};
+    const Common common = {weights, state_init, host_emit_symbols(e, out)};
+    host_emit_moe_parts(e, out);
     for (uint32_t i = 0; i < host_n_plans(p); i++) {
         HostEmit v = host_variant(e, i);
         emit_model(&v, e, &common, i, out);

@@ -56,14 +56,19 @@ static uint32_t skipped_by(const Plan *p, const PlanMoe *m)
     return 0;
 }
 
+void host_emit_moe_parts(const HostEmit *e, Str *out)
+{
+    if (host_has_moe(e))
+        print_parts(e, out);
+}
+
 const char *host_emit_moe(const HostEmit *e, Str *out)
 {
     const Plan *p = e->plan;
     uint32_t first = 0;
     if (!host_has_moe(e))
         return "NULL";
-    print_parts(e, out);
-    str_add(out, "static const rlx_moe_layer expert_layers[] = {\n");
+    str_printf(out, "static const rlx_moe_layer expert_layers%s[] = {\n", e->suffix);
     for (uint32_t i = 0; i < p->moe.len; i++) {
         const PlanMoe *m = &p->moe.data[i];
         str_printf(out, "    {%s, %lldu, %lldu, %lldu, %uu, %uu, %llu, %llu, %uu},\n",
@@ -73,11 +78,11 @@ const char *host_emit_moe(const HostEmit *e, Str *out)
         first += m->parts.len;
     }
     str_printf(
-        out, "};\n\nstatic const rlx_moe experts = {%uu, expert_layers, %s, %llu, %llu, %uu, %llu};\n\n",
-        p->moe.len, first > 0 ? "expert_parts" : "NULL", (unsigned long long)p->region_bytes[REGION_EXPERTS],
-        (unsigned long long)place_of(p, p->moe_head), p->moe_slots,
-        (unsigned long long)(p->moe_slots > 0 ? slot_bytes(p) : 0));
-    return "&experts";
+        out, "};\n\nstatic const rlx_moe experts%s = {%uu, expert_layers%s, %s, %llu, %llu, %uu, %llu};\n\n",
+        e->suffix, p->moe.len, e->suffix, first > 0 ? "expert_parts" : "NULL",
+        (unsigned long long)p->region_bytes[REGION_EXPERTS], (unsigned long long)place_of(p, p->moe_head),
+        p->moe_slots, (unsigned long long)(p->moe_slots > 0 ? slot_bytes(p) : 0));
+    return arena_printf(e->arena, "&experts%s", e->suffix);
 }
 
 void host_emit_moe_header(const HostEmit *e, Str *out)

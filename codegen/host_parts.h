@@ -97,9 +97,11 @@ bool host_gpu_emit_code(HostEmit *e, const Str *kernels, Str *out);
 // host_gpu_program.c, of one plan: what a run launches, the function that does it, and the rlx_device.
 void host_gpu_emit_program(const HostEmit *e, Str *out);
 void host_gpu_emit_header(const HostEmit *e, Str *out);
-// host_moe.c: does the model have layers of experts? The tables' C expression.
+// host_moe.c: does the model have layers of experts? What all plans have of their tables, and the C
+// expression for those of one.
 bool host_has_moe(const HostEmit *e);
 void host_emit_moe_header(const HostEmit *e, Str *out);
+void host_emit_moe_parts(const HostEmit *e, Str *out);
 const char *host_emit_moe(const HostEmit *e, Str *out);
 const char *host_upper(Arena *a, const char *name);
 // Text that is safe inside a // comment.

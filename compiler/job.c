@@ -233,19 +233,38 @@ bool job_plan_graph(Job *j, Graph *g, const PipelineOptions *o, Plan **out)
            (*out == NULL || (keep_take(&j->cli->options.keeps, *out), sets_apply(j->cli, *out)));
 }
 
+// All plans read experts in the same place.
+static bool place_experts(Job *j)
+{
+    uint64_t n = 0;
+    if (j->host.moe_slots == 0)
+        return true;
+    for (uint32_t i = 0; i < j->plan->moe.len; i++)
+        n += j->plan->moe.data[i].parts.len > 0 ? (uint64_t)j->plan->moe.data[i].n_experts : 0;
+    if (n == 0)
+        return wrong_value(j, "--moe-resident", j->cli->options.moe_resident,
+                           "a model with experts whose weights are constants");
+    if (j->host.moe_slots > n)
+        return wrong_value(
+            j, "--moe-resident", j->cli->options.moe_resident,
+            arena_printf(j->cli->arena, "at most %llu, the experts of all layers", (unsigned long long)n));
+    j->plan->moe_slots = j->host.moe_slots;
+    for (uint32_t i = 0; j->plan->buckets != NULL && i < j->plan->buckets->n; i++)
+        j->plan->buckets->plan[i]->moe_slots = j->host.moe_slots;
+    return true;
+}
+
 bool job_plan(Job *j)
 {
     cli_progress("compiling");
     j->pipeline.has_buckets = j->buckets.n != 0;
-    if (j->pipeline.has_buckets && j->host.moe_slots > 0)
-        return wrong_value(j, "--moe-resident", j->cli->options.moe_resident, "a model without buckets");
-    return job_plan_graph(j, j->graph, &j->pipeline, &j->plan) && (j->plan == NULL || buckets_plan(j));
+    return job_plan_graph(j, j->graph, &j->pipeline, &j->plan) &&
+           (j->plan == NULL || (buckets_plan(j) && place_experts(j)));
 }
 
 bool job_emit(Job *j)
 {
     cli_progress("writing C");
-    j->plan->moe_slots = j->plan->region_bytes[REGION_EXPERTS] > 0 ? j->host.moe_slots : 0;
     return host_emit(j->cli->arena, j->cli->diag, j->target, j->plan, &j->host, &j->emitted);
 }
 

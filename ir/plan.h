@@ -225,7 +225,7 @@ typedef struct Plan {
     VEC(PlanChoice) choices;
     VEC(PlanSlot) slots;          // of the body of a loop
     const struct LiveTable *live; // up to where values mean anything in a run; NULL: all of them everywhere
-    VEC(PlanMoe) moe;             // none in the body of a loop, or of plans for several sizes
+    VEC(PlanMoe) moe;             // none in the body of a loop
     BufId moe_head;               // in the state block; 0: moe is empty
     uint32_t moe_slots; // 0: experts are in the weights block; else they are a file of their own, and the
                         // program has memory for so many

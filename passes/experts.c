@@ -28,17 +28,55 @@ static void set_entry(Lower *l, uint32_t param, KRef i, KRef v)
     k_store(l->k, param, i, k_cast(l->k, v, DTYPE_i32), 1);
 }
 
+// Opens the loops over the rows that count in this run, and sets their coordinates. Returns how many.
+static uint32_t begin_rows(Lower *l, const Experts *x, KRef *row, KRef *idx)
+{
+    Kernel *k = l->k;
+    uint32_t n = 0;
+    *row = k_index(k, 0);
+    for (uint32_t i = 0; i + 1 < x->d.rank; i++) {
+        const int64_t extent = x->d.extent[i];
+        idx[i] = k_index(k, 0);
+        if (extent == 1 && x->d.live[i].size == 0)
+            continue;
+        idx[i] = k_for(k, k_index(k, 0), lower_live(l, &x->d.live[i], extent), 1, KFOR_SERIAL, "r");
+        *row = k_mul_add(k, *row, extent, idx[i]);
+        n++;
+    }
+    return n;
+}
+
+static void end_loops(Kernel *k, uint32_t n)
+{
+    while (n-- > 0)
+        k_end(k);
+}
+
+// What is not counted in this run went to no expert.
+static void clear_choice(Lower *l, const Experts *x)
+{
+    Kernel *k = l->k;
+    bool is_live = false;
+    for (uint32_t i = 0; i + 1 < x->d.rank; i++)
+        is_live = is_live || x->d.live[i].size != 0;
+    if (!is_live)
+        return;
+    const KRef r = k_for(k, k_index(k, 0), k_index(k, x->rows), 1, KFOR_SERIAL, "r");
+    set_entry(l, x->choice, r, k_index(k, -1));
+    k_end(k);
+}
+
 // choice, and bounds[e + 1]: how many rows expert e has, the one behind the last being those without.
 static void count_rows(Lower *l, const Experts *x)
 {
     Kernel *k = l->k;
-    KRef idx[SHAPE_MAX_RANK] = {0};
+    KRef idx[SHAPE_MAX_RANK] = {0}, r = 0;
     const KRef zero = k_index(k, 0), n = k_index(k, x->n_experts), one = k_index(k, 1);
     const KRef i = k_for(k, zero, k_index(k, x->n_experts + 2), 1, KFOR_SERIAL, "e");
     set_entry(l, x->bounds, i, zero);
     k_end(k);
-    const KRef r = k_for(k, zero, k_index(k, x->rows), 1, KFOR_SERIAL, "r");
-    experts_row(l, x, r, idx);
+    clear_choice(l, x);
+    const uint32_t loops = begin_rows(l, x, &r, idx);
     const KRef e = operand_clamped(l, x->index, operand_index(l, x->index, idx), -1, x->n_experts);
     const KRef is_none = k_op(k, KOP_lt, e, zero, 0);
     const KRef group = k_op(k, KOP_select, is_none, n, e);
@@ -46,7 +84,7 @@ static void count_rows(Lower *l, const Experts *x)
     set_entry(l, x->choice, r, k_op(k, KOP_select, is_some, group, k_index(k, -1)));
     const KRef at = k_add(k, group, one);
     set_entry(l, x->bounds, at, k_add(k, experts_entry(l, x->bounds, at), one));
-    k_end(k);
+    end_loops(k, loops);
 }
 
 // Counts become places of the first rows; experts with rows are listed.
@@ -71,13 +109,14 @@ static void sum_up(Lower *l, const Experts *x)
 static void order_rows(Lower *l, const Experts *x)
 {
     Kernel *k = l->k;
-    const KRef r = k_for(k, k_index(k, 0), k_index(k, x->rows), 1, KFOR_SERIAL, "r");
+    KRef idx[SHAPE_MAX_RANK] = {0}, r = 0;
+    const uint32_t loops = begin_rows(l, x, &r, idx);
     const KRef e = experts_entry(l, x->choice, r), is_none = k_op(k, KOP_lt, e, k_index(k, 0), 0);
     const KRef at = k_add(k, k_op(k, KOP_select, is_none, k_index(k, x->n_experts), e), k_index(k, 1));
     const KRef place = k_var(k, experts_entry(l, x->bounds, at), "place");
     set_entry(l, x->bounds, at, k_add(k, k_get(k, place), k_index(k, 1)));
     set_entry(l, x->order, k_get(k, place), r);
-    k_end(k);
+    end_loops(k, loops);
 }
 
 void experts_sort(Lower *l, Experts *x)
@@ -122,10 +161,10 @@ static PlanMoe *layer_of(Lower *l, const Experts *x)
     return &p->moe.data[p->moe.len - 1];
 }
 
-// Constants of a loop's body are the loop's, and plans of several sizes have no memory for layers.
+// Constants of a loop's body are the loop's.
 static bool can_be_layer(const Lower *l)
 {
-    return l->pass->frame == NULL && !l->pass->options->has_buckets;
+    return l->pass->frame == NULL;
 }
 
 void experts_note(Lower *l, const Experts *x)

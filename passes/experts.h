@@ -13,7 +13,7 @@ typedef struct Experts {
     Domain d;                     // axes of the result
     // Scratch memory, all i32: by row its expert or -1; bounds[e] .. bounds[e + 1]: places in `order` of the
     // rows of expert e, the last ones those of none; rows by place; experts that have rows, and behind them
-    // (at n_experts) how many these are.
+    // (at n_experts) how many these are. Rows beyond the live ones have no place, and no expert.
     uint32_t choice, bounds, order, groups;
     uint32_t sorted; // the rows of x, in f32, by place
 } Experts;
@@ -24,7 +24,7 @@ void experts_row(Lower *l, const Experts *x, KRef row, KRef *idx);
 KRef experts_entry(Lower *l, uint32_t param, KRef i);
 // Fills the scratch memory, by counting: rows of one expert keep their order.
 void experts_sort(Lower *l, Experts *x);
-// Makes the product one of a layer (PlanMoe), unless it is in the body of a loop or there are buckets.
+// Makes the product one of a layer (PlanMoe), unless it is in the body of a loop.
 void experts_note(Lower *l, const Experts *x);
 // Makes the weights of each expert a part of the layer that its index belongs to, which the runtime can place
 // elsewhere (PlanMoe): the parameter of the packed weights.

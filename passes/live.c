@@ -309,6 +309,16 @@ static void matmul(const Live *l, const Node *n, LiveFacts *out)
     take_dead(l, n, 1, tb ? b->rank - 2 : b->rank - 1, rank - 1, out);
 }
 
+// Rows that do not exist, or whose experts do not.
+static void grouped_matmul(const Live *l, const Node *n, LiveFacts *out)
+{
+    for (uint32_t i = 0; i + 1 < n->shape->rank; i++) {
+        if (i + 1 < graph_node(l->g, n->src[0])->shape->rank)
+            take_dead(l, n, 0, i, i, out);
+        take_dead(l, n, 2, i, i, out);
+    }
+}
+
 static void gather(const Live *l, const Node *n, LiveFacts *out)
 {
     const uint32_t axis = (uint32_t)node_get_int(n, A_gather_axis);
@@ -394,6 +404,7 @@ static LiveRule *const rules[OP_COUNT] = {
     [OP_slice] = slice,
     [OP_matmul] = matmul,
     [OP_gather] = gather,
+    [OP_grouped_matmul] = grouped_matmul,
     [OP_concat] = concat,
     [OP_pad] = pad,
     [OP_reduce_sum] = reduce_sum,

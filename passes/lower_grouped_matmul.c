@@ -27,6 +27,7 @@ static Experts experts_of(Lower *l)
     x.w_col = loc->stride[t ? 1 : 2];
     x.is_shared = lower_node(l, x.x)->shape->rank == lower_node(l, x.index)->shape->rank;
     x.d = domain_of(lower_node(l, l->root)->shape);
+    domain_trim(l, &x.d, l->root);
     domain_add(l, &x.d, l->root);
     domain_add_operands(l, &x.d, l->root);
     return x;
@@ -144,8 +145,9 @@ static void clear_rows(Lower *l, const Experts *x)
 {
     Kernel *k = l->k;
     const uint32_t last = x->d.rank - 1;
-    const KRef n = experts_entry(l, x->bounds, k_index(k, x->n_experts));
-    const KRef p = k_for(k, n, k_index(k, x->rows), 1, KFOR_PARALLEL, "p");
+    const KRef n = experts_entry(l, x->bounds, k_index(k, x->n_experts)),
+               end = experts_entry(l, x->bounds, k_index(k, x->n_experts + 1));
+    const KRef p = k_for(k, n, end, 1, KFOR_PARALLEL, "p");
     Point at = {.lanes = 1, .count = 1};
     experts_row(l, x, experts_entry(l, x->order, p), at.idx);
     lower_along(l, &x->d, last, domain_lanes(l, &x->d, last), at, clear_point, NULL);
@@ -186,7 +188,8 @@ static uint32_t tile_sizes(int64_t most, int64_t *size)
     return n;
 }
 
-// How the product is cut: for as many rows as an expert is likely to have at a time.
+// How the product is cut: for as many rows as an expert is likely to have at a time. Plans of several sizes
+// read the same packed weights, whose panels must not depend on the number of rows.
 static Gemm product_of(Lower *l, const Experts *x, bool *turns)
 {
     const int64_t tokens = x->is_shared ? x->rows / x->d.extent[x->d.rank - 2] : x->rows;
@@ -196,7 +199,9 @@ static Gemm product_of(Lower *l, const Experts *x, bool *turns)
     const bool is_packed = is_packable(l, x);
     *turns = !is_packed && x->w_col != 1;
     Gemm g = {.l = l,
-              .m = fit < tokens ? fit : tokens,
+              .m = l->pass->options->has_buckets ? MAX_TILE_ROWS
+                   : fit < tokens                ? fit
+                                                 : tokens,
               .n = x->n,
               .k = x->k,
               .a = x->sorted,

@@ -24,7 +24,7 @@ typedef struct PassOptions {
     PlanGoal goal;
     const PlanChoice *tuned; // choices that a measurement made; they win over the cost model
     uint32_t n_tuned;
-    bool has_buckets; // several plans share one layout of states, so no runtime keeps anything beside these
+    bool has_buckets; // several plans share constants, and one layout of states
     const Plan *largest;  // the plan whose params and states this one shares, at larger sizes; NULL: none
 } PassOptions;
 

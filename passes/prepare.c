@@ -120,6 +120,8 @@ static void keep_arena(const Plan *p, bool *lasts)
         lasts[p->sizes.data[i].buf] = false;
     for (uint32_t i = 0; i < p->checks.len; i++)
         lasts[p->checks.data[i].buf] = false;
+    for (uint32_t i = 0; i < p->moe.len; i++) // what a router chose is counted after every run
+        lasts[p->moe.data[i].choice] = false;
 }
 
 static void begin_buffers(Prepare *s)

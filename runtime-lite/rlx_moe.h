@@ -4,9 +4,8 @@
 //
 // A layer is all products whose rows go to experts by the same index. The packed weights of experts are one
 // block of NAME_MOE_BYTES bytes, in one of two places (--moe-resident):
-//   all   They are the end of the weights, from byte NAME_MOE_OFFSET on, and that is where resident experts
-//   are
-//         read. All are resident at first. One that is not is read at the same place of the source
+//   all   They are the end of the weights, from byte NAME_MOE_OFFSET on, where resident experts are read.
+//         All are resident at first. One that is not is read at the same place of the source
 //         (rlx_set_moe_source): the same bytes in other memory, such as a mapping of the weights' file;
 //         without a source there is only one place.
 //   N     They are the file NAME.experts, which the program maps: the source, without which nothing runs. The
@@ -14,7 +13,8 @@
 //         is resident when it has a slot and its mask says so.
 // Masks, sources, slots and captures change no result by a single bit, only statistics and where weights are
 // read. Calls check everything; runs check nothing. All of this is kept in the state block: rlx_clone copies
-// it, so that a clone reads the same source and pool (give it a pool of its own before loading into it).
+// it, so that a clone reads the same source and pool (give it a pool of its own before loading into it), and
+// all buckets of a model have it in common. Rows beyond the sizes of a run count as rows without an expert.
 #ifndef RLX_MOE_H
 #define RLX_MOE_H
 
@@ -33,7 +33,7 @@ typedef struct rlx_moe_part {
 
 typedef struct rlx_moe_layer {
     const char *name;
-    uint32_t n_experts, rows; // rows: choices of a run, at most
+    uint32_t n_experts, rows; // rows: choices of a run, at its largest sizes
     uint32_t per_token;       // of one token: neighbours
     uint32_t first_part, n_parts;
     size_t choices;   // in the arena, at the end of a run: int32_t by row, -1: no expert
@@ -69,7 +69,7 @@ typedef struct rlx_moe_head {
 
 typedef struct rlx_moe_page {
     rlx_moe_stats stats;
-    uint64_t is_captured;
+    uint64_t captured; // rows
 } rlx_moe_page;
 
 static inline size_t rlx_moe_mask_bytes(const rlx_moe_layer *l)
@@ -308,24 +308,27 @@ static inline rlx_status rlx_moe_capture(rlx_ctx *ctx, int on)
     rlx_moe_set_head(ctx, &head);
     for (i = 0; i < ctx->model->moe->n_layers && !on; i++) {
         rlx_moe_page page = rlx_moe_get_page(ctx, &ctx->model->moe->layers[i]);
-        page.is_captured = 0;
+        page.captured = 0;
         rlx_moe_set_page(ctx, &ctx->model->moe->layers[i], &page);
     }
     return RLX_OK;
 }
 
 // The choices of the last run that computed the layer and kept them: `count` experts, -1 for none, those of a
-// token next to each other; in the state block, until the next run. NULL: no such layer, or nothing kept.
+// token next to each other; in the state block, until the next run. They are as many as at the largest sizes
+// (of the bucket), and those beyond the sizes of the run are -1. NULL: no such layer, or nothing kept.
 static inline const int32_t *rlx_moe_choices(const rlx_ctx *ctx, uint32_t layer, size_t *count)
 {
     const rlx_moe_layer *l;
+    uint64_t captured;
     if (rlx_moe_find(ctx, layer) != RLX_OK)
         return NULL;
     l = &ctx->model->moe->layers[layer];
-    if (rlx_moe_get_page(ctx, l).is_captured == 0)
+    captured = rlx_moe_get_page(ctx, l).captured;
+    if (captured == 0)
         return NULL;
     if (count != NULL)
-        *count = l->rows;
+        *count = (size_t)captured;
     return (const int32_t *)(const void *)rlx_moe_captured(ctx, l);
 }
 
@@ -389,7 +392,7 @@ static inline void rlx_moe_note(const rlx_ctx *ctx)
         rlx_moe_count(ctx, l, &page.stats);
         if (captures != 0)
             memcpy(rlx_moe_captured(ctx, l), ctx->arena + l->choices, (size_t)l->rows * sizeof(int32_t));
-        page.is_captured = captures;
+        page.captured = captures != 0 ? l->rows : 0u;
         rlx_moe_set_page(ctx, l, &page);
     }
 }

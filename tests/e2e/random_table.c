@@ -145,6 +145,68 @@ static NodeId make_dfa(Gen *e)
     return node_end(&b);
 }
 
+// A leaf of a few experts and of some that are not there, for each row, or several for each.
+static NodeId make_grouped_matmul(Gen *e)
+{
+    NodeBuild b = gen_begin(e, OP_grouped_matmul);
+    const NodeId x = gen_pick(e, GEN_FLOAT, 1, 4);
+    const DType t = gen_type_of(e, x), index = gen_dtype(e, GEN_INT);
+    const bool is_transposed = gen_chance(e, 50);
+    const int64_t n = gen_size(e), experts = gen_range(e, 1, 6);
+    Shape s = *gen_shape_of(e, x);
+    const int64_t inner = s.dim[s.rank - 1], bias[] = {experts, n},
+                  dim[] = {experts, is_transposed ? n : inner, is_transposed ? inner : n};
+    if (shape_numel(&s) > GEN_MAX_NUMEL / 4 || inner * n > GEN_MAX_NUMEL)
+        return 0;
+    if (gen_chance(e, 50))
+        s.dim[s.rank - 1] = gen_range(e, 1, 4);
+    else
+        s.rank--;
+    node_src(&b, x);
+    node_src(&b, gen_value(e, t, 3, dim));
+    node_src(&b, gen_table(e, index, s.rank, s.dim, dtype_info[index].cls == DCLASS_INT ? -1 : 0, experts));
+    if (gen_chance(e, 50))
+        node_src(&b, gen_value(e, t, 2, bias));
+    node_int(&b, A_grouped_matmul_transpose_b, is_transposed);
+    return node_end(&b);
+}
+
+// Whole numbers whose products with those of make_moe are far apart for any two experts, as rounding must not
+// decide which of them are chosen: one row of the router tells them apart, all others are the same for all.
+static NodeId make_router(Gen *e, DType t, int64_t inner, int64_t experts, bool is_transposed)
+{
+    const int64_t dim[] = {is_transposed ? experts : inner, is_transposed ? inner : experts};
+    Tensor v = tensor_new(e->arena, t, 2, dim);
+    const int64_t from = gen_range(e, 0, experts - 1), sign = gen_chance(e, 50) ? 1 : -1;
+    for (int64_t i = 0; i < inner; i++) {
+        const int64_t common = gen_range(e, -1, 1);
+        for (int64_t x = 0; x < experts; x++)
+            tensor_set_i64(&v, is_transposed ? x * inner + i : i * experts + x,
+                           i == 0 ? sign * ((from + x) % experts) : common);
+    }
+    return gen_given(e, v);
+}
+
+static NodeId make_moe(Gen *e)
+{
+    NodeBuild b = gen_begin(e, OP_moe);
+    const DType t = gen_chance(e, 70) ? DTYPE_f32 : DTYPE_f64;
+    const bool is_transposed = gen_chance(e, 50);
+    const int64_t experts = gen_range(e, 1, 6), hidden = gen_range(e, 1, 20), inner = gen_range(e, 1, 20);
+    const int64_t x[] = {gen_range(e, 1, 5), gen_range(e, 1, 5), inner}, in = is_transposed ? hidden : inner,
+                  out = is_transposed ? inner : hidden, up[] = {experts, in, out},
+                  down[] = {experts, out, in};
+    node_src(&b, gen_table(e, t, 3, x, 1, 3));
+    node_src(&b, make_router(e, t, inner, experts, is_transposed));
+    node_src(&b, gen_value(e, t, 3, up));
+    node_src(&b, gen_value(e, t, 3, up));
+    node_src(&b, gen_value(e, t, 3, down));
+    node_int(&b, A_moe_k, gen_range(e, 1, experts));
+    node_int(&b, A_moe_renormalise, gen_chance(e, 50));
+    node_int(&b, A_moe_transpose_b, is_transposed);
+    return node_end(&b);
+}
+
 const GenOp gen_table_ops[] = {
     {OP_qmatmul, 4, make_qmatmul},
     {OP_block_decode, 3, make_block_decode},
@@ -153,5 +215,7 @@ const GenOp gen_table_ops[] = {
     {OP_tree_walk, 3, make_tree_walk},
     {OP_mt19937, 2, make_mt19937},
     {OP_dfa, 3, make_dfa},
+    {OP_grouped_matmul, 4, make_grouped_matmul},
+    {OP_moe, 3, make_moe},
 };
 const uint32_t gen_n_table_ops = sizeof gen_table_ops / sizeof *gen_table_ops;

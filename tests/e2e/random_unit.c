@@ -47,6 +47,7 @@ static const Map *runtime_names(void)
     add_words(&a, &names, runtime_text);
     add_words(&a, &names, parallel_text);
     add_words(&a, &names, threads_text);
+    add_words(&a, &names, moe_text);
     return &names;
 }
 
@@ -55,7 +56,8 @@ static bool is_private(const char *word, size_t n, const Map *kernels)
     static const char *const tables[] = {"dispatch",    "dispatch_part",  "weights",        "inputs",
                                          "outputs",     "params",         "states",         "kernels",
                                          "state_init",  "param_has_init", "segments",       "schedule",
-                                         "preparation", "prepare_part",   "first_segments", "prepare"};
+                                         "preparation", "prepare_part",   "first_segments", "prepare",
+                                         "experts",     "expert_layers",  "expert_parts"};
     uint64_t unused;
     if (strncmp(word, "rlx_", 4) == 0)
         return !map_get(runtime_names(), word, n, &unused);

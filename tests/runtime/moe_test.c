@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The calls of rlx_moe.h on a generated model (moe.json, made by make_moe.py; output set first = y), in both
-// forms: all experts in the weights, and in a file of their own with memory for three. Results are compared
-// with a dense evaluation of the experts that the router chose; masks, sources and slots must change no bit.
+// The calls of rlx_moe.h on a generated model (moe_model.py; output set first = y), in both forms: all
+// experts in the weights, and in a file of their own with memory for three; for one number of rows and for
+// each, in buckets too; alone and on two threads. Results are compared with a dense evaluation of the experts
+// that the router chose; masks, sources, slots and threads must change no bit.
 #include "check.h"
 #include "moe.h"
 #include <math.h>
 #include <stdio.h>
 
-enum { ROWS = 6, WIDTH = 8, HIDDEN = 12, LAYERS = 2 };
+enum { ROWS = 6, LAYERS = 2 };
 static const int n_experts[LAYERS] = {5, 7}, n_chosen[LAYERS] = {2, 3};
+
+static int rows = ROWS; // of a run
 
 typedef struct Blocks {
     RLX_ALIGNED unsigned char arena[MOE_ARENA_BYTES + 64];
@@ -25,7 +28,7 @@ static RLX_ALIGNED unsigned char experts[MOE_MOE_BYTES + 64];
 
 static double weight(int layer, int part, int i)
 {
-    return ((i * 37 + layer * 11 + part * 5 + i / 16) % 17 - 8) / 16.0;
+    return ((i * 37 + layer * 11 + part * 5 + i / 16) % 17 - 8) / (2.0 * WIDTH);
 }
 
 static double input(int run, int i)
@@ -100,7 +103,7 @@ static void fill_input(const rlx_ctx *ctx, int run)
 {
     float *x = (float *)rlx_input(ctx, MOE_INPUT_x);
     int i;
-    for (i = 0; i < ROWS * WIDTH; i++)
+    for (i = 0; i < rows * WIDTH; i++)
         x[i] = (float)input(run, i);
 }
 
@@ -113,11 +116,13 @@ static void check_dense(const rlx_ctx *ctx, int run)
     int row, i;
     for (i = 0; i < LAYERS; i++) {
         choice[i] = rlx_moe_choices(ctx, (uint32_t)i, &counts[i]);
-        CHECK(choice[i] != NULL && counts[i] == (size_t)(ROWS * n_chosen[i]));
+        CHECK(choice[i] != NULL && counts[i] == ctx->model->moe->layers[i].rows);
         if (choice[i] == NULL)
             return;
+        for (row = rows * n_chosen[i]; row < (int)counts[i]; row++)
+            CHECK(choice[i][row] == -1);
     }
-    for (row = 0; row < ROWS; row++) {
+    for (row = 0; row < rows; row++) {
         double x[WIDTH], want_y[WIDTH], want_z[WIDTH];
         for (i = 0; i < WIDTH; i++)
             x[i] = input(run, row * WIDTH + i);
@@ -137,7 +142,7 @@ static void count_groups(const rlx_ctx *ctx, uint32_t layer, unsigned mask, uint
     unsigned seen = 0;
     *all = *resident = 0;
     for (i = 0; choice != NULL && i < count; i++)
-        seen |= 1u << choice[i];
+        seen |= choice[i] < 0 ? 0u : 1u << choice[i];
     for (i = 0; i < 8; i++) {
         *all += seen >> i & 1;
         *resident += (seen & mask) >> i & 1;
@@ -163,13 +168,13 @@ static void run_with(rlx_ctx *ctx, int run, const unsigned *mask, const float *w
     CHECK(rlx_run(ctx) == RLX_OK);
     check_dense(ctx, run);
     if (want != NULL)
-        CHECK(memcmp(rlx_output(ctx, MOE_OUTPUT_z), want, ROWS * WIDTH * sizeof *want) == 0);
+        CHECK(memcmp(rlx_output(ctx, MOE_OUTPUT_z), want, (size_t)(rows * WIDTH) * sizeof *want) == 0);
     for (layer = 0; layer < LAYERS; layer++) {
         const rlx_moe_stats s = stats_of(ctx, layer);
         uint64_t all, resident;
         count_groups(ctx, layer, mask[layer], &all, &resident);
-        CHECK(s.runs == was[layer].runs + 1 && s.tokens == was[layer].tokens + ROWS);
-        CHECK(s.rows == was[layer].rows + (uint64_t)(ROWS * n_chosen[layer]));
+        CHECK(s.runs == was[layer].runs + 1 && s.tokens == was[layer].tokens + (uint64_t)rows);
+        CHECK(s.rows == was[layer].rows + (uint64_t)(rows * n_chosen[layer]));
         CHECK(s.resident == was[layer].resident + resident);
         CHECK(s.resident + s.away == was[layer].resident + was[layer].away + all);
     }
@@ -334,6 +339,59 @@ static int read_experts(void)
 #endif
 }
 
+#ifdef MOE_SYM_rows
+// Every number of rows: masks, slots and sources stay what they are when it changes, in other buckets too.
+static void test_sizes(rlx_ctx *ctx)
+{
+    static const unsigned char some[1] = {0x15};
+    const int last = rows;
+    unsigned mask[LAYERS] = {0x15, 0x15};
+    size_t count = 0, before_count = 0;
+#ifdef MOE_MOE_SLOTS
+    mask[0] &= 1u << 4 | 1u << 1, mask[1] &= 1u << 6;
+#endif
+    CHECK(rlx_set_moe_resident(ctx, some, 1) == RLX_OK);
+    for (rows = 1; rows <= ROWS; rows++) {
+        CHECK(rlx_moe_choices(ctx, 1, &before_count) != NULL);
+        CHECK(moe_set_symbol(ctx, MOE_SYM_rows, rows) == RLX_OK);
+        CHECK(rlx_moe_choices(ctx, 1, &count) != NULL && count == before_count); // of the last run
+        memset(one.arena, 0xff, sizeof one.arena);
+        run_with(ctx, 2, mask, NULL);
+    }
+    rows = last;
+    CHECK(moe_set_symbol(ctx, MOE_SYM_rows, rows) == RLX_OK && rlx_set_moe_resident(ctx, NULL, 0) == RLX_OK);
+}
+#else
+static void test_sizes(rlx_ctx *ctx)
+{
+    CHECK(rlx_set_moe_resident(ctx, NULL, 0) == RLX_OK);
+}
+#endif
+
+#if MOE_THREADS > 1
+static rlx_pool pool;
+
+static void share_runs(rlx_ctx *ctx)
+{
+    CHECK(rlx_threads_start(ctx, &pool, 2) == RLX_OK);
+}
+
+static void stop_sharing(rlx_ctx *ctx)
+{
+    rlx_threads_stop(ctx);
+}
+#else
+static void share_runs(rlx_ctx *ctx)
+{
+    (void)ctx;
+}
+
+static void stop_sharing(rlx_ctx *ctx)
+{
+    (void)ctx;
+}
+#endif
+
 int main(void)
 {
     rlx_ctx ctx;
@@ -352,11 +410,14 @@ int main(void)
     fill_input(&ctx, 1);
     CHECK(rlx_run(&ctx) == RLX_OK);
     memcpy(want, rlx_output(&ctx, MOE_OUTPUT_z), sizeof want);
+    share_runs(&ctx);
     test_slots(&ctx, want);
     test_masks(&ctx, want);
     test_source(&ctx);
     test_masks(&ctx, want);
+    test_sizes(&ctx);
     test_clone(&ctx, want);
     test_where(&ctx, want);
+    stop_sharing(&ctx);
     return failed;
 }

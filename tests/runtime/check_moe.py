@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Emits the model of moe_model.py with all experts in the weights and with three in memory, for one size, for
+sizes that are set between runs, for buckets and for two threads, and runs moe_test.c with each, under
+sanitizers, as C and as C++. Usage: check_moe.py RLXC"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import moe_model
+
+RLXC, HERE = os.path.abspath(sys.argv[1]), os.path.dirname(os.path.abspath(__file__))
+SMALL, LARGE = (8, 12), (64, 256)  # width, hidden width; large: products that threads share
+C, CPP = ["cc"], ["c++", "-x", "c++"]
+ADDRESS, THREAD = "address,undefined", "thread"
+OPEN, BUCKETS = ["--dynamic"], ["--bucket", "rows=1,4,6"]
+TIME_LIMIT = 240
+SLOTS = ["--moe-resident", "3"]
+CASES = (
+    ("generic", "0", SMALL, [], C, ADDRESS),
+    ("generic", "0", SMALL, SLOTS, C, ADDRESS),
+    ("native", "3", SMALL, SLOTS, CPP, ADDRESS),
+    ("native", "0", SMALL, OPEN, C, ADDRESS),
+    ("native", "3", SMALL, [*OPEN, *SLOTS], C, ADDRESS),
+    ("generic", "0", SMALL, [*BUCKETS, *SLOTS], C, ADDRESS),
+    ("native", "3", SMALL, BUCKETS, CPP, ADDRESS),
+    ("native", "3", LARGE, ["--threads", "2"], C, ADDRESS),
+    ("native", "3", LARGE, ["--threads", "2", *OPEN, *SLOTS], C, THREAD),
+    ("native", "3", LARGE, ["--threads", "2", *BUCKETS, *SLOTS], C, THREAD),
+)
+
+
+def run(command, folder):
+    subprocess.run(command, check=True, cwd=folder, timeout=TIME_LIMIT, stdout=subprocess.DEVNULL)
+
+
+def flags_of(path):
+    with open(path, encoding="ascii") as f:
+        line = next(line for line in f if line.startswith("// Compile with:"))
+    return line.split("cc ")[1].split(" -c ")[0].split()
+
+
+def check(case, folder):
+    cpu, level, sizes, options, compiler, sanitizers = case
+    if shutil.which(compiler[0]) is None:
+        print("NOT CHECKED, is not here:", compiler[0])
+        return
+    with open(f"{folder}/moe.json", "w", encoding="ascii") as f:
+        json.dump(moe_model.model(*sizes), f)
+    given = ["--cpu", cpu, "-O", level, "--output-set", "first=y", *options]
+    run([RLXC, "compile", "moe.json", "-o", ".", "--name", "moe", *given], folder)
+    sanitize = ["-g", "-O1", "-fsanitize=" + sanitizers, "-fno-sanitize-recover=all"]
+    own = [f"-DWIDTH={sizes[0]}", f"-DHIDDEN={sizes[1]}", "-I."]
+    flags = flags_of(f"{folder}/moe.c")
+    run([*compiler, *flags, *sanitize, *own, f"{HERE}/moe_test.c", "moe.c", "-o", "p", "-lm"], folder)
+    run(["./p"], folder)
+
+
+for each in CASES:
+    with tempfile.TemporaryDirectory() as top:
+        check(each, top)
