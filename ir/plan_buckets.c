@@ -197,6 +197,7 @@ static void share_constants(PlanBuckets *b, Arena *scratch)
         }
     for (uint32_t i = 0; i < s.places.len; i++)
         *(s.user.data[i] == PLAN_MAX_BUCKETS ? &b->shared_bytes : &b->single_bytes) += s.bytes.data[i];
+    b->shared_bytes += b->n > 1 ? b->plan[b->n - 1]->region_bytes[REGION_EXPERTS] : 0;
     for (uint32_t i = 0; i < b->n; i++)
         b->plan[i]->region_bytes[REGION_WEIGHTS] = s.end;
 }
