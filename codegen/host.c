@@ -98,33 +98,49 @@ typedef struct Printed {
     Str *out;
 } Printed;
 
-void host_print_function(const HostEmit *e, const PlanKernel *pk, Str *out)
+// One function of it: of a kernel that is cut, that of a phase.
+static void print_function(const HostEmit *e, const PlanKernel *pk, const Kernel *k, Str *out)
 {
     if (pk->loop != NULL)
         host_print_loop(pk, out);
     else
-        cfamily_print_kernel(e->target, pk->kernel, out);
+        cfamily_print_kernel(e->target, k, out);
+}
+
+void host_print_functions(const HostEmit *e, const PlanKernel *pk, Str *out)
+{
+    if (pk->phases.len == 0)
+        print_function(e, pk, pk->kernel, out);
+    for (uint32_t i = 0; i < pk->phases.len; i++)
+        print_function(e, pk, pk->phases.data[i].kernel, out);
 }
 
 // The function for a text: a new one, or an earlier one that is equal but for name and comment.
-static void emit_once(HostEmit *e, PlanKernel *pk, Printed *p)
+static const char *emit_once(HostEmit *e, const PlanKernel *pk, Kernel *k, Printed *p)
 {
-    const Kernel own = *pk->kernel;
+    const Kernel own = *k;
     uint64_t first = 0;
     Str text = str_new(e->arena);
-    pk->kernel->name = "k";
-    pk->kernel->comment = "";
-    host_print_function(e, pk, &text);
-    *pk->kernel = own;
-    if (map_get(&p->seen, text.data, text.len, &first)) {
-        pk->function = (const char *)(uintptr_t)first;
-        return;
-    }
-    pk->function = pk->kernel->name;
-    map_put(e->arena, &p->seen, text.data, text.len, (uint64_t)(uintptr_t)pk->function);
-    host_print_function(e, pk, p->out);
+    k->name = "k";
+    k->comment = "";
+    print_function(e, pk, k, &text);
+    *k = own;
+    if (map_get(&p->seen, text.data, text.len, &first))
+        return (const char *)(uintptr_t)first;
+    map_put(e->arena, &p->seen, text.data, text.len, (uint64_t)(uintptr_t)k->name);
+    print_function(e, pk, k, p->out);
     str_char(p->out, '\n');
     e->out->n_functions++;
+    return k->name;
+}
+
+static void emit_functions(HostEmit *e, PlanKernel *pk, Printed *p)
+{
+    pk->function = pk->kernel->name;
+    if (pk->phases.len == 0)
+        pk->function = emit_once(e, pk, pk->kernel, p);
+    for (uint32_t i = 0; i < pk->phases.len; i++)
+        pk->phases.data[i].function = emit_once(e, pk, pk->phases.data[i].kernel, p);
 }
 
 // A loop on a GPU is no function: the runtime walks its table.
@@ -146,7 +162,7 @@ static bool emit_kernels(HostEmit *e, const Plan *plan, Printed *p)
         if (pk->loop != NULL && !emit_kernels(e, pk->loop->body, p))
             return false;
         if (!is_only_table(e, pk))
-            emit_once(e, pk, p);
+            emit_functions(e, pk, p);
     }
     return true;
 }

@@ -70,12 +70,11 @@ typedef struct Emitted {
 bool host_emit(Arena *a, Diag *d, const Target *t, Plan *plan, const HostOptions *options, Emitted *out);
 // The function of a loop; the functions of its body's kernels (PlanKernel.function) stand before it.
 void host_print_loop(const PlanKernel *k, Str *out);
-// A call of a kernel, where the memory of its plan has the names a (arena), s, w, p0, p1 ...
-void host_print_call(const Plan *plan, const PlanKernel *k, const char *indent, Str *out);
-// The calls of kernels [begin, end): where threads share the plan, each runs this as `team`. has_laps:
-// after each the time goes to `profile`.
+// The calls of kernels [begin, end), where the memory of the plan has the names a (arena), s, w, p0, p1 ...:
+// where threads share the plan, each runs this as `team`. has_laps: after each the time goes to `profile`.
 typedef struct HostCalls {
     uint32_t begin, end;
+    uint32_t phase; // a kernel that is cut stands alone; which phase of it
     bool has_laps;
     bool is_segment; // whoever runs it has waited for what must be there
 } HostCalls;

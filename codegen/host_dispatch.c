@@ -114,34 +114,48 @@ static void emit_alone(const HostEmit *e, bool has_matrix, Str *out)
 // What a thread runs without waiting for others; the checks are a segment of their own, without kernels.
 typedef struct Segment {
     uint32_t begin, end;
-    bool waits;    // for what other threads did before
-    bool is_whole; // by one thread where threads cannot wait for each other in the middle of it
+    uint32_t phase; // of a kernel that is cut
+    bool waits;     // for what other threads did before
+    bool is_whole;  // by one thread where threads cannot wait for each other in the middle of it
 } Segment;
 typedef VEC(Segment) Segments;
 
-// Kernels in which threads wait for each other.
-static bool has_barrier(const PlanKernel *k)
+static bool has_barrier(const Kernel *k)
 {
-    if (!k->is_shared || k->loop != NULL)
-        return k->is_shared;
-    for (KRef r = 1; r < k->kernel->insts.len; r++)
-        if (k_inst(k->kernel, r)->kind == KI_barrier)
+    for (KRef r = 1; r < k->insts.len; r++)
+        if (k_inst(k, r)->kind == KI_barrier)
             return true;
     return false;
 }
 
-// Appends the segments of kernels [begin, end). Kernels with barriers are segments of their own: where one
-// thread runs all of it, other parts of the same segment must not come before or behind it.
+// Kernels, or phases of them, in which threads wait for each other.
+static bool meets_inside(const PlanKernel *k, uint32_t phase)
+{
+    if (!k->is_shared || k->loop != NULL)
+        return k->is_shared;
+    return has_barrier(k->phases.len != 0 ? k->phases.data[phase].kernel : k->kernel);
+}
+
+static bool stands_alone(const PlanKernel *k)
+{
+    return k->phases.len != 0 || meets_inside(k, 0);
+}
+
+// Appends the segments of kernels [begin, end). Kernels with barriers are segments of their own, one for each
+// phase: where one thread runs all of it, other parts of the same segment must not come before or behind it.
 static void cut(const Plan *p, uint32_t begin, uint32_t end, bool waits, Segments *out)
 {
     for (uint32_t i = begin; i < end; i++) {
         const PlanKernel *k = &p->kernels.data[i];
-        const Segment next = {i, i, .waits = k->waits || (waits && i == begin), .is_whole = true};
-        if (i == begin || k->waits || has_barrier(k) || has_barrier(k - 1))
-            vec_push(p->arena, out, next);
-        Segment *s = &out->data[out->len - 1];
-        s->end = i + 1;
-        s->is_whole = s->is_whole && (has_barrier(k) || (!k->is_shared && k->thread == 0));
+        Segment next = {i, i, .waits = k->waits || (waits && i == begin), .is_whole = true};
+        do {
+            if (next.phase != 0 || i == begin || k->waits || stands_alone(k) || stands_alone(k - 1))
+                vec_push(p->arena, out, next);
+            Segment *s = &out->data[out->len - 1];
+            s->end = i + 1;
+            s->is_whole = s->is_whole && (meets_inside(k, next.phase) || (!k->is_shared && k->thread == 0));
+            next.waits = true;
+        } while (++next.phase < k->phases.len);
     }
 }
 
@@ -176,7 +190,8 @@ static void emit_part(const HostEmit *e, const char *name, const Segments *s, St
     for (uint32_t i = 0; i < s->len; i++) {
         const Segment g = s->data[i];
         str_printf(out, "    case %u:\n", i);
-        host_print_calls(e->plan, (HostCalls){g.begin, g.end, laps, .is_segment = true}, "        ", out);
+        host_print_calls(e->plan, (HostCalls){g.begin, g.end, g.phase, laps, .is_segment = true}, "        ",
+                         out);
         str_add(out, g.begin < g.end ? "        break;\n"
                                      : "        return rlx_failed_check(ctx) != NULL ? RLX_ERR_VALUE : "
                                        "RLX_OK;\n");

@@ -42,7 +42,7 @@ static void emit_text(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
     if (map_get(t->e->sources, k->function, strlen(k->function), &seen))
         return;
     map_put(t->e->arena, t->e->sources, k->function, strlen(k->function), 1);
-    host_print_function(t->e, k, &text);
+    host_print_functions(t->e, k, &text);
     str_printf(t->out, "static const char *const %s_source[] = {\n", k->function);
     for (const char *line = str_text(&text); *line != '\0';) {
         const size_t n = strcspn(line, "\n");

@@ -108,19 +108,22 @@ static const char *base_text(const Plan *p, const PlanBuffer *b, Arena *a)
     return b->region == REGION_OUTER ? arena_printf(a, "p%u", b->slot) : base[b->region];
 }
 
-void host_print_call(const Plan *plan, const PlanKernel *k, const char *indent, Str *out)
+// phase: of a kernel that is cut, else NULL.
+static void print_call(const Plan *plan, const PlanKernel *k, const PlanPhase *phase, const char *indent,
+                       Str *out)
 {
-    str_printf(out, "%s%s(", indent, k->function);
-    for (uint32_t j = 0; j < k->args.len; j++) {
-        const PlanArg *arg = &k->args.data[j];
+    const Kernel *kernel = phase != NULL ? phase->kernel : k->kernel;
+    str_printf(out, "%s%s(", indent, phase != NULL ? phase->function : k->function);
+    for (uint32_t j = 0; j < kernel->params.len; j++) {
+        const PlanArg *arg = &k->args.data[phase != NULL ? phase->args[j] : j];
         const PlanBuffer *b = &plan->buffers.data[arg->buf];
-        const KParam *param = &k->kernel->params.data[j];
+        const KParam *param = &kernel->params.data[j];
         const uint64_t at = host_region_base(plan, b->region) + b->offset + arg->byte_offset;
         str_printf(out, "%s(%srlx_%s *)(%s + %llu)", j == 0 ? "" : ", ", param->is_written ? "" : "const ",
                    dtype_info[param->dtype].name, base_text(plan, b, out->arena), (unsigned long long)at);
     }
     if (k->is_shared)
-        str_printf(out, "%steam", k->args.len ? ", " : "");
+        str_printf(out, "%steam", kernel->params.len ? ", " : "");
     str_add(out, ");\n");
 }
 
@@ -152,8 +155,9 @@ void host_print_calls(const Plan *plan, HostCalls c, const char *indent, Str *ou
                                    : "%sif (team->part == %d %% team->parts) {\n",
                        indent, thread);
         const char *place = thread >= 0 ? deeper : indent;
-        host_print_call(plan, k, open_condition(k, place, out), out);
-        if (plan->probe != 0)
+        const PlanPhase *phase = k->phases.len != 0 ? &k->phases.data[c.phase] : NULL;
+        print_call(plan, k, phase, open_condition(k, place, out), out);
+        if (plan->probe != 0 && (phase == NULL || c.phase + 1 == k->phases.len))
             str_printf(out, "%srlx_probe(%uu);\n", thread >= 0 ? deeper : indent, plan->probe + i);
         if (c.has_laps)
             str_printf(out, "%stime = rlx_lap(profile, %uu, time);\n", place, k->row);

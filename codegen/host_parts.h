@@ -47,7 +47,8 @@ unsigned host_used_threads(const HostEmit *e);
 // Fills PlanKernel.row.
 void host_number_kernels(const HostEmit *e);
 void host_emit_kernel_table(const HostEmit *e, Str *out);
-void host_print_function(const HostEmit *e, const PlanKernel *pk, Str *out);
+// The text of a kernel: of one that is cut, of all phases.
+void host_print_functions(const HostEmit *e, const PlanKernel *pk, Str *out);
 void host_emit_dispatch(const HostEmit *e, Str *out);
 // host_symbols.c; all but the first and the table write nothing where there are no symbols.
 // The shape of an input or output in symbols; NULL: it has none.

@@ -79,7 +79,7 @@ static void count_barrier(const Plan *p, PlanKernel *k, uint64_t times, void *ct
 {
     (void)p;
     (void)times;
-    *(uint32_t *)ctx += k->waits;
+    *(uint32_t *)ctx += k->waits + (k->phases.len != 0 ? k->phases.len - 1u : 0u);
 }
 
 uint32_t plan_count_barriers(const Plan *p)

@@ -105,6 +105,13 @@ typedef struct PlanStage {
     VEC(NodeId) body; // its part of PlanKernel.body
 } PlanStage;
 
+// What a kernel does between two of its barriers. Parameter i is argument args[i] of the whole kernel.
+typedef struct PlanPhase {
+    Kernel *kernel;
+    uint32_t *args;
+    const char *function; // as PlanKernel.function
+} PlanPhase;
+
 typedef struct PlanKernel {
     Kernel *kernel; // NULL before the lower pass; of a loop: only name, comment and parameters
     NodeId root;    // the value that it stores
@@ -125,10 +132,12 @@ typedef struct PlanKernel {
     bool is_shared; // all threads run their parts of it; else thread `thread` runs it alone
     bool waits;     // a barrier comes before it
     uint8_t thread;
+    VEC(PlanPhase) phases; // none where it has no barriers, or cannot be cut at them; in a loop's body: none
     uint32_t level;       // plan_find_levels
     uint32_t row;         // in the table of kernels of the emitted code
     uint32_t skipped_by;  // bit s: nothing that set s of Plan.sets wants depends on it
     const char *function; // in emitted text: its own name, or that of an earlier kernel with the same text
+                          // (of one that is cut only the phases are there)
 } PlanKernel;
 
 // A kernel that packs a parameter in the order in which another one reads it: `kernel` comes before that.
@@ -263,7 +272,7 @@ void plan_share_prepared(PlanBuckets *b, Arena *scratch);
 uint64_t plan_weight_bytes(const Plan *p);
 // A hazard between two kernels: their byte ranges overlap after placing, and at least one writes.
 bool plan_has_hazard(const Plan *p, uint32_t kernel_a, uint32_t kernel_b);
-// Kernels of the plan and of all bodies in it that have a barrier before them.
+// Barriers before kernels of the plan and of all bodies in it, and between phases of a kernel.
 uint32_t plan_count_barriers(const Plan *p);
 // Independent re-check of liveness, ranges, overlaps and order. NULL or a message.
 const char *plan_verify(const Plan *p);

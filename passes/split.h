@@ -31,5 +31,7 @@ typedef struct SplitCycles {
 SplitCycles split_kernel(const Plan *p, PlanKernel *pk, SplitOwners *owners);
 // Makes pk->kernel from the one that it was before, for one thread.
 void split_undo(const Plan *p, PlanKernel *pk, const Kernel *before);
+// Fills pk->phases of a kernel that is shared.
+void split_phases(const Plan *p, PlanKernel *pk);
 
 #endif

@@ -54,7 +54,7 @@ static bool uses_variable(const KInst *n)
     return n->kind == KI_get || n->kind == KI_aload || n->kind == KI_set || n->kind == KI_astore;
 }
 
-static bool may_change(const Split *s, uint32_t param)
+bool split_may_change(const Split *s, uint32_t param)
 {
     for (uint32_t i = 0; i < s->k->params.len; i++)
         if (s->k->params.data[i].is_written && split_args_overlap(s, param, i))
@@ -70,7 +70,7 @@ void split_mark_inside(const Split *s, const SplitChild *c, bool *is_inside)
         const KInst *n = k_inst(k, r);
         const KRef src[3] = {n->a, n->b, n->c};
         bool inside = depth > 0 || !split_is_expression(n->kind) || uses_variable(n) ||
-                      (n->kind == KI_load && may_change(s, (uint32_t)n->imm));
+                      (n->kind == KI_load && split_may_change(s, (uint32_t)n->imm));
         for (uint32_t i = 0; i < 3; i++)
             inside = inside || (src[i] >= c->begin && is_inside[src[i]]);
         is_inside[r] = inside;

@@ -95,6 +95,8 @@ typedef enum SplitMeeting {
 SplitMeeting split_meeting(const Split *s, const SplitChild *a, const SplitChild *b);
 // May two parameters be the same bytes?
 bool split_args_overlap(const Split *s, uint32_t i, uint32_t j);
+// Does the kernel write what is read through the parameter?
+bool split_may_change(const Split *s, uint32_t param);
 // Picks the cut of a nest, and its cost.
 void split_choose_cut(const Split *s, Step *t);
 // Finds the children of a loop's body. False: something in it can be neither cut nor left to one thread.

@@ -141,5 +141,10 @@ bool pass_threads(Pass *p)
     if (p->options->caps->threads <= 1 || p->options->caps->is_gpu)
         return false;
     assign(p->plan, false);
+    for (uint32_t i = 0; i < p->plan->kernels.len; i++) {
+        PlanKernel *k = &p->plan->kernels.data[i];
+        if (k->is_shared && k->loop == NULL)
+            split_phases(p->plan, k);
+    }
     return true;
 }

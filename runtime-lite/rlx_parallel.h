@@ -29,7 +29,7 @@ typedef struct rlx_team {
 
 enum {
     RLX_WAITS = 1, // what other parts did before must have ended
-    RLX_WHOLE = 2  // runs as one part where parts cannot meet inside: has barriers, or nothing to share
+    RLX_WHOLE = 2  // as one part where parts cannot meet inside: they would have to, or have nothing to share
 };
 
 // What the generated code has of a run.

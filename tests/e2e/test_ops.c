@@ -14,6 +14,7 @@
 #include "codegen/host.h"
 #include "codegen/target.h"
 #include "ops_check.h"
+#include "ops_print.h"
 #include "ops_team.h"
 #include "passes/pass.h"
 
@@ -152,26 +153,6 @@ static Plan *plan_case(const OpsCase *c, const Config *config)
     return tuned.len == 0 ? p : plan_with(c, config, tuned.data, tuned.len);
 }
 
-// Of a loop: the functions of its body first.
-static bool print_function(const Job *j, PlanKernel *k, Str *out)
-{
-    k->function = k->kernel->name = arena_printf(&perm, "c%u_%s", j->id, k->kernel->name);
-    const char *lacks = target_lacks(target_find("c"), k->kernel);
-    if (lacks != NULL) {
-        fail_job(j, lacks);
-        return false;
-    }
-    if (k->loop == NULL) {
-        cfamily_print_kernel(target_find("c"), k->kernel, out);
-        return true;
-    }
-    for (uint32_t i = 0; i < k->loop->body->kernels.len; i++)
-        if (!print_function(j, &k->loop->body->kernels.data[i], out))
-            return false;
-    host_print_loop(k, out);
-    return true;
-}
-
 static void print_job(const Job *j, Str *out)
 {
     Str call = str_new(out->arena);
@@ -182,17 +163,16 @@ static void print_job(const Job *j, Str *out)
         j->id, j->id);
     for (uint32_t i = 0; i < j->plan->kernels.len; i++) {
         PlanKernel *k = &j->plan->kernels.data[i];
-        if (!print_function(j, k, out))
+        const char *lacks = ops_print_functions(k, j->id, out);
+        if (lacks != NULL) {
+            fail_job(j, lacks);
             continue;
+        }
         if (k->waits || (i > 0 && i == j->plan->n_prepare)) // the preparation is a run of its own
             str_add(&call, "    rlx_barrier(team);\n");
         if (j->plan->is_shared && !k->is_shared)
             str_printf(&call, "    if (team->part == %d %% team->parts)\n    ", k->thread);
-        str_printf(&call, "    %s(", k->kernel->name);
-        for (uint32_t a = 0; a < k->args.len; a++)
-            str_printf(&call, "%s(void *)(b[%u] + %lld)", a == 0 ? "" : ", ", k->args.data[a].buf,
-                       (long long)k->args.data[a].byte_offset);
-        str_printf(&call, "%s%s);\n", k->is_shared && k->args.len ? ", " : "", k->is_shared ? "team" : "");
+        ops_print_calls(k, &call);
     }
     str_add(&call, "}\n");
     str_add(out, str_text(&call));

@@ -3,11 +3,13 @@
 """Generated code with --threads: built without warnings as C99 and C++, run with several numbers of threads,
 under the address and (where there is one) the thread sanitizer. Threads must have something to share, with
 barriers; nothing of them is emitted without the option, and no POSIX threads with --pool caller.
-Contexts of two models run in threads of their own, shared in all ways that there are.
+Contexts of two models run in threads of their own, shared in all ways that there are. Kernels with barriers
+inside are cut at them, so that the parts of a parallel_for share them too.
 Usage: check_threads.py RLXC"""
 
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -76,6 +78,57 @@ def check_caller(folder):
             run_program(folder)
 
 
+def flags_of(folder, name):
+    """What the first lines of NAME.c say."""
+    words = (folder / f"{name}.c").read_text().splitlines()[1].split()
+    return [word for word in words if word.startswith("-m")]
+
+
+def runs_here(flags, folder):
+    names = [flag[2:] for flag in flags if flag in ("-mavx2", "-mfma", "-mf16c")]
+    tests = " && ".join(["1", *(f'__builtin_cpu_supports("{name}")' for name in names if name != "f16c")])
+    (folder / "cpu.c").write_text(f"int main(void)\n{{\n    return !({tests});\n}}\n")
+    build = ["cc", "cpu.c", "-o", "cpu"]
+    if subprocess.run(build, cwd=folder, capture_output=True, timeout=TIME_LIMIT).returncode != 0:
+        return not flags
+    return subprocess.run([folder / "cpu"], timeout=TIME_LIMIT).returncode == 0
+
+
+# No segment whose kernels are split may be left to one part.
+def check_segments(text):
+    part = text[text.index("static rlx_status dispatch_part") :]
+    flags = [int(n) for n in re.search(r"segments\[\] = \{([^}]*)\}", part).group(1).split(",")]
+    cases = re.split(r"\n    case \d+:\n", part[: part.index("\n}\n")])[1:]
+    assert len(cases) == len(flags), (len(cases), flags)
+    for case, flag in zip(cases, flags):
+        assert ("team);" in case) == (flag < 2), (flag, case)
+    assert "rlx_barrier(team)" not in text[text.index("RLX_KERNEL void") :]
+    return sum("_phase" in case for case in cases)
+
+
+# Models of which all kernels are cut at their barriers, as the second one of the program.
+def check_phases(top, cpu, n_phases):
+    folder = top / cpu
+    folder.mkdir()
+    make = [sys.executable, HERE / "make_phases.py", folder]
+    subprocess.run(make, check=True, timeout=TIME_LIMIT)
+    compile_model(folder, "--threads", "3")
+    model = [RLXC, "compile", folder / "phases.json", "-o", folder, "--name", "other", "--cpu", cpu]
+    for pool in "posix", "caller":
+        command = [*model, "--threads", "4", "--pool", pool]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=TIME_LIMIT)
+        assert check_segments((folder / "other.c").read_text()) >= n_phases, cpu
+    flags = flags_of(folder, "other")
+    if not runs_here(flags, folder):
+        print("NOT RUN, not for this machine:", cpu)
+        return
+    subprocess.run([*model, "--threads", "4"], check=True, stdout=subprocess.DEVNULL, timeout=TIME_LIMIT)
+    for build in BUILDS:
+        if builds_here(build, folder):
+            build_program(build, folder, "contexts_test.c", ["shared", "other"], "-pthread", *flags)
+            run_program(folder)
+
+
 def main():
     kernels = inspect(4)["kernels"]
     assert sum(k["split"] for k in kernels) >= 3 and any(k["waits"] for k in kernels), kernels
@@ -98,6 +151,8 @@ def main():
             else:
                 print("NOT CHECKED, does not work here:", *build)
         check_caller(folder)
+        check_phases(folder, "generic", 2)
+        check_phases(folder, "x86-64-v3", 4)
 
 
 main()

@@ -109,8 +109,10 @@ static void fill_inputs(const Job *j, uint32_t run, int64_t n)
     for (i = 0; i < j->model->n_inputs; i++) {
         const rlx_tensor *t = &j->model->inputs[i];
         float *f = (float *)rlx_input(&j->ctx, i);
-        if (t->dtype == RLX_I64)
-            memcpy(f, &n, sizeof n);
+        for (k = 0; t->dtype == RLX_I64 && k < t->bytes / 8; k++) {
+            const int64_t at = n + (int64_t)k;
+            memcpy((unsigned char *)f + k * sizeof at, &at, sizeof at);
+        }
         for (k = 0; t->dtype == RLX_F32 && k < t->bytes / 4; k++) {
             seed = seed * 1664525u + 1013904223u;
             f[k] = (float)(seed >> 8) / 16777216.0f - 0.5f;
