@@ -156,8 +156,8 @@ static void emit_few_rows(Lower *l, const BlockProduct *p)
 
 // --- many rows -----------------------------------------------------------------------------------
 
-// A panel of `n` vectors of columns from `column` on, in rising k.
-static void decode_panel(const Gemm *g, KRef column, int64_t n, KRef to, void *product)
+// Some steps of a panel of `n` vectors of columns from `column` on, in rising k.
+static void decode_panel(const Gemm *g, KRef column, int64_t n, KRef first, void *product)
 {
     const BlockProduct *p = product;
     const PackedBlocks *b = &p->packed;
@@ -166,12 +166,13 @@ static void decode_panel(const Gemm *g, KRef column, int64_t n, KRef to, void *p
     const int64_t size = BLOCK_UNIT / b->per_unit, width = n * b->lanes;
     const KRef i = k_for(k, k_index(k, 0), k_index(k, n), 1, KFOR_SERIAL, "v");
     const KRef vector = k_add(k, k_op(k, KOP_div, column, k_index(k, b->lanes), 0), i);
-    const KRef block = k_for(k, k_index(k, 0), k_index(k, b->blocks), 1, KFOR_SERIAL, "b");
-    const KRef row = k_mul_add(k, vector, b->blocks, block);
+    const KRef top = k_op(k, KOP_div, first, k_index(k, p->f->elements), 0);
+    const KRef done = k_for(k, k_index(k, 0), k_index(k, g->t.steps / p->f->elements), 1, KFOR_SERIAL, "b");
+    const KRef row = k_mul_add(k, vector, b->blocks, k_add(k, top, done));
     const PackedNumbers numbers = blocks_packed_numbers(k, b, row);
     const KRef unit = k_for(k, k_index(k, 0), k_index(k, b->units), 1, KFOR_SERIAL, "u");
-    const KRef first = k_mul(k, k_mul_add(k, block, b->units, unit), k_index(k, BLOCK_UNIT));
-    const KRef at = k_mul_add(k, first, width, k_mul_add(k, i, b->lanes, to));
+    const KRef step = k_mul(k, k_mul_add(k, done, b->units, unit), k_index(k, BLOCK_UNIT));
+    const KRef at = k_mul_add(k, step, width, k_mul_add(k, i, b->lanes, g->panel_base));
     PackedGroup group = {0};
     blocks_packed_words(k, b, k_mul_add(k, row, b->units, unit), words);
     for (int64_t e = 0; e < BLOCK_UNIT; e++) {
@@ -217,6 +218,7 @@ static void emit_many_rows(Lower *l, BlockProduct *p)
               .source = GEMM_WIDENED,
               .m_live = live_rows(l, p),
               .widen = decode_panel,
+              .widen_unit = p->f->elements,
               .store = store_tile,
               .ctx = p};
     gemm_choose(&g);

@@ -349,15 +349,18 @@ static void emit_groups(const Gemm *g, const GemmRun *run, KRef row, int64_t row
     const KRef p = k_for(k, k_index(k, 0), n, 1, KFOR_SERIAL, "ob");
     const KRef column = k_mul_add(k, k_add(k, first, p), run->width, k_index(k, run->first));
     const KRef chunk = k_add(k, k_mul(k, cut, n), p);
+    const bool is_made = gemm_makes_panels(g);
     const GemmTileAt at = {.row = row,
                            .real = run->real,
                            .nv = run->width / g->lanes,
                            .panel_nv = run->width / g->lanes,
                            .column = column,
                            .a = k_mul_add(k, cut, steps * g->a_k, g->a_base),
-                           .b = k_mul_add(k, chunk, steps * run->width, from),
+                           .b = is_made ? g->panel_base : k_mul_add(k, chunk, steps * run->width, from),
                            .cut = cut,
                            .sums = k_mul_add(k, p, run->width, g->partial_base)};
+    if (is_made)
+        g->widen(g, column, at.nv, k_mul(k, cut, k_index(k, steps)), g->ctx);
     emit_tiles(g, at, rows);
     k_end(k);
     k_end(k);
@@ -391,7 +394,7 @@ void gemm_emit_panels(const Gemm *g, KRef row, GemmPanelFn fn, void *ctx)
         if (g->source == GEMM_COPIED)
             copy_panel(g, &at);
         else if (g->source == GEMM_WIDENED && g->widen != NULL)
-            g->widen(g, at.column, at.nv, at.b, g->ctx);
+            g->widen(g, at.column, at.nv, k_index(g->l->k, 0), g->ctx);
         else if (g->source == GEMM_WIDENED)
             widen_panel(g, &at);
         fn(g, at, ctx);
@@ -421,8 +424,8 @@ void gemm_emit(Gemm *g)
     Kernel *k = g->l->k;
     const GemmRuns blocks = gemm_blocks(g);
     if (gemm_makes_panels(g))
-        g->panel = lower_param_thread_scratch(g->l, "panel", DTYPE_f32, (uint64_t)(g->k * g->t.nv * g->lanes),
-                                              &g->panel_base);
+        g->panel = lower_param_thread_scratch(g->l, "panel", DTYPE_f32,
+                                              (uint64_t)(g->t.steps * g->t.nv * g->lanes), &g->panel_base);
     if (is_cut(g))
         g->partial = lower_param_thread_scratch(
             g->l, "sums", DTYPE_f32, (uint64_t)(sums_pitch(g) * (g->t.block < g->m ? g->t.block : g->m)),

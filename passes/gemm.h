@@ -28,7 +28,7 @@ typedef struct GemmTiles {
     int64_t rows;  // of a tile, at most
     uint8_t nv;    // vectors of a panel
     int64_t block; // rows of a block, at least `rows`
-    int64_t steps; // of k at a time: k, or (PACKED only) a divisor of it
+    int64_t steps; // of k at a time: k, or (PACKED, or with `widen`) a divisor of it
 } GemmTiles;
 
 typedef enum GemmSource {
@@ -44,9 +44,10 @@ typedef void (*GemmStore)(Lower *l, KRef row, KRef column, uint8_t lanes, uint8_
 // Fetches what will be stored at a row from `column` on.
 typedef void (*GemmFetch)(Lower *l, KRef row, KRef column, void *ctx);
 
-// Writes the panel of b that begins at `column`, `vectors` wide, to g->panel from `to` on.
+// Writes steps [first, first + g->t.steps) of the panel of b that begins at `column`, `vectors` wide, to
+// g->panel from g->panel_base on.
 typedef struct Gemm Gemm;
-typedef void (*GemmWiden)(const Gemm *g, KRef column, int64_t vectors, KRef to, void *ctx);
+typedef void (*GemmWiden)(const Gemm *g, KRef column, int64_t vectors, KRef first, void *ctx);
 
 struct Gemm {
     Lower *l;
@@ -69,9 +70,10 @@ struct Gemm {
     KRef partial_base;
     bool is_packing; // panels are written, and nothing is multiplied: set by gemm_pack_lasting
     GemmStore store;
-    GemmFetch fetch; // NULL: none
-    GemmWiden widen; // WIDENED: NULL, or what makes panels of something else than 16-bit floats
-    void *ctx;       // of these three
+    GemmFetch fetch;    // NULL: none
+    GemmWiden widen;    // WIDENED: NULL, or what makes panels of something else than 16-bit floats
+    int64_t widen_unit; // steps that it makes at a time are a multiple of this
+    void *ctx;          // of these three
 };
 
 // The lanes for n columns, 1 where the target has no vectors.

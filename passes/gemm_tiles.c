@@ -193,17 +193,18 @@ static void add_cut(const Gemm *g, Cuts *c, GemmTiles t)
 // leaves too little to do at a time.
 static int64_t find_steps(const Gemm *g, int64_t most)
 {
-    int64_t steps = most / CUT_UNIT * CUT_UNIT;
+    const int64_t unit = g->widen ? g->widen_unit : CUT_UNIT;
+    int64_t steps = most / unit * unit;
     while (steps >= MIN_CUT_STEPS && g->k % steps != 0)
-        steps -= CUT_UNIT;
+        steps -= unit;
     return steps >= MIN_CUT_STEPS && steps < g->k ? steps : 0;
 }
 
 // All rows, or blocks of them, with sums that are cut.
 static void add_partial_cuts(const Gemm *g, Cuts *c, GemmTiles t)
 {
-    if (g->source != GEMM_PACKED || g->m < MIN_CUT_ROWS || g->lanes < 4 || g->m_live != 0 || g->n_live != 0 ||
-        g->k_live != 0)
+    const bool can_cut = g->widen || (g->source == GEMM_PACKED && g->m >= MIN_CUT_ROWS);
+    if (!can_cut || g->lanes < 4 || g->m_live != 0 || g->n_live != 0 || g->k_live != 0)
         return;
     int64_t last = 0;
     for (uint32_t i = 0; i < sizeof cut_steps / sizeof *cut_steps; i++) {
