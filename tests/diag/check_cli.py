@@ -3,6 +3,7 @@
 # docs/CLI.md must be what `rlxc --help-markdown` prints. With --update it is written anew. Exit codes of a
 # few wrong and right command lines are checked as well. Usage: check_cli.py RLXC [--update]
 import json
+import math
 import os
 import platform
 import subprocess
@@ -61,6 +62,10 @@ COMMANDS = {
         ["compile", model, "--output-set", "a=no_such_output"],
         ["compile", model, "--output-set", "1st="],
         ["compile", model, "--output-set", "a=", "--output-set", "a="],
+        ["compile", model, "--moe-resident", "two"],
+        ["compile", model, "--moe-resident", "0"],
+        ["compile", model, "--moe-resident", "-1"],
+        ["compile", model, "--moe-resident", "1048577"],
         ["compile", model, "--bucket", "seq"],
         ["compile", model, "--bucket", "seq=4,0"],
         ["compile", model, "--bucket", "seq=4,4"],
@@ -117,6 +122,15 @@ symbolic = os.path.join(scratch.name, "symbolic.json")
 with open(symbolic, "w") as f:
     x = {"dtype": "f32", "shape": ["b", "s", "t"]}
     json.dump({"rlxc": 1, "symbols": SYMBOLS, "inputs": {"x": x}, "nodes": [], "outputs": ["x"]}, f)
+experts = os.path.join(scratch.name, "experts.json")
+with open(experts, "w") as f:
+    shape = {"router": [2, 3], "up": [3, 2, 2]}
+    layer = {"name": "y", "op": "moe", "inputs": ["x", "router", "up", "up", "up"], "k": 1}
+    weights = {
+        name: {"dtype": "f32", "shape": s, "data": [0.5] * math.prod(s)} for name, s in shape.items()
+    }
+    inputs = {"x": {"dtype": "f32", "shape": [2, 2]}}
+    json.dump({"rlxc": 1, "inputs": inputs, "weights": weights, "nodes": [layer], "outputs": ["y"]}, f)
 another_cpu = "x86-64-v3" if platform.machine() == "aarch64" else "armv8-a"
 MESSAGES = [
     (
@@ -131,9 +145,25 @@ MESSAGES = [
         "rlxc: error[E0208]: --dim b=65: the size must be from 1 to 64\n"
         "rlxc: error[E0208]: --dim s=12: the size must be a multiple of 8\n",
     ),
-    (["inspect", symbolic, "--dim", "b=1", "--dim", "b=2"], 2, "rlxc: error[E0003]: --dim b: given twice\n"),
+    (
+        ["inspect", symbolic, "--dim", "b=1", "--dim", "b=2"],
+        2,
+        "rlxc: error[E0003]: --dim b: given twice\n",
+    ),
     (["inspect", symbolic, "--dim", "b=1", "--dim", "s=8"], 0, ""),
     (["verify", model, "--cpu", another_cpu], 1, None),
+    (["compile", experts, "-o", scratch.name, "--moe-resident", "all"], 0, ""),
+    (["compile", experts, "-o", scratch.name, "--moe-resident", "3"], 0, ""),
+    (
+        ["compile", experts, "--moe-resident", "4"],
+        2,
+        "rlxc: error[E0003]: --moe-resident 4: expected at most 3, the experts of all layers\n",
+    ),
+    (
+        ["compile", model, "--moe-resident", "2"],
+        2,
+        "rlxc: error[E0003]: --moe-resident 2: expected a model with experts whose weights are constant floats\n",
+    ),
 ]
 for args, code, text in MESSAGES:
     got = subprocess.run([rlxc, *args], capture_output=True, text=True)

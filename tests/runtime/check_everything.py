@@ -18,7 +18,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 OPTIONS = [
     *("--handle", "scale=next_scale"),
     *("--keep", "inner", "--output-set", "some=total", "--profile", "--embed-source"),
-    *("--threads", "2", "--bucket", "rows=16,64", "--arena", "static"),
+    *("--threads", "2", "--bucket", "rows=16,64", "--arena", "static", "--moe-resident", "2"),
 ]
 WARN = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
 LANGUAGES = ["-std=c99"], ["-std=c11"], ["-x", "c++", "-std=c++11"], ["-x", "c++", "-std=c++17"]

@@ -122,6 +122,7 @@ static float x[ROWS * WIDTH], w[WIDTH * COLUMNS], scale[COLUMNS], y[ROWS * COLUM
 static const uint8_t yes[1] = {1}, no[1] = {0};
 static RLX_ALIGNED unsigned char snapshots[2 * EVERYTHING_SNAPSHOT_BYTES];
 static uint64_t ticks[EVERYTHING_KERNELS];
+static RLX_ALIGNED unsigned char experts[EVERYTHING_MOE_BYTES], slots[EVERYTHING_MOE_POOL_BYTES];
 
 static void fill(float *to, size_t n, float step)
 {
@@ -314,6 +315,22 @@ static int is_as_alone(rlx_ctx *ctx)
            everything(ctx, x, yes, y, total) == RLX_OK && memcmp(y, want, sizeof y) == 0;
 }
 
+// Runs need the experts' weights; what is in memory changes nothing.
+static void call_experts(rlx_ctx *ctx)
+{
+    static const unsigned char all[1] = {15};
+    rlx_moe_stats stats;
+    size_t n = 0;
+    CHECK(rlx_set_moe_pool(ctx, slots, sizeof slots) == RLX_OK);
+    CHECK(rlx_moe_load(ctx, 0, 2, 0) == RLX_OK && rlx_moe_load(ctx, 0, 0, 1) == RLX_OK);
+    CHECK(rlx_set_moe_resident(ctx, NULL, 0) == RLX_OK);
+    CHECK(rlx_set_moe_resident_layer(ctx, 0, all, sizeof all) == RLX_OK);
+    CHECK(rlx_moe_capture(ctx, 1) == RLX_OK && rlx_moe_reset_stats(ctx) == RLX_OK);
+    CHECK(is_as_alone(ctx));
+    CHECK(rlx_moe_choices(ctx, 0, &n) != NULL && n == 2 * ROWS);
+    CHECK(rlx_moe_get_stats(ctx, 0, &stats) == RLX_OK && stats.tokens == ROWS && stats.resident > 0);
+}
+
 static void call_threads(rlx_ctx *ctx)
 {
     int i;
@@ -337,16 +354,28 @@ static void call_threads(rlx_ctx *ctx)
     }
 }
 
+static int read_experts(void)
+{
+    FILE *f = fopen("everything.experts", "rb");
+    const size_t n = f != NULL ? fread(experts, 1, sizeof experts, f) : 0;
+    if (f != NULL)
+        fclose(f);
+    return n == sizeof experts;
+}
+
 int main(void)
 {
     rlx_ctx ctx, copy;
     size_t i;
+    CHECK(read_experts());
     fill(x, ROWS * WIDTH, 0.01f);
     fill(w, WIDTH * COLUMNS, 0.02f);
     fill(scale, COLUMNS, 0.5f);
     allow(0);
     CHECK(everything_init(&ctx, first.arena, sizeof first.arena, first.state, sizeof first.state) == RLX_OK);
+    CHECK(rlx_set_moe_source(&ctx, experts, sizeof experts) == RLX_OK);
     call_core(&ctx);
+    call_experts(&ctx);
     call_runs(&ctx);
     call_typed(&ctx);
     call_look(&ctx);
