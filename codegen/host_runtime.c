@@ -30,14 +30,14 @@ static bool has_symbols(const HostEmit *e)
     return e->plan->page != 0;
 }
 
-static bool has_look(const HostEmit *e)
-{
-    return has_whole_api(e) || e->options->has_profile;
-}
-
 static bool has_gpu(const HostEmit *e)
 {
     return e->device != NULL;
+}
+
+static bool has_look(const HostEmit *e)
+{
+    return has_whole_api(e) || e->options->has_profile || has_gpu(e);
 }
 
 static bool has_cuda(const HostEmit *e)

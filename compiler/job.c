@@ -76,10 +76,7 @@ static bool check_gpu_options(Job *j)
     const Options *o = &j->cli->options;
     const struct {
         const char *option, *value;
-    } no[] = {{"--threads", o->threads},
-              {"--profile", o->profile},
-              {"--tune", o->tune},
-              {"--moe-resident", o->moe_resident}};
+    } no[] = {{"--threads", o->threads}, {"--tune", o->tune}, {"--moe-resident", o->moe_resident}};
     for (uint32_t i = 0; i < sizeof no / sizeof *no; i++)
         if (no[i].value != NULL)
             return diag_error(j->cli->diag, (Span){0}, E0003, "%s: not with --target %s", no[i].option,

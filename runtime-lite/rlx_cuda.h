@@ -3,7 +3,8 @@
 // made: nothing is linked. Pasted behind rlx_gpu.h for --target cuda.
 //
 // A context has a module, a stream and one block of device memory of its own, on the first device of the
-// process (CUDA_VISIBLE_DEVICES), in its primary context. Contexts may be used by any thread, one at a time.
+// process (CUDA_VISIBLE_DEVICES), in its primary context. Contexts may be used by any thread, one at a time,
+// but not by the children of a process that has loaded the driver.
 #ifndef RLX_CUDA_H
 #define RLX_CUDA_H
 
@@ -150,7 +151,7 @@ static inline rlx_status rlx_cuda_begin(rlx_cuda *c, const rlx_gpu_program *p)
         c->api.attribute(&minor, 76, c->device) != 0)
         return RLX_ERR_NO_DEVICE;
     image = rlx_cuda_image(p, major, minor);
-    if (image == NULL)
+    if (image == NULL && p->n_functions != 0)
         return RLX_ERR_NO_DEVICE;
     if (c->api.retain(&c->context, c->device) != 0) {
         c->context = NULL;
@@ -161,6 +162,8 @@ static inline rlx_status rlx_cuda_begin(rlx_cuda *c, const rlx_gpu_program *p)
         c->context = NULL;
         return RLX_ERR_DEVICE;
     }
+    if (image == NULL) // nothing is computed
+        return RLX_OK;
     return c->api.load(&c->module, image->data) == 0 ? RLX_OK : RLX_ERR_NO_DEVICE;
 }
 

@@ -9,7 +9,7 @@
 #ifndef RLX_GPU_H
 #define RLX_GPU_H
 
-#include "rlx.h"
+#include "rlx_look.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -196,6 +196,7 @@ static inline rlx_status rlx_gpu_steps(const rlx_gpu_frame *f, uint32_t begin, u
     const rlx_gpu_program *p = f->program;
     const uint32_t skipped = f->ctx->outputs == 0 ? 0u : 1u << (f->ctx->outputs - 1u);
     rlx_status status = RLX_OK;
+    uint64_t time = rlx_lap_begin(f->ctx->profile);
     uint32_t i, j;
     for (i = begin; i < end && status == RLX_OK; i++) {
         const rlx_gpu_step *s = &p->steps[i];
@@ -207,6 +208,10 @@ static inline rlx_status rlx_gpu_steps(const rlx_gpu_frame *f, uint32_t begin, u
             status = rlx_gpu_loop_run(f, &p->loops[s->loop]);
         else if (s->threads != 0)
             status = f->driver->launch(f->self, s->function, s->threads, f->args, s->n_args);
+        if (f->ctx->profile != NULL && status == RLX_OK) { // times of kernels, so each is waited for
+            status = f->driver->wait(f->self);
+            time = rlx_lap(f->ctx->profile, s->row, time);
+        }
     }
     return status;
 }
@@ -281,6 +286,8 @@ static inline rlx_status rlx_gpu_run(rlx_ctx *ctx, const rlx_gpu_driver *driver,
         status = rlx_gpu_test_checks(&f);
     if (status == RLX_OK)
         status = rlx_gpu_steps(&f, f.program->n_checked, f.program->n_steps);
+    if (status == RLX_OK && ctx->profile != NULL)
+        ctx->profile->runs++;
     return status == RLX_OK ? rlx_gpu_take_outputs(&f) : status;
 }
 

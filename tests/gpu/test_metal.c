@@ -211,8 +211,7 @@ static bool launch(void *ctx, const PlanKernel *k, void **args)
     Launcher *l = ctx;
     const DeviceKernel fn = find_launch(l->job->unit, k->function);
     const KernelGrid g = kernel_grid(k->kernel);
-    const DeviceGrid grid = {
-        {g.threads, 1, 1}, GRID_GROUP_X, has_barrier(k->kernel)};
+    const DeviceGrid grid = {{g.threads, 1, 1}, GRID_GROUP_X, has_barrier(k->kernel)};
     DeviceRange written[DEVICE_MAX_RANGES];
     uint32_t n = 0;
     for (uint32_t i = 0; i < k->args.len; i++) {
