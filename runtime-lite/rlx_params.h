@@ -122,7 +122,32 @@ static inline rlx_status rlx_set_param_range(rlx_ctx *ctx, const char *name, siz
 // * RLX_Q8_0, 34 bytes: d, then 32 i8 q; element i is q[i] * d;
 // * RLX_Q4_0, 18 bytes: d, then 16 bytes b; element i is ((b[i] & 15) - 8) * d, element 16 + i ((b[i] >> 4) -
 // 8) * d.
-typedef enum rlx_blocks { RLX_Q8_0, RLX_Q4_0, RLX_BLOCK_KINDS } rlx_blocks;
+// Of the others, only what they are called and how many bytes a block has is known here.
+typedef enum rlx_blocks {
+    RLX_Q8_0,
+    RLX_Q4_0,
+    RLX_Q4_1,
+    RLX_Q5_0,
+    RLX_Q5_1,
+    RLX_Q2_K,
+    RLX_Q3_K,
+    RLX_Q4_K,
+    RLX_Q5_K,
+    RLX_Q6_K,
+    RLX_IQ4_NL,
+    RLX_IQ4_XS,
+    RLX_TQ2_0,
+    RLX_MXFP4,
+    RLX_BLOCK_KINDS
+} rlx_blocks;
+
+// 0: there is no such kind.
+static inline size_t rlx_block_bytes(rlx_blocks kind)
+{
+    static const unsigned char bytes[RLX_BLOCK_KINDS] = {34,  18,  20,  22, 24,  84, 110,
+                                                         144, 176, 210, 18, 136, 66, 17};
+    return (unsigned)kind < (unsigned)RLX_BLOCK_KINDS ? bytes[kind] : 0u;
+}
 
 static inline int rlx_block_value(const unsigned char *q, rlx_blocks kind, unsigned i)
 {
@@ -131,24 +156,30 @@ static inline int rlx_block_value(const unsigned char *q, rlx_blocks kind, unsig
     return (int)(i < 16 ? q[i] & 15u : (unsigned)q[i - 16] >> 4) - 8;
 }
 
-// Sets a parameter of floats from such blocks: its elements in row-major order, so the last axis is a
-// multiple of
-// 32. Products are rounded once, to the parameter's type. RLX_ERR_DTYPE: the parameter has no floats, or
-// `kind` is none of the above. RLX_ERR_SIZE: the last axis, or the number of bytes, does not fit. (A
-// parameter that is itself packed, such as the operands of qmatmul, is set as the bytes that it is.)
+// Sets a parameter from such blocks. One of bytes whose last axis is a block of the kind, as the graph's
+// block_matmul and block_decode read it, takes them as they are. One of floats takes decoded elements, of
+// RLX_Q8_0 and RLX_Q4_0 only, in row-major order, so that its last axis is a multiple of 32; products are
+// rounded once, to the parameter's type. RLX_ERR_DTYPE: the parameter cannot take this kind. RLX_ERR_SIZE:
+// the number of bytes, or the last axis of a parameter of floats, does not fit.
 static inline rlx_status rlx_set_param_blocks(rlx_ctx *ctx, const char *name, const void *data, size_t bytes,
                                               rlx_blocks kind)
 {
     const rlx_tensor *t;
     const unsigned char *block = (const unsigned char *)data;
     rlx_number number = {1, 1, 0, 0}, scale;
-    const size_t size = kind == RLX_Q8_0 ? 34u : 18u;
+    const size_t size = rlx_block_bytes(kind);
     size_t i, count;
     int slot = -1;
     const rlx_status status = rlx_find_param(ctx, name, data, &slot);
     if (status != RLX_OK)
         return status;
     t = &ctx->model->params[slot];
+    if (t->dtype == RLX_U8 && t->rank > 1 && size != 0 && t->shape[t->rank - 1] == (int64_t)size) {
+        if (bytes != t->bytes)
+            return RLX_ERR_SIZE;
+        memcpy(ctx->state + t->offset, data, bytes);
+        return rlx_mark_param(ctx, slot);
+    }
     if (!rlx_is_float(t->dtype) || (kind != RLX_Q8_0 && kind != RLX_Q4_0))
         return RLX_ERR_DTYPE;
     count = rlx_param_count(t);

@@ -73,7 +73,7 @@ static void test_types(rlx_ctx *ctx)
     REFUSES(rlx_run(ctx), RLX_ERR_PARAM);
     CHECK(strcmp(rlx_missing_param(ctx), "whole") == 0);
     CHECK(rlx_set_param_typed(ctx, "whole", whole, sizeof whole, RLX_I32) == RLX_OK);
-    CHECK(rlx_missing_param(ctx) == NULL);
+    CHECK(strcmp(rlx_missing_param(ctx), "packed") == 0);
 }
 
 // From f64, f16 and bf16; what is too large for f16 is infinite.
@@ -183,6 +183,30 @@ static void test_blocks(rlx_ctx *ctx)
     CHECK(((const uint16_t *)at(ctx, "half"))[127] == half_of(3.5 * 7));
 }
 
+// Blocks of a parameter that has blocks stay what they are. Column i of the product: d is i / 4, element j is
+// (i + j) % 16 - 8, so that each setting gives other results.
+static void set_packed(rlx_ctx *ctx, int shift, float *expected)
+{
+    unsigned char q4[20 * 18];
+    int i, j;
+    for (i = 0; i < 20; i++) {
+        const uint16_t d = half_of(0.25 * i);
+        memcpy(q4 + i * 18, &d, 2);
+        expected[i] = 0;
+        for (j = 0; j < 16; j++) {
+            const int low = (i + j + shift) % 16, high = (i + j + 7) % 16;
+            q4[i * 18 + 2 + j] = (unsigned char)(high << 4 | low);
+            expected[i] += 0.25f * (float)i * (float)((low - 8) * (j - 3) + (high - 8) * (j + 13));
+        }
+    }
+    REFUSES(rlx_set_param_blocks(ctx, "packed", q4, sizeof q4 - 18, RLX_Q4_0), RLX_ERR_SIZE);
+    REFUSES(rlx_set_param_blocks(ctx, "packed", q4, sizeof q4, RLX_Q8_0), RLX_ERR_DTYPE);
+    REFUSES(rlx_set_param_blocks(ctx, "packed", q4, sizeof q4, RLX_BLOCK_KINDS), RLX_ERR_DTYPE);
+    REFUSES(rlx_set_param_typed(ctx, "packed", q4, sizeof q4, RLX_F16), RLX_ERR_DTYPE);
+    CHECK(rlx_set_param_blocks(ctx, "packed", q4, sizeof q4, RLX_Q4_0) == RLX_OK);
+    CHECK(memcmp(at(ctx, "packed"), q4, sizeof q4) == 0);
+}
+
 static int run(rlx_ctx *ctx, int64_t n)
 {
     float *x = (float *)rlx_input(ctx, SETPARAM_INPUT_x);
@@ -209,6 +233,8 @@ static void test_runs(rlx_ctx *ctx)
     CHECK(rlx_set_param(ctx, "single", f, N) == RLX_OK);
     CHECK(rlx_set_param_typed(ctx, "half", f, sizeof f, RLX_F32) == RLX_OK);
     CHECK(rlx_set_param_typed(ctx, "double", ones, sizeof ones, RLX_F64) == RLX_OK);
+    set_packed(ctx, 9, f);
+    CHECK(rlx_missing_param(ctx) == NULL);
     for (n = 1; n <= 8; n += 3) {
         CHECK(setparam_set_symbol(ctx, SETPARAM_SYM_n, n) == RLX_OK);
         CHECK(run(ctx, n) && output(ctx, SETPARAM_OUTPUT_y)[0] == 1 &&
@@ -226,6 +252,12 @@ static void test_runs(rlx_ctx *ctx)
     CHECK(run(ctx, n - 3) && output(ctx, SETPARAM_OUTPUT_total)[0] == 138);
     CHECK(run(ctx, n - 3) && output(ctx, SETPARAM_OUTPUT_total)[0] == 138);
     CHECK(((const int32_t *)rlx_output(ctx, SETPARAM_OUTPUT_twice))[2] == 6);
+    for (i = 0; i < 3; i++) {
+        float expected[20];
+        set_packed(ctx, i, expected);
+        CHECK(run(ctx, n - 3) &&
+              memcmp(output(ctx, SETPARAM_OUTPUT_product), expected, sizeof expected) == 0);
+    }
 }
 
 int main(void)

@@ -3,6 +3,7 @@
 // nothing of the table, on random bits (infinite and NaN scales among them).
 #include "ir/blocks.h"
 #include "ir/tensor.h"
+#include "runtime-lite/rlx_params.h"
 #include "unit.h"
 
 #include <math.h>
@@ -174,6 +175,27 @@ static void test_decoding(void **unused)
     }
 }
 
+// The runtime's list has the same formats, with blocks of the same size.
+static void test_runtime(void **unused)
+{
+    static const struct {
+        const char *name;
+        rlx_blocks kind;
+    } kinds[] = {
+        {"q8_0", RLX_Q8_0},   {"q4_0", RLX_Q4_0},   {"q4_1", RLX_Q4_1},     {"q5_0", RLX_Q5_0},
+        {"q5_1", RLX_Q5_1},   {"q2_k", RLX_Q2_K},   {"q3_k", RLX_Q3_K},     {"q4_k", RLX_Q4_K},
+        {"q5_k", RLX_Q5_K},   {"q6_k", RLX_Q6_K},   {"iq4_nl", RLX_IQ4_NL}, {"iq4_xs", RLX_IQ4_XS},
+        {"tq2_0", RLX_TQ2_0}, {"mxfp4", RLX_MXFP4},
+    };
+    (void)unused;
+    assert_int_equal(RLX_BLOCK_KINDS, BLOCK_FORMATS);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        assert_int_equal(kinds[i].kind, i);
+        assert_int_equal(block_format(kinds[i].name)->bytes, rlx_block_bytes(kinds[i].kind));
+    }
+    assert_int_equal(rlx_block_bytes(RLX_BLOCK_KINDS), 0);
+}
+
 static void test_names(void **unused)
 {
     (void)unused;
@@ -183,6 +205,7 @@ static void test_names(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_decoding), cmocka_unit_test(test_names)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_decoding), cmocka_unit_test(test_names),
+                                       cmocka_unit_test(test_runtime)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
