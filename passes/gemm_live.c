@@ -124,7 +124,7 @@ static void emit_blocks(const Gemm *g, Heights *h)
 
 // --- few rows ------------------------------------------------------------------------------------
 
-// Panels that a wide tile takes at once.
+// Panels that a wide tile takes at once, at most.
 static int64_t panels_at_once(const Gemm *g)
 {
     return g->source == GEMM_PACKED ? GEMM_MAX_VECTORS / g->t.nv : 1;
@@ -152,11 +152,11 @@ static void emit_few(const Gemm *g)
     for (int64_t rows = 1; rows <= WIDE_ROWS; rows++)
         for (uint32_t p = 0; p < panels.n; p++) {
             const GemmRun *run = &panels.run[p];
-            const int64_t together = run->count / at_once * at_once;
+            const int64_t together = run->count / at_once * at_once, left = run->count - together;
             if (together > 0)
                 emit_wide(g, run, 0, together, at_once, rows);
-            if (together < run->count)
-                emit_wide(g, run, together, run->count - together, 1, rows);
+            if (left > 0)
+                emit_wide(g, run, together, left, left, rows);
         }
 }
 
@@ -169,6 +169,8 @@ void gemm_emit_live(const Gemm *g)
         emit_few(g);
         const KRef is_few = k_op(k, KOP_le, g->m_live, k_index(k, WIDE_ROWS), 0);
         rest.m_live = k_op(k, KOP_select, is_few, k_index(k, 0), g->m_live);
+        rest.n_live =
+            k_op(k, KOP_select, is_few, k_index(k, 0), g->n_live != 0 ? g->n_live : k_index(k, g->n));
     }
     Heights h = heights_of(g, is_wide);
     if (g->t.block == g->t.rows && g->t.rows < g->m)
