@@ -5,6 +5,7 @@
 // register-tiled core does one per phase. Everything else takes plain loops that test every tap.
 // Accumulation: f32 fused multiply-adds from the bias, by tap and channel.
 #include "passes/operand.h"
+#include "passes/prepare.h"
 #include "passes/tile.h"
 
 enum { MAX_TILED_GROUPS = 8, MAX_PHASES = 64 };
@@ -139,13 +140,19 @@ static TileWeights pack_phase(Lower *l, const Transposed *t, const Tile *tile, c
                               int64_t group)
 {
     const Shape *ws = lower_node(l, t->w)->shape;
+    const bool is_const = node_is_const(l->g, t->w);
     const int64_t kw = ws->dim[ws->rank - 1], kh = t->spatial == 2 ? ws->dim[2] : 1, taps = kh * kw;
-    const float *data = node_attr(lower_node(l, t->w), A_const_data)->u.blob;
-    const TileSource src = {.data = data + group * t->ic * t->oc * taps + s->h.tap * kw + s->w.tap,
-                            .stride_oc = taps,
-                            .stride_ic = t->oc * taps,
-                            .stride_kh = -s->h.tap_step * kw,
-                            .stride_kw = -s->w.tap_step};
+    const int64_t dense[] = {t->oc * taps, taps, t->spatial == 2 ? kw : 1, 1};
+    const int64_t *stride = is_const ? dense : lower_loc(l, t->w)->stride;
+    const int64_t row = t->spatial == 2 ? stride[2] : 0, column = stride[t->spatial + 1];
+    const int64_t first = group * t->ic * stride[0] + s->h.tap * row + s->w.tap * column;
+    TileSource src = {.stride_oc = stride[1],
+                      .stride_ic = stride[0],
+                      .stride_kh = -s->h.tap_step * row,
+                      .stride_kw = -s->w.tap_step * column};
+    if (!is_const)
+        return tile_pack_lasting(tile, &src, t->w, first);
+    src.data = (const float *)node_attr(lower_node(l, t->w), A_const_data)->u.blob + first;
     return tile_pack(tile, &src, node_name(l->g, t->w));
 }
 
@@ -185,7 +192,7 @@ static bool can_tile(Lower *l, const Transposed *t)
         phases *= attr_at(l, A_conv_transpose_strides, i, 1) <= MAX_PHASES
                       ? attr_at(l, A_conv_transpose_strides, i, 1)
                       : MAX_PHASES + 1;
-    if (l->caps->is_gpu || t->spatial > 2 || !node_is_const(l->g, t->w) ||
+    if (l->caps->is_gpu || t->spatial > 2 || (!node_is_const(l->g, t->w) && !prepare_can_pack(l, t->w)) ||
         lower_node(l, l->anchor)->dtype != DTYPE_f32)
         return false;
     if (phases > MAX_PHASES || t->group > MAX_TILED_GROUPS || t->ic == 0 ||

@@ -6,6 +6,7 @@
 // order kernel row, kernel column, starting from the bias.
 #include "passes/choice.h"
 #include "passes/conv.h"
+#include "passes/prepare.h"
 #include <string.h>
 
 enum { DW_MAX_KERNEL = 7, DW_MAX_ROWS = 2, DW_MAX_PIXELS = 14, DW_EPILOGUE_LOOP_COST = 8 };
@@ -50,6 +51,54 @@ static float *pack_depthwise(const Depthwise *s, int64_t channels, uint64_t *byt
                    sizeof *out);
     *bytes = (uint64_t)(blocks * taps * s->lanes) * sizeof *out;
     return out;
+}
+
+// Vector by vector of channels as pack_depthwise does, for weights that depend on parameters.
+static void emit_packed(const Depthwise *s, const Packer *p, KRef first, int64_t channels)
+{
+    Kernel *k = p->l.k;
+    const Loc *loc = lower_loc(s->l, s->c->w);
+    const uint32_t last = lower_node(s->l, s->c->w)->shape->rank - 1;
+    const KRef kh = k_for(k, k_index(k, 0), k_index(k, s->c->s.kh), 1, KFOR_SERIAL, "kh");
+    const KRef kw = k_for(k, k_index(k, 0), k_index(k, s->c->s.kw), 1, KFOR_SERIAL, "kw");
+    KRef from = k_mul_add(k, kw, loc->stride[last], k_mul(k, first, k_index(k, loc->stride[0])));
+    from = last > 2 ? k_mul_add(k, kh, loc->stride[2], from) : from;
+    const KRef to = k_mul_add(k, k_mul_add(k, kh, s->c->s.kw, kw), s->lanes,
+                              k_mul(k, first, k_index(k, s->c->s.kh * s->c->s.kw)));
+    const KRef c = k_for(k, k_index(k, 0), k_index(k, channels), 1, KFOR_SERIAL, "c");
+    k_store(k, p->to, k_add(k, to, c), k_load(k, p->from, k_mul_add(k, c, loc->stride[0], from), 1, 1), 1);
+    k_end(k);
+    for (int64_t c0 = channels; c0 < s->lanes; c0++)
+        k_store(k, p->to, k_add(k, to, k_index(k, c0)), k_number(k, DTYPE_f32, 0), 1);
+    k_end(k);
+    k_end(k);
+}
+
+static uint32_t pack_lasting(const Depthwise *s)
+{
+    const int64_t rest = s->channels % s->lanes, whole = s->channels - rest;
+    const int64_t blocks = (s->channels + s->lanes - 1) / s->lanes;
+    Packer p;
+    prepare_open(s->l, s->c->w, DTYPE_f32, (uint64_t)(blocks * s->c->s.kh * s->c->s.kw * s->lanes), &p);
+    Kernel *k = p.l.k;
+    if (whole > 0) {
+        emit_packed(s, &p, k_for(k, k_index(k, 0), k_index(k, whole), s->lanes, KFOR_PARALLEL, "b"),
+                    s->lanes);
+        k_end(k);
+    }
+    if (rest > 0)
+        emit_packed(s, &p, k_index(k, whole), rest);
+    prepare_close(s->l, &p);
+    return p.reader;
+}
+
+static uint32_t pack_weights(const Depthwise *s)
+{
+    uint64_t bytes = 0;
+    if (!node_is_const(s->l->g, s->c->w))
+        return pack_lasting(s);
+    const float *packed = pack_depthwise(s, s->channels, &bytes);
+    return lower_param_data(s->l, node_name(s->l->g, s->c->w), DTYPE_f32, packed, bytes);
 }
 
 // --- one tile ------------------------------------------------------------------------------------
@@ -369,7 +418,7 @@ static bool fits(const Lower *l, const Conv *c, const Domain *d)
         n->dtype != DTYPE_f32)
         return false;
     if (c->s.kw > DW_MAX_KERNEL || c->s.kh > DW_MAX_KERNEL || c->s.sw > 4 || c->s.dw > 4 || c->s.sh > 4 ||
-        c->s.dh > 4 || !node_is_const(l->g, c->w) || c->stride_c != 1)
+        c->s.dh > 4 || (!node_is_const(l->g, c->w) && !prepare_can_pack(l, c->w)) || c->stride_c != 1)
         return false;
     return tile_is_worthwhile(&c->s) && domain_lanes(l, d, 1) > 1;
 }
@@ -378,15 +427,13 @@ bool depthwise_lower(Lower *l, const Conv *c, const Domain *d)
 {
     if (!fits(l, c, d))
         return false;
-    uint64_t bytes = 0;
     Depthwise s = {.l = l,
                    .c = c,
                    .d = d,
                    .lanes = lower_fit_lanes(l, c->group),
                    .channels = c->group,
                    .x = lower_param(l, c->x, PARAM_READ)};
-    const float *packed = pack_depthwise(&s, s.channels, &bytes);
-    s.w = lower_param_data(l, node_name(l->g, c->w), DTYPE_f32, packed, bytes);
+    s.w = pack_weights(&s);
     s.bias = c->bias != 0 ? lower_param(l, c->bias, PARAM_READ) : 0;
     choose_tile(&s);
     choose_order(&s);

@@ -2,6 +2,7 @@
 // Winograd convolution: what it costs and how far it errs, which m a layer takes, and its weights. See
 // winograd.h.
 #include "passes/winograd.h"
+#include "passes/prepare.h"
 #include <math.h>
 
 // Bytes that a core reads in a cycle: weights that the rest of the network has driven out of all caches, from
@@ -19,33 +20,54 @@ typedef struct Packing {
     bool is_raw;
 } Packing;
 
-// g w g^T of one r x r kernel.
-static void transform_weights(const WinogradForm *f, const float *w, double u[WINOGRAD_MAX_N][WINOGRAD_MAX_N])
+typedef struct Factors {
+    WinogradFactor g[WINOGRAD_MAX_N][WINOGRAD_MAX_R];
+} Factors;
+
+// The sum of entries of g times x, x + step ...; the terms of zeros are left out. winograd_pack.c emits the
+// same additions.
+static double combine(const WinogradFactor *g, uint32_t r, const double *x, uint32_t step)
 {
-    double t[WINOGRAD_MAX_N][WINOGRAD_MAX_R];
+    double sum = 0;
+    bool is_first = true;
+    for (uint32_t a = 0; a < r; a++) {
+        double term = 0;
+        for (uint32_t i = 0; i < g[a].n; i++)
+            term = i == 0 ? x[a * step] * g[a].part[0] : term + x[a * step] * g[a].part[i];
+        if (g[a].n != 0)
+            sum = is_first ? term : sum + term;
+        is_first = is_first && g[a].n == 0;
+    }
+    return sum;
+}
+
+// g w g^T of one r x r kernel.
+static void transform_weights(const WinogradForm *f, const Factors *all, const float *w,
+                              double u[WINOGRAD_MAX_N][WINOGRAD_MAX_N])
+{
+    double x[WINOGRAD_MAX_R * WINOGRAD_MAX_R], t[WINOGRAD_MAX_N][WINOGRAD_MAX_R];
+    for (uint32_t i = 0; i < f->r * (uint32_t)f->r; i++)
+        x[i] = w[i];
     for (uint32_t i = 0; i < f->n; i++)
-        for (uint32_t j = 0; j < f->r; j++) {
-            t[i][j] = 0;
-            for (uint32_t a = 0; a < f->r; a++)
-                t[i][j] += f->g[i][a] * (double)w[a * f->r + j];
-        }
+        for (uint32_t j = 0; j < f->r; j++)
+            t[i][j] = combine(all->g[i], f->r, x + j, f->r);
     for (uint32_t i = 0; i < f->n; i++)
-        for (uint32_t j = 0; j < f->n; j++) {
-            u[i][j] = 0;
-            for (uint32_t a = 0; a < f->r; a++)
-                u[i][j] += t[i][a] * f->g[j][a];
-        }
+        for (uint32_t j = 0; j < f->n; j++)
+            u[i][j] = combine(all->g[j], f->r, t[i], 1);
 }
 
 // out: [n * n][ic][width].
 static void pack_block(const Packing *p, const float *weights, int64_t channels, int64_t width, float *out)
 {
     const int64_t n = p->form.n, r2 = (int64_t)p->form.r * p->form.r;
+    Factors factors;
+    for (uint32_t i = 0; i < p->form.n * (uint32_t)p->form.r; i++)
+        factors.g[i / p->form.r][i % p->form.r] = winograd_factor(p->form.g[i / p->form.r][i % p->form.r]);
     for (int64_t c = 0; c < p->ic; c++)
         for (int64_t o = 0; o < width; o++) {
             double u[WINOGRAD_MAX_N][WINOGRAD_MAX_N] = {{0}};
             if (o < channels)
-                transform_weights(&p->form, weights + (o * p->ic + c) * r2, u);
+                transform_weights(&p->form, &factors, weights + (o * p->ic + c) * r2, u);
             for (int64_t i = 0; i < n * n; i++)
                 out[(i * p->ic + c) * width + o] = (float)u[i / n][i % n];
         }
@@ -341,9 +363,10 @@ static bool is_candidate(const Lower *l, const Conv *c, const Domain *d)
 {
     const TileShape *s = &c->s;
     return !l->caps->is_gpu && l->caps->f32_lanes >= 4 && l->caps->packs_weights && c->is_planar &&
-           node_is_const(l->g, c->w) && lower_node(l, l->anchor)->dtype == DTYPE_f32 && s->kh == 3 &&
-           s->kw == 3 && s->sh == 1 && s->sw == 1 && s->dh == 1 && s->dw == 1 && c->stride_c == 1 &&
-           s->ic >= 8 && s->oc >= 4 && shape_numel(lower_node(l, l->anchor)->shape) > 0 &&
+           (node_is_const(l->g, c->w) || prepare_can_pack(l, c->w)) &&
+           lower_node(l, l->anchor)->dtype == DTYPE_f32 && s->kh == 3 && s->kw == 3 && s->sh == 1 &&
+           s->sw == 1 && s->dh == 1 && s->dw == 1 && c->stride_c == 1 && s->ic >= 8 && s->oc >= 4 &&
+           shape_numel(lower_node(l, l->anchor)->shape) > 0 &&
            (c->bias == 0 || lower_loc(l, c->bias)->stride[0] == 1) && domain_lanes(l, d, 1) > 1;
 }
 

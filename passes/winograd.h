@@ -30,6 +30,14 @@ typedef struct WinogradForm {
 WinogradForm winograd_form(uint8_t m, uint8_t r);
 // The largest error to be expected of sums over ic channels, relative to the largest magnitude of the result.
 double winograd_error(const WinogradForm *f, int64_t ic);
+// An entry of g as a sum of powers of two: products with each are exact, so that what is added up has the
+// same bits whether or not compilers fuse multiplications and additions.
+enum { WINOGRAD_MAX_PARTS = 8 };
+typedef struct WinogradFactor {
+    uint32_t n; // 0: the entry is 0
+    double part[WINOGRAD_MAX_PARTS];
+} WinogradFactor;
+WinogradFactor winograd_factor(double entry);
 // Operations on vectors of one 1-D transform: of the input, of the weights, and of the output.
 uint32_t winograd_input_ops(const WinogradForm *f);
 uint32_t winograd_weight_ops(const WinogradForm *f);
@@ -72,9 +80,10 @@ typedef struct Winograd {
 // All but the emitted text: false when the convolution is none that it can do.
 typedef enum WinogradWeights { WINOGRAD_FASTER, WINOGRAD_PACKED, WINOGRAD_RAW } WinogradWeights;
 bool winograd_plan(Lower *l, const Conv *c, const Domain *d, uint8_t m, WinogradWeights how, Winograd *w);
-uint32_t winograd_pack(const Winograd *w);   // the parameter U
-int64_t winograd_weights(const Winograd *w); // elements of that parameter, all groups
-int64_t winograd_taps(const Winograd *w);    // of them for a pair of channels
+uint32_t winograd_pack(const Winograd *w);         // the parameter U, of constants ...
+uint32_t winograd_pack_lasting(const Winograd *w); // ... and of parameters (winograd_pack.c)
+int64_t winograd_weights(const Winograd *w);       // elements of that parameter, all groups
+int64_t winograd_taps(const Winograd *w);          // of them for a pair of channels
 // Floats between the panels of transformed weights of one chunk.
 int64_t winograd_panel(const Winograd *w);
 int64_t winograd_width(const Winograd *w); // channels of the widest block

@@ -567,7 +567,7 @@ void winograd_emit(const Winograd *w)
     const int64_t n2 = (int64_t)w->form.n * w->form.n;
     const bool is_shared = w->blocks == 1 && w->c->group == 1;
     e.x = lower_param(l, w->c->x, PARAM_READ);
-    e.u = winograd_pack(w);
+    e.u = node_is_const(l->g, w->c->w) ? winograd_pack(w) : winograd_pack_lasting(w);
     e.bias = w->c->bias != 0 ? lower_param(l, w->c->bias, PARAM_READ) : 0;
     e.v_base = k_index(l->k, 0);
     e.v = is_shared ? lower_param_scratch(l, "winograd input", DTYPE_f32, v_size)

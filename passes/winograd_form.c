@@ -112,6 +112,21 @@ WinogradForm winograd_form(uint8_t m, uint8_t r)
     return f;
 }
 
+WinogradFactor winograd_factor(double entry)
+{
+    WinogradFactor f = {0};
+    double rest = fabs(entry);
+    while (rest > 0) {
+        int exponent = 0;
+        frexp(rest, &exponent);
+        const double largest = ldexp(0.5, exponent);
+        rlx_assert(f.n < WINOGRAD_MAX_PARTS);
+        f.part[f.n++] = entry < 0 ? -largest : largest;
+        rest -= largest;
+    }
+    return f;
+}
+
 double winograd_error(const WinogradForm *f, int64_t ic)
 {
     const Scheme *s = &schemes[f->n];
