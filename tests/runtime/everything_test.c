@@ -386,6 +386,7 @@ int main(void)
     CHECK(rlx_clone(&copy, &ctx, second.arena, sizeof second.arena, second.state, sizeof second.state) ==
               RLX_OK &&
           is_as_alone(&copy));
+    CHECK(rlx_close(&copy) == RLX_OK && copy.model == NULL && rlx_close(&copy) == RLX_ERR_NULL);
     CHECK(everything_static() != NULL);
     allow(1);
     for (i = 0; i < MAX_SEEN; i++)
