@@ -137,8 +137,8 @@ static void measure(HostEmit *e)
         g->cells = end > g->cells ? end : g->cells;
     }
     g->memory_bytes = g->cells + align_to((uint64_t)g->n_cells * 8 + 1, MEMORY_BLOCK);
-    const uint64_t record =
-        RECORD_BYTES + 8 * (uint64_t)g->names.len + 8 * (uint64_t)(g->max_args + 1) * (g->depth + 1);
+    const uint64_t record = RECORD_BYTES + 8 * ((uint64_t)g->names.len + host_n_plans(e->plan)) +
+                            8 * (uint64_t)(g->max_args + 1) * (g->depth + 1);
     for (uint32_t i = 0; i < host_n_plans(e->plan); i++)
         host_plan(e->plan, i)->region_bytes[REGION_PREPARED] = align_to(record, BLOCK);
 }

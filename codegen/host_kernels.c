@@ -17,10 +17,11 @@ static void number_row(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
 
 void host_number_kernels(const HostEmit *e)
 {
+    const Plan *p = e->device != NULL ? e->device : e->plan; // where kernels have their hazards
     uint32_t n = 0;
-    for (uint32_t i = 0; i < host_n_plans(e->plan); i++) {
-        plan_walk(host_plan(e->plan, i), number_row, &n);
-        plan_find_levels(host_plan(e->plan, i));
+    for (uint32_t i = 0; i < host_n_plans(p); i++) {
+        plan_walk(host_plan(p, i), number_row, &n);
+        plan_find_levels(host_plan(p, i));
     }
 }
 

@@ -45,6 +45,14 @@ typedef struct rlx_cuda_api {
     int (*launch)(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                   unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream, void **params,
                   void **extra);
+    int (*graph_create)(void **graph, unsigned flags);
+    int (*graph_destroy)(void *graph);
+    int (*graph_kernel)(void **node, void *graph, void *const *after, size_t n, const void *params);
+    int (*graph_empty)(void **node, void *graph, void *const *after, size_t n);
+    int (*graph_edge)(void *graph, void *const *from, void *const *to, size_t n);
+    int (*graph_make)(void **exec, void *graph, unsigned long long flags);
+    int (*graph_release)(void *exec);
+    int (*graph_launch)(void *exec, void *stream);
 } rlx_cuda_api;
 
 // The record in the state block.
@@ -54,7 +62,19 @@ typedef struct rlx_cuda {
     unsigned long long memory;
     int device;
     const rlx_gpu_program *program;
+    // While a graph is made: what launches come after, and what comes after them (the same unless several
+    // launches are side by side).
+    void *graph, *before, *after;
+    void *launched; // in a run: the graph of the variant
 } rlx_cuda;
+
+// CUDA_KERNEL_NODE_PARAMS_v2
+typedef struct rlx_cuda_node {
+    void *function;
+    unsigned grid[3], block[3], shared_bytes;
+    void **params, **extra;
+    void *kernel, *context;
+} rlx_cuda_node;
 
 // The record must fit: an array of -1 elements does not compile.
 typedef char rlx_cuda_fits[sizeof(rlx_cuda) <= RLX_GPU_RECORD ? 1 : -1];
@@ -62,6 +82,18 @@ typedef char rlx_cuda_fits[sizeof(rlx_cuda) <= RLX_GPU_RECORD ? 1 : -1];
 static inline void **rlx_cuda_functions(unsigned char *record)
 {
     return (void **)(void *)(record + RLX_GPU_RECORD);
+}
+
+// By variant: all launches of a run, or NULL.
+static inline void **rlx_cuda_graphs(unsigned char *record)
+{
+    const rlx_cuda *const c = (const rlx_cuda *)(const void *)record;
+    return rlx_cuda_functions(record) + c->program->n_functions;
+}
+
+static inline uint32_t rlx_cuda_variants(const rlx_model *model)
+{
+    return model->buckets != NULL ? model->buckets->n : 1u;
 }
 
 static inline rlx_status rlx_cuda_status(int result)
@@ -90,7 +122,15 @@ static inline rlx_status rlx_cuda_find(rlx_cuda *c)
                                         "cuMemcpyHtoDAsync_v2",
                                         "cuMemcpyDtoHAsync_v2",
                                         "cuMemsetD8Async",
-                                        "cuLaunchKernel"};
+                                        "cuLaunchKernel",
+                                        "cuGraphCreate",
+                                        "cuGraphDestroy",
+                                        "cuGraphAddKernelNode_v2",
+                                        "cuGraphAddEmptyNode",
+                                        "cuGraphAddDependencies",
+                                        "cuGraphInstantiateWithFlags",
+                                        "cuGraphExecDestroy",
+                                        "cuGraphLaunch"};
     unsigned char *const table = (unsigned char *)&c->api;
     size_t i;
     for (i = 0; i < sizeof names / sizeof *names; i++) {
@@ -101,6 +141,123 @@ static inline rlx_status rlx_cuda_find(rlx_cuda *c)
     }
     return RLX_OK;
 }
+
+// --- rlx_gpu_driver ------------------------------------------------------------------------------
+
+// All parameters are addresses, so that the list is the buffer that the driver wants. In a run it is
+// launched; while a graph is made it becomes a node of it.
+static inline rlx_status rlx_cuda_launch(void *self, uint32_t function, uint64_t threads,
+                                         const uint64_t *args, uint32_t n_args)
+{
+    rlx_cuda *const c = (rlx_cuda *)self;
+    void *const f = rlx_cuda_functions((unsigned char *)self)[function];
+    const uint64_t blocks = (threads + RLX_CUDA_BLOCK - 1u) / RLX_CUDA_BLOCK;
+    size_t bytes = n_args * sizeof *args;
+    void *extra[5], *node;
+    rlx_cuda_node n;
+    extra[0] = (void *)(uintptr_t)1; // CU_LAUNCH_PARAM_BUFFER_POINTER
+    extra[1] = (void *)(uintptr_t)args;
+    extra[2] = (void *)(uintptr_t)2; // CU_LAUNCH_PARAM_BUFFER_SIZE
+    extra[3] = &bytes;
+    extra[4] = NULL;
+    if (blocks > 0x7fffffffu)
+        return RLX_ERR_DEVICE;
+    if (c->graph == NULL)
+        return rlx_cuda_status(c->api.launch(f, (unsigned)blocks, 1, 1, RLX_CUDA_BLOCK, 1, 1, 0, c->stream,
+                                             NULL, n_args != 0 ? extra : NULL));
+    memset(&n, 0, sizeof n);
+    n.function = f;
+    n.grid[0] = (unsigned)blocks;
+    n.block[0] = RLX_CUDA_BLOCK;
+    n.grid[1] = n.grid[2] = n.block[1] = n.block[2] = 1;
+    n.extra = n_args != 0 ? extra : NULL;
+    if (c->api.graph_kernel(&node, c->graph, &c->before, c->before != NULL, &n) != 0)
+        return RLX_ERR_DEVICE;
+    if (c->after != NULL)
+        return rlx_cuda_status(c->api.graph_edge(c->graph, &node, &c->after, 1));
+    c->before = node;
+    return RLX_OK;
+}
+
+static inline rlx_status rlx_cuda_clear(void *self, uint64_t address, uint64_t bytes)
+{
+    rlx_cuda *const c = (rlx_cuda *)self;
+    return bytes == 0 ? RLX_OK : rlx_cuda_status(c->api.fill(address, 0, (size_t)bytes, c->stream));
+}
+
+static inline rlx_status rlx_cuda_write(void *self, uint64_t address, const void *data, size_t bytes)
+{
+    rlx_cuda *const c = (rlx_cuda *)self;
+    return bytes == 0 ? RLX_OK : rlx_cuda_status(c->api.write(address, data, bytes, c->stream));
+}
+
+static inline rlx_status rlx_cuda_read(void *self, void *data, uint64_t address, size_t bytes)
+{
+    rlx_cuda *const c = (rlx_cuda *)self;
+    return bytes == 0 ? RLX_OK : rlx_cuda_status(c->api.read(data, address, bytes, c->stream));
+}
+
+static inline rlx_status rlx_cuda_wait(void *self)
+{
+    rlx_cuda *const c = (rlx_cuda *)self;
+    return rlx_cuda_status(c->api.stream_wait(c->stream));
+}
+
+// --- graphs --------------------------------------------------------------------------------------
+
+// The next launches come after all those before. Several of them have an empty node behind them.
+static inline rlx_status rlx_cuda_joint(void *self, uint32_t n_launches)
+{
+    rlx_cuda *const c = (rlx_cuda *)self;
+    if (c->after != NULL)
+        c->before = c->after;
+    c->after = NULL;
+    if (n_launches == 1)
+        return RLX_OK;
+    return rlx_cuda_status(c->api.graph_empty(&c->after, c->graph, NULL, 0));
+}
+
+static inline uint64_t *rlx_cuda_args(const rlx_model *model, unsigned char *record)
+{
+    return (uint64_t *)(void *)(rlx_cuda_graphs(record) + rlx_cuda_variants(model));
+}
+
+static inline const rlx_gpu_driver *rlx_cuda_driver(void)
+{
+    static const rlx_gpu_driver driver = {rlx_cuda_launch, rlx_cuda_clear, rlx_cuda_write, rlx_cuda_read,
+                                          rlx_cuda_wait};
+    return &driver;
+}
+
+// All launches of a model's runs as one; NULL: they are launched in order.
+static inline void *rlx_cuda_make_graph(const rlx_model *model, unsigned char *record)
+{
+    rlx_cuda *const c = (rlx_cuda *)(void *)record;
+    rlx_ctx ctx;
+    rlx_gpu_frame f;
+    void *exec = NULL;
+    memset(&ctx, 0, sizeof ctx);
+    ctx.model = model;
+    if (!rlx_gpu_is_straight(model) || c->api.graph_create(&c->graph, 0) != 0) {
+        c->graph = NULL;
+        return NULL;
+    }
+    c->before = c->after = NULL;
+    f = rlx_gpu_begin(&ctx, rlx_cuda_driver(), c, c->memory, rlx_cuda_args(model, record));
+    if (rlx_gpu_levels(&f, rlx_cuda_joint) != RLX_OK || c->api.graph_make(&exec, c->graph, 0) != 0)
+        exec = NULL;
+    c->api.graph_destroy(c->graph);
+    c->graph = NULL;
+    return exec;
+}
+
+static inline rlx_status rlx_cuda_launch_all(void *self)
+{
+    rlx_cuda *const c = (rlx_cuda *)self;
+    return rlx_cuda_status(c->api.graph_launch(c->launched, c->stream));
+}
+
+// --- contexts ------------------------------------------------------------------------------------
 
 // The image that suits a device best: its own, then the newest of its generation, then PTX. NULL: none does.
 static inline const rlx_gpu_image *rlx_cuda_image(const rlx_gpu_program *p, int major, int minor)
@@ -202,6 +359,9 @@ static inline rlx_status rlx_cuda_open(const rlx_model *model, unsigned char *re
     for (i = 0; i < p->n_functions; i++) // they were all found before
         c.api.function(&rlx_cuda_functions(record)[i], c.module, p->functions[i]);
     memcpy(record, &c, sizeof c);
+    for (i = 0; i < rlx_cuda_variants(model); i++)
+        rlx_cuda_graphs(record)[i] =
+            rlx_cuda_make_graph(model->buckets != NULL ? model->buckets->models[i] : model, record);
     c.api.pop(&before);
     return RLX_OK;
 }
@@ -214,7 +374,11 @@ static inline rlx_cuda *rlx_cuda_of(const rlx_ctx *ctx)
 static inline void rlx_cuda_close(const rlx_ctx *ctx)
 {
     rlx_cuda *const c = rlx_cuda_of(ctx);
+    uint32_t i;
     c->api.push(c->context);
+    for (i = 0; i < rlx_cuda_variants(ctx->model); i++)
+        if (rlx_cuda_graphs((unsigned char *)c)[i] != NULL)
+            c->api.graph_release(rlx_cuda_graphs((unsigned char *)c)[i]);
     rlx_cuda_end(c);
 }
 
@@ -248,66 +412,20 @@ static inline rlx_status rlx_cuda_get(const rlx_ctx *ctx, size_t offset, size_t 
     return rlx_cuda_status(result);
 }
 
-// --- rlx_gpu_driver ------------------------------------------------------------------------------
-
-// All parameters are addresses, so that the list is the buffer that the driver wants.
-static inline rlx_status rlx_cuda_launch(void *self, uint32_t function, uint64_t threads,
-                                         const uint64_t *args, uint32_t n_args)
-{
-    rlx_cuda *const c = (rlx_cuda *)self;
-    const uint64_t blocks = (threads + RLX_CUDA_BLOCK - 1u) / RLX_CUDA_BLOCK;
-    uint64_t *const list = (uint64_t *)(uintptr_t)args;
-    size_t bytes = n_args * sizeof *args;
-    void *extra[5];
-    extra[0] = (void *)(uintptr_t)1; // CU_LAUNCH_PARAM_BUFFER_POINTER
-    extra[1] = list;
-    extra[2] = (void *)(uintptr_t)2; // CU_LAUNCH_PARAM_BUFFER_SIZE
-    extra[3] = &bytes;
-    extra[4] = NULL;
-    if (blocks > 0x7fffffffu)
-        return RLX_ERR_DEVICE;
-    return rlx_cuda_status(c->api.launch(rlx_cuda_functions((unsigned char *)self)[function],
-                                         (unsigned)blocks, 1, 1, RLX_CUDA_BLOCK, 1, 1, 0, c->stream, NULL,
-                                         n_args != 0 ? extra : NULL));
-}
-
-static inline rlx_status rlx_cuda_clear(void *self, uint64_t address, uint64_t bytes)
-{
-    rlx_cuda *const c = (rlx_cuda *)self;
-    return bytes == 0 ? RLX_OK : rlx_cuda_status(c->api.fill(address, 0, (size_t)bytes, c->stream));
-}
-
-static inline rlx_status rlx_cuda_write(void *self, uint64_t address, const void *data, size_t bytes)
-{
-    rlx_cuda *const c = (rlx_cuda *)self;
-    return bytes == 0 ? RLX_OK : rlx_cuda_status(c->api.write(address, data, bytes, c->stream));
-}
-
-static inline rlx_status rlx_cuda_read(void *self, void *data, uint64_t address, size_t bytes)
-{
-    rlx_cuda *const c = (rlx_cuda *)self;
-    return bytes == 0 ? RLX_OK : rlx_cuda_status(c->api.read(data, address, bytes, c->stream));
-}
-
-static inline rlx_status rlx_cuda_wait(void *self)
-{
-    rlx_cuda *const c = (rlx_cuda *)self;
-    return rlx_cuda_status(c->api.stream_wait(c->stream));
-}
-
-// The generated code calls this.
+// The generated code calls this. What a set of outputs needs, and what is timed, is launched in order.
 static inline rlx_status rlx_cuda_run(rlx_ctx *ctx)
 {
-    static const rlx_gpu_driver driver = {rlx_cuda_launch, rlx_cuda_clear, rlx_cuda_write, rlx_cuda_read,
-                                          rlx_cuda_wait};
     rlx_cuda *const c = rlx_cuda_of(ctx);
-    void **const functions = rlx_cuda_functions((unsigned char *)c);
-    uint64_t *const args = (uint64_t *)(void *)((unsigned char *)functions + c->program->n_functions * 8u);
+    unsigned char *const record = (unsigned char *)c;
     void *before;
+    rlx_gpu_frame f;
     rlx_status status;
     if (c->api.push(c->context) != 0)
         return RLX_ERR_DEVICE;
-    status = rlx_gpu_run(ctx, &driver, c, c->memory, args);
+    f = rlx_gpu_begin(ctx, rlx_cuda_driver(), c, c->memory, rlx_cuda_args(ctx->model, record));
+    c->launched =
+        ctx->outputs == 0 && ctx->profile == NULL ? rlx_cuda_graphs(record)[ctx->model->bucket] : NULL;
+    status = rlx_gpu_run(&f, c->launched != NULL ? rlx_cuda_launch_all : NULL);
     c->api.pop(&before);
     return status;
 }

@@ -16,8 +16,8 @@ extern "C" {
 #endif
 
 #define RLX_GPU_NONE 0xffffffffu
-// Bytes of the record that are the driver's; behind them are one pointer for every function, then addresses
-// of the arguments of a launch, once for every depth of loops.
+// Bytes of the record that are the driver's; behind them are one pointer for every function, one for every
+// variant of the model (buckets), then addresses of the arguments of a launch, once for every depth of loops.
 #define RLX_GPU_RECORD 512u
 
 // What the offset of an argument counts from.
@@ -263,12 +263,11 @@ static inline rlx_status rlx_gpu_test_checks(const rlx_gpu_frame *f)
     return status == RLX_OK && rlx_failed_check(f->ctx) != NULL ? RLX_ERR_VALUE : status;
 }
 
-// One run of the context. memory: the address of the device's memory; args: of the record.
-static inline rlx_status rlx_gpu_run(rlx_ctx *ctx, const rlx_gpu_driver *driver, void *self, uint64_t memory,
-                                     uint64_t *args)
+// A frame of a run of the context's model. memory: the address of the device's memory; args: of the record.
+static inline rlx_gpu_frame rlx_gpu_begin(rlx_ctx *ctx, const rlx_gpu_driver *driver, void *self,
+                                          uint64_t memory, uint64_t *args)
 {
     rlx_gpu_frame f;
-    rlx_status status;
     memset(&f, 0, sizeof f);
     f.ctx = ctx;
     f.program = (const rlx_gpu_program *)ctx->model->device->program;
@@ -279,7 +278,50 @@ static inline rlx_status rlx_gpu_run(rlx_ctx *ctx, const rlx_gpu_driver *driver,
     f.base[RLX_GPU_STATE] = memory + f.program->state;
     f.base[RLX_GPU_WEIGHTS] = memory + f.program->weights;
     f.args = args;
-    status = rlx_gpu_give_inputs(&f);
+    return f;
+}
+
+// Are all runs of the model the same launches, so that they can be one? Nothing is read in between.
+static inline int rlx_gpu_is_straight(const rlx_model *model)
+{
+    const rlx_gpu_program *const p = (const rlx_gpu_program *)model->device->program;
+    uint32_t i;
+    for (i = 0; i < p->n_steps; i++)
+        if (p->steps[i].loop != RLX_GPU_NONE)
+            return 0;
+    return p->n_steps != 0 && model->n_checks == 0;
+}
+
+// The launches of a model without loops level by level: those of one do not depend on each other, but on the
+// one before. `joint` is called between two levels with the number of launches of the second.
+static inline rlx_status rlx_gpu_levels(const rlx_gpu_frame *f,
+                                        rlx_status (*joint)(void *self, uint32_t n_launches))
+{
+    const rlx_gpu_program *p = f->program;
+    const rlx_kernel *kernels = f->ctx->model->kernels;
+    rlx_status status = RLX_OK;
+    uint32_t i, n = 1, level = 0, done = 0;
+    for (; done < p->n_steps && status == RLX_OK; level++) {
+        for (n = 0, i = 0; i < p->n_steps; i++)
+            n += kernels[p->steps[i].row].level == level && p->steps[i].threads != 0;
+        status = n != 0 ? joint(f->self, n) : RLX_OK;
+        for (i = 0; i < p->n_steps && status == RLX_OK; i++)
+            if (kernels[p->steps[i].row].level == level) {
+                status = rlx_gpu_steps(f, i, i + 1u);
+                done++;
+            }
+    }
+    return status;
+}
+
+// One run. launch_all: starts all launches of a straight model at once; or NULL.
+static inline rlx_status rlx_gpu_run(const rlx_gpu_frame *frame, rlx_status (*launch_all)(void *self))
+{
+    const rlx_gpu_frame f = *frame;
+    rlx_ctx *const ctx = f.ctx;
+    rlx_status status = rlx_gpu_give_inputs(&f);
+    if (status == RLX_OK && launch_all != NULL)
+        return launch_all(f.self) == RLX_OK ? rlx_gpu_take_outputs(&f) : RLX_ERR_DEVICE;
     if (status == RLX_OK)
         status = rlx_gpu_steps(&f, 0, f.program->n_checked);
     if (status == RLX_OK)
