@@ -7,8 +7,7 @@
 #include "passes/gemm.h"
 #include "passes/operand.h"
 
-// Rows that are computed in registers, vectors of columns at a time for one row, words ahead.
-enum { MAX_ROWS = 4, VECTORS = 2, AHEAD = 64 };
+enum { AHEAD = 64 }; // words that are fetched ahead
 
 // --- rows ----------------------------------------------------------------------------------------
 
@@ -66,21 +65,13 @@ void block_product_store(Lower *l, const BlockProduct *p, KRef row, KRef column,
 
 // --- few rows ------------------------------------------------------------------------------------
 
-// Vectors of columns that are computed together.
-typedef struct Columns {
-    KRef first; // number of the first vector
-    int64_t n;
-    KRef acc[VECTORS * MAX_ROWS];
-} Columns;
-
 // One unit of 32 elements: number `unit` of block `block`.
-static void add_unit(Lower *l, const BlockProduct *p, const Columns *c, const PackedNumbers *numbers,
-                     KRef block, KRef unit)
+static void add_unit(Lower *l, const BlockProduct *p, const BlockColumns *c, KRef block, KRef unit)
 {
     Kernel *k = l->k;
     const PackedBlocks *b = &p->packed;
-    KRef words[VECTORS][BLOCK_MAX_WORDS];
-    KRef row[VECTORS];
+    KRef words[BLOCK_VECTORS][BLOCK_MAX_WORDS];
+    KRef row[BLOCK_VECTORS];
     const KRef first = k_mul(k, k_mul_add(k, block, b->units, unit), k_index(k, BLOCK_UNIT));
     for (int64_t v = 0; v < c->n; v++) {
         row[v] = k_mul_add(k, k_add(k, c->first, k_index(k, v)), b->blocks, block);
@@ -90,18 +81,18 @@ static void add_unit(Lower *l, const BlockProduct *p, const Columns *c, const Pa
         for (int64_t i = 0; i < each; i++)
             k_prefetch(k, b->words, k_mul_add(k, place, each * b->lanes, k_index(k, (AHEAD + i) * b->lanes)));
     }
-    PackedGroup group[VECTORS];
+    PackedGroup group[BLOCK_VECTORS];
     for (int64_t i = 0; i < BLOCK_UNIT; i++) {
         const int64_t size = BLOCK_UNIT / b->per_unit;
         for (int64_t v = 0; v < c->n && i % size == 0; v++)
-            group[v] = blocks_packed_group(k, b, &numbers[v], row[v],
+            group[v] = blocks_packed_group(k, b, &c->numbers[v], row[v],
                                            k_mul_add(k, unit, b->per_unit, k_index(k, i / size)));
         for (int64_t v = 0; v < c->n; v++) {
             const KRef value = blocks_packed_value(k, b, words[v], &group[v], i);
             for (int64_t r = 0; r < p->rows; r++) {
                 const KRef at = k_add(k, k_add(k, p->x_base, first), k_index(k, r * p->inner + i));
                 const KRef x = k_splat(k, k_load(k, p->x_rows, at, 1, 1), b->lanes);
-                const KRef acc = c->acc[v * MAX_ROWS + r];
+                const KRef acc = c->acc[v * BLOCK_MAX_ROWS + r];
                 k_set(k, acc, k_op(k, KOP_fma, x, value, k_get(k, acc)));
             }
         }
@@ -113,20 +104,22 @@ static void emit_columns(Lower *l, const BlockProduct *p, KRef first, int64_t n,
 {
     Kernel *k = l->k;
     const PackedBlocks *b = &p->packed;
-    Columns c = {.first = first, .n = n};
+    BlockColumns c = {.first = first, .n = n};
     const KRef zero = k_splat(k, k_number(k, DTYPE_f32, 0), b->lanes);
     for (int64_t v = 0; v < n; v++)
         for (int64_t r = 0; r < p->rows; r++)
-            c.acc[v * MAX_ROWS + r] = k_var(k, zero, "acc");
+            c.acc[v * BLOCK_MAX_ROWS + r] = k_var(k, zero, "acc");
     const KRef block = k_for(k, k_index(k, 0), k_index(k, b->blocks), 1, KFOR_SERIAL, "b");
-    PackedNumbers numbers[VECTORS];
     for (int64_t v = 0; v < n; v++)
-        numbers[v] =
+        c.numbers[v] =
             blocks_packed_numbers(k, b, k_mul_add(k, k_add(k, first, k_index(k, v)), b->blocks, block));
     KRef unit = k_index(k, 0);
     if (b->units > 1)
         unit = k_for(k, unit, k_index(k, b->units), 1, KFOR_SERIAL, "u");
-    add_unit(l, p, &c, numbers, block, unit);
+    if (p->has_digits)
+        block_digits_add(l, p, &c, block, unit);
+    else
+        add_unit(l, p, &c, block, unit);
     if (b->units > 1)
         k_end(k);
     k_end(k);
@@ -134,7 +127,7 @@ static void emit_columns(Lower *l, const BlockProduct *p, KRef first, int64_t n,
         const KRef column = k_mul(k, k_add(k, first, k_index(k, v)), k_index(k, b->lanes));
         for (int64_t r = 0; r < p->rows; r++)
             block_product_store(l, p, k_index(k, r), column, v + 1 == n ? count : b->lanes,
-                                k_get(k, c.acc[v * MAX_ROWS + r]));
+                                k_get(k, c.acc[v * BLOCK_MAX_ROWS + r]));
     }
 }
 
@@ -142,7 +135,7 @@ static void emit_few_rows(Lower *l, const BlockProduct *p)
 {
     Kernel *k = l->k;
     const int64_t lanes = p->packed.lanes, whole = p->columns / lanes, rest = p->columns % lanes;
-    const int64_t together = p->rows == 1 ? VECTORS : 1, groups = whole / together;
+    const int64_t together = p->rows == 1 ? BLOCK_VECTORS : 1, groups = whole / together;
     if (groups > 0) {
         const KRef i = k_for(k, k_index(k, 0), k_index(k, groups), 1, KFOR_PARALLEL, "v");
         emit_columns(l, p, k_mul(k, i, k_index(k, together)), together, (uint8_t)lanes);
@@ -238,9 +231,13 @@ bool block_product_vectors(Lower *l, BlockProduct *p)
         return false;
     p->packed = blocks_pack(l, p->f, p->w, lanes);
     find_rows(l, p);
-    if (p->rows <= MAX_ROWS)
-        emit_few_rows(l, p);
-    else
+    if (p->rows > BLOCK_MAX_ROWS) {
         emit_many_rows(l, p);
+        return true;
+    }
+    p->has_digits = block_digits_apply(l, p);
+    if (p->has_digits)
+        block_digits_round(l, p);
+    emit_few_rows(l, p);
     return true;
 }

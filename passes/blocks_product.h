@@ -5,6 +5,9 @@
 
 #include "passes/blocks.h"
 
+// Rows that are computed in registers, and vectors of columns beside each other.
+enum { BLOCK_MAX_ROWS = 4, BLOCK_VECTORS = 2 };
+
 typedef struct BlockProduct {
     NodeId x, w;
     const BlockFormat *f;
@@ -13,11 +16,31 @@ typedef struct BlockProduct {
     uint32_t x_rows; // param: rows of x as f32, `inner` apart
     KRef x_base;
     PackedBlocks packed;
+    bool has_digits;              // rows are integers of three bytes, see blocks_dot.c
+    uint32_t digits, steps, sums; // params of these
 } BlockProduct;
+
+// Vectors of columns that are computed together.
+typedef struct BlockColumns {
+    KRef first; // number of the first vector
+    int64_t n;
+    KRef acc[BLOCK_VECTORS * BLOCK_MAX_ROWS]; // f32, by vector and row
+    PackedNumbers numbers[BLOCK_VECTORS];     // of the block
+} BlockColumns;
 
 // Stores a vector of columns of row `row`.
 void block_product_store(Lower *l, const BlockProduct *p, KRef row, KRef column, uint8_t count, KRef value);
 // Vectors of columns with weights that can be packed. False: it does not apply.
 bool block_product_vectors(Lower *l, BlockProduct *p);
+
+// What --accuracy must allow for digits: the elements of a row are rounded to 2^-23 of the largest one in
+// their unit of 32, which on sums of random numbers is less than what sums in f32 are off by.
+#define BLOCK_DIGITS_ERROR 1e-6
+// Do byte products pay? They do where they are one instruction.
+bool block_digits_apply(const Lower *l, const BlockProduct *p);
+// Emits the loops that round all rows, into scratch memory.
+void block_digits_round(Lower *l, BlockProduct *p);
+// Adds a unit's products: number `unit` of block `block`.
+void block_digits_add(Lower *l, const BlockProduct *p, const BlockColumns *c, KRef block, KRef unit);
 
 #endif
