@@ -66,6 +66,17 @@ CASES = [
         [3, 5, 7, 9],
     ),
     (
+        "rows against columns that lie along k",
+        """%1 = input "a" : f32[batch, seq, 24]
+        %2 = input "b" : f32[batch, 2*seq + 1, 24]
+        %3 = matmul(%1, %2) {transpose_b = true}
+        %4 = input "c" : f32[2*seq + 1, 24]
+        %5 = matmul(%1, %4) {transpose_b = true}
+        %6 = softmax(%3) {axis = 2}
+        %7 = reduce_sum(%5) {axes = [2]}""",
+        [3, 5, 6, 7],
+    ),
+    (
         "a linear layer",
         """%1 = input "x" : f32[batch, seq, 12]
         CONST 2 12 20
