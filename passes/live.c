@@ -475,6 +475,7 @@ const LiveTable *live_analyse(const Graph *g, Arena *a)
     l.has_size = ARENA_ARRAY(a, bool, g->nodes.len);
     for (NodeId id = 1; id < g->nodes.len; id++)
         follow(&l, id);
+    live_follow_needs(g, l.of, a);
     LiveTable *t = ARENA_NEW(a, LiveTable);
     *t = (LiveTable){l.of, g->nodes.len};
     return t;

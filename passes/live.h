@@ -36,6 +36,8 @@ enum { LIVE_MAX_SIZES = 8 }; // that one kernel reads
 
 // Facts about all values of the graph; NULL when it has no live sizes.
 const LiveTable *live_analyse(const Graph *g, Arena *a);
+// Adds where values end because nobody reads them from there on (live_need.c): the last step of the analysis.
+void live_follow_needs(const Graph *g, const LiveFacts **of, Arena *a);
 // The facts about a node, or NULL.
 const LiveFacts *live_facts(const Plan *p, NodeId id);
 // Up to where the node must be computed along the axis: size 0 where all of it must be.
