@@ -15,7 +15,8 @@ typedef struct Experts {
     // rows of expert e, the last ones those of none; rows by place; experts that have rows, and behind them
     // (at n_experts) how many these are. Rows beyond the live ones have no place, and no expert.
     uint32_t choice, bounds, order, groups;
-    uint32_t sorted; // the rows of x, in f32, by place
+    uint32_t sorted; // the rows of x, in f32, by place, `pitch` elements apart
+    int64_t pitch;
 } Experts;
 
 // The coordinates of a row of the result on its axes but the last.

@@ -9,7 +9,9 @@
 #include "passes/operand.h"
 #include "passes/transpose.h"
 
-enum { MAX_TILE_ROWS = 12, MAX_SIZES = 8 };
+// Rows whose distance is a multiple of ALIASING bytes share few sets of the first-level cache: a line (in
+// floats) lies between them.
+enum { MAX_TILE_ROWS = 12, MAX_SIZES = 8, LINE = 16, ALIASING = 512 };
 
 static Experts experts_of(Lower *l)
 {
@@ -104,7 +106,7 @@ static bool can_tile(const Lower *l, const Experts *x)
     return (is_packable(l, x) || x->w_col == 1 || turns) && (lanes == 1 || domain_lanes(l, &x->d, last) > 1);
 }
 
-// Rows of x next to each other, in f32.
+// Rows of x next to each other, in f32. Behind them is room for what the last tile reads beyond them.
 static void copy_rows(Lower *l, Experts *x)
 {
     Kernel *k = l->k;
@@ -113,11 +115,13 @@ static void copy_rows(Lower *l, Experts *x)
     const uint8_t lanes = step == 1 ? lower_fit_lanes(l, x->k) : 1;
     const int64_t whole = x->k - x->k % lanes;
     const uint32_t from = lower_param(l, x->x, PARAM_READ);
-    x->sorted = lower_param_scratch(l, "rows", DTYPE_f32, (uint64_t)x->rows * (uint64_t)x->k);
+    x->pitch = x->k * (int64_t)sizeof(float) % ALIASING == 0 ? x->k + LINE : x->k;
+    x->sorted =
+        lower_param_scratch(l, "rows", DTYPE_f32, (uint64_t)(x->rows + MAX_TILE_ROWS) * (uint64_t)x->pitch);
     const KRef n = experts_entry(l, x->bounds, k_index(k, x->n_experts));
     const KRef p = k_for(k, k_index(k, 0), n, 1, KFOR_PARALLEL, "p");
     experts_row(l, x, experts_entry(l, x->order, p), idx);
-    const KRef a = row_base(l, x, idx), to = k_mul(k, p, k_index(k, x->k));
+    const KRef a = row_base(l, x, idx), to = k_mul(k, p, k_index(k, x->pitch));
     if (whole > 0) {
         const KRef c = k_for(k, k_index(k, 0), k_index(k, whole), lanes, KFOR_SERIAL, "c");
         const KRef v = k_load(k, from, k_mul_add(k, c, step, a), lanes, lanes);
@@ -159,6 +163,7 @@ typedef struct Panel {
     const Experts *x;
     KRef expert, column; // first column
     KRef place;          // of the tile's first row
+    KRef end;            // behind the expert's last row, where tiles reach beyond it; else 0
 } Panel;
 
 static void store_tile(Lower *l, KRef row, KRef column, uint8_t lanes, uint8_t count, KRef value, void *ctx)
@@ -168,7 +173,10 @@ static void store_tile(Lower *l, KRef row, KRef column, uint8_t lanes, uint8_t c
     Kernel *k = l->k;
     const uint32_t last = x->d.rank - 1;
     Point at = {.vec_axis = last, .lanes = lanes, .count = count};
-    experts_row(l, x, experts_entry(l, x->order, k_add(k, p->place, row)), at.idx);
+    const KRef place_of_row = k_add(k, p->place, row);
+    if (p->end != 0)
+        k_if(k, k_op(k, KOP_lt, place_of_row, p->end, 0));
+    experts_row(l, x, experts_entry(l, x->order, place_of_row), at.idx);
     at.idx[last] = k_add(k, p->column, column);
     if (x->bias) {
         const KRef place[2] = {p->expert, at.idx[last]};
@@ -177,14 +185,19 @@ static void store_tile(Lower *l, KRef row, KRef column, uint8_t lanes, uint8_t c
         value = k_op(k, KOP_add, value, k_cast(k, v, DTYPE_f32), 0);
     }
     pull_store_root(l, &x->d, at, k_cast(k, value, lower_node(l, l->anchor)->dtype));
+    if (p->end != 0)
+        k_end(k);
 }
 
-// Heights of tiles, falling to 1: as many rows as possible by the first, then by the next ones.
+// Heights of tiles, each at most about three quarters of the one before; the last is 1.
 static uint32_t tile_sizes(int64_t most, int64_t *size)
 {
+    static const int64_t heights[] = {8, 6, 4, 2, 1};
     uint32_t n = 0;
-    for (int64_t rows = most; rows >= 1 && n < MAX_SIZES; rows /= 2)
-        size[n++] = rows;
+    size[n++] = most;
+    for (uint32_t i = 0; i < sizeof heights / sizeof *heights; i++)
+        if (4 * heights[i] <= 3 * size[n - 1])
+            size[n++] = heights[i];
     return n;
 }
 
@@ -205,7 +218,7 @@ static Gemm product_of(Lower *l, const Experts *x, bool *turns)
               .n = x->n,
               .k = x->k,
               .a = x->sorted,
-              .a_row = x->k,
+              .a_row = x->pitch,
               .a_k = 1,
               .b_k = x->w_k,
               .b_col = x->w_col,
@@ -218,29 +231,42 @@ static Gemm product_of(Lower *l, const Experts *x, bool *turns)
     return g;
 }
 
-// The tiles of an expert's rows in one panel, from place `first` to `end`.
+static void emit_tile(const Gemm *g, const GemmRun *run, Panel *p, int64_t rows)
+{
+    Gemm tile = *g;
+    tile.m = rows;
+    tile.n = run->real;
+    tile.t = (GemmTiles){.rows = rows, .nv = (uint8_t)(run->width / g->lanes), .block = rows, .steps = g->k};
+    tile.a_base = k_mul(g->l->k, p->place, k_index(g->l->k, g->a_row));
+    tile.store = store_tile;
+    tile.ctx = p;
+    gemm_emit(&tile);
+}
+
+// The tiles of an expert's rows in one panel, from place `first` to `end`: as many of the tallest as there
+// are whole ones, and one of the least height that is enough for the rest. It may reach beyond the rows.
 static void emit_tiles(const Gemm *g, const GemmRun *run, Panel *p, KRef first, KRef end)
 {
-    Lower *l = g->l;
-    Kernel *k = l->k;
-    int64_t size[MAX_SIZES];
+    Kernel *k = g->l->k;
+    int64_t size[MAX_SIZES + 1];
     const uint32_t n = tile_sizes(g->t.rows, size);
+    const KRef most = k_index(k, size[0]);
+    const KRef whole = k_op(k, KOP_div, k_op(k, KOP_sub, end, first, 0), most, 0);
+    const KRef behind = k_mul_add(k, whole, size[0], first), rest = k_op(k, KOP_sub, end, behind, 0);
+    p->end = 0;
+    p->place = k_for(k, first, behind, size[0], KFOR_SERIAL, "r");
+    emit_tile(g, run, p, size[0]);
+    k_end(k);
+    p->place = behind;
+    size[n] = 0;
     for (uint32_t i = 0; i < n; i++) {
-        const KRef left = k_op(k, KOP_sub, end, first, 0);
-        const KRef tiles = size[i] == 1 ? left : k_op(k, KOP_div, left, k_index(k, size[i]), 0);
-        const KRef behind = size[i] == 1 ? end : k_mul_add(k, tiles, size[i], first);
-        p->place = k_for(k, first, behind, size[i], KFOR_SERIAL, "r");
-        Gemm tile = *g;
-        tile.m = size[i];
-        tile.n = run->real;
-        tile.t = (GemmTiles){
-            .rows = size[i], .nv = (uint8_t)(run->width / g->lanes), .block = size[i], .steps = g->k};
-        tile.a_base = k_mul(k, p->place, k_index(k, g->k));
-        tile.store = store_tile;
-        tile.ctx = p;
-        gemm_emit(&tile);
+        if (size[i] == size[0] && size[1] + 1 == size[0])
+            continue;
+        k_if(k, k_op(k, KOP_and, k_op(k, KOP_lt, k_index(k, size[i + 1]), rest, 0),
+                     k_op(k, KOP_le, rest, k_index(k, size[i]), 0), 0));
+        p->end = size[i + 1] + 1 < size[i] ? end : 0;
+        emit_tile(g, run, p, size[i]);
         k_end(k);
-        first = behind;
     }
 }
 
