@@ -296,9 +296,8 @@ static bool has_computed_sizes(const Graph *g, const Node *n, NodeId id)
     return any;
 }
 
-// Are there sizes inside of a sub-graph that are not known outside? Sub-graphs nest at most GRAPH_MAX_DEPTH
-// deep.
-static bool has_sizes_inside(const Graph *g, const Graph *sub)
+// Sub-graphs nest at most GRAPH_MAX_DEPTH deep.
+bool extent_has_sizes_inside(const Graph *g, const Graph *sub)
 {
     bool any = sub->extents.len > 0;
     for (NodeId id = 1; !any && id < sub->nodes.len; id++) {
@@ -306,7 +305,8 @@ static bool has_sizes_inside(const Graph *g, const Graph *sub)
         for (uint32_t i = 0; i < n->shape->rank; i++)
             any = any || graph_dim_is_computed(g, n->shape->dim[i]);
         for (uint32_t i = 0; !any && i < n->n_attr; i++)
-            any = attr_info[n->attr[i].id].type == ATTR_GRAPH && has_sizes_inside(g, n->attr[i].u.graph);
+            any =
+                attr_info[n->attr[i].id].type == ATTR_GRAPH && extent_has_sizes_inside(g, n->attr[i].u.graph);
     }
     return any;
 }
@@ -368,7 +368,8 @@ static NodeId step_rule(Graph *g, NodeId id, void *ctx)
     const ExtentRule rule = extent_rule((OpId)n->op);
     (void)ctx;
     for (uint32_t i = 0; i < n->n_attr; i++)
-        if (attr_info[n->attr[i].id].type == ATTR_GRAPH && has_sizes_inside(g, n->attr[i].u.graph))
+        if (attr_info[n->attr[i].id].type == ATTR_GRAPH && extent_has_sizes_inside(g, n->attr[i].u.graph) &&
+            !extent_loop_is_over_entries(g, id))
             return refuse_inside(g, id);
     if (op_info[n->op].kind == OPKIND_EW || !has_computed_sizes(g, n, id))
         return id;

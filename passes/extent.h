@@ -42,6 +42,11 @@ Shape extent_rows(Graph *g, const Shape *s);
 // Joins i64 scalars to a list.
 NodeId extent_list(Graph *g, const NodeId *entry, uint32_t n);
 
+// Are there sizes inside of a sub-graph that are not known outside?
+bool extent_has_sizes_inside(const Graph *g, const Graph *sub);
+// A loop whose body has such sizes in values only of which it takes one entry an iteration (extent_loop.c).
+bool extent_loop_is_over_entries(const Graph *g, NodeId id);
+NodeId extent_loop(Graph *g, NodeId id);
 // extent_move.c
 NodeId extent_gather(Graph *g, NodeId id);
 NodeId extent_slice(Graph *g, NodeId id);

@@ -433,6 +433,7 @@ ExtentRule extent_rule(OpId op)
         [OP_rope] = rope,
         [OP_roi_pool] = roi_pool,
         [OP_lstm] = lstm,
+        [OP_loop] = extent_loop,
         [OP_top_k] = top_k,
         [OP_nonzero] = nonzero,
         [OP_unique] = unique,

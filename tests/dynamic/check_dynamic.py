@@ -32,6 +32,62 @@ def const(node, shape):
 # name, nodes, values that become outputs
 CASES = [
     (
+        "loop over the entries of an axis",
+        """%1 = input "x" : f32[seq, 6]
+        %2 = input "z" : f32[5, seq, 3]
+        %3 = const : i64[] = {1000}
+        %4 = const : bool[] = {true}
+        %5 = input "s" : f32[6]
+        %6 = loop(%3, %4, %5, %1, %2) {carried = 1, max_trips = [seq], body = graph "body" {
+        %1 = input "i" : i64[]
+        %2 = input "go" : bool[]
+        %3 = input "sum" : f32[6]
+        %4 = input "all" : f32[seq, 6]
+        %5 = input "columns" : f32[5, seq, 3]
+        %6 = gather(%4, %1) {axis = 0}
+        %7 = gather(%5, %1) {axis = 1}
+        %8 = add(%3, %6)
+        %9 = tanh(%8)
+        %10 = exp(%7)
+        output "go_on" = %2
+        output "sum" = %9
+        output "row" = %8
+        output "other" = %10
+        }}
+        %7 = result(%6) {index = 1}
+        %8 = result(%6) {index = 2}
+        %9 = result(%6) {index = 3}
+        %10 = reduce_sum(%8) {axes = [0]}""",
+        [6, 7, 8, 9, 10],
+    ),
+    (
+        "fewer iterations than entries",
+        """%1 = input "x" : f32[seq, 4]
+        %2 = const : i64[] = {0}
+        %3 = const : f32[] = {1}
+        %4 = expand(%3) {shape = [seq]}
+        %5 = reduce_sum(%4)
+        %6 = cast(%5) {to = i64}
+        %7 = const : i64[] = {2}
+        %8 = div(%6, %7)
+        %9 = const : bool[] = {true}
+        %10 = input "s" : f32[4]
+        %11 = loop(%8, %9, %10, %1) {carried = 1, max_trips = [seq], body = graph "body" {
+        %1 = input "i" : i64[]
+        %2 = input "go" : bool[]
+        %3 = input "sum" : f32[4]
+        %4 = input "all" : f32[seq, 4]
+        %5 = gather(%4, %1) {axis = 0}
+        %6 = add(%3, %5)
+        output "go_on" = %2
+        output "sum" = %6
+        output "row" = %6
+        }}
+        %12 = result(%11) {index = 1}
+        %13 = reduce_mean(%12) {axes = [0]}""",
+        [11, 12, 13],
+    ),
+    (
         "arithmetic",
         """%1 = input "x" : f32[batch, seq, 5]
         %2 = input "y" : f32[seq, 1]
@@ -365,6 +421,27 @@ REFUSED = [
         %3 = conv(%1, %2)""",
         [3],
         "channels and kernels must have fixed sizes",
+    ),
+    (
+        "a loop that reads other entries than that of the iteration",
+        """%1 = input "x" : f32[seq, 4]
+        %2 = const : i64[] = {3}
+        %3 = const : bool[] = {true}
+        %4 = input "s" : f32[4]
+        %5 = loop(%2, %3, %4, %1) {carried = 1, max_trips = [seq], body = graph "body" {
+        %1 = input "i" : i64[]
+        %2 = input "go" : bool[]
+        %3 = input "sum" : f32[4]
+        %4 = input "all" : f32[seq, 4]
+        %5 = const : i64[] = {-1}
+        %6 = sub(%5, %1)
+        %7 = gather(%4, %6) {axis = 0}
+        %8 = add(%3, %7)
+        output "go_on" = %2
+        output "sum" = %8
+        }}""",
+        [5],
+        "loop does not work where its graph has sizes",
     ),
     (
         "inside of a loop",
