@@ -425,6 +425,22 @@ void lower_close(Lower *l, uint32_t n)
         k_end(l->k);
 }
 
+// Vectors up to where the last one ends before the live elements do, then the others one by one.
+static void along_exactly(Lower *l, const Domain *d, uint8_t lanes, Point at, PointFn fn, void *ctx)
+{
+    const uint32_t axis = at.vec_axis;
+    const KRef end = lower_live(l, &d->live[axis], d->extent[axis]);
+    const KRef rest = k_op(l->k, KOP_rem, end, k_index(l->k, lanes), 0);
+    const KRef last = k_op(l->k, KOP_sub, end, rest, 0);
+    at.idx[axis] = k_for(l->k, k_index(l->k, 0), last, lanes, KFOR_PARALLEL, axis_names[axis]);
+    fn(l, d, at, ctx);
+    k_end(l->k);
+    at.lanes = at.count = 1;
+    at.idx[axis] = k_for(l->k, last, end, 1, KFOR_PARALLEL, axis_names[axis]);
+    fn(l, d, at, ctx);
+    k_end(l->k);
+}
+
 void lower_along(Lower *l, const Domain *d, uint32_t axis, uint8_t lanes, Point at, PointFn fn, void *ctx)
 {
     const int64_t n = d->extent[axis], whole = n - n % lanes;
@@ -432,6 +448,10 @@ void lower_along(Lower *l, const Domain *d, uint32_t axis, uint8_t lanes, Point 
     const KRef end = lower_live(l, &d->live[axis], n), last = k_index(l->k, whole);
     at.vec_axis = axis;
     at.lanes = at.count = lanes;
+    if (is_live && d->is_exact && lanes > 1) {
+        along_exactly(l, d, lanes, at, fn, ctx);
+        return;
+    }
     if (whole > 0) {
         const KRef stop = !is_live ? last : whole < n ? k_op(l->k, KOP_min, end, last, 0) : end;
         at.idx[axis] = k_for(l->k, k_index(l->k, 0), stop, lanes, KFOR_PARALLEL, axis_names[axis]);
@@ -543,6 +563,7 @@ void lower_strided_copy(Lower *l)
     Domain d = domain_of(n->shape);
     Access dst = {.node = 0};
     domain_trim(l, &d, src);
+    d.is_exact = l->plan->buffers.data[l->pk->copy.dst.buf].region == REGION_STATE;
     for (uint32_t i = 0; i < d.rank; i++)
         dst.stride[i] = l->pk->copy.dst.stride[i];
     vec_push(l->plan->arena, &d.access, dst);

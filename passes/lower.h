@@ -115,6 +115,7 @@ typedef struct Domain {
     LiveRef
         live[SHAPE_MAX_RANK]; // where loops end, if not at the extent: what is beyond may be computed or not
     VEC(Access) access;
+    bool is_exact;      // nothing may be stored beyond: the memory keeps what it has there
     bool has_out_space; // the root and what its epilogue loads are in SPACE_OUT; else all is in SPACE_IN
 } Domain;
 

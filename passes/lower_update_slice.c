@@ -94,6 +94,7 @@ static void update_in_place(Lower *l, Update *u)
     const uint32_t last = u->part->rank - 1;
     Domain d = domain_of(u->part);
     domain_trim(l, &d, u->patch);
+    d.is_exact = true; // the elements behind the patch are not its own
     if (shape_numel(u->part) == 0)
         return;
     const bool has_vectors =
