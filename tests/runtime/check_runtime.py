@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Emits a model of this folder for CPUs and optimisation levels, builds the C program that belongs to it with
 the sanitizers, as C and as C++, and runs it.
-Usage: check_runtime.py RLXC MODEL PROGRAM [OPTION...]: MODEL.json compiled with the options, for PROGRAM.c"""
+Usage: check_runtime.py RLXC MODEL PROGRAM [OPTION...]: MODEL.json compiled with the options, for PROGRAM.c
+"""
 
 import os
 import shutil
