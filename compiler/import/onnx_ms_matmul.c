@@ -3,8 +3,7 @@
 // they are, and rows that are gathered from a table are unpacked after that.
 #include "compiler/import/onnx_quant.h"
 
-// The numbers in the bytes of the last axis, the first one in the lowest bits.
-static NodeId unpacked(OnnxNode *n, NodeId x, int64_t bits)
+NodeId quant_unpacked(OnnxNode *n, NodeId x, int64_t bits)
 {
     const Shape s = *onnx_shape(n, x);
     const int64_t count = 8 / bits;
@@ -37,7 +36,7 @@ static NodeId zero_points(OnnxNode *n, NodeId zero, int64_t columns, int64_t blo
     if (!zero || n->failed)
         return 0;
     if (onnx_dtype(n, zero) == DTYPE_u8) {
-        zero = unpacked(n, onnx_reshape_to(n, zero, (const Dim[]){columns, -1}, 2), bits);
+        zero = quant_unpacked(n, onnx_reshape_to(n, zero, (const Dim[]){columns, -1}, 2), bits);
         zero = onnx_slice(n, zero, 1, 0, blocks, 1);
     }
     return onnx_cast(n, onnx_reshape_to(n, zero, (const Dim[]){columns, blocks}, 2), type);
@@ -102,8 +101,8 @@ void onnx_import_ms_gather_block_quantized(OnnxNode *n)
     const uint32_t added = onnx_shape(n, indices)->rank;
     const uint32_t axis = quantised > gather ? quantised + added - 1 : quantised;
     if (is_packed) {
-        x = unpacked(n, x, bits);
-        zero = zero ? unpacked(n, zero, bits) : onnx_scalar(n, DTYPE_u8, (double)(1 << (bits - 1)));
+        x = quant_unpacked(n, x, bits);
+        zero = zero ? quant_unpacked(n, zero, bits) : onnx_scalar(n, DTYPE_u8, (double)(1 << (bits - 1)));
     }
     if (n->failed)
         return;

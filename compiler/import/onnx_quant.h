@@ -36,6 +36,8 @@ NodeId quant_from_f32(OnnxNode *n, NodeId x, NodeId scale, NodeId zero, DType ty
 // zero
 // that is a scalar serves all.
 NodeId quant_blocks_to_float(OnnxNode *n, NodeId x, NodeId scale, NodeId zero, uint32_t axis, int64_t block);
+// The numbers of 2, 4 or 8 bits in the bytes of the last axis, the first one in the lowest bits.
+NodeId quant_unpacked(OnnxNode *n, NodeId x, int64_t bits);
 // The product of integer matrices or 8-bit floats, less their zero points: of a per row, of b per column.
 NodeId quant_matmul(OnnxNode *n, NodeId a, NodeId a_zero, NodeId b, NodeId b_zero);
 // The quantisation of a whole tensor to u8 by its own range.

@@ -313,6 +313,39 @@ def halves():
                (1, 2), **tolerance)
 
 
+# --- experts ---
+
+
+def experts():
+    x, e, d, h = floats(2, 5, 32), 4, 32, 48
+    router, fc2, bias2 = floats(10, e), floats(e, d, h), floats(e, d)
+    for name in ("relu", "gelu", "silu", "identity"):
+        operands = [x, router, floats(e, h, d), floats(e, h), fc2, bias2]
+        attributes = {"k": 2, "activation_type": name, "normalize_routing_weights": int(name != "relu")}
+        yield Case("moe_" + name, "MoE", operands, attributes, (2, 3, 4, 5))
+    attributes = {"k": 3, "activation_type": "swiglu", "swiglu_fusion": 1}
+    fc1 = [floats(e, 2 * h, d), floats(e, 2 * h)]
+    yield Case("moe_swiglu", "MoE", [x[0], router[:5], *fc1, fc2, bias2], attributes, (2, 3, 4, 5))
+    limits = {"activation_alpha": 1.5, "activation_beta": 1.0, "swiglu_limit": 2.0}
+    yield Case("moe_swiglu_limit", "MoE", [x, router, *fc1, fc2], {**attributes, **limits}, (2, 3, 4))
+    for bits in (4, 8):
+        weights = bytes_of(e, h, d * bits // 8), bytes_of(e, d, h * bits // 8)
+        scales = np.abs(floats(e, h)) / 64, np.abs(floats(e, d)) / 64
+        operands = [x, router, weights[0], scales[0], floats(e, h), weights[1], scales[1], bias2]
+        attributes = {"k": 2, "expert_weight_bits": bits, "activation_type": "silu"}
+        yield Case(f"qmoe_{bits}", "QMoE", operands, attributes, (2, 3, 4, 5, 6, 7), tolerance=1e-4)
+        operands = list(operands)
+        operands[3], operands[6] = np.abs(floats(e, h, 2)) / 64, np.abs(floats(e, d, 3)) / 64
+        zeros = [None] * 3 + [bytes_of(e, h, 2 * bits // 8), bytes_of(e, d, (3 * bits + 7) // 8)]
+        yield Case(f"qmoe_{bits}_blocks", "QMoE", operands + zeros, {**attributes, "block_size": 16},
+                   (2, 3, 4, 5, 6, 7, 11, 12), tolerance=2e-2)  # ONNX Runtime takes rows of 8 bits
+        shares = [None, np.abs(floats(10, e))]
+        yield Case(f"qmoe_{bits}_router_weights", "QMoE", operands + zeros + shares,
+                   {**attributes, "block_size": 16, "normalize_routing_weights": 1},
+                   (2, 3, 4, 5, 6, 7, 11, 12), tolerance=2e-2)
+
+
 def all_cases():
-    for group in (fused, quantised, projections, heads, rotary, groups, few_bits, packed_matrices, halves):
+    for group in (experts, fused, quantised, projections, heads, rotary, groups, few_bits, packed_matrices,
+                  halves):
         yield from group()

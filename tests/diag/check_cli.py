@@ -166,7 +166,8 @@ MESSAGES = [
     (
         ["compile", model, "--moe-resident", "2"],
         2,
-        "rlxc: error[E0003]: --moe-resident 2: expected a model with experts whose weights are constant floats\n",
+        "rlxc: error[E0003]: --moe-resident 2: "
+        "expected a model with experts whose weights are constant floats\n",
     ),
 ]
 for args, code, text in MESSAGES:
