@@ -16,11 +16,11 @@ static bool has_axes(const Graph *g, const Shape *s)
 static bool takes_entry(const Graph *g, const Graph *body, const Node *gather, NodeId x, const AttrVal *trips)
 {
     const Shape *s = graph_node(body, x)->shape;
-    const int64_t axis = node_get_int(gather, A_gather_axis);
     int64_t least = 0, most = 0;
     if (gather->op != OP_gather || gather->src[0] != x || gather->src[1] != body->inputs.data[0] ||
         trips->len == 0)
         return false;
+    const int64_t axis = node_get_int(gather, A_gather_axis); // not negative: shape rules have seen to it
     for (uint32_t i = 0; i < s->rank; i++)
         if (i != (uint32_t)axis && graph_dim_is_computed(g, s->dim[i]))
             return false;

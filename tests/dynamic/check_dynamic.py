@@ -444,6 +444,41 @@ REFUSED = [
         "loop does not work where its graph has sizes",
     ),
     (
+        "a loop that reads all of an axis",
+        """%1 = input "x" : f32[seq]
+        %2 = const : i64[] = {3}
+        %3 = const : bool[] = {true}
+        %4 = input "s" : f32[]
+        %5 = loop(%2, %3, %4, %1) {carried = 1, max_trips = [seq], body = graph "body" {
+        %1 = input "i" : i64[]
+        %2 = input "go" : bool[]
+        %3 = input "sum" : f32[]
+        %4 = input "all" : f32[seq]
+        %5 = reduce_sum(%4)
+        %6 = add(%3, %5)
+        output "go_on" = %2
+        output "sum" = %6
+        }}""",
+        [5],
+        "loop does not work where its graph has sizes",
+    ),
+    (
+        "a loop that carries an open size",
+        """%1 = input "x" : f32[seq]
+        %2 = const : i64[] = {3}
+        %3 = const : bool[] = {true}
+        %4 = loop(%2, %3, %1) {carried = 1, max_trips = [seq], body = graph "body" {
+        %1 = input "i" : i64[]
+        %2 = input "go" : bool[]
+        %3 = input "sum" : f32[seq]
+        %4 = exp(%3)
+        output "go_on" = %2
+        output "sum" = %4
+        }}""",
+        [4],
+        "loop does not work where its graph has sizes",
+    ),
+    (
         "inside of a loop",
         """%1 = input "x" : f32[4]
         %9 = input "z" : f32[seq]
