@@ -322,10 +322,10 @@ static inline rlx_status rlx_gpu_run(const rlx_gpu_frame *frame, rlx_status (*la
     rlx_status status = rlx_gpu_give_inputs(&f);
     if (status == RLX_OK && launch_all != NULL)
         return launch_all(f.self) == RLX_OK ? rlx_gpu_take_outputs(&f) : RLX_ERR_DEVICE;
-    if (status == RLX_OK)
+    if (status == RLX_OK && ctx->model->n_checks != 0) {
         status = rlx_gpu_steps(&f, 0, f.program->n_checked);
-    if (status == RLX_OK)
-        status = rlx_gpu_test_checks(&f);
+        status = status == RLX_OK ? rlx_gpu_test_checks(&f) : status;
+    }
     if (status == RLX_OK)
         status = rlx_gpu_steps(&f, f.program->n_checked, f.program->n_steps);
     if (status == RLX_OK && ctx->profile != NULL)

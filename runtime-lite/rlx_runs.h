@@ -198,6 +198,7 @@ static inline rlx_status rlx_clone(rlx_ctx *ctx, const rlx_ctx *from, void *aren
 {
     rlx_status status;
     size_t bytes;
+    uint32_t i;
     if (ctx == NULL || from == NULL || from->model == NULL || ctx == from)
         return RLX_ERR_NULL;
     status = rlx_init(
@@ -207,7 +208,8 @@ static inline rlx_status rlx_clone(rlx_ctx *ctx, const rlx_ctx *from, void *aren
     if (status != RLX_OK)
         return status;
     bytes = from->model->device != NULL ? from->model->device->record : from->model->state_bytes;
-    status = rlx_get_state(from, 0, bytes);
+    for (i = 0; i < from->model->n_states && status == RLX_OK; i++) // all else is the host's
+        status = rlx_get_state(from, from->model->states[i].offset, from->model->states[i].bytes);
     if (status != RLX_OK) {
         rlx_close(ctx);
         return status;
