@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the programs that make many calls with their models, in the forms that the API has, with the
+sanitizers, as C and as C++, and runs them: together_test.c (random calls) and errors_test.c (calls that are
+refused). Usage: check_calls.py RLXC"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+RLXC, HERE = os.path.abspath(sys.argv[1]), os.path.dirname(os.path.abspath(__file__))
+SANITIZE = ["-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+TIME_LIMIT = 120
+C, CPP = ["cc"], ["c++", "-x", "c++"]
+TOGETHER = [
+    "--bucket",
+    "seq=3,5,8",
+    "--bucket",
+    "batch=1,3",
+    "--handle",
+    "bias",
+    "--output-set",
+    "sums=cached",
+]
+OPEN, BUCKETS, CORE = ["--dynamic"], ["--bucket", "seq=4,8"], ["--api", "core"]
+FILE = ["--weights", "file"]
+CASES = (
+    ("together", "native", "3", C, TOGETHER),
+    ("together", "generic", "0", CPP, TOGETHER),
+    ("errors", "native", "3", C, [*FILE, *OPEN]),
+    ("errors", "generic", "0", CPP, [*FILE, *OPEN, *CORE]),
+    ("errors", "generic", "3", C, [*FILE, *BUCKETS]),
+    ("errors", "native", "0", CPP, [*FILE, *BUCKETS, *CORE]),
+)
+
+
+def check(name, cpu, level, compiler, options, folder):
+    where = ["-o", folder, "--name", name, "--cpu", cpu, "-O", level]
+    command = [RLXC, "compile", f"{HERE}/{name}.json", *where, *options]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=TIME_LIMIT)
+    with open(f"{folder}/{name}.c", encoding="ascii") as f:
+        line = next(line for line in f if line.startswith("// Compile with:"))
+    flags = [flag for flag in line.split("cc ")[1].split(" -c ")[0].split() if not flag.startswith("-O")]
+    command = [*compiler, *flags, *SANITIZE, "-I" + folder, f"{HERE}/{name}_test.c", f"{name}.c"]
+    subprocess.run([*command, "-o", "p", "-lm"], check=True, cwd=folder, timeout=TIME_LIMIT)
+    weights = [f"{name}.weights"] if options[: len(FILE)] == FILE else []
+    subprocess.run(["./p", *weights], check=True, cwd=folder, timeout=TIME_LIMIT)
+
+
+for case in CASES:
+    if shutil.which(case[3][0]) is not None:
+        with tempfile.TemporaryDirectory() as top:
+            check(*case, top)
