@@ -29,6 +29,7 @@ const Target target_c = {
     .signature = "RLX_KERNEL void $0($1)",
     .param_read = "const $0 *$3$1",
     .param_written = "$0 *$3$1",
+    .param_prefix = "",
     .param_separator = ", ",
     .no_params = "void",
     .restrict_word = "RLX_RESTRICT ",
@@ -41,5 +42,7 @@ const Target target_c = {
     .unroll = "RLX_UNROLL",
     .inf = "RLX_INF",
     .nan = "RLX_NAN",
+    .begin = "",
+    .end = "}\n",
     .prelude = prelude,
 };

@@ -541,10 +541,12 @@ static const char *param_list(Walk *w)
         names_take(&w->names, "team");
     for (uint32_t i = 0; i < w->k->params.len; i++) {
         const KParam *p = &w->k->params.data[i];
-        w->param[i] = w->base[i] = names_take(&w->names, p->name);
+        const char *name = arena_printf(w->arena, "%s%s", w->t->param_prefix, p->name);
+        w->param[i] = w->base[i] = names_take(&w->names, name);
         const ExpandArgs args = {.operand = {type_spell(w, (int)p->dtype)->storage, w->param[i],
                                              arena_printf(w->arena, "%u", i),
-                                             w->k->may_alias ? "" : w->t->restrict_word}};
+                                             w->k->may_alias ? "" : w->t->restrict_word},
+                                 .lanes = (int)dtype_info[p->dtype].bytes};
         if (i > 0)
             str_add(&s, w->t->param_separator);
         expand_template(&s, p->is_written ? w->t->param_written : w->t->param_read, &args);
@@ -559,10 +561,8 @@ static void print_head(Walk *w)
     if (w->k->comment && *w->k->comment)
         print_comment(w, w->k->comment);
     const char *params = param_list(w);
-    if (w->t->params_first) {
-        str_add(w->out, params);
-        str_char(w->out, '\n');
-    }
+    if (w->t->params_first)
+        str_printf(w->out, "%s\n", params);
     const ExpandArgs args = {.operand = {w->k->name, *params ? params : w->t->no_params}};
     expand_template(w->out, w->t->signature, &args);
     str_add(w->out, "\n{\n");
@@ -577,6 +577,7 @@ void cfamily_print_kernel(const Target *t, const Kernel *k, Str *out)
     w.name = ARENA_ARRAY(a, const char *, k->insts.len);
     w.param = ARENA_ARRAY(a, const char *, (size_t)k->params.len + 1);
     w.base = ARENA_ARRAY(a, const char *, (size_t)k->params.len + 1);
+    expand_template(out, t->begin, &(ExpandArgs){.operand = {k->name}});
     print_head(&w);
     w.indent = 1;
     const bool *used = values_used_params(k, w.values, a);
@@ -595,5 +596,5 @@ void cfamily_print_kernel(const Target *t, const Kernel *k, Str *out)
         close_block(&w);
         print_line(&w, "}");
     }
-    str_add(out, "}\n");
+    expand_template(out, t->end, &(ExpandArgs){.operand = {k->name}});
 }

@@ -24,6 +24,7 @@ const Target target_cuda = {
     .signature = "extern \"C\" __global__ void $0($1)",
     .param_read = "const $0 *$3$1",
     .param_written = "$0 *$3$1",
+    .param_prefix = "",
     .param_separator = ", ",
     .no_params = "",
     .restrict_word = "__restrict__ ",
@@ -33,5 +34,7 @@ const Target target_cuda = {
     .unroll = "#pragma unroll",
     .inf = "RLX_INF",
     .nan = "RLX_NAN",
+    .begin = "",
+    .end = "}\n",
     .prelude = prelude,
 };

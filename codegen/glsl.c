@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GLSL target: compute shaders for Vulkan 1.2, one shader a kernel with one storage buffer a parameter,
-// binding i for parameter i. Buffers are sized in elements of 32-bit index. Groups may be laid out
-// in x and y as a device allows. No f64 mathematics: GLSL has
-// none.
+// The Vulkan target, in GLSL: compute shaders for Vulkan 1.2, one shader a kernel: all are in
+// one text, and RLX_KERNEL_name says which one is meant. Addresses of parameters are push
+// constants: neither descriptors nor the largest size of a buffer. Indices are of 32 bits. Groups may be laid
+// out in x and y as a device allows. No f64 mathematics: GLSL has none.
 #include "codegen/gpu.h"
 #include "codegen/prelude.h"
 
@@ -47,24 +47,28 @@ static const SpellOverride overrides[] = {
     OWN2(pow, "rlx_pow"),
     OWN2(rem, "rlx_fmod"),
     OWN2(atan2, "rlx_atan2"),
-    F32_ONLY(sin),
-    F32_ONLY(cos),
-    F32_ONLY(tan),
-    F32_ONLY(asin),
-    F32_ONLY(acos),
-    F32_ONLY(atan),
+    OWN(sin),
+    OWN(cos),
+    OWN(tan),
+    OWN(asin),
+    OWN(acos),
+    OWN(atan),
     {KOP_rint, SPELL_F32, "roundEven($0)"},
     {KOP_rint, SPELL_F64, "roundEven($0)"},
 };
 
 static const char *const *const prelude[] = {prelude_glsl, prelude_gpu_common, prelude_gpu_math, NULL};
 
+// Blocks at any address that suits their elements.
+#define BLOCK(kind)                                                                                          \
+    "layout(buffer_reference, std430, buffer_reference_align = $L) " kind " Ref$2 { $0 rlx_at[]; };\n"       \
+    "#define $1 Ref$2(RLX_ARG($2)).rlx_at"
 #define TEXT(x)  #x
 #define GROUP(x) "layout(local_size_x = " TEXT(x) ") in;\n\n"
 
-const Target target_glsl = {
-    .name = "glsl",
-    .caps = {.name = "glsl", .f32_lanes = 1, .is_gpu = true, .channels_last = true},
+const Target target_vulkan = {
+    .name = "vulkan",
+    .caps = {.name = "vulkan", .f32_lanes = 1, .is_gpu = true, .channels_last = true},
     .types = types,
     .spell = gpu_spell,
     .overrides = overrides,
@@ -73,8 +77,9 @@ const Target target_glsl = {
     .cast_to_bool = "$0 != 0",
     .cast_to_int = "rlx_$V_to_$S($0)",
     .signature = GROUP(GRID_GROUP_X) "void main() // $0",
-    .param_read = "layout(std430, binding = $2) readonly buffer Param$2 { $0 $1[]; };",
-    .param_written = "layout(std430, binding = $2) buffer Param$2 { $0 $1[]; };",
+    .param_read = BLOCK("readonly buffer"),
+    .param_written = BLOCK("buffer"),
+    .param_prefix = "p_", // they are macros
     .param_separator = "\n",
     .no_params = "",
     .params_first = true,
@@ -85,5 +90,7 @@ const Target target_glsl = {
     .barrier = "barrier();",
     .inf = "RLX_INF",
     .nan = "RLX_NAN",
+    .begin = "#ifdef RLX_KERNEL_$0\n",
+    .end = "}\n#endif\n",
     .prelude = prelude,
 };

@@ -30,8 +30,10 @@ typedef struct GpuImage {
 } GpuImage;
 typedef VEC(GpuImage) GpuImages;
 
-// Compiles the text of kernels, or leaves the list empty where only the text is wanted. False: reported.
-typedef bool (*GpuCompile)(void *ctx, const char *text, GpuImages *out);
+// Compiles the text of kernels, which has these functions, or leaves the list empty where only the text is
+// wanted. False: reported.
+typedef bool (*GpuCompile)(void *ctx, const char *text, const char *const *functions, uint32_t n,
+                           GpuImages *out);
 
 typedef struct HostOptions {
     uint32_t moe_slots;   // see Plan.moe_slots

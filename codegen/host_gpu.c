@@ -9,6 +9,7 @@ enum { RECORD_BYTES = 512, BLOCK = 64, MEMORY_BLOCK = 256 }; // RLX_GPU_RECORD
 
 static const GpuHost hosts[] = {
     {&target_cuda, "rlx_cuda", "cu"},
+    {&target_vulkan, "rlx_vulkan", "comp"},
 };
 enum { N_HOSTS = sizeof hosts / sizeof *hosts };
 
@@ -217,7 +218,8 @@ bool host_gpu_emit_code(HostEmit *e, const Str *kernels, Str *out)
     measure(e);
     vec_push(e->arena, &e->out->files, file);
     if (e->options->compile_gpu != NULL && e->gpu->names.len != 0 &&
-        !e->options->compile_gpu(e->options->compile_gpu_ctx, text, &images))
+        !e->options->compile_gpu(e->options->compile_gpu_ctx, text, e->gpu->names.data, e->gpu->names.len,
+                                 &images))
         return false;
     emit_images(e, &images, out);
     emit_functions(e, out);

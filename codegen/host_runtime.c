@@ -45,6 +45,11 @@ static bool has_cuda(const HostEmit *e)
     return has_gpu(e) && e->target == &target_cuda;
 }
 
+static bool has_vulkan(const HostEmit *e)
+{
+    return has_gpu(e) && e->target == &target_vulkan;
+}
+
 static const RuntimePart parts[] = {
     {"rlx.h", runtime_text, NULL},
     {"rlx_values.h", values_text, NULL},
@@ -60,6 +65,8 @@ static const RuntimePart parts[] = {
     {"rlx_params.h", params_text, has_whole_api},
     {"rlx_gpu.h", gpu_text, has_gpu},
     {"rlx_cuda.h", cuda_text, has_cuda},
+    {"rlx_vulkan_api.h", vulkan_api_text, has_vulkan},
+    {"rlx_vulkan.h", vulkan_text, has_vulkan},
 };
 enum { N_PARTS = sizeof parts / sizeof *parts };
 

@@ -46,9 +46,9 @@ static const SpellOverride overrides[] = {
 
 static const char *const *const prelude[] = {prelude_msl, prelude_gpu_common, prelude_gpu_math, NULL};
 
-const Target target_msl = {
-    .name = "msl",
-    .caps = {.name = "msl", .f32_lanes = 1, .is_gpu = true, .channels_last = true},
+const Target target_metal = {
+    .name = "metal",
+    .caps = {.name = "metal", .f32_lanes = 1, .is_gpu = true, .channels_last = true},
     .types = types,
     .spell = gpu_spell,
     .overrides = overrides,
@@ -59,6 +59,7 @@ const Target target_msl = {
     .signature = "kernel void $0($1, uint3 rlx_id [[thread_position_in_grid]])",
     .param_read = "device const $0 *$1 [[buffer($2)]]",
     .param_written = "device $0 *$1 [[buffer($2)]]",
+    .param_prefix = "",
     .param_separator = ", ",
     .no_params = "device const int *unused [[buffer(0)]]",
     .restrict_word = "",
@@ -68,5 +69,7 @@ const Target target_msl = {
     .unroll = "#pragma unroll",
     .inf = "RLX_INF",
     .nan = "RLX_NAN",
+    .begin = "",
+    .end = "}\n",
     .prelude = prelude,
 };

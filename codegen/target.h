@@ -86,10 +86,11 @@ struct Target {
     const char *cast_to_int;  // $S, $V short name of the operand's type, $0: float to int, saturating
     const char *signature;    // $0 = name, $1 = parameters
     const char *param_read,
-        *param_written; // $0 = storage type, $1 = name, $2 = its number, $3 = restrict or nothing
+        *param_written; // $0 = storage type, $1 = name, $2 = its number, $3 = restrict or nothing, $L = bytes
     const char *param_separator;
     const char *no_params; // $1 of a kernel without parameters
     bool params_first;     // parameters are declared before the signature, not in it (GLSL)
+    const char *param_prefix; // of names of parameters
     const char *restrict_word;
     const char *thread_id;             // number of the thread in the grid; NULL: parallel loops are loops
     const char *array;                 // $0 = element type, $1 = name, $2 = elements
@@ -99,6 +100,7 @@ struct Target {
     const char *part, *parts;          // which thread of how many, by that parameter
     const char *unroll;                // line before a loop to unroll; NULL: nothing
     const char *inf, *nan;             // values of any float type
+    const char *begin, *end;           // $0 = name: before each kernel, and from its last brace on
     const char *const *const *prelude; // texts in prelude form (prelude.h), NULL at the end
 };
 

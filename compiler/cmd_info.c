@@ -111,7 +111,7 @@ ExitCode cmd_targets(Cli *c)
         return cli_fail(c);
     for (const char *const *name = target_names; *name != NULL; name++)
         printf("target %-10s%s\n", *name,
-               strcmp(*name, "c") == 0 || strcmp(*name, "cuda") == 0 ? "complete" : "kernel text only");
+               strcmp(*name, "metal") != 0 ? "complete" : "kernel text only");
     for (const char *const *name = cpu_names; *name != NULL; name++) {
         CpuInfo cpu;
         if (cpu_find(*name, &cpu))

@@ -87,8 +87,11 @@ static bool check_gpu_options(Job *j)
 static bool read_gpus(Job *j)
 {
     const char *given = j->cli->options.gpu, *gpus = given != NULL ? given : "sm_80,sm_90a";
+    if (j->target != &target_cuda && given != NULL)
+        return wrong_value(j, "--gpu", given, "--target cuda with it");
     if (!j->target->caps.is_gpu)
-        return given == NULL || wrong_value(j, "--gpu", given, "--target cuda with it");
+        return true;
+    j->spirv = (SpirvJob){j->cli->arena, j->cli->diag};
     j->nvrtc = (Nvrtc){.arena = j->cli->arena, .diag = j->cli->diag};
     if (!nvrtc_read_gpus(j->cli->arena, gpus, &j->nvrtc.gpus))
         return wrong_value(j, "--gpu", gpus, "up to 8 GPUs, as sm_80,sm_90a, or text");
@@ -99,8 +102,8 @@ static bool read_target(Job *j, const char *default_cpu)
 {
     const Options *o = &j->cli->options;
     const char *target = o->target != NULL ? o->target : "c", *cpu = o->cpu != NULL ? o->cpu : default_cpu;
-    if (strcmp(target, "c") != 0 && strcmp(target, "cuda") != 0)
-        return diag_error(j->cli->diag, (Span){0}, E0301, "--target %s: expected c or cuda", target);
+    if (strcmp(target, "c") != 0 && strcmp(target, "cuda") != 0 && strcmp(target, "vulkan") != 0)
+        return diag_error(j->cli->diag, (Span){0}, E0301, "--target %s: expected c, cuda or vulkan", target);
     j->target = target_find(target);
     if (!cpu_find(cpu, &j->cpu)) {
         diag_error(j->cli->diag, (Span){0}, E0301, "--cpu %s: no such CPU", cpu);
@@ -158,8 +161,8 @@ static bool read_host_options(Job *j)
                             .arena = (ArenaMode)arena,
                             .api = (ApiMode)api,
                             .pool = (PoolMode)pool,
-                            .compile_gpu = j->target->caps.is_gpu ? nvrtc_compile : NULL,
-                            .compile_gpu_ctx = &j->nvrtc,
+                            .compile_gpu = j->target == &target_cuda ? nvrtc_compile : spirv_compile_all,
+                            .compile_gpu_ctx = j->target == &target_cuda ? (void *)&j->nvrtc : &j->spirv,
                             .has_profile = o->profile != NULL,
                             .has_source = o->embed_source != NULL,
                             .runtime = o->link_runtime != NULL ? RUNTIME_LINKED : RUNTIME_PASTED};

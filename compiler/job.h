@@ -8,6 +8,7 @@
 #include "compiler/given.h"
 #include "compiler/nvrtc.h"
 #include "compiler/pipeline.h"
+#include "compiler/spirv.h"
 
 typedef struct Job {
     Cli *cli;
@@ -16,7 +17,8 @@ typedef struct Job {
     const Target *target;
     CpuInfo cpu;
     TargetCaps caps;
-    Nvrtc nvrtc; // --target cuda
+    Nvrtc nvrtc;    // --target cuda
+    SpirvJob spirv; // --target vulkan
     PipelineOptions pipeline;
     HostOptions host;
     BucketSizes buckets;   // --bucket

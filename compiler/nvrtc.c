@@ -141,9 +141,10 @@ static bool compile_for(const Nvrtc *n, const Api *api, const char *text, const 
     return ok;
 }
 
-bool nvrtc_compile(void *ctx, const char *text, GpuImages *out)
+bool nvrtc_compile(void *ctx, const char *text, const char *const *names, uint32_t n_names, GpuImages *out)
 {
     const Nvrtc *n = ctx;
+    (void)names, (void)n_names;
     Api api;
     if (n->gpus.n == 0)
         return true;

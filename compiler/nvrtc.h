@@ -24,6 +24,6 @@ typedef struct Nvrtc {
 // "sm_80,sm_90a", or "text": none. False: it is no such list.
 bool nvrtc_read_gpus(Arena *a, const char *list, NvrtcGpus *out);
 // A GpuCompile, ctx: a Nvrtc: one cubin for every GPU, then PTX that later ones can run.
-bool nvrtc_compile(void *ctx, const char *text, GpuImages *out);
+bool nvrtc_compile(void *ctx, const char *text, const char *const *functions, uint32_t n, GpuImages *out);
 
 #endif

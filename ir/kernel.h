@@ -226,7 +226,7 @@ void kernel_print(const Kernel *k, Str *out);
 
 // What a target can do: the schedules ask this, and only this.
 typedef struct TargetCaps {
-    const char *name;    // "c", "cuda", "glsl", "msl"
+    const char *name;    // "c", "cuda", "vulkan", "metal"
     uint8_t f32_lanes;   // vector lanes of f32; 1 = scalar code only
     uint8_t vector_regs; // architectural vector registers
     bool is_gpu;         // parallel loops become the grid; no vectors; no register-tiled CPU schedules

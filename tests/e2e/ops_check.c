@@ -50,25 +50,41 @@ static void fill_persistent(const Plan *p, const Memory *m)
     }
 }
 
-Memory ops_make_memory(Arena *a, const Plan *p, Placing placing)
+// region: NULL where every buffer is apart.
+static void place_buffers(const Plan *p, Memory *m, char *const *region)
 {
-    Memory m = {.n = p->buffers.len};
-    char *region[REGION_COUNT];
-    m.buffer = ARENA_ARRAY(a, char *, m.n);
-    for (uint32_t r = 0; r < REGION_COUNT && placing == PLACE_PLANNED; r++)
-        region[r] = map_bytes(&m, p->region_bytes[r], placing);
-    for (BufId b = 1; b < m.n; b++) {
+    for (BufId b = 1; b < m->n; b++) {
         const PlanBuffer *buf = &p->buffers.data[b];
         const bool is_unused = buf->region == REGION_WEIGHTS && buf->first == UINT32_MAX;
-        if (is_unused || buf->shares != 0)
-            continue;
-        m.buffer[b] =
-            placing == PLACE_PLANNED ? region[buf->region] + buf->offset : map_bytes(&m, buf->bytes, placing);
+        if (!is_unused && buf->shares == 0)
+            m->buffer[b] =
+                region != NULL ? region[buf->region] + buf->offset : map_bytes(m, buf->bytes, PLACE_GUARDED);
     }
-    for (BufId b = 1; b < m.n; b++)
+    for (BufId b = 1; b < m->n; b++)
         if (p->buffers.data[b].shares != 0)
-            m.buffer[b] = m.buffer[p->buffers.data[b].shares];
-    fill_persistent(p, &m);
+            m->buffer[b] = m->buffer[p->buffers.data[b].shares];
+    fill_persistent(p, m);
+}
+
+Memory ops_make_memory(Arena *a, const Plan *p, Placing placing)
+{
+    Memory m = {.n = p->buffers.len, .buffer = ARENA_ARRAY(a, char *, p->buffers.len)};
+    char *region[REGION_COUNT];
+    for (uint32_t r = 0; r < REGION_COUNT && placing == PLACE_PLANNED; r++)
+        region[r] = map_bytes(&m, p->region_bytes[r], placing);
+    place_buffers(p, &m, placing == PLACE_PLANNED ? region : NULL);
+    return m;
+}
+
+Memory ops_make_memory_in(Arena *a, const Plan *p, OpsGive give, void *ctx)
+{
+    Memory m = {.n = p->buffers.len, .buffer = ARENA_ARRAY(a, char *, p->buffers.len)};
+    char *region[REGION_COUNT];
+    for (uint32_t r = 0; r < REGION_COUNT; r++) {
+        region[r] = give(ctx, p->region_bytes[r]);
+        memset(region[r], 0xff, p->region_bytes[r]);
+    }
+    place_buffers(p, &m, region);
     return m;
 }
 

@@ -27,6 +27,9 @@ typedef struct Memory {
 
 // Full of NaN, but for what lives across runs.
 Memory ops_make_memory(Arena *a, const Plan *p, Placing placing);
+// As planned, in memory that `give` hands out: at multiples of 64 bytes.
+typedef char *(*OpsGive)(void *ctx, uint64_t bytes);
+Memory ops_make_memory_in(Arena *a, const Plan *p, OpsGive give, void *ctx);
 void ops_free_memory(Memory *m);
 
 // --- values --------------------------------------------------------------------------------------

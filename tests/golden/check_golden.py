@@ -42,8 +42,8 @@ def main():
         ("gelu_example.generic.c", lambda: emitted_c("gelu_example", "generic")),
         ("mlp.x86-64-v4.c", lambda: emitted_c("mlp", "x86-64-v4")),
     ]
-    for target in ("cuda", "glsl", "msl"):
-        checks.append((f"gelu_example.{target}", lambda target=target: gpu_kernels("gelu_example", target)))
+    for language, target in (("cuda", "cuda"), ("glsl", "vulkan"), ("msl", "metal")):
+        checks.append((f"gelu_example.{language}", lambda target=target: gpu_kernels("gelu_example", target)))
     return any([differs(golden, make()) for golden, make in checks])
 
 

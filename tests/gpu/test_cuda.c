@@ -149,7 +149,8 @@ static bool compile_unit(uint32_t first, uint32_t end, const char *gpu, uint32_t
     }
     target_print_prelude(&target_cuda, str_text(&body), &all);
     str_add(&all, str_text(&body));
-    ok = ok && nvrtc_compile(&nvrtc, str_text(&all), &images) && images.len == 2 && images.data[0].len > 0;
+    ok = ok && nvrtc_compile(&nvrtc, str_text(&all), NULL, 0, &images) && images.len == 2 &&
+         images.data[0].len > 0;
     diag_print(&d, stderr, DIAG_PLAIN);
     *n_kernels += t.n;
     arena_free(&a);
@@ -162,7 +163,7 @@ static bool has_nvrtc(void)
     Nvrtc nvrtc = {.arena = &perm, .diag = &d};
     GpuImages images = {0};
     static const char text[] = "extern \"C\" __global__ void k(int *p) { *p = 1; }\n";
-    return nvrtc_read_gpus(&perm, "sm_80", &nvrtc.gpus) && nvrtc_compile(&nvrtc, text, &images);
+    return nvrtc_read_gpus(&perm, "sm_80", &nvrtc.gpus) && nvrtc_compile(&nvrtc, text, NULL, 0, &images);
 }
 
 static int test_kernels(void)

@@ -8,90 +8,27 @@
 //   TEST_OPS=name test_metal COMPILER ...            only cases whose name contains the text; prints kernels
 //
 // Skipped (77) where the compiler is missing. At the end: how many cases each op was in.
-#include "../e2e/ops_check.h"
-#include "codegen/target.h"
 #include "device.h"
-#include "passes/pass.h"
+#include "gpu_cases.h"
 #include "plan_run.h"
 
 #include <dlfcn.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CASES_PER_UNIT = 40, MAX_UNITS = 64, COMPILERS = 2, SKIPPED = 77 };
-static const uint64_t place_budget = 20000;
-static const OpsTolerance tolerance = {.f32 = 1e-5};
-
-typedef struct Job {
-    const OpsCase *c;
-    Plan *plan;        // NULL: it is left out
-    const char *lacks; // why
-    uint32_t id, unit;
-} Job;
+enum { CASES_PER_UNIT = 40, MAX_UNITS = 64, COMPILERS = 2 };
 
 typedef struct Unit {
     const char *path;
     void *lib;
 } Unit;
 
-static Arena perm, scratch;
-static OpsCases cases;
-static VEC(Job) jobs;
+static GpuCases cases = {.tolerance = {.f32 = 1e-5}};
 static Unit units[MAX_UNITS];
-static uint32_t n_units, n_failed, n_left_out, n_kernels, op_cases[OP_COUNT];
-static const Target *target;
-static TargetCaps caps;
-static PassOptions options;
-static const char *compiler, *running = "";
-
-static void fail_job(const Job *j, const char *what)
-{
-    n_failed++;
-    printf("# %s: %s\n", j->c->name, what);
-}
-
-// --- planning --------------------------------------------------------------------------------------
-
-static Plan *plan_case(const OpsCase *c)
-{
-    Graph *g = ops_parse(&perm, c);
-    Pass p = {.perm = &perm, .scratch = &scratch, .diag = g->diag, .options = &options, .graph = g};
-    for (uint32_t i = 0; i < pass_count && !p.failed; i++) {
-        if (pass_info[i].min_level <= options.opt_level)
-            pass_info[i].run(&p);
-        arena_reset(&scratch);
-    }
-    if (!p.failed)
-        return p.plan;
-    diag_print(g->diag, stderr, DIAG_PLAIN);
-    return NULL;
-}
-
-static void find_lack(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
-{
-    (void)p, (void)times;
-    const char **lacks = ctx;
-    if (k->loop == NULL && *lacks == NULL)
-        *lacks = target_lacks(target, k->kernel);
-}
-
-static void plan_jobs(void)
-{
-    for (uint32_t i = 0; i < cases.len; i++) {
-        Job j = {.c = &cases.data[i], .id = i, .unit = n_units};
-        running = j.c->name;
-        j.plan = plan_case(j.c);
-        const char *wrong = j.plan != NULL ? plan_verify(j.plan) : "a pass failed";
-        if (wrong != NULL)
-            fail_job(&j, wrong);
-        if (wrong == NULL)
-            plan_walk(j.plan, find_lack, &j.lacks);
-        vec_push(&perm, &jobs, j);
-    }
-}
+static uint32_t n_units;
+static const char *compiler;
 
 // --- printing and compiling ------------------------------------------------------------------------
 
@@ -108,14 +45,12 @@ static void print_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx
 {
     (void)p, (void)times;
     Str *out = ctx;
-    if (k->loop != NULL)
-        return;
-    k->function = k->kernel->name = arena_printf(&perm, "c%u_%s", n_kernels++, k->kernel->name);
-    cfamily_print_kernel(target, k->kernel, out);
+    cfamily_print_kernel(cases.target, k->kernel, out);
     str_printf(out, "extern \"C\" void launch_%s(void *const *p, const uint *id)\n{\n    %s(", k->function,
                k->function);
     for (uint32_t i = 0; i < k->kernel->params.len; i++)
-        str_printf(out, "(device %s *)p[%u], ", target->types[k->kernel->params.data[i].dtype].storage, i);
+        str_printf(out, "(device %s *)p[%u], ", cases.target->types[k->kernel->params.data[i].dtype].storage,
+                   i);
     str_printf(out, "%suint3{id[0], id[1], id[2]});\n}\n",
                k->kernel->params.len ? "" : "(device int *)p[0], ");
 }
@@ -135,16 +70,14 @@ static void write_unit(const char *dir, uint32_t first, uint32_t end)
     Str body = str_new(&a), all = str_new(&a);
     Unit *u = &units[n_units++];
     for (uint32_t i = first; i < end; i++) {
-        Job *j = &jobs.data[i];
-        j->unit = n_units - 1;
-        if (j->plan != NULL && j->lacks == NULL)
-            plan_walk(j->plan, print_kernel, &body);
+        cases.jobs.data[i].unit = n_units - 1;
+        gpu_each_kernel(&cases.jobs.data[i], print_kernel, &body);
     }
-    target_print_prelude(target, str_text(&body), &all);
+    target_print_prelude(cases.target, str_text(&body), &all);
     if (getenv("TEST_OPS") != NULL)
         printf("%s", str_text(&body));
-    u->path = arena_printf(&perm, "%s/unit%u", dir, n_units);
-    write_file(arena_printf(&perm, "%s.metal", u->path), str_text(&all), str_text(&body));
+    u->path = arena_printf(&cases.perm, "%s/unit%u", dir, n_units);
+    write_file(arena_printf(&cases.perm, "%s.metal", u->path), str_text(&all), str_text(&body));
     arena_free(&a);
 }
 
@@ -159,8 +92,8 @@ static void start_compiler(const Unit *u)
         "%s.o";
     if (fork() == 0) {
         execl("/bin/sh", "sh", "-c",
-              arena_printf(&perm, how, compiler, source != NULL ? source : ".", u->path, u->path, compiler,
-                           u->path, u->path),
+              arena_printf(&cases.perm, how, compiler, source != NULL ? source : ".", u->path, u->path,
+                           compiler, u->path, u->path),
               (char *)NULL);
         _exit(127);
     }
@@ -181,7 +114,7 @@ static void compile_units(void)
         }
     }
     for (uint32_t i = 0; i < n_units; i++) {
-        units[i].lib = dlopen(arena_printf(&perm, "%s.so", units[i].path), RTLD_NOW | RTLD_LOCAL);
+        units[i].lib = dlopen(arena_printf(&cases.perm, "%s.so", units[i].path), RTLD_NOW | RTLD_LOCAL);
         if (units[i].lib == NULL) {
             fprintf(stderr, "%s\n", dlerror());
             exit(1);
@@ -192,7 +125,7 @@ static void compile_units(void)
 // --- running ---------------------------------------------------------------------------------------
 
 typedef struct Launcher {
-    const Job *job;
+    const GpuJob *job;
     uint64_t seed;
     const char *wrong;
 } Launcher;
@@ -200,7 +133,7 @@ typedef struct Launcher {
 static DeviceKernel find_launch(uint32_t unit, const char *kernel)
 {
     DeviceKernel fn = NULL;
-    void *found = dlsym(units[unit].lib, arena_printf(&scratch, "launch_%s", kernel));
+    void *found = dlsym(units[unit].lib, arena_printf(&cases.scratch, "launch_%s", kernel));
     memcpy(&fn, &found, sizeof fn);
     rlx_assert(fn != NULL);
     return fn;
@@ -223,26 +156,33 @@ static bool launch(void *ctx, const PlanKernel *k, void **args)
     }
     const char *wrong = device_launch(fn, args, written, n, grid, l->seed++);
     if (wrong != NULL)
-        l->wrong = arena_printf(&scratch, "%s: %s", k->function, wrong);
+        l->wrong = arena_printf(&cases.scratch, "%s: %s", k->function, wrong);
     return wrong == NULL;
 }
 
-static bool run_job(const Job *j, const Reference *ref, Placing placing)
+static bool run_placed(const GpuJob *j, const Reference *ref, Placing placing)
 {
-    Memory m = ops_make_memory(&scratch, j->plan, placing);
+    Memory m = ops_make_memory(&cases.scratch, j->plan, placing);
     Launcher l = {.job = j, .seed = hash_text(j->c->name) + placing};
     const char *wrong = NULL;
     for (uint32_t run = 0; run < OPS_RUNS && wrong == NULL; run++) {
         ops_set_inputs(j->plan, &m, ref, run);
         wrong = plan_run(j->plan, m.buffer, launch, &l)
-                    ? ops_check_results(&scratch, j->plan, &m, ref, run, tolerance)
+                    ? ops_check_results(&cases.scratch, j->plan, &m, ref, run, cases.tolerance)
                     : l.wrong;
     }
     if (wrong != NULL)
-        fail_job(j,
-                 arena_printf(&scratch, "%s (%s)", wrong, placing == PLACE_GUARDED ? "guarded" : "planned"));
+        gpu_fail(
+            &cases, j,
+            arena_printf(&cases.scratch, "%s (%s)", wrong, placing == PLACE_GUARDED ? "guarded" : "planned"));
     ops_free_memory(&m);
     return wrong == NULL;
+}
+
+static bool run_job(void *ctx, const GpuJob *j, const Reference *ref)
+{
+    (void)ctx;
+    return run_placed(j, ref, PLACE_PLANNED) && run_placed(j, ref, PLACE_GUARDED);
 }
 
 // --- the device itself -------------------------------------------------------------------------------
@@ -259,15 +199,15 @@ enum { N_SELFTESTS = sizeof selftests / sizeof *selftests, SELFTEST_THREADS = 25
 static void write_selftest(const char *dir)
 {
     const char *source = getenv("RLXC_SOURCE");
-    Str s = str_new(&perm);
+    Str s = str_new(&cases.perm);
     str_printf(&s, "#include \"%s/tests/metal/selftest.metal\"\n", source != NULL ? source : ".");
     for (uint32_t i = 0; i < N_SELFTESTS; i++)
         str_printf(&s,
                    "extern \"C\" void launch_%s(void *const *p, const uint *id)\n{\n"
                    "    %s((device int *)p[0], uint3{id[0], id[1], id[2]});\n}\n",
                    selftests[i].kernel, selftests[i].kernel);
-    units[n_units].path = arena_printf(&perm, "%s/selftest", dir);
-    write_file(arena_printf(&perm, "%s.metal", units[n_units++].path), str_text(&s), "");
+    units[n_units].path = arena_printf(&cases.perm, "%s/selftest", dir);
+    write_file(arena_printf(&cases.perm, "%s.metal", units[n_units++].path), str_text(&s), "");
 }
 
 static void run_selftest(uint32_t number)
@@ -287,100 +227,33 @@ static void run_selftest(uint32_t number)
             printf("# the device says of %s: %s\n", selftests[i].kernel, wrong != NULL ? wrong : "nothing");
         is_right = is_right && ok;
     }
-    n_failed += !is_right;
+    cases.n_failed += !is_right;
     printf("%s %u - the device finds races\n", is_right ? "ok" : "not ok", number);
-}
-
-static void find_ops(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
-{
-    (void)times;
-    for (uint32_t i = 0; i < k->body.len; i++)
-        ((bool *)ctx)[graph_node(p->graph, k->body.data[i])->op] = true;
-}
-
-static void count_ops(const Plan *p)
-{
-    bool has_op[OP_COUNT] = {false};
-    plan_walk(p, find_ops, has_op);
-    for (uint32_t op = 0; op < OP_COUNT; op++)
-        op_cases[op] += has_op[op];
-}
-
-static void run_jobs(void)
-{
-    for (uint32_t i = 0; i < jobs.len; i++) {
-        const Job *j = &jobs.data[i];
-        Arena a = {0};
-        running = j->c->name;
-        fflush(stdout);
-        if (j->plan != NULL && j->lacks != NULL) {
-            n_left_out++;
-            printf("ok %u - %s # SKIP %s\n", i + 1, j->c->name, j->lacks);
-            continue;
-        }
-        bool is_right = j->plan != NULL;
-        if (is_right) {
-            const Reference ref = ops_evaluate(&a, j->c);
-            is_right = run_job(j, &ref, PLACE_PLANNED) && run_job(j, &ref, PLACE_GUARDED);
-            count_ops(j->plan);
-        }
-        printf("%s %u - %s\n", is_right ? "ok" : "not ok", i + 1, j->c->name);
-        arena_free(&a);
-        arena_reset(&scratch);
-    }
-}
-
-static void print_counts(void)
-{
-    Str s = str_new(&perm);
-    for (uint32_t op = 0; op < OP_COUNT; op++)
-        if (op_cases[op] > 0)
-            str_printf(&s, " %s %u", op_info[op].name, op_cases[op]);
-    printf("# cases of each op:%s\n", str_text(&s));
-    printf("# %u cases, %u left out, %u kernels, %llu threads, %llu accesses, %u failures\n", jobs.len,
-           n_left_out, n_kernels, (unsigned long long)device_threads(), (unsigned long long)device_accesses(),
-           n_failed);
-}
-
-static void on_signal(int number)
-{
-    static const char text[] = "\n# crashed in ";
-    ssize_t written = write(1, text, sizeof text - 1);
-    written += write(1, running, strlen(running));
-    written += write(1, "\n", 1);
-    _exit(number == SIGSEGV && written > 0 ? 2 : 3);
 }
 
 int main(int argc, char **argv)
 {
     char name[] = "/tmp/rlxc_metal_XXXXXX";
-    CpuInfo cpu;
-    rlx_assert(argc > 3 && cpu_find("generic", &cpu));
+    rlx_assert(argc > 3);
     compiler = argv[1];
-    target = target_find("msl");
-    caps = target_caps(target, &cpu);
-    options = (PassOptions){.opt_level = argv[2][0] - '0', .caps = &caps, .place_budget = place_budget};
-    if (system(arena_printf(&perm, "command -v %s >/dev/null 2>&1", compiler)) != 0) {
+    if (system(arena_printf(&cases.perm, "command -v %s >/dev/null 2>&1", compiler)) != 0) {
         printf("1..0 # SKIP %s is not installed (tools/setup does it)\n", compiler);
-        return SKIPPED;
+        return GPU_SKIPPED;
     }
-    for (int i = 3; i < argc; i++)
-        ops_read_cases(&perm, argv[i], getenv("TEST_OPS"), &cases);
     const char *dir = mkdtemp(name);
     rlx_assert(dir != NULL);
-    signal(SIGSEGV, on_signal);
-    signal(SIGBUS, on_signal);
-    signal(SIGABRT, on_signal);
-    printf("1..%u\n", cases.len + 1);
-    plan_jobs();
-    for (uint32_t i = 0; i < jobs.len; i += CASES_PER_UNIT)
-        write_unit(dir, i, i + CASES_PER_UNIT < jobs.len ? i + CASES_PER_UNIT : jobs.len);
+    gpu_plan(&cases, "metal", argv[2][0] - '0', argv + 3, argc - 3);
+    const uint32_t n = cases.jobs.len;
+    printf("1..%u\n", n + 1);
+    for (uint32_t i = 0; i < n; i += CASES_PER_UNIT)
+        write_unit(dir, i, i + CASES_PER_UNIT < n ? i + CASES_PER_UNIT : n);
     write_selftest(dir);
     compile_units();
-    run_jobs();
-    run_selftest(cases.len + 1);
-    print_counts();
-    if (getenv("KEEP") == NULL && system(arena_printf(&perm, "rm -rf %s", dir)) != 0)
+    gpu_run(&cases, run_job, NULL);
+    run_selftest(n + 1);
+    if (getenv("KEEP") == NULL && system(arena_printf(&cases.perm, "rm -rf %s", dir)) != 0)
         fprintf(stderr, "%s stays behind\n", dir);
-    return n_failed == 0 && cases.len > 0 ? 0 : 1;
+    return gpu_end(&cases,
+                   arena_printf(&cases.perm, "%llu threads, %llu accesses",
+                                (unsigned long long)device_threads(), (unsigned long long)device_accesses()));
 }

@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiles what the GPU targets print: check_gpu_text.py PRINT_KERNELS TARGET.
 
-glsl: glslangValidator to SPIR-V for Vulkan 1.2, then spirv-val. cuda: NVRTC (the wheel in RLXC_VENV) for
-sm_80 and sm_90a. msl: clang++ with tests/metal/metal_stdlib, because Metal's compiler runs on macOS only.
+vulkan: glslangValidator to SPIR-V for Vulkan 1.2, then spirv-val. cuda: NVRTC (the wheel in RLXC_VENV) for
+sm_80 and sm_90a. metal: clang++ with tests/metal/metal_stdlib, because Metal's compiler runs on macOS only.
 Exit 77: the compiler is missing here.
 """
 import ctypes
 import glob
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MIN_KERNELS = 60
+KERNEL = re.compile(r"RLX_KERNEL_\w+")
 
 
 def run(*command):
@@ -34,7 +36,10 @@ def make_glsl():
 
     def check(path):
         spv = path + ".spv"
-        wrong = run("glslangValidator", "--target-env", "vulkan1.2", "-S", "comp", "-o", spv, path)
+        with open(path, encoding="ascii") as f:
+            kernel = KERNEL.search(f.read())[0]
+        options = [f"-D{kernel}", "--target-env", "vulkan1.2", "-S", "comp"]
+        wrong = run("glslangValidator", *options, "-o", spv, path)
         return wrong or run("spirv-val", "--target-env", "vulkan1.2", spv)
 
     return check
@@ -84,7 +89,7 @@ def make_cuda():
 
 
 def main(program, target):
-    check = {"glsl": make_glsl, "msl": make_msl, "cuda": make_cuda}[target]()
+    check = {"vulkan": make_glsl, "metal": make_msl, "cuda": make_cuda}[target]()
     with tempfile.TemporaryDirectory() as folder:
         wrong = run(program, target, folder)
         if wrong:

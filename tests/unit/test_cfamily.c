@@ -518,9 +518,9 @@ static void check_gpu(const Target *t, int64_t more)
     Cases cases = {0};
     target = t;
     slack = more;
-    const char *flags = arena_printf(
-        &arena, "-x c++ -std=c++14 -w -O1 -ffp-contract=off -shared -fPIC -I%s/tests/metal",
-        source ? source : ".");
+    const char *flags =
+        arena_printf(&arena, "-x c++ -std=c++14 -w -O1 -ffp-contract=off -shared -fPIC -I%s/tests/metal",
+                     source ? source : ".");
     run_all(&cases, "clang++", flags, print_all(1, &cases));
     target = &target_c;
     slack = 0;
@@ -529,19 +529,20 @@ static void check_gpu(const Target *t, int64_t more)
 static void test_metal(void **state)
 {
     (void)state;
-    check_gpu(&target_msl, 0);
+    check_gpu(&target_metal, 0);
 }
 
 // GLSL is not C++, but its own mathematics is in the subset that Metal reads.
 static void test_glsl_mathematics(void **state)
 {
     (void)state;
-    Target t = target_msl;
+    Target t = target_metal;
     SpellOverride list[64];
+    const SpellOverride *own = target_vulkan.overrides;
     uint32_t n = 0;
-    for (uint32_t i = 0; i < target_glsl.n_overrides; i++)
-        if (target_glsl.overrides[i].col == SPELL_F32 && !strncmp(target_glsl.overrides[i].text, "rlx_", 4))
-            list[n++] = target_glsl.overrides[i];
+    for (uint32_t i = 0; i < target_vulkan.n_overrides; i++)
+        if (own[i].col == SPELL_F32 && !strncmp(own[i].text, "rlx_", 4))
+            list[n++] = own[i];
     assert_true(n > 10 && n + t.n_overrides < 64);
     for (uint32_t i = 0; i < t.n_overrides; i++)
         list[n++] = t.overrides[i];

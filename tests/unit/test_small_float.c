@@ -325,7 +325,7 @@ static void test_emitted_gpu(void **state)
     (void)state;
     const char *source = getenv("RLXC_SOURCE");
     check_target(
-        &target_msl, "clang++",
+        &target_metal, "clang++",
         arena_printf(&arena,
                      "-x c++ -std=c++14 -w -O1 -ffp-contract=off -shared -fPIC -I%s/tests/metal",
                      source ? source : "."));

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every op on Vulkan: the op cases (tests/e2e/ops/*.rlx) are lowered for it, printed as GLSL, compiled to
+// SPIR-V, validated, run, and compared with the reference evaluator.
+//
+//   test_vulkan OPT_LEVEL FILE.rlx...           all cases of the files; prints TAP
+//   TEST_OPS=name test_vulkan OPT_LEVEL ...     only cases whose name contains the text; prints kernels
+//
+// Without a device (Debian's mesa-vulkan-drivers has one that runs on CPUs) it says so and ends with what can
+// be said without: that all texts compile and are valid. Skipped (77) without glslang.
+#include "compiler/spirv.h"
+#include "gpu_cases.h"
+#include "plan_run.h"
+#include "runtime-lite/rlx_vulkan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MEMORY_BYTES = 1 << 28, CELL_BYTES = 256 };
+
+static GpuCases cases = {.tolerance = {.f32 = 1e-5}};
+static rlx_vulkan device;
+static bool has_device;
+static uint64_t n_used; // bytes of the device's memory
+static const char *why; // a launch failed
+
+static char *give(void *ctx, uint64_t bytes)
+{
+    (void)ctx;
+    char *const p = (char *)device.host + n_used;
+    n_used += (bytes + 63) / 64 * 64;
+    rlx_assert(n_used <= MEMORY_BYTES);
+    return p;
+}
+
+// One shader.
+static Spirv compile(const Kernel *k, Arena *a)
+{
+    Str body = str_new(a), all = str_new(a);
+    cfamily_print_kernel(cases.target, k, &body);
+    target_print_prelude(cases.target, str_text(&body), &all);
+    str_add(&all, str_text(&body));
+    if (getenv("TEST_OPS") != NULL)
+        printf("%s", str_text(&body));
+    return spirv_compile(a, str_text(&all), k->name);
+}
+
+// Pipelines of a job by function: a job's kernels are few.
+typedef struct Pipeline {
+    const char *function;
+    uint64_t kernel;
+} Pipeline;
+static VEC(Pipeline) pipelines;
+
+static void build_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
+{
+    (void)p, (void)times;
+    const GpuJob *j = ctx;
+    const Spirv s = compile(k->kernel, &cases.scratch);
+    Pipeline made = {.function = k->function};
+    if (s.wrong == NULL && has_device &&
+        rlx_vulkan_make_kernel(&device, s.words, s.len * sizeof *s.words, &made.kernel) != RLX_VULKAN_OK)
+        why = arena_printf(&cases.scratch, "%s: the driver does not take it", k->function);
+    if (s.wrong != NULL)
+        why = arena_printf(&cases.scratch, "%s: %s", k->function, s.wrong);
+    if (why != NULL)
+        gpu_fail(&cases, j, why);
+    else if (has_device)
+        vec_push(&cases.perm, &pipelines, made);
+}
+
+// Where the host's addresses are on the device. Iteration numbers are on the host's stack: each launch has a
+// copy of its own.
+static bool launch(void *ctx, const PlanKernel *k, void **args)
+{
+    uint64_t address[RLX_VULKAN_MAX_ARGS], kernel = 0;
+    const KernelGrid g = kernel_grid(k->kernel);
+    (void)ctx;
+    if (k->args.len > RLX_VULKAN_MAX_ARGS) {
+        why = arena_printf(&cases.scratch, "%s has %u arguments", k->function, k->args.len);
+        return false;
+    }
+    for (uint32_t i = 0; i < k->args.len; i++) {
+        const unsigned char *p = args[i];
+        if (p < device.host || p >= device.host + MEMORY_BYTES) {
+            char *copy = give(NULL, CELL_BYTES);
+            memcpy(copy, p, sizeof(int64_t));
+            p = (unsigned char *)copy;
+        }
+        address[i] = device.address + (uint64_t)(p - device.host);
+    }
+    for (uint32_t i = 0; i < pipelines.len; i++)
+        if (str_equal(pipelines.data[i].function, k->function))
+            kernel = pipelines.data[i].kernel;
+    rlx_assert(kernel != 0);
+    if (rlx_vulkan_launch(&device, kernel, g.threads, address, k->args.len) != RLX_VULKAN_OK ||
+        rlx_vulkan_wait(&device) != RLX_VULKAN_OK) {
+        why = arena_printf(&cases.scratch, "%s cannot be run", k->function);
+        return false;
+    }
+    return true;
+}
+
+static const char *run_all(const GpuJob *j, const Reference *ref)
+{
+    Memory m = ops_make_memory_in(&cases.scratch, j->plan, give, NULL);
+    const char *wrong = NULL;
+    for (uint32_t run = 0; run < OPS_RUNS && wrong == NULL; run++) {
+        ops_set_inputs(j->plan, &m, ref, run);
+        wrong = plan_run(j->plan, m.buffer, launch, NULL)
+                    ? ops_check_results(&cases.scratch, j->plan, &m, ref, run, cases.tolerance)
+                    : why;
+    }
+    return wrong;
+}
+
+static bool run_job(void *ctx, const GpuJob *j, const Reference *ref)
+{
+    (void)ctx;
+    why = NULL;
+    n_used = 0;
+    pipelines.len = 0;
+    gpu_each_kernel(j, build_kernel, (void *)(uintptr_t)j);
+    if (why != NULL || !has_device)
+        return why == NULL;
+    const char *wrong = run_all(j, ref);
+    for (uint32_t i = 0; i < pipelines.len; i++)
+        rlx_vulkan_free_kernel(&device, pipelines.data[i].kernel);
+    if (wrong != NULL)
+        gpu_fail(&cases, j, wrong);
+    return wrong == NULL;
+}
+
+int main(int argc, char **argv)
+{
+    rlx_assert(argc > 2);
+    if (!spirv_is_here()) {
+        printf("1..0 # SKIP rlxc was built without glslang (tools/setup installs it)\n");
+        return GPU_SKIPPED;
+    }
+    has_device = rlx_vulkan_begin(&device, MEMORY_BYTES) == RLX_VULKAN_OK;
+    if (!has_device)
+        fprintf(stderr, "SKIPPED: no Vulkan device here (tools/setup installs one): only compiling\n");
+    gpu_plan(&cases, "vulkan", argv[1][0] - '0', argv + 2, argc - 2);
+    printf("1..%u\n", cases.jobs.len);
+    gpu_run(&cases, run_job, NULL);
+    rlx_vulkan_end(&device);
+    return gpu_end(&cases, has_device ? "run" : "compiled only");
+}
