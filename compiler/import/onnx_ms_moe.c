@@ -27,6 +27,8 @@ static NodeId sum_of_last(OnnxNode *n, NodeId x)
 static NodeId at_chosen(OnnxNode *n, NodeId values, NodeId index)
 {
     const Shape s = *onnx_shape(n, values);
+    if (!n->failed && s.rank != 2)
+        onnx_fail(n, E0204, "the router's weights must be [tokens, experts]");
     if (n->failed)
         return 0;
     const NodeId column = onnx_unsqueeze(n, index, (const int64_t[]){2}, 1),
@@ -43,6 +45,8 @@ static void route(OnnxNode *n, NodeId router, NodeId weights, bool is_quantised,
     const bool normalises = onnx_int(n, "normalize_routing_weights", 0) != 0;
     if (onnx_int(n, "use_sparse_mixer", 0) != 0)
         onnx_fail(n, E0206, "the sparse mixer is not supported");
+    if (!n->failed && k < 1)
+        onnx_fail(n, E0203, "k is %lld", (long long)k);
     if (!n->failed && onnx_shape(n, router)->rank != 2)
         onnx_fail(n, E0204, "the router's probabilities must be [tokens, experts]");
     const NodeId p = is_quantised ? router : onnx_softmax(n, router, -1);
@@ -177,6 +181,11 @@ static Product dequantised(OnnxNode *n, uint32_t at, const char *bits_name, uint
     const NodeId zeros = onnx_opt(n, zero_at), bias = onnx_opt(n, at + 2);
     const int64_t dflt = onnx_int(n, "expert_weight_bits", 4), bits = onnx_int(n, bits_name, dflt),
                   given = onnx_int(n, "block_size", 0);
+    if (!n->failed && packed &&
+        (onnx_shape(n, packed)->rank != 3 || onnx_shape(n, scales)->rank < 2 ||
+         onnx_shape(n, scales)->rank > 3 ||
+         (zeros && onnx_shape(n, zeros)->rank != onnx_shape(n, scales)->rank)))
+        onnx_fail(n, E0204, "needs weights of 3 axes, scales of 2 or 3 and zero points of as many");
     if (!packed || n->failed)
         return (Product){0};
     if (bits != 2 && bits != 4 && bits != 8) {
