@@ -115,7 +115,7 @@ ExitCode cmd_targets(Cli *c)
     for (const char *const *name = cpu_names; *name != NULL; name++) {
         CpuInfo cpu;
         if (cpu_find(*name, &cpu))
-            printf("cpu    %-10s%s, %u f32 lanes, %u registers, L1 %u KiB, L2 %u KiB, cc flags: %s\n", *name,
+            printf("cpu    %-14s %s, %u f32 lanes, %u registers, L1 %u KiB, L2 %u KiB, cc flags: %s\n", *name,
                    cpu.name, cpu.f32_lanes, cpu.vector_regs, cpu.l1_bytes / 1024, cpu.l2_bytes / 1024,
                    cpu.cc_flags[0] != '\0' ? cpu.cc_flags : "none");
     }

@@ -456,7 +456,7 @@ static inline const char *rlx_missing_param(const rlx_ctx *ctx)
     const unsigned char *flags;
     uint64_t eight;
     uint32_t i = 0;
-    if (ctx->model->n_params == 0)
+    if (ctx == NULL || ctx->model == NULL || ctx->model->n_params == 0)
         return NULL;
     flags = ctx->state + ctx->model->flags_offset;
     for (; i + 8u <= ctx->model->n_params; i += 8u) { // is a byte of the eight 0?
@@ -475,7 +475,7 @@ static inline const char *rlx_missing_param(const rlx_ctx *ctx)
 static inline const char *rlx_failed_check(const rlx_ctx *ctx)
 {
     uint32_t i;
-    for (i = 0; i < ctx->model->n_checks; i++) {
+    for (i = 0; ctx != NULL && ctx->model != NULL && i < ctx->model->n_checks; i++) {
         const rlx_check *c = &ctx->model->checks[i];
         if ((c->in_state ? ctx->state : ctx->arena)[c->offset] == 0)
             return c->message;
@@ -493,7 +493,8 @@ static inline rlx_status rlx_run(rlx_ctx *ctx)
     return ctx->model->dispatch(ctx);
 }
 
-// By slot: inputs[i] has the bytes of input i. slots (may be NULL) gets the place of every output.
+// By slot: inputs[i] has the bytes of input i, in memory of the caller that does not overlap the context's
+// blocks (so for all calls that copy inputs or outputs). slots (may be NULL) gets the place of every output.
 static inline rlx_status rlx_run_slots(rlx_ctx *ctx, const void *const *inputs, rlx_slot *slots)
 {
     const rlx_model *m;

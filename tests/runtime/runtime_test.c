@@ -145,6 +145,7 @@ int main(void)
     for (i = 0; i < 64; i++)
         check(one.arena[MISSION_ARENA_BYTES + i] == 0xFF && one.state[MISSION_STATE_BYTES + i] == 0xFF,
               "bytes behind a block", __LINE__);
+    CHECK(rlx_missing_param(NULL) == NULL && rlx_failed_check(NULL) == NULL);
     for (i = 0; i < RLX_STATUS_COUNT; i++)
         CHECK(rlx_status_text((rlx_status)i)[0] != '\0');
     CHECK(mission_model.n_params == 1 && mission_model.n_states == 1 && mission_model.n_kernels > 0);
