@@ -4,9 +4,11 @@
 #include "ir/text.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 Graph *ops_parse(Arena *a, const OpsCase *c)
 {
@@ -188,4 +190,24 @@ void ops_set_inputs(const Plan *p, const Memory *m, const Reference *ref, uint32
         const PlanIo *io = &p->inputs.data[i];
         memcpy(m->buffer[io->buf] + io->byte_offset, find_value(ref, run, io->name)->data, io->bytes);
     }
+}
+
+// --- crashes -------------------------------------------------------------------------------------
+
+const char *ops_running = "";
+
+static void on_signal(int number)
+{
+    static const char text[] = "\n# crashed in ";
+    ssize_t written = write(1, text, sizeof text - 1);
+    written += write(1, ops_running, strlen(ops_running));
+    written += write(1, "\n", 1);
+    _exit(number == SIGSEGV && written > 0 ? 2 : 3);
+}
+
+void ops_name_crashes(void)
+{
+    static const int numbers[] = {SIGSEGV, SIGBUS, SIGABRT, SIGTERM};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        signal(numbers[i], on_signal);
 }

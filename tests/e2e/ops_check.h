@@ -52,4 +52,10 @@ typedef struct OpsTolerance {
 const char *ops_check_results(Arena *a, const Plan *p, const Memory *m, const Reference *ref, uint32_t run,
                               OpsTolerance o);
 
+// --- crashes -------------------------------------------------------------------------------------
+
+// What runs at the moment. After ops_name_crashes, a program that crashes or is told to end prints it.
+extern const char *ops_running;
+void ops_name_crashes(void);
+
 #endif

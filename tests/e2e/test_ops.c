@@ -19,7 +19,6 @@
 #include "passes/pass.h"
 
 #include <dlfcn.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -66,7 +65,6 @@ static OpsCases cases;
 static VEC(Job) jobs;
 static Unit units[MAX_UNITS];
 static uint32_t n_units, n_failed;
-static const char *running = "";
 
 static const char *filter(void)
 {
@@ -227,8 +225,8 @@ static void plan_jobs(const char *dir)
         if (!config_runs_here(&configs[c]))
             continue;
         for (uint32_t i = 0; i < cases.len; i += configs[c].every) {
-            running = cases.data[i].name;
-            if (configs[c].only != NULL && strstr(running, configs[c].only) == NULL)
+            ops_running = cases.data[i].name;
+            if (configs[c].only != NULL && strstr(ops_running, configs[c].only) == NULL)
                 continue;
             const Job j = {.c = &cases.data[i],
                            .config = &configs[c],
@@ -364,15 +362,6 @@ static bool run_all_ways(const Job *j, TeamFn fn, const Reference *ref)
     return true;
 }
 
-static void on_signal(int number)
-{
-    static const char text[] = "\n# crashed in ";
-    ssize_t written = write(1, text, sizeof text - 1);
-    written += write(1, running, strlen(running));
-    written += write(1, "\n", 1);
-    _exit(number == SIGSEGV && written > 0 ? 2 : 3);
-}
-
 static void run_jobs(void)
 {
     for (uint32_t c = 0; c < cases.len; c++) {
@@ -383,7 +372,7 @@ static void run_jobs(void)
             const Job *j = &jobs.data[i];
             if (j->c != &cases.data[c])
                 continue;
-            running = arena_printf(&scratch, "%s [%s]", j->c->name, j->config->name);
+            ops_running = arena_printf(&scratch, "%s [%s]", j->c->name, j->config->name);
             fflush(stdout);
             const TeamFn fn = find_run(j->id);
             rlx_assert(fn != NULL);
@@ -401,10 +390,7 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++)
         ops_read_cases(&perm, argv[i], filter(), &cases);
     rlx_assert(mkdtemp(dir) != NULL);
-    signal(SIGSEGV, on_signal);
-    signal(SIGBUS, on_signal);
-    signal(SIGABRT, on_signal);
-    signal(SIGTERM, on_signal);
+    ops_name_crashes();
     printf("1..%u\n", cases.len);
     plan_jobs(dir);
     compile_units();

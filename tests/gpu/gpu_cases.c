@@ -2,28 +2,14 @@
 // See gpu_cases.h.
 #include "gpu_cases.h"
 
-#include <signal.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 static const uint64_t place_budget = 20000;
-static const char *running = "";
 
 void gpu_fail(GpuCases *g, const GpuJob *j, const char *what)
 {
     g->n_failed++;
     printf("# %s: %s\n", j->c->name, what);
-}
-
-// What crashed?
-static void on_signal(int number)
-{
-    static const char text[] = "\n# crashed in ";
-    ssize_t written = write(1, text, sizeof text - 1);
-    written += write(1, running, strlen(running));
-    written += write(1, "\n", 1);
-    _exit(number == SIGSEGV && written > 0 ? 2 : 3);
 }
 
 static Plan *plan_case(GpuCases *g, const OpsCase *c, const PassOptions *options)
@@ -68,14 +54,12 @@ void gpu_plan(GpuCases *g, const char *target, int opt_level, char **files, int 
     g->target = target_find(target);
     *caps = target_caps(g->target, &cpu);
     *options = (PassOptions){.opt_level = opt_level, .caps = caps, .place_budget = place_budget};
-    signal(SIGSEGV, on_signal);
-    signal(SIGBUS, on_signal);
-    signal(SIGABRT, on_signal);
+    ops_name_crashes();
     for (int i = 0; i < n; i++)
         ops_read_cases(&g->perm, files[i], getenv("TEST_OPS"), &cases);
     for (uint32_t i = 0; i < cases.len; i++) {
         const OpsCase *c = &cases.data[i];
-        running = c->name;
+        ops_running = c->name;
         GpuJob j = {.c = c, .plan = plan_case(g, c, options)};
         const char *wrong = j.plan != NULL ? plan_verify(j.plan) : "a pass failed";
         Namer namer = {g, &j};
@@ -133,7 +117,7 @@ void gpu_run(GpuCases *g, GpuRun run, void *ctx)
     for (uint32_t i = 0; i < g->jobs.len; i++) {
         const GpuJob *j = &g->jobs.data[i];
         Arena a = {0};
-        running = j->c->name;
+        ops_running = j->c->name;
         fflush(stdout);
         if (j->plan != NULL && j->lacks != NULL) {
             g->n_left_out++;

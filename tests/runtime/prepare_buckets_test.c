@@ -2,11 +2,12 @@
 // Runs of the model that check_prepare_buckets.py makes, in every bucket and at sizes between; writes all
 // outputs to argv[1]. Of parameters (NAME.bin) it tests that each bucket makes what depends on them once
 // after one was set: what a run reads of a parameter that was packed is not the parameter.
-#include "check.h"
 #include "several.h"
+
+#include "params.h" // needs the model's header
 #include <stdio.h>
 
-enum { MAX_PARAM = 1 << 18, SIZES = 6, MAX_OUTPUT = 1 << 16 };
+enum { SIZES = 6, MAX_OUTPUT = 1 << 16 };
 static const int64_t sizes[SIZES] = {1, 2, 4, 5, 16, 16};
 
 typedef struct Blocks {
@@ -21,24 +22,16 @@ typedef struct Results {
 
 static Blocks one, two;
 static Results want[SIZES], got;
-static unsigned char value[MAX_PARAM];
 
-// The same numbers for every run of a size: inputs are consumed. What a run leaves over is NaN to the next.
+// What a run leaves over is NaN to the next.
 static rlx_status run(rlx_ctx *ctx, int64_t size)
 {
-    uint32_t i, seed = 1;
-    size_t j;
+    uint32_t i;
     rlx_status status = several_set_symbol(ctx, SEVERAL_SYM_m, size);
     if (status != RLX_OK)
         return status;
     memset(ctx->arena, 0xFF, SEVERAL_ARENA_BYTES);
-    for (i = 0; i < ctx->model->n_inputs; i++) {
-        float *x = (float *)rlx_input(ctx, i);
-        for (j = 0; j < rlx_input_bytes(ctx, i) / sizeof(float); j++) {
-            seed = seed * 1664525u + 1013904223u;
-            x[j] = (float)(seed >> 8) / 8388608.0f - 1.0f;
-        }
-    }
+    fill_inputs(ctx);
     status = rlx_run(ctx);
     got.n = 0;
     for (i = 0; i < ctx->model->n_outputs; i++) {
@@ -53,30 +46,6 @@ static rlx_status run(rlx_ctx *ctx, int64_t size)
 static int gives(rlx_ctx *ctx, int i)
 {
     return run(ctx, sizes[i]) == RLX_OK && got.n == want[i].n && memcmp(got.bytes, want[i].bytes, got.n) == 0;
-}
-
-static size_t read_param(const rlx_tensor *t)
-{
-    char path[64];
-    FILE *f;
-    size_t n;
-    snprintf(path, sizeof path, "%s.bin", t->name);
-    f = fopen(path, "rb");
-    if (f == NULL)
-        return 0;
-    n = fread(value, 1, sizeof value, f);
-    fclose(f);
-    return n;
-}
-
-static void set_all(rlx_ctx *ctx)
-{
-    uint32_t i;
-    for (i = 0; i < several_model.n_params; i++) {
-        const rlx_tensor *t = &several_model.params[i];
-        CHECK(read_param(t) == t->bytes && rlx_missing_param(ctx) != NULL);
-        CHECK(rlx_set_param_typed(ctx, t->name, value, t->bytes, t->dtype) == RLX_OK);
-    }
 }
 
 static void test_params(rlx_ctx *ctx)
@@ -120,7 +89,7 @@ int main(int argc, char **argv)
     memset(&one, 0xFF, sizeof one);
     memset(&two, 0xFF, sizeof two);
     CHECK(several_init(&ctx, one.arena, sizeof one.arena, one.state, sizeof one.state) == RLX_OK);
-    set_all(&ctx);
+    set_all(&ctx, 1);
 #if TEAM > 1
     CHECK(rlx_threads_start(&ctx, &pool, TEAM) == RLX_OK);
 #endif

@@ -2,11 +2,10 @@
 // Runs of the model that check_prepare.py makes, on inputs from a fixed generator; writes the outputs of the
 // last run to argv[1]. Of parameters (NAME.bin) it tests that what depends on them is made once after one was
 // set, again after another, and not between.
-#include "check.h"
 #include "twin.h"
-#include <stdio.h>
 
-enum { MAX_PARAM = 1 << 18 };
+#include "params.h" // needs the model's header
+#include <stdio.h>
 
 typedef struct Blocks {
     RLX_ALIGNED unsigned char arena[TWIN_ARENA_BYTES];
@@ -15,20 +14,10 @@ typedef struct Blocks {
 
 static Blocks one, two;
 static RLX_ALIGNED unsigned char want[TWIN_SNAPSHOT_BYTES], got[TWIN_SNAPSHOT_BYTES];
-static unsigned char value[MAX_PARAM];
 
-// The same numbers for every run: inputs are consumed.
 static rlx_status run(rlx_ctx *ctx)
 {
-    uint32_t i, seed = 1;
-    size_t j;
-    for (i = 0; i < twin_model.n_inputs; i++) {
-        float *x = (float *)rlx_input(ctx, i);
-        for (j = 0; j < twin_model.inputs[i].bytes / sizeof(float); j++) {
-            seed = seed * 1664525u + 1013904223u;
-            x[j] = (float)(seed >> 8) / 8388608.0f - 1.0f;
-        }
-    }
+    fill_inputs(ctx);
     return rlx_run(ctx);
 }
 
@@ -37,31 +26,6 @@ static int gives_wanted(rlx_ctx *ctx)
     memset(got, 0, sizeof got);
     return run(ctx) == RLX_OK && rlx_take_snapshot(ctx, got, sizeof got) == RLX_OK &&
            memcmp(got, want, sizeof got) == 0;
-}
-
-static size_t read_param(const rlx_tensor *t)
-{
-    char path[64];
-    FILE *f;
-    size_t n;
-    snprintf(path, sizeof path, "%s.bin", t->name);
-    f = fopen(path, "rb");
-    if (f == NULL)
-        return 0;
-    n = fread(value, 1, sizeof value, f);
-    fclose(f);
-    return n;
-}
-
-static void set_all(rlx_ctx *ctx)
-{
-    uint32_t i;
-    for (i = 0; i < twin_model.n_params; i++) {
-        const rlx_tensor *t = &twin_model.params[i];
-        CHECK(rlx_missing_param(ctx) != NULL || i > 0);
-        CHECK(read_param(t) == t->bytes);
-        CHECK(rlx_set_param_typed(ctx, t->name, value, t->bytes, t->dtype) == RLX_OK);
-    }
 }
 
 // What a run reads of a parameter that was packed is not the parameter.
@@ -90,7 +54,7 @@ static void test_params(rlx_ctx *ctx)
     rlx_ctx copy;
     CHECK(rlx_clear_handle(ctx, "half") == RLX_OK && run(ctx) == RLX_ERR_PARAM);
     CHECK(strcmp(rlx_missing_param(ctx), "half") == 0);
-    set_all(ctx);
+    set_all(ctx, 0);
     CHECK(gives_wanted(ctx));
     CHECK(rlx_reset(ctx) == RLX_OK && gives_wanted(ctx));
     CHECK(rlx_clone(&copy, ctx, two.arena, sizeof two.arena, two.state, sizeof two.state) == RLX_OK);
@@ -98,7 +62,7 @@ static void test_params(rlx_ctx *ctx)
     memset(one.state, 0xFF, sizeof one.state);
     CHECK(gives_wanted(&copy)); // nothing of it is shared
     CHECK(twin_init(ctx, one.arena, sizeof one.arena, one.state, sizeof one.state) == RLX_OK);
-    set_all(ctx);
+    set_all(ctx, 1);
     CHECK(rlx_clone(&copy, ctx, two.arena, sizeof two.arena, two.state, sizeof two.state) == RLX_OK);
     CHECK(gives_wanted(&copy)); // a clone that has to prepare by itself
     CHECK(gives_wanted(ctx));
@@ -114,7 +78,7 @@ int main(int argc, char **argv)
     memset(&one, 0xFF, sizeof one);
     memset(&two, 0xFF, sizeof two);
     CHECK(twin_init(&ctx, one.arena, sizeof one.arena, one.state, sizeof one.state) == RLX_OK);
-    set_all(&ctx);
+    set_all(&ctx, 1);
 #if TEAM > 1
     CHECK(rlx_threads_start(&ctx, &pool, TEAM) == RLX_OK);
 #endif
