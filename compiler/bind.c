@@ -37,12 +37,10 @@ static int32_t find_symbol(Graph *g, const char *option, const ImportSize *b, bo
     int32_t index = dim_find_symbol(g->dims, b->name);
     if (index >= 0 || is_bound(g, b, &index))
         return index;
-    if (index < 0) {
-        *ok = diag_error(g->diag, (Span){0}, E0207, "%s %s: the graph has no symbolic dimension '%s'", option,
-                         b->name, b->name);
-        for (uint32_t i = 0; i < g->dims->symbols.len; i++)
-            diag_note(g->diag, (Span){0}, "it has: %s", g->dims->symbols.data[i].name);
-    }
+    *ok = diag_error(g->diag, (Span){0}, E0207, "%s %s: the graph has no symbolic dimension '%s'", option,
+                     b->name, b->name);
+    for (uint32_t i = 0; i < g->dims->symbols.len; i++)
+        diag_note(g->diag, (Span){0}, "it has: %s", g->dims->symbols.data[i].name);
     return index;
 }
 

@@ -51,4 +51,24 @@ static void set_all(rlx_ctx *ctx, int is_fresh)
     }
 }
 
+// TEAM threads share the runs from start_team to stop_team.
+static void start_team(rlx_ctx *ctx)
+{
+#if TEAM > 1
+    static rlx_pool pool;
+    CHECK(rlx_threads_start(ctx, &pool, TEAM) == RLX_OK);
+#else
+    (void)ctx;
+#endif
+}
+
+static void stop_team(rlx_ctx *ctx)
+{
+#if TEAM > 1
+    rlx_threads_stop(ctx);
+#else
+    (void)ctx;
+#endif
+}
+
 #endif

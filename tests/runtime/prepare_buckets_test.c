@@ -83,16 +83,11 @@ int main(int argc, char **argv)
     int i;
     rlx_ctx ctx;
     FILE *f;
-#if TEAM > 1
-    static rlx_pool pool;
-#endif
     memset(&one, 0xFF, sizeof one);
     memset(&two, 0xFF, sizeof two);
     CHECK(several_init(&ctx, one.arena, sizeof one.arena, one.state, sizeof one.state) == RLX_OK);
     set_all(&ctx, 1);
-#if TEAM > 1
-    CHECK(rlx_threads_start(&ctx, &pool, TEAM) == RLX_OK);
-#endif
+    start_team(&ctx);
     f = argc > 1 ? fopen(argv[1], "wb") : NULL;
     CHECK(f != NULL);
     for (i = 0; i < SIZES && f != NULL; i++) {
@@ -104,8 +99,6 @@ int main(int argc, char **argv)
         fclose(f);
     if (several_model.n_params != 0)
         test_params(&ctx);
-#if TEAM > 1
-    rlx_threads_stop(&ctx);
-#endif
+    stop_team(&ctx);
     return failed;
 }

@@ -72,28 +72,17 @@ int main(int argc, char **argv)
 {
     rlx_ctx ctx;
     FILE *f;
-#if TEAM > 1
-    static rlx_pool pool;
-#endif
     memset(&one, 0xFF, sizeof one);
     memset(&two, 0xFF, sizeof two);
     CHECK(twin_init(&ctx, one.arena, sizeof one.arena, one.state, sizeof one.state) == RLX_OK);
     set_all(&ctx, 1);
-#if TEAM > 1
-    CHECK(rlx_threads_start(&ctx, &pool, TEAM) == RLX_OK);
-#endif
+    start_team(&ctx);
     CHECK(run(&ctx) == RLX_OK && rlx_take_snapshot(&ctx, want, sizeof want) == RLX_OK);
-    if (twin_model.n_params != 0) {
+    if (twin_model.n_params != 0)
         test_once(&ctx);
-#if TEAM > 1
-        rlx_threads_stop(&ctx);
-#endif
+    stop_team(&ctx);
+    if (twin_model.n_params != 0)
         test_params(&ctx);
-    }
-#if TEAM > 1
-    else
-        rlx_threads_stop(&ctx);
-#endif
     f = argc > 1 ? fopen(argv[1], "wb") : NULL;
     CHECK(f != NULL && fwrite(want, 1, sizeof want, f) == sizeof want);
     if (f != NULL)
