@@ -335,18 +335,28 @@ static bool *needed_by_checks(Fuse *f)
     return needed;
 }
 
-// The state is written in place when the one reader of its old value is the update that makes the new one.
+// May the new value be made where the old one is? When nobody reads the old one, or only the update that
+// makes the new one.
+static bool is_made_in_place(const Fuse *f, const GraphState *s)
+{
+    const Node *next = graph_node(f->g, s->next);
+    const Uses *u = &f->groups.uses;
+    const uint32_t readers = u->first[s->node + 1] - u->first[s->node];
+    const OpInfo *op = &op_info[next->op];
+    if (readers == 0)
+        return op->kind != OPKIND_LEAF && (op->flags & OPFLAG_VIEW) == 0 && next->op != OP_concat &&
+               next->op != OP_result;
+    return readers == 1 && (next->op == OP_update_slice || next->op == OP_scatter) &&
+           next->src[0] == s->node && f->groups.anchor[s->next] == s->next;
+}
+
 static void place_state_updates(Fuse *f)
 {
     const bool *is_early = needed_by_checks(f);
     for (uint32_t i = 0; i < f->g->states.len; i++) {
         const GraphState *s = &f->g->states.data[i];
-        const Node *next = graph_node(f->g, s->next);
-        const Uses *u = &f->groups.uses;
-        const bool one_reader = u->first[s->node + 1] - u->first[s->node] == 1;
-        const bool updates = next->op == OP_update_slice || next->op == OP_scatter;
-        if (updates && next->src[0] == s->node && one_reader && !is_early[s->next] &&
-            f->groups.root[s->next] == s->next && f->groups.anchor[s->next] == s->next)
+        if (!is_early[s->next] && f->groups.root[s->next] == s->next && loc_of(f, s->next)->buf == 0 &&
+            is_made_in_place(f, s))
             *loc_of(f, s->next) = *loc_of(f, s->node);
     }
 }

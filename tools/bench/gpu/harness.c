@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Times a model on an NVIDIA GPU by the device's own clock (events), without the copies of a run: compiled
+// together with the model's text (-include MODEL.c), because it launches what a run would launch.
+#include <dlfcn.h>
+#include <stdlib.h>
+
+typedef struct Events {
+    int (*create)(void **event, unsigned flags);
+    int (*record)(void *event, void *stream);
+    int (*elapsed)(float *ms, void *from, void *to);
+    int (*destroy)(void *event);
+} Events;
+
+static int find_events(Events *e)
+{
+    static const char *const names[] = {"cuEventCreate", "cuEventRecord", "cuEventElapsedTime",
+                                        "cuEventDestroy_v2"};
+    void *library = dlopen("libcuda.so.1", RTLD_NOW);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        void *const found = library != NULL ? dlsym(library, names[i]) : NULL;
+        if (found == NULL)
+            return -1;
+        memcpy((unsigned char *)e + i * sizeof found, &found, sizeof found);
+    }
+    return 0;
+}
+
+// Bytes of the record of a context, for callers that have no header.
+size_t bench_ctx_bytes(void)
+{
+    return sizeof(rlx_ctx);
+}
+
+// All launches of a run as the driver's graph; NULL where the model is launched one by one.
+static void *launches(rlx_ctx *ctx)
+{
+    return rlx_cuda_graphs((unsigned char *)rlx_cuda_of(ctx))[ctx->model->bucket];
+}
+
+// Starts n runs one behind the other, and waits.
+int bench_runs(rlx_ctx *ctx, int n)
+{
+    rlx_cuda *const c = rlx_cuda_of(ctx);
+    int failed = launches(ctx) == NULL;
+    void *before;
+    c->api.push(c->context);
+    for (int i = 0; i < n && !failed; i++)
+        failed = c->api.graph_launch(launches(ctx), c->stream);
+    failed = failed || c->api.stream_wait(c->stream);
+    c->api.pop(&before);
+    return failed;
+}
+
+// Microseconds of n launches of `runs` runs each. flush: bytes that are written before each, so that nothing
+// is left in the cache; 0: none.
+int bench_times(rlx_ctx *ctx, int n, int runs, size_t flush, float *us)
+{
+    rlx_cuda *const c = rlx_cuda_of(ctx);
+    void **events = malloc(2 * (size_t)n * sizeof *events), *before;
+    unsigned long long memory = 0;
+    Events e;
+    int failed = find_events(&e) != 0 || launches(ctx) == NULL || events == NULL;
+    c->api.push(c->context);
+    failed = failed || (flush != 0 && c->api.alloc(&memory, flush) != 0);
+    for (int i = 0; i < 2 * n && !failed; i++)
+        failed = e.create(&events[i], 0);
+    for (int i = 0; i < n && !failed; i++) {
+        failed = flush != 0 && c->api.fill(memory, (unsigned char)i, flush, c->stream) != 0;
+        failed = failed || e.record(events[2 * i], c->stream);
+        for (int j = 0; j < runs && !failed; j++)
+            failed = c->api.graph_launch(launches(ctx), c->stream);
+        failed = failed || e.record(events[2 * i + 1], c->stream);
+    }
+    failed = failed || c->api.stream_wait(c->stream);
+    for (int i = 0; i < n && !failed; i++) {
+        failed = e.elapsed(&us[i], events[2 * i], events[2 * i + 1]);
+        us[i] *= 1000 / (float)runs;
+    }
+    for (int i = 0; i < 2 * n && !failed; i++)
+        e.destroy(events[i]);
+    if (memory != 0)
+        c->api.release_memory(memory);
+    c->api.pop(&before);
+    free(events);
+    return failed;
+}
+
+// --- what of the API a program without the header calls -----------------------------------------
+
+int bench_set_param(rlx_ctx *ctx, const char *name, const void *data, size_t bytes)
+{
+    return rlx_set_param_bytes(ctx, name, data, bytes);
+}
+
+int bench_read_state(rlx_ctx *ctx, const char *name, void *data, size_t bytes)
+{
+    return rlx_read_handle(ctx, name, data, bytes);
+}
+
+int bench_run(rlx_ctx *ctx)
+{
+    return rlx_run(ctx);
+}
+
+void bench_close(rlx_ctx *ctx)
+{
+    rlx_close(ctx);
+}

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A graph compiled by rlxc for CUDA and loaded into this process, for benchmarks beside peers.
+
+A benchmark wants nothing copied between host and device: operands are params (set once), results are states
+(`result`). Timing is by events of the device (harness.c)."""
+
+import ctypes
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import tempfile
+
+import numpy
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+FLUSH_BYTES = 256 << 20  # several times the largest cache
+
+
+def params(**types):
+    """{"a": ("bf16", [4, 8])} as the member of a graph description."""
+    return {name: {"dtype": dtype, "shape": list(shape)} for name, (dtype, shape) in types.items()}
+
+
+def result(graph, value, dtype, shape):
+    """Keeps a value on the device: a state that a run leaves, instead of an output that a run copies."""
+    graph.setdefault("states", {})["result"] = {"dtype": dtype, "shape": list(shape), "next": value}
+    if "outputs" not in graph:
+        graph["nodes"].append({"name": "done", "op": "add", "inputs": ["tick", 1]})
+        graph["states"]["tick"] = {"dtype": "i32", "shape": [], "next": "done"}
+        graph["outputs"] = ["done"]
+    return graph
+
+
+class Ours:
+    def __init__(self, graph, name="m", rlxc=None, gpu="sm_90a", options=()):
+        rlxc = rlxc or os.environ.get("RLXC") or ROOT / "build" / "rlxc"
+        self.folder = tempfile.TemporaryDirectory()
+        folder = pathlib.Path(self.folder.name)
+        (folder / f"{name}.json").write_text(json.dumps({"rlxc": 1, "name": name} | graph))
+        command = [str(rlxc), "compile", f"{name}.json", "-o", ".", "--name", name]
+        command += ["--target", "cuda", "--gpu", gpu, "--json", *options]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(done.stderr)
+        self.made = json.loads(done.stdout)
+        command = ["cc", "-O1", "-w", "-shared", "-fPIC", "-include", f"{name}.c", str(HERE / "harness.c")]
+        subprocess.run([*command, "-o", f"{name}.so", "-lm", "-ldl"], check=True, cwd=folder)
+        self.lib = ctypes.CDLL(str(folder / f"{name}.so"))
+        self.lib.bench_ctx_bytes.restype = ctypes.c_size_t
+        self.ctx = ctypes.create_string_buffer(self.lib.bench_ctx_bytes())
+        self.blocks = [numpy.zeros(self.made[b] + 64, numpy.uint8) for b in ("arena_bytes", "state_bytes")]
+        at = [b.ctypes.data + -b.ctypes.data % 64 for b in self.blocks]
+        sizes = [ctypes.c_size_t(self.made[b]) for b in ("arena_bytes", "state_bytes")]
+        init = getattr(self.lib, f"{name}_init")
+        self._check(init(self.ctx, ctypes.c_void_p(at[0]), sizes[0], ctypes.c_void_p(at[1]), sizes[1]))
+
+    def _check(self, status):
+        if status != 0:
+            raise RuntimeError(f"status {status}")
+
+    # Bytes in the parameter's own type.
+    def set_param(self, name, array):
+        array = numpy.ascontiguousarray(array)
+        self._check(
+            self.lib.bench_set_param(
+                self.ctx, name.encode(), ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(array.nbytes)
+            )
+        )
+
+    def read_state(self, name, dtype, shape):
+        out = numpy.empty(shape, dtype)
+        self._check(
+            self.lib.bench_read_state(
+                self.ctx, name.encode(), ctypes.c_void_p(out.ctypes.data), ctypes.c_size_t(out.nbytes)
+            )
+        )
+        return out
+
+    def run(self):
+        """One run through the API."""
+        self._check(self.lib.bench_run(self.ctx))
+
+    def runs(self, n):
+        self._check(self.lib.bench_runs(self.ctx, n))
+
+    def times(self, n=20, runs=1, flush=0):
+        """Microseconds a run, of n samples of `runs` runs each."""
+        us = (ctypes.c_float * n)()
+        self._check(self.lib.bench_times(self.ctx, n, runs, ctypes.c_size_t(flush), us))
+        return list(us)
+
+    def close(self):
+        self.lib.bench_close(self.ctx)
+        self.folder.cleanup()
+
+
+def median(times):
+    return statistics.median(times)
+
+
+def to_bf16(array):
+    """f32 to the bits of bf16, to nearest even."""
+    bits = numpy.ascontiguousarray(array, numpy.float32).view(numpy.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(numpy.uint16)
+
+
+def from_bf16(bits):
+    return (bits.astype(numpy.uint32) << 16).view(numpy.float32)
