@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one walk that prints kernels, for every language with C's statements. What differs between them is in
 // Target.
+#include "codegen/constants.h"
 #include "codegen/expand.h"
 #include "codegen/names.h"
 #include "codegen/sequence.h"
 
-#include <math.h>
 #include <string.h>
 
 typedef struct Walk {
@@ -52,52 +52,6 @@ static const char *value_type(Walk *w, int type, int lanes)
 static bool is_float(int type)
 {
     return type != KT_INDEX && dtype_info[type].cls == DCLASS_FLOAT;
-}
-
-static const char *float_text(Walk *w, int type, double v)
-{
-    if (isnan(v))
-        return w->t->nan;
-    if (isinf(v))
-        return v > 0 ? w->t->inf : arena_printf(w->arena, "-%s", w->t->inf);
-    Str s = str_new(w->arena);
-    if (type == DTYPE_f64)
-        str_f64(&s, v);
-    else
-        str_f32(&s, (float)v);
-    return str_text(&s);
-}
-
-// The sign goes in front of the literal of the magnitude.
-static const char *literal_text(Walk *w, int type, const char *digits)
-{
-    const bool is_negative = *digits == '-';
-    const ExpandArgs args = {.operand = {digits + is_negative}};
-    const char *text = expand_text(w->arena, type_spell(w, type)->literal, &args);
-    return is_negative ? arena_printf(w->arena, "-%s", text) : text;
-}
-
-static const char *float_const_text(Walk *w, const KInst *n)
-{
-    double v = 0;
-    memcpy(&v, &n->imm, sizeof v);
-    if (n->dtype != DTYPE_f64)
-        v = (double)(float)v;
-    const char *digits = float_text(w, n->dtype, v);
-    return isfinite(v) ? literal_text(w, n->dtype, digits) : digits;
-}
-
-static const char *const_text(Walk *w, const KInst *n)
-{
-    if (is_float(n->dtype))
-        return float_const_text(w, n);
-    if (n->dtype == DTYPE_u64)
-        return literal_text(w, n->dtype, arena_printf(w->arena, "%llu", (unsigned long long)n->imm));
-    // The digits of the least value alone would be a constant that does not fit.
-    const bool is_least = n->imm == INT64_MIN || (n->imm == INT32_MIN && n->dtype == DTYPE_i32);
-    const char *text =
-        literal_text(w, n->dtype, arena_printf(w->arena, "%lld", (long long)(n->imm + is_least)));
-    return is_least ? arena_printf(w->arena, "%s - 1", text) : text;
 }
 
 // --- expressions ---------------------------------------------------------------------------------
@@ -260,7 +214,7 @@ static const char *value_text(Walk *w, const KInst *n, CastUse use)
 {
     switch (n->kind) {
     case KI_const:
-        return const_text(w, n);
+        return constant_text(w->t, n, w->arena);
     case KI_part:
         return n->imm ? w->t->parts : w->t->part;
     case KI_op:
@@ -417,6 +371,12 @@ static void print_point(Walk *w, const KInst *n)
     w->param[n->imm] = name;
 }
 
+static void print_wait(Walk *w)
+{
+    if (w->t->wait)
+        print_line(w, "%s", w->t->wait);
+}
+
 static void print_array(Walk *w, KRef r)
 {
     const KInst *n = k_inst(w->k, r);
@@ -474,16 +434,21 @@ static void print_matrix(Walk *w, const KInst *n)
     print_line(w, "%s", expand_text(w->arena, is_bytes ? bytes_mac : text[n->kop], &args));
 }
 
+static void print_var(Walk *w, KRef r)
+{
+    const KInst *n = k_inst(w->k, r);
+    const char *init = expr(w, n->a);
+    w->name[r] = names_take(&w->names, n->text);
+    print_line(w, "%s %s = %s;", value_type(w, n->dtype, n->lanes), w->name[r], init);
+}
+
 static void print_inst(Walk *w, KRef r)
 {
     const KInst *n = k_inst(w->k, r);
     switch (n->kind) {
-    case KI_var: {
-        const char *init = expr(w, n->a);
-        w->name[r] = names_take(&w->names, n->text);
-        print_line(w, "%s %s = %s;", value_type(w, n->dtype, n->lanes), w->name[r], init);
+    case KI_var:
+        print_var(w, r);
         break;
-    }
     case KI_set:
         print_line(w, "%s = %s;", w->name[n->a], expr(w, n->b));
         break;
@@ -519,6 +484,9 @@ static void print_inst(Walk *w, KRef r)
     case KI_barrier:
         if (w->t->barrier && !w->is_single && (w->has_team || !w->t->team))
             print_line(w, "%s", w->t->barrier);
+        break;
+    case KI_wait:
+        print_wait(w);
         break;
     case KI_matrix:
         print_matrix(w, n);
@@ -580,6 +548,8 @@ void cfamily_print_kernel(const Target *t, const Kernel *k, Str *out)
     expand_template(out, t->begin, &(ExpandArgs){.operand = {k->name}});
     print_head(&w);
     w.indent = 1;
+    if (!kernel_has_wait(k))
+        print_wait(&w);
     const bool *used = values_used_params(k, w.values, a);
     for (uint32_t i = 0; i < k->params.len && !t->params_first; i++)
         if (!used[i])

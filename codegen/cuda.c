@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CUDA target: text for NVRTC (no headers needed) and nvcc, one extern "C" __global__ function a kernel.
 // Launch with GRID_GROUP_X threads a block, all of them in x.
+//
+// What is only read is not __restrict__: the compiler would read it through the cache of constants, perhaps
+// before rlx_wait, while the kernel before may still write it.
 #include "codegen/gpu.h"
 #include "codegen/prelude.h"
 
@@ -22,7 +25,7 @@ const Target target_cuda = {
     .cast_to_bool = "$0 != 0",
     .cast_to_int = "rlx_$V_to_$S($0)",
     .signature = "extern \"C\" __global__ void $0($1)",
-    .param_read = "const $0 *$3$1",
+    .param_read = "const $0 *$1",
     .param_written = "$0 *$3$1",
     .param_prefix = "",
     .param_separator = ", ",
@@ -31,6 +34,7 @@ const Target target_cuda = {
     .thread_id = "rlx_idx(blockIdx.x) * rlx_idx(blockDim.x) + rlx_idx(threadIdx.x)",
     .array = "$0 $1[$2];",
     .barrier = "__syncthreads();",
+    .wait = "rlx_wait();",
     .unroll = "#pragma unroll",
     .inf = "RLX_INF",
     .nan = "RLX_NAN",

@@ -95,6 +95,7 @@ struct Target {
     const char *thread_id;             // number of the thread in the grid; NULL: parallel loops are loops
     const char *array;                 // $0 = element type, $1 = name, $2 = elements
     const char *barrier;               // statement; NULL: nothing
+    const char *wait; // statement, at the top of kernels that have no KI_wait themselves; NULL: nothing
     const char *prefetch;              // statement, $0 = the element; NULL: nothing
     const char *team;                  // last parameter of kernels that threads share; NULL: there are none
     const char *part, *parts;          // which thread of how many, by that parameter

@@ -423,6 +423,19 @@ void k_barrier(Kernel *k)
     kernel_push(k, &(KInst){.kind = KI_barrier, .dtype = DTYPE_bool, .lanes = 1});
 }
 
+void k_wait(Kernel *k)
+{
+    kernel_push(k, &(KInst){.kind = KI_wait, .dtype = DTYPE_bool, .lanes = 1});
+}
+
+bool kernel_has_wait(const Kernel *k)
+{
+    for (KRef r = 1; r < k->insts.len; r++)
+        if (k_inst(k, r)->kind == KI_wait)
+            return true;
+    return false;
+}
+
 void k_comment(Kernel *k, const char *text)
 {
     kernel_push(

@@ -60,6 +60,8 @@ typedef enum KKind {
     KI_end,     // closes the innermost for / if
     KI_barrier, // all threads that share the kernel (on GPUs: of a group) reached this point
     KI_matrix,  // kop (KMatrix): matrix registers, see there
+    KI_wait,    // for the kernels before: what stands before may only read constants and params, and so run
+                // before they have ended. Where a kernel has none, it waits first
     KI_comment, // text
 } KKind;
 
@@ -209,6 +211,8 @@ bool k_is_const(const Kernel *k, KRef r, int64_t *v);
 KRef k_part(Kernel *k);
 KRef k_parts(Kernel *k);
 void k_barrier(Kernel *k);
+void k_wait(Kernel *k);
+bool kernel_has_wait(const Kernel *k);
 // Appends a copy of an instruction, whose operands are of this kernel: how a kernel is rewritten.
 KRef k_append(Kernel *k, const KInst *n);
 // Does it ask for its part, so that whoever calls it must say which thread this is? If not, its barriers mean

@@ -138,6 +138,9 @@ static void print_statement(Str *out, const Kernel *k, const KInst *n)
     case KI_barrier:
         str_add(out, "barrier");
         break;
+    case KI_wait:
+        str_add(out, "wait");
+        break;
     case KI_matrix:
         print_matrix(out, k, n);
         break;

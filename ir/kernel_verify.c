@@ -264,6 +264,7 @@ static bool check_inst(Checker *c, const KInst *n)
     case KI_matrix:
         return check_matrix(c, n);
     case KI_barrier:
+    case KI_wait:
     case KI_comment:
         return true;
     default:

@@ -53,6 +53,8 @@ typedef struct rlx_cuda_api {
     int (*graph_make)(void **exec, void *graph, unsigned long long flags);
     int (*graph_release)(void *exec);
     int (*graph_launch)(void *exec, void *stream);
+    // Drivers before 12.3 do not have it: NULL.
+    int (*graph_programmatic)(void *graph, void *const *from, void *const *to, const void *data, size_t n);
 } rlx_cuda_api;
 
 // The record in the state block.
@@ -65,6 +67,8 @@ typedef struct rlx_cuda {
     // While a graph is made: what launches come after, and what comes after them (the same unless several
     // launches are side by side).
     void *graph, *before, *after;
+    int is_programmatic; // kernels wait themselves for those before (rlx_wait), so they may begin earlier
+    int is_joint;        // `before` is no kernel
     void *launched; // in a run: the graph of the variant
 } rlx_cuda;
 
@@ -130,12 +134,14 @@ static inline rlx_status rlx_cuda_find(rlx_cuda *c)
                                         "cuGraphAddDependencies",
                                         "cuGraphInstantiateWithFlags",
                                         "cuGraphExecDestroy",
-                                        "cuGraphLaunch"};
+                                        "cuGraphLaunch",
+                                        "cuGraphAddDependencies_v2"};
+    const size_t n = sizeof names / sizeof *names;
     unsigned char *const table = (unsigned char *)&c->api;
     size_t i;
-    for (i = 0; i < sizeof names / sizeof *names; i++) {
+    for (i = 0; i < n; i++) {
         void *const found = dlsym(c->library, names[i]);
-        if (found == NULL)
+        if (found == NULL && i + 1 < n)
             return RLX_ERR_NO_DEVICE;
         memcpy(table + i * sizeof found, &found, sizeof found);
     }
@@ -143,6 +149,19 @@ static inline rlx_status rlx_cuda_find(rlx_cuda *c)
 }
 
 // --- rlx_gpu_driver ------------------------------------------------------------------------------
+
+// A programmatic edge between two kernels: the second one's groups may begin when all of the first one's
+// have, and wait where their text says so. Since every kernel waits before it touches what others write or
+// read, all that comes before the first one has ended then, too.
+static inline rlx_status rlx_cuda_edge(rlx_cuda *c, void *node)
+{
+    static const unsigned char programmatic[8] = {1, 0, 1}; // CUgraphEdgeData: from_port, to_port, type
+    if (c->before == NULL)
+        return RLX_OK;
+    if (c->is_programmatic && !c->is_joint)
+        return rlx_cuda_status(c->api.graph_programmatic(c->graph, &c->before, &node, programmatic, 1));
+    return rlx_cuda_status(c->api.graph_edge(c->graph, &c->before, &node, 1));
+}
 
 // All parameters are addresses, so that the list is the buffer that the driver wants. In a run it is
 // launched; while a graph is made it becomes a node of it.
@@ -171,11 +190,12 @@ static inline rlx_status rlx_cuda_launch(void *self, uint32_t function, uint64_t
     n.block[0] = RLX_CUDA_BLOCK;
     n.grid[1] = n.grid[2] = n.block[1] = n.block[2] = 1;
     n.extra = n_args != 0 ? extra : NULL;
-    if (c->api.graph_kernel(&node, c->graph, &c->before, c->before != NULL, &n) != 0)
+    if (c->api.graph_kernel(&node, c->graph, NULL, 0, &n) != 0 || rlx_cuda_edge(c, node) != RLX_OK)
         return RLX_ERR_DEVICE;
     if (c->after != NULL)
         return rlx_cuda_status(c->api.graph_edge(c->graph, &node, &c->after, 1));
     c->before = node;
+    c->is_joint = 0;
     return RLX_OK;
 }
 
@@ -209,8 +229,10 @@ static inline rlx_status rlx_cuda_wait(void *self)
 static inline rlx_status rlx_cuda_joint(void *self, uint32_t n_launches)
 {
     rlx_cuda *const c = (rlx_cuda *)self;
-    if (c->after != NULL)
+    if (c->after != NULL) {
         c->before = c->after;
+        c->is_joint = 1;
+    }
     c->after = NULL;
     if (n_launches == 1)
         return RLX_OK;
@@ -243,6 +265,7 @@ static inline void *rlx_cuda_make_graph(const rlx_model *model, unsigned char *r
         return NULL;
     }
     c->before = c->after = NULL;
+    c->is_joint = 0;
     f = rlx_gpu_begin(&ctx, rlx_cuda_driver(), c, c->memory, rlx_cuda_args(model, record));
     if (rlx_gpu_levels(&f, rlx_cuda_joint) != RLX_OK || c->api.graph_make(&exec, c->graph, 0) != 0)
         exec = NULL;
@@ -321,6 +344,8 @@ static inline rlx_status rlx_cuda_begin(rlx_cuda *c, const rlx_gpu_program *p)
     }
     if (image == NULL) // nothing is computed
         return RLX_OK;
+    // The text of kernels waits where it was compiled for these GPUs; PTX is of earlier ones.
+    c->is_programmatic = (image->kind & (RLX_CUDA_EXACT - 1u)) >= 90u && c->api.graph_programmatic != NULL;
     return c->api.load(&c->module, image->data) == 0 ? RLX_OK : RLX_ERR_NO_DEVICE;
 }
 

@@ -282,6 +282,27 @@ static void test_order_of_building(void **state)
     assert_string_equal(text_of(k[0]), text_of(k[1]));
 }
 
+// Kernels wait for those before at their top, or where the schedule says so.
+static void test_wait(void **state)
+{
+    (void)state;
+    for (int is_placed = 0; is_placed < 2; is_placed++) {
+        Kernel *k = new_kernel(DTYPE_f32, DTYPE_f32);
+        const KRef early = k_var(k, k_load(k, 0, k_index(k, 1), 1, 1), "early");
+        if (is_placed)
+            k_wait(k);
+        k_store(k, 1, k_index(k, 0), k_get(k, early), 1);
+        assert_null(kernel_verify(k));
+        assert_null(strstr(text_of(k), "rlx_wait"));
+        Str cuda = str_new(&arena);
+        cfamily_print_kernel(&target_cuda, k, &cuda);
+        const char *text = str_text(&cuda);
+        const char *load = strstr(text, "early = "), *wait = strstr(text, "rlx_wait();");
+        assert_true(load && wait && (load < wait) == is_placed);
+        assert_null(strstr(wait + 1, "rlx_wait"));
+    }
+}
+
 static void test_same_text_every_time(void **state)
 {
     (void)state;
@@ -484,6 +505,7 @@ int main(void)
         cmocka_unit_test_setup(test_constants, reset),
         cmocka_unit_test_setup(test_reads_stay_before_writes, reset),
         cmocka_unit_test_setup(test_order_of_building, reset),
+        cmocka_unit_test_setup(test_wait, reset),
         cmocka_unit_test_setup(test_same_text_every_time, reset),
         cmocka_unit_test_setup(test_partial_vectors, reset),
         cmocka_unit_test_setup(test_horizontal, reset),
