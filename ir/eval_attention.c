@@ -6,8 +6,8 @@
 
 typedef struct Attention {
     int64_t batch, heads, kv_heads, queries, keys, size, value_size;
-    double scale;
-    bool causal;
+    double scale, softcap;
+    int64_t left, right, first; // how far a query sees, -1: to the end; the place of query 0 among the keys
     const double *q, *k, *v;
     const double *mask; // as the scores' addends, or NULL
     EvalWalk mask_walk; // offset 0: the mask's element of a row's first key; a walk over all scores
@@ -28,11 +28,16 @@ static Attention attention_of(EvalCtx *c)
         .size = q->dim[n - 1],
         .value_size = v->dim[n - 1],
         .scale = node_get_float(c->node, A_attention_scale),
-        .causal = eval_flag(c, A_attention_causal),
+        .softcap = node_get_float(c->node, A_attention_softcap),
+        .left = node_get_int(c->node, A_attention_left),
+        .right = eval_flag(c, A_attention_causal) ? 0 : node_get_int(c->node, A_attention_right),
     };
     if (a.scale == 0)
         a.scale = 1 / sqrt((double)a.size);
     a.live = eval_has(c, 4) ? tensor_get_i64(&c->in[4], 0) : a.keys;
+    a.first = eval_has(c, 5) ? tensor_get_i64(&c->in[5], 0) : a.keys - a.queries;
+    const int64_t most = INT64_C(1) << 40; // far behind all keys
+    a.first = a.first > most ? most : a.first < -most ? -most : a.first;
     a.q = eval_doubles(c, 0);
     a.k = eval_doubles(c, 1);
     a.v = eval_doubles(c, 2);
@@ -63,17 +68,20 @@ static double score_row(const Attention *a, int64_t head, int64_t query, double 
     const double *q = a->q + (head * a->queries + query) * a->size;
     const double *k = a->k + head / a->heads * a->kv_heads * a->keys * a->size +
                       head % a->heads / (a->heads / a->kv_heads) * a->keys * a->size;
-    const int64_t seen = a->causal ? query + (a->keys - a->queries) + 1 : a->keys;
-    const int64_t visible = seen < a->live ? seen : a->live;
+    const int64_t place = query + a->first, begin = a->left < 0 ? 0 : place - a->left;
+    const int64_t seen = a->right < 0 ? a->keys : place + a->right + 1;
+    const int64_t end = seen < a->live ? seen : a->live;
     double top = -HUGE_VAL;
     for (int64_t j = 0; j < a->keys; j++) {
         double dot = 0;
         for (int64_t d = 0; d < a->size; d++)
             dot += q[d] * k[j * a->size + d];
         score[j] = dot * a->scale;
+        if (a->softcap > 0)
+            score[j] = a->softcap * tanh(score[j] / a->softcap);
         if (a->mask != NULL)
             score[j] += a->mask[a->mask_walk.offset[0] + j * a->mask_step];
-        if (j >= visible)
+        if (j < begin || j >= end)
             score[j] = -HUGE_VAL;
         top = isnan(top) || top > score[j] ? top : score[j];
     }

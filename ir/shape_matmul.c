@@ -108,6 +108,14 @@ static bool check_qkv(ShapeCtx *c)
            rule_dims_equal(c, k->dim[n - 2], v->dim[n - 2], "sequence lengths of key and value");
 }
 
+// Far less than what indices hold, and further than memory for keys reaches.
+static bool check_window(ShapeCtx *c, AttrId id)
+{
+    const int64_t n = shape_attr(c, id)->u.i;
+    return (n >= -1 && n <= 1 << 28) ||
+           shape_fail(c, E0203, "a window of %lld keys is not from -1 to 2^28", (long long)n);
+}
+
 bool shape_attention(ShapeCtx *c)
 {
     if (!check_qkv(c))
@@ -122,7 +130,9 @@ bool shape_attention(ShapeCtx *c)
         if (!rule_broadcasts_to(c, 3, &scores))
             return false;
     }
-    if (!check_count(c, 4, "keys"))
+    if (!check_count(c, 4, "keys") || !check_count(c, 5, "keys before the first query"))
+        return false;
+    if (!check_window(c, A_attention_left) || !check_window(c, A_attention_right))
         return false;
     Shape out = *q;
     out.dim[n - 1] = c->in[2].shape.dim[n - 1];

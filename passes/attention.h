@@ -15,8 +15,9 @@ typedef struct Attention {
     bool has_live;
     uint32_t rank;
     int64_t heads, kv_heads, queries, keys, size, value_size;
-    bool is_causal;
-    double scale;
+    int64_t left, right; // keys that a query sees before and behind its place; -1: all
+    KRef first;          // place of query 0 among the keys
+    double scale, softcap;
     int type; // of scores and sums
     Domain d; // of the result
     uint8_t dot_lanes, value_lanes;
@@ -27,16 +28,19 @@ typedef struct AttRow {
     const Attention *a;
     Point at; // the coordinates of the result before the last
     KRef kv_head;
-    KRef n_visible; // keys that the row sees, without its mask
+    KRef begin, end; // keys that the row sees, without its mask; begin <= end
 } AttRow;
 
-// Weights of a row in scratch memory, and 1 / their sum (0 when no key is seen).
+// Weights of a row in scratch memory, from that of its first key on, and 1 / their sum (0 when no key is
+// seen).
 typedef struct AttWeights {
     uint32_t scratch;
     KRef base, factor;
 } AttWeights;
 
 AttRow attention_row(Lower *l, const Attention *a, Point at);
+// The score of a product of query and key, without the mask.
+KRef attention_score(Lower *l, const Attention *a, KRef dot);
 // Element (key, last) of keys or values, for the head that the row's head shares.
 KRef attention_kv_index(Lower *l, const AttRow *r, NodeId id, KRef key, KRef last);
 KRef attention_query_index(Lower *l, const AttRow *r, KRef last);

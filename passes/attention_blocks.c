@@ -27,7 +27,7 @@ typedef struct Block {
     const Blocks *b;
     AttRow row; // the first
     int64_t rows;
-    KRef limit; // no row of the block sees a key from here on
+    KRef begin, limit; // no row of the block sees a key before or from there on; begin: of a whole step
 } Block;
 
 // acc[row][vector] += a(row, step) * b(step)[vector] for step < steps.
@@ -130,7 +130,7 @@ static void emit_scores(const Block *b)
     Kernel *k = l->k;
     const int64_t *q = lower_loc(l, x->a->q)->stride, most = x->n_accs / KEY_VECTORS,
                   width = KEY_VECTORS * x->lanes;
-    const KRef first = k_for(k, k_index(k, 0), b->limit, width, KFOR_SERIAL, "j");
+    const KRef first = k_for(k, b->begin, b->limit, width, KFOR_SERIAL, "j");
     for (int64_t row = 0; row < b->rows; row += most) {
         KRef acc[MAX_ACCS];
         const Product p = {.rows = b->rows - row < most ? b->rows - row : most,
@@ -147,7 +147,7 @@ static void emit_scores(const Block *b)
                            .b_step = x->pitch};
         emit_product(x, &p, acc);
         for (int64_t i = 0; i < p.rows * KEY_VECTORS; i++) {
-            const KRef score = k_mul(k, k_get(k, acc[i]), k_number(k, DTYPE_f32, x->a->scale));
+            const KRef score = attention_score(l, x->a, k_get(k, acc[i]));
             const int64_t offset = (row + i / KEY_VECTORS) * score_pitch(x) + i % KEY_VECTORS * x->lanes;
             const KRef place = k_add(k, x->scores_base, k_add(k, first, k_index(k, offset)));
             k_store(k, x->scores, place, score, x->lanes);
@@ -160,19 +160,19 @@ static void add_mask(const Block *b, const AttRow *r, KRef base)
 {
     Lower *l = b->b->l;
     Kernel *k = l->k;
-    const KRef j = k_for(k, k_index(k, 0), r->n_visible, 1, KFOR_SERIAL, "j"), place = k_add(k, base, j);
+    const KRef j = k_for(k, r->begin, r->end, 1, KFOR_SERIAL, "j"), place = k_add(k, base, j);
     const KRef score = k_load(k, b->b->scores, place, 1, 1);
     k_store(k, b->b->scores, place, k_add(k, score, attention_mask_at(l, r, j)), 1);
     k_end(k);
 }
 
-// The largest of the scores at base .. base + limit, NaN if there is one.
+// The largest of the scores of keys [begin, limit), that of key 0 being at base; NaN if there is one.
 static KRef largest_score(const Block *b, KRef base)
 {
     Kernel *k = b->b->l->k;
     const uint8_t lanes = b->b->lanes;
     const KRef top = k_var(k, k_splat(k, k_number(k, DTYPE_f32, -(double)INFINITY), lanes), "top");
-    const KRef j = k_for(k, k_index(k, 0), b->limit, lanes, KFOR_SERIAL, "j");
+    const KRef j = k_for(k, b->begin, b->limit, lanes, KFOR_SERIAL, "j");
     const KRef v = k_load(k, b->b->scores, k_add(k, base, j), lanes, lanes),
                operand[3] = {k_get(k, top), v, 0};
     k_set(k, top, k_form(k, "(select (ne a a) a (max a b))", operand, DTYPE_f32));
@@ -192,16 +192,22 @@ static void emit_softmax(const Block *b, KRef factors)
     Kernel *k = x->l->k;
     const KRef n = k_for(k, k_index(k, 0), k_index(k, b->rows), 1, KFOR_SERIAL, "r");
     const AttRow r = nth_row(b, n);
-    AttWeights w = {.scratch = x->scores, .base = k_mul_add(k, n, score_pitch(x), x->scores_base)};
+    const KRef base = k_mul_add(k, n, score_pitch(x), x->scores_base);
     if (x->a->mask != 0)
-        add_mask(b, &r, w.base);
-    const KRef lowest = k_splat(k, k_number(k, DTYPE_f32, -(double)INFINITY), x->lanes);
-    const KRef hidden = k_for(k, r.n_visible, b->limit, x->lanes, KFOR_SERIAL, "j");
-    k_store(k, x->scores, k_add(k, w.base, hidden), lowest, x->lanes);
+        add_mask(b, &r, base);
+    const KRef lowest = k_number(k, DTYPE_f32, -(double)INFINITY), all_lowest = k_splat(k, lowest, x->lanes);
+    if (x->a->left >= 0) {
+        const KRef before = k_for(k, b->begin, r.begin, 1, KFOR_SERIAL, "j");
+        k_store(k, x->scores, k_add(k, base, before), lowest, 1);
+        k_end(k);
+    }
+    const KRef hidden = k_for(k, r.end, b->limit, x->lanes, KFOR_SERIAL, "j");
+    k_store(k, x->scores, k_add(k, base, hidden), all_lowest, x->lanes);
     k_end(k);
-    k_store(k, x->scores, k_add(k, w.base, b->limit), lowest, x->lanes);
-    const KRef top = largest_score(b, w.base);
-    k_astore(k, factors, n, attention_weigh(x->l, x->a, &w, b->limit, top, x->lanes));
+    k_store(k, x->scores, k_add(k, base, b->limit), all_lowest, x->lanes);
+    const KRef top = largest_score(b, base), n_keys = k_op(k, KOP_sub, b->limit, b->begin, 0);
+    const AttWeights w = {.scratch = x->scores, .base = k_add(k, base, b->begin)};
+    k_astore(k, factors, n, attention_weigh(x->l, x->a, &w, n_keys, top, x->lanes));
     k_end(k);
 }
 
@@ -228,8 +234,9 @@ static void mix_again(const Block *b, const Product *p, KRef factors, int64_t ro
     Kernel *k = x->l->k;
     const KRef n = k_for(k, k_index(k, row), k_index(k, row + p->rows), 1, KFOR_SERIAL, "r");
     const AttRow r = nth_row(b, n);
+    const KRef base = k_mul_add(k, n, score_pitch(x), x->scores_base);
     const AttWeights w = {.scratch = x->scores,
-                          .base = k_mul_add(k, n, score_pitch(x), x->scores_base),
+                          .base = k_add(k, base, r.begin),
                           .factor = k_aload(k, factors, n, 1)};
     attention_mix(x->l, &r, &w, column, p->columns);
     k_end(k);
@@ -248,9 +255,9 @@ static void emit_values(const Block *b, KRef factors, int64_t row, KRef column, 
                        .columns = columns,
                        .a = x->scores,
                        .b = lower_param(l, x->a->v, PARAM_READ),
-                       .a_base = k_add(k, x->scores_base, k_index(k, row * score_pitch(x))),
-                       .b_base = attention_kv_index(l, &b->row, x->a->v, k_index(k, 0), column),
-                       .steps = b->limit,
+                       .a_base = k_add(k, x->scores_base, k_add(k, b->begin, k_index(k, row * score_pitch(x)))),
+                       .b_base = attention_kv_index(l, &b->row, x->a->v, b->begin, column),
+                       .steps = k_op(k, KOP_sub, b->limit, b->begin, 0),
                        .a_row = score_pitch(x),
                        .a_step = 1,
                        .b_step = lower_loc(l, x->a->v)->stride[x->a->rank - 2]};
@@ -296,7 +303,9 @@ static void emit_block(const Blocks *x, Point at, KRef kv_head, KRef query, int6
     b.row.kv_head = kv_head;
     Point last = at;
     last.idx[x->a->rank - 2] = k_add(k, query, k_index(k, rows - 1));
-    b.limit = attention_row(l, x->a, last).n_visible;
+    b.limit = attention_row(l, x->a, last).end;
+    const KRef width = k_index(k, KEY_VECTORS * x->lanes);
+    b.begin = k_op(k, KOP_sub, b.row.begin, k_op(k, KOP_rem, b.row.begin, width, 0), 0);
     const KRef factors = k_array(k, DTYPE_f32, rows);
     emit_scores(&b);
     emit_softmax(&b, factors);

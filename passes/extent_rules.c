@@ -224,50 +224,37 @@ static NodeId avg_pool(Graph *g, NodeId id)
     return graph_cast(g, mean, (DType)n.dtype);
 }
 
-// bool [queries, keys]: key j is seen by query i when j <= i + (keys - queries), all by the sizes of a run.
-static NodeId causal_mask(Graph *g, Dim queries, Dim keys)
-{
-    const Shape column = {.rank = 2, .dim = {queries, 1}};
-    const NodeId ahead = extent_size(g, dim_sub(g->dims, keys, queries));
-    const NodeId query = graph_reshape(g, extent_iota(g, queries), &column);
-    return graph_op2(g, OP_le, extent_iota(g, keys), graph_op2(g, OP_add, query, ahead));
-}
-
-// given: of attention, or none.
-static NodeId join_masks(Graph *g, NodeId given, NodeId mask)
-{
-    if (!given)
-        return mask;
-    return graph_node(g, given)->dtype == DTYPE_bool
-               ? graph_op2(g, OP_logical_and, given, mask)
-               : graph_op3(g, OP_where, mask, given, extent_scalar(g, given, -(double)INFINITY));
-}
-
 static NodeId attention(Graph *g, NodeId id)
 {
     const Node n = *graph_node(g, id);
     const Shape q = *graph_node(g, n.src[0])->shape, k = *graph_node(g, n.src[1])->shape;
     const uint32_t last = k.rank - 1;
     const Dim keys = k.dim[k.rank - 2], queries = q.dim[q.rank - 2];
-    const bool is_causal = node_get_int(&n, A_attention_causal) != 0;
+    const bool has_places = node_get_int(&n, A_attention_causal) != 0 ||
+                            node_get_int(&n, A_attention_left) >= 0 ||
+                            node_get_int(&n, A_attention_right) >= 0;
     if (extent_is_live(g, n.src[0], last) || extent_is_live(g, n.src[1], last) ||
         extent_is_live(g, n.src[2], last))
         return extent_refuse(g, id, "heads must have a fixed size");
-    const bool keeps_offset = dim_is_const(dim_sub(g->dims, keys, queries));
-    NodeId mask = n.n_src > 3 ? n.src[3] : 0, live = n.n_src > 4 ? n.src[4] : 0;
-    if (!graph_dim_is_computed(g, keys) && (!is_causal || keeps_offset))
+    const Dim ahead = dim_sub(g->dims, keys, queries);
+    NodeId mask = n.n_src > 3 ? n.src[3] : 0, live = n.n_src > 4 ? n.src[4] : 0,
+           first = n.n_src > 5 ? n.src[5] : 0;
+    const bool needs_first = has_places && !first && !dim_is_const(ahead);
+    if (!graph_dim_is_computed(g, keys) && !needs_first)
         return id;
-    if (is_causal && !keeps_offset)
-        mask = join_masks(g, mask, causal_mask(g, queries, keys));
+    if (needs_first)
+        first = extent_size(g, ahead);
     if (graph_dim_is_computed(g, keys))
         live = live ? graph_op2(g, OP_min, live, extent_size(g, keys)) : extent_size(g, keys);
+    const NodeId src[] = {n.src[0], n.src[1], n.src[2], mask, live, first};
     NodeBuild b = node_begin(g, OP_attention, node_span(g, id), g->labels.data[id]);
-    for (uint32_t i = 0; i < 3; i++)
-        node_src(&b, n.src[i]);
-    node_src(&b, mask);
-    node_src(&b, live);
+    for (uint32_t i = 0; i < sizeof src / sizeof *src; i++)
+        node_src(&b, src[i]);
     node_float(&b, A_attention_scale, node_get_float(&n, A_attention_scale));
-    node_int(&b, A_attention_causal, is_causal && keeps_offset);
+    node_int(&b, A_attention_causal, node_get_int(&n, A_attention_causal));
+    node_int(&b, A_attention_left, node_get_int(&n, A_attention_left));
+    node_int(&b, A_attention_right, node_get_int(&n, A_attention_right));
+    node_float(&b, A_attention_softcap, node_get_float(&n, A_attention_softcap));
     return node_end(&b);
 }
 

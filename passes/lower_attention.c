@@ -8,7 +8,7 @@
 #include "passes/rows.h"
 #include <math.h>
 
-enum { MAX_QUERY_VECTORS = 8 };
+enum { MAX_QUERY_VECTORS = 8, MOST_AHEAD = 1 << 29 }; // behind the end of every window
 
 static bool has_last_vectors(const Lower *l, NodeId id)
 {
@@ -31,14 +31,20 @@ static Attention attention_of(Lower *l)
                    .keys = k->dim[rank - 2],
                    .size = q->dim[rank - 1],
                    .value_size = n->shape->dim[rank - 1],
-                   .is_causal = node_get_int(n, A_attention_causal) != 0,
+                   .left = node_get_int(n, A_attention_left),
+                   .right = node_get_int(n, A_attention_right),
                    .scale = node_get_float(n, A_attention_scale),
+                   .softcap = node_get_float(n, A_attention_softcap),
                    .type = operand_sum_type(n->dtype)};
     a.scale = a.scale == 0 ? 1 / sqrt((double)a.size) : a.scale;
     a.live = k_index(l->k, a.keys);
     a.has_live = n->n_src > 4 && n->src[4] != 0;
     if (a.has_live)
         a.live = operand_clamped(l, n->src[4], k_index(l->k, 0), 0, a.keys);
+    a.right = node_get_int(n, A_attention_causal) != 0 ? 0 : a.right;
+    a.first = k_index(l->k, a.keys - a.queries);
+    if (n->n_src > 5 && n->src[5] != 0 && (a.left >= 0 || a.right >= 0))
+        a.first = operand_clamped(l, n->src[5], k_index(l->k, 0), -MOST_AHEAD, MOST_AHEAD);
     a.d = domain_of(lower_node(l, l->root)->shape);
     domain_trim(l, &a.d, l->root);
     domain_add(l, &a.d, l->root);
@@ -73,11 +79,17 @@ KRef attention_query_index(Lower *l, const AttRow *r, KRef last)
 AttRow attention_row(Lower *l, const Attention *a, Point at)
 {
     Kernel *k = l->k;
-    AttRow r = {.a = a, .at = at, .n_visible = a->live};
+    const KRef zero = k_index(k, 0);
+    AttRow r = {.a = a, .at = at, .begin = zero, .end = a->live};
     r.kv_head = k_op(k, KOP_div, at.idx[a->rank - 3], k_index(k, a->heads / a->kv_heads), 0);
-    if (a->is_causal) {
-        const KRef seen = k_add(k, at.idx[a->rank - 2], k_index(k, a->keys - a->queries + 1));
-        r.n_visible = k_op(k, KOP_max, k_op(k, KOP_min, seen, r.n_visible, 0), k_index(k, 0), 0);
+    const KRef place = k_add(k, at.idx[a->rank - 2], a->first);
+    if (a->right >= 0) {
+        const KRef seen = k_add(k, place, k_index(k, a->right + 1));
+        r.end = k_op(k, KOP_max, k_op(k, KOP_min, seen, r.end, 0), zero, 0);
+    }
+    if (a->left >= 0) {
+        const KRef before = k_op(k, KOP_max, k_add(k, place, k_index(k, -a->left)), zero, 0);
+        r.begin = k_op(k, KOP_min, before, r.end, 0);
     }
     return r;
 }
@@ -163,15 +175,30 @@ KRef attention_mask_at(Lower *l, const AttRow *r, KRef key)
     return k_op(k, KOP_select, v, zero, k_number(k, a->type, -(double)INFINITY));
 }
 
+KRef attention_score(Lower *l, const Attention *a, KRef dot)
+{
+    Kernel *k = l->k;
+    const KRef score = k_mul(k, dot, k_number(k, a->type, a->scale));
+    if (!(a->softcap > 0))
+        return score;
+    const KRef cap = k_number(k, a->type, a->softcap);
+    return k_mul(k, k_op(k, KOP_tanh, k_op(k, KOP_div, score, cap, 0), 0, 0), cap);
+}
+
 static KRef score_at(Lower *l, const AttRow *r, const Query *q, KRef key)
 {
     Kernel *k = l->k;
     const KRef dot = q->n > 0 ? dot_unrolled(l, r, q, key) : dot_looped(l, r, key);
-    const KRef score = k_mul(k, dot, k_number(k, r->a->type, r->a->scale));
+    const KRef score = attention_score(l, r->a, dot);
     return r->a->mask != 0 ? k_add(k, score, attention_mask_at(l, r, key)) : score;
 }
 
 // --- one row with scratch (CPU) ---
+
+static KRef n_seen(Lower *l, const AttRow *r)
+{
+    return k_op(l->k, KOP_sub, r->end, r->begin, 0);
+}
 
 // Fills scratch with the scores of the visible keys and a vector of -inf behind them; returns the variable of
 // the largest.
@@ -180,13 +207,13 @@ static KRef emit_scores(Lower *l, const AttRow *r, const AttWeights *w, uint8_t 
     Kernel *k = l->k;
     const KRef lowest = k_number(k, r->a->type, -(double)INFINITY), top = k_var(k, lowest, "top");
     const Query q = load_query(l, r);
-    const KRef key = k_for(k, k_index(k, 0), r->n_visible, 1, KFOR_SERIAL, "j");
-    const KRef score = score_at(l, r, &q, key);
-    k_store(k, w->scratch, k_add(k, w->base, key), score, 1);
+    const KRef n = n_seen(l, r), j = k_for(k, k_index(k, 0), n, 1, KFOR_SERIAL, "j");
+    const KRef score = score_at(l, r, &q, k_add(k, r->begin, j));
+    k_store(k, w->scratch, k_add(k, w->base, j), score, 1);
     const KRef operand[3] = {k_get(k, top), score, 0};
     k_set(k, top, k_form(k, row_fold_max.form, operand, r->a->type));
     k_end(k);
-    k_store(k, w->scratch, k_add(k, w->base, r->n_visible), k_splat(k, lowest, lanes), lanes);
+    k_store(k, w->scratch, k_add(k, w->base, n), k_splat(k, lowest, lanes), lanes);
     return top;
 }
 
@@ -217,12 +244,12 @@ void attention_mix(Lower *l, const AttRow *r, const AttWeights *w, KRef first, i
     KRef acc[ATTENTION_MAX_VECTORS];
     for (uint32_t i = 0; i < n; i++)
         acc[i] = k_var(k, k_splat(k, zero, lanes), "mix");
-    const KRef j = k_for(k, k_index(k, 0), r->n_visible, 1, KFOR_SERIAL, "j");
-    const KRef weight = k_load(k, w->scratch, k_add(k, w->base, j), 1, 1);
+    const KRef j = k_for(k, k_index(k, 0), n_seen(l, r), 1, KFOR_SERIAL, "j");
+    const KRef key = k_add(k, r->begin, j), weight = k_load(k, w->scratch, k_add(k, w->base, j), 1, 1);
     k_if(k, k_op(k, KOP_ne, weight, zero, 0));
     for (uint32_t i = 0; i < n; i++) {
         const KRef column = k_add(k, first, k_index(k, (int64_t)i * lanes));
-        const KRef v = k_load(k, param, attention_kv_index(l, r, a->v, j, column), lanes,
+        const KRef v = k_load(k, param, attention_kv_index(l, r, a->v, key, column), lanes,
                               attention_count((int64_t)i * lanes, columns, lanes));
         k_set(k, acc[i], k_op(k, KOP_fma, weight, k_cast(k, v, a->type), k_get(k, acc[i])));
     }
@@ -246,7 +273,7 @@ static void emit_row(Lower *l, const AttRow *r, AttWeights w)
     const int64_t block = (int64_t)r->a->value_lanes * ATTENTION_MAX_VECTORS, rest = r->a->value_size % block;
     const int64_t whole = r->a->value_size - rest;
     const KRef top = emit_scores(l, r, &w, lanes);
-    w.factor = attention_weigh(l, r->a, &w, r->n_visible, k_get(k, top), lanes);
+    w.factor = attention_weigh(l, r->a, &w, n_seen(l, r), k_get(k, top), lanes);
     if (whole > 0) {
         const KRef first = k_for(k, k_index(k, 0), k_index(k, whole), block, KFOR_SERIAL, "c");
         attention_mix(l, r, &w, first, block);
@@ -293,7 +320,7 @@ static void emit_thread_row(Lower *l, const AttRow *r)
     KRef c = k_for(k, k_index(k, 0), k_index(k, a->value_size), 1, KFOR_SERIAL, "c");
     k_astore(k, mix, c, zero);
     k_end(k);
-    const KRef key = k_for(k, k_index(k, 0), r->n_visible, 1, KFOR_SERIAL, "j");
+    const KRef key = k_for(k, r->begin, r->end, 1, KFOR_SERIAL, "j");
     emit_thread_step(l, r, key, state, mix);
     k_end(k);
     c = k_for(k, k_index(k, 0), k_index(k, a->value_size), 1, KFOR_SERIAL, "c");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of ONNX's default domain and FlexAttention. What a query may see (causal order, windows, caches
-// that are not full) becomes a mask; the rest is the core op, or, where the scores themselves are asked for,
-// matrix products with the steps between them.
+// Attention of ONNX's default domain and FlexAttention: the core op, or, where the scores themselves are asked
+// for, matrix products with the steps between them. What a query may see (causal order, windows, caches that
+// are not full) the core op counts from one place for all batches; where they differ, it becomes a mask.
 #include "compiler/import/onnx_import.h"
 
 #include <math.h>
@@ -171,8 +171,10 @@ static NodeId by_steps(OnnxNode *n, const Attention *a, int64_t output_mode)
     return onnx_grouped_matmul(n, shown[3], a->v, false);
 }
 
-static NodeId by_core_op(OnnxNode *n, const Attention *a, bool causal)
+// a->allowed is 0 where the order, the window and the length are the op's own.
+static NodeId by_core_op(OnnxNode *n, const Attention *a)
 {
+    const bool is_own = a->allowed == 0;
     NodeId mask = a->mask;
     if (a->allowed && mask && onnx_dtype(n, mask) != DTYPE_bool) {
         const NodeId never = onnx_scalar(n, onnx_dtype(n, mask), -(double)INFINITY);
@@ -182,6 +184,7 @@ static NodeId by_core_op(OnnxNode *n, const Attention *a, bool causal)
     }
     if (mask && onnx_dtype(n, mask) != DTYPE_bool)
         mask = onnx_cast(n, mask, onnx_dtype(n, a->q));
+    const Dim queries = onnx_shape(n, a->q)->dim[2];
     if (n->failed)
         return 0;
     NodeBuild b = onnx_begin(n, OP_attention);
@@ -189,8 +192,13 @@ static NodeId by_core_op(OnnxNode *n, const Attention *a, bool causal)
     node_src(&b, a->k);
     node_src(&b, a->v);
     node_src(&b, mask);
+    node_src(&b, is_own ? a->length : 0);
+    node_src(&b, is_own && a->length ? onnx_op_number(n, OP_sub, a->length, (double)queries) : 0);
     node_float(&b, A_attention_scale, a->scale);
-    node_int(&b, A_attention_causal, causal);
+    node_float(&b, A_attention_softcap, a->softcap);
+    node_int(&b, A_attention_causal, is_own && a->causal);
+    node_int(&b, A_attention_left, is_own ? a->left : -1);
+    node_int(&b, A_attention_right, is_own ? a->right : -1);
     return onnx_end(n, &b);
 }
 
@@ -214,6 +222,17 @@ static void read_window(OnnxNode *n, Attention *a)
         onnx_fail(n, E0203, "a window size must be -1 or more");
     a->left = a->left > INT32_MAX ? -1 : a->left;
     a->right = a->right > INT32_MAX ? -1 : a->right;
+}
+
+// Can the core op count the places of all queries? From the last key, where queries and new keys are equally
+// many, or from the length of a single batch.
+static bool has_own_places(const OnnxNode *n, const Attention *a, NodeId k_new)
+{
+    const Shape q = *onnx_shape(n, a->q);
+    const int64_t furthest = 1 << 28;
+    if (a->left > furthest || a->right > furthest)
+        return false;
+    return a->length ? q.dim[0] == 1 && dim_is_const(q.dim[2]) : q.dim[2] == onnx_shape(n, k_new)->dim[2];
 }
 
 static bool has_few_keys(const OnnxNode *n, const Attention *a)
@@ -260,16 +279,13 @@ void onnx_import_attention(OnnxNode *n)
     a.past = dim_sub(n->graph->dims, onnx_shape(n, a.k)->dim[2], onnx_shape(n, k_new)->dim[2]);
     if (a.length)
         a.length = onnx_cast(n, onnx_reshape_to(n, a.length, (const Dim[]){-1}, 1), DTYPE_i64);
-    // The core op counts from the last key, which is the same where queries and new keys are equally many.
     // bf16 that ONNX rounds after every step is computed so, where that is no more than a few keys.
     const bool is_stepped =
         onnx_dtype(n, a.q) == DTYPE_bf16 && a.softmax_type == DTYPE_bf16 && has_few_keys(n, &a);
-    const bool has_core = !(a.softcap > 0) && !onnx_wants(n, 3) && !is_stepped;
-    const bool is_plain = has_core && a.causal && !a.length && a.left < 0 && a.right < 0 &&
-                          onnx_shape(n, a.q)->dim[2] == onnx_shape(n, k_new)->dim[2];
-    if (!is_plain)
+    const bool has_core = !onnx_wants(n, 3) && !is_stepped;
+    if (!has_core || !has_own_places(n, &a, k_new))
         a.allowed = allowed_keys(n, &a);
-    const NodeId y = has_core ? by_core_op(n, &a, is_plain) : by_steps(n, &a, output_mode);
+    const NodeId y = has_core ? by_core_op(n, &a) : by_steps(n, &a, output_mode);
     onnx_out(n, 0, merge_heads(n, y, q_given));
 }
 
@@ -296,15 +312,19 @@ static NodeId modified(OnnxNode *n, const char *attr, NodeId x)
 
 void onnx_import_flex_attention(OnnxNode *n)
 {
-    Attention a = {
-        .q = onnx_src(n, 0), .k = onnx_src(n, 1), .v = onnx_src(n, 2), .scale = onnx_float(n, "scale", 0)};
+    Attention a = {.q = onnx_src(n, 0),
+                   .k = onnx_src(n, 1),
+                   .v = onnx_src(n, 2),
+                   .left = -1,
+                   .right = -1,
+                   .scale = onnx_float(n, "scale", 0)};
     const DType type = onnx_dtype(n, a.q);
     check_heads(n, &a);
     a.softmax_type = onnx_type_attr(n, "softmax_precision", type == DTYPE_f64 ? DTYPE_f64 : DTYPE_f32);
     if (!n->failed && dtype_info[a.softmax_type].cls != DCLASS_FLOAT)
         onnx_fail(n, E0203, "attribute 'softmax_precision' is no float type");
     if (!n->failed && !onnx_has_attr(n, "score_mod") && !onnx_has_attr(n, "prob_mod")) {
-        onnx_out(n, 0, by_core_op(n, &a, false));
+        onnx_out(n, 0, by_core_op(n, &a));
         return;
     }
     NodeId score = onnx_cast(n, scores_of(n, &a), a.softmax_type);

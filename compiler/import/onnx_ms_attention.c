@@ -14,6 +14,7 @@ typedef struct Heads {
     NodeId sink; // [heads]: a key without a value that takes its part of the softmax; 0: none
     double scale, softcap;
     bool causal;
+    int64_t window; // keys that a query sees up to its own; 0: all
 } Heads;
 
 // [B, S, heads * D] to [B, heads, S, D].
@@ -88,7 +89,7 @@ static NodeId attend(OnnxNode *n, const Heads *h)
     NodeId mask = h->bias ? onnx_cast(n, h->bias, onnx_dtype(n, h->q)) : h->seen;
     if (n->failed)
         return 0;
-    if (h->softcap > 0 || h->sink)
+    if (h->sink)
         return by_steps(n, h);
     if (h->bias && h->seen)
         mask = onnx_op3(n, OP_where, h->seen, mask, onnx_scalar(n, onnx_dtype(n, mask), -(double)INFINITY));
@@ -100,7 +101,9 @@ static NodeId attend(OnnxNode *n, const Heads *h)
     node_src(&b, h->v);
     node_src(&b, mask);
     node_float(&b, A_attention_scale, h->scale);
+    node_float(&b, A_attention_softcap, h->softcap);
     node_int(&b, A_attention_causal, h->causal);
+    node_int(&b, A_attention_left, h->window - 1);
     return onnx_end(n, &b);
 }
 
@@ -506,7 +509,9 @@ void onnx_import_ms_group_query_attention(OnnxNode *n)
         h.k = onnx_slice(n, h.k, 2, 0, keys, 1);
         h.v = onnx_slice(n, h.v, 2, 0, keys, 1);
     }
-    h.seen = seen_of_cache(n, &c, h.k, window, causal);
+    const bool is_own = !c.start && !h.sink && window != 0 && window <= 1 << 28;
+    h.window = is_own && window > 0 ? window : 0;
+    h.seen = is_own ? 0 : seen_of_cache(n, &c, h.k, window, causal);
     h.causal = causal && !h.seen;
     onnx_out(n, 0, merge_heads(n, attend(n, &h)));
 }

@@ -250,6 +250,7 @@ def case_attention():
     batch, kv, repeat = between(1, 2), between(1, 2), between(1, 3)
     queries, keys, size, value_size = between(1, 4), between(1, 5), between(1, 4), between(1, 4)
     causal, kind = pick(0, 1), pick("none", "bool", "float")
+    left, right, softcap = pick(-1, 0, 2), pick(-1, 1), pick(0.0, 1.5)
     operands = [
         floats(batch, kv * repeat, queries, size),
         floats(batch, kv, keys, size),
@@ -259,6 +260,10 @@ def case_attention():
     keep = np.ones((queries, keys), bool)
     if causal:
         keep &= np.tril(np.ones((queries, keys), bool), keys - queries)
+    if right >= 0:
+        keep &= np.tril(np.ones((queries, keys), bool), keys - queries + right)
+    if left >= 0:
+        keep &= np.triu(np.ones((queries, keys), bool), keys - queries - left)
     shape = pick((queries, keys), (1, keys), (batch, 1, queries, keys), (kv * repeat, queries, 1))
     mask = rng.random(shape) < 0.7 if kind == "bool" else floats(*shape) if kind == "float" else None
     if kind == "bool":
@@ -268,11 +273,12 @@ def case_attention():
         full = full + mask
     operands.append(mask)
     scale = pick(0.0, 0.7)
-    attrs = {"scale": scale, "causal": flag(causal)}
+    attrs = {"scale": scale, "causal": flag(causal), "left": left, "right": right, "softcap": softcap}
     # The products by basic ops; a row that sees nothing gives 0.
     factor = scale or 1 / np.sqrt(size)
     with np.errstate(invalid="ignore"):
-        score = np.einsum("bhqd,bhkd->bhqk", operands[0], operands[1].repeat(repeat, 1)) * factor + full
+        score = np.einsum("bhqd,bhkd->bhqk", operands[0], operands[1].repeat(repeat, 1)) * factor
+        score = (softcap * np.tanh(score / softcap) if softcap else score) + full
         top = score.max(-1, keepdims=True)
         weight = np.exp(score - np.where(np.isinf(top), 0, top))
         weight = weight / np.maximum(weight.sum(-1, keepdims=True), 1e-300)

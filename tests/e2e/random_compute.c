@@ -413,6 +413,9 @@ static NodeId make_attention(Gen *e)
     if (gen_chance(e, 40))
         node_src(&b, gen_value(e, gen_chance(e, 50) ? DTYPE_bool : t, 2, (const int64_t[]){queries, keys}));
     node_int(&b, A_attention_causal, gen_chance(e, 40));
+    node_int(&b, A_attention_left, gen_chance(e, 30) ? gen_range(e, 0, 9) : -1);
+    node_int(&b, A_attention_right, gen_chance(e, 20) ? gen_range(e, 0, 9) : -1);
+    node_float(&b, A_attention_softcap, gen_chance(e, 20) ? 2 : 0);
     return node_end(&b);
 }
 
