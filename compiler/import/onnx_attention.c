@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of ONNX's default domain and FlexAttention: the core op, or, where the scores themselves are asked
-// for, matrix products with the steps between them. What a query may see (causal order, windows, caches that
-// are not full) the core op counts from one place for all batches; where they differ, it becomes a mask.
+// Attention of ONNX's default domain and FlexAttention: the core op, or, where the scores themselves are
+// asked for, matrix products with the steps between them. What a query may see (causal order, windows, caches
+// that are not full) the core op counts from one place for all batches; where they differ, it becomes a mask.
 #include "compiler/import/onnx_import.h"
 
 #include <math.h>
