@@ -2,6 +2,7 @@
 // The one walk that prints kernels, for every language with C's statements. What differs between them is in
 // Target.
 #include "codegen/constants.h"
+#include "codegen/device.h"
 #include "codegen/expand.h"
 #include "codegen/names.h"
 #include "codegen/sequence.h"
@@ -210,6 +211,21 @@ static const char *load_text(Walk *w, const KInst *n)
     return is_array ? element : expand1(w, type_spell(w, n->dtype)->load, n->dtype, n->dtype, element);
 }
 
+// KI_list has no text of its own: its operands are looked through.
+static const char *device_text(Walk *w, const KInst *n)
+{
+    const char *text[KDEV_MAX_OPERANDS];
+    const KRef own[3] = {n->a, n->b, n->c};
+    uint32_t count = 0;
+    for (; count < KDEV_MAX_OPERANDS; count++) {
+        const KRef r = n->kind == KI_device ? k_device_operand(w->k, n, count) : count < 3 ? own[count] : 0;
+        if (r == 0)
+            break;
+        text[count] = expr(w, r);
+    }
+    return device_call_text(w->arena, n, text, count);
+}
+
 static const char *value_text(Walk *w, const KInst *n, CastUse use)
 {
     switch (n->kind) {
@@ -230,6 +246,10 @@ static const char *value_text(Walk *w, const KInst *n, CastUse use)
         return hreduce_text(w, n);
     case KI_get:
         return w->name[n->a];
+    case KI_call:
+        return device_text(w, n);
+    case KI_address:
+        return arena_printf(w->arena, "&%s", element_text(w, w->param[n->imm], n->a));
     default:
         return load_text(w, n);
     }
@@ -490,6 +510,9 @@ static void print_inst(Walk *w, KRef r)
         break;
     case KI_matrix:
         print_matrix(w, n);
+        break;
+    case KI_device:
+        print_line(w, "%s;", device_text(w, n));
         break;
     case KI_comment:
         print_comment(w, n->text);

@@ -14,7 +14,7 @@ static const TypeSpell types[DTYPE_COUNT + 1] = {
     [DTYPE_f64] = {"rlx_f64", "rlx_f64", "f64", NULL, "$0", "$0", "$0", NULL},
 };
 
-static const char *const *const prelude[] = {prelude_cuda, prelude_gpu_common, NULL};
+static const char *const *const prelude[] = {prelude_cuda, prelude_cuda_device, prelude_gpu_common, NULL};
 
 const Target target_cuda = {
     .name = "cuda",

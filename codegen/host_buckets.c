@@ -19,6 +19,7 @@ HostEmit host_variant(const HostEmit *e, uint32_t i)
     HostEmit v = *e;
     v.plan = host_plan(e->plan, i);
     v.device = e->device != NULL ? host_plan(e->device, i) : NULL;
+    v.variant = i;
     v.suffix = v.plan == e->plan ? "" : arena_printf(e->arena, "_b%u", i);
     return v;
 }

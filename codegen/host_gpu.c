@@ -138,6 +138,10 @@ static void measure(HostEmit *e)
         g->cells = end > g->cells ? end : g->cells;
     }
     g->memory_bytes = g->cells + align_to((uint64_t)g->n_cells * 8 + 1, MEMORY_BLOCK);
+    for (uint32_t i = 0; i < host_n_plans(e->device); i++) {
+        g->maps[i] = g->memory_bytes;
+        g->memory_bytes += align_to(host_plan(e->device, i)->region_bytes[REGION_MAPS], MEMORY_BLOCK);
+    }
     const uint64_t record = RECORD_BYTES + 8 * ((uint64_t)g->names.len + host_n_plans(e->plan)) +
                             8 * (uint64_t)(g->max_args + 1) * (g->depth + 1);
     for (uint32_t i = 0; i < host_n_plans(e->plan); i++)

@@ -60,7 +60,8 @@ static void emit_arg(const Tables *t, const Plan *p, const PlanArg *arg, Str *ou
     static const char *const base[REGION_COUNT] = {
         [REGION_ARENA] = "RLX_GPU_ARENA",     [REGION_STATE] = "RLX_GPU_STATE",
         [REGION_PARAM] = "RLX_GPU_STATE",     [REGION_PREPARED] = "RLX_GPU_STATE",
-        [REGION_WEIGHTS] = "RLX_GPU_WEIGHTS", [REGION_EXPERTS] = "RLX_GPU_WEIGHTS"};
+        [REGION_WEIGHTS] = "RLX_GPU_WEIGHTS", [REGION_EXPERTS] = "RLX_GPU_WEIGHTS",
+        [REGION_MAPS] = "RLX_GPU_MAPS"};
     const PlanBuffer *b = &p->buffers.data[arg->buf];
     const uint64_t at = host_region_base(p, b->region) + b->offset + arg->byte_offset;
     const char *from =
@@ -76,6 +77,34 @@ static void emit_args(const Tables *t, Str *out)
     for (uint32_t i = 0; i < t->steps.len; i++)
         for (uint32_t j = 0; j < t->steps.data[i].kernel->args.len; j++)
             emit_arg(t, t->steps.data[i].plan, &t->steps.data[i].kernel->args.data[j], out);
+    str_add(out, "};\n");
+}
+
+// In the order of their places.
+static void emit_maps(const Tables *t, Str *out)
+{
+    const Plan *p = t->e->device;
+    if (p->region_bytes[REGION_MAPS] == 0)
+        return;
+    str_printf(out, "static const rlx_gpu_map maps%s[] = {\n", t->e->suffix);
+    for (BufId b = 1; b < p->buffers.len; b++) {
+        const PlanTensorMap *m = p->buffers.data[b].region == REGION_MAPS ? p->buffers.data[b].map : NULL;
+        if (m == NULL)
+            continue;
+        const PlanArg arg = {.buf = m->buf, .byte_offset = m->byte_offset};
+        str_add(out, "    {\n");
+        emit_arg(t, p, &arg, out);
+        str_printf(out, "     %u, %u, %u, {", dtype_info[m->type].bytes, m->rank, m->swizzle);
+        for (uint32_t i = 0; i < m->rank; i++)
+            str_printf(out, "%s%llu", i > 0 ? ", " : "", (unsigned long long)m->dim[i]);
+        str_add(out, "}, {");
+        for (uint32_t i = 0; i < m->rank; i++)
+            str_printf(out, "%s%llu", i > 0 ? ", " : "", (unsigned long long)(i > 0 ? m->stride[i] : 0));
+        str_add(out, "}, {");
+        for (uint32_t i = 0; i < m->rank; i++)
+            str_printf(out, "%s%u", i > 0 ? ", " : "", m->box[i]);
+        str_add(out, "}},\n");
+    }
     str_add(out, "};\n");
 }
 
@@ -229,9 +258,12 @@ static void emit_record(const Tables *t, Str *out)
                p->checks.len != 0 ? p->n_check_kernels : 0u, own_list(e, "steps", t->steps.len),
                own_list(e, "args", t->n_args), own_list(e, "loops", t->loops.len),
                own_list(e, "slots", t->n_slots), own_list(e, "clears", t->n_clears));
-    str_printf(out, "    %s, %s, %s, %s, %s};\n\n", own_list(e, "device_inputs", p->inputs.len),
+    str_printf(out, "    %s, %s, %s, %s, %s,\n", own_list(e, "device_inputs", p->inputs.len),
                own_list(e, "device_outputs", p->outputs.len), own_list(e, "device_kept", p->kept.len),
                own_list(e, "device_sizes", p->sizes.len), own_list(e, "device_checks", p->checks.len));
+    const uint64_t n_maps = p->region_bytes[REGION_MAPS] / PLAN_MAP_BYTES;
+    str_printf(out, "    %lluu, %s, %lluu};\n\n", (unsigned long long)n_maps,
+               own_list(e, "maps", (uint32_t)n_maps), (unsigned long long)g->maps[e->variant]);
 }
 
 void host_gpu_emit_program(const HostEmit *e, Str *out)
@@ -241,6 +273,7 @@ void host_gpu_emit_program(const HostEmit *e, Str *out)
     const char *rt = e->gpu->host->runtime;
     add_steps(&t, p);
     emit_args(&t, out);
+    emit_maps(&t, out);
     emit_steps(&t, out);
     emit_loops(&t, out);
     emit_places(e, "inputs", p->inputs.data, p->inputs.len, out);

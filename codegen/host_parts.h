@@ -19,6 +19,7 @@ typedef struct HostEmit {
     const char **input_names; // C identifiers, unique among inputs and outputs
     const char **output_names;
     const char **symbol_names; // unique among themselves
+    uint32_t variant;          // number of the plan (host_variant)
     const char *suffix;        // of the names of what belongs to one plan: "" for the largest
     Map *sources;              // functions whose text is embedded already
 } HostEmit;
@@ -78,6 +79,7 @@ typedef struct HostGpu {
     uint32_t max_args, depth; // of all steps; of loops
     uint64_t memory_bytes;    // of the device, for one context
     uint64_t cells;           // where the cells of loops begin
+    uint64_t maps[PLAN_MAX_BUCKETS]; // behind them: where the tensor maps of each plan do
     uint32_t n_cells;
     const char *images; // C: their number and list
 } HostGpu;

@@ -2,6 +2,7 @@
 // Picks the prelude pieces that a text needs. The language of the files is in prelude.h.
 #include "codegen/prelude.h"
 #include "base/map.h"
+#include "codegen/device.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -241,6 +242,8 @@ void target_print_prelude(const Target *t, const char *text, Str *out)
     for (const char *const *const *file = t->prelude; *file; file++)
         read_file(&p, *file);
     add_words(&p, text);
+    if (strstr(text, "rlx_wgmma_n") != NULL) // their functions are made behind the pieces
+        add_words(&p, "RLX_FN RLX_SM_90A rlx_u32 rlx_u64 rlx_idx");
     for (uint32_t i = 0; i < p.pieces.len; i++)
         if (p.pieces.data[i].is_needed)
             need(&p, &p.pieces.data[i]);
@@ -260,4 +263,5 @@ void target_print_prelude(const Target *t, const char *text, Str *out)
         for (uint32_t j = 0; piece->is_needed && j < piece->n_lines; j++)
             str_add(out, fill(&p, piece, piece->lines[j]));
     }
+    device_print_products(text, out);
 }

@@ -2,6 +2,7 @@
 // An expression is written in its user when that is its only one, in the same block, with nothing between the
 // two that changes what it reads. All the rest is decided here, so that the walk only prints.
 #include "codegen/values.h"
+#include "ir/device.h"
 #include "ir/kernel_fold.h"
 
 #include <string.h>
@@ -57,8 +58,10 @@ static void find_writes(const Kernel *k, Value *v, Arena *a)
         const bool is_matrix_store = n->kind == KI_matrix && n->kop == KMATRIX_store;
         if (n->kind == KI_set || n->kind == KI_astore || is_matrix_store)
             next[n->a] = r;
-        // Other threads may have written anything before a barrier.
-        for (uint32_t i = 0; n->kind == KI_barrier && i <= k->params.len; i++)
+        for (uint32_t i = 0; n->kind == KI_device && k_device_operand(k, n, i) != 0; i++)
+            next[k_device_operand(k, n, i)] = r;
+        // Other threads may have written anything before a barrier, and device functions may be one.
+        for (uint32_t i = 0; (n->kind == KI_barrier || n->kind == KI_device) && i <= k->params.len; i++)
             next_store[i] = r;
         if (n->kind == KI_get || n->kind == KI_aload)
             v[r].expires = next[n->a];
@@ -88,7 +91,7 @@ static bool is_doubled(const char *template, uint32_t operand)
 static bool can_inline(const Value *v, const KInst *n, KRef operand, KRef r, bool doubled)
 {
     const Value *o = &v[operand];
-    if (n->kind == KI_const)
+    if (n->kind == KI_const || n->kind == KI_list || n->kind == KI_address)
         return true;
     if (!value_is_expression(n->kind) || !o->in_own_block || n->kind == KI_part)
         return false;
@@ -126,7 +129,7 @@ static void decide(const Target *t, const Kernel *k, Value *v, KRef r)
         if (of->expires < v[r].expires)
             v[r].expires = of->expires;
     }
-    if (n->kind == KI_const || n->kind == KI_get)
+    if (n->kind == KI_const || n->kind == KI_get || n->kind == KI_list || n->kind == KI_address)
         v[r].size = 0;
 }
 
@@ -148,7 +151,7 @@ bool *values_used_params(const Kernel *k, const Value *v, Arena *a)
     for (KRef r = 1; r < k->insts.len; r++) {
         const KInst *n = k_inst(k, r);
         const bool is_matrix = n->kind == KI_matrix && (n->kop == KMATRIX_load || n->kop == KMATRIX_split);
-        if (n->kind == KI_store || is_matrix || (n->kind == KI_load && v[r].n_uses))
+        if (n->kind == KI_store || is_matrix || n->kind == KI_address || (n->kind == KI_load && v[r].n_uses))
             used[n->imm] = true;
         if (n->kind == KI_point)
             used[n->imm] = used[k->params.data[n->imm].table - 1] = true;

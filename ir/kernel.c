@@ -459,7 +459,7 @@ KRef k_append(Kernel *k, const KInst *n)
 {
     if (n->kind == KI_end || n->kind == KI_else)
         close_scope(k);
-    const bool is_pure = n->kind >= KI_const && n->kind <= KI_hreduce;
+    const bool is_pure = n->kind >= KI_const && n->kind <= KI_call;
     const KRef r = is_pure ? reuse(k, n) : kernel_push(k, n);
     if (n->kind == KI_for || n->kind == KI_if || n->kind == KI_else)
         open_scope(k, (KKind)n->kind);

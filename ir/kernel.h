@@ -42,6 +42,9 @@ typedef enum KKind {
     KI_splat,   // scalar a in all lanes
     KI_zip,     // f32 vectors a and b: a[h], b[h], a[h + 1], b[h + 1] ...; h = 0, or half the lanes (imm 1)
     KI_hreduce, // kop (add, mul, min, max, and, or) over the lanes of a, pairwise halves: a scalar
+    KI_call,    // device function imm of a, b, c: nothing but these matter (device.h)
+    KI_list,    // operands a, b, c of a KI_device, and more of them in the next list
+    KI_address, // of param[imm][a], for a KI_device
     KI_load,  // param[imm][a + 0 .. lanes-1]; count < lanes: only the first count are read, the others are 0
     KI_get,   // current value of variable a (a KI_var)
     KI_aload, // array a (a KI_array) at index b, lanes consecutive elements
@@ -62,6 +65,7 @@ typedef enum KKind {
     KI_matrix,  // kop (KMatrix): matrix registers, see there
     KI_wait,    // for the kernels before: what stands before may only read constants and params, and so run
                 // before they have ended. Where a kernel has none, it waits first
+    KI_device,  // device function imm on the lists of operands a, b, c (device.h)
     KI_comment, // text
 } KKind;
 
@@ -128,6 +132,7 @@ typedef struct Kernel {
     VEC(KInst) insts;    // [0] is unused
     VEC(KParam) params;
     bool may_alias; // some params overlap in memory (in place): no restrict
+    uint32_t shared_bytes; // of memory that a group has at shared_begin (device.def)
     uint8_t max_lanes;
     struct KScopes *scopes; // the builders' own: open blocks and the expressions that can be reused
 } Kernel;

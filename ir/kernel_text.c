@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The readable listing of a kernel, for --dump and for tests. Constants are shown where they are used.
+#include "ir/device.h"
 #include "ir/kernel_fold.h"
 
 #include <string.h>
@@ -55,6 +56,19 @@ static void print_for(Str *out, const Kernel *k, const KInst *n)
         str_printf(out, " \"%s\"", n->text);
 }
 
+static void print_device(Str *out, const Kernel *k, const KInst *n)
+{
+    str_printf(out, "%s", device_info[kdev_of(n)].name);
+    if (device_info[kdev_of(n)].constant != KDEV_NONE)
+        str_printf(out, "<%lld>", (long long)kdev_constant(n));
+    if (n->kind == KI_call)
+        print_refs(out, k, n);
+    for (uint32_t i = 0; n->kind == KI_device && k_device_operand(k, n, i) != 0; i++) {
+        str_char(out, ' ');
+        print_ref(out, k, k_device_operand(k, n, i));
+    }
+}
+
 // What follows "%5 = ".
 static void print_value(Str *out, const Kernel *k, const KInst *n)
 {
@@ -63,6 +77,17 @@ static void print_value(Str *out, const Kernel *k, const KInst *n)
         [KI_load] = "load", [KI_var] = "var",     [KI_array] = "array", [KI_zip] = "zip"};
     if (n->kind == KI_part) {
         str_add(out, n->imm ? "parts" : "part");
+        return;
+    }
+    if (n->kind == KI_call) {
+        str_add(out, "call ");
+        print_device(out, k, n);
+        return;
+    }
+    if (n->kind == KI_address) {
+        str_printf(out, "address %s[", k->params.data[n->imm].name);
+        print_ref(out, k, n->a);
+        str_char(out, ']');
         return;
     }
     if (n->kind == KI_op || n->kind == KI_hreduce)
@@ -144,6 +169,10 @@ static void print_statement(Str *out, const Kernel *k, const KInst *n)
     case KI_matrix:
         print_matrix(out, k, n);
         break;
+    case KI_device:
+        str_add(out, "device ");
+        print_device(out, k, n);
+        break;
     default:
         str_printf(out, "# %s", n->text);
         break;
@@ -168,7 +197,7 @@ void kernel_print(const Kernel *k, Str *out)
     int depth = 1;
     for (KRef r = 1; r < k->insts.len; r++) {
         const KInst *n = k_inst(k, r);
-        if (n->kind == KI_const)
+        if (n->kind == KI_const || n->kind == KI_list)
             continue;
         depth -= n->kind == KI_end || n->kind == KI_else;
         for (int i = 0; i < depth; i++)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What must hold for every kernel that a schedule hands to an emitter. Written from the contract in kernel.h
 // alone, so that it does not share mistakes with the builders.
+#include "ir/device.h"
 #include "ir/kernel_fold.h"
 
 #include <stdarg.h>
@@ -216,6 +217,65 @@ static bool check_matrix(Checker *c, const KInst *n)
     return n->kop == KMATRIX_zero || n->kop == KMATRIX_mac || fail(c, "unknown matrix statement");
 }
 
+// Values of a list are what the statement behind it says; here only that they are there.
+static bool check_list(Checker *c, const KInst *n)
+{
+    const KRef r[3] = {n->a, n->b, n->c};
+    for (uint32_t i = 0; i < 3 && r[i] != 0; i++)
+        if (r[i] >= c->at || c->is_closed[c->block[r[i]]])
+            return fail(c, "operand %u is not defined before, or out of scope", r[i]);
+    return n->a != 0 || fail(c, "empty list");
+}
+
+static bool check_operand(Checker *c, KRef r, char letter)
+{
+    static const struct {
+        char letter;
+        int type;
+    } values[] = {{'i', KT_INDEX},  {'u', DTYPE_u64}, {'r', DTYPE_u32},
+                  {'f', DTYPE_f32}, {'b', DTYPE_bool}};
+    for (uint32_t i = 0; i < sizeof values / sizeof *values; i++)
+        if (values[i].letter == letter)
+            return check_typed(c, r, values[i].type, 1);
+    if (letter == 'p')
+        return check_place(c, r, KI_address);
+    if (letter == 'V')
+        return check_place(c, r, KI_var) &&
+               (k_inst(c->k, r)->dtype == KT_INDEX || fail(c, "type of variable %u differs", r));
+    const int element = letter == 'F' ? DTYPE_f32 : DTYPE_u32;
+    return check_place(c, r, KI_array) &&
+           (k_inst(c->k, r)->dtype == element || fail(c, "element type of array %u differs", r));
+}
+
+static bool check_call(Checker *c, const KInst *n)
+{
+    const KDevice f = kdev_of(n);
+    if ((uint32_t)f >= KDEV_COUNT || (device_info[f].result == KDEV_VOID) != (n->kind == KI_device))
+        return fail(c, "no such device function");
+    const KRef own[3] = {n->a, n->b, n->c};
+    const char *letters = device_info[f].operands;
+    uint32_t i = 0;
+    for (; letters[i] != '\0'; i++)
+        if (!check_operand(c, n->kind == KI_device ? k_device_operand(c->k, n, i) : own[i], letters[i]))
+            return false;
+    const KRef rest = n->kind == KI_device ? k_device_operand(c->k, n, i) : i < 3 ? own[i] : 0;
+    return rest == 0 || fail(c, "%s has too many operands", device_info[f].name);
+}
+
+static bool check_address(Checker *c, const KInst *n)
+{
+    if (n->imm < 0 || n->imm >= (int64_t)c->k->params.len)
+        return fail(c, "no parameter %lld", (long long)n->imm);
+    return check_typed(c, n->a, KT_INDEX, 1);
+}
+
+static bool check_device(Checker *c, const KInst *n)
+{
+    return n->kind == KI_list      ? check_list(c, n)
+           : n->kind == KI_address ? check_address(c, n)
+                                   : check_call(c, n);
+}
+
 static bool check_inst(Checker *c, const KInst *n)
 {
     const uint8_t of_a = n->a && n->a < c->at ? k_inst(c->k, n->a)->lanes : 1;
@@ -237,6 +297,11 @@ static bool check_inst(Checker *c, const KInst *n)
                check_typed(c, n->a, n->dtype, n->lanes) && check_typed(c, n->b, n->dtype, n->lanes);
     case KI_hreduce:
         return check_hreduce(c, n);
+    case KI_list:
+    case KI_call:
+    case KI_device:
+    case KI_address:
+        return check_device(c, n);
     case KI_load:
     case KI_prefetch:
         return check_memory(c, n, n->a);

@@ -113,6 +113,8 @@ static const char *check_arg(const Plan *p, const PlanKernel *k, uint32_t i)
         return arena_printf(p->arena, "%s: buffer %s lies outside its region", name, b->name);
     if (a->is_written && (b->region == REGION_WEIGHTS || b->region == REGION_EXPERTS))
         return arena_printf(p->arena, "%s: writes to the weights", name);
+    if (b->region == REGION_MAPS && (a->is_written || b->bytes != PLAN_MAP_BYTES || b->map == NULL))
+        return arena_printf(p->arena, "%s: argument %u is no map", name, i);
     if (b->region == REGION_PREPARED && a->is_written && (uint32_t)(k - p->kernels.data) >= p->n_prepare)
         return arena_printf(p->arena, "%s: writes to what only the preparation makes", name);
     return NULL;

@@ -16,12 +16,27 @@ typedef enum Region {
     REGION_PREPARED, // made of parameters once after they were set; lives across runs
     REGION_EXPERTS,  // constants too: packed weights of experts (Plan.moe), behind the others
     REGION_OUTER,    // in the body of a loop: memory that is not its own (Plan.slots)
+    REGION_MAPS,     // tensor maps of a GPU (PlanTensorMap), made when a model is opened; read-only
     REGION_COUNT
 } Region;
 
 // Writes all bytes of a buffer. Packed weights are made one by one when they are written out, so that a
 // model's weights are never in memory twice.
 typedef void (*PlanFill)(const void *ctx, void *out);
+
+// A tensor as the copy engine of a GPU sees it. Whoever opens the model makes the device's form of it
+// (PLAN_MAP_BYTES), which is what kernels are given.
+enum { PLAN_MAP_BYTES = 128, PLAN_MAP_MAX_RANK = 5 };
+typedef struct PlanTensorMap {
+    BufId buf; // not REGION_OUTER
+    uint64_t byte_offset;
+    DType type;                         // f32 or of 16 bits
+    uint32_t rank;                      // innermost axis first, whose elements are next to each other
+    uint64_t dim[PLAN_MAP_MAX_RANK];    // what is beyond is read as 0, and not written
+    uint64_t stride[PLAN_MAP_MAX_RANK]; // in bytes, multiples of 16; of axis 0 it is not read
+    uint32_t box[PLAN_MAP_MAX_RANK];    // what one copy moves
+    uint32_t swizzle;                   // 0, 32, 64 or 128 bytes
+} PlanTensorMap;
 
 typedef struct PlanBuffer {
     Region region;
@@ -36,7 +51,8 @@ typedef struct PlanBuffer {
     const void *data;     // WEIGHTS: the bytes; STATE, PARAM: initial bytes or NULL (zeros / must be set)
     PlanFill fill;        // WEIGHTS: makes the bytes from fill_ctx instead (data is NULL)
     const void *fill_ctx;
-    const char *name; // for reports
+    const PlanTensorMap *map; // MAPS
+    const char *name;         // for reports
 } PlanBuffer;
 
 // How the axes of a value follow each other in memory, outermost first.

@@ -98,7 +98,7 @@ void plan_find_levels(Plan *plan)
         for (uint32_t j = 0; j < k->args.len; j++) {
             const PlanArg *a = &k->args.data[j];
             const PlanBuffer *b = &plan->buffers.data[a->buf];
-            if (b->region != REGION_WEIGHTS)
+            if (b->region != REGION_WEIGHTS && b->region != REGION_MAPS)
                 touch(&l, b->region, b->offset + a->begin, b->offset + a->end, a->is_written, k->level + 1);
         }
         if (k->loop != NULL)

@@ -191,6 +191,21 @@ uint32_t lower_param_thread_scratch(Lower *l, const char *name, DType t, uint64_
     return param;
 }
 
+bool lower_can_map(const Lower *l, BufId b)
+{
+    return l->pass->frame == NULL && l->plan->buffers.data[b].region != REGION_OUTER;
+}
+
+uint32_t lower_param_map(Lower *l, const PlanTensorMap *map)
+{
+    PlanTensorMap *own = ARENA_NEW(l->plan->arena, PlanTensorMap);
+    const PlanBuffer b = {
+        .region = REGION_MAPS, .bytes = PLAN_MAP_BYTES, .align = PLAN_MAP_BYTES, .map = own, .name = "map"};
+    rlx_assert(lower_can_map(l, map->buf) && map->rank >= 1 && map->rank <= PLAN_MAP_MAX_RANK);
+    *own = *map;
+    return param_of_buffer(l, b, DTYPE_u64, false);
+}
+
 uint8_t lower_fit_lanes(const Lower *l, int64_t n)
 {
     uint8_t lanes = l->caps->f32_lanes;

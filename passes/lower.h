@@ -84,6 +84,10 @@ uint32_t lower_param_scratch(Lower *l, const char *name, DType t, uint64_t eleme
 uint32_t lower_param_view(Lower *l, uint32_t scratch, DType t);
 // The same for scratch memory that every thread has for itself; base: index of this thread's first element.
 uint32_t lower_param_thread_scratch(Lower *l, const char *name, DType t, uint64_t elements, KRef *base);
+// A tensor map (u64, of which only the address matters). The tensor has to be a parameter as well: that says
+// when its memory is in use. Maps only hold where the memory of a kernel does not move:
+bool lower_can_map(const Lower *l, BufId b);
+uint32_t lower_param_map(Lower *l, const PlanTensorMap *map);
 const Loc *lower_loc(const Lower *l, NodeId id);
 // What is added to the index of a value's elements: 0 but for values in scratch memory.
 KRef lower_base(const Lower *l, NodeId id);

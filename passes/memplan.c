@@ -304,6 +304,7 @@ bool pass_memplan(Pass *p)
     place_region(&m, REGION_PREPARED);
     place_region(&m, REGION_WEIGHTS);
     place_region(&m, REGION_EXPERTS);
+    place_region(&m, REGION_MAPS);
     for (uint32_t i = 0; i < p->plan->kernels.len; i++)
         mark_empty_aliases(p->plan, &p->plan->kernels.data[i]);
     return true;

@@ -4,7 +4,7 @@
 #include "passes/pass.h"
 
 static const char *const region_name[REGION_COUNT] = {"arena",    "state",   "param", "weights",
-                                                      "prepared", "experts", "outer"};
+                                                      "prepared", "experts", "outer", "maps"};
 
 static void print_loop(const PlanLoop *loop, Str *out)
 {

@@ -304,6 +304,54 @@ static inline const rlx_gpu_image *rlx_cuda_image(const rlx_gpu_program *p, int 
     return best;
 }
 
+// --- tensor maps ---------------------------------------------------------------------------------
+
+// CUtensorMap of a map of the program; its type only says how long an element is.
+static inline rlx_status rlx_cuda_encode(const rlx_cuda *c, const rlx_gpu_program *p, const rlx_gpu_map *m,
+                                         void *found, void *out)
+{
+    typedef int encode_function(void *out, int type, uint32_t rank, void *address, const uint64_t *dim,
+                                const uint64_t *stride, const uint32_t *box, const uint32_t *step,
+                                int interleave, int swizzle, int promotion, int fill);
+    static const uint32_t step[5] = {1, 1, 1, 1, 1};
+    const int type = m->element_bytes == 1 ? 0 : m->element_bytes == 2 ? 1 : 2; // UINT8, UINT16, UINT32
+    const int swizzle = m->swizzle == 128 ? 3 : m->swizzle == 64 ? 2 : m->swizzle == 32 ? 1 : 0;
+    uint64_t address = c->memory + m->at.offset;
+    encode_function *encode;
+    memcpy(&encode, &found, sizeof encode);
+    address += m->at.base == (uint32_t)RLX_GPU_STATE     ? p->state
+               : m->at.base == (uint32_t)RLX_GPU_WEIGHTS ? p->weights
+                                                         : 0u;
+    return rlx_cuda_status(encode(out, type, m->rank, (void *)(uintptr_t)address, m->dim, m->stride + 1,
+                                  m->box, step, 0, swizzle, 3, 0));
+}
+
+// The maps of one variant. GPUs before Hopper have no copy engine, and code for them reads no maps.
+static inline rlx_status rlx_cuda_put_maps(const rlx_cuda *c, const rlx_gpu_program *p)
+{
+    uint64_t room[2 * RLX_GPU_MAP_BYTES / sizeof(uint64_t)];
+    unsigned char *const out =
+        (unsigned char *)room + (RLX_GPU_MAP_BYTES - (uintptr_t)room % RLX_GPU_MAP_BYTES) % RLX_GPU_MAP_BYTES;
+    void *const found = p->n_maps != 0 ? dlsym(c->library, "cuTensorMapEncodeTiled") : NULL;
+    rlx_status status = RLX_OK;
+    uint32_t i;
+    int major = 0;
+    if (p->n_maps == 0 || c->api.attribute(&major, 75, c->device) != 0 || major < 9)
+        return RLX_OK;
+    if (found == NULL)
+        return RLX_ERR_NO_DEVICE;
+    for (i = 0; i < p->n_maps && status == RLX_OK; i++) {
+        memset(out, 0, RLX_GPU_MAP_BYTES);
+        status = rlx_cuda_encode(c, p, &p->maps[i], found, out);
+        if (status == RLX_OK &&
+            (c->api.write(c->memory + p->maps_at + (uint64_t)i * RLX_GPU_MAP_BYTES, out, RLX_GPU_MAP_BYTES,
+                          c->stream) != 0 ||
+             c->api.stream_wait(c->stream) != 0))
+            status = RLX_ERR_DEVICE;
+    }
+    return status;
+}
+
 // Gives back what there is. The driver itself stays loaded: it does not like to be unloaded.
 static inline void rlx_cuda_end(rlx_cuda *c)
 {
@@ -362,6 +410,12 @@ static inline rlx_status rlx_cuda_fill(rlx_cuda *c, const rlx_model *model, cons
     if (model->weight_bytes != 0 &&
         c->api.write(c->memory + p->weights, weights, model->weight_bytes, c->stream) != 0)
         return RLX_ERR_DEVICE;
+    for (i = 0; i < rlx_cuda_variants(model); i++) {
+        const rlx_model *const m = model->buckets != NULL ? model->buckets->models[i] : model;
+        const rlx_status status = rlx_cuda_put_maps(c, (const rlx_gpu_program *)m->device->program);
+        if (status != RLX_OK)
+            return status;
+    }
     return rlx_cuda_status(c->api.stream_wait(c->stream));
 }
 

@@ -21,7 +21,7 @@ extern "C" {
 #define RLX_GPU_RECORD 512u
 
 // What the offset of an argument counts from.
-enum { RLX_GPU_ARENA, RLX_GPU_STATE, RLX_GPU_WEIGHTS, RLX_GPU_SLOT };
+enum { RLX_GPU_ARENA, RLX_GPU_STATE, RLX_GPU_WEIGHTS, RLX_GPU_MAPS, RLX_GPU_SLOT };
 
 typedef struct rlx_gpu_arg {
     uint32_t base; // RLX_GPU_SLOT + i: slot i of the loop around it
@@ -63,6 +63,16 @@ typedef struct rlx_gpu_loop {
     uint64_t cell; // in the memory of the device
 } rlx_gpu_loop;
 
+// A tensor as a copy engine sees it: the driver makes its own form of it, RLX_GPU_MAP_BYTES in the device's
+// memory, when the model is opened. Axis 0 is the innermost one; strides and swizzle are in bytes.
+#define RLX_GPU_MAP_BYTES 128u
+typedef struct rlx_gpu_map {
+    rlx_gpu_arg at;
+    uint32_t element_bytes, rank, swizzle;
+    uint64_t dim[5], stride[5];
+    uint32_t box[5];
+} rlx_gpu_map;
+
 // Compiled code. What `kind` means is the driver's.
 typedef struct rlx_gpu_image {
     uint32_t kind;
@@ -87,6 +97,9 @@ typedef struct rlx_gpu_program {
     const rlx_gpu_clear *clears;
     // In the memory of the device: by slot of the model; sizes: by output, (uint64_t)-1 where it has none.
     const uint64_t *inputs, *outputs, *kept, *sizes, *checks;
+    uint32_t n_maps;
+    const rlx_gpu_map *maps;
+    uint64_t maps_at; // in the memory of the device
 } rlx_gpu_program;
 
 // What a device does, in order. `self` is the record; addresses are what `args` of a launch are made of.
@@ -107,7 +120,7 @@ typedef struct rlx_gpu_frame {
     const rlx_gpu_driver *driver;
     void *self;
     uint64_t memory;          // address of the device's memory
-    uint64_t base[3];         // RLX_GPU_ARENA, STATE, WEIGHTS
+    uint64_t base[4];         // RLX_GPU_ARENA, STATE, WEIGHTS, MAPS
     const rlx_gpu_loop *loop; // NULL: it is the run
     const uint64_t *loop_args;
     int64_t iteration;
@@ -277,6 +290,7 @@ static inline rlx_gpu_frame rlx_gpu_begin(rlx_ctx *ctx, const rlx_gpu_driver *dr
     f.base[RLX_GPU_ARENA] = memory;
     f.base[RLX_GPU_STATE] = memory + f.program->state;
     f.base[RLX_GPU_WEIGHTS] = memory + f.program->weights;
+    f.base[RLX_GPU_MAPS] = memory + f.program->maps_at;
     f.args = args;
     return f;
 }
