@@ -340,5 +340,7 @@ bool host_emit(Arena *a, Diag *d, const Target *t, Plan *plan, const HostOptions
     out->code_bytes = c.len;
     out->weight_bytes = (size_t)plan_weight_bytes(plan);
     out->state_bytes = (size_t)host_state_bytes(e.plan);
+    out->arena_bytes = (size_t)e.plan->region_bytes[REGION_ARENA];
+    out->device_bytes = e.gpu != NULL ? (size_t)e.gpu->memory_bytes : 0;
     return true;
 }

@@ -64,7 +64,9 @@ typedef struct Emitted {
     VEC(EmittedFile) files;
     size_t code_bytes; // of the C text
     size_t weight_bytes;
+    size_t arena_bytes;   // of the program's arena block: NAME_ARENA_BYTES
     size_t state_bytes;   // of the state block: NAME_STATE_BYTES
+    size_t device_bytes;  // of memory on a device: NAME_DEVICE_BYTES; 0: there is none
     uint32_t n_functions; // kernels with text of their own
 } Emitted;
 

@@ -32,9 +32,11 @@ static void print_json(const Job *j, const char *dir)
     printf("],\n  ");
     print_symbols(j);
     interface_print_json(j);
-    printf(",\n  \"arena_bytes\": %llu,\n  \"state_bytes\": %llu,\n  \"weight_bytes\": %llu\n}\n",
-           (unsigned long long)j->plan->region_bytes[REGION_ARENA],
-           (unsigned long long)j->emitted.state_bytes, (unsigned long long)plan_weight_bytes(j->plan));
+    printf(",\n  \"arena_bytes\": %zu,\n  \"state_bytes\": %zu,\n  \"weight_bytes\": %zu",
+           j->emitted.arena_bytes, j->emitted.state_bytes, j->emitted.weight_bytes);
+    if (j->emitted.device_bytes != 0)
+        printf(",\n  \"device_bytes\": %zu", j->emitted.device_bytes);
+    printf("\n}\n");
 }
 
 // How much of the weights all sizes have in common: packings may differ.
@@ -66,10 +68,13 @@ ExitCode cmd_compile(Cli *c)
     for (uint32_t i = 0; i < j.emitted.files.len; i++)
         printf("wrote %s (%zu bytes)\n", output_path(c->arena, dir, j.emitted.files.data[i].name),
                j.emitted.files.data[i].len);
-    printf("arena %llu bytes (lower bound %llu), state %llu, weights %llu, %u kernels\n",
+    printf("arena %llu bytes (lower bound %llu), state %zu, weights %zu, %u kernels\n",
            (unsigned long long)j.plan->region_bytes[REGION_ARENA],
-           (unsigned long long)j.plan->arena_lower_bound, (unsigned long long)j.emitted.state_bytes,
-           (unsigned long long)plan_weight_bytes(j.plan), plan_count_kernels(j.plan));
+           (unsigned long long)j.plan->arena_lower_bound, j.emitted.state_bytes, j.emitted.weight_bytes,
+           plan_count_kernels(j.plan));
+    if (j.emitted.device_bytes != 0)
+        printf("on the device %zu bytes; the program's arena block %zu\n", j.emitted.device_bytes,
+               j.emitted.arena_bytes);
     print_buckets(j.plan->buckets);
     return EXIT_OK;
 }

@@ -261,6 +261,8 @@ static void print_json(const Job *j, const Totals *t)
         "  \"state_bytes\": %llu,\n  \"weight_bytes\": %zu,\n  \"code_bytes\": %zu,\n  \"functions\": %u,\n",
         (unsigned long long)j->emitted.state_bytes, j->emitted.weight_bytes, j->emitted.code_bytes,
         j->emitted.n_functions);
+    if (j->emitted.device_bytes != 0)
+        printf("  \"device_bytes\": %zu,\n", j->emitted.device_bytes);
     printf("  \"threads\": %d,\n  \"barriers\": %u,\n", p->caps->threads, plan_count_barriers(p));
     print_json_buckets(j);
     printf("  \"kernels\": [");
