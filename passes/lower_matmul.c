@@ -6,106 +6,13 @@
 // loops.
 #include "passes/gemm.h"
 #include "passes/halves.h"
+#include "passes/matmul.h"
 #include "passes/matrix.h"
-#include "passes/operand.h"
 #include "passes/prepare.h"
-#include <string.h>
 
 // Rows up to which columns along k are read in place; rows from which a distant b is worth copying, and the
 // elements between its rows that are near.
 enum { MAX_DOT_ROWS = 6, MIN_COPY_ROWS = 48, MAX_NEAR_PITCH = 256 };
-
-typedef struct Matmul {
-    NodeId a, b;
-    int64_t m, n, k;                // rows, columns, inner
-    bool a_is_vector, b_is_vector;  // 1-D operands: the row or column is missing from the result
-    uint32_t batch;                 // leading axes of the result
-    uint32_t all_batch;             // the same before rows were joined with them
-    int64_t a_row, a_k, b_k, b_col; // strides in elements
-    KRef k_live;                    // of the inner elements: that count; 0: all
-    KRef few;                       // bool: so few rows that they are dot products in this run; 0: never
-    Loc a_loc;                      // of a, or of its copy in f32
-    uint32_t a_copy;                // param of that copy
-    bool has_copy, has_pairs;       // of pairs along k, see gemm.h: strides count these
-    Domain d; // axes of the result: batch, rows, columns (always both; missing ones have one element)
-} Matmul;
-
-static void set_rows(Lower *l, Matmul *x)
-{
-    const bool ta = node_get_int(lower_node(l, l->anchor), A_matmul_transpose_a) != 0;
-    const Shape *as = lower_node(l, x->a)->shape;
-    const uint32_t last = as->rank - 1;
-    x->a_k = x->a_loc.stride[x->a_is_vector || !ta ? last : last - 1];
-    x->a_row = x->a_is_vector ? 0 : x->a_loc.stride[ta ? last : last - 1];
-}
-
-static Matmul matmul_of(Lower *l)
-{
-    const Node *node = lower_node(l, l->anchor);
-    const bool ta = node_get_int(node, A_matmul_transpose_a) != 0,
-               tb = node_get_int(node, A_matmul_transpose_b) != 0;
-    Matmul x = {.a = node->src[0], .b = node->src[1], .m = 1, .n = 1};
-    const Shape *as = lower_node(l, x.a)->shape, *bs = lower_node(l, x.b)->shape;
-    const Loc *bl = lower_loc(l, x.b);
-    x.a_is_vector = as->rank == 1;
-    x.b_is_vector = bs->rank == 1;
-    const uint32_t a_k = x.a_is_vector ? 0 : ta ? as->rank - 2 : as->rank - 1;
-    const uint32_t b_k = x.b_is_vector ? 0 : tb ? bs->rank - 1 : bs->rank - 2;
-    x.k = as->dim[a_k];
-    x.b_k = bl->stride[b_k];
-    x.a_loc = *lower_loc(l, x.a);
-    set_rows(l, &x);
-    if (!x.a_is_vector)
-        x.m = as->dim[ta ? as->rank - 1 : as->rank - 2];
-    if (!x.b_is_vector) {
-        const uint32_t col = tb ? bs->rank - 2 : bs->rank - 1;
-        x.n = bs->dim[col];
-        x.b_col = bl->stride[col];
-    }
-    x.batch = node->shape->rank - (x.a_is_vector ? 0u : 1u) - (x.b_is_vector ? 0u : 1u);
-    x.all_batch = x.batch;
-    if (node->n_src > 2 && node->src[2] != 0)
-        x.k_live = operand_clamped(l, node->src[2], k_index(l->k, 0), 0, x.k);
-    return x;
-}
-
-// Where the matrix of an operand begins for a batch entry.
-static KRef batch_base(Lower *l, const Matmul *x, NodeId id, const Loc *loc, const Point *at)
-{
-    const Shape *s = lower_node(l, id)->shape;
-    const uint32_t inner = s->rank == 1 ? 1 : 2;
-    KRef base = k_index(l->k, 0);
-    if (s->rank <= inner)
-        return base;
-    const uint32_t own = s->rank - inner, lead = x->all_batch - own;
-    for (uint32_t i = 0; i < own && lead + i < x->batch; i++)
-        if (s->dim[i] != 1)
-            base = k_mul_add(l->k, at->idx[lead + i], loc->stride[i], base);
-    return base;
-}
-
-// The result's axes plus the missing row or column, so that every schedule sees batch + 2 axes.
-static void add_output_domain(Lower *l, Matmul *x)
-{
-    const Shape *s = lower_node(l, l->root)->shape;
-    Domain d = domain_of(s);
-    domain_trim(l, &d, l->root);
-    domain_add(l, &d, l->root);
-    domain_add_operands(l, &d, l->root);
-    x->d = d;
-}
-
-static Point output_point(const Matmul *x, const Point *batch, KRef row, KRef column)
-{
-    Point at = *batch;
-    uint32_t axis = x->batch;
-    if (!x->a_is_vector)
-        at.idx[axis++] = row;
-    if (!x->b_is_vector)
-        at.idx[axis] = column;
-    at.vec_axis = axis;
-    return at;
-}
 
 // --- tiles ---------------------------------------------------------------------------------------
 
@@ -117,7 +24,7 @@ typedef struct MatmulStore {
 static void store_matmul(Lower *l, KRef row, KRef column, uint8_t lanes, uint8_t count, KRef value, void *ctx)
 {
     const MatmulStore *s = ctx;
-    Point at = output_point(s->x, s->batch, row, column);
+    Point at = matmul_point(s->x, s->batch, row, column);
     at.lanes = lanes;
     at.count = count;
     pull_store_root(l, &s->x->d, at, k_cast(l->k, value, lower_node(l, l->anchor)->dtype));
@@ -126,7 +33,7 @@ static void store_matmul(Lower *l, KRef row, KRef column, uint8_t lanes, uint8_t
 static void fetch_matmul(Lower *l, KRef row, KRef column, void *ctx)
 {
     const MatmulStore *s = ctx;
-    Pull p = pull_at(l, &s->x->d, output_point(s->x, s->batch, row, column));
+    Pull p = pull_at(l, &s->x->d, matmul_point(s->x, s->batch, row, column));
     k_prefetch(l->k, lower_param(l, l->root, PARAM_WRITE), pull_index(&p, l->root));
 }
 
@@ -189,66 +96,6 @@ static GemmSource source_of(const Lower *l, const Matmul *x, DType b_type)
     return x->b_col == 1 && is_near ? GEMM_ROWS : GEMM_COPIED;
 }
 
-static void remove_axis(Domain *d, uint32_t axis)
-{
-    d->rank--;
-    for (uint32_t i = axis; i < d->rank; i++) {
-        d->extent[i] = d->extent[i + 1];
-        d->live[i] = d->live[i + 1];
-    }
-    for (uint32_t i = 0; i < d->access.len; i++) {
-        int64_t *stride = d->access.data[i].stride;
-        memmove(stride + axis, stride + axis + 1, (d->rank - axis) * sizeof *stride);
-    }
-}
-
-// The last batch axis and the rows are one axis in everything that is read and written beside b.
-static bool can_join_rows(const Lower *l, const Matmul *x, int64_t a_batch)
-{
-    const int64_t m = x->m;
-    const Shape *b = lower_node(l, x->b)->shape;
-    if (b->rank > 2 && shape_numel(b) != x->k * x->n)
-        return false;
-    if (m == 1)
-        return true;
-    const LiveRef *outer = &x->d.live[x->batch - 1];
-    if (x->d.live[x->batch].size != 0 || (outer->size != 0 && live_times(*outer, m).size == 0))
-        return false;
-    for (uint32_t i = 0; i < x->d.access.len; i++) {
-        const int64_t *stride = x->d.access.data[i].stride;
-        if (stride[x->batch - 1] != stride[x->batch] * m)
-            return false;
-    }
-    return a_batch == x->a_row * m;
-}
-
-// Rows of several matrices against one b are rows of one matrix.
-static void join_rows(Lower *l, Matmul *x)
-{
-    const Shape *s = lower_node(l, x->a)->shape;
-    const Loc *loc = &x->a_loc;
-    while (x->batch > 0 && !x->a_is_vector && !x->b_is_vector) {
-        const uint32_t axis = x->batch - 1, missing = x->all_batch + 2 - s->rank;
-        const int64_t extent = x->d.extent[axis];
-        const int64_t a_batch =
-            axis < missing || s->dim[axis - missing] == 1 ? 0 : loc->stride[axis - missing];
-        if (extent > 1 && !can_join_rows(l, x, a_batch))
-            return;
-        if (extent > 1 && x->m == 1) {
-            x->a_row = a_batch;
-            remove_axis(&x->d, axis + 1);
-        } else if (extent > 1) {
-            x->d.live[axis + 1] = live_times(x->d.live[axis], x->m);
-            remove_axis(&x->d, axis);
-        } else {
-            remove_axis(&x->d, axis);
-        }
-        x->m *= extent;
-        x->d.extent[axis] = x->m;
-        x->batch--;
-    }
-}
-
 // As a convolution of a row of pixels.
 static TileShape shape_of_pixels(const Lower *l, const Matmul *x)
 {
@@ -282,7 +129,7 @@ static void lower_on_matrix_registers(Lower *l, Matmul *x)
     t.in = (TileInput){.param = lower_param(l, x->a, PARAM_READ),
                        .stride_c = x->a_k,
                        .stride_w = x->a_row,
-                       .base = batch_base(l, x, x->a, &x->a_loc, &batch)};
+                       .base = matmul_base(l, x, x->a, &x->a_loc, &batch)};
     t.store = store_pixel;
     t.ctx = &store;
     const TileSource weights = {.data = node_attr(lower_node(l, x->b), A_const_data)->u.blob,
@@ -302,7 +149,7 @@ static bool goes_to_matrix_registers(Lower *l, const Matmul *x)
     joined.d.access.len = joined.d.access.cap = 0;
     for (uint32_t i = 0; i < x->d.access.len; i++) // joining changes their strides
         vec_push(l->pass->scratch, &joined.d.access, x->d.access.data[i]);
-    join_rows(l, &joined);
+    matmul_join_rows(l, &joined);
     const TileShape pixels = shape_of_pixels(l, &joined);
     return matrix_is_worthwhile(l, &pixels);
 }
@@ -382,7 +229,7 @@ static void pair_rows(Lower *l, Matmul *x)
     x->a_loc = loc;
     for (uint32_t i = 0; i < s->rank; i++)
         x->a_loc.stride[i] = loc.stride[i] == 1 ? 1 : loc.stride[i] / 2;
-    set_rows(l, x);
+    matmul_set_rows(l, x);
 }
 
 // All of a as f32, row-major: a tile reads its elements one by one, and every panel reads them again.
@@ -394,7 +241,7 @@ static void widen_rows(Lower *l, Matmul *x)
         x->a_loc.stride[i] = stride;
     x->a_copy = lower_param_scratch(l, "rows", DTYPE_f32, (uint64_t)(stride > 0 ? stride : 1));
     x->has_copy = true;
-    set_rows(l, x);
+    matmul_set_rows(l, x);
     copy_rows(l, &(Widening){.id = x->a, .to = x->a_copy, .loc = &x->a_loc});
     k_barrier(l->k);
 }
@@ -420,7 +267,7 @@ static void lower_few(Lower *l, const Matmul *x, const Point *batch, Gemm *g)
                columns = g->n_live != 0 ? g->n_live : k_index(k, x->n);
     const KRef row = k_for(k, none, k_op(k, KOP_select, x->few, rows, none), 1, KFOR_PARALLEL, "r");
     const KRef column = k_for(k, none, columns, 1, KFOR_PARALLEL, "o");
-    pull_store_root(l, &x->d, output_point(x, batch, row, column), dot_at(l, x, batch, row, column));
+    pull_store_root(l, &x->d, matmul_point(x, batch, row, column), dot_at(l, x, batch, row, column));
     k_end(k);
     k_end(k);
     g->m_live = k_op(k, KOP_select, x->few, none, rows);
@@ -432,7 +279,7 @@ static void lower_tiled(Lower *l, Matmul *x)
     const DType type = (DType)lower_node(l, x->b)->dtype;
     const void *data = is_packable(l, x) ? node_attr(lower_node(l, x->b), A_const_data)->u.blob : NULL;
     if (goes_to_matrix_registers(l, x)) {
-        join_rows(l, x);
+        matmul_join_rows(l, x);
         lower_on_matrix_registers(l, x);
         return;
     }
@@ -441,7 +288,7 @@ static void lower_tiled(Lower *l, Matmul *x)
         pair_rows(l, x);
     else if (lower_node(l, x->a)->dtype != DTYPE_f32)
         widen_rows(l, x);
-    join_rows(l, x);
+    matmul_join_rows(l, x);
     Point batch = {.lanes = 1, .count = 1};
     Gemm g = {.l = l,
               .m = x->m,
@@ -465,10 +312,10 @@ static void lower_tiled(Lower *l, Matmul *x)
         gemm_pack_lasting(&g, x->b);
     } else {
         g.b = lower_param(l, x->b, PARAM_READ);
-        g.b_base = batch_base(l, x, x->b, lower_loc(l, x->b), &batch);
+        g.b_base = matmul_base(l, x, x->b, lower_loc(l, x->b), &batch);
     }
     g.a = x->has_copy ? x->a_copy : lower_param(l, x->a, PARAM_READ);
-    g.a_base = batch_base(l, x, x->a, &x->a_loc, &batch);
+    g.a_base = matmul_base(l, x, x->a, &x->a_loc, &batch);
     MatmulStore store = {.x = x, .batch = &batch};
     g.store = store_matmul;
     g.fetch = fetch_matmul;
@@ -543,7 +390,8 @@ static KRef dot(Lower *l, const Matmul *x, KRef a, KRef b)
 // 0: the operand has no rows or columns.
 static KRef dot_at(Lower *l, const Matmul *x, const Point *batch, KRef row, KRef column)
 {
-    KRef a = batch_base(l, x, x->a, &x->a_loc, batch), b = batch_base(l, x, x->b, lower_loc(l, x->b), batch);
+    KRef a = matmul_base(l, x, x->a, &x->a_loc, batch),
+         b = matmul_base(l, x, x->b, lower_loc(l, x->b), batch);
     a = row != 0 ? k_mul_add(l->k, row, x->a_row, a) : a;
     b = column != 0 ? k_mul_add(l->k, column, x->b_col, b) : b;
     return dot(l, x, a, b);
@@ -560,7 +408,7 @@ static KRef dot_point(Lower *l, const Domain *d, Point at, void *ctx)
 void lower_matmul(Lower *l)
 {
     Matmul x = matmul_of(l);
-    add_output_domain(l, &x);
+    matmul_add_domain(l, &x);
     l->pk->macs = (uint64_t)shape_numel(lower_node(l, l->anchor)->shape) * (uint64_t)x.k;
     if (can_tile(l, &x) && !is_dots(l, &x))
         lower_tiled(l, &x);
