@@ -10,6 +10,7 @@ enum { RECORD_BYTES = 512, BLOCK = 64, MEMORY_BLOCK = 256 }; // RLX_GPU_RECORD
 static const GpuHost hosts[] = {
     {&target_cuda, "rlx_cuda", "cu"},
     {&target_vulkan, "rlx_vulkan", "comp"},
+    {&target_metal, "rlx_metal", "metal"},
 };
 enum { N_HOSTS = sizeof hosts / sizeof *hosts };
 

@@ -50,6 +50,11 @@ static bool has_vulkan(const HostEmit *e)
     return has_gpu(e) && e->target == &target_vulkan;
 }
 
+static bool has_metal(const HostEmit *e)
+{
+    return has_gpu(e) && e->target == &target_metal;
+}
+
 static const RuntimePart parts[] = {
     {"rlx.h", runtime_text, NULL},
     {"rlx_values.h", values_text, NULL},
@@ -67,6 +72,7 @@ static const RuntimePart parts[] = {
     {"rlx_cuda.h", cuda_text, has_cuda},
     {"rlx_vulkan_api.h", vulkan_api_text, has_vulkan},
     {"rlx_vulkan.h", vulkan_text, has_vulkan},
+    {"rlx_metal.h", metal_text, has_metal},
 };
 enum { N_PARTS = sizeof parts / sizeof *parts };
 

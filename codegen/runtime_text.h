@@ -21,5 +21,6 @@ extern const char *const gpu_text[];
 extern const char *const vulkan_text[];
 extern const char *const vulkan_api_text[];
 extern const char *const cuda_text[];
+extern const char *const metal_text[];
 
 #endif

@@ -124,6 +124,13 @@ static bool prepare(Job *j, Cli *c, Feed *f, Native *n)
            native_open(j, c->options.keep, n);
 }
 
+static const char *where(const Job *j)
+{
+    if (j->is_on_cpu)
+        return "the CPU, which executes Metal text";
+    return j->target->caps.is_gpu ? j->target->name : j->cpu.name;
+}
+
 ExitCode cmd_run(Cli *c)
 {
     Job j;
@@ -139,7 +146,7 @@ ExitCode cmd_run(Cli *c)
     diag_print(c->diag, stderr, c->style);
     for (uint32_t i = 0; i < j.plan->outputs.len; i++)
         print_output(&j, j.plan->outputs.data[i].name, &f.outputs[i]);
-    printf("%s on %s: %.3f ms (one run, not warmed up), arena %llu bytes\n", j.host.name, j.cpu.name, ms,
+    printf("%s on %s: %.3f ms (one run, not warmed up), arena %llu bytes\n", j.host.name, where(&j), ms,
            (unsigned long long)j.plan->region_bytes[REGION_ARENA]);
     native_close(&n);
     return EXIT_OK;
@@ -269,6 +276,8 @@ ExitCode cmd_verify(Cli *c)
     }
     if (!prepare(&j, c, &f, &n))
         return cli_fail(c);
+    if (j.is_on_cpu && c->options.json == NULL)
+        printf("Metal text executed on the CPU\n");
     const bool ok = verify_sizes(&j, &n, &f, tolerance, &is_run);
     if (!is_run)
         return cli_fail(c);

@@ -5,6 +5,7 @@
 #include "compiler/import/import.h"
 #include "compiler/import/rawfile.h"
 #include "compiler/keep.h"
+#include "compiler/metal_cpu.h"
 #include "compiler/output.h"
 #include "compiler/tune_file.h"
 #include <string.h>
@@ -102,9 +103,10 @@ static bool read_target(Job *j, const char *default_cpu)
 {
     const Options *o = &j->cli->options;
     const char *target = o->target != NULL ? o->target : "c", *cpu = o->cpu != NULL ? o->cpu : default_cpu;
-    if (strcmp(target, "c") != 0 && strcmp(target, "cuda") != 0 && strcmp(target, "vulkan") != 0)
-        return diag_error(j->cli->diag, (Span){0}, E0301, "--target %s: expected c, cuda or vulkan", target);
     j->target = target_find(target);
+    if (j->target == NULL)
+        return diag_error(j->cli->diag, (Span){0}, E0301, "--target %s: expected c, cuda, vulkan or metal",
+                          target);
     if (!cpu_find(cpu, &j->cpu)) {
         diag_error(j->cli->diag, (Span){0}, E0301, "--cpu %s: no such CPU", cpu);
         for (const char *const *name = cpu_names; *name != NULL; name++)
@@ -127,8 +129,24 @@ static bool read_moe(Job *j)
     return true;
 }
 
+// What makes code of the kernels' text.
+typedef struct KernelCompiler {
+    GpuCompile compile;
+    void *ctx;
+} KernelCompiler;
+
+static KernelCompiler kernel_compiler(Job *j)
+{
+    if (j->target == &target_cuda)
+        return (KernelCompiler){nvrtc_compile, &j->nvrtc};
+    if (j->target == &target_vulkan)
+        return (KernelCompiler){spirv_compile_all, &j->spirv};
+    return (KernelCompiler){metal_keep_text, j->cli->arena};
+}
+
 static bool read_host_options(Job *j)
 {
+    const KernelCompiler compiler = kernel_compiler(j);
     static const char *const weights[] = {"auto", "rodata", "incbin", "file"},
                              *const arenas[] = {"caller", "static"}, *const apis[] = {"full", "core"},
                              *const pools[] = {"posix", "caller"};
@@ -161,8 +179,8 @@ static bool read_host_options(Job *j)
                             .arena = (ArenaMode)arena,
                             .api = (ApiMode)api,
                             .pool = (PoolMode)pool,
-                            .compile_gpu = j->target == &target_cuda ? nvrtc_compile : spirv_compile_all,
-                            .compile_gpu_ctx = j->target == &target_cuda ? (void *)&j->nvrtc : &j->spirv,
+                            .compile_gpu = compiler.compile,
+                            .compile_gpu_ctx = compiler.ctx,
                             .has_profile = o->profile != NULL,
                             .has_source = o->embed_source != NULL,
                             .runtime = o->link_runtime != NULL ? RUNTIME_LINKED : RUNTIME_PASTED};

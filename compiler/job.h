@@ -24,6 +24,8 @@ typedef struct Job {
     BucketSizes buckets;   // --bucket
     uint32_t string_bytes; // --string-bytes; 0: not given
     bool has_all_inputs;
+    const char *cc_more; // one more argument of the C compiler, or NULL
+    bool is_on_cpu;      // Metal text runs on this machine's CPU
     Graph *graph; // as imported
     Plan *plan;   // NULL when --stop-after ended before one existed
     Emitted emitted;

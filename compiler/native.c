@@ -4,6 +4,7 @@
 #include "compiler/native.h"
 #include "base/map.h"
 #include "compiler/import/rawfile.h"
+#include "compiler/metal_cpu.h"
 #include "compiler/output.h"
 #include <dlfcn.h>
 #include <errno.h>
@@ -15,7 +16,7 @@
 
 enum { CC_MAX_ARGS = 32 };
 
-static const char *c_compiler(void)
+const char *native_compiler(void)
 {
     const char *cc = getenv("CC");
     return cc != NULL && cc[0] != '\0' ? cc : "cc";
@@ -33,7 +34,7 @@ static uint32_t split_words(Arena *a, const char *text, const char **argv, uint3
     return n;
 }
 
-static bool start_and_wait(Job *j, const char *dir, const char *const *argv)
+bool native_start(Job *j, const char *dir, const char *const *argv, const char *what)
 {
     const pid_t child = fork();
     if (child == 0) {
@@ -46,8 +47,7 @@ static bool start_and_wait(Job *j, const char *dir, const char *const *argv)
     if (child < 0 || waitpid(child, &status, 0) < 0)
         return diag_error(j->cli->diag, (Span){0}, E0005, "cannot start %s: %s", argv[0], strerror(errno));
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        return diag_error(j->cli->diag, (Span){0}, E0005, "%s failed on %s.c in %s", argv[0], j->host.name,
-                          dir);
+        return diag_error(j->cli->diag, (Span){0}, E0005, "%s failed on %s in %s", argv[0], what, dir);
     return true;
 }
 
@@ -55,15 +55,18 @@ static bool compile_library(Job *j, const char *dir, const char *library)
 {
     Arena *a = j->cli->arena;
     const char *argv[CC_MAX_ARGS + 1] = {0};
-    uint32_t n = split_words(a, c_compiler(), argv, 0);
+    uint32_t n = split_words(a, native_compiler(), argv, 0);
     n = split_words(a, "-O3 -std=gnu99 -shared -fPIC -w", argv, n);
     n = split_words(a, j->host.cc_flags, argv, n);
-    argv[n++] = arena_printf(a, "%s.c", j->host.name);
+    const char *source = arena_printf(a, "%s.c", j->host.name);
+    if (j->cc_more != NULL)
+        argv[n++] = j->cc_more;
+    argv[n++] = source;
     argv[n++] = "-o";
     argv[n++] = library;
     argv[n++] = "-lm";
     cli_progress("compiling the generated C");
-    return start_and_wait(j, dir, argv);
+    return native_start(j, dir, argv, source);
 }
 
 // --- the cache -----------------------------------------------------------------------------------
@@ -79,15 +82,17 @@ static const char *cache_dir(Arena *a)
 }
 
 // Libraries are loaded from the cache: nobody else may be able to put one there.
-static bool make_cache(Job *j, const char *cache)
+const char *native_cache(Job *j)
 {
+    const char *cache = cache_dir(j->cli->arena);
     struct stat st;
     if (!output_make_dir(j->cli->diag, cache))
-        return false;
-    if (stat(cache, &st) != 0 || st.st_uid != geteuid() || (st.st_mode & S_IWOTH) != 0)
-        return diag_error(j->cli->diag, (Span){0}, E0002,
-                          "folder %s: it belongs to another user, or others can write to it", cache);
-    return true;
+        return NULL;
+    if (stat(cache, &st) == 0 && st.st_uid == geteuid() && (st.st_mode & S_IWOTH) == 0)
+        return cache;
+    diag_error(j->cli->diag, (Span){0}, E0002,
+               "folder %s: it belongs to another user, or others can write to it", cache);
+    return NULL;
 }
 
 typedef struct Key {
@@ -105,8 +110,10 @@ static bool add_to_key(void *ctx, const void *bytes, size_t n)
 // Key of everything that decides about the library's bytes.
 static const char *content_key(Job *j)
 {
-    Key k = {hash_bytes64(c_compiler(), strlen(c_compiler()), 1), 2};
+    Key k = {hash_bytes64(native_compiler(), strlen(native_compiler()), 1), 2};
     k.h = hash_bytes64(j->host.cc_flags, strlen(j->host.cc_flags), k.h);
+    if (j->cc_more != NULL)
+        k.h = hash_bytes64(j->cc_more, strlen(j->cc_more), k.h);
     for (uint32_t i = 0; i < j->emitted.files.len; i++)
         host_stream(&j->emitted.files.data[i], add_to_key, &k);
     return arena_printf(j->cli->arena, "%016llx%016llx", (unsigned long long)k.h, (unsigned long long)k.h2);
@@ -115,8 +122,8 @@ static const char *content_key(Job *j)
 static bool build_in_cache(Job *j, const char **library, bool *was_cached)
 {
     Arena *a = j->cli->arena;
-    const char *cache = cache_dir(a);
-    if (!make_cache(j, cache))
+    const char *cache = native_cache(j);
+    if (cache == NULL)
         return false;
     *library = arena_printf(a, "%s/%s.so", cache, content_key(j));
     *was_cached = access(*library, R_OK) == 0;
@@ -211,6 +218,8 @@ bool native_open(Job *j, const char *keep, Native *out)
 {
     const char *library = NULL;
     *out = (Native){0};
+    if (j->target == &target_metal && !metal_cpu_prepare(j))
+        return false;
     if (keep != NULL ? !native_build(j, keep, &library) : !build_in_cache(j, &library, &out->was_cached))
         return false;
     return native_load(j, library, out);
@@ -220,6 +229,8 @@ void native_close(Native *n)
 {
     if (n->stop_threads != NULL)
         n->stop_threads(&n->ctx);
+    if (n->ctx.model != NULL)
+        rlx_close(&n->ctx);
     if (n->library != NULL)
         dlclose(n->library);
 }

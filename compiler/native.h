@@ -22,6 +22,12 @@ typedef struct Native {
 
 // Code for another CPU would end in an illegal instruction, or not compile. False: reported.
 bool native_check_cpu(const Job *j);
+// The C compiler: $CC, or cc.
+const char *native_compiler(void);
+// The folder of the cache, which is made if it is missing. NULL: reported.
+const char *native_cache(Job *j);
+// Starts a program in a folder and waits until it has ended. False: reported, as a failure on `what`.
+bool native_start(Job *j, const char *dir, const char *const *argv, const char *what);
 // Builds (or finds) the library of an emitted job and makes a context. keep: folder for the sources and the
 // library, NULL = the cache
 // ($XDG_CACHE_HOME/rlxc or ~/.cache/rlxc). False: reported.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every op as Metal text: the op cases (tests/e2e/ops/*.rlx) are lowered for Metal, printed, compiled as C++
-// with tests/metal/metal_stdlib, and run on a device that looks for races (device.h); results are compared
+// with compiler/metal/metal_stdlib, and run on a device that looks for races (device.h); results are compared
 // with the reference evaluator. Each case runs as planned, in memory that is full of NaN before, and with
 // every buffer ending at a page that may not be touched; threads run in another order each time.
 //
@@ -8,7 +8,7 @@
 //   TEST_OPS=name test_metal COMPILER ...            only cases whose name contains the text; prints kernels
 //
 // Skipped (77) where the compiler is missing. At the end: how many cases each op was in.
-#include "device.h"
+#include "compiler/metal/device.h"
 #include "gpu_cases.h"
 #include "plan_run.h"
 
@@ -88,7 +88,7 @@ static void start_compiler(const Unit *u)
     // linked without the option.
     static const char how[] =
         "%s -x c++ -std=c++14 -O1 -w -fPIC -ffp-contract=off -fno-strict-aliasing -fsanitize=thread "
-        "-I%s/tests/metal -c -o %s.o %s.metal && %s -shared -o %s.so %s.o";
+        "-I%s/compiler/metal -c -o %s.o %s.metal && %s -shared -o %s.so %s.o";
     if (fork() == 0) {
         execl("/bin/sh", "sh", "-c",
               arena_printf(&cases.perm, how, compiler, source != NULL ? source : ".", u->path, u->path,

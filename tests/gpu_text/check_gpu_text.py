@@ -3,7 +3,8 @@
 """Compiles what the GPU targets print: check_gpu_text.py PRINT_KERNELS TARGET.
 
 vulkan: glslangValidator to SPIR-V for Vulkan 1.2, then spirv-val. cuda: NVRTC (the wheel in RLXC_VENV) for
-sm_80 and sm_90a. metal: clang++ with tests/metal/metal_stdlib, because Metal's compiler runs on macOS only.
+sm_80 and sm_90a. metal: clang++ with compiler/metal/metal_stdlib, because
+Metal's compiler runs on macOS only.
 Exit 77: the compiler is missing here.
 """
 import ctypes
@@ -49,7 +50,7 @@ def make_msl():
     if not shutil.which("clang++"):
         skip("clang++")
     flags = ["-x", "c++", "-std=c++14", "-fsyntax-only", "-Wall", "-Wextra", "-Werror",
-             "-Wno-unused-function", "-Wno-unused-variable", "-I", os.path.join(HERE, "../metal")]
+             "-Wno-unused-function", "-Wno-unused-variable", "-I", os.path.join(HERE, "../../compiler/metal")]
     return lambda path: run("clang++", *flags, path)
 
 

@@ -5,8 +5,8 @@
 //
 // The compiler's calls for each access (__tsan_read4 ...) end here, not in its own runtime: link without
 // -fsanitize=thread, into a program that exports its symbols.
-#ifndef TESTS_GPU_DEVICE_H
-#define TESTS_GPU_DEVICE_H
+#ifndef COMPILER_METAL_DEVICE_H
+#define COMPILER_METAL_DEVICE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // See device.h.
-#define _XOPEN_SOURCE 700
-#include "device.h"
-#include "base/diag.h"
+#include "compiler/metal/device.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <ucontext.h>
+
+// Nothing of ours is included: see cpu_objc.h.
+#define rlx_assert(condition)                                                                                \
+    do {                                                                                                     \
+        if (!(condition)) {                                                                                  \
+            fprintf(stderr, "device.c:%d: %s\n", __LINE__, #condition);                                      \
+            abort();                                                                                         \
+        }                                                                                                    \
+    } while (0)
 
 enum { STACK_BYTES = 1 << 17, MAX_GROUP = 1024, PAGE_BYTES = 1 << 12, MAX_PAGES = 1 << 14 };
 

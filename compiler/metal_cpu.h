@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models for Metal on machines without it: a library in the place of Apple's (compiler/metal) executes the
+// text of the kernels on the CPU. rlxc carries it as text; it is compiled when it is needed first.
+#ifndef COMPILER_METAL_CPU_H
+#define COMPILER_METAL_CPU_H
+
+#include "compiler/job.h"
+
+// A GpuCompile, ctx: an Arena: Metal compiles the text where it runs.
+bool metal_keep_text(void *ctx, const char *text, const char *const *functions, uint32_t n, GpuImages *out);
+// Where there is no Metal: makes the library, and sets j->cc_more so that the model will look for it there,
+// not for Apple's. False: reported.
+bool metal_cpu_prepare(Job *j);
+
+#endif

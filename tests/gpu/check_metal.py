@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Models and programs with --target metal, where their Metal text is executed on the CPU (compiler/metal),
+which looks for races, for what Metal's validation would find, and for objects that are not released.
+
+What is generated compiles without a warning as C99 and C++; runs agree with the reference evaluator; the
+programs of tests/runtime pass; without Metal, or without a C++ compiler, there is a message.
+Usage: check_metal.py RLXC [gcc|clang]; prints TAP."""
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+RLXC, FAMILY = os.path.abspath(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "gcc"
+ROOT = os.path.abspath(os.environ.get("RLXC_SOURCE", "."))
+CC, CXX = {"gcc": ("gcc", "g++"), "clang": ("clang", "clang++")}[FAMILY]
+MODELS = ["gelu_example", "mlp", "transformer", "lstm", "lstm_stream", "digits/digits"]
+COMPILERS = [f"{CC} -std=c99", f"{CXX} -x c++ -std=c++11"]
+WARNINGS = "-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror"
+NO_DEVICE = "no driver, or no device that can run the code"
+# They look at what is particular to CPUs (state blocks byte by byte, or none; parts of kernels), or have f64.
+LEFT_OUT = {"checked", "constant", "look", "setparam"}
+n_tests = 0
+n_failed = 0
+
+
+def result(ok, name, said=""):
+    global n_tests, n_failed
+    n_tests += 1
+    n_failed += not ok
+    print(f"{'' if ok else 'not '}ok {n_tests} - {name}", flush=True)
+    if not ok:
+        print("# " + said.replace("\n", "\n# "))
+
+
+def run(command, folder=None, **env):
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=600, check=False, cwd=folder,
+        env={**os.environ, **env}
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def runtime_rows():
+    """The programs of tests/runtime: [model, program, option ...]."""
+    with open(f"{ROOT}/tests/runtime/meson.build", encoding="ascii") as f:
+        rows = re.findall(r"^ *\[('.*?')\],$", f.read(), re.MULTILINE | re.DOTALL)
+    return [re.findall(r"'([^']*)'", row) for row in rows]
+
+
+def check_host(folder):
+    """The C of a model, which no compiler may complain about; without Metal it says so."""
+    status, said = run([RLXC, "compile", f"{ROOT}/models/mlp.json", "--target", "metal", "-o", folder])
+    result(status == 0 and os.path.exists(f"{folder}/mlp.metal"), "mlp is compiled", said)
+    for compiler in COMPILERS:
+        status, said = run(f"{compiler} {WARNINGS} -c {folder}/mlp.c -o {folder}/mlp.o".split())
+        result(status == 0, f"its C with {compiler}", said)
+    with open(f"{folder}/none.c", "w", encoding="ascii") as f:
+        f.write('#include "mlp.h"\n'
+                "static RLX_ALIGNED unsigned char a[MLP_ARENA_BYTES + 1], s[MLP_STATE_BYTES + 1];\n"
+                "int main(void)\n{\n    rlx_ctx c;\n"
+                "    return mlp_init(&c, a, sizeof a, s, sizeof s) == RLX_ERR_NO_DEVICE ? 0 : 1;\n}\n")
+    status, said = run([CC, "-I.", "none.c", "mlp.c", "-lm", "-o", "none"], folder)
+    result(status == 0 and run([f"{folder}/none"])[0] == 0, "without Metal", said)
+    command = [RLXC, "run", f"{ROOT}/models/mlp.json", "--target", "metal", "--random", "1"]
+    status, said = run(command, CXX="nothing")
+    result(status != 0 and "needs a C++ compiler" in said, "without a C++ compiler", said)
+
+
+def check_program(top, library, row):
+    model, program, options = row[0], row[1], row[2:]
+    folder = f"{top}/{model}"
+    status, said = run([RLXC, "compile", f"{ROOT}/tests/runtime/{model}.json", "-o", folder, "--name", model,
+                        "--target", "metal", *options])
+    for language in [CC], [CXX, "-x", "c++"]:
+        if status == 0:
+            command = [*language, "-O1", "-DIS_NATIVE=0", f'-DRLX_METAL_LIBRARY="{library}"', "-I" + folder]
+            files = [f"{ROOT}/tests/runtime/{program}.c", f"{model}.c", "-o", "p", "-lm"]
+            status, said = run([*command, *files], folder)
+        if status == 0:
+            status, said = run(["./p"], folder, RLX_METAL_CPU="check")
+    result(status == 0, f"program of {model}", said)
+
+
+def main():
+    if not shutil.which(CC) or not shutil.which(CXX):
+        print(f"1..0 # SKIP {CC} and {CXX} are not both installed (tools/setup does it)")
+        return 77
+    with tempfile.TemporaryDirectory() as top:
+        os.environ.update(CC=CC, CXX=CXX, XDG_CACHE_HOME=top, RLX_METAL_CPU="check,leaks")
+        check_host(f"{top}/mlp")
+        for model in MODELS:
+            status, said = run([RLXC, "verify", f"{ROOT}/models/{model}.json", "--target", "metal"])
+            result(status == 0 and "executed on the CPU" in said, f"{model} is right", said)
+        library = glob.glob(f"{top}/rlxc/metal-*/metal.so")[0]
+        for row in runtime_rows():
+            if row[0] not in LEFT_OUT:
+                check_program(top, library, row)
+    print(f"1..{n_tests}")
+    return n_failed != 0
+
+
+sys.exit(main())
