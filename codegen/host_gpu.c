@@ -5,12 +5,12 @@
 #include "codegen/host_parts.h"
 #include <string.h>
 
-enum { RECORD_BYTES = 512, BLOCK = 64, MEMORY_BLOCK = 256 }; // RLX_GPU_RECORD
+enum { RECORD_BYTES = 1024, BLOCK = 64, MEMORY_BLOCK = 256 }; // RLX_GPU_RECORD
 
 static const GpuHost hosts[] = {
-    {&target_cuda, "rlx_cuda", "cu"},
-    {&target_vulkan, "rlx_vulkan", "comp"},
-    {&target_metal, "rlx_metal", "metal"},
+    {&target_cuda, "rlx_cuda", "cu", "rlx_cuda_start, rlx_cuda_fetch, rlx_cuda_wait_for"},
+    {&target_vulkan, "rlx_vulkan", "comp", "NULL, NULL, NULL"},
+    {&target_metal, "rlx_metal", "metal", "NULL, NULL, NULL"},
 };
 enum { N_HOSTS = sizeof hosts / sizeof *hosts };
 
@@ -31,36 +31,28 @@ uint64_t host_gpu_weights_offset(const Plan *device)
     return host_gpu_state_offset(device) + align_to(host_state_bytes(device), MEMORY_BLOCK);
 }
 
-// Moves a buffer of the arena to the end of the block, once.
-static void stage_buffer(Plan *p, bool *is_done, BufId b)
+// Where the host has a buffer that it exchanges with the device (Plan.staged).
+static void stage_buffer(Plan *p, BufId b)
 {
     PlanBuffer *buf = &p->buffers.data[b];
-    if (buf->region != REGION_ARENA || is_done[b])
+    if (buf->region != REGION_ARENA || buf->offset < p->staged)
         return;
-    is_done[b] = true;
-    buf->offset = p->region_bytes[REGION_ARENA];
-    p->region_bytes[REGION_ARENA] += align_to(buf->bytes, BLOCK);
+    buf->offset -= p->staged;
+    const uint64_t end = buf->offset + align_to(buf->bytes, BLOCK);
+    uint64_t *bytes = &p->region_bytes[REGION_ARENA];
+    *bytes = end > *bytes && buf->first != UINT32_MAX ? end : *bytes;
 }
 
 static Plan *stage_plan(Arena *a, const Plan *device)
 {
     Plan *p = ARENA_NEW(a, Plan);
-    bool *is_done = ARENA_ARRAY(a, bool, device->buffers.len + 1);
     *p = *device;
     p->buffers.data = ARENA_ARRAY(a, PlanBuffer, device->buffers.len + 1);
     p->buffers.cap = device->buffers.len + 1;
     memcpy(p->buffers.data, device->buffers.data, device->buffers.len * sizeof *p->buffers.data);
-    p->region_bytes[REGION_ARENA] = 0;
-    for (uint32_t i = 0; i < p->inputs.len; i++)
-        stage_buffer(p, is_done, p->inputs.data[i].buf);
-    for (uint32_t i = 0; i < p->outputs.len; i++)
-        stage_buffer(p, is_done, p->outputs.data[i].buf);
-    for (uint32_t i = 0; i < p->kept.len; i++)
-        stage_buffer(p, is_done, p->kept.data[i].buf);
-    for (uint32_t i = 0; i < p->sizes.len; i++)
-        stage_buffer(p, is_done, p->sizes.data[i].buf);
-    for (uint32_t i = 0; i < p->checks.len; i++)
-        stage_buffer(p, is_done, p->checks.data[i].buf);
+    p->region_bytes[REGION_ARENA] = p->page != 0 ? align_to(p->buffers.data[p->page].bytes, BLOCK) : 0;
+    for (BufId b = 1; b < p->buffers.len; b++)
+        stage_buffer(p, b);
     return p;
 }
 

@@ -63,9 +63,13 @@ static void emit_arg(const Tables *t, const Plan *p, const PlanArg *arg, Str *ou
         [REGION_WEIGHTS] = "RLX_GPU_WEIGHTS", [REGION_EXPERTS] = "RLX_GPU_WEIGHTS",
         [REGION_MAPS] = "RLX_GPU_MAPS"};
     const PlanBuffer *b = &p->buffers.data[arg->buf];
-    const uint64_t at = host_region_base(p, b->region) + b->offset + arg->byte_offset;
+    uint64_t at = host_region_base(p, b->region) + b->offset + arg->byte_offset;
     const char *from =
         b->region == REGION_OUTER ? arena_printf(t->e->arena, "RLX_GPU_SLOT + %u", b->slot) : base[b->region];
+    if (p->page != 0 && arg->buf == p->page) { // where each run brings it
+        from = base[REGION_ARENA];
+        at = p->staged + arg->byte_offset;
+    }
     str_printf(out, "    {%s, %lluu},\n", from, (unsigned long long)at);
 }
 
@@ -191,54 +195,7 @@ static void emit_loops(const Tables *t, Str *out)
     str_add(out, "};\n");
 }
 
-// --- what goes in and comes out ------------------------------------------------------------------
-
-static uint64_t place_of(const Plan *p, BufId buf, uint64_t byte_offset)
-{
-    const PlanBuffer *b = &p->buffers.data[buf];
-    const uint64_t base = b->region == REGION_ARENA ? 0 : host_gpu_state_offset(p);
-    return base + host_region_base(p, b->region) + b->offset + byte_offset;
-}
-
-static void emit_places(const HostEmit *e, const char *name, const PlanIo *io, uint32_t n, Str *out)
-{
-    if (n == 0)
-        return;
-    str_printf(out, "static const uint64_t device_%s%s[] = {", name, e->suffix);
-    for (uint32_t i = 0; i < n; i++)
-        str_printf(out, "%s%lluu", i == 0 ? "" : ", ",
-                   (unsigned long long)place_of(e->device, io[i].buf, io[i].byte_offset));
-    str_add(out, "};\n");
-}
-
-static void emit_size_places(const HostEmit *e, Str *out)
-{
-    const Plan *p = e->device;
-    if (p->sizes.len == 0)
-        return;
-    str_printf(out, "static const uint64_t device_sizes%s[] = {", e->suffix);
-    for (uint32_t i = 0; i < p->outputs.len; i++) {
-        const PlanIo *s = p->outputs.data[i].sizes ? &p->sizes.data[p->outputs.data[i].sizes - 1] : NULL;
-        str_printf(out, "%s", i == 0 ? "" : ", ");
-        if (s != NULL)
-            str_printf(out, "%lluu", (unsigned long long)place_of(p, s->buf, s->byte_offset));
-        else
-            str_add(out, "(uint64_t)-1");
-    }
-    str_add(out, "};\n");
-}
-
-static void emit_check_places(const HostEmit *e, Str *out)
-{
-    const Plan *p = e->device;
-    if (p->checks.len == 0)
-        return;
-    str_printf(out, "static const uint64_t device_checks%s[] = {", e->suffix);
-    for (uint32_t i = 0; i < p->checks.len; i++)
-        str_printf(out, "%s%lluu", i == 0 ? "" : ", ",
-                   (unsigned long long)place_of(p, p->checks.data[i].buf, p->checks.data[i].byte_offset));
-    str_add(out, "};\n");
-}
+// --- the program -------------------------------------------------------------------------------------
 
 static const char *own_list(const HostEmit *e, const char *name, uint32_t n)
 {
@@ -250,17 +207,15 @@ static void emit_record(const Tables *t, Str *out)
     const HostEmit *e = t->e;
     const Plan *p = e->device;
     const HostGpu *g = e->gpu;
-    str_printf(out, "static const rlx_gpu_program program%s = {\n    %lluu, %lluu, %lluu, %s,\n", e->suffix,
-               (unsigned long long)host_gpu_state_offset(p), (unsigned long long)host_gpu_weights_offset(p),
-               (unsigned long long)g->memory_bytes, g->images);
+    str_printf(out, "static const rlx_gpu_program program%s = {\n    %lluu, %lluu, %lluu, %lluu, %s,\n",
+               e->suffix, (unsigned long long)host_gpu_state_offset(p),
+               (unsigned long long)host_gpu_weights_offset(p), (unsigned long long)g->memory_bytes,
+               (unsigned long long)p->staged, g->images);
     str_printf(out, "    %uu, %s, %uu, %uu, %uu, %s, %s, %s, %s, %s,\n", g->names.len,
                g->names.len != 0 ? "functions" : "NULL", g->max_args, p->kernels.len,
                p->checks.len != 0 ? p->n_check_kernels : 0u, own_list(e, "steps", t->steps.len),
                own_list(e, "args", t->n_args), own_list(e, "loops", t->loops.len),
                own_list(e, "slots", t->n_slots), own_list(e, "clears", t->n_clears));
-    str_printf(out, "    %s, %s, %s, %s, %s,\n", own_list(e, "device_inputs", p->inputs.len),
-               own_list(e, "device_outputs", p->outputs.len), own_list(e, "device_kept", p->kept.len),
-               own_list(e, "device_sizes", p->sizes.len), own_list(e, "device_checks", p->checks.len));
     const uint64_t n_maps = p->region_bytes[REGION_MAPS] / PLAN_MAP_BYTES;
     str_printf(out, "    %lluu, %s, %lluu};\n\n", (unsigned long long)n_maps,
                own_list(e, "maps", (uint32_t)n_maps), (unsigned long long)g->maps[e->variant]);
@@ -276,15 +231,12 @@ void host_gpu_emit_program(const HostEmit *e, Str *out)
     emit_maps(&t, out);
     emit_steps(&t, out);
     emit_loops(&t, out);
-    emit_places(e, "inputs", p->inputs.data, p->inputs.len, out);
-    emit_places(e, "outputs", p->outputs.data, p->outputs.len, out);
-    emit_places(e, "kept", p->kept.data, p->kept.len, out);
-    emit_size_places(e, out);
-    emit_check_places(e, out);
     emit_record(&t, out);
     str_printf(
-        out, "static const rlx_device device%s = {%lluu, %s_open, %s_close, %s_put, %s_get, &program%s};\n\n",
-        e->suffix, (unsigned long long)host_initial_bytes(e->plan), rt, rt, rt, rt, e->suffix);
+        out,
+        "static const rlx_device device%s = {%lluu, %s_open, %s_close, %s_put, %s_get, %s, &program%s};\n\n",
+        e->suffix, (unsigned long long)host_initial_bytes(e->plan), rt, rt, rt, rt,
+        e->gpu->host->runs, e->suffix);
     str_printf(out, "static rlx_status dispatch%s(rlx_ctx *ctx)\n{\n    return %s_run(ctx);\n}\n\n",
                e->suffix, rt);
 }

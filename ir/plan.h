@@ -259,6 +259,9 @@ typedef struct Plan {
     uint32_t probe;     // 0, or 1 + the number under which emitted code reports that kernel 0 has ended
     const PlanBuckets *buckets; // NULL: one plan for all sizes
     uint64_t region_bytes[REGION_COUNT];
+    // On GPUs: where in the arena that begins which the host's arena block holds too: room for the page, then
+    // inputs, outputs and what else the host reads, side by side. Nothing else shares its bytes.
+    uint64_t staged;
     uint64_t arena_lower_bound;
     bool arena_optimal;
 } Plan;

@@ -9,7 +9,10 @@ typedef struct Planner {
     Plan *plan;
     BufId *owner;    // by buffer: the one whose bytes it uses (itself unless in place)
     bool *is_output; // by buffer: holds an output of the graph or a condition
+    bool *is_staged; // by buffer: part of what a GPU and its host exchange (Plan.staged)
 } Planner;
+
+enum { STAGED_ALIGN = 256, STAGED_PAD = 64 };
 
 static PlanBuffer *buffer_of(Planner *m, BufId b)
 {
@@ -78,7 +81,7 @@ static bool is_read_point_wise(const PlanKernel *k, const Graph *g, NodeId id)
 // Nothing needs the buffer's bytes after kernel `at`.
 static bool dies_at(Planner *m, BufId owner, uint32_t at)
 {
-    return buffer_of(m, owner)->last == at && !m->is_output[owner];
+    return buffer_of(m, owner)->last == at && !m->is_output[owner] && !m->is_staged[owner];
 }
 
 // Does the kernel read another value out of the same bytes?
@@ -127,7 +130,7 @@ static void try_in_place(Planner *m, uint32_t at)
     if (k->copy.src != 0)
         return;
     const BufId out = m->plan->locs.data[k->root].buf;
-    if (!is_arena(m, out) || m->owner[out] != out || buffer_of(m, out)->first != at)
+    if (!is_arena(m, out) || m->owner[out] != out || buffer_of(m, out)->first != at || m->is_staged[out])
         return;
     for (uint32_t i = 0; i < k->body.len; i++) {
         const Node *n = graph_node(m->plan->graph, k->body.data[i]);
@@ -229,7 +232,7 @@ static void place_arena(Planner *m)
     uint32_t n = 0;
     for (BufId b = 1; b < p->buffers.len; b++) {
         const PlanBuffer *buf = &p->buffers.data[b];
-        if (!is_arena(m, b) || m->owner[b] != b || buf->first == UINT32_MAX)
+        if (!is_arena(m, b) || m->owner[b] != b || buf->first == UINT32_MAX || m->is_staged[b])
             continue;
         ids[n] = b;
         items[n++] = (PlaceItem){
@@ -245,6 +248,56 @@ static void place_arena(Planner *m)
     p->region_bytes[REGION_ARENA] = result.arena;
     p->arena_lower_bound = result.lower_bound;
     p->arena_optimal = result.optimal;
+}
+
+// --- what a GPU and its host exchange ------------------------------------------------------------
+
+static uint64_t align_to(uint64_t n, uint64_t align)
+{
+    return (n + align - 1) / align * align;
+}
+
+// Calls fn for the values that the host writes before a run or reads after it.
+static void for_exchanged(Planner *m, void (*fn)(Planner *m, BufId b))
+{
+    const Plan *p = m->plan;
+    for (uint32_t i = 0; i < p->inputs.len; i++)
+        fn(m, p->inputs.data[i].buf);
+    for (uint32_t i = 0; i < p->outputs.len; i++)
+        fn(m, p->outputs.data[i].buf);
+    for (uint32_t i = 0; i < p->kept.len; i++)
+        fn(m, p->kept.data[i].buf);
+    for (uint32_t i = 0; i < p->sizes.len; i++)
+        fn(m, p->sizes.data[i].buf);
+    for (uint32_t i = 0; i < p->checks.len; i++)
+        fn(m, p->checks.data[i].buf);
+}
+
+static void mark_staged(Planner *m, BufId b)
+{
+    m->is_staged[b] = is_arena(m, b);
+}
+
+static void place_staged(Planner *m, BufId b)
+{
+    uint64_t *end = &m->plan->region_bytes[REGION_ARENA];
+    if (!m->is_staged[b])
+        return;
+    m->is_staged[b] = false; // once
+    buffer_of(m, b)->offset = *end;
+    *end += align_to(buffer_of(m, b)->bytes, STAGED_PAD);
+}
+
+// Behind all else in the arena, so that few copies move all of it.
+static void place_exchanged(Planner *m)
+{
+    Plan *p = m->plan;
+    uint64_t *end = &p->region_bytes[REGION_ARENA];
+    *end = p->staged = align_to(*end, STAGED_ALIGN);
+    if (p->page != 0)
+        *end += align_to(buffer_of(m, p->page)->bytes, STAGED_PAD);
+    for_exchanged(m, place_staged);
+    p->arena_lower_bound += *end - p->staged;
 }
 
 // Persistent regions: one after the other. Constants that no kernel reads any more (they were packed) get no
@@ -284,6 +337,10 @@ bool pass_memplan(Pass *p)
     Planner m = {.pass = p, .plan = p->plan};
     m.owner = ARENA_ARRAY(p->scratch, BufId, p->plan->buffers.len);
     m.is_output = ARENA_ARRAY(p->scratch, bool, p->plan->buffers.len);
+    m.is_staged = ARENA_ARRAY(p->scratch, bool, p->plan->buffers.len);
+    const bool has_exchange = p->options->caps->is_gpu && p->frame == NULL;
+    if (has_exchange)
+        for_exchanged(&m, mark_staged);
     for (BufId b = 1; b < p->plan->buffers.len; b++)
         m.owner[b] = b;
     for (uint32_t i = 0; i < p->plan->outputs.len; i++)
@@ -299,6 +356,8 @@ bool pass_memplan(Pass *p)
         for (uint32_t i = 0; i < p->plan->kernels.len; i++)
             try_in_place(&m, i);
     place_arena(&m);
+    if (has_exchange)
+        place_exchanged(&m);
     place_region(&m, REGION_STATE);
     place_region(&m, REGION_PARAM);
     place_region(&m, REGION_PREPARED);

@@ -141,16 +141,24 @@ typedef struct rlx_bucket_symbol {
 
 struct rlx_model;
 
+typedef enum rlx_awaited { RLX_WAIT_INPUTS, RLX_WAIT_OUTPUTS } rlx_awaited; // they may be written, read
+
 // A model that does not run on the host's CPU (--target cuda ...). Its arena block holds what goes in and
-// comes out, its state block a copy of the one on the device, which is current where the host wrote last.
+// out, its state block a copy of the device's, which is current where the host wrote last.
 typedef struct rlx_device {
     size_t record; // in the state block: what belongs to the device begins here, behind all else
     // Fills the record. Where it fails, it has changed nothing.
-    rlx_status (*open)(const struct rlx_model *model, unsigned char *record, const void *weights);
+    rlx_status (*open)(const struct rlx_model *model, unsigned char *arena, unsigned char *record,
+                       const void *weights);
     void (*close)(const struct rlx_ctx *ctx);
     // Bytes of the state block, to the device and back.
     rlx_status (*put)(const struct rlx_ctx *ctx, size_t offset, size_t bytes);
     rlx_status (*get)(const struct rlx_ctx *ctx, size_t offset, size_t bytes);
+    // A run in pieces, which may end before what they began has: start takes what is in the input slots and
+    // begins to compute, fetch lets its outputs follow. NULL: runs end before `dispatch` returns.
+    rlx_status (*start)(struct rlx_ctx *ctx, int in_turn); // in_turn: RLX_WAIT_INPUTS will be asked for
+    rlx_status (*fetch)(struct rlx_ctx *ctx);
+    rlx_status (*wait)(struct rlx_ctx *ctx, rlx_awaited what, int *is_done); // is_done != NULL: only says
     const void *program; // what it runs (rlx_gpu.h)
 } rlx_device;
 
@@ -297,8 +305,8 @@ static inline rlx_status rlx_init(rlx_ctx *ctx, const rlx_model *model, void *ar
     state_size = model->state_bytes;
     if (model->device != NULL) {
         unsigned char *const record = (unsigned char *)state + model->device->record;
-        const rlx_status status =
-            model->device->open(model, record, weights != NULL ? weights : model->weights);
+        const rlx_status status = model->device->open(model, (unsigned char *)arena, record,
+                                                      weights != NULL ? weights : model->weights);
         if (status != RLX_OK)
             return status;
         state_size = model->device->record;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
 // runtime-lite: models on NVIDIA GPUs, through the driver (libcuda), which is looked for when a context is
-// made: nothing is linked. Pasted behind rlx_gpu.h for --target cuda.
+// made: nothing is linked. Pasted behind rlx_cuda_api.h for --target cuda.
 //
 // A context has a module, a stream and one block of device memory of its own, on the first device of the
 // process (CUDA_VISIBLE_DEVICES), in its primary context. Contexts may be used by any thread, one at a time,
@@ -8,9 +8,7 @@
 #ifndef RLX_CUDA_H
 #define RLX_CUDA_H
 
-#include "rlx_gpu.h"
-
-#include <dlfcn.h>
+#include "rlx_cuda_api.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -21,41 +19,6 @@ extern "C" {
 // Kinds of images: PTX, or a cubin for compute capability major * 10 + minor, RLX_CUDA_EXACT: for no other.
 #define RLX_CUDA_PTX   0u
 #define RLX_CUDA_EXACT 0x1000u
-
-// Functions of the driver; 0 is success.
-typedef struct rlx_cuda_api {
-    int (*init)(unsigned flags);
-    int (*device_get)(int *device, int ordinal);
-    int (*attribute)(int *value, int attribute, int device);
-    int (*retain)(void **context, int device);
-    int (*release)(int device);
-    int (*push)(void *context);
-    int (*pop)(void **context);
-    int (*load)(void **module, const void *image);
-    int (*unload)(void *module);
-    int (*function)(void **function, void *module, const char *name);
-    int (*alloc)(unsigned long long *address, size_t bytes);
-    int (*release_memory)(unsigned long long address);
-    int (*stream_create)(void **stream, unsigned flags);
-    int (*stream_destroy)(void *stream);
-    int (*stream_wait)(void *stream);
-    int (*write)(unsigned long long to, const void *from, size_t bytes, void *stream);
-    int (*read)(void *to, unsigned long long from, size_t bytes, void *stream);
-    int (*fill)(unsigned long long address, unsigned char value, size_t bytes, void *stream);
-    int (*launch)(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                  unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream, void **params,
-                  void **extra);
-    int (*graph_create)(void **graph, unsigned flags);
-    int (*graph_destroy)(void *graph);
-    int (*graph_kernel)(void **node, void *graph, void *const *after, size_t n, const void *params);
-    int (*graph_empty)(void **node, void *graph, void *const *after, size_t n);
-    int (*graph_edge)(void *graph, void *const *from, void *const *to, size_t n);
-    int (*graph_make)(void **exec, void *graph, unsigned long long flags);
-    int (*graph_release)(void *exec);
-    int (*graph_launch)(void *exec, void *stream);
-    // Drivers before 12.3 do not have it: NULL.
-    int (*graph_programmatic)(void *graph, void *const *from, void *const *to, const void *data, size_t n);
-} rlx_cuda_api;
 
 // The record in the state block.
 typedef struct rlx_cuda {
@@ -70,6 +33,10 @@ typedef struct rlx_cuda {
     int is_programmatic; // kernels wait themselves for those before (rlx_wait), so they may begin earlier
     int is_joint;        // `before` is no kernel
     void *launched; // in a run: the graph of the variant
+    void *pinned;   // the arena block of the host, where the driver has taken it; or NULL
+    // Behind the inputs and behind the outputs of the last run, if the next one is given before its end.
+    void *taken, *fetched;
+    int in_turn;
 } rlx_cuda;
 
 // CUDA_KERNEL_NODE_PARAMS_v2
@@ -98,54 +65,6 @@ static inline void **rlx_cuda_graphs(unsigned char *record)
 static inline uint32_t rlx_cuda_variants(const rlx_model *model)
 {
     return model->buckets != NULL ? model->buckets->n : 1u;
-}
-
-static inline rlx_status rlx_cuda_status(int result)
-{
-    return result == 0 ? RLX_OK : RLX_ERR_DEVICE;
-}
-
-// Fills the table. A function pointer cannot be cast from what dlsym gives in C99: its bytes are copied.
-static inline rlx_status rlx_cuda_find(rlx_cuda *c)
-{
-    static const char *const names[] = {"cuInit",
-                                        "cuDeviceGet",
-                                        "cuDeviceGetAttribute",
-                                        "cuDevicePrimaryCtxRetain",
-                                        "cuDevicePrimaryCtxRelease_v2",
-                                        "cuCtxPushCurrent_v2",
-                                        "cuCtxPopCurrent_v2",
-                                        "cuModuleLoadData",
-                                        "cuModuleUnload",
-                                        "cuModuleGetFunction",
-                                        "cuMemAlloc_v2",
-                                        "cuMemFree_v2",
-                                        "cuStreamCreate",
-                                        "cuStreamDestroy_v2",
-                                        "cuStreamSynchronize",
-                                        "cuMemcpyHtoDAsync_v2",
-                                        "cuMemcpyDtoHAsync_v2",
-                                        "cuMemsetD8Async",
-                                        "cuLaunchKernel",
-                                        "cuGraphCreate",
-                                        "cuGraphDestroy",
-                                        "cuGraphAddKernelNode_v2",
-                                        "cuGraphAddEmptyNode",
-                                        "cuGraphAddDependencies",
-                                        "cuGraphInstantiateWithFlags",
-                                        "cuGraphExecDestroy",
-                                        "cuGraphLaunch",
-                                        "cuGraphAddDependencies_v2"};
-    const size_t n = sizeof names / sizeof *names;
-    unsigned char *const table = (unsigned char *)&c->api;
-    size_t i;
-    for (i = 0; i < n; i++) {
-        void *const found = dlsym(c->library, names[i]);
-        if (found == NULL && i + 1 < n)
-            return RLX_ERR_NO_DEVICE;
-        memcpy(table + i * sizeof found, &found, sizeof found);
-    }
-    return RLX_OK;
 }
 
 // --- rlx_gpu_driver ------------------------------------------------------------------------------
@@ -356,8 +275,16 @@ static inline rlx_status rlx_cuda_put_maps(const rlx_cuda *c, const rlx_gpu_prog
 static inline void rlx_cuda_end(rlx_cuda *c)
 {
     void *before;
-    if (c->stream != NULL)
+    if (c->stream != NULL) {
+        c->api.stream_wait(c->stream);
         c->api.stream_destroy(c->stream);
+    }
+    if (c->taken != NULL)
+        c->api.event_destroy(c->taken);
+    if (c->fetched != NULL)
+        c->api.event_destroy(c->fetched);
+    if (c->pinned != NULL)
+        c->api.unpin(c->pinned);
     if (c->memory != 0)
         c->api.release_memory(c->memory);
     if (c->module != NULL)
@@ -374,7 +301,7 @@ static inline rlx_status rlx_cuda_begin(rlx_cuda *c, const rlx_gpu_program *p)
     int major = 0, minor = 0;
     const rlx_gpu_image *image;
     c->library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (c->library == NULL || rlx_cuda_find(c) != RLX_OK || c->api.init(0) != 0 ||
+    if (c->library == NULL || rlx_cuda_find(&c->api, c->library) != RLX_OK || c->api.init(0) != 0 ||
         c->api.device_get(&c->device, 0) != 0 || c->api.attribute(&major, 75, c->device) != 0 ||
         c->api.attribute(&minor, 76, c->device) != 0)
         return RLX_ERR_NO_DEVICE;
@@ -405,7 +332,8 @@ static inline rlx_status rlx_cuda_fill(rlx_cuda *c, const rlx_model *model, cons
     for (i = 0; i < p->n_functions; i++)
         if (c->api.function(&function, c->module, p->functions[i]) != 0)
             return RLX_ERR_NO_DEVICE;
-    if (c->api.stream_create(&c->stream, 1u) != 0 || c->api.alloc(&c->memory, (size_t)p->bytes) != 0)
+    if (c->api.stream_create(&c->stream, 1u) != 0 || c->api.event_create(&c->taken, 2u) != 0 ||
+        c->api.event_create(&c->fetched, 2u) != 0 || c->api.alloc(&c->memory, (size_t)p->bytes) != 0)
         return RLX_ERR_DEVICE;
     if (model->weight_bytes != 0 &&
         c->api.write(c->memory + p->weights, weights, model->weight_bytes, c->stream) != 0)
@@ -419,7 +347,10 @@ static inline rlx_status rlx_cuda_fill(rlx_cuda *c, const rlx_model *model, cons
     return rlx_cuda_status(c->api.stream_wait(c->stream));
 }
 
-static inline rlx_status rlx_cuda_open(const rlx_model *model, unsigned char *record, const void *weights)
+// The arena block is pinned, so that copies from and to it need no time of the host. Where the system does
+// not let it, they are as right, but slower.
+static inline rlx_status rlx_cuda_open(const rlx_model *model, unsigned char *arena, unsigned char *record,
+                                       const void *weights)
 {
     const rlx_gpu_program *const p = (const rlx_gpu_program *)model->device->program;
     rlx_cuda c;
@@ -435,6 +366,8 @@ static inline rlx_status rlx_cuda_open(const rlx_model *model, unsigned char *re
         rlx_cuda_end(&c);
         return status;
     }
+    if (model->arena_bytes != 0 && c.api.pin(arena, model->arena_bytes, 0) == 0)
+        c.pinned = arena;
     for (i = 0; i < p->n_functions; i++) // they were all found before
         c.api.function(&rlx_cuda_functions(record)[i], c.module, p->functions[i]);
     memcpy(record, &c, sizeof c);
@@ -491,22 +424,78 @@ static inline rlx_status rlx_cuda_get(const rlx_ctx *ctx, size_t offset, size_t 
     return rlx_cuda_status(result);
 }
 
-// The generated code calls this. What a set of outputs needs, and what is timed, is launched in order.
-static inline rlx_status rlx_cuda_run(rlx_ctx *ctx)
+// --- runs ----------------------------------------------------------------------------------------
+
+static inline rlx_gpu_frame rlx_cuda_frame(rlx_ctx *ctx, rlx_cuda *c)
+{
+    return rlx_gpu_begin(ctx, rlx_cuda_driver(), c, c->memory, rlx_cuda_args(ctx->model, (unsigned char *)c));
+}
+
+// What a set of outputs needs, and what is timed, is launched in order.
+static inline rlx_status rlx_cuda_start(rlx_ctx *ctx, int in_turn)
 {
     rlx_cuda *const c = rlx_cuda_of(ctx);
-    unsigned char *const record = (unsigned char *)c;
     void *before;
     rlx_gpu_frame f;
     rlx_status status;
     if (c->api.push(c->context) != 0)
         return RLX_ERR_DEVICE;
-    f = rlx_gpu_begin(ctx, rlx_cuda_driver(), c, c->memory, rlx_cuda_args(ctx->model, record));
-    c->launched =
-        ctx->outputs == 0 && ctx->profile == NULL ? rlx_cuda_graphs(record)[ctx->model->bucket] : NULL;
-    status = rlx_gpu_run(&f, c->launched != NULL ? rlx_cuda_launch_all : NULL);
+    f = rlx_cuda_frame(ctx, c);
+    c->in_turn = in_turn;
+    c->launched = ctx->outputs == 0 && ctx->profile == NULL
+                      ? rlx_cuda_graphs((unsigned char *)c)[ctx->model->bucket]
+                      : NULL;
+    status = rlx_gpu_give_inputs(&f);
+    if (status == RLX_OK && in_turn)
+        status = rlx_cuda_status(c->api.event_record(c->taken, c->stream));
+    if (status == RLX_OK)
+        status = rlx_gpu_compute(&f, c->launched != NULL ? rlx_cuda_launch_all : NULL);
     c->api.pop(&before);
     return status;
+}
+
+static inline rlx_status rlx_cuda_fetch(rlx_ctx *ctx)
+{
+    rlx_cuda *const c = rlx_cuda_of(ctx);
+    void *before;
+    rlx_gpu_frame f;
+    rlx_status status;
+    if (c->api.push(c->context) != 0)
+        return RLX_ERR_DEVICE;
+    f = rlx_cuda_frame(ctx, c);
+    status = rlx_gpu_take_outputs(&f);
+    if (status == RLX_OK && c->in_turn)
+        status = rlx_cuda_status(c->api.event_record(c->fetched, c->stream));
+    c->api.pop(&before);
+    return status;
+}
+
+static inline rlx_status rlx_cuda_wait_for(rlx_ctx *ctx, rlx_awaited what, int *is_done)
+{
+    enum { NOT_READY = 600 };
+    rlx_cuda *const c = rlx_cuda_of(ctx);
+    void *const event = what == RLX_WAIT_INPUTS ? c->taken : c->fetched;
+    void *before;
+    int result;
+    if (c->api.push(c->context) != 0)
+        return RLX_ERR_DEVICE;
+    if (is_done != NULL)
+        result = c->in_turn ? c->api.event_ask(event) : c->api.stream_ask(c->stream);
+    else
+        result = c->in_turn ? c->api.event_wait(event) : c->api.stream_wait(c->stream);
+    c->api.pop(&before);
+    if (is_done != NULL)
+        *is_done = result != NOT_READY;
+    return rlx_cuda_status(is_done != NULL && result == NOT_READY ? 0 : result);
+}
+
+// The generated code calls this.
+static inline rlx_status rlx_cuda_run(rlx_ctx *ctx)
+{
+    rlx_status status = rlx_cuda_start(ctx, 0);
+    if (status == RLX_OK)
+        status = rlx_cuda_fetch(ctx);
+    return status == RLX_OK ? rlx_cuda_wait_for(ctx, RLX_WAIT_OUTPUTS, NULL) : status;
 }
 
 #ifdef __cplusplus

@@ -4,8 +4,9 @@
 // (rlx_cuda.h ...), which brings an rlx_gpu_driver.
 //
 // The device has one block of memory: arena, state, weights, cells. All that kernels are given are addresses
-// in it. The arena block of the host holds inputs, outputs and what else the host reads; a run copies the
-// inputs to the device, launches the kernels in order, and copies the outputs back.
+// in it. The arena block of the host is a copy of the end of the arena: the values of the symbols (the page),
+// inputs, outputs and what else the host reads, side by side. A run copies page and inputs to the device, all
+// at once where few bytes lie between, launches the kernels, and copies the outputs back.
 #ifndef RLX_GPU_H
 #define RLX_GPU_H
 
@@ -18,7 +19,7 @@ extern "C" {
 #define RLX_GPU_NONE 0xffffffffu
 // Bytes of the record that are the driver's; behind them are one pointer for every function, one for every
 // variant of the model (buckets), then addresses of the arguments of a launch, once for every depth of loops.
-#define RLX_GPU_RECORD 512u
+#define RLX_GPU_RECORD 1024u
 
 // What the offset of an argument counts from.
 enum { RLX_GPU_ARENA, RLX_GPU_STATE, RLX_GPU_WEIGHTS, RLX_GPU_MAPS, RLX_GPU_SLOT };
@@ -82,7 +83,8 @@ typedef struct rlx_gpu_image {
 
 typedef struct rlx_gpu_program {
     uint64_t state, weights,
-        bytes; // where these begin in the memory of the device (the arena at 0), and its size
+        bytes;      // where these begin in the memory of the device (the arena at 0), and its size
+    uint64_t block; // where in the arena the host's arena block is
     uint32_t n_images;
     const rlx_gpu_image *images;
     uint32_t n_functions;
@@ -95,8 +97,6 @@ typedef struct rlx_gpu_program {
     const rlx_gpu_loop *loops;
     const rlx_gpu_slot *slots;
     const rlx_gpu_clear *clears;
-    // In the memory of the device: by slot of the model; sizes: by output, (uint64_t)-1 where it has none.
-    const uint64_t *inputs, *outputs, *kept, *sizes, *checks;
     uint32_t n_maps;
     const rlx_gpu_map *maps;
     uint64_t maps_at; // in the memory of the device
@@ -107,6 +107,7 @@ typedef struct rlx_gpu_driver {
     rlx_status (*launch)(void *self, uint32_t function, uint64_t threads, const uint64_t *args,
                          uint32_t n_args);
     rlx_status (*clear)(void *self, uint64_t address, uint64_t bytes);
+    // From the arena block, which may not change before the next wait, and from other memory.
     rlx_status (*write)(void *self, uint64_t address, const void *data, size_t bytes);
     rlx_status (*read)(void *self, void *data, uint64_t address,
                        size_t bytes); // is there after the next wait
@@ -229,37 +230,76 @@ static inline rlx_status rlx_gpu_steps(const rlx_gpu_frame *f, uint32_t begin, u
     return status;
 }
 
-static inline rlx_status rlx_gpu_give_inputs(const rlx_gpu_frame *f)
+// --- between the blocks of host and device --------------------------------------------------------
+
+// Bytes of the arena block that are to be copied.
+typedef struct rlx_gpu_span {
+    int is_out; // from the device
+    size_t begin, end;
+} rlx_gpu_span;
+
+#define RLX_GPU_GAP 16384u // bytes that are rather copied for nothing than that another copy begins
+
+static inline rlx_status rlx_gpu_copy_span(const rlx_gpu_frame *f, rlx_gpu_span *s)
 {
-    const rlx_model *m = f->ctx->model;
+    const size_t begin = s->begin, bytes = s->end - s->begin;
+    const uint64_t address = f->base[RLX_GPU_ARENA] + f->program->block + begin;
+    s->begin = s->end;
+    if (bytes == 0)
+        return RLX_OK;
+    return s->is_out ? f->driver->read(f->self, f->ctx->arena + begin, address, bytes)
+                     : f->driver->write(f->self, address, f->ctx->arena + begin, bytes);
+}
+
+// These as well; what lies too far away is copied first.
+static inline rlx_status rlx_gpu_add_span(const rlx_gpu_frame *f, rlx_gpu_span *s, size_t offset,
+                                          size_t bytes)
+{
     rlx_status status = RLX_OK;
-    uint32_t i;
-    for (i = 0; i < m->n_inputs && status == RLX_OK; i++)
-        status = f->driver->write(f->self, f->memory + f->program->inputs[i],
-                                  f->ctx->arena + m->inputs[i].offset, rlx_input_bytes(f->ctx, i));
+    if (bytes == 0)
+        return RLX_OK;
+    if (s->begin == s->end || offset < s->begin || offset > s->end + RLX_GPU_GAP) {
+        status = rlx_gpu_copy_span(f, s);
+        s->begin = s->end = offset;
+    }
+    s->end = offset + bytes > s->end ? offset + bytes : s->end;
     return status;
 }
 
-// Sizes come first: they say how much of the outputs there is.
+static inline rlx_status rlx_gpu_give_inputs(const rlx_gpu_frame *f)
+{
+    const rlx_model *m = f->ctx->model;
+    const size_t page = m->symbols == NULL ? 0 : m->symbols->n * sizeof(int64_t);
+    rlx_gpu_span s = {0, 0, 0};
+    rlx_status status = RLX_OK;
+    uint32_t i;
+    if (page != 0) {
+        memcpy(f->ctx->arena, f->ctx->state + m->symbols->offset, page);
+        status = rlx_gpu_add_span(f, &s, 0, page);
+    }
+    for (i = 0; i < m->n_inputs && status == RLX_OK; i++)
+        status = rlx_gpu_add_span(f, &s, m->inputs[i].offset, rlx_input_bytes(f->ctx, i));
+    return status == RLX_OK ? rlx_gpu_copy_span(f, &s) : status;
+}
+
+// What the set of outputs has that the run was limited to, and with it its sizes.
 static inline rlx_status rlx_gpu_take_outputs(const rlx_gpu_frame *f)
 {
     const rlx_model *m = f->ctx->model;
+    const unsigned char *has = f->ctx->outputs == 0 ? NULL : m->sets[f->ctx->outputs - 1u].has;
+    rlx_gpu_span s = {1, 0, 0};
     rlx_status status = RLX_OK;
     uint32_t i;
+    for (i = 0; i < m->n_outputs && status == RLX_OK; i++)
+        if (has == NULL || has[i])
+            status = rlx_gpu_add_span(f, &s, m->outputs[i].offset, rlx_output_room(f->ctx, i));
+    for (i = 0; i < m->n_kept && status == RLX_OK; i++)
+        status = rlx_gpu_add_span(f, &s, m->kept[i].offset, m->kept[i].bytes);
     for (i = 0; m->output_sizes != NULL && i < m->n_outputs && status == RLX_OK; i++)
         if (m->output_sizes[i] != (size_t)-1)
-            status =
-                f->driver->read(f->self, f->ctx->arena + m->output_sizes[i], f->memory + f->program->sizes[i],
-                                (size_t)m->outputs[i].rank * sizeof(int64_t));
-    if (status == RLX_OK && m->output_sizes != NULL)
-        status = f->driver->wait(f->self);
-    for (i = 0; i < m->n_outputs && status == RLX_OK; i++)
-        status = f->driver->read(f->self, f->ctx->arena + m->outputs[i].offset,
-                                 f->memory + f->program->outputs[i], rlx_output_bytes(f->ctx, i));
-    for (i = 0; i < m->n_kept && status == RLX_OK; i++)
-        status = f->driver->read(f->self, f->ctx->arena + m->kept[i].offset, f->memory + f->program->kept[i],
-                                 m->kept[i].bytes);
-    return status == RLX_OK ? f->driver->wait(f->self) : status;
+            status = rlx_gpu_add_span(f, &s, m->output_sizes[i],
+                                      (size_t)m->outputs[i].rank * sizeof(int64_t));
+    return status == RLX_OK ? rlx_gpu_copy_span(f, &s) : status;
 }
 
 static inline rlx_status rlx_gpu_test_checks(const rlx_gpu_frame *f)
@@ -268,8 +308,12 @@ static inline rlx_status rlx_gpu_test_checks(const rlx_gpu_frame *f)
     rlx_status status = RLX_OK;
     uint32_t i;
     for (i = 0; i < m->n_checks && status == RLX_OK; i++) {
-        unsigned char *block = m->checks[i].in_state ? f->ctx->state : f->ctx->arena;
-        status = f->driver->read(f->self, block + m->checks[i].offset, f->memory + f->program->checks[i], 1);
+        const rlx_check *c = &m->checks[i];
+        status = c->in_state
+                     ? f->driver->read(f->self, f->ctx->state + c->offset, f->base[RLX_GPU_STATE] + c->offset,
+                                       1)
+                     : f->driver->read(f->self, f->ctx->arena + c->offset,
+                                       f->base[RLX_GPU_ARENA] + f->program->block + c->offset, 1);
     }
     if (status == RLX_OK && m->n_checks != 0)
         status = f->driver->wait(f->self);
@@ -328,23 +372,36 @@ static inline rlx_status rlx_gpu_levels(const rlx_gpu_frame *f,
     return status;
 }
 
-// One run. launch_all: starts all launches of a straight model at once; or NULL.
-static inline rlx_status rlx_gpu_run(const rlx_gpu_frame *frame, rlx_status (*launch_all)(void *self))
+// --- runs ----------------------------------------------------------------------------------------
+
+// What comes between the copies of a run. launch_all: starts all launches of a straight model at once; or
+// NULL.
+static inline rlx_status rlx_gpu_compute(const rlx_gpu_frame *f, rlx_status (*launch_all)(void *self))
 {
-    const rlx_gpu_frame f = *frame;
-    rlx_ctx *const ctx = f.ctx;
-    rlx_status status = rlx_gpu_give_inputs(&f);
-    if (status == RLX_OK && launch_all != NULL)
-        return launch_all(f.self) == RLX_OK ? rlx_gpu_take_outputs(&f) : RLX_ERR_DEVICE;
-    if (status == RLX_OK && ctx->model->n_checks != 0) {
-        status = rlx_gpu_steps(&f, 0, f.program->n_checked);
-        status = status == RLX_OK ? rlx_gpu_test_checks(&f) : status;
+    rlx_ctx *const ctx = f->ctx;
+    rlx_status status = RLX_OK;
+    if (launch_all != NULL)
+        return launch_all(f->self);
+    if (ctx->model->n_checks != 0) {
+        status = rlx_gpu_steps(f, 0, f->program->n_checked);
+        status = status == RLX_OK ? rlx_gpu_test_checks(f) : status;
     }
     if (status == RLX_OK)
-        status = rlx_gpu_steps(&f, f.program->n_checked, f.program->n_steps);
+        status = rlx_gpu_steps(f, f->program->n_checked, f->program->n_steps);
     if (status == RLX_OK && ctx->profile != NULL)
         ctx->profile->runs++;
-    return status == RLX_OK ? rlx_gpu_take_outputs(&f) : status;
+    return status;
+}
+
+// One run, from the inputs to the outputs.
+static inline rlx_status rlx_gpu_run(const rlx_gpu_frame *f, rlx_status (*launch_all)(void *self))
+{
+    rlx_status status = rlx_gpu_give_inputs(f);
+    if (status == RLX_OK)
+        status = rlx_gpu_compute(f, launch_all);
+    if (status == RLX_OK)
+        status = rlx_gpu_take_outputs(f);
+    return status == RLX_OK ? f->driver->wait(f->self) : status;
 }
 
 #ifdef __cplusplus

@@ -463,12 +463,14 @@ static inline rlx_status rlx_metal_begin(rlx_metal *r)
 }
 
 // The record is written when nothing can fail any more; the kernels stand behind it already.
-static inline rlx_status rlx_metal_open(const rlx_model *model, unsigned char *record, const void *weights)
+static inline rlx_status rlx_metal_open(const rlx_model *model, unsigned char *arena, unsigned char *record,
+                                        const void *weights)
 {
     rlx_metal r;
     void *pool;
     uint32_t n = 0;
     rlx_status status;
+    (void)arena;
     memset(&r, 0, sizeof r);
     r.program = (const rlx_gpu_program *)model->device->program;
     status = rlx_metal_load(&r.objc);

@@ -132,6 +132,36 @@ static inline const void *rlx_snapshot_output(const rlx_model *m, const void *me
     return at + rlx_round_up(RLX_MAX_RANK * sizeof(int64_t));
 }
 
+// On a device that goes on by itself: while run r computes, the host brings the inputs of the next one and
+// keeps the outputs of the one before. *done: as below.
+static inline rlx_status rlx_run_overlapped(rlx_ctx *ctx, const void *const *inputs, uint32_t n,
+                                            unsigned char *snapshots, uint32_t *done)
+{
+    const rlx_device *d = ctx->model->device;
+    const size_t one = rlx_snapshot_bytes(ctx->model);
+    rlx_status status = rlx_missing_param(ctx) != NULL ? RLX_ERR_PARAM : RLX_OK, before;
+    uint32_t r, i;
+    for (r = 0; r <= n && status == RLX_OK; r++) {
+        if (r != 0 && r < n)
+            status = d->wait(ctx, RLX_WAIT_INPUTS, NULL);
+        for (i = 0; r < n && i < ctx->model->n_inputs && status == RLX_OK; i++)
+            memcpy(ctx->arena + ctx->model->inputs[i].offset, inputs[(size_t)r * ctx->model->n_inputs + i],
+                   rlx_input_bytes(ctx, i));
+        if (r < n && status == RLX_OK)
+            status = d->start(ctx, 1);
+        if (r != 0) {
+            before = d->wait(ctx, RLX_WAIT_OUTPUTS, NULL);
+            if (before == RLX_OK)
+                before = rlx_take_snapshot(ctx, snapshots + (r - 1u) * one, one);
+            *done += before == RLX_OK;
+            status = before != RLX_OK ? before : status;
+        }
+        if (r < n && status == RLX_OK)
+            status = d->fetch(ctx);
+    }
+    return status;
+}
+
 // n runs one after the other; run r takes inputs[r * n_inputs ..] (as rlx_run_slots) and leaves its outputs
 // in snapshot r, at r * rlx_snapshot_bytes. All pointers and sizes are checked before the first run. *done
 // (may be NULL): runs that have ended well; a status other than RLX_OK is that of the one after.
@@ -151,6 +181,8 @@ static inline rlx_status rlx_run_pipelined(rlx_ctx *ctx, const void *const *inpu
         return RLX_ERR_SIZE;
     if ((uintptr_t)snapshots % RLX_ALIGNMENT != 0)
         return RLX_ERR_ALIGNMENT;
+    if (ctx->model->device != NULL && ctx->model->device->start != NULL)
+        status = rlx_run_overlapped(ctx, inputs, n, (unsigned char *)snapshots, &r);
     for (; r < n && status == RLX_OK; r++) {
         status = rlx_run_slots(ctx, inputs + (size_t)r * ctx->model->n_inputs, NULL);
         if (status == RLX_OK)
@@ -165,28 +197,51 @@ static inline rlx_status rlx_run_pipelined(rlx_ctx *ctx, const void *const *inpu
 
 // --- without waiting ---
 
-// Starts a run on what is in the input slots, and returns. On targets whose device is the CPU it has ended by
-// then; its status is that of rlx_sync in any case. Outputs may be read after rlx_sync. A status other than
-// RLX_OK: nothing was started.
+// Starts a run on what is in the input slots, and returns; on targets whose device is the CPU the run has
+// ended by then. Before rlx_sync no other call on the context but rlx_is_done, and neither inputs are written
+// nor outputs read. The status of the run is that of rlx_sync in any case. A status other than RLX_OK here:
+// nothing was started.
 static inline rlx_status rlx_commit(rlx_ctx *ctx)
 {
+    const rlx_device *d;
     if (ctx == NULL || ctx->model == NULL)
         return RLX_ERR_NULL;
     if (rlx_missing_param(ctx) != NULL)
         return RLX_ERR_PARAM;
-    ctx->pending = rlx_run(ctx);
+    d = ctx->model->device;
+    if (d == NULL || d->start == NULL) {
+        ctx->pending = rlx_run(ctx);
+        return RLX_OK;
+    }
+    ctx->pending = d->start(ctx, 0);
+    if (ctx->pending == RLX_OK)
+        ctx->pending = d->fetch(ctx);
     return RLX_OK;
 }
 
 // Waits for what was committed: the status of the run, RLX_OK when there was none.
 static inline rlx_status rlx_sync(rlx_ctx *ctx)
 {
+    const rlx_device *d;
     rlx_status status;
     if (ctx == NULL || ctx->model == NULL)
         return RLX_ERR_NULL;
-    status = ctx->pending;
+    d = ctx->model->device;
+    status = d == NULL || d->start == NULL ? RLX_OK : d->wait(ctx, RLX_WAIT_OUTPUTS, NULL);
+    if (ctx->pending != RLX_OK)
+        status = ctx->pending;
     ctx->pending = RLX_OK;
     return status;
+}
+
+// Would rlx_sync return at once?
+static inline int rlx_is_done(rlx_ctx *ctx)
+{
+    const rlx_device *d = ctx == NULL || ctx->model == NULL ? NULL : ctx->model->device;
+    int is_done = 1;
+    if (d != NULL && d->start != NULL && d->wait(ctx, RLX_WAIT_OUTPUTS, &is_done) != RLX_OK)
+        is_done = 1;
+    return is_done;
 }
 
 // --- copies of contexts ---

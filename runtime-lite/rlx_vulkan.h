@@ -453,13 +453,15 @@ static inline void rlx_vulkan_free_kernels(rlx_vulkan *v, const uint64_t *kernel
 }
 
 // The record is written when nothing can fail any more; the kernels stand behind it already.
-static inline rlx_status rlx_vulkan_open(const rlx_model *model, unsigned char *record, const void *weights)
+static inline rlx_status rlx_vulkan_open(const rlx_model *model, unsigned char *arena, unsigned char *record,
+                                         const void *weights)
 {
     const rlx_gpu_program *const p = (const rlx_gpu_program *)model->device->program;
     uint64_t *const kernels = rlx_vulkan_kernels(record);
     rlx_vulkan_record r;
     uint32_t n = 0;
     int status = rlx_vulkan_begin(&r.device, p->bytes);
+    (void)arena;
     if (status != RLX_VULKAN_OK)
         return rlx_vulkan_status(status);
     r.program = p;

@@ -79,6 +79,7 @@ static struct {
     char wrong[160];
 } run;
 static uint64_t n_threads, n_accesses;
+uint32_t device_group_x;
 
 static Thread group[MAX_GROUP];
 static ucontext_t scheduler;
@@ -190,6 +191,11 @@ static void thread_main(void)
     setcontext(&scheduler);
 }
 
+const uint32_t *device_thread(void)
+{
+    return current->id;
+}
+
 void device_barrier(void)
 {
     Thread *t = current;
@@ -249,7 +255,7 @@ const char *device_launch(DeviceKernel fn, void *const *args, const DeviceRange 
     run.fn = fn;
     run.args = args;
     run.number++;
-    run.group_x = grid.group_x;
+    run.group_x = device_group_x = grid.group_x;
     run.written = written;
     run.n_written = n_written;
     run.has_barrier = grid.has_barrier;

@@ -35,6 +35,10 @@ const char *device_launch(DeviceKernel fn, void *const *args, const DeviceRange 
 uint64_t device_threads(void);
 uint64_t device_accesses(void);
 
+// The thread that runs: its place in the grid, and how many threads its group has. Called by the shims.
+const uint32_t *device_thread(void);
+extern uint32_t device_group_x;
+
 // Waits for the other threads of the group; called by the shims.
 void device_barrier(void);
 

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Enough of CUDA that a C++ compiler reads our CUDA text and runs it on compiler/metal/device.c: included in
+// front of the emitted .cu. Code for chips that check __CUDA_ARCH__ is left out by itself.
+#ifndef TESTS_GPU_CUDA_SHIM_H
+#define TESTS_GPU_CUDA_SHIM_H
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#define __device__
+#define __global__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __shared__ static // one group runs at a time
+
+extern "C" {
+void device_barrier(void);
+const uint32_t *device_thread(void); // its place in the grid
+extern uint32_t device_group_x;
+}
+
+struct uint3 {
+    unsigned x, y, z;
+};
+#define blockDim  (uint3{device_group_x, 1u, 1u})
+#define threadIdx (uint3{device_thread()[0] % device_group_x, 0u, 0u})
+#define blockIdx  (uint3{device_thread()[0] / device_group_x, device_thread()[1], device_thread()[2]})
+#define __syncthreads() device_barrier()
+
+template <typename To, typename From> static inline To cuda_bits(From from)
+{
+    static_assert(sizeof(To) == sizeof(From), "same size");
+    To to;
+    std::memcpy(&to, &from, sizeof to);
+    return to;
+}
+static inline float __int_as_float(int x)
+{
+    return cuda_bits<float>(x);
+}
+static inline float __uint_as_float(unsigned x)
+{
+    return cuda_bits<float>(x);
+}
+static inline unsigned __float_as_uint(float x)
+{
+    return cuda_bits<unsigned>(x);
+}
+static inline double __longlong_as_double(long long x)
+{
+    return cuda_bits<double>(x);
+}
+static inline long long __double_as_longlong(double x)
+{
+    return cuda_bits<long long>(x);
+}
+static inline unsigned __umulhi(unsigned a, unsigned b)
+{
+    return unsigned(uint64_t(a) * b >> 32);
+}
+
+// Calls a kernel with arguments that the driver was given: addresses.
+template <typename... A, size_t... I>
+static inline void cuda_call(void (*kernel)(A...), void *const *args, std::index_sequence<I...>)
+{
+    (void)args;
+    kernel(reinterpret_cast<A>(args[I])...);
+}
+template <typename... A> static inline void cuda_call(void (*kernel)(A...), void *const *args)
+{
+    cuda_call(kernel, args, std::index_sequence_for<A...>());
+}
+#define CUDA_LAUNCH(name, has_barriers)                                   \
+    extern "C" void launch_##name(void *const *args, const uint32_t *id); \
+    void launch_##name(void *const *args, const uint32_t *)               \
+    {                                                                     \
+        cuda_call(name, args);                                            \
+    }                                                                     \
+    extern "C" {                                                          \
+    extern const int barriers_##name;                                     \
+    const int barriers_##name = has_barriers;                             \
+    }
+
+#endif

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the two halves of the libcuda of tests share: fake_cuda.c (memory, streams, the queue of commands) and
+// fake_cuda_graph.c (modules, launches, graphs).
+#ifndef TESTS_GPU_FAKE_CUDA_H
+#define TESTS_GPU_FAKE_CUDA_H
+
+#include "compiler/metal/device.h"
+
+#include <stddef.h>
+
+enum { OK = 0, INVALID = 1, NO_MEMORY = 2, NOT_FOUND = 500, NOT_READY = 600, PINNED_ALREADY = 712 };
+enum { MAX_ARGS = 64, MAX_RANGES = 64 };
+
+typedef struct Function {
+    DeviceKernel run;
+    bool has_barrier;
+    char name[128];
+} Function;
+
+typedef enum CommandKind { LAUNCH, COPY, FILL, GRAPH, RECORD, NOTHING } CommandKind;
+
+typedef struct Launch {
+    Function *function;
+    unsigned grid[3], block;
+    uint32_t n_args;
+    void *args[MAX_ARGS];
+} Launch;
+
+struct Graph;
+typedef struct Command {
+    CommandKind kind;
+    Launch launch;
+    void *to;
+    const void *from; // `kept` where the caller's memory may change
+    void *kept;
+    size_t bytes;
+    unsigned char value;
+    struct Graph *graph;
+    struct Event *event;
+    struct Command *next;
+} Command;
+
+typedef struct Edge {
+    uint32_t from, to;
+} Edge;
+
+typedef struct Graph {
+    Command *nodes;
+    Edge *edges;
+    uint32_t n_nodes, n_edges;
+} Graph;
+
+typedef struct Event {
+    uint32_t pending; // records in the queue
+} Event;
+
+// Zeros; ends the process when there is no memory.
+void *fake_make(size_t bytes);
+// Ends the process.
+void fake_stop(const char *what);
+// Is this the call that FAKE_CUDA_FAIL wants to fail?
+bool fake_fails(const char *name);
+#define MAY_FAIL                                                                                             \
+    if (fake_fails(__func__))                                                                                \
+        return NO_MEMORY
+
+void fake_add_command(Command c);
+void fake_run_command(const Command *c);
+void fake_run_all(void);
+// All nodes of a graph.
+void fake_run_graph(const Graph *g);
+// May something be put into the stream now?
+bool fake_is_usable(const void *stream);
+// Objects that must be given back.
+void fake_count(int objects);
+// Of the order of nodes and threads.
+uint64_t fake_seed(void);
+
+#endif

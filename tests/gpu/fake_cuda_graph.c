@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// The libcuda of tests: modules, launches and graphs. See fake_cuda.c.
+#define _GNU_SOURCE
+#include "fake_cuda.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// --- modules and launches ----------------------------------------------------------------------------
+
+int cuModuleLoadData(void **module, const void *image);
+int cuModuleLoadData(void **module, const void *image)
+{
+    const char *path = getenv("FAKE_CUDA_KERNELS");
+    MAY_FAIL;
+    if (image == NULL || path == NULL)
+        return INVALID;
+    void *kernels = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (kernels == NULL)
+        fake_stop(dlerror());
+    *module = kernels;
+    fake_count(1);
+    return OK;
+}
+
+int cuModuleUnload(void *module);
+int cuModuleUnload(void *module)
+{
+    (void)module; // another context may use it
+    fake_count(-1);
+    return OK;
+}
+
+int cuModuleGetFunction(void **function, void *module, const char *name);
+int cuModuleGetFunction(void **function, void *module, const char *name)
+{
+    static Function *list[4096]; // each once, as long as the process lives
+    static int n;
+    char symbol[160];
+    MAY_FAIL;
+    for (int i = 0; i < n; i++)
+        if (strcmp(list[i]->name, name) == 0) {
+            *function = list[i];
+            return OK;
+        }
+    snprintf(symbol, sizeof symbol, "launch_%s", name);
+    void *found = dlsym(module, symbol);
+    snprintf(symbol, sizeof symbol, "barriers_%s", name);
+    const int *barriers = dlsym(module, symbol);
+    if (found == NULL || barriers == NULL || n == 4096)
+        return NOT_FOUND;
+    Function *f = fake_make(sizeof *f);
+    memcpy(&f->run, &found, sizeof found);
+    f->has_barrier = *barriers != 0;
+    snprintf(f->name, sizeof f->name, "%s", name);
+    *function = list[n++] = f;
+    return OK;
+}
+
+int cuFuncSetAttribute(void *function, int attribute, int value);
+int cuFuncSetAttribute(void *function, int attribute, int value)
+{
+    (void)function, (void)attribute, (void)value;
+    MAY_FAIL;
+    return OK;
+}
+
+// Arguments are one buffer of addresses.
+static int take_args(Launch *l, void **params, void **extra)
+{
+    const uint64_t *from = NULL;
+    size_t bytes = 0;
+    for (; extra != NULL && *extra != NULL; extra += 2) {
+        if (*extra == (void *)1)
+            from = extra[1];
+        if (*extra == (void *)2)
+            bytes = *(size_t *)extra[1];
+    }
+    l->n_args = (uint32_t)(bytes / sizeof *from);
+    if (params != NULL || l->n_args > MAX_ARGS || (bytes != 0 && from == NULL))
+        return INVALID;
+    memcpy(l->args, from != NULL ? (const void *)from : l->args, bytes);
+    return OK;
+}
+
+static int make_launch(Launch *l, void *function, const unsigned *grid, const unsigned *block, void **params,
+                       void **extra)
+{
+    l->function = function;
+    l->block = block[0];
+    memcpy(l->grid, grid, sizeof l->grid);
+    if (function == NULL || block[1] != 1 || block[2] != 1 || block[0] == 0 || block[0] > 1024 ||
+        grid[0] == 0 || grid[1] == 0 || grid[2] == 0 || grid[1] > 65535)
+        return INVALID;
+    return take_args(l, params, extra);
+}
+
+int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                   unsigned bz, unsigned shared_bytes, void *stream, void **params, void **extra);
+int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                   unsigned bz, unsigned shared_bytes, void *stream, void **params, void **extra)
+{
+    const unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
+    Command c = {.kind = LAUNCH};
+    (void)shared_bytes;
+    MAY_FAIL;
+    if (!fake_is_usable(stream))
+        return INVALID;
+    const int result = make_launch(&c.launch, function, grid, block, params, extra);
+    if (result == OK)
+        fake_add_command(c);
+    return result;
+}
+
+// --- graphs --------------------------------------------------------------------------------------------
+
+int cuGraphCreate(void **graph, unsigned flags);
+int cuGraphCreate(void **graph, unsigned flags)
+{
+    (void)flags;
+    MAY_FAIL;
+    *graph = fake_make(sizeof(Graph));
+    fake_count(1);
+    return OK;
+}
+
+static void free_graph(Graph *g)
+{
+    free(g->nodes);
+    free(g->edges);
+    free(g);
+    fake_count(-1);
+}
+
+int cuGraphDestroy(void *graph);
+int cuGraphDestroy(void *graph)
+{
+    free_graph(graph);
+    return OK;
+}
+
+// Nodes are numbers, from 1 on.
+static int add_edge(Graph *g, const void *from, const void *to)
+{
+    const Edge e = {(uint32_t)(uintptr_t)from - 1, (uint32_t)(uintptr_t)to - 1};
+    if (e.from >= g->n_nodes || e.to >= g->n_nodes)
+        return INVALID;
+    g->edges = realloc(g->edges, (g->n_edges + 1) * sizeof e);
+    g->edges[g->n_edges++] = e;
+    return OK;
+}
+
+static int add_node(void **node, Graph *g, void *const *after, size_t n, Command c)
+{
+    int result = OK;
+    g->nodes = realloc(g->nodes, (g->n_nodes + 1) * sizeof c);
+    g->nodes[g->n_nodes++] = c;
+    *node = (void *)(uintptr_t)g->n_nodes;
+    for (size_t i = 0; i < n && result == OK; i++)
+        result = add_edge(g, after[i], *node);
+    return result;
+}
+
+typedef struct NodeParams { // CUDA_KERNEL_NODE_PARAMS_v2
+    void *function;
+    unsigned grid[3], block[3], shared_bytes;
+    void **params, **extra;
+} NodeParams;
+
+int cuGraphAddKernelNode_v2(void **node, void *graph, void *const *after, size_t n, const void *params);
+int cuGraphAddKernelNode_v2(void **node, void *graph, void *const *after, size_t n, const void *params)
+{
+    const NodeParams *p = params;
+    Command c = {.kind = LAUNCH};
+    MAY_FAIL;
+    const int result = make_launch(&c.launch, p->function, p->grid, p->block, p->params, p->extra);
+    return result == OK ? add_node(node, graph, after, n, c) : result;
+}
+
+int cuGraphAddEmptyNode(void **node, void *graph, void *const *after, size_t n);
+int cuGraphAddEmptyNode(void **node, void *graph, void *const *after, size_t n)
+{
+    MAY_FAIL;
+    return add_node(node, graph, after, n, (Command){.kind = NOTHING});
+}
+
+int cuGraphAddDependencies(void *graph, void *const *from, void *const *to, size_t n);
+int cuGraphAddDependencies(void *graph, void *const *from, void *const *to, size_t n)
+{
+    int result = OK;
+    MAY_FAIL;
+    for (size_t i = 0; i < n && result == OK; i++)
+        result = add_edge(graph, from[i], to[i]);
+    return result;
+}
+
+// A programmatic edge lets the second node begin early, but not go on before the first one has ended.
+int cuGraphAddDependencies_v2(void *graph, void *const *from, void *const *to, const void *data, size_t n);
+int cuGraphAddDependencies_v2(void *graph, void *const *from, void *const *to, const void *data, size_t n)
+{
+    (void)data;
+    return cuGraphAddDependencies(graph, from, to, n);
+}
+
+int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags);
+int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags)
+{
+    const Graph *g = graph;
+    (void)flags;
+    MAY_FAIL;
+    Graph *copy = fake_make(sizeof *copy);
+    *copy = *g;
+    copy->nodes = fake_make((g->n_nodes + 1) * sizeof *g->nodes);
+    copy->edges = fake_make((g->n_edges + 1) * sizeof *g->edges);
+    memcpy(copy->nodes, g->nodes != NULL ? g->nodes : copy->nodes, g->n_nodes * sizeof *g->nodes);
+    memcpy(copy->edges, g->edges != NULL ? g->edges : copy->edges, g->n_edges * sizeof *g->edges);
+    *exec = copy;
+    fake_count(1);
+    return OK;
+}
+
+int cuGraphExecDestroy(void *exec);
+int cuGraphExecDestroy(void *exec)
+{
+    fake_run_all();
+    free_graph(exec);
+    return OK;
+}
+
+static uint64_t next_number(void)
+{
+    const uint64_t n = fake_seed() * UINT64_C(0x9e3779b97f4a7c15);
+    const uint64_t x = (n ^ (n >> 31)) * UINT64_C(0xbf58476d1ce4e5b9);
+    return x ^ (x >> 29);
+}
+
+// Any order in which no node comes before one that it waits for.
+void fake_run_graph(const Graph *g)
+{
+    uint32_t *waits = fake_make((g->n_nodes + 1) * sizeof *waits);
+    uint32_t *ready = fake_make((g->n_nodes + 1) * sizeof *ready);
+    uint32_t n_ready = 0, n_done = 0;
+    for (uint32_t i = 0; i < g->n_edges; i++)
+        waits[g->edges[i].to]++;
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        if (waits[i] == 0)
+            ready[n_ready++] = i;
+    for (; n_ready != 0; n_done++) {
+        const uint32_t pick = (uint32_t)(next_number() % n_ready), node = ready[pick];
+        ready[pick] = ready[--n_ready];
+        fake_run_command(&g->nodes[node]);
+        for (uint32_t i = 0; i < g->n_edges; i++)
+            if (g->edges[i].from == node && --waits[g->edges[i].to] == 0)
+                ready[n_ready++] = g->edges[i].to;
+    }
+    if (n_done != g->n_nodes)
+        fake_stop("a graph has a cycle");
+    free(waits);
+    free(ready);
+}
+
+int cuGraphLaunch(void *exec, void *stream);
+int cuGraphLaunch(void *exec, void *stream)
+{
+    MAY_FAIL;
+    if (!fake_is_usable(stream))
+        return INVALID;
+    fake_add_command((Command){.kind = GRAPH, .graph = exec});
+    return OK;
+}
