@@ -4,37 +4,12 @@
 #include "codegen/constants.h"
 #include "codegen/device.h"
 #include "codegen/expand.h"
-#include "codegen/names.h"
 #include "codegen/sequence.h"
+#include "codegen/walk.h"
 
 #include <string.h>
 
-typedef struct Walk {
-    const Target *t;
-    const Kernel *k;
-    Arena *arena;
-    Str *out;
-    Value *values;
-    const char **name;  // by instruction: of what has one
-    const char **param; // by parameter; of those that point elsewhere (KI_point), the pointer in use
-    const char **base;  // by parameter: the name in the signature
-    Names names;
-    VEC(uint32_t) marks; // names in scope when each open block began
-    KernelGrid grid;
-    const char *thread; // the number of the thread in the grid
-    bool is_single;     // a GPU runs it in one thread
-    bool has_team;      // threads of a CPU share it
-    int indent;
-} Walk;
-
-static const char *expr(Walk *w, KRef r);
-
 // --- types and constants -------------------------------------------------------------------------
-
-static const TypeSpell *type_spell(const Walk *w, int type)
-{
-    return &w->t->types[type];
-}
 
 static const char *vector_type(Walk *w, int type, int lanes)
 {
@@ -47,7 +22,7 @@ static const char *vector_type(Walk *w, int type, int lanes)
 
 static const char *value_type(Walk *w, int type, int lanes)
 {
-    return lanes > 1 ? vector_type(w, type, lanes) : type_spell(w, type)->value;
+    return lanes > 1 ? vector_type(w, type, lanes) : walk_type(w, type)->value;
 }
 
 static bool is_float(int type)
@@ -58,27 +33,27 @@ static bool is_float(int type)
 // --- expressions ---------------------------------------------------------------------------------
 
 // A template on one operand of type `from`, result of type `to`.
-static const char *expand1(Walk *w, const char *template, int to, int from, const char *operand)
+const char *walk_expand(Walk *w, const char *template, int to, int from, const char *operand)
 {
-    const TypeSpell *ts = type_spell(w, to);
+    const TypeSpell *ts = walk_type(w, to);
     const ExpandArgs args = {.operand = {operand},
                              .type = ts->value,
                              .name = ts->name,
                              .wide = ts->wide,
-                             .vector = type_spell(w, from)->name};
+                             .vector = walk_type(w, from)->name};
     return expand_text(w->arena, template, &args);
 }
 
 static const char *op_text(Walk *w, const KInst *n)
 {
     const KInst *src = k_inst(w->k, kop_info[n->kop].cls == KCLASS_SEL ? n->b : n->a);
-    const TypeSpell *ts = type_spell(w, src->dtype);
+    const TypeSpell *ts = walk_type(w, src->dtype);
     ExpandArgs args = {.type = ts->value, .name = ts->name, .wide = ts->wide, .lanes = src->lanes};
     if (src->lanes > 1)
         args.vector = vector_type(w, src->dtype, src->lanes);
     const KRef operand[3] = {n->a, n->b, n->c};
     for (uint32_t i = 0; i < kop_info[n->kop].arity; i++)
-        args.operand[i] = expr(w, operand[i]);
+        args.operand[i] = walk_expr(w, operand[i]);
     const char *template = value_template(w->t, w->k, n);
     rlx_assert(template);
     int64_t right = 0;
@@ -100,7 +75,7 @@ static const char *vector_cast_text(Walk *w, const KInst *n, const KInst *src, C
                *mask = src->dtype == DTYPE_bool ? "mask_" : "";
     const bool is_half = k_is_half(n->dtype), was_half = k_is_half(src->dtype);
     const char *to = n->dtype == DTYPE_bool ? "mask" : dtype_info[is_half ? (int)DTYPE_f32 : n->dtype].name;
-    const char *how = n->imm == KCAST_ROUND ? "round_" : mask, *text = expr(w, n->a);
+    const char *how = n->imm == KCAST_ROUND ? "round_" : mask, *text = walk_expr(w, n->a);
     if (was_half && src->kind == KI_op && src->dtype != n->dtype)
         text = arena_printf(w->arena, "%s_as_%s(%s)", from, dtype_info[src->dtype].name, text);
     if (!(is_half || n->dtype == DTYPE_f32) || !(was_half || src->dtype == DTYPE_f32))
@@ -115,25 +90,25 @@ static const char *vector_cast_text(Walk *w, const KInst *n, const KInst *src, C
 static const char *bitcast_text(Walk *w, const KInst *n, const KInst *src)
 {
     const int from = src->dtype, to = n->dtype;
-    const TypeSpell *ts = type_spell(w, to);
-    const char *text = expr(w, n->a);
+    const TypeSpell *ts = walk_type(w, to);
+    const char *text = walk_expr(w, n->a);
     if (is_float(from))
-        text = expand1(w,
+        text = walk_expand(w,
                        from == DTYPE_f32   ? "rlx_bits_of($0)"
                        : from == DTYPE_f64 ? "rlx_bits64_of($0)"
-                                           : type_spell(w, from)->store,
+                                           : walk_type(w, from)->store,
                        from, from, text);
     if (to == DTYPE_f32 || to == DTYPE_f64) {
         const int bits = to == DTYPE_f32 ? DTYPE_u32 : DTYPE_u64;
-        text = expand1(w, w->t->cast, bits, bits, text);
-        return expand1(w, to == DTYPE_f32 ? "rlx_of_bits($0)" : "rlx_of_bits64($0)", to, to, text);
+        text = walk_expand(w, w->t->cast, bits, bits, text);
+        return walk_expand(w, to == DTYPE_f32 ? "rlx_of_bits($0)" : "rlx_of_bits64($0)", to, to, text);
     }
     if (is_float(to)) {
         const int bits = dtype_info[to].bytes == 2 ? DTYPE_u16 : DTYPE_u8;
-        return expand1(w, ts->load, to, to, expand1(w, w->t->cast, bits, bits, text));
+        return walk_expand(w, ts->load, to, to, walk_expand(w, w->t->cast, bits, bits, text));
     }
-    text = expand1(w, to == DTYPE_bool ? w->t->cast_to_bool : w->t->cast, to, to, text);
-    return ts->round ? expand1(w, ts->round, to, to, text) : text;
+    text = walk_expand(w, to == DTYPE_bool ? w->t->cast_to_bool : w->t->cast, to, to, text);
+    return ts->round ? walk_expand(w, ts->round, to, to, text) : text;
 }
 
 static const char *cast_text(Walk *w, const KInst *n, CastUse use)
@@ -144,23 +119,23 @@ static const char *cast_text(Walk *w, const KInst *n, CastUse use)
     if (n->imm)
         return bitcast_text(w, n, src);
     const Target *t = w->t;
-    const TypeSpell *to = type_spell(w, n->dtype), *from = type_spell(w, src->dtype);
+    const TypeSpell *to = walk_type(w, n->dtype), *from = walk_type(w, src->dtype);
     const char *template = n->dtype == DTYPE_bool                        ? t->cast_to_bool
                            : is_float(src->dtype) && !is_float(n->dtype) ? t->cast_to_int
                                                                          : t->cast;
-    const char *text = expr(w, n->a);
+    const char *text = walk_expr(w, n->a);
     // Arithmetic on narrow floats is rounded where its value leaves the type.
     if (from->round && is_float(src->dtype) && src->dtype != n->dtype && src->kind == KI_op)
-        text = expand1(w, from->round, src->dtype, src->dtype, text);
+        text = walk_expand(w, from->round, src->dtype, src->dtype, text);
     if (strcmp(to->value, from->value) != 0 || n->dtype == DTYPE_bool)
-        text = expand1(w, template, n->dtype, src->dtype, text);
-    return to->round && use == CAST_VALUE ? expand1(w, to->round, n->dtype, n->dtype, text) : text;
+        text = walk_expand(w, template, n->dtype, src->dtype, text);
+    return to->round && use == CAST_VALUE ? walk_expand(w, to->round, n->dtype, n->dtype, text) : text;
 }
 
 static const char *splat_text(Walk *w, const KInst *n)
 {
     const char *how = n->dtype == DTYPE_bool ? "mask" : "set";
-    return arena_printf(w->arena, "%s_%s(%s)", vector_type(w, n->dtype, n->lanes), how, expr(w, n->a));
+    return arena_printf(w->arena, "%s_%s(%s)", vector_type(w, n->dtype, n->lanes), how, walk_expr(w, n->a));
 }
 
 static const char *hreduce_text(Walk *w, const KInst *n)
@@ -169,12 +144,13 @@ static const char *hreduce_text(Walk *w, const KInst *n)
     const char *name = kop_info[n->kop].name;
     if (n->dtype == DTYPE_bool)
         name = n->kop == KOP_and ? "all" : "any";
-    return arena_printf(w->arena, "%s_h%s(%s)", vector_type(w, src->dtype, src->lanes), name, expr(w, n->a));
+    return arena_printf(w->arena, "%s_h%s(%s)", vector_type(w, src->dtype, src->lanes), name,
+                        walk_expr(w, n->a));
 }
 
 static const char *element_text(Walk *w, const char *base, KRef index)
 {
-    return arena_printf(w->arena, "%s[%s]", base, expr(w, index));
+    return arena_printf(w->arena, "%s[%s]", base, walk_expr(w, index));
 }
 
 // Of the helper that reads or writes lanes: elements of parameters may be of other types than the lanes are.
@@ -194,11 +170,11 @@ static const char *vector_load_text(Walk *w, const KInst *n, const char *element
 
 // Elements of local arrays are values; f32 and the integers look the same in memory, and vectors are loaded
 // from them.
-static const char *array_type(const Walk *w, int type)
+const char *walk_array_type(const Walk *w, int type)
 {
     if (type == DTYPE_bool)
-        return type_spell(w, type)->value;
-    return type_spell(w, is_float(type) && type != DTYPE_f64 ? (int)DTYPE_f32 : type)->storage;
+        return walk_type(w, type)->value;
+    return walk_type(w, is_float(type) && type != DTYPE_f64 ? (int)DTYPE_f32 : type)->storage;
 }
 
 static const char *load_text(Walk *w, const KInst *n)
@@ -208,7 +184,7 @@ static const char *load_text(Walk *w, const KInst *n)
         is_array ? element_text(w, w->name[n->a], n->b) : element_text(w, w->param[n->imm], n->a);
     if (n->lanes > 1)
         return vector_load_text(w, n, element);
-    return is_array ? element : expand1(w, type_spell(w, n->dtype)->load, n->dtype, n->dtype, element);
+    return is_array ? element : walk_expand(w, walk_type(w, n->dtype)->load, n->dtype, n->dtype, element);
 }
 
 // KI_list has no text of its own: its operands are looked through.
@@ -221,7 +197,7 @@ static const char *device_text(Walk *w, const KInst *n)
         const KRef r = n->kind == KI_device ? k_device_operand(w->k, n, count) : count < 3 ? own[count] : 0;
         if (r == 0)
             break;
-        text[count] = expr(w, r);
+        text[count] = walk_expr(w, r);
     }
     return device_call_text(w->arena, n, text, count);
 }
@@ -233,6 +209,8 @@ static const char *value_text(Walk *w, const KInst *n, CastUse use)
         return constant_text(w->t, n, w->arena);
     case KI_part:
         return n->imm ? w->t->parts : w->t->part;
+    case KI_thread:
+        return w->t->group->thread;
     case KI_op:
         return op_text(w, n);
     case KI_cast:
@@ -241,7 +219,7 @@ static const char *value_text(Walk *w, const KInst *n, CastUse use)
         return splat_text(w, n);
     case KI_zip:
         return arena_printf(w->arena, "%s_zip_%s(%s, %s)", vector_type(w, n->dtype, n->lanes),
-                            n->imm ? "high" : "low", expr(w, n->a), expr(w, n->b));
+                            n->imm ? "high" : "low", walk_expr(w, n->a), walk_expr(w, n->b));
     case KI_hreduce:
         return hreduce_text(w, n);
     case KI_get:
@@ -255,15 +233,14 @@ static const char *value_text(Walk *w, const KInst *n, CastUse use)
     }
 }
 
-static const char *expr(Walk *w, KRef r)
+const char *walk_expr(Walk *w, KRef r)
 {
     return w->name[r] ? w->name[r] : value_text(w, k_inst(w->k, r), CAST_VALUE);
 }
 
 // --- statements ----------------------------------------------------------------------------------
 
-static void print_line(Walk *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void print_line(Walk *w, const char *fmt, ...)
+void walk_line(Walk *w, const char *fmt, ...)
 {
     for (int i = 0; i < w->indent; i++)
         str_add(w->out, "    ");
@@ -287,62 +264,29 @@ static void close_block(Walk *w)
     names_release(&w->names, w->marks.data[--w->marks.len]);
 }
 
-// Index in the grid, or -1 for a plain loop.
-static int grid_place(const Walk *w, KRef r)
-{
-    for (uint32_t i = 0; w->t->thread_id && i < w->grid.n_loops; i++)
-        if (w->grid.loop[i] == r)
-            return (int)i;
-    return -1;
-}
-
-// Only the outermost loop, which varies slowest, can be beyond its end: there are more threads than needed.
-static void print_grid_loop(Walk *w, KRef r, uint32_t place)
-{
-    const KInst *n = k_inst(w->k, r);
-    const bool is_outermost = place + 1 == w->grid.n_loops;
-    const char *type = type_spell(w, KT_INDEX)->value, *hi = expr(w, n->b);
-    Str id = str_new(w->arena);
-    const uint64_t inner = grid_stride(w->k, &w->grid, place);
-    if (is_outermost)
-        print_line(w, "const %s %s = %s;", type, w->thread = names_take(&w->names, "id"), w->t->thread_id);
-    str_add(&id, w->thread);
-    if (inner > 1)
-        str_printf(&id, " / %llu", (unsigned long long)inner);
-    if (!is_outermost)
-        str_printf(&id, " %% %llu", (unsigned long long)grid_trip_count(w->k, r));
-    if (n->imm != 1)
-        str_printf(&id, " * %lld", (long long)n->imm);
-    int64_t lo = 0;
-    if (k_is_const(w->k, n->a, &lo) && lo != 0)
-        str_printf(&id, " %c %lld", lo < 0 ? '-' : '+', (long long)(lo < 0 ? -lo : lo));
-    print_line(w, "const %s %s = %s;", type, w->name[r], str_text(&id));
-    print_line(w, "%s{", is_outermost ? arena_printf(w->arena, "if (%s < %s) ", w->name[r], hi) : "");
-}
-
 // The end of a loop stands behind `<`, which binds tighter than a choice.
 static const char *bound_text(Walk *w, KRef r)
 {
-    const char *text = expr(w, r);
+    const char *text = walk_expr(w, r);
     return strchr(text, '?') != NULL ? arena_printf(w->arena, "(%s)", text) : text;
 }
 
 static void print_for(Walk *w, KRef r)
 {
     const KInst *n = k_inst(w->k, r);
-    const char *lo = expr(w, n->a), *hi = bound_text(w, n->b);
-    const int place = grid_place(w, r);
+    const char *lo = walk_expr(w, n->a), *hi = bound_text(w, n->b);
+    const int place = walk_grid_place(w, r);
     const uint32_t mark = names_mark(&w->names);
     const char *name = names_take(&w->names, n->text ? n->text : "i");
     w->name[r] = name;
     if (place >= 0) {
-        print_grid_loop(w, r, (uint32_t)place);
+        walk_grid_loop(w, r, (uint32_t)place);
     } else {
         if (n->flags == KFOR_UNROLL && w->t->unroll)
-            print_line(w, "%s", w->t->unroll);
+            walk_line(w, "%s", w->t->unroll);
         const char *next = n->imm == 1 ? arena_printf(w->arena, "%s++", name)
                                        : arena_printf(w->arena, "%s += %lld", name, (long long)n->imm);
-        print_line(w, "for (%s %s = %s; %s < %s; %s) {", type_spell(w, KT_INDEX)->value, name, lo, name, hi,
+        walk_line(w, "for (%s %s = %s; %s < %s; %s) {", walk_type(w, KT_INDEX)->value, name, lo, name, hi,
                    next);
     }
     open_block(w, mark);
@@ -351,7 +295,7 @@ static void print_for(Walk *w, KRef r)
 static const char *stored_text(Walk *w, KRef r)
 {
     const KInst *n = k_inst(w->k, r);
-    return n->kind == KI_cast && !w->name[r] ? value_text(w, n, CAST_STORED) : expr(w, r);
+    return n->kind == KI_cast && !w->name[r] ? value_text(w, n, CAST_STORED) : walk_expr(w, r);
 }
 
 static void print_store(Walk *w, const KInst *n)
@@ -360,33 +304,33 @@ static void print_store(Walk *w, const KInst *n)
     const KRef value = is_array ? n->c : n->a;
     const char *element = element_text(w, is_array ? w->name[n->a] : w->param[n->imm], n->b);
     if (n->lanes == 1) {
-        const char *text = is_array ? expr(w, value) : stored_text(w, value);
+        const char *text = is_array ? walk_expr(w, value) : stored_text(w, value);
         if (!is_array)
-            text = expand1(w, type_spell(w, n->dtype)->store, n->dtype, n->dtype, text);
-        print_line(w, "%s = %s;", element, text);
+            text = walk_expand(w, walk_type(w, n->dtype)->store, n->dtype, n->dtype, text);
+        walk_line(w, "%s = %s;", element, text);
         return;
     }
     const char *type = vector_type(w, n->dtype, n->lanes), *suffix = memory_suffix(n);
-    const char *text = is_array ? expr(w, value) : stored_text(w, value);
+    const char *text = is_array ? walk_expr(w, value) : stored_text(w, value);
     if (n->count == n->lanes)
-        print_line(w, "%s_store%s(&%s, %s);", type, suffix, element, text);
+        walk_line(w, "%s_store%s(&%s, %s);", type, suffix, element, text);
     else
-        print_line(w, "%s_store%s_n(&%s, %s, %d);", type, suffix, element, text, n->count);
+        walk_line(w, "%s_store%s_n(&%s, %s, %d);", type, suffix, element, text, n->count);
 }
 
 static void print_prefetch(Walk *w, const KInst *n)
 {
     const ExpandArgs args = {.operand = {element_text(w, w->param[n->imm], n->a)}};
     if (w->t->prefetch)
-        print_line(w, "%s", expand_text(w->arena, w->t->prefetch, &args));
+        walk_line(w, "%s", expand_text(w->arena, w->t->prefetch, &args));
 }
 
 static void print_point(Walk *w, const KInst *n)
 {
     const KParam *p = &w->k->params.data[n->imm];
-    const char *type = type_spell(w, (int)p->dtype)->storage, *entry = expr(w, n->a);
-    const char *table = w->base[p->table - 1], *own = expr(w, n->b), *name = names_take(&w->names, "at");
-    print_line(w, "const %s *const %s = %s[%s] != 0 ? (const %s *)(uintptr_t)%s[%s] : %s + (%s);", type, name,
+    const char *type = walk_type(w, (int)p->dtype)->storage, *entry = walk_expr(w, n->a);
+    const char *table = w->base[p->table - 1], *own = walk_expr(w, n->b), *name = names_take(&w->names, "at");
+    walk_line(w, "const %s *const %s = %s[%s] != 0 ? (const %s *)(uintptr_t)%s[%s] : %s + (%s);", type, name,
                table, entry, type, table, entry, w->base[n->imm], own);
     w->param[n->imm] = name;
 }
@@ -394,16 +338,18 @@ static void print_point(Walk *w, const KInst *n)
 static void print_wait(Walk *w)
 {
     if (w->t->wait)
-        print_line(w, "%s", w->t->wait);
+        walk_line(w, "%s", w->t->wait);
 }
 
 static void print_array(Walk *w, KRef r)
 {
     const KInst *n = k_inst(w->k, r);
+    if (n->flags == KARRAY_SHARED) // declared at the top
+        return;
     w->name[r] = names_take(&w->names, n->text ? n->text : "part");
-    const ExpandArgs args = {
-        .operand = {array_type(w, n->dtype), w->name[r], arena_printf(w->arena, "%lld", (long long)n->imm)}};
-    print_line(w, "%s", expand_text(w->arena, w->t->array, &args));
+    const ExpandArgs args = {.operand = {walk_array_type(w, n->dtype), w->name[r],
+                                         arena_printf(w->arena, "%lld", (long long)n->imm)}};
+    walk_line(w, "%s", expand_text(w->arena, w->t->array, &args));
 }
 
 // Text from the model: nothing in it may end the comment or join it with the next line.
@@ -412,7 +358,7 @@ static void print_comment(Walk *w, const char *text)
     Str s = str_new(w->arena);
     for (const char *p = text; *p; p++)
         str_char(&s, *p < ' ' || *p > '~' || *p == '\\' ? '_' : *p == '?' && p[1] == '?' ? '_' : *p);
-    print_line(w, "// %s", str_text(&s));
+    walk_line(w, "// %s", str_text(&s));
 }
 
 static void print_value(Walk *w, KRef r)
@@ -422,9 +368,10 @@ static void print_value(Walk *w, KRef r)
         return;
     const KInst *n = k_inst(w->k, r);
     const char *text = value_text(w, n, CAST_VALUE);
-    const char *name =
-        n->kind == KI_part ? names_take(&w->names, n->imm ? "parts" : "part") : names_take_temp(&w->names);
-    print_line(w, "const %s %s = %s;", value_type(w, n->dtype, n->lanes), name, text);
+    const char *name = n->kind == KI_part     ? names_take(&w->names, n->imm ? "parts" : "part")
+                       : n->kind == KI_thread ? names_take(&w->names, "thread")
+                                              : names_take_temp(&w->names);
+    walk_line(w, "const %s %s = %s;", value_type(w, n->dtype, n->lanes), name, text);
     w->name[r] = name;
 }
 
@@ -446,20 +393,20 @@ static void print_matrix(Walk *w, const KInst *n)
     ExpandArgs args = {.lanes = n->count, .vector = w->param[n->imm]};
     const KRef refs[3] = {n->a, n->b, n->c};
     for (uint32_t i = 0; i < 3 && refs[i]; i++)
-        args.operand[i] = expr(w, refs[i]);
+        args.operand[i] = walk_expr(w, refs[i]);
     args.type = !is_split       ? arena_printf(w->arena, "%d", n->flags & 15)
                 : n->lanes == 1 ? "rlx_f32"
                                 : vector_type(w, DTYPE_f32, n->lanes);
     args.name = arena_printf(w->arena, "%d", n->flags >> 4);
-    print_line(w, "%s", expand_text(w->arena, is_bytes ? bytes_mac : text[n->kop], &args));
+    walk_line(w, "%s", expand_text(w->arena, is_bytes ? bytes_mac : text[n->kop], &args));
 }
 
 static void print_var(Walk *w, KRef r)
 {
     const KInst *n = k_inst(w->k, r);
-    const char *init = expr(w, n->a);
+    const char *init = walk_expr(w, n->a);
     w->name[r] = names_take(&w->names, n->text);
-    print_line(w, "%s %s = %s;", value_type(w, n->dtype, n->lanes), w->name[r], init);
+    walk_line(w, "%s %s = %s;", value_type(w, n->dtype, n->lanes), w->name[r], init);
 }
 
 static void print_inst(Walk *w, KRef r)
@@ -470,7 +417,7 @@ static void print_inst(Walk *w, KRef r)
         print_var(w, r);
         break;
     case KI_set:
-        print_line(w, "%s = %s;", w->name[n->a], expr(w, n->b));
+        walk_line(w, "%s = %s;", w->name[n->a], walk_expr(w, n->b));
         break;
     case KI_array:
         print_array(w, r);
@@ -489,21 +436,21 @@ static void print_inst(Walk *w, KRef r)
         print_for(w, r);
         break;
     case KI_if:
-        print_line(w, "if (%s) {", expr(w, n->a));
+        walk_line(w, "if (%s) {", walk_expr(w, n->a));
         open_block(w, names_mark(&w->names));
         break;
     case KI_else:
         close_block(w);
-        print_line(w, "} else {");
+        walk_line(w, "} else {");
         open_block(w, names_mark(&w->names));
         break;
     case KI_end:
         close_block(w);
-        print_line(w, "}");
+        walk_line(w, "}");
         break;
     case KI_barrier:
         if (w->t->barrier && !w->is_single && (w->has_team || !w->t->team))
-            print_line(w, "%s", w->t->barrier);
+            walk_line(w, "%s", w->t->barrier);
         break;
     case KI_wait:
         print_wait(w);
@@ -512,14 +459,14 @@ static void print_inst(Walk *w, KRef r)
         print_matrix(w, n);
         break;
     case KI_device:
-        print_line(w, "%s;", device_text(w, n));
+        walk_line(w, "%s;", device_text(w, n));
         break;
     case KI_comment:
         print_comment(w, n->text);
         break;
     default:
-        print_value(w, r);
-        break;
+        if (!walk_group_inst(w, r))
+            print_value(w, r);
     }
 }
 
@@ -534,7 +481,7 @@ static const char *param_list(Walk *w)
         const KParam *p = &w->k->params.data[i];
         const char *name = arena_printf(w->arena, "%s%s", w->t->param_prefix, p->name);
         w->param[i] = w->base[i] = names_take(&w->names, name);
-        const ExpandArgs args = {.operand = {type_spell(w, (int)p->dtype)->storage, w->param[i],
+        const ExpandArgs args = {.operand = {walk_type(w, (int)p->dtype)->storage, w->param[i],
                                              arena_printf(w->arena, "%u", i),
                                              w->k->may_alias ? "" : w->t->restrict_word},
                                  .lanes = (int)dtype_info[p->dtype].bytes};
@@ -552,10 +499,14 @@ static void print_head(Walk *w)
     if (w->k->comment && *w->k->comment)
         print_comment(w, w->k->comment);
     const char *params = param_list(w);
-    if (w->t->params_first)
+    const bool is_group = w->k->group != 0;
+    if (w->t->params_first) {
         str_printf(w->out, "%s\n", params);
-    const ExpandArgs args = {.operand = {w->k->name, *params ? params : w->t->no_params}};
-    expand_template(w->out, w->t->signature, &args);
+        walk_shared(w);
+    }
+    const ExpandArgs args = {.operand = {w->k->name, *params ? params : w->t->no_params},
+                             .lanes = (int)w->grid.group};
+    expand_template(w->out, is_group ? w->t->group->signature : w->t->signature, &args);
     str_add(w->out, "\n{\n");
 }
 
@@ -568,18 +519,21 @@ void cfamily_print_kernel(const Target *t, const Kernel *k, Str *out)
     w.name = ARENA_ARRAY(a, const char *, k->insts.len);
     w.param = ARENA_ARRAY(a, const char *, (size_t)k->params.len + 1);
     w.base = ARENA_ARRAY(a, const char *, (size_t)k->params.len + 1);
+    w.slot = ARENA_ARRAY(a, const char *, k->insts.len);
     expand_template(out, t->begin, &(ExpandArgs){.operand = {k->name}});
     print_head(&w);
     w.indent = 1;
     if (!kernel_has_wait(k))
         print_wait(&w);
+    if (!t->params_first)
+        walk_shared(&w);
     const bool *used = values_used_params(k, w.values, a);
     for (uint32_t i = 0; i < k->params.len && !t->params_first; i++)
         if (!used[i])
-            print_line(&w, "(void)%s;", w.param[i]);
-    w.is_single = t->thread_id && w.grid.n_loops == 0;
+            walk_line(&w, "(void)%s;", w.param[i]);
+    w.is_single = t->thread_id && w.grid.n_loops == 0 && k->group == 0;
     if (w.is_single) {
-        print_line(&w, "if (%s == 0) {", t->thread_id);
+        walk_line(&w, "if (%s == 0) {", t->thread_id);
         open_block(&w, names_mark(&w.names));
     }
     const Sequence order = sequence_of(k, w.values, a);
@@ -587,7 +541,7 @@ void cfamily_print_kernel(const Target *t, const Kernel *k, Str *out)
         print_inst(&w, order.data[i]);
     if (w.is_single) {
         close_block(&w);
-        print_line(&w, "}");
+        walk_line(&w, "}");
     }
     expand_template(out, t->end, &(ExpandArgs){.operand = {k->name}});
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CUDA target: text for NVRTC (no headers needed) and nvcc, one extern "C" __global__ function a kernel.
-// Launch with GRID_GROUP_X threads a block, all of them in x.
+// Launch with KernelGrid.group threads a block, all of them in x.
 //
 // What is only read is not __restrict__: the compiler would read it through the cache of constants, perhaps
 // before rlx_wait, while the kernel before may still write it.
@@ -16,9 +16,27 @@ static const TypeSpell types[DTYPE_COUNT + 1] = {
 
 static const char *const *const prelude[] = {prelude_cuda, prelude_cuda_device, prelude_gpu_common, NULL};
 
+static const GroupSpell group = {
+    .signature = "extern \"C\" __global__ void __launch_bounds__($L) $0($1)",
+    .id = "rlx_idx(blockIdx.x)",
+    .thread = "rlx_idx(threadIdx.x)",
+    .subgroup = "32",
+    .subgroup_size = 32,
+    .shuffle = "rlx_swap($0, $1)",
+    .shared = "__shared__ $0 $1[$2];",
+    .words = {"rlx_u32", "uint2", "uint4"},
+    .make = {"rlx_u32", "make_uint2", "make_uint4"},
+    .fetch = "*(const $T *)&$0",
+    .put = "*($T *)&$0",
+};
+
 const Target target_cuda = {
     .name = "cuda",
-    .caps = {.name = "cuda", .f32_lanes = 1, .is_gpu = true, .channels_last = true},
+    .caps = {.name = "cuda",
+             .f32_lanes = 1,
+             .is_gpu = true,
+             .shared_bytes = GPU_SHARED_BYTES,
+             .channels_last = true},
     .types = types,
     .spell = gpu_spell,
     .cast = "$T($0)",
@@ -31,6 +49,7 @@ const Target target_cuda = {
     .param_separator = ", ",
     .no_params = "",
     .restrict_word = "__restrict__ ",
+    .group = &group,
     .thread_id = "rlx_idx(blockIdx.x) * rlx_idx(blockDim.x) + rlx_idx(threadIdx.x)",
     .array = "$0 $1[$2];",
     .barrier = "__syncthreads();",

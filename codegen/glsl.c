@@ -63,12 +63,28 @@ static const char *const *const prelude[] = {prelude_glsl, prelude_gpu_common, p
 #define BLOCK(kind)                                                                                          \
     "layout(buffer_reference, std430, buffer_reference_align = $L) " kind " Ref$2 { $0 rlx_at[]; };\n"       \
     "#define $1 Ref$2(RLX_ARG($2)).rlx_at"
-#define TEXT(x)  #x
-#define GROUP(x) "layout(local_size_x = " TEXT(x) ") in;\n\n"
+#define MAIN "layout(local_size_x = $L) in;\n\nvoid main() // $0"
+
+static const GroupSpell group = {
+    .signature = MAIN,
+    .id = "rlx_idx(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x)",
+    .thread = "rlx_idx(gl_LocalInvocationID.x)",
+    .subgroup = "rlx_subgroup",
+    .shuffle = "rlx_swap($0, $1)",
+    .shared = "shared $0 $1[$2];",
+    .words = {"rlx_u32", "uvec2", "uvec4"},
+    .make = {"rlx_u32", "uvec2", "uvec4"},
+    .fetch = "rlx_wide$L(RLX_ARG($2)).rlx_at[$1 >> $3]",
+    .put = "rlx_wide$L(RLX_ARG($2)).rlx_at[$1 >> $3]",
+};
 
 const Target target_vulkan = {
     .name = "vulkan",
-    .caps = {.name = "vulkan", .f32_lanes = 1, .is_gpu = true, .channels_last = true},
+    .caps = {.name = "vulkan",
+             .f32_lanes = 1,
+             .is_gpu = true,
+             .shared_bytes = GPU_SHARED_BYTES,
+             .channels_last = true},
     .types = types,
     .spell = gpu_spell,
     .overrides = overrides,
@@ -76,7 +92,7 @@ const Target target_vulkan = {
     .cast = "$T($0)",
     .cast_to_bool = "$0 != 0",
     .cast_to_int = "rlx_$V_to_$S($0)",
-    .signature = GROUP(GRID_GROUP_X) "void main() // $0",
+    .signature = MAIN,
     .param_read = BLOCK("readonly buffer"),
     .param_written = BLOCK("buffer"),
     .param_prefix = "p_", // they are macros
@@ -84,6 +100,7 @@ const Target target_vulkan = {
     .no_params = "",
     .params_first = true,
     .restrict_word = "",
+    .group = &group,
     .thread_id = "rlx_idx((gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * gl_WorkGroupSize.x + "
                  "gl_LocalInvocationID.x)",
     .array = "$0 $1[$2];",

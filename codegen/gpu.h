@@ -6,6 +6,9 @@
 
 #include "codegen/target.h"
 
+// What all devices let a group share.
+enum { GPU_SHARED_BYTES = 32 << 10 };
+
 // Mathematics by plain names; no vectors.
 extern const SpellRow gpu_spell[KOP_COUNT];
 

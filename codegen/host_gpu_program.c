@@ -119,15 +119,16 @@ static void emit_steps(const Tables *t, Str *out)
     str_printf(out, "static const rlx_gpu_step steps%s[] = {\n", t->e->suffix);
     for (uint32_t i = 0; i < t->steps.len; i++) {
         const Step *s = &t->steps.data[i];
-        uint64_t function = NONE, threads = 0;
+        uint64_t function = NONE;
+        KernelGrid grid = {0};
         if (s->loop == NONE) {
             map_get_str(&t->e->gpu->functions, s->kernel->function, &function);
-            threads = kernel_grid(s->kernel->kernel).threads;
+            grid = kernel_grid(s->kernel->kernel);
         }
-        str_printf(out, "    {%s, %s, %uu, %uu, %lluu, %uu, %uu}, // %s\n",
+        str_printf(out, "    {%s, %s, %uu, %uu, %uu, %lluu, %uu, %uu}, // %s\n",
                    number_text(t->e->arena, (uint32_t)function), number_text(t->e->arena, s->loop), s->args,
-                   s->kernel->args.len, (unsigned long long)threads, s->kernel->skipped_by, s->kernel->row,
-                   s->kernel->kernel->name);
+                   s->kernel->args.len, grid.group, (unsigned long long)grid.groups, s->kernel->skipped_by,
+                   s->kernel->row, s->kernel->kernel->name);
     }
     str_add(out, "};\n");
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The Metal target: one kernel function a kernel, buffer i for parameter i. Metal has no f64.
-// Dispatch at least KernelGrid.threads threads in x; the library must be compiled without fast-math.
+// Dispatch KernelGrid.groups groups of KernelGrid.group threads in x; the library must be compiled without
+// fast-math.
 #include "codegen/gpu.h"
 #include "codegen/prelude.h"
 
@@ -46,9 +47,27 @@ static const SpellOverride overrides[] = {
 
 static const char *const *const prelude[] = {prelude_msl, prelude_gpu_common, prelude_gpu_math, NULL};
 
+static const GroupSpell group = {
+    .signature = "kernel void $0($1, uint3 rlx_group [[threadgroup_position_in_grid]], uint rlx_thread "
+                 "[[thread_index_in_threadgroup]], uint rlx_simd [[threads_per_simdgroup]])",
+    .id = "rlx_idx(rlx_group.x)",
+    .thread = "rlx_idx(rlx_thread)",
+    .subgroup = "rlx_idx(rlx_simd)",
+    .shuffle = "simd_shuffle_xor($0, ushort($1))",
+    .shared = "threadgroup $0 $1[$2];",
+    .words = {"rlx_u32", "uint2", "uint4"},
+    .make = {"rlx_u32", "uint2", "uint4"},
+    .fetch = "*(device const $T *)&$0",
+    .put = "*(device $T *)&$0",
+};
+
 const Target target_metal = {
     .name = "metal",
-    .caps = {.name = "metal", .f32_lanes = 1, .is_gpu = true, .channels_last = true},
+    .caps = {.name = "metal",
+             .f32_lanes = 1,
+             .is_gpu = true,
+             .shared_bytes = GPU_SHARED_BYTES,
+             .channels_last = true},
     .types = types,
     .spell = gpu_spell,
     .overrides = overrides,
@@ -63,6 +82,7 @@ const Target target_metal = {
     .param_separator = ", ",
     .no_params = "device const int *unused [[buffer(0)]]",
     .restrict_word = "",
+    .group = &group,
     .thread_id = "rlx_idx(rlx_id.x)",
     .array = "$0 $1[$2];",
     .barrier = "threadgroup_barrier(mem_flags::mem_threadgroup);",

@@ -73,6 +73,21 @@ typedef struct TypeSpell {
     const char *round;   // $0 = value after a cast to this type; NULL: values are as precise as the storage
 } TypeSpell;
 
+// How kernels of thread groups are written.
+typedef struct GroupSpell {
+    const char *signature;   // $0 = name, $1 = parameters, $L = threads
+    const char *id, *thread; // number of the group, of the thread in it
+    const char *subgroup;    // threads that can hand each other values
+    uint32_t subgroup_size;  // their number where that is known; 0: it depends on the device
+    const char *shuffle;     // $0 of the thread of the subgroup whose number differs by ^ $1
+    const char *shared;      // $0 = element type, $1 = name, $2 = elements
+    const char *words[3];    // types of 1, 2 and 4 words
+    const char *make[3];     // of so many words one value
+    // What is read or written: $0 = first element, $1 = its index, $2 = number of the parameter, $3 = log2 of
+    // the elements, $T = type of the words, $L = their number
+    const char *fetch, *put;
+} GroupSpell;
+
 typedef struct Target Target;
 struct Target {
     const char *name;
@@ -84,7 +99,7 @@ struct Target {
     const char *cast;         // $T, $0: between numbers
     const char *cast_to_bool; // $0
     const char *cast_to_int;  // $S, $V short name of the operand's type, $0: float to int, saturating
-    const char *signature;    // $0 = name, $1 = parameters
+    const char *signature;    // $0 = name, $1 = parameters, $L = threads of a group
     const char *param_read,
         *param_written; // $0 = storage type, $1 = name, $2 = its number, $3 = restrict or nothing, $L = bytes
     const char *param_separator;
@@ -92,6 +107,7 @@ struct Target {
     bool params_first;     // parameters are declared before the signature, not in it (GLSL)
     const char *param_prefix; // of names of parameters
     const char *restrict_word;
+    const GroupSpell *group;           // NULL: there are no groups
     const char *thread_id;             // number of the thread in the grid; NULL: parallel loops are loops
     const char *array;                 // $0 = element type, $1 = name, $2 = elements
     const char *barrier;               // statement; NULL: nothing
@@ -134,21 +150,22 @@ enum { GRID_MAX_LOOPS = 8 };
 
 // Perfectly nested parallel loops at the top of a kernel, innermost first. Together they are one row of
 // threads, in which loop 0 varies fastest: no loop is too short to fill a group, or too long for an axis of
-// the device's grid. A kernel without such loops runs in one thread.
+// the device's grid. A kernel without such loops runs in one thread. Those of group kernels are their loops
+// over groups, wherever these are.
 typedef struct KernelGrid {
     uint32_t n_loops;
     KRef loop[GRID_MAX_LOOPS];
-    uint64_t threads; // 0: a loop is empty
+    uint32_t group;           // threads of a group
+    uint64_t threads, groups; // 0: a loop is empty; there may be more threads in the groups than are needed
 } KernelGrid;
 
 // Loops whose bounds are not constants do not join the grid.
 KernelGrid kernel_grid(const Kernel *k);
-// Iterations of a parallel loop with constant bounds; 0 for other loops, and for none.
+// Iterations of a parallel loop or one over groups, with constant bounds; 0 for other loops, and for none.
 uint64_t grid_trip_count(const Kernel *k, KRef loop);
-// Threads of which one iteration of loop `place` is made.
+// Threads, or groups, of which one iteration of loop `place` is made.
 uint64_t grid_stride(const Kernel *k, const KernelGrid *g, uint32_t place);
-// Threads of one group: part of the GLSL text, and what the other targets should be launched with. There may
-// be more threads than the grid needs.
-#define GRID_GROUP_X 128
+// Threads of one group of kernels that say nothing about it.
+enum { GRID_GROUP_X = 128 };
 
 #endif

@@ -85,9 +85,23 @@ static const char *lacks_inst(const Target *t, const Kernel *k, const KInst *n)
     return arena_printf(k->arena, "%s has no %s of %s", t->name, kop_info[n->kop].name, type);
 }
 
+static const char *lacks_group(const Target *t, const Kernel *k)
+{
+    uint64_t bytes = 0;
+    for (KRef r = 1; r < k->insts.len; r++)
+        if (k_inst(k, r)->kind == KI_array && k_inst(k, r)->flags == KARRAY_SHARED)
+            bytes += (uint64_t)k_inst(k, r)->imm * 4; // as values, which may be wider than the type
+    if (k->group != 0 && t->group == NULL)
+        return arena_printf(k->arena, "%s has no groups of threads", t->name);
+    return bytes <= t->caps.shared_bytes
+               ? NULL
+               : arena_printf(k->arena, "%s has no %llu bytes that a group shares", t->name,
+                              (unsigned long long)bytes);
+}
+
 const char *target_lacks(const Target *t, const Kernel *k)
 {
-    const char *message = NULL;
+    const char *message = lacks_group(t, k);
     for (uint32_t i = 0; i < k->params.len && !message; i++)
         if (!t->types[k->params.data[i].dtype].value)
             message =

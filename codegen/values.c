@@ -58,11 +58,16 @@ static void find_writes(const Kernel *k, Value *v, Arena *a)
         const bool is_matrix_store = n->kind == KI_matrix && n->kop == KMATRIX_store;
         if (n->kind == KI_set || n->kind == KI_astore || is_matrix_store)
             next[n->a] = r;
+        if (n->kind == KI_fetch)
+            next[n->b] = r;
         for (uint32_t i = 0; n->kind == KI_device && k_device_operand(k, n, i) != 0; i++)
             next[k_device_operand(k, n, i)] = r;
         // Other threads may have written anything before a barrier, and device functions may be one.
         for (uint32_t i = 0; (n->kind == KI_barrier || n->kind == KI_device) && i <= k->params.len; i++)
             next_store[i] = r;
+        for (KRef s = 1; n->kind == KI_barrier && s < r; s++)
+            if (k_inst(k, s)->kind == KI_array && k_inst(k, s)->flags == KARRAY_SHARED)
+                next[s] = r;
         if (n->kind == KI_get || n->kind == KI_aload)
             v[r].expires = next[n->a];
         if (k_writes_param(n))
@@ -93,7 +98,7 @@ static bool can_inline(const Value *v, const KInst *n, KRef operand, KRef r, boo
     const Value *o = &v[operand];
     if (n->kind == KI_const || n->kind == KI_list || n->kind == KI_address)
         return true;
-    if (!value_is_expression(n->kind) || !o->in_own_block || n->kind == KI_part)
+    if (!value_is_expression(n->kind) || !o->in_own_block || n->kind == KI_part || n->kind == KI_thread)
         return false;
     if (n->kind == KI_get)
         return o->expires >= o->last_use;
@@ -151,7 +156,8 @@ bool *values_used_params(const Kernel *k, const Value *v, Arena *a)
     for (KRef r = 1; r < k->insts.len; r++) {
         const KInst *n = k_inst(k, r);
         const bool is_matrix = n->kind == KI_matrix && (n->kop == KMATRIX_load || n->kop == KMATRIX_split);
-        if (n->kind == KI_store || is_matrix || n->kind == KI_address || (n->kind == KI_load && v[r].n_uses))
+        const bool is_wide = n->kind == KI_fetch || n->kind == KI_put || n->kind == KI_address;
+        if (n->kind == KI_store || is_wide || is_matrix || (n->kind == KI_load && v[r].n_uses))
             used[n->imm] = true;
         if (n->kind == KI_point)
             used[n->imm] = used[k->params.data[n->imm].table - 1] = true;

@@ -37,6 +37,7 @@ typedef enum KKind {
     // --- expressions (pure, but load, get and aload read what statements before them wrote) ---
     KI_const,   // imm: the bits of a double for float types, else the integer
     KI_part,    // which of the threads that share the kernel this is; imm 1: how many they are (KT_INDEX)
+    KI_thread,  // number of the thread in its group (KT_INDEX)
     KI_op,      // kop on a, b, c; all of the same lanes
     KI_cast,    // a to dtype; rules of OP_cast, or those of KCast in imm
     KI_splat,   // scalar a in all lanes
@@ -51,10 +52,13 @@ typedef enum KKind {
     // --- statements ---
     KI_var,      // mutable local initialised with a
     KI_set,      // variable a = b
-    KI_array,    // local array of imm elements (scratch on the stack or in registers)
+    KI_array,    // local array of imm elements (on the stack or in registers); KARRAY_SHARED: of a group
     KI_astore,   // array a at index b = c (lanes consecutive elements)
     KI_store,    // param[imm][b .. ] = a; count < lanes: only the first count are written
     KI_prefetch, // param[imm][a] will be read or written soon: a hint; a may lie behind the end
+    KI_fetch,    // array b at index c = count elements of param[imm] from a on, by one load
+    KI_put,      // the same the other way, by one store
+    KI_team,     // this instruction's value: kop over the values a of an aligned run of imm threads
     KI_point,    // until its block ends, param[imm] begins at the address in entry a of its table
                  // (KParam.table), or where that is 0 at its own element b
     KI_for,      // loop variable (this instruction's value) from a while < b, step imm
@@ -96,8 +100,10 @@ typedef enum KCast {
 enum {
     KFOR_SERIAL,
     KFOR_PARALLEL,
-    KFOR_UNROLL
-}; // KInst.flags of KI_for: plain; independent iterations; small constant trip count
+    KFOR_UNROLL,
+    KFOR_GROUP
+}; // KInst.flags of KI_for: plain; independent iterations; small constant trip count; over thread groups
+enum { KARRAY_SHARED = 1 }; // KInst.flags of KI_array
 
 typedef struct KInst {
     uint8_t kind;  // KKind
@@ -134,6 +140,7 @@ typedef struct Kernel {
     bool may_alias; // some params overlap in memory (in place): no restrict
     uint32_t shared_bytes; // of memory that a group has at shared_begin (device.def)
     uint8_t max_lanes;
+    uint16_t group; // threads of a group; 0: threads have nothing to do with each other (see k_set_group)
     struct KScopes *scopes; // the builders' own: open blocks and the expressions that can be reused
 } Kernel;
 
@@ -183,6 +190,29 @@ void k_if(Kernel *k, KRef cond);
 void k_else(Kernel *k);
 void k_end(Kernel *k);
 void k_comment(Kernel *k, const char *text);
+
+// Group kernels, of GPU targets with shared memory (TargetCaps.shared_bytes): threads run in groups of
+// `threads`, a power of two from 32 to 1024. Outside of group loops all threads of all groups do the same;
+// parallel loops inside are plain loops of each thread.
+void k_set_group(Kernel *k, uint32_t threads);
+// A loop over groups: all threads of group i run iteration i. Bounds are constant, and such loops are nested
+// in nothing but each other: together they are the grid.
+KRef k_for_group(Kernel *k, int64_t n, const char *name_hint);
+KRef k_thread(Kernel *k);
+// An array that the threads of a group share. What one thread stores, others read behind a k_barrier.
+KRef k_shared(Kernel *k, int type, int64_t n);
+// op (those of k_hreduce) over the values of `width` threads, a power of two: those whose number in the group
+// differs in the lowest bits only. Each of them gets the result, with the same bits; which of NaN and a
+// number is the greater or lesser is open. Every thread of the group must come by, as with a barrier; but it
+// is none for memory.
+KRef k_team(Kernel *k, KOp op, KRef v, uint32_t width);
+// array[at .. at + n) = n elements of a parameter from `index` on, converted as k_load does, or the other way
+// round. n elements are at most 16 bytes, n is a power of two, and `index` a multiple of n of memory that is
+// aligned in the same way. With a constant `at` the array stays in registers.
+void k_fetch(Kernel *k, uint32_t param, KRef index, KRef array, KRef at, uint8_t n);
+void k_put(Kernel *k, uint32_t param, KRef index, KRef array, KRef at, uint8_t n);
+// The most elements that k_fetch and k_put move; 0: not of this type.
+uint8_t k_fetch_width(int type);
 // Statements on matrix registers; row steps in elements.
 void k_matrix_begin(Kernel *k, int64_t rows, int64_t words);
 void k_matrix_zero(Kernel *k, uint8_t dst);
@@ -202,11 +232,11 @@ KRef k_block_end(const Kernel *k, KRef r);
 // Does it read or write elements of parameter imm?
 static inline bool k_reads_param(const KInst *n)
 {
-    return n->kind == KI_load || (n->kind == KI_matrix && n->kop == KMATRIX_load);
+    return n->kind == KI_load || n->kind == KI_fetch || (n->kind == KI_matrix && n->kop == KMATRIX_load);
 }
 static inline bool k_writes_param(const KInst *n)
 {
-    return n->kind == KI_store || (n->kind == KI_matrix && n->kop == KMATRIX_split);
+    return n->kind == KI_store || n->kind == KI_put || (n->kind == KI_matrix && n->kop == KMATRIX_split);
 }
 // The constant value of an index expression, if it is one.
 bool k_is_const(const Kernel *k, KRef r, int64_t *v);
@@ -240,6 +270,7 @@ typedef struct TargetCaps {
     uint8_t vector_regs; // architectural vector registers
     bool is_gpu;         // parallel loops become the grid; no vectors; no register-tiled CPU schedules
     bool packs_weights;  // constants may be rearranged for the kernel that reads them
+    uint32_t shared_bytes; // memory that a group of threads shares; 0: no group kernels
     bool channels_last;  // preferred order of image-like activations
     uint32_t l1_bytes, l2_bytes, l3_bytes;
     uint8_t fma_per_cycle; // vector multiply-adds that one core begins in a cycle

@@ -47,7 +47,7 @@ static void print_refs(Str *out, const Kernel *k, const KInst *n)
 
 static void print_for(Str *out, const Kernel *k, const KInst *n)
 {
-    static const char *const how[] = {"", " parallel", " unroll"};
+    static const char *const how[] = {"", " parallel", " unroll", " group"};
     print_ref(out, k, n->a);
     str_add(out, " .. ");
     print_ref(out, k, n->b);
@@ -75,8 +75,8 @@ static void print_value(Str *out, const Kernel *k, const KInst *n)
     static const char *const word[] = {
         [KI_cast] = "cast", [KI_splat] = "splat", [KI_get] = "get",     [KI_aload] = "aload",
         [KI_load] = "load", [KI_var] = "var",     [KI_array] = "array", [KI_zip] = "zip"};
-    if (n->kind == KI_part) {
-        str_add(out, n->imm ? "parts" : "part");
+    if (n->kind == KI_part || n->kind == KI_thread) {
+        str_add(out, n->kind == KI_thread ? "thread" : n->imm ? "parts" : "part");
         return;
     }
     if (n->kind == KI_call) {
@@ -90,8 +90,12 @@ static void print_value(Str *out, const Kernel *k, const KInst *n)
         str_char(out, ']');
         return;
     }
-    if (n->kind == KI_op || n->kind == KI_hreduce)
-        str_printf(out, "%s%s ", n->kind == KI_hreduce ? "hreduce " : "", kop_info[n->kop].name);
+    if (n->kind == KI_op || n->kind == KI_hreduce || n->kind == KI_team)
+        str_printf(out, "%s%s ",
+                   n->kind == KI_hreduce ? "hreduce "
+                   : n->kind == KI_team  ? "team "
+                                         : "",
+                   kop_info[n->kop].name);
     else
         str_printf(out, "%s%s ",
                    n->kind == KI_zip                             ? n->imm ? "high " : "low "
@@ -101,7 +105,9 @@ static void print_value(Str *out, const Kernel *k, const KInst *n)
                    word[n->kind]);
     print_type(out, n);
     if (n->kind == KI_array)
-        str_printf(out, "[%lld]", (long long)n->imm);
+        str_printf(out, "[%lld]%s", (long long)n->imm, n->flags == KARRAY_SHARED ? " shared" : "");
+    if (n->kind == KI_team)
+        str_printf(out, " width %lld", (long long)n->imm);
     if (n->kind == KI_load) {
         str_char(out, ' ');
         print_place(out, k, n, n->a);
@@ -146,6 +152,12 @@ static void print_statement(Str *out, const Kernel *k, const KInst *n)
         str_add(out, "prefetch ");
         print_place(out, k, n, n->a);
         break;
+    case KI_fetch:
+    case KI_put:
+        str_printf(out, "%s %d ", n->kind == KI_put ? "put" : "fetch", n->count);
+        str_printf(out, "%s", k->params.data[n->imm].name);
+        print_refs(out, k, n);
+        break;
     case KI_point:
         str_printf(out, "point %s", k->params.data[n->imm].name);
         print_refs(out, k, n);
@@ -181,7 +193,7 @@ static void print_statement(Str *out, const Kernel *k, const KInst *n)
 
 static bool has_value(uint8_t kind)
 {
-    return (kind >= KI_part && kind <= KI_var) || kind == KI_array;
+    return (kind >= KI_part && kind <= KI_var) || kind == KI_array || kind == KI_team;
 }
 
 void kernel_print(const Kernel *k, Str *out)
@@ -189,6 +201,8 @@ void kernel_print(const Kernel *k, Str *out)
     str_printf(out, "kernel %s%s\n", k->name, k->may_alias ? " may_alias" : "");
     if (k->comment && *k->comment)
         str_printf(out, "  # %s\n", k->comment);
+    if (k->group != 0)
+        str_printf(out, "  groups of %d threads\n", k->group);
     for (uint32_t i = 0; i < k->params.len; i++) {
         const KParam *p = &k->params.data[i];
         str_printf(out, "  param %s: %s%s%s\n", p->name, dtype_info[p->dtype].name, p->is_read ? " read" : "",

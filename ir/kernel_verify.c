@@ -2,7 +2,7 @@
 // What must hold for every kernel that a schedule hands to an emitter. Written from the contract in kernel.h
 // alone, so that it does not share mistakes with the builders.
 #include "ir/device.h"
-#include "ir/kernel_fold.h"
+#include "ir/kernel_group.h"
 
 #include <stdarg.h>
 
@@ -17,6 +17,7 @@ typedef struct Checker {
     uint32_t open[MAX_BLOCKS_DEEP];
     uint8_t opener[MAX_BLOCKS_DEEP]; // KKind
     uint32_t depth, n_blocks;
+    uint32_t n_group_loops;
     bool has_matrix; // matrix registers are in use
 } Checker;
 
@@ -39,7 +40,7 @@ static bool check_ref(Checker *c, KRef r)
     if (c->is_closed[c->block[r]])
         return fail(c, "operand %u is out of scope", r);
     const uint8_t kind = k_inst(c->k, r)->kind;
-    const bool is_value = (kind >= KI_const && kind <= KI_aload) || kind == KI_for;
+    const bool is_value = (kind >= KI_const && kind <= KI_aload) || kind == KI_for || kind == KI_team;
     return is_value || fail(c, "operand %u has no value", r);
 }
 
@@ -85,11 +86,18 @@ static bool check_op(Checker *c, const KInst *n)
            fail(c, "%s is not defined for %s", info->name, kt_name(type));
 }
 
-static bool check_hreduce(Checker *c, const KInst *n)
+static bool check_joint(Checker *c, const KInst *n)
 {
     const uint8_t op = n->kop;
-    if (op != KOP_add && op != KOP_mul && op != KOP_min && op != KOP_max && op != KOP_and && op != KOP_or)
-        return fail(c, "no horizontal %s", op < KOP_COUNT ? kop_info[op].name : "operation");
+    const bool joins =
+        op == KOP_add || op == KOP_mul || op == KOP_min || op == KOP_max || op == KOP_and || op == KOP_or;
+    return joins || fail(c, "no horizontal %s", op < KOP_COUNT ? kop_info[op].name : "operation");
+}
+
+static bool check_hreduce(Checker *c, const KInst *n)
+{
+    if (!check_joint(c, n))
+        return false;
     if (!check_ref(c, n->a) || k_inst(c->k, n->a)->lanes < 2)
         return c->message ? false : fail(c, "horizontal reduction of a scalar");
     return check_typed(c, n->a, n->dtype, k_inst(c->k, n->a)->lanes);
@@ -160,8 +168,10 @@ static bool check_block(Checker *c, const KInst *n)
 {
     switch (n->kind) {
     case KI_for:
-        if (n->imm < 1 || n->flags > KFOR_UNROLL || n->dtype != KT_INDEX)
+        if (n->imm < 1 || n->flags > KFOR_GROUP || n->dtype != KT_INDEX)
             return fail(c, "malformed loop");
+        if (n->flags == KFOR_GROUP && c->depth - 1 != c->n_group_loops++)
+            return fail(c, "a loop over groups in or behind something else");
         return check_typed(c, n->a, KT_INDEX, 1) && check_typed(c, n->b, KT_INDEX, 1) &&
                open_block(c, n->kind);
     case KI_if:
@@ -276,6 +286,28 @@ static bool check_device(Checker *c, const KInst *n)
                                    : check_call(c, n);
 }
 
+static bool check_group(Checker *c, const KInst *n)
+{
+    const char *wrong = kernel_wrong_group(c->k, n);
+    return wrong == NULL || fail(c, "%s", wrong);
+}
+
+static bool check_group_inst(Checker *c, const KInst *n)
+{
+    switch (n->kind) {
+    case KI_thread:
+        return (n->dtype == KT_INDEX && n->lanes == 1) || fail(c, "malformed thread");
+    case KI_fetch:
+    case KI_put:
+        return check_typed(c, n->a, KT_INDEX, 1) && check_place(c, n->b, KI_array) &&
+               check_typed(c, n->c, KT_INDEX, 1);
+    case KI_team:
+        return check_joint(c, n) && check_typed(c, n->a, n->dtype, 1);
+    default:
+        return fail(c, "unknown kind %d", n->kind);
+    }
+}
+
 static bool check_inst(Checker *c, const KInst *n)
 {
     const uint8_t of_a = n->a && n->a < c->at ? k_inst(c->k, n->a)->lanes : 1;
@@ -333,7 +365,7 @@ static bool check_inst(Checker *c, const KInst *n)
     case KI_comment:
         return true;
     default:
-        return fail(c, "unknown kind %d", n->kind);
+        return check_group_inst(c, n);
     }
 }
 
@@ -361,7 +393,7 @@ const char *kernel_verify(const Kernel *k)
     for (c.at = 1; c.at < k->insts.len; c.at++) {
         const KInst *n = k_inst(k, c.at);
         c.block[c.at] = c.open[c.depth - 1];
-        if (!check_lanes(&c, n) || !check_inst(&c, n))
+        if (!check_lanes(&c, n) || !check_inst(&c, n) || !check_group(&c, n))
             return c.message;
     }
     if (c.depth != 1 || c.has_matrix)

@@ -14,8 +14,6 @@
 extern "C" {
 #endif
 
-#define RLX_CUDA_BLOCK 128u // threads that the kernels are made for
-
 // Kinds of images: PTX, or a cubin for compute capability major * 10 + minor, RLX_CUDA_EXACT: for no other.
 #define RLX_CUDA_PTX   0u
 #define RLX_CUDA_EXACT 0x1000u
@@ -84,13 +82,12 @@ static inline rlx_status rlx_cuda_edge(rlx_cuda *c, void *node)
 
 // All parameters are addresses, so that the list is the buffer that the driver wants. In a run it is
 // launched; while a graph is made it becomes a node of it.
-static inline rlx_status rlx_cuda_launch(void *self, uint32_t function, uint64_t threads,
-                                         const uint64_t *args, uint32_t n_args)
+static inline rlx_status rlx_cuda_launch(void *self, const rlx_gpu_step *step, const uint64_t *args)
 {
     rlx_cuda *const c = (rlx_cuda *)self;
-    void *const f = rlx_cuda_functions((unsigned char *)self)[function];
-    const uint64_t blocks = (threads + RLX_CUDA_BLOCK - 1u) / RLX_CUDA_BLOCK;
-    size_t bytes = n_args * sizeof *args;
+    void *const f = rlx_cuda_functions((unsigned char *)self)[step->function];
+    const unsigned blocks = (unsigned)step->groups;
+    size_t bytes = step->n_args * sizeof *args;
     void *extra[5], *node;
     rlx_cuda_node n;
     extra[0] = (void *)(uintptr_t)1; // CU_LAUNCH_PARAM_BUFFER_POINTER
@@ -98,17 +95,17 @@ static inline rlx_status rlx_cuda_launch(void *self, uint32_t function, uint64_t
     extra[2] = (void *)(uintptr_t)2; // CU_LAUNCH_PARAM_BUFFER_SIZE
     extra[3] = &bytes;
     extra[4] = NULL;
-    if (blocks > 0x7fffffffu)
+    if (step->groups > 0x7fffffffu)
         return RLX_ERR_DEVICE;
     if (c->graph == NULL)
-        return rlx_cuda_status(c->api.launch(f, (unsigned)blocks, 1, 1, RLX_CUDA_BLOCK, 1, 1, 0, c->stream,
-                                             NULL, n_args != 0 ? extra : NULL));
+        return rlx_cuda_status(c->api.launch(f, blocks, 1, 1, step->group, 1, 1, 0, c->stream, NULL,
+                                             step->n_args != 0 ? extra : NULL));
     memset(&n, 0, sizeof n);
     n.function = f;
-    n.grid[0] = (unsigned)blocks;
-    n.block[0] = RLX_CUDA_BLOCK;
+    n.grid[0] = blocks;
+    n.block[0] = step->group;
     n.grid[1] = n.grid[2] = n.block[1] = n.block[2] = 1;
-    n.extra = n_args != 0 ? extra : NULL;
+    n.extra = step->n_args != 0 ? extra : NULL;
     if (c->api.graph_kernel(&node, c->graph, NULL, 0, &n) != 0 || rlx_cuda_edge(c, node) != RLX_OK)
         return RLX_ERR_DEVICE;
     if (c->after != NULL)

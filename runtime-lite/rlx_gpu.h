@@ -33,7 +33,8 @@ typedef struct rlx_gpu_step {
     uint32_t function;     // number of a kernel; of a loop RLX_GPU_NONE
     uint32_t loop;         // number of a loop; of a kernel RLX_GPU_NONE
     uint32_t args, n_args; // in the list of arguments
-    uint64_t threads;      // the kernel needs; more do no harm
+    uint32_t group;        // threads of a group
+    uint64_t groups;       // more do no harm
     uint32_t skipped_by;   // bit s: nothing that set s of the outputs wants depends on it
     uint32_t row;          // in the table of kernels
 } rlx_gpu_step;
@@ -104,8 +105,7 @@ typedef struct rlx_gpu_program {
 
 // What a device does, in order. `self` is the record; addresses are what `args` of a launch are made of.
 typedef struct rlx_gpu_driver {
-    rlx_status (*launch)(void *self, uint32_t function, uint64_t threads, const uint64_t *args,
-                         uint32_t n_args);
+    rlx_status (*launch)(void *self, const rlx_gpu_step *step, const uint64_t *args);
     rlx_status (*clear)(void *self, uint64_t address, uint64_t bytes);
     // From the arena block, which may not change before the next wait, and from other memory.
     rlx_status (*write)(void *self, uint64_t address, const void *data, size_t bytes);
@@ -220,8 +220,8 @@ static inline rlx_status rlx_gpu_steps(const rlx_gpu_frame *f, uint32_t begin, u
             f->args[j] = rlx_gpu_address(f, &p->args[s->args + j]);
         if (s->loop != RLX_GPU_NONE)
             status = rlx_gpu_loop_run(f, &p->loops[s->loop]);
-        else if (s->threads != 0)
-            status = f->driver->launch(f->self, s->function, s->threads, f->args, s->n_args);
+        else if (s->groups != 0)
+            status = f->driver->launch(f->self, s, f->args);
         if (f->ctx->profile != NULL && status == RLX_OK) { // times of kernels, so each is waited for
             status = f->driver->wait(f->self);
             time = rlx_lap(f->ctx->profile, s->row, time);
@@ -361,7 +361,7 @@ static inline rlx_status rlx_gpu_levels(const rlx_gpu_frame *f,
     uint32_t i, n = 1, level = 0, done = 0;
     for (; done < p->n_steps && status == RLX_OK; level++) {
         for (n = 0, i = 0; i < p->n_steps; i++)
-            n += kernels[p->steps[i].row].level == level && p->steps[i].threads != 0;
+            n += kernels[p->steps[i].row].level == level && p->steps[i].groups != 0;
         status = n != 0 ? joint(f->self, n) : RLX_OK;
         for (i = 0; i < p->n_steps && status == RLX_OK; i++)
             if (kernels[p->steps[i].row].level == level) {

@@ -272,20 +272,21 @@ static inline void rlx_metal_dispatch(rlx_metal *r, uint64_t groups, uint32_t th
 // --- rlx_gpu_driver ------------------------------------------------------------------------------
 
 // Addresses are offsets in the buffer.
-static inline rlx_status rlx_metal_launch(void *self, uint32_t function, uint64_t threads,
-                                          const uint64_t *args, uint32_t n_args)
+static inline rlx_status rlx_metal_launch(void *self, const rlx_gpu_step *step, const uint64_t *args)
 {
     rlx_metal *const r = (rlx_metal *)self;
-    void *const kernel = rlx_metal_kernels((unsigned char *)self)[function];
-    const uint64_t groups = (threads + RLX_METAL_GROUP - 1u) / RLX_METAL_GROUP;
+    void *const kernel = rlx_metal_kernels((unsigned char *)self)[step->function];
     uint32_t i;
-    if (groups > 0x7fffffffu || rlx_metal_next(r, kernel) != RLX_OK)
+    if (step->group > RLX_METAL_GROUP &&
+        rlx_metal_count(&r->objc, kernel, RLX_METAL_MAX_THREADS) < step->group)
         return RLX_ERR_DEVICE;
-    for (i = 0; i < n_args; i++)
+    if (step->groups > 0x7fffffffu || rlx_metal_next(r, kernel) != RLX_OK)
+        return RLX_ERR_DEVICE;
+    for (i = 0; i < step->n_args; i++)
         rlx_metal_set_buffer(r, args[i], i);
-    if (n_args == 0) // kernels have one at least
+    if (step->n_args == 0) // kernels have one at least
         rlx_metal_set_buffer(r, 0, 0);
-    rlx_metal_dispatch(r, groups, RLX_METAL_GROUP);
+    rlx_metal_dispatch(r, step->groups, step->group);
     return RLX_OK;
 }
 

@@ -17,7 +17,6 @@
 extern "C" {
 #endif
 
-#define RLX_VULKAN_GROUP    128u // threads that the kernels are made for
 #define RLX_VULKAN_OWN_ARGS 15u  // addresses that are push constants; one more is that of the others
 #define RLX_VULKAN_MAX_ARGS 128u
 
@@ -350,11 +349,11 @@ static inline int rlx_vulkan_next(rlx_vulkan *v)
     return RLX_VULKAN_OK;
 }
 
-// args: addresses; threads along one row. Groups are laid out in rows that every device can have.
-static inline int rlx_vulkan_launch(rlx_vulkan *v, uint64_t kernel, uint64_t threads, const uint64_t *args,
+// args: addresses; groups of as many threads as the kernel is made for, along one row. They are laid out in
+// rows that every device can have.
+static inline int rlx_vulkan_launch(rlx_vulkan *v, uint64_t kernel, uint64_t groups, const uint64_t *args,
                                     uint32_t n_args)
 {
-    const uint64_t groups = (threads + RLX_VULKAN_GROUP - 1u) / RLX_VULKAN_GROUP;
     const uint64_t rows = (groups + 65534u) / 65535u;
     if (n_args > RLX_VULKAN_MAX_ARGS || rows > 65535u || rlx_vulkan_next(v) != RLX_VULKAN_OK)
         return RLX_VULKAN_FAILED;
@@ -511,12 +510,12 @@ static inline rlx_status rlx_vulkan_get(const rlx_ctx *ctx, size_t offset, size_
 }
 
 // As a rlx_gpu_driver; self: the record.
-static inline rlx_status rlx_vulkan_do_launch(void *self, uint32_t function, uint64_t threads,
-                                              const uint64_t *args, uint32_t n_args)
+static inline rlx_status rlx_vulkan_do_launch(void *self, const rlx_gpu_step *step, const uint64_t *args)
 {
     rlx_vulkan_record *const r = (rlx_vulkan_record *)self;
-    const uint64_t kernel = rlx_vulkan_kernels((unsigned char *)self)[function];
-    return rlx_vulkan_status(rlx_vulkan_launch(&r->device, kernel, threads, args, n_args));
+    const uint64_t kernel = rlx_vulkan_kernels((unsigned char *)self)[step->function];
+    return rlx_vulkan_status(
+        rlx_vulkan_launch(&r->device, kernel, step->groups, args, step->n_args));
 }
 
 static inline rlx_status rlx_vulkan_do_clear(void *self, uint64_t address, uint64_t bytes)

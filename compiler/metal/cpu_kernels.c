@@ -80,6 +80,19 @@ static Piece attribute_of(Piece param)
     return (Piece){param.at, 0};
 }
 
+// What a thread knows of itself, by attribute. NULL: it is none of these.
+static const char *find_id(Piece attribute)
+{
+    static const char *const known[][2] = {{"thread_position_in_grid", "uint3{id[0], id[1], id[2]}"},
+                                           {"threadgroup_position_in_grid", "uint3{id[3], id[4], id[5]}"},
+                                           {"thread_index_in_threadgroup", "id[6]"},
+                                           {"threads_per_simdgroup", "id[7]"}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strlen(known[i][0]) == attribute.len && strncmp(known[i][0], attribute.at, attribute.len) == 0)
+            return known[i][1];
+    return NULL;
+}
+
 // Prints what the parameter is given. A kernel gets the buffers' addresses p and its thread's ids.
 static void read_param(MetalKernel *k, Piece param, FILE *out)
 {
@@ -93,8 +106,8 @@ static void read_param(MetalKernel *k, Piece param, FILE *out)
         const bool is_constant = has_word(type, "constant");
         k->param[i] = (MetalParam){true, !is_constant && !has_word(type, "const "), is_constant, 0};
         fprintf(out, "%s(%.*s*)p[%lu]", is_reference ? "*" : "", (int)type.len - 1, type.at, i);
-    } else if (strncmp(attribute.at, "thread_position_in_grid", attribute.len) == 0 && attribute.len > 0) {
-        fprintf(out, "uint3{id[0], id[1], id[2]}");
+    } else if (find_id(attribute) != NULL) {
+        fputs(find_id(attribute), out);
     } else {
         objc_fail("%s: the parameter %.*s is of no kind that is known here", k->name, (int)param.len,
                   param.at);
@@ -123,7 +136,7 @@ static void read_kernel(MetalKernel *k, const char *params, FILE *out)
     fprintf(out, "%d};\n", KERNEL_MAX_BUFFERS);
     const char *end = strstr(params, "\n}\n");
     const Piece all = {params, end != NULL ? (size_t)(end - params) : strlen(params)};
-    k->has_barrier = has_word(all, "_barrier(");
+    k->has_barrier = has_word(all, "_barrier(") || has_word(all, "simd_shuffle");
 }
 
 static const char *const kernel_word = "kernel void ";

@@ -460,7 +460,8 @@ static void run_launch(const Launch *l, bool is_beside, uint64_t seed)
             written[n++] = (DeviceRange){b->data, b->data + b->length};
     }
     const DeviceGrid grid = {
-        {l->groups[0] * l->threads, l->groups[1], l->groups[2]}, (uint32_t)l->threads, k->has_barrier};
+        {l->groups[0] * l->threads, l->groups[1], l->groups[2]}, (uint32_t)l->threads, k->has_barrier,
+        (uint32_t)simd_width(NULL, NULL)};
 
     const char *wrong = device_launch(k->fn, args, written, n, grid, seed);
     if (wrong != NULL)

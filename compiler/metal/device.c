@@ -16,7 +16,7 @@
         }                                                                                                    \
     } while (0)
 
-enum { STACK_BYTES = 1 << 17, MAX_GROUP = 1024, PAGE_BYTES = 1 << 12, MAX_PAGES = 1 << 14 };
+enum { STACK_BYTES = 1 << 17, MAX_GROUP = 1024, PAGE_BYTES = 1 << 12, MAX_PAGES = 1 << 14, SWAP_BYTES = 16 };
 
 // --- what threads have touched -------------------------------------------------------------------
 
@@ -60,8 +60,10 @@ static Cell *cells_of(uintptr_t number)
 
 typedef struct Thread {
     ucontext_t at;
-    uint32_t id[3];
-    bool has_ended;
+    uint32_t id[DEVICE_IDS];
+    bool has_ended, is_swapping; // while it waits: for a swap, not a barrier
+    unsigned char handed[2][SWAP_BYTES]; // by turns: the last value, which others may not have read yet
+    uint32_t n_handed;
 } Thread;
 
 static struct {
@@ -71,6 +73,7 @@ static struct {
     uint32_t thread;  // that runs now, in the grid
     uint32_t group;   // that runs now
     uint32_t group_x; // threads of a group
+    uint32_t simd;    // threads of a simdgroup
     uint32_t phase;   // barriers that the group has passed
     uintptr_t stack, stack_end;
     bool has_barrier;
@@ -80,6 +83,11 @@ static struct {
 } run;
 static uint64_t n_threads, n_accesses;
 uint32_t device_group_x;
+
+// How many threads of a group wait for what.
+typedef struct Round {
+    uint32_t n_ended, n_swapping;
+} Round;
 
 static Thread group[MAX_GROUP];
 static ucontext_t scheduler;
@@ -200,32 +208,64 @@ void device_barrier(void)
 {
     Thread *t = current;
     rlx_assert(t != NULL);
+    t->is_swapping = false;
     swapcontext(&t->at, &scheduler);
 }
 
-// All threads of a group, from barrier to barrier.
-static void run_group(uint64_t seed)
+void device_swap(void *value, uint32_t bytes, uint32_t mask)
 {
-    uint32_t n_ended = 0;
+    Thread *t = current;
+    const uint32_t turn = t->n_handed++ % 2, other = (uint32_t)(t - group) ^ mask;
+    rlx_assert(bytes <= SWAP_BYTES && mask < run.simd && other < run.group_x);
+    memcpy(t->handed[turn], value, bytes);
+    t->is_swapping = true;
+    swapcontext(&t->at, &scheduler);
+    memcpy(value, group[other].handed[turn], bytes);
+}
+
+// One thread after the other, up to where they wait. Alone in its frame: contexts return more than once.
+static __attribute__((noinline)) Round run_round(uint64_t seed)
+{
+    static Round r; // not clobbered by the switches
+    static uint32_t i;
+    memset(&r, 0, sizeof r);
+    for (i = 0; i < run.group_x; i++) {
+        Thread *t = &group[pick(i, run.group_x, seed)];
+        begin_thread(t);
+        swapcontext(&scheduler, &t->at);
+        r.n_ended += current->has_ended;
+        r.n_swapping += !current->has_ended && current->is_swapping;
+    }
+    n_threads -= run.group_x;
+    return r;
+}
+
+static __attribute__((noinline)) void begin_group(void)
+{
     for (uint32_t i = 0; i < run.group_x; i++) {
         getcontext(&group[i].at);
         group[i].at.uc_stack.ss_sp = stacks + (size_t)i * STACK_BYTES;
         group[i].at.uc_stack.ss_size = STACK_BYTES;
         makecontext(&group[i].at, thread_main, 0);
         group[i].has_ended = false;
+        group[i].n_handed = 0;
     }
-    for (run.phase = 0; n_ended == 0; run.phase++)
-        for (uint32_t i = 0; i < run.group_x; i++) {
-            Thread *t = &group[pick(i, run.group_x, seed + run.phase)];
-            begin_thread(t);
-            swapcontext(&scheduler, &t->at);
-            n_ended += t->has_ended;
-        }
-    n_threads -= (uint64_t)(run.phase - 1) * run.group_x;
+}
+
+// All threads of a group, from barrier to barrier.
+static void run_group(uint64_t seed)
+{
+    Round r = {0};
+    begin_group();
+    n_threads += run.group_x;
+    for (run.phase = 0; r.n_ended == 0 && r.n_swapping % run.group_x == 0; run.phase += r.n_swapping == 0)
+        r = run_round(seed++);
     current = NULL;
-    if (n_ended < run.group_x && run.wrong[0] == '\0')
-        snprintf(run.wrong, sizeof run.wrong, "%u of %u threads of a group have ended while others wait",
-                 n_ended, run.group_x);
+    if (r.n_ended < run.group_x && run.wrong[0] == '\0')
+        snprintf(run.wrong, sizeof run.wrong,
+                 r.n_ended != 0 ? "%u of %u threads of a group have ended while others wait"
+                                : "%u of %u threads of a group hand values while others wait",
+                 r.n_ended != 0 ? r.n_ended : r.n_swapping, run.group_x);
 }
 
 // Without barriers threads need no stacks of their own.
@@ -256,6 +296,7 @@ const char *device_launch(DeviceKernel fn, void *const *args, const DeviceRange 
     run.args = args;
     run.number++;
     run.group_x = device_group_x = grid.group_x;
+    run.simd = grid.simd;
     run.written = written;
     run.n_written = n_written;
     run.has_barrier = grid.has_barrier;
@@ -267,6 +308,11 @@ const char *device_launch(DeviceKernel fn, void *const *args, const DeviceRange 
             group[t].id[0] = (uint32_t)(g % across) * grid.group_x + t;
             group[t].id[1] = (uint32_t)(g / across % grid.threads[1]);
             group[t].id[2] = (uint32_t)(g / across / grid.threads[1]);
+            group[t].id[3] = (uint32_t)(g % across);
+            group[t].id[4] = group[t].id[1];
+            group[t].id[5] = group[t].id[2];
+            group[t].id[6] = t;
+            group[t].id[7] = grid.simd;
         }
         if (grid.has_barrier)
             run_group(seed);

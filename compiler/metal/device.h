@@ -11,13 +11,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// What one thread runs; id: its place in the grid.
-typedef void (*DeviceKernel)(void *const *args, const uint32_t id[3]);
+// What one thread runs; id: its place in the grid (3), that of its group (3), its number in the group, and
+// the threads of a simdgroup.
+enum { DEVICE_IDS = 8 };
+typedef void (*DeviceKernel)(void *const *args, const uint32_t id[DEVICE_IDS]);
 
 typedef struct DeviceGrid {
     uint64_t threads[3]; // at least so many are wanted
     uint32_t group_x;    // threads of a group: so many along x, one along y and z
-    bool has_barrier;
+    bool has_barrier;    // or hands values from thread to thread
+    uint32_t simd;       // threads of a simdgroup
 } DeviceGrid;
 
 // Memory that a kernel may write.
@@ -41,5 +44,8 @@ extern uint32_t device_group_x;
 
 // Waits for the other threads of the group; called by the shims.
 void device_barrier(void);
+// Gets the value of another thread of the simdgroup, the one whose number differs by ^ mask. All threads of
+// the group do this together, which orders nothing that they do in memory.
+void device_swap(void *value, uint32_t bytes, uint32_t mask);
 
 #endif

@@ -17,6 +17,7 @@
 
 extern "C" {
 void device_barrier(void);
+void device_swap(void *value, uint32_t bytes, uint32_t mask);
 const uint32_t *device_thread(void); // its place in the grid
 extern uint32_t device_group_x;
 }
@@ -28,6 +29,21 @@ struct uint3 {
 #define threadIdx (uint3{device_thread()[0] % device_group_x, 0u, 0u})
 #define blockIdx  (uint3{device_thread()[0] / device_group_x, device_thread()[1], device_thread()[2]})
 #define __syncthreads() device_barrier()
+
+struct alignas(8) uint2 {
+    unsigned x, y;
+};
+struct alignas(16) uint4 {
+    unsigned x, y, z, w;
+};
+#define make_uint2(...) (uint2{__VA_ARGS__})
+#define make_uint4(...) (uint4{__VA_ARGS__})
+
+template <typename T> static inline T __shfl_xor_sync(unsigned, T x, unsigned mask)
+{
+    device_swap(&x, sizeof x, mask);
+    return x;
+}
 
 template <typename To, typename From> static inline To cuda_bits(From from)
 {

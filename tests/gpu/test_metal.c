@@ -2,7 +2,8 @@
 // Every op as Metal text: the op cases (tests/e2e/ops/*.rlx) are lowered for Metal, printed, compiled as C++
 // with compiler/metal/metal_stdlib, and run on a device that looks for races (device.h); results are compared
 // with the reference evaluator. Each case runs as planned, in memory that is full of NaN before, and with
-// every buffer ending at a page that may not be touched; threads run in another order each time.
+// every buffer ending at a page that may not be touched; threads run in another order each time, in
+// simdgroups of 32 and of 8.
 //
 //   test_metal COMPILER OPT_LEVEL FILE.rlx...        all cases of the files; prints TAP
 //   TEST_OPS=name test_metal COMPILER ...            only cases whose name contains the text; prints kernels
@@ -18,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CASES_PER_UNIT = 40, MAX_UNITS = 64, COMPILERS = 2 };
+enum { CASES_PER_UNIT = 40, MAX_UNITS = 64, COMPILERS = 2, SIMD = 32, SMALL_SIMD = 8 };
 
 typedef struct Unit {
     const char *path;
@@ -37,7 +38,7 @@ static bool has_barrier(const Kernel *k)
     for (KRef r = 1; r < k->insts.len; r++)
         if (k_inst(k, r)->kind == KI_barrier)
             return kernel_grid(k).n_loops > 0;
-    return false;
+    return k->group != 0;
 }
 
 // The kernel, and a function that the device can call.
@@ -51,8 +52,10 @@ static void print_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx
     for (uint32_t i = 0; i < k->kernel->params.len; i++)
         str_printf(out, "(device %s *)p[%u], ", cases.target->types[k->kernel->params.data[i].dtype].storage,
                    i);
-    str_printf(out, "%suint3{id[0], id[1], id[2]});\n}\n",
-               k->kernel->params.len ? "" : "(device int *)p[0], ");
+    str_add(out, k->kernel->params.len ? "" : "(device int *)p[0], ");
+    str_printf(out, "%s);\n}\n",
+               k->kernel->group != 0 ? "uint3{id[3], id[4], id[5]}, id[6], id[7]"
+                                     : "uint3{id[0], id[1], id[2]}");
 }
 
 static void write_file(const char *path, const char *text, const char *more)
@@ -126,6 +129,7 @@ static void compile_units(void)
 typedef struct Launcher {
     const GpuJob *job;
     uint64_t seed;
+    uint32_t simd;
     const char *wrong;
 } Launcher;
 
@@ -143,7 +147,7 @@ static bool launch(void *ctx, const PlanKernel *k, void **args)
     Launcher *l = ctx;
     const DeviceKernel fn = find_launch(l->job->unit, k->function);
     const KernelGrid g = kernel_grid(k->kernel);
-    const DeviceGrid grid = {{g.threads, 1, 1}, GRID_GROUP_X, has_barrier(k->kernel)};
+    const DeviceGrid grid = {{g.threads, 1, 1}, g.group, has_barrier(k->kernel), l->simd};
     DeviceRange written[DEVICE_MAX_RANGES];
     uint32_t n = 0;
     for (uint32_t i = 0; i < k->args.len; i++) {
@@ -163,6 +167,7 @@ static bool run_placed(const GpuJob *j, const Reference *ref, Placing placing)
 {
     Memory m = ops_make_memory(&cases.scratch, j->plan, placing);
     Launcher l = {.job = j, .seed = hash_text(j->c->name) + placing};
+    l.simd = placing == PLACE_GUARDED ? SMALL_SIMD : SIMD;
     const char *wrong = NULL;
     for (uint32_t run = 0; run < OPS_RUNS && wrong == NULL; run++) {
         ops_set_inputs(j->plan, &m, ref, run);
@@ -191,6 +196,7 @@ static const struct {
 } selftests[] = {
     {"right", NULL},          {"without_barrier", "read"}, {"across_groups", "read"},
     {"same_byte", "threads"}, {"outside", "not theirs"},   {"not_all", "have ended"},
+    {"behind_swap", "write"}, {"not_all_swap", "hand values"},
 };
 enum { N_SELFTESTS = sizeof selftests / sizeof *selftests, SELFTEST_THREADS = 256 };
 
@@ -216,7 +222,7 @@ static void run_selftest(uint32_t number)
         int out[SELFTEST_THREADS + 1] = {0};
         void *args[] = {out};
         const DeviceRange all = {(char *)out, (char *)(out + SELFTEST_THREADS)};
-        const DeviceGrid grid = {{SELFTEST_THREADS, 1, 1}, 128, i != 3 && i != 4};
+        const DeviceGrid grid = {{SELFTEST_THREADS, 1, 1}, 128, i != 3 && i != 4, SIMD};
         const char *wrong =
                        device_launch(find_launch(n_units - 1, selftests[i].kernel), args, &all, 1, grid, i),
                    *wanted = selftests[i].wrong;

@@ -92,7 +92,7 @@ static bool launch(void *ctx, const PlanKernel *k, void **args)
         if (str_equal(pipelines.data[i].function, k->function))
             kernel = pipelines.data[i].kernel;
     rlx_assert(kernel != 0);
-    if (rlx_vulkan_launch(&device, kernel, g.threads, address, k->args.len) != RLX_VULKAN_OK ||
+    if (rlx_vulkan_launch(&device, kernel, g.groups, address, k->args.len) != RLX_VULKAN_OK ||
         rlx_vulkan_wait(&device) != RLX_VULKAN_OK) {
         why = arena_printf(&cases.scratch, "%s cannot be run", k->function);
         return false;

@@ -192,6 +192,39 @@ static Kernel *single(const Printer *p)
     return k;
 }
 
+// Groups: what teams of several widths make of a vector that each thread fetches, handed through memory that
+// all share.
+static Kernel *group(const Printer *p, DType type)
+{
+    static const uint32_t widths[] = {2, 16, 64, 256};
+    const uint8_t most = k_fetch_width((int)type);
+    const bool is_bool = type == DTYPE_bool;
+    Kernel *k = begin(p, arena_printf(p->arena, "group_%s", dtype_info[type].name), type);
+    k_set_group(k, 256);
+    const KRef shared = k_shared(k, (int)type, 256);
+    const KRef i = k_for_group(k, 3, "i"), j = k_for_group(k, 5, "j"), t = k_thread(k);
+    const KRef own = k_mul(k, t, k_index(k, most)),
+               at = k_mul_add(k, k_mul_add(k, i, 5, j), 256L * most, own);
+    const KRef part = k_array(k, (int)type, 2 * most);
+    for (uint8_t n = 1; n <= most; n = (uint8_t)(n * 2)) {
+        k_fetch(k, 0, at, part, k_index(k, 0), n);
+        k_put(k, 2, at, part, k_index(k, 0), n);
+    }
+    KRef v = k_aload(k, part, k_index(k, 0), 1);
+    for (uint32_t w = 0; w < sizeof widths / sizeof *widths; w++)
+        v = k_team(k, is_bool ? KOP_or : w % 2 != 0 ? KOP_add : KOP_max, v, widths[w]);
+    k_astore(k, shared, t, v);
+    k_barrier(k);
+    const KRef turn = k_for(k, k_index(k, 0), k_index(k, 2), 1, KFOR_UNROLL, "turn");
+    k_astore(k, part, turn, k_aload(k, shared, k_op(k, KOP_sub, k_index(k, 255), t, 0), 1));
+    k_astore(k, part, k_index(k, 0), k_team(k, is_bool ? KOP_and : KOP_min, v, 128));
+    k_put(k, 2, at, part, k_mul(k, turn, k_index(k, most)), most);
+    k_end(k);
+    k_end(k);
+    k_end(k);
+    return k;
+}
+
 int main(int argc, char **argv)
 {
     Arena arena = {0};
@@ -208,7 +241,9 @@ int main(int argc, char **argv)
         if (op_info[op].kind == OPKIND_EW && (op_info[op].ew == EW_FLOAT || op_info[op].ew == EW_ARITH))
             ok = print_kernel(&p, form(&p, (OpId)op, DTYPE_f32));
     for (int t = 0; t < DTYPE_COUNT && ok; t++)
-        ok = print_kernel(&p, all_ops(&p, (DType)t)) && print_kernel(&p, all_casts(&p, (DType)t));
+        ok = print_kernel(&p, all_ops(&p, (DType)t)) && print_kernel(&p, all_casts(&p, (DType)t)) &&
+             (k_fetch_width(t) == 0 || !kop_is_defined(t == DTYPE_bool ? KOP_or : KOP_add, t) ||
+              print_kernel(&p, group(&p, (DType)t)));
     arena_free(&arena);
     return ok ? 0 : 1;
 }

@@ -8,13 +8,16 @@ kernel void right(device int *out [[buffer(0)]], uint3 id [[thread_position_in_g
     threadgroup int part[128];
     const uint lane = id.x % 128;
     part[lane] = int(id.x);
-    for (uint half_of = 64; half_of > 0; half_of /= 2) {
+    for (uint half_of = 64; half_of > 16; half_of /= 2) {
         threadgroup_barrier(mem_flags::mem_threadgroup);
         if (lane < half_of)
             part[lane] += part[lane + half_of];
     }
+    int sum = part[lane];
+    for (ushort other = 16; other > 0; other /= 2)
+        sum += simd_shuffle_xor(sum, other);
     if (lane == 0)
-        out[id.x / 128] = part[0];
+        out[id.x / 128] = sum;
 }
 kernel void without_barrier(device int *out [[buffer(0)]], uint3 id [[thread_position_in_grid]])
 {
@@ -46,4 +49,18 @@ kernel void not_all(device int *out [[buffer(0)]], uint3 id [[thread_position_in
     if (id.x % 128 < 100)
         threadgroup_barrier(mem_flags::mem_threadgroup);
     out[id.x] = 1;
+}
+kernel void behind_swap(device int *out [[buffer(0)]], uint3 id [[thread_position_in_grid]])
+{
+    threadgroup int part[128];
+    const uint lane = id.x % 128;
+    part[lane] = simd_shuffle_xor(int(id.x), ushort(1)); // orders nothing
+    out[id.x] = part[lane ^ 1u];
+}
+kernel void not_all_swap(device int *out [[buffer(0)]], uint3 id [[thread_position_in_grid]])
+{
+    if (id.x % 128 < 64)
+        out[id.x] = simd_shuffle_xor(int(id.x), ushort(1));
+    else
+        threadgroup_barrier(mem_flags::mem_threadgroup);
 }

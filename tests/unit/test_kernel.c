@@ -241,6 +241,95 @@ static void test_verifier_refuses(void **state)
     expect_refused(k, "not closed");
 }
 
+static Kernel *new_group(uint32_t threads)
+{
+    Kernel *k = new_kernel();
+    k_set_group(k, threads);
+    return k;
+}
+
+static void test_groups(void **state)
+{
+    (void)state;
+    Kernel *k = new_group(128);
+    const KRef row = k_for_group(k, 7, "row"), t = k_thread(k);
+    assert_int_equal(k_thread(k), t);
+    const KRef part = k_array(k, DTYPE_f32, 8), all = k_shared(k, DTYPE_f32, 128);
+    k_fetch(k, 0, k_mul_add(k, row, 512, k_mul(k, t, k_index(k, 4))), part, k_index(k, 4), 4);
+    const KRef x = k_aload(k, part, k_index(k, 5), 1);
+    const KRef sum = k_team(k, KOP_add, x, 128);
+    assert_int_equal(k_team(k, KOP_add, x, 1), x);
+    k_astore(k, all, t, sum);
+    k_barrier(k);
+    k_put(k, 1, k_mul(k, t, k_index(k, 2)), part, k_index(k, 0), 2);
+    k_end(k);
+    assert_null(kernel_verify(k));
+    expect_text(k, "kernel k\n"
+                   "  groups of 128 threads\n"
+                   "  param x: f32 read\n"
+                   "  param y: f32 write\n"
+                   "  for %3 = 0 .. 7 step 1 group \"row\"\n"
+                   "    %4 = thread\n"
+                   "    %5 = array f32[8]\n"
+                   "    %6 = array f32[128] shared\n"
+                   "    %8 = mul index %4 4\n"
+                   "    %10 = mul index %3 512\n"
+                   "    %11 = add index %10 %8\n"
+                   "    fetch 4 x %11 %5 4\n"
+                   "    %14 = aload f32 %5 5\n"
+                   "    %15 = team add f32 width 128 %14\n"
+                   "    astore %6 %4 %15\n"
+                   "    barrier\n"
+                   "    %19 = mul index %4 2\n"
+                   "    put 2 y %19 %5 0\n"
+                   "  end\n");
+}
+
+static void test_groups_refused(void **state)
+{
+    (void)state;
+    Kernel *k = new_kernel();
+    k_thread(k);
+    expect_refused(k, "without groups");
+
+    k = new_group(64);
+    const KRef v = k_number(k, DTYPE_f32, 1);
+    k->insts.data[k_team(k, KOP_add, v, 64)].imm = 128;
+    expect_refused(k, "width of a team");
+
+    k = new_group(64);
+    k->insts.data[k_team(k, KOP_add, k_number(k, DTYPE_f32, 1), 64)].kop = KOP_sub;
+    expect_refused(k, "no horizontal sub");
+
+    k = new_group(64);
+    k_for_group(k, 7, "i");
+    k_end(k);
+    k_for_group(k, 7, "j");
+    k_end(k);
+    expect_refused(k, "in or behind something else");
+
+    k = new_group(64);
+    k_for(k, k_index(k, 0), k_index(k, 7), 1, KFOR_SERIAL, "i");
+    k_for_group(k, 7, "j");
+    k_end(k);
+    k_end(k);
+    expect_refused(k, "in or behind something else");
+
+    k = new_group(64);
+    const KRef part = k_array(k, DTYPE_f32, 4);
+    k_fetch(k, 0, k_index(k, 0), part, k_index(k, 4), 4);
+    expect_refused(k, "outside of the array");
+
+    k = new_group(64);
+    k_put(k, 1, k_index(k, 0), k_array(k, DTYPE_f32, 4), k_index(k, 0), 4);
+    k->insts.data[k->insts.len - 1].count = 3;
+    expect_refused(k, "one access moves");
+
+    k = new_group(64);
+    k_put(k, 0, k_index(k, 0), k_array(k, DTYPE_f32, 4), k_index(k, 0), 4);
+    expect_refused(k, "not written");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -252,6 +341,8 @@ int main(void)
         cmocka_unit_test_setup(test_forms, reset),
         cmocka_unit_test_setup(test_every_form_builds, reset),
         cmocka_unit_test_setup(test_verifier_refuses, reset),
+        cmocka_unit_test_setup(test_groups, reset),
+        cmocka_unit_test_setup(test_groups_refused, reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
