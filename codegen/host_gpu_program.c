@@ -84,6 +84,12 @@ static void emit_args(const Tables *t, Str *out)
     str_add(out, "};\n");
 }
 
+static void emit_image(const PlanTensorMap *m, Str *out)
+{
+    str_printf(out, ", {%d, %d}, {%d, %d}, {%u, %u}", m->low[0], m->low[1], m->high[0], m->high[1],
+               m->is_image ? m->step[0] : 0, m->is_image ? m->step[1] : 0);
+}
+
 // In the order of their places.
 static void emit_maps(const Tables *t, Str *out)
 {
@@ -107,7 +113,9 @@ static void emit_maps(const Tables *t, Str *out)
         str_add(out, "}, {");
         for (uint32_t i = 0; i < m->rank; i++)
             str_printf(out, "%s%u", i > 0 ? ", " : "", m->box[i]);
-        str_add(out, "}},\n");
+        str_add(out, "}");
+        emit_image(m, out);
+        str_add(out, "},\n");
     }
     str_add(out, "};\n");
 }

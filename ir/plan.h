@@ -36,6 +36,12 @@ typedef struct PlanTensorMap {
     uint64_t stride[PLAN_MAP_MAX_RANK]; // in bytes, multiples of 16; of axis 0 it is not read
     uint32_t box[PLAN_MAP_MAX_RANK];    // what one copy moves
     uint32_t swizzle;                   // 0, 32, 64 or 128 bytes
+    // Of an image [C, W, H, N] (rank 4), as a convolution reads it: box is channels and pixels, which follow
+    // each other along W, H and N as the outputs of the convolution do. By axis W, H: the first place of the
+    // kernel's first tap, its last place counted from the image's last pixel, and the stride.
+    bool is_image;
+    int32_t low[2], high[2];
+    uint32_t step[2];
 } PlanTensorMap;
 
 typedef struct PlanBuffer {

@@ -224,20 +224,34 @@ static inline const rlx_gpu_image *rlx_cuda_image(const rlx_gpu_program *p, int 
 
 // CUtensorMap of a map of the program; its type only says how long an element is.
 static inline rlx_status rlx_cuda_encode(const rlx_cuda *c, const rlx_gpu_program *p, const rlx_gpu_map *m,
-                                         void *found, void *out)
+                                         void *out)
 {
     typedef int encode_function(void *out, int type, uint32_t rank, void *address, const uint64_t *dim,
                                 const uint64_t *stride, const uint32_t *box, const uint32_t *step,
                                 int interleave, int swizzle, int promotion, int fill);
-    static const uint32_t step[5] = {1, 1, 1, 1, 1};
+    typedef int image_function(void *out, int type, uint32_t rank, void *address, const uint64_t *dim,
+                               const uint64_t *stride, const int *low, const int *high, uint32_t channels,
+                               uint32_t pixels, const uint32_t *step, int interleave, int swizzle,
+                               int promotion, int fill);
+    const int is_image = m->step[0] != 0;
+    const uint32_t step[5] = {1, is_image ? m->step[0] : 1, is_image ? m->step[1] : 1, 1, 1};
+    void *const found = dlsym(c->library, is_image ? "cuTensorMapEncodeIm2col" : "cuTensorMapEncodeTiled");
     const int type = m->element_bytes == 1 ? 0 : m->element_bytes == 2 ? 1 : 2; // UINT8, UINT16, UINT32
     const int swizzle = m->swizzle == 128 ? 3 : m->swizzle == 64 ? 2 : m->swizzle == 32 ? 1 : 0;
     uint64_t address = c->memory + m->at.offset;
     encode_function *encode;
+    image_function *encode_image;
+    if (found == NULL)
+        return RLX_ERR_NO_DEVICE;
     memcpy(&encode, &found, sizeof encode);
+    memcpy(&encode_image, &found, sizeof encode_image);
     address += m->at.base == (uint32_t)RLX_GPU_STATE     ? p->state
                : m->at.base == (uint32_t)RLX_GPU_WEIGHTS ? p->weights
                                                          : 0u;
+    if (is_image)
+        return rlx_cuda_status(encode_image(out, type, m->rank, (void *)(uintptr_t)address, m->dim,
+                                            m->stride + 1, m->low, m->high, m->box[0], m->box[1], step, 0,
+                                            swizzle, 3, 0));
     return rlx_cuda_status(encode(out, type, m->rank, (void *)(uintptr_t)address, m->dim, m->stride + 1,
                                   m->box, step, 0, swizzle, 3, 0));
 }
@@ -248,17 +262,14 @@ static inline rlx_status rlx_cuda_put_maps(const rlx_cuda *c, const rlx_gpu_prog
     uint64_t room[2 * RLX_GPU_MAP_BYTES / sizeof(uint64_t)];
     unsigned char *const out =
         (unsigned char *)room + (RLX_GPU_MAP_BYTES - (uintptr_t)room % RLX_GPU_MAP_BYTES) % RLX_GPU_MAP_BYTES;
-    void *const found = p->n_maps != 0 ? dlsym(c->library, "cuTensorMapEncodeTiled") : NULL;
     rlx_status status = RLX_OK;
     uint32_t i;
     int major = 0;
     if (p->n_maps == 0 || c->api.attribute(&major, 75, c->device) != 0 || major < 9)
         return RLX_OK;
-    if (found == NULL)
-        return RLX_ERR_NO_DEVICE;
     for (i = 0; i < p->n_maps && status == RLX_OK; i++) {
         memset(out, 0, RLX_GPU_MAP_BYTES);
-        status = rlx_cuda_encode(c, p, &p->maps[i], found, out);
+        status = rlx_cuda_encode(c, p, &p->maps[i], out);
         if (status == RLX_OK &&
             (c->api.write(c->memory + p->maps_at + (uint64_t)i * RLX_GPU_MAP_BYTES, out, RLX_GPU_MAP_BYTES,
                           c->stream) != 0 ||

@@ -73,6 +73,10 @@ typedef struct rlx_gpu_map {
     uint32_t element_bytes, rank, swizzle;
     uint64_t dim[5], stride[5];
     uint32_t box[5];
+    // Of an image [C, W, H, N]: box is channels and pixels; corners of the places of the first tap, and
+    // steps, along W and H. Steps of 0: it is none.
+    int32_t low[2], high[2];
+    uint32_t step[2];
 } rlx_gpu_map;
 
 // Compiled code. What `kind` means is the driver's.
