@@ -59,6 +59,23 @@ const BlockFormat *block_format(const char *name)
     return NULL;
 }
 
+static const struct {
+    uint8_t type, bytes;
+} floats[] = {[BLOCK_F16] = {DTYPE_f16, 2},
+              [BLOCK_E8M0] = {DTYPE_f32, 1},
+              [BLOCK_BF16] = {DTYPE_bf16, 2},
+              [BLOCK_F32] = {DTYPE_f32, 4}};
+
+DType block_float_type(BlockFloat kind)
+{
+    return (DType)floats[kind].type;
+}
+
+uint32_t block_float_bytes(BlockFloat kind)
+{
+    return floats[kind].bytes;
+}
+
 static uint32_t log2_of(uint32_t power)
 {
     return (uint32_t)__builtin_ctz(power);
@@ -90,7 +107,14 @@ double block_number(const BlockFormat *f, const unsigned char *block, uint8_t at
 {
     if (f->float_kind == BLOCK_E8M0)
         return ldexp(1, block[at] - 128);
-    return f16_to_f64((uint16_t)(block[at] | block[at + 1] << 8));
+    uint32_t bits = 0;
+    memcpy(&bits, block + at, floats[f->float_kind].bytes);
+    if (f->float_kind == BLOCK_F16)
+        return f16_to_f64((uint16_t)bits);
+    bits <<= f->float_kind == BLOCK_BF16 ? 16 : 0;
+    float v;
+    memcpy(&v, &bits, sizeof v);
+    return (double)v;
 }
 
 void block_decode(const BlockFormat *f, const unsigned char *block, float *out)

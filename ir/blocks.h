@@ -2,9 +2,12 @@
 // Formats of quantised blocks as GGML stores them: u8 tensors whose last axis is one block. A format is data
 // (blocks.def): element i of a block is d * scale(g) * q(i) + m * min(g), where d and m are floats of the
 // block, g = i / group, and q, scale and min are small integers made of one or two planes of bits. The
-// product is exact in f32 in every format, so the sum is the only rounding, fused or not.
+// product is exact in f32 in every format whose numbers are no f32, so the sum is the only rounding, fused or
+// not.
 #ifndef IR_BLOCKS_H
 #define IR_BLOCKS_H
+
+#include "ir/graph.h"
 
 #include <stdint.h>
 
@@ -28,6 +31,8 @@ typedef struct BlockField {
 typedef enum BlockFloat {
     BLOCK_F16,
     BLOCK_E8M0, // one byte e: 2^(e - 128), half of OCP's scale, since values are doubled
+    BLOCK_BF16,
+    BLOCK_F32,
 } BlockFloat;
 
 typedef struct BlockFormat {
@@ -48,6 +53,9 @@ enum {
 
 extern const BlockFormat block_formats[BLOCK_FORMATS];
 
+// The element type that holds d and m (f32 for E8M0), and their size in a block.
+DType block_float_type(BlockFloat kind);
+uint32_t block_float_bytes(BlockFloat kind);
 // NULL when there is none of that name.
 const BlockFormat *block_format(const char *name);
 // Entry i of a plane.

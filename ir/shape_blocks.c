@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shape rules of the ops that read quantised blocks: block_decode and block_matmul.
+// Shape rules of the ops that read quantised blocks, and of the products with group-affine weights.
 #include "ir/blocks.h"
 #include "ir/shape_rules.h"
 
@@ -43,22 +43,104 @@ bool shape_block_decode(ShapeCtx *c)
     return true;
 }
 
+// Blocks of operand 1 hold rows as long as those of operand 0.
+static const BlockFormat *rule_block_rows(ShapeCtx *c, AttrId id, uint32_t rank)
+{
+    if (!rule_dtypes(c, CLS_FLOAT, 1) || !rule_rank(c, 0, 1, SHAPE_MAX_RANK) || !rule_rank(c, 1, rank, rank))
+        return NULL;
+    const BlockFormat *f = rule_format(c, 1, id);
+    if (f == NULL)
+        return NULL;
+    const Shape *x = &c->in[0].shape, *w = &c->in[1].shape;
+    const Dim inner = x->dim[x->rank - 1];
+    if (!shape_is_const(w) || !dim_is_const(inner))
+        shape_fail(c, E0207, "the weights and the last axis of operand 0 need constant sizes");
+    else if (w->dim[rank - 2] * f->elements != inner)
+        shape_fail(c, E0204, "%lld blocks of %s are not %lld elements", (long long)w->dim[rank - 2], f->name,
+                   (long long)inner);
+    else
+        return f;
+    return NULL;
+}
+
 bool shape_block_matmul(ShapeCtx *c)
 {
-    if (!rule_dtypes(c, CLS_FLOAT, 1) || !rule_rank(c, 0, 1, SHAPE_MAX_RANK) || !rule_rank(c, 1, 3, 3))
-        return false;
-    const BlockFormat *f = rule_format(c, 1, A_block_matmul_format);
-    if (f == NULL)
+    if (rule_block_rows(c, A_block_matmul_format, 3) == NULL)
         return false;
     Shape out = c->in[0].shape;
-    const Shape *w = &c->in[1].shape;
-    const Dim inner = out.dim[out.rank - 1];
-    if (!shape_is_const(w) || !dim_is_const(inner))
-        return shape_fail(c, E0207, "the weights and the last axis of operand 0 need constant sizes");
-    if (w->dim[1] * f->elements != inner)
-        return shape_fail(c, E0204, "%lld blocks of %s are not %lld elements", (long long)w->dim[1], f->name,
-                          (long long)inner);
-    out.dim[out.rank - 1] = w->dim[0];
+    out.dim[out.rank - 1] = c->in[1].shape.dim[0];
     rule_out(c, 0, c->in[0].dtype, &out);
     return true;
+}
+
+// The rows of the result: those of the index, with the columns of an expert.
+static bool out_of_experts(ShapeCtx *c)
+{
+    if (!rule_experts(c))
+        return false;
+    Shape out = c->in[2].shape;
+    out.dim[out.rank++] = c->in[1].shape.dim[1];
+    rule_out(c, 0, c->in[0].dtype, &out);
+    return true;
+}
+
+bool shape_block_grouped_matmul(ShapeCtx *c)
+{
+    return rule_block_rows(c, A_block_grouped_matmul_format, 4) != NULL && out_of_experts(c);
+}
+
+// --- groups --------------------------------------------------------------------------------------
+
+// Weights: bytes [.., columns, groups, bytes of a group] or words [.., columns, words]; scale and bias [..,
+// columns, groups] are operands `first` and the one behind it. leading: axes before the columns.
+static bool check_groups(ShapeCtx *c, int64_t bits, uint32_t leading, uint32_t first)
+{
+    const bool is_words = c->in[1].dtype == DTYPE_u32;
+    const uint32_t rank = leading + (is_words ? 2 : 3);
+    const Shape *x = &c->in[0].shape, *w = &c->in[1].shape, *s = &c->in[first].shape;
+    if (bits != 4 && bits != 6 && bits != 8)
+        return shape_fail(c, E0203, "`bits` is %lld, expected 4, 6 or 8", (long long)bits);
+    if (!rule_dtypes(c, CLS_FLOAT, 1) || !rule_rank(c, 0, 1, SHAPE_MAX_RANK))
+        return false;
+    if (!is_words && c->in[1].dtype != DTYPE_u8)
+        return shape_fail(c, E0205, "operand 1 must be of u8 or u32");
+    if (!rule_rank(c, 1, rank, rank) || !rule_rank(c, first, leading + 2, leading + 2) ||
+        !rule_rank(c, first + 1, leading + 2, leading + 2))
+        return false;
+    const DType type = c->in[first].dtype;
+    if ((type != DTYPE_f16 && type != DTYPE_bf16 && type != DTYPE_f32) || c->in[first + 1].dtype != type)
+        return shape_fail(c, E0205, "operands %u and %u must be of f16, bf16 or f32, both of one", first,
+                          first + 1);
+    const Dim inner = x->dim[x->rank - 1], groups = s->dim[leading + 1];
+    if (!shape_is_const(w) || !shape_is_const(s) || !dim_is_const(inner))
+        return shape_fail(c, E0207, "the weights and the last axis of operand 0 need constant sizes");
+    for (uint32_t i = 0; i < leading + 2; i++)
+        if (!rule_dims_equal(c, s->dim[i], c->in[first + 1].shape.dim[i], "scale and bias:") ||
+            (i <= leading && !rule_dims_equal(c, s->dim[i], w->dim[i], "scale and weights:")))
+            return false;
+    if (inner > SHAPE_MAX_STEP || groups < 1 || inner % groups != 0 ||
+        (inner / groups != 32 && inner / groups != 64 && inner / groups != 128))
+        return shape_fail(c, E0204, "%lld groups of %lld elements are not of 32, 64 or 128 each",
+                          (long long)groups, (long long)inner);
+    const int64_t last = w->dim[rank - 1];
+    if (is_words ? last != inner * bits / 32
+                 : w->dim[rank - 2] != groups || last != inner / groups * bits / 8)
+        return shape_fail(c, E0204, "%s does not hold %lld elements of %lld bits", rule_shape_text(c, w),
+                          (long long)inner, (long long)bits);
+    return true;
+}
+
+bool shape_affine_matmul(ShapeCtx *c)
+{
+    if (!check_groups(c, shape_attr(c, A_affine_matmul_bits)->u.i, 0, 2))
+        return false;
+    Shape out = c->in[0].shape;
+    out.dim[out.rank - 1] = c->in[1].shape.dim[0];
+    rule_out(c, 0, c->in[0].dtype, &out);
+    return true;
+}
+
+bool shape_affine_grouped_matmul(ShapeCtx *c)
+{
+    return check_groups(c, shape_attr(c, A_affine_grouped_matmul_bits)->u.i, 1, 3) && out_of_experts(c);
 }

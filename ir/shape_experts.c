@@ -2,8 +2,7 @@
 // Shape rules of mixtures of experts: grouped_matmul, and moe, which is built on it.
 #include "ir/shape_rules.h"
 
-// The index has the leading axes of x, or one more.
-static bool check_index(ShapeCtx *c)
+bool rule_experts(ShapeCtx *c)
 {
     const Shape *x = &c->in[0].shape, *index = &c->in[2].shape;
     if (!(CLS_INT >> dtype_info[c->in[2].dtype].cls & 1))
@@ -22,7 +21,7 @@ bool shape_grouped_matmul(ShapeCtx *c)
     const bool is_transposed = shape_attr(c, A_grouped_matmul_transpose_b)->u.i != 0;
     const Shape *w = &c->in[1].shape;
     if (!rule_dtypes(c, CLS_FLOAT, 2) || !rule_rank(c, 0, 1, SHAPE_MAX_RANK) || !rule_rank(c, 1, 3, 3) ||
-        !check_index(c) ||
+        !rule_experts(c) ||
         !rule_dims_equal(c, c->in[0].shape.dim[c->in[0].shape.rank - 1], w->dim[is_transposed ? 2 : 1],
                          "inner dims"))
         return false;

@@ -44,6 +44,8 @@ bool rule_broadcasts_to(ShapeCtx *c, uint32_t operand, const Shape *to);
 // The text of a dim or a shape in the graph's arena, for messages.
 const char *rule_dim_text(ShapeCtx *c, Dim d);
 const char *rule_shape_text(ShapeCtx *c, const Shape *s);
+// Operand 2 has the experts of the rows of operand 0: the leading axes of that, or one more.
+bool rule_experts(ShapeCtx *c);
 void rule_out(ShapeCtx *c, uint32_t i, DType t, const Shape *s);
 // dim_min and dim_max that decide by the ranges where they can, so that canonical dims stay small.
 Dim rule_min(DimTable *t, Dim a, Dim b);

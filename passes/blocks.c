@@ -76,9 +76,15 @@ KRef blocks_number(Kernel *k, const BlockReader *r, KRef block, uint8_t at)
         const KRef bits = k_op(k, KOP_select, k_op(k, KOP_lt, low, two, 0), small, plain);
         return k_bitcast(k, bits, DTYPE_f32);
     }
-    const KRef high = load_byte(k, r, k_add(k, block, k_index(k, at + 1)));
-    const KRef bits = k_op(k, KOP_or, low, k_op(k, KOP_shl, high, k_integer(k, DTYPE_i32, 8), 0), 0);
-    return k_cast(k, k_bitcast(k, k_cast(k, bits, DTYPE_u16), DTYPE_f16), DTYPE_f32);
+    KRef bits = low;
+    for (uint32_t i = 1; i < block_float_bytes(r->f->float_kind); i++) {
+        const KRef byte = load_byte(k, r, k_add(k, block, k_index(k, at + i)));
+        bits = k_op(k, KOP_or, bits, k_op(k, KOP_shl, byte, k_integer(k, DTYPE_i32, 8 * i), 0), 0);
+    }
+    const DType type = block_float_type(r->f->float_kind);
+    if (type == DTYPE_f32)
+        return k_bitcast(k, bits, type);
+    return k_cast(k, k_bitcast(k, k_cast(k, bits, DTYPE_u16), type), DTYPE_f32);
 }
 
 BlockGroup blocks_group(Kernel *k, const BlockReader *r, KRef block, KRef g)

@@ -34,11 +34,11 @@ KRef blocks_value(Kernel *k, const BlockReader *r, const BlockGroup *group, KRef
 
 // --- packed for vectors --------------------------------------------------------------------------
 
-// Rows of blocks of a weight [columns, blocks, bytes], by vectors of `lanes` of them (the last vector repeats
-// its last one), each kind of number in an array [vector][block][entries of a block][lane]. q without its
-// bias is `low` bits, and `high` ones above them, in words of four bytes of a unit of 32 elements: byte j of
-// low word w holds elements 4 w + j, and those that lie 4 * low elements further above it; high words
-// likewise.
+// Rows of blocks of a weight [(experts,) columns, blocks, bytes], by vectors of `lanes` of them (the last
+// vector repeats its last one), each kind of number in an array [vector][block][entries of a block][lane]. q
+// without its bias is `low` bits, and `high` ones above them, in words of four bytes of a unit of 32
+// elements: byte j of low word w holds elements 4 w + j, and those that lie 4 * low elements further above
+// it; high words likewise.
 enum { BLOCK_UNIT = 32, BLOCK_MAX_WORDS = 8 };
 typedef struct PackedBlocks {
     const BlockFormat *f;

@@ -13,7 +13,7 @@ typedef enum PackKind { PACK_WORDS, PACK_SCALES, PACK_MINS, PACK_D, PACK_M } Pac
 
 static DType kind_type(const PackedBlocks *p, PackKind kind)
 {
-    const DType number = p->f->float_kind == BLOCK_F16 ? DTYPE_f16 : DTYPE_f32;
+    const DType number = block_float_type(p->f->float_kind);
     return kind == PACK_WORDS ? DTYPE_i32 : kind == PACK_SCALES || kind == PACK_MINS ? DTYPE_i8 : number;
 }
 
@@ -40,8 +40,8 @@ static PackedBlocks layout_of(const Lower *l, const BlockFormat *f, NodeId weigh
     const Shape *s = lower_node(l, weight)->shape;
     const int64_t group = f->group < BLOCK_UNIT ? f->group : BLOCK_UNIT;
     return (PackedBlocks){.f = f,
-                          .columns = s->dim[0],
-                          .blocks = s->dim[1],
+                          .columns = s->rank > 3 ? s->dim[0] * s->dim[1] : s->dim[0],
+                          .blocks = s->dim[s->rank - 2],
                           .units = f->elements / BLOCK_UNIT,
                           .lanes = lanes,
                           .low = f->values ? 8 : f->q.low.bits,
@@ -90,8 +90,8 @@ static void fill_entry(const Filling *c, const unsigned char *block, uint32_t i,
         memcpy(to, &word, sizeof word);
     } else if (c->kind == PACK_SCALES || c->kind == PACK_MINS) {
         *to = (unsigned char)block_field(c->kind == PACK_MINS ? &f->min : &f->scale, block, i);
-    } else if (f->float_kind == BLOCK_F16) {
-        memcpy(to, block + at, 2);
+    } else if (f->float_kind != BLOCK_E8M0) {
+        memcpy(to, block + at, block_float_bytes(f->float_kind));
     } else {
         const float v = (float)block_number(f, block, at);
         memcpy(to, &v, sizeof v);
@@ -188,8 +188,11 @@ static uint32_t pack_lasting(Lower *l, const PackedBlocks *p, NodeId weight, Pac
     const KRef lane = k_for(k, k_index(k, 0), k_index(k, p->lanes), 1, KFOR_SERIAL, "l");
     const KRef b = k_for(k, k_index(k, 0), k_index(k, p->blocks), 1, KFOR_SERIAL, "b");
     const KRef column = k_op(k, KOP_min, k_mul_add(k, v, p->lanes, lane), k_index(k, p->columns - 1), 0);
-    const KRef idx[3] = {column, b, k_index(k, 0)}, row = k_mul_add(k, v, p->blocks, b);
-    const PackPoint at = {.block = operand_index(&packer.l, weight, idx),
+    const Shape *s = lower_node(l, weight)->shape;
+    const KRef each = k_index(k, s->dim[s->rank - 3]), row = k_mul_add(k, v, p->blocks, b);
+    const KRef zero = k_index(k, 0), rows[3] = {column, b, zero},
+               idx[4] = {k_op(k, KOP_div, column, each, 0), k_op(k, KOP_rem, column, each, 0), b, zero};
+    const PackPoint at = {.block = operand_index(&packer.l, weight, s->rank > 3 ? idx : rows),
                           .to = k_mul_add(k, row, entries * p->lanes, lane)};
     pack_block(k, p, &r, packer.to, at, kind);
     k_end(k);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// block_matmul for vectors of columns, with packed weights. A few rows: weights become floats in registers,
-// where all rows meet them. Many rows: panels of weights are decoded once into a thread's scratch memory, and
-// tiles of rows read these (gemm.h). Accumulation: fused multiply-adds of decoded elements in rising k either
-// way, so both give the same bits, those of a product with the decoded matrix.
+// Products with blocks for vectors of columns, with packed weights. A few rows: weights become floats in
+// registers, where all rows meet them. Many rows: panels of weights are decoded once into a thread's scratch
+// memory, and tiles of rows read these (gemm.h). Experts: every row by itself. Accumulation: fused
+// multiply-adds of decoded elements in rising k either way, so all give the same bits, those of a product
+// with the decoded matrix.
 #include "passes/blocks_product.h"
 #include "passes/gemm.h"
 #include "passes/operand.h"
@@ -49,17 +50,24 @@ static void find_rows(Lower *l, BlockProduct *p)
     k_barrier(k);
 }
 
+// Coordinates of row `row` of the result.
+static void find_row(Lower *l, const BlockProduct *p, KRef row, KRef *idx)
+{
+    Kernel *k = l->k;
+    for (uint32_t i = p->d.rank - 1; i-- > 0;) {
+        const KRef extent = k_index(k, p->d.extent[i]);
+        idx[i] = i > 0 ? k_op(k, KOP_rem, row, extent, 0) : row;
+        row = k_op(k, KOP_div, row, extent, 0);
+    }
+}
+
 void block_product_store(Lower *l, const BlockProduct *p, KRef row, KRef column, uint8_t count, KRef value)
 {
     Kernel *k = l->k;
     const uint32_t last = p->d.rank - 1;
     Point at = {.vec_axis = last, .lanes = p->packed.lanes, .count = count};
+    find_row(l, p, row, at.idx);
     at.idx[last] = column;
-    for (uint32_t i = last; i-- > 0;) {
-        const KRef extent = k_index(k, p->d.extent[i]);
-        at.idx[i] = i > 0 ? k_op(k, KOP_rem, row, extent, 0) : row;
-        row = k_op(k, KOP_div, row, extent, 0);
-    }
     pull_store_root(l, &p->d, at, k_cast(k, value, lower_node(l, l->anchor)->dtype));
 }
 
@@ -124,10 +132,12 @@ static void emit_columns(Lower *l, const BlockProduct *p, KRef first, int64_t n,
         k_end(k);
     k_end(k);
     for (int64_t v = 0; v < n; v++) {
-        const KRef column = k_mul(k, k_add(k, first, k_index(k, v)), k_index(k, b->lanes));
+        KRef column = k_mul(k, k_add(k, first, k_index(k, v)), k_index(k, b->lanes));
+        if (p->index)
+            column = k_op(k, KOP_sub, column, p->column, 0);
         for (int64_t r = 0; r < p->rows; r++)
-            block_product_store(l, p, k_index(k, r), column, v + 1 == n ? count : b->lanes,
-                                k_get(k, c.acc[v * BLOCK_MAX_ROWS + r]));
+            block_product_store(l, p, p->index ? p->row : k_index(k, r), column,
+                                v + 1 == n ? count : b->lanes, k_get(k, c.acc[v * BLOCK_MAX_ROWS + r]));
     }
 }
 
@@ -145,6 +155,39 @@ static void emit_few_rows(Lower *l, const BlockProduct *p)
         emit_columns(l, p, k_index(k, whole - 1), 1, (uint8_t)lanes);
     if (rest)
         emit_columns(l, p, k_index(k, whole), 1, (uint8_t)rest);
+}
+
+// --- experts -------------------------------------------------------------------------------------
+
+// Every row of the result by itself: its expert's matrix is a part of the columns that are packed.
+static void emit_experts(Lower *l, const BlockProduct *p)
+{
+    Kernel *k = l->k;
+    BlockProduct one = *p;
+    const uint32_t last = p->d.rank - 1;
+    const uint8_t lanes = p->packed.lanes;
+    KRef idx[SHAPE_MAX_RANK] = {0};
+    const int64_t rows = p->columns > 0 ? shape_numel(lower_node(l, l->anchor)->shape) / p->columns : 0,
+                  vectors = p->columns / lanes;
+    one.row = k_for(k, k_index(k, 0), k_index(k, rows), 1, KFOR_PARALLEL, "r");
+    const KRef v = k_for(k, k_index(k, 0), k_index(k, vectors), 1, KFOR_PARALLEL, "v");
+    find_row(l, p, one.row, idx);
+    const KRef e = block_expert(l, p->index, idx, p->experts);
+    k_if(k, block_is_expert(k, e, p->experts));
+    one.rows = 1;
+    one.column = k_mul(k, e, k_index(k, p->columns));
+    const KRef from = k_op(k, KOP_div, one.row, k_index(k, rows / p->rows), 0);
+    one.x_base = k_mul_add(k, from, p->inner, p->x_base);
+    emit_columns(l, &one, k_mul_add(k, e, vectors, v), 1, lanes);
+    k_else(k);
+    Point at = {.vec_axis = last, .lanes = lanes, .count = lanes};
+    find_row(l, p, one.row, at.idx);
+    at.idx[last] = k_mul(k, v, k_index(k, lanes));
+    const KRef zero = k_number(k, lower_node(l, l->anchor)->dtype, 0);
+    pull_store_root(l, &p->d, at, k_splat(k, zero, lanes));
+    k_end(k);
+    k_end(k);
+    k_end(k);
 }
 
 // --- many rows -----------------------------------------------------------------------------------
@@ -227,10 +270,14 @@ bool block_product_vectors(Lower *l, BlockProduct *p)
     if (p->rows * p->inner * p->columns == 0 || !blocks_can_pack(l, p->w))
         return false;
     const uint8_t lanes = gemm_lanes(l, p->columns);
-    if (lanes == 1 || domain_lanes(l, &p->d, p->d.rank - 1) == 1)
+    if (lanes == 1 || domain_lanes(l, &p->d, p->d.rank - 1) == 1 || (p->index && p->columns % lanes != 0))
         return false;
     p->packed = blocks_pack(l, p->f, p->w, lanes);
     find_rows(l, p);
+    if (p->index) {
+        emit_experts(l, p);
+        return true;
+    }
     if (p->rows > BLOCK_MAX_ROWS) {
         emit_many_rows(l, p);
         return true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the schedules of block_matmul share.
+// What the schedules of block_matmul and block_grouped_matmul share.
 #ifndef PASSES_BLOCKS_PRODUCT_H
 #define PASSES_BLOCKS_PRODUCT_H
 
@@ -9,13 +9,14 @@
 enum { BLOCK_MAX_ROWS = 4, BLOCK_VECTORS = 2 };
 
 typedef struct BlockProduct {
-    NodeId x, w;
+    NodeId x, w, index; // index 0: there is one matrix, else one for each of `experts`
     const BlockFormat *f;
-    int64_t rows, inner, columns;
+    int64_t rows, inner, columns, experts; // rows of x, columns of a matrix
     Domain d;        // of the root: the last axis has the columns, those before it the rows
     uint32_t x_rows; // param: rows of x as f32, `inner` apart
     KRef x_base;
     PackedBlocks packed;
+    KRef row, column; // experts: the row of the result that is computed, and what its matrix begins at
     bool has_digits;              // rows are integers of three bytes, see blocks_dot.c
     uint32_t digits, steps, sums; // params of these
 } BlockProduct;
@@ -28,6 +29,9 @@ typedef struct BlockColumns {
     PackedNumbers numbers[BLOCK_VECTORS];     // of the block
 } BlockColumns;
 
+// The expert that an operand names at idx, -1 or `experts` where it names none; and whether it does.
+KRef block_expert(Lower *l, NodeId index, const KRef *idx, int64_t experts);
+KRef block_is_expert(Kernel *k, KRef e, int64_t experts);
 // Stores a vector of columns of row `row`.
 void block_product_store(Lower *l, const BlockProduct *p, KRef row, KRef column, uint8_t count, KRef value);
 // Vectors of columns with weights that can be packed. False: it does not apply.

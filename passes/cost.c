@@ -37,6 +37,7 @@ static const OpCost op_cost[OP_COUNT] = {
     [OP_nms] = {100, 0},        [OP_unique] = {40, 0},        [OP_nonzero] = {4, 0},
     [OP_argmax_pool] = {0, 18}, [OP_roi_pool] = {0, 60},      [OP_grouped_matmul] = {0, 100},
     [OP_block_decode] = {0, 4}, [OP_block_matmul] = {0, 100},
+    [OP_block_grouped_matmul] = {0, 100},
 };
 
 // Multiplications and additions of one element of the result.

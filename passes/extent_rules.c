@@ -406,6 +406,7 @@ ExtentRule extent_rule(OpId op)
         [OP_det] = det,
         [OP_matmul] = matmul,
         [OP_grouped_matmul] = grouped_matmul,
+        [OP_block_grouped_matmul] = grouped_matmul,
         [OP_conv] = convolution,
         [OP_conv_transpose] = convolution,
         [OP_int_conv] = int_conv,

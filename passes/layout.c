@@ -38,6 +38,7 @@ static OrderRule layout_rule(const Node *n)
         [OP_qmatmul] = RULE_NEEDS_ROWS,
         [OP_block_decode] = RULE_NEEDS_ROWS,
         [OP_block_matmul] = RULE_NEEDS_ROWS,
+        [OP_block_grouped_matmul] = RULE_NEEDS_ROWS,
         [OP_grouped_matmul] = RULE_NEEDS_ROWS,
         [OP_attention] = RULE_NEEDS_ROWS,
         [OP_loop] = RULE_NEEDS_ROWS,

@@ -405,6 +405,7 @@ static LiveRule *const rules[OP_COUNT] = {
     [OP_matmul] = matmul,
     [OP_gather] = gather,
     [OP_grouped_matmul] = grouped_matmul,
+    [OP_block_grouped_matmul] = grouped_matmul,
     [OP_concat] = concat,
     [OP_pad] = pad,
     [OP_reduce_sum] = reduce_sum,

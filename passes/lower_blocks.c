@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantised blocks: block_decode, and block_matmul as plain sums. Accumulation: fused multiply-adds of
-// decoded elements in rising k, in f32 (f64 for f64).
+// Quantised blocks: block_decode, and the products with blocks as plain sums. Accumulation: fused
+// multiply-adds of decoded elements in rising k, in f32 (f64 for f64).
 #include "passes/blocks_product.h"
 #include "passes/operand.h"
 
@@ -42,45 +42,73 @@ void lower_block_decode(Lower *l)
 
 // What a plain sum reads.
 typedef struct PlainSum {
-    NodeId x, w;
-    int64_t inner;
+    NodeId x, w, index; // index 0: there is one matrix
+    int64_t inner, experts;
     BlockReader r;
 } PlainSum;
 
-static KRef sum_point(Lower *l, const Domain *d, Point at, void *ctx)
+// Adds the products of a row of x with row `column` of the weights (of expert e) to acc.
+static void add_row(Lower *l, const PlainSum *p, Point at, KRef e, KRef column, KRef acc)
 {
-    const PlainSum *p = ctx;
     const BlockFormat *f = p->r.f;
     Kernel *k = l->k;
-    const int dtype = lower_node(l, p->x)->dtype, type = operand_sum_type(dtype);
-    const KRef acc = k_var(k, k_number(k, type, 0), "acc"), column = at.idx[d->rank - 1];
+    const int type = k_inst(k, acc)->dtype;
     const KRef b = k_for(k, k_index(k, 0), k_index(k, p->inner / f->elements), 1, KFOR_SERIAL, "b");
-    const KRef idx[3] = {column, b, k_index(k, 0)};
-    const KRef block = operand_index(l, p->w, idx);
+    const KRef idx[4] = {e, column, b, k_index(k, 0)};
+    const KRef block = operand_index(l, p->w, p->index ? idx : idx + 1);
     const KRef g = k_for(k, k_index(k, 0), k_index(k, f->elements / f->group), 1, KFOR_SERIAL, "g");
     const BlockGroup group = blocks_group(k, &p->r, block, g);
     const KRef i = k_for(k, k_index(k, 0), k_index(k, f->group), 1, KFOR_SERIAL, "i");
-    const KRef e = k_mul_add(k, g, f->group, i);
-    const KRef value = k_cast(k, blocks_value(k, &p->r, &group, block, e), type);
-    at.idx[lower_node(l, p->x)->shape->rank - 1] = k_mul_add(k, b, f->elements, e);
+    const KRef element = k_mul_add(k, g, f->group, i);
+    const KRef value = k_cast(k, blocks_value(k, &p->r, &group, block, element), type);
+    at.idx[lower_node(l, p->x)->shape->rank - 1] = k_mul_add(k, b, f->elements, element);
     const KRef x = operand_scalar(l, p->x, operand_index(l, p->x, at.idx), type);
     k_set(k, acc, k_op(k, KOP_fma, x, value, k_get(k, acc)));
     k_end(k);
     k_end(k);
     k_end(k);
+}
+
+static KRef sum_point(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    const PlainSum *p = ctx;
+    Kernel *k = l->k;
+    const int dtype = lower_node(l, p->x)->dtype, type = operand_sum_type(dtype);
+    const KRef acc = k_var(k, k_number(k, type, 0), "acc"), column = at.idx[d->rank - 1];
+    if (p->index == 0) {
+        add_row(l, p, at, 0, column, acc);
+        return k_cast(k, k_get(k, acc), dtype);
+    }
+    const KRef e = block_expert(l, p->index, at.idx, p->experts);
+    k_if(k, block_is_expert(k, e, p->experts));
+    add_row(l, p, at, e, column, acc);
+    k_end(k);
     return k_cast(k, k_get(k, acc), dtype);
 }
 
-void lower_block_matmul(Lower *l)
+KRef block_expert(Lower *l, NodeId index, const KRef *idx, int64_t experts)
+{
+    return operand_clamped(l, index, operand_index(l, index, idx), -1, experts);
+}
+
+KRef block_is_expert(Kernel *k, KRef e, int64_t experts)
+{
+    return k_op(k, KOP_and, k_op(k, KOP_le, k_index(k, 0), e, 0), k_op(k, KOP_lt, e, k_index(k, experts), 0),
+                0);
+}
+
+static void lower_product(Lower *l, AttrId format, NodeId index)
 {
     const Node *n = lower_node(l, l->anchor);
-    const BlockFormat *f = block_format(node_get_str(n, A_block_matmul_format));
-    const Shape *x = lower_node(l, n->src[0])->shape;
+    const BlockFormat *f = block_format(node_get_str(n, format));
+    const Shape *x = lower_node(l, n->src[0])->shape, *w = lower_node(l, n->src[1])->shape;
     BlockProduct p = {.x = n->src[0],
                       .w = n->src[1],
+                      .index = index,
                       .f = f,
                       .inner = x->dim[x->rank - 1],
-                      .columns = lower_node(l, n->src[1])->shape->dim[0],
+                      .columns = w->dim[w->rank - 3],
+                      .experts = index ? w->dim[0] : 1,
                       .d = domain_of(lower_node(l, l->root)->shape)};
     p.rows = p.inner > 0 ? shape_numel(x) / p.inner : 0;
     domain_trim(l, &p.d, l->root);
@@ -89,6 +117,21 @@ void lower_block_matmul(Lower *l)
     l->pk->macs = (uint64_t)shape_numel(n->shape) * (uint64_t)p.inner;
     if (block_product_vectors(l, &p))
         return;
-    PlainSum sum = {.x = p.x, .w = p.w, .inner = p.inner, .r = blocks_reader(l, f, p.w)};
+    PlainSum sum = {.x = p.x,
+                    .w = p.w,
+                    .index = index,
+                    .inner = p.inner,
+                    .experts = p.experts,
+                    .r = blocks_reader(l, f, p.w)};
     lower_map(l, sum_point, &sum, MAP_SCALAR);
+}
+
+void lower_block_matmul(Lower *l)
+{
+    lower_product(l, A_block_matmul_format, 0);
+}
+
+void lower_block_grouped_matmul(Lower *l)
+{
+    lower_product(l, A_block_grouped_matmul_format, lower_node(l, l->anchor)->src[2]);
 }

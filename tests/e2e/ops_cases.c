@@ -54,14 +54,21 @@ static int64_t type_numel(const char *begin, const char *end)
     return n;
 }
 
-static bool type_is_float(const char *begin, const char *end)
+// The name of that type.
+static const char *type_name(const char *begin, const char *end)
 {
     const char *p = end;
     while (p > begin && *p != ':')
         p--;
     while (*p == ':' || *p == ' ')
         p++;
-    return *p == 'f' || strncmp(p, "bf16", 4) == 0;
+    return p;
+}
+
+static bool type_is_float(const char *begin, const char *end)
+{
+    const char *name = type_name(begin, end);
+    return *name == 'f' || strncmp(name, "bf16", 4) == 0;
 }
 
 static uint64_t next_bits(void *ctx)
@@ -88,7 +95,8 @@ static void add_random_blocks(Arena *a, const BlockFormat *f, int64_t bytes, Rng
         str_printf(s, i == 0 ? "%d" : ", %d", v[i]);
 }
 
-// Replaces every " = random" by values, " = random q4_0" by blocks.
+// Replaces every " = random" by values, " = random q4_0" by blocks, " = random bits" by any bits of u8 or
+// u32.
 static const char *fill_random(Arena *a, const char *text)
 {
     Str s = str_new(a);
@@ -98,18 +106,25 @@ static const char *fill_random(Arena *a, const char *text)
         const bool is_float = type_is_float(text, mark);
         str_add_n(&s, text, (size_t)(mark - text));
         const BlockFormat *format = mark[8] == ' ' ? named_format(mark + 9) : NULL;
+        const bool is_bits = strncmp(mark + 8, " bits\n", 6) == 0;
+        const uint32_t most = strncmp(type_name(text, mark), "u32", 3) == 0 ? UINT32_MAX : UINT8_MAX;
         str_add(&s, "= {");
         if (format)
             add_random_blocks(a, format, n, &r, &s);
         for (int64_t i = 0; i < n && !format; i++) {
             str_add(&s, i == 0 ? "" : ", ");
-            if (is_float)
+            if (is_bits)
+                str_printf(&s, "%u", (unsigned)((next_bits(&r) >> 32 ^ next_bits(&r) >> 16) & most));
+            else if (is_float)
                 str_f32(&s, (float)(rng_next(&r) * 2 - 1));
             else
                 str_printf(&s, "%d", (int)(rng_next(&r) * 10));
         }
         str_add(&s, "}");
-        text = mark + strlen("= random") + (format ? 1 + strlen(format->name) : 0);
+        text = mark + strlen("= random") +
+               (is_bits ? strlen(" bits")
+                : format ? 1 + strlen(format->name)
+                         : 0);
     }
     str_add(&s, text);
     return arena_strdup(a, str_text(&s));
@@ -144,7 +159,8 @@ Tensor ops_random_tensor(Arena *a, const Graph *g, NodeId id, uint64_t seed)
     Tensor t = tensor_new(a, (DType)n->dtype, n->shape->rank, n->shape->dim);
     Rng r = {seed ^ hash_text(name)};
     const DTypeClass cls = dtype_info[n->dtype].cls;
-    const BlockFormat *format = block_format(name); // an input of that name holds blocks
+    const BlockFormat *format = block_format(name);    // an input of that name holds blocks
+    const bool is_bits = strcmp(name, "bits") == 0; // and one of that any bits
     if (format)
         random_blocks(format, t.data, t.numel / format->bytes, next_bits, &r);
     for (int64_t i = 0; i < t.numel && !format; i++) {
@@ -152,6 +168,8 @@ Tensor ops_random_tensor(Arena *a, const Graph *g, NodeId id, uint64_t seed)
             tensor_set_f64(&t, i, random_float(&r, strstr(name, "special") != NULL));
         else if (cls == DCLASS_BOOL)
             tensor_set_i64(&t, i, rng_next(&r) < 0.6);
+        else if (is_bits)
+            tensor_set_i64(&t, i, (int64_t)(rng_next(&r) * 4294967296.0));
         else
             tensor_set_i64(&t, i,
                            (int64_t)(rng_next(&r) * (cls == DCLASS_UINT ? 10 : 19)) -

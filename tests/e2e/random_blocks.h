@@ -7,6 +7,8 @@
 #include "ir/blocks.h"
 #include "ir/tensor.h"
 
+#include <string.h>
+
 // bits: of a generator of 64 random bits.
 typedef uint64_t (*RandomBits)(void *ctx);
 
@@ -16,9 +18,14 @@ static inline void random_block_number(const BlockFormat *f, unsigned char *bloc
         block[at] = (unsigned char)(120 + bits % 10);
         return;
     }
-    const uint16_t half = f16_from_f64(((double)(bits % 33) - 16) / 256);
-    block[at] = (unsigned char)half;
-    block[at + 1] = (unsigned char)(half >> 8);
+    const float v = (float)((double)(bits % 33) - 16) / 256;
+    uint32_t number;
+    memcpy(&number, &v, sizeof number);
+    if (f->float_kind == BLOCK_F16)
+        number = f16_from_f64((double)v);
+    else if (f->float_kind == BLOCK_BF16)
+        number >>= 16;
+    memcpy(block + at, &number, block_float_bytes(f->float_kind));
 }
 
 static inline void random_blocks(const BlockFormat *f, unsigned char *blocks, int64_t n, RandomBits next,

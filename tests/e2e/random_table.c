@@ -71,6 +71,62 @@ static NodeId make_block_matmul(Gen *e)
     return node_end(&b);
 }
 
+// A row of x for each index, which may name no expert.
+static NodeId make_block_grouped_matmul(Gen *e)
+{
+    const BlockFormat *f = &block_formats[gen_below(e, BLOCK_FORMATS)];
+    int64_t dim[4] = {gen_range(e, 1, 4), gen_size(e), gen_range(e, 1, f->elements > 32 ? 1 : 3), 0};
+    const int64_t x[2] = {gen_range(e, 1, 5), dim[2] * f->elements}, index[2] = {x[0], gen_range(e, 1, 3)};
+    NodeBuild b = gen_begin(e, OP_block_grouped_matmul);
+    node_src(&b, gen_value(e, gen_dtype(e, GEN_FLOAT), 2, x));
+    node_src(&b, make_blocks(e, f, 4, dim));
+    node_src(&b, gen_table(e, DTYPE_i32, (uint32_t)gen_range(e, 1, 2), index, -1, dim[0]));
+    node_str(&b, A_block_grouped_matmul_format, f->name);
+    return node_end(&b);
+}
+
+static NodeId make_bits(Gen *e, DType t, uint32_t rank, const int64_t *dim)
+{
+    Tensor v = tensor_new(e->arena, t, rank, dim);
+    for (int64_t i = 0; i < v.numel; i++)
+        tensor_set_i64(&v, i, (int64_t)(next_bits(e) >> 32));
+    return gen_given(e, v);
+}
+
+// Of bytes or words, of one matrix or by experts.
+static NodeId make_affine(Gen *e, OpId op, AttrId attr)
+{
+    static const DType types[] = {DTYPE_f16, DTYPE_bf16, DTYPE_f32};
+    const bool is_grouped = op == OP_affine_grouped_matmul, is_words = gen_chance(e, 50);
+    const int64_t bits = gen_range(e, 2, 4) * 2, group = (int64_t)32 << gen_below(e, 3);
+    const int64_t experts = gen_range(e, 1, 3), n = gen_size(e), groups = gen_range(e, 1, 2);
+    const int64_t x[2] = {gen_range(e, 1, 4), groups * group}, numbers[3] = {experts, n, groups};
+    const int64_t bytes[4] = {experts, n, groups, group * bits / 8},
+                  words[3] = {experts, n, groups * group * bits / 32};
+    const uint32_t skipped = is_grouped ? 0 : 1;
+    const DType t = types[gen_below(e, 3)];
+    NodeBuild b = gen_begin(e, op);
+    node_src(&b, gen_value(e, gen_dtype(e, GEN_FLOAT), 2, x));
+    node_src(&b, is_words ? make_bits(e, DTYPE_u32, 3 - skipped, words + skipped)
+                          : make_bits(e, DTYPE_u8, 4 - skipped, bytes + skipped));
+    if (is_grouped)
+        node_src(&b, gen_table(e, DTYPE_i64, 1, x, -1, experts));
+    for (int i = 0; i < 2; i++)
+        node_src(&b, gen_value(e, t, 3 - skipped, numbers + skipped));
+    node_int(&b, attr, bits);
+    return node_end(&b);
+}
+
+static NodeId make_affine_matmul(Gen *e)
+{
+    return make_affine(e, OP_affine_matmul, A_affine_matmul_bits);
+}
+
+static NodeId make_affine_grouped_matmul(Gen *e)
+{
+    return make_affine(e, OP_affine_grouped_matmul, A_affine_grouped_matmul_bits);
+}
+
 // Regions are leaves: rounding would decide about their points.
 static NodeId make_roi_pool(Gen *e)
 {
@@ -211,6 +267,9 @@ const GenOp gen_table_ops[] = {
     {OP_qmatmul, 4, make_qmatmul},
     {OP_block_decode, 3, make_block_decode},
     {OP_block_matmul, 4, make_block_matmul},
+    {OP_block_grouped_matmul, 3, make_block_grouped_matmul},
+    {OP_affine_matmul, 3, make_affine_matmul},
+    {OP_affine_grouped_matmul, 3, make_affine_grouped_matmul},
     {OP_roi_pool, 3, make_roi_pool},
     {OP_tree_walk, 3, make_tree_walk},
     {OP_mt19937, 2, make_mt19937},
