@@ -298,6 +298,8 @@ KRef pull_value(Pull *p, NodeId id)
     Lower *l = p->l;
     if (id == p->given && id != 0)
         return p->given_value;
+    if (id == p->other.id && id != 0)
+        return p->other.value;
     if (is_immediate(l, id))
         return immediate(l, id);
     if (!is_computed_here(l, id))
@@ -337,10 +339,16 @@ static KRef rounded_anchor(Lower *l, KRef value)
 
 void pull_store_root(Lower *l, const Domain *d, Point at, KRef anchor_value)
 {
+    pull_store_given(l, d, at, anchor_value, &(Given){0});
+}
+
+void pull_store_given(Lower *l, const Domain *d, Point at, KRef anchor_value, const Given *other)
+{
     Pull p = pull_at(l, d, at);
     p.space = d->has_out_space ? SPACE_OUT : SPACE_IN;
     p.given = l->anchor;
     p.given_value = rounded_anchor(l, anchor_value);
+    p.other = (Given){other->id, rounded_anchor(l, other->value)};
     const KRef value = pull_value(&p, l->root);
     store(l, lower_param(l, l->root, PARAM_WRITE), pull_index(&p, l->root), value, &at);
 }

@@ -409,7 +409,7 @@ static void add_group(Fuse *f, NodeId root, const uint32_t *first, const NodeId 
     if (graph_node(f->g, root)->op == OP_loop)
         k.results = place_loop(f, root);
     for (uint32_t i = first[root]; i < first[root + 1]; i++)
-        vec_push(f->plan->arena, &k.body, member[i]);
+        group_add_member(f->plan, &f->groups, member[i], &k);
     strip_add_stages(&f->groups, f->plan->arena, &k);
     vec_push(f->plan->arena, &f->plan->kernels, k);
 }
@@ -578,6 +578,8 @@ bool pass_fuse(Pass *p)
     p->plan->live = live_analyse(p->graph, p->perm);
     f.groups = group_nodes(p->plan, p->scratch, p->options->opt_level >= 1 ? GROUP_FUSE : GROUP_SINGLE);
     strip_join(p->plan, p->options, p->scratch, &f.groups);
+    if (p->options->opt_level >= 1 && p->frame == NULL)
+        group_join_products(p->plan, p->scratch, &f.groups);
     vec_push(p->perm, &p->plan->buffers, (PlanBuffer){0});
     if (p->frame != NULL) {
         p->plan->prefix = p->frame->prefix;

@@ -300,5 +300,6 @@ Groups group_nodes(const Plan *plan, Arena *a, GroupMode mode)
         find_post_dominators(&s);
         merge_all(&s);
     }
+    s.out.taken_in = ARENA_ARRAY(a, bool, n);
     return s.out;
 }

@@ -15,6 +15,7 @@ typedef struct Groups {
     Uses uses;
     NodeId *root; // by NodeId: the last node of its group; itself for a group of one; 0 for leaves and views
     NodeId *anchor; // by root: its structural op, 0 = elementwise only
+    bool *taken_in; // by NodeId: every kernel that reads it computes it by itself (group_join_products)
     // Stages of one kernel (passes/strip.h). NULL: every group is a kernel of its own.
     NodeId *stage;        // by NodeId: the root of its stage
     NodeId *stage_before; // by root of a stage: that of the stage whose value it reads in strips, 0 = none
@@ -26,5 +27,9 @@ typedef enum GroupMode { GROUP_SINGLE, GROUP_FUSE } GroupMode; // every node its
 // True for nodes that a kernel computes (not leaves, views, concats, results).
 bool group_is_computed(const Node *n);
 Groups group_nodes(const Plan *plan, Arena *a, GroupMode mode);
+// Adds a member of a group to the body of its kernel, behind what it reads of values that are taken in.
+void group_add_member(const Plan *plan, const Groups *groups, NodeId id, PlanKernel *k);
+// Gives products of few rows the norm of their rows, and a second product beside them.
+void group_join_products(const Plan *plan, Arena *a, Groups *groups);
 
 #endif

@@ -92,6 +92,20 @@ uint32_t lower_param_at(Lower *l, NodeId id, const Loc *loc, ParamUse use)
     return lower_param_typed(l, &t, loc, param_name(l, id), use);
 }
 
+uint32_t lower_param_words(Lower *l, NodeId id, DType t)
+{
+    const Node *n = lower_node(l, id);
+    PlanArg arg = {.is_read = true};
+    loc_range(n->shape, lower_loc(l, id), dtype_info[n->dtype].bytes, &arg);
+    for (uint32_t i = 0; i < l->pk->args.len; i++) {
+        const PlanArg *a = &l->pk->args.data[i];
+        if (a->buf == arg.buf && a->byte_offset == arg.byte_offset && l->k->params.data[i].dtype == t &&
+            !a->is_written)
+            return i;
+    }
+    return add_param(l, arg, param_name(l, id), t);
+}
+
 static const HeldRows *held_rows(const Lower *l, NodeId id)
 {
     for (uint32_t i = 0; i < l->n_held; i++)

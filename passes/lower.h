@@ -63,6 +63,8 @@ typedef enum ParamUse { PARAM_READ = 1, PARAM_WRITE = 2, PARAM_READ_WRITE = 3 } 
 uint32_t lower_param(Lower *l, NodeId id, ParamUse use);
 // The same for a place other than the node's own (the destination of a copy); loc is on the node's axes.
 uint32_t lower_param_at(Lower *l, NodeId id, const Loc *loc, ParamUse use);
+// The same memory, which is only read, as elements of another type.
+uint32_t lower_param_words(Lower *l, NodeId id, DType t);
 // The same for any value of a type.
 uint32_t lower_param_typed(Lower *l, const TensorType *t, const Loc *loc, const char *name, ParamUse use);
 // A constant that the compiler makes (packed weights, tables): `bytes` bytes at data, which must live in
@@ -169,6 +171,11 @@ typedef struct Point {
     uint8_t lanes, count;     // 1, 1 = scalar
 } Point;
 
+typedef struct Given {
+    NodeId id;
+    KRef value;
+} Given;
+
 typedef struct Pull {
     Lower *l;
     const Domain *d;
@@ -176,6 +183,7 @@ typedef struct Pull {
     Space space;
     NodeId given; // this node's value is known at the point (the anchor's), 0 = none
     KRef given_value;
+    Given other; // the same
     VEC(KRef) memo; // by place in the body
 } Pull;
 
@@ -186,6 +194,8 @@ KRef pull_value(Pull *p, NodeId id);
 KRef pull_index(Pull *p, NodeId id);
 // Computes the root from the given anchor value and stores it. Domain: axes of the root, with its access.
 void pull_store_root(Lower *l, const Domain *d, Point at, KRef anchor_value);
+// The same with the value of another node of the anchor's type (id 0: none).
+void pull_store_given(Lower *l, const Domain *d, Point at, KRef anchor_value, const Given *other);
 // Summed cost of the elementwise nodes between anchor and root.
 uint32_t lower_epilogue_cost(const Lower *l);
 

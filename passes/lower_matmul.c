@@ -410,6 +410,8 @@ void lower_matmul(Lower *l)
     Matmul x = matmul_of(l);
     matmul_add_domain(l, &x);
     l->pk->macs = (uint64_t)shape_numel(lower_node(l, l->anchor)->shape) * (uint64_t)x.k;
+    if (lower_few_rows(l, &x))
+        return;
     if (can_tile(l, &x) && !is_dots(l, &x))
         lower_tiled(l, &x);
     else

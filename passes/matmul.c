@@ -20,6 +20,10 @@ Matmul matmul_of(Lower *l)
     const bool ta = node_get_int(node, A_matmul_transpose_a) != 0,
                tb = node_get_int(node, A_matmul_transpose_b) != 0;
     Matmul x = {.a = node->src[0], .b = node->src[1], .m = 1, .n = 1};
+    if (lower_node(l, x.a)->op == OP_rms_norm && lower_is_in_body(l, x.a)) {
+        x.norm = x.a;
+        x.a = lower_node(l, x.norm)->src[0];
+    }
     const Shape *as = lower_node(l, x.a)->shape, *bs = lower_node(l, x.b)->shape;
     const Loc *bl = lower_loc(l, x.b);
     x.a_is_vector = as->rank == 1;

@@ -7,6 +7,7 @@
 
 typedef struct Matmul {
     NodeId a, b;
+    NodeId norm;                    // a is multiplied as this rms_norm of its rows, which is nowhere; or 0
     int64_t m, n, k;                // rows, columns, inner
     bool a_is_vector, b_is_vector;  // 1-D operands: the row or column is missing from the result
     uint32_t batch;                 // leading axes of the result
@@ -31,5 +32,8 @@ KRef matmul_base(Lower *l, const Matmul *x, NodeId id, const Loc *loc, const Poi
 Point matmul_point(const Matmul *x, const Point *batch, KRef row, KRef column);
 // Rows of several matrices against one b are rows of one matrix.
 void matmul_join_rows(Lower *l, Matmul *x);
+
+// Lowers it as matvec.h says, if it has few rows and the form for that.
+bool lower_few_rows(Lower *l, const Matmul *product);
 
 #endif

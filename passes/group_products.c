@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// What joins products of few rows (matvec.h) beyond what group.c finds: they take in the norm of their rows,
+// which each of several computes again, and a second product of the same rows that only their epilogue reads.
+#include "passes/group.h"
+#include "passes/matvec.h"
+
+typedef struct Products {
+    const Plan *plan;
+    const Graph *g;
+    Groups *groups;
+    uint32_t *size; // by root: nodes of the group
+} Products;
+
+static bool is_alone(const Products *p, NodeId id)
+{
+    return p->groups->root[id] == id && p->size[id] == 1;
+}
+
+static bool are_same_rows(const Graph *g, NodeId one, NodeId other)
+{
+    const Node *a = graph_node(g, one), *b = graph_node(g, other);
+    return a->src[0] == b->src[0] && a->shape == b->shape &&
+           graph_node(g, a->src[1])->shape == graph_node(g, b->src[1])->shape;
+}
+
+// silu(x A) * (x B): the groups of both products become one.
+static void join_second(Products *p, NodeId id)
+{
+    const Uses *u = &p->groups->uses;
+    const uint32_t first = u->first[id];
+    const NodeId user = u->first[id + 1] - first == 1 ? u->user[first] : 0;
+    const NodeId root = user != 0 ? p->groups->root[user] : 0;
+    const NodeId anchor = root != 0 ? p->groups->anchor[root] : 0;
+    if (!is_alone(p, id) || anchor == 0 || anchor == id || user == anchor || !matvec_takes(p->plan, id) ||
+        !matvec_takes(p->plan, anchor) || !are_same_rows(p->g, id, anchor))
+        return;
+    for (NodeId i = 1; i < root; i++) // there is room for one more
+        if (i != anchor && p->groups->root[i] == root && graph_node(p->g, i)->op == OP_matmul)
+            return;
+    p->groups->root[id] = root;
+    p->size[root]++;
+}
+
+// One number for each element of a row, of the same type, that no kernel makes.
+static bool is_plain_scale(const Graph *g, const Node *norm)
+{
+    if (norm->n_src < 2 || norm->src[1] == 0)
+        return true;
+    const Node *scale = graph_node(g, norm->src[1]);
+    return (scale->op == OP_param || scale->op == OP_const) && scale->dtype == norm->dtype &&
+           shape_numel(scale->shape) == norm->shape->dim[norm->shape->rank - 1];
+}
+
+static void take_in_norm(Products *p, NodeId id)
+{
+    const Node *n = graph_node(p->g, id);
+    const Uses *u = &p->groups->uses;
+    if (!is_alone(p, id) || node_get_int(n, A_rms_norm_axis) != (int64_t)n->shape->rank - 1 ||
+        !is_plain_scale(p->g, n))
+        return;
+    for (uint32_t i = u->first[id]; i < u->first[id + 1]; i++) {
+        const Node *user = graph_node(p->g, u->user[i]);
+        if (u->user[i] == 0 || !matvec_takes(p->plan, u->user[i]) || user->src[0] != id)
+            return;
+    }
+    p->groups->root[id] = 0;
+    p->groups->taken_in[id] = true;
+}
+
+void group_join_products(const Plan *plan, Arena *a, Groups *groups)
+{
+    const uint32_t n = plan->graph->nodes.len;
+    Products p = {.plan = plan, .g = plan->graph, .groups = groups};
+    p.size = ARENA_ARRAY(a, uint32_t, n);
+    if (plan->caps->shared_bytes == 0)
+        return;
+    for (NodeId id = 1; id < n; id++)
+        p.size[groups->root[id]]++;
+    for (NodeId id = 1; id < n; id++)
+        if (graph_node(p.g, id)->op == OP_matmul)
+            join_second(&p, id);
+    for (NodeId id = 1; id < n; id++)
+        if (graph_node(p.g, id)->op == OP_rms_norm)
+            take_in_norm(&p, id);
+}
+
+void group_add_member(const Plan *plan, const Groups *groups, NodeId id, PlanKernel *k)
+{
+    const Node *n = graph_node(plan->graph, id);
+    for (uint32_t i = 0; i < n->n_src; i++) {
+        bool is_new = groups->taken_in[n->src[i]];
+        for (uint32_t j = 0; j < k->body.len; j++)
+            is_new = is_new && k->body.data[j] != n->src[i];
+        if (is_new)
+            vec_push(plan->arena, &k->body, n->src[i]);
+    }
+    vec_push(plan->arena, &k->body, id);
+}
