@@ -504,7 +504,8 @@ static void print_head(Walk *w)
         str_printf(w->out, "%s\n", params);
         walk_shared(w);
     }
-    const ExpandArgs args = {.operand = {w->k->name, *params ? params : w->t->no_params},
+    const char *cluster = w->k->cluster > 1 ? arena_printf(w->arena, "RLX_CLUSTER(%u) ", w->k->cluster) : "";
+    const ExpandArgs args = {.operand = {w->k->name, *params ? params : w->t->no_params, cluster},
                              .lanes = (int)w->grid.group};
     expand_template(w->out, is_group ? w->t->group->signature : w->t->signature, &args);
     str_add(w->out, "\n{\n");

@@ -17,7 +17,7 @@ static const TypeSpell types[DTYPE_COUNT + 1] = {
 static const char *const *const prelude[] = {prelude_cuda, prelude_cuda_device, prelude_gpu_common, NULL};
 
 static const GroupSpell group = {
-    .signature = "extern \"C\" __global__ void __launch_bounds__($L) $0($1)",
+    .signature = "extern \"C\" __global__ void __launch_bounds__($L) $2$0($1)",
     .id = "rlx_idx(blockIdx.x)",
     .thread = "rlx_idx(threadIdx.x)",
     .subgroup = "32",
@@ -36,6 +36,7 @@ const Target target_cuda = {
              .f32_lanes = 1,
              .is_gpu = true,
              .shared_bytes = GPU_SHARED_BYTES,
+             .has_mma = true,
              .channels_last = true},
     .types = types,
     .spell = gpu_spell,

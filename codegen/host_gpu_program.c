@@ -133,9 +133,10 @@ static void emit_steps(const Tables *t, Str *out)
             map_get_str(&t->e->gpu->functions, s->kernel->function, &function);
             grid = kernel_grid(s->kernel->kernel);
         }
-        str_printf(out, "    {%s, %s, %uu, %uu, %uu, %lluu, %uu, %uu}, // %s\n",
+        str_printf(out, "    {%s, %s, %uu, %uu, %uu, %lluu, %uu, %uu, %uu}, // %s\n",
                    number_text(t->e->arena, (uint32_t)function), number_text(t->e->arena, s->loop), s->args,
-                   s->kernel->args.len, grid.group, (unsigned long long)grid.groups, s->kernel->skipped_by,
+                   s->kernel->args.len, grid.group, (unsigned long long)grid.groups,
+                   s->loop == NONE ? s->kernel->kernel->shared_bytes : 0, s->kernel->skipped_by,
                    s->kernel->row, s->kernel->kernel->name);
     }
     str_add(out, "};\n");

@@ -139,6 +139,7 @@ typedef struct Kernel {
     VEC(KParam) params;
     bool may_alias; // some params overlap in memory (in place): no restrict
     uint32_t shared_bytes; // of memory that a group has at shared_begin (device.def)
+    uint8_t cluster;       // groups that read each other's memory and run at once; 0, 1: none
     uint8_t max_lanes;
     uint16_t group; // threads of a group; 0: threads have nothing to do with each other (see k_set_group)
     struct KScopes *scopes; // the builders' own: open blocks and the expressions that can be reused
@@ -192,8 +193,8 @@ void k_end(Kernel *k);
 void k_comment(Kernel *k, const char *text);
 
 // Group kernels, of GPU targets with shared memory (TargetCaps.shared_bytes): threads run in groups of
-// `threads`, a power of two from 32 to 1024. Outside of group loops all threads of all groups do the same;
-// parallel loops inside are plain loops of each thread.
+// `threads`, a multiple of 32 up to 1024 (of the width of its teams where it has any). Outside of group loops
+// all threads of all groups do the same; parallel loops inside are plain loops of each thread.
 void k_set_group(Kernel *k, uint32_t threads);
 // A loop over groups: all threads of group i run iteration i. Bounds are constant, and such loops are nested
 // in nothing but each other: together they are the grid.
@@ -276,6 +277,7 @@ typedef struct TargetCaps {
     uint8_t fma_per_cycle; // vector multiply-adds that one core begins in a cycle
     bool has_dot8;         // dot8 of vectors is one instruction, as wide as f32 vectors
     bool has_dot_bf16;     // the same for pairs of bf16
+    bool has_mma;          // device functions for products of matrices (device.def)
     bool has_matrix;       // matrix registers of bf16 and bytes (KMatrix), several times as fast as vectors
     uint8_t threads;       // that share every run: the parts that kernels are split into; 1 = none
     uint32_t split_cycles; // kernels that take less time than this are left to one thread

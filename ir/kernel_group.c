@@ -11,7 +11,7 @@ static bool is_power_of_two(uint64_t n)
 
 void k_set_group(Kernel *k, uint32_t threads)
 {
-    rlx_assert(threads >= MIN_GROUP && threads <= MAX_GROUP && is_power_of_two(threads));
+    rlx_assert(threads >= MIN_GROUP && threads <= MAX_GROUP && threads % MIN_GROUP == 0);
     k->group = (uint16_t)threads;
 }
 
@@ -102,7 +102,7 @@ const char *kernel_wrong_group(const Kernel *k, const KInst *n)
         return "a kernel without groups";
     if (is_for && (!k_is_const(k, n->a, &unused) || !k_is_const(k, n->b, &unused)))
         return "a loop over groups without constant bounds";
-    if (n->kind == KI_team && (!is_power_of_two((uint64_t)n->imm) || n->imm < 2 || n->imm > k->group))
+    if (n->kind == KI_team && (!is_power_of_two((uint64_t)n->imm) || n->imm < 2 || k->group % n->imm != 0))
         return "not a width of a team";
     return n->kind == KI_fetch || n->kind == KI_put ? wrong_wide(k, n) : NULL;
 }

@@ -244,6 +244,8 @@ static bool check_operand(Checker *c, KRef r, char letter)
         int type;
     } values[] = {{'i', KT_INDEX},  {'u', DTYPE_u64}, {'r', DTYPE_u32},
                   {'f', DTYPE_f32}, {'b', DTYPE_bool}};
+    if (letter == 'f' && r != 0 && r < c->at && k_is_half(k_inst(c->k, r)->dtype))
+        return check_ref(c, r) && (k_inst(c->k, r)->lanes == 1 || fail(c, "operand %u is a vector", r));
     for (uint32_t i = 0; i < sizeof values / sizeof *values; i++)
         if (values[i].letter == letter)
             return check_typed(c, r, values[i].type, 1);

@@ -24,6 +24,7 @@ typedef struct rlx_cuda {
     void *library, *context, *module, *stream;
     unsigned long long memory;
     int device;
+    unsigned shared_bytes; // that a group can have
     const rlx_gpu_program *program;
     // While a graph is made: what launches come after, and what comes after them (the same unless several
     // launches are side by side).
@@ -80,6 +81,17 @@ static inline rlx_status rlx_cuda_edge(rlx_cuda *c, void *node)
     return rlx_cuda_status(c->api.graph_edge(c->graph, &c->before, &node, 1));
 }
 
+// What a step asks for, or all that a group can have here: code for GPUs with less uses less.
+static inline rlx_status rlx_cuda_shared(const rlx_cuda *c, const rlx_gpu_step *step, void *f,
+                                         unsigned *bytes)
+{
+    enum { MAX_DYNAMIC_SHARED = 8, WITHOUT_ASKING = 49152 };
+    *bytes = step->shared_bytes < c->shared_bytes ? step->shared_bytes : c->shared_bytes;
+    if (*bytes <= WITHOUT_ASKING)
+        return RLX_OK;
+    return rlx_cuda_status(c->api.function_set(f, MAX_DYNAMIC_SHARED, (int)*bytes));
+}
+
 // All parameters are addresses, so that the list is the buffer that the driver wants. In a run it is
 // launched; while a graph is made it becomes a node of it.
 static inline rlx_status rlx_cuda_launch(void *self, const rlx_gpu_step *step, const uint64_t *args)
@@ -88,6 +100,7 @@ static inline rlx_status rlx_cuda_launch(void *self, const rlx_gpu_step *step, c
     void *const f = rlx_cuda_functions((unsigned char *)self)[step->function];
     const unsigned blocks = (unsigned)step->groups;
     size_t bytes = step->n_args * sizeof *args;
+    unsigned shared = 0;
     void *extra[5], *node;
     rlx_cuda_node n;
     extra[0] = (void *)(uintptr_t)1; // CU_LAUNCH_PARAM_BUFFER_POINTER
@@ -95,16 +108,17 @@ static inline rlx_status rlx_cuda_launch(void *self, const rlx_gpu_step *step, c
     extra[2] = (void *)(uintptr_t)2; // CU_LAUNCH_PARAM_BUFFER_SIZE
     extra[3] = &bytes;
     extra[4] = NULL;
-    if (step->groups > 0x7fffffffu)
+    if (step->groups > 0x7fffffffu || rlx_cuda_shared(c, step, f, &shared) != RLX_OK)
         return RLX_ERR_DEVICE;
     if (c->graph == NULL)
-        return rlx_cuda_status(c->api.launch(f, blocks, 1, 1, step->group, 1, 1, 0, c->stream, NULL,
+        return rlx_cuda_status(c->api.launch(f, blocks, 1, 1, step->group, 1, 1, shared, c->stream, NULL,
                                              step->n_args != 0 ? extra : NULL));
     memset(&n, 0, sizeof n);
     n.function = f;
     n.grid[0] = blocks;
     n.block[0] = step->group;
     n.grid[1] = n.grid[2] = n.block[1] = n.block[2] = 1;
+    n.shared_bytes = shared;
     n.extra = step->n_args != 0 ? extra : NULL;
     if (c->api.graph_kernel(&node, c->graph, NULL, 0, &n) != 0 || rlx_cuda_edge(c, node) != RLX_OK)
         return RLX_ERR_DEVICE;
@@ -306,13 +320,15 @@ static inline void rlx_cuda_end(rlx_cuda *c)
 // A device and its context, which is current afterwards.
 static inline rlx_status rlx_cuda_begin(rlx_cuda *c, const rlx_gpu_program *p)
 {
-    int major = 0, minor = 0;
+    int major = 0, minor = 0, shared = 0;
     const rlx_gpu_image *image;
     c->library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (c->library == NULL || rlx_cuda_find(&c->api, c->library) != RLX_OK || c->api.init(0) != 0 ||
         c->api.device_get(&c->device, 0) != 0 || c->api.attribute(&major, 75, c->device) != 0 ||
-        c->api.attribute(&minor, 76, c->device) != 0)
+        c->api.attribute(&minor, 76, c->device) != 0 ||
+        c->api.attribute(&shared, 97, c->device) != 0)
         return RLX_ERR_NO_DEVICE;
+    c->shared_bytes = (unsigned)shared;
     image = rlx_cuda_image(p, major, minor);
     if (image == NULL && p->n_functions != 0)
         return RLX_ERR_NO_DEVICE;

@@ -24,6 +24,7 @@ typedef struct rlx_cuda_api {
     int (*load)(void **module, const void *image);
     int (*unload)(void *module);
     int (*function)(void **function, void *module, const char *name);
+    int (*function_set)(void *function, int attribute, int value);
     int (*alloc)(unsigned long long *address, size_t bytes);
     int (*release_memory)(unsigned long long address);
     int (*stream_create)(void **stream, unsigned flags);
@@ -73,6 +74,7 @@ static inline rlx_status rlx_cuda_find(rlx_cuda_api *api, void *library)
                                         "cuModuleLoadData",
                                         "cuModuleUnload",
                                         "cuModuleGetFunction",
+                                        "cuFuncSetAttribute",
                                         "cuMemAlloc_v2",
                                         "cuMemFree_v2",
                                         "cuStreamCreate",

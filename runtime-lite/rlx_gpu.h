@@ -35,6 +35,7 @@ typedef struct rlx_gpu_step {
     uint32_t args, n_args; // in the list of arguments
     uint32_t group;        // threads of a group
     uint64_t groups;       // more do no harm
+    uint32_t shared_bytes; // of memory that a group has beside its arrays
     uint32_t skipped_by;   // bit s: nothing that set s of the outputs wants depends on it
     uint32_t row;          // in the table of kernels
 } rlx_gpu_step;
