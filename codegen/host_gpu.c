@@ -128,6 +128,7 @@ static void measure(HostEmit *e)
         const uint64_t end = host_gpu_weights_offset(p) + align_to(plan_weight_bytes(p), MEMORY_BLOCK);
         plan_walk(p, count_kernel, &c);
         g->depth = depth > g->depth ? depth : g->depth;
+        g->max_steps = p->kernels.len > g->max_steps ? p->kernels.len : g->max_steps;
         g->cells = end > g->cells ? end : g->cells;
     }
     g->memory_bytes = g->cells + align_to((uint64_t)g->n_cells * 8 + 1, MEMORY_BLOCK);
@@ -135,7 +136,8 @@ static void measure(HostEmit *e)
         g->maps[i] = g->memory_bytes;
         g->memory_bytes += align_to(host_plan(e->device, i)->region_bytes[REGION_MAPS], MEMORY_BLOCK);
     }
-    const uint64_t record = RECORD_BYTES + 8 * ((uint64_t)g->names.len + host_n_plans(e->plan)) +
+    const uint64_t record = RECORD_BYTES +
+                            8 * ((uint64_t)g->names.len + host_n_plans(e->plan) + g->max_steps) +
                             8 * (uint64_t)(g->max_args + 1) * (g->depth + 1);
     for (uint32_t i = 0; i < host_n_plans(e->plan); i++)
         host_plan(e->plan, i)->region_bytes[REGION_PREPARED] = align_to(record, BLOCK);

@@ -9,6 +9,8 @@ typedef struct Step {
     const Plan *plan; // that the kernel is of
     const PlanKernel *kernel;
     uint32_t loop, args;
+    bool waits;
+    uint32_t first, edges; // step of the plan's first kernel; in the list of edges
 } Step;
 
 typedef struct Loop {
@@ -20,7 +22,7 @@ typedef struct Tables {
     const HostEmit *e;
     VEC(Step) steps;
     VEC(Loop) loops;
-    uint32_t n_args, n_slots, n_clears;
+    uint32_t n_args, n_slots, n_clears, n_edges;
 } Tables;
 
 // The kernels of a plan in one row, then those of the bodies of its loops. Recursion: as deep as loops nest.
@@ -30,8 +32,9 @@ static uint32_t add_steps(Tables *t, const Plan *p)
     Arena *a = t->e->arena;
     for (uint32_t i = 0; i < p->kernels.len; i++) {
         const PlanKernel *k = &p->kernels.data[i];
-        vec_push(a, &t->steps, ((Step){p, k, NONE, t->n_args}));
+        vec_push(a, &t->steps, ((Step){p, k, NONE, t->n_args, plan_opens_group(p, i), first, t->n_edges}));
         t->n_args += k->args.len;
+        t->n_edges += k->after.len;
     }
     for (uint32_t i = 0; i < p->kernels.len; i++) {
         const PlanKernel *k = &p->kernels.data[i];
@@ -120,6 +123,22 @@ static void emit_maps(const Tables *t, Str *out)
     str_add(out, "};\n");
 }
 
+static void emit_edges(const Tables *t, Str *out)
+{
+    uint32_t n = 0;
+    if (t->n_edges == 0)
+        return;
+    str_printf(out, "static const uint32_t edges%s[] = {", t->e->suffix);
+    for (uint32_t i = 0; i < t->steps.len; i++)
+        for (uint32_t j = 0; j < t->steps.data[i].kernel->after.len; j++, n++)
+            str_printf(out, "%s%uu",
+                       n == 0        ? ""
+                       : n % 16 == 0 ? ",\n    "
+                                     : ", ",
+                       t->steps.data[i].first + t->steps.data[i].kernel->after.data[j]);
+    str_add(out, "};\n");
+}
+
 static void emit_steps(const Tables *t, Str *out)
 {
     if (t->steps.len == 0)
@@ -133,11 +152,11 @@ static void emit_steps(const Tables *t, Str *out)
             map_get_str(&t->e->gpu->functions, s->kernel->function, &function);
             grid = kernel_grid(s->kernel->kernel);
         }
-        str_printf(out, "    {%s, %s, %uu, %uu, %uu, %lluu, %uu, %uu, %uu}, // %s\n",
+        str_printf(out, "    {%s, %s, %uu, %uu, %uu, %lluu, %uu, %uu, %uu, %du, %uu, %uu}, // %s\n",
                    number_text(t->e->arena, (uint32_t)function), number_text(t->e->arena, s->loop), s->args,
                    s->kernel->args.len, grid.group, (unsigned long long)grid.groups,
                    s->loop == NONE ? s->kernel->kernel->shared_bytes : 0, s->kernel->skipped_by,
-                   s->kernel->row, s->kernel->kernel->name);
+                   s->kernel->row, s->waits, s->edges, s->kernel->after.len, s->kernel->kernel->name);
     }
     str_add(out, "};\n");
 }
@@ -221,11 +240,12 @@ static void emit_record(const Tables *t, Str *out)
                e->suffix, (unsigned long long)host_gpu_state_offset(p),
                (unsigned long long)host_gpu_weights_offset(p), (unsigned long long)g->memory_bytes,
                (unsigned long long)p->staged, g->images);
-    str_printf(out, "    %uu, %s, %uu, %uu, %uu, %s, %s, %s, %s, %s,\n", g->names.len,
-               g->names.len != 0 ? "functions" : "NULL", g->max_args, p->kernels.len,
-               p->checks.len != 0 ? p->n_check_kernels : 0u, own_list(e, "steps", t->steps.len),
-               own_list(e, "args", t->n_args), own_list(e, "loops", t->loops.len),
-               own_list(e, "slots", t->n_slots), own_list(e, "clears", t->n_clears));
+    str_printf(out, "    %uu, %s, %uu, %uu, %uu, %uu, %uu, %s, %s, %s, %s, %s, %s,\n", g->names.len,
+               g->names.len != 0 ? "functions" : "NULL", g->max_args, g->max_steps, p->kernels.len,
+               p->checks.len != 0 ? p->n_check_kernels : 0u, p->split, own_list(e, "steps", t->steps.len),
+               own_list(e, "edges", t->n_edges), own_list(e, "args", t->n_args),
+               own_list(e, "loops", t->loops.len), own_list(e, "slots", t->n_slots),
+               own_list(e, "clears", t->n_clears));
     const uint64_t n_maps = p->region_bytes[REGION_MAPS] / PLAN_MAP_BYTES;
     str_printf(out, "    %lluu, %s, %lluu};\n\n", (unsigned long long)n_maps,
                own_list(e, "maps", (uint32_t)n_maps), (unsigned long long)g->maps[e->variant]);
@@ -239,6 +259,7 @@ void host_gpu_emit_program(const HostEmit *e, Str *out)
     add_steps(&t, p);
     emit_args(&t, out);
     emit_maps(&t, out);
+    emit_edges(&t, out);
     emit_steps(&t, out);
     emit_loops(&t, out);
     emit_record(&t, out);

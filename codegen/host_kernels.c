@@ -21,7 +21,7 @@ void host_number_kernels(const HostEmit *e)
     uint32_t n = 0;
     for (uint32_t i = 0; i < host_n_plans(p); i++) {
         plan_walk(host_plan(p, i), number_row, &n);
-        plan_find_levels(host_plan(p, i));
+        plan_find_edges(host_plan(p, i));
     }
 }
 

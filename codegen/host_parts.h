@@ -77,6 +77,7 @@ typedef struct HostGpu {
     Map functions;              // names: their numbers
     VEC(const char *) names;
     uint32_t max_args, depth; // of all steps; of loops
+    uint32_t max_steps;       // of a plan, without those in loops
     uint64_t memory_bytes;    // of the device, for one context
     uint64_t cells;           // where the cells of loops begin
     uint64_t maps[PLAN_MAX_BUCKETS]; // behind them: where the tensor maps of each plan do

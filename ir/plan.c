@@ -41,6 +41,39 @@ bool plan_has_hazard(const Plan *p, uint32_t kernel_a, uint32_t kernel_b)
     return false;
 }
 
+static void extend_lifetime(Plan *p, BufId b, uint32_t first, uint32_t last)
+{
+    PlanBuffer *buf = &p->buffers.data[b];
+    buf->first = first < buf->first ? first : buf->first;
+    buf->last = last > buf->last ? last : buf->last;
+}
+
+void plan_find_lifetimes(Plan *p)
+{
+    const uint32_t n = p->kernels.len, end = n == 0 ? 0 : n - 1;
+    for (BufId b = 1; b < p->buffers.len; b++) {
+        p->buffers.data[b].first = UINT32_MAX;
+        p->buffers.data[b].last = 0;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t j = 0; j < p->kernels.data[i].args.len; j++)
+            extend_lifetime(p, p->kernels.data[i].args.data[j].buf, i, i);
+    for (uint32_t i = 0; i < p->inputs.len; i++)
+        extend_lifetime(p, p->inputs.data[i].buf, 0, 0);
+    for (uint32_t i = 0; i < p->outputs.len; i++)
+        extend_lifetime(p, p->outputs.data[i].buf, UINT32_MAX, end);
+    for (uint32_t i = 0; i < p->sizes.len; i++)
+        extend_lifetime(p, p->sizes.data[i].buf, UINT32_MAX, end);
+    for (uint32_t i = 0; i < p->moe.len; i++) // read after a run
+        extend_lifetime(p, p->moe.data[i].choice, UINT32_MAX, end);
+    for (uint32_t i = 0; i < p->checks.len; i++)
+        extend_lifetime(p, p->checks.data[i].buf, UINT32_MAX,
+                        p->n_check_kernels == 0 ? 0 : p->n_check_kernels - 1);
+    for (BufId b = 1; b < p->buffers.len; b++)
+        if (p->buffers.data[b].shares != 0)
+            extend_lifetime(p, p->buffers.data[b].shares, p->buffers.data[b].first, p->buffers.data[b].last);
+}
+
 // --- walking --------------------------------------------------------------------------------------
 
 static void walk(const Plan *p, uint64_t times, PlanVisit fn, void *ctx)
@@ -141,41 +174,108 @@ static const char *check_preparation(const Plan *p)
     return wrong;
 }
 
+typedef struct Bytes {
+    uint64_t begin, end;
+} Bytes;
+
+// A buffer that has been written, and what of its bytes in the arena others have written since.
 typedef struct Live {
     BufId buf;
-    uint64_t begin, end;
+    Bytes all;
+    VEC(Bytes) lost; // disjoint
 } Live;
 
-// Replays the kernels: what a kernel reads from the arena must still be what was last written there. Every
-// byte range that holds a buffer's data is kept in a list; a write to a buffer ends all others that overlap
-// it.
+// Replays the kernels: what a kernel reads from the arena must still be what was last written there.
 typedef struct Replay {
     const Plan *p;
     VEC(Live) live;
     Arena *arena;
 } Replay;
 
-static bool holds(const Replay *r, BufId buf)
+static Bytes common_bytes(Bytes a, Bytes b)
 {
-    for (uint32_t i = 0; i < r->live.len; i++)
-        if (r->live.data[i].buf == buf)
-            return true;
+    const Bytes both = {a.begin > b.begin ? a.begin : b.begin, a.end < b.end ? a.end : b.end};
+    return both.begin < both.end ? both : (Bytes){0};
+}
+
+static Bytes arg_bytes(const Plan *p, const PlanArg *a)
+{
+    const uint64_t at = p->buffers.data[a->buf].offset;
+    return (Bytes){at + a->begin, at + a->end};
+}
+
+static Bytes all_bytes(const Plan *p, BufId buf)
+{
+    const PlanBuffer *b = &p->buffers.data[buf];
+    return (Bytes){b->offset, b->offset + b->bytes};
+}
+
+static bool holds(const Replay *r, BufId buf, Bytes wanted)
+{
+    for (uint32_t i = 0; i < r->live.len; i++) {
+        const Live *l = &r->live.data[i];
+        if (l->buf != buf)
+            continue;
+        for (uint32_t k = 0; k < l->lost.len; k++)
+            if (common_bytes(l->lost.data[k], wanted).end != 0)
+                return false;
+        return true;
+    }
     return false;
 }
 
-static void write_buffer(Replay *r, BufId buf)
+// Takes bytes out of what is lost.
+static void find_again(Replay *r, Live *l, Bytes found)
 {
-    const PlanBuffer *b = &r->p->buffers.data[buf];
-    const Live now = {buf, b->offset, b->offset + b->bytes};
+    const uint32_t n = l->lost.len;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const Bytes old = l->lost.data[i], both = common_bytes(old, found);
+        if (both.end == 0 || old.begin < both.begin)
+            l->lost.data[kept++] = (Bytes){old.begin, both.end == 0 ? old.end : both.begin};
+        if (both.end != 0 && both.end < old.end)
+            vec_push(r->arena, &l->lost, ((Bytes){both.end, old.end}));
+    }
+    for (uint32_t i = n; i < l->lost.len; i++)
+        l->lost.data[kept++] = l->lost.data[i];
+    l->lost.len = kept;
+}
+
+static void lose(Replay *r, Live *l, Bytes written)
+{
+    const Bytes both = common_bytes(l->all, written);
+    if (both.end == 0)
+        return;
+    find_again(r, l, both);
+    vec_push(r->arena, &l->lost, both);
+}
+
+static bool is_all_lost(const Live *l)
+{
+    uint64_t left = l->all.end - l->all.begin;
+    for (uint32_t i = 0; i < l->lost.len; i++)
+        left -= l->lost.data[i].end - l->lost.data[i].begin;
+    return left == 0;
+}
+
+// What is not written of a buffer that begins to live means nothing, and is as good as there.
+static void write_buffer(Replay *r, BufId buf, Bytes written)
+{
     uint32_t n = 0;
+    bool is_new = true;
     for (uint32_t i = 0; i < r->live.len; i++) {
-        const Live l = r->live.data[i];
-        const bool ended = l.buf == buf || (l.begin < now.end && now.begin < l.end);
-        if (!ended)
+        Live l = r->live.data[i];
+        if (l.buf == buf)
+            find_again(r, &l, written);
+        else
+            lose(r, &l, written);
+        is_new = is_new && l.buf != buf;
+        if (l.buf == buf || !is_all_lost(&l))
             r->live.data[n++] = l;
     }
     r->live.len = n;
-    vec_push(r->arena, &r->live, now);
+    if (is_new)
+        vec_push(r->arena, &r->live, ((Live){.buf = buf, .all = all_bytes(r->p, buf)}));
 }
 
 static const char *replay_kernel(Replay *r, const PlanKernel *k)
@@ -185,13 +285,13 @@ static const char *replay_kernel(Replay *r, const PlanKernel *k)
         const PlanArg *a = &k->args.data[i];
         const bool is_scratch = a->is_written && a->is_read, is_empty = a->begin == a->end;
         if (!is_empty && p->buffers.data[a->buf].region == REGION_ARENA && a->is_read && !is_scratch &&
-            !holds(r, a->buf))
+            !holds(r, a->buf, arg_bytes(p, a)))
             return arena_printf(p->arena, "%s: buffer %s was overwritten before it is read", k->kernel->name,
                                 p->buffers.data[a->buf].name);
     }
     for (uint32_t i = 0; i < k->args.len; i++)
         if (k->args.data[i].is_written && p->buffers.data[k->args.data[i].buf].region == REGION_ARENA)
-            write_buffer(r, k->args.data[i].buf);
+            write_buffer(r, k->args.data[i].buf, arg_bytes(p, &k->args.data[i]));
     return NULL;
 }
 
@@ -210,7 +310,8 @@ static const char *check_checks(const Replay *r)
     for (uint32_t i = 0; i < p->checks.len; i++) {
         const PlanBuffer *b = &p->buffers.data[p->checks.data[i].buf];
         if (p->checks.data[i].byte_offset >= b->bytes ||
-            (b->region == REGION_ARENA && !holds(r, p->checks.data[i].buf)))
+            (b->region == REGION_ARENA &&
+             !holds(r, p->checks.data[i].buf, all_bytes(p, p->checks.data[i].buf))))
             return arena_printf(p->arena, "the condition of check %u is not there when it is tested", i);
     }
     for (uint32_t i = 0; p->checks.len > 0 && i < p->n_check_kernels; i++)
@@ -233,7 +334,7 @@ const char *plan_verify(const Plan *p)
     const char *wrong = check_preparation(p);
     for (uint32_t i = 0; i < p->inputs.len; i++)
         if (p->inputs.data[i].bytes > 0 && is_arena(p, p->inputs.data[i].buf))
-            write_buffer(&r, p->inputs.data[i].buf);
+            write_buffer(&r, p->inputs.data[i].buf, all_bytes(p, p->inputs.data[i].buf));
     for (uint32_t i = 0; i < p->kernels.len && wrong == NULL; i++) {
         const PlanKernel *k = &p->kernels.data[i];
         if (i == p->n_check_kernels)
@@ -249,11 +350,12 @@ const char *plan_verify(const Plan *p)
         wrong = check_checks(&r);
     for (uint32_t i = 0; i < p->outputs.len && wrong == NULL; i++)
         if (p->outputs.data[i].bytes > 0 && is_arena(p, p->outputs.data[i].buf) &&
-            !holds(&r, p->outputs.data[i].buf))
+            !holds(&r, p->outputs.data[i].buf, all_bytes(p, p->outputs.data[i].buf)))
             wrong =
                 arena_printf(p->arena, "output %s was overwritten before the end", p->outputs.data[i].name);
     for (uint32_t i = 0; i < p->sizes.len && wrong == NULL; i++)
-        if (p->sizes.data[i].bytes > 0 && !holds(&r, p->sizes.data[i].buf))
+        if (p->sizes.data[i].bytes > 0 &&
+            !holds(&r, p->sizes.data[i].buf, all_bytes(p, p->sizes.data[i].buf)))
             wrong = arena_printf(p->arena, "%s were overwritten before the end", p->sizes.data[i].name);
     arena_free(&scratch);
     return wrong;

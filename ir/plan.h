@@ -155,7 +155,9 @@ typedef struct PlanKernel {
     bool waits;     // a barrier comes before it
     uint8_t thread;
     VEC(PlanPhase) phases; // none where it has no barriers, or cannot be cut at them; in a loop's body: none
-    uint32_t level;       // plan_find_levels
+    VEC(uint32_t) after;   // plan_find_edges: kernels that it waits for, ascending
+    uint32_t level;        // the same: 0 waits for nobody, else one more than the largest of `after`
+    uint32_t group;        // plan_find_groups
     uint32_t row;         // in the table of kernels of the emitted code
     uint32_t skipped_by;  // bit s: nothing that set s of Plan.sets wants depends on it
     const char *function; // in emitted text: its own name, or that of an earlier kernel with the same text
@@ -264,6 +266,9 @@ typedef struct Plan {
     const char *prefix; // of the names of its kernels: "k", in the body of kernel 3 "k3_"
     uint32_t probe;     // 0, or 1 + the number under which emitted code reports that kernel 0 has ended
     const PlanBuckets *buckets; // NULL: one plan for all sizes
+    // GPUs (passes/dispatch.c): barriers in the order in which kernels were placed, kernels that were brought
+    // forward since, and before which one the first part of the launches is submitted; 0: all at once.
+    uint32_t n_barriers_placed, n_moved, split;
     uint64_t region_bytes[REGION_COUNT];
     // On GPUs: where in the arena that begins which the host's arena block holds too: room for the page, then
     // inputs, outputs and what else the host reads, side by side. Nothing else shares its bytes.
@@ -281,9 +286,19 @@ void plan_walk(const Plan *p, PlanVisit fn, void *ctx);
 // Kernels of the plan and of all bodies in it.
 uint32_t plan_count_kernels(const Plan *p);
 
-// Fills PlanKernel.level (plan_levels.c): 0 for kernels that wait for nobody, else one more than the largest
-// of those that must run before.
-void plan_find_levels(Plan *plan);
+// Fills PlanKernel.after and level, also in the bodies of loops (plan_edges.c), from the byte ranges of
+// arguments after placing. An edge goes where two of them overlap and one is written, unless a path of others
+// does as well.
+void plan_find_edges(Plan *plan);
+// Fills PlanKernel.group from the edges: kernels of one group may run side by side, and all of them wait for
+// those of the group before.
+void plan_find_groups(Plan *plan);
+static inline bool plan_opens_group(const Plan *p, uint32_t kernel)
+{
+    return kernel != 0 && p->kernels.data[kernel].group != p->kernels.data[kernel - 1].group;
+}
+// Fills PlanBuffer.first and last: of a buffer whose bytes others have in place, over all of them.
+void plan_find_lifetimes(Plan *p);
 // Fills PlanKernel.skipped_by for the sets of the plan (plan_sets.c).
 void plan_use_sets(Plan *p, Arena *scratch);
 

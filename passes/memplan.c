@@ -24,35 +24,6 @@ static bool is_arena(Planner *m, BufId b)
     return b != 0 && buffer_of(m, b)->region == REGION_ARENA;
 }
 
-static void find_lifetimes(Planner *m)
-{
-    Plan *p = m->plan;
-    const uint32_t n = p->kernels.len;
-    for (BufId b = 1; b < p->buffers.len; b++) {
-        p->buffers.data[b].first = UINT32_MAX;
-        p->buffers.data[b].last = 0;
-    }
-    for (uint32_t i = 0; i < n; i++)
-        for (uint32_t j = 0; j < p->kernels.data[i].args.len; j++) {
-            PlanBuffer *b = buffer_of(m, p->kernels.data[i].args.data[j].buf);
-            b->first = b->first < i ? b->first : i;
-            b->last = i;
-        }
-    for (uint32_t i = 0; i < p->inputs.len; i++)
-        buffer_of(m, p->inputs.data[i].buf)->first = 0;
-    for (uint32_t i = 0; i < p->outputs.len; i++)
-        buffer_of(m, p->outputs.data[i].buf)->last = n == 0 ? 0 : n - 1;
-    for (uint32_t i = 0; i < p->sizes.len; i++)
-        buffer_of(m, p->sizes.data[i].buf)->last = n == 0 ? 0 : n - 1;
-    for (uint32_t i = 0; i < p->moe.len; i++) // read after a run
-        buffer_of(m, p->moe.data[i].choice)->last = n - 1;
-    for (uint32_t i = 0; i < p->checks.len; i++) {
-        PlanBuffer *b = buffer_of(m, p->checks.data[i].buf);
-        const uint32_t tested = p->n_check_kernels == 0 ? 0 : p->n_check_kernels - 1;
-        b->last = b->last > tested ? b->last : tested;
-    }
-}
-
 // --- in place ------------------------------------------------------------------------------------
 
 static bool same_loc_strides(const Graph *g, NodeId id, const Loc *a, const Loc *b)
@@ -351,7 +322,7 @@ bool pass_memplan(Pass *p)
         m.is_output[p->plan->checks.data[i].buf] = true;
     if (p->frame != NULL && p->options->opt_level >= 1)
         carry_in_place(&m);
-    find_lifetimes(&m);
+    plan_find_lifetimes(p->plan);
     if (p->options->opt_level >= 1)
         for (uint32_t i = 0; i < p->plan->kernels.len; i++)
             try_in_place(&m, i);

@@ -22,6 +22,8 @@ typedef struct PassOptions {
     const TargetCaps *caps;
     uint64_t place_budget; // search nodes of the exact placement
     PlanGoal goal;
+    bool no_fuse;            // every node is a kernel of its own
+    bool no_reorder;         // kernels stay in the order in which they were placed
     const PlanChoice *tuned; // choices that a measurement made; they win over the cost model
     uint32_t n_tuned;
     bool has_buckets; // several plans share constants, and one layout of states

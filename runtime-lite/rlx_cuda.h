@@ -26,11 +26,11 @@ typedef struct rlx_cuda {
     int device;
     unsigned shared_bytes; // that a group can have
     const rlx_gpu_program *program;
-    // While a graph is made: what launches come after, and what comes after them (the same unless several
-    // launches are side by side).
-    void *graph, *before, *after;
+    uint32_t n_variants;
+    // While a graph is made: that, the last one of its nodes, and of what.
+    void *graph, *node;
+    const rlx_gpu_program *made_of;
     int is_programmatic; // kernels wait themselves for those before (rlx_wait), so they may begin earlier
-    int is_joint;        // `before` is no kernel
     void *launched; // in a run: the graph of the variant
     void *pinned;   // the arena block of the host, where the driver has taken it; or NULL
     // Behind the inputs and behind the outputs of the last run, if the next one is given before its end.
@@ -61,25 +61,7 @@ static inline void **rlx_cuda_graphs(unsigned char *record)
     return rlx_cuda_functions(record) + c->program->n_functions;
 }
 
-static inline uint32_t rlx_cuda_variants(const rlx_model *model)
-{
-    return model->buckets != NULL ? model->buckets->n : 1u;
-}
-
 // --- rlx_gpu_driver ------------------------------------------------------------------------------
-
-// A programmatic edge between two kernels: the second one's groups may begin when all of the first one's
-// have, and wait where their text says so. Since every kernel waits before it touches what others write or
-// read, all that comes before the first one has ended then, too.
-static inline rlx_status rlx_cuda_edge(rlx_cuda *c, void *node)
-{
-    static const unsigned char programmatic[8] = {1, 0, 1}; // CUgraphEdgeData: from_port, to_port, type
-    if (c->before == NULL)
-        return RLX_OK;
-    if (c->is_programmatic && !c->is_joint)
-        return rlx_cuda_status(c->api.graph_programmatic(c->graph, &c->before, &node, programmatic, 1));
-    return rlx_cuda_status(c->api.graph_edge(c->graph, &c->before, &node, 1));
-}
 
 // What a step asks for, or all that a group can have here: code for GPUs with less uses less.
 static inline rlx_status rlx_cuda_shared(const rlx_cuda *c, const rlx_gpu_step *step, void *f,
@@ -101,7 +83,7 @@ static inline rlx_status rlx_cuda_launch(void *self, const rlx_gpu_step *step, c
     const unsigned blocks = (unsigned)step->groups;
     size_t bytes = step->n_args * sizeof *args;
     unsigned shared = 0;
-    void *extra[5], *node;
+    void *extra[5];
     rlx_cuda_node n;
     extra[0] = (void *)(uintptr_t)1; // CU_LAUNCH_PARAM_BUFFER_POINTER
     extra[1] = (void *)(uintptr_t)args;
@@ -120,13 +102,7 @@ static inline rlx_status rlx_cuda_launch(void *self, const rlx_gpu_step *step, c
     n.grid[1] = n.grid[2] = n.block[1] = n.block[2] = 1;
     n.shared_bytes = shared;
     n.extra = step->n_args != 0 ? extra : NULL;
-    if (c->api.graph_kernel(&node, c->graph, NULL, 0, &n) != 0 || rlx_cuda_edge(c, node) != RLX_OK)
-        return RLX_ERR_DEVICE;
-    if (c->after != NULL)
-        return rlx_cuda_status(c->api.graph_edge(c->graph, &node, &c->after, 1));
-    c->before = node;
-    c->is_joint = 0;
-    return RLX_OK;
+    return rlx_cuda_status(c->api.graph_kernel(&c->node, c->graph, NULL, 0, &n));
 }
 
 static inline rlx_status rlx_cuda_clear(void *self, uint64_t address, uint64_t bytes)
@@ -155,29 +131,48 @@ static inline rlx_status rlx_cuda_wait(void *self)
 
 // --- graphs --------------------------------------------------------------------------------------
 
-// The next launches come after all those before. Several of them have an empty node behind them.
-static inline rlx_status rlx_cuda_joint(void *self, uint32_t n_launches)
+// By step: the nodes of the graph that is made.
+static inline void **rlx_cuda_nodes(unsigned char *record)
 {
-    rlx_cuda *const c = (rlx_cuda *)self;
-    if (c->after != NULL) {
-        c->before = c->after;
-        c->is_joint = 1;
-    }
-    c->after = NULL;
-    if (n_launches == 1)
-        return RLX_OK;
-    return rlx_cuda_status(c->api.graph_empty(&c->after, c->graph, NULL, 0));
+    const rlx_cuda *const c = (const rlx_cuda *)(const void *)record;
+    return rlx_cuda_graphs(record) + c->n_variants;
 }
 
-static inline uint64_t *rlx_cuda_args(const rlx_model *model, unsigned char *record)
+static inline uint64_t *rlx_cuda_args(unsigned char *record)
 {
-    return (uint64_t *)(void *)(rlx_cuda_graphs(record) + rlx_cuda_variants(model));
+    const rlx_cuda *const c = (const rlx_cuda *)(const void *)record;
+    return (uint64_t *)(void *)(rlx_cuda_nodes(record) + c->program->max_steps);
+}
+
+// The edges that lead to the node of a step. A programmatic one lets the groups of a kernel begin when all of
+// the one before have, and wait where their text says so (rlx_wait). That wait is for the kernel before to
+// end, which itself has waited, so all kernels on paths to it have ended then, too: edges that such a path
+// replaces are not missed. It is for kernels with one edge. What several others lead to would begin when the
+// last of these begins, and hold places on the device while the rest runs; what is no kernel does not wait.
+static inline rlx_status rlx_cuda_link(void *self, uint32_t step, const uint32_t *after, uint32_t n_after)
+{
+    static const unsigned char programmatic[8] = {1, 0, 1}; // CUgraphEdgeData: from_port, to_port, type
+    rlx_cuda *const c = (rlx_cuda *)self;
+    const rlx_gpu_step *const steps = c->made_of->steps;
+    void **const nodes = rlx_cuda_nodes((unsigned char *)self);
+    int code = 0;
+    uint32_t i;
+    if (steps[step].groups == 0) // nothing was launched, but others may come after it
+        code = c->api.graph_empty(&c->node, c->graph, NULL, 0);
+    nodes[step] = c->node;
+    if (code == 0 && n_after == 1 && c->is_programmatic && steps[step].groups != 0 &&
+        steps[*after].groups != 0)
+        return rlx_cuda_status(
+            c->api.graph_programmatic(c->graph, &nodes[*after], &nodes[step], programmatic, 1));
+    for (i = 0; i < n_after && code == 0; i++)
+        code = c->api.graph_edge(c->graph, &nodes[after[i]], &nodes[step], 1);
+    return rlx_cuda_status(code);
 }
 
 static inline const rlx_gpu_driver *rlx_cuda_driver(void)
 {
-    static const rlx_gpu_driver driver = {rlx_cuda_launch, rlx_cuda_clear, rlx_cuda_write, rlx_cuda_read,
-                                          rlx_cuda_wait};
+    static const rlx_gpu_driver driver = {rlx_cuda_launch, rlx_cuda_clear, rlx_cuda_write,
+                                          rlx_cuda_read,   rlx_cuda_wait,  NULL};
     return &driver;
 }
 
@@ -194,10 +189,9 @@ static inline void *rlx_cuda_make_graph(const rlx_model *model, unsigned char *r
         c->graph = NULL;
         return NULL;
     }
-    c->before = c->after = NULL;
-    c->is_joint = 0;
-    f = rlx_gpu_begin(&ctx, rlx_cuda_driver(), c, c->memory, rlx_cuda_args(model, record));
-    if (rlx_gpu_levels(&f, rlx_cuda_joint) != RLX_OK || c->api.graph_make(&exec, c->graph, 0) != 0)
+    c->made_of = (const rlx_gpu_program *)model->device->program;
+    f = rlx_gpu_begin(&ctx, rlx_cuda_driver(), c, c->memory, rlx_cuda_args(record));
+    if (rlx_gpu_nodes(&f, rlx_cuda_link) != RLX_OK || c->api.graph_make(&exec, c->graph, 0) != 0)
         exec = NULL;
     c->api.graph_destroy(c->graph);
     c->graph = NULL;
@@ -362,7 +356,7 @@ static inline rlx_status rlx_cuda_fill(rlx_cuda *c, const rlx_model *model, cons
     if (model->weight_bytes != 0 &&
         c->api.write(c->memory + p->weights, weights, model->weight_bytes, c->stream) != 0)
         return RLX_ERR_DEVICE;
-    for (i = 0; i < rlx_cuda_variants(model); i++) {
+    for (i = 0; i < c->n_variants; i++) {
         const rlx_model *const m = model->buckets != NULL ? model->buckets->models[i] : model;
         const rlx_status status = rlx_cuda_put_maps(c, (const rlx_gpu_program *)m->device->program);
         if (status != RLX_OK)
@@ -383,6 +377,7 @@ static inline rlx_status rlx_cuda_open(const rlx_model *model, unsigned char *ar
     rlx_status status;
     memset(&c, 0, sizeof c);
     c.program = p;
+    c.n_variants = model->buckets != NULL ? model->buckets->n : 1u;
     status = rlx_cuda_begin(&c, p);
     if (status == RLX_OK)
         status = rlx_cuda_fill(&c, model, p, weights);
@@ -395,7 +390,7 @@ static inline rlx_status rlx_cuda_open(const rlx_model *model, unsigned char *ar
     for (i = 0; i < p->n_functions; i++) // they were all found before
         c.api.function(&rlx_cuda_functions(record)[i], c.module, p->functions[i]);
     memcpy(record, &c, sizeof c);
-    for (i = 0; i < rlx_cuda_variants(model); i++)
+    for (i = 0; i < c.n_variants; i++)
         rlx_cuda_graphs(record)[i] =
             rlx_cuda_make_graph(model->buckets != NULL ? model->buckets->models[i] : model, record);
     c.api.pop(&before);
@@ -412,7 +407,7 @@ static inline void rlx_cuda_close(const rlx_ctx *ctx)
     rlx_cuda *const c = rlx_cuda_of(ctx);
     uint32_t i;
     c->api.push(c->context);
-    for (i = 0; i < rlx_cuda_variants(ctx->model); i++)
+    for (i = 0; i < c->n_variants; i++)
         if (rlx_cuda_graphs((unsigned char *)c)[i] != NULL)
             c->api.graph_release(rlx_cuda_graphs((unsigned char *)c)[i]);
     rlx_cuda_end(c);
@@ -452,7 +447,7 @@ static inline rlx_status rlx_cuda_get(const rlx_ctx *ctx, size_t offset, size_t 
 
 static inline rlx_gpu_frame rlx_cuda_frame(rlx_ctx *ctx, rlx_cuda *c)
 {
-    return rlx_gpu_begin(ctx, rlx_cuda_driver(), c, c->memory, rlx_cuda_args(ctx->model, (unsigned char *)c));
+    return rlx_gpu_begin(ctx, rlx_cuda_driver(), c, c->memory, rlx_cuda_args((unsigned char *)c));
 }
 
 // What a set of outputs needs, and what is timed, is launched in order.

@@ -18,7 +18,8 @@ extern "C" {
 
 #define RLX_GPU_NONE 0xffffffffu
 // Bytes of the record that are the driver's; behind them are one pointer for every function, one for every
-// variant of the model (buckets), then addresses of the arguments of a launch, once for every depth of loops.
+// variant of the model (buckets), one for every step that is not in a loop (of the variant that has most),
+// then addresses of the arguments of a launch, once for every depth of loops.
 #define RLX_GPU_RECORD 1024u
 
 // What the offset of an argument counts from.
@@ -38,6 +39,9 @@ typedef struct rlx_gpu_step {
     uint32_t shared_bytes; // of memory that a group has beside its arrays
     uint32_t skipped_by;   // bit s: nothing that set s of the outputs wants depends on it
     uint32_t row;          // in the table of kernels
+    uint32_t waits;        // for all steps before; without it, only for those before the last one that waits
+    uint32_t after,
+        n_after; // in the list of edges: steps that it waits for, unless a path of others leads there
 } rlx_gpu_step;
 
 // Where memory of a loop's body begins in iteration i: argument `arg` of the loop + start + i * step.
@@ -96,9 +100,12 @@ typedef struct rlx_gpu_program {
     uint32_t n_functions;
     const char *const *functions;
     uint32_t max_args;  // of a step
+    uint32_t max_steps; // that are not in a loop, of all variants
     uint32_t n_steps;   // that are not in a loop: the first ones of the list
     uint32_t n_checked; // the checks are tested after so many
+    uint32_t split;     // a first part of so many is worth a submission of its own; 0: all at once
     const rlx_gpu_step *steps;
+    const uint32_t *edges;
     const rlx_gpu_arg *args;
     const rlx_gpu_loop *loops;
     const rlx_gpu_slot *slots;
@@ -117,6 +124,8 @@ typedef struct rlx_gpu_driver {
     rlx_status (*read)(void *self, void *data, uint64_t address,
                        size_t bytes); // is there after the next wait
     rlx_status (*wait)(void *self);
+    // What comes next waits for all before. NULL: every launch does.
+    void (*barrier)(void *self);
 } rlx_gpu_driver;
 
 // A run, or an iteration of a loop in it.
@@ -219,6 +228,8 @@ static inline rlx_status rlx_gpu_steps(const rlx_gpu_frame *f, uint32_t begin, u
     uint32_t i, j;
     for (i = begin; i < end && status == RLX_OK; i++) {
         const rlx_gpu_step *s = &p->steps[i];
+        if (f->driver->barrier != NULL && (s->waits != 0 || i == begin)) // also where it is skipped
+            f->driver->barrier(f->self);
         if (f->loop == NULL && (s->skipped_by & skipped) != 0)
             continue;
         for (j = 0; j < s->n_args; j++)
@@ -355,24 +366,19 @@ static inline int rlx_gpu_is_straight(const rlx_model *model)
     return p->n_steps != 0 && model->n_checks == 0;
 }
 
-// The launches of a model without loops level by level: those of one do not depend on each other, but on the
-// one before. `joint` is called between two levels with the number of launches of the second.
-static inline rlx_status rlx_gpu_levels(const rlx_gpu_frame *f,
-                                        rlx_status (*joint)(void *self, uint32_t n_launches))
+// The launches of a model without loops as nodes of a graph. `node` is called behind each: its own step, and
+// those that it waits for.
+static inline rlx_status rlx_gpu_nodes(const rlx_gpu_frame *f,
+                                       rlx_status (*node)(void *self, uint32_t step, const uint32_t *after,
+                                                          uint32_t n_after))
 {
     const rlx_gpu_program *p = f->program;
-    const rlx_kernel *kernels = f->ctx->model->kernels;
     rlx_status status = RLX_OK;
-    uint32_t i, n = 1, level = 0, done = 0;
-    for (; done < p->n_steps && status == RLX_OK; level++) {
-        for (n = 0, i = 0; i < p->n_steps; i++)
-            n += kernels[p->steps[i].row].level == level && p->steps[i].groups != 0;
-        status = n != 0 ? joint(f->self, n) : RLX_OK;
-        for (i = 0; i < p->n_steps && status == RLX_OK; i++)
-            if (kernels[p->steps[i].row].level == level) {
-                status = rlx_gpu_steps(f, i, i + 1u);
-                done++;
-            }
+    uint32_t i;
+    for (i = 0; i < p->n_steps && status == RLX_OK; i++) {
+        status = rlx_gpu_steps(f, i, i + 1u);
+        if (status == RLX_OK)
+            status = node(f->self, i, p->edges + p->steps[i].after, p->steps[i].n_after);
     }
     return status;
 }

@@ -529,8 +529,8 @@ static inline rlx_status rlx_metal_get(const rlx_ctx *ctx, size_t offset, size_t
 // The generated code calls this.
 static inline rlx_status rlx_metal_run(rlx_ctx *ctx)
 {
-    static const rlx_gpu_driver driver = {rlx_metal_launch, rlx_metal_clear, rlx_metal_write, rlx_metal_read,
-                                          rlx_metal_wait};
+    static const rlx_gpu_driver driver = {rlx_metal_launch, rlx_metal_clear, rlx_metal_write,
+                                          rlx_metal_read,   rlx_metal_wait,  NULL};
     rlx_metal *const r = rlx_metal_of(ctx);
     uint64_t *const args =
         (uint64_t *)(void *)(rlx_metal_kernels((unsigned char *)r) + r->program->n_functions);

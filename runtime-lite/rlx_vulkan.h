@@ -4,7 +4,7 @@
 // rlx_gpu.h for --target vulkan.
 //
 // A device has one block of memory, which the host sees as well, and one list of commands. Kernels wait for
-// each other in the order in which they are launched; nothing has ended before rlx_vulkan_wait.
+// those before them where rlx_vulkan_barrier says so; nothing has ended before rlx_vulkan_wait.
 #ifndef RLX_VULKAN_H
 #define RLX_VULKAN_H
 
@@ -30,6 +30,7 @@ typedef struct rlx_vulkan {
     unsigned char *host;                                          // where the host sees the memory
     uint32_t family;
     int is_recording; // there are commands that have not been submitted
+    int must_wait;    // the next launch is for those before it; other commands always wait
 } rlx_vulkan;
 
 enum { RLX_VULKAN_OK, RLX_VULKAN_NONE, RLX_VULKAN_FAILED }; // NONE: no library, or no device that suits
@@ -329,7 +330,13 @@ static inline int rlx_vulkan_wait(rlx_vulkan *v)
     return v->api.reset_fences(v->device, 1, &v->fence) == 0 ? RLX_VULKAN_OK : RLX_VULKAN_FAILED;
 }
 
-// Of the next command: it waits for those before it.
+// The next launch waits for all commands before.
+static inline void rlx_vulkan_barrier(rlx_vulkan *v)
+{
+    v->must_wait = 1;
+}
+
+// Of the next command.
 static inline int rlx_vulkan_next(rlx_vulkan *v)
 {
     rlx_vk_begin_info begin;
@@ -343,9 +350,10 @@ static inline int rlx_vulkan_next(rlx_vulkan *v)
     barrier.to = 0x20u | 0x40u | 0x800u | 0x1000u; // is what those behind it read and write
     if (!v->is_recording && v->api.begin(v->commands, &begin) != 0)
         return RLX_VULKAN_FAILED;
-    if (v->is_recording)
+    if (v->is_recording && v->must_wait)
         v->api.barrier(v->commands, 0x800u | 0x1000u, 0x800u | 0x1000u, 0, 1, &barrier, 0, NULL, 0, NULL);
     v->is_recording = 1;
+    v->must_wait = 0;
     return RLX_VULKAN_OK;
 }
 
@@ -355,6 +363,7 @@ static inline int rlx_vulkan_launch(rlx_vulkan *v, uint64_t kernel, uint64_t gro
                                     uint32_t n_args)
 {
     const uint64_t rows = (groups + 65534u) / 65535u;
+    v->must_wait |= n_args > RLX_VULKAN_OWN_ARGS; // the others have one place, which launches before may read
     if (n_args > RLX_VULKAN_MAX_ARGS || rows > 65535u || rlx_vulkan_next(v) != RLX_VULKAN_OK)
         return RLX_VULKAN_FAILED;
     if (rows == 0)
@@ -365,6 +374,7 @@ static inline int rlx_vulkan_launch(rlx_vulkan *v, uint64_t kernel, uint64_t gro
                       args + RLX_VULKAN_OWN_ARGS);
         v->api.push(v->commands, v->layout, 0x20u, RLX_VULKAN_OWN_ARGS * 8u, 8u, &more);
         n_args = RLX_VULKAN_OWN_ARGS;
+        rlx_vulkan_barrier(v);
         if (rlx_vulkan_next(v) != RLX_VULKAN_OK)
             return RLX_VULKAN_FAILED;
     }
@@ -387,9 +397,11 @@ static inline int rlx_vulkan_write(rlx_vulkan *v, uint64_t address, const void *
     if (bytes == 0)
         return RLX_VULKAN_OK;
     if (v->is_recording && bytes <= 256u && bytes % 4u == 0 && (address - v->address) % 4u == 0) {
+        rlx_vulkan_barrier(v);
         status = rlx_vulkan_next(v);
         if (status == RLX_VULKAN_OK)
             v->api.update(v->commands, v->buffer, address - v->address, bytes, data);
+        rlx_vulkan_barrier(v);
         return status;
     }
     status = rlx_vulkan_wait(v);
@@ -404,9 +416,11 @@ static inline int rlx_vulkan_clear(rlx_vulkan *v, uint64_t address, uint64_t byt
     if (bytes == 0)
         return RLX_VULKAN_OK;
     if (v->is_recording && bytes % 4u == 0 && (address - v->address) % 4u == 0) {
+        rlx_vulkan_barrier(v);
         status = rlx_vulkan_next(v);
         if (status == RLX_VULKAN_OK)
             v->api.fill(v->commands, v->buffer, address - v->address, bytes, 0);
+        rlx_vulkan_barrier(v);
         return status;
     }
     status = rlx_vulkan_wait(v);
@@ -538,11 +552,16 @@ static inline rlx_status rlx_vulkan_do_wait(void *self)
     return rlx_vulkan_status(rlx_vulkan_wait(&((rlx_vulkan_record *)self)->device));
 }
 
+static inline void rlx_vulkan_do_barrier(void *self)
+{
+    rlx_vulkan_barrier(&((rlx_vulkan_record *)self)->device);
+}
+
 // The generated code calls this.
 static inline rlx_status rlx_vulkan_run(rlx_ctx *ctx)
 {
     static const rlx_gpu_driver driver = {rlx_vulkan_do_launch, rlx_vulkan_do_clear, rlx_vulkan_do_write,
-                                          rlx_vulkan_do_read, rlx_vulkan_do_wait};
+                                          rlx_vulkan_do_read,   rlx_vulkan_do_wait,  rlx_vulkan_do_barrier};
     rlx_vulkan_record *const r = rlx_vulkan_of(ctx);
     uint64_t *const args = rlx_vulkan_kernels((unsigned char *)r) + r->program->n_functions;
     const rlx_gpu_frame f = rlx_gpu_begin(ctx, &driver, r, r->device.address, args);

@@ -186,20 +186,65 @@ bool ops_has_stages(const Plan *p)
     return n > 0;
 }
 
-const char *ops_check_levels(Plan *p)
+// Which kernels come before one by edges: a path of them.
+static bool *find_before(Arena *a, const Plan *p)
 {
-    plan_find_levels(p);
-    for (uint32_t i = 0; i < p->kernels.len; i++) {
-        bool waits = p->kernels.data[i].level == 0;
-        for (uint32_t k = 0; k < i; k++) {
-            const uint32_t a = p->kernels.data[k].level, b = p->kernels.data[i].level;
-            const bool has_hazard = plan_has_hazard(p, k, i);
-            if (has_hazard && a >= b)
-                return "kernels of one level depend on each other";
-            waits = waits || (has_hazard && a + 1 == b);
+    const uint32_t n = p->kernels.len;
+    bool *before = ARENA_ARRAY(a, bool, (size_t)n *n + 1);
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t j = 0; j < p->kernels.data[i].after.len; j++) {
+            const uint32_t from = p->kernels.data[i].after.data[j];
+            for (uint32_t k = 0; k < from; k++)
+                before[i * n + k] |= before[from * n + k];
+            before[i * n + from] = true;
         }
-        if (!waits)
-            return "the level of a kernel is too high";
+    return before;
+}
+
+// Edges are hazards that no path of others replaces.
+static const char *check_edges(const Plan *p, uint32_t at, const bool *before)
+{
+    const PlanKernel *k = &p->kernels.data[at];
+    for (uint32_t i = 0; i < k->after.len; i++) {
+        if (k->after.data[i] >= at || !plan_has_hazard(p, k->after.data[i], at))
+            return "a kernel waits for one that it does not depend on";
+        for (uint32_t j = 0; j < k->after.len; j++)
+            if (before[k->after.data[j] * p->kernels.len + k->after.data[i]])
+                return "an edge is replaced by others";
     }
     return NULL;
+}
+
+static const char *check_hazards(const Plan *p, uint32_t at, const bool *before)
+{
+    const PlanKernel *k = &p->kernels.data[at];
+    bool waits = k->level == 0;
+    for (uint32_t i = 0; i < at; i++) {
+        const PlanKernel *o = &p->kernels.data[i];
+        if (!plan_has_hazard(p, i, at))
+            continue;
+        if (o->level >= k->level)
+            return "kernels of one level depend on each other";
+        if (o->group >= k->group)
+            return "kernels of one group depend on each other";
+        if (!before[at * p->kernels.len + i])
+            return "a kernel does not wait for one that it depends on";
+        waits = waits || o->level + 1 == k->level;
+    }
+    return waits ? NULL : "the level of a kernel is too high";
+}
+
+const char *ops_check_order(Plan *p)
+{
+    Arena scratch = {0};
+    const char *wrong = NULL;
+    plan_find_edges(p);
+    plan_find_groups(p);
+    const bool *before = find_before(&scratch, p);
+    for (uint32_t i = 0; i < p->kernels.len && wrong == NULL; i++) {
+        wrong = check_hazards(p, i, before);
+        wrong = wrong == NULL ? check_edges(p, i, before) : wrong;
+    }
+    arena_free(&scratch);
+    return wrong;
 }

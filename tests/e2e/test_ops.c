@@ -236,7 +236,7 @@ static void plan_jobs(const char *dir)
             if (wrong == NULL && configs[c].strips && !ops_has_stages(j.plan))
                 wrong = "no kernel has stages";
             if (wrong == NULL)
-                wrong = ops_check_levels(j.plan);
+                wrong = ops_check_order(j.plan);
             if (wrong != NULL)
                 fail_job(&j, wrong);
             if (j.plan != NULL)

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the table of launches of a GPU says beside the launches: which ones wait for which, where barriers
+// stand, and where a run is cut so that the device begins while the host goes on. All from byte ranges after
+// placing. Kernels change places where that saves barriers: a group is what a level of the dependencies is,
+// so that there are as few as the longest chain has kernels.
+#include "passes/pass.h"
+#include <stdlib.h>
+#include <string.h>
+
+// A first part of fewer launches is not worth a submission of its own.
+enum { SPLIT_LAUNCHES = 64, SPLIT_PART = 10 };
+
+typedef struct Place {
+    PlanKernel kernel;
+    uint32_t segment, from;
+} Place;
+
+// What the host does in between stays where it is; loops, which stand alone, come behind the others of a
+// level.
+static int by_level(const void *pa, const void *pb)
+{
+    const Place *a = pa, *b = pb;
+    const uint32_t x[] = {a->segment, a->kernel.level, a->kernel.loop != NULL, a->from},
+                   y[] = {b->segment, b->kernel.level, b->kernel.loop != NULL, b->from};
+    uint32_t i = 0;
+    while (i < 3 && x[i] == y[i])
+        i++;
+    return (x[i] > y[i]) - (x[i] < y[i]);
+}
+
+static uint32_t count_barriers(const Plan *p)
+{
+    return p->kernels.len == 0 ? 0 : p->kernels.data[p->kernels.len - 1].group;
+}
+
+// Kernels that one that was before them is behind now.
+static uint32_t count_moved(const Place *place, uint32_t n)
+{
+    uint32_t moved = 0, lowest = UINT32_MAX; // of those behind
+    for (uint32_t i = n; i-- > 0;) {
+        moved += place[i].from > lowest;
+        lowest = place[i].from < lowest ? place[i].from : lowest;
+    }
+    return moved;
+}
+
+static void put_kernels(Plan *p, const Place *place)
+{
+    for (uint32_t i = 0; i < p->kernels.len; i++)
+        p->kernels.data[i] = place[i].kernel;
+    plan_find_edges(p);
+    plan_find_groups(p);
+}
+
+static void reorder(Plan *p, Arena *scratch)
+{
+    const uint32_t n = p->kernels.len, before = count_barriers(p);
+    Place *place = ARENA_ARRAY(scratch, Place, n + 1u), *old = ARENA_ARRAY(scratch, Place, n + 1u);
+    for (uint32_t i = 0; i < n; i++)
+        old[i] = (Place){p->kernels.data[i], i < p->n_prepare ? 0u : i < p->n_check_kernels ? 1u : 2u, i};
+    memcpy(place, old, n * sizeof *place);
+    qsort(place, n, sizeof *place, by_level);
+    put_kernels(p, place);
+    if (count_barriers(p) < before) {
+        p->n_moved = count_moved(place, n);
+        plan_find_lifetimes(p);
+    } else {
+        put_kernels(p, old);
+    }
+}
+
+// The first part ends where a barrier stands anyhow.
+static uint32_t find_split(const Plan *p)
+{
+    const uint32_t n = p->kernels.len;
+    uint32_t at = n / SPLIT_PART > SPLIT_LAUNCHES ? n / SPLIT_PART : SPLIT_LAUNCHES;
+    while (at < n && !plan_opens_group(p, at))
+        at++;
+    return at < n ? at : 0;
+}
+
+// Recursion: as deep as loops nest.
+static void arrange(Plan *p, const PassOptions *o)
+{
+    Arena scratch = {0};
+    for (uint32_t i = 0; i < p->kernels.len; i++)
+        if (p->kernels.data[i].loop != NULL)
+            arrange(p->kernels.data[i].loop->body, o);
+    plan_find_edges(p);
+    plan_find_groups(p);
+    p->n_barriers_placed = count_barriers(p);
+    if (!o->no_reorder && p->kernels.len > 2)
+        reorder(p, &scratch);
+    p->split = find_split(p);
+    arena_free(&scratch);
+}
+
+bool pass_dispatch(Pass *p)
+{
+    if (!p->options->caps->is_gpu)
+        return false;
+    arrange(p->plan, p->options);
+    return true;
+}
