@@ -75,6 +75,12 @@ static bool stream_region(Stream *s, const Plan *p, Region region, uint64_t base
     return ok && stream_gap(s, base + p->region_bytes[region]);
 }
 
+static bool stream_weights_of(Stream *s, const Plan *p, uint64_t base)
+{
+    return stream_region(s, p, REGION_WEIGHTS, base) &&
+           (p->moe_slots > 0 || stream_region(s, p, REGION_EXPERTS, base + p->region_bytes[REGION_WEIGHTS]));
+}
+
 // The weights, or the experts where they are a file of their own.
 static bool stream_weights(const EmittedFile *f, EmitSink sink, void *ctx)
 {
@@ -82,8 +88,9 @@ static bool stream_weights(const EmittedFile *f, EmitSink sink, void *ctx)
     Stream s = {.sink = sink, .ctx = ctx};
     if (f->is_experts)
         return stream_region(&s, p, REGION_EXPERTS, 0);
-    return stream_region(&s, p, REGION_WEIGHTS, 0) &&
-           (p->moe_slots > 0 || stream_region(&s, p, REGION_EXPERTS, p->region_bytes[REGION_WEIGHTS]));
+    return stream_weights_of(&s, p, 0) &&
+           (f->fallback == NULL ||
+            stream_weights_of(&s, f->fallback, f->len - plan_weight_bytes(f->fallback)));
 }
 
 bool host_stream(const EmittedFile *f, EmitSink sink, void *ctx)
@@ -233,18 +240,22 @@ static WeightsMode weights_mode(const HostEmit *e)
 // The C expression for the built-in weights: NULL when there are none or the caller brings them.
 static const char *emit_weights(HostEmit *e, Str *out)
 {
-    const EmittedFile weights = {.name = arena_printf(e->arena, "%s.weights", e->options->name),
-                                 .plan = e->plan,
-                                 .len = (size_t)plan_weight_bytes(e->plan)};
     const WeightsMode mode = weights_mode(e);
-    if (weights.len == 0)
+    const bool is_whole = mode == WEIGHTS_FILE; // one file for both sides
+    const EmittedFile weights = {
+        .name = arena_printf(e->arena, "%s.weights", e->options->name),
+        .plan = e->plan,
+        .fallback = is_whole && e->fallback != NULL ? e->fallback->plan : NULL,
+        .len = (size_t)(is_whole ? host_weight_bytes(e) : plan_weight_bytes(e->plan))};
+    const char *name = arena_printf(e->arena, "weights%s", e->side);
+    if (weights.len == 0 || (is_whole && e->side[0] != '\0'))
         return "NULL";
     if (mode == WEIGHTS_RODATA) {
-        host_emit_words("weights", &weights, out);
-        return "weights";
+        host_emit_words(name, &weights, out);
+        return name;
     }
     if (mode == WEIGHTS_INCBIN)
-        return host_emit_blob(e, "weights", weights, out);
+        return host_emit_blob(e, name, weights, out);
     vec_push(e->arena, &e->out->files, weights);
     return "NULL";
 }
@@ -291,24 +302,52 @@ static bool emit_code(HostEmit *e, const Str *kernels, Str *out)
     return true;
 }
 
-static bool emit_c(HostEmit *e, Str *out)
+// What runs, and its descriptor.
+static bool emit_side(HostEmit *e, Str *out)
 {
     Str kernels = str_new(e->arena);
     Printed printed = {.out = &kernels};
     for (uint32_t i = 0; i < host_n_plans(e->plan); i++)
         if (!emit_kernels(e, host_plan(e->plan, i), &printed))
             return false;
-    emit_banner(e, "c", out);
-    str_printf(out, "// Compile with: cc -O3 %s%s-c %s.c\n", e->options->cc_flags,
-               e->options->cc_flags[0] != '\0' ? " " : "", e->options->name);
-    str_printf(out, "#include \"%s.h\"\n\n", e->options->name);
     if (!emit_code(e, &kernels, out))
         return false;
     const char *weights = emit_weights(e, out);
     emit_experts(e);
     host_emit_descriptor(e, weights, out);
+    return true;
+}
+
+static bool emit_c(HostEmit *e, Str *out)
+{
+    emit_banner(e, "c", out);
+    str_printf(out, "// Compile with: cc -O3 %s%s-c %s.c\n", e->options->cc_flags,
+               e->options->cc_flags[0] != '\0' ? " " : "", e->options->name);
+    str_printf(out, "#include \"%s.h\"\n\n", e->options->name);
+    if ((e->fallback != NULL && !emit_side(e->fallback, out)) || !emit_side(e, out))
+        return false;
     host_emit_entry(e, out);
     return true;
+}
+
+uint64_t host_fallback_weights(const HostEmit *e)
+{
+    return (plan_weight_bytes(e->plan) + 63u) / 64u * 64u;
+}
+
+uint64_t host_weight_bytes(const HostEmit *e)
+{
+    return e->fallback == NULL ? plan_weight_bytes(e->plan)
+                               : host_fallback_weights(e) + plan_weight_bytes(e->fallback->plan);
+}
+
+static void begin(HostEmit *e)
+{
+    if (e->target->caps.is_gpu)
+        host_gpu_begin(e, e->plan);
+    host_name_tensors(e);
+    host_name_variants(e);
+    host_number_kernels(e);
 }
 
 bool host_emit(Arena *a, Diag *d, const Target *t, Plan *plan, const HostOptions *options, Emitted *out)
@@ -321,26 +360,32 @@ bool host_emit(Arena *a, Diag *d, const Target *t, Plan *plan, const HostOptions
                   .options = options,
                   .out = out,
                   .suffix = "",
+                  .side = "",
                   .sources = ARENA_NEW(a, Map),
                   .upper = host_upper(a, options->name)};
-    if (t->caps.is_gpu)
-        host_gpu_begin(&e, plan);
+    HostEmit fallback = e;
     Str c = str_new(a), h = str_new(a);
-    host_name_tensors(&e);
-    host_name_variants(&e);
-    host_number_kernels(&e);
+    begin(&e);
+    if (options->fallback != NULL) {
+        fallback.target = &target_c;
+        fallback.plan = options->fallback;
+        fallback.side = fallback.suffix = HOST_FALLBACK;
+        fallback.sources = ARENA_NEW(a, Map);
+        begin(&fallback);
+        e.fallback = &fallback;
+    }
     if (!emit_c(&e, &c))
         return false;
     emit_banner(&e, "h", &h);
     host_emit_header(&e, &h);
     vec_push(a, &out->files,
-             ((EmittedFile){arena_printf(a, "%s.h", options->name), str_text(&h), NULL, h.len, false}));
+             ((EmittedFile){arena_printf(a, "%s.h", options->name), str_text(&h), NULL, NULL, h.len, false}));
     vec_push(a, &out->files,
-             ((EmittedFile){arena_printf(a, "%s.c", options->name), str_text(&c), NULL, c.len, false}));
+             ((EmittedFile){arena_printf(a, "%s.c", options->name), str_text(&c), NULL, NULL, c.len, false}));
     out->code_bytes = c.len;
-    out->weight_bytes = (size_t)plan_weight_bytes(plan);
-    out->state_bytes = (size_t)host_state_bytes(e.plan);
-    out->arena_bytes = (size_t)e.plan->region_bytes[REGION_ARENA];
+    out->weight_bytes = (size_t)host_weight_bytes(&e);
+    out->state_bytes = (size_t)host_whole_state_bytes(&e);
+    out->arena_bytes = (size_t)host_arena_bytes(&e);
     out->device_bytes = e.gpu != NULL ? (size_t)e.gpu->memory_bytes : 0;
     return true;
 }

@@ -48,6 +48,7 @@ typedef struct HostOptions {
     PoolMode pool;
     bool has_profile;       // runs can take the times of kernels
     bool has_source;        // texts of kernels in the descriptor
+    Plan *fallback;         // of GPU targets: for C, runs where there is no device; or NULL
     GpuCompile compile_gpu; // of GPU targets
     void *compile_gpu_ctx;
 } HostOptions;
@@ -56,6 +57,7 @@ typedef struct EmittedFile {
     const char *name;
     const void *data; // NULL: the weights of the plan, made while they are written
     const Plan *plan;
+    const Plan *fallback; // whose weights come behind; or NULL
     size_t len;
     bool is_experts; // of data that is NULL: the experts of the plan instead
 } EmittedFile;

@@ -134,7 +134,7 @@ static const char *bytes_text(const HostEmit *e, bool is_output, uint32_t slot)
 static const char *place_text(const HostEmit *e, bool is_output, uint32_t slot)
 {
     const PlanIo *io = is_output ? &e->plan->outputs.data[slot] : &e->plan->inputs.data[slot];
-    if (e->plan->buckets != NULL)
+    if (e->plan->buckets != NULL || e->fallback != NULL)
         return arena_printf(e->arena, "rlx_%s(ctx, %uu)", is_output ? "output" : "input", slot);
     return arena_printf(e->arena, "ctx->arena + %llu",
                         (unsigned long long)(e->plan->buffers.data[io->buf].offset + io->byte_offset));
@@ -142,10 +142,32 @@ static const char *place_text(const HostEmit *e, bool is_output, uint32_t slot)
 
 const char *host_foreign_model(const HostEmit *e)
 {
-    if (e->plan->buckets == NULL)
-        return arena_printf(e->arena, "ctx->model != &%s_model", e->options->name);
-    return arena_printf(e->arena, "ctx->model == NULL || ctx->model->buckets != &%s_buckets",
-                        e->options->name);
+    const char *own = e->plan->buckets == NULL ? "model" : "model->buckets";
+    const char *its = e->plan->buckets == NULL ? "model" : "buckets";
+    Str out = str_new(e->arena);
+    if (e->plan->buckets != NULL)
+        str_add(&out, "ctx->model == NULL || ");
+    if (e->fallback == NULL)
+        str_printf(&out, "ctx->%s != &%s_%s", own, e->options->name, its);
+    else
+        str_printf(&out, "(ctx->%s != &%s_%s && ctx->%s != &%s_%s" HOST_FALLBACK ")", own, e->options->name,
+                   its, own, e->options->name, its);
+    return str_text(&out);
+}
+
+// The larger of both sides.
+unsigned long long host_arena_bytes(const HostEmit *e)
+{
+    const uint64_t own = e->plan->region_bytes[REGION_ARENA];
+    const uint64_t other = e->fallback != NULL ? e->fallback->plan->region_bytes[REGION_ARENA] : 0;
+    return own > other ? own : other;
+}
+
+unsigned long long host_whole_state_bytes(const HostEmit *e)
+{
+    const uint64_t own = host_state_bytes(e->plan);
+    const uint64_t other = e->fallback != NULL ? host_state_bytes(e->fallback->plan) : 0;
+    return own > other ? own : other;
 }
 
 static void print_null_check(const char *const *names, uint32_t n, Str *out)
@@ -156,9 +178,8 @@ static void print_null_check(const char *const *names, uint32_t n, Str *out)
 
 static void emit_static_storage(HostEmit *e, Str *out)
 {
-    const Plan *p = e->plan;
     const char *name = e->options->name;
-    const unsigned long long arena = p->region_bytes[REGION_ARENA], state = host_state_bytes(p);
+    const unsigned long long arena = host_arena_bytes(e), state = host_whole_state_bytes(e);
     str_printf(out,
                "static RLX_ALIGNED unsigned char arena_block[%llu];\nstatic RLX_ALIGNED unsigned char "
                "state_block[%llu];\n"
@@ -226,7 +247,9 @@ static void emit_set_slots(const HostEmit *e, Str *out)
         str_printf(out, "#define %s_SET_%s %uu\n", e->upper, p->sets.data[i].name, i);
     for (uint32_t i = 0; i < p->outputs.len; i++)
         bytes += 64 + (p->outputs.data[i].bytes + 63u) / 64u * 64u;
-    str_printf(out, "#define %s_KERNELS %uu\n", e->upper, host_count_kernels(e));
+    const uint32_t own = host_count_kernels(e);
+    const uint32_t other = e->fallback != NULL ? host_count_kernels(e->fallback) : 0;
+    str_printf(out, "#define %s_KERNELS %uu\n", e->upper, own > other ? own : other);
     if (e->options->api == API_FULL)
         str_printf(out, "#define %s_SNAPSHOT_BYTES %lluu // rlx_take_snapshot\n", e->upper,
                    (unsigned long long)bytes);
@@ -261,9 +284,9 @@ void host_emit_header(HostEmit *e, Str *out)
     str_printf(out,
                "// Sizes of the memory blocks, exact. Blocks start at a multiple of RLX_ALIGNMENT.\n#define "
                "%s_ARENA_BYTES %lluu\n",
-               e->upper, (unsigned long long)p->region_bytes[REGION_ARENA]);
+               e->upper, host_arena_bytes(e));
     str_printf(out, "#define %s_STATE_BYTES %lluu\n#define %s_WEIGHT_BYTES %lluu\n\n", e->upper,
-               (unsigned long long)host_state_bytes(p), e->upper, (unsigned long long)plan_weight_bytes(p));
+               host_whole_state_bytes(e), e->upper, (unsigned long long)host_weight_bytes(e));
     emit_slots(e, "INPUT", e->input_names, p->inputs.len, out);
     emit_slots(e, "OUTPUT", e->output_names, p->outputs.len, out);
     emit_set_slots(e, out);
@@ -276,6 +299,13 @@ void host_emit_header(HostEmit *e, Str *out)
                name);
     if (p->buckets != NULL)
         str_printf(out, "extern const rlx_buckets %s_buckets;\n", name);
+    if (e->fallback != NULL)
+        str_printf(out,
+                   "// That of contexts that run on the CPU: no device was found.\n"
+                   "extern const rlx_model %s_model" HOST_FALLBACK ";\n",
+                   name);
+    if (e->fallback != NULL && p->buckets != NULL)
+        str_printf(out, "extern const rlx_buckets %s_buckets" HOST_FALLBACK ";\n", name);
     str_char(out, '\n');
     str_printf(out,
                "// Binds a context to an arena of at least %s_ARENA_BYTES and a state block of at least "
@@ -375,19 +405,21 @@ static const char *emit_state_init(HostEmit *e, Str *out)
     if (!any)
         return "NULL";
     if (n > HOST_TEXT_MAX_BYTES && e->options->weights != WEIGHTS_RODATA)
-        return host_emit_blob(e, "state", (EmittedFile){.data = bytes, .len = (size_t)n}, out);
-    str_printf(out, "static RLX_ALIGNED const unsigned char state_init[%llu] = {", (unsigned long long)n);
+        return host_emit_blob(e, arena_printf(e->arena, "state%s", e->side),
+                              (EmittedFile){.data = bytes, .len = (size_t)n}, out);
+    str_printf(out, "static RLX_ALIGNED const unsigned char state_init%s[%llu] = {", e->side,
+               (unsigned long long)n);
     for (uint64_t i = 0; i < n; i++)
         str_printf(out, "%s%u,", i % 24 == 0 ? "\n    " : " ", bytes[i]);
     str_add(out, "\n};\n\n");
-    return "state_init";
+    return arena_printf(e->arena, "state_init%s", e->side);
 }
 
 static void emit_param_flags(HostEmit *e, Str *out)
 {
     if (e->plan->params.len == 0)
         return;
-    str_add(out, "static const unsigned char param_has_init[] = {");
+    str_printf(out, "static const unsigned char param_has_init%s[] = {", e->side);
     for (uint32_t i = 0; i < e->plan->params.len; i++) {
         const PlanIo *io = &e->plan->params.data[i];
         const bool is_set = e->plan->buffers.data[io->buf].data != NULL || io->bytes == 0;
@@ -435,22 +467,23 @@ static void emit_sets(HostEmit *e, Str *out)
 {
     const Plan *p = e->plan;
     for (uint32_t i = 0; i < p->sets.len; i++) {
-        str_printf(out, "static const unsigned char set%u[] = {", i);
+        str_printf(out, "static const unsigned char set%u%s[] = {", i, e->side);
         for (uint32_t j = 0; j < p->outputs.len; j++)
             str_printf(out, "%s%u", j == 0 ? "" : ", ", p->sets.data[i].has[j]);
         str_add(out, "};\n");
     }
     if (p->sets.len == 0)
         return;
-    str_add(out, "static const rlx_output_set sets[] = {");
+    str_printf(out, "static const rlx_output_set sets%s[] = {", e->side);
     for (uint32_t i = 0; i < p->sets.len; i++)
-        str_printf(out, "%s{\"%s\", set%u}", i == 0 ? "" : ", ", p->sets.data[i].name, i);
+        str_printf(out, "%s{\"%s\", set%u%s}", i == 0 ? "" : ", ", p->sets.data[i].name, i, e->side);
     str_add(out, "};\n\n");
 }
 
-static const char *list_or_null(const char *name, uint32_t n)
+// A table that all plans share.
+static const char *list_or_null(const HostEmit *e, const char *name, uint32_t n)
 {
-    return n != 0 ? name : "NULL";
+    return n != 0 ? arena_printf(e->arena, "%s%s", name, e->side) : "NULL";
 }
 
 // A table of the plan.
@@ -478,32 +511,37 @@ static void emit_model(HostEmit *e, const HostEmit *largest, const Common *c, ui
     str_printf(out, "%sconst rlx_model %s%s%s = {\n", is_public ? "" : "static ",
                is_public ? e->options->name : "", is_public ? "_model" : "model", e->suffix);
     str_printf(out, "    \"%s\", \"%s\", %lluu, %lluu, %lluu, %s, %s, %lluu,\n", e->options->name,
-               e->options->compiler, (unsigned long long)p->region_bytes[REGION_ARENA],
-               (unsigned long long)host_state_bytes(p), (unsigned long long)plan_weight_bytes(p), c->weights,
-               c->state_init, (unsigned long long)host_flags_offset(p));
+               e->options->compiler, host_arena_bytes(e), host_whole_state_bytes(e),
+               (unsigned long long)plan_weight_bytes(p), c->weights, c->state_init,
+               (unsigned long long)host_flags_offset(p));
     str_printf(out, "    %uu, %uu, %uu, %uu, %uu, %s, %s, %s, %s,\n", p->inputs.len, p->outputs.len,
                p->params.len, p->states.len, host_count_kernels(largest),
                own_list(e, "inputs", p->inputs.len), own_list(e, "outputs", p->outputs.len),
-               list_or_null("params", p->params.len), list_or_null("states", p->states.len));
+               list_or_null(e, "params", p->params.len), list_or_null(e, "states", p->states.len));
     str_printf(out, "    %s, %s, dispatch%s, %uu, %s, %s, %uu, %uu, %s, %s,\n",
-               list_or_null("param_has_init", p->params.len),
-               list_or_null("kernels", host_count_kernels(largest)), e->suffix, p->checks.len,
+               list_or_null(e, "param_has_init", p->params.len),
+               list_or_null(e, "kernels", host_count_kernels(largest)), e->suffix, p->checks.len,
                own_list(e, "checks", p->checks.len), sizes, host_used_threads(largest), p->sets.len,
-               list_or_null("sets", p->sets.len), c->symbols);
+               list_or_null(e, "sets", p->sets.len), c->symbols);
     str_printf(out, "    %uu, %s, %lluu, %lluu, %d, ", p->kept.len, own_list(e, "kept", p->kept.len),
                (unsigned long long)scratch, (unsigned long long)scratch_bytes, e->options->has_profile);
     if (largest->plan->buckets != NULL)
-        str_printf(out, "&%s_buckets, %uu, %s, ", e->options->name, bucket, moe);
+        str_printf(out, "&%s_buckets%s, %uu, %s, ", e->options->name, e->side, bucket, moe);
     else
         str_printf(out, "NULL, 0u, %s, ", moe);
-    str_printf(out, "%s%s};\n\n", e->device != NULL ? "&device" : "NULL", e->device != NULL ? e->suffix : "");
+    str_printf(out, "%s%s, ", e->device != NULL ? "&device" : "NULL", e->device != NULL ? e->suffix : "");
+    if (e->fallback != NULL)
+        str_printf(out, "&%s_model" HOST_FALLBACK ", %lluu};\n\n", e->options->name,
+                   (unsigned long long)host_fallback_weights(e));
+    else
+        str_add(out, "NULL, 0u};\n\n");
 }
 
 void host_emit_descriptor(HostEmit *e, const char *weights, Str *out)
 {
     const Plan *p = e->plan;
-    emit_tensors(e, "params", "", p->params.data, p->params.len, out);
-    emit_tensors(e, "states", "", p->states.data, p->states.len, out);
+    emit_tensors(e, "params", e->side, p->params.data, p->params.len, out);
+    emit_tensors(e, "states", e->side, p->states.data, p->states.len, out);
     host_emit_kernel_table(e, out);
     emit_param_flags(e, out);
     emit_sets(e, out);

@@ -20,7 +20,7 @@ HostEmit host_variant(const HostEmit *e, uint32_t i)
     v.plan = host_plan(e->plan, i);
     v.device = e->device != NULL ? host_plan(e->device, i) : NULL;
     v.variant = i;
-    v.suffix = v.plan == e->plan ? "" : arena_printf(e->arena, "_b%u", i);
+    v.suffix = v.plan == e->plan ? e->side : arena_printf(e->arena, "%s_b%u", e->side, i);
     return v;
 }
 
@@ -108,12 +108,12 @@ static uint32_t bucket_for(const PlanBuckets *b, const int64_t *size)
     return UINT8_MAX;
 }
 
-static void emit_cells(const PlanBuckets *b, const Ladder *ladder, Str *out)
+static void emit_cells(const HostEmit *e, const PlanBuckets *b, const Ladder *ladder, Str *out)
 {
     uint32_t cells = 1;
     for (uint32_t i = 0; i < b->n_symbols; i++)
         cells *= ladder[i].n;
-    str_add(out, "static const unsigned char bucket_cells[] = {");
+    str_printf(out, "static const unsigned char bucket_cells%s[] = {", e->side);
     for (uint32_t c = 0; c < cells; c++) {
         int64_t size[PLAN_MAX_BUCKET_SYMBOLS];
         for (uint32_t i = b->n_symbols, rest = c; i-- > 0; rest /= ladder[i].n)
@@ -123,33 +123,34 @@ static void emit_cells(const PlanBuckets *b, const Ladder *ladder, Str *out)
     str_add(out, "\n};\n");
 }
 
-static void emit_ladders(const PlanBuckets *b, const Ladder *ladder, Str *out)
+static void emit_ladders(const HostEmit *e, const PlanBuckets *b, const Ladder *ladder, Str *out)
 {
     for (uint32_t i = 0; i < b->n_symbols; i++) {
-        str_printf(out, "static const int64_t bucket_ladder%u[] = {", i);
+        str_printf(out, "static const int64_t bucket_ladder%u%s[] = {", i, e->side);
         for (uint32_t k = 0; k < ladder[i].n; k++)
             str_printf(out, "%s%lld", k == 0 ? "" : ", ", (long long)ladder[i].size[k]);
         str_add(out, "};\n");
     }
-    str_add(out, "static const rlx_bucket_symbol bucket_symbols[] = {");
+    str_printf(out, "static const rlx_bucket_symbol bucket_symbols%s[] = {", e->side);
     for (uint32_t i = 0; i < b->n_symbols; i++)
-        str_printf(out, "%s{%uu, %uu, bucket_ladder%u}", i == 0 ? "" : ", ", b->slot[i], ladder[i].n, i);
+        str_printf(out, "%s{%uu, %uu, bucket_ladder%u%s}", i == 0 ? "" : ", ", b->slot[i], ladder[i].n, i,
+                   e->side);
     str_add(out, "};\n");
 }
 
 // The descriptor of a bucket; the largest is the model.
 static const char *model_of(const HostEmit *e, const PlanBuckets *b, uint32_t i)
 {
-    return i + 1 < b->n ? arena_printf(e->arena, "&model_b%u", i)
-                        : arena_printf(e->arena, "&%s_model", e->options->name);
+    return i + 1 < b->n ? arena_printf(e->arena, "&model%s_b%u", e->side, i)
+                        : arena_printf(e->arena, "&%s_model%s", e->options->name, e->side);
 }
 
 static void emit_models(const HostEmit *e, const PlanBuckets *b, Str *out)
 {
-    str_add(out, "static const rlx_model *const bucket_models[] = {");
+    str_printf(out, "static const rlx_model *const bucket_models%s[] = {", e->side);
     for (uint32_t i = 0; i < b->n; i++)
         str_printf(out, "%s%s", i == 0 ? "" : ", ", model_of(e, b, i));
-    str_add(out, "};\nstatic const int64_t bucket_sizes[] = {");
+    str_printf(out, "};\nstatic const int64_t bucket_sizes%s[] = {", e->side);
     for (uint32_t i = 0; i < b->n * b->n_symbols; i++)
         str_printf(out, "%s%lld", i == 0 ? "" : ", ", (long long)b->size[i / b->n_symbols][i % b->n_symbols]);
     str_add(out, "};\n");
@@ -166,11 +167,11 @@ void host_emit_buckets(const HostEmit *e, Str *out)
         ladder[i] = ladder_of(b, i);
         first[i] = e->plan->graph->symbols->symbol[b->slot[i]].dflt;
     }
-    emit_ladders(b, ladder, out);
+    emit_ladders(e, b, ladder, out);
     emit_models(e, b, out);
-    emit_cells(b, ladder, out);
-    str_printf(out,
-               "const rlx_buckets %s_buckets = {%uu, bucket_models, %s, %uu, bucket_symbols, "
-               "bucket_sizes, bucket_cells};\n\n",
-               e->options->name, b->n, model_of(e, b, bucket_for(b, first)), b->n_symbols);
+    emit_cells(e, b, ladder, out);
+    str_printf(out, "const rlx_buckets %s_buckets%s = {%uu, bucket_models%s, %s, %uu, bucket_symbols%s, ",
+               e->options->name, e->side, b->n, e->side, model_of(e, b, bucket_for(b, first)), b->n_symbols,
+               e->side);
+    str_printf(out, "bucket_sizes%s, bucket_cells%s};\n\n", e->side, e->side);
 }

@@ -77,7 +77,7 @@ void host_emit_kernel_table(const HostEmit *e, Str *out)
         return;
     for (uint32_t i = 0; i < n && e->options->has_source; i++)
         plan_walk(host_plan(e->plan, i), emit_text, &t);
-    str_add(out, "static const rlx_kernel kernels[] = {\n");
+    str_printf(out, "static const rlx_kernel kernels%s[] = {\n", e->side);
     for (uint32_t i = 0; i < n; i++)
         plan_walk(host_plan(e->plan, i), emit_row, &t);
     str_add(out, "};\n\n");

@@ -34,8 +34,9 @@ static void print_parts(const HostEmit *e, Str *out)
         uint64_t slot = 0;
         for (uint32_t j = 0; j < p->moe.data[i].parts.len; j++) {
             const PlanMoePart *part = &p->moe.data[i].parts.data[j];
-            str_printf(out, "%s    {%llu, %llu, %llu, %llu},\n",
-                       any ? "" : "static const rlx_moe_part expert_parts[] = {\n",
+            if (!any)
+                str_printf(out, "static const rlx_moe_part expert_parts%s[] = {\n", e->side);
+            str_printf(out, "    {%llu, %llu, %llu, %llu},\n",
                        (unsigned long long)p->buffers.data[part->weights].offset,
                        (unsigned long long)part->stride, (unsigned long long)place_of(p, part->table),
                        (unsigned long long)slot);
@@ -78,8 +79,9 @@ const char *host_emit_moe(const HostEmit *e, Str *out)
         first += m->parts.len;
     }
     str_printf(
-        out, "};\n\nstatic const rlx_moe experts%s = {%uu, expert_layers%s, %s, %llu, %llu, %uu, %llu};\n\n",
-        e->suffix, p->moe.len, e->suffix, first > 0 ? "expert_parts" : "NULL",
+        out,
+        "};\n\nstatic const rlx_moe experts%s = {%uu, expert_layers%s, %s%s, %llu, %llu, %uu, %llu};\n\n",
+        e->suffix, p->moe.len, e->suffix, first > 0 ? "expert_parts" : "NULL", first > 0 ? e->side : "",
         (unsigned long long)p->region_bytes[REGION_EXPERTS], (unsigned long long)place_of(p, p->moe_head),
         p->moe_slots, (unsigned long long)(p->moe_slots > 0 ? slot_bytes(p) : 0));
     return arena_printf(e->arena, "&experts%s", e->suffix);

@@ -78,6 +78,13 @@ static bool is_macro_like(const char *name)
             strcmp(end, "_MIN") == 0 || strcmp(end, "_C") == 0 || strcmp(end, "_WIDTH") == 0);
 }
 
+// The second of two sides.
+static bool is_fallback(const char *name)
+{
+    const size_t n = strlen(name), tail = sizeof HOST_FALLBACK - 1;
+    return n > tail && strcmp(name + n - tail, HOST_FALLBACK) == 0;
+}
+
 // k0_conv: names of kernels.
 static bool is_kernel(const char *name)
 {
@@ -106,7 +113,7 @@ const char *host_model_name(Arena *a, const char *name)
     const char *id = host_identifier(a, name);
     if (is_internal(id) || is_in(a, reserved_words, id) || is_in(a, own_names, id) ||
         is_in(a, library_names, id) || is_math_function(a, id) || is_runtime(id) || is_macro_like(id) ||
-        is_kernel(id))
+        is_kernel(id) || is_fallback(id))
         return arena_printf(a, "m_%s", id);
     return id;
 }

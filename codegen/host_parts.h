@@ -21,8 +21,12 @@ typedef struct HostEmit {
     const char **symbol_names; // unique among themselves
     uint32_t variant;          // number of the plan (host_variant)
     const char *suffix;        // of the names of what belongs to one plan: "" for the largest
+    const char *side;          // of the names of all that several plans share: "" or HOST_FALLBACK
+    struct HostEmit *fallback; // what runs where the device is missing; or NULL
     Map *sources;              // functions whose text is embedded already
 } HostEmit;
+
+#define HOST_FALLBACK "_on_c"
 
 // Larger blocks of constants are files of their own unless all is to be in the C file: as text they would
 // cost the compiler seconds and gigabytes.
@@ -123,5 +127,11 @@ uint64_t host_flags_offset(const Plan *p);
 // initial bytes.
 uint64_t host_state_bytes(const Plan *p);
 uint64_t host_initial_bytes(const Plan *p);
+// The arena and state blocks of the program: room for the larger of both sides.
+unsigned long long host_arena_bytes(const HostEmit *e);
+unsigned long long host_whole_state_bytes(const HostEmit *e);
+// Where the weights of the fallback begin behind those of the device, and where both end.
+uint64_t host_fallback_weights(const HostEmit *e);
+uint64_t host_weight_bytes(const HostEmit *e);
 
 #endif

@@ -56,6 +56,7 @@ static bool has_metal(const HostEmit *e)
 }
 
 static const RuntimePart parts[] = {
+    {"rlx_types.h", types_text, NULL},
     {"rlx.h", runtime_text, NULL},
     {"rlx_values.h", values_text, NULL},
     {"rlx_symbols.h", symbols_text, has_symbols},

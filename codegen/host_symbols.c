@@ -189,21 +189,21 @@ const char *host_emit_symbols(const HostEmit *e, Str *out)
     if (s == NULL)
         return "NULL";
     str_printf(out,
-               "static void shape_now(const rlx_ctx *ctx, int is_output, uint32_t slot, int64_t *shape)\n{\n"
-               "    int64_t v[%u];\n    memcpy(v, ctx->state + %llu, sizeof v);\n    (void)v;\n"
+               "static void shape_now%s(const rlx_ctx *ctx, int is_output, uint32_t slot, int64_t *shape)\n"
+               "{\n    int64_t v[%u];\n    memcpy(v, ctx->state + %llu, sizeof v);\n    (void)v;\n"
                "    (void)is_output;\n    (void)slot;\n    (void)shape;\n",
-               s->n, (unsigned long long)page_offset(e));
+               e->side, s->n, (unsigned long long)page_offset(e));
     print_shapes(e, false, e->plan->inputs.len, out);
     print_shapes(e, true, e->plan->outputs.len, out);
-    str_add(out, "}\n\nstatic const rlx_symbol symbol_list[] = {\n");
+    str_printf(out, "}\n\nstatic const rlx_symbol symbol_list%s[] = {\n", e->side);
     for (uint32_t i = 0; i < s->n; i++)
         str_printf(out, "    {%s, %lld, %lld, %lld, %lld},\n",
                    host_string_literal(e->arena, s->symbol[i].name), (long long)s->symbol[i].min,
                    (long long)s->symbol[i].max, (long long)s->symbol[i].multiple,
                    (long long)s->symbol[i].dflt);
-    str_printf(out, "};\n\nstatic const rlx_symbols symbols = {%uu, symbol_list, %llu, shape_now};\n\n", s->n,
-               (unsigned long long)page_offset(e));
-    return "&symbols";
+    str_printf(out, "};\n\nstatic const rlx_symbols symbols%s = {%uu, symbol_list%s, %llu, shape_now%s};\n\n",
+               e->side, s->n, e->side, (unsigned long long)page_offset(e), e->side);
+    return arena_printf(e->arena, "&symbols%s", e->side);
 }
 
 void host_emit_symbol_entry(const HostEmit *e, Str *out)

@@ -4,6 +4,7 @@
 #define CODEGEN_RUNTIME_TEXT_H
 
 // Lines, each with its newline; NULL at the end. Of rlx.h:
+extern const char *const types_text[];
 extern const char *const runtime_text[];
 // Of rlx_NAME.h:
 extern const char *const symbols_text[];

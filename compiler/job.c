@@ -103,9 +103,13 @@ static bool read_target(Job *j, const char *default_cpu)
 {
     const Options *o = &j->cli->options;
     const char *target = o->target != NULL ? o->target : "c", *cpu = o->cpu != NULL ? o->cpu : default_cpu;
-    j->target = target_find(target);
-    if (j->target == NULL)
-        return diag_error(j->cli->diag, (Span){0}, E0301, "--target %s: expected c, cuda, vulkan or metal",
+    const size_t n = strcspn(target, ",");
+    j->target = target_find(arena_strndup(j->cli->arena, target, n));
+    if (strcmp(target + n, ",c") == 0 && j->target != NULL && j->target->caps.is_gpu)
+        j->fallback = ARENA_NEW(j->cli->arena, Job);
+    if (j->target == NULL || (target[n] != '\0' && j->fallback == NULL))
+        return diag_error(j->cli->diag, (Span){0}, E0301,
+                          "--target %s: expected c, cuda, vulkan or metal, or one of the last three with ,c",
                           target);
     if (!cpu_find(cpu, &j->cpu)) {
         diag_error(j->cli->diag, (Span){0}, E0301, "--cpu %s: no such CPU", cpu);
@@ -215,6 +219,19 @@ static bool read_string_bytes(Job *j)
     return true;
 }
 
+// Imported again: passes change graphs.
+static bool begin_fallback(Job *j)
+{
+    Job *f = j->fallback;
+    *f = *j;
+    f->fallback = NULL;
+    f->target = &target_c;
+    f->caps = target_caps(&target_c, &j->cpu);
+    f->caps.threads = 1;
+    f->pipeline.caps = &f->caps;
+    return job_import(f, &f->given, &f->graph);
+}
+
 bool job_begin(Job *j, Cli *c, const char *default_cpu, bool has_all_inputs)
 {
     *j = (Job){.cli = c};
@@ -233,7 +250,7 @@ bool job_begin(Job *j, Cli *c, const char *default_cpu, bool has_all_inputs)
         vec_push(c->arena, &j->pipeline.largest, j->given.largest.data[i]);
     j->has_all_inputs = has_all_inputs || c->options.inputs.len != 0;
     cli_progress("reading the model");
-    return job_import(j, &j->given, &j->graph);
+    return job_import(j, &j->given, &j->graph) && (j->fallback == NULL || begin_fallback(j));
 }
 
 bool job_import(Job *j, const Given *given, Graph **out)
@@ -277,12 +294,15 @@ bool job_plan(Job *j)
     cli_progress("compiling");
     j->pipeline.has_buckets = j->buckets.n != 0;
     return job_plan_graph(j, j->graph, &j->pipeline, &j->plan) &&
-           (j->plan == NULL || (buckets_plan(j) && place_experts(j)));
+           (j->plan == NULL || (buckets_plan(j) && place_experts(j))) &&
+           (j->fallback == NULL || job_plan(j->fallback));
 }
 
 bool job_emit(Job *j)
 {
     cli_progress("writing C");
+    if (j->fallback != NULL)
+        j->host.fallback = j->fallback->plan;
     return host_emit(j->cli->arena, j->cli->diag, j->target, j->plan, &j->host, &j->emitted);
 }
 

@@ -28,6 +28,7 @@ typedef struct Job {
     bool is_on_cpu;      // Metal text runs on this machine's CPU
     Graph *graph; // as imported
     Plan *plan;   // NULL when --stop-after ended before one existed
+    struct Job *fallback; // --target X,c: the same for C; or NULL
     Emitted emitted;
 } Job;
 

@@ -9,222 +9,11 @@
 #ifndef RLX_RUNTIME_LITE_H
 #define RLX_RUNTIME_LITE_H
 
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include "rlx_types.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-// Blocks must start at a multiple of this.
-#define RLX_ALIGNMENT 64u
-#define RLX_MAX_RANK  8
-
-#if defined(__GNUC__)
-#define RLX_ALIGNED __attribute__((aligned(64)))
-#elif defined(_MSC_VER)
-#define RLX_ALIGNED __declspec(align(64))
-#else
-#define RLX_ALIGNED
-#endif
-
-typedef enum rlx_status {
-    RLX_OK = 0,
-    RLX_ERR_NULL,      // a pointer that must not be NULL is
-    RLX_ERR_ARENA,     // arena or state block too short
-    RLX_ERR_ALIGNMENT, // a block does not start at a multiple of RLX_ALIGNMENT
-    RLX_ERR_WEIGHTS,   // weights missing, or of another size than the model's
-    RLX_ERR_NAME,      // no input, output, param or state of that name
-    RLX_ERR_SLOT,      // slot number out of range
-    RLX_ERR_SIZE,      // number of bytes or elements differs from the tensor's
-    RLX_ERR_DTYPE,     // element type differs from the tensor's
-    RLX_ERR_PARAM,     // a parameter was never set (rlx_missing_param names it)
-    RLX_ERR_VALUE,     // the inputs break a condition of the model (rlx_failed_check has the message)
-    RLX_ERR_CPU,       // the system does not let this process use registers that the code was compiled for
-    RLX_ERR_RANGE,     // a number is outside of what is allowed: a row, the value of a symbol
-    RLX_ERR_SYMBOL,    // no symbol of that name or number
-    RLX_ERR_HANDLE,    // not a persistent handle, or one that was never bound
-    RLX_ERR_NO_DEVICE, // no driver, or no device that can run the code
-    RLX_ERR_DEVICE,    // the device failed, or has too little memory
-    RLX_STATUS_COUNT
-} rlx_status;
-
-typedef enum rlx_dtype {
-    RLX_F32,
-    RLX_F16,
-    RLX_BF16,
-    RLX_F64,
-    RLX_I64,
-    RLX_I32,
-    RLX_I16,
-    RLX_I8,
-    RLX_U64,
-    RLX_U32,
-    RLX_U16,
-    RLX_U8,
-    RLX_BOOL,
-    // One byte an element: floats as their bits. Of integers of 4 and 2 bits only the low bits are read; what
-    // is written is extended by sign or zeros.
-    RLX_F8E4M3FN,
-    RLX_F8E4M3FNUZ,
-    RLX_F8E5M2,
-    RLX_F8E5M2FNUZ,
-    RLX_F8E8M0,
-    RLX_F4E2M1,
-    RLX_I4,
-    RLX_U4,
-    RLX_I2,
-    RLX_U2
-} rlx_dtype;
-
-typedef struct rlx_tensor {
-    const char *name;
-    rlx_dtype dtype;
-    int rank;
-    int64_t shape[RLX_MAX_RANK]; // dense, row-major
-    size_t offset; // bytes, in its block: inputs and outputs in the arena, params and states in the state
-    size_t bytes;
-} rlx_tensor;
-
-typedef struct rlx_kernel {
-    const char *name;
-    const char *nodes; // the source nodes that it computes
-    uint64_t macs;     // multiply-adds of convolutions and matrix products
-    uint64_t bytes;    // read and written, each byte once
-    uint64_t flops;    // additions, multiplications and other steps of arithmetic, estimated
-    uint32_t level;    // kernels of one level do not depend on each other (in a loop: within one iteration)
-    uint32_t parts;    // threads that can share it
-    const char *const *source; // lines of its C text, NULL at the end (--embed-source); or NULL
-} rlx_kernel;
-
-// A condition that must hold for the results of a run to mean anything: one byte in the arena or the state.
-typedef struct rlx_check {
-    const char *message;
-    int in_state;
-    size_t offset;
-} rlx_check;
-
-// A set of outputs that a run may be limited to (--output-set).
-typedef struct rlx_output_set {
-    const char *name;
-    const unsigned char *has; // by output: 1 = in the set
-} rlx_output_set;
-
-struct rlx_ctx;
-struct rlx_pool;
-struct rlx_profile;
-struct rlx_moe;
-
-// A size that is set between runs (rlx_symbols.h).
-typedef struct rlx_symbol {
-    const char *name;
-    int64_t min, max, multiple;
-    int64_t first; // the value that a new context has
-} rlx_symbol;
-
-typedef struct rlx_symbols {
-    uint32_t n;
-    const rlx_symbol *list;
-    size_t offset; // in the state block: their values, one int64_t each
-    // Overwrites the sizes of an input or output that depend on symbols.
-    void (*shape)(const struct rlx_ctx *ctx, int is_output, uint32_t slot, int64_t *shape);
-} rlx_symbols;
-
-// Variants of a model for sizes up to those of a bucket (--bucket, rlx_buckets.h), smallest first. They have
-// the same inputs, outputs, states, params and weights, and a context has one of them as its `model`.
-typedef struct rlx_bucket_symbol {
-    uint32_t slot; // of rlx_symbols
-    uint32_t n;
-    const int64_t *sizes; // ascending
-} rlx_bucket_symbol;
-
-struct rlx_model;
-
-typedef enum rlx_awaited { RLX_WAIT_INPUTS, RLX_WAIT_OUTPUTS } rlx_awaited; // they may be written, read
-
-// A model that does not run on the host's CPU (--target cuda ...). Its arena block holds what goes in and
-// out, its state block a copy of the device's, which is current where the host wrote last.
-typedef struct rlx_device {
-    size_t record; // in the state block: what belongs to the device begins here, behind all else
-    // Fills the record. Where it fails, it has changed nothing.
-    rlx_status (*open)(const struct rlx_model *model, unsigned char *arena, unsigned char *record,
-                       const void *weights);
-    void (*close)(const struct rlx_ctx *ctx);
-    // Bytes of the state block, to the device and back.
-    rlx_status (*put)(const struct rlx_ctx *ctx, size_t offset, size_t bytes);
-    rlx_status (*get)(const struct rlx_ctx *ctx, size_t offset, size_t bytes);
-    // A run in pieces, which may end before what they began has: start takes what is in the input slots and
-    // begins to compute, fetch lets its outputs follow. NULL: runs end before `dispatch` returns.
-    rlx_status (*start)(struct rlx_ctx *ctx, int in_turn); // in_turn: RLX_WAIT_INPUTS will be asked for
-    rlx_status (*fetch)(struct rlx_ctx *ctx);
-    rlx_status (*wait)(struct rlx_ctx *ctx, rlx_awaited what, int *is_done); // is_done != NULL: only says
-    const void *program; // what it runs (rlx_gpu.h)
-} rlx_device;
-
-typedef struct rlx_buckets {
-    uint32_t n;
-    const struct rlx_model *const *models; // the last is the largest in every size
-    const struct rlx_model *first;         // that a new context has
-    uint32_t n_symbols;
-    const rlx_bucket_symbol *symbols;
-    const int64_t *sizes;       // by bucket: the largest value of each of these symbols
-    const unsigned char *cells; // by the least of `sizes` of every symbol that is enough, those of the last
-                                // symbol side by side: the smallest bucket that fits; 255: none does
-} rlx_buckets;
-
-typedef struct rlx_model {
-    const char *name;
-    const char *compiler; // "rlxc 0.1.0"
-    size_t arena_bytes, state_bytes, weight_bytes;
-    const void *weights;    // NULL: the caller gives them to rlx_init
-    const void *state_init; // initial bytes of the state block, or NULL: zeros
-    size_t flags_offset; // in the state block: one byte a param, 0 never set, 1 set, 2 set and noticed by a
-                         // run, which prepares what depends on it; behind what has initial bytes
-    uint32_t n_inputs, n_outputs, n_params, n_states, n_kernels;
-    const rlx_tensor *inputs, *outputs, *params, *states;
-    const unsigned char *param_has_init; // one byte a param
-    const rlx_kernel *kernels;
-    rlx_status (*dispatch)(struct rlx_ctx *ctx);
-    uint32_t n_checks;
-    const rlx_check *checks;
-    const size_t *output_sizes; // by output: bytes from ctx->arena to its int64_t sizes after a run,
-                                // (size_t)-1 where they are those of `outputs`; NULL: all are
-    uint32_t threads;           // that a run can be shared by: --threads; 1: it has no use for more
-    uint32_t n_sets;
-    const rlx_output_set *sets;
-    const rlx_symbols *symbols; // NULL: no size is set between runs
-    uint32_t n_kept;
-    const rlx_tensor *kept; // values inside the model that stay until the next run (--keep), in the arena
-    size_t scratch_offset, scratch_bytes; // of the arena, see rlx_scratch
-    int has_profile;
-    const rlx_buckets *buckets; // NULL: this is the only variant
-    uint32_t bucket;            // else its number
-    const struct rlx_moe *moe;  // NULL: no layers of experts (rlx_moe.h)
-    const rlx_device *device;   // NULL: the host's CPU
-} rlx_model;
-
-typedef struct rlx_ctx {
-    const rlx_model *model;
-    unsigned char *arena;
-    unsigned char *state;
-    const unsigned char *weights;
-    struct rlx_pool *pool;       // threads that share its runs (rlx_threads_start); NULL: none
-    uint32_t outputs;            // what runs compute: 0 all outputs, else 1 + a set of them
-    rlx_status pending;          // of the run that rlx_commit has started
-    struct rlx_profile *profile; // where its times go (rlx_set_profile); NULL: nowhere
-    // What shares its runs (rlx_set_parallel_for); NULL: nothing does, or a pool.
-    void (*parallel_for)(void *user, void (*task)(void *arg, size_t part), void *arg, size_t parts);
-    void *parallel_user;
-    size_t parallel_parts;
-    uint32_t pinned;     // bit i: symbol i of the buckets stays where it is (rlx_set_active_extent)
-    uint32_t is_allowed; // 1: the system has said that the process may use all registers (else RLX_ERR_CPU)
-} rlx_ctx;
-
-typedef struct rlx_slot {
-    size_t offset; // bytes from ctx->arena
-    size_t bytes;
-} rlx_slot;
 
 static inline const char *rlx_status_text(rlx_status s)
 {
@@ -284,13 +73,21 @@ static inline rlx_status rlx_reset(rlx_ctx *ctx)
     return status;
 }
 
+// What the caller brings who brings the weights.
+static inline size_t rlx_weight_bytes(const rlx_model *m)
+{
+    return m->fallback == NULL ? m->weight_bytes : m->fallback_weights + m->fallback->weight_bytes;
+}
+
 // Binds a context to its blocks. state may be NULL when the model has no state; weights NULL = those in the
 // program. A context on a device ends with rlx_close.
 static inline rlx_status rlx_init(rlx_ctx *ctx, const rlx_model *model, void *arena, size_t arena_bytes,
                                   void *state, size_t state_bytes, const void *weights, size_t weight_bytes)
 {
+    const unsigned char *own;
     uint32_t i;
     size_t state_size;
+    rlx_status status;
     if (ctx == NULL || model == NULL || (arena == NULL && model->arena_bytes != 0) ||
         (state == NULL && model->state_bytes != 0))
         return RLX_ERR_NULL;
@@ -299,18 +96,22 @@ static inline rlx_status rlx_init(rlx_ctx *ctx, const rlx_model *model, void *ar
     if ((uintptr_t)arena % RLX_ALIGNMENT != 0 || (uintptr_t)state % RLX_ALIGNMENT != 0 ||
         (uintptr_t)weights % RLX_ALIGNMENT != 0)
         return RLX_ERR_ALIGNMENT;
-    if (weights != NULL ? weight_bytes != model->weight_bytes
-                        : (model->weights == NULL && model->weight_bytes != 0))
+    if (weights != NULL ? weight_bytes != rlx_weight_bytes(model)
+                        : (model->weights == NULL && rlx_weight_bytes(model) != 0))
         return RLX_ERR_WEIGHTS;
-    state_size = model->state_bytes;
+    own = (const unsigned char *)(weights != NULL ? weights : model->weights);
     if (model->device != NULL) {
-        unsigned char *const record = (unsigned char *)state + model->device->record;
-        const rlx_status status = model->device->open(model, (unsigned char *)arena, record,
-                                                      weights != NULL ? weights : model->weights);
-        if (status != RLX_OK)
+        status = model->device->open(model, (unsigned char *)arena,
+                                     (unsigned char *)state + model->device->record, own);
+        if (status == RLX_ERR_NO_DEVICE && model->fallback != NULL) {
+            own = weights != NULL ? own + model->fallback_weights
+                                  : (const unsigned char *)model->fallback->weights;
+            model = model->fallback;
+        } else if (status != RLX_OK) {
             return status;
-        state_size = model->device->record;
+        }
     }
+    state_size = model->device != NULL ? model->device->record : model->state_bytes;
     ctx->model = model->buckets != NULL ? model->buckets->first : model;
     ctx->arena = (unsigned char *)arena;
     ctx->state = (unsigned char *)state;
@@ -323,7 +124,7 @@ static inline rlx_status rlx_init(rlx_ctx *ctx, const rlx_model *model, void *ar
     ctx->parallel_parts = 0;
     ctx->pinned = 0;
     ctx->is_allowed = 0;
-    ctx->weights = (const unsigned char *)(weights != NULL ? weights : model->weights);
+    ctx->weights = own;
     if (state_size != 0) {
         memset(ctx->state, 0, state_size);
         if (model->state_init != NULL)

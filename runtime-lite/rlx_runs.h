@@ -259,7 +259,9 @@ static inline rlx_status rlx_clone(rlx_ctx *ctx, const rlx_ctx *from, void *aren
     status = rlx_init(
         ctx, from->model, arena, arena_bytes, state, state_bytes,
         from->weights == (const unsigned char *)from->model->weights ? NULL : from->weights,
-        from->weights == (const unsigned char *)from->model->weights ? 0 : from->model->weight_bytes);
+        from->weights == (const unsigned char *)from->model->weights ? 0 : rlx_weight_bytes(from->model));
+    if (status == RLX_OK && (ctx->model->device == NULL) != (from->model->device == NULL))
+        status = RLX_ERR_NO_DEVICE; // it is gone
     if (status != RLX_OK)
         return status;
     bytes = from->model->device != NULL ? from->model->device->record : from->model->state_bytes;

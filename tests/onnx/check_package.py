@@ -218,7 +218,8 @@ class Backend(unittest.TestCase):
 
 class Parts(unittest.TestCase):
     def test_every_element_type_has_a_dtype(self):
-        header = (ROOT / "runtime-lite" / "rlx.h").read_text(encoding="utf-8")
+        parts = ("rlx_types.h", "rlx.h")
+        header = "".join((ROOT / "runtime-lite" / part).read_text(encoding="utf-8") for part in parts)
         names = native.enum_names(header, "rlx_dtype", "RLX_")
         sizes = [int(n) for n in re.search(r"bytes\[\d+\] = \{(.*?)\}", header).group(1).split(",")]
         sizes += [1] * (len(names) - len(sizes))    # the narrow types
