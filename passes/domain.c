@@ -262,8 +262,20 @@ KRef pull_index(Pull *p, NodeId id)
     return index;
 }
 
+static KRef pull_register(const Pull *p, NodeId id)
+{
+    const Lower *l = p->l;
+    for (uint32_t i = 0; p->at.slot != 0 && i < l->n_registers; i++)
+        if (l->registers[i].node == id && l->registers[i].space == p->space)
+            return k_aload(l->k, l->registers[i].array, p->at.slot, 1);
+    return 0;
+}
+
 static KRef pull_load(Pull *p, NodeId id)
 {
+    const KRef held = pull_register(p, id);
+    if (held != 0)
+        return held;
     const Access *a = find_access(p->d, id, p->space);
     rlx_assert(a != NULL);
     const KRef index = pull_index(p, id);
@@ -320,8 +332,12 @@ KRef pull_value(Pull *p, NodeId id)
     return *memo;
 }
 
-static void store(Lower *l, uint32_t param, KRef index, KRef value, const Point *at)
+void lower_store(Lower *l, uint32_t param, KRef index, KRef value, const Point *at)
 {
+    if (at->slot != 0 && l->collected != 0) {
+        k_astore(l->k, l->collected, at->lane, value);
+        return;
+    }
     if (at->lanes > 1 && k_inst(l->k, value)->lanes == 1)
         value = k_splat(l->k, value, at->lanes);
     k_store(l->k, param, index, value, at->count);
@@ -350,7 +366,7 @@ void pull_store_given(Lower *l, const Domain *d, Point at, KRef anchor_value, co
     p.given_value = rounded_anchor(l, anchor_value);
     p.other = (Given){other->id, rounded_anchor(l, other->value)};
     const KRef value = pull_value(&p, l->root);
-    store(l, lower_param(l, l->root, PARAM_WRITE), pull_index(&p, l->root), value, &at);
+    lower_store(l, lower_param(l, l->root, PARAM_WRITE), pull_index(&p, l->root), value, &at);
 }
 
 uint32_t lower_epilogue_cost(const Lower *l)
@@ -477,8 +493,7 @@ void lower_along(Lower *l, const Domain *d, uint32_t axis, uint8_t lanes, Point 
     }
 }
 
-// Walks a whole domain: loops over all axes but the last, fn along it.
-static void walk(Lower *l, const Domain *d, uint8_t lanes, PointFn fn, void *ctx)
+void lower_walk(Lower *l, const Domain *d, uint8_t lanes, PointFn fn, void *ctx)
 {
     Point at = {.lanes = 1, .count = 1};
     if (d->rank == 0) {
@@ -498,22 +513,6 @@ static void walk(Lower *l, const Domain *d, uint8_t lanes, PointFn fn, void *ctx
     const uint32_t n = lower_open(l, d, d->rank - 1, &at);
     lower_along(l, d, d->rank - 1, lanes, at, fn, ctx);
     lower_close(l, n);
-}
-
-static void elementwise_point(Lower *l, const Domain *d, Point at, void *ctx)
-{
-    (void)ctx;
-    pull_store_root(l, d, at, 0);
-}
-
-void lower_elementwise(Lower *l)
-{
-    Domain d = domain_of(lower_node(l, l->root)->shape);
-    domain_trim(l, &d, l->root);
-    domain_add(l, &d, l->root);
-    domain_add_operands(l, &d, l->root);
-    domain_simplify(l, &d, l->root, NULL);
-    walk(l, &d, d.rank == 0 ? 1 : domain_lanes(l, &d, d.rank - 1), elementwise_point, NULL);
 }
 
 // --- maps ----------------------------------------------------------------------------------------
@@ -544,7 +543,7 @@ void lower_map(Lower *l, MapFn fn, void *ctx, MapLanes lanes)
     const uint8_t width = d.rank > 0 && lanes == MAP_VECTOR ? domain_lanes(l, &d, inner) : 1;
     Point at = {.lanes = 1, .count = 1};
     if (l->caps->is_gpu || d.rank == 0) {
-        walk(l, &d, 1, map_point, &m);
+        lower_walk(l, &d, 1, map_point, &m);
         return;
     }
     uint32_t opened = 0;
@@ -553,31 +552,4 @@ void lower_map(Lower *l, MapFn fn, void *ctx, MapLanes lanes)
             opened += lower_open_axis(l, &d, i, KFOR_PARALLEL, &at);
     lower_along(l, &d, inner, width, at, map_point, &m);
     lower_close(l, opened);
-}
-
-// --- strided copies ------------------------------------------------------------------------------
-
-static void copy_point(Lower *l, const Domain *d, Point at, void *ctx)
-{
-    const uint32_t *param = ctx;
-    Pull p = pull_at(l, d, at);
-    store(l, *param, pull_index(&p, 0), pull_load(&p, l->pk->copy.src), &at);
-}
-
-void lower_strided_copy(Lower *l)
-{
-    const NodeId src = l->pk->copy.src;
-    const Node *n = lower_node(l, src);
-    Domain d = domain_of(n->shape);
-    Access dst = {.node = 0};
-    domain_trim(l, &d, src);
-    d.is_exact = l->plan->buffers.data[l->pk->copy.dst.buf].region == REGION_STATE;
-    for (uint32_t i = 0; i < d.rank; i++)
-        dst.stride[i] = l->pk->copy.dst.stride[i];
-    vec_push(l->plan->arena, &d.access, dst);
-    domain_add(l, &d, src);
-    domain_simplify(l, &d, 0, NULL);
-    uint32_t param = lower_param_at(l, src, &l->pk->copy.dst, PARAM_WRITE);
-    const uint8_t lanes = d.rank == 0 ? 1 : domain_lanes(l, &d, d.rank - 1);
-    walk(l, &d, lanes, copy_point, &param);
 }

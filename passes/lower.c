@@ -34,6 +34,16 @@ const Loc *lower_loc(const Lower *l, NodeId id)
     return &l->plan->locs.data[id];
 }
 
+uint32_t lower_alignment(const Lower *l, const Loc *loc, DType t)
+{
+    const PlanBuffer *b = &l->plan->buffers.data[loc->buf];
+    const uint32_t bytes = dtype_info[t].bytes;
+    if (b->region == REGION_OUTER || l->n_held != 0)
+        return bytes;
+    const uint64_t at = b->align | ((uint64_t)loc->offset * bytes);
+    return (uint32_t)(at & (0 - at));
+}
+
 static uint32_t add_param(Lower *l, PlanArg arg, const char *name, DType t)
 {
     vec_push(l->plan->arena, &l->pk->args, arg);

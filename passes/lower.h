@@ -22,6 +22,14 @@ typedef struct HeldRows {
     uint32_t param;
     KRef base;
 } HeldRows;
+// A value whose elements at a point are in registers: element Point.slot of an array.
+typedef enum Space { SPACE_IN, SPACE_OUT } Space;
+typedef struct RegisterValue {
+    NodeId node;
+    Space space;
+    KRef array;
+} RegisterValue;
+
 // The sizes that this kernel's loops may end at, as numbers read at its start.
 typedef struct LowerSizes {
     uint32_t n;
@@ -47,6 +55,9 @@ typedef struct Lower {
     const RowWindow *window; // NULL: all rows of all images
     const HeldRows *held;    // values of other stages
     uint32_t n_held;
+    const RegisterValue *registers; // for points that have a slot (passes/wide.h)
+    uint32_t n_registers;
+    KRef collected; // the array that gets the root's elements at Point.lane; 0: they are stored
 } Lower;
 
 // Of two numbers of which none is negative, and b is not 0.
@@ -91,6 +102,8 @@ uint32_t lower_param_thread_scratch(Lower *l, const char *name, DType t, uint64_
 bool lower_can_map(const Lower *l, BufId b);
 uint32_t lower_param_map(Lower *l, const PlanTensorMap *map);
 const Loc *lower_loc(const Lower *l, NodeId id);
+// Element 0 of a value is at a multiple of so many bytes (a power of two, at least the element's size).
+uint32_t lower_alignment(const Lower *l, const Loc *loc, DType t);
 // What is added to the index of a value's elements: 0 but for values in scratch memory.
 KRef lower_base(const Lower *l, NodeId id);
 // The lower_NAME of the anchor.
@@ -107,8 +120,6 @@ bool lower_is_in_body(const Lower *l, NodeId id);
 
 // A kernel whose root has other axes than its operand (a reduction) keeps two spaces on one domain: the
 // operand's side and the root's side, in which the same node may have other strides.
-typedef enum Space { SPACE_IN, SPACE_OUT } Space;
-
 typedef struct Access {
     NodeId node;
     Space space;
@@ -169,6 +180,7 @@ typedef struct Point {
     KRef idx[SHAPE_MAX_RANK]; // by axis of the domain
     uint32_t vec_axis;        // lanes run along it
     uint8_t lanes, count;     // 1, 1 = scalar
+    KRef slot, lane;          // 0, or place in the arrays of registers, and of what is collected
 } Point;
 
 typedef struct Given {
@@ -217,6 +229,11 @@ void lower_along(Lower *l, const Domain *d, uint32_t axis, uint8_t lanes, Point 
 typedef KRef (*MapFn)(Lower *l, const Domain *d, Point at, void *ctx);
 typedef enum MapLanes { MAP_SCALAR, MAP_VECTOR } MapLanes;
 void lower_map(Lower *l, MapFn fn, void *ctx, MapLanes lanes);
+
+// Walks a whole domain: loops over all axes but the last, fn along it.
+void lower_walk(Lower *l, const Domain *d, uint8_t lanes, PointFn fn, void *ctx);
+// Stores a value for the point, or collects it.
+void lower_store(Lower *l, uint32_t param, KRef index, KRef value, const Point *at);
 
 // Largest power of two <= the target's f32 lanes that fits n elements without wasting more than half.
 uint8_t lower_fit_lanes(const Lower *l, int64_t n);

@@ -73,6 +73,7 @@ static void lower_norm(Lower *l, AttrId axis, AttrId epsilon, bool has_mean)
     for (uint32_t i = (uint32_t)node_get_int(node, axis); i < node->shape->rank; i++)
         in_row[i] = true;
     Rows r = rows_new(l, n.x, in_row);
+    rows_use_groups(l, &r);
     rows_begin_folds(l, &r);
     rows_emit(l, &r, norm_row, &n);
 }

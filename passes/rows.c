@@ -152,6 +152,10 @@ static void across_rows(Lower *l, const Domain *d, Point at, void *ctx)
 void rows_emit(Lower *l, const Rows *r, RowFn fn, void *ctx)
 {
     Point at = {.lanes = 1, .count = 1};
+    if (r->mode == ROWS_GROUP) {
+        rows_group_emit(l, r, fn, ctx);
+        return;
+    }
     if (r->mode != ROWS_ACROSS) {
         const uint32_t opened = lower_open(l, &r->d, r->n_kept, &at);
         fn(l, r, at, ctx);
@@ -178,6 +182,10 @@ static uint32_t open_outer(Lower *l, const Rows *r, Point *at)
 
 void rows_each(Lower *l, const Rows *r, Point at, PointFn fn, void *ctx)
 {
+    if (r->mode == ROWS_GROUP) {
+        rows_group_each(l, r, at, fn, ctx);
+        return;
+    }
     if (r->d.rank == r->n_kept) {
         fn(l, &r->d, at, ctx);
         return;
@@ -383,11 +391,27 @@ static Folding folding_new(Lower *l, const RowFold *fold, MapFn value, void *ctx
     return f;
 }
 
+static KRef fold_group(Lower *l, const Rows *r, Point at, Folding *f)
+{
+    Kernel *k = l->k;
+    f->acc[0] = k_var(k, f->init, "acc");
+    rows_group_fold(l, r, at, fold_point, f);
+    const KRef own = k_get(k, f->acc[0]), v = k_var(k, rows_group_join(l, r, f->fold->across, own), "all");
+    if (!f->fold->keeps_nan || dtype_info[f->type].cls != DCLASS_FLOAT)
+        return k_get(k, v);
+    const KRef zero = k_number(k, f->type, 0), one = k_number(k, f->type, 1);
+    const KRef is_nan = k_op(k, KOP_select, k_op(k, KOP_ne, own, own, 0), one, zero);
+    const KRef n = rows_group_join(l, r, KOP_add, is_nan), any = k_op(k, KOP_ne, n, zero, 0);
+    return k_op(k, KOP_select, any, k_number(k, f->type, (double)NAN), k_get(k, v));
+}
+
 KRef rows_fold(Lower *l, const Rows *r, Point at, const RowFold *fold, MapFn value, void *ctx)
 {
     Folding f = folding_new(l, fold, value, ctx);
     if (r->mode == ROWS_ALONG)
         return fold_along(l, r, at, &f);
+    if (r->mode == ROWS_GROUP)
+        return fold_group(l, r, at, &f);
     f.acc[0] =
         k_var(l->k, r->mode == ROWS_ACROSS && at.lanes > 1 ? k_splat(l->k, f.init, at.lanes) : f.init, "acc");
     rows_each(l, r, at, fold_point, &f);
@@ -418,13 +442,18 @@ static void reduce_block(Lower *l, const Rows *r, const RowReduction *x, Point a
 static void reduce_row(Lower *l, const Rows *r, Point at, void *ctx)
 {
     const RowReduction *x = ctx;
-    x->finish(l, r, at, rows_fold(l, r, at, x->fold, x->value, x->ctx), x->ctx);
+    const KRef folded = rows_fold(l, r, at, x->fold, x->value, x->ctx);
+    if (r->mode == ROWS_GROUP)
+        rows_group_begin_result(l, r);
+    x->finish(l, r, at, folded, x->ctx);
+    lower_close(l, r->mode == ROWS_GROUP);
 }
 
 void rows_reduce(Lower *l, Rows *r, const RowReduction *x)
 {
     Kernel *k = l->k;
     RowReduction copy = *x;
+    rows_use_groups(l, r);
     rows_begin_folds(l, r);
     const int64_t n = r->mode == ROWS_ACROSS ? r->d.extent[r->vec_axis] : 0;
     const int64_t block = (int64_t)r->lanes * ROW_ACCS, blocks = n - n % block, whole = n - n % r->lanes;

@@ -7,7 +7,9 @@
 
 #include "passes/lower.h"
 
-typedef enum RowsMode { ROWS_SCALAR, ROWS_ALONG, ROWS_ACROSS } RowsMode;
+typedef enum RowsMode { ROWS_SCALAR, ROWS_ALONG, ROWS_ACROSS, ROWS_GROUP } RowsMode;
+
+typedef struct RowsGroup RowsGroup; // of rows_group.c
 
 typedef struct Rows {
     Domain d; // kept axes first, then the axes of the row; all accesses
@@ -16,6 +18,7 @@ typedef struct Rows {
     uint32_t vec_axis; // ALONG: the last axis; ACROSS: a kept one
     uint8_t lanes;
     int64_t count; // elements of a row
+    RowsGroup *group;
     KRef ramp;     // of rows_begin_folds, where vectors are not all whole: an array of 0, 1 .. lanes - 1
 } Rows;
 
@@ -25,12 +28,20 @@ typedef struct Rows {
 // side, broadcast against its axes.
 Rows rows_new(Lower *l, NodeId operand, const bool *in_row);
 
+// Before anything is emitted, by schedules whose row ends with rows_each or is a fold: on GPUs, the threads
+// of a group share each row, and ROWS_GROUP is the mode.
+void rows_use_groups(Lower *l, Rows *r);
+
 // Calls fn for every row; with ACROSS, for `lanes` rows at once (at.lanes, at.count).
 typedef void (*RowFn)(Lower *l, const Rows *r, Point at, void *ctx);
 void rows_emit(Lower *l, const Rows *r, RowFn fn, void *ctx);
 
 // Calls fn for every element of the row at `at`, or for vectors of them; `fn` may set variables.
 void rows_each(Lower *l, const Rows *r, Point at, PointFn fn, void *ctx);
+
+// An array of registers for what a pass over the row computes for the next: element Point.slot. 0: the next
+// one had better compute it again.
+KRef rows_keep(Lower *l, const Rows *r, int type);
 
 typedef struct RowFold {
     const char *form; // kernel form of a (so far) and b (element): "(add a b)"
@@ -60,6 +71,12 @@ void rows_reduce(Lower *l, Rows *r, const RowReduction *x);
 // is memory that they read. To be called for each vector of a later pass, when the row itself is in the
 // cache.
 void rows_fetch_next(Lower *l, const Rows *r, Point at, NodeId id);
+// Of ROWS_GROUP: what rows_emit, rows_fold, rows_each and rows_reduce are made of.
+void rows_group_emit(Lower *l, const Rows *r, RowFn fn, void *ctx);
+void rows_group_fold(Lower *l, const Rows *r, Point at, PointFn fn, void *ctx);
+KRef rows_group_join(Lower *l, const Rows *r, KOp op, KRef v);
+void rows_group_each(Lower *l, const Rows *r, Point at, PointFn fn, void *ctx);
+void rows_group_begin_result(Lower *l, const Rows *r); // opens a block for one thread
 // The operand at a point (with the prologue).
 KRef rows_operand(Lower *l, const Domain *d, Point at, void *operand_id);
 

@@ -24,8 +24,8 @@ Graph *ops_parse(Arena *a, const OpsCase *c)
 
 // --- memory of a run ---
 
-// n bytes whose end (planned: up to 64 bytes further) is the end of what may be touched.
-static char *map_bytes(Memory *m, uint64_t n, Placing placing)
+// n bytes whose end, in steps of so many, is the end of what may be touched.
+static char *map_bytes(Memory *m, uint64_t n, size_t step)
 {
     const size_t page = 4096, body = ((size_t)n + page) / page * page;
     char *p = mmap(NULL, body + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -34,8 +34,7 @@ static char *map_bytes(Memory *m, uint64_t n, Placing placing)
     m->block[m->n_blocks] = p;
     m->size[m->n_blocks++] = body + page;
     memset(p, 0xff, body);
-    const size_t used = placing == PLACE_GUARDED ? (size_t)n : ((size_t)n + 63) / 64 * 64;
-    return p + body - used;
+    return p + body - ((size_t)n + step - 1) / step * step;
 }
 
 static void fill_persistent(const Plan *p, const Memory *m)
@@ -55,12 +54,13 @@ static void fill_persistent(const Plan *p, const Memory *m)
 // region: NULL where every buffer is apart.
 static void place_buffers(const Plan *p, Memory *m, char *const *region)
 {
+    const size_t step = p->caps->shared_bytes != 0 ? 16 : 1; // such targets access 16 bytes at once
     for (BufId b = 1; b < m->n; b++) {
         const PlanBuffer *buf = &p->buffers.data[b];
         const bool is_unused = buf->region == REGION_WEIGHTS && buf->first == UINT32_MAX;
         if (!is_unused && buf->shares == 0)
             m->buffer[b] =
-                region != NULL ? region[buf->region] + buf->offset : map_bytes(m, buf->bytes, PLACE_GUARDED);
+                region != NULL ? region[buf->region] + buf->offset : map_bytes(m, buf->bytes, step);
     }
     for (BufId b = 1; b < m->n; b++)
         if (p->buffers.data[b].shares != 0)
@@ -73,7 +73,7 @@ Memory ops_make_memory(Arena *a, const Plan *p, Placing placing)
     Memory m = {.n = p->buffers.len, .buffer = ARENA_ARRAY(a, char *, p->buffers.len)};
     char *region[REGION_COUNT];
     for (uint32_t r = 0; r < REGION_COUNT && placing == PLACE_PLANNED; r++)
-        region[r] = map_bytes(&m, p->region_bytes[r], placing);
+        region[r] = map_bytes(&m, p->region_bytes[r], 64);
     place_buffers(p, &m, placing == PLACE_PLANNED ? region : NULL);
     return m;
 }

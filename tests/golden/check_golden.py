@@ -22,7 +22,7 @@ def emitted_c(model, cpu):
 
 
 def gpu_kernels(model, target):
-    command = [PRINT_GPU, f"{ROOT}/models/{model}.json", target]
+    command = [PRINT_GPU, f"{ROOT}/{model}.json", target]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
@@ -43,7 +43,9 @@ def main():
         ("mlp.x86-64-v4.c", lambda: emitted_c("mlp", "x86-64-v4")),
     ]
     for language, target in (("cuda", "cuda"), ("glsl", "vulkan"), ("msl", "metal")):
-        checks.append((f"gelu_example.{language}", lambda target=target: gpu_kernels("gelu_example", target)))
+        for folder, name in ("models", "gelu_example"), ("tests/golden", "softmax_rows"):
+            model = f"{folder}/{name}"
+            checks.append((f"{name}.{language}", lambda m=model, t=target: gpu_kernels(m, t)))
     return any([differs(golden, make()) for golden, make in checks])
 
 

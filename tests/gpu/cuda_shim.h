@@ -77,6 +77,32 @@ static inline unsigned __umulhi(unsigned a, unsigned b)
     return unsigned(uint64_t(a) * b >> 32);
 }
 
+#define RLX_CUDA_ON_CPU
+static inline float cuda_f16_to_f32(unsigned short h)
+{
+    const int exponent = h >> 10 & 31, fraction = h & 1023;
+    const float size = exponent == 31  ? (fraction != 0 ? NAN : INFINITY)
+                       : exponent == 0 ? std::ldexp(float(fraction), -24)
+                                       : std::ldexp(float(fraction + 1024), exponent - 25);
+    return std::copysign(size, (h & 0x8000) != 0 ? -1.0f : 1.0f);
+}
+// Rounds as the machine does: to even.
+static inline unsigned cuda_f16_from_f32(float x)
+{
+    const unsigned sign = std::signbit(x) ? 0x8000u : 0u;
+    const float size = std::fabs(x);
+    if (x != x || size >= 65520)
+        return sign | (x != x ? 0x7fffu : 0x7c00u);
+    const int exponent = size < 6.103515625e-5f ? -14 : std::ilogb(size);
+    const int steps = int(std::nearbyint(std::ldexp(size, 10 - exponent))); // of the last bit
+    return sign | unsigned((exponent + 14) * 1024 + steps);
+}
+static inline unsigned cuda_bf16_from_f32(float x)
+{
+    const unsigned u = cuda_bits<unsigned>(x);
+    return x != x ? 0x7fffu : (u + 0x7fffu + (u >> 16 & 1u)) >> 16;
+}
+
 // Calls a kernel with arguments that the driver was given: addresses.
 template <typename... A, size_t... I>
 static inline void cuda_call(void (*kernel)(A...), void *const *args, std::index_sequence<I...>)

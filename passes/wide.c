@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// See wide.h.
+#include "passes/wide.h"
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+typedef struct Place {
+    const Loc *loc;
+    DType type;
+} Place;
+
+// id 0: the destination of a copy.
+static Place place_of(const Lower *l, NodeId id)
+{
+    const Node *n = lower_node(l, id != 0 ? id : l->pk->copy.src);
+    return (Place){id != 0 ? lower_loc(l, id) : &l->pk->copy.dst, (DType)n->dtype};
+}
+
+// Elements of one access to the value: a power of two that all its indices are multiples of.
+static uint32_t piece_of(const Lower *l, const Domain *d, const Access *a, uint32_t axis)
+{
+    const Place p = place_of(l, a->node);
+    uint64_t steps = lower_alignment(l, p.loc, p.type) / dtype_info[p.type].bytes;
+    for (uint32_t i = 0; i < d->rank; i++)
+        if (i != axis && d->extent[i] > 1)
+            steps |= (uint64_t)(a->stride[i] < 0 ? -a->stride[i] : a->stride[i]);
+    const uint64_t piece = steps & (0 - steps);
+    return piece < k_fetch_width((int)p.type) ? (uint32_t)piece : k_fetch_width((int)p.type);
+}
+
+static bool add_value(const Lower *l, Wide *w, const Access *a, uint32_t *most)
+{
+    const bool is_root = a->node == w->root && (!w->d->has_out_space || a->space == SPACE_OUT);
+    if (k_fetch_width((int)place_of(l, a->node).type) == 0 || (a->stride[w->axis] & ~(int64_t)1) != 0)
+        return false;
+    if (a->stride[w->axis] == 0)
+        return true;
+    const uint32_t piece = piece_of(l, w->d, a, w->axis);
+    *most = piece > *most ? piece : *most;
+    if (is_root) {
+        w->is_root_wide = true;
+        w->root_piece = (uint8_t)piece;
+        return true;
+    }
+    if (w->n_values == WIDE_MAX_VALUES)
+        return false;
+    w->piece[w->n_values] = (uint8_t)piece;
+    w->value[w->n_values++] = (RegisterValue){.node = a->node, .space = a->space};
+    return true;
+}
+
+bool wide_new(const Lower *l, const Domain *d, uint32_t axis, Wide *w)
+{
+    uint32_t most = 1;
+    *w = (Wide){.d = d, .axis = axis, .root = l->pk->copy.src != 0 ? 0 : l->root};
+    w->root_type = place_of(l, w->root).type;
+    if (!l->caps->is_gpu || l->caps->shared_bytes == 0)
+        return false;
+    for (uint32_t i = 0; i < d->access.len; i++)
+        if (!add_value(l, w, &d->access.data[i], &most))
+            return false;
+    while (d->extent[axis] % most != 0)
+        most /= 2;
+    w->n = (uint8_t)most;
+    w->root_piece = (uint8_t)least(w->root_piece, most);
+    for (uint32_t i = 0; i < w->n_values; i++)
+        w->piece[i] = (uint8_t)least(w->piece[i], most);
+    return true;
+}
+
+void wide_declare(Lower *l, Wide *w, int64_t turns)
+{
+    for (uint32_t i = 0; i < w->n_values; i++)
+        w->value[i].array = k_array(l->k, lower_node(l, w->value[i].node)->dtype, turns * w->n);
+    l->registers = w->value;
+    l->n_registers = w->n_values;
+}
+
+void wide_end(Lower *l)
+{
+    l->n_registers = 0;
+    l->collected = 0;
+}
+
+void wide_fetch(Lower *l, const Wide *w, Point at, KRef slot)
+{
+    Kernel *k = l->k;
+    const KRef first = at.idx[w->axis];
+    for (uint32_t i = 0; i < w->n_values; i++)
+        for (uint32_t j = 0; j < w->n; j += w->piece[i]) {
+            Pull p = pull_at(l, w->d, at);
+            p.space = w->value[i].space;
+            p.at.idx[w->axis] = k_add(k, first, k_index(k, j));
+            const KRef index = pull_index(&p, w->value[i].node);
+            k_fetch(k, lower_param(l, w->value[i].node, PARAM_READ), index, w->value[i].array,
+                    k_add(k, slot, k_index(k, j)), w->piece[i]);
+        }
+}
+
+static void put_root(Lower *l, const Wide *w, Point at)
+{
+    Kernel *k = l->k;
+    const KRef first = at.idx[w->axis];
+    for (uint32_t j = 0; j < w->n; j += w->root_piece) {
+        Pull p = pull_at(l, w->d, at);
+        p.space = w->d->has_out_space ? SPACE_OUT : SPACE_IN;
+        p.at.idx[w->axis] = k_add(k, first, k_index(k, j));
+        const KRef index = pull_index(&p, w->root);
+        const uint32_t param = w->root != 0
+                                   ? lower_param(l, w->root, PARAM_WRITE)
+                                   : lower_param_at(l, l->pk->copy.src, &l->pk->copy.dst, PARAM_WRITE);
+        k_put(k, param, index, l->collected, k_index(k, j), w->root_piece);
+    }
+}
+
+void wide_each(Lower *l, const Wide *w, Point at, KRef slot, bool stores, PointFn fn, void *ctx)
+{
+    Kernel *k = l->k;
+    Point one = at;
+    l->collected = stores && w->is_root_wide ? k_array(k, (int)w->root_type, w->n) : 0;
+    if (w->n == 1) {
+        one.lane = k_index(k, 0);
+        one.slot = slot;
+    } else {
+        one.lane = k_for(k, k_index(k, 0), k_index(k, w->n), 1, KFOR_UNROLL, "j");
+        one.slot = k_add(k, slot, one.lane);
+        one.idx[w->axis] = k_add(k, at.idx[w->axis], one.lane);
+    }
+    fn(l, w->d, one, ctx);
+    lower_close(l, w->n == 1 ? 0 : 1);
+    if (l->collected != 0)
+        put_root(l, w, at);
+    l->collected = 0;
+}
+
+// --- maps ----------------------------------------------------------------------------------------
+
+enum { MAP_GROUP = 256, MAP_TURNS = 4, MAP_REGISTERS = 64, MAP_FULL_GRID = 2048 }; // groups
+
+typedef struct WideMap {
+    Wide w;
+    int64_t vectors, turns; // of all; of a thread
+    PointFn fn;
+    void *ctx;
+} WideMap;
+
+// More vectors a thread while all processors have threads enough.
+static int64_t choose_turns(const WideMap *m)
+{
+    int64_t turns = 1;
+    while (turns < MAP_TURNS && 2 * turns * m->w.n * (m->w.n_values + 1) <= MAP_REGISTERS &&
+           m->vectors >= 2 * turns * MAP_GROUP * MAP_FULL_GRID)
+        turns *= 2;
+    return turns;
+}
+
+static void place_vector(Lower *l, const Wide *w, KRef number, Point *at)
+{
+    Kernel *k = l->k;
+    for (uint32_t i = w->d->rank; i-- > 0;) {
+        const int64_t n = i == w->axis ? w->d->extent[i] / w->n : w->d->extent[i];
+        const KRef own = i == 0 ? number : k_op(k, KOP_rem, number, k_index(k, n), 0);
+        number = i == 0 ? number : k_op(k, KOP_div, number, k_index(k, n), 0);
+        at->idx[i] = i == w->axis ? k_mul(k, own, k_index(k, w->n)) : own;
+    }
+}
+
+// Vectors that do not exist, or whose elements nobody reads, are left out.
+static uint32_t open_vector(Lower *l, const WideMap *m, KRef number, Point *at)
+{
+    Kernel *k = l->k;
+    uint32_t opened = 0;
+    place_vector(l, &m->w, number, at);
+    if (m->vectors % (m->turns * MAP_GROUP) != 0) {
+        k_if(k, k_op(k, KOP_lt, number, k_index(k, m->vectors), 0));
+        opened++;
+    }
+    for (uint32_t i = 0; i < m->w.d->rank; i++) {
+        if (m->w.d->live[i].size == 0)
+            continue;
+        k_if(k, k_op(k, KOP_lt, at->idx[i], lower_live(l, &m->w.d->live[i], m->w.d->extent[i]), 0));
+        opened++;
+    }
+    return opened;
+}
+
+bool wide_map(Lower *l, const Domain *d, PointFn fn, void *ctx)
+{
+    WideMap m = {.vectors = 1, .fn = fn, .ctx = ctx};
+    Kernel *k = l->k;
+    if (d->rank == 0 || !wide_new(l, d, d->rank - 1, &m.w) || !m.w.is_root_wide || m.w.n == 1 ||
+        (d->is_exact && d->live[d->rank - 1].size != 0))
+        return false;
+    for (uint32_t i = 0; i < d->rank; i++)
+        m.vectors *= i + 1 == d->rank ? d->extent[i] / m.w.n : d->extent[i];
+    if (m.vectors == 0)
+        return false;
+    m.turns = choose_turns(&m);
+    k_set_group(k, MAP_GROUP);
+    const KRef part = k_for_group(k, ceil_div(m.vectors, m.turns * MAP_GROUP), "part");
+    const KRef first = k_mul_add(k, part, m.turns * MAP_GROUP, k_thread(k));
+    wide_declare(l, &m.w, m.turns);
+    for (uint32_t is_store = 0; is_store < 2; is_store++) {
+        Point at = {.lanes = 1, .count = 1};
+        const KRef turn = m.turns > 1 ? k_for(k, k_index(k, 0), k_index(k, m.turns), 1, KFOR_UNROLL, "v") : 0;
+        const KRef number = turn != 0 ? k_mul_add(k, turn, MAP_GROUP, first) : first,
+                   slot = turn != 0 ? k_mul(k, turn, k_index(k, m.w.n)) : k_index(k, 0);
+        const uint32_t opened = open_vector(l, &m, number, &at) + (turn != 0);
+        if (is_store != 0)
+            wide_each(l, &m.w, at, slot, true, fn, ctx);
+        else
+            wide_fetch(l, &m.w, at, slot);
+        lower_close(l, opened);
+    }
+    wide_end(l);
+    k_end(k);
+    return true;
+}
