@@ -10,7 +10,7 @@ enum { RECORD_BYTES = 1024, BLOCK = 64, MEMORY_BLOCK = 256 }; // RLX_GPU_RECORD
 static const GpuHost hosts[] = {
     {&target_cuda, "rlx_cuda", "cu", "rlx_cuda_start, rlx_cuda_fetch, rlx_cuda_wait_for"},
     {&target_vulkan, "rlx_vulkan", "comp", "NULL, NULL, NULL"},
-    {&target_metal, "rlx_metal", "metal", "NULL, NULL, NULL"},
+    {&target_metal, "rlx_metal", "metal", "rlx_metal_start, rlx_metal_fetch, rlx_metal_wait_for"},
 };
 enum { N_HOSTS = sizeof hosts / sizeof *hosts };
 

@@ -47,9 +47,11 @@ static const SpellOverride overrides[] = {
 
 static const char *const *const prelude[] = {prelude_msl, prelude_gpu_common, prelude_gpu_math, NULL};
 
+#define HEAD "[[max_total_threads_per_threadgroup($L)]] kernel void $0($1, "
+
 static const GroupSpell group = {
-    .signature = "kernel void $0($1, uint3 rlx_group [[threadgroup_position_in_grid]], uint rlx_thread "
-                 "[[thread_index_in_threadgroup]], uint rlx_simd [[threads_per_simdgroup]])",
+    .signature = HEAD "uint3 rlx_group [[threadgroup_position_in_grid]], uint rlx_thread "
+                      "[[thread_index_in_threadgroup]], uint rlx_simd [[threads_per_simdgroup]])",
     .id = "rlx_idx(rlx_group.x)",
     .thread = "rlx_idx(rlx_thread)",
     .subgroup = "rlx_idx(rlx_simd)",
@@ -75,11 +77,12 @@ const Target target_metal = {
     .cast = "$T($0)",
     .cast_to_bool = "$0 != 0",
     .cast_to_int = "rlx_$V_to_$S($0)",
-    .signature = "kernel void $0($1, uint3 rlx_id [[thread_position_in_grid]])",
+    .signature = HEAD "uint3 rlx_id [[thread_position_in_grid]])",
     .param_read = "device const $0 *$1 [[buffer($2)]]",
     .param_written = "device $0 *$1 [[buffer($2)]]",
     .param_prefix = "",
     .param_separator = ", ",
+    .max_params = 31,
     .no_params = "device const int *unused [[buffer(0)]]",
     .restrict_word = "",
     .group = &group,

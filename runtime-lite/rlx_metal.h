@@ -10,185 +10,20 @@
 #define RLX_METAL_H
 
 #include "rlx_gpu.h"
-
-#include <dlfcn.h>
+#include "rlx_metal_api.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-// One library instead of Apple's: that of rlxc, which executes Metal text on CPUs.
-#ifdef RLX_METAL_LIBRARY
-#define RLX_METAL_OBJC      RLX_METAL_LIBRARY
-#define RLX_METAL_FRAMEWORK RLX_METAL_LIBRARY
-#else
-#define RLX_METAL_OBJC      "/usr/lib/libobjc.A.dylib"
-#define RLX_METAL_FRAMEWORK "/System/Library/Frameworks/Metal.framework/Metal"
-#endif
-// Has to be there before programs without windows have a default device.
-#define RLX_METAL_GRAPHICS "/System/Library/Frameworks/CoreGraphics.framework/CoreGraphics"
-
-#define RLX_METAL_GROUP    128u // threads that the kernels are made for
+#define RLX_METAL_GROUP    128u // threads of a group of the kernels that are made here
 #define RLX_METAL_MAX_ARGS 31u  // buffers that a kernel can have
 #define RLX_METAL_FILL     16u  // bytes that one thread clears
 
+#define RLX_METAL_COMPLETED 4u // MTLCommandBufferStatusCompleted; beyond it: an error
+
 // Kinds of images: the text of the kernels, which ends with a zero.
 #define RLX_METAL_TEXT 0u
-
-// --- Objective-C ---------------------------------------------------------------------------------
-
-// What is sent to objects, in the order of rlx_metal_selectors.
-enum {
-    RLX_METAL_NEW,
-    RLX_METAL_RETAIN,
-    RLX_METAL_RELEASE,
-    RLX_METAL_RESPONDS,
-    RLX_METAL_STRING,
-    RLX_METAL_FAST_MATH,
-    RLX_METAL_MATH_MODE,
-    RLX_METAL_MATH_FUNCTIONS,
-    RLX_METAL_LIBRARY_OF_TEXT,
-    RLX_METAL_FUNCTION,
-    RLX_METAL_PIPELINE,
-    RLX_METAL_MAX_THREADS,
-    RLX_METAL_MAX_BYTES,
-    RLX_METAL_BUFFER,
-    RLX_METAL_CONTENTS,
-    RLX_METAL_QUEUE,
-    RLX_METAL_COMMANDS,
-    RLX_METAL_ENCODER,
-    RLX_METAL_USE,
-    RLX_METAL_SET_BUFFER,
-    RLX_METAL_SET_BYTES,
-    RLX_METAL_DISPATCH,
-    RLX_METAL_BARRIER,
-    RLX_METAL_END,
-    RLX_METAL_COMMIT,
-    RLX_METAL_WAIT,
-    RLX_METAL_STATUS,
-    RLX_METAL_SELECTORS
-};
-
-// MTLSize
-typedef struct rlx_metal_size {
-    unsigned long width, height, depth;
-} rlx_metal_size;
-
-typedef void (*rlx_metal_function)(void);
-
-typedef struct rlx_metal_objc {
-    rlx_metal_function send; // objc_msgSend: cast to the type of each method
-    void *(*get_class)(const char *name);
-    void *(*get_selector)(const char *name);
-    void *(*push)(void); // autorelease pools
-    void (*pop)(void *pool);
-    void *selector[RLX_METAL_SELECTORS];
-} rlx_metal_objc;
-
-// Methods by their types: what they give, then what they take besides the object and the selector.
-static inline void rlx_metal_do(const rlx_metal_objc *o, void *object, int selector)
-{
-    ((void (*)(void *, void *))o->send)(object, o->selector[selector]);
-}
-
-static inline void *rlx_metal_ask(const rlx_metal_objc *o, void *object, int selector)
-{
-    return ((void *(*)(void *, void *))o->send)(object, o->selector[selector]);
-}
-
-static inline unsigned long rlx_metal_count(const rlx_metal_objc *o, void *object, int selector)
-{
-    return ((unsigned long (*)(void *, void *))o->send)(object, o->selector[selector]);
-}
-
-static inline void *rlx_metal_ask_for(const rlx_metal_objc *o, void *object, int selector, const void *with)
-{
-    return ((void *(*)(void *, void *, const void *))o->send)(object, o->selector[selector], with);
-}
-
-static inline void *rlx_metal_ask_number(const rlx_metal_objc *o, void *object, int selector,
-                                         unsigned long number)
-{
-    return ((void *(*)(void *, void *, unsigned long))o->send)(object, o->selector[selector], number);
-}
-
-static inline void rlx_metal_set_object(const rlx_metal_objc *o, void *object, int selector, void *value)
-{
-    ((void (*)(void *, void *, void *))o->send)(object, o->selector[selector], value);
-}
-
-static inline void rlx_metal_set_number(const rlx_metal_objc *o, void *object, int selector,
-                                        unsigned long number)
-{
-    ((void (*)(void *, void *, unsigned long))o->send)(object, o->selector[selector], number);
-}
-
-static inline void rlx_metal_set_flag(const rlx_metal_objc *o, void *object, int selector, signed char flag)
-{
-    ((void (*)(void *, void *, signed char))o->send)(object, o->selector[selector], flag);
-}
-
-static inline int rlx_metal_responds(const rlx_metal_objc *o, void *object, int selector)
-{
-    return ((signed char (*)(void *, void *, void *))o->send)(object, o->selector[RLX_METAL_RESPONDS],
-                                                              o->selector[selector]) != 0;
-}
-
-static inline void rlx_metal_release(const rlx_metal_objc *o, void *object)
-{
-    if (object != NULL)
-        rlx_metal_do(o, object, RLX_METAL_RELEASE);
-}
-
-// Of every table of function pointers: C99 has no cast to them from what dlsym gives, so bytes are copied.
-static inline int rlx_metal_find(void *library, const char *name, void *function)
-{
-    void *const found = library != NULL ? dlsym(library, name) : NULL;
-    memcpy(function, &found, sizeof found);
-    return found != NULL;
-}
-
-static inline rlx_status rlx_metal_load(rlx_metal_objc *o)
-{
-    static const char *const rlx_metal_selectors[] = {"new",
-                                                      "retain",
-                                                      "release",
-                                                      "respondsToSelector:",
-                                                      "stringWithUTF8String:",
-                                                      "setFastMathEnabled:",
-                                                      "setMathMode:",
-                                                      "setMathFloatingPointFunctions:",
-                                                      "newLibraryWithSource:options:error:",
-                                                      "newFunctionWithName:",
-                                                      "newComputePipelineStateWithFunction:error:",
-                                                      "maxTotalThreadsPerThreadgroup",
-                                                      "maxBufferLength",
-                                                      "newBufferWithLength:options:",
-                                                      "contents",
-                                                      "newCommandQueue",
-                                                      "commandBufferWithUnretainedReferences",
-                                                      "computeCommandEncoderWithDispatchType:",
-                                                      "setComputePipelineState:",
-                                                      "setBuffer:offset:atIndex:",
-                                                      "setBytes:length:atIndex:",
-                                                      "dispatchThreadgroups:threadsPerThreadgroup:",
-                                                      "memoryBarrierWithScope:",
-                                                      "endEncoding",
-                                                      "commit",
-                                                      "waitUntilCompleted",
-                                                      "status"};
-    void *const library = dlopen(RLX_METAL_OBJC, RTLD_NOW | RTLD_LOCAL);
-    int i;
-    if (!rlx_metal_find(library, "objc_msgSend", &o->send) ||
-        !rlx_metal_find(library, "objc_getClass", &o->get_class) ||
-        !rlx_metal_find(library, "sel_registerName", &o->get_selector) ||
-        !rlx_metal_find(library, "objc_autoreleasePoolPush", &o->push) ||
-        !rlx_metal_find(library, "objc_autoreleasePoolPop", &o->pop))
-        return RLX_ERR_NO_DEVICE;
-    for (i = 0; i < RLX_METAL_SELECTORS; i++)
-        o->selector[i] = o->get_selector(rlx_metal_selectors[i]);
-    return RLX_OK;
-}
 
 // --- the device ----------------------------------------------------------------------------------
 
@@ -197,8 +32,11 @@ typedef struct rlx_metal {
     rlx_metal_objc objc;
     void *device, *queue, *buffer;
     void *write_kernel, *clear_kernel; // where there are loops
-    void *commands, *encoder;          // NULL: nothing is recorded
+    void *commands;                    // NULL: all of them have ended
+    void *encoder;                     // NULL: nothing is recorded
     unsigned char *host;               // where the host sees the buffer
+    int is_fetching;                   // outputs of the run before have not come yet
+    int waits;                         // the next command, for those before it
     const rlx_gpu_program *program;
 } rlx_metal;
 
@@ -210,31 +48,46 @@ static inline void **rlx_metal_kernels(unsigned char *record)
     return (void **)(void *)(record + RLX_GPU_RECORD);
 }
 
-// Everything recorded so far runs, and has ended on return.
+// Everything recorded so far begins to run.
+static inline void rlx_metal_submit(rlx_metal *r)
+{
+    if (r->encoder == NULL)
+        return;
+    rlx_metal_do(&r->objc, r->encoder, RLX_METAL_END);
+    rlx_metal_do(&r->objc, r->commands, RLX_METAL_COMMIT);
+    rlx_metal_release(&r->objc, r->encoder);
+    r->encoder = NULL;
+}
+
+// Everything recorded so far has run on return.
 static inline rlx_status rlx_metal_wait(void *self)
 {
     rlx_metal *const r = (rlx_metal *)self;
-    const rlx_metal_objc *const o = &r->objc;
     unsigned long status;
     if (r->commands == NULL)
         return RLX_OK;
-    rlx_metal_do(o, r->encoder, RLX_METAL_END);
-    rlx_metal_do(o, r->commands, RLX_METAL_COMMIT);
-    rlx_metal_do(o, r->commands, RLX_METAL_WAIT);
-    status = rlx_metal_count(o, r->commands, RLX_METAL_STATUS);
-    rlx_metal_release(o, r->encoder);
-    rlx_metal_release(o, r->commands);
-    r->encoder = r->commands = NULL;
-    return status == 4u ? RLX_OK : RLX_ERR_DEVICE; // MTLCommandBufferStatusCompleted
+    rlx_metal_submit(r);
+    rlx_metal_do(&r->objc, r->commands, RLX_METAL_WAIT);
+    status = rlx_metal_count(&r->objc, r->commands, RLX_METAL_STATUS);
+    rlx_metal_release(&r->objc, r->commands);
+    r->commands = NULL;
+    return status == RLX_METAL_COMPLETED ? RLX_OK : RLX_ERR_DEVICE;
 }
 
-// Of the next command: it waits for those before it. What is recorded outlives the pool of the call.
+// What comes next waits for all before.
+static inline void rlx_metal_barrier(void *self)
+{
+    ((rlx_metal *)self)->waits = 1;
+}
+
+// Of the next command. What is recorded outlives the pool of the call.
 static inline rlx_status rlx_metal_next(rlx_metal *r, void *kernel)
 {
     const rlx_metal_objc *const o = &r->objc;
-    if (r->commands != NULL) {
+    if (r->encoder != NULL && r->waits)
         rlx_metal_set_number(o, r->encoder, RLX_METAL_BARRIER, 1u); // MTLBarrierScopeBuffers
-    } else {
+    r->waits = 0;
+    if (r->encoder == NULL) {
         void *const commands = rlx_metal_ask(o, r->queue, RLX_METAL_COMMANDS);
         void *const encoder =
             commands != NULL ? rlx_metal_ask_number(o, commands, RLX_METAL_ENCODER, 1u) : NULL; // concurrent
@@ -277,9 +130,6 @@ static inline rlx_status rlx_metal_launch(void *self, const rlx_gpu_step *step, 
     rlx_metal *const r = (rlx_metal *)self;
     void *const kernel = rlx_metal_kernels((unsigned char *)self)[step->function];
     uint32_t i;
-    if (step->group > RLX_METAL_GROUP &&
-        rlx_metal_count(&r->objc, kernel, RLX_METAL_MAX_THREADS) < step->group)
-        return RLX_ERR_DEVICE;
     if (step->groups > 0x7fffffffu || rlx_metal_next(r, kernel) != RLX_OK)
         return RLX_ERR_DEVICE;
     for (i = 0; i < step->n_args; i++)
@@ -297,12 +147,14 @@ static inline rlx_status rlx_metal_write(void *self, uint64_t address, const voi
     rlx_status status;
     if (bytes == 0)
         return RLX_OK;
-    if (r->commands != NULL && r->write_kernel != NULL && bytes == sizeof(int64_t)) {
+    if (r->encoder != NULL && r->write_kernel != NULL && bytes == sizeof(int64_t)) {
+        rlx_metal_barrier(r);
         status = rlx_metal_next(r, r->write_kernel);
         if (status == RLX_OK) {
             rlx_metal_set_buffer(r, address, 0);
             rlx_metal_set_bytes(r, data, bytes, 1);
             rlx_metal_dispatch(r, 1, 1);
+            rlx_metal_barrier(r);
         }
         return status;
     }
@@ -318,11 +170,13 @@ static inline rlx_status rlx_metal_clear(void *self, uint64_t address, uint64_t 
     const uint64_t groups = (bytes / RLX_METAL_FILL + RLX_METAL_GROUP) / RLX_METAL_GROUP;
     if (bytes == 0)
         return RLX_OK;
+    rlx_metal_barrier(r);
     if (groups > 0x7fffffffu || rlx_metal_next(r, r->clear_kernel) != RLX_OK)
         return RLX_ERR_DEVICE;
     rlx_metal_set_buffer(r, address, 0);
     rlx_metal_set_bytes(r, &bytes, sizeof bytes, 1);
     rlx_metal_dispatch(r, groups, RLX_METAL_GROUP);
+    rlx_metal_barrier(r);
     return RLX_OK;
 }
 
@@ -371,9 +225,8 @@ static inline void *rlx_metal_compile(const rlx_metal *r, const char *text)
     return library;
 }
 
-// A kernel of a library that can have groups of so many threads, or NULL.
-static inline void *rlx_metal_make_kernel(const rlx_metal *r, void *library, const char *name,
-                                          uint32_t threads)
+// A kernel of a library, or NULL.
+static inline void *rlx_metal_make_kernel(const rlx_metal *r, void *library, const char *name)
 {
     const rlx_metal_objc *const o = &r->objc;
     void *const string = rlx_metal_ask_for(o, o->get_class("NSString"), RLX_METAL_STRING, name);
@@ -385,10 +238,6 @@ static inline void *rlx_metal_make_kernel(const rlx_metal *r, void *library, con
     kernel = ((void *(*)(void *, void *, void *, void **))o->send)(
         r->device, o->selector[RLX_METAL_PIPELINE], function, NULL);
     rlx_metal_release(o, function);
-    if (kernel != NULL && rlx_metal_count(o, kernel, RLX_METAL_MAX_THREADS) < threads) {
-        rlx_metal_release(o, kernel);
-        return NULL;
-    }
     return kernel;
 }
 
@@ -413,8 +262,8 @@ static inline rlx_status rlx_metal_make_own(rlx_metal *r)
     void *const library = rlx_metal_compile(r, text);
     if (library == NULL)
         return RLX_ERR_NO_DEVICE;
-    r->write_kernel = rlx_metal_make_kernel(r, library, "rlx_write", 1);
-    r->clear_kernel = rlx_metal_make_kernel(r, library, "rlx_clear", RLX_METAL_GROUP);
+    r->write_kernel = rlx_metal_make_kernel(r, library, "rlx_write");
+    r->clear_kernel = rlx_metal_make_kernel(r, library, "rlx_clear");
     rlx_metal_release(&r->objc, library);
     return r->write_kernel != NULL && r->clear_kernel != NULL ? RLX_OK : RLX_ERR_NO_DEVICE;
 }
@@ -428,13 +277,42 @@ static inline rlx_status rlx_metal_make_kernels(rlx_metal *r, void **kernels, ui
     if (p->n_functions != 0 && library == NULL)
         return RLX_ERR_NO_DEVICE;
     while (*n < p->n_functions) {
-        void *const kernel = rlx_metal_make_kernel(r, library, p->functions[*n], RLX_METAL_GROUP);
+        void *const kernel = rlx_metal_make_kernel(r, library, p->functions[*n]);
         if (kernel == NULL)
             break;
         kernels[(*n)++] = kernel;
     }
     rlx_metal_release(&r->objc, library);
     return *n == p->n_functions ? RLX_OK : RLX_ERR_NO_DEVICE;
+}
+
+// Can the kernels have the groups that steps [begin, end) and the loops among them want?
+static inline int rlx_metal_can_launch(const rlx_metal *r, const rlx_gpu_program *p, void *const *kernels,
+                                       uint32_t begin, uint32_t end)
+{
+    uint32_t i;
+    for (i = begin; i < end; i++) {
+        const rlx_gpu_step *const s = &p->steps[i];
+        const rlx_gpu_loop *const l = s->loop != RLX_GPU_NONE ? &p->loops[s->loop] : NULL;
+        if (l != NULL ? !rlx_metal_can_launch(r, p, kernels, l->steps, l->steps + l->n_steps)
+                      : s->n_args > RLX_METAL_MAX_ARGS ||
+                            rlx_metal_count(&r->objc, kernels[s->function], RLX_METAL_MAX_THREADS) < s->group)
+            return 0;
+    }
+    return 1;
+}
+
+static inline rlx_status rlx_metal_check(const rlx_metal *r, const rlx_model *model, void *const *kernels)
+{
+    const uint32_t n = model->buckets != NULL ? model->buckets->n : 1u;
+    uint32_t i;
+    for (i = 0; i < n; i++) {
+        const rlx_model *const m = model->buckets != NULL ? model->buckets->models[i] : model;
+        const rlx_gpu_program *const p = (const rlx_gpu_program *)m->device->program;
+        if (!rlx_metal_can_launch(r, p, kernels, 0, p->n_steps))
+            return RLX_ERR_NO_DEVICE;
+    }
+    return RLX_OK;
 }
 
 static inline rlx_status rlx_metal_begin(rlx_metal *r)
@@ -446,8 +324,7 @@ static inline rlx_status rlx_metal_begin(rlx_metal *r)
     (void)dlopen(RLX_METAL_GRAPHICS, RTLD_NOW | RTLD_LOCAL);
 #endif
     framework = dlopen(RLX_METAL_FRAMEWORK, RTLD_NOW | RTLD_LOCAL);
-    if (r->program->max_args > RLX_METAL_MAX_ARGS ||
-        !rlx_metal_find(framework, "MTLCreateSystemDefaultDevice", &create))
+    if (!rlx_metal_find(framework, "MTLCreateSystemDefaultDevice", &create))
         return RLX_ERR_NO_DEVICE;
     r->device = create();
     if (r->device == NULL)
@@ -481,6 +358,8 @@ static inline rlx_status rlx_metal_open(const rlx_model *model, unsigned char *a
     status = rlx_metal_begin(&r);
     if (status == RLX_OK)
         status = rlx_metal_make_kernels(&r, rlx_metal_kernels(record), &n);
+    if (status == RLX_OK)
+        status = rlx_metal_check(&r, model, rlx_metal_kernels(record));
     if (status == RLX_OK && r.program->loops != NULL)
         status = rlx_metal_make_own(&r);
     if (status != RLX_OK)
@@ -526,21 +405,78 @@ static inline rlx_status rlx_metal_get(const rlx_ctx *ctx, size_t offset, size_t
     return status;
 }
 
-// The generated code calls this.
-static inline rlx_status rlx_metal_run(rlx_ctx *ctx)
+// --- runs ----------------------------------------------------------------------------------------
+
+static inline rlx_gpu_frame rlx_metal_frame(rlx_ctx *ctx, rlx_metal *r)
 {
     static const rlx_gpu_driver driver = {rlx_metal_launch, rlx_metal_clear, rlx_metal_write,
-                                          rlx_metal_read,   rlx_metal_wait,  NULL};
+                                          rlx_metal_read,   rlx_metal_wait,  rlx_metal_barrier};
+    void **const behind = rlx_metal_kernels((unsigned char *)r) + r->program->n_functions;
+    return rlx_gpu_begin(ctx, &driver, r, 0, (uint64_t *)(void *)behind);
+}
+
+// What was fetched comes when it is there.
+static inline rlx_status rlx_metal_take(rlx_ctx *ctx, rlx_metal *r)
+{
+    const rlx_gpu_frame f = rlx_metal_frame(ctx, r);
+    rlx_status status = rlx_metal_wait(r);
+    if (status == RLX_OK && r->is_fetching)
+        status = rlx_gpu_take_outputs(&f);
+    r->is_fetching = 0;
+    return status;
+}
+
+// Inputs are taken before it returns, as the outputs of the run before.
+static inline rlx_status rlx_metal_start(rlx_ctx *ctx, int in_turn)
+{
     rlx_metal *const r = rlx_metal_of(ctx);
-    uint64_t *const args =
-        (uint64_t *)(void *)(rlx_metal_kernels((unsigned char *)r) + r->program->n_functions);
     void *const pool = r->objc.push();
-    const rlx_gpu_frame f = rlx_gpu_begin(ctx, &driver, r, 0, args);
-    rlx_status status = rlx_gpu_run(&f, NULL);
-    if (status != RLX_OK)
+    const rlx_gpu_frame f = rlx_metal_frame(ctx, r);
+    rlx_status status = rlx_metal_take(ctx, r);
+    (void)in_turn;
+    if (status == RLX_OK)
+        status = rlx_gpu_give_inputs(&f);
+    if (status == RLX_OK)
+        status = rlx_gpu_compute(&f, NULL);
+    if (status == RLX_OK)
+        rlx_metal_submit(r);
+    else
         (void)rlx_metal_wait(r);
     r->objc.pop(pool);
     return status;
+}
+
+static inline rlx_status rlx_metal_fetch(rlx_ctx *ctx)
+{
+    rlx_metal_of(ctx)->is_fetching = 1;
+    return RLX_OK;
+}
+
+static inline rlx_status rlx_metal_wait_for(rlx_ctx *ctx, rlx_awaited what, int *is_done)
+{
+    rlx_metal *const r = rlx_metal_of(ctx);
+    void *pool;
+    rlx_status status = RLX_OK;
+    if (is_done != NULL)
+        *is_done = 1;
+    if (what == RLX_WAIT_INPUTS)
+        return RLX_OK;
+    pool = r->objc.push();
+    if (is_done == NULL)
+        status = rlx_metal_take(ctx, r);
+    else if (r->commands != NULL)
+        *is_done = rlx_metal_count(&r->objc, r->commands, RLX_METAL_STATUS) >= RLX_METAL_COMPLETED;
+    r->objc.pop(pool);
+    return status;
+}
+
+// The generated code calls this.
+static inline rlx_status rlx_metal_run(rlx_ctx *ctx)
+{
+    rlx_status status = rlx_metal_start(ctx, 0);
+    if (status == RLX_OK)
+        status = rlx_metal_fetch(ctx);
+    return status == RLX_OK ? rlx_metal_wait_for(ctx, RLX_WAIT_OUTPUTS, NULL) : status;
 }
 
 #ifdef __cplusplus

@@ -195,12 +195,16 @@ static bool run_compiler(const char *const *more)
     return ok;
 }
 
-// The library calls the barriers of this one, which the program may have loaded for itself only.
+// The kernels call the barriers of this library, which the program may have loaded for itself only: they are
+// linked with it. NULL: it is part of the program.
 static const char *own_path(void)
 {
     static const char here;
     Dl_info info;
-    return dladdr(&here, &info) != 0 ? info.dli_fname : "";
+    void *program = dlopen(NULL, RTLD_NOW);
+    if (program != NULL && dlsym(program, "device_barrier") != NULL)
+        return NULL;
+    return dladdr(&here, &info) != 0 ? info.dli_fname : NULL;
 }
 
 // Where accesses are looked at, the compiler calls for each of them what device.c has.
@@ -234,9 +238,10 @@ static uint64_t hash(const char *text, uint64_t h)
 // Of what decides about a library's bytes.
 static char *cache_name(const char *cache, const char *text)
 {
-    const char *cxx = getenv("CXX");
+    const char *cxx = getenv("CXX"), *own = own_path();
     char key[64];
-    const uint64_t what = hash(cxx != NULL ? cxx : "", hash(own_path(), UINT64_C(0xcbf29ce484222325)));
+    const uint64_t what =
+        hash(cxx != NULL ? cxx : "", hash(own != NULL ? own : "", UINT64_C(0xcbf29ce484222325)));
     snprintf(key, sizeof key, "/metal-%016llx%016llx.so", (unsigned long long)hash(text, what),
              (unsigned long long)hash(text, what ^ strlen(text) ^ objc_option("check", 0)));
     return join(cache, key);

@@ -27,7 +27,7 @@ enum { NOBODY = 0, MANY_GROUPS = UINT32_MAX };
 typedef struct Cell {
     uint32_t launch;
     uint32_t group; // that touched it first
-    uint32_t writer, writer_phase;
+    uint32_t writer, writer_group, writer_phase;
     uint32_t reader, reader_group, reader_phase;
 } Cell;
 
@@ -69,9 +69,11 @@ typedef struct Thread {
 static struct {
     DeviceKernel fn;
     void *const *args;
-    uint32_t number;  // of the launch
-    uint32_t thread;  // that runs now, in the grid
-    uint32_t group;   // that runs now
+    uint32_t number;  // of the launch, or of those that run at the same time
+    uint32_t thread;  // that runs now, in all of these
+    uint32_t group;   // that runs now, in all of these
+    uint32_t first_thread, first_group; // of the launch
+    uint32_t n_threads, n_groups;       // of the launch
     uint32_t group_x; // threads of a group
     uint32_t simd;    // threads of a simdgroup
     uint32_t phase;   // barriers that the group has passed
@@ -101,20 +103,16 @@ static void report(const char *what, uintptr_t address, uint32_t other)
                  run.thread - 1, what, (unsigned long long)address);
 }
 
-static uint32_t group_of(uint32_t thread)
+// Has what the last writer did ended before now?
+static bool is_after_write(const Cell *c)
 {
-    return 1 + (thread - 1) / run.group_x;
-}
-
-// Has what the thread did in that phase ended before now?
-static bool is_ordered(uint32_t thread, uint32_t phase)
-{
-    return thread == run.thread || (group_of(thread) == run.group && phase < run.phase);
+    return c->writer == NOBODY || c->writer == run.thread ||
+           (c->writer_group == run.group && c->writer_phase < run.phase);
 }
 
 static void note_read(Cell *c, uintptr_t address)
 {
-    if (c->writer != NOBODY && !is_ordered(c->writer, c->writer_phase))
+    if (!is_after_write(c))
         report("write and read", address, c->writer);
     if (c->reader == NOBODY || (c->reader_group == run.group && c->reader_phase < run.phase)) {
         c->reader = run.thread;
@@ -130,11 +128,12 @@ static void note_write(Cell *c, uintptr_t address)
 {
     const bool is_after_reads = c->reader == NOBODY || c->reader == run.thread ||
                                 (c->reader_group == run.group && c->reader_phase < run.phase);
-    if (c->writer != NOBODY && !is_ordered(c->writer, c->writer_phase))
+    if (!is_after_write(c))
         report("write", address, c->writer);
     if (!is_after_reads)
         report("read and write", address, c->reader == MANY_GROUPS ? run.thread : c->reader);
     c->writer = run.thread;
+    c->writer_group = run.group;
     c->writer_phase = run.phase;
 }
 
@@ -187,7 +186,8 @@ static void begin_thread(Thread *t)
     current = t;
     run.stack = stack;
     run.stack_end = stack + STACK_BYTES;
-    run.thread = 1 + (run.group - 1) * run.group_x + (uint32_t)(t - group);
+    run.thread =
+        1 + run.first_thread + (run.group - run.first_group - 1) * run.group_x + (uint32_t)(t - group);
     n_threads++;
 }
 
@@ -294,7 +294,11 @@ const char *device_launch(DeviceKernel fn, void *const *args, const DeviceRange 
     rlx_assert(stacks != NULL);
     run.fn = fn;
     run.args = args;
-    run.number++;
+    run.number += !grid.is_beside;
+    run.first_thread = grid.is_beside ? run.first_thread + run.n_threads : 0;
+    run.first_group = grid.is_beside ? run.first_group + run.n_groups : 0;
+    run.n_groups = (uint32_t)n_groups;
+    run.n_threads = (uint32_t)n_groups * grid.group_x;
     run.group_x = device_group_x = grid.group_x;
     run.simd = grid.simd;
     run.written = written;
@@ -303,7 +307,7 @@ const char *device_launch(DeviceKernel fn, void *const *args, const DeviceRange 
     run.wrong[0] = '\0';
     for (uint32_t i = 0; i < n_groups; i++) {
         const uint32_t g = pick(i, (uint32_t)n_groups, seed);
-        run.group = 1 + g;
+        run.group = 1 + run.first_group + g;
         for (uint32_t t = 0; t < grid.group_x; t++) {
             group[t].id[0] = (uint32_t)(g % across) * grid.group_x + t;
             group[t].id[1] = (uint32_t)(g / across % grid.threads[1]);

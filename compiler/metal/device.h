@@ -21,6 +21,7 @@ typedef struct DeviceGrid {
     uint32_t group_x;    // threads of a group: so many along x, one along y and z
     bool has_barrier;    // or hands values from thread to thread
     uint32_t simd;       // threads of a simdgroup
+    bool is_beside;      // may run at the same time as the launch before
 } DeviceGrid;
 
 // Memory that a kernel may write.

@@ -5,7 +5,7 @@ which looks for races, for what Metal's validation would find, and for objects t
 
 What is generated compiles without a warning as C99 and C++; runs agree with the reference evaluator; the
 programs of tests/runtime pass; without Metal, or without a C++ compiler, there is a message.
-Usage: check_metal.py RLXC [gcc|clang]; prints TAP."""
+Usage: check_metal.py RLXC [gcc|clang [SELFTEST]]; prints TAP. SELFTEST: metal_selftest.c, to run as well."""
 import glob
 import os
 import re
@@ -85,6 +85,27 @@ def check_program(top, library, row):
     result(status == 0, f"program of {model}", said)
 
 
+def check_other_devices():
+    """Other simdgroups, a system without mathMode, and groups that are too small for the kernels."""
+    command = [RLXC, "verify", f"{ROOT}/models/transformer.json", "--target", "metal"]
+    for what in "width=8,old", "width=64":
+        status, said = run(command, RLX_METAL_CPU=f"check,leaks,{what}")
+        result(status == 0, f"transformer with {what}", said)
+    status, said = run(command, RLX_METAL_CPU="threads=64")
+    result(status != 0 and NO_DEVICE in said, "groups of 64 threads at most", said)
+
+
+def check_selftest(top, library, source):
+    status, said = run([CC, "-O1", source, "-o", f"{top}/none", "-lm"])
+    if status == 0:
+        status, said = run([f"{top}/none"])
+    result(status == 1 and NO_DEVICE in said, "metal_selftest without Metal", said)
+    status, said = run([CC, "-O1", f'-DRLX_METAL_LIBRARY="{library}"', source, "-o", f"{top}/self", "-lm"])
+    if status == 0:
+        status, said = run([f"{top}/self"])
+    result(status == 0 and "cases are right" in said, "metal_selftest", said)
+
+
 def main():
     if not shutil.which(CC) or not shutil.which(CXX):
         print(f"1..0 # SKIP {CC} and {CXX} are not both installed (tools/setup does it)")
@@ -99,6 +120,9 @@ def main():
         for row in runtime_rows():
             if row[0] not in LEFT_OUT:
                 check_program(top, library, row)
+        check_other_devices()
+        if len(sys.argv) > 3:
+            check_selftest(top, library, sys.argv[3])
     print(f"1..{n_tests}")
     return n_failed != 0
 

@@ -100,7 +100,8 @@ static void run_launch(const Launch *l)
     const DeviceGrid grid = {{(uint64_t)l->grid[0] * l->block, l->grid[1], l->grid[2]},
                              l->block,
                              l->function->has_barrier,
-                             32};
+                             32,
+                             false};
     for (int i = 0; i < MAX_RANGES; i++)
         if (memory[i].begin != NULL)
             written[n++] = (DeviceRange){memory[i].begin, memory[i].begin + memory[i].bytes};

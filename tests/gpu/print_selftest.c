@@ -34,7 +34,8 @@ static bool is_plain(DType t)
 // Models with open sizes have more of a host's side than the test of an op needs.
 static bool can_choose(const Plan *p)
 {
-    bool ok = p->page == 0 && p->params.len == 0 && p->sizes.len == 0 && p->checks.len == 0 && p->outputs.len != 0;
+    bool ok = p->page == 0 && p->params.len == 0 && p->sizes.len == 0 && p->checks.len == 0;
+    ok = ok && p->outputs.len != 0;
     for (uint32_t i = 0; i < p->outputs.len && ok; i++)
         ok = is_plain(p->outputs.data[i].dtype);
     return ok;
@@ -108,7 +109,7 @@ static const char *static_name(const char *line)
     return arena_strndup(&cases.perm, begin, (size_t)(end - begin));
 }
 
-// What is static has the same name in every model: renamed by macros. Of the model's own includes none is needed.
+// What is static has the same name in every model: renamed by macros. None of its includes is needed.
 static void print_piece(const char *text, const char *name, Str *out)
 {
     for (const char *at = text; *at != '\0'; at = next_line(at))
@@ -173,7 +174,8 @@ static void print_data(const GpuJob *j, const char *name, Str *out)
             print_bytes(input_value(&ref, run, io->name)->data, io->bytes, out);
         }
         for (uint32_t i = 0; i < j->plan->outputs.len; i++)
-            print_bytes(ref.run[run].value[ref.g->outputs.data[i].node].data, j->plan->outputs.data[i].bytes, out);
+            print_bytes(ref.run[run].value[ref.g->outputs.data[i].node].data,
+                        j->plan->outputs.data[i].bytes, out);
     }
     str_add(out, "0};\n");
 }
@@ -183,7 +185,7 @@ static void print_data(const GpuJob *j, const char *name, Str *out)
 static void print_runtime(Str *out)
 {
     static const char *const *const parts[] = {runtime_text, values_text, symbols_text, moe_text,
-                                               look_text,    gpu_text,    metal_text};
+                                               look_text,    gpu_text,    metal_api_text, metal_text};
     for (uint32_t i = 0; i < sizeof parts / sizeof *parts; i++)
         for (const char *const *line = parts[i]; *line != NULL; line++)
             if (strncmp(*line, "#include \"rlx", 13) != 0)
@@ -206,7 +208,8 @@ static uint32_t print_cases(Str *out)
         const char *name = arena_printf(&cases.perm, "case%u", n_chosen++);
         print_model(choice[i].job, name, out);
         print_data(choice[i].job, name, out);
-        str_printf(&table, "    {\"%s\", \"%s\", &%s_model, %s_data},\n", choice[i].job->c->name, ops, name, name);
+        str_printf(&table, "    {\"%s\", \"%s\", &%s_model, %s_data},\n", choice[i].job->c->name, ops,
+                   name, name);
     }
     str_printf(out,
                "\ntypedef struct Case {\n    const char *name, *ops;\n    const rlx_model *model;\n"
@@ -221,7 +224,8 @@ int main(int argc, char **argv)
     Str out = str_new(&cases.perm);
     FILE *main_file = fopen(argv[1], "r"), *file = fopen(argv[2], "w");
     rlx_assert(main_file != NULL && file != NULL);
-    str_add(&out, "// metal_selftest.c, made by rlxc " RLXC_VERSION ": op cases with expected results, for an Apple GPU.\n"
+    str_add(&out, "// metal_selftest.c, made by rlxc " RLXC_VERSION
+                  ": op cases with expected results, for an Apple GPU.\n"
                   "//   clang metal_selftest.c -o metal_selftest && ./metal_selftest\n");
     gpu_plan(&cases, "metal", 3, argv + 3, argc - 3);
     print_runtime(&out);

@@ -147,7 +147,7 @@ static bool launch(void *ctx, const PlanKernel *k, void **args)
     Launcher *l = ctx;
     const DeviceKernel fn = find_launch(l->job->unit, k->function);
     const KernelGrid g = kernel_grid(k->kernel);
-    const DeviceGrid grid = {{g.threads, 1, 1}, g.group, has_barrier(k->kernel), l->simd};
+    const DeviceGrid grid = {{g.threads, 1, 1}, g.group, has_barrier(k->kernel), l->simd, false};
     DeviceRange written[DEVICE_MAX_RANGES];
     uint32_t n = 0;
     for (uint32_t i = 0; i < k->args.len; i++) {
@@ -222,7 +222,7 @@ static void run_selftest(uint32_t number)
         int out[SELFTEST_THREADS + 1] = {0};
         void *args[] = {out};
         const DeviceRange all = {(char *)out, (char *)(out + SELFTEST_THREADS)};
-        const DeviceGrid grid = {{SELFTEST_THREADS, 1, 1}, 128, i != 3 && i != 4, SIMD};
+        const DeviceGrid grid = {{SELFTEST_THREADS, 1, 1}, 128, i != 3 && i != 4, SIMD, false};
         const char *wrong =
                        device_launch(find_launch(n_units - 1, selftests[i].kernel), args, &all, 1, grid, i),
                    *wanted = selftests[i].wrong;

@@ -144,7 +144,8 @@ int main(void)
             if (i == 0)
                 print_device(&ctx);
             if (run_case(&cases[i], &ctx, &ms)) {
-                printf("ok   %s (%s): %.3f ms, opened in %.1f ms\n", cases[i].name, cases[i].ops, ms, open_ms);
+                printf("ok   %s (%s): %.3f ms, opened in %.1f ms\n", cases[i].name, cases[i].ops, ms,
+                       open_ms);
                 n_right++;
             }
             rlx_close(&ctx);
