@@ -15,7 +15,16 @@ typedef struct Attention {
     int64_t live;       // keys that count
 } Attention;
 
-static Attention attention_of(EvalCtx *c)
+// attention and attention_part have the same attributes.
+typedef struct Attributes {
+    AttrId scale, softcap, causal, left, right;
+} Attributes;
+static const Attributes whole = {A_attention_scale, A_attention_softcap, A_attention_causal,
+                                 A_attention_left, A_attention_right};
+static const Attributes parts = {A_attention_part_scale, A_attention_part_softcap, A_attention_part_causal,
+                                 A_attention_part_left, A_attention_part_right};
+
+static Attention attention_of(EvalCtx *c, const Attributes *attr)
 {
     const Tensor *q = &c->in[0], *k = &c->in[1], *v = &c->in[2];
     const uint32_t n = q->rank;
@@ -27,10 +36,10 @@ static Attention attention_of(EvalCtx *c)
         .keys = k->dim[n - 2],
         .size = q->dim[n - 1],
         .value_size = v->dim[n - 1],
-        .scale = node_get_float(c->node, A_attention_scale),
-        .softcap = node_get_float(c->node, A_attention_softcap),
-        .left = node_get_int(c->node, A_attention_left),
-        .right = eval_flag(c, A_attention_causal) ? 0 : node_get_int(c->node, A_attention_right),
+        .scale = node_get_float(c->node, attr->scale),
+        .softcap = node_get_float(c->node, attr->softcap),
+        .left = node_get_int(c->node, attr->left),
+        .right = eval_flag(c, attr->causal) ? 0 : node_get_int(c->node, attr->right),
     };
     if (a.scale == 0)
         a.scale = 1 / sqrt((double)a.size);
@@ -88,28 +97,25 @@ static double score_row(const Attention *a, int64_t head, int64_t query, double 
     return top;
 }
 
-// The weighted mean of the values; 0 when no key is visible.
-static void mix_row(const Attention *a, int64_t head, double top, double *score, double *y)
+// The weighted sums of the values, and of the weights; 0 when no key is visible.
+static double mix_row(const Attention *a, int64_t head, double top, double *score, double *y)
 {
     const double *v = a->v + head / a->heads * a->kv_heads * a->keys * a->value_size +
                       head % a->heads / (a->heads / a->kv_heads) * a->keys * a->value_size;
     double sum = 0;
-    if (top == -HUGE_VAL)
-        return;
-    for (int64_t j = 0; j < a->keys; j++) {
+    for (int64_t j = 0; top != -HUGE_VAL && j < a->keys; j++) {
         const double weight = exp(score[j] - top);
         sum += weight;
         // A hidden value counts as nothing even where it is infinite or NaN.
         for (int64_t d = 0; weight != 0 && d < a->value_size; d++)
             y[d] += weight * v[j * a->value_size + d];
     }
-    for (int64_t d = 0; d < a->value_size; d++)
-        y[d] /= sum;
+    return sum;
 }
 
 bool eval_attention(EvalCtx *c)
 {
-    Attention a = attention_of(c);
+    Attention a = attention_of(c, &whole);
     const int64_t rows = a.batch * a.heads * a.queries;
     if (a.keys > 0 && !eval_check_work(c, rows, a.keys * (a.size + a.value_size)))
         return false;
@@ -117,8 +123,63 @@ bool eval_attention(EvalCtx *c)
     double *score = eval_scratch(c, a.keys), *y = eval_scratch(c, c->out[0].numel);
     for (int64_t i = 0; i < rows; i++, eval_walk_next(&a.mask_walk)) {
         const double top = score_row(&a, i / a.queries, i % a.queries, score);
-        mix_row(&a, i / a.queries, top, score, y + i * a.value_size);
+        const double sum = mix_row(&a, i / a.queries, top, score, y + i * a.value_size);
+        for (int64_t d = 0; top != -HUGE_VAL && d < a.value_size; d++)
+            y[i * a.value_size + d] /= sum;
     }
+    eval_store(c, 0, y);
+    return true;
+}
+
+// The first part has all keys.
+bool eval_attention_part(EvalCtx *c)
+{
+    Attention a = attention_of(c, &parts);
+    const int64_t rows = a.batch * a.heads * a.queries, size = a.value_size + ATTENTION_PART_EXTRA;
+    const int64_t splits = node_get_int(c->node, A_attention_part_splits);
+    if (a.keys > 0 && !eval_check_work(c, rows, a.keys * (a.size + a.value_size)))
+        return false;
+    read_mask(c, &a);
+    double *score = eval_scratch(c, a.keys), *y = eval_scratch(c, c->out[0].numel);
+    for (int64_t i = 0; i < rows; i++, eval_walk_next(&a.mask_walk)) {
+        double *row = y + i * splits * size;
+        for (int64_t s = 1; s < splits; s++)
+            row[s * size + a.value_size] = -HUGE_VAL;
+        const double top = score_row(&a, i / a.queries, i % a.queries, score);
+        row[a.value_size + 1] = mix_row(&a, i / a.queries, top, score, row);
+        row[a.value_size] = top;
+    }
+    eval_store(c, 0, y);
+    return true;
+}
+
+static void merge_row(const double *part, int64_t splits, int64_t size, double *y)
+{
+    const int64_t value_size = size - ATTENTION_PART_EXTRA;
+    double top = -HUGE_VAL, sum = 0;
+    for (int64_t s = 0; s < splits; s++) {
+        const double of_part = part[s * size + value_size];
+        top = isnan(top) || top > of_part ? top : of_part;
+    }
+    for (int64_t s = 0; s < splits && top != -HUGE_VAL; s++) {
+        const double factor = exp(part[s * size + value_size] - top);
+        sum += factor * part[s * size + value_size + 1];
+        for (int64_t d = 0; d < value_size; d++)
+            y[d] += factor * part[s * size + d];
+    }
+    for (int64_t d = 0; d < value_size && top != -HUGE_VAL; d++)
+        y[d] /= sum;
+}
+
+bool eval_attention_merge(EvalCtx *c)
+{
+    const Tensor *x = &c->in[0];
+    const int64_t splits = x->dim[x->rank - 2], size = x->dim[x->rank - 1];
+    const int64_t rows = eval_count(x, 0, x->rank - 2);
+    const double *part = eval_doubles(c, 0);
+    double *y = eval_scratch(c, c->out[0].numel);
+    for (int64_t i = 0; i < rows; i++)
+        merge_row(part + i * splits * size, splits, size, y + i * (size - ATTENTION_PART_EXTRA));
     eval_store(c, 0, y);
     return true;
 }

@@ -123,6 +123,8 @@ typedef struct AttrVal {
     } u;
 } AttrVal;
 
+// Parts of attention (OP_attention_part): how many, and what stands behind the sums of each.
+enum { ATTENTION_MAX_PARTS = 1024, ATTENTION_PART_EXTRA = 4 };
 enum { SHAPE_MAX_RANK = 8, NODE_MAX_RESULTS = 64, NODE_MAX_SRC = 65535, GRAPH_MAX_DEPTH = 32 };
 
 typedef struct Shape {

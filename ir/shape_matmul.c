@@ -116,7 +116,8 @@ static bool check_window(ShapeCtx *c, AttrId id)
            shape_fail(c, E0203, "a window of %lld keys is not from -1 to 2^28", (long long)n);
 }
 
-bool shape_attention(ShapeCtx *c)
+// The operands but for the places that `left` and `right` count from; out: shape of the result.
+static bool check_attention(ShapeCtx *c, Shape *out)
 {
     if (!check_qkv(c))
         return false;
@@ -130,13 +131,52 @@ bool shape_attention(ShapeCtx *c)
         if (!rule_broadcasts_to(c, 3, &scores))
             return false;
     }
-    if (!check_count(c, 4, "keys") || !check_count(c, 5, "keys before the first query"))
+    *out = *q;
+    out->dim[n - 1] = c->in[2].shape.dim[n - 1];
+    return check_count(c, 4, "keys") && check_count(c, 5, "keys before the first query");
+}
+
+bool shape_attention(ShapeCtx *c)
+{
+    Shape out;
+    if (!check_attention(c, &out) || !check_window(c, A_attention_left) ||
+        !check_window(c, A_attention_right))
         return false;
-    if (!check_window(c, A_attention_left) || !check_window(c, A_attention_right))
-        return false;
-    Shape out = *q;
-    out.dim[n - 1] = c->in[2].shape.dim[n - 1];
     rule_out(c, 0, c->in[0].dtype, &out);
+    return true;
+}
+
+bool shape_attention_part(ShapeCtx *c)
+{
+    const int64_t splits = shape_attr(c, A_attention_part_splits)->u.i;
+    Shape out;
+    if (!check_attention(c, &out) || !check_window(c, A_attention_part_left) ||
+        !check_window(c, A_attention_part_right))
+        return false;
+    if (splits < 1 || splits > ATTENTION_MAX_PARTS || out.rank == SHAPE_MAX_RANK)
+        return shape_fail(c, E0203, "the parts are not 1 to %d, or there are %d axes", ATTENTION_MAX_PARTS,
+                          SHAPE_MAX_RANK);
+    out.dim[out.rank] = dim_add(c->g->dims, out.dim[out.rank - 1], ATTENTION_PART_EXTRA);
+    out.dim[out.rank - 1] = splits;
+    out.rank++;
+    rule_out(c, 0, c->in[0].dtype == DTYPE_f64 ? DTYPE_f64 : DTYPE_f32, &out);
+    return true;
+}
+
+bool shape_attention_merge(ShapeCtx *c)
+{
+    if (!rule_dtypes(c, CLS_FLOAT, 1) || !rule_rank(c, 0, 4, SHAPE_MAX_RANK))
+        return false;
+    const DType to = (DType)shape_attr(c, A_attention_merge_to)->u.i;
+    Shape out = c->in[0].shape;
+    const Dim last = out.dim[out.rank - 1];
+    if (dtype_info[to].cls != DCLASS_FLOAT)
+        return shape_fail(c, E0205, "the result must be of floats");
+    if (!dim_is_const(last) || last < ATTENTION_PART_EXTRA || out.dim[out.rank - 2] == 0)
+        return shape_fail(c, E0204, "these are no parts of attention");
+    out.rank--;
+    out.dim[out.rank - 1] = last - ATTENTION_PART_EXTRA;
+    rule_out(c, 0, to, &out);
     return true;
 }
 

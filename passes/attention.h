@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the schedules of attention share: its numbers, one query row, and how scores become weights and
-// weights a result. Row by row (lower_attention.c) serves everything; blocks of rows (attention_blocks.c) are
-// for many queries on CPUs with vectors.
+// weights a result. On CPUs row by row (lower_attention.c) serves everything, and blocks of rows
+// (attention_blocks.c) are for many queries. On GPUs a row in a thread (attention_thread.c) serves
+// everything; groups of threads share the keys of few queries (attention_few.c), or have tiles of many
+// (attention_tiles.c).
 #ifndef PASSES_ATTENTION_H
 #define PASSES_ATTENTION_H
 
@@ -18,6 +20,7 @@ typedef struct Attention {
     int64_t left, right; // keys that a query sees before and behind its place; -1: all
     KRef first;          // place of query 0 among the keys
     double scale, softcap;
+    int64_t splits; // of attention_part; 0: the whole result
     int type; // of scores and sums
     Domain d; // of the result
     uint8_t dot_lanes, value_lanes;
@@ -38,6 +41,12 @@ typedef struct AttWeights {
     KRef base, factor;
 } AttWeights;
 
+// What a row has summed up over some keys, for column `column` of its values.
+typedef struct AttSums {
+    KRef top, sum, mix;
+    KRef column;
+} AttSums;
+
 AttRow attention_row(Lower *l, const Attention *a, Point at);
 // The score of a product of query and key, without the mask.
 KRef attention_score(Lower *l, const Attention *a, KRef dot);
@@ -54,6 +63,25 @@ KRef attention_weigh(Lower *l, const Attention *a, const AttWeights *w, KRef n, 
 void attention_mix(Lower *l, const AttRow *r, const AttWeights *w, KRef first, int64_t columns);
 // One query row at a time: all live ones, or `queries` of them if that is not 0.
 void attention_lower_rows(Lower *l, const Attention *a, KRef queries);
+// One row in one thread, or loop: any target.
+void attention_lower_threads(Lower *l, const Attention *a);
+// The score of a key, with the mask.
+KRef attention_score_at(Lower *l, const AttRow *r, KRef key);
+// Few queries on a GPU: a group of threads goes over some of the keys. False where that does not fit.
+bool attention_lower_few(Lower *l, const Attention *a);
+// Many queries on a GPU: tiles of queries and keys in shared memory. False where that does not fit.
+bool attention_lower_tiles(Lower *l, const Attention *a);
+// The same tiles in a kernel whose groups have so many threads: number `group` and every `groups`-th one
+// behind it. group 0: only asks whether they fit.
+bool attention_emit_tiles(Lower *l, const Attention *a, int64_t threads, KRef group, int64_t groups);
+// The most elements of a row of q, k or v that one k_fetch may take.
+uint8_t attention_fetch_width(const Lower *l, NodeId id);
+// Bits of the axes of the result that a run may cut.
+uint32_t attention_live_axes(const Attention *a);
+// Into how many parts attention_few.c would split the keys; 1: into none.
+int64_t attention_count_splits(const TargetCaps *caps, const Graph *g, const Node *n);
+// Stores the sums of a row's part: attention_part's, or with splits 0 the result.
+void attention_store_part(Lower *l, const Attention *a, Point at, const AttSums *s);
 // Blocks of query rows. False when they do not pay.
 bool attention_lower_blocks(Lower *l, const Attention *a);
 

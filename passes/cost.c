@@ -29,6 +29,7 @@ static const OpCost op_cost[OP_COUNT] = {
     [OP_argmax] = {2, 0},       [OP_argmin] = {2, 0},         [OP_cumsum] = {0, 2},
     [OP_layer_norm] = {0, 5},   [OP_rms_norm] = {0, 3},       [OP_softmax] = {0, 15},
     [OP_log_softmax] = {0, 14}, [OP_attention] = {100, 0},    [OP_rope] = {0, 4},
+    [OP_attention_part] = {100, 0},
     [OP_gather] = {0, 2},       [OP_concat] = {0, 1},         [OP_pad] = {0, 1},
     [OP_transpose] = {0, 1},    [OP_resize] = {0, 2},         [OP_lstm] = {100, 0},
     [OP_update_slice] = {0, 1}, [OP_scatter] = {0, 2},        [OP_dfa] = {4, 4},

@@ -41,6 +41,8 @@ static OrderRule layout_rule(const Node *n)
         [OP_block_grouped_matmul] = RULE_NEEDS_ROWS,
         [OP_grouped_matmul] = RULE_NEEDS_ROWS,
         [OP_attention] = RULE_NEEDS_ROWS,
+        [OP_attention_part] = RULE_NEEDS_ROWS,
+        [OP_attention_merge] = RULE_NEEDS_ROWS,
         [OP_loop] = RULE_NEEDS_ROWS,
         [OP_lstm] = RULE_NEEDS_ROWS,
         [OP_gather] = RULE_NEEDS_ROWS,

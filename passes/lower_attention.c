@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// attention: one query row at a time. On CPUs its scores stand in scratch memory: dot products along the
-// head, exponentials in vectors, then the weighted sum of the value rows in vector accumulators. On GPUs
-// every row is one thread, which goes over the keys once with a running maximum and keeps its sums in a local
-// array. A key that is not seen costs nothing and counts as nothing, whatever its value holds; a row that
-// sees no key gives 0.
+// attention: which schedule computes it, and the one that serves everything on CPUs: one query row at a time,
+// its scores in scratch memory: dot products along the head, exponentials in vectors, then the weighted sum
+// of the value rows in vector accumulators. A key that is not seen costs nothing and counts as nothing,
+// whatever its value holds; a row that sees no key gives 0.
 #include "passes/attention.h"
 #include "passes/rows.h"
 #include <math.h>
@@ -13,6 +12,31 @@ enum { MAX_QUERY_VECTORS = 8, MOST_AHEAD = 1 << 29 }; // behind the end of every
 static bool has_last_vectors(const Lower *l, NodeId id)
 {
     return operand_has_vectors(l, id, lower_node(l, id)->shape->rank - 1);
+}
+
+// attention and attention_part have the same attributes.
+typedef struct Attributes {
+    AttrId scale, softcap, causal, left, right;
+} Attributes;
+
+static Attributes attributes_of(const Node *n)
+{
+    if (n->op == OP_attention_part)
+        return (Attributes){A_attention_part_scale, A_attention_part_softcap, A_attention_part_causal,
+                            A_attention_part_left, A_attention_part_right};
+    return (Attributes){A_attention_scale, A_attention_softcap, A_attention_causal, A_attention_left,
+                        A_attention_right};
+}
+
+static void read_attributes(const Node *n, Attention *a)
+{
+    const Attributes at = attributes_of(n);
+    a->left = node_get_int(n, at.left);
+    a->right = node_get_int(n, at.causal) != 0 ? 0 : node_get_int(n, at.right);
+    a->scale = node_get_float(n, at.scale);
+    a->scale = a->scale == 0 ? 1 / sqrt((double)a->size) : a->scale;
+    a->softcap = node_get_float(n, at.softcap);
+    a->splits = n->op == OP_attention_part ? node_get_int(n, A_attention_part_splits) : 0;
 }
 
 static Attention attention_of(Lower *l)
@@ -30,18 +54,13 @@ static Attention attention_of(Lower *l)
                    .queries = q->dim[rank - 2],
                    .keys = k->dim[rank - 2],
                    .size = q->dim[rank - 1],
-                   .value_size = n->shape->dim[rank - 1],
-                   .left = node_get_int(n, A_attention_left),
-                   .right = node_get_int(n, A_attention_right),
-                   .scale = node_get_float(n, A_attention_scale),
-                   .softcap = node_get_float(n, A_attention_softcap),
-                   .type = operand_sum_type(n->dtype)};
-    a.scale = a.scale == 0 ? 1 / sqrt((double)a.size) : a.scale;
+                   .value_size = lower_node(l, n->src[2])->shape->dim[rank - 1],
+                   .type = operand_sum_type(lower_node(l, n->src[0])->dtype)};
+    read_attributes(n, &a);
     a.live = k_index(l->k, a.keys);
     a.has_live = n->n_src > 4 && n->src[4] != 0;
     if (a.has_live)
         a.live = operand_clamped(l, n->src[4], k_index(l->k, 0), 0, a.keys);
-    a.right = node_get_int(n, A_attention_causal) != 0 ? 0 : a.right;
     a.first = k_index(l->k, a.keys - a.queries);
     if (n->n_src > 5 && n->src[5] != 0 && (a.left >= 0 || a.right >= 0))
         a.first = operand_clamped(l, n->src[5], k_index(l->k, 0), -MOST_AHEAD, MOST_AHEAD);
@@ -49,10 +68,12 @@ static Attention attention_of(Lower *l)
     domain_trim(l, &a.d, l->root);
     domain_add(l, &a.d, l->root);
     domain_add_operands(l, &a.d, l->root);
-    const bool is_cpu = !l->caps->is_gpu && n->dtype == DTYPE_f32;
+    const bool is_cpu = !l->caps->is_gpu && n->dtype == DTYPE_f32 && a.splits == 0;
     a.dot_lanes =
         is_cpu && has_last_vectors(l, a.q) && has_last_vectors(l, a.k) ? lower_fit_lanes(l, a.size) : 1;
     a.value_lanes = is_cpu && has_last_vectors(l, a.v) ? domain_lanes(l, &a.d, rank - 1) : 1;
+    l->pk->macs =
+        (uint64_t)(shape_numel(q) / a.size) * (uint64_t)a.keys * (uint64_t)(a.size + a.value_size);
     return a;
 }
 
@@ -185,12 +206,21 @@ KRef attention_score(Lower *l, const Attention *a, KRef dot)
     return k_mul(k, k_op(k, KOP_tanh, k_op(k, KOP_div, score, cap, 0), 0, 0), cap);
 }
 
+static KRef masked(Lower *l, const AttRow *r, KRef key, KRef score)
+{
+    return r->a->mask != 0 ? k_add(l->k, score, attention_mask_at(l, r, key)) : score;
+}
+
+KRef attention_score_at(Lower *l, const AttRow *r, KRef key)
+{
+    return masked(l, r, key, attention_score(l, r->a, dot_looped(l, r, key)));
+}
+
 static KRef score_at(Lower *l, const AttRow *r, const Query *q, KRef key)
 {
-    Kernel *k = l->k;
-    const KRef dot = q->n > 0 ? dot_unrolled(l, r, q, key) : dot_looped(l, r, key);
-    const KRef score = attention_score(l, r->a, dot);
-    return r->a->mask != 0 ? k_add(k, score, attention_mask_at(l, r, key)) : score;
+    if (q->n == 0)
+        return attention_score_at(l, r, key);
+    return masked(l, r, key, attention_score(l, r->a, dot_unrolled(l, r, q, key)));
 }
 
 // --- one row with scratch (CPU) ---
@@ -283,56 +313,6 @@ static void emit_row(Lower *l, const AttRow *r, AttWeights w)
         attention_mix(l, r, &w, k_index(k, whole), rest);
 }
 
-// --- one row in one thread (GPU) ---
-
-// Sums are kept relative to the largest score so far, and scaled down when a larger one comes.
-static void emit_thread_step(Lower *l, const AttRow *r, KRef key, const KRef *state, KRef mix)
-{
-    Kernel *k = l->k;
-    const Attention *a = r->a;
-    const Query none = {.n = 0};
-    const KRef top = state[0], sum = state[1], score = score_at(l, r, &none, key);
-    k_if(k, k_op(k, KOP_ne, score, k_number(k, a->type, -(double)INFINITY), 0));
-    const KRef old = k_get(k, top);
-    const KRef operand[3] = {old, score, 0};
-    const KRef largest = k_form(k, row_fold_max.form, operand, a->type);
-    const KRef keep = k_op(k, KOP_exp, k_op(k, KOP_sub, old, largest, 0), 0, 0);
-    const KRef weight = k_op(k, KOP_exp, k_op(k, KOP_sub, score, largest, 0), 0, 0);
-    k_set(k, top, largest);
-    k_set(k, sum, k_op(k, KOP_fma, k_get(k, sum), keep, weight));
-    const KRef c = k_for(k, k_index(k, 0), k_index(k, a->value_size), 1, KFOR_SERIAL, "c");
-    const KRef v =
-        k_cast(k, k_load(k, lower_param(l, a->v, PARAM_READ), attention_kv_index(l, r, a->v, key, c), 1, 1),
-               a->type);
-    const KRef kept = k_mul(k, k_aload(k, mix, c, 1), keep);
-    k_astore(k, mix, c, k_op(k, KOP_fma, weight, v, kept));
-    k_end(k);
-    k_end(k);
-}
-
-static void emit_thread_row(Lower *l, const AttRow *r)
-{
-    Kernel *k = l->k;
-    const Attention *a = r->a;
-    const KRef zero = k_number(k, a->type, 0), lowest = k_number(k, a->type, -(double)INFINITY);
-    const KRef state[2] = {k_var(k, lowest, "top"), k_var(k, zero, "sum")};
-    const KRef mix = k_array(k, a->type, a->value_size);
-    KRef c = k_for(k, k_index(k, 0), k_index(k, a->value_size), 1, KFOR_SERIAL, "c");
-    k_astore(k, mix, c, zero);
-    k_end(k);
-    const KRef key = k_for(k, r->begin, r->end, 1, KFOR_SERIAL, "j");
-    emit_thread_step(l, r, key, state, mix);
-    k_end(k);
-    c = k_for(k, k_index(k, 0), k_index(k, a->value_size), 1, KFOR_SERIAL, "c");
-    Point at = r->at;
-    at.idx[a->rank - 1] = c;
-    const KRef is_blind = k_op(k, KOP_eq, k_get(k, state[0]), lowest, 0);
-    const KRef mean = k_op(k, KOP_div, k_aload(k, mix, c, 1), k_get(k, state[1]), 0);
-    pull_store_root(l, &a->d, at,
-                    k_cast(k, k_op(k, KOP_select, is_blind, zero, mean), lower_node(l, l->anchor)->dtype));
-    k_end(k);
-}
-
 void attention_lower_rows(Lower *l, const Attention *a, KRef queries)
 {
     Kernel *k = l->k;
@@ -352,21 +332,21 @@ void attention_lower_rows(Lower *l, const Attention *a, KRef queries)
     lower_close(l, opened);
 }
 
-// The first score makes 0 of exp(-inf - score), so the start values do not matter; an infinite score ends in
-// NaN either way.
 void lower_attention(Lower *l)
 {
     const Attention a = attention_of(l);
-    Point at = {.lanes = 1, .count = 1};
-    l->pk->macs = (uint64_t)(shape_numel(lower_node(l, a.q)->shape) / a.size) * (uint64_t)a.keys *
-                  (uint64_t)(a.size + a.value_size);
     if (l->caps->is_gpu) {
-        const uint32_t opened = lower_open(l, &a.d, a.rank - 1, &at);
-        const AttRow r = attention_row(l, &a, at);
-        emit_thread_row(l, &r);
-        lower_close(l, opened);
+        if (!attention_lower_few(l, &a) && !attention_lower_tiles(l, &a))
+            attention_lower_threads(l, &a);
         return;
     }
     if (!attention_lower_blocks(l, &a))
         attention_lower_rows(l, &a, 0);
+}
+
+void lower_attention_part(Lower *l)
+{
+    const Attention a = attention_of(l);
+    if (!l->caps->is_gpu || !attention_lower_few(l, &a))
+        attention_lower_threads(l, &a);
 }
