@@ -16,6 +16,7 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,6 +31,7 @@ static GpuCases cases = {.tolerance = {.f32 = 1e-5}};
 static Unit units[MAX_UNITS];
 static uint32_t n_units;
 static const char *compiler;
+static const char *folder; // of the units
 
 // --- printing and compiling ------------------------------------------------------------------------
 
@@ -47,13 +49,14 @@ static void print_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx
     (void)p, (void)times;
     Str *out = ctx;
     cfamily_print_kernel(cases.target, k->kernel, out);
-    str_printf(out, "extern \"C\" void launch_%s(void *const *p, const uint *id)\n{\n    %s(", k->function,
-               k->function);
+    str_printf(out,
+               "#ifndef IS_CHECK\nextern \"C\" void launch_%s(void *const *p, const uint *id)\n{\n    %s(",
+               k->function, k->function);
     for (uint32_t i = 0; i < k->kernel->params.len; i++)
         str_printf(out, "(device %s *)p[%u], ", cases.target->types[k->kernel->params.data[i].dtype].storage,
                    i);
     str_add(out, k->kernel->params.len ? "" : "(device int *)p[0], ");
-    str_printf(out, "%s);\n}\n",
+    str_printf(out, "%s);\n}\n#endif\n",
                k->kernel->group != 0 ? "uint3{id[3], id[4], id[5]}, id[6], id[7]"
                                      : "uint3{id[0], id[1], id[2]}");
 }
@@ -84,17 +87,27 @@ static void write_unit(const char *dir, uint32_t first, uint32_t end)
     arena_free(&a);
 }
 
+// clang reads the text as OpenCL C++ as well, which has address spaces: see metal_spaces.cl.
+static const char *check_command(const Unit *u, const char *source)
+{
+    static const char how[] = "%s -x cl -cl-std=clc++ -w -DIS_CHECK -fsyntax-only -I%s/empty "
+                              "-include %s/tests/metal/metal_spaces.cl %s.metal && ";
+    return strstr(compiler, "clang") != NULL
+               ? arena_printf(&cases.perm, how, compiler, folder, source, u->path)
+               : "";
+}
+
 static void start_compiler(const Unit *u)
 {
-    const char *source = getenv("RLXC_SOURCE");
+    const char *given = getenv("RLXC_SOURCE"), *source = given != NULL ? given : ".";
     // Warnings are the business of tests/gpu_text. The device brings what the instrumented accesses call:
     // linked without the option.
     static const char how[] =
-        "%s -x c++ -std=c++14 -O1 -w -fPIC -ffp-contract=off -fno-strict-aliasing -fsanitize=thread "
+        "%s%s -x c++ -std=c++14 -O1 -w -fPIC -ffp-contract=off -fno-strict-aliasing -fsanitize=thread "
         "-I%s/compiler/metal -c -o %s.o %s.metal && %s -shared -o %s.so %s.o";
     if (fork() == 0) {
         execl("/bin/sh", "sh", "-c",
-              arena_printf(&cases.perm, how, compiler, source != NULL ? source : ".", u->path, u->path,
+              arena_printf(&cases.perm, how, check_command(u, source), compiler, source, u->path, u->path,
                            compiler, u->path, u->path),
               (char *)NULL);
         _exit(127);
@@ -208,8 +221,8 @@ static void write_selftest(const char *dir)
     str_printf(&s, "#include \"%s/tests/metal/selftest.metal\"\n", source != NULL ? source : ".");
     for (uint32_t i = 0; i < N_SELFTESTS; i++)
         str_printf(&s,
-                   "extern \"C\" void launch_%s(void *const *p, const uint *id)\n{\n"
-                   "    %s((device int *)p[0], uint3{id[0], id[1], id[2]});\n}\n",
+                   "#ifndef IS_CHECK\nextern \"C\" void launch_%s(void *const *p, const uint *id)\n{\n"
+                   "    %s((device int *)p[0], uint3{id[0], id[1], id[2]});\n}\n#endif\n",
                    selftests[i].kernel, selftests[i].kernel);
     units[n_units].path = arena_printf(&cases.perm, "%s/selftest", dir);
     write_file(arena_printf(&cases.perm, "%s.metal", units[n_units++].path), str_text(&s), "");
@@ -247,6 +260,9 @@ int main(int argc, char **argv)
     }
     const char *dir = mkdtemp(name);
     rlx_assert(dir != NULL);
+    folder = dir;
+    rlx_assert(mkdir(arena_printf(&cases.perm, "%s/empty", dir), 0700) == 0);
+    write_file(arena_printf(&cases.perm, "%s/empty/metal_stdlib", dir), "", "");
     gpu_plan(&cases, "metal", argv[2][0] - '0', argv + 3, argc - 3);
     const uint32_t n = cases.jobs.len;
     printf("1..%u\n", n + 1);

@@ -3,8 +3,8 @@
 """Compiles what the GPU targets print: check_gpu_text.py PRINT_KERNELS TARGET.
 
 vulkan: glslangValidator to SPIR-V for Vulkan 1.2, then spirv-val. cuda: NVRTC (the wheel in RLXC_VENV) for
-sm_80 and sm_90a. metal: clang++ with compiler/metal/metal_stdlib, because
-Metal's compiler runs on macOS only.
+sm_80 and sm_90a. metal: clang++ with compiler/metal/metal_stdlib, and
+as OpenCL C++, which has address spaces too, because Metal's compiler runs on macOS only.
 Exit 77: the compiler is missing here.
 """
 import ctypes
@@ -19,6 +19,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 MIN_KERNELS = 60
 KERNEL = re.compile(r"RLX_KERNEL_\w+")
+CAST = re.compile(r"\((const )?\w+ \*\)")  # to a pointer into no address space
 
 
 def run(*command):
@@ -51,7 +52,20 @@ def make_msl():
         skip("clang++")
     flags = ["-x", "c++", "-std=c++14", "-fsyntax-only", "-Wall", "-Wextra", "-Werror",
              "-Wno-unused-function", "-Wno-unused-variable", "-I", os.path.join(HERE, "../../compiler/metal")]
-    return lambda path: run("clang++", *flags, path)
+    spaces = os.path.join(HERE, "../metal/metal_spaces.cl")
+    empty = tempfile.TemporaryDirectory()
+    with open(os.path.join(empty.name, "metal_stdlib"), "w", encoding="ascii"):
+        pass
+
+    def check(path):
+        with open(path, encoding="ascii") as f:
+            cast = CAST.search(f.read())
+        if cast:
+            return f"{cast[0]} names no address space"
+        also = ["-x", "cl", "-cl-std=clc++", "-fsyntax-only", "-w", "-I", empty.name, "-include", spaces]
+        return run("clang++", *flags, path) or run("clang", *also, path)
+
+    return check
 
 
 def load_nvrtc():
