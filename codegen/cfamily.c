@@ -298,13 +298,26 @@ static const char *stored_text(Walk *w, KRef r)
     return n->kind == KI_cast && !w->name[r] ? value_text(w, n, CAST_STORED) : walk_expr(w, r);
 }
 
+// An array whose elements go to memory by KI_put alone is rounded there.
+static bool is_rounded_later(const Walk *w, KRef array)
+{
+    for (KRef r = array + 1; r < w->k->insts.len; r++) {
+        const KInst *n = k_inst(w->k, r);
+        const bool names = n->a == array || n->b == array || n->c == array;
+        if (names && n->kind != KI_put && (n->kind != KI_astore || n->a != array))
+            return false;
+    }
+    return true;
+}
+
 static void print_store(Walk *w, const KInst *n)
 {
     const bool is_array = n->kind == KI_astore;
     const KRef value = is_array ? n->c : n->a;
     const char *element = element_text(w, is_array ? w->name[n->a] : w->param[n->imm], n->b);
     if (n->lanes == 1) {
-        const char *text = is_array ? walk_expr(w, value) : stored_text(w, value);
+        const bool keeps = is_array && !is_rounded_later(w, n->a);
+        const char *text = keeps ? walk_expr(w, value) : stored_text(w, value);
         if (!is_array)
             text = walk_expand(w, walk_type(w, n->dtype)->store, n->dtype, n->dtype, text);
         walk_line(w, "%s = %s;", element, text);
@@ -361,13 +374,23 @@ static void print_comment(Walk *w, const char *text)
     walk_line(w, "// %s", str_text(&s));
 }
 
+// Its one user is a store, which rounds.
+static bool is_only_stored(const Walk *w, KRef r)
+{
+    const KInst *user = k_inst(w->k, w->values[r].last_use);
+    if (w->values[r].n_uses != 1 || k_inst(w->k, r)->lanes != 1)
+        return false;
+    return (user->kind == KI_store && user->a == r) ||
+           (user->kind == KI_astore && user->c == r && is_rounded_later(w, user->a));
+}
+
 static void print_value(Walk *w, KRef r)
 {
     const Value *v = &w->values[r];
     if (v->n_uses == 0 || v->is_inline)
         return;
     const KInst *n = k_inst(w->k, r);
-    const char *text = value_text(w, n, CAST_VALUE);
+    const char *text = value_text(w, n, is_only_stored(w, r) ? CAST_STORED : CAST_VALUE);
     const char *name = n->kind == KI_part     ? names_take(&w->names, n->imm ? "parts" : "part")
                        : n->kind == KI_thread ? names_take(&w->names, "thread")
                                               : names_take_temp(&w->names);

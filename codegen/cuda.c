@@ -14,6 +14,12 @@ static const TypeSpell types[DTYPE_COUNT + 1] = {
     [DTYPE_f64] = {"rlx_f64", "rlx_f64", "f64", NULL, "$0", "$0", "$0", NULL},
 };
 
+// Exact division and exp are what kernels that should only move data would wait for; relative to 1 these are
+// as good.
+static const SpellOverride overrides[] = {
+    {KOP_gate, SPELL_F32, "__fdividef($0, 1.0f + __expf(-$1))"},
+};
+
 static const char *const *const prelude[] = {prelude_cuda, prelude_cuda_device, prelude_gpu_common, NULL};
 
 static const GroupSpell group = {
@@ -40,6 +46,8 @@ const Target target_cuda = {
              .channels_last = true},
     .types = types,
     .spell = gpu_spell,
+    .overrides = overrides,
+    .n_overrides = sizeof overrides / sizeof *overrides,
     .cast = "$T($0)",
     .cast_to_bool = "$0 != 0",
     .cast_to_int = "rlx_$V_to_$S($0)",

@@ -2,6 +2,7 @@
 // rope: turns pairs of elements of the last axis by an angle. A point of the loop is one pair and stores two
 // elements; vectors run along pairs (i, i + d/2), whose halves are each next to each other.
 #include "passes/operand.h"
+#include "passes/wide.h"
 
 typedef struct Rope {
     NodeId x, cosine, sine;
@@ -55,6 +56,108 @@ static uint8_t rope_lanes(const Lower *l, const Rope *r, const Domain *pairs)
     return domain_lanes(l, pairs, last);
 }
 
+// --- several pairs a thread -----------------------------------------------------------------------
+
+enum { OF_X, OF_COSINE, OF_SINE, FETCHED };
+
+typedef struct WideRope {
+    const Rope *r;
+    Domain pairs;
+    NodeId node[FETCHED];
+    uint32_t param[FETCHED], piece[FETCHED];
+    KRef array[FETCHED]; // of x: those of the first elements, then of the second; or in turns
+    uint32_t n;          // pairs
+    Wide out;
+} WideRope;
+
+static bool wide_rope_fits(Lower *l, WideRope *w)
+{
+    const uint32_t last = w->pairs.rank - 1;
+    for (uint32_t i = 0; i < FETCHED; i++) {
+        const Shape *s = lower_node(l, w->node[i])->shape;
+        domain_add(l, &w->pairs, w->node[i]);
+        w->piece[i] = wide_piece(l, &w->pairs, w->node[i], last);
+        if (w->piece[i] == 0 || s->rank == 0 || s->dim[s->rank - 1] == 1)
+            return false;
+    }
+    w->n = w->r->is_interleaved ? w->piece[OF_X] / 2 : w->piece[OF_X];
+    while (w->n > 1 && w->r->half % w->n != 0)
+        w->n /= 2;
+    if (w->n < 2 || !wide_new(l, w->r->out, last, &w->out) || w->out.n_values != 0 || !w->out.is_root_wide)
+        return false;
+    return w->pairs.live[last].size == 0;
+}
+
+static KRef pair_product(Lower *l, const WideRope *w, KRef x, uint32_t factor, KRef j)
+{
+    const int type = operand_sum_type(k_inst(l->k, x)->dtype);
+    return k_mul(l->k, k_cast(l->k, x, type), k_cast(l->k, k_aload(l->k, w->array[factor], j, 1), type));
+}
+
+// Pair j of the vector that begins at a point.
+static void wide_rope_pair(Lower *l, const WideRope *w, Point at, KRef j)
+{
+    Kernel *k = l->k;
+    const Rope *r = w->r;
+    const uint32_t last = w->pairs.rank - 1;
+    const int dtype = lower_node(l, r->x)->dtype;
+    Point one[2] = {at, at};
+    for (uint32_t h = 0; h < 2; h++) {
+        one[h].lane =
+            r->is_interleaved ? k_mul_add(k, j, 2, k_index(k, h)) : k_add(k, j, k_index(k, h * w->n));
+        one[h].slot = one[h].lane;
+        one[h].idx[last] = r->is_interleaved
+                               ? k_mul_add(k, k_add(k, at.idx[last], j), 2, k_index(k, h))
+                               : k_add(k, k_add(k, at.idx[last], j), k_index(k, (int64_t)h * r->half));
+    }
+    const KRef x1 = k_aload(k, w->array[OF_X], one[0].lane, 1),
+               x2 = k_aload(k, w->array[OF_X], one[1].lane, 1);
+    const KRef x1c = pair_product(l, w, x1, OF_COSINE, j), x2s = pair_product(l, w, x2, OF_SINE, j),
+               x2c = pair_product(l, w, x2, OF_COSINE, j), x1s = pair_product(l, w, x1, OF_SINE, j);
+    pull_store_root(l, r->out, one[0], k_cast(k, k_op(k, KOP_sub, x1c, x2s, 0), dtype));
+    pull_store_root(l, r->out, one[1], k_cast(k, k_add(k, x2c, x1s), dtype));
+}
+
+static bool lower_wide_rope(Lower *l, const Rope *r, const Domain *pairs)
+{
+    Kernel *k = l->k;
+    const uint32_t last = pairs->rank - 1;
+    WideRope w = {.r = r, .pairs = *pairs, .node = {r->x, r->cosine, r->sine}};
+    w.pairs.access.len = w.pairs.access.cap = 0;
+    if (!l->caps->is_gpu || !wide_rope_fits(l, &w))
+        return false;
+    Point at = {.lanes = 1, .count = 1};
+    const uint32_t opened = wide_open(l, &w.pairs, last, w.n, &at), n = 2 * w.n;
+    Pull p = pull_at(l, &w.pairs, at);
+    for (uint32_t i = 0; i < FETCHED; i++) {
+        const int64_t elements = i == OF_X ? n : w.n;
+        w.array[i] = k_array(k, lower_node(l, w.node[i])->dtype, elements);
+        w.param[i] = lower_param(l, w.node[i], PARAM_READ);
+        Pull of_x = p;
+        if (i == OF_X && r->is_interleaved)
+            of_x.at.idx[last] = k_mul(k, at.idx[last], k_index(k, 2));
+        const KRef index = pull_index(&of_x, w.node[i]);
+        wide_load(l, w.param[i], index, w.array[i], 0, i == OF_X && r->is_interleaved ? n : w.n, w.piece[i]);
+        if (i == OF_X && !r->is_interleaved)
+            wide_load(l, w.param[i], k_add(k, index, k_index(k, r->half)), w.array[i], w.n, w.n, w.piece[i]);
+    }
+    l->collected = k_array(k, lower_node(l, l->root)->dtype, n);
+    const KRef j = k_for(k, k_index(k, 0), k_index(k, w.n), 1, KFOR_UNROLL, "j");
+    wide_rope_pair(l, &w, at, j);
+    k_end(k);
+    Pull to = pull_at(l, r->out, at);
+    if (r->is_interleaved)
+        to.at.idx[last] = k_mul(k, at.idx[last], k_index(k, 2));
+    const KRef index = pull_index(&to, l->root), result = l->collected;
+    const uint32_t param = lower_param(l, l->root, PARAM_WRITE);
+    wide_store(l, param, index, result, 0, r->is_interleaved ? n : w.n, w.out.root_piece);
+    if (!r->is_interleaved)
+        wide_store(l, param, k_add(k, index, k_index(k, r->half)), result, w.n, w.n, w.out.root_piece);
+    l->collected = 0;
+    lower_close(l, opened);
+    return true;
+}
+
 void lower_rope(Lower *l)
 {
     const Node *n = lower_node(l, l->anchor);
@@ -71,6 +174,8 @@ void lower_rope(Lower *l)
               .is_interleaved = node_get_int(n, A_rope_interleaved) != 0,
               .out = &out};
     Point at = {.lanes = 1, .count = 1};
+    if (lower_wide_rope(l, &r, &pairs))
+        return;
     if (l->caps->is_gpu) {
         const uint32_t opened = lower_open(l, &pairs, pairs.rank, &at);
         rope_pair(l, &pairs, at, &r);

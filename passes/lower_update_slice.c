@@ -2,6 +2,7 @@
 // update_slice: writes a patch into a copy of operand 0, or, where the result lives in operand 0's own bytes
 // (a state that is updated in place), only the patch. Where the patch begins is read at run time and clamped.
 #include "passes/operand.h"
+#include "passes/wide.h"
 
 typedef struct Update {
     NodeId x, patch, start;
@@ -89,6 +90,35 @@ static void update_part(Lower *l, Update *u, const Domain *d, uint8_t lanes)
     lower_close(l, opened);
 }
 
+// Rows of the patch that are whole rows of the result, in vectors.
+static bool update_wide(Lower *l, const Update *u, const Domain *d)
+{
+    Kernel *k = l->k;
+    const uint32_t last = d->rank - 1;
+    Domain of = *d;
+    of.access.len = of.access.cap = 0;
+    domain_add(l, &of, u->patch);
+    domain_add(l, &of, l->root);
+    const uint32_t from = wide_piece(l, &of, u->patch, last), to = wide_piece(l, &of, l->root, last);
+    uint32_t n = from < to ? from : to;
+    while (n > 1 && d->extent[last] % n != 0)
+        n /= 2;
+    if (!l->caps->is_gpu || l->caps->shared_bytes == 0 || n < 2 || d->live[last].size != 0 ||
+        u->part->dim[last] != u->whole->dim[last])
+        return false;
+    Point at = {.lanes = 1, .count = 1};
+    KRef first[SHAPE_MAX_RANK], idx[SHAPE_MAX_RANK];
+    const uint32_t opened = wide_open(l, d, last, n, &at);
+    load_starts(l, u, first);
+    for (uint32_t i = 0; i < d->rank; i++)
+        idx[i] = k_add(k, at.idx[i], first[i]);
+    const KRef array = k_array(k, lower_node(l, u->patch)->dtype, n);
+    wide_load(l, lower_param(l, u->patch, PARAM_READ), operand_index(l, u->patch, at.idx), array, 0, n, n);
+    wide_store(l, lower_param(l, l->root, PARAM_WRITE), operand_index(l, l->root, idx), array, 0, n, n);
+    lower_close(l, opened);
+    return true;
+}
+
 static void update_in_place(Lower *l, Update *u)
 {
     const uint32_t last = u->part->rank - 1;
@@ -105,6 +135,8 @@ static void update_in_place(Lower *l, Update *u)
         update_part(l, u, &d, lanes);
         return;
     }
+    if (update_wide(l, u, &d))
+        return;
     if (l->caps->is_gpu) {
         const uint32_t opened = lower_open(l, &d, d.rank, &at);
         patch_point(l, &d, at, u);

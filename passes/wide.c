@@ -19,7 +19,6 @@ static Place place_of(const Lower *l, NodeId id)
     return (Place){id != 0 ? lower_loc(l, id) : &l->pk->copy.dst, (DType)n->dtype};
 }
 
-// Elements of one access to the value: a power of two that all its indices are multiples of.
 static uint32_t piece_of(const Lower *l, const Domain *d, const Access *a, uint32_t axis)
 {
     const Place p = place_of(l, a->node);
@@ -29,6 +28,18 @@ static uint32_t piece_of(const Lower *l, const Domain *d, const Access *a, uint3
             steps |= (uint64_t)(a->stride[i] < 0 ? -a->stride[i] : a->stride[i]);
     const uint64_t piece = steps & (0 - steps);
     return piece < k_fetch_width((int)p.type) ? (uint32_t)piece : k_fetch_width((int)p.type);
+}
+
+uint32_t wide_piece(const Lower *l, const Domain *d, NodeId id, uint32_t axis)
+{
+    for (uint32_t i = 0; i < d->access.len; i++) {
+        const Access *a = &d->access.data[i];
+        if (a->node == id && a->space == SPACE_IN)
+            return a->stride[axis] == 1 && k_fetch_width((int)place_of(l, id).type) != 0
+                       ? piece_of(l, d, a, axis)
+                       : 0;
+    }
+    return 0;
 }
 
 static bool add_value(const Lower *l, Wide *w, const Access *a, uint32_t *most)
@@ -147,6 +158,14 @@ typedef struct WideMap {
     void *ctx;
 } WideMap;
 
+static int64_t count_vectors(const Domain *d, uint32_t axis, int64_t n)
+{
+    int64_t vectors = 1;
+    for (uint32_t i = 0; i < d->rank; i++)
+        vectors *= i == axis ? d->extent[i] / n : d->extent[i];
+    return vectors;
+}
+
 // More vectors a thread while all processors have threads enough.
 static int64_t choose_turns(const WideMap *m)
 {
@@ -157,45 +176,77 @@ static int64_t choose_turns(const WideMap *m)
     return turns;
 }
 
-static void place_vector(Lower *l, const Wide *w, KRef number, Point *at)
+static void place_vector(Lower *l, const Domain *d, uint32_t axis, int64_t n, KRef number, Point *at)
 {
     Kernel *k = l->k;
-    for (uint32_t i = w->d->rank; i-- > 0;) {
-        const int64_t n = i == w->axis ? w->d->extent[i] / w->n : w->d->extent[i];
-        const KRef own = i == 0 ? number : k_op(k, KOP_rem, number, k_index(k, n), 0);
-        number = i == 0 ? number : k_op(k, KOP_div, number, k_index(k, n), 0);
-        at->idx[i] = i == w->axis ? k_mul(k, own, k_index(k, w->n)) : own;
+    for (uint32_t i = d->rank; i-- > 0;) {
+        const KRef extent = k_index(k, i == axis ? d->extent[i] / n : d->extent[i]);
+        const KRef own = i == 0 ? number : k_op(k, KOP_rem, number, extent, 0);
+        number = i == 0 ? number : k_op(k, KOP_div, number, extent, 0);
+        at->idx[i] = i == axis ? k_mul(k, own, k_index(k, n)) : own;
     }
+}
+
+static uint32_t open_live(Lower *l, const Domain *d, const Point *at)
+{
+    uint32_t opened = 0;
+    for (uint32_t i = 0; i < d->rank; i++) {
+        if (d->live[i].size == 0)
+            continue;
+        k_if(l->k, k_op(l->k, KOP_lt, at->idx[i], lower_live(l, &d->live[i], d->extent[i]), 0));
+        opened++;
+    }
+    return opened;
 }
 
 // Vectors that do not exist, or whose elements nobody reads, are left out.
 static uint32_t open_vector(Lower *l, const WideMap *m, KRef number, Point *at)
 {
     Kernel *k = l->k;
-    uint32_t opened = 0;
-    place_vector(l, &m->w, number, at);
-    if (m->vectors % (m->turns * MAP_GROUP) != 0) {
+    const bool may_end = m->vectors % (m->turns * MAP_GROUP) != 0;
+    place_vector(l, m->w.d, m->w.axis, m->w.n, number, at);
+    if (may_end)
         k_if(k, k_op(k, KOP_lt, number, k_index(k, m->vectors), 0));
-        opened++;
-    }
-    for (uint32_t i = 0; i < m->w.d->rank; i++) {
-        if (m->w.d->live[i].size == 0)
-            continue;
-        k_if(k, k_op(k, KOP_lt, at->idx[i], lower_live(l, &m->w.d->live[i], m->w.d->extent[i]), 0));
-        opened++;
-    }
-    return opened;
+    return (may_end ? 1 : 0) + open_live(l, m->w.d, at);
+}
+
+uint32_t wide_open(Lower *l, const Domain *d, uint32_t axis, uint32_t n, Point *at)
+{
+    Kernel *k = l->k;
+    const int64_t vectors = count_vectors(d, axis, n);
+    k_set_group(k, MAP_GROUP);
+    const KRef part = k_for_group(k, ceil_div(vectors, MAP_GROUP), "part");
+    const KRef number = k_mul_add(k, part, MAP_GROUP, k_thread(k));
+    place_vector(l, d, axis, n, number, at);
+    if (vectors % MAP_GROUP != 0)
+        k_if(k, k_op(k, KOP_lt, number, k_index(k, vectors), 0));
+    return (vectors % MAP_GROUP != 0 ? 2 : 1) + open_live(l, d, at);
+}
+
+void wide_load(Lower *l, uint32_t param, KRef index, KRef array, int64_t slot, uint32_t n, uint32_t piece)
+{
+    Kernel *k = l->k;
+    piece = least(n, piece);
+    for (uint32_t j = 0; j < n; j += piece)
+        k_fetch(k, param, k_add(k, index, k_index(k, j)), array, k_index(k, slot + j), (uint8_t)piece);
+}
+
+void wide_store(Lower *l, uint32_t param, KRef index, KRef array, int64_t slot, uint32_t n, uint32_t piece)
+{
+    Kernel *k = l->k;
+    piece = least(n, piece);
+    for (uint32_t j = 0; j < n; j += piece)
+        k_put(k, param, k_add(k, index, k_index(k, j)), array, k_index(k, slot + j), (uint8_t)piece);
 }
 
 bool wide_map(Lower *l, const Domain *d, PointFn fn, void *ctx)
 {
-    WideMap m = {.vectors = 1, .fn = fn, .ctx = ctx};
+    WideMap m = {.fn = fn, .ctx = ctx};
     Kernel *k = l->k;
     if (d->rank == 0 || !wide_new(l, d, d->rank - 1, &m.w) || !m.w.is_root_wide || m.w.n == 1 ||
         (d->is_exact && d->live[d->rank - 1].size != 0))
         return false;
-    for (uint32_t i = 0; i < d->rank; i++)
-        m.vectors *= i + 1 == d->rank ? d->extent[i] / m.w.n : d->extent[i];
+    m.vectors = count_vectors(d, d->rank - 1, m.w.n);
     if (m.vectors == 0)
         return false;
     m.turns = choose_turns(&m);

@@ -34,6 +34,16 @@ void wide_fetch(Lower *l, const Wide *w, Point at, KRef slot);
 // the root.
 void wide_each(Lower *l, const Wide *w, Point at, KRef slot, bool stores, PointFn fn, void *ctx);
 
+// Elements of one access to a value of the domain: a power of two that all its indices are multiples of. 0:
+// its elements are no neighbours along the axis.
+uint32_t wide_piece(const Lower *l, const Domain *d, NodeId id, uint32_t axis);
+// Opens loops over a GPU's threads, each of which has n elements along an axis: at is the first one. Close
+// with lower_close(l, returned count).
+uint32_t wide_open(Lower *l, const Domain *d, uint32_t axis, uint32_t n, Point *at);
+// n elements from `index` on, `piece` by an access at most, into array[slot ...]; and back.
+void wide_load(Lower *l, uint32_t param, KRef index, KRef array, int64_t slot, uint32_t n, uint32_t piece);
+void wide_store(Lower *l, uint32_t param, KRef index, KRef array, int64_t slot, uint32_t n, uint32_t piece);
+
 // A whole map kernel of a GPU, where its points can be taken several at once: fn stores the root's element at
 // a point. False: nothing was emitted.
 bool wide_map(Lower *l, const Domain *d, PointFn fn, void *ctx);

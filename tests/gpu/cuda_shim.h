@@ -77,6 +77,14 @@ static inline unsigned __umulhi(unsigned a, unsigned b)
     return unsigned(uint64_t(a) * b >> 32);
 }
 
+static inline float __expf(float x)
+{
+    return std::exp(x);
+}
+static inline float __fdividef(float x, float y)
+{
+    return x / y;
+}
 #define RLX_CUDA_ON_CPU
 static inline float cuda_f16_to_f32(unsigned short h)
 {
