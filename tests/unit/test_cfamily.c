@@ -519,7 +519,7 @@ static void check_gpu(const Target *t, int64_t more)
     target = t;
     slack = more;
     const char *flags =
-        arena_printf(&arena, "-x c++ -std=c++14 -w -O1 -ffp-contract=off -shared -fPIC -I%s/tests/metal",
+        arena_printf(&arena, "-x c++ -std=c++14 -w -O1 -ffp-contract=off -shared -fPIC -I%s/compiler/metal",
                      source ? source : ".");
     run_all(&cases, "clang++", flags, print_all(1, &cases));
     target = &target_c;

@@ -327,7 +327,7 @@ static void test_emitted_gpu(void **state)
     check_target(
         &target_metal, "clang++",
         arena_printf(&arena,
-                     "-x c++ -std=c++14 -w -O1 -ffp-contract=off -shared -fPIC -I%s/tests/metal",
+                     "-x c++ -std=c++14 -w -O1 -ffp-contract=off -shared -fPIC -I%s/compiler/metal",
                      source ? source : "."));
 }
 
