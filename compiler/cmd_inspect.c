@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // rlxc inspect: what a model costs, before it is flashed.
+#include "compiler/inspect_dispatch.h"
 #include "compiler/interface.h"
 #include "compiler/job.h"
 #include "compiler/json_text.h"
@@ -119,6 +120,8 @@ static void print_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx
         printf("  split%s", k->waits ? " after a barrier" : "");
     else if (p->caps->threads > 1)
         printf("  thread %d%s", k->thread, k->waits ? " after a barrier" : "");
+    if (p->caps->is_gpu)
+        printf("  group %u", k->group);
     printf("\n");
 }
 
@@ -180,6 +183,8 @@ static void print_text(const Job *j, const Totals *t)
     if (p->caps->threads > 1)
         printf("threads %d, %u kernels split, %u barriers\n", p->caps->threads, shared_kernels(p),
                plan_count_barriers(p));
+    if (p->caps->is_gpu)
+        inspect_dispatch_print(p);
     print_buckets(j);
     plan_walk(p, print_kernel, NULL);
 }
@@ -213,6 +218,8 @@ static void print_json_kernel(const Plan *p, PlanKernel *k, uint64_t times, void
     if (p->caps->threads > 1)
         printf(", \"split\": %s, \"thread\": %d, \"waits\": %s", k->is_shared ? "true" : "false", k->thread,
                k->waits ? "true" : "false");
+    if (p->caps->is_gpu)
+        printf(", \"group\": %u, \"level\": %u", k->group, k->level);
     printf("}");
     j->comma = ",";
 }
@@ -263,7 +270,10 @@ static void print_json(const Job *j, const Totals *t)
         j->emitted.n_functions);
     if (j->emitted.device_bytes != 0)
         printf("  \"device_bytes\": %zu,\n", j->emitted.device_bytes);
-    printf("  \"threads\": %d,\n  \"barriers\": %u,\n", p->caps->threads, plan_count_barriers(p));
+    if (p->caps->is_gpu)
+        inspect_dispatch_print_json(p);
+    else
+        printf("  \"threads\": %d,\n  \"barriers\": %u,\n", p->caps->threads, plan_count_barriers(p));
     print_json_buckets(j);
     printf("  \"kernels\": [");
     JsonKernels k = {a, ""};
@@ -280,6 +290,7 @@ ExitCode cmd_inspect(Cli *c)
         cli_progress_end();
         return EXIT_OK;
     }
+    j.host.compile_gpu = NULL; // slow, and nothing of it is printed
     if (!job_emit(&j))
         return cli_fail(c);
     cli_progress_end();

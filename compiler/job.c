@@ -38,6 +38,19 @@ static bool check_pass(Job *j, const char *option, const char *name)
     return wrong_value(j, option, name, "the name of a pass (`rlxc passes` lists them)");
 }
 
+static bool read_goal(Job *j)
+{
+    static const char *const goals[] = {[PLAN_MEMORY] = "memory", [PLAN_LATENCY] = "latency"};
+    const char *given = j->cli->options.plan;
+    uint32_t goal = PLAN_MEMORY;
+    if (given != NULL && !choose(j, "--plan", given, goals, 2, &goal))
+        return false;
+    if (goal == PLAN_LATENCY && !j->target->caps.is_gpu) // whose kernels run side by side
+        return wrong_value(j, "--plan", given, "memory, or --target cuda, vulkan or metal with it");
+    j->pipeline.goal = (PlanGoal)goal;
+    return true;
+}
+
 static bool read_pipeline_options(Job *j)
 {
     const Options *o = &j->cli->options;
@@ -52,12 +65,14 @@ static bool read_pipeline_options(Job *j)
                                     .allow_fast = o->fast != NULL,
                                     .accuracy = accuracy,
                                     .is_dynamic = o->dynamic != NULL,
+                                    .no_fuse = o->no_fuse != NULL,
+                                    .no_reorder = o->no_reorder != NULL,
                                     .caps = &j->caps,
                                     .dump = o->dump,
                                     .stop_after = o->stop_after,
                                     .time_passes = o->time_passes != NULL,
                                     .report = stderr};
-    return check_pass(j, "--dump", o->dump) && check_pass(j, "--stop-after", o->stop_after);
+    return read_goal(j) && check_pass(j, "--dump", o->dump) && check_pass(j, "--stop-after", o->stop_after);
 }
 
 static bool read_threads(Job *j)

@@ -13,6 +13,8 @@ typedef struct PipelineOptions {
     bool allow_fast;
     double accuracy;  // see PassOptions
     uint8_t winograd; // the same
+    PlanGoal goal;
+    bool no_fuse, no_reorder;
     const TargetCaps *caps;
     const PlanChoice *tuned; // measured choices (--tune)
     uint32_t n_tuned;

@@ -3,7 +3,7 @@
 // stand, and where a run is cut so that the device begins while the host goes on. All from byte ranges after
 // placing. Kernels change places where that saves barriers: a group is what a level of the dependencies is,
 // so that there are as few as the longest chain has kernels.
-#include "passes/pass.h"
+#include "passes/dispatch.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,7 +62,7 @@ static void reorder(Plan *p, Arena *scratch)
     qsort(place, n, sizeof *place, by_level);
     put_kernels(p, place);
     if (count_barriers(p) < before) {
-        p->n_moved = count_moved(place, n);
+        p->n_moved += count_moved(place, n);
         plan_find_lifetimes(p);
     } else {
         put_kernels(p, old);
@@ -79,26 +79,32 @@ static uint32_t find_split(const Plan *p)
     return at < n ? at : 0;
 }
 
-// Recursion: as deep as loops nest.
-static void arrange(Plan *p, const PassOptions *o)
+void dispatch_arrange(Plan *p, const PassOptions *o)
 {
     Arena scratch = {0};
-    for (uint32_t i = 0; i < p->kernels.len; i++)
-        if (p->kernels.data[i].loop != NULL)
-            arrange(p->kernels.data[i].loop->body, o);
     plan_find_edges(p);
     plan_find_groups(p);
-    p->n_barriers_placed = count_barriers(p);
+    if (p->n_barriers_placed == 0)
+        p->n_barriers_placed = count_barriers(p);
     if (!o->no_reorder && p->kernels.len > 2)
         reorder(p, &scratch);
     p->split = find_split(p);
     arena_free(&scratch);
 }
 
+// Recursion: as deep as loops nest.
+static void arrange_all(Plan *p, const PassOptions *o)
+{
+    for (uint32_t i = 0; i < p->kernels.len; i++)
+        if (p->kernels.data[i].loop != NULL)
+            arrange_all(p->kernels.data[i].loop->body, o);
+    dispatch_arrange(p, o);
+}
+
 bool pass_dispatch(Pass *p)
 {
     if (!p->options->caps->is_gpu)
         return false;
-    arrange(p->plan, p->options);
+    arrange_all(p->plan, p->options);
     return true;
 }

@@ -576,7 +576,8 @@ bool pass_fuse(Pass *p)
 {
     Fuse f = {.pass = p, .plan = p->plan, .g = p->graph};
     p->plan->live = live_analyse(p->graph, p->perm);
-    f.groups = group_nodes(p->plan, p->scratch, p->options->opt_level >= 1 ? GROUP_FUSE : GROUP_SINGLE);
+    f.groups = group_nodes(p->plan, p->scratch,
+                           p->options->opt_level >= 1 && !p->options->no_fuse ? GROUP_FUSE : GROUP_SINGLE);
     strip_join(p->plan, p->options, p->scratch, &f.groups);
     if (p->options->opt_level >= 1 && p->frame == NULL)
         group_join_products(p->plan, p->scratch, &f.groups);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory plan: when every buffer holds data, which ones share bytes in place, and at which offset each lies.
 // The bound beside the result is the largest sum of buffers that hold data at one time.
-#include "passes/pass.h"
+#include "passes/dispatch.h"
 #include "passes/place.h"
 
 typedef struct Planner {
@@ -10,6 +10,7 @@ typedef struct Planner {
     BufId *owner;    // by buffer: the one whose bytes it uses (itself unless in place)
     bool *is_output; // by buffer: holds an output of the graph or a condition
     bool *is_staged; // by buffer: part of what a GPU and its host exchange (Plan.staged)
+    bool is_latency; // memory is not used again where that costs a barrier
 } Planner;
 
 enum { STAGED_ALIGN = 256, STAGED_PAD = 64 };
@@ -49,10 +50,22 @@ static bool is_read_point_wise(const PlanKernel *k, const Graph *g, NodeId id)
     return true;
 }
 
-// Nothing needs the buffer's bytes after kernel `at`.
+// Does another kernel of the group of kernel `at` touch the bytes?
+static bool has_neighbour(Planner *m, BufId owner, uint32_t at)
+{
+    const Plan *p = m->plan;
+    for (uint32_t i = at; i-- > 0 && p->kernels.data[i].group == p->kernels.data[at].group;)
+        for (uint32_t j = 0; j < p->kernels.data[i].args.len; j++)
+            if (m->owner[p->kernels.data[i].args.data[j].buf] == owner)
+                return true;
+    return false;
+}
+
+// Nothing needs the buffer's bytes after kernel `at`; nor beside it, when memory must not cost a barrier.
 static bool dies_at(Planner *m, BufId owner, uint32_t at)
 {
-    return buffer_of(m, owner)->last == at && !m->is_output[owner] && !m->is_staged[owner];
+    return buffer_of(m, owner)->last == at && !m->is_output[owner] && !m->is_staged[owner] &&
+           (!m->is_latency || !has_neighbour(m, owner, at));
 }
 
 // Does the kernel read another value out of the same bytes?
@@ -286,6 +299,32 @@ static void place_region(Planner *m, Region region)
     m->plan->region_bytes[region] = next;
 }
 
+// Kernels by what they depend on, as if no bytes were used twice: their groups are what memory must not
+// split.
+static void find_groups_first(Planner *m)
+{
+    place_region(m, REGION_ARENA);
+    place_region(m, REGION_STATE);
+    place_region(m, REGION_PARAM);
+    dispatch_arrange(m->plan, m->pass->options);
+}
+
+// A buffer holds data for the whole of a group, whose kernels are in no order.
+static void extend_to_groups(Plan *p, Arena *scratch)
+{
+    const uint32_t n = p->kernels.len;
+    uint32_t *begin = ARENA_ARRAY(scratch, uint32_t, n + 1u), *end = ARENA_ARRAY(scratch, uint32_t, n + 1u);
+    for (uint32_t i = 1; i < n; i++)
+        begin[i] = plan_opens_group(p, i) ? i : begin[i - 1];
+    for (uint32_t i = n; i-- > 0;)
+        end[i] = i + 1 < n && !plan_opens_group(p, i + 1) ? end[i + 1] : i;
+    for (BufId b = 1; b < p->buffers.len && n != 0; b++) {
+        PlanBuffer *buf = &p->buffers.data[b];
+        buf->first = buf->first < n ? begin[buf->first] : buf->first;
+        buf->last = end[buf->last];
+    }
+}
+
 // A buffer without bytes may have the address of another one.
 static bool is_empty_alias(const Plan *p, const PlanArg *written, const PlanArg *other)
 {
@@ -305,7 +344,9 @@ static void mark_empty_aliases(Plan *p, PlanKernel *k)
 
 bool pass_memplan(Pass *p)
 {
-    Planner m = {.pass = p, .plan = p->plan};
+    Planner m = {.pass = p,
+                 .plan = p->plan,
+                 .is_latency = p->options->goal == PLAN_LATENCY && p->options->caps->is_gpu};
     m.owner = ARENA_ARRAY(p->scratch, BufId, p->plan->buffers.len);
     m.is_output = ARENA_ARRAY(p->scratch, bool, p->plan->buffers.len);
     m.is_staged = ARENA_ARRAY(p->scratch, bool, p->plan->buffers.len);
@@ -322,11 +363,17 @@ bool pass_memplan(Pass *p)
         m.is_output[p->plan->checks.data[i].buf] = true;
     if (p->frame != NULL && p->options->opt_level >= 1)
         carry_in_place(&m);
+    if (m.is_latency)
+        find_groups_first(&m);
     plan_find_lifetimes(p->plan);
     if (p->options->opt_level >= 1)
         for (uint32_t i = 0; i < p->plan->kernels.len; i++)
             try_in_place(&m, i);
+    if (m.is_latency)
+        extend_to_groups(p->plan, p->scratch);
     place_arena(&m);
+    if (m.is_latency)
+        plan_find_lifetimes(p->plan);
     if (has_exchange)
         place_exchanged(&m);
     place_region(&m, REGION_STATE);

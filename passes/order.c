@@ -264,7 +264,7 @@ bool pass_order(Pass *p)
         schedule(&o, TIE_EARLIEST, best);
     const uint64_t original = peak_of(&o, best);
     uint64_t lowest = original;
-    for (TieRule rule = TIE_EARLIEST; rule < TIE_COUNT; rule++) {
+    for (TieRule rule = TIE_EARLIEST; rule < TIE_COUNT && !p->options->no_reorder; rule++) {
         schedule(&o, rule, order);
         const uint64_t peak = peak_of(&o, order);
         if (peak < lowest) {

@@ -6,6 +6,7 @@
 #include "ir/plan.h"
 #include "ir/verify.h"
 
+// Latency: on GPUs memory is not used again where a launch would have to wait for that.
 typedef enum PlanGoal { PLAN_MEMORY, PLAN_LATENCY } PlanGoal;
 
 typedef struct PassOptions {

@@ -57,6 +57,8 @@ COMMANDS = {
         ["compile", model, "--target", "cuda", "--gpu", "gtx"],
         ["compile", model, "--target", "cuda", "--gpu", "sm_80,sm_80"],
         ["compile", model, "--target", "cuda", "--gpu", "text", "--threads", "2"],
+        ["compile", model, "--target", "cuda", "--gpu", "text", "--plan", "fast"],
+        ["compile", model, "--plan", "latency"],
         ["compile", model, "--name", "1st"],
         ["compile", model, "--name", "int"],
         ["compile", model, "--weights", "here"],

@@ -32,8 +32,5 @@ Tensor ops_random_tensor(Arena *a, const Graph *g, NodeId id, uint64_t seed);
 
 // Does a kernel of the plan have several stages, as cases named "strips" must?
 bool ops_has_stages(const Plan *p);
-// By all pairs of kernels: those of a level or group have no hazard between them, each kernel has one with
-// some kernel of the level before, and edges order all of them, none without need. NULL or what is wrong.
-const char *ops_check_order(Plan *p);
 
 #endif

@@ -10,6 +10,7 @@
 //
 // In the files, `const : f32[2, 3] = random` stands for random values. Inputs are random: floats in [-2, 2]
 // (with some NaN, infinities and zeros where the name contains "special"), integers in [-9, 9].
+#include "../gpu/check_order.h"
 #include "base/map.h"
 #include "codegen/host.h"
 #include "codegen/target.h"
@@ -218,6 +219,13 @@ static void write_unit(Unit *u, const char *dir, uint32_t first, uint32_t end)
     arena_free(&a);
 }
 
+static const char *check_kernels(Plan *p)
+{
+    plan_find_edges(p);
+    plan_find_groups(p);
+    return check_order(p);
+}
+
 static void plan_jobs(const char *dir)
 {
     for (uint32_t c = 0; c < N_CONFIGS; c++) {
@@ -236,7 +244,7 @@ static void plan_jobs(const char *dir)
             if (wrong == NULL && configs[c].strips && !ops_has_stages(j.plan))
                 wrong = "no kernel has stages";
             if (wrong == NULL)
-                wrong = ops_check_order(j.plan);
+                wrong = check_kernels(j.plan);
             if (wrong != NULL)
                 fail_job(&j, wrong);
             if (j.plan != NULL)

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef COMPILER_INSPECT_DISPATCH_H
+#define COMPILER_INSPECT_DISPATCH_H
+
+#include "ir/plan.h"
+
+// What a run of a GPU target launches, for rlxc inspect: lines of text, or members of a JSON object.
+void inspect_dispatch_print(const Plan *p);
+void inspect_dispatch_print_json(const Plan *p);
+
+#endif

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What rlxc inspect says about launches on a GPU: it adds up, and --plan, --no-reorder and --no-fuse change
+it. Usage: check_inspect.py RLXC; prints TAP."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+RLXC = sys.argv[1]
+MODEL = os.path.join(os.environ.get("RLXC_SOURCE", "."), "models/decoder.json")
+n_tests = 0
+n_failed = 0
+
+
+def result(ok, name, said=""):
+    global n_tests, n_failed
+    n_tests += 1
+    n_failed += not ok
+    print(f"{'' if ok else 'not '}ok {n_tests} - {name}", flush=True)
+    if not ok:
+        print("# " + str(said).replace("\n", "\n# "))
+
+
+def inspect(model, *options):
+    command = [RLXC, "inspect", model, "--target", "vulkan", *options]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def adds_up(d):
+    kernels = [k for k in d["kernels"] if "loop" not in k["name"]]
+    sizes = {}
+    for k in kernels:
+        sizes[k["group"]] = sizes.get(k["group"], 0) + 1
+    histogram = [0] * 8
+    for size in sizes.values():
+        histogram[min(size, 8) - 1] += 1
+    return (
+        d["launches"] == len(kernels)
+        and d["groups"] == len(sizes) == d["barriers"] + 1
+        and d["groups_by_size"] == histogram
+        and d["largest_group"] == max(sizes.values())
+        and all(k["level"] <= d["barriers"] for k in kernels)
+    )
+
+
+def check_decoder():
+    plain = json.loads(inspect(MODEL, "--json"))
+    fast = json.loads(inspect(MODEL, "--json", "--plan", "latency"))
+    single = json.loads(inspect(MODEL, "--json", "--no-fuse"))
+    for name, d in (("", plain), ("--plan latency", fast), ("--no-fuse", single)):
+        result(adds_up(d), f"groups of the decoder {name}", d)
+    result(
+        fast["barriers"] < plain["barriers"] and fast["arena_bytes"] > plain["arena_bytes"],
+        "--plan latency: memory for barriers",
+        (plain["barriers"], fast["barriers"]),
+    )
+    result(single["fused_nodes"] == 0 < plain["fused_nodes"], "--no-fuse: nothing is fused", single)
+    text = inspect(MODEL)
+    want = f"launches {plain['launches']} in {plain['groups']} groups, {plain['barriers']} barriers"
+    result(want in text, "the text says the same", text)
+
+
+# Two chains, one after the other in the graph, which are best run side by side.
+def check_chains(folder):
+    path = os.path.join(folder, "chains.rlx")
+    lines = ['graph "chains" {', '  %1 = input "x" : f32[4, 16]', '  %2 = input "y" : f32[4, 16]']
+    lines += [f"  %{i} = softmax(%{ {3: 1, 83: 2}.get(i, i - 1)})" for i in range(3, 163)]
+    lines += ['  output "a" = %82', '  output "b" = %162', "}"]
+    with open(path, "w", encoding="ascii") as f:
+        f.write("\n".join(lines) + "\n")
+    d = json.loads(inspect(path, "--json", "--plan", "latency"))
+    old = json.loads(inspect(path, "--json", "--plan", "latency", "--no-reorder"))
+    result(d["barriers"] == 79 and d["groups_by_size"][1] == 80, "two chains run side by side", d["barriers"])
+    result(d["moved"] > 0 and old["moved"] == 0 and old["barriers"] > 79, "--no-reorder", old["barriers"])
+    result(64 <= d["split"] < 160, "a long run is submitted in two parts", d["split"])
+
+
+check_decoder()
+with tempfile.TemporaryDirectory() as scratch:
+    check_chains(scratch)
+print(f"1..{n_tests}")
+sys.exit(n_failed != 0)
