@@ -111,7 +111,7 @@ static bool can_overwrite(Planner *m, const PlanKernel *k, uint32_t at, NodeId i
 static void try_in_place(Planner *m, uint32_t at)
 {
     PlanKernel *k = &m->plan->kernels.data[at];
-    if (k->copy.src != 0)
+    if (k->copy.src != 0 || k->is_joined)
         return;
     const BufId out = m->plan->locs.data[k->root].buf;
     if (!is_arena(m, out) || m->owner[out] != out || buffer_of(m, out)->first != at || m->is_staged[out])

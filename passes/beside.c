@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels side by side: on GPUs, kernels that do not depend on each other and are too small to fill the
+// device become one launch, which has the threads (or groups) of one behind those of another. The rotations
+// of queries and keys, the products that make them, copies into the parts of a concat: a launch costs about a
+// microsecond, whatever it does. Only kernels at the same depth of the dependencies are joined, so that
+// nobody waits for more than before.
+#include "passes/pass.h"
+
+// A kernel of no more threads leaves room on the device. How far back kernels are joined; how many to one.
+enum { SMALL_THREADS = 1 << 18, WINDOW = 64, MAX_JOINED = 8, MAX_LOOPS = 8 };
+
+typedef struct Grid {
+    bool is_possible;
+    uint32_t n_loops; // outermost first
+    KRef loop[MAX_LOOPS];
+    int64_t trips[MAX_LOOPS];
+    int64_t n; // threads or groups
+} Grid;
+
+typedef struct Beside {
+    Plan *plan;
+    Arena *scratch;
+    Grid *grid;      // by kernel
+    uint32_t *level; // by kernel
+    bool *is_gone;   // by kernel: it is part of an earlier one
+} Beside;
+
+// --- what a kernel is made of --------------------------------------------------------------------
+
+static bool is_expression(uint8_t kind)
+{
+    return (kind >= KI_const && kind <= KI_aload) || kind == KI_comment || kind == KI_none;
+}
+
+static KRef first_statement(const Kernel *k, KRef begin, KRef end)
+{
+    while (begin < end && is_expression(k_inst(k, begin)->kind))
+        begin++;
+    return begin;
+}
+
+static int64_t trips_of(const Kernel *k, KRef loop, uint8_t flags)
+{
+    const KInst *n = k_inst(k, loop);
+    int64_t lo = 0, hi = 0;
+    if (n->kind != KI_for || n->flags != flags || !k_is_const(k, n->a, &lo) || !k_is_const(k, n->b, &hi))
+        return 0;
+    return hi <= lo ? 0 : (hi - lo + n->imm - 1) / n->imm;
+}
+
+// Only what names its parameters by number and means the same behind a condition.
+static bool can_be_copied(const Kernel *k)
+{
+    for (KRef r = 1; r < k->insts.len; r++) {
+        const uint8_t kind = k_inst(k, r)->kind;
+        if (kind == KI_point || kind == KI_matrix || kind == KI_part || kind == KI_device || kind == KI_call)
+            return false;
+    }
+    return k->insts.len > 1;
+}
+
+// The loops around all that the kernel does.
+static Grid grid_of(const Kernel *k)
+{
+    const uint8_t flags = k->group != 0 ? KFOR_GROUP : KFOR_PARALLEL;
+    Grid g = {.n = 1};
+    KRef begin = 1, end = k->insts.len;
+    while (g.n_loops < MAX_LOOPS) {
+        const KRef loop = first_statement(k, begin, end);
+        const int64_t trips = loop < end ? trips_of(k, loop, flags) : 0;
+        if (trips == 0)
+            break;
+        const KRef close = k_block_end(k, loop);
+        if (first_statement(k, close + 1, end) != end)
+            break;
+        g.loop[g.n_loops] = loop;
+        g.trips[g.n_loops++] = trips;
+        if (trips > SMALL_THREADS || g.n > SMALL_THREADS)
+            return g;
+        g.n *= trips;
+        begin = loop + 1;
+        end = close;
+    }
+    g.is_possible = can_be_copied(k) && (k->group == 0 || g.n_loops > 0) &&
+                    g.n * (k->group != 0 ? k->group : 1) <= SMALL_THREADS;
+    return g;
+}
+
+// --- what may stand beside what ------------------------------------------------------------------
+
+// Buffers have no places yet: different ones never share bytes.
+static bool in_conflict(const PlanKernel *a, const PlanKernel *b)
+{
+    for (uint32_t i = 0; i < a->args.len; i++)
+        for (uint32_t j = 0; j < b->args.len; j++) {
+            const PlanArg *x = &a->args.data[i], *y = &b->args.data[j];
+            if (x->buf == y->buf && (x->is_written || y->is_written) && x->begin < y->end &&
+                y->begin < x->end)
+                return true;
+        }
+    return false;
+}
+
+// Bytes of a buffer that a kernel at some depth touches.
+typedef struct Touch {
+    uint64_t begin, end;
+    uint32_t level;
+    bool is_written;
+} Touch;
+typedef VEC(Touch) Touches;
+
+static uint32_t level_behind(const Touches *t, const PlanArg *a, uint32_t level)
+{
+    for (uint32_t i = 0; i < t->len; i++) {
+        const Touch *x = &t->data[i];
+        if ((x->is_written || a->is_written) && x->begin < a->end && a->begin < x->end && level <= x->level)
+            level = x->level + 1;
+    }
+    return level;
+}
+
+static void find_levels(Beside *s)
+{
+    const Plan *p = s->plan;
+    Touches *touches = ARENA_ARRAY(s->scratch, Touches, p->buffers.len); // by buffer
+    for (uint32_t i = 0; i < p->kernels.len; i++) {
+        const PlanKernel *k = &p->kernels.data[i];
+        for (uint32_t j = 0; j < k->args.len; j++)
+            s->level[i] = level_behind(&touches[k->args.data[j].buf], &k->args.data[j], s->level[i]);
+        for (uint32_t j = 0; j < k->args.len; j++) {
+            const PlanArg *a = &k->args.data[j];
+            const Region region = p->buffers.data[a->buf].region;
+            if (region != REGION_WEIGHTS && region != REGION_PARAM) // nobody writes these
+                vec_push(s->scratch, &touches[a->buf],
+                         ((Touch){a->begin, a->end, s->level[i], a->is_written}));
+        }
+    }
+}
+
+static bool is_plain(const Beside *s, uint32_t i)
+{
+    const PlanKernel *k = &s->plan->kernels.data[i];
+    return k->loop == NULL && !k->is_last && !k->is_start && !s->is_gone[i] && s->grid[i].is_possible;
+}
+
+// May kernel `to` be computed where kernel `from` is, beside all of `joined`?
+static bool can_join(const Beside *s, const uint32_t *joined, uint32_t n, uint32_t to)
+{
+    const PlanKernel *kernels = s->plan->kernels.data;
+    const uint32_t from = joined[0];
+    if (!is_plain(s, to) || s->level[to] != s->level[from] ||
+        kernels[to].kernel->group != kernels[from].kernel->group)
+        return false;
+    for (uint32_t i = 0; i < n; i++)
+        if (in_conflict(&kernels[joined[i]], &kernels[to]))
+            return false;
+    for (uint32_t i = from + 1; i < to; i++)
+        if (!s->is_gone[i] && in_conflict(&kernels[i], &kernels[to]))
+            return false;
+    return true;
+}
+
+// --- the kernel of several -----------------------------------------------------------------------
+
+static bool names_param(uint8_t kind)
+{
+    return kind == KI_load || kind == KI_store || kind == KI_prefetch || kind == KI_fetch || kind == KI_put;
+}
+
+static uint32_t loop_place(const Grid *g, KRef loop)
+{
+    uint32_t i = 0;
+    while (i < g->n_loops && g->loop[i] != loop)
+        i++;
+    return i;
+}
+
+// The loop variable in iteration `at` of all loops of the grid.
+static KRef loop_value(Kernel *to, const Kernel *k, const Grid *g, uint32_t place, KRef at)
+{
+    const KInst *n = k_inst(k, g->loop[place]);
+    int64_t inner = 1, lo = 0;
+    for (uint32_t i = place + 1; i < g->n_loops; i++)
+        inner *= g->trips[i];
+    k_is_const(k, n->a, &lo);
+    KRef i = inner > 1 ? k_op(to, KOP_div, at, k_index(to, inner), 0) : at;
+    i = place > 0 ? k_op(to, KOP_rem, i, k_index(to, g->trips[place]), 0) : i;
+    return k_add(to, k_mul(to, i, k_index(to, n->imm)), k_index(to, lo));
+}
+
+// Appends the statements of a kernel for iteration `at` of its grid.
+static void copy_body(const Beside *s, Kernel *to, uint32_t index, KRef at)
+{
+    const Kernel *k = s->plan->kernels.data[index].kernel;
+    const Grid *g = &s->grid[index];
+    const uint32_t first_param = to->params.len;
+    KRef *map = ARENA_ARRAY(s->scratch, KRef, k->insts.len), end[MAX_LOOPS];
+    for (uint32_t i = 0; i < k->params.len; i++)
+        vec_push(to->arena, &to->params, k->params.data[i]);
+    for (uint32_t i = 0; i < g->n_loops; i++)
+        end[i] = k_block_end(k, g->loop[i]);
+    for (KRef r = 1; r < k->insts.len; r++) {
+        KInst n = *k_inst(k, r);
+        const uint32_t place = loop_place(g, r);
+        bool is_end = false;
+        for (uint32_t i = 0; i < g->n_loops; i++)
+            is_end = is_end || end[i] == r;
+        if (place < g->n_loops)
+            map[r] = loop_value(to, k, g, place, at);
+        if (place < g->n_loops || is_end)
+            continue;
+        n.a = map[n.a];
+        n.b = map[n.b];
+        n.c = map[n.c];
+        n.imm += names_param(n.kind) ? first_param : 0;
+        map[r] = k_append(to, &n);
+    }
+}
+
+static Kernel *kernel_of(const Beside *s, const uint32_t *joined, uint32_t n)
+{
+    const PlanKernel *kernels = s->plan->kernels.data;
+    const Kernel *first = kernels[joined[0]].kernel;
+    Kernel *to = kernel_new(first->arena, first->name);
+    int64_t total = 0, end = 0;
+    bool has_wait = false;
+    to->comment = first->comment;
+    for (uint32_t i = 0; i < n; i++) {
+        const Kernel *k = kernels[joined[i]].kernel;
+        total += s->grid[joined[i]].n;
+        has_wait = has_wait || kernel_has_wait(k);
+        to->may_alias = to->may_alias || k->may_alias;
+        to->comment = i == 0 ? first->comment : arena_printf(to->arena, "%s; %s", to->comment, k->comment);
+    }
+    if (first->group != 0)
+        k_set_group(to, first->group);
+    const KRef at = first->group != 0
+                        ? k_for_group(to, total, "part")
+                        : k_for(to, k_index(to, 0), k_index(to, total), 1, KFOR_PARALLEL, "part");
+    for (uint32_t i = 0; i < n; i++) {
+        const int64_t begin = end;
+        end += s->grid[joined[i]].n;
+        if (i + 1 < n)
+            k_if(to, k_op(to, KOP_lt, at, k_index(to, end), 0));
+        if (has_wait && !kernel_has_wait(kernels[joined[i]].kernel))
+            k_wait(to);
+        copy_body(s, to, joined[i], k_add(to, at, k_index(to, -begin)));
+        if (i + 1 < n)
+            k_else(to);
+    }
+    for (uint32_t i = 0; i < n; i++) // the conditions, and the loop
+        k_end(to);
+    return to;
+}
+
+static void join(Beside *s, const uint32_t *joined, uint32_t n)
+{
+    PlanKernel *kernels = s->plan->kernels.data, *first = &kernels[joined[0]];
+    Kernel *to = kernel_of(s, joined, n);
+    const char *wrong = kernel_verify(to);
+    if (wrong != NULL)
+        diag_bug(to->name, (int)joined[0], wrong);
+    first->kernel = to;
+    first->is_joined = true;
+    first->copy = (PlanCopy){0};
+    for (uint32_t i = 1; i < n; i++) {
+        const PlanKernel *k = &kernels[joined[i]];
+        for (uint32_t j = 0; j < k->args.len; j++)
+            vec_push(s->plan->arena, &first->args, k->args.data[j]);
+        for (uint32_t j = 0; j < k->body.len; j++)
+            vec_push(s->plan->arena, &first->body, k->body.data[j]);
+        first->flops += k->flops;
+        first->macs += k->macs;
+        s->is_gone[joined[i]] = true;
+    }
+}
+
+// --- the pass ------------------------------------------------------------------------------------
+
+static bool join_all(Beside *s)
+{
+    const uint32_t n = s->plan->kernels.len;
+    bool any = false;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t joined[MAX_JOINED] = {i}, n_joined = 1;
+        if (!is_plain(s, i))
+            continue;
+        for (uint32_t j = i + 1; j < n && j <= i + WINDOW && n_joined < MAX_JOINED; j++)
+            if (can_join(s, joined, n_joined, j))
+                joined[n_joined++] = j;
+        if (n_joined == 1)
+            continue;
+        join(s, joined, n_joined);
+        any = true;
+    }
+    return any;
+}
+
+bool pass_beside(Pass *p)
+{
+    Plan *plan = p->plan;
+    const uint32_t n = plan->kernels.len;
+    Beside s = {.plan = plan, .scratch = p->scratch};
+    if (!plan->caps->is_gpu || p->frame != NULL || plan->n_check_kernels != 0 || plan->n_prepare != 0 ||
+        plan->moe.len != 0)
+        return false;
+    s.grid = ARENA_ARRAY(p->scratch, Grid, n + 1u);
+    s.level = ARENA_ARRAY(p->scratch, uint32_t, n + 1u);
+    s.is_gone = ARENA_ARRAY(p->scratch, bool, n + 1u);
+    for (uint32_t i = 0; i < n; i++)
+        if (plan->kernels.data[i].loop == NULL)
+            s.grid[i] = grid_of(plan->kernels.data[i].kernel);
+    find_levels(&s);
+    if (!join_all(&s))
+        return false;
+    plan->kernels.len = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (!s.is_gone[i])
+            plan->kernels.data[plan->kernels.len++] = plan->kernels.data[i];
+    return true;
+}
