@@ -41,6 +41,8 @@ bool host_is_parallel(const HostEmit *e);
 bool host_has_pool(const HostEmit *e);
 // The parts of runtime-lite that the model needs, or what includes them.
 void host_emit_runtime(const HostEmit *e, Str *out);
+// These parts, in the order that they need.
+void host_paste_runtime(const Map *files, Str *out);
 void host_emit_header(HostEmit *e, Str *out);
 // weights: C expression of the built-in weights.
 void host_emit_descriptor(HostEmit *e, const char *weights, Str *out);

@@ -87,6 +87,14 @@ static void paste(const char *const *line, Str *out)
             str_add(out, *line);
 }
 
+void host_paste_runtime(const Map *files, Str *out)
+{
+    uint64_t unused;
+    for (uint32_t i = 0; i < N_PARTS; i++)
+        if (map_get_str(files, parts[i].file, &unused))
+            paste(parts[i].text, out);
+}
+
 void host_emit_runtime(const HostEmit *e, Str *out)
 {
     const bool is_linked = e->options->runtime == RUNTIME_LINKED;

@@ -104,7 +104,6 @@ struct Target {
         *param_written; // $0 = storage type, $1 = name, $2 = its number, $3 = restrict or nothing, $L = bytes
     const char *param_separator;
     const char *no_params; // $1 of a kernel without parameters
-    uint32_t max_params;   // 0: any number
     bool params_first;     // parameters are declared before the signature, not in it (GLSL)
     const char *param_prefix; // of names of parameters
     const char *restrict_word;

@@ -102,9 +102,9 @@ static const char *lacks_group(const Target *t, const Kernel *k)
 const char *target_lacks(const Target *t, const Kernel *k)
 {
     const char *message = lacks_group(t, k);
-    if (t->max_params != 0 && k->params.len > t->max_params)
+    if (t->caps.max_params != 0 && k->params.len > t->caps.max_params)
         message = arena_printf(k->arena, "%s has no kernels of %u buffers, only of up to %u", t->name,
-                               k->params.len, t->max_params);
+                               k->params.len, t->caps.max_params);
     for (uint32_t i = 0; i < k->params.len && !message; i++)
         if (!t->types[k->params.data[i].dtype].value)
             message =

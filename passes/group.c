@@ -204,6 +204,35 @@ static void relabel(Grouper *s, NodeId from, NodeId to)
     s->next[to] = after;
 }
 
+// Adds what the members of a group read of other nodes than those of `roots` and is no number in the text.
+static void add_operands(const Grouper *s, NodeId member, const NodeId *roots, uint32_t n_roots, Path *out)
+{
+    NodeId id = member;
+    do {
+        const Node *n = graph_node(s->g, id);
+        for (uint32_t i = 0; i < n->n_src; i++) {
+            const Node *src = graph_node(s->g, n->src[i]);
+            bool is_inside = src->op == OP_const && shape_numel(src->shape) == 1;
+            for (uint32_t j = 0; j < n_roots; j++)
+                is_inside = is_inside || s->out.root[n->src[i]] == roots[j];
+            if (!is_inside && !path_has(out, n->src[i]) && out->len < GROUP_MAX_NODES)
+                out->node[out->len++] = n->src[i];
+        }
+        id = s->next[id];
+    } while (id != member);
+}
+
+// Has a kernel of these groups too many parameters for the target? What it writes, and sizes, have some.
+static bool reads_too_much(const Grouper *s, const NodeId *roots, uint32_t n)
+{
+    enum { OTHERS = 4 };
+    const uint32_t most = s->plan->caps->max_params;
+    Path operands = {.len = 0};
+    for (uint32_t i = 0; i < n && most != 0; i++)
+        add_operands(s, roots[i], roots, n, &operands);
+    return most != 0 && operands.len + OTHERS > most;
+}
+
 static void try_merge(Grouper *s, NodeId id)
 {
     const NodeId to = s->ipdom[id];
@@ -220,7 +249,7 @@ static void try_merge(Grouper *s, NodeId id)
                .size = s->size[id],
                .weight = s->weight[id],
                .possible = !is_alone(s, s->out.anchor[id])};
-    NodeId seen[GROUP_MAX_NODES + 1];
+    NodeId seen[GROUP_MAX_NODES + 2];
     uint32_t n_seen = 0;
     for (uint32_t i = 1; i <= path.len; i++) {
         const NodeId root = s->out.root[i < path.len ? path.node[i] : to];
@@ -234,6 +263,9 @@ static void try_merge(Grouper *s, NodeId id)
     }
     const uint32_t budget = m.anchor != 0 ? prologue_budget((OpId)graph_node(s->g, m.anchor)->op) : 0;
     if (!m.possible || m.size > GROUP_MAX_NODES || (budget != 0 && m.anchor > id && m.weight > budget))
+        return;
+    seen[n_seen] = id;
+    if (reads_too_much(s, seen, n_seen + 1))
         return;
     relabel(s, id, m.root);
     for (uint32_t j = 0; j < n_seen; j++)

@@ -7,6 +7,7 @@ What is generated compiles without a warning as C99 and C++; runs agree with the
 programs of tests/runtime pass; without Metal, or without a C++ compiler, there is a message.
 Usage: check_metal.py RLXC [gcc|clang [SELFTEST]]; prints TAP. SELFTEST: metal_selftest.c, to run as well."""
 import glob
+import json
 import os
 import re
 import shutil
@@ -70,6 +71,18 @@ def check_host(folder):
     result(status != 0 and "needs a C++ compiler" in said, "without a C++ compiler", said)
 
 
+def check_many_inputs(folder):
+    """A sum of more inputs than a kernel of Metal's can have buffers."""
+    n = 40
+    nodes = [{"name": f"s{i}", "op": "add", "inputs": [f"s{i - 1}" if i > 1 else "x0", f"x{i}"]}
+             for i in range(1, n)]
+    inputs = {f"x{i}": {"dtype": "f32", "shape": [4, 8]} for i in range(n)}
+    with open(f"{folder}/many.json", "w", encoding="ascii") as f:
+        json.dump({"rlxc": 1, "name": "many", "inputs": inputs, "nodes": nodes, "outputs": [f"s{n - 1}"]}, f)
+    status, said = run([RLXC, "verify", f"{folder}/many.json", "--target", "metal"])
+    result(status == 0, f"a sum of {n} inputs", said)
+
+
 def check_program(top, library, row):
     model, program, options = row[0], row[1], row[2:]
     folder = f"{top}/{model}"
@@ -116,6 +129,7 @@ def main():
         for model in MODELS:
             status, said = run([RLXC, "verify", f"{ROOT}/models/{model}.json", "--target", "metal"])
             result(status == 0 and "executed on the CPU" in said, f"{model} is right", said)
+        check_many_inputs(top)
         library = glob.glob(f"{top}/rlxc/metal-*/metal.so")[0]
         for row in runtime_rows():
             if row[0] not in LEFT_OUT:

@@ -7,8 +7,7 @@
 // ones, until each op that Metal has is in some of them.
 //
 //   print_selftest MAIN OUT FILE.rlx...    MAIN: tests/metal/selftest_main.c, which runs them
-#include "codegen/host.h"
-#include "codegen/runtime_text.h"
+#include "codegen/host_parts.h"
 #include "gpu_cases.h"
 
 #include <ctype.h>
@@ -109,15 +108,25 @@ static const char *static_name(const char *line)
     return arena_strndup(&cases.perm, begin, (size_t)(end - begin));
 }
 
-// What is static has the same name in every model: renamed by macros. None of its includes is needed.
+static Map includes; // parts of runtime-lite
+
+static const char *include_name(const char *at)
+{
+    return arena_strndup(&cases.perm, at, strcspn(at, "\""));
+}
+
+// What is static has the same name in every model: renamed by macros. Includes are for the head of the file.
 static void print_piece(const char *text, const char *name, Str *out)
 {
+    static const char include[] = "#include \"";
     for (const char *at = text; *at != '\0'; at = next_line(at))
         if (strncmp(at, "static ", 7) == 0)
             str_printf(out, "#define %s %s_%s\n", static_name(at), name, static_name(at));
     for (const char *at = text; *at != '\0'; at = next_line(at))
-        if (strncmp(at, "#include \"", 10) != 0)
+        if (strncmp(at, include, strlen(include)) != 0)
             str_printf(out, "%.*s", (int)(next_line(at) - at), at);
+        else
+            map_put_str(&cases.perm, &includes, include_name(at + strlen(include)), 1);
     for (const char *at = text; *at != '\0'; at = next_line(at))
         if (strncmp(at, "static ", 7) == 0)
             str_printf(out, "#undef %s\n", static_name(at));
@@ -182,16 +191,6 @@ static void print_data(const GpuJob *j, const char *name, Str *out)
 
 // --- the file --------------------------------------------------------------------------------------
 
-static void print_runtime(Str *out)
-{
-    static const char *const *const parts[] = {runtime_text, values_text, symbols_text, moe_text,
-                                               look_text,    gpu_text,    metal_api_text, metal_text};
-    for (uint32_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        for (const char *const *line = parts[i]; *line != NULL; line++)
-            if (strncmp(*line, "#include \"rlx", 13) != 0)
-                str_add(out, *line);
-}
-
 static uint32_t print_cases(Str *out)
 {
     Choice *choice = ARENA_ARRAY(&cases.perm, Choice, cases.jobs.len + 1);
@@ -228,8 +227,10 @@ int main(int argc, char **argv)
                   ": op cases with expected results, for an Apple GPU.\n"
                   "//   clang metal_selftest.c -o metal_selftest && ./metal_selftest\n");
     gpu_plan(&cases, "metal", 3, argv + 3, argc - 3);
-    print_runtime(&out);
-    const uint32_t n = print_cases(&out);
+    Str models = str_new(&cases.perm);
+    const uint32_t n = print_cases(&models);
+    host_paste_runtime(&includes, &out);
+    str_add(&out, str_text(&models));
     char line[256];
     while (fgets(line, sizeof line, main_file) != NULL)
         str_add(&out, line);
