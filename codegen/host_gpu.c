@@ -5,7 +5,8 @@
 #include "codegen/host_parts.h"
 #include <string.h>
 
-enum { RECORD_BYTES = 1024, BLOCK = 64, MEMORY_BLOCK = 256 }; // RLX_GPU_RECORD
+enum { BLOCK = 64, MEMORY_BLOCK = 256 };
+enum { RECORD_BYTES = 1024, GRAPH_BYTES = 80, MAX_GRAPHS = 64 }; // RLX_GPU_RECORD ...
 
 static const GpuHost hosts[] = {
     {&target_cuda, "rlx_cuda", "cu", "rlx_cuda_start, rlx_cuda_fetch, rlx_cuda_wait_for"},
@@ -117,6 +118,13 @@ static uint32_t loop_depth(const Plan *p)
     return deepest;
 }
 
+// Of every plan, and of every set of outputs unless these are too many.
+static uint64_t count_graphs(const HostEmit *e)
+{
+    const uint64_t n = host_n_plans(e->plan), all = n * (1 + (uint64_t)e->plan->sets.len);
+    return all <= MAX_GRAPHS ? all : n;
+}
+
 // Sizes that need all kernels; then those of the host's blocks are known as well.
 static void measure(HostEmit *e)
 {
@@ -137,7 +145,7 @@ static void measure(HostEmit *e)
         g->memory_bytes += align_to(host_plan(e->device, i)->region_bytes[REGION_MAPS], MEMORY_BLOCK);
     }
     const uint64_t record = RECORD_BYTES +
-                            8 * ((uint64_t)g->names.len + host_n_plans(e->plan) + g->max_steps) +
+                            8 * ((uint64_t)g->names.len + g->max_steps) + GRAPH_BYTES * count_graphs(e) +
                             8 * (uint64_t)(g->max_args + 1) * (g->depth + 1);
     for (uint32_t i = 0; i < host_n_plans(e->plan); i++)
         host_plan(e->plan, i)->region_bytes[REGION_PREPARED] = align_to(record, BLOCK);

@@ -71,6 +71,7 @@ static const RuntimePart parts[] = {
     {"rlx_params.h", params_text, has_whole_api},
     {"rlx_gpu.h", gpu_text, has_gpu},
     {"rlx_cuda_api.h", cuda_api_text, has_cuda},
+    {"rlx_cuda_graph.h", cuda_graph_text, has_cuda},
     {"rlx_cuda.h", cuda_text, has_cuda},
     {"rlx_vulkan_api.h", vulkan_api_text, has_vulkan},
     {"rlx_vulkan.h", vulkan_text, has_vulkan},

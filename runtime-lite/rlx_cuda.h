@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
 // runtime-lite: models on NVIDIA GPUs, through the driver (libcuda), which is looked for when a context is
-// made: nothing is linked. Pasted behind rlx_cuda_api.h for --target cuda.
+// made: nothing is linked. Pasted behind rlx_cuda_graph.h for --target cuda.
 //
 // A context has a module, a stream and one block of device memory of its own, on the first device of the
 // process (CUDA_VISIBLE_DEVICES), in its primary context. Contexts may be used by any thread, one at a time,
@@ -8,7 +8,7 @@
 #ifndef RLX_CUDA_H
 #define RLX_CUDA_H
 
-#include "rlx_cuda_api.h"
+#include "rlx_cuda_graph.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -17,192 +17,6 @@ extern "C" {
 // Kinds of images: PTX, or a cubin for compute capability major * 10 + minor, RLX_CUDA_EXACT: for no other.
 #define RLX_CUDA_PTX   0u
 #define RLX_CUDA_EXACT 0x1000u
-
-// The record in the state block.
-typedef struct rlx_cuda {
-    rlx_cuda_api api;
-    void *library, *context, *module, *stream;
-    unsigned long long memory;
-    int device;
-    unsigned shared_bytes; // that a group can have
-    const rlx_gpu_program *program;
-    uint32_t n_variants;
-    // While a graph is made: that, the last one of its nodes, and of what.
-    void *graph, *node;
-    const rlx_gpu_program *made_of;
-    int is_programmatic; // kernels wait themselves for those before (rlx_wait), so they may begin earlier
-    void *launched; // in a run: the graph of the variant
-    void *pinned;   // the arena block of the host, where the driver has taken it; or NULL
-    // Behind the inputs and behind the outputs of the last run, if the next one is given before its end.
-    void *taken, *fetched;
-    int in_turn;
-} rlx_cuda;
-
-// CUDA_KERNEL_NODE_PARAMS_v2
-typedef struct rlx_cuda_node {
-    void *function;
-    unsigned grid[3], block[3], shared_bytes;
-    void **params, **extra;
-    void *kernel, *context;
-} rlx_cuda_node;
-
-// The record must fit: an array of -1 elements does not compile.
-typedef char rlx_cuda_fits[sizeof(rlx_cuda) <= RLX_GPU_RECORD ? 1 : -1];
-
-static inline void **rlx_cuda_functions(unsigned char *record)
-{
-    return (void **)(void *)(record + RLX_GPU_RECORD);
-}
-
-// By variant: all launches of a run, or NULL.
-static inline void **rlx_cuda_graphs(unsigned char *record)
-{
-    const rlx_cuda *const c = (const rlx_cuda *)(const void *)record;
-    return rlx_cuda_functions(record) + c->program->n_functions;
-}
-
-// --- rlx_gpu_driver ------------------------------------------------------------------------------
-
-// What a step asks for, or all that a group can have here: code for GPUs with less uses less.
-static inline rlx_status rlx_cuda_shared(const rlx_cuda *c, const rlx_gpu_step *step, void *f,
-                                         unsigned *bytes)
-{
-    enum { MAX_DYNAMIC_SHARED = 8, WITHOUT_ASKING = 49152 };
-    *bytes = step->shared_bytes < c->shared_bytes ? step->shared_bytes : c->shared_bytes;
-    if (*bytes <= WITHOUT_ASKING)
-        return RLX_OK;
-    return rlx_cuda_status(c->api.function_set(f, MAX_DYNAMIC_SHARED, (int)*bytes));
-}
-
-// All parameters are addresses, so that the list is the buffer that the driver wants. In a run it is
-// launched; while a graph is made it becomes a node of it.
-static inline rlx_status rlx_cuda_launch(void *self, const rlx_gpu_step *step, const uint64_t *args)
-{
-    rlx_cuda *const c = (rlx_cuda *)self;
-    void *const f = rlx_cuda_functions((unsigned char *)self)[step->function];
-    const unsigned blocks = (unsigned)step->groups;
-    size_t bytes = step->n_args * sizeof *args;
-    unsigned shared = 0;
-    void *extra[5];
-    rlx_cuda_node n;
-    extra[0] = (void *)(uintptr_t)1; // CU_LAUNCH_PARAM_BUFFER_POINTER
-    extra[1] = (void *)(uintptr_t)args;
-    extra[2] = (void *)(uintptr_t)2; // CU_LAUNCH_PARAM_BUFFER_SIZE
-    extra[3] = &bytes;
-    extra[4] = NULL;
-    if (step->groups > 0x7fffffffu || rlx_cuda_shared(c, step, f, &shared) != RLX_OK)
-        return RLX_ERR_DEVICE;
-    if (c->graph == NULL)
-        return rlx_cuda_status(c->api.launch(f, blocks, 1, 1, step->group, 1, 1, shared, c->stream, NULL,
-                                             step->n_args != 0 ? extra : NULL));
-    memset(&n, 0, sizeof n);
-    n.function = f;
-    n.grid[0] = blocks;
-    n.block[0] = step->group;
-    n.grid[1] = n.grid[2] = n.block[1] = n.block[2] = 1;
-    n.shared_bytes = shared;
-    n.extra = step->n_args != 0 ? extra : NULL;
-    return rlx_cuda_status(c->api.graph_kernel(&c->node, c->graph, NULL, 0, &n));
-}
-
-static inline rlx_status rlx_cuda_clear(void *self, uint64_t address, uint64_t bytes)
-{
-    rlx_cuda *const c = (rlx_cuda *)self;
-    return bytes == 0 ? RLX_OK : rlx_cuda_status(c->api.fill(address, 0, (size_t)bytes, c->stream));
-}
-
-static inline rlx_status rlx_cuda_write(void *self, uint64_t address, const void *data, size_t bytes)
-{
-    rlx_cuda *const c = (rlx_cuda *)self;
-    return bytes == 0 ? RLX_OK : rlx_cuda_status(c->api.write(address, data, bytes, c->stream));
-}
-
-static inline rlx_status rlx_cuda_read(void *self, void *data, uint64_t address, size_t bytes)
-{
-    rlx_cuda *const c = (rlx_cuda *)self;
-    return bytes == 0 ? RLX_OK : rlx_cuda_status(c->api.read(data, address, bytes, c->stream));
-}
-
-static inline rlx_status rlx_cuda_wait(void *self)
-{
-    rlx_cuda *const c = (rlx_cuda *)self;
-    return rlx_cuda_status(c->api.stream_wait(c->stream));
-}
-
-// --- graphs --------------------------------------------------------------------------------------
-
-// By step: the nodes of the graph that is made.
-static inline void **rlx_cuda_nodes(unsigned char *record)
-{
-    const rlx_cuda *const c = (const rlx_cuda *)(const void *)record;
-    return rlx_cuda_graphs(record) + c->n_variants;
-}
-
-static inline uint64_t *rlx_cuda_args(unsigned char *record)
-{
-    const rlx_cuda *const c = (const rlx_cuda *)(const void *)record;
-    return (uint64_t *)(void *)(rlx_cuda_nodes(record) + c->program->max_steps);
-}
-
-// The edges that lead to the node of a step. A programmatic one lets the groups of a kernel begin when all of
-// the one before have, and wait where their text says so (rlx_wait). That wait is for the kernel before to
-// end, which itself has waited, so all kernels on paths to it have ended then, too: edges that such a path
-// replaces are not missed. It is for kernels with one edge. What several others lead to would begin when the
-// last of these begins, and hold places on the device while the rest runs; what is no kernel does not wait.
-static inline rlx_status rlx_cuda_link(void *self, uint32_t step, const uint32_t *after, uint32_t n_after)
-{
-    static const unsigned char programmatic[8] = {1, 0, 1}; // CUgraphEdgeData: from_port, to_port, type
-    rlx_cuda *const c = (rlx_cuda *)self;
-    const rlx_gpu_step *const steps = c->made_of->steps;
-    void **const nodes = rlx_cuda_nodes((unsigned char *)self);
-    int code = 0;
-    uint32_t i;
-    if (steps[step].groups == 0) // nothing was launched, but others may come after it
-        code = c->api.graph_empty(&c->node, c->graph, NULL, 0);
-    nodes[step] = c->node;
-    if (code == 0 && n_after == 1 && c->is_programmatic && steps[step].groups != 0 &&
-        steps[*after].groups != 0)
-        return rlx_cuda_status(
-            c->api.graph_programmatic(c->graph, &nodes[*after], &nodes[step], programmatic, 1));
-    for (i = 0; i < n_after && code == 0; i++)
-        code = c->api.graph_edge(c->graph, &nodes[after[i]], &nodes[step], 1);
-    return rlx_cuda_status(code);
-}
-
-static inline const rlx_gpu_driver *rlx_cuda_driver(void)
-{
-    static const rlx_gpu_driver driver = {rlx_cuda_launch, rlx_cuda_clear, rlx_cuda_write,
-                                          rlx_cuda_read,   rlx_cuda_wait,  NULL};
-    return &driver;
-}
-
-// All launches of a model's runs as one; NULL: they are launched in order.
-static inline void *rlx_cuda_make_graph(const rlx_model *model, unsigned char *record)
-{
-    rlx_cuda *const c = (rlx_cuda *)(void *)record;
-    rlx_ctx ctx;
-    rlx_gpu_frame f;
-    void *exec = NULL;
-    memset(&ctx, 0, sizeof ctx);
-    ctx.model = model;
-    if (!rlx_gpu_is_straight(model) || c->api.graph_create(&c->graph, 0) != 0) {
-        c->graph = NULL;
-        return NULL;
-    }
-    c->made_of = (const rlx_gpu_program *)model->device->program;
-    f = rlx_gpu_begin(&ctx, rlx_cuda_driver(), c, c->memory, rlx_cuda_args(record));
-    if (rlx_gpu_nodes(&f, rlx_cuda_link) != RLX_OK || c->api.graph_make(&exec, c->graph, 0) != 0)
-        exec = NULL;
-    c->api.graph_destroy(c->graph);
-    c->graph = NULL;
-    return exec;
-}
-
-static inline rlx_status rlx_cuda_launch_all(void *self)
-{
-    rlx_cuda *const c = (rlx_cuda *)self;
-    return rlx_cuda_status(c->api.graph_launch(c->launched, c->stream));
-}
 
 // --- contexts ------------------------------------------------------------------------------------
 
@@ -353,6 +167,10 @@ static inline rlx_status rlx_cuda_fill(rlx_cuda *c, const rlx_model *model, cons
     if (c->api.stream_create(&c->stream, 1u) != 0 || c->api.event_create(&c->taken, 2u) != 0 ||
         c->api.event_create(&c->fetched, 2u) != 0 || c->api.alloc(&c->memory, (size_t)p->bytes) != 0)
         return RLX_ERR_DEVICE;
+    // What no run writes comes from nobody else: bytes between outputs are copied with them.
+    if (p->state != p->block &&
+        c->api.fill(c->memory + p->block, 0, (size_t)(p->state - p->block), c->stream) != 0)
+        return RLX_ERR_DEVICE;
     if (model->weight_bytes != 0 &&
         c->api.write(c->memory + p->weights, weights, model->weight_bytes, c->stream) != 0)
         return RLX_ERR_DEVICE;
@@ -378,6 +196,7 @@ static inline rlx_status rlx_cuda_open(const rlx_model *model, unsigned char *ar
     memset(&c, 0, sizeof c);
     c.program = p;
     c.n_variants = model->buckets != NULL ? model->buckets->n : 1u;
+    c.n_sets = c.n_variants * (1u + model->n_sets) <= RLX_GPU_MAX_GRAPHS ? model->n_sets : 0u;
     status = rlx_cuda_begin(&c, p);
     if (status == RLX_OK)
         status = rlx_cuda_fill(&c, model, p, weights);
@@ -390,9 +209,9 @@ static inline rlx_status rlx_cuda_open(const rlx_model *model, unsigned char *ar
     for (i = 0; i < p->n_functions; i++) // they were all found before
         c.api.function(&rlx_cuda_functions(record)[i], c.module, p->functions[i]);
     memcpy(record, &c, sizeof c);
-    for (i = 0; i < c.n_variants; i++)
-        rlx_cuda_graphs(record)[i] =
-            rlx_cuda_make_graph(model->buckets != NULL ? model->buckets->models[i] : model, record);
+    for (i = 0; i < rlx_cuda_n_graphs(&c); i++)
+        rlx_cuda_make_graph(model->buckets != NULL ? model->buckets->models[i / (1u + c.n_sets)] : model,
+                            i % (1u + c.n_sets), record, &rlx_cuda_graphs(record)[i]);
     c.api.pop(&before);
     return RLX_OK;
 }
@@ -407,9 +226,14 @@ static inline void rlx_cuda_close(const rlx_ctx *ctx)
     rlx_cuda *const c = rlx_cuda_of(ctx);
     uint32_t i;
     c->api.push(c->context);
-    for (i = 0; i < c->n_variants; i++)
-        if (rlx_cuda_graphs((unsigned char *)c)[i] != NULL)
-            c->api.graph_release(rlx_cuda_graphs((unsigned char *)c)[i]);
+    c->api.stream_wait(c->stream);
+    for (i = 0; i < rlx_cuda_n_graphs(c); i++) {
+        const rlx_cuda_exec *const x = &rlx_cuda_graphs((unsigned char *)c)[i];
+        if (x->exec == NULL)
+            continue;
+        c->api.graph_release(x->exec);
+        c->api.graph_destroy(x->graph);
+    }
     rlx_cuda_end(c);
 }
 
@@ -450,7 +274,50 @@ static inline rlx_gpu_frame rlx_cuda_frame(rlx_ctx *ctx, rlx_cuda *c)
     return rlx_gpu_begin(ctx, rlx_cuda_driver(), c, c->memory, rlx_cuda_args((unsigned char *)c));
 }
 
-// What a set of outputs needs, and what is timed, is launched in order.
+// The graph for what a run has to do, or NULL. What is timed is launched in order.
+static inline rlx_cuda_exec *rlx_cuda_graph_of(const rlx_ctx *ctx, rlx_cuda *c)
+{
+    rlx_cuda_exec *x;
+    if (rlx_times_kernels(ctx) || ctx->outputs > c->n_sets)
+        return NULL;
+    x = &rlx_cuda_graphs((unsigned char *)c)[ctx->model->bucket * (1u + c->n_sets) + ctx->outputs];
+    return x->exec != NULL ? x : NULL;
+}
+
+// What the copies in the graph do. Those of runs in turn are not in it: others wait for them.
+static inline rlx_status rlx_cuda_aim_copies(const rlx_gpu_frame *f, rlx_cuda *c, int *is_given)
+{
+    int way;
+    rlx_status status = RLX_OK;
+    for (way = 0; way < 2 && status == RLX_OK; way++) {
+        int is_waste = 0;
+        rlx_gpu_span s = rlx_gpu_whole(f->ctx, way, &is_waste);
+        const int is_in = c->launched->copy[way] != NULL && !c->in_turn && !is_waste;
+        if (!is_in)
+            s.begin = s.end = 0;
+        status = rlx_cuda_aim(c, f->program, way, s);
+        *(way == 0 ? is_given : &c->is_fetched) = is_in;
+    }
+    return status;
+}
+
+static inline rlx_status rlx_cuda_begin_run(const rlx_gpu_frame *f, rlx_cuda *c)
+{
+    int is_given = 0;
+    rlx_status status = RLX_OK;
+    c->is_fetched = 0;
+    c->launched = rlx_cuda_graph_of(f->ctx, c);
+    if (c->launched != NULL)
+        status = rlx_cuda_aim_copies(f, c, &is_given);
+    if (status == RLX_OK && is_given)
+        rlx_gpu_set_page(f->ctx);
+    else if (status == RLX_OK)
+        status = rlx_gpu_give_inputs(f);
+    if (status == RLX_OK && c->in_turn)
+        status = rlx_cuda_status(c->api.event_record(c->taken, c->stream));
+    return status == RLX_OK ? rlx_gpu_compute(f, c->launched != NULL ? rlx_cuda_launch_all : NULL) : status;
+}
+
 static inline rlx_status rlx_cuda_start(rlx_ctx *ctx, int in_turn)
 {
     rlx_cuda *const c = rlx_cuda_of(ctx);
@@ -461,14 +328,7 @@ static inline rlx_status rlx_cuda_start(rlx_ctx *ctx, int in_turn)
         return RLX_ERR_DEVICE;
     f = rlx_cuda_frame(ctx, c);
     c->in_turn = in_turn;
-    c->launched = ctx->outputs == 0 && ctx->profile == NULL
-                      ? rlx_cuda_graphs((unsigned char *)c)[ctx->model->bucket]
-                      : NULL;
-    status = rlx_gpu_give_inputs(&f);
-    if (status == RLX_OK && in_turn)
-        status = rlx_cuda_status(c->api.event_record(c->taken, c->stream));
-    if (status == RLX_OK)
-        status = rlx_gpu_compute(&f, c->launched != NULL ? rlx_cuda_launch_all : NULL);
+    status = rlx_cuda_begin_run(&f, c);
     c->api.pop(&before);
     return status;
 }
@@ -479,6 +339,8 @@ static inline rlx_status rlx_cuda_fetch(rlx_ctx *ctx)
     void *before;
     rlx_gpu_frame f;
     rlx_status status;
+    if (c->is_fetched)
+        return RLX_OK;
     if (c->api.push(c->context) != 0)
         return RLX_ERR_DEVICE;
     f = rlx_cuda_frame(ctx, c);
@@ -511,10 +373,17 @@ static inline rlx_status rlx_cuda_wait_for(rlx_ctx *ctx, rlx_awaited what, int *
 // The generated code calls this.
 static inline rlx_status rlx_cuda_run(rlx_ctx *ctx)
 {
+    const uint64_t begin = rlx_lap_begin(ctx->profile);
+    uint64_t given;
     rlx_status status = rlx_cuda_start(ctx, 0);
     if (status == RLX_OK)
         status = rlx_cuda_fetch(ctx);
-    return status == RLX_OK ? rlx_cuda_wait_for(ctx, RLX_WAIT_OUTPUTS, NULL) : status;
+    given = rlx_lap_begin(ctx->profile);
+    if (status == RLX_OK)
+        status = rlx_cuda_wait_for(ctx, RLX_WAIT_OUTPUTS, NULL);
+    if (status == RLX_OK)
+        rlx_lap_run(ctx->profile, begin, given);
+    return status;
 }
 
 #ifdef __cplusplus

@@ -52,6 +52,10 @@ typedef struct rlx_cuda_api {
     int (*event_record)(void *event, void *stream);
     int (*event_wait)(void *event);
     int (*event_ask)(void *event);
+    int (*graph_copy)(void **node, void *graph, void *const *after, size_t n, const void *copy,
+                      void *context);
+    int (*graph_set_copy)(void *exec, void *node, const void *copy, void *context);
+    int (*graph_enable)(void *exec, void *node, unsigned is_enabled);
     // Drivers before 12.3 do not have it: NULL.
     int (*graph_programmatic)(void *graph, void *const *from, void *const *to, const void *data, size_t n);
 } rlx_cuda_api;
@@ -100,6 +104,9 @@ static inline rlx_status rlx_cuda_find(rlx_cuda_api *api, void *library)
                                         "cuEventRecord",
                                         "cuEventSynchronize",
                                         "cuEventQuery",
+                                        "cuGraphAddMemcpyNode",
+                                        "cuGraphExecMemcpyNodeSetParams",
+                                        "cuGraphNodeSetEnabled",
                                         "cuGraphAddDependencies_v2"};
     const size_t n = sizeof names / sizeof *names;
     unsigned char *const table = (unsigned char *)api;

@@ -17,10 +17,13 @@ extern "C" {
 #endif
 
 #define RLX_GPU_NONE 0xffffffffu
-// Bytes of the record that are the driver's; behind them are one pointer for every function, one for every
-// variant of the model (buckets), one for every step that is not in a loop (of the variant that has most),
-// then addresses of the arguments of a launch, once for every depth of loops.
-#define RLX_GPU_RECORD 1024u
+// Bytes of the record that are the driver's; behind them are one pointer for every function, room for a graph
+// for every variant of the model (buckets), in each also one for every set of outputs unless these are too
+// many, one pointer for every step that is not in a loop (of the variant that has most), then addresses of
+// the arguments of a launch, once for every depth of loops.
+#define RLX_GPU_RECORD     1024u
+#define RLX_GPU_GRAPH      80u
+#define RLX_GPU_MAX_GRAPHS 64u
 
 // What the offset of an argument counts from.
 enum { RLX_GPU_ARENA, RLX_GPU_STATE, RLX_GPU_WEIGHTS, RLX_GPU_MAPS, RLX_GPU_SLOT };
@@ -238,7 +241,7 @@ static inline rlx_status rlx_gpu_steps(const rlx_gpu_frame *f, uint32_t begin, u
             status = rlx_gpu_loop_run(f, &p->loops[s->loop]);
         else if (s->groups != 0)
             status = f->driver->launch(f->self, s, f->args);
-        if (f->ctx->profile != NULL && status == RLX_OK) { // times of kernels, so each is waited for
+        if (rlx_times_kernels(f->ctx) && status == RLX_OK) { // times of kernels, so each is waited for
             status = f->driver->wait(f->self);
             time = rlx_lap(f->ctx->profile, s->row, time);
         }
@@ -250,72 +253,113 @@ static inline rlx_status rlx_gpu_steps(const rlx_gpu_frame *f, uint32_t begin, u
 
 // Bytes of the arena block that are to be copied.
 typedef struct rlx_gpu_span {
-    int is_out; // from the device
     size_t begin, end;
 } rlx_gpu_span;
 
-#define RLX_GPU_GAP 16384u // bytes that are rather copied for nothing than that another copy begins
+// Bytes that are rather copied for nothing than that another copy begins; and that one copy may have in all.
+#define RLX_GPU_GAP   16384u
+#define RLX_GPU_WASTE 262144u
 
-static inline rlx_status rlx_gpu_copy_span(const rlx_gpu_frame *f, rlx_gpu_span *s)
+// Part i of what a run brings to the device, the page and its inputs, or takes from there: the set of outputs
+// that it is limited to, kept values, sizes. An empty one: there is no such part any more, or nothing in it.
+static inline rlx_gpu_span rlx_gpu_part(const rlx_ctx *ctx, int is_out, uint32_t i)
 {
-    const size_t begin = s->begin, bytes = s->end - s->begin;
-    const uint64_t address = f->base[RLX_GPU_ARENA] + f->program->block + begin;
-    s->begin = s->end;
-    if (bytes == 0)
-        return RLX_OK;
-    return s->is_out ? f->driver->read(f->self, f->ctx->arena + begin, address, bytes)
-                     : f->driver->write(f->self, address, f->ctx->arena + begin, bytes);
+    const rlx_model *m = ctx->model;
+    rlx_gpu_span s = {0, 0};
+    if (!is_out && i == 0) {
+        s.end = m->symbols == NULL ? 0 : m->symbols->n * sizeof(int64_t);
+    } else if (!is_out) {
+        s.begin = m->inputs[i - 1u].offset;
+        s.end = s.begin + rlx_input_bytes(ctx, i - 1u);
+    } else if (i < m->n_outputs) {
+        if (ctx->outputs == 0 || m->sets[ctx->outputs - 1u].has[i]) {
+            s.begin = m->outputs[i].offset;
+            s.end = s.begin + rlx_output_room(ctx, i);
+        }
+    } else if (i - m->n_outputs < m->n_kept) {
+        s.begin = m->kept[i - m->n_outputs].offset;
+        s.end = s.begin + m->kept[i - m->n_outputs].bytes;
+    } else if (m->output_sizes != NULL && m->output_sizes[i - m->n_outputs - m->n_kept] != (size_t)-1) {
+        i -= m->n_outputs + m->n_kept;
+        s.begin = m->output_sizes[i];
+        s.end = s.begin + (size_t)m->outputs[i].rank * sizeof(int64_t);
+    }
+    return s;
 }
 
-// These as well; what lies too far away is copied first.
-static inline rlx_status rlx_gpu_add_span(const rlx_gpu_frame *f, rlx_gpu_span *s, size_t offset,
-                                          size_t bytes)
+static inline uint32_t rlx_gpu_parts(const rlx_model *m, int is_out)
 {
-    rlx_status status = RLX_OK;
-    if (bytes == 0)
-        return RLX_OK;
-    if (s->begin == s->end || offset < s->begin || offset > s->end + RLX_GPU_GAP) {
-        status = rlx_gpu_copy_span(f, s);
-        s->begin = s->end = offset;
+    if (!is_out)
+        return m->n_inputs + 1u;
+    return m->n_outputs + m->n_kept + (m->output_sizes != NULL ? m->n_outputs : 0u);
+}
+
+// All parts in one piece; *is_waste: with much else in between.
+static inline rlx_gpu_span rlx_gpu_whole(const rlx_ctx *ctx, int is_out, int *is_waste)
+{
+    const uint32_t n = rlx_gpu_parts(ctx->model, is_out);
+    rlx_gpu_span all = {0, 0};
+    size_t live = 0;
+    uint32_t i;
+    for (i = 0; i < n; i++) {
+        const rlx_gpu_span s = rlx_gpu_part(ctx, is_out, i);
+        if (s.begin == s.end)
+            continue;
+        live += s.end - s.begin;
+        all.begin = all.begin == all.end || s.begin < all.begin ? s.begin : all.begin;
+        all.end = s.end > all.end ? s.end : all.end;
     }
-    s->end = offset + bytes > s->end ? offset + bytes : s->end;
-    return status;
+    *is_waste = all.end - all.begin > live + RLX_GPU_WASTE;
+    return all;
+}
+
+static inline rlx_status rlx_gpu_copy(const rlx_gpu_frame *f, int is_out, rlx_gpu_span s)
+{
+    const uint64_t address = f->base[RLX_GPU_ARENA] + f->program->block + s.begin;
+    if (s.begin == s.end)
+        return RLX_OK;
+    return is_out ? f->driver->read(f->self, f->ctx->arena + s.begin, address, s.end - s.begin)
+                  : f->driver->write(f->self, address, f->ctx->arena + s.begin, s.end - s.begin);
+}
+
+// The page gets what the symbols are now.
+static inline void rlx_gpu_set_page(const rlx_ctx *ctx)
+{
+    const rlx_symbols *symbols = ctx->model->symbols;
+    if (symbols != NULL)
+        memcpy(ctx->arena, ctx->state + symbols->offset, symbols->n * sizeof(int64_t));
+}
+
+// Copies all parts, those that lie close together at once.
+static inline rlx_status rlx_gpu_exchange(const rlx_gpu_frame *f, int is_out)
+{
+    const uint32_t n = rlx_gpu_parts(f->ctx->model, is_out);
+    rlx_gpu_span now = {0, 0};
+    rlx_status status = RLX_OK;
+    uint32_t i;
+    if (!is_out)
+        rlx_gpu_set_page(f->ctx);
+    for (i = 0; i < n && status == RLX_OK; i++) {
+        const rlx_gpu_span s = rlx_gpu_part(f->ctx, is_out, i);
+        if (s.begin == s.end)
+            continue;
+        if (now.begin == now.end || s.begin < now.begin || s.begin > now.end + RLX_GPU_GAP) {
+            status = rlx_gpu_copy(f, is_out, now);
+            now = s;
+        }
+        now.end = s.end > now.end ? s.end : now.end;
+    }
+    return status == RLX_OK ? rlx_gpu_copy(f, is_out, now) : status;
 }
 
 static inline rlx_status rlx_gpu_give_inputs(const rlx_gpu_frame *f)
 {
-    const rlx_model *m = f->ctx->model;
-    const size_t page = m->symbols == NULL ? 0 : m->symbols->n * sizeof(int64_t);
-    rlx_gpu_span s = {0, 0, 0};
-    rlx_status status = RLX_OK;
-    uint32_t i;
-    if (page != 0) {
-        memcpy(f->ctx->arena, f->ctx->state + m->symbols->offset, page);
-        status = rlx_gpu_add_span(f, &s, 0, page);
-    }
-    for (i = 0; i < m->n_inputs && status == RLX_OK; i++)
-        status = rlx_gpu_add_span(f, &s, m->inputs[i].offset, rlx_input_bytes(f->ctx, i));
-    return status == RLX_OK ? rlx_gpu_copy_span(f, &s) : status;
+    return rlx_gpu_exchange(f, 0);
 }
 
-// What the set of outputs has that the run was limited to, and with it its sizes.
 static inline rlx_status rlx_gpu_take_outputs(const rlx_gpu_frame *f)
 {
-    const rlx_model *m = f->ctx->model;
-    const unsigned char *has = f->ctx->outputs == 0 ? NULL : m->sets[f->ctx->outputs - 1u].has;
-    rlx_gpu_span s = {1, 0, 0};
-    rlx_status status = RLX_OK;
-    uint32_t i;
-    for (i = 0; i < m->n_outputs && status == RLX_OK; i++)
-        if (has == NULL || has[i])
-            status = rlx_gpu_add_span(f, &s, m->outputs[i].offset, rlx_output_room(f->ctx, i));
-    for (i = 0; i < m->n_kept && status == RLX_OK; i++)
-        status = rlx_gpu_add_span(f, &s, m->kept[i].offset, m->kept[i].bytes);
-    for (i = 0; m->output_sizes != NULL && i < m->n_outputs && status == RLX_OK; i++)
-        if (m->output_sizes[i] != (size_t)-1)
-            status = rlx_gpu_add_span(f, &s, m->output_sizes[i],
-                                      (size_t)m->outputs[i].rank * sizeof(int64_t));
-    return status == RLX_OK ? rlx_gpu_copy_span(f, &s) : status;
+    return rlx_gpu_exchange(f, 1);
 }
 
 static inline rlx_status rlx_gpu_test_checks(const rlx_gpu_frame *f)
@@ -399,20 +443,25 @@ static inline rlx_status rlx_gpu_compute(const rlx_gpu_frame *f, rlx_status (*la
     }
     if (status == RLX_OK)
         status = rlx_gpu_steps(f, f->program->n_checked, f->program->n_steps);
-    if (status == RLX_OK && ctx->profile != NULL)
-        ctx->profile->runs++;
     return status;
 }
 
 // One run, from the inputs to the outputs.
 static inline rlx_status rlx_gpu_run(const rlx_gpu_frame *f, rlx_status (*launch_all)(void *self))
 {
+    const uint64_t begin = rlx_lap_begin(f->ctx->profile);
+    uint64_t given;
     rlx_status status = rlx_gpu_give_inputs(f);
     if (status == RLX_OK)
         status = rlx_gpu_compute(f, launch_all);
     if (status == RLX_OK)
         status = rlx_gpu_take_outputs(f);
-    return status == RLX_OK ? f->driver->wait(f->self) : status;
+    given = rlx_lap_begin(f->ctx->profile);
+    if (status == RLX_OK)
+        status = f->driver->wait(f->self);
+    if (status == RLX_OK)
+        rlx_lap_run(f->ctx->profile, begin, given);
+    return status;
 }
 
 #ifdef __cplusplus

@@ -17,9 +17,13 @@ extern "C" {
 typedef struct rlx_profile {
     uint64_t (*clock)(void *user);
     void *user;
-    uint64_t
-        *ticks;    // by kernel of rlx_model.kernels, in order: summed over the runs; loops hold their bodies
+    // By kernel of rlx_model.kernels, in order: summed over the runs; loops hold their bodies. Or NULL: on a
+    // device runs then go on as without a profile, while for the times of kernels each is waited for.
+    uint64_t *ticks;
     uint64_t runs; // that have ended
+    // On a device, summed over the runs of rlx_run: until the host had given it all commands, and from then
+    // until it was done.
+    uint64_t encoding, waiting;
 } rlx_profile;
 
 // From now on runs add to the profile, which must stay where it is; NULL: no more. ticks are set to 0.
@@ -28,19 +32,19 @@ static inline rlx_status rlx_set_profile(rlx_ctx *ctx, rlx_profile *profile)
 {
     uint32_t i;
     if (ctx == NULL || ctx->model == NULL ||
-        (profile != NULL && (profile->clock == NULL || profile->ticks == NULL)))
+        (profile != NULL && profile->clock == NULL))
         return RLX_ERR_NULL;
     if (!ctx->model->has_profile)
         return RLX_ERR_VALUE;
-    for (i = 0; profile != NULL && i < ctx->model->n_kernels; i++)
+    for (i = 0; profile != NULL && profile->ticks != NULL && i < ctx->model->n_kernels; i++)
         profile->ticks[i] = 0;
     if (profile != NULL)
-        profile->runs = 0;
+        profile->runs = profile->encoding = profile->waiting = 0;
     ctx->profile = profile;
     return RLX_OK;
 }
 
-// The generated code calls these two.
+// The generated code and the files of devices call these.
 static inline uint64_t rlx_lap_begin(const rlx_profile *p)
 {
     return p != NULL ? p->clock(p->user) : 0;
@@ -49,9 +53,24 @@ static inline uint64_t rlx_lap_begin(const rlx_profile *p)
 static inline uint64_t rlx_lap(const rlx_profile *p, uint32_t kernel, uint64_t from)
 {
     const uint64_t now = rlx_lap_begin(p);
-    if (p != NULL)
+    if (p != NULL && p->ticks != NULL)
         p->ticks[kernel] += now - from;
     return now;
+}
+
+// A run on a device began at `begin`, and had all its commands at `given`.
+static inline void rlx_lap_run(rlx_profile *p, uint64_t begin, uint64_t given)
+{
+    if (p == NULL)
+        return;
+    p->encoding += given - begin;
+    p->waiting += p->clock(p->user) - given;
+    p->runs++;
+}
+
+static inline int rlx_times_kernels(const rlx_ctx *ctx)
+{
+    return ctx->profile != NULL && ctx->profile->ticks != NULL;
 }
 
 // --- values by name -----------------------------------------------------------------------------

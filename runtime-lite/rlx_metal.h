@@ -473,10 +473,17 @@ static inline rlx_status rlx_metal_wait_for(rlx_ctx *ctx, rlx_awaited what, int 
 // The generated code calls this.
 static inline rlx_status rlx_metal_run(rlx_ctx *ctx)
 {
+    const uint64_t begin = rlx_lap_begin(ctx->profile);
+    uint64_t given;
     rlx_status status = rlx_metal_start(ctx, 0);
     if (status == RLX_OK)
         status = rlx_metal_fetch(ctx);
-    return status == RLX_OK ? rlx_metal_wait_for(ctx, RLX_WAIT_OUTPUTS, NULL) : status;
+    given = rlx_lap_begin(ctx->profile);
+    if (status == RLX_OK)
+        status = rlx_metal_wait_for(ctx, RLX_WAIT_OUTPUTS, NULL);
+    if (status == RLX_OK)
+        rlx_lap_run(ctx->profile, begin, given);
+    return status;
 }
 
 #ifdef __cplusplus

@@ -26,7 +26,7 @@ def build(folder, compiler, target, *options):
         more = ["--gpu", "text"] if target == "cuda" and name == "both" and "--gpu" not in options else []
         own = options if name == "both" else [o for o in options if o not in ("--gpu", "sm_90a")]
         path = f"{fake.HERE}/fallback.json"
-        fake.compile_model(RLXC, path, name, folder, "--target", *to, *more, *own)
+        fake.compile_model(RLXC, path, name, folder, "--profile", "--target", *to, *more, *own)
     command = [*compiler, *WARNINGS, *fake.SANITIZE, "-I.", f"{fake.HERE}/fallback_test.c"]
     fake.run([*command, "both.c", "alone.c", "-o", "p", "-lm"], folder)
 

@@ -231,6 +231,16 @@ int cuCtxPopCurrent_v2(void **context)
     return --n_pushed >= 0 ? OK : INVALID;
 }
 
+bool fake_is_device(const void *p, size_t bytes)
+{
+    return range_at(memory, p, bytes) != NULL;
+}
+
+bool fake_is_pinned(const void *p, size_t bytes)
+{
+    return range_at(pinned, p, bytes) != NULL;
+}
+
 bool fake_is_usable(const void *stream)
 {
     return stream == &first && n_pushed != 0;

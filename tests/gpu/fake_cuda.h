@@ -37,6 +37,7 @@ typedef struct Command {
     unsigned char value;
     struct Graph *graph;
     struct Event *event;
+    bool is_off; // of a graph: it does nothing
     struct Command *next;
 } Command;
 
@@ -69,6 +70,9 @@ void fake_run_command(const Command *c);
 void fake_run_all(void);
 // All nodes of a graph.
 void fake_run_graph(const Graph *g);
+// Is it memory of the device, or of the host that copies may use later?
+bool fake_is_device(const void *p, size_t bytes);
+bool fake_is_pinned(const void *p, size_t bytes);
 // May something be put into the stream now?
 bool fake_is_usable(const void *stream);
 // Objects that must be given back.

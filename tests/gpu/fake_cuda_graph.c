@@ -186,6 +186,77 @@ int cuGraphAddEmptyNode(void **node, void *graph, void *const *after, size_t n)
     return add_node(node, graph, after, n, (Command){.kind = NOTHING});
 }
 
+typedef struct CopyParams { // CUDA_MEMCPY3D_v2
+    size_t from_place[4];
+    int from_kind;
+    void *from_host;
+    uint64_t from_device;
+    void *from_other[2];
+    size_t from_pitch[2], to_place[4];
+    int to_kind;
+    void *to_host;
+    uint64_t to_device;
+    void *to_other[2];
+    size_t to_pitch[2], bytes, height, depth;
+} CopyParams;
+
+static int make_copy(Command *c, const CopyParams *p)
+{
+    const bool is_out = p->from_kind == 2;
+    void *const host = is_out ? p->to_host : p->from_host;
+    void *const device = (void *)(uintptr_t)(is_out ? p->from_device : p->to_device);
+    *c = (Command){.kind = COPY,
+                   .to = is_out ? host : device,
+                   .from = is_out ? device : host,
+                   .bytes = p->bytes,
+                   .is_off = c->is_off};
+    return p->from_kind + p->to_kind == 3 && p->height == 1 && p->depth == 1 && p->bytes != 0 &&
+                   fake_is_pinned(host, p->bytes) && fake_is_device(device, p->bytes)
+               ? OK
+               : INVALID;
+}
+
+int cuGraphAddMemcpyNode(void **node, void *graph, void *const *after, size_t n, const void *params,
+                         void *context);
+int cuGraphAddMemcpyNode(void **node, void *graph, void *const *after, size_t n, const void *params,
+                         void *context)
+{
+    Command c = {.kind = COPY};
+    (void)context;
+    MAY_FAIL;
+    const int result = make_copy(&c, params);
+    return result == OK ? add_node(node, graph, after, n, c) : result;
+}
+
+// Runs that were started before go on as they were.
+static Command *node_of(void *exec, const void *node)
+{
+    Graph *g = exec;
+    const uint32_t number = (uint32_t)(uintptr_t)node - 1;
+    fake_run_all();
+    return number < g->n_nodes ? &g->nodes[number] : NULL;
+}
+
+int cuGraphExecMemcpyNodeSetParams(void *exec, void *node, const void *params, void *context);
+int cuGraphExecMemcpyNodeSetParams(void *exec, void *node, const void *params, void *context)
+{
+    Command *c = node_of(exec, node);
+    (void)context;
+    MAY_FAIL;
+    return c != NULL && c->kind == COPY ? make_copy(c, params) : INVALID;
+}
+
+int cuGraphNodeSetEnabled(void *exec, void *node, unsigned is_enabled);
+int cuGraphNodeSetEnabled(void *exec, void *node, unsigned is_enabled)
+{
+    Command *c = node_of(exec, node);
+    MAY_FAIL;
+    if (c == NULL)
+        return INVALID;
+    c->is_off = is_enabled == 0;
+    return OK;
+}
+
 int cuGraphAddDependencies(void *graph, void *const *from, void *const *to, size_t n);
 int cuGraphAddDependencies(void *graph, void *const *from, void *const *to, size_t n)
 {
@@ -250,7 +321,8 @@ void fake_run_graph(const Graph *g)
     for (; n_ready != 0; n_done++) {
         const uint32_t pick = (uint32_t)(next_number() % n_ready), node = ready[pick];
         ready[pick] = ready[--n_ready];
-        fake_run_command(&g->nodes[node]);
+        if (!g->nodes[node].is_off)
+            fake_run_command(&g->nodes[node]);
         for (uint32_t i = 0; i < g->n_edges; i++)
             if (g->edges[i].from == node && --waits[g->edges[i].to] == 0)
                 ready[n_ready++] = g->edges[i].to;

@@ -69,6 +69,30 @@ static size_t read_weights(const char *path, unsigned char *to)
     return n;
 }
 
+static uint64_t tick(void *user)
+{
+    return ++*(uint64_t *)user;
+}
+
+// The clock moves by 1 with every look at it.
+static void time_runs(rlx_ctx *ctx, int is_cpu)
+{
+    uint64_t now = 0, ticks[BOTH_KERNELS], sum = 0;
+    rlx_profile profile;
+    uint32_t i;
+    profile.clock = tick, profile.user = &now, profile.ticks = NULL;
+    CHECK(rlx_set_profile(ctx, &profile) == RLX_OK);
+    fill(ctx);
+    CHECK(rlx_run(ctx) == RLX_OK && rlx_run(ctx) == RLX_OK && profile.runs == 2);
+    CHECK(is_cpu ? profile.encoding + profile.waiting == 0 : profile.encoding >= 2 && profile.waiting == 2);
+    profile.ticks = ticks;
+    CHECK(rlx_set_profile(ctx, &profile) == RLX_OK && rlx_run(ctx) == RLX_OK && profile.runs == 1);
+    for (i = 0; i < ctx->model->n_kernels; i++)
+        sum += ticks[i];
+    CHECK(sum >= 3 && sum <= 2 * BOTH_KERNELS);
+    CHECK(rlx_set_profile(ctx, NULL) == RLX_OK);
+}
+
 static void run_both(rlx_ctx *both, rlx_ctx *alone, int is_exact)
 {
     int run;
@@ -108,6 +132,7 @@ int main(int argc, char **argv)
     if (status != RLX_OK)
         return 1;
     run_both(&both, &alone, is_cpu);
+    time_runs(&both, is_cpu);
     rlx_close(&both);
     return failed;
 }

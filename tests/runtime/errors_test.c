@@ -127,7 +127,7 @@ static void test_whole_api(rlx_ctx *ctx, rlx_status otherwise)
 {
     static uint64_t ticks[ERRORS_KERNELS];
     static RLX_ALIGNED unsigned char memory[ERRORS_SNAPSHOT_BYTES];
-    rlx_profile profile = {NULL, NULL, ticks, 0};
+    rlx_profile profile = {NULL, NULL, ticks, 0, 0, 0};
     rlx_typed in = {"x", x, 0, RLX_F32};
     rlx_typed_out out = {"last", last, sizeof last, RLX_F32};
     rlx_feed feed = {"h", 3};

@@ -57,9 +57,7 @@ static void test_profile(rlx_ctx *ctx)
     uint32_t i;
     profile.clock = NULL, profile.user = &now, profile.ticks = ticks;
     CHECK(rlx_set_profile(ctx, &profile) == RLX_ERR_NULL && rlx_set_profile(NULL, NULL) == RLX_ERR_NULL);
-    profile.clock = tick, profile.ticks = NULL;
-    CHECK(rlx_set_profile(ctx, &profile) == RLX_ERR_NULL);
-    profile.ticks = ticks;
+    profile.clock = tick;
     CHECK(rlx_set_profile(ctx, &profile) == RLX_OK);
     for (i = 0; i < 3; i++) {
         fill(ctx);
@@ -74,6 +72,11 @@ static void test_profile(rlx_ctx *ctx)
     CHECK(rlx_set_profile(ctx, NULL) == RLX_OK);
     fill(ctx);
     CHECK(rlx_run(ctx) == RLX_OK && profile.runs == 3);
+    profile.ticks = NULL; // runs alone
+    CHECK(rlx_set_profile(ctx, &profile) == RLX_OK && profile.runs == 0);
+    fill(ctx);
+    CHECK(rlx_run(ctx) == RLX_OK && profile.runs == 1 && profile.encoding == 0);
+    CHECK(rlx_set_profile(ctx, NULL) == RLX_OK);
 }
 
 static void test_values(rlx_ctx *ctx)

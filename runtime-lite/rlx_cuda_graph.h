@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT-0
+// runtime-lite: what a model on an NVIDIA GPU is for the driver: the record of a context, launches, and
+// graphs of all that a run does. Pasted behind rlx_cuda_api.h for --target cuda.
+#ifndef RLX_CUDA_GRAPH_H
+#define RLX_CUDA_GRAPH_H
+
+#include "rlx_cuda_api.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// All that runs of a variant do, with one set of outputs. exec == NULL: they are launched in order. The graph
+// that it was made of stays as long: its nodes are named when their copies change.
+typedef struct rlx_cuda_exec {
+    void *exec, *graph;
+    void *copy[2];        // nodes: of what goes to the device, of what comes from there; or NULL
+    rlx_gpu_span span[2]; // what they copy; when it is empty, they do nothing
+} rlx_cuda_exec;
+
+// The record in the state block.
+typedef struct rlx_cuda {
+    rlx_cuda_api api;
+    void *library, *context, *module, *stream;
+    unsigned long long memory;
+    int device;
+    unsigned shared_bytes; // that a group can have
+    const rlx_gpu_program *program;
+    uint32_t n_variants, n_sets; // that there are graphs of
+    // While a graph is made: that, the last one of its nodes, what all others wait for; of what, and which
+    // launches are left out.
+    void *graph, *node, *first;
+    const rlx_gpu_program *made_of;
+    uint32_t skipped;
+    int is_programmatic; // kernels wait themselves for those before (rlx_wait), so they may begin earlier
+    rlx_cuda_exec *launched; // by the last run, or NULL
+    int is_fetched;          // it has brought the outputs as well
+    void *pinned; // the arena block of the host, where the driver has taken it; or NULL
+    // Behind the inputs and behind the outputs of the last run, if the next one is given before its end.
+    void *taken, *fetched;
+    int in_turn;
+} rlx_cuda;
+
+// CUDA_KERNEL_NODE_PARAMS_v2
+typedef struct rlx_cuda_node {
+    void *function;
+    unsigned grid[3], block[3], shared_bytes;
+    void **params, **extra;
+    void *kernel, *context;
+} rlx_cuda_node;
+
+// The record must fit: an array of -1 elements does not compile.
+typedef char rlx_cuda_fits[sizeof(rlx_cuda) <= RLX_GPU_RECORD ? 1 : -1];
+typedef char rlx_cuda_exec_fits[sizeof(rlx_cuda_exec) <= RLX_GPU_GRAPH ? 1 : -1];
+
+// CUDA_MEMCPY3D_v2, of which one row is used.
+typedef struct rlx_cuda_copy {
+    size_t from_place[4];
+    int from_kind;
+    const void *from_host;
+    unsigned long long from_device;
+    void *from_array, *from_reserved;
+    size_t from_pitch, from_height;
+    size_t to_place[4];
+    int to_kind;
+    void *to_host;
+    unsigned long long to_device;
+    void *to_array, *to_reserved;
+    size_t to_pitch, to_height;
+    size_t bytes, height, depth;
+} rlx_cuda_copy;
+
+static inline void **rlx_cuda_functions(unsigned char *record)
+{
+    return (void **)(void *)(record + RLX_GPU_RECORD);
+}
+
+// By variant, and in each by set of outputs; the first one of all of them.
+static inline rlx_cuda_exec *rlx_cuda_graphs(unsigned char *record)
+{
+    const rlx_cuda *const c = (const rlx_cuda *)(const void *)record;
+    return (rlx_cuda_exec *)(void *)(rlx_cuda_functions(record) + c->program->n_functions);
+}
+
+static inline uint32_t rlx_cuda_n_graphs(const rlx_cuda *c)
+{
+    return c->n_variants * (1u + c->n_sets);
+}
+
+// --- rlx_gpu_driver ------------------------------------------------------------------------------
+
+// What a step asks for, or all that a group can have here: code for GPUs with less uses less.
+static inline rlx_status rlx_cuda_shared(const rlx_cuda *c, const rlx_gpu_step *step, void *f,
+                                         unsigned *bytes)
+{
+    enum { MAX_DYNAMIC_SHARED = 8, WITHOUT_ASKING = 49152 };
+    *bytes = step->shared_bytes < c->shared_bytes ? step->shared_bytes : c->shared_bytes;
+    if (*bytes <= WITHOUT_ASKING)
+        return RLX_OK;
+    return rlx_cuda_status(c->api.function_set(f, MAX_DYNAMIC_SHARED, (int)*bytes));
+}
+
+// All parameters are addresses, so that the list is the buffer that the driver wants. In a run it is
+// launched; while a graph is made it becomes a node of it.
+static inline rlx_status rlx_cuda_launch(void *self, const rlx_gpu_step *step, const uint64_t *args)
+{
+    rlx_cuda *const c = (rlx_cuda *)self;
+    void *const f = rlx_cuda_functions((unsigned char *)self)[step->function];
+    const unsigned blocks = (unsigned)step->groups;
+    size_t bytes = step->n_args * sizeof *args;
+    unsigned shared = 0;
+    void *extra[5];
+    rlx_cuda_node n;
+    extra[0] = (void *)(uintptr_t)1; // CU_LAUNCH_PARAM_BUFFER_POINTER
+    extra[1] = (void *)(uintptr_t)args;
+    extra[2] = (void *)(uintptr_t)2; // CU_LAUNCH_PARAM_BUFFER_SIZE
+    extra[3] = &bytes;
+    extra[4] = NULL;
+    if (step->groups > 0x7fffffffu || rlx_cuda_shared(c, step, f, &shared) != RLX_OK)
+        return RLX_ERR_DEVICE;
+    if (c->graph == NULL)
+        return rlx_cuda_status(c->api.launch(f, blocks, 1, 1, step->group, 1, 1, shared, c->stream, NULL,
+                                             step->n_args != 0 ? extra : NULL));
+    memset(&n, 0, sizeof n);
+    n.function = f;
+    n.grid[0] = blocks;
+    n.block[0] = step->group;
+    n.grid[1] = n.grid[2] = n.block[1] = n.block[2] = 1;
+    n.shared_bytes = shared;
+    n.extra = step->n_args != 0 ? extra : NULL;
+    return rlx_cuda_status(c->api.graph_kernel(&c->node, c->graph, NULL, 0, &n));
+}
+
+static inline rlx_status rlx_cuda_clear(void *self, uint64_t address, uint64_t bytes)
+{
+    rlx_cuda *const c = (rlx_cuda *)self;
+    return bytes == 0 ? RLX_OK : rlx_cuda_status(c->api.fill(address, 0, (size_t)bytes, c->stream));
+}
+
+static inline rlx_status rlx_cuda_write(void *self, uint64_t address, const void *data, size_t bytes)
+{
+    rlx_cuda *const c = (rlx_cuda *)self;
+    return bytes == 0 ? RLX_OK : rlx_cuda_status(c->api.write(address, data, bytes, c->stream));
+}
+
+static inline rlx_status rlx_cuda_read(void *self, void *data, uint64_t address, size_t bytes)
+{
+    rlx_cuda *const c = (rlx_cuda *)self;
+    return bytes == 0 ? RLX_OK : rlx_cuda_status(c->api.read(data, address, bytes, c->stream));
+}
+
+static inline rlx_status rlx_cuda_wait(void *self)
+{
+    rlx_cuda *const c = (rlx_cuda *)self;
+    return rlx_cuda_status(c->api.stream_wait(c->stream));
+}
+
+// --- graphs --------------------------------------------------------------------------------------
+
+// By step: the nodes of the graph that is made.
+static inline void **rlx_cuda_nodes(unsigned char *record)
+{
+    const rlx_cuda *const c = (const rlx_cuda *)(const void *)record;
+    return (void **)(void *)(rlx_cuda_graphs(record) + rlx_cuda_n_graphs(c));
+}
+
+static inline uint64_t *rlx_cuda_args(unsigned char *record)
+{
+    const rlx_cuda *const c = (const rlx_cuda *)(const void *)record;
+    return (uint64_t *)(void *)(rlx_cuda_nodes(record) + c->program->max_steps);
+}
+
+// Is the node of a step a kernel?
+static inline int rlx_cuda_is_kernel(const rlx_cuda *c, uint32_t step)
+{
+    return c->made_of->steps[step].groups != 0 && (c->made_of->steps[step].skipped_by & c->skipped) == 0;
+}
+
+// The edges that lead to the node of a step. A programmatic one lets the groups of a kernel begin when all of
+// the one before have, and wait where their text says so (rlx_wait). That wait is for the kernel before to
+// end, which itself has waited, so all kernels on paths to it have ended then, too: edges that such a path
+// replaces are not missed. It is for kernels with one edge. What several others lead to would begin when the
+// last of these begins, and hold places on the device while the rest runs; what is no kernel does not wait.
+static inline rlx_status rlx_cuda_link(void *self, uint32_t step, const uint32_t *after, uint32_t n_after)
+{
+    static const unsigned char programmatic[8] = {1, 0, 1}; // CUgraphEdgeData: from_port, to_port, type
+    rlx_cuda *const c = (rlx_cuda *)self;
+    void **const nodes = rlx_cuda_nodes((unsigned char *)self);
+    int code = 0;
+    uint32_t i;
+    if (!rlx_cuda_is_kernel(c, step)) // nothing was launched, but others may come after it
+        code = c->api.graph_empty(&c->node, c->graph, NULL, 0);
+    nodes[step] = c->node;
+    if (code == 0 && n_after == 0 && c->first != NULL)
+        return rlx_cuda_status(c->api.graph_edge(c->graph, &c->first, &nodes[step], 1));
+    if (code == 0 && n_after == 1 && c->is_programmatic && rlx_cuda_is_kernel(c, step) &&
+        rlx_cuda_is_kernel(c, *after))
+        return rlx_cuda_status(
+            c->api.graph_programmatic(c->graph, &nodes[*after], &nodes[step], programmatic, 1));
+    for (i = 0; i < n_after && code == 0; i++)
+        code = c->api.graph_edge(c->graph, &nodes[after[i]], &nodes[step], 1);
+    return rlx_cuda_status(code);
+}
+
+static inline const rlx_gpu_driver *rlx_cuda_driver(void)
+{
+    static const rlx_gpu_driver driver = {rlx_cuda_launch, rlx_cuda_clear, rlx_cuda_write,
+                                          rlx_cuda_read,   rlx_cuda_wait,  NULL};
+    return &driver;
+}
+
+// The copy of part of the arena block.
+static inline rlx_cuda_copy rlx_cuda_copy_of(const rlx_cuda *c, const rlx_gpu_program *p, int is_out,
+                                             rlx_gpu_span s)
+{
+    enum { HOST = 1, DEVICE = 2 };
+    unsigned char *const host = (unsigned char *)c->pinned + s.begin;
+    const unsigned long long device = c->memory + p->block + s.begin;
+    rlx_cuda_copy copy;
+    memset(&copy, 0, sizeof copy);
+    copy.from_kind = is_out ? DEVICE : HOST;
+    copy.to_kind = is_out ? HOST : DEVICE;
+    copy.from_host = is_out ? NULL : host;
+    copy.from_device = is_out ? device : 0;
+    copy.to_host = is_out ? host : NULL;
+    copy.to_device = is_out ? 0 : device;
+    copy.bytes = s.end - s.begin;
+    copy.height = copy.depth = 1;
+    return copy;
+}
+
+// A node that copies: of all of the block, until a run says what it needs.
+static inline rlx_status rlx_cuda_add_copy(rlx_cuda *c, const rlx_model *model, rlx_cuda_exec *x, int is_out)
+{
+    rlx_gpu_span all = {0, 0};
+    rlx_cuda_copy copy;
+    if (c->pinned == NULL)
+        return RLX_OK;
+    all.end = model->arena_bytes;
+    copy = rlx_cuda_copy_of(c, c->made_of, is_out, all);
+    x->span[is_out] = all;
+    return rlx_cuda_status(c->api.graph_copy(&x->copy[is_out], c->graph, NULL, 0, &copy, c->context));
+}
+
+// What comes from the device comes behind all that nothing else waits for.
+static inline rlx_status rlx_cuda_link_last(rlx_cuda *c, void *last)
+{
+    const rlx_gpu_program *const p = c->made_of;
+    void **const nodes = rlx_cuda_nodes((unsigned char *)c);
+    rlx_status status = RLX_OK;
+    uint32_t i, j, k;
+    for (i = 0; i < p->n_steps && status == RLX_OK; i++) {
+        int is_last = 1;
+        for (j = i + 1u; j < p->n_steps && is_last; j++)
+            for (k = 0; k < p->steps[j].n_after && is_last; k++)
+                is_last = p->edges[p->steps[j].after + k] != i;
+        if (is_last)
+            status = rlx_cuda_status(c->api.graph_edge(c->graph, &nodes[i], &last, 1));
+    }
+    return status;
+}
+
+static inline rlx_status rlx_cuda_add_nodes(rlx_cuda *c, rlx_ctx *ctx, rlx_cuda_exec *x)
+{
+    const rlx_gpu_frame f =
+        rlx_gpu_begin(ctx, rlx_cuda_driver(), c, c->memory, rlx_cuda_args((unsigned char *)c));
+    rlx_status status = rlx_cuda_add_copy(c, ctx->model, x, 0);
+    c->first = x->copy[0];
+    if (status == RLX_OK)
+        status = rlx_gpu_nodes(&f, rlx_cuda_link);
+    if (status == RLX_OK)
+        status = rlx_cuda_add_copy(c, ctx->model, x, 1);
+    return status == RLX_OK && x->copy[1] != NULL ? rlx_cuda_link_last(c, x->copy[1]) : status;
+}
+
+// outputs: as in a context.
+static inline void rlx_cuda_make_graph(const rlx_model *model, uint32_t outputs, unsigned char *record,
+                                       rlx_cuda_exec *x)
+{
+    rlx_cuda *const c = (rlx_cuda *)(void *)record;
+    rlx_ctx ctx;
+    memset(x, 0, sizeof *x);
+    memset(&ctx, 0, sizeof ctx);
+    ctx.model = model;
+    ctx.outputs = outputs;
+    if (!rlx_gpu_is_straight(model) || c->api.graph_create(&x->graph, 0) != 0)
+        return;
+    c->graph = x->graph;
+    c->made_of = (const rlx_gpu_program *)model->device->program;
+    c->skipped = outputs == 0 ? 0u : 1u << (outputs - 1u);
+    if (rlx_cuda_add_nodes(c, &ctx, x) != RLX_OK || c->api.graph_make(&x->exec, x->graph, 0) != 0) {
+        c->api.graph_destroy(x->graph);
+        memset(x, 0, sizeof *x);
+    }
+    c->graph = NULL;
+}
+
+// The node copies these bytes from now on; none: it does nothing.
+static inline rlx_status rlx_cuda_aim(rlx_cuda *c, const rlx_gpu_program *p, int is_out, rlx_gpu_span s)
+{
+    rlx_cuda_exec *const x = c->launched;
+    const rlx_gpu_span now = x->span[is_out];
+    const int is_on = now.begin != now.end, becomes_on = s.begin != s.end;
+    rlx_cuda_copy copy;
+    int code = 0;
+    if (x->copy[is_out] == NULL || (now.begin == s.begin && now.end == s.end))
+        return RLX_OK;
+    if (becomes_on) {
+        copy = rlx_cuda_copy_of(c, p, is_out, s);
+        code = c->api.graph_set_copy(x->exec, x->copy[is_out], &copy, c->context);
+    }
+    if (code == 0 && is_on != becomes_on)
+        code = c->api.graph_enable(x->exec, x->copy[is_out], (unsigned)becomes_on);
+    if (code == 0)
+        x->span[is_out] = s;
+    return rlx_cuda_status(code);
+}
+
+static inline rlx_status rlx_cuda_launch_all(void *self)
+{
+    rlx_cuda *const c = (rlx_cuda *)self;
+    return rlx_cuda_status(c->api.graph_launch(c->launched->exec, c->stream));
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
