@@ -143,13 +143,24 @@ static bool is_plain(const Beside *s, uint32_t i)
     return k->loop == NULL && !k->is_last && !k->is_start && !s->is_gone[i] && s->grid[i].is_possible;
 }
 
+// Some targets count the parameters of a kernel.
+static bool has_room(const Beside *s, const uint32_t *joined, uint32_t n, uint32_t to)
+{
+    const PlanKernel *kernels = s->plan->kernels.data;
+    const uint32_t most = s->plan->caps->max_params;
+    uint32_t params = kernels[to].kernel->params.len;
+    for (uint32_t i = 0; i < n; i++)
+        params += kernels[joined[i]].kernel->params.len;
+    return most == 0 || params <= most;
+}
+
 // May kernel `to` be computed where kernel `from` is, beside all of `joined`?
 static bool can_join(const Beside *s, const uint32_t *joined, uint32_t n, uint32_t to)
 {
     const PlanKernel *kernels = s->plan->kernels.data;
     const uint32_t from = joined[0];
     if (!is_plain(s, to) || s->level[to] != s->level[from] ||
-        kernels[to].kernel->group != kernels[from].kernel->group)
+        kernels[to].kernel->group != kernels[from].kernel->group || !has_room(s, joined, n, to))
         return false;
     for (uint32_t i = 0; i < n; i++)
         if (in_conflict(&kernels[joined[i]], &kernels[to]))

@@ -71,16 +71,28 @@ def check_host(folder):
     result(status != 0 and "needs a C++ compiler" in said, "without a C++ compiler", said)
 
 
+def verify_graph(folder, name, shapes, nodes, outputs):
+    inputs = {key: {"dtype": "f32", "shape": shape} for key, shape in shapes.items()}
+    with open(f"{folder}/{name}.json", "w", encoding="ascii") as f:
+        json.dump({"rlxc": 1, "name": name, "inputs": inputs, "nodes": nodes, "outputs": outputs}, f)
+    return run([RLXC, "verify", f"{folder}/{name}.json", "--target", "metal"])
+
+
 def check_many_inputs(folder):
-    """A sum of more inputs than a kernel of Metal's can have buffers."""
+    """More inputs of a sum than a kernel of Metal's can have buffers, and of kernels side by side."""
     n = 40
     nodes = [{"name": f"s{i}", "op": "add", "inputs": [f"s{i - 1}" if i > 1 else "x0", f"x{i}"]}
              for i in range(1, n)]
-    inputs = {f"x{i}": {"dtype": "f32", "shape": [4, 8]} for i in range(n)}
-    with open(f"{folder}/many.json", "w", encoding="ascii") as f:
-        json.dump({"rlxc": 1, "name": "many", "inputs": inputs, "nodes": nodes, "outputs": [f"s{n - 1}"]}, f)
-    status, said = run([RLXC, "verify", f"{folder}/many.json", "--target", "metal"])
+    status, said = verify_graph(folder, "many", {f"x{i}": [4, 8] for i in range(n)}, nodes, [f"s{n - 1}"])
     result(status == 0, f"a sum of {n} inputs", said)
+    nodes = []
+    for i in range(10):
+        nodes += [{"name": f"s{i}", "op": "clamp", "inputs": [f"a{i}", f"b{i}", f"c{i}"]},
+                  {"name": f"t{i}", "op": "clamp", "inputs": [f"d{i}", f"s{i}", f"e{i}"]},
+                  {"name": f"y{i}", "op": "clamp", "inputs": [f"f{i}", f"t{i}", f"g{i}"]}]
+    shapes = {f"{x}{i}": [3 + i, 5] for i in range(10) for x in "abcdefg"}
+    status, said = verify_graph(folder, "beside", shapes, nodes, [f"y{i}" for i in range(10)])
+    result(status == 0, "ten kernels of eight buffers", said)
 
 
 def check_program(top, library, row):
