@@ -34,6 +34,7 @@ static const GroupSpell group = {
     .make = {"rlx_u32", "make_uint2", "make_uint4"},
     .fetch = "*(const $T *)&$0",
     .put = "*($T *)&$0",
+    .fetch_once = "rlx_read_once(&$0)",
 };
 
 const Target target_cuda = {

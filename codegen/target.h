@@ -86,6 +86,7 @@ typedef struct GroupSpell {
     // What is read or written: $0 = first element, $1 = its index, $2 = number of the parameter, $3 = log2 of
     // the elements, $T = type of the words, $L = their number
     const char *fetch, *put;
+    const char *fetch_once; // the same of 4 words that no cache needs to keep; NULL: as others
 } GroupSpell;
 
 typedef struct Target Target;

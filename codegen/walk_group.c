@@ -96,7 +96,9 @@ static const char *wide_text(Walk *w, const KInst *n, uint32_t words)
                                          arena_printf(w->arena, "%u", shift)},
                              .type = w->t->group->words[words / 2],
                              .lanes = (int)words};
-    return expand_text(w->arena, n->kind == KI_put ? w->t->group->put : w->t->group->fetch, &args);
+    const GroupSpell *g = w->t->group;
+    const bool is_once = n->kind == KI_fetch && n->flags == KFETCH_ONCE && words == 4 && g->fetch_once;
+    return expand_text(w->arena, n->kind == KI_put ? g->put : is_once ? g->fetch_once : g->fetch, &args);
 }
 
 static const char *word_text(Walk *w, const char *name, uint32_t words, uint32_t i)

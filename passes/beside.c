@@ -312,8 +312,8 @@ bool pass_beside(Pass *p)
     Plan *plan = p->plan;
     const uint32_t n = plan->kernels.len;
     Beside s = {.plan = plan, .scratch = p->scratch};
-    if (!plan->caps->is_gpu || p->frame != NULL || plan->n_check_kernels != 0 || plan->n_prepare != 0 ||
-        plan->moe.len != 0)
+    if (!plan->caps->is_gpu || p->options->no_fuse || p->frame != NULL || plan->n_check_kernels != 0 ||
+        plan->n_prepare != 0 || plan->moe.len != 0)
         return false;
     s.grid = ARENA_ARRAY(p->scratch, Grid, n + 1u);
     s.level = ARENA_ARRAY(p->scratch, uint32_t, n + 1u);

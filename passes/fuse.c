@@ -579,8 +579,7 @@ bool pass_fuse(Pass *p)
     f.groups = group_nodes(p->plan, p->scratch,
                            p->options->opt_level >= 1 && !p->options->no_fuse ? GROUP_FUSE : GROUP_SINGLE);
     strip_join(p->plan, p->options, p->scratch, &f.groups);
-    if (p->options->opt_level >= 1 && p->frame == NULL)
-        group_join_products(p->plan, p->scratch, &f.groups);
+    group_join_products(p, &f.groups);
     vec_push(p->perm, &p->plan->buffers, (PlanBuffer){0});
     if (p->frame != NULL) {
         p->plan->prefix = p->frame->prefix;
@@ -591,6 +590,7 @@ bool pass_fuse(Pass *p)
         vec_push(p->perm, &p->plan->locs, (Loc){0});
     add_leaves(&f);
     place_state_updates(&f);
+    group_join_patches(p, &f.groups);
     place_values(&f);
     add_kernels(&f);
     add_outputs(&f);

@@ -4,7 +4,7 @@
 #ifndef PASSES_GROUP_H
 #define PASSES_GROUP_H
 
-#include "ir/plan.h"
+#include "passes/pass.h"
 
 typedef struct Uses {
     const uint32_t *first; // by NodeId; users of id are user[first[id] .. first[id + 1])
@@ -27,9 +27,12 @@ typedef enum GroupMode { GROUP_SINGLE, GROUP_FUSE } GroupMode; // every node its
 // True for nodes that a kernel computes (not leaves, views, concats, results).
 bool group_is_computed(const Node *n);
 Groups group_nodes(const Plan *plan, Arena *a, GroupMode mode);
+// Lets kernels of rotations write their results where a state is updated with them, and nowhere else. Needs
+// the places of updated states.
+void group_join_patches(Pass *p, Groups *groups);
 // Adds a member of a group to the body of its kernel, behind what it reads of values that are taken in.
 void group_add_member(const Plan *plan, const Groups *groups, NodeId id, PlanKernel *k);
 // Gives products of few rows the norm of their rows, and a second product beside them.
-void group_join_products(const Plan *plan, Arena *a, Groups *groups);
+void group_join_products(Pass *p, Groups *groups);
 
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What joins products of few rows (matvec.h) beyond what group.c finds: they take in the norm of their rows,
 // which each of several computes again, and a second product of the same rows that only their epilogue reads.
+// And rotated keys, which go straight into their cache.
 #include "passes/group.h"
 #include "passes/matvec.h"
 
@@ -67,13 +68,21 @@ static void take_in_norm(Products *p, NodeId id)
     p->groups->taken_in[id] = true;
 }
 
-void group_join_products(const Plan *plan, Arena *a, Groups *groups)
+// Not where every node is a kernel, nor in loops, whose bodies have their operands anywhere.
+static bool may_join(const Pass *p)
 {
+    return p->options->opt_level >= 1 && !p->options->no_fuse && p->frame == NULL &&
+           p->plan->caps->shared_bytes != 0;
+}
+
+void group_join_products(Pass *pass, Groups *groups)
+{
+    const Plan *plan = pass->plan;
     const uint32_t n = plan->graph->nodes.len;
     Products p = {.plan = plan, .g = plan->graph, .groups = groups};
-    p.size = ARENA_ARRAY(a, uint32_t, n);
-    if (plan->caps->shared_bytes == 0)
+    if (!may_join(pass))
         return;
+    p.size = ARENA_ARRAY(pass->scratch, uint32_t, n);
     for (NodeId id = 1; id < n; id++)
         p.size[groups->root[id]]++;
     for (NodeId id = 1; id < n; id++)
@@ -82,6 +91,43 @@ void group_join_products(const Plan *plan, Arena *a, Groups *groups)
     for (NodeId id = 1; id < n; id++)
         if (graph_node(p.g, id)->op == OP_rms_norm)
             take_in_norm(&p, id);
+}
+
+// --- states -------------------------------------------------------------------------------------
+
+// Is the state updated in place with what a rotation makes, which nobody else reads?
+static bool takes_patch(const Plan *plan, const Groups *groups, const GraphState *s)
+{
+    const Graph *g = plan->graph;
+    const Node *next = graph_node(g, s->next);
+    const Loc *to = &plan->locs.data[s->next];
+    if (next->op != OP_update_slice || (next->n_src > 3 && next->src[3] != 0) || to->buf == 0 ||
+        to->buf != plan->locs.data[s->node].buf || next->src[0] != s->node)
+        return false;
+    const NodeId patch = next->src[1], anchor = groups->anchor[patch];
+    const Uses *u = &groups->uses;
+    return groups->root[patch] == patch && anchor != 0 && graph_node(g, anchor)->op == OP_rope &&
+           u->first[patch + 1] - u->first[patch] == 1 && plan->locs.data[patch].buf == 0 &&
+           next->src[2] < anchor; // what is older does not depend on it
+}
+
+void group_join_patches(Pass *p, Groups *groups)
+{
+    const Plan *plan = p->plan;
+    const Graph *g = plan->graph;
+    NodeId *update = ARENA_ARRAY(p->scratch, NodeId, g->nodes.len); // by root of a patch
+    for (uint32_t i = 0; may_join(p) && i < g->states.len; i++) {
+        const GraphState *s = &g->states.data[i];
+        if (!takes_patch(plan, groups, s))
+            continue;
+        const NodeId patch = graph_node(g, s->next)->src[1];
+        update[patch] = s->next;
+        plan->locs.data[patch] = plan->locs.data[s->next];
+        groups->anchor[s->next] = groups->anchor[patch];
+    }
+    for (NodeId id = 1; id < g->nodes.len; id++)
+        if (update[groups->root[id]] != 0)
+            groups->root[id] = update[groups->root[id]];
 }
 
 void group_add_member(const Plan *plan, const Groups *groups, NodeId id, PlanKernel *k)

@@ -297,6 +297,8 @@ static void lower_kernel(Pass *p, uint32_t index, uint64_t constant_bytes, const
         lower_elementwise(&l);
     else if (pk->stages.len > 0)
         strip_lower(&l);
+    else if (l.anchor != l.root && lower_node(&l, l.root)->op == OP_update_slice)
+        lower_patch(&l);
     else
         lower_anchor(&l);
     pk->kernel = l.k;

@@ -241,6 +241,8 @@ uint8_t lower_fit_lanes(const Lower *l, int64_t n);
 #define OP(name, min_src, max_src, n_results, flags) void lower_##name(Lower *l);
 #include "ir/ops.def"
 
+// The anchor of a kernel whose root updates a state with what it makes (group_join_patches).
+void lower_patch(Lower *l);
 void lower_elementwise(Lower *l);
 void lower_strided_copy(Lower *l);
 

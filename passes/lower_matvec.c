@@ -4,9 +4,10 @@
 #include "passes/matmul.h"
 #include "passes/matvec.h"
 
-static bool is_matrix_leaf(const Node *n)
+// Constants have any order of axes.
+static bool is_matrix_leaf(const Node *n, bool is_turned)
 {
-    return (n->op == OP_param || n->op == OP_const) && n->shape->rank == 2;
+    return (n->op == OP_const || (n->op == OP_param && !is_turned)) && n->shape->rank == 2;
 }
 
 bool matvec_takes(const Plan *p, NodeId matmul)
@@ -16,10 +17,12 @@ bool matvec_takes(const Plan *p, NodeId matmul)
     if (p->caps->shared_bytes == 0 || n->op != OP_matmul || (n->n_src > 2 && n->src[2] != 0))
         return false;
     const Node *a = graph_node(g, n->src[0]), *b = graph_node(g, n->src[1]);
-    if (!is_matrix_leaf(b) || a->dtype != b->dtype || n->dtype != b->dtype || a->shape->rank < 2 ||
-        node_get_int(n, A_matmul_transpose_a) != 0 || node_get_int(n, A_matmul_transpose_b) == 0)
+    const bool is_turned = node_get_int(n, A_matmul_transpose_b) == 0;
+    if (!is_matrix_leaf(b, is_turned) || a->dtype != b->dtype || n->dtype != b->dtype || a->shape->rank < 2 ||
+        node_get_int(n, A_matmul_transpose_a) != 0)
         return false;
-    const int64_t columns = b->shape->dim[0], k = b->shape->dim[1], elements = shape_numel(a->shape);
+    const int64_t columns = b->shape->dim[is_turned], k = b->shape->dim[!is_turned];
+    const int64_t elements = shape_numel(a->shape);
     const int64_t rows = k > 0 ? elements / k : 0;
     MatVecShape unused;
     return (rows == 1 || a->shape->rank == 2) &&
@@ -72,11 +75,16 @@ bool lower_few_rows(Lower *l, const Matmul *product)
     const int64_t width = 16 / dtype_info[b->dtype].bytes;
     FewRows few = {.x = &x, .other = {.id = other_product(l)}};
     MatVec v = {.l = l, .m = x.m, .n = x.n, .k = x.k, .a = x.a, .a_row = x.a_row, .a_k = x.a_k,
-                .norm = x.norm, .n_b = 1, .b = {x.b}, .b_pitch = x.b_col, .store = store_few, .ctx = &few};
+                .norm = x.norm, .n_b = 1, .b = {x.b}, .store = store_few, .ctx = &few};
     if (few.other.id != 0)
         v.b[v.n_b++] = lower_node(l, few.other.id)->src[1];
+    // A constant that is dense, but in the other order.
+    v.is_turned = x.b_k != 1 && x.b_col == 1 && x.b_k == x.n && b->op == OP_const;
+    v.b_pitch = v.is_turned ? x.k : x.b_col;
+    const bool is_readable =
+        v.is_turned || (x.b_k == 1 && x.b_col % width == 0 && lower_loc(l, x.b)->offset % width == 0);
     const bool has_form = l->caps->shared_bytes != 0 && x.k_live == 0 && x.batch == 0 && !x.b_is_vector &&
-                          x.b_k == 1 && x.b_col % width == 0 && lower_loc(l, x.b)->offset % width == 0;
+                          is_readable;
     if (!has_form || b->shape->rank > 2 || lower_node(l, x.a)->dtype != b->dtype ||
         lower_node(l, l->anchor)->dtype != b->dtype ||
         !matvec_choose(v.m, v.n, v.k, (DType)b->dtype, v.n_b, &v.shape))

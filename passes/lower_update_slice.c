@@ -173,16 +173,35 @@ static KRef update_point(Lower *l, const Domain *d, Point at, void *ctx)
     return k_get(k, value);
 }
 
+static Update update_of(const Lower *l, NodeId id)
+{
+    const Node *n = lower_node(l, id);
+    return (Update){.x = n->src[0],
+                    .patch = n->src[1],
+                    .start = n->src[2],
+                    .whole = lower_node(l, n->src[0])->shape,
+                    .part = lower_node(l, n->src[1])->shape,
+                    .sizes = n->n_src > 3 ? n->src[3] : 0,
+                    .axes = node_attr(n, A_update_slice_axes)};
+}
+
+void lower_patch(Lower *l)
+{
+    const Update u = update_of(l, l->root);
+    KRef first[SHAPE_MAX_RANK];
+    HeldRows held = {.id = u.patch, .param = lower_param(l, l->root, PARAM_WRITE), .base = k_index(l->k, 0)};
+    load_starts(l, &u, first);
+    for (uint32_t i = 0; i < u.whole->rank; i++)
+        held.base = k_mul_add(l->k, first[i], lower_loc(l, l->root)->stride[i], held.base);
+    l->root = u.patch;
+    l->held = &held;
+    l->n_held = 1;
+    lower_anchor(l);
+}
+
 void lower_update_slice(Lower *l)
 {
-    const Node *n = lower_node(l, l->anchor);
-    Update u = {.x = n->src[0],
-                .patch = n->src[1],
-                .start = n->src[2],
-                .whole = lower_node(l, n->src[0])->shape,
-                .part = lower_node(l, n->src[1])->shape,
-                .sizes = n->n_src > 3 ? n->src[3] : 0,
-                .axes = node_attr(n, A_update_slice_axes)};
+    Update u = update_of(l, l->anchor);
     uint32_t entry = 0;
     const Loc *from = lower_loc(l, u.x), *to = lower_loc(l, l->root);
     if (from->buf == to->buf && from->offset == to->offset) {

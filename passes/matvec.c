@@ -3,8 +3,11 @@
 #include "passes/matvec.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { WARP = 32, FETCH_BYTES = 16, MAX_WARPS = 8, MAX_FLIGHT = 8, MAX_CHUNKS = 8, MAX_SUMS = 32 };
+// Of a cache that could keep the matrices of a model from run to run.
+enum { CACHE_BYTES = 32 << 20 };
 // Products of no more bytes than this are under way as a whole before the first one is used.
 enum { SMALL_BYTES = 16 << 20 };
 
@@ -65,6 +68,7 @@ typedef struct Emit {
     KRef thread, lane, part, first_row, first_vector;
     uint32_t a, scale, b[MATVEC_MAX_MATRICES];
     bool is_a_wide;
+    bool is_once; // caches do not keep the matrices until the next run
     KRef held, words;       // what of the matrices is under way; what of another operand is in use
     KRef sum[MAX_SUMS];     // variables: [matrix][row of a][row of the team]
     KRef square[MATVEC_MAX_ROWS]; // of the rows of a, for the norm
@@ -100,7 +104,11 @@ static void fetch_matrix(const Emit *e, uint32_t matrix, uint32_t r, uint32_t st
     vector = beyond ? clamped(e, vector, e->n_vectors) : vector;
     row = r > 0 && e->v->n % e->v->shape.rows != 0 ? clamped(e, row, e->v->n) : row;
     const KRef at = k_mul_add(k, row, e->v->b_pitch / e->per_word, k_mul(k, vector, k_index(k, words)));
-    k_fetch(k, e->b[matrix], at, e->held, k_index(k, place_of(e, matrix, r, step) * words), (uint8_t)words);
+    const KRef to = k_index(k, place_of(e, matrix, r, step) * words);
+    if (e->is_once)
+        k_fetch_once(k, e->b[matrix], at, e->held, to, (uint8_t)words);
+    else
+        k_fetch(k, e->b[matrix], at, e->held, to, (uint8_t)words);
 }
 
 // Element i of a load, of which `array` has the words from `at` on.
@@ -285,6 +293,31 @@ static bool is_aligned(const Lower *l, NodeId id, int64_t width)
     return lower_loc(l, id)->offset % width == 0;
 }
 
+typedef struct Turned {
+    const unsigned char *data;
+    int64_t k, n;
+    uint32_t bytes;
+} Turned;
+
+static void fill_turned(const void *ctx, void *out)
+{
+    const Turned *t = ctx;
+    unsigned char *to = out;
+    for (int64_t i = 0; i < t->n; i++)
+        for (int64_t j = 0; j < t->k; j++, to += t->bytes)
+            memcpy(to, t->data + (j * t->n + i) * t->bytes, t->bytes);
+}
+
+static uint32_t turned_param(const Emit *e, NodeId id)
+{
+    const MatVec *v = e->v;
+    const Node *n = lower_node(e->l, id);
+    Turned *t = ARENA_NEW(e->l->pass->perm, Turned);
+    *t = (Turned){node_attr(n, A_const_data)->u.blob, v->k, v->n, dtype_info[n->dtype].bytes};
+    return lower_param_filled(e->l, node_name(e->l->g, id), e->word, fill_turned, t,
+                              (uint64_t)(v->k * v->n) * t->bytes);
+}
+
 static void set_params(Emit *e)
 {
     const MatVec *v = e->v;
@@ -295,7 +328,7 @@ static void set_params(Emit *e)
                    base % e->width == 0 && (v->m == 1 || v->a_row % e->width == 0);
     e->a = e->is_a_wide ? lower_param_words(e->l, v->a, e->word) : lower_param(e->l, v->a, PARAM_READ);
     for (uint32_t i = 0; i < v->n_b; i++)
-        e->b[i] = lower_param_words(e->l, v->b[i], e->word);
+        e->b[i] = v->is_turned ? turned_param(e, v->b[i]) : lower_param_words(e->l, v->b[i], e->word);
     e->scale = scale != 0 ? lower_param_words(e->l, scale, e->word) : UINT32_MAX;
 }
 
@@ -324,6 +357,7 @@ void matvec_emit(const MatVec *v)
     e.per_word = dtype_info[e.word].bytes / dtype_info[type].bytes;
     e.width = FETCH_BYTES / dtype_info[type].bytes;
     e.n_vectors = v->k / e.width;
+    e.is_once = v->l->constant_bytes > CACHE_BYTES;
     set_params(&e);
     k_set_group(k, (uint32_t)WARP * s->warps);
     const KRef team = k_for_group(k, ceil_div(v->n, s->rows), "team");
@@ -337,7 +371,7 @@ void matvec_emit(const MatVec *v)
     e.words = k_array(k, e.word, words);
     bool is_early = true;
     for (uint32_t i = 0; i < v->n_b; i++)
-        is_early = is_early && is_lasting(v->l, v->b[i]);
+        is_early = is_early && (v->is_turned || is_lasting(v->l, v->b[i]));
     if (!is_early)
         k_wait(k);
     for (uint32_t i = 0; i < v->n_b; i++)

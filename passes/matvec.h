@@ -29,6 +29,7 @@ typedef struct MatVec {
     uint32_t n_b;
     NodeId b[MATVEC_MAX_MATRICES]; // element (i, row) is at row * b_pitch + i
     int64_t b_pitch;
+    bool is_turned; // b are constants [k, n], turned at compile time
     MatVecShape shape;
     MatVecStore store;
     void *ctx;

@@ -21,8 +21,8 @@ except ImportError:
     sys.exit(77)
 
 RLXC = os.path.abspath(sys.argv[1])
-# The products with the norm before them; rotations; the cache; attention and its merge; three products.
-LAUNCHES_OF_A_LAYER = 8
+# The products with the norm before them; rotations, into the cache; attention and its merge; three products.
+LAUNCHES_OF_A_LAYER = 7
 
 
 def write_model(folder, layers):
