@@ -50,8 +50,7 @@ static void find_rows(Lower *l, BlockProduct *p)
     k_barrier(k);
 }
 
-// Coordinates of row `row` of the result.
-static void find_row(Lower *l, const BlockProduct *p, KRef row, KRef *idx)
+void block_product_row(Lower *l, const BlockProduct *p, KRef row, KRef *idx)
 {
     Kernel *k = l->k;
     for (uint32_t i = p->d.rank - 1; i-- > 0;) {
@@ -66,7 +65,7 @@ void block_product_store(Lower *l, const BlockProduct *p, KRef row, KRef column,
     Kernel *k = l->k;
     const uint32_t last = p->d.rank - 1;
     Point at = {.vec_axis = last, .lanes = p->packed.lanes, .count = count};
-    find_row(l, p, row, at.idx);
+    block_product_row(l, p, row, at.idx);
     at.idx[last] = column;
     pull_store_root(l, &p->d, at, k_cast(k, value, lower_node(l, l->anchor)->dtype));
 }
@@ -171,7 +170,7 @@ static void emit_experts(Lower *l, const BlockProduct *p)
                   vectors = p->columns / lanes;
     one.row = k_for(k, k_index(k, 0), k_index(k, rows), 1, KFOR_PARALLEL, "r");
     const KRef v = k_for(k, k_index(k, 0), k_index(k, vectors), 1, KFOR_PARALLEL, "v");
-    find_row(l, p, one.row, idx);
+    block_product_row(l, p, one.row, idx);
     const KRef e = block_expert(l, p->index, idx, p->experts);
     k_if(k, block_is_expert(k, e, p->experts));
     one.rows = 1;
@@ -181,7 +180,7 @@ static void emit_experts(Lower *l, const BlockProduct *p)
     emit_columns(l, &one, k_mul_add(k, e, vectors, v), 1, lanes);
     k_else(k);
     Point at = {.vec_axis = last, .lanes = lanes, .count = lanes};
-    find_row(l, p, one.row, at.idx);
+    block_product_row(l, p, one.row, at.idx);
     at.idx[last] = k_mul(k, v, k_index(k, lanes));
     const KRef zero = k_number(k, lower_node(l, l->anchor)->dtype, 0);
     pull_store_root(l, &p->d, at, k_splat(k, zero, lanes));

@@ -32,6 +32,11 @@ typedef struct BlockColumns {
 // The expert that an operand names at idx, -1 or `experts` where it names none; and whether it does.
 KRef block_expert(Lower *l, NodeId index, const KRef *idx, int64_t experts);
 KRef block_is_expert(Kernel *k, KRef e, int64_t experts);
+// Coordinates of row `row` of the result, all but the column.
+void block_product_row(Lower *l, const BlockProduct *p, KRef row, KRef *idx);
+// Adds the products of a row of x with a row of the weights (of expert e) to acc, one by one. at: of the
+// result, the column among its coordinates.
+void block_product_plain(Lower *l, const BlockProduct *p, const BlockReader *r, Point at, KRef e, KRef acc);
 // Stores a vector of columns of row `row`.
 void block_product_store(Lower *l, const BlockProduct *p, KRef row, KRef column, uint8_t count, KRef value);
 // Vectors of columns with weights that can be packed. False: it does not apply.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Quantised blocks: block_decode, and the products with blocks as plain sums. Accumulation: fused
 // multiply-adds of decoded elements in rising k, in f32 (f64 for f64).
-#include "passes/blocks_product.h"
+#include "passes/blocks_team.h"
 #include "passes/operand.h"
 
 // --- decoding ------------------------------------------------------------------------------------
@@ -42,25 +42,24 @@ void lower_block_decode(Lower *l)
 
 // What a plain sum reads.
 typedef struct PlainSum {
-    NodeId x, w, index; // index 0: there is one matrix
-    int64_t inner, experts;
+    const BlockProduct *p;
     BlockReader r;
 } PlainSum;
 
-// Adds the products of a row of x with row `column` of the weights (of expert e) to acc.
-static void add_row(Lower *l, const PlainSum *p, Point at, KRef e, KRef column, KRef acc)
+void block_product_plain(Lower *l, const BlockProduct *p, const BlockReader *r, Point at, KRef e, KRef acc)
 {
-    const BlockFormat *f = p->r.f;
+    const BlockFormat *f = r->f;
+    const KRef column = at.idx[p->d.rank - 1];
     Kernel *k = l->k;
     const int type = k_inst(k, acc)->dtype;
     const KRef b = k_for(k, k_index(k, 0), k_index(k, p->inner / f->elements), 1, KFOR_SERIAL, "b");
     const KRef idx[4] = {e, column, b, k_index(k, 0)};
     const KRef block = operand_index(l, p->w, p->index ? idx : idx + 1);
     const KRef g = k_for(k, k_index(k, 0), k_index(k, f->elements / f->group), 1, KFOR_SERIAL, "g");
-    const BlockGroup group = blocks_group(k, &p->r, block, g);
+    const BlockGroup group = blocks_group(k, r, block, g);
     const KRef i = k_for(k, k_index(k, 0), k_index(k, f->group), 1, KFOR_SERIAL, "i");
     const KRef element = k_mul_add(k, g, f->group, i);
-    const KRef value = k_cast(k, blocks_value(k, &p->r, &group, block, element), type);
+    const KRef value = k_cast(k, blocks_value(k, r, &group, block, element), type);
     at.idx[lower_node(l, p->x)->shape->rank - 1] = k_mul_add(k, b, f->elements, element);
     const KRef x = operand_scalar(l, p->x, operand_index(l, p->x, at.idx), type);
     k_set(k, acc, k_op(k, KOP_fma, x, value, k_get(k, acc)));
@@ -71,17 +70,19 @@ static void add_row(Lower *l, const PlainSum *p, Point at, KRef e, KRef column, 
 
 static KRef sum_point(Lower *l, const Domain *d, Point at, void *ctx)
 {
-    const PlainSum *p = ctx;
+    const PlainSum *s = ctx;
+    const BlockProduct *p = s->p;
     Kernel *k = l->k;
     const int dtype = lower_node(l, p->x)->dtype, type = operand_sum_type(dtype);
-    const KRef acc = k_var(k, k_number(k, type, 0), "acc"), column = at.idx[d->rank - 1];
+    const KRef acc = k_var(k, k_number(k, type, 0), "acc");
+    (void)d;
     if (p->index == 0) {
-        add_row(l, p, at, 0, column, acc);
+        block_product_plain(l, p, &s->r, at, 0, acc);
         return k_cast(k, k_get(k, acc), dtype);
     }
     const KRef e = block_expert(l, p->index, at.idx, p->experts);
     k_if(k, block_is_expert(k, e, p->experts));
-    add_row(l, p, at, e, column, acc);
+    block_product_plain(l, p, &s->r, at, e, acc);
     k_end(k);
     return k_cast(k, k_get(k, acc), dtype);
 }
@@ -115,14 +116,9 @@ static void lower_product(Lower *l, AttrId format, NodeId index)
     domain_add(l, &p.d, l->root);
     domain_add_operands(l, &p.d, l->root);
     l->pk->macs = (uint64_t)shape_numel(n->shape) * (uint64_t)p.inner;
-    if (block_product_vectors(l, &p))
+    if (block_product_vectors(l, &p) || block_team_product(l, &p))
         return;
-    PlainSum sum = {.x = p.x,
-                    .w = p.w,
-                    .index = index,
-                    .inner = p.inner,
-                    .experts = p.experts,
-                    .r = blocks_reader(l, f, p.w)};
+    PlainSum sum = {.p = &p, .r = blocks_reader(l, f, p.w)};
     lower_map(l, sum_point, &sum, MAP_SCALAR);
 }
 

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pieces of blocks in shared memory, 32 elements of a thread, and their products with x in registers: how the
+// planes of a format (ir/blocks.def) become words, integers and floats. Integers become floats without a
+// conversion: their bits are or'ed into the mantissa of 2^23 (`magic`), which is subtracted again, exactly.
+#include "passes/blocks_team.h"
+
+enum { MAGIC_BITS = 23 };
+
+// --- numbers -------------------------------------------------------------------------------------
+
+static KRef whole(const Team *t, uint32_t v)
+{
+    return k_integer(t->l->k, DTYPE_u32, v);
+}
+
+static KRef down(const Team *t, KRef a, int64_t bits)
+{
+    return bits ? team_op(t, KOP_shr, a, whole(t, (uint32_t)bits)) : a;
+}
+
+static bool is_power_of_two(int64_t v)
+{
+    return (v & (v - 1)) == 0;
+}
+
+KRef team_div(const Team *t, KRef a, int64_t b)
+{
+    Kernel *k = t->l->k;
+    if (b == 1)
+        return a;
+    if (!is_power_of_two(b))
+        return k_op(k, KOP_div, a, k_index(k, b), 0);
+    return k_op(k, KOP_shr, a, k_index(k, __builtin_ctzll((unsigned long long)b)), 0);
+}
+
+KRef team_rem(const Team *t, KRef a, int64_t b)
+{
+    Kernel *k = t->l->k;
+    return k_op(k, is_power_of_two(b) ? KOP_and : KOP_rem, a, k_index(k, is_power_of_two(b) ? b - 1 : b), 0);
+}
+
+// A word shifted right by a number of bits that is a value below 32.
+static KRef down_by(const Team *t, KRef word, KRef bits)
+{
+    return team_op(t, KOP_shr, word, team_op(t, KOP_and, k_cast(t->l->k, bits, DTYPE_u32), whole(t, 31)));
+}
+
+// The unsigned integer in `bits` bits of a word from bit `at` on, plus `add`, as a float.
+static KRef field_float(const Team *t, KRef word, int64_t at, int64_t bits, double add)
+{
+    int64_t moved = 0;
+    while (at - moved + bits > MAGIC_BITS)
+        moved += 8;
+    at -= moved;
+    rlx_assert(at >= 0);
+    const KRef kept = team_op(t, KOP_and, down(t, word, moved), whole(t, ((1u << bits) - 1) << at));
+    const KRef v = k_bitcast(t->l->k, team_op(t, KOP_or, kept, t->magic), DTYPE_f32);
+    const double scale = 1.0 / (double)(1 << at), offset = add - (double)(1 << MAGIC_BITS) * scale;
+    return at == 0 ? team_op(t, KOP_add, v, team_number(t, offset))
+                   : k_op(t->l->k, KOP_fma, v, team_number(t, scale), team_number(t, offset));
+}
+
+// --- blocks in shared memory ---------------------------------------------------------------------
+
+static KRef word_at(const Team *t, KRef from, int64_t i)
+{
+    return k_aload(t->l->k, t->tile, k_add(t->l->k, from, k_index(t->l->k, i)), 1);
+}
+
+// Four bytes from byte `at` behind word `from` on.
+static KRef bytes_at(const Team *t, KRef from, int64_t at)
+{
+    const KRef low = word_at(t, from, at / WORD);
+    const int64_t bits = at % WORD * 8;
+    if (bits == 0)
+        return low;
+    const KRef high = team_op(t, KOP_shl, word_at(t, from, at / WORD + 1), whole(t, (uint32_t)(32 - bits)));
+    return team_op(t, KOP_or, down(t, low, bits), high);
+}
+
+// Byte `at` + moved, in the lowest bits.
+static KRef byte_at(const Team *t, KRef from, int64_t at, KRef moved)
+{
+    Kernel *k = t->l->k;
+    const KRef place = k_add(k, moved, k_index(k, at));
+    const KRef word = k_aload(k, t->tile, k_add(k, from, team_div(t, place, WORD)), 1);
+    const KRef bits = k_mul(k, team_rem(t, place, WORD), k_index(k, 8));
+    return down_by(t, word, bits);
+}
+
+// d or m.
+static KRef number_at(const Team *t, KRef from, int64_t at)
+{
+    Kernel *k = t->l->k;
+    const KRef low = down(t, word_at(t, from, at / WORD), at % WORD * 8);
+    const BlockFloat kind = t->f->float_kind;
+    if (kind == BLOCK_F32)
+        return k_bitcast(k, low, DTYPE_f32);
+    if (kind == BLOCK_BF16)
+        return k_bitcast(k, team_op(t, KOP_shl, low, whole(t, 16)), DTYPE_f32);
+    if (kind == BLOCK_F16) {
+        const KRef half = k_cast(k, team_op(t, KOP_and, low, whole(t, 0xffff)), DTYPE_u16);
+        return k_cast(k, k_bitcast(k, half, DTYPE_f16), DTYPE_f32);
+    }
+    const KRef e = team_op(t, KOP_and, low, whole(t, 0xff));
+    const KRef small = team_op(t, KOP_shl, whole(t, 0x00200000), e),
+               plain = team_op(t, KOP_shl, team_op(t, KOP_sub, e, whole(t, 1)), whole(t, MAGIC_BITS));
+    return k_bitcast(k, k_op(k, KOP_select, team_op(t, KOP_lt, e, whole(t, 2)), small, plain), DTYPE_f32);
+}
+
+// Entry g of a plane, whose number is a value.
+static KRef entry_at(const Team *t, const BlockPlane *p, KRef from, int64_t skew, KRef g)
+{
+    Kernel *k = t->l->k;
+    KRef e = g;
+    if (p->part)
+        e = k_mul_add(k, team_div(t, g, p->part), p->step, team_rem(t, g, p->part));
+    e = k_add(k, e, k_index(k, p->first));
+    const KRef place = k_mul_add(k, team_div(t, e, team_span(p)), p->run, team_rem(t, e, p->run));
+    const KRef byte = byte_at(t, from, skew + p->at, place);
+    if (p->bits == 8)
+        return team_op(t, KOP_and, byte, whole(t, 0xff));
+    const KRef part = team_div(t, team_rem(t, e, team_span(p)), p->run);
+    const KRef bits = k_mul(k, part, k_index(k, p->bits));
+    return team_op(t, KOP_and, down_by(t, byte, bits), whole(t, (1u << p->bits) - 1));
+}
+
+// Entries 4 q to 4 q + 3 of a plane, a byte each.
+static KRef quad_at(const Team *t, const BlockPlane *p, KRef from, int64_t skew, int64_t q)
+{
+    const int64_t g = 4 * q, e = p->first + (p->part ? g / p->part * p->step + g % p->part : g);
+    const KRef bytes = bytes_at(t, from, skew + p->at + e / team_span(p) * p->run + e % p->run);
+    return team_op(t, KOP_and, down(t, bytes, e % team_span(p) / p->run * p->bits),
+               whole(t, ((1u << p->bits) - 1) * 0x01010101u));
+}
+
+static bool has_quads(const BlockPlane *p)
+{
+    return p->bits != 0 && p->run % 4 == 0 && p->part % 4 == 0 && p->first % 4 == 0;
+}
+
+// The integer that belongs to group g + add of a block, g being even for two groups of a piece: a float.
+static KRef group_field(const Team *t, const BlockField *f, const Piece *piece, KRef from, KRef g,
+                        int64_t add)
+{
+    Kernel *k = t->l->k;
+    const int64_t bits = f->low.bits + f->high.bits;
+    KRef v = 0;
+    double sum = f->bias;
+    int64_t at = 0;
+    if (has_quads(&f->low) && has_quads(&f->high) && t->f->elements / t->f->group == 8) {
+        KRef quad[2];
+        for (int64_t q = 0; q < 2; q++) {
+            const KRef high = quad_at(t, &f->high, from, piece->skew, q);
+            quad[q] = team_op(t, KOP_or, quad_at(t, &f->low, from, piece->skew, q),
+                              team_op(t, KOP_shl, high, whole(t, f->low.bits)));
+        }
+        const KRef is_first = team_op(t, KOP_lt, g, k_index(k, 4));
+        const KRef moved = k_mul(k, team_rem(t, g, 4), k_index(k, 8));
+        v = down_by(t, k_op(k, KOP_select, is_first, quad[0], quad[1]), moved);
+        at = 8 * add;
+    } else {
+        const KRef number = k_add(k, g, k_index(k, add));
+        v = entry_at(t, &f->low, from, piece->skew, number);
+        if (f->high.bits) {
+            const KRef high = entry_at(t, &f->high, from, piece->skew, number);
+            v = team_op(t, KOP_or, v, team_op(t, KOP_shl, high, whole(t, f->low.bits)));
+        }
+    }
+    if (f->flip)
+        v = team_op(t, KOP_xor, v, whole(t, f->flip));
+    const KRef q = field_float(t, v, at, bits, sum);
+    return f->sign < 0 ? k_op(k, KOP_neg, q, 0, 0) : q;
+}
+
+// A number of the block times the integer of a group.
+static KRef group_number(const Team *t, const BlockField *f, uint8_t at, const Piece *piece, KRef from,
+                         KRef g, int64_t add)
+{
+    const KRef number = number_at(t, from, piece->skew + at);
+    if (f->low.bits == 0)
+        return f->sign < 0 ? k_op(t->l->k, KOP_neg, number, 0, 0) : number;
+    return team_op(t, KOP_mul, number, group_field(t, f, piece, from, g, add));
+}
+
+// --- decoding ------------------------------------------------------------------------------------
+
+// Two bits above the low ones of four elements: byte w of the piece's run, segment s; in place.
+static KRef high_quad(const Team *t, const Piece *piece, KRef from, int64_t w, int64_t s)
+{
+    Kernel *k = t->l->k;
+    const BlockPlane *low = &t->f->q.low, *high = &t->f->q.high;
+    const int64_t run = high->run, at = piece->skew + high->at, element = WORD * w + s * low->run;
+    if (high->bits * run == 1) { // a bit for each element, in order
+        const KRef bits = team_op(t, KOP_and, down(t, bytes_at(t, from, at), element), whole(t, 15));
+        const KRef spread = team_op(t, KOP_mul, bits, whole(t, 0x00204081));
+        const KRef each = team_op(t, KOP_and, spread, whole(t, 0x01010101));
+        return team_op(t, KOP_shl, each, whole(t, low->bits));
+    }
+    KRef word = 0;
+    int64_t moved = 0;
+    const KRef begin = team_div(t, piece->first, team_span(high));
+    if (run < t->length) {
+        word = bytes_at(t, k_mul_add(k, begin, run / WORD, from), at + WORD * w % run);
+        moved = element / run;
+    } else {
+        const KRef rest = team_rem(t, piece->first, run);
+        const KRef place = k_mul_add(k, begin, run / WORD, k_add(k, from, team_div(t, rest, WORD)));
+        const KRef part = team_div(t, team_rem(t, piece->first, team_span(high)), run);
+        word = bytes_at(t, place, at + WORD * w);
+        word = down_by(t, word, k_mul(k, part, k_index(k, high->bits)));
+        moved = s * low->run / run;
+    }
+    const uint32_t mask = ((1u << high->bits) - 1) * 0x01010101u;
+    word = team_op(t, KOP_and, down(t, word, moved * high->bits), whole(t, mask));
+    return team_op(t, KOP_shl, word, whole(t, low->bits));
+}
+
+// Element i of segment s, without its scale.
+static KRef element(const Team *t, const Piece *piece, KRef from, const KRef *words, int64_t s, int64_t i)
+{
+    const BlockField *q = &t->f->q;
+    const int64_t bits = q->low.bits, each = 8 / bits;
+    const bool is_dense = q->low.run < WORD; // the entries of a byte are neighbours
+    const int64_t byte = is_dense ? i / each : i;
+    int64_t at = 8 * (byte % WORD) + bits * (is_dense ? i % each : s), n = bits;
+    KRef word = words[byte / WORD];
+    if (q->high.bits) {
+        const uint32_t mask = ((1u << bits) - 1) * 0x01010101u;
+        word = team_op(t, KOP_or, team_op(t, KOP_and, down(t, word, bits * s), whole(t, mask)),
+                   high_quad(t, piece, from, byte / WORD, s));
+        at = 8 * (byte % WORD);
+        n += q->high.bits;
+    }
+    if (t->values == 0)
+        return field_float(t, word, at, n, q->bias);
+    const KRef number = team_op(t, KOP_and, down(t, word, at), whole(t, (1u << n) - 1));
+    return k_aload(t->l->k, t->values, k_cast(t->l->k, number, KT_INDEX), 1);
+}
+
+void team_add_piece(const Team *t, const Piece *piece, int64_t column)
+{
+    Kernel *k = t->l->k;
+    const BlockFormat *f = t->f;
+    KRef words[PIECE / WORD];
+    const int64_t n = t->is_part ? PIECE / WORD : f->q.low.bits; // words with the low bits
+    const KRef place = k_mul_add(k, t->team, t->columns, k_index(k, column));
+    const KRef from = k_mul_add(k, place, t->words, piece->block);
+    KRef bits_from = k_mul_add(k, piece->number, n, from), moved = 0;
+    if (t->is_part) { // the bytes of a run are those of several pieces
+        const int64_t parts = 8 / f->q.low.bits;
+        const KRef number = team_rem(t, piece->number, parts);
+        bits_from = k_mul_add(k, team_div(t, piece->number, parts), n, from);
+        moved = k_mul(k, number, k_index(k, f->q.low.bits));
+    }
+    for (int64_t w = 0; w < n; w++) {
+        words[w] = bytes_at(t, bits_from, piece->skew + f->q.low.at + WORD * w);
+        if (moved)
+            words[w] = down_by(t, words[w], moved);
+        if (f->q.flip)
+            words[w] = team_op(t, KOP_xor, words[w], whole(t, f->q.flip * 0x01010101u));
+    }
+    const KRef g = team_div(t, piece->first, f->group), zero = team_number(t, 0);
+    KRef acc = k_get(k, t->acc[column]), part = zero;
+    for (int64_t s = 0; s < t->segments; s++) {
+        for (int64_t i = 0; i < t->length; i++) {
+            const KRef q = element(t, piece, from, words, s, i);
+            part = k_op(k, KOP_fma, t->xr[s * t->length + i], q, part);
+        }
+        if (team_is_joined(t) && s + 1 < t->segments)
+            continue;
+        const int64_t add = team_is_joined(t) ? 0 : s * f->q.low.run / f->group;
+        acc = k_op(k, KOP_fma, part, group_number(t, &f->scale, f->d_at, piece, from, g, add), acc);
+        if (f->min.sign)
+            acc = k_op(k, KOP_fma, t->sum[team_is_joined(t) ? 0 : s],
+                       group_number(t, &f->min, f->m_at, piece, from, g, add), acc);
+        part = zero;
+    }
+    k_set(k, t->acc[column], acc);
+}

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of one row with blocks on GPUs, straight from the blocks as they are stored. A group of threads
+// takes some columns: it copies what they have along some steps of k to shared memory, in the widest accesses
+// that their alignment allows, while it computes the steps before. A team of 32 threads decodes some columns;
+// each thread has the same 32 elements of a block of each, so that it holds x in registers. Which bytes are
+// words there is known when the kernel is made: threads of a team have blocks that begin alike (`period`).
+// Accumulation: of each group of a block (or the part of it that a thread has) the products x * q in rising
+// k; scale times that, and min times the sum of x, are added in f32; threads of a team pairwise.
+#include "passes/blocks_team.h"
+#include "passes/operand.h"
+
+enum { MAX_TEAMS = 4, ROOM_BESIDE = 256 }; // bytes of shared memory that are left
+
+// Elements of x are shifted so that few threads of a team read from the same bank at a time.
+static KRef padded(const Team *t, KRef e)
+{
+    return k_mul_add(t->l->k, team_div(t, e, t->pad), t->pad + WORD, team_rem(t, e, t->pad));
+}
+
+static Piece piece_of(const Team *t, int64_t step)
+{
+    Kernel *k = t->l->k;
+    const BlockPlane *low = &t->f->q.low;
+    const int64_t bytes = step * t->f->bytes, pieces = low->run / t->length;
+    Piece piece = {.skew = bytes % WORD, .number = team_rem(t, t->lane, t->per_block)};
+    piece.block = k_mul_add(k, team_div(t, t->lane, t->per_block), t->period * t->f->bytes / WORD,
+                            k_index(k, bytes / WORD));
+    piece.first = k_mul(k, piece.number, k_index(k, PIECE));
+    if (t->segments > 1)
+        piece.first = k_mul_add(k, team_div(t, piece.number, pieces), t->span,
+                                k_mul(k, team_rem(t, piece.number, pieces), k_index(k, t->length)));
+    return piece;
+}
+
+// The blocks of one step of the chunk, of which there are `blocks`.
+static void add_step(Team *t, int64_t step, int64_t blocks)
+{
+    Kernel *k = t->l->k;
+    const Piece piece = piece_of(t, step);
+    const KRef block =
+        k_mul_add(k, team_div(t, t->lane, t->per_block), t->period, k_index(k, step));
+    const bool is_whole = blocks == t->blocks;
+    if (!is_whole)
+        k_if(k, team_op(t, KOP_lt, block, k_index(k, blocks)));
+    for (int64_t s = 0; s < t->segments; s++) {
+        const KRef e = k_add(k, k_mul_add(k, block, t->f->elements, piece.first),
+                             k_index(k, s * t->f->q.low.run));
+        const KRef from = padded(t, e);
+        KRef sum = team_is_joined(t) && s > 0 ? t->sum[0] : team_number(t, 0);
+        for (int64_t i = 0; i < t->length; i++) {
+            const KRef x = k_aload(k, t->xs, k_add(k, from, k_index(k, i)), 1);
+            t->xr[s * t->length + i] = k_get(k, k_var(k, x, "x"));
+            sum = team_op(t, KOP_add, sum, t->xr[s * t->length + i]);
+        }
+        t->sum[team_is_joined(t) ? 0 : s] = sum;
+    }
+    for (int64_t c = 0; c < t->columns; c++)
+        team_add_piece(t, &piece, c);
+    if (!is_whole)
+        k_end(k);
+}
+
+// --- copies --------------------------------------------------------------------------------------
+
+static int64_t group_columns(const Team *t)
+{
+    return t->teams * t->columns;
+}
+
+// Access i of a thread: the column and the word of a chunk that it begins at; a block is opened where there
+// may be none.
+static bool open_access(const Team *t, int64_t i, KRef *column, KRef *word)
+{
+    Kernel *k = t->l->k;
+    const int64_t each = t->words / t->vector, all = group_columns(t) * each;
+    const KRef v = k_add(k, t->thread, k_index(k, i * t->threads));
+    *column = team_div(t, v, each);
+    *word = k_mul(k, team_rem(t, v, each), k_index(k, t->vector));
+    if ((i + 1) * t->threads <= all)
+        return false;
+    k_if(k, team_op(t, KOP_lt, v, k_index(k, all)));
+    return true;
+}
+
+static int64_t accesses(const Team *t)
+{
+    return ceil_div(group_columns(t) * t->words / t->vector, t->threads);
+}
+
+// Begins to read chunk number `chunk`.
+static void fetch_chunk(const Team *t, KRef chunk)
+{
+    Kernel *k = t->l->k;
+    for (int64_t i = 0; i < accesses(t); i++) {
+        KRef column = 0, word = 0;
+        const bool is_open = open_access(t, i, &column, &word);
+        column = team_op(t, KOP_min, k_add(k, t->column, column), k_index(k, t->p->columns - 1));
+        const KRef place = k_mul_add(k, chunk, t->words, word);
+        if (t->row_words % t->words)
+            k_if(k, team_op(t, KOP_lt, place, k_index(k, t->row_words)));
+        k_fetch(k, t->w, k_add(k, t->w_base, k_mul_add(k, column, t->row_words, place)), t->held,
+                k_index(k, i * t->vector), (uint8_t)t->vector);
+        if (t->row_words % t->words)
+            k_end(k);
+        if (is_open)
+            k_end(k);
+    }
+}
+
+static void store_chunk(const Team *t)
+{
+    Kernel *k = t->l->k;
+    for (int64_t i = 0; i < accesses(t); i++) {
+        KRef column = 0, word = 0;
+        const bool is_open = open_access(t, i, &column, &word);
+        const KRef place = k_mul_add(k, column, t->words, word);
+        for (int64_t j = 0; j < t->vector; j++)
+            k_astore(k, t->tile, k_add(k, place, k_index(k, j)),
+                     k_aload(k, t->held, k_index(k, i * t->vector + j), 1));
+        if (is_open)
+            k_end(k);
+    }
+}
+
+// Elements of x that one access reads.
+static int64_t x_width(const Lower *l, const BlockProduct *p)
+{
+    const Shape *s = lower_node(l, p->x)->shape;
+    const Loc *loc = lower_loc(l, p->x);
+    const int64_t wide = k_fetch_width(lower_node(l, p->x)->dtype);
+    bool fits = p->inner % wide == 0 && loc->offset % wide == 0 && loc->stride[s->rank - 1] == 1;
+    for (uint32_t i = 0; i + 1 < s->rank; i++)
+        fits = fits && (s->dim[i] == 1 || loc->stride[i] % wide == 0);
+    return fits ? wide : 1;
+}
+
+// `n` elements of x from those of the chunk on.
+static void store_x(const Team *t, KRef chunk, int64_t n)
+{
+    Kernel *k = t->l->k;
+    const int type = (int)k->params.data[t->x].dtype;
+    const int64_t wide = x_width(t->l, t->p);
+    const KRef x = wide > 1 ? k_array(k, type, wide) : 0;
+    for (int64_t first = 0; first < n; first += t->threads * wide) {
+        const KRef e = k_mul_add(k, t->thread, wide, k_index(k, first));
+        const bool is_open = first + t->threads * wide > n;
+        if (is_open)
+            k_if(k, team_op(t, KOP_lt, e, k_index(k, n)));
+        const KRef from = k_add(k, t->x_base, k_mul_add(k, chunk, t->chunk, e)), to = padded(t, e);
+        if (wide > 1)
+            k_fetch(k, t->x, from, x, k_index(k, 0), (uint8_t)wide);
+        for (int64_t j = 0; j < wide; j++) {
+            const KRef v = wide > 1 ? k_aload(k, x, k_index(k, j), 1) : k_load(k, t->x, from, 1, 1);
+            k_astore(k, t->xs, k_add(k, to, k_index(k, j)), k_cast(k, v, DTYPE_f32));
+        }
+        if (is_open)
+            k_end(k);
+    }
+}
+
+// --- the kernel ----------------------------------------------------------------------------------
+
+static void emit_chunk(Team *t, KRef chunk, int64_t blocks, bool is_last)
+{
+    Kernel *k = t->l->k;
+    const int64_t n = ceil_div(t->p->inner / t->f->elements, t->blocks);
+    k_barrier(k);
+    store_chunk(t);
+    store_x(t, chunk, blocks * t->f->elements);
+    k_barrier(k);
+    if (!is_last) {
+        const KRef next = k_add(k, chunk, k_index(k, 1));
+        k_if(k, team_op(t, KOP_lt, next, k_index(k, n)));
+        fetch_chunk(t, next);
+        k_end(k);
+    }
+    for (int64_t step = 0; step < t->period && step < blocks; step++)
+        add_step(t, step, blocks);
+}
+
+// An infinity times a q of 0 is NaN, as the sum of an infinite one and min is where their signs differ: such
+// sums are made again of whole elements.
+static KRef without_infinities(const Team *t, KRef sum, Point at)
+{
+    Kernel *k = t->l->k;
+    const KRef all = k_var(k, sum, "all");
+    k_if(k, team_op(t, KOP_ne, sum, sum));
+    const BlockReader r = blocks_reader(t->l, t->f, t->p->w);
+    k_set(k, all, team_number(t, 0));
+    block_product_plain(t->l, t->p, &r, at, t->expert, all);
+    k_end(k);
+    return k_get(k, all);
+}
+
+// The threads of a team each store a column.
+static void store_columns(Team *t, KRef row, KRef is_some)
+{
+    Kernel *k = t->l->k;
+    Lower *l = t->l;
+    KRef sum = 0;
+    for (int64_t c = 0; c < t->columns; c++) {
+        const KRef all = k_team(k, KOP_add, k_get(k, t->acc[c]), TEAM);
+        sum = c == 0 ? all : k_op(k, KOP_select, team_op(t, KOP_eq, t->lane, k_index(k, c)), all, sum);
+    }
+    Point at = {.lanes = 1, .count = 1};
+    const KRef column = k_add(k, t->column, k_mul_add(k, t->team, t->columns, t->lane));
+    block_product_row(l, t->p, row, at.idx);
+    at.idx[t->p->d.rank - 1] = column;
+    k_if(k, team_op(t, KOP_and, team_op(t, KOP_lt, t->lane, k_index(k, t->columns)),
+                team_op(t, KOP_lt, column, k_index(k, t->p->columns))));
+    if (t->f->min.sign)
+        sum = without_infinities(t, sum, at);
+    if (is_some)
+        sum = k_op(k, KOP_select, is_some, sum, team_number(t, 0));
+    pull_store_root(l, &t->p->d, at, k_cast(k, sum, lower_node(l, l->anchor)->dtype));
+    k_end(k);
+}
+
+// The row of x and the matrix of a row of the result.
+static KRef find_operands(Team *t, KRef row)
+{
+    Lower *l = t->l;
+    Kernel *k = l->k;
+    const uint32_t last = lower_node(l, t->p->x)->shape->rank - 1;
+    KRef idx[SHAPE_MAX_RANK] = {0}, is_some = 0;
+    block_product_row(l, t->p, row, idx);
+    t->w_base = k_index(k, 0);
+    if (t->p->index) {
+        const KRef e = block_expert(l, t->p->index, idx, t->p->experts);
+        is_some = block_is_expert(k, e, t->p->experts);
+        const KRef kept =
+            team_op(t, KOP_max, k_index(k, 0), team_op(t, KOP_min, e, k_index(k, t->p->experts - 1)));
+        t->expert = kept;
+        t->w_base = k_mul(k, kept, k_index(k, t->p->columns * t->row_words));
+    }
+    idx[last] = k_index(k, 0);
+    t->x_base = operand_index(l, t->p->x, idx);
+    return is_some;
+}
+
+static void emit_group(Team *t, KRef row)
+{
+    Kernel *k = t->l->k;
+    static const uint32_t magic = 0x4b000000;
+    const int64_t all = t->p->inner / t->f->elements, n = all / t->blocks, rest = all % t->blocks;
+    t->thread = k_thread(k);
+    t->lane = team_rem(t, t->thread, TEAM);
+    t->team = team_div(t, t->thread, TEAM);
+    t->magic = k_get(k, k_var(k, k_load(k, lower_param_data(t->l, "magic", DTYPE_u32, &magic, sizeof magic),
+                                        k_index(k, 0), 1, 1), "magic"));
+    t->held = k_array(k, DTYPE_u32, accesses(t) * t->vector);
+    if (!t->is_early)
+        k_wait(k);
+    const KRef is_some = find_operands(t, row);
+    fetch_chunk(t, k_index(k, 0));
+    if (t->is_early)
+        k_wait(k);
+    if (t->values) {
+        const BlockReader r = blocks_reader(t->l, t->f, t->p->w);
+        k_if(k, team_op(t, KOP_lt, t->thread, k_index(k, 16)));
+        k_astore(k, t->values, t->thread, k_cast(k, k_load(k, r.values, t->thread, 1, 1), DTYPE_f32));
+        k_end(k);
+    }
+    for (int64_t c = 0; c < t->columns; c++)
+        t->acc[c] = k_var(k, team_number(t, 0), "acc");
+    if (n > 0) {
+        const KRef chunk = k_for(k, k_index(k, 0), k_index(k, n), 1, KFOR_SERIAL, "chunk");
+        emit_chunk(t, chunk, t->blocks, rest == 0 && n == 1);
+        k_end(k);
+    }
+    if (rest > 0)
+        emit_chunk(t, k_index(k, n), rest, true);
+    store_columns(t, row, is_some);
+}
+
+static bool is_dense_value(const Lower *l, NodeId id)
+{
+    const Shape *s = lower_node(l, id)->shape;
+    int64_t stride = 1;
+    for (uint32_t i = s->rank; i-- > 0; stride *= s->dim[i])
+        if (s->dim[i] > 1 && lower_loc(l, id)->stride[i] != stride)
+            return false;
+    return true;
+}
+
+static void find_shape(Team *t)
+{
+    const BlockPlane *low = &t->f->q.low;
+    const int64_t bytes = t->f->bytes;
+    t->per_block = t->f->elements / PIECE;
+    for (t->period = 1; t->period * bytes % WORD != 0;)
+        t->period *= 2;
+    t->span = team_span(low);
+    t->is_part = low->run == PIECE && low->bits < 8 && t->f->group == PIECE;
+    t->segments = low->run < WORD * low->bits || t->is_part ? 1 : 8 / low->bits;
+    t->length = PIECE / t->segments;
+    t->blocks = t->period * TEAM / t->per_block;
+    t->chunk = t->blocks * t->f->elements;
+    t->words = t->blocks * bytes / WORD;
+    t->row_words = t->p->inner / t->f->elements * bytes / WORD;
+    t->pad = t->span <= PIECE || t->is_part ? (t->per_block == 1 ? PIECE * t->period : PIECE)
+             : t->length * 2 * t->segments > PIECE * 2 ? PIECE : t->span;
+    if (t->row_words < t->words)
+        t->words = t->row_words; // one chunk, not a whole one
+}
+
+// Columns and threads of a group: as many as its shared memory has room for.
+static bool find_group(Team *t)
+{
+    const int64_t for_x = (t->chunk + t->chunk / t->pad * WORD) * WORD;
+    const int64_t room = (int64_t)t->l->caps->shared_bytes - ROOM_BESIDE - for_x;
+    for (t->teams = MAX_TEAMS; t->teams > 0; t->teams /= 2)
+        for (t->columns = MAX_COLUMNS; t->columns > 0; t->columns /= 2)
+            if (group_columns(t) * t->words * WORD <= room) {
+                t->threads = t->teams * TEAM;
+                return true;
+            }
+    return false;
+}
+
+bool block_team_product(Lower *l, BlockProduct *p)
+{
+    const int type = lower_node(l, p->x)->dtype;
+    const Shape *x = lower_node(l, p->x)->shape;
+    Team t = {.l = l, .p = p, .f = p->f};
+    if (!l->caps->is_gpu || l->caps->shared_bytes == 0 || (type != DTYPE_f32 && !k_is_half(type)) ||
+        p->d.is_exact || l->window != NULL || l->n_held > 0)
+        return false;
+    if (p->rows * p->inner * p->columns == 0 || p->inner / p->f->elements * p->f->bytes % WORD != 0 ||
+        !is_dense_value(l, p->w) || lower_loc(l, p->w)->offset % (4 * WORD) != 0 ||
+        lower_loc(l, p->x)->stride[x->rank - 1] != 1)
+        return false;
+    find_shape(&t);
+    if (!find_group(&t))
+        return false;
+    for (t.vector = 4; t.row_words % t.vector != 0 || t.words % t.vector != 0;)
+        t.vector /= 2;
+    const int64_t rows = shape_numel(lower_node(l, l->anchor)->shape) / p->columns;
+    const OpId op = (OpId)lower_node(l, p->w)->op;
+    Kernel *k = l->k;
+    const Loc *w = lower_loc(l, p->w), words = {.buf = w->buf, .offset = w->offset / WORD, .stride = {1}};
+    const TensorType type_of_words = {DTYPE_u32, {.rank = 1, .dim = {p->experts * p->columns * t.row_words}}};
+    t.w = lower_param_typed(l, &type_of_words, &words, "w", PARAM_READ);
+    t.x = lower_param(l, p->x, PARAM_READ);
+    t.is_early = p->index == 0 && (op == OP_const || op == OP_param);
+    k_set_group(k, (uint32_t)t.threads);
+    t.tile = k_shared(k, DTYPE_u32, group_columns(&t) * t.words);
+    t.xs = k_shared(k, DTYPE_f32, t.chunk + ceil_div(t.chunk, t.pad) * WORD);
+    t.values = t.f->values ? k_shared(k, DTYPE_f32, 16) : 0;
+    const KRef row = k_for_group(k, rows, "row");
+    t.column = k_mul(k, k_for_group(k, ceil_div(p->columns, group_columns(&t)), "tile"),
+                     k_index(k, group_columns(&t)));
+    emit_group(&t, row);
+    k_end(k);
+    k_end(k);
+    return true;
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products with blocks by groups of threads, on GPUs.
+#ifndef PASSES_BLOCKS_TEAM_H
+#define PASSES_BLOCKS_TEAM_H
+
+#include "passes/blocks_product.h"
+
+// A row of x at a time. False: it does not apply.
+bool block_team_product(Lower *l, BlockProduct *p);
+
+// --- what its parts share ------------------------------------------------------------------------
+
+enum {
+    PIECE = 32, // elements of a thread
+    TEAM = 32,
+    MAX_SEGMENTS = 4,
+    MAX_COLUMNS = 4, // of a team
+    WORD = 4,
+};
+
+// What a thread decodes: the same pieces of the blocks of all columns.
+typedef struct Piece {
+    KRef block;  // index of the block's first word, within a column's
+    KRef number; // of the piece in its block
+    KRef first;  // its first element in the block
+    int64_t skew; // bytes that the block begins behind that word
+} Piece;
+
+typedef struct Team {
+    Lower *l;
+    const BlockProduct *p;
+    const BlockFormat *f;
+    int64_t threads, teams, columns; // of a group; columns of a team
+    int64_t period, per_block;       // blocks that begin alike are so far apart; pieces of a block
+    int64_t span, segments, length;  // elements of a run's bytes; runs of elements of a piece, `length` each
+    int64_t chunk, blocks, words;    // elements, blocks and words of a column in a chunk
+    int64_t vector;                  // words of an access
+    int64_t row_words, pad;
+    uint32_t w, x;
+    bool is_part;  // the bytes of a piece have bits of other pieces too, so that it is of one group
+    bool is_early; // weights may be read before the kernels before have ended
+    KRef magic, thread, lane, team; // number of the thread in its team, of the team
+    KRef tile, xs, values;          // shared
+    KRef column, expert;            // the first one of the group; whose matrix it is
+    KRef w_base, x_base;            // of column 0, of the row
+    KRef held;                      // words on their way
+    KRef acc[MAX_COLUMNS];
+    KRef xr[PIECE], sum[MAX_SEGMENTS]; // x of the piece, and its sums
+} Team;
+
+static inline KRef team_op(const Team *t, KOp op, KRef a, KRef b)
+{
+    return k_op(t->l->k, op, a, b, 0);
+}
+static inline KRef team_number(const Team *t, double v)
+{
+    return k_number(t->l->k, DTYPE_f32, v);
+}
+// Of indices that are not negative; powers of two need no division.
+KRef team_div(const Team *t, KRef a, int64_t b);
+KRef team_rem(const Team *t, KRef a, int64_t b);
+// Do all elements of a piece belong to one group?
+static inline bool team_is_joined(const Team *t)
+{
+    return t->segments == 1 || t->span <= t->f->group;
+}
+// Adds the products of a piece of one column, which is in shared memory.
+void team_add_piece(const Team *t, const Piece *piece, int64_t column);
+// Elements that the bytes of a run of a plane hold.
+static inline int64_t team_span(const BlockPlane *p)
+{
+    return p->run * (8 / p->bits);
+}
+
+#endif
