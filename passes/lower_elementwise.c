@@ -42,7 +42,7 @@ void lower_strided_copy(Lower *l)
     domain_add(l, &d, src);
     domain_simplify(l, &d, 0, NULL);
     lower_param_at(l, src, &l->pk->copy.dst, PARAM_WRITE);
-    if (wide_map(l, &d, copy_point, NULL))
+    if (wide_map(l, &d, copy_point, NULL) || tile_copy(l, &d))
         return;
     const uint8_t lanes = d.rank == 0 ? 1 : domain_lanes(l, &d, d.rank - 1);
     lower_walk(l, &d, lanes, copy_point, NULL);

@@ -48,4 +48,7 @@ void wide_store(Lower *l, uint32_t param, KRef index, KRef array, int64_t slot, 
 // a point. False: nothing was emitted.
 bool wide_map(Lower *l, const Domain *d, PointFn fn, void *ctx);
 
+// A strided copy that transposes, in tiles. False: nothing was emitted.
+bool tile_copy(Lower *l, const Domain *d);
+
 #endif
