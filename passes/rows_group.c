@@ -87,7 +87,7 @@ void rows_use_groups(Lower *l, Rows *r)
     if (g->rows == 0 || (g->is_live && r->d.rank - r->n_kept > 1))
         return;
     if (g->is_live)
-        g->wide.n = 1; // the end may be anywhere
+        wide_narrow(&g->wide);
     g->vectors = r->count / g->wide.n;
     choose_threads(g, r);
     r->mode = ROWS_GROUP;

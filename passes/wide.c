@@ -82,6 +82,13 @@ bool wide_new(const Lower *l, const Domain *d, uint32_t axis, Wide *w)
     return true;
 }
 
+void wide_narrow(Wide *w)
+{
+    w->n = w->root_piece = 1;
+    for (uint32_t i = 0; i < w->n_values; i++)
+        w->piece[i] = 1;
+}
+
 void wide_declare(Lower *l, Wide *w, int64_t turns)
 {
     for (uint32_t i = 0; i < w->n_values; i++)

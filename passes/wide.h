@@ -24,6 +24,8 @@ typedef struct Wide {
 
 // False: something is not next to itself along the axis, or there is too much.
 bool wide_new(const Lower *l, const Domain *d, uint32_t axis, Wide *w);
+// One element at once: the end may be anywhere.
+void wide_narrow(Wide *w);
 // Declares registers for `turns` times n elements of each value. They are what pull_value takes until
 // wide_end.
 void wide_declare(Lower *l, Wide *w, int64_t turns);

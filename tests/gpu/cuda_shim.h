@@ -77,7 +77,8 @@ static inline unsigned __umulhi(unsigned a, unsigned b)
     return unsigned(uint64_t(a) * b >> 32);
 }
 
-static inline float __expf(float x)
+#define __expf cuda_expf // the C library has a function of that name
+static inline float cuda_expf(float x)
 {
     return std::exp(x);
 }
