@@ -37,6 +37,7 @@ typedef struct rlx_metal {
     unsigned char *host;               // where the host sees the buffer
     int is_fetching;                   // outputs of the run before have not come yet
     int waits;                         // the next command, for those before it
+    double seconds;                    // that the device has computed in the last run
     const rlx_gpu_program *program;
 } rlx_metal;
 
@@ -69,6 +70,8 @@ static inline rlx_status rlx_metal_wait(void *self)
     rlx_metal_submit(r);
     rlx_metal_do(&r->objc, r->commands, RLX_METAL_WAIT);
     status = rlx_metal_count(&r->objc, r->commands, RLX_METAL_STATUS);
+    r->seconds += rlx_metal_time(&r->objc, r->commands, RLX_METAL_END_TIME) -
+                  rlx_metal_time(&r->objc, r->commands, RLX_METAL_BEGIN_TIME);
     rlx_metal_release(&r->objc, r->commands);
     r->commands = NULL;
     return status == RLX_METAL_COMPLETED ? RLX_OK : RLX_ERR_DEVICE;
@@ -434,6 +437,7 @@ static inline rlx_status rlx_metal_start(rlx_ctx *ctx, int in_turn)
     const rlx_gpu_frame f = rlx_metal_frame(ctx, r);
     rlx_status status = rlx_metal_take(ctx, r);
     (void)in_turn;
+    r->seconds = 0;
     if (status == RLX_OK)
         status = rlx_gpu_give_inputs(&f);
     if (status == RLX_OK)
@@ -468,6 +472,12 @@ static inline rlx_status rlx_metal_wait_for(rlx_ctx *ctx, rlx_awaited what, int 
         *is_done = rlx_metal_count(&r->objc, r->commands, RLX_METAL_STATUS) >= RLX_METAL_COMPLETED;
     r->objc.pop(pool);
     return status;
+}
+
+// What the last run took on the device, by its own clock, without what the host does before and after.
+static inline double rlx_metal_seconds(const rlx_ctx *ctx)
+{
+    return rlx_metal_of(ctx)->seconds;
 }
 
 // The generated code calls this.

@@ -52,6 +52,8 @@ enum {
     RLX_METAL_COMMIT,
     RLX_METAL_WAIT,
     RLX_METAL_STATUS,
+    RLX_METAL_BEGIN_TIME,
+    RLX_METAL_END_TIME,
     RLX_METAL_SELECTORS
 };
 
@@ -85,6 +87,11 @@ static inline void *rlx_metal_ask(const rlx_metal_objc *o, void *object, int sel
 static inline unsigned long rlx_metal_count(const rlx_metal_objc *o, void *object, int selector)
 {
     return ((unsigned long (*)(void *, void *))o->send)(object, o->selector[selector]);
+}
+
+static inline double rlx_metal_time(const rlx_metal_objc *o, void *object, int selector)
+{
+    return ((double (*)(void *, void *))o->send)(object, o->selector[selector]);
 }
 
 static inline void *rlx_metal_ask_for(const rlx_metal_objc *o, void *object, int selector, const void *with)
@@ -162,7 +169,9 @@ static inline rlx_status rlx_metal_load(rlx_metal_objc *o)
                                                       "endEncoding",
                                                       "commit",
                                                       "waitUntilCompleted",
-                                                      "status"};
+                                                      "status",
+                                                      "GPUStartTime",
+                                                      "GPUEndTime"};
     void *const library = dlopen(RLX_METAL_OBJC, RTLD_NOW | RTLD_LOCAL);
     int i;
     if (!rlx_metal_find(library, "objc_msgSend", &o->send) ||

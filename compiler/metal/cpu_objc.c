@@ -23,17 +23,25 @@ void objc_fail(const char *format, ...)
     abort();
 }
 
-unsigned objc_option(const char *word, unsigned otherwise)
+const char *objc_word(const char *word)
 {
     const char *at = getenv("RLX_METAL_CPU");
     const size_t n = strlen(word);
     for (; at != NULL && *at != '\0'; at += at[strcspn(at, ",")] == ',') {
         const size_t len = strcspn(at, ",");
         if (len >= n && strncmp(at, word, n) == 0 && (len == n || at[n] == '='))
-            return len == n ? 1 : (unsigned)strtoul(at + n + 1, NULL, 10);
+            return len == n ? "" : at + n + 1;
         at += len;
     }
-    return otherwise;
+    return NULL;
+}
+
+unsigned objc_option(const char *word, unsigned otherwise)
+{
+    const char *value = objc_word(word);
+    if (value == NULL)
+        return otherwise;
+    return *value >= '0' && *value <= '9' ? (unsigned)strtoul(value, NULL, 10) : 1;
 }
 
 // --- objects -------------------------------------------------------------------------------------
@@ -218,6 +226,19 @@ static signed char responds(void *self, void *selector, void *which)
            !(is_new(which) && objc_option("old", 0) != 0);
 }
 
+static void *give_nothing(void *self, void *selector)
+{
+    (void)self, (void)selector;
+    return NULL;
+}
+
+static bool is_to_fail(const char *selector)
+{
+    const char *name = objc_word("fail");
+    const size_t n = strlen(selector);
+    return name != NULL && strncmp(name, selector, n) == 0 && (name[n] == ',' || name[n] == '\0');
+}
+
 // What objc_msgSend jumps to.
 ObjcFunction objc_find(ObjcObject *self, const char *selector);
 __attribute__((visibility("hidden"), used)) ObjcFunction objc_find(ObjcObject *self, const char *selector)
@@ -237,7 +258,7 @@ __attribute__((visibility("hidden"), used)) ObjcFunction objc_find(ObjcObject *s
     ObjcFunction fn = find_method(self->is_a, selector);
     if (fn == NULL || (is_new(selector) && objc_option("old", 0) != 0))
         objc_fail("%s does not understand %s", self->is_a->name, selector);
-    return fn;
+    return is_to_fail(selector) ? (ObjcFunction)give_nothing : fn;
 }
 
 // Keeps all that may be an argument, asks objc_find, and jumps there.

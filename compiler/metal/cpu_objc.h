@@ -12,6 +12,7 @@
 //   old         a system before macOS 15
 //   width=N     threads of a simdgroup (32)
 //   threads=N   the most threads of a group (1024)
+//   fail=NAME   messages of that name give nothing
 #ifndef COMPILER_METAL_CPU_OBJC_H
 #define COMPILER_METAL_CPU_OBJC_H
 
@@ -39,7 +40,9 @@ typedef struct ObjcObject {
     int references; // 0: it has ended
 } ObjcObject;
 
-// One word of $RLX_METAL_CPU: its number, 1 where it has none, or `otherwise` where it is not there.
+// One word of $RLX_METAL_CPU: what is behind its =, "" where there is none. NULL: it is not there.
+const char *objc_word(const char *word);
+// The same as a number: 1 where it has none, or `otherwise` where it is not there.
 unsigned objc_option(const char *word, unsigned otherwise);
 
 // Ends the program.

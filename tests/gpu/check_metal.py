@@ -120,6 +120,48 @@ def check_other_devices():
     result(status != 0 and NO_DEVICE in said, "groups of 64 threads at most", said)
 
 
+FAILURES = [  # message, what rlx_init and rlx_run then say
+    ("newCommandQueue", "DEVICE", ""),
+    ("newBufferWithLength:options:", "DEVICE", ""),
+    ("contents", "DEVICE", ""),
+    ("newLibraryWithSource:options:error:", "NO_DEVICE", ""),
+    ("newFunctionWithName:", "NO_DEVICE", ""),
+    ("newComputePipelineStateWithFunction:error:", "NO_DEVICE", ""),
+    ("commandBufferWithUnretainedReferences", "OK", "DEVICE"),
+    ("computeCommandEncoderWithDispatchType:", "OK", "DEVICE"),
+    ("status", "OK", "DEVICE"),
+]
+
+
+def check_failures(folder, library):
+    """Every call of Metal's that may fail is a status, and leaves nothing behind."""
+    with open(f"{folder}/fails.c", "w", encoding="ascii") as f:
+        f.write("""#include "mlp.h"
+#include <stdio.h>
+static RLX_ALIGNED unsigned char a[MLP_ARENA_BYTES + 1], s[MLP_STATE_BYTES + 1];
+static const char *name(rlx_status s)
+{
+    return s == RLX_OK ? "OK" : s == RLX_ERR_DEVICE ? "DEVICE" : s == RLX_ERR_NO_DEVICE ? "NO_DEVICE" : "?";
+}
+int main(void)
+{
+    rlx_ctx c;
+    rlx_status status = mlp_init(&c, a, sizeof a, s, sizeof s);
+    printf("%s", name(status));
+    if (status == RLX_OK) {
+        printf(" %s", name(rlx_run(&c)));
+        rlx_close(&c);
+    }
+    return 0;
+}
+""")
+    command = [CC, f'-DRLX_METAL_LIBRARY="{library}"', "-I.", "fails.c", "mlp.c", "-lm", "-o", "fails"]
+    status, said = run(command, folder)
+    for message, *wanted in FAILURES if status == 0 else [("", said, "")]:
+        status, said = run([f"{folder}/fails"], RLX_METAL_CPU=f"leaks,fail={message}")
+        result(status == 0 and said.split() == " ".join(wanted).split(), f"{message} fails", said)
+
+
 def check_selftest(top, library, source):
     status, said = run([CC, "-O1", source, "-o", f"{top}/none", "-lm"])
     if status == 0:
@@ -146,6 +188,7 @@ def main():
         for row in runtime_rows():
             if row[0] not in LEFT_OUT:
                 check_program(top, library, row)
+        check_failures(f"{top}/mlp", library)
         check_other_devices()
         if len(sys.argv) > 3:
             check_selftest(top, library, sys.argv[3])
