@@ -5,7 +5,6 @@
 #include "compiler/import/import.h"
 #include "compiler/import/rawfile.h"
 #include "compiler/keep.h"
-#include "compiler/metal_cpu.h"
 #include "compiler/output.h"
 #include "compiler/tune_file.h"
 #include <string.h>
@@ -105,9 +104,12 @@ static bool read_gpus(Job *j)
     const char *given = j->cli->options.gpu, *gpus = given != NULL ? given : "sm_80,sm_90a";
     if (j->target != &target_cuda && given != NULL)
         return wrong_value(j, "--gpu", given, "--target cuda with it");
+    if (j->target != &target_metal && j->cli->options.metallib != NULL)
+        return wrong_value(j, "--metallib", j->cli->options.metallib, "--target metal with it");
     if (!j->target->caps.is_gpu)
         return true;
     j->spirv = (SpirvJob){j->cli->arena, j->cli->diag};
+    j->metal = (MetalImages){j->cli->arena, j->cli->diag, j->cli->options.metallib};
     j->nvrtc = (Nvrtc){.arena = j->cli->arena, .diag = j->cli->diag};
     if (!nvrtc_read_gpus(j->cli->arena, gpus, &j->nvrtc.gpus))
         return wrong_value(j, "--gpu", gpus, "up to 8 GPUs, as sm_80,sm_90a, or text");
@@ -160,7 +162,7 @@ static KernelCompiler kernel_compiler(Job *j)
         return (KernelCompiler){nvrtc_compile, &j->nvrtc};
     if (j->target == &target_vulkan)
         return (KernelCompiler){spirv_compile_all, &j->spirv};
-    return (KernelCompiler){metal_keep_text, j->cli->arena};
+    return (KernelCompiler){metal_make_images, &j->metal};
 }
 
 static bool read_host_options(Job *j)

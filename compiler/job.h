@@ -6,6 +6,7 @@
 #include "codegen/host.h"
 #include "compiler/buckets.h"
 #include "compiler/given.h"
+#include "compiler/metal_image.h"
 #include "compiler/nvrtc.h"
 #include "compiler/pipeline.h"
 #include "compiler/spirv.h"
@@ -19,6 +20,7 @@ typedef struct Job {
     TargetCaps caps;
     Nvrtc nvrtc;    // --target cuda
     SpirvJob spirv; // --target vulkan
+    MetalImages metal; // --target metal
     PipelineOptions pipeline;
     HostOptions host;
     BucketSizes buckets;   // --bucket

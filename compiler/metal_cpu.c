@@ -18,15 +18,9 @@ static const struct {
 } files[] = {{"cpu_objc.h", metal_cpu_objc_h},       {"cpu_objc.c", metal_cpu_objc_c},
              {"device.h", metal_device_h},           {"device.c", metal_device_c},
              {"cpu_kernels.h", metal_cpu_kernels_h}, {"cpu_kernels.c", metal_cpu_kernels_c},
-             {"cpu_metal.c", metal_cpu_metal_c},     {"metal_stdlib", metal_stdlib_text}};
+             {"cpu_metal.h", metal_cpu_metal_h},     {"cpu_metal.c", metal_cpu_metal_c},
+             {"cpu_commands.c", metal_cpu_commands_c}, {"metal_stdlib", metal_stdlib_text}};
 enum { N_FILES = sizeof files / sizeof *files };
-
-bool metal_keep_text(void *ctx, const char *text, const char *const *functions, uint32_t n, GpuImages *out)
-{
-    (void)functions, (void)n;
-    vec_push(ctx, out, ((GpuImage){.label = "text", .data = text, .len = strlen(text) + 1}));
-    return true;
-}
 
 static const char *file_text(Arena *a, uint32_t i)
 {

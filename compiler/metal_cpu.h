@@ -6,8 +6,6 @@
 
 #include "compiler/job.h"
 
-// A GpuCompile, ctx: an Arena: Metal compiles the text where it runs.
-bool metal_keep_text(void *ctx, const char *text, const char *const *functions, uint32_t n, GpuImages *out);
 // Where there is no Metal: makes the library, and sets j->cc_more so that the model will look for it there,
 // not for Apple's. False: reported.
 bool metal_cpu_prepare(Job *j);

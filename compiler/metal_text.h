@@ -9,7 +9,9 @@ extern const char *const metal_device_h[];
 extern const char *const metal_device_c[];
 extern const char *const metal_cpu_kernels_h[];
 extern const char *const metal_cpu_kernels_c[];
+extern const char *const metal_cpu_metal_h[];
 extern const char *const metal_cpu_metal_c[];
+extern const char *const metal_cpu_commands_c[];
 extern const char *const metal_stdlib_text[];
 
 #endif

@@ -22,15 +22,16 @@ extern "C" {
 
 #define RLX_METAL_COMPLETED 4u // MTLCommandBufferStatusCompleted; beyond it: an error
 
-// Kinds of images: the text of the kernels, which ends with a zero.
-#define RLX_METAL_TEXT 0u
+// Kinds of images: the text of the kernels, which ends with a zero, and what Apple's compiler made of it.
+#define RLX_METAL_TEXT     0u
+#define RLX_METAL_COMPILED 1u
 
 // --- the device ----------------------------------------------------------------------------------
 
 // The record in the state block; behind it the kernels: compute pipelines.
 typedef struct rlx_metal {
     rlx_metal_objc objc;
-    void *device, *queue, *buffer;
+    void *framework, *device, *queue, *buffer;
     void *write_kernel, *clear_kernel; // where there are loops
     void *commands;                    // NULL: all of them have ended
     void *encoder;                     // NULL: nothing is recorded
@@ -228,6 +229,30 @@ static inline void *rlx_metal_compile(const rlx_metal *r, const char *text)
     return library;
 }
 
+// The kernels' library: the compiled one where the device takes it.
+static inline void *rlx_metal_take_library(const rlx_metal *r)
+{
+    const rlx_metal_objc *const o = &r->objc;
+    const rlx_gpu_program *const p = r->program;
+    void *(*make_data)(const void *bytes, size_t n, void *queue, void *destroy); // a copy
+    void *library = NULL;
+    uint32_t i;
+    for (i = 0; i < p->n_images && library == NULL; i++) {
+        void *data;
+        if (p->images[i].kind != RLX_METAL_COMPILED ||
+            !rlx_metal_find(r->framework, "dispatch_data_create", &make_data))
+            continue;
+        data = make_data(p->images[i].data, p->images[i].bytes, NULL, NULL);
+        library = ((void *(*)(void *, void *, void *, void **))o->send)(
+            r->device, o->selector[RLX_METAL_LIBRARY_OF_DATA], data, NULL);
+        rlx_metal_release(o, data);
+    }
+    for (i = 0; i < p->n_images && library == NULL; i++)
+        if (p->images[i].kind == RLX_METAL_TEXT)
+            library = rlx_metal_compile(r, (const char *)p->images[i].data);
+    return library;
+}
+
 // A kernel of a library, or NULL.
 static inline void *rlx_metal_make_kernel(const rlx_metal *r, void *library, const char *name)
 {
@@ -275,8 +300,7 @@ static inline rlx_status rlx_metal_make_own(rlx_metal *r)
 static inline rlx_status rlx_metal_make_kernels(rlx_metal *r, void **kernels, uint32_t *n)
 {
     const rlx_gpu_program *const p = r->program;
-    void *const library =
-        p->n_functions != 0 ? rlx_metal_compile(r, (const char *)p->images[0].data) : NULL;
+    void *const library = p->n_functions != 0 ? rlx_metal_take_library(r) : NULL;
     if (p->n_functions != 0 && library == NULL)
         return RLX_ERR_NO_DEVICE;
     while (*n < p->n_functions) {
@@ -321,13 +345,12 @@ static inline rlx_status rlx_metal_check(const rlx_metal *r, const rlx_model *mo
 static inline rlx_status rlx_metal_begin(rlx_metal *r)
 {
     const rlx_metal_objc *const o = &r->objc;
-    void *framework;
     void *(*create)(void);
 #ifndef RLX_METAL_LIBRARY
     (void)dlopen(RLX_METAL_GRAPHICS, RTLD_NOW | RTLD_LOCAL);
 #endif
-    framework = dlopen(RLX_METAL_FRAMEWORK, RTLD_NOW | RTLD_LOCAL);
-    if (!rlx_metal_find(framework, "MTLCreateSystemDefaultDevice", &create))
+    r->framework = dlopen(RLX_METAL_FRAMEWORK, RTLD_NOW | RTLD_LOCAL);
+    if (!rlx_metal_find(r->framework, "MTLCreateSystemDefaultDevice", &create))
         return RLX_ERR_NO_DEVICE;
     r->device = create();
     if (r->device == NULL)

@@ -120,6 +120,27 @@ def check_other_devices():
     result(status != 0 and NO_DEVICE in said, "groups of 64 threads at most", said)
 
 
+def check_compiled(folder, library):
+    """--metallib: text stands for what Apple's compiler makes; what the device does not take is left."""
+    for name, content in ("good", None), ("bad", "no kernels"):
+        metallib = f"{folder}/mlp.metal"
+        if content is not None:
+            metallib = f"{folder}/bad.metallib"
+            with open(metallib, "w", encoding="ascii") as f:
+                f.write(content)
+        out = f"{folder}/{name}"
+        status, said = run([RLXC, "compile", f"{ROOT}/models/mlp.json", "--target", "metal", "--metallib",
+                            metallib, "-o", out])
+        shutil.copy(f"{folder}/fails.c", out)
+        command = [CC, f'-DRLX_METAL_LIBRARY="{library}"', "-I.", "fails.c", "mlp.c", "-lm", "-o", "fails"]
+        if status == 0:
+            status, said = run(command, out)
+        if status == 0:  # the one that is not wanted must not be asked for
+            other = "newLibraryWithSource:options:error:" if content is None else "newLibraryWithData:error:"
+            status, said = run([f"{out}/fails"], RLX_METAL_CPU=f"check,leaks,fail={other}")
+        result(status == 0 and said == "OK OK", f"a {name} metallib", said)
+
+
 FAILURES = [  # message, what rlx_init and rlx_run then say
     ("newCommandQueue", "DEVICE", ""),
     ("newBufferWithLength:options:", "DEVICE", ""),
@@ -189,6 +210,7 @@ def main():
             if row[0] not in LEFT_OUT:
                 check_program(top, library, row)
         check_failures(f"{top}/mlp", library)
+        check_compiled(f"{top}/mlp", library)
         check_other_devices()
         if len(sys.argv) > 3:
             check_selftest(top, library, sys.argv[3])
