@@ -10,7 +10,7 @@ enum { RECORD_BYTES = 1024, GRAPH_BYTES = 80, MAX_GRAPHS = 64 }; // RLX_GPU_RECO
 
 static const GpuHost hosts[] = {
     {&target_cuda, "rlx_cuda", "cu", "rlx_cuda_start, rlx_cuda_fetch, rlx_cuda_wait_for"},
-    {&target_vulkan, "rlx_vulkan", "comp", "NULL, NULL, NULL"},
+    {&target_vulkan, "rlx_vulkan", "comp", "rlx_vulkan_start, rlx_vulkan_fetch, rlx_vulkan_wait_for"},
     {&target_metal, "rlx_metal", "metal", "rlx_metal_start, rlx_metal_fetch, rlx_metal_wait_for"},
 };
 enum { N_HOSTS = sizeof hosts / sizeof *hosts };

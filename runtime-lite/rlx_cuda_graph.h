@@ -204,8 +204,8 @@ static inline rlx_status rlx_cuda_link(void *self, uint32_t step, const uint32_t
 
 static inline const rlx_gpu_driver *rlx_cuda_driver(void)
 {
-    static const rlx_gpu_driver driver = {rlx_cuda_launch, rlx_cuda_clear, rlx_cuda_write,
-                                          rlx_cuda_read,   rlx_cuda_wait,  NULL};
+    static const rlx_gpu_driver driver = {
+        rlx_cuda_launch, rlx_cuda_clear, rlx_cuda_write, rlx_cuda_read, rlx_cuda_wait, NULL, NULL};
     return &driver;
 }
 

@@ -129,6 +129,8 @@ typedef struct rlx_gpu_driver {
     rlx_status (*wait)(void *self);
     // What comes next waits for all before. NULL: every launch does.
     void (*barrier)(void *self);
+    // All so far begins, while the host goes on. NULL: it has begun.
+    rlx_status (*submit)(void *self);
 } rlx_gpu_driver;
 
 // A run, or an iteration of a loop in it.
@@ -233,7 +235,9 @@ static inline rlx_status rlx_gpu_steps(const rlx_gpu_frame *f, uint32_t begin, u
         const rlx_gpu_step *s = &p->steps[i];
         if (f->driver->barrier != NULL && (s->waits != 0 || i == begin)) // also where it is skipped
             f->driver->barrier(f->self);
-        if (f->loop == NULL && (s->skipped_by & skipped) != 0)
+        if (f->driver->submit != NULL && f->loop == NULL && i != 0 && i == p->split)
+            status = f->driver->submit(f->self);
+        if (status != RLX_OK || (f->loop == NULL && (s->skipped_by & skipped) != 0))
             continue;
         for (j = 0; j < s->n_args; j++)
             f->args[j] = rlx_gpu_address(f, &p->args[s->args + j]);

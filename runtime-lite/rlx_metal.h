@@ -435,8 +435,13 @@ static inline rlx_status rlx_metal_get(const rlx_ctx *ctx, size_t offset, size_t
 
 static inline rlx_gpu_frame rlx_metal_frame(rlx_ctx *ctx, rlx_metal *r)
 {
-    static const rlx_gpu_driver driver = {rlx_metal_launch, rlx_metal_clear, rlx_metal_write,
-                                          rlx_metal_read,   rlx_metal_wait,  rlx_metal_barrier};
+    static const rlx_gpu_driver driver = {rlx_metal_launch,
+                                          rlx_metal_clear,
+                                          rlx_metal_write,
+                                          rlx_metal_read,
+                                          rlx_metal_wait,
+                                          rlx_metal_barrier,
+                                          NULL};
     void **const behind = rlx_metal_kernels((unsigned char *)r) + r->program->n_functions;
     return rlx_gpu_begin(ctx, &driver, r, 0, (uint64_t *)(void *)behind);
 }

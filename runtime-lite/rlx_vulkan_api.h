@@ -50,7 +50,7 @@ typedef struct rlx_vk_features11 {
 
 typedef struct rlx_vk_features12 {
     rlx_vk_head head;
-    uint32_t before[2], storage8, before8[5], i8, before_address[29], address, behind[8];
+    uint32_t before[2], storage8, before8[5], i8, before_timeline[28], timeline, address, behind[8];
 } rlx_vk_features12;
 
 typedef struct rlx_vk_queue_family {
@@ -183,10 +183,34 @@ typedef struct rlx_vk_submit {
     const uint64_t *signals;
 } rlx_vk_submit;
 
-typedef struct rlx_vk_fence_info {
+typedef struct rlx_vk_semaphore_info {
     rlx_vk_head head;
     uint32_t flags;
-} rlx_vk_fence_info;
+} rlx_vk_semaphore_info;
+
+typedef struct rlx_vk_timeline_info {
+    rlx_vk_head head;
+    uint32_t kind;
+    uint64_t begin;
+} rlx_vk_timeline_info;
+
+typedef struct rlx_vk_timeline_submit {
+    rlx_vk_head head;
+    uint32_t n_waits;
+    const uint64_t *waits;
+    uint32_t n_signals;
+    const uint64_t *signals;
+} rlx_vk_timeline_submit;
+
+typedef struct rlx_vk_wait_info {
+    rlx_vk_head head;
+    uint32_t flags, n;
+    const uint64_t *semaphores, *values;
+} rlx_vk_wait_info;
+
+typedef struct rlx_vk_copy {
+    uint64_t from, to, bytes;
+} rlx_vk_copy;
 
 // --- Vulkan: functions; 0 is success -------------------------------------------------------------
 
@@ -213,7 +237,8 @@ typedef struct rlx_vk_device_api {
     int (*create_layout)(void *device, const rlx_vk_layout_info *info, const void *allocator, uint64_t *out);
     int (*create_pool)(void *device, const rlx_vk_pool_info *info, const void *allocator, uint64_t *out);
     int (*create_commands)(void *device, const rlx_vk_commands_info *info, void **out);
-    int (*create_fence)(void *device, const rlx_vk_fence_info *info, const void *allocator, uint64_t *out);
+    int (*create_semaphore)(void *device, const rlx_vk_semaphore_info *info, const void *allocator,
+                            uint64_t *out);
     int (*create_module)(void *device, const rlx_vk_module_info *info, const void *allocator, uint64_t *out);
     int (*create_pipelines)(void *device, uint64_t cache, uint32_t n, const rlx_vk_pipeline_info *info,
                             const void *allocator, uint64_t *out);
@@ -227,16 +252,17 @@ typedef struct rlx_vk_device_api {
                     const rlx_vk_barrier *barriers, uint32_t n_buffers, const void *buffers,
                     uint32_t n_images, const void *images);
     void (*update)(void *commands, uint64_t buffer, uint64_t offset, uint64_t bytes, const void *data);
+    void (*copy)(void *commands, uint64_t from, uint64_t to, uint32_t n, const rlx_vk_copy *copies);
     void (*fill)(void *commands, uint64_t buffer, uint64_t offset, uint64_t bytes, uint32_t value);
     int (*submit)(void *queue, uint32_t n, const rlx_vk_submit *submits, uint64_t fence);
-    int (*wait)(void *device, uint32_t n, const uint64_t *fences, uint32_t all, uint64_t ns);
-    int (*reset_fences)(void *device, uint32_t n, const uint64_t *fences);
+    int (*wait)(void *device, const rlx_vk_wait_info *info, uint64_t ns);
+    int (*count)(void *device, uint64_t semaphore, uint64_t *out);
     int (*wait_idle)(void *device);
     void (*destroy_module)(void *device, uint64_t module, const void *allocator);
     void (*destroy_pipeline)(void *device, uint64_t pipeline, const void *allocator);
     void (*destroy_layout)(void *device, uint64_t layout, const void *allocator);
     void (*destroy_pool)(void *device, uint64_t pool, const void *allocator);
-    void (*destroy_fence)(void *device, uint64_t fence, const void *allocator);
+    void (*destroy_semaphore)(void *device, uint64_t semaphore, const void *allocator);
     void (*destroy_buffer)(void *device, uint64_t buffer, const void *allocator);
     void (*free_memory)(void *device, uint64_t memory, const void *allocator);
     void (*destroy)(void *device, const void *allocator);
@@ -263,7 +289,7 @@ static const char *const rlx_vulkan_device_names[] = {
     "vkCreatePipelineLayout",
     "vkCreateCommandPool",
     "vkAllocateCommandBuffers",
-    "vkCreateFence",
+    "vkCreateSemaphore",
     "vkCreateShaderModule",
     "vkCreateComputePipelines",
     "vkBeginCommandBuffer",
@@ -273,16 +299,17 @@ static const char *const rlx_vulkan_device_names[] = {
     "vkCmdDispatch",
     "vkCmdPipelineBarrier",
     "vkCmdUpdateBuffer",
+    "vkCmdCopyBuffer",
     "vkCmdFillBuffer",
     "vkQueueSubmit",
-    "vkWaitForFences",
-    "vkResetFences",
+    "vkWaitSemaphores",
+    "vkGetSemaphoreCounterValue",
     "vkDeviceWaitIdle",
     "vkDestroyShaderModule",
     "vkDestroyPipeline",
     "vkDestroyPipelineLayout",
     "vkDestroyCommandPool",
-    "vkDestroyFence",
+    "vkDestroySemaphore",
     "vkDestroyBuffer",
     "vkFreeMemory",
     "vkDestroyDevice",

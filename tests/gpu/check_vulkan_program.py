@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A program of tests/runtime with its model compiled by --target vulkan, on the device that is there: as C
+with a sanitizer, and as C++ as if the host did not see the device's memory.
+Usage: check_vulkan_program.py RLXC MODEL PROGRAM [OPTION...]
+
+Exit 77: there is no device, or no glslang."""
+
+import os
+import subprocess
+import sys
+import tempfile
+
+RLXC = os.path.abspath(sys.argv[1])
+MODEL, PROGRAM, OPTIONS = sys.argv[2], sys.argv[3], sys.argv[4:]
+RUNTIME = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../runtime")
+WARNINGS = "-O1 -g -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror".split()
+# buckets_test compares the whole state block behind a call that copies to the device: that counts there.
+STAGED = [] if PROGRAM == "buckets_test" else ["-DRLX_VULKAN_STAGED"]
+WAYS = [
+    ["cc", "-std=gnu99", "-fsanitize=undefined", "-fno-sanitize-recover=all"],
+    ["c++", "-x", "c++", *STAGED],
+]
+MISSING = ["without glslang", "no driver, or no device that can run the code"]
+
+
+def run(command, folder):
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    said = done.stdout + done.stderr
+    if done.returncode != 0:
+        print(" ".join(command) + "\n" + said)
+        sys.exit(77 if any(text in said for text in MISSING) else 1)
+
+
+with tempfile.TemporaryDirectory() as top:
+    run([RLXC, "verify", f"{RUNTIME}/../../models/mlp.json", "--target", "vulkan"], top)
+    model = f"{RUNTIME}/{MODEL}.json"
+    run([RLXC, "compile", model, "-o", ".", "--name", MODEL, "--target", "vulkan", *OPTIONS], top)
+    for way in WAYS:
+        sources = [f"{RUNTIME}/{PROGRAM}.c", f"{MODEL}.c", "-o", "p", "-lm", "-ldl"]
+        run([*way, *WARNINGS, "-DIS_NATIVE=0", "-I.", "-I" + RUNTIME, *sources], top)
+        run(["./p"], top)
