@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What kernels of thread groups take of a GPU: compiled by NVRTC, which needs none, they spill no registers,
+keep nothing in local memory (arrays that should be registers would be there), and leave room for others.
+
+  check_resources.py RLXC      77: there is no NVRTC here
+"""
+
+import ctypes
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+RLXC = sys.argv[1]
+ARCHITECTURES = "sm_80", "sm_90a"
+LOG = re.compile(
+    r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads\s.*?Used (\d+) reg", re.S
+)
+
+
+def tensor(dtype, *shape):
+    return {"dtype": dtype, "shape": list(shape)}
+
+
+def model(inputs, *nodes):
+    """Nodes: (op, inputs, attributes); the result of node i is ti."""
+    made = [{"name": f"t{i}", "op": op, "inputs": list(of)} | more for i, (op, of, more) in enumerate(nodes)]
+    return {"rlxc": 1, "name": "m", "inputs": inputs, "nodes": made, "outputs": [made[-1]["name"]]}
+
+
+ROW = {"axis": 1}
+
+
+def models():
+    """Name, the most registers, the model."""
+    for t in "bf16", "f16", "f32":
+        x, w = tensor(t, 32768, 4096), tensor(t, 4096)
+        yield f"softmax {t}", 64, model({"x": x}, ("softmax", "x", ROW))
+        yield f"rms_norm {t}", 64, model({"x": x, "w": w}, ("rms_norm", "xw", ROW))
+        yield f"layer_norm {t}", 64, model({"x": x, "w": w, "b": w}, ("layer_norm", "xwb", ROW))
+        sum_of = ("add", "xz", {}), ("rms_norm", ["t0", "w"], ROW)
+        yield f"add, rms_norm {t}", 64, model({"x": x, "z": x, "w": w}, *sum_of)
+        yield f"silu, mul {t}", 64, model({"x": x, "z": x}, ("silu", "x", {}), ("mul", ["t0", "z"], {}))
+        heads, angle = tensor(t, 32, 8192, 128), tensor(t, 8192, 64)
+        for turns in False, True:
+            pairs = ("rope", "xcs", {"interleaved": turns})
+            yield f"rope {t} {turns}", 64, model({"x": heads, "c": angle, "s": angle}, pairs)
+        yield f"transpose {t}", 64, model({"x": x}, ("transpose", "x", {}))
+    sums = ("reduce_sum", "x", {"axes": [1]})
+    yield "reduce_sum of long rows", 64, model({"x": tensor("f32", 9, 1 << 20)}, sums)
+    yield "rms_norm of short rows", 64, model(
+        {"x": tensor("bf16", 100003, 64), "w": tensor("bf16", 64)}, ("rms_norm", "xw", ROW)
+    )
+
+
+def load_nvrtc():
+    venv = os.environ.get("RLXC_VENV", "build/venv")
+    found = glob.glob(os.path.join(venv, "lib/python3*/site-packages/nvidia/cu13/lib/libnvrtc.so.13"))
+    if not found:
+        print("SKIPPED: no NVRTC (tools/setup installs it)")
+        sys.exit(77)
+    # The wheel's library does not say where its builtins are.
+    ctypes.CDLL(os.path.join(os.path.dirname(found[0]), "libnvrtc-builtins.so.13.0"), mode=ctypes.RTLD_GLOBAL)
+    return ctypes.CDLL(found[0])
+
+
+def compile_text(nvrtc, text, architecture):
+    """What the assembler says of each kernel."""
+    program, size = ctypes.c_void_p(), ctypes.c_size_t()
+    nvrtc.nvrtcCreateProgram(ctypes.byref(program), text, b"m.cu", 0, None, None)
+    options = (ctypes.c_char_p * 2)(f"--gpu-architecture={architecture}".encode(), b"--ptxas-options=-v")
+    status = nvrtc.nvrtcCompileProgram(program, 2, options)
+    nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+    log = ctypes.create_string_buffer(size.value)
+    nvrtc.nvrtcGetProgramLog(program, log)
+    nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+    if status != 0:
+        sys.exit(log.value.decode())
+    return [[int(n) for n in found] for found in LOG.findall(log.value.decode())]
+
+
+def main():
+    nvrtc = load_nvrtc()
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for name, most, graph in models():
+            with open(f"{folder}/m.json", "w", encoding="ascii") as f:
+                json.dump(graph, f)
+            command = [RLXC, "compile", f"{folder}/m.json", "-o", folder, "--name", "m", "--target", "cuda"]
+            subprocess.run([*command, "--gpu", "text"], check=True, stdout=subprocess.DEVNULL)
+            with open(f"{folder}/m.cu", "rb") as f:
+                text = f.read()
+            for architecture in ARCHITECTURES:
+                kernels = compile_text(nvrtc, text, architecture)
+                is_right = b"__launch_bounds__" in text and len(kernels) == text.count(b"__global__ void")
+                for stack, stores, loads, registers in kernels:
+                    is_right = is_right and stack + stores + loads == 0 and registers <= most
+                failed += not is_right
+                if not is_right:
+                    print(f"{name}, {architecture}: [stack, spill stores, spill loads, registers] {kernels}")
+        # The check itself must be able to fail.
+        bad = b"""extern "C" __global__ void k(float *x, float *y, int i)
+        {
+            float v[64];
+            for (int j = 0; j < 64; j++)
+                v[j * i & 63] = x[j];
+            y[i] = v[y[0] > 1];
+        }"""
+        if sum(compile_text(nvrtc, bad, "sm_80")[0][:3]) == 0:
+            sys.exit("an array that is no register passed")
+    sys.exit(failed != 0)
+
+
+main()
