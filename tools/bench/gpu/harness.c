@@ -31,19 +31,27 @@ size_t bench_ctx_bytes(void)
     return sizeof(rlx_ctx);
 }
 
-// All launches of a run as the driver's graph; NULL where the model is launched one by one.
+// All launches of a run as the driver's graph, without the copies between host and device; NULL where the
+// model is launched one by one. The context is current.
 static void *launches(rlx_ctx *ctx)
 {
-    return rlx_cuda_graphs((unsigned char *)rlx_cuda_of(ctx))[ctx->model->bucket];
+    rlx_cuda *const c = rlx_cuda_of(ctx);
+    rlx_gpu_span nothing;
+    c->launched = rlx_cuda_graph_of(ctx, c);
+    nothing.begin = nothing.end = 0;
+    if (c->launched == NULL || rlx_cuda_aim(c, c->program, 0, nothing) != RLX_OK ||
+        rlx_cuda_aim(c, c->program, 1, nothing) != RLX_OK)
+        return NULL;
+    return c->launched->exec;
 }
 
 // Starts n runs one behind the other, and waits.
 int bench_runs(rlx_ctx *ctx, int n)
 {
     rlx_cuda *const c = rlx_cuda_of(ctx);
-    int failed = launches(ctx) == NULL;
     void *before;
     c->api.push(c->context);
+    int failed = launches(ctx) == NULL;
     for (int i = 0; i < n && !failed; i++)
         failed = c->api.graph_launch(launches(ctx), c->stream);
     failed = failed || c->api.stream_wait(c->stream);
@@ -59,8 +67,8 @@ int bench_times(rlx_ctx *ctx, int n, int runs, size_t flush, float *us)
     void **events = malloc(2 * (size_t)n * sizeof *events), *before;
     unsigned long long memory = 0;
     Events e;
-    int failed = find_events(&e) != 0 || launches(ctx) == NULL || events == NULL;
     c->api.push(c->context);
+    int failed = find_events(&e) != 0 || launches(ctx) == NULL || events == NULL;
     failed = failed || (flush != 0 && c->api.alloc(&memory, flush) != 0);
     for (int i = 0; i < 2 * n && !failed; i++)
         failed = e.create(&events[i], 0);
