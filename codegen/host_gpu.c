@@ -9,9 +9,9 @@ enum { BLOCK = 64, MEMORY_BLOCK = 256 };
 enum { RECORD_BYTES = 1024, GRAPH_BYTES = 80, MAX_GRAPHS = 64 }; // RLX_GPU_RECORD ...
 
 static const GpuHost hosts[] = {
-    {&target_cuda, "rlx_cuda", "cu", "rlx_cuda_start, rlx_cuda_fetch, rlx_cuda_wait_for"},
-    {&target_vulkan, "rlx_vulkan", "comp", "rlx_vulkan_start, rlx_vulkan_fetch, rlx_vulkan_wait_for"},
-    {&target_metal, "rlx_metal", "metal", "rlx_metal_start, rlx_metal_fetch, rlx_metal_wait_for"},
+    {&target_cuda, "rlx_cuda", "cu", "rlx_cuda_start, rlx_cuda_fetch, rlx_cuda_wait_for, rlx_cuda_move"},
+    {&target_vulkan, "rlx_vulkan", "comp", "rlx_vulkan_start, rlx_vulkan_fetch, rlx_vulkan_wait_for, NULL"},
+    {&target_metal, "rlx_metal", "metal", "rlx_metal_start, rlx_metal_fetch, rlx_metal_wait_for, NULL"},
 };
 enum { N_HOSTS = sizeof hosts / sizeof *hosts };
 

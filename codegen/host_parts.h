@@ -96,7 +96,7 @@ typedef struct GpuHost {
     const Target *target;
     const char *runtime;   // prefix of the functions of its file of runtime-lite
     const char *extension; // of the file with the kernels' text
-    const char *runs;      // C: runs that do not wait (rlx_device.start ...)
+    const char *runs;      // C: rlx_device.start and what follows
 } GpuHost;
 
 // host_gpu.c: makes e->device and e->plan, which says where inputs and outputs are in the host's blocks.

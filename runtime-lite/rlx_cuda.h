@@ -267,6 +267,21 @@ static inline rlx_status rlx_cuda_get(const rlx_ctx *ctx, size_t offset, size_t 
     return rlx_cuda_status(result);
 }
 
+static inline rlx_status rlx_cuda_move(const rlx_ctx *ctx, size_t to, size_t from, size_t bytes)
+{
+    rlx_cuda *const c = rlx_cuda_of(ctx);
+    const rlx_gpu_program *const p = (const rlx_gpu_program *)ctx->model->device->program;
+    void *before;
+    int result;
+    if (bytes == 0)
+        return RLX_OK;
+    if (c->api.push(c->context) != 0)
+        return RLX_ERR_DEVICE;
+    result = c->api.move(c->memory + p->state + to, c->memory + p->block + from, bytes, c->stream);
+    c->api.pop(&before);
+    return rlx_cuda_status(result);
+}
+
 // --- runs ----------------------------------------------------------------------------------------
 
 static inline rlx_gpu_frame rlx_cuda_frame(rlx_ctx *ctx, rlx_cuda *c)

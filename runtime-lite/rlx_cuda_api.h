@@ -32,6 +32,7 @@ typedef struct rlx_cuda_api {
     int (*stream_wait)(void *stream);
     int (*write)(unsigned long long to, const void *from, size_t bytes, void *stream);
     int (*read)(void *to, unsigned long long from, size_t bytes, void *stream);
+    int (*move)(unsigned long long to, unsigned long long from, size_t bytes, void *stream);
     int (*fill)(unsigned long long address, unsigned char value, size_t bytes, void *stream);
     int (*launch)(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                   unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream, void **params,
@@ -86,6 +87,7 @@ static inline rlx_status rlx_cuda_find(rlx_cuda_api *api, void *library)
                                         "cuStreamSynchronize",
                                         "cuMemcpyHtoDAsync_v2",
                                         "cuMemcpyDtoHAsync_v2",
+                                        "cuMemcpyDtoDAsync_v2",
                                         "cuMemsetD8Async",
                                         "cuLaunchKernel",
                                         "cuGraphCreate",

@@ -125,14 +125,23 @@ static inline rlx_status rlx_feed_handle(rlx_ctx *ctx, const char *handle, uint3
 {
     rlx_feed feed;
     rlx_status status;
+    const rlx_tensor *t, *from;
+    unsigned char *flag = NULL;
     feed.handle = handle;
     feed.output = output;
     if (ctx == NULL || ctx->model == NULL)
         return RLX_ERR_NULL;
     status = rlx_check_feed(ctx, &feed);
-    return status != RLX_OK ? status
-                            : rlx_bind_handle(ctx, handle, ctx->arena + ctx->model->outputs[output].offset,
-                                              ctx->model->outputs[output].bytes);
+    if (status != RLX_OK)
+        return status;
+    from = &ctx->model->outputs[output];
+    if (ctx->model->device == NULL || ctx->model->device->move == NULL)
+        return rlx_bind_handle(ctx, handle, ctx->arena + from->offset, from->bytes);
+    t = rlx_find_handle(ctx, handle, &flag);
+    status = ctx->model->device->move(ctx, t->offset, from->offset, from->bytes);
+    if (flag != NULL && status == RLX_OK)
+        *flag = 1;
+    return status;
 }
 
 // A run on what is in the input slots, then the feeds in their order. They are checked before the run. (What

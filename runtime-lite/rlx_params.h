@@ -115,7 +115,8 @@ static inline rlx_status rlx_set_param_range(rlx_ctx *ctx, const char *name, siz
     if (offset > t->bytes || bytes > t->bytes - offset)
         return RLX_ERR_RANGE;
     memcpy(ctx->state + t->offset + offset, data, bytes);
-    return rlx_mark_param(ctx, slot);
+    ctx->state[ctx->model->flags_offset + (size_t)slot] = 1;
+    return rlx_put_state(ctx, t->offset + offset, bytes); // the rest may be newer on a device
 }
 
 // Blocks of 32 elements as GGML stores them; d is an f16:

@@ -153,6 +153,9 @@ typedef struct rlx_device {
     rlx_status (*start)(struct rlx_ctx *ctx, int in_turn); // in_turn: RLX_WAIT_INPUTS will be asked for
     rlx_status (*fetch)(struct rlx_ctx *ctx);
     rlx_status (*wait)(struct rlx_ctx *ctx, rlx_awaited what, int *is_done); // is_done != NULL: only says
+    // Bytes of the arena block as they are on the device, after a run, into its state; or NULL. The host's
+    // copy of the state stays as it was.
+    rlx_status (*move)(const struct rlx_ctx *ctx, size_t to, size_t from, size_t bytes);
     const void *program; // what it runs (rlx_gpu.h)
 } rlx_device;
 
