@@ -154,13 +154,28 @@ static bool has_room(const Beside *s, const uint32_t *joined, uint32_t n, uint32
     return most == 0 || params <= most;
 }
 
+// Threads that have nothing to do with each other may be those of any group.
+static uint16_t group_of(const Beside *s, const uint32_t *joined, uint32_t n)
+{
+    uint16_t group = 0;
+    for (uint32_t i = 0; i < n; i++)
+        group = group != 0 ? group : s->plan->kernels.data[joined[i]].kernel->group;
+    return group;
+}
+
+static bool agree_on_groups(const Beside *s, const uint32_t *joined, uint32_t n, uint32_t to)
+{
+    const uint16_t group = group_of(s, joined, n), other = s->plan->kernels.data[to].kernel->group;
+    return group == 0 || other == 0 || group == other;
+}
+
 // May kernel `to` be computed where kernel `from` is, beside all of `joined`?
 static bool can_join(const Beside *s, const uint32_t *joined, uint32_t n, uint32_t to)
 {
     const PlanKernel *kernels = s->plan->kernels.data;
     const uint32_t from = joined[0];
-    if (!is_plain(s, to) || s->level[to] != s->level[from] ||
-        kernels[to].kernel->group != kernels[from].kernel->group || !has_room(s, joined, n, to))
+    if (!is_plain(s, to) || s->level[to] != s->level[from] || !agree_on_groups(s, joined, n, to) ||
+        !has_room(s, joined, n, to))
         return false;
     for (uint32_t i = 0; i < n; i++)
         if (in_conflict(&kernels[joined[i]], &kernels[to]))
@@ -228,6 +243,26 @@ static void copy_body(const Beside *s, Kernel *to, uint32_t index, KRef at)
     }
 }
 
+// Iterations of the joined kernel that are those of one of its parts.
+static int64_t share_of(const Beside *s, uint32_t index, uint16_t group)
+{
+    const bool is_spread = group != 0 && s->plan->kernels.data[index].kernel->group == 0;
+    return is_spread ? (s->grid[index].n + group - 1) / group : s->grid[index].n;
+}
+
+// The same for iteration `at` of its share.
+static void copy_share(const Beside *s, Kernel *to, uint32_t index, KRef at)
+{
+    if (to->group == 0 || s->plan->kernels.data[index].kernel->group != 0) {
+        copy_body(s, to, index, at);
+        return;
+    }
+    const KRef id = k_add(to, k_mul(to, at, k_index(to, to->group)), k_thread(to));
+    k_if(to, k_op(to, KOP_lt, id, k_index(to, s->grid[index].n), 0));
+    copy_body(s, to, index, id);
+    k_end(to);
+}
+
 static Kernel *kernel_of(const Beside *s, const uint32_t *joined, uint32_t n)
 {
     const PlanKernel *kernels = s->plan->kernels.data;
@@ -235,27 +270,28 @@ static Kernel *kernel_of(const Beside *s, const uint32_t *joined, uint32_t n)
     Kernel *to = kernel_new(first->arena, first->name);
     int64_t total = 0, end = 0;
     bool has_wait = false;
+    const uint16_t group = group_of(s, joined, n);
     to->comment = first->comment;
     for (uint32_t i = 0; i < n; i++) {
         const Kernel *k = kernels[joined[i]].kernel;
-        total += s->grid[joined[i]].n;
+        total += share_of(s, joined[i], group);
         has_wait = has_wait || kernel_has_wait(k);
         to->may_alias = to->may_alias || k->may_alias;
         to->comment = i == 0 ? first->comment : arena_printf(to->arena, "%s; %s", to->comment, k->comment);
     }
-    if (first->group != 0)
-        k_set_group(to, first->group);
-    const KRef at = first->group != 0
+    if (group != 0)
+        k_set_group(to, group);
+    const KRef at = group != 0
                         ? k_for_group(to, total, "part")
                         : k_for(to, k_index(to, 0), k_index(to, total), 1, KFOR_PARALLEL, "part");
     for (uint32_t i = 0; i < n; i++) {
         const int64_t begin = end;
-        end += s->grid[joined[i]].n;
+        end += share_of(s, joined[i], group);
         if (i + 1 < n)
             k_if(to, k_op(to, KOP_lt, at, k_index(to, end), 0));
         if (has_wait && !kernel_has_wait(kernels[joined[i]].kernel))
             k_wait(to);
-        copy_body(s, to, joined[i], k_add(to, at, k_index(to, -begin)));
+        copy_share(s, to, joined[i], k_add(to, at, k_index(to, -begin)));
         if (i + 1 < n)
             k_else(to);
     }

@@ -95,6 +95,18 @@ void group_join_products(Pass *pass, Groups *groups)
 
 // --- states -------------------------------------------------------------------------------------
 
+// Is all that a patch may begin at a multiple of 16 bytes away from the first element? Wide stores need that.
+static bool begins_aligned(const Plan *plan, const Node *update)
+{
+    const Graph *g = plan->graph;
+    const Shape *whole = update->shape, *part = graph_node(g, update->src[1])->shape;
+    const Loc *to = &plan->locs.data[update->src[0]];
+    for (uint32_t i = 0; i < whole->rank; i++)
+        if (whole->dim[i] != part->dim[i] && to->stride[i] * dtype_info[update->dtype].bytes % 16 != 0)
+            return false;
+    return true;
+}
+
 // Is the state updated in place with what a rotation makes, which nobody else reads?
 static bool takes_patch(const Plan *plan, const Groups *groups, const GraphState *s)
 {
@@ -102,7 +114,7 @@ static bool takes_patch(const Plan *plan, const Groups *groups, const GraphState
     const Node *next = graph_node(g, s->next);
     const Loc *to = &plan->locs.data[s->next];
     if (next->op != OP_update_slice || (next->n_src > 3 && next->src[3] != 0) || to->buf == 0 ||
-        to->buf != plan->locs.data[s->node].buf || next->src[0] != s->node)
+        to->buf != plan->locs.data[s->node].buf || next->src[0] != s->node || !begins_aligned(plan, next))
         return false;
     const NodeId patch = next->src[1], anchor = groups->anchor[patch];
     const Uses *u = &groups->uses;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A decode step of a small transformer on GPU targets: how many launches a layer has, and the values of two
-layers against the reference evaluator, on a Vulkan device.
+layers against the reference evaluator, on a Vulkan device and as Metal text on the CPU.
 Usage: check_decode.py RLXC"""
 
 import dataclasses
@@ -55,13 +55,13 @@ def check_launches(folder):
     return three - two <= LAUNCHES_OF_A_LAYER
 
 
-def check_values(folder):
+def check_values(folder, target):
     path = write_model(folder, 2)
     numpy.save(folder / "token.npy", numpy.array([7], numpy.int64))
     numpy.save(folder / "position.npy", numpy.array([3], numpy.int64))
     inputs = [f"--input={name}={folder / name}.npy" for name in ("token", "position")]
     done = subprocess.run(
-        [RLXC, "verify", path, "--target", "vulkan", "--tolerance", "5e-3", *inputs],
+        [RLXC, "verify", path, "--target", target, "--tolerance", "5e-3", *inputs],
         capture_output=True,
         text=True,
         timeout=300,
@@ -73,7 +73,9 @@ def check_values(folder):
 
 
 def main():
-    checks = [("launches", check_launches), ("values", check_values)]
+    checks = [("launches", check_launches)]
+    for target in ("vulkan", "metal"):
+        checks.append((f"values on {target}", lambda folder, target=target: check_values(folder, target)))
     print(f"1..{len(checks)}", flush=True)
     failed = 0
     for number, (name, check) in enumerate(checks, 1):

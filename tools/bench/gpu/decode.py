@@ -159,3 +159,39 @@ def reference(c, weights, tokens):
         gate = torch.nn.functional.silu(h @ get(f"{i}.gate").T)
         x = x + (gate * (h @ get(f"{i}.up").T)) @ get(f"{i}.down").T
     return (norm(x[-1], "norm") @ embedding.T).cpu().numpy()
+
+
+def torch_step(c, weights, token, position):
+    """The step as calls of torch in bf16, with a cache of position tokens (of zeros): a function without
+    arguments, or None without torch."""
+    try:
+        import torch
+    except ImportError:
+        print("torch: skipped, not installed")
+        return None
+    functional = torch.nn.functional
+    held = {n: torch.from_numpy(w.view(numpy.int16)).cuda().view(torch.bfloat16) for n, w in weights.items()}
+    cosine, sine = (torch.from_numpy(t[position]).cuda().bfloat16() for t in turns(c))
+    cache = torch.zeros(c.layers, 2, c.kv_heads, c.capacity, c.head, dtype=torch.bfloat16, device="cuda")
+    token = torch.tensor([token], device="cuda")
+
+    def turned(x):
+        a, b = x.chunk(2, -1)
+        return torch.cat((a * cosine - b * sine, b * cosine + a * sine), -1)
+
+    def step():
+        x = held["embedding"][token]
+        for i in range(c.layers):
+            h = functional.rms_norm(x, (c.dim,), held[f"{i}.norm1"], c.epsilon)
+            q, k, v = (functional.linear(h, held[f"{i}.{m}"]).view(-1, 1, c.head) for m in "qkv")
+            cache[i, 0, :, position] = turned(k)[:, 0]
+            cache[i, 1, :, position] = v[:, 0]
+            keys, values = cache[i, :, None, :, : position + 1]
+            y = functional.scaled_dot_product_attention(turned(q)[None], keys, values, enable_gqa=True)
+            x = x + functional.linear(y.view(1, -1), held[f"{i}.o"])
+            h = functional.rms_norm(x, (c.dim,), held[f"{i}.norm2"], c.epsilon)
+            gate = functional.silu(functional.linear(h, held[f"{i}.gate"]))
+            x = x + functional.linear(gate * functional.linear(h, held[f"{i}.up"]), held[f"{i}.down"])
+        return functional.linear(functional.rms_norm(x, (c.dim,), held["norm"], c.epsilon), held["embedding"])
+
+    return step
