@@ -43,6 +43,7 @@ const Target target_cuda = {
              .f32_lanes = 1,
              .is_gpu = true,
              .shared_bytes = GPU_SHARED_BYTES,
+             .group_threads = 1024,
              .has_mma = true,
              .channels_last = true},
     .types = types,

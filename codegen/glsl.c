@@ -84,6 +84,7 @@ const Target target_vulkan = {
              .f32_lanes = 1,
              .is_gpu = true,
              .shared_bytes = GPU_SHARED_BYTES,
+             .group_threads = 256,
              .channels_last = true},
     .types = types,
     .spell = gpu_spell,

@@ -69,6 +69,7 @@ const Target target_metal = {
              .f32_lanes = 1,
              .is_gpu = true,
              .shared_bytes = GPU_SHARED_BYTES,
+             .group_threads = 256,
              .max_params = 31,
              .channels_last = true},
     .types = types,

@@ -275,6 +275,7 @@ typedef struct TargetCaps {
     bool is_gpu;         // parallel loops become the grid; no vectors; no register-tiled CPU schedules
     bool packs_weights;  // constants may be rearranged for the kernel that reads them
     uint32_t shared_bytes; // memory that a group of threads shares; 0: no group kernels
+    uint32_t group_threads; // at most, where a schedule has a choice
     uint32_t max_params;   // of a kernel; 0: any number
     bool channels_last;  // preferred order of image-like activations
     uint32_t l1_bytes, l2_bytes, l3_bytes;

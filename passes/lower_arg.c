@@ -61,11 +61,11 @@ static KRef search_point(Lower *l, const Domain *d, Point at, void *ctx)
 
 // --- a group of threads a row, on GPUs -------------------------------------------------------------
 
-enum { SEARCH_LEAST = 64, SEARCH_THREADS = 256, SEARCH_MOST = 1024, SEARCH_FEW_ROWS = 264 };
+enum { SEARCH_LEAST = 64, SEARCH_THREADS = 256, SEARCH_FEW_ROWS = 264 };
 
-static uint32_t search_threads(int64_t rows, int64_t n)
+static uint32_t search_threads(const Lower *l, int64_t rows, int64_t n)
 {
-    const int64_t most = rows < SEARCH_FEW_ROWS ? SEARCH_MOST : SEARCH_THREADS;
+    const uint32_t most = rows < SEARCH_FEW_ROWS ? l->caps->group_threads : SEARCH_THREADS;
     uint32_t threads = 32;
     while (2 * threads <= most && 2 * threads <= n)
         threads *= 2;
@@ -111,7 +111,7 @@ static bool search_in_groups(Lower *l, const Search *s)
         return false;
     domain_add(l, &d, l->root);
     domain_add_operands(l, &d, l->root);
-    const uint32_t threads = search_threads(rows, n);
+    const uint32_t threads = search_threads(l, rows, n);
     Point at = {.lanes = 1, .count = 1};
     KRef idx[SHAPE_MAX_RANK];
     k_set_group(k, threads);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows on GPUs: 1 to 1024 threads a row, which take neighbouring vectors of it in turns. Rows that are not
-// too long are read once, into registers; of longer ones each pass reads its part again.
+// Rows on GPUs: a thread or up to a group of them a row, which take neighbouring vectors of it in turns. Rows
+// that are not too long are read once, into registers; of longer ones each pass reads its part again.
 #include "passes/rows.h"
 #include "passes/wide.h"
 
@@ -19,7 +19,6 @@ enum {
     LEAST_GROUP = 32,
     USUAL_GROUP = 128,   // threads of a group that has several rows
     ROW_THREADS = 256,   // of a row, where there is a choice
-    MOST_THREADS = 1024,
     REGISTERS = 32,      // elements that a thread holds, where there is a choice
     MOST_REGISTERS = 64,
 };
@@ -38,17 +37,17 @@ static int64_t clamp(int64_t n, int64_t low, int64_t high)
 }
 
 // Threads of a row: such that each holds about REGISTERS elements, or one vector where there are few rows.
-static uint32_t row_width(const RowsGroup *g)
+static uint32_t row_width(const Lower *l, const RowsGroup *g)
 {
     const int64_t n = g->wide.n, values = g->wide.n_values > 0 ? g->wide.n_values : 1;
     const int64_t some = clamp(REGISTERS / (n * values), 1, REGISTERS);
     const int64_t usual = power_above(ceil_div(g->vectors, some));
     if (g->rows < FULL_GRID)
-        return (uint32_t)clamp(power_above(g->vectors), 1, MOST_THREADS);
+        return (uint32_t)clamp(power_above(g->vectors), 1, l->caps->group_threads);
     if (usual <= ROW_THREADS)
         return (uint32_t)usual;
     const int64_t fewer = power_above(ceil_div(g->vectors, 2 * some));
-    return (uint32_t)clamp(fewer, ROW_THREADS, MOST_THREADS);
+    return (uint32_t)clamp(fewer, ROW_THREADS, l->caps->group_threads);
 }
 
 static bool has_live_rows(const Rows *r)
@@ -59,11 +58,11 @@ static bool has_live_rows(const Rows *r)
     return false;
 }
 
-static void choose_threads(RowsGroup *g, const Rows *r)
+static void choose_threads(const Lower *l, RowsGroup *g, const Rows *r)
 {
     // What ends early ends at the same place for all threads of a group.
     const bool is_alone = g->is_live || has_live_rows(r);
-    const uint32_t width = row_width(g);
+    const uint32_t width = row_width(l, g);
     g->width = is_alone && width < LEAST_GROUP ? LEAST_GROUP : width;
     g->threads = is_alone || width >= USUAL_GROUP
                      ? g->width
@@ -89,7 +88,7 @@ void rows_use_groups(Lower *l, Rows *r)
     if (g->is_live)
         wide_narrow(&g->wide);
     g->vectors = r->count / g->wide.n;
-    choose_threads(g, r);
+    choose_threads(l, g, r);
     r->mode = ROWS_GROUP;
     r->group = g;
 }
