@@ -214,6 +214,7 @@ static bool compile(const char *source, const char *object, const char *library)
     const char *const make[] = {"-x", "c++", "-std=c++14", is_checked ? "-O1" : "-O2", "-w", "-fPIC",
                                 "-ffp-contract=off", "-fno-strict-aliasing", "-I" METAL_SHIM, "-c", "-o",
                                 object, source, is_checked ? "-fsanitize=thread" : NULL, NULL};
+    // The references to it are weak (metal_stdlib): some linkers would leave it out for that.
     const char *const link[] = {"-shared", "-o", library, object, "-Wl,--no-as-needed", own_path(), NULL};
     return run_compiler(make) && run_compiler(link);
 }
