@@ -57,6 +57,8 @@ const char *unit_add(Unit *u, const Sample *s, Config c);
 // Compiles and loads what was added. False: the C compiler failed.
 bool unit_build(Unit *u);
 void unit_close(Unit *u);
+// Runs a model and compares all outputs and states; threads 0: of a model without any.
+Outcome model_check(const rlx_model *m, uint8_t threads, const Reference *r);
 // Runs a program of a built unit and compares all outputs and states.
 Outcome program_check(const Unit *u, const Program *p, const Reference *r);
 

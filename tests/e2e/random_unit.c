@@ -277,23 +277,31 @@ static void last_part_first(void *user, void (*task)(void *arg, size_t part), vo
         task(arg, parts);
 }
 
-Outcome program_check(const Unit *u, const Program *p, const Reference *r)
+Outcome model_check(const rlx_model *m, uint8_t threads, const Reference *r)
 {
-    const rlx_model *m = dlsym(u->library, arena_printf(u->arena, "%s_model", p->name));
-    rlx_assert(m != NULL);
     size_t arena_mapped, state_mapped;
     unsigned char *arena = map_block(m->arena_bytes, &arena_mapped),
                   *state = map_block(m->state_bytes, &state_mapped);
     rlx_ctx ctx = {0};
     rlx_pool pool;
     rlx_status status = rlx_init(&ctx, m, arena, m->arena_bytes, state, m->state_bytes, NULL, 0);
-    if (status == RLX_OK && p->config.threads % 2 != 0)
-        status = rlx_set_parallel_for(&ctx, p->config.threads, last_part_first, NULL);
-    else if (status == RLX_OK)
-        status = rlx_threads_start(&ctx, &pool, p->config.threads);
+    if (status == RLX_OK && threads % 2 != 0)
+        status = rlx_set_parallel_for(&ctx, threads, last_part_first, NULL);
+    else if (status == RLX_OK && threads != 0)
+        status = rlx_threads_start(&ctx, &pool, threads);
     const Outcome o = status == RLX_OK ? check_runs(&ctx, r) : (Outcome){.message = rlx_status_text(status)};
-    rlx_threads_stop(&ctx);
+    if (threads != 0)
+        rlx_threads_stop(&ctx);
+    if (m->device != NULL && ctx.model != NULL)
+        rlx_close(&ctx);
     unmap_block(arena, m->arena_bytes, arena_mapped);
     unmap_block(state, m->state_bytes, state_mapped);
     return o;
+}
+
+Outcome program_check(const Unit *u, const Program *p, const Reference *r)
+{
+    const rlx_model *m = dlsym(u->library, arena_printf(u->arena, "%s_model", p->name));
+    rlx_assert(m != NULL);
+    return model_check(m, p->config.threads, r);
 }

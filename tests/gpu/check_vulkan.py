@@ -14,6 +14,7 @@ ROOT = os.environ.get("RLXC_SOURCE", ".")
 MODELS = ["gelu_example", "mlp", "transformer", "lstm", "lstm_stream", "digits/digits"]
 COMPILERS = ["gcc -std=c99", "clang -std=c99", "g++ -x c++ -std=c++11", "clang++ -x c++ -std=c++11"]
 WARNINGS = "-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror"
+NETWORKS = ["mnist_cntk", "dtln_1"]  # of ../shared/models/onnx, where that is
 NO_DEVICE = "no driver, or no device that can run the code"
 n_tests = 0
 n_failed = 0
@@ -39,6 +40,22 @@ def verify(model, **env):
     return run([RLXC, "verify", f"{ROOT}/models/{model}.json", "--target", "vulkan"], **env)
 
 
+def write_long_run(path):
+    """So many launches that a run is submitted in two parts; the loop behind them keeps it from being
+    recorded once."""
+    lines = ['graph "long" {', '  %1 = input "x" : f32[5, 3]', '  %2 = input "s" : f32[3]']
+    lines += ["  %3 = const : i64[] = {5}", "  %4 = const : bool[] = {true}"]
+    lines += [f"  %{i} = softmax(%{1 if i == 5 else i - 1})" for i in range(5, 155)]
+    body = ['"i" : i64[]', '"go" : bool[]', '"sum" : f32[3]', '"all" : f32[5, 3]']
+    lines += ['  %155 = loop(%3, %4, %2, %154) {body = graph "body" {']
+    lines += [f"    %{i + 1} = input {text}" for i, text in enumerate(body)]
+    lines += ["    %5 = gather(%4, %1) {axis = 0}", "    %6 = add(%3, %5)", '    output "go_on" = %2']
+    lines += ['    output "sum" = %6', '    output "row" = %6', "  }, carried = 1, max_trips = [5]}"]
+    lines += ['  output "sum" = %155', "}"]
+    with open(path, "w", encoding="ascii") as f:
+        f.write("\n".join(lines) + "\n")
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         path = f"{ROOT}/models/mlp.json"
@@ -59,6 +76,15 @@ def main():
     for model in MODELS:
         status, said = verify(model) if has_device else (0, "")
         result(status == 0, f"{model} is right", said, "" if has_device else "no Vulkan device")
+    paths = [f"{ROOT}/../shared/models/onnx/{name}/model.onnx" for name in NETWORKS]
+    for path in [path for path in paths if has_device and os.path.exists(path)]:
+        status, said = run([RLXC, "verify", path, "--target", "vulkan"])
+        result(status == 0, path, said)
+    if has_device:
+        with tempfile.TemporaryDirectory() as folder:
+            write_long_run(f"{folder}/long.rlx")
+            status, said = run([RLXC, "verify", f"{folder}/long.rlx", "--target", "vulkan"])
+            result(status == 0, "a long run in two parts", said)
     print(f"1..{n_tests}")
     return n_failed != 0
 
