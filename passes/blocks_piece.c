@@ -216,6 +216,17 @@ static KRef high_quad(const Team *t, const Piece *piece, KRef from, int64_t w, i
     return team_op(t, KOP_shl, word, whole(t, low->bits));
 }
 
+// Elements 4 w to 4 w + 3 of segment s, a byte each, without the bias.
+static KRef quad(const Team *t, const Piece *piece, KRef from, const KRef *words, int64_t s, int64_t w)
+{
+    const BlockField *q = &t->f->q;
+    if (q->low.bits == 8)
+        return words[w];
+    const uint32_t mask = ((1u << q->low.bits) - 1) * 0x01010101u;
+    const KRef low = team_op(t, KOP_and, down(t, words[w], q->low.bits * s), whole(t, mask));
+    return q->high.bits ? team_op(t, KOP_or, low, high_quad(t, piece, from, w, s)) : low;
+}
+
 // Element i of segment s, without its scale.
 static KRef element(const Team *t, const Piece *piece, KRef from, const KRef *words, int64_t s, int64_t i)
 {
@@ -226,9 +237,7 @@ static KRef element(const Team *t, const Piece *piece, KRef from, const KRef *wo
     int64_t at = 8 * (byte % WORD) + bits * (is_dense ? i % each : s), n = bits;
     KRef word = words[byte / WORD];
     if (q->high.bits) {
-        const uint32_t mask = ((1u << bits) - 1) * 0x01010101u;
-        word = team_op(t, KOP_or, team_op(t, KOP_and, down(t, word, bits * s), whole(t, mask)),
-                   high_quad(t, piece, from, byte / WORD, s));
+        word = quad(t, piece, from, words, s, byte / WORD);
         at = 8 * (byte % WORD);
         n += q->high.bits;
     }
@@ -236,6 +245,45 @@ static KRef element(const Team *t, const Piece *piece, KRef from, const KRef *wo
         return field_float(t, word, at, n, q->bias);
     const KRef number = team_op(t, KOP_and, down(t, word, at), whole(t, (1u << n) - 1));
     return k_aload(t->l->k, t->values, k_cast(t->l->k, number, KT_INDEX), 1);
+}
+
+// Products of a segment with digits: sums of bytes, which are exact, of each digit.
+static KRef digit_sum(const Team *t, const Piece *piece, KRef from, const KRef *words, int64_t s)
+{
+    Kernel *k = t->l->k;
+    const int64_t n = t->length / WORD;
+    KRef sum[DIGITS];
+    for (int64_t d = 0; d < DIGITS; d++)
+        sum[d] = k_integer(k, DTYPE_i32, 0);
+    for (int64_t w = 0; w < n; w++) {
+        const KRef bytes = k_cast(k, quad(t, piece, from, words, s, w), DTYPE_i32);
+        for (int64_t d = 0; d < DIGITS; d++)
+            sum[d] = k_op(k, KOP_dot8, bytes, t->xr[(s * DIGITS + d) * n + w], sum[d]);
+    }
+    KRef all = k_cast(k, sum[0], DTYPE_f32);
+    for (int64_t d = 1; d < DIGITS; d++)
+        all = k_op(k, KOP_fma, all, team_number(t, 256), k_cast(k, sum[d], DTYPE_f32));
+    return all;
+}
+
+static void add_digits(const Team *t, const Piece *piece, KRef from, const KRef *words, int64_t column)
+{
+    Kernel *k = t->l->k;
+    const BlockFormat *f = t->f;
+    const KRef g = team_div(t, piece->first, f->group);
+    KRef acc = k_get(k, t->acc[column]);
+    for (int64_t s = 0; s < t->segments; s++) {
+        const int64_t add = team_is_joined(t) ? 0 : s * f->q.low.run / f->group;
+        const KRef scale = group_number(t, &f->scale, f->d_at, piece, from, g, add);
+        const KRef sum = digit_sum(t, piece, from, words, s);
+        acc = k_op(k, KOP_fma, sum, team_op(t, KOP_mul, scale, t->step[s]), acc);
+        KRef rest = f->q.bias ? team_op(t, KOP_mul, scale, team_number(t, f->q.bias)) : 0;
+        if (f->min.sign)
+            rest = group_number(t, &f->min, f->m_at, piece, from, g, add);
+        if (rest)
+            acc = k_op(k, KOP_fma, t->sum[s], rest, acc);
+    }
+    k_set(k, t->acc[column], acc);
 }
 
 void team_add_piece(const Team *t, const Piece *piece, int64_t column)
@@ -259,6 +307,10 @@ void team_add_piece(const Team *t, const Piece *piece, int64_t column)
             words[w] = down_by(t, words[w], moved);
         if (f->q.flip)
             words[w] = team_op(t, KOP_xor, words[w], whole(t, f->q.flip * 0x01010101u));
+    }
+    if (t->has_digits) {
+        add_digits(t, piece, from, words, column);
+        return;
     }
     const KRef g = team_div(t, piece->first, f->group), zero = team_number(t, 0);
     KRef acc = k_get(k, t->acc[column]), part = zero;

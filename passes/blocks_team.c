@@ -9,7 +9,7 @@
 #include "passes/blocks_team.h"
 #include "passes/operand.h"
 
-enum { MAX_TEAMS = 4, ROOM_BESIDE = 256 }; // bytes of shared memory that are left
+enum { MAX_TEAMS = 4, ROOM_BESIDE = 5 << 10 }; // bytes of shared memory for what teams exchange
 
 // Elements of x are shifted so that few threads of a team read from the same bank at a time.
 static KRef padded(const Team *t, KRef e)
@@ -45,6 +45,10 @@ static void add_step(Team *t, int64_t step, int64_t blocks)
     for (int64_t s = 0; s < t->segments; s++) {
         const KRef e = k_add(k, k_mul_add(k, block, t->f->elements, piece.first),
                              k_index(k, s * t->f->q.low.run));
+        if (t->has_digits) {
+            team_read_digits(t, s, e);
+            continue;
+        }
         const KRef from = padded(t, e);
         KRef sum = team_is_joined(t) && s > 0 ? t->sum[0] : team_number(t, 0);
         for (int64_t i = 0; i < t->length; i++) {
@@ -123,7 +127,7 @@ static void store_chunk(const Team *t)
 }
 
 // Elements of x that one access reads.
-static int64_t x_width(const Lower *l, const BlockProduct *p)
+int64_t team_x_width(const Lower *l, const BlockProduct *p)
 {
     const Shape *s = lower_node(l, p->x)->shape;
     const Loc *loc = lower_loc(l, p->x);
@@ -139,7 +143,7 @@ static void store_x(const Team *t, KRef chunk, int64_t n)
 {
     Kernel *k = t->l->k;
     const int type = (int)k->params.data[t->x].dtype;
-    const int64_t wide = x_width(t->l, t->p);
+    const int64_t wide = team_x_width(t->l, t->p);
     const KRef x = wide > 1 ? k_array(k, type, wide) : 0;
     for (int64_t first = 0; first < n; first += t->threads * wide) {
         const KRef e = k_mul_add(k, t->thread, wide, k_index(k, first));
@@ -166,7 +170,10 @@ static void emit_chunk(Team *t, KRef chunk, int64_t blocks, bool is_last)
     const int64_t n = ceil_div(t->p->inner / t->f->elements, t->blocks);
     k_barrier(k);
     store_chunk(t);
-    store_x(t, chunk, blocks * t->f->elements);
+    if (t->has_digits)
+        team_store_digits(t, chunk, blocks * t->f->elements);
+    else
+        store_x(t, chunk, blocks * t->f->elements);
     k_barrier(k);
     if (!is_last) {
         const KRef next = k_add(k, chunk, k_index(k, 1));
@@ -208,7 +215,7 @@ static void store_columns(Team *t, KRef row, KRef is_some)
     at.idx[t->p->d.rank - 1] = column;
     k_if(k, team_op(t, KOP_and, team_op(t, KOP_lt, t->lane, k_index(k, t->columns)),
                 team_op(t, KOP_lt, column, k_index(k, t->p->columns))));
-    if (t->f->min.sign)
+    if (t->f->min.sign || t->has_digits)
         sum = without_infinities(t, sum, at);
     if (is_some)
         sum = k_op(k, KOP_select, is_some, sum, team_number(t, 0));
@@ -304,10 +311,16 @@ static void find_shape(Team *t)
         t->words = t->row_words; // one chunk, not a whole one
 }
 
+// Words of shared memory for the elements of x of a chunk.
+static int64_t x_words(const Team *t)
+{
+    return t->has_digits ? t->chunk / PIECE * UNIT_WORDS : t->chunk + ceil_div(t->chunk, t->pad) * WORD;
+}
+
 // Columns and threads of a group: as many as its shared memory has room for.
 static bool find_group(Team *t)
 {
-    const int64_t for_x = (t->chunk + t->chunk / t->pad * WORD) * WORD;
+    const int64_t for_x = x_words(t) * WORD;
     const int64_t room = (int64_t)t->l->caps->shared_bytes - ROOM_BESIDE - for_x;
     for (t->teams = MAX_TEAMS; t->teams > 0; t->teams /= 2)
         for (t->columns = MAX_COLUMNS; t->columns > 0; t->columns /= 2)
@@ -331,6 +344,7 @@ bool block_team_product(Lower *l, BlockProduct *p)
         lower_loc(l, p->x)->stride[x->rank - 1] != 1)
         return false;
     find_shape(&t);
+    t.has_digits = l->pass->options->accuracy >= BLOCK_DIGITS_ERROR && team_can_digits(&t);
     if (!find_group(&t))
         return false;
     for (t.vector = 4; t.row_words % t.vector != 0 || t.words % t.vector != 0;)
@@ -345,7 +359,7 @@ bool block_team_product(Lower *l, BlockProduct *p)
     t.is_early = p->index == 0 && (op == OP_const || op == OP_param);
     k_set_group(k, (uint32_t)t.threads);
     t.tile = k_shared(k, DTYPE_u32, group_columns(&t) * t.words);
-    t.xs = k_shared(k, DTYPE_f32, t.chunk + ceil_div(t.chunk, t.pad) * WORD);
+    t.xs = k_shared(k, t.has_digits ? DTYPE_i32 : DTYPE_f32, x_words(&t));
     t.values = t.f->values ? k_shared(k, DTYPE_f32, 16) : 0;
     const KRef row = k_for_group(k, rows, "row");
     t.column = k_mul(k, k_for_group(k, ceil_div(p->columns, group_columns(&t)), "tile"),

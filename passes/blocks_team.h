@@ -5,8 +5,9 @@
 
 #include "passes/blocks_product.h"
 
-// A row of x at a time. False: it does not apply.
+// A row of x at a time; tiles of many rows. False: it does not apply.
 bool block_team_product(Lower *l, BlockProduct *p);
+bool block_tile_product(Lower *l, BlockProduct *p);
 
 // --- what its parts share ------------------------------------------------------------------------
 
@@ -15,6 +16,8 @@ enum {
     TEAM = 32,
     MAX_SEGMENTS = 4,
     MAX_COLUMNS = 4, // of a team
+    DIGITS = 3,
+    UNIT_WORDS = DIGITS * PIECE / 4 + 4, // of 32 elements as digits: these, the step, sums of both halves
     WORD = 4,
 };
 
@@ -38,6 +41,7 @@ typedef struct Team {
     int64_t row_words, pad;
     uint32_t w, x;
     bool is_part;  // the bytes of a piece have bits of other pieces too, so that it is of one group
+    bool has_digits; // x is integers of three bytes, see blocks_digits.c
     bool is_early; // weights may be read before the kernels before have ended
     KRef magic, thread, lane, team; // number of the thread in its team, of the team
     KRef tile, xs, values;          // shared
@@ -45,7 +49,8 @@ typedef struct Team {
     KRef w_base, x_base;            // of column 0, of the row
     KRef held;                      // words on their way
     KRef acc[MAX_COLUMNS];
-    KRef xr[PIECE], sum[MAX_SEGMENTS]; // x of the piece, and its sums
+    KRef xr[PIECE], sum[MAX_SEGMENTS]; // x of the piece (words of digits), and its sums
+    KRef step[MAX_SEGMENTS];           // of the digits
 } Team;
 
 static inline KRef team_op(const Team *t, KOp op, KRef a, KRef b)
@@ -64,6 +69,14 @@ static inline bool team_is_joined(const Team *t)
 {
     return t->segments == 1 || t->span <= t->f->group;
 }
+// Can x be digits? Elements that are table entries, and short runs, are floats.
+bool team_can_digits(const Team *t);
+// Rounds `n` elements of x from those of the chunk on to digits, in shared memory; and reads those of a
+// segment that begins at element e of the chunk.
+void team_store_digits(const Team *t, KRef chunk, int64_t n);
+void team_read_digits(Team *t, int64_t s, KRef e);
+// Elements of x that one access reads.
+int64_t team_x_width(const Lower *l, const BlockProduct *p);
 // Adds the products of a piece of one column, which is in shared memory.
 void team_add_piece(const Team *t, const Piece *piece, int64_t column);
 // Elements that the bytes of a run of a plane hold.

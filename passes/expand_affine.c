@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with group-affine weights as products with blocks: scale and bias of a group go before its bits,
-// and 6-bit elements are cut into planes of 4 and 2 bits (ir/blocks.def, GROUPS). Of constants all of this is
-// folded, of parameters it is computed once after they were set.
+// and elements of 4 and 6 bits are put into planes as GGML has them (ir/blocks.def, GROUPS). Of constants all
+// of this is folded, of parameters it is computed once after they were set.
 #include "ir/blocks.h"
 #include "passes/expand.h"
 
@@ -69,36 +69,49 @@ static NodeId bytes_of(Graph *g, NodeId a)
     return joined(g, part, n);
 }
 
-// Planes of groups of 6-bit elements, of which four stand in three bytes: 4 bits of elements i and 16 + i in
-// byte i of 16, then 2 bits of i, 8 + i, 16 + i and 24 + i in byte i of 8.
-static NodeId planes_of(Graph *g, NodeId w)
+// Elements of 4 bits, two in a byte, or of 6, four in three bytes, with 32 of them as the last axis.
+static NodeId elements_of(Graph *g, NodeId w, int64_t bits)
 {
     const int64_t bytes = graph_node(g, w)->shape->dim[graph_node(g, w)->shape->rank - 1];
-    const NodeId a = sliced(g, w, 0, bytes, 3), b = sliced(g, w, 1, bytes, 3), c = sliced(g, w, 2, bytes, 3);
-    const NodeId q[4] = {bits_of(g, a, 0, 63),
-                         graph_op2(g, OP_bit_or, bits_of(g, a, 6, 3), placed(g, bits_of(g, b, 0, 15), 2)),
-                         graph_op2(g, OP_bit_or, bits_of(g, b, 4, 15), placed(g, bits_of(g, c, 0, 3), 4)),
-                         bits_of(g, c, 2, 63)};
-    NodeId each[4] = {0}, plane[2] = {0};
-    for (uint32_t i = 0; i < 4; i++)
-        each[i] = cut(g, q[i], 1);
+    NodeId q[4] = {bits_of(g, w, 0, 15), bits_of(g, w, 4, 15), 0, 0};
+    if (bits == 6) {
+        const NodeId a = sliced(g, w, 0, bytes, 3), b = sliced(g, w, 1, bytes, 3);
+        const NodeId c = sliced(g, w, 2, bytes, 3);
+        q[0] = bits_of(g, a, 0, 63);
+        q[1] = graph_op2(g, OP_bit_or, bits_of(g, a, 6, 3), placed(g, bits_of(g, b, 0, 15), 2));
+        q[2] = graph_op2(g, OP_bit_or, bits_of(g, b, 4, 15), placed(g, bits_of(g, c, 0, 3), 4));
+        q[3] = bits_of(g, c, 2, 63);
+    }
+    const uint32_t n = bits == 6 ? 4 : 2;
+    for (uint32_t i = 0; i < n; i++)
+        q[i] = cut(g, q[i], 1);
     Shape s = *graph_node(g, w)->shape;
-    s.dim[s.rank - 1] = bytes / 24;
+    s.dim[s.rank - 1] = bytes * 8 / bits / 32;
     s.dim[s.rank++] = 32;
-    const NodeId all = graph_reshape(g, joined(g, each, 4), &s);
-    for (uint32_t i = 0; i < 2; i++) {
+    return graph_reshape(g, joined(g, q, n), &s);
+}
+
+// Groups as planes: 4 bits of elements i and 16 + i in byte i of 16; of 6-bit ones then 2 bits of i, 8 + i,
+// 16 + i and 24 + i in byte i of 8.
+static NodeId planes_of(Graph *g, NodeId w, int64_t bits)
+{
+    const int64_t bytes = graph_node(g, w)->shape->dim[graph_node(g, w)->shape->rank - 1];
+    const NodeId all = elements_of(g, w, bits);
+    NodeId plane[2] = {0};
+    const uint32_t n = bits == 6 ? 2 : 1;
+    for (uint32_t i = 0; i < n; i++) {
         const int64_t run = i == 0 ? 16 : 8, width = i == 0 ? 4 : 2;
         NodeId sum = 0;
         for (int64_t p = 0; p < 32 / run; p++) {
-            const NodeId bits = bits_of(g, sliced(g, all, p * run, (p + 1) * run, 1), i == 0 ? 0 : 4,
-                                        (1 << width) - 1);
-            sum = p == 0 ? bits : graph_op2(g, OP_bit_or, sum, placed(g, bits, p * width));
+            const NodeId part =
+                bits_of(g, sliced(g, all, p * run, (p + 1) * run, 1), i == 0 ? 0 : 4, (1 << width) - 1);
+            sum = p == 0 ? part : graph_op2(g, OP_bit_or, sum, placed(g, part, p * width));
         }
         Shape flat = *graph_node(g, w)->shape;
-        flat.dim[flat.rank - 1] = bytes / 24 * run;
+        flat.dim[flat.rank - 1] = bytes * 8 / bits / 32 * run;
         plane[i] = graph_reshape(g, sum, &flat);
     }
-    return joined(g, plane, 2);
+    return joined(g, plane, n);
 }
 
 // The weights as blocks, and the name of their format.
@@ -120,7 +133,7 @@ static NodeId blocks_of(Graph *g, NodeId w, NodeId scale, NodeId bias, int64_t b
     str_printf(&text, "affine%d_%d_%s", (int)bits, (int)(s.dim[s.rank - 1] * 8 / bits),
                kinds[graph_node(g, scale)->dtype]);
     *name = str_text(&text);
-    const NodeId part[3] = {bytes_of(g, scale), bytes_of(g, bias), bits == 6 ? planes_of(g, w) : w};
+    const NodeId part[3] = {bytes_of(g, scale), bytes_of(g, bias), bits == 8 ? w : planes_of(g, w, bits)};
     return joined(g, part, 3);
 }
 
