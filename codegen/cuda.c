@@ -37,6 +37,11 @@ static const GroupSpell group = {
     .fetch_once = "rlx_read_once(&$0)",
 };
 
+// As exact as 16 bits can tell.
+static const SpellOverride halves[] = {{KOP_gate, SPELL_F32, "rlx_half_gate($0, $1)"},
+                                       {KOP_div, SPELL_F32, "rlx_half_div($0, $1)"},
+                                       {KOP_exp, SPELL_F32, "rlx_half_exp($0)"}};
+
 const Target target_cuda = {
     .name = "cuda",
     .caps = {.name = "cuda",
@@ -48,6 +53,8 @@ const Target target_cuda = {
              .channels_last = true},
     .types = types,
     .spell = gpu_spell,
+    .halves = halves,
+    .n_halves = sizeof halves / sizeof *halves,
     .overrides = overrides,
     .n_overrides = sizeof overrides / sizeof *overrides,
     .cast = "$T($0)",

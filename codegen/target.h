@@ -97,6 +97,8 @@ struct Target {
     const SpellRow *spell;          // by KOp
     const SpellOverride *overrides; // looked at first
     uint32_t n_overrides;
+    const SpellOverride *halves; // before these, of values that are stored in 16 bits
+    uint32_t n_halves;
     const char *cast;         // $T, $0: between numbers
     const char *cast_to_bool; // $0
     const char *cast_to_int;  // $S, $V short name of the operand's type, $0: float to int, saturating

@@ -64,6 +64,9 @@ static SpellCol column_of(int type, uint8_t lanes)
 const char *target_spell(const Target *t, KOp op, int type, uint8_t lanes)
 {
     const SpellCol col = column_of(type, lanes);
+    for (uint32_t i = 0; i < t->n_halves && k_is_half(type) && lanes == 1; i++)
+        if (t->halves[i].kop == op)
+            return t->halves[i].text;
     for (uint32_t i = 0; i < t->n_overrides; i++)
         if (t->overrides[i].kop == op && t->overrides[i].col == col)
             return t->overrides[i].text;

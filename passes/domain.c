@@ -353,6 +353,21 @@ static KRef rounded_anchor(Lower *l, KRef value)
     return k_cast(l->k, k_cast(l->k, value, DTYPE_f32), type);
 }
 
+static Pull pull_of_root(Lower *l, const Domain *d, Point at, KRef anchor_value)
+{
+    Pull p = pull_at(l, d, at);
+    p.space = d->has_out_space ? SPACE_OUT : SPACE_IN;
+    p.given = l->anchor;
+    p.given_value = rounded_anchor(l, anchor_value);
+    return p;
+}
+
+KRef pull_root(Lower *l, const Domain *d, Point at, KRef anchor_value)
+{
+    Pull p = pull_of_root(l, d, at, anchor_value);
+    return pull_value(&p, l->root);
+}
+
 void pull_store_root(Lower *l, const Domain *d, Point at, KRef anchor_value)
 {
     pull_store_given(l, d, at, anchor_value, &(Given){0});
@@ -360,10 +375,7 @@ void pull_store_root(Lower *l, const Domain *d, Point at, KRef anchor_value)
 
 void pull_store_given(Lower *l, const Domain *d, Point at, KRef anchor_value, const Given *other)
 {
-    Pull p = pull_at(l, d, at);
-    p.space = d->has_out_space ? SPACE_OUT : SPACE_IN;
-    p.given = l->anchor;
-    p.given_value = rounded_anchor(l, anchor_value);
+    Pull p = pull_of_root(l, d, at, anchor_value);
     p.other = (Given){other->id, rounded_anchor(l, other->value)};
     const KRef value = pull_value(&p, l->root);
     lower_store(l, lower_param(l, l->root, PARAM_WRITE), pull_index(&p, l->root), value, &at);

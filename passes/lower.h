@@ -204,6 +204,8 @@ Pull pull_at(Lower *l, const Domain *d, Point at);
 KRef pull_value(Pull *p, NodeId id);
 // Index of a stored value's element at the point.
 KRef pull_index(Pull *p, NodeId id);
+// The root made of the given anchor value (of the anchor's type, or f32).
+KRef pull_root(Lower *l, const Domain *d, Point at, KRef anchor_value);
 // Computes the root from the given anchor value and stores it. Domain: axes of the root, with its access.
 void pull_store_root(Lower *l, const Domain *d, Point at, KRef anchor_value);
 // The same with the value of another node of the anchor's type (id 0: none).

@@ -5,6 +5,7 @@
 // is stored, and panels of it are widened where many tiles read them. GPUs and other element types take plain
 // loops.
 #include "passes/gemm.h"
+#include "passes/gpu_matmul.h"
 #include "passes/halves.h"
 #include "passes/matmul.h"
 #include "passes/matrix.h"
@@ -410,7 +411,7 @@ void lower_matmul(Lower *l)
     Matmul x = matmul_of(l);
     matmul_add_domain(l, &x);
     l->pk->macs = (uint64_t)shape_numel(lower_node(l, l->anchor)->shape) * (uint64_t)x.k;
-    if (lower_few_rows(l, &x))
+    if (lower_few_rows(l, &x) || gpu_matmul_lower(l))
         return;
     if (can_tile(l, &x) && !is_dots(l, &x))
         lower_tiled(l, &x);

@@ -59,6 +59,47 @@ int bench_runs(rlx_ctx *ctx, int n)
     return failed;
 }
 
+// Threads of a group of launch number `step`.
+unsigned bench_threads(rlx_ctx *ctx, unsigned step)
+{
+    const rlx_gpu_program *p = rlx_cuda_of(ctx)->program;
+    return step < p->n_steps ? p->steps[step].group : 0;
+}
+
+// From now on a run is these launches only, one behind the other as often as wanted: those that have
+// `threads` in a group (0: all).
+int bench_chain(rlx_ctx *ctx, unsigned threads, int times)
+{
+    static const unsigned char programmatic[8] = {1, 0, 1};
+    rlx_cuda *const c = rlx_cuda_of(ctx);
+    const rlx_gpu_program *p = c->program;
+    void *exec = NULL, *before, *last = NULL;
+    rlx_gpu_frame f;
+    int failed, i;
+    unsigned s;
+    c->api.push(c->context);
+    failed = c->api.graph_create(&c->graph, 0) != 0;
+    f = rlx_gpu_begin(ctx, rlx_cuda_driver(), c, c->memory, rlx_cuda_args((unsigned char *)c));
+    for (i = 0; i < times; i++)
+        for (s = 0; s < p->n_steps && !failed; s++) {
+            if (threads != 0 && p->steps[s].group != threads)
+                continue;
+            failed = rlx_gpu_steps(&f, s, s + 1u) != RLX_OK;
+            if (last != NULL && c->is_programmatic)
+                failed = failed || c->api.graph_programmatic(c->graph, &last, &c->node, programmatic, 1) != 0;
+            else if (last != NULL)
+                failed = failed || c->api.graph_edge(c->graph, &last, &c->node, 1) != 0;
+            last = c->node;
+        }
+    failed = failed || c->api.graph_make(&exec, c->graph, 0) != 0;
+    c->api.graph_destroy(c->graph);
+    c->graph = NULL;
+    if (!failed)
+        rlx_cuda_graphs((unsigned char *)c)[ctx->model->bucket] = exec;
+    c->api.pop(&before);
+    return failed;
+}
+
 // Microseconds of n launches of `runs` runs each. flush: bytes that are written before each, so that nothing
 // is left in the cache; 0: none.
 int bench_times(rlx_ctx *ctx, int n, int runs, size_t flush, float *us)

@@ -86,6 +86,15 @@ class Ours:
     def runs(self, n):
         self._check(self.lib.bench_runs(self.ctx, n))
 
+    def threads(self, step):
+        """Threads in a group of a launch."""
+        return self.lib.bench_threads(self.ctx, step)
+
+    def chain(self, times=1, threads=0):
+        """From now on a run is its launches one behind the other: those of kernels with so many threads in a
+        group, or all."""
+        self._check(self.lib.bench_chain(self.ctx, threads, times))
+
     def times(self, n=20, runs=1, flush=0):
         """Microseconds a run, of n samples of `runs` runs each."""
         us = (ctypes.c_float * n)()

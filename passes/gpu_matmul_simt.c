@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of matrices without matrix units, in every GPU language: a group of 256 threads computes a square
+// tile from slices of both operands in shared memory, each thread a square of sums in registers. The next
+// slice is on its way while one is multiplied. Sums are f32 fused multiply-adds in rising k.
+#include "passes/gpu_matmul.h"
+
+enum {
+    THREADS = 256,
+    SIDE = 16, // threads along rows and columns of a tile
+    SLICE = 16, // of k
+    PAD = 1,
+    MIN_ROWS = 8,
+    MIN_RESULTS = 1024,
+    FEW_TILES = 264 // fewer of them leave much of a GPU without work
+};
+
+typedef struct Simt {
+    const GpuMatmul *p;
+    Lower *l;
+    Kernel *k;
+    int64_t own, tile; // rows, and columns, of a thread, of the group
+    KRef thread, row, column; // of the thread in the square of threads
+    KRef a, b;                // slices in shared memory, [SLICE][tile + PAD]
+    KRef next_a, next_b;      // what this thread brings of the next ones
+    KRef m, n;                // first row and column of the tile
+    KRef batch[GPU_MATMUL_MAX_BATCH];
+} Simt;
+
+static KRef divided(Kernel *k, KRef a, int64_t by)
+{
+    return k_op(k, KOP_div, a, k_index(k, by), 0);
+}
+
+static KRef rest_of(Kernel *k, KRef a, int64_t by)
+{
+    return k_op(k, KOP_rem, a, k_index(k, by), 0);
+}
+
+// Element e of those that this thread brings: its row (or column) of the tile and its step. Neighbours in
+// memory are brought by neighbours.
+static void element_of(const Simt *s, const GpuMatrix *x, KRef e, KRef *outer, KRef *step)
+{
+    Kernel *k = s->k;
+    const KRef i = k_mul_add(k, e, THREADS, s->thread);
+    const bool is_k_dense = x->k == 1;
+    *outer = is_k_dense ? divided(k, i, SLICE) : rest_of(k, i, s->tile);
+    *step = is_k_dense ? rest_of(k, i, SLICE) : divided(k, i, s->tile);
+}
+
+// Beyond the ends of the operand there are zeros.
+static void fetch_slice(const Simt *s, const GpuMatrix *x, KRef from, KRef to)
+{
+    Kernel *k = s->k;
+    const GpuMatmul *p = s->p;
+    const bool is_a = x == &p->a;
+    const int64_t size = is_a ? p->m : p->n;
+    const uint32_t param = lower_param(s->l, x->id, PARAM_READ);
+    KRef outer = 0, step = 0, base = k_index(k, 0);
+    for (uint32_t i = 0; i < p->n_batch; i++)
+        if (x->batch[i] != 0)
+            base = k_mul_add(k, s->batch[i], x->batch[i], base);
+    const KRef e = k_for(k, k_index(k, 0), k_index(k, s->tile * SLICE / THREADS), 1, KFOR_UNROLL, "e");
+    element_of(s, x, e, &outer, &step);
+    const KRef row = k_add(k, is_a ? s->m : s->n, outer), at = k_add(k, from, step);
+    const KRef is_in = k_op(k, KOP_and, k_op(k, KOP_lt, row, k_index(k, size), 0),
+                            k_op(k, KOP_lt, at, k_index(k, p->k), 0), 0);
+    const KRef index = k_mul_add(k, row, x->outer, k_mul_add(k, at, x->k, base));
+    const KRef value = k_load(k, param, k_op(k, KOP_select, is_in, index, k_index(k, 0)), 1, 1);
+    k_astore(k, to, e, k_op(k, KOP_select, is_in, k_cast(k, value, DTYPE_f32), k_number(k, DTYPE_f32, 0)));
+    k_end(k);
+}
+
+static void put_slice(const Simt *s, const GpuMatrix *x, KRef from, KRef to)
+{
+    Kernel *k = s->k;
+    KRef outer = 0, step = 0;
+    const KRef e = k_for(k, k_index(k, 0), k_index(k, s->tile * SLICE / THREADS), 1, KFOR_UNROLL, "e");
+    element_of(s, x, e, &outer, &step);
+    k_astore(k, to, k_mul_add(k, step, s->tile + PAD, outer), k_aload(k, from, e, 1));
+    k_end(k);
+}
+
+static void load_line(const Simt *s, KRef slice, KRef step, KRef first, KRef to)
+{
+    Kernel *k = s->k;
+    const KRef i = k_for(k, k_index(k, 0), k_index(k, s->own), 1, KFOR_UNROLL, "i");
+    const KRef at = k_mul_add(k, step, s->tile + PAD, k_mul_add(k, i, SIDE, first));
+    k_astore(k, to, i, k_aload(k, slice, at, 1));
+    k_end(k);
+}
+
+static void multiply_slice(const Simt *s, KRef sums)
+{
+    Kernel *k = s->k;
+    const KRef a = k_array(k, DTYPE_f32, s->own), b = k_array(k, DTYPE_f32, s->own), zero = k_index(k, 0);
+    const KRef step = k_for(k, zero, k_index(k, SLICE), 1, KFOR_UNROLL, "step");
+    load_line(s, s->a, step, s->row, a);
+    load_line(s, s->b, step, s->column, b);
+    const KRef i = k_for(k, zero, k_index(k, s->own), 1, KFOR_UNROLL, "i");
+    const KRef j = k_for(k, zero, k_index(k, s->own), 1, KFOR_UNROLL, "j");
+    const KRef at = k_mul_add(k, i, s->own, j);
+    const KRef x = k_aload(k, a, i, 1), y = k_aload(k, b, j, 1);
+    k_astore(k, sums, at, k_op(k, KOP_fma, x, y, k_aload(k, sums, at, 1)));
+    k_end(k);
+    k_end(k);
+    k_end(k);
+}
+
+static void store_tile(const Simt *s, KRef sums)
+{
+    Kernel *k = s->k;
+    const GpuMatmul *p = s->p;
+    const KRef i = k_for(k, k_index(k, 0), k_index(k, s->own), 1, KFOR_UNROLL, "i");
+    const KRef row = k_add(k, s->m, k_mul_add(k, i, SIDE, s->row));
+    k_if(k, k_op(k, KOP_lt, row, k_index(k, p->m), 0));
+    const KRef j = k_for(k, k_index(k, 0), k_index(k, s->own), 1, KFOR_UNROLL, "j");
+    const KRef column = k_add(k, s->n, k_mul_add(k, j, SIDE, s->column));
+    k_if(k, k_op(k, KOP_lt, column, k_index(k, p->n), 0));
+    const KRef sum = k_aload(k, sums, k_mul_add(k, i, s->own, j), 1);
+    pull_store_root(s->l, p->d, p->point(p, s->batch, row, column),
+                    k_cast(k, sum, lower_node(s->l, s->l->anchor)->dtype));
+    k_end(k);
+    k_end(k);
+    k_end(k);
+    k_end(k);
+}
+
+static void begin_tile(Simt *s, int64_t m_tiles, int64_t n_tiles, int64_t matrices)
+{
+    Kernel *k = s->k;
+    const GpuMatmul *p = s->p;
+    KRef z = k_for_group(k, matrices, "matrix");
+    const KRef n_tile = k_for_group(k, n_tiles, "columns"), m_tile = k_for_group(k, m_tiles, "rows");
+    for (uint32_t b = p->n_batch; b-- > 0; z = divided(k, z, p->batch[b]))
+        s->batch[b] = b == 0 ? z : rest_of(k, z, p->batch[b]);
+    s->m = k_mul(k, m_tile, k_index(k, s->tile));
+    s->n = k_mul(k, n_tile, k_index(k, s->tile));
+    s->thread = k_thread(k);
+    s->row = divided(k, s->thread, SIDE);
+    s->column = rest_of(k, s->thread, SIDE);
+}
+
+static void multiply_tile(const Simt *s)
+{
+    Kernel *k = s->k;
+    const GpuMatmul *p = s->p;
+    const KRef sums = k_array(k, DTYPE_f32, s->own * s->own), zero = k_index(k, 0);
+    const KRef i = k_for(k, zero, k_index(k, s->own * s->own), 1, KFOR_UNROLL, "i");
+    k_astore(k, sums, i, k_number(k, DTYPE_f32, 0));
+    k_end(k);
+    fetch_slice(s, &p->a, zero, s->next_a);
+    fetch_slice(s, &p->b, zero, s->next_b);
+    const KRef from = k_for(k, zero, k_index(k, p->k), SLICE, KFOR_SERIAL, "from");
+    k_barrier(k);
+    put_slice(s, &p->a, s->next_a, s->a);
+    put_slice(s, &p->b, s->next_b, s->b);
+    k_barrier(k);
+    const KRef next = k_add(k, from, k_index(k, SLICE));
+    k_if(k, k_op(k, KOP_lt, next, k_index(k, p->k), 0));
+    fetch_slice(s, &p->a, next, s->next_a);
+    fetch_slice(s, &p->b, next, s->next_b);
+    k_end(k);
+    multiply_slice(s, sums);
+    k_end(k);
+    store_tile(s, sums);
+}
+
+bool gpu_simt_fits(const GpuMatmul *p)
+{
+    for (uint32_t i = 0; i < p->n_batch; i++)
+        if (p->batch[i] < 1)
+            return false;
+    return p->l->caps->shared_bytes >= 2 * SLICE * (8 * SIDE + PAD) * 4 && p->m >= MIN_ROWS &&
+           p->n >= MIN_ROWS && p->k >= SLICE && p->m * p->n >= MIN_RESULTS;
+}
+
+void gpu_matmul_simt(const GpuMatmul *p)
+{
+    Kernel *k = p->l->k;
+    Simt s = {.p = p, .l = p->l, .k = k, .own = 8};
+    int64_t matrices = 1;
+    for (uint32_t i = 0; i < p->n_batch; i++)
+        matrices *= p->batch[i];
+    for (; s.own > 2; s.own /= 2) {
+        s.tile = s.own * SIDE;
+        if (matrices * ceil_div(p->m, s.tile) * ceil_div(p->n, s.tile) >= FEW_TILES)
+            break;
+    }
+    s.tile = s.own * SIDE;
+    k_set_group(k, THREADS);
+    s.a = k_shared(k, DTYPE_f32, SLICE * (s.tile + PAD));
+    s.b = k_shared(k, DTYPE_f32, SLICE * (s.tile + PAD));
+    s.next_a = k_array(k, DTYPE_f32, s.tile * SLICE / THREADS);
+    s.next_b = k_array(k, DTYPE_f32, s.tile * SLICE / THREADS);
+    begin_tile(&s, ceil_div(p->m, s.tile), ceil_div(p->n, s.tile), matrices);
+    multiply_tile(&s);
+    for (uint32_t i = 0; i < 3; i++)
+        k_end(k);
+}

@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels that must reach a chip's speed use its registers only: what the assembler says of their cubins must
+have no spills, and no remark that matrix instructions wait for each other (C75xx) or that registers are not
+moved. Without a GPU. Usage: check_products.py RLXC; prints TAP."""
+import ctypes
+import glob
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+RLXC = sys.argv[1]
+PLACES = [f"{os.environ.get('RLXC_VENV', 'build/venv')}/lib/python3*/site-packages/nvidia/cu13/lib"]
+# Rows, columns, k, b as [n, k], type, epilogue.
+PRODUCTS = [
+    (4096, 4096, 4096, True, "bf16", False),
+    (4096, 4096, 4096, False, "f16", True),
+    (1024, 6144, 4096, True, "bf16", True),
+    (512, 4096, 4096, True, "bf16", False),
+    (256, 4096, 14336, False, "bf16", True),
+    (64, 6144, 4096, True, "f16", True),
+    (16, 4096, 4096, True, "bf16", False),
+]
+
+
+def load_nvrtc():
+    library = os.environ.get("RLXC_NVRTC")
+    found = [library] if library else [f for p in PLACES for f in glob.glob(f"{p}/libnvrtc.so.13")]
+    if not found:
+        return None
+    for builtins in glob.glob(f"{pathlib.Path(found[0]).parent}/libnvrtc-builtins.so.13*"):
+        ctypes.CDLL(builtins, ctypes.RTLD_GLOBAL)
+    return ctypes.CDLL(found[0])
+
+
+def graph_of(m, n, k, transpose_b, dtype, has_epilogue):
+    params = {"a": [m, k], "b": [n, k] if transpose_b else [k, n]}
+    nodes = [{"name": "c", "op": "matmul", "inputs": ["a", "b"], "transpose_b": transpose_b}]
+    last = "c"
+    if has_epilogue:
+        params |= {"bias": [n], "more": [m, n]}
+        nodes += [{"name": "d", "op": "add", "inputs": ["c", "bias"]}]
+        nodes += [{"name": "e", "op": "silu", "inputs": ["d"]}]
+        nodes += [{"name": "f", "op": "add", "inputs": ["e", "more"]}]
+        last = "f"
+    params = {name: {"dtype": dtype, "shape": shape} for name, shape in params.items()}
+    return {"rlxc": 1, "name": "m", "params": params, "nodes": nodes, "outputs": [last]}
+
+
+def text_of(graph):
+    with tempfile.TemporaryDirectory() as folder:
+        pathlib.Path(folder, "m.json").write_text(json.dumps(graph), encoding="utf-8")
+        command = [os.path.abspath(RLXC), "compile", "m.json", "-o", ".", "--name", "m"]
+        command += ["--target", "cuda", "--gpu", "text"]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+        return pathlib.Path(folder, "m.cu").read_text(encoding="utf-8")
+
+
+def log_of(nvrtc, text, arch):
+    program, size = ctypes.c_void_p(), ctypes.c_size_t()
+    options = [f"--gpu-architecture={arch}".encode(), b"--ptxas-options=-v"]
+    nvrtc.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"m.cu", 0, None, None)
+    code = nvrtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
+    nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+    log = ctypes.create_string_buffer(size.value + 1)
+    nvrtc.nvrtcGetProgramLog(program, log)
+    nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+    return code, log.value.decode()
+
+
+def wrong_in(code, log):
+    if code != 0:
+        return log
+    spills = [int(n) for n in re.findall(r"(\d+) bytes spill", log)]
+    if not spills or any(spills):
+        return "registers are spilled" if spills else "nothing is said of spills"
+    remarks = re.findall(r".*(?:C75\d\d|setmaxnreg).*", log)
+    return remarks[0] if remarks else ""
+
+
+def main():
+    nvrtc = load_nvrtc()
+    if nvrtc is None:
+        print("1..0 # SKIP no NVRTC (tools/setup installs it)")
+        return 77
+    failed = 0
+    print(f"1..{len(PRODUCTS)}")
+    for i, case in enumerate(PRODUCTS):
+        wrong = wrong_in(*log_of(nvrtc, text_of(graph_of(*case)), "sm_90a"))
+        failed += wrong != ""
+        print(f"{'not ' if wrong else ''}ok {i + 1} - product {case}{': ' + wrong if wrong else ''}")
+    return failed != 0
+
+
+sys.exit(main())
