@@ -31,12 +31,16 @@ size_t bench_ctx_bytes(void)
     return sizeof(rlx_ctx);
 }
 
+static void *chained; // bench_chain: what a run is instead
+
 // All launches of a run as the driver's graph, without the copies between host and device; NULL where the
 // model is launched one by one. The context is current.
 static void *launches(rlx_ctx *ctx)
 {
     rlx_cuda *const c = rlx_cuda_of(ctx);
     rlx_gpu_span nothing;
+    if (chained != NULL)
+        return chained;
     c->launched = rlx_cuda_graph_of(ctx, c);
     nothing.begin = nothing.end = 0;
     if (c->launched == NULL || rlx_cuda_aim(c, c->program, 0, nothing) != RLX_OK ||
@@ -95,7 +99,7 @@ int bench_chain(rlx_ctx *ctx, unsigned threads, int times)
     c->api.graph_destroy(c->graph);
     c->graph = NULL;
     if (!failed)
-        rlx_cuda_graphs((unsigned char *)c)[ctx->model->bucket] = exec;
+        chained = exec;
     c->api.pop(&before);
     return failed;
 }
