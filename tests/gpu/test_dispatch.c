@@ -24,11 +24,11 @@ typedef struct Way {
 } Way;
 
 static Way ways[] = {
-    {"memory", "cuda", 3, PLAN_MEMORY, false, false, 0, 0, 0, 0},
-    {"latency", "cuda", 3, PLAN_LATENCY, false, false, 0, 0, 0, 0},
-    {"no order", "vulkan", 3, PLAN_MEMORY, false, true, 0, 0, 0, 0},
-    {"latency, no order", "vulkan", 1, PLAN_LATENCY, false, true, 0, 0, 0, 0},
-    {"no fusion", "metal", 3, PLAN_LATENCY, true, false, 0, 0, 0, 0},
+    {"memory", "cuda", 3, PLAN_MEMORY, true, false, 0, 0, 0, 0},
+    {"latency", "cuda", 3, PLAN_LATENCY, true, false, 0, 0, 0, 0},
+    {"no order", "vulkan", 3, PLAN_MEMORY, true, true, 0, 0, 0, 0},
+    {"latency, no order", "vulkan", 1, PLAN_LATENCY, true, true, 0, 0, 0, 0},
+    {"fused", "metal", 3, PLAN_LATENCY, false, false, 0, 0, 0, 0},
     {"-O0", "metal", 0, PLAN_MEMORY, false, false, 0, 0, 0, 0},
 };
 enum { WAYS = sizeof ways / sizeof *ways };
