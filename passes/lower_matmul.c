@@ -411,6 +411,8 @@ void lower_matmul(Lower *l)
     Matmul x = matmul_of(l);
     matmul_add_domain(l, &x);
     l->pk->macs = (uint64_t)shape_numel(lower_node(l, l->anchor)->shape) * (uint64_t)x.k;
+    if (lower_prefers_units(l, &x) && gpu_matmul_lower(l))
+        return;
     if (lower_few_rows(l, &x) || gpu_matmul_lower(l))
         return;
     if (can_tile(l, &x) && !is_dots(l, &x))

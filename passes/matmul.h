@@ -33,6 +33,8 @@ Point matmul_point(const Matmul *x, const Point *batch, KRef row, KRef column);
 // Rows of several matrices against one b are rows of one matrix.
 void matmul_join_rows(Lower *l, Matmul *x);
 
+// Has it so many rows that matrix units are faster than what matvec.h says?
+bool lower_prefers_units(const Lower *l, const Matmul *x);
 // Lowers it as matvec.h says, if it has few rows and the form for that.
 bool lower_few_rows(Lower *l, const Matmul *product);
 
