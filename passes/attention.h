@@ -65,6 +65,10 @@ void attention_mix(Lower *l, const AttRow *r, const AttWeights *w, KRef first, i
 void attention_lower_rows(Lower *l, const Attention *a, KRef queries);
 // One row in one thread, or loop: any target.
 void attention_lower_threads(Lower *l, const Attention *a);
+// One such row. columns: of the values, their number.
+void attention_emit_row(Lower *l, const AttRow *r, KRef columns);
+// The same for row number `first` of all and every `step`-th one behind it.
+void attention_emit_rows(Lower *l, const Attention *a, KRef first, int64_t step);
 // The score of a key, with the mask.
 KRef attention_score_at(Lower *l, const AttRow *r, KRef key);
 // Few queries on a GPU: a group of threads goes over some of the keys. False where that does not fit.
@@ -72,8 +76,12 @@ bool attention_lower_few(Lower *l, const Attention *a);
 // Many queries on a GPU: tiles of queries and keys in shared memory. False where that does not fit.
 bool attention_lower_tiles(Lower *l, const Attention *a);
 // The same tiles in a kernel whose groups have so many threads: number `group` and every `groups`-th one
-// behind it. group 0: only asks whether they fit.
-bool attention_emit_tiles(Lower *l, const Attention *a, int64_t threads, KRef group, int64_t groups);
+// behind it. Heads that are too large for them: one row in one thread.
+void attention_emit_tiles(Lower *l, const Attention *a, int64_t threads, KRef group, int64_t groups);
+// Many queries of 16-bit floats on GPUs with wgmma (attention_wgmma.c). False where that does not fit.
+bool attention_lower_wgmma(Lower *l, const Attention *a);
+// exp(x) for weights of values; is_half: of 16 bits, for which a GPU's own exponential is exact enough.
+KRef attention_exp(Lower *l, bool is_half, KRef x);
 // The most elements of a row of q, k or v that one k_fetch may take.
 uint8_t attention_fetch_width(const Lower *l, NodeId id);
 // Bits of the axes of the result that a run may cut.

@@ -16,7 +16,8 @@ enum {
     TARGET_GROUPS = 264,
     MAX_SPLITS = 64,
     MAX_UNROLL = 16,
-    KEYS_AT_ONCE = 2, // of a team
+    MIN_AT_ONCE = 2, // keys of a team
+    MAX_AT_ONCE = 4,
     MAX_FLOATS = 128, // of queries and sums of a thread
     MAX_SHARED_FLOATS = 4096
 };
@@ -35,10 +36,11 @@ typedef struct Few {
     const Attention *a;
     Stream k, v;
     int64_t all_rows, rows, lanes, teams; // rows: of a group; lanes: threads of a team
+    int64_t at_once;                      // keys that a team reads before it uses them
     KRef thread, lane, team;
     KRef lo, hi; // keys of the group
     AttRow row[MAX_ROWS];
-    bool has_ends;                  // rows see different keys
+    bool has_ends, is_half;         // rows see different keys; 16-bit floats
     KRef q, keys, values, mix;      // arrays: queries, what was read, sums
     KRef top[MAX_ROWS], sum[MAX_ROWS]; // variables
 } Few;
@@ -80,7 +82,7 @@ int64_t attention_count_splits(const TargetCaps *caps, const Graph *g, const Nod
         groups *= k->dim[i];
     const int64_t lanes = power_of_two(ceil_div(k->dim[rank - 1], k_fetch_width(n->dtype)));
     const int64_t teams = THREADS / (lanes < MAX_TEAM ? lanes : MAX_TEAM);
-    const int64_t by_keys = ceil_div(a.keys, KEYS_AT_ONCE * teams),
+    const int64_t by_keys = ceil_div(a.keys, MIN_AT_ONCE * teams),
                   by_groups = TARGET_GROUPS / (groups > 0 ? groups : 1);
     const int64_t most = by_keys < by_groups ? by_keys : by_groups;
     return most < 2 ? 1 : power_of_two(most / 2 + 1) < MAX_SPLITS ? power_of_two(most / 2 + 1) : MAX_SPLITS;
@@ -188,16 +190,16 @@ static void add_to_row(const Few *x, int64_t r, const KRef *key, const KRef *giv
     const KRef zero = k_number(k, type, 0), lowest = k_number(k, type, -(double)INFINITY);
     const KRef old = k_get(k, x->top[r]);
     const bool hides = x->a->mask != 0 || x->has_ends;
-    KRef weight[KEYS_AT_ONCE], top = old, sum = 0;
-    for (int64_t u = 0; u < KEYS_AT_ONCE; u++) {
+    KRef weight[MAX_AT_ONCE], top = old, sum = 0;
+    for (int64_t u = 0; u < x->at_once; u++) {
         const KRef score = score_of(x, r, u, key[u]);
         weight[u] = k_op(k, KOP_select, is_seen(x, r, key[u], given[u]), score, lowest);
         top = k_op(k, KOP_max, top, weight[u], 0);
     }
     const KRef base = k_op(k, KOP_select, k_op(k, KOP_eq, top, lowest, 0), zero, top);
-    const KRef keep = k_op(k, KOP_exp, k_op(k, KOP_sub, old, base, 0), 0, 0);
-    for (int64_t u = 0; u < KEYS_AT_ONCE; u++) {
-        weight[u] = k_op(k, KOP_exp, k_op(k, KOP_sub, weight[u], base, 0), 0, 0);
+    const KRef keep = attention_exp(x->l, x->is_half, k_op(k, KOP_sub, old, base, 0));
+    for (int64_t u = 0; u < x->at_once; u++) {
+        weight[u] = attention_exp(x->l, x->is_half, k_op(k, KOP_sub, weight[u], base, 0));
         sum = u == 0 ? k_op(k, KOP_fma, k_get(k, x->sum[r]), keep, weight[u]) : k_add(k, sum, weight[u]);
     }
     k_set(k, x->sum[r], sum);
@@ -205,7 +207,7 @@ static void add_to_row(const Few *x, int64_t r, const KRef *key, const KRef *giv
     for (int64_t j = 0; j < x->v.floats; j++) {
         const KRef place = k_index(k, r * x->v.floats + j);
         KRef mix = k_mul(k, k_aload(k, x->mix, place, 1), keep);
-        for (int64_t u = 0; u < KEYS_AT_ONCE; u++) { // a hidden value may be infinite
+        for (int64_t u = 0; u < x->at_once; u++) { // a hidden value may be infinite
             const KRef v = element(x, x->values, u * x->v.floats + j);
             const KRef counts = hides ? k_op(k, KOP_ne, weight[u], zero, 0) : is_seen(x, r, key[u], given[u]);
             mix = k_op(k, KOP_fma, weight[u], k_op(k, KOP_select, counts, v, zero), mix);
@@ -217,15 +219,15 @@ static void add_to_row(const Few *x, int64_t r, const KRef *key, const KRef *giv
 static void emit_step(const Few *x, KRef first)
 {
     Kernel *k = x->l->k;
-    KRef key[KEYS_AT_ONCE], given[KEYS_AT_ONCE];
+    KRef key[MAX_AT_ONCE], given[MAX_AT_ONCE];
     const KRef last = k_add(k, x->hi, k_index(k, -1));
-    for (int64_t u = 0; u < KEYS_AT_ONCE; u++) {
+    for (int64_t u = 0; u < x->at_once; u++) {
         given[u] = k_add(k, first, k_add(k, x->team, k_index(k, u * x->teams)));
         key[u] = k_op(k, KOP_min, given[u], last, 0);
     }
-    for (int64_t u = 0; u < KEYS_AT_ONCE; u++)
+    for (int64_t u = 0; u < x->at_once; u++)
         fetch_keys(x, &x->k, x->keys, u * x->k.floats, key[u]);
-    for (int64_t u = 0; u < KEYS_AT_ONCE; u++)
+    for (int64_t u = 0; u < x->at_once; u++)
         fetch_keys(x, &x->v, x->values, u * x->v.floats, key[u]);
     for (int64_t r = 0; r < x->rows; r++)
         add_to_row(x, r, key, given);
@@ -278,7 +280,8 @@ static void join_element(const Few *x, const Joint *j, int64_t first, KRef n, Po
                base = k_op(k, KOP_select, k_op(k, KOP_eq, highest, lowest, 0), zero, highest);
     t = k_for(k, k_index(k, 0), k_index(k, x->teams), 1, how, "t");
     const KRef place = k_mul_add(k, t, x->rows, r);
-    const KRef factor = k_op(k, KOP_exp, k_op(k, KOP_sub, k_aload(k, j->tops, place, 1), base, 0), 0, 0);
+    const KRef behind = k_op(k, KOP_sub, k_aload(k, j->tops, place, 1), base, 0);
+    const KRef factor = attention_exp(l, x->is_half, behind);
     k_set(k, sum, k_op(k, KOP_fma, factor, k_aload(k, j->sums, place, 1), k_get(k, sum)));
     const KRef element = k_aload(k, j->mixes, k_mul_add(k, t, j->rows * a->value_size, n), 1);
     k_set(k, mix, k_op(k, KOP_fma, factor, element, k_get(k, mix)));
@@ -361,10 +364,10 @@ static void share_keys(Few *x, KRef split)
     x->hi = end;
     if (a->splits == 0)
         return;
-    const int64_t at_once = a->splits * x->teams;
+    const int64_t at_once = a->splits * x->teams * x->at_once;
     const KRef n = k_op(k, KOP_sub, end, begin, 0);
     const KRef steps = k_op(k, KOP_div, k_add(k, n, k_index(k, at_once - 1)), k_index(k, at_once), 0);
-    const KRef share = k_mul(k, steps, k_index(k, x->teams));
+    const KRef share = k_mul(k, steps, k_index(k, x->teams * x->at_once));
     x->lo = k_add(k, begin, k_mul(k, split, share));
     x->hi = k_op(k, KOP_min, k_add(k, x->lo, share), end, 0);
 }
@@ -381,8 +384,8 @@ static void emit_group(Few *x)
     x->team = k_op(k, KOP_div, x->thread, k_index(k, x->lanes), 0);
     share_keys(x, at.idx[x->a->rank - 1]);
     fetch_queries(x);
-    x->keys = k_array(k, lower_node(l, x->a->k)->dtype, KEYS_AT_ONCE * x->k.floats);
-    x->values = k_array(k, lower_node(l, x->a->v)->dtype, KEYS_AT_ONCE * x->v.floats);
+    x->keys = k_array(k, lower_node(l, x->a->k)->dtype, x->at_once * x->k.floats);
+    x->values = k_array(k, lower_node(l, x->a->v)->dtype, x->at_once * x->v.floats);
     x->mix = k_array(k, x->a->type, x->rows * x->v.floats);
     for (int64_t i = 0; i < x->rows * x->v.floats; i++)
         k_astore(k, x->mix, k_index(k, i), zero);
@@ -390,7 +393,7 @@ static void emit_group(Few *x)
         x->top[r] = k_var(k, k_number(k, x->a->type, -(double)INFINITY), "top");
         x->sum[r] = k_var(k, zero, "sum");
     }
-    const KRef first = k_for(k, x->lo, x->hi, KEYS_AT_ONCE * x->teams, KFOR_SERIAL, "j");
+    const KRef first = k_for(k, x->lo, x->hi, x->at_once * x->teams, KFOR_SERIAL, "j");
     emit_step(x, first);
     k_end(k);
     join_teams(x, at);
@@ -413,7 +416,10 @@ bool attention_lower_few(Lower *l, const Attention *a)
     if (most < 1)
         return false;
     x.rows = divisor_up_to(x.all_rows, most < MAX_ROWS ? most : MAX_ROWS);
+    const int64_t share = a->keys / (a->splits > 0 ? a->splits : 1);
+    x.at_once = share >= MAX_AT_ONCE * x.teams ? MAX_AT_ONCE : MIN_AT_ONCE;
     x.has_ends = a->queries > 1 && (a->left >= 0 || a->right >= 0);
+    x.is_half = k_is_half(lower_node(l, a->v)->dtype);
     k_set_group(l->k, THREADS);
     emit_group(&x);
     return true;

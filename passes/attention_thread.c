@@ -2,16 +2,17 @@
 // Attention with one query row in each thread, which goes over the keys once with a running maximum and keeps
 // its sums in a local array: what serves all of GPUs, and parts of attention on every target, where the first
 // part has all keys. And the merge of parts.
+#include "ir/device.h"
 #include "passes/attention.h"
 #include "passes/rows.h"
 #include <math.h>
 
-enum { MERGE_AT_ONCE = 16 };
+enum { MERGE_AT_ONCE = 32 };
 
 // Sums are kept relative to the largest score so far, and scaled down when a larger one comes. The first
 // score makes 0 of exp(-inf - score), so the start values do not matter; an infinite score ends in NaN either
 // way.
-static void emit_step(Lower *l, const AttRow *r, KRef key, const KRef *state, KRef mix)
+static void emit_step(Lower *l, const AttRow *r, KRef key, const KRef *state, KRef mix, KRef columns)
 {
     Kernel *k = l->k;
     const Attention *a = r->a;
@@ -24,7 +25,7 @@ static void emit_step(Lower *l, const AttRow *r, KRef key, const KRef *state, KR
     const KRef weight = k_op(k, KOP_exp, k_op(k, KOP_sub, score, largest, 0), 0, 0);
     k_set(k, top, largest);
     k_set(k, sum, k_op(k, KOP_fma, k_get(k, sum), keep, weight));
-    const KRef c = k_for(k, k_index(k, 0), k_index(k, a->value_size), 1, KFOR_SERIAL, "c");
+    const KRef c = k_for(k, k_index(k, 0), columns, 1, KFOR_SERIAL, "c");
     const KRef v =
         k_cast(k, k_load(k, lower_param(l, a->v, PARAM_READ), attention_kv_index(l, r, a->v, key, c), 1, 1),
                a->type);
@@ -59,6 +60,14 @@ uint32_t attention_live_axes(const Attention *a)
     return axes;
 }
 
+KRef attention_exp(Lower *l, bool is_half, KRef x)
+{
+    Kernel *k = l->k;
+    if (!l->caps->has_mma || !is_half)
+        return k_op(k, KOP_exp, x, 0, 0);
+    return k_call(k, KDEV_exp2_fast, k_mul(k, x, k_number(k, DTYPE_f32, 1.4426950408889634)), 0, 0);
+}
+
 static KRef is_lowest(Lower *l, int type, KRef top)
 {
     return k_op(l->k, KOP_eq, top, k_number(l->k, type, -(double)INFINITY), 0);
@@ -86,29 +95,29 @@ void attention_store_part(Lower *l, const Attention *a, Point at, const AttSums 
     k_end(k);
 }
 
-static void emit_row(Lower *l, const AttRow *r)
+void attention_emit_row(Lower *l, const AttRow *r, KRef columns)
 {
     Kernel *k = l->k;
     const Attention *a = r->a;
     const KRef zero = k_number(k, a->type, 0), lowest = k_number(k, a->type, -(double)INFINITY);
     const KRef state[2] = {k_var(k, lowest, "top"), k_var(k, zero, "sum")};
     const KRef mix = k_array(k, a->type, a->value_size);
-    KRef c = k_for(k, k_index(k, 0), k_index(k, a->value_size), 1, KFOR_SERIAL, "c");
+    KRef c = k_for(k, k_index(k, 0), columns, 1, KFOR_SERIAL, "c");
     k_astore(k, mix, c, zero);
     k_end(k);
     const KRef key = k_for(k, r->begin, r->end, 1, KFOR_SERIAL, "j");
-    emit_step(l, r, key, state, mix);
+    emit_step(l, r, key, state, mix, columns);
     k_end(k);
     Point at = r->at;
     at.idx[a->rank - 1] = k_index(k, 0); // the part, if there are any
-    c = k_for(k, k_index(k, 0), k_index(k, a->value_size), 1, KFOR_SERIAL, "c");
+    c = k_for(k, k_index(k, 0), columns, 1, KFOR_SERIAL, "c");
     const AttSums sums = {k_get(k, state[0]), k_get(k, state[1]), k_aload(k, mix, c, 1), c};
     attention_store_part(l, a, at, &sums);
     k_end(k);
     if (a->splits < 2)
         return;
     at.idx[a->rank - 1] = k_for(k, k_index(k, 1), k_index(k, a->splits), 1, KFOR_SERIAL, "s");
-    c = k_for(k, k_index(k, 0), k_index(k, a->value_size), 1, KFOR_SERIAL, "c");
+    c = k_for(k, k_index(k, 0), columns, 1, KFOR_SERIAL, "c");
     attention_store_part(l, a, at, &(AttSums){lowest, zero, zero, c});
     k_end(k);
     k_end(k);
@@ -119,8 +128,26 @@ void attention_lower_threads(Lower *l, const Attention *a)
     Point at = {.lanes = 1, .count = 1};
     const uint32_t opened = lower_open(l, &a->d, a->rank - 1, &at);
     const AttRow r = attention_row(l, a, at);
-    emit_row(l, &r);
+    attention_emit_row(l, &r, k_index(l->k, a->value_size));
     lower_close(l, opened);
+}
+
+void attention_emit_rows(Lower *l, const Attention *a, KRef first, int64_t step)
+{
+    Kernel *k = l->k;
+    Point at = {.lanes = 1, .count = 1};
+    int64_t n = 1;
+    for (uint32_t i = 0; i + 1 < a->rank; i++)
+        n *= a->d.extent[i];
+    KRef rest = k_for(k, first, k_index(k, n), step, KFOR_SERIAL, "row");
+    for (uint32_t i = a->rank - 1; i-- > 0;) {
+        const KRef size = k_index(k, a->d.extent[i]);
+        at.idx[i] = i == 0 ? rest : k_op(k, KOP_rem, rest, size, 0);
+        rest = k_op(k, KOP_div, rest, size, 0);
+    }
+    const AttRow r = attention_row(l, a, at);
+    attention_emit_row(l, &r, k_index(k, a->value_size));
+    k_end(k);
 }
 
 // --- merge ---
@@ -139,26 +166,43 @@ static KRef part_at(Lower *l, const Merge *m, Point at, KRef split, KRef column)
     return k_load(l->k, lower_param(l, m->part, PARAM_READ), operand_index(l, m->part, at.idx), 1, 1);
 }
 
+// Top and sum of a part: by one access where that is possible.
+static void read_part(Lower *l, const Merge *m, Point at, KRef split, KRef *top, KRef *sum)
+{
+    Kernel *k = l->k;
+    *top = part_at(l, m, at, split, k_index(k, m->size));
+    *sum = part_at(l, m, at, split, k_index(k, m->size + 1));
+    if (l->caps->shared_bytes == 0 || attention_fetch_width(l, m->part) < ATTENTION_PART_EXTRA)
+        return;
+    const KRef both = k_array(k, m->type, ATTENTION_PART_EXTRA), zero = k_index(k, 0);
+    at.idx[m->rank - 2] = split;
+    at.idx[m->rank - 1] = k_index(k, m->size);
+    k_fetch(k, lower_param(l, m->part, PARAM_READ), operand_index(l, m->part, at.idx), both, zero,
+            ATTENTION_PART_EXTRA);
+    *top = k_aload(k, both, zero, 1);
+    *sum = k_aload(k, both, k_index(k, 1), 1);
+}
+
 // Parts from `first` on, n of them, join what has been summed up: top, sum, mix.
 static void merge_some(Lower *l, const Merge *m, Point at, KRef first, const KRef *state)
 {
     Kernel *k = l->k;
     const int64_t n = m->splits < MERGE_AT_ONCE ? m->splits : MERGE_AT_ONCE;
     const KRef old = k_get(k, state[0]), column = at.idx[m->rank - 2];
-    KRef top = old, of_part[MERGE_AT_ONCE];
+    KRef top = old, of_part[MERGE_AT_ONCE], of_sum[MERGE_AT_ONCE];
     for (int64_t i = 0; i < n; i++) {
-        of_part[i] = part_at(l, m, at, k_add(k, first, k_index(k, i)), k_index(k, m->size));
+        read_part(l, m, at, k_add(k, first, k_index(k, i)), &of_part[i], &of_sum[i]);
         top = k_form(k, row_fold_max.form, (const KRef[3]){top, of_part[i], 0}, m->type);
     }
     const KRef base = k_op(k, KOP_select, is_lowest(l, m->type, top), k_number(k, m->type, 0), top);
-    const KRef keep = k_op(k, KOP_exp, k_op(k, KOP_sub, old, base, 0), 0, 0);
+    const bool is_half = k_is_half(lower_node(l, l->anchor)->dtype);
+    const KRef keep = attention_exp(l, is_half, k_op(k, KOP_sub, old, base, 0));
     KRef sum = k_mul(k, k_get(k, state[1]), keep), mix = k_mul(k, k_get(k, state[2]), keep);
     for (int64_t i = 0; i < n; i++) {
         const KRef split = k_add(k, first, k_index(k, i));
-        const KRef factor = k_op(k, KOP_exp, k_op(k, KOP_sub, of_part[i], base, 0), 0, 0);
-        const KRef of_sum = part_at(l, m, at, split, k_index(k, m->size + 1));
+        const KRef factor = attention_exp(l, is_half, k_op(k, KOP_sub, of_part[i], base, 0));
         const KRef of_mix = part_at(l, m, at, split, column);
-        sum = k_op(k, KOP_fma, factor, of_sum, sum);
+        sum = k_op(k, KOP_fma, factor, of_sum[i], sum);
         mix = k_op(k, KOP_fma, factor, of_mix, mix);
     }
     k_set(k, state[1], sum);

@@ -133,6 +133,7 @@ static void emit_weights(const Tiles *x, KRef first, KRef products)
 {
     Kernel *k = x->l->k;
     const int type = x->a->type;
+    const bool is_half = k_is_half(lower_node(x->l, x->a->v)->dtype);
     const KRef zero = k_number(k, type, 0), lowest = k_number(k, type, -(double)INFINITY);
     for (int64_t r = 0; r < x->rows; r++) {
         KRef score[MAX_KEYS], top = lowest;
@@ -144,10 +145,10 @@ static void emit_weights(const Tiles *x, KRef first, KRef products)
         const KRef old = k_get(k, x->top[r]),
                    all = k_op(k, KOP_max, old, k_team(k, KOP_max, top, TEAM), 0);
         const KRef base = k_op(k, KOP_select, k_op(k, KOP_eq, all, lowest, 0), zero, all);
-        const KRef keep = k_op(k, KOP_exp, k_op(k, KOP_sub, old, base, 0), 0, 0);
+        const KRef keep = attention_exp(x->l, is_half, k_op(k, KOP_sub, old, base, 0));
         KRef sum = k_mul(k, k_get(k, x->sum[r]), keep);
         for (int64_t j = 0; j < x->keys; j++) {
-            const KRef weight = k_op(k, KOP_exp, k_op(k, KOP_sub, score[j], base, 0), 0, 0);
+            const KRef weight = attention_exp(x->l, is_half, k_op(k, KOP_sub, score[j], base, 0));
             const KRef column = k_add(k, x->lane, k_index(k, j * TEAM));
             k_astore(k, x->weights, k_mul_add(k, tile_row(x, r), weight_pitch(x), column), weight);
             sum = k_add(k, sum, weight);
@@ -346,19 +347,18 @@ static int64_t all_tiles(const Tiles *x)
     return n;
 }
 
-bool attention_emit_tiles(Lower *l, const Attention *a, int64_t threads, KRef group, int64_t groups)
+void attention_emit_tiles(Lower *l, const Attention *a, int64_t threads, KRef group, int64_t groups)
 {
     Kernel *k = l->k;
     Tiles x;
-    if (!plan_tiles(l, a, threads, &x))
-        return false;
-    if (group == 0)
-        return true;
+    if (!plan_tiles(l, a, threads, &x)) {
+        attention_emit_rows(l, a, k_mul_add(k, group, threads, k_thread(k)), groups * threads);
+        return;
+    }
     begin_tiles(&x);
     emit_tile(&x, k_for(k, group, k_index(k, all_tiles(&x)), groups, KFOR_SERIAL, "tile"));
     k_barrier(k); // the next tile's queries go to the same memory
     k_end(k);
-    return true;
 }
 
 bool attention_lower_tiles(Lower *l, const Attention *a)

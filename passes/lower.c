@@ -190,6 +190,12 @@ uint32_t lower_param_table(Lower *l, const char *name, uint64_t n)
                            DTYPE_u64, false);
 }
 
+uint32_t lower_param_counter(Lower *l, const char *name, uint64_t n)
+{
+    return param_of_buffer(l, (PlanBuffer){.region = REGION_STATE, .bytes = n * 4, .align = 64, .name = name},
+                           DTYPE_u32, true);
+}
+
 uint32_t lower_param_scratch(Lower *l, const char *name, DType t, uint64_t elements)
 {
     const uint64_t bytes = elements * dtype_info[t].bytes;

@@ -91,6 +91,8 @@ uint32_t lower_param_buffer(Lower *l, BufId b, DType t, ParamUse use);
 uint32_t lower_param_experts(Lower *l, const char *name, DType t, PlanFill fill, const void *ctx,
                              uint64_t bytes);
 uint32_t lower_param_table(Lower *l, const char *name, uint64_t n);
+// n numbers (u32) in the state block, 0 at first, that a kernel leaves at 0.
+uint32_t lower_param_counter(Lower *l, const char *name, uint64_t n);
 // Scratch memory of this kernel in the arena.
 uint32_t lower_param_scratch(Lower *l, const char *name, DType t, uint64_t elements);
 // The same memory once more, as elements of another type.

@@ -336,7 +336,7 @@ void lower_attention(Lower *l)
 {
     const Attention a = attention_of(l);
     if (l->caps->is_gpu) {
-        if (!attention_lower_few(l, &a) && !attention_lower_tiles(l, &a))
+        if (!attention_lower_few(l, &a) && !attention_lower_wgmma(l, &a) && !attention_lower_tiles(l, &a))
             attention_lower_threads(l, &a);
         return;
     }
