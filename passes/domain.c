@@ -540,6 +540,32 @@ static void map_point(Lower *l, const Domain *d, Point at, void *ctx)
     pull_store_root(l, d, at, m->fn(l, d, at, m->ctx));
 }
 
+// Opens loops over all axes such that threads next to each other write elements next to each other.
+static uint32_t open_by_stride(Lower *l, const Domain *d, const Access *out, Point *at)
+{
+    bool is_open[SHAPE_MAX_RANK] = {0};
+    uint32_t opened = 0;
+    for (uint32_t n = 0; n < d->rank; n++) {
+        uint32_t next = d->rank;
+        for (uint32_t i = 0; i < d->rank; i++)
+            if (!is_open[i] && (next == d->rank || out->stride[i] > out->stride[next]))
+                next = i;
+        is_open[next] = true;
+        at->idx[next] = k_index(l->k, 0);
+        if (d->extent[next] > 1)
+            opened += lower_open_axis(l, d, next, KFOR_PARALLEL, at);
+    }
+    return opened;
+}
+
+static bool has_live(const Domain *d)
+{
+    for (uint32_t i = 0; i < d->rank; i++)
+        if (d->live[i].size != 0)
+            return true;
+    return false;
+}
+
 void lower_map(Lower *l, MapFn fn, void *ctx, MapLanes lanes)
 {
     MapBody m = {fn, ctx};
@@ -554,6 +580,12 @@ void lower_map(Lower *l, MapFn fn, void *ctx, MapLanes lanes)
             inner = i;
     const uint8_t width = d.rank > 0 && lanes == MAP_VECTOR ? domain_lanes(l, &d, inner) : 1;
     Point at = {.lanes = 1, .count = 1};
+    if (l->caps->is_gpu && d.rank > 0 && inner != d.rank - 1 && !has_live(&d)) {
+        const uint32_t n = open_by_stride(l, &d, out, &at);
+        map_point(l, &d, at, &m);
+        lower_close(l, n);
+        return;
+    }
     if (l->caps->is_gpu || d.rank == 0) {
         lower_walk(l, &d, 1, map_point, &m);
         return;

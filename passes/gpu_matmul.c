@@ -47,7 +47,7 @@ bool gpu_matmul_fits(const GpuMatmul *p)
     for (uint32_t i = 0; i < p->n_batch; i++)
         if (p->batch[i] < 1)
             return false;
-    return is_mappable(p, &p->a) && is_mappable(p, &p->b);
+    return (p->image != NULL || is_mappable(p, &p->a)) && is_mappable(p, &p->b);
 }
 
 // --- tiles ---------------------------------------------------------------------------------------
@@ -102,6 +102,18 @@ Point gpu_tile_point(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column
     return p->point(p, at->batch, r, c);
 }
 
+KRef gpu_tile_root(const GpuEmit *e, Point at, KRef sum)
+{
+    const NodeId bias = e->p->bias;
+    Kernel *k = e->k;
+    if (bias != 0) {
+        const uint32_t param = lower_param(e->l, bias, PARAM_READ);
+        const KRef index = k_mul(k, at.idx[1], k_index(k, lower_loc(e->l, bias)->stride[0]));
+        sum = k_op(k, KOP_add, sum, k_cast(k, k_load(k, param, index, 1, 1), DTYPE_f32), 0);
+    }
+    return pull_root(e->l, e->p->d, at, sum);
+}
+
 static KRef root_index(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column)
 {
     Pull pull = pull_at(e->l, e->p->d, e->p->point(e->p, at->batch, row, column));
@@ -144,13 +156,13 @@ void gpu_tile_store(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column,
     const KRef row_is_in = k_op(k, KOP_lt, r, k_index(k, p->m), 0);
     if (is_ragged)
         k_if(k, k_op(k, KOP_and, row_is_in, k_op(k, KOP_lt, c, k_index(k, p->n), 0), 0));
-    const KRef first = pull_root(e->l, p->d, p->point(p, at->batch, r, c), sum[0]);
+    const KRef first = gpu_tile_root(e, p->point(p, at->batch, r, c), sum[0]);
     if (!pairs)
         store_one(e, at, r, c, first);
     if (!pairs && p->n % 2 != 0)
         k_if(k, k_op(k, KOP_lt, k_add(k, c, one), k_index(k, p->n), 0));
     const KRef next = k_add(k, c, one);
-    const KRef second = pull_root(e->l, p->d, p->point(p, at->batch, r, next), sum[1]);
+    const KRef second = gpu_tile_root(e, p->point(p, at->batch, r, next), sum[1]);
     if (pairs)
         store_pair(e, at, r, c, (const KRef[2]){first, second});
     else
@@ -191,10 +203,15 @@ static void add_maps(GpuEmit *e)
     const GpuMatmul *p = e->p;
     const Lower *l = e->l;
     lower_param(e->l, p->a.id, PARAM_READ);
-    lower_param(e->l, p->b.id, PARAM_READ);
+    gpu_matrix_param(e->l, &p->b);
     lower_param(e->l, l->root, PARAM_WRITE);
-    e->box_rows = p->a.k == 1 && p->m < e->rows ? ceil_div(p->m, 8) * 8 : e->rows;
-    e->map_a = map_of(e, &p->a, p->k, p->m, e->box_rows);
+    e->box_rows = p->image == NULL && p->a.k == 1 && p->m < e->rows ? ceil_div(p->m, 8) * 8 : e->rows;
+    if (p->image != NULL) {
+        const PlanTensorMap map = gpu_image_map(p, e->box_rows);
+        e->map_a = lower_param_map(e->l, &map);
+    } else {
+        e->map_a = map_of(e, &p->a, p->k, p->m, e->box_rows);
+    }
     e->map_b = map_of(e, &p->b, p->k, p->n, e->tile.columns);
     e->stores_boxes = e->tile.splits == 1 && p->c.k == 1 && is_mappable(p, &p->c) &&
                       lower_node(l, l->root)->dtype == gpu_matmul_type(p);

@@ -13,10 +13,24 @@ enum { GPU_MATMUL_MAX_BATCH = 4 };
 // columns; batch: 0 where it is the same matrix.
 typedef struct GpuMatrix {
     NodeId id;
+    uint32_t packed; // 0, or 1 + the parameter that has the elements in place of the node
     const Loc *loc;
     int64_t outer, k;
     int64_t batch[GPU_MATMUL_MAX_BATCH];
 } GpuMatrix;
+
+// A left operand that is an image [N, H, W, channels] as a convolution reads it: row i of the product is
+// output pixel i; k counts the channels of the kernel's first tap, then those of the next one. Pairs are by
+// axis W, H.
+typedef struct GpuImage {
+    int64_t channels; // a multiple of GPU_CHUNK; where it is none of GPU_TILE_K, a slot of shared memory has
+                      // a column for each chunk instead of swizzled rows
+    int64_t in[3], stride[3]; // W, H, N; in elements
+    int64_t out[2];
+    int64_t taps_w; // of a row of the kernel
+    int64_t step[2], dilation[2], pad[2];
+    int32_t high[2]; // PlanTensorMap.high
+} GpuImage;
 
 typedef struct GpuMatmul {
     Lower *l;
@@ -28,6 +42,8 @@ typedef struct GpuMatmul {
     // The point of the domain for a row and a column.
     Point (*point)(const struct GpuMatmul *p, const KRef *batch, KRef row, KRef column);
     const void *ctx;
+    const GpuImage *image; // a is one; NULL: it is a matrix
+    NodeId bias;           // [n], added to the sums at index 1 of a point; 0: none
 } GpuMatmul;
 
 // What one group of threads computes: 64 rows for each of `warpgroups`, `columns`; k in `splits` parts, each
@@ -48,7 +64,7 @@ bool gpu_matmul_lower(Lower *l);
 
 // --- between the files of the schedule -----------------------------------------------------------
 
-enum { GPU_TILE_K = 64, GPU_WARPGROUP = 128, GPU_SMS = 132 };
+enum { GPU_TILE_K = 64, GPU_CHUNK = 8, GPU_WARPGROUP = 128, GPU_SMS = 132 };
 
 typedef struct GpuPlace {
     KRef m, n; // first row and column of a tile
@@ -75,10 +91,32 @@ bool gpu_tile_has_room(GpuTile t); // for two groups on a processor
 uint32_t gpu_tile_bytes(GpuTile t, bool stores_boxes); // of shared memory
 GpuPlace gpu_tile_place(const GpuEmit *e, KRef index);
 // The point of the domain for a row and column of a tile; those beyond the end are the last ones.
+// The root at a point of the domain where a thread's sum is known.
+KRef gpu_tile_root(const GpuEmit *e, Point at, KRef sum);
 Point gpu_tile_point(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column);
 // Stores two neighbours of a row, unless they are beyond the end.
 void gpu_tile_store(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column, const KRef *sum);
 DType gpu_matmul_type(const GpuMatmul *p); // of both operands
+
+// The input pixel of an output pixel's first tap.
+typedef struct GpuPixel {
+    KRef at[2], image; // along W and H, from -pad on
+} GpuPixel;
+static inline uint32_t gpu_matrix_param(Lower *l, const GpuMatrix *x)
+{
+    return x->packed != 0 ? x->packed - 1 : lower_param(l, x->id, PARAM_READ);
+}
+static inline bool gpu_image_is_thin(const GpuMatmul *p)
+{
+    return p->image != NULL && p->image->channels % GPU_TILE_K != 0;
+}
+PlanTensorMap gpu_image_map(const GpuMatmul *p, int64_t rows);
+GpuPixel gpu_image_pixel(const GpuEmit *e, KRef row);
+// Copies the tile's rows from `pixel` on, GPU_TILE_K steps of k from `from` on, to shared memory.
+void gpu_image_load(const GpuEmit *e, const GpuPixel *pixel, KRef to, KRef from, KRef bar);
+// The element at a row and a step of k; clears *is_in where there is none.
+KRef gpu_image_index(const GpuEmit *e, KRef row, KRef from, KRef *is_in);
+
 void gpu_matmul_wgmma(GpuEmit *e);
 void gpu_matmul_mma(GpuEmit *e);
 

@@ -63,7 +63,7 @@ static Operand operand_of(const GpuEmit *e, const GpuMatrix *x, const GpuPlace *
 {
     const bool is_a = x == &e->p->a;
     Operand o = {.x = x,
-                 .param = lower_param(e->l, x->id, PARAM_READ),
+                 .param = gpu_matrix_param(e->l, x),
                  .tile = is_a ? e->rows : e->tile.columns,
                  .size = is_a ? e->p->m : e->p->n,
                  .first = is_a ? at->m : at->n,
@@ -88,9 +88,11 @@ static void copy_operand(const GpuEmit *e, const Operand *o, KRef from, KRef to)
     const KRef lines = k_index(k, is_k_dense ? o->size : e->p->k);
     const int64_t end = is_k_dense ? e->p->k : o->size;
     const KRef left = k_op(k, KOP_sub, k_index(k, end), is_k_dense ? step : row, 0);
-    const KRef is_in = k_op(k, KOP_and, k_op(k, KOP_lt, is_k_dense ? row : step, lines, 0),
-                            k_op(k, KOP_lt, zero, left, 0), 0);
-    const KRef index = k_mul_add(k, row, o->x->outer, k_mul_add(k, step, o->x->k, o->base));
+    KRef is_in = k_op(k, KOP_and, k_op(k, KOP_lt, is_k_dense ? row : step, lines, 0),
+                      k_op(k, KOP_lt, zero, left, 0), 0);
+    const bool is_image = e->p->image != NULL && o->x == &e->p->a;
+    const KRef index = is_image ? gpu_image_index(e, row, step, &is_in)
+                                : k_mul_add(k, row, o->x->outer, k_mul_add(k, step, o->x->k, o->base));
     const KRef bytes = k_mul(k, k_op(k, KOP_min, left, k_index(k, CHUNK), 0), k_index(k, 2));
     k_device(k, KDEV_cp_async16, chunk_address(e, o->x, to, i, j),
              k_address(k, o->param, k_op(k, KOP_select, is_in, index, zero)),

@@ -154,6 +154,11 @@ static KRef slot_address(const GpuEmit *e, KRef slot)
 
 static void load_a(const GpuEmit *e, const GpuPlace *at, KRef slot, KRef step)
 {
+    if (e->p->image != NULL) {
+        const GpuPixel pixel = gpu_image_pixel(e, at->m);
+        gpu_image_load(e, &pixel, slot_address(e, slot), place_in_k(e, step), full_bar(e, slot));
+        return;
+    }
     load_rows(e, &e->p->a, e->map_a,
               (const KRef[4]){slot_address(e, slot), place_in_k(e, step), at->m, full_bar(e, slot)},
               e->rows, at);
@@ -226,6 +231,23 @@ static KRef desc_of(const GpuEmit *e, const GpuMatrix *x, KRef at)
     return k_call(e->k, KDEV_wgmma_desc, at, k_index(e->k, lead), k_index(e->k, 1024));
 }
 
+// Of the image of thin pixels: columns of 8 channels, all rows of each; `block` of 64 rows.
+static KRef desc_of_columns(const GpuEmit *e, KRef slot, KRef block)
+{
+    Kernel *k = e->k;
+    const KRef at = k_mul_add(k, block, BLOCK_ROWS * GPU_CHUNK * 2, slot);
+    return k_call(k, KDEV_wgmma_desc_plain, at, k_index(k, e->rows * GPU_CHUNK * 2),
+                  k_index(k, 8 * GPU_CHUNK * 2));
+}
+
+static KRef a_step(const GpuEmit *e, KRef desc, int64_t i)
+{
+    if (!gpu_image_is_thin(e->p))
+        return desc_step(e->k, desc, e->p->a.k != 1, i);
+    const int64_t by = i * 2 * e->rows * GPU_CHUNK * 2 / 16;
+    return by == 0 ? desc : k_op(e->k, KOP_add, desc, k_integer(e->k, DTYPE_u64, by), 0);
+}
+
 // One thread of each warpgroup frees the slot before this one.
 static void free_slot_before(const GpuEmit *e, Ring r, KRef is_first_thread)
 {
@@ -247,11 +269,12 @@ static void multiply(const GpuEmit *e, Ring r, KRef sums, KRef block, KRef is_fi
     const KRef step = open_steps(e, k_index(k, 0)), slot = k_get(k, r.slot), at = slot_address(e, slot);
     const KRef is_later = k_op(k, KOP_lt, k_index(k, 0), step, 0), yes = k_integer(k, DTYPE_bool, 1);
     k_device(k, KDEV_bar_wait, full_bar(e, slot), k_get(k, r.phase));
-    const KRef a = desc_of(e, &p->a, k_mul_add(k, block, BLOCK_BYTES, at));
+    const KRef a = gpu_image_is_thin(p) ? desc_of_columns(e, at, block)
+                                        : desc_of(e, &p->a, k_mul_add(k, block, BLOCK_BYTES, at));
     const KRef b = desc_of(e, &p->b, add_const(k, at, e->rows * ROW_BYTES));
     k_device_with(k, KDEV_wgmma_fence, 0);
     for (int64_t i = 0; i < GPU_TILE_K / 16; i++)
-        k_wgmma(k, w, sums, desc_step(k, a, w.a_is_mn, i), desc_step(k, b, w.b_is_mn, i),
+        k_wgmma(k, w, sums, a_step(e, a, i), desc_step(k, b, w.b_is_mn, i),
                 i == 0 ? is_later : yes);
     k_device_with(k, KDEV_wgmma_commit, 0);
     k_device_with(k, KDEV_wgmma_wait, 1);
@@ -343,7 +366,7 @@ static KRef pack_pair(const Block *b, KRef j, uint32_t i, uint32_t h)
         Point at = pair_point(b, j, i, h, n);
         at.slot = b->is_wide ? add_const(k, place, n) : 0;
         const KRef sum = k_aload(k, b->sums, add_const(k, k_mul_add(k, b->chunk, 32, place), n), 1);
-        v[n] = pull_root(b->e->l, b->e->p->d, at, sum);
+        v[n] = gpu_tile_root(b->e, at, sum);
     }
     return k_call(k, pack, v[0], v[1], 0);
 }

@@ -65,6 +65,7 @@ static OrderRule layout_rule(const Node *n)
 typedef struct Layout {
     Arena *arena;
     bool prefers_channels_last;
+    bool pads_channels; // for convolutions on matrix units, which read them channels-last
     VEC(uint8_t) orders; // by NodeId of the graph as rebuilt so far
 } Layout;
 
@@ -129,6 +130,16 @@ static bool wants_channels_last_operand(const Graph *g, const Node *n)
            graph_node(g, n->src[0])->shape->dim[1] > 1;
 }
 
+static bool pads_only_channels(const Node *n)
+{
+    const AttrVal *pads = node_attr(n, A_pad_pads);
+    const uint32_t rank = n->shape->rank;
+    for (uint32_t i = 0; i < 2 * rank; i++)
+        if ((pads->u.ints[i] != 0) != (i == rank + 1))
+            return false;
+    return rank >= 3;
+}
+
 // The node with these operands; itself when they are its own.
 static NodeId with_operands(Graph *g, NodeId id, const NodeId *src)
 {
@@ -155,6 +166,8 @@ static NodeId step_layout(Graph *g, NodeId id, void *ctx)
         if (wants_channels_last_operand(g, &n) && order_of(l, src[0]) == ORDER_ROW_MAJOR &&
             !is_order_moot(graph_node(g, src[0])->shape))
             src[0] = copy_in_order(g, l, src[0], ORDER_CHANNELS_LAST);
+    } else if (l->pads_channels && n.op == OP_pad && pads_only_channels(&n)) {
+        order = ORDER_CHANNELS_LAST;
     } else if (rule == RULE_FOLLOW) {
         order = followed_order(g, l, &n);
     } else if (n.op == OP_copy && str_equal(node_get_str(&n, A_copy_order), "channels_last")) {
@@ -186,7 +199,8 @@ static void separate_states(Graph *g, Layout *l)
 
 bool pass_layout(Pass *p)
 {
-    Layout l = {.arena = p->perm, .prefers_channels_last = p->options->caps->channels_last};
+    Layout l = {.arena = p->perm, .prefers_channels_last = p->options->caps->channels_last,
+                .pads_channels = p->options->caps->has_mma};
     const bool changed = graph_rewrite(p->graph, step_layout, &l);
     separate_states(p->graph, &l);
     NodeId *map = NULL;

@@ -346,6 +346,8 @@ void lower_conv(Lower *l)
     const bool in_order = c.shuffle == 1;
     if (d.live[0].size != 0 && c.s.n > 1)
         c.images = lower_live(l, &d.live[0], c.s.n);
+    if (gpu_conv_lower(l, &c))
+        return;
     if (in_order && depthwise_lower(l, &c, &d))
         return;
     if (l->window == NULL && is_dot(l, &c)) {

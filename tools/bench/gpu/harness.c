@@ -138,6 +138,39 @@ int bench_times(rlx_ctx *ctx, int n, int runs, size_t flush, float *us)
     return failed;
 }
 
+// Microseconds of each kernel, launched n times by itself: without what graphs gain, and with a warm cache.
+int bench_kernels(rlx_ctx *ctx, int n, float *us)
+{
+    rlx_cuda *const c = rlx_cuda_of(ctx);
+    void *first = NULL, *last = NULL, *before;
+    Events e;
+    int failed = find_events(&e);
+    c->api.push(c->context);
+    failed = failed || e.create(&first, 0) != 0 || e.create(&last, 0) != 0;
+    const rlx_gpu_frame f =
+        rlx_gpu_begin(ctx, rlx_cuda_driver(), c, c->memory, rlx_cuda_args((unsigned char *)c));
+    for (uint32_t s = 0; s < f.program->n_steps && !failed; s++) {
+        failed = rlx_gpu_steps(&f, s, s + 1u) != RLX_OK || e.record(first, c->stream);
+        for (int i = 0; i < n && !failed; i++)
+            failed = rlx_gpu_steps(&f, s, s + 1u) != RLX_OK;
+        failed = failed || e.record(last, c->stream) || c->api.stream_wait(c->stream) ||
+                 e.elapsed(&us[s], first, last);
+        us[s] *= 1000 / (float)n;
+    }
+    c->api.pop(&before);
+    return failed;
+}
+
+int bench_kernel_count(rlx_ctx *ctx)
+{
+    return (int)((const rlx_gpu_program *)ctx->model->device->program)->n_steps;
+}
+
+const char *bench_kernel_name(rlx_ctx *ctx, int i)
+{
+    return ctx->model->kernels[((const rlx_gpu_program *)ctx->model->device->program)->steps[i].row].name;
+}
+
 // --- what of the API a program without the header calls -----------------------------------------
 
 int bench_set_param(rlx_ctx *ctx, const char *name, const void *data, size_t bytes)

@@ -101,6 +101,14 @@ class Ours:
         self._check(self.lib.bench_times(self.ctx, n, runs, ctypes.c_size_t(flush), us))
         return list(us)
 
+    def kernels(self, n=20):
+        """[(name, microseconds)] of all launches of a run, each timed by itself."""
+        count = self.lib.bench_kernel_count(self.ctx)
+        us = (ctypes.c_float * count)()
+        self._check(self.lib.bench_kernels(self.ctx, n, us))
+        self.lib.bench_kernel_name.restype = ctypes.c_char_p
+        return [(self.lib.bench_kernel_name(self.ctx, i).decode(), us[i]) for i in range(count)]
+
     def close(self):
         self.lib.bench_close(self.ctx)
         self.folder.cleanup()

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products whose left operand is an image as a convolution reads it (GpuImage): row i is output pixel i, and
+// k counts the channels of the first tap, then those of the next one.
+#include "ir/device.h"
+#include "passes/gpu_matmul.h"
+
+static KRef divided(Kernel *k, KRef a, int64_t by)
+{
+    return k_op(k, KOP_div, a, k_index(k, by), 0);
+}
+
+static KRef rest_of(Kernel *k, KRef a, int64_t by)
+{
+    return k_op(k, KOP_rem, a, k_index(k, by), 0);
+}
+
+PlanTensorMap gpu_image_map(const GpuMatmul *p, int64_t rows)
+{
+    const GpuImage *g = p->image;
+    const bool is_thin = gpu_image_is_thin(p);
+    PlanTensorMap m = {.buf = p->a.loc->buf,
+                       .byte_offset = (uint64_t)p->a.loc->offset * 2,
+                       .type = gpu_matmul_type(p),
+                       .rank = 4,
+                       .dim = {(uint64_t)g->channels},
+                       .box = {is_thin ? GPU_CHUNK : GPU_TILE_K, (uint32_t)rows},
+                       .swizzle = is_thin ? 0 : 128,
+                       .is_image = true};
+    for (uint32_t i = 0; i < 3; i++) {
+        m.dim[i + 1] = (uint64_t)g->in[i];
+        m.stride[i + 1] = (uint64_t)g->stride[i] * 2;
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        m.low[i] = (int32_t)-g->pad[i];
+        m.high[i] = g->high[i];
+        m.step[i] = (uint32_t)g->step[i];
+    }
+    return m;
+}
+
+GpuPixel gpu_image_pixel(const GpuEmit *e, KRef row)
+{
+    Kernel *k = e->k;
+    const GpuImage *g = e->p->image;
+    const KRef line = divided(k, row, g->out[0]), x = rest_of(k, row, g->out[0]);
+    const KRef y = rest_of(k, line, g->out[1]);
+    GpuPixel at = {.image = divided(k, line, g->out[1])};
+    at.at[0] = k_add(k, k_mul(k, x, k_index(k, g->step[0])), k_index(k, -g->pad[0]));
+    at.at[1] = k_add(k, k_mul(k, y, k_index(k, g->step[1])), k_index(k, -g->pad[1]));
+    return at;
+}
+
+// Distance of tap `tap` from the first one, along W and H.
+static void tap_offset(const GpuEmit *e, KRef tap, KRef *to)
+{
+    const GpuImage *g = e->p->image;
+    to[0] = k_mul(e->k, rest_of(e->k, tap, g->taps_w), k_index(e->k, g->dilation[0]));
+    to[1] = k_mul(e->k, divided(e->k, tap, g->taps_w), k_index(e->k, g->dilation[1]));
+}
+
+static void load_box(const GpuEmit *e, const GpuPixel *pixel, KRef to, KRef from, KRef bar)
+{
+    Kernel *k = e->k;
+    const int64_t channels = e->p->image->channels;
+    KRef offset[2];
+    tap_offset(e, divided(k, from, channels), offset);
+    k_device(k, KDEV_tma_load_pixels, to, k_address(k, e->map_a, k_index(k, 0)), rest_of(k, from, channels),
+             pixel->at[0], pixel->at[1], pixel->image, offset[0], offset[1], bar);
+}
+
+void gpu_image_load(const GpuEmit *e, const GpuPixel *pixel, KRef to, KRef from, KRef bar)
+{
+    Kernel *k = e->k;
+    if (!gpu_image_is_thin(e->p)) {
+        load_box(e, pixel, to, from, bar);
+        return;
+    }
+    const KRef i = k_for(k, k_index(k, 0), k_index(k, GPU_TILE_K / GPU_CHUNK), 1, KFOR_UNROLL, "chunk");
+    const KRef chunk = k_mul_add(k, i, GPU_CHUNK, from);
+    GpuPixel at = *pixel;
+    if (e->p->k % GPU_TILE_K != 0) { // behind the last tap are zeros: of an image that there is not
+        const KRef is_in = k_op(k, KOP_lt, chunk, k_index(k, e->p->k), 0);
+        at.image = k_op(k, KOP_select, is_in, pixel->image, k_index(k, e->p->image->in[2]));
+    }
+    load_box(e, &at, k_mul_add(k, i, e->rows * GPU_CHUNK * 2, to), chunk, bar);
+    k_end(k);
+}
+
+KRef gpu_image_index(const GpuEmit *e, KRef row, KRef from, KRef *is_in)
+{
+    Kernel *k = e->k;
+    const GpuImage *g = e->p->image;
+    const GpuPixel pixel = gpu_image_pixel(e, row);
+    const KRef zero = k_index(k, 0);
+    KRef offset[2], index = k_mul_add(k, pixel.image, g->stride[2], rest_of(k, from, g->channels));
+    tap_offset(e, divided(k, from, g->channels), offset);
+    for (uint32_t i = 0; i < 2; i++) {
+        const KRef at = k_add(k, pixel.at[i], offset[i]);
+        const KRef inside = k_op(k, KOP_and, k_op(k, KOP_le, zero, at, 0),
+                                 k_op(k, KOP_lt, at, k_index(k, g->in[i]), 0), 0);
+        *is_in = k_op(k, KOP_and, *is_in, inside, 0);
+        index = k_mul_add(k, at, g->stride[i], index);
+    }
+    return index;
+}
