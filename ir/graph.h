@@ -54,7 +54,14 @@ typedef enum OpId {
 
 typedef enum OpKind { OPKIND_LEAF, OPKIND_EW, OPKIND_CORE, OPKIND_SUGAR } OpKind;
 typedef enum EwClass { EW_NONE, EW_ARITH, EW_FLOAT, EW_INTS, EW_LOGIC, EW_CMP, EW_TEST, EW_SEL } EwClass;
-enum { OPFLAG_VIEW = 1, OPFLAG_POINT = 2, OPFLAG_ROWS = 4, OPFLAG_ALONE = 8, OPFLAG_AXES = 16 };
+enum {
+    OPFLAG_VIEW = 1,
+    OPFLAG_POINT = 2,
+    OPFLAG_ROWS = 4,
+    OPFLAG_ALONE = 8,
+    OPFLAG_AXES = 16,
+    OPFLAG_PATCH = 32
+};
 
 typedef struct OpInfo {
     const char *name;

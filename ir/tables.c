@@ -9,7 +9,8 @@
 #define POINT OPFLAG_POINT
 #define ROWS  OPFLAG_ROWS
 #define ALONE OPFLAG_ALONE
-#define AXES OPFLAG_AXES
+#define AXES  OPFLAG_AXES
+#define PATCH OPFLAG_PATCH
 
 const OpInfo op_info[OP_COUNT] = {
 #define LEAF(name) {#name, OPKIND_LEAF, 0, 0, 1, 0, 0, EW_NONE, NULL},

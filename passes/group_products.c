@@ -107,7 +107,7 @@ static bool begins_aligned(const Plan *plan, const Node *update)
     return true;
 }
 
-// Is the state updated in place with what a rotation makes, which nobody else reads?
+// Is the state updated in place with what one kernel makes, which nobody else reads?
 static bool takes_patch(const Plan *plan, const Groups *groups, const GraphState *s)
 {
     const Graph *g = plan->graph;
@@ -118,7 +118,8 @@ static bool takes_patch(const Plan *plan, const Groups *groups, const GraphState
         return false;
     const NodeId patch = next->src[1], anchor = groups->anchor[patch];
     const Uses *u = &groups->uses;
-    return groups->root[patch] == patch && anchor != 0 && graph_node(g, anchor)->op == OP_rope &&
+    const bool can_patch = (op_info[graph_node(g, anchor)->op].flags & OPFLAG_PATCH) != 0;
+    return groups->root[patch] == patch && anchor != 0 && can_patch &&
            u->first[patch + 1] - u->first[patch] == 1 && plan->locs.data[patch].buf == 0 &&
            next->src[2] < anchor; // what is older does not depend on it
 }
