@@ -248,6 +248,21 @@ KRef k_mul_add(Kernel *k, KRef a, int64_t factor, KRef b)
     return k_add(k, k_mul(k, a, k_index(k, factor)), b);
 }
 
+KRef k_add_to(Kernel *k, KRef a, int64_t b)
+{
+    return k_add(k, a, k_index(k, b));
+}
+
+KRef k_div_by(Kernel *k, KRef a, int64_t by)
+{
+    return k_op(k, KOP_div, a, k_index(k, by), 0);
+}
+
+KRef k_rem_by(Kernel *k, KRef a, int64_t by)
+{
+    return k_op(k, KOP_rem, a, k_index(k, by), 0);
+}
+
 KRef k_hreduce(Kernel *k, KOp op, KRef a)
 {
     const KInst *n = k_inst(k, a);

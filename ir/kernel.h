@@ -160,6 +160,10 @@ KRef k_op(Kernel *k, KOp op, KRef a, KRef b,
 KRef k_add(Kernel *k, KRef a, KRef b);
 KRef k_mul(Kernel *k, KRef a, KRef b);
 KRef k_mul_add(Kernel *k, KRef a, int64_t factor, KRef b); // a * factor + b, for indices
+// Indices with constants, of which a divisor is not 0.
+KRef k_add_to(Kernel *k, KRef a, int64_t b);
+KRef k_div_by(Kernel *k, KRef a, int64_t by);
+KRef k_rem_by(Kernel *k, KRef a, int64_t by);
 KRef k_cast(Kernel *k, KRef a, int type);
 static inline bool k_is_byte(int type)
 {

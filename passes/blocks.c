@@ -10,11 +10,6 @@ BlockReader blocks_reader(Lower *l, const BlockFormat *f, NodeId id)
     return r;
 }
 
-static KRef divided(Kernel *k, KRef a, int64_t by)
-{
-    return k_op(k, KOP_div, a, k_index(k, by), 0);
-}
-
 static KRef rest(Kernel *k, KRef a, int64_t by)
 {
     return k_op(k, KOP_rem, a, k_index(k, by), 0);
@@ -30,13 +25,13 @@ KRef blocks_entry(Kernel *k, const BlockReader *r, const BlockPlane *p, KRef blo
     const int64_t span = p->run * (8 / p->bits);
     KRef e = i;
     if (p->part)
-        e = k_mul_add(k, divided(k, i, p->part), p->step, rest(k, i, p->part));
+        e = k_mul_add(k, k_div_by(k, i, p->part), p->step, rest(k, i, p->part));
     e = k_add(k, e, k_index(k, p->first));
-    const KRef place = k_mul_add(k, divided(k, e, span), p->run, rest(k, e, p->run));
+    const KRef place = k_mul_add(k, k_div_by(k, e, span), p->run, rest(k, e, p->run));
     const KRef byte = load_byte(k, r, k_add(k, block, k_add(k, place, k_index(k, p->at))));
     if (p->bits == 8)
         return byte;
-    const KRef shift = k_mul(k, divided(k, rest(k, e, span), p->run), k_index(k, p->bits));
+    const KRef shift = k_mul(k, k_div_by(k, rest(k, e, span), p->run), k_index(k, p->bits));
     const KRef moved = k_op(k, KOP_shr, byte, k_cast(k, shift, DTYPE_i32), 0);
     return k_op(k, KOP_and, moved, k_integer(k, DTYPE_i32, (1 << p->bits) - 1), 0);
 }

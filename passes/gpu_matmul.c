@@ -52,34 +52,24 @@ bool gpu_matmul_fits(const GpuMatmul *p)
 
 // --- tiles ---------------------------------------------------------------------------------------
 
-static KRef divided(Kernel *k, KRef a, int64_t by)
-{
-    return k_op(k, KOP_div, a, k_index(k, by), 0);
-}
-
-static KRef rest_of(Kernel *k, KRef a, int64_t by)
-{
-    return k_op(k, KOP_rem, a, k_index(k, by), 0);
-}
-
 GpuPlace gpu_tile_place(const GpuEmit *e, KRef index)
 {
     Kernel *k = e->k;
     const GpuMatmul *p = e->p;
     const int64_t plane = e->m_tiles * e->n_tiles;
     GpuPlace at = {0};
-    KRef z = divided(k, index, plane), i = rest_of(k, index, plane);
-    for (uint32_t b = p->n_batch; b-- > 0; z = divided(k, z, p->batch[b]))
-        at.batch[b] = b == 0 ? z : rest_of(k, z, p->batch[b]);
+    KRef z = k_div_by(k, index, plane), i = k_rem_by(k, index, plane);
+    for (uint32_t b = p->n_batch; b-- > 0; z = k_div_by(k, z, p->batch[b]))
+        at.batch[b] = b == 0 ? z : k_rem_by(k, z, p->batch[b]);
     KRef row = 0, column = 0;
     if (e->m_tiles <= RASTER_ROWS) {
-        row = rest_of(k, i, e->m_tiles);
-        column = divided(k, i, e->m_tiles);
+        row = k_rem_by(k, i, e->m_tiles);
+        column = k_div_by(k, i, e->m_tiles);
     } else {
-        const KRef first = k_mul(k, divided(k, i, RASTER_ROWS * e->n_tiles), k_index(k, RASTER_ROWS));
+        const KRef first = k_mul(k, k_div_by(k, i, RASTER_ROWS * e->n_tiles), k_index(k, RASTER_ROWS));
         const KRef left = k_op(k, KOP_sub, k_index(k, e->m_tiles), first, 0);
         const KRef height = k_op(k, KOP_min, left, k_index(k, RASTER_ROWS), 0);
-        const KRef inner = rest_of(k, i, RASTER_ROWS * e->n_tiles);
+        const KRef inner = k_rem_by(k, i, RASTER_ROWS * e->n_tiles);
         row = k_add(k, first, k_op(k, KOP_rem, inner, height, 0));
         column = k_op(k, KOP_div, inner, height, 0);
     }
@@ -239,8 +229,8 @@ void gpu_matmul_emit(const GpuMatmul *p)
     k_use_shared(k, gpu_tile_bytes(e.tile, e.stores_boxes));
     const KRef group = k_for_group(k, e.slots * e.tile.splits, "group");
     e.thread = k_thread(k);
-    e.group = divided(k, group, e.tile.splits);
-    e.rank = rest_of(k, group, e.tile.splits);
+    e.group = k_div_by(k, group, e.tile.splits);
+    e.rank = k_rem_by(k, group, e.tile.splits);
     k_if(k, k_call(k, KDEV_has_wgmma, 0, 0, 0));
     gpu_matmul_wgmma(&e);
     k_else(k);

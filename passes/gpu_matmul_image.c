@@ -4,16 +4,6 @@
 #include "ir/device.h"
 #include "passes/gpu_matmul.h"
 
-static KRef divided(Kernel *k, KRef a, int64_t by)
-{
-    return k_op(k, KOP_div, a, k_index(k, by), 0);
-}
-
-static KRef rest_of(Kernel *k, KRef a, int64_t by)
-{
-    return k_op(k, KOP_rem, a, k_index(k, by), 0);
-}
-
 PlanTensorMap gpu_image_map(const GpuMatmul *p, int64_t rows)
 {
     const GpuImage *g = p->image;
@@ -42,9 +32,9 @@ GpuPixel gpu_image_pixel(const GpuEmit *e, KRef row)
 {
     Kernel *k = e->k;
     const GpuImage *g = e->p->image;
-    const KRef line = divided(k, row, g->out[0]), x = rest_of(k, row, g->out[0]);
-    const KRef y = rest_of(k, line, g->out[1]);
-    GpuPixel at = {.image = divided(k, line, g->out[1])};
+    const KRef line = k_div_by(k, row, g->out[0]), x = k_rem_by(k, row, g->out[0]);
+    const KRef y = k_rem_by(k, line, g->out[1]);
+    GpuPixel at = {.image = k_div_by(k, line, g->out[1])};
     at.at[0] = k_add(k, k_mul(k, x, k_index(k, g->step[0])), k_index(k, -g->pad[0]));
     at.at[1] = k_add(k, k_mul(k, y, k_index(k, g->step[1])), k_index(k, -g->pad[1]));
     return at;
@@ -54,8 +44,8 @@ GpuPixel gpu_image_pixel(const GpuEmit *e, KRef row)
 static void tap_offset(const GpuEmit *e, KRef tap, KRef *to)
 {
     const GpuImage *g = e->p->image;
-    to[0] = k_mul(e->k, rest_of(e->k, tap, g->taps_w), k_index(e->k, g->dilation[0]));
-    to[1] = k_mul(e->k, divided(e->k, tap, g->taps_w), k_index(e->k, g->dilation[1]));
+    to[0] = k_mul(e->k, k_rem_by(e->k, tap, g->taps_w), k_index(e->k, g->dilation[0]));
+    to[1] = k_mul(e->k, k_div_by(e->k, tap, g->taps_w), k_index(e->k, g->dilation[1]));
 }
 
 static void load_box(const GpuEmit *e, const GpuPixel *pixel, KRef to, KRef from, KRef bar)
@@ -63,8 +53,8 @@ static void load_box(const GpuEmit *e, const GpuPixel *pixel, KRef to, KRef from
     Kernel *k = e->k;
     const int64_t channels = e->p->image->channels;
     KRef offset[2];
-    tap_offset(e, divided(k, from, channels), offset);
-    k_device(k, KDEV_tma_load_pixels, to, k_address(k, e->map_a, k_index(k, 0)), rest_of(k, from, channels),
+    tap_offset(e, k_div_by(k, from, channels), offset);
+    k_device(k, KDEV_tma_load_pixels, to, k_address(k, e->map_a, k_index(k, 0)), k_rem_by(k, from, channels),
              pixel->at[0], pixel->at[1], pixel->image, offset[0], offset[1], bar);
 }
 
@@ -92,8 +82,8 @@ KRef gpu_image_index(const GpuEmit *e, KRef row, KRef from, KRef *is_in)
     const GpuImage *g = e->p->image;
     const GpuPixel pixel = gpu_image_pixel(e, row);
     const KRef zero = k_index(k, 0);
-    KRef offset[2], index = k_mul_add(k, pixel.image, g->stride[2], rest_of(k, from, g->channels));
-    tap_offset(e, divided(k, from, g->channels), offset);
+    KRef offset[2], index = k_mul_add(k, pixel.image, g->stride[2], k_rem_by(k, from, g->channels));
+    tap_offset(e, k_div_by(k, from, g->channels), offset);
     for (uint32_t i = 0; i < 2; i++) {
         const KRef at = k_add(k, pixel.at[i], offset[i]);
         const KRef inside = k_op(k, KOP_and, k_op(k, KOP_le, zero, at, 0),

@@ -13,21 +13,6 @@ enum {
     SMALL_SHARED = 98304       // what groups have on every GPU since sm_80
 };
 
-static KRef add_const(Kernel *k, KRef a, int64_t b)
-{
-    return k_add(k, a, k_index(k, b));
-}
-
-static KRef divided(Kernel *k, KRef a, int64_t by)
-{
-    return k_op(k, KOP_div, a, k_index(k, by), 0);
-}
-
-static KRef rest_of(Kernel *k, KRef a, int64_t by)
-{
-    return k_op(k, KOP_rem, a, k_index(k, by), 0);
-}
-
 static int64_t slot_bytes(const GpuEmit *e)
 {
     return (e->rows + e->tile.columns) * ROW_BYTES;
@@ -45,10 +30,10 @@ static KRef chunk_address(const GpuEmit *e, const GpuMatrix *x, KRef base, KRef 
 {
     Kernel *k = e->k;
     const KRef line = x->k == 1 ? i : j, along = x->k == 1 ? j : i;
-    const KRef block = x->k == 1 ? base : k_mul_add(k, divided(k, along, 64), BLOCK_BYTES, base);
-    const KRef chunk = rest_of(k, divided(k, along, CHUNK), 8);
+    const KRef block = x->k == 1 ? base : k_mul_add(k, k_div_by(k, along, 64), BLOCK_BYTES, base);
+    const KRef chunk = k_rem_by(k, k_div_by(k, along, CHUNK), 8);
     return k_add(k, k_mul_add(k, line, ROW_BYTES, block),
-                 k_mul(k, k_op(k, KOP_xor, chunk, rest_of(k, line, 8), 0), k_index(k, 16)));
+                 k_mul(k, k_op(k, KOP_xor, chunk, k_rem_by(k, line, 8), 0), k_index(k, 16)));
 }
 
 typedef struct Operand {
@@ -82,7 +67,7 @@ static void copy_operand(const GpuEmit *e, const Operand *o, KRef from, KRef to)
     const int64_t across = is_k_dense ? GPU_TILE_K / CHUNK : o->tile / CHUNK;
     const int64_t chunks = o->tile * GPU_TILE_K / CHUNK;
     const KRef c = k_for(k, e->thread, k_index(k, chunks), k->group, KFOR_SERIAL, "chunk");
-    const KRef line = divided(k, c, across), along = k_mul(k, rest_of(k, c, across), k_index(k, CHUNK));
+    const KRef line = k_div_by(k, c, across), along = k_mul(k, k_rem_by(k, c, across), k_index(k, CHUNK));
     const KRef i = is_k_dense ? line : along, j = is_k_dense ? along : line;
     const KRef row = k_add(k, o->first, i), step = k_add(k, from, j), zero = k_index(k, 0);
     const KRef lines = k_index(k, is_k_dense ? o->size : e->p->k);
@@ -108,11 +93,11 @@ typedef struct Copies {
 static void copy_step(const GpuEmit *e, const Copies *c, KRef step)
 {
     Kernel *k = e->k;
-    const KRef to = k_mul_add(k, rest_of(k, step, slots_of(e)), slot_bytes(e), e->shared);
+    const KRef to = k_mul_add(k, k_rem_by(k, step, slots_of(e)), slot_bytes(e), e->shared);
     const KRef from = k_mul(k, step, k_index(k, GPU_TILE_K));
     k_if(k, k_op(k, KOP_lt, step, k_index(k, e->steps), 0));
     copy_operand(e, &c->a, from, to);
-    copy_operand(e, &c->b, from, add_const(k, to, e->rows * ROW_BYTES));
+    copy_operand(e, &c->b, from, k_add_to(k, to, e->rows * ROW_BYTES));
     k_end(k);
     k_device_with(k, KDEV_cp_async_commit, 0);
 }
@@ -123,9 +108,9 @@ static void load_fragment(const GpuEmit *e, const GpuMatrix *x, KRef words, KRef
 {
     Kernel *k = e->k;
     const bool is_a = x == &e->p->a;
-    const KRef lane = rest_of(k, e->thread, 32), low = rest_of(k, lane, 8);
-    const KRef odd = k_mul(k, rest_of(k, divided(k, lane, 8), 2), k_index(k, 8));
-    const KRef high = k_mul(k, divided(k, lane, 16), k_index(k, 8));
+    const KRef lane = k_rem_by(k, e->thread, 32), low = k_rem_by(k, lane, 8);
+    const KRef odd = k_mul(k, k_rem_by(k, k_div_by(k, lane, 8), 2), k_index(k, 8));
+    const KRef high = k_mul(k, k_div_by(k, lane, 16), k_index(k, 8));
     const KRef by_row = is_a ? odd : high, by_step = is_a ? high : odd;
     const KRef row = k_add(k, i, x->k == 1 ? k_add(k, by_row, low) : by_row);
     const KRef step = k_add(k, j, x->k == 1 ? by_step : k_add(k, by_step, low));
@@ -137,15 +122,15 @@ static void multiply_step(const GpuEmit *e, KRef sums, KRef step, KRef warp)
 {
     Kernel *k = e->k;
     const KDevice mma = gpu_matmul_type(e->p) == DTYPE_f16 ? KDEV_mma_f16 : KDEV_mma_bf16;
-    const KRef slot = k_mul_add(k, rest_of(k, step, slots_of(e)), slot_bytes(e), e->shared);
+    const KRef slot = k_mul_add(k, k_rem_by(k, step, slots_of(e)), slot_bytes(e), e->shared);
     const KRef a = k_array(k, DTYPE_u32, 4), b = k_array(k, DTYPE_u32, 4), zero = k_index(k, 0);
     const KRef part = k_for(k, zero, k_index(k, GPU_TILE_K), 16, KFOR_SERIAL, "part");
     load_fragment(e, &e->p->a, a, slot, k_mul(k, warp, k_index(k, 16)), part);
     const KRef column = k_for(k, zero, k_index(k, e->tile.columns), 16, KFOR_UNROLL, "column");
-    load_fragment(e, &e->p->b, b, add_const(k, slot, e->rows * ROW_BYTES), column, part);
-    const KRef to = k_mul(k, divided(k, column, 8), k_index(k, 4));
+    load_fragment(e, &e->p->b, b, k_add_to(k, slot, e->rows * ROW_BYTES), column, part);
+    const KRef to = k_mul(k, k_div_by(k, column, 8), k_index(k, 4));
     k_device(k, mma, sums, to, a, zero, b, zero);
-    k_device(k, mma, sums, add_const(k, to, 4), a, zero, b, k_index(k, 2));
+    k_device(k, mma, sums, k_add_to(k, to, 4), a, zero, b, k_index(k, 2));
     k_end(k);
     k_end(k);
 }
@@ -161,15 +146,15 @@ static void clear_sums(const GpuEmit *e, KRef sums)
 static void store_sums(const GpuEmit *e, const GpuPlace *at, KRef sums, KRef warp)
 {
     Kernel *k = e->k;
-    const KRef lane = rest_of(k, e->thread, 32);
-    const KRef row = k_mul_add(k, warp, 16, divided(k, lane, 4));
-    const KRef column = k_mul(k, rest_of(k, lane, 4), k_index(k, 2));
+    const KRef lane = k_rem_by(k, e->thread, 32);
+    const KRef row = k_mul_add(k, warp, 16, k_div_by(k, lane, 4));
+    const KRef column = k_mul(k, k_rem_by(k, lane, 4), k_index(k, 2));
     const KRef j = k_for(k, k_index(k, 0), k_index(k, e->tile.columns / 8), 1, KFOR_UNROLL, "j");
     for (uint32_t h = 0; h < 2; h++) {
         KRef sum[2];
         for (uint32_t i = 0; i < 2; i++)
             sum[i] = k_aload(k, sums, k_mul_add(k, j, 4, k_index(k, 2 * h + i)), 1);
-        gpu_tile_store(e, at, add_const(k, row, 8 * h), k_mul_add(k, j, 8, column), sum);
+        gpu_tile_store(e, at, k_add_to(k, row, 8 * h), k_mul_add(k, j, 8, column), sum);
     }
     k_end(k);
 }
@@ -186,7 +171,7 @@ static void multiply_tile(const GpuEmit *e, KRef sums, KRef is_consumer, KRef wa
     const KRef step = k_for(k, k_index(k, 0), k_index(k, e->steps), 1, KFOR_SERIAL, "step");
     k_device_with(k, KDEV_cp_async_wait, ahead - 1);
     k_barrier(k);
-    copy_step(e, &c, add_const(k, step, ahead));
+    copy_step(e, &c, k_add_to(k, step, ahead));
     k_if(k, is_consumer);
     multiply_step(e, sums, step, warp);
     k_end(k);
@@ -203,7 +188,7 @@ void gpu_matmul_mma(GpuEmit *e)
     k_wait(k);
     e->shared = k_call(k, KDEV_shared_begin, 0, 0, 0);
     const KRef is_consumer = k_op(k, KOP_le, k_index(k, GPU_WARPGROUP), e->thread, 0);
-    const KRef warp = add_const(k, divided(k, e->thread, 32), -GPU_WARPGROUP / 32);
+    const KRef warp = k_add_to(k, k_div_by(k, e->thread, 32), -GPU_WARPGROUP / 32);
     if (e->tile.splits > 1)
         k_if(k, k_op(k, KOP_eq, e->rank, k_index(k, 0), 0));
     const KRef sums = k_array(k, DTYPE_f32, e->tile.columns / 2);

@@ -26,16 +26,6 @@ typedef struct Simt {
     KRef batch[GPU_MATMUL_MAX_BATCH];
 } Simt;
 
-static KRef divided(Kernel *k, KRef a, int64_t by)
-{
-    return k_op(k, KOP_div, a, k_index(k, by), 0);
-}
-
-static KRef rest_of(Kernel *k, KRef a, int64_t by)
-{
-    return k_op(k, KOP_rem, a, k_index(k, by), 0);
-}
-
 // Element e of those that this thread brings: its row (or column) of the tile and its step. Neighbours in
 // memory are brought by neighbours.
 static void element_of(const Simt *s, const GpuMatrix *x, KRef e, KRef *outer, KRef *step)
@@ -43,8 +33,8 @@ static void element_of(const Simt *s, const GpuMatrix *x, KRef e, KRef *outer, K
     Kernel *k = s->k;
     const KRef i = k_mul_add(k, e, THREADS, s->thread);
     const bool is_k_dense = x->k == 1;
-    *outer = is_k_dense ? divided(k, i, SLICE) : rest_of(k, i, s->tile);
-    *step = is_k_dense ? rest_of(k, i, SLICE) : divided(k, i, s->tile);
+    *outer = is_k_dense ? k_div_by(k, i, SLICE) : k_rem_by(k, i, s->tile);
+    *step = is_k_dense ? k_rem_by(k, i, SLICE) : k_div_by(k, i, s->tile);
 }
 
 // Beyond the ends of the operand there are zeros.
@@ -131,13 +121,13 @@ static void begin_tile(Simt *s, int64_t m_tiles, int64_t n_tiles, int64_t matric
     const GpuMatmul *p = s->p;
     KRef z = k_for_group(k, matrices, "matrix");
     const KRef n_tile = k_for_group(k, n_tiles, "columns"), m_tile = k_for_group(k, m_tiles, "rows");
-    for (uint32_t b = p->n_batch; b-- > 0; z = divided(k, z, p->batch[b]))
-        s->batch[b] = b == 0 ? z : rest_of(k, z, p->batch[b]);
+    for (uint32_t b = p->n_batch; b-- > 0; z = k_div_by(k, z, p->batch[b]))
+        s->batch[b] = b == 0 ? z : k_rem_by(k, z, p->batch[b]);
     s->m = k_mul(k, m_tile, k_index(k, s->tile));
     s->n = k_mul(k, n_tile, k_index(k, s->tile));
     s->thread = k_thread(k);
-    s->row = divided(k, s->thread, SIDE);
-    s->column = rest_of(k, s->thread, SIDE);
+    s->row = k_div_by(k, s->thread, SIDE);
+    s->column = k_rem_by(k, s->thread, SIDE);
 }
 
 static void multiply_tile(const Simt *s)

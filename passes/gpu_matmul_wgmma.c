@@ -33,20 +33,15 @@ uint32_t gpu_tile_bytes(GpuTile t, bool stores_boxes)
     return (uint32_t)(t.stages * slot_bytes(t) + result_bytes(t, stores_boxes) + t.stages * 16);
 }
 
-static KRef add_const(Kernel *k, KRef a, int64_t b)
-{
-    return k_add(k, a, k_index(k, b));
-}
-
 static KRef full_bar(const GpuEmit *e, KRef slot)
 {
     const int64_t before = e->tile.stages * slot_bytes(e->tile) + result_bytes(e->tile, e->stores_boxes);
-    return k_mul_add(e->k, slot, 8, add_const(e->k, e->shared, before));
+    return k_mul_add(e->k, slot, 8, k_add_to(e->k, e->shared, before));
 }
 
 static KRef empty_bar(const GpuEmit *e, KRef slot)
 {
-    return add_const(e->k, full_bar(e, slot), 8 * e->tile.stages);
+    return k_add_to(e->k, full_bar(e, slot), 8 * e->tile.stages);
 }
 
 // The ring: slot and phase of the barriers, one step on.
@@ -64,7 +59,7 @@ static Ring new_ring(const GpuEmit *e, int64_t slot, int64_t phase)
 static void advance(const GpuEmit *e, Ring r)
 {
     Kernel *k = e->k;
-    k_set(k, r.slot, add_const(k, k_get(k, r.slot), 1));
+    k_set(k, r.slot, k_add_to(k, k_get(k, r.slot), 1));
     k_if(k, k_op(k, KOP_eq, k_get(k, r.slot), k_index(k, e->tile.stages), 0));
     k_set(k, r.slot, k_index(k, 0));
     k_set(k, r.phase, k_op(k, KOP_sub, k_index(k, 1), k_get(k, r.phase), 0));
@@ -107,7 +102,7 @@ static void load_rows(const GpuEmit *e, const GpuMatrix *x, uint32_t map, const 
     }
     for (int64_t i = 0; i < rows / BLOCK_ROWS; i++)
         move_box(e, x, map,
-                 (const KRef[4]){add_const(k, to, i * BLOCK_BYTES), add_const(k, first, i * BLOCK_ROWS), step,
+                 (const KRef[4]){k_add_to(k, to, i * BLOCK_BYTES), k_add_to(k, first, i * BLOCK_ROWS), step,
                                  bar},
                  place);
 }
@@ -166,7 +161,7 @@ static void load_a(const GpuEmit *e, const GpuPlace *at, KRef slot, KRef step)
 
 static void load_b(const GpuEmit *e, const GpuPlace *at, KRef slot, KRef step)
 {
-    const KRef to = add_const(e->k, slot_address(e, slot), e->rows * ROW_BYTES);
+    const KRef to = k_add_to(e->k, slot_address(e, slot), e->rows * ROW_BYTES);
     load_rows(e, &e->p->b, e->map_b,
               (const KRef[4]){to, place_in_k(e, step), at->n, full_bar(e, slot)}, e->tile.columns, at);
 }
@@ -254,7 +249,7 @@ static void free_slot_before(const GpuEmit *e, Ring r, KRef is_first_thread)
     Kernel *k = e->k;
     const KRef slot = k_get(k, r.slot), none = k_index(k, 0);
     const KRef before = k_op(k, KOP_select, k_op(k, KOP_eq, slot, none, 0), k_index(k, e->tile.stages - 1),
-                             add_const(k, slot, -1));
+                             k_add_to(k, slot, -1));
     k_if(k, is_first_thread);
     k_device(k, KDEV_bar_arrive, empty_bar(e, before));
     k_end(k);
@@ -271,7 +266,7 @@ static void multiply(const GpuEmit *e, Ring r, KRef sums, KRef block, KRef is_fi
     k_device(k, KDEV_bar_wait, full_bar(e, slot), k_get(k, r.phase));
     const KRef a = gpu_image_is_thin(p) ? desc_of_columns(e, at, block)
                                         : desc_of(e, &p->a, k_mul_add(k, block, BLOCK_BYTES, at));
-    const KRef b = desc_of(e, &p->b, add_const(k, at, e->rows * ROW_BYTES));
+    const KRef b = desc_of(e, &p->b, k_add_to(k, at, e->rows * ROW_BYTES));
     k_device_with(k, KDEV_wgmma_fence, 0);
     for (int64_t i = 0; i < GPU_TILE_K / 16; i++)
         k_wgmma(k, w, sums, a_step(e, a, i), desc_step(k, b, w.b_is_mn, i),
@@ -336,8 +331,8 @@ static KRef pair_place(const Block *b, KRef j, uint32_t i, uint32_t h)
 static Point pair_point(const Block *b, KRef j, uint32_t i, uint32_t h, uint32_t n)
 {
     Kernel *k = b->e->k;
-    const KRef column = k_mul_add(k, j, 16, add_const(k, b->f->column, 8 * i + n));
-    return gpu_tile_point(b->e, b->at, add_const(k, b->f->row, 8 * h), k_mul_add(k, b->chunk, 64, column));
+    const KRef column = k_mul_add(k, j, 16, k_add_to(k, b->f->column, 8 * i + n));
+    return gpu_tile_point(b->e, b->at, k_add_to(k, b->f->row, 8 * h), k_mul_add(k, b->chunk, 64, column));
 }
 
 static void fetch_pairs(const Block *b, const Wide *w)
@@ -364,8 +359,8 @@ static KRef pack_pair(const Block *b, KRef j, uint32_t i, uint32_t h)
     KRef v[2];
     for (uint32_t n = 0; n < 2; n++) {
         Point at = pair_point(b, j, i, h, n);
-        at.slot = b->is_wide ? add_const(k, place, n) : 0;
-        const KRef sum = k_aload(k, b->sums, add_const(k, k_mul_add(k, b->chunk, 32, place), n), 1);
+        at.slot = b->is_wide ? k_add_to(k, place, n) : 0;
+        const KRef sum = k_aload(k, b->sums, k_add_to(k, k_mul_add(k, b->chunk, 32, place), n), 1);
         v[n] = gpu_tile_root(b->e, at, sum);
     }
     return k_call(k, pack, v[0], v[1], 0);
@@ -400,8 +395,8 @@ static void store_blocks(const GpuEmit *e, const GpuPlace *at, const Fragment *f
     const KRef is_first = k_op(k, KOP_eq, own, k_index(k, 0), 0);
     const KRef number = k_mul_add(k, block, 2, k_op(k, KOP_rem, chunk, k_index(k, 2), 0));
     const KRef buffer = k_mul_add(k, number, BLOCK_BYTES,
-                                  add_const(k, e->shared, e->tile.stages * slot_bytes(e->tile)));
-    const KRef barrier = add_const(k, block, 1), threads = k_index(k, GPU_WARPGROUP);
+                                  k_add_to(k, e->shared, e->tile.stages * slot_bytes(e->tile)));
+    const KRef barrier = k_add_to(k, block, 1), threads = k_index(k, GPU_WARPGROUP);
     Wide w;
     const Block b = {.e = e, .at = at, .f = f, .sums = sums, .chunk = chunk, .is_wide = has_pairs(e, &w)};
     if (b.is_wide) {
@@ -432,8 +427,8 @@ static void store_four(const GpuEmit *e, const GpuPlace *at, const Fragment *f, 
     for (uint32_t h = 0; h < 2; h++) {
         KRef sum[2];
         for (uint32_t i = 0; i < 2; i++)
-            sum[i] = k_aload(k, sums, add_const(k, from, 2 * h + i), 1);
-        gpu_tile_store(e, at, add_const(k, f->row, 8 * h), column, sum);
+            sum[i] = k_aload(k, sums, k_add_to(k, from, 2 * h + i), 1);
+        gpu_tile_store(e, at, k_add_to(k, f->row, 8 * h), column, sum);
     }
 }
 
@@ -557,7 +552,7 @@ void gpu_matmul_wgmma(GpuEmit *e)
         k_device_with(k, KDEV_registers_up, CONSUMER_REGISTERS);
     k_wait(k);
     const KRef sums = k_array(k, DTYPE_f32, e->tile.columns / 2);
-    const KRef block = add_const(k, warpgroup, -1), consumer = add_const(k, e->thread, -GPU_WARPGROUP);
+    const KRef block = k_add_to(k, warpgroup, -1), consumer = k_add_to(k, e->thread, -GPU_WARPGROUP);
     if (e->tile.splits > 1)
         consume_part(e, consumer, own, block, sums);
     else
@@ -568,9 +563,9 @@ void gpu_matmul_wgmma(GpuEmit *e)
     k_device_with(k, KDEV_cluster_sync, 0);
     k_if(k, k_op(k, KOP_not, is_producer, 0, 0));
     const GpuPlace at = gpu_tile_place(e, e->group);
-    const KRef again = add_const(k, warpgroup, -1);
+    const KRef again = k_add_to(k, warpgroup, -1);
     const Fragment f = fragment_of(e, own, again);
-    add_parts(e, &at, &f, add_const(k, e->thread, -GPU_WARPGROUP));
+    add_parts(e, &at, &f, k_add_to(k, e->thread, -GPU_WARPGROUP));
     k_end(k);
     k_device_with(k, KDEV_cluster_sync, 0); // nobody's memory may end before all have read it
 }
