@@ -77,7 +77,9 @@ static const char *all_kernels(void)
     Str kernels = str_new(&arena), text = str_new(&arena);
     for (uint32_t f = 0; f < KDEV_COUNT; f++) {
         const Operands o = new_operands(arena_printf(&arena, "k_%s", device_info[f].name));
+        k_for(o.k, k_index(o.k, 0), o.index, 1, KFOR_SERIAL, "turn"); // some leave a loop
         add_call(&o, (KDevice)f);
+        k_end(o.k);
         for (int which = 0; f == KDEV_wgmma && which < 8; which++) {
             const KWgmma w = {.type = which & 1 ? DTYPE_bf16 : DTYPE_f16,
                               .n = 256,
