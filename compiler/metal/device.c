@@ -37,13 +37,13 @@ typedef struct Page {
 } Page;
 
 static Page pages[MAX_PAGES]; // by hash; those of stacks are never among them
+static Page last_page;
 static uint32_t n_pages;
 
 static Cell *cells_of(uintptr_t number)
 {
-    static Page last;
-    if (last.cells != NULL && last.number == number)
-        return last.cells;
+    if (last_page.cells != NULL && last_page.number == number)
+        return last_page.cells;
     uint32_t at = (uint32_t)((number * UINT64_C(0x9e3779b97f4a7c15)) >> 50) % MAX_PAGES;
     while (pages[at].cells != NULL && pages[at].number != number)
         at = (at + 1) % MAX_PAGES;
@@ -52,8 +52,18 @@ static Cell *cells_of(uintptr_t number)
         pages[at] = (Page){number, calloc(PAGE_BYTES, sizeof(Cell))};
         rlx_assert(pages[at].cells != NULL);
     }
-    last = pages[at];
-    return last.cells;
+    last_page = pages[at];
+    return last_page.cells;
+}
+
+// What earlier launches touched does not matter any more; the next launch has room for all that it touches.
+static void forget_pages(void)
+{
+    for (uint32_t i = 0; i < MAX_PAGES; i++)
+        free(pages[i].cells);
+    memset(pages, 0, sizeof pages);
+    last_page = (Page){0};
+    n_pages = 0;
 }
 
 // --- the launch that runs ------------------------------------------------------------------------
@@ -295,6 +305,8 @@ const char *device_launch(DeviceKernel fn, void *const *args, const DeviceRange 
     run.fn = fn;
     run.args = args;
     run.number += !grid.is_beside;
+    if (!grid.is_beside && n_pages > MAX_PAGES / 4)
+        forget_pages();
     run.first_thread = grid.is_beside ? run.first_thread + run.n_threads : 0;
     run.first_group = grid.is_beside ? run.first_group + run.n_groups : 0;
     run.n_groups = (uint32_t)n_groups;
