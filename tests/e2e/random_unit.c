@@ -44,6 +44,7 @@ static const Map *runtime_names(void)
     static Map names;
     if (names.len > 0)
         return &names;
+    add_words(&a, &names, types_text);
     add_words(&a, &names, runtime_text);
     add_words(&a, &names, parallel_text);
     add_words(&a, &names, threads_text);
