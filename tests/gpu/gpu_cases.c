@@ -57,7 +57,7 @@ void gpu_plan(GpuCases *g, const char *target, int opt_level, char **files, int 
     ops_name_crashes();
     for (int i = 0; i < n; i++)
         ops_read_cases(&g->perm, files[i], getenv("TEST_OPS"), &cases);
-    for (uint32_t i = 0; i < cases.len; i++) {
+    for (uint32_t i = 0; i < cases.len; i += g->every > 1 ? g->every : 1) {
         const OpsCase *c = &cases.data[i];
         ops_running = c->name;
         GpuJob j = {.c = c, .plan = plan_case(g, c, options)};

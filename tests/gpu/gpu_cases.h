@@ -23,6 +23,7 @@ typedef struct GpuCases {
     OpsTolerance tolerance;
     VEC(GpuJob) jobs;
     uint32_t n_failed, n_left_out, n_kernels, op_cases[OP_COUNT];
+    uint32_t every; // only each so many-th case; 0: all
 } GpuCases;
 
 // Plans the cases of the files whose name contains $TEST_OPS. Kernels of jobs that can run get names

@@ -263,6 +263,10 @@ int main(int argc, char **argv)
     folder = dir;
     rlx_assert(mkdir(arena_printf(&cases.perm, "%s/empty", dir), 0700) == 0);
     write_file(arena_printf(&cases.perm, "%s/empty/metal_stdlib", dir), "", "");
+    if (argv[2][1] == '/') {
+        cases.every = (uint32_t)strtoul(argv[2] + 2, NULL, 10);
+        printf("# each %u-th case\n", cases.every);
+    }
     gpu_plan(&cases, "metal", argv[2][0] - '0', argv + 3, argc - 3);
     const uint32_t n = cases.jobs.len;
     printf("1..%u\n", n + 1);

@@ -46,8 +46,9 @@ def build_copy(tree):
         s
         for d in ("base", "ir", "passes", "codegen", "compiler")
         for s in glob.glob(f"{tree}/{d}/**/*.c", recursive=True)
+        if "/compiler/metal/" not in s  # rlxc carries that as text
     ]
-    sources += glob.glob(build + "/codegen/*.c") + glob.glob(build + "/compiler/*.pb-c.c")
+    sources += glob.glob(build + "/codegen/*.c") + glob.glob(build + "/compiler/*.c")
     jobs = [(s, f"{tree}/{i}.o", flags) for i, s in enumerate(sources)]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = list(pool.map(compile_one, jobs))

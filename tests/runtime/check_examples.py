@@ -157,7 +157,7 @@ CASES = (
         ["--keep", "inner", "--profile"],
         CLOCK,
         f"{INIT} float x[4] = {{1, 2, 3, 4}}, y[1]; uint64_t ticks[KWS_KERNELS];"
-        "rlx_profile profile = {ticks_now, NULL, ticks, 0};",
+        "rlx_profile profile = {ticks_now, NULL, ticks, 0, 0, 0};",
         "MUST(inner != NULL && inner[3] == 8 && profile.runs == 1);",
     ),
     (

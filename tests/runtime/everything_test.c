@@ -194,7 +194,8 @@ static void call_runs(rlx_ctx *ctx)
     fill_slots(ctx, yes);
     CHECK(rlx_find_set(ctx->model, "some") == 0 && rlx_run_set(ctx, EVERYTHING_SET_some) == RLX_OK);
     fill_slots(ctx, yes);
-    CHECK(rlx_commit(ctx) == RLX_OK && rlx_sync(ctx) == RLX_OK);
+    CHECK(rlx_commit(ctx) == RLX_OK && rlx_is_done(ctx) && rlx_sync(ctx) == RLX_OK);
+    CHECK(rlx_weight_bytes(ctx->model) == EVERYTHING_WEIGHT_BYTES);
 }
 
 static void call_typed(rlx_ctx *ctx)
