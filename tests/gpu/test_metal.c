@@ -5,7 +5,7 @@
 // every buffer ending at a page that may not be touched; threads run in another order each time, in
 // simdgroups of 32 and of 8.
 //
-//   test_metal COMPILER OPT_LEVEL FILE.rlx...        all cases of the files; prints TAP
+//   test_metal COMPILER OPT_LEVEL[/N] FILE.rlx...   all cases of the files, or each N-th; prints TAP
 //   TEST_OPS=name test_metal COMPILER ...            only cases whose name contains the text; prints kernels
 //
 // Skipped (77) where the compiler is missing. At the end: how many cases each op was in.
