@@ -56,17 +56,14 @@ static void emit_text(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
 static void emit_row(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
 {
     const KernelTable *t = ctx;
-    uint64_t bytes = 0;
     (void)p;
-    for (uint32_t j = 0; j < k->args.len && k->loop == NULL; j++)
-        bytes += k->args.data[j].end - k->args.data[j].begin;
     const char *source = t->e->options->has_source && (k->loop == NULL || t->e->device == NULL)
                              ? arena_printf(t->e->arena, "%s_source", k->function)
                              : "NULL";
     str_printf(t->out, "    {\"%s\", %s, %lluu, %lluu, %lluu, %uu, %uu, %s},\n", k->kernel->name,
                host_string_literal(t->e->arena, k->kernel->comment), (unsigned long long)(k->macs * times),
-               (unsigned long long)(bytes * times), (unsigned long long)(k->flops * times), k->level,
-               k->is_shared ? host_used_threads(t->e) : 1u, source);
+               (unsigned long long)(plan_kernel_bytes(k) * times), (unsigned long long)(k->flops * times),
+               k->level, k->is_shared ? host_used_threads(t->e) : 1u, source);
 }
 
 void host_emit_kernel_table(const HostEmit *e, Str *out)

@@ -31,7 +31,7 @@ static void print_json(const Job *j, const char *dir)
                json_text(a, output_path(a, dir, j->emitted.files.data[i].name)));
     printf("],\n  ");
     print_symbols(j);
-    interface_print_json(j);
+    fputs(interface_json(j), stdout);
     printf(",\n  \"arena_bytes\": %zu,\n  \"state_bytes\": %zu,\n  \"weight_bytes\": %zu",
            j->emitted.arena_bytes, j->emitted.state_bytes, j->emitted.weight_bytes);
     if (j->emitted.device_bytes != 0)

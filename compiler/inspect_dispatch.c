@@ -66,14 +66,16 @@ void inspect_dispatch_print(const Plan *p)
         printf("submits %u launches first, then the others\n", p->split);
 }
 
-void inspect_dispatch_print_json(const Plan *p)
+void inspect_dispatch_json(const Plan *p, Str *out)
 {
     Dispatch d = {0};
     count(p, &d);
-    printf("  \"launches\": %u,\n  \"barriers\": %u,\n  \"barriers_placed\": %u,\n  \"moved\": %u,\n",
-           d.launches, d.barriers, d.placed, d.moved);
-    printf("  \"groups\": %u,\n  \"largest_group\": %u,\n  \"groups_by_size\": [", d.groups, d.largest);
+    str_printf(out,
+               "  \"launches\": %u,\n  \"barriers\": %u,\n  \"barriers_placed\": %u,\n  \"moved\": %u,\n",
+               d.launches, d.barriers, d.placed, d.moved);
+    str_printf(out, "  \"groups\": %u,\n  \"largest_group\": %u,\n  \"groups_by_size\": [", d.groups,
+               d.largest);
     for (uint32_t i = 0; i < HISTOGRAM; i++)
-        printf("%s%u", i == 0 ? "" : ", ", d.sizes[i]);
-    printf("],\n  \"fused_nodes\": %u,\n  \"split\": %u,\n", d.nodes - d.kernels_of_nodes, p->split);
+        str_printf(out, "%s%u", i == 0 ? "" : ", ", d.sizes[i]);
+    str_printf(out, "],\n  \"fused_nodes\": %u,\n  \"split\": %u,\n", d.nodes - d.kernels_of_nodes, p->split);
 }

@@ -28,32 +28,34 @@ static const PlanIo *find_tensor(const Job *j, const char *name, bool is_output)
     return NULL;
 }
 
-static void print_io(const Job *j, const GraphIo *io)
+static void print_io(const Job *j, const GraphIo *io, Str *out)
 {
     static const char *const kinds[] = {[IO_TENSOR] = "tensor",
                                         [IO_STRING] = "string",
                                         [IO_SEQUENCE] = "sequence",
                                         [IO_OPTIONAL] = "optional"};
     Arena *a = j->cli->arena;
-    printf("{\"name\": \"%s\", \"kind\": \"%s\"", json_text(a, io->name), kinds[io->kind]);
+    str_printf(out, "{\"name\": \"%s\", \"kind\": \"%s\"", json_text(a, io->name), kinds[io->kind]);
     if (io->kind == IO_OPTIONAL)
-        printf(", \"of\": \"%s\", \"has_value\": %s", kinds[io->of], io->has_value ? "true" : "false");
-    printf(", \"element\": \"%s\", \"tensors\": [", io->is_text ? "string" : dtype_info[io->dtype].name);
+        str_printf(out, ", \"of\": \"%s\", \"has_value\": %s", kinds[io->of],
+                   io->has_value ? "true" : "false");
+    str_printf(out, ", \"element\": \"%s\", \"tensors\": [",
+               io->is_text ? "string" : dtype_info[io->dtype].name);
     int64_t capacity = 0;
     for (uint32_t i = 0; i < io->n_parts; i++) {
         const PlanIo *t = find_tensor(j, io->parts[i], io->is_output);
         const int64_t room = t != NULL && t->rank > 0 ? t->dim[t->rank - 1] : 0;
         capacity = room > capacity ? room : capacity;
-        printf("%s\"%s\"", i == 0 ? "" : ", ", json_text(a, io->parts[i]));
+        str_printf(out, "%s\"%s\"", i == 0 ? "" : ", ", json_text(a, io->parts[i]));
     }
-    printf("]");
+    str_printf(out, "]");
     if (io->is_text)
-        printf(", \"capacity\": %lld", (long long)capacity);
-    printf("}");
+        str_printf(out, ", \"capacity\": %lld", (long long)capacity);
+    str_printf(out, "}");
 }
 
 // A model that is no ONNX file has tensors only.
-static void print_tensors(const Job *j, const PlanIo *list, uint32_t n, bool is_output)
+static void print_tensors(const Job *j, const PlanIo *list, uint32_t n, bool is_output, Str *out)
 {
     for (uint32_t i = 0; i < n; i++) {
         const GraphIo io = {.name = list[i].name,
@@ -61,36 +63,38 @@ static void print_tensors(const Job *j, const PlanIo *list, uint32_t n, bool is_
                             .dtype = list[i].dtype,
                             .parts = &list[i].name,
                             .n_parts = 1};
-        printf("%s", i == 0 ? "" : ", ");
-        print_io(j, &io);
+        str_printf(out, "%s", i == 0 ? "" : ", ");
+        print_io(j, &io, out);
     }
 }
 
-static void print_list(const Job *j, bool is_output)
+static void print_list(const Job *j, bool is_output, Str *out)
 {
     const char *comma = "";
-    printf("\"%s\": [", is_output ? "outputs" : "inputs");
+    str_printf(out, "\"%s\": [", is_output ? "outputs" : "inputs");
     if (j->graph->io.len == 0 && is_output)
-        print_tensors(j, j->plan->outputs.data, j->plan->outputs.len, true);
+        print_tensors(j, j->plan->outputs.data, j->plan->outputs.len, true, out);
     else if (j->graph->io.len == 0)
-        print_tensors(j, j->plan->inputs.data, j->plan->inputs.len, false);
+        print_tensors(j, j->plan->inputs.data, j->plan->inputs.len, false, out);
     for (uint32_t i = 0; i < j->graph->io.len; i++) {
         if (j->graph->io.data[i].is_output != is_output)
             continue;
-        printf("%s", comma);
-        print_io(j, &j->graph->io.data[i]);
+        str_printf(out, "%s", comma);
+        print_io(j, &j->graph->io.data[i], out);
         comma = ", ";
     }
-    printf("]");
+    str_printf(out, "]");
 }
 
-void interface_print_json(const Job *j)
+const char *interface_json(const Job *j)
 {
-    printf("\"interface\": {");
-    print_list(j, false);
-    printf(", ");
-    print_list(j, true);
-    printf("}");
+    Str out = str_new(j->cli->arena);
+    str_add(&out, "\"interface\": {");
+    print_list(j, false, &out);
+    str_add(&out, ", ");
+    print_list(j, true, &out);
+    str_add(&out, "}");
+    return str_text(&out);
 }
 
 // --- text ---

@@ -8,8 +8,8 @@
 
 // The input or output of the model to which the tensor belongs when it is strings, else NULL.
 const GraphIo *interface_text(const Job *j, const char *tensor, bool is_output);
-// Prints the member "interface" of the --json outputs, without a comma after it.
-void interface_print_json(const Job *j);
+// The member "interface" of the --json outputs, without a comma after it.
+const char *interface_json(const Job *j);
 // Prints one tensor of strings: "a", "b".
 void interface_print_text(const Tensor *t);
 

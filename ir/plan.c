@@ -93,6 +93,14 @@ void plan_walk(const Plan *p, PlanVisit fn, void *ctx)
     walk(p, 1, fn, ctx);
 }
 
+uint64_t plan_kernel_bytes(const PlanKernel *k)
+{
+    uint64_t bytes = 0;
+    for (uint32_t a = 0; a < k->args.len && k->loop == NULL; a++)
+        bytes += k->args.data[a].end - k->args.data[a].begin;
+    return bytes;
+}
+
 static void count_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
 {
     (void)p;

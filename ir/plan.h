@@ -284,6 +284,8 @@ const void *plan_buffer_bytes(const PlanBuffer *b, Arena *a);
 // iterations of all loops around it, as far as they are bounded.
 typedef void (*PlanVisit)(const Plan *p, PlanKernel *k, uint64_t times, void *ctx);
 void plan_walk(const Plan *p, PlanVisit fn, void *ctx);
+// Bytes that a kernel reads and writes, each once. A loop moves what the kernels of its body do: 0.
+uint64_t plan_kernel_bytes(const PlanKernel *k);
 // Kernels of the plan and of all bodies in it.
 uint32_t plan_count_kernels(const Plan *p);
 
