@@ -15,6 +15,7 @@
 extern "C" {
 #endif
 
+// What a status means, in a few words.
 static inline const char *rlx_status_text(rlx_status s)
 {
     static const char *const text[RLX_STATUS_COUNT] = {"ok",
