@@ -22,8 +22,7 @@ const char *native_compiler(void)
     return cc != NULL && cc[0] != '\0' ? cc : "cc";
 }
 
-// Splits at spaces into argv.
-static uint32_t split_words(Arena *a, const char *text, const char **argv, uint32_t n)
+uint32_t native_add_words(Arena *a, const char *text, const char **argv, uint32_t n)
 {
     for (const char *c = text; *c != '\0';) {
         const size_t len = strcspn(c, " ");
@@ -55,9 +54,9 @@ static bool compile_library(Job *j, const char *dir, const char *library)
 {
     Arena *a = j->cli->arena;
     const char *argv[CC_MAX_ARGS + 1] = {0};
-    uint32_t n = split_words(a, native_compiler(), argv, 0);
-    n = split_words(a, "-O3 -std=gnu99 -shared -fPIC -w", argv, n);
-    n = split_words(a, j->host.cc_flags, argv, n);
+    uint32_t n = native_add_words(a, native_compiler(), argv, 0);
+    n = native_add_words(a, "-O3 -std=gnu99 -shared -fPIC -w", argv, n);
+    n = native_add_words(a, j->host.cc_flags, argv, n);
     const char *source = arena_printf(a, "%s.c", j->host.name);
     if (j->cc_more != NULL)
         argv[n++] = j->cc_more;
