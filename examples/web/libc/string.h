@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the generated code takes from <string.h>. With -mbulk-memory, memcpy of a size that is not constant is one
+// instruction of WebAssembly, of a constant size plain loads and stores.
+#ifndef STRING_H
+#define STRING_H
+#include <stddef.h>
+#define memcpy __builtin_memcpy
+#define memset __builtin_memset
+#define strcmp __builtin_strcmp
+#define strlen __builtin_strlen
+#endif
