@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one function of libm that the network needs (for its softmax): there is no C library in a bare WebAssembly module.
+// The one function of libm that the network needs (for its softmax): a bare WebAssembly module has no C
+// library.
 #include <math.h>
 
-// 2^k * e^r with |r| <= ln(2) / 2, by the first nine terms of its series in double; of all floats, one in 50000 is
-// rounded to the neighbour of the nearest float.
+// 2^k * e^r with |r| <= ln(2) / 2, by the first nine terms of its series in double. One result in 50000 is
+// the neighbour of the nearest float.
 float expf(float x)
 {
     if (!(x > -104.0f))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the page calls. Memory is all static: the page reads and writes it through the addresses that it asks for.
+// What the page calls. Memory is all static: the page reads and writes it at the addresses that it asks for.
 #include "digits.h"
 
 #define EXPORT(name) __attribute__((export_name(#name))) name

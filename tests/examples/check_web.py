@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The WebAssembly demo in headless Chromium: all digits that draw_digits.js draws are recognised, nothing is left of
-a drawing after Clear, and the module's logits are those of native code, with the vectors of WebAssembly and without.
-Screenshots in light, dark and narrow are left in BUILD/tests/examples for people to look at. Exits with 77 where
-there is no Chromium or no linker for WebAssembly.
+"""The WebAssembly demo in headless Chromium: all digits that draw_digits.js draws are recognised, nothing is
+left of a drawing after Clear, and the module's logits are those of native code, with the vectors of
+WebAssembly and without. Screenshots in light, dark and narrow are left in BUILD/tests/examples for people to
+look at. Exits with 77 where there is no Chromium or no linker for WebAssembly.
 Usage: check_web.py RLXC BUILD"""
 
 import json
@@ -31,7 +31,8 @@ def make_page(top, *words):
     page = (web / "index.html").read_text()
     assert "http" not in re.sub(r'WASM = "[^"]*"', "", page), "the page needs a network"
     test = top / "test.html"
-    test.write_text(page.replace("</body>", f"<script>{(HERE / 'draw_digits.js').read_text()}</script></body>"))
+    script = (HERE / "draw_digits.js").read_text()
+    test.write_text(page.replace("</body>", f"<script>{script}</script></body>"))
     return test
 
 
@@ -55,7 +56,7 @@ def check_shown(result):
     assert result["imports"] == "none" and result["size"].endswith(" KB"), result
     assert sorted(d["digit"] for d in result["drawn"]) == list(range(10))
     for d in result["drawn"]:
-        assert d["shown"] == str(d["digit"]), f"{d['digit']} was taken for {d['shown']}: {d['image']}"
+        assert d["shown"] == str(d["digit"]), (d["digit"], "shown as", d["shown"], d["image"])
         assert d["emptied"] == "–" and d["hint"] == "none", d
         share = f"{100 * d['probs'][d['digit']]:.1f} %"
         assert d["marked"].split("\n") == [d["shown"], share], d["marked"]
@@ -68,7 +69,8 @@ def check_shown(result):
 
 def write_images(path, images):
     """A .npy file of f32 [n, 1, 8, 8]: the base tools have no NumPy."""
-    head = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({len(images)}, 1, 8, 8), }}".ljust(117) + "\n"
+    head = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({len(images)}, 1, 8, 8), }}"
+    head = head.ljust(117) + "\n"
     flat = [v for image in images for v in image]
     path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode()
                      + struct.pack(f"<{len(flat)}f", *flat))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the generated code takes from <string.h>. With -mbulk-memory, memcpy of a size that is not constant is one
-// instruction of WebAssembly, of a constant size plain loads and stores.
+// What the generated code takes from <string.h>. With -mbulk-memory, memcpy is an instruction of WebAssembly,
+// or plain loads and stores where its size is a small constant.
 #ifndef STRING_H
 #define STRING_H
 #include <stddef.h>
