@@ -2,6 +2,7 @@
 // Reading and writing whole files. Small files are copied, because a mapping costs a page and a table entry;
 // mappings are never undone, because graphs point into them until the program ends.
 #include "compiler/import/rawfile.h"
+#include "base/map.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -21,6 +22,38 @@ typedef struct Mapping {
 } Mapping;
 static Mapping mappings[MAX_MAPPINGS];
 static uint32_t n_mappings;
+
+// Paths that were opened. They have an arena of their own, which lives as long as the program: callers open
+// files with arenas that they drop.
+static Arena read_arena;
+static Map read_paths;
+static VEC(ReadFile) files_read;
+
+static const char *file_id(Arena *a, const struct stat *st)
+{
+    return arena_printf(a, "%llu:%llu:%lld:%lld.%09ld", (unsigned long long)st->st_dev,
+                        (unsigned long long)st->st_ino, (long long)st->st_size, (long long)st->st_mtim.tv_sec,
+                        st->st_mtim.tv_nsec);
+}
+
+const char *rawfile_id(Arena *a, const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 ? file_id(a, &st) : NULL;
+}
+
+static void note_read(const char *path, const struct stat *st)
+{
+    if (map_put_str(&read_arena, &read_paths, path, 1))
+        vec_push(&read_arena, &files_read,
+                 ((ReadFile){arena_strdup(&read_arena, path), file_id(&read_arena, st)}));
+}
+
+const ReadFile *rawfile_list_read(uint32_t *n)
+{
+    *n = files_read.len;
+    return files_read.data;
+}
 
 void rawfile_release_pages(void)
 {
@@ -63,25 +96,39 @@ static bool load(Arena *a, int fd, size_t len, RawFile *out)
     return map != MAP_FAILED;
 }
 
-bool rawfile_open(Arena *a, Diag *d, Span where, const char *path, RawFile *out)
+// What is wrong, NULL: nothing.
+static const char *open_regular(Arena *a, const char *path, RawFile *out, struct stat *st)
 {
     // Without O_NONBLOCK, opening a pipe would wait for its writer.
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    const char *wrong = NULL;
     if (fd < 0)
-        return cannot(d, where, E0001, path, strerror(errno));
-    struct stat st;
-    bool ok = false;
+        return strerror(errno);
     errno = 0;
-    if (fstat(fd, &st) != 0)
-        cannot(d, where, E0001, path, strerror(errno));
-    else if (!S_ISREG(st.st_mode))
-        cannot(d, where, E0001, path, S_ISDIR(st.st_mode) ? "it is a folder" : "it is not a regular file");
-    else if (!load(a, fd, (size_t)st.st_size, out))
-        cannot(d, where, E0001, path, errno ? strerror(errno) : "it became shorter");
-    else
-        ok = true;
+    if (fstat(fd, st) != 0)
+        wrong = strerror(errno);
+    else if (!S_ISREG(st->st_mode))
+        wrong = S_ISDIR(st->st_mode) ? "it is a folder" : "it is not a regular file";
+    else if (!load(a, fd, (size_t)st->st_size, out))
+        wrong = errno ? strerror(errno) : "it became shorter";
     close(fd);
-    return ok;
+    return wrong;
+}
+
+bool rawfile_peek(Arena *a, const char *path, RawFile *out)
+{
+    struct stat st;
+    return open_regular(a, path, out, &st) == NULL;
+}
+
+bool rawfile_open(Arena *a, Diag *d, Span where, const char *path, RawFile *out)
+{
+    struct stat st;
+    const char *wrong = open_regular(a, path, out, &st);
+    if (wrong)
+        return cannot(d, where, E0001, path, wrong);
+    note_read(path, &st);
+    return true;
 }
 
 const char *rawfile_folder(Arena *a, const char *path)

@@ -15,6 +15,19 @@ typedef struct RawFile {
 // copied into the arena, larger ones are mapped until the program ends. False: reported at `where`.
 bool rawfile_open(Arena *a, Diag *d, Span where, const char *path, RawFile *out);
 
+// The same for files that are no input: nothing is reported, and rawfile_list_read does not list it.
+bool rawfile_peek(Arena *a, const char *path, RawFile *out);
+
+// All that rawfile_open opened so far, each path once, in the order of the first opening: what a depfile
+// lists, and what decides about the result. `id` changes when somebody writes or replaces the file.
+typedef struct ReadFile {
+    const char *path;
+    const char *id;
+} ReadFile;
+const ReadFile *rawfile_list_read(uint32_t *n);
+// The id that a path has now, NULL: it cannot be read.
+const char *rawfile_id(Arena *a, const char *path);
+
 // The path of a file that a model names: absolute paths as they are, others from `dir` ("" = current folder).
 // NULL: the name is empty or leaves the folder through "..".
 const char *rawfile_resolve(Arena *a, const char *dir, const char *name);

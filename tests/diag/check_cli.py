@@ -33,6 +33,7 @@ COMMANDS = {
         ["ops", "matmul"],
         ["passes"],
         ["targets"],
+        ["cache", "--cache", "/nonexistent"],
         ["inspect", model],
         ["convert", model],
     ],
@@ -49,6 +50,9 @@ COMMANDS = {
     2: [
         [],
         ["compil"],
+        ["cache", "purge", "--cache", "/nonexistent"],
+        ["cache", "show", "clear", "--cache", "/nonexistent"],
+        ["cache", "--cache", "none"],
         ["compile"],
         ["compile", model, model],
         ["compile", model, "--cpu", "z80"],

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// See cache.h. The model is read in any case, so that its errors and warnings are the same with and without
+// the cache, and all files that it names are known; what is saved is all that comes after.
+#include "compiler/cache.h"
+#include "compiler/cache_entry.h"
+#include "compiler/content_hash.h"
+#include "compiler/import/rawfile.h"
+#include "compiler/output.h"
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+// --- the key -------------------------------------------------------------------------------------
+
+// Options that say where files go or how messages look, or whose meaning counts by what they name.
+static bool is_no_matter(const char *option)
+{
+    static const char *const names[] = {"-o", "--depfile", "--cc-flags", "--cache", "--no-color", "--help"};
+    for (uint32_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(option, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static void add_option(ContentHash *h, const char *name, const char *value)
+{
+    if (value == NULL || is_no_matter(name))
+        return;
+    content_hash_add_text(h, name);
+    content_hash_add_text(h, value);
+}
+
+static void add_options(ContentHash *h, const Options *o)
+{
+#define OPTION(field, name, value, commands, help) add_option(h, name, o->field);
+#define LIST(field, name, value, commands, help)                                                             \
+    for (uint32_t i = 0; i < o->field.len; i++)                                                              \
+        add_option(h, name, o->field.data[i]);
+#include "compiler/options.def"
+#undef OPTION
+#undef LIST
+}
+
+// "native" stands for this machine, whose caches count too.
+static void add_cpu(ContentHash *h, Arena *a, const CpuInfo *cpu)
+{
+    content_hash_add_text(h, arena_printf(a, "%s %s %u %u %u %u %u %u %u", cpu->name, cpu->cc_flags,
+                                          cpu->f32_lanes, cpu->vector_regs, cpu->fma_per_cycle, cpu->l1_bytes,
+                                          cpu->l2_bytes, cpu->l3_bytes, cpu->features));
+}
+
+// All files that were read. False: one was written meanwhile, so that nobody knows what was compiled.
+static bool add_inputs(ContentHash *h, Arena *a)
+{
+    uint32_t n = 0;
+    const ReadFile *read = rawfile_list_read(&n);
+    for (uint32_t i = 0; i < n; i++) {
+        const char *content = content_hash_file(a, read[i].path), *id = rawfile_id(a, read[i].path);
+        if (content == NULL || id == NULL || strcmp(id, read[i].id) != 0)
+            return false;
+        content_hash_add_text(h, content);
+    }
+    return true;
+}
+
+// What other programs and libraries make of kernels depends on them too, and a dump is wanted for itself.
+static bool is_cacheable(const Job *j)
+{
+    const Options *o = &j->cli->options;
+    if (o->dump != NULL || o->stop_after != NULL || o->time_passes != NULL || o->metallib != NULL)
+        return false;
+    return j->target != &target_cuda || (o->gpu != NULL && strcmp(o->gpu, "text") == 0);
+}
+
+static const char *make_key(Job *j)
+{
+    Arena *a = j->cli->arena;
+    ContentHash *h = content_hash_new(a);
+    const char *program = content_hash_file(a, "/proc/self/exe");
+    if (program == NULL) // which compiler this is cannot be told
+        return NULL;
+    content_hash_add_text(h, program);
+    content_hash_add_text(h, j->host.name);
+    content_hash_add_text(h, output_stem(a, j->model));
+    add_options(h, &j->cli->options);
+    add_cpu(h, a, &j->cpu);
+    return add_inputs(h, a) ? content_hash_text(a, h) : NULL;
+}
+
+bool cache_open(Job *j, Cache *out)
+{
+    *out = (Cache){.job = j, .n_items = j->cli->diag->items.len};
+    if (!cache_folder_find(j->cli, &out->folder))
+        return false;
+    if (out->folder.path == NULL || !is_cacheable(j))
+        return true;
+    if (!cache_folder_make(j->cli, &out->folder))
+        return false;
+    out->key = make_key(j);
+    return true;
+}
+
+// --- entries -------------------------------------------------------------------------------------
+
+CacheResult cache_fetch(const Cache *c, const char *dir, CompileReport *out)
+{
+    CacheParts parts;
+    if (c->key == NULL)
+        return CACHE_MISS;
+    Cli *cli = c->job->cli;
+    const char *path = cache_folder_entry(&c->folder, c->key);
+    const EntryState state = cache_entry_read(cli->arena, path, &parts);
+    if (state == ENTRY_DAMAGED)
+        diag_warning(cli->diag, (Span){0}, E0007, "%s is damaged: compiled again", path);
+    if (state != ENTRY_WHOLE)
+        return CACHE_MISS;
+    utimensat(AT_FDCWD, path, NULL, 0); // used now
+    if (!output_make_dir(cli->diag, dir))
+        return CACHE_FAILED;
+    for (uint32_t i = 0; i < parts.data.len; i++) {
+        const FilePart part = {parts.data.data[i], parts.report.files.data[i].len};
+        const char *file = output_path(cli->arena, dir, parts.report.files.data[i].name);
+        if (!rawfile_write(cli->diag, file, &part, 1))
+            return CACHE_FAILED;
+    }
+    *out = parts.report;
+    return CACHE_HIT;
+}
+
+// The bytes of the files that were written: texts are in memory, weights are read again.
+static bool collect(const Cache *c, const char *dir, CacheParts *parts)
+{
+    const Job *j = c->job;
+    Arena *a = j->cli->arena;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < j->emitted.files.len; i++) {
+        const EmittedFile *f = &j->emitted.files.data[i];
+        RawFile written = {f->data, f->len};
+        if (f->data == NULL && (!rawfile_peek(a, output_path(a, dir, f->name), &written) ||
+                                written.len != f->len))
+            return false;
+        vec_push(a, &parts->data, written.data);
+        bytes += f->len;
+    }
+    return bytes <= c->folder.limit;
+}
+
+// A compile that warned after the model was read is not kept: the warnings would be missing later.
+static bool has_new_warnings(const Cache *c)
+{
+    const Diag *d = c->job->cli->diag;
+    for (uint32_t i = c->n_items; i < d->items.len; i++)
+        if (d->items.data[i].level != DIAG_NOTE && d->items.data[i].code != E0007)
+            return true;
+    return false;
+}
+
+void cache_store(const Cache *c, const char *dir, const CompileReport *r)
+{
+    CacheParts parts = {.report = *r};
+    Cli *cli = c->job->cli;
+    Diag quiet = diag_new(cli->arena);
+    if (c->key == NULL || has_new_warnings(c) || !collect(c, dir, &parts))
+        return;
+    if (!cache_entry_write(cli->arena, &quiet, cache_folder_entry(&c->folder, c->key), &parts))
+        diag_warning(cli->diag, (Span){0}, E0007, "not kept in %s: %s", c->folder.path,
+                     quiet.items.len != 0 ? quiet.items.data[0].message : "");
+    cache_folder_trim(&c->folder);
+}

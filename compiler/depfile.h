@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a build system wants beside the outputs: what they were made from (--depfile), and the flags that the
+// C compiler needs for them (--cc-flags).
+#ifndef COMPILER_DEPFILE_H
+#define COMPILER_DEPFILE_H
+
+#include "compiler/job.h"
+
+// Writes those of the two that the options ask for. `dir`: the folder of the outputs. After a compile, when
+// all of its inputs were read. False: reported.
+bool depfile_write(const Job *j, const char *dir);
+
+#endif
