@@ -167,6 +167,8 @@ static const char *window_end(const Place *p, const char *from)
     return from;
 }
 
+static const char *const level_names[] = {"error", "warning", "note"};
+
 typedef struct Palette {
     const char *place, *level[3], *caret, *off;
 } Palette;
@@ -206,7 +208,6 @@ static void print_source(FILE *out, const Place *p, const Palette *pal)
 
 static void print_item(const Diag *d, const DiagItem *item, FILE *out, const Palette *pal)
 {
-    static const char *const level_names[] = {"error", "warning", "note"};
     const Span *span = &item->span;
     const DiagFile *file = span->file && span->file <= d->files.len ? &d->files.data[span->file - 1] : NULL;
     Place place = {0};
@@ -231,8 +232,74 @@ static void print_item(const Diag *d, const DiagItem *item, FILE *out, const Pal
         print_source(out, &place, pal);
 }
 
+// ---- JSON ----------------------------------------------------------------
+
+void diag_print_json_string(FILE *out, const char *text)
+{
+    const char *end = text + strlen(text);
+    fputc('"', out);
+    for (size_t n = 0; text < end; text += n ? n : 1) {
+        n = char_len(text, end);
+        const unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\')
+            fprintf(out, "\\%c", c);
+        else if (n)
+            fwrite(text, 1, n, out);
+        else if (c < 0x20 || c == 0x7f)
+            fprintf(out, "\\u%04x", (unsigned)c);
+        else
+            fputs("\xef\xbf\xbd", out);
+    }
+    fputc('"', out);
+}
+
+// The members of an item without the braces around them.
+static void print_json_members(const Diag *d, const DiagItem *item, FILE *out)
+{
+    const Span *span = &item->span;
+    const DiagFile *file = span->file && span->file <= d->files.len ? &d->files.data[span->file - 1] : NULL;
+    fputs("\"message\": ", out);
+    diag_print_json_string(out, item->message);
+    if (file) {
+        fputs(", \"file\": ", out);
+        diag_print_json_string(out, file->name);
+    }
+    if (file && file->text) {
+        const Place place = find_place(file, span);
+        fprintf(out, ", \"line\": %u, \"column\": %u", place.line_number, place.column);
+    }
+    if (span->path && *span->path) {
+        fputs(", \"pointer\": ", out);
+        diag_print_json_string(out, span->path);
+    }
+}
+
+static void print_json(const Diag *d, FILE *out)
+{
+    for (uint32_t i = 0, n = d->items.len; i < n;) {
+        const DiagItem *item = &d->items.data[i];
+        fprintf(out, "{\"level\": \"%s\", \"code\": \"%s\", ", level_names[item->level],
+                diag_code_text(item->code));
+        print_json_members(d, item, out);
+        const uint32_t first = ++i;
+        for (; i < n && d->items.data[i].level == DIAG_NOTE; i++) {
+            fputs(i == first ? ", \"notes\": [{" : ", {", out);
+            print_json_members(d, &d->items.data[i], out);
+            fputc('}', out);
+        }
+        fputs(i > first ? "]}\n" : "}\n", out);
+    }
+    if (d->n_errors > DIAG_MAX_ERRORS)
+        fprintf(out, "{\"level\": \"note\", \"message\": \"%u more errors are not shown\"}\n",
+                d->n_errors - DIAG_MAX_ERRORS);
+}
+
 void diag_print(const Diag *d, FILE *out, DiagStyle style)
 {
+    if (style == DIAG_JSON) {
+        print_json(d, out);
+        return;
+    }
     for (uint32_t i = 0; i < d->items.len; i++)
         print_item(d, &d->items.data[i], out, &palettes[style]);
     if (d->n_errors > DIAG_MAX_ERRORS)

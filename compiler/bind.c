@@ -60,7 +60,8 @@ static bool is_in_range(Graph *g, const char *option, const ImportSize *b, const
 static bool bind_one(Binder *b, const ImportSize *size)
 {
     bool ok = true;
-    const int32_t index = find_symbol(b->g, "--dim", size, &ok);
+    const char *option = size->keeps_min ? "--bucket" : "--dim";
+    const int32_t index = find_symbol(b->g, option, size, &ok);
     if (index < 0)
         return ok;
     Symbol *s = &b->g->dims->symbols.data[index];
@@ -71,7 +72,7 @@ static bool bind_one(Binder *b, const ImportSize *size)
     }
     b->value[index] = size->value;
     b->is_known[index] = true;
-    return is_in_range(b->g, "--dim", size, s);
+    return is_in_range(b->g, option, size, s);
 }
 
 static bool limit_one(Binder *b, const ImportSize *size)

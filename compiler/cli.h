@@ -6,12 +6,10 @@
 #include "base/diag.h"
 #include "base/str.h"
 
-// Exit codes, documented in docs/CLI.md and `rlxc --help`.
 typedef enum ExitCode {
-    EXIT_OK = 0,
-    EXIT_WRONG = 1, // the input is wrong, or outputs differ: see the messages
-    EXIT_USAGE = 2, // the command line is wrong
-    EXIT_TOOL = 3,  // a program that rlxc needs (the C compiler) failed
+#define EXIT_CODE(name, number, text) name = number,
+#include "compiler/exit_codes.def"
+#undef EXIT_CODE
 } ExitCode;
 
 typedef VEC(const char *) Strings;
@@ -38,15 +36,14 @@ typedef struct Cli {
 
 // Fills c->options from argv[2..]. False: reported. A flag's value is "".
 bool cli_parse(Cli *c, char letter, int argc, char **argv);
-void cli_print_help(FILE *out);
-void cli_print_command_help(char letter, FILE *out);
-void cli_print_markdown(FILE *out);
-// Letter of a command, or 0.
-char cli_find_command(const char *name);
 // Prints the diagnostics and gives the exit code that goes with them.
 ExitCode cli_fail(Cli *c);
-// Progress on a terminal, nothing in a pipe.
+// One line on stderr that says what takes long, drawn anew again and again, and wiped by cli_progress_end and
+// cli_fail. Nothing is drawn before main has allowed it: on terminals only.
+void cli_progress_allow(void);
 void cli_progress(const char *what);
+// The same for a part of it, at most ten times a second. total 0: unknown.
+void cli_progress_step(const char *what, uint64_t done, uint64_t total);
 void cli_progress_end(void);
 
 #endif

@@ -32,9 +32,9 @@ ExitCode cmd_compile(Cli *c)
     const bool is_done = compile(&j, dir, &report);
     if (c->diag->n_errors != 0)
         return cli_fail(c);
+    if (!is_done)
+        return job_end_early(&j);
     cli_progress_end();
-    if (!is_done) // --stop-after
-        return EXIT_OK;
     diag_print(c->diag, stderr, c->style);
     compile_report_print(c, &report, dir);
     return EXIT_OK;
@@ -47,10 +47,16 @@ ExitCode cmd_check(Cli *c)
         return cli_fail(c);
     }
     bool ok = true;
+    Str json = str_new(c->arena);
     for (uint32_t i = 0; i < c->options.args.len; i++) {
         Graph *g = NULL;
-        ok = import_model(c->arena, c->diag, c->options.args.data[i], &g) && ok;
+        const bool is_right = import_model(c->arena, c->diag, c->options.args.data[i], &g);
+        str_printf(&json, "%s\n    {\"file\": \"%s\", \"ok\": %s}", i == 0 ? "" : ",",
+                   json_text(c->arena, c->options.args.data[i]), is_right ? "true" : "false");
+        ok = is_right && ok;
     }
+    if (c->options.json != NULL)
+        printf("{\n  \"ok\": %s,\n  \"models\": [%s\n  ]\n}\n", ok ? "true" : "false", str_text(&json));
     if (!ok)
         return cli_fail(c);
     diag_print(c->diag, stderr, c->style);
@@ -80,6 +86,9 @@ ExitCode cmd_convert(Cli *c)
     if (!import_export_json(g, to, c->diag))
         return cli_fail(c);
     diag_print(c->diag, stderr, c->style);
-    printf("wrote %s\n", to);
+    if (c->options.json != NULL)
+        printf("{\"file\": \"%s\"}\n", json_text(c->arena, to));
+    else
+        printf("wrote %s\n", to);
     return EXIT_OK;
 }

@@ -40,23 +40,38 @@ static void print_op(OpId op)
     }
 }
 
-static void print_ops_json(void)
+static void print_attr_json(const AttrInfo *a)
 {
-    printf("[");
-    for (OpId op = 1; op < OP_COUNT; op++)
-        printf("%s\n  {\"name\": \"%s\", \"kind\": \"%s\", \"min_inputs\": %u, \"max_inputs\": %u}",
-               op == 1 ? "" : ",", op_info[op].name, kind_names[op_info[op].kind], op_info[op].min_src,
-               op_info[op].max_src);
-    printf("\n]\n");
+    printf("{\"name\": \"%s\", \"type\": \"%s\", \"default\": ", a->name, attr_type_names[a->type]);
+    if (a->dflt == NULL)
+        printf("null");
+    else
+        diag_print_json_string(stdout, a->dflt);
+    printf(", \"required\": %s, \"text\": ", a->dflt == NULL ? "true" : "false");
+    diag_print_json_string(stdout, a->text);
+    printf("}");
 }
 
-static bool print_named_op(Cli *c, const char *name)
+static void print_op_json(OpId op, const char *comma)
 {
-    OpId op;
-    if (op_parse(name, &op) && op != OP_none) {
-        print_op(op);
-        return true;
+    const OpInfo *info = &op_info[op];
+    AttrId first;
+    uint32_t n;
+    attr_range(op, &first, &n);
+    printf("%s\n  {\"name\": \"%s\", \"kind\": \"%s\", \"min_inputs\": %u, \"max_inputs\": %u, "
+           "\"results\": %u, \"attributes\": [",
+           comma, info->name, kind_names[info->kind], info->min_src, info->max_src, info->n_results);
+    for (uint32_t i = 0; i < n; i++) {
+        printf("%s", i == 0 ? "" : ", ");
+        print_attr_json(&attr_info[first + i]);
     }
+    printf("]}");
+}
+
+static bool find_named_op(Cli *c, const char *name, OpId *op)
+{
+    if (op_parse(name, op) && *op != OP_none)
+        return true;
     const char *names[OP_COUNT];
     for (uint32_t i = 0; i < OP_COUNT; i++)
         names[i] = op_info[i].name;
@@ -69,15 +84,24 @@ static bool print_named_op(Cli *c, const char *name)
 
 ExitCode cmd_ops(Cli *c)
 {
-    if (c->options.json != NULL) {
-        print_ops_json();
-        return EXIT_OK;
-    }
-    for (uint32_t i = 0; i < c->options.args.len; i++)
-        if (!print_named_op(c, c->options.args.data[i]))
+    const uint32_t n_named = c->options.args.len, n = n_named != 0 ? n_named : OP_COUNT - 1u;
+    const bool is_json = c->options.json != NULL;
+    OpId *ops = ARENA_ARRAY(c->arena, OpId, n);
+    for (uint32_t i = 0; i < n; i++) {
+        ops[i] = (OpId)(i + 1);
+        if (n_named != 0 && !find_named_op(c, c->options.args.data[i], &ops[i]))
             return cli_fail(c);
-    for (OpId op = 1; c->options.args.len == 0 && op < OP_COUNT; op++)
-        printf("%-18s %s\n", op_info[op].name, kind_names[op_info[op].kind]);
+    }
+    printf("%s", is_json ? "[" : "");
+    for (uint32_t i = 0; i < n; i++) {
+        if (is_json)
+            print_op_json(ops[i], i == 0 ? "" : ",");
+        else if (n_named != 0)
+            print_op(ops[i]);
+        else
+            printf("%-18s %s\n", op_info[ops[i]].name, kind_names[op_info[ops[i]].kind]);
+    }
+    printf("%s", is_json ? "\n]\n" : "");
     return EXIT_OK;
 }
 
@@ -105,10 +129,34 @@ ExitCode cmd_passes(Cli *c)
     return EXIT_OK;
 }
 
+static void print_targets_json(void)
+{
+    printf("{\n  \"targets\": [");
+    for (const char *const *name = target_names; *name != NULL; name++)
+        printf("%s\"%s\"", name == target_names ? "" : ", ", *name);
+    printf("],\n  \"cpus\": [");
+    const char *comma = "";
+    for (const char *const *name = cpu_names; *name != NULL; name++) {
+        CpuInfo cpu;
+        if (!cpu_find(*name, &cpu))
+            continue;
+        printf("%s\n    {\"name\": \"%s\", \"cpu\": \"%s\", \"f32_lanes\": %u, \"registers\": %u, "
+               "\"l1_bytes\": %u, \"l2_bytes\": %u, \"cc_flags\": \"%s\"}",
+               comma, *name, cpu.name, cpu.f32_lanes, cpu.vector_regs, cpu.l1_bytes, cpu.l2_bytes,
+               cpu.cc_flags);
+        comma = ",";
+    }
+    printf("\n  ]\n}\n");
+}
+
 ExitCode cmd_targets(Cli *c)
 {
     if (!has_no_args(c))
         return cli_fail(c);
+    if (c->options.json != NULL) {
+        print_targets_json();
+        return EXIT_OK;
+    }
     for (const char *const *name = target_names; *name != NULL; name++)
         printf("target %-10s%s\n", *name,
                strcmp(*name, "metal") != 0 ? "complete" : "kernel text only");
@@ -130,6 +178,14 @@ ExitCode cmd_explain(Cli *c)
         for (uint32_t i = 0; i < DIAG_CODE_COUNT; i++)
             diag_note(c->diag, (Span){0}, "%s %s", diag_code_text((DiagCode)i), diag_code_title((DiagCode)i));
         return cli_fail(c);
+    }
+    if (c->options.json != NULL) {
+        printf("{\"code\": \"%s\", \"title\": ", diag_code_text(code));
+        diag_print_json_string(stdout, diag_code_title(code));
+        printf(", \"text\": ");
+        diag_print_json_string(stdout, diag_code_explanation(code));
+        printf("}\n");
+        return EXIT_OK;
     }
     printf("%s: %s\n\n%s\n", diag_code_text(code), diag_code_title(code), diag_code_explanation(code));
     return EXIT_OK;

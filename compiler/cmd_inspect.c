@@ -116,10 +116,8 @@ ExitCode cmd_inspect(Cli *c)
     Job j;
     if (!job_begin(&j, c, "generic", false) || !job_plan(&j))
         return cli_fail(c);
-    if (c->options.stop_after != NULL) {
-        cli_progress_end();
-        return EXIT_OK;
-    }
+    if (c->options.stop_after != NULL)
+        return job_end_early(&j);
     j.host.compile_gpu = NULL; // slow, and nothing of it is printed
     if (!job_emit(&j))
         return cli_fail(c);

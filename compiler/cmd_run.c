@@ -15,6 +15,52 @@
 
 // --- run -----------------------------------------------------------------------------------------
 
+static void add_number(Str *s, const char *before, double v)
+{
+    str_add(s, before);
+    if (isfinite(v))
+        str_f64(s, v);
+    else
+        str_add(s, "null"); // JSON has no such numbers
+}
+
+static double sum_of(const Tensor *t, double *low, double *high)
+{
+    double sum = 0;
+    *low = HUGE_VAL;
+    *high = -HUGE_VAL;
+    for (int64_t i = 0; i < t->numel; i++) {
+        const double v = tensor_get_f64(t, i);
+        *low = v < *low ? v : *low;
+        *high = v > *high ? v : *high;
+        sum += v;
+    }
+    return sum;
+}
+
+enum { SHOWN = 6 }; // elements
+
+static void add_output_json(const Job *j, const char *name, const Tensor *t, Str *s)
+{
+    const bool is_text = interface_text(j, name, true) != NULL;
+    str_printf(s, "{\"name\": \"%s\", \"element\": \"%s\", \"shape\": [", json_text(j->cli->arena, name),
+               is_text ? "string" : dtype_info[t->dtype].name);
+    for (uint32_t i = 0; i + is_text < t->rank; i++)
+        str_printf(s, "%s%lld", i == 0 ? "" : ", ", (long long)t->dim[i]);
+    str_add(s, "]");
+    if (!is_text && t->numel > 0) {
+        double low, high;
+        const double sum = sum_of(t, &low, &high);
+        add_number(s, ", \"min\": ", low);
+        add_number(s, ", \"max\": ", high);
+        add_number(s, ", \"mean\": ", sum / (double)t->numel);
+        for (int64_t i = 0; i < t->numel && i < SHOWN; i++)
+            add_number(s, i == 0 ? ", \"first\": [" : ", ", tensor_get_f64(t, i));
+        str_add(s, "]");
+    }
+    str_add(s, "}");
+}
+
 static void print_strings(const char *name, const Tensor *t)
 {
     printf("%s: string[", name);
@@ -27,20 +73,15 @@ static void print_strings(const char *name, const Tensor *t)
 
 static void print_summary(const char *name, const Tensor *t)
 {
-    double low = HUGE_VAL, high = -HUGE_VAL, sum = 0;
-    for (int64_t i = 0; i < t->numel; i++) {
-        const double v = tensor_get_f64(t, i);
-        low = v < low ? v : low;
-        high = v > high ? v : high;
-        sum += v;
-    }
+    double low, high;
+    const double sum = sum_of(t, &low, &high);
     printf("%s: %s[", name, dtype_info[t->dtype].name);
     for (uint32_t i = 0; i < t->rank; i++)
         printf("%s%lld", i == 0 ? "" : ", ", (long long)t->dim[i]);
     printf("]");
     if (t->numel > 0)
         printf(" min %.6g max %.6g mean %.6g, first", low, high, sum / (double)t->numel);
-    for (int64_t i = 0; i < t->numel && i < 6; i++)
+    for (int64_t i = 0; i < t->numel && i < SHOWN; i++)
         printf(" %.6g", tensor_get_f64(t, i));
     printf("\n");
 }
@@ -111,6 +152,7 @@ typedef struct Feed {
     const char *seed; // NULL: all inputs are given
     int64_t *sizes;   // of symbols
     Tensor *inputs, *outputs;
+    Str json; // of verify: what was compared
 } Feed;
 
 // Up to a loaded library, with the inputs of a run.
@@ -131,6 +173,27 @@ static const char *where(const Job *j)
     return j->target->caps.is_gpu ? j->target->name : j->cpu.name;
 }
 
+static void print_run(Job *j, const Tensor *outputs, double ms)
+{
+    const unsigned long long arena = (unsigned long long)j->plan->region_bytes[REGION_ARENA];
+    Str json = str_new(j->cli->arena);
+    for (uint32_t i = 0; i < j->plan->outputs.len; i++) {
+        const char *name = j->plan->outputs.data[i].name;
+        str_add(&json, i == 0 ? "\n    " : ",\n    ");
+        if (j->cli->options.json != NULL)
+            add_output_json(j, name, &outputs[i], &json);
+        else
+            print_output(j, name, &outputs[i]);
+    }
+    if (j->cli->options.json != NULL)
+        printf("{\n  \"name\": \"%s\",\n  \"device\": \"%s\",\n  \"ms\": %.3f,\n"
+               "  \"arena_bytes\": %llu,\n  \"outputs\": [%s\n  ]\n}\n",
+               j->host.name, where(j), ms, arena, str_text(&json));
+    else
+        printf("%s on %s: %.3f ms (one run, not warmed up), arena %llu bytes\n", j->host.name, where(j), ms,
+               arena);
+}
+
 ExitCode cmd_run(Cli *c)
 {
     Job j;
@@ -144,10 +207,7 @@ ExitCode cmd_run(Cli *c)
     const double ms = now_ms() - start;
     cli_progress_end();
     diag_print(c->diag, stderr, c->style);
-    for (uint32_t i = 0; i < j.plan->outputs.len; i++)
-        print_output(&j, j.plan->outputs.data[i].name, &f.outputs[i]);
-    printf("%s on %s: %.3f ms (one run, not warmed up), arena %llu bytes\n", j.host.name, where(&j), ms,
-           (unsigned long long)j.plan->region_bytes[REGION_ARENA]);
+    print_run(&j, f.outputs, ms);
     native_close(&n);
     return EXIT_OK;
 }
@@ -202,7 +262,7 @@ static double default_tolerance(DType t)
     return t == DTYPE_f16 ? 2e-3 : t == DTYPE_bf16 ? 2e-2 : 1e-4;
 }
 
-static bool report(Job *j, const Feed *f, uint32_t slot, const Tensor *want, double given)
+static bool report(Job *j, Feed *f, uint32_t slot, const Tensor *want, double given)
 {
     const char *name = j->plan->outputs.data[slot].name, *sizes = open_sizes_text(j, f->sizes);
     const Tensor *got = &f->outputs[slot];
@@ -214,15 +274,23 @@ static bool report(Job *j, const Feed *f, uint32_t slot, const Tensor *want, dou
     const double relative = d.error == 0 ? 0 : d.largest > 0 ? d.error / d.largest : HUGE_VAL;
     const bool ok = !d.is_special && relative <= tolerance;
     if (j->cli->options.json != NULL) {
-        printf("{\"output\": \"%s\", \"max_error\": %.9g, \"max_magnitude\": %.9g, \"relative_error\": %.9g, "
-               "\"tolerance\": %.9g, \"accuracy\": %.9g, \"ok\": %s}\n",
-               json_text(j->cli->arena, name), d.error, d.largest, isfinite(relative) ? relative : d.error,
-               tolerance, j->pipeline.accuracy, ok ? "true" : "false");
-        return ok;
-    }
-    printf(
-        "%s%s: largest error %.3g of magnitude %.6g (relative %.3g; convolutions were asked for %.3g): %s\n",
-        name, sizes, d.error, d.largest, relative, j->pipeline.accuracy, ok ? "ok" : "DIFFERS");
+        Str *s = &f->json;
+        str_printf(s, "%s\n    {\"output\": \"%s\", \"sizes\": {", s->len == 0 ? "" : ",",
+                   json_text(j->cli->arena, name));
+        for (uint32_t i = 0; i < open_sizes_count(j); i++)
+            str_printf(s, "%s\"%s\": %lld", i == 0 ? "" : ", ",
+                       json_text(j->cli->arena, j->plan->graph->symbols->symbol[i].name),
+                       (long long)f->sizes[i]);
+        add_number(s, "}, \"accuracy\": ", j->pipeline.accuracy);
+        add_number(s, ", \"max_error\": ", d.error);
+        add_number(s, ", \"max_magnitude\": ", d.largest);
+        add_number(s, ", \"relative_error\": ", relative);
+        add_number(s, ", \"tolerance\": ", tolerance);
+        str_printf(s, ", \"ok\": %s}", ok ? "true" : "false");
+    } else
+        printf("%s%s: largest error %.3g of magnitude %.6g (relative %.3g; convolutions were asked for %.3g): "
+               "%s\n",
+               name, sizes, d.error, d.largest, relative, j->pipeline.accuracy, ok ? "ok" : "DIFFERS");
     if (!ok)
         diag_error(j->cli->diag, (Span){0}, E0401,
                    "output '%s'%s element %lld: generated %.9g, reference %.9g", name, sizes, (long long)d.at,
@@ -260,11 +328,17 @@ static bool verify_sizes(Job *j, Native *n, Feed *f, double tolerance, bool *is_
     return ok;
 }
 
+static void print_verified(const Job *j, const Feed *f, bool ok)
+{
+    printf("{\n  \"ok\": %s,\n  \"device\": \"%s\",\n  \"outputs\": [%s\n  ]\n}\n",
+           ok ? "true" : "false", where(j), str_text(&f->json));
+}
+
 ExitCode cmd_verify(Cli *c)
 {
     Job j;
     Native n = {0};
-    Feed f = {.seed = c->options.random != NULL ? c->options.random : "1"};
+    Feed f = {.seed = c->options.random != NULL ? c->options.random : "1", .json = str_new(c->arena)};
     bool is_run = false;
     double tolerance = -1; // not given
     if (c->options.tolerance != NULL &&
@@ -281,6 +355,8 @@ ExitCode cmd_verify(Cli *c)
     const bool ok = verify_sizes(&j, &n, &f, tolerance, &is_run);
     if (!is_run)
         return cli_fail(c);
+    if (c->options.json != NULL)
+        print_verified(&j, &f, ok);
     diag_print(c->diag, stderr, c->style);
     native_close(&n);
     return ok ? EXIT_OK : EXIT_WRONG;

@@ -315,6 +315,15 @@ bool job_plan(Job *j)
            (j->fallback == NULL || job_plan(j->fallback));
 }
 
+ExitCode job_end_early(Job *j)
+{
+    cli_progress_end();
+    diag_print(j->cli->diag, stderr, j->cli->style);
+    if (j->cli->options.json != NULL)
+        printf("{\"stopped_after\": \"%s\"}\n", j->cli->options.stop_after);
+    return EXIT_OK;
+}
+
 bool job_emit(Job *j)
 {
     cli_progress("writing C");
@@ -325,12 +334,23 @@ bool job_emit(Job *j)
 
 enum { LARGE_PIECE = 1 << 20 };
 
+// A file that is being written, for the line of progress.
+typedef struct FileProgress {
+    RawWriter writer;
+    const char *name;
+    uint64_t done, total;
+} FileProgress;
+
 // Large pieces are weights: what they were made from is not needed again.
-static bool append_and_release(void *writer, const void *bytes, size_t n)
+static bool append_and_release(void *progress, const void *bytes, size_t n)
 {
-    const bool ok = rawfile_append(writer, bytes, n);
-    if (n >= LARGE_PIECE)
+    FileProgress *p = progress;
+    const bool ok = rawfile_append(&p->writer, bytes, n);
+    p->done += n;
+    if (n >= LARGE_PIECE) {
         rawfile_release_pages();
+        cli_progress_step(p->name, p->done >> 20, p->total >> 20);
+    }
     return ok;
 }
 
@@ -340,10 +360,10 @@ bool job_write(Job *j, const char *dir)
         return false;
     for (uint32_t i = 0; i < j->emitted.files.len; i++) {
         const EmittedFile *f = &j->emitted.files.data[i];
-        RawWriter w;
-        if (!rawfile_create(&w, j->cli->diag, output_path(j->cli->arena, dir, f->name)))
+        FileProgress p = {.name = arena_printf(j->cli->arena, "MiB of %s", f->name), .total = f->len};
+        if (!rawfile_create(&p.writer, j->cli->diag, output_path(j->cli->arena, dir, f->name)))
             return false;
-        if (!rawfile_commit(&w, host_stream(f, append_and_release, &w)))
+        if (!rawfile_commit(&p.writer, host_stream(f, append_and_release, &p)))
             return false;
     }
     return true;

@@ -41,6 +41,8 @@ bool job_plan(Job *j);
 // The model again, with other sizes: import, and a plan. *plan is NULL where --stop-after ended.
 bool job_import(Job *j, const Given *given, Graph **out);
 bool job_plan_graph(Job *j, Graph *g, const PipelineOptions *o, Plan **out);
+// After --stop-after: there is nothing to print but that.
+ExitCode job_end_early(Job *j);
 bool job_emit(Job *j);
 // Writes the emitted files into a folder (made if missing).
 bool job_write(Job *j, const char *dir);

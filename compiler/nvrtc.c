@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See nvrtc.h.
 #include "compiler/nvrtc.h"
+#include "compiler/cli.h"
 #include <dlfcn.h>
 #include <glob.h>
 #include <stdlib.h>
@@ -151,11 +152,14 @@ bool nvrtc_compile(void *ctx, const char *text, const char *const *names, uint32
     if (!load(n, &api))
         return false;
     for (uint32_t i = 0; i < n->gpus.n; i++) {
+        cli_progress(arena_printf(n->arena, "compiling kernels for %s (%u of %u)", n->gpus.name[i], i + 1,
+                                  n->gpus.n + 1));
         GpuImage image = {.kind = n->gpus.kind[i], .label = n->gpus.name[i]};
         if (!compile_for(n, &api, text, n->gpus.name[i], &image))
             return false;
         vec_push(n->arena, out, image);
     }
+    cli_progress("compiling kernels to PTX");
     GpuImage ptx = {.kind = KIND_PTX, .label = "ptx"};
     if (!compile_for(n, &api, text, ptx_arch, &ptx))
         return false;

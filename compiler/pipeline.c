@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the passes. See pipeline.h.
 #include "compiler/pipeline.h"
+#include "compiler/cli.h"
 #include "ir/text.h"
 #include <inttypes.h>
 #include <string.h>
@@ -25,6 +26,7 @@ static void dump(const PipelineOptions *o, const PassInfo *info, const Pass *p)
         return;
     Arena a = {0};
     Str text = str_new(&a);
+    cli_progress_end();
     if (info->makes_plan && p->plan != NULL)
         plan_print(p->plan, &text);
     else
@@ -59,6 +61,8 @@ static bool run_pass(Pass *p, const PassInfo *info, const PipelineOptions *o)
     if (p->failed)
         return false;
     if (o->time_passes)
+        cli_progress_end();
+    if (o->time_passes)
         fprintf(o->report, "%-10s %8.2f ms  %u nodes%s\n", info->name, now_ms() - start,
                 p->graph->nodes.len - 1, changed ? "" : "  (nothing to do)");
     verify(p, info);
@@ -88,6 +92,7 @@ bool pipeline_run(Arena *perm, Diag *d, Graph *graph, const PipelineOptions *o, 
     bool ok = pipeline_bind(graph, o, &p.graph);
     *plan = NULL;
     for (uint32_t i = 0; i < pass_count && ok; i++) {
+        cli_progress_step(arena_printf(&scratch, "pass %s", pass_info[i].name), i + 1, pass_count);
         if (pass_info[i].min_level <= o->opt_level)
             ok = run_pass(&p, &pass_info[i], o);
         if (o->stop_after != NULL && strcmp(o->stop_after, pass_info[i].name) == 0)

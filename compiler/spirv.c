@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See spirv.h.
 #include "compiler/spirv.h"
+#include "compiler/cli.h"
 
 #if RLXC_HAS_GLSLANG
 #include <glslang/Include/glslang_c_interface.h>
@@ -96,6 +97,7 @@ bool spirv_compile_all(void *ctx, const char *text, const char *const *functions
 {
     const SpirvJob *j = ctx;
     for (uint32_t i = 0; i < n; i++) {
+        cli_progress_step("compiling kernels", i, n);
         const Spirv s = spirv_compile(j->arena, text, functions[i]);
         if (s.wrong != NULL)
             return diag_error(j->diag, (Span){0}, E0005, "kernel %s: %s", functions[i], s.wrong);

@@ -161,6 +161,17 @@ MESSAGES = [
         "rlxc: error[E0003]: --dim b: given twice\n",
     ),
     (["inspect", symbolic, "--dim", "b=1", "--dim", "s=8"], 0, ""),
+    # The message names the option that was given.
+    (
+        ["inspect", model, "--bucket", "zz=4"],
+        1,
+        "rlxc: error[E0207]: --bucket zz: the graph has no symbolic dimension 'zz'\n",
+    ),
+    (
+        ["inspect", model, "--dim", "zz=4"],
+        1,
+        "rlxc: error[E0207]: --dim zz: the graph has no symbolic dimension 'zz'\n",
+    ),
     (["verify", model, "--cpu", another_cpu], 1, None),
     (["compile", experts, "-o", scratch.name, "--moe-resident", "all"], 0, ""),
     (["compile", experts, "-o", scratch.name, "--moe-resident", "3"], 0, ""),

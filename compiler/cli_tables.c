@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// See cli_tables.h.
+#include "compiler/cli_tables.h"
+#include <string.h>
+
+const OptionInfo option_info[] = {
+#define OPTION(field, name, value, commands, help)                                                           \
+    {name, value, commands, help, offsetof(Options, field), false},
+#define LIST(field, name, value, commands, help)                                                             \
+    {name, value, commands, help, offsetof(Options, field), true},
+#include "compiler/options.def"
+#undef OPTION
+#undef LIST
+};
+
+const CommandInfo command_info[] = {
+#define COMMAND(letter, name, args, fn, text) {letter, name, args, text},
+#include "compiler/commands.def"
+#undef COMMAND
+};
+
+const ExampleInfo example_info[] = {
+#define EXAMPLE(letter, line, text) {letter, line, text},
+#define NEXT(letter, text)          {letter, NULL, text},
+#include "compiler/examples.def"
+#undef EXAMPLE
+#undef NEXT
+};
+
+const ExitInfo exit_info[] = {
+#define EXIT_CODE(name, number, text) {number, text},
+#include "compiler/exit_codes.def"
+#undef EXIT_CODE
+};
+
+const uint32_t option_count = sizeof option_info / sizeof *option_info,
+               command_count = sizeof command_info / sizeof *command_info,
+               example_count = sizeof example_info / sizeof *example_info,
+               exit_count = sizeof exit_info / sizeof *exit_info;
+
+bool option_applies(const OptionInfo *o, char letter)
+{
+    return o->commands[0] == '*' || strchr(o->commands, letter) != NULL;
+}
+
+const CommandInfo *command_find(const char *name)
+{
+    for (uint32_t i = 0; i < command_count; i++)
+        if (strcmp(command_info[i].name, name) == 0)
+            return &command_info[i];
+    return NULL;
+}
+
+const char *option_usage(Arena *a, const OptionInfo *o)
+{
+    return o->value == NULL ? o->name : arena_printf(a, "%s %s", o->name, o->value);
+}

@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# What programs and beginners read: --json of every command (one document on stdout with the members that
+# docs/JSON.md names, messages as JSON on stderr), every exit code, --help with examples, suggestions.
+# Usage: check_json.py RLXC
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+RLXC = os.path.abspath(sys.argv[1])
+ROOT = pathlib.Path(os.environ.get("RLXC_SOURCE", ".")).resolve()
+MODEL = str(ROOT / "models" / "gelu_example.json")
+NO_JSON = {"completion", "dev-place"}
+failed = []
+
+
+def call(*args, **env):
+    done = subprocess.run(
+        [RLXC, *map(str, args)], capture_output=True, text=True, env={**os.environ, **env}, cwd=folder
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def expect(condition, *what):
+    if not condition:
+        failed.append(" ".join(map(str, what)))
+
+
+def documented():
+    """The members of each command's document, at any depth, as the table says."""
+    rows = {}
+    for line in (ROOT / "docs" / "JSON.md").read_text().splitlines():
+        match = re.match(r"\| `(\S+)` \| (.*) \|$", line)
+        if match:
+            rows[match[1]] = set(re.findall(r"`(\w+)`", match[2]))
+    return rows
+
+
+def members(value):
+    """Names of all members, at any depth."""
+    if isinstance(value, dict):
+        return set(value).union(*(members(v) for v in value.values()))
+    return set().union(*(members(v) for v in value)) if isinstance(value, list) else set()
+
+
+def check_success(commands, rows):
+    by_name = {"ops", "times", "sizes"}  # members of these are names of something
+    for command, args in SUCCESS.items():
+        for line in args:
+            code, out, err = call(command, *line, "--json", XDG_CACHE_HOME=folder)
+            expect(code == 0 and not err, command, line, code, err)
+            try:
+                document = json.loads(out)
+            except ValueError as why:
+                expect(False, command, line, why, out[:200])
+                continue
+            if command == "convert" and len(line) == 1:
+                expect(document["rlxc"] == 1, "convert prints the model")
+                continue
+            if isinstance(document, dict):
+                document = {k: None if k in by_name else v for k, v in document.items()}
+                document.pop("interface", None)
+            if command in ("verify", "tune"):
+                for entry in document.get("outputs", []) + document.get("choices", []):
+                    entry.update({k: None for k in by_name & set(entry)})
+            missing = members(document) - rows[command]
+            expect(not missing, command, "prints what docs/JSON.md does not name:", missing)
+    expect(set(commands) - NO_JSON == set(SUCCESS), "commands without a case:", set(commands) ^ set(SUCCESS))
+
+
+def check_failure(commands):
+    for command in sorted(set(commands) - NO_JSON):
+        for args in (["--jsn", "--json"], ["/nonexistent/model", "--json"]):
+            code, out, err = call(command, *args)
+            if command == "check" and args[0] != "--jsn":
+                expect(json.loads(out) == {"ok": False, "models": [{"file": args[0], "ok": False}]}, out)
+            else:
+                expect(out == "", command, args, out)
+            lines = [json.loads(line) for line in err.splitlines()]
+            expect(code in (1, 2) and lines, command, args, code)
+            expect(all({"level", "code", "message"} <= set(line) for line in lines), command, lines)
+    code, _, err = call("inspect", "--jsn", "--json")
+    expect({"message": "did you mean '--json'?"} in json.loads(err)["notes"], err)
+
+
+def check_places():
+    """Line, column and pointer of a message; bytes that are no UTF-8."""
+    bad = pathlib.Path(folder) / "bad.json"
+    node = '{"name": "y", "op": "neg", "inputs": ["zz"]}'
+    bad.write_text('{"rlxc": 1,\n "inputs": {"xx": {"dtype": "f32", "shape": [2]}},\n "nodes": [%s],\n'
+                   ' "outputs": ["y"]}\n' % node)
+    code, out, err = call("inspect", bad, "--json")
+    first = json.loads(err.splitlines()[0])
+    expect(code == 1 and out == "", code, out)
+    expect((first["file"], first["line"], first["column"]) == (str(bad), 3, 50), first)
+    expect(first["code"] == "E0103" and first["pointer"] == "/nodes/0/inputs/0", first)
+    hostile = os.fsencode(folder) + b"/\xff\x01\".json"
+    done = subprocess.run([RLXC, "check", hostile, "--json"], capture_output=True)
+    expect(json.loads(done.stdout)["ok"] is False and json.loads(done.stderr)["code"] == "E0001", done)
+
+
+def check_exit_codes():
+    text = (ROOT / "docs" / "CLI.md").read_text()
+    table = dict(re.findall(r"^\| (\d) \| (.*) \|$", text, re.MULTILINE))
+    got = {
+        "0": call("explain", "E0204")[0],
+        "1": call("check", "/nonexistent")[0],
+        "2": call("compile", MODEL, "--weights", "here")[0],
+        "3": call("verify", MODEL, CC="/nonexistent/cc", XDG_CACHE_HOME=folder + "/none")[0],
+    }
+    expect({k: int(k) for k in table} == got, "exit codes:", table, got)
+    for page in (call("--help")[1], call("--help-man")[1], call("--help-man", "run")[1]):
+        page = re.sub(r"\s+", " ", page)
+        expect(all(text in page for text in table.values()), "exit codes are not in", page[:80])
+
+
+def check_help(commands):
+    """Help has examples, whose commands and options exist."""
+    for command in commands:
+        code, text, _ = call("help", command)
+        expect(code == 0 and text == call(command, "--help")[1], "help", command)
+        lines = re.findall(r"^  rlxc (\S+)(.*)$", text, re.MULTILINE)
+        expect(lines, command, "has no example: add a row to compiler/examples.def")
+        for name, rest in lines:
+            expect(name in commands, "no such command in an example:", name, rest)
+            for option in re.findall(r" (--?[A-Za-z][a-z-]*)", rest):
+                expect(f"  {option}" in text, "example with an unknown option:", name, option)
+    expect("did you mean 'compile'?" in call("compil")[2], "suggestion for a command")
+    expect("did you mean 'compile'?" in call("help", "compil")[2], "suggestion for help")
+    expect("did you mean '--target'?" in call("compile", "--traget", "c")[2], "suggestion for an option")
+    expect("rlxc help compile" in call("compile", "--traget", "c")[2], "where options are listed")
+
+
+SUCCESS = {
+    "compile": [[MODEL, "-o", "out"], [MODEL, "--stop-after", "fuse"]],
+    "run": [[MODEL, "--random", "1"]],
+    "verify": [[MODEL]],
+    "inspect": [[MODEL], [MODEL, "--threads", "2"], [MODEL, "--stop-after", "fuse"]],
+    "convert": [[MODEL], [MODEL, "copy.json"]],
+    "check": [[MODEL], [MODEL, MODEL]],
+    "tune": [[MODEL, "-o", "m.tune"]],
+    "ops": [[], ["matmul", "conv"]],
+    "passes": [[]],
+    "targets": [[]],
+    "explain": [["E0204"]],
+}
+with tempfile.TemporaryDirectory() as folder:
+    overview = call("--help")[1]
+    names = re.findall(r"^  ([a-z-]+) +\S", overview[overview.index("Commands:") :], re.MULTILINE)
+    check_success(names, documented())
+    check_failure(names)
+    check_places()
+    check_exit_codes()
+    check_help(names)
+for line in failed:
+    print(line, file=sys.stderr)
+sys.exit(bool(failed))
