@@ -288,8 +288,8 @@ static bool report(Job *j, Feed *f, uint32_t slot, const Tensor *want, double gi
         add_number(s, ", \"tolerance\": ", tolerance);
         str_printf(s, ", \"ok\": %s}", ok ? "true" : "false");
     } else
-        printf("%s%s: largest error %.3g of magnitude %.6g (relative %.3g; convolutions were asked for %.3g): "
-               "%s\n",
+        printf("%s%s: largest error %.3g of magnitude %.6g (relative %.3g; convolutions were asked for "
+               "%.3g): %s\n",
                name, sizes, d.error, d.largest, relative, j->pipeline.accuracy, ok ? "ok" : "DIFFERS");
     if (!ok)
         diag_error(j->cli->diag, (Span){0}, E0401,
