@@ -3,6 +3,7 @@
 #include "codegen/target.h"
 #include "compiler/cli.h"
 #include "compiler/import/rawfile.h"
+#include "compiler/json_text.h"
 #include "passes/pass.h"
 #include "passes/place.h"
 #include <stdlib.h>
@@ -193,7 +194,24 @@ ExitCode cmd_explain(Cli *c)
 
 // --- placement -----------------------------------------------------------------------------------
 
-static bool place_file(Cli *c, const char *path)
+static void add_placement(const Cli *c, const char *path, uint32_t n, const PlaceResult *r, Str *out)
+{
+    const unsigned long long arena = (unsigned long long)r->arena, bound = (unsigned long long)r->lower_bound;
+    if (c->options.json == NULL)
+        str_add(out,
+                arena_printf(c->arena,
+                             "%s: %u buffers, arena %llu, lower bound %llu, ratio %.4f, optimal: %s", path, n,
+                             arena, bound, bound == 0 ? 1.0 : (double)arena / (double)bound,
+                             r->optimal ? "yes" : "no"));
+    else
+        str_printf(out,
+                   "%s\n  {\"file\": \"%s\", \"buffers\": %u, \"arena_bytes\": %llu, "
+                   "\"arena_lower_bound_bytes\": %llu, \"arena_optimal\": %s",
+                   out->len == 0 ? "[" : ",", json_text(c->arena, path), n, arena, bound,
+                   r->optimal ? "true" : "false");
+}
+
+static bool place_file(Cli *c, const char *path, Str *out)
 {
     RawFile file;
     PlaceItem *items = NULL;
@@ -209,22 +227,23 @@ static bool place_file(Cli *c, const char *path)
     const char *wrong = place_check(c->arena, items, n, &result);
     if (wrong != NULL)
         diag_bug(path, 0, wrong);
-    printf("%s: %u buffers, arena %llu, lower bound %llu, ratio %.4f, optimal: %s, %.2f s\n", path, n,
-           (unsigned long long)result.arena, (unsigned long long)result.lower_bound,
-           result.lower_bound == 0 ? 1.0 : (double)result.arena / (double)result.lower_bound,
-           result.optimal ? "yes" : "no",
-           (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) * 1e-9);
+    add_placement(c, path, n, &result, out);
+    str_add(out, arena_printf(c->arena, c->options.json != NULL ? ", \"seconds\": %.2f}" : ", %.2f s\n",
+                              (double)(end.tv_sec - start.tv_sec) +
+                                  (double)(end.tv_nsec - start.tv_nsec) * 1e-9));
     return true;
 }
 
 ExitCode cmd_dev_place(Cli *c)
 {
+    Str out = str_new(c->arena);
     if (c->options.args.len == 0) {
         diag_error(c->diag, (Span){0}, E0003, "expected at least one table of items");
         return cli_fail(c);
     }
     for (uint32_t i = 0; i < c->options.args.len; i++)
-        if (!place_file(c, c->options.args.data[i]))
+        if (!place_file(c, c->options.args.data[i], &out))
             return cli_fail(c);
+    printf("%s%s", str_text(&out), c->options.json != NULL ? "\n]\n" : "");
     return EXIT_OK;
 }
