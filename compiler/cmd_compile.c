@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // rlxc compile, check, convert: a model in, files out.
 #include "compiler/cache.h"
+#include "compiler/json_text.h"
 #include "compiler/depfile.h"
 #include "compiler/import/import.h"
 

@@ -139,6 +139,7 @@ SUCCESS = {
     "run": [[MODEL, "--random", "1"]],
     "verify": [[MODEL]],
     "inspect": [[MODEL], [MODEL, "--threads", "2"], [MODEL, "--stop-after", "fuse"]],
+    "cache": [["--cache", "kept"], ["clear", "--cache", "kept"]],
     "bench": [[MODEL, "--seconds", "0.05"]],
     "convert": [[MODEL], [MODEL, "copy.json"]],
     "check": [[MODEL], [MODEL, MODEL]],
