@@ -28,6 +28,7 @@ typedef struct Cli {
     Diag *diag;
     Options options;
     DiagStyle style;
+    bool trusts_data; // ImportOptions.trusts_data: the command does not need what is in weights
 } Cli;
 
 #define COMMAND(letter, name, args, fn, text) ExitCode fn(Cli *c);

@@ -84,7 +84,7 @@ ExitCode cmd_convert(Cli *c)
         fputs(str_text(&text), stdout);
         return EXIT_OK;
     }
-    if (!import_export_json(g, to, c->diag))
+    if (!import_export(g, to, c->diag))
         return cli_fail(c);
     diag_print(c->diag, stderr, c->style);
     if (c->options.json != NULL)

@@ -7,9 +7,15 @@
 
 #include <string.h>
 
-typedef enum PayloadTag { PAYLOAD_SHAPE = 1, PAYLOAD_INTS, PAYLOAD_STR, PAYLOAD_BLOB } PayloadTag;
+typedef enum PayloadTag {
+    PAYLOAD_SHAPE = 1,
+    PAYLOAD_INTS,
+    PAYLOAD_STR,
+    PAYLOAD_BLOB,
+    PAYLOAD_KNOWN
+} PayloadTag;
 
-enum { INLINE_BYTES = 256, INLINE_WORDS = 64, TAG_BYTES = 8 };
+enum { INLINE_BYTES = 256, INLINE_WORDS = 64, TAG_BYTES = 8, MAX_PROBES = 16 };
 
 static const void *as_pointer(uint64_t value)
 {
@@ -60,13 +66,12 @@ const Shape *graph_intern_shape(Graph *g, const Shape *s)
     return intern_bytes(g, PAYLOAD_SHAPE, &clean, sizeof clean);
 }
 
-// Blobs are large, so their key is a hash; `probe` tells those apart that have one hash but differ.
-const void *intern_blob(Graph *g, const void *p, uint64_t n)
+// Blobs are large, so their key is a hash; `probe` tells those apart that have one hash but differ. Few do,
+// unless somebody makes a file of them: after some, a blob is just itself.
+static const void *intern_hashed(Graph *g, const void *p, uint64_t n, uint64_t hash)
 {
-    if (!n)
-        return NULL;
-    uint64_t key[4] = {PAYLOAD_BLOB, n, hash_bytes64(p, (size_t)n, 0), 0};
-    for (uint64_t found = 0;; key[3]++) {
+    uint64_t key[4] = {PAYLOAD_BLOB, n, hash, 0};
+    for (uint64_t found = 0; key[3] < MAX_PROBES; key[3]++) {
         if (!map_get(g->payloads, key, sizeof key, &found)) {
             map_put(g->arena, g->payloads, key, sizeof key, as_word(p));
             return p;
@@ -74,6 +79,31 @@ const void *intern_blob(Graph *g, const void *p, uint64_t n)
         if (as_pointer(found) == p || memcmp(as_pointer(found), p, (size_t)n) == 0)
             return as_pointer(found);
     }
+    return p;
+}
+
+static bool find_known(const Graph *g, const void *p, uint64_t n, uint64_t *found)
+{
+    const uint64_t key[3] = {PAYLOAD_KNOWN, n, as_word(p)};
+    return map_get(g->payloads, key, sizeof key, found);
+}
+
+const void *intern_blob(Graph *g, const void *p, uint64_t n)
+{
+    uint64_t found = 0;
+    if (!n)
+        return NULL;
+    if (find_known(g, p, n, &found))
+        return as_pointer(found);
+    return intern_hashed(g, p, n, hash_bytes64(p, (size_t)n, 0));
+}
+
+void intern_known(Graph *g, const void *p, uint64_t n, uint64_t hash)
+{
+    const uint64_t key[3] = {PAYLOAD_KNOWN, n, as_word(p)};
+    uint64_t found = 0;
+    if (!find_known(g, p, n, &found))
+        map_put(g->arena, g->payloads, key, sizeof key, as_word(intern_hashed(g, p, n, hash)));
 }
 
 void intern_attr(Graph *g, AttrVal *v)

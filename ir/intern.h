@@ -11,6 +11,9 @@ const int64_t *intern_ints(Graph *g, const int64_t *v, uint64_t n);
 const char *intern_str(Graph *g, const char *s);
 // The first blob with these bytes; the bytes are not copied. NULL for n == 0.
 const void *intern_blob(Graph *g, const void *p, uint64_t n);
+// Says what hash_bytes64(p, n, 0) is, so that intern_blob need not read the bytes. A wrong hash only keeps
+// equal blobs apart.
+void intern_known(Graph *g, const void *p, uint64_t n, uint64_t hash);
 // Makes the payload of an attribute canonical in g.
 void intern_attr(Graph *g, AttrVal *v);
 

@@ -6,6 +6,7 @@
 #include "compiler/import/json_scan.h"
 #include "compiler/import/rawfile.h"
 #include "compiler/import/safetensors.h"
+#include "compiler/rlxb/rlxb.h"
 #include "ir/intern.h"
 
 #include <math.h>
@@ -29,6 +30,8 @@ typedef struct Writer {
     bool *is_live;
     NodeId **results; // by NodeId, of live nodes with several results: the `result` nodes by index
     Map used;
+    uint32_t n_named; // nodes without a name in the graph, which are numbered: not by id, so that nodes that
+                      // nothing needs do not show
     const char
         *line; // what stands between the entries of a list: a new line in the model, a space in sub-graphs
     const char *indent; // of members
@@ -125,8 +128,8 @@ static void name_node(Writer *w, NodeId id)
     const Node *n = graph_node(w->g, id);
     const char *label = leaf_name(n) ? leaf_name(n) : w->g->labels.data[id];
     Arena *a = &w->doc->scratch;
-    const char *name =
-        label ? json_clean_name(a, label) : arena_printf(a, n->op == OP_const ? "const%u" : "v%u", id);
+    const char *kind = n->op == OP_const ? "const" : "v";
+    const char *name = label ? json_clean_name(a, label) : arena_printf(a, "%s%u", kind, ++w->n_named);
     w->names[id] = json_unique_name(a, &w->used, name);
 }
 
@@ -479,6 +482,11 @@ bool import_export_json(const Graph *g, const char *json_path, Diag *d)
     ok = ok && rawfile_write(d, json_path, &text, 1);
     arena_free(&doc.scratch);
     return ok;
+}
+
+bool import_export(const Graph *g, const char *path, Diag *d)
+{
+    return str_ends_with(path, ".rlxb") ? import_export_rlxb(g, path, d) : import_export_json(g, path, d);
 }
 
 void import_print_json(const Graph *g, Str *out)

@@ -4,6 +4,7 @@
 #include "compiler/import/onnx.h"
 #include "compiler/import/rawfile.h"
 #include "compiler/import/sizes.h"
+#include "compiler/rlxb/rlxb.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 
@@ -74,6 +75,9 @@ bool import_model_with(Arena *a, Diag *d, const char *path, const ImportOptions 
         return false;
     size_t at = skip_comments(&f);
     const char *dir = rawfile_folder(a, path);
+    if (rlxb_is(f.data, f.len))
+        return import_rlxb(a, d, &(RlxbSource){path, f.data, f.len, !options->trusts_data}, out) &&
+               apply(*out, options);
     if (at < f.len && f.data[at] == '{')
         return import_json(a, d, diag_add_file(d, path, f.data, f.len), dir, out) && apply(*out, options);
     if (has_word(&f, at, "graph"))
@@ -82,6 +86,6 @@ bool import_model_with(Arena *a, Diag *d, const char *path, const ImportOptions 
         return import_onnx_source(a, d, &(OnnxSource){path, f.data, f.len, dir, *options}, out);
     return diag_error(
         d, (Span){diag_add_file(d, path, NULL, 0), 0, 0, NULL}, E0108, "%s",
-        f.len ? "the file is neither JSON (starts with '{'), IR text (starts with `graph`) nor ONNX"
+        f.len ? "the file is neither JSON (starts with '{'), .rlxb, IR text (starts with `graph`) nor ONNX"
               : "the file is empty");
 }

@@ -8,9 +8,10 @@
 #include "ir/tensor.h"
 
 // Reads a model. The content decides: JSON starts with '{' after white space, IR text with the word `graph`
-// (after comments), anything else is ONNX. Spans of JSON and IR text point into the file, which stays
-// registered in d. Weights in files are mapped, not copied, and stay mapped until the program ends. Sizes
-// that symbols take when the user gives none ("default" in JSON) are in Symbol.dflt of the graph's dims.
+// (after comments), .rlxb with its magic bytes, anything else is ONNX. Spans of JSON and IR
+// text point into the file, which stays registered in d. Weights in files are mapped, not copied, and stay
+// mapped until the program ends. Sizes that symbols take when the user gives none ("default" in JSON) are in
+// Symbol.dflt of the graph's dims.
 bool import_model(Arena *a, Diag *d, const char *path, Graph **out);
 
 // Sizes that an ONNX model leaves open can be anything up to this, unless the user says more: no size that
@@ -56,6 +57,7 @@ typedef struct ImportOptions {
     uint32_t n_values;
     bool has_all_inputs;   // the shapes are those of all inputs that a run will have
     uint32_t string_bytes; // room for every string of an input; 0: 64
+    bool trusts_data;      // of .rlxb: the checksums of tensors are not compared, so their bytes not read
 } ImportOptions;
 
 // The same with what is known of sizes and inputs: ONNX models that compute with sizes as data need them here
@@ -73,7 +75,10 @@ bool import_onnx(Arena *a, Diag *d, const char *name, const void *data, size_t l
 // NAME.safetensors beside NAME.json. Both files appear complete or not at all.
 bool import_export_json(const Graph *g, const char *json_path, Diag *d);
 
-// The same as one text, with all constants in it.
+// The same as .rlxb, or as JSON where the path does not end so.
+bool import_export(const Graph *g, const char *path, Diag *d);
+
+// The JSON as one text, with all constants in it.
 void import_print_json(const Graph *g, Str *out);
 
 #endif
