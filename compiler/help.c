@@ -15,6 +15,7 @@ void help_print(FILE *out)
     for (uint32_t i = 0; i < command_count; i++)
         fprintf(out, "  %-10s %s\n", command_info[i].name, command_info[i].text);
     fputs("\n`rlxc help COMMAND` (or `rlxc COMMAND --help`) shows the options of a command, and examples.\n"
+          "`rlxc --version` says which one this is, `rlxc --share-dir` where files for other builds are.\n"
           "\nExit codes:\n",
           out);
     for (uint32_t i = 0; i < exit_count; i++)

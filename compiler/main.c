@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The `rlxc` program: finds the command, parses its options, runs it.
 #include "compiler/help.h"
+#include "compiler/share_dir.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,15 @@ static ExitCode unknown_command(Cli *c, const char *name)
     return cli_fail(c);
 }
 
+static ExitCode print_share_dir(Cli *c)
+{
+    const char *folder = share_dir_find(c->diag);
+    if (folder == NULL)
+        return cli_fail(c);
+    puts(folder);
+    return EXIT_OK;
+}
+
 // rlxc help [COMMAND], rlxc --help-man [COMMAND]
 static ExitCode help(Cli *c, const char *name, bool is_man)
 {
@@ -62,6 +72,8 @@ static bool is_about_rlxc(Cli *c, char **argv, ExitCode *code)
         help_print_markdown(c->arena, stdout);
     else if (strcmp(what, "--version") == 0)
         puts("rlxc " RLXC_VERSION);
+    else if (strcmp(what, "--share-dir") == 0)
+        *code = print_share_dir(c);
     else
         return false;
     return true;

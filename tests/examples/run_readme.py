@@ -90,12 +90,13 @@ def source_root(path):
 
 
 def copy_tree(root, scratch):
-    """All but what git and builds made: folders named build, and whatever Meson configured."""
+    """All but what git and builds made: folders build, build-*, and whatever Meson configured."""
 
     def ignored(folder, names):
         made = {n for n in names if os.path.isdir(os.path.join(folder, n, "meson-private"))}
         made |= {n for n in names if os.path.islink(os.path.join(folder, n))}
-        return made | ({".git", "build", "__pycache__"} & set(names))
+        made |= {n for n in names if n in (".git", "build", "__pycache__") or n.startswith("build-")}
+        return made
 
     shutil.copytree(root, scratch, ignore=ignored, symlinks=True)
 
