@@ -11,8 +11,9 @@
 #include <unistd.h>
 
 static const char *const cpus[] = {"generic", "x86-64-v3", "x86-64-v4", "native"};
-static const char *const own_models[] = {"gelu_example", "mlp",         "lstm",
-                                         "lstm_stream",  "transformer", "digits"};
+// A case is named as its model, without the folder.
+static const char *const own_models[] = {"gelu_example", "mlp",           "lstm",       "lstm_stream",
+                                         "transformer",  "digits/digits", "voice/voice"};
 static const char *const shared_models[] = {"mnist_cntk", "ultraface_rfb320", "yolox_nano", "yunet_n_320",
                                             "dtln_1"};
 static const double tolerance = 1e-4; // of the largest magnitude of the output
@@ -138,11 +139,11 @@ static void test_own(const char *root, const char *name, const char *cpu)
     Suite s;
     double worst = 0;
     char path[5000], why[64];
-    snprintf(path, sizeof path, "%s/models/%s%s.json", root, strcmp(name, "digits") == 0 ? "digits/" : "",
-             name);
-    const bool ran = open_model(&s, path, cpu) && run_own_cases(&s, root, name, &worst);
+    const char *folder = strchr(name, '/'), *case_name = folder != NULL ? folder + 1 : name;
+    snprintf(path, sizeof path, "%s/models/%s.json", root, name);
+    const bool ran = open_model(&s, path, cpu) && run_own_cases(&s, root, case_name, &worst);
     snprintf(why, sizeof why, "largest error %.2g", worst);
-    result(ran && worst <= tolerance, name, cpu, why);
+    result(ran && worst <= tolerance, case_name, cpu, why);
     close_model(&s);
 }
 

@@ -12,7 +12,7 @@ import tempfile
 
 rlxc = os.path.abspath(sys.argv[1])
 root = os.path.abspath(os.environ.get("RLXC_SOURCE", "."))
-models = sorted(glob.glob(root + "/models/*.json") + glob.glob(root + "/models/digits/*.json"))
+models = sorted(glob.glob(root + "/models/*.json") + glob.glob(root + "/models/*/*.json"))
 ALLOWED = {
     "memcpy",
     "memset",

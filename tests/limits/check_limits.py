@@ -16,7 +16,7 @@ FIELDS = ("kernels", "functions", "arena_bytes", "state_bytes", "weight_bytes", 
 
 
 def models():
-    for path in sorted(glob.glob(root + "/models/*.json") + glob.glob(root + "/models/digits/*.json")):
+    for path in sorted(glob.glob(root + "/models/*.json") + glob.glob(root + "/models/*/*.json")):
         yield os.path.splitext(os.path.basename(path))[0], path
     for name in ("mnist_cntk", "ultraface_rfb320", "yolox_nano", "yunet_n_320", "dtln_1"):
         yield name, f"{root}/../shared/models/onnx/{name}/model.onnx"

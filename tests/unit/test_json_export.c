@@ -60,7 +60,7 @@ static void test_round_trip_of_models(void **state)
 {
     (void)state;
     static const char *const names[] = {"gelu_example", "mlp",         "lstm",
-                                        "lstm_stream",  "transformer", "digits/digits"};
+                                        "lstm_stream",  "transformer", "digits/digits", "voice/voice"};
     const char *source = getenv("RLXC_SOURCE");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         Graph *g = load(arena_printf(&arena, "%s/models/%s.json", source ? source : ".", names[i]));
