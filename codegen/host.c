@@ -87,7 +87,9 @@ static bool stream_weights(const EmittedFile *f, EmitSink sink, void *ctx)
     const Plan *p = f->plan;
     Stream s = {.sink = sink, .ctx = ctx};
     if (f->is_experts)
-        return stream_region(&s, p, REGION_EXPERTS, 0);
+        return stream_region(&s, p, REGION_EXPERTS, 0) &&
+               (f->fallback == NULL ||
+                stream_region(&s, f->fallback, REGION_EXPERTS, p->region_bytes[REGION_EXPERTS]));
     return stream_weights_of(&s, p, 0) &&
            (f->fallback == NULL ||
             stream_weights_of(&s, f->fallback, f->len - plan_weight_bytes(f->fallback)));
@@ -265,9 +267,10 @@ static void emit_experts(HostEmit *e)
 {
     const EmittedFile f = {.name = arena_printf(e->arena, "%s.experts", e->options->name),
                            .plan = e->plan,
-                           .len = (size_t)e->plan->region_bytes[REGION_EXPERTS],
+                           .fallback = e->fallback != NULL ? e->fallback->plan : NULL,
+                           .len = (size_t)host_moe_bytes(e),
                            .is_experts = true};
-    if (e->plan->moe_slots > 0 && f.len > 0)
+    if (e->plan->moe_slots > 0 && f.len > 0 && e->first == NULL)
         vec_push(e->arena, &e->out->files, f);
 }
 
@@ -373,6 +376,7 @@ bool host_emit(Arena *a, Diag *d, const Target *t, Plan *plan, const HostOptions
         fallback.sources = ARENA_NEW(a, Map);
         begin(&fallback);
         e.fallback = &fallback;
+        fallback.first = &e;
     }
     if (!emit_c(&e, &c))
         return false;

@@ -104,7 +104,7 @@ static void emit_alone(const HostEmit *e, bool has_matrix, Str *out)
                      "    ", out);
     if (laps)
         str_add(out, "    (void)time;\n    if (profile != NULL)\n        ctx->profile->runs++;\n");
-    if (host_has_moe(e))
+    if (e->plan->moe.len != 0)
         str_add(out, "    rlx_moe_note(ctx);\n");
     str_add(out, "    return RLX_OK;\n}\n\n");
 }
@@ -241,14 +241,14 @@ static void emit_shared(const HostEmit *e, bool has_matrix, Str *out)
         str_add(out, "    rlx_probe(0u);\n");
     if (first.len != 0)
         emit_shared_preparation(e, run, out);
-    if (!e->options->has_profile && !host_has_moe(e)) {
+    if (!e->options->has_profile && e->plan->moe.len == 0) {
         str_printf(out, "    return %s(ctx, &schedule%s);\n}\n\n", run, e->suffix);
         return;
     }
     str_printf(out, "    const rlx_status status = %s(ctx, &schedule%s);\n", run, e->suffix);
     if (e->options->has_profile)
         str_add(out, "    if (ctx->profile != NULL && status == RLX_OK)\n        ctx->profile->runs++;\n");
-    if (host_has_moe(e))
+    if (e->plan->moe.len != 0)
         str_add(out, "    if (status == RLX_OK)\n        rlx_moe_note(ctx);\n");
     str_add(out, "    return status;\n}\n\n");
 }

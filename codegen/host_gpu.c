@@ -9,9 +9,9 @@ enum { BLOCK = 64, MEMORY_BLOCK = 256 };
 enum { RECORD_BYTES = 1024, GRAPH_BYTES = 80, MAX_GRAPHS = 64 }; // RLX_GPU_RECORD ...
 
 static const GpuHost hosts[] = {
-    {&target_cuda, "rlx_cuda", "cu", "rlx_cuda_start, rlx_cuda_fetch, rlx_cuda_wait_for, rlx_cuda_move"},
-    {&target_vulkan, "rlx_vulkan", "comp", "rlx_vulkan_start, rlx_vulkan_fetch, rlx_vulkan_wait_for, NULL"},
-    {&target_metal, "rlx_metal", "metal", "rlx_metal_start, rlx_metal_fetch, rlx_metal_wait_for, NULL"},
+    {&target_cuda, "rlx_cuda", "cu", "rlx_cuda_move"},
+    {&target_vulkan, "rlx_vulkan", "comp", "NULL"},
+    {&target_metal, "rlx_metal", "metal", "NULL"},
 };
 enum { N_HOSTS = sizeof hosts / sizeof *hosts };
 
@@ -137,8 +137,9 @@ static void measure(HostEmit *e)
         plan_walk(p, count_kernel, &c);
         g->depth = depth > g->depth ? depth : g->depth;
         g->max_steps = p->kernels.len > g->max_steps ? p->kernels.len : g->max_steps;
-        g->cells = end > g->cells ? end : g->cells;
+        g->experts = end > g->experts ? end : g->experts;
     }
+    g->cells = g->experts + align_to(host_moe_device_bytes(e->device), MEMORY_BLOCK);
     g->memory_bytes = g->cells + align_to((uint64_t)g->n_cells * 8 + 1, MEMORY_BLOCK);
     for (uint32_t i = 0; i < host_n_plans(e->device); i++) {
         g->maps[i] = g->memory_bytes;
@@ -156,11 +157,12 @@ static void measure(HostEmit *e)
 // Indices are of 32 bits unless something is larger than they can count.
 static void find_wide(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
 {
-    (void)p, (void)times;
+    (void)times;
     for (uint32_t i = 0; i < k->args.len && k->loop == NULL; i++) {
         const PlanArg *arg = &k->args.data[i];
-        const uint64_t elements = (arg->end - arg->begin) / dtype_info[k->kernel->params.data[i].dtype].bytes;
-        *(bool *)ctx |= elements >= INT32_MAX;
+        const bool is_slot = p->moe_slots > 0 && p->buffers.data[arg->buf].region == REGION_EXPERTS;
+        const uint64_t bytes = is_slot ? host_moe_device_bytes(p) : arg->end - arg->begin;
+        *(bool *)ctx |= bytes / dtype_info[k->kernel->params.data[i].dtype].bytes >= INT32_MAX;
     }
     *(bool *)ctx |= k->loop == NULL && kernel_grid(k->kernel).threads >= INT32_MAX - GRID_GROUP_X;
 }
@@ -230,6 +232,7 @@ bool host_gpu_emit_code(HostEmit *e, const Str *kernels, Str *out)
         return false;
     emit_images(e, &images, out);
     emit_functions(e, out);
+    host_gpu_emit_runs(e, out);
     for (uint32_t i = 0; i < host_n_plans(e->plan); i++) {
         const HostEmit v = host_variant(e, i);
         host_gpu_emit_program(&v, out);

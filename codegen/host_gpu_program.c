@@ -69,6 +69,8 @@ static void emit_arg(const Tables *t, const Plan *p, const PlanArg *arg, Str *ou
     uint64_t at = host_region_base(p, b->region) + b->offset + arg->byte_offset;
     const char *from =
         b->region == REGION_OUTER ? arena_printf(t->e->arena, "RLX_GPU_SLOT + %u", b->slot) : base[b->region];
+    if (b->region == REGION_EXPERTS && p->moe_slots > 0) // all slots, of which a table says where
+        at = t->e->gpu->experts - host_gpu_weights_offset(t->e->device);
     if (p->page != 0 && arg->buf == p->page) { // where each run brings it
         from = base[REGION_ARENA];
         at = p->staged + arg->byte_offset;
@@ -152,11 +154,13 @@ static void emit_steps(const Tables *t, Str *out)
             map_get_str(&t->e->gpu->functions, s->kernel->function, &function);
             grid = kernel_grid(s->kernel->kernel);
         }
-        str_printf(out, "    {%s, %s, %uu, %uu, %uu, %lluu, %uu, %uu, %uu, %du, %uu, %uu}, // %s\n",
+        str_printf(out, "    {%s, %s, %uu, %uu, %uu, %lluu, %uu, %uu, %uu, %du, %uu, %uu, %uu}, // %s\n",
                    number_text(t->e->arena, (uint32_t)function), number_text(t->e->arena, s->loop), s->args,
                    s->kernel->args.len, grid.group, (unsigned long long)grid.groups,
                    s->loop == NONE ? s->kernel->kernel->shared_bytes : 0, s->kernel->skipped_by,
-                   s->kernel->row, s->waits, s->edges, s->kernel->after.len, s->kernel->kernel->name);
+                   s->kernel->row, s->waits, s->edges, s->kernel->after.len,
+                   s->plan == t->e->device ? host_moe_layer_of(s->plan, s->kernel) : 0u,
+                   s->kernel->kernel->name);
     }
     str_add(out, "};\n");
 }
@@ -231,6 +235,21 @@ static const char *own_list(const HostEmit *e, const char *name, uint32_t n)
     return n != 0 ? arena_printf(e->arena, "%s%s", name, e->suffix) : "NULL";
 }
 
+// What the host reads after a run beside outputs: where rows went.
+static void emit_spans(const Tables *t, Str *out)
+{
+    const Plan *p = t->e->plan;
+    if (p->moe.len == 0)
+        return;
+    str_printf(out, "static const rlx_gpu_span spans%s[] = {\n", t->e->suffix);
+    for (uint32_t i = 0; i < p->moe.len; i++) {
+        const PlanBuffer *b = &p->buffers.data[p->moe.data[i].choice];
+        str_printf(out, "    {%llu, %llu},\n", (unsigned long long)b->offset,
+                   (unsigned long long)(b->offset + b->bytes));
+    }
+    str_add(out, "};\n");
+}
+
 static void emit_record(const Tables *t, Str *out)
 {
     const HostEmit *e = t->e;
@@ -247,8 +266,51 @@ static void emit_record(const Tables *t, Str *out)
                own_list(e, "loops", t->loops.len), own_list(e, "slots", t->n_slots),
                own_list(e, "clears", t->n_clears));
     const uint64_t n_maps = p->region_bytes[REGION_MAPS] / PLAN_MAP_BYTES;
-    str_printf(out, "    %lluu, %s, %lluu};\n\n", (unsigned long long)n_maps,
-               own_list(e, "maps", (uint32_t)n_maps), (unsigned long long)g->maps[e->variant]);
+    str_printf(out, "    %lluu, %s, %lluu, %uu, %s, %s};\n\n", (unsigned long long)n_maps,
+               own_list(e, "maps", (uint32_t)n_maps), (unsigned long long)g->maps[e->variant], p->moe.len,
+               own_list(e, "spans", p->moe.len),
+               p->moe.len != 0 && p->moe_slots > 0 ? "rlx_moe_fetch" : "NULL");
+}
+
+// Functions of all variants. Layers of experts are counted when a run has ended; with slots, which the host
+// fills in the middle of it, a run ends before its dispatch returns.
+void host_gpu_emit_runs(const HostEmit *e, Str *out)
+{
+    const char *rt = e->gpu->host->runtime, *side = e->side;
+    if (e->plan->moe.len == 0) {
+        str_printf(out,
+                   "static rlx_status run_all%s(rlx_ctx *ctx)\n{\n"
+                   "    return rlx_gpu_run(ctx, %s_start, %s_fetch, %s_wait_for);\n}\n\n",
+                   side, rt, rt, rt);
+        return;
+    }
+    str_printf(out,
+               "static rlx_status run_all%s(rlx_ctx *ctx)\n{\n    rlx_status status = rlx_moe_begin(ctx);\n"
+               "    if (status == RLX_OK)\n        status = rlx_gpu_run(ctx, %s_start, %s_fetch, "
+               "%s_wait_for);\n"
+               "    if (status == RLX_OK)\n        rlx_moe_note(ctx);\n    return status;\n}\n\n",
+               side, rt, rt, rt);
+    if (e->plan->moe_slots > 0)
+        return;
+    str_printf(out,
+               "static rlx_status start%s(rlx_ctx *ctx, int in_turn)\n{\n"
+               "    return rlx_moe_started(ctx, %s_start(ctx, in_turn));\n}\n\n"
+               "static rlx_status wait_for%s(rlx_ctx *ctx, rlx_awaited what, int *is_done)\n{\n"
+               "    const rlx_status status = %s_wait_for(ctx, what, is_done);\n"
+               "    if (what == RLX_WAIT_OUTPUTS && is_done == NULL)\n"
+               "        return rlx_moe_ended(ctx, status);\n    return status;\n}\n\n",
+               side, rt, side, rt);
+}
+
+// C: rlx_device.start and what follows.
+static const char *run_functions(const HostEmit *e)
+{
+    const char *rt = e->gpu->host->runtime;
+    if (e->plan->moe.len == 0)
+        return arena_printf(e->arena, "%s_start, %s_fetch, %s_wait_for", rt, rt, rt);
+    return e->plan->moe_slots > 0
+               ? "NULL, NULL, NULL"
+               : arena_printf(e->arena, "start%s, %s_fetch, wait_for%s", e->side, rt, e->side);
 }
 
 void host_gpu_emit_program(const HostEmit *e, Str *out)
@@ -262,12 +324,14 @@ void host_gpu_emit_program(const HostEmit *e, Str *out)
     emit_edges(&t, out);
     emit_steps(&t, out);
     emit_loops(&t, out);
+    emit_spans(&t, out);
     emit_record(&t, out);
-    str_printf(
-        out,
-        "static const rlx_device device%s = {%lluu, %s_open, %s_close, %s_put, %s_get, %s, &program%s};\n\n",
-        e->suffix, (unsigned long long)host_initial_bytes(e->plan), rt, rt, rt, rt,
-        e->gpu->host->runs, e->suffix);
-    str_printf(out, "static rlx_status dispatch%s(rlx_ctx *ctx)\n{\n    return %s_run(ctx);\n}\n\n",
-               e->suffix, rt);
+    str_printf(out,
+               "static const rlx_device device%s = {%lluu, %lluu, %s_open, %s_close, %s_bring, %s_get, "
+               "%s, %s, &program%s};\n\n",
+               e->suffix, (unsigned long long)host_initial_bytes(e->plan),
+               (unsigned long long)host_gpu_state_offset(p), rt, rt, rt, rt, run_functions(e),
+               e->gpu->host->move, e->suffix);
+    str_printf(out, "static rlx_status dispatch%s(rlx_ctx *ctx)\n{\n    return run_all%s(ctx);\n}\n\n",
+               e->suffix, e->side);
 }

@@ -25,9 +25,10 @@ static const char used_in_entry[] = " ctx status memcpy double int16_t int32_t i
 static const char own_names[] =
     " arena_block args checks clears device device_checks device_inputs device_kept device_outputs "
     "device_sizes"
-    " dispatch dispatch_part expert_layers expert_parts experts functions images "
+    " dispatch dispatch_part expert_layers expert_parts experts functions images maps run_all spans "
     "inputs kernels loops output_sizes outputs param_has_init params program schedule segments "
-    "shape_now slots state_block state_init states static_ctx steps symbol_list symbols weights ";
+    "shape_now slots start state_block state_init states static_ctx steps symbol_list symbols wait_for "
+    "weights ";
 
 // What stands at file scope in a program around it, and headers that a file NAME.h would hide.
 static const char library_names[] =

@@ -23,6 +23,7 @@ typedef struct HostEmit {
     const char *suffix;        // of the names of what belongs to one plan: "" for the largest
     const char *side;          // of the names of all that several plans share: "" or HOST_FALLBACK
     struct HostEmit *fallback; // what runs where the device is missing; or NULL
+    struct HostEmit *first;    // of the fallback: what it takes the place of
     Map *sources;              // functions whose text is embedded already
 } HostEmit;
 
@@ -85,7 +86,8 @@ typedef struct HostGpu {
     uint32_t max_args, depth; // of all steps; of loops
     uint32_t max_steps;       // of a plan, without those in loops
     uint64_t memory_bytes;    // of the device, for one context
-    uint64_t cells;           // where the cells of loops begin
+    uint64_t experts;         // where slots of experts begin
+    uint64_t cells;           // behind them: where the cells of loops begin
     uint64_t maps[PLAN_MAX_BUCKETS]; // behind them: where the tensor maps of each plan do
     uint32_t n_cells;
     const char *images; // C: their number and list
@@ -96,7 +98,7 @@ typedef struct GpuHost {
     const Target *target;
     const char *runtime;   // prefix of the functions of its file of runtime-lite
     const char *extension; // of the file with the kernels' text
-    const char *runs;      // C: rlx_device.start and what follows
+    const char *move;      // C: rlx_device.move
 } GpuHost;
 
 // host_gpu.c: makes e->device and e->plan, which says where inputs and outputs are in the host's blocks.
@@ -107,6 +109,7 @@ uint64_t host_gpu_weights_offset(const Plan *device);
 bool host_gpu_emit_code(HostEmit *e, const Str *kernels, Str *out);
 // host_gpu_program.c, of one plan: what a run launches, the function that does it, and the rlx_device.
 void host_gpu_emit_program(const HostEmit *e, Str *out);
+void host_gpu_emit_runs(const HostEmit *e, Str *out); // before them, for all plans
 void host_gpu_emit_header(const HostEmit *e, Str *out);
 // host_moe.c: does the model have layers of experts? What all plans have of their tables, and the C
 // expression for those of one.
@@ -114,6 +117,12 @@ bool host_has_moe(const HostEmit *e);
 void host_emit_moe_header(const HostEmit *e, Str *out);
 void host_emit_moe_parts(const HostEmit *e, Str *out);
 const char *host_emit_moe(const HostEmit *e, Str *out);
+// All experts: in the weights, or in the file that the program maps.
+uint64_t host_moe_bytes(const HostEmit *e);
+// On a GPU, with slots: memory of the device for them, and for as many experts beside as one layer can choose
+// in a run; 1 + the layer whose experts the host brings before a kernel, or 0.
+uint64_t host_moe_device_bytes(const Plan *device);
+uint32_t host_moe_layer_of(const Plan *p, const PlanKernel *k);
 const char *host_upper(Arena *a, const char *name);
 // Text that is safe inside a // comment.
 const char *host_comment_text(Arena *a, const char *text);

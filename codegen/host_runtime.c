@@ -40,6 +40,11 @@ static bool has_look(const HostEmit *e)
     return has_whole_api(e) || e->options->has_profile || has_gpu(e);
 }
 
+static bool has_gpu_moe(const HostEmit *e)
+{
+    return has_gpu(e) && host_has_moe(e);
+}
+
 static bool has_cuda(const HostEmit *e)
 {
     return has_gpu(e) && e->target == &target_cuda;
@@ -70,6 +75,7 @@ static const RuntimePart parts[] = {
     {"rlx_typed.h", typed_text, has_whole_api},
     {"rlx_params.h", params_text, has_whole_api},
     {"rlx_gpu.h", gpu_text, has_gpu},
+    {"rlx_moe_gpu.h", moe_gpu_text, has_gpu_moe},
     {"rlx_cuda_api.h", cuda_api_text, has_cuda},
     {"rlx_cuda_graph.h", cuda_graph_text, has_cuda},
     {"rlx_cuda.h", cuda_text, has_cuda},

@@ -9,6 +9,7 @@ extern const char *const runtime_text[];
 // Of rlx_NAME.h:
 extern const char *const symbols_text[];
 extern const char *const moe_text[];
+extern const char *const moe_gpu_text[];
 extern const char *const parallel_text[];
 extern const char *const buckets_text[];
 extern const char *const threads_text[];

@@ -85,13 +85,13 @@ static bool read_threads(Job *j)
     return true;
 }
 
-// What a device does not do, or not yet.
+// What means nothing on a device, which has threads of its own: answers of --tune are for kernels of a CPU.
 static bool check_gpu_options(Job *j)
 {
     const Options *o = &j->cli->options;
     const struct {
         const char *option, *value;
-    } no[] = {{"--threads", o->threads}, {"--tune", o->tune}, {"--moe-resident", o->moe_resident}};
+    } no[] = {{"--threads", o->threads}, {"--tune", o->tune}};
     for (uint32_t i = 0; i < sizeof no / sizeof *no; i++)
         if (no[i].value != NULL)
             return diag_error(j->cli->diag, (Span){0}, E0003, "%s: not with --target %s", no[i].option,
@@ -311,6 +311,7 @@ bool job_plan(Job *j)
 {
     cli_progress("compiling");
     j->pipeline.has_buckets = j->buckets.n != 0;
+    j->pipeline.moe_slots = j->host.moe_slots;
     return job_plan_graph(j, j->graph, &j->pipeline, &j->plan) &&
            (j->plan == NULL || (buckets_plan(j) && place_experts(j))) &&
            (j->fallback == NULL || job_plan(j->fallback));

@@ -86,6 +86,7 @@ bool pipeline_run(Arena *perm, Diag *d, Graph *graph, const PipelineOptions *o, 
                                  .tuned = o->tuned,
                                  .n_tuned = o->n_tuned,
                                  .has_buckets = o->has_buckets,
+                                 .moe_slots = o->moe_slots,
                                  .largest = o->bucket_of,
                                  .place_budget = place_budget};
     Pass p = {.perm = perm, .scratch = &scratch, .diag = d, .options = &options, .graph = graph};

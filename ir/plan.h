@@ -165,7 +165,8 @@ typedef struct PlanKernel {
                           // (of one that is cut only the phases are there)
 } PlanKernel;
 
-// A kernel that packs a parameter in the order in which another one reads it: `kernel` comes before that.
+// A kernel that lowering another one made, which comes right before that: it packs a parameter in the order
+// in which that one reads it, or (on GPUs) says which experts its rows go to.
 typedef struct PlanPacking {
     PlanKernel kernel;
     uint32_t reader; // index in Plan.kernels when it was made
@@ -212,11 +213,13 @@ typedef struct PlanBuckets {
 
 struct LiveTable; // passes/live.h
 
-// The packed weights of experts that one product reads: expert e is at e * stride, unless entry e of the
-// table (u64, in the state block) has the address of a copy.
+// The weights of experts that one product reads: expert e is at e * stride, unless entry e of the table (u64,
+// in the state block) has the address of a copy. On GPUs they are as they were given; with a table (0: there
+// is none), entry e is where expert e begins, in elements from the first of Plan.moe_slots.
 typedef struct PlanMoePart {
     BufId weights, table;
     uint64_t stride;
+    uint32_t width; // bytes of an element
 } PlanMoePart;
 
 // Products whose rows go to experts by one index.

@@ -137,10 +137,26 @@ static void find_levels(Beside *s)
     }
 }
 
+// Around kernels that make choices of experts, or read the table of a layer, the host has something to do.
+static bool is_of_experts(const Plan *p, const PlanKernel *k)
+{
+    for (uint32_t i = 0; i < p->moe.len; i++)
+        for (uint32_t a = 0; a < k->args.len; a++) {
+            const PlanMoe *m = &p->moe.data[i];
+            if (k->args.data[a].buf == m->choice && k->args.data[a].is_written)
+                return true;
+            for (uint32_t j = 0; j < m->parts.len; j++)
+                if (k->args.data[a].buf == m->parts.data[j].table)
+                    return true;
+        }
+    return false;
+}
+
 static bool is_plain(const Beside *s, uint32_t i)
 {
     const PlanKernel *k = &s->plan->kernels.data[i];
-    return k->loop == NULL && !k->is_last && !k->is_start && !s->is_gone[i] && s->grid[i].is_possible;
+    return k->loop == NULL && !k->is_last && !k->is_start && !s->is_gone[i] && s->grid[i].is_possible &&
+           !is_of_experts(s->plan, k);
 }
 
 // Some targets count the parameters of a kernel.
@@ -349,7 +365,7 @@ bool pass_beside(Pass *p)
     const uint32_t n = plan->kernels.len;
     Beside s = {.plan = plan, .scratch = p->scratch};
     if (!plan->caps->is_gpu || p->options->no_fuse || p->frame != NULL || plan->n_check_kernels != 0 ||
-        plan->n_prepare != 0 || plan->moe.len != 0)
+        plan->n_prepare != 0)
         return false;
     s.grid = ARENA_ARRAY(p->scratch, Grid, n + 1u);
     s.level = ARENA_ARRAY(p->scratch, uint32_t, n + 1u);

@@ -3,6 +3,7 @@
 // a row, where a product with a row takes microseconds.
 #include "passes/experts.h"
 #include "passes/operand.h"
+#include <string.h>
 
 void experts_row(Lower *l, const Experts *x, KRef row, KRef *idx)
 {
@@ -140,20 +141,29 @@ static BufId add_state(Lower *l, const char *name, uint64_t bytes)
     return l->plan->buffers.len - 1;
 }
 
-// The layer of an index: the products that read it share the choice of experts.
-static PlanMoe *layer_of(Lower *l, const Experts *x)
+static PlanMoe *find_layer(const Lower *l, const Experts *x)
 {
     Plan *p = l->plan;
     for (uint32_t i = 0; i < p->moe.len; i++)
         if (p->moe.data[i].index == x->index && p->moe.data[i].n_experts == x->n_experts)
             return &p->moe.data[i];
+    return NULL;
+}
+
+// The layer of an index: the products that read it share the choice of experts.
+static PlanMoe *layer_of(Lower *l, const Experts *x, BufId choice)
+{
+    Plan *p = l->plan;
+    PlanMoe *found = find_layer(l, x);
+    if (found != NULL)
+        return found;
     const int64_t last = x->d.rank > 1 ? x->d.extent[x->d.rank - 2] : 1;
     const PlanMoe layer = {.index = x->index,
                            .name = node_name(l->g, l->anchor),
                            .n_experts = x->n_experts,
                            .rows = x->rows,
                            .per_row = x->is_shared ? last : 1,
-                           .choice = l->pk->args.data[x->choice].buf,
+                           .choice = choice,
                            .page = add_state(l, "moe", plan_moe_page_bytes(x->n_experts, x->rows))};
     if (p->moe_head == 0)
         p->moe_head = add_state(l, "moe", PLAN_MOE_HEAD_BYTES);
@@ -167,10 +177,15 @@ static bool can_be_layer(const Lower *l)
     return l->pass->frame == NULL;
 }
 
+static BufId choice_of(const Lower *l, const Experts *x)
+{
+    return l->pk->args.data[x->choice].buf;
+}
+
 void experts_note(Lower *l, const Experts *x)
 {
     if (can_be_layer(l))
-        layer_of(l, x);
+        layer_of(l, x, choice_of(l, x));
 }
 
 uint32_t experts_place(Lower *l, const Experts *x, DType type, const GemmPack *pack)
@@ -178,13 +193,99 @@ uint32_t experts_place(Lower *l, const Experts *x, DType type, const GemmPack *p
     const char *name = node_name(l->g, x->w);
     if (!can_be_layer(l))
         return lower_param_filled(l, name, type, pack->fill, pack->ctx, pack->bytes);
-    PlanMoe *layer = layer_of(l, x);
+    PlanMoe *layer = layer_of(l, x, choice_of(l, x));
     const uint32_t param = lower_param_experts(l, name, type, pack->fill, pack->ctx, pack->bytes);
     const uint32_t table = lower_param_table(l, name, (uint64_t)x->n_experts);
     l->k->params.data[param].table = table + 1;
     vec_push(l->plan->arena, &layer->parts,
              ((PlanMoePart){.weights = l->pk->args.data[param].buf,
                             .table = l->pk->args.data[table].buf,
-                            .stride = pack->stride}));
+                            .stride = pack->stride,
+                            .width = dtype_info[type].bytes}));
     return param;
+}
+
+// --- layers on GPUs ------------------------------------------------------------------------------
+
+// Stores the expert of every row, or -1, each by a thread of its own.
+static void store_choices(Lower *l, const Experts *x, uint32_t to)
+{
+    Kernel *k = l->k;
+    KRef idx[SHAPE_MAX_RANK] = {0}, row = k_index(k, 0), is_live = 0;
+    uint32_t loops = 0;
+    for (uint32_t i = 0; i + 1 < x->d.rank; i++) {
+        const int64_t extent = x->d.extent[i];
+        idx[i] = k_index(k, 0);
+        if (extent != 1) {
+            idx[i] = k_for(k, k_index(k, 0), k_index(k, extent), 1, KFOR_PARALLEL, "r");
+            loops++;
+        }
+        row = k_mul_add(k, row, extent, idx[i]);
+    }
+    const KRef e = operand_clamped(l, x->index, operand_index(l, x->index, idx), -1, x->n_experts);
+    is_live = k_op(k, KOP_lt, e, k_index(k, x->n_experts), 0);
+    for (uint32_t i = 0; i + 1 < x->d.rank; i++)
+        if (x->d.live[i].size != 0)
+            is_live =
+                k_op(k, KOP_and, is_live,
+                     k_op(k, KOP_lt, idx[i], lower_live(l, &x->d.live[i], x->d.extent[i]), 0), 0);
+    set_entry(l, to, row, k_op(k, KOP_select, is_live, e, k_index(k, -1)));
+    end_loops(k, loops);
+}
+
+// A launch before that of l, as a choice is read by the host and by all products of its layer.
+static BufId add_router(Lower *l, const Experts *x)
+{
+    Plan *p = l->plan;
+    Lower own = *l;
+    PlanKernel *pk = ARENA_NEW(p->arena, PlanKernel);
+    *pk = *l->pk; // live sizes are those of the product
+    memset(&pk->args, 0, sizeof pk->args);
+    memset(&own.sizes, 0, sizeof own.sizes);
+    own.pk = pk;
+    own.k = kernel_new(l->pass->perm, arena_printf(p->arena, "%s%u_experts", p->prefix, l->index));
+    own.k->comment = arena_printf(p->arena, "%s: experts of rows", node_name(l->g, x->index));
+    vec_push(p->arena, &p->buffers,
+             ((PlanBuffer){
+                 .region = REGION_ARENA, .bytes = (uint64_t)x->rows * 4, .align = 64, .name = "choice"}));
+    const BufId choice = p->buffers.len - 1;
+    lower_begin_sizes(&own);
+    store_choices(&own, x, lower_param_buffer(&own, choice, DTYPE_i32, PARAM_WRITE));
+    *pk = (PlanKernel){.kernel = own.k, .root = x->index, .args = pk->args};
+    const char *wrong = kernel_verify(own.k);
+    if (wrong != NULL)
+        diag_bug(own.k->name, (int)l->index, wrong);
+    vec_push(p->arena, &p->packings, ((PlanPacking){.kernel = *pk, .reader = l->index}));
+    return choice;
+}
+
+static void place_gpu(Lower *l, Experts *x, PlanMoe *layer)
+{
+    const Node *w = lower_node(l, x->w);
+    const char *name = node_name(l->g, x->w);
+    const uint64_t bytes = (uint64_t)x->k * (uint64_t)x->n * dtype_info[w->dtype].bytes;
+    PlanMoePart part = {.stride = bytes, .width = dtype_info[w->dtype].bytes};
+    x->weights = lower_param_data(l, name, (DType)w->dtype, node_attr(w, A_const_data)->u.blob,
+                                  bytes * (uint64_t)x->n_experts);
+    part.weights = l->pk->args.data[x->weights].buf;
+    l->plan->buffers.data[part.weights].region = REGION_EXPERTS;
+    x->has_table = l->pass->options->moe_slots > 0;
+    if (x->has_table) {
+        x->table = lower_param_table(l, name, (uint64_t)x->n_experts);
+        part.table = l->pk->args.data[x->table].buf;
+    }
+    vec_push(l->plan->arena, &layer->parts, part);
+}
+
+void experts_note_gpu(Lower *l, Experts *x, bool is_const)
+{
+    if (!can_be_layer(l))
+        return;
+    PlanMoe *layer = find_layer(l, x);
+    if (layer == NULL)
+        layer = layer_of(l, x, add_router(l, x));
+    x->is_layer = true;
+    x->choice = lower_param_buffer(l, layer->choice, DTYPE_i32, PARAM_READ);
+    if (is_const)
+        place_gpu(l, x, layer);
 }

@@ -17,6 +17,9 @@ typedef struct Experts {
     uint32_t choice, bounds, order, groups;
     uint32_t sorted; // the rows of x, in f32, by place, `pitch` elements apart
     int64_t pitch;
+    // On GPUs `choice` is made by a launch before; without a layer there is none.
+    bool is_layer, has_table;
+    uint32_t weights, table; // of constants; with a table of where experts are, see PlanMoePart
 } Experts;
 
 // The coordinates of a row of the result on its axes but the last.
@@ -30,5 +33,8 @@ void experts_note(Lower *l, const Experts *x);
 // Makes the weights of each expert a part of the layer that its index belongs to, which the runtime can place
 // elsewhere (PlanMoe): the parameter of the packed weights.
 uint32_t experts_place(Lower *l, const Experts *x, DType type, const GemmPack *pack);
+// GPUs: makes the product one of a layer unless it is in the body of a loop. is_const: the weights are, and
+// are placed as well.
+void experts_note_gpu(Lower *l, Experts *x, bool is_const);
 
 #endif

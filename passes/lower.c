@@ -324,6 +324,17 @@ static uint64_t count_constant_bytes(const Graph *g)
     return bytes;
 }
 
+// Of GPUs, where no pass comes behind that does.
+static void add_packings(Pass *p)
+{
+    Plan *plan = p->plan;
+    if (!plan->caps->is_gpu || plan->packings.len == 0)
+        return;
+    const uint32_t *place = prepare_add_packings(plan, p->scratch);
+    for (uint32_t i = 0; i < plan->choices.len; i++)
+        plan->choices.data[i].kernel = place[plan->choices.data[i].kernel];
+}
+
 bool pass_lower(Pass *p)
 {
     const uint64_t constant_bytes = count_constant_bytes(p->plan->graph);
@@ -332,5 +343,6 @@ bool pass_lower(Pass *p)
                               : NULL;
     for (uint32_t i = 0; i < p->plan->kernels.len; i++)
         lower_kernel(p, i, constant_bytes, lasting);
+    add_packings(p);
     return true;
 }

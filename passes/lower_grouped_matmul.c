@@ -13,10 +13,15 @@
 // floats) lies between them.
 enum { MAX_TILE_ROWS = 12, MAX_SIZES = 8, LINE = 16, ALIASING = 512 };
 
+static bool is_turned(const Lower *l)
+{
+    return node_get_int(lower_node(l, l->anchor), A_grouped_matmul_transpose_b) != 0;
+}
+
 static Experts experts_of(Lower *l)
 {
     const Node *n = lower_node(l, l->anchor);
-    const bool t = node_get_int(n, A_grouped_matmul_transpose_b) != 0;
+    const bool t = is_turned(l);
     Experts x = {.x = n->src[0], .w = n->src[1], .index = n->src[2], .bias = n->n_src > 3 ? n->src[3] : 0};
     const Shape *w = lower_node(l, x.w)->shape;
     const Loc *loc = lower_loc(l, x.w);
@@ -53,21 +58,40 @@ static int64_t x_step(const Lower *l, const Experts *x)
 
 // --- plain loops ---------------------------------------------------------------------------------
 
+// The expert of a row, which is none where it is not among them.
+static KRef plain_expert(Lower *l, const Experts *x, const KRef *idx)
+{
+    KRef row = k_index(l->k, 0);
+    if (!x->is_layer)
+        return operand_clamped(l, x->index, operand_index(l, x->index, idx), -1, x->n_experts);
+    for (uint32_t i = 0; i + 1 < x->d.rank; i++)
+        row = k_mul_add(l->k, row, x->d.extent[i], idx[i]);
+    return experts_entry(l, x->choice, row);
+}
+
+// Where the weights of an expert begin. Those of a layer are dense.
+static KRef plain_weights(Lower *l, const Experts *x, KRef e)
+{
+    return x->has_table ? experts_entry(l, x->table, e) : k_mul_add(l->k, e, x->w_expert, k_index(l->k, 0));
+}
+
 static KRef plain_point(Lower *l, const Domain *d, Point at, void *ctx)
 {
     const Experts *x = ctx;
     Kernel *k = l->k;
     const int type = operand_sum_type(lower_node(l, l->anchor)->dtype);
     const KRef column = at.idx[d->rank - 1], sum = k_var(k, k_number(k, type, 0), "sum");
-    const KRef e = operand_clamped(l, x->index, operand_index(l, x->index, at.idx), -1, x->n_experts);
+    const KRef e = plain_expert(l, x, at.idx);
     const KRef is_some = k_op(k, KOP_and, k_op(k, KOP_le, k_index(k, 0), e, 0),
                               k_op(k, KOP_lt, e, k_index(k, x->n_experts), 0), 0);
     k_if(k, is_some);
     const KRef a = row_base(l, x, at.idx);
-    const KRef b = k_mul_add(k, e, x->w_expert, k_mul_add(k, column, x->w_col, k_index(k, 0)));
+    const KRef b = k_mul_add(k, column, x->w_col, plain_weights(l, x, e));
     const KRef c = k_for(k, k_index(k, 0), k_index(k, x->k), 1, KFOR_SERIAL, "c");
     const KRef av = operand_scalar(l, x->x, k_mul_add(k, c, x_step(l, x), a), type);
-    const KRef bv = operand_scalar(l, x->w, k_mul_add(k, c, x->w_k, b), type);
+    const KRef b_at = k_mul_add(k, c, x->w_k, b);
+    const KRef bv = x->weights != 0 ? k_cast(k, k_load(k, x->weights, b_at, 1, 1), type)
+                                    : operand_scalar(l, x->w, b_at, type);
     k_set(k, sum, k_op(k, KOP_fma, av, bv, k_get(k, sum)));
     k_end(k);
     if (x->bias) {
@@ -92,14 +116,17 @@ static bool is_packable(const Lower *l, const Experts *x)
     return node_is_const(l->g, x->w);
 }
 
+// Floats, and numbers of rows and experts that are counted in i32.
+static bool can_be_layer(const Lower *l, const Experts *x)
+{
+    return is_float(lower_node(l, l->anchor)->dtype) && x->n >= 2 && x->k >= 1 && x->rows >= 1 &&
+           x->n_experts >= 1 && x->rows <= INT32_MAX / 2 && x->n_experts <= INT32_MAX / 2;
+}
+
 static bool can_tile(const Lower *l, const Experts *x)
 {
     const uint32_t last = x->d.rank - 1;
-    if (l->caps->is_gpu || !is_float(lower_node(l, l->anchor)->dtype) || x->n < 2 || x->k < 1 ||
-        x->rows < 1 || x->n_experts < 1)
-        return false;
-    if (x->rows > INT32_MAX / 2 || x->n_experts > INT32_MAX / 2 ||
-        (x->bias && !operand_has_vectors(l, x->bias, 1)))
+    if (l->caps->is_gpu || !can_be_layer(l, x) || (x->bias && !operand_has_vectors(l, x->bias, 1)))
         return false;
     const uint8_t lanes = lower_fit_lanes(l, x->n);
     const bool turns = x->w_k == 1 && lanes > 1 && lower_node(l, x->w)->dtype == DTYPE_f32;
@@ -351,8 +378,14 @@ void lower_grouped_matmul(Lower *l)
 {
     Experts x = experts_of(l);
     l->pk->macs = (uint64_t)shape_numel(lower_node(l, l->anchor)->shape) * (uint64_t)x.k;
-    if (can_tile(l, &x))
+    if (can_tile(l, &x)) {
         lower_tiled(l, &x);
-    else
-        lower_map(l, plain_point, &x, MAP_SCALAR);
+        return;
+    }
+    if (l->caps->is_gpu && can_be_layer(l, &x)) {
+        experts_note_gpu(l, &x, is_packable(l, &x));
+        if (x.weights != 0) // as they were given
+            x.w_expert = x.k * x.n, x.w_k = is_turned(l) ? 1 : x.n, x.w_col = is_turned(l) ? x.k : 1;
+    }
+    lower_map(l, plain_point, &x, MAP_SCALAR);
 }

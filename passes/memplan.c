@@ -255,6 +255,8 @@ static void for_exchanged(Planner *m, void (*fn)(Planner *m, BufId b))
         fn(m, p->sizes.data[i].buf);
     for (uint32_t i = 0; i < p->checks.len; i++)
         fn(m, p->checks.data[i].buf);
+    for (uint32_t i = 0; i < p->moe.len; i++)
+        fn(m, p->moe.data[i].choice);
 }
 
 static void mark_staged(Planner *m, BufId b)

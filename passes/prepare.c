@@ -74,32 +74,31 @@ void prepare_close(Lower *l, Packer *packer)
 typedef struct Prepare {
     Plan *plan;
     Arena *arena;
-    uint32_t *place; // by kernel before packings were added: where it is now
+    const uint32_t *place; // by kernel before packings were added: where it is now
     bool *lasts;     // by buffer: its bytes depend on parameters and constants only
     bool *is_param;  // by buffer: a parameter, or made of one by a moved kernel
     bool *can_move;  // by kernel
     bool *is_moved;
 } Prepare;
 
-// Packing kernels come right before their readers.
-static void add_packings(Prepare *s)
+const uint32_t *prepare_add_packings(Plan *p, Arena *a)
 {
-    Plan *p = s->plan;
     const uint32_t n = p->kernels.len, n_checks = p->n_check_kernels;
-    PlanKernel *old = ARENA_ARRAY(s->arena, PlanKernel, n + 1);
+    PlanKernel *old = ARENA_ARRAY(a, PlanKernel, n + 1);
+    uint32_t *place = ARENA_ARRAY(a, uint32_t, n + 1);
     if (n != 0)
         memcpy(old, p->kernels.data, n * sizeof *old);
     p->kernels.len = 0;
-    s->place = ARENA_ARRAY(s->arena, uint32_t, n + 1);
     for (uint32_t i = 0, next = 0; i < n; i++) {
         for (; next < p->packings.len && p->packings.data[next].reader == i; next++)
             vec_push(p->arena, &p->kernels, p->packings.data[next].kernel);
-        s->place[i] = p->kernels.len;
+        place[i] = p->kernels.len;
         vec_push(p->arena, &p->kernels, old[i]);
         if (i + 1 == n_checks)
             p->n_check_kernels = p->kernels.len;
     }
     p->packings.len = 0;
+    return place;
 }
 
 static void mark_written(const Plan *p, bool *is_written)
@@ -242,7 +241,7 @@ bool pass_prepare(Pass *p)
         rlx_assert(plan->packings.len == 0);
         return false;
     }
-    add_packings(&s);
+    s.place = prepare_add_packings(plan, s.arena);
     const uint32_t n = plan->kernels.len;
     s.lasts = ARENA_ARRAY(p->scratch, bool, plan->buffers.len);
     s.is_param = ARENA_ARRAY(p->scratch, bool, plan->buffers.len);

@@ -28,4 +28,8 @@ void prepare_open(const Lower *l, NodeId id, DType t, uint64_t elements, Packer 
 // Adds the kernel to the plan, and the parameter to the reader's.
 void prepare_close(Lower *l, Packer *packer);
 
+// Packing kernels come right before their readers, as do others that lowering made (Plan.packings). By kernel
+// before: where it is now.
+const uint32_t *prepare_add_packings(Plan *p, Arena *a);
+
 #endif

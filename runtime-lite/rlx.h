@@ -47,7 +47,8 @@ static inline size_t rlx_dtype_bytes(rlx_dtype t)
 // After the host has written to the state block, and before it reads a state there.
 static inline rlx_status rlx_put_state(const rlx_ctx *ctx, size_t offset, size_t bytes)
 {
-    return ctx->model->device == NULL ? RLX_OK : ctx->model->device->put(ctx, offset, bytes);
+    const rlx_device *d = ctx->model->device;
+    return d == NULL ? RLX_OK : d->bring(ctx, d->state + offset, ctx->state + offset, bytes);
 }
 
 static inline rlx_status rlx_get_state(const rlx_ctx *ctx, size_t offset, size_t bytes)

@@ -176,7 +176,7 @@ static inline rlx_status rlx_cuda_fill(rlx_cuda *c, const rlx_model *model, cons
         return RLX_ERR_DEVICE;
     for (i = 0; i < c->n_variants; i++) {
         const rlx_model *const m = model->buckets != NULL ? model->buckets->models[i] : model;
-        const rlx_status status = rlx_cuda_put_maps(c, (const rlx_gpu_program *)m->device->program);
+        const rlx_status status = rlx_cuda_put_maps(c, rlx_gpu_program_of(m));
         if (status != RLX_OK)
             return status;
     }
@@ -188,7 +188,7 @@ static inline rlx_status rlx_cuda_fill(rlx_cuda *c, const rlx_model *model, cons
 static inline rlx_status rlx_cuda_open(const rlx_model *model, unsigned char *arena, unsigned char *record,
                                        const void *weights)
 {
-    const rlx_gpu_program *const p = (const rlx_gpu_program *)model->device->program;
+    const rlx_gpu_program *const p = rlx_gpu_program_of(model);
     rlx_cuda c;
     void *before;
     uint32_t i;
@@ -237,7 +237,7 @@ static inline void rlx_cuda_close(const rlx_ctx *ctx)
     rlx_cuda_end(c);
 }
 
-static inline rlx_status rlx_cuda_put(const rlx_ctx *ctx, size_t offset, size_t bytes)
+static inline rlx_status rlx_cuda_bring(const rlx_ctx *ctx, uint64_t to, const void *data, size_t bytes)
 {
     rlx_cuda *const c = rlx_cuda_of(ctx);
     void *before;
@@ -246,7 +246,7 @@ static inline rlx_status rlx_cuda_put(const rlx_ctx *ctx, size_t offset, size_t 
         return RLX_OK;
     if (c->api.push(c->context) != 0)
         return RLX_ERR_DEVICE;
-    result = c->api.write(c->memory + c->program->state + offset, ctx->state + offset, bytes, c->stream);
+    result = c->api.write(c->memory + to, data, bytes, c->stream);
     c->api.pop(&before);
     return rlx_cuda_status(result);
 }
@@ -270,7 +270,7 @@ static inline rlx_status rlx_cuda_get(const rlx_ctx *ctx, size_t offset, size_t 
 static inline rlx_status rlx_cuda_move(const rlx_ctx *ctx, size_t to, size_t from, size_t bytes)
 {
     rlx_cuda *const c = rlx_cuda_of(ctx);
-    const rlx_gpu_program *const p = (const rlx_gpu_program *)ctx->model->device->program;
+    const rlx_gpu_program *const p = rlx_gpu_program_of(ctx->model);
     void *before;
     int result;
     if (bytes == 0)
@@ -383,22 +383,6 @@ static inline rlx_status rlx_cuda_wait_for(rlx_ctx *ctx, rlx_awaited what, int *
     if (is_done != NULL)
         *is_done = result != NOT_READY;
     return rlx_cuda_status(is_done != NULL && result == NOT_READY ? 0 : result);
-}
-
-// The generated code calls this.
-static inline rlx_status rlx_cuda_run(rlx_ctx *ctx)
-{
-    const uint64_t begin = rlx_lap_begin(ctx->profile);
-    uint64_t given;
-    rlx_status status = rlx_cuda_start(ctx, 0);
-    if (status == RLX_OK)
-        status = rlx_cuda_fetch(ctx);
-    given = rlx_lap_begin(ctx->profile);
-    if (status == RLX_OK)
-        status = rlx_cuda_wait_for(ctx, RLX_WAIT_OUTPUTS, NULL);
-    if (status == RLX_OK)
-        rlx_lap_run(ctx->profile, begin, given);
-    return status;
 }
 
 #ifdef __cplusplus

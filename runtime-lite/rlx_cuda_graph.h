@@ -286,7 +286,7 @@ static inline void rlx_cuda_make_graph(const rlx_model *model, uint32_t outputs,
     if (!rlx_gpu_is_straight(model) || c->api.graph_create(&x->graph, 0) != 0)
         return;
     c->graph = x->graph;
-    c->made_of = (const rlx_gpu_program *)model->device->program;
+    c->made_of = rlx_gpu_program_of(model);
     c->skipped = outputs == 0 ? 0u : 1u << (outputs - 1u);
     if (rlx_cuda_add_nodes(c, &ctx, x) != RLX_OK || c->api.graph_make(&x->exec, x->graph, 0) != 0) {
         c->api.graph_destroy(x->graph);

@@ -45,6 +45,7 @@ typedef struct rlx_gpu_step {
     uint32_t waits;        // for all steps before; without it, only for those before the last one that waits
     uint32_t after,
         n_after; // in the list of edges: steps that it waits for, unless a path of others leads there
+    uint32_t layer; // 0, or 1 + the layer of experts whose weights the host brings first
 } rlx_gpu_step;
 
 // Where memory of a loop's body begins in iteration i: argument `arg` of the loop + start + i * step.
@@ -87,12 +88,19 @@ typedef struct rlx_gpu_map {
     uint32_t step[2];
 } rlx_gpu_map;
 
+// Bytes of the arena block of the host.
+typedef struct rlx_gpu_span {
+    size_t begin, end;
+} rlx_gpu_span;
+
 // Compiled code. What `kind` means is the driver's.
 typedef struct rlx_gpu_image {
     uint32_t kind;
     size_t bytes;
     const void *data;
 } rlx_gpu_image;
+
+struct rlx_gpu_frame;
 
 typedef struct rlx_gpu_program {
     uint64_t state, weights,
@@ -116,6 +124,10 @@ typedef struct rlx_gpu_program {
     uint32_t n_maps;
     const rlx_gpu_map *maps;
     uint64_t maps_at; // in the memory of the device
+    // What runs leave in the arena block beside outputs (rlx_moe.h), and what brings the weights of a layer.
+    uint32_t n_spans;
+    const rlx_gpu_span *spans;
+    rlx_status (*experts)(const struct rlx_gpu_frame *f, uint32_t layer);
 } rlx_gpu_program;
 
 // What a device does, in order. `self` is the record; addresses are what `args` of a launch are made of.
@@ -233,11 +245,14 @@ static inline rlx_status rlx_gpu_steps(const rlx_gpu_frame *f, uint32_t begin, u
     uint32_t i, j;
     for (i = begin; i < end && status == RLX_OK; i++) {
         const rlx_gpu_step *s = &p->steps[i];
-        if (f->driver->barrier != NULL && (s->waits != 0 || i == begin)) // also where it is skipped
+        const int is_skipped = f->loop == NULL && (s->skipped_by & skipped) != 0;
+        if (s->layer != 0 && !is_skipped)
+            status = p->experts(f, s->layer - 1u);
+        if (f->driver->barrier != NULL && (s->waits != 0 || i == begin || s->layer != 0)) // also if skipped
             f->driver->barrier(f->self);
-        if (f->driver->submit != NULL && f->loop == NULL && i != 0 && i == p->split)
+        if (status == RLX_OK && f->driver->submit != NULL && f->loop == NULL && i != 0 && i == p->split)
             status = f->driver->submit(f->self);
-        if (status != RLX_OK || (f->loop == NULL && (s->skipped_by & skipped) != 0))
+        if (status != RLX_OK || is_skipped)
             continue;
         for (j = 0; j < s->n_args; j++)
             f->args[j] = rlx_gpu_address(f, &p->args[s->args + j]);
@@ -255,14 +270,19 @@ static inline rlx_status rlx_gpu_steps(const rlx_gpu_frame *f, uint32_t begin, u
 
 // --- between the blocks of host and device --------------------------------------------------------
 
-// Bytes of the arena block that are to be copied.
-typedef struct rlx_gpu_span {
-    size_t begin, end;
-} rlx_gpu_span;
-
 // Bytes that are rather copied for nothing than that another copy begins; and that one copy may have in all.
 #define RLX_GPU_GAP   16384u
 #define RLX_GPU_WASTE 262144u
+
+static inline const rlx_gpu_program *rlx_gpu_program_of(const rlx_model *m)
+{
+    return (const rlx_gpu_program *)m->device->program;
+}
+
+static inline uint32_t rlx_gpu_n_sizes(const rlx_model *m)
+{
+    return m->output_sizes != NULL ? m->n_outputs : 0u;
+}
 
 // Part i of what a run brings to the device, the page and its inputs, or takes from there: the set of outputs
 // that it is limited to, kept values, sizes. An empty one: there is no such part any more, or nothing in it.
@@ -283,10 +303,12 @@ static inline rlx_gpu_span rlx_gpu_part(const rlx_ctx *ctx, int is_out, uint32_t
     } else if (i - m->n_outputs < m->n_kept) {
         s.begin = m->kept[i - m->n_outputs].offset;
         s.end = s.begin + m->kept[i - m->n_outputs].bytes;
-    } else if (m->output_sizes != NULL && m->output_sizes[i - m->n_outputs - m->n_kept] != (size_t)-1) {
+    } else if (i - m->n_outputs - m->n_kept < rlx_gpu_n_sizes(m)) {
         i -= m->n_outputs + m->n_kept;
-        s.begin = m->output_sizes[i];
-        s.end = s.begin + (size_t)m->outputs[i].rank * sizeof(int64_t);
+        s.begin = m->output_sizes[i] != (size_t)-1 ? m->output_sizes[i] : 0;
+        s.end = m->output_sizes[i] != (size_t)-1 ? s.begin + (size_t)m->outputs[i].rank * sizeof(int64_t) : 0;
+    } else {
+        s = rlx_gpu_program_of(m)->spans[i - m->n_outputs - m->n_kept - rlx_gpu_n_sizes(m)];
     }
     return s;
 }
@@ -295,7 +317,7 @@ static inline uint32_t rlx_gpu_parts(const rlx_model *m, int is_out)
 {
     if (!is_out)
         return m->n_inputs + 1u;
-    return m->n_outputs + m->n_kept + (m->output_sizes != NULL ? m->n_outputs : 0u);
+    return m->n_outputs + m->n_kept + rlx_gpu_n_sizes(m) + rlx_gpu_program_of(m)->n_spans;
 }
 
 // All parts in one piece; *is_waste: with much else in between.
@@ -391,7 +413,7 @@ static inline rlx_gpu_frame rlx_gpu_begin(rlx_ctx *ctx, const rlx_gpu_driver *dr
     rlx_gpu_frame f;
     memset(&f, 0, sizeof f);
     f.ctx = ctx;
-    f.program = (const rlx_gpu_program *)ctx->model->device->program;
+    f.program = rlx_gpu_program_of(ctx->model);
     f.driver = driver;
     f.self = self;
     f.memory = memory;
@@ -406,10 +428,10 @@ static inline rlx_gpu_frame rlx_gpu_begin(rlx_ctx *ctx, const rlx_gpu_driver *dr
 // Are all runs of the model the same launches, so that they can be one? Nothing is read in between.
 static inline int rlx_gpu_is_straight(const rlx_model *model)
 {
-    const rlx_gpu_program *const p = (const rlx_gpu_program *)model->device->program;
+    const rlx_gpu_program *const p = rlx_gpu_program_of(model);
     uint32_t i;
     for (i = 0; i < p->n_steps; i++)
-        if (p->steps[i].loop != RLX_GPU_NONE)
+        if (p->steps[i].loop != RLX_GPU_NONE || p->steps[i].layer != 0)
             return 0;
     return p->n_steps != 0 && model->n_checks == 0;
 }
@@ -450,21 +472,21 @@ static inline rlx_status rlx_gpu_compute(const rlx_gpu_frame *f, rlx_status (*la
     return status;
 }
 
-// One run, from the inputs to the outputs.
-static inline rlx_status rlx_gpu_run(const rlx_gpu_frame *f, rlx_status (*launch_all)(void *self))
+// One run in the pieces of an rlx_device, from the inputs to the outputs: what the generated code calls.
+static inline rlx_status rlx_gpu_run(rlx_ctx *ctx, rlx_status (*start)(rlx_ctx *ctx, int in_turn),
+                                     rlx_status (*fetch)(rlx_ctx *ctx),
+                                     rlx_status (*wait)(rlx_ctx *ctx, rlx_awaited what, int *is_done))
 {
-    const uint64_t begin = rlx_lap_begin(f->ctx->profile);
+    const uint64_t begin = rlx_lap_begin(ctx->profile);
     uint64_t given;
-    rlx_status status = rlx_gpu_give_inputs(f);
+    rlx_status status = start(ctx, 0);
     if (status == RLX_OK)
-        status = rlx_gpu_compute(f, launch_all);
+        status = fetch(ctx);
+    given = rlx_lap_begin(ctx->profile);
     if (status == RLX_OK)
-        status = rlx_gpu_take_outputs(f);
-    given = rlx_lap_begin(f->ctx->profile);
+        status = wait(ctx, RLX_WAIT_OUTPUTS, NULL);
     if (status == RLX_OK)
-        status = f->driver->wait(f->self);
-    if (status == RLX_OK)
-        rlx_lap_run(f->ctx->profile, begin, given);
+        rlx_lap_run(ctx->profile, begin, given);
     return status;
 }
 

@@ -335,7 +335,7 @@ static inline rlx_status rlx_metal_check(const rlx_metal *r, const rlx_model *mo
     uint32_t i;
     for (i = 0; i < n; i++) {
         const rlx_model *const m = model->buckets != NULL ? model->buckets->models[i] : model;
-        const rlx_gpu_program *const p = (const rlx_gpu_program *)m->device->program;
+        const rlx_gpu_program *const p = rlx_gpu_program_of(m);
         if (!rlx_metal_can_launch(r, p, kernels, 0, p->n_steps))
             return RLX_ERR_NO_DEVICE;
     }
@@ -376,7 +376,7 @@ static inline rlx_status rlx_metal_open(const rlx_model *model, unsigned char *a
     rlx_status status;
     (void)arena;
     memset(&r, 0, sizeof r);
-    r.program = (const rlx_gpu_program *)model->device->program;
+    r.program = rlx_gpu_program_of(model);
     status = rlx_metal_load(&r.objc);
     if (status != RLX_OK)
         return status;
@@ -413,11 +413,11 @@ static inline void rlx_metal_close(const rlx_ctx *ctx)
     r->objc.pop(pool);
 }
 
-static inline rlx_status rlx_metal_put(const rlx_ctx *ctx, size_t offset, size_t bytes)
+static inline rlx_status rlx_metal_bring(const rlx_ctx *ctx, uint64_t to, const void *data, size_t bytes)
 {
     rlx_metal *const r = rlx_metal_of(ctx);
     void *const pool = r->objc.push();
-    const rlx_status status = rlx_metal_write(r, r->program->state + offset, ctx->state + offset, bytes);
+    const rlx_status status = rlx_metal_write(r, to, data, bytes);
     r->objc.pop(pool);
     return status;
 }
@@ -506,22 +506,6 @@ static inline rlx_status rlx_metal_wait_for(rlx_ctx *ctx, rlx_awaited what, int 
 static inline double rlx_metal_seconds(const rlx_ctx *ctx)
 {
     return rlx_metal_of(ctx)->seconds;
-}
-
-// The generated code calls this.
-static inline rlx_status rlx_metal_run(rlx_ctx *ctx)
-{
-    const uint64_t begin = rlx_lap_begin(ctx->profile);
-    uint64_t given;
-    rlx_status status = rlx_metal_start(ctx, 0);
-    if (status == RLX_OK)
-        status = rlx_metal_fetch(ctx);
-    given = rlx_lap_begin(ctx->profile);
-    if (status == RLX_OK)
-        status = rlx_metal_wait_for(ctx, RLX_WAIT_OUTPUTS, NULL);
-    if (status == RLX_OK)
-        rlx_lap_run(ctx->profile, begin, given);
-    return status;
 }
 
 #ifdef __cplusplus

@@ -11,6 +11,9 @@
 //   N     They are the file NAME.experts, which the program maps: the source, without which nothing runs. The
 //         program also has memory for N slots, the pool, and copies experts there (rlx_moe_load). An expert
 //         is resident when it has a slot and its mask says so.
+// A device (--target cuda ...) has the weights and the slots in its own memory. It reads resident experts
+// there, and with --moe-resident N the host copies the others to it, from the source, in the middle of each
+// run. Without, all are there: masks and sources count, and are not read.
 // Masks, sources, slots and captures change no result by a single bit, only statistics and where weights are
 // read. Calls check everything; runs check nothing. All of this is kept in the state block: rlx_clone copies
 // it, so that a clone reads the same source and pool (give it a pool of its own before loading into it), and
@@ -29,6 +32,7 @@ typedef struct rlx_moe_part {
     size_t offset, stride; // bytes: of expert 0 from the begin of the source; from expert to expert
     size_t table;          // in the state block: by expert the address of another copy (uint64_t), or 0
     size_t slot;           // in a slot: where the expert's weights are
+    uint32_t width;        // bytes of an element
 } rlx_moe_part;
 
 typedef struct rlx_moe_layer {
@@ -49,6 +53,8 @@ typedef struct rlx_moe {
     size_t head;       // in the state block, see rlx_moe_head
     uint32_t slots;    // 0: experts are in the weights
     size_t slot_bytes; // a multiple of RLX_ALIGNMENT
+    size_t begin;      // of this model's experts, in the weights or in the source
+    size_t pool;       // on a device with slots: where they are in its memory
 } rlx_moe;
 
 typedef struct rlx_moe_stats {
@@ -65,6 +71,9 @@ typedef struct rlx_moe_stats {
 typedef struct rlx_moe_head {
     uint64_t source, pool; // addresses, 0: none
     uint64_t captures;
+    // On a device: runs that have started and not been counted; 1 + the layer whose experts it has beside the
+    // slots; the state block of the context whose slots are filled (a clone's are not, until its first run).
+    uint64_t running, held, filled;
 } rlx_moe_head;
 
 typedef struct rlx_moe_page {
@@ -130,12 +139,15 @@ static inline int rlx_moe_is_resident(const rlx_ctx *ctx, const rlx_moe_layer *l
     return ctx->model->moe->slots == 0 || rlx_moe_slot_of(ctx, l, expert) != 0;
 }
 
-// Writes the tables of a layer: where its products read each expert.
+// Writes the tables of a layer: where its products read each expert. A device reads none of the host's memory
+// (rlx_moe_gpu.h).
 static inline void rlx_moe_write_tables(const rlx_ctx *ctx, const rlx_moe_layer *l)
 {
     const rlx_moe *m = ctx->model->moe;
     const rlx_moe_head head = rlx_moe_get_head(ctx);
     uint32_t i, e;
+    if (ctx->model->device != NULL)
+        return;
     for (i = 0; i < l->n_parts; i++)
         for (e = 0; e < l->n_experts; e++) {
             const rlx_moe_part *p = &m->parts[l->first_part + i];
@@ -156,10 +168,18 @@ static inline void rlx_moe_write_all_tables(const rlx_ctx *ctx)
         rlx_moe_write_tables(ctx, &ctx->model->moe->layers[i]);
 }
 
-// The source of a model with slots, for the generated code. NULL: there is none, and nothing can run.
+// The experts of a model with slots in its source, for the generated code. NULL: there is none, and nothing
+// can run.
 static inline const unsigned char *rlx_moe_source(const rlx_ctx *ctx)
 {
-    return (const unsigned char *)(uintptr_t)rlx_moe_get_head(ctx).source;
+    const uint64_t source = rlx_moe_get_head(ctx).source;
+    return source == 0 ? NULL : (const unsigned char *)(uintptr_t)source + ctx->model->moe->begin;
+}
+
+// The weights of an expert that a product reads.
+static inline const unsigned char *rlx_moe_expert(const rlx_ctx *ctx, const rlx_moe_part *p, uint32_t expert)
+{
+    return rlx_moe_source(ctx) + p->offset + (size_t)expert * p->stride;
 }
 
 // RLX_ERR_NULL: no context, or a model without experts; RLX_ERR_RANGE: no such layer.
@@ -223,7 +243,8 @@ static inline rlx_status rlx_set_moe_resident(rlx_ctx *ctx, const unsigned char 
 
 // --- slots (--moe-resident N) --------------------------------------------------------------------
 
-// Memory for the slots, NAME_MOE_POOL_BYTES at least; all slots are empty then. NULL and 0 bytes: none.
+// Memory for the slots, NAME_MOE_POOL_BYTES at least; all slots are empty then. NULL and 0 bytes: none. A
+// device has memory of its own for them, and leaves this alone.
 static inline rlx_status rlx_set_moe_pool(rlx_ctx *ctx, void *memory, size_t bytes)
 {
     const rlx_moe *m;
@@ -240,6 +261,7 @@ static inline rlx_status rlx_set_moe_pool(rlx_ctx *ctx, void *memory, size_t byt
         return RLX_ERR_ALIGNMENT;
     head = rlx_moe_get_head(ctx);
     head.pool = (uint64_t)(uintptr_t)memory;
+    head.filled = (uint64_t)(uintptr_t)ctx->state;
     rlx_moe_set_head(ctx, &head);
     for (i = 0; i < m->n_layers; i++)
         memset(rlx_moe_slots(ctx, &m->layers[i]), 0, (size_t)m->layers[i].n_experts * sizeof(uint32_t));
@@ -265,7 +287,7 @@ static inline void rlx_moe_empty_slot(const rlx_ctx *ctx, uint32_t slot)
 // no such slot; RLX_ERR_RANGE: no such layer or expert; RLX_ERR_WEIGHTS: no source or no pool.
 static inline rlx_status rlx_moe_load(rlx_ctx *ctx, uint32_t layer, uint32_t expert, uint32_t slot)
 {
-    const rlx_status status = rlx_moe_find(ctx, layer);
+    rlx_status status = rlx_moe_find(ctx, layer);
     const rlx_moe *m;
     const rlx_moe_layer *l;
     rlx_moe_head head;
@@ -282,12 +304,16 @@ static inline rlx_status rlx_moe_load(rlx_ctx *ctx, uint32_t layer, uint32_t exp
     if (head.source == 0 || head.pool == 0)
         return RLX_ERR_WEIGHTS;
     rlx_moe_empty_slot(ctx, slot);
-    for (i = 0; i < l->n_parts; i++) {
+    for (i = 0; i < l->n_parts && status == RLX_OK; i++) {
         const rlx_moe_part *p = &m->parts[l->first_part + i];
-        memcpy((unsigned char *)(uintptr_t)head.pool + (size_t)slot * m->slot_bytes + p->slot,
-               (const unsigned char *)(uintptr_t)head.source + p->offset + (size_t)expert * p->stride,
-               p->stride);
+        const size_t at = (size_t)slot * m->slot_bytes + p->slot;
+        if (ctx->model->device != NULL)
+            status = ctx->model->device->bring(ctx, m->pool + at, rlx_moe_expert(ctx, p, expert), p->stride);
+        else
+            memcpy((unsigned char *)(uintptr_t)head.pool + at, rlx_moe_expert(ctx, p, expert), p->stride);
     }
+    if (status != RLX_OK)
+        return status;
     slot++;
     memcpy(rlx_moe_slots(ctx, l) + (size_t)expert * sizeof slot, &slot, sizeof slot);
     rlx_moe_write_tables(ctx, l);

@@ -140,13 +140,14 @@ typedef enum rlx_awaited { RLX_WAIT_INPUTS, RLX_WAIT_OUTPUTS } rlx_awaited; // t
 // A model that does not run on the host's CPU (--target cuda ...). Its arena block holds what goes in and
 // out, its state block a copy of the device's, which is current where the host wrote last.
 typedef struct rlx_device {
-    size_t record; // in the state block: what belongs to the device begins here, behind all else
+    size_t record;  // in the state block: what belongs to the device begins here, behind all else
+    uint64_t state; // in the memory of the device: where its own begins
     // Fills the record. Where it fails, it has changed nothing.
     rlx_status (*open)(const struct rlx_model *model, unsigned char *arena, unsigned char *record,
                        const void *weights);
     void (*close)(const struct rlx_ctx *ctx);
-    // Bytes of the state block, to the device and back.
-    rlx_status (*put)(const struct rlx_ctx *ctx, size_t offset, size_t bytes);
+    // Bytes to byte `to` of the device's memory; and those of the state block that are there.
+    rlx_status (*bring)(const struct rlx_ctx *ctx, uint64_t to, const void *data, size_t bytes);
     rlx_status (*get)(const struct rlx_ctx *ctx, size_t offset, size_t bytes);
     // A run in pieces, which may end before what they began has: start takes what is in the input slots and
     // begins to compute, fetch lets its outputs follow. NULL: runs end before `dispatch` returns.

@@ -187,7 +187,7 @@ static inline rlx_status rlx_vulkan_open(const rlx_model *model, unsigned char *
     int status;
     (void)arena;
     memset(&r, 0, sizeof r);
-    r.program = (const rlx_gpu_program *)model->device->program;
+    r.program = rlx_gpu_program_of(model);
     r.n_variants = model->buckets != NULL ? model->buckets->n : 1u;
     status = rlx_vulkan_begin(&r.device, r.program->bytes);
     if (status != RLX_VULKAN_OK)
@@ -217,11 +217,10 @@ static inline void rlx_vulkan_close(const rlx_ctx *ctx)
     rlx_vulkan_end(&r->device);
 }
 
-static inline rlx_status rlx_vulkan_put(const rlx_ctx *ctx, size_t offset, size_t bytes)
+static inline rlx_status rlx_vulkan_bring(const rlx_ctx *ctx, uint64_t to, const void *data, size_t bytes)
 {
     rlx_vulkan_record *const r = rlx_vulkan_of(ctx);
-    return rlx_vulkan_status(rlx_vulkan_write(&r->device, r->device.address + r->program->state + offset,
-                                              ctx->state + offset, bytes));
+    return rlx_vulkan_status(rlx_vulkan_write(&r->device, r->device.address + to, data, bytes));
 }
 
 static inline rlx_status rlx_vulkan_get(const rlx_ctx *ctx, size_t offset, size_t bytes)
@@ -283,15 +282,6 @@ static inline rlx_status rlx_vulkan_wait_for(rlx_ctx *ctx, rlx_awaited what, int
     if (is_done != NULL)
         *is_done = what == RLX_WAIT_INPUTS || rlx_vulkan_has_ended(&r->device, r->device.submitted);
     return is_done != NULL || what == RLX_WAIT_INPUTS ? RLX_OK : rlx_vulkan_collect(ctx, r);
-}
-
-// The generated code calls this.
-static inline rlx_status rlx_vulkan_run(rlx_ctx *ctx)
-{
-    rlx_status status = rlx_vulkan_start(ctx, 0);
-    if (status == RLX_OK)
-        status = rlx_vulkan_fetch(ctx);
-    return status == RLX_OK ? rlx_vulkan_wait_for(ctx, RLX_WAIT_OUTPUTS, NULL) : status;
 }
 
 #ifdef __cplusplus

@@ -22,7 +22,8 @@ typedef struct Blocks {
 } Blocks;
 
 static Blocks one, two, before;
-static RLX_ALIGNED unsigned char experts[MOE_MOE_BYTES + 64];
+static RLX_ALIGNED unsigned char experts[MOE_MOE_BYTES + 65536];
+static size_t experts_bytes;
 
 // --- the model in double -------------------------------------------------------------------------
 
@@ -248,12 +249,12 @@ static void test_masks(rlx_ctx *ctx, const float *want)
 
 static void test_source(rlx_ctx *ctx)
 {
-    REFUSES(rlx_set_moe_source(NULL, experts, MOE_MOE_BYTES), RLX_ERR_NULL);
-    REFUSES(rlx_set_moe_source(ctx, experts, MOE_MOE_BYTES - 64), RLX_ERR_WEIGHTS);
-    REFUSES(rlx_set_moe_source(ctx, NULL, MOE_MOE_BYTES), RLX_ERR_WEIGHTS);
+    REFUSES(rlx_set_moe_source(NULL, experts, experts_bytes), RLX_ERR_NULL);
+    REFUSES(rlx_set_moe_source(ctx, experts, experts_bytes - 64), RLX_ERR_WEIGHTS);
+    REFUSES(rlx_set_moe_source(ctx, NULL, experts_bytes), RLX_ERR_WEIGHTS);
     REFUSES(rlx_set_moe_source(ctx, experts, 0), RLX_ERR_WEIGHTS);
-    REFUSES(rlx_set_moe_source(ctx, experts + 4, MOE_MOE_BYTES), RLX_ERR_ALIGNMENT);
-    CHECK(rlx_set_moe_source(ctx, experts, MOE_MOE_BYTES) == RLX_OK);
+    REFUSES(rlx_set_moe_source(ctx, experts + 4, experts_bytes), RLX_ERR_ALIGNMENT);
+    CHECK(rlx_set_moe_source(ctx, experts, experts_bytes) == RLX_OK);
 }
 
 #ifdef MOE_MOE_SLOTS
@@ -297,6 +298,20 @@ static void test_slots(rlx_ctx *ctx, const float *want)
     run_with(ctx, 1, all, want);
 }
 
+#ifdef MOE_DEVICE_BYTES
+// A device has all experts itself, and a copy of the source would be no other.
+static void test_where(rlx_ctx *ctx, const float *want)
+{
+    static const unsigned char none[1] = {0};
+    if (ctx->model->device == NULL) // there is none
+        return;
+    memset(experts, 0, sizeof experts);
+    CHECK(rlx_set_moe_resident(ctx, none, 1) == RLX_OK);
+    fill_input(ctx, 1);
+    CHECK(rlx_run(ctx) == RLX_OK);
+    CHECK(memcmp(rlx_output(ctx, MOE_OUTPUT_z), want, ROWS * WIDTH * sizeof *want) == 0);
+}
+#else
 // Resident experts are read in the weights, the others in the source.
 static void test_where(rlx_ctx *ctx, const float *want)
 {
@@ -314,6 +329,7 @@ static void test_where(rlx_ctx *ctx, const float *want)
     CHECK(memcmp(rlx_output(ctx, MOE_OUTPUT_z), want, ROWS * WIDTH * sizeof *want) == 0);
 }
 #endif
+#endif
 
 static void test_clone(rlx_ctx *ctx, const float *want)
 {
@@ -322,20 +338,31 @@ static void test_clone(rlx_ctx *ctx, const float *want)
     fill_input(&copy, 1);
     CHECK(rlx_run(&copy) == RLX_OK && stats_of(&copy, 0).runs == stats_of(ctx, 0).runs + 1);
     CHECK(memcmp(rlx_output(&copy, MOE_OUTPUT_z), want, ROWS * WIDTH * sizeof *want) == 0);
+    CHECK(rlx_close(&copy) == RLX_OK);
 }
 
-// The experts' bytes, as a program that maps the file has them.
-static int read_experts(void)
+// The experts' bytes, as a program that maps the file has them. What runs in place of a device has its own.
+static int read_experts(const rlx_ctx *ctx)
 {
+    const rlx_moe *m = ctx->model->moe;
 #ifdef MOE_MOE_SLOTS
     FILE *f = fopen("moe.experts", "rb");
     const size_t n = f != NULL ? fread(experts, 1, sizeof experts, f) : 0;
     if (f != NULL)
         fclose(f);
-    return n == MOE_MOE_BYTES;
+    experts_bytes = n;
+    return n == MOE_MOE_BYTES && n == m->bytes;
 #else
-    memcpy(experts, (const unsigned char *)moe_model.weights + MOE_MOE_OFFSET, MOE_MOE_BYTES);
-    return MOE_MOE_OFFSET + MOE_MOE_BYTES == MOE_WEIGHT_BYTES;
+    experts_bytes = m->bytes;
+    if (m->bytes > sizeof experts)
+        return 0;
+    memcpy(experts, ctx->weights + m->begin, m->bytes);
+#ifdef MOE_DEVICE_BYTES
+    if (ctx->model->device == NULL)
+        return 1;
+#endif
+    return m->begin == MOE_MOE_OFFSET && m->bytes == MOE_MOE_BYTES &&
+           MOE_MOE_OFFSET + MOE_MOE_BYTES == MOE_WEIGHT_BYTES;
 #endif
 }
 
@@ -396,8 +423,8 @@ int main(void)
 {
     rlx_ctx ctx;
     float want[ROWS * WIDTH];
-    CHECK(read_experts());
     CHECK(moe_init(&ctx, one.arena, MOE_ARENA_BYTES, one.state, MOE_STATE_BYTES) == RLX_OK);
+    CHECK(read_experts(&ctx));
     CHECK(moe_model.moe != NULL && moe_model.moe->n_layers == LAYERS && MOE_MOE_LAYERS == LAYERS);
 #ifdef MOE_MOE_SLOTS
     fill_input(&ctx, 1);
@@ -419,5 +446,6 @@ int main(void)
     test_clone(&ctx, want);
     test_where(&ctx, want);
     stop_sharing(&ctx);
+    CHECK(rlx_close(&ctx) == RLX_OK);
     return failed;
 }
