@@ -5,6 +5,8 @@
 #include "codegen/gpu.h"
 #include "codegen/prelude.h"
 
+#include <string.h>
+
 static const TypeSpell types[DTYPE_COUNT + 1] = {
 #define TYPE(type, ...) [type] = {__VA_ARGS__},
 #include "codegen/gpu_types.def"
@@ -62,6 +64,12 @@ static const GroupSpell group = {
     .fetch = "*(device const $T *)&$0",
     .put = "*(device $T *)&$0",
 };
+
+bool target_set_metal_gpu(const char *family, TargetCaps *caps)
+{
+    caps->has_simd_matrix = strcmp(family, "apple7") == 0;
+    return caps->has_simd_matrix;
+}
 
 const Target target_metal = {
     .name = "metal",

@@ -134,6 +134,8 @@ const Target *target_find(const char *name);
 extern const char *const target_names[];
 // What schedules may use: the target's capabilities, for the C target with what the CPU adds.
 TargetCaps target_caps(const Target *t, const CpuInfo *cpu);
+// What a family of Apple GPUs and those after it have more (--gpu): only "apple7". False: no such family.
+bool target_set_metal_gpu(const char *family, TargetCaps *caps);
 
 // The spelling of an op on operands of a type, or NULL.
 const char *target_spell(const Target *t, KOp op, int type, uint8_t lanes);

@@ -101,9 +101,12 @@ static bool check_gpu_options(Job *j)
 
 static bool read_gpus(Job *j)
 {
-    const char *given = j->cli->options.gpu, *gpus = given != NULL ? given : "sm_80,sm_90a";
-    if (j->target != &target_cuda && given != NULL)
-        return wrong_value(j, "--gpu", given, "--target cuda with it");
+    const char *given = j->cli->options.gpu;
+    const char *gpus = given != NULL && j->target == &target_cuda ? given : "sm_80,sm_90a";
+    if (j->target == &target_metal && given != NULL && !target_set_metal_gpu(given, &j->caps))
+        return wrong_value(j, "--gpu", given, "apple7 with --target metal");
+    if (j->target != &target_cuda && j->target != &target_metal && given != NULL)
+        return wrong_value(j, "--gpu", given, "--target cuda or metal with it");
     if (j->target != &target_metal && j->cli->options.metallib != NULL)
         return wrong_value(j, "--metallib", j->cli->options.metallib, "--target metal with it");
     if (!j->target->caps.is_gpu)

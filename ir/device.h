@@ -8,12 +8,13 @@
 #include "ir/kernel.h"
 
 typedef enum KDevice {
-#define DEVICE(name, result, operands, constant) KDEV_##name,
+#define DEVICE(name, ...) KDEV_##name,
 #include "ir/device.def"
 #undef DEVICE
     KDEV_COUNT
 } KDevice;
 
+typedef enum KDeviceTarget { KDEV_CUDA, KDEV_METAL } KDeviceTarget;
 typedef enum KDeviceConstant { KDEV_NONE, KDEV_TEMPLATE, KDEV_PRODUCT } KDeviceConstant;
 
 enum { KDEV_VOID = -1, KDEV_MAX_OPERANDS = 9 };
@@ -23,6 +24,7 @@ typedef struct KDeviceInfo {
     int result; // KDEV_VOID: a statement
     const char *operands;
     KDeviceConstant constant;
+    KDeviceTarget target;
 } KDeviceInfo;
 
 extern const KDeviceInfo device_info[KDEV_COUNT];

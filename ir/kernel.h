@@ -287,6 +287,7 @@ typedef struct TargetCaps {
     bool has_dot8;         // dot8 of vectors is one instruction, as wide as f32 vectors
     bool has_dot_bf16;     // the same for pairs of bf16
     bool has_mma;          // device functions for products of matrices (device.def)
+    bool has_simd_matrix;  // those of simdgroups
     bool has_matrix;       // matrix registers of bf16 and bytes (KMatrix), several times as fast as vectors
     uint8_t threads;       // that share every run: the parts that kernels are split into; 1 = none
     uint32_t split_cycles; // kernels that take less time than this are left to one thread

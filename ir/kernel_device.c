@@ -7,7 +7,8 @@
 enum { VOID = KDEV_VOID, LIST = 3 };
 
 const KDeviceInfo device_info[KDEV_COUNT] = {
-#define DEVICE(name, result, operands, constant) {#name, result, operands, KDEV_##constant},
+#define DEVICE(name, result, operands, constant, target)                                                     \
+    {#name, result, operands, KDEV_##constant, KDEV_##target},
 #include "ir/device.def"
 #undef DEVICE
 };

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of matrices without matrix units, in every GPU language: a group of 256 threads computes a square
+// Products of matrices without tensor cores, in every GPU language: a group of 256 threads computes a square
 // tile from slices of both operands in shared memory, each thread a square of sums in registers. The next
-// slice is on its way while one is multiplied. Sums are f32 fused multiply-adds in rising k.
+// slice is on its way while one is multiplied. Sums are f32 fused multiply-adds in rising k. Where simdgroups
+// multiply matrices (TargetCaps.has_simd_matrix), each has a block of the sums, eight steps of k are summed
+// at a time in an order of the device, and the tile goes through shared memory to the threads that store it.
+#include "ir/device.h"
 #include "passes/gpu_matmul.h"
 
 enum {
@@ -9,6 +12,9 @@ enum {
     SIDE = 16, // threads along rows and columns of a tile
     SLICE = 16, // of k
     PAD = 1,
+    SIMD = 32, MATRIX = 8, BLOCK_ROWS = 16, BLOCK_COLUMNS = 32, // of a simdgroup (device.def)
+    MATRIX_TILE = 64,
+    MATRIX_PITCH = MATRIX_TILE + 4,
     MIN_ROWS = 8,
     MIN_RESULTS = 1024,
     FEW_TILES = 264 // fewer of them leave much of a GPU without work
@@ -20,7 +26,11 @@ typedef struct Simt {
     Kernel *k;
     int64_t own, tile; // rows, and columns, of a thread, of the group
     KRef thread, row, column; // of the thread in the square of threads
-    KRef a, b;                // slices in shared memory, [SLICE][tile + PAD]
+    KRef a, b;                // slices in shared memory, [SLICE][pitch]
+    int64_t pitch;
+    bool has_matrices;
+    KRef block_row, block_column; // of the simdgroup in the tile
+    KRef result;                  // the tile, [tile][pitch]
     KRef next_a, next_b;      // what this thread brings of the next ones
     KRef m, n;                // first row and column of the tile
     KRef batch[GPU_MATMUL_MAX_BATCH];
@@ -66,7 +76,7 @@ static void put_slice(const Simt *s, const GpuMatrix *x, KRef from, KRef to)
     KRef outer = 0, step = 0;
     const KRef e = k_for(k, k_index(k, 0), k_index(k, s->tile * SLICE / THREADS), 1, KFOR_UNROLL, "e");
     element_of(s, x, e, &outer, &step);
-    k_astore(k, to, k_mul_add(k, step, s->tile + PAD, outer), k_aload(k, from, e, 1));
+    k_astore(k, to, k_mul_add(k, step, s->pitch, outer), k_aload(k, from, e, 1));
     k_end(k);
 }
 
@@ -74,9 +84,38 @@ static void load_line(const Simt *s, KRef slice, KRef step, KRef first, KRef to)
 {
     Kernel *k = s->k;
     const KRef i = k_for(k, k_index(k, 0), k_index(k, s->own), 1, KFOR_UNROLL, "i");
-    const KRef at = k_mul_add(k, step, s->tile + PAD, k_mul_add(k, i, SIDE, first));
+    const KRef at = k_mul_add(k, step, s->pitch, k_mul_add(k, i, SIDE, first));
     k_astore(k, to, i, k_aload(k, slice, at, 1));
     k_end(k);
+}
+
+static void multiply_matrices(const Simt *s, KRef sums)
+{
+    Kernel *k = s->k;
+    const KRef step = k_for(k, k_index(k, 0), k_index(k, SLICE), MATRIX, KFOR_UNROLL, "step");
+    const KRef a = k_mul_add(k, step, s->pitch, s->block_row);
+    const KRef b = k_mul_add(k, step, s->pitch, s->block_column);
+    k_device_list(k, KDEV_simd_product, s->pitch,
+                  (const KRef[KDEV_MAX_OPERANDS + 1]){sums, s->a, a, s->b, b});
+    k_end(k);
+}
+
+// What simdgroups have, for the threads that store it.
+static void share_sums(const Simt *s, KRef sums)
+{
+    Kernel *k = s->k;
+    const KRef at = k_mul_add(k, s->block_row, s->pitch, s->block_column);
+    k_device_list(k, KDEV_simd_put, s->pitch, (const KRef[KDEV_MAX_OPERANDS + 1]){s->result, at, sums});
+    k_barrier(k);
+}
+
+static KRef sum_at(const Simt *s, KRef sums, KRef i, KRef j)
+{
+    Kernel *k = s->k;
+    if (!s->has_matrices)
+        return k_aload(k, sums, k_mul_add(k, i, s->own, j), 1);
+    const KRef row = k_mul_add(k, i, SIDE, s->row), column = k_mul_add(k, j, SIDE, s->column);
+    return k_aload(k, s->result, k_mul_add(k, row, s->pitch, column), 1);
 }
 
 static void multiply_slice(const Simt *s, KRef sums)
@@ -106,7 +145,7 @@ static void store_tile(const Simt *s, KRef sums)
     const KRef j = k_for(k, k_index(k, 0), k_index(k, s->own), 1, KFOR_UNROLL, "j");
     const KRef column = k_add(k, s->n, k_mul_add(k, j, SIDE, s->column));
     k_if(k, k_op(k, KOP_lt, column, k_index(k, p->n), 0));
-    const KRef sum = k_aload(k, sums, k_mul_add(k, i, s->own, j), 1);
+    const KRef sum = sum_at(s, sums, i, j);
     pull_store_root(s->l, p->d, p->point(p, s->batch, row, column),
                     k_cast(k, sum, lower_node(s->l, s->l->anchor)->dtype));
     k_end(k);
@@ -128,6 +167,9 @@ static void begin_tile(Simt *s, int64_t m_tiles, int64_t n_tiles, int64_t matric
     s->thread = k_thread(k);
     s->row = k_div_by(k, s->thread, SIDE);
     s->column = k_rem_by(k, s->thread, SIDE);
+    const KRef block = k_div_by(k, s->thread, SIMD);
+    s->block_row = k_mul(k, k_rem_by(k, block, MATRIX_TILE / BLOCK_ROWS), k_index(k, BLOCK_ROWS));
+    s->block_column = k_mul(k, k_div_by(k, block, MATRIX_TILE / BLOCK_ROWS), k_index(k, BLOCK_COLUMNS));
 }
 
 static void multiply_tile(const Simt *s)
@@ -150,8 +192,10 @@ static void multiply_tile(const Simt *s)
     fetch_slice(s, &p->a, next, s->next_a);
     fetch_slice(s, &p->b, next, s->next_b);
     k_end(k);
-    multiply_slice(s, sums);
+    (s->has_matrices ? multiply_matrices : multiply_slice)(s, sums);
     k_end(k);
+    if (s->has_matrices)
+        share_sums(s, sums);
     store_tile(s, sums);
 }
 
@@ -176,10 +220,15 @@ void gpu_matmul_simt(const GpuMatmul *p)
         if (matrices * ceil_div(p->m, s.tile) * ceil_div(p->n, s.tile) >= FEW_TILES)
             break;
     }
+    s.has_matrices = p->l->caps->has_simd_matrix && p->m >= MATRIX_TILE / 2 && p->n >= MATRIX_TILE / 2;
+    if (s.has_matrices)
+        s.own = MATRIX_TILE / SIDE;
     s.tile = s.own * SIDE;
+    s.pitch = s.has_matrices ? MATRIX_PITCH : s.tile + PAD;
     k_set_group(k, THREADS);
-    s.a = k_shared(k, DTYPE_f32, SLICE * (s.tile + PAD));
-    s.b = k_shared(k, DTYPE_f32, SLICE * (s.tile + PAD));
+    s.a = k_shared(k, DTYPE_f32, SLICE * s.pitch);
+    s.b = k_shared(k, DTYPE_f32, SLICE * s.pitch);
+    s.result = s.has_matrices ? k_shared(k, DTYPE_f32, s.tile * s.pitch) : 0;
     s.next_a = k_array(k, DTYPE_f32, s.tile * SLICE / THREADS);
     s.next_b = k_array(k, DTYPE_f32, s.tile * SLICE / THREADS);
     begin_tile(&s, ceil_div(p->m, s.tile), ceil_div(p->n, s.tile), matrices);

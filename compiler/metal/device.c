@@ -222,15 +222,38 @@ void device_barrier(void)
     swapcontext(&t->at, &scheduler);
 }
 
-void device_swap(void *value, uint32_t bytes, uint32_t mask)
+// Returns, when all threads of the group have handed something, where the others of this turn lie.
+static uint32_t hand(const void *value, uint32_t bytes)
 {
     Thread *t = current;
-    const uint32_t turn = t->n_handed++ % 2, other = (uint32_t)(t - group) ^ mask;
-    rlx_assert(bytes <= SWAP_BYTES && mask < run.simd && other < run.group_x);
+    const uint32_t turn = t->n_handed++ % 2;
+    rlx_assert(bytes <= SWAP_BYTES);
     memcpy(t->handed[turn], value, bytes);
     t->is_swapping = true;
     swapcontext(&t->at, &scheduler);
+    return turn;
+}
+
+void device_swap(void *value, uint32_t bytes, uint32_t mask)
+{
+    const uint32_t other = (uint32_t)(current - group) ^ mask;
+    rlx_assert(mask < run.simd && other < run.group_x);
+    const uint32_t turn = hand(value, bytes);
     memcpy(value, group[other].handed[turn], bytes);
+}
+
+uint32_t device_lane(void)
+{
+    rlx_assert(run.simd == DEVICE_MATRIX_SIMD);
+    return (uint32_t)(current - group) % DEVICE_MATRIX_SIMD;
+}
+
+void device_gather(const void *value, uint32_t bytes, void *all)
+{
+    const Thread *const first = current - device_lane();
+    const uint32_t turn = hand(value, bytes);
+    for (uint32_t i = 0; i < DEVICE_MATRIX_SIMD; i++)
+        memcpy((char *)all + (size_t)i * bytes, first[i].handed[turn], bytes);
 }
 
 // One thread after the other, up to where they wait. Alone in its frame: contexts return more than once.

@@ -48,5 +48,10 @@ void device_barrier(void);
 // Gets the value of another thread of the simdgroup, the one whose number differs by ^ mask. All threads of
 // the group do this together, which orders nothing that they do in memory.
 void device_swap(void *value, uint32_t bytes, uint32_t mask);
+// The number of the thread in its simdgroup, which has DEVICE_MATRIX_SIMD of them for the next: what all of
+// them bring, in the order of their numbers, `bytes` each.
+enum { DEVICE_MATRIX_SIMD = 32 };
+uint32_t device_lane(void);
+void device_gather(const void *value, uint32_t bytes, void *all);
 
 #endif

@@ -5,7 +5,7 @@ which looks for races, for what Metal's validation would find, and for objects t
 
 What is generated compiles without a warning as C99 and C++; runs agree with the reference evaluator; the
 programs of tests/runtime pass; without Metal, or without a C++ compiler, there is a message.
-Usage: check_metal.py RLXC [gcc|clang [SELFTEST]]; prints TAP. SELFTEST: metal_selftest.c, to run as well."""
+Usage: check_metal.py RLXC [gcc|clang [SELFTEST...]]; prints TAP. SELFTEST: metal_selftest.c."""
 import glob
 import json
 import os
@@ -217,8 +217,8 @@ def main():
         check_failures(f"{top}/mlp", library)
         check_compiled(f"{top}/mlp", library)
         check_other_devices()
-        if len(sys.argv) > 3:
-            check_selftest(top, library, sys.argv[3])
+        for selftest in sys.argv[3:]:
+            check_selftest(top, library, selftest)
     print(f"1..{n_tests}")
     return n_failed != 0
 

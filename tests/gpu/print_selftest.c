@@ -4,7 +4,8 @@
 //   clang metal_selftest.c -o metal_selftest && ./metal_selftest
 //
 // It holds op cases (tests/e2e/ops/*.rlx), compiled for Metal, with inputs and expected outputs: the smallest
-// ones, until each op that Metal has is in some of them.
+// ones, until each op that Metal has is in some of them. With TEST_GPU=apple7 it is a file for GPUs of that
+// family and later ones, with all cases that are given.
 //
 //   print_selftest MAIN OUT FILE.rlx...    MAIN: tests/metal/selftest_main.c, which runs them
 #include "codegen/host_parts.h"
@@ -17,6 +18,7 @@
 enum { CASES_OF_OP = 2, MAX_BYTES = 1 << 16 };
 
 static GpuCases cases = {.tolerance = {.f32 = 1e-5}};
+static bool takes_all;
 
 // --- which cases -----------------------------------------------------------------------------------
 
@@ -72,7 +74,7 @@ static const char *new_ops(const Plan *p, uint32_t *count)
     Str s = str_new(&cases.perm);
     plan_walk(p, find_ops, has_op);
     for (uint32_t op = 0; op < OP_COUNT; op++)
-        is_new |= has_op[op] && count[op] < CASES_OF_OP;
+        is_new |= has_op[op] && (takes_all || count[op] < CASES_OF_OP);
     for (uint32_t op = 0; op < OP_COUNT && is_new; op++)
         if (has_op[op]) {
             str_printf(&s, "%s%s", s.len == 0 ? "" : " ", op_info[op].name);
@@ -200,7 +202,7 @@ static uint32_t print_cases(Str *out)
         if (gpu_job_runs(&cases.jobs.data[i]) && can_choose(cases.jobs.data[i].plan))
             choice[n++] = (Choice){&cases.jobs.data[i], size_of(cases.jobs.data[i].plan)};
     qsort(choice, n, sizeof *choice, by_size);
-    for (uint32_t i = 0; i < n && choice[i].bytes <= MAX_BYTES; i++) {
+    for (uint32_t i = 0; i < n && (takes_all || choice[i].bytes <= MAX_BYTES); i++) {
         const char *ops = new_ops(choice[i].job->plan, count);
         if (ops == NULL)
             continue;
@@ -223,6 +225,7 @@ int main(int argc, char **argv)
     Str out = str_new(&cases.perm);
     FILE *main_file = fopen(argv[1], "r"), *file = fopen(argv[2], "w");
     rlx_assert(main_file != NULL && file != NULL);
+    takes_all = getenv("TEST_GPU") != NULL;
     str_add(&out, "// metal_selftest.c, made by rlxc " RLXC_VERSION
                   ": op cases with expected results, for an Apple GPU.\n"
                   "//   clang metal_selftest.c -o metal_selftest && ./metal_selftest\n");

@@ -7,6 +7,7 @@
 //
 //   test_metal COMPILER OPT_LEVEL[/N] FILE.rlx...   all cases of the files, or each N-th; prints TAP
 //   TEST_OPS=name test_metal COMPILER ...            only cases whose name contains the text; prints kernels
+//   TEST_GPU=apple7 test_metal COMPILER ...          for GPUs of this family and later ones
 //
 // Skipped (77) where the compiler is missing. At the end: how many cases each op was in.
 #include "compiler/metal/device.h"
@@ -41,6 +42,14 @@ static bool has_barrier(const Kernel *k)
         if (k_inst(k, r)->kind == KI_barrier)
             return kernel_grid(k).n_loops > 0;
     return k->group != 0;
+}
+
+static bool has_matrices(const Kernel *k)
+{
+    for (KRef r = 1; r < k->insts.len; r++)
+        if (k_inst(k, r)->kind == KI_device)
+            return true;
+    return false;
 }
 
 // The kernel, and a function that the device can call.
@@ -160,7 +169,8 @@ static bool launch(void *ctx, const PlanKernel *k, void **args)
     Launcher *l = ctx;
     const DeviceKernel fn = find_launch(l->job->unit, k->function);
     const KernelGrid g = kernel_grid(k->kernel);
-    const DeviceGrid grid = {{g.threads, 1, 1}, g.group, has_barrier(k->kernel), l->simd, false};
+    const uint32_t simd = has_matrices(k->kernel) ? DEVICE_MATRIX_SIMD : l->simd;
+    const DeviceGrid grid = {{g.threads, 1, 1}, g.group, has_barrier(k->kernel), simd, false};
     DeviceRange written[DEVICE_MAX_RANGES];
     uint32_t n = 0;
     for (uint32_t i = 0; i < k->args.len; i++) {

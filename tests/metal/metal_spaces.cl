@@ -20,6 +20,19 @@ struct metal_uint4 {
     {
     }
 };
+struct metal_float2 {
+    metal_float2(float a, float b)
+    {
+    }
+    float operator[](int i);
+};
+struct metal_ulong2 {
+    metal_ulong2(ulong a, ulong b)
+    {
+    }
+};
+#define float2 metal_float2
+#define ulong2 metal_ulong2
 #define uint2 metal_uint2
 #define uint4 metal_uint4
 #define device __global
@@ -37,6 +50,14 @@ namespace metal
 enum class mem_flags { mem_threadgroup };
 void threadgroup_barrier(mem_flags);
 template <typename T> T simd_shuffle_xor(T x, ushort mask);
+struct simdgroup_float8x8 {
+    float2 &thread_elements();
+};
+void simdgroup_load(simdgroup_float8x8 &m, const __local float *from, ulong pitch, ulong2 origin,
+                    bool is_turned);
+void simdgroup_store(simdgroup_float8x8 m, __local float *to, ulong pitch);
+void simdgroup_multiply_accumulate(simdgroup_float8x8 &d, simdgroup_float8x8 a, simdgroup_float8x8 b,
+                                   simdgroup_float8x8 c);
 template <typename To, typename From> To as_type(From from);
 uint mulhi(uint a, uint b);
 float abs(float x);
