@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The models of this project as WebAssembly modules with its vectors (--cpu wasm-simd128), in headless
+Chromium, on the cases of models/cases: 1e-5 of the largest value of an output is the most that they may be
+off. Exits with 77 where there is no Chromium or no linker for WebAssembly. Usage: check_wasm.py RLXC"""
+
+import base64
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+RLXC = pathlib.Path(sys.argv[1]).resolve()
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+MODELS = ("gelu_example", "mlp", "lstm", "lstm_stream", "transformer", "voice/voice")
+CLANG = ("clang", "--target=wasm32", "-O2", "-msimd128", "-mbulk-memory", "-ffreestanding", "-nostdlib",
+         "-Wall", "-Wextra", "-Werror", "-Wl,--no-entry", "-Wl,--stack-first", "-Wl,--allow-undefined", "-I",
+         ROOT / "examples/web/libc")
+TIME_LIMIT = 120
+
+
+def build(folder, model):
+    subprocess.run([RLXC, "compile", ROOT / f"models/{model}.json", "-o", folder, "--name", "m", "--cpu",
+                    "wasm-simd128", "--weights", "rodata"], check=True, stdout=subprocess.DEVNULL,
+                   timeout=TIME_LIMIT)
+    subprocess.run([*CLANG, "-I", folder, folder / "m.c", HERE / "wasm_model.c", "-o", folder / "m.wasm"],
+                   check=True, timeout=TIME_LIMIT)
+    code = (folder / "m.wasm").read_bytes()
+    # 0xfd begins the instructions of vectors; a module of a network without them would have few such bytes.
+    assert code.count(b"\xfd") > 50, f"{model} has no vector instructions"
+    return code
+
+
+def text_of(data):
+    return base64.b64encode(data).decode()
+
+
+def read_case(model, kind):
+    """Elements of the .npy files by name."""
+    found = {}
+    for path in sorted((ROOT / "models/cases" / model.split("/")[-1]).glob(f"{kind}_*.npy")):
+        data = path.read_bytes()
+        found[path.stem.split("_", 1)[1]] = text_of(data[10 + int.from_bytes(data[8:10], "little"):])
+    return found
+
+
+def main():
+    missing = [tool for tool in ("chromium", "clang", "wasm-ld") if shutil.which(tool) is None]
+    if missing:
+        print("skipped: no", ", ".join(missing))
+        sys.exit(77)
+    with tempfile.TemporaryDirectory() as top:
+        folder = pathlib.Path(top)
+        os.environ.update(HOME=top, XDG_CONFIG_HOME=top, XDG_CACHE_HOME=top)
+        models = {model: {"wasm": text_of(build(folder, model)), "inputs": read_case(model, "input"),
+                          "outputs": read_case(model, "output")} for model in MODELS}
+        script = f"const MODELS = {json.dumps(models)};\n" + (HERE / "wasm_models.js").read_text()
+        page = folder / "page.html"
+        page.write_text(f"<!doctype html><meta charset=utf-8><body><script>{script}</script></body>")
+        done = subprocess.run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
+                               page.as_uri()], capture_output=True, text=True, timeout=TIME_LIMIT, check=True)
+    found = re.search(r'id="result">(.*?)</script>', done.stdout, re.DOTALL)
+    assert found, done.stdout[-2000:]
+    results = json.loads(found.group(1))
+    print(json.dumps(results, indent=1))
+    assert set(results) == set(MODELS)
+    for model, result in results.items():
+        assert "error" not in result and result["runs"] >= 3, (model, result)
+        assert float(result["worst"]) < 1e-5, (model, result)
+
+
+main()
