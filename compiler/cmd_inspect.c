@@ -3,6 +3,7 @@
 #include "compiler/facts.h"
 #include "compiler/inspect_dispatch.h"
 #include "compiler/inspect_json.h"
+#include "compiler/pages/pages.h"
 #include <string.h>
 
 // --- memory --------------------------------------------------------------------------------------
@@ -111,23 +112,71 @@ static void print_text(const Job *j, const Totals *t)
     plan_walk(p, print_kernel, NULL);
 }
 
+static bool is_dot_printed(const Options *o)
+{
+    return o->dot != NULL && strcmp(o->dot, "-") == 0;
+}
+
+static bool write_pages(Job *j, const char *before, const char *facts, const Times *times)
+{
+    const Options *o = &j->cli->options;
+    return (times->path == NULL || times_check(j, times)) &&
+           (o->html == NULL ||
+            pages_write_html(j, o->html, before, facts, times->path != NULL ? times : NULL)) &&
+           (o->dot == NULL || pages_write_dot(j, o->dot));
+}
+
+static void print_figures(const Job *j, const Totals *t, const char *facts)
+{
+    const Options *o = &j->cli->options;
+    if (is_dot_printed(o)) // and nothing else
+        return;
+    if (o->json != NULL)
+        fputs(facts, stdout);
+    else if (o->html == NULL && o->dot == NULL)
+        print_text(j, t);
+    for (uint32_t i = 0; i < 2 && o->json == NULL; i++)
+        if ((i == 0 ? o->html : o->dot) != NULL)
+            printf("wrote %s\n", i == 0 ? o->html : o->dot);
+}
+
+// Times are those of a CPU: without --cpu that is meant.
+static bool read_times(Cli *c, Times *t)
+{
+    const Options *o = &c->options;
+    *t = (Times){0};
+    if (o->json != NULL && is_dot_printed(o))
+        return diag_error(c->diag, (Span){0}, E0003, "--dot -: with --json, expected the name of a file");
+    if (o->times == NULL)
+        return true;
+    if (o->html == NULL)
+        return diag_error(c->diag, (Span){0}, E0003, "--times %s: expected --html with it", o->times);
+    return times_read(c, o->times, t);
+}
+
 ExitCode cmd_inspect(Cli *c)
 {
     Job j;
+    Times times;
+    const char *before = NULL;
     c->trusts_data = true;
-    if (!job_begin(&j, c, "generic", false) || !job_plan(&j))
+    if (!read_times(c, &times) || !job_begin(&j, c, times.path != NULL ? times.cpu : "generic", false))
+        return cli_fail(c);
+    if (c->options.html != NULL)
+        before = pages_graph(c->arena, j.graph);
+    if (!job_plan(&j))
         return cli_fail(c);
     if (c->options.stop_after != NULL)
         return job_end_early(&j);
     j.host.compile_gpu = NULL; // slow, and nothing of it is printed
     if (!job_emit(&j))
         return cli_fail(c);
+    const Totals t = facts_count(j.plan);
+    const char *facts = inspect_json(&j, &t);
+    if (!write_pages(&j, before, facts, &times))
+        return cli_fail(c);
     cli_progress_end();
     diag_print(c->diag, stderr, c->style);
-    const Totals t = facts_count(j.plan);
-    if (c->options.json != NULL)
-        fputs(inspect_json(&j, &t), stdout);
-    else
-        print_text(&j, &t);
+    print_figures(&j, &t, facts);
     return EXIT_OK;
 }

@@ -25,4 +25,10 @@ static inline bool facts_is_live(const PlanBuffer *b, uint32_t step)
     return b->region == REGION_ARENA && b->shares == 0 && b->first <= step && step <= b->last;
 }
 
+// One that has bytes of its own in the arena at some step: those of the memory plan.
+static inline bool facts_is_placed(const PlanBuffer *b)
+{
+    return b->region == REGION_ARENA && b->shares == 0 && b->first <= b->last;
+}
+
 #endif

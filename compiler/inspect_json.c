@@ -70,7 +70,7 @@ static void print_memory(const Plan *p, Str *out)
     str_add(out, "  \"buffers\": [");
     for (BufId b = 1; b < p->buffers.len; b++) {
         const PlanBuffer *buf = &p->buffers.data[b];
-        if (buf->region != REGION_ARENA || buf->shares != 0 || buf->first > buf->last)
+        if (!facts_is_placed(buf))
             continue;
         str_printf(
             out, "%s\n    {\"name\": \"%s\", \"offset\": %llu, \"bytes\": %llu, \"first\": %u, \"last\": %u}",

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """rlxc bench: its figures follow from each other, and what was computed is what inspect says. How fast the
 machine is, nobody can know here. Usage: check_bench.py RLXC; prints TAP."""
+
 import json
 import os
 import subprocess

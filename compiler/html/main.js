@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sections, theme and keys of the whole page. A section is built when it is first shown, or printed.
+"use strict";
+
+const SECTIONS = {
+  overview: buildOverview,
+  graph: buildGraph,
+  memory: buildMemory,
+  kernels: buildKernels,
+  weights: buildWeights,
+};
+const built = new Set();
+
+function build(name) {
+  if (built.has(name)) return;
+  built.add(name);
+  SECTIONS[name](document.getElementById(name));
+  if (name === "graph") showGraph("before");
+}
+
+function openTab(name) {
+  for (const other of Object.keys(SECTIONS)) {
+    const isOpen = other === name,
+      tab = document.getElementById("tab-" + other);
+    document.getElementById(other).classList.toggle("open", isOpen);
+    tab.setAttribute("aria-selected", isOpen);
+    tab.tabIndex = isOpen ? 0 : -1;
+  }
+  build(name);
+}
+
+function tabKey(event) {
+  const names = Object.keys(SECTIONS),
+    at = names.findIndex((name) => event.target.id === "tab-" + name);
+  const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  if (at < 0 || !step) return;
+  const next = names[(at + step + names.length) % names.length];
+  openTab(next);
+  document.getElementById("tab-" + next).focus();
+}
+
+function toggleTheme() {
+  const root = document.documentElement;
+  const isDark = root.dataset.theme
+    ? root.dataset.theme === "dark"
+    : matchMedia("(prefers-color-scheme: dark)").matches;
+  root.dataset.theme = isDark ? "light" : "dark";
+}
+
+function pageKey(event) {
+  const isTyping = event.target instanceof HTMLInputElement;
+  if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "t") toggleTheme();
+  else if (event.key === "/") {
+    openTab("graph");
+    graphView.search.focus();
+  } else return;
+  event.preventDefault();
+}
+
+function begin() {
+  document.title = FACTS.name + " - rlxc inspect";
+  document.getElementById("title").textContent = FACTS.name;
+  document.getElementById("subtitle").textContent =
+    `arena ${bytesText(FACTS.arena_bytes)}, weights ${bytesText(FACTS.weight_bytes)}, ${countText(FACTS.macs)} multiply-adds, ` +
+    `${exact(FACTS.kernels.length)} kernels, ${FACTS.cpu}`;
+  document.getElementById("theme").addEventListener("click", toggleTheme);
+  document.getElementById("tabs").addEventListener("keydown", tabKey);
+  for (const name of Object.keys(SECTIONS))
+    document.getElementById("tab-" + name).addEventListener("click", () => openTab(name));
+  document.addEventListener("keydown", pageKey);
+  addEventListener("beforeprint", () => Object.keys(SECTIONS).forEach(build));
+  addEventListener("resize", () => {
+    if (document.getElementById("memory").classList.contains("open") && memoryView.map) drawMap();
+  });
+  openTab("overview");
+}
+
+begin();
