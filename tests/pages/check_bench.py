@@ -105,8 +105,10 @@ def check_loop(folder):
 
 
 def check_seconds(model):
-    one = read("bench", model, "--seconds", "0.02")
-    result(1.5e4 < one["runs"] * one["us"] < 1e6, "--seconds 0.02", (one["runs"], one["us"]))
+    short, long = (read("bench", model, "--seconds", s) for s in ("0.02", "0.4"))
+    ends = 3 <= short["runs"] <= 3 + 2.1e4 / short["us_best"]
+    result(ends, "--seconds 0.02", (short["runs"], short["us_best"]))
+    result(long["runs"] > 2 * short["runs"], "--seconds 0.4", (short["runs"], long["runs"]))
 
 
 def check_options():

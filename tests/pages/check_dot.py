@@ -74,7 +74,9 @@ def check_files(folder):
         json.loads(said.stdout)["name"] == "digits", "--json with --html prints JSON only", said.stdout[:80]
     )
     said = rlxc("inspect", DIGITS, "--json", "--dot", "-")
-    result(said.returncode == 2 and said.stdout == "", "not two things on the standard output", said.stdout[:80])
+    result(
+        said.returncode == 2 and said.stdout == "", "not two things on the standard output", said.stdout[:80]
+    )
     before = sorted(os.listdir(folder))
     said = rlxc("inspect", DIGITS, "--html", os.path.join(folder, "missing/a.html"))
     result(said.returncode == 1 and "E0002" in said.stderr, "a folder that is not there", said.stderr)
