@@ -164,6 +164,19 @@ function applyBox() {
   updateMinimap(currentGraph());
 }
 
+// On paper the size of the window says nothing: the drawing has its own.
+function frameGraph(isPrinted) {
+  const { size, svg, world, minimap } = currentGraph();
+  if (isPrinted) {
+    svg.setAttribute("viewBox", `0 0 ${size.w} ${size.h}`);
+    world.removeAttribute("transform");
+    minimap.svg.classList.add("hidden");
+  } else {
+    svg.removeAttribute("viewBox");
+    applyBox();
+  }
+}
+
 // What is too small to be read begins with its first nodes; Fit shows all of it.
 function showBeginning() {
   const { items } = currentGraph().drawing,

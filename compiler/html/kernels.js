@@ -10,6 +10,7 @@ function kernelColumns() {
     ["step", "step", (r) => r.step, String],
     ["name", "kernel", (r) => r.name, String],
     ["nodes", "nodes", (r) => r.nodes, String],
+    ["group", "group", (r) => r.group, String],
     ["us", "time", (r) => r.us, microsText],
     ["share", "share", (r) => r.share, percentText],
     ["macs", "multiply-adds", (r) => r.macs, countText],
@@ -21,6 +22,7 @@ function kernelColumns() {
     ["roof", "of roofline", (r) => r.roof, percentText],
   ];
   const hidden = DATA.times ? (hasRoof() ? [] : ["roof"]) : ["us", "gflops", "gbs", "roof"];
+  if (FACTS.groups === undefined) hidden.push("group"); // of launches that run side by side on a GPU
   return columns.filter(([name]) => !hidden.includes(name));
 }
 
@@ -28,8 +30,16 @@ function kernelRows() {
   const rows = STEPS.map((_, step) => {
     const cost = stepCost(step),
       us = stepTime(step),
-      { name, nodes } = kernelOf(step);
-    const r = { step, name, nodes, us, ...cost, intensity: cost.bytes > 0 ? cost.flops / cost.bytes : 0 };
+      { name, nodes, group } = kernelOf(step);
+    const r = {
+      step,
+      name,
+      nodes,
+      group,
+      us,
+      ...cost,
+      intensity: cost.bytes > 0 ? cost.flops / cost.bytes : 0,
+    };
     r.gflops = us > 0 ? (cost.flops * 1e-3) / us : 0;
     r.gbs = us > 0 ? (cost.bytes * 1e-3) / us : 0;
     if (hasRoof()) r.roof = Math.max(r.gflops / DATA.times.peak_gflops, r.gbs / DATA.times.read_gbs);

@@ -10,6 +10,7 @@ const SECTIONS = {
   weights: buildWeights,
 };
 const built = new Set();
+const page = { theme: undefined }; // before printing
 
 function build(name) {
   if (built.has(name)) return;
@@ -58,6 +59,21 @@ function pageKey(event) {
   event.preventDefault();
 }
 
+// On paper all sections are there, in light colours, and all of the graph.
+function beginPrint() {
+  const root = document.documentElement;
+  page.theme = root.dataset.theme;
+  root.dataset.theme = "light";
+  Object.keys(SECTIONS).forEach(build);
+  frameGraph(true);
+}
+
+function endPrint() {
+  if (page.theme) document.documentElement.dataset.theme = page.theme;
+  else delete document.documentElement.dataset.theme;
+  frameGraph(false);
+}
+
 function begin() {
   document.title = FACTS.name + " - rlxc inspect";
   document.getElementById("title").textContent = FACTS.name;
@@ -69,7 +85,8 @@ function begin() {
   for (const name of Object.keys(SECTIONS))
     document.getElementById("tab-" + name).addEventListener("click", () => openTab(name));
   document.addEventListener("keydown", pageKey);
-  addEventListener("beforeprint", () => Object.keys(SECTIONS).forEach(build));
+  addEventListener("beforeprint", beginPrint);
+  addEventListener("afterprint", endPrint);
   addEventListener("resize", () => {
     if (document.getElementById("memory").classList.contains("open") && memoryView.map) drawMap();
   });

@@ -147,7 +147,7 @@ function plotLabels(points) {
       w = text.length * 6.2,
       x = p.px + 16 + w > PLOT.w - 6 ? p.px - 16 - w : p.px + 16;
     const isTaken = placed.some((o) => Math.abs(o.y - p.py) < 14 && x < o.x + o.w && o.x < x + w);
-    if (!isTaken && placed.length < 10) placed.push({ x, y: p.py, w, text });
+    if (!isTaken && placed.length < 7) placed.push({ x, y: p.py, w, text });
   }
   return placed.map((o) => draw("text", { class: "dotlabel", x: o.x, y: o.y + 4, text: o.text }));
 }

@@ -121,6 +121,7 @@ def check_table(page):
         mine = page.facts["kernels"][row : row + more + 1]
         for what in "macs", "flops", "bytes":
             ok = ok and rows[str(step)][what] == sum(kernel[what] for kernel in mine)
+        ok = ok and rows[str(step)].get("group") == mine[0].get("group")
     result(ok, f"{page.name}: table of kernels", rows)
 
 
@@ -246,6 +247,8 @@ def check_clicks(page):
     result(colour() != light, "t changes the theme", light)
     pdf = b.call("Page.printToPDF")["data"]
     result(len(pdf) > 50000 and b.run("built.size") == 5, "prints all sections", len(pdf))
+    after = b.run("[document.documentElement.dataset.theme, currentGraph().svg.hasAttribute('viewBox')]")
+    result(after == ["dark", False], "and is as before", after)
 
 
 def check_hostile(b, folder):
