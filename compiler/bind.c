@@ -196,15 +196,21 @@ static bool bind_open(Binder *b, DimValues v, Graph **out)
     return n != 0 ? graph_bind_open(b->g, v, open, first, n, out) : graph_bind(b->g, v, out);
 }
 
+static Binder begin(Graph *g, const PipelineOptions *o)
+{
+    const uint32_t n = g->dims->symbols.len;
+    return (Binder){.g = g,
+                    .o = o,
+                    .value = ARENA_ARRAY(g->arena, int64_t, n),
+                    .is_known = ARENA_ARRAY(g->arena, bool, n),
+                    .is_open = ARENA_ARRAY(g->arena, bool, n),
+                    .has_max = ARENA_ARRAY(g->arena, bool, n)};
+}
+
 bool pipeline_bind(Graph *g, const PipelineOptions *o, Graph **out)
 {
     const uint32_t n = g->dims->symbols.len;
-    Binder b = {.g = g,
-                .o = o,
-                .value = ARENA_ARRAY(g->arena, int64_t, n),
-                .is_known = ARENA_ARRAY(g->arena, bool, n),
-                .is_open = ARENA_ARRAY(g->arena, bool, n),
-                .has_max = ARENA_ARRAY(g->arena, bool, n)};
+    Binder b = begin(g, o);
     bool ok = read_options(&b);
     *out = g;
     if (!ok)
@@ -212,4 +218,16 @@ bool pipeline_bind(Graph *g, const PipelineOptions *o, Graph **out)
     for (uint32_t i = 0; i < n; i++)
         ok = (b.is_known[i] || take_default(&b, i)) && ok;
     return ok && (n == 0 || bind_open(&b, (DimValues){b.value, n}, out));
+}
+
+bool pipeline_bind_some(Graph *g, const PipelineOptions *o, Graph **out)
+{
+    const uint32_t n = g->dims->symbols.len;
+    Binder b = begin(g, o);
+    *out = g;
+    if (!read_options(&b))
+        return false;
+    for (uint32_t i = 0; i < n; i++)
+        b.value[i] = b.is_known[i] ? b.value[i] : -1;
+    return n == 0 || graph_bind(g, (DimValues){b.value, n}, out);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // rlxc run and verify: generated code, built, loaded and run; compared with the reference evaluator.
 #include "base/map.h"
+#include "compiler/compare.h"
 #include "compiler/feeds.h"
 #include "compiler/import/npy.h"
 #include "compiler/interface.h"
@@ -8,7 +9,7 @@
 #include "compiler/native.h"
 #include "compiler/open_sizes.h"
 #include "compiler/output.h"
-#include "ir/eval.h"
+#include "compiler/reference.h"
 #include <math.h>
 #include <string.h>
 #include <time.h>
@@ -94,22 +95,12 @@ static void print_output(const Job *j, const char *name, const Tensor *t)
         print_summary(name, t);
 }
 
-// "a/b:c" -> "a_b_c": slashes and colons may not stand in file names.
-static const char *file_name(Arena *a, const char *output)
-{
-    char *s = arena_strdup(a, output);
-    for (char *c = s; *c != '\0'; c++)
-        if (*c == '/' || *c == ':' || *c == '\\')
-            *c = '_';
-    return arena_printf(a, "%s.npy", s);
-}
-
 // Two outputs whose names differ in such a character only would overwrite each other.
 static bool check_file_names(Job *j)
 {
     Map seen = {0};
     for (uint32_t i = 0; i < j->plan->outputs.len; i++) {
-        const char *file = file_name(j->cli->arena, j->plan->outputs.data[i].name);
+        const char *file = output_npy_name(j->cli->arena, j->plan->outputs.data[i].name);
         uint64_t other = 0;
         if (map_get(&seen, file, strlen(file), &other))
             return diag_error(j->cli->diag, (Span){0}, E0002,
@@ -122,7 +113,7 @@ static bool check_file_names(Job *j)
 
 static bool write_output(Job *j, const char *dir, const char *name, const Tensor *t)
 {
-    const char *path = output_path(j->cli->arena, dir, file_name(j->cli->arena, name));
+    const char *path = output_path(j->cli->arena, dir, output_npy_name(j->cli->arena, name));
     return interface_text(j, name, true) != NULL ? npy_write_text(j->cli->diag, path, t)
                                                  : npy_write(j->cli->diag, path, t);
 }
@@ -152,13 +143,17 @@ typedef struct Feed {
     const char *seed; // NULL: all inputs are given
     int64_t *sizes;   // of symbols
     Tensor *inputs, *outputs;
-    Str json; // of verify: what was compared
+    Graph *reference; // the graph as imported: planning changes the one of the job
+    Str json;         // of verify: what was compared
 } Feed;
 
 // Up to a loaded library, with the inputs of a run.
 static bool prepare(Job *j, Cli *c, Feed *f, Native *n)
 {
-    if (!job_begin(j, c, "native", f->seed == NULL) || !native_check_cpu(j) || !job_plan(j))
+    if (!job_begin(j, c, "native", f->seed == NULL) || !native_check_cpu(j))
+        return false;
+    f->reference = reference_graph(j);
+    if (!job_plan(j))
         return false;
     f->sizes = ARENA_ARRAY(c->arena, int64_t, open_sizes_count(j) + 1);
     f->outputs = ARENA_ARRAY(c->arena, Tensor, j->plan->outputs.len + 1);
@@ -214,65 +209,16 @@ ExitCode cmd_run(Cli *c)
 
 // --- verify --------------------------------------------------------------------------------------
 
-// The evaluator on the graph as imported, with symbols bound but no pass run: independent of everything that
-// passes do.
-static bool evaluate(Job *j, const Feed *f, EvalRun *run, Graph **bound)
-{
-    const PipelineOptions fixed = open_sizes_fixed(j, f->sizes);
-    if (!pipeline_bind(j->graph, &fixed, bound))
-        return false;
-    *run = eval_begin(*bound, j->cli->arena, (DimValues){0});
-    for (uint32_t i = 0; i < (*bound)->inputs.len; i++)
-        run->value[(*bound)->inputs.data[i]] = f->inputs[i];
-    cli_progress("evaluating the reference");
-    return eval_graph(run);
-}
-
-typedef struct Difference {
-    double largest;  // magnitude of the reference
-    double error;    // largest absolute difference
-    int64_t at;      // where it is
-    bool is_special; // NaN or infinity on one side only
-} Difference;
-
-static Difference compare(const Tensor *got, const Tensor *want)
-{
-    Difference d = {.at = -1};
-    for (int64_t i = 0; i < want->numel; i++) {
-        const double a = tensor_get_f64(got, i), b = tensor_get_f64(want, i);
-        if (isfinite(b) && fabs(b) > d.largest)
-            d.largest = fabs(b);
-        if ((isnan(a) && isnan(b)) || a == b)
-            continue;
-        const double error = fabs(a - b);
-        if (!isfinite(a) || !isfinite(b)) {
-            d.is_special = true;
-            d.at = i;
-        } else if (error > d.error) {
-            d.error = error;
-            d.at = d.is_special ? d.at : i;
-        }
-    }
-    return d;
-}
-
-// Two roundings of a 16-bit type are more than the tolerance of f32.
-static double default_tolerance(DType t)
-{
-    return t == DTYPE_f16 ? 2e-3 : t == DTYPE_bf16 ? 2e-2 : 1e-4;
-}
-
 static bool report(Job *j, Feed *f, uint32_t slot, const Tensor *want, double given)
 {
     const char *name = j->plan->outputs.data[slot].name, *sizes = open_sizes_text(j, f->sizes);
     const Tensor *got = &f->outputs[slot];
-    if (got->rank != want->rank || memcmp(got->dim, want->dim, want->rank * sizeof *want->dim) != 0)
+    if (!compare_shapes(got, want))
         return diag_error(j->cli->diag, (Span){0}, E0401,
                           "output '%s' has another shape than the reference%s", name, sizes);
-    const double tolerance = given >= 0 ? given : default_tolerance(want->dtype);
-    const Difference d = compare(got, want);
-    const double relative = d.error == 0 ? 0 : d.largest > 0 ? d.error / d.largest : HUGE_VAL;
-    const bool ok = !d.is_special && relative <= tolerance;
+    const double tolerance = given >= 0 ? given : compare_tolerance(want->dtype);
+    const Difference d = compare_tensors(got, want);
+    const bool ok = compare_is_ok(&d, tolerance);
     if (j->cli->options.json != NULL) {
         Str *s = &f->json;
         str_printf(s, "%s\n    {\"output\": \"%s\", \"sizes\": {", s->len == 0 ? "" : ",",
@@ -284,13 +230,13 @@ static bool report(Job *j, Feed *f, uint32_t slot, const Tensor *want, double gi
         add_number(s, "}, \"accuracy\": ", j->pipeline.accuracy);
         add_number(s, ", \"max_error\": ", d.error);
         add_number(s, ", \"max_magnitude\": ", d.largest);
-        add_number(s, ", \"relative_error\": ", relative);
+        add_number(s, ", \"relative_error\": ", d.relative);
         add_number(s, ", \"tolerance\": ", tolerance);
         str_printf(s, ", \"ok\": %s}", ok ? "true" : "false");
     } else
         printf("%s%s: largest error %.3g of magnitude %.6g (relative %.3g; convolutions were asked for "
                "%.3g): %s\n",
-               name, sizes, d.error, d.largest, relative, j->pipeline.accuracy, ok ? "ok" : "DIFFERS");
+               name, sizes, d.error, d.largest, d.relative, j->pipeline.accuracy, ok ? "ok" : "DIFFERS");
     if (!ok)
         diag_error(j->cli->diag, (Span){0}, E0401,
                    "output '%s'%s element %lld: generated %.9g, reference %.9g", name, sizes, (long long)d.at,
@@ -301,16 +247,16 @@ static bool report(Job *j, Feed *f, uint32_t slot, const Tensor *want, double gi
 // One run from the initial states. is_run false: it could not be made.
 static bool verify_once(Job *j, Native *n, Feed *f, double tolerance, bool *is_run)
 {
-    EvalRun run;
-    Graph *bound = NULL;
+    Tensor *want = NULL;
     bool ok = true;
     *is_run = rlx_reset(&n->ctx) == RLX_OK && native_set_sizes(j, n, f->sizes) &&
-              native_run(j, n, f->inputs, f->outputs) && evaluate(j, f, &run, &bound);
+              native_run(j, n, f->inputs, f->outputs) &&
+              reference_outputs(j, f->reference, f->sizes, f->inputs, &want);
     if (!*is_run)
         return false;
     cli_progress_end();
     for (uint32_t i = 0; i < j->plan->outputs.len; i++)
-        ok = report(j, f, i, &run.value[bound->outputs.data[i].node], tolerance) && ok;
+        ok = report(j, f, i, &want[i], tolerance) && ok;
     return ok;
 }
 
@@ -340,14 +286,9 @@ ExitCode cmd_verify(Cli *c)
     Native n = {0};
     Feed f = {.seed = c->options.random != NULL ? c->options.random : "1", .json = str_new(c->arena)};
     bool is_run = false;
-    double tolerance = -1; // not given
-    if (c->options.tolerance != NULL &&
-        (!str_parse_f64(c->options.tolerance, strlen(c->options.tolerance), &tolerance) ||
-         !(tolerance >= 0))) {
-        diag_error(c->diag, (Span){0}, E0003, "--tolerance %s: expected a number that is not negative",
-                   c->options.tolerance);
+    double tolerance = -1;
+    if (!compare_read_tolerance(c->diag, c->options.tolerance, &tolerance))
         return cli_fail(c);
-    }
     if (!prepare(&j, c, &f, &n))
         return cli_fail(c);
     if (j.is_on_cpu && c->options.json == NULL)

@@ -2,18 +2,10 @@
 // See keep.h.
 #include "compiler/keep.h"
 #include "codegen/host.h"
+#include "compiler/node_find.h"
 #include <string.h>
 
 // --- values inside -------------------------------------------------------------------------------
-
-// The last node of that name: what the others of it lead to.
-static NodeId find_node(const Graph *g, const char *name)
-{
-    for (NodeId id = g->nodes.len - 1; id > 0; id--)
-        if (g->labels.data[id] != NULL && strcmp(g->labels.data[id], name) == 0)
-            return id;
-    return 0;
-}
 
 static bool is_output(const Graph *g, const char *name)
 {
@@ -27,7 +19,7 @@ bool keep_apply(Cli *c, const Strings *given, Graph *g)
 {
     for (uint32_t i = 0; i < given->len; i++) {
         const char *name = given->data[i];
-        const NodeId id = find_node(g, name);
+        const NodeId id = node_find(g, name);
         if (is_output(g, name))
             return diag_error(c->diag, (Span){0}, E0003, "--keep %s: this is an output, or given twice",
                               name);

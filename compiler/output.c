@@ -37,3 +37,12 @@ const char *output_stem(Arena *a, const char *path)
     const char *dot = strrchr(base, '.');
     return arena_strndup(a, base, dot != NULL && dot != base ? (size_t)(dot - base) : strlen(base));
 }
+
+const char *output_npy_name(Arena *a, const char *value)
+{
+    char *s = arena_strdup(a, value);
+    for (char *c = s; *c != '\0'; c++)
+        if (*c == '/' || *c == ':' || *c == '\\')
+            *c = '_';
+    return arena_printf(a, "%s.npy", s);
+}

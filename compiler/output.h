@@ -9,6 +9,8 @@
 bool output_make_dir(Diag *d, const char *path);
 // "dir/name", or name for an empty dir.
 const char *output_path(Arena *a, const char *dir, const char *name);
+// "a/b:c" -> "a_b_c.npy": slashes and colons may not stand in file names.
+const char *output_npy_name(Arena *a, const char *value);
 // The file name without folders and without its last extension.
 const char *output_stem(Arena *a, const char *path);
 

@@ -57,8 +57,8 @@ def check_success(commands, rows):
             except ValueError as why:
                 expect(False, command, line, why, out[:200])
                 continue
-            if command == "convert" and len(line) == 1:
-                expect(document["rlxc"] == 1, "convert prints the model")
+            if document is not None and "rlxc" in document and command in ("convert", "cut"):
+                expect(document["rlxc"] == 1 and line in (SUCCESS[command][0],), command, "prints a model")
                 continue
             if isinstance(document, dict):
                 document = {k: None if k in by_name else v for k, v in document.items()}
@@ -143,6 +143,8 @@ SUCCESS = {
     "bench": [[MODEL, "--seconds", "0.05"]],
     "convert": [[MODEL], [MODEL, "copy.json"]],
     "check": [[MODEL], [MODEL, MODEL]],
+    "cut": [[MODEL, "--to", "product"], [MODEL, "--to", "product", "-o", "part.json"]],
+    "bisect": [[MODEL]],
     "tune": [[MODEL, "-o", "m.tune"]],
     "ops": [[], ["matmul", "conv"]],
     "passes": [[]],
