@@ -112,7 +112,7 @@ ExitCode cmd_cut(Cli *c)
     Str text = str_new(c->arena);
     const char *to = c->options.output_file;
     if (!job_begin(&j, c, "generic", false) || !cut(&j, &g) ||
-        (to != NULL && !import_export_json(g, to, c->diag)))
+        (to != NULL && !import_export(g, to, c->diag)))
         return cli_fail(c);
     cli_progress_end();
     diag_print(c->diag, stderr, c->style);

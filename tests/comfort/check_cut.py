@@ -98,6 +98,9 @@ def check_results(folder):
     assert list(part["inputs"]) == ["x", "v"], part
     assert [n["op"] for n in part["nodes"]] == ["top_k", "neg", "neg"], part
     assert call("check", f"{folder}/part.json")[0] == 0
+    cut(folder, model, "--from", "v")
+    assert call_json("cut", model, "--from", "v", "-o", f"{folder}/part.rlxb")["inputs"] == ["x", "v"]
+    assert call("convert", f"{folder}/part.rlxb")[1] == call("cut", model, "--from", "v")[1]
 
 
 def check_extents(folder):
