@@ -49,9 +49,12 @@ static void add_cpu(ContentHash *h, Arena *a, const CpuInfo *cpu)
                                           cpu->l2_bytes, cpu->l3_bytes, cpu->features));
 }
 
-// All files that were read. False: one was written meanwhile, so that nobody knows what was compiled.
-static bool add_inputs(ContentHash *h, Arena *a)
+// All files that were read. Where weights stay in one of them, its path is in the results. False: one was
+// written meanwhile, so that nobody knows what was compiled.
+static bool add_inputs(ContentHash *h, const Cli *c)
 {
+    Arena *a = c->arena;
+    const bool are_named = c->options.weights != NULL && strcmp(c->options.weights, "inplace") == 0;
     uint32_t n = 0;
     const ReadFile *read = rawfile_list_read(&n);
     for (uint32_t i = 0; i < n; i++) {
@@ -59,6 +62,7 @@ static bool add_inputs(ContentHash *h, Arena *a)
         if (content == NULL || id == NULL || strcmp(id, read[i].id) != 0)
             return false;
         content_hash_add_text(h, content);
+        content_hash_add_text(h, are_named ? read[i].path : "");
     }
     return true;
 }
@@ -84,7 +88,7 @@ static const char *make_key(Job *j)
     content_hash_add_text(h, output_stem(a, j->model));
     add_options(h, &j->cli->options);
     add_cpu(h, a, &j->cpu);
-    return add_inputs(h, a) ? content_hash_text(a, h) : NULL;
+    return add_inputs(h, j->cli) ? content_hash_text(a, h) : NULL;
 }
 
 bool cache_open(Job *j, Cache *out)

@@ -15,7 +15,8 @@ RLXC, BUILD, RUN_README = (os.path.abspath(path) for path in sys.argv[1:4])
 ROOT = os.path.abspath(os.environ.get("RLXC_SOURCE", "."))
 FILES = """bin/rlxc include/rlxc/rlx.h include/rlxc/rlx_types.h share/pkgconfig/rlxc.pc share/rlxc/rlxc.mk
 share/rlxc/cmake/rlxc-config.cmake share/rlxc/cmake/rlxc-config-version.cmake share/rlxc/meson/meson.build
-share/doc/rlxc/README.md share/doc/rlxc/docs/API.md share/doc/rlxc/examples/make/Makefile""".split()
+share/doc/rlxc/README.md share/doc/rlxc/docs/API.md share/doc/rlxc/examples/make/Makefile
+share/man/man1/rlxc.1""".split()
 OPTIONS = {"digits": "--weights incbin", "lstm": "--threads 2 --link-runtime"}
 MODELS = {"digits": f"{ROOT}/models/digits/digits.json", "lstm": f"{ROOT}/models/lstm.json"}
 MAIN = """#include "digits.h"
@@ -83,6 +84,9 @@ def check_files(prefix):
         assert os.path.exists(f"{prefix}/{name}"), f"{name} is not installed"
     for name in os.listdir(ROOT + "/runtime-lite"):
         assert not name.endswith(".h") or os.path.exists(f"{prefix}/include/rlxc/{name}"), name
+    for name in os.listdir(ROOT + "/examples"):
+        is_sample = os.path.exists(f"{ROOT}/examples/{name}/README.md")
+        assert not is_sample or os.path.exists(f"{prefix}/share/doc/rlxc/examples/{name}/README.md"), name
     command = [prefix + "/bin/rlxc", "--share-dir"]
     found = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     assert found.stdout.strip() == os.path.realpath(prefix + "/share/rlxc"), found.stdout
@@ -109,6 +113,14 @@ def check_project(name, folder, environment):
     assert done.returncode == 0 and "both models are there" in done.stdout, f"{name}:\n{done.stdout}"
 
 
+def check_sample(folder, prefix, environment):
+    """The samples are installed with the models that they take."""
+    shutil.copytree(prefix + "/share/doc/rlxc", folder + "/doc")
+    done = subprocess.run(["make", "-s"], cwd=folder + "/doc/examples/make", env=environment, check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0 and "this is a 3" in done.stdout, done.stdout
+
+
 def main():
     skipped = [t for t in ("meson", "cmake", "make", "pkg-config") if shutil.which(t) is None]
     if "meson" in skipped:
@@ -122,6 +134,8 @@ def main():
         for name in PROJECTS:
             if name not in skipped:
                 check_project(name, folder, environment)
+        if "make" not in skipped:
+            check_sample(folder, prefix, environment)
         page = ROOT + "/examples/pkgconfig/README.md"
         command = [sys.executable, RUN_README, RLXC, "--prefix", prefix, page]
         status = subprocess.run(command, check=False).returncode

@@ -41,7 +41,8 @@ def check_width(path, text):
 def check_white_space(path, text):
     problems = [at(path, text, m.start(), "white space at the end of the line")
                 for m in re.finditer(r"[ \t\r]+$", text, re.MULTILINE)]
-    problems += [at(path, text, m.start(), "a tab") for m in re.finditer(r"\t", text)]
+    if not text.startswith("#!/usr/bin/make"):
+        problems += [at(path, text, m.start(), "a tab") for m in re.finditer(r"\t", text)]
     problems += [at(path, text, m.start(), f"invisible character U+{ord(m.group(0)):04X}")
                  for m in INVISIBLE.finditer(text)]
     if text and not text.endswith("\n"):

@@ -5,6 +5,7 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 
 from rlxc.errors import CompileError, CompilerCrash, CompilerTimeout, RlxcError
 
@@ -44,3 +45,12 @@ def run(arguments, time_limit=None):
     if done.returncode != 0:
         raise CompileError(done.stderr.strip() or f"rlxc {arguments[0]} failed with {done.returncode}")
     return done.stdout
+
+
+def main():
+    """The command `rlxc` of the package: becomes the program."""
+    try:
+        program = find()
+    except RlxcError as e:
+        sys.exit(f"rlxc: {e}")
+    os.execv(program, [program, *sys.argv[1:]])
