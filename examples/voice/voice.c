@@ -120,7 +120,7 @@ int main(int argc, char **argv)
     SF_INFO info = {0};
     Talk talk = {.start = -1};
     if (argc != 2) {
-        fprintf(stderr, "usage: voice FILE.wav\n");
+        fprintf(stderr, "usage: voice FILE.wav, or - for standard input\n");
         return 2;
     }
     SNDFILE *file = sf_open(argv[1], SFM_READ, &info);

@@ -51,7 +51,7 @@ def right_share(text):
 
 
 def check_digits(folder):
-    build(folder)
+    build(folder, "OPTIONS=--cpu native")
     run(sys.executable, "make_samples.py", "build/all", "360", cwd=folder)
     files = sorted(str(p.relative_to(folder)) for p in (folder / "build/all").iterdir())
     share, n = right_share(run("build/classify", "--top", "1", *files, cwd=folder))

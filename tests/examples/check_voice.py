@@ -36,6 +36,7 @@ def times(text, form):
 def check_sample(folder):
     spoken = times(run("make", "-B", "build/sample.wav", cwd=folder), r"from ([\d.]+) to ([\d.]+)")
     text = run("build/voice", "build/sample.wav", cwd=folder)
+    assert run("sh", "-c", "cat build/sample.wav | build/voice -", cwd=folder) == text
     found = times(text, r"  ([\d.]+) to ([\d.]+)")
     assert len(spoken) == len(found) == 3, text
     for (a, b), (c, d) in zip(spoken, found):
