@@ -182,6 +182,10 @@ static bool read_host_options(Job *j)
         return wrong_value(j, "--name", name, "a C identifier that is no word of C or of its library");
     if (o->weights != NULL && !choose(j, "--weights", o->weights, weights, 4, &mode))
         return false;
+    if (mode == WEIGHTS_AUTO && (j->cpu.features & CPU_NO_INCBIN))
+        mode = WEIGHTS_RODATA;
+    if (mode == WEIGHTS_INCBIN && (j->cpu.features & CPU_NO_INCBIN))
+        return wrong_value(j, "--weights", "incbin", "rodata or file: its assembler takes in no files");
     if (o->arena != NULL && !choose(j, "--arena", o->arena, arenas, 2, &arena))
         return false;
     if (o->api != NULL && !choose(j, "--api", o->api, apis, 2, &api))

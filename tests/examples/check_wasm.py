@@ -24,10 +24,20 @@ CLANG = ("clang", "--target=wasm32", "-O2", "-msimd128", "-mbulk-memory", "-ffre
 TIME_LIMIT = 120
 
 
+def compile_to(folder, model):
+    return [RLXC, "compile", ROOT / f"models/{model}.json", "-o", folder, "--name", "m",
+            "--cpu", "wasm-simd128"]
+
+
+# Weights are in the module, whatever their size: there is no .incbin.
+def check_refused(folder):
+    done = subprocess.run([*compile_to(folder, "mlp"), "--weights", "incbin"], capture_output=True, text=True,
+                          timeout=TIME_LIMIT, check=False)
+    assert done.returncode == 2 and "takes in no files" in done.stderr, (done.returncode, done.stderr)
+
+
 def build(folder, model):
-    subprocess.run([RLXC, "compile", ROOT / f"models/{model}.json", "-o", folder, "--name", "m", "--cpu",
-                    "wasm-simd128", "--weights", "rodata"], check=True, stdout=subprocess.DEVNULL,
-                   timeout=TIME_LIMIT)
+    subprocess.run(compile_to(folder, model), check=True, stdout=subprocess.DEVNULL, timeout=TIME_LIMIT)
     subprocess.run([*CLANG, "-I", folder, folder / "m.c", HERE / "wasm_model.c", "-o", folder / "m.wasm"],
                    check=True, timeout=TIME_LIMIT)
     code = (folder / "m.wasm").read_bytes()
@@ -57,6 +67,7 @@ def main():
     with tempfile.TemporaryDirectory() as top:
         folder = pathlib.Path(top)
         os.environ.update(HOME=top, XDG_CONFIG_HOME=top, XDG_CACHE_HOME=top)
+        check_refused(folder)
         models = {model: {"wasm": text_of(build(folder, model)), "inputs": read_case(model, "input"),
                           "outputs": read_case(model, "output")} for model in MODELS}
         script = f"const MODELS = {json.dumps(models)};\n" + (HERE / "wasm_models.js").read_text()
