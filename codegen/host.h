@@ -96,4 +96,11 @@ typedef bool (*EmitSink)(void *ctx, const void *bytes, size_t n);
 // gave up.
 bool host_stream(const EmittedFile *f, EmitSink sink, void *ctx);
 
+// The texts of runtime-lite that headers include with --link-runtime. False: there is no i-th.
+typedef struct HostText {
+    const char *name;
+    const char *const *lines; // NULL at the end
+} HostText;
+bool host_runtime_part(uint32_t i, HostText *out);
+
 #endif

@@ -87,6 +87,14 @@ static const RuntimePart parts[] = {
 };
 enum { N_PARTS = sizeof parts / sizeof *parts };
 
+bool host_runtime_part(uint32_t i, HostText *out)
+{
+    if (i >= N_PARTS)
+        return false;
+    *out = (HostText){parts[i].file, parts[i].text};
+    return true;
+}
+
 // A part that is pasted finds the others above it.
 static void paste(const char *const *line, Str *out)
 {

@@ -113,6 +113,19 @@ static bool is_added_product(const KInst *user, const KInst *o)
     return adds && kt_is_float(user->dtype) && o->kind == KI_op && o->kop == KOP_mul;
 }
 
+// Does the text of an operand read memory?
+static bool reads_memory(const Kernel *k, const Value *v, KRef r)
+{
+    const KInst *n = k_inst(k, r);
+    const KRef src[3] = {n->a, n->b, n->c};
+    if (n->kind == KI_load || n->kind == KI_aload)
+        return true;
+    for (uint32_t i = 0; value_is_expression(n->kind) && i < 3 && src[i]; i++)
+        if (v[src[i]].is_inline && reads_memory(k, v, src[i]))
+            return true;
+    return false;
+}
+
 static void decide(const Target *t, const Kernel *k, Value *v, KRef r)
 {
     const KInst *n = k_inst(k, r);
@@ -122,8 +135,10 @@ static void decide(const Target *t, const Kernel *k, Value *v, KRef r)
     for (uint32_t i = 0; i < 3 && src[i]; i++) {
         const KInst *o = k_inst(k, src[i]);
         Value *of = &v[src[i]];
-        // A loop's bound is written in its condition, and so computed more than once.
-        const bool changes = n->kind == KI_for && i == 1 && of->expires != VALUE_NEVER;
+        // A loop's bound is written in its condition, and so computed more than once: nobody has to ask
+        // whether the loop changes what it reads.
+        const bool is_bound = n->kind == KI_for && i == 1;
+        const bool changes = is_bound && (of->expires != VALUE_NEVER || reads_memory(k, v, src[i]));
         const bool fits = o->kind == KI_const || v[r].size + of->size <= MAX_SIZE || is_added_product(n, o);
         of->is_pinned =
             of->is_pinned || changes || !fits || !can_inline(v, o, src[i], r, is_doubled(template, i));

@@ -4,6 +4,7 @@
 #include "compiler/json_text.h"
 #include "compiler/depfile.h"
 #include "compiler/import/import.h"
+#include "compiler/validation.h"
 
 // Up to the files in the folder, and what is printed about them. False: reported, or --stop-after ended it.
 static bool compile(Job *j, const char *dir, CompileReport *out)
@@ -16,7 +17,8 @@ static bool compile(Job *j, const char *dir, CompileReport *out)
         return false;
     if (found == CACHE_HIT)
         return depfile_write(j, dir);
-    if (!job_plan(j) || j->cli->options.stop_after != NULL || !job_emit(j) || !job_write(j, dir))
+    if (!job_plan(j) || j->cli->options.stop_after != NULL || !job_emit(j) ||
+        !validation_run(j) || !job_write(j, dir))
         return false;
     *out = compile_report_make(j);
     cache_store(&cache, dir, out);

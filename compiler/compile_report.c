@@ -36,6 +36,8 @@ static void make_json(const Job *j, Str *head, Str *tail)
                j->emitted.arena_bytes, j->emitted.state_bytes, j->emitted.weight_bytes);
     if (j->emitted.device_bytes != 0)
         str_printf(tail, ",\n  \"device_bytes\": %zu", j->emitted.device_bytes);
+    if (j->validated != NULL)
+        str_printf(tail, ",\n  \"validation\": %s", j->validated);
     str_add(tail, "\n}\n");
 }
 
@@ -52,6 +54,8 @@ static void make_text(const Job *j, Str *tail)
     if (b != NULL) // how much of the weights all sizes have in common: packings may differ
         str_printf(tail, "%u buckets: %llu bytes of weights serve several, %llu only one\n", b->n,
                    (unsigned long long)b->shared_bytes, (unsigned long long)b->single_bytes);
+    if (j->validated != NULL)
+        str_add(tail, j->validated);
 }
 
 CompileReport compile_report_make(const Job *j)

@@ -32,6 +32,7 @@ typedef struct Job {
     Plan *plan;   // NULL when --stop-after ended before one existed
     struct Job *fallback; // --target X,c: the same for C; or NULL
     Emitted emitted;
+    const char *validated; // what --validate says of the code; or NULL
 } Job;
 
 // Checks the options and the one model argument, imports the model. False: reported.

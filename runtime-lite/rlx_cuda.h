@@ -191,7 +191,7 @@ static inline rlx_status rlx_cuda_open(const rlx_model *model, unsigned char *ar
     const rlx_gpu_program *const p = rlx_gpu_program_of(model);
     rlx_cuda c;
     void *before;
-    uint32_t i;
+    uint32_t i, n;
     rlx_status status;
     memset(&c, 0, sizeof c);
     c.program = p;
@@ -209,7 +209,8 @@ static inline rlx_status rlx_cuda_open(const rlx_model *model, unsigned char *ar
     for (i = 0; i < p->n_functions; i++) // they were all found before
         c.api.function(&rlx_cuda_functions(record)[i], c.module, p->functions[i]);
     memcpy(record, &c, sizeof c);
-    for (i = 0; i < rlx_cuda_n_graphs(&c); i++)
+    n = rlx_cuda_n_graphs(&c);
+    for (i = 0; i < n; i++)
         rlx_cuda_make_graph(model->buckets != NULL ? model->buckets->models[i / (1u + c.n_sets)] : model,
                             i % (1u + c.n_sets), record, &rlx_cuda_graphs(record)[i]);
     c.api.pop(&before);

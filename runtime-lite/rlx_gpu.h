@@ -215,7 +215,7 @@ static inline rlx_status rlx_gpu_iteration(const rlx_gpu_frame *f, unsigned char
 static inline rlx_status rlx_gpu_loop_run(const rlx_gpu_frame *outer, const rlx_gpu_loop *l)
 {
     rlx_gpu_frame f = *outer;
-    int64_t trips;
+    int64_t trips, i;
     unsigned char go;
     rlx_status status;
     f.loop = l;
@@ -227,7 +227,7 @@ static inline rlx_status rlx_gpu_loop_run(const rlx_gpu_frame *outer, const rlx_
     if (l->weights != RLX_GPU_NONE)
         f.base[RLX_GPU_WEIGHTS] = f.loop_args[l->weights];
     status = rlx_gpu_loop_begin(&f, &trips, &go);
-    while (status == RLX_OK && f.iteration < trips && go != 0) {
+    for (i = 0; status == RLX_OK && i < trips && go != 0; i++) {
         status = rlx_gpu_iteration(&f, &go);
         f.iteration++;
     }

@@ -301,16 +301,17 @@ static inline rlx_status rlx_metal_make_kernels(rlx_metal *r, void **kernels, ui
 {
     const rlx_gpu_program *const p = r->program;
     void *const library = p->n_functions != 0 ? rlx_metal_take_library(r) : NULL;
+    uint32_t i;
     if (p->n_functions != 0 && library == NULL)
         return RLX_ERR_NO_DEVICE;
-    while (*n < p->n_functions) {
-        void *const kernel = rlx_metal_make_kernel(r, library, p->functions[*n]);
-        if (kernel == NULL)
+    for (i = 0; i < p->n_functions; i++) {
+        kernels[i] = rlx_metal_make_kernel(r, library, p->functions[i]);
+        if (kernels[i] == NULL)
             break;
-        kernels[(*n)++] = kernel;
     }
+    *n = i;
     rlx_metal_release(&r->objc, library);
-    return *n == p->n_functions ? RLX_OK : RLX_ERR_NO_DEVICE;
+    return i == p->n_functions ? RLX_OK : RLX_ERR_NO_DEVICE;
 }
 
 // Can the kernels have the groups that steps [begin, end) and the loops among them want?

@@ -140,7 +140,8 @@ static inline rlx_status rlx_run_overlapped(rlx_ctx *ctx, const void *const *inp
     const rlx_device *d = ctx->model->device;
     const size_t one = rlx_snapshot_bytes(ctx->model);
     rlx_status status = rlx_missing_param(ctx) != NULL ? RLX_ERR_PARAM : RLX_OK, before;
-    uint32_t r, i;
+    uint64_t r; // goes one beyond n
+    uint32_t i;
     for (r = 0; r <= n && status == RLX_OK; r++) {
         if (r != 0 && r < n)
             status = d->wait(ctx, RLX_WAIT_INPUTS, NULL);
@@ -152,7 +153,7 @@ static inline rlx_status rlx_run_overlapped(rlx_ctx *ctx, const void *const *inp
         if (r != 0) {
             before = d->wait(ctx, RLX_WAIT_OUTPUTS, NULL);
             if (before == RLX_OK)
-                before = rlx_take_snapshot(ctx, snapshots + (r - 1u) * one, one);
+                before = rlx_take_snapshot(ctx, snapshots + (size_t)(r - 1u) * one, one);
             *done += before == RLX_OK;
             status = before != RLX_OK ? before : status;
         }
@@ -169,7 +170,7 @@ static inline rlx_status rlx_run_pipelined(rlx_ctx *ctx, const void *const *inpu
                                            void *snapshots, size_t bytes, uint32_t *done)
 {
     size_t i, one;
-    uint32_t r = 0;
+    uint32_t r, ended = 0;
     rlx_status status = RLX_OK;
     if (ctx == NULL || ctx->model == NULL || (n != 0 && snapshots == NULL))
         return RLX_ERR_NULL;
@@ -182,8 +183,8 @@ static inline rlx_status rlx_run_pipelined(rlx_ctx *ctx, const void *const *inpu
     if ((uintptr_t)snapshots % RLX_ALIGNMENT != 0)
         return RLX_ERR_ALIGNMENT;
     if (ctx->model->device != NULL && ctx->model->device->start != NULL)
-        status = rlx_run_overlapped(ctx, inputs, n, (unsigned char *)snapshots, &r);
-    for (; r < n && status == RLX_OK; r++) {
+        status = rlx_run_overlapped(ctx, inputs, n, (unsigned char *)snapshots, &ended);
+    for (r = ended; r < n && status == RLX_OK; r++) {
         status = rlx_run_slots(ctx, inputs + (size_t)r * ctx->model->n_inputs, NULL);
         if (status == RLX_OK)
             status = rlx_take_snapshot(ctx, (unsigned char *)snapshots + r * one, one);

@@ -83,15 +83,16 @@ static inline void rlx_sleep(rlx_pool *p, const uint32_t *at, uint32_t step)
 static inline void rlx_wait(rlx_pool *p, rlx_team *t, ptrdiff_t part, uint32_t step)
 {
     const uint32_t *at = &p->step[part].at;
+    const uint32_t spins = t->spins;
     uint32_t i;
-    for (i = 0; i < t->spins; i++) {
+    for (i = 0; i < spins; i++) {
         if (rlx_has_reached(at, step)) {
-            t->spins = t->spins < RLX_SPINS / 2 ? t->spins * 2 : RLX_SPINS;
+            t->spins = spins < RLX_SPINS / 2 ? spins * 2 : RLX_SPINS;
             return;
         }
         rlx_pause();
     }
-    t->spins = t->spins > 32 ? t->spins / 2 : 16;
+    t->spins = spins > 32 ? spins / 2 : 16;
     for (i = 0; i < RLX_YIELDS; i++) {
         if (rlx_has_reached(at, step))
             return;

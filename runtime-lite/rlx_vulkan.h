@@ -160,11 +160,11 @@ static inline int rlx_vulkan_fill(const rlx_model *model, rlx_vulkan_record *r, 
 {
     const rlx_gpu_program *const p = r->program;
     uint64_t *const kernels = rlx_vulkan_kernels(record);
-    uint32_t n = 0;
+    uint32_t i, n = 0;
     int status = RLX_VULKAN_OK;
-    while (n < p->n_functions && status == RLX_VULKAN_OK) {
+    for (i = 0; i < p->n_functions && status == RLX_VULKAN_OK; i++) {
         uint64_t kernel = 0;
-        status = rlx_vulkan_make_kernel(&r->device, (const uint32_t *)p->images[n].data, p->images[n].bytes,
+        status = rlx_vulkan_make_kernel(&r->device, (const uint32_t *)p->images[i].data, p->images[i].bytes,
                                         &kernel);
         if (status == RLX_VULKAN_OK)
             kernels[n++] = kernel;
