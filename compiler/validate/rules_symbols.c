@@ -161,11 +161,65 @@ void rules_check_pointers(Rules *r)
     }
 }
 
-void rules_find_targets(const Rules *r, const Decl *pointer, Functions *out)
+static void find_by_type(const Rules *r, const Decl *pointer, Functions *out)
 {
-    for (uint32_t i = 0; pointer != NULL && i < r->tree->functions.len; i++) {
+    for (uint32_t i = 0; i < r->tree->functions.len; i++) {
         Function *f = r->tree->functions.data[i];
         if (f->decl->n_refs > f->decl->n_calls && strcmp(f->decl->type, pointer->type) == 0)
             vec_push(r->arena, out, f);
     }
+}
+
+// Whose parameter it is.
+static const Function *find_owner(const Rules *r, const Decl *pointer)
+{
+    for (uint32_t i = 0; i < r->tree->functions.len; i++) {
+        const Function *f = r->tree->functions.data[i];
+        for (uint32_t k = 0; k < f->locals.len; k++)
+            if (f->locals.data[k] == pointer)
+                return f;
+    }
+    return NULL;
+}
+
+enum { MAX_HANDED = 8 };
+
+static void find_handed(const Rules *r, const Decl *pointer, uint32_t depth, Functions *out);
+
+static void find_in_argument(const Rules *r, const Node *n, const Decl *pointer, uint32_t depth,
+                             Functions *out)
+{
+    const Decl *d = n->decl;
+    if (d != NULL && d->type != NULL && strcmp(d->type, pointer->type) == 0) {
+        if (d->function != NULL)
+            vec_push(r->arena, out, d->function);
+        else
+            find_handed(r, d, depth + 1, out);
+    }
+    for (const Node *c = n->child; c != NULL; c = c->next)
+        find_in_argument(r, c, pointer, depth, out);
+}
+
+// Of a parameter: what callers hand over, where they can be known.
+static void find_handed(const Rules *r, const Decl *pointer, uint32_t depth, Functions *out)
+{
+    const Function *owner = pointer->kind == DECL_PARM ? find_owner(r, pointer) : NULL;
+    if (owner == NULL || owner->is_external || owner->decl->n_refs > owner->decl->n_calls ||
+        depth > MAX_HANDED) {
+        find_by_type(r, pointer, out);
+        return;
+    }
+    for (uint32_t i = 0; i < r->tree->functions.len; i++) {
+        const Function *f = r->tree->functions.data[i];
+        for (uint32_t k = 0; k < f->calls.len; k++)
+            if (f->calls.data[k].to == owner->decl)
+                for (Node *n = f->calls.data[k].node->child->next; n != NULL; n = n->next)
+                    find_in_argument(r, n, pointer, depth, out);
+    }
+}
+
+void rules_find_targets(const Rules *r, const Decl *pointer, Functions *out)
+{
+    if (pointer != NULL)
+        find_handed(r, pointer, 0, out);
 }
