@@ -80,7 +80,7 @@ static const char *find_empty_line(const char *at, const char *end)
 static bool begin(Reader *r, const RawFile *f)
 {
     const size_t first = sizeof first_line - 1, start = first + HASH_DIGITS + 1;
-    if (f->len < start || memcmp(f->data, first_line, first) != 0)
+    if (f->len < start || memcmp(f->data, first_line, first) != 0 || f->data[start - 1] != '\n')
         return false;
     const char *lines = f->data + start, *end = find_empty_line(lines, f->data + f->len);
     if (end == NULL)

@@ -126,7 +126,8 @@ def check_damage(place):
     (path,) = place.entries()
     whole = open(path, "rb").read()
     head = whole.index(b"\n\n")
-    spots = [0, 15, 20, 50, 60, head - 1, head, head + 1, head + 40, len(whole) // 2, len(whole) - 1]
+    spots = [0, 14, 15, 20, 46, 47, 48, 60,
+             head - 1, head, head + 1, head + 40, len(whole) // 2, len(whole) - 1]
     damaged = [whole[:i] + bytes([whole[i] ^ 1]) + whole[i + 1:] for i in spots]
     damaged += [whole[:i] for i in (0, 10, 30, 60, head, head + 2, len(whole) - 1)] + [whole + b"x"]
     for n, data in enumerate(damaged):
