@@ -6,13 +6,14 @@ off. Exits with 77 where there is no Chromium or no linker for WebAssembly. Usag
 
 import base64
 import json
-import os
 import pathlib
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "pages"))
+import browser
 
 RLXC = pathlib.Path(sys.argv[1]).resolve()
 HERE = pathlib.Path(__file__).resolve().parent
@@ -60,24 +61,24 @@ def read_case(model, kind):
 
 
 def main():
-    missing = [tool for tool in ("chromium", "clang", "wasm-ld") if shutil.which(tool) is None]
-    if missing:
-        print("skipped: no", ", ".join(missing))
+    missing = [tool for tool in ("clang", "wasm-ld") if shutil.which(tool) is None]
+    if missing or browser.find() is None:
+        print("skipped: no", ", ".join(missing or ["Chromium"]))
         sys.exit(77)
     with tempfile.TemporaryDirectory() as top:
         folder = pathlib.Path(top)
-        os.environ.update(HOME=top, XDG_CONFIG_HOME=top, XDG_CACHE_HOME=top)
         check_refused(folder)
         models = {model: {"wasm": text_of(build(folder, model)), "inputs": read_case(model, "input"),
                           "outputs": read_case(model, "output")} for model in MODELS}
         script = f"const MODELS = {json.dumps(models)};\n" + (HERE / "wasm_models.js").read_text()
         page = folder / "page.html"
         page.write_text(f"<!doctype html><meta charset=utf-8><body><script>{script}</script></body>")
-        done = subprocess.run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
-                               page.as_uri()], capture_output=True, text=True, timeout=TIME_LIMIT, check=True)
-    found = re.search(r'id="result">(.*?)</script>', done.stdout, re.DOTALL)
-    assert found, done.stdout[-2000:]
-    results = json.loads(found.group(1))
+        window = browser.Browser()
+        try:
+            window.open(page.as_uri())
+            results = json.loads(window.run("result.textContent"))
+        finally:
+            window.close()
     print(json.dumps(results, indent=1))
     assert set(results) == set(MODELS)
     for model, result in results.items():
