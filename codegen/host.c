@@ -234,7 +234,7 @@ const char *host_emit_blob(HostEmit *e, const char *kind, EmittedFile content, S
 
 static WeightsMode weights_mode(const HostEmit *e)
 {
-    if (e->options->weights != WEIGHTS_AUTO)
+    if (e->options->weights != WEIGHTS_AUTO && e->options->weights != WEIGHTS_INPLACE)
         return e->options->weights;
     return plan_weight_bytes(e->plan) <= HOST_TEXT_MAX_BYTES ? WEIGHTS_RODATA : WEIGHTS_INCBIN;
 }
@@ -313,9 +313,11 @@ static bool emit_side(HostEmit *e, Str *out)
     for (uint32_t i = 0; i < host_n_plans(e->plan); i++)
         if (!emit_kernels(e, host_plan(e->plan, i), &printed))
             return false;
+    if (e->plan->file != NULL) // what runs names them
+        e->rest = emit_weights(e, out);
     if (!emit_code(e, &kernels, out))
         return false;
-    const char *weights = emit_weights(e, out);
+    const char *weights = e->plan->file != NULL ? "NULL" : emit_weights(e, out);
     emit_experts(e);
     host_emit_descriptor(e, weights, out);
     return true;
@@ -340,7 +342,8 @@ uint64_t host_fallback_weights(const HostEmit *e)
 
 uint64_t host_weight_bytes(const HostEmit *e)
 {
-    return e->fallback == NULL ? plan_weight_bytes(e->plan)
+    return e->plan->file != NULL ? e->plan->file->len
+           : e->fallback == NULL ? plan_weight_bytes(e->plan)
                                : host_fallback_weights(e) + plan_weight_bytes(e->fallback->plan);
 }
 
@@ -387,7 +390,7 @@ bool host_emit(Arena *a, Diag *d, const Target *t, Plan *plan, const HostOptions
     vec_push(a, &out->files,
              ((EmittedFile){arena_printf(a, "%s.c", options->name), str_text(&c), NULL, NULL, c.len, false}));
     out->code_bytes = c.len;
-    out->weight_bytes = (size_t)host_weight_bytes(&e);
+    out->weight_bytes = (size_t)(plan->file != NULL ? plan_weight_bytes(plan) : host_weight_bytes(&e));
     out->state_bytes = (size_t)host_whole_state_bytes(&e);
     out->arena_bytes = (size_t)host_arena_bytes(&e);
     out->device_bytes = e.gpu != NULL ? (size_t)e.gpu->memory_bytes : 0;

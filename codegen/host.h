@@ -11,6 +11,7 @@ typedef enum WeightsMode {
     WEIGHTS_RODATA, // in NAME.c, as words
     WEIGHTS_INCBIN, // NAME.weights, taken in by the assembler
     WEIGHTS_FILE,   // NAME.weights, which the program maps and hands to NAME_init
+    WEIGHTS_INPLACE, // the same with a file of the user (Plan.file); what is not in it as auto
 } WeightsMode;
 
 typedef enum ArenaMode { ARENA_CALLER, ARENA_STATIC } ArenaMode;

@@ -294,6 +294,7 @@ void host_emit_header(HostEmit *e, Str *out)
     host_emit_bucket_header(e, out);
     host_emit_moe_header(e, out);
     host_gpu_emit_header(e, out);
+    host_emit_file_header(e, out);
     str_add(out, "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
     str_printf(out, "// The descriptor, for the rlx_ functions above.\nextern const rlx_model %s_model;\n",
                name);
@@ -494,7 +495,7 @@ static const char *own_list(const HostEmit *e, const char *name, uint32_t n)
 
 // What the descriptors of all plans have in common: C expressions.
 typedef struct Common {
-    const char *weights, *state_init, *symbols;
+    const char *weights, *state_init, *symbols, *file;
 } Common;
 
 static void emit_model(HostEmit *e, const HostEmit *largest, const Common *c, uint32_t bucket, Str *out)
@@ -512,8 +513,8 @@ static void emit_model(HostEmit *e, const HostEmit *largest, const Common *c, ui
                is_public ? e->options->name : "", is_public ? "_model" : "model", e->suffix);
     str_printf(out, "    \"%s\", \"%s\", %lluu, %lluu, %lluu, %s, %s, %lluu,\n", e->options->name,
                e->options->compiler, host_arena_bytes(e), host_whole_state_bytes(e),
-               (unsigned long long)plan_weight_bytes(p), c->weights, c->state_init,
-               (unsigned long long)host_flags_offset(p));
+               (unsigned long long)(p->file != NULL ? p->file->len : plan_weight_bytes(p)), c->weights,
+               c->state_init, (unsigned long long)host_flags_offset(p));
     str_printf(out, "    %uu, %uu, %uu, %uu, %uu, %s, %s, %s, %s,\n", p->inputs.len, p->outputs.len,
                p->params.len, p->states.len, host_count_kernels(largest),
                own_list(e, "inputs", p->inputs.len), own_list(e, "outputs", p->outputs.len),
@@ -531,10 +532,10 @@ static void emit_model(HostEmit *e, const HostEmit *largest, const Common *c, ui
         str_printf(out, "NULL, 0u, %s, ", moe);
     str_printf(out, "%s%s, ", e->device != NULL ? "&device" : "NULL", e->device != NULL ? e->suffix : "");
     if (e->fallback != NULL)
-        str_printf(out, "&%s_model" HOST_FALLBACK ", %lluu};\n\n", e->options->name,
-                   (unsigned long long)host_fallback_weights(e));
+        str_printf(out, "&%s_model" HOST_FALLBACK ", %lluu, %s};\n\n", e->options->name,
+                   (unsigned long long)host_fallback_weights(e), c->file);
     else
-        str_add(out, "NULL, 0u};\n\n");
+        str_printf(out, "NULL, 0u, %s};\n\n", c->file);
 }
 
 void host_emit_descriptor(HostEmit *e, const char *weights, Str *out)
@@ -546,7 +547,7 @@ void host_emit_descriptor(HostEmit *e, const char *weights, Str *out)
     emit_param_flags(e, out);
     emit_sets(e, out);
     const char *state_init = emit_state_init(e, out);
-    const Common common = {weights, state_init, host_emit_symbols(e, out)};
+    const Common common = {weights, state_init, host_emit_symbols(e, out), host_emit_file(e, out)};
     host_emit_moe_parts(e, out);
     for (uint32_t i = 0; i < host_n_plans(p); i++) {
         HostEmit v = host_variant(e, i);

@@ -23,14 +23,18 @@ static void emit_names(const HostEmit *e, uint32_t begin, uint32_t end, Str *out
     if (used[REGION_STATE] || used[REGION_PARAM] || used[REGION_PREPARED])
         str_add(out, "    unsigned char *const s = ctx->state;\n");
     const bool is_apart = e->plan->moe_slots > 0;
-    if (used[REGION_WEIGHTS] || (used[REGION_EXPERTS] && !is_apart))
+    if (used[REGION_WEIGHTS] && e->plan->file != NULL) // ctx->weights is the file
+        str_printf(out, "    const unsigned char *const w = (const unsigned char *)%s;\n", e->rest);
+    else if (used[REGION_WEIGHTS] || (used[REGION_EXPERTS] && !is_apart))
         str_add(out, "    const unsigned char *const w = ctx->weights;\n");
+    if (used[REGION_FILE])
+        str_add(out, "    const unsigned char *const f = ctx->weights;\n");
     if (used[REGION_EXPERTS] && is_apart)
         str_add(out, "    const unsigned char *const x = rlx_moe_source(ctx);\n");
     if (is_limited)
         str_add(out, "    const uint32_t skipped = ctx->outputs == 0 ? 0u : 1u << (ctx->outputs - 1u);\n");
     if (!used[REGION_ARENA] && !used[REGION_STATE] && !used[REGION_PARAM] && !used[REGION_WEIGHTS] &&
-        !used[REGION_PREPARED] && !used[REGION_EXPERTS])
+        !used[REGION_PREPARED] && !used[REGION_EXPERTS] && !used[REGION_FILE])
         str_add(out, "    (void)ctx;\n");
 }
 

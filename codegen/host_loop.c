@@ -102,7 +102,7 @@ static void print_slot(const PlanKernel *k, uint32_t index, Str *out)
 
 static const char *base_text(const Plan *p, const PlanBuffer *b, Arena *a)
 {
-    static const char *const base[REGION_COUNT] = {"a", "s", "s", "w", "s", "w"};
+    static const char *const base[REGION_COUNT] = {"a", "s", "s", "w", "s", "w", [REGION_FILE] = "f"};
     if (b->region == REGION_EXPERTS && p->moe_slots > 0)
         return "x";
     return b->region == REGION_OUTER ? arena_printf(a, "p%u", b->slot) : base[b->region];

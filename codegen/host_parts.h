@@ -25,6 +25,7 @@ typedef struct HostEmit {
     struct HostEmit *fallback; // what runs where the device is missing; or NULL
     struct HostEmit *first;    // of the fallback: what it takes the place of
     Map *sources;              // functions whose text is embedded already
+    const char *rest;          // with a PlanFile: the C expression for the weights that are not in it
 } HostEmit;
 
 #define HOST_FALLBACK "_on_c"
@@ -45,6 +46,10 @@ void host_emit_runtime(const HostEmit *e, Str *out);
 // These parts, in the order that they need.
 void host_paste_runtime(const Map *files, Str *out);
 void host_emit_header(HostEmit *e, Str *out);
+// What a program knows of the file that it reads weights in (Plan.file): the C expression for it, or NULL.
+const char *host_emit_file(const HostEmit *e, Str *out);
+void host_emit_file_header(const HostEmit *e, Str *out);
+const char *host_file_name(const PlanFile *f);
 // weights: C expression of the built-in weights.
 void host_emit_descriptor(HostEmit *e, const char *weights, Str *out);
 // The condition that a context is not one of the model, as C.

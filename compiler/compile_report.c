@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See compile_report.h.
 #include "compiler/compile_report.h"
+#include "compiler/inplace.h"
 #include "compiler/interface.h"
 #include "compiler/json_text.h"
 #include "compiler/output.h"
@@ -38,6 +39,7 @@ static void make_json(const Job *j, Str *head, Str *tail)
         str_printf(tail, ",\n  \"device_bytes\": %zu", j->emitted.device_bytes);
     if (j->validated != NULL)
         str_printf(tail, ",\n  \"validation\": %s", j->validated);
+    inplace_report_json(j, tail);
     str_add(tail, "\n}\n");
 }
 
@@ -56,6 +58,7 @@ static void make_text(const Job *j, Str *tail)
                    (unsigned long long)b->shared_bytes, (unsigned long long)b->single_bytes);
     if (j->validated != NULL)
         str_add(tail, j->validated);
+    inplace_report(j, tail);
 }
 
 CompileReport compile_report_make(const Job *j)

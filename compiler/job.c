@@ -4,6 +4,7 @@
 #include "compiler/handles.h"
 #include "compiler/import/import.h"
 #include "compiler/import/rawfile.h"
+#include "compiler/inplace.h"
 #include "compiler/keep.h"
 #include "compiler/output.h"
 #include "compiler/tune_file.h"
@@ -171,7 +172,7 @@ static KernelCompiler kernel_compiler(Job *j)
 static bool read_host_options(Job *j)
 {
     const KernelCompiler compiler = kernel_compiler(j);
-    static const char *const weights[] = {"auto", "rodata", "incbin", "file"},
+    static const char *const weights[] = {"auto", "rodata", "incbin", "file", "inplace"},
                              *const arenas[] = {"caller", "static"}, *const apis[] = {"full", "core"},
                              *const pools[] = {"posix", "caller"};
     const Options *o = &j->cli->options;
@@ -180,7 +181,7 @@ static bool read_host_options(Job *j)
         o->name != NULL ? o->name : host_model_name(j->cli->arena, output_stem(j->cli->arena, j->model));
     if (strcmp(name, host_model_name(j->cli->arena, name)) != 0 || strlen(name) > 200)
         return wrong_value(j, "--name", name, "a C identifier that is no word of C or of its library");
-    if (o->weights != NULL && !choose(j, "--weights", o->weights, weights, 4, &mode))
+    if (o->weights != NULL && !choose(j, "--weights", o->weights, weights, 5, &mode))
         return false;
     if (mode == WEIGHTS_AUTO && (j->cpu.features & CPU_NO_INCBIN))
         mode = WEIGHTS_RODATA;
@@ -194,8 +195,8 @@ static bool read_host_options(Job *j)
         return false;
     if (o->pool != NULL && j->caps.threads == 1)
         return wrong_value(j, "--pool", o->pool, "--threads of more than 1 with it");
-    if (arena == ARENA_STATIC && mode == WEIGHTS_FILE)
-        return wrong_value(j, "--arena", "static", "weights in the program, not --weights file");
+    if (arena == ARENA_STATIC && (mode == WEIGHTS_FILE || mode == WEIGHTS_INPLACE))
+        return wrong_value(j, "--arena", "static", "weights in the program, not --weights file or inplace");
     j->host = (HostOptions){.name = name,
                             .compiler = "rlxc " RLXC_VERSION,
                             .cc_flags = j->caps.threads == 1 || pool == POOL_CALLER
@@ -319,8 +320,10 @@ bool job_plan(Job *j)
     cli_progress("compiling");
     j->pipeline.has_buckets = j->buckets.n != 0;
     j->pipeline.moe_slots = j->host.moe_slots;
+    if (j->host.weights == WEIGHTS_INPLACE && !inplace_choose(j))
+        return false;
     return job_plan_graph(j, j->graph, &j->pipeline, &j->plan) &&
-           (j->plan == NULL || (buckets_plan(j) && place_experts(j))) &&
+           (j->plan == NULL || (buckets_plan(j) && place_experts(j) && inplace_check(j))) &&
            (j->fallback == NULL || job_plan(j->fallback));
 }
 

@@ -29,6 +29,7 @@ typedef struct Job {
     const char *cc_more; // one more argument of the C compiler, or NULL
     bool is_on_cpu;      // Metal text runs on this machine's CPU
     Graph *graph; // as imported
+    uint32_t n_imported; // with --weights inplace: nodes before passes add some
     Plan *plan;   // NULL when --stop-after ended before one existed
     struct Job *fallback; // --target X,c: the same for C; or NULL
     Emitted emitted;

@@ -27,6 +27,7 @@ typedef struct PipelineOptions {
     const Plan *bucket_of; // of a smaller bucket: the plan that it shares params and states with
     bool has_buckets;      // there is more than one plan
     uint32_t moe_slots;    // Plan.moe_slots
+    const PlanFile *file;  // see PassOptions
     FILE *report;          // dumps and times
 } PipelineOptions;
 

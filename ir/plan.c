@@ -130,6 +130,13 @@ uint32_t plan_count_barriers(const Plan *p)
     return n;
 }
 
+bool plan_file_has(const PlanFile *f, const void *bytes, uint64_t n)
+{
+    const uint64_t at = f != NULL ? (uint64_t)(uintptr_t)bytes - (uint64_t)(uintptr_t)f->data : 0;
+    return f != NULL && bytes != NULL && n >= PLAN_FILE_LEAST && n <= f->len && at <= f->len - n &&
+           at % PLAN_FILE_ALIGN == 0;
+}
+
 uint64_t plan_weight_bytes(const Plan *p)
 {
     return p->region_bytes[REGION_WEIGHTS] + (p->moe_slots == 0 ? p->region_bytes[REGION_EXPERTS] : 0);
@@ -152,7 +159,8 @@ static const char *check_arg(const Plan *p, const PlanKernel *k, uint32_t i)
                    : NULL;
     if (b->offset % b->align != 0 || b->offset + b->bytes > p->region_bytes[b->region])
         return arena_printf(p->arena, "%s: buffer %s lies outside its region", name, b->name);
-    if (a->is_written && (b->region == REGION_WEIGHTS || b->region == REGION_EXPERTS))
+    if (a->is_written &&
+        (b->region == REGION_WEIGHTS || b->region == REGION_EXPERTS || b->region == REGION_FILE))
         return arena_printf(p->arena, "%s: writes to the weights", name);
     if (b->region == REGION_MAPS && (a->is_written || b->bytes != PLAN_MAP_BYTES || b->map == NULL))
         return arena_printf(p->arena, "%s: argument %u is no map", name, i);

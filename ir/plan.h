@@ -17,12 +17,27 @@ typedef enum Region {
     REGION_EXPERTS,  // constants too: packed weights of experts (Plan.moe), behind the others
     REGION_OUTER,    // in the body of a loop: memory that is not its own (Plan.slots)
     REGION_MAPS,     // tensor maps of a GPU (PlanTensorMap), made when a model is opened; read-only
+    REGION_FILE,     // constants that are read where they are in a file of the user (PlanFile); read-only
     REGION_COUNT
 } Region;
 
 // Writes all bytes of a buffer. Packed weights are made one by one when they are written out, so that a
 // model's weights are never in memory twice.
 typedef void (*PlanFill)(const void *ctx, void *out);
+
+// A file that the program maps, as it is mapped here while it is compiled for (--weights inplace).
+typedef struct PlanFile {
+    const char *path;
+    const unsigned char *data;
+    uint64_t len;
+    uint64_t header; // bytes at its begin that say what is in it
+} PlanFile;
+
+// Smaller constants and those at other places are copied: a page of memory has room for them, and vectors and
+// words are loaded from multiples of an element's size.
+enum { PLAN_FILE_LEAST = 4096, PLAN_FILE_ALIGN = 8 };
+// Are these bytes read where they are in the file (NULL: there is none)?
+bool plan_file_has(const PlanFile *f, const void *bytes, uint64_t n);
 
 // A tensor as the copy engine of a GPU sees it. Whoever opens the model makes the device's form of it
 // (PLAN_MAP_BYTES), which is what kernels are given.
@@ -264,6 +279,7 @@ typedef struct Plan {
     const struct LiveTable *live; // up to where values mean anything in a run; NULL: all of them everywhere
     VEC(PlanMoe) moe;             // none in the body of a loop
     BufId moe_head;               // in the state block; 0: moe is empty
+    const PlanFile *file; // where REGION_FILE lies; NULL: it is empty
     uint32_t moe_slots; // 0: experts are in the weights block; else they are a file of their own, and the
                         // program has memory for so many
     bool is_shared;     // threads share a run: some kernel is split, or another thread than the first has one

@@ -156,6 +156,14 @@ static uint32_t param_of_buffer(Lower *l, PlanBuffer b, DType t, bool is_written
     return lower_param_buffer(l, l->plan->buffers.len - 1, t, is_written ? PARAM_READ_WRITE : PARAM_READ);
 }
 
+bool lower_is_in_file(const Lower *l, NodeId id)
+{
+    if (!node_is_const(l->g, id))
+        return false;
+    const AttrVal *v = node_attr(lower_node(l, id), A_const_data);
+    return plan_file_has(l->pass->options->file, v->u.blob, v->len);
+}
+
 uint32_t lower_param_data(Lower *l, const char *name, DType t, const void *data, uint64_t bytes)
 {
     return param_of_buffer(

@@ -104,6 +104,8 @@ uint32_t lower_param_thread_scratch(Lower *l, const char *name, DType t, uint64_
 bool lower_can_map(const Lower *l, BufId b);
 uint32_t lower_param_map(Lower *l, const PlanTensorMap *map);
 const Loc *lower_loc(const Lower *l, NodeId id);
+// A constant that is read where it is in a file (PlanFile), so not packed.
+bool lower_is_in_file(const Lower *l, NodeId id);
 // Element 0 of a value is at a multiple of so many bytes (a power of two, at least the element's size).
 uint32_t lower_alignment(const Lower *l, const Loc *loc, DType t);
 // What is added to the index of a value's elements: 0 but for values in scratch memory.

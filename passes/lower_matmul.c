@@ -42,15 +42,16 @@ static void fetch_matmul(Lower *l, KRef row, KRef column, void *ctx)
 static bool is_packable(const Lower *l, const Matmul *x)
 {
     const Shape *s = lower_node(l, x->b)->shape;
-    return node_is_const(l->g, x->b) && shape_numel(s) == x->k * x->n && x->k_live == 0;
+    return node_is_const(l->g, x->b) && shape_numel(s) == x->k * x->n && x->k_live == 0 &&
+           !lower_is_in_file(l, x->b);
 }
 
 // The same, or one that depends on parameters only: packed once after they were set.
 static bool is_packed(const Lower *l, const Matmul *x)
 {
     const Shape *s = lower_node(l, x->b)->shape;
-    return is_packable(l, x) ||
-           (prepare_can_pack(l, x->b) && shape_numel(s) == x->k * x->n && x->k_live == 0);
+    return is_packable(l, x) || (prepare_can_pack(l, x->b) && !lower_is_in_file(l, x->b) &&
+                                 shape_numel(s) == x->k * x->n && x->k_live == 0);
 }
 
 static bool is_float(int type)

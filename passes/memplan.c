@@ -301,6 +301,26 @@ static void place_region(Planner *m, Region region)
     m->plan->region_bytes[region] = next;
 }
 
+// Constants that stay in the user's file: whole ones, as the model has them. (What the bodies of loops read
+// is copied next to each other.)
+static void find_in_file(Planner *m)
+{
+    const PlanFile *f = m->pass->options->file;
+    if (f == NULL || m->pass->frame != NULL)
+        return;
+    m->plan->file = f;
+    m->plan->region_bytes[REGION_FILE] = f->len;
+    for (BufId b = 1; b < m->plan->buffers.len; b++) {
+        PlanBuffer *buf = buffer_of(m, b);
+        if (buf->region != REGION_WEIGHTS || buf->first == UINT32_MAX ||
+            !plan_file_has(f, buf->data, buf->bytes))
+            continue;
+        buf->region = REGION_FILE;
+        buf->align = PLAN_FILE_ALIGN;
+        buf->offset = (uint64_t)((const unsigned char *)buf->data - f->data);
+    }
+}
+
 // Kernels by what they depend on, as if no bytes were used twice: their groups are what memory must not
 // split.
 static void find_groups_first(Planner *m)
@@ -381,6 +401,7 @@ bool pass_memplan(Pass *p)
     place_region(&m, REGION_STATE);
     place_region(&m, REGION_PARAM);
     place_region(&m, REGION_PREPARED);
+    find_in_file(&m);
     place_region(&m, REGION_WEIGHTS);
     place_region(&m, REGION_EXPERTS);
     place_region(&m, REGION_MAPS);

@@ -29,6 +29,7 @@ typedef struct PassOptions {
     uint32_t n_tuned;
     bool has_buckets; // several plans share constants, and one layout of states
     uint32_t moe_slots;   // Plan.moe_slots
+    const PlanFile *file; // constants in it are read where they are, not packed; NULL: none
     const Plan *largest;  // the plan whose params and states this one shares, at larger sizes; NULL: none
 } PassOptions;
 

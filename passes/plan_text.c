@@ -4,7 +4,8 @@
 #include "passes/pass.h"
 
 static const char *const region_name[REGION_COUNT] = {"arena",    "state",   "param", "weights",
-                                                      "prepared", "experts", "outer", "maps"};
+                                                      "prepared", "experts", "outer", "maps",
+                                                      "file"};
 
 static void print_loop(const PlanLoop *loop, Str *out)
 {

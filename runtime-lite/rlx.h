@@ -75,6 +75,44 @@ static inline rlx_status rlx_reset(rlx_ctx *ctx)
     return status;
 }
 
+static inline uint64_t rlx_hash_word(uint64_t h, uint64_t word)
+{
+    h = (h ^ word) * 0x9E3779B97F4A7C15u;
+    return h ^ (h >> 29);
+}
+
+// The checksum of .rlxb files (docs/FORMAT.md).
+static inline uint64_t rlx_hash(const void *bytes, uint64_t n)
+{
+    const unsigned char *p = (const unsigned char *)bytes;
+    uint64_t h = rlx_hash_word(0, n), word, i, k;
+    for (i = 0; i < n; i += 8u) {
+        word = 0;
+        for (k = 0; k < 8u; k++)
+            word |= i + k < n ? (uint64_t)p[i + k] << (8u * k) : 0;
+        h = rlx_hash_word(h, word);
+    }
+    h = rlx_hash_word(h, h >> 32);
+    return h ^ (h >> 32);
+}
+
+// Are all weights that the model reads in a file (--weights inplace) those that it was compiled with? This
+// reads all of them; rlx_init only compares the size and the header of the file.
+static inline rlx_status rlx_check_weights(const rlx_model *model, const void *weights, size_t weight_bytes)
+{
+    uint32_t i;
+    if (model == NULL || weights == NULL)
+        return RLX_ERR_NULL;
+    if (model->file == NULL || weight_bytes != model->weight_bytes)
+        return RLX_ERR_WEIGHTS;
+    for (i = 0; i < model->file->n_parts; i++) {
+        const rlx_weight_part *p = &model->file->parts[i];
+        if (rlx_hash((const unsigned char *)weights + p->offset, p->bytes) != p->hash)
+            return RLX_ERR_WEIGHTS;
+    }
+    return RLX_OK;
+}
+
 // What the caller brings who brings the weights.
 static inline size_t rlx_weight_bytes(const rlx_model *m)
 {
@@ -100,6 +138,8 @@ static inline rlx_status rlx_init(rlx_ctx *ctx, const rlx_model *model, void *ar
         return RLX_ERR_ALIGNMENT;
     if (weights != NULL ? weight_bytes != rlx_weight_bytes(model)
                         : (model->weights == NULL && rlx_weight_bytes(model) != 0))
+        return RLX_ERR_WEIGHTS;
+    if (model->file != NULL && rlx_hash(weights, model->file->header) != model->file->hash)
         return RLX_ERR_WEIGHTS;
     own = (const unsigned char *)(weights != NULL ? weights : model->weights);
     if (model->device != NULL) {

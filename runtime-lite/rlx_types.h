@@ -171,6 +171,18 @@ typedef struct rlx_buckets {
                                 // symbol side by side: the smallest bucket that fits; 255: none does
 } rlx_buckets;
 
+// A file of the user in which weights are read where they are (--weights inplace): the program maps it and
+// hands it to rlx_init.
+typedef struct rlx_weight_part {
+    uint64_t offset, bytes, hash;
+} rlx_weight_part;
+
+typedef struct rlx_weight_file {
+    uint64_t header, hash; // bytes at its begin, which must be those that the model was compiled with
+    uint32_t n_parts;
+    const rlx_weight_part *parts; // what is read, for rlx_check_weights
+} rlx_weight_file;
+
 typedef struct rlx_model {
     const char *name;
     const char *compiler; // "rlxc 0.1.0"
@@ -204,6 +216,7 @@ typedef struct rlx_model {
     // its own from byte fallback_weights on.
     const struct rlx_model *fallback;
     size_t fallback_weights;
+    const rlx_weight_file *file; // NULL: weights are one block, packed
 } rlx_model;
 
 typedef struct rlx_ctx {

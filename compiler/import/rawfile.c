@@ -15,10 +15,11 @@
 
 enum { COPIED_UP_TO = 64 * 1024, MAX_MAPPINGS = 64 };
 
-// What is mapped, for rawfile_release_pages; files beyond the limit just keep their pages.
+// What is mapped, for rawfile_release_pages and rawfile_find; files beyond the limit just keep their pages.
 typedef struct Mapping {
     void *at;
     size_t len;
+    const char *path;
 } Mapping;
 static Mapping mappings[MAX_MAPPINGS];
 static uint32_t n_mappings;
@@ -61,6 +62,18 @@ void rawfile_release_pages(void)
         madvise(mappings[i].at, mappings[i].len, MADV_DONTNEED);
 }
 
+bool rawfile_find(const void *p, size_t n, RawPlace *out)
+{
+    for (uint32_t i = 0; i < n_mappings; i++) {
+        const uintptr_t at = (uintptr_t)p - (uintptr_t)mappings[i].at;
+        if (n > mappings[i].len || at > mappings[i].len - n)
+            continue;
+        *out = (RawPlace){mappings[i].path, mappings[i].at, mappings[i].len};
+        return true;
+    }
+    return false;
+}
+
 static bool cannot(Diag *d, Span where, DiagCode code, const char *path, const char *why)
 {
     return diag_error(d, where, code, "cannot %s '%s': %s", code == E0001 ? "read" : "write", path, why);
@@ -81,7 +94,7 @@ static bool read_all(int fd, char *data, size_t n)
     return true;
 }
 
-static bool load(Arena *a, int fd, size_t len, RawFile *out)
+static bool load(Arena *a, int fd, const char *path, size_t len, RawFile *out)
 {
     out->len = len;
     if (len <= COPIED_UP_TO) {
@@ -92,7 +105,7 @@ static bool load(Arena *a, int fd, size_t len, RawFile *out)
     void *map = mmap(NULL, len, PROT_READ, MAP_PRIVATE, fd, 0);
     out->data = map;
     if (map != MAP_FAILED && n_mappings < MAX_MAPPINGS)
-        mappings[n_mappings++] = (Mapping){map, len};
+        mappings[n_mappings++] = (Mapping){map, len, arena_strdup(&read_arena, path)};
     return map != MAP_FAILED;
 }
 
@@ -109,7 +122,7 @@ static const char *open_regular(Arena *a, const char *path, RawFile *out, struct
         wrong = strerror(errno);
     else if (!S_ISREG(st->st_mode))
         wrong = S_ISDIR(st->st_mode) ? "it is a folder" : "it is not a regular file";
-    else if (!load(a, fd, (size_t)st->st_size, out))
+    else if (!load(a, fd, path, (size_t)st->st_size, out))
         wrong = errno ? strerror(errno) : "it became shorter";
     close(fd);
     return wrong;

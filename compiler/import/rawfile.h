@@ -34,6 +34,13 @@ const char *rawfile_resolve(Arena *a, const char *dir, const char *name);
 // The folder part of a path: "a/b" of "a/b/c.json", "" of "c.json".
 const char *rawfile_folder(Arena *a, const char *path);
 
+// A file as it was mapped. False: none holds the bytes [p, p + n); small files are not mapped.
+typedef struct RawPlace {
+    const char *path, *data;
+    size_t len;
+} RawPlace;
+bool rawfile_find(const void *p, size_t n, RawPlace *out);
+
 typedef struct FilePart {
     const void *data;
     size_t len;

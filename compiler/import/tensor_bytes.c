@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { BLOB_ALIGN = 16 };
+enum { BLOB_ALIGN = 8 }; // of the largest elements
 
 const char *tensor_dirt(DType t)
 {

@@ -5,7 +5,7 @@
 
 #include "ir/tensor.h"
 
-// Lets t (whose type, shape and numel are set) have these bytes: in place when they are aligned to 16, else
+// Lets t (whose type, shape and numel are set) have these bytes: in place when they are aligned to 8, else
 // as a copy. They must live as long as the tensor and are never written to. False: t is of bools and a byte
 // is neither 0 nor 1; nothing is reported.
 // What makes that false, in words.

@@ -28,6 +28,12 @@ uint64_t rlxb_checksum(const void *data, size_t graph_bytes)
     return hash_bytes64(p + RLXB_HEADER, graph_bytes, hash_bytes64(p, RLXB_HASHED, 0));
 }
 
+uint64_t rlxb_header_bytes(const void *data)
+{
+    const unsigned char *p = data;
+    return RLXB_HEADER + rlxb_get(p + 24, 8);
+}
+
 // Leaves c at the graph section.
 static bool read_header(Codec *c)
 {

@@ -14,6 +14,8 @@ typedef struct RlxbSource {
 
 // True for bytes that begin as such a file does.
 bool rlxb_is(const void *data, size_t len);
+// Header and graph, of a file that was read.
+uint64_t rlxb_header_bytes(const void *data);
 // False: reported.
 bool import_rlxb(Arena *a, Diag *d, const RlxbSource *source, Graph **out);
 // The file appears complete or not at all.
