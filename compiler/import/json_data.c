@@ -4,6 +4,7 @@
 #include "compiler/import/json_reader.h"
 #include "compiler/import/npy.h"
 #include "compiler/import/rawfile.h"
+#include "compiler/import/shards.h"
 #include "compiler/import/tensor_bytes.h"
 
 #include <string.h>
@@ -136,6 +137,11 @@ static bool find_tensor(Source *s, const char *path)
     const JsonPlace *place = s->m[M_tensor].place.item ? &s->m[M_tensor].place : s->p;
     if (s->m[M_tensor].place.item && !json_string(s->r, place, "the name of a tensor", &name))
         return false;
+    if (shards_is_index(path)) {
+        path = shards_find(s->r->arena, s->r->diag, json_span(s->r, place), path, name, &s->r->indexes);
+        if (!path)
+            return false;
+    }
     if (!open_safetensors(s, path, &file))
         return false;
     const SafeTensor *found = safetensors_find(file, name);
@@ -225,7 +231,8 @@ static bool read_file(Source *s)
         return json_error(s->r, place, E0102,
                           "a relative file must stay in the folder of the model: no '..' and not "
                           "empty");
-    bool is_npy = str_ends_with(name, ".npy"), is_safetensors = str_ends_with(name, ".safetensors");
+    bool is_npy = str_ends_with(name, ".npy"),
+         is_safetensors = str_ends_with(name, ".safetensors") || shards_is_index(name);
     if (!is_safetensors && !refuse_member(s, M_tensor, ".safetensors files"))
         return false;
     if ((is_npy || is_safetensors) && !refuse_member(s, M_offset, "raw files"))

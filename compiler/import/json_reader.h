@@ -18,6 +18,7 @@ typedef struct JsonReader {
     DimTable *dims;
     DimParse symbols;          // DIM_KNOWN_ONLY when the model lists its symbols
     Map weight_files;          // path to index in opened
+    Map indexes; // of .safetensors files (shards.h)
     VEC(SafeTensors *) opened; // NULL: could not be read
     Str path;                  // for one path at a time
 } JsonReader;

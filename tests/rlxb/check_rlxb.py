@@ -160,6 +160,40 @@ def check_large_opens(rlxc, folder):
     assert min(times) < MOST_MS
 
 
+def check_shards(rlxc, folder):
+    """Weights in two .safetensors files, named by an index."""
+
+    def write(name, tensor, values):
+        data = struct.pack(f"<{len(values)}f", *values)
+        head = {tensor: {"dtype": "F32", "shape": [len(values)], "data_offsets": [0, len(data)]}}
+        text = json.dumps(head).encode()
+        (folder / name).write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+    def check(weight_map):
+        text = json.dumps({"metadata": {}, "weight_map": weight_map})
+        (folder / "s.safetensors.index.json").write_text(text)
+        return run(rlxc, "convert", folder / "s.json")
+
+    write("s-1.safetensors", "a", [1, 2])
+    write("s-2.safetensors", "b", [3, 4])
+    index = {"file": "s.safetensors.index.json"}
+    model = {"rlxc": 1, "inputs": {}, "weights": {"a": index, "c": index | {"tensor": "b"}}, "nodes": []}
+    (folder / "s.json").write_text(json.dumps(model | {"outputs": ["a", "c"]}))
+    good = check({"a": "s-1.safetensors", "b": "s-2.safetensors"})
+    assert good.returncode == 0, good.stderr
+    weights = json.loads(good.stdout)["weights"]
+    assert weights["a"]["data"] == [1, 2] and weights["c"]["data"] == [3, 4], weights
+    for weight_map, words in (
+        ({"a": "s-1.safetensors"}, "names no file for the tensor 'b'"),
+        ({"a": "s-1.safetensors", "b": "../s-2.safetensors"}, "no .safetensors file in its folder"),
+        ({"a": "s-1.safetensors", "b": 2}, "the file of 'b' is no text"),
+        ([], "expected the member 'weight_map'"),
+        ({"a": "s-1.safetensors", "b": "s-1.safetensors"}, "holds no tensor 'b'"),
+    ):
+        wrong = check(weight_map)
+        assert wrong.returncode == 1 and "E0105" in wrong.stderr and words in wrong.stderr, wrong.stderr
+
+
 def check_wrong_files(rlxc, folder):
     """Each ends in a message with its code, and with exit code 1."""
     data = struct.pack("<20f", *range(20))
@@ -187,7 +221,7 @@ def check_wrong_files(rlxc, folder):
 
 def main():
     rlxc = pathlib.Path(sys.argv[1]).resolve()
-    checks = [check_read_here, check_written_here, check_large_opens, check_wrong_files]
+    checks = [check_read_here, check_written_here, check_large_opens, check_shards, check_wrong_files]
     print(f"1..{len(checks)}")
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
