@@ -145,7 +145,7 @@ def check_planted(folder):
 
 
 def variants():
-    models = sorted(glob.glob(MODELS + "/*.json") + glob.glob(MODELS + "/digits/*.json"))
+    models = sorted(glob.glob(MODELS + "/*.json") + glob.glob(MODELS + "/*/*.json"))
     options = [
         [],
         ["--cpu", "x86-64-v3", "--threads", "4"],
@@ -153,6 +153,7 @@ def variants():
         ["--cpu", "x86-64-v4-amx", "--accuracy", "1e-3", "--threads", "3", "--pool", "caller"],
         ["--cpu", "armv8-a", "--arena", "static"],
         ["--cpu", "rv64gcv", "--api", "core"],
+        ["--cpu", "wasm-simd128"],
         ["--link-runtime", "--embed-source"],
         ["--target", "cuda", "--gpu", "text"],
         ["--target", "metal,c"],
