@@ -89,6 +89,7 @@ def check_keys(place):
         f.write(weights)
     assert not place.is_hit(), "one byte of the weights has changed"
     assert place.is_hit()
+    check_moved(place)
     other = place.folder + "/rlxc"
     shutil.copy(RLXC, other)
     with open(other, "ab") as f:
@@ -99,6 +100,23 @@ def check_keys(place):
     model["outputs"].reverse()
     json.dump(model, open(place.folder + "/digits.json", "w", encoding="ascii"))
     assert not place.is_hit(), "the model has changed"
+
+
+def check_moved(place):
+    """The same model in another folder is a hit, but not where the path of its weights is in the results."""
+    said = []
+    for name in ("one", "two"):
+        folder = f"{place.folder}/{name}"
+        os.mkdir(folder)
+        for file in ("decoder.json", "decoder.safetensors"):
+            shutil.copy(f"{ROOT}/models/{file}", folder)
+        for options in ([], ["--weights", "inplace"]):
+            command = [RLXC, "compile", folder + "/decoder.json", "-o", "out", "--cache", place.cache]
+            n = len(place.entries())
+            command += options
+            done = subprocess.run(command, cwd=folder, check=True, stdout=subprocess.PIPE, text=True)
+            said.append((len(place.entries()) - n, f"{folder}/decoder.safetensors" in done.stdout))
+    assert said == [(1, False), (1, True), (0, False), (1, True)], said
 
 
 def check_environment(place):
