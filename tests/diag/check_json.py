@@ -151,6 +151,7 @@ SUCCESS = {
     "targets": [[]],
     "explain": [["E0204"]],
     "dev-validate": [["plain.c"]],
+    "completion": [["bash"], ["zsh"], ["fish"]],
     "dev-place": [["items.csv"], ["items.csv", "items.csv"]],
 }
 with tempfile.TemporaryDirectory() as folder:
