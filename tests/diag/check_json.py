@@ -145,6 +145,7 @@ SUCCESS = {
     "check": [[MODEL], [MODEL, MODEL]],
     "cut": [[MODEL, "--to", "product"], [MODEL, "--to", "product", "-o", "part.json"]],
     "bisect": [[MODEL]],
+    "diff": [[MODEL, MODEL], [MODEL, MODEL, "--b", "--no-fuse"]],
     "tune": [[MODEL, "-o", "m.tune"]],
     "ops": [[], ["matmul", "conv"]],
     "passes": [[]],
