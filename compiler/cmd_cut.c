@@ -77,13 +77,11 @@ static bool cut(Job *j, Graph **out)
     return cut_graph(j->graph, &ends, &part) && pipeline_bind_some(part, &j->pipeline, out);
 }
 
-static void print_ios(const Graph *g, const NodeId *id, uint32_t n, const char *kind)
+static void print_io(const Graph *g, const char *kind, const char *name, NodeId id)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        Str s = str_new(g->arena);
-        shape_print(g->dims, (DType)graph_node(g, id[i])->dtype, graph_node(g, id[i])->shape, &s);
-        printf("%-7s %s: %s\n", kind, node_name(g, id[i]), str_text(&s));
-    }
+    Str s = str_new(g->arena);
+    shape_print(g->dims, (DType)graph_node(g, id)->dtype, graph_node(g, id)->shape, &s);
+    printf("%-7s %s: %s\n", kind, name, str_text(&s));
 }
 
 static void print_written(Cli *c, const Graph *g, const char *to)
@@ -98,10 +96,12 @@ static void print_written(Cli *c, const Graph *g, const char *to)
         printf("]}\n");
         return;
     }
-    print_ios(g, g->inputs.data, g->inputs.len, "input");
-    print_ios(g, g->params.data, g->params.len, "param");
+    for (uint32_t i = 0; i < g->inputs.len; i++)
+        print_io(g, "input", node_name(g, g->inputs.data[i]), g->inputs.data[i]);
+    for (uint32_t i = 0; i < g->params.len; i++)
+        print_io(g, "param", node_name(g, g->params.data[i]), g->params.data[i]);
     for (uint32_t i = 0; i < g->outputs.len; i++)
-        print_ios(g, &g->outputs.data[i].node, 1, "output");
+        print_io(g, "output", g->outputs.data[i].name, g->outputs.data[i].node);
     printf("wrote %s\n", to);
 }
 
