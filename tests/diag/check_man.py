@@ -1,23 +1,34 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# The man pages: mandoc finds nothing wrong with any, and they name every option.
+# The man pages: mandoc finds nothing wrong with any, they name every option, and all are installed.
 # Usage: check_man.py RLXC PAGE...
 import os
-import pathlib
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
-rlxc, pages = os.path.abspath(sys.argv[1]), [pathlib.Path(p) for p in sys.argv[2:]]
-overview = subprocess.run([rlxc, "--help"], check=True, capture_output=True, text=True).stdout
+rlxc, installed = os.path.abspath(sys.argv[1]), sys.argv[2:]
+
+
+def output(*args):
+    return subprocess.run([rlxc, *args], check=True, capture_output=True, text=True).stdout
+
+
+overview = output("--help")
 commands = re.findall(r"^  ([a-z-]+) +\S", overview[overview.index("Commands:") :], re.MULTILINE)
-assert {p.name for p in pages} == {"rlxc.1"} | {f"rlxc-{c}.1" for c in commands}, pages
-for command in commands:
-    page = next(p for p in pages if p.name == f"rlxc-{command}.1").read_text().replace("\\-", "-")
-    text = subprocess.run([rlxc, "help", command], check=True, capture_output=True, text=True).stdout
-    options = re.findall(r"^  (--?[A-Za-z-]+)", text, re.MULTILINE)
-    assert options and all(f"\\fB{o}\\fR" in page for o in options), (command, options)
+expected = ["rlxc.1"] + [f"rlxc-{c}.1" for c in commands]
+assert sorted(map(os.path.basename, installed)) == sorted(expected), (installed, expected)
+folder = tempfile.TemporaryDirectory()
+pages = [os.path.join(folder.name, name) for name in expected]
+for command, page in zip([None, *commands], pages):
+    text = output("--help-man", *([command] if command else []))
+    with open(page, "w") as f:
+        f.write(text)
+    options = re.findall(r"^  (--?[A-Za-z-]+)", output("help", command), re.MULTILINE) if command else []
+    text = text.replace("\\-", "-")
+    assert all(f"\\fB{o}\\fR" in text for o in options) and (options or not command), (command, options)
 if not shutil.which("mandoc"):
     print("mandoc is not installed: the pages were not checked by it", file=sys.stderr)
     sys.exit(77)
