@@ -156,7 +156,7 @@ void wide_each(Lower *l, const Wide *w, Point at, KRef slot, bool stores, PointF
 
 // --- maps ----------------------------------------------------------------------------------------
 
-enum { MAP_GROUP = 256, MAP_TURNS = 4, MAP_REGISTERS = 64, MAP_FULL_GRID = 2048, OPEN_TURNS = 2 };
+enum { MAP_GROUP = 256, MAP_TURNS = 4, MAP_REGISTERS = 64, MAP_FULL_GRID = 2048 };
 
 typedef struct WideMap {
     Wide w;
@@ -221,17 +221,14 @@ uint32_t wide_open(Lower *l, const Domain *d, uint32_t axis, uint32_t n, Point *
 {
     Kernel *k = l->k;
     const int64_t vectors = count_vectors(d, axis, n);
-    const int64_t turns = vectors >= OPEN_TURNS * MAP_GROUP * MAP_FULL_GRID ? OPEN_TURNS : 1;
-    const bool may_end = vectors % (turns * MAP_GROUP) != 0;
+    const bool may_end = vectors % MAP_GROUP != 0;
     k_set_group(k, MAP_GROUP);
-    const KRef part = k_for_group(k, ceil_div(vectors, turns * MAP_GROUP), "part");
-    const KRef first = k_mul_add(k, part, turns * MAP_GROUP, k_thread(k));
-    const KRef turn = k_for(k, k_index(k, 0), k_index(k, turns), 1, KFOR_UNROLL, "v");
-    const KRef number = k_mul_add(k, turn, MAP_GROUP, first);
+    const KRef part = k_for_group(k, ceil_div(vectors, MAP_GROUP), "part");
+    const KRef number = k_mul_add(k, part, MAP_GROUP, k_thread(k));
     place_vector(l, d, axis, n, number, at);
     if (may_end)
         k_if(k, k_op(k, KOP_lt, number, k_index(k, vectors), 0));
-    return (may_end ? 3 : 2) + open_live(l, d, at);
+    return (may_end ? 2 : 1) + open_live(l, d, at);
 }
 
 void wide_load(Lower *l, uint32_t param, KRef index, KRef array, int64_t slot, uint32_t n, uint32_t piece)
