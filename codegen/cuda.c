@@ -47,7 +47,7 @@ const Target target_cuda = {
     .caps = {.name = "cuda",
              .f32_lanes = 1,
              .is_gpu = true,
-             .shared_bytes = GPU_SHARED_BYTES,
+             .shared_bytes = 48 << 10,
              .group_threads = 1024,
              .has_mma = true,
              .channels_last = true},

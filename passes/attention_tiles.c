@@ -7,6 +7,7 @@
 #include <math.h>
 
 enum { THREADS = 128, TEAM = 16, MAX_ROWS = 4, MAX_KEYS = 2, MAX_COLUMNS = 16 };
+enum { MOST_SHARED = 32 << 10 }; // so that several groups fit where there is more
 
 typedef struct Tiles {
     Lower *l;
@@ -333,7 +334,7 @@ static bool plan_tiles(Lower *l, const Attention *a, int64_t threads, Tiles *x)
     for (uint32_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         x->rows = sizes[i].rows;
         x->keys = sizes[i].keys;
-        if (shared_floats(x) * 4 <= (int64_t)l->caps->shared_bytes)
+        if (shared_floats(x) * 4 <= MOST_SHARED && MOST_SHARED <= l->caps->shared_bytes)
             return true;
     }
     return false;

@@ -9,7 +9,13 @@
 #include "passes/blocks_team.h"
 #include "passes/operand.h"
 
-enum { MAX_TEAMS = 4, ROOM_BESIDE = 5 << 10 }; // bytes of shared memory for what teams exchange
+enum {
+    MAX_TEAMS = 4,
+    DIGIT_TEAMS = 8,       // where x is rounded, which every group does
+    MANY_COLUMNS = 8192,   // enough groups for a large device even then
+    SMALL_SHARED = 32 << 10, // floats need no more
+    ROOM_BESIDE = 5 << 10  // bytes of shared memory for what teams exchange
+};
 
 // Elements of x are shifted so that few threads of a team read from the same bank at a time.
 static KRef padded(const Team *t, KRef e)
@@ -164,23 +170,35 @@ static void store_x(const Team *t, KRef chunk, int64_t n)
 
 // --- the kernel ----------------------------------------------------------------------------------
 
-static void emit_chunk(Team *t, KRef chunk, int64_t blocks, bool is_last)
+// Begins to read the next chunk, if there is one: the weights, or x where it becomes digits.
+static void fetch_next(const Team *t, KRef chunk, bool is_last, bool is_weights)
 {
     Kernel *k = t->l->k;
     const int64_t n = ceil_div(t->p->inner / t->f->elements, t->blocks);
+    if (is_last)
+        return;
+    const KRef next = k_add(k, chunk, k_index(k, 1));
+    k_if(k, team_op(t, KOP_lt, next, k_index(k, n)));
+    if (is_weights)
+        fetch_chunk(t, next);
+    else
+        team_fetch_digits(t, next);
+    k_end(k);
+}
+
+static void emit_chunk(Team *t, KRef chunk, int64_t blocks, bool is_last)
+{
+    Kernel *k = t->l->k;
     k_barrier(k);
     store_chunk(t);
-    if (t->has_digits)
-        team_store_digits(t, chunk, blocks * t->f->elements);
-    else
+    if (t->has_digits) {
+        fetch_next(t, chunk, is_last, true);
+        team_store_digits(t, chunk);
+    } else {
         store_x(t, chunk, blocks * t->f->elements);
-    k_barrier(k);
-    if (!is_last) {
-        const KRef next = k_add(k, chunk, k_index(k, 1));
-        k_if(k, team_op(t, KOP_lt, next, k_index(k, n)));
-        fetch_chunk(t, next);
-        k_end(k);
     }
+    k_barrier(k);
+    fetch_next(t, chunk, is_last, !t->has_digits);
     for (int64_t step = 0; step < t->period && step < blocks; step++)
         add_step(t, step, blocks);
 }
@@ -262,6 +280,10 @@ static void emit_group(Team *t, KRef row)
     fetch_chunk(t, k_index(k, 0));
     if (t->is_early)
         k_wait(k);
+    if (t->has_digits) {
+        t->held_x = k_array(k, (int)k->params.data[t->x].dtype, team_held_elements(t));
+        team_fetch_digits(t, k_index(k, 0));
+    }
     if (t->values) {
         const BlockReader r = blocks_reader(t->l, t->f, t->p->w);
         k_if(k, team_op(t, KOP_lt, t->thread, k_index(k, 16)));
@@ -320,9 +342,11 @@ static int64_t x_words(const Team *t)
 // Columns and threads of a group: as many as its shared memory has room for.
 static bool find_group(Team *t)
 {
-    const int64_t for_x = x_words(t) * WORD;
-    const int64_t room = (int64_t)t->l->caps->shared_bytes - ROOM_BESIDE - for_x;
-    for (t->teams = MAX_TEAMS; t->teams > 0; t->teams /= 2)
+    const int64_t for_x = x_words(t) * WORD, shared = (int64_t)t->l->caps->shared_bytes;
+    const int64_t most = t->has_digits || shared < SMALL_SHARED ? shared : SMALL_SHARED;
+    const int64_t room = most - ROOM_BESIDE - for_x;
+    const bool is_large = t->has_digits && t->period == 1 && t->p->columns >= MANY_COLUMNS;
+    for (t->teams = is_large ? DIGIT_TEAMS : MAX_TEAMS; t->teams > 0; t->teams /= 2)
         for (t->columns = MAX_COLUMNS; t->columns > 0; t->columns /= 2)
             if (group_columns(t) * t->words * WORD <= room) {
                 t->threads = t->teams * TEAM;

@@ -47,7 +47,7 @@ typedef struct Team {
     KRef tile, xs, values;          // shared
     KRef column, expert;            // the first one of the group; whose matrix it is
     KRef w_base, x_base;            // of column 0, of the row
-    KRef held;                      // words on their way
+    KRef held, held_x;              // words and elements of x on their way
     KRef acc[MAX_COLUMNS];
     KRef xr[PIECE], sum[MAX_SEGMENTS]; // x of the piece (words of digits), and its sums
     KRef step[MAX_SEGMENTS];           // of the digits
@@ -71,9 +71,11 @@ static inline bool team_is_joined(const Team *t)
 }
 // Can x be digits? Elements that are table entries, and short runs, are floats.
 bool team_can_digits(const Team *t);
-// Rounds `n` elements of x from those of the chunk on to digits, in shared memory; and reads those of a
-// segment that begins at element e of the chunk.
-void team_store_digits(const Team *t, KRef chunk, int64_t n);
+// Begins to read a chunk's elements of x, team_held_elements of a thread; rounds them to digits, in shared
+// memory; reads those of a segment that begins at element e of the chunk.
+int64_t team_held_elements(const Team *t);
+void team_fetch_digits(const Team *t, KRef chunk);
+void team_store_digits(const Team *t, KRef chunk);
 void team_read_digits(Team *t, int64_t s, KRef e);
 // Elements of x that one access reads.
 int64_t team_x_width(const Lower *l, const BlockProduct *p);
