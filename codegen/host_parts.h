@@ -104,6 +104,7 @@ typedef struct GpuHost {
     const char *runtime;   // prefix of the functions of its file of runtime-lite
     const char *extension; // of the file with the kernels' text
     const char *move;      // C: rlx_device.move
+    const char *kernels;   // of the runtime's own, or NULL
 } GpuHost;
 
 // host_gpu.c: makes e->device and e->plan, which says where inputs and outputs are in the host's blocks.

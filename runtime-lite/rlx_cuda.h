@@ -183,6 +183,17 @@ static inline rlx_status rlx_cuda_fill(rlx_cuda *c, const rlx_model *model, cons
     return rlx_cuda_status(c->api.stream_wait(c->stream));
 }
 
+// Small blocks are copied by a kernel, where the device sees the host's memory at the host's addresses.
+static inline void rlx_cuda_find_copier(rlx_cuda *c, const rlx_model *model)
+{
+    enum { SAME_ADDRESSES = 91, MOST = 1 << 20 };
+    int is_same = 0;
+    if (c->pinned == NULL || c->module == NULL || model->arena_bytes > MOST ||
+        c->api.attribute(&is_same, SAME_ADDRESSES, c->device) != 0 || !is_same ||
+        c->api.function(&c->copier, c->module, "rlx_copier") != 0)
+        c->copier = NULL;
+}
+
 // The arena block is pinned, so that copies from and to it need no time of the host. Where the system does
 // not let it, they are as right, but slower.
 static inline rlx_status rlx_cuda_open(const rlx_model *model, unsigned char *arena, unsigned char *record,
@@ -206,6 +217,7 @@ static inline rlx_status rlx_cuda_open(const rlx_model *model, unsigned char *ar
     }
     if (model->arena_bytes != 0 && c.api.pin(arena, model->arena_bytes, 0) == 0)
         c.pinned = arena;
+    rlx_cuda_find_copier(&c, model);
     for (i = 0; i < p->n_functions; i++) // they were all found before
         c.api.function(&rlx_cuda_functions(record)[i], c.module, p->functions[i]);
     memcpy(record, &c, sizeof c);

@@ -56,6 +56,7 @@ typedef struct rlx_cuda_api {
     int (*graph_copy)(void **node, void *graph, void *const *after, size_t n, const void *copy,
                       void *context);
     int (*graph_set_copy)(void *exec, void *node, const void *copy, void *context);
+    int (*graph_set_kernel)(void *exec, void *node, const void *params);
     int (*graph_enable)(void *exec, void *node, unsigned is_enabled);
     // Drivers before 12.3 do not have it: NULL.
     int (*graph_programmatic)(void *graph, void *const *from, void *const *to, const void *data, size_t n);
@@ -108,6 +109,7 @@ static inline rlx_status rlx_cuda_find(rlx_cuda_api *api, void *library)
                                         "cuEventQuery",
                                         "cuGraphAddMemcpyNode",
                                         "cuGraphExecMemcpyNodeSetParams",
+                                        "cuGraphExecKernelNodeSetParams_v2",
                                         "cuGraphNodeSetEnabled",
                                         "cuGraphAddDependencies_v2"};
     const size_t n = sizeof names / sizeof *names;

@@ -36,6 +36,7 @@ typedef struct rlx_cuda {
     rlx_cuda_exec *launched; // by the last run, or NULL
     int is_fetched;          // it has brought the outputs as well
     void *pinned; // the arena block of the host, where the driver has taken it; or NULL
+    void *copier; // the kernel that copies from and to it in graphs; NULL: the driver does
     // Behind the inputs and behind the outputs of the last run, if the next one is given before its end.
     void *taken, *fetched;
     int in_turn;
@@ -229,16 +230,52 @@ static inline rlx_cuda_copy rlx_cuda_copy_of(const rlx_cuda *c, const rlx_gpu_pr
     return copy;
 }
 
+// The same as a launch, which costs the host less: the device reads and writes the host's memory.
+typedef struct rlx_cuda_copier {
+    rlx_cuda_node node;
+    uint64_t args[3];
+    size_t bytes;
+    void *extra[5];
+} rlx_cuda_copier;
+
+static inline void rlx_cuda_copier_of(const rlx_cuda *c, const rlx_gpu_program *p, int is_out, rlx_gpu_span s,
+                                      rlx_cuda_copier *l)
+{
+    enum { THREADS = 256, WORD = 16 };
+    const uint64_t host = (uint64_t)(uintptr_t)c->pinned + s.begin;
+    const uint64_t device = c->memory + p->block + s.begin;
+    const size_t n = s.end - s.begin, words = n / WORD + n % WORD;
+    memset(l, 0, sizeof *l);
+    l->args[0] = is_out ? host : device;
+    l->args[1] = is_out ? device : host;
+    l->args[2] = l->args[1] + n;
+    l->bytes = sizeof l->args;
+    l->extra[0] = (void *)(uintptr_t)1; // as in rlx_cuda_launch
+    l->extra[1] = l->args;
+    l->extra[2] = (void *)(uintptr_t)2;
+    l->extra[3] = &l->bytes;
+    l->node.function = c->copier;
+    l->node.grid[0] = (unsigned)((words + THREADS - 1u) / THREADS);
+    l->node.block[0] = THREADS;
+    l->node.grid[1] = l->node.grid[2] = l->node.block[1] = l->node.block[2] = 1;
+    l->node.extra = l->extra;
+}
+
 // A node that copies: of all of the block, until a run says what it needs.
 static inline rlx_status rlx_cuda_add_copy(rlx_cuda *c, const rlx_model *model, rlx_cuda_exec *x, int is_out)
 {
     rlx_gpu_span all = {0, 0};
+    rlx_cuda_copier copier;
     rlx_cuda_copy copy;
     if (c->pinned == NULL)
         return RLX_OK;
     all.end = model->arena_bytes;
-    copy = rlx_cuda_copy_of(c, c->made_of, is_out, all);
     x->span[is_out] = all;
+    if (c->copier != NULL) {
+        rlx_cuda_copier_of(c, c->made_of, is_out, all, &copier);
+        return rlx_cuda_status(c->api.graph_kernel(&x->copy[is_out], c->graph, NULL, 0, &copier.node));
+    }
+    copy = rlx_cuda_copy_of(c, c->made_of, is_out, all);
     return rlx_cuda_status(c->api.graph_copy(&x->copy[is_out], c->graph, NULL, 0, &copy, c->context));
 }
 
@@ -301,11 +338,15 @@ static inline rlx_status rlx_cuda_aim(rlx_cuda *c, const rlx_gpu_program *p, int
     rlx_cuda_exec *const x = c->launched;
     const rlx_gpu_span now = x->span[is_out];
     const int is_on = now.begin != now.end, becomes_on = s.begin != s.end;
+    rlx_cuda_copier copier;
     rlx_cuda_copy copy;
     int code = 0;
     if (x->copy[is_out] == NULL || (now.begin == s.begin && now.end == s.end))
         return RLX_OK;
-    if (becomes_on) {
+    if (becomes_on && c->copier != NULL) {
+        rlx_cuda_copier_of(c, p, is_out, s, &copier);
+        code = c->api.graph_set_kernel(x->exec, x->copy[is_out], &copier.node);
+    } else if (becomes_on) {
         copy = rlx_cuda_copy_of(c, p, is_out, s);
         code = c->api.graph_set_copy(x->exec, x->copy[is_out], &copy, c->context);
     }

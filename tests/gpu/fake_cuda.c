@@ -95,7 +95,7 @@ __attribute__((destructor)) static void end(void)
 
 static void run_launch(const Launch *l)
 {
-    DeviceRange written[MAX_RANGES];
+    DeviceRange written[2 * MAX_RANGES];
     uint32_t n = 0;
     const DeviceGrid grid = {{(uint64_t)l->grid[0] * l->block, l->grid[1], l->grid[2]},
                              l->block,
@@ -105,6 +105,9 @@ static void run_launch(const Launch *l)
     for (int i = 0; i < MAX_RANGES; i++)
         if (memory[i].begin != NULL)
             written[n++] = (DeviceRange){memory[i].begin, memory[i].begin + memory[i].bytes};
+    for (int i = 0; i < MAX_RANGES; i++) // kernels see what is pinned
+        if (pinned[i].begin != NULL)
+            written[n++] = (DeviceRange){pinned[i].begin, pinned[i].begin + pinned[i].bytes};
     const char *wrong = device_launch(l->function->run, l->args, written, n, grid, fake_seed());
     if (wrong == NULL)
         return;
@@ -186,7 +189,8 @@ int cuDeviceGet(int *device, int ordinal)
 int cuDeviceGetAttribute(int *value, int attribute, int device);
 int cuDeviceGetAttribute(int *value, int attribute, int device)
 {
-    static const int values[][2] = {{1, 1024}, {8, 49152}, {10, 32}, {16, 4}, {75, 9}, {76, 0}, {97, 166912}};
+    static const int values[][2] = {{1, 1024}, {8, 49152}, {10, 32}, {16, 4}, {75, 9}, {76, 0},
+                                    {91, 1},    {97, 166912}};
     (void)device;
     MAY_FAIL;
     *value = 0;

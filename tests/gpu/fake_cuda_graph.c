@@ -246,6 +246,17 @@ int cuGraphExecMemcpyNodeSetParams(void *exec, void *node, const void *params, v
     return c != NULL && c->kind == COPY ? make_copy(c, params) : INVALID;
 }
 
+int cuGraphExecKernelNodeSetParams_v2(void *exec, void *node, const void *params);
+int cuGraphExecKernelNodeSetParams_v2(void *exec, void *node, const void *params)
+{
+    const NodeParams *p = params;
+    Command *c = node_of(exec, node);
+    MAY_FAIL;
+    return c != NULL && c->kind == LAUNCH && c->launch.function == p->function
+               ? make_launch(&c->launch, p->function, p->grid, p->block, p->params, p->extra)
+               : INVALID;
+}
+
 int cuGraphNodeSetEnabled(void *exec, void *node, unsigned is_enabled);
 int cuGraphNodeSetEnabled(void *exec, void *node, unsigned is_enabled)
 {
