@@ -62,17 +62,20 @@ GpuPlace gpu_tile_place(const GpuEmit *e, KRef index)
     for (uint32_t b = p->n_batch; b-- > 0; z = k_div_by(k, z, p->batch[b]))
         at.batch[b] = b == 0 ? z : k_rem_by(k, z, p->batch[b]);
     KRef row = 0, column = 0;
-    if (e->m_tiles <= RASTER_ROWS) {
+    const int64_t raster = RASTER_ROWS / e->tile.pair;
+    if (e->m_tiles <= raster) {
         row = k_rem_by(k, i, e->m_tiles);
         column = k_div_by(k, i, e->m_tiles);
     } else {
-        const KRef first = k_mul(k, k_div_by(k, i, RASTER_ROWS * e->n_tiles), k_index(k, RASTER_ROWS));
+        const KRef first = k_mul(k, k_div_by(k, i, raster * e->n_tiles), k_index(k, raster));
         const KRef left = k_op(k, KOP_sub, k_index(k, e->m_tiles), first, 0);
-        const KRef height = k_op(k, KOP_min, left, k_index(k, RASTER_ROWS), 0);
-        const KRef inner = k_rem_by(k, i, RASTER_ROWS * e->n_tiles);
+        const KRef height = k_op(k, KOP_min, left, k_index(k, raster), 0);
+        const KRef inner = k_rem_by(k, i, raster * e->n_tiles);
         row = k_add(k, first, k_op(k, KOP_rem, inner, height, 0));
         column = k_op(k, KOP_div, inner, height, 0);
     }
+    if (e->tile.pair > 1)
+        row = k_mul_add(k, row, e->tile.pair, e->half);
     at.m = k_mul(k, row, k_index(k, e->rows));
     at.n = k_mul(k, column, k_index(k, e->tile.columns));
     return at;
@@ -87,7 +90,7 @@ static KRef at_most(const GpuEmit *e, KRef i, int64_t n, int64_t tile)
 Point gpu_tile_point(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column)
 {
     const GpuMatmul *p = e->p;
-    const KRef r = at_most(e, k_add(e->k, at->m, row), p->m, e->rows);
+    const KRef r = at_most(e, k_add(e->k, at->m, row), p->m, e->rows * e->tile.pair);
     const KRef c = at_most(e, k_add(e->k, at->n, column), p->n, e->tile.columns);
     return p->point(p, at->batch, r, c);
 }
@@ -142,7 +145,8 @@ void gpu_tile_store(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column,
     Kernel *k = e->k;
     const GpuMatmul *p = e->p;
     const KRef r = k_add(k, at->m, row), c = k_add(k, at->n, column), one = k_index(k, 1);
-    const bool pairs = has_pairs(p), is_ragged = p->m % e->rows != 0 || p->n % e->tile.columns != 0;
+    const bool pairs = has_pairs(p);
+    const bool is_ragged = p->m % (e->rows * e->tile.pair) != 0 || p->n % e->tile.columns != 0;
     const KRef row_is_in = k_op(k, KOP_lt, r, k_index(k, p->m), 0);
     if (is_ragged)
         k_if(k, k_op(k, KOP_and, row_is_in, k_op(k, KOP_lt, c, k_index(k, p->n), 0), 0));
@@ -202,9 +206,9 @@ static void add_maps(GpuEmit *e)
     } else {
         e->map_a = map_of(e, &p->a, p->k, p->m, e->box_rows);
     }
-    e->map_b = map_of(e, &p->b, p->k, p->n, e->tile.columns);
-    e->stores_boxes = e->tile.splits == 1 && p->c.k == 1 && is_mappable(p, &p->c) &&
-                      lower_node(l, l->root)->dtype == gpu_matmul_type(p);
+    e->map_b = map_of(e, &p->b, p->k, p->n, e->tile.columns / e->tile.pair);
+    e->stores_boxes = e->tile.splits == 1 && e->tile.columns % 64 == 0 && p->c.k == 1 &&
+                      is_mappable(p, &p->c) && lower_node(l, l->root)->dtype == gpu_matmul_type(p);
     if (e->stores_boxes)
         e->map_c = map_of(e, &p->c, p->n, p->m, 64);
 }
@@ -214,23 +218,25 @@ void gpu_matmul_emit(const GpuMatmul *p)
     Lower *l = p->l;
     Kernel *k = l->k;
     GpuEmit e = {.p = p, .l = l, .k = k, .tile = gpu_tile_choose(p)};
-    e.rows = 64 * e.tile.warpgroups;
-    e.m_tiles = ceil_div(p->m, e.rows);
+    const int64_t cluster = e.tile.splits * e.tile.pair;
+    e.rows = gpu_tile_rows(e.tile);
+    e.m_tiles = ceil_div(p->m, e.rows * e.tile.pair);
     e.n_tiles = ceil_div(p->n, e.tile.columns);
     e.steps = ceil_div(p->k, GPU_TILE_K);
     e.tiles = e.m_tiles * e.n_tiles;
     for (uint32_t i = 0; i < p->n_batch; i++)
         e.tiles *= p->batch[i];
-    const int64_t places = GPU_SMS * (gpu_tile_has_room(e.tile) ? 2 : 1);
+    const int64_t places = GPU_SMS * (gpu_tile_has_room(e.tile) ? 2 : 1) / e.tile.pair;
     e.slots = e.tiles < places || e.tile.splits > 1 ? e.tiles : places;
     k_set_group(k, (uint32_t)(GPU_WARPGROUP * (1 + e.tile.warpgroups)));
-    k->cluster = e.tile.splits;
+    k->cluster = (uint8_t)cluster;
     add_maps(&e);
     k_use_shared(k, gpu_tile_bytes(e.tile, e.stores_boxes));
-    const KRef group = k_for_group(k, e.slots * e.tile.splits, "group");
+    const KRef group = k_for_group(k, e.slots * cluster, "group");
     e.thread = k_thread(k);
-    e.group = k_div_by(k, group, e.tile.splits);
-    e.rank = k_rem_by(k, group, e.tile.splits);
+    e.group = k_div_by(k, group, cluster);
+    e.rank = k_div_by(k, k_rem_by(k, group, cluster), e.tile.pair);
+    e.half = k_rem_by(k, group, e.tile.pair);
     k_if(k, k_call(k, KDEV_has_wgmma, 0, 0, 0));
     gpu_matmul_wgmma(&e);
     k_else(k);

@@ -47,9 +47,10 @@ typedef struct GpuMatmul {
 } GpuMatmul;
 
 // What one group of threads computes: 64 rows for each of `warpgroups`, `columns`; k in `splits` parts, each
-// by a group of its own in a cluster.
+// by a group of its own in a cluster. Two groups of a pair (pair: 2, else 1) have rows behind each other and
+// the same columns: each copies half of what both need of B.
 typedef struct GpuTile {
-    uint8_t warpgroups, stages, splits;
+    uint8_t warpgroups, stages, splits, pair;
     int16_t columns;
 } GpuTile;
 
@@ -76,11 +77,11 @@ typedef struct GpuEmit {
     Lower *l;
     Kernel *k;
     GpuTile tile;
-    int64_t rows, m_tiles, n_tiles, tiles, steps; // steps: of k, in all parts
+    int64_t rows, m_tiles, n_tiles, tiles, steps; // of a group; of pairs; steps: of k, in all parts
     int64_t box_rows; // of A that are copied: there may be fewer than a tile has, and others do not matter
     int64_t slots;                                // groups or clusters that share the tiles
     KRef thread, group;                           // group: number of the cluster
-    KRef rank;                                    // in the cluster
+    KRef rank, half;                              // part of k, number in the pair
     bool stores_boxes;                            // the copy engine writes the result
     uint32_t map_a, map_b, map_c;
     KRef shared;                                  // where the group's memory begins
@@ -102,6 +103,14 @@ DType gpu_matmul_type(const GpuMatmul *p); // of both operands
 typedef struct GpuPixel {
     KRef at[2], image; // along W and H, from -pad on
 } GpuPixel;
+static inline int64_t gpu_tile_rows(GpuTile t)
+{
+    return 64 * t.warpgroups;
+}
+static inline int64_t gpu_tile_slot(GpuTile t) // bytes of a slot of shared memory
+{
+    return (gpu_tile_rows(t) + t.columns) * GPU_TILE_K * 2;
+}
 static inline uint32_t gpu_matrix_param(Lower *l, const GpuMatrix *x)
 {
     return x->packed != 0 ? x->packed - 1 : lower_param(l, x->id, PARAM_READ);

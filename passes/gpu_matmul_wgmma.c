@@ -13,13 +13,9 @@ enum {
     BLOCK_BYTES = BLOCK_ROWS * ROW_BYTES,
     PRODUCER_REGISTERS = 40,
     CONSUMER_REGISTERS = 232,
+    MANY_SUMS = 320, // columns of all who multiply, from where on registers are moved to them
     FLIGHT = 16 // sums of other groups that a thread reads at once
 };
-
-static int64_t slot_bytes(GpuTile t)
-{
-    return (64 * t.warpgroups + t.columns) * ROW_BYTES;
-}
 
 static int64_t result_bytes(GpuTile t, bool stores_boxes)
 {
@@ -30,12 +26,12 @@ static int64_t result_bytes(GpuTile t, bool stores_boxes)
 // shared_begin says.
 uint32_t gpu_tile_bytes(GpuTile t, bool stores_boxes)
 {
-    return (uint32_t)(t.stages * slot_bytes(t) + result_bytes(t, stores_boxes) + t.stages * 16);
+    return (uint32_t)(t.stages * gpu_tile_slot(t) + result_bytes(t, stores_boxes) + t.stages * 16);
 }
 
 static KRef full_bar(const GpuEmit *e, KRef slot)
 {
-    const int64_t before = e->tile.stages * slot_bytes(e->tile) + result_bytes(e->tile, e->stores_boxes);
+    const int64_t before = e->tile.stages * gpu_tile_slot(e->tile) + result_bytes(e->tile, e->stores_boxes);
     return k_mul_add(e->k, slot, 8, k_add_to(e->k, e->shared, before));
 }
 
@@ -66,11 +62,15 @@ static void advance(const GpuEmit *e, Ring r)
     k_end(k);
 }
 
-// A box of an operand or of the result at (inner, outer) of the matrix of a batch entry.
+// A box of an operand or of the result at (inner, outer) of the matrix of a batch entry. What is loaded of B
+// goes to both groups of a pair.
 static void move_box(const GpuEmit *e, const GpuMatrix *x, uint32_t map, const KRef *at,
                      const GpuPlace *place)
 {
-    static const KDevice loads[] = {KDEV_tma_load_2d, KDEV_tma_load_3d, KDEV_tma_load_4d};
+    static const KDevice own[] = {KDEV_tma_load_2d, KDEV_tma_load_3d, KDEV_tma_load_4d};
+    static const KDevice both[] = {KDEV_tma_share_2d, KDEV_tma_share_3d, KDEV_tma_share_4d};
+    const bool is_shared = x == &e->p->b && e->tile.pair > 1;
+    const KDevice *loads = is_shared ? both : own;
     static const KDevice stores[] = {KDEV_tma_store_2d, KDEV_tma_store_3d, KDEV_tma_store_4d};
     const bool is_load = at[3] != 0;
     KRef src[KDEV_MAX_OPERANDS + 1] = {0};
@@ -87,6 +87,8 @@ static void move_box(const GpuEmit *e, const GpuMatrix *x, uint32_t map, const K
         }
     if (is_load)
         src[n++] = at[3];
+    if (is_shared) // both groups of the pair, as bits of the cluster's groups
+        src[n++] = k_op(e->k, KOP_shl, k_index(e->k, 3), k_mul(e->k, e->rank, k_index(e->k, 2)), 0);
     k_device_list(e->k, is_load ? loads[more] : stores[more], 0, src);
 }
 
@@ -144,7 +146,7 @@ static int64_t loaded_bytes(const GpuEmit *e)
 
 static KRef slot_address(const GpuEmit *e, KRef slot)
 {
-    return k_mul_add(e->k, slot, slot_bytes(e->tile), e->shared);
+    return k_mul_add(e->k, slot, gpu_tile_slot(e->tile), e->shared);
 }
 
 static void load_a(const GpuEmit *e, const GpuPlace *at, KRef slot, KRef step)
@@ -161,9 +163,15 @@ static void load_a(const GpuEmit *e, const GpuPlace *at, KRef slot, KRef step)
 
 static void load_b(const GpuEmit *e, const GpuPlace *at, KRef slot, KRef step)
 {
-    const KRef to = k_add_to(e->k, slot_address(e, slot), e->rows * ROW_BYTES);
+    Kernel *k = e->k;
+    const int64_t columns = e->tile.columns / e->tile.pair;
+    KRef to = k_add_to(k, slot_address(e, slot), e->rows * ROW_BYTES), first = at->n;
+    if (e->tile.pair > 1) {
+        to = k_mul_add(k, e->half, columns * ROW_BYTES, to);
+        first = k_mul_add(k, e->half, columns, first);
+    }
     load_rows(e, &e->p->b, e->map_b,
-              (const KRef[4]){to, place_in_k(e, step), at->n, full_bar(e, slot)}, e->tile.columns, at);
+              (const KRef[4]){to, place_in_k(e, step), first, full_bar(e, slot)}, columns, at);
 }
 
 // Weights do not depend on the kernels before: as many steps of them as there are slots are on their way
@@ -252,6 +260,10 @@ static void free_slot_before(const GpuEmit *e, Ring r, KRef is_first_thread)
                              k_add_to(k, slot, -1));
     k_if(k, is_first_thread);
     k_device(k, KDEV_bar_arrive, empty_bar(e, before));
+    if (e->tile.pair > 1) {
+        const KRef other = k_op(k, KOP_sub, k_mul_add(k, e->rank, 2, k_index(k, 1)), e->half, 0);
+        k_device(k, KDEV_bar_arrive_at, empty_bar(e, before), other);
+    }
     k_end(k);
 }
 
@@ -395,7 +407,7 @@ static void store_blocks(const GpuEmit *e, const GpuPlace *at, const Fragment *f
     const KRef is_first = k_op(k, KOP_eq, own, k_index(k, 0), 0);
     const KRef number = k_mul_add(k, block, 2, k_op(k, KOP_rem, chunk, k_index(k, 2), 0));
     const KRef buffer = k_mul_add(k, number, BLOCK_BYTES,
-                                  k_add_to(k, e->shared, e->tile.stages * slot_bytes(e->tile)));
+                                  k_add_to(k, e->shared, e->tile.stages * gpu_tile_slot(e->tile)));
     const KRef barrier = k_add_to(k, block, 1), threads = k_index(k, GPU_WARPGROUP);
     Wide w;
     const Block b = {.e = e, .at = at, .f = f, .sums = sums, .chunk = chunk, .is_wide = has_pairs(e, &w)};
@@ -440,20 +452,31 @@ static void store_directly(const GpuEmit *e, const GpuPlace *at, const Fragment 
     k_end(k);
 }
 
-// Sums of one part of k go to this group's memory, by four of a thread.
-static KRef part_address(const GpuEmit *e, KRef four, KRef consumer)
+// Of the sums of a thread, by four, those that a group of a cluster adds up.
+static int64_t share_of(const GpuEmit *e)
 {
-    const int64_t consumers = GPU_WARPGROUP * e->tile.warpgroups;
-    return k_mul_add(e->k, four, consumers * 16, k_mul_add(e->k, consumer, 16, e->shared));
+    return e->tile.columns / 8 / e->tile.splits;
 }
 
+// Where a group of a cluster has what all parts of k give to its share of the sums, by four of a thread.
+static KRef part_address(const GpuEmit *e, KRef part, KRef four, KRef consumer)
+{
+    const int64_t consumers = GPU_WARPGROUP * e->tile.warpgroups, share = share_of(e);
+    const KRef number = k_mul_add(e->k, part, share, four);
+    return k_mul_add(e->k, number, consumers * 16, k_mul_add(e->k, consumer, 16, e->shared));
+}
+
+// Sums of this part of k go to those who add them up.
 static void put_part(const GpuEmit *e, KRef consumer, KRef sums)
 {
     Kernel *k = e->k;
-    k_device(k, KDEV_named_sync, k_index(k, 1), k_index(k, GPU_WARPGROUP * e->tile.warpgroups));
-    const KRef four = k_for(k, k_index(k, 0), k_index(k, e->tile.columns / 8), 1, KFOR_UNROLL, "four");
-    k_device(k, KDEV_shared_put4, part_address(e, four, consumer), sums, k_mul(k, four, k_index(k, 4)));
-    k_end(k);
+    const int64_t share = share_of(e);
+    for (int64_t n = 0; n < share * e->tile.splits; n++) {
+        const KRef to = part_address(e, e->rank, k_index(k, n % share), consumer);
+        const int64_t group = n / share * e->tile.pair;
+        k_device(k, KDEV_cluster_put4, to, e->tile.pair > 1 ? k_add_to(k, e->half, group) : k_index(k, group),
+                 sums, k_index(k, n * 4));
+    }
 }
 
 // Each group of the cluster adds up its share of the columns, some at a time: their reads are under way
@@ -461,18 +484,18 @@ static void put_part(const GpuEmit *e, KRef consumer, KRef sums)
 static void add_parts(const GpuEmit *e, const GpuPlace *at, const Fragment *f, KRef consumer)
 {
     Kernel *k = e->k;
-    const int64_t splits = e->tile.splits, share = e->tile.columns / 8 / splits;
+    const int64_t splits = e->tile.splits, share = share_of(e);
     int64_t turns = FLIGHT / (splits * 4) > 1 ? FLIGHT / (splits * 4) : 1;
     while (share % turns != 0)
         turns--;
     const KRef zero = k_index(k, 0);
     const KRef round = k_for(k, zero, k_index(k, share / turns), 1, KFOR_SERIAL, "round");
     const KRef parts = k_array(k, DTYPE_f32, turns * splits * 4), sums = k_array(k, DTYPE_f32, 4);
-    const KRef four = k_mul_add(k, e->rank, share, k_mul(k, round, k_index(k, turns)));
+    const KRef four = k_mul(k, round, k_index(k, turns));
     KRef i = k_for(k, zero, k_index(k, turns), 1, KFOR_UNROLL, "i");
     for (int64_t s = 0; s < splits; s++)
-        k_device(k, KDEV_cluster_get4, parts, k_mul_add(k, i, splits * 4, k_index(k, s * 4)),
-                 part_address(e, k_add(k, four, i), consumer), k_index(k, s));
+        k_device(k, KDEV_shared_get4, parts, k_mul_add(k, i, splits * 4, k_index(k, s * 4)),
+                 part_address(e, k_index(k, s), k_add(k, four, i), consumer));
     k_end(k);
     i = k_for(k, zero, k_index(k, turns), 1, KFOR_UNROLL, "i");
     for (int64_t n = 0; n < 4; n++) {
@@ -483,7 +506,8 @@ static void add_parts(const GpuEmit *e, const GpuPlace *at, const Fragment *f, K
         }
         k_astore(k, sums, k_index(k, n), sum);
     }
-    store_four(e, at, f, sums, zero, k_mul_add(k, k_add(k, four, i), 8, f->column));
+    const KRef number = k_mul_add(k, e->rank, share, k_add(k, four, i));
+    store_four(e, at, f, sums, zero, k_mul_add(k, number, 8, f->column));
     k_end(k);
     k_end(k);
 }
@@ -497,11 +521,14 @@ static void set_up(GpuEmit *e)
     k_if(k, k_op(k, KOP_eq, e->thread, k_index(k, 0), 0));
     const KRef i = k_for(k, k_index(k, 0), k_index(k, e->tile.stages), 1, KFOR_UNROLL, "slot");
     k_device(k, KDEV_bar_init, full_bar(e, i), k_index(k, 1));
-    k_device(k, KDEV_bar_init, empty_bar(e, i), k_index(k, e->tile.warpgroups));
+    k_device(k, KDEV_bar_init, empty_bar(e, i), k_index(k, e->tile.warpgroups * e->tile.pair));
     k_end(k);
     k_device_with(k, KDEV_bar_init_done, 0);
     k_end(k);
-    k_barrier(k);
+    if (e->tile.pair > 1)
+        k_device_with(k, KDEV_cluster_sync, 0);
+    else
+        k_barrier(k);
 }
 
 // One tile in k parts: not a loop over tiles.
@@ -510,7 +537,12 @@ static void consume_part(const GpuEmit *e, KRef consumer, KRef own, KRef block, 
     Kernel *k = e->k;
     const Ring r = new_ring(e, 0, 0);
     multiply(e, r, sums, block, k_op(k, KOP_eq, own, k_index(k, 0), 0));
+    k_device_with(k, KDEV_cluster_sync, 0); // nobody needs its slots
     put_part(e, consumer, sums);
+    k_device_with(k, KDEV_cluster_sync, 0);
+    const GpuPlace at = gpu_tile_place(e, e->group);
+    const Fragment f = fragment_of(e, own, block);
+    add_parts(e, &at, &f, consumer);
 }
 
 static void consume(const GpuEmit *e, KRef own, KRef block, KRef sums)
@@ -536,7 +568,7 @@ static void consume(const GpuEmit *e, KRef own, KRef block, KRef sums)
 void gpu_matmul_wgmma(GpuEmit *e)
 {
     Kernel *k = e->k;
-    const bool moves_registers = e->tile.warpgroups * e->tile.columns > 256;
+    const bool moves_registers = e->tile.warpgroups * e->tile.columns > MANY_SUMS;
     set_up(e);
     const KRef warpgroup = k_op(k, KOP_div, e->thread, k_index(k, GPU_WARPGROUP), 0);
     const KRef own = k_op(k, KOP_rem, e->thread, k_index(k, GPU_WARPGROUP), 0);
@@ -547,6 +579,8 @@ void gpu_matmul_wgmma(GpuEmit *e)
     k_if(k, k_op(k, KOP_eq, e->thread, k_index(k, 0), 0));
     produce(e);
     k_end(k);
+    for (int64_t i = 0; i < 2 && e->tile.splits > 1; i++) // as those who multiply
+        k_device_with(k, KDEV_cluster_sync, 0);
     k_else(k);
     if (moves_registers)
         k_device_with(k, KDEV_registers_up, CONSUMER_REGISTERS);
@@ -558,14 +592,6 @@ void gpu_matmul_wgmma(GpuEmit *e)
     else
         consume(e, own, block, sums);
     k_end(k);
-    if (e->tile.splits == 1)
-        return;
-    k_device_with(k, KDEV_cluster_sync, 0);
-    k_if(k, k_op(k, KOP_not, is_producer, 0, 0));
-    const GpuPlace at = gpu_tile_place(e, e->group);
-    const KRef again = k_add_to(k, warpgroup, -1);
-    const Fragment f = fragment_of(e, own, again);
-    add_parts(e, &at, &f, k_add_to(k, e->thread, -GPU_WARPGROUP));
-    k_end(k);
-    k_device_with(k, KDEV_cluster_sync, 0); // nobody's memory may end before all have read it
+    if (e->tile.splits == 1 && e->tile.pair > 1) // nobody's memory may end before all have read it
+        k_device_with(k, KDEV_cluster_sync, 0);
 }

@@ -22,6 +22,8 @@ PRODUCTS = [
     (1024, 6144, 4096, True, "bf16", True),
     (512, 4096, 4096, True, "bf16", False),
     (256, 4096, 14336, False, "bf16", True),
+    (256, 4096, 4096, True, "bf16", True),
+    (256, 6144, 4096, True, "f16", False),
     (64, 6144, 4096, True, "f16", True),
     (16, 4096, 4096, True, "bf16", False),
 ]
