@@ -9,24 +9,10 @@ import subprocess
 import sys
 import tempfile
 
+import models
+
 RLXC = os.path.abspath(sys.argv[1])
 ROOT = os.environ.get("RLXC_SOURCE", ".")
-LOOP = """graph "turns" {
-  %1 = input "x" : f32[64, 64]
-  %2 = const : i64[] = {3}
-  %3 = const : bool[] = {true}
-  %4 = loop(%2, %3, %1) {carried = 1, body = graph "body" {
-    %1 = input "i" : i64[]
-    %2 = input "go" : bool[]
-    %3 = input "x" : f32[64, 64]
-    %4 = matmul(%3, %3)
-    %5 = tanh(%4)
-    output "go" = %2
-    output "x" = %5
-  }}
-  output "y" = %4
-}
-"""
 n_tests = n_failed = 0
 
 
@@ -95,9 +81,7 @@ def check_figures(model):
 
 
 def check_loop(folder):
-    path = os.path.join(folder, "turns.rlx")
-    with open(path, "w") as f:
-        f.write(LOOP)
+    path = models.loop(os.path.join(folder, "turns.rlx"))
     b = read("bench", path, "--runs", "5")
     i = read("inspect", path, "--cpu", "native")
     result(len(i["kernels"]) > len(b["kernels"]), "kernels of a loop's body have no row", b["kernels"])

@@ -268,6 +268,16 @@ def check_hostile(b, folder):
     page.end()
 
 
+def check_loop(b, folder):
+    page = Page(b, folder, "loop", [models.loop(os.path.join(folder, "turns.rlx"))])
+    check_page(page, 3, page.facts["steps"] + 2)
+    page.show("graph")
+    b.run("showStep(STEPS.findIndex((step) => step.rows > 0))")
+    said = b.run("document.querySelector('#panel').innerText")
+    result("Kernels of its body" in said and "_matmul" in said, "a loop lists the kernels of its body", said)
+    page.end()
+
+
 def check_times(b, folder):
     os.environ["XDG_CACHE_HOME"] = folder
     times = os.path.join(folder, "times.json")
@@ -316,6 +326,7 @@ def main():
             check_page(decoder, 101, decoder.facts["steps"] + 8)
             decoder.end()
             check_hostile(b, folder)
+            check_loop(b, folder)
             check_times(b, folder)
         finally:
             b.close()

@@ -1,9 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models whose pages are tested: a large one, and one whose names are an attack."""
+"""Models whose pages are tested: a large one, one with a loop, one whose names are an attack."""
 
 import json
 
 HOSTILE = '</script><img src=x onerror="alert(1)"><!--<script>\'&quot;\u2028'
+
+LOOP = """graph "turns" {
+  %1 = input "x" : f32[64, 64]
+  %2 = const : i64[] = {3}
+  %3 = const : bool[] = {true}
+  %4 = loop(%2, %3, %1) {carried = 1, body = graph "body" {
+    %1 = input "i" : i64[]
+    %2 = input "go" : bool[]
+    %3 = input "x" : f32[64, 64]
+    %4 = matmul(%3, %3)
+    %5 = tanh(%4)
+    output "go" = %2
+    output "x" = %5
+  }}
+  output "y" = %4
+}
+"""
 
 
 def write(path, document):
@@ -52,3 +69,10 @@ def hostile(path):
         "rlxc": 1, "name": "hostile", "inputs": {"x": {"dtype": "f32", "shape": [4, 4]}},
         "nodes": nodes, "outputs": {HOSTILE: HOSTILE + "2"},
     })  # fmt: skip
+
+
+def loop(path):
+    """Three iterations of a product and a tanh."""
+    with open(path, "w") as f:
+        f.write(LOOP)
+    return path
