@@ -79,7 +79,7 @@ function graphBefore() {
   }
   for (const output of DATA.before.outputs) {
     edges.push([index.get(output.node), nodes.length]);
-    const type = nodes[index.get(output.node)].type;
+    const type = output.type; // a constant is no node of the drawing
     nodes.push({
       title: output.name,
       sub: "output",

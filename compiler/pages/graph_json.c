@@ -170,6 +170,8 @@ const char *pages_graph(Arena *a, const Graph *g)
     for (uint32_t i = 0; i < g->outputs.len; i++) {
         str_printf(out, "%s{\"node\": %u, \"name\": ", i == 0 ? "" : ", ", g->outputs.data[i].node);
         print_text(g->outputs.data[i].name, out);
+        str_add(out, ", \"type\": ");
+        print_type(g, graph_node(g, g->outputs.data[i].node), out);
         str_add(out, "}");
     }
     str_add(out, "],\n\"states\": [");

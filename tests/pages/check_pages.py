@@ -278,6 +278,12 @@ def check_loop(b, folder):
     page.end()
 
 
+def check_bare(b, folder):
+    page = Page(b, folder, "bare", [models.bare(os.path.join(folder, "bare.rlx"))])
+    check_page(page, 4, page.facts["steps"] + 4)
+    page.end()
+
+
 def check_times(b, folder):
     os.environ["XDG_CACHE_HOME"] = folder
     times = os.path.join(folder, "times.json")
@@ -327,6 +333,7 @@ def main():
             decoder.end()
             check_hostile(b, folder)
             check_loop(b, folder)
+            check_bare(b, folder)
             check_times(b, folder)
         finally:
             b.close()

@@ -5,6 +5,14 @@ import json
 
 HOSTILE = '</script><img src=x onerror="alert(1)"><!--<script>\'&quot;\u2028'
 
+BARE = """graph "bare" {
+  %1 = input "x" : f32[4]
+  %2 = input "unused" : f32[4]
+  %3 = const : f32[4] = {1.0, 2.0, 3.0, 4.0}
+  output "same" = %1
+  output "fixed" = %3
+}
+"""
 LOOP = """graph "turns" {
   %1 = input "x" : f32[64, 64]
   %2 = const : i64[] = {3}
@@ -71,8 +79,17 @@ def hostile(path):
     })  # fmt: skip
 
 
+def text(path, graph):
+    with open(path, "w") as f:
+        f.write(graph)
+    return path
+
+
 def loop(path):
     """Three iterations of a product and a tanh."""
-    with open(path, "w") as f:
-        f.write(LOOP)
-    return path
+    return text(path, LOOP)
+
+
+def bare(path):
+    """Nothing is computed: an input and a constant are outputs, another input is not used."""
+    return text(path, BARE)
