@@ -87,7 +87,9 @@ static void print_slot(const PlanKernel *k, uint32_t index, Str *out)
     const PlanSlot *s = &k->loop->body->slots.data[index];
     const char *type = s->is_written ? "unsigned char *" : "const unsigned char *";
     if (s->arg == PLAN_NO_ARG) {
-        str_printf(out, "        const unsigned char *const p%u = (const unsigned char *)&i;\n", index);
+        str_printf(out, "        const rlx_i64 number%u = i;\n", index); // i itself stays out of reach
+        str_printf(out, "        const unsigned char *const p%u = (const unsigned char *)&number%u;\n", index,
+                   index);
         return;
     }
     str_printf(out, "        %sconst p%u = (%s)%s", type, index, type, arg_name(k, s->arg));

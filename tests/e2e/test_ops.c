@@ -7,6 +7,8 @@
 //   test_ops FILE.rlx...             all cases of the files
 //   TEST_OPS=name test_ops FILE...   only cases whose name contains the text; prints their kernels
 //   TEST_CONFIG=name test_ops ...    only this row of `configs`
+//   TEST_VALIDATE=1 test_ops ...     nothing runs: the rules of docs/VALIDATION.md are proven about the text,
+//                                    of each configuration for other ones of the cases
 //
 // In the files, `const : f32[2, 3] = random` stands for random values. Inputs are random: floats in [-2, 2]
 // (with some NaN, infinities and zeros where the name contains "special"), integers in [-9, 9].
@@ -14,6 +16,7 @@
 #include "base/map.h"
 #include "codegen/host.h"
 #include "codegen/target.h"
+#include "compiler/validate/validate.h"
 #include "ops_check.h"
 #include "ops_print.h"
 #include "ops_team.h"
@@ -25,7 +28,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CASES_PER_UNIT = 40, MAX_UNITS = 512, COMPILERS = 2 };
+enum { VALIDATED_EVERY = 24, CASES_PER_UNIT = 40, MAX_UNITS = 512, COMPILERS = 2 };
 #define WARNINGS "-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror "
 static const uint64_t place_budget = 20000;
 
@@ -65,7 +68,7 @@ static Arena perm, scratch;
 static OpsCases cases;
 static VEC(Job) jobs;
 static Unit units[MAX_UNITS];
-static uint32_t n_units, n_failed;
+static uint32_t n_units, n_failed, n_loops;
 
 static const char *filter(void)
 {
@@ -192,6 +195,35 @@ static void print_job(const Job *j, Str *out)
     str_add(out, str_text(&call));
 }
 
+static bool is_validating(void)
+{
+    return getenv("TEST_VALIDATE") != NULL;
+}
+
+static void validate_unit(Arena *a, const char *prelude, const char *body, const CpuInfo *cpu)
+{
+    static const char team[] = "typedef struct rlx_team {\n    ptrdiff_t part, parts;\n} rlx_team;\n"
+                               "static inline __attribute__((unused)) void rlx_barrier(rlx_team *team)\n"
+                               "{\n    (void)team;\n}\n";
+    const char *text = arena_printf(a, "%s%s%s", prelude, team, body);
+    const ValidateFile file = {"unit.c", text, strlen(text)};
+    const ValidateInput in = {.files = &file,
+                              .n = 1,
+                              .cc_flags = cpu->cc_flags,
+                              .triple = "x86_64-linux-gnu",
+                              .is_quick = true}; // C alone: calls here convert void * as C++ does not
+    ValidateReport report;
+    const bool ok = validate_run(a, &in, &report);
+    rlx_assert(ok);
+    for (uint32_t i = 0; i < report.findings.len; i++) {
+        const ValidateFinding *f = &report.findings.data[i];
+        printf("# %s, unit %u, line %u, %s: %s\n", validate_rule_name(f->rule), n_units, f->line, f->function,
+               f->text);
+    }
+    n_failed += report.findings.len;
+    n_loops += report.n_loops[LOOP_CONSTANT] + report.n_loops[LOOP_VALUE];
+}
+
 static void write_unit(Unit *u, const char *dir, uint32_t first, uint32_t end)
 {
     Arena a = {0};
@@ -208,6 +240,11 @@ static void write_unit(Unit *u, const char *dir, uint32_t first, uint32_t end)
         cpu_find("native", &cpu); // matrix registers are an array then
     if (strcmp(config->name, "matrix array") == 0)
         cpu_find("x86-64-v3", &cpu); // and here in any case, and vectors in parts
+    if (is_validating()) {
+        validate_unit(&a, str_text(&all), str_text(&body), &cpu);
+        arena_free(&a);
+        return;
+    }
     u->flags = cpu.cc_flags;
     u->path = arena_printf(&perm, "%s/unit%u", dir, (unsigned)(u - units));
     FILE *f = fopen(arena_printf(&perm, "%s.c", u->path), "w");
@@ -232,7 +269,8 @@ static void plan_jobs(const char *dir)
         const uint32_t first = jobs.len;
         if (!config_runs_here(&configs[c]))
             continue;
-        for (uint32_t i = 0; i < cases.len; i += configs[c].every) {
+        const uint32_t step = is_validating() ? VALIDATED_EVERY : configs[c].every;
+        for (uint32_t i = is_validating() ? c % step : 0; i < cases.len; i += step) {
             ops_running = cases.data[i].name;
             if (configs[c].only != NULL && strstr(ops_running, configs[c].only) == NULL)
                 continue;
@@ -395,14 +433,22 @@ static void run_jobs(void)
 int main(int argc, char **argv)
 {
     char dir[] = "/tmp/rlxc_ops_XXXXXX", command[64];
+    if (is_validating() && !validate_is_here(&perm)) {
+        printf("1..0 # SKIP no libclang is installed\n");
+        return 0;
+    }
     for (int i = 1; i < argc; i++)
         ops_read_cases(&perm, argv[i], filter(), &cases);
     rlx_assert(mkdtemp(dir) != NULL);
     ops_name_crashes();
-    printf("1..%u\n", cases.len);
+    printf("1..%u\n", is_validating() ? 1 : cases.len);
     plan_jobs(dir);
-    compile_units();
-    run_jobs();
+    if (is_validating()) {
+        printf("%s 1 - %u loops in %u units\n", n_failed == 0 ? "ok" : "not ok", n_loops, n_units);
+    } else {
+        compile_units();
+        run_jobs();
+    }
     snprintf(command, sizeof command, "rm -rf %s", dir);
     if (system(command) != 0)
         fprintf(stderr, "%s stays behind\n", dir);
