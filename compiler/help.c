@@ -56,11 +56,10 @@ static void markdown_command(Arena *a, const CommandInfo *c, FILE *out)
     for (uint32_t k = 0; k < option_count; k++)
         if (option_applies(&option_info[k], c->letter))
             fprintf(out, "| `%s` | %s |\n", option_usage(a, &option_info[k]), option_info[k].help);
-    fputs("\n```\n", out);
+    fputs("\nExamples:\n\n", out);
     for (uint32_t i = 0; i < example_count; i++)
         if (example_info[i].letter == c->letter && example_info[i].line != NULL)
-            fprintf(out, "%-58s # %s\n", example_info[i].line, example_info[i].text);
-    fputs("```\n", out);
+            fprintf(out, "* `%s`: %s\n", example_info[i].line, example_info[i].text);
     for (uint32_t i = 0; i < example_count; i++)
         if (example_info[i].letter == c->letter && example_info[i].line == NULL)
             fprintf(out, "\n%s\n", example_info[i].text);

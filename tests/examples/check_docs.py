@@ -31,7 +31,7 @@ def pages():
 def known_options(rlxc):
     """command: its options."""
     text = subprocess.run([rlxc, "--help-markdown"], capture_output=True, text=True, check=True).stdout
-    return {part.split(None, 1)[0]: set(re.findall(r"^\| `(-\S+)", part, re.M)) | {"--json", "--no-color"}
+    return {part.split(None, 1)[0]: set(re.findall(r"^\| `(-[^\s`]+)", part, re.M)) | {"--json", "--no-color"}
             for part in text.split("\n## rlxc ")[1:]}
 
 
