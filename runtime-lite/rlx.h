@@ -161,6 +161,7 @@ static inline rlx_status rlx_init(rlx_ctx *ctx, const rlx_model *model, void *ar
     ctx->outputs = 0;
     ctx->pending = RLX_OK;
     ctx->profile = NULL;
+    ctx->device_ns = NULL;
     ctx->parallel_for = NULL;
     ctx->parallel_user = NULL;
     ctx->parallel_parts = 0;

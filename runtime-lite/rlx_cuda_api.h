@@ -53,6 +53,7 @@ typedef struct rlx_cuda_api {
     int (*event_record)(void *event, void *stream);
     int (*event_wait)(void *event);
     int (*event_ask)(void *event);
+    int (*event_between)(float *ms, void *begin, void *end);
     int (*graph_copy)(void **node, void *graph, void *const *after, size_t n, const void *copy,
                       void *context);
     int (*graph_set_copy)(void *exec, void *node, const void *copy, void *context);
@@ -107,6 +108,7 @@ static inline rlx_status rlx_cuda_find(rlx_cuda_api *api, void *library)
                                         "cuEventRecord",
                                         "cuEventSynchronize",
                                         "cuEventQuery",
+                                        "cuEventElapsedTime",
                                         "cuGraphAddMemcpyNode",
                                         "cuGraphExecMemcpyNodeSetParams",
                                         "cuGraphExecKernelNodeSetParams_v2",

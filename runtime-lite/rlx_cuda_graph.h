@@ -40,6 +40,9 @@ typedef struct rlx_cuda {
     // Behind the inputs and behind the outputs of the last run, if the next one is given before its end.
     void *taken, *fetched;
     int in_turn;
+    // Of a launch, where its run is timed; the events are made for the first one that is.
+    int is_timed;
+    void *begun, *ended;
 } rlx_cuda;
 
 // CUDA_KERNEL_NODE_PARAMS_v2
@@ -119,9 +122,15 @@ static inline rlx_status rlx_cuda_launch(void *self, const rlx_gpu_step *step, c
     extra[4] = NULL;
     if (step->groups > 0x7fffffffu || rlx_cuda_shared(c, step, f, &shared) != RLX_OK)
         return RLX_ERR_DEVICE;
-    if (c->graph == NULL)
-        return rlx_cuda_status(c->api.launch(f, blocks, 1, 1, step->group, 1, 1, shared, c->stream, NULL,
-                                             step->n_args != 0 ? extra : NULL));
+    if (c->graph == NULL) {
+        int code = c->is_timed ? c->api.event_record(c->begun, c->stream) : 0;
+        if (code == 0)
+            code = c->api.launch(f, blocks, 1, 1, step->group, 1, 1, shared, c->stream, NULL,
+                                 step->n_args != 0 ? extra : NULL);
+        if (code == 0 && c->is_timed)
+            code = c->api.event_record(c->ended, c->stream);
+        return rlx_cuda_status(code);
+    }
     memset(&n, 0, sizeof n);
     n.function = f;
     n.grid[0] = blocks;
@@ -130,6 +139,25 @@ static inline rlx_status rlx_cuda_launch(void *self, const rlx_gpu_step *step, c
     n.shared_bytes = shared;
     n.extra = step->n_args != 0 ? extra : NULL;
     return rlx_cuda_status(c->api.graph_kernel(&c->node, c->graph, NULL, 0, &n));
+}
+
+static inline double rlx_cuda_spent(void *self)
+{
+    rlx_cuda *const c = (rlx_cuda *)self;
+    float ms = 0;
+    return c->is_timed && c->api.event_between(&ms, c->begun, c->ended) == 0 ? (double)ms * 1e6 : 0.0;
+}
+
+// The run that begins is timed.
+static inline rlx_status rlx_cuda_time(rlx_cuda *c, int is_timed)
+{
+    c->is_timed = 0;
+    if (is_timed && c->begun == NULL && c->api.event_create(&c->begun, 0) != 0)
+        return RLX_ERR_DEVICE;
+    if (is_timed && c->ended == NULL && c->api.event_create(&c->ended, 0) != 0)
+        return RLX_ERR_DEVICE;
+    c->is_timed = is_timed;
+    return RLX_OK;
 }
 
 static inline rlx_status rlx_cuda_clear(void *self, uint64_t address, uint64_t bytes)
@@ -206,7 +234,8 @@ static inline rlx_status rlx_cuda_link(void *self, uint32_t step, const uint32_t
 static inline const rlx_gpu_driver *rlx_cuda_driver(void)
 {
     static const rlx_gpu_driver driver = {
-        rlx_cuda_launch, rlx_cuda_clear, rlx_cuda_write, rlx_cuda_read, rlx_cuda_wait, NULL, NULL};
+        rlx_cuda_launch, rlx_cuda_clear, rlx_cuda_write, rlx_cuda_read, rlx_cuda_wait, NULL, NULL,
+        rlx_cuda_spent};
     return &driver;
 }
 

@@ -143,6 +143,8 @@ typedef struct rlx_gpu_driver {
     void (*barrier)(void *self);
     // All so far begins, while the host goes on. NULL: it has begun.
     rlx_status (*submit)(void *self);
+    // Nanoseconds of the last launch, which has ended, where the frame is timed; 0: the device does not say.
+    double (*spent)(void *self);
 } rlx_gpu_driver;
 
 // A run, or an iteration of a loop in it.
@@ -263,6 +265,8 @@ static inline rlx_status rlx_gpu_steps(const rlx_gpu_frame *f, uint32_t begin, u
         if (rlx_times_kernels(f->ctx) && status == RLX_OK) { // times of kernels, so each is waited for
             status = f->driver->wait(f->self);
             time = rlx_lap(f->ctx->profile, s->row, time);
+            if (f->ctx->device_ns != NULL && s->loop == RLX_GPU_NONE && s->groups != 0 && status == RLX_OK)
+                f->ctx->device_ns[s->row] += f->driver->spent(f->self);
         }
     }
     return status;
@@ -454,6 +458,12 @@ static inline rlx_status rlx_gpu_nodes(const rlx_gpu_frame *f,
 }
 
 // --- runs ----------------------------------------------------------------------------------------
+
+// Does the run ask for the device's times of its launches?
+static inline int rlx_gpu_is_timed(const rlx_ctx *ctx)
+{
+    return rlx_times_kernels(ctx) && ctx->device_ns != NULL;
+}
 
 // What comes between the copies of a run. launch_all: starts all launches of a straight model at once; or
 // NULL.

@@ -44,6 +44,25 @@ static inline rlx_status rlx_set_profile(rlx_ctx *ctx, rlx_profile *profile)
     return RLX_OK;
 }
 
+// On a device, while a profile with ticks is set: nanoseconds of its own clock, by kernel, summed over the
+// runs from now on; without what launching and waiting take, which the ticks have. n: room for as many as
+// the model has (NAME_KERNELS), else RLX_ERR_SIZE; NULL and 0: no more. Numbers stay 0 where a device does
+// not say (loops, Vulkan devices without timestamps).
+static inline rlx_status rlx_set_device_times(rlx_ctx *ctx, double *ns, uint32_t n)
+{
+    uint32_t i;
+    if (ctx == NULL || ctx->model == NULL)
+        return RLX_ERR_NULL;
+    if (!ctx->model->has_profile)
+        return RLX_ERR_VALUE;
+    if (ns != NULL ? n < ctx->model->n_kernels : n != 0)
+        return RLX_ERR_SIZE;
+    for (i = 0; ns != NULL && i < n; i++)
+        ns[i] = 0;
+    ctx->device_ns = ns;
+    return RLX_OK;
+}
+
 // The generated code and the files of devices call these.
 static inline uint64_t rlx_lap_begin(const rlx_profile *p)
 {

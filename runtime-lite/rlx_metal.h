@@ -39,6 +39,7 @@ typedef struct rlx_metal {
     int is_fetching;                   // outputs of the run before have not come yet
     int waits;                         // the next command, for those before it
     double seconds;                    // that the device has computed in the last run
+    double last;                       // and in the last part of it that was waited for
     const rlx_gpu_program *program;
 } rlx_metal;
 
@@ -71,11 +72,18 @@ static inline rlx_status rlx_metal_wait(void *self)
     rlx_metal_submit(r);
     rlx_metal_do(&r->objc, r->commands, RLX_METAL_WAIT);
     status = rlx_metal_count(&r->objc, r->commands, RLX_METAL_STATUS);
-    r->seconds += rlx_metal_time(&r->objc, r->commands, RLX_METAL_END_TIME) -
-                  rlx_metal_time(&r->objc, r->commands, RLX_METAL_BEGIN_TIME);
+    r->last = rlx_metal_time(&r->objc, r->commands, RLX_METAL_END_TIME) -
+              rlx_metal_time(&r->objc, r->commands, RLX_METAL_BEGIN_TIME);
+    r->seconds += r->last;
     rlx_metal_release(&r->objc, r->commands);
     r->commands = NULL;
     return status == RLX_METAL_COMPLETED ? RLX_OK : RLX_ERR_DEVICE;
+}
+
+// Where a run is timed, each launch is waited for.
+static inline double rlx_metal_spent(void *self)
+{
+    return ((const rlx_metal *)self)->last * 1e9;
 }
 
 // What comes next waits for all before.
@@ -442,7 +450,8 @@ static inline rlx_gpu_frame rlx_metal_frame(rlx_ctx *ctx, rlx_metal *r)
                                           rlx_metal_read,
                                           rlx_metal_wait,
                                           rlx_metal_barrier,
-                                          NULL};
+                                          NULL,
+                                          rlx_metal_spent};
     void **const behind = rlx_metal_kernels((unsigned char *)r) + r->program->n_functions;
     return rlx_gpu_begin(ctx, &driver, r, 0, (uint64_t *)(void *)behind);
 }

@@ -228,6 +228,7 @@ typedef struct rlx_ctx {
     uint32_t outputs;            // what runs compute: 0 all outputs, else 1 + a set of them
     rlx_status pending;          // of the run that rlx_commit has started
     struct rlx_profile *profile; // where its times go (rlx_set_profile); NULL: nowhere
+    double *device_ns;           // and those of the device's own clock (rlx_set_device_times); NULL: nowhere
     // What shares its runs (rlx_set_parallel_for); NULL: nothing does, or a pool.
     void (*parallel_for)(void *user, void (*task)(void *arg, size_t part), void *arg, size_t parts);
     void *parallel_user;

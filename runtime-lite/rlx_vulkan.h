@@ -79,6 +79,38 @@ static inline void rlx_vulkan_free_kernels(rlx_vulkan *v, const uint64_t *kernel
         rlx_vulkan_free_kernel(v, kernels[i]);
 }
 
+// --- times ---------------------------------------------------------------------------------------
+
+// The run that begins is timed.
+static inline int rlx_vulkan_time(rlx_vulkan *v, int is_timed)
+{
+    rlx_vk_query_info info;
+    memset(&info, 0, sizeof info);
+    info.head.type = 11;
+    info.kind = 2; // timestamps
+    info.count = 2;
+    v->is_timed = is_timed && v->timestamp_bits != 0;
+    if (v->is_timed && v->queries == 0 &&
+        v->api.create_queries(v->device, &info, NULL, &v->queries) != 0)
+        return RLX_VULKAN_FAILED;
+    return RLX_VULKAN_OK;
+}
+
+// Nanoseconds of the last launch, which has ended.
+static inline double rlx_vulkan_spent(const rlx_vulkan *v)
+{
+    uint64_t at[2] = {0, 0}, properties[RLX_VK_PROPERTIES];
+    float period = 0;
+    if (!v->is_timed || v->api.query(v->device, v->queries, 0, 2, sizeof at, at, sizeof *at, 3) != 0)
+        return 0;
+    v->instance_api.properties(v->physical, properties);
+    memcpy(&period, (const unsigned char *)properties + RLX_VK_TIMESTAMP_PERIOD, sizeof period);
+    at[1] -= at[0];
+    if (v->timestamp_bits < 64u)
+        at[1] &= ((uint64_t)1 << v->timestamp_bits) - 1u;
+    return (double)at[1] * (double)period;
+}
+
 // --- rlx_gpu_driver ------------------------------------------------------------------------------
 
 // self: the record.
@@ -123,11 +155,16 @@ static inline rlx_status rlx_vulkan_do_submit(void *self)
     return rlx_vulkan_status(rlx_vulkan_submit(v));
 }
 
+static inline double rlx_vulkan_do_spent(void *self)
+{
+    return rlx_vulkan_spent(&((rlx_vulkan_record *)self)->device);
+}
+
 static inline rlx_gpu_frame rlx_vulkan_frame(rlx_ctx *ctx, rlx_vulkan_record *r)
 {
     static const rlx_gpu_driver driver = {rlx_vulkan_do_launch, rlx_vulkan_do_clear, rlx_vulkan_do_write,
                                           rlx_vulkan_do_read,   rlx_vulkan_do_wait,  rlx_vulkan_do_barrier,
-                                          rlx_vulkan_do_submit};
+                                          rlx_vulkan_do_submit, rlx_vulkan_do_spent};
     void **const behind = rlx_vulkan_lists(r) + r->n_variants;
     return rlx_gpu_begin(ctx, &driver, r, r->device.address, (uint64_t *)(void *)behind);
 }
@@ -259,6 +296,8 @@ static inline rlx_status rlx_vulkan_start(rlx_ctx *ctx, int in_turn)
     rlx_status status = rlx_vulkan_collect(ctx, r);
     (void)in_turn;
     r->recorded = list;
+    if (status == RLX_OK)
+        status = rlx_vulkan_status(rlx_vulkan_time(&r->device, rlx_gpu_is_timed(ctx)));
     if (status == RLX_OK)
         status = rlx_gpu_give_inputs(&f);
     if (status == RLX_OK)

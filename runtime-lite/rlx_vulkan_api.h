@@ -57,6 +57,15 @@ typedef struct rlx_vk_queue_family {
     uint32_t flags, count, timestamp_bits, granularity[3];
 } rlx_vk_queue_family;
 
+// VkPhysicalDeviceProperties, of which only limits.timestampPeriod is read: a float at this byte.
+#define RLX_VK_PROPERTIES       103u
+#define RLX_VK_TIMESTAMP_PERIOD 720u
+
+typedef struct rlx_vk_query_info {
+    rlx_vk_head head;
+    uint32_t flags, kind, count, statistics;
+} rlx_vk_query_info;
+
 typedef struct rlx_vk_queue_info {
     rlx_vk_head head;
     uint32_t flags, family, count;
@@ -223,6 +232,7 @@ typedef struct rlx_vk_instance_api {
     int (*create_device)(void *physical, const rlx_vk_device_info *info, const void *allocator, void **out);
     void *(*device_function)(void *device, const char *name);
     void (*destroy)(void *instance, const void *allocator);
+    void (*properties)(void *physical, uint64_t *out); // RLX_VK_PROPERTIES words
 } rlx_vk_instance_api;
 
 // Of the device, in the order of rlx_vulkan_device_names.
@@ -266,6 +276,12 @@ typedef struct rlx_vk_device_api {
     void (*destroy_buffer)(void *device, uint64_t buffer, const void *allocator);
     void (*free_memory)(void *device, uint64_t memory, const void *allocator);
     void (*destroy)(void *device, const void *allocator);
+    int (*create_queries)(void *device, const rlx_vk_query_info *info, const void *allocator, uint64_t *out);
+    void (*destroy_queries)(void *device, uint64_t queries, const void *allocator);
+    void (*reset_queries)(void *commands, uint64_t queries, uint32_t first, uint32_t n);
+    void (*stamp)(void *commands, uint32_t stage, uint64_t queries, uint32_t query);
+    int (*query)(void *device, uint64_t queries, uint32_t first, uint32_t n, size_t bytes, void *out,
+                 uint64_t stride, uint32_t flags);
 } rlx_vk_device_api;
 
 static const char *const rlx_vulkan_instance_names[] = {
@@ -276,6 +292,7 @@ static const char *const rlx_vulkan_instance_names[] = {
     "vkCreateDevice",
     "vkGetDeviceProcAddr",
     "vkDestroyInstance",
+    "vkGetPhysicalDeviceProperties",
 };
 
 static const char *const rlx_vulkan_device_names[] = {
@@ -313,6 +330,11 @@ static const char *const rlx_vulkan_device_names[] = {
     "vkDestroyBuffer",
     "vkFreeMemory",
     "vkDestroyDevice",
+    "vkCreateQueryPool",
+    "vkDestroyQueryPool",
+    "vkCmdResetQueryPool",
+    "vkCmdWriteTimestamp",
+    "vkGetQueryPoolResults",
 };
 
 #ifdef __cplusplus

@@ -40,6 +40,10 @@ typedef struct rlx_vulkan {
     uint32_t family;
     int is_recording; // there are commands that have not been submitted
     int must_wait;    // the next launch is for those before it; other commands always wait
+    // Of a launch, where its run is timed: two timestamps, made for the first one that is. bits 0: none.
+    int is_timed;
+    uint32_t timestamp_bits;
+    uint64_t queries;
 } rlx_vulkan;
 
 #define RLX_VULKAN_STAGE 4194304u // bytes that both see
@@ -84,14 +88,16 @@ static inline int rlx_vulkan_load(rlx_vulkan *v)
 }
 
 // A family of queues that compute; -1: there is none.
-static inline int rlx_vulkan_family(const rlx_vulkan *v, void *physical)
+static inline int rlx_vulkan_family(rlx_vulkan *v, void *physical)
 {
     rlx_vk_queue_family families[16];
     uint32_t n = 16, i;
     v->instance_api.families(physical, &n, families);
     for (i = 0; i < n; i++)
-        if ((families[i].flags & 2u) != 0 && families[i].count != 0)
+        if ((families[i].flags & 2u) != 0 && families[i].count != 0) {
+            v->timestamp_bits = families[i].timestamp_bits;
             return (int)i;
+        }
     return -1;
 }
 
@@ -314,6 +320,7 @@ static inline void rlx_vulkan_end(rlx_vulkan *v)
         v->api.destroy_semaphore(v->device, v->semaphore, NULL);
         v->api.destroy_pool(v->device, v->pool, NULL);
         v->api.destroy_layout(v->device, v->layout, NULL);
+        v->api.destroy_queries(v->device, v->queries, NULL);
         v->api.destroy_buffer(v->device, v->buffer, NULL);
         v->api.free_memory(v->device, v->memory, NULL);
         v->api.destroy_buffer(v->device, v->stage_buffer, NULL);
@@ -453,6 +460,19 @@ static inline int rlx_vulkan_next(rlx_vulkan *v)
     return RLX_VULKAN_OK;
 }
 
+// A launch between its timestamps, each written when all before has ended.
+static inline void rlx_vulkan_dispatch(rlx_vulkan *v, uint64_t kernel, uint64_t groups, uint64_t rows)
+{
+    v->api.use(v->commands, 1, kernel);
+    if (v->is_timed) {
+        v->api.reset_queries(v->commands, v->queries, 0, 2);
+        v->api.stamp(v->commands, 0x2000u, v->queries, 0);
+    }
+    v->api.dispatch(v->commands, (uint32_t)((groups + rows - 1u) / rows), (uint32_t)rows, 1);
+    if (v->is_timed)
+        v->api.stamp(v->commands, 0x2000u, v->queries, 1);
+}
+
 // args: addresses; groups of as many threads as the kernel is made for, along one row. They are laid out in
 // rows that every device can have.
 static inline int rlx_vulkan_launch(rlx_vulkan *v, uint64_t kernel, uint64_t groups, const uint64_t *args,
@@ -476,8 +496,7 @@ static inline int rlx_vulkan_launch(rlx_vulkan *v, uint64_t kernel, uint64_t gro
     }
     if (n_args != 0)
         v->api.push(v->commands, v->layout, 0x20u, 0, n_args * 8u, args);
-    v->api.use(v->commands, 1, kernel);
-    v->api.dispatch(v->commands, (uint32_t)((groups + rows - 1u) / rows), (uint32_t)rows, 1);
+    rlx_vulkan_dispatch(v, kernel, groups, rows);
     return RLX_VULKAN_OK;
 }
 

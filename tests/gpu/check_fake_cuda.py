@@ -25,7 +25,8 @@ def check(folder):
     for compiler in ["cc", "-std=gnu99"], ["c++", "-x", "c++"]:
         if shutil.which(compiler[0]) is None:
             continue
-        command = [*compiler, "-DIS_NATIVE=0", *fake.SANITIZE, "-I" + folder, "-I" + RUNTIME]
+        define = ["-DIS_NATIVE=0", "-DRLX_CUDA_FILL=255"]
+        command = [*compiler, *define, *fake.SANITIZE, "-I" + folder, "-I" + RUNTIME]
         fake.run([*command, f"{RUNTIME}/{PROGRAM}.c", f"{MODEL}.c", "-o", "p", "-lm"], folder)
         for seed in range(SEEDS):
             fake.run(["./p"], folder, **fake.environment(LIBRARY, folder, seed + 1))

@@ -236,7 +236,7 @@ static void call_look(rlx_ctx *ctx)
     profile.ticks = ticks;
     CHECK(rlx_set_profile(ctx, &profile) == RLX_OK);
     CHECK(everything(ctx, x, yes, y, total) == RLX_OK && profile.runs == 1 && clock > 0);
-    CHECK(rlx_set_profile(ctx, NULL) == RLX_OK);
+    CHECK(rlx_set_profile(ctx, NULL) == RLX_OK && rlx_set_device_times(ctx, NULL, 0) == RLX_OK);
     CHECK(rlx_find_value(ctx->model, "inner", &in_state) != NULL && rlx_value_data(ctx, "inner") != NULL);
     (void)rlx_scratch(ctx, &bytes);
 }

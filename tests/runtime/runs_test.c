@@ -233,6 +233,37 @@ static void test_typed(rlx_ctx *ctx)
     REFUSES(rlx_run_typed(ctx, in, 2, out, 2), RLX_ERR_NULL);
 }
 
+static uint64_t tick(void *user)
+{
+    return ++*(uint64_t *)user;
+}
+
+// By the clock of a device; the host has none of its own.
+static void test_times(rlx_ctx *ctx)
+{
+    uint64_t now = 0, ticks[RUNS_KERNELS];
+    double ns[RUNS_KERNELS], sum = 0, same = 0;
+    const uint32_t kernels = ctx->model->n_kernels;
+    rlx_profile profile;
+    uint32_t i;
+    profile.clock = tick, profile.user = &now, profile.ticks = ticks;
+    CHECK(rlx_set_device_times(NULL, ns, kernels) == RLX_ERR_NULL && kernels <= RUNS_KERNELS);
+    CHECK(rlx_set_device_times(ctx, ns, kernels - 1u) == RLX_ERR_SIZE);
+    CHECK(rlx_set_device_times(ctx, NULL, kernels) == RLX_ERR_SIZE);
+    CHECK(rlx_set_device_times(ctx, ns, kernels) == RLX_OK && rlx_run(ctx) == RLX_OK);
+    for (i = 0; i < kernels; i++)
+        sum += ns[i];
+    CHECK(sum == 0); // no kernel was timed
+    CHECK(rlx_set_profile(ctx, &profile) == RLX_OK && rlx_run(ctx) == RLX_OK && rlx_run(ctx) == RLX_OK);
+    for (i = 0; i < kernels; i++)
+        sum += ns[i];
+    CHECK(ctx->model->device != NULL ? sum > 0 && sum < 60e9 : sum == 0);
+    CHECK(rlx_set_device_times(ctx, NULL, 0) == RLX_OK && rlx_run(ctx) == RLX_OK);
+    for (i = 0; i < kernels; i++)
+        same += ns[i];
+    CHECK(same == sum && rlx_set_profile(ctx, NULL) == RLX_OK);
+}
+
 int main(void)
 {
     rlx_ctx ctx;
@@ -246,6 +277,7 @@ int main(void)
     test_rows(&ctx);
     test_pipelined(&ctx);
     test_commit(&ctx);
+    test_times(&ctx);
     test_clone(&ctx);
     test_halves();
     test_conversions();
