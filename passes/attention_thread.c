@@ -183,17 +183,31 @@ static void read_part(Lower *l, const Merge *m, Point at, KRef split, KRef *top,
     *sum = k_aload(k, both, k_index(k, 1), 1);
 }
 
+// The largest of n values, as a tree: for a chain of as many choices LLVM (clang, Metal's compiler) takes
+// time that doubles with every few of them. The values are overwritten.
+static KRef largest_of(Lower *l, int type, KRef *value, int64_t n)
+{
+    for (; n > 1; n = (n + 1) / 2) {
+        for (int64_t i = 0; i + 1 < n; i += 2)
+            value[i / 2] = k_form(l->k, row_fold_max.form, (const KRef[3]){value[i], value[i + 1], 0}, type);
+        if (n % 2 != 0)
+            value[n / 2] = value[n - 1];
+    }
+    return value[0];
+}
+
 // Parts from `first` on, n of them, join what has been summed up: top, sum, mix.
 static void merge_some(Lower *l, const Merge *m, Point at, KRef first, const KRef *state)
 {
     Kernel *k = l->k;
     const int64_t n = m->splits < MERGE_AT_ONCE ? m->splits : MERGE_AT_ONCE;
     const KRef old = k_get(k, state[0]), column = at.idx[m->rank - 2];
-    KRef top = old, of_part[MERGE_AT_ONCE], of_sum[MERGE_AT_ONCE];
+    KRef of_part[MERGE_AT_ONCE], of_sum[MERGE_AT_ONCE], tops[MERGE_AT_ONCE + 1] = {old};
     for (int64_t i = 0; i < n; i++) {
         read_part(l, m, at, k_add(k, first, k_index(k, i)), &of_part[i], &of_sum[i]);
-        top = k_form(k, row_fold_max.form, (const KRef[3]){top, of_part[i], 0}, m->type);
+        tops[i + 1] = of_part[i];
     }
+    const KRef top = largest_of(l, m->type, tops, n + 1);
     const KRef base = k_op(k, KOP_select, is_lowest(l, m->type, top), k_number(k, m->type, 0), top);
     const bool is_half = k_is_half(lower_node(l, l->anchor)->dtype);
     const KRef keep = attention_exp(l, is_half, k_op(k, KOP_sub, old, base, 0));

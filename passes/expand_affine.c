@@ -137,31 +137,30 @@ static NodeId blocks_of(Graph *g, NodeId w, NodeId scale, NodeId bias, int64_t b
     return joined(g, part, 3);
 }
 
-NodeId expand_affine_matmul(Graph *g, NodeId id, uint32_t result)
+// The op on blocks, with the operands but scale and bias.
+static NodeId on_blocks(Graph *g, NodeId id, OpId op, int64_t bits, uint32_t format_attr)
 {
     const Node n = *graph_node(g, id);
     const char *format = NULL;
-    (void)result;
-    const NodeId w =
-        blocks_of(g, n.src[1], n.src[2], n.src[3], node_get_int(&n, A_affine_matmul_bits), &format);
-    NodeBuild b = expand_begin(g, OP_block_matmul, id);
-    node_src(&b, n.src[0]);
-    node_src(&b, w);
-    node_str(&b, A_block_matmul_format, format);
+    const NodeId w = blocks_of(g, n.src[1], n.src[n.n_src - 2], n.src[n.n_src - 1], bits, &format);
+    NodeBuild b = expand_begin(g, op, id);
+    for (uint32_t i = 0; i + 2 < n.n_src; i++)
+        node_src(&b, i == 1 ? w : n.src[i]);
+    node_str(&b, format_attr, format);
     return node_end(&b);
+}
+
+NodeId expand_affine_matmul(Graph *g, NodeId id, uint32_t result)
+{
+    (void)result;
+    return on_blocks(g, id, OP_block_matmul, node_get_int(graph_node(g, id), A_affine_matmul_bits),
+                     A_block_matmul_format);
 }
 
 NodeId expand_affine_grouped_matmul(Graph *g, NodeId id, uint32_t result)
 {
-    const Node n = *graph_node(g, id);
-    const char *format = NULL;
     (void)result;
-    const NodeId w =
-        blocks_of(g, n.src[1], n.src[3], n.src[4], node_get_int(&n, A_affine_grouped_matmul_bits), &format);
-    NodeBuild b = expand_begin(g, OP_block_grouped_matmul, id);
-    node_src(&b, n.src[0]);
-    node_src(&b, w);
-    node_src(&b, n.src[2]);
-    node_str(&b, A_block_grouped_matmul_format, format);
-    return node_end(&b);
+    return on_blocks(g, id, OP_block_grouped_matmul,
+                     node_get_int(graph_node(g, id), A_affine_grouped_matmul_bits),
+                     A_block_grouped_matmul_format);
 }
