@@ -88,7 +88,9 @@ static double time_of(const GpuMatmul *p, GpuTile t)
                              most(w.groups * w.steps * w.copied / rate, memory));
     // Beginning and end, and adding up the parts.
     const double sums = rows * t.columns * 4 / 1000 * 0.1 * (1 - 1 / split);
-    return time + sums + 2.2 + (t.pair > 1 ? 0.6 : 0) + t.columns * 0.004;
+    // Convolutions wait for memory most of the time: a second group on a processor fills the gaps.
+    const double alone = p->image != NULL && !gpu_tile_has_room(t) ? 1.5 : 0;
+    return time + sums + 2.2 + alone + (t.pair > 1 ? 0.6 : 0) + t.columns * 0.004;
 }
 
 static bool can_split(const GpuMatmul *p, GpuTile t)
@@ -110,7 +112,7 @@ static bool can_have(const GpuMatmul *p, GpuTile t)
     const bool is_whole = t.columns / t.pair % 64 == 0;
     return t.splits * t.pair <= MAX_SPLITS && (t.splits == 1 || (can_split(p, t) && is_one_wave(p, t))) &&
            (p->b.k == 1 || is_whole) && (p->image == NULL || (t.columns % 64 == 0 && t.pair == 1)) &&
-           (t.pair == 1 || p->m > gpu_tile_rows(t)) &&
+           (t.pair == 1 || p->m > gpu_tile_rows(t)) && t.columns <= ceil_div(p->n, 64) * 64 &&
            (t.columns % 64 == 0 || t.splits > 1 || t.warpgroups == 1);
 }
 

@@ -402,9 +402,13 @@ static void store_blocks(const GpuEmit *e, const GpuPlace *at, const Fragment *f
                          KRef sums)
 {
     Kernel *k = e->k;
-    const KRef own = thread[0], block = thread[1];
+    const KRef own = thread[0], block = thread[1], is_first = k_op(k, KOP_eq, own, k_index(k, 0), 0);
+    if (e->tile.columns / 64 % 2 != 0) { // the tile before has ended with the block that this one begins with
+        k_if(k, is_first);
+        k_device_with(k, KDEV_bulk_wait_read, 0);
+        k_end(k);
+    }
     const KRef chunk = k_for(k, k_index(k, 0), k_index(k, e->tile.columns / 64), 1, KFOR_UNROLL, "chunk");
-    const KRef is_first = k_op(k, KOP_eq, own, k_index(k, 0), 0);
     const KRef number = k_mul_add(k, block, 2, k_op(k, KOP_rem, chunk, k_index(k, 2), 0));
     const KRef buffer = k_mul_add(k, number, BLOCK_BYTES,
                                   k_add_to(k, e->shared, e->tile.stages * gpu_tile_slot(e->tile)));
@@ -535,8 +539,7 @@ static void set_up(GpuEmit *e)
 static void consume_part(const GpuEmit *e, KRef consumer, KRef own, KRef block, KRef sums)
 {
     Kernel *k = e->k;
-    const Ring r = new_ring(e, 0, 0);
-    multiply(e, r, sums, block, k_op(k, KOP_eq, own, k_index(k, 0), 0));
+    multiply(e, new_ring(e, 0, 0), sums, block, k_op(k, KOP_eq, own, k_index(k, 0), 0));
     k_device_with(k, KDEV_cluster_sync, 0); // nobody needs its slots
     put_part(e, consumer, sums);
     k_device_with(k, KDEV_cluster_sync, 0);
@@ -586,9 +589,9 @@ void gpu_matmul_wgmma(GpuEmit *e)
         k_device_with(k, KDEV_registers_up, CONSUMER_REGISTERS);
     k_wait(k);
     const KRef sums = k_array(k, DTYPE_f32, e->tile.columns / 2);
-    const KRef block = k_add_to(k, warpgroup, -1), consumer = k_add_to(k, e->thread, -GPU_WARPGROUP);
+    const KRef block = k_add_to(k, warpgroup, -1);
     if (e->tile.splits > 1)
-        consume_part(e, consumer, own, block, sums);
+        consume_part(e, k_add_to(k, e->thread, -GPU_WARPGROUP), own, block, sums);
     else
         consume(e, own, block, sums);
     k_end(k);
