@@ -160,7 +160,7 @@ ExitCode cmd_targets(Cli *c)
     }
     for (const char *const *name = target_names; *name != NULL; name++)
         printf("target %-10s%s\n", *name,
-               strcmp(*name, "metal") != 0 ? "complete" : "kernel text only");
+               strcmp(*name, "metal") != 0 ? "complete" : "complete, but never run on Apple hardware");
     for (const char *const *name = cpu_names; *name != NULL; name++) {
         CpuInfo cpu;
         if (cpu_find(*name, &cpu))

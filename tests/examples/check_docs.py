@@ -6,6 +6,7 @@ usage: check_docs.py RLXC
 
 * A fenced block that holds commands is a ```sh block of a page that tests/examples/meson.build names, where
   run_readme.py runs it. (Those of docs/CLI.md are run by check_cli_examples.py.)
+* What a page links to in this repository is there.
 * In `rlxc COMMAND ...` between backticks, the command and its --options are those of `rlxc --help-markdown`.
 """
 import pathlib
@@ -17,6 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^```(\S*)[^\n]*\n(.*?)^```$", re.M | re.S)
 COMMAND = re.compile(r"^(?:\$ )?(?:rlxc|meson|ninja|cmake|make|cc|gcc|clang|pip|python3?|\./\S+|tools/\S+)\s",
                      re.M)
+LINK = re.compile(r"\]\(([^)#:\s]+)(#[\w-]*)?\)")
 SPAN = re.compile(r"`rlxc ([a-z][a-z-]*)( [^`]*)?`")
 
 
@@ -56,6 +58,13 @@ def check_spans(name, text, options):
                 yield f"{name}:{line}: rlxc {span[1]} has no option {option}"
 
 
+def check_links(name, text):
+    for link in LINK.finditer(FENCE.sub(lambda b: "\n" * b[0].count("\n"), text)):
+        line = text.count("\n", 0, link.start()) + 1
+        if not (ROOT / name.parent / link[1]).exists():
+            yield f"{name}:{line}: {link[1]} is not there"
+
+
 def main():
     options = known_options(sys.argv[1])
     run = set(re.findall(r"'((?:[\w./-]+/)?[\w.-]+\.md)'", (ROOT / "tests/examples/meson.build").read_text()))
@@ -63,7 +72,7 @@ def main():
             re.findall(r"'([\w-]+)'", (ROOT / "tests/examples/meson.build").read_text())}
     wrong, n = [], 0
     for name, text in pages():
-        wrong += [*check_blocks(name, text, run), *check_spans(name, text, options)]
+        wrong += [*check_blocks(name, text, run), *check_spans(name, text, options), *check_links(name, text)]
         n += 1
     print("\n".join(wrong))
     print(f"{n} pages, {len(wrong)} wrong")
