@@ -84,7 +84,7 @@ static KRef plain_point(Lower *l, const Domain *d, Point at, void *ctx)
     const KRef e = plain_expert(l, x, at.idx);
     const KRef is_some = k_op(k, KOP_and, k_op(k, KOP_le, k_index(k, 0), e, 0),
                               k_op(k, KOP_lt, e, k_index(k, x->n_experts), 0), 0);
-    k_if(k, is_some);
+    k_if(k, x->n_experts == 0 ? k_integer(k, DTYPE_bool, 0) : is_some); // compilers warn of 0 <= e && e < 0
     const KRef a = row_base(l, x, at.idx);
     const KRef b = k_mul_add(k, column, x->w_col, plain_weights(l, x, e));
     const KRef c = k_for(k, k_index(k, 0), k_index(k, x->k), 1, KFOR_SERIAL, "c");

@@ -52,16 +52,16 @@ def make_files(folder, environment):
         shutil.copy(ROOT / "models/digits" / name, folder)
     shutil.copy(ROOT / "models/mlp.json", folder / "other.json")
     (folder / "buffers.csv").write_text("id,lower,upper,size\n1,0,2,64\n2,1,3,128\n")
-    for command in ("run model.onnx --input x=x.npy --output-dir values", "compile model.onnx"):
-        subprocess.run(["rlxc", *command.split()], cwd=folder, env=environment, check=True,
-                       capture_output=True)
+    for command in ("rlxc run model.onnx --input x=x.npy --output-dir values", "rlxc compile model.onnx",
+                    "rlxc compile model.onnx -o out.old --name kws",
+                    "rlxc bench model.onnx --seconds 0.1 --json >times.json"):
+        subprocess.run(["sh", "-c", command], cwd=folder, env=environment, check=True, capture_output=True)
     shutil.copy(folder / "values/y.npy", folder)
 
 
 def main():
     text = (ROOT / "docs/CLI.md").read_text()
-    blocks = "".join(re.findall(r"^```\n(.*?)^```$", text, re.M | re.S))
-    examples = re.findall(r"^(rlxc .*?)(?: +# .*)?$", blocks, re.M)
+    examples = re.findall(r"^\* `(rlxc [^`]+)`: ", text, re.M)
     failed = 0
     with tempfile.TemporaryDirectory(prefix="rlxc-cli-") as top:
         folder = pathlib.Path(top, "here")

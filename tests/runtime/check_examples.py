@@ -3,6 +3,7 @@
 """Every C example of docs/API.md, built without warnings for a small model and run under sanitizers: each
 of its calls that returns a status must return RLX_OK. Usage: check_examples.py RLXC"""
 
+import array
 import json
 import os
 import pathlib
@@ -94,6 +95,12 @@ BUCKETS = graph(
     [("y", "softmax", ["x"], {"axis": 1})],
     ["y"],
     symbols={"seq": symbol(1, 256), "batch": symbol(1, 8)},
+)
+IN_PLACE = graph(
+    {"x": f32(2, 256)},
+    [("y", "matmul", ["x", "w"])],
+    ["y"],
+    weights={"w": {"file": "weights.safetensors", "tensor": "w"}},
 )
 SHARED = graph({"x": f32(128, 256)}, [("y", "matmul", ["x", "w"])], ["y"], weights={"w": numbers(256, 240)})
 
@@ -197,6 +204,15 @@ CASES = (
         "float x[6 * 8], y[6 * 8]; for (int i = 0; i < 48; i++) x[i] = (float)(i % 7);",
         "MUST(stats.resident > 0 && stats.away > 0);",
     ),
+    (
+        IN_PLACE,
+        ["--weights", "inplace"],
+        "#include <fcntl.h>\n#include <sys/mman.h>\n#include <sys/stat.h>\n",
+        "struct stat of; MUST(stat(KWS_WEIGHT_FILE, &of) == 0);"
+        "const size_t size_of_the_file = (size_t)of.st_size; float x[2 * 256] = {1}, y[2 * 240];",
+        "OK(rlx_check_weights(&kws_model, w, size_of_the_file));"
+        "OK(kws(&ctx, x, y)); MUST(y[1] == 1 && y[240] == 0);",
+    ),
 )
 HEAD = """#include "kws.h"
 #include <stdio.h>
@@ -232,12 +248,21 @@ def checked(example):
 def program(example, case):
     functions, body = checked(example)
     uses = "(void)arena, (void)state, (void)n, (void)m;"
-    first = INIT if "kws_init(" not in body + case[3] else ""
+    first = INIT if "_init(" not in body + case[3] else ""
     main = f"{BLOCKS}{uses}{first}{case[3]}\n{body}{case[4]}\nreturn 0;\n"
     return f"{HEAD}{case[2]}{functions}int main(void)\n{{\n{main}}}\n"
 
 
+def write_weights(path):
+    """w: f32 [256, 240], 0, 1, 2 ... 6 over and over."""
+    data = array.array("f", [i % 7 for i in range(256 * 240)]).tobytes()
+    head = json.dumps({"w": {"dtype": "F32", "shape": [256, 240], "data_offsets": [0, len(data)]}}).encode()
+    head += b" " * (-(8 + len(head)) % 64)
+    path.write_bytes(len(head).to_bytes(8, "little") + head + data)
+
+
 def check(folder, example, case):
+    write_weights(folder / "weights.safetensors")
     (folder / "kws.json").write_text(json.dumps(case[0]))
     command = [RLXC, "compile", folder / "kws.json", "-o", folder, "--name", "kws", *case[1]]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=TIME_LIMIT)

@@ -387,6 +387,8 @@ int main(void)
     CHECK(rlx_clone(&copy, &ctx, second.arena, sizeof second.arena, second.state, sizeof second.state) ==
               RLX_OK &&
           is_as_alone(&copy));
+    CHECK(rlx_check_weights(&everything_model, everything_model.weights, 0) == RLX_ERR_WEIGHTS);
+    CHECK(rlx_hash("ab", 1) != rlx_hash("ab", 2));
     CHECK(rlx_close(&copy) == RLX_OK && copy.model == NULL && rlx_close(&copy) == RLX_ERR_NULL);
     CHECK(everything_static() != NULL);
     allow(1);
