@@ -8,19 +8,12 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../common"))
+import tap
+from tap import result
+
 RLXC = sys.argv[1]
 MODEL = os.path.join(os.environ.get("RLXC_SOURCE", "."), "models/decoder.json")
-n_tests = 0
-n_failed = 0
-
-
-def result(ok, name, said=""):
-    global n_tests, n_failed
-    n_tests += 1
-    n_failed += not ok
-    print(f"{'' if ok else 'not '}ok {n_tests} - {name}", flush=True)
-    if not ok:
-        print("# " + str(said).replace("\n", "\n# "))
 
 
 def inspect(model, *options):
@@ -80,5 +73,4 @@ def check_chains(folder):
 check_decoder()
 with tempfile.TemporaryDirectory() as scratch:
     check_chains(scratch)
-print(f"1..{n_tests}")
-sys.exit(n_failed != 0)
+sys.exit(tap.end())

@@ -15,6 +15,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../common"))
+import tap
+from tap import result
+
 RLXC, FAMILY = os.path.abspath(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "gcc"
 ROOT = os.path.abspath(os.environ.get("RLXC_SOURCE", "."))
 CC, CXX = {"gcc": ("gcc", "g++"), "clang": ("clang", "clang++")}[FAMILY]
@@ -25,17 +29,6 @@ WARNINGS = "-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -We
 NO_DEVICE = "no driver, or no device that can run the code"
 # They look at what is particular to CPUs (state blocks byte by byte, or none; parts of kernels), or have f64.
 LEFT_OUT = {"checked", "constant", "look", "setparam"}
-n_tests = 0
-n_failed = 0
-
-
-def result(ok, name, said=""):
-    global n_tests, n_failed
-    n_tests += 1
-    n_failed += not ok
-    print(f"{'' if ok else 'not '}ok {n_tests} - {name}", flush=True)
-    if not ok:
-        print("# " + said.replace("\n", "\n# "))
 
 
 def run(command, folder=None, **env):
@@ -219,8 +212,7 @@ def main():
         check_other_devices()
         for selftest in sys.argv[3:]:
             check_selftest(top, library, selftest)
-    print(f"1..{n_tests}")
-    return n_failed != 0
+    return tap.end()
 
 
 sys.exit(main())

@@ -9,6 +9,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../common"))
+import tap
+from tap import result
+
 RLXC = sys.argv[1]
 ROOT = os.environ.get("RLXC_SOURCE", ".")
 MODELS = ["gelu_example", "mlp", "transformer", "lstm", "lstm_stream", "digits/digits"]
@@ -16,17 +20,6 @@ COMPILERS = ["gcc -std=c99", "clang -std=c99", "g++ -x c++ -std=c++11", "clang++
 WARNINGS = "-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror"
 NETWORKS = ["mnist_cntk", "dtln_1"]  # of ../shared/models/onnx, where that is
 NO_DEVICE = "no driver, or no device that can run the code"
-n_tests = 0
-n_failed = 0
-
-
-def result(ok, name, said="", skipped=""):
-    global n_tests, n_failed
-    n_tests += 1
-    n_failed += not ok
-    print(f"{'' if ok else 'not '}ok {n_tests} - {name}{' # SKIP ' + skipped if skipped else ''}", flush=True)
-    if not ok:
-        print("# " + said.replace("\n", "\n# "))
 
 
 def run(command, **env):
@@ -85,8 +78,7 @@ def main():
             write_long_run(f"{folder}/long.rlx")
             status, said = run([RLXC, "verify", f"{folder}/long.rlx", "--target", "vulkan"])
             result(status == 0, "a long run in two parts", said)
-    print(f"1..{n_tests}")
-    return n_failed != 0
+    return tap.end()
 
 
 sys.exit(main())

@@ -9,20 +9,14 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../common"))
+import tap
+from tap import result
+
 import models
 
 RLXC = os.path.abspath(sys.argv[1])
 ROOT = os.environ.get("RLXC_SOURCE", ".")
-n_tests = n_failed = 0
-
-
-def result(ok, name, said=""):
-    global n_tests, n_failed
-    n_tests += 1
-    n_failed += not ok
-    print(f"{'' if ok else 'not '}ok {n_tests} - {name}", flush=True)
-    if not ok:
-        print("# " + str(said).replace("\n", "\n# "))
 
 
 def rlxc(*arguments):
@@ -125,8 +119,7 @@ def main():
         result("of the roofline" in text and "k1_conv_relu" in text, "text", text)
         left = [name for name in os.listdir(os.path.join(folder, "rlxc")) if not name.endswith(".so")]
         result(left == [], "nothing but libraries stays in the cache", left)
-    print(f"1..{n_tests}")
-    return n_failed != 0
+    return tap.end()
 
 
 sys.exit(main())

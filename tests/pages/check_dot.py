@@ -11,6 +11,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../common"))
+import tap
+from tap import result
+
 import models
 
 RLXC = os.path.abspath(sys.argv[1])
@@ -24,16 +28,6 @@ LINE = re.compile(
     rf"digraph {STRING} {{|  (?:node|graph) {LIST};|  subgraph cluster_\d+ {{|    label={STRING};"
     rf"| {{2,4}}(?:n|out)\d+ {LIST};|  n\d+ -> (?:n|out)\d+(?: {LIST})?;|(?:  )?}}"
 )
-n_tests = n_failed = 0
-
-
-def result(ok, name, said=""):
-    global n_tests, n_failed
-    n_tests += 1
-    n_failed += not ok
-    print(f"{'' if ok else 'not '}ok {n_tests} - {name}", flush=True)
-    if not ok:
-        print("# " + str(said).replace("\n", "\n# "))
 
 
 def rlxc(*arguments):
@@ -129,8 +123,7 @@ def main():
         check_dot("tower", models.tower(os.path.join(folder, "tower.json"), 56))
         check_files(folder)
         check_wrong_times(folder)
-    print(f"1..{n_tests}")
-    return n_failed != 0
+    return tap.end()
 
 
 sys.exit(main())

@@ -11,6 +11,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../common"))
+import tap
+from tap import result
+
 import browser
 import models
 
@@ -18,7 +22,6 @@ RLXC = os.path.abspath(sys.argv[1])
 ROOT = os.path.abspath(os.environ.get("RLXC_SOURCE", "."))
 PICTURES = os.environ.get("SCREENSHOTS")
 DECODER = [os.path.join(ROOT, "models/decoder.json"), "--dim", "T=4", "--dim", "P=8"]
-n_tests = n_failed = 0
 
 # Boxes of nodes that overlap, and names that are wider than their box.
 OVERLAPS = """(() => {
@@ -43,15 +46,6 @@ TABLE = """(() => {
   const value = (td) => [td.dataset.column, Number(td.dataset.value)];
   return all(document, "#kerneltable tbody tr", (tr) => [tr.dataset.step, all(tr, "[data-column]", value)]);
 })()"""
-
-
-def result(ok, name, said=""):
-    global n_tests, n_failed
-    n_tests += 1
-    n_failed += not ok
-    print(f"{'' if ok else 'not '}ok {n_tests} - {name}", flush=True)
-    if not ok:
-        print("# " + str(said).replace("\n", "\n# "))
 
 
 def rlxc(*arguments):
@@ -337,8 +331,7 @@ def main():
             check_times(b, folder)
         finally:
             b.close()
-    print(f"1..{n_tests}")
-    return n_failed != 0
+    return tap.end()
 
 
 sys.exit(main())

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tests in Python that print TAP have in common. They find it beside their folder:
+
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../common"))
+"""
+
+n_tests = n_failed = 0
+
+
+def result(ok, name, said="", skipped=""):
+    """said: what explains a failure; skipped: why it was not tried."""
+    global n_tests, n_failed
+    n_tests += 1
+    n_failed += not ok
+    print(f"{'' if ok else 'not '}ok {n_tests} - {name}{' # SKIP ' + skipped if skipped else ''}", flush=True)
+    if not ok:
+        print("# " + str(said).replace("\n", "\n# "))
+
+
+def end():
+    """Prints the plan; the exit status."""
+    print(f"1..{n_tests}")
+    return n_failed != 0
