@@ -22,9 +22,9 @@ void rules_check_calls(Rules *r);
 // What rows of symbols.def say about the function; NULL: nothing.
 const char *rules_find_wait(const char *function);
 const char *rules_find_nested(const char *function);
-// The functions that a pointer may lead to: of a parameter those that are handed over, of others all of its
-// type that are named other than to call them.
+// The functions that a call may lead to. Through a pointer: of a parameter those that are handed over, of
+// others all of its type that are named other than to call them.
 typedef VEC(Function *) Functions;
-void rules_find_targets(const Rules *r, const Decl *pointer, Functions *out);
+void rules_find_callees(const Rules *r, const Call *call, Functions *out);
 
 #endif

@@ -37,12 +37,9 @@ static void find_edges(Rules *r, const Function *f, Edges *out)
     for (uint32_t i = 0; i < f->calls.len; i++) {
         const Call *call = &f->calls.data[i];
         Functions targets = {0};
-        if (call->is_pointer)
-            rules_find_targets(r, call->to, &targets);
-        else if (call->to->function != NULL)
-            add_edge(r, out, call->to->function, true);
+        rules_find_callees(r, call, &targets);
         for (uint32_t k = 0; k < targets.len; k++)
-            add_edge(r, out, targets.data[k], false);
+            add_edge(r, out, targets.data[k], !call->is_pointer);
         add_arguments(r, call, out);
     }
 }

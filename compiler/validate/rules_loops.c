@@ -110,10 +110,7 @@ static bool stores(Rules *r, Function *f, const Decl *field, uint32_t mark)
     for (uint32_t i = 0; i < f->calls.len; i++) {
         const Call *call = &f->calls.data[i];
         Functions targets = {0};
-        if (call->is_pointer)
-            rules_find_targets(r, call->to, &targets);
-        else if (call->to->function != NULL)
-            vec_push(r->arena, &targets, call->to->function);
+        rules_find_callees(r, call, &targets);
         for (uint32_t k = 0; k < targets.len; k++)
             if (stores(r, targets.data[k], field, mark))
                 return true;
@@ -138,10 +135,7 @@ static bool is_stored_elsewhere(const Loop *l, const Decl *field)
         Functions targets = {0};
         if (!node_is_inside(call->node, l->all))
             continue;
-        if (call->is_pointer)
-            rules_find_targets(l->r, call->to, &targets);
-        else if (call->to->function != NULL)
-            vec_push(l->r->arena, &targets, call->to->function);
+        rules_find_callees(l->r, call, &targets);
         for (uint32_t k = 0; k < targets.len; k++)
             if (stores(l->r, targets.data[k], field, mark))
                 return true;

@@ -218,8 +218,10 @@ static void find_handed(const Rules *r, const Decl *pointer, uint32_t depth, Fun
     }
 }
 
-void rules_find_targets(const Rules *r, const Decl *pointer, Functions *out)
+void rules_find_callees(const Rules *r, const Call *call, Functions *out)
 {
-    if (pointer != NULL)
-        find_handed(r, pointer, 0, out);
+    if (call->is_pointer && call->to != NULL)
+        find_handed(r, call->to, 0, out);
+    else if (!call->is_pointer && call->to->function != NULL)
+        vec_push(r->arena, out, call->to->function);
 }
