@@ -3,6 +3,7 @@
 // the cache, and all files that it names are known; what is saved is all that comes after.
 #include "compiler/cache.h"
 #include "compiler/cache_entry.h"
+#include "compiler/cli_tables.h"
 #include "compiler/content_hash.h"
 #include "compiler/import/rawfile.h"
 #include "compiler/output.h"
@@ -22,23 +23,16 @@ static bool is_no_matter(const char *option)
     return false;
 }
 
-static void add_option(ContentHash *h, const char *name, const char *value)
-{
-    if (value == NULL || is_no_matter(name))
-        return;
-    content_hash_add_text(h, name);
-    content_hash_add_text(h, value);
-}
-
 static void add_options(ContentHash *h, const Options *o)
 {
-#define OPTION(field, name, value, commands, help) add_option(h, name, o->field);
-#define LIST(field, name, value, commands, help)                                                             \
-    for (uint32_t i = 0; i < o->field.len; i++)                                                              \
-        add_option(h, name, o->field.data[i]);
-#include "compiler/options.def"
-#undef OPTION
-#undef LIST
+    for (uint32_t i = 0; i < option_count; i++) {
+        uint32_t n = 0;
+        const char *const *values = option_values(&option_info[i], o, &n);
+        for (uint32_t k = 0; k < n && !is_no_matter(option_info[i].name); k++) {
+            content_hash_add_text(h, option_info[i].name);
+            content_hash_add_text(h, values[k]);
+        }
+    }
 }
 
 // "native" stands for this machine, whose caches count too.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See certificate.h.
 #include "compiler/certificate.h"
+#include "compiler/cli_tables.h"
 #include "compiler/facts.h"
 #include "compiler/import/rawfile.h"
 #include "compiler/json_text.h"
@@ -84,30 +85,28 @@ static const char *without_folder(Arena *a, const char *value)
     return arena_printf(a, "%.*s%s", (int)keep, value, slash + 1);
 }
 
-static void add_setting(Certificate *c, const char *option, const char *value)
+// Where files go, how messages look, and what asks for this certificate.
+static bool is_left_out(const char *option)
 {
-    // Where files go, how messages look, and what asks for this certificate.
     static const char *const others[] = {"-o",         "--depfile", "--cc-flags", "--cache",
                                          "--no-color", "--json",    "--validate", "--certify"};
-    if (value == NULL)
-        return;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strcmp(option, others[i]) == 0)
-            return;
-    const Setting s = {option, without_folder(c->arena, value)};
-    vec_push(c->arena, &c->settings, s);
+            return true;
+    return false;
 }
 
 static void list_settings(Certificate *c)
 {
-    const Options *o = &c->job->cli->options;
-#define OPTION(field, name, value, commands, help) add_setting(c, name, o->field);
-#define LIST(field, name, value, commands, help)                                                             \
-    for (uint32_t i = 0; i < o->field.len; i++)                                                              \
-        add_setting(c, name, o->field.data[i]);
-#include "compiler/options.def"
-#undef OPTION
-#undef LIST
+    for (uint32_t i = 0; i < option_count; i++) {
+        uint32_t n = 0;
+        const char *option = option_info[i].name;
+        const char *const *values = option_values(&option_info[i], &c->job->cli->options, &n);
+        for (uint32_t k = 0; k < n && !is_left_out(option); k++) {
+            const Setting s = {option, without_folder(c->arena, values[k])};
+            vec_push(c->arena, &c->settings, s);
+        }
+    }
 }
 
 static void add_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)

@@ -43,6 +43,19 @@ bool option_applies(const OptionInfo *o, char letter)
     return o->commands[0] == '*' || strchr(o->commands, letter) != NULL;
 }
 
+const char *const *option_values(const OptionInfo *i, const Options *o, uint32_t *n)
+{
+    const char *field = (const char *)o + i->offset;
+    if (i->is_list) {
+        const Strings *list = (const Strings *)(const void *)field;
+        *n = list->len;
+        return (const char *const *)list->data;
+    }
+    const char *const *one = (const char *const *)(const void *)field;
+    *n = *one != NULL;
+    return one;
+}
+
 const CommandInfo *command_find(const char *name)
 {
     for (uint32_t i = 0; i < command_count; i++)

@@ -37,6 +37,8 @@ extern const uint32_t option_count, command_count, example_count, exit_count;
 bool option_applies(const OptionInfo *o, char letter);
 // NULL: no such command.
 const CommandInfo *command_find(const char *name);
+// What was given of an option: its values, *n of them.
+const char *const *option_values(const OptionInfo *i, const Options *o, uint32_t *n);
 // "--dim NAME=VALUE"
 const char *option_usage(Arena *a, const OptionInfo *o);
 
