@@ -143,7 +143,8 @@ typedef struct Feed {
     const char *seed; // NULL: all inputs are given
     int64_t *sizes;   // of symbols
     Tensor *inputs, *outputs;
-    Graph *reference; // the graph as imported: planning changes the one of the job
+    bool is_verified;
+    Graph *reference; // of verify, the graph as imported: planning changes the one of the job
     Str json;         // of verify: what was compared
 } Feed;
 
@@ -152,7 +153,8 @@ static bool prepare(Job *j, Cli *c, Feed *f, Native *n)
 {
     if (!job_begin(j, c, "native", f->seed == NULL) || !native_check_cpu(j))
         return false;
-    f->reference = reference_graph(j);
+    if (f->is_verified)
+        f->reference = reference_graph(j);
     if (!job_plan(j))
         return false;
     f->sizes = ARENA_ARRAY(c->arena, int64_t, open_sizes_count(j) + 1);
@@ -284,7 +286,9 @@ ExitCode cmd_verify(Cli *c)
 {
     Job j;
     Native n = {0};
-    Feed f = {.seed = c->options.random != NULL ? c->options.random : "1", .json = str_new(c->arena)};
+    Feed f = {.seed = c->options.random != NULL ? c->options.random : "1",
+              .is_verified = true,
+              .json = str_new(c->arena)};
     bool is_run = false;
     double tolerance = -1;
     if (!compare_read_tolerance(c->diag, c->options.tolerance, &tolerance))
