@@ -234,7 +234,8 @@ static void print_item(const Diag *d, const DiagItem *item, FILE *out, const Pal
 
 // ---- JSON ----------------------------------------------------------------
 
-void diag_print_json_string(FILE *out, const char *text)
+// Characters that are no text, or could play tricks on a terminal, as in print_clean.
+static void print_json_string(FILE *out, const char *text)
 {
     const char *end = text + strlen(text);
     fputc('"', out);
@@ -259,10 +260,10 @@ static void print_json_members(const Diag *d, const DiagItem *item, FILE *out)
     const Span *span = &item->span;
     const DiagFile *file = span->file && span->file <= d->files.len ? &d->files.data[span->file - 1] : NULL;
     fputs("\"message\": ", out);
-    diag_print_json_string(out, item->message);
+    print_json_string(out, item->message);
     if (file) {
         fputs(", \"file\": ", out);
-        diag_print_json_string(out, file->name);
+        print_json_string(out, file->name);
     }
     if (file && file->text) {
         const Place place = find_place(file, span);
@@ -270,7 +271,7 @@ static void print_json_members(const Diag *d, const DiagItem *item, FILE *out)
     }
     if (span->path && *span->path) {
         fputs(", \"pointer\": ", out);
-        diag_print_json_string(out, span->path);
+        print_json_string(out, span->path);
     }
 }
 

@@ -63,8 +63,6 @@ void diag_note(Diag *d, Span span, const char *fmt, ...) __attribute__((format(p
 // JSON one object a line (docs/JSON.md), with the notes of a message inside it.
 typedef enum DiagStyle { DIAG_PLAIN, DIAG_COLOUR, DIAG_JSON } DiagStyle;
 void diag_print(const Diag *d, FILE *out, DiagStyle style);
-// A string with quotes around it; what is no UTF-8 becomes U+FFFD.
-void diag_print_json_string(FILE *out, const char *text);
 // "E0102" for a code; the reverse returns false for an unknown text (case-insensitive).
 const char *diag_code_text(DiagCode code);
 bool diag_code_parse(const char *text, DiagCode *out);

@@ -41,19 +41,15 @@ static void print_op(OpId op)
     }
 }
 
-static void print_attr_json(const AttrInfo *a)
+static void print_attr_json(Arena *arena, const AttrInfo *a)
 {
-    printf("{\"name\": \"%s\", \"type\": \"%s\", \"default\": ", a->name, attr_type_names[a->type]);
-    if (a->dflt == NULL)
-        printf("null");
-    else
-        diag_print_json_string(stdout, a->dflt);
-    printf(", \"required\": %s, \"text\": ", a->dflt == NULL ? "true" : "false");
-    diag_print_json_string(stdout, a->text);
-    printf("}");
+    const char *start = a->dflt == NULL ? "null" : arena_printf(arena, "\"%s\"", json_text(arena, a->dflt));
+    printf("{\"name\": \"%s\", \"type\": \"%s\", \"default\": %s, \"required\": %s, \"text\": \"%s\"}",
+           a->name, attr_type_names[a->type], start, a->dflt == NULL ? "true" : "false",
+           json_text(arena, a->text));
 }
 
-static void print_op_json(OpId op, const char *comma)
+static void print_op_json(Arena *arena, OpId op, const char *comma)
 {
     const OpInfo *info = &op_info[op];
     AttrId first;
@@ -64,7 +60,7 @@ static void print_op_json(OpId op, const char *comma)
            comma, info->name, kind_names[info->kind], info->min_src, info->max_src, info->n_results);
     for (uint32_t i = 0; i < n; i++) {
         printf("%s", i == 0 ? "" : ", ");
-        print_attr_json(&attr_info[first + i]);
+        print_attr_json(arena, &attr_info[first + i]);
     }
     printf("]}");
 }
@@ -96,7 +92,7 @@ ExitCode cmd_ops(Cli *c)
     printf("%s", is_json ? "[" : "");
     for (uint32_t i = 0; i < n; i++) {
         if (is_json)
-            print_op_json(ops[i], i == 0 ? "" : ",");
+            print_op_json(c->arena, ops[i], i == 0 ? "" : ",");
         else if (n_named != 0)
             print_op(ops[i]);
         else
@@ -181,11 +177,8 @@ ExitCode cmd_explain(Cli *c)
         return cli_fail(c);
     }
     if (c->options.json != NULL) {
-        printf("{\"code\": \"%s\", \"title\": ", diag_code_text(code));
-        diag_print_json_string(stdout, diag_code_title(code));
-        printf(", \"text\": ");
-        diag_print_json_string(stdout, diag_code_explanation(code));
-        printf("}\n");
+        printf("{\"code\": \"%s\", \"title\": \"%s\", \"text\": \"%s\"}\n", diag_code_text(code),
+               json_text(c->arena, diag_code_title(code)), json_text(c->arena, diag_code_explanation(code)));
         return EXIT_OK;
     }
     printf("%s: %s\n\n%s\n", diag_code_text(code), diag_code_title(code), diag_code_explanation(code));
