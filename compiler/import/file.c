@@ -53,6 +53,35 @@ static bool import_text(Arena *a, Diag *d, uint32_t file, Graph **out)
     return !broken || diag_error(d, (Span){.file = file}, E0209, "%s", broken);
 }
 
+// Names of files that are no ONNX. They count only where the content says nothing.
+static const struct {
+    const char *suffix, *wrong;
+} named[] = {
+    {".json", "expected '{', with which a JSON model begins"},
+    {".rlx", "expected `graph`, with which IR text begins"},
+    {".safetensors", "expected a model; a .safetensors file has weights only, for the model that names it"},
+    {".npy", "expected a model; an .npy file has the elements of one array only"},
+};
+
+static const char *wrong_for_its_name(const char *path)
+{
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+        if (str_ends_with(path, named[i].suffix))
+            return named[i].wrong;
+    return NULL;
+}
+
+// What no reader takes. False: reported.
+static bool refuse(Diag *d, const char *path, const RawFile *f)
+{
+    const char *wrong = wrong_for_its_name(path);
+    if (f->len == 0)
+        wrong = "the file is empty";
+    else if (wrong == NULL)
+        wrong = "the file is neither JSON (starts with '{'), .rlxb, IR text (starts with `graph`) nor ONNX";
+    return diag_error(d, (Span){diag_add_file(d, path, NULL, 0), 0, 0, NULL}, E0108, "%s", wrong);
+}
+
 bool import_model(Arena *a, Diag *d, const char *path, Graph **out)
 {
     return import_model_with(a, d, path, &(ImportOptions){0}, out);
@@ -75,17 +104,15 @@ bool import_model_with(Arena *a, Diag *d, const char *path, const ImportOptions 
         return false;
     size_t at = skip_comments(&f);
     const char *dir = rawfile_folder(a, path);
-    if (rlxb_is(f.data, f.len))
-        return import_rlxb(a, d, &(RlxbSource){path, f.data, f.len, !options->trusts_data}, out) &&
-               apply(*out, options);
+    const bool is_rlxb = rlxb_is(f.data, f.len);
     if (at < f.len && f.data[at] == '{')
         return import_json(a, d, diag_add_file(d, path, f.data, f.len), dir, out) && apply(*out, options);
     if (has_word(&f, at, "graph"))
         return import_text(a, d, diag_add_file(d, path, f.data, f.len), out) && apply(*out, options);
-    if (!is_text(&f) || str_ends_with(path, ".onnx"))
+    if (is_rlxb || (f.len != 0 && str_ends_with(path, ".rlxb")))
+        return import_rlxb(a, d, &(RlxbSource){path, f.data, f.len, !options->trusts_data}, out) &&
+               apply(*out, options);
+    if (f.len != 0 && (str_ends_with(path, ".onnx") || (!is_text(&f) && wrong_for_its_name(path) == NULL)))
         return import_onnx_source(a, d, &(OnnxSource){path, f.data, f.len, dir, *options}, out);
-    return diag_error(
-        d, (Span){diag_add_file(d, path, NULL, 0), 0, 0, NULL}, E0108, "%s",
-        f.len ? "the file is neither JSON (starts with '{'), .rlxb, IR text (starts with `graph`) nor ONNX"
-              : "the file is empty");
+    return refuse(d, path, &f);
 }

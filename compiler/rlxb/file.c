@@ -34,10 +34,30 @@ uint64_t rlxb_header_bytes(const void *data)
     return RLXB_HEADER + rlxb_get(p + 24, 8);
 }
 
+static const char *hex(Arena *a, const unsigned char *bytes, size_t n)
+{
+    Str s = str_new(a);
+    for (size_t i = 0; i < n; i++)
+        str_printf(&s, "%s%02x", i == 0 ? "" : " ", bytes[i]);
+    return str_text(&s);
+}
+
+static bool refuse_magic(Codec *c)
+{
+    enum { NAME = 5 }; // up to the line ends
+    const bool is_text = c->len > NAME && memcmp(c->data, magic, NAME) == 0;
+    return codec_fail(c, "expected %s, with which an .rlxb file begins; found %s%s",
+                      hex(c->arena, magic, sizeof magic),
+                      hex(c->arena, c->data, c->len < sizeof magic ? c->len : sizeof magic),
+                      is_text ? ": its line ends were changed, as when text is copied" : "");
+}
+
 // Leaves c at the graph section.
 static bool read_header(Codec *c)
 {
     const unsigned char *p = c->data;
+    if (!rlxb_is(p, c->len))
+        return refuse_magic(c);
     if (c->len < RLXB_HEADER)
         return codec_fail(c, "the file has %zu bytes; the header alone has %d", c->len, RLXB_HEADER);
     const uint64_t version = rlxb_get(p + 8, 4), len = rlxb_get(p + 16, 8), graph = rlxb_get(p + 24, 8),
