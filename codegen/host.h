@@ -88,8 +88,9 @@ typedef struct HostCalls {
 void host_print_calls(const Plan *plan, HostCalls c, const char *indent, Str *out);
 // "a.b/c" -> "a_b_c": a C identifier from any name.
 const char *host_identifier(Arena *a, const char *name);
-// The same, and one that can be the name of a model's function and files: not a word of C or C++, nothing of
-// the standard library or of the generated code itself.
+// What the name of a model's function and files must not be, as "a word of C"; NULL: it is free.
+const char *host_name_kept(const char *identifier);
+// An identifier as above that is free.
 const char *host_model_name(Arena *a, const char *name);
 // Takes the next bytes of a file. False: no more are wanted.
 typedef bool (*EmitSink)(void *ctx, const void *bytes, size_t n);

@@ -21,14 +21,17 @@ static const char reserved_words[] =
 static const char used_in_entry[] = " ctx status memcpy double int16_t int32_t int64_t int8_t size_t uint16_t"
                                     " uint32_t uint64_t uint8_t ";
 
-// What the generated code has at file scope.
+// What the generated code has at file scope; of buckets also with _b and a number.
 static const char own_names[] =
-    " arena_block args checks clears device device_checks device_inputs device_kept device_outputs "
-    "device_sizes"
-    " dispatch dispatch_part expert_layers expert_parts experts functions images maps run_all spans "
-    "inputs kernels loops output_sizes outputs param_has_init params program schedule segments "
-    "shape_now slots start state_block state_init states static_ctx steps symbol_list symbols wait_for "
-    "weights ";
+    " arena_block args bucket_cells bucket_models bucket_sizes bucket_symbols checks clears device"
+    " device_checks device_inputs device_kept device_outputs device_sizes dispatch dispatch_part edges"
+    " expert_layers expert_parts experts first_segments functions image_text images inputs kept kernels"
+    " loops maps output_sizes outputs param_has_init params preparation prepare_part program run_all schedule"
+    " segments sets shape_now slots spans start state_block state_init states static_ctx steps"
+    " symbol_list symbols wait_for weights ";
+
+// Each with a number at its end.
+static const char own_numbered[] = " bucket_ladder model_b set ";
 
 // What stands at file scope in a program around it, and headers that a file NAME.h would hide.
 static const char library_names[] =
@@ -38,8 +41,17 @@ static const char library_names[] =
     " strerror strlen strncat strncmp strncpy strpbrk strrchr strsep strspn strstr strtok strxfrm"
     " int16_t int32_t int64_t int8_t intmax_t intptr_t ptrdiff_t size_t uint16_t uint32_t uint64_t uint8_t"
     " uintmax_t uintptr_t"
-    " assert complex ctype errno fenv float inttypes iso646 limits locale math memory setjmp stdarg stdbool"
-    " stddef stdint stdio stdlib string strings tgmath time unistd wchar wctype ";
+    " access alarm asctime brk chdir chown chroot clock close closefrom confstr crypt ctime daemon difftime"
+    " dlclose dlerror dlopen dlsym dup dup2 execl execle execlp execv execve execvp fork fsync getcwd getopt"
+    " getpid gmtime isatty link localtime lockf lseek mktime nanosleep nice optarg optind pause pipe pread"
+    " pwrite read readlink rmdir sbrk setuid sleep strftime symlink sync syscall sysconf truncate ttyname"
+    " tzset unlink usleep vfork write"
+    " assert complex ctype dlfcn errno features fenv float inttypes iso646 limits locale math memory"
+    " pthread sched setjmp stdarg stdbool stddef stdint stdio stdlib string strings tgmath time unistd"
+    " wchar wctype ";
+
+// Threads, clocks and libraries of POSIX: too many to list.
+static const char *const library_prefixes[] = {"pthread_", "sched_", "clock_get", "RTLD_"};
 
 // Of math.h, each also with f or l at its end.
 static const char math_functions[] =
@@ -49,16 +61,27 @@ static const char math_functions[] =
     " remquo rint round scalb scalbln scalbn significand sin sincos sinh sqrt tan tanh tgamma trunc y0 y1"
     " yn ";
 
-static bool is_in(Arena *a, const char *words, const char *name)
+// The first n bytes of the name.
+static bool is_in(const char *words, const char *name, size_t n)
 {
-    return strstr(words, arena_printf(a, " %s ", name)) != NULL;
+    for (const char *at = words; (at = strchr(at, ' ')) != NULL;) {
+        at++;
+        if (strncmp(at, name, n) == 0 && at[n] == ' ')
+            return true;
+    }
+    return false;
 }
 
-static bool is_math_function(Arena *a, const char *name)
+static bool is_listed(const char *words, const char *name)
+{
+    return is_in(words, name, strlen(name));
+}
+
+static bool is_math_function(const char *name)
 {
     const size_t n = strlen(name);
-    return is_in(a, math_functions, name) || (n > 1 && (name[n - 1] == 'f' || name[n - 1] == 'l') &&
-                                              is_in(a, math_functions, arena_strndup(a, name, n - 1)));
+    const bool has_type = n > 1 && (name[n - 1] == 'f' || name[n - 1] == 'l');
+    return is_in(math_functions, name, n) || (has_type && is_in(math_functions, name, n - 1));
 }
 
 // runtime-lite's own prefix.
@@ -86,11 +109,28 @@ static bool is_fallback(const char *name)
     return n > tail && strcmp(name + n - tail, HOST_FALLBACK) == 0;
 }
 
-// k0_conv: names of kernels.
+// k0_conv, image_k0_conv: names of kernels and of their code.
 static bool is_kernel(const char *name)
 {
-    const size_t digits = name[0] == 'k' ? strspn(name + 1, "0123456789") : 0;
-    return digits > 0 && name[1 + digits] == '_';
+    const char *k = strncmp(name, "image_", 6) == 0 ? name + 6 : name;
+    const size_t digits = k[0] == 'k' ? strspn(k + 1, "0123456789") : 0;
+    return digits > 0 && k[1 + digits] == '_';
+}
+
+static size_t without_digits(const char *name)
+{
+    size_t n = strlen(name);
+    while (n > 0 && isdigit((unsigned char)name[n - 1]))
+        n--;
+    return n;
+}
+
+static bool is_own(const char *name)
+{
+    const size_t all = strlen(name), n = without_digits(name);
+    const bool has_number = n < all, has_bucket = has_number && n > 2 && strncmp(name + n - 2, "_b", 2) == 0;
+    return is_in(own_names, name, all) || (has_number && is_in(own_numbered, name, n)) ||
+           (has_bucket && is_in(own_names, name, n - 2));
 }
 
 const char *host_identifier(Arena *a, const char *name)
@@ -109,19 +149,51 @@ static bool is_internal(const char *name)
     return name[0] == '_' && (name[1] == '_' || isupper((unsigned char)name[1]));
 }
 
+static bool is_library(const char *name)
+{
+    for (size_t i = 0; i < sizeof library_prefixes / sizeof *library_prefixes; i++)
+        if (strncmp(name, library_prefixes[i], strlen(library_prefixes[i])) == 0)
+            return true;
+    return is_listed(library_names, name) || is_math_function(name) || is_macro_like(name);
+}
+
+static bool is_word(const char *name)
+{
+    return is_listed(reserved_words, name) || is_internal(name);
+}
+
+// Which names cannot be that of a model's function and files.
+static const struct {
+    bool (*is_one)(const char *name);
+    const char *what;
+} kept[] = {
+    {is_word, "a word of C or C++, or of their compilers"},
+    {is_library, "a name of the C library or of one of its headers"},
+    {is_runtime, "a name of rlxc's runtime"},
+    {is_own, "a name that the generated code uses itself"},
+    {is_kernel, "a name that the generated code uses itself"},
+    {is_fallback, "a name that the generated code uses itself"},
+};
+
+const char *host_name_kept(const char *id)
+{
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        if (kept[i].is_one(id))
+            return kept[i].what;
+    return NULL;
+}
+
 const char *host_model_name(Arena *a, const char *name)
 {
     const char *id = host_identifier(a, name);
-    if (is_internal(id) || is_in(a, reserved_words, id) || is_in(a, own_names, id) ||
-        is_in(a, library_names, id) || is_math_function(a, id) || is_runtime(id) || is_macro_like(id) ||
-        is_kernel(id) || is_fallback(id))
-        return arena_printf(a, "m_%s", id);
-    return id;
+    if (host_name_kept(id) == NULL)
+        return id;
+    return arena_printf(a, is_fallback(id) ? "%s_" : "m_%s", id);
 }
 
 // --- parameters ----------------------------------------------------------------------------------
 
-static bool is_listed(const char *name, const char *const *list, uint32_t n)
+static bool is_one_of(const char *name, const char *const *list, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
         if (strcmp(name, list[i]) == 0)
@@ -131,9 +203,9 @@ static bool is_listed(const char *name, const char *const *list, uint32_t n)
 
 static bool is_taken(const HostEmit *e, const char *name, uint32_t n_inputs, uint32_t n_outputs)
 {
-    return strcmp(name, e->options->name) == 0 || is_in(e->arena, reserved_words, name) ||
-           is_in(e->arena, used_in_entry, name) || is_in(e->arena, own_names, name) ||
-           is_listed(name, e->input_names, n_inputs) || is_listed(name, e->output_names, n_outputs);
+    return strcmp(name, e->options->name) == 0 || is_listed(reserved_words, name) ||
+           is_listed(used_in_entry, name) || is_own(name) ||
+           is_one_of(name, e->input_names, n_inputs) || is_one_of(name, e->output_names, n_outputs);
 }
 
 static const char *unique_name(const HostEmit *e, const char *name, uint32_t n_inputs, uint32_t n_outputs)
@@ -155,7 +227,7 @@ static void name_symbols(HostEmit *e)
     e->symbol_names = ARENA_ARRAY(e->arena, const char *, s != NULL ? s->n : 0);
     for (uint32_t i = 0; s != NULL && i < s->n; i++) {
         const char *base = unique_name(e, s->symbol[i].name, 0, 0), *name = base;
-        for (uint32_t k = 2; is_listed(name, e->symbol_names, i); k++)
+        for (uint32_t k = 2; is_one_of(name, e->symbol_names, i); k++)
             name = arena_printf(e->arena, "%s_%u", base, k);
         e->symbol_names[i] = name;
     }

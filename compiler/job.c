@@ -169,6 +169,22 @@ static KernelCompiler kernel_compiler(Job *j)
     return (KernelCompiler){metal_make_images, &j->metal};
 }
 
+static bool read_name(Job *j, const char **out)
+{
+    enum { MAX = 200 };
+    Arena *a = j->cli->arena;
+    const char *given = j->cli->options.name;
+    const char *name = *out = given != NULL ? given : host_model_name(a, output_stem(a, j->model));
+    const char *kept = host_name_kept(name), *good = host_model_name(a, name);
+    if (strlen(name) > MAX)
+        return wrong_value(j, "--name", name, "at most 200 bytes");
+    if (kept != NULL)
+        return wrong_value(j, "--name", name,
+                           arena_printf(a, "another name, such as %s: this is %s", good, kept));
+    return strcmp(name, good) == 0 ||
+           wrong_value(j, "--name", name, arena_printf(a, "a C identifier, such as %s", good));
+}
+
 static bool read_host_options(Job *j)
 {
     const KernelCompiler compiler = kernel_compiler(j);
@@ -177,10 +193,9 @@ static bool read_host_options(Job *j)
                              *const pools[] = {"posix", "caller"};
     const Options *o = &j->cli->options;
     uint32_t mode = 0, arena = 0, api = 0, pool = 0;
-    const char *name =
-        o->name != NULL ? o->name : host_model_name(j->cli->arena, output_stem(j->cli->arena, j->model));
-    if (strcmp(name, host_model_name(j->cli->arena, name)) != 0 || strlen(name) > 200)
-        return wrong_value(j, "--name", name, "a C identifier that is no word of C or of its library");
+    const char *name = NULL;
+    if (!read_name(j, &name))
+        return false;
     if (o->weights != NULL && !choose(j, "--weights", o->weights, weights, 5, &mode))
         return false;
     if (mode == WEIGHTS_AUTO && (j->cpu.features & CPU_NO_INCBIN))
