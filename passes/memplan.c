@@ -15,6 +15,10 @@ typedef struct Planner {
 
 enum { STAGED_ALIGN = 256, STAGED_PAD = 64 };
 
+// GPUs read memory by lines of 128 bytes and fetch pairs of them. Rows that are whole lines need half as many
+// requests where they begin with one. Buffers that are smaller are left where they are.
+enum { GPU_ALIGN = 256 };
+
 static PlanBuffer *buffer_of(Planner *m, BufId b)
 {
     return &m->plan->buffers.data[b];
@@ -23,6 +27,28 @@ static PlanBuffer *buffer_of(Planner *m, BufId b)
 static bool is_arena(Planner *m, BufId b)
 {
     return b != 0 && buffer_of(m, b)->region == REGION_ARENA;
+}
+
+static uint64_t align_to(uint64_t n, uint64_t align)
+{
+    return (n + align - 1) / align * align;
+}
+
+// Regions that another one begins behind are whole lines, too.
+static void align_regions(Plan *p)
+{
+    static const Region before[] = {REGION_STATE, REGION_WEIGHTS};
+    for (uint32_t i = 0; i < sizeof before / sizeof *before; i++)
+        p->region_bytes[before[i]] = align_to(p->region_bytes[before[i]], GPU_ALIGN);
+}
+
+static void align_buffers(Plan *p)
+{
+    for (BufId b = 1; b < p->buffers.len; b++) {
+        PlanBuffer *buf = &p->buffers.data[b];
+        if (buf->bytes >= GPU_ALIGN && buf->align < GPU_ALIGN)
+            buf->align = GPU_ALIGN;
+    }
 }
 
 // --- in place ------------------------------------------------------------------------------------
@@ -236,11 +262,6 @@ static void place_arena(Planner *m)
 
 // --- what a GPU and its host exchange ------------------------------------------------------------
 
-static uint64_t align_to(uint64_t n, uint64_t align)
-{
-    return (n + align - 1) / align * align;
-}
-
 // Calls fn for the values that the host writes before a run or reads after it.
 static void for_exchanged(Planner *m, void (*fn)(Planner *m, BufId b))
 {
@@ -270,8 +291,9 @@ static void place_staged(Planner *m, BufId b)
     if (!m->is_staged[b])
         return;
     m->is_staged[b] = false; // once
-    buffer_of(m, b)->offset = *end;
-    *end += align_to(buffer_of(m, b)->bytes, STAGED_PAD);
+    PlanBuffer *buf = buffer_of(m, b);
+    buf->offset = align_to(*end, buf->align);
+    *end = buf->offset + align_to(buf->bytes, STAGED_PAD);
 }
 
 // Behind all else in the arena, so that few copies move all of it.
@@ -295,8 +317,8 @@ static void place_region(Planner *m, Region region)
         PlanBuffer *buf = buffer_of(m, b);
         if (buf->region != region || (region == REGION_WEIGHTS && buf->first == UINT32_MAX))
             continue;
-        buf->offset = next;
-        next += (buf->bytes + buf->align - 1) / buf->align * buf->align;
+        buf->offset = align_to(next, buf->align);
+        next = buf->offset + align_to(buf->bytes, buf->align);
     }
     m->plan->region_bytes[region] = next;
 }
@@ -372,6 +394,8 @@ bool pass_memplan(Pass *p)
     m.owner = ARENA_ARRAY(p->scratch, BufId, p->plan->buffers.len);
     m.is_output = ARENA_ARRAY(p->scratch, bool, p->plan->buffers.len);
     m.is_staged = ARENA_ARRAY(p->scratch, bool, p->plan->buffers.len);
+    if (p->options->caps->is_gpu)
+        align_buffers(p->plan);
     const bool has_exchange = p->options->caps->is_gpu && p->frame == NULL;
     if (has_exchange)
         for_exchanged(&m, mark_staged);
@@ -405,6 +429,8 @@ bool pass_memplan(Pass *p)
     place_region(&m, REGION_WEIGHTS);
     place_region(&m, REGION_EXPERTS);
     place_region(&m, REGION_MAPS);
+    if (p->options->caps->is_gpu)
+        align_regions(p->plan);
     for (uint32_t i = 0; i < p->plan->kernels.len; i++)
         mark_empty_aliases(p->plan, &p->plan->kernels.data[i]);
     return true;
