@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ResNet-50 in half precision with random weights: as a graph description and as a function for torch. Batch
-norms are taken as folded into the convolutions, whose weights are scaled so that activations stay near 1."""
+"""ResNet-50 in half precision with random weights: as a graph description, as a function for torch and in
+ONNX. Batch norms are taken as folded into the convolutions, whose weights are scaled so that activations stay
+near 1."""
 
 import math
 import pathlib
@@ -132,3 +133,38 @@ def torch_function(dtype):
     net = TorchNet(dtype)
     resnet50(net, 0)
     return net
+
+
+class OnnxNet:
+    """The network as nodes of an onnx_peer.Graph."""
+
+    def __init__(self, graph):
+        self.graph = graph
+
+    def conv(self, x, weight, stride, pad):
+        shape = {"kernel_shape": weight.shape[2:], "strides": [stride] * 2, "pads": [pad] * 4}
+        return self.graph.node("Conv", x, self.graph.constant(weight), **shape)
+
+    def relu(self, x):
+        return self.graph.node("Relu", x)
+
+    def add(self, x, y):
+        return self.graph.node("Add", x, y)
+
+    def pool(self, x):
+        return self.graph.node("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+
+    def head(self, x, weight):
+        mean = self.graph.node("Flatten", self.graph.node("GlobalAveragePool", x))
+        return self.graph.node("Gemm", mean, self.graph.constant(weight), transB=1)
+
+
+def onnx_builder(x):
+    """A function for onnx_peer.peers: the network of x, a tensor of torch in the order N, C, H, W."""
+    x = x.contiguous()
+
+    def build(graph):
+        y = resnet50(OnnxNet(graph), graph.input(x))
+        graph.output(y, x.new_empty(x.shape[0], CLASSES))
+
+    return build

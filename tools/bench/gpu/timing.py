@@ -4,7 +4,7 @@
 What is timed is a runner: an object with `runs(n)` (starts n runs, waits for them) and `times(n, runs,
 flush)` (microseconds of a run by events of the device, n samples of `runs` runs each; flush: bytes written
 before each sample). `Ours` (ours.py) is one, `Torch` below another: a function captured once as a CUDA graph,
-so that the host costs neither of them anything.
+so that the host costs neither of them anything; onnx_peer.py has a third.
 
 Matrix work at full rate lowers the clock within a second, so it is measured in two regimes:
   burst      after a pause, one run to warm up, then a few timed ones
@@ -20,13 +20,46 @@ SUSTAINED = 0.5  # seconds
 FLUSH_BYTES = 256 << 20  # several times the largest cache
 
 
-class Torch:
+class Launched:
+    """What the host starts with launch() on a stream of torch."""
+
+    def __init__(self, stream):
+        import torch
+
+        self.torch, self.stream, self.memory = torch, stream, None
+
+    def launch(self):
+        raise NotImplementedError
+
+    def runs(self, n):
+        for _ in range(n):
+            self.launch()
+        self.torch.cuda.synchronize()
+
+    def times(self, n=20, runs=1, flush=0):
+        torch = self.torch
+        if flush and self.memory is None:
+            self.memory = torch.empty(flush, dtype=torch.int8, device="cuda")
+        events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(n)]
+        with torch.cuda.stream(self.stream):
+            for first, last in events:
+                if flush:
+                    self.memory.zero_()
+                first.record()
+                for _ in range(runs):
+                    self.launch()
+                last.record()
+        torch.cuda.synchronize()
+        return [first.elapsed_time(last) * 1000 / runs for first, last in events]
+
+
+class Torch(Launched):
     """A function of no arguments that computes with torch; `result` is what it returned."""
 
     def __init__(self, function):
         import torch
 
-        self.torch, self.memory = torch, None
+        super().__init__(torch.cuda.current_stream())
         stream = torch.cuda.Stream()
         with torch.cuda.stream(stream), torch.no_grad():
             for _ in range(3):
@@ -35,26 +68,10 @@ class Torch:
         self.graph = torch.cuda.CUDAGraph()
         with torch.no_grad(), torch.cuda.graph(self.graph):
             self.result = function()
+        self.runs(1)
 
-    def runs(self, n):
-        for _ in range(n):
-            self.graph.replay()
-        self.torch.cuda.synchronize()
-
-    def times(self, n=20, runs=1, flush=0):
-        torch = self.torch
-        if flush and self.memory is None:
-            self.memory = torch.empty(flush, dtype=torch.int8, device="cuda")
-        events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(n)]
-        for first, last in events:
-            if flush:
-                self.memory.zero_()
-            first.record()
-            for _ in range(runs):
-                self.graph.replay()
-            last.record()
-        torch.cuda.synchronize()
-        return [first.elapsed_time(last) * 1000 / runs for first, last in events]
+    def launch(self):
+        self.graph.replay()
 
 
 def burst(runner, samples=3):
