@@ -79,8 +79,11 @@ static void print_text(const Job *j, const Native *n, const Bench *b, const char
                b->waiting_us);
     print_speed(b);
     print_machine(b);
-    printf("kernels %u, %.2f us with a clock between them, which takes %.3f us each time (%u runs)\n",
-           b->rows.len, b->sum_us, b->clock_us, b->n_profiled);
+    if (b->has_machine)
+        printf("kernels %u, %.2f us with a clock between them, which takes %.3f us each time (%u runs)\n",
+               b->rows.len, b->sum_us, b->clock_us, b->n_profiled);
+    else
+        printf("kernels %u, %.2f us one after the other (%u runs)\n", b->rows.len, b->sum_us, b->n_profiled);
     printf("%12s %8s", "us", "share");
     if (b->has_costs)
         printf(" %9s %9s", "GFLOP/s", "GB/s");
