@@ -12,7 +12,10 @@
 static void print_json(const Job *j, const TuneQuestions *q, const char *path)
 {
     Arena *a = j->cli->arena;
-    printf("{\n  \"file\": \"%s\",\n  \"cpu\": \"%s\",\n  \"choices\": [", json_text(a, path), j->cpu.name);
+    printf("{\n  \"file\": \"%s\",\n  \"cpu\": \"%s\",\n", json_text(a, path), j->cpu.name);
+    if (j->target->caps.is_gpu)
+        printf("  \"gpu\": \"%s\",\n", j->nvrtc.gpus.name[0]);
+    printf("  \"choices\": [");
     for (uint32_t i = 0; i < q->len; i++) {
         const TuneQuestion *t = &q->data[i];
         printf("%s\n    {\"question\": \"%s\", \"answer\": \"%s\", \"estimated\": \"%s\", \"us\": %.3f, "
@@ -47,12 +50,26 @@ static bool measured_inputs(Job *j, const char *seed, Tensor **inputs)
     return open_sizes_given(j, sizes) && feeds_read(j, seed, sizes, inputs);
 }
 
+// What is measured is code for one place: this machine, or its GPU.
+static bool check_place(Job *j)
+{
+    if (!j->target->caps.is_gpu)
+        return native_check_cpu(j);
+    if (j->target != &target_cuda || j->fallback != NULL)
+        return diag_error(j->cli->diag, (Span){0}, E0003, "tune: not with --target %s",
+                          j->cli->options.target);
+    return j->nvrtc.gpus.n == 1 || diag_error(j->cli->diag, (Span){0}, E0003,
+                                              "tune: --gpu must name the one to measure on, as sm_90a");
+}
+
 static bool tune(Job *j, TuneQuestions *q, const char *path)
 {
     Tensor *inputs = NULL;
     const char *seed = j->cli->options.random != NULL ? j->cli->options.random : "1";
-    TuneFile file = {.cpu = j->cpu.name};
-    if (!native_check_cpu(j) || !job_plan(j) || !measured_inputs(j, seed, &inputs))
+    if (!check_place(j))
+        return false;
+    TuneFile file = {.place = job_tune_place(j, 0)};
+    if (!job_plan(j) || !measured_inputs(j, seed, &inputs))
         return false;
     *q = tune_questions(j);
     if (!tune_measure(j, inputs, q))

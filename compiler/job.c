@@ -86,18 +86,15 @@ static bool read_threads(Job *j)
     return true;
 }
 
-// What means nothing on a device, which has threads of its own: answers of --tune are for kernels of a CPU.
+// A device has threads of its own; and only CUDA has kernels of which several are considered.
 static bool check_gpu_options(Job *j)
 {
     const Options *o = &j->cli->options;
-    const struct {
-        const char *option, *value;
-    } no[] = {{"--threads", o->threads}, {"--tune", o->tune}};
-    for (uint32_t i = 0; i < sizeof no / sizeof *no; i++)
-        if (no[i].value != NULL)
-            return diag_error(j->cli->diag, (Span){0}, E0003, "%s: not with --target %s", no[i].option,
-                              j->target->name);
-    return true;
+    const char *no = o->threads != NULL                                 ? "--threads"
+                     : o->tune != NULL && j->target != &target_cuda ? "--tune"
+                                                                        : NULL;
+    return no == NULL ||
+           diag_error(j->cli->diag, (Span){0}, E0003, "%s: not with --target %s", no, j->target->name);
 }
 
 static bool read_gpus(Job *j)
@@ -231,6 +228,22 @@ static bool read_host_options(Job *j)
     return read_moe(j);
 }
 
+const char *job_tune_place(const Job *j, uint32_t gpu)
+{
+    const char *name = j->target->caps.is_gpu ? j->nvrtc.gpus.name[gpu] : j->cpu.name;
+    return arena_printf(j->cli->arena, "%s %s", j->target->caps.is_gpu ? "gpu" : "cpu", name);
+}
+
+// Was it measured on what code is generated for now?
+static bool is_tuned_here(const Job *j, const TuneFile *file)
+{
+    const uint32_t n = j->target->caps.is_gpu ? j->nvrtc.gpus.n : 1;
+    for (uint32_t i = 0; i < n; i++)
+        if (strcmp(file->place, job_tune_place(j, i)) == 0)
+            return true;
+    return n == 0;
+}
+
 // Measured choices.
 static bool read_tune(Job *j)
 {
@@ -240,9 +253,9 @@ static bool read_tune(Job *j)
         return true;
     if (!tune_file_read(j->cli->arena, j->cli->diag, path, &file))
         return false;
-    if (strcmp(file.cpu, j->cpu.name) != 0)
-        diag_warning(j->cli->diag, (Span){0}, E0006, "%s was measured for --cpu %s, not for %s", path,
-                     file.cpu, j->cpu.name);
+    if (!is_tuned_here(j, &file))
+        diag_warning(j->cli->diag, (Span){0}, E0006, "%s was measured for --%s, not for %s", path, file.place,
+                     j->target->caps.is_gpu ? "this --gpu" : j->cpu.name);
     j->pipeline.tuned = file.choices.data;
     j->pipeline.n_tuned = file.choices.len;
     return true;

@@ -3,6 +3,7 @@
 #include "compiler/tune.h"
 #include "compiler/native.h"
 #include "compiler/output.h"
+#include "runtime-lite/rlx_look.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -11,7 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_TOGETHER = 6, MIN_ROUNDS = 5, MAX_ROUNDS = 200, WARM_UP = 2 };
+// MAX_ON_GPU: of candidates, the cheapest by the estimate. There are up to 150, and compiling takes seconds.
+enum { MAX_TOGETHER = 6, MIN_ROUNDS = 5, MAX_ROUNDS = 200, WARM_UP = 2, MAX_ON_GPU = 12 };
 static const double batch_seconds = 4, worth_it = 0.97;
 static const uint64_t most_weights = (uint64_t)2 << 30; // of all libraries that are loaded together
 
@@ -25,10 +27,12 @@ static TuneQuestion *find(TuneQuestions *q, const char *question)
     return NULL;
 }
 
-static TuneQuestion *add_question(Arena *a, TuneQuestions *q, const PlanChoice *c)
+static TuneQuestion *add_question(const Job *j, TuneQuestions *q, const PlanChoice *c)
 {
+    Arena *a = j->cli->arena;
     TuneQuestion t = {.question = c->question};
-    for (const char *name = c->others; *name != '\0';) {
+    const uint32_t most = j->target->caps.is_gpu ? MAX_ON_GPU : UINT32_MAX;
+    for (const char *name = c->others; *name != '\0' && t.candidates.len < most;) {
         const size_t n = strcspn(name, " ");
         if (strlen(c->answer) == n && strncmp(name, c->answer, n) == 0)
             t.given = t.pick = t.candidates.len;
@@ -50,21 +54,32 @@ static void number_kernels(Plan *p, uint32_t *next)
             number_kernels(p->kernels.data[i].loop->body, next);
 }
 
-static void collect(Arena *a, const Plan *p, TuneQuestions *q)
+// The rows of the table of kernels, in which the body of a loop follows it, by number of a kernel.
+static void find_rows(const Plan *p, uint32_t *row, uint32_t *rows)
+{
+    for (uint32_t i = 0; i < p->kernels.len; i++) {
+        rows[p->probe - 1 + i] = (*row)++;
+        if (p->kernels.data[i].loop != NULL)
+            find_rows(p->kernels.data[i].loop->body, row, rows);
+    }
+}
+
+static void collect(const Job *j, const Plan *p, const uint32_t *rows, TuneQuestions *q)
 {
     for (uint32_t i = 0; i < p->choices.len; i++) {
         const PlanChoice *c = &p->choices.data[i];
         if (strchr(c->others, ' ') == NULL)
             continue;
         TuneQuestion *t = find(q, c->question);
-        t = t != NULL ? t : add_question(a, q, c);
-        const uint32_t kernel = p->probe - 1 + c->kernel;
+        t = t != NULL ? t : add_question(j, q, c);
+        const uint32_t number = p->probe - 1 + c->kernel;
+        const uint32_t kernel = j->target->caps.is_gpu ? rows[number] : number;
         if (t->kernels.len == 0 || t->kernels.data[t->kernels.len - 1] != kernel)
-            vec_push(a, &t->kernels, kernel);
+            vec_push(j->cli->arena, &t->kernels, kernel);
     }
     for (uint32_t i = 0; i < p->kernels.len; i++)
         if (p->kernels.data[i].loop != NULL)
-            collect(a, p->kernels.data[i].loop->body, q);
+            collect(j, p->kernels.data[i].loop->body, rows, q);
 }
 
 static int by_question(const void *a, const void *b)
@@ -75,9 +90,11 @@ static int by_question(const void *a, const void *b)
 TuneQuestions tune_questions(Job *j)
 {
     TuneQuestions q = {0};
-    uint32_t n = 0;
+    uint32_t n = 0, row = 0;
     number_kernels(j->plan, &n);
-    collect(j->cli->arena, j->plan, &q);
+    uint32_t *rows = ARENA_ARRAY(j->cli->arena, uint32_t, n + 1);
+    find_rows(j->plan, &row, rows);
+    collect(j, j->plan, rows, &q);
     if (q.len != 0)
         qsort(q.data, q.len, sizeof *q.data, by_question);
     return q;
@@ -104,7 +121,10 @@ static bool build_here(Job *j, const TuneQuestions *q, uint32_t variant, const c
     uint32_t n = 0;
     if (!job_plan(j))
         return false;
-    number_kernels(j->plan, &n);
+    if (j->target->caps.is_gpu)
+        j->host.has_profile = true;
+    else
+        number_kernels(j->plan, &n);
     return job_emit(j) && native_build(j, dir, &library);
 }
 
@@ -129,7 +149,7 @@ static bool build(Job *j, const TuneQuestions *q, uint32_t variant, const char *
 
 static void remove_files(Job *j, const char *dir)
 {
-    static const char *const ends[] = {"c", "h", "weights", "so"};
+    static const char *const ends[] = {"c", "h", "cu", "weights", "so"};
     for (uint32_t i = 0; i < sizeof ends / sizeof *ends; i++)
         unlink(arena_printf(j->cli->arena, "%s/%s.%s", dir, j->host.name, ends[i]));
     rmdir(dir);
@@ -161,15 +181,27 @@ static void on_probe(unsigned place)
 typedef struct Variant {
     uint32_t number;
     Native native;
-    double *best; // by kernel, seconds in a whole run
+    double *best;        // by kernel, seconds in a whole run
+    rlx_profile profile; // on a GPU, which then says how long each kernel took
 } Variant;
+
+static uint64_t no_clock(void *user)
+{
+    (void)user;
+    return 0;
+}
 
 static bool run_once(Job *j, Variant *v, const Tensor *inputs, Tensor *outputs, double *scratch)
 {
+    const bool is_gpu = j->target->caps.is_gpu;
     memset(scratch, 0, n_running * sizeof *scratch);
     running = scratch;
+    if (is_gpu)
+        rlx_set_device_times(&v->native.ctx, scratch, n_running);
     if (!native_run(j, &v->native, inputs, outputs))
         return false;
+    for (uint32_t k = 0; is_gpu && k < n_running; k++)
+        scratch[k] *= 1e-9;
     for (uint32_t k = 0; k < n_running; k++)
         if (v->best[k] == 0 || scratch[k] < v->best[k])
             v->best[k] = scratch[k];
@@ -178,15 +210,25 @@ static bool run_once(Job *j, Variant *v, const Tensor *inputs, Tensor *outputs, 
 
 // --- batches -------------------------------------------------------------------------------------
 
+static void start_clock(Job *j, Variant *v)
+{
+    if (j->target->caps.is_gpu) {
+        v->profile.clock = no_clock;
+        v->profile.ticks = ARENA_ARRAY(j->cli->arena, uint64_t, n_running + 1);
+        rlx_assert(rlx_set_profile(&v->native.ctx, &v->profile) == RLX_OK);
+        return;
+    }
+    void (**probe)(unsigned) = (void (**)(unsigned))dlsym(v->native.library, "rlx_probe");
+    rlx_assert(probe != NULL);
+    *probe = on_probe;
+}
+
 static bool load(Job *j, Variant *v, const char *dir)
 {
-    void (**probe)(unsigned) = NULL;
     const char *library = arena_printf(j->cli->arena, "%s/%s.so", dir, j->host.name);
     if (!native_load(j, library, &v->native))
         return false;
-    probe = (void (**)(unsigned))dlsym(v->native.library, "rlx_probe");
-    rlx_assert(probe != NULL);
-    *probe = on_probe;
+    start_clock(j, v);
     v->best = ARENA_ARRAY(j->cli->arena, double, n_running + 1);
     return true;
 }

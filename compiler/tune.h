@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures the candidates of all choices of a plan (passes/choice.h) on this machine. Variant r of the model
-// answers every question with its candidate r, and reports when each kernel has ended: so one library
-// measures a candidate of every question at once. Several libraries are loaded together and take turns,
-// warmed; each time is the best of many runs, and counts relative to the cost model's own choice beside it.
+// Measures the candidates of all choices of a plan (passes/choice.h) on this machine, or on its GPU. Variant
+// r of the model answers every question with its candidate r, and reports when each kernel has ended (on a
+// GPU: what its clock says): so one library measures a candidate of every question at once. Several libraries
+// are loaded together and take turns, warmed; each time is the best of many runs, and counts relative to the
+// cost model's own choice beside it.
 #ifndef COMPILER_TUNE_H
 #define COMPILER_TUNE_H
 

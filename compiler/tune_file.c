@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char first_line[] = "rlxc-tune 1", cpu_word[] = "cpu ", arrow[] = " -> ";
+static const char first_line[] = "rlxc-tune 1", arrow[] = " -> ";
 
 typedef struct Reader {
     Arena *arena;
@@ -54,9 +54,10 @@ static bool read_line(Reader *r, const char *line, Span where)
     }
     if (line[0] == '\0' || line[0] == '#')
         return true;
-    if (strncmp(line, cpu_word, strlen(cpu_word)) != 0 || r->out->cpu != NULL)
+    const bool is_place = strncmp(line, "cpu ", 4) == 0 || strncmp(line, "gpu ", 4) == 0;
+    if (!is_place || r->out->place != NULL)
         return read_choice(r, line, where);
-    r->out->cpu = line + strlen(cpu_word);
+    r->out->place = line;
     return true;
 }
 
@@ -65,8 +66,8 @@ static bool check_whole(Reader *r, const char *path)
     const Span whole = {.file = r->file};
     if (!r->has_first)
         return diag_error(r->diag, whole, E0006, "expected the first line '%s'", first_line);
-    if (r->out->cpu == NULL)
-        return diag_error(r->diag, whole, E0006, "%s: no line 'cpu NAME'", path);
+    if (r->out->place == NULL)
+        return diag_error(r->diag, whole, E0006, "%s: no line 'cpu NAME' or 'gpu NAME'", path);
     sort(r->out);
     for (uint32_t i = 1; i < r->out->choices.len; i++)
         if (by_question(&r->out->choices.data[i - 1], &r->out->choices.data[i]) == 0)
@@ -99,7 +100,7 @@ bool tune_file_read(Arena *a, Diag *d, const char *path, TuneFile *out)
 bool tune_file_write(Diag *d, const char *path, TuneFile *file)
 {
     Str s = str_new(d->arena);
-    str_printf(&s, "%s\n%s%s\n# measured by rlxc " RLXC_VERSION "\n", first_line, cpu_word, file->cpu);
+    str_printf(&s, "%s\n%s\n# measured by rlxc " RLXC_VERSION "\n", first_line, file->place);
     sort(file);
     for (uint32_t i = 0; i < file->choices.len; i++)
         str_printf(&s, "%s%s%s\n", file->choices.data[i].question, arrow, file->choices.data[i].answer);

@@ -9,7 +9,7 @@
 #include "ir/plan.h"
 
 typedef struct TuneFile {
-    const char *cpu;         // for which it was measured
+    const char *place;       // for which it was measured: "cpu native", "gpu sm_90a"
     VEC(PlanChoice) choices; // question and answer only
 } TuneFile;
 

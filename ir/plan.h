@@ -131,7 +131,7 @@ typedef struct PlanLoop {
 // the shapes and all else that the answer depends on, so that a measured answer serves later compilations.
 typedef struct PlanChoice {
     const char *question, *answer;
-    const char *others; // the candidates in the order in which they were considered, separated by spaces
+    const char *others; // the candidates, those first that were estimated to be faster, separated by spaces
     uint32_t kernel;    // index in Plan.kernels when it was made
 } PlanChoice;
 

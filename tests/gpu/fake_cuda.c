@@ -31,6 +31,9 @@ static Command *first, **last = &first;
 static uint64_t seed = 1;
 static int n_objects; // streams, events, modules, graphs
 static bool is_strict, is_logged;
+// The device's clock, in microseconds: a record takes one, and launches by the number of their groups.
+static double now;
+static const double us_per_group = 0.1;
 static char fail_name[64];
 static int fail_at;
 
@@ -120,16 +123,20 @@ void fake_run_command(const Command *c)
     if (is_logged)
         fprintf(stderr, "fake_cuda: %d %s %zu\n", (int)c->kind,
                 c->kind == LAUNCH ? c->launch.function->name : "", c->bytes);
-    if (c->kind == LAUNCH)
+    if (c->kind == LAUNCH) {
         run_launch(&c->launch);
+        now += us_per_group * c->launch.grid[0] * c->launch.grid[1] * c->launch.grid[2];
+    }
     if (c->kind == COPY)
         memcpy(c->to, c->kept != NULL ? c->kept : c->from, c->bytes);
     if (c->kind == FILL)
         memset(c->to, c->value, c->bytes);
     if (c->kind == GRAPH)
         fake_run_graph(c->graph);
-    if (c->kind == RECORD)
+    if (c->kind == RECORD) {
+        c->event->us = now += 1;
         c->event->pending--;
+    }
 }
 
 void fake_add_command(Command c)
@@ -186,6 +193,15 @@ int cuDeviceGet(int *device, int ordinal)
 }
 
 // The largest number of threads of a group, of bytes of shared memory ...; the version of the chip: 9.0.
+// NVRTC asks for tables of functions, and does without.
+int cuGetExportTable(const void **table, const void *id);
+int cuGetExportTable(const void **table, const void *id)
+{
+    (void)id;
+    *table = NULL;
+    return NOT_FOUND;
+}
+
 int cuDeviceGetAttribute(int *value, int attribute, int device);
 int cuDeviceGetAttribute(int *value, int attribute, int device)
 {
@@ -425,14 +441,14 @@ int cuEventSynchronize(void *event)
     return OK;
 }
 
-// Each record ends a microsecond later than the one before, as soon as there were both.
+// As soon as there were both.
 int cuEventElapsedTime(float *ms, void *begin, void *end);
 int cuEventElapsedTime(float *ms, void *begin, void *end)
 {
     MAY_FAIL;
     if (((Event *)begin)->pending != 0 || ((Event *)end)->pending != 0)
         return NOT_READY;
-    *ms = 1e-3f;
+    *ms = (float)((((Event *)end)->us - ((Event *)begin)->us) * 1e-3);
     return OK;
 }
 

@@ -53,6 +53,7 @@ typedef struct Graph {
 
 typedef struct Event {
     uint32_t pending; // records in the queue
+    double us;        // of the last of them
 } Event;
 
 // Zeros; ends the process when there is no memory.

@@ -9,7 +9,8 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TIME_LIMIT = 300
-KERNEL = re.compile(r'^extern "C" __global__ void (?:__launch_bounds__\(\w+\) )?(\w+)\(.*?^}', re.M | re.S)
+LIMITS = r"(?:(?:__launch_bounds__|RLX_CLUSTER)\(\w+\) )*"
+KERNEL = re.compile(r'^extern "C" __global__ void ' + LIMITS + r"(\w+)\(.*?^}", re.M | re.S)
 BARRIER = re.compile(r"__syncthreads|_sync\(|rlx_swap\(")
 # NVRTC must not find the library.
 PLAIN = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
