@@ -31,6 +31,7 @@ Graph *graph_new_like(Graph *parent, const char *name)
     Graph *g = new_graph(parent->arena, parent->diag, name);
     g->dims = parent->dims;
     g->payloads = parent->payloads;
+    g->notes = parent->notes;
     return g;
 }
 

@@ -224,6 +224,15 @@ typedef struct GraphCheck {
     const char *message;
 } GraphCheck;
 
+// What the files with the model's weights say about themselves, for those who write such files.
+typedef struct GraphNote {
+    const char *name, *text;
+} GraphNote;
+typedef struct GraphNotes {
+    VEC(GraphNote)
+    list;
+} GraphNotes;
+
 struct Graph {
     Arena *arena;
     Diag *diag;
@@ -239,6 +248,7 @@ struct Graph {
     VEC(GraphIo) io; // of imported ONNX models; copies of the graph do not have it
     VEC(GraphCheck) checks;
     VEC(GraphExtent) extents;
+    const GraphNotes *notes;     // shared with sub-graphs; NULL: none
     const GraphSymbols *symbols; // NULL: all sizes are known or computed
     NodeId page;                 // their values, a param that is in no list; 0: none
     VEC(GraphLive) lives;

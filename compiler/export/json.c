@@ -18,8 +18,7 @@ typedef struct Document {
     Arena scratch;
     Str out;
     const char *weights_file; // as the JSON names it; NULL: everything goes into the text
-    VEC(SafeTensor)
-    tensors; // for that file
+    SafeTensors weights;      // for that file
     Map tensor_names;
 } Document;
 
@@ -214,7 +213,7 @@ static void write_values(Writer *w, const char *name, const Tensor *t)
         return;
     }
     SafeTensor st = {json_unique_name(&w->doc->scratch, &w->doc->tensor_names, name), *t};
-    vec_push(&w->doc->scratch, &w->doc->tensors, st);
+    vec_push(&w->doc->scratch, &w->doc->weights.tensors, st);
     str_add(out, ", \"file\": ");
     json_print_string(out, w->doc->weights_file);
     str_add(out, ", \"tensor\": ");
@@ -478,7 +477,9 @@ bool import_export_json(const Graph *g, const char *json_path, Diag *d)
     doc.weights_file = slash ? slash + 1 : weights_path;
     write_document(&doc, g);
     FilePart text = {doc.out.data, doc.out.len};
-    bool ok = !doc.tensors.len || safetensors_write(d, weights_path, doc.tensors.data, doc.tensors.len);
+    if (g->notes != NULL)
+        doc.weights.notes = *g->notes;
+    bool ok = !doc.weights.tensors.len || safetensors_write(d, weights_path, &doc.weights);
     ok = ok && rawfile_write(d, json_path, &text, 1);
     arena_free(&doc.scratch);
     return ok;

@@ -81,6 +81,20 @@ static const char *default_name(Arena *a, const char *path)
     return *name ? name : "model";
 }
 
+// What all files with weights say; of one name the first.
+static const GraphNotes *collect_notes(const JsonReader *r)
+{
+    GraphNotes *notes = ARENA_NEW(r->arena, GraphNotes);
+    Map known = {0};
+    for (uint32_t i = 0; i < r->opened.len; i++) {
+        const SafeTensors *file = r->opened.data[i];
+        for (uint32_t k = 0; file != NULL && k < file->notes.list.len; k++)
+            if (map_put_str(r->arena, &known, file->notes.list.data[k].name, 1))
+                vec_push(r->arena, &notes->list, file->notes.list.data[k]);
+    }
+    return notes;
+}
+
 static bool read_model(JsonReader *r, const JsonPlace *root, Graph **out)
 {
     enum { VERSION, NAME, SYMBOLS, INPUTS, WEIGHTS, PARAMS, STATES, NODES, OUTPUTS, CHECKS, EXTENTS, COUNT };
@@ -117,6 +131,7 @@ static bool read_model(JsonReader *r, const JsonPlace *root, Graph **out)
     json_outputs(&s, &m[OUTPUTS].place);
     json_checks(&s, &m[CHECKS].place);
     json_extents(&s, &m[EXTENTS].place);
+    g->notes = collect_notes(r);
     *out = g;
     return r->diag->n_errors == n_errors;
 }

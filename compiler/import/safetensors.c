@@ -8,6 +8,8 @@
 #include <math.h>
 #include <string.h>
 
+static const char metadata[] = "__metadata__"; // the entry that is no tensor
+
 enum { PREFIX = 8, DATA_ALIGN = 64, EVEN_SIZE = 16 };
 
 typedef struct Reader {
@@ -113,13 +115,26 @@ static bool read_entry(const Reader *r, const cJSON *item)
     return true;
 }
 
+// The format has texts only there; other values mean nothing to anybody.
+static void read_notes(const Reader *r, const cJSON *item)
+{
+    for (const cJSON *m = cJSON_IsObject(item) ? item->child : NULL; m; m = m->next)
+        if (cJSON_IsString(m))
+            vec_push(
+                r->arena, &r->out->notes.list,
+                ((GraphNote){arena_strdup(r->arena, m->string), arena_strdup(r->arena, m->valuestring)}));
+}
+
 static bool read_entries(const Reader *r, const cJSON *tree)
 {
     if (!cJSON_IsObject(tree))
         return fail(r, "its header is not a JSON object");
-    for (const cJSON *item = tree->child; item; item = item->next)
-        if (strcmp(item->string, "__metadata__") != 0 && !read_entry(r, item))
+    for (const cJSON *item = tree->child; item; item = item->next) {
+        if (strcmp(item->string, metadata) == 0)
+            read_notes(r, item);
+        else if (!read_entry(r, item))
             return false;
+    }
     return true;
 }
 
@@ -168,9 +183,20 @@ static uint64_t tensor_bytes(const Tensor *t)
     return type_bytes(t->dtype, &shape);
 }
 
+static void add_notes(Str *out, const GraphNotes *notes)
+{
+    str_printf(out, "\"%s\":{", metadata);
+    for (uint32_t i = 0; i < notes->list.len; i++) {
+        str_add(out, i ? "," : "");
+        json_print_string(out, notes->list.data[i].name);
+        str_char(out, ':');
+        json_print_string(out, notes->list.data[i].text);
+    }
+    str_char(out, '}');
+}
+
 static void add_entry(Str *out, const SafeTensor *st, uint64_t begin)
 {
-    str_add(out, out->len ? ",\n" : "{");
     json_print_string(out, st->name);
     str_printf(out, ":{\"dtype\":\"%s\",\"shape\":[", dtype_info[st->tensor.dtype].safetensors);
     for (uint32_t i = 0; i < st->tensor.rank; i++)
@@ -179,34 +205,54 @@ static void add_entry(Str *out, const SafeTensor *st, uint64_t begin)
                (unsigned long long)(begin + tensor_bytes(&st->tensor)));
 }
 
-// The format allows no holes. So that most tensors are aligned all the same, those whose size is a multiple
-// of 16 come first.
-bool safetensors_write(Diag *d, const char *path, const SafeTensor *tensors, uint32_t n)
+// Where the bytes of each tensor begin; they become parts in that order. The format allows no holes: so that
+// most tensors are aligned all the same, those whose size is a multiple of 16 come first.
+static uint64_t *place(Arena *a, const SafeTensors *file, FilePart *parts)
 {
-    Arena scratch = {0};
-    Str header = str_new(&scratch);
-    FilePart *parts = ARENA_ARRAY(&scratch, FilePart, n + 2);
-    uint32_t n_parts = 2;
-    uint64_t at = 0;
+    uint64_t *begin = ARENA_ARRAY(a, uint64_t, file->tensors.len), at = 0;
     for (uint32_t is_uneven = 0; is_uneven < 2; is_uneven++) {
-        for (uint32_t i = 0; i < n; i++) {
-            uint64_t bytes = tensor_bytes(&tensors[i].tensor);
+        for (uint32_t i = 0; i < file->tensors.len; i++) {
+            const Tensor *t = &file->tensors.data[i].tensor;
+            const uint64_t bytes = tensor_bytes(t);
             if ((bytes % EVEN_SIZE != 0) != is_uneven)
                 continue;
-            add_entry(&header, &tensors[i], at);
-            parts[n_parts++] = (FilePart){tensors[i].tensor.data, bytes};
+            begin[i] = at;
+            *parts++ = (FilePart){t->data, bytes};
             at += bytes;
         }
     }
-    str_add(&header, n ? "}" : "{}");
+    return begin;
+}
+
+// Notes and tensors in the given order, padded so that the data are aligned.
+static Str make_header(Arena *a, const SafeTensors *file, const uint64_t *begin)
+{
+    Str header = str_new(a);
+    str_char(&header, '{');
+    if (file->notes.list.len)
+        add_notes(&header, &file->notes);
+    for (uint32_t i = 0; i < file->tensors.len; i++) {
+        str_add(&header, header.len > 1 ? ",\n" : "");
+        add_entry(&header, &file->tensors.data[i], begin[i]);
+    }
+    str_char(&header, '}');
     while ((header.len + PREFIX) % DATA_ALIGN)
         str_char(&header, ' ');
+    return header;
+}
+
+bool safetensors_write(Diag *d, const char *path, const SafeTensors *file)
+{
+    Arena scratch = {0};
+    FilePart *parts = ARENA_ARRAY(&scratch, FilePart, file->tensors.len + 2);
+    const uint64_t *begin = place(&scratch, file, parts + 2);
+    const Str header = make_header(&scratch, file, begin);
     unsigned char prefix[PREFIX];
     for (uint32_t i = 0; i < PREFIX; i++)
         prefix[i] = (unsigned char)((uint64_t)header.len >> 8 * i);
     parts[0] = (FilePart){prefix, PREFIX};
     parts[1] = (FilePart){header.data, header.len};
-    bool ok = rawfile_write(d, path, parts, n_parts);
+    bool ok = rawfile_write(d, path, parts, file->tensors.len + 2);
     arena_free(&scratch);
     return ok;
 }

@@ -3,6 +3,7 @@
 #ifndef COMPILER_IMPORT_SAFETENSORS_H
 #define COMPILER_IMPORT_SAFETENSORS_H
 
+#include "ir/graph.h"
 #include "ir/tensor.h"
 
 typedef struct SafeTensor {
@@ -13,8 +14,9 @@ typedef struct SafeTensor {
 typedef struct SafeTensors {
     const char *path;
     VEC(SafeTensor)
-    tensors;   // in the order of the header
-    Map index; // by name, into tensors
+    tensors;          // in the order of the header
+    Map index;        // by name, into tensors
+    GraphNotes notes; // the texts of "__metadata__"
 } SafeTensors;
 
 // Maps the file and checks its whole header: every tensor lies in the file and has the size that type and
@@ -25,6 +27,7 @@ bool safetensors_read(Arena *a, Diag *d, Span where, const char *path, const voi
                       SafeTensors *out);
 // NULL when there is none of that name.
 const SafeTensor *safetensors_find(const SafeTensors *s, const char *name);
-bool safetensors_write(Diag *d, const char *path, const SafeTensor *tensors, uint32_t n);
+// Tensors and notes of a file to be; its index is not used.
+bool safetensors_write(Diag *d, const char *path, const SafeTensors *file);
 
 #endif

@@ -194,6 +194,36 @@ def check_shards(rlxc, folder):
         assert wrong.returncode == 1 and "E0105" in wrong.stderr and words in wrong.stderr, wrong.stderr
 
 
+def check_metadata(rlxc, folder):
+    """What files with weights say about themselves, and the order of tensors, outlive convert and cut."""
+
+    def write(name, notes, tensors):
+        head, data = {"__metadata__": notes}, b""
+        for tensor, n in tensors.items():
+            head[tensor] = {"dtype": "F32", "shape": [n], "data_offsets": [len(data), len(data) + 4 * n]}
+            data += struct.pack(f"<{n}f", *range(ord(tensor[0]), ord(tensor[0]) + n))
+        text = json.dumps(head).encode()
+        (folder / name).write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+    def header(path):
+        raw = path.read_bytes()
+        return json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
+
+    write("n1.safetensors", {"format": "pt", "licence": "\u00e9"}, {"odd": 21, "even": 20, "late": 33})
+    write("n2.safetensors", {"format": "tf", "more": "x"}, {"other": 20})
+    weights = {t: {"file": "n1.safetensors"} for t in ("odd", "even", "late")}
+    weights["other"] = {"file": "n2.safetensors"}
+    nodes = [{"name": "y", "op": "add", "inputs": ["even", "other"]}]
+    model = {"rlxc": 1, "inputs": {}, "weights": weights, "nodes": nodes, "outputs": ["odd", "y", "late"]}
+    (folder / "n.json").write_text(json.dumps(model))
+    assert run(rlxc, "convert", folder / "n.json", folder / "m.json").returncode == 0
+    assert list(header(folder / "m.safetensors")) == ["__metadata__", "odd", "even", "late", "other"]
+    notes = {"format": "pt", "licence": "\u00e9", "more": "x"}
+    assert header(folder / "m.safetensors")["__metadata__"] == notes
+    assert run(rlxc, "cut", folder / "m.json", "--to", "y", "-o", folder / "c.json").returncode == 0
+    assert header(folder / "c.safetensors")["__metadata__"] == notes
+
+
 def check_wrong_files(rlxc, folder):
     """Each ends in a message with its code, and with exit code 1."""
     data = struct.pack("<20f", *range(20))
@@ -224,7 +254,8 @@ def check_wrong_files(rlxc, folder):
 
 def main():
     rlxc = pathlib.Path(sys.argv[1]).resolve()
-    checks = [check_read_here, check_written_here, check_large_opens, check_shards, check_wrong_files]
+    checks = [check_read_here, check_written_here, check_large_opens, check_shards, check_metadata]
+    checks += [check_wrong_files]
     print(f"1..{len(checks)}")
     failed = 0
     with tempfile.TemporaryDirectory() as folder:

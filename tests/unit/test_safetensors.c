@@ -47,20 +47,24 @@ static void test_round_trip(void **state)
     Arena a = {0};
     Diag d = diag_new(&a);
     SafeTensor in[DTYPE_COUNT];
-    SafeTensors file;
+    SafeTensors file, made = {0};
     const char *path = arena_printf(&a, "%s/t.safetensors", folder);
     for (uint32_t i = 0; i < DTYPE_COUNT; i++) {
         in[i].name = arena_printf(&a, "a \"%s\"\n\xc3\xa9", dtype_info[i].name);
         in[i].tensor = tensor_new(&a, (DType)i, 2, (int64_t[]){i, 3});
         for (int64_t k = 0; k < in[i].tensor.numel; k++)
             tensor_set_i64(&in[i].tensor, k, k % 2);
+        vec_push(&a, &made.tensors, in[i]);
     }
-    assert_true(safetensors_write(&d, path, in, DTYPE_COUNT));
+    vec_push(&a, &made.notes.list, ((GraphNote){"a \"note\"", "\xc3\xa9\n"}));
+    vec_push(&a, &made.notes.list, ((GraphNote){"", ""}));
+    assert_true(safetensors_write(&d, path, &made));
     assert_true(safetensors_open(&a, &d, (Span){0}, path, &file));
     assert_int_equal(file.tensors.len, DTYPE_COUNT);
     for (uint32_t i = 0; i < DTYPE_COUNT; i++) {
         const SafeTensor *t = safetensors_find(&file, in[i].name);
         assert_non_null(t);
+        assert_ptr_equal(t, &file.tensors.data[i]); // in the order in which they were given
         assert_int_equal(t->tensor.dtype, i);
         assert_int_equal(t->tensor.dim[0], i);
         if (t->tensor.numel)
@@ -68,6 +72,11 @@ static void test_round_trip(void **state)
                                 (size_t)t->tensor.numel * dtype_info[i].bytes);
     }
     assert_null(safetensors_find(&file, "a"));
+    assert_int_equal(file.notes.list.len, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_string_equal(file.notes.list.data[i].name, made.notes.list.data[i].name);
+        assert_string_equal(file.notes.list.data[i].text, made.notes.list.data[i].text);
+    }
     arena_free(&a);
 }
 
@@ -81,7 +90,10 @@ static void test_large_file_is_used_in_place(void **state)
                         {"even", tensor_new(&a, DTYPE_f32, 1, (int64_t[]){1 << 16})}};
     const char *path = arena_printf(&a, "%s/t.safetensors", folder);
     tensor_set_f64(&in[1].tensor, 65535, 4.0);
-    assert_true(safetensors_write(&d, path, in, 2));
+    SafeTensors made = {0};
+    vec_push(&a, &made.tensors, in[0]);
+    vec_push(&a, &made.tensors, in[1]);
+    assert_true(safetensors_write(&d, path, &made));
     Arena small = {0};
     assert_true(safetensors_open(&small, &d, (Span){0}, path, &file));
     assert_true(small.used < 64 * 1024); // mapped, not copied
@@ -121,6 +133,10 @@ static void test_accepted(void **state)
                       "\"data_offsets\":[1,3]}}   ",
                       3, NULL, &f));
     assert_int_equal(f.tensors.len, 1);
+    assert_string_equal(f.notes.list.data[0].text, "pt");
+    assert_true(reads(&a, "{\"__metadata__\":{\"n\":1}}", 0, NULL, &f));
+    assert_true(reads(&a, "{\"__metadata__\":3}", 0, NULL, &f));
+    assert_int_equal(f.notes.list.len, 0);
     assert_true(
         reads(&a, "{\"a\":{\"dtype\":\"F6_E2M3\",\"shape\":[2],\"data_offsets\":[0,2]}}", 2, NULL, &f));
     assert_null(safetensors_find(&f, "a")); // a type that rlxc lacks is no error by itself
