@@ -12,10 +12,12 @@
 #include <time.h>
 #include <unistd.h>
 
-// MAX_ON_GPU: of candidates, the cheapest by the estimate. There are up to 150, and compiling takes seconds.
+// MAX_ON_GPU: of variants, with the candidates that are cheapest by the estimate. There are up to 150, and
+// compiling takes seconds.
 enum { MAX_TOGETHER = 6, MIN_ROUNDS = 5, MAX_ROUNDS = 200, WARM_UP = 2, MAX_ON_GPU = 12 };
 static const double batch_seconds = 4, worth_it = 0.97;
-static const uint64_t most_weights = (uint64_t)2 << 30; // of all libraries that are loaded together
+// Of all libraries that are loaded together.
+static const uint64_t most_weights = (uint64_t)2 << 30, most_gpu_weights = (uint64_t)16 << 30;
 
 // --- questions -----------------------------------------------------------------------------------
 
@@ -149,7 +151,7 @@ static bool build(Job *j, const TuneQuestions *q, uint32_t variant, const char *
 
 static void remove_files(Job *j, const char *dir)
 {
-    static const char *const ends[] = {"c", "h", "cu", "weights", "so"};
+    static const char *const ends[] = {"c", "h", "cu", "ptx", "weights", "so"};
     for (uint32_t i = 0; i < sizeof ends / sizeof *ends; i++)
         unlink(arena_printf(j->cli->arena, "%s/%s.%s", dir, j->host.name, ends[i]));
     rmdir(dir);
@@ -223,9 +225,14 @@ static void start_clock(Job *j, Variant *v)
     *probe = on_probe;
 }
 
-static bool load(Job *j, Variant *v, const char *dir)
+static const char *folder_of(Job *j, const Variant *v, const char *root)
 {
-    const char *library = arena_printf(j->cli->arena, "%s/%s.so", dir, j->host.name);
+    return arena_printf(j->cli->arena, "%s/v%u", root, v->number);
+}
+
+static bool load(Job *j, Variant *v, const char *root)
+{
+    const char *library = arena_printf(j->cli->arena, "%s/%s.so", folder_of(j, v, root), j->host.name);
     if (!native_load(j, library, &v->native))
         return false;
     start_clock(j, v);
@@ -233,11 +240,21 @@ static bool load(Job *j, Variant *v, const char *dir)
     return true;
 }
 
-static bool prepare(Job *j, const TuneQuestions *q, Variant *v, const char *root)
+// Builds all before it loads one: a process that has loaded a GPU's driver must not fork. *loaded: how many
+// are to be closed.
+static bool prepare(Job *j, const TuneQuestions *q, Variant *v, uint32_t n, uint32_t *loaded,
+                    const char *root)
 {
-    const char *dir = arena_printf(j->cli->arena, "%s/v%u", root, v->number);
-    const bool ok = build(j, q, v->number, dir) && load(j, v, dir);
-    remove_files(j, dir);
+    bool ok = true;
+    uint32_t built = 0;
+    for (; built < n && ok; built++) {
+        cli_progress(arena_printf(j->cli->arena, "building variant %u", v[built].number));
+        ok = build(j, q, v[built].number, folder_of(j, &v[built], root));
+    }
+    for (; *loaded < n && ok; (*loaded)++)
+        ok = load(j, &v[*loaded], root);
+    for (uint32_t i = 0; i < built; i++)
+        remove_files(j, folder_of(j, &v[i], root));
     return ok;
 }
 
@@ -285,19 +302,16 @@ static void compare(TuneQuestions *q, const Variant *v, uint32_t n)
 static bool run_batch(Job *j, TuneQuestions *q, uint32_t first, uint32_t n, const Tensor *inputs,
                       const char *root)
 {
-    Variant v[MAX_TOGETHER] = {0};
-    bool ok = true;
-    uint32_t ready = 0;
-    for (; ready < n && ok; ready++) {
-        v[ready].number = ready == 0 ? 0 : first + ready - 1;
-        cli_progress(arena_printf(j->cli->arena, "building variant %u", v[ready].number));
-        ok = prepare(j, q, &v[ready], root);
-    }
+    Variant v[MAX_ON_GPU] = {0};
+    uint32_t loaded = 0;
+    for (uint32_t i = 1; i < n; i++)
+        v[i].number = first + i - 1;
+    bool ok = prepare(j, q, v, n, &loaded, root);
     cli_progress("measuring");
     ok = ok && take_turns(j, v, n, inputs);
     if (ok)
         compare(q, v, n);
-    for (uint32_t i = 0; i < ready; i++)
+    for (uint32_t i = 0; i < loaded; i++)
         native_close(&v[i].native);
     return ok;
 }
@@ -320,12 +334,21 @@ static uint32_t count_variants(const TuneQuestions *q)
     return n;
 }
 
+static uint32_t count_together(const Job *j)
+{
+    const bool is_gpu = j->target->caps.is_gpu;
+    const uint32_t most = is_gpu ? MAX_ON_GPU : MAX_TOGETHER;
+    const uint64_t fit = (is_gpu ? most_gpu_weights : most_weights) / (plan_weight_bytes(j->plan) + 1);
+    return fit >= most ? most : fit < 2 ? 2 : (uint32_t)fit;
+}
+
+// On a GPU there is one batch.
 bool tune_measure(Job *j, const Tensor *inputs, TuneQuestions *q)
 {
     char root[] = "/tmp/rlxc-tune-XXXXXX";
-    const uint32_t n = count_variants(q);
-    const uint64_t fit = most_weights / (plan_weight_bytes(j->plan) + 1);
-    const uint32_t together = fit >= MAX_TOGETHER ? MAX_TOGETHER : fit < 2 ? 2 : (uint32_t)fit;
+    const uint32_t together = count_together(j);
+    uint32_t n = count_variants(q);
+    n = j->target->caps.is_gpu && n > together ? together : n;
     if (mkdtemp(root) == NULL)
         return diag_error(j->cli->diag, (Span){0}, E0002, "folder %s: %s", root, strerror(errno));
     n_running = plan_count_kernels(j->plan);
