@@ -10,6 +10,7 @@ const SECTIONS = {
   weights: buildWeights,
 };
 const built = new Set();
+const systemIsDark = matchMedia("(prefers-color-scheme: dark)");
 const page = { theme: undefined }; // before printing
 
 function build(name) {
@@ -40,12 +41,14 @@ function tabKey(event) {
   document.getElementById("tab-" + next).focus();
 }
 
+// The style sheet has colours for both; which ones count is said here alone.
+function followSystem() {
+  document.documentElement.dataset.theme = systemIsDark.matches ? "dark" : "light";
+}
+
 function toggleTheme() {
   const root = document.documentElement;
-  const isDark = root.dataset.theme
-    ? root.dataset.theme === "dark"
-    : matchMedia("(prefers-color-scheme: dark)").matches;
-  root.dataset.theme = isDark ? "light" : "dark";
+  root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark";
 }
 
 function pageKey(event) {
@@ -69,8 +72,7 @@ function beginPrint() {
 }
 
 function endPrint() {
-  if (page.theme) document.documentElement.dataset.theme = page.theme;
-  else delete document.documentElement.dataset.theme;
+  document.documentElement.dataset.theme = page.theme;
   frameGraph(false);
 }
 
@@ -80,6 +82,8 @@ function begin() {
   document.getElementById("subtitle").textContent =
     `arena ${bytesText(FACTS.arena_bytes)}, weights ${bytesText(FACTS.weight_bytes)}, ${countText(FACTS.macs)} multiply-adds, ` +
     `${exact(FACTS.kernels.length)} kernels, ${FACTS.cpu}`;
+  followSystem();
+  systemIsDark.addEventListener("change", followSystem);
   document.getElementById("theme").addEventListener("click", toggleTheme);
   document.getElementById("tabs").addEventListener("keydown", tabKey);
   for (const name of Object.keys(SECTIONS))

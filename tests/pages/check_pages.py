@@ -242,7 +242,13 @@ def check_clicks(page):
     pdf = b.call("Page.printToPDF")["data"]
     result(len(pdf) > 50000 and b.run("built.size") == 5, "prints all sections", len(pdf))
     after = b.run("[document.documentElement.dataset.theme, currentGraph().svg.hasAttribute('viewBox')]")
-    result(after == ["dark", False], "and is as before", after)
+    result(after == ["dark", False], "printing leaves the page as before", after)
+    b.key("t")
+    for scheme in "dark", "light":
+        b.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        b.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))).then(() => 0)")
+        result((colour() == light) == (scheme == "light"), f"a system in {scheme} colours is followed")
+    b.call("Emulation.setEmulatedMedia", features=[])
 
 
 def check_hostile(b, folder):
