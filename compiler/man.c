@@ -4,9 +4,6 @@
 #include <ctype.h>
 #include <string.h>
 
-// A page needs a date; that of the build would make builds differ.
-static const char page_date[] = "2026-11-22";
-
 enum { MAX_COLUMN = 66 };
 
 // Text of the tables: `code` is bold, and no line begins with what troff takes for a request.
@@ -46,7 +43,7 @@ static void print_header(const char *title, const char *summary, FILE *out)
     fputs(".TH ", out);
     for (const char *c = title; *c != '\0'; c++)
         fputc(toupper((unsigned char)*c), out);
-    fprintf(out, " 1 %s \"rlxc %s\"\n.SH NAME\n", page_date, RLXC_VERSION);
+    fprintf(out, " 1 %s \"rlxc %s\"\n.SH NAME\n", RLXC_DATE, RLXC_VERSION);
     print_text(title, out);
     fputs(" \\-\n", out);
     print_sentence(summary, "", out);
