@@ -13,6 +13,7 @@ typedef struct Cut {
     bool *is_value_needed; // by NodeId: result 0
     bool *is_whole_needed;
     NodeId *value, *whole; // by NodeId: in `to`
+    bool *is_kept;         // by check of g
 } Cut;
 
 // --- what is needed ------------------------------------------------------------------------------
@@ -71,6 +72,65 @@ static void mark(Cut *c)
                 again = c->is_value_needed[e->value] = true;
         }
     }
+}
+
+// --- checks --------------------------------------------------------------------------------------
+
+// What the results of the model come from, by NodeId; what is left, only checks read.
+static bool *find_results(const Cut *c)
+{
+    const Graph *g = c->g;
+    bool *is_result = ARENA_ARRAY(c->scratch, bool, g->nodes.len);
+    for (uint32_t i = 0; i < g->outputs.len; i++)
+        is_result[g->outputs.data[i].node] = true;
+    for (uint32_t i = 0; i < g->states.len; i++)
+        is_result[g->states.data[i].next] = true;
+    for (uint32_t i = 0; i < g->extents.len; i++)
+        is_result[g->extents.data[i].value] = true;
+    for (NodeId id = g->nodes.len - 1; id > 0; id--)
+        for (uint32_t i = 0; is_result[id] && i < graph_node(g, id)->n_src; i++)
+            is_result[graph_node(g, id)->src[i]] = true;
+    return is_result;
+}
+
+// The part has the values that this node alone needs, or they follow from what it has.
+static bool has_operands(const Cut *c, NodeId id, const bool *is_there)
+{
+    const Node *n = graph_node(c->g, id);
+    for (uint32_t i = 0; i < n->n_src; i++) {
+        const NodeId src = n->src[i];
+        const bool is_input = c->input[src] != NULL && !c->is_whole_needed[src];
+        if (src != 0 && (!is_there[src] || (n->op == OP_result && is_input)))
+            return false;
+    }
+    return true;
+}
+
+// A check goes along with what only checks read, if that comes from values of the part. Where it would need
+// other values, it is about another part of the model.
+static void keep_checks(Cut *c)
+{
+    const Graph *g = c->g;
+    const bool *is_result = find_results(c);
+    bool *is_there = ARENA_ARRAY(c->scratch, bool, g->nodes.len);
+    for (NodeId id = 1; id < g->nodes.len; id++) {
+        const Node *n = graph_node(g, id);
+        const bool is_of_checks = !is_result[id] && op_info[n->op].kind != OPKIND_LEAF;
+        is_there[id] = c->is_value_needed[id] || c->is_whole_needed[id] || n->op == OP_const ||
+                       (is_of_checks && has_operands(c, id, is_there));
+    }
+    uint32_t n_dropped = 0;
+    for (uint32_t i = 0; i < g->checks.len; i++) {
+        const NodeId cond = g->checks.data[i].cond;
+        c->is_kept[i] = is_there[cond];
+        c->is_value_needed[cond] |= is_there[cond];
+        n_dropped += !is_there[cond];
+    }
+    mark(c);
+    if (n_dropped != 0)
+        diag_warning(g->diag, (Span){0}, E0404,
+                     "%u of %u checks are about values that this part lacks: not in it", n_dropped,
+                     g->checks.len);
 }
 
 // --- what is wrong -------------------------------------------------------------------------------
@@ -145,7 +205,12 @@ static bool build(Cut *c)
             return false;
     for (uint32_t i = 0; i < e->n_to; i++)
         graph_output(c->to, e->to_names[i], c->value[e->to[i]]);
-    return copy_extents(c);
+    bool ok = copy_extents(c);
+    for (uint32_t i = 0; i < c->g->checks.len; i++) {
+        const GraphCheck *check = &c->g->checks.data[i];
+        ok = ok && (!c->is_kept[i] || graph_check(c->to, c->value[check->cond], check->message));
+    }
+    return ok;
 }
 
 bool cut_graph(Graph *g, const CutEnds *ends, Graph **out)
@@ -158,13 +223,17 @@ bool cut_graph(Graph *g, const CutEnds *ends, Graph **out)
              .is_value_needed = ARENA_ARRAY(&scratch, bool, g->nodes.len),
              .is_whole_needed = ARENA_ARRAY(&scratch, bool, g->nodes.len),
              .value = ARENA_ARRAY(&scratch, NodeId, g->nodes.len),
-             .whole = ARENA_ARRAY(&scratch, NodeId, g->nodes.len)};
+             .whole = ARENA_ARRAY(&scratch, NodeId, g->nodes.len),
+             .is_kept = ARENA_ARRAY(&scratch, bool, g->checks.len)};
     for (uint32_t i = 0; i < ends->n_from; i++)
         c.input[ends->from[i]] = ends->from_names[i];
     for (uint32_t i = 0; i < ends->n_to; i++)
         c.is_value_needed[ends->to[i]] = true;
     mark(&c);
-    const bool ok = check_ends(&c) && build(&c);
+    bool ok = check_ends(&c);
+    if (ok)
+        keep_checks(&c);
+    ok = ok && build(&c);
     *out = c.to;
     arena_free(&scratch);
     return ok;

@@ -6,7 +6,8 @@
 #include "ir/graph.h"
 
 // `from` become inputs, `to` outputs, by their names. n_from 0: from the inputs of the graph. Inputs, weights
-// and params that are needed beside `from` come along, and states as inputs.
+// and params that are needed beside `from` come along, and states as inputs;
+// so do checks that are about values of the part; a warning says how many are not.
 typedef struct CutEnds {
     const NodeId *from, *to;
     const char *const *from_names, *const *to_names;

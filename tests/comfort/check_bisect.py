@@ -5,11 +5,10 @@
 import json
 import os
 import shlex
-import struct
 import subprocess
 import tempfile
 
-from common import DIGITS, RLXC, broken_compiler, call, call_json
+from common import DIGITS, RLXC, broken_compiler, call, call_json, write_npy
 
 ARGS = ["bisect", DIGITS, "--cpu", "generic"]
 
@@ -54,14 +53,6 @@ def check_fused(folder):
     assert report["compiled"] <= 2 + 4, report  # 12 nodes
     code, text, _ = call(*ARGS, **env)
     assert code == 1 and "only where nodes are fused" in text and "\nfirst   relu2 = relu, f32[" in text, text
-
-
-def write_npy(path, shape, values):
-    head = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {tuple(shape)}, }}"
-    head = head.ljust(117) + "\n"
-    with open(path, "wb") as f:
-        f.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode())
-        f.write(struct.pack(f"<{len(values)}f", *values))
 
 
 MODEL = {

@@ -5,7 +5,7 @@
 import json
 import tempfile
 
-from common import DIGITS, ROOT, call, call_json
+from common import DIGITS, ROOT, call, call_json, write_npy
 
 
 def cut(folder, model, *args):
@@ -132,6 +132,43 @@ def check_extents(folder):
     assert call("verify", f"{folder}/part.json", "--dim", "hits=4", XDG_CACHE_HOME=folder)[0] == 0
 
 
+def check_checks(folder):
+    """Checks of the part's values stay; others are said to be dropped."""
+    whole = {"axes": [0], "keepdims": False}
+    model = write(
+        folder,
+        "checks",
+        inputs={"x": {"dtype": "f32", "shape": [2]}, "z": {"dtype": "f32", "shape": []}},
+        nodes=[
+            {"name": "a", "op": "neg", "inputs": ["x"]},
+            {"name": "b", "op": "exp", "inputs": ["a"]},
+            {"name": "top_x", "op": "reduce_max", "inputs": ["x"], **whole},
+            {"name": "small_x", "op": "lt", "inputs": ["top_x", 9]},
+            {"name": "top_b", "op": "reduce_max", "inputs": ["b"], **whole},
+            {"name": "small_b", "op": "lt", "inputs": ["top_b", "z"]},
+        ],
+        checks=[{"cond": "small_x", "message": "x below 9"}, {"cond": "small_b", "message": "b below z"}],
+        outputs=["b"],
+    )
+    for ends, kept in [
+        (["--to", "a"], ["x below 9"]),  # b is another part, though it comes from x
+        (["--from", "a"], []),
+        (["--from", "a", "--to", "b"], []),
+        (["--to", "b"], ["x below 9"]),  # z is no input of the part
+        (["--to", "b", "--to", "small_b"], ["x below 9", "b below z"]),
+    ]:
+        code, text, err = call("cut", model, *ends)
+        assert code == 0, (ends, err)
+        assert [c["message"] for c in json.loads(text).get("checks", [])] == kept, (ends, text)
+        assert ("are about values that this part lacks" in err) == (len(kept) < 2), err
+        assert "z" not in json.loads(text)["inputs"] or len(kept) == 2, text
+    cut(folder, model, "--to", "a")
+    env = {"XDG_CACHE_HOME": folder}
+    write_npy(f"{folder}/x.npy", [2], [1, 9])
+    code, _, err = call("run", f"{folder}/part.json", "--input", f"x={folder}/x.npy", **env)
+    assert code == 1 and "x below 9" in err, err
+
+
 def check_wrong():
     for args, expected in [
         (["--from", "reluu1"], "did you mean 'relu1'?"),
@@ -152,4 +189,5 @@ with tempfile.TemporaryDirectory() as name:
     check_states(name)
     check_results(name)
     check_extents(name)
+    check_checks(name)
     check_wrong()
