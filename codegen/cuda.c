@@ -35,6 +35,7 @@ static const GroupSpell group = {
     .fetch = "*(const $T *)&$0",
     .put = "*($T *)&$0",
     .fetch_once = "rlx_read_once(&$0)",
+    .put_once = "rlx_write_once",
 };
 
 // As exact as 16 bits can tell.

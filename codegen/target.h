@@ -87,7 +87,9 @@ typedef struct GroupSpell {
     // What is read or written: $0 = first element, $1 = its index, $2 = number of the parameter, $3 = log2 of
     // the elements, $T = type of the words, $L = their number
     const char *fetch, *put;
-    const char *fetch_once; // the same of 4 words that no cache needs to keep; NULL: as others
+    // The same of 4 words that no cache needs to keep; NULL: as others. put_once: a function of the address
+    // of the first element and of the words.
+    const char *fetch_once, *put_once;
 } GroupSpell;
 
 typedef struct Target Target;

@@ -97,7 +97,7 @@ static const char *wide_text(Walk *w, const KInst *n, uint32_t words)
                              .type = w->t->group->words[words / 2],
                              .lanes = (int)words};
     const GroupSpell *g = w->t->group;
-    const bool is_once = n->kind == KI_fetch && n->flags == KFETCH_ONCE && words == 4 && g->fetch_once;
+    const bool is_once = n->kind == KI_fetch && n->flags == KWIDE_ONCE && words == 4 && g->fetch_once;
     return expand_text(w->arena, n->kind == KI_put ? g->put : is_once ? g->fetch_once : g->fetch, &args);
 }
 
@@ -213,7 +213,11 @@ static void print_put(Walk *w, const KInst *n)
     Str s = str_new(w->arena);
     for (uint32_t i = 0; i < words; i++)
         str_printf(&s, "%s%s", i == 0 ? "" : ", ", packed_word(w, n, i));
-    walk_line(w, "%s = %s(%s);", wide_text(w, n, words), w->t->group->make[words / 2], str_text(&s));
+    const char *value = arena_printf(w->arena, "%s(%s)", w->t->group->make[words / 2], str_text(&s));
+    if (n->flags == KWIDE_ONCE && words == 4 && w->t->group->put_once != NULL)
+        walk_line(w, "%s(&%s[%s], %s);", w->t->group->put_once, w->param[n->imm], walk_expr(w, n->a), value);
+    else
+        walk_line(w, "%s = %s;", wide_text(w, n, words), value);
 }
 
 // --- teams ---------------------------------------------------------------------------------------

@@ -103,7 +103,7 @@ enum {
     KFOR_UNROLL,
     KFOR_GROUP
 }; // KInst.flags of KI_for: plain; independent iterations; small constant trip count; over thread groups
-enum { KFETCH_ONCE = 1 }; // KInst.flags of KI_fetch
+enum { KWIDE_ONCE = 1 }; // KInst.flags of KI_fetch and KI_put
 enum { KARRAY_SHARED = 1 }; // KInst.flags of KI_array
 
 typedef struct KInst {
@@ -217,8 +217,10 @@ KRef k_team(Kernel *k, KOp op, KRef v, uint32_t width);
 // aligned in the same way. With a constant `at` the array stays in registers.
 void k_fetch(Kernel *k, uint32_t param, KRef index, KRef array, KRef at, uint8_t n);
 void k_put(Kernel *k, uint32_t param, KRef index, KRef array, KRef at, uint8_t n);
-// k_fetch of what is not worth a place in a cache: it is read once, and there is more of it than fits.
+// The same of what is not worth a place in a cache: it is read or written once, and there is more of it than
+// fits.
 void k_fetch_once(Kernel *k, uint32_t param, KRef index, KRef array, KRef at, uint8_t n);
+void k_put_once(Kernel *k, uint32_t param, KRef index, KRef array, KRef at, uint8_t n);
 // The most elements that k_fetch and k_put move; 0: not of this type.
 uint8_t k_fetch_width(int type);
 // Statements on matrix registers; row steps in elements.

@@ -72,12 +72,17 @@ void k_fetch(Kernel *k, uint32_t param, KRef index, KRef array, KRef at, uint8_t
 void k_fetch_once(Kernel *k, uint32_t param, KRef index, KRef array, KRef at, uint8_t n)
 {
     push_wide(k, KI_fetch, param,
-              (KInst){.count = n, .flags = KFETCH_ONCE, .a = index, .b = array, .c = at});
+              (KInst){.count = n, .flags = KWIDE_ONCE, .a = index, .b = array, .c = at});
 }
 
 void k_put(Kernel *k, uint32_t param, KRef index, KRef array, KRef at, uint8_t n)
 {
     push_wide(k, KI_put, param, (KInst){.count = n, .a = index, .b = array, .c = at});
+}
+
+void k_put_once(Kernel *k, uint32_t param, KRef index, KRef array, KRef at, uint8_t n)
+{
+    push_wide(k, KI_put, param, (KInst){.count = n, .flags = KWIDE_ONCE, .a = index, .b = array, .c = at});
 }
 
 // --- what must hold ------------------------------------------------------------------------------

@@ -59,6 +59,8 @@ static uint8_t rope_lanes(const Lower *l, const Rope *r, const Domain *pairs)
 // --- several pairs a thread -----------------------------------------------------------------------
 
 enum { OF_X, OF_COSINE, OF_SINE, FETCHED };
+// What is read and written beyond this goes past the cache, where the factors of all heads stay.
+enum { CACHE_BYTES = 32 << 20, GROUP = 128 };
 
 typedef struct WideRope {
     const Rope *r;
@@ -127,19 +129,23 @@ static bool lower_wide_rope(Lower *l, const Rope *r, const Domain *pairs)
     if (!l->caps->is_gpu || !wide_rope_fits(l, &w))
         return false;
     Point at = {.lanes = 1, .count = 1};
-    const uint32_t opened = wide_open(l, &w.pairs, last, w.n, &at), n = 2 * w.n;
+    const uint32_t opened = wide_open(l, &w.pairs, last, w.n, GROUP, &at), n = 2 * w.n;
     Pull p = pull_at(l, &w.pairs, at);
+    const uint32_t run = r->is_interleaved ? n : w.n; // neighbours of x
+    const bool is_once = shape_numel(lower_node(l, r->x)->shape) * 2 *
+                             (int64_t)dtype_info[lower_node(l, r->x)->dtype].bytes > CACHE_BYTES;
     for (uint32_t i = 0; i < FETCHED; i++) {
-        const int64_t elements = i == OF_X ? n : w.n;
-        w.array[i] = k_array(k, lower_node(l, w.node[i])->dtype, elements);
+        const bool is_x = i == OF_X;
+        const WideSpan span = {.n = is_x ? run : w.n, .piece = w.piece[i], .is_once = is_x && is_once};
+        w.array[i] = k_array(k, lower_node(l, w.node[i])->dtype, is_x ? n : w.n);
         w.param[i] = lower_param(l, w.node[i], PARAM_READ);
         Pull of_x = p;
-        if (i == OF_X && r->is_interleaved)
+        if (is_x && r->is_interleaved)
             of_x.at.idx[last] = k_mul(k, at.idx[last], k_index(k, 2));
         const KRef index = pull_index(&of_x, w.node[i]);
-        wide_load(l, w.param[i], index, w.array[i], 0, i == OF_X && r->is_interleaved ? n : w.n, w.piece[i]);
-        if (i == OF_X && !r->is_interleaved)
-            wide_load(l, w.param[i], k_add(k, index, k_index(k, r->half)), w.array[i], w.n, w.n, w.piece[i]);
+        wide_load(l, w.param[i], index, w.array[i], 0, span);
+        if (is_x && !r->is_interleaved)
+            wide_load(l, w.param[i], k_add(k, index, k_index(k, r->half)), w.array[i], w.n, span);
     }
     l->collected = k_array(k, lower_node(l, l->root)->dtype, n);
     const KRef j = k_for(k, k_index(k, 0), k_index(k, w.n), 1, KFOR_UNROLL, "j");
@@ -150,9 +156,10 @@ static bool lower_wide_rope(Lower *l, const Rope *r, const Domain *pairs)
         to.at.idx[last] = k_mul(k, at.idx[last], k_index(k, 2));
     const KRef index = pull_index(&to, l->root), result = l->collected;
     const uint32_t param = lower_param(l, l->root, PARAM_WRITE);
-    wide_store(l, param, index, result, 0, r->is_interleaved ? n : w.n, w.out.root_piece);
+    const WideSpan span = {.n = run, .piece = w.out.root_piece, .is_once = is_once};
+    wide_store(l, param, index, result, 0, span);
     if (!r->is_interleaved)
-        wide_store(l, param, k_add(k, index, k_index(k, r->half)), result, w.n, w.n, w.out.root_piece);
+        wide_store(l, param, k_add(k, index, k_index(k, r->half)), result, w.n, span);
     l->collected = 0;
     lower_close(l, opened);
     return true;

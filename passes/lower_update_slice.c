@@ -108,13 +108,14 @@ static bool update_wide(Lower *l, const Update *u, const Domain *d)
         return false;
     Point at = {.lanes = 1, .count = 1};
     KRef first[SHAPE_MAX_RANK], idx[SHAPE_MAX_RANK];
-    const uint32_t opened = wide_open(l, d, last, n, &at);
+    const uint32_t opened = wide_open(l, d, last, n, WIDE_GROUP, &at);
     load_starts(l, u, first);
     for (uint32_t i = 0; i < d->rank; i++)
         idx[i] = k_add(k, at.idx[i], first[i]);
     const KRef array = k_array(k, lower_node(l, u->patch)->dtype, n);
-    wide_load(l, lower_param(l, u->patch, PARAM_READ), operand_index(l, u->patch, at.idx), array, 0, n, n);
-    wide_store(l, lower_param(l, l->root, PARAM_WRITE), operand_index(l, l->root, idx), array, 0, n, n);
+    const WideSpan span = {.n = n, .piece = n};
+    wide_load(l, lower_param(l, u->patch, PARAM_READ), operand_index(l, u->patch, at.idx), array, 0, span);
+    wide_store(l, lower_param(l, l->root, PARAM_WRITE), operand_index(l, l->root, idx), array, 0, span);
     lower_close(l, opened);
     return true;
 }

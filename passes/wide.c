@@ -156,7 +156,7 @@ void wide_each(Lower *l, const Wide *w, Point at, KRef slot, bool stores, PointF
 
 // --- maps ----------------------------------------------------------------------------------------
 
-enum { MAP_GROUP = 256, MAP_TURNS = 4, MAP_REGISTERS = 64, MAP_FULL_GRID = 2048 };
+enum { MAP_TURNS = 4, MAP_REGISTERS = 64, MAP_FULL_GRID = 2048 };
 
 typedef struct WideMap {
     Wide w;
@@ -178,18 +178,21 @@ static int64_t choose_turns(const WideMap *m)
 {
     int64_t turns = 1;
     while (turns < MAP_TURNS && 2 * turns * m->w.n * (m->w.n_values + 1) <= MAP_REGISTERS &&
-           m->vectors >= 2 * turns * MAP_GROUP * MAP_FULL_GRID)
+           m->vectors >= 2 * turns * WIDE_GROUP * MAP_FULL_GRID)
         turns *= 2;
     return turns;
 }
 
+// Neighbouring threads have neighbouring vectors, then the elements of the other axes, from the last one on.
 static void place_vector(Lower *l, const Domain *d, uint32_t axis, int64_t n, KRef number, Point *at)
 {
     Kernel *k = l->k;
-    for (uint32_t i = d->rank; i-- > 0;) {
+    for (uint32_t turn = 0; turn < d->rank; turn++) {
+        const uint32_t i = turn == 0 ? axis : d->rank - turn - (d->rank - turn <= axis ? 1 : 0);
+        const bool is_last = turn + 1 == d->rank;
         const KRef extent = k_index(k, i == axis ? d->extent[i] / n : d->extent[i]);
-        const KRef own = i == 0 ? number : k_op(k, KOP_rem, number, extent, 0);
-        number = i == 0 ? number : k_op(k, KOP_div, number, extent, 0);
+        const KRef own = is_last ? number : k_op(k, KOP_rem, number, extent, 0);
+        number = is_last ? number : k_op(k, KOP_div, number, extent, 0);
         at->idx[i] = i == axis ? k_mul(k, own, k_index(k, n)) : own;
     }
 }
@@ -210,41 +213,62 @@ static uint32_t open_live(Lower *l, const Domain *d, const Point *at)
 static uint32_t open_vector(Lower *l, const WideMap *m, KRef number, Point *at)
 {
     Kernel *k = l->k;
-    const bool may_end = m->vectors % (m->turns * MAP_GROUP) != 0;
+    const bool may_end = m->vectors % (m->turns * WIDE_GROUP) != 0;
     place_vector(l, m->w.d, m->w.axis, m->w.n, number, at);
     if (may_end)
         k_if(k, k_op(k, KOP_lt, number, k_index(k, m->vectors), 0));
     return (may_end ? 1 : 0) + open_live(l, m->w.d, at);
 }
 
-uint32_t wide_open(Lower *l, const Domain *d, uint32_t axis, uint32_t n, Point *at)
+uint32_t wide_open(Lower *l, const Domain *d, uint32_t axis, uint32_t n, uint32_t group,
+                   Point *at)
 {
     Kernel *k = l->k;
     const int64_t vectors = count_vectors(d, axis, n);
-    const bool may_end = vectors % MAP_GROUP != 0;
-    k_set_group(k, MAP_GROUP);
-    const KRef part = k_for_group(k, ceil_div(vectors, MAP_GROUP), "part");
-    const KRef number = k_mul_add(k, part, MAP_GROUP, k_thread(k));
+    const bool may_end = vectors % group != 0;
+    k_set_group(k, group);
+    const KRef part = k_for_group(k, ceil_div(vectors, group), "part");
+    const KRef number = k_mul_add(k, part, group, k_thread(k));
     place_vector(l, d, axis, n, number, at);
     if (may_end)
         k_if(k, k_op(k, KOP_lt, number, k_index(k, vectors), 0));
     return (may_end ? 2 : 1) + open_live(l, d, at);
 }
 
-void wide_load(Lower *l, uint32_t param, KRef index, KRef array, int64_t slot, uint32_t n, uint32_t piece)
+void wide_load(Lower *l, uint32_t param, KRef index, KRef array, int64_t slot, WideSpan s)
 {
     Kernel *k = l->k;
-    piece = least(n, piece);
-    for (uint32_t j = 0; j < n; j += piece)
-        k_fetch(k, param, k_add(k, index, k_index(k, j)), array, k_index(k, slot + j), (uint8_t)piece);
+    const uint32_t piece = least(s.n, s.piece);
+    for (uint32_t j = 0; j < s.n; j += piece)
+        (s.is_once ? k_fetch_once : k_fetch)(k, param, k_add(k, index, k_index(k, j)), array,
+                                             k_index(k, slot + j), (uint8_t)piece);
 }
 
-void wide_store(Lower *l, uint32_t param, KRef index, KRef array, int64_t slot, uint32_t n, uint32_t piece)
+void wide_store(Lower *l, uint32_t param, KRef index, KRef array, int64_t slot, WideSpan s)
 {
     Kernel *k = l->k;
-    piece = least(n, piece);
-    for (uint32_t j = 0; j < n; j += piece)
-        k_put(k, param, k_add(k, index, k_index(k, j)), array, k_index(k, slot + j), (uint8_t)piece);
+    const uint32_t piece = least(s.n, s.piece);
+    for (uint32_t j = 0; j < s.n; j += piece)
+        (s.is_once ? k_put_once : k_put)(k, param, k_add(k, index, k_index(k, j)), array,
+                                         k_index(k, slot + j), (uint8_t)piece);
+}
+
+bool wide_begin(Lower *l, const Domain *d, uint32_t axis, Wide *w, Point *at, uint32_t *opened)
+{
+    if (d->live[axis].size != 0 || !wide_new(l, d, axis, w) || !w->is_root_wide || w->n == 1 ||
+        count_vectors(d, axis, w->n) == 0)
+        return false;
+    *opened = wide_open(l, d, axis, w->n, WIDE_GROUP, at);
+    wide_declare(l, w, 1);
+    wide_fetch(l, w, *at, k_index(l->k, 0));
+    return true;
+}
+
+void wide_finish(Lower *l, const Wide *w, Point at, uint32_t opened, PointFn fn, void *ctx)
+{
+    wide_each(l, w, at, k_index(l->k, 0), true, fn, ctx);
+    wide_end(l);
+    lower_close(l, opened);
 }
 
 bool wide_map(Lower *l, const Domain *d, PointFn fn, void *ctx)
@@ -258,14 +282,14 @@ bool wide_map(Lower *l, const Domain *d, PointFn fn, void *ctx)
     if (m.vectors == 0)
         return false;
     m.turns = choose_turns(&m);
-    k_set_group(k, MAP_GROUP);
-    const KRef part = k_for_group(k, ceil_div(m.vectors, m.turns * MAP_GROUP), "part");
-    const KRef first = k_mul_add(k, part, m.turns * MAP_GROUP, k_thread(k));
+    k_set_group(k, WIDE_GROUP);
+    const KRef part = k_for_group(k, ceil_div(m.vectors, m.turns * WIDE_GROUP), "part");
+    const KRef first = k_mul_add(k, part, m.turns * WIDE_GROUP, k_thread(k));
     wide_declare(l, &m.w, m.turns);
     for (uint32_t is_store = 0; is_store < 2; is_store++) {
         Point at = {.lanes = 1, .count = 1};
         const KRef turn = m.turns > 1 ? k_for(k, k_index(k, 0), k_index(k, m.turns), 1, KFOR_UNROLL, "v") : 0;
-        const KRef number = turn != 0 ? k_mul_add(k, turn, MAP_GROUP, first) : first,
+        const KRef number = turn != 0 ? k_mul_add(k, turn, WIDE_GROUP, first) : first,
                    slot = turn != 0 ? k_mul(k, turn, k_index(k, m.w.n)) : k_index(k, 0);
         const uint32_t opened = open_vector(l, &m, number, &at) + (turn != 0);
         if (is_store != 0)

@@ -7,7 +7,7 @@
 
 #include "passes/lower.h"
 
-enum { WIDE_MAX_VALUES = 24, WIDE_MAX_ELEMENTS = 16 };
+enum { WIDE_MAX_VALUES = 24, WIDE_MAX_ELEMENTS = 16, WIDE_GROUP = 256 };
 
 typedef struct Wide {
     const Domain *d;
@@ -39,16 +39,26 @@ void wide_each(Lower *l, const Wide *w, Point at, KRef slot, bool stores, PointF
 // Elements of one access to a value of the domain: a power of two that all its indices are multiples of. 0:
 // its elements are no neighbours along the axis.
 uint32_t wide_piece(const Lower *l, const Domain *d, NodeId id, uint32_t axis);
-// Opens loops over a GPU's threads, each of which has n elements along an axis: at is the first one. Close
-// with lower_close(l, returned count).
-uint32_t wide_open(Lower *l, const Domain *d, uint32_t axis, uint32_t n, Point *at);
-// n elements from `index` on, `piece` by an access at most, into array[slot ...]; and back.
-void wide_load(Lower *l, uint32_t param, KRef index, KRef array, int64_t slot, uint32_t n, uint32_t piece);
-void wide_store(Lower *l, uint32_t param, KRef index, KRef array, int64_t slot, uint32_t n, uint32_t piece);
+// Opens loops over a GPU's threads, in groups of `group` (WIDE_GROUP mostly), each of which has n elements
+// along an axis: at is the first one. Close with lower_close(l, returned count).
+uint32_t wide_open(Lower *l, const Domain *d, uint32_t axis, uint32_t n, uint32_t group, Point *at);
+// n elements from `index` on, into array[slot ...]; and back.
+typedef struct WideSpan {
+    uint32_t n, piece; // piece: by an access at most
+    bool is_once;      // no cache needs to keep them
+} WideSpan;
+void wide_load(Lower *l, uint32_t param, KRef index, KRef array, int64_t slot, WideSpan s);
+void wide_store(Lower *l, uint32_t param, KRef index, KRef array, int64_t slot, WideSpan s);
 
 // A whole map kernel of a GPU, where its points can be taken several at once: fn stores the root's element at
 // a point. False: nothing was emitted.
 bool wide_map(Lower *l, const Domain *d, PointFn fn, void *ctx);
+
+// A kernel of a GPU in two parts, along any axis: opens threads that have w->n elements each from `at` on,
+// and fetches what the root is made of there beside the anchor. False: nothing was emitted.
+bool wide_begin(Lower *l, const Domain *d, uint32_t axis, Wide *w, Point *at, uint32_t *opened);
+// fn stores the root's element at each of the points. Closes what wide_begin has opened.
+void wide_finish(Lower *l, const Wide *w, Point at, uint32_t opened, PointFn fn, void *ctx);
 
 // A strided copy that transposes, in tiles. False: nothing was emitted.
 bool tile_copy(Lower *l, const Domain *d);
