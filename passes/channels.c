@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Channels: gives convolutions on matrix units of GPUs operands whose channels fill whole chunks of 16 bytes,
-// by zeros at the end, where the model has others (images of 3 colours). The weights are constants, so that
-// theirs cost nothing at run time; the input's are written by one kernel, in the order in which the
-// convolution reads it (pass_layout).
+// by zeros at the end, where the model has others (images of 3 colours). Where few channels and the stride
+// allow it, the taps of a row of the kernel fill the chunks instead (gpu_conv.c joins them): channels to FEW,
+// taps to an even number, and the frame of the image along that axis is written as well, since the copy
+// engine knows of none inside of joined taps. The weights are constants, so that theirs cost nothing at run
+// time; the input's are written by one kernel, in the order in which the convolution reads it (pass_layout).
 #include "passes/bodies.h"
 
-enum { CHUNK = 8, MIN_OUTPUTS = 16, MIN_TAPS = 4 };
+enum { CHUNK = 8, FEW = 4, MIN_OUTPUTS = 16, MIN_TAPS = 4 };
 
 static bool is_ragged(const Graph *g, const Node *n)
 {
@@ -20,15 +22,60 @@ static bool is_ragged(const Graph *g, const Node *n)
            graph_node(g, n->src[0])->dtype == n->dtype && graph_node(g, n->src[1])->dtype == n->dtype;
 }
 
-static NodeId pad_channels(Graph *g, NodeId id, int64_t by, Span span)
+// What is added: channels, and along the last axis at both ends.
+typedef struct Added {
+    int64_t channels, begin, end;
+} Added;
+
+static NodeId pad_by(Graph *g, NodeId id, const Added *by, Span span)
 {
     const Node *n = graph_node(g, id);
     int64_t pads[2 * SHAPE_MAX_RANK] = {0};
     const uint32_t rank = n->shape->rank;
-    pads[rank + 1] = by;
+    pads[rank + 1] = by->channels;
+    pads[rank - 1] = by->begin;
+    pads[2 * rank - 1] = by->end;
     NodeBuild b = node_begin(g, OP_pad, span, g->labels.data[id]);
     node_src(&b, id);
     node_ints(&b, A_pad_pads, pads, 2 * rank);
+    return node_end(&b);
+}
+
+static int64_t round_up(int64_t n, int64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+// Can the taps of a row be joined, with steps of whole chunks from one output to the next?
+static bool joins_taps(const Graph *g, const Node *n)
+{
+    const Shape *w = graph_node(g, n->src[1])->shape, *x = graph_node(g, n->src[0])->shape;
+    const uint32_t axis = w->rank - 3;
+    return w->dim[1] <= FEW && w->dim[w->rank - 1] > 1 && w->dim[w->rank - 1] <= CHUNK &&
+           node_get_at(n, A_conv_strides, axis, 1) * FEW % CHUNK == 0 &&
+           node_get_at(n, A_conv_dilations, axis, 1) == 1 && dim_is_const(x->dim[x->rank - 1]);
+}
+
+// The convolution of these operands, without pads at the ends of the last axis.
+static NodeId without_frame(Graph *g, NodeId id, const NodeId *src)
+{
+    const Node n = *graph_node(g, id);
+    const uint32_t spatial = n.shape->rank - 2;
+    int64_t pads[2 * SHAPE_MAX_RANK] = {0};
+    NodeBuild b = node_begin(g, OP_conv, node_span(g, id), g->labels.data[id]);
+    for (uint32_t i = 0; i < n.n_src; i++)
+        node_src(&b, src[i]);
+    for (uint32_t i = 0; i < 2 * spatial; i++)
+        pads[i] = i % spatial + 1 == spatial ? 0 : node_get_at(&n, A_conv_pads, i, 0);
+    for (uint32_t i = 0; i < n.n_attr; i++) {
+        const AttrVal *a = &n.attr[i];
+        if (a->id == A_conv_pads)
+            node_ints(&b, a->id, pads, 2 * spatial);
+        else if (attr_info[a->id].type == ATTR_INTS)
+            node_ints(&b, a->id, a->u.ints, (uint32_t)a->len);
+        else
+            node_int(&b, a->id, a->u.i);
+    }
     return node_end(&b);
 }
 
@@ -38,12 +85,20 @@ static NodeId step_channels(Graph *g, NodeId id, void *ctx)
     const Node n = *graph_node(g, id);
     if (!is_ragged(g, &n))
         return id;
-    const int64_t channels = graph_node(g, n.src[1])->shape->dim[1];
-    const int64_t by = (channels + CHUNK - 1) / CHUNK * CHUNK - channels;
-    NodeId src[3] = {0};
-    for (uint32_t i = 0; i < n.n_src; i++)
-        src[i] = i < 2 ? pad_channels(g, n.src[i], by, node_span(g, id)) : n.src[i];
-    return graph_clone_node(g, g, id, src);
+    const Shape *w = graph_node(g, n.src[1])->shape, *x = graph_node(g, n.src[0])->shape;
+    const uint32_t last = w->rank - 1;
+    const bool joined = joins_taps(g, &n);
+    Added of_x = {.channels = round_up(w->dim[1], joined ? FEW : CHUNK) - w->dim[1]}, of_w = of_x;
+    if (joined) {
+        const int64_t taps = round_up(w->dim[last], w->dim[last] > FEW ? CHUNK : 2);
+        const int64_t width = (n.shape->dim[last] - 1) * node_get_at(&n, A_conv_strides, last - 2, 1) + taps;
+        of_w.end = taps - w->dim[last];
+        of_x.begin = node_get_at(&n, A_conv_pads, last - 2, 0);
+        of_x.end = width - x->dim[last] - of_x.begin;
+    }
+    NodeId src[3] = {pad_by(g, n.src[0], &of_x, node_span(g, id)),
+                     pad_by(g, n.src[1], &of_w, node_span(g, id)), n.n_src > 2 ? n.src[2] : 0};
+    return joined ? without_frame(g, id, src) : graph_clone_node(g, g, id, src);
 }
 
 bool pass_channels(Pass *p)

@@ -118,18 +118,35 @@ static GpuImage image_of(const Conv *c)
                                (int32_t)far_corner(s->h, s->in_h, s->sh, s->pad_h)}};
 }
 
+// Where a row of the kernel lies in the input as it is, its taps are channels of one tap: pixels that
+// overlap, whose channels fill rows of shared memory.
+static Conv join_taps(const Conv *c)
+{
+    Conv out = *c;
+    TileShape *s = &out.s;
+    if (s->ic % GPU_TILE_K == 0 || s->kw == 1 || s->dw != 1 || s->pad_w != 0 || c->stride_c != 1 ||
+        c->stride_w != s->ic || (s->w - 1) * s->sw + s->kw > s->in_w)
+        return out;
+    out.stride_w *= s->sw;
+    s->ic *= s->kw;
+    s->in_w = s->w;
+    s->kw = s->sw = 1;
+    return out;
+}
+
 bool gpu_conv_lower(Lower *l, const Conv *c)
 {
     const Node *node = lower_node(l, l->anchor), *w = lower_node(l, c->w);
     const int64_t taps = c->s.kh * c->s.kw;
+    const Conv joined = join_taps(c);
     if (!l->caps->has_mma || !k_is_half(node->dtype) || w->dtype != node->dtype ||
-        lower_node(l, c->x)->dtype != node->dtype || c->s.oc < MIN_OUTPUTS || !is_image(l, c) ||
+        lower_node(l, c->x)->dtype != node->dtype || c->s.oc < MIN_OUTPUTS || !is_image(l, &joined) ||
         (taps > 1 && !node_is_const(l->g, c->w)))
         return false;
     Domain d = conv_out_domain(l);
     if (!joins_pixels(l, c, &d))
         return false;
-    const GpuImage image = image_of(c);
+    const GpuImage image = image_of(&joined);
     GpuMatmul p = {.l = l,
                    .m = c->s.n * c->s.h * c->s.w,
                    .n = c->s.oc,

@@ -23,8 +23,7 @@ typedef struct GpuMatrix {
 // output pixel i; k counts the channels of the kernel's first tap, then those of the next one. Pairs are by
 // axis W, H.
 typedef struct GpuImage {
-    int64_t channels; // a multiple of GPU_CHUNK; where it is none of GPU_TILE_K, a slot of shared memory has
-                      // a column for each chunk instead of swizzled rows
+    int64_t channels; // a multiple of GPU_CHUNK; gpu_row_width: of a row of shared memory
     int64_t in[3], stride[3]; // W, H, N; in elements
     int64_t out[2];
     int64_t taps_w; // of a row of the kernel
@@ -115,14 +114,23 @@ static inline uint32_t gpu_matrix_param(Lower *l, const GpuMatrix *x)
 {
     return x->packed != 0 ? x->packed - 1 : lower_param(l, x->id, PARAM_READ);
 }
-static inline bool gpu_image_is_thin(const GpuMatmul *p)
+// Elements of k in a row of a slot of shared memory: rows of GPU_TILE_K or half of it are swizzled. Of an
+// image whose channels fill neither there are columns of chunks. The slot has as many such parts as fill
+// GPU_TILE_K.
+static inline int64_t gpu_row_width(const GpuMatmul *p)
 {
-    return p->image != NULL && p->image->channels % GPU_TILE_K != 0;
+    return p->image == NULL || p->image->channels % GPU_TILE_K == 0 ? GPU_TILE_K
+           : p->image->channels % (GPU_TILE_K / 2) == 0             ? GPU_TILE_K / 2
+                                                                    : GPU_CHUNK;
 }
 PlanTensorMap gpu_image_map(const GpuMatmul *p, int64_t rows);
 GpuPixel gpu_image_pixel(const GpuEmit *e, KRef row);
 // Copies the tile's rows from `pixel` on, GPU_TILE_K steps of k from `from` on, to shared memory.
 void gpu_image_load(const GpuEmit *e, const GpuPixel *pixel, KRef to, KRef from, KRef bar);
+// What wgmma reads of it, where rows are shorter than GPU_TILE_K: 64 rows from `block` on; 16 * i steps of k
+// on.
+KRef gpu_image_desc(const GpuEmit *e, KRef slot, KRef block);
+KRef gpu_image_step(const GpuEmit *e, KRef desc, int64_t i);
 // The element at a row and a step of k; clears *is_in where there is none.
 KRef gpu_image_index(const GpuEmit *e, KRef row, KRef from, KRef *is_in);
 

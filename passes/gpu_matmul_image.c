@@ -7,14 +7,14 @@
 PlanTensorMap gpu_image_map(const GpuMatmul *p, int64_t rows)
 {
     const GpuImage *g = p->image;
-    const bool is_thin = gpu_image_is_thin(p);
+    const int64_t width = gpu_row_width(p);
     PlanTensorMap m = {.buf = p->a.loc->buf,
                        .byte_offset = (uint64_t)p->a.loc->offset * 2,
                        .type = gpu_matmul_type(p),
                        .rank = 4,
                        .dim = {(uint64_t)g->channels},
-                       .box = {is_thin ? GPU_CHUNK : GPU_TILE_K, (uint32_t)rows},
-                       .swizzle = is_thin ? 0 : 128,
+                       .box = {(uint32_t)width, (uint32_t)rows},
+                       .swizzle = width == GPU_CHUNK ? 0 : (uint32_t)width * 2,
                        .is_image = true};
     for (uint32_t i = 0; i < 3; i++) {
         m.dim[i + 1] = (uint64_t)g->in[i];
@@ -61,19 +61,35 @@ static void load_box(const GpuEmit *e, const GpuPixel *pixel, KRef to, KRef from
 void gpu_image_load(const GpuEmit *e, const GpuPixel *pixel, KRef to, KRef from, KRef bar)
 {
     Kernel *k = e->k;
-    if (!gpu_image_is_thin(e->p)) {
+    const int64_t width = gpu_row_width(e->p);
+    if (width == GPU_TILE_K) {
         load_box(e, pixel, to, from, bar);
         return;
     }
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, GPU_TILE_K / GPU_CHUNK), 1, KFOR_UNROLL, "chunk");
-    const KRef chunk = k_mul_add(k, i, GPU_CHUNK, from);
+    const KRef i = k_for(k, k_index(k, 0), k_index(k, GPU_TILE_K / width), 1, KFOR_UNROLL, "part");
+    const KRef part = k_mul_add(k, i, width, from);
     GpuPixel at = *pixel;
     if (e->p->k % GPU_TILE_K != 0) { // behind the last tap are zeros: of an image that there is not
-        const KRef is_in = k_op(k, KOP_lt, chunk, k_index(k, e->p->k), 0);
+        const KRef is_in = k_op(k, KOP_lt, part, k_index(k, e->p->k), 0);
         at.image = k_op(k, KOP_select, is_in, pixel->image, k_index(k, e->p->image->in[2]));
     }
-    load_box(e, &at, k_mul_add(k, i, e->rows * GPU_CHUNK * 2, to), chunk, bar);
+    load_box(e, &at, k_mul_add(k, i, e->rows * width * 2, to), part, bar);
     k_end(k);
+}
+
+KRef gpu_image_desc(const GpuEmit *e, KRef slot, KRef block)
+{
+    Kernel *k = e->k;
+    const int64_t row = gpu_row_width(e->p) * 2;
+    return k_call(k, row == GPU_CHUNK * 2 ? KDEV_wgmma_desc_plain : KDEV_wgmma_desc_half,
+                  k_mul_add(k, block, 64 * row, slot), k_index(k, e->rows * row), k_index(k, 8 * row));
+}
+
+KRef gpu_image_step(const GpuEmit *e, KRef desc, int64_t i)
+{
+    const int64_t width = gpu_row_width(e->p), at = i * 16;
+    const int64_t by = (at / width * e->rows * width + at % width) * 2 / 16;
+    return by == 0 ? desc : k_op(e->k, KOP_add, desc, k_integer(e->k, DTYPE_u64, by), 0);
 }
 
 KRef gpu_image_index(const GpuEmit *e, KRef row, KRef from, KRef *is_in)

@@ -90,7 +90,9 @@ static double time_of(const GpuMatmul *p, GpuTile t)
     const double sums = rows * t.columns * 4 / 1000 * 0.1 * (1 - 1 / split);
     // Convolutions wait for memory most of the time: a second group on a processor fills the gaps.
     const double alone = p->image != NULL && !gpu_tile_has_room(t) ? 1.5 : 0;
-    return time + sums + 2.2 + alone + (t.pair > 1 ? 0.6 : 0) + t.columns * 0.004;
+    // Few channels: little else is read than weights, again for each tile.
+    const double again = gpu_row_width(p) < GPU_TILE_K ? w.groups * w.steps * w.copied / rate / 4 : 0;
+    return time + sums + 2.2 + alone + again + (t.pair > 1 ? 0.6 : 0) + t.columns * 0.004;
 }
 
 static bool can_split(const GpuMatmul *p, GpuTile t)

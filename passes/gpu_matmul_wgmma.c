@@ -234,21 +234,18 @@ static KRef desc_of(const GpuEmit *e, const GpuMatrix *x, KRef at)
     return k_call(e->k, KDEV_wgmma_desc, at, k_index(e->k, lead), k_index(e->k, 1024));
 }
 
-// Of the image of thin pixels: columns of 8 channels, all rows of each; `block` of 64 rows.
-static KRef desc_of_columns(const GpuEmit *e, KRef slot, KRef block)
+// 64 rows of A.
+static KRef desc_of_a(const GpuEmit *e, KRef slot, KRef block)
 {
-    Kernel *k = e->k;
-    const KRef at = k_mul_add(k, block, BLOCK_ROWS * GPU_CHUNK * 2, slot);
-    return k_call(k, KDEV_wgmma_desc_plain, at, k_index(k, e->rows * GPU_CHUNK * 2),
-                  k_index(k, 8 * GPU_CHUNK * 2));
+    if (gpu_row_width(e->p) < GPU_TILE_K)
+        return gpu_image_desc(e, slot, block);
+    return desc_of(e, &e->p->a, k_mul_add(e->k, block, BLOCK_BYTES, slot));
 }
 
 static KRef a_step(const GpuEmit *e, KRef desc, int64_t i)
 {
-    if (!gpu_image_is_thin(e->p))
-        return desc_step(e->k, desc, e->p->a.k != 1, i);
-    const int64_t by = i * 2 * e->rows * GPU_CHUNK * 2 / 16;
-    return by == 0 ? desc : k_op(e->k, KOP_add, desc, k_integer(e->k, DTYPE_u64, by), 0);
+    return gpu_row_width(e->p) < GPU_TILE_K ? gpu_image_step(e, desc, i)
+                                            : desc_step(e->k, desc, e->p->a.k != 1, i);
 }
 
 // One thread of each warpgroup frees the slot before this one.
@@ -276,8 +273,7 @@ static void multiply(const GpuEmit *e, Ring r, KRef sums, KRef block, KRef is_fi
     const KRef step = open_steps(e, k_index(k, 0)), slot = k_get(k, r.slot), at = slot_address(e, slot);
     const KRef is_later = k_op(k, KOP_lt, k_index(k, 0), step, 0), yes = k_integer(k, DTYPE_bool, 1);
     k_device(k, KDEV_bar_wait, full_bar(e, slot), k_get(k, r.phase));
-    const KRef a = gpu_image_is_thin(p) ? desc_of_columns(e, at, block)
-                                        : desc_of(e, &p->a, k_mul_add(k, block, BLOCK_BYTES, at));
+    const KRef a = desc_of_a(e, at, block);
     const KRef b = desc_of(e, &p->b, k_add_to(k, at, e->rows * ROW_BYTES));
     k_device_with(k, KDEV_wgmma_fence, 0);
     for (int64_t i = 0; i < GPU_TILE_K / 16; i++)

@@ -130,14 +130,12 @@ static bool wants_channels_last_operand(const Graph *g, const Node *n)
            graph_node(g, n->src[0])->shape->dim[1] > 1;
 }
 
-static bool pads_only_channels(const Node *n)
+// A pad that fills channels up (pass_channels), and perhaps frames the pixels.
+static bool adds_channels(const Node *n)
 {
-    const AttrVal *pads = node_attr(n, A_pad_pads);
+    const int64_t *pads = node_attr(n, A_pad_pads)->u.ints;
     const uint32_t rank = n->shape->rank;
-    for (uint32_t i = 0; i < 2 * rank; i++)
-        if ((pads->u.ints[i] != 0) != (i == rank + 1))
-            return false;
-    return rank >= 3;
+    return rank >= 3 && pads[0] == 0 && pads[rank] == 0 && pads[1] == 0 && pads[rank + 1] > 0;
 }
 
 // The node with these operands; itself when they are its own.
@@ -166,7 +164,7 @@ static NodeId step_layout(Graph *g, NodeId id, void *ctx)
         if (wants_channels_last_operand(g, &n) && order_of(l, src[0]) == ORDER_ROW_MAJOR &&
             !is_order_moot(graph_node(g, src[0])->shape))
             src[0] = copy_in_order(g, l, src[0], ORDER_CHANNELS_LAST);
-    } else if (l->pads_channels && n.op == OP_pad && pads_only_channels(&n)) {
+    } else if (l->pads_channels && n.op == OP_pad && adds_channels(&n)) {
         order = ORDER_CHANNELS_LAST;
     } else if (rule == RULE_FOLLOW) {
         order = followed_order(g, l, &n);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // pad: constant fills behind a test that also guards the load; the other modes fold the index back into the
-// operand. Vectors run along an axis that is not padded.
+// operand. Vectors run along an axis that is not padded; threads of GPUs that change the order of axes take
+// neighbours of the result.
 #include "passes/operand.h"
+#include "passes/wide.h"
 
 typedef enum PadMode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP } PadMode;
 
@@ -80,6 +82,28 @@ static KRef pad_point(Lower *l, const Domain *d, Point at, void *ctx)
     return k_get(k, value);
 }
 
+static void store_point(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    pull_store_root(l, d, at, pad_point(l, d, at, ctx));
+}
+
+// The operand's elements are no neighbours along the axis: whole vectors of the result nevertheless.
+static bool wide_pad(Lower *l, Pad *p, uint32_t axis)
+{
+    Domain d = domain_of(lower_node(l, l->root)->shape);
+    Point at = {.lanes = 1, .count = 1};
+    uint32_t opened = 0;
+    Wide w;
+    domain_trim(l, &d, l->root);
+    domain_add(l, &d, l->root);
+    domain_add_operands(l, &d, l->root);
+    if (!l->caps->is_gpu || d.rank == 0 || lower_loc(l, p->x)->stride[axis] == 1 ||
+        !wide_begin(l, &d, axis, &w, &at, &opened))
+        return false;
+    wide_finish(l, &w, at, opened, store_point, p);
+    return true;
+}
+
 void lower_pad(Lower *l)
 {
     const Node *n = lower_node(l, l->anchor);
@@ -92,6 +116,8 @@ void lower_pad(Lower *l)
         p.end[i] = node_get_at(n, A_pad_pads, p.shape->rank + i, 0);
     }
     const uint32_t inner = operand_map_axis(l);
+    if (wide_pad(l, &p, inner))
+        return;
     const bool is_whole = p.shape->rank > 0 && p.begin[inner] <= 0 && p.end[inner] <= 0;
     lower_map(l, pad_point, &p, is_whole && operand_has_vectors(l, p.x, inner) ? MAP_VECTOR : MAP_SCALAR);
 }

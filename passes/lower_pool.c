@@ -4,6 +4,7 @@
 // the middle, whose windows have all their columns. Accumulation: in the element type (f32 for the 16-bit
 // floats), in the order of memory.
 #include "passes/operand.h"
+#include "passes/wide.h"
 #include <math.h>
 #include <string.h>
 
@@ -87,6 +88,13 @@ static void take_place(Lower *l, const Pool *p, const KRef *idx, KRef acc, KRef 
     k_end(k);
 }
 
+// Of two; NaN, if one is.
+static KRef larger(Kernel *k, const KRef *operand, int type)
+{
+    const bool has_nan = dtype_info[type].cls == DCLASS_FLOAT;
+    return k_form(k, has_nan ? "(select (ne a a) a (max a b))" : "(max a b)", operand, type);
+}
+
 static void take_one(Lower *l, const Pool *p, const Point *at, const KRef *idx, KRef acc)
 {
     Kernel *k = l->k;
@@ -97,13 +105,7 @@ static void take_one(Lower *l, const Pool *p, const Point *at, const KRef *idx, 
         return;
     }
     const KRef operand[3] = {k_get(k, acc), v, 0};
-    const bool has_nan = dtype_info[type].cls == DCLASS_FLOAT;
-    k_set(k, acc,
-          k_form(k,
-                 !p->is_max ? "(add a b)"
-                 : has_nan  ? "(select (ne a a) a (max a b))"
-                            : "(max a b)",
-                 operand, type));
+    k_set(k, acc, p->is_max ? larger(k, operand, type) : k_form(k, "(add a b)", operand, type));
 }
 
 // acc: of every vector.
@@ -270,6 +272,85 @@ static void pool_vectors(Lower *l, const Domain *d, Pool *p, uint8_t lanes)
     lower_close(l, opened);
 }
 
+// --- vectors of channels of a GPU's threads ---
+
+// A maximum of neighbouring channels, all taps of which are under way at once: where a tap is beyond the
+// input, the nearest one that is not is taken again.
+typedef struct WidePool {
+    const Pool *p;
+    uint32_t n, piece; // channels of a thread, and of one access
+    KRef best;         // array of n
+} WidePool;
+
+static bool wide_pool_fits(Lower *l, const Pool *p, const Wide *w, WidePool *out)
+{
+    Domain in = domain_of(lower_node(l, p->x)->shape);
+    int64_t taps = 1;
+    for (uint32_t i = 0; i < p->spatial; i++) {
+        const int64_t last = (p->out[i] - 1) * p->stride[i] - p->pad_begin[i];
+        taps *= p->kernel[i];
+        if (p->dilation[i] != 1 || p->pad_begin[i] >= p->kernel[i] || last >= p->in[i])
+            return false;
+    }
+    domain_add(l, &in, p->x);
+    *out = (WidePool){.p = p, .n = w->n, .piece = wide_piece(l, &in, p->x, 1)};
+    return out->piece > 0 && taps <= MAX_UNROLL;
+}
+
+static KRef nearest(Kernel *k, KRef at, int64_t n)
+{
+    return k_op(k, KOP_min, k_op(k, KOP_max, at, k_index(k, 0), 0), k_index(k, n - 1), 0);
+}
+
+// Tap `tap` of the window at a point, counted with the last axis running fastest.
+static void take_wide_tap(Lower *l, const WidePool *w, const Point *at, int64_t tap)
+{
+    Kernel *k = l->k;
+    const Pool *p = w->p;
+    const int dtype = lower_node(l, p->x)->dtype, type = operand_sum_type(dtype);
+    KRef idx[SHAPE_MAX_RANK] = {at->idx[0], at->idx[1]};
+    int64_t left = tap;
+    for (uint32_t i = p->spatial; i-- > 0; left /= p->kernel[i]) {
+        const int64_t by = left % p->kernel[i] - p->pad_begin[i];
+        idx[i + 2] = k_mul_add(k, at->idx[i + 2], p->stride[i], k_index(k, by));
+        idx[i + 2] = nearest(k, idx[i + 2], p->in[i]);
+    }
+    const KRef of_tap = k_array(k, dtype, w->n);
+    wide_load(l, lower_param(l, p->x, PARAM_READ), operand_index(l, p->x, idx), of_tap, 0,
+              (WideSpan){.n = w->n, .piece = w->piece});
+    const KRef j = k_for(k, k_index(k, 0), k_index(k, w->n), 1, KFOR_UNROLL, "j");
+    const KRef v = k_cast(k, k_aload(k, of_tap, j, 1), type);
+    const KRef both[3] = {tap == 0 ? 0 : k_aload(k, w->best, j, 1), v, 0};
+    k_astore(k, w->best, j, tap == 0 ? v : larger(k, both, type));
+    k_end(k);
+}
+
+static void store_best(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    const WidePool *w = ctx;
+    const KRef best = k_aload(l->k, w->best, at.lane, 1);
+    pull_store_root(l, d, at, k_cast(l->k, best, lower_node(l, w->p->x)->dtype));
+}
+
+static bool wide_pool(Lower *l, const Domain *d, const Pool *p)
+{
+    Point at = {.lanes = 1, .count = 1};
+    uint32_t opened = 0;
+    int64_t taps = 1;
+    WidePool pool;
+    Wide w;
+    if (!l->caps->is_gpu || !p->is_max || !wide_new(l, d, 1, &w) || !wide_pool_fits(l, p, &w, &pool) ||
+        !wide_begin(l, d, 1, &w, &at, &opened))
+        return false;
+    pool.best = k_array(l->k, operand_sum_type(lower_node(l, p->x)->dtype), pool.n);
+    for (uint32_t i = 0; i < p->spatial; i++)
+        taps *= p->kernel[i];
+    for (int64_t tap = 0; tap < taps; tap++)
+        take_wide_tap(l, &pool, &at, tap);
+    wide_finish(l, &w, at, opened, store_best, &pool);
+    return true;
+}
+
 static void lower_pool(Lower *l, Pool *p)
 {
     Domain d = domain_of(lower_node(l, l->root)->shape);
@@ -278,6 +359,8 @@ static void lower_pool(Lower *l, Pool *p)
     domain_add_operands(l, &d, l->root);
     const uint8_t lanes = domain_lanes(l, &d, 1);
     p->x_stride = 1;
+    if (wide_pool(l, &d, p))
+        return;
     if (!l->caps->is_gpu && lanes > 1 && d.extent[1] > 1 && operand_has_vectors(l, p->x, 1))
         pool_vectors(l, &d, p, lanes);
     else

@@ -49,6 +49,8 @@ def models():
         for turns in False, True:
             pairs = ("rope", "xcs", {"interleaved": turns})
             yield f"rope {t} {turns}", 64, model({"x": heads, "c": angle, "s": angle}, pairs)
+        pools = {"kernel": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}
+        yield f"max_pool {t}", 64, model({"x": tensor(t, 4, 64, 112, 112)}, ("max_pool", "x", pools))
         yield f"transpose {t}", 64, model({"x": x}, ("transpose", "x", {}))
     sums = ("reduce_sum", "x", {"axes": [1]})
     yield "reduce_sum of long rows", 64, model({"x": tensor("f32", 9, 1 << 20)}, sums)
