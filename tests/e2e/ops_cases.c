@@ -130,6 +130,12 @@ static const char *fill_random(Arena *a, const char *text)
     return arena_strdup(a, str_text(&s));
 }
 
+static bool is_wanted(const char *name, const char *filter)
+{
+    return filter == NULL ||
+           (filter[0] == '=' ? strcmp(name, filter + 1) == 0 : strstr(name, filter) != NULL);
+}
+
 void ops_read_cases(Arena *a, const char *path, const char *filter, OpsCases *out)
 {
     const char *at = read_file(a, path);
@@ -139,7 +145,7 @@ void ops_read_cases(Arena *a, const char *path, const char *filter, OpsCases *ou
         const char *end = strstr(begin, "\ngraph "), *name = strchr(begin, '"') + 1;
         OpsCase c = {.name = arena_strndup(a, name, (size_t)(strchr(name, '"') - name))};
         c.text = fill_random(a, end ? arena_strndup(a, begin, (size_t)(end - begin)) : begin);
-        if (filter == NULL || strstr(c.name, filter) != NULL)
+        if (is_wanted(c.name, filter))
             vec_push(a, out, c);
         begin = end;
     }

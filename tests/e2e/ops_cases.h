@@ -22,8 +22,9 @@ typedef struct Rng {
 double rng_next(Rng *r); // in [0, 1)
 uint64_t hash_text(const char *s);
 
-// Adds the cases of a file whose name contains `filter` (NULL: all). A case begins at each line that begins
-// with "graph "; `const : f32[2, 3] = random` in it stands for random values, which depend on the text only.
+// Adds the cases of a file whose name contains `filter` (NULL: all), or with "=name" is that. A case begins
+// at each line that begins with "graph "; `const : f32[2, 3] = random` in it stands for random values, which
+// depend on the text only.
 void ops_read_cases(Arena *a, const char *path, const char *filter, OpsCases *out);
 
 // A value for an input, by its name and the seed: floats in [-2, 2], with some NaN, infinities and zeros

@@ -9,8 +9,9 @@
 //                                   the reference evaluator; says at the end how many cases of each op are
 //                                   right
 //
-// TEST_OPS=name: only cases whose name contains the text. TEST_SPOIL=0: memory is not filled before. Prints
-// TAP; 77: what is needed is missing here.
+// TEST_OPS=text: only cases whose name contains the text, TEST_OPS==name: one. TEST_NOT=FILE: but those whose
+// names are lines of the file. TEST_SPOIL=0: memory is not filled before. Prints TAP; 77: what is needed is
+// missing here.
 #include "../e2e/ops_check.h"
 #include "codegen/host.h"
 #include "compiler/nvrtc.h"
@@ -488,6 +489,23 @@ static int test_device(void)
     return n_failed != 0;
 }
 
+// Leaves out the cases whose names are lines of a file.
+static void leave_out(const char *path)
+{
+    char line[256];
+    FILE *f = fopen(path, "r");
+    rlx_assert(f != NULL);
+    while (fgets(line, sizeof line, f) != NULL) {
+        line[strcspn(line, "\n")] = '\0';
+        for (uint32_t i = cases.len; i-- > 0;)
+            if (strcmp(cases.data[i].name, line) == 0) {
+                memmove(&cases.data[i], &cases.data[i + 1], (cases.len - i - 1) * sizeof *cases.data);
+                cases.len--;
+            }
+    }
+    fclose(f);
+}
+
 int main(int argc, char **argv)
 {
     char name[] = "/tmp/rlxc_cuda_XXXXXX";
@@ -501,6 +519,8 @@ int main(int argc, char **argv)
     files = argv + (is_part ? 4 : 2);
     for (char **f = files; *f != NULL; f++)
         ops_read_cases(&perm, *f, getenv("TEST_OPS"), &cases);
+    if (getenv("TEST_NOT") != NULL)
+        leave_out(getenv("TEST_NOT"));
     dir = is_part ? argv[3] : mkdtemp(name);
     rlx_assert(dir != NULL && cases.len > 0);
     if (is_part)
