@@ -26,10 +26,15 @@ enum {
 bool team_can_digits(const Team *t)
 {
     const BlockField *q = &t->f->q;
-    const bool is_worth_it = t->period == 1 || (q->low.bits == 8 && t->p->columns >= SOME_COLUMNS &&
-                                                t->l->caps->shared_bytes > LITTLE_SHARED);
-    return t->f->values == NULL && is_worth_it && t->length >= PIECE / 2 &&
-           (q->low.run >= WORD || q->low.bits == 8);
+    return t->l->pass->options->accuracy >= BLOCK_DIGITS_ERROR && t->f->values == NULL &&
+           t->length >= PIECE / 2 && (q->low.run >= WORD || q->low.bits == 8);
+}
+
+bool team_wants_digits(const Team *t)
+{
+    return team_can_digits(t) &&
+           (t->period == 1 || (t->f->q.low.bits == 8 && t->p->columns >= SOME_COLUMNS &&
+                               t->l->caps->shared_bytes > LITTLE_SHARED));
 }
 
 // Where a thread's elements of a turn of the chunk begin; a block is opened where there may be none.

@@ -23,7 +23,7 @@ static KRef padded(const Team *t, KRef e)
     return k_mul_add(t->l->k, team_div(t, e, t->pad), t->pad + WORD, team_rem(t, e, t->pad));
 }
 
-static Piece piece_of(const Team *t, int64_t step)
+Piece team_piece(const Team *t, int64_t step)
 {
     Kernel *k = t->l->k;
     const BlockPlane *low = &t->f->q.low;
@@ -38,18 +38,11 @@ static Piece piece_of(const Team *t, int64_t step)
     return piece;
 }
 
-// The blocks of one step of the chunk, of which there are `blocks`.
-static void add_step(Team *t, int64_t step, int64_t blocks)
+void team_read_x(Team *t, const Piece *piece, KRef block)
 {
     Kernel *k = t->l->k;
-    const Piece piece = piece_of(t, step);
-    const KRef block =
-        k_mul_add(k, team_div(t, t->lane, t->per_block), t->period, k_index(k, step));
-    const bool is_whole = blocks == t->blocks;
-    if (!is_whole)
-        k_if(k, team_op(t, KOP_lt, block, k_index(k, blocks)));
     for (int64_t s = 0; s < t->segments; s++) {
-        const KRef e = k_add(k, k_mul_add(k, block, t->f->elements, piece.first),
+        const KRef e = k_add(k, k_mul_add(k, block, t->f->elements, piece->first),
                              k_index(k, s * t->f->q.low.run));
         if (t->has_digits) {
             team_read_digits(t, s, e);
@@ -64,6 +57,19 @@ static void add_step(Team *t, int64_t step, int64_t blocks)
         }
         t->sum[team_is_joined(t) ? 0 : s] = sum;
     }
+}
+
+// The blocks of one step of the chunk, of which there are `blocks`.
+static void add_step(Team *t, int64_t step, int64_t blocks)
+{
+    Kernel *k = t->l->k;
+    const Piece piece = team_piece(t, step);
+    const KRef block =
+        k_mul_add(k, team_div(t, t->lane, t->per_block), t->period, k_index(k, step));
+    const bool is_whole = blocks == t->blocks;
+    if (!is_whole)
+        k_if(k, team_op(t, KOP_lt, block, k_index(k, blocks)));
+    team_read_x(t, &piece, block);
     for (int64_t c = 0; c < t->columns; c++)
         team_add_piece(t, &piece, c);
     if (!is_whole)
@@ -217,32 +223,37 @@ static KRef without_infinities(const Team *t, KRef sum, Point at)
     return k_get(k, all);
 }
 
-// The threads of a team each store a column.
-static void store_columns(Team *t, KRef row, KRef is_some)
+void team_store(const Team *t, KRef row, KRef column, KRef sum, KRef is_some)
 {
     Kernel *k = t->l->k;
     Lower *l = t->l;
-    KRef sum = 0;
-    for (int64_t c = 0; c < t->columns; c++) {
-        const KRef all = k_team(k, KOP_add, k_get(k, t->acc[c]), TEAM);
-        sum = c == 0 ? all : k_op(k, KOP_select, team_op(t, KOP_eq, t->lane, k_index(k, c)), all, sum);
-    }
     Point at = {.lanes = 1, .count = 1};
-    const KRef column = k_add(k, t->column, k_mul_add(k, t->team, t->columns, t->lane));
     block_product_row(l, t->p, row, at.idx);
     at.idx[t->p->d.rank - 1] = column;
-    k_if(k, team_op(t, KOP_and, team_op(t, KOP_lt, t->lane, k_index(k, t->columns)),
-                team_op(t, KOP_lt, column, k_index(k, t->p->columns))));
     if (t->f->min.sign || t->has_digits)
         sum = without_infinities(t, sum, at);
     if (is_some)
         sum = k_op(k, KOP_select, is_some, sum, team_number(t, 0));
     pull_store_root(l, &t->p->d, at, k_cast(k, sum, lower_node(l, l->anchor)->dtype));
+}
+
+// The threads of a team each store a column.
+static void store_columns(const Team *t, KRef row, KRef is_some)
+{
+    Kernel *k = t->l->k;
+    KRef sum = 0;
+    for (int64_t c = 0; c < t->columns; c++) {
+        const KRef all = k_team(k, KOP_add, k_get(k, t->acc[c]), TEAM);
+        sum = c == 0 ? all : k_op(k, KOP_select, team_op(t, KOP_eq, t->lane, k_index(k, c)), all, sum);
+    }
+    const KRef column = k_add(k, t->column, k_mul_add(k, t->team, t->columns, t->lane));
+    k_if(k, team_op(t, KOP_and, team_op(t, KOP_lt, t->lane, k_index(k, t->columns)),
+                team_op(t, KOP_lt, column, k_index(k, t->p->columns))));
+    team_store(t, row, column, sum, is_some);
     k_end(k);
 }
 
-// The row of x and the matrix of a row of the result.
-static KRef find_operands(Team *t, KRef row)
+KRef team_find_operands(Team *t, KRef row)
 {
     Lower *l = t->l;
     Kernel *k = l->k;
@@ -263,20 +274,37 @@ static KRef find_operands(Team *t, KRef row)
     return is_some;
 }
 
-static void emit_group(Team *t, KRef row)
+void team_begin(Team *t)
 {
     Kernel *k = t->l->k;
     static const uint32_t magic = 0x4b000000;
-    const int64_t all = t->p->inner / t->f->elements, n = all / t->blocks, rest = all % t->blocks;
     t->thread = k_thread(k);
     t->lane = team_rem(t, t->thread, TEAM);
     t->team = team_div(t, t->thread, TEAM);
     t->magic = k_get(k, k_var(k, k_load(k, lower_param_data(t->l, "magic", DTYPE_u32, &magic, sizeof magic),
                                         k_index(k, 0), 1, 1), "magic"));
+}
+
+void team_load_values(const Team *t)
+{
+    Kernel *k = t->l->k;
+    if (t->values == 0)
+        return;
+    const BlockReader r = blocks_reader(t->l, t->f, t->p->w);
+    k_if(k, team_op(t, KOP_lt, t->thread, k_index(k, 16)));
+    k_astore(k, t->values, t->thread, k_cast(k, k_load(k, r.values, t->thread, 1, 1), DTYPE_f32));
+    k_end(k);
+}
+
+static void emit_group(Team *t, KRef row)
+{
+    Kernel *k = t->l->k;
+    const int64_t all = t->p->inner / t->f->elements, n = all / t->blocks, rest = all % t->blocks;
+    team_begin(t);
     t->held = k_array(k, DTYPE_u32, accesses(t) * t->vector);
     if (!t->is_early)
         k_wait(k);
-    const KRef is_some = find_operands(t, row);
+    const KRef is_some = team_find_operands(t, row);
     fetch_chunk(t, k_index(k, 0));
     if (t->is_early)
         k_wait(k);
@@ -284,12 +312,7 @@ static void emit_group(Team *t, KRef row)
         t->held_x = k_array(k, (int)k->params.data[t->x].dtype, team_held_elements(t));
         team_fetch_digits(t, k_index(k, 0));
     }
-    if (t->values) {
-        const BlockReader r = blocks_reader(t->l, t->f, t->p->w);
-        k_if(k, team_op(t, KOP_lt, t->thread, k_index(k, 16)));
-        k_astore(k, t->values, t->thread, k_cast(k, k_load(k, r.values, t->thread, 1, 1), DTYPE_f32));
-        k_end(k);
-    }
+    team_load_values(t);
     for (int64_t c = 0; c < t->columns; c++)
         t->acc[c] = k_var(k, team_number(t, 0), "acc");
     if (n > 0) {
@@ -310,6 +333,13 @@ static bool is_dense_value(const Lower *l, NodeId id)
         if (s->dim[i] > 1 && lower_loc(l, id)->stride[i] != stride)
             return false;
     return true;
+}
+
+bool team_has_words(const Team *t)
+{
+    const BlockProduct *p = t->p;
+    return p->inner / p->f->elements * p->f->bytes % WORD == 0 && is_dense_value(t->l, p->w) &&
+           lower_loc(t->l, p->w)->offset % (4 * WORD) == 0;
 }
 
 static void find_shape(Team *t)
@@ -333,8 +363,7 @@ static void find_shape(Team *t)
         t->words = t->row_words; // one chunk, not a whole one
 }
 
-// Words of shared memory for the elements of x of a chunk.
-static int64_t x_words(const Team *t)
+int64_t team_x_words(const Team *t)
 {
     return t->has_digits ? t->chunk / PIECE * UNIT_WORDS : t->chunk + ceil_div(t->chunk, t->pad) * WORD;
 }
@@ -342,7 +371,7 @@ static int64_t x_words(const Team *t)
 // Columns and threads of a group: as many as its shared memory has room for.
 static bool find_group(Team *t)
 {
-    const int64_t for_x = x_words(t) * WORD, shared = (int64_t)t->l->caps->shared_bytes;
+    const int64_t for_x = team_x_words(t) * WORD, shared = (int64_t)t->l->caps->shared_bytes;
     const int64_t most = t->has_digits || shared < SMALL_SHARED ? shared : SMALL_SHARED;
     const int64_t room = most - ROOM_BESIDE - for_x;
     const bool is_large = t->has_digits && t->period == 1 && t->p->columns >= MANY_COLUMNS;
@@ -355,6 +384,19 @@ static bool find_group(Team *t)
     return false;
 }
 
+void team_add_params(Team *t)
+{
+    Lower *l = t->l;
+    const BlockProduct *p = t->p;
+    const OpId op = (OpId)lower_node(l, p->w)->op;
+    const Loc *w = lower_loc(l, p->w), words = {.buf = w->buf, .offset = w->offset / WORD, .stride = {1}};
+    const int64_t n = p->experts * p->columns * t->row_words;
+    const TensorType type_of_words = {DTYPE_u32, {.rank = 1, .dim = {n}}};
+    t->w = lower_param_typed(l, &type_of_words, &words, "w", PARAM_READ);
+    t->x = lower_param(l, p->x, PARAM_READ);
+    t->is_early = p->index == 0 && (op == OP_const || op == OP_param);
+}
+
 bool block_team_product(Lower *l, BlockProduct *p)
 {
     const int type = lower_node(l, p->x)->dtype;
@@ -363,27 +405,23 @@ bool block_team_product(Lower *l, BlockProduct *p)
     if (!l->caps->is_gpu || l->caps->shared_bytes == 0 || (type != DTYPE_f32 && !k_is_half(type)) ||
         p->d.is_exact || l->window != NULL || l->n_held > 0)
         return false;
-    if (p->rows * p->inner * p->columns == 0 || p->inner / p->f->elements * p->f->bytes % WORD != 0 ||
-        !is_dense_value(l, p->w) || lower_loc(l, p->w)->offset % (4 * WORD) != 0 ||
+    if (p->rows * p->inner * p->columns == 0 || !team_has_words(&t) ||
         lower_loc(l, p->x)->stride[x->rank - 1] != 1)
         return false;
     find_shape(&t);
-    t.has_digits = l->pass->options->accuracy >= BLOCK_DIGITS_ERROR && team_can_digits(&t);
+    if (block_stream_product(&t))
+        return true;
+    t.has_digits = team_wants_digits(&t);
     if (!find_group(&t))
         return false;
     for (t.vector = 4; t.row_words % t.vector != 0 || t.words % t.vector != 0;)
         t.vector /= 2;
     const int64_t rows = shape_numel(lower_node(l, l->anchor)->shape) / p->columns;
-    const OpId op = (OpId)lower_node(l, p->w)->op;
     Kernel *k = l->k;
-    const Loc *w = lower_loc(l, p->w), words = {.buf = w->buf, .offset = w->offset / WORD, .stride = {1}};
-    const TensorType type_of_words = {DTYPE_u32, {.rank = 1, .dim = {p->experts * p->columns * t.row_words}}};
-    t.w = lower_param_typed(l, &type_of_words, &words, "w", PARAM_READ);
-    t.x = lower_param(l, p->x, PARAM_READ);
-    t.is_early = p->index == 0 && (op == OP_const || op == OP_param);
+    team_add_params(&t);
     k_set_group(k, (uint32_t)t.threads);
     t.tile = k_shared(k, DTYPE_u32, group_columns(&t) * t.words);
-    t.xs = k_shared(k, t.has_digits ? DTYPE_i32 : DTYPE_f32, x_words(&t));
+    t.xs = k_shared(k, t.has_digits ? DTYPE_i32 : DTYPE_f32, team_x_words(&t));
     t.values = t.f->values ? k_shared(k, DTYPE_f32, 16) : 0;
     const KRef row = k_for_group(k, rows, "row");
     t.column = k_mul(k, k_for_group(k, ceil_div(p->columns, group_columns(&t)), "tile"),

@@ -71,12 +71,29 @@ static inline bool team_is_joined(const Team *t)
 }
 // Can x be digits? Elements that are table entries, and short runs, are floats.
 bool team_can_digits(const Team *t);
+bool team_wants_digits(const Team *t);
 // Begins to read a chunk's elements of x, team_held_elements of a thread; rounds them to digits, in shared
 // memory; reads those of a segment that begins at element e of the chunk.
 int64_t team_held_elements(const Team *t);
 void team_fetch_digits(const Team *t, KRef chunk);
 void team_store_digits(const Team *t, KRef chunk);
 void team_read_digits(Team *t, int64_t s, KRef e);
+// Are rows of blocks words, one behind the other?
+bool team_has_words(const Team *t);
+// Parameters of the kernel; what is known of a thread; values of elements, in shared memory.
+void team_add_params(Team *t);
+void team_begin(Team *t);
+void team_load_values(const Team *t);
+// The matrix and the row of x of a row of the result. 0, or whether there is such a matrix.
+KRef team_find_operands(Team *t, KRef row);
+// What a thread decodes in step `step` of a chunk.
+Piece team_piece(const Team *t, int64_t step);
+// Words of shared memory for the elements of x of a chunk; a piece of x from there to registers, of block
+// `block` of the chunk.
+int64_t team_x_words(const Team *t);
+void team_read_x(Team *t, const Piece *piece, KRef block);
+// Stores an element of the result. is_some: as of team_find_operands.
+void team_store(const Team *t, KRef row, KRef column, KRef sum, KRef is_some);
 // Elements of x that one access reads.
 int64_t team_x_width(const Lower *l, const BlockProduct *p);
 // Adds the products of a piece of one column, which is in shared memory.
@@ -86,5 +103,8 @@ static inline int64_t team_span(const BlockPlane *p)
 {
     return p->run * (8 / p->bits);
 }
+
+// The same where the device copies to shared memory by itself. False: it does not apply.
+bool block_stream_product(const Team *shape);
 
 #endif
