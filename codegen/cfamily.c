@@ -495,33 +495,11 @@ static void print_inst(Walk *w, KRef r)
 
 // --- kernels -------------------------------------------------------------------------------------
 
-static const char *param_list(Walk *w)
-{
-    Str s = str_new(w->arena);
-    if (w->has_team)
-        names_take(&w->names, "team");
-    for (uint32_t i = 0; i < w->k->params.len; i++) {
-        const KParam *p = &w->k->params.data[i];
-        const char *name = arena_printf(w->arena, "%s%s", w->t->param_prefix, p->name);
-        w->param[i] = w->base[i] = names_take(&w->names, name);
-        const ExpandArgs args = {.operand = {walk_type(w, (int)p->dtype)->storage, w->param[i],
-                                             arena_printf(w->arena, "%u", i),
-                                             w->k->may_alias ? "" : w->t->restrict_word},
-                                 .lanes = (int)dtype_info[p->dtype].bytes};
-        if (i > 0)
-            str_add(&s, w->t->param_separator);
-        expand_template(&s, p->is_written ? w->t->param_written : w->t->param_read, &args);
-    }
-    if (w->has_team)
-        str_printf(&s, "%s%s", w->k->params.len ? w->t->param_separator : "", w->t->team);
-    return str_text(&s);
-}
-
 static void print_head(Walk *w)
 {
     if (w->k->comment && *w->k->comment)
         print_comment(w, w->k->comment);
-    const char *params = param_list(w);
+    const char *params = walk_params(w);
     const bool is_group = w->k->group != 0;
     if (w->t->params_first) {
         str_printf(w->out, "%s\n", params);
@@ -543,10 +521,12 @@ void cfamily_print_kernel(const Target *t, const Kernel *k, Str *out)
     w.name = ARENA_ARRAY(a, const char *, k->insts.len);
     w.param = ARENA_ARRAY(a, const char *, (size_t)k->params.len + 1);
     w.base = ARENA_ARRAY(a, const char *, (size_t)k->params.len + 1);
+    w.place = ARENA_ARRAY(a, const char *, (size_t)k->params.len + 1);
     w.slot = ARENA_ARRAY(a, const char *, k->insts.len);
     expand_template(out, t->begin, &(ExpandArgs){.operand = {k->name}});
     print_head(&w);
     w.indent = 1;
+    walk_places(&w);
     if (!kernel_has_wait(k))
         print_wait(&w);
     if (!t->params_first)

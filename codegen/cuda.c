@@ -51,6 +51,7 @@ const Target target_cuda = {
              .shared_bytes = 48 << 10,
              .group_threads = 1024,
              .has_mma = true,
+             .has_loops = true,
              .channels_last = true},
     .types = types,
     .spell = gpu_spell,

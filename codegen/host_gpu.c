@@ -3,10 +3,12 @@
 // device's; the host's arena block holds inputs, outputs and what else the host reads, side by side, and its
 // state block a copy of the device's, and behind that the record of the device (runtime-lite/rlx_gpu.h).
 #include "codegen/host_parts.h"
+#include "codegen/prelude.h"
 #include <string.h>
 
 enum { BLOCK = 64, MEMORY_BLOCK = 256 };
 enum { RECORD_BYTES = 1024, GRAPH_BYTES = 80, MAX_GRAPHS = 64 }; // RLX_GPU_RECORD ...
+enum { LOOPS = 0x2000 };                                          // RLX_CUDA_LOOPS
 
 // Copies between the host's memory and the device's: a launch costs the host less than a copy of the
 // driver's (rlx_cuda_graph.h). All arguments are addresses, as those of other kernels; to and from are
@@ -24,9 +26,9 @@ static const char cuda_copier[] =
     "}\n";
 
 static const GpuHost hosts[] = {
-    {&target_cuda, "rlx_cuda", "cu", "rlx_cuda_move", cuda_copier},
-    {&target_vulkan, "rlx_vulkan", "comp", "NULL", NULL},
-    {&target_metal, "rlx_metal", "metal", "NULL", NULL},
+    {&target_cuda, "rlx_cuda", "cu", "rlx_cuda_move", cuda_copier, prelude_cuda_loops},
+    {&target_vulkan, "rlx_vulkan", "comp", "NULL", NULL, NULL},
+    {&target_metal, "rlx_metal", "metal", "NULL", NULL, NULL},
 };
 enum { N_HOSTS = sizeof hosts / sizeof *hosts };
 
@@ -107,6 +109,17 @@ typedef struct Counter {
     Arena *arena;
 } Counter;
 
+// rlx_gpu_loop.cell
+static void place_cell(HostGpu *g, PlanLoop *l)
+{
+    const uint32_t n = l->moves.len;
+    const uint64_t words = l->is_unrolled ? (uint64_t)l->max_trips : l->is_on_device ? 2 + 4 * n : 1;
+    l->cell = g->cell_bytes;
+    g->cell_bytes += 8 * words;
+    g->has_loops = g->has_loops || (l->is_on_device && !l->is_unrolled);
+    g->max_args = n + 1 > g->max_args ? n + 1 : g->max_args;
+}
+
 static void count_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
 {
     const Counter *c = ctx;
@@ -114,7 +127,8 @@ static void count_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx
     uint64_t seen = 0;
     (void)p, (void)times;
     g->max_args = k->args.len > g->max_args ? k->args.len : g->max_args;
-    g->n_cells += k->loop != NULL;
+    if (k->loop != NULL)
+        place_cell(g, k->loop);
     if (k->loop != NULL || map_get_str(&g->functions, k->function, &seen))
         return;
     map_put_str(c->arena, &g->functions, k->function, g->names.len);
@@ -151,11 +165,11 @@ static void measure(HostEmit *e)
         const uint64_t end = host_gpu_weights_offset(p) + align_to(plan_weight_bytes(p), MEMORY_BLOCK);
         plan_walk(p, count_kernel, &c);
         g->depth = depth > g->depth ? depth : g->depth;
-        g->max_steps = p->kernels.len > g->max_steps ? p->kernels.len : g->max_steps;
+        g->max_steps = plan_count_kernels(p) > g->max_steps ? plan_count_kernels(p) : g->max_steps;
         g->experts = end > g->experts ? end : g->experts;
     }
     g->cells = g->experts + align_to(host_moe_device_bytes(e->device), MEMORY_BLOCK);
-    g->memory_bytes = g->cells + align_to((uint64_t)g->n_cells * 8 + 1, MEMORY_BLOCK);
+    g->memory_bytes = g->cells + align_to(g->cell_bytes + 1, MEMORY_BLOCK);
     for (uint32_t i = 0; i < host_n_plans(e->device); i++) {
         g->maps[i] = g->memory_bytes;
         g->memory_bytes += align_to(host_plan(e->device, i)->region_bytes[REGION_MAPS], MEMORY_BLOCK);
@@ -201,6 +215,41 @@ static const char *kernels_text(HostEmit *e, const Str *kernels)
     return str_text(&text);
 }
 
+// What goes around loops on the device, where the model has any; else nothing.
+static const char *loops_text(const HostEmit *e)
+{
+    Str text = str_new(e->arena);
+    const char *const *line = e->gpu->host->loops;
+    for (; line != NULL && *line != NULL && e->gpu->has_loops; line++)
+        str_add(&text, *line);
+    return str_text(&text);
+}
+
+static bool compile_text(const HostEmit *e, const char *text, const char *const *names, uint32_t n,
+                         GpuImages *out)
+{
+    const HostOptions *o = e->options;
+    return n == 0 || o->compile_gpu == NULL || o->compile_gpu(o->compile_gpu_ctx, text, names, n, out);
+}
+
+// The model's kernels, and behind these images those of its loops.
+static bool compile_all(const HostEmit *e, const char *text, GpuImages *out)
+{
+    static const char *const names[] = {"rlx_loop_begin", "rlx_loop_next", "rlx_loop_clear"};
+    const char *loops = loops_text(e);
+    if (!compile_text(e, text, e->gpu->names.data, e->gpu->names.len, out))
+        return false;
+    const uint32_t n = out->len;
+    if (*loops != '\0' && !compile_text(e, arena_printf(e->arena, "#define RLX_LOOPS\n%s", loops), names,
+                                        sizeof names / sizeof *names, out))
+        return false;
+    for (uint32_t i = n; i < out->len; i++) {
+        out->data[i].kind |= LOOPS;
+        out->data[i].label = arena_printf(e->arena, "loops_%s", out->data[i].label);
+    }
+    return true;
+}
+
 // Compiled code as C: in the text when it is short, else as a file that the assembler takes in.
 static void emit_images(HostEmit *e, const GpuImages *images, Str *out)
 {
@@ -237,15 +286,14 @@ bool host_gpu_emit_code(HostEmit *e, const Str *kernels, Str *out)
 {
     GpuImages images = {0};
     const char *text = kernels_text(e, kernels);
+    measure(e);
+    const char *whole = arena_printf(e->arena, "%s%s", text, loops_text(e));
     const EmittedFile file = {.name =
                                   arena_printf(e->arena, "%s.%s", e->options->name, e->gpu->host->extension),
-                              .data = text,
-                              .len = strlen(text)};
-    measure(e);
+                              .data = whole,
+                              .len = strlen(whole)};
     vec_push(e->arena, &e->out->files, file);
-    if (e->options->compile_gpu != NULL && e->gpu->names.len != 0 &&
-        !e->options->compile_gpu(e->options->compile_gpu_ctx, text, e->gpu->names.data, e->gpu->names.len,
-                                 &images))
+    if (!compile_all(e, text, &images))
         return false;
     emit_images(e, &images, out);
     emit_functions(e, out);

@@ -15,14 +15,14 @@ typedef struct Step {
 
 typedef struct Loop {
     const PlanKernel *kernel;
-    uint32_t steps, slots, clears;
+    uint32_t steps, slots, clears, moves;
 } Loop;
 
 typedef struct Tables {
     const HostEmit *e;
     VEC(Step) steps;
     VEC(Loop) loops;
-    uint32_t n_args, n_slots, n_clears, n_edges;
+    uint32_t n_args, n_slots, n_clears, n_moves, n_edges;
 } Tables;
 
 // The kernels of a plan in one row, then those of the bodies of its loops. Recursion: as deep as loops nest.
@@ -42,9 +42,10 @@ static uint32_t add_steps(Tables *t, const Plan *p)
             continue;
         const uint32_t number = t->loops.len;
         t->steps.data[first + i].loop = number;
-        vec_push(a, &t->loops, ((Loop){k, 0, t->n_slots, t->n_clears}));
+        vec_push(a, &t->loops, ((Loop){k, 0, t->n_slots, t->n_clears, t->n_moves}));
         t->n_slots += k->loop->body->slots.len;
         t->n_clears += k->loop->cleared.len;
+        t->n_moves += k->loop->moves.len;
         const uint32_t steps = add_steps(t, k->loop->body);
         t->loops.data[number].steps = steps;
     }
@@ -58,7 +59,7 @@ static const char *number_text(Arena *a, uint32_t n)
 
 // --- tables --------------------------------------------------------------------------------------
 
-static void emit_arg(const Tables *t, const Plan *p, const PlanArg *arg, Str *out)
+static void emit_arg(const Tables *t, const Plan *p, const PlanArg *arg, bool is_moved, Str *out)
 {
     static const char *const base[REGION_COUNT] = {
         [REGION_ARENA] = "RLX_GPU_ARENA",     [REGION_STATE] = "RLX_GPU_STATE",
@@ -75,6 +76,10 @@ static void emit_arg(const Tables *t, const Plan *p, const PlanArg *arg, Str *ou
         from = base[REGION_ARENA];
         at = p->staged + arg->byte_offset;
     }
+    if (is_moved) {
+        from = arena_printf(t->e->arena, "RLX_GPU_MOVED + %uu", arg->move - 1);
+        at = 0;
+    }
     str_printf(out, "    {%s, %lluu},\n", from, (unsigned long long)at);
 }
 
@@ -83,9 +88,12 @@ static void emit_args(const Tables *t, Str *out)
     if (t->n_args == 0)
         return;
     str_printf(out, "static const rlx_gpu_arg args%s[] = {\n", t->e->suffix);
-    for (uint32_t i = 0; i < t->steps.len; i++)
-        for (uint32_t j = 0; j < t->steps.data[i].kernel->args.len; j++)
-            emit_arg(t, t->steps.data[i].plan, &t->steps.data[i].kernel->args.data[j], out);
+    for (uint32_t i = 0; i < t->steps.len; i++) {
+        const PlanKernel *k = t->steps.data[i].kernel;
+        for (uint32_t j = 0; j < k->args.len; j++)
+            emit_arg(t, t->steps.data[i].plan, &k->args.data[j],
+                     k->loop == NULL && k->kernel->params.data[j].is_moved, out);
+    }
     str_add(out, "};\n");
 }
 
@@ -108,7 +116,7 @@ static void emit_maps(const Tables *t, Str *out)
             continue;
         const PlanArg arg = {.buf = m->buf, .byte_offset = m->byte_offset};
         str_add(out, "    {\n");
-        emit_arg(t, p, &arg, out);
+        emit_arg(t, p, &arg, false, out);
         str_printf(out, "     %u, %u, %u, {", dtype_info[m->type].bytes, m->rank, m->swizzle);
         for (uint32_t i = 0; i < m->rank; i++)
             str_printf(out, "%s%llu", i > 0 ? ", " : "", (unsigned long long)m->dim[i]);
@@ -195,6 +203,23 @@ static void emit_clears(const Tables *t, Str *out)
     str_add(out, "};\n");
 }
 
+static void emit_moves(const Tables *t, Str *out)
+{
+    if (t->n_moves == 0)
+        return;
+    str_printf(out, "static const rlx_gpu_move moves%s[] = {\n", t->e->suffix);
+    for (uint32_t i = 0; i < t->loops.len; i++) {
+        const PlanKernel *k = t->loops.data[i].kernel;
+        for (uint32_t j = 0; j < k->loop->moves.len; j++) {
+            const PlanMove *m = &k->loop->moves.data[j];
+            str_printf(out, "    {%uu, %s, %lld, %lld},\n", m->arg,
+                       number_text(t->e->arena, k->args.data[m->arg].move - 1), (long long)m->start,
+                       (long long)m->step);
+        }
+    }
+    str_add(out, "};\n");
+}
+
 static void emit_loop(const Tables *t, uint32_t index, Str *out)
 {
     const Loop *x = &t->loops.data[index];
@@ -204,22 +229,25 @@ static void emit_loop(const Tables *t, uint32_t index, Str *out)
     if (l->has_cond)
         cond =
             l->body->buffers.data[l->body->outputs.data[0].buf].offset + l->body->outputs.data[0].byte_offset;
-    str_printf(out, "    {%uu, %uu, %uu, %uu, %uu, %uu, ", x->steps, l->body->kernels.len, x->slots,
-               l->body->slots.len, x->clears, l->cleared.len);
+    str_printf(out, "    {%uu, %uu, %uu, %uu, ", x->steps, l->body->kernels.len, x->slots,
+               l->body->slots.len);
+    str_printf(out, "%uu, %uu, %uu, %uu, ", x->clears, l->cleared.len, x->moves, l->moves.len);
     if (l->max_trips == INT64_MAX)
         str_add(out, "INT64_MAX, ");
     else
         str_printf(out, "%lld, ", (long long)l->max_trips);
     str_printf(out, "%s, %s, %s, ", number_text(a, l->trips), number_text(a, l->cond),
                number_text(a, l->arena));
-    str_printf(out, "%s, %s, %d, %lluu, %lluu},\n", number_text(a, l->weights), number_text(a, l->count),
-               l->has_cond, (unsigned long long)cond, (unsigned long long)(t->e->gpu->cells + 8u * index));
+    str_printf(out, "%s, %s, %d, %d, %lluu, %lluu},\n", number_text(a, l->weights), number_text(a, l->count),
+               l->has_cond, l->is_unrolled, (unsigned long long)cond,
+               (unsigned long long)(t->e->gpu->cells + l->cell));
 }
 
 static void emit_loops(const Tables *t, Str *out)
 {
     emit_slots(t, out);
     emit_clears(t, out);
+    emit_moves(t, out);
     if (t->loops.len == 0)
         return;
     str_printf(out, "static const rlx_gpu_loop loops%s[] = {\n", t->e->suffix);
@@ -259,12 +287,12 @@ static void emit_record(const Tables *t, Str *out)
                e->suffix, (unsigned long long)host_gpu_state_offset(p),
                (unsigned long long)host_gpu_weights_offset(p), (unsigned long long)g->memory_bytes,
                (unsigned long long)p->staged, g->images);
-    str_printf(out, "    %uu, %s, %uu, %uu, %uu, %uu, %uu, %s, %s, %s, %s, %s, %s,\n", g->names.len,
+    str_printf(out, "    %uu, %s, %uu, %uu, %uu, %uu, %uu, %s, %s, %s, %s, %s, %s, %s,\n", g->names.len,
                g->names.len != 0 ? "functions" : "NULL", g->max_args, g->max_steps, p->kernels.len,
                p->checks.len != 0 ? p->n_check_kernels : 0u, p->split, own_list(e, "steps", t->steps.len),
                own_list(e, "edges", t->n_edges), own_list(e, "args", t->n_args),
                own_list(e, "loops", t->loops.len), own_list(e, "slots", t->n_slots),
-               own_list(e, "clears", t->n_clears));
+               own_list(e, "clears", t->n_clears), own_list(e, "moves", t->n_moves));
     const uint64_t n_maps = p->region_bytes[REGION_MAPS] / PLAN_MAP_BYTES;
     str_printf(out, "    %lluu, %s, %lluu, %uu, %s, %s};\n\n", (unsigned long long)n_maps,
                own_list(e, "maps", (uint32_t)n_maps), (unsigned long long)g->maps[e->variant], p->moe.len,

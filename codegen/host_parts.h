@@ -89,12 +89,13 @@ typedef struct HostGpu {
     Map functions;              // names: their numbers
     VEC(const char *) names;
     uint32_t max_args, depth; // of all steps; of loops
-    uint32_t max_steps;       // of a plan, without those in loops
+    uint32_t max_steps;       // of a plan
     uint64_t memory_bytes;    // of the device, for one context
     uint64_t experts;         // where slots of experts begin
     uint64_t cells;           // behind them: where the cells of loops begin
     uint64_t maps[PLAN_MAX_BUCKETS]; // behind them: where the tensor maps of each plan do
-    uint32_t n_cells;
+    uint64_t cell_bytes;
+    bool has_loops; // that a kernel of the runtime goes around
     const char *images; // C: their number and list
 } HostGpu;
 
@@ -105,6 +106,7 @@ typedef struct GpuHost {
     const char *extension; // of the file with the kernels' text
     const char *move;      // C: rlx_device.move
     const char *kernels;   // of the runtime's own, or NULL
+    const char *const *loops; // lines: kernels that go around loops, or NULL
 } GpuHost;
 
 // host_gpu.c: makes e->device and e->plan, which says where inputs and outputs are in the host's blocks.

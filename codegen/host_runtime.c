@@ -78,6 +78,7 @@ static const RuntimePart parts[] = {
     {"rlx_moe_gpu.h", moe_gpu_text, has_gpu_moe},
     {"rlx_cuda_api.h", cuda_api_text, has_cuda},
     {"rlx_cuda_graph.h", cuda_graph_text, has_cuda},
+    {"rlx_cuda_nodes.h", cuda_nodes_text, has_cuda},
     {"rlx_cuda.h", cuda_text, has_cuda},
     {"rlx_vulkan_api.h", vulkan_api_text, has_vulkan},
     {"rlx_vulkan_device.h", vulkan_device_text, has_vulkan},

@@ -15,7 +15,8 @@ typedef struct Walk {
     Value *values;
     const char **name;  // by instruction: of what has one
     const char **param; // by parameter; of those that point elsewhere (KI_point), the pointer in use
-    const char **base;  // by parameter: the name in the signature
+    const char **base;  // by parameter: its name
+    const char **place; // by parameter: of those that are moved, the name in the signature
     Names names;
     VEC(uint32_t) marks; // names in scope when each open block began
     KernelGrid grid;
@@ -36,6 +37,10 @@ const char *walk_expr(Walk *w, KRef r);
 const char *walk_expand(Walk *w, const char *template, int to, int from, const char *operand);
 // Type of the elements of local arrays.
 const char *walk_array_type(const Walk *w, int type);
+// The list of the signature; then lines that read the addresses of parameters that are moved. Nothing that
+// runs beside the kernel changes these, so they come before all that it waits for.
+const char *walk_params(Walk *w);
+void walk_places(Walk *w);
 void walk_line(Walk *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 // Index of a loop in the grid, or -1 for a plain one.

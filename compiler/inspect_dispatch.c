@@ -47,6 +47,47 @@ static void count(const Plan *p, Dispatch *d)
     end_group(d, size);
 }
 
+// Does whoever goes around the loop need something that the model computes?
+static bool is_computed(const PlanLoop *l)
+{
+    return l->trips != PLAN_NO_ARG || l->cond != PLAN_NO_ARG || l->has_cond;
+}
+
+static const char *launcher_of(const PlanLoop *l)
+{
+    if (l->is_on_device)
+        return l->is_unrolled ? "all iterations recorded" : "launched by the device";
+    return is_computed(l) ? "launched by the host, which reads whether it goes on" : "launched by the host";
+}
+
+// Recursion: as deep as loops nest.
+static void print_loops(const Plan *p)
+{
+    for (uint32_t i = 0; i < p->kernels.len; i++) {
+        const PlanKernel *k = &p->kernels.data[i];
+        if (k->loop == NULL)
+            continue;
+        printf("loop    %s: %u kernels, %s\n", k->kernel->name, k->loop->body->kernels.len,
+               launcher_of(k->loop));
+        print_loops(k->loop->body);
+    }
+}
+
+static void add_loops(const Plan *p, const char **comma, Str *out)
+{
+    for (uint32_t i = 0; i < p->kernels.len; i++) {
+        const PlanKernel *k = &p->kernels.data[i];
+        if (k->loop == NULL)
+            continue;
+        str_printf(out, "%s{\"name\": \"%s\", \"kernels\": %u, \"computed\": %s, ", *comma, k->kernel->name,
+                   k->loop->body->kernels.len, is_computed(k->loop) ? "true" : "false");
+        str_printf(out, "\"on_device\": %s, \"unrolled\": %s}", k->loop->is_on_device ? "true" : "false",
+                   k->loop->is_unrolled ? "true" : "false");
+        *comma = ", ";
+        add_loops(k->loop->body, comma, out);
+    }
+}
+
 void inspect_dispatch_print(const Plan *p)
 {
     Dispatch d = {0};
@@ -64,6 +105,7 @@ void inspect_dispatch_print(const Plan *p)
            d.nodes - d.kernels_of_nodes);
     if (p->split != 0)
         printf("submits %u launches first, then the others\n", p->split);
+    print_loops(p);
 }
 
 void inspect_dispatch_json(const Plan *p, Str *out)
@@ -77,5 +119,8 @@ void inspect_dispatch_json(const Plan *p, Str *out)
                d.largest);
     for (uint32_t i = 0; i < HISTOGRAM; i++)
         str_printf(out, "%s%u", i == 0 ? "" : ", ", d.sizes[i]);
+    str_printf(out, "],\n  \"loops\": [");
+    const char *comma = "";
+    add_loops(p, &comma, out);
     str_printf(out, "],\n  \"fused_nodes\": %u,\n  \"split\": %u,\n", d.nodes - d.kernels_of_nodes, p->split);
 }

@@ -111,7 +111,7 @@ Kernel *kernel_new(Arena *a, const char *name)
 
 uint32_t kernel_param(Kernel *k, const char *name, DType t, bool is_written, bool is_read)
 {
-    vec_push(k->arena, &k->params, ((KParam){name, t, is_written, is_read, false, 0}));
+    vec_push(k->arena, &k->params, ((KParam){name, t, is_written, is_read, false, 0, false}));
     return k->params.len - 1;
 }
 

@@ -130,6 +130,7 @@ typedef struct KParam {
     bool is_read;
     bool is_own;    // scratch of which every thread has a part of its own
     uint32_t table; // 0, or 1 + the param (u64) with addresses; it is read behind a KI_point only
+    bool is_moved;  // the argument is where the address is: it changes from launch to launch
 } KParam;
 
 typedef struct Kernel {
@@ -290,6 +291,7 @@ typedef struct TargetCaps {
     bool has_dot_bf16;     // the same for pairs of bf16
     bool has_mma;          // device functions for products of matrices (device.def)
     bool has_simd_matrix;  // those of simdgroups
+    bool has_loops;        // the device itself can launch a loop's body again (passes/device_loops.h)
     bool has_matrix;       // matrix registers of bf16 and bytes (KMatrix), several times as fast as vectors
     uint8_t threads;       // that share every run: the parts that kernels are split into; 1 = none
     uint32_t split_cycles; // kernels that take less time than this are left to one thread

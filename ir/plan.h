@@ -96,6 +96,7 @@ typedef struct PlanArg {
     uint64_t byte_offset; // of element 0
     uint64_t begin, end;  // byte range in the buffer that the kernel may touch through it
     bool is_written, is_read;
+    uint32_t move; // 0, or 1 + index in PlanLoop.moves of the loop around: where its address is read
 } PlanArg;
 
 // A strided copy of one value: what views that are none, parts of concats that could not be placed, outputs
@@ -115,6 +116,14 @@ typedef struct PlanSlot {
 
 #define PLAN_NO_ARG UINT32_MAX
 
+// Where the device goes around a loop by itself (passes/device_loops.c): an address that kernels of the body
+// read from memory, since it changes with the iteration. Argument `arg` of the loop's kernel + start + i *
+// step bytes; the argument itself may be a move of the loop around.
+typedef struct PlanMove {
+    uint32_t arg;
+    int64_t start, step;
+} PlanMove;
+
 // A loop is one kernel of the plan around it, printed as a function that calls the kernels of its body.
 // Numbers of arguments are PLAN_NO_ARG where there is none.
 typedef struct PlanLoop {
@@ -125,6 +134,11 @@ typedef struct PlanLoop {
     uint32_t count;          // where the iterations done are stored
     bool has_cond;           // the body decides whether it goes on: its first output
     VEC(uint32_t) cleared;   // arguments that are zeroed first: not every row may be written
+    // First those that exist of trips, cond, count and of `cleared`; empty where the host goes around.
+    VEC(PlanMove) moves;
+    bool is_on_device;
+    bool is_unrolled; // the same, by nodes for every iteration: it has no moves
+    uint64_t cell; // of emitted code: bytes from where the cells of all loops begin
 } PlanLoop;
 
 // A question that the cost model answered: which of several ways to compute the same bits. `question` names

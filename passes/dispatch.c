@@ -4,6 +4,7 @@
 // placing. Kernels change places where that saves barriers: a group is what a level of the dependencies is,
 // so that there are as few as the longest chain has kernels.
 #include "passes/dispatch.h"
+#include "passes/device_loops.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,5 +107,7 @@ bool pass_dispatch(Pass *p)
     if (!p->options->caps->is_gpu)
         return false;
     arrange_all(p->plan, p->options);
+    if (p->options->caps->has_loops)
+        device_loops_mark(p->plan);
     return true;
 }

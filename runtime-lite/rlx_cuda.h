@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
 // runtime-lite: models on NVIDIA GPUs, through the driver (libcuda), which is looked for when a context is
-// made: nothing is linked. Pasted behind rlx_cuda_graph.h for --target cuda.
+// made: nothing is linked. Pasted behind rlx_cuda_nodes.h for --target cuda.
 //
 // A context has a module, a stream and one block of device memory of its own, on the first device of the
 // process (CUDA_VISIBLE_DEVICES), in its primary context. Contexts may be used by any thread, one at a time,
@@ -8,7 +8,7 @@
 #ifndef RLX_CUDA_H
 #define RLX_CUDA_H
 
-#include "rlx_cuda_graph.h"
+#include "rlx_cuda_nodes.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -17,6 +17,8 @@ extern "C" {
 // Kinds of images: PTX, or a cubin for compute capability major * 10 + minor, RLX_CUDA_EXACT: for no other.
 #define RLX_CUDA_PTX   0u
 #define RLX_CUDA_EXACT 0x1000u
+// RLX_CUDA_LOOPS more: kernels that go around loops, for drivers that know these (12.4).
+#define RLX_CUDA_LOOPS 0x2000u
 
 // A byte for memory that nobody has written. No result depends on it: tests have 255 there, which is NaN.
 #ifndef RLX_CUDA_FILL
@@ -26,21 +28,24 @@ extern "C" {
 // --- contexts ------------------------------------------------------------------------------------
 
 // The image that suits a device best: its own, then the newest of its generation, then PTX. NULL: none does.
-static inline const rlx_gpu_image *rlx_cuda_image(const rlx_gpu_program *p, int major, int minor)
+// of: 0, or RLX_CUDA_LOOPS.
+static inline const rlx_gpu_image *rlx_cuda_image(const rlx_gpu_program *p, uint32_t of, int major, int minor)
 {
     const rlx_gpu_image *best = NULL;
-    const uint32_t own = (uint32_t)(major * 10 + minor);
+    const uint32_t own = (uint32_t)(major * 10 + minor), ptx = RLX_CUDA_PTX | of;
     uint32_t i;
     for (i = 0; i < p->n_images; i++) {
         const rlx_gpu_image *const m = &p->images[i];
         const uint32_t arch = m->kind & (RLX_CUDA_EXACT - 1u);
-        if (m->kind == RLX_CUDA_PTX) {
+        if ((m->kind & RLX_CUDA_LOOPS) != of)
+            continue;
+        if (m->kind == ptx) {
             best = best == NULL ? m : best;
             continue;
         }
         if ((m->kind & RLX_CUDA_EXACT) != 0 ? arch != own : arch / 10u != own / 10u || arch > own)
             continue;
-        if (best == NULL || best->kind == RLX_CUDA_PTX || (best->kind & (RLX_CUDA_EXACT - 1u)) < arch ||
+        if (best == NULL || best->kind == ptx || (best->kind & (RLX_CUDA_EXACT - 1u)) < arch ||
             (m->kind & RLX_CUDA_EXACT) != 0)
             best = m;
     }
@@ -126,12 +131,30 @@ static inline void rlx_cuda_end(rlx_cuda *c)
         c->api.unpin(c->pinned);
     if (c->memory != 0)
         c->api.release_memory(c->memory);
+    if (c->loops != NULL)
+        c->api.unload(c->loops);
     if (c->module != NULL)
         c->api.unload(c->module);
     if (c->context != NULL) {
         c->api.pop(&before);
         c->api.release(c->device);
     }
+}
+
+// What goes around loops, where the driver can and there are any. image: NULL: none.
+static inline void rlx_cuda_find_loops(rlx_cuda *c, const rlx_gpu_image *image)
+{
+    if (image == NULL || c->api.graph_condition == NULL || c->api.graph_node == NULL ||
+        c->api.load(&c->loops, image->data) != 0) {
+        c->loops = NULL;
+        return;
+    }
+    if (c->api.function(&c->loop_begin, c->loops, "rlx_loop_begin") == 0 &&
+        c->api.function(&c->loop_next, c->loops, "rlx_loop_next") == 0 &&
+        c->api.function(&c->loop_clear, c->loops, "rlx_loop_clear") == 0)
+        return;
+    c->api.unload(c->loops);
+    c->loops = NULL;
 }
 
 // A device and its context, which is current afterwards.
@@ -146,7 +169,7 @@ static inline rlx_status rlx_cuda_begin(rlx_cuda *c, const rlx_gpu_program *p)
         c->api.attribute(&shared, 97, c->device) != 0)
         return RLX_ERR_NO_DEVICE;
     c->shared_bytes = (unsigned)shared;
-    image = rlx_cuda_image(p, major, minor);
+    image = rlx_cuda_image(p, 0, major, minor);
     if (image == NULL && p->n_functions != 0)
         return RLX_ERR_NO_DEVICE;
     if (c->api.retain(&c->context, c->device) != 0) {
@@ -162,7 +185,10 @@ static inline rlx_status rlx_cuda_begin(rlx_cuda *c, const rlx_gpu_program *p)
         return RLX_OK;
     // The text of kernels waits where it was compiled for these GPUs; PTX is of earlier ones.
     c->is_programmatic = (image->kind & (RLX_CUDA_EXACT - 1u)) >= 90u && c->api.graph_programmatic != NULL;
-    return c->api.load(&c->module, image->data) == 0 ? RLX_OK : RLX_ERR_NO_DEVICE;
+    if (c->api.load(&c->module, image->data) != 0)
+        return RLX_ERR_NO_DEVICE;
+    rlx_cuda_find_loops(c, rlx_cuda_image(p, RLX_CUDA_LOOPS, major, minor));
+    return RLX_OK;
 }
 
 static inline rlx_status rlx_cuda_fill(rlx_cuda *c, const rlx_model *model, const rlx_gpu_program *p,

@@ -59,8 +59,11 @@ typedef struct rlx_cuda_api {
     int (*graph_set_copy)(void *exec, void *node, const void *copy, void *context);
     int (*graph_set_kernel)(void *exec, void *node, const void *params);
     int (*graph_enable)(void *exec, void *node, unsigned is_enabled);
-    // Drivers before 12.3 do not have it: NULL.
+    // The last ones drivers before 12.3 do not have: NULL.
     int (*graph_programmatic)(void *graph, void *const *from, void *const *to, const void *data, size_t n);
+    int (*graph_condition)(unsigned long long *handle, void *graph, void *context, unsigned value,
+                           unsigned flags);
+    int (*graph_node)(void **node, void *graph, void *const *after, size_t n, void *params);
 } rlx_cuda_api;
 
 static inline rlx_status rlx_cuda_status(int result)
@@ -113,13 +116,15 @@ static inline rlx_status rlx_cuda_find(rlx_cuda_api *api, void *library)
                                         "cuGraphExecMemcpyNodeSetParams",
                                         "cuGraphExecKernelNodeSetParams_v2",
                                         "cuGraphNodeSetEnabled",
-                                        "cuGraphAddDependencies_v2"};
-    const size_t n = sizeof names / sizeof *names;
+                                        "cuGraphAddDependencies_v2",
+                                        "cuGraphConditionalHandleCreate",
+                                        "cuGraphAddNode"};
+    const size_t n = sizeof names / sizeof *names, needed = n - 3;
     unsigned char *const table = (unsigned char *)api;
     size_t i;
     for (i = 0; i < n; i++) {
         void *const found = dlsym(library, names[i]);
-        if (found == NULL && i + 1 < n)
+        if (found == NULL && i < needed)
             return RLX_ERR_NO_DEVICE;
         memcpy(table + i * sizeof found, &found, sizeof found);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
-// runtime-lite: what a model on an NVIDIA GPU is for the driver: the record of a context, launches, and
-// graphs of all that a run does. Pasted behind rlx_cuda_api.h for --target cuda.
+// runtime-lite: what a model on an NVIDIA GPU is for the driver: the record of a context, launches, and what
+// graphs of all that a run does copy. Pasted behind rlx_cuda_api.h for --target cuda.
 #ifndef RLX_CUDA_GRAPH_H
 #define RLX_CUDA_GRAPH_H
 
@@ -29,13 +29,18 @@ typedef struct rlx_cuda {
     uint32_t n_variants, n_sets; // that there are graphs of
     // While a graph is made: that, the last one of its nodes, what all others wait for; of what, and which
     // launches are left out.
-    void *graph, *node, *first;
+    // entry: where edges to the last node go, which is another one where a step is several nodes. whole: the
+    // graph, where `graph` is the body of a loop in it.
+    void *graph, *node, *entry, *first, *whole;
+    int is_first_early; // `first` is a kernel, beside which those that wait themselves may begin
     const rlx_gpu_program *made_of;
     uint32_t skipped;
     int is_programmatic; // kernels wait themselves for those before (rlx_wait), so they may begin earlier
     rlx_cuda_exec *launched; // by the last run, or NULL
     int is_fetched;          // it has brought the outputs as well
     void *pinned; // the arena block of the host, where the driver has taken it; or NULL
+    void *loops;                             // the module that goes around loops, or NULL: the host does
+    void *loop_begin, *loop_next, *loop_clear; // its kernels
     void *copier; // the kernel that copies from and to it in graphs; NULL: the driver does
     // Behind the inputs and behind the outputs of the last run, if the next one is given before its end.
     void *taken, *fetched;
@@ -115,6 +120,7 @@ static inline rlx_status rlx_cuda_launch(void *self, const rlx_gpu_step *step, c
     unsigned shared = 0;
     void *extra[5];
     rlx_cuda_node n;
+    int code = 0;
     extra[0] = (void *)(uintptr_t)1; // CU_LAUNCH_PARAM_BUFFER_POINTER
     extra[1] = (void *)(uintptr_t)args;
     extra[2] = (void *)(uintptr_t)2; // CU_LAUNCH_PARAM_BUFFER_SIZE
@@ -123,7 +129,7 @@ static inline rlx_status rlx_cuda_launch(void *self, const rlx_gpu_step *step, c
     if (step->groups > 0x7fffffffu || rlx_cuda_shared(c, step, f, &shared) != RLX_OK)
         return RLX_ERR_DEVICE;
     if (c->graph == NULL) {
-        int code = c->is_timed ? c->api.event_record(c->begun, c->stream) : 0;
+        code = c->is_timed ? c->api.event_record(c->begun, c->stream) : 0;
         if (code == 0)
             code = c->api.launch(f, blocks, 1, 1, step->group, 1, 1, shared, c->stream, NULL,
                                  step->n_args != 0 ? extra : NULL);
@@ -138,7 +144,9 @@ static inline rlx_status rlx_cuda_launch(void *self, const rlx_gpu_step *step, c
     n.grid[1] = n.grid[2] = n.block[1] = n.block[2] = 1;
     n.shared_bytes = shared;
     n.extra = step->n_args != 0 ? extra : NULL;
-    return rlx_cuda_status(c->api.graph_kernel(&c->node, c->graph, NULL, 0, &n));
+    code = c->api.graph_kernel(&c->node, c->graph, NULL, 0, &n);
+    c->entry = c->node;
+    return rlx_cuda_status(code);
 }
 
 static inline double rlx_cuda_spent(void *self)
@@ -184,8 +192,6 @@ static inline rlx_status rlx_cuda_wait(void *self)
     return rlx_cuda_status(c->api.stream_wait(c->stream));
 }
 
-// --- graphs --------------------------------------------------------------------------------------
-
 // By step: the nodes of the graph that is made.
 static inline void **rlx_cuda_nodes(unsigned char *record)
 {
@@ -199,45 +205,15 @@ static inline uint64_t *rlx_cuda_args(unsigned char *record)
     return (uint64_t *)(void *)(rlx_cuda_nodes(record) + c->program->max_steps);
 }
 
-// Is the node of a step a kernel?
-static inline int rlx_cuda_is_kernel(const rlx_cuda *c, uint32_t step)
-{
-    return c->made_of->steps[step].groups != 0 && (c->made_of->steps[step].skipped_by & c->skipped) == 0;
-}
-
-// The edges that lead to the node of a step. A programmatic one lets the groups of a kernel begin when all of
-// the one before have, and wait where their text says so (rlx_wait). That wait is for the kernel before to
-// end, which itself has waited, so all kernels on paths to it have ended then, too: edges that such a path
-// replaces are not missed. It is for kernels with one edge. What several others lead to would begin when the
-// last of these begins, and hold places on the device while the rest runs; what is no kernel does not wait.
-static inline rlx_status rlx_cuda_link(void *self, uint32_t step, const uint32_t *after, uint32_t n_after)
-{
-    static const unsigned char programmatic[8] = {1, 0, 1}; // CUgraphEdgeData: from_port, to_port, type
-    rlx_cuda *const c = (rlx_cuda *)self;
-    void **const nodes = rlx_cuda_nodes((unsigned char *)self);
-    int code = 0;
-    uint32_t i;
-    if (!rlx_cuda_is_kernel(c, step)) // nothing was launched, but others may come after it
-        code = c->api.graph_empty(&c->node, c->graph, NULL, 0);
-    nodes[step] = c->node;
-    if (code == 0 && n_after == 0 && c->first != NULL)
-        return rlx_cuda_status(c->api.graph_edge(c->graph, &c->first, &nodes[step], 1));
-    if (code == 0 && n_after == 1 && c->is_programmatic && rlx_cuda_is_kernel(c, step) &&
-        rlx_cuda_is_kernel(c, *after))
-        return rlx_cuda_status(
-            c->api.graph_programmatic(c->graph, &nodes[*after], &nodes[step], programmatic, 1));
-    for (i = 0; i < n_after && code == 0; i++)
-        code = c->api.graph_edge(c->graph, &nodes[after[i]], &nodes[step], 1);
-    return rlx_cuda_status(code);
-}
-
 static inline const rlx_gpu_driver *rlx_cuda_driver(void)
 {
     static const rlx_gpu_driver driver = {
         rlx_cuda_launch, rlx_cuda_clear, rlx_cuda_write, rlx_cuda_read, rlx_cuda_wait, NULL, NULL,
-        rlx_cuda_spent};
+        rlx_cuda_spent, NULL};
     return &driver;
 }
+
+// --- copies --------------------------------------------------------------------------------------
 
 // The copy of part of the arena block.
 static inline rlx_cuda_copy rlx_cuda_copy_of(const rlx_cuda *c, const rlx_gpu_program *p, int is_out,
@@ -288,77 +264,6 @@ static inline void rlx_cuda_copier_of(const rlx_cuda *c, const rlx_gpu_program *
     l->node.block[0] = THREADS;
     l->node.grid[1] = l->node.grid[2] = l->node.block[1] = l->node.block[2] = 1;
     l->node.extra = l->extra;
-}
-
-// A node that copies: of all of the block, until a run says what it needs.
-static inline rlx_status rlx_cuda_add_copy(rlx_cuda *c, const rlx_model *model, rlx_cuda_exec *x, int is_out)
-{
-    rlx_gpu_span all = {0, 0};
-    rlx_cuda_copier copier;
-    rlx_cuda_copy copy;
-    if (c->pinned == NULL)
-        return RLX_OK;
-    all.end = model->arena_bytes;
-    x->span[is_out] = all;
-    if (c->copier != NULL) {
-        rlx_cuda_copier_of(c, c->made_of, is_out, all, &copier);
-        return rlx_cuda_status(c->api.graph_kernel(&x->copy[is_out], c->graph, NULL, 0, &copier.node));
-    }
-    copy = rlx_cuda_copy_of(c, c->made_of, is_out, all);
-    return rlx_cuda_status(c->api.graph_copy(&x->copy[is_out], c->graph, NULL, 0, &copy, c->context));
-}
-
-// What comes from the device comes behind all that nothing else waits for.
-static inline rlx_status rlx_cuda_link_last(rlx_cuda *c, void *last)
-{
-    const rlx_gpu_program *const p = c->made_of;
-    void **const nodes = rlx_cuda_nodes((unsigned char *)c);
-    rlx_status status = RLX_OK;
-    uint32_t i, j, k;
-    for (i = 0; i < p->n_steps && status == RLX_OK; i++) {
-        int is_last = 1;
-        for (j = i + 1u; j < p->n_steps && is_last; j++)
-            for (k = 0; k < p->steps[j].n_after && is_last; k++)
-                is_last = p->edges[p->steps[j].after + k] != i;
-        if (is_last)
-            status = rlx_cuda_status(c->api.graph_edge(c->graph, &nodes[i], &last, 1));
-    }
-    return status;
-}
-
-static inline rlx_status rlx_cuda_add_nodes(rlx_cuda *c, rlx_ctx *ctx, rlx_cuda_exec *x)
-{
-    const rlx_gpu_frame f =
-        rlx_gpu_begin(ctx, rlx_cuda_driver(), c, c->memory, rlx_cuda_args((unsigned char *)c));
-    rlx_status status = rlx_cuda_add_copy(c, ctx->model, x, 0);
-    c->first = x->copy[0];
-    if (status == RLX_OK)
-        status = rlx_gpu_nodes(&f, rlx_cuda_link);
-    if (status == RLX_OK)
-        status = rlx_cuda_add_copy(c, ctx->model, x, 1);
-    return status == RLX_OK && x->copy[1] != NULL ? rlx_cuda_link_last(c, x->copy[1]) : status;
-}
-
-// outputs: as in a context.
-static inline void rlx_cuda_make_graph(const rlx_model *model, uint32_t outputs, unsigned char *record,
-                                       rlx_cuda_exec *x)
-{
-    rlx_cuda *const c = (rlx_cuda *)(void *)record;
-    rlx_ctx ctx;
-    memset(x, 0, sizeof *x);
-    memset(&ctx, 0, sizeof ctx);
-    ctx.model = model;
-    ctx.outputs = outputs;
-    if (!rlx_gpu_is_straight(model) || c->api.graph_create(&x->graph, 0) != 0)
-        return;
-    c->graph = x->graph;
-    c->made_of = rlx_gpu_program_of(model);
-    c->skipped = outputs == 0 ? 0u : 1u << (outputs - 1u);
-    if (rlx_cuda_add_nodes(c, &ctx, x) != RLX_OK || c->api.graph_make(&x->exec, x->graph, 0) != 0) {
-        c->api.graph_destroy(x->graph);
-        memset(x, 0, sizeof *x);
-    }
-    c->graph = NULL;
 }
 
 // The node copies these bytes from now on; none: it does nothing.

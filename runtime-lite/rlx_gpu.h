@@ -19,17 +19,19 @@ extern "C" {
 #define RLX_GPU_NONE 0xffffffffu
 // Bytes of the record that are the driver's; behind them are one pointer for every function, room for a graph
 // for every variant of the model (buckets), in each also one for every set of outputs unless these are too
-// many, one pointer for every step that is not in a loop (of the variant that has most), then addresses of
-// the arguments of a launch, once for every depth of loops.
+// many, one pointer for every step (of the variant that has most), then addresses of the arguments of a
+// launch, or words of a cell, once for every depth of loops.
 #define RLX_GPU_RECORD     1024u
 #define RLX_GPU_GRAPH      80u
 #define RLX_GPU_MAX_GRAPHS 64u
 
 // What the offset of an argument counts from.
 enum { RLX_GPU_ARENA, RLX_GPU_STATE, RLX_GPU_WEIGHTS, RLX_GPU_MAPS, RLX_GPU_SLOT };
+#define RLX_GPU_MOVED 0x80000000u
 
 typedef struct rlx_gpu_arg {
-    uint32_t base; // RLX_GPU_SLOT + i: slot i of the loop around it
+    uint32_t base; // RLX_GPU_SLOT + i: slot i of the loop around it; RLX_GPU_MOVED + i: the argument is where
+                   // the kernel reads its address, word 1 + i in the loop's cell
     uint64_t offset;
 } rlx_gpu_arg;
 
@@ -55,6 +57,13 @@ typedef struct rlx_gpu_slot {
     int64_t start, step;
 } rlx_gpu_slot;
 
+// An address that kernels of a loop's body read: as a slot's. outer: the move of the loop around that the
+// argument is, or RLX_GPU_NONE.
+typedef struct rlx_gpu_move {
+    uint32_t arg, outer;
+    int64_t start, step;
+} rlx_gpu_move;
+
 typedef struct rlx_gpu_clear {
     uint32_t arg;
     uint64_t bytes;
@@ -65,13 +74,18 @@ typedef struct rlx_gpu_loop {
     uint32_t steps, n_steps; // of the body, in the list of steps
     uint32_t slots, n_slots;
     uint32_t clears, n_clears; // arguments that are zeroed first
+    uint32_t moves, n_moves;   // first of those that exist of trips, cond, count and of what is zeroed
     int64_t max_trips;
     uint32_t trips, cond;    // trip count (int64_t) and first condition (a byte)
     uint32_t arena, weights; // memory of the body
     uint32_t count;          // gets the iterations done (int64_t)
     int has_cond;            // the body decides whether it goes on, by a byte in its arena
+    int is_unrolled;         // the cell is a word for the number of each iteration, and there are no moves
     uint64_t cond_offset;
-    uint64_t cell; // in the memory of the device
+    // In the memory of the device: words for the number of the iteration and the addresses of the moves.
+    // Behind them, where the device goes around by itself, the trip count and 3 words for every move
+    // (rlx_cuda_nodes.h).
+    uint64_t cell;
 } rlx_gpu_loop;
 
 // A tensor as a copy engine sees it: the driver makes its own form of it, RLX_GPU_MAP_BYTES in the device's
@@ -111,7 +125,7 @@ typedef struct rlx_gpu_program {
     uint32_t n_functions;
     const char *const *functions;
     uint32_t max_args;  // of a step
-    uint32_t max_steps; // that are not in a loop, of all variants
+    uint32_t max_steps; // of all variants
     uint32_t n_steps;   // that are not in a loop: the first ones of the list
     uint32_t n_checked; // the checks are tested after so many
     uint32_t split;     // a first part of so many is worth a submission of its own; 0: all at once
@@ -121,6 +135,7 @@ typedef struct rlx_gpu_program {
     const rlx_gpu_loop *loops;
     const rlx_gpu_slot *slots;
     const rlx_gpu_clear *clears;
+    const rlx_gpu_move *moves;
     uint32_t n_maps;
     const rlx_gpu_map *maps;
     uint64_t maps_at; // in the memory of the device
@@ -145,6 +160,8 @@ typedef struct rlx_gpu_driver {
     rlx_status (*submit)(void *self);
     // Nanoseconds of the last launch, which has ended, where the frame is timed; 0: the device does not say.
     double (*spent)(void *self);
+    // Takes a loop whole. NULL: the host goes around.
+    rlx_status (*loop)(const struct rlx_gpu_frame *outer, const rlx_gpu_loop *l);
 } rlx_gpu_driver;
 
 // A run, or an iteration of a loop in it.
@@ -161,14 +178,23 @@ typedef struct rlx_gpu_frame {
     uint64_t *args; // memory for those of its launches; behind it for those of loops inside
 } rlx_gpu_frame;
 
+// Where the number of the iteration is.
+static inline uint64_t rlx_gpu_cell(const rlx_gpu_frame *f)
+{
+    const uint64_t at = f->loop->is_unrolled ? (uint64_t)f->iteration : 0u;
+    return f->memory + f->loop->cell + at * sizeof(uint64_t);
+}
+
 static inline uint64_t rlx_gpu_address(const rlx_gpu_frame *f, const rlx_gpu_arg *a)
 {
     const rlx_gpu_slot *s;
     if (a->base < (uint32_t)RLX_GPU_SLOT)
         return f->base[a->base] + a->offset;
+    if (a->base >= RLX_GPU_MOVED)
+        return f->memory + f->loop->cell + (1u + a->base - RLX_GPU_MOVED) * sizeof(uint64_t);
     s = &f->program->slots[f->loop->slots + (a->base - (uint32_t)RLX_GPU_SLOT)];
     if (s->arg == RLX_GPU_NONE)
-        return f->memory + f->loop->cell + a->offset;
+        return rlx_gpu_cell(f) + a->offset;
     return f->loop_args[s->arg] + (uint64_t)s->start + (uint64_t)f->iteration * (uint64_t)s->step + a->offset;
 }
 
@@ -196,16 +222,28 @@ static inline rlx_status rlx_gpu_loop_begin(const rlx_gpu_frame *f, int64_t *tri
     return status;
 }
 
+// What kernels of the body read of the iteration: its number, and addresses.
+static inline rlx_status rlx_gpu_set_cell(const rlx_gpu_frame *f)
+{
+    const rlx_gpu_loop *l = f->loop;
+    const rlx_gpu_move *const moves = f->program->moves + l->moves;
+    int is_read = l->n_moves != 0;
+    uint32_t i;
+    for (i = 0; i < l->n_slots && !is_read; i++)
+        is_read = f->program->slots[l->slots + i].arg == RLX_GPU_NONE;
+    f->args[0] = (uint64_t)f->iteration;
+    for (i = 0; i < l->n_moves; i++)
+        f->args[1u + i] = f->loop_args[moves[i].arg] + (uint64_t)moves[i].start +
+                          (uint64_t)f->iteration * (uint64_t)moves[i].step;
+    return !is_read ? RLX_OK
+                    : f->driver->write(f->self, rlx_gpu_cell(f), f->args,
+                                       (1u + l->n_moves) * sizeof *f->args);
+}
+
 static inline rlx_status rlx_gpu_iteration(const rlx_gpu_frame *f, unsigned char *go)
 {
     const rlx_gpu_loop *l = f->loop;
-    rlx_status status = RLX_OK;
-    uint32_t i;
-    for (i = 0; i < l->n_slots && status == RLX_OK; i++)
-        if (f->program->slots[l->slots + i].arg == RLX_GPU_NONE) {
-            status = f->driver->write(f->self, f->memory + l->cell, &f->iteration, sizeof f->iteration);
-            break;
-        }
+    rlx_status status = rlx_gpu_set_cell(f);
     if (status == RLX_OK)
         status = rlx_gpu_steps(f, l->steps, l->steps + l->n_steps);
     if (status == RLX_OK && l->has_cond)
@@ -213,13 +251,10 @@ static inline rlx_status rlx_gpu_iteration(const rlx_gpu_frame *f, unsigned char
     return status == RLX_OK && l->has_cond ? f->driver->wait(f->self) : status;
 }
 
-// outer->args holds the arguments of the loop.
-static inline rlx_status rlx_gpu_loop_run(const rlx_gpu_frame *outer, const rlx_gpu_loop *l)
+// The frame of the first iteration. outer->args holds the arguments of the loop.
+static inline rlx_gpu_frame rlx_gpu_enter(const rlx_gpu_frame *outer, const rlx_gpu_loop *l)
 {
     rlx_gpu_frame f = *outer;
-    int64_t trips, i;
-    unsigned char go;
-    rlx_status status;
     f.loop = l;
     f.loop_args = outer->args;
     f.args = outer->args + outer->program->max_args;
@@ -228,7 +263,15 @@ static inline rlx_status rlx_gpu_loop_run(const rlx_gpu_frame *outer, const rlx_
         f.base[RLX_GPU_ARENA] = f.loop_args[l->arena];
     if (l->weights != RLX_GPU_NONE)
         f.base[RLX_GPU_WEIGHTS] = f.loop_args[l->weights];
-    status = rlx_gpu_loop_begin(&f, &trips, &go);
+    return f;
+}
+
+static inline rlx_status rlx_gpu_loop_run(const rlx_gpu_frame *outer, const rlx_gpu_loop *l)
+{
+    rlx_gpu_frame f = rlx_gpu_enter(outer, l);
+    int64_t trips, i;
+    unsigned char go;
+    rlx_status status = rlx_gpu_loop_begin(&f, &trips, &go);
     for (i = 0; status == RLX_OK && i < trips && go != 0; i++) {
         status = rlx_gpu_iteration(&f, &go);
         f.iteration++;
@@ -259,7 +302,8 @@ static inline rlx_status rlx_gpu_steps(const rlx_gpu_frame *f, uint32_t begin, u
         for (j = 0; j < s->n_args; j++)
             f->args[j] = rlx_gpu_address(f, &p->args[s->args + j]);
         if (s->loop != RLX_GPU_NONE)
-            status = rlx_gpu_loop_run(f, &p->loops[s->loop]);
+            status = f->driver->loop != NULL ? f->driver->loop(f, &p->loops[s->loop])
+                                             : rlx_gpu_loop_run(f, &p->loops[s->loop]);
         else if (s->groups != 0)
             status = f->driver->launch(f->self, s, f->args);
         if (rlx_times_kernels(f->ctx) && status == RLX_OK) { // times of kernels, so each is waited for
@@ -429,27 +473,30 @@ static inline rlx_gpu_frame rlx_gpu_begin(rlx_ctx *ctx, const rlx_gpu_driver *dr
     return f;
 }
 
-// Are all runs of the model the same launches, so that they can be one? Nothing is read in between.
-static inline int rlx_gpu_is_straight(const rlx_model *model)
+// Are all runs of the model the same launches, so that they can be one? The host does nothing in between.
+// takes_loops: the device goes around those that are not unrolled.
+static inline int rlx_gpu_is_straight(const rlx_model *model, int takes_loops)
 {
     const rlx_gpu_program *const p = rlx_gpu_program_of(model);
     uint32_t i;
-    for (i = 0; i < p->n_steps; i++)
-        if (p->steps[i].loop != RLX_GPU_NONE || p->steps[i].layer != 0)
+    for (i = 0; i < p->n_steps; i++) {
+        const uint32_t loop = p->steps[i].loop;
+        if ((loop != RLX_GPU_NONE && !takes_loops && !p->loops[loop].is_unrolled) || p->steps[i].layer != 0)
             return 0;
+    }
     return p->n_steps != 0 && model->n_checks == 0;
 }
 
-// The launches of a model without loops as nodes of a graph. `node` is called behind each: its own step, and
-// those that it waits for.
-static inline rlx_status rlx_gpu_nodes(const rlx_gpu_frame *f,
+// Steps of a straight model, or of a loop's body, as nodes of a graph. `node` is called behind each: its own
+// step, and those that it waits for.
+static inline rlx_status rlx_gpu_nodes(const rlx_gpu_frame *f, uint32_t begin, uint32_t end,
                                        rlx_status (*node)(void *self, uint32_t step, const uint32_t *after,
                                                           uint32_t n_after))
 {
     const rlx_gpu_program *p = f->program;
     rlx_status status = RLX_OK;
     uint32_t i;
-    for (i = 0; i < p->n_steps && status == RLX_OK; i++) {
+    for (i = begin; i < end && status == RLX_OK; i++) {
         status = rlx_gpu_steps(f, i, i + 1u);
         if (status == RLX_OK)
             status = node(f->self, i, p->edges + p->steps[i].after, p->steps[i].n_after);

@@ -451,7 +451,8 @@ static inline rlx_gpu_frame rlx_metal_frame(rlx_ctx *ctx, rlx_metal *r)
                                           rlx_metal_wait,
                                           rlx_metal_barrier,
                                           NULL,
-                                          rlx_metal_spent};
+                                          rlx_metal_spent,
+                                          NULL};
     void **const behind = rlx_metal_kernels((unsigned char *)r) + r->program->n_functions;
     return rlx_gpu_begin(ctx, &driver, r, 0, (uint64_t *)(void *)behind);
 }

@@ -164,7 +164,7 @@ static inline rlx_gpu_frame rlx_vulkan_frame(rlx_ctx *ctx, rlx_vulkan_record *r)
 {
     static const rlx_gpu_driver driver = {rlx_vulkan_do_launch, rlx_vulkan_do_clear, rlx_vulkan_do_write,
                                           rlx_vulkan_do_read,   rlx_vulkan_do_wait,  rlx_vulkan_do_barrier,
-                                          rlx_vulkan_do_submit, rlx_vulkan_do_spent};
+                                          rlx_vulkan_do_submit, rlx_vulkan_do_spent, NULL};
     void **const behind = rlx_vulkan_lists(r) + r->n_variants;
     return rlx_gpu_begin(ctx, &driver, r, r->device.address, (uint64_t *)(void *)behind);
 }
@@ -181,7 +181,7 @@ static inline void *rlx_vulkan_record_list(const rlx_model *model, rlx_vulkan_re
     void *list = NULL;
     memset(&ctx, 0, sizeof ctx);
     ctx.model = model;
-    if (!rlx_gpu_is_straight(model) || rlx_vulkan_make_list(v, &list) != RLX_VULKAN_OK ||
+    if (!rlx_gpu_is_straight(model, 0) || rlx_vulkan_make_list(v, &list) != RLX_VULKAN_OK ||
         rlx_vulkan_begin_list(v, list, 4) != RLX_VULKAN_OK)
         return NULL;
     f = rlx_vulkan_frame(&ctx, r);

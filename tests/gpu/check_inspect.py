@@ -16,8 +16,8 @@ RLXC = sys.argv[1]
 MODEL = os.path.join(os.environ.get("RLXC_SOURCE", "."), "models/decoder.json")
 
 
-def inspect(model, *options):
-    command = [RLXC, "inspect", model, "--target", "vulkan", *options]
+def inspect(model, *options, target="vulkan"):
+    command = [RLXC, "inspect", model, "--target", target, *options]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
@@ -70,7 +70,25 @@ def check_chains(folder):
     result(64 <= d["split"] < 160, "a long run is submitted in two parts", d["split"])
 
 
+# Who goes around which loops, and for which of them something must be read that the model computes.
+def check_loops():
+    model = os.path.join(os.environ.get("RLXC_SOURCE", "."), "tests/runtime/around.json")
+    computed = [False, False, True, True, True, False]
+    for target in "cuda", "vulkan", "metal":
+        loops = json.loads(inspect(model, "--json", target=target))["loops"]
+        on_device = target == "cuda"
+        want = [(n, on_device) for n in (4, 2, 3, 4, 3, 2)]
+        result([(x["kernels"], x["on_device"]) for x in loops] == want, f"loops of --target {target}", loops)
+        result([x["computed"] for x in loops] == computed, "which of them the model computes", loops)
+        unrolled = [on_device and not x for x in computed]
+        result([x["unrolled"] for x in loops] == unrolled, "which of them are unrolled", loops)
+    text = inspect(model, target="cuda")
+    result(text.count("4 kernels, launched by the device") == 1, "the text says the same of loops", text)
+    result(text.count("kernels, all iterations recorded") == 3, "and of those that are unrolled", text)
+
+
 check_decoder()
+check_loops()
 with tempfile.TemporaryDirectory() as scratch:
     check_chains(scratch)
 sys.exit(tap.end())

@@ -133,6 +133,8 @@ void fake_run_command(const Command *c)
         memset(c->to, c->value, c->bytes);
     if (c->kind == GRAPH)
         fake_run_graph(c->graph);
+    if (c->kind == WHILE)
+        fake_run_while(c);
     if (c->kind == RECORD) {
         c->event->us = now += 1;
         c->event->pending--;

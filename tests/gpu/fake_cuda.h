@@ -17,7 +17,7 @@ typedef struct Function {
     char name[128];
 } Function;
 
-typedef enum CommandKind { LAUNCH, COPY, FILL, GRAPH, RECORD, NOTHING } CommandKind;
+typedef enum CommandKind { LAUNCH, COPY, FILL, GRAPH, RECORD, NOTHING, WHILE } CommandKind;
 
 typedef struct Launch {
     Function *function;
@@ -35,7 +35,8 @@ typedef struct Command {
     void *kept;
     size_t bytes;
     unsigned char value;
-    struct Graph *graph;
+    struct Graph *graph; // GRAPH; the body of WHILE
+    uint64_t condition;
     struct Event *event;
     bool is_off; // of a graph: it does nothing
     struct Command *next;
@@ -71,6 +72,10 @@ void fake_run_command(const Command *c);
 void fake_run_all(void);
 // All nodes of a graph.
 void fake_run_graph(const Graph *g);
+// What a kernel calls: does the node with this condition go on?
+void fake_set_condition(uint64_t condition, unsigned value);
+// A body as long as its condition says so.
+void fake_run_while(const Command *c);
 // Is it memory of the device, or of the host that copies may use later?
 bool fake_is_device(const void *p, size_t bytes);
 bool fake_is_pinned(const void *p, size_t bytes);

@@ -140,12 +140,31 @@ int cuGraphCreate(void **graph, unsigned flags)
     return OK;
 }
 
+// Recursion: as deep as bodies nest.
 static void free_graph(Graph *g)
 {
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        if (g->nodes[i].kind == WHILE)
+            free_graph(g->nodes[i].graph);
     free(g->nodes);
     free(g->edges);
     free(g);
     fake_count(-1);
+}
+
+static Graph *copy_graph(const Graph *g)
+{
+    Graph *copy = fake_make(sizeof *copy);
+    *copy = *g;
+    copy->nodes = fake_make((g->n_nodes + 1) * sizeof *g->nodes);
+    copy->edges = fake_make((g->n_edges + 1) * sizeof *g->edges);
+    memcpy(copy->nodes, g->nodes != NULL ? g->nodes : copy->nodes, g->n_nodes * sizeof *g->nodes);
+    memcpy(copy->edges, g->edges != NULL ? g->edges : copy->edges, g->n_edges * sizeof *g->edges);
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        if (g->nodes[i].kind == WHILE)
+            copy->nodes[i].graph = copy_graph(g->nodes[i].graph);
+    fake_count(1);
+    return copy;
 }
 
 int cuGraphDestroy(void *graph);
@@ -199,6 +218,72 @@ int cuGraphAddEmptyNode(void **node, void *graph, void *const *after, size_t n)
     MAY_FAIL;
     return add_node(node, graph, after, n, (Command){.kind = NOTHING});
 }
+
+// --- conditions -------------------------------------------------------------------------------------
+
+enum { MAX_CONDITIONS = 256, UNSET = 2 };
+static unsigned condition[MAX_CONDITIONS]; // UNSET: nobody has said yet whether the node runs
+static uint64_t n_conditions;
+
+int cuGraphConditionalHandleCreate(uint64_t *handle, void *graph, void *context, unsigned value,
+                                   unsigned flags);
+int cuGraphConditionalHandleCreate(uint64_t *handle, void *graph, void *context, unsigned value,
+                                   unsigned flags)
+{
+    (void)graph, (void)context, (void)value;
+    MAY_FAIL;
+    if (n_conditions == MAX_CONDITIONS || flags != 0)
+        return INVALID;
+    condition[n_conditions] = UNSET;
+    *handle = ++n_conditions;
+    return OK;
+}
+
+typedef struct WhileParams { // CUgraphNodeParams
+    int type, reserved[3];
+    uint64_t condition;
+    int kind;
+    unsigned n_bodies;
+    Graph **bodies;
+    void *context;
+} WhileParams;
+
+int cuGraphAddNode(void **node, void *graph, void *const *after, size_t n, void *params);
+int cuGraphAddNode(void **node, void *graph, void *const *after, size_t n, void *params)
+{
+    static Graph *body; // the caller may look at it until the next call
+    WhileParams *p = params;
+    MAY_FAIL;
+    if (p->type != 13 || p->kind != 1 || p->n_bodies != 1 || p->condition == 0 || p->condition > n_conditions)
+        return INVALID;
+    body = fake_make(sizeof *body);
+    fake_count(1);
+    p->bodies = &body;
+    return add_node(node, graph, after, n,
+                    (Command){.kind = WHILE, .graph = body, .condition = p->condition});
+}
+
+void fake_set_condition(uint64_t number, unsigned value)
+{
+    if (number == 0 || number > n_conditions)
+        fake_stop("a kernel sets a condition that is none");
+    condition[number - 1] = value != 0;
+}
+
+// Every iteration must say whether there is one more.
+void fake_run_while(const Command *c)
+{
+    unsigned *const value = &condition[c->condition - 1];
+    while (*value == 1) {
+        *value = UNSET;
+        fake_run_graph(c->graph);
+    }
+    if (*value == UNSET)
+        fake_stop("nobody has set the condition of a loop");
+    *value = UNSET;
+}
+
+// --- more of graphs ---------------------------------------------------------------------------------
 
 typedef struct CopyParams { // CUDA_MEMCPY3D_v2
     size_t from_place[4];
@@ -303,17 +388,9 @@ int cuGraphAddDependencies_v2(void *graph, void *const *from, void *const *to, c
 int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags);
 int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags)
 {
-    const Graph *g = graph;
     (void)flags;
     MAY_FAIL;
-    Graph *copy = fake_make(sizeof *copy);
-    *copy = *g;
-    copy->nodes = fake_make((g->n_nodes + 1) * sizeof *g->nodes);
-    copy->edges = fake_make((g->n_edges + 1) * sizeof *g->edges);
-    memcpy(copy->nodes, g->nodes != NULL ? g->nodes : copy->nodes, g->n_nodes * sizeof *g->nodes);
-    memcpy(copy->edges, g->edges != NULL ? g->edges : copy->edges, g->n_edges * sizeof *g->edges);
-    *exec = copy;
-    fake_count(1);
+    *exec = copy_graph(graph);
     return OK;
 }
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { RUNS = 2000, ROW = 16, WARM = 50 };
+enum { RUNS = 500, ROW = 16, WARM = 50 };
 
 static double now(void)
 {
@@ -77,7 +77,7 @@ int main(int argc, char **argv)
         if (i >= 0)
             row[i] = (now() - begin) / ROW;
     }
-    printf("%-24s %3u kernels: commit %6.2f, with sync %7.2f, run %7.2f, pipelined %7.2f us\n",
+    printf("%-40s %3u kernels: commit %6.2f, with sync %7.2f, run %7.2f, pipelined %7.2f us\n",
            argc > 1 ? argv[1] : "", m_model.n_kernels, median(commit, RUNS), median(sync, RUNS),
            median(run, RUNS), median(row, RUNS / ROW));
     rlx_close(&ctx);
