@@ -6,6 +6,7 @@
 #include "compiler/metal_text.h"
 #include "compiler/native.h"
 #include "compiler/output.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -85,27 +86,25 @@ static bool write_files(Job *j, const char *dir)
 static bool build(Job *j, const char *cache, const char *dir, const char *library)
 {
     Arena *a = j->cli->arena;
-    const char *argv[16 + N_FILES] = {0}, *made = arena_printf(a, "%s.%u", library, (unsigned)getpid());
-    uint32_t n = 0;
+    Strings argv = {0};
+    const char *made = arena_printf(a, "%s.%u", library, (unsigned)getpid());
     if (!write_files(j, dir))
         return false;
-    argv[n++] = native_compiler();
-    argv[n++] = "-O2";
-    argv[n++] = "-std=gnu11";
-    argv[n++] = "-D_GNU_SOURCE";
-    argv[n++] = "-shared";
-    argv[n++] = "-fPIC";
-    argv[n++] = "-w";
-    argv[n++] = "-I.";
-    argv[n++] = arena_printf(a, "-DMETAL_SHIM=\"%s/compiler/metal\"", dir);
-    argv[n++] = arena_printf(a, "-DMETAL_CACHE=\"%s\"", cache);
-    argv[n++] = "-o";
-    argv[n++] = made;
+    native_add_words(a, native_compiler(), &argv);
+    native_add_words(a, "-O2 -std=gnu11 -D_GNU_SOURCE -shared -fPIC -w -I.", &argv);
+    vec_push(a, &argv, arena_printf(a, "-DMETAL_SHIM=\"%s/compiler/metal\"", dir));
+    vec_push(a, &argv, arena_printf(a, "-DMETAL_CACHE=\"%s\"", cache));
+    vec_push(a, &argv, "-o");
+    vec_push(a, &argv, made);
     for (uint32_t i = 0; i < N_FILES; i++)
-        if (strcmp(files[i].name + strlen(files[i].name) - 2, ".c") == 0)
-            argv[n++] = arena_printf(a, "compiler/metal/%s", files[i].name);
+        if (str_ends_with(files[i].name, ".c"))
+            vec_push(a, &argv, arena_printf(a, "compiler/metal/%s", files[i].name));
     cli_progress("compiling what executes Metal text");
-    return native_start(j, dir, argv, "what executes Metal text") && rename(made, library) == 0;
+    bool ok = native_start(j, dir, &argv, "what executes Metal text");
+    if (ok && rename(made, library) != 0)
+        ok = diag_error(j->cli->diag, (Span){0}, E0002, "%s: %s", library, strerror(errno));
+    unlink(made);
+    return ok;
 }
 
 bool metal_cpu_prepare(Job *j)

@@ -14,58 +14,61 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CC_MAX_ARGS = 32 };
-
 const char *native_compiler(void)
 {
     const char *cc = getenv("CC");
     return cc != NULL && cc[0] != '\0' ? cc : "cc";
 }
 
-uint32_t native_add_words(Arena *a, const char *text, const char **argv, uint32_t n)
+void native_add_words(Arena *a, const char *text, Strings *argv)
 {
     for (const char *c = text; *c != '\0';) {
         const size_t len = strcspn(c, " ");
-        if (len > 0 && n < CC_MAX_ARGS - 1)
-            argv[n++] = arena_strndup(a, c, len);
+        if (len > 0)
+            vec_push(a, argv, arena_strndup(a, c, len));
         c += len + (c[len] == ' ' ? 1 : 0);
     }
-    return n;
 }
 
-bool native_start(Job *j, const char *dir, const char *const *argv, const char *what)
+bool native_start(Job *j, const char *dir, Strings *argv, const char *what)
 {
+    vec_push(j->cli->arena, argv, NULL);
+    const char *program = argv->data[0];
     const pid_t child = fork();
     if (child == 0) {
         if (chdir(dir) == 0)
-            execvp(argv[0], (char *const *)(uintptr_t)argv);
-        fprintf(stderr, "cannot start %s: %s\n", argv[0], strerror(errno));
+            execvp(program, (char *const *)(uintptr_t)argv->data);
+        fprintf(stderr, "cannot start %s: %s\n", program, strerror(errno));
         _exit(127);
     }
     int status = 0;
-    if (child < 0 || waitpid(child, &status, 0) < 0)
-        return diag_error(j->cli->diag, (Span){0}, E0005, "cannot start %s: %s", argv[0], strerror(errno));
+    pid_t ended = child;
+    do
+        ended = child < 0 ? child : waitpid(child, &status, 0);
+    while (ended < 0 && child >= 0 && errno == EINTR);
+    if (ended < 0)
+        return diag_error(j->cli->diag, (Span){0}, E0005, "cannot start %s: %s", program, strerror(errno));
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        return diag_error(j->cli->diag, (Span){0}, E0005, "%s failed on %s in %s", argv[0], what, dir);
+        return diag_error(j->cli->diag, (Span){0}, E0005, "%s failed on %s in %s", program, what, dir);
     return true;
 }
 
 static bool compile_library(Job *j, const char *dir, const char *library)
 {
     Arena *a = j->cli->arena;
-    const char *argv[CC_MAX_ARGS + 1] = {0};
-    uint32_t n = native_add_words(a, native_compiler(), argv, 0);
-    n = native_add_words(a, "-O3 -std=gnu99 -shared -fPIC -w", argv, n);
-    n = native_add_words(a, j->host.cc_flags, argv, n);
+    Strings argv = {0};
+    native_add_words(a, native_compiler(), &argv);
+    native_add_words(a, "-O3 -std=gnu99 -shared -fPIC -w", &argv);
+    native_add_words(a, j->host.cc_flags, &argv);
     const char *source = arena_printf(a, "%s.c", j->host.name);
     if (j->cc_more != NULL)
-        argv[n++] = j->cc_more;
-    argv[n++] = source;
-    argv[n++] = "-o";
-    argv[n++] = library;
-    argv[n++] = "-lm";
+        vec_push(a, &argv, j->cc_more);
+    vec_push(a, &argv, source);
+    vec_push(a, &argv, "-o");
+    vec_push(a, &argv, library);
+    vec_push(a, &argv, "-lm");
     cli_progress("compiling the generated C");
-    return native_start(j, dir, argv, source);
+    return native_start(j, dir, &argv, source);
 }
 
 // --- the cache -----------------------------------------------------------------------------------
@@ -144,9 +147,11 @@ static bool build_in_cache(Job *j, const char **library, bool *was_cached)
 
 bool native_build(Job *j, const char *keep, const char **library)
 {
-    char *full = job_write(j, keep) ? realpath(keep, NULL) : NULL;
-    if (full == NULL)
+    if (!job_write(j, keep))
         return false;
+    char *full = realpath(keep, NULL);
+    if (full == NULL)
+        return diag_error(j->cli->diag, (Span){0}, E0002, "folder %s: %s", keep, strerror(errno));
     *library = arena_printf(j->cli->arena, "%s/%s.so", full, j->host.name);
     free(full);
     return compile_library(j, keep, *library);

@@ -22,14 +22,14 @@ typedef struct Native {
 
 // Code for another CPU would end in an illegal instruction, or not compile. False: reported.
 bool native_check_cpu(const Job *j);
-// The C compiler: $CC, or cc.
+// The C compiler: $CC, or cc. May be several words.
 const char *native_compiler(void);
 // The folder of the cache, which is made if it is missing. NULL: reported.
 const char *native_cache(Job *j);
-// Splits text at spaces into argv, after its first n words; at most 31 in all. Gives how many there are.
-uint32_t native_add_words(Arena *a, const char *text, const char **argv, uint32_t n);
+// Adds what is between spaces.
+void native_add_words(Arena *a, const char *text, Strings *argv);
 // Starts a program in a folder and waits until it has ended. False: reported, as a failure on `what`.
-bool native_start(Job *j, const char *dir, const char *const *argv, const char *what);
+bool native_start(Job *j, const char *dir, Strings *argv, const char *what);
 // Builds (or finds) the library of an emitted job and makes a context. keep: folder for the sources and the
 // library, NULL = the cache
 // ($XDG_CACHE_HOME/rlxc or ~/.cache/rlxc). False: reported.

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LEAST_WORKING = 16 << 10, MOST_MEMORY = 256 << 20, MAX_ARGS = 32 };
+enum { LEAST_WORKING = 16 << 10, MOST_MEMORY = 256 << 20 };
 
 static const char *probe_text(Arena *a)
 {
@@ -35,15 +35,15 @@ static const char *probe_name(Job *j, const char *text)
 static bool build(Job *j, const char *dir, const char *text, const char *library)
 {
     Arena *a = j->cli->arena;
-    const char *argv[MAX_ARGS + 1] = {0};
+    Strings argv = {0};
     const FilePart part = {text, strlen(text)};
-    uint32_t n = native_add_words(a, native_compiler(), argv, 0);
-    n = native_add_words(a, "-O3 -std=gnu99 -shared -fPIC -w -pthread", argv, n);
-    n = native_add_words(a, j->cpu.cc_flags, argv, n);
-    native_add_words(a, "probe.c -o probe.so", argv, n);
+    native_add_words(a, native_compiler(), &argv);
+    native_add_words(a, "-O3 -std=gnu99 -shared -fPIC -w -pthread", &argv);
+    native_add_words(a, j->cpu.cc_flags, &argv);
+    native_add_words(a, "probe.c -o probe.so", &argv);
     const char *source = output_path(a, dir, "probe.c"), *made = output_path(a, dir, "probe.so");
     cli_progress("compiling what measures the machine");
-    bool ok = rawfile_write(j->cli->diag, source, &part, 1) && native_start(j, dir, argv, "probe.c");
+    bool ok = rawfile_write(j->cli->diag, source, &part, 1) && native_start(j, dir, &argv, "probe.c");
     if (ok && rename(made, library) != 0)
         ok = diag_error(j->cli->diag, (Span){0}, E0002, "%s: %s", library, strerror(errno));
     unlink(source);

@@ -203,6 +203,12 @@ with tempfile.TemporaryDirectory() as folder:
     env = {**os.environ, "XDG_CACHE_HOME": os.path.dirname(cache)}
     if subprocess.run([rlxc, "verify", model], env=env, capture_output=True).returncode != 1:
         failed.append("rlxc verify with a cache that others can write to: no error")
+    # A compiler of many words.
+    words = {"CC": "cc" + " -DWORD" * 60, "XDG_CACHE_HOME": folder}
+    for target in [], ["--target", "metal"]:
+        got = subprocess.run([rlxc, "verify", model, *target], env={**os.environ, **words}, capture_output=True)
+        if got.returncode != 0:
+            failed.append(f"rlxc verify {target} with a long CC: {got.returncode}, {got.stderr.decode()}")
     env = {**os.environ, "CC": "/nonexistent/cc", "XDG_CACHE_HOME": folder}
     if subprocess.run([rlxc, "verify", model], env=env, capture_output=True).returncode != 3:
         failed.append("rlxc verify without a C compiler: exit code is not 3")
