@@ -84,22 +84,11 @@ void diag_note(Diag *d, Span span, const char *fmt, ...)
 // Bytes of the valid, visible UTF-8 character at p, or 0.
 static size_t char_len(const char *p, const char *end)
 {
-    static const uint32_t lowest[5] = {0, 0, 0x80, 0x800, 0x10000};
-    unsigned char c = (unsigned char)*p;
-    if (c < 0x80)
-        return c >= 0x20 && c != 0x7f ? 1 : 0;
-    size_t n = c >= 0xf0 && c < 0xf8 ? 4 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xc0 && c < 0xe0 ? 2 : 0;
-    if (!n || (size_t)(end - p) < n)
-        return 0;
-    uint32_t code = c & (0xffu >> (n + 1));
-    for (size_t i = 1; i < n; i++) {
-        if (((unsigned char)p[i] & 0xc0) != 0x80)
-            return 0;
-        code = code << 6 | ((unsigned char)p[i] & 0x3f);
-    }
-    bool is_legal = code >= lowest[n] && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff);
-    bool is_control = code < 0xa0 || (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
-    return is_legal && !is_control ? n : 0;
+    uint32_t code = 0;
+    const size_t n = str_utf8(p, end, &code);
+    const bool is_control = code < 0x20 || (code >= 0x7f && code < 0xa0);
+    const bool turns_text = (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+    return is_control || turns_text ? 0 : n;
 }
 
 // Bytes of the character or of the stray byte at p.

@@ -235,6 +235,31 @@ bool str_ends_with(const char *s, const char *suffix)
     return n >= m && memcmp(s + n - m, suffix, m) == 0;
 }
 
+size_t str_utf8(const char *p, const char *end, uint32_t *code)
+{
+    static const uint32_t lowest[5] = {0, 0, 0x80, 0x800, 0x10000}; // by bytes: less has a shorter form
+    const unsigned char lead = (unsigned char)*p;
+    const size_t n = lead < 0x80   ? 1
+                     : lead < 0xc0 ? 0
+                     : lead < 0xe0 ? 2
+                     : lead < 0xf0 ? 3
+                     : lead < 0xf8 ? 4
+                                   : 0;
+    if (n == 0 || (size_t)(end - p) < n)
+        return 0;
+    uint32_t c = n == 1 ? lead : lead & (0xffu >> (n + 1));
+    for (size_t i = 1; i < n; i++) {
+        if (((unsigned char)p[i] & 0xc0) != 0x80)
+            return 0;
+        c = c << 6 | ((unsigned char)p[i] & 0x3f);
+    }
+    if (c < lowest[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
+        return 0;
+    if (code != NULL)
+        *code = c;
+    return n;
+}
+
 enum { MAX_COMPARED = 64 };
 
 static uint32_t min_u32(uint32_t a, uint32_t b)

@@ -30,6 +30,8 @@ bool str_parse_f64(const char *s, size_t n, double *out);
 bool str_parse_i64(const char *s, size_t n, int64_t *out);
 bool str_equal(const char *a, const char *b);
 bool str_ends_with(const char *s, const char *suffix);
+// The UTF-8 character at p < end: its bytes, and its code point where code is not NULL. 0: there is none.
+size_t str_utf8(const char *p, const char *end, uint32_t *code);
 // The candidate closest to s by edit distance, or NULL when none is close: for "did you mean".
 const char *str_closest(const char *s, const char *const *candidates, uint32_t n);
 

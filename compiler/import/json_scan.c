@@ -96,29 +96,9 @@ static bool check_escape(Check *c)
     return is_pair || broken(c, "half of a surrogate pair");
 }
 
-// Bytes of the UTF-8 character of two bytes or more at p; 0 for anything else.
-static size_t utf8_len(const char *p, const char *end)
-{
-    static const uint32_t lowest[5] = {0, 0, 0x80, 0x800, 0x10000};
-    unsigned char lead = (unsigned char)*p;
-    size_t n = lead >= 0xf0 && lead < 0xf8   ? 4
-               : lead >= 0xe0 && lead < 0xf0 ? 3
-               : lead >= 0xc0 && lead < 0xe0 ? 2
-                                             : 0;
-    if (!n || (size_t)(end - p) < n)
-        return 0;
-    uint32_t code = lead & (0xffu >> (n + 1));
-    for (size_t i = 1; i < n; i++) {
-        if (((unsigned char)p[i] & 0xc0) != 0x80)
-            return 0;
-        code = code << 6 | ((unsigned char)p[i] & 0x3f);
-    }
-    return code >= lowest[n] && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff) ? n : 0;
-}
-
 static bool check_utf8(Check *c)
 {
-    size_t n = utf8_len(c->at, c->end);
+    size_t n = str_utf8(c->at, c->end, NULL);
     c->at += n;
     return n || broken(c, "not UTF-8");
 }
@@ -403,7 +383,7 @@ void json_print_string(Str *out, const char *s)
     str_char(out, '"');
     while (s < end) {
         unsigned char ch = (unsigned char)*s;
-        size_t n = ch < 0x80 ? 1 : utf8_len(s, end);
+        size_t n = str_utf8(s, end, NULL);
         if (ch == '"' || ch == '\\')
             str_char(out, '\\');
         if (ch < 0x20)

@@ -30,22 +30,9 @@ static uint32_t put_utf8(uint32_t c, uint8_t *out)
 // The code point at *p, which moves behind it; U+FFFD for a byte that does not belong there.
 static uint32_t take_utf8(const uint8_t **p, const uint8_t *end)
 {
-    const uint8_t first = *(*p)++;
-    if (first < 0x80)
-        return first;
-    const uint32_t n = first >= 0xf0 && first < 0xf8 ? 3 : first >= 0xe0 ? 2 : first >= 0xc2 ? 1 : 0;
-    uint32_t c = first & (0x3fu >> n);
-    if (n == 0 || first >= 0xf8 || (size_t)(end - *p) < n)
-        return 0xfffd;
-    for (uint32_t i = 0; i < n; i++) {
-        if (((*p)[i] & 0xc0) != 0x80)
-            return 0xfffd;
-        c = c << 6 | ((*p)[i] & 0x3fu);
-    }
-    uint8_t again[4];
-    if (put_utf8(c, again) != n + 1 || again[0] != first)
-        return 0xfffd;
-    *p += n;
+    uint32_t c = 0xfffd;
+    const size_t n = str_utf8((const char *)*p, (const char *)end, &c);
+    *p += n == 0 ? 1 : n;
     return c;
 }
 

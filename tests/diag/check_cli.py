@@ -206,7 +206,7 @@ with tempfile.TemporaryDirectory() as folder:
     # A compiler of many words.
     words = {"CC": "cc" + " -DWORD" * 60, "XDG_CACHE_HOME": folder}
     for target in [], ["--target", "metal"]:
-        got = subprocess.run([rlxc, "verify", model, *target], env={**os.environ, **words}, capture_output=True)
+        got = subprocess.run([rlxc, "verify", model, *target], env=os.environ | words, capture_output=True)
         if got.returncode != 0:
             failed.append(f"rlxc verify {target} with a long CC: {got.returncode}, {got.stderr.decode()}")
     env = {**os.environ, "CC": "/nonexistent/cc", "XDG_CACHE_HOME": folder}

@@ -254,6 +254,42 @@ static void test_closest(void **state)
     assert_null(str_closest("aaaa", &one, 1));
 }
 
+static void test_utf8(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t n;
+        uint32_t code;
+    } cases[] = {
+        {"a", 1, 'a'},
+        {"\x7f", 1, 0x7f},
+        {"\xc2\x80", 2, 0x80},
+        {"\xdf\xbf-", 2, 0x7ff},
+        {"\xe0\xa0\x80", 3, 0x800},
+        {"\xed\x9f\xbf", 3, 0xd7ff},
+        {"\xf0\x90\x80\x80", 4, 0x10000},
+        {"\xf4\x8f\xbf\xbf", 4, 0x10ffff},
+        {"\x80", 0, 0},             // no character begins so
+        {"\xff\xbf\xbf\xbf", 0, 0}, // nor so
+        {"\xc1\xbf", 0, 0},         // has a shorter form
+        {"\xe0\x9f\xbf", 0, 0},
+        {"\xf0\x8f\xbf\xbf", 0, 0},
+        {"\xed\xa0\x80", 0, 0},     // half of a pair
+        {"\xf4\x90\x80\x80", 0, 0}, // beyond the last one
+        {"\xc3", 0, 0},             // cut off
+        {"\xe2\x82", 0, 0},
+        {"\xe2\x82z", 0, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *text = cases[i].text;
+        uint32_t code = 0;
+        assert_int_equal(str_utf8(text, text + strlen(text), &code), cases[i].n);
+        assert_int_equal(code, cases[i].code);
+        assert_int_equal(str_utf8(text, text + strlen(text), NULL), cases[i].n);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,6 +304,7 @@ int main(void)
         cmocka_unit_test(test_comma_locale_changes_nothing),
         cmocka_unit_test(test_small_helpers),
         cmocka_unit_test(test_closest),
+        cmocka_unit_test(test_utf8),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
