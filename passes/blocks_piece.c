@@ -330,3 +330,49 @@ void team_add_piece(const Team *t, const Piece *piece, int64_t column)
     }
     k_set(k, t->acc[column], acc);
 }
+
+// --- whole elements ------------------------------------------------------------------------------
+
+// Entries e to e + 3 of a plane of the elements, a byte each.
+static KRef plane_quad(const Team *t, const BlockPlane *p, KRef from, int64_t skew, int64_t e)
+{
+    const uint32_t mask = ((1u << p->bits) - 1) * 0x01010101u;
+    if (p->bits * p->run == 1) { // in order
+        const KRef bits = bytes_at(t, from, skew + p->at + e / 32 * WORD);
+        const KRef four = team_op(t, KOP_and, down(t, bits, e % 32), whole(t, 15));
+        return team_op(t, KOP_and, team_op(t, KOP_mul, four, whole(t, 0x00204081)), whole(t, mask));
+    }
+    const KRef bytes = bytes_at(t, from, skew + p->at + e / team_span(p) * p->run + e % p->run);
+    if (p->bits == 8)
+        return bytes;
+    return team_op(t, KOP_and, down(t, bytes, e % team_span(p) / p->run * p->bits), whole(t, mask));
+}
+
+void team_decode_four(const Team *t, KRef from, int64_t skew, int64_t e, KRef *out)
+{
+    Kernel *k = t->l->k;
+    const BlockFormat *f = t->f;
+    const BlockField *q = &f->q;
+    const Piece piece = {.skew = skew};
+    const KRef group = k_index(k, e / f->group);
+    const KRef scale = group_number(t, &f->scale, f->d_at, &piece, from, group, 0);
+    const KRef min = f->min.sign ? group_number(t, &f->min, f->m_at, &piece, from, group, 0) : 0;
+    const int64_t bits = q->low.bits + q->high.bits;
+    KRef word = plane_quad(t, &q->low, from, skew, e);
+    if (q->high.bits) {
+        const KRef high = plane_quad(t, &q->high, from, skew, e);
+        word = team_op(t, KOP_or, word, team_op(t, KOP_shl, high, whole(t, q->low.bits)));
+    }
+    if (q->flip)
+        word = team_op(t, KOP_xor, word, whole(t, q->flip * 0x01010101u));
+    for (int64_t i = 0; i < 4; i++) {
+        KRef v = 0;
+        if (t->values) {
+            const KRef number = team_op(t, KOP_and, down(t, word, 8 * i), whole(t, (1u << bits) - 1));
+            v = k_aload(k, t->values, k_cast(k, number, KT_INDEX), 1);
+        } else {
+            v = field_float(t, word, 8 * i, bits, q->bias);
+        }
+        out[i] = min ? k_op(k, KOP_fma, v, scale, min) : team_op(t, KOP_mul, v, scale);
+    }
+}

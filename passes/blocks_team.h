@@ -98,12 +98,16 @@ void team_store(const Team *t, KRef row, KRef column, KRef sum, KRef is_some);
 int64_t team_x_width(const Lower *l, const BlockProduct *p);
 // Adds the products of a piece of one column, which is in shared memory.
 void team_add_piece(const Team *t, const Piece *piece, int64_t column);
+// Elements e to e + 3 of the block that begins `skew` bytes behind word `from`: f32, e being a multiple of 4.
+void team_decode_four(const Team *t, KRef from, int64_t skew, int64_t e, KRef *out);
 // Elements that the bytes of a run of a plane hold.
 static inline int64_t team_span(const BlockPlane *p)
 {
     return p->run * (8 / p->bits);
 }
 
+// Tiles of many rows of 16-bit floats on matrix units. False: it does not apply.
+bool block_mma_product(Lower *l, BlockProduct *p);
 // The same where the device copies to shared memory by itself. False: it does not apply.
 bool block_stream_product(const Team *shape);
 

@@ -116,7 +116,8 @@ static void lower_product(Lower *l, AttrId format, NodeId index)
     domain_add(l, &p.d, l->root);
     domain_add_operands(l, &p.d, l->root);
     l->pk->macs = (uint64_t)shape_numel(n->shape) * (uint64_t)p.inner;
-    if (block_product_vectors(l, &p) || block_tile_product(l, &p) || block_team_product(l, &p))
+    if (block_product_vectors(l, &p) || block_mma_product(l, &p) || block_tile_product(l, &p) ||
+        block_team_product(l, &p))
         return;
     PlainSum sum = {.p = &p, .r = blocks_reader(l, f, p.w)};
     lower_map(l, sum_point, &sum, MAP_SCALAR);

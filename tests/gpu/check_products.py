@@ -27,6 +27,13 @@ PRODUCTS = [
     (64, 6144, 4096, True, "f16", True),
     (16, 4096, 4096, True, "bf16", False),
 ]
+# Of many rows with quantised blocks: rows, columns, k, format, elements and bytes of a block, type.
+BLOCKS = [
+    (512, 14336, 4096, "q4_k", 256, 144, "bf16"),
+    (64, 14336, 4096, "q8_0", 32, 34, "f16"),
+    (100, 1000, 4096, "q6_k", 256, 210, "f16"),
+    (2048, 4096, 4096, "iq4_nl", 32, 18, "bf16"),
+]
 
 
 def load_nvrtc():
@@ -51,6 +58,12 @@ def graph_of(m, n, k, transpose_b, dtype, has_epilogue):
         last = "f"
     params = {name: {"dtype": dtype, "shape": shape} for name, shape in params.items()}
     return {"rlxc": 1, "name": "m", "params": params, "nodes": nodes, "outputs": [last]}
+
+
+def blocks_graph_of(m, n, k, name, elements, size, dtype):
+    params = {"x": {"dtype": dtype, "shape": [m, k]}, "w": {"dtype": "u8", "shape": [n, k // elements, size]}}
+    nodes = [{"name": "c", "op": "block_matmul", "inputs": ["x", "w"], "format": name}]
+    return {"rlxc": 1, "name": "m", "params": params, "nodes": nodes, "outputs": ["c"]}
 
 
 def check_single_blocks():
@@ -100,14 +113,19 @@ def main():
         return 77
     failed = 0
     blocks = list(check_single_blocks())
-    print(f"1..{len(PRODUCTS) + len(blocks)}")
-    for i, case in enumerate(PRODUCTS):
-        wrong = wrong_in(*log_of(nvrtc, text_of(graph_of(*case)), "sm_90a"))
+    graphs = [(case, graph_of(*case)) for case in PRODUCTS]
+    graphs += [(case, blocks_graph_of(*case)) for case in BLOCKS]
+    print(f"1..{len(graphs) + len(blocks)}")
+    for i, (case, graph) in enumerate(graphs):
+        text = text_of(graph)
+        wrong = wrong_in(*log_of(nvrtc, text, "sm_90a"))
+        if case in BLOCKS and "rlx_wgmma_n" not in text:
+            wrong = "does not use matrix units"
         failed += wrong != ""
         print(f"{'not ' if wrong else ''}ok {i + 1} - product {case}{': ' + wrong if wrong else ''}")
     for i, (is_right, what) in enumerate(blocks):
         failed += not is_right
-        print(f"{'' if is_right else 'not '}ok {len(PRODUCTS) + i + 1} - {what}")
+        print(f"{'' if is_right else 'not '}ok {len(graphs) + i + 1} - {what}")
     return failed != 0
 
 

@@ -48,7 +48,7 @@ static Operands new_operands(const char *name)
                       .number = k_number(k, DTYPE_f32, 2),
                       .condition = k_op(k, KOP_lt, i, k_index(k, 8), 0),
                       .numbers = k_array(k, DTYPE_f32, 128),
-                      .words = k_array(k, DTYPE_u32, 16),
+                      .words = k_array(k, DTYPE_u32, 32),
                       .variable = k_var(k, k_index(k, 0), "v"),
                       .address = k_address(k, x, i)};
 }
