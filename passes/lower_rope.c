@@ -59,8 +59,9 @@ static uint8_t rope_lanes(const Lower *l, const Rope *r, const Domain *pairs)
 // --- several pairs a thread -----------------------------------------------------------------------
 
 enum { OF_X, OF_COSINE, OF_SINE, FETCHED };
-// What is read and written beyond this goes past the cache, where the factors of all heads stay.
-enum { CACHE_BYTES = 32 << 20, GROUP = 128 };
+// What is read and written beyond this goes past the cache, where the factors of all heads stay, in smaller
+// groups; others are as large as those of kernels that they may share a launch with.
+enum { CACHE_BYTES = 32 << 20, PAST_CACHE_GROUP = 128 };
 
 typedef struct WideRope {
     const Rope *r;
@@ -129,11 +130,12 @@ static bool lower_wide_rope(Lower *l, const Rope *r, const Domain *pairs)
     if (!l->caps->is_gpu || !wide_rope_fits(l, &w))
         return false;
     Point at = {.lanes = 1, .count = 1};
-    const uint32_t opened = wide_open(l, &w.pairs, last, w.n, GROUP, &at), n = 2 * w.n;
-    Pull p = pull_at(l, &w.pairs, at);
-    const uint32_t run = r->is_interleaved ? n : w.n; // neighbours of x
     const bool is_once = shape_numel(lower_node(l, r->x)->shape) * 2 *
                              (int64_t)dtype_info[lower_node(l, r->x)->dtype].bytes > CACHE_BYTES;
+    const uint32_t group = is_once ? PAST_CACHE_GROUP : WIDE_GROUP;
+    const uint32_t opened = wide_open(l, &w.pairs, last, w.n, group, &at), n = 2 * w.n;
+    Pull p = pull_at(l, &w.pairs, at);
+    const uint32_t run = r->is_interleaved ? n : w.n; // neighbours of x
     for (uint32_t i = 0; i < FETCHED; i++) {
         const bool is_x = i == OF_X;
         const WideSpan span = {.n = is_x ? run : w.n, .piece = w.piece[i], .is_once = is_x && is_once};
