@@ -13,11 +13,14 @@ enum {
     MAX_ROWS = 8,
     THREADS = 128,
     MAX_TEAM = 32,
-    TARGET_GROUPS = 264,
+    TARGET_GROUPS = 1056, // eight a processor: enough reads under way
     MAX_SPLITS = 64,
+    FEW_SPLITS = 32, // that merge at once
+    MANY_KEYS = 512, // of a part: more parts pay
     MAX_UNROLL = 16,
     MIN_AT_ONCE = 2, // keys of a team
-    MAX_AT_ONCE = 4,
+    AT_ONCE = 4,
+    MAX_AT_ONCE = 8, // where that are all, or there is one row
     MAX_FLOATS = 128, // of queries and sums of a thread
     MAX_SHARED_FLOATS = 4096
 };
@@ -84,8 +87,10 @@ int64_t attention_count_splits(const TargetCaps *caps, const Graph *g, const Nod
     const int64_t teams = THREADS / (lanes < MAX_TEAM ? lanes : MAX_TEAM);
     const int64_t by_keys = ceil_div(a.keys, MIN_AT_ONCE * teams),
                   by_groups = TARGET_GROUPS / (groups > 0 ? groups : 1);
-    const int64_t most = by_keys < by_groups ? by_keys : by_groups;
-    return most < 2 ? 1 : power_of_two(most / 2 + 1) < MAX_SPLITS ? power_of_two(most / 2 + 1) : MAX_SPLITS;
+    const int64_t by_merge = a.keys >= MAX_SPLITS * MANY_KEYS ? MAX_SPLITS : FEW_SPLITS;
+    int64_t most = by_keys < by_groups ? by_keys : by_groups;
+    most = most < by_merge ? most : by_merge;
+    return most < 2 ? 1 : power_of_two(most / 2 + 1);
 }
 
 // --- reading -------------------------------------------------------------------------------------
@@ -400,6 +405,15 @@ static void emit_group(Few *x)
     lower_close(l, x->a->rank - 1 + (x->a->splits > 0));
 }
 
+// share: keys of a team.
+static int64_t keys_at_once(const Few *x, int64_t share)
+{
+    if (share < AT_ONCE)
+        return MIN_AT_ONCE;
+    const bool has_room = x->rows == 1 || share <= MAX_AT_ONCE;
+    return has_room && share > AT_ONCE ? MAX_AT_ONCE : AT_ONCE;
+}
+
 bool attention_lower_few(Lower *l, const Attention *a)
 {
     if (l->caps->shared_bytes == 0 || !has_few(a) || attention_live_axes(a) != 0)
@@ -417,7 +431,7 @@ bool attention_lower_few(Lower *l, const Attention *a)
         return false;
     x.rows = divisor_up_to(x.all_rows, most < MAX_ROWS ? most : MAX_ROWS);
     const int64_t share = a->keys / (a->splits > 0 ? a->splits : 1);
-    x.at_once = share >= MAX_AT_ONCE * x.teams ? MAX_AT_ONCE : MIN_AT_ONCE;
+    x.at_once = keys_at_once(&x, ceil_div(share, x.teams));
     x.has_ends = a->queries > 1 && (a->left >= 0 || a->right >= 0);
     x.is_half = k_is_half(lower_node(l, a->v)->dtype);
     k_set_group(l->k, THREADS);
