@@ -282,8 +282,9 @@ static void print_for(Walk *w, KRef r)
     if (place >= 0) {
         walk_grid_loop(w, r, (uint32_t)place);
     } else {
-        if (n->flags == KFOR_UNROLL && w->t->unroll)
-            walk_line(w, "%s", w->t->unroll);
+        const char *how = n->flags == KFOR_UNROLL ? w->t->unroll : n->flags == KFOR_ROLL ? w->t->roll : NULL;
+        if (how)
+            walk_line(w, "%s", how);
         const char *next = n->imm == 1 ? arena_printf(w->arena, "%s++", name)
                                        : arena_printf(w->arena, "%s += %lld", name, (long long)n->imm);
         walk_line(w, "for (%s %s = %s; %s < %s; %s) {", walk_type(w, KT_INDEX)->value, name, lo, name, hi,

@@ -75,6 +75,7 @@ const Target target_cuda = {
     .barrier = "__syncthreads();",
     .wait = "rlx_wait();",
     .unroll = "#pragma unroll",
+    .roll = "#pragma unroll 1",
     .inf = "RLX_INF",
     .nan = "RLX_NAN",
     .begin = "",

@@ -121,7 +121,7 @@ struct Target {
     const char *prefetch;              // statement, $0 = the element; NULL: nothing
     const char *team;                  // last parameter of kernels that threads share; NULL: there are none
     const char *part, *parts;          // which thread of how many, by that parameter
-    const char *unroll;                // line before a loop to unroll; NULL: nothing
+    const char *unroll, *roll;         // line before a loop to unroll, one that stays; NULL: nothing
     const char *inf, *nan;             // values of any float type
     const char *begin, *end;           // $0 = name: before each kernel, and from its last brace on
     const char *const *const *prelude; // texts in prelude form (prelude.h), NULL at the end

@@ -101,8 +101,10 @@ enum {
     KFOR_SERIAL,
     KFOR_PARALLEL,
     KFOR_UNROLL,
+    KFOR_ROLL,
     KFOR_GROUP
-}; // KInst.flags of KI_for: plain; independent iterations; small constant trip count; over thread groups
+}; // KInst.flags of KI_for: plain; independent iterations; small constant trip count; not to be unrolled,
+   // where registers are short; over thread groups
 enum { KWIDE_ONCE = 1 }; // KInst.flags of KI_fetch and KI_put
 enum { KARRAY_SHARED = 1 }; // KInst.flags of KI_array
 

@@ -47,7 +47,7 @@ static void print_refs(Str *out, const Kernel *k, const KInst *n)
 
 static void print_for(Str *out, const Kernel *k, const KInst *n)
 {
-    static const char *const how[] = {"", " parallel", " unroll", " group"};
+    static const char *const how[] = {"", " parallel", " unroll", " roll", " group"};
     print_ref(out, k, n->a);
     str_add(out, " .. ");
     print_ref(out, k, n->b);

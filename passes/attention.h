@@ -3,7 +3,7 @@
 // weights a result. On CPUs row by row (lower_attention.c) serves everything, and blocks of rows
 // (attention_blocks.c) are for many queries. On GPUs a row in a thread (attention_thread.c) serves
 // everything; groups of threads share the keys of few queries (attention_few.c), or have tiles of many
-// (attention_tiles.c).
+// (attention_tiles.c; of 16-bit floats on matrix units attention_mma.c and attention_wgmma.c).
 #ifndef PASSES_ATTENTION_H
 #define PASSES_ATTENTION_H
 
@@ -53,8 +53,10 @@ KRef attention_score(Lower *l, const Attention *a, KRef dot);
 // Element (key, last) of keys or values, for the head that the row's head shares.
 KRef attention_kv_index(Lower *l, const AttRow *r, NodeId id, KRef key, KRef last);
 KRef attention_query_index(Lower *l, const AttRow *r, KRef last);
-// What the mask adds to the score of a key: a number, or 0 and -inf for true and false.
+// What the mask adds to the score of a key: a number, or 0 and -inf for true and false; the same for an
+// element of the mask.
 KRef attention_mask_at(Lower *l, const AttRow *r, KRef key);
+KRef attention_mask_number(Lower *l, const Attention *a, KRef v);
 // Turns n scores at `base` (in vectors: -inf up to a whole one) into exp(score - top). Returns 1 / their sum,
 // or 0.
 KRef attention_weigh(Lower *l, const Attention *a, const AttWeights *w, KRef n, KRef top, uint8_t lanes);
@@ -67,19 +69,19 @@ void attention_lower_rows(Lower *l, const Attention *a, KRef queries);
 void attention_lower_threads(Lower *l, const Attention *a);
 // One such row. columns: of the values, their number.
 void attention_emit_row(Lower *l, const AttRow *r, KRef columns);
-// The same for row number `first` of all and every `step`-th one behind it.
-void attention_emit_rows(Lower *l, const Attention *a, KRef first, int64_t step);
 // The score of a key, with the mask.
 KRef attention_score_at(Lower *l, const AttRow *r, KRef key);
 // Few queries on a GPU: a group of threads goes over some of the keys. False where that does not fit.
 bool attention_lower_few(Lower *l, const Attention *a);
 // Many queries on a GPU: tiles of queries and keys in shared memory. False where that does not fit.
 bool attention_lower_tiles(Lower *l, const Attention *a);
-// The same tiles in a kernel whose groups have so many threads: number `group` and every `groups`-th one
-// behind it. Heads that are too large for them: one row in one thread.
-void attention_emit_tiles(Lower *l, const Attention *a, int64_t threads, KRef group, int64_t groups);
 // Many queries of 16-bit floats on GPUs with wgmma (attention_wgmma.c). False where that does not fit.
 bool attention_lower_wgmma(Lower *l, const Attention *a);
+// Many queries of 16-bit floats on GPUs with mma.sync (attention_mma.c). False where that does not fit.
+bool attention_lower_mma(Lower *l, const Attention *a);
+// The same tiles in a kernel whose groups have so many threads: number `group` and every `groups`-th one
+// behind it.
+void attention_emit_mma(Lower *l, const Attention *a, int64_t threads, KRef group, int64_t groups);
 // exp(x) for weights of values; is_half: of 16 bits, for which a GPU's own exponential is exact enough.
 KRef attention_exp(Lower *l, bool is_half, KRef x);
 // The most elements of a row of q, k or v that one k_fetch may take.

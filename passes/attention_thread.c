@@ -132,24 +132,6 @@ void attention_lower_threads(Lower *l, const Attention *a)
     lower_close(l, opened);
 }
 
-void attention_emit_rows(Lower *l, const Attention *a, KRef first, int64_t step)
-{
-    Kernel *k = l->k;
-    Point at = {.lanes = 1, .count = 1};
-    int64_t n = 1;
-    for (uint32_t i = 0; i + 1 < a->rank; i++)
-        n *= a->d.extent[i];
-    KRef rest = k_for(k, first, k_index(k, n), step, KFOR_SERIAL, "row");
-    for (uint32_t i = a->rank - 1; i-- > 0;) {
-        const KRef size = k_index(k, a->d.extent[i]);
-        at.idx[i] = i == 0 ? rest : k_op(k, KOP_rem, rest, size, 0);
-        rest = k_op(k, KOP_div, rest, size, 0);
-    }
-    const AttRow r = attention_row(l, a, at);
-    attention_emit_row(l, &r, k_index(k, a->value_size));
-    k_end(k);
-}
-
 // --- merge ---
 
 typedef struct Merge {

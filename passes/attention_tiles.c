@@ -2,18 +2,17 @@
 // Attention of many queries on GPUs without matrix units: a group of threads has a tile of the queries of one
 // head and goes over tiles of the keys that one of them sees, all in shared memory: scores, weights, and sums
 // that are kept in registers. 16 threads share a row of scores: each has every 16th key of the tile, and
-// every 16th column of the sums. Tiles have numbers, so that groups of another schedule can go over them too.
+// every 16th column of the sums.
 #include "passes/attention.h"
 #include <math.h>
 
-enum { THREADS = 128, TEAM = 16, MAX_ROWS = 4, MAX_KEYS = 2, MAX_COLUMNS = 16 };
+enum { THREADS = 128, TEAM = 16, TEAMS = THREADS / TEAM, MAX_ROWS = 4, MAX_KEYS = 2, MAX_COLUMNS = 16 };
 enum { MOST_SHARED = 32 << 10 }; // so that several groups fit where there is more
 
 typedef struct Tiles {
     Lower *l;
     const Attention *a;
-    int64_t threads, teams;
-    int64_t rows;    // of a thread; its team has these of the tile: row * teams + team
+    int64_t rows;    // of a thread; its team has these of the tile: row * TEAMS + team
     int64_t keys;    // of a thread
     int64_t columns; // of a thread, of the values
     int64_t pitch;   // of queries, keys and values in shared memory
@@ -27,7 +26,7 @@ typedef struct Tiles {
 
 static int64_t tile_rows(const Tiles *x)
 {
-    return x->rows * x->teams;
+    return x->rows * TEAMS;
 }
 
 static int64_t tile_keys(const Tiles *x)
@@ -63,7 +62,7 @@ static void copy_tile(const Tiles *x, const Copy *c)
     const int64_t fetches = c->size / width;
     const uint32_t param = lower_param(l, c->id, PARAM_READ);
     const int type = lower_node(l, c->id)->dtype;
-    const KRef i = k_for(k, x->thread, k_index(k, c->rows * fetches), x->threads, KFOR_SERIAL, "i");
+    const KRef i = k_for(k, x->thread, k_index(k, c->rows * fetches), THREADS, KFOR_SERIAL, "i");
     const KRef row = k_op(k, KOP_div, i, k_index(k, fetches), 0);
     const KRef column = k_mul(k, k_op(k, KOP_rem, i, k_index(k, fetches), 0), k_index(k, width));
     const KRef at = k_add(k, c->first, row), last = k_add(k, c->end, k_index(k, -1));
@@ -84,7 +83,7 @@ static void copy_tile(const Tiles *x, const Copy *c)
 
 static KRef tile_row(const Tiles *x, int64_t r)
 {
-    return k_add(x->l->k, x->team, k_index(x->l->k, r * x->teams));
+    return k_add(x->l->k, x->team, k_index(x->l->k, r * TEAMS));
 }
 
 // --- scores --------------------------------------------------------------------------------------
@@ -320,12 +319,12 @@ static void begin_tiles(Tiles *x)
 }
 
 // False: too large for the shared memory, or not of its kind.
-static bool plan_tiles(Lower *l, const Attention *a, int64_t threads, Tiles *x)
+static bool plan_tiles(Lower *l, const Attention *a, Tiles *x)
 {
     static const struct {
         int64_t rows, keys;
     } sizes[] = {{4, 2}, {4, 1}, {2, 1}, {1, 1}};
-    *x = (Tiles){.l = l, .a = a, .threads = threads, .teams = threads / TEAM};
+    *x = (Tiles){.l = l, .a = a};
     x->columns = ceil_div(a->value_size, TEAM);
     x->pitch = (a->size > x->columns * TEAM ? a->size : x->columns * TEAM) + 1;
     if (l->caps->shared_bytes == 0 || a->type != DTYPE_f32 || a->splits > 0 || a->keys == 0 ||
@@ -348,24 +347,10 @@ static int64_t all_tiles(const Tiles *x)
     return n;
 }
 
-void attention_emit_tiles(Lower *l, const Attention *a, int64_t threads, KRef group, int64_t groups)
-{
-    Kernel *k = l->k;
-    Tiles x;
-    if (!plan_tiles(l, a, threads, &x)) {
-        attention_emit_rows(l, a, k_mul_add(k, group, threads, k_thread(k)), groups * threads);
-        return;
-    }
-    begin_tiles(&x);
-    emit_tile(&x, k_for(k, group, k_index(k, all_tiles(&x)), groups, KFOR_SERIAL, "tile"));
-    k_barrier(k); // the next tile's queries go to the same memory
-    k_end(k);
-}
-
 bool attention_lower_tiles(Lower *l, const Attention *a)
 {
     Tiles x;
-    if (!plan_tiles(l, a, THREADS, &x))
+    if (!plan_tiles(l, a, &x))
         return false;
     k_set_group(l->k, THREADS);
     const KRef tile = k_for_group(l->k, all_tiles(&x), "tile");

@@ -4,15 +4,12 @@
 // product with the values. While that is computed, so are the scores of the next block.
 #include "passes/attention_wgmma.h"
 
-static const double lowest_score = -1e30;
-
 typedef struct Own {
     KRef number, thread, lane, warp, is_first; // of the warpgroup; its thread 0
-    KRef scores, weights, mix;                 // arrays
-    KRef top[2], sum[2], keep[2];              // variables: of the thread's two rows
+    KRef weights;                              // array
+    AttWarp x;
     AwRing q, kv;
     AwTile t;
-    AttRow row[2];
 } Own;
 
 static void arrive(const AwKernel *w, const Own *o, KRef at)
@@ -43,7 +40,7 @@ static void multiply_keys(const AwKernel *w, const Own *o, KRef q_slot_number, K
     k_device_with(k, KDEV_wgmma_fence, 0);
     for (int64_t i = 0; i < w->boxes * 4; i++) {
         const int64_t step = i % 4 * 32;
-        k_wgmma(k, form, o->scores, desc_at(k, q, i / 4 * ROWS * LINE + step),
+        k_wgmma(k, form, o->x.scores, desc_at(k, q, i / 4 * ROWS * LINE + step),
                 desc_at(k, keys, i / 4 * w->keys * LINE + step), k_integer(k, DTYPE_bool, i > 0));
     }
     k_device_with(k, KDEV_wgmma_commit, 0);
@@ -56,28 +53,9 @@ static void multiply_values(const AwKernel *w, const Own *o, KRef slot, KRef add
     const KRef values =
         k_call(k, KDEV_wgmma_desc, aw_v_slot(w, slot), k_index(k, w->keys * LINE), k_index(k, 8 * LINE));
     for (int64_t i = 0; i < w->keys / 16; i++)
-        k_wgmma_r(k, form, o->mix, o->weights, k_index(k, 4 * i), desc_at(k, values, i * 16 * LINE),
+        k_wgmma_r(k, form, o->x.mix, o->weights, k_index(k, 4 * i), desc_at(k, values, i * 16 * LINE),
                   i > 0 ? k_integer(k, DTYPE_bool, 1) : adds);
     k_device_with(k, KDEV_wgmma_commit, 0);
-}
-
-// Scores of keys that a row does not see are the lowest number.
-static void hide_keys(const AwKernel *w, const Own *o, KRef number)
-{
-    Kernel *k = w->k;
-    const KRef first = k_mul(k, number, k_index(k, w->keys)), lowest = k_number(k, DTYPE_f32, lowest_score);
-    const KRef column = k_add(k, first, k_mul(k, aw_rest(k, o->lane, 4), k_index(k, 2)));
-    const KRef four = k_for(k, k_index(k, 0), k_index(k, w->keys / 8), 1, KFOR_UNROLL, "i");
-    for (int64_t i = 0; i < 4; i++) {
-        const AttRow *row = &o->row[i / 2];
-        const KRef key = aw_plus(k, k_mul_add(k, four, 8, column), i % 2);
-        const KRef place = aw_plus(k, k_mul(k, four, k_index(k, 4)), i);
-        const KRef is_seen = k_op(k, KOP_and, k_op(k, KOP_le, row->begin, key, 0),
-                                  k_op(k, KOP_lt, key, row->end, 0), 0);
-        k_astore(k, o->scores, place,
-                 k_op(k, KOP_select, is_seen, k_aload(k, o->scores, place, 1), lowest));
-    }
-    k_end(k);
 }
 
 // Only where the warpgroup's first row, which sees least, or last row ends inside of the block.
@@ -94,96 +72,24 @@ static void hide_some(const AwKernel *w, const Own *o, KRef number)
         const KRef most = attention_row(w->l, a, aw_point(w, &o->t, last)).begin;
         is_cut = k_op(k, KOP_or, is_cut, k_op(k, KOP_lt, begin, most, 0), 0);
     }
-    k_if(k, is_cut);
-    hide_keys(w, o, number);
-    k_end(k);
-}
-
-static double score_scale(const Attention *a)
-{
-    return a->softcap > 0 ? 1.4426950408889634 : a->scale * 1.4426950408889634;
-}
-
-// tanh(x) is 1 - 2 / (1 + exp(2 x)): exact enough for weights of 16 bits.
-static void cap_scores(const AwKernel *w, const Own *o)
-{
-    Kernel *k = w->k;
-    if (!(w->a->softcap > 0))
-        return;
-    const double twice = 2 * 1.4426950408889634 * w->a->scale / w->a->softcap;
-    const KRef one = k_number(k, DTYPE_f32, 1), cap = k_number(k, DTYPE_f32, w->a->softcap);
-    const KRef down = k_number(k, DTYPE_f32, -2 * w->a->softcap);
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, w->keys / 2), 1, KFOR_UNROLL, "i");
-    const KRef power = k_mul(k, k_aload(k, o->scores, i, 1), k_number(k, DTYPE_f32, twice));
-    const KRef part = k_op(k, KOP_div, down, k_add(k, one, k_call(k, KDEV_exp2_fast, power, 0, 0)), 0);
-    k_astore(k, o->scores, i, k_add(k, cap, part));
-    k_end(k);
-}
-
-// Scores of row h become weights in place; sums so far are to be multiplied by `keep`.
-static void weigh_row(const AwKernel *w, const Own *o, int64_t h)
-{
-    Kernel *k = w->k;
-    const KRef scale = k_number(k, DTYPE_f32, score_scale(w->a)), old = k_get(k, o->top[h]);
-    const KRef top = k_var(k, old, "top"), none = k_index(k, 0), n = k_index(k, w->keys / 8);
-    KRef i = k_for(k, none, n, 1, KFOR_UNROLL, "i"), place = k_mul(k, i, k_index(k, 4));
-    for (int64_t e = 0; e < 2; e++) {
-        const KRef score = k_aload(k, o->scores, aw_plus(k, place, 2 * h + e), 1);
-        k_set(k, top, k_call(k, KDEV_max_fast, k_get(k, top), score, 0));
-    }
-    k_end(k);
-    const KRef all = k_team(k, KOP_max, k_get(k, top), 4);
-    k_set(k, o->keep[h], k_call(k, KDEV_exp2_fast, k_mul(k, k_op(k, KOP_sub, old, all, 0), scale), 0, 0));
-    k_set(k, o->top[h], all);
-    // While a row has seen nothing, its weights are exp2(lowest), 0: less its own product, rounded, the
-    // lowest number is not 0 but what rounding leaves, which may be huge.
-    const KRef zero = k_number(k, DTYPE_f32, 0);
-    const KRef sees = k_op(k, KOP_lt, k_number(k, DTYPE_f32, lowest_score / 2), all, 0);
-    const KRef base = k_op(k, KOP_select, sees, k_op(k, KOP_neg, k_mul(k, all, scale), 0, 0), zero);
-    const KRef sum = k_var(k, k_number(k, DTYPE_f32, 0), "sum");
-    i = k_for(k, none, n, 1, KFOR_UNROLL, "i");
-    place = k_mul(k, i, k_index(k, 4));
-    KRef weight[2];
-    for (int64_t e = 0; e < 2; e++) {
-        const KRef at = aw_plus(k, place, 2 * h + e);
-        const KRef power = k_op(k, KOP_fma, k_aload(k, o->scores, at, 1), scale, base);
-        weight[e] = k_call(k, KDEV_exp2_fast, power, 0, 0);
-    }
-    for (int64_t e = 0; e < 2; e++)
-        k_astore(k, o->scores, aw_plus(k, place, 2 * h + e), weight[e]);
-    k_set(k, sum, k_add(k, k_get(k, sum), k_add(k, weight[0], weight[1])));
-    k_end(k);
-    k_set(k, o->sum[h], k_op(k, KOP_fma, k_get(k, o->sum[h]), k_get(k, o->keep[h]), k_get(k, sum)));
+    attention_warp_hide(&o->x, begin, is_cut);
 }
 
 static void weigh(const AwKernel *w, const Own *o, KRef number)
 {
-    cap_scores(w, o);
+    attention_warp_score(&o->x, 0, NULL, NULL);
     hide_some(w, o, number);
-    for (int64_t h = 0; h < 2; h++)
-        weigh_row(w, o, h);
+    attention_warp_weigh(&o->x);
 }
 
 // The sums of a product are laid out as its operand a is.
 static void pack_weights(const AwKernel *w, const Own *o)
 {
     Kernel *k = w->k;
-    const KDevice pack = w->type == DTYPE_f16 ? KDEV_pack_f16 : KDEV_pack_bf16;
     const KRef i = k_for(k, k_index(k, 0), k_index(k, w->keys / 4), 1, KFOR_UNROLL, "i");
     const KRef at = k_mul(k, i, k_index(k, 2));
-    k_astore(k, o->weights, i,
-             k_call(k, pack, k_aload(k, o->scores, at, 1), k_aload(k, o->scores, aw_plus(k, at, 1), 1), 0));
-    k_end(k);
-}
-
-static void rescale(const AwKernel *w, const Own *o)
-{
-    Kernel *k = w->k;
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, w->boxes * LINE_ELEMENTS / 8), 1, KFOR_UNROLL, "i");
-    for (int64_t e = 0; e < 4; e++) {
-        const KRef at = aw_plus(k, k_mul(k, i, k_index(k, 4)), e);
-        k_astore(k, o->mix, at, k_mul(k, k_aload(k, o->mix, at, 1), k_get(k, o->keep[e / 2])));
-    }
+    const KRef low = k_aload(k, o->x.scores, at, 1), high = k_aload(k, o->x.scores, aw_plus(k, at, 1), 1);
+    k_astore(k, o->weights, i, attention_warp_pack(k, w->type, low, high));
     k_end(k);
 }
 
@@ -236,7 +142,7 @@ static void multiply_blocks(const AwKernel *w, const Own *o, KRef q_slot_number)
     weigh(w, o, k_op(k, KOP_sub, last, i, 0));
     k_device_with(k, KDEV_wgmma_wait, 0);
     arrive(w, o, aw_bar(w, V_EMPTY, before));
-    rescale(w, o);
+    attention_warp_rescale(&o->x);
     pack_weights(w, o);
     k_end(k);
     slot = k_get(k, o->kv.slot);
@@ -244,7 +150,7 @@ static void multiply_blocks(const AwKernel *w, const Own *o, KRef q_slot_number)
     k_device_with(k, KDEV_wgmma_fence, 0);
     multiply_values(w, o, slot, k_op(k, KOP_lt, k_index(k, 1), o->t.n, 0));
     for (int64_t h = 0; h < 2; h++)
-        k_set(k, o->sum[h], k_team(k, KOP_add, k_get(k, o->sum[h]), 4));
+        k_set(k, o->x.sum[h], k_team(k, KOP_add, k_get(k, o->x.sum[h]), 4));
     k_device_with(k, KDEV_wgmma_wait, 0);
     arrive(w, o, aw_bar(w, V_EMPTY, slot));
     aw_advance(k, o->kv);
@@ -252,21 +158,11 @@ static void multiply_blocks(const AwKernel *w, const Own *o, KRef q_slot_number)
 
 // --- results -------------------------------------------------------------------------------------
 
-// What the sums of row h are multiplied by: 0 where it sees nothing.
-static KRef factor_of(const AwKernel *w, const Own *o, int64_t h)
-{
-    Kernel *k = w->k;
-    const KRef is_seeing = k_op(k, KOP_lt, o->row[h].begin, o->row[h].end, 0);
-    const KRef factor = k_op(k, KOP_div, k_number(k, DTYPE_f32, 1), k_get(k, o->sum[h]), 0);
-    return k_op(k, KOP_select, is_seeing, factor, k_number(k, DTYPE_f32, 0));
-}
-
 // Through the tile's own queries, which nobody reads any more, in the order that the copy engine reads.
 static void put_boxes(const AwKernel *w, const Own *o, KRef slot)
 {
     Kernel *k = w->k;
-    const KDevice pack = w->type == DTYPE_f16 ? KDEV_pack_f16 : KDEV_pack_bf16;
-    const KRef factor[2] = {factor_of(w, o, 0), factor_of(w, o, 1)};
+    const KRef factor[2] = {attention_warp_factor(&o->x, 0), attention_warp_factor(&o->x, 1)};
     const KRef own = k_mul_add(k, o->number, OWN_ROWS * LINE, aw_q_slot(w, slot));
     const KRef low = aw_rest(k, o->lane, 8), half = aw_rest(k, aw_over(k, o->lane, 8), 2);
     const KRef line = k_mul_add(k, o->warp, 16, k_mul_add(k, half, 8, low));
@@ -276,9 +172,9 @@ static void put_boxes(const AwKernel *w, const Own *o, KRef slot)
         KRef v[2];
         for (int64_t e = 0; e < 2; e++) {
             const KRef at = aw_plus(k, k_mul(k, j, k_index(k, 8)), 2 * i + e);
-            v[e] = k_mul(k, k_aload(k, o->mix, at, 1), factor[i % 2]);
+            v[e] = k_mul(k, k_aload(k, o->x.mix, at, 1), factor[i % 2]);
         }
-        word[i] = k_call(k, pack, v[0], v[1], 0);
+        word[i] = attention_warp_pack(k, w->type, v[0], v[1]);
     }
     const KRef column = k_mul_add(k, aw_rest(k, j, 4), 2, aw_over(k, o->lane, 16));
     const KRef part = k_op(k, KOP_xor, column, low, 0);
@@ -308,38 +204,11 @@ static void send_boxes(const AwKernel *w, const Own *o, KRef slot)
     k_end(k);
 }
 
-// By the threads, where the copy engine cannot: with what follows attention in the kernel.
-static void store_elements(const AwKernel *w, const Own *o)
-{
-    Lower *l = w->l;
-    Kernel *k = w->k;
-    const Attention *a = w->a;
-    const KRef factor[2] = {factor_of(w, o, 0), factor_of(w, o, 1)};
-    const KRef j = k_for(k, k_index(k, 0), k_index(k, w->boxes * LINE_ELEMENTS / 8), 1, KFOR_UNROLL, "j");
-    const KRef column = k_mul_add(k, j, 8, k_mul(k, aw_rest(k, o->lane, 4), k_index(k, 2)));
-    for (int64_t i = 0; i < 4; i++) {
-        Point at = o->row[i / 2].at;
-        const KRef c = aw_plus(k, column, i % 2), place = aw_plus(k, k_mul(k, j, k_index(k, 4)), i);
-        const KRef v = k_aload(k, o->mix, place, 1);
-        at.idx[a->rank - 1] = c;
-        k_if(k, k_op(k, KOP_and, k_op(k, KOP_lt, c, k_index(k, a->value_size), 0),
-                     k_op(k, KOP_lt, at.idx[a->rank - 2], k_index(k, a->queries), 0), 0));
-        pull_store_root(l, &a->d, at, k_cast(k, k_mul(k, v, factor[i / 2]), lower_node(l, l->anchor)->dtype));
-        k_end(k);
-    }
-    k_end(k);
-}
-
 // Sums that are not finite: a value that some row does not see may have been infinite or NaN.
 static void note_spoiled(const AwKernel *w, const Own *o)
 {
     Kernel *k = w->k;
-    const KRef rest = k_var(k, k_number(k, DTYPE_f32, 0), "rest");
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, w->boxes * LINE_ELEMENTS / 2), 1, KFOR_UNROLL, "i");
-    const KRef v = k_aload(k, o->mix, i, 1);
-    k_set(k, rest, k_add(k, k_get(k, rest), k_op(k, KOP_sub, v, v, 0)));
-    k_end(k);
-    const KRef all = k_get(k, rest);
+    const KRef all = attention_warp_rest(&o->x);
     k_if(k, k_op(k, KOP_ne, all, all, 0));
     k_device(k, KDEV_shared_put, aw_bar(w, SPOILED, o->number), k_index(k, 1));
     k_end(k);
@@ -376,7 +245,7 @@ static void store(const AwKernel *w, const Own *o, KRef slot)
     if (w->stores_boxes)
         send_boxes(w, o, slot);
     else
-        store_elements(w, o);
+        attention_warp_store(&o->x, k_index(k, w->a->queries));
     k_else(k);
     mix_again(w, o, k_get(k, spoiled));
     k_end(k);
@@ -387,30 +256,24 @@ static void begin_rows(const AwKernel *w, Own *o)
 {
     Kernel *k = w->k;
     const KRef own = k_mul_add(k, o->number, OWN_ROWS, k_mul_add(k, o->warp, 16, aw_over(k, o->lane, 4)));
-    for (int64_t h = 0; h < 2; h++) {
-        const KRef query = k_add(k, o->t.first, aw_plus(k, own, 8 * h));
-        o->row[h] = attention_row(w->l, w->a, aw_point(w, &o->t, query));
-        k_set(k, o->top[h], k_number(k, DTYPE_f32, lowest_score));
-        k_set(k, o->sum[h], k_number(k, DTYPE_f32, 0));
-    }
+    for (int64_t h = 0; h < 2; h++)
+        o->x.row[h] =
+            attention_row(w->l, w->a, aw_point(w, &o->t, k_add(k, o->t.first, aw_plus(k, own, 8 * h))));
+    attention_warp_begin(&o->x);
 }
 
 void aw_consume(const AwKernel *w, KRef number)
 {
     Kernel *k = w->k;
-    const KRef zero = k_number(k, DTYPE_f32, 0), own = aw_rest(k, w->thread, WARPGROUP);
+    const KRef own = aw_rest(k, w->thread, WARPGROUP);
     Own o = {.number = number, .thread = own, .lane = aw_rest(k, own, 32), .warp = aw_over(k, own, 32)};
     o.is_first = k_op(k, KOP_eq, own, k_index(k, 0), 0);
-    o.scores = k_array(k, DTYPE_f32, w->keys / 2);
+    o.x = (AttWarp){
+        .l = w->l, .a = w->a, .keys = w->keys, .columns = w->boxes * LINE_ELEMENTS, .lane = o.lane};
+    attention_warp_open(&o.x);
     o.weights = k_array(k, DTYPE_u32, w->keys / 4);
-    o.mix = k_array(k, DTYPE_f32, w->boxes * LINE_ELEMENTS / 2);
     o.q = aw_ring(k, w->q_slots, 0);
     o.kv = aw_ring(k, KV_SLOTS, 0);
-    for (int64_t h = 0; h < 2; h++) {
-        o.top[h] = k_var(k, zero, "top");
-        o.sum[h] = k_var(k, zero, "sum");
-        o.keep[h] = k_var(k, zero, "keep");
-    }
     const KRef taken = k_var(k, k_index(k, 0), "taken");
     k_for(k, k_index(k, 0), k_index(k, w->tiles + 1), 1, KFOR_SERIAL, "round");
     const KRef slot = k_get(k, o.q.slot);

@@ -4,7 +4,7 @@
 // fill shared memory: queries of this tile and of the next one, two blocks of keys, two of values. Two
 // warpgroups have 64 queries each: scores of the next block are multiplied while the values of this one are,
 // weights stay in registers. Blocks of keys are walked from the last one on. Groups of GPUs without wgmma go
-// over the tiles of attention_tiles.c.
+// over the tiles of attention_mma.c.
 #include "passes/attention_wgmma.h"
 
 static uint32_t shared_bytes(const AwKernel *w)
@@ -49,26 +49,16 @@ Point aw_point(const AwKernel *w, const AwTile *t, KRef query)
     return p;
 }
 
-// Tiles of TOGETHER heads in turns, those of the last queries first where they see most keys.
 AwTile aw_tile(const AwKernel *w, KRef number)
 {
     Kernel *k = w->k;
     const Attention *a = w->a;
-    const int64_t heads = w->batch * a->heads, n = w->tiles_of_head;
+    const AttTile own = attention_tile(w->l, a, number, w->tiles_of_head);
     AwTile t = {0};
-    KRef head = aw_over(k, number, n), i = aw_rest(k, number, n);
-    if (a->right >= 0) {
-        const KRef first = k_mul(k, aw_over(k, number, n * TOGETHER), k_index(k, TOGETHER));
-        const KRef left = k_op(k, KOP_sub, k_index(k, heads), first, 0);
-        const KRef width = k_op(k, KOP_min, left, k_index(k, TOGETHER), 0);
-        const KRef inner = aw_rest(k, number, n * TOGETHER);
-        head = k_add(k, first, k_op(k, KOP_rem, inner, width, 0));
-        i = k_op(k, KOP_sub, k_index(k, n - 1), k_op(k, KOP_div, inner, width, 0), 0);
-    }
-    t.batch = aw_over(k, head, a->heads);
-    t.head = aw_rest(k, head, a->heads);
+    t.batch = aw_over(k, own.head, a->heads);
+    t.head = aw_rest(k, own.head, a->heads);
     t.kv_head = aw_over(k, t.head, a->heads / a->kv_heads);
-    t.first = k_mul(k, i, k_index(k, ROWS));
+    t.first = k_mul(k, own.i, k_index(k, ROWS));
     const KRef last = k_op(k, KOP_min, aw_plus(k, t.first, ROWS - 1), k_index(k, a->queries - 1), 0);
     const KRef begin = attention_row(w->l, a, aw_point(w, &t, t.first)).begin;
     const KRef end = attention_row(w->l, a, aw_point(w, &t, last)).end;
@@ -295,7 +285,7 @@ bool attention_lower_wgmma(Lower *l, const Attention *a)
     k_if(k, k_call(k, KDEV_has_wgmma, 0, 0, 0));
     emit_wgmma(&w);
     k_else(k);
-    attention_emit_tiles(l, a, THREADS, group, w.groups);
+    attention_emit_mma(l, a, THREADS, group, w.groups);
     k_end(k);
     k_end(k);
     return true;

@@ -4,8 +4,7 @@
 #ifndef PASSES_ATTENTION_WGMMA_H
 #define PASSES_ATTENTION_WGMMA_H
 
-#include "ir/device.h"
-#include "passes/attention.h"
+#include "passes/attention_warp.h"
 
 enum {
     ROWS = 128, // queries of a tile
@@ -16,16 +15,25 @@ enum {
     WARPGROUP = 128,
     THREADS = 3 * WARPGROUP,
     SMS = 132,
-    TOGETHER = 8, // heads whose tiles are taken in turns, so that their keys stay in the cache
     PRODUCER_REGISTERS = 56,
     CONSUMER_REGISTERS = 224,
     MOST_SHARED = 227 * 1024,
     MAX_SIZE = 256
 };
 
-// Where barriers are behind the slots, and two numbers of each: of the tile in a slot of queries, and whether
-// a warpgroup has sums that are not finite.
-typedef enum AwBar { Q_FULL, Q_EMPTY, K_FULL, K_EMPTY, V_FULL, V_EMPTY, Q_NUMBER, SPOILED, BAR_COUNT } AwBar;
+// Where barriers are behind the slots (of queries, keys, values), and two
+// numbers of each: of the tile in a slot of queries, and whether a warpgroup has sums that are not finite.
+typedef enum AwBar {
+    Q_FULL,
+    Q_EMPTY,
+    K_FULL,
+    K_EMPTY,
+    V_FULL,
+    V_EMPTY,
+    Q_NUMBER,
+    SPOILED,
+    BAR_COUNT
+} AwBar;
 
 typedef struct AwKernel {
     Lower *l;

@@ -180,6 +180,15 @@ static KRef dot_looped(Lower *l, const AttRow *r, KRef key)
     return k_hreduce(k, KOP_add, k_get(k, acc));
 }
 
+KRef attention_mask_number(Lower *l, const Attention *a, KRef v)
+{
+    Kernel *k = l->k;
+    if (lower_node(l, a->mask)->dtype != DTYPE_bool)
+        return k_cast(k, v, a->type);
+    const KRef zero = k_number(k, a->type, 0);
+    return k_op(k, KOP_select, v, zero, k_number(k, a->type, -(double)INFINITY));
+}
+
 KRef attention_mask_at(Lower *l, const AttRow *r, KRef key)
 {
     Kernel *k = l->k;
@@ -190,10 +199,7 @@ KRef attention_mask_at(Lower *l, const AttRow *r, KRef key)
     idx[a->rank - 1] = key;
     const KRef v = k_load(k, lower_param(l, a->mask, PARAM_READ),
                           operand_broadcast_index(l, a->mask, idx, a->rank), 1, 1);
-    if (lower_node(l, a->mask)->dtype != DTYPE_bool)
-        return k_cast(k, v, a->type);
-    const KRef zero = k_number(k, a->type, 0);
-    return k_op(k, KOP_select, v, zero, k_number(k, a->type, -(double)INFINITY));
+    return attention_mask_number(l, a, v);
 }
 
 KRef attention_score(Lower *l, const Attention *a, KRef dot)
@@ -336,7 +342,8 @@ void lower_attention(Lower *l)
 {
     const Attention a = attention_of(l);
     if (l->caps->is_gpu) {
-        if (!attention_lower_few(l, &a) && !attention_lower_wgmma(l, &a) && !attention_lower_tiles(l, &a))
+        if (!attention_lower_few(l, &a) && !attention_lower_wgmma(l, &a) && !attention_lower_mma(l, &a) &&
+            !attention_lower_tiles(l, &a))
             attention_lower_threads(l, &a);
         return;
     }

@@ -15,27 +15,37 @@ import sys
 import tempfile
 
 
-def attention(dtype, q, kv, attrs="", extra=""):
+def attention(dtype, q, kv, attrs="", extra="", more="i64[]"):
     inputs = [f'  %{i + 1} = input "{n}" : {dtype}{s}' for i, (n, s) in enumerate(zip("qkv", (q, kv, kv)))]
-    live = ['  %4 = input "n" : i64[]'] if extra else []
+    fourth = [f'  %4 = input "n" : {more}'] if extra else []
     node = f"  %5 = attention(%1, %2, %3{extra}) {{{attrs}}}"
-    return "\n".join(['graph "g" {', *inputs, *live, node, '  output "y" = %5', "}"])
+    return "\n".join(['graph "g" {', *inputs, *fourth, node, '  output "y" = %5', "}"])
 
 
-CAUSAL, LIVE = "causal = true", ", _, %4"
+CAUSAL, LIVE, MASK = "causal = true", ", _, %4", ", %4"
+ALL = "causal = true, left = 300, softcap = 9.0"
+LONG, TWO, WIDE = [1, 8, 512, 128], [2, 8, 512, 128], [1, 8, 512, 256]
+BOTH = ["sm_90a", "sm_80"]
 # name, architectures, graph
 CASES = [
-    ("attention", ["sm_90a"], attention("bf16", [4, 16, 4096, 128], [4, 16, 4096, 128])),
-    ("attention causal", ["sm_90a"], attention("f16", [4, 16, 4096, 128], [4, 16, 4096, 128], CAUSAL)),
-    ("attention 64 live", ["sm_90a"], attention("bf16", [1, 32, 512, 64], [1, 8, 1024, 64], CAUSAL, LIVE)),
-    ("attention 80 window", ["sm_90a"], attention("f16", [1, 8, 500, 80], [1, 8, 500, 80], "left = 99")),
-    ("attention 192", ["sm_90a"], attention("bf16", [1, 8, 500, 192], [1, 8, 900, 192], CAUSAL)),
-    ("attention 256", ["sm_90a"], attention("bf16", [1, 8, 512, 256], [1, 8, 512, 256])),
-    ("attention capped", ["sm_90a"], attention("bf16", [1, 8, 512, 128], [1, 8, 512, 128], "softcap = 9.0")),
-    ("attention tiles", ["sm_90a", "sm_80"], attention("f32", [1, 8, 500, 128], [1, 8, 900, 128], CAUSAL)),
-    ("decode 64", ["sm_90a", "sm_80"], attention("bf16", [1, 32, 1, 64], [1, 8, 512, 64], "", LIVE)),
-    ("decode 128", ["sm_90a", "sm_80"], attention("f16", [1, 32, 1, 128], [1, 8, 4096, 128])),
+    ("attention", BOTH, attention("bf16", [4, 16, 4096, 128], [4, 16, 4096, 128])),
+    ("attention causal", BOTH, attention("f16", [4, 16, 4096, 128], [4, 16, 4096, 128], CAUSAL)),
+    ("attention 64 live", BOTH, attention("bf16", [1, 32, 512, 64], [1, 8, 1024, 64], CAUSAL, LIVE)),
+    ("attention 80 window", BOTH, attention("f16", [1, 8, 500, 80], [1, 8, 500, 80], "left = 99")),
+    ("attention 192", BOTH, attention("bf16", [1, 8, 500, 192], [1, 8, 900, 192], CAUSAL)),
+    ("attention 256", BOTH, attention("bf16", [1, 8, 512, 256], [1, 8, 512, 256])),
+    ("attention capped", BOTH, attention("bf16", [1, 8, 512, 128], [1, 8, 512, 128], "softcap = 9.0")),
+    ("attention tiles", BOTH, attention("f32", [1, 8, 500, 128], [1, 8, 900, 128], CAUSAL)),
+    ("decode 64", BOTH, attention("bf16", [1, 32, 1, 64], [1, 8, 512, 64], "", LIVE)),
+    ("decode 128", BOTH, attention("f16", [1, 32, 1, 128], [1, 8, 4096, 128])),
     ("decode 256", ["sm_90a"], attention("f32", [1, 32, 1, 256], [1, 4, 2048, 256])),
+    ("attention mask", BOTH, attention("f16", LONG, LONG, "", MASK, "f16[512, 512]")),
+    ("all with mask", BOTH, attention("bf16", TWO, TWO, ALL, MASK, "bf16[2, 8, 512, 512]")),
+    ("mask of keys", BOTH, attention("bf16", TWO, TWO, "", MASK, "bool[2, 1, 1, 512]")),
+    ("mask 256", BOTH, attention("bf16", WIDE, WIDE, CAUSAL, MASK, "bool[512, 512]")),
+    ("few rows 128", BOTH, attention("f16", [1, 8, 32, 128], [1, 8, 900, 128], CAUSAL)),
+    ("few rows 256", BOTH, attention("bf16", [1, 8, 32, 256], [1, 8, 900, 256], ALL)),
+    ("odd heads", BOTH, attention("bf16", [1, 8, 50, 33], [1, 8, 90, 33], ALL, MASK, "bool[50, 90]")),
 ]
 
 
