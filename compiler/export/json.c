@@ -487,6 +487,11 @@ bool import_export_json(const Graph *g, const char *json_path, Diag *d)
 
 bool import_export(const Graph *g, const char *path, Diag *d)
 {
+    static const char *const others[] = {".onnx", ".rlx", ".safetensors", ".npy", NULL};
+    for (const char *const *other = others; *other != NULL; other++)
+        if (str_ends_with(path, *other))
+            return diag_error(d, (Span){0}, E0003, "%s: expected NAME.json or NAME.rlxb; rlxc writes no %s",
+                              path, *other);
     return str_ends_with(path, ".rlxb") ? import_export_rlxb(g, path, d) : import_export_json(g, path, d);
 }
 

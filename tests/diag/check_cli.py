@@ -174,6 +174,12 @@ MESSAGES = [
     ),
     (["verify", model, "--cpu", another_cpu], 1, None),
     (["compile", experts, "-o", scratch.name, "--moe-resident", "all"], 0, ""),
+    # Not JSON under the name of another format, perhaps over the model itself.
+    (
+        ["convert", model, "none.onnx"],
+        2,
+        "rlxc: error[E0003]: none.onnx: expected NAME.json or NAME.rlxb; rlxc writes no .onnx\n",
+    ),
     (["compile", experts, "-o", scratch.name, "--moe-resident", "3"], 0, ""),
     (
         ["compile", experts, "--moe-resident", "4"],
