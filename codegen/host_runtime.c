@@ -82,6 +82,7 @@ static const RuntimePart parts[] = {
     {"rlx_cuda.h", cuda_text, has_cuda},
     {"rlx_vulkan_api.h", vulkan_api_text, has_vulkan},
     {"rlx_vulkan_device.h", vulkan_device_text, has_vulkan},
+    {"rlx_vulkan_commands.h", vulkan_commands_text, has_vulkan},
     {"rlx_vulkan.h", vulkan_text, has_vulkan},
     {"rlx_metal_api.h", metal_api_text, has_metal},
     {"rlx_metal.h", metal_text, has_metal},

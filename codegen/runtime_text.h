@@ -22,6 +22,7 @@ extern const char *const values_text[];
 extern const char *const gpu_text[];
 extern const char *const vulkan_text[];
 extern const char *const vulkan_device_text[];
+extern const char *const vulkan_commands_text[];
 extern const char *const cuda_api_text[];
 extern const char *const vulkan_api_text[];
 extern const char *const cuda_graph_text[];

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
-// runtime-lite: models on Vulkan devices. Pasted behind rlx_vulkan_device.h for --target vulkan.
+// runtime-lite: models on Vulkan devices. Pasted behind rlx_vulkan_commands.h for --target vulkan.
 //
 // The launches of a model without loops and checks are recorded once, when the context is made, one list for
 // each variant of the model; other runs, those for a set of outputs, and timed ones are recorded as they go.
 #ifndef RLX_VULKAN_H
 #define RLX_VULKAN_H
 
-#include "rlx_vulkan_device.h"
+#include "rlx_vulkan_commands.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -51,7 +51,8 @@ typedef struct rlx_vulkan_record {
     const rlx_gpu_program *program;
     uint32_t n_variants;
     int is_fetching; // outputs of the last run have not come yet
-    void **recorded; // in a run: the list of the variant
+    void **recorded;    // in a run: the list of the variant
+    rlx_gpu_span given; // and what it copies
 } rlx_vulkan_record;
 
 // The record must fit: an array of -1 elements does not compile.
@@ -171,9 +172,28 @@ static inline rlx_gpu_frame rlx_vulkan_frame(rlx_ctx *ctx, rlx_vulkan_record *r)
 
 // --- contexts ------------------------------------------------------------------------------------
 
+// What a recorded run copies to where the host reads fast, as bytes of the device's memory: all that the host
+// takes, if that fits.
+static inline rlx_gpu_span rlx_vulkan_given(const rlx_model *model, const rlx_vulkan_record *r)
+{
+    rlx_gpu_span given = {0, 0};
+    rlx_ctx ctx;
+    int is_waste = 0;
+    memset(&ctx, 0, sizeof ctx);
+    ctx.model = model;
+    if (r->device.stage != NULL && model->symbols == NULL)
+        given = rlx_gpu_whole(&ctx, 1, &is_waste);
+    if (is_waste || given.end - given.begin > RLX_VULKAN_STAGE)
+        given.begin = given.end = 0;
+    given.begin += (size_t)rlx_gpu_program_of(model)->block;
+    given.end += (size_t)rlx_gpu_program_of(model)->block;
+    return given;
+}
+
 // The launches of a variant as a list; NULL: they are recorded in every run.
 static inline void *rlx_vulkan_record_list(const rlx_model *model, rlx_vulkan_record *r)
 {
+    const rlx_gpu_span given = rlx_vulkan_given(model, r);
     rlx_vulkan *const v = &r->device;
     rlx_ctx ctx;
     rlx_gpu_frame f;
@@ -186,6 +206,8 @@ static inline void *rlx_vulkan_record_list(const rlx_model *model, rlx_vulkan_re
         return NULL;
     f = rlx_vulkan_frame(&ctx, r);
     status = rlx_gpu_steps(&f, 0, f.program->n_steps);
+    if (status == RLX_OK && given.begin != given.end)
+        status = rlx_vulkan_status(rlx_vulkan_give(v, given.begin, given.end - given.begin));
     if (rlx_vulkan_end_list(v) != RLX_VULKAN_OK || status != RLX_OK)
         list = NULL;
     v->commands = v->lists[0];
@@ -272,9 +294,15 @@ static inline rlx_status rlx_vulkan_get(const rlx_ctx *ctx, size_t offset, size_
 static inline rlx_status rlx_vulkan_submit_all(void *self)
 {
     rlx_vulkan_record *const r = (rlx_vulkan_record *)self;
-    const int status = rlx_vulkan_submit(&r->device);
-    return rlx_vulkan_status(status == RLX_VULKAN_OK ? rlx_vulkan_submit_list(&r->device, r->recorded)
-                                                     : status);
+    rlx_vulkan *const v = &r->device;
+    int status = rlx_vulkan_submit(v);
+    if (status == RLX_VULKAN_OK)
+        status = rlx_vulkan_submit_list(v, r->recorded);
+    if (status == RLX_VULKAN_OK) {
+        v->staged = r->given.begin;
+        v->staged_bytes = r->given.end - r->given.begin;
+    }
+    return rlx_vulkan_status(status);
 }
 
 // What was fetched comes when it is there.
@@ -296,6 +324,7 @@ static inline rlx_status rlx_vulkan_start(rlx_ctx *ctx, int in_turn)
     rlx_status status = rlx_vulkan_collect(ctx, r);
     (void)in_turn;
     r->recorded = list;
+    r->given = rlx_vulkan_given(ctx->model, r);
     if (status == RLX_OK)
         status = rlx_vulkan_status(rlx_vulkan_time(&r->device, rlx_gpu_is_timed(ctx)));
     if (status == RLX_OK)

@@ -57,9 +57,16 @@ typedef struct rlx_vk_queue_family {
     uint32_t flags, count, timestamp_bits, granularity[3];
 } rlx_vk_queue_family;
 
-// VkPhysicalDeviceProperties, of which only limits.timestampPeriod is read: a float at this byte.
+// VkPhysicalDeviceProperties, of which deviceType and limits.timestampPeriod, a float, are read, at these
+// bytes.
 #define RLX_VK_PROPERTIES       103u
+#define RLX_VK_DEVICE_KIND      16u
 #define RLX_VK_TIMESTAMP_PERIOD 720u
+
+// Of memory: the device's own; the host sees it, coherently; through its cache.
+#define RLX_VK_NEAR    0x1u
+#define RLX_VK_VISIBLE 0x6u
+#define RLX_VK_CACHED  0x8u
 
 typedef struct rlx_vk_query_info {
     rlx_vk_head head;

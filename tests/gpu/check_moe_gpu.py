@@ -51,7 +51,7 @@ def build(folder, target, options, compiler, flags):
 
 def check(folder, options, compiler, metal):
     flags = {"cuda": fake.SANITIZE, "metal": ["-O1", f'-DRLX_METAL_LIBRARY="{metal}"'],
-             "vulkan": ["-O1"] if compiler is C else ["-O1", "-DRLX_VULKAN_STAGED"]}
+             "vulkan": ["-O1"] if compiler is C else ["-O1", "-DRLX_VULKAN_STAGED=2"]}
     gpu = ["--gpu", "sm_90a"] if TARGET == "cuda" else []
     build(folder, TARGET, [*gpu, *options], compiler, flags[TARGET])
     if TARGET == "cuda":
