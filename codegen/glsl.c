@@ -85,6 +85,7 @@ const Target target_vulkan = {
              .is_gpu = true,
              .shared_bytes = GPU_SHARED_BYTES,
              .group_threads = 256,
+             .counts_up = true, // drivers read indices as if they were unsigned
              .channels_last = true},
     .types = types,
     .spell = gpu_spell,

@@ -59,7 +59,9 @@ static const char *number_text(Arena *a, uint32_t n)
 
 // --- tables --------------------------------------------------------------------------------------
 
-static void emit_arg(const Tables *t, const Plan *p, const PlanArg *arg, bool is_moved, Str *out)
+// is_loop: the arguments of a loop are where element 0 is.
+static void emit_arg(const Tables *t, const Plan *p, const PlanArg *arg, bool is_loop, bool is_moved,
+                     Str *out)
 {
     static const char *const base[REGION_COUNT] = {
         [REGION_ARENA] = "RLX_GPU_ARENA",     [REGION_STATE] = "RLX_GPU_STATE",
@@ -67,14 +69,15 @@ static void emit_arg(const Tables *t, const Plan *p, const PlanArg *arg, bool is
         [REGION_WEIGHTS] = "RLX_GPU_WEIGHTS", [REGION_EXPERTS] = "RLX_GPU_WEIGHTS",
         [REGION_MAPS] = "RLX_GPU_MAPS"};
     const PlanBuffer *b = &p->buffers.data[arg->buf];
-    uint64_t at = host_region_base(p, b->region) + b->offset + arg->byte_offset;
+    const uint64_t offset = arg->byte_offset - (is_loop ? 0 : arg->below);
+    uint64_t at = host_region_base(p, b->region) + b->offset + offset;
     const char *from =
         b->region == REGION_OUTER ? arena_printf(t->e->arena, "RLX_GPU_SLOT + %u", b->slot) : base[b->region];
     if (b->region == REGION_EXPERTS && p->moe_slots > 0) // all slots, of which a table says where
         at = t->e->gpu->experts - host_gpu_weights_offset(t->e->device);
     if (p->page != 0 && arg->buf == p->page) { // where each run brings it
         from = base[REGION_ARENA];
-        at = p->staged + arg->byte_offset;
+        at = p->staged + offset;
     }
     if (is_moved) {
         from = arena_printf(t->e->arena, "RLX_GPU_MOVED + %uu", arg->move - 1);
@@ -91,7 +94,7 @@ static void emit_args(const Tables *t, Str *out)
     for (uint32_t i = 0; i < t->steps.len; i++) {
         const PlanKernel *k = t->steps.data[i].kernel;
         for (uint32_t j = 0; j < k->args.len; j++)
-            emit_arg(t, t->steps.data[i].plan, &k->args.data[j],
+            emit_arg(t, t->steps.data[i].plan, &k->args.data[j], k->loop != NULL,
                      k->loop == NULL && k->kernel->params.data[j].is_moved, out);
     }
     str_add(out, "};\n");
@@ -116,7 +119,7 @@ static void emit_maps(const Tables *t, Str *out)
             continue;
         const PlanArg arg = {.buf = m->buf, .byte_offset = m->byte_offset};
         str_add(out, "    {\n");
-        emit_arg(t, p, &arg, false, out);
+        emit_arg(t, p, &arg, false, false, out);
         str_printf(out, "     %u, %u, %u, {", dtype_info[m->type].bytes, m->rank, m->swizzle);
         for (uint32_t i = 0; i < m->rank; i++)
             str_printf(out, "%s%llu", i > 0 ? ", " : "", (unsigned long long)m->dim[i]);

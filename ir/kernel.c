@@ -111,7 +111,8 @@ Kernel *kernel_new(Arena *a, const char *name)
 
 uint32_t kernel_param(Kernel *k, const char *name, DType t, bool is_written, bool is_read)
 {
-    vec_push(k->arena, &k->params, ((KParam){name, t, is_written, is_read, false, 0, false}));
+    const KParam p = {.name = name, .dtype = t, .is_written = is_written, .is_read = is_read};
+    vec_push(k->arena, &k->params, p);
     return k->params.len - 1;
 }
 
@@ -296,9 +297,17 @@ void k_transpose(Kernel *k, KRef *rows)
 
 // --- memory and variables ------------------------------------------------------------------------
 
+KRef kernel_index(Kernel *k, uint32_t param, KRef index)
+{
+    rlx_assert(param < k->params.len);
+    const int64_t first = k->params.data[param].first;
+    return first == 0 ? index : k_add_to(k, index, first);
+}
+
 KRef k_load(Kernel *k, uint32_t param, KRef index, uint8_t lanes, uint8_t count)
 {
-    rlx_assert(param < k->params.len && count >= 1 && count <= lanes);
+    rlx_assert(count >= 1 && count <= lanes);
+    index = kernel_index(k, param, index);
     return kernel_push(k, &(KInst){.kind = KI_load,
                                    .dtype = (uint8_t)k->params.data[param].dtype,
                                    .lanes = lanes,
@@ -309,7 +318,7 @@ KRef k_load(Kernel *k, uint32_t param, KRef index, uint8_t lanes, uint8_t count)
 
 void k_store(Kernel *k, uint32_t param, KRef index, KRef value, uint8_t count)
 {
-    rlx_assert(param < k->params.len);
+    index = kernel_index(k, param, index);
     const KInst v = *k_inst(k, value);
     rlx_assert(count >= 1 && count <= v.lanes);
     kernel_push(k, &(KInst){.kind = KI_store,
@@ -323,7 +332,7 @@ void k_store(Kernel *k, uint32_t param, KRef index, KRef value, uint8_t count)
 
 void k_prefetch(Kernel *k, uint32_t param, KRef index)
 {
-    rlx_assert(param < k->params.len);
+    index = kernel_index(k, param, index);
     kernel_push(k, &(KInst){.kind = KI_prefetch,
                             .dtype = (uint8_t)k->params.data[param].dtype,
                             .lanes = 1,

@@ -133,6 +133,7 @@ typedef struct KParam {
     bool is_own;    // scratch of which every thread has a part of its own
     uint32_t table; // 0, or 1 + the param (u64) with addresses; it is read behind a KI_point only
     bool is_moved;  // the argument is where the address is: it changes from launch to launch
+    int64_t first;  // what the builders add to indices: elements before element 0 that are used
 } KParam;
 
 typedef struct Kernel {
@@ -294,6 +295,8 @@ typedef struct TargetCaps {
     bool has_mma;          // device functions for products of matrices (device.def)
     bool has_simd_matrix;  // those of simdgroups
     bool has_loops;        // the device itself can launch a loop's body again (passes/device_loops.h)
+    bool has_coop;         // those for cooperative matrices, beside a way without them
+    bool counts_up;        // indices of elements are never negative
     bool has_matrix;       // matrix registers of bf16 and bytes (KMatrix), several times as fast as vectors
     uint8_t threads;       // that share every run: the parts that kernels are split into; 1 = none
     uint32_t split_cycles; // kernels that take less time than this are left to one thread

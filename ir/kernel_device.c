@@ -50,7 +50,7 @@ void k_device_with(Kernel *k, KDevice f, int64_t constant)
 
 KRef k_address(Kernel *k, uint32_t param, KRef index)
 {
-    rlx_assert(param < k->params.len);
+    index = kernel_index(k, param, index);
     return kernel_push(k, &(KInst){.kind = KI_address,
                                    .dtype = (uint8_t)k->params.data[param].dtype,
                                    .lanes = 1,

@@ -11,6 +11,8 @@ KRef kernel_fold(Kernel *k, KOp op, const KRef src[3]);
 
 // Appends an instruction as it is.
 KRef kernel_push(Kernel *k, const KInst *n);
+// Index of an element of a parameter, from where its address is (KParam.first).
+KRef kernel_index(Kernel *k, uint32_t param, KRef index);
 
 static inline bool kt_is_float(int type)
 {

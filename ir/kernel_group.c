@@ -54,7 +54,7 @@ uint8_t k_fetch_width(int type)
 
 static void push_wide(Kernel *k, KKind kind, uint32_t param, KInst n)
 {
-    rlx_assert(param < k->params.len);
+    n.a = kernel_index(k, param, n.a);
     n.kind = (uint8_t)kind;
     n.dtype = (uint8_t)k->params.data[param].dtype;
     n.lanes = 1;

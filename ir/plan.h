@@ -95,6 +95,7 @@ typedef struct PlanArg {
     BufId buf;
     uint64_t byte_offset; // of element 0
     uint64_t begin, end;  // byte range in the buffer that the kernel may touch through it
+    uint64_t below;       // of a launch: bytes before element 0 where its address is (KParam.first)
     bool is_written, is_read;
     uint32_t move; // 0, or 1 + index in PlanLoop.moves of the loop around: where its address is read
 } PlanArg;

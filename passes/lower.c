@@ -46,12 +46,15 @@ uint32_t lower_alignment(const Lower *l, const Loc *loc, DType t)
 
 static uint32_t add_param(Lower *l, PlanArg arg, const char *name, DType t)
 {
+    const uint32_t param = kernel_param(l->k, name, t, arg.is_written, arg.is_read);
     vec_push(l->plan->arena, &l->pk->args, arg);
-    return kernel_param(l->k, name, t, arg.is_written, arg.is_read);
+    l->k->params.data[param].first = (int64_t)(arg.below / dtype_info[t].bytes);
+    return param;
 }
 
-// Byte range that the elements of a value take in its buffer.
-static void loc_range(const Shape *s, const Loc *loc, uint32_t elem_bytes, PlanArg *arg)
+// Byte range that the elements of a value take in its buffer. Where indices are never negative, kernels
+// count from its begin.
+static void loc_range(const Lower *l, const Shape *s, const Loc *loc, uint32_t elem_bytes, PlanArg *arg)
 {
     int64_t low = loc->offset, high = loc->offset;
     for (uint32_t i = 0; i < s->rank; i++) {
@@ -65,6 +68,7 @@ static void loc_range(const Shape *s, const Loc *loc, uint32_t elem_bytes, PlanA
     }
     arg->buf = loc->buf;
     arg->byte_offset = (uint64_t)loc->offset * elem_bytes;
+    arg->below = l->caps->counts_up ? (uint64_t)(loc->offset - low) * elem_bytes : 0;
     arg->begin = (uint64_t)low * elem_bytes;
     arg->end = (uint64_t)(high + 1) * elem_bytes;
 }
@@ -78,10 +82,10 @@ static const char *param_name(Lower *l, NodeId id)
 uint32_t lower_param_typed(Lower *l, const TensorType *t, const Loc *loc, const char *name, ParamUse use)
 {
     PlanArg arg = {.is_read = (use & PARAM_READ) != 0, .is_written = (use & PARAM_WRITE) != 0};
-    loc_range(&t->shape, loc, dtype_info[t->dtype].bytes, &arg);
+    loc_range(l, &t->shape, loc, dtype_info[t->dtype].bytes, &arg);
     for (uint32_t i = 0; i < l->pk->args.len; i++) {
         PlanArg *a = &l->pk->args.data[i];
-        if (a->buf == arg.buf && a->byte_offset == arg.byte_offset &&
+        if (a->buf == arg.buf && a->byte_offset == arg.byte_offset && a->below == arg.below &&
             l->k->params.data[i].dtype == t->dtype) {
             a->is_read |= arg.is_read;
             a->is_written |= arg.is_written;
@@ -106,11 +110,11 @@ uint32_t lower_param_words(Lower *l, NodeId id, DType t)
 {
     const Node *n = lower_node(l, id);
     PlanArg arg = {.is_read = true};
-    loc_range(n->shape, lower_loc(l, id), dtype_info[n->dtype].bytes, &arg);
+    loc_range(l, n->shape, lower_loc(l, id), dtype_info[n->dtype].bytes, &arg);
     for (uint32_t i = 0; i < l->pk->args.len; i++) {
         const PlanArg *a = &l->pk->args.data[i];
-        if (a->buf == arg.buf && a->byte_offset == arg.byte_offset && l->k->params.data[i].dtype == t &&
-            !a->is_written)
+        if (a->buf == arg.buf && a->byte_offset == arg.byte_offset && a->below == arg.below &&
+            l->k->params.data[i].dtype == t && !a->is_written)
             return i;
     }
     return add_param(l, arg, param_name(l, id), t);
@@ -216,7 +220,9 @@ uint32_t lower_param_view(Lower *l, uint32_t param, DType t)
     const PlanArg arg = l->pk->args.data[param];
     l->k->may_alias = true;
     vec_push(l->plan->arena, &l->pk->args, arg);
-    return kernel_param(l->k, "b", t, true, true);
+    const uint32_t view = kernel_param(l->k, "b", t, true, true);
+    l->k->params.data[view].first = (int64_t)(arg.below / dtype_info[t].bytes);
+    return view;
 }
 
 uint32_t lower_param_thread_scratch(Lower *l, const char *name, DType t, uint64_t elements, KRef *base)

@@ -15,9 +15,11 @@ RLXC = os.path.abspath(sys.argv[1])
 MODEL, PROGRAM, OPTIONS = sys.argv[2], sys.argv[3], sys.argv[4:]
 RUNTIME = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../runtime")
 WARNINGS = "-O1 -g -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror".split()
-# buckets_test compares the whole state block behind a call that copies to the device: that counts there.
-# Memory that the host sees; that it cannot read fast; that it does not see.
-STAGED = [[], [], []] if PROGRAM == "buckets_test" else [[], ["-DRLX_VULKAN_STAGED=1"], ["-DRLX_VULKAN_STAGED=2"]]
+# Memory that the host sees; that it cannot read fast; that it does not see. buckets_test compares the whole
+# state block behind a call that copies to the device: that counts there.
+STAGED = [[], ["-DRLX_VULKAN_STAGED=1"], ["-DRLX_VULKAN_STAGED=2"]]
+if PROGRAM == "buckets_test":
+    STAGED = [[], [], []]
 WAYS = [
     ["cc", "-std=gnu99", "-fsanitize=undefined", "-fno-sanitize-recover=all"],
     ["cc", "-std=gnu99"],

@@ -79,7 +79,8 @@ bool plan_run(const Plan *p, char *const *buffer, PlanLaunch launch, void *ctx)
         void *args[MAX_ARGS];
         rlx_assert(k->args.len <= MAX_ARGS);
         for (uint32_t a = 0; a < k->args.len; a++)
-            args[a] = buffer[k->args.data[a].buf] + k->args.data[a].byte_offset;
+            args[a] = buffer[k->args.data[a].buf] + k->args.data[a].byte_offset -
+                      (k->loop != NULL ? 0 : k->args.data[a].below);
         if (!run_kernel(&r, k, args))
             return false;
     }

@@ -4,10 +4,13 @@
 //
 //   test_vulkan OPT_LEVEL FILE.rlx...           all cases of the files; prints TAP
 //   TEST_OPS=name test_vulkan OPT_LEVEL ...     only cases whose name contains the text; prints kernels
+//   TEST_GPU=coopmat test_vulkan ...            with cooperative matrices, by hand where there are none
+//   test_vulkan gpu                             prints the device's name; 77: it is a processor, or none
 //
 // Without a device (Debian's mesa-vulkan-drivers has one that runs on CPUs) it says so and ends with what can
 // be said without: that all texts compile and are valid. Skipped (77) without glslang.
 #include "compiler/spirv.h"
+#include "coop_by_hand.h"
 #include "gpu_cases.h"
 #include "plan_run.h"
 #include "runtime-lite/rlx_vulkan.h"
@@ -20,13 +23,14 @@ enum { MEMORY_BYTES = 1 << 28, CELL_BYTES = 256 };
 static GpuCases cases = {.tolerance = {.f32 = 1e-5}};
 static rlx_vulkan device;
 static bool has_device;
-static uint64_t n_used; // bytes of the device's memory
+static unsigned char *host; // the device's memory, or a copy where the host cannot read it fast
+static uint64_t n_used;     // bytes of it
 static const char *why; // a launch failed
 
 static char *give(void *ctx, uint64_t bytes)
 {
     (void)ctx;
-    char *const p = (char *)device.host + n_used;
+    char *const p = (char *)host + n_used;
     n_used += (bytes + 63) / 64 * 64;
     rlx_assert(n_used <= MEMORY_BYTES);
     return p;
@@ -38,10 +42,13 @@ static Spirv compile(const Kernel *k, Arena *a)
     Str body = str_new(a), all = str_new(a);
     cfamily_print_kernel(cases.target, k, &body);
     target_print_prelude(cases.target, str_text(&body), &all);
+    if (!device.has_coop && strstr(str_text(&body), "rlx_has_coop()") != NULL)
+        str_add(&all, coop_by_hand);
     str_add(&all, str_text(&body));
     if (getenv("TEST_OPS") != NULL)
         printf("%s", str_text(&body));
-    return spirv_compile(a, str_text(&all), k->name);
+    return spirv_compile(a, str_text(&all), k->name,
+                         device.has_coop && spirv_has_coop(str_text(&all), k->name));
 }
 
 // Pipelines of a job by function: a job's kernels are few.
@@ -68,6 +75,15 @@ static void build_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx
         vec_push(&cases.perm, &pipelines, made);
 }
 
+// Brings what is used to the device, or back.
+static bool is_copied(bool to_device)
+{
+    if (host == device.host)
+        return true;
+    return (to_device ? rlx_vulkan_write(&device, device.address, host, n_used)
+                      : rlx_vulkan_read(&device, host, device.address, n_used)) == RLX_VULKAN_OK;
+}
+
 // Where the host's addresses are on the device. Iteration numbers are on the host's stack: each launch has a
 // copy of its own.
 static bool launch(void *ctx, const PlanKernel *k, void **args)
@@ -81,19 +97,20 @@ static bool launch(void *ctx, const PlanKernel *k, void **args)
     }
     for (uint32_t i = 0; i < k->args.len; i++) {
         const unsigned char *p = args[i];
-        if (p < device.host || p >= device.host + MEMORY_BYTES) {
+        if (p < host || p >= host + MEMORY_BYTES) {
             char *copy = give(NULL, CELL_BYTES);
             memcpy(copy, p, sizeof(int64_t));
             p = (unsigned char *)copy;
         }
-        address[i] = device.address + (uint64_t)(p - device.host);
+        address[i] = device.address + (uint64_t)(p - host);
     }
     for (uint32_t i = 0; i < pipelines.len; i++)
         if (str_equal(pipelines.data[i].function, k->function))
             kernel = pipelines.data[i].kernel;
     rlx_assert(kernel != 0);
-    if (rlx_vulkan_launch(&device, kernel, g.groups, address, k->args.len) != RLX_VULKAN_OK ||
-        rlx_vulkan_wait(&device) != RLX_VULKAN_OK) {
+    if (!is_copied(true) ||
+        rlx_vulkan_launch(&device, kernel, g.groups, address, k->args.len) != RLX_VULKAN_OK ||
+        rlx_vulkan_wait(&device) != RLX_VULKAN_OK || !is_copied(false)) {
         why = arena_printf(&cases.scratch, "%s cannot be run", k->function);
         return false;
     }
@@ -130,19 +147,36 @@ static bool run_job(void *ctx, const GpuJob *j, const Reference *ref)
     return wrong == NULL;
 }
 
+static int print_gpu(void)
+{
+    uint64_t properties[RLX_VK_PROPERTIES] = {0};
+    if (rlx_vulkan_begin(&device, 4096) != RLX_VULKAN_OK ||
+        rlx_vulkan_rank(&device, device.physical) == RLX_VULKAN_PROCESSOR)
+        return GPU_SKIPPED;
+    device.instance_api.properties(device.physical, properties);
+    printf("%s\n", (const char *)properties + RLX_VK_DEVICE_NAME);
+    rlx_vulkan_end(&device);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc == 2 && strcmp(argv[1], "gpu") == 0)
+        return print_gpu();
     rlx_assert(argc > 2);
     if (!spirv_is_here()) {
         printf("1..0 # SKIP rlxc was built without glslang (tools/setup installs it)\n");
         return GPU_SKIPPED;
     }
     has_device = rlx_vulkan_begin(&device, MEMORY_BYTES) == RLX_VULKAN_OK;
+    host = device.stage == NULL ? device.host : malloc(MEMORY_BYTES);
     if (!has_device)
         fprintf(stderr, "SKIPPED: no Vulkan device here (tools/setup installs one): only compiling\n");
     gpu_plan(&cases, "vulkan", argv[1][0] - '0', argv + 2, argc - 2);
     printf("1..%u\n", cases.jobs.len);
     gpu_run(&cases, run_job, NULL);
+    if (host != device.host)
+        free(host);
     rlx_vulkan_end(&device);
     return gpu_end(&cases, has_device ? "run" : "compiled only");
 }
