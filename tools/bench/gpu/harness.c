@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times a model on an NVIDIA GPU by the device's own clock (events), without the copies of a run: compiled
 // together with the model's text (-include MODEL.c), because it launches what a run would launch.
+#include "harness_api.h"
+
 #include <dlfcn.h>
 #include <stdlib.h>
 
@@ -23,12 +25,6 @@ static int find_events(Events *e)
         memcpy((unsigned char *)e + i * sizeof found, &found, sizeof found);
     }
     return 0;
-}
-
-// Bytes of the record of a context, for callers that have no header.
-size_t bench_ctx_bytes(void)
-{
-    return sizeof(rlx_ctx);
 }
 
 static void *chained; // bench_chain: what a run is instead
@@ -159,36 +155,4 @@ int bench_kernels(rlx_ctx *ctx, int n, float *us)
     }
     c->api.pop(&before);
     return failed;
-}
-
-int bench_kernel_count(rlx_ctx *ctx)
-{
-    return (int)((const rlx_gpu_program *)ctx->model->device->program)->n_steps;
-}
-
-const char *bench_kernel_name(rlx_ctx *ctx, int i)
-{
-    return ctx->model->kernels[((const rlx_gpu_program *)ctx->model->device->program)->steps[i].row].name;
-}
-
-// --- what of the API a program without the header calls -----------------------------------------
-
-int bench_set_param(rlx_ctx *ctx, const char *name, const void *data, size_t bytes)
-{
-    return rlx_set_param_bytes(ctx, name, data, bytes);
-}
-
-int bench_read_state(rlx_ctx *ctx, const char *name, void *data, size_t bytes)
-{
-    return rlx_read_handle(ctx, name, data, bytes);
-}
-
-int bench_run(rlx_ctx *ctx)
-{
-    return rlx_run(ctx);
-}
-
-void bench_close(rlx_ctx *ctx)
-{
-    rlx_close(ctx);
 }

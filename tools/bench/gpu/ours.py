@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph compiled by rlxc for CUDA and loaded into this process, for benchmarks beside peers.
+"""A graph compiled by rlxc for CUDA or Vulkan and loaded into this process, for benchmarks beside peers.
 
 A benchmark wants nothing copied between host and device: operands are params (set once), results are states
-(`result`). Timing is by events of the device (harness.c)."""
+(`result`). Timing is by events of the device (harness.c, harness_vulkan.c)."""
 
 import ctypes
 import json
@@ -16,6 +16,7 @@ import numpy
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
+HARNESS = {"cuda": "harness.c", "vulkan": "harness_vulkan.c"}
 FLUSH_BYTES = 256 << 20  # several times the largest cache
 
 
@@ -35,19 +36,20 @@ def result(graph, value, dtype, shape):
 
 
 class Ours:
-    def __init__(self, graph, name="m", rlxc=None, gpu="sm_90a", options=()):
+    def __init__(self, graph, name="m", rlxc=None, gpu="sm_90a", options=(), target="cuda"):
         rlxc = rlxc or os.environ.get("RLXC") or ROOT / "build" / "rlxc"
         self.folder = tempfile.TemporaryDirectory()
         folder = pathlib.Path(self.folder.name)
         (folder / f"{name}.json").write_text(json.dumps({"rlxc": 1, "name": name} | graph))
         command = [str(rlxc), "compile", f"{name}.json", "-o", ".", "--name", name]
-        command += ["--target", "cuda", "--gpu", gpu, "--json", *options]
+        command += ["--target", target, "--json", *options, *(["--gpu", gpu] if gpu else [])]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise RuntimeError(done.stderr)
         self.made = json.loads(done.stdout)
-        command = ["cc", "-O1", "-w", "-shared", "-fPIC", "-include", f"{name}.c", str(HERE / "harness.c")]
-        subprocess.run([*command, "-o", f"{name}.so", "-lm", "-ldl"], check=True, cwd=folder)
+        command = ["cc", "-O1", "-w", "-shared", "-fPIC", "-include", f"{name}.c"]
+        command += [str(HERE / HARNESS[target]), "-o", f"{name}.so", "-lm", "-ldl"]
+        subprocess.run(command, check=True, cwd=folder)
         self.lib = ctypes.CDLL(str(folder / f"{name}.so"))
         self.lib.bench_ctx_bytes.restype = ctypes.c_size_t
         self.ctx = ctypes.create_string_buffer(self.lib.bench_ctx_bytes())
