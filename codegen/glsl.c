@@ -6,6 +6,8 @@
 #include "codegen/gpu.h"
 #include "codegen/prelude.h"
 
+#include <string.h>
+
 static const TypeSpell types[DTYPE_COUNT + 1] = {
 #define TYPE(type, ...) [type] = {__VA_ARGS__},
 #include "codegen/gpu_types.def"
@@ -77,6 +79,12 @@ static const GroupSpell group = {
     .fetch = "rlx_wide$L(RLX_ARG($2)).rlx_at[$1 >> $3]",
     .put = "rlx_wide$L(RLX_ARG($2)).rlx_at[$1 >> $3]",
 };
+
+bool target_set_vulkan_gpu(const char *kind, TargetCaps *caps)
+{
+    caps->has_coop = strcmp(kind, "coopmat") == 0;
+    return caps->has_coop;
+}
 
 const Target target_vulkan = {
     .name = "vulkan",

@@ -139,6 +139,9 @@ extern const char *const target_names[];
 TargetCaps target_caps(const Target *t, const CpuInfo *cpu);
 // What a family of Apple GPUs and those after it have more (--gpu): only "apple7". False: no such family.
 bool target_set_metal_gpu(const char *family, TargetCaps *caps);
+// The same of Vulkan devices: only "coopmat", kernels with a way by cooperative matrices beside the one that
+// every device can run.
+bool target_set_vulkan_gpu(const char *kind, TargetCaps *caps);
 
 // The spelling of an op on operands of a type, or NULL.
 const char *target_spell(const Target *t, KOp op, int type, uint8_t lanes);

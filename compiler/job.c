@@ -103,8 +103,10 @@ static bool read_gpus(Job *j)
     const char *gpus = given != NULL && j->target == &target_cuda ? given : "sm_80,sm_90a";
     if (j->target == &target_metal && given != NULL && !target_set_metal_gpu(given, &j->caps))
         return wrong_value(j, "--gpu", given, "apple7 with --target metal");
-    if (j->target != &target_cuda && j->target != &target_metal && given != NULL)
-        return wrong_value(j, "--gpu", given, "--target cuda or metal with it");
+    if (j->target == &target_vulkan && given != NULL && !target_set_vulkan_gpu(given, &j->caps))
+        return wrong_value(j, "--gpu", given, "coopmat with --target vulkan");
+    if (!j->target->caps.is_gpu && given != NULL)
+        return wrong_value(j, "--gpu", given, "a GPU target with it");
     if (j->target != &target_metal && j->cli->options.metallib != NULL)
         return wrong_value(j, "--metallib", j->cli->options.metallib, "--target metal with it");
     if (!j->target->caps.is_gpu)

@@ -3,6 +3,9 @@
 #include "compiler/spirv.h"
 #include "compiler/cli.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #if RLXC_HAS_GLSLANG
 #include <glslang/Include/glslang_c_interface.h>
 #include <glslang/Public/resource_limits_c.h>
@@ -43,7 +46,7 @@ static void take_words(Arena *a, glslang_program_t *program, Spirv *out)
     out->wrong = validate(a, words, out->len);
 }
 
-Spirv spirv_compile(Arena *a, const char *glsl, const char *kernel)
+Spirv spirv_compile(Arena *a, const char *glsl, const char *kernel, bool has_coop)
 {
     static bool has_begun;
     const glslang_input_t input = {.language = GLSLANG_SOURCE_GLSL,
@@ -63,7 +66,8 @@ Spirv spirv_compile(Arena *a, const char *glsl, const char *kernel)
     has_begun = true;
     glslang_shader_t *shader = glslang_shader_create(&input);
     glslang_program_t *program = glslang_program_create();
-    glslang_shader_set_preamble(shader, arena_printf(a, "#define RLX_KERNEL_%s 1\n", kernel));
+    glslang_shader_set_preamble(shader, arena_printf(a, "#define RLX_KERNEL_%s 1\n%s", kernel,
+                                                     has_coop ? "#define RLX_COOP 1\n" : ""));
     if (!glslang_shader_preprocess(shader, &input) || !glslang_shader_parse(shader, &input)) {
         out.wrong = said(a, glslang_shader_get_info_log(shader));
     } else {
@@ -75,6 +79,8 @@ Spirv spirv_compile(Arena *a, const char *glsl, const char *kernel)
     }
     glslang_program_delete(program);
     glslang_shader_delete(shader);
+    if (out.wrong == NULL && has_coop)
+        spirv_use_khr_matrices(a, &out);
     return out;
 }
 
@@ -85,25 +91,45 @@ bool spirv_is_here(void)
     return false;
 }
 
-Spirv spirv_compile(Arena *a, const char *glsl, const char *kernel)
+Spirv spirv_compile(Arena *a, const char *glsl, const char *kernel, bool has_coop)
 {
-    (void)a, (void)glsl, (void)kernel;
+    (void)a, (void)glsl, (void)kernel, (void)has_coop;
     return (Spirv){.wrong = "rlxc was built without glslang and SPIRV-Tools"};
 }
 
 #endif
+
+bool spirv_has_coop(const char *glsl, const char *kernel)
+{
+    char begin[256];
+    snprintf(begin, sizeof begin, "#ifdef RLX_KERNEL_%s\n", kernel);
+    const char *own = strstr(glsl, begin), *use = own != NULL ? strstr(own, "rlx_has_coop()") : NULL;
+    const char *next = own != NULL ? strstr(own + 1, "#ifdef RLX_KERNEL_") : NULL;
+    return use != NULL && (next == NULL || use < next);
+}
+
+static bool add_image(const SpirvJob *j, const char *text, const char *const *functions, uint32_t i,
+                      bool has_coop, GpuImages *out)
+{
+    const Spirv s = spirv_compile(j->arena, text, functions[i], has_coop);
+    const char *label = has_coop ? arena_printf(j->arena, "%s_coop", functions[i]) : functions[i];
+    const GpuImage image = {.kind = i, .label = label, .data = s.words, .len = s.len * sizeof *s.words};
+    if (s.wrong != NULL)
+        return diag_error(j->diag, (Span){0}, E0005, "kernel %s: %s", functions[i], s.wrong);
+    vec_push(j->arena, out, image);
+    return true;
+}
 
 bool spirv_compile_all(void *ctx, const char *text, const char *const *functions, uint32_t n, GpuImages *out)
 {
     const SpirvJob *j = ctx;
     for (uint32_t i = 0; i < n; i++) {
         cli_progress_step("compiling kernels", i, n);
-        const Spirv s = spirv_compile(j->arena, text, functions[i]);
-        if (s.wrong != NULL)
-            return diag_error(j->diag, (Span){0}, E0005, "kernel %s: %s", functions[i], s.wrong);
-        const GpuImage image = {
-            .kind = i, .label = functions[i], .data = s.words, .len = s.len * sizeof *s.words};
-        vec_push(j->arena, out, image);
+        if (!add_image(j, text, functions, i, false, out))
+            return false;
     }
+    for (uint32_t i = 0; i < n; i++)
+        if (spirv_has_coop(text, functions[i]) && !add_image(j, text, functions, i, true, out))
+            return false;
     return true;
 }

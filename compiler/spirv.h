@@ -14,15 +14,21 @@ typedef struct Spirv {
 
 // Can it compile at all?
 bool spirv_is_here(void);
-// One kernel of a text for Vulkan 1.2, entry point "main".
-Spirv spirv_compile(Arena *a, const char *glsl, const char *kernel);
+// One kernel of a text for Vulkan 1.2, entry point "main". has_coop: its way for devices with cooperative
+// matrices, by VK_KHR_cooperative_matrix.
+Spirv spirv_compile(Arena *a, const char *glsl, const char *kernel, bool has_coop);
+// Does the kernel of the text have such a way?
+bool spirv_has_coop(const char *glsl, const char *kernel);
+// spirv_matrix.c: a module with SPV_NV_cooperative_matrix becomes one with SPV_KHR_cooperative_matrix.
+void spirv_use_khr_matrices(Arena *a, Spirv *s);
 
 typedef struct SpirvJob {
     Arena *arena;
     Diag *diag;
 } SpirvJob;
 
-// A GpuCompile, ctx: a SpirvJob: one image for every function, in order.
+// A GpuCompile, ctx: a SpirvJob: one image for every function, in order; behind them those with cooperative
+// matrices, whose kind is the number of the function.
 bool spirv_compile_all(void *ctx, const char *text, const char *const *functions, uint32_t n, GpuImages *out);
 
 #endif

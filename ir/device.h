@@ -14,7 +14,7 @@ typedef enum KDevice {
     KDEV_COUNT
 } KDevice;
 
-typedef enum KDeviceTarget { KDEV_CUDA, KDEV_METAL } KDeviceTarget;
+typedef enum KDeviceTarget { KDEV_CUDA, KDEV_METAL, KDEV_VULKAN } KDeviceTarget;
 typedef enum KDeviceConstant { KDEV_NONE, KDEV_TEMPLATE, KDEV_PRODUCT } KDeviceConstant;
 
 enum { KDEV_VOID = -1, KDEV_MAX_OPERANDS = 9 };

@@ -7,6 +7,8 @@
 #include "ir/device.h"
 #include "passes/gpu_matmul.h"
 
+#include <string.h>
+
 enum {
     THREADS = 256,
     SIDE = 16, // threads along rows and columns of a tile
@@ -199,6 +201,27 @@ static void multiply_tile(const Simt *s)
     store_tile(s, sums);
 }
 
+// With cooperative matrices where the device has them; else what follows.
+static void begin_other_way(const Simt *s)
+{
+    Kernel *k = s->k;
+    const KRef has_coop = k_call(k, KDEV_has_coop, 0, 0, 0);
+    GpuSquare square = {.p = s->p,
+                        .l = s->l,
+                        .k = k,
+                        .tile = s->tile,
+                        .thread = s->thread,
+                        .m = s->m,
+                        .n = s->n,
+                        .a = s->a,
+                        .b = s->b};
+    memcpy(square.batch, s->batch, sizeof square.batch);
+    k_if(k, has_coop);
+    gpu_coop_tile(&square);
+    k_end(k);
+    k_if(k, k_op(k, KOP_not, has_coop, 0, 0));
+}
+
 bool gpu_simt_fits(const GpuMatmul *p)
 {
     for (uint32_t i = 0; i < p->n_batch; i++)
@@ -220,19 +243,25 @@ void gpu_matmul_simt(const GpuMatmul *p)
         if (matrices * ceil_div(p->m, s.tile) * ceil_div(p->n, s.tile) >= FEW_TILES)
             break;
     }
+    const bool has_coop = gpu_coop_fits(p);
+    if (has_coop && s.own < MATRIX_TILE / SIDE)
+        s.own = MATRIX_TILE / SIDE;
     s.has_matrices = p->l->caps->has_simd_matrix && p->m >= MATRIX_TILE / 2 && p->n >= MATRIX_TILE / 2;
     if (s.has_matrices)
         s.own = MATRIX_TILE / SIDE;
     s.tile = s.own * SIDE;
     s.pitch = s.has_matrices ? MATRIX_PITCH : s.tile + PAD;
     k_set_group(k, THREADS);
-    s.a = k_shared(k, DTYPE_f32, SLICE * s.pitch);
-    s.b = k_shared(k, DTYPE_f32, SLICE * s.pitch);
+    const int64_t slice = SLICE * s.pitch, words = has_coop ? gpu_coop_words(s.tile) : 0;
+    s.a = k_shared(k, DTYPE_f32, slice > words ? slice : words);
+    s.b = k_shared(k, DTYPE_f32, slice > words ? slice : words);
     s.result = s.has_matrices ? k_shared(k, DTYPE_f32, s.tile * s.pitch) : 0;
     s.next_a = k_array(k, DTYPE_f32, s.tile * SLICE / THREADS);
     s.next_b = k_array(k, DTYPE_f32, s.tile * SLICE / THREADS);
     begin_tile(&s, ceil_div(p->m, s.tile), ceil_div(p->n, s.tile), matrices);
+    if (has_coop)
+        begin_other_way(&s);
     multiply_tile(&s);
-    for (uint32_t i = 0; i < 3; i++)
+    for (uint32_t i = 0; i < 3u + has_coop; i++)
         k_end(k);
 }

@@ -214,6 +214,17 @@ static inline void *rlx_vulkan_record_list(const rlx_model *model, rlx_vulkan_re
     return list;
 }
 
+// The code of a function: those with cooperative matrices are behind the others.
+static inline const rlx_gpu_image *rlx_vulkan_image(const rlx_vulkan_record *r, uint32_t function)
+{
+    const rlx_gpu_program *const p = r->program;
+    uint32_t i;
+    for (i = p->n_functions; r->device.has_coop && i < p->n_images; i++)
+        if (p->images[i].kind == function)
+            return &p->images[i];
+    return &p->images[function];
+}
+
 static inline int rlx_vulkan_fill(const rlx_model *model, rlx_vulkan_record *r, unsigned char *record,
                                   const void *weights)
 {
@@ -222,9 +233,9 @@ static inline int rlx_vulkan_fill(const rlx_model *model, rlx_vulkan_record *r, 
     uint32_t i, n = 0;
     int status = RLX_VULKAN_OK;
     for (i = 0; i < p->n_functions && status == RLX_VULKAN_OK; i++) {
+        const rlx_gpu_image *const image = rlx_vulkan_image(r, i);
         uint64_t kernel = 0;
-        status = rlx_vulkan_make_kernel(&r->device, (const uint32_t *)p->images[i].data, p->images[i].bytes,
-                                        &kernel);
+        status = rlx_vulkan_make_kernel(&r->device, (const uint32_t *)image->data, image->bytes, &kernel);
         if (status == RLX_VULKAN_OK)
             kernels[n++] = kernel;
         else

@@ -50,18 +50,42 @@ typedef struct rlx_vk_features11 {
 
 typedef struct rlx_vk_features12 {
     rlx_vk_head head;
-    uint32_t before[2], storage8, before8[5], i8, before_timeline[28], timeline, address, behind[8];
+    uint32_t before[2], storage8, before_f16[4], f16, i8, before_timeline[28], timeline, address;
+    uint32_t before_model[2], model, behind[5];
 } rlx_vk_features12;
+
+// VkPhysicalDeviceProperties, of which deviceType, deviceName and limits.timestampPeriod, a float, are
+// read, at these bytes.
+#define RLX_VK_PROPERTIES       103u
+#define RLX_VK_DEVICE_KIND      16u
+#define RLX_VK_DEVICE_NAME      20u
+#define RLX_VK_TIMESTAMP_PERIOD 720u
+
+typedef struct rlx_vk_features_coop {
+    rlx_vk_head head;
+    uint32_t matrices, robust;
+} rlx_vk_features_coop;
+
+// Behind head: m, n, k, types of a, b, c and result, saturating, scope.
+typedef struct rlx_vk_coop {
+    rlx_vk_head head;
+    uint32_t is[9];
+} rlx_vk_coop;
+
+typedef struct rlx_vk_subgroup {
+    rlx_vk_head head;
+    uint32_t size, stages, operations, has_quads;
+} rlx_vk_subgroup;
+
+// VkPhysicalDeviceProperties2: what it says itself is not read.
+typedef struct rlx_vk_properties2 {
+    rlx_vk_head head;
+    uint64_t properties[RLX_VK_PROPERTIES];
+} rlx_vk_properties2;
 
 typedef struct rlx_vk_queue_family {
     uint32_t flags, count, timestamp_bits, granularity[3];
 } rlx_vk_queue_family;
-
-// VkPhysicalDeviceProperties, of which deviceType and limits.timestampPeriod, a float, are read, at these
-// bytes.
-#define RLX_VK_PROPERTIES       103u
-#define RLX_VK_DEVICE_KIND      16u
-#define RLX_VK_TIMESTAMP_PERIOD 720u
 
 // Of memory: the device's own; the host sees it, coherently; through its cache.
 #define RLX_VK_NEAR    0x1u
@@ -240,6 +264,9 @@ typedef struct rlx_vk_instance_api {
     void *(*device_function)(void *device, const char *name);
     void (*destroy)(void *instance, const void *allocator);
     void (*properties)(void *physical, uint64_t *out); // RLX_VK_PROPERTIES words
+    void (*properties2)(void *physical, rlx_vk_properties2 *out);
+    // Of an extension: NULL without it.
+    int (*matrices)(void *physical, uint32_t *n, rlx_vk_coop *out);
 } rlx_vk_instance_api;
 
 // Of the device, in the order of rlx_vulkan_device_names.
@@ -300,7 +327,10 @@ static const char *const rlx_vulkan_instance_names[] = {
     "vkGetDeviceProcAddr",
     "vkDestroyInstance",
     "vkGetPhysicalDeviceProperties",
+    "vkGetPhysicalDeviceProperties2",
+    "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR",
 };
+#define RLX_VULKAN_OPTIONAL "vkGetPhysicalDeviceCoop" // how names begin of what need not be there
 
 static const char *const rlx_vulkan_device_names[] = {
     "vkGetDeviceQueue",

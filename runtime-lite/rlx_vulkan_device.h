@@ -38,6 +38,7 @@ typedef struct rlx_vulkan {
     uint64_t staged, staged_bytes;               // what of the memory a run has copied there, from where on
     uint32_t family;
     int is_recording; // there are commands that have not been submitted
+    int has_coop;     // it runs kernels with cooperative matrices
     int must_wait;    // the next launch is for those before it; other commands always wait
     // Of a launch, where its run is timed: two timestamps, made for the first one that is. bits 0: none.
     int is_timed;
@@ -81,7 +82,8 @@ static inline int rlx_vulkan_load(rlx_vulkan *v)
     }
     for (i = 0; i < sizeof rlx_vulkan_instance_names / sizeof *rlx_vulkan_instance_names; i++)
         if (!rlx_vulkan_take(&v->instance_api, i,
-                             instance_function(v->instance, rlx_vulkan_instance_names[i])))
+                             instance_function(v->instance, rlx_vulkan_instance_names[i])) &&
+            strncmp(rlx_vulkan_instance_names[i], RLX_VULKAN_OPTIONAL, sizeof RLX_VULKAN_OPTIONAL - 1u) != 0)
             return RLX_VULKAN_NONE;
     return RLX_VULKAN_OK;
 }
@@ -104,6 +106,7 @@ typedef struct rlx_vulkan_features {
     rlx_vk_features all;
     rlx_vk_features11 v11;
     rlx_vk_features12 v12;
+    rlx_vk_features_coop coop;
 } rlx_vulkan_features;
 
 static inline void rlx_vulkan_link(rlx_vulkan_features *f)
@@ -114,7 +117,56 @@ static inline void rlx_vulkan_link(rlx_vulkan_features *f)
     f->v11.head.type = 49u;
     f->v11.head.next = &f->v12;
     f->v12.head.type = 51u;
+    f->coop.head.type = 1000506000u;
 }
+
+// --- cooperative matrices ------------------------------------------------------------------------
+
+#define RLX_VULKAN_COOP "VK_KHR_cooperative_matrix"
+
+// Sums of f32 of products of f16, in squares of 16 x 16, by subgroups of 32: what kernels are made for.
+static inline int rlx_vulkan_has_squares(const rlx_vulkan *v)
+{
+    static const uint32_t wanted[9] = {16, 16, 16, 0, 0, 1, 1, 0, 3}; // sizes, types, saturating, scope
+    rlx_vk_coop list[64];
+    rlx_vk_subgroup subgroup;
+    rlx_vk_properties2 all;
+    uint32_t n = 64, i;
+    memset(list, 0, sizeof list);
+    memset(&subgroup, 0, sizeof subgroup);
+    memset(&all, 0, sizeof all);
+    for (i = 0; i < n; i++)
+        list[i].head.type = 1000506001u;
+    subgroup.head.type = 1000094000u;
+    all.head.type = 1000059001u;
+    all.head.next = &subgroup;
+    v->instance_api.properties2(v->physical, &all);
+    if (subgroup.size != 32u || v->instance_api.matrices(v->physical, &n, list) < 0)
+        return 0;
+    for (i = 0; i < n; i++)
+        if (memcmp(list[i].is, wanted, sizeof wanted) == 0)
+            return 1;
+    return 0;
+}
+
+// Asks for cooperative matrices where the device has what kernels use of them. Drivers that do not know the
+// extension leave its feature as it is, 0.
+static inline void rlx_vulkan_ask_coop(rlx_vulkan *v, rlx_vulkan_features *wanted)
+{
+    rlx_vulkan_features has;
+    if (v->instance_api.matrices == NULL)
+        return;
+    rlx_vulkan_link(&has);
+    has.v12.head.next = &has.coop;
+    v->instance_api.features(v->physical, &has.all);
+    if (has.coop.matrices == 0 || has.v12.model == 0 || has.v12.f16 == 0 || !rlx_vulkan_has_squares(v))
+        return;
+    v->has_coop = 1;
+    wanted->v12.head.next = &wanted->coop;
+    wanted->v12.model = wanted->v12.f16 = wanted->coop.matrices = 1;
+}
+
+// --- the device's choice -------------------------------------------------------------------------
 
 // Of what a device can do, what kernels may use. 0: it lacks what all of them need.
 static inline int rlx_vulkan_ask(const rlx_vulkan *v, void *physical, rlx_vulkan_features *wanted)
@@ -138,6 +190,7 @@ static inline int rlx_vulkan_ask(const rlx_vulkan *v, void *physical, rlx_vulkan
 static inline int rlx_vulkan_make_device(rlx_vulkan *v, const rlx_vulkan_features *features)
 {
     static const float priority = 1;
+    static const char *const coop = RLX_VULKAN_COOP;
     rlx_vk_queue_info queue;
     rlx_vk_device_info info;
     size_t i;
@@ -151,6 +204,8 @@ static inline int rlx_vulkan_make_device(rlx_vulkan *v, const rlx_vulkan_feature
     info.head.next = features;
     info.n_queues = 1;
     info.queues = &queue;
+    info.n_extensions = v->has_coop ? 1u : 0u;
+    info.extensions = &coop;
     if (v->instance_api.create_device(v->physical, &info, NULL, &v->device) != 0) {
         v->device = NULL;
         return RLX_VULKAN_FAILED;
@@ -163,16 +218,18 @@ static inline int rlx_vulkan_make_device(rlx_vulkan *v, const rlx_vulkan_feature
     return RLX_VULKAN_OK;
 }
 
+#define RLX_VULKAN_PROCESSOR 0u
+
 // How much a device is wanted: one with memory of its own before one that shares the processor's, a part of
 // one, what else there is, and a processor.
 static inline uint32_t rlx_vulkan_rank(const rlx_vulkan *v, void *physical)
 {
-    static const uint32_t ranks[] = {1, 3, 4, 2, 0}; // of VkPhysicalDeviceType
+    static const uint32_t ranks[] = {1, 3, 4, 2, RLX_VULKAN_PROCESSOR}; // of VkPhysicalDeviceType
     uint64_t properties[RLX_VK_PROPERTIES];
     uint32_t kind;
     v->instance_api.properties(physical, properties);
     memcpy(&kind, (const unsigned char *)properties + RLX_VK_DEVICE_KIND, sizeof kind);
-    return kind < sizeof ranks / sizeof *ranks ? ranks[kind] : 0;
+    return kind < sizeof ranks / sizeof *ranks ? ranks[kind] : ranks[0];
 }
 
 // Of the devices that have all that is needed the one that is wanted most.
@@ -190,6 +247,7 @@ static inline int rlx_vulkan_find_device(rlx_vulkan *v)
     if (v->physical == NULL || !rlx_vulkan_ask(v, v->physical, &features))
         return RLX_VULKAN_NONE;
     v->family = (uint32_t)rlx_vulkan_family(v, v->physical);
+    rlx_vulkan_ask_coop(v, &features);
     return rlx_vulkan_make_device(v, &features);
 }
 

@@ -77,7 +77,7 @@ static const char *all_kernels(void)
     Str kernels = str_new(&arena), text = str_new(&arena);
     for (uint32_t f = 0; f < KDEV_COUNT; f++) {
         if (device_info[f].target != KDEV_CUDA)
-            continue; // the op cases of Metal have them (TEST_GPU=apple7)
+            continue; // the op cases of Metal (TEST_GPU=apple7) and Vulkan have them
         const Operands o = new_operands(arena_printf(&arena, "k_%s", device_info[f].name));
         k_for(o.k, k_index(o.k, 0), o.index, 1, KFOR_SERIAL, "turn"); // some leave a loop
         add_call(&o, (KDevice)f);
