@@ -85,14 +85,18 @@ uint64_t host_state_bytes(const Plan *p)
 static void print_extent(const PlanIo *io, Str *out)
 {
     bool is_empty = io->rank == 0;
-    for (uint32_t i = 0; i < io->rank; i++)
+    double product = 1;
+    for (uint32_t i = 0; i < io->rank; i++) {
         is_empty = is_empty || io->dim[i] == 0;
+        product *= (double)io->dim[i];
+    }
     if (is_empty) {
         str_char(out, '1');
         return;
     }
     for (uint32_t i = 0; i < io->rank; i++)
-        str_printf(out, "%s%lld", i == 0 ? "" : " * ", (long long)io->dim[i]);
+        str_printf(out, "%s%lld%s", i == 0 ? "" : " * ", (long long)io->dim[i],
+                   i == 0 && product > INT32_MAX ? "LL" : ""); // int would overflow
 }
 
 // Arrays whose size depends on symbols are pointers: compilers would warn of what is smaller than the

@@ -51,6 +51,25 @@ def check(name, options, folder):
     return problems
 
 
+# Nobody can run it here: its arrays have more elements than an int counts.
+def check_large(folder):
+    problems = []
+    wide = {"dtype": "f32", "shape": [70000, 3, 70000]}
+    path = os.path.join(folder, "large.json")
+    with open(path, "w") as f:
+        nodes = [{"name": "y", "op": "neg", "inputs": ["x"]}]
+        json.dump({"rlxc": 1, "inputs": {"x": wide}, "nodes": nodes, "outputs": ["y"]}, f)
+    source = os.path.join(folder, "large.c")
+    for command in (
+        [rlxc, "compile", path, "-o", folder],
+        ["cc", "-std=c99", *WARNINGS, source],
+        ["c++", "-x", "c++", "-std=c++11", *WARNINGS, source],
+    ):
+        if shutil.which(command[0]):
+            tell(problems, " ".join(command), subprocess.run(command, capture_output=True, text=True))
+    return problems
+
+
 def main():
     names = sys.argv[2:] or list(odd_models.MODELS)
     settings = SETTINGS if has_avx2() else SETTINGS[:-1]
@@ -61,6 +80,7 @@ def main():
                 folder = os.path.join(root, name, str(i))
                 os.makedirs(folder)
                 jobs.append(pool.submit(check, name, options, folder))
+        problems += check_large(root)
         for job in jobs:
             problems += job.result()
     for problem in problems:
