@@ -75,9 +75,26 @@ static void hide_some(const AwKernel *w, const Own *o, KRef number)
     attention_warp_hide(&o->x, begin, is_cut);
 }
 
+// Every warp says that it has read its masks.
+static void score(const AwKernel *w, const Own *o)
+{
+    Kernel *k = w->k;
+    if (w->a->mask == 0) {
+        attention_warp_score(&o->x, 0, NULL, NULL);
+        return;
+    }
+    const KRef slot = k_get(k, o->kv.slot), first = k_mul(k, o->number, k_index(k, OWN_ROWS));
+    const AwMaskPlace at = {.w = w, .row = k_mul_add(k, o->warp, 16, first), .slot = aw_mask_slot(w, slot)};
+    attention_warp_score(&o->x, 0, aw_mask_read, &at);
+    k_device_with(k, KDEV_warp_sync, 0);
+    k_if(k, k_op(k, KOP_eq, o->lane, k_index(k, 0), 0));
+    k_device(k, KDEV_bar_arrive, aw_bar(w, M_EMPTY, slot));
+    k_end(k);
+}
+
 static void weigh(const AwKernel *w, const Own *o, KRef number)
 {
-    attention_warp_score(&o->x, 0, NULL, NULL);
+    score(w, o);
     hide_some(w, o, number);
     attention_warp_weigh(&o->x);
 }

@@ -9,7 +9,8 @@
 
 static uint32_t shared_bytes(const AwKernel *w)
 {
-    return (uint32_t)(w->q_slots * w->q_bytes + 2 * KV_SLOTS * w->kv_bytes + 16 * BAR_COUNT + 1024);
+    return (uint32_t)(w->q_slots * w->q_bytes + 2 * KV_SLOTS * w->kv_bytes + KV_SLOTS * w->mask.bytes +
+                      16 * BAR_COUNT + 1024);
 }
 
 // --- rings ---------------------------------------------------------------------------------------
@@ -96,13 +97,18 @@ static void load_blocks(const AwKernel *w, const AwTile *t, AwRing r)
         AwBar empty, full;
         uint32_t map;
         KRef to;
-    } side[] = {{K_EMPTY, K_FULL, w->map_k, aw_k_slot(w, slot)},
-                {V_EMPTY, V_FULL, w->map_v, aw_v_slot(w, slot)}};
+        int64_t more;
+    } side[] = {{K_EMPTY, K_FULL, w->map_k, aw_k_slot(w, slot), aw_mask_copied(w)},
+                {V_EMPTY, V_FULL, w->map_v, aw_v_slot(w, slot), 0}};
+    if (w->a->mask != 0)
+        k_device(k, KDEV_bar_wait, aw_bar(w, M_EMPTY, slot), phase);
     for (uint32_t s = 0; s < 2; s++) {
         const KRef full = aw_bar(w, side[s].full, slot);
         k_device(k, KDEV_bar_wait, aw_bar(w, side[s].empty, slot), phase);
-        k_device(k, KDEV_bar_expect, full, k_index(k, w->kv_bytes));
+        k_device(k, KDEV_bar_expect, full, k_index(k, w->kv_bytes + side[s].more));
         load_boxes(w, side[s].map, (const KRef[4]){side[s].to, row, t->kv_head, full}, t, w->keys * LINE);
+        if (s == 0)
+            aw_mask_load(w, t, row, slot);
     }
     aw_advance(k, r);
     k_end(k);
@@ -152,7 +158,8 @@ static void set_up(AwKernel *w)
 {
     Kernel *k = w->k;
     static const uint8_t arrivals[] = {
-        [Q_FULL] = 1, [Q_EMPTY] = 2, [K_FULL] = 1, [K_EMPTY] = 2, [V_FULL] = 1, [V_EMPTY] = 2};
+        [Q_FULL] = 1, [Q_EMPTY] = 2, [K_FULL] = 1, [K_EMPTY] = 2, [V_FULL] = 1, [V_EMPTY] = 2,
+        [M_EMPTY] = 2 * WARPGROUP / 32};
     w->shared = k_call(k, KDEV_shared_begin, 0, 0, 0);
     k_if(k, k_op(k, KOP_eq, w->thread, k_index(k, 0), 0));
     for (uint32_t b = Q_FULL; b < Q_NUMBER; b++)
@@ -240,6 +247,7 @@ static void add_maps(AwKernel *w)
     w->map_q = map_of(w, a->q, ROWS);
     w->map_k = map_of(w, a->k, w->keys);
     w->map_v = map_of(w, a->v, w->keys);
+    aw_mask_add_map(w);
     w->stores_boxes = l->root == l->anchor && is_mappable(w, l->root);
     if (w->stores_boxes)
         w->map_y = map_of(w, l->root, OWN_ROWS);
@@ -250,7 +258,7 @@ static bool fits(AwKernel *w)
 {
     const Attention *a = w->a;
     const bool is_half = w->type == DTYPE_f16 || w->type == DTYPE_bf16;
-    if (!w->l->caps->has_mma || !is_half || a->mask != 0 || a->splits > 0 ||
+    if (!w->l->caps->has_mma || !is_half || a->splits > 0 ||
         a->queries < OWN_ROWS || a->keys < OWN_ROWS || a->size != a->value_size || a->size > MAX_SIZE ||
         attention_live_axes(a) != 0 || !is_mappable(w, a->q) || !is_mappable(w, a->k) ||
         !is_mappable(w, a->v))
@@ -259,6 +267,8 @@ static bool fits(AwKernel *w)
     w->keys = w->boxes <= 2 ? 128 : 64;
     w->q_bytes = w->boxes * ROWS * LINE;
     w->kv_bytes = w->boxes * w->keys * LINE;
+    if (!aw_mask_fits(w))
+        return false;
     w->q_slots = 2;
     if (shared_bytes(w) > MOST_SHARED)
         w->q_slots = 1;

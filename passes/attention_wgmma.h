@@ -21,7 +21,7 @@ enum {
     MAX_SIZE = 256
 };
 
-// Where barriers are behind the slots (of queries, keys, values), and two
+// Where barriers are behind the slots (of queries, keys, values, masks; these come with the keys), and two
 // numbers of each: of the tile in a slot of queries, and whether a warpgroup has sums that are not finite.
 typedef enum AwBar {
     Q_FULL,
@@ -30,10 +30,21 @@ typedef enum AwBar {
     K_EMPTY,
     V_FULL,
     V_EMPTY,
+    M_EMPTY,
     Q_NUMBER,
     SPOILED,
     BAR_COUNT
 } AwBar;
+
+// Boxes of 128 bytes of a row.
+typedef struct AwMask {
+    DType type;
+    int64_t rows;             // of a box: those of a tile, or 1, which all of them have
+    int64_t boxes, box_bytes; // of a slot; from one box to the next
+    int64_t bytes;            // of a slot; 0: no mask
+    bool by_batch;
+    uint32_t map;
+} AwMask;
 
 typedef struct AwKernel {
     Lower *l;
@@ -48,6 +59,7 @@ typedef struct AwKernel {
     KRef shared, thread;
     uint32_t map_q, map_k, map_v, map_y, counter;
     bool stores_boxes;
+    AwMask mask;
 } AwKernel;
 
 // A tile of queries.
@@ -69,6 +81,22 @@ Point aw_point(const AwKernel *w, const AwTile *t, KRef query);
 AwTile aw_tile(const AwKernel *w, KRef number);
 // Warpgroup `number` of those that multiply.
 void aw_consume(const AwKernel *w, KRef number);
+
+// --- masks (attention_wgmma_mask.c) ---
+
+// Can the copy engine read it? Sets w->mask but for the map. True without one.
+bool aw_mask_fits(AwKernel *w);
+void aw_mask_add_map(AwKernel *w);
+// Of the tile's queries and the block of keys from `first` on, to the slot; nothing without a mask.
+void aw_mask_load(const AwKernel *w, const AwTile *t, KRef first, KRef slot);
+int64_t aw_mask_copied(const AwKernel *w); // bytes of that
+// Where a warp finds its masks: first row of the tile, address of the slot.
+typedef struct AwMaskPlace {
+    const AwKernel *w;
+    KRef row, slot;
+} AwMaskPlace;
+// An AttMask of such a place.
+void aw_mask_read(const void *ctx, const AttWarp *x, int64_t h, KRef first, KRef eighth, KRef *pair);
 
 static inline KRef aw_plus(Kernel *k, KRef a, int64_t b)
 {
@@ -100,9 +128,16 @@ static inline KRef aw_v_slot(const AwKernel *w, KRef slot)
     return aw_plus(w->k, aw_k_slot(w, slot), KV_SLOTS * w->kv_bytes);
 }
 
+static inline KRef aw_mask_slot(const AwKernel *w, KRef slot)
+{
+    const int64_t at = w->q_slots * w->q_bytes + 2 * KV_SLOTS * w->kv_bytes;
+    return k_mul_add(w->k, slot, w->mask.bytes, aw_plus(w->k, w->shared, at));
+}
+
 static inline KRef aw_bar(const AwKernel *w, AwBar b, KRef slot)
 {
-    const int64_t at = w->q_slots * w->q_bytes + 2 * KV_SLOTS * w->kv_bytes + 16 * (int64_t)b;
+    const int64_t at = w->q_slots * w->q_bytes + 2 * KV_SLOTS * w->kv_bytes + KV_SLOTS * w->mask.bytes +
+                       16 * (int64_t)b;
     return k_mul_add(w->k, slot, 8, aw_plus(w->k, w->shared, at));
 }
 
