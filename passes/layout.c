@@ -131,11 +131,13 @@ static bool wants_channels_last_operand(const Graph *g, const Node *n)
 }
 
 // A pad that fills channels up (pass_channels), and perhaps frames the pixels.
+enum { CHUNK = 8 };
 static bool adds_channels(const Node *n)
 {
     const int64_t *pads = node_attr(n, A_pad_pads)->u.ints;
     const uint32_t rank = n->shape->rank;
-    return rank >= 3 && pads[0] == 0 && pads[rank] == 0 && pads[1] == 0 && pads[rank + 1] > 0;
+    return rank >= 3 && pads[0] == 0 && pads[rank] == 0 && pads[1] == 0 && pads[rank + 1] > 0 &&
+           pads[rank + 1] < CHUNK && k_is_half(n->dtype);
 }
 
 // The node with these operands; itself when they are its own.
