@@ -250,8 +250,19 @@ static NodeId find_input(const Graph *g, const char *name)
     return 0;
 }
 
+static bool is_declared(const OnnxModel *m, const char *name)
+{
+    const Onnx__GraphProto *g = m->proto->graph;
+    for (size_t i = 0; i < g->n_input; i++)
+        if (str_equal(onnx_text(g->input[i]->name), name))
+            return true;
+    return false;
+}
+
 static bool unknown_input(OnnxModel *m, const Graph *g, const char *option, const char *name)
 {
+    if (m->diag->n_errors != 0 && is_declared(m, name)) // why it is missing was reported
+        return false;
     diag_error(m->diag, (Span){.file = m->file}, E0402, "%s %s: the model has no such input", option, name);
     for (uint32_t i = 0; i < g->inputs.len; i++)
         diag_note(m->diag, (Span){.file = m->file}, "it has: %s", node_name(g, g->inputs.data[i]));
