@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Modules of --target vulkan --gpu coopmat: of a product of f16 there are two, of which the second one is of
+SPV_KHR_cooperative_matrix: matrices have the types that products want, and nothing of the extension that
+glslang was given is left. What the device at hand computes is right, whichever module it takes.
+Usage: check_coopmat.py RLXC; prints TAP."""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../common"))
+import tap
+from tap import result
+
+RLXC = os.path.abspath(sys.argv[1])
+LEFT, RIGHT, SUM = range(3)
+CAPABILITY, CONSTANT, NV = 17, 43, range(5357, 5362)
+TYPE, LOAD, STORE, PRODUCT = range(4456, 4460)
+MODEL = {
+    "rlxc": 1,
+    "name": "m",
+    "inputs": {name: {"dtype": "f16", "shape": [64, 64]} for name in "ab"},
+    "nodes": [
+        {"name": "x", "op": "matmul", "inputs": ["a", "b"], "transpose_b": True},
+        {"name": "y", "op": "matmul", "inputs": ["x", "b"]},
+    ],
+    "outputs": ["y"],
+}
+
+
+def modules(text):
+    """The words of every image, as lists of instructions."""
+    for name, body in re.findall(r"(image_\w+)\[\d*\] = \{([^}]*)\}", text):
+        words = [int(word, 16) for word in re.findall(r"0x([0-9a-fA-F]+)u", body)]
+        found, at = [], 5
+        while at < len(words) and words[at] >> 16:
+            found.append([words[at] & 0xFFFF, *words[at + 1 : at + (words[at] >> 16)]])
+            at += words[at] >> 16
+        yield name, words[3], found
+
+
+def uses_of(code):
+    """{type: use} of matrices, and {id: type} of all that has one."""
+    numbers = {i[2]: i[3] for i in code if i[0] == CONSTANT and len(i) == 4}
+    uses = {i[1]: numbers[i[6]] for i in code if i[0] == TYPE}
+    return uses, {i[2]: i[1] for i in code if len(i) > 2 and i[1] in uses}
+
+
+def check(name, bound, code):
+    opcodes = {i[0] for i in code}
+    result(not opcodes & set(NV) and [CAPABILITY, 5357] not in code, f"{name}: nothing of NV")
+    result([CAPABILITY, 6022] in code and {TYPE, LOAD, STORE, PRODUCT} <= opcodes, f"{name}: all of KHR")
+    uses, types = uses_of(code)
+    result(sorted(uses.values()) == [LEFT, RIGHT, SUM], f"{name}: three types", str(uses))
+    wanted = [SUM, LEFT, RIGHT, SUM]
+    products = [[uses.get(types.get(v)) for v in i[2:6]] for i in code if i[0] == PRODUCT]
+    result(all(p == wanted for p in products), f"{name}: operands of products", str(products))
+    result(max(types) < bound, f"{name}: ids")
+
+
+with tempfile.TemporaryDirectory() as folder:
+    with open(f"{folder}/m.json", "w", encoding="ascii") as f:
+        json.dump(MODEL, f)
+
+    def rlxc(*args):
+        command = [RLXC, *args, "--target", "vulkan", "--gpu", "coopmat"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    status, said = rlxc("compile", "m.json", "-o", ".", "--name", "m")
+    if "without glslang" in said:
+        print("1..0 # SKIP rlxc was built without glslang (tools/setup installs it)")
+        sys.exit(77)
+    result(status == 0, "compiled", said)
+    with open(f"{folder}/m.c", encoding="utf-8") as f:
+        images = list(modules(f.read()))
+    result(len(images) == 4, "two modules for each of two kernels", str([i[0] for i in images]))
+    for image in images[2:]:
+        check(*image)
+    status, said = rlxc("verify", "m.json")
+    has_device = "no driver, or no device" not in said
+    result(status == 0 or not has_device, "right", said, "" if has_device else "no Vulkan device")
+sys.exit(tap.end())
