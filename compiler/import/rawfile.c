@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { COPIED_UP_TO = 64 * 1024, MAX_MAPPINGS = 64 };
+enum { COPIED_UP_TO = 64 * 1024, MAX_MAPPINGS = 64, MAX_STALE = 100 };
 
 // What is mapped, for rawfile_release_pages and rawfile_find; files beyond the limit just keep their pages.
 typedef struct Mapping {
@@ -170,9 +170,12 @@ const char *rawfile_resolve(Arena *a, const char *dir, const char *name)
 
 bool rawfile_create(RawWriter *w, Diag *d, const char *path)
 {
-    *w = (RawWriter){.diag = d, .path = path};
-    w->temporary = arena_printf(d->arena, "%s.%ld.tmp", path, (long)getpid());
-    w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    *w = (RawWriter){.diag = d, .path = path, .fd = -1};
+    // A name is taken where a process of the same number was killed: in containers most have small ones.
+    for (int i = 0; i < MAX_STALE && w->fd < 0 && (i == 0 || errno == EEXIST); i++) {
+        w->temporary = arena_printf(d->arena, "%s.%ld.%d.tmp", path, (long)getpid(), i);
+        w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    }
     return w->fd >= 0 || cannot(d, (Span){0}, E0002, path, strerror(errno));
 }
 

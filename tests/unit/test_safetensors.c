@@ -231,7 +231,26 @@ static void test_write_is_all_or_nothing(void **state)
     assert_false(rawfile_write(&d, inner, &(FilePart){"x", 1}, 1));
     assert_int_equal(d.items.data[0].code, E0002);
     assert_false(rawfile_write(&d, folder, &(FilePart){"x", 1}, 1)); // a folder stands there
-    assert_int_equal(access(arena_printf(&a, "%s.%ld.tmp", folder, (long)getpid()), F_OK), -1);
+    assert_int_equal(access(arena_printf(&a, "%s.%ld.0.tmp", folder, (long)getpid()), F_OK), -1);
+    arena_free(&a);
+}
+
+// What a killed process of the same number has left is in nobody's way, and stays.
+static void test_stale_temporary_file(void **state)
+{
+    (void)state;
+    Arena a = {0};
+    Diag d = diag_new(&a);
+    RawWriter first, second;
+    const char *path = arena_printf(&a, "%s/t.safetensors", folder);
+    assert_true(rawfile_create(&first, &d, path)); // as good as one that was killed
+    assert_true(rawfile_create(&second, &d, path));
+    assert_true(rawfile_append(&second, "new", 3));
+    assert_true(rawfile_commit(&second, true));
+    assert_int_equal(access(first.temporary, F_OK), 0);
+    assert_false(rawfile_commit(&first, false));
+    assert_int_equal(access(first.temporary, F_OK), -1);
+    assert_int_equal(access(path, F_OK), 0);
     arena_free(&a);
 }
 
@@ -246,6 +265,7 @@ int main(void)
         cmocka_unit_test(test_paths),
         cmocka_unit_test(test_odd_files),
         cmocka_unit_test(test_write_is_all_or_nothing),
+        cmocka_unit_test(test_stale_temporary_file),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
