@@ -141,7 +141,8 @@ static bool build_in_cache(Job *j, const char **library, bool *was_cached)
     for (uint32_t i = 0; i < j->emitted.files.len; i++)
         unlink(output_path(a, dir, j->emitted.files.data[i].name));
     unlink(made);
-    rmdir(dir);
+    if (rmdir(dir) == 0 && !ok)
+        diag_note(j->cli->diag, (Span){0}, "the folder is gone; `rlxc verify --keep DIR` leaves its own");
     return ok;
 }
 

@@ -216,8 +216,9 @@ with tempfile.TemporaryDirectory() as folder:
         if got.returncode != 0:
             failed.append(f"rlxc verify {target} with a long CC: {got.returncode}, {got.stderr.decode()}")
     env = {**os.environ, "CC": "/nonexistent/cc", "XDG_CACHE_HOME": folder}
-    if subprocess.run([rlxc, "verify", model], env=env, capture_output=True).returncode != 3:
-        failed.append("rlxc verify without a C compiler: exit code is not 3")
+    got = subprocess.run([rlxc, "verify", model], env=env, capture_output=True, text=True)
+    if got.returncode != 3 or "--keep DIR" not in got.stderr:
+        failed.append(f"rlxc verify without a C compiler: exit code {got.returncode}, {got.stderr}")
 
 for line in failed:
     print(line, file=sys.stderr)
