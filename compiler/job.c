@@ -396,17 +396,21 @@ static bool append_and_release(void *progress, const void *bytes, size_t n)
     return ok;
 }
 
+// Nothing is renamed before all is written: a full disk leaves the files of an earlier compile together.
 bool job_write(Job *j, const char *dir)
 {
-    if (!output_make_dir(j->cli->diag, dir))
-        return false;
-    for (uint32_t i = 0; i < j->emitted.files.len; i++) {
+    const uint32_t n = j->emitted.files.len;
+    FileProgress *p = ARENA_ARRAY(j->cli->arena, FileProgress, n);
+    uint32_t n_open = 0;
+    bool ok = output_make_dir(j->cli->diag, dir);
+    for (uint32_t i = 0; i < n && ok; i++) {
         const EmittedFile *f = &j->emitted.files.data[i];
-        FileProgress p = {.name = arena_printf(j->cli->arena, "MiB of %s", f->name), .total = f->len};
-        if (!rawfile_create(&p.writer, j->cli->diag, output_path(j->cli->arena, dir, f->name)))
-            return false;
-        if (!rawfile_commit(&p.writer, host_stream(f, append_and_release, &p)))
-            return false;
+        p[i] = (FileProgress){.name = arena_printf(j->cli->arena, "MiB of %s", f->name), .total = f->len};
+        ok = rawfile_create(&p[i].writer, j->cli->diag, output_path(j->cli->arena, dir, f->name));
+        n_open += ok;
+        ok = ok && host_stream(f, append_and_release, &p[i]);
     }
-    return true;
+    for (uint32_t i = 0; i < n_open; i++)
+        ok = rawfile_commit(&p[i].writer, ok) && ok;
+    return ok;
 }

@@ -6,6 +6,8 @@ import json
 import math
 import os
 import platform
+import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -219,6 +221,25 @@ with tempfile.TemporaryDirectory() as folder:
     got = subprocess.run([rlxc, "verify", model], env=env, capture_output=True, text=True)
     if got.returncode != 3 or "--keep DIR" not in got.stderr:
         failed.append(f"rlxc verify without a C compiler: exit code {got.returncode}, {got.stderr}")
+
+# A disk that is full after the first file: what was there stays as it was, and nothing else is left.
+def limit_files():
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (120000, 120000))
+
+
+with tempfile.TemporaryDirectory() as folder:
+    made = ["decoder.c", "decoder.h"]
+    for name in made:
+        with open(os.path.join(folder, name), "w") as f:
+            f.write("old")
+    large = os.path.join(root, "models", "decoder.json")
+    command = [rlxc, "compile", large, "-o", folder, "--no-validate", "--weights", "rodata"]
+    got = subprocess.run(command, preexec_fn=limit_files, capture_output=True, text=True)
+    if got.returncode != 1 or got.stderr.count("cannot write") != 1:
+        failed.append(f"rlxc compile to a full disk: {got.returncode}, {got.stderr}")
+    if sorted(os.listdir(folder)) != made or any(os.path.getsize(os.path.join(folder, n)) != 3 for n in made):
+        failed.append(f"rlxc compile to a full disk leaves {os.listdir(folder)}")
 
 for line in failed:
     print(line, file=sys.stderr)
