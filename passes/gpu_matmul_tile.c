@@ -34,7 +34,7 @@ static const int16_t active[] = {132, 66, 30, 15};
 // What an H200 does in a microsecond, in kilobytes but for the products.
 // cache_rate: of all groups together, for 128 rows each.
 static const double memory_rate = 3900, group_rate = 110, cache_rate[] = {5700, 7200, 7400, 9200};
-static const double pair_gain[] = {1.04, 1.12}; // of that, where two groups have few rows; with parts of k
+static const double pair_gain[] = {1.04, 1.12}; // of that, for few rows or columns in pairs; with parts of k
 static const double latency = 1.8;              // microseconds until what a group asks for is there
 static const double products_rate = 3.3e6;      // multiply-adds of one processor
 enum { ALL_MEMORY = 120 };                      // groups that it takes to read at the full rate
@@ -79,7 +79,7 @@ static double time_of(const GpuMatmul *p, GpuTile t)
     const double step = w.copied / (flight < group_rate ? flight : group_rate);
     const double multiply = rows * t.columns * GPU_TILE_K / products_rate;
     const int64_t blocks = ceil_div(p->m, 128);
-    const bool is_shared = t.pair > 1 && blocks < 4;
+    const bool is_shared = t.pair > 1 && (blocks < 4 || t.columns <= 128);
     const double rate = cache_rate[blocks < 4 ? blocks - 1 : 3] * (is_shared ? pair_gain[t.splits > 1] : 1);
     const double bytes = 2 * w.matrices * (double)(p->m * p->k + p->n * p->k + p->m * p->n);
     const double share = w.groups < ALL_MEMORY ? w.groups / ALL_MEMORY : 1;
