@@ -192,21 +192,6 @@ static uint32_t map_of(const GpuEmit *e, const GpuMatrix *x, int64_t n, int64_t 
     return lower_param_map(e->l, &m);
 }
 
-// Few bytes of these are under way at once when a tile ends: threads read pairs.
-static void add_more_maps(GpuEmit *e)
-{
-    const GpuMatmul *p = e->p;
-    const Domain *d = p->d;
-    for (uint32_t i = 0; i < d->access.len && e->n_more < GPU_MAX_MORE; i++) {
-        const Access *a = &d->access.data[i];
-        const GpuMatrix x = {
-            .id = a->node, .loc = lower_loc(e->l, a->node), .outer = a->stride[0], .k = a->stride[1]};
-        if (d->rank == 2 && p->n_batch == 0 && e->tile.splits == 1 && a->node != e->l->root && x.k == 1 &&
-            k_is_half(lower_node(e->l, a->node)->dtype) && is_mappable(p, &x))
-            e->map_more[e->n_more++] = map_of(e, &x, p->n, p->m, 64);
-    }
-}
-
 static void add_maps(GpuEmit *e)
 {
     const GpuMatmul *p = e->p;
@@ -226,17 +211,6 @@ static void add_maps(GpuEmit *e)
                       is_mappable(p, &p->c) && lower_node(l, l->root)->dtype == gpu_matmul_type(p);
     if (e->stores_boxes)
         e->map_c = map_of(e, &p->c, p->n, p->m, 64);
-    add_more_maps(e);
-}
-
-void gpu_tile_prefetch(const GpuEmit *e, const GpuPlace *at)
-{
-    Kernel *k = e->k;
-    for (uint32_t i = 0; i < e->n_more; i++)
-        for (int64_t row = 0; row < e->rows; row += 64)
-            for (int64_t column = 0; column < e->tile.columns; column += 64)
-                k_device(k, KDEV_tma_prefetch_2d, k_address(k, e->map_more[i], k_index(k, 0)),
-                         k_add_to(k, at->n, column), k_add_to(k, at->m, row));
 }
 
 void gpu_matmul_emit(const GpuMatmul *p)

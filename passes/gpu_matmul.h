@@ -64,7 +64,7 @@ bool gpu_matmul_lower(Lower *l);
 
 // --- between the files of the schedule -----------------------------------------------------------
 
-enum { GPU_TILE_K = 64, GPU_CHUNK = 8, GPU_WARPGROUP = 128, GPU_SMS = 132, GPU_MAX_MORE = 4 };
+enum { GPU_TILE_K = 64, GPU_CHUNK = 8, GPU_WARPGROUP = 128, GPU_SMS = 132 };
 
 typedef struct GpuPlace {
     KRef m, n; // first row and column of a tile
@@ -83,7 +83,6 @@ typedef struct GpuEmit {
     KRef rank, half;                              // part of k, number in the pair
     bool stores_boxes;                            // the copy engine writes the result
     uint32_t map_a, map_b, map_c;
-    uint32_t n_more, map_more[GPU_MAX_MORE]; // of matrices that the root is made of beside the sums
     KRef shared;                                  // where the group's memory begins
 } GpuEmit;
 
@@ -97,8 +96,6 @@ KRef gpu_tile_root(const GpuEmit *e, Point at, KRef sum);
 Point gpu_tile_point(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column);
 // Stores two neighbours of a row, unless they are beyond the end.
 void gpu_tile_store(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column, const KRef *sum);
-// What a tile will need of these matrices, on its way into the second-level cache.
-void gpu_tile_prefetch(const GpuEmit *e, const GpuPlace *at);
 DType gpu_matmul_type(const GpuMatmul *p); // of both operands
 
 // The input pixel of an output pixel's first tap.

@@ -210,7 +210,6 @@ static void produce(const GpuEmit *e)
     const Ring r = new_ring(e, is_full ? 0 : begun, is_full ? 0 : 1);
     const KRef begin = k_var(k, k_index(k, begun), "begin");
     const GpuPlace at = gpu_tile_place(e, open_tiles(e));
-    gpu_tile_prefetch(e, &at);
     const KRef step = open_steps(e, k_get(k, begin)), slot = k_get(k, r.slot);
     k_device(k, KDEV_bar_wait, empty_bar(e, slot), k_get(k, r.phase));
     k_device(k, KDEV_bar_expect, full_bar(e, slot), k_index(k, loaded_bytes(e)));
