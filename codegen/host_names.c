@@ -25,7 +25,7 @@ static const char used_in_entry[] = " ctx status memcpy double int16_t int32_t i
 static const char own_names[] =
     " arena_block args bucket_cells bucket_models bucket_sizes bucket_symbols checks clears device"
     " device_checks device_inputs device_kept device_outputs device_sizes dispatch dispatch_part edges"
-    " expert_layers expert_parts experts first_segments functions image_text images inputs kept kernels"
+    " expert_layers expert_parts experts first_segments functions images inputs kept kernels"
     " loops maps moves output_sizes outputs param_has_init params preparation prepare_part program run_all"
     " schedule segments sets shape_now slots spans start state_block state_init states static_ctx steps"
     " symbol_list symbols wait_for weights ";
@@ -109,12 +109,11 @@ static bool is_fallback(const char *name)
     return n > tail && strcmp(name + n - tail, HOST_FALLBACK) == 0;
 }
 
-// k0_conv, image_k0_conv: names of kernels and of their code.
+// k0_conv, image_sm_90a: kernels, and code for GPUs.
 static bool is_kernel(const char *name)
 {
-    const char *k = strncmp(name, "image_", 6) == 0 ? name + 6 : name;
-    const size_t digits = k[0] == 'k' ? strspn(k + 1, "0123456789") : 0;
-    return digits > 0 && k[1 + digits] == '_';
+    const size_t digits = name[0] == 'k' ? strspn(name + 1, "0123456789") : 0;
+    return (digits > 0 && name[1 + digits] == '_') || strncmp(name, "image_", 6) == 0;
 }
 
 static size_t without_digits(const char *name)

@@ -154,6 +154,8 @@ static void remove_files(Job *j, const char *dir)
     static const char *const ends[] = {"c", "h", "cu", "ptx", "weights", "so"};
     for (uint32_t i = 0; i < sizeof ends / sizeof *ends; i++)
         unlink(arena_printf(j->cli->arena, "%s/%s.%s", dir, j->host.name, ends[i]));
+    for (uint32_t i = 0; j->target->caps.is_gpu && i < j->nvrtc.gpus.n; i++)
+        unlink(arena_printf(j->cli->arena, "%s/%s.%s", dir, j->host.name, j->nvrtc.gpus.name[i]));
     rmdir(dir);
 }
 

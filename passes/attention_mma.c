@@ -291,7 +291,8 @@ static void begin_rows(Mma *m)
         m->x.row[h] = row_of(m, k_add(k, m->first, k_add_to(k, own, 8 * h)));
     attention_warp_begin(&m->x);
     clear(k, m->x.mix, m->x.columns / 2);
-    m->lo = row_of(m, m->first).begin;
+    // An even key, because masks are read in pairs; what lies before the window is hidden.
+    m->lo = k_mul(k, k_div_by(k, row_of(m, m->first).begin, 2), k_index(k, 2));
     m->hi = row_of(m, k_add_to(k, last, -1)).end;
     if (a->left < 0)
         m->lo = k_index(k, 0);
@@ -399,6 +400,7 @@ void attention_emit_mma(Lower *l, const Attention *a, int64_t threads, KRef grou
     const KRef tile = k_mul_add(k, round, groups, k_op(k, KOP_select, is_odd, back, group));
     k_if(k, k_op(k, KOP_lt, tile, k_index(k, all_tiles(&m)), 0));
     emit_tile(&m, tile);
+    k_barrier(k); // mix_again has words where the next tile's queries go
     k_end(k);
     k_end(k);
 }

@@ -32,7 +32,7 @@ bool aw_mask_fits(AwKernel *w)
         !lower_can_map(w->l, loc->buf))
         return false;
     for (uint32_t i = 1; i < w->a->rank; i++) {
-        if (mask_stride(w, i) % whole != 0)
+        if (mask_dim(w, i) > 1 && (mask_stride(w, i) <= 0 || mask_stride(w, i) % whole != 0))
             return false;
         n_batches += i > 2 && mask_dim(w, i) > 1;
     }

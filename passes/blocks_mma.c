@@ -391,7 +391,9 @@ static bool has_chunks(const Lower *l, NodeId x)
 {
     const Shape *s = lower_node(l, x)->shape;
     const Loc *loc = lower_loc(l, x);
-    bool fits = loc->stride[s->rank - 1] == 1 && loc->offset % CHUNK == 0;
+    const DType type = (DType)lower_node(l, x)->dtype;
+    bool fits = loc->stride[s->rank - 1] == 1 &&
+                lower_alignment(l, loc, type) >= CHUNK * dtype_info[type].bytes;
     for (uint32_t i = 0; i + 1 < s->rank; i++)
         fits = fits && (s->dim[i] == 1 || loc->stride[i] % CHUNK == 0);
     return fits;

@@ -47,7 +47,8 @@ static bool is_wide(const GpuMatmul *p, const GpuMatrix *x, int64_t size)
 {
     const bool is_k_dense = x->k == 1;
     if ((!is_k_dense && x->outer != 1) || (is_k_dense ? x->outer : x->k) % CHUNK != 0 ||
-        (is_k_dense ? p->k : size) % CHUNK != 0 || x->loc->offset % CHUNK != 0)
+        (is_k_dense ? p->k : size) % CHUNK != 0 ||
+        lower_alignment(p->l, x->loc, DTYPE_f16) < CHUNK * dtype_info[DTYPE_f16].bytes)
         return false;
     for (uint32_t i = 0; i < p->n_batch; i++)
         if (x->batch[i] % CHUNK != 0)

@@ -4,6 +4,7 @@
 // graph is rewritten, so that the cost of what a replacement adds can be held against the cost of what it
 // makes superfluous.
 #include "passes/simplify.h"
+#include "ir/intern.h"
 #include "passes/bodies.h"
 #include "passes/cost.h"
 #include "passes/fold.h"
@@ -16,10 +17,10 @@ enum { MAX_ROUNDS = 12, MAX_STEPS = 16 };
 typedef struct Driver {
     Simplify s;
     const RuleSet *rules;
-    VEC(uint32_t) uses;  // of the nodes as rewritten so far; see rename_node
-    bool *is_old;        // by NodeId of the graph before the round: the rewriting driver will visit it
-    NodeId at;           // the one that it visited last
-    VEC(NodeId) pending; // of drop_use and add_use
+    VEC(uint32_t) uses;    // of the nodes as rewritten so far; see rename_node
+    const uint8_t *is_old; // by NodeId of the graph before the round: the rewriting driver will visit it
+    NodeId at;             // the one that it visited last
+    VEC(NodeId) pending;   // of drop_use and add_use
 } Driver;
 
 static const SimplifyFn ew_steps[] = {simplify_broadcast, simplify_weights, simplify_shuffled};
@@ -57,14 +58,15 @@ static void grow_uses(Driver *d)
     d->s.uses = d->uses.data;
 }
 
-// Uses by nodes that are needed. Leaves that the graph keeps count as used once, because the rewriting driver
-// visits them.
+// Uses by nodes that are needed, and by the graph itself of all that the rewriting driver visits.
 static void count_uses(Driver *d)
 {
     const Graph *g = d->s.g;
     d->uses.len = 0;
     grow_uses(d);
     uint32_t *uses = d->uses.data;
+    d->at = 0;
+    d->is_old = graph_mark_live(g, d->s.scratch);
     for (uint32_t i = 0; i < g->outputs.len; i++)
         uses[g->outputs.data[i].node]++;
     for (uint32_t i = 0; i < g->checks.len; i++)
@@ -75,14 +77,15 @@ static void count_uses(Driver *d)
         uses[g->states.data[i].node]++;
         uses[g->states.data[i].next]++;
     }
+    for (uint32_t i = 0; i < g->extents.len; i++)
+        uses[g->extents.data[i].value]++;
+    for (uint32_t i = 0; i < g->lives.len; i++)
+        uses[g->lives.data[i].size] += d->is_old[g->lives.data[i].node] != 0;
+    uses[g->page]++;
     for (NodeId id = g->nodes.len; id-- > 1;)
         for (uint32_t i = 0; uses[id] > 0 && i < graph_node(g, id)->n_src; i++)
             uses[graph_node(g, id)->src[i]]++;
     uses[0] = 0;
-    d->at = 0;
-    d->is_old = ARENA_ARRAY(d->s.scratch, bool, g->nodes.len);
-    for (NodeId id = 1; id < g->nodes.len; id++)
-        d->is_old[id] = uses[id] > 0;
 }
 
 // Takes `count` uses from a node. One that loses its last use takes a use from its operands; the result is
@@ -142,6 +145,7 @@ static NodeId next_old(Driver *d)
 // operands went to their replacements when these were made, so only the node itself changes hands.
 static void rename_node(Driver *d, NodeId old, NodeId id)
 {
+    rlx_assert(graph_node(d->s.g, old)->op == graph_node(d->s.g, id)->op);
     const uint32_t count = d->uses.data[old];
     if (old == id)
         return;

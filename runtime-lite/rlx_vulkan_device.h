@@ -309,11 +309,11 @@ static inline int rlx_vulkan_make_buffer(const rlx_vulkan *v, uint64_t bytes, ui
 }
 
 // Of the memory that the device has nearest, what the host sees of so many bytes: all, through its cache or
-// not, or nothing. RLX_VULKAN_STAGED: less than there is, for tests.
+// not, or nothing; last the host's own, for what is larger. RLX_VULKAN_STAGED: less than there is, for tests.
 static inline uint32_t rlx_vulkan_memory_kind(const rlx_vulkan *v, uint64_t bytes)
 {
     static const uint32_t kinds[] = {RLX_VK_NEAR | RLX_VK_VISIBLE | RLX_VK_CACHED,
-                                     RLX_VK_NEAR | RLX_VK_VISIBLE, RLX_VK_NEAR};
+                                     RLX_VK_NEAR | RLX_VK_VISIBLE, RLX_VK_NEAR, RLX_VK_VISIBLE};
 #ifdef RLX_VULKAN_STAGED
     uint32_t i = RLX_VULKAN_STAGED;
 #else
@@ -322,7 +322,7 @@ static inline uint32_t rlx_vulkan_memory_kind(const rlx_vulkan *v, uint64_t byte
     rlx_vk_requirements needs;
     needs.size = bytes;
     needs.types = ~0u;
-    while (i < 2u && rlx_vulkan_memory_type(v, &needs, kinds[i], 0) < 0)
+    while (i < 3u && rlx_vulkan_memory_type(v, &needs, kinds[i], 0) < 0)
         i++;
     return kinds[i];
 }

@@ -150,8 +150,10 @@ static bool run_job(void *ctx, const GpuJob *j, const Reference *ref)
 static int print_gpu(void)
 {
     uint64_t properties[RLX_VK_PROPERTIES] = {0};
-    if (rlx_vulkan_begin(&device, 4096) != RLX_VULKAN_OK ||
-        rlx_vulkan_rank(&device, device.physical) == RLX_VULKAN_PROCESSOR)
+    const int status = rlx_vulkan_begin(&device, 4096);
+    if (status == RLX_VULKAN_FAILED)
+        return 1;
+    if (status != RLX_VULKAN_OK || rlx_vulkan_rank(&device, device.physical) == RLX_VULKAN_PROCESSOR)
         return GPU_SKIPPED;
     device.instance_api.properties(device.physical, properties);
     printf("%s\n", (const char *)properties + RLX_VK_DEVICE_NAME);

@@ -39,6 +39,7 @@ def build_copy(tree):
         "-w",
         "-ffp-contract=off",
         '-DRLXC_VERSION="0.1.0"',
+        '-DRLXC_DATE="2000-01-01"',
         "-I" + tree,
         "-I" + build + "/compiler",
     ]
