@@ -58,7 +58,7 @@ def check(name, bound, code):
     wanted = [SUM, LEFT, RIGHT, SUM]
     products = [[uses.get(types.get(v)) for v in i[2:6]] for i in code if i[0] == PRODUCT]
     result(all(p == wanted for p in products), f"{name}: operands of products", str(products))
-    result(max(types) < bound, f"{name}: ids")
+    result(max(*uses, *types) < bound, f"{name}: ids")
 
 
 with tempfile.TemporaryDirectory() as folder:
