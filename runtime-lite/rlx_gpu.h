@@ -226,15 +226,16 @@ static inline rlx_status rlx_gpu_loop_begin(const rlx_gpu_frame *f, int64_t *tri
 static inline rlx_status rlx_gpu_set_cell(const rlx_gpu_frame *f)
 {
     const rlx_gpu_loop *l = f->loop;
-    const rlx_gpu_move *const moves = f->program->moves + l->moves;
     int is_read = l->n_moves != 0;
     uint32_t i;
     for (i = 0; i < l->n_slots && !is_read; i++)
         is_read = f->program->slots[l->slots + i].arg == RLX_GPU_NONE;
     f->args[0] = (uint64_t)f->iteration;
-    for (i = 0; i < l->n_moves; i++)
-        f->args[1u + i] = f->loop_args[moves[i].arg] + (uint64_t)moves[i].start +
-                          (uint64_t)f->iteration * (uint64_t)moves[i].step;
+    for (i = 0; i < l->n_moves; i++) {
+        const rlx_gpu_move *const m = &f->program->moves[l->moves + i];
+        f->args[1u + i] =
+            f->loop_args[m->arg] + (uint64_t)m->start + (uint64_t)f->iteration * (uint64_t)m->step;
+    }
     return !is_read ? RLX_OK
                     : f->driver->write(f->self, rlx_gpu_cell(f), f->args,
                                        (1u + l->n_moves) * sizeof *f->args);
