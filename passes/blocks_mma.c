@@ -386,19 +386,6 @@ static GpuMatrix result_of(const Lower *l, const BlockProduct *p)
     return c;
 }
 
-// Can chunks of x be copied?
-static bool has_chunks(const Lower *l, NodeId x)
-{
-    const Shape *s = lower_node(l, x)->shape;
-    const Loc *loc = lower_loc(l, x);
-    const DType type = (DType)lower_node(l, x)->dtype;
-    bool fits = loc->stride[s->rank - 1] == 1 &&
-                lower_alignment(l, loc, type) >= CHUNK * dtype_info[type].bytes;
-    for (uint32_t i = 0; i + 1 < s->rank; i++)
-        fits = fits && (s->dim[i] == 1 || loc->stride[i] % CHUNK == 0);
-    return fits;
-}
-
 static bool find_tile(Mma *m)
 {
     const BlockProduct *p = m->t.p;
@@ -424,7 +411,7 @@ static bool fits(Lower *l, const BlockProduct *p)
     const Team t = {.l = l, .p = p};
     return l->caps->has_mma && l->pass->options->accuracy >= BLOCK_DIGITS_ERROR &&
            k_is_half(lower_node(l, p->x)->dtype) && !p->d.is_exact && p->index == 0 && p->rows >= MIN_ROWS &&
-           p->columns >= NARROW && p->inner > 0 && p->inner % RAW == 0 && has_chunks(l, p->x) &&
+           p->columns >= NARROW && p->inner > 0 && p->inner % RAW == 0 && team_x_width(l, p) == CHUNK &&
            team_has_words(&t);
 }
 

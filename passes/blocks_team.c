@@ -143,8 +143,10 @@ int64_t team_x_width(const Lower *l, const BlockProduct *p)
 {
     const Shape *s = lower_node(l, p->x)->shape;
     const Loc *loc = lower_loc(l, p->x);
-    const int64_t wide = k_fetch_width(lower_node(l, p->x)->dtype);
-    bool fits = p->inner % wide == 0 && loc->offset % wide == 0 && loc->stride[s->rank - 1] == 1;
+    const DType type = (DType)lower_node(l, p->x)->dtype;
+    const int64_t wide = k_fetch_width(type);
+    bool fits = p->inner % wide == 0 && lower_alignment(l, loc, type) >= wide * dtype_info[type].bytes &&
+                loc->stride[s->rank - 1] == 1;
     for (uint32_t i = 0; i + 1 < s->rank; i++)
         fits = fits && (s->dim[i] == 1 || loc->stride[i] % wide == 0);
     return fits ? wide : 1;
