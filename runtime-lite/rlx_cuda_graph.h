@@ -109,8 +109,29 @@ static inline rlx_status rlx_cuda_shared(const rlx_cuda *c, const rlx_gpu_step *
     return rlx_cuda_status(c->api.function_set(f, MAX_DYNAMIC_SHARED, (int)*bytes));
 }
 
-// All parameters are addresses, so that the list is the buffer that the driver wants. In a run it is
-// launched; while a graph is made it becomes a node of it.
+// All parameters are addresses, so that the list is the buffer that the driver wants.
+static inline void rlx_cuda_give(const uint64_t *args, size_t *bytes, void **extra)
+{
+    extra[0] = (void *)(uintptr_t)1; // CU_LAUNCH_PARAM_BUFFER_POINTER
+    extra[1] = (void *)(uintptr_t)args;
+    extra[2] = (void *)(uintptr_t)2; // CU_LAUNCH_PARAM_BUFFER_SIZE
+    extra[3] = bytes;
+    extra[4] = NULL;
+}
+
+// extra: what rlx_cuda_give wrote, or NULL.
+static inline void rlx_cuda_set_node(rlx_cuda_node *n, void *function, unsigned groups, unsigned group,
+                                     void **extra)
+{
+    memset(n, 0, sizeof *n);
+    n->function = function;
+    n->grid[0] = groups;
+    n->block[0] = group;
+    n->grid[1] = n->grid[2] = n->block[1] = n->block[2] = 1;
+    n->extra = extra;
+}
+
+// In a run it is launched; while a graph is made it becomes a node of it.
 static inline rlx_status rlx_cuda_launch(void *self, const rlx_gpu_step *step, const uint64_t *args)
 {
     rlx_cuda *const c = (rlx_cuda *)self;
@@ -121,11 +142,7 @@ static inline rlx_status rlx_cuda_launch(void *self, const rlx_gpu_step *step, c
     void *extra[5];
     rlx_cuda_node n;
     int code = 0;
-    extra[0] = (void *)(uintptr_t)1; // CU_LAUNCH_PARAM_BUFFER_POINTER
-    extra[1] = (void *)(uintptr_t)args;
-    extra[2] = (void *)(uintptr_t)2; // CU_LAUNCH_PARAM_BUFFER_SIZE
-    extra[3] = &bytes;
-    extra[4] = NULL;
+    rlx_cuda_give(args, &bytes, extra);
     if (step->groups > 0x7fffffffu || rlx_cuda_shared(c, step, f, &shared) != RLX_OK)
         return RLX_ERR_DEVICE;
     if (c->graph == NULL) {
@@ -137,13 +154,8 @@ static inline rlx_status rlx_cuda_launch(void *self, const rlx_gpu_step *step, c
             code = c->api.event_record(c->ended, c->stream);
         return rlx_cuda_status(code);
     }
-    memset(&n, 0, sizeof n);
-    n.function = f;
-    n.grid[0] = blocks;
-    n.block[0] = step->group;
-    n.grid[1] = n.grid[2] = n.block[1] = n.block[2] = 1;
+    rlx_cuda_set_node(&n, f, blocks, (unsigned)step->group, step->n_args != 0 ? extra : NULL);
     n.shared_bytes = shared;
-    n.extra = step->n_args != 0 ? extra : NULL;
     code = c->api.graph_kernel(&c->node, c->graph, NULL, 0, &n);
     c->entry = c->node;
     return rlx_cuda_status(code);
@@ -255,15 +267,8 @@ static inline void rlx_cuda_copier_of(const rlx_cuda *c, const rlx_gpu_program *
     l->args[1] = is_out ? device : host;
     l->args[2] = l->args[1] + n;
     l->bytes = sizeof l->args;
-    l->extra[0] = (void *)(uintptr_t)1; // as in rlx_cuda_launch
-    l->extra[1] = l->args;
-    l->extra[2] = (void *)(uintptr_t)2;
-    l->extra[3] = &l->bytes;
-    l->node.function = c->copier;
-    l->node.grid[0] = (unsigned)((words + THREADS - 1u) / THREADS);
-    l->node.block[0] = THREADS;
-    l->node.grid[1] = l->node.grid[2] = l->node.block[1] = l->node.block[2] = 1;
-    l->node.extra = l->extra;
+    rlx_cuda_give(l->args, &l->bytes, l->extra);
+    rlx_cuda_set_node(&l->node, c->copier, (unsigned)((words + THREADS - 1u) / THREADS), THREADS, l->extra);
 }
 
 // The node copies these bytes from now on; none: it does nothing.

@@ -127,17 +127,8 @@ static inline rlx_status rlx_cuda_add_kernel(rlx_cuda *c, void *function, uint64
     size_t bytes = n_args * sizeof *args;
     void *extra[5];
     rlx_cuda_node n;
-    extra[0] = (void *)(uintptr_t)1; // as in rlx_cuda_launch
-    extra[1] = args;
-    extra[2] = (void *)(uintptr_t)2;
-    extra[3] = &bytes;
-    extra[4] = NULL;
-    memset(&n, 0, sizeof n);
-    n.function = function;
-    n.grid[0] = (unsigned)groups;
-    n.block[0] = RLX_CUDA_LOOP_THREADS;
-    n.grid[1] = n.grid[2] = n.block[1] = n.block[2] = 1;
-    n.extra = extra;
+    rlx_cuda_give(args, &bytes, extra);
+    rlx_cuda_set_node(&n, function, (unsigned)groups, RLX_CUDA_LOOP_THREADS, extra);
     if (groups > 0x7fffffffu)
         return RLX_ERR_DEVICE;
     return rlx_cuda_status(c->api.graph_kernel(node, c->graph, NULL, 0, &n));
