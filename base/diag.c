@@ -79,6 +79,25 @@ void diag_note(Diag *d, Span span, const char *fmt, ...)
     va_end(args);
 }
 
+void diag_note_names(Diag *d, Span span, const char *wanted, const char *const *names,
+                     const char *const *shown, uint32_t n)
+{
+    enum { MOST = 3 };
+    const char *close = str_closest(wanted, names, n);
+    Str text = str_new(d->arena);
+    uint32_t first = n, count = 0;
+    for (uint32_t i = n; close && i-- > 0;)
+        first = names[i] == close ? i : first;
+    for (uint32_t k = 0; k <= n && count < MOST; k++) { // the close one, then the others in their order
+        const uint32_t i = k == 0 ? first : k - 1;
+        if (i < n && (k == 0 || i != first))
+            str_printf(&text, "%s%s", count++ ? ", " : "", (shown ? shown : names)[i]);
+    }
+    if (n > count)
+        str_printf(&text, " and %u more", n - count);
+    diag_note(d, span, n ? "it has: %s" : "it has none%s", str_text(&text));
+}
+
 // ---- printing --------------------------------------------------------------
 
 // Bytes of the valid, visible UTF-8 character at p, or 0.

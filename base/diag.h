@@ -63,6 +63,10 @@ void diag_note(Diag *d, Span span, const char *fmt, ...) __attribute__((format(p
 // JSON one object a line (docs/JSON.md), with the notes of a message inside it.
 typedef enum DiagStyle { DIAG_PLAIN, DIAG_COLOUR, DIAG_JSON } DiagStyle;
 void diag_print(const Diag *d, FILE *out, DiagStyle style);
+// A note with the names that there are in place of `wanted`: "it has: x, y and 7 more", the one most like it
+// first, at most three. shown: the names as they are printed; NULL: names.
+void diag_note_names(Diag *d, Span span, const char *wanted, const char *const *names,
+                     const char *const *shown, uint32_t n);
 // "E0102" for a code; the reverse returns false for an unknown text (case-insensitive).
 const char *diag_code_text(DiagCode code);
 bool diag_code_parse(const char *text, DiagCode *out);

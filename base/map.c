@@ -25,16 +25,46 @@ static uint64_t load_le(const unsigned char *p, size_t n)
     return w;
 }
 
-uint64_t hash_bytes64(const void *p, size_t n, uint64_t seed)
+Hasher hasher_begin(uint64_t n, uint64_t seed)
+{
+    return (Hasher){.h = mix(seed, n)};
+}
+
+// Bytes that fill up a word, or begin one.
+static size_t add_to_word(Hasher *h, const unsigned char *bytes, size_t n)
+{
+    const size_t taken = n < 8 - h->n_word ? n : 8 - h->n_word;
+    h->word |= load_le(bytes, taken) << (8 * h->n_word);
+    h->n_word += (uint32_t)taken;
+    if (h->n_word == 8)
+        *h = (Hasher){.h = mix(h->h, h->word)};
+    return taken;
+}
+
+void hasher_add(Hasher *h, const void *p, size_t n)
 {
     const unsigned char *bytes = p;
-    uint64_t h = mix(seed, n);
-    for (; n >= 8; bytes += 8, n -= 8)
-        h = mix(h, load_le(bytes, 8));
-    if (n)
-        h = mix(h, load_le(bytes, n));
-    h = mix(h, h >> 32);
-    return h ^ (h >> 32);
+    size_t i = h->n_word != 0 && n != 0 ? add_to_word(h, bytes, n) : 0;
+    uint64_t sum = h->h;
+    for (; h->n_word == 0 && n - i >= 8; i += 8)
+        sum = mix(sum, load_le(bytes + i, 8));
+    h->h = sum;
+    if (i < n)
+        add_to_word(h, bytes + i, n - i);
+}
+
+uint64_t hasher_end(const Hasher *h)
+{
+    uint64_t sum = h->n_word != 0 ? mix(h->h, h->word) : h->h;
+    sum = mix(sum, sum >> 32);
+    return sum ^ (sum >> 32);
+}
+
+uint64_t hash_bytes64(const void *p, size_t n, uint64_t seed)
+{
+    Hasher h = hasher_begin(n, seed);
+    hasher_add(&h, p, n);
+    return hasher_end(&h);
 }
 
 uint32_t hash_bytes(const void *p, size_t n)

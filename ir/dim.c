@@ -13,7 +13,7 @@ static Dim append_expr(DimTable *t, const DimExpr *e)
 {
     DimExpr *copy = arena_copy(t->arena, e, sizeof *e);
     vec_push(t->arena, &t->exprs, copy);
-    return (Dim)((uint64_t)INT64_MIN + t->exprs.len - 1);
+    return DIM_TAG + (Dim)t->exprs.len - 1;
 }
 
 static Dim intern_expr(DimTable *t, const void *key, size_t key_len, DimExpr *e)
@@ -38,6 +38,11 @@ Dim dim_unknown(DimTable *t)
 bool dim_is_unknown(const DimTable *t, Dim d)
 {
     return !dim_is_const(d) && dim_expr(t, d)->kind == DIM_UNKNOWN;
+}
+
+bool dim_is_valid(const DimTable *t, Dim d)
+{
+    return dim_is_const(d) || (d >= DIM_TAG && d - DIM_TAG < (int64_t)t->exprs.len);
 }
 
 Dim dim_constant(DimTable *t, int64_t v)
@@ -208,14 +213,59 @@ void dim_sum_add_term(const DimTable *t, DimSum *s, const DimTerm *term)
     s->n++;
 }
 
+// s += sign * d
+static void add_signed(const DimTable *t, DimSum *s, Dim d, int64_t sign)
+{
+    DimSum other;
+    dim_sum_load(t, &other, d);
+    s->is_over |= other.is_over;
+    dim_sum_add_constant(s, sign * other.constant);
+    for (uint32_t i = 0; i < other.n && !s->is_over; i++) {
+        other.term[i].coef *= sign;
+        dim_sum_add_term(t, s, &other.term[i]);
+    }
+}
+
+// The sum with `operand` in place of the minimum or maximum that is its term i.
+static DimSum put_operand(const DimTable *t, const DimSum *s, uint32_t i, Dim operand)
+{
+    DimSum out = *s;
+    remove_term(&out, i);
+    add_signed(t, &out, operand, s->term[i].coef);
+    return out;
+}
+
+// A sum with a minimum or maximum is one itself, of sums. It is written so where one of them is a number and
+// the rest is none: n - max(0, n - 1) is min(1, n), whose range is that of a size.
+static bool spread_sum(DimTable *t, const DimSum *s, Dim *out)
+{
+    for (uint32_t i = 0; i < s->n && s->n > 1; i++) {
+        const DimTerm *m = &s->term[i];
+        const DimExpr *e = m->n == 1 && (m->coef == 1 || m->coef == -1) ? dim_expr(t, m->atom[0]) : NULL;
+        if (!e || (e->kind != DIM_MIN && e->kind != DIM_MAX))
+            continue;
+        const DimSum a = put_operand(t, s, i, e->a), b = put_operand(t, s, i, e->b);
+        if (a.is_over || b.is_over || (a.n && b.n))
+            continue;
+        const bool is_min = (e->kind == DIM_MIN) == (m->coef == 1);
+        const Dim x = dim_sum_store(t, &a), y = dim_sum_store(t, &b);
+        *out = is_min ? dim_min(t, x, y) : dim_max(t, x, y);
+        return true;
+    }
+    return false;
+}
+
 Dim dim_sum_store(DimTable *t, const DimSum *s)
 {
+    Dim spread = 0;
     if (s->is_over)
         return dim_unknown(t);
     if (s->n == 0)
         return dim_constant(t, s->constant);
     if (s->n == 1 && s->constant == 0 && s->term[0].coef == 1 && s->term[0].n == 1)
         return s->term[0].atom[0];
+    if (spread_sum(t, s, &spread))
+        return spread;
     uint64_t key[2 + DIM_MAX_TERMS * TERM_WORDS];
     uint64_t *w = key;
     DimExpr e = {.kind = DIM_SUM, .size = 1, .constant = s->constant, .n_terms = s->n, .terms = s->term};
@@ -230,19 +280,6 @@ Dim dim_sum_store(DimTable *t, const DimSum *s)
         }
     }
     return intern_expr(t, key, (size_t)(w - key) * sizeof *key, &e);
-}
-
-// s += sign * d
-static void add_signed(const DimTable *t, DimSum *s, Dim d, int64_t sign)
-{
-    DimSum other;
-    dim_sum_load(t, &other, d);
-    s->is_over |= other.is_over;
-    dim_sum_add_constant(s, sign * other.constant);
-    for (uint32_t i = 0; i < other.n && !s->is_over; i++) {
-        other.term[i].coef *= sign;
-        dim_sum_add_term(t, s, &other.term[i]);
-    }
 }
 
 Dim dim_add(DimTable *t, Dim a, Dim b)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dimensions: constants, or interned integer expressions over named symbols with [min, max] and multiple-of.
 // A Dim is a plain int64: values above DIM_SYMBOLIC_BELOW are constants (also negative ones, as intermediate
-// results), the others name an expression in the table. Equal expressions have equal Dims (canonical sums of
-// products).
+// results), the others name an expression in the table, under a tag that no number has by accident. Equal
+// expressions have equal Dims (canonical sums of products).
 #ifndef IR_DIM_H
 #define IR_DIM_H
 
@@ -44,6 +44,24 @@ static inline bool dim_is_const(Dim d)
 {
     return d > DIM_SYMBOLIC_BELOW;
 }
+
+// The only two ways from a number of a file, an option or a user's tensor to a Dim: any other number could be
+// the name of an expression. A size is from 0 to DIM_MAX_VALUE, else false; an entry of a list (a slice's
+// end, a pad) may be negative, and saturates at +-DIM_MAX_ENTRY, as good as infinite; dims have room for sums
+// of them.
+#define DIM_MAX_ENTRY (INT64_C(1) << 60)
+static inline bool dim_from_size(int64_t v, Dim *out)
+{
+    const bool fits = v >= 0 && v <= DIM_MAX_VALUE;
+    *out = fits ? v : 0;
+    return fits;
+}
+static inline Dim dim_from_entry(int64_t v)
+{
+    return v > DIM_MAX_ENTRY ? DIM_MAX_ENTRY : v < -DIM_MAX_ENTRY ? -DIM_MAX_ENTRY : v;
+}
+// Whether d is a constant or names an expression of this table.
+bool dim_is_valid(const DimTable *t, Dim d);
 
 // The symbol of that name; made with the range if new (an existing one keeps its range).
 Dim dim_symbol(DimTable *t, const char *name, int64_t min, int64_t max, int64_t multiple);

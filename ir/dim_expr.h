@@ -10,7 +10,7 @@
 
 // Beyond these an expression is unknown. DIM_MAX_SIZE counts it written out as a tree, so it bounds every
 // recursion.
-enum { DIM_MAX_TERMS = 64, DIM_MAX_FACTORS = 8, DIM_MAX_SIZE = 512 };
+enum { DIM_MAX_TERMS = 128, DIM_MAX_FACTORS = 8, DIM_MAX_SIZE = 1024 };
 
 typedef enum DimKind {
     DIM_SYMBOL,
@@ -47,9 +47,14 @@ typedef struct DimSum {
     DimTerm term[DIM_MAX_TERMS];
 } DimSum;
 
+// The name of expression i is DIM_TAG + i: far below DIM_SYMBOLIC_BELOW, and far from INT64_MIN and other
+// numbers that stand in files. A number that came past dim_from_size ends in the assertion.
+#define DIM_TAG (INT64_MIN + (INT64_C(0x1d1a5b3d) << 32))
+
 static inline const DimExpr *dim_expr(const DimTable *t, Dim d)
 {
-    return t->exprs.data[(uint64_t)d - (uint64_t)INT64_MIN];
+    rlx_assert(!dim_is_const(d) && dim_is_valid(t, d));
+    return t->exprs.data[d - DIM_TAG];
 }
 
 // Constants stay well inside of int64, so that sums of two never wrap into the range of expressions.

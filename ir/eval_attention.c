@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Meanings of attention and of rope. Scores, weights and sums stay in double; the result is rounded once.
+// Meaning of attention. Scores, weights and sums stay in double; the result is rounded once.
 #include "ir/eval_ops.h"
 
 #include <math.h>
@@ -181,29 +181,5 @@ bool eval_attention_merge(EvalCtx *c)
     for (int64_t i = 0; i < rows; i++)
         merge_row(part + i * splits * size, splits, size, y + i * (size - ATTENTION_PART_EXTRA));
     eval_store(c, 0, y);
-    return true;
-}
-
-// Each pair (x1, x2) turns by the angle of its place: (x1 cos - x2 sin, x2 cos + x1 sin).
-bool eval_rope(EvalCtx *c)
-{
-    const Tensor *x = &c->in[0];
-    const bool interleaved = eval_flag(c, A_rope_interleaved);
-    const int64_t size = x->dim[x->rank - 1], half = size / 2;
-    Tensor pairs = *x;
-    pairs.dim[x->rank - 1] = half;
-    EvalWalk w = {.rank = x->rank, .n = 2, .dim = pairs.dim};
-    eval_broadcast_strides(&c->in[1], x->rank, w.stride[0]);
-    eval_broadcast_strides(&c->in[2], x->rank, w.stride[1]);
-    for (int64_t i = 0; i < x->numel / 2; i++, eval_walk_next(&w)) {
-        const int64_t row = i / half * size, k = i % half;
-        const int64_t first = row + (interleaved ? 2 * k : k),
-                      second = row + (interleaved ? 2 * k + 1 : k + half);
-        const double cosine = tensor_get_f64(&c->in[1], w.offset[0]),
-                     sine = tensor_get_f64(&c->in[2], w.offset[1]);
-        const double x1 = tensor_get_f64(x, first), x2 = tensor_get_f64(x, second);
-        tensor_set_f64(&c->out[0], first, x1 * cosine - x2 * sine);
-        tensor_set_f64(&c->out[0], second, x2 * cosine + x1 * sine);
-    }
     return true;
 }

@@ -23,7 +23,7 @@ struct Rows {
     const unsigned char *data;
     const BlockFormat *f;       // of blocks
     const double *scale, *bias; // of groups
-    int64_t bits, groups;
+    int64_t bits, groups, pitch, per_word; // pitch: bytes of a row
 };
 
 static void decode_blocks(const Rows *r, int64_t n, float *row)
@@ -35,9 +35,11 @@ static void decode_blocks(const Rows *r, int64_t n, float *row)
 
 static void decode_groups(const Rows *r, int64_t n, float *row)
 {
-    const unsigned char *bytes = r->data + n * (r->inner * r->bits / 8);
+    const unsigned char *bytes = r->data + n * r->pitch;
     for (int64_t i = 0; i < r->inner; i++) {
-        const int64_t bit = i * r->bits, g = n * r->groups + i / (r->inner / r->groups);
+        const int64_t bit =
+            r->per_word == 0 ? i * r->bits : i / r->per_word * 32 + i % r->per_word * r->bits;
+        const int64_t g = n * r->groups + i / (r->inner / r->groups);
         const unsigned above = bit % 8 + r->bits > 8 ? bytes[bit / 8 + 1] : 0;
         const unsigned both = bytes[bit / 8] | above << 8;
         const unsigned q = both >> (bit % 8) & ((1u << r->bits) - 1);
@@ -88,14 +90,18 @@ static Rows blocks_of(const EvalCtx *c, AttrId format, uint32_t leading)
     return r;
 }
 
+// The attribute behind `bits` says how many there are in a word.
 static Rows groups_of(EvalCtx *c, AttrId bits, uint32_t leading, uint32_t first)
 {
+    const Tensor *w = &c->in[1];
     Rows r = rows_of(c, leading);
     r.decode = decode_groups;
     r.bits = node_get_int(c->node, bits);
     r.scale = eval_doubles(c, first);
     r.bias = eval_doubles(c, first + 1);
     r.groups = c->in[first].dim[leading + 1];
+    r.per_word = node_get_int(c->node, bits + 1);
+    r.pitch = w->dtype == DTYPE_u32 ? 4 * w->dim[leading + 1] : w->dim[leading + 1] * w->dim[leading + 2];
     return r;
 }
 

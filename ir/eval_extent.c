@@ -44,9 +44,18 @@ void eval_extents_assume(const EvalRun *run, NodeId id, int64_t *value)
     }
 }
 
-static bool read_extents(const EvalRun *run, NodeId id, const Tensor *results, int64_t *value)
+static bool is_over(const EvalRun *run, const GraphExtent *e, int64_t v, int64_t max)
 {
-    bool any = false;
+    const Graph *g = run->g;
+    const char *name = g->dims->symbols.data[dim_as_symbol(g->dims, e->dim)].name;
+    return v > max &&
+           !diag_error(g->diag, node_span(g, e->value), E0403,
+                       GRAPH_RANGE "the size '%s' is %lld, over %lld", name, (long long)v, (long long)max);
+}
+
+// False: a size is over its largest, which is reported.
+static bool read_extents(const EvalRun *run, NodeId id, const Tensor *results, int64_t *value, bool *any)
+{
     for (uint32_t i = 0; i < run->g->extents.len; i++) {
         const GraphExtent *e = &run->g->extents.data[i];
         const int64_t index = result_index(run->g, e, id);
@@ -54,10 +63,12 @@ static bool read_extents(const EvalRun *run, NodeId id, const Tensor *results, i
         if (index < 0 || !dim_eval(run->g->dims, e->max, run->symbols, &max))
             continue;
         const int64_t v = tensor_get_i64(&results[index], 0);
-        *value_of(run, e, value) = v < 0 ? 0 : v > max ? max : v;
-        any = true;
+        if (is_over(run, e, v, max))
+            return false;
+        *value_of(run, e, value) = v < 0 ? 0 : v;
+        *any = true;
     }
-    return any;
+    return true;
 }
 
 // The box of t that has the sizes of `to`.
@@ -79,14 +90,18 @@ static void cut(const Tensor *t, Tensor *to)
 
 bool eval_extents_end(const EvalRun *run, NodeId id, const Node *n, Tensor *results, int64_t *value)
 {
-    if (!value || !read_extents(run, id, results, value))
+    bool any = false;
+    if (value && !read_extents(run, id, results, value, &any))
+        return false;
+    if (!any)
         return true;
     for (uint32_t i = 0; i < n->n_results; i++) {
         const Shape *s = n->n_results > 1 ? &n->results[i].shape : n->shape;
         int64_t dim[SHAPE_MAX_RANK];
         for (uint32_t d = 0; d < s->rank; d++)
             if (!dim_eval(run->g->dims, s->dim[d], run->symbols, &dim[d]))
-                return false;
+                return diag_error(run->g->diag, node_span(run->g, id), E0207,
+                                  "a size depends on a dimension without a value");
         if (s->rank == 0 || memcmp(dim, results[i].dim, s->rank * sizeof *dim) == 0)
             continue;
         Tensor t = tensor_new(run->arena, results[i].dtype, s->rank, dim);

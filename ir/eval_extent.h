@@ -9,7 +9,8 @@
 int64_t *eval_extents_begin(EvalRun *run);
 // Before a node is evaluated: sizes that it computes itself are taken at their largest.
 void eval_extents_assume(const EvalRun *run, NodeId id, int64_t *value);
-// After: reads the sizes that it computed, and cuts its results. False: a size is not known.
+// After: reads the sizes that it computed, and cuts its results. False: a size is not known, or larger than
+// its largest, which is reported.
 bool eval_extents_end(const EvalRun *run, NodeId id, const Node *n, Tensor *results, int64_t *value);
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The graph object itself and what reads it. Building, rewriting and interning have files of their own.
+#include "ir/eval_work.h"
 #include "ir/intern.h"
 #include "ir/tensor.h"
 
@@ -23,6 +24,7 @@ Graph *graph_new(Arena *a, Diag *d, const char *name)
     g->dims = ARENA_NEW(a, DimTable);
     g->dims->arena = a;
     g->payloads = ARENA_NEW(a, Map);
+    g->budget = ARENA_NEW(a, EvalBudget);
     return g;
 }
 
@@ -31,6 +33,7 @@ Graph *graph_new_like(Graph *parent, const char *name)
     Graph *g = new_graph(parent->arena, parent->diag, name);
     g->dims = parent->dims;
     g->payloads = parent->payloads;
+    g->budget = parent->budget;
     g->notes = parent->notes;
     return g;
 }

@@ -75,7 +75,10 @@ typedef struct OpInfo {
 } OpInfo;
 
 extern const OpInfo op_info[OP_COUNT];
+// By its name, or an older one that is still read.
 bool op_parse(const char *name, OpId *out);
+// The older name of an op, NULL: it never had another.
+const char *op_old_name(OpId op);
 // Computes each element from the elements at its place: what kernels compute in place, on scalars.
 static inline bool op_is_pointwise(OpId op)
 {
@@ -182,6 +185,7 @@ typedef struct GraphSymbols {
     const Symbol *symbol; // range; dflt: the first value
     const Dim *dim;
     const Shape **inputs, **outputs; // of the model, in order
+    const Shape **states;            // of the graph, in order
 } GraphSymbols;
 
 // What the extent pass knows about a value that it planned at its largest: along `axis` only the first `size`
@@ -198,6 +202,7 @@ typedef struct GraphLive {
 // the end (0 until set).
 typedef struct GraphState {
     NodeId node, next;
+    const char *output; // of the model, which is read from the state after a run (--handle); or NULL
 } GraphState;
 
 // An input or output of the model from which the graph was imported. What it consists of are inputs or
@@ -214,15 +219,22 @@ typedef struct GraphIo {
     DType dtype;    // of the elements; u8 for strings
     const char *const *parts;
     uint32_t n_parts;
+    // What the columns of a matrix are called where the model makes maps of its rows: names, or numbers.
+    const char *const *text_keys;
+    const int64_t *keys;
+    uint32_t n_keys; // 0: no maps
 } GraphIo;
 
 // What must hold for the results of a run to mean anything: `cond` is a bool with one element. A run whose
 // condition is false ends with an error and the message; it changes no state. In a branch of an `if` it must
-// hold when the branch is taken.
+// hold when the branch is taken. One whose message begins with GRAPH_RANGE says that a size is within its
+// bound: generated code returns another status.
 typedef struct GraphCheck {
     NodeId cond;
     const char *message;
 } GraphCheck;
+
+#define GRAPH_RANGE "range: "
 
 // What the files with the model's weights say about themselves, for those who write such files.
 typedef struct GraphNote {
@@ -256,6 +268,7 @@ struct Graph {
     // of sub-graphs inside: 0 = none; at most GRAPH_MAX_DEPTH, which bounds every recursion into them
     uint32_t depth;
     Map *payloads; // shapes and attribute payloads by content; shared with sub-graphs and copies
+    struct EvalBudget *budget; // of evaluating at compile time (eval_work.h); shared in the same way
 };
 
 Graph *graph_new(Arena *a, Diag *d, const char *name);
@@ -290,6 +303,8 @@ void node_graph(NodeBuild *b, AttrId id, Graph *sub);
 // Checks counts, fills defaults, normalises negative axes, infers types (ir/shape.h), hash-conses.
 NodeId node_end(NodeBuild *b);
 
+// A name for a node that has none: of a constant, what the model calls it.
+void graph_label(Graph *g, NodeId id, const char *label);
 // Shorthands. Spans and labels are taken from the operand where none is given.
 NodeId graph_input(Graph *g, const char *name, DType t, const Shape *s, Span span);
 NodeId graph_param(Graph *g, const char *name, DType t, const Shape *s, const void *init, uint64_t bytes,
@@ -366,6 +381,9 @@ void shape_print(const DimTable *t, DType dtype, const Shape *s, Str *out); // f
 Dim graph_extent(Graph *g, const char *name, NodeId value, Dim max);
 // The same for a symbol that is in the table already, as files have it. False: not valid, which was reported.
 bool graph_add_extent(Graph *g, Dim symbol, NodeId value, Dim max);
+// The size that the symbol stands for, here or in sub-graphs, is at most `bound`: where it could be more, a
+// check says so. False: it is one that a node computes for its own result, or no size of its graph: reported.
+bool graph_limit_extent(Graph *g, uint32_t symbol, int64_t bound);
 const GraphExtent *graph_find_extent(const Graph *g, uint32_t symbol); // NULL: another symbol
 bool graph_dim_is_computed(const Graph *g, Dim d);                     // has such a symbol in it
 bool graph_dim_uses(const Graph *g, Dim d, const GraphExtent *of);     // has this one (NULL: any)
@@ -382,6 +400,9 @@ void graph_add_live(Graph *g, NodeId node, uint32_t axis, NodeId size);
 // A copy with only the nodes that outputs, states, checks, extents and inputs need, in the same order. map
 // (may be NULL) gets one entry a node.
 Graph *graph_compact(Graph *g, NodeId **map);
+// The same, with the inputs in front of all other nodes, in the order of their list: the text form knows no
+// other order.
+Graph *graph_sort_inputs(Graph *g);
 // A copy in which inputs are what becomes[i] says: OP_input, OP_param or OP_state (without an initial value;
 // the caller sets `next`). They follow the params and states that are there. room: by input; NULL: its own
 // shape, else that of the param or state, of which the input is the first elements along all axes. False:

@@ -86,6 +86,8 @@ void node_ints(NodeBuild *b, AttrId id, const int64_t *values, uint32_t n)
 {
     AttrVal *v = add_attr(b, id);
     rlx_assert(attr_info[id].type == ATTR_INTS || attr_info[id].type == ATTR_DIMS);
+    for (uint32_t i = 0; attr_info[id].type == ATTR_DIMS && i < n; i++)
+        rlx_assert(dim_is_valid(b->graph->dims, values[i]));
     v->len = n;
     v->u.ints = intern_ints(b->graph, values, n);
 }

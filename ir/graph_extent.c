@@ -47,6 +47,56 @@ bool graph_add_extent(Graph *g, Dim symbol, NodeId value, Dim max)
     return true;
 }
 
+// Does the node that computes the size have it itself? Then it writes as many elements as it finds.
+static bool is_own_size(const Graph *g, const GraphExtent *e)
+{
+    const Node *n = graph_node(g, e->value);
+    bool is_own = false;
+    if (n->op != OP_result)
+        return false;
+    const Node *of = graph_node(g, n->src[0]);
+    for (uint32_t i = 0; i < of->shape->rank; i++)
+        is_own = is_own || graph_dim_uses(g, of->shape->dim[i], e);
+    return is_own;
+}
+
+static bool limit(Graph *g, GraphExtent *e, int64_t bound)
+{
+    Symbol *s = &g->dims->symbols.data[dim_as_symbol(g->dims, e->dim)];
+    const Span span = node_span(g, e->value);
+    int64_t low = 0, high = 0;
+    dim_range(g->dims, e->max, &low, &high);
+    if (high <= bound)
+        return true;
+    if (is_own_size(g, e))
+        return diag_error(g->diag, span, E0206,
+                          "the size '%s' cannot be limited to %lld: %s may find up to %lld", s->name,
+                          (long long)bound, op_info[graph_node(g, graph_node(g, e->value)->src[0])->op].name,
+                          (long long)high);
+    const char *message =
+        arena_printf(g->arena, GRAPH_RANGE "the size '%s' is over %lld", s->name, (long long)bound);
+    const NodeId most = graph_scalar(g, DTYPE_i64, (double)bound, span);
+    e->max = dim_min(g->dims, e->max, bound);
+    s->max = s->max < bound ? s->max : bound;
+    return graph_check(g, graph_op2(g, OP_le, e->value, most), message);
+}
+
+// Sub-graphs nest at most GRAPH_MAX_DEPTH deep.
+bool graph_limit_extent(Graph *g, uint32_t symbol, int64_t bound)
+{
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < g->extents.len; i++)
+        if (dim_as_symbol(g->dims, g->extents.data[i].dim) == (int32_t)symbol)
+            ok = limit(g, &g->extents.data[i], bound);
+    for (NodeId id = 1; ok && id < g->nodes.len; id++) {
+        const Node n = *graph_node(g, id);
+        for (uint32_t i = 0; ok && i < n.n_attr; i++)
+            if (attr_info[n.attr[i].id].type == ATTR_GRAPH)
+                ok = graph_limit_extent(n.attr[i].u.graph, symbol, bound);
+    }
+    return ok;
+}
+
 const GraphExtent *graph_find_extent(const Graph *g, uint32_t symbol)
 {
     for (uint32_t i = 0; i < g->extents.len; i++)

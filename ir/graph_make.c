@@ -82,7 +82,7 @@ NodeId graph_state(Graph *g, const char *name, DType t, const Shape *s, const vo
                        {.id = A_state_init, .len = bytes, .u.blob = init}};
     NodeId id = add_named(g, OP_state, &(TensorType){t, *s}, attr, 2, span);
     if (id)
-        vec_push(g->arena, &g->states, ((GraphState){id, 0}));
+        vec_push(g->arena, &g->states, ((GraphState){.node = id}));
     return id;
 }
 
@@ -109,6 +109,12 @@ NodeId graph_scalar(Graph *g, DType t, double v, Span span)
 
 // --- shorthands ---
 
+// Names of constants say nothing about what is computed with them.
+static bool has_place(const Graph *g, NodeId id)
+{
+    return g->labels.data[id] && graph_node(g, id)->op != OP_const;
+}
+
 static NodeBuild begin_like(Graph *g, OpId op, NodeId a)
 {
     return node_begin(g, op, g->spans.data[a], g->labels.data[a]);
@@ -123,7 +129,7 @@ NodeId graph_op1(Graph *g, OpId op, NodeId a)
 
 NodeId graph_op2(Graph *g, OpId op, NodeId a, NodeId b)
 {
-    NodeBuild build = begin_like(g, op, g->labels.data[a] || !b ? a : b);
+    NodeBuild build = begin_like(g, op, has_place(g, a) || !b ? a : b);
     node_src(&build, a);
     node_src(&build, b);
     return node_end(&build);
@@ -131,7 +137,7 @@ NodeId graph_op2(Graph *g, OpId op, NodeId a, NodeId b)
 
 NodeId graph_op3(Graph *g, OpId op, NodeId a, NodeId b, NodeId c)
 {
-    NodeBuild build = begin_like(g, op, g->labels.data[a] || !b ? a : b);
+    NodeBuild build = begin_like(g, op, has_place(g, a) || !b ? a : b);
     node_src(&build, a);
     node_src(&build, b);
     node_src(&build, c);
@@ -148,14 +154,23 @@ NodeId graph_cast(Graph *g, NodeId a, DType to)
     return node_end(&b);
 }
 
-NodeId graph_reshape(Graph *g, NodeId a, const Shape *s)
+static NodeId reshape_by(Graph *g, NodeId a, const Shape *s)
 {
-    if (shape_equal(graph_node(g, a)->shape, s))
-        return a;
     NodeBuild b = begin_like(g, OP_reshape, a);
     node_src(&b, a);
     node_ints(&b, A_reshape_shape, s->dim, s->rank);
     return node_end(&b);
+}
+
+NodeId graph_reshape(Graph *g, NodeId a, const Shape *s)
+{
+    const Shape *from = graph_node(g, a)->shape, empty = {.rank = 1};
+    bool is_copied = false; // a 0 stands for the size that the operand has there
+    if (shape_equal(from, s))
+        return a;
+    for (uint32_t i = 0; i < s->rank && i < from->rank; i++)
+        is_copied |= s->dim[i] == 0 && from->dim[i] != 0;
+    return reshape_by(g, is_copied ? reshape_by(g, a, &empty) : a, s);
 }
 
 NodeId graph_transpose(Graph *g, NodeId a, const int64_t *perm)

@@ -242,6 +242,8 @@ typedef struct Copy {
     const Shape *const *room; // by input: the shape of what it becomes; NULL: its own
     NodeId *leaf;             // by input: what it became
     NodeId *map;
+    bool *is_settled; // by extent: what computes it comes first
+    bool is_sorted;   // inputs come first, in the order of their list
     NodeId src[NODE_MAX_SRC];
 } Copy;
 
@@ -401,6 +403,41 @@ static bool copy_node(Copy *c, NodeId id)
     return c->map[id] != 0;
 }
 
+static bool has_size(const Graph *g, const Node *n, const GraphExtent *e)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < n->shape->rank; i++)
+        any = any || graph_dim_uses(g, n->shape->dim[i], e);
+    return any;
+}
+
+// Passes may have replaced what computes a size by nodes that come after those that have it: they go first.
+// Recursion: each round settles a size.
+static bool copy_sizes(Copy *c, NodeId id)
+{
+    const Graph *g = c->from;
+    for (uint32_t i = 0; i < g->extents.len; i++) {
+        const GraphExtent *e = &g->extents.data[i];
+        if (e->value <= id || c->map[e->value] != 0 || c->is_settled[i] || !has_size(g, graph_node(g, id), e))
+            continue;
+        Arena scratch = {0};
+        uint8_t *needed = ARENA_ARRAY(&scratch, uint8_t, e->value + 1);
+        bool ok = true;
+        c->is_settled[i] = true;
+        needed[e->value] = 1;
+        for (NodeId at = e->value; at > 0; at--)
+            for (uint32_t k = 0; needed[at] && k < graph_node(g, at)->n_src; k++)
+                needed[graph_node(g, at)->src[k]] = 1;
+        for (NodeId at = 1; ok && !needed[id] && at <= e->value; at++)
+            ok = !needed[at] || c->map[at] != 0 ||
+                 (copy_sizes(c, at) && (c->map[at] != 0 || copy_node(c, at)));
+        arena_free(&scratch);
+        if (!ok)
+            return false;
+    }
+    return true;
+}
+
 // The lists of leaves keep their order, whatever the order of the ids.
 static void copy_lists(Copy *c)
 {
@@ -421,12 +458,14 @@ static void copy_lists(Copy *c)
         if (kind_of_input(c, i) == OP_param)
             vec_push(to->arena, &to->params, c->leaf[i]);
     for (uint32_t i = 0; i < from->states.len; i++) {
-        GraphState s = {c->map[from->states.data[i].node], c->map[from->states.data[i].next]};
+        GraphState s = from->states.data[i];
+        s.node = c->map[s.node];
+        s.next = c->map[s.next];
         vec_push(to->arena, &to->states, s);
     }
     for (uint32_t i = 0; i < from->inputs.len; i++)
         if (kind_of_input(c, i) == OP_state)
-            vec_push(to->arena, &to->states, ((GraphState){c->leaf[i], 0}));
+            vec_push(to->arena, &to->states, ((GraphState){.node = c->leaf[i]}));
     for (uint32_t i = 0; i < from->outputs.len; i++) {
         graph_output(to, from->outputs.data[i].name, c->map[from->outputs.data[i].node]);
         to->outputs.data[i].shape_of = from->outputs.data[i].shape_of;
@@ -460,10 +499,13 @@ static bool copy_graph(Copy *c)
     const uint8_t *is_live = graph_mark_live(c->from, &scratch);
     bool ok = true;
     c->map = ARENA_ARRAY(c->to->arena, NodeId, c->from->nodes.len);
+    c->is_settled = ARENA_ARRAY(&scratch, bool, c->from->extents.len + 1);
     if (c->becomes)
         ok = convert_inputs(c);
+    for (uint32_t i = 0; ok && c->is_sorted && i < c->from->inputs.len; i++)
+        ok = copy_sizes(c, c->from->inputs.data[i]) && copy_node(c, c->from->inputs.data[i]);
     for (NodeId id = 1; ok && id < c->from->nodes.len; id++)
-        ok = !is_live[id] || c->map[id] != 0 || copy_node(c, id);
+        ok = !is_live[id] || (copy_sizes(c, id) && (c->map[id] != 0 || copy_node(c, id)));
     if (ok)
         copy_lists(c);
     arena_free(&scratch);
@@ -485,19 +527,24 @@ bool graph_convert_inputs(Graph *g, const OpId *becomes, const Shape *const *roo
     return ok;
 }
 
-Graph *graph_compact(Graph *g, NodeId **map)
+static Graph *copy_settled(Graph *g, Copy *c, NodeId **map)
 {
-    Arena scratch = {0};
-    Copy *c = ARENA_NEW(&scratch, Copy);
     c->from = g;
     c->to = graph_new_like(g, g->name);
-    bool ok = copy_graph(c);
-    rlx_assert(ok); // no type changes, so no rule can fail
-    Graph *to = c->to;
+    rlx_assert(copy_graph(c)); // no type changes, so no rule can fail
     if (map)
         *map = c->map;
-    arena_free(&scratch);
-    return to;
+    return c->to;
+}
+
+Graph *graph_compact(Graph *g, NodeId **map)
+{
+    return copy_settled(g, &(Copy){0}, map);
+}
+
+Graph *graph_sort_inputs(Graph *g)
+{
+    return copy_settled(g, &(Copy){.is_sorted = true}, NULL);
 }
 
 static bool check_values(Graph *g, DimValues v)
@@ -521,14 +568,7 @@ bool graph_copy_bound(Graph *from, DimValues v, Graph *to)
 {
     if (!check_values(from, v))
         return false;
-    Arena scratch = {0};
-    Copy *c = ARENA_NEW(&scratch, Copy);
-    c->from = from;
-    c->to = to;
-    c->bound = &v;
-    bool ok = copy_graph(c);
-    arena_free(&scratch);
-    return ok;
+    return copy_graph(&(Copy){.from = from, .to = to, .bound = &v});
 }
 
 bool graph_make_room(Graph *g, const GraphRoom *rooms, uint32_t n, Graph **out)

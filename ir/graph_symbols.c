@@ -62,17 +62,35 @@ static const Shape *shape_in_symbols(const Graph *g, NodeId id)
     return any ? s : NULL;
 }
 
+// The sum of as many ones as an open size says is the entry of the page: no ones are added up.
+static NodeId step_count(Graph *g, NodeId id, void *ctx)
+{
+    const Node *n = graph_node(g, id);
+    const Node *ones = n->op == OP_reduce_sum ? graph_node(g, n->src[0]) : NULL;
+    double one = 0;
+    (void)ctx;
+    if (ones == NULL || ones->op != OP_expand || ones->shape->rank != 1 || n->shape->rank != 0 ||
+        !node_is_scalar_const(g, ones->src[0], &one) || one != 1 ||
+        !graph_dim_is_set(g, ones->shape->dim[0]))
+        return id;
+    return graph_cast(g, graph_dim_value(g, ones->shape->dim[0], node_span(g, id)), (DType)n->dtype);
+}
+
 bool graph_bind_open(Graph *g, DimValues v, const uint32_t *open, const int64_t *first, uint32_t n,
                      Graph **out)
 {
     Graph *to = *out = graph_new_like(g, g->name);
     if (!add_page(g, open, first, n, to) || !graph_copy_bound(g, v, to))
         return false;
+    graph_rewrite(to, step_count, NULL);
     GraphSymbols *s = arena_copy(to->arena, to->symbols, sizeof *s);
     s->n_inputs = to->inputs.len;
     s->n_outputs = to->outputs.len;
     s->inputs = ARENA_ARRAY(to->arena, const Shape *, s->n_inputs + 1);
     s->outputs = ARENA_ARRAY(to->arena, const Shape *, s->n_outputs + 1);
+    s->states = ARENA_ARRAY(to->arena, const Shape *, to->states.len + 1);
+    for (uint32_t i = 0; i < to->states.len; i++)
+        s->states[i] = shape_in_symbols(to, to->states.data[i].node);
     for (uint32_t i = 0; i < s->n_inputs; i++)
         s->inputs[i] = shape_in_symbols(to, to->inputs.data[i]);
     for (uint32_t i = 0; i < s->n_outputs; i++)

@@ -184,6 +184,11 @@ void intern_origin(Graph *g, NodeId id, Span span, const char *label)
         g->labels.data[id] = intern_str(g, label);
 }
 
+void graph_label(Graph *g, NodeId id, const char *label)
+{
+    intern_origin(g, id, (Span){0}, label);
+}
+
 static void count_depth(Graph *g, const Node *n)
 {
     for (uint32_t i = 0; i < n->n_attr; i++) {

@@ -460,6 +460,11 @@ bool kernel_has_wait(const Kernel *k)
     return false;
 }
 
+void k_custom(Kernel *k, KRef i)
+{
+    kernel_push(k, &(KInst){.kind = KI_custom, .lanes = 1, .a = i});
+}
+
 void k_comment(Kernel *k, const char *text)
 {
     kernel_push(

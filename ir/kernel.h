@@ -70,6 +70,7 @@ typedef enum KKind {
     KI_wait,    // for the kernels before: what stands before may only read constants and params, and so run
                 // before they have ended. Where a kernel has none, it waits first
     KI_device,  // device function imm on the lists of operands a, b, c (device.h)
+    KI_custom,  // the text of Kernel.custom, with a as its i
     KI_comment, // text
 } KKind;
 
@@ -136,12 +137,34 @@ typedef struct KParam {
     int64_t first;  // what the builders add to indices: elements before element 0 that are used
 } KParam;
 
+// The text of a custom op (ir/custom.h), which reads and writes parameters behind the back of the other
+// instructions.
+typedef struct KCustomArg {
+    const char *name; // in the text
+    uint32_t param;
+    bool is_written;
+} KCustomArg;
+
+typedef struct KCustomConstant {
+    const char *name;
+    bool is_float;
+    int64_t size; // not is_float
+    double number;
+} KCustomConstant;
+
+typedef struct KCustom {
+    const char *function, *text;
+    VEC(KCustomArg) args;
+    VEC(KCustomConstant) constants;
+} KCustom;
+
 typedef struct Kernel {
     Arena *arena;
     const char *name;    // unique in the model: "k3_conv_relu"
     const char *comment; // which source nodes it came from
     VEC(KInst) insts;    // [0] is unused
     VEC(KParam) params;
+    KCustom *custom; // NULL: there is no KI_custom
     bool may_alias; // some params overlap in memory (in place): no restrict
     uint32_t shared_bytes; // of memory that a group has at shared_begin (device.def)
     uint8_t cluster;       // groups that read each other's memory and run at once; 0, 1: none
@@ -199,6 +222,7 @@ KRef k_for(Kernel *k, KRef lo, KRef hi, int64_t step, uint8_t flags, const char 
 void k_if(Kernel *k, KRef cond);
 void k_else(Kernel *k);
 void k_end(Kernel *k);
+void k_custom(Kernel *k, KRef i);
 void k_comment(Kernel *k, const char *text);
 
 // Group kernels, of GPU targets with shared memory (TargetCaps.shared_bytes): threads run in groups of

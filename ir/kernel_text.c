@@ -133,6 +133,8 @@ static void print_matrix(Str *out, const Kernel *k, const KInst *n)
 
 static void print_statement(Str *out, const Kernel *k, const KInst *n)
 {
+    static const char *const words[] = {
+        [KI_else] = "else", [KI_end] = "end", [KI_barrier] = "barrier", [KI_wait] = "wait"};
     switch (n->kind) {
     case KI_set:
         str_add(out, "set");
@@ -167,16 +169,14 @@ static void print_statement(Str *out, const Kernel *k, const KInst *n)
         print_refs(out, k, n);
         break;
     case KI_else:
-        str_add(out, "else");
-        break;
     case KI_end:
-        str_add(out, "end");
-        break;
     case KI_barrier:
-        str_add(out, "barrier");
-        break;
     case KI_wait:
-        str_add(out, "wait");
+        str_add(out, words[n->kind]);
+        break;
+    case KI_custom:
+        str_printf(out, "custom %s", k->custom->function);
+        print_refs(out, k, n);
         break;
     case KI_matrix:
         print_matrix(out, k, n);

@@ -294,6 +294,7 @@ static bool check_group(Checker *c, const KInst *n)
     return wrong == NULL || fail(c, "%s", wrong);
 }
 
+// Those of group kernels and of custom ops.
 static bool check_group_inst(Checker *c, const KInst *n)
 {
     switch (n->kind) {
@@ -305,6 +306,8 @@ static bool check_group_inst(Checker *c, const KInst *n)
                check_typed(c, n->c, KT_INDEX, 1);
     case KI_team:
         return check_joint(c, n) && check_typed(c, n->a, n->dtype, 1);
+    case KI_custom:
+        return check_typed(c, n->a, KT_INDEX, 1) && (c->k->custom != NULL || fail(c, "no text"));
     default:
         return fail(c, "unknown kind %d", n->kind);
     }

@@ -164,6 +164,13 @@ typedef struct PlanPhase {
     const char *function; // as PlanKernel.function
 } PlanPhase;
 
+// What a kernel that trades memory for time was given, beside the plain one: scratch memory while it runs,
+// and larger weights; cycles of a run by estimate.
+typedef struct PlanTrade {
+    const char *what;   // NULL: it trades nothing
+    uint64_t scratch_bytes, weight_bytes, cycles, plain_cycles;
+} PlanTrade;
+
 typedef struct PlanKernel {
     Kernel *kernel; // NULL before the lower pass; of a loop: only name, comment and parameters
     NodeId root;    // the value that it stores
@@ -171,13 +178,16 @@ typedef struct PlanKernel {
     PlanCopy copy;
     bool is_last;          // must run after all others (writes a state)
     bool is_joined;        // of several that do not depend on each other: `root` is only one of them
-    bool is_start;         // copies a carried value to where the loop `root` changes it: must run before that
+    bool is_start;         // copies a carried value to where the loop `root` changes it, or an operand of the
+                           // custom op `root` to dense rows: must run before that
     VEC(NodeId) body;      // all nodes computed inside, in order, root last
     VEC(PlanStage) stages; // in order, the last with root and anchor of the kernel; empty: there is but one
     int64_t strip_rows;    // of the root, in one strip
     VEC(PlanArg) args;
     uint64_t flops, macs;
     uint64_t read_bytes, write_bytes;
+    PlanTrade trade;
+    const Loc *operands; // of a custom op: where its operands lie as dense rows
     const Loc *results; // of a loop: places of all its results; 0 = nobody wants it
     PlanLoop *loop;     // NULL: a plain kernel
     // With --threads:
@@ -243,6 +253,12 @@ typedef struct PlanBuckets {
 
 struct LiveTable; // passes/live.h
 
+// An axis of a value in a run: floor((symbol * times + plus) / by) elements, within [0, its size].
+typedef struct PlanExtent {
+    uint32_t symbol; // 1 + its slot in Graph.symbols; 0: as large as planned, or the model computes the size
+    int64_t times, plus, by;
+} PlanExtent;
+
 // The weights of experts that one product reads: expert e is at e * stride, unless entry e of the table (u64,
 // in the state block) has the address of a copy. On GPUs they are as they were given; with a table (0: there
 // is none), entry e is where expert e begins, in elements from the first of Plan.moe_slots.
@@ -292,6 +308,7 @@ typedef struct Plan {
     VEC(PlanChoice) choices;
     VEC(PlanSlot) slots;          // of the body of a loop
     const struct LiveTable *live; // up to where values mean anything in a run; NULL: all of them everywhere
+    const PlanExtent *extents; // by node, SHAPE_MAX_RANK axes each; NULL: nobody asked (--tables)
     VEC(PlanMoe) moe;             // none in the body of a loop
     BufId moe_head;               // in the state block; 0: moe is empty
     const PlanFile *file; // where REGION_FILE lies; NULL: it is empty

@@ -208,6 +208,7 @@ static void find_kernel(Sweep *s, uint32_t at)
     }
 }
 
+// What is prepared once has ended when a run begins: no edge leads from there.
 void plan_find_edges(Plan *plan)
 {
     Arena scratch = {0};
@@ -217,6 +218,8 @@ void plan_find_edges(Plan *plan)
                .window = ARENA_ARRAY(&scratch, Window, n + 1u),
                .stamp = ARENA_ARRAY(&scratch, uint32_t, n + 1u)};
     for (uint32_t i = 0; i < n; i++) {
+        if (i == plan->n_prepare)
+            memset(s.pieces, 0, sizeof s.pieces);
         find_kernel(&s, i);
         if (plan->kernels.data[i].loop != NULL)
             plan_find_edges(plan->kernels.data[i].loop->body);

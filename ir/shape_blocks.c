@@ -91,15 +91,35 @@ bool shape_block_grouped_matmul(ShapeCtx *c)
 
 // --- groups --------------------------------------------------------------------------------------
 
+typedef struct GroupAttrs {
+    AttrId bits, per_word;
+} GroupAttrs;
+
+// How many u32, or bytes of a group, there have to be. 0: reported.
+static int64_t packed_size(ShapeCtx *c, bool is_words, int64_t bits, int64_t per_word, const int64_t *each)
+{
+    const int64_t inner = each[0], group = each[1];
+    if (bits != 4 && bits != 6 && bits != 8)
+        return shape_fail(c, E0203, "`bits` is %lld, expected 4, 6 or 8", (long long)bits);
+    if (per_word < 0 || per_word > 32 / bits || (per_word > 0 && !is_words))
+        return shape_fail(c, E0203, "`per_word` is %lld, expected 0, or 1 to %lld with weights of u32",
+                          (long long)per_word, (long long)(32 / bits));
+    if (per_word > 0)
+        return (inner + per_word - 1) / per_word;
+    if ((is_words ? inner : group) * bits % 8 != 0)
+        return shape_fail(c, E0204, "%lld elements of %lld bits are no whole bytes",
+                          (long long)(is_words ? inner : group), (long long)bits);
+    return is_words ? (inner * bits + 31) / 32 : group * bits / 8;
+}
+
 // Weights: bytes [.., columns, groups, bytes of a group] or words [.., columns, words]; scale and bias [..,
 // columns, groups] are operands `first` and the one behind it. leading: axes before the columns.
-static bool check_groups(ShapeCtx *c, int64_t bits, uint32_t leading, uint32_t first)
+static bool check_groups(ShapeCtx *c, GroupAttrs attrs, uint32_t leading, uint32_t first)
 {
+    const int64_t bits = shape_attr(c, attrs.bits)->u.i, per_word = shape_attr(c, attrs.per_word)->u.i;
     const bool is_words = c->in[1].dtype == DTYPE_u32;
     const uint32_t rank = leading + (is_words ? 2 : 3);
     const Shape *x = &c->in[0].shape, *w = &c->in[1].shape, *s = &c->in[first].shape;
-    if (bits != 4 && bits != 6 && bits != 8)
-        return shape_fail(c, E0203, "`bits` is %lld, expected 4, 6 or 8", (long long)bits);
     if (!rule_dtypes(c, CLS_FLOAT, 1) || !rule_rank(c, 0, 1, SHAPE_MAX_RANK))
         return false;
     if (!is_words && c->in[1].dtype != DTYPE_u8)
@@ -118,13 +138,14 @@ static bool check_groups(ShapeCtx *c, int64_t bits, uint32_t leading, uint32_t f
         if (!rule_dims_equal(c, s->dim[i], c->in[first + 1].shape.dim[i], "scale and bias:") ||
             (i <= leading && !rule_dims_equal(c, s->dim[i], w->dim[i], "scale and weights:")))
             return false;
-    if (inner > SHAPE_MAX_STEP || groups < 1 || inner % groups != 0 ||
-        (inner / groups != 32 && inner / groups != 64 && inner / groups != 128))
-        return shape_fail(c, E0204, "%lld groups of %lld elements are not of 32, 64 or 128 each",
-                          (long long)groups, (long long)inner);
-    const int64_t last = w->dim[rank - 1];
-    if (is_words ? last != inner * bits / 32
-                 : w->dim[rank - 2] != groups || last != inner / groups * bits / 8)
+    if (inner < 1 || inner > SHAPE_MAX_STEP || groups < 1 || inner % groups != 0)
+        return shape_fail(c, E0204, "%lld elements are not %lld groups of one size", (long long)inner,
+                          (long long)groups);
+    const int64_t each[2] = {inner, inner / groups}, last = w->dim[rank - 1];
+    const int64_t size = packed_size(c, is_words, bits, per_word, each);
+    if (size == 0)
+        return false;
+    if (last != size || (!is_words && w->dim[rank - 2] != groups))
         return shape_fail(c, E0204, "%s does not hold %lld elements of %lld bits", rule_shape_text(c, w),
                           (long long)inner, (long long)bits);
     return true;
@@ -132,7 +153,7 @@ static bool check_groups(ShapeCtx *c, int64_t bits, uint32_t leading, uint32_t f
 
 bool shape_affine_matmul(ShapeCtx *c)
 {
-    if (!check_groups(c, shape_attr(c, A_affine_matmul_bits)->u.i, 0, 2))
+    if (!check_groups(c, (GroupAttrs){A_affine_matmul_bits, A_affine_matmul_per_word}, 0, 2))
         return false;
     Shape out = c->in[0].shape;
     out.dim[out.rank - 1] = c->in[1].shape.dim[0];
@@ -142,5 +163,6 @@ bool shape_affine_matmul(ShapeCtx *c)
 
 bool shape_affine_grouped_matmul(ShapeCtx *c)
 {
-    return check_groups(c, shape_attr(c, A_affine_grouped_matmul_bits)->u.i, 1, 3) && out_of_experts(c);
+    const GroupAttrs attrs = {A_affine_grouped_matmul_bits, A_affine_grouped_matmul_per_word};
+    return check_groups(c, attrs, 1, 3) && out_of_experts(c);
 }

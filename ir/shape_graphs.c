@@ -74,9 +74,8 @@ static bool check_one_element(ShapeCtx *c, uint32_t operand, DType t)
 
 static bool check_body_inputs(ShapeCtx *c, const Graph *b)
 {
-    if (b->states.len != 0 || b->params.len != 0 || b->checks.len != 0 || b->extents.len != 0)
-        return shape_fail(c, E0209,
-                          "the graph `body` must not have states, params, checks or computed sizes");
+    if (b->states.len != 0 || b->params.len != 0 || b->checks.len != 0)
+        return shape_fail(c, E0209, "the graph `body` must not have states, params or checks");
     if (b->inputs.len != c->n_src)
         return shape_fail(c, E0202, "the graph `body` has %u inputs, but the loop has %u operands",
                           b->inputs.len, c->n_src);
@@ -97,6 +96,12 @@ static bool check_body_outputs(ShapeCtx *c, const Graph *b, uint32_t n_carried)
     if (b->outputs.len < 1 + n_carried || b->outputs.len > NODE_MAX_RESULTS)
         return shape_fail(c, E0204, "the graph `body` has %u outputs; expected %u to %d", b->outputs.len,
                           1 + n_carried, NODE_MAX_RESULTS);
+    for (uint32_t i = 0; i < b->outputs.len; i++) {
+        const Shape *s = graph_node(b, b->outputs.data[i].node)->shape;
+        for (uint32_t k = 0; k < s->rank; k++)
+            if (graph_dim_is_computed(b, s->dim[k]))
+                return shape_fail(c, E0209, "output %u of the graph `body` has a size that it computes", i);
+    }
     for (uint32_t i = 0; i <= n_carried; i++) {
         const TensorType t = type_of(b, b->outputs.data[i].node);
         const TensorType want = i == 0 ? (TensorType){.dtype = DTYPE_bool} : c->in[i + 1];

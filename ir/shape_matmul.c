@@ -2,6 +2,8 @@
 // Shape rules of products of matrices and of what is built on them: matmul, linear, attention, rope, lstm.
 #include "ir/shape_rules.h"
 
+#include <string.h>
+
 // The two matrices of a product as [batch ..., rows, inner] and [batch ..., inner, cols]; vectors got an axis
 // of size 1.
 typedef struct MatrixPair {
@@ -88,13 +90,28 @@ static bool check_heads(ShapeCtx *c, Dim q, Dim kv)
                       rule_dim_text(c, kv));
 }
 
+// Keys and values have the type of the query, or 16 bits beside a query of f32.
+static bool check_cache_types(ShapeCtx *c)
+{
+    const DType q = c->in[0].dtype;
+    for (uint32_t i = 1; i < 3; i++) {
+        const DType t = c->in[i].dtype;
+        if (t != q && (q != DTYPE_f32 || (t != DTYPE_f16 && t != DTYPE_bf16)))
+            return shape_fail(c, E0205,
+                              "operands 0 and %u have different element types: keys and values are of the "
+                              "type of the query, or of f16 or bf16 beside a query of f32",
+                              i);
+    }
+    return true;
+}
+
 // Leading axes of q, k and v are equal; their last three are [heads, sequence, size].
 static bool check_qkv(ShapeCtx *c)
 {
     const Shape *q = &c->in[0].shape, *k = &c->in[1].shape, *v = &c->in[2].shape;
     const uint32_t n = q->rank;
-    if (!rule_dtypes(c, CLS_FLOAT, 3) || !rule_rank(c, 0, 3, SHAPE_MAX_RANK) || !rule_rank(c, 1, n, n) ||
-        !rule_rank(c, 2, n, n))
+    if (!rule_dtypes(c, CLS_FLOAT, 1) || !check_cache_types(c) || !rule_rank(c, 0, 3, SHAPE_MAX_RANK) ||
+        !rule_rank(c, 1, n, n) || !rule_rank(c, 2, n, n))
         return false;
     for (uint32_t i = 0; i + 3 < n; i++)
         if (!rule_dims_equal(c, q->dim[i], k->dim[i], "batch sizes of query and key") ||
@@ -180,16 +197,107 @@ bool shape_attention_merge(ShapeCtx *c)
     return true;
 }
 
+// --- rope ---
+
+// Operands behind x.
+enum { ROPE_COSINE = 1, ROPE_SINE, ROPE_POSITIONS, ROPE_FACTORS };
+
+// The pairs of an axis of `last` elements. False: reported.
+static bool rope_pairs(ShapeCtx *c, Dim last, Dim *pairs)
+{
+    const int64_t dims = shape_attr(c, A_rope_dims)->u.i, distance = shape_attr(c, A_rope_distance)->u.i;
+    const bool has_both = dims != 0 || distance != 0;
+    if (dims < 0 || dims % 2 != 0 || dims > SHAPE_MAX_STEP)
+        return shape_fail(c, E0203, "`dims` is %lld, expected an even number of elements", (long long)dims);
+    if (has_both && (!dim_is_const(last) || dims > last))
+        return shape_fail(c, E0204, "the last axis must have a constant size of %lld at least, not %s",
+                          (long long)dims, rule_dim_text(c, last));
+    if (dims == 0 && dim_mod(c->g->dims, last, 2) != 0)
+        return shape_fail(c, E0204, "the last axis must have an even size, not %s", rule_dim_text(c, last));
+    *pairs = dims != 0 ? dims / 2 : dim_floor_div(c->g->dims, last, 2);
+    if (distance == 0)
+        return true;
+    if (shape_attr(c, A_rope_interleaved)->u.i != 0)
+        return shape_fail(c, E0203, "interleaved pairs have no `distance`");
+    return (distance >= *pairs && distance <= last - *pairs) ||
+           shape_fail(c, E0203, "`distance` is %lld, expected %lld to %lld: pairs lie in the last axis",
+                      (long long)distance, (long long)*pairs, (long long)(last - *pairs));
+}
+
+static bool rope_positions(ShapeCtx *c)
+{
+    Shape places = c->in[0].shape;
+    const DTypeClass cls = dtype_info[c->in[ROPE_POSITIONS].dtype].cls;
+    places.rank--;
+    if (cls != DCLASS_INT && cls != DCLASS_UINT)
+        return shape_fail(c, E0205, "the positions must be integers");
+    return rule_broadcasts_to(c, ROPE_POSITIONS, &places);
+}
+
+// A table of one row at least, with a column for each pair.
+static bool rope_table(ShapeCtx *c, uint32_t operand, Dim pairs)
+{
+    const Shape *s = &c->in[operand].shape;
+    if (!rule_rank(c, operand, 2, 2) ||
+        !rule_dims_equal(c, s->dim[1], pairs, "columns of a table and pairs:"))
+        return false;
+    return s->dim[0] != 0 || shape_fail(c, E0204, "operand %u, a table of positions, has no row", operand);
+}
+
+static bool rope_tables(ShapeCtx *c, Dim pairs)
+{
+    const DType x = c->in[0].dtype;
+    Shape half = c->in[0].shape;
+    half.dim[half.rank - 1] = pairs;
+    if (rule_has(c, ROPE_FACTORS))
+        return shape_fail(c, E0202, "frequency factors need `theta`");
+    for (uint32_t i = ROPE_COSINE; i <= ROPE_SINE; i++) {
+        if (!rule_has(c, i))
+            return shape_fail(c, E0202, "operand %u is missing: without `theta` rope needs cos and sin", i);
+        const DType t = c->in[i].dtype;
+        if (t != x && (t != DTYPE_f32 || (x != DTYPE_f16 && x != DTYPE_bf16)))
+            return shape_fail(c, E0205, "operands 0 and %u have different element types", i);
+        if (!(rule_has(c, ROPE_POSITIONS) ? rope_table(c, i, pairs) : rule_broadcasts_to(c, i, &half)))
+            return false;
+    }
+    return true;
+}
+
+static double rope_theta(ShapeCtx *c)
+{
+    double theta;
+    memcpy(&theta, &shape_attr(c, A_rope_theta)->u.f64_bits, sizeof theta);
+    return theta;
+}
+
+static bool rope_angles(ShapeCtx *c, Dim pairs)
+{
+    const double theta = rope_theta(c);
+    const int64_t denominator = shape_attr(c, A_rope_denominator)->u.i;
+    if (!(theta > 0) || theta > 1e30 || denominator < 0)
+        return shape_fail(c, E0203, "`theta` is to be above 0, and `denominator` not negative");
+    if (!dim_is_const(pairs) || pairs == 0)
+        return shape_fail(c, E0207, "the last axis needs a constant size of 2 at least");
+    if (rule_has(c, ROPE_COSINE) || rule_has(c, ROPE_SINE) || !rule_has(c, ROPE_POSITIONS))
+        return shape_fail(c, E0202, "with `theta` rope needs positions (operand 3), and neither cos nor sin");
+    if (!rule_has(c, ROPE_FACTORS))
+        return true;
+    const Shape want = shape_of(1, &pairs);
+    if (c->in[ROPE_FACTORS].dtype != DTYPE_f32)
+        return shape_fail(c, E0205, "the frequency factors must be of f32");
+    return shape_equal(&c->in[ROPE_FACTORS].shape, &want) ||
+           shape_fail(c, E0204, "the frequency factors must have the shape %s", rule_shape_text(c, &want));
+}
+
 bool shape_rope(ShapeCtx *c)
 {
-    if (!rule_dtypes(c, CLS_FLOAT, 3) || !rule_rank(c, 0, 1, SHAPE_MAX_RANK))
+    Dim pairs = 0;
+    if (!rule_dtypes(c, CLS_FLOAT, 1) || !rule_rank(c, 0, 1, SHAPE_MAX_RANK) ||
+        !rope_pairs(c, c->in[0].shape.dim[c->in[0].shape.rank - 1], &pairs) ||
+        (rule_has(c, ROPE_POSITIONS) && !rope_positions(c)))
         return false;
-    Shape half = c->in[0].shape;
-    Dim *last = &half.dim[half.rank - 1];
-    if (dim_mod(c->g->dims, *last, 2) != 0)
-        return shape_fail(c, E0204, "the last axis must have an even size, not %s", rule_dim_text(c, *last));
-    *last = dim_floor_div(c->g->dims, *last, 2);
-    if (!rule_broadcasts_to(c, 1, &half) || !rule_broadcasts_to(c, 2, &half))
+    const double theta = rope_theta(c);
+    if (!(theta < 0 || theta > 0 ? rope_angles(c, pairs) : rope_tables(c, pairs)))
         return false;
     c->out[0] = c->in[0];
     return true;

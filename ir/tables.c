@@ -43,6 +43,32 @@ const AttrInfo attr_info[ATTR_COUNT] = {
 #undef REQUIRED
 };
 
+static const struct {
+    const char *old;
+    OpId op;
+} op_aliases[] = {
+#define ALIAS(old, name) {#old, OP_##name},
+#include "ir/ops.def"
+};
+
+const char *op_old_name(OpId op)
+{
+    for (uint32_t i = 0; i < sizeof op_aliases / sizeof *op_aliases; i++)
+        if (op_aliases[i].op == op)
+            return op_aliases[i].old;
+    return NULL;
+}
+
+static bool parse_alias(const char *name, OpId *out)
+{
+    for (uint32_t i = 0; i < sizeof op_aliases / sizeof *op_aliases; i++)
+        if (strcmp(op_aliases[i].old, name) == 0) {
+            *out = op_aliases[i].op;
+            return true;
+        }
+    return false;
+}
+
 bool op_parse(const char *name, OpId *out)
 {
     for (uint32_t i = OP_none + 1; i < OP_COUNT; i++) {
@@ -51,7 +77,7 @@ bool op_parse(const char *name, OpId *out)
             return true;
         }
     }
-    return false;
+    return parse_alias(name, out);
 }
 
 // NumPy, ml_dtypes and C spell a type as a long word and its bits, we as a letter and its bits.

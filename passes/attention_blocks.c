@@ -49,8 +49,10 @@ static void emit_product(const Blocks *x, const Product *p, KRef *acc)
                from_b = k_mul_add(k, step, p->b_step, p->b_base);
     KRef b[VALUE_VECTORS];
     for (int64_t v = 0; v < p->vectors; v++)
-        b[v] = k_load(k, p->b, k_add(k, from_b, k_index(k, v * x->lanes)), x->lanes,
-                      attention_count(v * x->lanes, p->columns, x->lanes));
+        b[v] = k_cast(k,
+                      k_load(k, p->b, k_add(k, from_b, k_index(k, v * x->lanes)), x->lanes,
+                             attention_count(v * x->lanes, p->columns, x->lanes)),
+                      DTYPE_f32);
     for (int64_t r = 0; r < p->rows; r++) {
         const KRef a = k_load(k, p->a, k_add(k, from_a, k_index(k, r * p->a_row)), 1, 1);
         for (int64_t v = 0; v < p->vectors; v++) {
@@ -85,7 +87,7 @@ static void pack_single_keys(const Blocks *x, const AttRow *r)
     const KRef c = k_for(k, k_index(k, 0), k_index(k, x->a->size), 1, KFOR_SERIAL, "c");
     const KRef v =
         k_load(k, lower_param(l, x->a->k, PARAM_READ), attention_kv_index(l, r, x->a->k, j, c), 1, 1);
-    k_store(k, x->keys, k_mul_add(k, c, x->pitch, k_add(k, x->keys_base, j)), v, 1);
+    k_store(k, x->keys, k_mul_add(k, c, x->pitch, k_add(k, x->keys_base, j)), k_cast(k, v, DTYPE_f32), 1);
     k_end(k);
     k_end(k);
 }

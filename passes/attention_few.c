@@ -83,7 +83,8 @@ int64_t attention_count_splits(const TargetCaps *caps, const Graph *g, const Nod
     int64_t groups = k->dim[rank - 3];
     for (uint32_t i = 0; i + 3 < rank; i++)
         groups *= k->dim[i];
-    const int64_t lanes = power_of_two(ceil_div(k->dim[rank - 1], k_fetch_width(n->dtype)));
+    const int64_t lanes =
+        power_of_two(ceil_div(k->dim[rank - 1], k_fetch_width(graph_node(g, n->src[1])->dtype)));
     const int64_t teams = THREADS / (lanes < MAX_TEAM ? lanes : MAX_TEAM);
     const int64_t by_keys = ceil_div(a.keys, MIN_AT_ONCE * teams),
                   by_groups = TARGET_GROUPS / (groups > 0 ? groups : 1);
@@ -433,7 +434,7 @@ bool attention_lower_few(Lower *l, const Attention *a)
     const int64_t share = a->keys / (a->splits > 0 ? a->splits : 1);
     x.at_once = keys_at_once(&x, ceil_div(share, x.teams));
     x.has_ends = a->queries > 1 && (a->left >= 0 || a->right >= 0);
-    x.is_half = k_is_half(lower_node(l, a->v)->dtype);
+    x.is_half = k_is_half(lower_node(l, a->q)->dtype);
     k_set_group(l->k, THREADS);
     emit_group(&x);
     return true;

@@ -133,7 +133,7 @@ static void emit_weights(const Tiles *x, KRef first, KRef products)
 {
     Kernel *k = x->l->k;
     const int type = x->a->type;
-    const bool is_half = k_is_half(lower_node(x->l, x->a->v)->dtype);
+    const bool is_half = k_is_half(lower_node(x->l, x->a->q)->dtype);
     const KRef zero = k_number(k, type, 0), lowest = k_number(k, type, -(double)INFINITY);
     for (int64_t r = 0; r < x->rows; r++) {
         KRef score[MAX_KEYS], top = lowest;

@@ -53,7 +53,8 @@ static bool can_be_copied(const Kernel *k)
 {
     for (KRef r = 1; r < k->insts.len; r++) {
         const uint8_t kind = k_inst(k, r)->kind;
-        if (kind == KI_point || kind == KI_matrix || kind == KI_part || kind == KI_device || kind == KI_call)
+        if (kind == KI_point || kind == KI_matrix || kind == KI_part || kind == KI_device ||
+            kind == KI_call || kind == KI_custom)
             return false;
     }
     return k->insts.len > 1;
@@ -152,11 +153,12 @@ static bool is_of_experts(const Plan *p, const PlanKernel *k)
     return false;
 }
 
+// What runs once (prepare.h) stays where it is.
 static bool is_plain(const Beside *s, uint32_t i)
 {
     const PlanKernel *k = &s->plan->kernels.data[i];
-    return k->loop == NULL && !k->is_last && !k->is_start && !s->is_gone[i] && s->grid[i].is_possible &&
-           !is_of_experts(s->plan, k);
+    return i >= s->plan->n_prepare && k->loop == NULL && !k->is_last && !k->is_start && !s->is_gone[i] &&
+           s->grid[i].is_possible && !is_of_experts(s->plan, k);
 }
 
 // Some targets count the parameters of a kernel.
@@ -364,8 +366,7 @@ bool pass_beside(Pass *p)
     Plan *plan = p->plan;
     const uint32_t n = plan->kernels.len;
     Beside s = {.plan = plan, .scratch = p->scratch};
-    if (!plan->caps->is_gpu || p->options->no_fuse || p->frame != NULL || plan->n_check_kernels != 0 ||
-        plan->n_prepare != 0)
+    if (!plan->caps->is_gpu || p->options->no_fuse || p->frame != NULL || plan->n_check_kernels != 0)
         return false;
     s.grid = ARENA_ARRAY(p->scratch, Grid, n + 1u);
     s.level = ARENA_ARRAY(p->scratch, uint32_t, n + 1u);

@@ -167,9 +167,15 @@ static void store_elements(const Team *t, KRef chunk, KRef first)
         const KRef at = k_add(k, unit, k_add(k, team_div(t, place, WORD), k_index(k, d * PIECE / WORD)));
         k_astore(k, t->xs, at, k_bitcast(k, words[d], DTYPE_i32));
     }
-    k_if(k, team_op(t, KOP_eq, team_rem(t, e, t->length), k_index(k, 0)));
     const KRef behind = k_add(k, unit, k_index(k, DIGITS * PIECE / WORD));
-    put_number(t, behind, step);
+    if (t->length != PIECE) { // one thread of the piece, not one of each part
+        k_if(k, team_op(t, KOP_eq, place, k_index(k, 0)));
+        put_number(t, behind, step);
+        k_end(k);
+    }
+    k_if(k, team_op(t, KOP_eq, team_rem(t, e, t->length), k_index(k, 0)));
+    if (t->length == PIECE)
+        put_number(t, behind, step);
     put_number(t, k_add(k, behind, k_add(k, team_div(t, place, t->length), k_index(k, 1))), part);
     k_end(k);
     if (is_open)

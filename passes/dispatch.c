@@ -70,14 +70,14 @@ static void reorder(Plan *p, Arena *scratch)
     }
 }
 
-// The first part ends where a barrier stands anyhow.
+// The first part of what every run does ends where a barrier stands anyhow.
 static uint32_t find_split(const Plan *p)
 {
-    const uint32_t n = p->kernels.len;
-    uint32_t at = n / SPLIT_PART > SPLIT_LAUNCHES ? n / SPLIT_PART : SPLIT_LAUNCHES;
-    while (at < n && !plan_opens_group(p, at))
+    const uint32_t end = p->kernels.len, n = end - p->n_prepare;
+    uint32_t at = p->n_prepare + (n / SPLIT_PART > SPLIT_LAUNCHES ? n / SPLIT_PART : SPLIT_LAUNCHES);
+    while (at < end && !plan_opens_group(p, at))
         at++;
-    return at < n ? at : 0;
+    return at < end ? at : 0;
 }
 
 void dispatch_arrange(Plan *p, const PassOptions *o)

@@ -69,10 +69,41 @@ static NodeId bytes_of(Graph *g, NodeId a)
     return joined(g, part, n);
 }
 
-// Elements of 4 bits, two in a byte, or of 6, four in three bytes, with 32 of them as the last axis.
-static NodeId elements_of(Graph *g, NodeId w, int64_t bits)
+typedef struct Groups {
+    int64_t bits, per_word, inner; // inner: elements of a row
+    int64_t group, n, chunk;       // elements of a group, which is filled up to n blocks of `chunk`
+} Groups;
+
+// The last axis without what lies behind `size`.
+static NodeId shortened(Graph *g, NodeId a, int64_t size)
+{
+    const Shape *s = graph_node(g, a)->shape;
+    return s->dim[s->rank - 1] == size ? a : sliced(g, a, 0, size, 1);
+}
+
+// The last two axes as one.
+static NodeId flat(Graph *g, NodeId a)
+{
+    Shape s = *graph_node(g, a)->shape;
+    s.dim[s.rank - 2] *= s.dim[s.rank - 1];
+    s.rank--;
+    return graph_reshape(g, a, &s);
+}
+
+// n values of equal shapes in turns along the last axis.
+static NodeId in_turns(Graph *g, NodeId *part, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        part[i] = cut(g, part[i], 1);
+    return flat(g, joined(g, part, n));
+}
+
+// Elements of 4 bits, two in a byte, or of 6, four in three bytes.
+static NodeId of_bytes(Graph *g, NodeId w, int64_t bits)
 {
     const int64_t bytes = graph_node(g, w)->shape->dim[graph_node(g, w)->shape->rank - 1];
+    if (bits == 8)
+        return w;
     NodeId q[4] = {bits_of(g, w, 0, 15), bits_of(g, w, 4, 15), 0, 0};
     if (bits == 6) {
         const NodeId a = sliced(g, w, 0, bytes, 3), b = sliced(g, w, 1, bytes, 3);
@@ -82,23 +113,45 @@ static NodeId elements_of(Graph *g, NodeId w, int64_t bits)
         q[2] = graph_op2(g, OP_bit_or, bits_of(g, b, 4, 15), placed(g, bits_of(g, c, 0, 3), 4));
         q[3] = bits_of(g, c, 2, 63);
     }
-    const uint32_t n = bits == 6 ? 4 : 2;
-    for (uint32_t i = 0; i < n; i++)
-        q[i] = cut(g, q[i], 1);
-    Shape s = *graph_node(g, w)->shape;
-    s.dim[s.rank - 1] = bytes * 8 / bits / 32;
-    s.dim[s.rank++] = 32;
-    return graph_reshape(g, joined(g, q, n), &s);
+    return in_turns(g, q, bits == 6 ? 4 : 2);
 }
 
-// Groups as planes: 4 bits of elements i and 16 + i in byte i of 16; of 6-bit ones then 2 bits of i, 8 + i,
-// 16 + i and 24 + i in byte i of 8.
-static NodeId planes_of(Graph *g, NodeId w, int64_t bits)
+// All elements of the rows, u8 [.., columns, inner].
+static NodeId elements_of(Graph *g, NodeId w, const Groups *of)
 {
-    const int64_t bytes = graph_node(g, w)->shape->dim[graph_node(g, w)->shape->rank - 1];
-    const NodeId all = elements_of(g, w, bits);
+    NodeId q[8] = {0};
+    if (graph_node(g, w)->dtype != DTYPE_u32)
+        return of_bytes(g, flat(g, w), of->bits);
+    if (of->per_word == 0)
+        return of_bytes(g, shortened(g, flat(g, bytes_of(g, w)), of->inner * of->bits / 8), of->bits);
+    for (int64_t i = 0; i < of->per_word; i++)
+        q[i] = graph_cast(g, bits_of(g, w, i * of->bits, (1 << of->bits) - 1), DTYPE_u8);
+    return shortened(g, in_turns(g, q, (uint32_t)of->per_word), of->inner);
+}
+
+// Each group filled up with zeros: [.., groups * group] to [.., groups * n, chunk].
+static NodeId filled(Graph *g, NodeId a, const Groups *of)
+{
+    int64_t pads[2 * SHAPE_MAX_RANK] = {0};
+    a = cut(g, a, of->group);
+    const uint32_t rank = graph_node(g, a)->shape->rank;
+    pads[2 * rank - 1] = of->n * of->chunk - of->group;
+    if (pads[2 * rank - 1] > 0) {
+        NodeBuild b = expand_begin(g, OP_pad, a);
+        node_src(&b, a);
+        node_ints(&b, A_pad_pads, pads, 2 * rank);
+        a = node_end(&b);
+    }
+    return cut(g, flat(g, a), of->chunk);
+}
+
+// Blocks as planes: 4 bits of elements i and 16 + i in byte i of 16; of 6-bit ones then 2 bits of i, 8 + i,
+// 16 + i and 24 + i in byte i of 8.
+static NodeId planes_of(Graph *g, NodeId blocks, const Groups *of)
+{
+    const NodeId all = cut(g, blocks, 32);
     NodeId plane[2] = {0};
-    const uint32_t n = bits == 6 ? 2 : 1;
+    const uint32_t n = of->bits == 6 ? 2 : 1;
     for (uint32_t i = 0; i < n; i++) {
         const int64_t run = i == 0 ? 16 : 8, width = i == 0 ? 4 : 2;
         NodeId sum = 0;
@@ -107,45 +160,75 @@ static NodeId planes_of(Graph *g, NodeId w, int64_t bits)
                 bits_of(g, sliced(g, all, p * run, (p + 1) * run, 1), i == 0 ? 0 : 4, (1 << width) - 1);
             sum = p == 0 ? part : graph_op2(g, OP_bit_or, sum, placed(g, part, p * width));
         }
-        Shape flat = *graph_node(g, w)->shape;
-        flat.dim[flat.rank - 1] = bytes * 8 / bits / 32 * run;
-        plane[i] = graph_reshape(g, sum, &flat);
+        plane[i] = flat(g, sum);
     }
     return joined(g, plane, n);
 }
 
+// A number of each group, for each of its blocks.
+static NodeId repeated(Graph *g, NodeId a, int64_t n)
+{
+    if (n == 1)
+        return a;
+    a = cut(g, a, 1);
+    Shape s = *graph_node(g, a)->shape;
+    s.dim[s.rank - 1] = n;
+    NodeBuild b = expand_begin(g, OP_expand, a);
+    node_src(&b, a);
+    node_ints(&b, A_expand_shape, s.dim, s.rank);
+    return flat(g, node_end(&b));
+}
+
+static Groups groups_of(const Graph *g, const Node *n, AttrId bits)
+{
+    const Shape *x = graph_node(g, n->src[0])->shape, *scale = graph_node(g, n->src[n->n_src - 1])->shape;
+    Groups of = {.bits = node_get_int(n, bits),
+                 .per_word = node_get_int(n, bits + 1), // the attribute behind it
+                 .inner = x->dim[x->rank - 1]};
+    of.group = of.inner / scale->dim[scale->rank - 1];
+    of.chunk = of.group % 128 == 0 ? 128 : of.group % 64 == 0 ? 64 : 32;
+    of.n = (of.group + of.chunk - 1) / of.chunk;
+    return of;
+}
+
 // The weights as blocks, and the name of their format.
-static NodeId blocks_of(Graph *g, NodeId w, NodeId scale, NodeId bias, int64_t bits, const char **name)
+static NodeId blocks_of(Graph *g, const Node *n, const Groups *of, const char **name)
 {
     static const char *const kinds[DTYPE_COUNT] = {
         [DTYPE_f16] = "f16", [DTYPE_bf16] = "bf16", [DTYPE_f32] = "f32"};
-    const Shape groups = *graph_node(g, scale)->shape;
-    if (graph_node(g, w)->dtype == DTYPE_u32)
-        w = bytes_of(g, w);
-    const int64_t count = groups.dim[groups.rank - 1];
-    Shape s = groups;
-    int64_t row = 1;
-    for (uint32_t i = groups.rank - 1; i < graph_node(g, w)->shape->rank; i++)
-        row *= graph_node(g, w)->shape->dim[i];
-    s.dim[s.rank++] = row / count;
-    w = graph_reshape(g, w, &s);
+    const NodeId scale = n->src[n->n_src - 2], bias = n->src[n->n_src - 1];
     Str text = str_new(g->arena);
-    str_printf(&text, "affine%d_%d_%s", (int)bits, (int)(s.dim[s.rank - 1] * 8 / bits),
-               kinds[graph_node(g, scale)->dtype]);
+    str_printf(&text, "affine%d_%d_%s", (int)of->bits, (int)of->chunk, kinds[graph_node(g, scale)->dtype]);
     *name = str_text(&text);
-    const NodeId part[3] = {bytes_of(g, scale), bytes_of(g, bias), bits == 8 ? w : planes_of(g, w, bits)};
+    const NodeId blocks = filled(g, elements_of(g, n->src[1], of), of);
+    const NodeId part[3] = {bytes_of(g, repeated(g, scale, of->n)), bytes_of(g, repeated(g, bias, of->n)),
+                            of->bits == 8 ? blocks : planes_of(g, blocks, of)};
     return joined(g, part, 3);
 }
 
+// x with zeros where groups are filled up.
+static NodeId filled_rows(Graph *g, NodeId x, const Groups *of)
+{
+    Shape s = *graph_node(g, x)->shape;
+    if (of->group == of->n * of->chunk)
+        return x;
+    Shape rows = {.rank = 2, .dim = {1, of->inner}};
+    for (uint32_t i = 0; i + 1 < s.rank; i++)
+        rows.dim[0] = dim_mul(g->dims, rows.dim[0], s.dim[i]);
+    s.dim[s.rank - 1] = of->inner / of->group * of->n * of->chunk;
+    return graph_reshape(g, filled(g, graph_reshape(g, x, &rows), of), &s);
+}
+
 // The op on blocks, with the operands but scale and bias.
-static NodeId on_blocks(Graph *g, NodeId id, OpId op, int64_t bits, uint32_t format_attr)
+static NodeId on_blocks(Graph *g, NodeId id, OpId op, AttrId bits, AttrId format_attr)
 {
     const Node n = *graph_node(g, id);
+    const Groups of = groups_of(g, &n, bits);
     const char *format = NULL;
-    const NodeId w = blocks_of(g, n.src[1], n.src[n.n_src - 2], n.src[n.n_src - 1], bits, &format);
+    const NodeId w = blocks_of(g, &n, &of, &format), x = filled_rows(g, n.src[0], &of);
     NodeBuild b = expand_begin(g, op, id);
     for (uint32_t i = 0; i + 2 < n.n_src; i++)
-        node_src(&b, i == 1 ? w : n.src[i]);
+        node_src(&b, i == 0 ? x : i == 1 ? w : n.src[i]);
     node_str(&b, format_attr, format);
     return node_end(&b);
 }
@@ -153,14 +236,12 @@ static NodeId on_blocks(Graph *g, NodeId id, OpId op, int64_t bits, uint32_t for
 NodeId expand_affine_matmul(Graph *g, NodeId id, uint32_t result)
 {
     (void)result;
-    return on_blocks(g, id, OP_block_matmul, node_get_int(graph_node(g, id), A_affine_matmul_bits),
-                     A_block_matmul_format);
+    return on_blocks(g, id, OP_block_matmul, A_affine_matmul_bits, A_block_matmul_format);
 }
 
 NodeId expand_affine_grouped_matmul(Graph *g, NodeId id, uint32_t result)
 {
     (void)result;
-    return on_blocks(g, id, OP_block_grouped_matmul,
-                     node_get_int(graph_node(g, id), A_affine_grouped_matmul_bits),
+    return on_blocks(g, id, OP_block_grouped_matmul, A_affine_grouped_matmul_bits,
                      A_block_grouped_matmul_format);
 }

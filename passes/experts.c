@@ -205,7 +205,7 @@ uint32_t experts_place(Lower *l, const Experts *x, DType type, const GemmPack *p
     return param;
 }
 
-// --- layers on GPUs ------------------------------------------------------------------------------
+// --- layers whose choices a kernel of their own keeps ---------------------------------------------
 
 // Stores the expert of every row, or -1, each by a thread of its own.
 static void store_choices(Lower *l, const Experts *x, uint32_t to)
@@ -288,4 +288,13 @@ void experts_note_gpu(Lower *l, Experts *x, bool is_const)
     x->choice = lower_param_buffer(l, layer->choice, DTYPE_i32, PARAM_READ);
     if (is_const)
         place_gpu(l, x, layer);
+}
+
+void experts_note_rows(Lower *l, NodeId index, int64_t n_experts, const Domain *d, bool is_shared)
+{
+    Experts x = {.index = index, .n_experts = n_experts, .rows = 1, .d = *d, .is_shared = is_shared};
+    for (uint32_t i = 0; i + 1 < d->rank; i++)
+        x.rows *= d->extent[i];
+    if (can_be_layer(l) && x.rows > 0 && find_layer(l, &x) == NULL)
+        layer_of(l, &x, add_router(l, &x));
 }

@@ -33,6 +33,9 @@ void experts_note(Lower *l, const Experts *x);
 // Makes the weights of each expert a part of the layer that its index belongs to, which the runtime can place
 // elsewhere (PlanMoe): the parameter of the packed weights.
 uint32_t experts_place(Lower *l, const Experts *x, DType type, const GemmPack *pack);
+// The same of a product that finds each row's expert by itself: a kernel before it keeps what the index has.
+// d: axes of the result; is_shared as above.
+void experts_note_rows(Lower *l, NodeId index, int64_t n_experts, const Domain *d, bool is_shared);
 // GPUs: makes the product one of a layer unless it is in the body of a loop. is_const: the weights are, and
 // are placed as well.
 void experts_note_gpu(Lower *l, Experts *x, bool is_const);

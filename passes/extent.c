@@ -501,6 +501,35 @@ static bool make_room(Pass *p)
     return graph_make_room(p->graph, rooms, n, &p->graph);
 }
 
+// Bodies of loops that compute sizes for themselves: no value that they take or give has one of these.
+static bool rewrite_body(Graph *body, int64_t *value)
+{
+    const DimValues largest = {value, body->dims->symbols.len};
+    const uint32_t errors = body->diag->n_errors;
+    if (!find_bounds(body, value) || !check_order(body))
+        return false;
+    graph_rewrite(body, step_rule, NULL);
+    for (uint32_t i = 0; i < body->outputs.len && body->diag->n_errors == errors; i++)
+        if (extent_axes(body, body->outputs.data[i].node) != 0)
+            extent_refuse(body, body->outputs.data[i].node, "a loop has it in its body only");
+    if (body->diag->n_errors != errors || !check_all_sizes(body, largest))
+        return false;
+    body->extents.len = 0;
+    return true;
+}
+
+// Inner loops first. Sub-graphs nest at most GRAPH_MAX_DEPTH deep.
+static bool rewrite_bodies(Graph *g, int64_t *value)
+{
+    for (NodeId id = 1; id < g->nodes.len; id++) {
+        const Node *n = graph_node(g, id);
+        Graph *body = n->op == OP_loop ? node_attr(n, A_loop_body)->u.graph : NULL;
+        if (body && (!rewrite_bodies(body, value) || (body->extents.len && !rewrite_body(body, value))))
+            return false;
+    }
+    return true;
+}
+
 static bool bind(Pass *p)
 {
     Graph *g = p->graph;
@@ -509,7 +538,7 @@ static bool bind(Pass *p)
     for (uint32_t i = 0; i < n; i++)
         value[i] = -1;
     const DimValues largest = {value, n};
-    if (!find_bounds(g, value) || !check_order(g))
+    if (!find_bounds(g, value) || !check_order(g) || !rewrite_bodies(g, value))
         return false;
     graph_rewrite(g, step_rule, NULL);
     if (p->diag->n_errors != errors || !check_all_sizes(g, largest))
@@ -528,7 +557,7 @@ static bool bind(Pass *p)
     return make_room(p) && p->diag->n_errors == errors;
 }
 
-// In the graph or in a branch of an `if`; inside of loops there can be none.
+// In the graph, in a branch of an `if`, or in the body of a loop.
 static bool computes_sizes(const Graph *g)
 {
     bool any = g->extents.len > 0;

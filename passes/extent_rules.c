@@ -274,6 +274,15 @@ static NodeId rope(Graph *g, NodeId id)
 
 // --- rows ---
 
+// Every line along the last axis of operand 0 is on its own, and has to be whole.
+static NodeId lines(Graph *g, NodeId id)
+{
+    const NodeId x = graph_node(g, id)->src[0];
+    const uint32_t rank = graph_node(g, x)->shape->rank;
+    const bool is_cut = extent_axes(g, x) >> (rank - 1) & 1;
+    return is_cut ? extent_refuse(g, id, "only its other axes can have one") : id;
+}
+
 static NodeId softmax(Graph *g, NodeId id)
 {
     const Node *n = graph_node(g, id);
@@ -422,6 +431,8 @@ ExtentRule extent_rule(OpId op)
         [OP_roi_pool] = roi_pool,
         [OP_lstm] = lstm,
         [OP_loop] = extent_loop,
+        [OP_dfa] = lines,
+        [OP_tree_walk] = lines,
         [OP_top_k] = top_k,
         [OP_nonzero] = nonzero,
         [OP_unique] = unique,

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Constant folding: evaluates nodes whose operands are all constants, with the reference evaluator, so that
 // folding can never disagree with it. Results that would only make the program bigger are left alone, but not
-// weights: a kernel that packs them needs them as a constant.
+// weights: a kernel that packs them needs them as a constant. All of it has a budget (eval_work.h): what
+// takes longer, or makes more, stays in the graph and is computed in each run.
 #include "passes/fold.h"
 #include "ir/eval.h"
+#include "ir/eval_work.h"
 #include "passes/bodies.h"
 #include "passes/pass.h"
 
 enum { FOLD_ALWAYS_BYTES = 1 << 16, FOLD_GROWTH = 4 };
-static const uint64_t fold_max_bytes = UINT64_C(1) << 31;
+static const uint64_t fold_max_bytes = UINT64_C(1) << 31; // of one constant
 
 typedef struct Fold {
     Arena *perm, *scratch;
     const uint8_t *is_weight; // by NodeId below n_marked: see mark_weights
     uint32_t n_marked;
-    uint64_t left; // bytes that weights may still grow by, so that no small file makes a huge program
 } Fold;
 
 // --- weights that are spread ---------------------------------------------------------------------
@@ -48,26 +49,22 @@ static void mark_weights(const Graph *g, Fold *f)
     }
     f->is_weight = mark;
     f->n_marked = g->nodes.len;
-    f->left = fold_max_bytes;
 }
 
-static bool is_spread_weight(Fold *f, const Node *n, NodeId id, uint64_t bytes)
+static bool is_spread_weight(const Fold *f, const Node *n, NodeId id)
 {
-    if (n->op != OP_expand || id >= f->n_marked || !f->is_weight[id] || bytes > f->left)
-        return false;
-    f->left -= bytes;
-    return true;
+    return n->op == OP_expand && id < f->n_marked && f->is_weight[id];
 }
 
 // --- folding -------------------------------------------------------------------------------------
 
-static bool is_foldable(const Graph *g, NodeId id, Fold *f)
+static bool is_foldable(Graph *g, NodeId id, const Fold *f)
 {
     const Node *n = graph_node(g, id);
     uint64_t in = 0;
     // The work of roi_pool depends on the regions.
     if (n->op == OP_roi_pool || n->n_src == 0 || n->n_results != 1 || !shape_is_const(n->shape) ||
-        n->op == OP_copy || n->op == OP_loop)
+        n->op == OP_copy || n->op == OP_loop || n->op == OP_custom) // no text of the model runs here
         return false;
     for (uint32_t i = 0; i < n->n_src; i++) {
         if (n->src[i] != 0 && !node_is_const(g, n->src[i]))
@@ -78,8 +75,9 @@ static bool is_foldable(const Graph *g, NodeId id, Fold *f)
     const uint64_t out = type_bytes((DType)n->dtype, n->shape);
     if (n->op == OP_block_decode && out > FOLD_ALWAYS_BYTES) // blocks are there because they are small
         return false;
-    return out <= FOLD_ALWAYS_BYTES || (out <= fold_max_bytes && out / FOLD_GROWTH <= in) ||
-           is_spread_weight(f, n, id, out);
+    return (out <= FOLD_ALWAYS_BYTES || (out <= fold_max_bytes && out / FOLD_GROWTH <= in) ||
+            is_spread_weight(f, n, id)) &&
+           eval_spend(g, id);
 }
 
 static NodeId fold_one(Graph *g, NodeId id, Fold *f)

@@ -7,6 +7,7 @@
 #include "passes/pass.h"
 #include "passes/pitch.h"
 #include "passes/strip.h"
+#include "passes/view_loc.h"
 #include <string.h>
 
 typedef struct Fuse {
@@ -132,7 +133,7 @@ static bool try_place(Fuse *f, NodeId id, Loc want)
         return false;
     if ((op_info[n->op].flags & OPFLAG_VIEW) != 0)
         return try_place_through_view(f, n, want);
-    if (!is_order_kept(f, id, &want))
+    if (!is_order_kept(f, id, &want) || (n->op == OP_custom && !is_dense_rows(n->shape, &want)))
         return false;
     *loc_of(f, id) = want;
     return true;
@@ -168,7 +169,7 @@ static void place_values(Fuse *f)
     }
 }
 
-// --- leaves and views ----------------------------------------------------------------------------
+// --- leaves -------------------------------------------------------------------------------------
 
 // Where a leaf of a body's graph stands in the lists: inputs, then states.
 static const uint32_t *frame_slot(const Fuse *f, NodeId id, const Loc **loc)
@@ -220,83 +221,6 @@ static void place_leaf(Fuse *f, NodeId id)
     const AttrId data = n->op == OP_param ? A_param_init : n->op == OP_state ? A_state_init : A_const_data;
     if (n->op != OP_input && node_attr(n, data)->len != 0)
         b->data = node_attr(n, data)->u.blob;
-}
-
-static void view_of_slice(const Node *n, const Loc *src, const Shape *from, Loc *out)
-{
-    const AttrVal *axes = node_attr(n, A_slice_axes);
-    *out = *src;
-    for (uint32_t i = 0; i < axes->len; i++) {
-        const uint32_t axis = (uint32_t)axes->u.ints[i];
-        const int64_t step = node_get_at(n, A_slice_steps, i, 1), size = from->dim[axis];
-        int64_t start = node_get_at(n, A_slice_starts, i, 0);
-        start += start < 0 ? size : 0;
-        const int64_t top = step > 0 ? size : size - 1;
-        start = start < 0 ? 0 : start > top ? top : start;
-        out->offset += start * src->stride[axis];
-        out->stride[axis] = src->stride[axis] * step;
-    }
-}
-
-// NumPy's rule for reshaping without a copy: runs of axes that multiply to the same size must be evenly
-// spaced.
-static bool view_of_reshape(const Loc *src, const Shape *from, const Shape *to, Loc *out)
-{
-    uint32_t axis_from[SHAPE_MAX_RANK], n = 0;
-    for (uint32_t i = 0; i < from->rank; i++)
-        if (from->dim[i] != 1)
-            axis_from[n++] = i;
-    out->buf = src->buf;
-    out->offset = src->offset;
-    uint32_t i = 0, j = 0;
-    while (i < n && j < to->rank) {
-        int64_t size_from = from->dim[axis_from[i]], size_to = to->dim[j];
-        uint32_t i_end = i + 1, j_end = j + 1;
-        while (size_from != size_to) {
-            if (size_from < size_to) {
-                if (i_end == n)
-                    return false;
-                size_from *= from->dim[axis_from[i_end++]];
-            } else {
-                if (j_end == to->rank)
-                    return false;
-                size_to *= to->dim[j_end++];
-            }
-        }
-        for (uint32_t k = i; k + 1 < i_end; k++)
-            if (src->stride[axis_from[k]] != src->stride[axis_from[k + 1]] * from->dim[axis_from[k + 1]])
-                return false;
-        int64_t next = src->stride[axis_from[i_end - 1]];
-        for (uint32_t k = j_end; k-- > j;) {
-            out->stride[k] = next;
-            next *= to->dim[k];
-        }
-        i = i_end;
-        j = j_end;
-    }
-    return true;
-}
-
-static bool view_loc(const Graph *g, const Node *n, const Loc *src, Loc *out)
-{
-    const Shape *from = graph_node(g, n->src[0])->shape;
-    *out = (Loc){.buf = src->buf, .offset = src->offset};
-    if (shape_numel(n->shape) == 0)
-        return true;
-    if (n->op == OP_slice) {
-        view_of_slice(n, src, from, out);
-    } else if (n->op == OP_reshape) {
-        return view_of_reshape(src, from, n->shape, out);
-    } else if (n->op == OP_transpose) {
-        for (uint32_t i = 0; i < n->shape->rank; i++)
-            out->stride[i] = src->stride[node_get_at(n, A_transpose_perm, i, 0)];
-    } else {
-        rlx_assert(n->op == OP_expand);
-        const uint32_t lead = n->shape->rank - from->rank;
-        for (uint32_t i = 0; i < from->rank; i++)
-            out->stride[lead + i] = from->dim[i] == 1 && n->shape->dim[lead + i] != 1 ? 0 : src->stride[i];
-    }
-    return true;
 }
 
 // --- kernels -------------------------------------------------------------------------------------
@@ -401,6 +325,25 @@ static const Loc *place_loop(Fuse *f, NodeId id)
     return locs;
 }
 
+// The text of a custom op reads dense rows: what lies in another way is copied before.
+static const Loc *place_custom(Fuse *f, NodeId id)
+{
+    const Node *n = graph_node(f->g, id);
+    Loc *locs = ARENA_ARRAY(f->plan->arena, Loc, n->n_src + 1u);
+    for (uint32_t i = 0; i < n->n_src; i++) {
+        locs[i] = *loc_of(f, n->src[i]);
+        if (is_dense_rows(graph_node(f->g, n->src[i])->shape, &locs[i]))
+            continue;
+        const uint32_t n_kernels = f->plan->kernels.len;
+        locs[i] = own_loc(f, n->src[i], REGION_ARENA);
+        dense_strides(graph_node(f->g, n->src[i])->shape, ORDER_ROW_MAJOR, locs[i].stride);
+        add_copy(f, id, n->src[i], locs[i], false);
+        if (f->plan->kernels.len != n_kernels)
+            f->plan->kernels.data[n_kernels].is_start = true;
+    }
+    return locs;
+}
+
 static void add_group(Fuse *f, NodeId root, const uint32_t *first, const NodeId *member)
 {
     if (shape_numel(graph_node(f->g, root)->shape) == 0 && graph_node(f->g, root)->n_results == 1)
@@ -408,6 +351,8 @@ static void add_group(Fuse *f, NodeId root, const uint32_t *first, const NodeId 
     PlanKernel k = {.root = root, .anchor = f->groups.anchor[root]};
     if (graph_node(f->g, root)->op == OP_loop)
         k.results = place_loop(f, root);
+    if (graph_node(f->g, root)->op == OP_custom)
+        k.operands = place_custom(f, root);
     for (uint32_t i = first[root]; i < first[root + 1]; i++)
         group_add_member(f->plan, &f->groups, member[i], &k);
     strip_add_stages(&f->groups, f->plan->arena, &k);

@@ -58,6 +58,7 @@ static OrderRule layout_rule(const Node *n)
         [OP_nms] = RULE_NEEDS_ROWS,
         [OP_unique] = RULE_NEEDS_ROWS,
         [OP_nonzero] = RULE_NEEDS_ROWS,
+        [OP_custom] = RULE_NEEDS_ROWS,
     };
     return op_info[n->op].kind == OPKIND_EW ? RULE_FOLLOW : (OrderRule)rules[n->op];
 }

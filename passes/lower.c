@@ -338,11 +338,12 @@ static uint64_t count_constant_bytes(const Graph *g)
     return bytes;
 }
 
-// Of GPUs, where no pass comes behind that does.
+// Where the prepare pass does not.
 static void add_packings(Pass *p)
 {
     Plan *plan = p->plan;
-    if (!plan->caps->is_gpu || plan->packings.len == 0)
+    const bool prepares = plan->params.len != 0 && p->options->opt_level >= 1;
+    if (prepares || plan->packings.len == 0)
         return;
     const uint32_t *place = prepare_add_packings(plan, p->scratch);
     for (uint32_t i = 0; i < plan->choices.len; i++)

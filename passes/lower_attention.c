@@ -144,9 +144,11 @@ static KRef dot_unrolled(Lower *l, const AttRow *r, const Query *q, KRef key)
     KRef sum = 0;
     for (uint32_t i = 0; i < q->n; i++) {
         const int64_t first = (int64_t)i * lanes;
-        const KRef kv = k_load(k, lower_param(l, r->a->k, PARAM_READ),
-                               attention_kv_index(l, r, r->a->k, key, k_index(k, first)), lanes,
-                               attention_count(first, r->a->size, lanes));
+        const KRef kv = k_cast(k,
+                               k_load(k, lower_param(l, r->a->k, PARAM_READ),
+                                      attention_kv_index(l, r, r->a->k, key, k_index(k, first)), lanes,
+                                      attention_count(first, r->a->size, lanes)),
+                               r->a->type);
         sum = sum == 0 ? k_mul(k, q->vector[i], kv) : k_op(k, KOP_fma, q->vector[i], kv, sum);
     }
     return k_hreduce(k, KOP_add, sum);

@@ -2,6 +2,7 @@
 // Quantised blocks: block_decode, and the products with blocks as plain sums. Accumulation: fused
 // multiply-adds of decoded elements in rising k, in f32 (f64 for f64).
 #include "passes/blocks_team.h"
+#include "passes/experts.h"
 #include "passes/operand.h"
 
 // --- decoding ------------------------------------------------------------------------------------
@@ -116,6 +117,8 @@ static void lower_product(Lower *l, AttrId format, NodeId index)
     domain_add(l, &p.d, l->root);
     domain_add_operands(l, &p.d, l->root);
     l->pk->macs = (uint64_t)shape_numel(n->shape) * (uint64_t)p.inner;
+    if (index != 0)
+        experts_note_rows(l, index, p.experts, &p.d, x->rank == lower_node(l, index)->shape->rank);
     if (block_product_vectors(l, &p) || block_mma_product(l, &p) || block_tile_product(l, &p) ||
         block_team_product(l, &p))
         return;

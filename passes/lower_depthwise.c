@@ -203,8 +203,8 @@ static void emit_stores(const Depthwise *s, const DwRegisters *r)
     const KRef sums = k_array(k, DTYPE_f32, n * s->lanes);
     for (int64_t i = 0; i < n; i++)
         k_astore(k, sums, k_index(k, i * s->lanes), k_get(k, r->acc[i]));
-    const KRef row = k_for(k, k_index(k, 0), k_index(k, s->tile_rows), 1, KFOR_SERIAL, "r");
-    const KRef p = k_for(k, k_index(k, 0), k_index(k, pixels), 1, KFOR_SERIAL, "p");
+    const KRef row = k_for(k, k_index(k, 0), k_index(k, s->tile_rows), 1, KFOR_ROLL, "r");
+    const KRef p = k_for(k, k_index(k, 0), k_index(k, pixels), 1, KFOR_ROLL, "p");
     const KRef index = k_mul_add(k, row, pixels * s->lanes, k_mul(k, p, k_index(k, s->lanes)));
     store_output(s, row, p, k_aload(k, sums, index, s->lanes));
     k_end(k);

@@ -82,17 +82,32 @@ static void depend_on(Order *o, uint32_t step, NodeId id)
     }
 }
 
+// What copies made for this kernel alone, it waits for.
+static void wait_for_starts(Order *o, uint32_t step)
+{
+    const PlanKernel *k = &o->plan->kernels.data[step];
+    for (uint32_t i = 0; i < o->n; i++)
+        if (o->plan->kernels.data[i].is_start && o->plan->kernels.data[i].root == k->root) {
+            vec_push(o->pass->scratch, &o->step[i].users, step);
+            o->step[step].n_before++;
+        }
+}
+
 // A loop writes all its results, some of which copies of the carried values were put into before.
 static void note_loop(Order *o, uint32_t step)
 {
     const PlanKernel *k = &o->plan->kernels.data[step];
     for (uint32_t i = 0; i < graph_node(o->g, k->root)->n_results; i++)
         note_buffer(o, &o->step[step].writes, k->results[i].buf);
-    for (uint32_t i = 0; i < o->n; i++)
-        if (o->plan->kernels.data[i].is_start && o->plan->kernels.data[i].root == k->root) {
-            vec_push(o->pass->scratch, &o->step[i].users, step);
-            o->step[step].n_before++;
-        }
+    wait_for_starts(o, step);
+}
+
+static void note_custom(Order *o, uint32_t step)
+{
+    const PlanKernel *k = &o->plan->kernels.data[step];
+    for (uint32_t i = 0; i < graph_node(o->g, k->root)->n_src; i++)
+        note_buffer(o, &o->step[step].reads, k->operands[i].buf);
+    wait_for_starts(o, step);
 }
 
 static void read_operands(Order *o, uint32_t step)
@@ -111,6 +126,8 @@ static void read_operands(Order *o, uint32_t step)
     note_buffer(o, &o->step[step].writes, o->plan->locs.data[k->root].buf);
     if (k->results != NULL)
         note_loop(o, step);
+    if (k->operands != NULL)
+        note_custom(o, step);
     for (uint32_t i = 0; i < k->body.len; i++) {
         const Node *n = graph_node(o->g, k->body.data[i]);
         for (uint32_t j = 0; j < n->n_src; j++)

@@ -14,6 +14,9 @@ typedef struct PassOptions {
     // Bound on the error of a convolution against exact sums, relative to the largest magnitude of its
     // output, for schedules that round more than direct sums do; 0: none of them.
     double accuracy;
+    // Cycles that each byte of scratch memory and of larger weights must save in a run, where a schedule
+    // trades memory for time; 0: any memory for any time.
+    double memory_price;
     uint8_t winograd; // for tests: m of all convolutions that Winograd's schedule can do, 10 + m: with
                       // weights transformed in the
     // kernel; 0: it is chosen

@@ -115,6 +115,8 @@ static void keep_arena(const Plan *p, bool *lasts)
         lasts[p->inputs.data[i].buf] = false;
     for (uint32_t i = 0; i < p->outputs.len; i++)
         lasts[p->outputs.data[i].buf] = false;
+    for (uint32_t i = 0; i < p->kept.len; i++)
+        lasts[p->kept.data[i].buf] = false;
     for (uint32_t i = 0; i < p->sizes.len; i++)
         lasts[p->sizes.data[i].buf] = false;
     for (uint32_t i = 0; i < p->checks.len; i++)
@@ -131,7 +133,8 @@ static void begin_buffers(Prepare *s)
     for (BufId b = 1; b < p->buffers.len; b++) {
         const Region r = p->buffers.data[b].region;
         s->is_param[b] = r == REGION_PARAM && b != p->page && !is_written[b];
-        s->lasts[b] = s->is_param[b] || r == REGION_WEIGHTS || (r == REGION_ARENA && is_written[b]);
+        s->lasts[b] = s->is_param[b] || r == REGION_WEIGHTS || r == REGION_MAPS ||
+                      (r == REGION_ARENA && is_written[b]);
     }
     keep_arena(p, s->lasts);
 }
@@ -237,7 +240,7 @@ bool pass_prepare(Pass *p)
 {
     Plan *plan = p->plan;
     Prepare s = {.plan = plan, .arena = p->scratch};
-    if (plan->caps->is_gpu || plan->params.len == 0) {
+    if (plan->params.len == 0) {
         rlx_assert(plan->packings.len == 0);
         return false;
     }

@@ -47,6 +47,7 @@ static const SimplifyFn steps[OP_COUNT][MAX_FNS] = {
     [OP_max_pool] = {simplify_window_pad, simplify_max_pool},
     [OP_avg_pool] = {simplify_window_pad},
     [OP_matmul] = {simplify_matmul},
+    [OP_attention] = {simplify_attention},
 };
 
 // --- uses ---

@@ -50,6 +50,9 @@ NodeId simplify_weights(const Simplify *s, NodeId id);
 NodeId simplify_matmul(const Simplify *s, NodeId id);
 NodeId simplify_transposes(const Simplify *s, NodeId id);
 
+// simplify_cache.c: keys and values of attention that have been widened
+NodeId simplify_attention(const Simplify *s, NodeId id);
+
 // A node under construction with span and label of another.
 static inline NodeBuild simplify_begin(const Simplify *s, OpId op, NodeId like)
 {

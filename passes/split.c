@@ -543,7 +543,8 @@ SplitCycles split_kernel(const Plan *p, PlanKernel *pk, SplitOwners *owners)
 {
     Arena scratch = {0};
     Split s = {
-        .plan = p, .pk = pk, .k = pk->kernel, .arena = &scratch, .owners = owners, .is_possible = true};
+        .plan = p, .pk = pk, .k = pk->kernel, .arena = &scratch, .owners = owners};
+    s.is_possible = pk->kernel->custom == NULL; // what the text touches is not known
     find_steps(&s);
     SplitCycles cycles = {0};
     pk->is_shared = is_worth_it(&s, &cycles) && s.is_possible;

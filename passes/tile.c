@@ -124,13 +124,18 @@ static void emit_channels(const Tile *t, const TileAt *at, const Accs *a, Cursor
 }
 
 // Opens a loop over [lo, hi), or none when that is one constant.
-static KRef open_taps(Kernel *k, KRef lo, KRef hi, const char *name, uint32_t *opened)
+static KRef open_loop(Kernel *k, KRef lo, KRef hi, uint8_t how, const char *name, uint32_t *opened)
 {
     int64_t first = 0, end = 0;
     if (k_is_const(k, lo, &first) && k_is_const(k, hi, &end) && end == first + 1)
         return lo;
     ++*opened;
-    return k_for(k, lo, hi, 1, KFOR_SERIAL, name);
+    return k_for(k, lo, hi, 1, how, name);
+}
+
+static KRef open_taps(Kernel *k, KRef lo, KRef hi, const char *name, uint32_t *opened)
+{
+    return open_loop(k, lo, hi, KFOR_SERIAL, name, opened);
 }
 
 // Kernel columns of one span. Where they follow each other in memory as channels do, they are one long sum.
@@ -257,8 +262,8 @@ static void emit_stores(const Tile *t, const TileAt *at, const Accs *a)
     for (int64_t i = 0; i < pixels * at->nv; i++)
         k_astore(k, sums, k_index(k, i / at->nv * pitch + i % at->nv * t->lanes), k_get(k, a->var[i]));
     uint32_t opened = 0;
-    const KRef row = open_taps(k, k_index(k, 0), k_index(k, at->rows), "r", &opened);
-    const KRef column = open_taps(k, k_index(k, 0), k_index(k, at->columns), "p", &opened);
+    const KRef row = open_loop(k, k_index(k, 0), k_index(k, at->rows), KFOR_ROLL, "r", &opened);
+    const KRef column = open_loop(k, k_index(k, 0), k_index(k, at->columns), KFOR_ROLL, "p", &opened);
     const KRef pixel = k_mul_add(k, row, at->columns, column);
     for (int64_t v = 0; v < at->nv; v++) {
         const KRef index = k_add(k, k_mul(k, pixel, k_index(k, pitch)), k_index(k, v * t->lanes));

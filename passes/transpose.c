@@ -18,8 +18,10 @@ static void emit_block(Lower *l, const Transpose *t, Range rows, Range columns)
     const KRef zero = k_splat(k, k_number(k, DTYPE_f32, 0), t->lanes);
     KRef v[MAX_ROWS];
     for (int64_t i = 0; i < t->lanes; i++)
-        v[i] = i < rows.n ? k_load(k, t->from, k_add(k, from, k_index(k, i * t->from_row)), t->lanes,
-                                   (uint8_t)columns.n)
+        v[i] = i < rows.n ? k_cast(k,
+                                   k_load(k, t->from, k_add(k, from, k_index(k, i * t->from_row)), t->lanes,
+                                          (uint8_t)columns.n),
+                                   DTYPE_f32)
                           : zero;
     k_transpose(k, v);
     for (int64_t i = 0; i < columns.n; i++)

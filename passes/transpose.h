@@ -8,7 +8,7 @@
 // Element (r, c) of `from`, at from_at + r * from_row + c, goes to to_at + c * to_row + r of `to`. Rows are
 // written up to a whole vector, as zeros behind the last.
 typedef struct Transpose {
-    uint32_t from, to; // params of f32
+    uint32_t from, to; // params; from: of f32 or 16-bit floats, to: of f32
     KRef from_at, to_at;
     int64_t rows, columns, from_row, to_row;
     KRef live; // rows that are needed, at most `rows`; 0: all of them

@@ -18,6 +18,9 @@ static const bool moves[OP_COUNT] = {
 // Ops whose schedules for vectors are for f32.
 static const bool needs_f32[OP_COUNT] = {[OP_conv] = true, [OP_conv_transpose] = true, [OP_attention] = true};
 
+// Operands of those that the schedules read as 16-bit floats all the same: a cache is not copied.
+static const uint8_t reads_half[OP_COUNT] = {[OP_attention] = 1u << 1 | 1u << 2};
+
 static DType operand_type(const Graph *g, const Node *n, uint32_t i)
 {
     return (DType)graph_node(g, n->src[i])->dtype;
@@ -28,13 +31,24 @@ static bool is_half(DType t)
     return t == DTYPE_f16 || t == DTYPE_bf16;
 }
 
+static bool is_too_short(const Graph *g, const Node *n, uint32_t i)
+{
+    const bool is_read = i < 8 && (reads_half[n->op] >> i & 1) != 0;
+    return needs_f32[n->op] && !is_read && is_half(operand_type(g, n, i));
+}
+
 static bool reads_narrow(const Graph *g, const Node *n, bool has_vectors)
 {
     for (uint32_t i = 0; i < n->n_src; i++)
-        if (n->src[i] != 0 && (dtype_is_narrow(operand_type(g, n, i)) ||
-                               (has_vectors && needs_f32[n->op] && is_half(operand_type(g, n, i)))))
+        if (n->src[i] != 0 &&
+            (dtype_is_narrow(operand_type(g, n, i)) || (has_vectors && is_too_short(g, n, i))))
             return true;
     return false;
+}
+
+static DType type_to_read(const Graph *g, const Node *n, uint32_t i)
+{
+    return is_too_short(g, n, i) ? DTYPE_f32 : dtype_wide(operand_type(g, n, i));
 }
 
 // The node on wide operands.
@@ -43,11 +57,7 @@ static NodeId widen(Graph *g, NodeId id)
     const Node n = *graph_node(g, id);
     NodeId *src = ARENA_ARRAY(g->arena, NodeId, n.n_src);
     for (uint32_t i = 0; i < n.n_src; i++)
-        src[i] = n.src[i] == 0 ? 0
-                               : graph_cast(g, n.src[i],
-                                            is_half(operand_type(g, &n, i)) && needs_f32[n.op]
-                                                ? DTYPE_f32
-                                                : dtype_wide(operand_type(g, &n, i)));
+        src[i] = n.src[i] == 0 ? 0 : graph_cast(g, n.src[i], type_to_read(g, &n, i));
     return graph_clone_node(g, g, id, src);
 }
 

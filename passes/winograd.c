@@ -188,6 +188,20 @@ static double scratch_bytes(const Winograd *w)
            (double)(winograd_v_size(w) + (int64_t)w->form.n * w->form.n * (winograd_s_stride(w) + weights));
 }
 
+// Beyond the weights that direct sums read.
+static double more_weight_bytes(const Winograd *w)
+{
+    const TileShape *s = &w->c->s;
+    const double more = (double)winograd_weights(w) - (double)(s->kh * s->kw * s->ic * s->oc * w->c->group);
+    return more > 0 ? 4 * more : 0;
+}
+
+// Cycles, and what its memory is worth. Of one thread, so that what rounds differently is the same for all.
+static double price(const Winograd *w)
+{
+    return w->cycles + w->l->pass->options->memory_price * (scratch_bytes(w) + more_weight_bytes(w));
+}
+
 // A transform loads and stores all of its tile and computes on it: `passes` 1-D transforms of `ops`
 // operations.
 static double tile_cycles(const Winograd *w, uint32_t passes, uint32_t ops, double moves)
@@ -294,23 +308,24 @@ static double exchange_cycles(const Winograd *w)
 static bool choose_block(Winograd *w)
 {
     const int64_t threads = w->threads;
-    double best = INFINITY;
+    double best = INFINITY, cycles = 0;
     int64_t chosen = 0;
     for (int64_t blocks = 1; blocks <= w->tiles; blocks += 1 + blocks / 8) {
         const int64_t rounded = blocks == 1 && w->c->group == 1 ? 1 : ceil_div(blocks, threads) * threads;
         w->block = ceil_div(w->tiles, rounded);
         w->blocks = ceil_div(w->tiles, w->block);
         w->cycles = product_cycles(w) + transform_cycles(w) + exchange_cycles(w);
-        if (scratch_bytes(w) > 0.25 * w->l->caps->l3_bytes || w->cycles >= best)
+        if (scratch_bytes(w) > 0.25 * w->l->caps->l3_bytes || price(w) >= best)
             continue;
-        best = w->cycles;
+        best = price(w);
+        cycles = w->cycles;
         chosen = w->block;
     }
     if (chosen == 0)
         return false;
     w->block = chosen;
     w->blocks = ceil_div(w->tiles, chosen);
-    w->cycles = best;
+    w->cycles = cycles;
     return true;
 }
 
@@ -324,7 +339,7 @@ static bool choose_weights(Winograd *w, WinogradWeights how)
     other.transforms_weights = true;
     other.chunk = choose_chunk(&other);
     found[1] = how != WINOGRAD_PACKED && choose_block(&other);
-    if (found[1] && (!found[0] || other.cycles < w->cycles))
+    if (found[1] && (!found[0] || price(&other) < price(w)))
         *w = other;
     return found[0] || found[1];
 }
@@ -379,24 +394,30 @@ bool winograd_lower(Lower *l, const Conv *all, const Domain *d)
     const PassOptions *o = l->pass->options;
     if (!(o->accuracy > 0) || !is_candidate(l, c, d))
         return false;
-    double cycles = direct_cycles(l, c, lower_fit_lanes(l, c->s.oc)) * 0.87; // to be sure of a gain
+    const double direct = direct_cycles(l, c, lower_fit_lanes(l, c->s.oc));
+    double least = direct * 0.87; // to be sure of a gain
     bool found = false;
     if (o->winograd != 0) {
         found = winograd_plan(l, c, d, o->winograd % 10, o->winograd > 10 ? WINOGRAD_RAW : WINOGRAD_PACKED,
                               &best);
-        cycles = 0;
+        least = 0;
     }
     for (uint8_t m = WINOGRAD_MIN_M; m <= WINOGRAD_MAX_M; m++) {
         const WinogradForm f = winograd_form(m, (uint8_t)c->s.kh);
         if (winograd_error(&f, c->s.ic) > o->accuracy || !winograd_plan(l, c, d, m, WINOGRAD_FASTER, &w) ||
-            w.cycles >= cycles)
+            price(&w) >= least)
             continue;
         best = w;
-        cycles = w.cycles;
+        least = price(&w);
         found = true;
     }
     if (!found)
         return false;
+    l->pk->trade = (PlanTrade){.what = "Winograd's convolution",
+                               .scratch_bytes = (uint64_t)scratch_bytes(&best),
+                               .weight_bytes = (uint64_t)more_weight_bytes(&best),
+                               .cycles = (uint64_t)best.cycles,
+                               .plain_cycles = (uint64_t)direct};
     w = best; // the same sums, in blocks that suit the threads
     w.threads = l->caps->threads > 1 ? l->caps->threads : 1;
     winograd_emit(choose_block(&w) ? &w : &best);

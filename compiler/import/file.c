@@ -8,6 +8,7 @@
 #include "ir/text.h"
 #include "ir/verify.h"
 
+#include <ctype.h>
 #include <string.h>
 
 enum { PROBE = 256 }; // bytes that tell text from a protobuf message
@@ -53,6 +54,39 @@ static bool import_text(Arena *a, Diag *d, uint32_t file, Graph **out)
     return !broken || diag_error(d, (Span){.file = file}, E0209, "%s", broken);
 }
 
+// What files begin with that are often given in place of a model, whatever they are called.
+static const struct {
+    uint32_t at, len;
+    const char *begin, *wrong;
+} known[] = {
+    {0, 23, "version https://git-lfs",
+     "this is a pointer of Git LFS, not the file itself: fetch it with `git lfs pull`"},
+    {0, 9, "<!doctype", "this is an HTML page, not a model: a login or an error was downloaded perhaps"},
+    {0, 5, "<html", "this is an HTML page, not a model: a login or an error was downloaded perhaps"},
+    {0, 4, "PK\3\4",
+     "this is a zip archive, as PyTorch (.pt, .pth) and Keras (.keras) write them: export the model as ONNX "
+     "(torch.onnx.export), or unpack the archive"},
+    {0, 2, "\x80\2",
+     "this is a pickled Python object, as older versions of PyTorch write (.pt, .pth): export the model as "
+     "ONNX (torch.onnx.export)"},
+    {0, 4, "\x89HDF", "this is an HDF5 file, as Keras writes (.h5): export the model as ONNX (tf2onnx)"},
+    {4, 4, "TFL3", "this is a TensorFlow Lite model: export the model as ONNX (tf2onnx)"},
+};
+
+static const char *known_as(const RawFile *f)
+{
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        uint32_t same = 0;
+        while (same < known[i].len && known[i].at + same < f->len &&
+               (f->data[known[i].at + same] == known[i].begin[same] ||
+                tolower((unsigned char)f->data[known[i].at + same]) == known[i].begin[same]))
+            same++;
+        if (same == known[i].len)
+            return known[i].wrong;
+    }
+    return NULL;
+}
+
 // Names of files that are no ONNX. They count only where the content says nothing.
 static const struct {
     const char *suffix, *wrong;
@@ -74,7 +108,7 @@ static const char *wrong_for_its_name(const char *path)
 // What no reader takes. False: reported.
 static bool refuse(Diag *d, const char *path, const RawFile *f)
 {
-    const char *wrong = wrong_for_its_name(path);
+    const char *wrong = known_as(f) ? known_as(f) : wrong_for_its_name(path);
     if (f->len == 0)
         wrong = "the file is empty";
     else if (wrong == NULL)
@@ -94,6 +128,9 @@ static bool apply(Graph *g, const ImportOptions *o)
         if (!o->values[i].is_optional)
             return diag_error(g->diag, (Span){0}, E0003, "--value %s: only ONNX models take values",
                               o->values[i].name);
+    if (o->custom != NULL)
+        return diag_error(g->diag, (Span){0}, E0003,
+                          "--custom: only for ONNX models; others declare custom ops themselves");
     return sizes_fit(g, o);
 }
 
@@ -112,7 +149,8 @@ bool import_model_with(Arena *a, Diag *d, const char *path, const ImportOptions 
     if (is_rlxb || (f.len != 0 && str_ends_with(path, ".rlxb")))
         return import_rlxb(a, d, &(RlxbSource){path, f.data, f.len, !options->trusts_data}, out) &&
                apply(*out, options);
-    if (f.len != 0 && (str_ends_with(path, ".onnx") || (!is_text(&f) && wrong_for_its_name(path) == NULL)))
+    const bool may_be_onnx = f.len != 0 && known_as(&f) == NULL;
+    if (may_be_onnx && (str_ends_with(path, ".onnx") || (!is_text(&f) && wrong_for_its_name(path) == NULL)))
         return import_onnx_source(a, d, &(OnnxSource){path, f.data, f.len, dir, *options}, out);
     return refuse(d, path, &f);
 }

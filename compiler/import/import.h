@@ -57,6 +57,7 @@ typedef struct ImportOptions {
     uint32_t n_values;
     bool has_all_inputs;   // the shapes are those of all inputs that a run will have
     uint32_t string_bytes; // room for every string of an input; 0: 64
+    const struct CustomDecls *custom; // operators that the user declares; NULL: none
     bool trusts_data;      // of .rlxb: the checksums of tensors are not compared, so their bytes not read
 } ImportOptions;
 
@@ -66,6 +67,9 @@ bool import_model_with(Arena *a, Diag *d, const char *path, const ImportOptions 
 
 // file: id from diag_add_file, whose text is parsed. dir: folder for relative weight files ("" = current).
 bool import_json(Arena *a, Diag *d, uint32_t file, const char *dir, Graph **out);
+
+// Reads a file of declarations of custom ops, {"custom": [...]}. False: reported.
+bool import_custom(Arena *a, Diag *d, const char *path, const struct CustomDecls **out);
 
 // name: for messages. data must live as long as the graph. dir: folder of external tensor data.
 bool import_onnx(Arena *a, Diag *d, const char *name, const void *data, size_t len, const char *dir,

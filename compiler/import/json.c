@@ -2,7 +2,8 @@
 // A JSON model (docs/FORMAT.md) to a graph: the document as a whole and its symbols. The sections are read by
 // json_graph.c and json_node.c, values by json_values.c and json_data.c.
 #include "compiler/import/import.h"
-#include "compiler/import/json_reader.h"
+#include "compiler/import/json_custom.h"
+#include "compiler/import/rawfile.h"
 
 #include <string.h>
 
@@ -97,7 +98,8 @@ static const GraphNotes *collect_notes(const JsonReader *r)
 
 static bool read_model(JsonReader *r, const JsonPlace *root, Graph **out)
 {
-    enum { VERSION, NAME, SYMBOLS, INPUTS, WEIGHTS, PARAMS, STATES, NODES, OUTPUTS, CHECKS, EXTENTS, COUNT };
+    enum { VERSION, NAME, SYMBOLS, INPUTS, WEIGHTS, PARAMS, STATES, NODES, OUTPUTS, CHECKS, EXTENTS };
+    enum { CUSTOM = EXTENTS + 1, COUNT };
     JsonMember m[COUNT] = {{.name = "rlxc", .is_required = true},
                            {.name = "name"},
                            {.name = "symbols"},
@@ -108,7 +110,8 @@ static bool read_model(JsonReader *r, const JsonPlace *root, Graph **out)
                            {.name = "nodes"},
                            {.name = "outputs", .is_required = true},
                            {.name = "checks"},
-                           {.name = "extents"}};
+                           {.name = "extents"},
+                           {.name = "custom"}};
     uint32_t n_errors = r->diag->n_errors;
     const char *name = default_name(r->arena, r->diag->files.data[r->file - 1].name);
     if (!json_members(r, root, "a model", E0102, m, COUNT) || !check_version(r, &m[VERSION].place))
@@ -120,6 +123,7 @@ static bool read_model(JsonReader *r, const JsonPlace *root, Graph **out)
     JsonScope s = {.r = r, .g = g};
     r->dims = g->dims;
     read_symbols(r, &m[SYMBOLS].place);
+    json_custom(r, &m[CUSTOM].place, r->custom);
     if (r->diag->n_errors != n_errors) // shapes would complain about the symbol again
         return false;
     json_leaves(&s, &m[INPUTS].place, JSON_INPUT);
@@ -136,28 +140,58 @@ static bool read_model(JsonReader *r, const JsonPlace *root, Graph **out)
     return r->diag->n_errors == n_errors;
 }
 
-bool import_json(Arena *a, Diag *d, uint32_t file, const char *dir, Graph **out)
+// What every reader of a document begins with; scratch: for the tree. False: reported.
+static bool parse(JsonReader *r, Arena *scratch, JsonPlace *root)
 {
-    const DiagFile *f = &d->files.data[file - 1];
-    JsonReader r = {.arena = a,
-                    .diag = d,
-                    .file = file,
-                    .text = f->text,
-                    .len = f->len,
-                    .dir = dir,
-                    .symbols = DIM_ADD_SYMBOLS};
     size_t at = 0;
     const char *why = NULL;
-    JsonFault fault = json_check(r.text, r.len, &at, &why);
+    const JsonFault fault = json_check(r->text, r->len, &at, &why);
     if (fault != JSON_FINE)
-        return diag_error(d, (Span){file, (uint32_t)at, (uint32_t)at, NULL},
+        return diag_error(r->diag, (Span){r->file, (uint32_t)at, (uint32_t)at, NULL},
                           fault == JSON_BROKEN ? E0101 : E0004, "%s", why);
+    r->path = str_new(scratch);
+    *root = (JsonPlace){.item = json_parse(scratch, r->text, r->len, &at)};
+    return root->item != NULL || diag_error(r->diag, (Span){r->file, (uint32_t)at, (uint32_t)at, NULL}, E0101,
+                                            "this is not JSON");
+}
+
+static JsonReader reader_of(Arena *a, Diag *d, uint32_t file, const char *dir)
+{
+    const DiagFile *f = &d->files.data[file - 1];
+    return (JsonReader){.arena = a,
+                        .diag = d,
+                        .file = file,
+                        .text = f->text,
+                        .len = f->len,
+                        .dir = dir,
+                        .symbols = DIM_ADD_SYMBOLS,
+                        .custom = ARENA_NEW(a, CustomDecls)};
+}
+
+bool import_json(Arena *a, Diag *d, uint32_t file, const char *dir, Graph **out)
+{
+    JsonReader r = reader_of(a, d, file, dir);
     Arena scratch = {0};
-    r.path = str_new(&scratch);
-    JsonPlace root = {.item = json_parse(&scratch, r.text, r.len, &at)};
-    bool ok = root.item
-                  ? read_model(&r, &root, out)
-                  : diag_error(d, (Span){file, (uint32_t)at, (uint32_t)at, NULL}, E0101, "this is not JSON");
+    JsonPlace root = {0};
+    const bool ok = parse(&r, &scratch, &root) && read_model(&r, &root, out);
     arena_free(&scratch);
     return ok;
+}
+
+bool import_custom(Arena *a, Diag *d, const char *path, const CustomDecls **out)
+{
+    RawFile f;
+    Arena scratch = {0};
+    JsonPlace root = {0};
+    JsonMember m[] = {{.name = "custom", .is_required = true}};
+    if (!rawfile_open(a, d, (Span){0}, path, &f))
+        return false;
+    const uint32_t n_errors = d->n_errors;
+    JsonReader r = reader_of(a, d, diag_add_file(d, path, f.data, f.len), rawfile_folder(a, path));
+    r.dims = graph_new(a, d, "custom")->dims;
+    if (parse(&r, &scratch, &root) && json_members(&r, &root, "a file of custom ops", E0102, m, 1))
+        json_custom(&r, &m[0].place, r.custom);
+    arena_free(&scratch);
+    *out = r.custom;
+    return d->n_errors == n_errors;
 }

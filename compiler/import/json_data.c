@@ -162,7 +162,7 @@ static bool read_npy(Source *s, const char *path)
 {
     RawFile file;
     Span where = json_span(s->r, &s->m[M_file].place);
-    if (!rawfile_open(s->r->arena, s->r->diag, where, path, &file) ||
+    if (!rawfile_open_once(s->r->diag, where, path, &file) ||
         !npy_read(s->r->arena, s->r->diag, where, path, file.data, file.len, &s->t))
         return false;
     if (s->has_dtype)
@@ -185,7 +185,7 @@ static bool read_raw(Source *s, const char *path)
         return false;
     if (offset < 0)
         return json_error(s->r, &s->m[M_offset].place, E0102, "the offset must not be negative");
-    if (!rawfile_open(s->r->arena, s->r->diag, json_span(s->r, place), path, &file))
+    if (!rawfile_open_once(s->r->diag, json_span(s->r, place), path, &file))
         return false;
     uint64_t wanted = type_bytes(s->out->dtype, &s->out->shape);
     if ((uint64_t)offset > file.len || wanted > file.len - (uint64_t)offset)
@@ -229,8 +229,8 @@ static bool read_file(Source *s)
     const char *path = rawfile_resolve(s->r->arena, s->r->dir, name);
     if (!path)
         return json_error(s->r, place, E0102,
-                          "a relative file must stay in the folder of the model: no '..' and not "
-                          "empty");
+                          "a relative file must stay in the folder of the model: no '..', no link "
+                          "out of it, and not empty");
     bool is_npy = str_ends_with(name, ".npy"),
          is_safetensors = str_ends_with(name, ".safetensors") || shards_is_index(name);
     if (!is_safetensors && !refuse_member(s, M_tensor, ".safetensors files"))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nodes in JSON: operands, attributes by their declared types, and names for the results.
-#include "compiler/import/json_reader.h"
+#include "compiler/import/json_custom.h"
 
 #include <string.h>
 
@@ -11,6 +11,7 @@ typedef struct NodeReader {
     const JsonPlace *p; // the node
     JsonMember m[M_COUNT + BUILD_MAX_ATTRS];
     OpId op;
+    const CustomDecl *custom; // of a declared op; else NULL
     AttrId first; // of the op
     uint32_t n_attr;
     Span span;
@@ -43,9 +44,19 @@ static bool read_op(NodeReader *nr)
         return json_error(r, nr->p, E0102, "a node needs the member 'op'");
     if (!json_string(r, &child, "the name of an op", &name))
         return false;
+    nr->custom = custom_decl_find(r->custom, name);
+    if (nr->custom != NULL) {
+        nr->op = OP_custom;
+        return true;
+    }
     if (op_parse(name, &nr->op) && op_info[nr->op].kind != OPKIND_LEAF)
         return true;
     return unknown_op(r, &child, name);
+}
+
+static const char *op_name(const NodeReader *nr)
+{
+    return nr->custom != NULL ? nr->custom->name : op_info[nr->op].name;
 }
 
 static bool read_members(NodeReader *nr)
@@ -56,9 +67,14 @@ static bool read_members(NodeReader *nr)
     rlx_assert(nr->n_attr <= BUILD_MAX_ATTRS);
     for (uint32_t i = 0; i < M_COUNT; i++)
         nr->m[i] = (JsonMember){.name = names[i], .is_required = i <= M_inputs};
+    if (nr->custom != NULL)
+        nr->n_attr = nr->custom->attrs.len;
     for (uint32_t i = 0; i < nr->n_attr; i++)
-        nr->m[M_COUNT + i] = (JsonMember){.name = attr_info[nr->first + i].name};
-    const char *owner = op_info[nr->op].name;
+        nr->m[M_COUNT + i] = nr->custom == NULL
+                                 ? (JsonMember){.name = attr_info[nr->first + i].name}
+                                 : (JsonMember){.name = nr->custom->attrs.data[i].name,
+                                                .is_required = nr->custom->attrs.data[i].is_required};
+    const char *owner = op_name(nr);
     if (!json_members(r, nr->p, owner, E0203, nr->m, M_COUNT + nr->n_attr))
         return false;
     bool has_name = nr->m[M_name].place.item, has_outputs = nr->m[M_outputs].place.item;
@@ -136,9 +152,9 @@ static bool read_operands(NodeReader *nr)
     JsonPlace child = {0};
     if (!json_list(r, inputs, "a list of operands", &nr->n_src))
         return false;
-    uint32_t max = op_info[nr->op].max_src;
+    uint32_t max = nr->custom != NULL ? nr->custom->n_operands : op_info[nr->op].max_src;
     if (nr->n_src > max)
-        return json_error(r, inputs, E0202, "%s takes at most %u input%s, not %u", op_info[nr->op].name, max,
+        return json_error(r, inputs, E0202, "%s takes at most %u input%s, not %u", op_name(nr), max,
                           max == 1 ? "" : "s", nr->n_src);
     nr->src = ARENA_ARRAY(r->arena, NodeId, nr->n_src);
     if (!read_names(nr, inputs, &is_broken) || is_broken)
@@ -231,6 +247,22 @@ static bool set_graph(NodeReader *nr, const JsonPlace *p, NodeBuild *b, AttrId i
     return true;
 }
 
+// Of a declared op.
+static bool read_constants(NodeReader *nr, NodeBuild *b)
+{
+    JsonReader *r = nr->s->r;
+    CustomAttr values[BUILD_MAX_ATTRS];
+    for (uint32_t i = 0; i < nr->n_attr; i++) {
+        const JsonPlace *p = &nr->m[M_COUNT + i].place;
+        values[i] = nr->custom->attrs.data[i];
+        if (p->item && !(values[i].is_float ? json_float(r, p, &values[i].number)
+                                            : json_int(r, p, "a whole number", &values[i].whole)))
+            return false;
+    }
+    custom_decl_set(r->arena, nr->custom, values, b);
+    return true;
+}
+
 static bool read_attrs(NodeReader *nr, NodeBuild *b)
 {
     static bool (*const set[])(NodeReader *, const JsonPlace *, NodeBuild *, AttrId) = {
@@ -239,6 +271,8 @@ static bool read_attrs(NodeReader *nr, NodeBuild *b)
         [ATTR_DTYPE] = set_dtype, [ATTR_BLOB] = set_blob,   [ATTR_GRAPH] = set_graph,
     };
     bool ok = true;
+    if (nr->custom != NULL)
+        return read_constants(nr, b);
     for (uint32_t i = 0; i < nr->n_attr; i++) {
         const JsonPlace *place = &nr->m[M_COUNT + i].place;
         AttrId id = (AttrId)(nr->first + i);
@@ -275,7 +309,7 @@ static void name_results(NodeReader *nr, NodeId id)
     }
     while (json_next(outputs, &child) && !json_is_hopeless(r)) {
         if (child.index == n_results) {
-            json_error(r, &child, E0102, "%s has only %u result%s here", op_info[nr->op].name, n_results,
+            json_error(r, &child, E0102, "%s has only %u result%s here", op_name(nr), n_results,
                        n_results == 1 ? "" : "s");
             return;
         }

@@ -21,6 +21,7 @@ typedef struct JsonReader {
     Map indexes; // of .safetensors files (shards.h)
     VEC(SafeTensors *) opened; // NULL: could not be read
     Str path;                  // for one path at a time
+    struct CustomDecls *custom; // declared so far
 } JsonReader;
 
 // One value and the way to it. Places stand on the C stack, each pointing to that of the object or list

@@ -139,10 +139,10 @@ static bool parse_size(JsonReader *r, const JsonPlace *p, DimParse mode, Dim *ou
         int64_t v = 0;
         if (!json_int(r, p, expected, &v))
             return false;
+        *out = dim_from_entry(v);
         if (v > DIM_MAX_VALUE || v < -DIM_MAX_VALUE)
             return json_error(r, p, E0004, "the size %lld is too large; at most %lld", (long long)v,
                               (long long)DIM_MAX_VALUE);
-        *out = v;
         return true;
     }
     if (dim_find_symbol(r->dims, text) >= 0) { // whatever it is spelt like

@@ -62,7 +62,7 @@ static bool take_size(Scan *s, int64_t *out)
     const char *begin = s->at;
     while (s->at < s->end && *s->at >= '0' && *s->at <= '9')
         s->at++;
-    return s->at > begin && str_parse_i64(begin, (size_t)(s->at - begin), out);
+    return s->at > begin && str_parse_i64(begin, (size_t)(s->at - begin), out) && dim_from_size(*out, out);
 }
 
 typedef struct Header {

@@ -54,7 +54,8 @@ static bool import_main(OnnxModel *m, Graph *graph, Span span)
     bool ok = onnx_read_sizes(m, graph, g, span) && check_relations(m, span);
     ok = onnx_import_initializers(&s, g) && ok;
     ok = onnx_import_inputs(&s, g) && ok;
-    ok = onnx_read_values(m, graph) && ok;
+    if (!onnx_read_values(m, graph)) // what follows from a wrong name or value says nothing more
+        return false;
     ok = onnx_import_nodes(&s, g) && ok;
     return onnx_import_outputs(&s, g, span) && ok;
 }
@@ -78,21 +79,68 @@ static bool has_error(const Diag *d, uint32_t from, DiagCode code)
     return false;
 }
 
-// An import that failed because sizes are open names all of them.
+#define WORD "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
+
+// Is the symbol a word of an error?
+static bool is_mentioned(const Diag *d, uint32_t from, const char *name)
+{
+    const size_t len = strlen(name);
+    for (uint32_t i = from; i < d->items.len; i++) {
+        const char *text = d->items.data[i].message;
+        for (const char *at = strstr(text, name); at; at = strstr(at + 1, name))
+            if ((at == text || !strchr(WORD, at[-1])) && (at[len] == '\0' || !strchr(WORD, at[len])))
+                return true;
+    }
+    return false;
+}
+
+static bool is_open(const OnnxModel *m, const Graph *g, uint32_t symbol)
+{
+    for (uint32_t i = 0; i < g->extents.len; i++)
+        if (dim_as_symbol(g->dims, g->extents.data[i].dim) == (int32_t)symbol)
+            return false;
+    return symbol >= m->sizes.len || m->sizes.data[symbol] < 0;
+}
+
+// An import that failed because sizes are open names them: those that the errors are about first.
 static void note_open_sizes(const OnnxModel *m, const Graph *g, uint32_t from)
 {
+    enum { MOST = 3 };
     Str text = str_new(m->arena);
-    for (uint32_t i = 0; i < g->dims->symbols.len; i++)
-        if (i >= m->sizes.len || m->sizes.data[i] < 0)
-            str_printf(&text, " --dim %s=VALUE", g->dims->symbols.data[i].name);
-    if (text.len && (has_error(m->diag, from, E0207) || has_error(m->diag, from, E0204)))
+    const uint32_t n = g->dims->symbols.len;
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < 2 * n; k++) {
+        const char *name = g->dims->symbols.data[k % n].name;
+        if (!is_open(m, g, k % n) || is_mentioned(m->diag, from, name) != (k < n))
+            continue;
+        if (count++ < MOST)
+            str_printf(&text, " --dim %s=VALUE", name);
+    }
+    if (count > MOST)
+        str_printf(&text, " and %u more", count - MOST);
+    if (count && (has_error(m->diag, from, E0207) || has_error(m->diag, from, E0204)))
         diag_note(m->diag, (Span){.file = m->file}, "the model leaves sizes open; give them with%s",
                   str_text(&text));
 }
 
+// Sizes may be 0 (a cache that is empty), but a model that computes nothing is seldom meant.
+static void warn_empty(const OnnxModel *m, const Graph *g)
+{
+    const ImportOptions *o = &m->source->options;
+    for (uint32_t i = 0; i < g->outputs.len; i++) {
+        const Shape *s = graph_node(g, g->outputs.data[i].node)->shape;
+        if (!shape_is_const(s) || shape_numel(s) != 0)
+            return;
+    }
+    for (uint32_t i = 0; i < o->n_sizes; i++)
+        if (o->sizes[i].value == 0 && !o->sizes[i].is_range)
+            diag_warning(m->diag, (Span){.file = m->file}, E0208,
+                         "--dim %s=0: no output has an element, so nothing is computed", o->sizes[i].name);
+}
+
 bool import_onnx_source(Arena *a, Diag *d, const OnnxSource *source, Graph **out)
 {
-    OnnxModel m = {.arena = a, .diag = d, .source = source, .external_path = ""};
+    OnnxModel m = {.arena = a, .diag = d, .source = source};
     const uint32_t errors = d->n_errors, items = d->items.len;
     m.file = diag_add_file(d, source->name, NULL, 0);
     const Span span = {.file = m.file};
@@ -109,6 +157,7 @@ bool import_onnx_source(Arena *a, Diag *d, const OnnxSource *source, Graph **out
         note_open_sizes(&m, g, items);
         return false;
     }
+    warn_empty(&m, g);
     *out = g;
     return true;
 }

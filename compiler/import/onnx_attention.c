@@ -257,7 +257,7 @@ void onnx_import_attention(OnnxNode *n)
     const int64_t output_mode = onnx_int(n, "qk_matmul_output_mode", 0);
     const NodeId q_given = onnx_src(n, 0);
     Attention a = {.q = split_heads(n, q_given, q_heads, "q_num_heads"),
-                   .causal = onnx_int(n, "is_causal", 0) != 0,
+                   .causal = onnx_flag(n, "is_causal", 0),
                    .scale = onnx_float(n, "scale", 0),
                    .softcap = onnx_float(n, "softcap", 0)};
     const NodeId k_new = split_heads(n, onnx_src(n, 1), kv_heads, "kv_num_heads");

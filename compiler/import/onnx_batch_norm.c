@@ -26,8 +26,8 @@ static BatchNorm read_batch_norm(OnnxNode *n)
 {
     BatchNorm b = {.epsilon = onnx_float(n, "epsilon", (double)1e-5f),
                    .momentum = onnx_float(n, "momentum", (double)0.9f),
-                   .is_spatial = onnx_int(n, "spatial", 1) != 0,
-                   .trains = onnx_int(n, "training_mode", 0) != 0};
+                   .is_spatial = onnx_flag(n, "spatial", 1),
+                   .trains = onnx_flag(n, "training_mode", 0)};
     onnx_ignore_attr(n, "is_test");
     for (uint32_t i = 0; i < 5; i++)
         b.src[i] = onnx_src(n, i);

@@ -4,6 +4,7 @@
 // the time a shape needs it.
 #include "compiler/import/onnx_import.h"
 #include "ir/eval.h"
+#include "ir/eval_work.h"
 
 #include <string.h>
 
@@ -12,6 +13,7 @@
 #define FOLD_MAX_OPERAND   (UINT64_C(1) << 21) // elements of all operands together
 #define FOLD_MAX_NODE_WORK (UINT64_C(1) << 24) // element steps of one node
 #define FOLD_MAX_WORK      (UINT64_C(1) << 26) // and of the whole import, so that no file can keep us busy
+#define FOLD_STEP          16                  // units of eval_work
 
 // Elements of constants and nodes that an import may make beyond those of the file: some, and more for larger
 // files.
@@ -34,8 +36,9 @@ static bool is_linear(OpId op)
            op == OP_pad;
 }
 
-bool onnx_spend_fold(OnnxModel *m, const Graph *g, const Node *n)
+bool onnx_spend_fold(OnnxModel *m, const Graph *g, NodeId id, int64_t trips)
 {
+    const Node *n = graph_node(g, id);
     uint64_t in = 0;
     for (uint32_t i = 0; i < n->n_src; i++) {
         if (n->src[i])
@@ -47,7 +50,8 @@ bool onnx_spend_fold(OnnxModel *m, const Graph *g, const Node *n)
     const bool is_float = dtype_info[n->dtype].cls == DCLASS_FLOAT;
     if (out > (is_float ? ONNX_MAX_FOLD : ONNX_MAX_FOLD_INTS))
         return false;
-    const uint64_t work = is_linear((OpId)n->op) ? in + (uint64_t)out : (in + 1) * (uint64_t)(out + 1);
+    const uint64_t most = is_linear((OpId)n->op) ? in + (uint64_t)out : (in + 1) * (uint64_t)(out + 1);
+    const uint64_t steps = eval_work(g, id, trips) / FOLD_STEP, work = most > steps ? most : steps;
     if (work > FOLD_MAX_NODE_WORK || m->fold_work + work > FOLD_MAX_WORK ||
         m->made + (uint64_t)out > made_max(m))
         return false;
@@ -56,8 +60,9 @@ bool onnx_spend_fold(OnnxModel *m, const Graph *g, const Node *n)
     return true;
 }
 
-static bool is_foldable(OnnxModel *m, const Graph *g, const Node *n)
+static bool is_foldable(OnnxModel *m, const Graph *g, NodeId id)
 {
+    const Node *n = graph_node(g, id);
     // The work of roi_pool depends on the regions.
     if (n->op == OP_roi_pool || n->n_src == 0 || n->n_results != 1 || n->op == OP_result ||
         n->op == OP_loop || !shape_is_const(n->shape))
@@ -65,13 +70,13 @@ static bool is_foldable(OnnxModel *m, const Graph *g, const Node *n)
     for (uint32_t i = 0; i < n->n_src; i++)
         if (n->src[i] && !node_is_const(g, n->src[i]))
             return false;
-    return onnx_spend_fold(m, g, n);
+    return onnx_spend_fold(m, g, id, INT64_MAX);
 }
 
 NodeId onnx_fold(OnnxModel *m, Graph *g, NodeId id)
 {
     const Node *n = graph_node(g, id);
-    if (id == 0 || n->op == OP_const || !is_foldable(m, g, n))
+    if (id == 0 || n->op == OP_const || !is_foldable(m, g, id))
         return id;
     Tensor *in = ARENA_ARRAY(m->arena, Tensor, n->n_src);
     for (uint32_t i = 0; i < n->n_src; i++)
@@ -384,6 +389,13 @@ NodeId onnx_matmul(OnnxNode *n, NodeId a, NodeId b, bool transpose_a, bool trans
     node_int(&build, A_matmul_transpose_a, transpose_a);
     node_int(&build, A_matmul_transpose_b, transpose_b);
     return onnx_end(n, &build);
+}
+
+NodeId onnx_dim_value(OnnxNode *n, Dim d)
+{
+    const NodeId id = n->failed ? 0 : graph_dim_value(n->graph, d, n->span);
+    n->failed = !id;
+    return id;
 }
 
 NodeId onnx_iota(OnnxNode *n, Dim count)

@@ -67,7 +67,7 @@ NodeId onnx_cast_mode(OnnxNode *n, NodeId x, DType to, bool saturate, const char
 
 static void cast_with_attrs(OnnxNode *n, NodeId x, DType to)
 {
-    const bool saturate = onnx_int(n, "saturate", 1) != 0;
+    const bool saturate = onnx_flag(n, "saturate", 1);
     const char *mode = onnx_str(n, "round_mode", "up");
     onnx_out(n, 0, onnx_cast_mode(n, x, to, saturate, mode));
 }

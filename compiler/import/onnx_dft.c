@@ -384,7 +384,7 @@ void onnx_import_dft(OnnxNode *n)
     const NodeId x = onnx_src(n, 0);
     const int64_t points = read_number(n, 1, 0);
     const int64_t given = n->opset < 20 ? onnx_int(n, "axis", 1) : read_number(n, 2, -2);
-    const DftKind kind = {onnx_int(n, "inverse", 0) != 0, onnx_int(n, "onesided", 0) != 0};
+    const DftKind kind = {onnx_flag(n, "inverse", 0), onnx_flag(n, "onesided", 0)};
     const uint32_t rank = onnx_shape(n, x)->rank;
     uint32_t axis = 0;
     if (onnx_has(n, 1) && points < 1)
@@ -417,7 +417,7 @@ void onnx_import_stft(OnnxNode *n)
 {
     NodeId x = onnx_src(n, 0);
     const NodeId window = onnx_opt(n, 2);
-    const DftKind kind = {false, onnx_int(n, "onesided", 1) != 0};
+    const DftKind kind = {false, onnx_flag(n, "onesided", 1)};
     const int64_t step = read_number(n, 1, 0);
     if (onnx_shape(n, x)->rank == 2)
         x = onnx_unsqueeze(n, x, &(const int64_t){2}, 1);

@@ -163,7 +163,7 @@ COMPARE(greater_equal, op_greater_equal)
 
 static bool dims_mod(OnnxNode *n, OnnxDims *out)
 {
-    return onnx_int(n, "fmod", 0) == 0 && combine(n, op_mod, out);
+    return !onnx_flag(n, "fmod", 0) && combine(n, op_mod, out);
 }
 
 static bool dims_identity(OnnxNode *n, OnnxDims *out)
@@ -324,6 +324,7 @@ static bool dims_expand(OnnxNode *n, OnnxDims *out)
 
 // --- reductions ---
 
+// first: what an empty list gives.
 static bool reduce(OnnxNode *n, DimOp op, Dim first, OnnxDims *out)
 {
     OnnxDims a;
@@ -333,9 +334,21 @@ static bool reduce(OnnxNode *n, DimOp op, Dim first, OnnxDims *out)
     onnx_ints(n, "axes", &axes); // of rank 1 there is only one
     *out = (OnnxDims){.dtype = a.dtype, .rank = onnx_int(n, "keepdims", 1) ? 1 : 0, .n = 1, .dim = {first}};
     for (uint32_t i = 0; i < a.n; i++)
-        if (!op(n->graph->dims, a.dtype, out->dim[0], a.dim[i], &out->dim[0]))
+        if (i == 0)
+            out->dim[0] = a.dim[0];
+        else if (!op(n->graph->dims, a.dtype, out->dim[0], a.dim[i], &out->dim[0]))
             return false;
     return true;
+}
+
+static bool dims_reduce_min(OnnxNode *n, OnnxDims *out)
+{
+    return reduce(n, op_min, 0, out) && n->in[0].dims->n != 0;
+}
+
+static bool dims_reduce_max(OnnxNode *n, OnnxDims *out)
+{
+    return reduce(n, op_max, 0, out) && n->in[0].dims->n != 0;
 }
 
 static bool dims_reduce_prod(OnnxNode *n, OnnxDims *out)
@@ -371,6 +384,8 @@ static const struct {
     {"Mod", dims_mod},
     {"Mul", dims_mul},
     {"Neg", dims_neg},
+    {"ReduceMax", dims_reduce_max},
+    {"ReduceMin", dims_reduce_min},
     {"ReduceProd", dims_reduce_prod},
     {"ReduceSum", dims_reduce_sum},
     {"Reshape", dims_reshape},

@@ -97,7 +97,7 @@ void onnx_import_gelu(OnnxNode *n)
     const char *mode = onnx_str(n, "approximate", "none");
     if (!str_equal(mode, "none") && !str_equal(mode, "tanh"))
         onnx_fail(n, E0203, "attribute 'approximate' is '%s', expected none or tanh", mode);
-    onnx_out(n, 0, onnx_op1(n, str_equal(mode, "tanh") ? OP_gelu_tanh : OP_gelu, x));
+    onnx_out(n, 0, onnx_op1(n, str_equal(mode, "tanh") ? OP_gelu_tanh : OP_gelu_erf, x));
 }
 
 static NodeId swish(OnnxNode *n, NodeId x, double alpha)
@@ -174,8 +174,8 @@ void onnx_import_clip(OnnxNode *n)
 void onnx_import_is_inf(OnnxNode *n)
 {
     const NodeId x = onnx_src(n, 0);
-    const bool negative = onnx_int(n, "detect_negative", 1) != 0,
-               positive = onnx_int(n, "detect_positive", 1) != 0;
+    const bool negative = onnx_flag(n, "detect_negative", 1),
+               positive = onnx_flag(n, "detect_positive", 1);
     if (negative && positive)
         onnx_out(n, 0, onnx_op1(n, OP_is_inf, x));
     else if (negative || positive)
@@ -241,7 +241,7 @@ void onnx_import_pow(OnnxNode *n)
 void onnx_import_mod(OnnxNode *n)
 {
     const NodeId a = onnx_src(n, 0), b = onnx_src(n, 1);
-    onnx_out(n, 0, onnx_op2(n, onnx_int(n, "fmod", 0) ? OP_rem : OP_mod, a, b));
+    onnx_out(n, 0, onnx_op2(n, onnx_flag(n, "fmod", 0) ? OP_rem : OP_mod, a, b));
 }
 
 // Amounts outside of the type's width shift everything out; what comes in from the left of a signed number is

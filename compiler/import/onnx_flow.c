@@ -211,6 +211,152 @@ static void build_if(OnnxNode *n, NodeId cond, Branch *then_branch, Branch *else
     put_results(n, onnx_end(n, &b), then_branch->out);
 }
 
+// --- branches whose results differ in size ---
+
+static Shape result_shape(const Branch *b, OnnxValue v)
+{
+    if (v.kind == ONNX_NODE)
+        return *graph_node(b->scope.graph, v.node)->shape;
+    return (Shape){.rank = v.dims->rank, .dim = {v.dims->n}};
+}
+
+static bool is_tensor(OnnxValue v)
+{
+    return (v.kind == ONNX_NODE || v.kind == ONNX_DIMS) && !v.is_text;
+}
+
+typedef enum Difference { DIFFER_NOT, DIFFER_SIZE, DIFFER_RANK } Difference;
+
+static Difference compare_results(const OnnxNode *n, const Branch *a, const Branch *b)
+{
+    Difference d = DIFFER_NOT;
+    for (uint32_t i = 0; i < n->n_out; i++) {
+        if (!is_tensor(a->out[i]) || !is_tensor(b->out[i]))
+            return DIFFER_NOT; // those of other kinds stay as they are
+        const Shape s = result_shape(a, a->out[i]), t = result_shape(b, b->out[i]);
+        if (s.rank != t.rank)
+            d = DIFFER_RANK;
+        for (uint32_t k = 0; d == DIFFER_NOT && k < s.rank; k++)
+            d = s.dim[k] != t.dim[k] ? DIFFER_SIZE : d;
+    }
+    return d;
+}
+
+// A branch as part of the graph around it, whether it is taken or not; its checks count where it is.
+static bool import_beside(OnnxNode *n, const Onnx__GraphProto *g, NodeId is_left_out, OnnxValue *out)
+{
+    Graph *to = n->graph;
+    const uint32_t before = to->checks.len;
+    if (!onnx_inline_graph(n, g, NULL, 0, out, n->n_out))
+        return false;
+    for (uint32_t i = before; i < to->checks.len && !n->failed; i++) {
+        const NodeId cond = onnx_reshape(n, to->checks.data[i].cond, &(Shape){0});
+        to->checks.data[i].cond = onnx_op2(n, OP_logical_or, is_left_out, cond);
+    }
+    return !n->failed;
+}
+
+// The first element of each is in one list, the other's behind it: as many as the size says, from there on.
+static NodeId select_rows(OnnxNode *n, NodeId cond, NodeId *x, uint32_t axis, Dim size)
+{
+    const Dim first = onnx_shape(n, x[0])->dim[axis];
+    const NodeId start = onnx_op3(n, OP_where, cond, onnx_scalar(n, DTYPE_i64, 0), onnx_dim_value(n, first));
+    const NodeId at = onnx_op2(n, OP_add, onnx_iota(n, size), start);
+    return onnx_gather(n, onnx_concat_many(n, x, 2, axis), at, axis);
+}
+
+// One of two values of the same rank. Sizes that differ become sizes that the model computes.
+static NodeId select_value(OnnxNode *n, NodeId cond, NodeId *x, uint32_t out)
+{
+    DimTable *t = n->graph->dims;
+    const Shape a = *onnx_shape(n, x[0]), b = *onnx_shape(n, x[1]);
+    Shape s = a;
+    uint32_t n_differ = 0, axis = 0;
+    if (!n->failed && onnx_dtype(n, x[0]) != onnx_dtype(n, x[1]))
+        onnx_fail(n, E0205, "result %u has another type in each branch", out);
+    for (uint32_t i = 0; i < s.rank && !n->failed; i++) {
+        if (a.dim[i] == b.dim[i])
+            continue;
+        const NodeId value =
+            onnx_op3(n, OP_where, cond, onnx_dim_value(n, a.dim[i]), onnx_dim_value(n, b.dim[i]));
+        s.dim[i] = onnx_extent(n, out, i, value, dim_max(t, a.dim[i], b.dim[i]));
+        axis = i;
+        n_differ++;
+    }
+    if (n->failed || n_differ == 0)
+        return onnx_op3(n, OP_where, cond, x[0], x[1]);
+    if (n_differ == 1)
+        return select_rows(n, cond, x, axis, s.dim[axis]);
+    NodeId list[] = {onnx_reshape_to(n, x[0], (const Dim[]){-1}, 1),
+                           onnx_reshape_to(n, x[1], (const Dim[]){-1}, 1)};
+    Dim count = 1;
+    for (uint32_t i = 0; i < s.rank; i++)
+        count = dim_mul(t, count, s.dim[i]);
+    return onnx_reshape(n, select_rows(n, cond, list, 0, count), &s);
+}
+
+// Both branches are computed, and their results chosen from.
+static void import_selected(OnnxNode *n, NodeId cond, const Onnx__GraphProto *then_proto,
+                            const Onnx__GraphProto *else_proto)
+{
+    OnnxValue *a = ARENA_ARRAY(n->model->arena, OnnxValue, n->n_out);
+    OnnxValue *b = ARENA_ARRAY(n->model->arena, OnnxValue, n->n_out);
+    cond = onnx_reshape(n, cond, &(Shape){0});
+    if (!import_beside(n, then_proto, onnx_op1(n, OP_logical_not, cond), a) ||
+        !import_beside(n, else_proto, cond, b))
+        return;
+    for (uint32_t i = 0; i < n->n_out && !n->failed; i++) {
+        NodeId x[] = {onnx_value_node(n->scope, &a[i], n->span),
+                            onnx_value_node(n->scope, &b[i], n->span)};
+        n->failed = n->failed || !x[0] || !x[1];
+        onnx_out(n, i, select_value(n, cond, x, i));
+    }
+}
+
+// Does a value follow from sizes that the caller can give?
+static bool needs_sizes(const OnnxNode *n, NodeId id)
+{
+    Arena scratch = {0};
+    bool *seen = ARENA_ARRAY(&scratch, bool, id + 1), needs = false;
+    seen[id] = true;
+    for (NodeId at = id; at > 0; at--) {
+        const Node *node = graph_node(n->graph, at);
+        for (uint32_t i = 0; seen[at] && i < node->shape->rank; i++)
+            needs = needs || !(dim_is_const(node->shape->dim[i]) ||
+                               graph_dim_is_computed(n->graph, node->shape->dim[i]));
+        for (uint32_t i = 0; seen[at] && i < node->n_src; i++)
+            seen[node->src[i]] = true;
+    }
+    arena_free(&scratch);
+    return needs;
+}
+
+// Results of different rank: no run can have both. The branch that the model declares the rank of, or else
+// the second one (of exporters that write `Squeeze it if this axis is 1`), and a check that it is taken.
+static void import_fitting(OnnxNode *n, NodeId cond, const Branch *then_branch, const Branch *else_branch)
+{
+    bool takes_then = true, is_declared = false;
+    if (needs_sizes(n, cond)) {
+        onnx_fail(n, E0204,
+                  "the branches have results of different rank: the choice needs sizes that are open");
+        return;
+    }
+    for (uint32_t i = 0; i < n->n_out; i++) {
+        const int64_t rank = onnx_declared_rank(n, i);
+        const uint32_t first = result_shape(then_branch, then_branch->out[i]).rank;
+        is_declared = is_declared || rank >= 0;
+        takes_then = takes_then && (rank < 0 || rank == first);
+    }
+    takes_then = takes_then && is_declared;
+    const NodeId value = onnx_reshape(n, cond, &(Shape){0});
+    onnx_require(n, takes_then ? value : onnx_op1(n, OP_logical_not, value),
+                 arena_printf(n->model->arena,
+                              "node '%s': If: the %s branch must be taken, as the other has results of "
+                              "another rank",
+                              n->label, takes_then ? "then" : "else"));
+    import_taken(n, takes_then ? then_branch->proto : else_branch->proto);
+}
+
 // False: the branches have results of different kinds.
 static bool import_both(OnnxNode *n, NodeId cond, const Onnx__GraphProto *then_proto,
                         const Onnx__GraphProto *else_proto)
@@ -224,7 +370,12 @@ static bool import_both(OnnxNode *n, NodeId cond, const Onnx__GraphProto *then_p
     for (uint32_t i = 0; i < n->n_out && !n->failed; i++)
         if (!is_alike(then_branch.out[i], else_branch.out[i]))
             return false;
-    if (!n->failed)
+    const Difference d = n->failed ? DIFFER_NOT : compare_results(n, &then_branch, &else_branch);
+    if (d == DIFFER_RANK)
+        import_fitting(n, cond, &then_branch, &else_branch);
+    else if (d == DIFFER_SIZE)
+        import_selected(n, cond, then_proto, else_proto);
+    else if (!n->failed)
         build_if(n, cond, &then_branch, &else_branch, &captures);
     return true;
 }

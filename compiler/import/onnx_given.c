@@ -264,8 +264,10 @@ static bool unknown_input(OnnxModel *m, const Graph *g, const char *option, cons
     if (m->diag->n_errors != 0 && is_declared(m, name)) // why it is missing was reported
         return false;
     diag_error(m->diag, (Span){.file = m->file}, E0402, "%s %s: the model has no such input", option, name);
+    const char **names = ARENA_ARRAY(m->arena, const char *, g->inputs.len + 1u);
     for (uint32_t i = 0; i < g->inputs.len; i++)
-        diag_note(m->diag, (Span){.file = m->file}, "it has: %s", node_name(g, g->inputs.data[i]));
+        names[i] = node_name(g, g->inputs.data[i]);
+    diag_note_names(m->diag, (Span){.file = m->file}, name, names, NULL, g->inputs.len);
     return false;
 }
 
@@ -274,8 +276,8 @@ bool onnx_read_values(OnnxModel *m, Graph *g)
     const ImportOptions *o = &m->source->options;
     bool ok = true;
     for (uint32_t i = 0; i < o->n_shapes; i++)
-        if (o->shapes[i].is_firm && !find_input(g, o->shapes[i].name))
-            ok = unknown_input(m, g, "--shape", o->shapes[i].name);
+        if (!find_input(g, o->shapes[i].name))
+            ok = unknown_input(m, g, o->shapes[i].is_firm ? "--shape" : "--input", o->shapes[i].name);
     for (uint32_t i = 0; i < o->n_values; i++) {
         const NodeId id = find_input(g, o->values[i].name);
         Tensor t = {0};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs of a model, whole or nested: initializers, types of inputs, and the loop over nodes that calls the
 // import functions and checks that they looked at everything.
+#include "compiler/import/onnx_order.h"
 #include "compiler/import/onnx_text.h"
 #include "ir/quote.h"
 
@@ -103,9 +104,10 @@ static bool read_dim(OnnxModel *m, DimTable *t, const Onnx__TensorShapeProto__Di
         return true;
     }
     const bool has_value = p->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
-    // Some exporters write -1 for a size that is not known.
-    *out = has_value && p->dim_value != -1 ? p->dim_value : new_symbol(m, t, name);
-    return *out >= 0 || !dim_is_const(*out);
+    if (has_value && p->dim_value != -1) // as some exporters write for a size that is not known
+        return dim_from_size(p->dim_value, out);
+    *out = new_symbol(m, t, name);
+    return true;
 }
 
 static const Onnx__TypeProto__Tensor *tensor_type(const Onnx__ValueInfoProto *v)
@@ -138,15 +140,18 @@ static void put_given(OnnxModel *m, Graph *g, const char *name, Shape *s)
     }
 }
 
-static bool negative_size(OnnxModel *m, const Onnx__ValueInfoProto *v, Span span)
+static bool wrong_size(OnnxModel *m, const Onnx__ValueInfoProto *v, Span span)
 {
     const Onnx__TensorShapeProto *s = v->type->tensor_type->shape;
     uint32_t axis = 0;
+    Dim ignored = 0;
     while (s->dim[axis]->value_case != ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE ||
-           s->dim[axis]->dim_value >= -1)
+           s->dim[axis]->dim_value == -1 || dim_from_size(s->dim[axis]->dim_value, &ignored))
         axis++;
-    return diag_error(m->diag, span, E0106, "input '%s': axis %u has the negative size %lld",
-                      onnx_text(v->name), axis, (long long)s->dim[axis]->dim_value);
+    return diag_error(m->diag, span, E0106,
+                      "input '%s': axis %u has the size %lld; expected a size from 0 to %lld, or -1 for one "
+                      "that is open",
+                      onnx_text(v->name), axis, (long long)s->dim[axis]->dim_value, (long long)DIM_MAX_VALUE);
 }
 
 static bool input_shape(OnnxModel *m, Graph *g, const Onnx__ValueInfoProto *v, Shape *out, Span span)
@@ -164,7 +169,7 @@ static bool input_shape(OnnxModel *m, Graph *g, const Onnx__ValueInfoProto *v, S
     if (!t->shape)
         *out = shape_of(given->rank, given->dim);
     else if (!onnx_declared_shape(m, g, v, out))
-        return negative_size(m, v, span);
+        return wrong_size(m, v, span);
     if (given && given->is_firm && given->rank != out->rank)
         return diag_error(m->diag, span, E0204, "%s has %u sizes, but the input has %u axes", given->origin,
                           given->rank, out->rank);
@@ -281,6 +286,7 @@ static bool import_node(OnnxScope *s, const Onnx__NodeProto *p)
         if (!onnx_import_call(&n))
             import_operator(&n);
         check_used(&n);
+        onnx_check_declared(&n);
     }
     return put_results(&n);
 }
@@ -295,6 +301,8 @@ static bool import_initializer(OnnxScope *s, const Onnx__TensorProto *t)
     if (name[0] == '\0')
         return diag_error(s->model->diag, span, E0106, "an initializer has no name");
     const OnnxValue v = onnx_tensor_value(s->model, s->graph, t, what, span);
+    if (v.kind == ONNX_NODE)
+        graph_label(s->graph, v.node, name);
     return onnx_put(s, name, v, span) && v.kind != ONNX_BROKEN;
 }
 
@@ -309,11 +317,24 @@ bool onnx_import_initializers(OnnxScope *s, const Onnx__GraphProto *g)
     return ok;
 }
 
+// The results of a node that was reported, so that what uses them says nothing more.
+static bool put_broken(OnnxScope *s, const Onnx__NodeProto *p)
+{
+    const Span span = {.file = s->model->file, .path = node_label(s, p)};
+    for (size_t i = 0; i < p->n_output; i++)
+        if (onnx_text(p->output[i])[0])
+            onnx_put(s, p->output[i], (OnnxValue){.kind = ONNX_BROKEN}, span);
+    return false;
+}
+
 bool onnx_import_nodes(OnnxScope *s, const Onnx__GraphProto *g)
 {
     bool ok = true;
+    const OnnxPlace *order = onnx_node_order(s, g);
     s->proto = g;
-    for (size_t i = 0; i < g->n_node && s->model->diag->n_errors < DIAG_MAX_ERRORS; i++)
-        ok = import_node(s, g->node[i]) && ok;
+    for (size_t i = 0; i < g->n_node && s->model->diag->n_errors < DIAG_MAX_ERRORS; i++) {
+        const Onnx__NodeProto *p = g->node[order[i].node];
+        ok = (order[i].is_in_cycle ? put_broken(s, p) : import_node(s, p)) && ok;
+    }
     return ok;
 }

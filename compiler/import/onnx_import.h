@@ -52,6 +52,7 @@ typedef struct OnnxValue {
     NodeId node;          // ONNX_NODE; ONNX_DIMS: 0 until made
     const OnnxDims *dims; // ONNX_DIMS
     const OnnxList *list; // ONNX_LIST
+    const Onnx__AttributeProto *keys; // ONNX_NODE: labels of the columns, where rows are maps
 } OnnxValue;
 
 // Sequences exist in the importer only: what it makes of them are tensors.
@@ -83,6 +84,13 @@ typedef struct OnnxFewBits {
     NodeId packed[3];      // weight, scale and zero of qmatmul, once a product asked for them
 } OnnxFewBits;
 
+// A node that has the value of a size that the model computes.
+typedef struct OnnxSizeNode {
+    const Graph *graph;
+    NodeId node;
+    Dim dim;
+} OnnxSizeNode;
+
 // What DequantizeLinear read: x with constant scale and zero point (0: none).
 typedef struct OnnxDequantised {
     NodeId x, scale, zero;
@@ -98,8 +106,7 @@ typedef struct OnnxModel {
     const Onnx__ModelProto *proto;
     const Graph *graph; // of the model itself
     const OnnxSource *source;
-    const char *external_path; // the file that was read last, and its bytes
-    RawFile external;
+    Map odd_bytes; // of external data that is not aligned: where the copies are
     int64_t opset;      // of the default domain; 0 = not imported
     VEC(int64_t) sizes; // by symbol, as far as it was needed: the number that the caller gave, or -1
     Map known;          // by graph: what nodes are with the values that the caller gave (onnx_known.c)
@@ -113,8 +120,11 @@ typedef struct OnnxModel {
     Map related;        // symbols that stand for expressions over others (--dim S=P+T)
     VEC(OnnxFewBits)
     few_bits;
+    VEC(OnnxSizeNode)
+    size_nodes;      // so that what is made of such a size again has the same one
     Map dequantised; // by graph and node, OnnxDequantised (onnx_qdq.c)
     Map missing;     // operators that were reported as unsupported
+    Map orders;      // by list of nodes in the file, the order to import them in (onnx_order.c)
 } OnnxModel;
 
 typedef struct OnnxNode OnnxNode;
@@ -140,7 +150,7 @@ struct OnnxScope {
     uint32_t depth;
     const Onnx__GraphProto *proto; // once its nodes are imported
     bool has_declared;
-    Map declared; // names to what the model says about their types (onnx_promise.c); filled when first needed
+    Map declared; // names to what the model says about their types (onnx_declared.c); filled when needed
     Map names;    // to indices of values
     VEC(OnnxValue)
     values;
@@ -165,6 +175,8 @@ struct OnnxNode {
 // --- errors ---
 // "node 'conv_3': Conv: ..."; marks the node as failed and returns false.
 bool onnx_fail(OnnxNode *n, DiagCode code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+// A warning with the same beginning; the same words are said once, as bodies of loops are imported again.
+void onnx_warn_once(OnnxNode *n, DiagCode code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 // --- operands (onnx_node.c) ---
 bool onnx_has(const OnnxNode *n, uint32_t i);
@@ -207,6 +219,8 @@ bool onnx_axis(OnnxNode *n, int64_t axis, uint32_t rank, uint32_t *out);
 // --- attributes (onnx_node.c) ---
 bool onnx_has_attr(const OnnxNode *n, const char *name);
 int64_t onnx_int(OnnxNode *n, const char *name, int64_t dflt);
+// Of 0 and 1; another number is 1, with a warning.
+bool onnx_flag(OnnxNode *n, const char *name, bool dflt);
 double onnx_float(OnnxNode *n, const char *name, double dflt);
 // The attribute as text in the arena.
 const char *onnx_str(OnnxNode *n, const char *name, const char *dflt);
@@ -238,6 +252,13 @@ NodeId onnx_softmax(OnnxNode *n, NodeId x, int64_t axis);
 NodeId onnx_cumsum(OnnxNode *n, NodeId x, int64_t axis, bool is_exclusive);
 // a [B, Hq, S, D] by b [B, Hkv, ...] for heads in groups of Hq / Hkv that share a head of b: [B, Hq, S,
 // last].
+// rope: cosine and sine broadcast to x but for its last axis, or are tables whose rows `positions` names.
+typedef struct OnnxRope {
+    NodeId x, cosine, sine, positions;
+    int64_t turned; // elements of a head; 0: all
+    bool is_interleaved;
+} OnnxRope;
+NodeId onnx_rope(OnnxNode *n, const OnnxRope *r);
 NodeId onnx_grouped_matmul(OnnxNode *n, NodeId a, NodeId b, bool transpose_b);
 // The last axis to axis 1, or from there to the end.
 NodeId onnx_move_channels(OnnxNode *n, NodeId x, bool to_front);
@@ -270,6 +291,7 @@ NodeId onnx_conv(OnnxNode *n, NodeId x, NodeId weight, NodeId bias);
 NodeId onnx_int_conv(OnnxNode *n, const NodeId *src);
 // 0, 1, ... count - 1 as i64; count may be symbolic.
 NodeId onnx_iota(OnnxNode *n, Dim count);
+NodeId onnx_dim_value(OnnxNode *n, Dim d); // i64[]
 // Counts elements that an import function is about to make. False: too many (reported).
 bool onnx_spend(OnnxNode *n, int64_t elements);
 // A constant of any size from bytes that live as long as the graph.
@@ -321,6 +343,8 @@ const OnnxCall *onnx_scope_call(const OnnxScope *s);
 int64_t onnx_scope_opset(const OnnxScope *s);
 // True when the node calls a function of the model, which then was imported.
 bool onnx_import_call(OnnxNode *n);
+// A node that the user has declared (import.h).
+void onnx_import_custom(OnnxNode *n);
 // The value of an attribute in a function for calls that do not give it; NULL: there is none.
 const Onnx__AttributeProto *onnx_function_default(OnnxModel *m, const Onnx__FunctionProto *f,
                                                   const char *name);
@@ -360,8 +384,16 @@ const ImportSize *onnx_find_size(const OnnxModel *m, const char *name);
 int64_t onnx_given_parts(const OnnxModel *m, const char *name, bool is_sequence);
 // The shape that the model declares, with its symbols. False: there is none that could be used.
 bool onnx_declared_shape(OnnxModel *m, Graph *g, const Onnx__ValueInfoProto *v, Shape *out);
-// Counts the work of evaluating a node whose operands have known sizes. False: too much.
-bool onnx_spend_fold(OnnxModel *m, const Graph *g, const Node *n);
+// Counts the work of evaluating a node whose operands have known sizes; trips: of a loop, at most. False: too
+// much.
+bool onnx_spend_fold(OnnxModel *m, const Graph *g, NodeId id, int64_t trips);
+// What the model declares about a value of the scope's graph, or NULL; its shape, where all sizes are
+// numbers; the rank of result i, -1: it does not say (onnx_declared.c).
+const Onnx__ValueInfoProto *onnx_find_declared(OnnxScope *s, const char *name);
+bool onnx_declared_numbers(const Onnx__ValueInfoProto *v, Shape *out);
+int64_t onnx_declared_rank(OnnxNode *n, uint32_t i);
+// Warns where the shape of a result contradicts what the model declares.
+void onnx_check_declared(OnnxNode *n);
 // Operands that are not known, but whose effect the model declares (onnx_promise.c). The first ones make the
 // operand known for this node; the others say whether they made the result. All are silent where they cannot.
 void onnx_promise_shape(OnnxNode *n, uint32_t operand); // the operand is the shape of result 0
@@ -385,6 +417,11 @@ Dim onnx_extent(OnnxNode *n, uint32_t out, uint32_t axis, NodeId value, Dim max)
 // says
 // how large they can be.
 bool onnx_src_sizes(OnnxNode *n, uint32_t i, OnnxDims *out);
+// Entry k of a list, i64[].
+NodeId onnx_list_entry(OnnxNode *n, NodeId list, uint32_t k);
+// Slice and Tile by numbers that the model computes (onnx_open.c). False: all are known.
+bool onnx_slice_open(OnnxNode *n, NodeId x, NodeId *out);
+bool onnx_tile_open(OnnxNode *n, NodeId x, NodeId *out);
 // Does the caller say how large the first axis of the result can be?
 bool onnx_has_bound(OnnxNode *n);
 Dim onnx_range_extent(OnnxNode *n, NodeId start, NodeId limit, NodeId step);

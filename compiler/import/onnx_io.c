@@ -220,8 +220,24 @@ static bool output_list(OnnxScope *s, GraphIo *io, const OnnxList *list, Span at
     return ok;
 }
 
+static void put_keys(Arena *a, GraphIo *io, const Onnx__AttributeProto *keys)
+{
+    if (!keys)
+        return;
+    io->n_keys = (uint32_t)(keys->n_strings ? keys->n_strings : keys->n_ints);
+    if (!keys->n_strings) {
+        io->keys = arena_copy(a, keys->ints, io->n_keys * sizeof *keys->ints);
+        return;
+    }
+    const char **texts = ARENA_ARRAY(a, const char *, io->n_keys);
+    for (uint32_t i = 0; i < io->n_keys; i++)
+        texts[i] = arena_strndup(a, (const char *)keys->strings[i].data, keys->strings[i].len);
+    io->text_keys = texts;
+}
+
 static bool output_tensor(OnnxScope *s, GraphIo *io, OnnxValue v, Span at)
 {
+    put_keys(s->model->arena, io, v.keys);
     io->is_text = v.is_text;
     io->of = io->kind = v.is_text ? IO_STRING : IO_TENSOR;
     io->parts = arena_copy(s->model->arena, &io->name, sizeof io->name);

@@ -94,11 +94,17 @@ static bool has_const_types(const Node *n)
     return ok;
 }
 
+// How often a loop runs at most, with its operands known; else anything.
+static int64_t most_trips(OnnxModel *m, Known *k, const Node *n)
+{
+    return n->op == OP_loop ? tensor_get_i64(&known_node(m, k, n->src[0])->results[0], 0) : INT64_MAX;
+}
+
 // With all operands known.
 static bool evaluate(OnnxModel *m, Known *k, NodeId id)
 {
     const Node *n = graph_node(k->graph, id);
-    if (!onnx_spend_fold(m, k->graph, n))
+    if (!onnx_spend_fold(m, k->graph, id, most_trips(m, k, n)))
         return false;
     EvalCtx c = {.arena = m->arena, .g = k->graph, .node = n, .id = id};
     c.in = ARENA_ARRAY(m->arena, Tensor, n->n_src);

@@ -164,7 +164,7 @@ static void run_while(OnnxNode *n, OnnxLoop *l, OnnxValue *out)
     const NodeId count = onnx_result(n, loop, graph_node(n->graph, loop)->n_results - 1u);
     onnx_require(n, onnx_op2(n, OP_lt, count, bound_node(n, l)),
                  arena_printf(n->model->arena,
-                              "node '%s': the loop needs more iterations than its bound '%s' allows",
+                              GRAPH_RANGE "node '%s': needs more iterations than its bound '%s' allows",
                               n->label, name));
 }
 
@@ -200,8 +200,8 @@ static void read_trips(OnnxNode *n, OnnxLoop *l)
     } else if (has_given_bound(n, l)) {
         l->count = onnx_cast(n, onnx_reshape(n, onnx_src(n, 0), &(Shape){0}), DTYPE_i64);
         onnx_require(n, onnx_op2(n, OP_le, l->count, bound_node(n, l)),
-                     arena_printf(n->model->arena, "node '%s': more iterations than '%s' allows", n->label,
-                                  bound_name(n)));
+                     arena_printf(n->model->arena, GRAPH_RANGE "node '%s': more iterations than '%s' allows",
+                                  n->label, bound_name(n)));
     } else if (onnx_peek_dims(n, 0, &dims) || wants_scans(l) || has_odd_values(l)) {
         if (onnx_src_ints(n, 0, &trips))
             l->u.trips = trips.n ? trips.v[0] : 0;
@@ -224,14 +224,12 @@ static void read_condition(OnnxNode *n, OnnxLoop *l)
     l->u.cond = n->in[1];
 }
 
-void onnx_import_loop(OnnxNode *n)
+void onnx_loop_with(OnnxNode *n, const Onnx__GraphProto *body, const NodeId *row_like)
 {
     OnnxLoop l = {0};
-    const Onnx__GraphProto *body = onnx_graph(n, "body");
-    if (n->n_in < 2)
-        onnx_fail(n, E0202, "needs at least 2 inputs, got %u", n->n_in);
     if (n->failed || !begin_loop(n, &l, body, n->n_in - 2))
         return;
+    l.row_like = row_like;
     l.u.has_control = true;
     l.u.trips = INT64_MAX;
     for (uint32_t i = 0; i < l.u.n_carried; i++)

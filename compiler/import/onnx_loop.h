@@ -19,12 +19,20 @@ typedef struct OnnxLoop {
     bool has_bound;      // no more iterations than `bound`, which is as long as scan outputs are
     Dim bound;
     const bool *wants_scan; // by scan output
+    const NodeId *row_like; // by scan output: a value outside that has the sizes of its rows but for
+                            // the first axis, or 0; NULL: there is none
     Diag *trial;            // what was wrong when the loop was tried as a graph
 } OnnxLoop;
 
 // The loop as one node with a graph for a body. out: carried values, then scan outputs (broken where not
 // wanted). False: it cannot be one; the reasons are in l->trial, nothing was reported.
 bool onnx_loop_graph(OnnxNode *n, OnnxLoop *l, OnnxValue *out);
+// How often a loop runs whose condition depends on no input of the model. outer: by input of the body from
+// the third one on, its value outside; trips: how often at most, then how often. False: it is not known.
+bool onnx_count_trips(const Graph *outside, Graph *body, const NodeId *outer, uint32_t n_carried,
+                      int64_t *trips);
+// The operator Loop with that body. row_like: see OnnxLoop.
+void onnx_loop_with(OnnxNode *n, const Onnx__GraphProto *body, const NodeId *row_like);
 // Passes the reasons on.
 void onnx_report_trial(OnnxNode *n, const OnnxLoop *l);
 
@@ -34,10 +42,11 @@ void onnx_report_trial(OnnxNode *n, const OnnxLoop *l);
 typedef struct OnnxBody OnnxBody;
 struct OnnxBody {
     uint32_t n_carried, n_rows, n_captured, n_scan;
+    bool has_condition;         // whether there is a next iteration: one more output of `make`, bool[]
     NodeId *carried, *captured; // outside
     const OnnxRow *rows;
     Dim trips;
-    // in: carried, rows, captured; out: carried, scan outputs
+    // in: carried, rows, captured; out: carried, scan outputs, condition
     void (*make)(OnnxNode *n, const OnnxBody *b, NodeId i, const NodeId *in, NodeId *out);
     const void *ctx;
 };

@@ -120,6 +120,34 @@ static void add_carried(BodyGraph *b, uint32_t at)
     }
 }
 
+// Does the value have a size that is computed in the body?
+static bool has_own_size(const Graph *g, NodeId id)
+{
+    const Shape *s = graph_node(g, id)->shape;
+    for (uint32_t i = 0; i < s->rank; i++)
+        if (graph_dim_is_computed(g, s->dim[i]))
+            return true;
+    return false;
+}
+
+// A row for a value outside whose sizes are known: those that the body computes must be the same.
+static NodeId fit_row(BodyGraph *b, NodeId row, NodeId like)
+{
+    OnnxNode *n = &b->in;
+    for (uint32_t i = 1; like && !n->failed && i < onnx_shape(n, row)->rank; i++) {
+        const Dim size = onnx_shape(n, row)->dim[i], wanted = onnx_shape(b->n, like)->dim[i];
+        if (size == wanted || !graph_dim_is_computed(n->graph, size) || !dim_is_const(wanted))
+            continue;
+        const NodeId found = onnx_dim_value(n, size);
+        onnx_require(n, onnx_op2(n, OP_eq, found, onnx_scalar(n, DTYPE_i64, (double)wanted)),
+                     arena_printf(n->model->arena, "node '%s': axis %u of a row must have the size %lld",
+                                  n->label, i, (long long)wanted));
+        const NodeId last = onnx_op2(n, OP_sub, found, onnx_scalar(n, DTYPE_i64, 1));
+        row = onnx_gather(n, row, onnx_op2(n, OP_min, onnx_iota(n, wanted), last), i);
+    }
+    return row;
+}
+
 static void add_outputs(BodyGraph *b)
 {
     const OnnxUnroll *u = &b->l->u;
@@ -131,7 +159,10 @@ static void add_outputs(BodyGraph *b)
     at += u->n_carried;
     for (uint32_t i = 0; i < u->n_scan && !b->in.failed; i++)
         if (b->l->wants_scan[i])
-            add_output(b, body_output(b, at + i));
+            add_output(b, fit_row(b, body_output(b, at + i), b->l->row_like ? b->l->row_like[i] : 0));
+    for (uint32_t i = 0; i < b->in.graph->outputs.len && !b->in.failed; i++)
+        if (has_own_size(b->in.graph, b->in.graph->outputs.data[i].node))
+            onnx_fail(&b->in, E0206, "an output of the body has a size that the body computes");
 }
 
 // --- conditions that must hold ---
@@ -212,9 +243,33 @@ static NodeId cond_node(BodyGraph *b)
     return onnx_value_node(b->n->scope, &v, b->n->span);
 }
 
+// A condition that says only how often the loop runs is not computed.
+static void count_trips(BodyGraph *b, NodeId cond)
+{
+    OnnxLoop *l = b->l;
+    double first = 0;
+    int64_t trips = l->bound;
+    if (b->message || !l->has_bound || l->count || !dim_is_const(l->bound) ||
+        !node_is_scalar_const(b->n->graph, cond, &first) || first == 0)
+        return;
+    NodeId *outer = ARENA_ARRAY(b->n->model->arena, NodeId, b->in.graph->inputs.len);
+    for (uint32_t i = 0; i < b->n_src; i++)
+        outer[i] = b->src[i];
+    for (uint32_t i = 0; i < b->captures.list.len; i++)
+        outer[b->n_src + i] = b->captures.list.data[i].outer;
+    if (!onnx_count_trips(b->n->graph, b->in.graph, outer, l->u.n_carried, &trips))
+        return;
+    l->bound = trips;
+    l->u.trips = trips;
+    b->in.graph->outputs.data[0].node = onnx_scalar(&b->in, DTYPE_bool, 1);
+}
+
 static NodeId make_node(BodyGraph *b)
 {
-    NodeId trip = trip_node(b), cond = cond_node(b);
+    const NodeId cond = cond_node(b);
+    if (cond && !b->in.failed)
+        count_trips(b, cond);
+    const NodeId trip = trip_node(b);
     const OnnxLoop *l = b->l;
     b->in.failed = b->in.failed || !trip || !cond || !check_scans(b);
     if (b->in.failed)
@@ -227,7 +282,8 @@ static NodeId make_node(BodyGraph *b)
         node_src(&build, b->src[i]);
     for (uint32_t i = 0; i < b->captures.list.len; i++)
         node_src(&build, b->captures.list.data[i].outer);
-    node_graph(&build, A_loop_body, b->in.graph);
+    // The one for the conditions came last, but stands before others.
+    node_graph(&build, A_loop_body, b->message ? graph_sort_inputs(b->in.graph) : b->in.graph);
     node_int(&build, A_loop_carried, b->n_carried);
     if (l->has_bound)
         node_ints(&build, A_loop_max_trips, &l->bound, 1);
@@ -286,8 +342,6 @@ static bool build(BodyGraph *b, OnnxValue *out)
     if (!add_inputs(b) || !onnx_import_initializers(&b->scope, g) || !onnx_import_nodes(&b->scope, g))
         return false;
     add_outputs(b);
-    if (!b->in.failed && b->in.graph->extents.len)
-        onnx_fail(&b->in, E0206, "the body has sizes that it computes");
     if (!b->in.failed && b->in.graph->checks.len)
         carry_checks(b);
     const NodeId id = b->in.failed ? 0 : make_node(b);
@@ -353,7 +407,8 @@ void onnx_loop_of(OnnxNode *n, const OnnxBody *body, NodeId *out)
             in[i] = entry_of(&b->in, b->i, &body->rows[row], in[i]);
     }
     body->make(&b->in, body, b->i, in, next);
-    add_output(b, onnx_scalar(&b->in, DTYPE_bool, 1));
+    add_output(b, body->has_condition ? next[body->n_carried + body->n_scan]
+                                      : onnx_scalar(&b->in, DTYPE_bool, 1));
     for (uint32_t i = 0; i < body->n_carried + body->n_scan; i++)
         add_output(b, next[i]);
     const NodeId id = b->in.failed ? 0 : make_node(b);

@@ -160,7 +160,7 @@ void onnx_import_eye_like(OnnxNode *n)
 void onnx_import_trilu(OnnxNode *n)
 {
     const NodeId x = onnx_src(n, 0);
-    const bool is_upper = onnx_int(n, "upper", 1) != 0;
+    const bool is_upper = onnx_flag(n, "upper", 1);
     const Shape s = *onnx_shape(n, x);
     const NodeId given = onnx_opt(n, 1);
     if (!n->failed && s.rank < 2)

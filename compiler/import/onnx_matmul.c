@@ -31,50 +31,57 @@ void onnx_import_gemm(OnnxNode *n)
 
 // --- rotary embedding ---
 
-// Angles for every position of the batch, [B, S, D/2], with an axis for the heads.
-static NodeId angles(OnnxNode *n, NodeId cache, NodeId positions, int64_t head_axis)
-{
-    if (positions)
-        cache = onnx_gather(n, cache, positions, 0);
-    return onnx_unsqueeze(n, cache, &head_axis, 1);
-}
-
-static NodeId rope(OnnxNode *n, NodeId x, NodeId cosine, NodeId sine, bool interleaved)
+NodeId onnx_rope(OnnxNode *n, const OnnxRope *r)
 {
     if (n->failed)
         return 0;
     NodeBuild b = onnx_begin(n, OP_rope);
-    node_src(&b, x);
-    node_src(&b, cosine);
-    node_src(&b, sine);
-    node_int(&b, A_rope_interleaved, interleaved);
+    node_src(&b, r->x);
+    node_src(&b, r->cosine);
+    node_src(&b, r->sine);
+    node_src(&b, r->positions);
+    node_int(&b, A_rope_interleaved, r->is_interleaved);
+    node_int(&b, A_rope_dims, r->turned);
     return onnx_end(n, &b);
+}
+
+static bool is_const(const OnnxNode *n, NodeId id)
+{
+    return id != 0 && !n->failed && graph_node(n->graph, id)->op == OP_const;
+}
+
+// Rows of the tables by position, with an axis for the heads: of positions that are constant the rows are
+// constants as well, and the rest of the tables is not kept.
+static void place(OnnxNode *n, OnnxRope *r, NodeId positions, int64_t head_axis)
+{
+    if (positions && !is_const(n, positions) && onnx_shape(n, r->cosine)->rank == 2) {
+        r->positions = onnx_unsqueeze(n, positions, &head_axis, 1);
+        return;
+    }
+    NodeId *const table[] = {&r->cosine, &r->sine};
+    for (uint32_t i = 0; i < 2; i++) {
+        *table[i] = positions ? onnx_gather(n, *table[i], positions, 0) : *table[i];
+        *table[i] = onnx_unsqueeze(n, *table[i], &head_axis, 1);
+    }
 }
 
 // [B, H, S, D], or [B, S, H * D] with the number of heads as attribute. Only the first `rotary` elements of a
 // head turn.
 void onnx_import_rotary(OnnxNode *n)
 {
-    NodeId x = onnx_src(n, 0);
-    const NodeId cosine = onnx_src(n, 1), sine = onnx_src(n, 2), positions = onnx_opt(n, 3);
-    const int64_t heads = onnx_int(n, "num_heads", 0), rotary = onnx_int(n, "rotary_embedding_dim", 0);
-    const bool interleaved = onnx_int(n, "interleaved", 0) != 0;
-    const Shape shape = *onnx_shape(n, x);
+    OnnxRope r = {.x = onnx_src(n, 0), .cosine = onnx_src(n, 1), .sine = onnx_src(n, 2)};
+    const NodeId positions = onnx_opt(n, 3);
+    const int64_t heads = onnx_int(n, "num_heads", 0);
+    const Shape shape = *onnx_shape(n, r.x);
+    r.turned = onnx_int(n, "rotary_embedding_dim", 0);
+    r.is_interleaved = onnx_flag(n, "interleaved", 0);
     if (!n->failed && shape.rank != 4 && (shape.rank != 3 || heads < 1))
         onnx_fail(n, E0204,
                   "needs an input [B, heads, S, D], or [B, S, heads * D] and the attribute 'num_heads'");
     if (shape.rank == 3)
-        x = onnx_reshape_to(n, x, (const Dim[]){shape.dim[0], shape.dim[1], heads, -1}, 4);
-    const int64_t head_axis = shape.rank == 3 ? 2 : 1;
-    const NodeId c = angles(n, cosine, positions, head_axis), s = angles(n, sine, positions, head_axis);
-    NodeId y = 0;
-    if (rotary > 0) {
-        const NodeId turned = rope(n, onnx_slice(n, x, 3, 0, rotary, 1), c, s, interleaved);
-        y = onnx_concat(n, (const NodeId[]){turned, onnx_slice(n, x, 3, rotary, INT64_MAX, 1)}, 2, 3);
-    } else {
-        y = rope(n, x, c, s, interleaved);
-    }
-    onnx_out(n, 0, onnx_reshape(n, y, &shape));
+        r.x = onnx_reshape_to(n, r.x, (const Dim[]){shape.dim[0], shape.dim[1], heads, -1}, 4);
+    place(n, &r, positions, shape.rank == 3 ? 2 : 1);
+    onnx_out(n, 0, onnx_reshape(n, onnx_rope(n, &r), &shape));
 }
 
 // --- determinant ---

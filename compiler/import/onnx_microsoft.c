@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fused operators of ONNX Runtime's own domain, com.microsoft, which its optimiser leaves in transformers.
-// Here they are taken apart again into operators that our passes know.
+// Here they are taken apart again into operators that our passes know. Its norms are in onnx_layer_norm.c.
 #include "compiler/import/onnx_import.h"
 
 static NodeId add_optional(OnnxNode *n, NodeId x, NodeId y)
@@ -18,7 +18,7 @@ static void import_activation(OnnxNode *n, OpId op)
 
 void onnx_import_ms_gelu(OnnxNode *n)
 {
-    import_activation(n, OP_gelu);
+    import_activation(n, OP_gelu_erf);
 }
 
 void onnx_import_ms_fast_gelu(OnnxNode *n)
@@ -35,36 +35,17 @@ void onnx_import_ms_quick_gelu(OnnxNode *n)
 
 // --- norms ---
 
-static NodeId build_norm(OnnxNode *n, OpId op, NodeId x, NodeId scale, NodeId shift)
+static NodeId build_norm(OnnxNode *n, NodeId x, NodeId scale, NodeId shift)
 {
     const double epsilon = onnx_float(n, "epsilon", 1e-12);
     if (n->failed)
         return 0;
-    NodeBuild b = onnx_begin(n, op);
+    NodeBuild b = onnx_begin(n, OP_layer_norm);
     node_src(&b, x);
     node_src(&b, scale);
-    if (op == OP_layer_norm)
-        node_src(&b, shift);
-    node_float(&b, attr_find(op, "epsilon"), epsilon);
+    node_src(&b, shift);
+    node_float(&b, A_layer_norm_epsilon, epsilon);
     return onnx_end(n, &b);
-}
-
-// Operands x, skip, scale, shift, bias; result 3 is the sum that is normalised.
-void onnx_import_ms_skip_layer_norm(OnnxNode *n)
-{
-    const NodeId x = onnx_src(n, 0), skip = onnx_src(n, 1), scale = onnx_src(n, 2);
-    const NodeId shift = onnx_opt(n, 3), bias = onnx_opt(n, 4);
-    const NodeId sum = onnx_op2(n, OP_add, add_optional(n, x, bias), skip);
-    onnx_out(n, 0, build_norm(n, OP_layer_norm, sum, scale, shift));
-    onnx_out(n, 3, sum);
-}
-
-void onnx_import_ms_skip_rms_norm(OnnxNode *n)
-{
-    const NodeId x = onnx_src(n, 0), skip = onnx_src(n, 1), scale = onnx_src(n, 2), bias = onnx_opt(n, 3);
-    const NodeId sum = onnx_op2(n, OP_add, add_optional(n, x, bias), skip);
-    onnx_out(n, 0, build_norm(n, OP_rms_norm, sum, scale, 0));
-    onnx_out(n, 3, sum);
 }
 
 // Without positions they are 0, 1, ...; result 1, lengths for a mask, is not made.
@@ -82,7 +63,7 @@ void onnx_import_ms_embed_layer_norm(OnnxNode *n)
     sum = onnx_op2(n, OP_add, sum, onnx_gather(n, places, positions ? positions : onnx_iota(n, s.dim[1]), 0));
     if (segments && kinds)
         sum = onnx_op2(n, OP_add, sum, onnx_gather(n, kinds, segments, 0));
-    onnx_out(n, 0, build_norm(n, OP_layer_norm, sum, scale, shift));
+    onnx_out(n, 0, build_norm(n, sum, scale, shift));
     // Exporters name result 1 even where nothing reads it; with zeros the model is complete.
     if (onnx_wants(n, 1) && !onnx_has(n, 7))
         onnx_out(n, 1, onnx_expand(n, onnx_scalar(n, DTYPE_i32, 0), s.dim, 1));

@@ -24,6 +24,12 @@ NodeId onnx_ml_ints(OnnxNode *n, const char *name)
     return onnx_const(n, DTYPE_i64, &s, arena_copy(n->model->arena, a->ints, bytes), bytes);
 }
 
+NodeId onnx_ml_table(OnnxNode *n, const Tensor *t)
+{
+    const Shape s = shape_of(t->rank, t->dim);
+    return onnx_const(n, t->dtype, &s, t->data, (uint64_t)t->numel * dtype_info[t->dtype].bytes);
+}
+
 // Features in the last axis, gathered by index. A vector counts as one row.
 void onnx_import_ml_array_feature(OnnxNode *n)
 {
@@ -122,9 +128,7 @@ void onnx_import_ml_one_hot(OnnxNode *n)
 {
     const Onnx__AttributeProto *names = onnx_attr(n, "cats_strings");
     NodeId categories, wide;
-    if (onnx_int(n, "zeros", 1) == 0)
-        onnx_fail(n, E0206,
-                  "attribute 'zeros' is 0: an element that is no category would have to end the run");
+    const bool must_be_one = onnx_int(n, "zeros", 1) == 0;
     if (n->failed)
         return;
     if (names && names->n_strings) {
@@ -138,19 +142,37 @@ void onnx_import_ml_one_hot(OnnxNode *n)
     }
     const int64_t after = onnx_shape(n, wide)->rank;
     wide = onnx_unsqueeze(n, wide, &after, 1);
-    onnx_out(n, 0, onnx_cast(n, onnx_op2(n, OP_eq, wide, categories), DTYPE_f32));
+    const NodeId is_one = onnx_op2(n, OP_eq, wide, categories);
+    if (must_be_one) {
+        const NodeId hits = onnx_reduce(n, OP_reduce_sum, onnx_cast(n, is_one, DTYPE_i32), &after, 1);
+        onnx_require(n, onnx_all(n, onnx_op_number(n, OP_gt, hits, 0)),
+                     arena_printf(n->model->arena, "node '%s': every element must be one of the categories",
+                                  n->label));
+    }
+    onnx_out(n, 0, onnx_cast(n, is_one, DTYPE_f32));
 }
 
 // There are no maps: the scores stay a matrix, with a column for each label in the order of the attribute.
+// The labels are a part of what the model says about an output, for those who want maps.
 void onnx_import_ml_zip_map(OnnxNode *n)
 {
-    onnx_ignore_attr(n, "classlabels_int64s");
-    onnx_ignore_attr(n, "classlabels_strings");
-    onnx_out(n, 0, onnx_src(n, 0));
-    diag_warning(
-        n->model->diag, n->span, E0206,
-        "node '%s': ZipMap: the result is a tensor with one column for each label, not a list of maps",
-        n->label);
+    const Onnx__AttributeProto *ints = onnx_attr(n, "classlabels_int64s"),
+                               *texts = onnx_attr(n, "classlabels_strings");
+    const bool is_text = texts && texts->n_strings;
+    OnnxValue v = onnx_value(onnx_src(n, 0));
+    const size_t count = is_text ? texts->n_strings : ints ? ints->n_ints : 0;
+    const Shape *s = onnx_shape(n, v.node);
+    if (!n->failed && (s->rank < 1 || s->rank > 2))
+        onnx_fail(n, E0204, "needs scores [N, C] or [C], found rank %u", s->rank);
+    else if (!n->failed && (count == 0 || s->dim[s->rank - 1] != (Dim)count))
+        onnx_fail(n, E0203, "has %zu labels for scores whose last axis is another size", count);
+    v.keys = is_text ? texts : ints;
+    onnx_out_any(n, 0, v);
+    if (!n->failed)
+        diag_warning(n->model->diag, n->span, E0206,
+                     "node '%s': ZipMap: the result is a tensor with one column for each label; only the "
+                     "Python package makes a list of maps of it",
+                     n->label);
 }
 
 void onnx_import_ml_scaler(OnnxNode *n)

@@ -9,6 +9,8 @@
 // A list of the node as a constant [count], floats as f32 and whole numbers as i64; 0: not given.
 NodeId onnx_ml_floats(OnnxNode *n, const char *name);
 NodeId onnx_ml_ints(OnnxNode *n, const char *name);
+// What was filled in at import.
+NodeId onnx_ml_table(OnnxNode *n, const Tensor *t);
 
 // --- trees (onnx_ml_forest.c) ---
 
@@ -64,6 +66,10 @@ bool onnx_ml_read_labels(OnnxNode *n, const char *ints, MlLabels *l);
 void onnx_ml_out_labels(OnnxNode *n, const MlLabels *l, NodeId index, int64_t classes);
 // The place of the largest of each row, [N].
 NodeId onnx_ml_best(OnnxNode *n, NodeId scores);
+
+// Probabilities of support vector machines, by the attributes prob_a and prob_b, from the decisions of all
+// pairs: [N, pairs] to f32 [N, classes]. (onnx_ml_platt.c)
+NodeId onnx_ml_platt(OnnxNode *n, NodeId scores, int64_t classes);
 
 // A matrix operand as f32 or f64 [N, F]; a vector counts as one row.
 NodeId onnx_ml_matrix(OnnxNode *n, uint32_t operand);

@@ -148,7 +148,7 @@ void onnx_import_ml_svm_regressor(OnnxNode *n)
         y = kernels(n, x, rows_attr(n, "coefficients", x, &rows));
     }
     y = onnx_op2(n, OP_add, y, first_of(n, "rho", x));
-    if (onnx_int(n, "one_class", 0) != 0) {
+    if (onnx_flag(n, "one_class", 0)) {
         const DType t = onnx_dtype(n, y);
         const NodeId inside = onnx_op2(n, OP_gt, y, onnx_scalar(n, t, 0));
         y = onnx_op3(n, OP_where, inside, onnx_scalar(n, t, 1), onnx_scalar(n, t, -1));
@@ -186,12 +186,6 @@ static bool read_classes(OnnxNode *n, Pairs *p, int64_t labels)
     return onnx_spend(n, p->pairs * (p->vectors + 2 * p->classes));
 }
 
-static NodeId table(OnnxNode *n, const Tensor *t)
-{
-    const Shape s = shape_of(t->rank, t->dim);
-    return onnx_const(n, t->dtype, &s, t->data, (uint64_t)t->numel * dtype_info[t->dtype].bytes);
-}
-
 // The coefficients are [classes - 1, vectors]: a vector of class c has those against the others in order.
 static bool make_tables(OnnxNode *n, Pairs *p, DType type)
 {
@@ -212,9 +206,9 @@ static bool make_tables(OnnxNode *n, Pairs *p, DType type)
             tensor_set_i64(&first, pair * p->classes + i, 1);
             tensor_set_i64(&second, pair * p->classes + j, 1);
         }
-    p->weight = table(n, &weight);
-    p->first = table(n, &first);
-    p->second = table(n, &second);
+    p->weight = onnx_ml_table(n, &weight);
+    p->first = onnx_ml_table(n, &first);
+    p->second = onnx_ml_table(n, &second);
     return !n->failed;
 }
 
@@ -232,8 +226,10 @@ static void import_pairs(OnnxNode *n, NodeId x, const MlLabels *labels, MlPost p
 {
     Pairs p = {0};
     int64_t rows = 0;
-    if (onnx_has_attr(n, "prob_a") || onnx_has_attr(n, "prob_b"))
-        onnx_fail(n, E0206, "probabilities of support vectors ('prob_a') are not supported");
+    const Onnx__AttributeProto *prob = onnx_attr(n, "prob_a");
+    const bool has_probabilities = prob && prob->n_floats; // an empty list is as none
+    if (!has_probabilities)
+        onnx_ignore_attr(n, "prob_b");
     if (n->failed || !read_classes(n, &p, labels->count) || !make_tables(n, &p, onnx_dtype(n, x)))
         return;
     const NodeId vectors = rows_attr(n, "support_vectors", x, &rows);
@@ -243,8 +239,11 @@ static void import_pairs(OnnxNode *n, NodeId x, const MlLabels *labels, MlPost p
     NodeId scores = onnx_matmul(n, kernels(n, x, vectors), p.weight, false, false);
     scores = add_list(n, scores, "rho");
     onnx_ml_out_labels(n, labels, elected(n, &p, scores), labels->count);
-    scores = p.pairs == 1 ? onnx_ml_two_scores(n, post, scores, post != ML_NONE)
-                          : onnx_ml_transform(n, post, scores);
+    if (has_probabilities)
+        scores = onnx_ml_transform(n, post, onnx_ml_platt(n, scores, p.classes));
+    else
+        scores = p.pairs == 1 ? onnx_ml_two_scores(n, post, scores, post != ML_NONE)
+                              : onnx_ml_transform(n, post, scores);
     onnx_out(n, 1, onnx_cast(n, scores, DTYPE_f32));
 }
 

@@ -111,7 +111,7 @@ static bool list_attr(OnnxNode *n, const char *name, OnnxDims *out)
         return onnx_fail(n, E0203, "needs the attribute '%s'", name);
     *out = (OnnxDims){.dtype = DTYPE_i64, .rank = 1, .n = ints.n};
     for (uint32_t i = 0; i < ints.n; i++)
-        out->dim[i] = ints.v[i] < -DIM_MAX_VALUE ? -DIM_MAX_VALUE : ints.v[i];
+        out->dim[i] = dim_from_entry(ints.v[i]);
     return true;
 }
 
@@ -221,6 +221,10 @@ void onnx_import_slice(OnnxNode *n)
         onnx_out(n, 0, made);
         return;
     }
+    if (onnx_slice_open(n, x, &made)) {
+        onnx_out(n, 0, made);
+        return;
+    }
     if (!read_slice(n, &a))
         return;
     for (uint32_t i = 0; i < a.starts.n; i++)
@@ -287,6 +291,57 @@ static void split_node(OnnxNode *n, NodeId x, uint32_t axis, const OnnxInts *siz
         onnx_out(n, i, onnx_result(n, parts, i));
 }
 
+// Sizes of the parts that no number is known for: expressions, or entries of a list that the model computes,
+// each of which is a size of its own. False: they are numbers, or it failed.
+static bool read_open_parts(OnnxNode *n, uint32_t axis, Dim size, Dim *part)
+{
+    OnnxDims d;
+    Tensor known;
+    bool is_open = graph_dim_is_computed(n->graph, size); // PyTorch's tracing writes numbers for it
+    if (!onnx_has(n, 1))
+        return false;
+    if (onnx_peek_dims(n, 1, &d)) {
+        for (uint32_t i = 0; i < d.n; i++)
+            is_open = is_open || !dim_is_const(d.dim[i]);
+        if (is_open && d.n != n->n_out)
+            return onnx_fail(n, E0204, "%u parts do not fit %u outputs", d.n, n->n_out);
+        for (uint32_t i = 0; is_open && i < n->n_out; i++)
+            part[i] = d.dim[i];
+        return is_open;
+    }
+    if (onnx_assume(n, 1, &known))
+        return false;
+    const NodeId list = onnx_cast(n, onnx_src(n, 1), DTYPE_i64), most = onnx_dim_value(n, size);
+    const Shape s = *onnx_shape(n, list);
+    if (!n->failed && (s.rank != 1 || s.dim[0] != n->n_out))
+        return onnx_fail(n, E0204, "there must be one size for each of the %u outputs", n->n_out);
+    for (uint32_t i = 0; i < n->n_out && !n->failed; i++) {
+        const NodeId v = onnx_reshape(n, onnx_slice(n, list, 0, i, (int64_t)i + 1, 1), &(Shape){0});
+        const NodeId least = onnx_op2(n, OP_max, v, onnx_scalar(n, DTYPE_i64, 0));
+        part[i] = onnx_extent(n, i, axis, onnx_op2(n, OP_min, least, most), size);
+    }
+    return !n->failed;
+}
+
+// Each part begins where the sizes before it end.
+static void split_open(OnnxNode *n, NodeId x, uint32_t axis, const Dim *part)
+{
+    NodeId at = onnx_scalar(n, DTYPE_i64, 0);
+    Dim sum = 0;
+    const Dim size = onnx_shape(n, x)->dim[axis];
+    onnx_skip(n, 1);
+    for (uint32_t i = 0; i < n->n_out && !n->failed; i++) {
+        onnx_out(n, i, onnx_gather(n, x, onnx_op2(n, OP_add, onnx_iota(n, part[i]), at), axis));
+        at = onnx_op2(n, OP_add, at, onnx_dim_value(n, part[i]));
+        sum = dim_add(n->graph->dims, sum, part[i]);
+    }
+    if (!n->failed && sum != size)
+        onnx_require(n, onnx_op2(n, OP_eq, at, onnx_dim_value(n, size)),
+                     arena_printf(n->model->arena,
+                                  "node '%s': Split: the parts must sum up to the size of the axis",
+                                  n->label));
+}
+
 void onnx_import_split(OnnxNode *n)
 {
     const NodeId x = onnx_src(n, 0);
@@ -296,6 +351,13 @@ void onnx_import_split(OnnxNode *n)
     if (!onnx_axis(n, onnx_int(n, "axis", 0), onnx_shape(n, x)->rank, &axis))
         return;
     onnx_promise_split(n, axis);
+    Dim *open = ARENA_ARRAY(n->model->arena, Dim, n->n_out);
+    if (read_open_parts(n, axis, onnx_shape(n, x)->dim[axis], open)) {
+        split_open(n, x, axis, open);
+        return;
+    }
+    if (n->failed)
+        return;
     const bool is_listed = onnx_has(n, 1) ? onnx_src_ints(n, 1, &sizes) : onnx_ints(n, "split", &sizes);
     if (!n->failed && !is_listed && n->n_out == 1) {
         onnx_out(n, 0, x);

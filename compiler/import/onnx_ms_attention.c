@@ -182,9 +182,9 @@ static void from_projection(OnnxNode *n, NodeId qkv, NodeId mask, NodeId past, N
 {
     const int64_t heads = onnx_int(n, "num_heads", 0);
     Heads h = {
-        .causal = onnx_int(n, "unidirectional", 0) != 0, .scale = onnx_float(n, "scale", 0), .bias = bias};
+        .causal = onnx_flag(n, "unidirectional", 0), .scale = onnx_float(n, "scale", 0), .bias = bias};
     int64_t width[3] = {0};
-    if (onnx_int(n, "do_rotary", 0) != 0 || onnx_int(n, "past_present_share_buffer", 0) != 0)
+    if (onnx_flag(n, "do_rotary", 0) || onnx_flag(n, "past_present_share_buffer", 0))
         onnx_fail(n, E0206, "rotary embedding and shared buffers are not supported");
     if (!read_widths(n, qkv, heads, width))
         return;
@@ -281,7 +281,7 @@ static void read_heads(OnnxNode *n, Heads *h, int64_t heads)
 void onnx_import_ms_multi_head_attention(OnnxNode *n)
 {
     const int64_t heads = onnx_int(n, "num_heads", 0);
-    Heads h = {.causal = onnx_int(n, "unidirectional", 0) != 0, .scale = onnx_float(n, "scale", 0)};
+    Heads h = {.causal = onnx_flag(n, "unidirectional", 0), .scale = onnx_float(n, "scale", 0)};
     read_heads(n, &h, heads);
     const NodeId bias = onnx_opt(n, 3), mask = onnx_opt(n, 4);
     int64_t at = 0;
@@ -300,35 +300,54 @@ void onnx_import_ms_multi_head_attention(OnnxNode *n)
 static NodeId rotate(OnnxNode *n, NodeId x, NodeId cosine, NodeId sine, NodeId positions, bool interleaved)
 {
     const int64_t size = onnx_const_dim(n, x, 3), turned = 2 * onnx_const_dim(n, cosine, 1);
-    NodeId c = onnx_gather(n, cosine, positions, 0), s = onnx_gather(n, sine, positions, 0);
-    if (onnx_shape(n, positions)->rank == 2) {
-        c = onnx_unsqueeze(n, c, (const int64_t[]){1}, 1);
-        s = onnx_unsqueeze(n, s, (const int64_t[]){1}, 1);
-    }
     if (!n->failed && turned > size)
         onnx_fail(n, E0204, "the caches turn %lld elements of a head of %lld", (long long)turned,
                   (long long)size);
     if (n->failed)
         return 0;
-    NodeBuild b = onnx_begin(n, OP_rope);
-    node_src(&b, turned < size ? onnx_slice(n, x, 3, 0, turned, 1) : x);
-    node_src(&b, onnx_cast(n, c, onnx_dtype(n, x)));
-    node_src(&b, onnx_cast(n, s, onnx_dtype(n, x)));
-    node_int(&b, A_rope_interleaved, interleaved);
-    const NodeId y = onnx_end(n, &b);
-    return turned == size ? y
-                          : onnx_concat(n, (const NodeId[]){y, onnx_slice(n, x, 3, turned, size, 1)}, 2, 3);
+    const bool is_fixed = graph_node(n->graph, positions)->op == OP_const;
+    NodeId table[2] = {onnx_cast(n, cosine, onnx_dtype(n, x)), onnx_cast(n, sine, onnx_dtype(n, x))};
+    for (uint32_t i = 0; is_fixed && i < 2; i++) {
+        table[i] = onnx_gather(n, table[i], positions, 0);
+        if (onnx_shape(n, positions)->rank == 2)
+            table[i] = onnx_unsqueeze(n, table[i], (const int64_t[]){1}, 1);
+    }
+    if (!is_fixed && onnx_shape(n, positions)->rank == 2)
+        positions = onnx_unsqueeze(n, positions, (const int64_t[]){1}, 1);
+    return onnx_rope(n, &(OnnxRope){.x = x,
+                                    .cosine = table[0],
+                                    .sine = table[1],
+                                    .positions = is_fixed ? 0 : positions,
+                                    .turned = turned < size ? turned : 0,
+                                    .is_interleaved = interleaved});
+}
+
+// How many elements of a head turn: the caches have half as many columns, which the attribute must not
+// contradict.
+static void check_rotary_dim(OnnxNode *n, NodeId x, NodeId cosine, int64_t heads)
+{
+    const int64_t turned = onnx_int(n, "rotary_embedding_dim", 0);
+    if (n->failed || turned == 0)
+        return;
+    const int64_t columns = onnx_const_dim(n, cosine, 1);
+    if (!n->failed && turned != 2 * columns)
+        onnx_fail(n, E0203,
+                  "attribute 'rotary_embedding_dim' is %lld, but the caches have %lld columns, not half "
+                  "as many",
+                  (long long)turned, (long long)columns);
+    if (!n->failed && onnx_shape(n, x)->rank == 3 && heads == 0)
+        onnx_fail(n, E0203, "attribute 'rotary_embedding_dim' needs 'num_heads' beside it");
 }
 
 void onnx_import_ms_rotary(OnnxNode *n)
 {
     const NodeId x = onnx_src(n, 0), cosine = onnx_src(n, 2), sine = onnx_src(n, 3);
     NodeId positions = onnx_cast(n, onnx_src(n, 1), DTYPE_i64);
-    const bool interleaved = onnx_int(n, "interleaved", 0) != 0;
+    const bool interleaved = onnx_flag(n, "interleaved", 0);
     int64_t heads = onnx_int(n, "num_heads", 0);
-    onnx_ignore_attr(n, "rotary_embedding_dim"); // the caches have it
-    onnx_ignore_attr(n, "scale");                // nothing reads it
-    if (onnx_int(n, "is_packed_batching", 0) != 0)
+    check_rotary_dim(n, x, cosine, heads);
+    onnx_ignore_attr(n, "scale"); // nothing reads it
+    if (onnx_flag(n, "is_packed_batching", 0))
         onnx_fail(n, E0206, "attribute 'is_packed_batching' is not supported");
     const Shape s = *onnx_shape(n, x);
     if (!n->failed && s.rank == 3 && heads == 0) {
@@ -476,8 +495,8 @@ static void check_groups(OnnxNode *n)
 void onnx_import_ms_group_query_attention(OnnxNode *n)
 {
     Heads h = {.scale = onnx_float(n, "scale", 0), .softcap = onnx_float(n, "softcap", 0)};
-    const bool rotates = onnx_int(n, "do_rotary", 0) != 0, causal = onnx_int(n, "causal", 1) != 0;
-    const bool interleaved = onnx_int(n, "rotary_interleaved", 0) != 0;
+    const bool rotates = onnx_flag(n, "do_rotary", 0), causal = onnx_flag(n, "causal", 1);
+    const bool interleaved = onnx_flag(n, "rotary_interleaved", 0);
     const int64_t window = onnx_int(n, "local_window_size", -1);
     Cache c = {0};
     check_groups(n);

@@ -52,7 +52,7 @@ void onnx_import_ms_matmul_nbits(OnnxNode *n)
     const int64_t level = onnx_int(n, "accuracy_level", 0); // 4 asks for rows of 8 bits, others for floats
     if (!read_bits(n, &bits))
         return;
-    if (onnx_int(n, "weight_prepacked", 0) != 0)
+    if (onnx_flag(n, "weight_prepacked", 0))
         onnx_fail(n, E0206, "weights packed for a device are not supported");
     if (!n->failed && (inner < 1 || columns < 1 || block < 16 || block > 1 << 20 || block % 16 != 0))
         onnx_fail(n, E0203, "K, N and block_size are %lld, %lld and %lld", (long long)inner,

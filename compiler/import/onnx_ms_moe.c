@@ -42,8 +42,8 @@ static NodeId at_chosen(OnnxNode *n, NodeId values, NodeId index)
 static void route(OnnxNode *n, NodeId router, NodeId weights, bool is_quantised, Mixture *m)
 {
     const Dim k = onnx_int(n, "k", 1);
-    const bool normalises = onnx_int(n, "normalize_routing_weights", 0) != 0;
-    if (onnx_int(n, "use_sparse_mixer", 0) != 0)
+    const bool normalises = onnx_flag(n, "normalize_routing_weights", 0);
+    if (onnx_flag(n, "use_sparse_mixer", 0))
         onnx_fail(n, E0206, "the sparse mixer is not supported");
     if (!n->failed && k < 1)
         onnx_fail(n, E0203, "k is %lld", (long long)k);

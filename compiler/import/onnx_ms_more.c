@@ -19,7 +19,7 @@ static const Activation activations[] = {
     {"Sigmoid", OP_sigmoid, 0, {0}},
     {"Softsign", OP_softsign, 0, {0}},
     {"HardSwish", OP_hard_swish, 0, {0}},
-    {"Gelu", OP_gelu, 0, {0}},
+    {"Gelu", OP_gelu_erf, 0, {0}},
     {"Elu", OP_elu, 1, {1}},
     {"LeakyRelu", OP_leaky_relu, 1, {(double)0.01f}},
     {"ThresholdedRelu", OP_thresholded_relu, 1, {1}},
@@ -136,7 +136,7 @@ void onnx_import_ms_bias_split_gelu(OnnxNode *n)
         return;
     const NodeId left = onnx_slice(n, x, rank - 1, 0, width / 2, 1);
     const NodeId right = onnx_slice(n, x, rank - 1, width / 2, width, 1);
-    onnx_out(n, 0, onnx_op2(n, OP_mul, left, onnx_op1(n, OP_gelu, right)));
+    onnx_out(n, 0, onnx_op2(n, OP_mul, left, onnx_op1(n, OP_gelu_erf, right)));
 }
 
 void onnx_import_ms_expand_dims(OnnxNode *n)
@@ -162,7 +162,7 @@ static NodeId per_channel(OnnxNode *n, NodeId v, uint32_t rank)
 
 static NodeId group_norm(OnnxNode *n, NodeId x, NodeId scale, NodeId shift)
 {
-    const bool is_last = onnx_int(n, "channels_last", 1) != 0, has_silu = onnx_int(n, "activation", 0) != 0;
+    const bool is_last = onnx_flag(n, "channels_last", 1), has_silu = onnx_int(n, "activation", 0) != 0;
     const int64_t groups = onnx_int(n, "groups", 0);
     const double epsilon = onnx_float(n, "epsilon", (double)1e-5f);
     if (is_last)

@@ -238,6 +238,35 @@ int64_t onnx_int(OnnxNode *n, const char *name, int64_t dflt)
     return a->i;
 }
 
+// Once for the same words: nodes of loops are read again and again.
+static bool is_said(const Diag *d, const char *message)
+{
+    for (uint32_t i = 0; i < d->items.len; i++)
+        if (strcmp(d->items.data[i].message, message) == 0)
+            return true;
+    return false;
+}
+
+void onnx_warn_once(OnnxNode *n, DiagCode code, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    const char *text = arena_vprintf(n->model->arena, fmt, args);
+    va_end(args);
+    const char *message = arena_printf(n->model->arena, "node '%s': %s: %s", n->label, n->op, text);
+    if (!is_said(n->model->diag, message))
+        diag_warning(n->model->diag, n->span, code, "%s", message);
+}
+
+bool onnx_flag(OnnxNode *n, const char *name, bool dflt)
+{
+    const int64_t value = onnx_int(n, name, dflt);
+    if (!n->failed && value != 0 && value != 1)
+        onnx_warn_once(n, E0203, "attribute '%s' is %lld, expected 0 or 1; taken as 1", name,
+                       (long long)value);
+    return value != 0;
+}
+
 double onnx_float(OnnxNode *n, const char *name, double dflt)
 {
     const Onnx__AttributeProto *a = onnx_attr(n, name);

@@ -186,6 +186,24 @@ void onnx_import_group_norm(OnnxNode *n)
     onnx_out(n, 0, n->opset < 21 ? y : scale_and_shift(n, y, scale, shift, shape.rank));
 }
 
+// Of the first opsets: x times a number, plus one number a channel.
+void onnx_import_image_scaler(OnnxNode *n)
+{
+    const NodeId x = onnx_src(n, 0);
+    const double scale = onnx_float(n, "scale", 1);
+    const Onnx__AttributeProto *bias = onnx_attr(n, "bias");
+    const Shape *s = onnx_shape(n, x);
+    if (!n->failed && (s->rank != 4 || !bias || (Dim)bias->n_floats != s->dim[1]))
+        onnx_fail(n, E0204, "needs an input [N, C, H, W], and the attribute 'bias' with C numbers");
+    if (n->failed)
+        return;
+    const Shape list = shape_of(1, &s->dim[1]);
+    const uint64_t bytes = bias->n_floats * sizeof *bias->floats;
+    const void *data = arena_copy(n->model->arena, bias->floats, bytes);
+    const NodeId shift = per_channel(n, onnx_const(n, DTYPE_f32, &list, data, bytes), x, 4);
+    onnx_out(n, 0, onnx_op2(n, OP_add, onnx_op_number(n, OP_mul, x, scale), shift));
+}
+
 // x / (bias + alpha * mean of x^2 over a window of channels)^beta, by a pool over [N, 1, C, ...].
 void onnx_import_lrn(OnnxNode *n)
 {
@@ -212,60 +230,6 @@ void onnx_import_lrn(OnnxNode *n)
 }
 
 // --- over several axes ---
-
-// The optional results: mean, and 1 / sqrt(variance + epsilon), of the type `stash`.
-static void moments(OnnxNode *n, NodeId x, int64_t first, double epsilon, DType stash)
-{
-    uint32_t axis = 0, count = 0;
-    int64_t axes[SHAPE_MAX_RANK];
-    const uint32_t rank = onnx_shape(n, x)->rank;
-    if ((!onnx_wants(n, 1) && !onnx_wants(n, 2)) || !onnx_axis(n, first, rank, &axis))
-        return;
-    for (uint32_t i = axis; i < rank; i++)
-        axes[count++] = i;
-    const NodeId wide = onnx_cast(n, x, onnx_dtype(n, x) == DTYPE_f64 ? DTYPE_f64 : DTYPE_f32);
-    const NodeId mean = onnx_reduce(n, OP_reduce_mean, wide, axes, count);
-    const NodeId square = onnx_op1(n, OP_square, onnx_op2(n, OP_sub, wide, mean));
-    const NodeId variance = onnx_reduce(n, OP_reduce_mean, square, axes, count);
-    const NodeId inverse =
-        onnx_op1(n, OP_rsqrt, onnx_op2(n, OP_add, variance, onnx_scalar_like(n, wide, epsilon)));
-    onnx_out(n, 1, onnx_cast(n, mean, stash));
-    onnx_out(n, 2, onnx_cast(n, inverse, stash));
-}
-
-void onnx_import_layer_norm(OnnxNode *n)
-{
-    const NodeId x = onnx_src(n, 0), scale = onnx_src(n, 1), shift = onnx_opt(n, 2);
-    const int64_t axis = onnx_int(n, "axis", -1);
-    const double epsilon = onnx_float(n, "epsilon", (double)1e-5f);
-    const DType stash = onnx_type_attr(n, "stash_type", DTYPE_f32);
-    if (n->failed)
-        return;
-    NodeBuild b = onnx_begin(n, OP_layer_norm);
-    node_src(&b, x);
-    node_src(&b, scale);
-    node_src(&b, shift);
-    node_int(&b, A_layer_norm_axis, axis);
-    node_float(&b, A_layer_norm_epsilon, epsilon);
-    onnx_out(n, 0, onnx_end(n, &b));
-    moments(n, x, axis, epsilon, onnx_dtype(n, x) == DTYPE_f64 ? DTYPE_f64 : stash);
-}
-
-void onnx_import_rms_norm(OnnxNode *n)
-{
-    const NodeId x = onnx_src(n, 0), scale = onnx_cast(n, onnx_src(n, 1), onnx_dtype(n, x));
-    const int64_t axis = onnx_int(n, "axis", -1);
-    const double epsilon = onnx_float(n, "epsilon", (double)1e-5f);
-    onnx_ignore_attr(n, "stash_type");
-    if (n->failed)
-        return;
-    NodeBuild b = onnx_begin(n, OP_rms_norm);
-    node_src(&b, x);
-    node_src(&b, scale);
-    node_int(&b, A_rms_norm_axis, axis);
-    node_float(&b, A_rms_norm_epsilon, epsilon);
-    onnx_out(n, 0, onnx_end(n, &b));
-}
 
 // (x - mean) / (standard deviation + 1e-9)
 void onnx_import_mean_variance_norm(OnnxNode *n)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of operators, and how those without a row are reported: every one of the model, once.
+#include "compiler/import/json_custom.h"
 #include "compiler/import/onnx_import.h"
 
 #include <string.h>
@@ -89,14 +90,15 @@ int64_t onnx_node_opset(const OnnxScope *s, const Onnx__NodeProto *n)
     return is_own ? domain_version(s, domain) : onnx_scope_opset(s);
 }
 
-// Each missing operator once.
+// Each missing operator once; and again to each of those who listen for what keeps a loop from being imported
+// in one way or another, since what they heard may be dropped.
 static void report(const OnnxScope *s, const Onnx__NodeProto *n, const char *label)
 {
     OnnxModel *m = s->model;
     const char *domain = domain_name(n);
     const int64_t version = strcmp(domain, "ai.onnx") == 0 ? onnx_scope_opset(s) : domain_version(s, domain);
-    if (!map_put_str(m->arena, &m->missing, arena_printf(m->arena, "%s\n%s", domain, onnx_text(n->op_type)),
-                     1))
+    const char *key = arena_printf(m->arena, "%p\n%s\n%s", (void *)m->diag, domain, onnx_text(n->op_type));
+    if (!map_put_str(m->arena, &m->missing, key, 1))
         return;
     diag_error(m->diag, (Span){.file = m->file, .path = label}, E0206,
                "node '%s': operator '%s' (domain '%s', opset %lld) is not supported", label,
@@ -111,7 +113,10 @@ const char *onnx_node_label(const Onnx__NodeProto *n)
 
 const OnnxOp *onnx_node_op(const OnnxScope *s, const Onnx__NodeProto *n)
 {
+    static const OnnxOp custom = {"custom", 0, 0, OP_none, onnx_import_custom};
     const OnnxOp *op = find_op(domain_name(n), onnx_text(n->op_type), onnx_node_opset(s, n));
+    if (!op && custom_decl_find(s->model->source->options.custom, onnx_text(n->op_type)) != NULL)
+        return &custom;
     if (!op)
         report(s, n, onnx_node_label(n));
     return op;

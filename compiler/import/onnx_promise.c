@@ -7,45 +7,6 @@
 
 #include <string.h>
 
-// --- what is declared ---
-
-static const Onnx__ValueInfoProto *declared_at(const Onnx__GraphProto *g, uint64_t i)
-{
-    return i < g->n_value_info ? g->value_info[i] : g->output[i - g->n_value_info];
-}
-
-static const Onnx__ValueInfoProto *find_declared(OnnxScope *s, const char *name)
-{
-    const Onnx__GraphProto *g = s->proto;
-    uint64_t index = 0;
-    if (!g)
-        return NULL;
-    if (!s->has_declared)
-        for (size_t i = 0; i < g->n_value_info + g->n_output; i++)
-            map_put_str(s->model->arena, &s->declared, onnx_text(declared_at(g, i)->name), i);
-    s->has_declared = true;
-    return map_get_str(&s->declared, name, &index) ? declared_at(g, index) : NULL;
-}
-
-// Sizes that are numbers.
-static bool read_declared(const Onnx__ValueInfoProto *v, Shape *out)
-{
-    if (!v || !v->type || v->type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE || !v->type->tensor_type)
-        return false;
-    const Onnx__TensorShapeProto *s = v->type->tensor_type->shape;
-    if (!s || s->n_dim > SHAPE_MAX_RANK)
-        return false;
-    *out = (Shape){.rank = (uint32_t)s->n_dim};
-    for (uint32_t i = 0; i < out->rank; i++) {
-        const Onnx__TensorShapeProto__Dimension *d = s->dim[i];
-        if (d->value_case != ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE || d->dim_value < 0 ||
-            d->dim_value > DIM_MAX_VALUE)
-            return false;
-        out->dim[i] = d->dim_value;
-    }
-    return true;
-}
-
 // The declared shape of result `i`, for an operand that is not known otherwise and has `count` elements in a
 // list (0: any number, in any shape).
 static bool promised(OnnxNode *n, uint32_t operand, uint32_t i, Shape *out)
@@ -54,7 +15,7 @@ static bool promised(OnnxNode *n, uint32_t operand, uint32_t i, Shape *out)
     Tensor known;
     if (n->failed || !onnx_has(n, operand) || n->in[operand].kind != ONNX_NODE || n->in[operand].is_text)
         return false;
-    if (!onnx_wants(n, i) || !read_declared(find_declared(n->scope, n->proto->output[i]), out))
+    if (!onnx_wants(n, i) || !onnx_declared_numbers(onnx_find_declared(n->scope, n->proto->output[i]), out))
         return false; // without a given value too: the node may have a bound, which leaves the operand open
     return !onnx_peek_dims(n, operand, &dims) && !onnx_assume(n, operand, &known) && !n->failed;
 }
@@ -266,9 +227,12 @@ bool onnx_promise_range(OnnxNode *n, Dim *count)
 {
     Shape s = {0};
     bool is_promised = false;
-    for (uint32_t i = 0; i < 3; i++)
+    bool is_whole = true;
+    for (uint32_t i = 0; i < 3; i++) {
+        is_whole = is_whole && onnx_has(n, i);
         is_promised = promised(n, i, 0, &s) || is_promised;
-    if (!is_promised || s.rank != 1 || n->failed)
+    }
+    if (!is_whole || !is_promised || s.rank != 1 || n->failed)
         return false;
     const NodeId steps = count_steps(n, onnx_src(n, 0), onnx_src(n, 1), onnx_src(n, 2));
     require(n, onnx_op2(n, OP_eq, steps, onnx_scalar(n, DTYPE_f64, (double)s.dim[0])), 1);

@@ -62,7 +62,7 @@ void onnx_import_ms_qlinear_leaky_relu(OnnxNode *n)
 static void import_pool(OnnxNode *n, void (*import)(OnnxNode *n))
 {
     const DType type = onnx_dtype(n, onnx_src(n, 0));
-    const bool is_last = onnx_int(n, "channels_last", 0) != 0;
+    const bool is_last = onnx_flag(n, "channels_last", 0);
     NodeId x = read_float(n, 0);
     if (is_last)
         x = onnx_move_channels(n, x, true);

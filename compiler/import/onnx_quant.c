@@ -182,7 +182,7 @@ void onnx_import_quantize(OnnxNode *n)
     const bool is_named = onnx_int(n, "output_dtype", 0) != 0;
     const DType dflt = zero ? onnx_dtype(n, zero) : DTYPE_u8;
     const DType type = is_named ? onnx_type_attr(n, "output_dtype", dflt) : dflt;
-    const bool saturate = onnx_int(n, "saturate", 1) != 0;
+    const bool saturate = onnx_flag(n, "saturate", 1);
     const DType own = work_type(onnx_dtype(n, scale));
     const DType work = onnx_int(n, "precision", 0) ? onnx_type_attr(n, "precision", own) : own;
     const NodeId wide = onnx_cast(n, split(n, &g, x), work);

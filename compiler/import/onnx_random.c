@@ -56,19 +56,26 @@ static NodeId new_generator(OnnxNode *n, uint32_t seed)
     return id;
 }
 
-// `count` pairs of words: u32[count, 2].
+// `count` pairs of words: u32[count, 2]. Of a count that the model computes each run draws the largest.
 static NodeId word_pairs(OnnxNode *n, uint32_t seed, Dim count)
 {
     const NodeId state = new_generator(n, seed);
+    int64_t low = 0, most = 0;
     if (n->failed)
         return 0;
+    const bool is_computed = graph_dim_is_computed(n->graph, count);
+    dim_range(n->graph->dims, count, &low, &most);
     const uint32_t index = n->graph->states.len - 1;
     NodeBuild b = onnx_begin(n, OP_mt19937);
     node_src(&b, state);
-    node_ints(&b, A_mt19937_shape, (const Dim[]){count, 2}, 2);
-    const NodeId words = onnx_end(n, &b), next = onnx_result(n, words, 1);
+    node_ints(&b, A_mt19937_shape, (const Dim[]){is_computed ? most : count, 2}, 2);
+    NodeId words = onnx_end(n, &b);
+    const NodeId next = onnx_result(n, words, 1);
     if (!n->failed)
         n->graph->states.data[index].next = next;
+    if (!n->failed && is_computed)
+        words = graph_first(n->graph, words, 0, count, n->span);
+    n->failed = n->failed || !words;
     return words;
 }
 
@@ -123,10 +130,11 @@ static Shape attr_shape(OnnxNode *n)
         onnx_fail(n, E0203, "needs the attribute 'shape'");
     if (dims.n > SHAPE_MAX_RANK)
         onnx_fail(n, E0206, "a shape with %u axes is not supported", dims.n);
-    for (uint32_t i = 0; i < dims.n; i++)
-        if (dims.v[i] < 0 || dims.v[i] > DIM_MAX_VALUE)
+    Shape s = {.rank = n->failed ? 0 : dims.n};
+    for (uint32_t i = 0; i < s.rank; i++)
+        if (!dim_from_size(dims.v[i], &s.dim[i]))
             onnx_fail(n, E0203, "attribute 'shape' has the entry %lld", (long long)dims.v[i]);
-    return n->failed ? (Shape){0} : shape_of(dims.n, dims.v);
+    return n->failed ? (Shape){0} : s;
 }
 
 static void import_uniform(OnnxNode *n, const Shape *s, DType dflt)

@@ -5,7 +5,7 @@
 // The axes to reduce. False: none, because an empty list was asked to mean that.
 static bool read_axes(OnnxNode *n, OnnxInts *axes)
 {
-    const bool is_noop = onnx_int(n, "noop_with_empty_axes", 0) != 0;
+    const bool is_noop = onnx_flag(n, "noop_with_empty_axes", 0);
     axes->n = 0;
     if (onnx_has(n, 1))
         onnx_src_ints(n, 1, axes);
@@ -16,7 +16,7 @@ static bool read_axes(OnnxNode *n, OnnxInts *axes)
 
 static NodeId reduce_axes(OnnxNode *n, OpId op, NodeId x, const OnnxInts *axes)
 {
-    const bool keepdims = onnx_int(n, "keepdims", 1) != 0;
+    const bool keepdims = onnx_flag(n, "keepdims", 1);
     if (n->failed)
         return 0;
     NodeBuild b = onnx_begin(n, op);
@@ -49,36 +49,55 @@ static void import_reduce(OnnxNode *n, Reduction r)
     onnx_out(n, 0, is_bool ? onnx_cast(n, x, DTYPE_bool) : x);
 }
 
+// Through f64 and back, as the standard's functions say of square roots and logarithms of whole numbers. The
+// way back cuts off what is behind the point.
+static void import_real(OnnxNode *n, Reduction r)
+{
+    const DType type = onnx_dtype(n, onnx_src(n, 0));
+    const bool is_float = dtype_info[type].cls == DCLASS_FLOAT;
+    if (!is_float && !n->failed)
+        n->in[0] = onnx_value(onnx_cast(n, onnx_src(n, 0), DTYPE_f64));
+    import_reduce(n, r);
+    if (!is_float && !n->failed)
+        onnx_out(n, 0, onnx_cast(n, n->out[0].node, type));
+}
+
 // The norms of a single number are its magnitude.
-static void import_norm(OnnxNode *n, OpId op)
+static bool import_magnitudes(OnnxNode *n)
 {
     OnnxInts axes;
-    if (read_axes(n, &axes)) {
-        import_reduce(n, (Reduction){OP_none, op, OP_none});
-        return;
-    }
+    if (read_axes(n, &axes))
+        return false;
     onnx_ignore_attr(n, "keepdims");
     onnx_out(n, 0, onnx_op1(n, OP_abs, onnx_src(n, 0)));
+    return true;
 }
 
 void onnx_import_reduce_l1(OnnxNode *n)
 {
-    import_norm(n, OP_reduce_l1);
+    const bool is_float = dtype_info[onnx_dtype(n, onnx_src(n, 0))].cls == DCLASS_FLOAT;
+    if (import_magnitudes(n))
+        return;
+    if (is_float)
+        import_reduce(n, (Reduction){OP_none, OP_reduce_l1, OP_none});
+    else
+        import_reduce(n, (Reduction){OP_abs, OP_reduce_sum, OP_none});
 }
 
 void onnx_import_reduce_l2(OnnxNode *n)
 {
-    import_norm(n, OP_reduce_l2);
+    if (!import_magnitudes(n))
+        import_real(n, (Reduction){OP_none, OP_reduce_l2, OP_none});
 }
 
 void onnx_import_reduce_log_sum(OnnxNode *n)
 {
-    import_reduce(n, (Reduction){OP_none, OP_reduce_sum, OP_log});
+    import_real(n, (Reduction){OP_none, OP_reduce_sum, OP_log});
 }
 
 void onnx_import_reduce_log_sum_exp(OnnxNode *n)
 {
-    import_reduce(n, (Reduction){OP_none, OP_reduce_logsumexp, OP_none});
+    import_real(n, (Reduction){OP_none, OP_reduce_logsumexp, OP_none});
 }
 
 void onnx_import_reduce_max(OnnxNode *n)
@@ -113,7 +132,7 @@ void onnx_import_reduce_sum_square(OnnxNode *n)
 
 static NodeId search(OnnxNode *n, OpId op, NodeId x, int64_t axis)
 {
-    const bool keepdims = onnx_int(n, "keepdims", 1) != 0;
+    const bool keepdims = onnx_flag(n, "keepdims", 1);
     if (n->failed)
         return 0;
     NodeBuild b = onnx_begin(n, op);
@@ -138,7 +157,7 @@ static void import_search(OnnxNode *n, OpId op)
 {
     const NodeId x = onnx_src(n, 0);
     const int64_t axis = onnx_int(n, "axis", 0);
-    const bool wants_last = onnx_int(n, "select_last_index", 0) != 0;
+    const bool wants_last = onnx_flag(n, "select_last_index", 0);
     onnx_out(n, 0, wants_last ? search_last(n, op, x, axis) : search(n, op, x, axis));
 }
 
@@ -159,7 +178,7 @@ static void import_running(OnnxNode *n, OpId op)
     onnx_src_ints(n, 1, &axis);
     if (!n->failed && axis.n != 1)
         onnx_fail(n, E0203, "input 1 must be one axis, found %u", axis.n);
-    const bool exclusive = onnx_int(n, "exclusive", 0) != 0, reverse = onnx_int(n, "reverse", 0) != 0;
+    const bool exclusive = onnx_flag(n, "exclusive", 0), reverse = onnx_flag(n, "reverse", 0);
     if (n->failed)
         return;
     NodeBuild b = onnx_begin(n, op);

@@ -169,7 +169,7 @@ static NodeId resize_to(OnnxNode *n, NodeId x, const Modes *m, const char *polic
     const uint32_t count = read_axes(n, out.rank, axes);
     if (count == out.rank && str_equal(policy, "stretch"))
         onnx_promise_shape(n, 3);
-    if (!onnx_src_dims(n, 3, &sizes))
+    if (!onnx_src_sizes(n, 3, &sizes))
         return 0;
     if (sizes.n != count) {
         onnx_fail(n, E0203, "%u sizes are given for %u axes", sizes.n, count);
@@ -257,8 +257,8 @@ void onnx_import_resize(OnnxNode *n)
     }
     m.coord = onnx_str(n, "coordinate_transformation_mode", "half_pixel");
     m.nearest = onnx_str(n, "nearest_mode", "round_prefer_floor");
-    m.antialias = onnx_int(n, "antialias", 0) != 0;
-    m.excludes_outside = onnx_int(n, "exclude_outside", 0) != 0;
+    m.antialias = onnx_flag(n, "antialias", 0);
+    m.excludes_outside = onnx_flag(n, "exclude_outside", 0);
     m.coeff = onnx_float(n, "cubic_coeff_a", -0.75);
     m.extrapolation = onnx_float(n, "extrapolation_value", 0);
     m.crops = str_equal(m.coord, "tf_crop_and_resize");

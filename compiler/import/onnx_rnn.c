@@ -231,7 +231,7 @@ void onnx_import_rnn(OnnxNode *n)
 void onnx_import_gru(OnnxNode *n)
 {
     Rnn r;
-    const bool resets_after = onnx_int(n, "linear_before_reset", 0) != 0;
+    const bool resets_after = onnx_flag(n, "linear_before_reset", 0);
     if (!read_rnn(n, &r, &rnn_cell_gru))
         return;
     r.resets_after = resets_after;
@@ -268,7 +268,7 @@ static void import_plain(OnnxNode *n, const Rnn *r)
 void onnx_import_lstm(OnnxNode *n)
 {
     Rnn r;
-    const bool couples = onnx_int(n, "input_forget", 0) != 0;
+    const bool couples = onnx_flag(n, "input_forget", 0);
     const NodeId p = onnx_opt(n, 7);
     if (!read_rnn(n, &r, &rnn_cell_lstm))
         return;

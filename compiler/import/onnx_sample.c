@@ -230,7 +230,7 @@ static bool read_sampling(OnnxNode *n, Sampling *s)
     static const char *const paddings[] = {"zeros", "border", "reflection"};
     const char *mode = onnx_str(n, "mode", "linear"), *padding = onnx_str(n, "padding_mode", "zeros");
     bool has_mode = false, has_padding = false;
-    s->align_corners = onnx_int(n, "align_corners", 0) != 0;
+    s->align_corners = onnx_flag(n, "align_corners", 0);
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
         if (str_equal(mode, modes[i].name)) {
             s->mode = modes[i].mode;
@@ -313,7 +313,7 @@ static NodeId base_grid(OnnxNode *n, const int64_t *size, uint32_t axes, bool al
 void onnx_import_affine_grid(OnnxNode *n)
 {
     const NodeId theta = onnx_src(n, 0);
-    const bool align = onnx_int(n, "align_corners", 0) != 0;
+    const bool align = onnx_flag(n, "align_corners", 0);
     const Shape s = *onnx_shape(n, theta);
     OnnxInts size;
     if (!onnx_src_ints(n, 1, &size))

@@ -6,41 +6,6 @@
 #include <ctype.h>
 #include <string.h>
 
-// How many: an attribute in opset 1, then an operand.
-static bool read_k(OnnxNode *n, uint32_t axis, Dim *out)
-{
-    OnnxDims k;
-    if (n->opset < 10) {
-        *out = onnx_int(n, "k", -1);
-    } else {
-        onnx_promise_size(n, 1, axis);
-        if (!onnx_src_dims(n, 1, &k))
-            return false;
-        *out = k.n == 1 ? k.dim[0] : -1;
-    }
-    return !n->failed &&
-           ((dim_is_const(*out) && *out < 0) ? onnx_fail(n, E0203, "needs one k, not negative") : true);
-}
-
-void onnx_import_top_k(OnnxNode *n)
-{
-    const NodeId x = onnx_src(n, 0);
-    const int64_t given = onnx_int(n, "axis", -1), largest = onnx_int(n, "largest", 1);
-    uint32_t axis = 0;
-    Dim k = 0;
-    onnx_ignore_attr(n, "sorted"); // they are
-    if (!onnx_axis(n, given, onnx_shape(n, x)->rank, &axis) || !read_k(n, axis, &k))
-        return;
-    NodeBuild b = onnx_begin(n, OP_top_k);
-    node_src(&b, x);
-    node_ints(&b, A_top_k_k, &k, 1);
-    node_int(&b, A_top_k_axis, axis);
-    node_int(&b, A_top_k_largest, largest != 0);
-    const NodeId values = onnx_end(n, &b);
-    onnx_out(n, 0, values);
-    onnx_out(n, 1, onnx_result(n, values, 1));
-}
-
 // --- sizes that the model computes ---
 
 static const char *declared_in(const Onnx__ValueInfoProto *const *list, size_t n, const char *name,
@@ -80,14 +45,37 @@ static const char *size_name(const OnnxNode *n, uint32_t out, uint32_t axis, uin
     return made;
 }
 
-// A run that needs more than the caller allows ends with an error.
-static void check_bound(OnnxNode *n, NodeId value, int64_t bound, const char *name)
+// A run that needs more than the caller allows ends with an error. Returns the size to compute with: what is
+// computed before the check is tested stays in its memory too.
+static NodeId check_bound(OnnxNode *n, NodeId value, int64_t bound, const char *name)
 {
-    const NodeId fits = onnx_op2(n, OP_le, value, onnx_scalar(n, DTYPE_i64, (double)bound));
+    const NodeId most = onnx_scalar(n, DTYPE_i64, (double)bound), fits = onnx_op2(n, OP_le, value, most);
     if (!n->failed)
         n->failed = !graph_check(n->graph, fits,
-                                 arena_printf(n->model->arena, "node '%s': %s: the size '%s' is over %lld",
+                                 arena_printf(n->model->arena,
+                                              GRAPH_RANGE "node '%s': %s: the size '%s' is over %lld",
                                               n->label, n->op, name, (long long)bound));
+    return onnx_op2(n, OP_min, value, most);
+}
+
+// PyTorch's names of sizes that its exporter cannot tell: results with one name have one size, however it is
+// computed. A check makes sure that they do. 0: there is none.
+static Dim find_shared(OnnxNode *n, const char *name, NodeId value)
+{
+    bool is_unbacked = name[0] == 'u' && name[1] != '\0';
+    for (const char *c = name + 1; is_unbacked && *c; c++)
+        is_unbacked = isdigit((unsigned char)*c);
+    for (uint32_t i = 0; is_unbacked && i < n->graph->extents.len; i++) {
+        const GraphExtent e = n->graph->extents.data[i];
+        if (!str_equal(n->graph->dims->symbols.data[dim_as_symbol(n->graph->dims, e.dim)].name, name))
+            continue;
+        if (e.value != value)
+            onnx_require(n, onnx_op2(n, OP_eq, onnx_reshape(n, e.value, &(Shape){0}), value),
+                         arena_printf(n->model->arena, "node '%s': %s: another size than '%s'", n->label,
+                                      n->op, name));
+        return e.dim;
+    }
+    return 0;
 }
 
 Dim onnx_extent(OnnxNode *n, uint32_t out, uint32_t axis, NodeId value, Dim max)
@@ -96,14 +84,14 @@ Dim onnx_extent(OnnxNode *n, uint32_t out, uint32_t axis, NodeId value, Dim max)
     if (n->failed)
         return 0;
     if (node_is_scalar_const(n->graph, value, &known))
-        return known < 0 ? 0 : (Dim)known;
+        return known < 0 ? 0 : known < (double)DIM_MAX_ENTRY ? (Dim)known : DIM_MAX_ENTRY;
     const char *name = size_name(n, out, axis, n->graph->extents.len);
     const int64_t given = onnx_given_size(n->model, name);
     int64_t low = 0, high = INT64_MAX;
     if (max != ONNX_NO_BOUND)
         dim_range(n->graph->dims, max, &low, &high);
     if (given >= 0 && given < high) {
-        check_bound(n, value, given, name);
+        value = check_bound(n, value, given, name);
         max = given;
     } else if (max == ONNX_NO_BOUND) {
         onnx_fail(n, E0207,
@@ -111,20 +99,51 @@ Dim onnx_extent(OnnxNode *n, uint32_t out, uint32_t axis, NodeId value, Dim max)
                   name);
         return 0;
     }
-    return n->failed ? 0 : graph_extent(n->graph, name, value, max);
+    const Dim shared = n->failed ? 0 : find_shared(n, name, onnx_reshape(n, value, &(Shape){0}));
+    if (n->failed || shared != 0)
+        return shared;
+    const Dim d = graph_extent(n->graph, name, value, max);
+    if (given >= 0) // known by this name too, where another size is the same
+        dim_symbol(n->graph->dims, name, 0, given, 1);
+    return d;
 }
 
-// Entry k of a list, i64[].
-static NodeId list_entry(OnnxNode *n, NodeId list, uint32_t k)
+NodeId onnx_list_entry(OnnxNode *n, NodeId list, uint32_t k)
 {
     const Node *node = graph_node(n->graph, list);
-    bool is_joined = node->op == OP_concat && node->n_src == node->shape->dim[0];
-    for (uint32_t i = 0; is_joined && i < node->n_src; i++)
-        is_joined = onnx_shape(n, node->src[i])->dim[0] == 1;
-    const NodeId one = is_joined                ? node->src[k]
-                       : node->shape->rank == 0 ? list
-                                                : onnx_slice(n, list, 0, k, k + 1, 1);
+    NodeId part = list;
+    int64_t at = k;
+    for (uint32_t i = 0; part == list && node->op == OP_concat && i < node->n_src; i++) {
+        const Dim size = onnx_shape(n, node->src[i])->dim[0];
+        if (!dim_is_const(size))
+            break;
+        if (at < size)
+            part = node->src[i];
+        else
+            at -= size;
+    }
+    at = part == list ? k : at;
+    const Shape *s = onnx_shape(n, part);
+    const NodeId one = s->rank == 0 || s->dim[0] == 1 ? part : onnx_slice(n, part, 0, at, at + 1, 1);
     return onnx_cast(n, onnx_reshape(n, one, &(Shape){0}), DTYPE_i64);
+}
+
+// The size whose value a node has, of those that the model computes. False: it is none of them.
+static bool find_size(const OnnxNode *n, NodeId id, Dim *out)
+{
+    for (; id; id = graph_node(n->graph, id)->src[0]) {
+        const Node *node = graph_node(n->graph, id);
+        for (uint32_t i = 0; i < n->model->size_nodes.len; i++) {
+            const OnnxSizeNode *s = &n->model->size_nodes.data[i];
+            *out = s->dim;
+            if (s->graph == n->graph && s->node == id)
+                return true;
+        }
+        const bool is_same = node->op == OP_reshape || (node->op == OP_concat && node->n_src == 1);
+        if (!is_same)
+            return false;
+    }
+    return false;
 }
 
 // The options that say how large the computed entries can be, as far as the caller has not given them.
@@ -133,7 +152,9 @@ static const char *missing_bounds(OnnxNode *n, NodeId list, uint32_t count)
     const uint32_t before = n->graph->extents.len;
     Str missing = str_new(n->model->arena);
     for (uint32_t k = 0, at = before; k < count && !n->failed; k++) {
-        if (node_is_const(n->graph, list_entry(n, list, k)))
+        const NodeId entry = onnx_list_entry(n, list, k);
+        Dim known = 0;
+        if (node_is_const(n->graph, entry) || find_size(n, entry, &known))
             continue;
         const char *name = size_name(n, 0, k, at++);
         if (onnx_given_size(n->model, name) < 0)
@@ -160,7 +181,9 @@ bool onnx_src_sizes(OnnxNode *n, uint32_t i, OnnxDims *out)
     }
     *out = (OnnxDims){.dtype = DTYPE_i64, .rank = 1, .n = (uint32_t)count};
     for (uint32_t k = 0; k < out->n; k++) {
-        const NodeId entry = list_entry(n, list, k);
+        const NodeId entry = onnx_list_entry(n, list, k);
+        if (find_size(n, entry, &out->dim[k]))
+            continue;
         const bool is_open = !node_is_const(n->graph, entry);
         const NodeId value = is_open ? onnx_op2(n, OP_max, entry, onnx_scalar(n, DTYPE_i64, 0)) : entry;
         out->dim[k] = onnx_extent(n, 0, k, value, ONNX_NO_BOUND);
@@ -228,6 +251,66 @@ void onnx_import_compress(OnnxNode *n)
     onnx_out(n, 0, onnx_gather(n, x, places, axis));
 }
 
+// --- TopK ---
+
+static Dim computed_k(OnnxNode *n, uint32_t axis, Dim size)
+{
+    const NodeId given = onnx_src(n, 1);
+    if (!n->failed && (!shape_is_const(onnx_shape(n, given)) || shape_numel(onnx_shape(n, given)) != 1))
+        return -1;
+    const NodeId k = onnx_cast(n, onnx_reshape(n, given, &(Shape){0}), DTYPE_i64);
+    const NodeId all = onnx_dim_value(n, size);
+    if (!n->failed)
+        n->failed = !graph_check(n->graph, onnx_op2(n, OP_le, k, all),
+                                 arena_printf(n->model->arena,
+                                              GRAPH_RANGE "node '%s': TopK: k is over the size of axis %u",
+                                              n->label, axis));
+    const NodeId value = onnx_op2(n, OP_max, onnx_op2(n, OP_min, k, all), onnx_scalar(n, DTYPE_i64, 0));
+    return onnx_extent(n, 0, axis, value, size);
+}
+
+// How many: an attribute in opset 1, then an operand. One that the model computes is a size of its own, at
+// most that of the axis.
+static bool read_k(OnnxNode *n, uint32_t axis, Dim size, Dim *out)
+{
+    OnnxDims k;
+    Tensor known;
+    if (n->opset < 10) {
+        *out = onnx_int(n, "k", -1);
+    } else {
+        onnx_promise_size(n, 1, axis);
+        if (onnx_peek_dims(n, 1, &k) || onnx_assume(n, 1, &known)) {
+            if (!onnx_src_dims(n, 1, &k))
+                return false;
+            *out = k.n == 1 ? k.dim[0] : -1;
+        } else {
+            *out = computed_k(n, axis, size);
+        }
+    }
+    return !n->failed &&
+           ((dim_is_const(*out) && *out < 0) ? onnx_fail(n, E0203, "needs one k, not negative") : true);
+}
+
+void onnx_import_top_k(OnnxNode *n)
+{
+    const NodeId x = onnx_src(n, 0);
+    const int64_t given = onnx_int(n, "axis", -1), largest = onnx_int(n, "largest", 1);
+    uint32_t axis = 0;
+    Dim k = 0;
+    onnx_ignore_attr(n, "sorted"); // they are
+    if (!onnx_axis(n, given, onnx_shape(n, x)->rank, &axis) ||
+        !read_k(n, axis, onnx_shape(n, x)->dim[axis], &k))
+        return;
+    NodeBuild b = onnx_begin(n, OP_top_k);
+    node_src(&b, x);
+    node_ints(&b, A_top_k_k, &k, 1);
+    node_int(&b, A_top_k_axis, axis);
+    node_int(&b, A_top_k_largest, largest != 0);
+    const NodeId values = onnx_end(n, &b);
+    onnx_out(n, 0, values);
+    onnx_out(n, 1, onnx_result(n, values, 1));
+}
+
 // --- Unique ---
 
 // Rows along the axis, [n, m].
@@ -244,35 +327,66 @@ static NodeId rows_of(OnnxNode *n, NodeId x, uint32_t axis)
                         &(Shape){.rank = 2, .dim = {count, count_elements(n, &s)}});
 }
 
-// The node with a result that is its own size: the symbol comes first. An equal node serves again.
-static NodeId own_size(OnnxNode *n, NodeBuild *b, AttrId size, uint32_t result, uint32_t axis, Dim max)
+// A size that a node computes for its own results: it has room for `max`, and may find fewer. What the caller
+// allows (limit; -1: all) is a size of its own, of the first ones that were found.
+typedef struct OwnSize {
+    AttrId attr;
+    uint32_t result; // which one is the size
+    Dim max;
+    const char *name;
+    int64_t limit;
+} OwnSize;
+
+static OwnSize own_size(OnnxNode *n, AttrId attr, uint32_t result, uint32_t axis, Dim max)
+{
+    const char *name = size_name(n, 0, axis, n->graph->extents.len);
+    const int64_t given = onnx_given_size(n->model, name);
+    int64_t low = 0, high = 0;
+    dim_range(n->graph->dims, max, &low, &high);
+    return (OwnSize){attr, result, max, name, given < high ? given : -1};
+}
+
+// The node; its symbol comes first. An equal node serves again.
+static NodeId find_all(OnnxNode *n, NodeBuild *b, const OwnSize *s)
 {
     Graph *g = n->graph;
     for (uint32_t i = 0; i < g->extents.len && !n->failed; i++) {
         const GraphExtent *e = &g->extents.data[i];
         const Node *r = graph_node(g, e->value);
         NodeBuild again = *b;
-        node_ints(&again, size, &e->dim, 1);
+        node_ints(&again, s->attr, &e->dim, 1);
         if (r->op != OP_result || graph_node(g, r->src[0])->op != b->op)
             continue;
         const NodeId id = onnx_end(n, &again);
         if (id == r->src[0])
             return id;
     }
-    const char *name = size_name(n, 0, axis, n->graph->extents.len);
-    const int64_t given = onnx_given_size(n->model, name);
-    if (given >= 0)
-        onnx_fail(n, E0206, "the size '%s' cannot be limited", name);
     if (n->failed)
         return 0;
-    const Dim d = graph_extent(g, name, 0, max);
+    const char *name = s->limit < 0 ? s->name : arena_printf(n->model->arena, "%s_found", s->name);
+    const Dim d = graph_extent(g, name, 0, s->max);
     const uint32_t index = g->extents.len - 1;
-    node_ints(b, size, &d, 1);
-    const NodeId id = onnx_end(n, b), value = onnx_result(n, id, result);
+    node_ints(b, s->attr, &d, 1);
+    const NodeId id = onnx_end(n, b), value = onnx_result(n, id, s->result);
     if (value)
         g->extents.data[index].value = value;
     else
         g->extents.len = index;
+    return id;
+}
+
+// As many rows of a result as the caller allows.
+static NodeId take_allowed(OnnxNode *n, NodeId all, uint32_t result, const OwnSize *s)
+{
+    const NodeId rows = onnx_result(n, all, result);
+    if (s->limit < 0 || n->failed)
+        return rows;
+    const NodeId count = check_bound(n, onnx_result(n, all, s->result), s->limit, s->name);
+    if (n->failed)
+        return 0;
+    const Dim size = graph_extent(n->graph, s->name, count, s->limit);
+    const NodeId id = graph_first(n->graph, rows, 0, size, n->span);
+    n->failed = !id;
     return id;
 }
 
@@ -289,12 +403,14 @@ void onnx_import_unique(OnnxNode *n)
     NodeBuild b = onnx_begin(n, OP_unique);
     node_src(&b, rows_of(n, x, axis));
     node_int(&b, A_unique_sorted, sorted != 0);
-    const NodeId first = own_size(n, &b, A_unique_size, 3, axis, onnx_shape(n, x)->dim[axis]);
+    const OwnSize size = own_size(n, A_unique_size, 3, axis, onnx_shape(n, x)->dim[axis]);
+    const NodeId all = find_all(n, &b, &size), first = take_allowed(n, all, 0, &size);
     onnx_out(n, 0, onnx_gather(n, x, first, axis));
     onnx_out(n, 1, first);
-    for (uint32_t i = 1; i < 3; i++)
-        if (onnx_wants(n, i + 1))
-            onnx_out(n, i + 1, onnx_result(n, first, i));
+    if (onnx_wants(n, 2))
+        onnx_out(n, 2, onnx_result(n, all, 1));
+    if (onnx_wants(n, 3))
+        onnx_out(n, 3, take_allowed(n, all, 2, &size));
 }
 
 // --- NonMaxSuppression ---
@@ -329,7 +445,8 @@ void onnx_import_nms(OnnxNode *n)
     if (score)
         node_src(&b, score);
     node_int(&b, A_nms_center_point_box, center != 0);
-    onnx_out(n, 0, own_size(n, &b, A_nms_size, 1, 0, dim_mul(t, dim_mul(t, s.dim[0], s.dim[1]), each)));
+    const OwnSize size = own_size(n, A_nms_size, 1, 0, dim_mul(t, dim_mul(t, s.dim[0], s.dim[1]), each));
+    onnx_out(n, 0, take_allowed(n, find_all(n, &b, &size), 0, &size));
 }
 
 // --- Range ---

@@ -206,7 +206,7 @@ static void concat_text(OnnxNode *n, const OnnxList *list, int64_t axis, bool is
 void onnx_import_concat_from_sequence(OnnxNode *n)
 {
     const OnnxList *list = onnx_list(n, 0);
-    const bool is_new = onnx_int(n, "new_axis", 0) != 0;
+    const bool is_new = onnx_flag(n, "new_axis", 0);
     int64_t axis = onnx_int(n, "axis", 0);
     if (!onnx_has_attr(n, "axis"))
         onnx_fail(n, E0203, "needs the attribute 'axis'");

@@ -43,7 +43,7 @@ static bool read_list(OnnxNode *n, const char *attr, uint32_t operand, OnnxDims 
         return false;
     *out = (OnnxDims){.dtype = DTYPE_i64, .rank = 1, .n = ints.n};
     for (uint32_t i = 0; i < ints.n; i++)
-        out->dim[i] = ints.v[i] < -1 ? -2 : ints.v[i]; // never the bits of a symbolic dim
+        out->dim[i] = dim_from_entry(ints.v[i]);
     return true;
 }
 
@@ -58,7 +58,7 @@ static bool has_zero(const OnnxDims *d)
 void onnx_import_reshape(OnnxNode *n)
 {
     const NodeId x = onnx_src(n, 0);
-    const bool allow_zero = onnx_int(n, "allowzero", 0) != 0;
+    const bool allow_zero = onnx_flag(n, "allowzero", 0);
     OnnxDims shape;
     onnx_promise_reshape(n, allow_zero);
     if (!read_list(n, "shape", 1, &shape)) {
@@ -104,7 +104,8 @@ static void import_axes(OnnxNode *n, bool inserts)
     NodeBuild b = onnx_begin(n, inserts ? OP_unsqueeze : OP_squeeze);
     node_src(&b, x);
     node_ints(&b, inserts ? A_unsqueeze_axes : A_squeeze_axes, axes.v, axes.n);
-    onnx_out(n, 0, is_given && axes.n == 0 ? x : onnx_end(n, &b));
+    // An empty list is as none: all axes of size 1 go, as with ONNX Runtime.
+    onnx_out(n, 0, inserts && axes.n == 0 ? x : onnx_end(n, &b));
 }
 
 void onnx_import_squeeze(OnnxNode *n)
@@ -190,9 +191,14 @@ void onnx_import_tile(OnnxNode *n)
 {
     NodeId x = onnx_src(n, 0);
     OnnxDims times;
+    NodeId made = 0;
     const Shape s = *onnx_shape(n, x);
     if (n->opset >= 6)
         onnx_promise_tile(n);
+    if (onnx_tile_open(n, x, &made)) {
+        onnx_out(n, 0, made);
+        return;
+    }
     if (!read_repeats(n, s.rank, &times))
         return;
     if (times.n != s.rank)

@@ -45,7 +45,7 @@ static void import_window(OnnxNode *n, Cosines c)
 {
     static const double turn = 6.283185307179586;
     const Dim size = read_size(n, 0);
-    const bool is_periodic = onnx_int(n, "periodic", 1) != 0;
+    const bool is_periodic = onnx_flag(n, "periodic", 1);
     const DType type = onnx_type_attr(n, "output_datatype", DTYPE_f32);
     if (n->failed)
         return;

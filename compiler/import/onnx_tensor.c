@@ -67,10 +67,10 @@ static bool read_type(Reader *r)
     for (uint32_t i = 0; i < r->shape.rank; i++) {
         if (t->dims[i] < 0)
             return fail(r, E0106, "axis %u has the negative size %lld", i, (long long)t->dims[i]);
-        if (__builtin_mul_overflow(r->numel, (uint64_t)t->dims[i], &r->numel) ||
+        if (!dim_from_size(t->dims[i], &r->shape.dim[i]) ||
+            __builtin_mul_overflow(r->numel, (uint64_t)t->dims[i], &r->numel) ||
             r->numel > (uint64_t)DIM_MAX_VALUE)
             return fail(r, E0004, "the tensor has more than %lld elements", (long long)DIM_MAX_VALUE);
-        r->shape.dim[i] = t->dims[i];
     }
     r->bytes = r->numel * dtype_info[r->dtype].bytes;
     r->packing = dtype_info[r->dtype].bits < 8 && r->dtype != DTYPE_bool ? 8 / dtype_info[r->dtype].bits : 1;
@@ -203,6 +203,21 @@ static bool read_external_entry(Reader *r, const Onnx__StringStringEntryProto *e
     return true;
 }
 
+// Bytes that lie at odd places of their file; the same ones for all tensors that name them.
+static const void *copy_once(OnnxModel *m, const void *data, uint64_t n)
+{
+    const struct {
+        const void *data;
+        uint64_t n;
+    } key = {data, n};
+    uint64_t known = 0;
+    if (!map_get(&m->odd_bytes, &key, sizeof key, &known)) {
+        known = (uint64_t)(uintptr_t)arena_copy(m->arena, data, (size_t)n);
+        map_put(m->arena, &m->odd_bytes, &key, sizeof key, known);
+    }
+    return (const void *)(uintptr_t)known;
+}
+
 static bool read_external(Reader *r, const void **out)
 {
     External x = {.location = "", .length = -1};
@@ -214,17 +229,16 @@ static bool read_external(Reader *r, const void **out)
     if (!path)
         return fail(r, E0106, "the file '%s' of its external data is not in the folder of the model",
                     x.location);
-    if (!str_equal(path, m->external_path) && !rawfile_open(m->arena, m->diag, r->span, path, &m->external))
+    RawFile file;
+    if (!rawfile_open_once(m->diag, r->span, path, &file))
         return false;
-    m->external_path = path;
-    const RawFile file = m->external;
     const uint64_t offset = (uint64_t)x.offset, length = x.length < 0 ? raw_bytes(r) : (uint64_t)x.length;
     if (offset > file.len || length > file.len - offset)
         return fail(r, E0106, "its external data is bytes %llu to %llu of '%s', which has %zu",
                     (unsigned long long)offset, (unsigned long long)(offset + length), path, file.len);
     const void *data = file.data + offset;
     if (offset % dtype_info[r->dtype].bytes != 0)
-        data = arena_copy(r->model->arena, data, (size_t)length);
+        data = copy_once(m, data, length);
     return use_raw(r, data, length, out);
 }
 

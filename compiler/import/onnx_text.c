@@ -91,8 +91,8 @@ static NodeId text_tensor(OnnxModel *m, Graph *g, const Onnx__TensorProto *t, co
         return 0;
     }
     for (; s.rank < t->n_dims; s.rank++) {
-        s.dim[s.rank] = t->dims[s.rank];
-        if (t->dims[s.rank] < 0 || __builtin_mul_overflow(count, (uint64_t)t->dims[s.rank], &count) ||
+        if (!dim_from_size(t->dims[s.rank], &s.dim[s.rank]) ||
+            __builtin_mul_overflow(count, (uint64_t)t->dims[s.rank], &count) ||
             count > (uint64_t)DIM_MAX_VALUE) {
             diag_error(m->diag, span, E0106, "%s: axis %u has the size %lld", what, s.rank,
                        (long long)t->dims[s.rank]);

@@ -42,6 +42,13 @@ NodeId onnx_text_number(OnnxNode *n, NodeId text, DType to);
 NodeId onnx_text_of_numbers(OnnxNode *n, NodeId x);
 // The first `count` (i64, a scalar that is computed) strings along an axis of result 0, which is sized by it.
 NodeId onnx_text_first(OnnxNode *n, NodeId text, uint32_t axis, NodeId count);
+// Parts of all strings by number: [..., parts, room]. less: bytes at the ends of parts that are not theirs;
+// 0: none. (onnx_text_split.c)
+typedef struct OnnxTextParts {
+    NodeId text, part, is_inside; // of every byte: the number of its part, i64, and whether it belongs to it
+    int64_t axis;                 // of the bytes
+} OnnxTextParts;
+NodeId onnx_text_parts(OnnxNode *n, const OnnxTextParts *p, NodeId index, NodeId less);
 // For every string the index of the last key that it equals, i32, or -1.
 NodeId onnx_text_find(OnnxNode *n, NodeId text, const ProtobufCBinaryData *keys, size_t count);
 

@@ -68,7 +68,7 @@ void onnx_import_string_normalizer(OnnxNode *n)
 {
     size_t n_words = 0;
     NodeId text = onnx_text_src(n, 0);
-    const bool is_sensitive = onnx_int(n, "is_case_sensitive", 0) != 0;
+    const bool is_sensitive = onnx_flag(n, "is_case_sensitive", 0);
     const ProtobufCBinaryData *words =
         onnx_has_attr(n, "stopwords") ? onnx_strings(n, "stopwords", &n_words) : NULL;
     const Shape s = onnx_text_shape(n, text);

@@ -106,25 +106,33 @@ static void find_pieces(OnnxNode *n, Split *s)
 
 // --- the parts ---
 
+NodeId onnx_text_parts(OnnxNode *n, const OnnxTextParts *p, NodeId index, NodeId less)
+{
+    const int64_t axis = p->axis, bytes = axis + 1;
+    const NodeId part = onnx_unsqueeze(n, p->part, &axis, 1);
+    const NodeId inside = onnx_unsqueeze(n, p->is_inside, &axis, 1);
+    const NodeId begin = total(n, onnx_op2(n, OP_lt, part, index), bytes);
+    NodeId length = total(n, onnx_op2(n, OP_logical_and, inside, onnx_op2(n, OP_eq, part, index)), bytes);
+    if (less)
+        length = onnx_op2(n, OP_sub, length, less);
+    const NodeId k = onnx_iota(n, onnx_text_capacity(n, p->text));
+    const NodeId at = onnx_op3(n, OP_where, onnx_op2(n, OP_lt, k, length), onnx_op2(n, OP_add, begin, k),
+                               int_scalar(n, -1));
+    return onnx_text_take(n, onnx_unsqueeze(n, p->text, &axis, 1), at);
+}
+
 // Bytes k of part p of every string, [..., most, room].
 static NodeId cut(OnnxNode *n, const Split *s)
 {
-    const int64_t axis = s->axis, bytes = axis + 1;
     const NodeId index = onnx_unsqueeze(n, onnx_iota(n, s->most), (const int64_t[]){1}, 1);
-    const NodeId part = onnx_unsqueeze(n, s->part, &axis, 1);
-    const NodeId inside = onnx_unsqueeze(n, s->is_inside, &axis, 1);
-    const NodeId begin = total(n, onnx_op2(n, OP_lt, part, index), bytes);
-    NodeId length = total(n, onnx_op2(n, OP_logical_and, inside, onnx_op2(n, OP_eq, part, index)), bytes);
-    if (s->width) { // all but the last part end in the delimiter
-        const NodeId last = onnx_op2(n, OP_sub, onnx_unsqueeze(n, s->count, &axis, 1), int_scalar(n, 1));
-        const NodeId cuts = onnx_op3(n, OP_where, onnx_op2(n, OP_lt, index, last),
-                                     int_scalar(n, (double)s->width), int_scalar(n, 0));
-        length = onnx_op2(n, OP_sub, length, cuts);
-    }
-    const NodeId k = onnx_iota(n, onnx_text_capacity(n, s->text));
-    const NodeId at = onnx_op3(n, OP_where, onnx_op2(n, OP_lt, k, length), onnx_op2(n, OP_add, begin, k),
-                               int_scalar(n, -1));
-    return onnx_text_take(n, onnx_unsqueeze(n, s->text, &axis, 1), at);
+    const OnnxTextParts parts = {s->text, s->part, s->is_inside, s->axis};
+    if (!s->width)
+        return onnx_text_parts(n, &parts, index, 0);
+    // All but the last part end in the delimiter.
+    const NodeId last = onnx_op2(n, OP_sub, onnx_unsqueeze(n, s->count, &s->axis, 1), int_scalar(n, 1));
+    const NodeId less = onnx_op3(n, OP_where, onnx_op2(n, OP_lt, index, last),
+                                 int_scalar(n, (double)s->width), int_scalar(n, 0));
+    return onnx_text_parts(n, &parts, index, less);
 }
 
 static bool begin_split(OnnxNode *n, Split *s)

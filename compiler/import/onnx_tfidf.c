@@ -70,17 +70,31 @@ static NodeId read_line(OnnxNode *n, Pool *p)
     return onnx_cast(n, onnx_text_find(n, onnx_text_src(n, 0), p->strings->strings, p->n_items), DTYPE_i64);
 }
 
+// Item i + by of a line in place of item i; behind its end stands what is in no pool.
+static NodeId items_from(OnnxNode *n, NodeId line, int64_t by, int64_t reach)
+{
+    if (reach == 0 || n->failed)
+        return line;
+    if (dim_is_const(onnx_shape(n, line)->dim[1]))
+        return onnx_slice(n, line, 1, by, by == reach ? INT64_MAX : by - reach, 1);
+    NodeBuild b = onnx_begin(n, OP_pad);
+    node_src(&b, line);
+    node_src(&b, onnx_reshape(n, onnx_ints_const(n, &(const int64_t){INT64_MIN}, 1), &(Shape){0}));
+    node_ints(&b, A_pad_pads, (const int64_t[]){0, -by, 0, by}, 4);
+    return onnx_end(n, &b);
+}
+
 // [lines, grams]: how often each of `grams` n-grams of `length` items, which begin at item `first` of the
 // pool, stands in the lines with its items `step` apart.
 static NodeId count_grams(OnnxNode *n, const Pool *p, NodeId line, int64_t first, int64_t grams,
                           int64_t length, int64_t step)
 {
-    const int64_t middle = 1, width = onnx_shape(n, line)->dim[1], places = width - (length - 1) * step;
+    const int64_t middle = 1, reach = (length - 1) * step;
     NodeId all = 0;
     for (int64_t k = 0; k < length && !n->failed; k++) {
         // Item k of every n-gram, and of every place of the line.
         const NodeId want = onnx_slice(n, p->items, 0, first + k, first + grams * length, length);
-        const NodeId part = onnx_slice(n, line, 1, k * step, k * step + places, 1);
+        const NodeId part = items_from(n, line, k * step, reach);
         const NodeId same = onnx_op2(n, OP_eq, onnx_unsqueeze(n, part, (const int64_t[]){2}, 1), want);
         all = all ? onnx_op2(n, OP_logical_and, all, same) : same;
     }
@@ -93,8 +107,10 @@ static NodeId count_length(OnnxNode *n, const Pool *p, NodeId line, int64_t leng
 {
     const int64_t first = p->counts->ints[length - 1];
     const int64_t end = (size_t)length < p->counts->n_ints ? p->counts->ints[length] : (int64_t)p->n_items;
-    const int64_t grams = (end - first) / length, lines = onnx_shape(n, line)->dim[0];
-    const int64_t width = onnx_const_dim(n, line, 1);
+    const int64_t grams = (end - first) / length;
+    const Dim lines = onnx_shape(n, line)->dim[0];
+    int64_t least = 0, width = 0; // at most
+    dim_range(n->graph->dims, onnx_shape(n, line)->dim[1], &least, &width);
     NodeId sum = onnx_expand(n, onnx_scalar(n, DTYPE_f32, 0), (const Dim[]){lines, grams}, 2);
     if (length < p->min || length > p->max || grams == 0)
         return sum;

@@ -5,9 +5,6 @@
 
 #include <string.h>
 
-// Contents beyond this are as good as infinite; dims have room for sums of them.
-#define CONTENT_MAX (INT64_C(1) << 60)
-
 bool onnx_put(OnnxScope *s, const char *name, OnnxValue v, Span span)
 {
     OnnxModel *m = s->model;
@@ -117,7 +114,7 @@ OnnxValue onnx_get(OnnxScope *s, const char *name, Span span, const char *user)
     if (name[0] == '\0' || find(s, name, span, &v))
         return v;
     diag_error(s->model->diag, span, E0103,
-               "%s uses the value '%s', which no input, initializer or earlier node defines", user, name);
+               "%s uses the value '%s', which no input, initializer or node defines", user, name);
     return (OnnxValue){.kind = ONNX_BROKEN};
 }
 
@@ -132,7 +129,7 @@ static bool read_content(const Tensor *t, OnnxDims *out)
         if (is_float && !(f >= -1e15 && f <= 1e15 && f == (double)(int64_t)f))
             return false;
         const int64_t v = is_float ? (int64_t)f : tensor_get_i64(t, i);
-        out->dim[i] = v > CONTENT_MAX ? CONTENT_MAX : v < -CONTENT_MAX ? -CONTENT_MAX : v;
+        out->dim[i] = dim_from_entry(v);
     }
     return true;
 }
@@ -162,8 +159,11 @@ static NodeId size_node(OnnxScope *s, Dim d, Span span)
     OnnxModel *m = s->model;
     Graph *g = s->graph;
     int64_t lo = 0, hi = 0;
-    if (graph_dim_is_computed(g, d))
-        return graph_dim_value(g, d, span);
+    if (graph_dim_is_computed(g, d)) {
+        const OnnxSizeNode made = {g, graph_dim_value(g, d, span), d};
+        vec_push(m->arena, &m->size_nodes, made);
+        return made.node;
+    }
     dim_range(g->dims, d, &lo, &hi);
     if (lo < -DIM_MAX_VALUE) {
         diag_error(m->diag, span, E0207, "a value is computed from sizes in a way that needs their numbers");

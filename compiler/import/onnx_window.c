@@ -192,8 +192,8 @@ static NodeId import_pool(OnnxNode *n, OpId op, AttrId kernel, AttrId ceil_mode)
 {
     NodeId x = onnx_src(n, 0);
     const DType type = onnx_dtype(n, x);
-    const bool ceils = onnx_int(n, "ceil_mode", 0) != 0;
-    const bool counts_pad = op == OP_avg_pool && onnx_int(n, "count_include_pad", 0) != 0;
+    const bool ceils = onnx_flag(n, "ceil_mode", 0);
+    const bool counts_pad = op == OP_avg_pool && onnx_flag(n, "count_include_pad", 0);
     Window w;
     if (!read_window(n, x, 0, &w))
         return 0;
@@ -242,7 +242,7 @@ static NodeId flat_places(OnnxNode *n, NodeId place, NodeId x, bool by_columns)
 
 void onnx_import_max_pool(OnnxNode *n)
 {
-    const bool by_columns = onnx_int(n, "storage_order", 0) != 0;
+    const bool by_columns = onnx_flag(n, "storage_order", 0);
     import_pool(n, OP_max_pool, A_max_pool_kernel, A_max_pool_ceil_mode);
     if (n->failed || !onnx_wants(n, 1))
         return;
@@ -352,7 +352,7 @@ void onnx_import_lp_pool(OnnxNode *n)
 {
     const NodeId x = onnx_src(n, 0);
     const double p = read_p(n);
-    const bool ceils = onnx_int(n, "ceil_mode", 0) != 0;
+    const bool ceils = onnx_flag(n, "ceil_mode", 0);
     Window w;
     if (!read_window(n, x, 0, &w))
         return;

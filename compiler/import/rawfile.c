@@ -2,12 +2,15 @@
 // Reading and writing whole files. Small files are copied, because a mapping costs a page and a table entry;
 // mappings are never undone, because graphs point into them until the program ends.
 #include "compiler/import/rawfile.h"
+#include "base/portable.h"
 #include "base/map.h"
 #include "base/str.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -29,12 +32,19 @@ static uint32_t n_mappings;
 static Arena read_arena;
 static Map read_paths;
 static VEC(ReadFile) files_read;
+static Map files_open; // by FileKey: a RawFile
+
+// What makes a file the one that was read before, whatever it is called.
+typedef struct FileKey {
+    uint64_t device, inode;
+    int64_t size, seconds, nanoseconds;
+} FileKey;
 
 static const char *file_id(Arena *a, const struct stat *st)
 {
     return arena_printf(a, "%llu:%llu:%lld:%lld.%09ld", (unsigned long long)st->st_dev,
-                        (unsigned long long)st->st_ino, (long long)st->st_size, (long long)st->st_mtim.tv_sec,
-                        st->st_mtim.tv_nsec);
+                        (unsigned long long)st->st_ino, (long long)st->st_size,
+                        (long long)STAT_MTIME(st).tv_sec, (long)STAT_MTIME(st).tv_nsec);
 }
 
 const char *rawfile_id(Arena *a, const char *path)
@@ -109,7 +119,25 @@ static bool load(Arena *a, int fd, const char *path, size_t len, RawFile *out)
     return map != MAP_FAILED;
 }
 
-// What is wrong, NULL: nothing.
+// A file that many tensors name, perhaps by several names, is in memory once.
+static bool load_once(int fd, const char *path, const struct stat *st, RawFile *out)
+{
+    const FileKey key = {(uint64_t)st->st_dev, (uint64_t)st->st_ino, st->st_size, STAT_MTIME(st).tv_sec,
+                         STAT_MTIME(st).tv_nsec};
+    uint64_t known = 0;
+    if (map_get(&files_open, &key, sizeof key, &known)) {
+        *out = *(const RawFile *)(uintptr_t)known;
+        return true;
+    }
+    if (!load(&read_arena, fd, path, (size_t)st->st_size, out))
+        return false;
+    RawFile *kept = ARENA_NEW(&read_arena, RawFile);
+    *kept = *out;
+    map_put(&read_arena, &files_open, &key, sizeof key, (uint64_t)(uintptr_t)kept);
+    return true;
+}
+
+// What is wrong, NULL: nothing. Without an arena, the file is one that stays open.
 static const char *open_regular(Arena *a, const char *path, RawFile *out, struct stat *st)
 {
     // Without O_NONBLOCK, opening a pipe would wait for its writer.
@@ -122,7 +150,7 @@ static const char *open_regular(Arena *a, const char *path, RawFile *out, struct
         wrong = strerror(errno);
     else if (!S_ISREG(st->st_mode))
         wrong = S_ISDIR(st->st_mode) ? "it is a folder" : "it is not a regular file";
-    else if (!load(a, fd, path, (size_t)st->st_size, out))
+    else if (a != NULL ? !load(a, fd, path, (size_t)st->st_size, out) : !load_once(fd, path, st, out))
         wrong = errno ? strerror(errno) : "it became shorter";
     close(fd);
     return wrong;
@@ -134,7 +162,7 @@ bool rawfile_peek(Arena *a, const char *path, RawFile *out)
     return open_regular(a, path, out, &st) == NULL;
 }
 
-bool rawfile_open(Arena *a, Diag *d, Span where, const char *path, RawFile *out)
+static bool open_listed(Arena *a, Diag *d, Span where, const char *path, RawFile *out)
 {
     struct stat st;
     const char *wrong = open_regular(a, path, out, &st);
@@ -142,6 +170,16 @@ bool rawfile_open(Arena *a, Diag *d, Span where, const char *path, RawFile *out)
         return cannot(d, where, E0001, path, wrong);
     note_read(path, &st);
     return true;
+}
+
+bool rawfile_open(Arena *a, Diag *d, Span where, const char *path, RawFile *out)
+{
+    return open_listed(a, d, where, path, out);
+}
+
+bool rawfile_open_once(Diag *d, Span where, const char *path, RawFile *out)
+{
+    return open_listed(NULL, d, where, path, out);
 }
 
 const char *rawfile_folder(Arena *a, const char *path)
@@ -152,20 +190,56 @@ const char *rawfile_folder(Arena *a, const char *path)
     return slash == path ? "/" : arena_strndup(a, path, (size_t)(slash - path));
 }
 
+static bool has_parent_part(const char *name)
+{
+    for (const char *part = name; part; part = strchr(part, '/')) {
+        part += *part == '/';
+        if (strncmp(part, "..", 2) == 0 && (part[2] == '/' || part[2] == 0))
+            return true;
+    }
+    return false;
+}
+
+static bool is_below(const char *path, const char *folder, size_t n)
+{
+    return strncmp(path, folder, n) == 0 && (path[n] == '/' || (n > 0 && folder[n - 1] == '/'));
+}
+
+// The folder of a download that keeps its files by content: ROOT/snapshots/REVISION/... links to ROOT/blobs.
+// The length of ROOT/blobs, written to `out`; 0: it is none.
+static size_t find_blobs(const char *folder, char *out, size_t size)
+{
+    static const char mark[] = "/snapshots/";
+    const char *last = NULL;
+    for (const char *at = strstr(folder, mark); at != NULL; at = strstr(at + 1, mark))
+        last = at;
+    if (last == NULL)
+        return 0;
+    const int n = snprintf(out, size, "%.*s/blobs", (int)(last - folder), folder);
+    return n > 0 && (size_t)n < size ? (size_t)n : 0;
+}
+
+// With all links followed. A path that leads nowhere is inside: opening it says what is wrong.
+static bool leads_inside(const char *dir, const char *path)
+{
+    char folder[PATH_MAX], file[PATH_MAX], blobs[PATH_MAX];
+    if (realpath(*dir ? dir : ".", folder) == NULL || realpath(path, file) == NULL)
+        return true;
+    const size_t n = find_blobs(folder, blobs, sizeof blobs);
+    return is_below(file, folder, strlen(folder)) || (n > 0 && is_below(file, blobs, n));
+}
+
 const char *rawfile_resolve(Arena *a, const char *dir, const char *name)
 {
     if (!*name)
         return NULL;
     if (*name == '/')
         return arena_strdup(a, name);
-    for (const char *part = name; part; part = strchr(part, '/')) {
-        part += *part == '/';
-        if (strncmp(part, "..", 2) == 0 && (part[2] == '/' || part[2] == 0))
-            return NULL;
-    }
-    if (!*dir)
-        return arena_strdup(a, name);
-    return arena_printf(a, str_ends_with(dir, "/") ? "%s%s" : "%s/%s", dir, name);
+    if (has_parent_part(name))
+        return NULL;
+    const char *path = !*dir ? arena_strdup(a, name)
+                             : arena_printf(a, str_ends_with(dir, "/") ? "%s%s" : "%s/%s", dir, name);
+    return leads_inside(dir, path) ? path : NULL;
 }
 
 bool rawfile_create(RawWriter *w, Diag *d, const char *path)

@@ -14,6 +14,9 @@ typedef struct RawFile {
 // Opens a regular file (no pipe, device or folder: those could block or never end). Files of up to 64 KiB are
 // copied into the arena, larger ones are mapped until the program ends. False: reported at `where`.
 bool rawfile_open(Arena *a, Diag *d, Span where, const char *path, RawFile *out);
+// The same for a file that many tensors may name, by whatever paths: it is in memory once, until the program
+// ends.
+bool rawfile_open_once(Diag *d, Span where, const char *path, RawFile *out);
 
 // The same for files that are no input: nothing is reported, and rawfile_list_read does not list it.
 bool rawfile_peek(Arena *a, const char *path, RawFile *out);
@@ -29,7 +32,8 @@ const ReadFile *rawfile_list_read(uint32_t *n);
 const char *rawfile_id(Arena *a, const char *path);
 
 // The path of a file that a model names: absolute paths as they are, others from `dir` ("" = current folder).
-// NULL: the name is empty or leaves the folder through "..".
+// NULL: the name is empty or leaves the folder, through ".." or a link. Links may lead from
+// ROOT/snapshots/... into ROOT/blobs, as downloads are kept.
 const char *rawfile_resolve(Arena *a, const char *dir, const char *name);
 // The folder part of a path: "a/b" of "a/b/c.json", "" of "c.json".
 const char *rawfile_folder(Arena *a, const char *path);

@@ -47,9 +47,9 @@ static bool read_shape(const cJSON *item, Tensor *t)
         return false;
     for (const cJSON *child = item->child; child; child = child->next) {
         uint64_t size = 0;
-        if (t->rank == SHAPE_MAX_RANK || !read_size(child, &size))
+        if (t->rank == SHAPE_MAX_RANK || !read_size(child, &size) ||
+            !dim_from_size((int64_t)size, &t->dim[t->rank++]))
             return false;
-        t->dim[t->rank++] = (int64_t)size;
     }
     return true;
 }
@@ -165,7 +165,7 @@ bool safetensors_read(Arena *a, Diag *d, Span where, const char *path, const voi
 bool safetensors_open(Arena *a, Diag *d, Span where, const char *path, SafeTensors *out)
 {
     RawFile file;
-    return rawfile_open(a, d, where, path, &file) &&
+    return rawfile_open_once(d, where, path, &file) &&
            safetensors_read(a, d, where, path, file.data, file.len, out);
 }
 

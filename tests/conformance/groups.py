@@ -10,15 +10,13 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import in_venv  # noqa: E402
+
 try:
     import numpy as np
 except ImportError:
-    VENV_PYTHON = os.path.join(os.environ.get("RLXC_VENV", ""), "bin", "python")
-    if os.path.exists(VENV_PYTHON) and "RLXC_IN_VENV" not in os.environ:
-        os.environ["RLXC_IN_VENV"] = "1"
-        os.execv(VENV_PYTHON, [VENV_PYTHON, *sys.argv])
-    print("numpy is missing: tools/setup installs it", file=sys.stderr)
-    sys.exit(77)
+    in_venv.enter_or_skip("numpy")
 
 
 def packed(q, bits):

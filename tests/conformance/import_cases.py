@@ -5,9 +5,10 @@ Each returns (nodes, feeds, number of results, opsets, tolerance), and behind th
 ONNX Runtime itself is not exact enough."""
 
 import numpy as np
-from onnx import helper
+from onnx import AttributeProto, helper
 
 ML = "ai.onnx.ml"
+MICROSOFT = "com.microsoft"
 TRAINING = "ai.onnx.preview.training"
 MODES = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"]
 POSTS = ["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO"]
@@ -167,6 +168,9 @@ def case_svm_classifier(rng):
     attrs["coefficients"] = floats(rng, (classes - 1) * total).tolist()
     attrs["rho"] = floats(rng, classes * (classes - 1) // 2).tolist()
     attrs["post_transform"] = POSTS[rng.integers(4)]
+    if rng.random() < 0.6:
+        attrs["prob_a"] = (-np.abs(floats(rng, len(attrs["rho"])))).tolist()
+        attrs["prob_b"] = floats(rng, len(attrs["rho"])).tolist()
     x = floats(rng, int(rng.integers(1, 9)), features)
     return [ml("SVMClassifier", "y0,y1", **attrs)], {"x": x}, 2, OPSETS, 1e-4
 
@@ -206,8 +210,9 @@ def case_imputer(rng):
 
 
 def case_one_hot_encoder(rng):
-    x = features_of(rng, True)
-    return [ml("OneHotEncoder", "y0", cats_int64s=[-3, 0, 2, 3], zeros=1)], {"x": x}, 1, OPSETS, 0
+    x, zeros = features_of(rng, True), int(rng.integers(2))
+    x = x if zeros else np.array([-3, 0, 2, 3])[rng.integers(4, size=x.shape)]
+    return [ml("OneHotEncoder", "y0", cats_int64s=[-3, 0, 2, 3], zeros=zeros)], {"x": x}, 1, OPSETS, 0
 
 
 def case_feature_vectorizer(rng):
@@ -315,6 +320,170 @@ def case_det(rng):
     n = int(rng.integers(1, 7))
     x = floats(rng, *[int(rng.integers(1, 4)) for _ in range(rng.integers(0, 3))], n, n)
     return [helper.make_node("Det", ["x"], ["y0"])], {"x": x}, 1, OPSETS, 1e-4
+
+
+# --- strings ---
+
+WORDS = ["This is the first document.", "", ", a bb ccc", "\u00fcber stra\u00dfe 12", "x",
+         "second-hand, or not; a_b"]
+EXPRESSIONS = [
+    {"tokenexp": "[a-zA-Z0-9_]+"}, {"tokenexp": r"\b\w\w+\b"}, {"tokenexp": "."}, {"tokenexp": r"\S+"},
+    {"tokenexp": "[a-z]{3,}"}, {"separators": [""]}, {"separators": [" ", ",", r"\."]},
+    {"separators": [r"\s|-"]}, {"separators": [r"[^a-z]+", "e"]},
+]
+
+
+def case_tokenizer(rng):
+    attrs = dict(EXPRESSIONS[rng.integers(len(EXPRESSIONS))], mark=int(rng.integers(2)),
+                 pad_value=["#", "", "0xdeadbeef"][rng.integers(3)], mincharnum=1)
+    if attrs.get("tokenexp") != "." and attrs.get("separators") != [""]:
+        attrs["mincharnum"] = int(rng.integers(1, 4))
+    x = np.array(WORDS, object)[rng.permutation(6)[: rng.integers(1, 6)]]
+    x = x[None] if rng.random() < 0.4 else x
+    node = helper.make_node("Tokenizer", ["x"], ["y0"], domain=MICROSOFT, **attrs)
+    return [node], {"x": x}, 1, {"": 17, MICROSOFT: 1}, 0
+
+
+def case_tfidf_of_tokens(rng):
+    """As skl2onnx writes it: words, flattened, counted with their pairs; their number is that of the run."""
+    pool = ["is", "the", "a", "#", "first", "is", "the", "a", "bb"]
+    nodes = [
+        helper.make_node("StringNormalizer", ["x"], ["n"], case_change_action="LOWER", locale="C"),
+        helper.make_node("Tokenizer", ["n"], ["t"], domain=MICROSOFT, tokenexp="[a-zA-Z0-9_]+", mark=0,
+                         mincharnum=1, pad_value="#"),
+        helper.make_node("Flatten", ["t"], ["f"]),
+        helper.make_node("TfIdfVectorizer", ["f"], ["y0"], mode="TF", min_gram_length=1, max_gram_length=2,
+                         max_skip_count=int(rng.integers(3)), ngram_counts=[0, 5],
+                         ngram_indexes=[0, 2, 4, 6, 1, 3, 5], pool_strings=pool),
+    ]
+    x = np.array(WORDS, object)[rng.permutation(6)[: rng.integers(1, 6)]]
+    return nodes, {"x": x}, 1, {"": 17, MICROSOFT: 1}, 0
+
+
+# --- norms, of ONNX and as ONNX Runtime has them ---
+
+
+def case_layer_norm(rng):
+    x = floats(rng, 2, 3, 4)
+    axis = int(rng.integers(-3, 3))
+    shapes = [x.shape[axis:], [4], [1, 4], [1, 1, 4], [2, 1, 4], [3, 4], [2, 3, 4], [1], []]
+    feeds = {"x": x, "scale": floats(rng, *shapes[rng.integers(9)])}
+    if rng.random() < 0.7:
+        feeds["shift"] = floats(rng, *shapes[rng.integers(9)])
+    stash = int(rng.integers(2))
+    results = 3 if stash and rng.random() < 0.6 else 1
+    if rng.random() < 0.3:
+        feeds = {k: v.astype(np.float16) for k, v in feeds.items()}
+    node = helper.make_node("LayerNormalization", list(feeds), [f"y{i}" for i in range(results)], axis=axis,
+                            stash_type=stash)
+    tolerance = 2e-3 if feeds["x"].dtype == np.float16 else 1e-5
+    return [node], feeds, results, {"": int(rng.choice([9, 13, 15, 17, 21]))}, tolerance
+
+
+def case_simplified_layer_norm(rng):
+    x, scale = floats(rng, 2, 3, 4), floats(rng, *[[4], [1, 1, 4], [3, 4], [2, 1, 4]][rng.integers(4)])
+    narrow = rng.random() < 0.3
+    kinds = [("SimplifiedLayerNormalization", 2, 17), ("RMSNormalization", 1, 23)]
+    name, results, opset = kinds[rng.integers(2)]
+    if narrow:
+        x = x.astype(np.float16)
+        scale = scale if results == 2 and rng.random() < 0.5 else scale.astype(np.float16)
+    node = helper.make_node(name, ["x", "scale"], [f"y{i}" for i in range(results)], epsilon=1e-3)
+    return [node], {"x": x, "scale": scale}, results, {"": opset}, 2e-3 if narrow else 1e-5
+
+
+def case_image_scaler(rng):
+    x = floats(rng, 2, 3, 4, 5)
+    node = helper.make_node("ImageScaler", ["x"], ["y0"], scale=0.25, bias=floats(rng, 3).tolist())
+    return [node], {"x": x}, 1, {"": int(rng.choice([7, 9]))}, 1e-6
+
+
+def case_skip_norm(rng):
+    feeds = {"x": floats(rng, 2, 3, 4), "skip": floats(rng, *[[2, 3, 4], [1, 3, 4], [3, 4]][rng.integers(3)]),
+             "scale": floats(rng, 4)}
+    name = ["SkipLayerNormalization", "SkipSimplifiedLayerNormalization"][rng.integers(2)]
+    if name == "SkipLayerNormalization":
+        feeds["shift"] = floats(rng, 4)
+    feeds["bias"] = floats(rng, 4)
+    node = helper.make_node(name, list(feeds), [f"y{i}" for i in range(4)], domain=MICROSOFT, epsilon=1e-5)
+    return [node], feeds, 4, {"": 17, MICROSOFT: 1}, 1e-5
+
+
+def case_reduce_ints(rng):
+    """As the functions of the standard say; ONNX Runtime rounds exponentials to whole numbers."""
+    kind = [np.int32, np.int64, np.uint32, np.uint64][rng.integers(4)]
+    x = rng.integers(0 if kind(0).dtype.kind == "u" else -6, 7, (3, 4)).astype(kind)
+    wide = x.astype(np.float64)
+    name, want = [
+        ("ReduceL1", np.abs(wide).sum(1, keepdims=True)),
+        ("ReduceL2", np.sqrt((wide * wide).sum(1, keepdims=True))),
+        ("ReduceLogSum", np.log(np.abs(wide).sum(1, keepdims=True) + 1)),
+        ("ReduceLogSumExp", np.log(np.exp(wide).sum(1, keepdims=True))),
+    ][rng.integers(4)]
+    if name == "ReduceLogSum":
+        x = np.abs(wide).astype(kind)
+        x[:, 0] += 1
+    return [helper.make_node(name, ["x"], ["y0"], axes=[1])], {"x": x}, 1, {"": 13}, 0, [want.astype(kind)]
+
+
+def case_squeeze_none(rng):
+    """An empty list of axes, as an operand and as an attribute."""
+    axes = helper.make_node("Constant", [], ["axes"], value=helper.make_tensor("a", 7, [0], []))
+    x = floats(rng, *rng.integers(1, 3, 4))
+    if rng.random() < 0.5:
+        return [axes, helper.make_node("Squeeze", ["x", "axes"], ["y0"])], {"x": x}, 1, {"": 17}, 0
+    node = helper.make_node("Squeeze", ["x"], ["y0"])
+    node.attribute.append(helper.make_attribute("axes", [], attr_type=AttributeProto.INTS))
+    return [node], {"x": x}, 1, {"": 11}, 0
+
+
+# --- files that are not sorted ---
+
+
+def case_unsorted(rng):
+    """Nodes in any order, also those of branches and bodies (which ONNX Runtime does not sort)."""
+    def branch(name, ops):
+        names = ["h", *(f"{name}{i}" for i in range(1, len(ops))), name]
+        nodes = [helper.make_node(op, [names[i]], [names[i + 1]]) for i, op in enumerate(ops)]
+        return helper.make_graph([nodes[k] for k in rng.permutation(len(nodes))], name, [],
+                                 [helper.make_empty_tensor_value_info(name)])
+
+    def body():
+        nodes = [helper.make_node("Add", ["before", "h"], ["next"]),
+                 helper.make_node("Identity", ["go"], ["on"]),
+                 helper.make_node("Mul", ["next", "h2"], ["after"])]
+        info = helper.make_tensor_value_info
+        inputs = [info("i", 7, []), info("go", 9, []), info("before", 1, [3, 4])]
+        outputs = [info("on", 9, []), info("after", 1, [3, 4])]
+        return helper.make_graph([nodes[k] for k in rng.permutation(3)], "body", inputs, outputs)
+
+    nodes = [
+        helper.make_node("Tanh", ["x"], ["h"]),
+        helper.make_node("Sigmoid", ["h"], ["h2"]),
+        helper.make_node("ReduceSum", ["h2"], ["s"], keepdims=0),
+        helper.make_node("Constant", [], ["six"], value_float=6.0),
+        helper.make_node("Greater", ["s", "six"], ["cond"]),
+        helper.make_node("If", ["cond"], ["chosen"], then_branch=branch("t", ["Neg", "Exp", "Sqrt"]),
+                         else_branch=branch("e", ["Exp", "Neg"])),
+        helper.make_node("Constant", [], ["three"], value_int=3),
+        helper.make_node("Loop", ["three", "", "chosen"], ["y0"], body=body()),
+        helper.make_node("Add", ["chosen", "h2"], ["y1"]),
+    ]
+    x = floats(rng, 3, 4)
+    h = np.tanh(x)
+    h2 = 1 / (1 + np.exp(-h))
+    chosen = after = np.sqrt(np.exp(-h)) if h2.sum() > 6 else -np.exp(h)
+    for _ in range(3):
+        after = (after + h) * h2
+    shuffled = [nodes[k] for k in rng.permutation(len(nodes))]
+    return shuffled, {"x": x}, 2, {"": 17}, 1e-5, [after, chosen + h2]
+
+
+def case_unsorted_chain(rng):
+    """As ONNX Runtime sorts it."""
+    nodes = [helper.make_node(op, [f"h{i}" if i else "x"], [f"h{i + 1}" if i < 7 else "y0"])
+             for i, op in enumerate(["Tanh", "Neg", "Exp", "Sqrt", "Relu", "Abs", "Sigmoid", "Cos"])]
+    return [nodes[k] for k in rng.permutation(8)], {"x": floats(rng, 2, 3)}, 1, {"": 17}, 1e-5
 
 
 # --- derivatives and random numbers, which ONNX Runtime does not have, or has others ---

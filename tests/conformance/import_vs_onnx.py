@@ -13,6 +13,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import in_venv  # noqa: E402
+
 try:
     import numpy as np
     import onnxruntime as ort
@@ -20,12 +23,7 @@ try:
 
     import import_cases
 except ImportError:
-    VENV_PYTHON = os.path.join(os.environ.get("RLXC_VENV", ""), "bin", "python")
-    if os.path.exists(VENV_PYTHON) and "RLXC_IN_VENV" not in os.environ:
-        os.environ["RLXC_IN_VENV"] = "1"
-        os.execv(VENV_PYTHON, [VENV_PYTHON, *sys.argv])
-    print("onnx, onnxruntime or numpy is missing: tools/setup installs them", file=sys.stderr)
-    sys.exit(77)
+    in_venv.enter_or_skip("onnx, onnxruntime or numpy")
 
 
 def build(nodes, feeds, results, opsets):
@@ -52,7 +50,8 @@ def run(rlxc, folder, model, feeds, results):
         f.write(model)
     command = [rlxc, "run", path, "--output-dir", folder]
     for name, value in feeds.items():
-        np.save(os.path.join(folder, name + ".npy"), value)
+        is_text = value.dtype == object
+        np.save(os.path.join(folder, name + ".npy"), value.astype(str) if is_text else value)
         command += ["--input", f"{name}={folder}/{name}.npy"]
     p = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     if p.returncode:

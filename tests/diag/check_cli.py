@@ -6,6 +6,7 @@ import json
 import math
 import os
 import platform
+import re
 import resource
 import signal
 import subprocess
@@ -143,13 +144,93 @@ with open(experts, "w") as f:
     }
     inputs = {"x": {"dtype": "f32", "shape": [2, 2]}}
     json.dump({"rlxc": 1, "inputs": inputs, "weights": weights, "nodes": [layer], "outputs": ["y"]}, f)
+vector = os.path.join(scratch.name, "vector.npy")
+with open(vector, "wb") as f:
+    head = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }".ljust(117) + "\n"
+    f.write(b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head.encode() + bytes(8))
+# Six inputs, all of whose sizes are open, and a product of the last two.
+open_sizes = os.path.join(scratch.name, "open.onnx")
+digits = os.path.join(root, "models", "digits", "digits.onnx")
+
+
+def field(number, value):
+    """A field of a protobuf message that is short: a number, text or a message."""
+    if isinstance(value, int):
+        return bytes([number << 3, value])
+    value = value.encode() if isinstance(value, str) else value
+    return bytes([number << 3 | 2]) + (bytes([len(value)]) if len(value) < 128 else
+                                       bytes([len(value) & 127 | 128, len(value) >> 7])) + value
+
+
+def open_input(k):
+    dims = field(1, field(2, f"b{k}")) + field(1, field(2, f"s{k}"))
+    return field(11, field(1, f"x{k}") + field(2, field(1, field(1, 1) + field(2, dims))))
+
+
+with open(open_sizes, "wb") as f:
+    product = field(1, "x4") + field(1, "x5") + field(2, "y") + field(4, "MatMul")
+    graph = field(1, product) + b"".join(open_input(k) for k in range(6)) + field(12, field(1, "y"))
+    f.write(field(1, 8) + field(7, graph) + field(8, field(2, 17)))
 another_cpu = "x86-64-v3" if platform.machine() == "aarch64" else "armv8-a"
 MESSAGES = [
     (
         ["inspect", symbolic],
         1,
-        "rlxc: error[E0207]: dimension 'b' needs a size: give it with --dim b=VALUE\n"
-        "rlxc: error[E0207]: dimension 's' needs a size: give it with --dim s=VALUE\n",
+        "rlxc: error[E0207]: dimension 'b' (axis 0 of input 'x') needs a size: give it with --dim b=VALUE\n"
+        "rlxc: error[E0207]: dimension 's' (axis 1 of input 'x') needs a size: give it with --dim s=VALUE\n",
+    ),
+    # What is wrong with --input is said, not what is missing for want of it.
+    (
+        ["run", symbolic, "--input", "y=" + vector],
+        1,
+        f"rlxc: error[E0402]: --input y={vector}: the graph has no such input\nrlxc: note: it has: x\n",
+    ),
+    (
+        ["run", symbolic, "--input", "x=/nonexistent.npy"],
+        1,
+        "rlxc: error[E0001]: cannot read '/nonexistent.npy': No such file or directory\n",
+    ),
+    (
+        ["run", symbolic, "--input", "x=" + vector],
+        1,
+        f"rlxc: error[E0402]: input 'x' is f32[b, s, t], with 3 axes, but {vector} has 1\n",
+    ),
+    (
+        ["run", symbolic, "--input", vector],
+        2,
+        f"rlxc: error[E0003]: --input {vector}: expected NAME=FILE.npy\n",
+    ),
+    # Also where the import fails for want of sizes; what the error is about comes first of all that is open.
+    (
+        ["run", open_sizes, "--input", "y=" + vector],
+        1,
+        f"{open_sizes}: error[E0402]: --input y: the model has no such input\n"
+        f"{open_sizes}: note: it has: x0, x1, x2 and 3 more\n",
+    ),
+    (
+        ["inspect", open_sizes],
+        1,
+        f"{open_sizes}: error[E0204]: matmul: f32[b4, s4] x f32[b5, s5]: inner dims s4 and b5 differ\n"
+        "  at y\n"
+        f"{open_sizes}: note: in the node 'y'\n  at y\n"
+        f"{open_sizes}: note: the model leaves sizes open; give them with --dim b4=VALUE --dim s4=VALUE"
+        " --dim b5=VALUE and 9 more\n",
+    ),
+    (
+        ["inspect", digits, "--dim", "bitch=2"],
+        1,
+        "rlxc: error[E0207]: --dim bitch: the graph has no symbolic dimension 'bitch'\n"
+        "rlxc: note: it has: batch (axis 0 of input 'image')\n",
+    ),
+    (
+        ["inspect", digits, "--dim", "batch=0"],
+        0,
+        f"{digits}: warning[E0208]: --dim batch=0: no output has an element, so nothing is computed\n",
+    ),
+    (
+        ["inspect", symbolic, "--dim", "b=0"],
+        1,
+        "rlxc: error[E0208]: --dim b=0: the size must be from 1 to 64\n",
     ),
     (
         ["inspect", symbolic, "--dim", "b=65", "--dim", "s=12"],
@@ -219,8 +300,56 @@ with tempfile.TemporaryDirectory() as folder:
             failed.append(f"rlxc verify {target} with a long CC: {got.returncode}, {got.stderr.decode()}")
     env = {**os.environ, "CC": "/nonexistent/cc", "XDG_CACHE_HOME": folder}
     got = subprocess.run([rlxc, "verify", model], env=env, capture_output=True, text=True)
-    if got.returncode != 3 or "--keep DIR" not in got.stderr:
+    if got.returncode != 3 or "'/nonexistent/cc', which CC names, was not" not in got.stderr:
         failed.append(f"rlxc verify without a C compiler: exit code {got.returncode}, {got.stderr}")
+
+    env = {k: v for k, v in env.items() if k != "CC"} | {"PATH": "/nonexistent"}
+    got = subprocess.run([rlxc, "verify", model], env=env, capture_output=True, text=True)
+    if got.returncode != 3 or "'cc' (CC is not set) was not found" not in got.stderr:
+        failed.append(f"rlxc verify without cc: exit code {got.returncode}, {got.stderr}")
+    # A home that cannot be made.
+    env = {k: v for k, v in os.environ.items() if k != "XDG_CACHE_HOME"} | {"HOME": "/proc/nobody"}
+    got = subprocess.run([rlxc, "verify", model], env=env, capture_output=True, text=True)
+    if got.returncode != 1 or "name another folder by XDG_CACHE_HOME" not in got.stderr:
+        failed.append(f"rlxc verify without a home: exit code {got.returncode}, {got.stderr}")
+    # Only what has convolutions was asked for their accuracy.
+    for name, has in ("gelu_example.json", False), (os.path.join("digits", "digits.json"), True):
+        path = os.path.join(root, "models", name)
+        text = subprocess.run([rlxc, "verify", path], capture_output=True, text=True).stdout
+        if ("convolutions were asked for" in text) != has or "relative" not in text:
+            failed.append(f"rlxc verify {name}: {text}")
+        text = subprocess.run([rlxc, "bench", path, "--runs", "3"], capture_output=True, text=True).stdout
+        above = any(float(word) > 100 for word in re.findall(r"([\d.]+) %", text))
+        if ("shares above 100 %" in text) != above:
+            failed.append(f"rlxc bench {name}: {text}")
+
+# Group-affine weights are packed at compile time, also large ones, whose chain of steps is long.
+with tempfile.TemporaryDirectory() as folder:
+    for group, kernels in ((64, 1),):
+        columns = 3072 // group
+        tensors = {"w": ("U32", 384, 4), "scale": ("F16", columns, 2), "bias": ("F16", columns, 2)}
+        head, at = {}, 0
+        for name, (dtype, columns, size) in tensors.items():
+            end = at + 3072 * columns * size
+            head[name] = {"dtype": dtype, "shape": [3072, columns], "data_offsets": [at, end]}
+            at = end
+        text = json.dumps(head).encode()
+        with open(os.path.join(folder, "w.safetensors"), "wb") as f:
+            f.write(len(text).to_bytes(8, "little") + text)
+            f.truncate(8 + len(text) + at)
+        product = {"name": "y", "op": "affine_matmul", "inputs": ["x", *tensors], "bits": 4}
+        weights = {k: {"dtype": v[0].lower(), "shape": [3072, v[1]], "file": "w.safetensors", "tensor": k}
+                   for k, v in tensors.items()}
+        inputs = {"x": {"dtype": "f32", "shape": [1, 3072]}}
+        affine = os.path.join(folder, "affine.json")
+        with open(affine, "w") as f:
+            json.dump({"rlxc": 1, "inputs": inputs, "weights": weights, "nodes": [product],
+                       "outputs": ["y"]}, f)
+        command = [rlxc, "inspect", affine, "--no-code", "--json"]
+        got = subprocess.run(command, capture_output=True, text=True)
+        found = len(json.loads(got.stdout)["kernels"]) if got.returncode == 0 else got.stderr
+        if found != kernels:
+            failed.append(f"affine product in groups of {group}: {found} kernels, expected {kernels}")
 
 # A disk that is full after the first file: what was there stays as it was, and nothing else is left.
 def limit_files():

@@ -63,6 +63,9 @@ def check_success(commands, rows):
             if isinstance(document, dict):
                 document = {k: None if k in by_name else v for k, v in document.items()}
                 document.pop("interface", None)
+            if command == "ops":
+                for entry in document:
+                    expect("rlxc" in entry.pop("example"), entry["name"], "has no model as example")
             if command in ("verify", "tune"):
                 for entry in document.get("outputs", []) + document.get("choices", []):
                     entry.update({k: None for k in by_name & set(entry)})
@@ -148,6 +151,7 @@ SUCCESS = {
     "diff": [[MODEL, MODEL], [MODEL, MODEL, "--b", "--no-fuse"]],
     "tune": [[MODEL, "-o", "m.tune"]],
     "ops": [[], ["matmul", "conv"]],
+    "header": [[]],
     "passes": [[]],
     "targets": [[]],
     "explain": [["E0204"]],

@@ -17,7 +17,8 @@ except ImportError:
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOOD = [*ROOT.glob("models/*.json"), *ROOT.glob("models/*/*.json"),
-        *ROOT.glob("tests/fuzz/seeds/*.json"), ROOT / "tests/diag/json_good.json"]
+        *ROOT.glob("tests/fuzz/seeds/*.json"), ROOT / "tests/diag/json_good.json",
+        ROOT / "examples/custom/model.json", ROOT / "tests/runtime/custom.json"]
 # What only rlxc can tell (shapes, names, files) is not here.
 BAD = ["branches_no_outputs", "data_and_file", "no_outputs", "missing_version", "version", "result_count",
        "unknown_member", "symbols", "states", "wrong_types", "subgraph"]

@@ -18,22 +18,13 @@ import warnings
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
+sys.path.append(str(ROOT / "tests"))
+import in_venv  # noqa: E402
 
-def use_venv():
-    try:
-        import onnx  # noqa: F401
-        return
-    except ImportError:
-        pass
-    python = pathlib.Path(os.environ.get("RLXC_VENV") or ROOT / "build" / "venv") / "bin" / "python"
-    if not python.exists() or os.environ.get("RLXC_IN_VENV"):
-        print("check_package: the Python package onnx is missing (tools/setup)")
-        sys.exit(77)
-    os.environ["RLXC_IN_VENV"] = "1"
-    os.execv(python, [str(python), *sys.argv])
-
-
-use_venv()
+try:
+    import onnx  # noqa: F401
+except ImportError:
+    in_venv.enter_or_skip("the Python package onnx")
 os.environ["RLXC"] = os.path.abspath(sys.argv.pop(1))
 sys.path[:0] = [str(ROOT / "tools" / "python"), str(ROOT / "tools")]
 
@@ -161,6 +152,18 @@ class Containers(unittest.TestCase):
             got, = model(np.array(["grün", long], object), np.array(["!", "?"]))
             self.assertEqual(got.tolist(), ["grün!", long + "?"])
 
+    def test_maps(self):
+        for keys in ([3, -1], ["yes", "größer"]):
+            kind = "classlabels_int64s" if keys[0] == 3 else "classlabels_strings"
+            nodes = [helper.make_node("ZipMap", ["x"], ["z"], domain="ai.onnx.ml", **{kind: keys}),
+                     helper.make_node("Identity", ["z"], ["y"])]
+            m = graph(nodes, [tensor("x", ["n", 2])], [helper.make_empty_tensor_value_info("y")])
+            m.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+            x = np.array([[1, 2.5], [0.5, 4], [3, 7]], np.float32)
+            got, = rlxc.compile(m)(x)
+            self.assertEqual(got, [dict(zip(keys, row, strict=True)) for row in x.tolist()])
+            self.assertIs(type(got[0][keys[0]]), float)
+
     def test_optional(self):
         kind = helper.make_optional_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, [2]))
         m = graph([helper.make_node("OptionalHasElement", ["o"], ["y"])], [helper.make_value_info("o", kind)],
@@ -176,7 +179,9 @@ class Errors(unittest.TestCase):
         a = np.ones((2, 3), np.float32)
         self.assertRaisesRegex(rlxc.RunError, "input 'b': declared as", model, a, np.ones((2, 4), np.float32))
         self.assertRaisesRegex(rlxc.RunError, "got float64", model, a, np.ones((2, 3)))
-        self.assertRaisesRegex(rlxc.RunError, "no value for input 'b'", model, a)
+        with self.assertRaisesRegex(rlxc.RunError, "no value for input 'b'") as missing:
+            model(a)
+        self.assertEqual(missing.exception.status, "ERR_INPUT")
         self.assertRaises(TypeError, model, a, a, a)
         self.assertRaises(TypeError, model, a, c=a)
         self.assertRaises(TypeError, model, a, a=a)
@@ -187,6 +192,25 @@ class Errors(unittest.TestCase):
         with self.assertRaisesRegex(rlxc.CompileError, "NoSuchOperator"):
             rlxc.compile(m)(np.ones((2, 3), np.float32), np.ones((2, 3), np.float32))
         self.assertRaises(rlxc.CompileError, rlxc.compile, b"no model")
+
+    def test_operators_of_open_models(self):
+        m = sub_model(["n", 3])
+        m.graph.node[0].op_type = "NoSuchOperator"
+        with self.assertRaisesRegex(rlxc.CompileError, r"model.onnx: error\[E0206\]: .*NoSuchOperator"):
+            rlxc.compile(m)
+
+    def test_messages_are_text(self):
+        m = sub_model([2, 3])
+        m.graph.node[0].op_type = "NoSuchOperator"
+        with self.assertRaises(rlxc.CompileError) as raised:
+            rlxc.compile(m)(np.ones((2, 3), np.float32), np.ones((2, 3), np.float32))
+        self.assertRegex(str(raised.exception), r"model.onnx: error\[E0206\]: node 'y': operator")
+        self.assertNotIn("{", str(raised.exception))
+
+    def test_repr(self):
+        model = rlxc.compile(sub_model(["n", 3]))
+        self.assertEqual(repr(model), "<rlxc.CompiledModel 'model.onnx', inputs a[n, 3], b[n, 3]; "
+                                      "compiled for 0 sets of sizes>")
 
     def test_the_program(self):
         before = os.environ["RLXC"]

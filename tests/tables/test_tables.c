@@ -39,6 +39,10 @@ static void test_ops_are_found_by_name(void **state)
         assert_true(op_parse(op_info[i].name, &found));
         assert_int_equal(found, i); // so no name stands twice
     }
+    assert_true(op_parse("gelu", &found)); // files with an op's older name open, and get the new one
+    assert_int_equal(found, OP_gelu_erf);
+    assert_string_equal(op_old_name(OP_gelu_erf), "gelu");
+    assert_null(op_old_name(OP_gelu_tanh));
     assert_false(op_parse("none", &found));
     assert_false(op_parse("", &found));
     assert_false(op_parse("Add", &found));

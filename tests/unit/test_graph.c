@@ -266,6 +266,20 @@ static void test_shorthands_skip_what_changes_nothing(void **state)
     assert_no_error(f);
 }
 
+// Of an attribute of reshape a 0 copies the operand's size; a shape has sizes, whatever the operand's are.
+static void test_reshape_takes_zeros_as_sizes(void **state)
+{
+    Fixture *f = *state;
+    Dim empty[] = {0, 1, 2, 0}, wanted[][3] = {{0, 0}, {5, 0, 3}, {0, 1, 0}, {7, 0}};
+    const uint32_t rank[] = {2, 3, 3, 2};
+    NodeId x = input(f, "x", DTYPE_f32, 4, empty);
+    for (uint32_t i = 0; i < 4; i++) {
+        const Shape s = shape_of(rank[i], wanted[i]);
+        assert_true(shape_equal(graph_node(f->g, graph_reshape(f->g, x, &s))->shape, &s));
+    }
+    assert_no_error(f);
+}
+
 static void test_count_uses(void **state)
 {
     Fixture *f = *state;
@@ -569,6 +583,7 @@ int main(void)
         TEST(test_constants_check_their_bytes),
         TEST(test_names_are_unique),
         TEST(test_shorthands_skip_what_changes_nothing),
+        TEST(test_reshape_takes_zeros_as_sizes),
         TEST(test_count_uses),
         TEST(test_rewrite_redirects_users),
         TEST(test_rewrite_hands_on_span_and_label),

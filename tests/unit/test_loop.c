@@ -140,7 +140,7 @@ static void rules_are_checked(void **state)
     refuses(f, "%2, %3", ", max_trips = [1, 2]", none, E0203, "2 entries");
     refuses(f, "%2, %3", ", max_trips = [-1]", none, E0203, "must not be negative");
     refuses(f, "%2, %3", "", "    output \"go\" = %2\n    check %2 \"always\"\n", E0209,
-            "states, params, checks");
+            "states, params or checks");
 }
 
 static Plan *plan_of(Fixture *f, Graph *g, const Target *t)

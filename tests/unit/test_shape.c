@@ -237,6 +237,7 @@ static const Bad attention_and_rope_bad[] = {
      {INT(A_attention_left, -2)},
      E0203,
      "a window of -2 keys"},
+    {OP_rope, "f32[2, 8]", {{0}}, E0202, "operand 1 is missing: without `theta` rope needs cos and sin"},
     {OP_rope, "f32[2, 7]; f32[3]; f32[3]", {{0}}, E0204, "must have an even size, not 7"},
     {OP_rope, "f32[2, d]; f32[3]; f32[3]", {{0}}, E0204, "must have an even size, not d"},
     {OP_rope, "f32[2, 8]; f32[3]; f32[4]", {{0}}, E0204, "operand 1 does not broadcast to [2, 4]"},

@@ -1,0 +1,259 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Bounds of sizes that the model computes (--dim NAME=VALUE): every operator that makes such a size, with a
+bound above, at and below the size of the run. The first two give what ONNX Runtime gives, in its shape; the
+last is an error of the generated code and of the evaluator. Usage: check_bounds.py RLXC; prints TAP. Exits
+with 77 without ONNX Runtime."""
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import in_venv  # noqa: E402
+
+try:
+    import numpy as np
+    import onnxruntime as ort
+    from onnx import helper, parser
+except ImportError:
+    in_venv.enter_or_skip("onnx, onnxruntime or numpy")
+
+RLXC = sys.argv[1]
+X = np.array([0, 1, 0, 2, 3, 0, 0, 0], np.float32)
+TABLE = np.arange(32, dtype=np.float32).reshape(8, 4) % 7 - 2
+BOXES = np.array([[[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, 10, 1, 11], [0, 20, 1, 21]]], np.float32)
+SCORES = np.array([[[0.9, 0.8, 0.7, 0.6]]], np.float32)
+
+
+def ints(*v):
+    return np.array(v, np.int64)
+
+
+# Name, inputs, text of the nodes, {size: what it is in the run}.
+CASES = [
+    ("Range", {"n": ints(2, 3)}, "s = ReduceSum <keepdims = 0> (n)  y0 = Range (zero, s, unit)",
+     {"range_0": 5}),
+    ("Range of floats", {"f": np.array([2.25], np.float32)},
+     "s = Squeeze (f)  a = Constant <value_float = 0.0> ()  b = Constant <value_float = 0.5> ()"
+     "  y0 = Range (a, s, b)", {"range_0": 5}),
+    ("Range to nothing", {"n": ints(-3, 1)}, "s = ReduceSum <keepdims = 0> (n)  y0 = Range (zero, s, unit)",
+     {"range_0": 0}),
+    ("ConstantOfShape", {"n": ints(2, 3)},
+     "y0 = ConstantOfShape <value = float[1] {2}> (n)  y1 = ReduceSum (y0)  y2 = Softmax (y0)"
+     "  y3 = ReduceMean <keepdims = 0> (y0, minus)", {"constantofshape_0": 2, "constantofshape_1": 3}),
+    ("NonZero", {"x": X},
+     "p = NonZero (x)  q = Squeeze (p, first)  v = Gather (x, q)  y0 = Softmax (v)  y1 = ReduceMean (v)"
+     "  y2 = ReduceMax (v)  y3 = ReduceProd (v)  y4 = LayerNormalization <axis = -1> (v, scale)",
+     {"nonzero_0": 3}),
+    ("Compress", {"t": TABLE, "x": X},
+     "c = Cast <to = 9> (x)  y0 = Compress <axis = 0> (t, c)  y1 = ReduceSum (y0, first)"
+     "  tr = Transpose (y0)  y2 = MatMul (tr, y0)  y3 = Concat <axis = 0> (y0, t, y0)", {"compress_0": 3}),
+    ("Unique", {"x": X}, "y0, y1, y2, y3 = Unique (x)  y4 = Softmax (y0)", {"unique_0": 4}),
+    ("NonMaxSuppression", {"boxes": BOXES, "scores": SCORES},
+     "most = Constant <value_ints = [4]> ()  iou = Constant <value_floats = [0.5]> ()"
+     "  y0 = NonMaxSuppression (boxes, scores, most, iou)  f = Cast <to = 1> (y0)"
+     "  y1 = ReduceMean (f, first)",
+     {"nonmaxsuppression_0": 3}),
+    ("Expand", {"x": X[:1], "n": ints(5)}, "y0 = Expand (x, n)  y1 = ReduceMean (y0)", {"expand_0": 5}),
+    ("Ranges of one size, as PyTorch names it", {"n": ints(2, 4)},
+     "int64[u0] r, float[u0] q # s = ReduceSum <keepdims = 0> (n)  r = Range (zero, s, unit)"
+     "  f = Cast <to = 1> (s)  a = Constant <value_float = 0.0> ()  b = Constant <value_float = 1.0> ()"
+     "  q = Range (a, f, b)  p = Cast <to = 1> (r)  y0 = Mul (p, q)", {"u0": 6}),
+    ("Random numbers", {"n": ints(2, 4)},
+     "s = ReduceSum <keepdims = 0> (n)  r = Range (zero, s, unit)  f = Cast <to = 1> (r)"
+     "  noise = RandomNormalLike (f)  none = Constant <value_float = 0.0> ()  m = Mul (noise, none)"
+     "  y0 = Add (m, f)", {"range_0": 6}),
+    ("Resize", {"x": X[:4], "n": ints(2, 4)},
+     "to = Constant <value_ints = [1, 1, 4]> ()  r = Reshape (x, to)  o = Constant <value_ints = [1, 1]> ()"
+     '  s = ReduceSum (n)  sz = Concat <axis = 0> (o, s)  y0 = Resize <mode = "linear"> (r, , , sz)'
+     '  y1 = Resize <mode = "nearest"> (r, , , sz)  y2 = ReduceSum (y0)', {"resize_0": 6, "resize_1": 6}),
+    ("Resize of two axes", {"x": TABLE[0], "n": ints(4, 7)},
+     "to = Constant <value_ints = [1, 1, 2, 2]> ()  r = Reshape (x, to)"
+     "  o = Constant <value_ints = [1, 1]> ()  d = Identity (n)  sz = Concat <axis = 0> (o, d)"
+     "  e = Constant <value_ints = [1, 1, 5, 3]> ()"
+     '  y0 = Resize <mode = "cubic", coordinate_transformation_mode = "align_corners"> (r, , , sz)'
+     '  y1 = Resize <mode = "cubic", coordinate_transformation_mode = "pytorch_half_pixel"> (y0, , , e)',
+     {"resize_0": 4, "resize_1": 7}),
+    ("Slice", {"x": X, "n": ints(1, 2)},
+     "s = ReduceSum (n)  y0 = Slice (x, first, s)  y1 = ReduceSum (y0)", {"slice_0": 3}),
+    ("Slice backwards", {"x": X, "n": ints(1, 4)},
+     "s = ReduceSum (n)  e = Sub (minus, s)  two = Constant <value_ints = [-2]> ()"
+     "  y0 = Slice (x, s, e, first, two)  y1 = ReduceSum (y0)", {"slice_0": 2}),
+    ("Tile", {"x": X[:2], "n": ints(2, 1)}, "s = ReduceSum (n)  y0 = Tile (x, s)  y1 = ReduceMean (y0)",
+     {"tile_0": 3}),
+    ("Loop", {"x": X[:2], "n": ints(3, 0)},
+     "m = ReduceSum <keepdims = 0> (n)  yes = Less (zero, unit)  h, rows = Loop (m, yes, x) <body = b"
+     " (int64 i, bool k, float[2] s0) => (bool go, float[2] s1, float[2] row) { s1 = Add (s0, s0)"
+     "  row = Identity (s1)  go = Identity (k) }>  y0 = Identity (h)  y1 = Identity (rows)"
+     "  y2 = ReduceSum (rows, first)", {"h_trips": 3}),
+    ("Loop by a condition", {"x": X[:2], "n": ints(3)},
+     "m = Squeeze (n)  eight = Constant <value_int = 8> ()  yes = Less (zero, unit)"
+     "  h, rows = Loop (eight, yes, x) <body = b (int64 i, bool k, float[2] s0) => (bool go, float[2] s1,"
+     " float[2] row) { s1 = Add (s0, s0)  row = Identity (s1)  one = Constant <value_int = 1> ()"
+     "  j = Add (i, one)  go = Less (j, m) }>  y0 = Identity (h)  y1 = Identity (rows)"
+     "  y2 = ReduceSum (rows, first)", {"loop_0": 3}),
+    # As torchvision pastes masks: as many rows as there are, each resized to a size of its own and filled up.
+    ("Loop whose body has sizes", {"x": X[:4], "n": ints(2, 5, 0, 3)},
+     "p = NonZero (n)  q = Squeeze (p, first)  v = Gather (n, q)  m = Shape (v)  t = Squeeze (m)"
+     "  to = Constant <value_ints = [1, 1, 4]> ()  r = Reshape (x, to)  yes = Less (zero, unit)"
+     "  o = Constant <value_ints = [1, 1]> ()  none = Constant <value_ints = [0, 6]> ()"
+     "  e = ConstantOfShape (none)  six = Constant <value_int = 6> ()"
+     "  rows = Loop (t, yes, e) <body = b (int64 i, bool k, float[a, 6] g0) => (bool go, float[d, 6] g2)"
+     " { s = Gather (v, i)  l = Sub (six, s)  s1 = Unsqueeze (s, first)  l1 = Unsqueeze (l, first)"
+     '  sz = Concat <axis = 0> (o, s1)  f = Resize <mode = "linear"> (r, , , sz)  h = Reshape (f, minus)'
+     "  n0 = Shape (h)  w1 = Mul (h, h)  w2 = Slice (w1, first, n0)  f0 = ConstantOfShape (l1)"
+     "  w = Concat <axis = 0> (w2, f0)  row = Unsqueeze (w, first)  g1 = Cast <to = 1> (g0)"
+     "  g2 = Concat <axis = 0> (g1, row)  go = Identity (k) }>"
+     "  y0 = Identity (rows)  y1 = ReduceSum (rows, first)", {"resize_0": 5, "constantofshape_1": 4}),
+    ("Reshape of a range", {"n": ints(2, 4)},
+     "s = ReduceSum <keepdims = 0> (n)  r = Range (zero, s, unit)  to = Constant <value_ints = [-1, 1]> ()"
+     "  c = Reshape (r, to)  y0 = Equal (c, r)  y1 = Sub (c, r)", {"range_0": 6}),
+]
+
+
+# Models that need no bound: sizes that follow from others. Name, inputs (several runs), text of the nodes.
+POSITIVE = (
+    "c = Constant <value_floats = [0.5]> ()  g = Greater (x, c)  p = NonZero (g)  q = Squeeze (p, first)"
+)
+MASKED = {"some": X, "all": X + 1, "none": X * 0, "one": X == 3}
+LONG = {k: v.astype(np.float32) for k, v in MASKED.items()}
+FREE = [
+    ("TopK of Min(k, size)", LONG,
+     POSITIVE + "  v = Gather (x, q)  n = Shape (v)  m = Constant <value_ints = [2]> ()"
+     "  b = Concat <axis = 0> (m, n)  k = ReduceMin <keepdims = 1> (b)  y0, y1 = TopK (v, k)"),
+    ("TopK of a computed k", LONG,
+     POSITIVE + "  o = Cast <to = 7> (g)  k = ReduceSum (o)  y0, y1 = TopK (x, k)  y2 = ReduceSum (y0)"),
+    ("Split by sizes that the model computes", LONG,
+     POSITIVE + "  o = Cast <to = 7> (g)  a = ReduceSum (o)  e = Constant <value_ints = [8]> ()"
+     "  b = Sub (e, a)"
+     "  sizes = Concat <axis = 0> (a, b)  y0, y1 = Split <axis = 0> (x, sizes)  y2 = ReduceSum (y1)"),
+    ("Loop as Keras writes it", LONG,
+     "six = Constant <value_int = 6> ()  five = Constant <value_int = 5> ()  yes = Less (zero, unit)"
+     "  h = ReduceSum (x)  j, s, rows = Loop (six, yes, zero, h) <body = b (int64 i, bool k, int64 j0,"
+     " float[1] s0) => (bool go, int64 j1, float[1] s1, float[1] row) { j1 = Add (j0, unit)"
+     "  s1 = Add (s0, s0)  row = Identity (s1)  a = Less (i, six)  d = Less (j1, five)  go = And (a, d) }>"
+     "  most = Constant <value_ints = [2147483647]> ()  t = Slice (rows, minus, most, first)"
+     "  y0 = Squeeze (t, first)  y1 = Identity (rows)  y2 = Identity (j)"),
+    ("Split of a computed size by numbers", {"some": LONG["some"]},
+     POSITIVE + "  v = Gather (x, q)  sizes = Constant <value_ints = [1, 2]> ()"
+     "  y0, y1 = Split <axis = 0> (v, sizes)  y2 = ReduceSum (y1)"),
+    ("Split by sizes of others", LONG,
+     POSITIVE + "  v = Gather (x, q)  n = Shape (v)  m = Shape (x)  sizes = Concat <axis = 0> (n, m, n)"
+     "  w = Concat <axis = 0> (v, x, v)  y0, y1, y2 = Split <axis = 0> (w, sizes)"),
+    ("If with an empty result", LONG,
+     POSITIVE + "  n = Size (q)  empty = Equal (n, zero)"
+     "  y0 = If (empty) <then_branch = t () => (int64[a] e) { e = Constant <value = int64[0] {}> () },"
+     " else_branch = f () => (int64[b] e2) { e2 = Sub (q, unit) }>  y1 = Gather (x, y0)"),
+    ("If with results of several sizes", LONG,
+     POSITIVE + "  s = ReduceSum <keepdims = 0> (x)  h = Constant <value_float = 7.0> ()  many = Less (h, s)"
+     "  y0 = If (many) <then_branch = t () => (float[a, b] u) { h2 = Constant <value_ints = [2, 4]> ()"
+     "  u = Reshape (x, h2) }, else_branch = f () => (float[c, d] w) { v = Gather (x, q)"
+     "  w0 = Unsqueeze (v, first)  w = Concat <axis = 0> (w0, w0, w0) }>"
+     "  y1 = ReduceSum <keepdims = 0> (y0)"),
+    ("If with results of another rank", {"seven": np.arange(8, dtype=np.float32)},
+     "s = ReduceSum <keepdims = 0> (x)  d = Constant <value_float = 0.0> ()  is_one = Equal (s, d)"
+     "  to = Constant <value_ints = [1, 8]> ()  r = Reshape (x, to)"
+     "  z = If (is_one) <then_branch = t () => (float[a] u) { u = Squeeze (r, first) },"
+     " else_branch = f () => (float[b, c] w) { w = Identity (r) }>  y0 = Add (z, z)"),
+]
+
+
+def model(inputs, text):
+    values = ", ".join(
+        f"{'int64' if v.dtype == np.int64 else 'float'}{list(v.shape)} {k}" for k, v in inputs.items()
+    )
+    words = {w.strip(",") for w in text.split()}
+    outputs = sorted(w for w in words if w[:1] == "y" and w[1:].isdigit())
+    constants = (
+        "zero = Constant <value_int = 0> ()  unit = Constant <value_int = 1> ()"
+        "  first = Constant <value_ints = [0]> ()  minus = Constant <value_ints = [-1]> ()"
+        "  scale = Constant <value_floats = [2.0]> ()"
+    )
+    infos, _, text = text.rpartition("#")
+    infos = f"<{infos}>" if infos else ""
+    results = ", ".join(f"float {o}" for o in outputs)
+    g = parser.parse_graph(f"g ({values}) => ({results}) {infos} {{ {constants}  {text} }}")
+    for o in g.output:
+        o.ClearField("type")
+    m = helper.make_model(g, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    return m.SerializeToString(), outputs
+
+
+def call(command, folder, path, feeds, sizes):
+    options = [w for k, v in sizes.items() for w in ("--dim", f"{k}={v}")]
+    for name, value in feeds.items():
+        np.save(f"{folder}/{name}.npy", value)
+        options += ["--input", f"{name}={folder}/{name}.npy"]
+    if command == "run":
+        options += ["--output-dir", folder]
+    return subprocess.run([RLXC, command, path, *options], capture_output=True, text=True, timeout=100,
+                          check=False)
+
+
+def agrees(folder, path, feeds, sizes, outputs, want):
+    """Both the generated code against ONNX Runtime and the evaluator against the generated code."""
+    done = call("run", folder, path, feeds, sizes)
+    if done.returncode != 0:
+        return f"{sizes}: {done.stderr}"
+    for name, value in zip(outputs, want):
+        got = np.load(f"{folder}/{name}.npy")
+        if got.shape != value.shape or not np.allclose(got, value, rtol=1e-5, atol=1e-6):
+            found, expected = f"{got.shape} {got.ravel()[:8]}", f"{value.shape} {value.ravel()[:8]}"
+            return f"{sizes}: {name} is {found}, expected {expected}"
+    done = call("verify", folder, path, feeds, sizes)
+    return "" if done.returncode == 0 else f"{sizes}: verify: {done.stdout}{done.stderr}"
+
+
+def refuses(folder, path, feeds, sizes, over):
+    for command in "run", "verify":
+        done = call(command, folder, path, feeds, sizes)
+        if done.returncode == 0 or f"'{over}'" not in done.stderr:
+            return f"{sizes}: {command} ended with {done.returncode}: {done.stderr}"
+    return ""
+
+
+def check(case, folder):
+    name, feeds, text, live = case
+    path = f"{folder}/m.onnx"
+    data, outputs = model(feeds, text)
+    with open(path, "wb") as f:
+        f.write(data)
+    want = ort.InferenceSession(data, providers=["CPUExecutionProvider"]).run(None, feeds)
+    wrong = [agrees(folder, path, feeds, {k: v + more for k, v in live.items()}, outputs, want)
+             for more in (0, 1, 11)]
+    for size, value in live.items():
+        if value > 0:
+            wrong.append(refuses(folder, path, feeds, {**live, size: value - 1}, size))
+    return [w for w in wrong if w]
+
+
+def check_free(case, folder):
+    name, runs, text = case
+    wrong = []
+    for feed in runs.values():
+        feeds, path = {"x": feed}, f"{folder}/m.onnx"
+        data, outputs = model(feeds, text)
+        with open(path, "wb") as f:
+            f.write(data)
+        want = ort.InferenceSession(data, providers=["CPUExecutionProvider"]).run(None, feeds)
+        wrong.append(agrees(folder, path, feeds, {}, outputs, want))
+    return [w for w in wrong if w]
+
+
+def main():
+    failures = 0
+    ort.set_default_logger_severity(3)
+    cases = [(check, c) for c in CASES] + [(check_free, c) for c in FREE]
+    print(f"1..{len(cases)}")
+    for number, (way, case) in enumerate(cases):
+        with tempfile.TemporaryDirectory() as folder:
+            wrong = way(case, folder)
+        failures += bool(wrong)
+        print(f"{'not ok' if wrong else 'ok'} {number + 1} - {case[0]}")
+        for w in wrong:
+            print("# " + w.strip().replace("\n", "\n# "))
+    return 1 if failures else 0
+
+
+sys.exit(main())
