@@ -498,13 +498,16 @@ static void print_inst(Walk *w, KRef r)
 
 static void print_head(Walk *w)
 {
-    if (w->k->comment && *w->k->comment)
-        print_comment(w, w->k->comment);
     const char *params = walk_params(w);
     const bool is_group = w->k->group != 0;
+    if (!w->t->params_first)
+        walk_custom_function(w);
+    if (w->k->comment && *w->k->comment)
+        print_comment(w, w->k->comment);
     if (w->t->params_first) {
         str_printf(w->out, "%s\n", params);
         walk_shared(w);
+        walk_custom_function(w);
     }
     const char *cluster = w->k->cluster > 1 ? arena_printf(w->arena, "RLX_CLUSTER(%u) ", w->k->cluster) : "";
     const ExpandArgs args = {.operand = {w->k->name, *params ? params : w->t->no_params, cluster},

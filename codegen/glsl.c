@@ -109,6 +109,7 @@ const Target target_vulkan = {
     .param_separator = "\n",
     .no_params = "",
     .params_first = true,
+    .custom_function = "void $0($1)",
     .restrict_word = "",
     .group = &group,
     .thread_id = "rlx_idx((gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * gl_WorkGroupSize.x + "

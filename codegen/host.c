@@ -4,107 +4,16 @@
 #include "codegen/host.h"
 #include "base/map.h"
 #include "codegen/host_parts.h"
+#include "codegen/host_split.h"
+#include "codegen/object.h"
 #include <stdlib.h>
 #include <string.h>
-
-// --- bytes of the weights ------------------------------------------------------------------------
-
-typedef struct Stream {
-    EmitSink sink;
-    void *ctx;
-    uint64_t at; // bytes given so far
-} Stream;
-
-static bool stream_bytes(Stream *s, const void *bytes, uint64_t n)
-{
-    s->at += n;
-    return n == 0 || s->sink(s->ctx, bytes, (size_t)n);
-}
-
-static bool stream_gap(Stream *s, uint64_t to)
-{
-    static const unsigned char zeros[256];
-    bool ok = true;
-    while (ok && s->at < to) {
-        const uint64_t gap = to - s->at;
-        ok = stream_bytes(s, zeros, gap < sizeof zeros ? gap : sizeof zeros);
-    }
-    return ok;
-}
-
-static bool stream_buffer(Stream *s, const PlanBuffer *b, uint64_t base)
-{
-    Arena scratch = {0};
-    const bool ok =
-        stream_gap(s, base + b->offset) && stream_bytes(s, plan_buffer_bytes(b, &scratch), b->bytes);
-    arena_free(&scratch);
-    return ok;
-}
-
-static int by_offset(const void *a, const void *b)
-{
-    const PlanBuffer *x = *(const PlanBuffer *const *)a, *y = *(const PlanBuffer *const *)b;
-    return x->offset < y->offset ? -1 : x->offset > y->offset;
-}
-
-typedef VEC(const PlanBuffer *) Buffers;
-
-static void find_constants(const Plan *p, Region region, Arena *a, Buffers *out)
-{
-    for (BufId b = 1; b < p->buffers.len; b++) {
-        const PlanBuffer *buf = &p->buffers.data[b];
-        if (buf->region == region && buf->first != UINT32_MAX && buf->bytes > 0)
-            vec_push(a, out, buf);
-    }
-}
-
-// All buffers of a region, which begins at byte `base`.
-static bool stream_region(Stream *s, const Plan *p, Region region, uint64_t base)
-{
-    Arena scratch = {0};
-    Buffers list = {0};
-    for (uint32_t i = 0; i < host_n_plans(p); i++)
-        find_constants(host_plan(p, i), region, &scratch, &list);
-    if (list.len != 0)
-        qsort(list.data, list.len, sizeof *list.data, by_offset);
-    bool ok = true;
-    for (uint32_t i = 0; i < list.len && ok; i++)
-        if (i == 0 || list.data[i]->offset != list.data[i - 1]->offset) // plans share constants
-            ok = stream_buffer(s, list.data[i], base);
-    arena_free(&scratch);
-    return ok && stream_gap(s, base + p->region_bytes[region]);
-}
-
-static bool stream_weights_of(Stream *s, const Plan *p, uint64_t base)
-{
-    return stream_region(s, p, REGION_WEIGHTS, base) &&
-           (p->moe_slots > 0 || stream_region(s, p, REGION_EXPERTS, base + p->region_bytes[REGION_WEIGHTS]));
-}
-
-// The weights, or the experts where they are a file of their own.
-static bool stream_weights(const EmittedFile *f, EmitSink sink, void *ctx)
-{
-    const Plan *p = f->plan;
-    Stream s = {.sink = sink, .ctx = ctx};
-    if (f->is_experts)
-        return stream_region(&s, p, REGION_EXPERTS, 0) &&
-               (f->fallback == NULL ||
-                stream_region(&s, f->fallback, REGION_EXPERTS, p->region_bytes[REGION_EXPERTS]));
-    return stream_weights_of(&s, p, 0) &&
-           (f->fallback == NULL ||
-            stream_weights_of(&s, f->fallback, f->len - plan_weight_bytes(f->fallback)));
-}
-
-bool host_stream(const EmittedFile *f, EmitSink sink, void *ctx)
-{
-    return f->data != NULL ? sink(ctx, f->data, f->len) : stream_weights(f, sink, ctx);
-}
 
 // --- kernels -------------------------------------------------------------------------------------
 
 typedef struct Printed {
     Map seen; // texts without name and comment: the function's name
-    Str *out;
+    HostFunctions functions;
 } Printed;
 
 // One function of it: of a kernel that is cut, that of a phase.
@@ -124,6 +33,22 @@ void host_print_functions(const HostEmit *e, const PlanKernel *pk, Str *out)
         print_function(e, pk, pk->phases.data[i].kernel, out);
 }
 
+static void add_function(HostEmit *e, const PlanKernel *pk, Kernel *k, Printed *p)
+{
+    const char *comment = k->comment;
+    const char *signature = NULL;
+    Str text = str_new(e->arena), plain = str_new(e->arena);
+    print_function(e, pk, k, &text);
+    if (e->options->parts > 1) {
+        k->comment = "";
+        print_function(e, pk, k, &plain);
+        k->comment = comment;
+        signature = arena_strndup(e->arena, plain.data, strcspn(str_text(&plain), "\n"));
+    }
+    vec_push(e->arena, &p->functions.list, ((HostFunction){signature, str_text(&text), text.len, 1}));
+    e->out->n_functions++;
+}
+
 // The function for a text: a new one, or an earlier one that is equal but for name and comment.
 static const char *emit_once(HostEmit *e, const PlanKernel *pk, Kernel *k, Printed *p)
 {
@@ -136,11 +61,15 @@ static const char *emit_once(HostEmit *e, const PlanKernel *pk, Kernel *k, Print
     *k = own;
     if (map_get(&p->seen, text.data, text.len, &first))
         return (const char *)(uintptr_t)first;
-    map_put(e->arena, &p->seen, text.data, text.len, (uint64_t)(uintptr_t)k->name);
-    print_function(e, pk, k, p->out);
-    str_char(p->out, '\n');
-    e->out->n_functions++;
-    return k->name;
+    // Where parts are compiled apart, the linker sees the name.
+    const char *name = e->options->parts > 1
+                           ? arena_printf(e->arena, "%s_%s", e->options->name, own.name)
+                           : own.name;
+    k->name = name;
+    map_put(e->arena, &p->seen, text.data, text.len, (uint64_t)(uintptr_t)name);
+    add_function(e, pk, k, p);
+    k->name = own.name;
+    return name;
 }
 
 static void emit_functions(HostEmit *e, PlanKernel *pk, Printed *p)
@@ -203,62 +132,32 @@ void host_emit_words(const char *name, const EmittedFile *content, Str *out)
     str_add(out, "\n};\n\n");
 }
 
-const char *host_emit_blob(HostEmit *e, const char *kind, EmittedFile content, Str *out)
-{
-    const char *name = e->options->name, *upper = e->upper, *kind_upper = host_upper(e->arena, kind);
-    const char *file = arena_printf(e->arena, "%s.%s", name, kind);
-    const char *path = arena_printf(e->arena, "%s_%s_PATH", upper, kind_upper);
-    const char *symbol = arena_printf(e->arena, "%s_%s_blob", name, kind);
-    content.name = file;
-    vec_push(e->arena, &e->out->files, content);
-    str_printf(out,
-               "// %s is taken in by the assembler: compile in its folder, or say where it is with\n"
-               "// -D%s='\"/path/%s\"'.\n#ifndef %s\n#define %s \"%s\"\n#endif\n",
-               file, path, file, path, path, file);
-    str_add(out, "#ifndef RLX_SYM\n#if defined(__APPLE__)\n#define RLX_SYM \"_\"\n#define RLX_RODATA "
-                 "\".const_data\"\n#define RLX_HIDDEN \".private_extern\"\n"
-                 "#else\n#define RLX_SYM \"\"\n#define RLX_RODATA \".section .rodata\"\n#define "
-                 "RLX_HIDDEN \".hidden\"\n#endif\n#endif\n");
-    str_printf(out,
-               "#ifdef __cplusplus\nextern \"C\" {\n#endif\n"
-               "extern const unsigned char %s[] __attribute__((visibility(\"hidden\")));\n"
-               "#ifdef __cplusplus\n}\n#endif\n",
-               symbol);
-    str_printf(out,
-               "__asm__(RLX_RODATA \"\\n.balign 64\\n.globl \" RLX_SYM \"%s\\n\" RLX_HIDDEN \" \" RLX_SYM "
-               "\"%s\\n\"\n"
-               "        RLX_SYM \"%s:\\n.incbin \\\"\" %s \"\\\"\\n.text\\n\");\n\n",
-               symbol, symbol, symbol, path);
-    return symbol;
-}
-
-static WeightsMode weights_mode(const HostEmit *e)
-{
-    if (e->options->weights != WEIGHTS_AUTO && e->options->weights != WEIGHTS_INPLACE)
-        return e->options->weights;
-    return plan_weight_bytes(e->plan) <= HOST_TEXT_MAX_BYTES ? WEIGHTS_RODATA : WEIGHTS_INCBIN;
-}
-
 // The C expression for the built-in weights: NULL when there are none or the caller brings them.
 static const char *emit_weights(HostEmit *e, Str *out)
 {
-    const WeightsMode mode = weights_mode(e);
-    const bool is_whole = mode == WEIGHTS_FILE; // one file for both sides
-    const EmittedFile weights = {
-        .name = arena_printf(e->arena, "%s.weights", e->options->name),
-        .plan = e->plan,
-        .fallback = is_whole && e->fallback != NULL ? e->fallback->plan : NULL,
-        .len = (size_t)(is_whole ? host_weight_bytes(e) : plan_weight_bytes(e->plan))};
+    const bool is_whole = e->weights == WEIGHTS_FILE; // one file for both sides
+    const bool has_other = is_whole && e->fallback != NULL;
+    const uint64_t bytes = plan_weight_bytes(e->plan);
+    EmittedFile weights = {.name = arena_printf(e->arena, "%s.weights", e->options->name),
+                           .plan = e->plan,
+                           .sum = e->weights_sum,
+                           .fallback = has_other ? e->fallback->plan : NULL,
+                           .fallback_sum = has_other ? e->fallback->weights_sum : NULL,
+                           .len = (size_t)(is_whole ? host_weight_bytes(e) : bytes)};
     const char *name = arena_printf(e->arena, "weights%s", e->side);
     if (weights.len == 0 || (is_whole && e->side[0] != '\0'))
         return "NULL";
-    if (mode == WEIGHTS_RODATA) {
+    if (e->weights == WEIGHTS_RODATA) {
+        weights.sum = NULL;
         host_emit_words(name, &weights, out);
+        *e->weights_sum = *host_sum_known(e->arena, host_sum_of(&weights));
         return name;
     }
-    if (mode == WEIGHTS_INCBIN)
-        return host_emit_blob(e, name, weights, out);
-    vec_push(e->arena, &e->out->files, weights);
+    if (!is_whole)
+        return host_emit_blob(e, name, weights);
+    host_add_file(e, weights, e->weights_sum);
+    if (has_other)
+        e->fallback->weights_sum->file = e->weights_sum->file;
     return "NULL";
 }
 
@@ -269,9 +168,10 @@ static void emit_experts(HostEmit *e)
                            .plan = e->plan,
                            .fallback = e->fallback != NULL ? e->fallback->plan : NULL,
                            .len = (size_t)host_moe_bytes(e),
+                           .sum = e->experts_sum,
                            .is_experts = true};
     if (e->plan->moe_slots > 0 && f.len > 0 && e->first == NULL)
-        vec_push(e->arena, &e->out->files, f);
+        host_add_file(e, f, e->experts_sum);
 }
 
 // --- the file ------------------------------------------------------------------------------------
@@ -286,19 +186,25 @@ static void emit_banner(HostEmit *e, const char *suffix, Str *out)
 }
 
 // Kernels, what they need in front, and the functions that call them.
-static bool emit_code(HostEmit *e, const Str *kernels, Str *out)
+static bool emit_code(HostEmit *e, HostFunctions *functions, Str *out)
 {
-    Str body = str_new(e->arena);
+    const uint32_t parts = e->options->parts;
+    Str body = str_new(e->arena), kernels = str_new(e->arena);
+    host_split_share(e->arena, functions, parts);
+    host_split_print(functions, e->upper, parts, &kernels);
     if (e->device != NULL)
-        return host_gpu_emit_code(e, kernels, out);
+        return host_gpu_emit_code(e, &kernels, out);
     for (uint32_t i = 0; i < host_n_plans(e->plan); i++) {
         const HostEmit v = host_variant(e, i);
         host_emit_dispatch(&v, &body);
     }
     Str all = str_new(e->arena);
-    str_printf(&all, "%s%s", str_text(kernels), str_text(&body));
+    str_printf(&all, "%s", str_text(&kernels));
+    host_split_open(e->upper, parts, 1, &all); // to the end of the file
+    str_add(&all, str_text(&body));
     target_print_prelude(e->target, str_text(&all), out);
     str_char(out, '\n');
+    host_split_prototypes(functions, e->upper, parts, out);
     if (e->plan->probe != 0)
         str_add(out, "extern void (*rlx_probe)(unsigned);\nvoid (*rlx_probe)(unsigned);\n\n");
     str_add(out, str_text(&all));
@@ -308,14 +214,16 @@ static bool emit_code(HostEmit *e, const Str *kernels, Str *out)
 // What runs, and its descriptor.
 static bool emit_side(HostEmit *e, Str *out)
 {
-    Str kernels = str_new(e->arena);
-    Printed printed = {.out = &kernels};
+    Printed printed = {0};
     for (uint32_t i = 0; i < host_n_plans(e->plan); i++)
         if (!emit_kernels(e, host_plan(e->plan, i), &printed))
             return false;
-    if (e->plan->file != NULL) // what runs names them
+    if (e->plan->file != NULL) { // what runs names them
+        host_split_open(e->upper, e->options->parts, 1, out);
         e->rest = emit_weights(e, out);
-    if (!emit_code(e, &kernels, out))
+        host_split_close(e->options->parts, out);
+    }
+    if (!emit_code(e, &printed.functions, out))
         return false;
     const char *weights = e->plan->file != NULL ? "NULL" : emit_weights(e, out);
     emit_experts(e);
@@ -323,37 +231,123 @@ static bool emit_side(HostEmit *e, Str *out)
     return true;
 }
 
+// Behind the first `at` bytes of the text, in part 1.
+static void insert_blobs(const HostEmit *e, size_t at, Str *out)
+{
+    const size_t n = out->len - at;
+    const char *rest = arena_strndup(e->arena, out->data + at, n);
+    if (e->blobs->len == 0)
+        return;
+    out->len = at;
+    host_split_open(e->upper, e->options->parts, 1, out);
+    str_add_n(out, e->blobs->data, e->blobs->len);
+    host_split_close(e->options->parts, out);
+    const size_t added = out->len - at;
+    str_add_n(out, rest, n);
+    for (uint32_t i = 0; i < e->out->places.len; i++)
+        e->out->places.data[i].at += added;
+}
+
 static bool emit_c(HostEmit *e, Str *out)
 {
     emit_banner(e, "c", out);
-    str_printf(out, "// Compile with: cc -O3 %s%s-c %s.c\n", e->options->cc_flags,
-               e->options->cc_flags[0] != '\0' ? " " : "", e->options->name);
+    str_printf(out, "// Compile with: cc -O3 %s%s-c %s.c%s\n", e->options->cc_flags,
+               e->options->cc_flags[0] != '\0' ? " " : "", e->options->name,
+               host_split_names(e->arena, e->options->name, e->options->parts));
     str_printf(out, "#include \"%s.h\"\n\n", e->options->name);
+    host_split_begin(e->options->name, e->upper, e->options->parts, out);
+    const size_t head = out->len;
     if ((e->fallback != NULL && !emit_side(e->fallback, out)) || !emit_side(e, out))
         return false;
     host_emit_entry(e, out);
+    host_split_close(e->options->parts, out);
+    insert_blobs(e, head, out);
     return true;
 }
 
 uint64_t host_fallback_weights(const HostEmit *e)
 {
-    return (plan_weight_bytes(e->plan) + 63u) / 64u * 64u;
+    return (host_block_bytes(e) + 63u) / 64u * 64u;
+}
+
+// The weights of one side, with the seal of a file.
+uint64_t host_block_bytes(const HostEmit *e)
+{
+    const uint64_t n = plan_weight_bytes(e->plan);
+    return e->plan->file != NULL         ? e->plan->file->len
+           : e->weights == WEIGHTS_FILE ? host_sealed_bytes(n)
+                                        : n;
 }
 
 uint64_t host_weight_bytes(const HostEmit *e)
 {
-    return e->plan->file != NULL ? e->plan->file->len
-           : e->fallback == NULL ? plan_weight_bytes(e->plan)
-                               : host_fallback_weights(e) + plan_weight_bytes(e->fallback->plan);
+    const uint64_t own = host_block_bytes(e);
+    return e->fallback == NULL ? own : host_fallback_weights(e) + host_block_bytes(e->fallback);
+}
+
+// Of both sides, or of each where both fit into a program.
+static void choose_weights(HostEmit *e)
+{
+    const WeightsMode given = e->options->weights;
+    const uint64_t own = plan_weight_bytes(e->plan),
+                   other = e->fallback != NULL ? plan_weight_bytes(e->fallback->plan) : 0;
+    const bool is_free = given == WEIGHTS_AUTO || given == WEIGHTS_INPLACE;
+    const WeightsMode whole = host_auto_weights(own + other);
+    e->weights = !is_free                                           ? given
+                 : whole == WEIGHTS_FILE && given == WEIGHTS_AUTO ? whole
+                                                                    : host_auto_weights(own);
+    if (given == WEIGHTS_INPLACE && e->weights == WEIGHTS_FILE)
+        e->weights = WEIGHTS_INCBIN; // the caller maps one file
+    if (e->fallback != NULL)
+        e->fallback->weights =
+            is_free && e->weights != WEIGHTS_FILE ? host_auto_weights(other) : e->weights;
+    e->out->weights = e->weights;
 }
 
 static void begin(HostEmit *e)
 {
+    e->taken = ARENA_NEW(e->arena, HostTaken);
+    e->weights_sum = ARENA_NEW(e->arena, EmittedSum);
     if (e->target->caps.is_gpu)
         host_gpu_begin(e, e->plan);
     host_name_tensors(e);
     host_name_variants(e);
     host_number_kernels(e);
+}
+
+static void add_text(HostEmit *e, const char *suffix, Str *text, SumPlaces places)
+{
+    const char *name = arena_printf(e->arena, "%s.%s", e->options->name, suffix);
+    vec_push(e->arena, &e->out->files,
+             ((EmittedFile){.name = name, .data = str_text(text), .len = text->len, .places = places}));
+}
+
+// Text of so many numbers takes compilers minutes and gigabytes; a format may have no room for them.
+static bool check_weights(const HostEmit *e)
+{
+    enum { MAX_TEXT = 1 << 28, WARN_TEXT = 1 << 24, TEXT_PER_BYTE = 3 };
+    const unsigned long long n = host_weight_bytes(e), text = n * TEXT_PER_BYTE >> 20;
+    if (e->weights == WEIGHTS_OBJECT && n > object_most_bytes(e->options->object))
+        return diag_error(e->diag, (Span){0}, E0003,
+                          "--weights object: expected at most %llu bytes of weights in this format, found "
+                          "%llu: use --weights file",
+                          (unsigned long long)object_most_bytes(e->options->object), n);
+    if (e->weights == WEIGHTS_RODATA && n > MAX_TEXT)
+        return diag_error(e->diag, (Span){0}, E0003,
+                          "--weights rodata: %llu bytes of weights would be %llu MiB of C; use --weights "
+                          "file, object or incbin",
+                          n, text);
+    if (e->weights == WEIGHTS_RODATA && n > WARN_TEXT)
+        diag_warning(e->diag, (Span){0}, E0003,
+                     "--weights rodata: %llu bytes of weights are %llu MiB of C, which take the C compiler "
+                     "seconds and gigabytes of memory",
+                     n, text);
+    if (e->weights == WEIGHTS_FILE && e->options->arena == ARENA_STATIC)
+        return diag_error(e->diag, (Span){0}, E0003,
+                          "--arena static: expected weights in the program, found %llu bytes, which are a "
+                          "file of their own: use --weights object or incbin",
+                          n);
+    return true;
 }
 
 bool host_emit(Arena *a, Diag *d, const Target *t, Plan *plan, const HostOptions *options, Emitted *out)
@@ -369,8 +363,9 @@ bool host_emit(Arena *a, Diag *d, const Target *t, Plan *plan, const HostOptions
                   .side = "",
                   .sources = ARENA_NEW(a, Map),
                   .upper = host_upper(a, options->name)};
+    Str c = str_new(a), h = str_new(a), blobs = str_new(a);
+    e.blobs = &blobs;
     HostEmit fallback = e;
-    Str c = str_new(a), h = str_new(a);
     begin(&e);
     if (options->fallback != NULL) {
         fallback.target = &target_c;
@@ -381,14 +376,15 @@ bool host_emit(Arena *a, Diag *d, const Target *t, Plan *plan, const HostOptions
         e.fallback = &fallback;
         fallback.first = &e;
     }
-    if (!emit_c(&e, &c))
+    e.experts_sum = fallback.experts_sum = ARENA_NEW(a, EmittedSum);
+    choose_weights(&e);
+    if (!check_weights(&e) || !emit_c(&e, &c))
         return false;
     emit_banner(&e, "h", &h);
     host_emit_header(&e, &h);
-    vec_push(a, &out->files,
-             ((EmittedFile){arena_printf(a, "%s.h", options->name), str_text(&h), NULL, NULL, h.len, false}));
-    vec_push(a, &out->files,
-             ((EmittedFile){arena_printf(a, "%s.c", options->name), str_text(&c), NULL, NULL, c.len, false}));
+    add_text(&e, "h", &h, (SumPlaces){0});
+    add_text(&e, "c", &c, out->places);
+    host_split_files(a, options->name, e.upper, options->parts, out);
     out->code_bytes = c.len;
     out->weight_bytes = (size_t)(plan->file != NULL ? plan_weight_bytes(plan) : host_weight_bytes(&e));
     out->state_bytes = (size_t)host_whole_state_bytes(&e);

@@ -7,12 +7,16 @@
 #include "ir/plan.h"
 
 typedef enum WeightsMode {
-    WEIGHTS_AUTO,   // rodata when small, else incbin
-    WEIGHTS_RODATA, // in NAME.c, as words
-    WEIGHTS_INCBIN, // NAME.weights, taken in by the assembler
-    WEIGHTS_FILE,   // NAME.weights, which the program maps and hands to NAME_init
+    WEIGHTS_AUTO,    // rodata when small, file when larger than programs can be, else incbin
+    WEIGHTS_RODATA,  // in NAME.c, as words
+    WEIGHTS_INCBIN,  // NAME.weights, taken in by the assembler
+    WEIGHTS_FILE,    // NAME.weights, which the program maps and hands to NAME_init
     WEIGHTS_INPLACE, // the same with a file of the user (Plan.file); what is not in it as auto
+    WEIGHTS_OBJECT,  // NAME.weights.o, which the linker takes
 } WeightsMode;
+
+// What `auto` means for so many bytes, for files that the assembler can or cannot take in.
+WeightsMode host_auto_weights(uint64_t bytes);
 
 typedef enum ArenaMode { ARENA_CALLER, ARENA_STATIC } ArenaMode;
 typedef enum ApiMode { API_FULL, API_CORE } ApiMode; // core: only rlx.h, and what the model cannot do without
@@ -36,6 +40,13 @@ typedef VEC(GpuImage) GpuImages;
 typedef bool (*GpuCompile)(void *ctx, const char *text, const char *const *functions, uint32_t n,
                            GpuImages *out);
 
+// Constants of more bytes lie where code does not reach them by 32 bits, where the format of the program has
+// such a place; and programs have no more than the second.
+#define HOST_NEAR_MAX_BYTES ((uint64_t)1 << 29)
+#define HOST_PROGRAM_MAX_BYTES ((uint64_t)1 << 30)
+
+typedef struct ObjectFormat ObjectFormat; // codegen/object.h
+
 typedef struct HostOptions {
     uint32_t moe_slots;   // see Plan.moe_slots
     const char *name;     // a C identifier
@@ -43,24 +54,53 @@ typedef struct HostOptions {
     const char *cc_flags; // what the kernels were made for, "" = none
     const char *cpu;
     WeightsMode weights;
+    const ObjectFormat *object; // with WEIGHTS_OBJECT
     ArenaMode arena;
     RuntimeMode runtime;
     ApiMode api;
     PoolMode pool;
+    bool is_one_file;       // the text of GPU kernels is no file beside their code
+    uint32_t parts;         // of NAME.c, which compilers can work at side by side; 1: it is whole
     bool has_profile;       // runs can take the times of kernels
     bool has_source;        // texts of kernels in the descriptor
+    bool has_tables;        // and tables of its buffers and launches
     Plan *fallback;         // of GPU targets: for C, runs where there is no device; or NULL
     GpuCompile compile_gpu; // of GPU targets
     void *compile_gpu_ctx;
 } HostOptions;
+
+// The checksum of a block of a file (hash_bytes64, seed 0), known once its bytes were made, and where the
+// text of C wants it.
+typedef struct EmittedSum {
+    const struct EmittedFile *file;
+    bool is_known;
+    uint64_t hash;
+} EmittedSum;
+
+typedef struct SumPlace {
+    EmittedSum *sum;
+    size_t at; // 18 characters, as 0x0123456789abcdef
+} SumPlace;
+typedef VEC(SumPlace) SumPlaces;
+
+typedef struct FilePiece {
+    const void *data;
+    size_t len;
+} FilePiece;
 
 typedef struct EmittedFile {
     const char *name;
     const void *data; // NULL: the weights of the plan, made while they are written
     const Plan *plan;
     const Plan *fallback; // whose weights come behind; or NULL
-    size_t len;
+    size_t len; // of the whole file
+    uint32_t part;   // from 2 on: it includes NAME.c for a part of its kernels
     bool is_experts; // of data that is NULL: the experts of the plan instead
+    // Of data that is NULL: blocks end with seals, whose values these are once they were written; those of
+    // experts with one, of weights one for each plan. NULL: there are none.
+    EmittedSum *sum, *fallback_sum;
+    FilePiece before, behind; // and of a file of object code what is around them
+    SumPlaces places;         // of text: host_stream fills them in
 } EmittedFile;
 
 typedef struct Emitted {
@@ -71,8 +111,12 @@ typedef struct Emitted {
     size_t state_bytes;   // of the state block: NAME_STATE_BYTES
     size_t device_bytes;  // of memory on a device: NAME_DEVICE_BYTES; 0: there is none
     uint32_t n_functions; // kernels with text of their own
+    WeightsMode weights;  // where they are; never auto or inplace
+    SumPlaces places;
 } Emitted;
 
+// The macro that makes one file of a NAME.c that is in parts: "NAME_WHOLE".
+const char *host_whole_define(Arena *a, const char *name);
 // Same plan and options, same bytes. False: reported (a kernel needs what the target lacks).
 bool host_emit(Arena *a, Diag *d, const Target *t, Plan *plan, const HostOptions *options, Emitted *out);
 // The function of a loop; the functions of its body's kernels (PlanKernel.function) stand before it.
@@ -94,8 +138,8 @@ const char *host_name_kept(const char *identifier);
 const char *host_model_name(Arena *a, const char *name);
 // Takes the next bytes of a file. False: no more are wanted.
 typedef bool (*EmitSink)(void *ctx, const void *bytes, size_t n);
-// Gives all bytes of a file to the sink, in pieces; weights are packed one buffer at a time. False: the sink
-// gave up.
+// Gives all bytes of a file to the sink, in pieces; weights are packed one buffer at a time, and once more
+// for text that names their checksum where that is not known from an earlier call. False: the sink gave up.
 bool host_stream(const EmittedFile *f, EmitSink sink, void *ctx);
 
 // The texts of runtime-lite that headers include with --link-runtime. False: there is no i-th.
@@ -104,5 +148,7 @@ typedef struct HostText {
     const char *const *lines; // NULL at the end
 } HostText;
 bool host_runtime_part(uint32_t i, HostText *out);
+// rlx_stubs.h, for programs.
+HostText host_stubs(void);
 
 #endif

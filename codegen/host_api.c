@@ -55,11 +55,13 @@ unsigned host_used_threads(const HostEmit *e)
     return is_shared ? e->plan->caps->threads : 1u;
 }
 
+// What GPUs prepare begins with one of their lines (memplan.c).
 uint64_t host_region_base(const Plan *p, Region r)
 {
     const bool is_behind = r == REGION_EXPERTS && p->moe_slots == 0;
+    const uint64_t block = p->caps->is_gpu ? 256 : 64;
     return r == REGION_PARAM      ? p->region_bytes[REGION_STATE]
-           : r == REGION_PREPARED ? host_initial_bytes(p)
+           : r == REGION_PREPARED ? (host_initial_bytes(p) + block - 1) / block * block
            : is_behind            ? p->region_bytes[REGION_WEIGHTS]
                                   : 0;
 }
@@ -76,7 +78,7 @@ uint64_t host_initial_bytes(const Plan *p)
 
 uint64_t host_state_bytes(const Plan *p)
 {
-    return host_initial_bytes(p) + p->region_bytes[REGION_PREPARED];
+    return host_region_base(p, REGION_PREPARED) + p->region_bytes[REGION_PREPARED];
 }
 
 // --- the typed entry point -----------------------------------------------------------------------
@@ -169,15 +171,21 @@ unsigned long long host_arena_bytes(const HostEmit *e)
 
 unsigned long long host_whole_state_bytes(const HostEmit *e)
 {
-    const uint64_t own = host_state_bytes(e->plan);
+    const uint64_t own = e->gpu != NULL ? host_initial_bytes(e->plan) + e->gpu->record_bytes
+                                        : host_state_bytes(e->plan);
     const uint64_t other = e->fallback != NULL ? host_state_bytes(e->fallback->plan) : 0;
     return own > other ? own : other;
 }
 
-static void print_null_check(const char *const *names, uint32_t n, Str *out)
+// what: "INPUT" or "OUTPUT"; list: of the model's descriptor.
+static void print_null_checks(const char *const *names, uint32_t n, const char *what, const char *list,
+                              Str *out)
 {
     for (uint32_t i = 0; i < n; i++)
-        str_printf(out, " || %s == NULL", names[i]);
+        str_printf(out,
+                   "    if (%s == NULL)\n        return rlx_fail(ctx, RLX_ERR_NULL, RLX_ABOUT_%s, "
+                   "ctx->model->%s[%u].name, 0, 0);\n",
+                   names[i], what, list, i);
 }
 
 static void emit_static_storage(HostEmit *e, Str *out)
@@ -204,11 +212,7 @@ void host_emit_entry(HostEmit *e, Str *out)
     const char *name = e->options->name;
     if (e->options->arena == ARENA_STATIC)
         emit_static_storage(e, out);
-    str_printf(out,
-               "rlx_status %s_init(rlx_ctx *ctx, void *arena, size_t arena_bytes, void *state, size_t "
-               "state_bytes)\n{\n"
-               "    return rlx_init(ctx, &%s_model, arena, arena_bytes, state, state_bytes, NULL, 0);\n}\n\n",
-               name, name);
+    host_emit_init(e, out);
     if (host_has_pool(e))
         str_printf(out,
                    "rlx_status %s_threads_start(rlx_ctx *ctx, rlx_pool *pool)\n{\n"
@@ -217,15 +221,15 @@ void host_emit_entry(HostEmit *e, Str *out)
                    name, e->upper, name);
     host_emit_symbol_entry(e, out);
     print_prototype(e, out);
-    str_printf(out, "\n{\n    rlx_status status;\n    if (ctx == NULL || %s", host_foreign_model(e));
-    print_null_check(e->input_names, p->inputs.len, out);
-    print_null_check(e->output_names, p->outputs.len, out);
-    str_add(out, ")\n        return RLX_ERR_NULL;\n    if (rlx_missing_param(ctx) != NULL)\n        return "
-                 "RLX_ERR_PARAM;\n");
+    str_printf(out, "\n{\n    rlx_status status;\n    if (ctx == NULL || %s)\n        return RLX_ERR_NULL;\n",
+               host_foreign_model(e));
+    print_null_checks(e->input_names, p->inputs.len, "INPUT", "inputs", out);
+    print_null_checks(e->output_names, p->outputs.len, "OUTPUT", "outputs", out);
+    str_add(out, "    status = rlx_check_params(ctx);\n    if (status != RLX_OK)\n        return status;\n");
     for (uint32_t i = 0; i < p->inputs.len; i++)
         str_printf(out, "    memcpy(%s, %s, %s);\n", place_text(e, false, i), e->input_names[i],
                    bytes_text(e, false, i));
-    str_add(out, "    status = rlx_run(ctx);\n");
+    str_add(out, "    status = rlx_run_copied(ctx);\n");
     if (p->checks.len != 0 || e->device != NULL)
         str_add(out, "    if (status != RLX_OK)\n        return status;\n");
     for (uint32_t i = 0; i < p->outputs.len; i++)
@@ -292,7 +296,7 @@ void host_emit_header(HostEmit *e, Str *out)
     str_printf(out, "#define %s_STATE_BYTES %lluu\n#define %s_WEIGHT_BYTES %lluu\n\n", e->upper,
                host_whole_state_bytes(e), e->upper, (unsigned long long)host_weight_bytes(e));
     emit_slots(e, "INPUT", e->input_names, p->inputs.len, out);
-    emit_slots(e, "OUTPUT", e->output_names, p->outputs.len, out);
+    emit_slots(e, "OUTPUT", e->output_names, p->outputs.len + host_n_held(e), out);
     emit_set_slots(e, out);
     host_emit_symbol_header(e, out);
     host_emit_bucket_header(e, out);
@@ -392,6 +396,18 @@ static void emit_tensors(HostEmit *e, const char *list, const char *suffix, cons
     str_add(out, "};\n\n");
 }
 
+// Outputs that are read from states.
+static void emit_held(HostEmit *e, Str *out)
+{
+    VEC(PlanIo) held = {0};
+    for (uint32_t i = 0; i < host_n_held(e); i++) {
+        PlanIo io = e->plan->states.data[host_held_state(e, i)];
+        io.name = e->plan->graph->states.data[host_held_state(e, i)].output;
+        vec_push(e->arena, &held, io);
+    }
+    emit_tensors(e, "held", e->side, held.data, held.len, out);
+}
+
 // Initial bytes of the state block, when any state or param has some: the C expression for them, or NULL.
 static const char *emit_state_init(HostEmit *e, Str *out)
 {
@@ -411,7 +427,7 @@ static const char *emit_state_init(HostEmit *e, Str *out)
         return "NULL";
     if (n > HOST_TEXT_MAX_BYTES && e->options->weights != WEIGHTS_RODATA)
         return host_emit_blob(e, arena_printf(e->arena, "state%s", e->side),
-                              (EmittedFile){.data = bytes, .len = (size_t)n}, out);
+                              (EmittedFile){.data = bytes, .len = (size_t)n});
     str_printf(out, "static RLX_ALIGNED const unsigned char state_init%s[%llu] = {", e->side,
                (unsigned long long)n);
     for (uint64_t i = 0; i < n; i++)
@@ -442,9 +458,11 @@ static void emit_checks(HostEmit *e, Str *out)
     for (uint32_t i = 0; i < p->checks.len; i++) {
         const PlanCheck *c = &p->checks.data[i];
         const PlanBuffer *b = &p->buffers.data[c->buf];
-        str_printf(out, "    {%s, %d, %llu},\n", host_string_literal(e->arena, c->message),
+        const bool is_range = strncmp(c->message, GRAPH_RANGE, strlen(GRAPH_RANGE)) == 0;
+        str_printf(out, "    {%s, %d, %llu, %s},\n", host_string_literal(e->arena, c->message),
                    b->region != REGION_ARENA,
-                   (unsigned long long)(host_region_base(p, b->region) + b->offset + c->byte_offset));
+                   (unsigned long long)(host_region_base(p, b->region) + b->offset + c->byte_offset),
+                   is_range ? "RLX_ERR_RANGE" : "RLX_ERR_VALUE");
     }
     str_add(out, "};\n\n");
 }
@@ -499,7 +517,7 @@ static const char *own_list(const HostEmit *e, const char *name, uint32_t n)
 
 // What the descriptors of all plans have in common: C expressions.
 typedef struct Common {
-    const char *weights, *state_init, *symbols, *file;
+    const char *weights, *state_init, *symbols, *file, *taken;
 } Common;
 
 static void emit_model(HostEmit *e, const HostEmit *largest, const Common *c, uint32_t bucket, Str *out)
@@ -513,11 +531,12 @@ static void emit_model(HostEmit *e, const HostEmit *largest, const Common *c, ui
     emit_tensors(e, "kept", e->suffix, p->kept.data, p->kept.len, out);
     emit_checks(e, out);
     const char *sizes = emit_output_sizes(e, out), *moe = host_emit_moe(e, out);
+    const char *tables = host_emit_tables(e, host_count_kernels(largest) != 0, out);
     str_printf(out, "%sconst rlx_model %s%s%s = {\n", is_public ? "" : "static ",
                is_public ? e->options->name : "", is_public ? "_model" : "model", e->suffix);
     str_printf(out, "    \"%s\", \"%s\", %lluu, %lluu, %lluu, %s, %s, %lluu,\n", e->options->name,
                e->options->compiler, host_arena_bytes(e), host_whole_state_bytes(e),
-               (unsigned long long)(p->file != NULL ? p->file->len : plan_weight_bytes(p)), c->weights,
+               (unsigned long long)host_block_bytes(e), c->weights,
                c->state_init, (unsigned long long)host_flags_offset(p));
     str_printf(out, "    %uu, %uu, %uu, %uu, %uu, %s, %s, %s, %s,\n", p->inputs.len, p->outputs.len,
                p->params.len, p->states.len, host_count_kernels(largest),
@@ -536,10 +555,15 @@ static void emit_model(HostEmit *e, const HostEmit *largest, const Common *c, ui
         str_printf(out, "NULL, 0u, %s, ", moe);
     str_printf(out, "%s%s, ", e->device != NULL ? "&device" : "NULL", e->device != NULL ? e->suffix : "");
     if (e->fallback != NULL)
-        str_printf(out, "&%s_model" HOST_FALLBACK ", %lluu, %s};\n\n", e->options->name,
+        str_printf(out, "&%s_model" HOST_FALLBACK ", %lluu, %s, ", e->options->name,
                    (unsigned long long)host_fallback_weights(e), c->file);
     else
-        str_printf(out, "NULL, 0u, %s};\n\n", c->file);
+        str_printf(out, "NULL, 0u, %s, ", c->file);
+    const bool has_seal = p->file == NULL && e->weights == WEIGHTS_FILE && plan_weight_bytes(p) != 0;
+    host_print_sum(e, e->weights_sum, out);
+    str_printf(out, ", %s, %uu, %s, %s,\n", has_seal ? "RLX_SEAL_BYTES" : "0u", e->taken->len, c->taken,
+               tables);
+    str_printf(out, "    %uu, %s};\n\n", host_n_held(e), list_or_null(e, "held", host_n_held(e)));
 }
 
 void host_emit_descriptor(HostEmit *e, const char *weights, Str *out)
@@ -547,12 +571,15 @@ void host_emit_descriptor(HostEmit *e, const char *weights, Str *out)
     const Plan *p = e->plan;
     emit_tensors(e, "params", e->side, p->params.data, p->params.len, out);
     emit_tensors(e, "states", e->side, p->states.data, p->states.len, out);
+    emit_held(e, out);
     host_emit_kernel_table(e, out);
     emit_param_flags(e, out);
     emit_sets(e, out);
     const char *state_init = emit_state_init(e, out);
-    const Common common = {weights, state_init, host_emit_symbols(e, out), host_emit_file(e, out)};
+    const Common common = {weights, state_init, host_emit_symbols(e, out), host_emit_file(e, out),
+                           host_emit_taken(e, out)};
     host_emit_moe_parts(e, out);
+    host_emit_grids(e, out);
     for (uint32_t i = 0; i < host_n_plans(p); i++) {
         HostEmit v = host_variant(e, i);
         emit_model(&v, e, &common, i, out);

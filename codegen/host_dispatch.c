@@ -103,7 +103,7 @@ static void emit_alone(const HostEmit *e, bool has_matrix, Str *out)
         emit_preparation(e, out);
     host_print_calls(e->plan, (HostCalls){.begin = begin, .end = checked, .has_laps = laps}, "    ", out);
     if (e->plan->checks.len != 0)
-        str_add(out, "    if (rlx_failed_check(ctx) != NULL)\n        return RLX_ERR_VALUE;\n");
+        str_add(out, "    if (rlx_test_checks(ctx) != RLX_OK)\n        return rlx_test_checks(ctx);\n");
     host_print_calls(e->plan, (HostCalls){.begin = checked, .end = e->plan->kernels.len, .has_laps = laps},
                      "    ", out);
     if (laps)
@@ -197,8 +197,7 @@ static void emit_part(const HostEmit *e, const char *name, const Segments *s, St
         host_print_calls(e->plan, (HostCalls){g.begin, g.end, g.phase, laps, .is_segment = true}, "        ",
                          out);
         str_add(out, g.begin < g.end ? "        break;\n"
-                                     : "        return rlx_failed_check(ctx) != NULL ? RLX_ERR_VALUE : "
-                                       "RLX_OK;\n");
+                                     : "        return rlx_test_checks(ctx);\n");
     }
     str_printf(out, "    }\n%s    return RLX_OK;\n}\n\n", laps ? "    (void)time;\n" : "");
 }

@@ -26,9 +26,9 @@ static const char cuda_copier[] =
     "}\n";
 
 static const GpuHost hosts[] = {
-    {&target_cuda, "rlx_cuda", "cu", "rlx_cuda_move", cuda_copier, prelude_cuda_loops},
-    {&target_vulkan, "rlx_vulkan", "comp", "NULL", NULL, NULL},
-    {&target_metal, "rlx_metal", "metal", "NULL", NULL, NULL},
+    {&target_cuda, "rlx_cuda", "cu", "rlx_cuda_move", true, cuda_copier, prelude_cuda_loops},
+    {&target_vulkan, "rlx_vulkan", "comp", "NULL", false, NULL, NULL},
+    {&target_metal, "rlx_metal", "metal", "NULL", false, NULL, NULL},
 };
 enum { N_HOSTS = sizeof hosts / sizeof *hosts };
 
@@ -174,11 +174,10 @@ static void measure(HostEmit *e)
         g->maps[i] = g->memory_bytes;
         g->memory_bytes += align_to(host_plan(e->device, i)->region_bytes[REGION_MAPS], MEMORY_BLOCK);
     }
-    const uint64_t record = RECORD_BYTES +
+    g->record_bytes = RECORD_BYTES +
                             8 * ((uint64_t)g->names.len + g->max_steps) + GRAPH_BYTES * count_graphs(e) +
                             8 * (uint64_t)(g->max_args + 1) * (g->depth + 1);
-    for (uint32_t i = 0; i < host_n_plans(e->plan); i++)
-        host_plan(e->plan, i)->region_bytes[REGION_PREPARED] = align_to(record, BLOCK);
+    g->record_bytes = align_to(g->record_bytes, BLOCK);
 }
 
 // --- code ----------------------------------------------------------------------------------------
@@ -262,7 +261,7 @@ static void emit_images(HostEmit *e, const GpuImages *images, Str *out)
             .name = m->label, .data = bytes, .len = (size_t)align_to(m->len + 1, BLOCK)};
         const char *symbol = arena_printf(e->arena, "image_%s", m->label);
         if (content.len > HOST_TEXT_MAX_BYTES && e->options->weights != WEIGHTS_RODATA)
-            symbol = host_emit_blob(e, m->label, content, out);
+            symbol = host_emit_blob(e, m->label, content);
         else
             host_emit_words(symbol, &content, out);
         str_printf(&list, "    {0x%xu, %zuu, %s},\n", m->kind, m->len, symbol);
@@ -292,9 +291,10 @@ bool host_gpu_emit_code(HostEmit *e, const Str *kernels, Str *out)
                                   arena_printf(e->arena, "%s.%s", e->options->name, e->gpu->host->extension),
                               .data = whole,
                               .len = strlen(whole)};
-    vec_push(e->arena, &e->out->files, file);
     if (!compile_all(e, text, &images))
         return false;
+    if (!e->options->is_one_file || images.len == 0)
+        vec_push(e->arena, &e->out->files, file);
     emit_images(e, &images, out);
     emit_functions(e, out);
     host_gpu_emit_runs(e, out);

@@ -290,14 +290,17 @@ static void emit_record(const Tables *t, Str *out)
                e->suffix, (unsigned long long)host_gpu_state_offset(p),
                (unsigned long long)host_gpu_weights_offset(p), (unsigned long long)g->memory_bytes,
                (unsigned long long)p->staged, g->images);
-    str_printf(out, "    %uu, %s, %uu, %uu, %uu, %uu, %uu, %s, %s, %s, %s, %s, %s, %s,\n", g->names.len,
-               g->names.len != 0 ? "functions" : "NULL", g->max_args, g->max_steps, p->kernels.len,
-               p->checks.len != 0 ? p->n_check_kernels : 0u, p->split, own_list(e, "steps", t->steps.len),
-               own_list(e, "edges", t->n_edges), own_list(e, "args", t->n_args),
-               own_list(e, "loops", t->loops.len), own_list(e, "slots", t->n_slots),
-               own_list(e, "clears", t->n_clears), own_list(e, "moves", t->n_moves));
+    str_printf(out, "    %uu, %s, %uu, %uu, %uu, %uu, %uu, %uu, %s, %s, %s, %s, %s, %s, %s,\n",
+               g->names.len, g->names.len != 0 ? "functions" : "NULL", g->max_args, g->max_steps,
+               p->kernels.len, p->n_prepare, p->checks.len != 0 ? p->n_check_kernels : p->n_prepare, p->split,
+               own_list(e, "steps", t->steps.len), own_list(e, "edges", t->n_edges),
+               own_list(e, "args", t->n_args), own_list(e, "loops", t->loops.len),
+               own_list(e, "slots", t->n_slots), own_list(e, "clears", t->n_clears),
+               own_list(e, "moves", t->n_moves));
     const uint64_t n_maps = p->region_bytes[REGION_MAPS] / PLAN_MAP_BYTES;
-    str_printf(out, "    %lluu, %s, %lluu, %uu, %s, %s};\n\n", (unsigned long long)n_maps,
+    str_printf(out, "    %uu, %uu, %lluu, %s, %lluu, %uu, %s, %s};\n\n", p->n_prepare_marks,
+               p->prepare_mark,
+               (unsigned long long)n_maps,
                own_list(e, "maps", (uint32_t)n_maps), (unsigned long long)g->maps[e->variant], p->moe.len,
                own_list(e, "spans", p->moe.len),
                p->moe.len != 0 && p->moe_slots > 0 ? "rlx_moe_fetch" : "NULL");
@@ -324,8 +327,8 @@ void host_gpu_emit_runs(const HostEmit *e, Str *out)
     if (e->plan->moe_slots > 0)
         return;
     str_printf(out,
-               "static rlx_status start%s(rlx_ctx *ctx, int in_turn)\n{\n"
-               "    return rlx_moe_started(ctx, %s_start(ctx, in_turn));\n}\n\n"
+               "static rlx_status start%s(rlx_ctx *ctx, rlx_turn turn)\n{\n"
+               "    return rlx_moe_started(ctx, %s_start(ctx, turn));\n}\n\n"
                "static rlx_status wait_for%s(rlx_ctx *ctx, rlx_awaited what, int *is_done)\n{\n"
                "    const rlx_status status = %s_wait_for(ctx, what, is_done);\n"
                "    if (what == RLX_WAIT_OUTPUTS && is_done == NULL)\n"
@@ -359,10 +362,10 @@ void host_gpu_emit_program(const HostEmit *e, Str *out)
     emit_record(&t, out);
     str_printf(out,
                "static const rlx_device device%s = {%lluu, %lluu, %s_open, %s_close, %s_bring, %s_get, "
-               "%s, %s, &program%s};\n\n",
+               "%s, %s, &program%s, %d, %s_list};\n\n",
                e->suffix, (unsigned long long)host_initial_bytes(e->plan),
                (unsigned long long)host_gpu_state_offset(p), rt, rt, rt, rt, run_functions(e),
-               e->gpu->host->move, e->suffix);
+               e->gpu->host->move, e->suffix, e->gpu->host->queues && e->plan->moe.len == 0, rt);
     str_printf(out, "static rlx_status dispatch%s(rlx_ctx *ctx)\n{\n    return run_all%s(ctx);\n}\n\n",
                e->suffix, e->side);
 }

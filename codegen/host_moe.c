@@ -13,7 +13,8 @@ uint64_t host_moe_bytes(const HostEmit *e)
 {
     const uint64_t own = e->plan->region_bytes[REGION_EXPERTS];
     const HostEmit *other = e->fallback != NULL ? e->fallback : e->first;
-    return e->plan->moe_slots == 0 || other == NULL ? own : own + other->plan->region_bytes[REGION_EXPERTS];
+    const uint64_t both = other == NULL ? own : own + other->plan->region_bytes[REGION_EXPERTS];
+    return e->plan->moe_slots == 0 ? own : host_sealed_bytes(both);
 }
 
 static uint64_t experts_begin(const HostEmit *e)
@@ -122,10 +123,12 @@ const char *host_emit_moe(const HostEmit *e, Str *out)
                e->suffix, p->moe.len, e->suffix, first > 0 ? "expert_parts" : "NULL",
                first > 0 ? e->side : "", (unsigned long long)host_moe_bytes(e),
                (unsigned long long)place_of(p, p->moe_head));
-    str_printf(out, "%uu, %llu, %llu, %llu};\n\n", p->moe_slots,
+    str_printf(out, "%uu, %llu, %llu, %llu, ", p->moe_slots,
                (unsigned long long)(p->moe_slots > 0 ? slot_bytes(p) : 0),
                (unsigned long long)experts_begin(e),
                (unsigned long long)(e->gpu != NULL && p->moe_slots > 0 ? e->gpu->experts : 0));
+    host_print_sum(e, e->experts_sum, out);
+    str_add(out, "};\n\n");
     return arena_printf(e->arena, "&experts%s", e->suffix);
 }
 

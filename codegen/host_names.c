@@ -23,12 +23,12 @@ static const char used_in_entry[] = " ctx status memcpy double int16_t int32_t i
 
 // What the generated code has at file scope; of buckets also with _b and a number.
 static const char own_names[] =
-    " arena_block args bucket_cells bucket_models bucket_sizes bucket_symbols checks clears device"
+    " arena_block args buffers bucket_cells bucket_models bucket_sizes bucket_symbols checks clears device"
     " device_checks device_inputs device_kept device_outputs device_sizes dispatch dispatch_part edges"
-    " expert_layers expert_parts experts first_segments functions images inputs kept kernels"
+    " expert_layers expert_parts experts first_segments functions grids held images inputs kept kernels"
     " loops maps moves output_sizes outputs param_has_init params preparation prepare_part program run_all"
     " schedule segments sets shape_now slots spans start state_block state_init states static_ctx steps"
-    " symbol_list symbols wait_for weights ";
+    " symbol_list symbols tables wait_for weights ";
 
 // Each with a number at its end.
 static const char own_numbered[] = " bucket_ladder model_b set ";
@@ -109,11 +109,12 @@ static bool is_fallback(const char *name)
     return n > tail && strcmp(name + n - tail, HOST_FALLBACK) == 0;
 }
 
-// k0_conv, image_sm_90a: kernels, and code for GPUs.
+// k0_conv, image_sm_90a, live_3: kernels, code for GPUs, sizes of buffers.
 static bool is_kernel(const char *name)
 {
     const size_t digits = name[0] == 'k' ? strspn(name + 1, "0123456789") : 0;
-    return (digits > 0 && name[1 + digits] == '_') || strncmp(name, "image_", 6) == 0;
+    const bool is_live = strncmp(name, "live_", 5) == 0 && isdigit((unsigned char)name[5]);
+    return (digits > 0 && name[1 + digits] == '_') || strncmp(name, "image_", 6) == 0 || is_live;
 }
 
 static size_t without_digits(const char *name)
@@ -232,14 +233,34 @@ static void name_symbols(HostEmit *e)
     }
 }
 
+uint32_t host_n_held(const HostEmit *e)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < e->plan->graph->states.len; i++)
+        n += e->plan->graph->states.data[i].output != NULL;
+    return n;
+}
+
+uint32_t host_held_state(const HostEmit *e, uint32_t i)
+{
+    uint32_t state = 0;
+    while (e->plan->graph->states.data[state].output == NULL || i-- != 0)
+        state++;
+    return state;
+}
+
 void host_name_tensors(HostEmit *e)
 {
     const Plan *p = e->plan;
     name_symbols(e);
+    const uint32_t n_held = host_n_held(e);
     e->input_names = ARENA_ARRAY(e->arena, const char *, p->inputs.len);
-    e->output_names = ARENA_ARRAY(e->arena, const char *, p->outputs.len);
+    e->output_names = ARENA_ARRAY(e->arena, const char *, p->outputs.len + n_held);
     for (uint32_t i = 0; i < p->inputs.len; i++)
         e->input_names[i] = unique_name(e, p->inputs.data[i].name, i, 0);
     for (uint32_t i = 0; i < p->outputs.len; i++)
         e->output_names[i] = unique_name(e, p->outputs.data[i].name, p->inputs.len, i);
+    for (uint32_t i = 0; i < n_held; i++)
+        e->output_names[p->outputs.len + i] = unique_name(
+            e, p->graph->states.data[host_held_state(e, i)].output, p->inputs.len, p->outputs.len + i);
 }

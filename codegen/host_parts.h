@@ -6,6 +6,14 @@
 #include "base/map.h"
 #include "codegen/host.h"
 
+// A file that the assembler or the linker puts into the program, with its seal.
+typedef struct TakenFile {
+    const char *symbol; // C
+    uint64_t bytes;     // before the seal
+    EmittedSum *sum;
+} TakenFile;
+typedef VEC(TakenFile) HostTaken;
+
 typedef struct HostEmit {
     Arena *arena;
     Diag *diag;
@@ -26,6 +34,11 @@ typedef struct HostEmit {
     struct HostEmit *first;    // of the fallback: what it takes the place of
     Map *sources;              // functions whose text is embedded already
     const char *rest;          // with a PlanFile: the C expression for the weights that are not in it
+    WeightsMode weights;       // never auto or inplace
+    HostTaken *taken;          // files that the program has in it
+    Str *blobs; // what takes them in; before all else, as compilers do not see it change sections
+    EmittedSum *weights_sum;   // of the weights, or of those that are not in the PlanFile
+    EmittedSum *experts_sum;   // of their file, which both sides share
 } HostEmit;
 
 #define HOST_FALLBACK "_on_c"
@@ -34,10 +47,27 @@ typedef struct HostEmit {
 // cost the compiler seconds and gigabytes.
 enum { HOST_TEXT_MAX_BYTES = 65536 };
 
-// Writes the bytes to NAME.kind and the lines that make the assembler take that in. Returns the C expression
-// for them.
-const char *host_emit_blob(HostEmit *e, const char *kind, EmittedFile content, Str *out);
+// Writes the bytes, and their seal, to NAME.kind and the lines that make the assembler take that in; or to
+// NAME.kind.o and what declares them, all of it at the head of NAME.c. Returns the C expression for them.
+const char *host_emit_blob(HostEmit *e, const char *kind, EmittedFile content);
+// The table of the files that are in the program, with their seals: C expression.
+const char *host_emit_taken(const HostEmit *e, Str *out);
+// NAME_init. Compilers must not reach for large files by what they know of the descriptor.
+void host_emit_init(const HostEmit *e, Str *out);
+// host_stream.c: a block of n bytes with its seal behind it, as a file has it; and what is before the seal.
+uint64_t host_sealed_bytes(uint64_t n);
+uint64_t host_padded_bytes(uint64_t n);
+// The checksum of a file, and one that is known.
+uint64_t host_sum_of(const EmittedFile *f);
+EmittedSum *host_sum_known(Arena *a, uint64_t hash);
+// A C literal for it, in the text of NAME.c. Where it is not known yet host_stream fills it in.
+void host_print_sum(const HostEmit *e, EmittedSum *sum, Str *out);
+// Adds a file whose checksum the text of C names.
+void host_add_file(HostEmit *e, EmittedFile f, EmittedSum *sum);
 void host_name_tensors(HostEmit *e);
+// Outputs that are read from states (GraphState.output): how many, and the state of one.
+uint32_t host_n_held(const HostEmit *e);
+uint32_t host_held_state(const HostEmit *e, uint32_t i);
 // Was the model compiled with --threads? And has it a pool of its own?
 bool host_is_parallel(const HostEmit *e);
 bool host_has_pool(const HostEmit *e);
@@ -62,9 +92,13 @@ void host_number_kernels(const HostEmit *e);
 void host_emit_kernel_table(const HostEmit *e, Str *out);
 // The text of a kernel: of one that is cut, of all phases.
 void host_print_functions(const HostEmit *e, const PlanKernel *pk, Str *out);
+// host_tables.c: the tables of one plan (C expression, NULL without --tables), and before them one that all
+// share.
+const char *host_emit_tables(const HostEmit *e, bool has_kernels, Str *out);
+void host_emit_grids(const HostEmit *e, Str *out);
 void host_emit_dispatch(const HostEmit *e, Str *out);
 // host_symbols.c; all but the first and the table write nothing where there are no symbols.
-// The shape of an input or output in symbols; NULL: it has none.
+// The shape of an input or output in symbols; NULL: it has none. Held outputs are behind the others.
 const Shape *host_open_shape(const HostEmit *e, bool is_output, uint32_t slot);
 void host_emit_symbol_header(const HostEmit *e, Str *out);
 void host_emit_symbol_prototypes(const HostEmit *e, Str *out);
@@ -91,6 +125,7 @@ typedef struct HostGpu {
     uint32_t max_args, depth; // of all steps; of loops
     uint32_t max_steps;       // of a plan
     uint64_t memory_bytes;    // of the device, for one context
+    uint64_t record_bytes;    // of what the host's state block has of the device, behind all else
     uint64_t experts;         // where slots of experts begin
     uint64_t cells;           // behind them: where the cells of loops begin
     uint64_t maps[PLAN_MAX_BUCKETS]; // behind them: where the tensor maps of each plan do
@@ -105,6 +140,7 @@ typedef struct GpuHost {
     const char *runtime;   // prefix of the functions of its file of runtime-lite
     const char *extension; // of the file with the kernels' text
     const char *move;      // C: rlx_device.move
+    bool queues;           // rlx_device.queues, of models without layers of experts
     const char *kernels;   // of the runtime's own, or NULL
     const char *const *loops; // lines: kernels that go around loops, or NULL
 } GpuHost;
@@ -140,7 +176,8 @@ const char *host_string_literal(Arena *a, const char *text);
 uint64_t host_region_base(const Plan *p, Region r);
 // The flags of the params in the state block, one byte each: 0 never set, 1 set since the last run, 2 set and
 // prepared for runs. Plans for several sizes: 2 set before some run, and behind the flags a mark for every
-// preparation (Plan.prepare_mark), which says whether it was made since.
+// preparation (Plan.prepare_mark), which says whether it was made since. With a GPU the host has the flags
+// and the marks, and the device what was prepared.
 uint64_t host_flags_offset(const Plan *p);
 // Bytes of the state block: states, params, their flags, and what is prepared of them. The last have no
 // initial bytes.
@@ -150,6 +187,7 @@ uint64_t host_initial_bytes(const Plan *p);
 unsigned long long host_arena_bytes(const HostEmit *e);
 unsigned long long host_whole_state_bytes(const HostEmit *e);
 // Where the weights of the fallback begin behind those of the device, and where both end.
+uint64_t host_block_bytes(const HostEmit *e); // of one side
 uint64_t host_fallback_weights(const HostEmit *e);
 uint64_t host_weight_bytes(const HostEmit *e);
 

@@ -40,6 +40,11 @@ static bool has_look(const HostEmit *e)
     return has_whole_api(e) || e->options->has_profile || has_gpu(e);
 }
 
+static bool has_tables(const HostEmit *e)
+{
+    return e->options->has_tables;
+}
+
 static bool has_gpu_moe(const HostEmit *e)
 {
     return has_gpu(e) && host_has_moe(e);
@@ -63,20 +68,29 @@ static bool has_metal(const HostEmit *e)
 static const RuntimePart parts[] = {
     {"rlx_types.h", types_text, NULL},
     {"rlx.h", runtime_text, NULL},
+    {"rlx_times.h", times_text, NULL},
+    {"rlx_run.h", run_text, NULL},
+    {"rlx_held.h", held_text, NULL},
+    {"rlx_calls.h", calls_text, NULL},
     {"rlx_values.h", values_text, NULL},
     {"rlx_symbols.h", symbols_text, has_symbols},
     {"rlx_moe.h", moe_text, host_has_moe},
     {"rlx_buckets.h", buckets_text, has_symbols},
     {"rlx_parallel.h", parallel_text, host_is_parallel},
     {"rlx_threads.h", threads_text, host_has_pool},
+    {"rlx_errors.h", errors_text, has_whole_api},
     {"rlx_runs.h", runs_text, has_whole_api},
+    {"rlx_devices.h", devices_text, has_whole_api},
+    {"rlx_links.h", links_text, has_whole_api},
     {"rlx_handles.h", handles_text, has_whole_api},
     {"rlx_look.h", look_text, has_look},
+    {"rlx_tables.h", tables_text, has_tables},
     {"rlx_typed.h", typed_text, has_whole_api},
     {"rlx_params.h", params_text, has_whole_api},
     {"rlx_gpu.h", gpu_text, has_gpu},
     {"rlx_moe_gpu.h", moe_gpu_text, has_gpu_moe},
     {"rlx_cuda_api.h", cuda_api_text, has_cuda},
+    {"rlx_cuda_devices.h", cuda_devices_text, has_cuda},
     {"rlx_cuda_graph.h", cuda_graph_text, has_cuda},
     {"rlx_cuda_nodes.h", cuda_nodes_text, has_cuda},
     {"rlx_cuda.h", cuda_text, has_cuda},
@@ -95,6 +109,11 @@ bool host_runtime_part(uint32_t i, HostText *out)
         return false;
     *out = (HostText){parts[i].file, parts[i].text};
     return true;
+}
+
+HostText host_stubs(void)
+{
+    return (HostText){"rlx_stubs.h", stubs_text};
 }
 
 // A part that is pasted finds the others above it.

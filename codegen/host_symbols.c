@@ -13,7 +13,12 @@ static const GraphSymbols *symbols_of(const HostEmit *e)
 const Shape *host_open_shape(const HostEmit *e, bool is_output, uint32_t slot)
 {
     const GraphSymbols *s = symbols_of(e);
-    return s == NULL ? NULL : is_output ? s->outputs[slot] : s->inputs[slot];
+    const uint32_t n = e->plan->outputs.len;
+    if (s == NULL)
+        return NULL;
+    if (is_output && slot >= n)
+        return s->states[host_held_state(e, slot - n)];
+    return is_output ? s->outputs[slot] : s->inputs[slot];
 }
 
 static uint64_t page_offset(const HostEmit *e)
@@ -145,7 +150,7 @@ void host_emit_symbol_header(const HostEmit *e, Str *out)
     str_add(out, "\n// Sizes of inputs and outputs that depend on them.\n");
     for (uint32_t i = 0; i < e->plan->inputs.len; i++)
         for_axes(e, false, i, print_macro, out);
-    for (uint32_t i = 0; i < e->plan->outputs.len; i++)
+    for (uint32_t i = 0; i < e->plan->outputs.len + host_n_held(e); i++)
         for_axes(e, true, i, print_macro, out);
 }
 
@@ -194,7 +199,7 @@ const char *host_emit_symbols(const HostEmit *e, Str *out)
                "    (void)is_output;\n    (void)slot;\n    (void)shape;\n",
                e->side, s->n, (unsigned long long)page_offset(e));
     print_shapes(e, false, e->plan->inputs.len, out);
-    print_shapes(e, true, e->plan->outputs.len, out);
+    print_shapes(e, true, e->plan->outputs.len + host_n_held(e), out);
     str_printf(out, "}\n\nstatic const rlx_symbol symbol_list%s[] = {\n", e->side);
     for (uint32_t i = 0; i < s->n; i++)
         str_printf(out, "    {%s, %lld, %lld, %lld, %lld},\n",

@@ -113,6 +113,8 @@ struct Target {
     bool params_first;     // parameters are declared before the signature, not in it (GLSL)
     const char *param_prefix; // of names of parameters
     const char *restrict_word;
+    const char *custom_function; // $0 = name, $1 = parameters: of the text of a custom op
+    const char *custom_read, *custom_written; // $0 = storage type, $1 = name; NULL: parameters are macros
     const GroupSpell *group;           // NULL: there are no groups
     const char *thread_id;             // number of the thread in the grid; NULL: parallel loops are loops
     const char *array;                 // $0 = element type, $1 = name, $2 = elements

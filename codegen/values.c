@@ -63,7 +63,8 @@ static void find_writes(const Kernel *k, Value *v, Arena *a)
         for (uint32_t i = 0; n->kind == KI_device && k_device_operand(k, n, i) != 0; i++)
             next[k_device_operand(k, n, i)] = r;
         // Other threads may have written anything before a barrier, and device functions may be one.
-        for (uint32_t i = 0; (n->kind == KI_barrier || n->kind == KI_device) && i <= k->params.len; i++)
+        const bool is_call = n->kind == KI_device || n->kind == KI_custom;
+        for (uint32_t i = 0; (n->kind == KI_barrier || is_call) && i <= k->params.len; i++)
             next_store[i] = r;
         for (KRef s = 1; n->kind == KI_barrier && s < r; s++)
             if (k_inst(k, s)->kind == KI_array && k_inst(k, s)->flags == KARRAY_SHARED)
@@ -174,6 +175,8 @@ bool *values_used_params(const Kernel *k, const Value *v, Arena *a)
         const bool is_wide = n->kind == KI_fetch || n->kind == KI_put || n->kind == KI_address;
         if (n->kind == KI_store || is_wide || is_matrix || (n->kind == KI_load && v[r].n_uses))
             used[n->imm] = true;
+        for (uint32_t i = 0; n->kind == KI_custom && i < k->params.len; i++)
+            used[i] = true;
         if (n->kind == KI_point)
             used[n->imm] = used[k->params.data[n->imm].table - 1] = true;
     }

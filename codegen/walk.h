@@ -43,12 +43,16 @@ const char *walk_params(Walk *w);
 void walk_places(Walk *w);
 void walk_line(Walk *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+// The function with the text of a custom op, where the kernel has one; a call of it.
+void walk_custom_function(Walk *w);
+void walk_custom_call(Walk *w, const KInst *n);
+
 // Index of a loop in the grid, or -1 for a plain one.
 int walk_grid_place(const Walk *w, KRef r);
 void walk_grid_loop(Walk *w, KRef r, uint32_t place);
 // Declares all that the threads of a group share.
 void walk_shared(Walk *w);
-// False: it is no statement of group kernels.
+// False: it is no statement of group kernels, and none of custom ops.
 bool walk_group_inst(Walk *w, KRef r);
 
 #endif

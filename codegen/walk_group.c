@@ -348,6 +348,9 @@ bool walk_group_inst(Walk *w, KRef r)
     case KI_team:
         print_team(w, r);
         return true;
+    case KI_custom:
+        walk_custom_call(w, n);
+        return true;
     default:
         return false;
     }

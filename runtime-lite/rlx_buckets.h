@@ -38,7 +38,8 @@ static inline rlx_status rlx_set_active_extent(rlx_ctx *ctx, uint32_t slot, int6
     model = actual > upper || upper > ctx->model->symbols->list[slot].max ? NULL
                                                                           : rlx_variant(ctx, slot, &upper, 1);
     if (model == NULL)
-        return RLX_ERR_RANGE;
+        return rlx_fail_bucket(ctx, slot, upper);
+    rlx_leave_variant(ctx, model);
     memcpy(ctx->state + model->symbols->offset + slot * sizeof actual, &actual, sizeof actual);
     for (i = 0; model->buckets != NULL && i < model->buckets->n_symbols; i++)
         if (model->buckets->symbols[i].slot == slot)
@@ -56,13 +57,14 @@ static inline rlx_status rlx_check_padded(const rlx_ctx *ctx, const int64_t *siz
     uint32_t i;
     if (ctx == NULL || ctx->model == NULL || (sizes == NULL && n != 0) ||
         (inputs == NULL && ctx->model->n_inputs != 0) || (outputs == NULL && ctx->model->n_outputs != 0))
-        return RLX_ERR_NULL;
+        return rlx_fail_null(ctx);
     for (i = 0; i < ctx->model->n_inputs; i++)
         if (inputs[i] == NULL)
-            return RLX_ERR_NULL;
+            return rlx_fail(ctx, RLX_ERR_NULL, RLX_ABOUT_INPUT, ctx->model->inputs[i].name, 0, 0);
     if (n > RLX_PADDED_SYMBOLS)
-        return RLX_ERR_SYMBOL;
-    return rlx_missing_param(ctx) != NULL ? RLX_ERR_PARAM : RLX_OK;
+        return rlx_fail(ctx, RLX_ERR_SYMBOL, RLX_ABOUT_SYMBOL, NULL, (int64_t)RLX_PADDED_SYMBOLS,
+                        (int64_t)n - 1);
+    return rlx_check_params(ctx);
 }
 
 // One run at these sizes (as rlx_set_symbols has them, at most RLX_PADDED_SYMBOLS), which stay set: inputs[i]

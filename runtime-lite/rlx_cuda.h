@@ -3,54 +3,22 @@
 // made: nothing is linked. Pasted behind rlx_cuda_nodes.h for --target cuda.
 //
 // A context has a module, a stream and one block of device memory of its own, on the first device of the
-// process (CUDA_VISIBLE_DEVICES), in its primary context. Contexts may be used by any thread, one at a time,
-// but not by the children of a process that has loaded the driver.
+// process (CUDA_VISIBLE_DEVICES) or another one (rlx_init_on), in its primary context. Contexts may be used
+// by any thread, one at a time, but not by the children of a process that has loaded the driver.
 #ifndef RLX_CUDA_H
 #define RLX_CUDA_H
 
+#include "rlx_cuda_devices.h"
 #include "rlx_cuda_nodes.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-// Kinds of images: PTX, or a cubin for compute capability major * 10 + minor, RLX_CUDA_EXACT: for no other.
-#define RLX_CUDA_PTX   0u
-#define RLX_CUDA_EXACT 0x1000u
-// RLX_CUDA_LOOPS more: kernels that go around loops, for drivers that know these (12.4).
-#define RLX_CUDA_LOOPS 0x2000u
-
 // A byte for memory that nobody has written. No result depends on it: tests have 255 there, which is NaN.
 #ifndef RLX_CUDA_FILL
 #define RLX_CUDA_FILL 0
 #endif
-
-// --- contexts ------------------------------------------------------------------------------------
-
-// The image that suits a device best: its own, then the newest of its generation, then PTX. NULL: none does.
-// of: 0, or RLX_CUDA_LOOPS.
-static inline const rlx_gpu_image *rlx_cuda_image(const rlx_gpu_program *p, uint32_t of, int major, int minor)
-{
-    const rlx_gpu_image *best = NULL;
-    const uint32_t own = (uint32_t)(major * 10 + minor), ptx = RLX_CUDA_PTX | of;
-    uint32_t i;
-    for (i = 0; i < p->n_images; i++) {
-        const rlx_gpu_image *const m = &p->images[i];
-        const uint32_t arch = m->kind & (RLX_CUDA_EXACT - 1u);
-        if ((m->kind & RLX_CUDA_LOOPS) != of)
-            continue;
-        if (m->kind == ptx) {
-            best = best == NULL ? m : best;
-            continue;
-        }
-        if ((m->kind & RLX_CUDA_EXACT) != 0 ? arch != own : arch / 10u != own / 10u || arch > own)
-            continue;
-        if (best == NULL || best->kind == ptx || (best->kind & (RLX_CUDA_EXACT - 1u)) < arch ||
-            (m->kind & RLX_CUDA_EXACT) != 0)
-            best = m;
-    }
-    return best;
-}
 
 // --- tensor maps ---------------------------------------------------------------------------------
 
@@ -127,6 +95,12 @@ static inline void rlx_cuda_end(rlx_cuda *c)
         c->api.event_destroy(c->begun);
     if (c->ended != NULL)
         c->api.event_destroy(c->ended);
+    if (c->used[0] != NULL)
+        c->api.event_destroy(c->used[0]);
+    if (c->used[1] != NULL)
+        c->api.event_destroy(c->used[1]);
+    if (c->stage != NULL)
+        c->api.release_pinned(c->stage);
     if (c->pinned != NULL)
         c->api.unpin(c->pinned);
     if (c->memory != 0)
@@ -157,14 +131,14 @@ static inline void rlx_cuda_find_loops(rlx_cuda *c, const rlx_gpu_image *image)
     c->loops = NULL;
 }
 
-// A device and its context, which is current afterwards.
-static inline rlx_status rlx_cuda_begin(rlx_cuda *c, const rlx_gpu_program *p)
+// The device of that number and its context, which is current afterwards.
+static inline rlx_status rlx_cuda_begin(rlx_cuda *c, const rlx_gpu_program *p, uint32_t ordinal)
 {
     int major = 0, minor = 0, shared = 0;
     const rlx_gpu_image *image;
     c->library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (c->library == NULL || rlx_cuda_find(&c->api, c->library) != RLX_OK || c->api.init(0) != 0 ||
-        c->api.device_get(&c->device, 0) != 0 || c->api.attribute(&major, 75, c->device) != 0 ||
+        c->api.device_get(&c->device, (int)ordinal) != 0 || c->api.attribute(&major, 75, c->device) != 0 ||
         c->api.attribute(&minor, 76, c->device) != 0 ||
         c->api.attribute(&shared, 97, c->device) != 0)
         return RLX_ERR_NO_DEVICE;
@@ -210,7 +184,8 @@ static inline rlx_status rlx_cuda_fill(rlx_cuda *c, const rlx_model *model, cons
         c->api.fill(c->memory + filled, RLX_CUDA_FILL, (size_t)(p->state - filled), c->stream) != 0)
         return RLX_ERR_DEVICE;
     if (model->weight_bytes != 0 &&
-        c->api.write(c->memory + p->weights, weights, model->weight_bytes, c->stream) != 0)
+        c->api.write(c->memory + p->weights, weights, model->weight_bytes - model->weights_seal,
+                     c->stream) != 0)
         return RLX_ERR_DEVICE;
     for (i = 0; i < c->n_variants; i++) {
         const rlx_model *const m = model->buckets != NULL ? model->buckets->models[i] : model;
@@ -232,10 +207,30 @@ static inline void rlx_cuda_find_copier(rlx_cuda *c, const rlx_model *model)
         c->copier = NULL;
 }
 
+// Memory for two sets of inputs (rlx_cuda.stage).
+static inline void rlx_cuda_make_stage(rlx_cuda *c, const rlx_model *model)
+{
+    enum { SHARED_BY_CONTEXTS = 1, SEEN_BY_DEVICE = 2 };
+    const rlx_model *const m = model->buckets != NULL ? model->buckets->models[c->n_variants - 1u] : model;
+    size_t bytes = m->symbols != NULL ? m->symbols->n * sizeof(int64_t) : 0;
+    void *memory = NULL;
+    uint32_t i;
+    for (i = 0; i < m->n_inputs; i++)
+        if (m->inputs[i].offset + m->inputs[i].bytes > bytes)
+            bytes = m->inputs[i].offset + m->inputs[i].bytes;
+    bytes = (bytes + RLX_ALIGNMENT) / RLX_ALIGNMENT * RLX_ALIGNMENT;
+    bytes = bytes < RLX_CUDA_STAGE + RLX_GPU_WASTE ? bytes : RLX_CUDA_STAGE + RLX_GPU_WASTE;
+    if (c->api.event_create(&c->used[0], 2u) != 0 || c->api.event_create(&c->used[1], 2u) != 0 ||
+        c->api.alloc_pinned(&memory, 2u * bytes, SHARED_BY_CONTEXTS | SEEN_BY_DEVICE) != 0)
+        return;
+    c->stage = (unsigned char *)memory;
+    c->stage_bytes = bytes;
+}
+
 // The arena block is pinned, so that copies from and to it need no time of the host. Where the system does
 // not let it, they are as right, but slower.
 static inline rlx_status rlx_cuda_open(const rlx_model *model, unsigned char *arena, unsigned char *record,
-                                       const void *weights)
+                                       const void *weights, uint32_t ordinal)
 {
     const rlx_gpu_program *const p = rlx_gpu_program_of(model);
     rlx_cuda c;
@@ -246,7 +241,7 @@ static inline rlx_status rlx_cuda_open(const rlx_model *model, unsigned char *ar
     c.program = p;
     c.n_variants = model->buckets != NULL ? model->buckets->n : 1u;
     c.n_sets = c.n_variants * (1u + model->n_sets) <= RLX_GPU_MAX_GRAPHS ? model->n_sets : 0u;
-    status = rlx_cuda_begin(&c, p);
+    status = rlx_cuda_begin(&c, p, ordinal);
     if (status == RLX_OK)
         status = rlx_cuda_fill(&c, model, p, weights);
     if (status != RLX_OK) {
@@ -256,6 +251,7 @@ static inline rlx_status rlx_cuda_open(const rlx_model *model, unsigned char *ar
     if (model->arena_bytes != 0 && c.api.pin(arena, model->arena_bytes, 0) == 0)
         c.pinned = arena;
     rlx_cuda_find_copier(&c, model);
+    rlx_cuda_make_stage(&c, model);
     for (i = 0; i < p->n_functions; i++) // they were all found before
         c.api.function(&rlx_cuda_functions(record)[i], c.module, p->functions[i]);
     memcpy(record, &c, sizeof c);
@@ -350,6 +346,84 @@ static inline rlx_cuda_exec *rlx_cuda_graph_of(const rlx_ctx *ctx, rlx_cuda *c)
     return x->exec != NULL ? x : NULL;
 }
 
+// Where the device fails while queued runs are under way, the first of them is the one.
+static inline rlx_status rlx_cuda_blame(rlx_ctx *ctx, const rlx_cuda *c, int code)
+{
+    if (code != 0 && c->n_queued != 0 && ctx->pending == RLX_OK) {
+        ctx->pending = RLX_ERR_DEVICE;
+        ctx->failed_run = c->oldest;
+    }
+    return rlx_cuda_status(code);
+}
+
+// Bytes that a part has in a set.
+static inline size_t rlx_cuda_rounded(rlx_gpu_span s)
+{
+    return (s.end - s.begin + 15u) / 16u * 16u;
+}
+
+static inline unsigned char *rlx_cuda_set(const rlx_cuda *c)
+{
+    return c->stage + (size_t)c->turn * c->stage_bytes;
+}
+
+// All parts of the inputs into the set, or from there to the device. Where much that is not live lies between
+// them (is_waste) they lie in the set one behind the other, else as in the arena block from `begin` on.
+static inline rlx_status rlx_cuda_move_parts(const rlx_gpu_frame *f, rlx_cuda *c, int is_waste, size_t begin,
+                                             int is_there)
+{
+    const uint32_t n = rlx_gpu_parts(f->ctx->model, 0);
+    rlx_status status = RLX_OK;
+    size_t next = 0;
+    uint32_t i;
+    for (i = 0; i < n && status == RLX_OK; i++) {
+        const rlx_gpu_span s = rlx_gpu_part(f->ctx, 0, i);
+        unsigned char *const set = rlx_cuda_set(c) + (is_waste ? next : s.begin - begin);
+        if (s.begin == s.end)
+            continue;
+        if (is_there)
+            status = rlx_cuda_write(c, f->base[RLX_GPU_ARENA] + f->program->block + s.begin, set,
+                                    s.end - s.begin);
+        else
+            memcpy(set, f->ctx->arena + s.begin, s.end - s.begin);
+        next += rlx_cuda_rounded(s);
+    }
+    return status;
+}
+
+static inline int rlx_cuda_are_few(const rlx_gpu_frame *f, const rlx_cuda *c)
+{
+    const uint32_t n = rlx_gpu_parts(f->ctx->model, 0);
+    size_t live = 0;
+    uint32_t i;
+    for (i = 0; i < n; i++)
+        live += rlx_cuda_rounded(rlx_gpu_part(f->ctx, 0, i));
+    return c->stage != NULL && live <= RLX_CUDA_STAGE;
+}
+
+// The inputs of a run that is queued go to a set which no run before needs any more: of two runs that may be
+// under way, the first must have ended.
+static inline rlx_status rlx_cuda_put_aside(const rlx_gpu_frame *f, rlx_cuda *c)
+{
+    int is_waste = 0, code = 0;
+    size_t begin;
+    if (!rlx_cuda_are_few(f, c))
+        return RLX_OK;
+    rlx_gpu_set_page(f->ctx);
+    begin = rlx_gpu_whole(f->ctx, 0, &is_waste).begin;
+    if (c->n_queued != 0) // what is behind the last run is known when the next one comes
+        code = c->api.event_record(c->used[c->turn], c->stream);
+    c->turn = c->n_queued != 0 ? 1 - c->turn : 0;
+    if (code == 0 && c->n_queued == 2) {
+        code = c->api.event_wait(c->used[c->turn]);
+        c->oldest += code == 0;
+    }
+    if (code != 0)
+        return rlx_cuda_blame(f->ctx, c, code);
+    c->is_staged = 1;
+    return rlx_cuda_move_parts(f, c, is_waste, begin, 0);
+}
+
 // What the copies in the graph do. Those of runs in turn are not in it: others wait for them.
 static inline rlx_status rlx_cuda_aim_copies(const rlx_gpu_frame *f, rlx_cuda *c, int *is_given)
 {
@@ -359,12 +433,28 @@ static inline rlx_status rlx_cuda_aim_copies(const rlx_gpu_frame *f, rlx_cuda *c
         int is_waste = 0;
         rlx_gpu_span s = rlx_gpu_whole(f->ctx, way, &is_waste);
         const int is_in = c->launched->copy[way] != NULL && !c->in_turn && !is_waste;
+        unsigned char *host = NULL;
         if (!is_in)
             s.begin = s.end = 0;
-        status = rlx_cuda_aim(c, f->program, way, s);
+        else
+            host = way == 0 && c->is_staged ? rlx_cuda_set(c) : (unsigned char *)c->pinned + s.begin;
+        status = rlx_cuda_aim(c, f->program, way, s, host);
         *(way == 0 ? is_given : &c->is_fetched) = is_in;
     }
     return status;
+}
+
+// Inputs that the graph does not copy.
+static inline rlx_status rlx_cuda_give_inputs(const rlx_gpu_frame *f, rlx_cuda *c)
+{
+    int is_waste = 0;
+    rlx_gpu_span s;
+    if (!c->is_staged)
+        return rlx_gpu_give_inputs(f);
+    s = rlx_gpu_whole(f->ctx, 0, &is_waste);
+    return is_waste ? rlx_cuda_move_parts(f, c, 1, 0, 1)
+                    : rlx_cuda_write(c, f->base[RLX_GPU_ARENA] + f->program->block + s.begin, rlx_cuda_set(c),
+                                     s.end - s.begin);
 }
 
 static inline rlx_status rlx_cuda_begin_run(const rlx_gpu_frame *f, rlx_cuda *c)
@@ -378,13 +468,13 @@ static inline rlx_status rlx_cuda_begin_run(const rlx_gpu_frame *f, rlx_cuda *c)
     if (status == RLX_OK && is_given)
         rlx_gpu_set_page(f->ctx);
     else if (status == RLX_OK)
-        status = rlx_gpu_give_inputs(f);
+        status = rlx_cuda_give_inputs(f, c);
     if (status == RLX_OK && c->in_turn)
         status = rlx_cuda_status(c->api.event_record(c->taken, c->stream));
     return status == RLX_OK ? rlx_gpu_compute(f, c->launched != NULL ? rlx_cuda_launch_all : NULL) : status;
 }
 
-static inline rlx_status rlx_cuda_start(rlx_ctx *ctx, int in_turn)
+static inline rlx_status rlx_cuda_start(rlx_ctx *ctx, rlx_turn turn)
 {
     rlx_cuda *const c = rlx_cuda_of(ctx);
     void *before;
@@ -393,10 +483,18 @@ static inline rlx_status rlx_cuda_start(rlx_ctx *ctx, int in_turn)
     if (c->api.push(c->context) != 0)
         return RLX_ERR_DEVICE;
     f = rlx_cuda_frame(ctx, c);
-    c->in_turn = in_turn;
+    c->is_staged = 0;
     status = rlx_cuda_time(c, rlx_gpu_is_timed(ctx));
+    if (status == RLX_OK && turn == RLX_QUEUED)
+        status = rlx_cuda_put_aside(&f, c);
+    c->in_turn = turn != RLX_ALONE && !c->is_staged;
     if (status == RLX_OK)
         status = rlx_cuda_begin_run(&f, c);
+    if (status == RLX_OK && c->is_staged) {
+        c->oldest = c->n_queued == 0 ? ctx->committed : c->oldest;
+        c->n_queued = c->n_queued == 0 ? 1 : 2;
+    }
+    c->in_turn = c->in_turn && status == RLX_OK; // else there are no outputs to wait for, but all
     c->api.pop(&before);
     return status;
 }
@@ -415,6 +513,7 @@ static inline rlx_status rlx_cuda_fetch(rlx_ctx *ctx)
     status = rlx_gpu_take_outputs(&f);
     if (status == RLX_OK && c->in_turn)
         status = rlx_cuda_status(c->api.event_record(c->fetched, c->stream));
+    c->in_turn = c->in_turn && status == RLX_OK;
     c->api.pop(&before);
     return status;
 }
@@ -425,7 +524,10 @@ static inline rlx_status rlx_cuda_wait_for(rlx_ctx *ctx, rlx_awaited what, int *
     rlx_cuda *const c = rlx_cuda_of(ctx);
     void *const event = what == RLX_WAIT_INPUTS ? c->taken : c->fetched;
     void *before;
+    rlx_status status;
     int result;
+    if (what == RLX_WAIT_INPUTS && c->is_staged && is_done == NULL)
+        return RLX_OK;
     if (c->api.push(c->context) != 0)
         return RLX_ERR_DEVICE;
     if (is_done != NULL)
@@ -433,9 +535,13 @@ static inline rlx_status rlx_cuda_wait_for(rlx_ctx *ctx, rlx_awaited what, int *
     else
         result = c->in_turn ? c->api.event_wait(event) : c->api.stream_wait(c->stream);
     c->api.pop(&before);
-    if (is_done != NULL)
+    if (is_done != NULL) {
         *is_done = result != NOT_READY;
-    return rlx_cuda_status(is_done != NULL && result == NOT_READY ? 0 : result);
+        return rlx_cuda_status(result == NOT_READY ? 0 : result);
+    }
+    status = rlx_cuda_blame(ctx, c, result);
+    c->n_queued = 0;
+    return status;
 }
 
 #ifdef __cplusplus

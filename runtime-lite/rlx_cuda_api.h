@@ -47,6 +47,8 @@ typedef struct rlx_cuda_api {
     int (*graph_launch)(void *exec, void *stream);
     int (*pin)(void *memory, size_t bytes, unsigned flags);
     int (*unpin)(void *memory);
+    int (*alloc_pinned)(void **memory, size_t bytes, unsigned flags);
+    int (*release_pinned)(void *memory);
     int (*stream_ask)(void *stream);
     int (*event_create)(void **event, unsigned flags);
     int (*event_destroy)(void *event);
@@ -59,6 +61,9 @@ typedef struct rlx_cuda_api {
     int (*graph_set_copy)(void *exec, void *node, const void *copy, void *context);
     int (*graph_set_kernel)(void *exec, void *node, const void *params);
     int (*graph_enable)(void *exec, void *node, unsigned is_enabled);
+    int (*device_count)(int *count);
+    int (*device_name)(char *name, int bytes, int device);
+    int (*device_memory)(size_t *bytes, int device);
     // The last ones drivers before 12.3 do not have: NULL.
     int (*graph_programmatic)(void *graph, void *const *from, void *const *to, const void *data, size_t n);
     int (*graph_condition)(unsigned long long *handle, void *graph, void *context, unsigned value,
@@ -71,59 +76,67 @@ static inline rlx_status rlx_cuda_status(int result)
     return result == 0 ? RLX_OK : RLX_ERR_DEVICE;
 }
 
+// Their names, in that order.
+static const char *const rlx_cuda_names[] = {
+    "cuInit",
+    "cuDeviceGet",
+    "cuDeviceGetAttribute",
+    "cuDevicePrimaryCtxRetain",
+    "cuDevicePrimaryCtxRelease_v2",
+    "cuCtxPushCurrent_v2",
+    "cuCtxPopCurrent_v2",
+    "cuModuleLoadData",
+    "cuModuleUnload",
+    "cuModuleGetFunction",
+    "cuFuncSetAttribute",
+    "cuMemAlloc_v2",
+    "cuMemFree_v2",
+    "cuStreamCreate",
+    "cuStreamDestroy_v2",
+    "cuStreamSynchronize",
+    "cuMemcpyHtoDAsync_v2",
+    "cuMemcpyDtoHAsync_v2",
+    "cuMemcpyDtoDAsync_v2",
+    "cuMemsetD8Async",
+    "cuLaunchKernel",
+    "cuGraphCreate",
+    "cuGraphDestroy",
+    "cuGraphAddKernelNode_v2",
+    "cuGraphAddEmptyNode",
+    "cuGraphAddDependencies",
+    "cuGraphInstantiateWithFlags",
+    "cuGraphExecDestroy",
+    "cuGraphLaunch",
+    "cuMemHostRegister_v2",
+    "cuMemHostUnregister",
+    "cuMemHostAlloc",
+    "cuMemFreeHost",
+    "cuStreamQuery",
+    "cuEventCreate",
+    "cuEventDestroy_v2",
+    "cuEventRecord",
+    "cuEventSynchronize",
+    "cuEventQuery",
+    "cuEventElapsedTime",
+    "cuGraphAddMemcpyNode",
+    "cuGraphExecMemcpyNodeSetParams",
+    "cuGraphExecKernelNodeSetParams_v2",
+    "cuGraphNodeSetEnabled",
+    "cuDeviceGetCount",
+    "cuDeviceGetName",
+    "cuDeviceTotalMem_v2",
+    "cuGraphAddDependencies_v2",
+    "cuGraphConditionalHandleCreate",
+    "cuGraphAddNode"};
+
 // Fills the table. A function pointer cannot be cast from what dlsym gives in C99: its bytes are copied.
 static inline rlx_status rlx_cuda_find(rlx_cuda_api *api, void *library)
 {
-    static const char *const names[] = {"cuInit",
-                                        "cuDeviceGet",
-                                        "cuDeviceGetAttribute",
-                                        "cuDevicePrimaryCtxRetain",
-                                        "cuDevicePrimaryCtxRelease_v2",
-                                        "cuCtxPushCurrent_v2",
-                                        "cuCtxPopCurrent_v2",
-                                        "cuModuleLoadData",
-                                        "cuModuleUnload",
-                                        "cuModuleGetFunction",
-                                        "cuFuncSetAttribute",
-                                        "cuMemAlloc_v2",
-                                        "cuMemFree_v2",
-                                        "cuStreamCreate",
-                                        "cuStreamDestroy_v2",
-                                        "cuStreamSynchronize",
-                                        "cuMemcpyHtoDAsync_v2",
-                                        "cuMemcpyDtoHAsync_v2",
-                                        "cuMemcpyDtoDAsync_v2",
-                                        "cuMemsetD8Async",
-                                        "cuLaunchKernel",
-                                        "cuGraphCreate",
-                                        "cuGraphDestroy",
-                                        "cuGraphAddKernelNode_v2",
-                                        "cuGraphAddEmptyNode",
-                                        "cuGraphAddDependencies",
-                                        "cuGraphInstantiateWithFlags",
-                                        "cuGraphExecDestroy",
-                                        "cuGraphLaunch",
-                                        "cuMemHostRegister_v2",
-                                        "cuMemHostUnregister",
-                                        "cuStreamQuery",
-                                        "cuEventCreate",
-                                        "cuEventDestroy_v2",
-                                        "cuEventRecord",
-                                        "cuEventSynchronize",
-                                        "cuEventQuery",
-                                        "cuEventElapsedTime",
-                                        "cuGraphAddMemcpyNode",
-                                        "cuGraphExecMemcpyNodeSetParams",
-                                        "cuGraphExecKernelNodeSetParams_v2",
-                                        "cuGraphNodeSetEnabled",
-                                        "cuGraphAddDependencies_v2",
-                                        "cuGraphConditionalHandleCreate",
-                                        "cuGraphAddNode"};
-    const size_t n = sizeof names / sizeof *names, needed = n - 3;
+    const size_t n = sizeof rlx_cuda_names / sizeof *rlx_cuda_names, needed = n - 3;
     unsigned char *const table = (unsigned char *)api;
     size_t i;
     for (i = 0; i < n; i++) {
-        void *const found = dlsym(library, names[i]);
+        void *const found = dlsym(library, rlx_cuda_names[i]);
         if (found == NULL && i < needed)
             return RLX_ERR_NO_DEVICE;
         memcpy(table + i * sizeof found, &found, sizeof found);

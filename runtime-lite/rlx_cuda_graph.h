@@ -16,6 +16,7 @@ typedef struct rlx_cuda_exec {
     void *exec, *graph;
     void *copy[2];        // nodes: of what goes to the device, of what comes from there; or NULL
     rlx_gpu_span span[2]; // what they copy; when it is empty, they do nothing
+    const void *from;     // what goes to the device comes from here: the arena block, or a set of inputs
 } rlx_cuda_exec;
 
 // The record in the state block.
@@ -38,6 +39,15 @@ typedef struct rlx_cuda {
     int is_programmatic; // kernels wait themselves for those before (rlx_wait), so they may begin earlier
     rlx_cuda_exec *launched; // by the last run, or NULL
     int is_fetched;          // it has brought the outputs as well
+    // Two sets of inputs of runs in a queue, side by side in pinned memory, and what is behind the last run
+    // that needs each; NULL: there is no such memory. In set `turn` are those of the last run that was
+    // queued; is_staged: it is the last run of all.
+    unsigned char *stage;
+    size_t stage_bytes; // of a set
+    void *used[2];
+    int turn, is_staged;
+    int n_queued;    // runs with a set that may be under way
+    uint64_t oldest; // of these: number of its commit
     void *pinned; // the arena block of the host, where the driver has taken it; or NULL
     void *loops;                             // the module that goes around loops, or NULL: the host does
     void *loop_begin, *loop_next, *loop_clear; // its kernels
@@ -227,12 +237,11 @@ static inline const rlx_gpu_driver *rlx_cuda_driver(void)
 
 // --- copies --------------------------------------------------------------------------------------
 
-// The copy of part of the arena block.
+// The copy of part of the arena block. host: where it is, or what has its bytes instead.
 static inline rlx_cuda_copy rlx_cuda_copy_of(const rlx_cuda *c, const rlx_gpu_program *p, int is_out,
-                                             rlx_gpu_span s)
+                                             rlx_gpu_span s, void *host)
 {
     enum { HOST = 1, DEVICE = 2 };
-    unsigned char *const host = (unsigned char *)c->pinned + s.begin;
     const unsigned long long device = c->memory + p->block + s.begin;
     rlx_cuda_copy copy;
     memset(&copy, 0, sizeof copy);
@@ -256,10 +265,10 @@ typedef struct rlx_cuda_copier {
 } rlx_cuda_copier;
 
 static inline void rlx_cuda_copier_of(const rlx_cuda *c, const rlx_gpu_program *p, int is_out, rlx_gpu_span s,
-                                      rlx_cuda_copier *l)
+                                      void *at, rlx_cuda_copier *l)
 {
     enum { THREADS = 256, WORD = 16 };
-    const uint64_t host = (uint64_t)(uintptr_t)c->pinned + s.begin;
+    const uint64_t host = (uint64_t)(uintptr_t)at;
     const uint64_t device = c->memory + p->block + s.begin;
     const size_t n = s.end - s.begin, words = n / WORD + n % WORD;
     memset(l, 0, sizeof *l);
@@ -271,28 +280,32 @@ static inline void rlx_cuda_copier_of(const rlx_cuda *c, const rlx_gpu_program *
     rlx_cuda_set_node(&l->node, c->copier, (unsigned)((words + THREADS - 1u) / THREADS), THREADS, l->extra);
 }
 
-// The node copies these bytes from now on; none: it does nothing.
-static inline rlx_status rlx_cuda_aim(rlx_cuda *c, const rlx_gpu_program *p, int is_out, rlx_gpu_span s)
+// The node copies these bytes from now on; none: it does nothing. host: as above.
+static inline rlx_status rlx_cuda_aim(rlx_cuda *c, const rlx_gpu_program *p, int is_out, rlx_gpu_span s,
+                                      void *host)
 {
     rlx_cuda_exec *const x = c->launched;
     const rlx_gpu_span now = x->span[is_out];
+    const int is_same = is_out || s.begin == s.end || x->from == host;
     const int is_on = now.begin != now.end, becomes_on = s.begin != s.end;
     rlx_cuda_copier copier;
     rlx_cuda_copy copy;
     int code = 0;
-    if (x->copy[is_out] == NULL || (now.begin == s.begin && now.end == s.end))
+    if (x->copy[is_out] == NULL || (now.begin == s.begin && now.end == s.end && is_same))
         return RLX_OK;
     if (becomes_on && c->copier != NULL) {
-        rlx_cuda_copier_of(c, p, is_out, s, &copier);
+        rlx_cuda_copier_of(c, p, is_out, s, host, &copier);
         code = c->api.graph_set_kernel(x->exec, x->copy[is_out], &copier.node);
     } else if (becomes_on) {
-        copy = rlx_cuda_copy_of(c, p, is_out, s);
+        copy = rlx_cuda_copy_of(c, p, is_out, s, host);
         code = c->api.graph_set_copy(x->exec, x->copy[is_out], &copy, c->context);
     }
     if (code == 0 && is_on != becomes_on)
         code = c->api.graph_enable(x->exec, x->copy[is_out], (unsigned)becomes_on);
     if (code == 0)
         x->span[is_out] = s;
+    if (code == 0 && becomes_on && !is_out)
+        x->from = host;
     return rlx_cuda_status(code);
 }
 

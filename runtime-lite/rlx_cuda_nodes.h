@@ -300,11 +300,12 @@ static inline rlx_status rlx_cuda_add_copy(rlx_cuda *c, const rlx_model *model, 
         return RLX_OK;
     all.end = model->arena_bytes;
     x->span[is_out] = all;
+    x->from = c->pinned;
     if (c->copier != NULL) {
-        rlx_cuda_copier_of(c, c->made_of, is_out, all, &copier);
+        rlx_cuda_copier_of(c, c->made_of, is_out, all, c->pinned, &copier);
         return rlx_cuda_status(c->api.graph_kernel(&x->copy[is_out], c->graph, NULL, 0, &copier.node));
     }
-    copy = rlx_cuda_copy_of(c, c->made_of, is_out, all);
+    copy = rlx_cuda_copy_of(c, c->made_of, is_out, all, c->pinned);
     return rlx_cuda_status(c->api.graph_copy(&x->copy[is_out], c->graph, NULL, 0, &copy, c->context));
 }
 
@@ -316,11 +317,11 @@ static inline rlx_status rlx_cuda_add_nodes(rlx_cuda *c, rlx_ctx *ctx, rlx_cuda_
     c->first = x->copy[0];
     c->is_first_early = 0;
     if (status == RLX_OK)
-        status = rlx_gpu_nodes(&f, 0, f.program->n_steps, rlx_cuda_link);
+        status = rlx_gpu_nodes(&f, f.program->n_prepare, f.program->n_steps, rlx_cuda_link);
     if (status == RLX_OK)
         status = rlx_cuda_add_copy(c, ctx->model, x, 1);
     return status == RLX_OK && x->copy[1] != NULL
-               ? rlx_cuda_link_last(c, 0, f.program->n_steps, x->copy[1])
+               ? rlx_cuda_link_last(c, f.program->n_prepare, f.program->n_steps, x->copy[1])
                : status;
 }
 

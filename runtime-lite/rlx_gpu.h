@@ -127,6 +127,7 @@ typedef struct rlx_gpu_program {
     uint32_t max_args;  // of a step
     uint32_t max_steps; // of all variants
     uint32_t n_steps;   // that are not in a loop: the first ones of the list
+    uint32_t n_prepare; // the first ones of these: what a run begins with when a parameter was set before it
     uint32_t n_checked; // the checks are tested after so many
     uint32_t split;     // a first part of so many is worth a submission of its own; 0: all at once
     const rlx_gpu_step *steps;
@@ -136,6 +137,8 @@ typedef struct rlx_gpu_program {
     const rlx_gpu_slot *slots;
     const rlx_gpu_clear *clears;
     const rlx_gpu_move *moves;
+    uint32_t n_marks, mark; // behind the flags of the parameters: one for each preparation of the variants,
+                            // and which is this one's; 0 marks: there is one variant
     uint32_t n_maps;
     const rlx_gpu_map *maps;
     uint64_t maps_at; // in the memory of the device
@@ -452,7 +455,7 @@ static inline rlx_status rlx_gpu_test_checks(const rlx_gpu_frame *f)
     }
     if (status == RLX_OK && m->n_checks != 0)
         status = f->driver->wait(f->self);
-    return status == RLX_OK && rlx_failed_check(f->ctx) != NULL ? RLX_ERR_VALUE : status;
+    return status == RLX_OK ? rlx_test_checks(f->ctx) : status;
 }
 
 // A frame of a run of the context's model. memory: the address of the device's memory; args: of the record.
@@ -480,12 +483,12 @@ static inline int rlx_gpu_is_straight(const rlx_model *model, int takes_loops)
 {
     const rlx_gpu_program *const p = rlx_gpu_program_of(model);
     uint32_t i;
-    for (i = 0; i < p->n_steps; i++) {
+    for (i = p->n_prepare; i < p->n_steps; i++) {
         const uint32_t loop = p->steps[i].loop;
         if ((loop != RLX_GPU_NONE && !takes_loops && !p->loops[loop].is_unrolled) || p->steps[i].layer != 0)
             return 0;
     }
-    return p->n_steps != 0 && model->n_checks == 0;
+    return p->n_steps != p->n_prepare && model->n_checks == 0;
 }
 
 // Steps of a straight model, or of a loop's body, as nodes of a graph. `node` is called behind each: its own
@@ -513,16 +516,39 @@ static inline int rlx_gpu_is_timed(const rlx_ctx *ctx)
     return rlx_times_kernels(ctx) && ctx->device_ns != NULL;
 }
 
+// What depends on parameters only is made before a run that finds one that was set (flag 1) since the last
+// time; such a run clears the marks of all variants.
+static inline rlx_status rlx_gpu_prepare(const rlx_gpu_frame *f)
+{
+    const rlx_gpu_program *const p = f->program;
+    const uint32_t n = f->ctx->model->n_params;
+    unsigned char *const flags = f->ctx->state + f->ctx->model->flags_offset, *const marks = flags + n;
+    const int is_set = n != 0 && memchr(flags, 1, n) != NULL;
+    rlx_status status;
+    if (p->n_marks != 0 && is_set) {
+        memset(flags, 2, n);
+        memset(marks, 0, p->n_marks);
+    }
+    if (p->n_prepare == 0 || (p->n_marks != 0 ? marks[p->mark] != 0 : !is_set))
+        return RLX_OK;
+    status = rlx_gpu_steps(f, 0, p->n_prepare);
+    if (status == RLX_OK && p->n_marks != 0)
+        marks[p->mark] = 1;
+    else if (status == RLX_OK)
+        memset(flags, 2, n);
+    return status;
+}
+
 // What comes between the copies of a run. launch_all: starts all launches of a straight model at once; or
 // NULL.
 static inline rlx_status rlx_gpu_compute(const rlx_gpu_frame *f, rlx_status (*launch_all)(void *self))
 {
     rlx_ctx *const ctx = f->ctx;
-    rlx_status status = RLX_OK;
-    if (launch_all != NULL)
+    rlx_status status = rlx_gpu_prepare(f);
+    if (status == RLX_OK && launch_all != NULL)
         return launch_all(f->self);
-    if (ctx->model->n_checks != 0) {
-        status = rlx_gpu_steps(f, 0, f->program->n_checked);
+    if (status == RLX_OK && ctx->model->n_checks != 0) {
+        status = rlx_gpu_steps(f, f->program->n_prepare, f->program->n_checked);
         status = status == RLX_OK ? rlx_gpu_test_checks(f) : status;
     }
     if (status == RLX_OK)
@@ -531,13 +557,13 @@ static inline rlx_status rlx_gpu_compute(const rlx_gpu_frame *f, rlx_status (*la
 }
 
 // One run in the pieces of an rlx_device, from the inputs to the outputs: what the generated code calls.
-static inline rlx_status rlx_gpu_run(rlx_ctx *ctx, rlx_status (*start)(rlx_ctx *ctx, int in_turn),
+static inline rlx_status rlx_gpu_run(rlx_ctx *ctx, rlx_status (*start)(rlx_ctx *ctx, rlx_turn turn),
                                      rlx_status (*fetch)(rlx_ctx *ctx),
                                      rlx_status (*wait)(rlx_ctx *ctx, rlx_awaited what, int *is_done))
 {
     const uint64_t begin = rlx_lap_begin(ctx->profile);
     uint64_t given;
-    rlx_status status = start(ctx, 0);
+    rlx_status status = start(ctx, RLX_ALONE);
     if (status == RLX_OK)
         status = fetch(ctx);
     given = rlx_lap_begin(ctx->profile);

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
 // runtime-lite: persistent handles, values that live across runs under a name: the parameters and the states
-// of a model, among them the inputs that --handle made so. Pasted behind rlx.h unless a model is compiled
-// with
-// --api core.
+// of a model, among them the inputs that --handle made so; and the handles that the program makes
+// (rlx_links.h). Pasted behind rlx.h unless a model is compiled with --api core.
 // A parameter has no value until it is bound (rlx_set_param is the same); a state begins with its initial
 // value and is set by every run.
 #ifndef RLX_HANDLES_H
 #define RLX_HANDLES_H
 
-#include "rlx.h"
+#include "rlx_links.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -36,31 +35,45 @@ static inline const rlx_tensor *rlx_find_handle(const rlx_ctx *ctx, const char *
 static inline int rlx_has_handle(const rlx_ctx *ctx, const char *name)
 {
     unsigned char *flag = NULL;
+    const rlx_handle *const own = rlx_own_handle(ctx, name);
+    if (own != NULL) {
+        rlx_settle(ctx);
+        return own->has_value;
+    }
     return rlx_find_handle(ctx, name, &flag) != NULL && (flag == NULL || *flag != 0);
 }
 
 // The memory of a handle, which never moves: dense, of its rlx_tensor's shape and type. NULL: no such handle.
 // A parameter may not be written through it: runs read what was made of it when it was set. Of a model on a
-// device it is a copy of the value, and writing there changes nothing.
+// device it is a copy of the value, and writing there changes nothing. Of a handle that the program has made
+// it is the program's memory.
 static inline void *rlx_handle_data(const rlx_ctx *ctx, const char *name)
 {
     const rlx_tensor *t = rlx_find_handle(ctx, name, NULL);
+    const rlx_handle *const own = rlx_own_handle(ctx, name);
+    if (own != NULL) {
+        rlx_settle(ctx);
+        return own->data;
+    }
     if (t == NULL || rlx_get_state(ctx, t->offset, t->bytes) != RLX_OK)
         return NULL;
     return ctx->state + t->offset;
 }
 
-// Gives a handle a value.
+// Gives a handle a value. One that the program has made takes it in the shape that its input or output has by
+// what the symbols are now.
 static inline rlx_status rlx_bind_handle(rlx_ctx *ctx, const char *name, const void *data, size_t bytes)
 {
     unsigned char *flag = NULL;
     const rlx_tensor *t = rlx_find_handle(ctx, name, &flag);
     if (ctx == NULL || name == NULL || data == NULL)
-        return RLX_ERR_NULL;
+        return rlx_fail_null(ctx);
+    if (rlx_own_handle(ctx, name) != NULL)
+        return rlx_bind_own(ctx, rlx_own_handle(ctx, name), data, bytes);
     if (t == NULL)
-        return RLX_ERR_HANDLE;
+        return rlx_fail(ctx, RLX_ERR_HANDLE, RLX_ABOUT_HANDLE, name, 0, 0);
     if (t->bytes != bytes)
-        return RLX_ERR_SIZE;
+        return rlx_fail_size(ctx, RLX_ABOUT_HANDLE, name, t->bytes, bytes);
     memcpy(ctx->state + t->offset, data, bytes);
     if (flag != NULL)
         *flag = 1;
@@ -72,26 +85,34 @@ static inline rlx_status rlx_read_handle(const rlx_ctx *ctx, const char *name, v
 {
     const rlx_tensor *t = rlx_find_handle(ctx, name, NULL);
     if (ctx == NULL || name == NULL || data == NULL)
-        return RLX_ERR_NULL;
+        return rlx_fail_null(ctx);
+    if (rlx_own_handle(ctx, name) != NULL)
+        return rlx_read_own(ctx, rlx_own_handle(ctx, name), data, bytes);
     if (t == NULL || !rlx_has_handle(ctx, name))
-        return RLX_ERR_HANDLE;
+        return rlx_fail(ctx, RLX_ERR_HANDLE, RLX_ABOUT_HANDLE, name, 0, t != NULL);
     if (t->bytes != bytes)
-        return RLX_ERR_SIZE;
+        return rlx_fail_size(ctx, RLX_ABOUT_HANDLE, name, t->bytes, bytes);
     if (rlx_get_state(ctx, t->offset, bytes) != RLX_OK)
         return RLX_ERR_DEVICE;
     memcpy(data, ctx->state + t->offset, bytes);
     return RLX_OK;
 }
 
-// A parameter loses its value, a state goes back to the initial one.
+// A parameter and a handle that the program has made lose their value, a state goes back to the initial one.
 static inline rlx_status rlx_clear_handle(rlx_ctx *ctx, const char *name)
 {
     unsigned char *flag = NULL;
     const rlx_tensor *t = rlx_find_handle(ctx, name, &flag);
+    rlx_handle *const own = rlx_own_handle(ctx, name);
     if (ctx == NULL || name == NULL)
-        return RLX_ERR_NULL;
+        return rlx_fail_null(ctx);
+    if (own != NULL) {
+        rlx_settle(ctx);
+        own->has_value = 0;
+        return RLX_OK;
+    }
     if (t == NULL)
-        return RLX_ERR_HANDLE;
+        return rlx_fail(ctx, RLX_ERR_HANDLE, RLX_ABOUT_HANDLE, name, 0, 0);
     if (flag != NULL)
         *flag = 0;
     else if (ctx->model->state_init != NULL)
@@ -101,31 +122,126 @@ static inline rlx_status rlx_clear_handle(rlx_ctx *ctx, const char *name)
     return rlx_put_state(ctx, t->offset, t->bytes);
 }
 
-// After a run: the handle takes the value of an output (of its size and type).
+// After a run: the handle takes the value of an output (of its size and type). Where sizes are open, or the
+// model computes one, the output is dense in the shape that it has now, and the handle has the largest one:
+// the elements within the sizes of the run go to their places in it, the others stay as they were.
 typedef struct rlx_feed {
     const char *handle;
     uint32_t output; // slot
 } rlx_feed;
 
-static inline rlx_status rlx_check_feed(const rlx_ctx *ctx, const rlx_feed *feed)
+// An output as it is copied into a handle: `n` pieces of so many bytes, the axes before `inner` apart.
+typedef struct rlx_pieces {
+    const rlx_tensor *to;
+    size_t n, bytes;
+    int inner;
+    int is_all; // nothing of the handle stays
+    int64_t shape[RLX_MAX_RANK];
+} rlx_pieces;
+
+// An output with the room that it has in the largest variant.
+static inline const rlx_tensor *rlx_largest_output(const rlx_model *m, uint32_t slot)
 {
-    const rlx_tensor *t = rlx_find_handle(ctx, feed->handle, NULL);
-    if (feed->handle == NULL)
-        return RLX_ERR_NULL;
-    if (t == NULL)
-        return RLX_ERR_HANDLE;
-    if (feed->output >= ctx->model->n_outputs)
-        return RLX_ERR_SLOT;
-    if (t->dtype != ctx->model->outputs[feed->output].dtype)
-        return RLX_ERR_DTYPE;
-    return t->bytes == ctx->model->outputs[feed->output].bytes ? RLX_OK : RLX_ERR_SIZE;
+    return &rlx_largest_variant(m)->outputs[slot];
 }
 
+// Where the shape of p cuts more than the first axis of some rows, the handle must have the output's shape.
+static inline rlx_status rlx_cut_pieces(const rlx_tensor *from, rlx_pieces *p)
+{
+    const rlx_tensor *const to = p->to;
+    const int has_shape = to->rank == from->rank && memcmp(to->shape, from->shape, sizeof to->shape) == 0;
+    int i, is_apart = 0;
+    p->n = 1;
+    p->inner = 0;
+    for (i = 0; i < from->rank; i++)
+        if (p->shape[i] != from->shape[i])
+            p->inner = i;
+    p->is_all = rlx_shape_bytes(from, p->shape) == to->bytes;
+    p->bytes = rlx_dtype_bytes(from->dtype);
+    for (i = 0; i < from->rank; i++) {
+        if (i < p->inner)
+            p->n *= (size_t)p->shape[i];
+        else
+            p->bytes *= (size_t)p->shape[i];
+        is_apart = is_apart || (i < p->inner && from->shape[i] > 1);
+    }
+    return is_apart && !has_shape ? RLX_ERR_SIZE : RLX_OK;
+}
+
+// The byte of the handle at which a piece begins.
+static inline size_t rlx_piece_at(const rlx_pieces *p, size_t piece)
+{
+    size_t at = 0, step = rlx_dtype_bytes(p->to->dtype);
+    int i;
+    for (i = p->to->rank - 1; p->inner != 0 && p->n > 1u && i >= 0; i--) {
+        if (i < p->inner) {
+            at += piece % (size_t)p->shape[i] * step;
+            piece /= (size_t)p->shape[i];
+        }
+        step *= (size_t)p->to->shape[i];
+    }
+    return at;
+}
+
+// Can the feed be done with the sizes of now? A size that the model computes is known after a run only: the
+// handle then must have the output's shape, which is enough for any.
+static inline rlx_status rlx_check_feed(const rlx_ctx *ctx, const rlx_feed *feed)
+{
+    const rlx_tensor *t = rlx_find_handle(ctx, feed->handle, NULL), *from;
+    const rlx_handle *const own = rlx_own_handle(ctx, feed->handle);
+    rlx_pieces p;
+    if (feed->handle == NULL)
+        return rlx_fail(ctx, RLX_ERR_NULL, RLX_ABOUT_HANDLE, NULL, 0, 0);
+    if (t == NULL && own == NULL)
+        return rlx_fail(ctx, RLX_ERR_HANDLE, RLX_ABOUT_HANDLE, feed->handle, 0, 0);
+    if (feed->output >= ctx->model->n_outputs)
+        return rlx_fail(ctx, RLX_ERR_SLOT, RLX_ABOUT_OUTPUT, NULL, (int64_t)ctx->model->n_outputs,
+                        (int64_t)feed->output);
+    from = rlx_largest_output(ctx->model, feed->output);
+    if (own != NULL)
+        return from->bytes <= own->room
+                   ? rlx_check_link(ctx, own, from)
+                   : rlx_fail_size(ctx, RLX_ABOUT_HANDLE, own->name, from->bytes, own->room);
+    if (t->dtype != from->dtype)
+        return rlx_fail(ctx, RLX_ERR_DTYPE, RLX_ABOUT_HANDLE, t->name, (int64_t)t->dtype,
+                        (int64_t)from->dtype);
+    if (t->bytes != from->bytes)
+        return rlx_fail_size(ctx, RLX_ABOUT_HANDLE, t->name, t->bytes, from->bytes);
+    p.to = t;
+    rlx_shape_now(ctx, 1, feed->output, p.shape);
+    if (ctx->model->output_sizes != NULL && ctx->model->output_sizes[feed->output] != (size_t)-1 &&
+        from->rank > 1)
+        p.shape[from->rank - 1] = -1; // any
+    return rlx_cut_pieces(from, &p) == RLX_OK
+               ? RLX_OK
+               : rlx_fail(ctx, RLX_ERR_SIZE, RLX_ABOUT_HANDLE, t->name, 0, -1);
+}
+
+static inline rlx_status rlx_copy_pieces(rlx_ctx *ctx, const rlx_pieces *p, uint32_t output)
+{
+    const rlx_device *const d = ctx->model->device;
+    const int is_there = d != NULL && d->move != NULL; // both are on the device
+    rlx_status status = RLX_OK;
+    size_t i;
+    if (!is_there && !p->is_all) // the device may know what stays better than the host
+        status = rlx_get_state(ctx, p->to->offset, p->to->bytes);
+    for (i = 0; status == RLX_OK && p->bytes != 0 && i < p->n; i++) {
+        const size_t to = p->to->offset + rlx_piece_at(p, i);
+        const size_t from = ctx->model->outputs[output].offset + i * p->bytes;
+        if (is_there)
+            status = d->move(ctx, to, from, p->bytes);
+        else
+            memcpy(ctx->state + to, ctx->arena + from, p->bytes);
+    }
+    return status == RLX_OK && !is_there ? rlx_put_state(ctx, p->to->offset, p->to->bytes) : status;
+}
+
+// The handle takes the value that the output has after a run: RLX_ERR_EARLY where none has ended well yet.
 static inline rlx_status rlx_feed_handle(rlx_ctx *ctx, const char *handle, uint32_t output)
 {
     rlx_feed feed;
     rlx_status status;
-    const rlx_tensor *t, *from;
+    rlx_pieces p;
     unsigned char *flag = NULL;
     feed.handle = handle;
     feed.output = output;
@@ -134,11 +250,15 @@ static inline rlx_status rlx_feed_handle(rlx_ctx *ctx, const char *handle, uint3
     status = rlx_check_feed(ctx, &feed);
     if (status != RLX_OK)
         return status;
-    from = &ctx->model->outputs[output];
-    if (ctx->model->device == NULL || ctx->model->device->move == NULL)
-        return rlx_bind_handle(ctx, handle, ctx->arena + from->offset, from->bytes);
-    t = rlx_find_handle(ctx, handle, &flag);
-    status = ctx->model->device->move(ctx, t->offset, from->offset, from->bytes);
+    if (ctx->has_run == 0)
+        return rlx_fail(ctx, RLX_ERR_EARLY, RLX_ABOUT_OUTPUT, ctx->model->outputs[output].name, 0, 0);
+    if (rlx_own_handle(ctx, handle) != NULL)
+        return rlx_take_output(ctx, rlx_own_handle(ctx, handle), output);
+    p.to = rlx_find_handle(ctx, handle, &flag);
+    rlx_output_shape(ctx, output, p.shape);
+    status = rlx_cut_pieces(rlx_largest_output(ctx->model, output), &p);
+    if (status == RLX_OK)
+        status = rlx_copy_pieces(ctx, &p, output);
     if (flag != NULL && status == RLX_OK)
         *flag = 1;
     return status;
@@ -151,7 +271,7 @@ static inline rlx_status rlx_run_feed(rlx_ctx *ctx, const rlx_feed *feeds, uint3
     uint32_t i;
     rlx_status status = RLX_OK;
     if (ctx == NULL || ctx->model == NULL || (feeds == NULL && n != 0))
-        return RLX_ERR_NULL;
+        return rlx_fail_null(ctx);
     for (i = 0; i < n && status == RLX_OK; i++)
         status = rlx_check_feed(ctx, &feeds[i]);
     if (status == RLX_OK)

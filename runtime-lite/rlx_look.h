@@ -4,7 +4,7 @@
 #ifndef RLX_LOOK_H
 #define RLX_LOOK_H
 
-#include "rlx.h"
+#include "rlx_run.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -33,9 +33,9 @@ static inline rlx_status rlx_set_profile(rlx_ctx *ctx, rlx_profile *profile)
     uint32_t i;
     if (ctx == NULL || ctx->model == NULL ||
         (profile != NULL && profile->clock == NULL))
-        return RLX_ERR_NULL;
+        return rlx_fail_null(ctx);
     if (!ctx->model->has_profile)
-        return RLX_ERR_VALUE;
+        return rlx_fail(ctx, RLX_ERR_VALUE, RLX_ABOUT_CALL, NULL, 0, 1);
     for (i = 0; profile != NULL && profile->ticks != NULL && i < ctx->model->n_kernels; i++)
         profile->ticks[i] = 0;
     if (profile != NULL)
@@ -54,9 +54,9 @@ static inline rlx_status rlx_set_device_times(rlx_ctx *ctx, double *ns, uint32_t
     if (ctx == NULL || ctx->model == NULL)
         return RLX_ERR_NULL;
     if (!ctx->model->has_profile)
-        return RLX_ERR_VALUE;
+        return rlx_fail(ctx, RLX_ERR_VALUE, RLX_ABOUT_CALL, NULL, 0, 1);
     if (ns != NULL ? n < ctx->model->n_kernels : n != 0)
-        return RLX_ERR_SIZE;
+        return rlx_fail_size(ctx, RLX_ABOUT_CALL, NULL, ctx->model->n_kernels, n);
     for (i = 0; ns != NULL && i < n; i++)
         ns[i] = 0;
     ctx->device_ns = ns;
@@ -110,6 +110,8 @@ static inline const rlx_tensor *rlx_find_value(const rlx_model *m, const char *n
         return &m->inputs[slot];
     if (in_state != NULL)
         *in_state = 1;
+    if ((slot = rlx_find(m->held, m->n_held, name)) >= 0)
+        return &m->held[slot];
     if ((slot = rlx_find(m->states, m->n_states, name)) >= 0)
         return &m->states[slot];
     slot = rlx_find(m->params, m->n_params, name);

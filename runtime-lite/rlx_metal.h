@@ -351,9 +351,8 @@ static inline rlx_status rlx_metal_check(const rlx_metal *r, const rlx_model *mo
     return RLX_OK;
 }
 
-static inline rlx_status rlx_metal_begin(rlx_metal *r)
+static inline rlx_status rlx_metal_find_device(rlx_metal *r)
 {
-    const rlx_metal_objc *const o = &r->objc;
     void *(*create)(void);
 #ifndef RLX_METAL_LIBRARY
     (void)dlopen(RLX_METAL_GRAPHICS, RTLD_NOW | RTLD_LOCAL);
@@ -362,8 +361,44 @@ static inline rlx_status rlx_metal_begin(rlx_metal *r)
     if (!rlx_metal_find(r->framework, "MTLCreateSystemDefaultDevice", &create))
         return RLX_ERR_NO_DEVICE;
     r->device = create();
-    if (r->device == NULL)
-        return RLX_ERR_NO_DEVICE;
+    return r->device != NULL ? RLX_OK : RLX_ERR_NO_DEVICE;
+}
+
+// The system's default device is the only one.
+static inline void rlx_metal_list(const rlx_model *model, rlx_device_info *list, uint32_t n, uint32_t *count)
+{
+    rlx_metal r;
+    void *pool, *name;
+    const char *text = "";
+    size_t i;
+    (void)model;
+    *count = 0;
+    memset(&r, 0, sizeof r);
+    if (rlx_metal_load(&r.objc) != RLX_OK)
+        return;
+    pool = r.objc.push();
+    *count = rlx_metal_find_device(&r) == RLX_OK;
+    if (*count != 0 && n != 0) {
+        memset(list, 0, sizeof *list);
+        name = rlx_metal_ask(&r.objc, r.device, RLX_METAL_NAME);
+        if (name != NULL)
+            text = (const char *)rlx_metal_ask(&r.objc, name, RLX_METAL_TEXT_OF);
+        for (i = 0; i + 1u < sizeof list->name && text[i] != '\0'; i++)
+            list->name[i] = text[i];
+        list->kind = RLX_DEVICE_INTEGRATED;
+        list->memory = rlx_metal_count(&r.objc, r.device, RLX_METAL_MAX_BYTES);
+        list->can_run = 1;
+    }
+    rlx_metal_release(&r.objc, r.device);
+    r.objc.pop(pool);
+}
+
+static inline rlx_status rlx_metal_begin(rlx_metal *r)
+{
+    const rlx_metal_objc *const o = &r->objc;
+    const rlx_status status = rlx_metal_find_device(r);
+    if (status != RLX_OK)
+        return status;
     r->queue = rlx_metal_ask(o, r->device, RLX_METAL_QUEUE);
     if (r->queue == NULL || rlx_metal_count(o, r->device, RLX_METAL_MAX_BYTES) < r->program->bytes)
         return RLX_ERR_DEVICE;
@@ -377,13 +412,14 @@ static inline rlx_status rlx_metal_begin(rlx_metal *r)
 
 // The record is written when nothing can fail any more; the kernels stand behind it already.
 static inline rlx_status rlx_metal_open(const rlx_model *model, unsigned char *arena, unsigned char *record,
-                                        const void *weights)
+                                        const void *weights, uint32_t ordinal)
 {
     rlx_metal r;
     void *pool;
     uint32_t n = 0;
     rlx_status status;
     (void)arena;
+    (void)ordinal;
     memset(&r, 0, sizeof r);
     r.program = rlx_gpu_program_of(model);
     status = rlx_metal_load(&r.objc);
@@ -403,7 +439,7 @@ static inline rlx_status rlx_metal_open(const rlx_model *model, unsigned char *a
     if (status != RLX_OK)
         return status;
     if (model->weight_bytes != 0)
-        memcpy(r.host + r.program->weights, weights, model->weight_bytes);
+        memcpy(r.host + r.program->weights, weights, model->weight_bytes - model->weights_seal);
     memcpy(record, &r, sizeof r);
     return RLX_OK;
 }
@@ -469,13 +505,13 @@ static inline rlx_status rlx_metal_take(rlx_ctx *ctx, rlx_metal *r)
 }
 
 // Inputs are taken before it returns, as the outputs of the run before.
-static inline rlx_status rlx_metal_start(rlx_ctx *ctx, int in_turn)
+static inline rlx_status rlx_metal_start(rlx_ctx *ctx, rlx_turn turn)
 {
     rlx_metal *const r = rlx_metal_of(ctx);
     void *const pool = r->objc.push();
     const rlx_gpu_frame f = rlx_metal_frame(ctx, r);
     rlx_status status = rlx_metal_take(ctx, r);
-    (void)in_turn;
+    (void)turn;
     r->seconds = 0;
     if (status == RLX_OK)
         status = rlx_gpu_give_inputs(&f);

@@ -55,6 +55,8 @@ enum {
     RLX_METAL_STATUS,
     RLX_METAL_BEGIN_TIME,
     RLX_METAL_END_TIME,
+    RLX_METAL_NAME,
+    RLX_METAL_TEXT_OF,
     RLX_METAL_SELECTORS
 };
 
@@ -173,7 +175,9 @@ static inline rlx_status rlx_metal_load(rlx_metal_objc *o)
                                                       "waitUntilCompleted",
                                                       "status",
                                                       "GPUStartTime",
-                                                      "GPUEndTime"};
+                                                      "GPUEndTime",
+                                                      "name",
+                                                      "UTF8String"};
     void *const library = dlopen(RLX_METAL_OBJC, RTLD_NOW | RTLD_LOCAL);
     int i;
     if (!rlx_metal_find(library, "objc_msgSend", &o->send) ||

@@ -14,6 +14,8 @@
 // A device (--target cuda ...) has the weights and the slots in its own memory. It reads resident experts
 // there, and with --moe-resident N the host copies the others to it, from the source, in the middle of each
 // run. Without, all are there: masks and sources count, and are not read.
+// Weights in blocks (block_grouped_matmul, affine_grouped_matmul) stay in the weights in either case: their
+// layers have masks, captures and statistics, in which experts are resident as the mask says, but no slots.
 // Masks, sources, slots and captures change no result by a single bit, only statistics and where weights are
 // read. Calls check everything; runs check nothing. All of this is kept in the state block: rlx_clone copies
 // it, so that a clone reads the same source and pool (give it a pool of its own before loading into it), and
@@ -55,6 +57,7 @@ typedef struct rlx_moe {
     size_t slot_bytes; // a multiple of RLX_ALIGNMENT
     size_t begin;      // of this model's experts, in the weights or in the source
     size_t pool;       // on a device with slots: where they are in its memory
+    uint64_t hash;     // with slots: the seal of the file of experts; `bytes` counts it
 } rlx_moe;
 
 typedef struct rlx_moe_stats {
@@ -63,9 +66,13 @@ typedef struct rlx_moe_stats {
     uint64_t rows;     // choices: tokens times experts per token, where all are valid
     uint64_t resident; // groups (experts with rows, in each run) that were read as resident
     uint64_t away;     // and the others
+    // The same by residency, of what was away: rows whose expert was, and tokens that went to one such
+    // expert at least. `rows - rows_away` choices, `tokens - tokens_away` tokens needed resident ones only.
+    uint64_t rows_away, tokens_away;
 } rlx_moe_stats;
 
-// What the state block has for all layers, and at the begin of a layer's page. Behind that come the bits of
+// What the state block has for all layers, and at the begin of a layer's page (64 bytes). Behind that come
+// the bits of
 // experts that are masked out, as many bits of scratch, the slots of experts (uint32_t, 1 + slot or 0), and
 // the captured choices (int32_t).
 typedef struct rlx_moe_head {
@@ -136,7 +143,7 @@ static inline int rlx_moe_is_resident(const rlx_ctx *ctx, const rlx_moe_layer *l
 {
     if ((rlx_moe_masked(ctx, l)[expert / 8u] >> (expert % 8u) & 1) != 0)
         return 0;
-    return ctx->model->moe->slots == 0 || rlx_moe_slot_of(ctx, l, expert) != 0;
+    return ctx->model->moe->slots == 0 || l->n_parts == 0 || rlx_moe_slot_of(ctx, l, expert) != 0;
 }
 
 // Writes the tables of a layer: where its products read each expert. A device reads none of the host's memory
@@ -185,26 +192,48 @@ static inline const unsigned char *rlx_moe_expert(const rlx_ctx *ctx, const rlx_
 // RLX_ERR_NULL: no context, or a model without experts; RLX_ERR_RANGE: no such layer.
 static inline rlx_status rlx_moe_find(const rlx_ctx *ctx, uint32_t layer)
 {
-    if (ctx == NULL || ctx->model == NULL || ctx->model->moe == NULL)
+    if (ctx == NULL || ctx->model == NULL)
         return RLX_ERR_NULL;
-    return layer < ctx->model->moe->n_layers ? RLX_OK : RLX_ERR_RANGE;
+    if (ctx->model->moe == NULL)
+        return rlx_fail(ctx, RLX_ERR_NULL, RLX_ABOUT_CALL, NULL, 0, 1);
+    return layer < ctx->model->moe->n_layers
+               ? RLX_OK
+               : rlx_fail(ctx, RLX_ERR_RANGE, RLX_ABOUT_LAYER, NULL, (int64_t)ctx->model->moe->n_layers - 1,
+                          (int64_t)layer);
 }
 
 // The experts' bytes in memory of the caller, which must stay there and hold exactly them: RLX_ERR_WEIGHTS
-// for another size. NULL and 0 bytes: no source any more.
+// for another size, and for a file of experts with the seal of another compile. NULL and 0 bytes: no source
+// any more.
 static inline rlx_status rlx_set_moe_source(rlx_ctx *ctx, const void *data, size_t bytes)
 {
     rlx_moe_head head;
     if (rlx_moe_find(ctx, 0) != RLX_OK)
         return RLX_ERR_NULL;
     if (bytes != (data != NULL ? ctx->model->moe->bytes : 0))
-        return RLX_ERR_WEIGHTS;
+        return rlx_fail(ctx, RLX_ERR_WEIGHTS, RLX_ABOUT_EXPERTS, NULL,
+                        data != NULL ? (int64_t)ctx->model->moe->bytes : 0, (int64_t)bytes);
     if ((uintptr_t)data % RLX_ALIGNMENT != 0)
-        return RLX_ERR_ALIGNMENT;
+        return rlx_fail(ctx, RLX_ERR_ALIGNMENT, RLX_ABOUT_EXPERTS, NULL, 0, 0);
+    if (data != NULL && ctx->model->moe->slots != 0 &&
+        !rlx_is_seal((const unsigned char *)data + bytes - RLX_SEAL_BYTES, ctx->model->moe->hash))
+        return rlx_fail(ctx, RLX_ERR_WEIGHTS, RLX_ABOUT_EXPERTS, NULL, 0, 0);
     head = rlx_moe_get_head(ctx);
     head.source = (uint64_t)(uintptr_t)data;
     rlx_moe_set_head(ctx, &head);
     rlx_moe_write_all_tables(ctx);
+    return RLX_OK;
+}
+
+// Are all bytes of a file of experts (--moe-resident N) those that the model was compiled with? This reads
+// all of them; rlx_set_moe_source compares the seal only. Where experts are weights: RLX_ERR_WEIGHTS.
+static inline rlx_status rlx_check_moe_source(const rlx_model *model, const void *data, size_t bytes)
+{
+    if (model == NULL || model->moe == NULL || data == NULL)
+        return RLX_ERR_NULL;
+    if (model->moe->slots == 0 || bytes != model->moe->bytes ||
+        rlx_hash(data, bytes - RLX_SEAL_BYTES) != model->moe->hash)
+        return RLX_ERR_WEIGHTS;
     return RLX_OK;
 }
 
@@ -220,24 +249,30 @@ static inline rlx_status rlx_set_moe_resident_layer(rlx_ctx *ctx, uint32_t layer
         return status;
     l = &ctx->model->moe->layers[layer];
     if (bytes != (mask != NULL ? rlx_moe_mask_bytes(l) : 0))
-        return RLX_ERR_SIZE;
+        return rlx_fail_size(ctx, RLX_ABOUT_MASK, NULL, mask != NULL ? rlx_moe_mask_bytes(l) : 0, bytes);
     for (i = 0; i < rlx_moe_mask_bytes(l); i++)
         rlx_moe_masked(ctx, l)[i] = mask != NULL ? (unsigned char)~mask[i] : (unsigned char)0;
     rlx_moe_write_tables(ctx, l);
     return RLX_OK;
 }
 
-// One mask for all layers, which must have equally many bytes of them.
+// One mask for all layers: as many bytes as hold the experts of the layer with the most (else RLX_ERR_SIZE),
+// of which a layer with fewer takes the first ones. NULL and 0 bytes: all.
 static inline rlx_status rlx_set_moe_resident(rlx_ctx *ctx, const unsigned char *mask, size_t bytes)
 {
+    const rlx_moe *m;
+    size_t most = 0;
     uint32_t i;
     if (rlx_moe_find(ctx, 0) != RLX_OK)
         return RLX_ERR_NULL;
-    for (i = 0; i < ctx->model->moe->n_layers; i++)
-        if (bytes != (mask != NULL ? rlx_moe_mask_bytes(&ctx->model->moe->layers[i]) : 0))
-            return RLX_ERR_SIZE;
-    for (i = 0; i < ctx->model->moe->n_layers; i++)
-        (void)rlx_set_moe_resident_layer(ctx, i, mask, bytes);
+    m = ctx->model->moe;
+    for (i = 0; i < m->n_layers; i++)
+        if (rlx_moe_mask_bytes(&m->layers[i]) > most)
+            most = rlx_moe_mask_bytes(&m->layers[i]);
+    if (bytes != (mask != NULL ? most : 0))
+        return rlx_fail_size(ctx, RLX_ABOUT_MASK, NULL, mask != NULL ? most : 0, bytes);
+    for (i = 0; i < m->n_layers; i++)
+        (void)rlx_set_moe_resident_layer(ctx, i, mask, mask != NULL ? rlx_moe_mask_bytes(&m->layers[i]) : 0);
     return RLX_OK;
 }
 
@@ -254,11 +289,11 @@ static inline rlx_status rlx_set_moe_pool(rlx_ctx *ctx, void *memory, size_t byt
         return RLX_ERR_NULL;
     m = ctx->model->moe;
     if (m->slots == 0)
-        return RLX_ERR_SLOT;
+        return rlx_fail(ctx, RLX_ERR_SLOT, RLX_ABOUT_EXPERT_SLOT, NULL, 0, 0);
     if (memory == NULL ? bytes != 0 : bytes / m->slots < m->slot_bytes)
-        return RLX_ERR_SIZE;
+        return rlx_fail_size(ctx, RLX_ABOUT_POOL, NULL, memory == NULL ? 0 : m->slots * m->slot_bytes, bytes);
     if ((uintptr_t)memory % RLX_ALIGNMENT != 0)
-        return RLX_ERR_ALIGNMENT;
+        return rlx_fail(ctx, RLX_ERR_ALIGNMENT, RLX_ABOUT_POOL, NULL, 0, 0);
     head = rlx_moe_get_head(ctx);
     head.pool = (uint64_t)(uintptr_t)memory;
     head.filled = (uint64_t)(uintptr_t)ctx->state;
@@ -284,7 +319,8 @@ static inline void rlx_moe_empty_slot(const rlx_ctx *ctx, uint32_t slot)
 }
 
 // Copies an expert's weights from the source into a slot of the pool, which another one loses. RLX_ERR_SLOT:
-// no such slot; RLX_ERR_RANGE: no such layer or expert; RLX_ERR_WEIGHTS: no source or no pool.
+// no such slot, or a layer whose weights stay where they are (those in blocks); RLX_ERR_RANGE: no such layer
+// or expert; RLX_ERR_WEIGHTS: no source or no pool.
 static inline rlx_status rlx_moe_load(rlx_ctx *ctx, uint32_t layer, uint32_t expert, uint32_t slot)
 {
     rlx_status status = rlx_moe_find(ctx, layer);
@@ -296,13 +332,15 @@ static inline rlx_status rlx_moe_load(rlx_ctx *ctx, uint32_t layer, uint32_t exp
         return status;
     m = ctx->model->moe;
     l = &m->layers[layer];
-    if (slot >= m->slots)
-        return RLX_ERR_SLOT;
+    if (slot >= m->slots || l->n_parts == 0)
+        return rlx_fail(ctx, RLX_ERR_SLOT, RLX_ABOUT_EXPERT_SLOT, NULL,
+                        l->n_parts == 0 ? 0 : (int64_t)m->slots, (int64_t)slot);
     if (expert >= l->n_experts)
-        return RLX_ERR_RANGE;
+        return rlx_fail(ctx, RLX_ERR_RANGE, RLX_ABOUT_EXPERT, NULL, (int64_t)l->n_experts - 1,
+                        (int64_t)expert);
     head = rlx_moe_get_head(ctx);
     if (head.source == 0 || head.pool == 0)
-        return RLX_ERR_WEIGHTS;
+        return rlx_fail(ctx, RLX_ERR_WEIGHTS, RLX_ABOUT_CALL, NULL, 0, 0);
     rlx_moe_empty_slot(ctx, slot);
     for (i = 0; i < l->n_parts && status == RLX_OK; i++) {
         const rlx_moe_part *p = &m->parts[l->first_part + i];
@@ -365,7 +403,7 @@ static inline rlx_status rlx_moe_get_stats(const rlx_ctx *ctx, uint32_t layer, r
     if (status != RLX_OK)
         return status;
     if (stats == NULL)
-        return RLX_ERR_NULL;
+        return rlx_fail_null(ctx);
     *stats = rlx_moe_get_page(ctx, &ctx->model->moe->layers[layer]).stats;
     return RLX_OK;
 }
@@ -383,23 +421,26 @@ static inline rlx_status rlx_moe_reset_stats(rlx_ctx *ctx)
 static inline void rlx_moe_count(const rlx_ctx *ctx, const rlx_moe_layer *l, rlx_moe_stats *s)
 {
     unsigned char *const seen = rlx_moe_masked(ctx, l) + rlx_moe_mask_bytes(l);
-    uint32_t r, token = 0;
+    uint32_t r, token = 0, token_away = 0;
     memset(seen, 0, rlx_moe_mask_bytes(l));
     for (r = 0; r < l->rows; r++) {
+        const uint32_t own = r / l->per_token + 1u;
+        int is_away, is_first;
         int32_t e;
         memcpy(&e, ctx->arena + l->choices + (size_t)r * sizeof e, sizeof e);
         if (e < 0)
             continue;
-        s->rows++;
-        s->tokens += token != r / l->per_token + 1u;
-        token = r / l->per_token + 1u;
-        if ((seen[e / 8] >> (e % 8) & 1) != 0)
-            continue;
+        is_away = !rlx_moe_is_resident(ctx, l, (uint32_t)e);
+        is_first = (seen[e / 8] >> (e % 8) & 1) == 0;
         seen[e / 8] = (unsigned char)(seen[e / 8] | 1u << (e % 8));
-        if (rlx_moe_is_resident(ctx, l, (uint32_t)e))
-            s->resident++;
-        else
-            s->away++;
+        s->rows++;
+        s->tokens += token != own;
+        s->rows_away += is_away ? 1u : 0u;
+        s->tokens_away += is_away && token_away != own;
+        s->resident += is_first && !is_away;
+        s->away += is_first && is_away;
+        token = own;
+        token_away = is_away ? own : token_away;
     }
 }
 

@@ -108,7 +108,7 @@ static inline rlx_status rlx_set_parallel_for(rlx_ctx *ctx, size_t parts,
                                               void *user)
 {
     if (ctx == NULL || ctx->model == NULL || (fn == NULL && parts != 0))
-        return RLX_ERR_NULL;
+        return rlx_fail_null(ctx);
     if ((fn != NULL && parts == 0) || parts > RLX_MAX_THREADS)
         return RLX_ERR_RANGE;
     ctx->parallel_for = fn;

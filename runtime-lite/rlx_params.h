@@ -9,6 +9,7 @@
 #define RLX_PARAMS_H
 
 #include "rlx_typed.h"
+#include "rlx_values.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -18,14 +19,9 @@ extern "C" {
 static inline rlx_status rlx_find_param(const rlx_ctx *ctx, const char *name, const void *data, int *slot)
 {
     if (ctx == NULL || ctx->model == NULL || name == NULL || data == NULL)
-        return RLX_ERR_NULL;
+        return rlx_fail_null(ctx);
     *slot = rlx_find(ctx->model->params, ctx->model->n_params, name);
-    return *slot < 0 ? RLX_ERR_NAME : RLX_OK;
-}
-
-static inline int rlx_is_float(rlx_dtype t)
-{
-    return t == RLX_F32 || t == RLX_F16 || t == RLX_BF16 || t == RLX_F64;
+    return *slot < 0 ? rlx_fail(ctx, RLX_ERR_NAME, RLX_ABOUT_PARAM, name, 0, 0) : RLX_OK;
 }
 
 static inline size_t rlx_param_count(const rlx_tensor *t)
@@ -53,9 +49,9 @@ static inline rlx_status rlx_set_param_typed(rlx_ctx *ctx, const char *name, con
         return status;
     t = &ctx->model->params[slot];
     if (t->dtype != dtype && !(rlx_is_float(t->dtype) && rlx_is_float(dtype)))
-        return RLX_ERR_DTYPE;
+        return rlx_fail(ctx, RLX_ERR_DTYPE, RLX_ABOUT_PARAM, name, (int64_t)t->dtype, (int64_t)dtype);
     if (bytes % rlx_dtype_bytes(dtype) != 0 || bytes / rlx_dtype_bytes(dtype) != rlx_param_count(t))
-        return RLX_ERR_SIZE;
+        return rlx_fail_size(ctx, RLX_ABOUT_PARAM, name, rlx_param_count(t) * rlx_dtype_bytes(dtype), bytes);
     rlx_convert(ctx->state + t->offset, t->dtype, data, dtype, rlx_param_count(t));
     return rlx_mark_param(ctx, slot);
 }
@@ -77,15 +73,15 @@ static inline rlx_status rlx_set_param_scaled(rlx_ctx *ctx, const char *name, co
         return status != RLX_OK ? status : RLX_ERR_NULL;
     t = &ctx->model->params[slot];
     if (!rlx_is_float(t->dtype))
-        return RLX_ERR_DTYPE;
+        return rlx_fail(ctx, RLX_ERR_DTYPE, RLX_ABOUT_PARAM, name, (int64_t)t->dtype, (int64_t)RLX_I8);
     if (count != rlx_param_count(t) || n_scales == 0)
-        return RLX_ERR_SIZE;
+        return rlx_fail_size(ctx, RLX_ABOUT_PARAM, name, rlx_param_count(t), n_scales == 0 ? 0 : count);
     if (n_scales != 1) {
         axis += axis < 0 ? t->rank : 0;
         if (axis < 0 || axis >= t->rank)
-            return RLX_ERR_RANGE;
+            return rlx_fail(ctx, RLX_ERR_RANGE, RLX_ABOUT_PARAM, name, (int64_t)t->rank - 1, (int64_t)axis);
         if (n_scales != (size_t)t->shape[axis])
-            return RLX_ERR_SIZE;
+            return rlx_fail_size(ctx, RLX_ABOUT_PARAM, name, (size_t)t->shape[axis], n_scales);
         for (a = axis + 1; a < t->rank; a++)
             inner *= (size_t)t->shape[a];
     }
@@ -103,17 +99,17 @@ static inline rlx_status rlx_set_param_range(rlx_ctx *ctx, const char *name, siz
                                              size_t bytes)
 {
     const rlx_tensor *t;
+    rlx_status ranged;
     int slot = -1;
     const rlx_status status = rlx_find_param(ctx, name, data, &slot);
     if (status != RLX_OK)
         return status;
     t = &ctx->model->params[slot];
     if (ctx->state[ctx->model->flags_offset + (size_t)slot] == 0)
-        return RLX_ERR_PARAM;
-    if (offset % rlx_dtype_bytes(t->dtype) != 0 || bytes % rlx_dtype_bytes(t->dtype) != 0)
-        return RLX_ERR_SIZE;
-    if (offset > t->bytes || bytes > t->bytes - offset)
-        return RLX_ERR_RANGE;
+        return rlx_fail(ctx, RLX_ERR_PARAM, RLX_ABOUT_PARAM, name, 0, 0);
+    ranged = rlx_check_range(ctx, RLX_ABOUT_PARAM, t, offset, bytes);
+    if (ranged != RLX_OK)
+        return ranged;
     memcpy(ctx->state + t->offset + offset, data, bytes);
     ctx->state[ctx->model->flags_offset + (size_t)slot] = 1;
     return rlx_put_state(ctx, t->offset + offset, bytes); // the rest may be newer on a device
@@ -177,15 +173,15 @@ static inline rlx_status rlx_set_param_blocks(rlx_ctx *ctx, const char *name, co
     t = &ctx->model->params[slot];
     if (t->dtype == RLX_U8 && t->rank > 1 && size != 0 && t->shape[t->rank - 1] == (int64_t)size) {
         if (bytes != t->bytes)
-            return RLX_ERR_SIZE;
+            return rlx_fail_size(ctx, RLX_ABOUT_PARAM, name, t->bytes, bytes);
         memcpy(ctx->state + t->offset, data, bytes);
         return rlx_mark_param(ctx, slot);
     }
     if (!rlx_is_float(t->dtype) || (kind != RLX_Q8_0 && kind != RLX_Q4_0))
-        return RLX_ERR_DTYPE;
+        return rlx_fail(ctx, RLX_ERR_DTYPE, RLX_ABOUT_PARAM, name, (int64_t)t->dtype, (int64_t)RLX_U8);
     count = rlx_param_count(t);
     if (t->rank == 0 || t->shape[t->rank - 1] % 32 != 0 || bytes % size != 0 || bytes / size != count / 32u)
-        return RLX_ERR_SIZE;
+        return rlx_fail_size(ctx, RLX_ABOUT_PARAM, name, count / 32u * size, bytes);
     for (i = 0; i < count; i++) {
         const unsigned char *at = block + i / 32u * size;
         scale = rlx_get_number(at, 0, RLX_F16);

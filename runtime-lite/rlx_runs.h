@@ -4,7 +4,7 @@
 #ifndef RLX_RUNS_H
 #define RLX_RUNS_H
 
-#include "rlx.h"
+#include "rlx_calls.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -30,46 +30,121 @@ static inline rlx_status rlx_run_set(rlx_ctx *ctx, uint32_t set)
     if (ctx == NULL || ctx->model == NULL)
         return RLX_ERR_NULL;
     if (set >= ctx->model->n_sets)
-        return RLX_ERR_SLOT;
+        return rlx_fail(ctx, RLX_ERR_SLOT, RLX_ABOUT_SET, NULL, (int64_t)ctx->model->n_sets, (int64_t)set);
     ctx->outputs = set + 1u;
     status = rlx_run(ctx);
     ctx->outputs = 0;
     return status;
 }
 
-// Copies an output as it is, in the shape that rlx_output_shape says.
-static inline rlx_status rlx_read_output(const rlx_ctx *ctx, uint32_t slot, void *data, size_t bytes)
+// Has a run ended well, so that output `slot` means something? Else RLX_ERR_EARLY.
+static inline rlx_status rlx_check_run(const rlx_ctx *ctx, uint32_t slot)
 {
-    if (ctx == NULL || ctx->model == NULL || data == NULL)
+    const rlx_tensor *const t = rlx_output_tensor(ctx->model, slot);
+    return ctx->has_run != 0
+               ? RLX_OK
+               : rlx_fail(ctx, RLX_ERR_EARLY, RLX_ABOUT_OUTPUT, t != NULL ? t->name : NULL, 0, 0);
+}
+
+static inline rlx_status rlx_check_output(const rlx_ctx *ctx, uint32_t slot, const void *data)
+{
+    if (ctx == NULL || ctx->model == NULL)
         return RLX_ERR_NULL;
-    if (slot >= ctx->model->n_outputs)
-        return RLX_ERR_SLOT;
-    if (bytes != rlx_output_bytes(ctx, slot))
-        return RLX_ERR_SIZE;
-    if (bytes != 0)
-        memcpy(data, ctx->arena + ctx->model->outputs[slot].offset, bytes);
+    if (rlx_output_tensor(ctx->model, slot) == NULL)
+        return rlx_fail(ctx, RLX_ERR_SLOT, RLX_ABOUT_OUTPUT, NULL,
+                        (int64_t)ctx->model->n_outputs + (int64_t)ctx->model->n_held, (int64_t)slot);
+    if (data == NULL)
+        return rlx_fail(ctx, RLX_ERR_NULL, RLX_ABOUT_OUTPUT, rlx_output_tensor(ctx->model, slot)->name, 0, 0);
     return RLX_OK;
 }
 
-// Copies row `row`: all elements at that index of the first axis. RLX_ERR_RANGE: there is no such row.
+// Copies part `part` of an output that is cut into parts of `bytes` bytes.
+static inline rlx_status rlx_read_part(const rlx_ctx *ctx, uint32_t slot, size_t part, void *data,
+                                       size_t bytes)
+{
+    const rlx_status status = rlx_check_run(ctx, slot);
+    return status == RLX_OK ? rlx_copy_output(ctx, slot, part * bytes, data, bytes) : status;
+}
+
+// Copies an output as it is, in the shape that rlx_output_shape says. (RLX_ERR_EARLY, also of the calls
+// below: no run has ended well yet.) Outputs that handles hold (--handle IN=OUT) are read by these calls as
+// the others, and are what the handle holds now: what the last run left there, or rlx_bind_handle, rlx_reset
+// ... since. Of sizes that the model computes they have the largest.
+static inline rlx_status rlx_read_output(const rlx_ctx *ctx, uint32_t slot, void *data, size_t bytes)
+{
+    const rlx_status status = rlx_check_output(ctx, slot, data);
+    if (status != RLX_OK)
+        return status;
+    if (bytes != rlx_output_bytes(ctx, slot))
+        return rlx_fail_size(ctx, RLX_ABOUT_OUTPUT, rlx_output_tensor(ctx->model, slot)->name,
+                             rlx_output_bytes(ctx, slot), bytes);
+    return rlx_read_part(ctx, slot, 0, data, bytes);
+}
+
+// Copies what lies at the first n indices of an output: of [1, T, V], {0, T - 1} are the V elements of the
+// last token, {0} all of it, no index the whole output. By the shape that rlx_output_shape says.
+// RLX_ERR_RANGE: more indices than axes, or one that is outside of its axis; RLX_ERR_SIZE: other bytes than
+// the part has.
+static inline rlx_status rlx_read_output_at(const rlx_ctx *ctx, uint32_t slot, const int64_t *index,
+                                            uint32_t n, void *data, size_t bytes)
+{
+    int64_t shape[RLX_MAX_RANK];
+    const rlx_tensor *t;
+    size_t part = 0, want;
+    uint32_t i;
+    rlx_status status = rlx_check_output(ctx, slot, data);
+    if (status == RLX_OK && index == NULL && n != 0)
+        status = rlx_fail(ctx, RLX_ERR_NULL, RLX_ABOUT_OUTPUT, rlx_output_tensor(ctx->model, slot)->name, 0,
+                          0);
+    if (status == RLX_OK)
+        status = rlx_output_shape(ctx, slot, shape);
+    if (status != RLX_OK)
+        return status;
+    t = rlx_output_tensor(ctx->model, slot);
+    if (n > (uint32_t)t->rank)
+        return rlx_fail(ctx, RLX_ERR_RANGE, RLX_ABOUT_OUTPUT, t->name, (int64_t)t->rank, (int64_t)n);
+    for (i = 0; i < n; i++) {
+        if (index[i] < 0 || index[i] >= shape[i])
+            return rlx_fail(ctx, RLX_ERR_RANGE, RLX_ABOUT_OUTPUT, t->name, shape[i] - 1, index[i]);
+        part = part * (size_t)shape[i] + (size_t)index[i];
+    }
+    want = rlx_dtype_bytes(t->dtype);
+    for (i = n; i < (uint32_t)t->rank; i++)
+        want *= (size_t)shape[i];
+    if (bytes != want)
+        return rlx_fail_size(ctx, RLX_ABOUT_OUTPUT, t->name, want, bytes);
+    return rlx_read_part(ctx, slot, part, data, bytes);
+}
+
+// Copies row `row` of an output, where a row is what the last axes have in `bytes` bytes, and rows are
+// counted through all axes before these: of [1, T, V] f32, 4 * V bytes of row T - 1 are the last token, as
+// 4 * T * V bytes of row 0 are all. RLX_ERR_SIZE: no number of last axes has so many bytes. RLX_ERR_RANGE:
+// there is no such row, or the output has no axis.
 static inline rlx_status rlx_read_output_row(const rlx_ctx *ctx, uint32_t slot, int64_t row, void *data,
                                              size_t bytes)
 {
-    int64_t shape[RLX_MAX_RANK];
-    size_t all;
-    rlx_status status = rlx_output_shape(ctx, slot, shape);
+    int64_t shape[RLX_MAX_RANK], rows = 1;
+    const rlx_tensor *t;
+    size_t one;
+    int axis, i;
+    rlx_status status = rlx_check_output(ctx, slot, data);
+    if (status == RLX_OK)
+        status = rlx_output_shape(ctx, slot, shape);
     if (status != RLX_OK)
         return status;
-    if (data == NULL)
-        return RLX_ERR_NULL;
-    if (ctx->model->outputs[slot].rank == 0 || row < 0 || row >= shape[0])
-        return RLX_ERR_RANGE;
-    all = rlx_output_bytes(ctx, slot);
-    if (bytes != all / (size_t)shape[0])
-        return RLX_ERR_SIZE;
-    if (bytes != 0)
-        memcpy(data, ctx->arena + ctx->model->outputs[slot].offset + (size_t)row * bytes, bytes);
-    return RLX_OK;
+    t = rlx_output_tensor(ctx->model, slot);
+    if (t->rank == 0)
+        return rlx_fail(ctx, RLX_ERR_RANGE, RLX_ABOUT_OUTPUT, t->name, 0, row);
+    one = rlx_dtype_bytes(t->dtype);
+    for (axis = t->rank; axis > 1 && one != bytes; axis--)
+        one *= (size_t)shape[axis - 1];
+    if (one != bytes)
+        return rlx_fail_size(ctx, RLX_ABOUT_OUTPUT, t->name, one, bytes);
+    for (i = 0; i < axis; i++)
+        rows *= shape[i];
+    if (row < 0 || row >= rows)
+        return rlx_fail(ctx, RLX_ERR_RANGE, RLX_ABOUT_OUTPUT, t->name, rows - 1, row);
+    return rlx_read_part(ctx, slot, (size_t)row, data, bytes);
 }
 
 // --- snapshots: the outputs of a run, kept while the next ones go on ---
@@ -103,11 +178,13 @@ static inline rlx_status rlx_take_snapshot(const rlx_ctx *ctx, void *memory, siz
 {
     uint32_t i;
     if (ctx == NULL || ctx->model == NULL || (memory == NULL && ctx->model->n_outputs != 0))
-        return RLX_ERR_NULL;
+        return rlx_fail_null(ctx);
     if (bytes < rlx_snapshot_bytes(ctx->model))
-        return RLX_ERR_SIZE;
+        return rlx_fail_size(ctx, RLX_ABOUT_CALL, NULL, rlx_snapshot_bytes(ctx->model), bytes);
     if ((uintptr_t)memory % RLX_ALIGNMENT != 0)
-        return RLX_ERR_ALIGNMENT;
+        return rlx_fail(ctx, RLX_ERR_ALIGNMENT, RLX_ABOUT_CALL, NULL, 0, 0);
+    if (rlx_check_run(ctx, 0) != RLX_OK)
+        return RLX_ERR_EARLY;
     for (i = 0; i < ctx->model->n_outputs; i++) {
         unsigned char *to = (unsigned char *)memory + rlx_snapshot_offset(ctx->model, i);
         int64_t shape[RLX_MAX_RANK];
@@ -139,7 +216,7 @@ static inline rlx_status rlx_run_overlapped(rlx_ctx *ctx, const void *const *inp
 {
     const rlx_device *d = ctx->model->device;
     const size_t one = rlx_snapshot_bytes(ctx->model);
-    rlx_status status = rlx_missing_param(ctx) != NULL ? RLX_ERR_PARAM : RLX_OK, before;
+    rlx_status status = rlx_check_params(ctx), before;
     uint64_t r; // goes one beyond n
     uint32_t i;
     for (r = 0; r <= n && status == RLX_OK; r++) {
@@ -148,10 +225,15 @@ static inline rlx_status rlx_run_overlapped(rlx_ctx *ctx, const void *const *inp
         for (i = 0; r < n && i < ctx->model->n_inputs && status == RLX_OK; i++)
             memcpy(ctx->arena + ctx->model->inputs[i].offset, inputs[(size_t)r * ctx->model->n_inputs + i],
                    rlx_input_bytes(ctx, i));
-        if (r < n && status == RLX_OK)
-            status = d->start(ctx, 1);
+        if (r < n && status == RLX_OK) {
+            rlx_consume(ctx, 1);
+            rlx_time_begin(ctx);
+            status = d->start(ctx, RLX_IN_TURN);
+            rlx_time_given(ctx);
+        }
         if (r != 0) {
-            before = d->wait(ctx, RLX_WAIT_OUTPUTS, NULL);
+            before = rlx_end_run(ctx, d->wait(ctx, RLX_WAIT_OUTPUTS, NULL));
+            rlx_time_end(ctx, before);
             if (before == RLX_OK)
                 before = rlx_take_snapshot(ctx, snapshots + (size_t)(r - 1u) * one, one);
             *done += before == RLX_OK;
@@ -159,30 +241,52 @@ static inline rlx_status rlx_run_overlapped(rlx_ctx *ctx, const void *const *inp
         }
         if (r < n && status == RLX_OK)
             status = d->fetch(ctx);
+        if (status != RLX_OK)
+            rlx_time_end(ctx, status);
     }
     return status;
 }
 
+// What must not be missing for n runs, before the first.
+static inline rlx_status rlx_check_pipelined(const rlx_ctx *ctx, const void *const *inputs, uint32_t n,
+                                             const void *snapshots, size_t bytes)
+{
+    const uint32_t n_inputs = ctx->model->n_inputs;
+    const size_t one = rlx_snapshot_bytes(ctx->model);
+    size_t i;
+    rlx_status status = RLX_OK;
+    for (i = 0; i < (size_t)n * n_inputs && status == RLX_OK; i++)
+        status = rlx_check_given(ctx, (uint32_t)(i % n_inputs), inputs == NULL ? NULL : inputs[i]);
+    if (status != RLX_OK)
+        return status;
+    if (n != 0 && snapshots == NULL)
+        return rlx_fail(ctx, RLX_ERR_NULL, RLX_ABOUT_CALL, NULL, 0, 0);
+    if (one != 0 && bytes / one < n)
+        return rlx_fail_size(ctx, RLX_ABOUT_CALL, NULL, one * n, bytes);
+    if ((uintptr_t)snapshots % RLX_ALIGNMENT != 0)
+        return rlx_fail(ctx, RLX_ERR_ALIGNMENT, RLX_ABOUT_CALL, NULL, 0, 0);
+    return RLX_OK;
+}
+
 // n runs one after the other; run r takes inputs[r * n_inputs ..] (as rlx_run_slots) and leaves its outputs
 // in snapshot r, at r * rlx_snapshot_bytes. All pointers and sizes are checked before the first run. *done
-// (may be NULL): runs that have ended well; a status other than RLX_OK is that of the one after.
+// (may be NULL) is set in any case: runs that have ended well, 0 where none was begun; a status other than
+// RLX_OK is that of the one after.
 static inline rlx_status rlx_run_pipelined(rlx_ctx *ctx, const void *const *inputs, uint32_t n,
                                            void *snapshots, size_t bytes, uint32_t *done)
 {
-    size_t i, one;
+    size_t one;
     uint32_t r, ended = 0;
-    rlx_status status = RLX_OK;
-    if (ctx == NULL || ctx->model == NULL || (n != 0 && snapshots == NULL))
+    rlx_status status;
+    if (done != NULL)
+        *done = 0;
+    if (ctx == NULL || ctx->model == NULL)
         return RLX_ERR_NULL;
+    status = rlx_check_pipelined(ctx, inputs, n, snapshots, bytes);
+    if (status != RLX_OK)
+        return status;
     one = rlx_snapshot_bytes(ctx->model);
-    for (i = 0; i < (size_t)n * ctx->model->n_inputs; i++)
-        if (inputs == NULL || inputs[i] == NULL)
-            return RLX_ERR_NULL;
-    if (one != 0 && bytes / one < n)
-        return RLX_ERR_SIZE;
-    if ((uintptr_t)snapshots % RLX_ALIGNMENT != 0)
-        return RLX_ERR_ALIGNMENT;
-    if (ctx->model->device != NULL && ctx->model->device->start != NULL)
+    if (ctx->model->device != NULL && ctx->model->device->start != NULL && ctx->handles == NULL)
         status = rlx_run_overlapped(ctx, inputs, n, (unsigned char *)snapshots, &ended);
     for (r = ended; r < n && status == RLX_OK; r++) {
         status = rlx_run_slots(ctx, inputs + (size_t)r * ctx->model->n_inputs, NULL);
@@ -198,41 +302,80 @@ static inline rlx_status rlx_run_pipelined(rlx_ctx *ctx, const void *const *inpu
 
 // --- without waiting ---
 
-// Starts a run on what is in the input slots, and returns; on targets whose device is the CPU the run has
-// ended by then. Before rlx_sync no other call on the context but rlx_is_done, and neither inputs are written
-// nor outputs read. The status of the run is that of rlx_sync in any case. A status other than RLX_OK here:
-// nothing was started.
+// The run that was committed last, in the pieces of a device.
+static inline rlx_status rlx_begin_run(rlx_ctx *ctx)
+{
+    const rlx_device *d = ctx->model->device;
+    rlx_status status;
+    if (d == NULL || d->start == NULL)
+        return rlx_run(ctx);
+    rlx_consume(ctx, 0);
+    rlx_time_begin(ctx);
+    status = ctx->links != NULL ? ctx->links->give(ctx) : RLX_OK;
+    if (status == RLX_OK)
+        status = d->start(ctx, RLX_QUEUED);
+    if (status == RLX_OK)
+        status = d->fetch(ctx);
+    rlx_time_given(ctx);
+    if (status != RLX_OK)
+        rlx_time_end(ctx, status);
+    ctx->is_under_way = status == RLX_OK;
+    return status == RLX_OK ? d->wait(ctx, RLX_WAIT_INPUTS, NULL) : status;
+}
+
+// Starts a run on what is in the input slots, takes them, and returns; on targets whose device is the CPU the
+// run has ended by then. More runs may be committed before rlx_sync. They begin in this order, each on the
+// inputs, parameters, symbols and states that there were at its commit. On CUDA, where the inputs of a run
+// have 64 KB together at most, a commit copies them and waits for nothing but, where two runs are under way,
+// for the end of the first; of larger inputs it waits until the device has them. Elsewhere a commit that
+// finds a run under way waits for its end, as it does where handles that the program has made are linked.
+// Between a commit and rlx_sync inputs, parameters, symbols and states may be written, for the next run (all
+// inputs: runs consume them), and rlx_is_done called; outputs are not read. After rlx_sync they are those of
+// the last run. Once a run has failed, those behind it are left out until rlx_sync: states are as they were
+// before it, and outputs mean nothing. A status other than RLX_OK here: nothing was committed. What becomes
+// of the runs is said by rlx_sync and rlx_failed_run.
 static inline rlx_status rlx_commit(rlx_ctx *ctx)
 {
-    const rlx_device *d;
-    if (ctx == NULL || ctx->model == NULL)
-        return RLX_ERR_NULL;
-    if (rlx_missing_param(ctx) != NULL)
-        return RLX_ERR_PARAM;
-    d = ctx->model->device;
-    if (d == NULL || d->start == NULL) {
-        ctx->pending = rlx_run(ctx);
-        return RLX_OK;
+    const rlx_status ready = rlx_check_ready(ctx);
+    if (ready != RLX_OK)
+        return ready;
+    if (ctx->committed == 0)
+        ctx->failed_run = 0;
+    else if (ctx->links != NULL || ctx->times != NULL ||
+             (ctx->model->device != NULL && !ctx->model->device->queues))
+        rlx_await_run(ctx);
+    ctx->committed++;
+    if (ctx->pending == RLX_OK) {
+        rlx_keep_status(ctx, rlx_begin_run(ctx));
+    } else { // left out
+        rlx_time_begin(ctx);
+        rlx_time_given(ctx);
+        rlx_time_end(ctx, ctx->pending);
     }
-    ctx->pending = d->start(ctx, 0);
-    if (ctx->pending == RLX_OK)
-        ctx->pending = d->fetch(ctx);
     return RLX_OK;
 }
 
-// Waits for what was committed: the status of the run, RLX_OK when there was none.
+// Waits for what was committed: the first error of these runs, RLX_OK when there was none.
 static inline rlx_status rlx_sync(rlx_ctx *ctx)
 {
-    const rlx_device *d;
     rlx_status status;
     if (ctx == NULL || ctx->model == NULL)
         return RLX_ERR_NULL;
-    d = ctx->model->device;
-    status = d == NULL || d->start == NULL ? RLX_OK : d->wait(ctx, RLX_WAIT_OUTPUTS, NULL);
-    if (ctx->pending != RLX_OK)
-        status = ctx->pending;
+    if (ctx->committed == 0)
+        ctx->failed_run = 0;
+    rlx_await_run(ctx);
+    status = ctx->committed == 0 ? ctx->pending : rlx_end_run(ctx, ctx->pending);
     ctx->pending = RLX_OK;
+    ctx->committed = 0;
     return status;
+}
+
+// The run whose status the last rlx_sync gave: 0 the first one that was committed after the rlx_sync before
+// it; -1: none has failed. Until the next rlx_commit or rlx_sync. Where a device as such fails, it is the
+// first run that was under way.
+static inline int64_t rlx_failed_run(const rlx_ctx *ctx)
+{
+    return ctx == NULL ? -1 : (int64_t)ctx->failed_run - 1;
 }
 
 // Would rlx_sync return at once?
@@ -247,8 +390,16 @@ static inline int rlx_is_done(rlx_ctx *ctx)
 
 // --- copies of contexts ---
 
+// Are n bytes at p, or some of them, in a block of the context?
+static inline int rlx_uses(const rlx_ctx *ctx, const void *p, size_t n)
+{
+    return rlx_overlap(ctx->arena, ctx->model->arena_bytes, p, n) ||
+           rlx_overlap(ctx->state, ctx->model->state_bytes, p, n);
+}
+
 // A context of its own on other blocks, with the parameters, states and handles that `from` has now. The
-// weights are shared; a pool of threads, or a parallel_for, is not.
+// weights are shared; a pool of threads, or a parallel_for, is not, nor what rlx_set_error has set.
+// RLX_ERR_OVERLAP: a block overlaps one of `from`; both contexts are as they were.
 static inline rlx_status rlx_clone(rlx_ctx *ctx, const rlx_ctx *from, void *arena, size_t arena_bytes,
                                    void *state, size_t state_bytes)
 {
@@ -257,8 +408,10 @@ static inline rlx_status rlx_clone(rlx_ctx *ctx, const rlx_ctx *from, void *aren
     uint32_t i;
     if (ctx == NULL || from == NULL || from->model == NULL || ctx == from)
         return RLX_ERR_NULL;
-    status = rlx_init(
-        ctx, from->model, arena, arena_bytes, state, state_bytes,
+    if (rlx_uses(from, arena, from->model->arena_bytes) || rlx_uses(from, state, from->model->state_bytes))
+        return rlx_fail(from, RLX_ERR_OVERLAP, RLX_ABOUT_CALL, NULL, 0, 0);
+    status = rlx_init_on(
+        ctx, from->model, from->ordinal, arena, arena_bytes, state, state_bytes,
         from->weights == (const unsigned char *)from->model->weights ? NULL : from->weights,
         from->weights == (const unsigned char *)from->model->weights ? 0 : rlx_weight_bytes(from->model));
     if (status == RLX_OK && (ctx->model->device == NULL) != (from->model->device == NULL))
@@ -279,6 +432,9 @@ static inline rlx_status rlx_clone(rlx_ctx *ctx, const rlx_ctx *from, void *aren
         memcpy(ctx->state, from->state, bytes);
     ctx->model = from->model;
     ctx->pinned = from->pinned;
+    for (i = 0; i < from->model->n_params && from->model->device != NULL; i++) // the device prepares anew
+        if (ctx->state[from->model->flags_offset + i] == 2)
+            ctx->state[from->model->flags_offset + i] = 1;
     return rlx_put_state(ctx, 0, bytes);
 }
 

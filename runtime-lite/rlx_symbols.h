@@ -9,7 +9,7 @@
 #ifndef RLX_SYMBOLS_H
 #define RLX_SYMBOLS_H
 
-#include "rlx.h"
+#include "rlx_calls.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -56,9 +56,12 @@ static inline rlx_status rlx_check_symbol(const rlx_ctx *ctx, uint32_t slot, int
     if (ctx == NULL || ctx->model == NULL)
         return RLX_ERR_NULL;
     if (ctx->model->symbols == NULL || slot >= ctx->model->symbols->n)
-        return RLX_ERR_SYMBOL;
+        return rlx_fail(ctx, RLX_ERR_SYMBOL, RLX_ABOUT_SYMBOL, NULL,
+                        ctx->model->symbols == NULL ? 0 : (int64_t)ctx->model->symbols->n, (int64_t)slot);
     s = &ctx->model->symbols->list[slot];
-    return value >= s->min && value <= s->max && value % s->multiple == 0 ? RLX_OK : RLX_ERR_RANGE;
+    if (value >= s->min && value <= s->max && value % s->multiple == 0)
+        return RLX_OK;
+    return rlx_fail(ctx, RLX_ERR_RANGE, RLX_ABOUT_SYMBOL, s->name, value < s->min ? s->min : s->max, value);
 }
 
 static inline int64_t rlx_symbol_value(const rlx_ctx *ctx, uint32_t slot)
@@ -95,21 +98,39 @@ static inline const rlx_model *rlx_variant(const rlx_ctx *ctx, uint32_t slot, co
     return b->cells[cell] == 255u ? NULL : b->models[b->cells[cell]];
 }
 
+// Before the bucket changes: a committed run brings its outputs to where inputs of another bucket may be, and
+// handles take them in the sizes of the run.
+static inline void rlx_leave_variant(rlx_ctx *ctx, const rlx_model *next)
+{
+    if ((ctx->model != next || ctx->handles != NULL) && ctx->committed != 0)
+        rlx_await_run(ctx);
+}
+
+// The value is in the range of the symbol, but no bucket is for all sizes together.
+static inline rlx_status rlx_fail_bucket(const rlx_ctx *ctx, uint32_t slot, int64_t value)
+{
+    return rlx_fail(ctx, RLX_ERR_RANGE, RLX_ABOUT_SYMBOL, ctx->model->symbols->list[slot].name,
+                    rlx_symbol_value(ctx, slot), value);
+}
+
 // Checks all values before any is set.
 static inline rlx_status rlx_set_from(rlx_ctx *ctx, uint32_t slot, const int64_t *values, uint32_t n)
 {
     uint32_t i;
     const rlx_model *model;
     if (ctx == NULL || ctx->model == NULL || (values == NULL && n != 0))
-        return RLX_ERR_NULL;
+        return rlx_fail_null(ctx);
     for (i = 0; i < n; i++) {
-        const rlx_status status = rlx_check_symbol(ctx, slot + i, values[i]);
-        if (status != RLX_OK && (status != RLX_ERR_RANGE || values[i] != RLX_KEEP))
+        const int stays =
+            values[i] == RLX_KEEP && ctx->model->symbols != NULL && slot + i < ctx->model->symbols->n;
+        const rlx_status status = stays ? RLX_OK : rlx_check_symbol(ctx, slot + i, values[i]);
+        if (status != RLX_OK)
             return status;
     }
     model = rlx_variant(ctx, slot, values, n);
     if (model == NULL)
-        return RLX_ERR_RANGE;
+        return rlx_fail_bucket(ctx, slot, values[0]);
+    rlx_leave_variant(ctx, model);
     for (i = 0; i < n; i++)
         if (values[i] != RLX_KEEP)
             memcpy(ctx->state + model->symbols->offset + (slot + i) * sizeof *values, &values[i],
@@ -142,9 +163,10 @@ static inline rlx_status rlx_set_symbols(rlx_ctx *ctx, const int64_t *values, ui
 static inline rlx_status rlx_get_symbol(const rlx_ctx *ctx, uint32_t slot, int64_t *value)
 {
     if (ctx == NULL || ctx->model == NULL || value == NULL)
-        return RLX_ERR_NULL;
+        return rlx_fail_null(ctx);
     if (ctx->model->symbols == NULL || slot >= ctx->model->symbols->n)
-        return RLX_ERR_SYMBOL;
+        return rlx_fail(ctx, RLX_ERR_SYMBOL, RLX_ABOUT_SYMBOL, NULL,
+                        ctx->model->symbols == NULL ? 0 : (int64_t)ctx->model->symbols->n, (int64_t)slot);
     memcpy(value, ctx->state + ctx->model->symbols->offset + slot * sizeof *value, sizeof *value);
     return RLX_OK;
 }

@@ -12,7 +12,8 @@
 #ifndef RLX_TYPED_H
 #define RLX_TYPED_H
 
-#include "rlx.h"
+#include "rlx_calls.h"
+#include "rlx_values.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -25,33 +26,7 @@ typedef struct rlx_number {
     uint64_t u;
 } rlx_number;
 
-// The bits of a float of `exponent` bits of exponent and `mantissa` bits of fraction (IEEE 754 layout) that
-// is nearest to v.
-static inline uint32_t rlx_narrow(double v, int exponent, int mantissa)
-{
-    const uint64_t inf = ((UINT64_C(1) << exponent) - 1u) << mantissa;
-    uint64_t bits, m, r;
-    uint32_t sign;
-    int e, shift = 52 - mantissa;
-    memcpy(&bits, &v, sizeof bits);
-    sign = (uint32_t)(bits >> 63) << (exponent + mantissa);
-    bits &= UINT64_C(0x7fffffffffffffff);
-    if (bits > UINT64_C(0x7ff0000000000000))
-        return sign | (uint32_t)inf | UINT32_C(1) << (mantissa - 1);
-    e = (int)(bits >> 52) - 1023 + (1 << (exponent - 1)) - 1; // the exponent field of the result
-    m = (bits & UINT64_C(0xfffffffffffff)) | UINT64_C(1) << 52;
-    if (e < 1) { // subnormal: the fraction moves down instead
-        shift += 1 - e;
-        e = 1;
-    }
-    if (shift > 53 || bits >> 52 == 0) // less than half of the smallest
-        return sign;
-    m = (m + (UINT64_C(1) << (shift - 1)) - 1u + (m >> shift & 1u)) >> shift;
-    r = ((uint64_t)(e - 1) << mantissa) + m; // the leading one of m adds 1 to the exponent
-    return sign | (uint32_t)(r < inf ? r : inf);
-}
-
-// The value of such bits; every one is a double.
+// The value of the bits that rlx_narrow makes; every one is a double.
 static inline double rlx_widen(uint32_t bits, int exponent, int mantissa)
 {
     const uint32_t sign = bits >> (exponent + mantissa) & 1u, e = bits >> mantissa & ((1u << exponent) - 1u);
@@ -227,39 +202,35 @@ typedef struct rlx_typed_out {
     rlx_dtype dtype; // that is wanted; that of the model's output gives its bytes as they are
 } rlx_typed_out;
 
-// Can `bytes` bytes of one type be what a tensor of `own` bytes of another is?
-static inline rlx_status rlx_check_typed(size_t own, rlx_dtype own_type, size_t bytes, rlx_dtype type)
+// Can `bytes` bytes of type `type` be what input or output t, of `own` bytes in this run, is?
+static inline rlx_status rlx_check_typed(const rlx_ctx *ctx, rlx_subject about, const rlx_tensor *t,
+                                         size_t own, const rlx_sized *given, rlx_dtype type)
 {
     const size_t size = rlx_dtype_bytes(type);
-    if (size == 0 || (type != own_type && (!rlx_has_numbers(type) || !rlx_has_numbers(own_type))))
-        return RLX_ERR_DTYPE;
-    return bytes % size == 0 && bytes / size == own / rlx_dtype_bytes(own_type) ? RLX_OK : RLX_ERR_SIZE;
+    if (given->data == NULL)
+        return rlx_fail(ctx, RLX_ERR_NULL, about, t->name, 0, 0);
+    if (size == 0 || (type != t->dtype && (!rlx_has_numbers(type) || !rlx_has_numbers(t->dtype))))
+        return rlx_fail(ctx, RLX_ERR_DTYPE, about, t->name, (int64_t)t->dtype, (int64_t)type);
+    own /= rlx_dtype_bytes(t->dtype); // elements
+    if (given->bytes % size == 0 && given->bytes / size == own)
+        return RLX_OK;
+    return rlx_fail_size(ctx, about, t->name, own * size, given->bytes);
 }
 
 static inline rlx_status rlx_check_typed_in(const rlx_ctx *ctx, const rlx_typed *inputs, uint32_t n)
 {
     const rlx_model *m = ctx->model;
-    uint32_t i, j;
-    int in_order = 1;
-    rlx_status status;
-    if (n != m->n_inputs)
-        return RLX_ERR_NAME;
-    for (i = 0; i < n; i++) {
+    uint32_t i;
+    rlx_status status = rlx_check_names(ctx, inputs, sizeof *inputs, n);
+    for (i = 0; i < n && status == RLX_OK; i++) {
         const int slot = rlx_find_at(m->inputs, m->n_inputs, inputs[i].name, i);
-        if (slot < 0)
-            return RLX_ERR_NAME;
-        in_order = in_order && slot == (int)i; // then no name came before
-        for (j = 0; j < i && !in_order; j++)
-            if (strcmp(inputs[i].name, inputs[j].name) == 0)
-                return RLX_ERR_NAME;
-        if (inputs[i].data == NULL)
-            return RLX_ERR_NULL;
-        status = rlx_check_typed(rlx_input_bytes(ctx, (uint32_t)slot), m->inputs[slot].dtype, inputs[i].bytes,
-                                 inputs[i].dtype);
-        if (status != RLX_OK)
-            return status;
+        rlx_sized given;
+        given.data = inputs[i].data;
+        given.bytes = inputs[i].bytes;
+        status = rlx_check_typed(ctx, RLX_ABOUT_INPUT, &m->inputs[slot], rlx_input_bytes(ctx, (uint32_t)slot),
+                                 &given, inputs[i].dtype);
     }
-    return RLX_OK;
+    return status;
 }
 
 // Outputs have the room of their largest size.
@@ -267,19 +238,18 @@ static inline rlx_status rlx_check_typed_out(const rlx_ctx *ctx, const rlx_typed
 {
     const rlx_model *m = ctx->model;
     uint32_t i;
-    rlx_status status;
-    for (i = 0; i < n; i++) {
+    rlx_status status = RLX_OK;
+    for (i = 0; i < n && status == RLX_OK; i++) {
         const int slot = rlx_find_at(m->outputs, m->n_outputs, outputs[i].name, i);
+        rlx_sized given;
         if (slot < 0)
-            return RLX_ERR_NAME;
-        if (outputs[i].data == NULL)
-            return RLX_ERR_NULL;
-        status = rlx_check_typed(rlx_output_room(ctx, (uint32_t)slot), m->outputs[slot].dtype,
-                                 outputs[i].bytes, outputs[i].dtype);
-        if (status != RLX_OK)
-            return status;
+            return rlx_fail(ctx, RLX_ERR_NAME, RLX_ABOUT_OUTPUT, outputs[i].name, 0, 0);
+        given.data = outputs[i].data;
+        given.bytes = outputs[i].bytes;
+        status = rlx_check_typed(ctx, RLX_ABOUT_OUTPUT, &m->outputs[slot],
+                                 rlx_output_room(ctx, (uint32_t)slot), &given, outputs[i].dtype);
     }
-    return RLX_OK;
+    return status;
 }
 
 // As rlx_run_named, in any element type: every input exactly once; any of the outputs. All names, types and
@@ -293,13 +263,13 @@ static inline rlx_status rlx_run_typed(rlx_ctx *ctx, const rlx_typed *inputs, ui
     uint32_t i;
     if (ctx == NULL || ctx->model == NULL || (inputs == NULL && n_inputs != 0) ||
         (outputs == NULL && n_outputs != 0))
-        return RLX_ERR_NULL;
+        return rlx_fail_null(ctx);
     m = ctx->model;
     status = rlx_check_typed_in(ctx, inputs, n_inputs);
     if (status == RLX_OK)
         status = rlx_check_typed_out(ctx, outputs, n_outputs);
-    if (status == RLX_OK && rlx_missing_param(ctx) != NULL)
-        status = RLX_ERR_PARAM;
+    if (status == RLX_OK)
+        status = rlx_check_params(ctx);
     if (status != RLX_OK)
         return status;
     for (i = 0; i < n_inputs; i++) {
@@ -307,7 +277,7 @@ static inline rlx_status rlx_run_typed(rlx_ctx *ctx, const rlx_typed *inputs, ui
         rlx_convert(ctx->arena + t->offset, t->dtype, inputs[i].data, inputs[i].dtype,
                     inputs[i].bytes / rlx_dtype_bytes(inputs[i].dtype));
     }
-    status = m->dispatch(ctx);
+    status = rlx_run_given(ctx);
     for (i = 0; i < n_outputs && status == RLX_OK; i++) {
         const int slot = rlx_find_at(m->outputs, m->n_outputs, outputs[i].name, i);
         const rlx_tensor *t = &m->outputs[slot];

@@ -7,6 +7,11 @@
 #include <stdint.h>
 #include <string.h>
 
+#if (defined(__BYTE_ORDER__) && defined(__ORDER_BIG_ENDIAN__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__) || \
+    defined(__BIG_ENDIAN__) || defined(__ARMEB__) || defined(__AARCH64EB__) || defined(__MIPSEB__)
+#error "code of rlxc is for little-endian machines: its weights are in that order of bytes"
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -28,7 +33,7 @@ typedef enum rlx_status {
     RLX_ERR_NULL,      // a pointer that must not be NULL is
     RLX_ERR_ARENA,     // arena or state block too short
     RLX_ERR_ALIGNMENT, // a block does not start at a multiple of RLX_ALIGNMENT
-    RLX_ERR_WEIGHTS,   // weights missing, or of another size than the model's
+    RLX_ERR_WEIGHTS,   // weights missing, of another size than the model's, or of another compile
     RLX_ERR_NAME,      // no input, output, param or state of that name
     RLX_ERR_SLOT,      // slot number out of range
     RLX_ERR_SIZE,      // number of bytes or elements differs from the tensor's
@@ -36,11 +41,16 @@ typedef enum rlx_status {
     RLX_ERR_PARAM,     // a parameter was never set (rlx_missing_param names it)
     RLX_ERR_VALUE,     // the inputs break a condition of the model (rlx_failed_check has the message)
     RLX_ERR_CPU,       // the system does not let this process use registers that the code was compiled for
-    RLX_ERR_RANGE,     // a number is outside of what is allowed: a row, the value of a symbol
+    RLX_ERR_RANGE,     // a number is outside of what is allowed: a row, the value of a symbol, or a size that
+                       // the model computes (then rlx_failed_check has the message)
     RLX_ERR_SYMBOL,    // no symbol of that name or number
     RLX_ERR_HANDLE,    // not a persistent handle, or one that was never bound
     RLX_ERR_NO_DEVICE, // no driver, or no device that can run the code
     RLX_ERR_DEVICE,    // the device failed, or has too little memory
+    RLX_ERR_INPUT,     // an input was not given, or not again since the run that consumed it
+    RLX_ERR_EARLY,     // what is asked for is of a run, and none has ended well yet
+    RLX_ERR_OVERLAP,   // blocks overlap others that are in use
+    RLX_ERR_ABSENT,    // the model was compiled without what the call is for (rlx_stubs.h)
     RLX_STATUS_COUNT
 } rlx_status;
 
@@ -97,6 +107,7 @@ typedef struct rlx_check {
     const char *message;
     int in_state;
     size_t offset;
+    rlx_status status; // of a run in which it does not hold: RLX_ERR_VALUE, or RLX_ERR_RANGE for a size
 } rlx_check;
 
 // A set of outputs that a run may be limited to (--output-set).
@@ -105,10 +116,41 @@ typedef struct rlx_output_set {
     const unsigned char *has; // by output: 1 = in the set
 } rlx_output_set;
 
+// What a call that failed was about, for rlx_error_text. Memory of the caller: rlx_set_error.
+typedef enum rlx_subject {
+    RLX_ABOUT_CALL, // none of these
+    RLX_ABOUT_INPUT,
+    RLX_ABOUT_OUTPUT,
+    RLX_ABOUT_PARAM,
+    RLX_ABOUT_STATE,
+    RLX_ABOUT_HANDLE,
+    RLX_ABOUT_SYMBOL,
+    RLX_ABOUT_SET,
+    RLX_ABOUT_ARENA,
+    RLX_ABOUT_BLOCK, // of states
+    RLX_ABOUT_WEIGHTS,
+    RLX_ABOUT_EXPERTS,
+    RLX_ABOUT_POOL,
+    RLX_ABOUT_MASK,
+    RLX_ABOUT_LAYER, // of experts
+    RLX_ABOUT_EXPERT,
+    RLX_ABOUT_EXPERT_SLOT,
+    RLX_SUBJECTS
+} rlx_subject;
+
+typedef struct rlx_error {
+    rlx_status status; // of the last call that failed; RLX_OK: none did
+    rlx_subject about;
+    char name[48];           // of the input, output ...; empty: a number that is out of range says which
+    int64_t expected, found; // bytes, elements, element types, slots: what the status is about
+    char text[256];          // rlx_error_text
+} rlx_error;
+
 struct rlx_ctx;
 struct rlx_pool;
 struct rlx_profile;
 struct rlx_moe;
+struct rlx_tables;
 
 // A size that is set between runs (rlx_symbols.h).
 typedef struct rlx_symbol {
@@ -137,27 +179,51 @@ struct rlx_model;
 
 typedef enum rlx_awaited { RLX_WAIT_INPUTS, RLX_WAIT_OUTPUTS } rlx_awaited; // they may be written, read
 
+// What comes behind the start of a run: its end; RLX_WAIT_INPUTS, and the next start before its fetch; that,
+// and its fetch at once.
+typedef enum rlx_turn { RLX_ALONE, RLX_IN_TURN, RLX_QUEUED } rlx_turn;
+typedef enum rlx_device_kind {
+    RLX_DEVICE_CPU,
+    RLX_DEVICE_GPU,        // with memory of its own
+    RLX_DEVICE_INTEGRATED, // a GPU that shares the processor's memory
+    RLX_DEVICE_VIRTUAL,    // a part of a GPU
+    RLX_DEVICE_OTHER
+} rlx_device_kind;
+
+typedef struct rlx_device_info { // rlx_devices
+    char name[128];              // as its driver calls it; longer ones are cut
+    rlx_device_kind kind;
+    int can_run;     // 1: the model has code that suits it
+    uint64_t memory; // bytes that it has; 0: unknown
+} rlx_device_info;
+
+// For rlx_init_on: the first device that can run the model, as rlx_init.
+#define RLX_ANY_DEVICE 0xffffffffu
+
 // A model that does not run on the host's CPU (--target cuda ...). Its arena block holds what goes in and
 // out, its state block a copy of the device's, which is current where the host wrote last.
 typedef struct rlx_device {
     size_t record;  // in the state block: what belongs to the device begins here, behind all else
     uint64_t state; // in the memory of the device: where its own begins
-    // Fills the record. Where it fails, it has changed nothing.
+    // Fills the record, of the device of that number. Where it fails, it has changed nothing.
     rlx_status (*open)(const struct rlx_model *model, unsigned char *arena, unsigned char *record,
-                       const void *weights);
+                       const void *weights, uint32_t ordinal);
     void (*close)(const struct rlx_ctx *ctx);
     // Bytes to byte `to` of the device's memory; and those of the state block that are there.
     rlx_status (*bring)(const struct rlx_ctx *ctx, uint64_t to, const void *data, size_t bytes);
     rlx_status (*get)(const struct rlx_ctx *ctx, size_t offset, size_t bytes);
     // A run in pieces, which may end before what they began has: start takes what is in the input slots and
     // begins to compute, fetch lets its outputs follow. NULL: runs end before `dispatch` returns.
-    rlx_status (*start)(struct rlx_ctx *ctx, int in_turn); // in_turn: RLX_WAIT_INPUTS will be asked for
+    rlx_status (*start)(struct rlx_ctx *ctx, rlx_turn turn);
     rlx_status (*fetch)(struct rlx_ctx *ctx);
     rlx_status (*wait)(struct rlx_ctx *ctx, rlx_awaited what, int *is_done); // is_done != NULL: only says
     // Bytes of the arena block as they are on the device, after a run, into its state; or NULL. The host's
     // copy of the state stays as it was.
     rlx_status (*move)(const struct rlx_ctx *ctx, size_t to, size_t from, size_t bytes);
     const void *program; // what it runs (rlx_gpu.h)
+    int queues; // a run may be started (RLX_QUEUED) while others are under way
+    // Describes the first n devices; *count: how many there are.
+    void (*list)(const struct rlx_model *model, rlx_device_info *list, uint32_t n, uint32_t *count);
 } rlx_device;
 
 typedef struct rlx_buckets {
@@ -182,6 +248,17 @@ typedef struct rlx_weight_file {
     uint32_t n_parts;
     const rlx_weight_part *parts; // what is read, for rlx_check_weights
 } rlx_weight_file;
+
+// A file of a compile ends with a seal: the checksum (rlx_hash) of all bytes before it, little-endian. Code
+// knows the seal, so that a file of another compile is noticed without reading it.
+#define RLX_SEAL_BYTES 8u
+
+// A file that the assembler or the linker has put into the program: `bytes` bytes and, behind them, the seal.
+typedef struct rlx_taken {
+    const void *data;
+    size_t bytes;
+    uint64_t hash;
+} rlx_taken;
 
 typedef struct rlx_model {
     const char *name;
@@ -217,7 +294,52 @@ typedef struct rlx_model {
     const struct rlx_model *fallback;
     size_t fallback_weights;
     const rlx_weight_file *file; // NULL: weights are one block, packed
+    uint64_t weights_hash; // of the weights as one block, without their seal
+    size_t weights_seal; // of weight_bytes, at their end: RLX_SEAL_BYTES where the caller maps the file
+    uint32_t n_taken;
+    const rlx_taken *taken;
+    const struct rlx_tables *tables; // of its buffers and launches (rlx_tables.h); NULL: without --tables
+    uint32_t n_held; // outputs that handles hold (--handle IN=OUT): slots n_outputs, n_outputs + 1 ...
+    const rlx_tensor *held; // in the state block
 } rlx_model;
+
+typedef struct rlx_run_time {
+    // By the caller's clock: when the run began, when the host had given the device all of it, and when it
+    // was seen to have ended. Without a device `given` is the end, too.
+    uint64_t begin, given, end;
+    double kernel_ns; // its kernels, by the device's clock, while rlx_set_device_times is on; else 0
+    rlx_status status;
+} rlx_run_time;
+
+typedef struct rlx_run_times { // rlx_set_run_times
+    uint64_t (*clock)(void *user);
+    void *user;
+    rlx_run_time *list; // by the number of the run
+    uint64_t n;
+    uint64_t begun, ended; // runs, since it was set
+} rlx_run_times;
+
+// A handle that the program makes (rlx_make_handle). Its fields are the runtime's.
+#define RLX_NO_SLOT 0xffffffffu
+typedef struct rlx_handle {
+    const char *name;
+    unsigned char *data; // memory of the caller
+    size_t room;         // bytes of it: of the largest shape
+    rlx_dtype dtype;
+    int rank;
+    int64_t shape[RLX_MAX_RANK]; // of its value, which is dense in it
+    int has_value;
+    int is_output; // 1: it was made as output `like` is; 0: as an input
+    uint32_t like;
+    uint32_t input, output; // that it gives runs, and takes from them; or RLX_NO_SLOT
+    struct rlx_handle *next;
+} rlx_handle;
+
+// What a run does with them: before it begins, and when it has ended well.
+typedef struct rlx_links {
+    rlx_status (*give)(struct rlx_ctx *ctx);
+    rlx_status (*take)(struct rlx_ctx *ctx);
+} rlx_links;
 
 typedef struct rlx_ctx {
     const rlx_model *model;
@@ -226,7 +348,7 @@ typedef struct rlx_ctx {
     const unsigned char *weights;
     struct rlx_pool *pool;       // threads that share its runs (rlx_threads_start); NULL: none
     uint32_t outputs;            // what runs compute: 0 all outputs, else 1 + a set of them
-    rlx_status pending;          // of the run that rlx_commit has started
+    rlx_status pending;          // the first error of the runs that were committed since the last rlx_sync
     struct rlx_profile *profile; // where its times go (rlx_set_profile); NULL: nowhere
     double *device_ns;           // and those of the device's own clock (rlx_set_device_times); NULL: nowhere
     // What shares its runs (rlx_set_parallel_for); NULL: nothing does, or a pool.
@@ -235,7 +357,25 @@ typedef struct rlx_ctx {
     size_t parallel_parts;
     uint32_t pinned;     // bit i: symbol i of the buckets stays where it is (rlx_set_active_extent)
     uint32_t is_allowed; // 1: the system has said that the process may use all registers (else RLX_ERR_CPU)
+    uint64_t committed;  // runs since the last rlx_sync
+    uint64_t failed_run; // the one that `pending` is of, from 1 on; 0: none
+    uint32_t has_run;    // 1: the last run ended well
+    uint32_t inputs;     // what is known of them: rlx_inputs
+    rlx_error *error;    // what calls that fail say (rlx_set_error); NULL: nothing
+    rlx_run_times *times; // where its runs note when they were (rlx_set_run_times); NULL: nowhere
+    uint32_t ordinal;    // of its device (rlx_init_on), or RLX_ANY_DEVICE
+    rlx_handle *handles; // that the program has made, the last one first; so many:
+    uint32_t n_handles;
+    const rlx_links *links; // what copies them; NULL while there are none
+    uint32_t is_under_way;  // 1: a run was committed whose outputs no handle has taken yet
 } rlx_ctx;
+
+// Bits of rlx_ctx.inputs.
+typedef enum rlx_inputs {
+    RLX_INPUTS_CONSUMED = 1, // by a run, and not written since
+    RLX_INPUTS_HELD = 2,     // the program has pointers to them (rlx_input): it may write unseen
+    RLX_INPUTS_STRICT = 4    // rlx_input is called before each run (rlx_expect_inputs)
+} rlx_inputs;
 
 typedef struct rlx_slot {
     size_t offset; // bytes from ctx->arena

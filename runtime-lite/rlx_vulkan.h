@@ -205,7 +205,7 @@ static inline void *rlx_vulkan_record_list(const rlx_model *model, rlx_vulkan_re
         rlx_vulkan_begin_list(v, list, 4) != RLX_VULKAN_OK)
         return NULL;
     f = rlx_vulkan_frame(&ctx, r);
-    status = rlx_gpu_steps(&f, 0, f.program->n_steps);
+    status = rlx_gpu_steps(&f, f.program->n_prepare, f.program->n_steps);
     if (status == RLX_OK && given.begin != given.end)
         status = rlx_vulkan_status(rlx_vulkan_give(v, given.begin, given.end - given.begin));
     if (rlx_vulkan_end_list(v) != RLX_VULKAN_OK || status != RLX_OK)
@@ -242,7 +242,8 @@ static inline int rlx_vulkan_fill(const rlx_model *model, rlx_vulkan_record *r, 
             status = RLX_VULKAN_NONE; // the device lacks what a kernel needs
     }
     if (status == RLX_VULKAN_OK)
-        status = rlx_vulkan_write(&r->device, r->device.address + p->weights, weights, model->weight_bytes);
+        status = rlx_vulkan_write(&r->device, r->device.address + p->weights, weights,
+                                  model->weight_bytes - model->weights_seal);
     if (status != RLX_VULKAN_OK)
         rlx_vulkan_free_kernels(&r->device, kernels, n);
     return status;
@@ -250,7 +251,7 @@ static inline int rlx_vulkan_fill(const rlx_model *model, rlx_vulkan_record *r, 
 
 // The record is written when nothing can fail any more; the kernels stand behind it already.
 static inline rlx_status rlx_vulkan_open(const rlx_model *model, unsigned char *arena, unsigned char *record,
-                                         const void *weights)
+                                         const void *weights, uint32_t ordinal)
 {
     rlx_vulkan_record r, *const own = (rlx_vulkan_record *)(void *)record;
     uint32_t i;
@@ -259,7 +260,7 @@ static inline rlx_status rlx_vulkan_open(const rlx_model *model, unsigned char *
     memset(&r, 0, sizeof r);
     r.program = rlx_gpu_program_of(model);
     r.n_variants = model->buckets != NULL ? model->buckets->n : 1u;
-    status = rlx_vulkan_begin(&r.device, r.program->bytes);
+    status = rlx_vulkan_begin(&r.device, ordinal, r.program->bytes);
     if (status != RLX_VULKAN_OK)
         return rlx_vulkan_status(status);
     status = rlx_vulkan_fill(model, &r, record, weights);
@@ -326,14 +327,14 @@ static inline rlx_status rlx_vulkan_collect(rlx_ctx *ctx, rlx_vulkan_record *r)
 }
 
 // Inputs are taken before it returns, as the outputs of the run before.
-static inline rlx_status rlx_vulkan_start(rlx_ctx *ctx, int in_turn)
+static inline rlx_status rlx_vulkan_start(rlx_ctx *ctx, rlx_turn turn)
 {
     rlx_vulkan_record *const r = rlx_vulkan_of(ctx);
     const rlx_gpu_frame f = rlx_vulkan_frame(ctx, r);
     void **const list = &rlx_vulkan_lists(r)[ctx->model->bucket];
     const int is_recorded = *list != NULL && ctx->outputs == 0 && ctx->profile == NULL;
     rlx_status status = rlx_vulkan_collect(ctx, r);
-    (void)in_turn;
+    (void)turn;
     r->recorded = list;
     r->given = rlx_vulkan_given(ctx->model, r);
     if (status == RLX_OK)

@@ -59,6 +59,7 @@ typedef struct rlx_vk_features12 {
 #define RLX_VK_PROPERTIES       103u
 #define RLX_VK_DEVICE_KIND      16u
 #define RLX_VK_DEVICE_NAME      20u
+#define RLX_VK_DEVICE_NAME      20u
 #define RLX_VK_TIMESTAMP_PERIOD 720u
 
 typedef struct rlx_vk_features_coop {

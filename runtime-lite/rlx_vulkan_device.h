@@ -232,20 +232,40 @@ static inline uint32_t rlx_vulkan_rank(const rlx_vulkan *v, void *physical)
     return kind < sizeof ranks / sizeof *ranks ? ranks[kind] : ranks[0];
 }
 
-// Of the devices that have all that is needed the one that is wanted most.
-static inline int rlx_vulkan_find_device(rlx_vulkan *v)
+// How much: 0, if it lacks what is needed.
+static inline uint32_t rlx_vulkan_want(rlx_vulkan *v, void *physical)
 {
-    void *devices[16];
     rlx_vulkan_features features;
-    uint32_t n = 16, i;
+    return rlx_vulkan_family(v, physical) >= 0 && rlx_vulkan_ask(v, physical, &features)
+               ? 1u + rlx_vulkan_rank(v, physical)
+               : 0u;
+}
+
+// The devices, those that are wanted most first: how many there are.
+#define RLX_VULKAN_DEVICES 16u
+static inline uint32_t rlx_vulkan_sort(rlx_vulkan *v, void **devices)
+{
+    uint32_t n = RLX_VULKAN_DEVICES, i, j;
     if (v->instance_api.list_devices(v->instance, &n, devices) < 0) // 5: there are more
+        return 0;
+    for (i = 1; i < n; i++) {
+        void *const one = devices[i];
+        const uint32_t want = rlx_vulkan_want(v, one);
+        for (j = i; j > 0 && rlx_vulkan_want(v, devices[j - 1u]) < want; j--)
+            devices[j] = devices[j - 1u];
+        devices[j] = one;
+    }
+    return n;
+}
+
+static inline int rlx_vulkan_find_device(rlx_vulkan *v, uint32_t ordinal)
+{
+    void *devices[RLX_VULKAN_DEVICES];
+    rlx_vulkan_features features;
+    if (ordinal >= rlx_vulkan_sort(v, devices) || rlx_vulkan_want(v, devices[ordinal]) == 0)
         return RLX_VULKAN_NONE;
-    for (i = 0; i < n; i++)
-        if (rlx_vulkan_family(v, devices[i]) >= 0 && rlx_vulkan_ask(v, devices[i], &features) &&
-            (v->physical == NULL || rlx_vulkan_rank(v, devices[i]) > rlx_vulkan_rank(v, v->physical)))
-            v->physical = devices[i];
-    if (v->physical == NULL || !rlx_vulkan_ask(v, v->physical, &features))
-        return RLX_VULKAN_NONE;
+    v->physical = devices[ordinal];
+    (void)rlx_vulkan_ask(v, v->physical, &features);
     v->family = (uint32_t)rlx_vulkan_family(v, v->physical);
     rlx_vulkan_ask_coop(v, &features);
     return rlx_vulkan_make_device(v, &features);
@@ -405,14 +425,14 @@ static inline void rlx_vulkan_end(rlx_vulkan *v)
     memset(v, 0, sizeof *v);
 }
 
-// A device with so many bytes of memory. Otherwise nothing is left behind.
-static inline int rlx_vulkan_begin(rlx_vulkan *v, uint64_t bytes)
+// The device of that number, with so many bytes of memory. Otherwise nothing is left behind.
+static inline int rlx_vulkan_begin(rlx_vulkan *v, uint32_t ordinal, uint64_t bytes)
 {
     int status;
     memset(v, 0, sizeof *v);
     status = rlx_vulkan_load(v);
     if (status == RLX_VULKAN_OK)
-        status = rlx_vulkan_find_device(v);
+        status = rlx_vulkan_find_device(v, ordinal);
     if (status == RLX_VULKAN_OK)
         status = rlx_vulkan_make_memory(v, bytes);
     if (status == RLX_VULKAN_OK)
@@ -420,6 +440,41 @@ static inline int rlx_vulkan_begin(rlx_vulkan *v, uint64_t bytes)
     if (status != RLX_VULKAN_OK)
         rlx_vulkan_end(v);
     return status;
+}
+
+static inline void rlx_vulkan_describe(rlx_vulkan *v, void *physical, rlx_device_info *info)
+{
+    static const rlx_device_kind kinds[] = {RLX_DEVICE_OTHER, RLX_DEVICE_INTEGRATED, RLX_DEVICE_GPU,
+                                            RLX_DEVICE_VIRTUAL, RLX_DEVICE_CPU};
+    uint64_t properties[RLX_VK_PROPERTIES];
+    const unsigned char *const bytes = (const unsigned char *)properties;
+    rlx_vk_memory_properties has;
+    uint32_t kind, i;
+    memset(info, 0, sizeof *info);
+    v->instance_api.properties(physical, properties);
+    v->instance_api.memory(physical, &has);
+    memcpy(&kind, bytes + RLX_VK_DEVICE_KIND, sizeof kind);
+    memcpy(info->name, bytes + RLX_VK_DEVICE_NAME, sizeof info->name - 1u);
+    info->kind = kind < sizeof kinds / sizeof *kinds ? kinds[kind] : RLX_DEVICE_OTHER;
+    for (i = 0; i < has.n_heaps; i++)
+        if ((has.heaps[i].flags & 1u) != 0) // the device's own
+            info->memory += has.heaps[i].size;
+    info->can_run = rlx_vulkan_want(v, physical) != 0;
+}
+
+static inline void rlx_vulkan_list(const rlx_model *model, rlx_device_info *list, uint32_t n, uint32_t *count)
+{
+    void *devices[RLX_VULKAN_DEVICES];
+    rlx_vulkan v;
+    uint32_t i;
+    (void)model;
+    *count = 0;
+    memset(&v, 0, sizeof v);
+    if (rlx_vulkan_load(&v) == RLX_VULKAN_OK)
+        *count = rlx_vulkan_sort(&v, devices);
+    for (i = 0; i < *count && i < n; i++)
+        rlx_vulkan_describe(&v, devices[i], &list[i]);
+    rlx_vulkan_end(&v);
 }
 
 #ifdef __cplusplus

@@ -40,7 +40,10 @@ LINES = [
         ["--dynamic", "--dim", "open=1..4", "--arena-at", "seq=4", "--arena-at", "open=2", "--random", "1"],
         "y2: f32[3, 4, 2]",
     ),
-    (["--dynamic", "--random", "1"], "dimension 'open' needs a size: give it with --dim open=1..VALUE"),
+    (
+        ["--dynamic", "--random", "1"],
+        "'open' (axis 2 of input 'x') needs a size: give it with --dim open=1..VALUE",
+    ),
     (["--dim", "open=dynamic"], "dimension 'open' has no largest size: give it with --dim open=1..VALUE"),
     (["--dim", "seq=0..5"], "--dim seq=0..5: the sizes must be from 1 to 19"),
     (["--dim", "seq=5..20"], "--dim seq=5..20: the sizes must be from 1 to 19"),

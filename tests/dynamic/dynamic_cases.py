@@ -363,6 +363,12 @@ CASES = [
         %5 = concat(%1, %1) {axis = 1}""",
         [2, 3, 4, 5],
     ),
+    (
+        "corners of a resize",
+        """%1 = input "x" : f32[1, 1, seq]
+        %2 = resize(%1) {sizes = [1, 1, 2*seq], mode = "linear", coord = "align_corners"}""",
+        [2],
+    ),
 ]
 REFUSED = [
     (
@@ -371,13 +377,6 @@ REFUSED = [
         %2 = pad(%1) {pads = [1, 1], mode = "reflect"}""",
         [2],
         "only constant padding is possible there",
-    ),
-    (
-        "corners",
-        """%1 = input "x" : f32[1, 1, seq]
-        %2 = resize(%1) {sizes = [1, 1, 2*seq], mode = "linear", coord = "align_corners"}""",
-        [2],
-        "resize does not work along an axis whose size is set between runs (seq): where it reads",
     ),
     (
         "a size that shrinks",

@@ -198,8 +198,8 @@ const char *ops_running = "";
 
 static void on_signal(int number)
 {
-    static const char text[] = "\n# crashed in ";
-    ssize_t written = write(1, text, sizeof text - 1);
+    const char *text = number == SIGTERM ? "\n# stopped, as for taking too long, in " : "\n# crashed in ";
+    ssize_t written = write(1, text, strlen(text));
     written += write(1, ops_running, strlen(ops_running));
     written += write(1, "\n", 1);
     _exit(number == SIGSEGV && written > 0 ? 2 : 3);

@@ -2,15 +2,15 @@
 // See ops_print.h.
 #include "ops_print.h"
 
-const char *ops_print_functions(PlanKernel *k, uint32_t id, Str *out)
+const char *ops_print_functions(PlanKernel *k, Str *out)
 {
     const Target *c = target_find("c");
     const char *lacks = target_lacks(c, k->kernel);
-    k->function = k->kernel->name = arena_printf(k->kernel->arena, "c%u_%s", id, k->kernel->name);
+    k->function = k->kernel->name = arena_printf(k->kernel->arena, OPS_PREFIX "%s", k->kernel->name);
     for (uint32_t i = 0; i < k->phases.len && lacks == NULL; i++) {
         PlanPhase *phase = &k->phases.data[i];
         phase->function = phase->kernel->name =
-            arena_printf(k->kernel->arena, "c%u_%s", id, phase->kernel->name);
+            arena_printf(k->kernel->arena, OPS_PREFIX "%s", phase->kernel->name);
         cfamily_print_kernel(c, phase->kernel, out);
     }
     if (lacks != NULL || k->phases.len != 0)
@@ -20,7 +20,7 @@ const char *ops_print_functions(PlanKernel *k, uint32_t id, Str *out)
         return NULL;
     }
     for (uint32_t i = 0; i < k->loop->body->kernels.len && lacks == NULL; i++)
-        lacks = ops_print_functions(&k->loop->body->kernels.data[i], id, out);
+        lacks = ops_print_functions(&k->loop->body->kernels.data[i], out);
     if (lacks == NULL)
         host_print_loop(k, out);
     return lacks;
@@ -47,4 +47,13 @@ void ops_print_calls(const PlanKernel *k, Str *out)
         str_add(out, i == 0 ? "" : "    rlx_barrier(team);\n");
         print_call(k, &k->phases.data[i], out);
     }
+}
+
+void ops_print_with_id(const char *text, uint32_t id, Str *out)
+{
+    for (const char *c = text; *c != '\0'; c++)
+        if (*c == OPS_ID)
+            str_printf(out, "%u", id);
+        else
+            str_add_n(out, c, 1);
 }

@@ -5,6 +5,7 @@
 #define TESTS_E2E_RANDOM_CHECK_H
 
 #include "random_graph.h"
+#include "runtime-lite/rlx_calls.h"
 #include "runtime-lite/rlx_threads.h"
 #include "runtime-lite/rlx_values.h"
 

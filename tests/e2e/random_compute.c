@@ -404,11 +404,12 @@ static NodeId make_attention(Gen *e)
     s.dim[n - 3] = gen_chance(e, 20) ? 1 : s.dim[n - 3];
     s.dim[n - 2] = keys;
     node_src(&b, q);
-    node_src(&b, gen_value(e, t, n, s.dim));
+    const DType cache = t == DTYPE_f32 && gen_chance(e, 30) ? gen_chance(e, 50) ? DTYPE_f16 : DTYPE_bf16 : t;
+    node_src(&b, gen_value(e, cache, n, s.dim));
     s.dim[n - 1] = gen_chance(e, 50) ? s.dim[n - 1] : gen_range(e, 1, 20);
     const bool is_special = e->is_special;
     e->is_special = false; // a weight below what f32 holds makes 0 of an infinite value, or hides it
-    node_src(&b, is_special ? gen_leaf(e, t, n, s.dim) : gen_value(e, t, n, s.dim));
+    node_src(&b, is_special ? gen_leaf(e, cache, n, s.dim) : gen_value(e, cache, n, s.dim));
     e->is_special = is_special;
     if (gen_chance(e, 40))
         node_src(&b, gen_value(e, gen_chance(e, 50) ? DTYPE_bool : t, 2, (const int64_t[]){queries, keys}));
@@ -429,11 +430,20 @@ static NodeId make_rope(Gen *e)
         s.dim[s.rank - 1] = gen_range(e, 1, 9) * 2;
         x = gen_value(e, t, s.rank, s.dim);
     }
-    s.dim[s.rank - 1] /= 2;
+    const int64_t size = s.dim[s.rank - 1], dims = gen_chance(e, 50) ? 2 * gen_range(e, 1, size / 2) : size;
+    const bool is_interleaved = gen_chance(e, 50), has_theta = gen_chance(e, 40);
+    const bool has_places = has_theta || gen_chance(e, 40);
+    s.dim[s.rank - 1] = dims / 2;
+    const int64_t table[2] = {has_places ? gen_range(e, 1, 9) : s.dim[s.rank - 2], dims / 2};
     node_src(&b, x);
-    node_src(&b, gen_value(e, t, 2, s.dim + s.rank - 2));
-    node_src(&b, gen_value(e, t, 2, s.dim + s.rank - 2));
-    node_int(&b, A_rope_interleaved, gen_chance(e, 50));
+    for (uint32_t i = 0; i < 2; i++)
+        node_src(&b, has_theta ? 0 : gen_value(e, t, 2, table));
+    node_src(&b, has_places ? gen_leaf(e, DTYPE_i32, 1, s.dim + s.rank - 2) : 0);
+    node_int(&b, A_rope_interleaved, is_interleaved);
+    node_float(&b, A_rope_theta, has_theta ? 100 : 0);
+    node_int(&b, A_rope_dims, dims < size ? dims : 0);
+    if (!is_interleaved && gen_chance(e, 30))
+        node_int(&b, A_rope_distance, gen_range(e, dims / 2, size - dims / 2));
     return node_end(&b);
 }
 

@@ -98,11 +98,14 @@ static NodeId make_affine(Gen *e, OpId op, AttrId attr)
 {
     static const DType types[] = {DTYPE_f16, DTYPE_bf16, DTYPE_f32};
     const bool is_grouped = op == OP_affine_grouped_matmul, is_words = gen_chance(e, 50);
-    const int64_t bits = gen_range(e, 2, 4) * 2, group = (int64_t)32 << gen_below(e, 3);
+    const int64_t bits = gen_range(e, 2, 4) * 2, group =
+        gen_chance(e, 50) ? (int64_t)32 << gen_below(e, 3) : 4 * gen_range(e, 1, 20);
     const int64_t experts = gen_range(e, 1, 3), n = gen_size(e), groups = gen_range(e, 1, 2);
     const int64_t x[2] = {gen_range(e, 1, 4), groups * group}, numbers[3] = {experts, n, groups};
+    const int64_t per_word = is_words && gen_chance(e, 40) ? gen_range(e, 1, 32 / bits) : 0;
     const int64_t bytes[4] = {experts, n, groups, group * bits / 8},
-                  words[3] = {experts, n, groups * group * bits / 32};
+                  words[3] = {experts, n,
+                              per_word > 0 ? (x[1] + per_word - 1) / per_word : (x[1] * bits + 31) / 32};
     const uint32_t skipped = is_grouped ? 0 : 1;
     const DType t = types[gen_below(e, 3)];
     NodeBuild b = gen_begin(e, op);
@@ -114,6 +117,7 @@ static NodeId make_affine(Gen *e, OpId op, AttrId attr)
     for (int i = 0; i < 2; i++)
         node_src(&b, gen_value(e, t, 3 - skipped, numbers + skipped));
     node_int(&b, attr, bits);
+    node_int(&b, attr + 1, per_word);
     return node_end(&b);
 }
 

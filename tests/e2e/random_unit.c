@@ -44,11 +44,12 @@ static const Map *runtime_names(void)
     static Map names;
     if (names.len > 0)
         return &names;
-    add_words(&a, &names, types_text);
-    add_words(&a, &names, runtime_text);
-    add_words(&a, &names, parallel_text);
-    add_words(&a, &names, threads_text);
-    add_words(&a, &names, moe_text);
+    const char *const *const texts[] = {
+        types_text,   runtime_text, run_text,  held_text,  calls_text,   values_text,
+        parallel_text, threads_text, moe_text, times_text, runs_text,    links_text,
+        devices_text, errors_text,  look_text, typed_text, params_text};
+    for (uint32_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        add_words(&a, &names, texts[i]);
     return &names;
 }
 
@@ -155,7 +156,8 @@ const char *unit_add(Unit *u, const Sample *s, Config c)
                               .compiler = "rlxc",
                               .cc_flags = cpu.cc_flags,
                               .cpu = cpu.name,
-                              .weights = WEIGHTS_RODATA};
+                              .weights = WEIGHTS_RODATA,
+                              .parts = 1};
     Diag *d = s->g->diag;
     d->n_errors = 0;
     d->items.len = 0;

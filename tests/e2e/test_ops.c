@@ -27,7 +27,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CASES_PER_UNIT = 40, MAX_UNITS = 512, COMPILERS = 2 };
+enum { TEXTS_PER_UNIT = 40, MAX_UNITS = 512, COMPILERS = 2 };
 #define WARNINGS "-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror "
 static const uint64_t place_budget = 20000;
 
@@ -55,7 +55,7 @@ typedef struct Job {
     const OpsCase *c;
     const Config *config;
     Plan *plan;
-    uint32_t id;
+    uint32_t id; // of its text, which other jobs may have as well
 } Job;
 
 typedef struct Unit {
@@ -66,6 +66,7 @@ typedef struct Unit {
 static Arena perm, scratch;
 static OpsCases cases;
 static VEC(Job) jobs;
+static Map texts; // {hash, length} of the text to its number
 static Unit units[MAX_UNITS];
 static uint32_t n_units, n_failed, n_loops;
 
@@ -172,14 +173,11 @@ static Plan *plan_case(const OpsCase *c, const Config *config)
 static void print_job(const Job *j, Str *out)
 {
     Str call = str_new(out->arena);
-    str_printf(
-        &call,
-        "void run%u(char **b, rlx_team *team);\nvoid run%u(char **b, rlx_team *team)\n{\n    (void)b;\n"
-        "    (void)team;\n",
-        j->id, j->id);
+    str_add(&call, "void run@(char **b, rlx_team *team);\nvoid run@(char **b, rlx_team *team)\n{\n"
+                   "    (void)b;\n    (void)team;\n");
     for (uint32_t i = 0; i < j->plan->kernels.len; i++) {
         PlanKernel *k = &j->plan->kernels.data[i];
-        const char *lacks = ops_print_functions(k, j->id, out);
+        const char *lacks = ops_print_functions(k, out);
         if (lacks != NULL) {
             fail_job(j, lacks);
             continue;
@@ -223,36 +221,34 @@ static void validate_unit(Arena *a, const char *prelude, const char *body, const
     n_loops += report.n_loops[LOOP_CONSTANT] + report.n_loops[LOOP_VALUE];
 }
 
-static void write_unit(Unit *u, const char *dir, uint32_t first, uint32_t end)
+// body: of so many jobs of one config; is empty afterwards.
+static void write_unit(Unit *u, const char *dir, const Config *config, Str *body)
 {
     Arena a = {0};
-    Str body = str_new(&a), all = str_new(&a);
-    const Config *config = jobs.data[first].config;
+    Str all = str_new(&a);
     CpuInfo cpu;
-    for (uint32_t i = first; i < end; i++)
-        print_job(&jobs.data[i], &body);
-    target_print_prelude(target_find("c"), str_text(&body), &all);
+    target_print_prelude(target_find("c"), str_text(body), &all);
     if (filter() != NULL)
-        printf("# --- %s ---\n%s", config->name, str_text(&body));
+        printf("# --- %s ---\n%s", config->name, str_text(body));
     cpu_find(config->cpu, &cpu);
     if ((cpu.features & CPU_MATRIX) != 0 && !cpu_runs_here(&cpu))
         cpu_find("native", &cpu); // matrix registers are an array then
     if (strcmp(config->name, "matrix array") == 0)
         cpu_find("x86-64-v3", &cpu); // and here in any case, and vectors in parts
     if (is_validating()) {
-        validate_unit(&a, str_text(&all), str_text(&body), &cpu);
-        arena_free(&a);
-        return;
+        validate_unit(&a, str_text(&all), str_text(body), &cpu);
+    } else {
+        u->flags = cpu.cc_flags;
+        u->path = arena_printf(&perm, "%s/unit%u", dir, (unsigned)(u - units));
+        FILE *f = fopen(arena_printf(&perm, "%s.c", u->path), "w");
+        rlx_assert(f != NULL);
+        fputs(str_text(&all), f);
+        fputs(TEAM_TEXT, f);
+        fputs(str_text(body), f);
+        fclose(f);
     }
-    u->flags = cpu.cc_flags;
-    u->path = arena_printf(&perm, "%s/unit%u", dir, (unsigned)(u - units));
-    FILE *f = fopen(arena_printf(&perm, "%s.c", u->path), "w");
-    rlx_assert(f != NULL);
-    fputs(str_text(&all), f);
-    fputs(TEAM_TEXT, f);
-    fputs(str_text(&body), f);
-    fclose(f);
     arena_free(&a);
+    *body = str_new(body->arena);
 }
 
 static const char *check_kernels(Plan *p)
@@ -260,6 +256,54 @@ static const char *check_kernels(Plan *p)
     plan_find_edges(p);
     plan_find_groups(p);
     return check_order(p);
+}
+
+static void plan_job(const OpsCase *c, const Config *config)
+{
+    const Job j = {.c = c, .config = config, .plan = plan_case(c, config)};
+    const char *wrong = j.plan != NULL ? plan_verify(j.plan) : "a pass failed";
+    if (wrong == NULL && config->strips && !ops_has_stages(j.plan))
+        wrong = "no kernel has stages";
+    if (wrong == NULL)
+        wrong = check_kernels(j.plan);
+    if (wrong != NULL)
+        fail_job(&j, wrong);
+    if (j.plan != NULL)
+        vec_push(&perm, &jobs, j);
+}
+
+// Adds the text of a job to the body of a unit, unless some job before has the same: half of them have, and C
+// compilers take most of this test's time.
+static bool add_text(Job *j, Str *body)
+{
+    Str text = str_new(&scratch);
+    print_job(j, &text);
+    uint64_t id = texts.len;
+    const uint64_t key[] = {hash_bytes64(str_text(&text), text.len, 0), text.len};
+    const bool is_new = !map_get(&texts, key, sizeof key, &id);
+    j->id = (uint32_t)id;
+    if (is_new) {
+        map_put(&perm, &texts, key, sizeof key, id);
+        ops_print_with_id(str_text(&text), j->id, body);
+    }
+    arena_reset(&scratch);
+    return is_new;
+}
+
+static void write_config(const Config *config, uint32_t first_job, const char *dir)
+{
+    Arena a = {0};
+    Str body = str_new(&a);
+    uint32_t n_texts = 0;
+    for (uint32_t i = first_job; i < jobs.len; i++) {
+        n_texts += add_text(&jobs.data[i], &body);
+        if (n_texts != 0 && (n_texts == TEXTS_PER_UNIT || i + 1 == jobs.len)) {
+            rlx_assert(n_units < MAX_UNITS);
+            write_unit(&units[n_units++], dir, config, &body);
+            n_texts = 0;
+        }
+    }
+    arena_free(&a);
 }
 
 static void plan_jobs(const char *dir)
@@ -270,27 +314,10 @@ static void plan_jobs(const char *dir)
             continue;
         for (uint32_t i = 0; i < cases.len; i += configs[c].every) {
             ops_running = cases.data[i].name;
-            if (configs[c].only != NULL && strstr(ops_running, configs[c].only) == NULL)
-                continue;
-            const Job j = {.c = &cases.data[i],
-                           .config = &configs[c],
-                           .plan = plan_case(&cases.data[i], &configs[c]),
-                           .id = jobs.len};
-            const char *wrong = j.plan != NULL ? plan_verify(j.plan) : "a pass failed";
-            if (wrong == NULL && configs[c].strips && !ops_has_stages(j.plan))
-                wrong = "no kernel has stages";
-            if (wrong == NULL)
-                wrong = check_kernels(j.plan);
-            if (wrong != NULL)
-                fail_job(&j, wrong);
-            if (j.plan != NULL)
-                vec_push(&perm, &jobs, j);
+            if (configs[c].only == NULL || strstr(ops_running, configs[c].only) != NULL)
+                plan_job(&cases.data[i], &configs[c]);
         }
-        for (uint32_t i = first; i < jobs.len; i += CASES_PER_UNIT) {
-            rlx_assert(n_units < MAX_UNITS);
-            write_unit(&units[n_units++], dir, i,
-                       i + CASES_PER_UNIT < jobs.len ? i + CASES_PER_UNIT : jobs.len);
-        }
+        write_config(&configs[c], first, dir);
     }
 }
 
@@ -300,7 +327,7 @@ static pid_t start_compiler(const Unit *u)
     const pid_t pid = fork();
     if (pid == 0) {
         char command[512];
-        snprintf(command, sizeof command, "%s -O1 " WARNINGS "%s -shared -fPIC -o %s.so %s.c -lm",
+        snprintf(command, sizeof command, "%s -Og " WARNINGS "%s -shared -fPIC -o %s.so %s.c -lm",
                  cc != NULL ? cc : "cc", u->flags, u->path, u->path);
         execl("/bin/sh", "sh", "-c", command, (char *)NULL);
         _exit(127);
@@ -311,6 +338,7 @@ static pid_t start_compiler(const Unit *u)
 static void compile_units(void)
 {
     uint32_t started = 0, ended = 0;
+    ops_running = "the C compiler";
     for (; ended < n_units; ended++) {
         while (started < n_units && started - ended < COMPILERS)
             start_compiler(&units[started++]);

@@ -200,6 +200,36 @@ int main(void)""",
     run(f"{name} --weights file", ["./p"], folder)
 
 
+def check_split(folder):
+    """In parts, each compiled by itself; as one file; two such models in one program; what is refused."""
+    names = []
+    for model in (root + "/models/lstm.json", root + "/models/mlp.json"):
+        name, flags = emit(model, folder, "--split", "3", "--cpu", "x86-64-v3")
+        parts = [f"{name}.c", f"{name}_2.c", f"{name}_3.c"]
+        write_program(folder, name, INIT)
+        flags = [f for f in flags if not f.endswith(".c")] + ["-std=gnu99", *WARN, "-Wmissing-prototypes"]
+        for cc in ("cc", "clang"):
+            for p in parts:
+                run(f"{name} part", [cc, *flags, "-c", p, "-o", f"{p}.o"], folder)
+            objects = [p + ".o" for p in parts]
+            run(f"{name} parts", [cc, "main.c", *objects, "-o", "p", "-lm"], folder)
+            run(f"{name} parts", ["./p"], folder)
+            whole = [f"-D{name.upper()}_WHOLE", f"{name}.c", "main.c", "-o", "p", "-lm"]
+            run(f"{name} whole", [cc, *flags, *whole], folder)
+            run(f"{name} whole", ["./p"], folder)
+        run(f"{name} C++", ["g++", "-std=c++11", "-x", "c++", "-c", parts[1], "-o", "p.o"], folder)
+        names.append(name)
+    two = [f"{n}{s}.c.o" for n in names for s in ("", "_2", "_3")]
+    run("two models in parts", ["cc", "-r", "-nostdlib", *two, "-o", "two.o"], folder)
+    wanted = {("0",): "from 1 to 64", ("65",): "from 1 to 64", ("x",): "from 1 to 64",
+              ("2", "--one-file"): "no --one-file", ("2", "--target", "vulkan"): "--target c"}
+    for wrong, text in wanted.items():
+        command = [rlxc, "compile", models[0], "-o", folder, "--split", *wrong]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode == 0 or text not in done.stderr:
+            failed.append(f"--split {wrong}: {done.stderr}")
+
+
 def check_two(folder):
     names = [emit(m, folder)[0] for m in models[:2]]
     with open(f"{folder}/two.c", "w") as f:
@@ -221,6 +251,7 @@ with tempfile.TemporaryDirectory() as top:
             check_model(m, f"{top}/{c}", c)
         check_sanitized(m, top + "/san")
     check_modes(root + "/models/digits/digits.json", top + "/modes")
+    check_split(top + "/split")
     check_two(top + "/two")
 for line in failed:
     print(line, file=sys.stderr)

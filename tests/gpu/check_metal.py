@@ -203,7 +203,7 @@ def main():
                                RLX_METAL_CPU="leaks")
             result(status == 0, f"{model} is right, without a search for races", said)
         check_many_inputs(top)
-        library = glob.glob(f"{top}/rlxc/metal-*/metal.so")[0]
+        library = glob.glob(f"{top}/rlxc/metal-*/")[0][:-1] + ".so"
         for row in runtime_rows():
             if row[0] not in LEFT_OUT:
                 check_program(top, library, row)

@@ -17,6 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, f"{HERE}/../runtime"]
 
 import moe_model  # noqa: E402
+import moe_rows_model  # noqa: E402
 import on_fake_cuda as fake  # noqa: E402
 
 RLXC, TARGET = os.path.abspath(sys.argv[1]), sys.argv[2]
@@ -39,21 +40,23 @@ def run(command, folder, **environment):
         sys.exit(77 if any(text in said for text in MISSING) else 1)
 
 
-def build(folder, target, options, compiler, flags):
+def build(folder, target, options, compiler, flags, program="moe_test"):
+    has_rows = program == "moe_rows_test"
     with open(f"{folder}/moe.json", "w", encoding="ascii") as f:
-        json.dump(moe_model.model(*SIZES), f)
-    run([RLXC, "compile", "moe.json", "-o", ".", "--name", "moe", "--output-set", "first=y",
-         "--target", target, *options], folder)
+        json.dump(moe_rows_model.model() if has_rows else moe_model.model(*SIZES), f)
+    sets = [] if has_rows else ["--output-set", "first=y"]
+    run([RLXC, "compile", "moe.json", "-o", ".", "--name", "moe", *sets, "--target", target, *options],
+        folder)
     own = [f"-DWIDTH={SIZES[0]}", f"-DHIDDEN={SIZES[1]}", "-I.", f"-I{HERE}/../runtime"]
-    sources = [f"{HERE}/../runtime/moe_test.c", "moe.c", "-o", "p", "-lm"]
+    sources = [f"{HERE}/../runtime/{program}.c", "moe.c", "-o", "p", "-lm"]
     run([*compiler, *WARNINGS, *flags, *own, *sources], folder)
 
 
-def check(folder, options, compiler, metal):
+def check(folder, options, compiler, metal, program="moe_test"):
     flags = {"cuda": fake.SANITIZE, "metal": ["-O1", f'-DRLX_METAL_LIBRARY="{metal}"'],
              "vulkan": ["-O1"] if compiler is C else ["-O1", "-DRLX_VULKAN_STAGED=2"]}
     gpu = ["--gpu", "sm_90a"] if TARGET == "cuda" else []
-    build(folder, TARGET, [*gpu, *options], compiler, flags[TARGET])
+    build(folder, TARGET, [*gpu, *options], compiler, flags[TARGET], program)
     if TARGET == "cuda":
         fake.build_kernels(LIBRARY, "moe", folder)
         run(["./p"], folder, **fake.environment(LIBRARY, folder))
@@ -66,10 +69,12 @@ with tempfile.TemporaryDirectory() as top:
         os.environ["XDG_CACHE_HOME"] = fake.PLAIN["XDG_CACHE_HOME"] = top
     if TARGET != "cuda":
         run([RLXC, "verify", f"{HERE}/../../models/mlp.json", "--target", TARGET], top)
-    shim = glob.glob(f"{top}/rlxc/metal-*/metal.so")
+    shim = [d[:-1] + ".so" for d in glob.glob(f"{top}/rlxc/metal-*/")]
     for each in CASES[TARGET]:
         with tempfile.TemporaryDirectory() as own_folder:
             check(own_folder, *each, shim[0] if shim else "")
+    with tempfile.TemporaryDirectory() as own_folder:
+        check(own_folder, [], C, shim[0] if shim else "", "moe_rows_test")
     if TARGET == "cuda":  # no device: the experts of the other side
         for each in [], SLOTS:
             with tempfile.TemporaryDirectory() as own_folder:

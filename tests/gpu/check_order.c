@@ -13,8 +13,11 @@ static bool meet(const Plan *p, const PlanArg *a, const PlanArg *b)
            (x->offset + a->begin < y->offset + b->end && y->offset + b->begin < x->offset + a->end);
 }
 
+// The preparation has ended before a run begins.
 static bool has_hazard(const Plan *p, uint32_t first, uint32_t second)
 {
+    if (first < p->n_prepare && second >= p->n_prepare)
+        return false;
     const PlanKernel *a = &p->kernels.data[first], *b = &p->kernels.data[second];
     for (uint32_t i = 0; i < a->args.len; i++)
         for (uint32_t j = 0; j < b->args.len; j++)

@@ -49,6 +49,24 @@ def write_long_run(path):
         f.write("\n".join(lines) + "\n")
 
 
+def check_one_file(folder):
+    """Weights and kernels of more than 64 KB are files, and the text of kernels is; with --one-file there is
+    NAME.c, which needs nothing else."""
+    compiled = [RLXC, "compile", f"{ROOT}/models/decoder.json", "--target", "vulkan", "-o"]
+    files = ["decoder.c", "decoder.h", "decoder.comp", "decoder.k7_attention", "decoder.weights"]
+    for options, names in ([], files), (["--one-file"], files[:2]):
+        place = f"{folder}/{len(names)}"
+        status, said = run([*compiled, place, *options])
+        is_right = status == 0 and set(os.listdir(place)) >= set(names)
+        is_right = is_right and (options == [] or len(os.listdir(place)) == len(names))
+        result(is_right, f"files {options}", said + str(os.path.isdir(place) and os.listdir(place)))
+    status, said = run(["cc", "-O0", "-c", f"{folder}/2/decoder.c", "-o", f"{folder}/d.o"])
+    result(status == 0, "--one-file needs no other file", said)
+    for options in (["--weights", "file"], ["--weights", "incbin"], ["--moe-resident", "2"]):
+        status, said = run([*compiled, f"{folder}/no", "--one-file", *options])
+        result(status == 2 and "--one-file" in said, f"--one-file {options}", said)
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         path = f"{ROOT}/models/mlp.json"
@@ -61,6 +79,7 @@ def main():
             command = f"{compiler} {WARNINGS} -c {folder}/mlp.c -o {folder}/mlp.o"
             status, said = run(command.split())
             result(status == 0, f"its C with {compiler}", said)
+        check_one_file(folder)
     status, said = verify("mlp", VK_ICD_FILENAMES="/nonexistent", VK_DRIVER_FILES="/nonexistent")
     result(status != 0 and NO_DEVICE in said, "without a driver", said)
     has_device = NO_DEVICE not in verify("mlp")[1]

@@ -9,7 +9,8 @@
 // its edges allow. So results are wrong where a wait or an edge is missing.
 //
 // FAKE_CUDA_FAIL=name:n: the n-th call of that function fails. FAKE_CUDA_STRICT=1: a process that has not
-// given back everything ends with status 3. FAKE_CUDA_LOG=1: prints the commands as they run.
+// given back everything ends with status 3. FAKE_CUDA_LOG=1: prints the commands as they run. Programs can
+// ask how often a function was called (fake_count.h).
 #define _GNU_SOURCE
 #include "fake_cuda.h"
 
@@ -19,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LEAKED = 3 };
+enum { LEAKED = 3, MAX_COUNTS = 80 };
 
 typedef struct Range {
     char *begin;
@@ -39,8 +40,33 @@ static int fail_at;
 
 // --- what every call does first --------------------------------------------------------------------
 
+// Of calls by the function's name, of kernels that have run ("launch"), and of copies from or to memory that
+// is not pinned, which may wait ("pageable").
+static struct {
+    char name[64];
+    long n;
+} counts[MAX_COUNTS];
+
+static long *count_at(const char *name)
+{
+    int i = 0;
+    while (counts[i].name[0] != '\0' && strcmp(counts[i].name, name) != 0)
+        i++;
+    if (i + 1 == MAX_COUNTS)
+        fake_stop("too many names are counted");
+    snprintf(counts[i].name, sizeof counts[i].name, "%s", name);
+    return &counts[i].n;
+}
+
+long fake_cuda_count(const char *name);
+long fake_cuda_count(const char *name)
+{
+    return *count_at(name);
+}
+
 bool fake_fails(const char *name)
 {
+    ++*count_at(name);
     return strcmp(name, fail_name) == 0 && --fail_at == 0;
 }
 
@@ -124,6 +150,7 @@ void fake_run_command(const Command *c)
         fprintf(stderr, "fake_cuda: %d %s %zu\n", (int)c->kind,
                 c->kind == LAUNCH ? c->launch.function->name : "", c->bytes);
     if (c->kind == LAUNCH) {
+        ++*count_at("launch");
         run_launch(&c->launch);
         now += us_per_group * c->launch.grid[0] * c->launch.grid[1] * c->launch.grid[2];
     }
@@ -155,6 +182,8 @@ static void run_first(void)
     if (first == NULL)
         last = &first;
     fake_run_command(c);
+    if (c->kind == GRAPH)
+        fake_free_graph(c->graph);
     free(c->kept);
     free(c);
 }
@@ -186,12 +215,60 @@ int cuInit(unsigned flags)
     return flags == 0 ? OK : INVALID;
 }
 
+// FAKE_CUDA_DEVICES=9.0,8.0: their versions; one of 9.0 without it.
+static const char *versions(void)
+{
+    const char *text = getenv("FAKE_CUDA_DEVICES");
+    return text != NULL ? text : "9.0";
+}
+
+static int n_devices(void)
+{
+    int n = 1;
+    for (const char *c = versions(); *c != '\0'; c++)
+        n += *c == ',';
+    return n;
+}
+
+// 90 of 9.0.
+static int version_of(int device)
+{
+    const char *at = versions();
+    for (int i = 0; i < device; i++)
+        at = strchr(at, ',') + 1;
+    return (at[0] - '0') * 10 + at[2] - '0';
+}
+
 int cuDeviceGet(int *device, int ordinal);
 int cuDeviceGet(int *device, int ordinal)
 {
     MAY_FAIL;
     *device = ordinal;
-    return ordinal == 0 ? OK : INVALID;
+    return ordinal >= 0 && ordinal < n_devices() ? OK : INVALID;
+}
+
+int cuDeviceGetCount(int *count);
+int cuDeviceGetCount(int *count)
+{
+    MAY_FAIL;
+    *count = n_devices();
+    return OK;
+}
+
+int cuDeviceGetName(char *name, int bytes, int device);
+int cuDeviceGetName(char *name, int bytes, int device)
+{
+    MAY_FAIL;
+    snprintf(name, (size_t)bytes, "no GPU, number %d", device);
+    return OK;
+}
+
+int cuDeviceTotalMem_v2(size_t *bytes, int device);
+int cuDeviceTotalMem_v2(size_t *bytes, int device)
+{
+    MAY_FAIL;
+    *bytes = (size_t)(device + 1) << 30;
+    return OK;
 }
 
 // The largest number of threads of a group, of bytes of shared memory ...; the version of the chip: 9.0.
@@ -207,23 +284,26 @@ int cuGetExportTable(const void **table, const void *id)
 int cuDeviceGetAttribute(int *value, int attribute, int device);
 int cuDeviceGetAttribute(int *value, int attribute, int device)
 {
-    static const int values[][2] = {{1, 1024}, {8, 49152}, {10, 32}, {16, 4}, {75, 9}, {76, 0},
+    static const int values[][2] = {{1, 1024}, {8, 49152}, {10, 32}, {16, 4},
                                     {91, 1},    {97, 166912}};
-    (void)device;
     MAY_FAIL;
-    *value = 0;
+    *value = attribute == 75 ? version_of(device) / 10 : attribute == 76 ? version_of(device) % 10 : 0;
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         if (values[i][0] == attribute)
             *value = values[i][1];
     return OK;
 }
 
+// Of devices: how often they are retained.
+enum { MAX_DEVICES = 8 };
+static int contexts[MAX_DEVICES];
+
 int cuDevicePrimaryCtxRetain(void **context, int device);
 int cuDevicePrimaryCtxRetain(void **context, int device)
 {
-    (void)device;
     MAY_FAIL;
-    *context = &memory;
+    *context = &contexts[device];
+    contexts[device]++;
     fake_count(1);
     return OK;
 }
@@ -231,7 +311,8 @@ int cuDevicePrimaryCtxRetain(void **context, int device)
 int cuDevicePrimaryCtxRelease_v2(int device);
 int cuDevicePrimaryCtxRelease_v2(int device)
 {
-    (void)device;
+    if (contexts[device]-- == 0)
+        fake_stop("another device was retained");
     fake_count(-1);
     return OK;
 }
@@ -243,13 +324,16 @@ int cuCtxPushCurrent_v2(void *context)
 {
     MAY_FAIL;
     n_pushed++;
-    return context == &memory ? OK : INVALID;
+    for (int i = 0; i < MAX_DEVICES; i++)
+        if (context == &contexts[i])
+            return contexts[i] > 0 ? OK : INVALID;
+    return INVALID;
 }
 
 int cuCtxPopCurrent_v2(void **context);
 int cuCtxPopCurrent_v2(void **context)
 {
-    *context = &memory;
+    *context = &contexts[0];
     return --n_pushed >= 0 ? OK : INVALID;
 }
 
@@ -316,6 +400,25 @@ int cuMemHostUnregister(void *p)
     return remove_range(pinned, p);
 }
 
+int cuMemHostAlloc(void **p, size_t bytes, unsigned flags);
+int cuMemHostAlloc(void **p, size_t bytes, unsigned flags)
+{
+    (void)flags;
+    MAY_FAIL;
+    *p = aligned_alloc(512, (bytes + 511) / 512 * 512);
+    return *p == NULL ? NO_MEMORY : add_range(pinned, *p, bytes);
+}
+
+int cuMemFreeHost(void *p);
+int cuMemFreeHost(void *p)
+{
+    fake_run_all();
+    const int result = remove_range(pinned, p);
+    if (result == OK)
+        free(p);
+    return result;
+}
+
 int cuMemcpyHtoDAsync_v2(unsigned long long to, const void *from, size_t bytes, void *stream);
 int cuMemcpyHtoDAsync_v2(unsigned long long to, const void *from, size_t bytes, void *stream)
 {
@@ -324,6 +427,7 @@ int cuMemcpyHtoDAsync_v2(unsigned long long to, const void *from, size_t bytes, 
     if (!fake_is_usable(stream) || range_at(memory, c.to, bytes) == NULL)
         return INVALID;
     if (range_at(pinned, from, bytes) == NULL) {
+        ++*count_at("pageable");
         c.kept = fake_make(bytes);
         memcpy(c.kept, from, bytes);
     }
@@ -339,8 +443,10 @@ int cuMemcpyDtoHAsync_v2(void *to, unsigned long long from, size_t bytes, void *
         return INVALID;
     fake_add_command(
         (Command){.kind = COPY, .to = to, .from = (const void *)(uintptr_t)from, .bytes = bytes});
-    if (range_at(pinned, to, bytes) == NULL)
+    if (range_at(pinned, to, bytes) == NULL) {
+        ++*count_at("pageable");
         fake_run_all();
+    }
     return OK;
 }
 

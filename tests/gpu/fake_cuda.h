@@ -72,6 +72,7 @@ void fake_run_command(const Command *c);
 void fake_run_all(void);
 // All nodes of a graph.
 void fake_run_graph(const Graph *g);
+void fake_free_graph(Graph *g);
 // What a kernel calls: does the node with this condition go on?
 void fake_set_condition(uint64_t condition, unsigned value);
 // A body as long as its condition says so.

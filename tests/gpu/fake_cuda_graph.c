@@ -141,11 +141,11 @@ int cuGraphCreate(void **graph, unsigned flags)
 }
 
 // Recursion: as deep as bodies nest.
-static void free_graph(Graph *g)
+void fake_free_graph(Graph *g)
 {
     for (uint32_t i = 0; i < g->n_nodes; i++)
         if (g->nodes[i].kind == WHILE)
-            free_graph(g->nodes[i].graph);
+            fake_free_graph(g->nodes[i].graph);
     free(g->nodes);
     free(g->edges);
     free(g);
@@ -170,7 +170,7 @@ static Graph *copy_graph(const Graph *g)
 int cuGraphDestroy(void *graph);
 int cuGraphDestroy(void *graph)
 {
-    free_graph(graph);
+    fake_free_graph(graph);
     return OK;
 }
 
@@ -327,12 +327,10 @@ int cuGraphAddMemcpyNode(void **node, void *graph, void *const *after, size_t n,
     return result == OK ? add_node(node, graph, after, n, c) : result;
 }
 
-// Runs that were started before go on as they were.
 static Command *node_of(void *exec, const void *node)
 {
     Graph *g = exec;
     const uint32_t number = (uint32_t)(uintptr_t)node - 1;
-    fake_run_all();
     return number < g->n_nodes ? &g->nodes[number] : NULL;
 }
 
@@ -398,7 +396,7 @@ int cuGraphExecDestroy(void *exec);
 int cuGraphExecDestroy(void *exec)
 {
     fake_run_all();
-    free_graph(exec);
+    fake_free_graph(exec);
     return OK;
 }
 
@@ -441,6 +439,6 @@ int cuGraphLaunch(void *exec, void *stream)
     MAY_FAIL;
     if (!fake_is_usable(stream))
         return INVALID;
-    fake_add_command((Command){.kind = GRAPH, .graph = exec});
+    fake_add_command((Command){.kind = GRAPH, .graph = copy_graph(exec)}); // as it is now, whatever comes
     return OK;
 }

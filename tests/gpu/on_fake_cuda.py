@@ -49,4 +49,4 @@ def build_kernels(library, name, folder):
 
 def environment(library, folder, seed=1):
     return {"LD_LIBRARY_PATH": os.path.dirname(library), "FAKE_CUDA_SEED": str(seed),
-            "FAKE_CUDA_KERNELS": f"{folder}/kernels.so"}
+            "FAKE_CUDA_KERNELS": f"{folder}/kernels.so", "FAKE_CUDA_DEVICES": "9.0,9.0,7.5"}

@@ -117,21 +117,48 @@ static const char *include_name(const char *at)
     return arena_strndup(&cases.perm, at, strcspn(at, "\""));
 }
 
-// What is static has the same name in every model: renamed by macros. Includes are for the head of the file.
+// The end of the word, string, or single character that begins here.
+static const char *next_token(const char *at)
+{
+    const char *end = at + 1;
+    if (*at == '"') {
+        while (*end != '\0' && *end != '\n' && *end != '"')
+            end += *end == '\\' && end[1] != '\0' ? 2 : 1;
+        return *end == '"' ? end + 1 : end;
+    }
+    if (isalnum((unsigned char)*at) || *at == '_')
+        while (isalnum((unsigned char)*end) || *end == '_')
+            end++;
+    return end;
+}
+
+// A line with the words that are in `renamed` behind a prefix; members of structs keep their names.
+static void print_line(const char *at, const char *end, const Map *renamed, const char *name, Str *out)
+{
+    for (char before = '\0'; at < end;) {
+        const char *next = next_token(at);
+        const char *word = arena_strndup(&cases.perm, at, (size_t)(next - at));
+        if (before != '.' && before != '>' && map_get_str(renamed, word, NULL))
+            str_printf(out, "%s_", name);
+        str_printf(out, "%s", word);
+        before = next[-1];
+        at = next;
+    }
+}
+
+// What is static has the same name in every model: it is renamed. Includes are for the head of the file.
 static void print_piece(const char *text, const char *name, Str *out)
 {
     static const char include[] = "#include \"";
+    Map renamed = {0};
     for (const char *at = text; *at != '\0'; at = next_line(at))
         if (strncmp(at, "static ", 7) == 0)
-            str_printf(out, "#define %s %s_%s\n", static_name(at), name, static_name(at));
+            map_put_str(&cases.perm, &renamed, static_name(at), 1);
     for (const char *at = text; *at != '\0'; at = next_line(at))
         if (strncmp(at, include, strlen(include)) != 0)
-            str_printf(out, "%.*s", (int)(next_line(at) - at), at);
+            print_line(at, next_line(at), &renamed, name, out);
         else
             map_put_str(&cases.perm, &includes, include_name(at + strlen(include)), 1);
-    for (const char *at = text; *at != '\0'; at = next_line(at))
-        if (strncmp(at, "static ", 7) == 0)
-            str_printf(out, "#undef %s\n", static_name(at));
 }
 
 static void print_model(const GpuJob *j, const char *name, Str *out)

@@ -150,7 +150,7 @@ static bool run_job(void *ctx, const GpuJob *j, const Reference *ref)
 static int print_gpu(void)
 {
     uint64_t properties[RLX_VK_PROPERTIES] = {0};
-    const int status = rlx_vulkan_begin(&device, 4096);
+    const int status = rlx_vulkan_begin(&device, 0, 4096);
     if (status == RLX_VULKAN_FAILED)
         return 1;
     if (status != RLX_VULKAN_OK || rlx_vulkan_rank(&device, device.physical) == RLX_VULKAN_PROCESSOR)
@@ -170,7 +170,7 @@ int main(int argc, char **argv)
         printf("1..0 # SKIP rlxc was built without glslang (tools/setup installs it)\n");
         return GPU_SKIPPED;
     }
-    has_device = rlx_vulkan_begin(&device, MEMORY_BYTES) == RLX_VULKAN_OK;
+    has_device = rlx_vulkan_begin(&device, 0, MEMORY_BYTES) == RLX_VULKAN_OK;
     host = device.stage == NULL ? device.host : malloc(MEMORY_BYTES);
     if (!has_device)
         fprintf(stderr, "SKIPPED: no Vulkan device here (tools/setup installs one): only compiling\n");

@@ -91,7 +91,7 @@ int main(int argc, char **argv)
     char dir[] = "/tmp/rlxc_vulkan_XXXXXX";
     rlx_vulkan device;
     uint32_t n_failed = 0, n_left_out = 0;
-    if (!spirv_is_here() || rlx_vulkan_begin(&device, 4096) != RLX_VULKAN_OK) {
+    if (!spirv_is_here() || rlx_vulkan_begin(&device, 0, 4096) != RLX_VULKAN_OK) {
         printf("1..0 # SKIP no Vulkan device here, or no glslang (tools/setup installs both)\n");
         return SKIPPED;
     }

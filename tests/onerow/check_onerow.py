@@ -93,9 +93,14 @@ def check(tree, program):
     model = os.path.join(tree, "cube.json")
     with open(model, "w") as f:
         json.dump(graph, f)
+    env = dict(os.environ, XDG_CACHE_HOME=tree + "/cache")
+    # This one is built without glslang: it says what to install.
+    vulkan = subprocess.run([program, "compile", model, "--target", "vulkan", "-o", tree + "/vk"], env=env,
+                            capture_output=True, text=True, check=False)
+    if vulkan.returncode != 3 or "apt-get install g++ glslang-dev spirv-tools" not in vulkan.stderr:
+        sys.exit(f"--target vulkan without glslang: {vulkan.returncode} {vulkan.stderr}")
     values = [0.25 * i - 4 for i in range(37)]
     write_npy(tree + "/x.npy", values)
-    env = dict(os.environ, XDG_CACHE_HOME=tree + "/cache")
     for cpu in ("generic", "native"):
         subprocess.run([program, "verify", model, "--cpu", cpu, "--tolerance", "1e-6"], check=True, env=env)
         subprocess.run(

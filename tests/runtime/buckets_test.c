@@ -94,6 +94,30 @@ static void test_choice(rlx_ctx *ctx)
     }
 }
 
+// Queued runs of other sizes and buckets: inputs of one may be where the one before puts its outputs.
+static void test_queue(rlx_ctx *ctx)
+{
+    static const int64_t sizes[][2] = {{3, 1}, {16, 3}, {4, 3}, {5, 2}, {16, 1}, {2, 2}, {13, 3}};
+    uint32_t i, j;
+    for (i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        CHECK(i % 2 != 0 ? rlx_set_symbols(ctx, sizes[i], 2) == RLX_OK
+                         : rlx_set_symbol(ctx, BUCKETS_SYM_batch, sizes[i][1]) == RLX_OK &&
+                               rlx_set_active_extent(ctx, BUCKETS_SYM_seq, sizes[i][0], 16) == RLX_OK);
+        start(sizes[i][0], sizes[i][1], 1);
+        for (j = 0; j < 3; j++)
+            memcpy(rlx_input(ctx, j), inputs[j], rlx_input_bytes(ctx, j));
+        CHECK(rlx_commit(ctx) == RLX_OK);
+        if (i % 3 != 2)
+            continue;
+        CHECK(rlx_sync(ctx) == RLX_OK);
+        fetch(ctx);
+        compare(sizes[i][0], sizes[i][1], __LINE__);
+    }
+    CHECK(rlx_sync(ctx) == RLX_OK && rlx_failed_run(ctx) == -1);
+    fetch(ctx);
+    compare(13, 3, __LINE__);
+}
+
 static void test_refusals(rlx_ctx *ctx)
 {
     static const int64_t keep[3] = {RLX_KEEP, RLX_KEEP, 1}, far[2] = {17, 1}, none[2] = {3, 0};
@@ -170,6 +194,30 @@ static void test_copies(rlx_ctx *ctx)
           shape[0] == 1 && shape[1] == 2 && shape[2] == 4);
 }
 
+// Handles have the room of the largest bucket, outputs that of the one that ran.
+static void test_feeds(rlx_ctx *ctx)
+{
+    static const int64_t sizes[][2] = {{3, 2}, {16, 3}, {4, 3}};
+    float whole[MAX_BATCH * MAX_SEQ * 4] = {0}, got[MAX_BATCH * MAX_SEQ * 4] = {0};
+    uint32_t i;
+    int64_t j;
+    for (i = 0; i < 3; i++) {
+        CHECK(rlx_set_symbols(ctx, sizes[i], 2) == RLX_OK);
+        start(sizes[i][0], sizes[i][1], 0);
+        CHECK(rlx_run_slots(ctx, inputs, NULL) == RLX_OK);
+        fetch(ctx);
+        CHECK(rlx_feed_handle(ctx, "whole", BUCKETS_OUTPUT_scaled) == RLX_OK);
+        CHECK(rlx_feed_handle(ctx, "cache", BUCKETS_OUTPUT_history_next) == RLX_OK);
+        REFUSES(rlx_feed_handle(ctx, "cache", BUCKETS_OUTPUT_scaled), RLX_ERR_SIZE);
+        for (j = 0; j < sizes[i][0] * sizes[i][1] * 4; j++)
+            whole[(j / (4 * sizes[i][0]) * MAX_SEQ + j / 4 % sizes[i][0]) * 4 + j % 4] = got_scaled[j];
+        CHECK(rlx_read_state(ctx, "whole", got, sizeof got) == RLX_OK);
+        CHECK(memcmp(got, whole, sizeof got) == 0);
+        CHECK(rlx_read_state(ctx, "cache", got, MAX_SEQ * 4 * sizeof *got) == RLX_OK);
+        CHECK(memcmp(got, got_history, (size_t)sizes[i][0] * 4 * sizeof *got) == 0);
+    }
+}
+
 int main(void)
 {
     uint32_t i;
@@ -183,10 +231,12 @@ int main(void)
     CHECK(rlx_set_param(&one.ctx, "gain", gain, MAX_SEQ) == RLX_OK);
     test_refusals(&one.ctx);
     test_choice(&one.ctx);
+    test_queue(&one.ctx);
     test_refusals(&one.ctx);
     test_active(&one.ctx);
     test_refusals(&one.ctx);
     test_padded(&one.ctx);
     test_copies(&one.ctx);
+    test_feeds(&one.ctx);
     return failed;
 }

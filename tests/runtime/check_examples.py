@@ -160,6 +160,13 @@ CASES = (
         "MUST(memcmp(table, y, sizeof table) == 0);",
     ),
     (
+        DOUBLED,
+        [],
+        "",
+        f"{INIT} float x[4] = {{1, 2, 3, 4}}, y[4];",
+        "MUST(memory[3] == 8); OK(kws(&ctx, y, x)); MUST(x[3] == 16 && memory[3] == 8);",
+    ),
+    (
         LOOK,
         ["--keep", "inner", "--profile"],
         CLOCK,
@@ -168,11 +175,43 @@ CASES = (
         "MUST(inner != NULL && inner[3] == 8 && profile.runs == 1);",
     ),
     (
+        LOOK,
+        ["--keep", "inner", "--tables"],
+        "",
+        f"{INIT} float x[4] = {{1, 2, 3, 4}}, y[1]; OK(kws(&ctx, x, y));",
+        "MUST(shape[0] == 4 && ((const float *)rlx_buffer_data(&ctx, b->id))[3] == 8);",
+    ),
+    (
+        DOUBLED,
+        [],
+        "",
+        f"{INIT} {{ float batch[2][4] = {{{{1}}, {{2}}}}; size_t i, n = 2;",
+        "MUST(*(const float *)rlx_output(&ctx, KWS_OUTPUT_y) == 4); }",
+    ),
+    (DOUBLED, [], "", "", "MUST(n_devices == 1 && ctx.model == &kws_model);"),
+    (
         SIZES,
         ["--dim", "seq=1..64"],
         "",
         "float x[64 * 8]; for (int i = 0; i < 64 * 8; i++) x[i] = 1;",
         "MUST(y[0] == y[39 * 10]);",
+    ),
+    (
+        graph(
+            {"x": f32(4)},
+            [
+                ("ones", "expand", ["one"], {"shape": ["k"]}),
+                ("scale", "reduce_sum", ["ones"]),
+                ("y", "mul", ["x", "scale"]),
+            ],
+            ["y"],
+            symbols={"k": {"min": 0, "max": 1000, "default": 1}},
+            weights={"one": {**f32(), "data": 1}},
+        ),
+        ["--dynamic"],
+        "",
+        f"{INIT} float x[4] = {{1, 2, 3, 4}}, y[4];",
+        "MUST(k == 3 && y[3] == 12);",
     ),
     (
         DECODER,

@@ -12,6 +12,7 @@ import sys
 import tempfile
 
 import moe_model
+import moe_rows_model
 
 RLXC, HERE = os.path.abspath(sys.argv[1]), os.path.dirname(os.path.abspath(__file__))
 SMALL, LARGE = (8, 12), (64, 256)  # width, hidden width; large: products that threads share
@@ -60,6 +61,20 @@ def check(case, folder):
     run(["./p"], folder)
 
 
+def check_rows(cpu, options, folder):
+    """Experts in blocks and groups, in layers of different numbers."""
+    with open(f"{folder}/moe.json", "w", encoding="ascii") as f:
+        json.dump(moe_rows_model.model(), f)
+    run([RLXC, "compile", "moe.json", "-o", ".", "--name", "moe", "--cpu", cpu, *options], folder)
+    sanitize = ["-g", "-O1", "-fsanitize=" + ADDRESS, "-fno-sanitize-recover=all"]
+    flags = flags_of(f"{folder}/moe.c")
+    run([*C, *flags, *sanitize, "-I.", f"{HERE}/moe_rows_test.c", "moe.c", "-o", "p", "-lm"], folder)
+    run(["./p"], folder)
+
+
 for each in CASES:
     with tempfile.TemporaryDirectory() as top:
         check(each, top)
+for each in ("generic", []), ("native", ["-O", "0"]), ("native", ["--threads", "2"]):
+    with tempfile.TemporaryDirectory() as top:
+        check_rows(*each, top)

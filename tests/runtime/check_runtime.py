@@ -30,8 +30,8 @@ def check(cpu, level, folder):
     for compiler in ["cc"], ["c++", "-x", "c++"]:
         if shutil.which(compiler[0]) is None:
             continue
-        define = f"-DIS_NATIVE={int(cpu == 'native')}"
-        command = [*compiler, *flags, *SANITIZE, define, "-I" + folder, f"{HERE}/{PROGRAM}.c", f"{MODEL}.c"]
+        define = [f"-DIS_NATIVE={int(cpu == 'native')}", f"-DLEVEL={level}"]
+        command = [*compiler, *flags, *SANITIZE, *define, "-I" + folder, f"{HERE}/{PROGRAM}.c", f"{MODEL}.c"]
         subprocess.run([*command, "-o", "p", "-lm"], check=True, cwd=folder)
         subprocess.run(["./p"], check=True, cwd=folder)
 

@@ -61,7 +61,7 @@ static void test_runs(rlx_ctx *ctx, rlx_status otherwise)
     REFUSES(errors(ctx, NULL, y, last, whole), RLX_ERR_NULL);
     REFUSES(errors(ctx, x, y, NULL, whole), RLX_ERR_NULL);
     REFUSES(rlx_run_named(ctx, twice, 2, &out, 1), RLX_ERR_NAME);
-    REFUSES(rlx_run_named(ctx, &in, 0, &out, 1), RLX_ERR_NAME);
+    REFUSES(rlx_run_named(ctx, &in, 0, &out, 1), RLX_ERR_INPUT);
     REFUSES(rlx_run_named(ctx, NULL, 1, &out, 1), RLX_ERR_NULL);
     REFUSES(rlx_run_named(ctx, &in, 1, NULL, 1), RLX_ERR_NULL);
     in.bytes = bytes + 4;

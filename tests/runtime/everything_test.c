@@ -156,6 +156,7 @@ static void call_core(rlx_ctx *ctx)
     float state[COLUMNS];
     CHECK(rlx_missing_param(ctx) != NULL);
     set_in_all_ways(ctx);
+    CHECK(rlx_set_param_bytes(ctx, "w", w, sizeof w) == RLX_OK);
     CHECK(rlx_set_param(ctx, "w", w, WIDTH * COLUMNS) == RLX_OK);
     CHECK(rlx_bind_handle(ctx, "scale", scale, sizeof scale) == RLX_OK);
     CHECK(everything(ctx, x, yes, want, total) == RLX_OK);
@@ -169,8 +170,28 @@ static void call_core(rlx_ctx *ctx)
     CHECK(rlx_reset(ctx) == RLX_OK);
 }
 
+static void call_errors(rlx_ctx *ctx)
+{
+    static rlx_error error;
+    rlx_typed one;
+    one.name = "x", one.data = x, one.bytes = sizeof x, one.dtype = RLX_I8;
+    CHECK(rlx_set_error(ctx, &error) == RLX_OK && rlx_error_text(ctx)[0] == '\0');
+    CHECK(rlx_set_symbol(ctx, 0, 1000000) == RLX_ERR_RANGE && strstr(rlx_error_text(ctx), "1000000") != NULL);
+    CHECK(rlx_run_named(ctx, NULL, 1, NULL, 0) == RLX_ERR_NULL && rlx_error_text(ctx)[0] != '\0');
+    CHECK(rlx_set_param_typed(ctx, "w", w, 1, RLX_I64) == RLX_ERR_DTYPE);
+    CHECK(strstr(rlx_error_text(ctx), "i64") != NULL);
+    CHECK(rlx_set_param(ctx, "w", w, 1) == RLX_ERR_SIZE && strstr(rlx_error_text(ctx), "'w'") != NULL);
+    CHECK(rlx_set_active_extent(ctx, 0, 2, 1) == RLX_ERR_RANGE);
+    CHECK(rlx_run_typed(ctx, &one, 1, NULL, 0) == RLX_ERR_INPUT);
+    CHECK(strstr(rlx_error_text(ctx), "'flag'") != NULL);
+    CHECK(rlx_set_error(ctx, NULL) == RLX_OK);
+    CHECK(rlx_init_text(RLX_ERR_NULL, ctx->model, NULL, 0, NULL, 0, NULL, 0, &error)[0] != '\0');
+}
+
 static void call_runs(rlx_ctx *ctx)
 {
+    rlx_sized sized[2];
+    const int64_t row[1] = {3};
     rlx_named in[2];
     rlx_named_out out;
     const void *inputs[4];
@@ -191,10 +212,14 @@ static void call_runs(rlx_ctx *ctx)
     CHECK(rlx_run(ctx) == RLX_OK && rlx_output(ctx, 0) != NULL);
     CHECK(rlx_read_output(ctx, 0, y, sizeof y) == RLX_OK);
     CHECK(rlx_read_output_row(ctx, 0, 3, y, COLUMNS * sizeof *y) == RLX_OK);
+    CHECK(rlx_read_output_at(ctx, 0, row, 1, y, COLUMNS * sizeof *y) == RLX_OK);
+    sized[0].data = x, sized[0].bytes = sizeof x, sized[1].data = yes, sized[1].bytes = 1;
+    CHECK(rlx_run_sized(ctx, sized, 2, slots) == RLX_OK && rlx_expect_inputs(ctx, 0) == RLX_OK);
     fill_slots(ctx, yes);
     CHECK(rlx_find_set(ctx->model, "some") == 0 && rlx_run_set(ctx, EVERYTHING_SET_some) == RLX_OK);
     fill_slots(ctx, yes);
-    CHECK(rlx_commit(ctx) == RLX_OK && rlx_is_done(ctx) && rlx_sync(ctx) == RLX_OK);
+    CHECK(rlx_commit(ctx) == RLX_OK && rlx_is_done(ctx) && rlx_commit(ctx) == RLX_OK);
+    CHECK(rlx_sync(ctx) == RLX_OK && rlx_failed_run(ctx) == -1);
     CHECK(rlx_weight_bytes(ctx->model) == EVERYTHING_WEIGHT_BYTES);
 }
 
@@ -256,6 +281,51 @@ static void call_handles(rlx_ctx *ctx)
     CHECK(rlx_bind_handle(ctx, "scale", scale, sizeof scale) == RLX_OK);
 }
 
+static int is_as_alone(rlx_ctx *ctx)
+{
+    return rlx_bind_handle(ctx, "scale", scale, sizeof scale) == RLX_OK &&
+           everything(ctx, x, yes, y, total) == RLX_OK && memcmp(y, want, sizeof y) == 0;
+}
+
+static void call_times(rlx_ctx *ctx)
+{
+    uint64_t clock = 0;
+    rlx_run_time one;
+    rlx_run_times times;
+    memset(&times, 0, sizeof times);
+    times.clock = count_up, times.user = &clock, times.list = &one, times.n = 1;
+    CHECK(rlx_set_run_times(ctx, &times) == RLX_OK && is_as_alone(ctx) && times.ended == 1);
+    CHECK(one.end > one.begin && rlx_set_run_times(ctx, NULL) == RLX_OK);
+}
+
+static void call_devices(rlx_ctx *ctx)
+{
+    rlx_device_info info;
+    uint32_t n = 0;
+    CHECK(rlx_devices(ctx->model, &info, 1, &n) == RLX_OK && n == 1 && rlx_is_available(ctx->model));
+    CHECK(rlx_context_device(ctx, &info) == RLX_OK && info.kind == RLX_DEVICE_CPU);
+}
+
+static void call_links(rlx_ctx *ctx)
+{
+    static float memory[COLUMNS];
+    rlx_handle h;
+    int64_t shape[RLX_MAX_RANK];
+    CHECK(rlx_read_output(ctx, EVERYTHING_OUTPUT_next_scale, memory, sizeof memory) == RLX_OK);
+    CHECK(rlx_handle_room(ctx, "flag") == 1);
+    CHECK(rlx_make_handle(ctx, &h, "t", "total", memory, sizeof memory) == RLX_OK);
+    CHECK(rlx_link_output(ctx, EVERYTHING_OUTPUT_total, "t") == RLX_OK && is_as_alone(ctx));
+    CHECK(rlx_handle_shape(ctx, "t", shape) == RLX_OK && shape[0] == COLUMNS);
+    CHECK(rlx_bind_handle(ctx, "t", total, sizeof total) == RLX_OK);
+    CHECK(rlx_read_handle(ctx, "t", total, sizeof total) == RLX_OK && rlx_unlink_output(ctx, "t") == RLX_OK);
+    CHECK(rlx_drop_handle(ctx, "t") == RLX_OK);
+    CHECK(rlx_make_handle(ctx, &h, "f", "flag", memory, sizeof memory) == RLX_OK);
+    CHECK(rlx_bind_handle(ctx, "f", yes, 1) == RLX_OK && rlx_link_input(ctx, 1, "f") == RLX_OK);
+    memcpy(rlx_input(ctx, 0), x, sizeof x);
+    CHECK(rlx_run(ctx) == RLX_OK && rlx_unlink_input(ctx, "f") == RLX_OK);
+    CHECK(rlx_drop_handle(ctx, "f") == RLX_OK);
+}
+
 static void call_symbols(rlx_ctx *ctx)
 {
     const int64_t five = 5;
@@ -308,12 +378,6 @@ static void in_order(void *user, void (*task)(void *arg, size_t part), void *arg
     (void)user;
     for (i = 0; i < parts; i++)
         task(arg, i);
-}
-
-static int is_as_alone(rlx_ctx *ctx)
-{
-    return rlx_bind_handle(ctx, "scale", scale, sizeof scale) == RLX_OK &&
-           everything(ctx, x, yes, y, total) == RLX_OK && memcmp(y, want, sizeof y) == 0;
 }
 
 // Runs need the experts' weights; what is in memory changes nothing.
@@ -374,13 +438,18 @@ int main(void)
     fill(scale, COLUMNS, 0.5f);
     allow(0);
     CHECK(everything_init(&ctx, first.arena, sizeof first.arena, first.state, sizeof first.state) == RLX_OK);
+    CHECK(rlx_check_moe_source(&everything_model, experts, sizeof experts) == RLX_OK);
     CHECK(rlx_set_moe_source(&ctx, experts, sizeof experts) == RLX_OK);
     call_core(&ctx);
     call_experts(&ctx);
+    call_errors(&ctx);
     call_runs(&ctx);
     call_typed(&ctx);
     call_look(&ctx);
     call_handles(&ctx);
+    call_links(&ctx);
+    call_devices(&ctx);
+    call_times(&ctx);
     call_symbols(&ctx);
     call_buckets(&ctx);
     call_threads(&ctx);

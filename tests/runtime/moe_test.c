@@ -247,6 +247,31 @@ static void test_masks(rlx_ctx *ctx, const float *want)
     }
 }
 
+#define SAYS(call, status, sentence) CHECK((call) == (status) && strcmp(rlx_error_text(ctx), (sentence)) == 0)
+
+static void test_sentences(rlx_ctx *ctx)
+{
+    static const unsigned char some[2] = {1, 1};
+    rlx_error error;
+    char want[80];
+    CHECK(rlx_set_error(ctx, &error) == RLX_OK);
+    SAYS(rlx_set_moe_resident(ctx, some, 2), RLX_ERR_SIZE,
+         "the mask of experts: 1 bytes or elements were expected, 2 given");
+    SAYS(rlx_set_moe_resident_layer(ctx, LAYERS, some, 1), RLX_ERR_RANGE,
+         "layer of experts: 2 is out of range, the limit is 1");
+    SAYS(rlx_set_moe_source(ctx, experts + 4, experts_bytes), RLX_ERR_ALIGNMENT,
+         "the experts: memory that does not start at a multiple of 64 bytes");
+    snprintf(want, sizeof want, "the experts: %u bytes were expected, 64 given", (unsigned)experts_bytes);
+    SAYS(rlx_set_moe_source(ctx, experts, 64), RLX_ERR_WEIGHTS, want);
+#ifdef MOE_MOE_SLOTS
+    SAYS(rlx_moe_load(ctx, 0, 5, 0), RLX_ERR_RANGE, "expert: 5 is out of range, the limit is 4");
+    snprintf(want, sizeof want, "slot of experts: number %u, but the model has %u", MOE_MOE_SLOTS,
+             MOE_MOE_SLOTS);
+    SAYS(rlx_moe_load(ctx, 0, 0, MOE_MOE_SLOTS), RLX_ERR_SLOT, want);
+#endif
+    CHECK(rlx_set_error(ctx, NULL) == RLX_OK);
+}
+
 static void test_source(rlx_ctx *ctx)
 {
     REFUSES(rlx_set_moe_source(NULL, experts, experts_bytes), RLX_ERR_NULL);
@@ -442,6 +467,7 @@ int main(void)
     test_masks(&ctx, want);
     test_source(&ctx);
     test_masks(&ctx, want);
+    test_sentences(&ctx);
     test_sizes(&ctx);
     test_clone(&ctx, want);
     test_where(&ctx, want);

@@ -105,6 +105,37 @@ static void test_commit(rlx_ctx *ctx)
     CHECK(rlx_commit(ctx) == RLX_OK && rlx_sync(ctx) == RLX_OK && value(ctx, RUNS_OUTPUT_total, 0) == 72);
 }
 
+// Runs are queued, each with inputs of its own: the state has a digit for each of them, in their order.
+static void test_queue(rlx_ctx *ctx)
+{
+    const float two_more[12] = {1, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0};
+    float all[8], digits = 0;
+    int32_t all_n[3];
+    rlx_ctx copy;
+    int run, i;
+    CHECK(rlx_reset(ctx) == RLX_OK && rlx_failed_run(NULL) == -1);
+    for (run = 1; run <= 5; run++) {
+        for (i = 0; i < 8; i++)
+            all[i] = (float)run;
+        for (i = 0; i < 3; i++)
+            all_n[i] = run;
+        memcpy(rlx_input(ctx, RUNS_INPUT_x), all, sizeof all);
+        memcpy(rlx_input(ctx, RUNS_INPUT_n), all_n, sizeof all_n);
+        CHECK(rlx_commit(ctx) == RLX_OK);
+        if (run == 4)
+            CHECK(rlx_set_param(ctx, "w", two_more, 12) == RLX_OK); // only the last run has it
+    }
+    CHECK(rlx_clone(&copy, ctx, two.arena, sizeof two.arena, two.state, sizeof two.state) == RLX_OK);
+    CHECK(rlx_sync(ctx) == RLX_OK && rlx_failed_run(ctx) == -1 && rlx_is_done(ctx));
+    CHECK(value(ctx, RUNS_OUTPUT_total, 0) == 80 && value(ctx, RUNS_OUTPUT_seen, 0) == 14);
+    CHECK(value(ctx, RUNS_OUTPUT_y, 1) == 5 && value(ctx, RUNS_OUTPUT_y, 2) == 10);
+    CHECK(rlx_read_state(ctx, "digits", &digits, sizeof digits) == RLX_OK && digits == 12345);
+    CHECK(rlx_read_state(&copy, "digits", &digits, sizeof digits) == RLX_OK && digits == 12345);
+    fill_inputs(&copy); // what ends with a run under way gives everything back
+    CHECK(rlx_commit(&copy) == RLX_OK && rlx_close(&copy) == RLX_OK);
+    CHECK(rlx_set_param(ctx, "w", w, 12) == RLX_OK && rlx_reset(ctx) == RLX_OK);
+}
+
 static void test_clone(rlx_ctx *ctx)
 {
     rlx_ctx copy;
@@ -210,7 +241,7 @@ static void test_typed(rlx_ctx *ctx)
     bad = in[1], bad_out = out[0];
     REFUSES(rlx_run_typed(NULL, in, 2, out, 2), RLX_ERR_NULL);
     REFUSES(rlx_run_typed(ctx, NULL, 2, out, 2), RLX_ERR_NULL);
-    REFUSES(rlx_run_typed(ctx, in, 1, out, 2), RLX_ERR_NAME);
+    REFUSES(rlx_run_typed(ctx, in, 1, out, 2), RLX_ERR_INPUT);
     in[1].name = "z";
     REFUSES(rlx_run_typed(ctx, in, 2, out, 2), RLX_ERR_NAME);
     in[1].name = "n";
@@ -254,7 +285,8 @@ static void test_times(rlx_ctx *ctx)
     for (i = 0; i < kernels; i++)
         sum += ns[i];
     CHECK(sum == 0); // no kernel was timed
-    CHECK(rlx_set_profile(ctx, &profile) == RLX_OK && rlx_run(ctx) == RLX_OK && rlx_run(ctx) == RLX_OK);
+    CHECK(rlx_set_profile(ctx, &profile) == RLX_OK && rlx_run(ctx) == RLX_OK);
+    test_queue(ctx);
     for (i = 0; i < kernels; i++)
         sum += ns[i];
     CHECK(ctx->model->device != NULL ? sum > 0 && sum < 60e9 : sum == 0);
@@ -277,6 +309,7 @@ int main(void)
     test_rows(&ctx);
     test_pipelined(&ctx);
     test_commit(&ctx);
+    test_queue(&ctx);
     test_times(&ctx);
     test_clone(&ctx);
     test_halves();

@@ -85,7 +85,7 @@ static void test_runs(rlx_ctx *ctx)
     REFUSES(rlx_run(NULL), RLX_ERR_NULL);
     REFUSES(rlx_run_slots(ctx, NULL, slots), RLX_ERR_NULL);
     REFUSES(rlx_run_slots(ctx, missing, slots), RLX_ERR_NULL);
-    REFUSES(rlx_run_named(ctx, &in, 0, &out, 1), RLX_ERR_NAME);
+    REFUSES(rlx_run_named(ctx, &in, 0, &out, 1), RLX_ERR_INPUT);
     REFUSES(rlx_run_named(ctx, &wrong_name, 1, &out, 1), RLX_ERR_NAME);
     REFUSES(rlx_run_named(ctx, &wrong_size, 1, &out, 1), RLX_ERR_SIZE);
     REFUSES(rlx_run_named(ctx, &no_data, 1, &out, 1), RLX_ERR_NULL);

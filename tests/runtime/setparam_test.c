@@ -50,7 +50,9 @@ static void test_types(rlx_ctx *ctx)
     REFUSES(rlx_set_param_typed(ctx, NULL, f, sizeof f, RLX_F32), RLX_ERR_NULL);
     REFUSES(rlx_set_param_typed(ctx, "single", NULL, sizeof f, RLX_F32), RLX_ERR_NULL);
     REFUSES(rlx_set_param_typed(NULL, "single", f, sizeof f, RLX_F32), RLX_ERR_NULL);
-    REFUSES(rlx_set_param(ctx, "half", f, N), RLX_ERR_DTYPE);
+    REFUSES(rlx_set_param(ctx, "whole", f, 4), RLX_ERR_DTYPE);
+    REFUSES(rlx_set_param(ctx, "packed", f, 360), RLX_ERR_DTYPE);
+    REFUSES(rlx_set_param(ctx, "half", f, N / 2), RLX_ERR_SIZE);
     REFUSES(rlx_set_param(ctx, "single", f, N + 1), RLX_ERR_SIZE);
     REFUSES(rlx_set_param_bytes(ctx, "single", f, 3), RLX_ERR_SIZE);
     REFUSES(rlx_set_param_bytes(ctx, "nobody", f, sizeof f), RLX_ERR_NAME);
@@ -239,13 +241,16 @@ static const float *output(const rlx_ctx *ctx, uint32_t slot)
 static void test_runs(rlx_ctx *ctx)
 {
     static const double ones[4] = {1, 2, 3, 4};
+    static const float four[4] = {1, -2.5f, 1.00390625f, 3.4e38f}; // bf16: exactly, a tie, beyond the largest
     float w[12] = {0}, f[N];
     int64_t n;
     int i;
     for (i = 0; i < N; i++)
         f[i] = i < 64 ? 1.0f : 2.0f;
     CHECK(rlx_set_param(ctx, "single", f, N) == RLX_OK);
-    CHECK(rlx_set_param_typed(ctx, "half", f, sizeof f, RLX_F32) == RLX_OK);
+    CHECK(rlx_set_param(ctx, "half", f, N) == RLX_OK && rlx_set_param(ctx, "brain", four, 4) == RLX_OK);
+    CHECK(rlx_set_param(ctx, "double", four, 4) == RLX_OK);
+    CHECK(((const double *)at(ctx, "double"))[2] == 1.00390625);
     CHECK(rlx_set_param_typed(ctx, "double", ones, sizeof ones, RLX_F64) == RLX_OK);
     set_packed(ctx, 9, f);
     CHECK(rlx_missing_param(ctx) == NULL);
@@ -255,6 +260,9 @@ static void test_runs(rlx_ctx *ctx)
               output(ctx, SETPARAM_OUTPUT_y)[1] == 2);
         CHECK(output(ctx, SETPARAM_OUTPUT_total)[0] == 128 && output(ctx, SETPARAM_OUTPUT_total)[1] == 256);
         CHECK(((const double *)rlx_output(ctx, SETPARAM_OUTPUT_times))[3] == (double)(4 * n));
+        CHECK(output(ctx, SETPARAM_OUTPUT_seen_brain)[1] == -2.5f &&
+              output(ctx, SETPARAM_OUTPUT_seen_brain)[2] == 1 &&
+              output(ctx, SETPARAM_OUTPUT_seen_brain)[3] > 3.4e38f);
     }
     w[0] = w[3] = 5;
     CHECK(rlx_set_param(ctx, "w", w, 12) == RLX_OK);
