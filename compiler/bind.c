@@ -31,6 +31,19 @@ static bool is_bound(Graph *g, const ImportSize *b, int32_t *index)
     return *index < 0 && (!is_axis || d == b->value);
 }
 
+// " (axis 1 of input 'x')": symbols of exporters have names that say nothing. Empty: no input has that size.
+static const char *where_symbol(const Graph *g, uint32_t index)
+{
+    for (uint32_t i = 0; i < g->inputs.len; i++) {
+        const Node *n = graph_node(g, g->inputs.data[i]);
+        for (uint32_t axis = 0; axis < n->shape->rank; axis++)
+            if (dim_as_symbol(g->dims, n->shape->dim[axis]) == (int32_t)index)
+                return arena_printf(g->arena, " (axis %u of input '%s')", axis,
+                                    node_name(g, g->inputs.data[i]));
+    }
+    return "";
+}
+
 // The symbol that an option names; -1: none, which is reported, but for what the import has used already.
 static int32_t find_symbol(Graph *g, const char *option, const ImportSize *b, bool *ok)
 {
@@ -39,8 +52,15 @@ static int32_t find_symbol(Graph *g, const char *option, const ImportSize *b, bo
         return index;
     *ok = diag_error(g->diag, (Span){0}, E0207, "%s %s: the graph has no symbolic dimension '%s'", option,
                      b->name, b->name);
-    for (uint32_t i = 0; i < g->dims->symbols.len; i++)
-        diag_note(g->diag, (Span){0}, "it has: %s", g->dims->symbols.data[i].name);
+    const uint32_t n = g->dims->symbols.len;
+    const char **names = ARENA_ARRAY(g->arena, const char *, n + 1);
+    const char **shown = ARENA_ARRAY(g->arena, const char *, n + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        names[i] = g->dims->symbols.data[i].name;
+        shown[i] = arena_printf(g->arena, "%s%s", names[i], where_symbol(g, i));
+    }
+    if (n != 0)
+        diag_note_names(g->diag, (Span){0}, b->name, names, shown, n);
     return index;
 }
 
@@ -57,6 +77,18 @@ static bool is_in_range(Graph *g, const char *option, const ImportSize *b, const
     return true;
 }
 
+// A size that the model computes has its value from there: what is given is how large it can be.
+static bool limit_computed(Binder *b, const char *option, uint32_t index, const ImportSize *size)
+{
+    const char *name = b->g->dims->symbols.data[index].name;
+    if (size->is_range)
+        return diag_error(b->g->diag, (Span){0}, E0208,
+                          "%s %s: the model computes this size, so it cannot be set between runs; say how "
+                          "large it can be with --dim %s=VALUE",
+                          option, name, name);
+    return graph_limit_extent(b->g, index, size->value);
+}
+
 static bool bind_one(Binder *b, const ImportSize *size)
 {
     bool ok = true;
@@ -64,6 +96,8 @@ static bool bind_one(Binder *b, const ImportSize *size)
     const int32_t index = find_symbol(b->g, option, size, &ok);
     if (index < 0)
         return ok;
+    if (graph_computes(b->g, (uint32_t)index))
+        return limit_computed(b, option, (uint32_t)index, size);
     Symbol *s = &b->g->dims->symbols.data[index];
     if (size->is_range) {
         b->is_open[index] = true;
@@ -177,8 +211,8 @@ static bool take_default(Binder *b, uint32_t i)
         b->value[i] = s->min;
     else
         return diag_error(g->diag, (Span){0}, E0207,
-                          "dimension '%s' needs a size: give it with --dim %s=%sVALUE", s->name, s->name,
-                          b->o->is_dynamic ? "1.." : "");
+                          "dimension '%s'%s needs a size: give it with --dim %s=%sVALUE", s->name,
+                          where_symbol(g, i), s->name, b->o->is_dynamic ? "1.." : "");
     return true;
 }
 

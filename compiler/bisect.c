@@ -66,7 +66,8 @@ static bool run(const Bisect *b, Attempt *a)
     a->sizes = ARENA_ARRAY(b->cli->arena, int64_t, open_sizes_count(j) + 1);
     a->got = ARENA_ARRAY(b->cli->arena, Tensor, j->plan->outputs.len + 1);
     return open_sizes_given(j, a->sizes) && feeds_read(j, seed(b->cli), a->sizes, &a->inputs) &&
-           job_emit(j) && native_open(j, NULL, &a->native) && native_set_sizes(j, &a->native, a->sizes) &&
+           native_emit(j, NULL) && native_open(j, NULL, &a->native) &&
+           native_set_sizes(j, &a->native, a->sizes) &&
            native_run(j, &a->native, a->inputs, a->got) &&
            reference_outputs(j, a->reference, a->sizes, a->inputs, &a->want);
 }

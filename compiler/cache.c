@@ -7,7 +7,10 @@
 #include "compiler/content_hash.h"
 #include "compiler/import/rawfile.h"
 #include "compiler/output.h"
-#include <fcntl.h>
+#include "compiler/trusted.h"
+#include "compiler/work_folder.h"
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -88,7 +91,7 @@ static const char *make_key(Job *j)
 bool cache_open(Job *j, Cache *out)
 {
     *out = (Cache){.job = j, .n_items = j->cli->diag->items.len};
-    if (!cache_folder_find(j->cli, &out->folder))
+    if (!cache_folder_find(j->cli, CACHE_COMPILES, &out->folder))
         return false;
     if (out->folder.path == NULL || !is_cacheable(j))
         return true;
@@ -107,12 +110,14 @@ CacheResult cache_fetch(const Cache *c, const char *dir, CompileReport *out)
         return CACHE_MISS;
     Cli *cli = c->job->cli;
     const char *path = cache_folder_entry(&c->folder, c->key);
-    const EntryState state = cache_entry_read(cli->arena, path, &parts);
+    EntryState state = cache_entry_read(cli->arena, path, &parts);
+    if (state == ENTRY_WHOLE && !trusted_is_file(path)) // others could have written it
+        state = ENTRY_DAMAGED;
     if (state == ENTRY_DAMAGED)
         diag_warning(cli->diag, (Span){0}, E0007, "%s is damaged: compiled again", path);
     if (state != ENTRY_WHOLE)
         return CACHE_MISS;
-    utimensat(AT_FDCWD, path, NULL, 0); // used now
+    cache_folder_touch(path);
     if (!output_make_dir(cli->diag, dir))
         return CACHE_FAILED;
     for (uint32_t i = 0; i < parts.data.len; i++) {
@@ -153,6 +158,22 @@ static bool has_new_warnings(const Cache *c)
     return false;
 }
 
+// Made in a folder that a killed process does not leave for long.
+static bool keep_entry(const Cache *c, Diag *d, const CacheParts *parts)
+{
+    WorkFolder work;
+    Arena *a = c->job->cli->arena;
+    const char *entry = cache_folder_entry(&c->folder, c->key);
+    if (!work_folder_make(d, c->folder.path, &work))
+        return false;
+    const char *made = output_path(a, work.path, "entry");
+    bool ok = cache_entry_write(a, d, made, parts);
+    if (ok && (chmod(made, 0600) != 0 || rename(made, entry) != 0))
+        ok = diag_error(d, (Span){0}, E0002, "%s: %s", entry, strerror(errno));
+    work_folder_remove(&work);
+    return ok;
+}
+
 void cache_store(const Cache *c, const char *dir, const CompileReport *r)
 {
     CacheParts parts = {.report = *r};
@@ -160,8 +181,8 @@ void cache_store(const Cache *c, const char *dir, const CompileReport *r)
     Diag quiet = diag_new(cli->arena);
     if (c->key == NULL || has_new_warnings(c) || !collect(c, dir, &parts))
         return;
-    if (!cache_entry_write(cli->arena, &quiet, cache_folder_entry(&c->folder, c->key), &parts))
+    if (!keep_entry(c, &quiet, &parts))
         diag_warning(cli->diag, (Span){0}, E0007, "not kept in %s: %s", c->folder.path,
                      quiet.items.len != 0 ? quiet.items.data[0].message : "");
-    cache_folder_trim(&c->folder);
+    cache_folder_trim(&c->folder, NULL);
 }

@@ -129,7 +129,7 @@ static void list_kernels(Certificate *c)
 
 static uint64_t weights_in_program(const Job *j)
 {
-    return j->host.weights == WEIGHTS_FILE ? 0 : j->emitted.weight_bytes;
+    return j->emitted.weights == WEIGHTS_FILE ? 0 : j->emitted.weight_bytes;
 }
 
 // --- JSON ----------------------------------------------------------------------------------------

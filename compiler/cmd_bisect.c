@@ -84,28 +84,10 @@ static bool read_all_expected(Job *j, Expecteds *out)
 
 // --- the command that cuts the node out ----------------------------------------------------------
 
-// For a POSIX shell.
-static const char *quoted(Arena *a, const char *text)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./%=,:+@";
-    Str s = str_new(a);
-    if (*text != '\0' && text[strspn(text, plain)] == '\0')
-        return text;
-    str_char(&s, '\'');
-    for (const char *c = text; *c != '\0'; c++) {
-        if (*c == '\'')
-            str_add(&s, "'\\''");
-        else
-            str_char(&s, *c);
-    }
-    str_char(&s, '\'');
-    return str_text(&s);
-}
-
 static void add_list(Str *s, const char *option, const Strings *list)
 {
     for (uint32_t i = 0; i < list->len; i++)
-        str_printf(s, " %s %s", option, quoted(s->arena, list->data[i]));
+        str_printf(s, " %s %s", option, output_shell_word(s->arena, list->data[i]));
 }
 
 // Operands that come from nodes; the others are of the model.
@@ -116,21 +98,21 @@ static const char *cut_command(const Bisect *b, const char *model)
     Arena *a = b->cli->arena;
     const Node *n = graph_node(g, b->first.node);
     Str s = str_new(a);
-    str_printf(&s, "rlxc cut %s", quoted(a, model));
+    str_printf(&s, "rlxc cut %s", output_shell_word(a, model));
     for (uint32_t i = 0; i < n->n_src; i++) {
         bool is_new = n->src[i] != 0 && n->op != OP_result &&
                       op_info[graph_node(g, n->src[i])->op].kind != OPKIND_LEAF;
         for (uint32_t k = 0; k < i; k++)
             is_new = is_new && n->src[k] != n->src[i];
         if (is_new)
-            str_printf(&s, " --from %s", quoted(a, node_exact_name(a, g, n->src[i])));
+            str_printf(&s, " --from %s", output_shell_word(a, node_exact_name(a, g, n->src[i])));
     }
-    str_printf(&s, " --to %s", quoted(a, node_exact_name(a, g, b->first.node)));
+    str_printf(&s, " --to %s", output_shell_word(a, node_exact_name(a, g, b->first.node)));
     add_list(&s, "--dim", &o->dims);
     add_list(&s, "--shape", &o->shapes);
     add_list(&s, "--value", &o->values);
     if (o->string_bytes != NULL)
-        str_printf(&s, " --string-bytes %s", quoted(a, o->string_bytes));
+        str_printf(&s, " --string-bytes %s", output_shell_word(a, o->string_bytes));
     str_add(&s, " -o cut.json");
     return str_text(&s);
 }

@@ -10,7 +10,7 @@
 static bool compile(Job *j, const char *dir, CompileReport *out)
 {
     Cache cache;
-    if (!cache_open(j, &cache))
+    if (!depfile_check(j, dir) || !cache_open(j, &cache))
         return false;
     const CacheResult found = cache_fetch(&cache, dir, out);
     if (found == CACHE_FAILED)
@@ -39,7 +39,7 @@ ExitCode cmd_compile(Cli *c)
         return job_end_early(&j);
     cli_progress_end();
     diag_print(c->diag, stderr, c->style);
-    compile_report_print(c, &report, dir);
+    compile_report_print(c, &report, dir, j.host.cc_flags);
     return EXIT_OK;
 }
 

@@ -22,7 +22,7 @@ static const struct {
 } option_words[] = {
     {"-O", "0 1 2 3"},
     {"--plan", "memory latency"},
-    {"--weights", "auto rodata incbin file inplace"},
+    {"--weights", "auto rodata incbin file inplace object"},
     {"--arena", "caller static"},
     {"--api", "full core"},
     {"--pool", "posix caller"},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// rlxc ops, passes, targets, explain, dev-place: what the tables say.
-#include "codegen/target.h"
+// rlxc passes, header, targets, explain, dev-place: what the tables say.
+#include "codegen/host.h"
 #include "compiler/cli.h"
 #include "compiler/import/rawfile.h"
 #include "compiler/json_text.h"
@@ -9,98 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-// --- ops -----------------------------------------------------------------------------------------
-
-static const char *const kind_names[] = {"leaf", "elementwise", "core", "convenience"};
-static const char *const attr_type_names[] = {"int",  "float", "bool",  "string", "ints",
-                                              "dims", "dtype", "bytes", "graph"};
-
-static void print_op(OpId op)
-{
-    const OpInfo *info = &op_info[op];
-    AttrId first;
-    uint32_t n;
-    attr_range(op, &first, &n);
-    printf("%s (%s): %u", info->name, kind_names[info->kind], info->min_src);
-    if (info->max_src != info->min_src)
-        printf(" to %u", info->max_src);
-    printf(" inputs");
-    if (info->n_results != 1)
-        printf(info->n_results == 0 ? ", several results" : ", %u results", info->n_results);
-    printf("\n");
-    if (info->kind == OPKIND_EW)
-        printf("  computed as %s\n", info->kernel);
-    for (uint32_t i = 0; i < n; i++) {
-        const AttrInfo *a = &attr_info[first + i];
-        printf("  %-18s %-7s %-20s %s\n", a->name, attr_type_names[a->type],
-               a->dflt == NULL      ? "required"
-               : a->dflt[0] == '\0' ? ""
-                                    : a->dflt,
-               a->text);
-    }
-}
-
-static void print_attr_json(Arena *arena, const AttrInfo *a)
-{
-    const char *start = a->dflt == NULL ? "null" : arena_printf(arena, "\"%s\"", json_text(arena, a->dflt));
-    printf("{\"name\": \"%s\", \"type\": \"%s\", \"default\": %s, \"required\": %s, \"text\": \"%s\"}",
-           a->name, attr_type_names[a->type], start, a->dflt == NULL ? "true" : "false",
-           json_text(arena, a->text));
-}
-
-static void print_op_json(Arena *arena, OpId op, const char *comma)
-{
-    const OpInfo *info = &op_info[op];
-    AttrId first;
-    uint32_t n;
-    attr_range(op, &first, &n);
-    printf("%s\n  {\"name\": \"%s\", \"kind\": \"%s\", \"min_inputs\": %u, \"max_inputs\": %u, "
-           "\"results\": %u, \"attributes\": [",
-           comma, info->name, kind_names[info->kind], info->min_src, info->max_src, info->n_results);
-    for (uint32_t i = 0; i < n; i++) {
-        printf("%s", i == 0 ? "" : ", ");
-        print_attr_json(arena, &attr_info[first + i]);
-    }
-    printf("]}");
-}
-
-static bool find_named_op(Cli *c, const char *name, OpId *op)
-{
-    if (op_parse(name, op) && *op != OP_none)
-        return true;
-    const char *names[OP_COUNT];
-    for (uint32_t i = 0; i < OP_COUNT; i++)
-        names[i] = op_info[i].name;
-    diag_error(c->diag, (Span){0}, E0201, "no op named '%s'", name);
-    const char *near = str_closest(name, names, OP_COUNT);
-    if (near != NULL)
-        diag_note(c->diag, (Span){0}, "did you mean '%s'?", near);
-    return false;
-}
-
-ExitCode cmd_ops(Cli *c)
-{
-    const uint32_t n_named = c->options.args.len, n = n_named != 0 ? n_named : OP_COUNT - 1u;
-    const bool is_json = c->options.json != NULL;
-    OpId *ops = ARENA_ARRAY(c->arena, OpId, n);
-    for (uint32_t i = 0; i < n; i++) {
-        ops[i] = (OpId)(i + 1);
-        if (n_named != 0 && !find_named_op(c, c->options.args.data[i], &ops[i]))
-            return cli_fail(c);
-    }
-    printf("%s", is_json ? "[" : "");
-    for (uint32_t i = 0; i < n; i++) {
-        if (is_json)
-            print_op_json(c->arena, ops[i], i == 0 ? "" : ",");
-        else if (n_named != 0)
-            print_op(ops[i]);
-        else
-            printf("%-18s %s\n", op_info[ops[i]].name, kind_names[op_info[ops[i]].kind]);
-    }
-    printf("%s", is_json ? "\n]\n" : "");
-    return EXIT_OK;
-}
 
 // --- passes, targets, codes ----------------------------------------------------------------------
 
@@ -123,6 +31,21 @@ ExitCode cmd_passes(Cli *c)
         else
             printf("%-10s -O%d  %s\n", pass_info[i].name, pass_info[i].min_level, pass_info[i].text);
     }
+    return EXIT_OK;
+}
+
+ExitCode cmd_header(Cli *c)
+{
+    const HostText text = host_stubs();
+    Str lines = str_new(c->arena);
+    if (!has_no_args(c))
+        return cli_fail(c);
+    for (const char *const *line = text.lines; *line != NULL; line++)
+        str_add(&lines, *line);
+    if (c->options.json != NULL)
+        printf("{\"name\": \"%s\", \"text\": \"%s\"}\n", text.name, json_text(c->arena, str_text(&lines)));
+    else
+        fputs(str_text(&lines), stdout);
     return EXIT_OK;
 }
 

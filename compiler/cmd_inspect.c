@@ -4,6 +4,7 @@
 #include "compiler/inspect_dispatch.h"
 #include "compiler/inspect_json.h"
 #include "compiler/pages/pages.h"
+#include "compiler/validation.h"
 #include <string.h>
 
 // --- memory --------------------------------------------------------------------------------------
@@ -34,6 +35,14 @@ static void print_ios(const Job *j, const char *kind, const PlanIo *io, uint32_t
     }
 }
 
+static void print_launch(const PlanKernel *k)
+{
+    const KernelGrid grid = k->loop == NULL ? kernel_grid(k->kernel) : (KernelGrid){0};
+    printf("  group %u", k->group);
+    if (k->loop == NULL)
+        printf("  grid %llu of %u", (unsigned long long)grid.groups, grid.group);
+}
+
 static void print_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
 {
     (void)ctx;
@@ -44,8 +53,20 @@ static void print_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx
     else if (p->caps->threads > 1)
         printf("  thread %d%s", k->thread, k->waits ? " after a barrier" : "");
     if (p->caps->is_gpu)
-        printf("  group %u", k->group);
+        print_launch(k);
     printf("\n");
+}
+
+static void print_trade(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
+{
+    const PlanTrade *t = &k->trade;
+    (void)p, (void)times, (void)ctx;
+    if (t->what != NULL)
+        printf("traded  %s, %s: %llu bytes of scratch memory and %llu more of weights, for an estimated %llu "
+               "instead of %llu cycles\n",
+               k->kernel->name, t->what, (unsigned long long)t->scratch_bytes,
+               (unsigned long long)t->weight_bytes, (unsigned long long)t->cycles,
+               (unsigned long long)t->plain_cycles);
 }
 
 static void count_shared(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
@@ -83,7 +104,18 @@ static void print_buckets(const Job *j)
     }
 }
 
-static void print_text(const Job *j, const Totals *t)
+static void print_flash(const Job *j, const MachineCode *code)
+{
+    printf("flash   weights %zu bytes, ", j->emitted.weight_bytes);
+    if (code->unknown != NULL)
+        printf("machine code unknown: %s\n", code->unknown);
+    else
+        printf("machine code %llu bytes, constants %llu bytes (%s, without libm)\n",
+               (unsigned long long)code->code_bytes, (unsigned long long)code->const_bytes, code->compiler);
+    printf("C text  %zu bytes\n", j->emitted.code_bytes);
+}
+
+static void print_text(const Job *j, const Totals *t, const MachineCode *code)
 {
     const Plan *p = j->plan;
     printf("model   %s (%s), cpu %s\n", j->host.name, j->model, j->cpu.name);
@@ -101,14 +133,13 @@ static void print_text(const Job *j, const Totals *t)
            (unsigned long long)p->region_bytes[REGION_ARENA], (unsigned long long)p->arena_lower_bound,
            p->arena_optimal ? "yes" : "no", (unsigned long long)j->emitted.state_bytes);
     print_peak(p);
-    printf("flash   weights %zu bytes, C text %zu bytes\n", j->emitted.weight_bytes, j->emitted.code_bytes);
+    print_flash(j, code);
     printf("kernels %u, %u with text of their own\n", plan_count_kernels(p), j->emitted.n_functions);
     if (p->caps->threads > 1)
-        printf("threads %d, %u kernels split, %u barriers\n", p->caps->threads, shared_kernels(p),
-               plan_count_barriers(p));
-    if (p->caps->is_gpu)
-        inspect_dispatch_print(p);
+        printf("threads %d, %u kernels split\n", p->caps->threads, shared_kernels(p));
+    inspect_dispatch_print(p);
     print_buckets(j);
+    plan_walk(p, print_trade, NULL);
     plan_walk(p, print_kernel, NULL);
 }
 
@@ -126,7 +157,7 @@ static bool write_pages(Job *j, const char *before, const char *facts, const Tim
            (o->dot == NULL || pages_write_dot(j, o->dot));
 }
 
-static void print_figures(const Job *j, const Totals *t, const char *facts)
+static void print_figures(const Job *j, const Totals *t, const MachineCode *code, const char *facts)
 {
     const Options *o = &j->cli->options;
     if (is_dot_printed(o)) // and nothing else
@@ -134,7 +165,7 @@ static void print_figures(const Job *j, const Totals *t, const char *facts)
     if (o->json != NULL)
         fputs(facts, stdout);
     else if (o->html == NULL && o->dot == NULL)
-        print_text(j, t);
+        print_text(j, t, code);
     for (uint32_t i = 0; i < 2 && o->json == NULL; i++)
         if ((i == 0 ? o->html : o->dot) != NULL)
             printf("wrote %s\n", i == 0 ? o->html : o->dot);
@@ -169,14 +200,18 @@ ExitCode cmd_inspect(Cli *c)
     if (c->options.stop_after != NULL)
         return job_end_early(&j);
     j.host.compile_gpu = NULL; // slow, and nothing of it is printed
-    if (!job_emit(&j))
+    const bool is_validated = c->options.validate != NULL || c->options.certify != NULL;
+    if (!job_emit(&j) || (is_validated && !validation_run(&j)))
         return cli_fail(c);
     const Totals t = facts_count(j.plan);
-    const char *facts = inspect_json(&j, &t);
+    const bool is_counted = c->options.no_code == NULL && !is_dot_printed(&c->options);
+    const MachineCode code =
+        is_counted ? machine_code_count(&j) : (MachineCode){.unknown = "it was not asked for"};
+    const char *facts = inspect_json(&j, &t, &code);
     if (!write_pages(&j, before, facts, &times))
         return cli_fail(c);
     cli_progress_end();
     diag_print(c->diag, stderr, c->style);
-    print_figures(&j, &t, facts);
+    print_figures(&j, &t, &code, facts);
     return EXIT_OK;
 }

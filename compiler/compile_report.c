@@ -5,6 +5,7 @@
 #include "compiler/interface.h"
 #include "compiler/json_text.h"
 #include "compiler/output.h"
+#include <string.h>
 
 // The sizes that are set between runs, as a member of the object; nothing where there are none.
 static void print_symbols(const Job *j, Str *out)
@@ -53,6 +54,11 @@ static void make_text(const Job *j, Str *tail)
     if (j->emitted.device_bytes != 0)
         str_printf(tail, "on the device %zu bytes; the program's arena block %zu\n", j->emitted.device_bytes,
                    j->emitted.arena_bytes);
+    if (j->emitted.weights == WEIGHTS_FILE && j->host.weights == WEIGHTS_AUTO)
+        str_printf(tail,
+                   "%zu bytes of weights are more than programs hold: yours maps %s.weights and gives it to "
+                   "rlx_init (--weights file)\n",
+                   j->emitted.weight_bytes, j->host.name);
     if (b != NULL) // how much of the weights all sizes have in common: packings may differ
         str_printf(tail, "%u buckets: %llu bytes of weights serve several, %llu only one\n", b->n,
                    (unsigned long long)b->shared_bytes, (unsigned long long)b->single_bytes);
@@ -77,7 +83,38 @@ CompileReport compile_report_make(const Job *j)
     return r;
 }
 
-void compile_report_print(const Cli *c, const CompileReport *r, const char *dir)
+// A file's name as a word of a shell's command, which is no option.
+static const char *quoted(Arena *a, const char *name)
+{
+    return output_shell_word(a, name[0] == '-' ? arena_printf(a, "./%s", name) : name);
+}
+
+// The command that compiles what was written; -I: files that the assembler takes in are looked for there.
+static void print_next(const Cli *c, const CompileReport *r, const char *dir, const char *cc_flags)
+{
+    Str sources = str_new(c->arena), objects = str_new(c->arena);
+    const char *only = NULL;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < r->files.len; i++) {
+        const char *path = output_path(c->arena, dir, r->files.data[i].name);
+        if (str_ends_with(path, ".o"))
+            str_printf(&objects, " %s", quoted(c->arena, path));
+        if (!str_ends_with(path, ".c"))
+            continue;
+        str_printf(&sources, " %s", quoted(c->arena, path));
+        only = path;
+        n++;
+    }
+    printf("next: cc -O3%s%s -I%s -c%s", *cc_flags ? " " : "", cc_flags, quoted(c->arena, dir),
+           str_text(&sources));
+    if (n == 1) // several have the names of theirs, in the current folder
+        printf(" -o %s", quoted(c->arena, arena_printf(c->arena, "%.*s.o", (int)strlen(only) - 2, only)));
+    if (objects.len != 0)
+        printf("; the program is linked with%s too", str_text(&objects));
+    printf("\n");
+}
+
+void compile_report_print(const Cli *c, const CompileReport *r, const char *dir, const char *cc_flags)
 {
     fputs(r->head, stdout);
     for (uint32_t i = 0; i < r->files.len; i++) {
@@ -88,4 +125,6 @@ void compile_report_print(const Cli *c, const CompileReport *r, const char *dir)
             printf("wrote %s (%zu bytes)\n", path, r->files.data[i].len);
     }
     fputs(r->tail, stdout);
+    if (c->options.json == NULL)
+        print_next(c, r, dir, cc_flags);
 }

@@ -6,6 +6,9 @@
 
 #include "compiler/job.h"
 
+// Can the names of what was read, and of what will be written, stand in a depfile? Asked before anything is
+// written. False: reported.
+bool depfile_check(const Job *j, const char *dir);
 // Writes those of the two that the options ask for. `dir`: the folder of the outputs. After a compile, when
 // all of its inputs were read. False: reported.
 bool depfile_write(const Job *j, const char *dir);

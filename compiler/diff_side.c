@@ -14,7 +14,7 @@ enum { MAX_REPORT = 64 << 20 };
 
 const char *const diff_figures[DIFF_MAX_FIGURES + 1] = {
     "arena_bytes", "arena_lower_bound_bytes", "peak_bytes", "state_bytes", "weight_bytes", "device_bytes",
-    "code_bytes",  "functions",               "parameters", "macs",        "flops",        "bytes",
+    "text_bytes",  "functions",               "parameters", "macs",        "flops",        "bytes",
     "threads",     "barriers",                "us",         "us_best",     NULL};
 
 // --- JSON ----------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ static bool read_folder(Cli *c, const char *path, DiffSide *out)
     read_define(h, "_ARENA_BYTES ", "arena_bytes", out);
     read_define(h, "_STATE_BYTES ", "state_bytes", out);
     read_define(h, "_WEIGHT_BYTES ", "weight_bytes", out);
-    set_figure(&out->figures, "code_bytes", (double)strlen(text));
+    set_figure(&out->figures, "text_bytes", (double)strlen(text));
     read_table(c->arena, text, out);
     find_texts(text, c->arena, out);
     return true;
@@ -192,7 +192,7 @@ static bool read_model(Cli *c, const char *path, DiffSide *out)
     if (!job_emit(&j))
         return false;
     const Totals t = facts_count(j.plan);
-    const char *json = inspect_json(&j, &t);
+    const char *json = inspect_json(&j, &t, NULL);
     read_report(c->arena, json, strlen(json), out);
     for (uint32_t i = 0; i < j.emitted.files.len; i++) {
         const EmittedFile *f = &j.emitted.files.data[i];

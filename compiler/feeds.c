@@ -16,37 +16,67 @@ static const char *shape_text(Job *j, DType t, uint32_t rank, const int64_t *dim
     return str_text(&s);
 }
 
-static int32_t find_input(const Plan *p, const char *name, size_t len)
+// Inputs of the model, with the shapes that they have by the sizes that are set between runs, or parameters.
+typedef struct Takers {
+    const char *option, *word;
+    const PlanIo *io;
+    uint32_t n;
+} Takers;
+
+static Takers inputs_now(const Job *j, const int64_t *sizes)
 {
-    for (uint32_t i = 0; i < p->inputs.len; i++)
-        if (strlen(p->inputs.data[i].name) == len && memcmp(p->inputs.data[i].name, name, len) == 0)
+    const uint32_t n = j->plan->inputs.len;
+    PlanIo *io = ARENA_ARRAY(j->cli->arena, PlanIo, n + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        io[i] = j->plan->inputs.data[i];
+        open_sizes_shape(j, false, i, sizes, io[i].dim);
+    }
+    return (Takers){"--input", "input", io, n};
+}
+
+// As the model declares them: their ranks, but no sizes.
+static Takers inputs_declared(const Job *j)
+{
+    const uint32_t n = j->graph->inputs.len;
+    PlanIo *io = ARENA_ARRAY(j->cli->arena, PlanIo, n + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        const NodeId id = j->graph->inputs.data[i];
+        io[i] = (PlanIo){.name = node_name(j->graph, id), .node = id};
+    }
+    return (Takers){"--input", "input", io, n};
+}
+
+static Takers params_of(const Job *j)
+{
+    return (Takers){"--param", "parameter", j->plan->params.data, j->plan->params.len};
+}
+
+static int32_t find(const Takers *to, const char *name, size_t len)
+{
+    for (uint32_t i = 0; i < to->n; i++)
+        if (strlen(to->io[i].name) == len && memcmp(to->io[i].name, name, len) == 0)
             return (int32_t)i;
     return -1;
 }
 
-// An input with the shape that it has by the sizes that are set between runs.
-static PlanIo io_now(const Job *j, uint32_t slot, const int64_t *sizes)
-{
-    PlanIo io = j->plan->inputs.data[slot];
-    open_sizes_shape(j, false, slot, sizes, io.dim);
-    return io;
-}
-
-static bool check_type(Job *j, const PlanIo *io, const Tensor *t, const char *file)
+static bool check_type(Job *j, const char *word, const PlanIo *io, const Tensor *t, const char *file)
 {
     bool same = t->dtype == io->dtype && t->rank == io->rank;
     for (uint32_t i = 0; same && i < io->rank; i++)
         same = t->dim[i] == io->dim[i];
-    return same || diag_error(j->cli->diag, (Span){0}, E0402, "input '%s' is %s, but %s holds %s", io->name,
-                              shape_text(j, io->dtype, io->rank, io->dim), file,
+    return same || diag_error(j->cli->diag, (Span){0}, E0402, "%s '%s' is %s, but %s holds %s", word,
+                              io->name, shape_text(j, io->dtype, io->rank, io->dim), file,
                               shape_text(j, t->dtype, t->rank, t->dim));
 }
 
-static bool unknown_input(Job *j, const char *name)
+static bool unknown(Job *j, const Takers *to, const char *arg)
 {
-    diag_error(j->cli->diag, (Span){0}, E0402, "--input %s: the graph has no such input", name);
-    for (uint32_t i = 0; i < j->plan->inputs.len; i++)
-        diag_note(j->cli->diag, (Span){0}, "it has: %s", j->plan->inputs.data[i].name);
+    diag_error(j->cli->diag, (Span){0}, E0402, "%s %s: the graph has no such %s", to->option, arg, to->word);
+    const char **names = ARENA_ARRAY(j->cli->arena, const char *, to->n + 1);
+    for (uint32_t i = 0; i < to->n; i++)
+        names[i] = to->io[i].name;
+    const char *wanted = arena_strndup(j->cli->arena, arg, strcspn(arg, "="));
+    diag_note_names(j->cli->diag, (Span){0}, wanted, names, NULL, to->n);
     return false;
 }
 
@@ -66,25 +96,62 @@ static bool read_file(Job *j, const PlanIo *io, const char *path, Tensor *out)
     return true;
 }
 
-static bool read_given(Job *j, const char *arg, const int64_t *sizes, Tensor *out)
+// What NAME=FILE names, and the file; -1: nothing, which is reported. Names may contain '=': the last one
+// before the file name counts when the first names nothing.
+static int32_t find_given(Job *j, const Takers *to, const char *arg, const char **file)
 {
-    // Input names may contain '=': the last one before the file name counts when the first does not name an
-    // input.
     const char *eq = strchr(arg, '=');
-    int32_t slot = -1;
-    for (; eq != NULL; eq = strchr(eq + 1, '=')) {
-        slot = find_input(j->plan, arg, (size_t)(eq - arg));
-        if (slot >= 0)
-            break;
+    if (eq == NULL) {
+        diag_error(j->cli->diag, (Span){0}, E0003, "%s %s: expected NAME=FILE.npy", to->option, arg);
+        return -1;
     }
-    if (strchr(arg, '=') == NULL)
-        return diag_error(j->cli->diag, (Span){0}, E0003, "--input %s: expected NAME=FILE.npy", arg);
+    for (; eq != NULL; eq = strchr(eq + 1, '=')) {
+        const int32_t slot = find(to, arg, (size_t)(eq - arg));
+        *file = eq + 1;
+        if (slot >= 0)
+            return slot;
+    }
+    unknown(j, to, arg);
+    return -1;
+}
+
+static bool check_rank(Job *j, const ImportShape *given, NodeId input)
+{
+    const Node *n = graph_node(j->graph, input);
+    Str declared = str_new(j->cli->arena);
+    if (given->is_firm || n->shape->rank == given->rank || interface_text(j, given->name, false) != NULL)
+        return true;
+    shape_print(j->graph->dims, (DType)n->dtype, n->shape, &declared);
+    return diag_error(j->cli->diag, (Span){0}, E0402, "input '%s' is %s, with %u axes, but %s has %u",
+                      given->name, str_text(&declared), n->shape->rank, given->origin, given->rank);
+}
+
+bool feeds_check(Job *j)
+{
+    const Takers to = inputs_declared(j);
+    for (uint32_t i = 0; i < j->cli->options.inputs.len; i++) {
+        const char *file = NULL;
+        const int32_t slot = find_given(j, &to, j->cli->options.inputs.data[i], &file);
+        for (uint32_t k = 0; slot >= 0 && k < j->given.shapes.len; k++)
+            if (str_equal(j->given.shapes.data[k].name, to.io[slot].name) &&
+                !check_rank(j, &j->given.shapes.data[k], to.io[slot].node))
+                return false;
+        if (slot < 0)
+            return false;
+    }
+    return true;
+}
+
+static bool read_given(Job *j, const Takers *to, const char *arg, Tensor *out)
+{
+    const char *file = NULL;
+    const int32_t slot = find_given(j, to, arg, &file);
     if (slot < 0)
-        return unknown_input(j, arg);
+        return false;
     if (out[slot].data != NULL)
-        return diag_error(j->cli->diag, (Span){0}, E0003, "--input %s: given twice", arg);
-    const PlanIo io = io_now(j, (uint32_t)slot, sizes);
-    return read_file(j, &io, eq + 1, &out[slot]) && check_type(j, &io, &out[slot], eq + 1);
+        return diag_error(j->cli->diag, (Span){0}, E0003, "%s %s: given twice", to->option, arg);
+    const PlanIo *io = &to->io[slot];
+    return read_file(j, io, file, &out[slot]) && check_type(j, to->word, io, &out[slot], file);
 }
 
 // xorshift64*: the same values on every machine.
@@ -144,22 +211,35 @@ static bool take_value(Job *j, const PlanIo *io, Tensor *out)
     return true;
 }
 
-static bool fill_missing(Job *j, const char *random_seed, const int64_t *sizes, Tensor *t)
+static bool read_seed(Job *j, const char *random_seed, uint64_t *state)
 {
     int64_t seed = 0;
-    bool complete = true;
     if (random_seed != NULL && !str_parse_i64(random_seed, strlen(random_seed), &seed))
         return diag_error(j->cli->diag, (Span){0}, E0003, "--random %s: expected a whole number",
                           random_seed);
-    uint64_t state = (uint64_t)seed * UINT64_C(0x9E3779B97F4A7C15) + 88172645463325252u;
-    for (uint32_t i = 0; i < j->plan->inputs.len; i++) {
-        const PlanIo now = io_now(j, i, sizes), *io = &now;
+    *state = (uint64_t)seed * UINT64_C(0x9E3779B97F4A7C15) + 88172645463325252u;
+    return true;
+}
+
+static bool missing(Job *j, const Takers *to, const PlanIo *io)
+{
+    return diag_error(j->cli->diag, (Span){0}, E0402,
+                      "%s '%s' (%s) is missing: give %s %s=FILE.npy, or --random SEED", to->word, io->name,
+                      shape_text(j, io->dtype, io->rank, io->dim), to->option, io->name);
+}
+
+static bool fill_inputs(Job *j, const char *random_seed, const Takers *to, Tensor *t)
+{
+    uint64_t state = 0;
+    bool complete = true;
+    if (!read_seed(j, random_seed, &state))
+        return false;
+    for (uint32_t i = 0; i < to->n; i++) {
+        const PlanIo *io = &to->io[i];
         if (t[i].data != NULL || take_value(j, io, &t[i]))
             continue;
         if (random_seed == NULL) {
-            complete = diag_error(j->cli->diag, (Span){0}, E0402,
-                                  "input '%s' (%s) is missing: give --input %s=FILE.npy, or --random SEED",
-                                  io->name, shape_text(j, io->dtype, io->rank, io->dim), io->name);
+            complete = missing(j, to, io);
             continue;
         }
         t[i] = tensor_new(j->cli->arena, io->dtype, io->rank, io->dim);
@@ -171,11 +251,57 @@ static bool fill_missing(Job *j, const char *random_seed, const int64_t *sizes, 
     return complete;
 }
 
+// --- parameters ----------------------------------------------------------------------------------
+
+// Those with an initial value keep it, unless it is given. The values do not depend on how many inputs there
+// are, nor those of inputs on parameters.
+static bool fill_params(Job *j, const char *random_seed, const Takers *to, Tensor *t)
+{
+    uint64_t state = 0;
+    bool complete = true;
+    if (!read_seed(j, random_seed, &state))
+        return false;
+    state ^= UINT64_C(0xD1B54A32D192ED03);
+    for (uint32_t i = 0; i < to->n; i++) {
+        const PlanIo *io = &to->io[i];
+        if (t[i].data != NULL || node_attr(graph_node(j->plan->graph, io->node), A_param_init)->len != 0)
+            continue;
+        if (random_seed == NULL) {
+            complete = missing(j, to, io);
+            continue;
+        }
+        t[i] = tensor_new(j->cli->arena, io->dtype, io->rank, io->dim);
+        fill_random(&t[i], &state);
+    }
+    return complete;
+}
+
+// Once for a plan: sizes that are set between runs do not change them.
+static bool read_params(Job *j, const char *random_seed)
+{
+    const Takers to = params_of(j);
+    if (j->params != NULL)
+        return true;
+    j->params = ARENA_ARRAY(j->cli->arena, Tensor, to.n + 1);
+    for (uint32_t i = 0; i < j->cli->options.params.len; i++)
+        if (!read_given(j, &to, j->cli->options.params.data[i], j->params))
+            return false;
+    return fill_params(j, random_seed, &to, j->params);
+}
+
+const Tensor *feeds_param(const Job *j, const char *name)
+{
+    const Takers to = params_of(j);
+    const int32_t slot = j->params != NULL ? find(&to, name, strlen(name)) : -1;
+    return slot >= 0 && j->params[slot].data != NULL ? &j->params[slot] : NULL;
+}
+
 bool feeds_read(Job *j, const char *random_seed, const int64_t *sizes, Tensor **out)
 {
-    *out = ARENA_ARRAY(j->cli->arena, Tensor, j->plan->inputs.len + 1);
+    const Takers to = inputs_now(j, sizes);
+    *out = ARENA_ARRAY(j->cli->arena, Tensor, to.n + 1);
     for (uint32_t i = 0; i < j->cli->options.inputs.len; i++)
-        if (!read_given(j, j->cli->options.inputs.data[i], sizes, *out))
+        if (!read_given(j, &to, j->cli->options.inputs.data[i], *out))
             return false;
-    return fill_missing(j, random_seed, sizes, *out);
+    return fill_inputs(j, random_seed, &to, *out) && read_params(j, random_seed);
 }

@@ -48,7 +48,8 @@ static bool parse_size(const char *text, ImportSize *out)
     if (dots != NULL && !str_parse_i64(text, (size_t)(dots - text), &out->min))
         return false;
     text = dots != NULL ? dots + 2 : text;
-    return str_parse_i64(text, strlen(text), &out->value) && out->value >= 0 && out->min >= 0 &&
+    return str_parse_i64(text, strlen(text), &out->value) && dim_from_size(out->value, &out->value) &&
+           out->min >= 0 &&
            (!out->is_range || (out->min <= out->value && out->value > 0));
 }
 
@@ -86,12 +87,12 @@ static bool read_sizes(Cli *c, Given *g)
 
 static bool parse_shape(const char *text, ImportShape *out)
 {
+    int64_t size = 0;
     for (const char *end = text; *text != '\0'; text = *end == '\0' ? end : end + 1) {
         end = text + strcspn(text, ",");
-        if (out->rank == SHAPE_MAX_RANK || !str_parse_i64(text, (size_t)(end - text), &out->dim[out->rank]) ||
-            out->dim[out->rank] < 0 || out->dim[out->rank] > DIM_MAX_VALUE)
+        if (out->rank == SHAPE_MAX_RANK || !str_parse_i64(text, (size_t)(end - text), &size) ||
+            !dim_from_size(size, &out->dim[out->rank++]))
             return false;
-        out->rank++;
     }
     return true;
 }
@@ -208,20 +209,22 @@ static bool add_input(Cli *c, Given *g, const char *name, const char *path)
     return true;
 }
 
-// Names of inputs may have '=': what follows the right one is a file. One that cannot be read is reported
-// later, by who knows the names.
+// Names of inputs may have '=': what follows the right one is a file.
 static bool read_inputs(Cli *c, Given *g)
 {
     const Strings *list = &c->options.inputs;
-    for (uint32_t i = 0; i < list->len; i++)
-        for (const char *eq = strchr(list->data[i], '='); eq != NULL; eq = strchr(eq + 1, '=')) {
-            if (eq == list->data[i] || access(eq + 1, R_OK) != 0)
-                continue;
-            if (!add_input(c, g, arena_strndup(c->arena, list->data[i], (size_t)(eq - list->data[i])),
-                           eq + 1))
-                return false;
-            break;
-        }
+    for (uint32_t i = 0; i < list->len; i++) {
+        const char *arg = list->data[i], *first = strchr(arg, '='), *eq = first;
+        RawFile file;
+        if (first == NULL || first == arg)
+            return wrong(c, "--input", arg, "NAME=FILE.npy");
+        while (eq != NULL && access(eq + 1, R_OK) != 0)
+            eq = strchr(eq + 1, '=');
+        if (eq == NULL) // says why
+            return rawfile_open(c->arena, c->diag, (Span){0}, first + 1, &file) && false;
+        if (!add_input(c, g, arena_strndup(c->arena, arg, (size_t)(eq - arg)), eq + 1))
+            return false;
+    }
     return true;
 }
 
@@ -229,7 +232,9 @@ bool given_read(Cli *c, Given *out)
 {
     *out = (Given){0};
     return read_sizes(c, out) && read_largest(c, out) && read_shapes(c, out) && read_values(c, out) &&
-           read_inputs(c, out);
+           read_inputs(c, out) &&
+           (c->options.custom == NULL ||
+            import_custom(c->arena, c->diag, c->options.custom, &out->custom));
 }
 
 ImportOptions given_options(const Given *g, bool has_all_inputs)
@@ -240,5 +245,6 @@ ImportOptions given_options(const Given *g, bool has_all_inputs)
                            .n_shapes = g->shapes.len,
                            .values = g->values.data,
                            .n_values = g->values.len,
+                           .custom = g->custom,
                            .has_all_inputs = has_all_inputs};
 }

@@ -11,6 +11,7 @@ typedef struct Given {
     VEC(ImportSize) largest; // --arena-at
     VEC(ImportShape) shapes;
     VEC(ImportValue) values;
+    const struct CustomDecls *custom; // --custom; NULL: none
 } Given;
 
 // Reads the options, and the files of --input: their shapes are sizes, and what is short may decide about

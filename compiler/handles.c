@@ -81,15 +81,19 @@ static bool read_handle(Handles *h, const char *given)
     return true;
 }
 
-// States take the values of their outputs, which are no outputs of a run any more.
+// States take the values of their outputs, which a run leaves nowhere else: they are read from the states.
 static void set_feeds(const Handles *h, Graph *to, const NodeId *map)
 {
     const Graph *from = h->graph;
     uint32_t n = 0;
     for (uint32_t i = 0; i < from->inputs.len; i++)
-        for (uint32_t s = 0; s < to->states.len && h->feeds[i] >= 0; s++)
-            if (strcmp(node_name(to, to->states.data[s].node), node_name(from, from->inputs.data[i])) == 0)
-                to->states.data[s].next = map[from->outputs.data[h->feeds[i]].node];
+        for (uint32_t s = 0; s < to->states.len && h->feeds[i] >= 0; s++) {
+            GraphState *state = &to->states.data[s];
+            if (strcmp(node_name(to, state->node), node_name(from, from->inputs.data[i])) != 0)
+                continue;
+            state->next = map[from->outputs.data[h->feeds[i]].node];
+            state->output = from->outputs.data[h->feeds[i]].name;
+        }
     for (uint32_t o = 0; o < from->outputs.len; o++) {
         bool is_fed = false;
         for (uint32_t i = 0; i < from->inputs.len; i++)

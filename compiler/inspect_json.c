@@ -4,6 +4,7 @@
 #include "compiler/inspect_dispatch.h"
 #include "compiler/interface.h"
 #include "compiler/json_text.h"
+#include "ir/plan_table.h"
 
 static void print_ios(const char *kind, const PlanIo *io, uint32_t n, Str *out)
 {
@@ -23,6 +24,17 @@ typedef struct Kernels {
     const char *comma;
 } Kernels;
 
+// Of a loop, which is no launch, only where it stands.
+static void print_launch(const PlanKernel *k, Str *out)
+{
+    str_printf(out, ", \"group\": %u, \"level\": %u", k->group, k->level);
+    if (k->loop != NULL)
+        return;
+    const KernelGrid grid = kernel_grid(k->kernel);
+    str_printf(out, ", \"grid\": {\"groups\": %llu, \"threads\": %u}", (unsigned long long)grid.groups,
+               grid.group);
+}
+
 static void print_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
 {
     Kernels *j = ctx;
@@ -35,7 +47,14 @@ static void print_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx
         str_printf(out, ", \"split\": %s, \"thread\": %d, \"waits\": %s", k->is_shared ? "true" : "false",
                    k->thread, k->waits ? "true" : "false");
     if (p->caps->is_gpu)
-        str_printf(out, ", \"group\": %u, \"level\": %u", k->group, k->level);
+        print_launch(k, out);
+    if (k->trade.what != NULL)
+        str_printf(out,
+                   ", \"traded\": {\"what\": \"%s\", \"scratch_bytes\": %llu, \"weight_bytes\": %llu, "
+                   "\"cycles\": %llu, \"plain_cycles\": %llu}",
+                   k->trade.what, (unsigned long long)k->trade.scratch_bytes,
+                   (unsigned long long)k->trade.weight_bytes, (unsigned long long)k->trade.cycles,
+                   (unsigned long long)k->trade.plain_cycles);
     str_add(out, "}");
     j->comma = ",";
 }
@@ -64,6 +83,7 @@ static void print_buckets(const Job *j, Str *out)
 static void print_memory(const Plan *p, Str *out)
 {
     const uint32_t at = facts_peak_step(p);
+    const PlanNodes nodes = plan_nodes(p, out->arena);
     const char *comma = "";
     str_printf(out, "  \"steps\": %u,\n  \"peak_step\": %u,\n  \"peak_bytes\": %llu,\n", p->kernels.len, at,
                (unsigned long long)facts_live_bytes(p, at));
@@ -72,10 +92,11 @@ static void print_memory(const Plan *p, Str *out)
         const PlanBuffer *buf = &p->buffers.data[b];
         if (!facts_is_placed(buf))
             continue;
-        str_printf(
-            out, "%s\n    {\"name\": \"%s\", \"offset\": %llu, \"bytes\": %llu, \"first\": %u, \"last\": %u}",
-            comma, json_text(out->arena, buf->name), (unsigned long long)buf->offset,
-            (unsigned long long)buf->bytes, buf->first, buf->last);
+        str_printf(out, "%s\n    {\"id\": %u, \"name\": \"%s\", \"nodes\": \"%s\", ", comma, b,
+                   json_text(out->arena, buf->name),
+                   json_text(out->arena, plan_buffer_nodes(&nodes, b, out->arena)));
+        str_printf(out, "\"offset\": %llu, \"bytes\": %llu, \"first\": %u, \"last\": %u}",
+                   (unsigned long long)buf->offset, (unsigned long long)buf->bytes, buf->first, buf->last);
         comma = ",";
     }
     str_printf(out, "%s],\n", *comma != '\0' ? "\n  " : "");
@@ -101,14 +122,29 @@ static void print_totals(const Job *j, const Totals *t, Str *out)
                p->arena_optimal ? "true" : "false");
     str_printf(
         out,
-        "  \"state_bytes\": %llu,\n  \"weight_bytes\": %zu,\n  \"code_bytes\": %zu,\n  \"functions\": %u,\n",
+        "  \"state_bytes\": %llu,\n  \"weight_bytes\": %zu,\n  \"text_bytes\": %zu,\n  \"functions\": %u,\n",
         (unsigned long long)j->emitted.state_bytes, j->emitted.weight_bytes, j->emitted.code_bytes,
         j->emitted.n_functions);
     if (j->emitted.device_bytes != 0)
         str_printf(out, "  \"device_bytes\": %zu,\n", j->emitted.device_bytes);
 }
 
-const char *inspect_json(const Job *j, const Totals *t)
+// code_bytes null: it is not known, and code_unknown says why.
+static void print_code(const MachineCode *code, Str *out)
+{
+    if (code == NULL)
+        return;
+    if (code->unknown != NULL)
+        str_printf(out, "  \"code_bytes\": null,\n  \"code_unknown\": \"%s\",\n",
+                   json_text(out->arena, code->unknown));
+    else
+        str_printf(out,
+                   "  \"code_bytes\": %llu,\n  \"constant_bytes\": %llu,\n  \"code_compiler\": \"%s\",\n",
+                   (unsigned long long)code->code_bytes, (unsigned long long)code->const_bytes,
+                   json_text(out->arena, code->compiler));
+}
+
+const char *inspect_json(const Job *j, const Totals *t, const MachineCode *code)
 {
     const Plan *p = j->plan;
     Str text = str_new(j->cli->arena), *out = &text;
@@ -119,11 +155,10 @@ const char *inspect_json(const Job *j, const Totals *t)
     print_ios("states", p->states.data, p->states.len, out);
     str_printf(out, "  %s", interface_json(j));
     print_totals(j, t, out);
-    if (p->caps->is_gpu)
-        inspect_dispatch_json(p, out);
-    else
-        str_printf(out, "  \"threads\": %d,\n  \"barriers\": %u,\n", p->caps->threads,
-                   plan_count_barriers(p));
+    print_code(code, out);
+    if (!p->caps->is_gpu)
+        str_printf(out, "  \"threads\": %d,\n", p->caps->threads);
+    inspect_dispatch_json(p, out);
     print_buckets(j, out);
     print_memory(p, out);
     str_add(out, "  \"kernels\": [");

@@ -5,7 +5,9 @@
 
 #include "compiler/facts.h"
 #include "compiler/job.h"
+#include "compiler/machine_code.h"
 
-const char *inspect_json(const Job *j, const Totals *t);
+// code: NULL: it was not asked for.
+const char *inspect_json(const Job *j, const Totals *t, const MachineCode *code);
 
 #endif

@@ -28,6 +28,19 @@ static const PlanIo *find_tensor(const Job *j, const char *name, bool is_output)
     return NULL;
 }
 
+static void print_keys(Arena *a, const GraphIo *io, Str *out)
+{
+    str_add(out, ", \"keys\": [");
+    for (uint32_t i = 0; i < io->n_keys; i++) {
+        str_add(out, i ? ", " : "");
+        if (io->text_keys)
+            str_printf(out, "\"%s\"", json_text(a, io->text_keys[i]));
+        else
+            str_printf(out, "%lld", (long long)io->keys[i]);
+    }
+    str_add(out, "]");
+}
+
 static void print_io(const Job *j, const GraphIo *io, Str *out)
 {
     static const char *const kinds[] = {[IO_TENSOR] = "tensor",
@@ -51,6 +64,8 @@ static void print_io(const Job *j, const GraphIo *io, Str *out)
     str_printf(out, "]");
     if (io->is_text)
         str_printf(out, ", \"capacity\": %lld", (long long)capacity);
+    if (io->n_keys)
+        print_keys(a, io, out);
     str_printf(out, "}");
 }
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // See job.h.
 #include "compiler/job.h"
+#include "codegen/object.h"
+#include "compiler/custom.h"
+#include "compiler/extents.h"
+#include "compiler/feeds.h"
 #include "compiler/handles.h"
 #include "compiler/import/import.h"
 #include "compiler/import/rawfile.h"
@@ -55,15 +59,19 @@ static bool read_pipeline_options(Job *j)
 {
     const Options *o = &j->cli->options;
     const char *level = o->level != NULL ? o->level : "3";
-    double accuracy = 1e-5;
+    double accuracy = 1e-5, price = 0.03;
     if (strlen(level) != 1 || level[0] < '0' || level[0] > '3')
         return wrong_value(j, "-O", level, "0, 1, 2 or 3");
     if (o->accuracy != NULL &&
         (!str_parse_f64(o->accuracy, strlen(o->accuracy), &accuracy) || !(accuracy >= 0)))
         return wrong_value(j, "--accuracy", o->accuracy, "a number that is not negative");
+    if (o->memory_price != NULL &&
+        (!str_parse_f64(o->memory_price, strlen(o->memory_price), &price) || !(price >= 0)))
+        return wrong_value(j, "--memory-price", o->memory_price, "a number that is not negative");
     j->pipeline = (PipelineOptions){.opt_level = level[0] - '0',
                                     .allow_fast = o->fast != NULL,
                                     .accuracy = accuracy,
+                                    .memory_price = price,
                                     .is_dynamic = o->dynamic != NULL,
                                     .no_fuse = o->no_fuse != NULL,
                                     .no_reorder = o->no_reorder != NULL,
@@ -153,6 +161,21 @@ static bool read_moe(Job *j)
     return true;
 }
 
+static bool read_split(Job *j)
+{
+    enum { MAX = 64 };
+    const char *given = j->cli->options.split;
+    int64_t n = 1;
+    if (given != NULL && (!str_parse_i64(given, strlen(given), &n) || n < 1 || n > MAX))
+        return wrong_value(j, "--split", given, "a whole number from 1 to 64");
+    if (n > 1 && j->cli->options.one_file != NULL)
+        return wrong_value(j, "--split", given, "no --one-file with it");
+    if (n > 1 && j->target->caps.is_gpu)
+        return wrong_value(j, "--split", given, "--target c with it: other kernels are not in C files");
+    j->host.parts = (uint32_t)n;
+    return true;
+}
+
 // What makes code of the kernels' text.
 typedef struct KernelCompiler {
     GpuCompile compile;
@@ -184,23 +207,57 @@ static bool read_name(Job *j, const char **out)
            wrong_value(j, "--name", name, arena_printf(a, "a C identifier, such as %s", good));
 }
 
+// --weights rodata, and no file beside NAME.c and NAME.h.
+static bool read_one_file(Job *j)
+{
+    Options *o = &j->cli->options;
+    if (o->one_file == NULL)
+        return true;
+    if (o->weights != NULL && strcmp(o->weights, "rodata") != 0)
+        return wrong_value(j, "--weights", o->weights, "rodata, which is what --one-file means");
+    if (o->moe_resident != NULL && strcmp(o->moe_resident, "all") != 0)
+        return wrong_value(j, "--moe-resident", o->moe_resident, "all: --one-file leaves no other file");
+    o->weights = "rodata";
+    return true;
+}
+
+static bool read_weights(Job *j, WeightsMode *mode, const ObjectFormat **object)
+{
+    static const char *const words[] = {[WEIGHTS_AUTO] = "auto",       [WEIGHTS_RODATA] = "rodata",
+                                        [WEIGHTS_INCBIN] = "incbin",   [WEIGHTS_FILE] = "file",
+                                        [WEIGHTS_INPLACE] = "inplace", [WEIGHTS_OBJECT] = "object"};
+    const Options *o = &j->cli->options;
+    const bool has_incbin = (j->cpu.features & CPU_NO_INCBIN) == 0;
+    uint32_t word = WEIGHTS_AUTO;
+    if (o->weights != NULL && !choose(j, "--weights", o->weights, words, WEIGHTS_OBJECT + 1, &word))
+        return false;
+    *mode = word == WEIGHTS_AUTO && !has_incbin ? WEIGHTS_RODATA : (WeightsMode)word;
+    if (!has_incbin && (word == WEIGHTS_INCBIN || word == WEIGHTS_OBJECT))
+        return wrong_value(j, "--weights", o->weights, "rodata or file: its assembler takes in no files");
+    if (o->object != NULL && word != WEIGHTS_OBJECT)
+        return wrong_value(j, "--object", o->object, "--weights object with it");
+    if (word == WEIGHTS_OBJECT)
+        *object = object_find(o->object);
+    if (word == WEIGHTS_OBJECT && *object == NULL)
+        return wrong_value(j, "--object", o->object != NULL ? o->object : "",
+                           arena_printf(j->cli->arena, "one of %s", object_names(j->cli->arena)));
+    return true;
+}
+
 static bool read_host_options(Job *j)
 {
     const KernelCompiler compiler = kernel_compiler(j);
-    static const char *const weights[] = {"auto", "rodata", "incbin", "file", "inplace"},
-                             *const arenas[] = {"caller", "static"}, *const apis[] = {"full", "core"},
+    static const char *const arenas[] = {"caller", "static"}, *const apis[] = {"full", "core"},
                              *const pools[] = {"posix", "caller"};
     const Options *o = &j->cli->options;
-    uint32_t mode = 0, arena = 0, api = 0, pool = 0;
+    uint32_t arena = 0, api = 0, pool = 0;
     const char *name = NULL;
-    if (!read_name(j, &name))
+    if (!read_name(j, &name) || !read_one_file(j))
         return false;
-    if (o->weights != NULL && !choose(j, "--weights", o->weights, weights, 5, &mode))
+    WeightsMode mode = WEIGHTS_AUTO;
+    const ObjectFormat *object = NULL;
+    if (!read_weights(j, &mode, &object))
         return false;
-    if (mode == WEIGHTS_AUTO && (j->cpu.features & CPU_NO_INCBIN))
-        mode = WEIGHTS_RODATA;
-    if (mode == WEIGHTS_INCBIN && (j->cpu.features & CPU_NO_INCBIN))
-        return wrong_value(j, "--weights", "incbin", "rodata or file: its assembler takes in no files");
     if (o->arena != NULL && !choose(j, "--arena", o->arena, arenas, 2, &arena))
         return false;
     if (o->api != NULL && !choose(j, "--api", o->api, apis, 2, &api))
@@ -218,16 +275,19 @@ static bool read_host_options(Job *j)
                                             : arena_printf(j->cli->arena, "%s%s-pthread", j->cpu.cc_flags,
                                                            *j->cpu.cc_flags ? " " : ""),
                             .cpu = j->cpu.name,
-                            .weights = (WeightsMode)mode,
+                            .weights = mode,
+                            .object = object,
                             .arena = (ArenaMode)arena,
                             .api = (ApiMode)api,
                             .pool = (PoolMode)pool,
                             .compile_gpu = compiler.compile,
                             .compile_gpu_ctx = compiler.ctx,
+                            .is_one_file = o->one_file != NULL,
                             .has_profile = o->profile != NULL,
                             .has_source = o->embed_source != NULL,
+                            .has_tables = o->tables != NULL,
                             .runtime = o->link_runtime != NULL ? RUNTIME_LINKED : RUNTIME_PASTED};
-    return read_moe(j);
+    return read_moe(j) && read_split(j);
 }
 
 const char *job_tune_place(const Job *j, uint32_t gpu)
@@ -305,7 +365,11 @@ bool job_begin(Job *j, Cli *c, const char *default_cpu, bool has_all_inputs)
         vec_push(c->arena, &j->pipeline.largest, j->given.largest.data[i]);
     j->has_all_inputs = has_all_inputs || c->options.inputs.len != 0;
     cli_progress("reading the model");
-    return job_import(j, &j->given, &j->graph) && (j->fallback == NULL || begin_fallback(j));
+    if (!job_import(j, &j->given, &j->graph))
+        return false;
+    j->has_custom = custom_has(j->graph);
+    custom_evaluate(j);
+    return feeds_check(j) && (j->fallback == NULL || begin_fallback(j));
 }
 
 bool job_import(Job *j, const Given *given, Graph **out)
@@ -320,7 +384,7 @@ bool job_import(Job *j, const Given *given, Graph **out)
 
 bool job_plan_graph(Job *j, Graph *g, const PipelineOptions *o, Plan **out)
 {
-    return pipeline_run(j->cli->arena, j->cli->diag, g, o, out) &&
+    return custom_check(g, o->caps->name) && pipeline_run(j->cli->arena, j->cli->diag, g, o, out) &&
            (*out == NULL || (keep_take(&j->cli->options.keeps, *out), sets_apply(j->cli, *out)));
 }
 
@@ -352,9 +416,12 @@ bool job_plan(Job *j)
     j->pipeline.moe_slots = j->host.moe_slots;
     if (j->host.weights == WEIGHTS_INPLACE && !inplace_choose(j))
         return false;
-    return job_plan_graph(j, j->graph, &j->pipeline, &j->plan) &&
-           (j->plan == NULL || (buckets_plan(j) && place_experts(j) && inplace_check(j))) &&
-           (j->fallback == NULL || job_plan(j->fallback));
+    if (!job_plan_graph(j, j->graph, &j->pipeline, &j->plan) ||
+        (j->plan != NULL && (!buckets_plan(j) || !place_experts(j) || !inplace_check(j))))
+        return false;
+    if (j->plan != NULL && j->host.has_tables)
+        extents_note(j->plan);
+    return j->fallback == NULL || job_plan(j->fallback);
 }
 
 ExitCode job_end_early(Job *j)

@@ -27,10 +27,12 @@ typedef struct Job {
     uint32_t string_bytes; // --string-bytes; 0: not given
     bool has_all_inputs;
     const char *cc_more; // one more argument of the C compiler, or NULL
+    bool has_custom;     // the model has custom ops
     bool is_on_cpu;      // Metal text runs on this machine's CPU
     Graph *graph; // as imported
     uint32_t n_imported; // with --weights inplace: nodes before passes add some
     Plan *plan;   // NULL when --stop-after ended before one existed
+    struct Tensor *params; // by slot: values of parameters (feeds.h); data NULL: the initial one
     struct Job *fallback; // --target X,c: the same for C; or NULL
     Emitted emitted;
     const char *validated; // what --validate says of the code; or NULL

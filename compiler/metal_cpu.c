@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // See metal_cpu.h. The texts are the files in compiler/metal, made into arrays of lines by tools/embed.py.
 #include "compiler/metal_cpu.h"
-#include "base/map.h"
+#include "compiler/content_hash.h"
 #include "compiler/import/rawfile.h"
+#include "compiler/libraries.h"
 #include "compiler/metal_text.h"
 #include "compiler/native.h"
 #include "compiler/output.h"
-#include <errno.h>
+#include "compiler/tool.h"
+#include "compiler/trusted.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -31,43 +33,37 @@ static const char *file_text(Arena *a, uint32_t i)
     return str_text(&s);
 }
 
-// Of all that decides about the library.
-static const char *library_key(Arena *a)
+static const char *cxx_command(void)
 {
-    uint64_t h = hash_bytes64(RLXC_VERSION, strlen(RLXC_VERSION), 1);
-    for (uint32_t i = 0; i < N_FILES; i++) {
-        const char *text = file_text(a, i);
-        h = hash_bytes64(text, strlen(text), h);
-    }
-    return arena_printf(a, "%016llx", (unsigned long long)h);
+    const char *cxx = getenv("CXX");
+    return cxx != NULL && cxx[0] != '\0' ? cxx : "c++";
 }
 
-static bool is_program(Arena *a, const char *name)
+// Of all that decides about the library, and about the kernels that it will compile.
+static const char *library_key(Arena *a)
 {
-    const char *path = getenv("PATH");
-    if (strchr(name, '/') != NULL)
-        return access(name, X_OK) == 0;
-    for (size_t n; path != NULL && *path != '\0'; path += n + (path[n] == ':')) {
-        n = strcspn(path, ":");
-        if (access(output_path(a, arena_strndup(a, path, n), name), X_OK) == 0)
-            return true;
-    }
-    return false;
+    ContentHash *h = content_hash_new(a);
+    content_hash_add_text(h, RLXC_VERSION);
+    content_hash_add_text(h, tool_identity(a, native_compiler()));
+    content_hash_add_text(h, tool_identity(a, cxx_command()));
+    for (uint32_t i = 0; i < N_FILES; i++)
+        content_hash_add_text(h, file_text(a, i));
+    return arena_printf(a, "metal-%s", content_hash_text(a, h));
 }
 
 static bool check_compiler(Job *j)
 {
     Arena *a = j->cli->arena;
-    const char *cxx = getenv("CXX");
-    const char *name = cxx != NULL && cxx[0] != '\0' ? arena_strndup(a, cxx, strcspn(cxx, " ")) : "c++";
-    return is_program(a, name) ||
+    const char *name = arena_strndup(a, cxx_command(), strcspn(cxx_command(), " "));
+    return tool_find(a, name) != NULL ||
            diag_error(j->cli->diag, (Span){0}, E0005,
                       "there is no Metal here, so that its text is executed on the CPU: this needs a C++ "
                       "compiler, but '%s' ($CXX) is not there",
                       name);
 }
 
-// In dir/compiler/metal, so that they include each other as in rlxc's sources.
+// In dir/compiler/metal, so that they include each other as in rlxc's sources. Written where they differ: the
+// compiler of the kernels includes some.
 static bool write_files(Job *j, const char *dir)
 {
     Arena *a = j->cli->arena;
@@ -75,49 +71,55 @@ static bool write_files(Job *j, const char *dir)
     if (!output_make_dir(j->cli->diag, folder))
         return false;
     for (uint32_t i = 0; i < N_FILES; i++) {
-        const char *text = file_text(a, i);
+        const char *text = file_text(a, i), *path = output_path(a, folder, files[i].name);
         const FilePart part = {text, strlen(text)};
-        if (!rawfile_write(j->cli->diag, output_path(a, folder, files[i].name), &part, 1))
+        RawFile is;
+        const bool is_there = trusted_is_file(path) && rawfile_peek(a, path, &is) && is.len == part.len &&
+                              memcmp(is.data, text, is.len) == 0;
+        if (!is_there && !rawfile_write(j->cli->diag, path, &part, 1))
             return false;
     }
     return true;
 }
 
-static bool build(Job *j, const char *cache, const char *dir, const char *library)
+// NULL: reported.
+static const char *build(Job *j, const CacheFolder *f, const char *key, const char *dir)
 {
     Arena *a = j->cli->arena;
     Strings argv = {0};
-    const char *made = arena_printf(a, "%s.%u", library, (unsigned)getpid());
-    if (!write_files(j, dir))
-        return false;
+    WorkFolder work;
+    if (!work_folder_make(j->cli->diag, f->path, &work))
+        return NULL;
+    const char *made = output_path(a, work.path, "metal.so");
     native_add_words(a, native_compiler(), &argv);
     native_add_words(a, "-O2 -std=gnu11 -D_GNU_SOURCE -shared -fPIC -w -I.", &argv);
     vec_push(a, &argv, arena_printf(a, "-DMETAL_SHIM=\"%s/compiler/metal\"", dir));
-    vec_push(a, &argv, arena_printf(a, "-DMETAL_CACHE=\"%s\"", cache));
+    vec_push(a, &argv, arena_printf(a, "-DMETAL_CACHE=\"%s\"", f->path));
     vec_push(a, &argv, "-o");
     vec_push(a, &argv, made);
     for (uint32_t i = 0; i < N_FILES; i++)
         if (str_ends_with(files[i].name, ".c"))
             vec_push(a, &argv, arena_printf(a, "compiler/metal/%s", files[i].name));
     cli_progress("compiling what executes Metal text");
-    bool ok = native_start(j, dir, &argv, "what executes Metal text");
-    if (ok && rename(made, library) != 0)
-        ok = diag_error(j->cli->diag, (Span){0}, E0002, "%s: %s", library, strerror(errno));
-    unlink(made);
-    return ok;
+    const char *library = native_start(j, dir, &argv, "what executes Metal text")
+                              ? libraries_keep(j->cli->diag, f, key, made)
+                              : NULL;
+    work_folder_remove(&work);
+    return library;
 }
 
 bool metal_cpu_prepare(Job *j)
 {
     Arena *a = j->cli->arena;
+    CacheFolder f;
     if (access(framework, F_OK) == 0)
         return true;
-    const char *cache = check_compiler(j) ? native_cache(j) : NULL;
-    if (cache == NULL)
+    if (!check_compiler(j) || !libraries_open(j->cli, &f))
         return false;
-    const char *dir = arena_printf(a, "%s/metal-%s", cache, library_key(a));
-    const char *library = arena_printf(a, "%s/metal.so", dir);
-    if (access(library, R_OK) != 0 && !build(j, cache, dir, library))
+    const char *key = library_key(a), *dir = output_path(a, f.path, key), *library = libraries_find(&f, key);
+    if (!write_files(j, dir))
+        return false;
+    if (library == NULL && (library = build(j, &f, key, dir)) == NULL)
         return false;
     j->cc_more = arena_printf(a, "-DRLX_METAL_LIBRARY=\"%s\"", library);
     j->is_on_cpu = true;

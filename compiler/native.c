@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// See native.h. The compiler is started directly (no shell), in the folder of the sources, so that .incbin
-// finds the weights.
+// See native.h. The compiler is started in the folder of the sources, so that .incbin finds the weights.
 #include "compiler/native.h"
-#include "base/map.h"
-#include "compiler/import/rawfile.h"
+#include "compiler/children.h"
+#include "compiler/content_hash.h"
+#include "compiler/custom.h"
+#include "compiler/feeds.h"
+#include "compiler/libraries.h"
 #include "compiler/metal_cpu.h"
-#include "compiler/output.h"
+#include "compiler/tool.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 const char *native_compiler(void)
@@ -32,118 +32,143 @@ void native_add_words(Arena *a, const char *text, Strings *argv)
 
 bool native_start(Job *j, const char *dir, Strings *argv, const char *what)
 {
+    ChildCommands one = {0};
     vec_push(j->cli->arena, argv, NULL);
-    const char *program = argv->data[0];
-    const pid_t child = fork();
-    if (child == 0) {
-        if (chdir(dir) == 0)
-            execvp(program, (char *const *)(uintptr_t)argv->data);
-        fprintf(stderr, "cannot start %s: %s\n", program, strerror(errno));
-        _exit(127);
+    vec_push(j->cli->arena, &one.list, ((ChildCommand){argv->data, what}));
+    return children_run(j->cli->diag, dir, &one);
+}
+
+bool native_emit(Job *j, const char *keep)
+{
+    enum { KERNELS = 8, MOST_PARTS = 8 }; // fewer kernels are not worth a compiler of their own
+    const uint32_t worth = j->plan->kernels.len / KERNELS, here = children_processors();
+    const uint32_t most = here < MOST_PARTS ? here : MOST_PARTS;
+    if (keep == NULL && !j->target->caps.is_gpu && j->host.parts == 1)
+        j->host.parts = worth < 1 ? 1 : worth < most ? worth : most;
+    return job_emit(j);
+}
+
+// Before anything is written for it.
+static bool check_compiler(Job *j)
+{
+    const char *cc = native_compiler(), *from = getenv("CC");
+    Strings words = {0};
+    native_add_words(j->cli->arena, cc, &words);
+    if (words.len > 0 && tool_find(j->cli->arena, words.data[0]) != NULL)
+        return true;
+    diag_error(j->cli->diag, (Span){0}, E0005, "there is no C compiler: '%s'%s was not found",
+               words.len > 0 ? words.data[0] : cc,
+               from != NULL && from[0] != '\0' ? ", which CC names," : " (CC is not set)");
+    diag_note(j->cli->diag, (Span){0},
+              "install one, or set CC to its command; `rlxc compile` writes C without one");
+    return false;
+}
+
+// The compiler with the options that all of its calls have.
+static void add_compiler(Job *j, Strings *argv)
+{
+    Arena *a = j->cli->arena;
+    native_add_words(a, native_compiler(), argv);
+    native_add_words(a, "-O3 -std=gnu99 -shared -fPIC -w", argv);
+    native_add_words(a, j->host.cc_flags, argv);
+    if (j->cc_more != NULL)
+        vec_push(a, argv, j->cc_more);
+}
+
+// NAME.c or NAME_2.c ...
+static const char *part_name(Job *j, uint32_t part, const char *suffix)
+{
+    Arena *a = j->cli->arena;
+    return part == 1 ? arena_printf(a, "%s%s", j->host.name, suffix)
+                     : arena_printf(a, "%s_%u%s", j->host.name, part, suffix);
+}
+
+// Parts become objects, side by side.
+static bool compile_parts(Job *j, const char *dir)
+{
+    Arena *a = j->cli->arena;
+    ChildCommands commands = {0};
+    for (uint32_t part = 1; part <= j->host.parts; part++) {
+        Strings argv = {0};
+        const char *source = part_name(j, part, ".c");
+        add_compiler(j, &argv);
+        vec_push(a, &argv, "-c");
+        vec_push(a, &argv, source);
+        vec_push(a, &argv, "-o");
+        vec_push(a, &argv, part_name(j, part, ".part.o"));
+        vec_push(a, &argv, NULL);
+        vec_push(a, &commands.list, ((ChildCommand){argv.data, source}));
     }
-    int status = 0;
-    pid_t ended = child;
-    do
-        ended = child < 0 ? child : waitpid(child, &status, 0);
-    while (ended < 0 && child >= 0 && errno == EINTR);
-    if (ended < 0)
-        return diag_error(j->cli->diag, (Span){0}, E0005, "cannot start %s: %s", program, strerror(errno));
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        return diag_error(j->cli->diag, (Span){0}, E0005, "%s failed on %s in %s", program, what, dir);
-    return true;
+    return children_run(j->cli->diag, dir, &commands);
 }
 
 static bool compile_library(Job *j, const char *dir, const char *library)
 {
     Arena *a = j->cli->arena;
     Strings argv = {0};
-    native_add_words(a, native_compiler(), &argv);
-    native_add_words(a, "-O3 -std=gnu99 -shared -fPIC -w", &argv);
-    native_add_words(a, j->host.cc_flags, &argv);
-    const char *source = arena_printf(a, "%s.c", j->host.name);
-    if (j->cc_more != NULL)
-        vec_push(a, &argv, j->cc_more);
-    vec_push(a, &argv, source);
+    cli_progress("compiling the generated C");
+    if (j->host.parts > 1 && !compile_parts(j, dir))
+        return false;
+    add_compiler(j, &argv);
+    for (uint32_t part = 1; part <= j->host.parts; part++)
+        vec_push(a, &argv, part_name(j, part, j->host.parts > 1 ? ".part.o" : ".c"));
+    for (uint32_t i = 0; i < j->emitted.files.len; i++)
+        if (str_ends_with(j->emitted.files.data[i].name, ".o"))
+            vec_push(a, &argv, j->emitted.files.data[i].name);
     vec_push(a, &argv, "-o");
     vec_push(a, &argv, library);
     vec_push(a, &argv, "-lm");
-    cli_progress("compiling the generated C");
-    return native_start(j, dir, &argv, source);
+    return native_start(j, dir, &argv, part_name(j, 1, ".c"));
 }
 
 // --- the cache -----------------------------------------------------------------------------------
 
-static const char *cache_dir(Arena *a)
-{
-    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (xdg != NULL && xdg[0] == '/')
-        return arena_printf(a, "%s/rlxc", xdg);
-    if (home != NULL && home[0] == '/')
-        return arena_printf(a, "%s/.cache/rlxc", home);
-    return arena_printf(a, "/tmp/rlxc-cache-%u", (unsigned)geteuid());
-}
-
-// Libraries are loaded from the cache: nobody else may be able to put one there.
-const char *native_cache(Job *j)
-{
-    const char *cache = cache_dir(j->cli->arena);
-    struct stat st;
-    if (!output_make_dir(j->cli->diag, cache))
-        return NULL;
-    if (stat(cache, &st) == 0 && st.st_uid == geteuid() && (st.st_mode & S_IWOTH) == 0)
-        return cache;
-    diag_error(j->cli->diag, (Span){0}, E0002,
-               "folder %s: it belongs to another user, or others can write to it", cache);
-    return NULL;
-}
-
-typedef struct Key {
-    uint64_t h, h2;
-} Key;
-
 static bool add_to_key(void *ctx, const void *bytes, size_t n)
 {
-    Key *k = ctx;
-    k->h = hash_bytes64(bytes, n, k->h);
-    k->h2 = hash_bytes64(bytes, n, k->h2 + n);
+    content_hash_add(ctx, bytes, n);
     return true;
 }
 
-// Key of everything that decides about the library's bytes.
+// Of everything that decides about the library's bytes.
 static const char *content_key(Job *j)
 {
-    Key k = {hash_bytes64(native_compiler(), strlen(native_compiler()), 1), 2};
-    k.h = hash_bytes64(j->host.cc_flags, strlen(j->host.cc_flags), k.h);
-    if (j->cc_more != NULL)
-        k.h = hash_bytes64(j->cc_more, strlen(j->cc_more), k.h);
-    for (uint32_t i = 0; i < j->emitted.files.len; i++)
-        host_stream(&j->emitted.files.data[i], add_to_key, &k);
-    return arena_printf(j->cli->arena, "%016llx%016llx", (unsigned long long)k.h, (unsigned long long)k.h2);
+    Arena *a = j->cli->arena;
+    ContentHash *h = content_hash_new(a);
+    content_hash_add_text(h, tool_identity(a, native_compiler()));
+    content_hash_add_text(h, j->host.cc_flags);
+    content_hash_add_text(h, j->cc_more != NULL ? j->cc_more : "");
+    for (uint32_t i = 0; i < j->emitted.files.len; i++) {
+        content_hash_add_text(h, j->emitted.files.data[i].name);
+        host_stream(&j->emitted.files.data[i], add_to_key, h);
+    }
+    return content_hash_text(a, h);
 }
 
-static bool build_in_cache(Job *j, const char **library, bool *was_cached)
+// Loaded from where it is made: in the cache another process may remove it, to make room.
+static bool make_in_cache(Job *j, const CacheFolder *f, const char *key, Native *out)
 {
     Arena *a = j->cli->arena;
-    const char *cache = native_cache(j);
-    if (cache == NULL)
+    WorkFolder work;
+    if (!work_folder_make(j->cli->diag, f->path, &work))
         return false;
-    *library = arena_printf(a, "%s/%s.so", cache, content_key(j));
-    *was_cached = access(*library, R_OK) == 0;
-    if (*was_cached)
-        return true;
-    char *dir = arena_printf(a, "%s/build-XXXXXX", cache);
-    if (mkdtemp(dir) == NULL)
-        return diag_error(j->cli->diag, (Span){0}, E0002, "folder %s: %s", dir, strerror(errno));
-    const char *made = arena_printf(a, "%s/model.so", dir);
-    bool ok = job_write(j, dir) && compile_library(j, dir, made);
-    if (ok && rename(made, *library) != 0)
-        ok = diag_error(j->cli->diag, (Span){0}, E0002, "%s: %s", *library, strerror(errno));
-    for (uint32_t i = 0; i < j->emitted.files.len; i++)
-        unlink(output_path(a, dir, j->emitted.files.data[i].name));
-    unlink(made);
-    if (rmdir(dir) == 0 && !ok)
+    const char *made = arena_printf(a, "%s/model.so", work.path);
+    bool ok = job_write(j, work.path) && compile_library(j, work.path, made);
+    if (!ok)
         diag_note(j->cli->diag, (Span){0}, "the folder is gone; `rlxc verify --keep DIR` leaves its own");
+    ok = ok && native_load(j, made, out) && libraries_keep(j->cli->diag, f, key, made) != NULL;
+    work_folder_remove(&work);
     return ok;
+}
+
+static bool open_in_cache(Job *j, Native *out)
+{
+    CacheFolder f;
+    if (!libraries_open(j->cli, &f))
+        return false;
+    const char *key = content_key(j), *library = libraries_find(&f, key);
+    out->library = library != NULL ? dlopen(library, RTLD_NOW | RTLD_LOCAL) : NULL;
+    out->was_cached = out->library != NULL;
+    return out->was_cached ? native_load(j, library, out) : make_in_cache(j, &f, key, out);
 }
 
 bool native_build(Job *j, const char *keep, const char **library)
@@ -166,16 +191,64 @@ static void *aligned_block(Arena *a, size_t n)
     return p + (RLX_ALIGNMENT - (uintptr_t)p % RLX_ALIGNMENT) % RLX_ALIGNMENT;
 }
 
+typedef struct Filled {
+    char *at;
+} Filled;
+
+static bool add_weights(void *filled, const void *bytes, size_t n)
+{
+    Filled *f = filled;
+    memcpy(f->at, bytes, n);
+    f->at += n;
+    return true;
+}
+
+// Weights that are not in the library: as the program would map their file. NULL: there are none.
+static const void *bring_weights(Job *j, size_t *n)
+{
+    const bool is_file = j->emitted.weights == WEIGHTS_FILE;
+    *n = j->plan->file != NULL ? j->plan->file->len : 0;
+    for (uint32_t i = 0; i < j->emitted.files.len && is_file; i++) {
+        const EmittedFile *f = &j->emitted.files.data[i];
+        if (f->plan == NULL || f->is_experts)
+            continue;
+        Filled filled = {aligned_block(j->cli->arena, f->len)};
+        const void *begin = filled.at;
+        *n = f->len;
+        host_stream(f, add_weights, &filled);
+        return begin;
+    }
+    return j->plan->file != NULL ? j->plan->file->data : NULL;
+}
+
+// What feeds_read found, for all runs of the context.
+static bool set_params(Job *j, Native *n)
+{
+    for (uint32_t i = 0; j->params != NULL && i < n->model->n_params; i++) {
+        const rlx_tensor *p = &n->model->params[i];
+        const Tensor *given = feeds_param(j, p->name);
+        const rlx_status status =
+            given != NULL ? rlx_set_param_bytes(&n->ctx, p->name, given->data, p->bytes) : RLX_OK;
+        if (status != RLX_OK)
+            return diag_error(j->cli->diag, (Span){0}, E0402,
+                              "the generated code refused the value of parameter '%s': %s", p->name,
+                              rlx_status_text(status));
+    }
+    return true;
+}
+
 static bool bind(Job *j, Native *n)
 {
     Arena *a = j->cli->arena;
     const rlx_model *m = n->model;
+    size_t bytes = 0;
+    const void *weights = bring_weights(j, &bytes);
     const rlx_status status = rlx_init(&n->ctx, m, aligned_block(a, m->arena_bytes), m->arena_bytes,
-                                       aligned_block(a, m->state_bytes), m->state_bytes, NULL, 0);
+                                       aligned_block(a, m->state_bytes), m->state_bytes, weights, bytes);
     if (status != RLX_OK)
         return diag_error(j->cli->diag, (Span){0}, E0005, "the generated library cannot be initialised: %s",
                           rlx_status_text(status));
-    return true;
+    return set_params(j, n);
 }
 
 // A function of the library, as what it is.
@@ -202,7 +275,10 @@ static bool start_threads(Job *j, Native *n)
 
 bool native_load(Job *j, const char *library, Native *out)
 {
-    out->library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    if (!custom_may_run(j))
+        return false;
+    if (out->library == NULL)
+        out->library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     const char *symbol = arena_printf(j->cli->arena, "%s_model", j->host.name);
     out->model = out->library != NULL ? dlsym(out->library, symbol) : NULL;
     if (out->model == NULL)
@@ -213,6 +289,8 @@ bool native_load(Job *j, const char *library, Native *out)
 bool native_check_cpu(const Job *j)
 {
     CpuInfo here;
+    if (!custom_may_run(j))
+        return false;
     if (cpu_runs_here(&j->cpu) || !cpu_find("native", &here))
         return true;
     return diag_error(j->cli->diag, (Span){0}, E0302, "--cpu %s: this machine cannot run it, only up to %s",
@@ -223,11 +301,13 @@ bool native_open(Job *j, const char *keep, Native *out)
 {
     const char *library = NULL;
     *out = (Native){0};
+    if (!custom_may_run(j) || !check_compiler(j))
+        return false;
     if (j->target == &target_metal && !metal_cpu_prepare(j))
         return false;
-    if (keep != NULL ? !native_build(j, keep, &library) : !build_in_cache(j, &library, &out->was_cached))
-        return false;
-    return native_load(j, library, out);
+    if (keep == NULL)
+        return open_in_cache(j, out);
+    return native_build(j, keep, &library) && native_load(j, library, out);
 }
 
 void native_close(Native *n)
@@ -259,7 +339,7 @@ bool native_run(Job *j, Native *n, const Tensor *inputs, Tensor *outputs)
     if (status == RLX_ERR_PARAM)
         return diag_error(j->cli->diag, (Span){0}, E0402, "parameter '%s' has no value",
                           rlx_missing_param(&n->ctx));
-    if (status == RLX_ERR_VALUE)
+    if (rlx_failed_check(&n->ctx) != NULL && (status == RLX_ERR_VALUE || status == RLX_ERR_RANGE))
         return diag_error(j->cli->diag, (Span){0}, E0403, "%s", rlx_failed_check(&n->ctx));
     if (status != RLX_OK)
         return diag_error(j->cli->diag, (Span){0}, E0402, "the generated code refused to run: %s",

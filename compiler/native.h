@@ -24,17 +24,18 @@ typedef struct Native {
 bool native_check_cpu(const Job *j);
 // The C compiler: $CC, or cc. May be several words.
 const char *native_compiler(void);
-// The folder of the cache, which is made if it is missing. NULL: reported.
-const char *native_cache(Job *j);
 // Adds what is between spaces.
 void native_add_words(Arena *a, const char *text, Strings *argv);
 // Starts a program in a folder and waits until it has ended. False: reported, as a failure on `what`.
 bool native_start(Job *j, const char *dir, Strings *argv, const char *what);
+// job_emit for native_open with the same `keep`: a library of many kernels is made from as many parts as C
+// compilers can work side by side, where nobody looks at its sources.
+bool native_emit(Job *j, const char *keep);
 // Builds (or finds) the library of an emitted job and makes a context. keep: folder for the sources and the
-// library, NULL = the cache
-// ($XDG_CACHE_HOME/rlxc or ~/.cache/rlxc). False: reported.
+// library, NULL = the cache (libraries.h). False: reported.
 bool native_open(Job *j, const char *keep, Native *out);
-// The two halves of it: builds the library in a folder, in which the sources stay, and loads one.
+// The two halves of it: builds the library in a folder, in which the sources stay, and loads one (which may
+// be open already).
 bool native_build(Job *j, const char *dir, const char **library);
 bool native_load(Job *j, const char *library, Native *out);
 void native_close(Native *n);

@@ -46,3 +46,20 @@ const char *output_npy_name(Arena *a, const char *value)
             *c = '_';
     return arena_printf(a, "%s.npy", s);
 }
+
+const char *output_shell_word(Arena *a, const char *text)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./%=,:+@";
+    Str s = str_new(a);
+    if (*text != '\0' && text[strspn(text, plain)] == '\0')
+        return text;
+    str_char(&s, '\'');
+    for (const char *c = text; *c != '\0'; c++) {
+        if (*c == '\'')
+            str_add(&s, "'\\''");
+        else
+            str_char(&s, *c);
+    }
+    str_char(&s, '\'');
+    return str_text(&s);
+}

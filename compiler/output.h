@@ -13,5 +13,7 @@ const char *output_path(Arena *a, const char *dir, const char *name);
 const char *output_npy_name(Arena *a, const char *value);
 // The file name without folders and without its last extension.
 const char *output_stem(Arena *a, const char *path);
+// Text as one word of a shell's command, in quotes where it needs them.
+const char *output_shell_word(Arena *a, const char *text);
 
 #endif

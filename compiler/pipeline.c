@@ -77,6 +77,7 @@ bool pipeline_run(Arena *perm, Diag *d, Graph *graph, const PipelineOptions *o, 
     const PassOptions options = {.opt_level = o->opt_level,
                                  .allow_fast = o->allow_fast,
                                  .accuracy = o->accuracy,
+                                 .memory_price = o->memory_price,
                                  .winograd = o->winograd,
                                  .strips = o->no_fuse,
                                  .goal = o->goal,
@@ -89,7 +90,7 @@ bool pipeline_run(Arena *perm, Diag *d, Graph *graph, const PipelineOptions *o, 
                                  .moe_slots = o->moe_slots,
                                  .largest = o->bucket_of,
                                  .file = o->file,
-                                 .place_budget = place_budget};
+                                 .place_budget = o->place_budget ? o->place_budget : place_budget};
     Pass p = {.perm = perm, .scratch = &scratch, .diag = d, .options = &options, .graph = graph};
     bool ok = pipeline_bind(graph, o, &p.graph);
     *plan = NULL;

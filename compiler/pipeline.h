@@ -12,6 +12,7 @@ typedef struct PipelineOptions {
     int opt_level;
     bool allow_fast;
     double accuracy;  // see PassOptions
+    double memory_price; // the same
     uint8_t winograd; // the same
     PlanGoal goal;
     bool no_fuse, no_reorder;
@@ -27,6 +28,7 @@ typedef struct PipelineOptions {
     const Plan *bucket_of; // of a smaller bucket: the plan that it shares params and states with
     bool has_buckets;      // there is more than one plan
     uint32_t moe_slots;    // Plan.moe_slots
+    uint64_t place_budget; // see PassOptions; 0: some seconds
     const PlanFile *file;  // see PassOptions
     FILE *report;          // dumps and times
 } PipelineOptions;

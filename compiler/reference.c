@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See reference.h.
 #include "compiler/reference.h"
+#include "compiler/feeds.h"
 #include "compiler/open_sizes.h"
 
 Graph *reference_graph(Job *j)
@@ -17,6 +18,11 @@ bool reference_outputs(Job *j, Graph *reference, const int64_t *sizes, const Ten
     EvalRun run = eval_begin(bound, j->cli->arena, (DimValues){0});
     for (uint32_t i = 0; i < bound->inputs.len; i++)
         run.value[bound->inputs.data[i]] = inputs[i];
+    for (uint32_t i = 0; i < bound->params.len; i++) {
+        const Tensor *given = feeds_param(j, node_name(bound, bound->params.data[i]));
+        if (given != NULL)
+            run.value[bound->params.data[i]] = *given;
+    }
     cli_progress("evaluating the reference");
     if (!eval_graph(&run))
         return false;

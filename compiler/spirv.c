@@ -94,7 +94,9 @@ bool spirv_is_here(void)
 Spirv spirv_compile(Arena *a, const char *glsl, const char *kernel, bool has_coop)
 {
     (void)a, (void)glsl, (void)kernel, (void)has_coop;
-    return (Spirv){.wrong = "rlxc was built without glslang and SPIRV-Tools"};
+    return (Spirv){.wrong = "rlxc was built without glslang and SPIRV-Tools, which make SPIR-V: install "
+                            "them (Debian: apt-get install g++ glslang-dev spirv-tools) and build rlxc "
+                            "again, in a new folder or after meson setup --wipe build"};
 }
 
 #endif

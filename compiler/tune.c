@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See tune.h.
 #include "compiler/tune.h"
+#include "compiler/libraries.h"
 #include "compiler/native.h"
 #include "compiler/output.h"
 #include "runtime-lite/rlx_look.h"
@@ -127,7 +128,7 @@ static bool build_here(Job *j, const TuneQuestions *q, uint32_t variant, const c
         j->host.has_profile = true;
     else
         number_kernels(j->plan, &n);
-    return job_emit(j) && native_build(j, dir, &library);
+    return native_emit(j, NULL) && native_build(j, dir, &library);
 }
 
 // In a process of its own: what a compilation takes is given back.
@@ -147,16 +148,6 @@ static bool build(Job *j, const TuneQuestions *q, uint32_t variant, const char *
     if (child < 0 || waitpid(child, &status, 0) < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
         return diag_error(j->cli->diag, (Span){0}, E0005, "a variant of the model could not be built");
     return true;
-}
-
-static void remove_files(Job *j, const char *dir)
-{
-    static const char *const ends[] = {"c", "h", "cu", "ptx", "weights", "so"};
-    for (uint32_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        unlink(arena_printf(j->cli->arena, "%s/%s.%s", dir, j->host.name, ends[i]));
-    for (uint32_t i = 0; j->target->caps.is_gpu && i < j->nvrtc.gpus.n; i++)
-        unlink(arena_printf(j->cli->arena, "%s/%s.%s", dir, j->host.name, j->nvrtc.gpus.name[i]));
-    rmdir(dir);
 }
 
 // --- clocks --------------------------------------------------------------------------------------
@@ -256,7 +247,7 @@ static bool prepare(Job *j, const TuneQuestions *q, Variant *v, uint32_t n, uint
     for (; *loaded < n && ok; (*loaded)++)
         ok = load(j, &v[*loaded], root);
     for (uint32_t i = 0; i < built; i++)
-        remove_files(j, folder_of(j, &v[i], root));
+        work_folder_remove_tree(folder_of(j, &v[i], root));
     return ok;
 }
 
@@ -347,19 +338,20 @@ static uint32_t count_together(const Job *j)
 // On a GPU there is one batch.
 bool tune_measure(Job *j, const Tensor *inputs, TuneQuestions *q)
 {
-    char root[] = "/tmp/rlxc-tune-XXXXXX";
+    CacheFolder f;
+    WorkFolder work;
     const uint32_t together = count_together(j);
     uint32_t n = count_variants(q);
     n = j->target->caps.is_gpu && n > together ? together : n;
-    if (mkdtemp(root) == NULL)
-        return diag_error(j->cli->diag, (Span){0}, E0002, "folder %s: %s", root, strerror(errno));
+    if (!libraries_open(j->cli, &f) || !work_folder_make(j->cli->diag, f.path, &work))
+        return false;
     n_running = plan_count_kernels(j->plan);
     bool ok = true;
     for (uint32_t first = 1; first < n && ok; first += together - 1) {
         const uint32_t others = n - first < together - 1 ? n - first : together - 1;
-        ok = run_batch(j, q, first, others + 1, inputs, root);
+        ok = run_batch(j, q, first, others + 1, inputs, work.path);
     }
-    rmdir(root);
+    work_folder_remove(&work);
     pick(q);
     return ok;
 }

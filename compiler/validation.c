@@ -48,7 +48,7 @@ static ValidateInput input_of(const Job *j)
     for (size_t s = 0; s < 2; s++)
         for (uint32_t i = 0; i < j->emitted.files.len; i++) {
             const EmittedFile *f = &j->emitted.files.data[i];
-            if (f->data != NULL && str_ends_with(f->name, suffixes[s]))
+            if (f->data != NULL && str_ends_with(f->name, suffixes[s]) && f->part == 0)
                 vec_push(a, &files, ((ValidateFile){f->name, f->data, f->len}));
         }
     HostText part;
@@ -62,6 +62,8 @@ static ValidateInput input_of(const Job *j)
     in.n = files.len;
     if (j->caps.threads > 1 && j->host.pool == POOL_POSIX)
         in.uses |= USE_THREADS;
+    if (j->host.parts > 1)
+        in.define = arena_printf(a, "-D%s", host_whole_define(a, j->host.name));
     in.has_static_arena = j->host.arena == ARENA_STATIC;
     return in;
 }
@@ -193,7 +195,9 @@ bool validation_run(Job *j)
     }
     if (report.findings.len != 0) {
         validation_report(d, &report, mode == MODE_QUICK ? DIAG_WARNING : DIAG_ERROR);
-        diag_note(d, (Span){0}, "this is a fault of rlxc: please report it with the model and the options");
+        diag_note(d, (Span){0}, "%sthis is a fault of rlxc: please report it with the model and the options",
+                  j->has_custom ? "in a function named ..._text it is the model's text of a custom op; else "
+                                : "");
         return mode == MODE_QUICK;
     }
     if (mode == MODE_WHOLE) {

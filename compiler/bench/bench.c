@@ -52,6 +52,7 @@ static BenchSpread spread(uint64_t *ns, uint32_t n)
 // One thread stays where it is; of several, each goes where it likes.
 static void pin(const Job *j)
 {
+#if defined(__linux__)
     const int cpu = sched_getcpu();
     cpu_set_t one;
     if (j->caps.threads != 1 || j->target->caps.is_gpu || cpu < 0)
@@ -59,6 +60,9 @@ static void pin(const Job *j)
     CPU_ZERO(&one);
     CPU_SET((unsigned)cpu, &one);
     sched_setaffinity(0, sizeof one, &one); // a wish: times only spread more without it
+#else
+    (void)j;
+#endif
 }
 
 static void put_inputs(Native *n, const Tensor *inputs)
@@ -66,7 +70,7 @@ static void put_inputs(Native *n, const Tensor *inputs)
     const rlx_model *m = n->ctx.model;
     for (uint32_t i = 0; i < m->n_inputs; i++)
         if (m->inputs[i].bytes != 0)
-            memcpy(n->ctx.arena + m->inputs[i].offset, inputs[i].data, m->inputs[i].bytes);
+            memcpy(rlx_input(&n->ctx, i), inputs[i].data, m->inputs[i].bytes);
 }
 
 // A model that counts its runs in a state (a cache that is full, say) may refuse one: it begins anew.

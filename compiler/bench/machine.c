@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // See machine.h. The text that measures is bench/probe.c.
 #include "compiler/bench/machine.h"
-#include "base/map.h"
 #include "compiler/bench/probe_text.h"
+#include "compiler/content_hash.h"
 #include "compiler/import/rawfile.h"
+#include "compiler/libraries.h"
 #include "compiler/native.h"
 #include "compiler/output.h"
+#include "compiler/tool.h"
 #include <dlfcn.h>
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -22,17 +22,16 @@ static const char *probe_text(Arena *a)
     return str_text(&s);
 }
 
-static const char *probe_name(Job *j, const char *text)
+static const char *probe_key(Job *j, const char *text)
 {
-    const char *parts[] = {native_compiler(), j->cpu.cc_flags, text};
-    uint64_t h = 1;
-    for (uint32_t i = 0; i < 3; i++)
-        h = hash_bytes64(parts[i], strlen(parts[i]) + 1, h);
-    return arena_printf(j->cli->arena, "probe-%016llx", (unsigned long long)h);
+    ContentHash *h = content_hash_new(j->cli->arena);
+    content_hash_add_text(h, tool_identity(j->cli->arena, native_compiler()));
+    content_hash_add_text(h, j->cpu.cc_flags);
+    content_hash_add_text(h, text);
+    return arena_printf(j->cli->arena, "probe-%s", content_hash_text(j->cli->arena, h));
 }
 
-// Beside the libraries of models. Another process may do the same at the same time: the name is renamed to.
-static bool build(Job *j, const char *dir, const char *text, const char *library)
+static bool build(Job *j, const char *dir, const char *text)
 {
     Arena *a = j->cli->arena;
     Strings argv = {0};
@@ -41,31 +40,34 @@ static bool build(Job *j, const char *dir, const char *text, const char *library
     native_add_words(a, "-O3 -std=gnu99 -shared -fPIC -w -pthread", &argv);
     native_add_words(a, j->cpu.cc_flags, &argv);
     native_add_words(a, "probe.c -o probe.so", &argv);
-    const char *source = output_path(a, dir, "probe.c"), *made = output_path(a, dir, "probe.so");
     cli_progress("compiling what measures the machine");
-    bool ok = rawfile_write(j->cli->diag, source, &part, 1) && native_start(j, dir, &argv, "probe.c");
-    if (ok && rename(made, library) != 0)
-        ok = diag_error(j->cli->diag, (Span){0}, E0002, "%s: %s", library, strerror(errno));
-    unlink(source);
-    unlink(made);
-    return ok;
+    return rawfile_write(j->cli->diag, output_path(a, dir, "probe.c"), &part, 1) &&
+           native_start(j, dir, &argv, "probe.c");
 }
 
-static bool build_in_cache(Job *j, const char **library)
+// Beside the libraries of models. NULL: reported.
+static void *load(Job *j)
 {
     Arena *a = j->cli->arena;
-    const char *cache = native_cache(j), *text = probe_text(a);
-    if (cache == NULL)
-        return false;
-    *library = arena_printf(a, "%s/%s.so", cache, probe_name(j, text));
-    if (access(*library, R_OK) == 0)
-        return true;
-    char *dir = arena_printf(a, "%s/build-XXXXXX", cache);
-    if (mkdtemp(dir) == NULL)
-        return diag_error(j->cli->diag, (Span){0}, E0002, "folder %s: %s", dir, strerror(errno));
-    const bool ok = build(j, dir, text, *library);
-    rmdir(dir);
-    return ok;
+    CacheFolder f;
+    WorkFolder work;
+    const char *text = probe_text(a), *key = probe_key(j, text);
+    if (!libraries_open(j->cli, &f))
+        return NULL;
+    const char *found = libraries_find(&f, key);
+    void *library = found != NULL ? dlopen(found, RTLD_NOW | RTLD_LOCAL) : NULL;
+    if (library != NULL || !work_folder_make(j->cli->diag, f.path, &work))
+        return library;
+    const char *made = output_path(a, work.path, "probe.so");
+    if (build(j, work.path, text)) {
+        library = dlopen(made, RTLD_NOW | RTLD_LOCAL);
+        if (library == NULL)
+            diag_error(j->cli->diag, (Span){0}, E0005, "cannot load %s: %s", made, dlerror());
+        else if (libraries_keep(j->cli->diag, &f, key, made) == NULL)
+            library = NULL;
+    }
+    work_folder_remove(&work);
+    return library;
 }
 
 static void find(void *library, const char *name, void *function)
@@ -84,17 +86,14 @@ static uint64_t beyond_caches(void)
 
 bool machine_open(Job *j, uint64_t working_bytes, Machine *out)
 {
-    const char *library = NULL;
     *out = (Machine){.threads = j->caps.threads, .memory_bytes = beyond_caches()};
     const uint64_t least = (uint64_t)LEAST_WORKING * (uint64_t)out->threads;
     out->working_bytes = working_bytes < least ? least : working_bytes;
     if (out->working_bytes > out->memory_bytes)
         out->working_bytes = out->memory_bytes;
-    if (!build_in_cache(j, &library))
-        return false;
-    out->library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    out->library = load(j);
     if (out->library == NULL)
-        return diag_error(j->cli->diag, (Span){0}, E0005, "cannot load %s: %s", library, dlerror());
+        return false;
     find(out->library, "rlx_probe_peak", &out->peak);
     find(out->library, "rlx_probe_read", &out->read);
     rlx_assert(out->peak != NULL && out->read != NULL);

@@ -43,9 +43,16 @@ typedef uint64_t Wide;
 enum { PEAK_STEPS = 40000, N_CHAINS = 12, N_SUMS = 8, MAX_THREADS = 64, TRIALS = 3 };
 enum { READ_AT_LEAST = 48 << 20 }; // bytes of a trial: some milliseconds
 
+// Opens when all have come. macOS has no barriers.
+typedef struct Gate {
+    pthread_mutex_t mutex;
+    pthread_cond_t cond;
+    int missing;
+} Gate;
+
 typedef struct Part {
     pthread_t thread;
-    pthread_barrier_t *start;
+    Gate *start;
     double (*work)(const struct Part *part); // gives seconds
     const Wide *block;                       // reading: its part, a multiple of N_SUMS vectors
     size_t n, passes;
@@ -98,10 +105,21 @@ static double read_block(const Part *part)
     return seconds;
 }
 
+static void pass(Gate *g)
+{
+    pthread_mutex_lock(&g->mutex);
+    g->missing--;
+    if (g->missing == 0)
+        pthread_cond_broadcast(&g->cond);
+    while (g->missing > 0)
+        pthread_cond_wait(&g->cond, &g->mutex);
+    pthread_mutex_unlock(&g->mutex);
+}
+
 static void *run_part(void *arg)
 {
     Part *part = arg;
-    pthread_barrier_wait(part->start);
+    pass(part->start);
     part->seconds = part->work(part);
     return NULL;
 }
@@ -109,10 +127,8 @@ static void *run_part(void *arg)
 // Runs the parts side by side. False: no more threads can be had.
 static int run_parts(Part *part, int threads)
 {
-    pthread_barrier_t start;
+    Gate start = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, threads};
     int made = 1;
-    if (pthread_barrier_init(&start, NULL, (unsigned)threads) != 0)
-        return 0;
     for (int i = 0; i < threads; i++)
         part[i].start = &start;
     for (; made < threads; made++)
@@ -121,7 +137,8 @@ static int run_parts(Part *part, int threads)
     run_part(&part[0]);
     for (int i = 1; i < threads; i++)
         pthread_join(part[i].thread, NULL);
-    pthread_barrier_destroy(&start);
+    pthread_cond_destroy(&start.cond);
+    pthread_mutex_destroy(&start.mutex);
     return 1;
 }
 

@@ -61,7 +61,7 @@ function buildKernels(section) {
   kernelView.table = make("table", { class: "list", id: "kerneltable" });
   section.append(
     make("p", { class: "hint", id: "timesnote", text: said }),
-    make("div", { class: "plotbox" }, buildPlot()),
+    make("div", { class: "plotbox" }, buildPlot(), legend(KINDS.slice(0, 4))),
     make("div", { class: "scroll" }, kernelView.table),
   );
   fillKernels();

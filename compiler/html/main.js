@@ -29,6 +29,13 @@ function openTab(name) {
     tab.tabIndex = isOpen ? 0 : -1;
   }
   build(name);
+  history.replaceState(null, "", "#" + name);
+}
+
+// A link to a tab ends with its name: page.html#memory.
+function openLinked() {
+  const name = location.hash.slice(1);
+  openTab(name in SECTIONS ? name : "overview");
 }
 
 function tabKey(event) {
@@ -94,7 +101,8 @@ function begin() {
   addEventListener("resize", () => {
     if (document.getElementById("memory").classList.contains("open") && memoryView.map) drawMap();
   });
-  openTab("overview");
+  addEventListener("hashchange", openLinked);
+  openLinked();
 }
 
 begin();

@@ -7,6 +7,11 @@ const MAP_H = 420,
   MAP_LEFT = 74,
   MAP_TOP = 18;
 
+const MEMORY_COLOURS = [
+  ["shade1", "a buffer (its colour only tells it from its neighbours)"],
+  ["peakstep", "the step at which most is in use"],
+  ["live", "bytes in use, step by step"],
+];
 const memoryView = { wide: 1, selected: -1 };
 const isLive = (buffer, step) => buffer.first <= step && step <= buffer.last;
 const liveBytes = (step) => FACTS.buffers.reduce((sum, b) => sum + (isLive(b, step) ? b.bytes : 0), 0);
@@ -56,7 +61,7 @@ function buildMemory(section) {
     make(
       "div",
       { class: "split" },
-      make("div", { class: "maps" }, memoryView.map, holders()),
+      make("div", { class: "maps" }, memoryView.map, legend(MEMORY_COLOURS), holders()),
       memoryView.note,
     ),
   );

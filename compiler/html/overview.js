@@ -20,13 +20,16 @@ function cards() {
     card("arena_bytes", "Arena", FACTS.arena_bytes, bytesText, "RAM of a run; " + optimal),
     card("state_bytes", "State", FACTS.state_bytes, bytesText, "RAM that lasts between runs"),
     card("weight_bytes", "Weights", FACTS.weight_bytes, bytesText, "flash, as packed"),
-    card(
-      "code_bytes",
-      "Code",
-      FACTS.code_bytes,
-      bytesText,
-      `flash: C text, ${exact(FACTS.functions)} functions`,
-    ),
+    typeof FACTS.code_bytes === "number"
+      ? card("code_bytes", "Code", FACTS.code_bytes, bytesText, `flash: ${FACTS.code_compiler}`)
+      : make(
+          "div",
+          { class: "card" },
+          make("h3", { text: "Code" }),
+          make("p", { class: "big", text: "unknown" }),
+          make("p", { class: "muted", text: `flash: ${FACTS.code_unknown}` }),
+        ),
+    card("text_bytes", "C text", FACTS.text_bytes, bytesText, `${exact(FACTS.functions)} functions; not in flash`),
     card("macs", "Multiply-adds", FACTS.macs, countText, "of convolutions and products"),
     card("flops", "Operations", FACTS.flops, countText, "of all kinds, estimated"),
     card("bytes", "Moved", FACTS.bytes, bytesText, "read and written by kernels"),

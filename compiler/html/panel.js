@@ -34,7 +34,7 @@ function showPanel(index) {
         class: "hint",
         text: `${exact(graph.nodes.length)} nodes, ${exact(graph.edges.length)} edges. Click one to see what it is.`,
       }),
-      legend(),
+      legend(KINDS),
     );
     return;
   }
@@ -84,6 +84,7 @@ function showPanel(index) {
     linkList("Users", node.users.map(toNode)),
   ];
   for (const list of lists) if (list) panel.append(list);
+  panel.append(legend(KINDS));
 }
 
 function costRows(step) {
@@ -145,19 +146,21 @@ function showNamed(name) {
   select(index, true);
 }
 
-function legend() {
-  const kinds = [
-    ["product", "convolution, product, attention"],
-    ["point", "element by element"],
-    ["rows", "reduction, norm, pooling"],
-    ["move", "moves elements"],
-    ["view", "view, at no cost"],
-    ["leaf", "input, output, state"],
-  ];
+const KINDS = [
+  ["product", "convolution, product, attention"],
+  ["point", "element by element"],
+  ["rows", "reduction, norm, pooling"],
+  ["move", "moves elements"],
+  ["view", "view, at no cost"],
+  ["leaf", "input, output, state"],
+];
+
+// What colours mean: class names of swatches, and texts.
+function legend(colours) {
   return make(
     "ul",
     { class: "legend" },
-    ...kinds.map(([name, text]) =>
+    ...colours.map(([name, text]) =>
       make("li", {}, make("i", { class: "swatch " + name }), make("span", { text })),
     ),
   );

@@ -7,10 +7,13 @@
 #include <ctype.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -248,12 +251,27 @@ static char *cache_name(const char *cache, const char *text)
     return join(cache, key);
 }
 
-static char *make_folder(const char *parent)
+// In the cache of rlxc it is locked, as compiler/work_folder.c does: what a killed program leaves goes.
+static char *make_folder(const char *parent, int *lock)
 {
-    char *dir = join(parent, "/rlx-metal-XXXXXX");
+    char *dir = join(parent, "/work-XXXXXX");
     if (mkdtemp(dir) == NULL)
         objc_fail("cannot make a folder in %s: %s", parent, strerror(errno));
+    char *name = join(dir, "/.lock");
+    *lock = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (*lock < 0 || flock(*lock, LOCK_EX | LOCK_NB) != 0)
+        objc_fail("cannot lock %s: %s", dir, strerror(errno));
+    free(name);
     return dir;
+}
+
+static void remove_folder(char *dir, int lock)
+{
+    char *name = join(dir, "/.lock");
+    unlink(name);
+    rmdir(dir);
+    close(lock);
+    free(name);
 }
 
 static void find_kernel(MetalText *t, MetalKernel *k)
@@ -270,16 +288,55 @@ static void find_kernel(MetalText *t, MetalKernel *k)
     free(sizes);
 }
 
+// Of a file's bytes, 0: it cannot be read.
+static uint64_t hash_file(const char *path)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+    FILE *f = fopen(path, "rb");
+    for (int c; f != NULL && (c = getc(f)) != EOF;)
+        h = (h ^ (unsigned char)c) * UINT64_C(0x100000001b3);
+    if (f != NULL)
+        fclose(f);
+    return f != NULL ? h : 0;
+}
+
+// The hash stands beside it: one that was cut off would end the program.
+static bool is_whole(const char *cached)
+{
+    char *name = join(cached, ".sum");
+    FILE *f = fopen(name, "r");
+    unsigned long long sum = 0;
+    const bool is_there = f != NULL && fscanf(f, "%16llx", &sum) == 1;
+    if (f != NULL)
+        fclose(f);
+    free(name);
+    return is_there && sum == hash_file(cached);
+}
+
+static bool keep(const char *library, const char *cached)
+{
+    char *name = join(cached, ".sum"), *made = join(library, ".sum");
+    FILE *f = fopen(made, "w");
+    const bool is_written = f != NULL && fprintf(f, "%016llx", (unsigned long long)hash_file(library)) > 0;
+    const bool is_kept = f != NULL && fclose(f) == 0 && is_written && chmod(library, 0600) == 0 &&
+                         rename(library, cached) == 0 && rename(made, name) == 0;
+    unlink(made);
+    free(name);
+    free(made);
+    return is_kept;
+}
+
 // The library is in place, or made in a folder of its own and then put there.
 static void *load(const char *source, const char *dir, const char *cached)
 {
     char *object = join(dir, "/kernels.o"), *library = join(dir, "/kernels.so");
-    void *found = cached != NULL ? dlopen(cached, RTLD_NOW | RTLD_LOCAL) : NULL;
+    void *found = cached != NULL && is_whole(cached) ? dlopen(cached, RTLD_NOW | RTLD_LOCAL) : NULL;
     if (found == NULL && compile(source, object, library)) {
-        const bool is_moved = cached != NULL && rename(library, cached) == 0;
-        found = dlopen(is_moved ? cached : library, RTLD_NOW | RTLD_LOCAL);
+        found = dlopen(library, RTLD_NOW | RTLD_LOCAL);
         if (found == NULL)
             fprintf(stderr, "Metal on the CPU: %s\n", dlerror());
+        else if (cached != NULL && !keep(library, cached))
+            fprintf(stderr, "Metal on the CPU: cannot keep %s: %s\n", cached, strerror(errno));
     }
     unlink(object);
     unlink(library);
@@ -293,7 +350,8 @@ MetalText *metal_text_load(const char *text)
     const char *cache = METAL_CACHE, *temporary = getenv("TMPDIR");
     MetalText *t = calloc(1, sizeof *t);
     char *cached = cache != NULL ? cache_name(cache, text) : NULL;
-    char *dir = make_folder(cache != NULL ? cache : temporary != NULL ? temporary : "/tmp");
+    int lock = -1;
+    char *dir = make_folder(cache != NULL ? cache : temporary != NULL ? temporary : "/tmp", &lock);
     char *source = join(dir, "/kernels.cpp");
     FILE *out = fopen(source, "w");
     if (t == NULL || out == NULL)
@@ -303,7 +361,9 @@ MetalText *metal_text_load(const char *text)
     t->library = load(source, dir, cached);
     if (getenv("KEEP") == NULL) {
         unlink(source);
-        rmdir(dir);
+        remove_folder(dir, lock);
+    } else {
+        close(lock);
     }
     free(source);
     free(dir);

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // See device.h.
+#if defined(__APPLE__) // for ucontext.h, and all the same
+#define _XOPEN_SOURCE   700
+#define _DARWIN_C_SOURCE 1
+#endif
 #include "compiler/metal/device.h"
 
 #include <stdio.h>

@@ -157,13 +157,13 @@ Dim codec_dim(Codec *c, Dim d)
         codec_i64(c, dim_is_const(d) ? d : dim_index(c, d));
         return d;
     }
-    d = codec_i64(c, 0);
-    if (d >= -DIM_MAX_VALUE && d <= DIM_MAX_VALUE)
-        return d;
-    const uint64_t i = (uint64_t)d - (uint64_t)INT64_MIN;
-    if (d < 0 && i < c->dims.len)
+    const int64_t v = codec_i64(c, 0);
+    if (v >= -DIM_MAX_VALUE && v <= DIM_MAX_VALUE)
+        return dim_from_entry(v);
+    const uint64_t i = (uint64_t)v - (uint64_t)INT64_MIN;
+    if (v < 0 && i < c->dims.len)
         return c->dims.data[i];
-    codec_fail(c, "%lld is no size and none of the %u size expressions", (long long)d, c->dims.len);
+    codec_fail(c, "%lld is no size and none of the %u size expressions", (long long)v, c->dims.len);
     return 0;
 }
 

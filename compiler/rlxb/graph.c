@@ -365,7 +365,7 @@ static void code_states(Codec *c, const Scope *s)
     }
     code_leaves(c, s, pairs, g->states.len, 2);
     for (uint32_t i = 0; i < g->states.len && !c->is_writing; i++)
-        g->states.data[i] = (GraphState){pairs[i * 2], pairs[i * 2 + 1]};
+        g->states.data[i] = (GraphState){.node = pairs[i * 2], .next = pairs[i * 2 + 1]};
 }
 
 static Graph *code_graph(Codec *c, Graph *g, Graph *parent, uint32_t depth)

@@ -155,6 +155,8 @@ static void *parse(Rules *r, const Parse *p, const char *language, const char *s
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         vec_push(a, &args, all[i]);
     add_flags(a, p->in->cc_flags, &args);
+    if (p->in->define != NULL)
+        vec_push(a, &args, p->in->define);
     void *unit = NULL;
     if (r->tree->clang->parse(p->index, p->main, args.data, (int)args.len, p->files->data, p->files->len, 0,
                               &unit) != 0)

@@ -25,6 +25,7 @@ typedef struct ValidateInput {
     const ValidateFile *files; // the first is the C file, the others are what it includes
     uint32_t n;
     const char *cc_flags;     // "-march=..."; those that name no machine are left out
+    const char *define;       // "-DNAME_WHOLE" of a file in parts, which is parsed as a whole; or NULL
     const char *triple;       // "x86_64-linux-gnu"
     uint32_t uses;            // ValidateUse
     bool has_static_arena;    // its storage is the one variable that may be there

@@ -17,7 +17,8 @@ sys.path.insert(0, str(ROOT / "tests/examples"))
 import run_readme  # noqa: E402
 
 TOOLS = ("dpkg-buildpackage", "dh", "dpkg-deb", "dpkg-checkbuilddeps")
-FILES = """usr/bin/rlxc usr/include/rlxc/rlx.h usr/share/rlxc/rlxc.mk usr/share/rlxc/cmake/rlxc-config.cmake
+FILES = """usr/bin/rlxc usr/include/rlxc/rlx.h usr/include/rlxc/rlx_stubs.h usr/share/rlxc/rlxc.mk
+usr/share/rlxc/cmake/rlxc-config.cmake
 usr/share/pkgconfig/rlxc.pc usr/share/rlxc/meson/meson.build usr/share/man/man1/rlxc.1.gz
 usr/share/man/man1/rlxc-compile.1.gz usr/share/doc/rlxc/copyright
 usr/share/doc/rlxc/examples/cmake/main.c""".split()

@@ -13,7 +13,8 @@ import tempfile
 
 RLXC, BUILD, RUN_README = (os.path.abspath(path) for path in sys.argv[1:4])
 ROOT = os.path.abspath(os.environ.get("RLXC_SOURCE", "."))
-FILES = """bin/rlxc include/rlxc/rlx.h include/rlxc/rlx_types.h share/pkgconfig/rlxc.pc share/rlxc/rlxc.mk
+FILES = """bin/rlxc include/rlxc/rlx.h include/rlxc/rlx_stubs.h include/rlxc/rlx_types.h
+share/pkgconfig/rlxc.pc share/rlxc/rlxc.mk
 share/rlxc/cmake/rlxc-config.cmake share/rlxc/cmake/rlxc-config-version.cmake share/rlxc/meson/meson.build
 share/doc/rlxc/README.md share/doc/rlxc/docs/API.md share/doc/rlxc/examples/make/Makefile
 share/man/man1/rlxc.1""".split()
@@ -41,14 +42,14 @@ CMAKE = """cmake_minimum_required(VERSION 3.20)
 project(both C)
 find_package(rlxc 0.1 REQUIRED)
 rlxc_add_model(first MODEL {digits} NAME digits OPTIONS {digits_options})
-rlxc_add_model(lstm MODEL {lstm} OPTIONS {lstm_options})
+rlxc_add_model(lstm MODEL {lstm} OPTIONS {lstm_options} --split 3)
 add_executable(both main.c)
 target_link_libraries(both first lstm)
 """
 MESON = """project('both', 'c')
 rlxc_models = {{
   'digits': {{'model': files('{digits}'), 'options': '{digits_options}'.split()}},
-  'lstm': {{'model': files('{lstm}'), 'options': '{lstm_options}'.split()}},
+  'lstm': {{'model': files('{lstm}'), 'options': '{lstm_options} --split 2'.split()}},
 }}
 subdir('rlxc')
 executable('both', 'main.c', dependencies: [rlxc_dep['digits'], rlxc_dep['lstm']])
@@ -57,7 +58,7 @@ MAKE = """include $(shell rlxc --share-dir)/rlxc.mk
 RLXC_CFLAGS += -I$(shell rlxc --share-dir)/../../include/rlxc
 build/both: main.c build/digits.o build/lstm.o
 \t$(CC) -Ibuild $(RLXC_CFLAGS) main.c build/digits.o build/lstm.o -pthread -lm -o $@
-$(eval $(call rlxc_model,digits,{digits},{digits_options}))
+$(eval $(call rlxc_model,digits,{digits},{digits_options},2))
 $(eval $(call rlxc_model,lstm,{lstm},{lstm_options}))
 """
 PROJECTS = {  # by the program that they need: file, text, commands

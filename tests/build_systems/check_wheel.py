@@ -19,7 +19,7 @@ import run_readme  # noqa: E402
 FILES = """rlxc/__init__.py rlxc/bin/rlxc rlxc/bin/libcjson.so.1 rlxc/bin/libprotobuf-c.so.1
 rlxc/share/rlxc/rlxc.mk rlxc/share/rlxc/cmake/rlxc-config.cmake
 rlxc/share/rlxc/cmake/rlxc-config-version.cmake
-rlxc/share/rlxc/meson/meson.build""".split()
+rlxc/share/rlxc/meson/meson.build rlxc/include/rlxc/rlx.h rlxc/include/rlxc/rlx_stubs.h""".split()
 PROGRAM = """
 import numpy, rlxc, rlxc.tool
 model = rlxc.compile(MODEL)

@@ -56,7 +56,7 @@ def check_mixed(folder):
     for a in [folder / "out", folder / "inspect.json", DIGITS]:
         for b in [folder / "inspect.json", DIGITS]:
             d = call_json("diff", a, b)
-            assert not [f for f in d["figures"] if f["name"] != "code_bytes"], (a, b, d)
+            assert not [f for f in d["figures"] if f["name"] != "text_bytes"], (a, b, d)
             assert d["added"] == d["removed"] == d["changed"] == [], (a, b, d)
 
 

@@ -12,11 +12,12 @@ RLXC = os.path.abspath(sys.argv[1])
 ROOT = pathlib.Path(os.environ.get("RLXC_SOURCE", ".")).resolve()
 DIGITS = ROOT / "models" / "digits" / "digits.json"
 
-# Passes every source file through a sed-like rule: in kernels whose comment has NODES, OLD becomes NEW.
+# Passes every source file through a sed-like rule: in kernels whose comment has NODES, OLD becomes NEW. Parts
+# that are compiled side by side include one file, which is replaced as a whole.
 WRAPPER = """#!%s
-import subprocess, sys
+import glob, os, subprocess, sys
 nodes, old, new = %r, %r, %r
-for path in (a for a in sys.argv[1:] if a.endswith(".c")):
+for path in glob.glob("*.c"):
     out, inside = [], False
     for line in open(path):
         if line.startswith("// "):
@@ -24,7 +25,9 @@ for path in (a for a in sys.argv[1:] if a.endswith(".c")):
         elif line.startswith("}"):
             inside = False
         out.append(line.replace(old, new) if inside else line)
-    open(path, "w").write("".join(out))
+    with open(f"{path}.{os.getpid()}", "w") as f:
+        f.write("".join(out))
+    os.replace(f.name, path)
 sys.exit(subprocess.call(["cc", *sys.argv[1:]]))
 """
 

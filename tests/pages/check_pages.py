@@ -149,6 +149,20 @@ def check_page(page, n_before, n_after):
     check_weights(page)
 
 
+def check_names(b, folder):
+    """Constants have the names of the model, colours their meaning, and tabs a link."""
+    page = Page(b, folder, "named", [os.path.join(ROOT, "models/digits/digits.onnx"), "--dim", "batch=1"])
+    named = b.run("GRAPHS.before.nodes.flatMap((n) => n.constants.map((c) => c.name))")
+    result("dense_w" in named and not any(n[:1] == "%" for n in named), "named: constants", named)
+    for tab, colours in (("graph", 6), ("memory", 3), ("kernels", 4)):
+        page.show(tab)
+        result(page.count(f"#{tab} .legend .swatch") == colours, f"named: colours of {tab} are explained")
+        result(b.run("location.hash") == "#" + tab, f"named: {tab} has a link")
+    b.open("about:blank")
+    b.open(page.address + "#weights")
+    result(b.run("document.querySelector('section.open').id") == "weights", "named: a link opens its tab")
+
+
 # --- what one does with it --------------------------------------------------------------------------
 
 
@@ -331,6 +345,7 @@ def main():
             decoder = Page(b, folder, "decoder", DECODER, "--threads", "2")
             check_page(decoder, 101, decoder.facts["steps"] + 8)
             decoder.end()
+            check_names(b, folder)
             check_hostile(b, folder)
             check_loop(b, folder)
             check_bare(b, folder)

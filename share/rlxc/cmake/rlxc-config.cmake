@@ -32,8 +32,20 @@ function(rlxc_add_model target)
   get_filename_component(file "${model_MODEL}" ABSOLUTE)
   set(folder "${CMAKE_CURRENT_BINARY_DIR}/${target}.rlxc")
   set(out "${folder}/${model_NAME}")
+  # With --split N the kernels are in N parts, so that as many compilers work at once.
+  set(sources "${out}.c")
+  list(FIND model_OPTIONS "--split" split)
+  if(NOT split EQUAL -1)
+    math(EXPR split "${split} + 1")
+    list(GET model_OPTIONS ${split} parts)
+    foreach(part RANGE 1 ${parts})
+      if(part GREATER 1)
+        list(APPEND sources "${out}_${part}.c")
+      endif()
+    endforeach()
+  endif()
   add_custom_command(
-    OUTPUT "${out}.c" "${out}.h"
+    OUTPUT ${sources} "${out}.h"
     BYPRODUCTS "${out}.flags"
     COMMAND "${RLXC_EXECUTABLE}" compile "${file}" -o "${folder}" --name "${model_NAME}"
       --depfile "${out}.d" --cc-flags "${out}.flags" ${model_OPTIONS}
@@ -41,11 +53,11 @@ function(rlxc_add_model target)
     DEPFILE "${out}.d"
     COMMENT "Compiling the model ${model_NAME}"
     VERBATIM)
-  add_library(${target} STATIC "${out}.c" "${out}.h")
+  add_library(${target} STATIC ${sources} "${out}.h")
   # The folder is also where the assembler looks for NAME.weights. A network without optimisation is no use,
   # whatever CMAKE_BUILD_TYPE says.
   target_include_directories(${target} PUBLIC "${folder}")
-  set_source_files_properties("${out}.c" PROPERTIES COMPILE_OPTIONS "-O3;@${out}.flags")
+  set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "-O3;@${out}.flags")
   set_target_properties(${target} PROPERTIES C_STANDARD 99 C_EXTENSIONS ON POSITION_INDEPENDENT_CODE ON)
   if("--link-runtime" IN_LIST model_OPTIONS)
     target_include_directories(${target} PUBLIC "${RLXC_INCLUDE_DIR}")

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Folders in a cache in which something is made, before it is put in its place by a rename. They are locked
+// by the process that works in them: what a killed one left goes at the next use of the cache.
+#ifndef COMPILER_WORK_FOLDER_H
+#define COMPILER_WORK_FOLDER_H
+
+#include "base/diag.h"
+
+typedef struct WorkFolder {
+    const char *path;
+    int lock;
+} WorkFolder;
+
+// False: reported.
+bool work_folder_make(Diag *d, const char *cache, WorkFolder *out);
+// With all that is in it.
+void work_folder_remove(WorkFolder *w);
+// Removes those in which nobody works, or, where is_all, what has been left by other versions of rlxc too.
+void work_folder_sweep(Arena *a, const char *cache, bool is_all);
+// A folder with all that is in it. Links are removed, not followed.
+void work_folder_remove_tree(const char *path);
+
+#endif
