@@ -65,6 +65,8 @@ static void prepare(void)
             exit(1);
     for (i = 0; i < m_model.n_inputs; i++) {
         const size_t bytes = rlx_input_bytes(&ctx, i);
+        if (rlx_input(&ctx, i) == NULL) // with a pointer, runs in place need not be told of new inputs
+            exit(1);
         slot_inputs[i] = data[i];
         named[i].name = typed[i].name = m_model.inputs[i].name;
         named[i].data = typed[i].data = data[i];

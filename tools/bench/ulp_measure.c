@@ -47,7 +47,7 @@ EXACT(round, rint(a))
 EXACT(abs, fabs(a))
 EXACT(sigmoid, 1 / (1 + exp(-a)))
 EXACT(silu, a / (1 + exp(-a)))
-EXACT(gelu, 0.5 * a * erfc(-a * 0.70710678118654752))
+EXACT(gelu_erf, 0.5 * a * erfc(-a * 0.70710678118654752))
 EXACT(gelu_tanh, a / (1 + exp(-GATE)))
 EXACT(softplus, SOFTPLUS)
 EXACT(mish, a *tanh(SOFTPLUS))
@@ -64,7 +64,7 @@ static const struct {
     {"ceil", exact_ceil},         {"trunc", exact_trunc},
     {"round", exact_round},       {"abs", exact_abs},
     {"sigmoid", exact_sigmoid},   {"silu", exact_silu},
-    {"gelu", exact_gelu},         {"gelu_tanh", exact_gelu_tanh},
+    {"gelu_erf", exact_gelu_erf}, {"gelu_tanh", exact_gelu_tanh},
     {"softplus", exact_softplus}, {"mish", exact_mish},
     {"selu", exact_selu},
 };

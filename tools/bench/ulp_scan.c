@@ -25,13 +25,13 @@ typedef struct Function {
     double least; // units are those at this magnitude where the exact value is smaller
 } Function;
 
-// gelu is near x * (1 + erf(x / sqrt(2))) / 2, which cancels for negative x; the argument of gelu_tanh's exp
-// is rounded.
+// gelu_erf is near x * (1 + erf(x / sqrt(2))) / 2, which cancels for negative x; the argument of gelu_tanh's
+// exp is rounded.
 static const Function functions[] = {
     {OP_exp, 0, 0},        {OP_expm1, 0, 0},       {OP_log, 0, 0},      {OP_log1p, 0, 0},
     {OP_tanh, 0, 0},       {OP_erf, 0, 0},         {OP_sqrt, 0.5, 0},   {OP_floor, 1e-9, 0},
     {OP_ceil, 1e-9, 0},    {OP_trunc, 1e-9, 0},    {OP_round, 1e-9, 0}, {OP_abs, 1e-9, 0},
-    {OP_sigmoid, 1.75, 0}, {OP_silu, 1.8, 0},      {OP_gelu, 2, 0.5},   {OP_gelu_tanh, 2, 0.25},
+    {OP_sigmoid, 1.75, 0}, {OP_silu, 1.8, 0},      {OP_gelu_erf, 2, 0.5}, {OP_gelu_tanh, 2, 0.25},
     {OP_softplus, 2, 0},   {OP_mish, 4, 0x1p-100}, {OP_selu, 2, 0},
 };
 enum { N_FUNCTIONS = sizeof functions / sizeof *functions };

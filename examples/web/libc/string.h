@@ -17,4 +17,13 @@ static inline int strcmp(const char *a, const char *b)
     return (unsigned char)*a - (unsigned char)*b;
 }
 
+static inline int memcmp(const void *a, const void *b, size_t n)
+{
+    const unsigned char *p = a, *q = b;
+    size_t i = 0;
+    while (i < n && p[i] == q[i])
+        i++;
+    return i < n ? p[i] - q[i] : 0;
+}
+
 #endif

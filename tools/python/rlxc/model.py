@@ -11,6 +11,7 @@ import contextlib
 import json
 import mmap
 import os
+import re
 import shutil
 import tempfile
 import weakref
@@ -22,12 +23,15 @@ from rlxc.errors import CompileError, RlxcError, RunError
 
 MAX_VARIANTS = 16
 MAX_VALUES = 64             # inputs with more elements never shape a result
+# As `rlxc check` says it.
+UNSUPPORTED = re.compile(r"error\[E0206\]: .*operator '.*' \(domain .*\) is not supported")
 STRING_BYTES = 64           # `rlxc compile --string-bytes`
 # Models with more weights and arena, or multiply-adds, are worth an optimising compiler.
 QUICK_BYTES, QUICK_MACS = 4 << 20, 10_000_000
 
 
-def compile(model, *, cpu=None, dims=None, values=None, cc="auto", options=(), time_limit=None):
+def compile(model, *, cpu=None, dims=None, values=None, cc="auto", options=(), time_limit=None,
+            allow_custom=False):
     """Compiles a model and returns it as a function on NumPy arrays.
 
     model: path of a file (.onnx, .json, .rlx), the bytes of an ONNX file, or an onnx.ModelProto.
@@ -38,8 +42,9 @@ def compile(model, *, cpu=None, dims=None, values=None, cc="auto", options=(), t
         (quick for small models, fast for others), or a command such as "clang -O2".
     options: further options for `rlxc compile`.
     time_limit: seconds for the compiler and again for the C compiler.
+    allow_custom: run the text of custom ops that the model brings along, which can do all that you can.
     """
-    return CompiledModel(model, cpu, dims or {}, values or {}, cc, list(options), time_limit)
+    return CompiledModel(model, cpu, dims or {}, values or {}, cc, list(options), time_limit, allow_custom)
 
 
 def numbers(array):
@@ -62,14 +67,17 @@ def is_large(report):
 class CompiledModel:
     """A model that can be called. Not for use from several threads at once."""
 
-    def __init__(self, model, cpu, dims, given, cc, options, time_limit):
+    def __init__(self, model, cpu, dims, given, cc, options, time_limit, allow_custom=False):
+        self.allow_custom = allow_custom
         self.cpu, self.cc, self.options, self.time_limit = cpu, cc, options, time_limit
         self.dims, self.values = dims, {name: np.asarray(v) for name, v in given.items()}
         self._path = self._store(model)
         self._declared = self._read_declared()
         self._variants = []         # Programs, the last used first
         self._first_error = None    # why the model cannot be compiled before its first call
-        if not self._is_open():
+        if self._is_open():
+            self._check_operators()
+        else:
             try:
                 self._add(self._make([]))
             except CompileError as e:
@@ -105,6 +113,27 @@ class CompiledModel:
                    or any(not isinstance(d, int) and d not in self.dims for d in v.dims)
                    for v in self._declared or ())
 
+    def _check_operators(self):
+        """What no sizes will help: raises CompileError."""
+        try:
+            tool.run(["check", self._path], self.time_limit)
+        except CompileError as e:
+            if UNSUPPORTED.search(str(e)):
+                raise
+
+    def __repr__(self):
+        def size(dim):
+            return "?" if dim is None else str(dim)
+
+        def shape(v):
+            return v.name if v.dims is None else f"{v.name}[{', '.join(map(size, v.dims))}]"
+
+        declared = self._declared
+        inputs = self.inputs if declared is None else [shape(v) for v in declared]
+        n = len(self._variants)
+        return (f"<rlxc.CompiledModel {os.path.basename(self._path)!r}, inputs "
+                f"{', '.join(inputs) or 'none'}; compiled for {n} set{'' if n == 1 else 's'} of sizes>")
+
     # --- variants ---
 
     def _arguments(self, folder, cpu):
@@ -125,6 +154,8 @@ class CompiledModel:
                 if is_large(report):
                     return self._make(arguments, "fast")
                 cc = "quick"
+            if not self.allow_custom:
+                native.refuse_custom(folder)
             library = native.build(folder, cc, report["cc_flags"].split(), self.time_limit)
             return native.Program(library, folder, report["interface"])
 
@@ -209,7 +240,7 @@ class CompiledModel:
             named[name] = value
         missing = [name for name in names if name not in named]
         if missing:
-            raise RunError(f"no value for input {missing[0]!r}", "ERR_NAME")
+            raise RunError(f"no value for input {missing[0]!r}", "ERR_INPUT")
         return {name: values.as_value(value) for name, value in named.items()}
 
     def _check_shapes(self, named):
@@ -228,7 +259,8 @@ class CompiledModel:
     def __call__(self, *args, **kwargs):
         """Runs on arrays, by position or by name; returns a list of arrays.
 
-        A sequence is a list of arrays, an optional without a value None, strings are arrays of str.
+        A sequence is a list of arrays, an optional without a value None, strings are arrays of str, and what
+        ZipMap makes is a list of dicts.
         """
         named = self._name(args, kwargs)
         had_wrong_values = False

@@ -88,6 +88,16 @@ def commands_for(cc, flags):
     return [shlex.split(cc) if isinstance(cc, str) else list(cc)]
 
 
+def refuse_custom(folder):
+    """Raises where the code in the folder has text of the model's own (docs/CUSTOM.md)."""
+    for name in os.listdir(folder):
+        if name.endswith(".c"):
+            with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as f:
+                if any(line.startswith("// The model's text of '") for line in f):
+                    raise RlxcError("the model has custom ops, whose text would run with your rights: "
+                                    "compile(..., allow_custom=True) runs them")
+
+
 def build(folder, cc, flags, time_limit=None):
     """Compiles FOLDER/model.c into a library and returns its path."""
     glue, library = os.path.join(folder, "rlxpy.c"), os.path.join(folder, "rlxpy.so")

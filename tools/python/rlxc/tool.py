@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds the program `rlxc` and runs it."""
+import json
 import os
 import pathlib
 import shutil
@@ -29,6 +30,26 @@ def find():
     return found
 
 
+def as_text(messages):
+    """What `rlxc --json` says on standard error, an object a line, as it would be said without it."""
+    lines = []
+    for line in messages.splitlines():
+        try:
+            items = [json.loads(line)]
+        except ValueError:
+            lines.append(line)
+            continue
+        items += items[0].get("notes", [])
+        for item in items:
+            place = item.get("file", "rlxc")
+            if "line" in item:
+                place += f":{item['line']}:{item['column']}"
+            code = f"[{item['code']}]" if "code" in item else ""
+            lines.append(f"{place}: {item.get('level', 'note')}{code}: {item['message']}")
+            lines += [f"  at {item['pointer']}"] if "pointer" in item else []
+    return "\n".join(lines)
+
+
 def run(arguments, time_limit=None):
     """Runs `rlxc ARGUMENTS...` and returns its standard output."""
     command = [find(), *arguments]
@@ -43,7 +64,7 @@ def run(arguments, time_limit=None):
     if "Sanitizer" in done.stderr and done.returncode != 0:
         raise CompilerCrash(done.stderr)
     if done.returncode != 0:
-        raise CompileError(done.stderr.strip() or f"rlxc {arguments[0]} failed with {done.returncode}")
+        raise CompileError(as_text(done.stderr) or f"rlxc {arguments[0]} failed with {done.returncode}")
     return done.stdout
 
 

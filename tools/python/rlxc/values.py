@@ -99,8 +99,15 @@ def convert(io, tensor, array):
     return array
 
 
+def maps(keys, array):
+    """Rows of scores as dicts by label, as ONNX Runtime returns what ZipMap makes."""
+    return [dict(zip(keys, row, strict=True)) for row in array.reshape(-1, len(keys)).tolist()]
+
+
 def join(io, arrays):
     """The value of an output from {tensor: array}."""
+    if "keys" in io:
+        return maps(io["keys"], arrays[io["tensors"][0]])
     parts = [arrays[name] for name in io["tensors"]]
     if io["element"] == "string":
         parts = [decode(p) for p in parts]

@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Other systems: sources of rlxc compile for macOS and musl; generated code, with threads and weights, for
+Windows, macOS, musl and ARM, with GNU's and Microsoft's C, and not for big-endian machines; linkers take the
+object files that rlxc writes. Headers and a compiler are those of the wheel ziglang, linkers are lld's. Where
+Wine is (Debian's wine64), a program with threads runs as on Linux.
+Usage: check_platforms.py RLXC"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+RLXC = os.path.abspath(sys.argv[1])
+ROOT, BUILD = pathlib.Path(os.environ["RLXC_SOURCE"]), pathlib.Path(os.environ["RLXC_BUILD"])
+PYTHON = pathlib.Path(os.environ["RLXC_VENV"]) / "bin" / "python"
+SKIPPED = 77
+# Of libraries: what is taken from the system, without its libc's headers.
+LIBRARIES = ["cjson", "protobuf-c", "google", "xxhash.h", "xxh3.h", "glslang", "spirv-tools"]
+SYSTEMS = {
+    "arm64-apple-macos11": ["any-macos-any"],
+    "x86_64-linux-musl": ["x86_64-linux-musl", "generic-musl", "x86_64-linux-any", "any-linux-any"],
+}
+DEFINES = ["-D_GNU_SOURCE", '-DRLXC_VERSION="0"', '-DRLXC_DATE="0"', '-DMETAL_SHIM="0"']
+TARGETS = [
+    ("x86_64-windows-gnu", "coff-x86-64"),
+    ("aarch64-windows-gnu", "coff-arm64"),
+    ("x86-windows-gnu", "coff-i386"),
+    ("x86_64-linux-musl", "elf-x86-64"),
+    ("aarch64-linux-musl", "elf-aarch64"),
+    ("arm-linux-musleabihf", "elf-arm"),
+    ("riscv64-linux-musl", "elf-riscv64"),
+    ("aarch64-macos", "macho-arm64"),
+    ("x86_64-macos", "macho-x86-64"),
+]
+COFF = ["lld-link", "/dll", "/noentry", "/safeseh:no", "/export:m_weights_blob,DATA", "/out:linked"]
+MACHO = ["ld64.lld", "-dylib", "-platform_version", "macos", "11.0", "11.0", "-undefined", "dynamic_lookup"]
+MACHO += ["-o", "linked"]
+LINKERS = {
+    "coff-x86-64": COFF,
+    "coff-arm64": COFF,
+    "coff-i386": COFF,
+    "macho-arm64": [*MACHO, "-arch", "arm64"],
+    "macho-x86-64": [*MACHO, "-arch", "x86_64"],
+    "elf-x86-64": ["ld.lld", "-r", "-o", "linked"],
+    "elf-aarch64": ["ld.lld", "-r", "-o", "linked"],
+    "elf-arm": ["ld.lld", "-r", "-o", "linked"],
+    "elf-i386": ["ld.lld", "-r", "-o", "linked"],
+    "elf-riscv64": ["ld.lld", "-r", "-o", "linked"],
+}
+WARNINGS = ["-Wall", "-Wextra", "-Werror"]
+
+
+def run(command, **more):
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, **more)
+    assert done.returncode == 0, f"{' '.join(map(str, command))[:300]}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def zig_folder():
+    find = "import ziglang, os; print(os.path.dirname(ziglang.__file__))"
+    done = subprocess.run([PYTHON, "-c", find], capture_output=True, text=True, check=False)
+    return pathlib.Path(done.stdout.strip()) if done.returncode == 0 else None
+
+
+def check_sources(zig, top):
+    """All of rlxc, as text: nothing is linked."""
+    includes = top / "include"
+    includes.mkdir()
+    for name in LIBRARIES:
+        path = pathlib.Path("/usr/include") / name
+        if path.exists():
+            (shutil.copytree if path.is_dir() else shutil.copy)(path, includes / name)
+    layers = ("base", "ir", "passes", "codegen", "compiler")
+    sources = [p for layer in layers for p in sorted((ROOT / layer).rglob("*.c"))]
+    assert len(sources) > 300
+    own = ["-I", ROOT, "-I", BUILD / "compiler", "-I", ROOT / "compiler", "-isystem", includes]
+    for system, folders in SYSTEMS.items():
+        headers = [w for f in folders for w in ("-isystem", zig / "lib/libc/include" / f)]
+        fixed = ["clang", f"--target={system}", "-nostdlibinc", "-fsyntax-only", "-std=gnu11", "-w", *headers]
+        has_glslang = int((includes / "glslang").exists())
+        run([*fixed, *own, *DEFINES, f"-DRLXC_HAS_GLSLANG={has_glslang}", *sources])
+        print(f"# {system}: {len(sources)} sources of rlxc compile")
+
+
+def find_linker(name):
+    """Debian has ld64.lld in the folder of its LLVM only."""
+    folders = sorted(map(str, pathlib.Path("/usr/lib").glob("llvm-*/bin")), reverse=True)
+    return shutil.which(name) or shutil.which(name, path=os.pathsep.join(folders))
+
+
+def check_objects(folder):
+    model = ROOT / "models/digits/digits.json"
+    block = None
+    for form, linker in LINKERS.items():
+        run([RLXC, "compile", model, "--name=m", "-o", folder, "--weights", "object", "--object", form])
+        if block is None:
+            run([RLXC, "compile", model, "--name=m", "-o", folder, "--weights", "file"])
+            block = (folder / "m.weights").read_bytes()
+        program = find_linker(linker[0])
+        assert program is not None, f"{linker[0]} is not here: Debian's package lld has it"
+        run([program, *linker[1:], "m.weights.o"], cwd=folder)
+        assert block in (folder / "linked").read_bytes(), form
+    print("# linkers take object files")
+
+
+def check_code(zig, folder):
+    model = ROOT / "models/digits/digits.json"
+    common = [RLXC, "compile", model, "--name=m", "-o", folder, "--threads", "2", "--weights"]
+    compile_c = [zig / "zig", "cc", "-std=c99", *WARNINGS, "-O1", "-c", "m.c", "-o", "m.o"]
+    for mode in "incbin", "object":
+        run([*common, mode])
+        for target, _ in TARGETS:
+            run([*compile_c, "-target", target], cwd=folder)
+        print(f"# {mode}: compiles for {len(TARGETS)} targets")
+    for target in "powerpc-linux-musl", "mips-linux-musl":
+        done = subprocess.run([*map(str, compile_c), "-target", target], cwd=folder, capture_output=True,
+                              text=True, check=False)
+        assert done.returncode != 0 and "little-endian" in done.stderr, done.stderr
+
+
+def check_windows(zig, folder):
+    """A program with threads and an object of weights, under Wine and here."""
+    wine = shutil.which("wine64") or shutil.which("wine64", path="/usr/lib/wine") or shutil.which("wine")
+    if wine is None:
+        print("NOT RUN: programs for Windows, no Wine is here (Debian's wine64)")
+        return
+    said = []
+    common = [RLXC, "compile", ROOT / "models/digits/digits.json", "--name=m", "-o", folder, "--threads", "2"]
+    program = [ROOT / "tests/platforms/run_threads.c", "m.c", "m.weights.o", "-I.", "-O1"]
+    cross = [zig / "zig", "cc", "-target", "x86_64-windows-gnu"]
+    for form, compiler, start in (
+        ("elf-x86-64", ["cc"], []),
+        ("coff-x86-64", cross, [wine]),
+    ):
+        run([*common, "--weights", "object", "--object", form])
+        run([*compiler, *program, "-o", "m.exe", *([] if start else ["-pthread", "-lm"])], cwd=folder)
+        env = {**os.environ, "WINEDEBUG": "-all", "WINEPREFIX": str(folder / "wine")}
+        said.append(run([*start, "./m.exe"], cwd=folder, env=env).split())
+    assert len(said[0]) == 30 and said[0] == said[1], said
+    print("# a program with threads runs on Windows (Wine)")
+
+
+def main(top):
+    zig = zig_folder()
+    if zig is None:
+        print("SKIPPED: no ziglang (tools/setup installs it)")
+        return SKIPPED
+    os.environ["ZIG_GLOBAL_CACHE_DIR"] = str(top / "zig")
+    check_objects(top / "o")
+    check_code(zig, top / "c")
+    check_sources(zig, top)
+    if os.uname().machine == "x86_64":
+        check_windows(zig, top / "w")
+    return 0
+
+
+with tempfile.TemporaryDirectory() as folder:
+    sys.exit(main(pathlib.Path(folder)))
