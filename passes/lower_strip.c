@@ -32,11 +32,29 @@ static KRef input_end(Kernel *k, const StripStage *t, KRef end)
     return k_op(k, KOP_min, k_op(k, KOP_max, at, k_index(k, 0), 0), k_index(k, t->in_rows), 0);
 }
 
-// Does a strip need rows that the one before has made?
 static bool has_overlap(const StripLower *s, uint32_t i)
 {
-    const StripStage *next = &s->s.stage[i + 1];
-    return (next->kernel - 1) * next->dilation + 1 > next->stride;
+    return strip_has_overlap(&s->s, i);
+}
+
+// The lowest row of a stage that the next one reads for its rows from `row` on, or the even one before it.
+static KRef lowest_row(const StripLower *s, uint32_t i, KRef row)
+{
+    Kernel *k = s->l->k;
+    const KRef lowest = lowest_input(k, &s->s.stage[i + 1], row);
+    if (!s->s.has_even_rows[i] || !has_overlap(s, i))
+        return lowest;
+    return k_op(k, KOP_sub, lowest, k_op(k, KOP_rem, lowest, k_index(k, 2), 0), 0);
+}
+
+// Behind the highest row of a stage that the next one reads for its rows below `end`, or the even one after.
+static KRef end_of_rows(const StripLower *s, uint32_t i, KRef end)
+{
+    Kernel *k = s->l->k;
+    const KRef highest = input_end(k, &s->s.stage[i + 1], end);
+    if (!s->s.has_even_rows[i] || !has_overlap(s, i))
+        return highest;
+    return k_add(k, highest, k_op(k, KOP_rem, highest, k_index(k, 2), 0));
 }
 
 // Before the first strip of a chunk: what lies below the rows that it needs counts as made.
@@ -44,7 +62,7 @@ static void begin_chunk(StripLower *s, KRef row)
 {
     Kernel *k = s->l->k;
     for (uint32_t i = s->s.n - 1; i-- > 0;) {
-        row = lowest_input(k, &s->s.stage[i + 1], row);
+        row = lowest_row(s, i, row);
         if (!has_overlap(s, i))
             continue;
         s->done[i] = k_var(k, row, "done");
@@ -59,9 +77,9 @@ static void find_rows(StripLower *s, KRef row, KRef end)
     s->lo[last] = row;
     s->hi[last] = end;
     for (uint32_t i = last; i-- > 0;) {
-        s->from[i] = lowest_input(k, &s->s.stage[i + 1], s->lo[i + 1]);
+        s->from[i] = lowest_row(s, i, s->lo[i + 1]);
         s->lo[i] = has_overlap(s, i) ? k_op(k, KOP_max, k_get(k, s->done[i]), s->from[i], 0) : s->from[i];
-        s->hi[i] = k_op(k, KOP_max, input_end(k, &s->s.stage[i + 1], s->hi[i + 1]), s->lo[i], 0);
+        s->hi[i] = k_op(k, KOP_max, end_of_rows(s, i, s->hi[i + 1]), s->lo[i], 0);
     }
 }
 
@@ -93,17 +111,6 @@ static void keep_rows(StripLower *s, uint32_t i)
         k_op(k, KOP_sub, s->scratch[i], k_mul(k, s->from[i], k_index(k, s->s.stage[i].pitch)), 0);
 }
 
-static bool is_even(const StripLower *s, uint32_t stage)
-{
-    const StripStage *last = &s->s.stage[s->s.n - 1];
-    bool rows_pass = true; // from the result to this stage
-    for (uint32_t i = stage + 1; i < s->s.n; i++) {
-        const StripStage *t = &s->s.stage[i];
-        rows_pass = rows_pass && t->kernel == 1 && t->stride == 1 && t->pad == 0 && t->rows == t->in_rows;
-    }
-    return rows_pass && last->rows % 2 == 0 && s->chunk % 2 == 0 && s->s.rows % 2 == 0;
-}
-
 static void emit_stage(StripLower *s, uint32_t i)
 {
     const PlanStage *stage = &s->l->pk->stages.data[i];
@@ -111,7 +118,7 @@ static void emit_stage(StripLower *s, uint32_t i)
                               .lo = s->lo[i],
                               .hi = s->hi[i],
                               .rows = s->s.max_rows[i],
-                              .is_even = is_even(s, i)};
+                              .is_even = s->s.has_even_rows[i]};
     Lower l = *s->l;
     PlanKernel *pk = l.pk;
     const PlanKernel whole = *pk;

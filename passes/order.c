@@ -269,7 +269,7 @@ static void apply(Order *o, const uint32_t *order)
 bool pass_order(Pass *p)
 {
     Order o = {.pass = p, .plan = p->plan, .g = p->plan->graph, .n = p->plan->kernels.len};
-    if ((o.n < 3 && o.plan->live == NULL) || o.n > ORDER_SEARCH_KERNELS)
+    if (o.n == 0 || (o.n < 3 && o.plan->live == NULL) || o.n > ORDER_SEARCH_KERNELS)
         return false;
     o.step = ARENA_ARRAY(p->scratch, Step, o.n);
     o.producers = ARENA_ARRAY(p->scratch, Indices, o.g->nodes.len);

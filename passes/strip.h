@@ -32,12 +32,15 @@ typedef struct Strip {
     StripStage stage[STRIP_MAX_STAGES];
     int64_t rows;                       // of the result
     int64_t max_rows[STRIP_MAX_STAGES]; // of each stage that a strip holds
+    bool has_even_rows[STRIP_MAX_STAGES]; // what a strip makes begins and ends with an even number of rows
 } Strip;
 
 // The stage with this anchor and root; false: it is none.
 bool strip_stage(const Graph *g, const TargetCaps *caps, NodeId anchor, NodeId root, StripStage *s);
-// Sets max_rows from rows.
+// Sets max_rows and has_even_rows from rows.
 void strip_count_rows(Strip *s);
+// Does a strip need rows of a stage that the strip before has made?
+bool strip_has_overlap(const Strip *s, uint32_t stage);
 // Joins groups where the cost model expects less time.
 void strip_join(const Plan *plan, const PassOptions *options, Arena *a, Groups *groups);
 // Gives a kernel that was made of joined groups its stages; its body is complete.

@@ -80,11 +80,44 @@ bool strip_stage(const Graph *g, const TargetCaps *caps, NodeId anchor, NodeId r
     return set_pool(n, s) || set_conv(g, caps, n, s);
 }
 
+bool strip_has_overlap(const Strip *s, uint32_t stage)
+{
+    const StripStage *next = &s->stage[stage + 1];
+    return stage + 1 < s->n && (next->kernel - 1) * next->dilation + 1 > next->stride;
+}
+
+// Does a stage make as many rows as it reads, one from each?
+static bool keeps_rows(const StripStage *t)
+{
+    return t->kernel == 1 && t->stride == 1 && t->pad == 0 && t->rows == t->in_rows;
+}
+
+// Do the rows of a stage decide how many a stage that makes two at a time has to make?
+static bool counts_pairs(const Strip *s, uint32_t stage)
+{
+    while (stage > 0 && !s->stage[stage].has_pairs && keeps_rows(&s->stage[stage]))
+        stage--;
+    return s->stage[stage].has_pairs;
+}
+
+// Rows that the next strip needs again can as well be made earlier, so that no row is left without another.
+static bool has_even_rows(const Strip *s, uint32_t i)
+{
+    if (s->stage[i].rows % 2 != 0 || !counts_pairs(s, i))
+        return false;
+    if (i + 1 == s->n)
+        return s->rows % 2 == 0;
+    return strip_has_overlap(s, i) || (keeps_rows(&s->stage[i + 1]) && s->has_even_rows[i + 1]);
+}
+
 void strip_count_rows(Strip *s)
 {
     int64_t rows = s->rows;
     for (uint32_t i = s->n; i-- > 0;) {
         const StripStage *t = &s->stage[i];
+        s->has_even_rows[i] = has_even_rows(s, i);
+        if (s->has_even_rows[i] && strip_has_overlap(s, i))
+            rows += 2; // one before and one behind
         s->max_rows[i] = rows < t->rows ? rows : t->rows;
         rows = (s->max_rows[i] - 1) * t->stride + (t->kernel - 1) * t->dilation + 1;
     }

@@ -22,11 +22,22 @@ static int64_t last_inside(const TileAxis *x)
     return reach < 0 ? -1 : reach / x->stride;
 }
 
-// Outputs that some tap reads outside the input for, at either end.
+// Outputs that some tap reads outside the input for, at the beginning and at the end of the axis.
+static int64_t low_edge(const TileAxis *x)
+{
+    const int64_t outputs = ceil_div(x->pad, x->stride);
+    return outputs > 0 ? outputs : 0;
+}
+
+static int64_t high_edge(const TileAxis *x)
+{
+    const int64_t outputs = x->out - 1 - last_inside(x);
+    return outputs > 0 ? outputs : 0;
+}
+
 static int64_t edge_outputs(const TileAxis *x)
 {
-    const int64_t low = ceil_div(x->pad, x->stride), high = x->out - 1 - last_inside(x);
-    return (low > 0 ? low : 0) + (high > 0 ? high : 0);
+    return low_edge(x) + high_edge(x);
 }
 
 bool tile_axis_has_border(const TileAxis *x)
@@ -45,7 +56,49 @@ bool tile_is_worthwhile(const TileShape *s)
     return s->kw <= TILE_MAX_TAPS && !tile_axis_has_many_edges(&x);
 }
 
-TileRuns tile_axis_runs(Arena *a, const TileAxis *x, int64_t most)
+// The outputs of the tile at the low border, of those between the borders, and of the one at the high border.
+// 0: there is no such border.
+typedef struct BorderCut {
+    int64_t low, between, high;
+} BorderCut;
+
+// Cuts an axis so that all tiles between the borders are equal, and share one text. The tiles at the borders
+// have texts of their own anyway, so they may be longer or shorter. False: the borders are wider than that, or
+// a tile would be so short that it leaves units for products idle.
+static bool cut_at_borders(const TileAxis *x, int64_t most, BorderCut *best)
+{
+    const int64_t n = ceil_div(x->out, most), base = x->out / n;
+    const int64_t low = low_edge(x), high = high_edge(x), borders = (low > 0) + (high > 0);
+    int64_t longest_short = base / 2; // the shortest tile of the best cut
+    for (int64_t between = base; borders > 0 && n > borders && between <= most && between <= base + 1;
+         between++) {
+        const int64_t rest = x->out - (n - borders) * between;
+        const int64_t shorter = rest / borders, longer = rest - shorter * (borders - 1);
+        const BorderCut cut = {low > 0 ? longer : 0, between, high > 0 ? (low > 0 ? shorter : longer) : 0};
+        if (shorter > longest_short && longer <= most && cut.low >= low && cut.high >= high) {
+            longest_short = shorter;
+            *best = cut;
+        }
+    }
+    return longest_short > base / 2;
+}
+
+static TileRuns runs_of_cut(Arena *a, const TileAxis *x, const BorderCut *cut)
+{
+    TileRuns runs = {0};
+    const int64_t end = x->out - cut->high;
+    if (cut->low > 0)
+        vec_push(a, &runs, ((TileRun){.pixels = cut->low, .count = 1, .is_edge = true}));
+    vec_push(a, &runs,
+             ((TileRun){
+                 .column = cut->low, .pixels = cut->between, .count = (end - cut->low) / cut->between}));
+    if (cut->high > 0)
+        vec_push(a, &runs, ((TileRun){.column = end, .pixels = cut->high, .count = 1, .is_edge = true}));
+    return runs;
+}
+
+// As equal as can be, the longer ones first.
+static TileRuns equal_runs(Arena *a, const TileAxis *x, int64_t most)
 {
     TileRuns runs = {0};
     const int64_t n = ceil_div(x->out, most), base = x->out / n, last = last_inside(x);
@@ -62,6 +115,12 @@ TileRuns tile_axis_runs(Arena *a, const TileAxis *x, int64_t most)
         i += run.count;
     }
     return runs;
+}
+
+TileRuns tile_axis_runs(Arena *a, const TileAxis *x, int64_t most)
+{
+    BorderCut cut = {0};
+    return cut_at_borders(x, most, &cut) ? runs_of_cut(a, x, &cut) : equal_runs(a, x, most);
 }
 
 TileRuns tile_runs(Lower *l, const TileShape *s, int64_t most)
