@@ -63,8 +63,8 @@ typedef struct BorderCut {
 } BorderCut;
 
 // Cuts an axis so that all tiles between the borders are equal, and share one text. The tiles at the borders
-// have texts of their own anyway, so they may be longer or shorter. False: the borders are wider than that, or
-// a tile would be so short that it leaves units for products idle.
+// have texts of their own anyway, so they may be longer or shorter. False: the borders are wider than
+// that, or a tile would be so short that it leaves units for products idle.
 static bool cut_at_borders(const TileAxis *x, int64_t most, BorderCut *best)
 {
     const int64_t n = ceil_div(x->out, most), base = x->out / n;
@@ -74,7 +74,9 @@ static bool cut_at_borders(const TileAxis *x, int64_t most, BorderCut *best)
          between++) {
         const int64_t rest = x->out - (n - borders) * between;
         const int64_t shorter = rest / borders, longer = rest - shorter * (borders - 1);
-        const BorderCut cut = {low > 0 ? longer : 0, between, high > 0 ? (low > 0 ? shorter : longer) : 0};
+        const BorderCut cut = {.low = low > 0 ? longer : 0,
+                               .between = between,
+                               .high = high > 0 ? rest - (low > 0 ? longer : 0) : 0};
         if (shorter > longest_short && longer <= most && cut.low >= low && cut.high >= high) {
             longest_short = shorter;
             *best = cut;

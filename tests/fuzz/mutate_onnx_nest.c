@@ -111,7 +111,8 @@ static Onnx__NodeProto *wrap_loop(Edit *e, Onnx__NodeProto *inner)
     if (carries) {
         char *carried = edit_new_name(e, "carried");
         LIST_PUT(e, n->input, n->n_input, inner->input[0]);
-        LIST_PUT(e, body->input, body->n_input, edit_make_value(e, carried, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT));
+        LIST_PUT(e, body->input, body->n_input,
+                 edit_make_value(e, carried, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT));
         inner->input[0] = carried;
     } else if (inner->n_input && !pick(3)) {
         inner->input[pick(inner->n_input)] = trip;
