@@ -240,21 +240,54 @@ static inline rlx_status rlx_check_typed_out(const rlx_ctx *ctx, const rlx_typed
     uint32_t i;
     rlx_status status = RLX_OK;
     for (i = 0; i < n && status == RLX_OK; i++) {
-        const int slot = rlx_find_at(m->outputs, m->n_outputs, outputs[i].name, i);
+        const int slot = rlx_find_output(m, outputs[i].name, i);
         rlx_sized given;
         if (slot < 0)
             return rlx_fail(ctx, RLX_ERR_NAME, RLX_ABOUT_OUTPUT, outputs[i].name, 0, 0);
         given.data = outputs[i].data;
         given.bytes = outputs[i].bytes;
-        status = rlx_check_typed(ctx, RLX_ABOUT_OUTPUT, &m->outputs[slot],
+        status = rlx_check_typed(ctx, RLX_ABOUT_OUTPUT, rlx_output_tensor(m, (uint32_t)slot),
                                  rlx_output_room(ctx, (uint32_t)slot), &given, outputs[i].dtype);
     }
     return status;
 }
 
-// As rlx_run_named, in any element type: every input exactly once; any of the outputs. All names, types and
-// sizes are checked before anything is written. Where the model computes the size of an output, the first
-// elements are written (rlx_output_shape says how many).
+// What a handle holds, dense in the shape of now: strip by strip, as rlx_read_held.
+static inline rlx_status rlx_convert_held(const rlx_ctx *ctx, uint32_t slot, const rlx_typed_out *out)
+{
+    const rlx_tensor *const t = rlx_output_tensor(ctx->model, slot);
+    const size_t size = rlx_dtype_bytes(t->dtype), to_size = rlx_dtype_bytes(out->dtype);
+    const size_t bytes = out->bytes / to_size * size;
+    int64_t shape[RLX_MAX_RANK];
+    rlx_strip s;
+    size_t i, n;
+    rlx_status status;
+    if (bytes == 0)
+        return RLX_OK;
+    rlx_shape_now(ctx, 1, slot, shape);
+    s = rlx_strip_of(t, shape);
+    n = bytes / s.bytes;
+    status = rlx_get_state(ctx, t->offset, rlx_strip_at(t, shape, &s, n - 1u) + s.bytes);
+    for (i = 0; i < n && status == RLX_OK; i++)
+        status = rlx_convert((unsigned char *)out->data + i * (s.bytes / size) * to_size, out->dtype,
+                             ctx->state + t->offset + rlx_strip_at(t, shape, &s, i), t->dtype,
+                             s.bytes / size);
+    return status;
+}
+
+static inline rlx_status rlx_convert_output(const rlx_ctx *ctx, uint32_t slot, const rlx_typed_out *out)
+{
+    const rlx_tensor *const t = rlx_output_tensor(ctx->model, slot);
+    if (slot >= ctx->model->n_outputs)
+        return rlx_convert_held(ctx, slot, out);
+    return rlx_convert(out->data, out->dtype, ctx->arena + t->offset, t->dtype,
+                       rlx_output_bytes(ctx, slot) / rlx_dtype_bytes(t->dtype));
+}
+
+// As rlx_run_named, in any element type: every input exactly once, but those that handles give; any of the
+// outputs, also those that handles hold. All names, types and sizes are checked before anything is written.
+// Where the model computes the size of an output, the first elements are written (rlx_output_shape says how
+// many).
 static inline rlx_status rlx_run_typed(rlx_ctx *ctx, const rlx_typed *inputs, uint32_t n_inputs,
                                        const rlx_typed_out *outputs, uint32_t n_outputs)
 {
@@ -278,12 +311,8 @@ static inline rlx_status rlx_run_typed(rlx_ctx *ctx, const rlx_typed *inputs, ui
                     inputs[i].bytes / rlx_dtype_bytes(inputs[i].dtype));
     }
     status = rlx_run_given(ctx);
-    for (i = 0; i < n_outputs && status == RLX_OK; i++) {
-        const int slot = rlx_find_at(m->outputs, m->n_outputs, outputs[i].name, i);
-        const rlx_tensor *t = &m->outputs[slot];
-        rlx_convert(outputs[i].data, outputs[i].dtype, ctx->arena + t->offset, t->dtype,
-                    rlx_output_bytes(ctx, (uint32_t)slot) / rlx_dtype_bytes(t->dtype));
-    }
+    for (i = 0; i < n_outputs && status == RLX_OK; i++)
+        status = rlx_convert_output(ctx, (uint32_t)rlx_find_output(m, outputs[i].name, i), &outputs[i]);
     return status;
 }
 

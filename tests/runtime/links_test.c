@@ -69,6 +69,36 @@ static void check_present(const rlx_ctx *ctx, int64_t rows, int line)
     check(memcmp(got, want + rows * 2, bytes / 2) == 0, "second half", line);
 }
 
+// In other types: as the same bytes, and converted, strip by strip.
+static void test_held_typed(rlx_ctx *ctx)
+{
+    float x[4], same[24];
+    double wide[24];
+    int16_t narrow[16];
+    rlx_typed in[3];
+    rlx_typed_out out[2];
+    int i;
+    set_sizes(ctx, 3, 1); // back by two rows: 4 of 8 are live
+    make_x(x, 3, 1);
+    in[0].name = "x", in[0].data = x, in[0].bytes = sizeof x, in[0].dtype = RLX_F32;
+    in[1].name = "v", in[1].data = v, in[1].bytes = sizeof v, in[1].dtype = RLX_F32;
+    in[2].name = "step", in[2].data = step, in[2].bytes = sizeof step, in[2].dtype = RLX_F32;
+    out[0].name = "present", out[0].data = narrow, out[0].bytes = sizeof narrow, out[0].dtype = RLX_I16;
+    CHECK(rlx_run_typed(ctx, in, 3, out, 1) == RLX_OK);
+    for (i = 0; i < 16; i++)
+        CHECK(narrow[i] == (int16_t)x_at(i / 8, i / 2 % 4, i % 2));
+    out[0].bytes = 30;
+    REFUSES(rlx_run_typed(ctx, in, 3, out, 1), RLX_ERR_SIZE);
+    set_sizes(ctx, 5, 1); // rows 4 and 5 of before are still there
+    make_x(x, 5, 1);
+    out[0].data = wide, out[0].bytes = sizeof wide, out[0].dtype = RLX_F64;
+    out[1].name = "present", out[1].data = same, out[1].bytes = sizeof same, out[1].dtype = RLX_F32;
+    CHECK(rlx_run_typed(ctx, in, 3, out, 2) == RLX_OK);
+    for (i = 0; i < 24; i++)
+        CHECK(same[i] == x_at(i / 12, i / 2 % 6, i % 2) && wide[i] == (double)same[i]);
+    check_present(ctx, 6, __LINE__);
+}
+
 static void test_held(rlx_ctx *ctx)
 {
     float got[32] = {0}, x[12], y[4];
@@ -94,6 +124,7 @@ static void test_held(rlx_ctx *ctx)
     make_x(x, 3, 3);
     CHECK(memcmp(got + 6, x, 6 * sizeof *x) == 0 && got[23] == x_at(1, 5, 1) && y[0] == 150);
     check_present(ctx, 6, __LINE__);
+    test_held_typed(ctx);
     CHECK(rlx_find_value(&links_model, "present", NULL) != NULL);
     CHECK(rlx_value_data(ctx, "present") == rlx_handle_data(ctx, "past"));
     REFUSES(rlx_read_output(ctx, LINKS_OUTPUT_present, got, 4), RLX_ERR_SIZE);
@@ -162,6 +193,9 @@ static void test_chain(rlx_ctx *ctx)
     rlx_sized sized[1];
     rlx_named named[2];
     rlx_named_out out;
+    rlx_typed typed;
+    rlx_typed_out typed_out;
+    int32_t whole[4];
     CHECK(rlx_make_handle(ctx, &h, "h", "v", memory, sizeof memory) == RLX_OK);
     CHECK(rlx_make_handle(ctx, &g, "g", "next", steps, sizeof steps) == RLX_OK);
     CHECK(rlx_make_handle(ctx, &s, "s", "next", seen, sizeof seen) == RLX_OK);
@@ -188,7 +222,11 @@ static void test_chain(rlx_ctx *ctx)
     CHECK(rlx_run_named(ctx, named, 1, &out, 1) == RLX_OK && got[0] == 31 && memory[0] == 31);
     CHECK(links(ctx, x, v, step, y, y + 4, y + 8, n) == RLX_ERR_HANDLE);
     REFUSES(rlx_run_named(ctx, named, 0, &out, 1), RLX_ERR_INPUT);
-    CHECK(rlx_unlink_output(ctx, "h") == RLX_OK); // v stays 31
+    typed.name = "x", typed.data = x, typed.bytes = sizeof x, typed.dtype = RLX_F32;
+    typed_out.name = "next", typed_out.data = whole, typed_out.bytes = sizeof whole;
+    typed_out.dtype = RLX_I32;
+    CHECK(rlx_run_typed(ctx, &typed, 1, &typed_out, 1) == RLX_OK && whole[0] == 63 && memory[0] == 63);
+    CHECK(rlx_bind_handle(ctx, "h", got, sizeof got) == RLX_OK && rlx_unlink_output(ctx, "h") == RLX_OK);
     CHECK(rlx_run_slots(ctx, in, NULL) == RLX_OK && rlx_run_slots(ctx, in, NULL) == RLX_OK);
     CHECK(first_of(ctx, LINKS_OUTPUT_next) == 63 && seen[0] == 63 && memory[0] == 31);
     CHECK(rlx_link_input(ctx, LINKS_INPUT_v, "s") == RLX_OK); // in its place: 2 * 63 + 1
