@@ -26,9 +26,9 @@ static const char cuda_copier[] =
     "}\n";
 
 static const GpuHost hosts[] = {
-    {&target_cuda, "rlx_cuda", "cu", "rlx_cuda_move", true, cuda_copier, prelude_cuda_loops},
-    {&target_vulkan, "rlx_vulkan", "comp", "NULL", false, NULL, NULL},
-    {&target_metal, "rlx_metal", "metal", "NULL", false, NULL, NULL},
+    {&target_cuda, "rlx_cuda", "cu", true, cuda_copier, prelude_cuda_loops},
+    {&target_vulkan, "rlx_vulkan", "comp", false, NULL, NULL},
+    {&target_metal, "rlx_metal", "metal", false, NULL, NULL},
 };
 enum { N_HOSTS = sizeof hosts / sizeof *hosts };
 

@@ -139,7 +139,6 @@ typedef struct GpuHost {
     const Target *target;
     const char *runtime;   // prefix of the functions of its file of runtime-lite
     const char *extension; // of the file with the kernels' text
-    const char *move;      // C: rlx_device.move
     bool queues;           // rlx_device.queues, of models without layers of experts
     const char *kernels;   // of the runtime's own, or NULL
     const char *const *loops; // lines: kernels that go around loops, or NULL

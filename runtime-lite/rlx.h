@@ -99,6 +99,16 @@ static inline rlx_status rlx_get_state(const rlx_ctx *ctx, size_t offset, size_t
     return ctx->model->device == NULL ? RLX_OK : ctx->model->device->get(ctx, offset, bytes);
 }
 
+// The host's own copy of pieces, where it sees both blocks.
+static inline void rlx_copy_pieces(unsigned char *state, const unsigned char *arena, const rlx_pieces *p)
+{
+    size_t row, layer;
+    for (layer = 0; layer < p->n_layers; layer++)
+        for (row = 0; row < p->n_rows; row++)
+            memcpy(state + p->to + layer * p->layer + row * p->row,
+                   arena + p->from + (layer * p->n_rows + row) * p->bytes, p->bytes);
+}
+
 // Back to the initial states; parameters keep their values.
 static inline rlx_status rlx_reset(rlx_ctx *ctx)
 {

@@ -20,6 +20,8 @@ extern "C" {
 #define RLX_CUDA_FILL 0
 #endif
 
+#define RLX_CUDA_PITCH 0x7fffffffu
+
 // --- tensor maps ---------------------------------------------------------------------------------
 
 // CUtensorMap of a map of the program; its type only says how long an element is.
@@ -314,17 +316,42 @@ static inline rlx_status rlx_cuda_get(const rlx_ctx *ctx, size_t offset, size_t 
     return rlx_cuda_status(result);
 }
 
-static inline rlx_status rlx_cuda_move(const rlx_ctx *ctx, size_t to, size_t from, size_t bytes)
+// Pieces as one copy, whose rows are what lies apart. The driver takes rows up to 2 GB apart.
+static inline int rlx_cuda_move_rows(const rlx_cuda *c, uint64_t to, uint64_t from, const rlx_pieces *m)
+{
+    enum { DEVICE = 2 };
+    rlx_cuda_copy copy;
+    size_t i, j;
+    int result = 0;
+    memset(&copy, 0, sizeof copy);
+    copy.from_kind = copy.to_kind = DEVICE;
+    copy.from_device = from;
+    copy.to_device = to;
+    copy.bytes = copy.from_pitch = m->bytes;
+    copy.height = copy.from_height = m->n_rows;
+    copy.depth = m->n_layers;
+    copy.to_pitch = m->row;
+    copy.to_height = m->n_layers > 1u ? m->layer / m->row : m->n_rows;
+    if (m->row <= RLX_CUDA_PITCH)
+        return c->api.move_pieces(&copy, c->stream);
+    for (j = 0; j < m->n_layers; j++)
+        for (i = 0; i < m->n_rows && result == 0; i++)
+            result = c->api.move(to + j * m->layer + i * m->row, from + (j * m->n_rows + i) * m->bytes,
+                                 m->bytes, c->stream);
+    return result;
+}
+
+static inline rlx_status rlx_cuda_move(const rlx_ctx *ctx, const rlx_pieces *m)
 {
     rlx_cuda *const c = rlx_cuda_of(ctx);
     const rlx_gpu_program *const p = rlx_gpu_program_of(ctx->model);
+    const uint64_t to = c->memory + p->state + m->to, from = c->memory + p->block + m->from;
     void *before;
     int result;
-    if (bytes == 0)
-        return RLX_OK;
     if (c->api.push(c->context) != 0)
         return RLX_ERR_DEVICE;
-    result = c->api.move(c->memory + p->state + to, c->memory + p->block + from, bytes, c->stream);
+    result = m->n_rows == 1u && m->n_layers == 1u ? c->api.move(to, from, m->bytes, c->stream)
+                                                  : rlx_cuda_move_rows(c, to, from, m);
     c->api.pop(&before);
     return rlx_cuda_status(result);
 }

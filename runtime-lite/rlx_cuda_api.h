@@ -33,6 +33,7 @@ typedef struct rlx_cuda_api {
     int (*write)(unsigned long long to, const void *from, size_t bytes, void *stream);
     int (*read)(void *to, unsigned long long from, size_t bytes, void *stream);
     int (*move)(unsigned long long to, unsigned long long from, size_t bytes, void *stream);
+    int (*move_pieces)(const void *copy, void *stream);
     int (*fill)(unsigned long long address, unsigned char value, size_t bytes, void *stream);
     int (*launch)(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                   unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream, void **params,
@@ -97,6 +98,7 @@ static const char *const rlx_cuda_names[] = {
     "cuMemcpyHtoDAsync_v2",
     "cuMemcpyDtoHAsync_v2",
     "cuMemcpyDtoDAsync_v2",
+    "cuMemcpy3DAsync_v2",
     "cuMemsetD8Async",
     "cuLaunchKernel",
     "cuGraphCreate",

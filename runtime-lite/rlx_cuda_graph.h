@@ -72,7 +72,7 @@ typedef struct rlx_cuda_node {
 typedef char rlx_cuda_fits[sizeof(rlx_cuda) <= RLX_GPU_RECORD ? 1 : -1];
 typedef char rlx_cuda_exec_fits[sizeof(rlx_cuda_exec) <= RLX_GPU_GRAPH ? 1 : -1];
 
-// CUDA_MEMCPY3D_v2, of which one row is used.
+// CUDA_MEMCPY3D_v2.
 typedef struct rlx_cuda_copy {
     size_t from_place[4];
     int from_kind;

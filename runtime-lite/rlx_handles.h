@@ -131,13 +131,13 @@ typedef struct rlx_feed {
 } rlx_feed;
 
 // An output as it is copied into a handle: `n` pieces of so many bytes, the axes before `inner` apart.
-typedef struct rlx_pieces {
+typedef struct rlx_cut {
     const rlx_tensor *to;
     size_t n, bytes;
     int inner;
     int is_all; // nothing of the handle stays
     int64_t shape[RLX_MAX_RANK];
-} rlx_pieces;
+} rlx_cut;
 
 // An output with the room that it has in the largest variant.
 static inline const rlx_tensor *rlx_largest_output(const rlx_model *m, uint32_t slot)
@@ -146,7 +146,7 @@ static inline const rlx_tensor *rlx_largest_output(const rlx_model *m, uint32_t 
 }
 
 // Where the shape of p cuts more than the first axis of some rows, the handle must have the output's shape.
-static inline rlx_status rlx_cut_pieces(const rlx_tensor *from, rlx_pieces *p)
+static inline rlx_status rlx_cut_output(const rlx_tensor *from, rlx_cut *p)
 {
     const rlx_tensor *const to = p->to;
     const int has_shape = to->rank == from->rank && memcmp(to->shape, from->shape, sizeof to->shape) == 0;
@@ -168,19 +168,22 @@ static inline rlx_status rlx_cut_pieces(const rlx_tensor *from, rlx_pieces *p)
     return is_apart && !has_shape ? RLX_ERR_SIZE : RLX_OK;
 }
 
-// The byte of the handle at which a piece begins.
-static inline size_t rlx_piece_at(const rlx_pieces *p, size_t piece)
+// Axes before `inner` whose places in the handle are a constant step apart: those of which all but the first
+// are whole are one. steps, counts: by such an axis, the innermost one first. Returns how many there are.
+static inline int rlx_find_steps(const rlx_cut *p, size_t *steps, size_t *counts)
 {
-    size_t at = 0, step = rlx_dtype_bytes(p->to->dtype);
-    int i;
-    for (i = p->to->rank - 1; p->inner != 0 && p->n > 1u && i >= 0; i--) {
-        if (i < p->inner) {
-            at += piece % (size_t)p->shape[i] * step;
-            piece /= (size_t)p->shape[i];
+    size_t step = rlx_dtype_bytes(p->to->dtype);
+    int i, n = 0;
+    for (i = p->to->rank - 1; p->n > 1u && i >= 0; i--) {
+        if (i < p->inner && n != 0 && p->shape[i + 1] == p->to->shape[i + 1] && i + 1 < p->inner) {
+            counts[n - 1] *= (size_t)p->shape[i];
+        } else if (i < p->inner) {
+            steps[n] = step;
+            counts[n++] = (size_t)p->shape[i];
         }
         step *= (size_t)p->to->shape[i];
     }
-    return at;
+    return n;
 }
 
 // Can the feed be done with the sizes of now? A size that the model computes is known after a run only: the
@@ -189,7 +192,7 @@ static inline rlx_status rlx_check_feed(const rlx_ctx *ctx, const rlx_feed *feed
 {
     const rlx_tensor *t = rlx_find_handle(ctx, feed->handle, NULL), *from;
     const rlx_handle *const own = rlx_own_handle(ctx, feed->handle);
-    rlx_pieces p;
+    rlx_cut p;
     if (feed->handle == NULL)
         return rlx_fail(ctx, RLX_ERR_NULL, RLX_ABOUT_HANDLE, NULL, 0, 0);
     if (t == NULL && own == NULL)
@@ -212,28 +215,41 @@ static inline rlx_status rlx_check_feed(const rlx_ctx *ctx, const rlx_feed *feed
     if (ctx->model->output_sizes != NULL && ctx->model->output_sizes[feed->output] != (size_t)-1 &&
         from->rank > 1)
         p.shape[from->rank - 1] = -1; // any
-    return rlx_cut_pieces(from, &p) == RLX_OK
+    return rlx_cut_output(from, &p) == RLX_OK
                ? RLX_OK
                : rlx_fail(ctx, RLX_ERR_SIZE, RLX_ABOUT_HANDLE, t->name, 0, -1);
 }
 
-static inline rlx_status rlx_copy_pieces(rlx_ctx *ctx, const rlx_pieces *p, uint32_t output)
+// Rows and layers of rows at once, whatever the rank.
+static inline rlx_status rlx_copy_cut(rlx_ctx *ctx, const rlx_cut *c, uint32_t output)
 {
     const rlx_device *const d = ctx->model->device;
-    const int is_there = d != NULL && d->move != NULL; // both are on the device
+    size_t steps[RLX_MAX_RANK], counts[RLX_MAX_RANK], n_blocks, block, rest;
+    const int n = rlx_find_steps(c, steps, counts);
     rlx_status status = RLX_OK;
-    size_t i;
-    if (!is_there && !p->is_all) // the device may know what stays better than the host
-        status = rlx_get_state(ctx, p->to->offset, p->to->bytes);
-    for (i = 0; status == RLX_OK && p->bytes != 0 && i < p->n; i++) {
-        const size_t to = p->to->offset + rlx_piece_at(p, i);
-        const size_t from = ctx->model->outputs[output].offset + i * p->bytes;
-        if (is_there)
-            status = d->move(ctx, to, from, p->bytes);
+    rlx_pieces p;
+    int i;
+    p.bytes = c->bytes;
+    p.from = ctx->model->outputs[output].offset;
+    p.n_rows = n > 0 ? counts[0] : 1u;
+    p.row = n > 0 ? steps[0] : 0u;
+    p.n_layers = n > 1 ? counts[1] : 1u;
+    p.layer = n > 1 ? steps[1] : 0u;
+    n_blocks = c->bytes == 0 || c->n == 0 ? 0 : c->n / (p.n_rows * p.n_layers);
+    for (block = 0; block < n_blocks && status == RLX_OK; block++) {
+        p.to = c->to->offset;
+        rest = block;
+        for (i = 2; i < n; i++) {
+            p.to += rest % counts[i] * steps[i];
+            rest /= counts[i];
+        }
+        if (d != NULL)
+            status = d->move(ctx, &p);
         else
-            memcpy(ctx->state + to, ctx->arena + from, p->bytes);
+            rlx_copy_pieces(ctx->state, ctx->arena, &p);
+        p.from += p.n_rows * p.n_layers * p.bytes;
     }
-    return status == RLX_OK && !is_there ? rlx_put_state(ctx, p->to->offset, p->to->bytes) : status;
+    return status;
 }
 
 // The handle takes the value that the output has after a run: RLX_ERR_EARLY where none has ended well yet.
@@ -241,7 +257,7 @@ static inline rlx_status rlx_feed_handle(rlx_ctx *ctx, const char *handle, uint3
 {
     rlx_feed feed;
     rlx_status status;
-    rlx_pieces p;
+    rlx_cut p;
     unsigned char *flag = NULL;
     feed.handle = handle;
     feed.output = output;
@@ -256,9 +272,9 @@ static inline rlx_status rlx_feed_handle(rlx_ctx *ctx, const char *handle, uint3
         return rlx_take_output(ctx, rlx_own_handle(ctx, handle), output);
     p.to = rlx_find_handle(ctx, handle, &flag);
     rlx_output_shape(ctx, output, p.shape);
-    status = rlx_cut_pieces(rlx_largest_output(ctx->model, output), &p);
+    status = rlx_cut_output(rlx_largest_output(ctx->model, output), &p);
     if (status == RLX_OK)
-        status = rlx_copy_pieces(ctx, &p, output);
+        status = rlx_copy_cut(ctx, &p, output);
     if (flag != NULL && status == RLX_OK)
         *flag = 1;
     return status;

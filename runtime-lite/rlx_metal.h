@@ -476,6 +476,18 @@ static inline rlx_status rlx_metal_get(const rlx_ctx *ctx, size_t offset, size_t
     return status;
 }
 
+// In memory that host and device share: nothing is under way then.
+static inline rlx_status rlx_metal_move(const rlx_ctx *ctx, const rlx_pieces *p)
+{
+    rlx_metal *const r = rlx_metal_of(ctx);
+    void *const pool = r->objc.push();
+    const rlx_status status = rlx_metal_wait(r);
+    r->objc.pop(pool);
+    if (status == RLX_OK)
+        rlx_copy_pieces(r->host + r->program->state, r->host + rlx_gpu_program_of(ctx->model)->block, p);
+    return status;
+}
+
 // --- runs ----------------------------------------------------------------------------------------
 
 static inline rlx_gpu_frame rlx_metal_frame(rlx_ctx *ctx, rlx_metal *r)

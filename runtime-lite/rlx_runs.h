@@ -422,7 +422,7 @@ static inline rlx_status rlx_clone(rlx_ctx *ctx, const rlx_ctx *from, void *aren
     for (i = 0; i < from->model->n_states && status == RLX_OK; i++) // all else is the host's,
         status = rlx_get_state(from, from->model->states[i].offset, from->model->states[i].bytes);
     for (i = 0; i < from->model->n_params && status == RLX_OK; i++) // and what handles were not fed
-        if (from->model->device != NULL && from->model->device->move != NULL)
+        if (from->model->device != NULL)
             status = rlx_get_state(from, from->model->params[i].offset, from->model->params[i].bytes);
     if (status != RLX_OK) {
         rlx_close(ctx);

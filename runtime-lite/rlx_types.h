@@ -200,6 +200,15 @@ typedef struct rlx_device_info { // rlx_devices
 // For rlx_init_on: the first device that can run the model, as rlx_init.
 #define RLX_ANY_DEVICE 0xffffffffu
 
+// Pieces of `bytes` bytes, which lie side by side from byte `from` of the arena block on and go to places in
+// the state block: rows of them, `row` bytes apart from byte `to` on, in layers of rows that are `layer`
+// bytes apart, a multiple of `row`.
+typedef struct rlx_pieces {
+    size_t to, from, bytes;
+    size_t n_rows, n_layers; // 1 at least
+    size_t row, layer;
+} rlx_pieces;
+
 // A model that does not run on the host's CPU (--target cuda ...). Its arena block holds what goes in and
 // out, its state block a copy of the device's, which is current where the host wrote last.
 typedef struct rlx_device {
@@ -217,9 +226,9 @@ typedef struct rlx_device {
     rlx_status (*start)(struct rlx_ctx *ctx, rlx_turn turn);
     rlx_status (*fetch)(struct rlx_ctx *ctx);
     rlx_status (*wait)(struct rlx_ctx *ctx, rlx_awaited what, int *is_done); // is_done != NULL: only says
-    // Bytes of the arena block as they are on the device, after a run, into its state; or NULL. The host's
-    // copy of the state stays as it was.
-    rlx_status (*move)(const struct rlx_ctx *ctx, size_t to, size_t from, size_t bytes);
+    // Pieces of the arena block as they are on the device, after a run, into its state. The host's copy of
+    // the state stays as it was.
+    rlx_status (*move)(const struct rlx_ctx *ctx, const rlx_pieces *p);
     const void *program; // what it runs (rlx_gpu.h)
     int queues; // a run may be started (RLX_QUEUED) while others are under way
     // Describes the first n devices; *count: how many there are.

@@ -301,6 +301,14 @@ static inline rlx_status rlx_vulkan_get(const rlx_ctx *ctx, size_t offset, size_
                                              r->device.address + r->program->state + offset, bytes));
 }
 
+static inline rlx_status rlx_vulkan_move(const rlx_ctx *ctx, const rlx_pieces *p)
+{
+    rlx_vulkan_record *const r = rlx_vulkan_of(ctx);
+    const rlx_gpu_program *const program = rlx_gpu_program_of(ctx->model);
+    return rlx_vulkan_status(
+        rlx_vulkan_move_pieces(&r->device, program->state + p->to, program->block + p->from, p));
+}
+
 // --- runs ----------------------------------------------------------------------------------------
 
 static inline rlx_status rlx_vulkan_submit_all(void *self)

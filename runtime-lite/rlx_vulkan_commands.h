@@ -10,7 +10,8 @@
 
 #include "rlx_vulkan_device.h"
 
-#define RLX_VULKAN_FEW 256u // bytes that are rather written and read by themselves
+#define RLX_VULKAN_FEW    256u // bytes that are rather written and read by themselves
+#define RLX_VULKAN_PIECES 128u // that one command copies
 
 #ifdef __cplusplus
 extern "C" {
@@ -261,6 +262,28 @@ static inline int rlx_vulkan_read(rlx_vulkan *v, void *data, uint64_t address, u
     else
         memcpy(data, v->host + offset, (size_t)bytes);
     return RLX_VULKAN_OK;
+}
+
+// Pieces from one place of the device's memory to another, as few commands as there are RLX_VULKAN_PIECES of
+// them.
+static inline int rlx_vulkan_move_pieces(rlx_vulkan *v, uint64_t to, uint64_t from, const rlx_pieces *p)
+{
+    const size_t n = p->n_rows * p->n_layers;
+    rlx_vk_copy copies[RLX_VULKAN_PIECES];
+    int status = rlx_vulkan_apart(v);
+    uint32_t n_copies = 0;
+    size_t i;
+    for (i = 0; i < n && status == RLX_VULKAN_OK; i++) {
+        rlx_vk_copy *const copy = &copies[n_copies++];
+        copy->from = from + i * p->bytes;
+        copy->to = to + i / p->n_rows * p->layer + i % p->n_rows * p->row;
+        copy->bytes = p->bytes;
+        if (n_copies < RLX_VULKAN_PIECES && i + 1u < n)
+            continue;
+        v->api.copy(v->commands, v->buffer, v->buffer, n_copies, copies);
+        n_copies = 0;
+    }
+    return status;
 }
 
 // What the host will read goes where it reads fast. Whoever submits that says so in staged, staged_bytes.

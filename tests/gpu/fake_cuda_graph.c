@@ -327,6 +327,32 @@ int cuGraphAddMemcpyNode(void **node, void *graph, void *const *after, size_t n,
     return result == OK ? add_node(node, graph, after, n, c) : result;
 }
 
+// Rows from one part of the device's memory to another, each a command.
+int cuMemcpy3DAsync_v2(const void *params, void *stream);
+int cuMemcpy3DAsync_v2(const void *params, void *stream)
+{
+    const CopyParams *p = params;
+    const size_t rows = p->height * p->depth;
+    MAY_FAIL;
+    if (!fake_is_usable(stream) || p->from_kind != 2 || p->to_kind != 2 || p->bytes == 0 || rows == 0 ||
+        p->bytes > p->from_pitch[0] || p->bytes > p->to_pitch[0] || p->height > p->from_pitch[1] ||
+        p->height > p->to_pitch[1])
+        return INVALID;
+    for (size_t i = 0; i < rows; i++) {
+        const size_t layer = i / p->height, row = i % p->height;
+        char *const to = (char *)(uintptr_t)p->to_device;
+        const char *const from = (const char *)(uintptr_t)p->from_device;
+        Command c = {.kind = COPY,
+                     .to = to + (layer * p->to_pitch[1] + row) * p->to_pitch[0],
+                     .from = from + (layer * p->from_pitch[1] + row) * p->from_pitch[0],
+                     .bytes = p->bytes};
+        if (!fake_is_device(c.to, c.bytes) || !fake_is_device(c.from, c.bytes))
+            return INVALID;
+        fake_add_command(c);
+    }
+    return OK;
+}
+
 static Command *node_of(void *exec, const void *node)
 {
     Graph *g = exec;

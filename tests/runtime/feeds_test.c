@@ -4,7 +4,11 @@
 #include "check.h"
 #include "feeds.h"
 
-enum { N = 8, ALL = 2 * N * 3 };
+#ifndef RLX_VULKAN_H
+#include "../gpu/fake_count.h"
+#endif
+
+enum { N = 8, ALL = 2 * N * 3, CUBE = 2 * N * N * N };
 
 typedef struct Blocks {
     RLX_ALIGNED unsigned char arena[FEEDS_ARENA_BYTES];
@@ -13,6 +17,7 @@ typedef struct Blocks {
 
 static Blocks one, before;
 static float table[ALL], kept[ALL], flat[ALL], rows[N * 3]; // what the handles must hold
+static float cube[CUBE];
 static int64_t places[8], places8[8];
 static const float v[4] = {0, 3, 0, 4};
 
@@ -128,6 +133,70 @@ static void test_computed(rlx_ctx *ctx)
     check_handles(ctx, __LINE__);
 }
 
+// What is copied by the device: on the driver of tests, and by Vulkan's command, -1 elsewhere.
+static long n_copies;
+#ifdef RLX_VULKAN_H
+static void (*copy_of_device)(void *, uint64_t, uint64_t, uint32_t, const rlx_vk_copy *);
+
+static void counted_copy(void *commands, uint64_t from, uint64_t to, uint32_t n, const rlx_vk_copy *copies)
+{
+    n_copies += from == to; // not to or from the host
+    copy_of_device(commands, from, to, n, copies);
+}
+#endif
+
+static long count_copies(void)
+{
+#ifdef RLX_VULKAN_H
+    return n_copies;
+#else
+    n_copies = fake_count_of("cuMemcpy3DAsync_v2");
+    return n_copies < 0 ? -1 : n_copies + fake_count_of("cuMemcpyDtoDAsync_v2");
+#endif
+}
+
+// Feeds an output: by so many copies, whatever the number of its pieces.
+static void feed_by(rlx_ctx *ctx, const char *handle, uint32_t output, long copies, int line)
+{
+    const long so_far = count_copies();
+    check(rlx_feed_handle(ctx, handle, output) == RLX_OK, handle, line);
+    check(so_far < 0 || count_copies() == so_far + copies, "copies", line);
+}
+
+// Pieces that are two rows, that are one, and those of three axes, of which two are one copy.
+static void test_copies(rlx_ctx *ctx)
+{
+    static const int64_t n = 3;
+    float *c, got[CUBE], unused[N * 3];
+    int64_t i;
+#ifdef RLX_VULKAN_H
+    rlx_vulkan *const vk = &rlx_vulkan_of(ctx)->device;
+    copy_of_device = vk->api.copy;
+    vk->api.copy = counted_copy;
+#endif
+    fill(ctx, n, 15);
+    c = (float *)rlx_input(ctx, FEEDS_INPUT_c);
+    for (i = 0; i < 2 * n * n * n; i++)
+        c[i] = (float)i;
+    for (i = 0; i < 2 * n * n * n; i++)
+        cube[((i / (n * n * n) * N + i / (n * n) % n) * N + i / n % n) * N + i % n] = 2 * (float)i;
+    CHECK(rlx_run(ctx) == RLX_OK);
+    feed_by(ctx, "table", FEEDS_OUTPUT_y, 1, __LINE__);
+    feed_by(ctx, "rows", FEEDS_OUTPUT_r, 1, __LINE__);
+    feed_by(ctx, "cube", FEEDS_OUTPUT_c2, 2, __LINE__);
+    want(n, 15, table, rows);
+    check_handles(ctx, __LINE__);
+    CHECK(rlx_read_handle(ctx, "cube", got, sizeof got) == RLX_OK && memcmp(got, cube, sizeof got) == 0);
+    fill(ctx, N, 16);
+    CHECK(rlx_run(ctx) == RLX_OK);
+    feed_by(ctx, "flat", FEEDS_OUTPUT_y, 1, __LINE__); // all of it is one piece
+    want(N, 16, flat, unused);
+    check_handles(ctx, __LINE__);
+#ifdef RLX_VULKAN_H
+    vk->api.copy = copy_of_device;
+#endif
+}
+
 int main(void)
 {
     rlx_ctx ctx;
@@ -139,6 +208,9 @@ int main(void)
         places[i] = places8[i] = 70 + i;
     CHECK(feeds_init(&ctx, one.arena, sizeof one.arena, one.state, sizeof one.state) == RLX_OK);
     CHECK(rlx_bind_handle(&ctx, "table", table, sizeof table) == RLX_OK);
+    for (i = 0; i < CUBE; i++)
+        cube[i] = (float)-i;
+    CHECK(rlx_bind_handle(&ctx, "cube", cube, sizeof cube) == RLX_OK);
     CHECK(rlx_bind_handle(&ctx, "flat", flat, sizeof flat) == RLX_OK);
     CHECK(rlx_bind_handle(&ctx, "rows", rows, sizeof rows) == RLX_OK);
     CHECK(rlx_bind_handle(&ctx, "places", places, sizeof places) == RLX_OK);
@@ -147,6 +219,7 @@ int main(void)
     test_read(&ctx);
     test_refused(&ctx);
     test_computed(&ctx);
+    test_copies(&ctx);
     CHECK(rlx_close(&ctx) == RLX_OK);
     return failed;
 }
