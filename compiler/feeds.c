@@ -228,21 +228,25 @@ static bool missing(Job *j, const Takers *to, const PlanIo *io)
                       shape_text(j, io->dtype, io->rank, io->dim), to->option, io->name);
 }
 
+// Inputs that no node reads (EfficientNetV2 as Keras exports it has some) are zeros unless they are given.
 static bool fill_inputs(Job *j, const char *random_seed, const Takers *to, Tensor *t)
 {
     uint64_t state = 0;
     bool complete = true;
+    const uint32_t *n_uses = graph_count_uses(j->plan->graph, j->cli->arena);
     if (!read_seed(j, random_seed, &state))
         return false;
     for (uint32_t i = 0; i < to->n; i++) {
         const PlanIo *io = &to->io[i];
         if (t[i].data != NULL || take_value(j, io, &t[i]))
             continue;
-        if (random_seed == NULL) {
+        if (random_seed == NULL && n_uses[io->node] != 0) {
             complete = missing(j, to, io);
             continue;
         }
         t[i] = tensor_new(j->cli->arena, io->dtype, io->rank, io->dim);
+        if (random_seed == NULL)
+            continue;
         if (interface_text(j, io->name, false) != NULL)
             fill_words(&t[i], &state);
         else

@@ -110,8 +110,32 @@ def check_wrong(folder):
         assert got == code and out == "" and expected in err, (args, got, out, err)
 
 
+UNREAD = {
+    "rlxc": 1,
+    "inputs": {"x": {"dtype": "f32", "shape": [2, 2]}, "mean": {"dtype": "f32", "shape": [2, 1]}},
+    "nodes": [{"name": "y", "op": "neg", "inputs": ["x"]}],
+    "outputs": ["y"],
+}
+
+
+def check_unread(folder):
+    """Inputs that no node reads need no value; given ones are checked all the same."""
+    with open(f"{folder}/unread.json", "w") as f:
+        json.dump(UNREAD, f)
+    model, x = f"{folder}/unread.json", ["--input", f"x={folder}/x.npy"]
+    assert first(call_json("run", model, *x, XDG_CACHE_HOME=folder)) == [-1, -2, -3, -4]
+    assert call_json("verify", model, *x, XDG_CACHE_HOME=folder)["ok"]
+    for args, expected in [
+        ([], "input 'x' (f32[2, 2]) is missing"),
+        ([*x, "--input", f"mean={folder}/x.npy"], "input 'mean' is f32[2, 1], but"),
+    ]:
+        code, _, err = call("run", model, *args)
+        assert code == 1 and expected in err and ("mean" in expected or "mean" not in err), (args, err)
+
+
 with tempfile.TemporaryDirectory() as name:
     write_files(name)
+    check_unread(name)
     for where in "c", "metal":
         check_values(name, where)
     check_random(name)
