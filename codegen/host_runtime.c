@@ -93,6 +93,7 @@ static const RuntimePart parts[] = {
     {"rlx_cuda_devices.h", cuda_devices_text, has_cuda},
     {"rlx_cuda_graph.h", cuda_graph_text, has_cuda},
     {"rlx_cuda_nodes.h", cuda_nodes_text, has_cuda},
+    {"rlx_cuda_queue.h", cuda_queue_text, has_cuda},
     {"rlx_cuda.h", cuda_text, has_cuda},
     {"rlx_vulkan_api.h", vulkan_api_text, has_vulkan},
     {"rlx_vulkan_device.h", vulkan_device_text, has_vulkan},

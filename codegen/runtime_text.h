@@ -37,6 +37,7 @@ extern const char *const cuda_api_text[];
 extern const char *const vulkan_api_text[];
 extern const char *const cuda_graph_text[];
 extern const char *const cuda_nodes_text[];
+extern const char *const cuda_queue_text[];
 extern const char *const cuda_text[];
 extern const char *const metal_api_text[];
 extern const char *const metal_text[];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
 // runtime-lite: models on NVIDIA GPUs, through the driver (libcuda), which is looked for when a context is
-// made: nothing is linked. Pasted behind rlx_cuda_nodes.h for --target cuda.
+// made: nothing is linked. Pasted behind rlx_cuda_queue.h for --target cuda.
 //
 // A context has a module, a stream and one block of device memory of its own, on the first device of the
 // process (CUDA_VISIBLE_DEVICES) or another one (rlx_init_on), in its primary context. Contexts may be used
@@ -9,7 +9,7 @@
 #define RLX_CUDA_H
 
 #include "rlx_cuda_devices.h"
-#include "rlx_cuda_nodes.h"
+#include "rlx_cuda_queue.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -373,84 +373,6 @@ static inline rlx_cuda_exec *rlx_cuda_graph_of(const rlx_ctx *ctx, rlx_cuda *c)
     return x->exec != NULL ? x : NULL;
 }
 
-// Where the device fails while queued runs are under way, the first of them is the one.
-static inline rlx_status rlx_cuda_blame(rlx_ctx *ctx, const rlx_cuda *c, int code)
-{
-    if (code != 0 && c->n_queued != 0 && ctx->pending == RLX_OK) {
-        ctx->pending = RLX_ERR_DEVICE;
-        ctx->failed_run = c->oldest;
-    }
-    return rlx_cuda_status(code);
-}
-
-// Bytes that a part has in a set.
-static inline size_t rlx_cuda_rounded(rlx_gpu_span s)
-{
-    return (s.end - s.begin + 15u) / 16u * 16u;
-}
-
-static inline unsigned char *rlx_cuda_set(const rlx_cuda *c)
-{
-    return c->stage + (size_t)c->turn * c->stage_bytes;
-}
-
-// All parts of the inputs into the set, or from there to the device. Where much that is not live lies between
-// them (is_waste) they lie in the set one behind the other, else as in the arena block from `begin` on.
-static inline rlx_status rlx_cuda_move_parts(const rlx_gpu_frame *f, rlx_cuda *c, int is_waste, size_t begin,
-                                             int is_there)
-{
-    const uint32_t n = rlx_gpu_parts(f->ctx->model, 0);
-    rlx_status status = RLX_OK;
-    size_t next = 0;
-    uint32_t i;
-    for (i = 0; i < n && status == RLX_OK; i++) {
-        const rlx_gpu_span s = rlx_gpu_part(f->ctx, 0, i);
-        unsigned char *const set = rlx_cuda_set(c) + (is_waste ? next : s.begin - begin);
-        if (s.begin == s.end)
-            continue;
-        if (is_there)
-            status = rlx_cuda_write(c, f->base[RLX_GPU_ARENA] + f->program->block + s.begin, set,
-                                    s.end - s.begin);
-        else
-            memcpy(set, f->ctx->arena + s.begin, s.end - s.begin);
-        next += rlx_cuda_rounded(s);
-    }
-    return status;
-}
-
-static inline int rlx_cuda_are_few(const rlx_gpu_frame *f, const rlx_cuda *c)
-{
-    const uint32_t n = rlx_gpu_parts(f->ctx->model, 0);
-    size_t live = 0;
-    uint32_t i;
-    for (i = 0; i < n; i++)
-        live += rlx_cuda_rounded(rlx_gpu_part(f->ctx, 0, i));
-    return c->stage != NULL && live <= RLX_CUDA_STAGE;
-}
-
-// The inputs of a run that is queued go to a set which no run before needs any more: of two runs that may be
-// under way, the first must have ended.
-static inline rlx_status rlx_cuda_put_aside(const rlx_gpu_frame *f, rlx_cuda *c)
-{
-    int is_waste = 0, code = 0;
-    size_t begin;
-    if (!rlx_cuda_are_few(f, c))
-        return RLX_OK;
-    rlx_gpu_set_page(f->ctx);
-    begin = rlx_gpu_whole(f->ctx, 0, &is_waste).begin;
-    if (c->n_queued != 0) // what is behind the last run is known when the next one comes
-        code = c->api.event_record(c->used[c->turn], c->stream);
-    c->turn = c->n_queued != 0 ? 1 - c->turn : 0;
-    if (code == 0 && c->n_queued == 2) {
-        code = c->api.event_wait(c->used[c->turn]);
-        c->oldest += code == 0;
-    }
-    if (code != 0)
-        return rlx_cuda_blame(f->ctx, c, code);
-    c->is_staged = 1;
-    return rlx_cuda_move_parts(f, c, is_waste, begin, 0);
-}
-
 // What the copies in the graph do. Those of runs in turn are not in it: others wait for them.
 static inline rlx_status rlx_cuda_aim_copies(const rlx_gpu_frame *f, rlx_cuda *c, int *is_given)
 {
@@ -514,6 +436,8 @@ static inline rlx_status rlx_cuda_start(rlx_ctx *ctx, rlx_turn turn)
     status = rlx_cuda_time(c, rlx_gpu_is_timed(ctx));
     if (status == RLX_OK && turn == RLX_QUEUED)
         status = rlx_cuda_put_aside(&f, c);
+    if (status == RLX_OK)
+        status = rlx_cuda_follow(&f, c);
     c->in_turn = turn != RLX_ALONE && !c->is_staged;
     if (status == RLX_OK)
         status = rlx_cuda_begin_run(&f, c);
@@ -557,10 +481,15 @@ static inline rlx_status rlx_cuda_wait_for(rlx_ctx *ctx, rlx_awaited what, int *
         return RLX_OK;
     if (c->api.push(c->context) != 0)
         return RLX_ERR_DEVICE;
+    if (is_done == NULL && ctx->times != NULL && c->n_queued == 2 &&
+        c->api.event_wait(c->used[1 - c->turn]) == 0) // the first of two
+        rlx_time_ends(ctx, 1, RLX_OK);
     if (is_done != NULL)
         result = c->in_turn ? c->api.event_ask(event) : c->api.stream_ask(c->stream);
     else
         result = c->in_turn ? c->api.event_wait(event) : c->api.stream_wait(c->stream);
+    if (what == RLX_WAIT_INPUTS && is_done == NULL && result == 0) // they come behind the run before
+        rlx_time_ends(ctx, 1, RLX_OK);
     c->api.pop(&before);
     if (is_done != NULL) {
         *is_done = result != NOT_READY;

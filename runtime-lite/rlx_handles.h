@@ -266,6 +266,7 @@ static inline rlx_status rlx_feed_handle(rlx_ctx *ctx, const char *handle, uint3
     status = rlx_check_feed(ctx, &feed);
     if (status != RLX_OK)
         return status;
+    rlx_settle(ctx);
     if (ctx->has_run == 0)
         return rlx_fail(ctx, RLX_ERR_EARLY, RLX_ABOUT_OUTPUT, ctx->model->outputs[output].name, 0, 0);
     if (rlx_own_handle(ctx, handle) != NULL)

@@ -28,13 +28,6 @@ static inline rlx_handle *rlx_own_handle(const rlx_ctx *ctx, const char *name)
     return NULL;
 }
 
-// Handles have what the runs so far have left. (A committed run is waited for.)
-static inline void rlx_settle(const rlx_ctx *ctx)
-{
-    if (ctx->is_under_way != 0)
-        rlx_await_run((rlx_ctx *)(uintptr_t)ctx);
-}
-
 static inline size_t rlx_own_bytes(const rlx_handle *h, const int64_t *shape)
 {
     return rlx_dense_bytes(h->dtype, h->rank, shape);
@@ -42,32 +35,37 @@ static inline size_t rlx_own_bytes(const rlx_handle *h, const int64_t *shape)
 
 // --- what runs do --------------------------------------------------------------------------------
 
-// Has each handle that is linked to an input a value, of the input's shape?
+// Has each handle that is linked to an input a value, of the input's shape? One that is under way will have
+// the output's, as symbols stay until it has come.
 static inline rlx_status rlx_check_links(const rlx_ctx *ctx)
 {
-    int64_t shape[RLX_MAX_RANK];
+    int64_t shape[RLX_MAX_RANK], own[RLX_MAX_RANK];
     const rlx_handle *h = ctx->handles;
     uint32_t i;
     for (i = 0; i < ctx->n_handles; i++, h = h->next) {
         if (h->input == RLX_NO_SLOT)
             continue;
-        if (!h->has_value)
+        if (!h->has_value && !rlx_follows(ctx, h))
             return rlx_fail(ctx, RLX_ERR_HANDLE, RLX_ABOUT_HANDLE, h->name, 0, 1);
         rlx_shape_now(ctx, 0, h->input, shape);
-        if (memcmp(shape, h->shape, (size_t)h->rank * sizeof *shape) != 0)
+        memcpy(own, h->shape, sizeof own);
+        if (rlx_follows(ctx, h))
+            rlx_shape_now(ctx, 1, h->output, own);
+        if (memcmp(shape, own, (size_t)h->rank * sizeof *shape) != 0)
             return rlx_fail_size(ctx, RLX_ABOUT_HANDLE, h->name, rlx_own_bytes(h, shape),
-                                 rlx_own_bytes(h, h->shape));
+                                 rlx_own_bytes(h, own));
     }
     return RLX_OK;
 }
 
+// What is under way the device copies itself.
 static inline rlx_status rlx_give_links(rlx_ctx *ctx)
 {
     const rlx_handle *h = ctx->handles;
     const rlx_status status = rlx_check_links(ctx);
     uint32_t i;
     for (i = 0; i < ctx->n_handles && status == RLX_OK; i++, h = h->next)
-        if (h->input != RLX_NO_SLOT && rlx_own_bytes(h, h->shape) != 0)
+        if (h->input != RLX_NO_SLOT && !rlx_follows(ctx, h) && rlx_own_bytes(h, h->shape) != 0)
             memcpy(ctx->arena + ctx->model->inputs[h->input].offset, h->data, rlx_own_bytes(h, h->shape));
     return status;
 }

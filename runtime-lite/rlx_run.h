@@ -66,19 +66,43 @@ static inline void rlx_keep_status(rlx_ctx *ctx, rlx_status status)
     ctx->failed_run = ctx->committed;
 }
 
-// Waits for the run that was committed last, if any; its outputs are in the arena block then.
-static inline void rlx_await_run(rlx_ctx *ctx)
+// Waits for the runs that were committed, but for the last `left`, which could not begin; their outputs are
+// in the arena block then.
+static inline void rlx_await_runs(rlx_ctx *ctx, uint64_t left)
 {
     const rlx_device *d = ctx->model->device;
+    const int was_under_way = ctx->is_under_way != 0;
     rlx_status status = RLX_OK;
     if (d != NULL && d->start != NULL)
         status = d->wait(ctx, RLX_WAIT_OUTPUTS, NULL);
-    if (ctx->is_under_way != 0)
-        rlx_time_end(ctx, status);
-    if (status == RLX_OK && ctx->is_under_way != 0 && ctx->links != NULL)
+    if (was_under_way)
+        rlx_time_ends(ctx, left, status);
+    if (status == RLX_OK && was_under_way && ctx->links != NULL)
         status = ctx->links->take(ctx);
     ctx->is_under_way = 0;
+    ctx->committed -= left;
     rlx_keep_status(ctx, status);
+    ctx->committed += left;
+    if (was_under_way)
+        ctx->has_run = ctx->pending == RLX_OK;
+}
+
+static inline void rlx_await_run(rlx_ctx *ctx)
+{
+    rlx_await_runs(ctx, 0);
+}
+
+// What is read next is what the runs so far have left: those that were committed are waited for.
+static inline void rlx_settle(const rlx_ctx *ctx)
+{
+    if (ctx->is_under_way != 0)
+        rlx_await_run((rlx_ctx *)(uintptr_t)ctx);
+}
+
+// Does a handle give the next run what it takes from one that is still under way?
+static inline int rlx_follows(const rlx_ctx *ctx, const rlx_handle *h)
+{
+    return ctx->is_under_way != 0 && h->input != RLX_NO_SLOT && h->output != RLX_NO_SLOT;
 }
 
 // The handle that gives runs an input (rlx_link_input), or NULL: the program does.
@@ -150,6 +174,7 @@ static inline rlx_status rlx_end_run(rlx_ctx *ctx, rlx_status status)
 static inline rlx_status rlx_dispatch(rlx_ctx *ctx)
 {
     rlx_status status;
+    rlx_settle(ctx);
     rlx_time_begin(ctx);
     status = ctx->links != NULL ? ctx->links->give(ctx) : RLX_OK;
     if (status != RLX_OK) {

@@ -37,10 +37,12 @@ static inline rlx_status rlx_run_set(rlx_ctx *ctx, uint32_t set)
     return status;
 }
 
-// Has a run ended well, so that output `slot` means something? Else RLX_ERR_EARLY.
+// Has a run ended well, so that output `slot` means something? Else RLX_ERR_EARLY. Those that were committed
+// are waited for.
 static inline rlx_status rlx_check_run(const rlx_ctx *ctx, uint32_t slot)
 {
     const rlx_tensor *const t = rlx_output_tensor(ctx->model, slot);
+    rlx_settle(ctx);
     return ctx->has_run != 0
                ? RLX_OK
                : rlx_fail(ctx, RLX_ERR_EARLY, RLX_ABOUT_OUTPUT, t != NULL ? t->name : NULL, 0, 0);
@@ -286,6 +288,7 @@ static inline rlx_status rlx_run_pipelined(rlx_ctx *ctx, const void *const *inpu
     if (status != RLX_OK)
         return status;
     one = rlx_snapshot_bytes(ctx->model);
+    rlx_settle(ctx);
     if (ctx->model->device != NULL && ctx->model->device->start != NULL && ctx->handles == NULL)
         status = rlx_run_overlapped(ctx, inputs, n, (unsigned char *)snapshots, &ended);
     for (r = ended; r < n && status == RLX_OK; r++) {
@@ -317,10 +320,28 @@ static inline rlx_status rlx_begin_run(rlx_ctx *ctx)
     if (status == RLX_OK)
         status = d->fetch(ctx);
     rlx_time_given(ctx);
-    if (status != RLX_OK)
+    if (status != RLX_OK) {
+        if (ctx->is_under_way != 0)
+            rlx_await_runs(ctx, 1);
         rlx_time_end(ctx, status);
+    }
     ctx->is_under_way = status == RLX_OK;
     return status == RLX_OK ? d->wait(ctx, RLX_WAIT_INPUTS, NULL) : status;
+}
+
+// Can a run be queued behind those that are under way? The device must take what handles give it, which it
+// can of outputs whose places and sizes are known before they are computed.
+static inline int rlx_can_queue(const rlx_ctx *ctx)
+{
+    const rlx_model *const m = ctx->model;
+    const rlx_handle *h = ctx->handles;
+    int can = m->device == NULL || m->device->queues;
+    uint32_t i;
+    for (i = 0; i < ctx->n_handles && can; i++, h = h->next)
+        if (rlx_follows(ctx, h))
+            can = h->output < m->n_outputs &&
+                  (m->output_sizes == NULL || m->output_sizes[h->output] == (size_t)-1);
+    return can;
 }
 
 // Starts a run on what is in the input slots, takes them, and returns; on targets whose device is the CPU the
@@ -328,7 +349,8 @@ static inline rlx_status rlx_begin_run(rlx_ctx *ctx)
 // inputs, parameters, symbols and states that there were at its commit. On CUDA, where the inputs of a run
 // have 64 KB together at most, a commit copies them and waits for nothing but, where two runs are under way,
 // for the end of the first; of larger inputs it waits until the device has them. Elsewhere a commit that
-// finds a run under way waits for its end, as it does where handles that the program has made are linked.
+// finds a run under way waits for its end, as it does where a handle gives an input what it takes from an
+// output that --handle holds, or whose size the model computes.
 // Between a commit and rlx_sync inputs, parameters, symbols and states may be written, for the next run (all
 // inputs: runs consume them), and rlx_is_done called; outputs are not read. After rlx_sync they are those of
 // the last run. Once a run has failed, those behind it are left out until rlx_sync: states are as they were
@@ -341,9 +363,10 @@ static inline rlx_status rlx_commit(rlx_ctx *ctx)
         return ready;
     if (ctx->committed == 0)
         ctx->failed_run = 0;
-    else if (ctx->links != NULL || ctx->times != NULL ||
-             (ctx->model->device != NULL && !ctx->model->device->queues))
+    else if (!rlx_can_queue(ctx))
         rlx_await_run(ctx);
+    else if (ctx->pending != RLX_OK)
+        rlx_settle(ctx);
     ctx->committed++;
     if (ctx->pending == RLX_OK) {
         rlx_keep_status(ctx, rlx_begin_run(ctx));
@@ -383,8 +406,12 @@ static inline int rlx_is_done(rlx_ctx *ctx)
 {
     const rlx_device *d = ctx == NULL || ctx->model == NULL ? NULL : ctx->model->device;
     int is_done = 1;
-    if (d != NULL && d->start != NULL && d->wait(ctx, RLX_WAIT_OUTPUTS, &is_done) != RLX_OK)
-        is_done = 1;
+    if (d == NULL || d->start == NULL)
+        return 1;
+    if (d->wait(ctx, RLX_WAIT_OUTPUTS, &is_done) != RLX_OK)
+        return 1;
+    if (is_done)
+        rlx_time_ends(ctx, 0, RLX_OK);
     return is_done;
 }
 

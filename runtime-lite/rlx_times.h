@@ -12,10 +12,10 @@ extern "C" {
 
 // From now on every run of the context, by whatever call, notes its times in `times`, which must stay where
 // it is, as must its list: run 0 is the next one. `clock` and `user` are the caller's, what it counts is what
-// the ticks are; list has room for n runs, of those beyond only the number is kept. NULL: no more. While
-// times are noted, a commit waits for the run before, whose end would not be seen otherwise; pipelined runs
-// overlap as they do without. Of a clone, or a context that was made again, it is not set. RLX_ERR_NULL: no
-// clock, or no list for n runs.
+// the ticks are; list has room for n runs, of those beyond only the number is kept. NULL: no more. The end of
+// a run is when it was seen: of runs in a queue by one of the next two commits, by rlx_is_done or rlx_sync,
+// which wait for no more than they do without. Runs that are under way when it is called are not noted. Of a
+// clone, or a context that was made again, it is not set. RLX_ERR_NULL: no clock, or no list for n runs.
 static inline rlx_status rlx_set_run_times(rlx_ctx *ctx, rlx_run_times *times)
 {
     if (ctx == NULL || ctx->model == NULL ||
@@ -74,6 +74,15 @@ static inline void rlx_time_end(const rlx_ctx *ctx, rlx_status status)
         return;
     t->end = ctx->times->clock(ctx->times->user);
     t->status = status;
+}
+
+// Of the runs that have begun all but the last `left` have ended, with that status.
+static inline void rlx_time_ends(const rlx_ctx *ctx, uint64_t left, rlx_status status)
+{
+    const uint64_t n = ctx->times == NULL ? 0 : ctx->times->begun - ctx->times->ended;
+    uint64_t i;
+    for (i = left; i < n; i++)
+        rlx_time_end(ctx, status);
 }
 
 #ifdef __cplusplus

@@ -52,10 +52,14 @@ static void refuse(rlx_ctx *ctx, int hits, int64_t n, const char *message)
 static void test_queue(rlx_ctx *ctx, int64_t number)
 {
     static const int hits[6] = {2, 1, ELEMENTS, 1, MOST_HITS + 1, 2};
+    static int64_t memory[1];
+    rlx_handle last;
     const int64_t n = 1;
     int64_t runs = 0;
     float x[ELEMENTS];
     int run, i, first;
+    CHECK(rlx_make_handle(ctx, &last, "last", "runs_next", memory, sizeof memory) == RLX_OK);
+    CHECK(rlx_link_output(ctx, BOUNDS_OUTPUT_runs_next, "last") == RLX_OK);
     for (first = 0; first < 6; first += 3) { // 2 of 6 runs, then 1 of 3, then none
         for (run = first; run < 6; run++) {
             for (i = 0; i < ELEMENTS; i++)
@@ -67,7 +71,9 @@ static void test_queue(rlx_ctx *ctx, int64_t number)
         CHECK(rlx_sync(ctx) == RLX_ERR_RANGE && rlx_failed_run(ctx) == (first == 0 ? 2 : 1));
         number += first == 0 ? 2 : 1;
         CHECK(rlx_read_state(ctx, "runs", &runs, sizeof runs) == RLX_OK && runs == number);
+        CHECK(memory[0] == number); // what the last one that ended well has left
     }
+    CHECK(rlx_drop_handle(ctx, "last") == RLX_OK);
     CHECK(rlx_sync(ctx) == RLX_OK && rlx_failed_run(ctx) == -1);
     expect(ctx, 2, 3, number + 1);
 }

@@ -62,7 +62,7 @@ def functions_that_ran(folder):
 
 
 # What only models on devices call: tests/gpu runs it.
-OF_DEVICES = {"rlx_lap_run", "rlx_run_overlapped", "rlx_times_kernels"}
+OF_DEVICES = {"rlx_lap_run", "rlx_run_overlapped", "rlx_time_ends", "rlx_times_kernels"}
 
 
 def check_functions(folder):

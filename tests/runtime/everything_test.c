@@ -241,6 +241,8 @@ static void call_typed(rlx_ctx *ctx)
     CHECK(rlx_run_typed(ctx, in, 2, &out, 1) == RLX_OK);
     out.data = y8, out.bytes = sizeof y8, out.dtype = RLX_I8;
     CHECK(rlx_run_typed(ctx, in, 2, &out, 1) == RLX_OK);
+    out.name = "next_scale", out.data = y64, out.bytes = COLUMNS * sizeof *y64, out.dtype = RLX_F64;
+    CHECK(rlx_run_typed(ctx, in, 2, &out, 1) == RLX_OK);
     CHECK(rlx_convert(y64, RLX_F64, y16, RLX_F16, COLUMNS) == RLX_OK);
 }
 

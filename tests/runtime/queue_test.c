@@ -7,7 +7,7 @@
 
 #include "../gpu/fake_count.h"
 
-enum { WIDTH = 4096, SMALL = 2, APART = 3 };
+enum { WIDTH = 4096, SMALL = 2, APART = 3, MOST = 40 };
 
 static RLX_ALIGNED unsigned char arena[QUEUE_ARENA_BYTES], state[QUEUE_STATE_BYTES];
 
@@ -133,6 +133,122 @@ static void test_single(rlx_ctx *ctx)
     CHECK(digits_of(ctx) == 123);
 }
 
+// --- handles of the program -----------------------------------------------------------------------
+
+typedef struct Linked { // what a run of a linked model has and leaves
+    float x, shift, seen, digits;
+} Linked;
+
+static void step(Linked *l)
+{
+    const float digit = l->x + l->shift;
+    l->seen = l->shift = l->digits;
+    l->digits = l->digits * 10 + digit;
+    l->x *= 2;
+}
+
+// All inputs come from handles, which take outputs: x doubles, and shift is the state before. Runs take them
+// from each other while they are under way.
+static void test_linked(rlx_ctx *ctx, int64_t n, int waits_for_inputs)
+{
+    static float memory[MOST * WIDTH], got[MOST * WIDTH];
+    const size_t bytes = (size_t)n * WIDTH * sizeof *memory;
+    Linked want = {1, 1, 0, 0};
+    float shift[1] = {1}, seen = -1;
+    rlx_handle x, s;
+    long waits = 0;
+    int i, run;
+    CHECK(rlx_reset(ctx) == RLX_OK && queue_set_symbol(ctx, QUEUE_SYM_n, n) == RLX_OK);
+    CHECK(rlx_make_handle(ctx, &x, "x", "x", memory, MOST * WIDTH * sizeof *memory) == RLX_OK);
+    CHECK(rlx_make_handle(ctx, &s, "s", "shift", shift, sizeof shift) == RLX_OK);
+    for (i = 0; i < MOST * WIDTH; i++)
+        got[i] = 1;
+    CHECK(rlx_bind_handle(ctx, "x", got, bytes) == RLX_OK);
+    CHECK(rlx_bind_handle(ctx, "s", got, sizeof shift) == RLX_OK);
+    CHECK(rlx_link_input(ctx, QUEUE_INPUT_x, "x") == RLX_OK);
+    CHECK(rlx_link_output(ctx, QUEUE_OUTPUT_twice, "x") == RLX_OK);
+    CHECK(rlx_link_input(ctx, QUEUE_INPUT_shift, "s") == RLX_OK);
+    CHECK(rlx_link_output(ctx, QUEUE_OUTPUT_seen, "s") == RLX_OK);
+    CHECK(rlx_sync(ctx) == RLX_OK);
+    waits = count_waits();
+    for (run = 0; run < 4; run++) {
+        CHECK(rlx_commit(ctx) == RLX_OK);
+        CHECK(fake_count_of("launch") < 0 || waits_for_inputs ||
+              count_waits() == waits + (run < 2 ? 0 : run - 1));
+        step(&want);
+    }
+    CHECK(rlx_sync(ctx) == RLX_OK && rlx_read_handle(ctx, "x", got, bytes) == RLX_OK);
+    for (i = 0; i < (int)n * WIDTH; i++)
+        CHECK(got[i] == want.x);
+    CHECK(shift[0] == want.shift && digits_of(ctx) == want.digits);
+    CHECK(rlx_commit(ctx) == RLX_OK && rlx_commit(ctx) == RLX_OK); // and what reads them, waits
+    step(&want), step(&want);
+    CHECK(rlx_read_output(ctx, QUEUE_OUTPUT_seen, &seen, sizeof seen) == RLX_OK && seen == want.seen);
+    CHECK(rlx_commit(ctx) == RLX_OK && rlx_run(ctx) == RLX_OK);
+    step(&want), step(&want);
+    CHECK(memory[0] == want.x && shift[0] == want.shift);
+    CHECK(rlx_commit(ctx) == RLX_OK && queue_set_symbol(ctx, QUEUE_SYM_n, n) == RLX_OK);
+    step(&want);
+    CHECK(memory[0] == want.x && rlx_commit(ctx) == RLX_OK);
+    step(&want);
+    CHECK(rlx_drop_handle(ctx, "s") == RLX_OK && shift[0] == want.shift);
+    CHECK(rlx_drop_handle(ctx, "x") == RLX_OK && memory[0] == want.x && rlx_sync(ctx) == RLX_OK);
+}
+
+// --- times of runs --------------------------------------------------------------------------------
+
+static uint64_t ticks;
+
+static uint64_t tick(void *user)
+{
+    (void)user;
+    return ++ticks;
+}
+
+static void check_times(const rlx_run_time *list, int n)
+{
+    int i;
+    for (i = 0; i < n; i++) {
+        CHECK(list[i].status == RLX_OK && list[i].begin < list[i].given && list[i].given < list[i].end);
+        CHECK(i == 0 || (list[i].begin > list[i - 1].begin && list[i].end > list[i - 1].end));
+    }
+}
+
+// Times are noted, and commits wait for no more than without.
+static void test_times(rlx_ctx *ctx, int64_t n)
+{
+    const int is_queued = fake_count_of("launch") >= 0 && n <= SMALL;
+    rlx_run_time list[6];
+    rlx_run_times times;
+    long events, streams;
+    int run;
+    memset(&times, 0, sizeof times);
+    memset(list, 0, sizeof list);
+    times.clock = tick, times.list = list, times.n = 6;
+    CHECK(rlx_reset(ctx) == RLX_OK && rlx_sync(ctx) == RLX_OK);
+    CHECK(rlx_set_run_times(ctx, &times) == RLX_OK);
+    events = fake_count_of("cuEventSynchronize"), streams = fake_count_of("cuStreamSynchronize");
+    for (run = 0; run < 4; run++) {
+        commit(ctx, n, run + 1);
+        CHECK(times.begun == (uint64_t)run + 1 && times.ended <= times.begun);
+        CHECK(!is_queued || run < 2 || times.ended >= (uint64_t)run - 1); // the first of three was waited for
+    }
+    CHECK(!is_queued || fake_count_of("cuEventSynchronize") == events + 2);
+    CHECK(!is_queued || fake_count_of("cuStreamSynchronize") == streams);
+    CHECK(rlx_sync(ctx) == RLX_OK && digits_of(ctx) == 1234 && times.ended == 4);
+    check_times(list, 4);
+    commit(ctx, n, 5);
+    while (!rlx_is_done(ctx))
+        continue;
+    CHECK(times.ended == 5); // it was seen
+    write_inputs(ctx, n, 6);
+    CHECK(rlx_run(ctx) == RLX_OK && rlx_sync(ctx) == RLX_OK && digits_of(ctx) == 123456 && times.ended == 6);
+    check_times(list, 6);
+    commit(ctx, n, 7);
+    CHECK(rlx_set_run_times(ctx, NULL) == RLX_OK && rlx_sync(ctx) == RLX_OK);
+    CHECK(times.ended == (ctx->model->device == NULL ? 7 : 6)); // the last one was under way
+}
+
 int main(void)
 {
     const int64_t small[6] = {1, 2, 1, 1, 2, 2}, apart[6] = {3, 3, 3, 3, 3, 3}, mixed[6] = {1, 8, 2, 3, 8, 1};
@@ -143,6 +259,12 @@ int main(void)
     test_order(&ctx, apart);
     test_order(&ctx, mixed);
     test_others(&ctx);
+    test_linked(&ctx, 1, 0);
+    test_linked(&ctx, SMALL, 0);
+    test_linked(&ctx, APART, 0);
+    test_linked(&ctx, 8, 1);
+    test_times(&ctx, SMALL);
+    test_times(&ctx, 8);
     if (fake_count_of("launch") >= 0) {
         test_waits(&ctx, SMALL);
         test_waits(&ctx, APART);
