@@ -398,7 +398,7 @@ static bool place_experts(Job *j)
         n += j->plan->moe.data[i].parts.len > 0 ? (uint64_t)j->plan->moe.data[i].n_experts : 0;
     if (n == 0)
         return wrong_value(j, "--moe-resident", j->cli->options.moe_resident,
-                           "a model with experts whose weights are constant floats");
+                           "a model with experts whose weights are constants");
     if (j->host.moe_slots > n)
         return wrong_value(
             j, "--moe-resident", j->cli->options.moe_resident,

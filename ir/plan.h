@@ -259,9 +259,9 @@ typedef struct PlanExtent {
     int64_t times, plus, by;
 } PlanExtent;
 
-// The weights of experts that one product reads: expert e is at e * stride, unless entry e of the table (u64,
-// in the state block) has the address of a copy. On GPUs they are as they were given; with a table (0: there
-// is none), entry e is where expert e begins, in elements from the first of Plan.moe_slots.
+// An array of weights of experts that one product reads: expert e is at e * stride, unless entry e of the
+// table (u64, in the state block) has the address of a copy. On GPUs they are as they were given; with a
+// table (0: there is none), entry e is where expert e begins, in elements from the first of Plan.moe_slots.
 typedef struct PlanMoePart {
     BufId weights, table;
     uint64_t stride;

@@ -4,7 +4,12 @@
 
 BlockReader blocks_reader(Lower *l, const BlockFormat *f, NodeId id)
 {
-    BlockReader r = {.f = f, .param = lower_param(l, id, PARAM_READ)};
+    return blocks_reader_of(l, f, lower_param(l, id, PARAM_READ));
+}
+
+BlockReader blocks_reader_of(Lower *l, const BlockFormat *f, uint32_t param)
+{
+    BlockReader r = {.f = f, .param = param};
     if (f->values)
         r.values = lower_param_data(l, f->name, DTYPE_i8, f->values, 16);
     return r;

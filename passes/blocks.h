@@ -17,6 +17,8 @@ typedef struct BlockReader {
 } BlockReader;
 
 BlockReader blocks_reader(Lower *l, const BlockFormat *f, NodeId id);
+// The same of a parameter of bytes.
+BlockReader blocks_reader_of(Lower *l, const BlockFormat *f, uint32_t param);
 // All of these take the index of a block's first byte. Entry i of a plane, field of element or group i: i32.
 KRef blocks_entry(Kernel *k, const BlockReader *r, const BlockPlane *p, KRef block, KRef i);
 KRef blocks_field(Kernel *k, const BlockReader *r, const BlockField *f, KRef block, KRef i);
@@ -43,6 +45,7 @@ enum { BLOCK_UNIT = 32, BLOCK_MAX_WORDS = 8 };
 typedef struct PackedBlocks {
     const BlockFormat *f;
     int64_t columns, blocks, units; // units of a block
+    int64_t experts;                // that the arrays are parts for
     uint8_t lanes, low, high;
     int16_t bias;                       // q is the bits + bias
     int64_t groups, per_unit;           // scales of a block, and of a unit
@@ -52,7 +55,13 @@ typedef struct PackedBlocks {
 // Can the weight be packed? A constant, or made of parameters only.
 bool blocks_can_pack(const Lower *l, NodeId weight);
 // Packs it, at compile time or once after parameters were set. Call this before loops are opened.
-PackedBlocks blocks_pack(Lower *l, const BlockFormat *f, NodeId weight, uint8_t lanes);
+// of: NULL, or the layer whose experts the weight has, a whole number of vectors each: each array is a part
+// of the layer (PlanMoe).
+struct Experts;
+PackedBlocks blocks_pack(Lower *l, const BlockFormat *f, NodeId weight, uint8_t lanes,
+                         const struct Experts *of);
+// From here to the end of the block, all arrays begin at those of expert e, wherever the host has put it.
+void blocks_packed_point(Kernel *k, const PackedBlocks *p, KRef e);
 
 // d and m of a vector of blocks; row: number of the vector * blocks + number of the block.
 typedef struct PackedNumbers {

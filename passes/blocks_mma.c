@@ -406,7 +406,7 @@ static bool find_tile(Mma *m)
 }
 
 // Elements of weights are rounded, which plain sums exclude.
-static bool fits(Lower *l, const BlockProduct *p)
+static bool fits(Lower *l, BlockProduct *p)
 {
     const Team t = {.l = l, .p = p};
     return l->caps->has_mma && l->pass->options->accuracy >= BLOCK_DIGITS_ERROR &&

@@ -2,6 +2,7 @@
 // Quantised blocks packed for vectors of columns: constants when they are written out, parameters by kernels
 // that run once after they were set. See blocks.h. Both make the same bytes from the same table.
 #include "passes/blocks.h"
+#include "passes/experts.h"
 #include "passes/operand.h"
 #include "passes/prepare.h"
 
@@ -207,29 +208,50 @@ bool blocks_can_pack(const Lower *l, NodeId weight)
     return node_is_const(l->g, weight) || prepare_can_pack(l, weight);
 }
 
-static uint32_t pack(Lower *l, const PackedBlocks *p, NodeId weight, PackKind kind)
+static int64_t all_entries(const PackedBlocks *p, PackKind kind)
+{
+    return n_vectors(p) * p->blocks * n_entries(p, kind) * p->lanes;
+}
+
+static uint32_t pack(Lower *l, const PackedBlocks *p, NodeId weight, PackKind kind, const Experts *of)
 {
     if (!node_is_const(l->g, weight))
         return pack_lasting(l, p, weight, kind);
     const DType type = kind_type(p, kind);
-    const uint64_t entries = (uint64_t)(n_vectors(p) * p->blocks * n_entries(p, kind) * p->lanes);
+    const uint64_t entries = (uint64_t)all_entries(p, kind), bytes = entries * dtype_info[type].bytes;
     Filling *c = ARENA_NEW(l->pass->perm, Filling);
     *c = (Filling){.p = *p, .kind = kind, .data = node_attr(lower_node(l, weight), A_const_data)->u.blob};
-    return lower_param_filled(l, node_name(l->g, weight), type, fill, c, entries * dtype_info[type].bytes);
+    if (of == NULL)
+        return lower_param_filled(l, node_name(l->g, weight), type, fill, c, bytes);
+    return experts_place(l, of, type,
+                         &(GemmPack){fill, c, .stride = bytes / (uint64_t)of->n_experts, .bytes = bytes});
 }
 
-PackedBlocks blocks_pack(Lower *l, const BlockFormat *f, NodeId weight, uint8_t lanes)
+PackedBlocks blocks_pack(Lower *l, const BlockFormat *f, NodeId weight, uint8_t lanes, const Experts *of)
 {
     PackedBlocks p = layout_of(l, f, weight, lanes);
-    p.words = pack(l, &p, weight, PACK_WORDS);
-    p.d = pack(l, &p, weight, PACK_D);
+    p.experts = of != NULL ? of->n_experts : 1;
+    p.words = pack(l, &p, weight, PACK_WORDS, of);
+    p.d = pack(l, &p, weight, PACK_D, of);
     if (f->scale.low.bits)
-        p.scales = pack(l, &p, weight, PACK_SCALES);
+        p.scales = pack(l, &p, weight, PACK_SCALES, of);
     if (f->min.sign)
-        p.m = pack(l, &p, weight, PACK_M);
+        p.m = pack(l, &p, weight, PACK_M, of);
     if (f->min.low.bits)
-        p.mins = pack(l, &p, weight, PACK_MINS);
+        p.mins = pack(l, &p, weight, PACK_MINS, of);
     return p;
+}
+
+void blocks_packed_point(Kernel *k, const PackedBlocks *p, KRef e)
+{
+    const uint32_t param[] = {[PACK_WORDS] = p->words,
+                              [PACK_SCALES] = p->scales,
+                              [PACK_MINS] = p->mins,
+                              [PACK_D] = p->d,
+                              [PACK_M] = p->m};
+    for (PackKind kind = PACK_WORDS; kind <= PACK_M; kind++)
+        if (kind == PACK_WORDS || param[kind] != 0)
+            k_point(k, param[kind], e, k_mul(k, e, k_index(k, all_entries(p, kind) / p->experts)));
 }
 
 // --- reading -------------------------------------------------------------------------------------

@@ -132,7 +132,7 @@ static void emit_columns(Lower *l, const BlockProduct *p, KRef first, int64_t n,
     k_end(k);
     for (int64_t v = 0; v < n; v++) {
         KRef column = k_mul(k, k_add(k, first, k_index(k, v)), k_index(k, b->lanes));
-        if (p->index)
+        if (p->column)
             column = k_op(k, KOP_sub, column, p->column, 0);
         for (int64_t r = 0; r < p->rows; r++)
             block_product_store(l, p, p->index ? p->row : k_index(k, r), column,
@@ -158,7 +158,14 @@ static void emit_few_rows(Lower *l, const BlockProduct *p)
 
 // --- experts -------------------------------------------------------------------------------------
 
-// Every row of the result by itself: its expert's matrix is a part of the columns that are packed.
+// Are the packed weights those of a layer?
+static bool is_placed(const Lower *l, const BlockProduct *p)
+{
+    return p->of.is_layer && node_is_const(l->g, p->w);
+}
+
+// Every row of the result by itself: its expert's matrix is a part of the columns that are packed, or lies
+// where the host has put it.
 static void emit_experts(Lower *l, const BlockProduct *p)
 {
     Kernel *k = l->k;
@@ -171,13 +178,16 @@ static void emit_experts(Lower *l, const BlockProduct *p)
     one.row = k_for(k, k_index(k, 0), k_index(k, rows), 1, KFOR_PARALLEL, "r");
     const KRef v = k_for(k, k_index(k, 0), k_index(k, vectors), 1, KFOR_PARALLEL, "v");
     block_product_row(l, p, one.row, idx);
-    const KRef e = block_expert(l, p->index, idx, p->experts);
+    const KRef e = block_expert(l, p, idx);
     k_if(k, block_is_expert(k, e, p->experts));
     one.rows = 1;
-    one.column = k_mul(k, e, k_index(k, p->columns));
+    if (is_placed(l, p))
+        blocks_packed_point(k, &p->packed, e);
+    else
+        one.column = k_mul(k, e, k_index(k, p->columns));
     const KRef from = k_op(k, KOP_div, one.row, k_index(k, rows / p->rows), 0);
     one.x_base = k_mul_add(k, from, p->inner, p->x_base);
-    emit_columns(l, &one, k_mul_add(k, e, vectors, v), 1, lanes);
+    emit_columns(l, &one, is_placed(l, p) ? v : k_mul_add(k, e, vectors, v), 1, lanes);
     k_else(k);
     Point at = {.vec_axis = last, .lanes = lanes, .count = lanes};
     block_product_row(l, p, one.row, at.idx);
@@ -271,7 +281,7 @@ bool block_product_vectors(Lower *l, BlockProduct *p)
     const uint8_t lanes = gemm_lanes(l, p->columns);
     if (lanes == 1 || domain_lanes(l, &p->d, p->d.rank - 1) == 1 || (p->index && p->columns % lanes != 0))
         return false;
-    p->packed = blocks_pack(l, p->f, p->w, lanes);
+    p->packed = blocks_pack(l, p->f, p->w, lanes, is_placed(l, p) ? &p->of : NULL);
     find_rows(l, p);
     if (p->index) {
         emit_experts(l, p);

@@ -4,6 +4,7 @@
 #define PASSES_BLOCKS_PRODUCT_H
 
 #include "passes/blocks.h"
+#include "passes/experts.h"
 
 // Rows that are computed in registers, and vectors of columns beside each other.
 enum { BLOCK_MAX_ROWS = 4, BLOCK_VECTORS = 2 };
@@ -16,7 +17,8 @@ typedef struct BlockProduct {
     uint32_t x_rows; // param: rows of x as f32, `inner` apart
     KRef x_base;
     PackedBlocks packed;
-    KRef row, column; // experts: the row of the result that is computed, and what its matrix begins at
+    Experts of;       // experts: their layer, and where the host has put them
+    KRef row, column; // experts: the row of the result that is computed, and what its matrix begins at (0: 0)
     bool has_digits;              // rows are integers of three bytes, see blocks_dot.c
     uint32_t digits, steps, sums; // params of these
 } BlockProduct;
@@ -29,11 +31,17 @@ typedef struct BlockColumns {
     PackedNumbers numbers[BLOCK_VECTORS];     // of the block
 } BlockColumns;
 
-// The expert that an operand names at idx, -1 or `experts` where it names none; and whether it does.
-KRef block_expert(Lower *l, NodeId index, const KRef *idx, int64_t experts);
+// The expert of a row of the result, -1 or `experts` where it has none; and whether it has one.
+KRef block_expert(Lower *l, const BlockProduct *p, const KRef *idx);
 KRef block_is_expert(Kernel *k, KRef e, int64_t experts);
 // Coordinates of row `row` of the result, all but the column.
 void block_product_row(Lower *l, const BlockProduct *p, KRef row, KRef *idx);
+// What reads the weights byte by byte, and the index of the first byte of an expert's matrix in that.
+BlockReader block_product_reader(Lower *l, BlockProduct *p);
+KRef block_product_matrix(Lower *l, const BlockProduct *p, const BlockReader *r, KRef e);
+// Makes experts whose weights are constants parts of their layer, as they were given: p->of.weights, elements
+// of `type`.
+void block_product_place(Lower *l, BlockProduct *p, DType type);
 // Adds the products of a row of x with a row of the weights (of expert e) to acc, one by one. at: of the
 // result, the column among its coordinates.
 void block_product_plain(Lower *l, const BlockProduct *p, const BlockReader *r, Point at, KRef e, KRef acc);

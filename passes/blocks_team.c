@@ -218,7 +218,7 @@ static KRef without_infinities(const Team *t, KRef sum, Point at)
     Kernel *k = t->l->k;
     const KRef all = k_var(k, sum, "all");
     k_if(k, team_op(t, KOP_ne, sum, sum));
-    const BlockReader r = blocks_reader(t->l, t->f, t->p->w);
+    const BlockReader r = block_product_reader(t->l, t->p);
     k_set(k, all, team_number(t, 0));
     block_product_plain(t->l, t->p, &r, at, t->expert, all);
     k_end(k);
@@ -264,12 +264,13 @@ KRef team_find_operands(Team *t, KRef row)
     block_product_row(l, t->p, row, idx);
     t->w_base = k_index(k, 0);
     if (t->p->index) {
-        const KRef e = block_expert(l, t->p->index, idx, t->p->experts);
+        const KRef e = block_expert(l, t->p, idx);
         is_some = block_is_expert(k, e, t->p->experts);
         const KRef kept =
             team_op(t, KOP_max, k_index(k, 0), team_op(t, KOP_min, e, k_index(k, t->p->experts - 1)));
         t->expert = kept;
-        t->w_base = k_mul(k, kept, k_index(k, t->p->columns * t->row_words));
+        t->w_base = t->p->of.is_placed ? experts_begin(l, &t->p->of, kept)
+                                       : k_mul(k, kept, k_index(k, t->p->columns * t->row_words));
     }
     idx[last] = k_index(k, 0);
     t->x_base = operand_index(l, t->p->x, idx);
@@ -292,7 +293,7 @@ void team_load_values(const Team *t)
     Kernel *k = t->l->k;
     if (t->values == 0)
         return;
-    const BlockReader r = blocks_reader(t->l, t->f, t->p->w);
+    const BlockReader r = block_product_reader(t->l, t->p);
     k_if(k, team_op(t, KOP_lt, t->thread, k_index(k, 16)));
     k_astore(k, t->values, t->thread, k_cast(k, k_load(k, r.values, t->thread, 1, 1), DTYPE_f32));
     k_end(k);
@@ -389,12 +390,13 @@ static bool find_group(Team *t)
 void team_add_params(Team *t)
 {
     Lower *l = t->l;
-    const BlockProduct *p = t->p;
+    BlockProduct *p = t->p;
     const OpId op = (OpId)lower_node(l, p->w)->op;
     const Loc *w = lower_loc(l, p->w), words = {.buf = w->buf, .offset = w->offset / WORD, .stride = {1}};
     const int64_t n = p->experts * p->columns * t->row_words;
     const TensorType type_of_words = {DTYPE_u32, {.rank = 1, .dim = {n}}};
-    t->w = lower_param_typed(l, &type_of_words, &words, "w", PARAM_READ);
+    block_product_place(l, p, DTYPE_u32);
+    t->w = p->of.is_placed ? p->of.weights : lower_param_typed(l, &type_of_words, &words, "w", PARAM_READ);
     t->x = lower_param(l, p->x, PARAM_READ);
     t->is_early = p->index == 0 && (op == OP_const || op == OP_param);
 }

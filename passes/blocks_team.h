@@ -31,7 +31,7 @@ typedef struct Piece {
 
 typedef struct Team {
     Lower *l;
-    const BlockProduct *p;
+    BlockProduct *p;
     const BlockFormat *f;
     int64_t threads, teams, columns; // of a group; columns of a team
     int64_t period, per_block;       // blocks that begin alike are so far apart; pieces of a block

@@ -188,20 +188,32 @@ void experts_note(Lower *l, const Experts *x)
         layer_of(l, x, choice_of(l, x));
 }
 
+static void add_part(Lower *l, PlanMoe *layer, uint32_t param, uint32_t table, uint64_t stride)
+{
+    const DType type = (DType)l->k->params.data[param].dtype;
+    vec_push(l->plan->arena, &layer->parts,
+             ((PlanMoePart){.weights = l->pk->args.data[param].buf,
+                            .table = table != 0 ? l->pk->args.data[table].buf : 0,
+                            .stride = stride,
+                            .width = dtype_info[type].bytes}));
+}
+
+// The host's tables have addresses.
+static uint32_t add_addresses(Lower *l, const Experts *x, uint32_t param)
+{
+    const uint32_t table = lower_param_table(l, node_name(l->g, x->w), (uint64_t)x->n_experts);
+    l->k->params.data[param].table = table + 1;
+    return table;
+}
+
 uint32_t experts_place(Lower *l, const Experts *x, DType type, const GemmPack *pack)
 {
     const char *name = node_name(l->g, x->w);
     if (!can_be_layer(l))
         return lower_param_filled(l, name, type, pack->fill, pack->ctx, pack->bytes);
-    PlanMoe *layer = layer_of(l, x, choice_of(l, x));
+    PlanMoe *found = find_layer(l, x), *layer = found != NULL ? found : layer_of(l, x, choice_of(l, x));
     const uint32_t param = lower_param_experts(l, name, type, pack->fill, pack->ctx, pack->bytes);
-    const uint32_t table = lower_param_table(l, name, (uint64_t)x->n_experts);
-    l->k->params.data[param].table = table + 1;
-    vec_push(l->plan->arena, &layer->parts,
-             ((PlanMoePart){.weights = l->pk->args.data[param].buf,
-                            .table = l->pk->args.data[table].buf,
-                            .stride = pack->stride,
-                            .width = dtype_info[type].bytes}));
+    add_part(l, layer, param, add_addresses(l, x, param), pack->stride);
     return param;
 }
 
@@ -259,42 +271,38 @@ static BufId add_router(Lower *l, const Experts *x)
     return choice;
 }
 
-static void place_gpu(Lower *l, Experts *x, PlanMoe *layer)
+void experts_note_rows(Lower *l, Experts *x)
 {
-    const Node *w = lower_node(l, x->w);
-    const char *name = node_name(l->g, x->w);
-    const uint64_t bytes = (uint64_t)x->k * (uint64_t)x->n * dtype_info[w->dtype].bytes;
-    PlanMoePart part = {.stride = bytes, .width = dtype_info[w->dtype].bytes};
-    x->weights = lower_param_data(l, name, (DType)w->dtype, node_attr(w, A_const_data)->u.blob,
-                                  bytes * (uint64_t)x->n_experts);
-    part.weights = l->pk->args.data[x->weights].buf;
-    l->plan->buffers.data[part.weights].region = REGION_EXPERTS;
-    x->has_table = l->pass->options->moe_slots > 0;
-    if (x->has_table) {
-        x->table = lower_param_table(l, name, (uint64_t)x->n_experts);
-        part.table = l->pk->args.data[x->table].buf;
-    }
-    vec_push(l->plan->arena, &layer->parts, part);
-}
-
-void experts_note_gpu(Lower *l, Experts *x, bool is_const)
-{
-    if (!can_be_layer(l))
+    if (!can_be_layer(l) || x->rows < 1 || x->n_experts < 1 || x->rows > INT32_MAX / 2 ||
+        x->n_experts > INT32_MAX / 2)
         return;
     PlanMoe *layer = find_layer(l, x);
     if (layer == NULL)
         layer = layer_of(l, x, add_router(l, x));
     x->is_layer = true;
-    x->choice = lower_param_buffer(l, layer->choice, DTYPE_i32, PARAM_READ);
-    if (is_const)
-        place_gpu(l, x, layer);
+    if (l->caps->is_gpu)
+        x->choice = lower_param_buffer(l, layer->choice, DTYPE_i32, PARAM_READ);
 }
 
-void experts_note_rows(Lower *l, NodeId index, int64_t n_experts, const Domain *d, bool is_shared)
+void experts_place_given(Lower *l, Experts *x, DType type)
 {
-    Experts x = {.index = index, .n_experts = n_experts, .rows = 1, .d = *d, .is_shared = is_shared};
-    for (uint32_t i = 0; i + 1 < d->rank; i++)
-        x.rows *= d->extent[i];
-    if (can_be_layer(l) && x.rows > 0 && find_layer(l, &x) == NULL)
-        layer_of(l, &x, add_router(l, &x));
+    const Node *w = lower_node(l, x->w);
+    const char *name = node_name(l->g, x->w);
+    const uint64_t bytes = (uint64_t)x->k * (uint64_t)x->n * dtype_info[w->dtype].bytes;
+    x->is_placed = true;
+    x->has_table = !l->caps->is_gpu || l->pass->options->moe_slots > 0;
+    x->stride = bytes / dtype_info[type].bytes;
+    x->weights = lower_param_data(l, name, type, node_attr(w, A_const_data)->u.blob,
+                                  bytes * (uint64_t)x->n_experts);
+    l->plan->buffers.data[l->pk->args.data[x->weights].buf].region = REGION_EXPERTS;
+    if (!l->caps->is_gpu)
+        x->table = add_addresses(l, x, x->weights);
+    else if (x->has_table)
+        x->table = lower_param_table(l, name, (uint64_t)x->n_experts);
+    add_part(l, find_layer(l, x), x->weights, x->table, bytes);
+}
+
+KRef experts_begin(Lower *l, const Experts *x, KRef e)
+{
+    return x->has_table ? experts_entry(l, x->table, e) : k_mul(l->k, e, k_index(l->k, (int64_t)x->stride));
 }

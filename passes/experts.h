@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of rows with the matrix of their expert: what the lowering of grouped_matmul is made of.
+// Products of rows with the matrix of their expert: what the lowering of grouped_matmul is made of,
+// and what puts experts in a place of their own.
 #ifndef PASSES_EXPERTS_H
 #define PASSES_EXPERTS_H
 
@@ -18,8 +19,9 @@ typedef struct Experts {
     uint32_t sorted; // the rows of x, in f32, by place, `pitch` elements apart
     int64_t pitch;
     // On GPUs `choice` is made by a launch before; without a layer there is none.
-    bool is_layer, has_table;
-    uint32_t weights, table; // of constants; with a table of where experts are, see PlanMoePart
+    bool is_layer, is_placed, has_table;
+    uint32_t weights, table; // where is_placed; with a table of where experts are, see PlanMoePart
+    uint64_t stride;         // elements of `weights` from expert to expert
 } Experts;
 
 // The coordinates of a row of the result on its axes but the last.
@@ -34,10 +36,12 @@ void experts_note(Lower *l, const Experts *x);
 // elsewhere (PlanMoe): the parameter of the packed weights.
 uint32_t experts_place(Lower *l, const Experts *x, DType type, const GemmPack *pack);
 // The same of a product that finds each row's expert by itself: a kernel before it keeps what the index has.
-// d: axes of the result; is_shared as above.
-void experts_note_rows(Lower *l, NodeId index, int64_t n_experts, const Domain *d, bool is_shared);
-// GPUs: makes the product one of a layer unless it is in the body of a loop. is_const: the weights are, and
-// are placed as well.
-void experts_note_gpu(Lower *l, Experts *x, bool is_const);
+// GPUs read that (x->choice), since the host places what it names.
+void experts_note_rows(Lower *l, Experts *x);
+// Constant weights as they were given, k * n elements for each expert, as experts_place: x->weights, whose
+// elements the kernel takes for `type`. Only behind experts_note_rows, of a layer (x->is_layer).
+void experts_place_given(Lower *l, Experts *x, DType type);
+// On GPUs: index of the first element of an expert's matrix in x->weights.
+KRef experts_begin(Lower *l, const Experts *x, KRef e);
 
 #endif

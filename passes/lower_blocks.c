@@ -53,9 +53,13 @@ void block_product_plain(Lower *l, const BlockProduct *p, const BlockReader *r, 
     const KRef column = at.idx[p->d.rank - 1];
     Kernel *k = l->k;
     const int type = k_inst(k, acc)->dtype;
-    const KRef b = k_for(k, k_index(k, 0), k_index(k, p->inner / f->elements), 1, KFOR_SERIAL, "b");
+    const int64_t blocks = p->inner / f->elements;
+    const KRef matrix = p->of.is_placed ? block_product_matrix(l, p, r, e) : 0;
+    const KRef b = k_for(k, k_index(k, 0), k_index(k, blocks), 1, KFOR_SERIAL, "b");
     const KRef idx[4] = {e, column, b, k_index(k, 0)};
-    const KRef block = operand_index(l, p->w, p->index ? idx : idx + 1);
+    const KRef block =
+        matrix != 0 ? k_mul_add(k, k_mul_add(k, column, blocks, b), f->bytes, matrix)
+                    : operand_index(l, p->w, p->index ? idx : idx + 1);
     const KRef g = k_for(k, k_index(k, 0), k_index(k, f->elements / f->group), 1, KFOR_SERIAL, "g");
     const BlockGroup group = blocks_group(k, r, block, g);
     const KRef i = k_for(k, k_index(k, 0), k_index(k, f->group), 1, KFOR_SERIAL, "i");
@@ -81,22 +85,78 @@ static KRef sum_point(Lower *l, const Domain *d, Point at, void *ctx)
         block_product_plain(l, p, &s->r, at, 0, acc);
         return k_cast(k, k_get(k, acc), dtype);
     }
-    const KRef e = block_expert(l, p->index, at.idx, p->experts);
+    const KRef e = block_expert(l, p, at.idx);
     k_if(k, block_is_expert(k, e, p->experts));
     block_product_plain(l, p, &s->r, at, e, acc);
     k_end(k);
     return k_cast(k, k_get(k, acc), dtype);
 }
 
-KRef block_expert(Lower *l, NodeId index, const KRef *idx, int64_t experts)
+KRef block_expert(Lower *l, const BlockProduct *p, const KRef *idx)
 {
-    return operand_clamped(l, index, operand_index(l, index, idx), -1, experts);
+    KRef row = k_index(l->k, 0);
+    if (!p->of.is_layer || !l->caps->is_gpu)
+        return operand_clamped(l, p->index, operand_index(l, p->index, idx), -1, p->experts);
+    for (uint32_t i = 0; i + 1 < p->d.rank; i++)
+        row = k_mul_add(l->k, row, p->d.extent[i], idx[i]);
+    return experts_entry(l, p->of.choice, row);
 }
 
 KRef block_is_expert(Kernel *k, KRef e, int64_t experts)
 {
     return k_op(k, KOP_and, k_op(k, KOP_le, k_index(k, 0), e, 0), k_op(k, KOP_lt, e, k_index(k, experts), 0),
                 0);
+}
+
+void block_product_place(Lower *l, BlockProduct *p, DType type)
+{
+    if (p->of.is_layer && node_is_const(l->g, p->w))
+        experts_place_given(l, &p->of, type);
+}
+
+// Placed weights may be words for what else the kernel does.
+static uint32_t placed_bytes(Lower *l, const Experts *x)
+{
+    const BufId b = l->pk->args.data[x->weights].buf;
+    for (uint32_t i = 0; i < l->pk->args.len; i++)
+        if (l->pk->args.data[i].buf == b && l->k->params.data[i].dtype == DTYPE_u8)
+            return i;
+    return lower_param_buffer(l, b, DTYPE_u8, PARAM_READ);
+}
+
+BlockReader block_product_reader(Lower *l, BlockProduct *p)
+{
+    if (!p->of.is_placed)
+        return blocks_reader(l, p->f, p->w);
+    return blocks_reader_of(l, p->f, placed_bytes(l, &p->of));
+}
+
+KRef block_product_matrix(Lower *l, const BlockProduct *p, const BlockReader *r, KRef e)
+{
+    Kernel *k = l->k;
+    const uint32_t width = dtype_info[k->params.data[p->of.weights].dtype].bytes;
+    if (l->caps->is_gpu)
+        return k_mul(k, experts_begin(l, &p->of, e), k_index(k, width));
+    k_point(k, r->param, e, k_mul(k, e, k_index(k, (int64_t)p->of.stride)));
+    return k_index(k, 0);
+}
+
+// The layer of experts that the rows of an index make.
+static void note_experts(Lower *l, BlockProduct *p)
+{
+    const Shape *x = lower_node(l, p->x)->shape;
+    p->of = (Experts){.x = p->x,
+                      .w = p->w,
+                      .index = p->index,
+                      .n_experts = p->experts,
+                      .rows = 1,
+                      .n = p->columns,
+                      .k = p->inner / p->f->elements * p->f->bytes,
+                      .is_shared = x->rank == lower_node(l, p->index)->shape->rank,
+                      .d = p->d};
+    for (uint32_t i = 0; i + 1 < p->d.rank; i++)
+        p->of.rows *= p->d.extent[i];
+    experts_note_rows(l, &p->of);
 }
 
 static void lower_product(Lower *l, AttrId format, NodeId index)
@@ -118,11 +178,12 @@ static void lower_product(Lower *l, AttrId format, NodeId index)
     domain_add_operands(l, &p.d, l->root);
     l->pk->macs = (uint64_t)shape_numel(n->shape) * (uint64_t)p.inner;
     if (index != 0)
-        experts_note_rows(l, index, p.experts, &p.d, x->rank == lower_node(l, index)->shape->rank);
+        note_experts(l, &p);
     if (block_product_vectors(l, &p) || block_mma_product(l, &p) || block_tile_product(l, &p) ||
         block_team_product(l, &p))
         return;
-    PlainSum sum = {.p = &p, .r = blocks_reader(l, f, p.w)};
+    block_product_place(l, &p, DTYPE_u8);
+    PlainSum sum = {.p = &p, .r = block_product_reader(l, &p)};
     lower_map(l, sum_point, &sum, MAP_SCALAR);
 }
 

@@ -69,10 +69,10 @@ static KRef plain_expert(Lower *l, const Experts *x, const KRef *idx)
     return experts_entry(l, x->choice, row);
 }
 
-// Where the weights of an expert begin. Those of a layer are dense.
+// Where the weights of an expert begin.
 static KRef plain_weights(Lower *l, const Experts *x, KRef e)
 {
-    return x->has_table ? experts_entry(l, x->table, e) : k_mul_add(l->k, e, x->w_expert, k_index(l->k, 0));
+    return x->is_placed ? experts_begin(l, x, e) : k_mul_add(l->k, e, x->w_expert, k_index(l->k, 0));
 }
 
 static KRef plain_point(Lower *l, const Domain *d, Point at, void *ctx)
@@ -90,8 +90,8 @@ static KRef plain_point(Lower *l, const Domain *d, Point at, void *ctx)
     const KRef c = k_for(k, k_index(k, 0), k_index(k, x->k), 1, KFOR_SERIAL, "c");
     const KRef av = operand_scalar(l, x->x, k_mul_add(k, c, x_step(l, x), a), type);
     const KRef b_at = k_mul_add(k, c, x->w_k, b);
-    const KRef bv = x->weights != 0 ? k_cast(k, k_load(k, x->weights, b_at, 1, 1), type)
-                                    : operand_scalar(l, x->w, b_at, type);
+    const KRef bv = x->is_placed ? k_cast(k, k_load(k, x->weights, b_at, 1, 1), type)
+                                 : operand_scalar(l, x->w, b_at, type);
     k_set(k, sum, k_op(k, KOP_fma, av, bv, k_get(k, sum)));
     k_end(k);
     if (x->bias) {
@@ -383,9 +383,11 @@ void lower_grouped_matmul(Lower *l)
         return;
     }
     if (l->caps->is_gpu && can_be_layer(l, &x)) {
-        experts_note_gpu(l, &x, is_packable(l, &x));
-        if (x.weights != 0) // as they were given
-            x.w_expert = x.k * x.n, x.w_k = is_turned(l) ? 1 : x.n, x.w_col = is_turned(l) ? x.k : 1;
+        experts_note_rows(l, &x);
+        if (x.is_layer && is_packable(l, &x)) {
+            experts_place_given(l, &x, (DType)lower_node(l, x.w)->dtype);
+            x.w_k = is_turned(l) ? 1 : x.n, x.w_col = is_turned(l) ? x.k : 1;
+        }
     }
     lower_map(l, plain_point, &x, MAP_SCALAR);
 }

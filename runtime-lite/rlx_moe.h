@@ -14,8 +14,10 @@
 // A device (--target cuda ...) has the weights and the slots in its own memory. It reads resident experts
 // there, and with --moe-resident N the host copies the others to it, from the source, in the middle of each
 // run. Without, all are there: masks and sources count, and are not read.
-// Weights in blocks (block_grouped_matmul, affine_grouped_matmul) stay in the weights in either case: their
-// layers have masks, captures and statistics, in which experts are resident as the mask says, but no slots.
+// An expert has as many parts as its products read arrays: weights in blocks and in quantised groups
+// (block_grouped_matmul, affine_grouped_matmul) are one on a device, and on the CPU may be several (bits,
+// scales, minimums ...). A slot holds all parts of one expert of any layer. Layers whose weights are no
+// constants have masks, captures and statistics, in which experts are resident as the mask says; no slots.
 // Masks, sources, slots and captures change no result by a single bit, only statistics and where weights are
 // read. Calls check everything; runs check nothing. All of this is kept in the state block: rlx_clone copies
 // it, so that a clone reads the same source and pool (give it a pool of its own before loading into it), and
@@ -29,7 +31,7 @@
 extern "C" {
 #endif
 
-// The weights that one product reads.
+// An array of weights that one product reads.
 typedef struct rlx_moe_part {
     size_t offset, stride; // bytes: of expert 0 from the begin of the source; from expert to expert
     size_t table;          // in the state block: by expert the address of another copy (uint64_t), or 0
@@ -319,8 +321,8 @@ static inline void rlx_moe_empty_slot(const rlx_ctx *ctx, uint32_t slot)
 }
 
 // Copies an expert's weights from the source into a slot of the pool, which another one loses. RLX_ERR_SLOT:
-// no such slot, or a layer whose weights stay where they are (those in blocks); RLX_ERR_RANGE: no such layer
-// or expert; RLX_ERR_WEIGHTS: no source or no pool.
+// no such slot, or a layer whose weights are no constants; RLX_ERR_RANGE: no such layer or expert;
+// RLX_ERR_WEIGHTS: no source or no pool.
 static inline rlx_status rlx_moe_load(rlx_ctx *ctx, uint32_t layer, uint32_t expert, uint32_t slot)
 {
     rlx_status status = rlx_moe_find(ctx, layer);

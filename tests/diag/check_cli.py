@@ -273,7 +273,7 @@ MESSAGES = [
         ["compile", model, "--moe-resident", "2"],
         2,
         "rlxc: error[E0003]: --moe-resident 2: "
-        "expected a model with experts whose weights are constant floats\n",
+        "expected a model with experts whose weights are constants\n",
     ),
 ]
 for args, code, text in MESSAGES:

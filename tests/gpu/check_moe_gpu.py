@@ -44,6 +44,9 @@ def build(folder, target, options, compiler, flags, program="moe_test"):
     has_rows = program == "moe_rows_test"
     with open(f"{folder}/moe.json", "w", encoding="ascii") as f:
         json.dump(moe_rows_model.model() if has_rows else moe_model.model(*SIZES), f)
+    if has_rows:
+        with open(f"{folder}/rows.h", "w", encoding="ascii") as f:
+            f.write(moe_rows_model.expected())
     sets = [] if has_rows else ["--output-set", "first=y"]
     run([RLXC, "compile", "moe.json", "-o", ".", "--name", "moe", *sets, "--target", target, *options],
         folder)
@@ -73,10 +76,14 @@ with tempfile.TemporaryDirectory() as top:
     for each in CASES[TARGET]:
         with tempfile.TemporaryDirectory() as own_folder:
             check(own_folder, *each, shim[0] if shim else "")
-    with tempfile.TemporaryDirectory() as own_folder:
-        check(own_folder, [], C, shim[0] if shim else "", "moe_rows_test")
+    for each in ([], C), (SLOTS, CPP), ([*OPEN, *SLOTS], C):
+        with tempfile.TemporaryDirectory() as own_folder:
+            check(own_folder, *each, shim[0] if shim else "", "moe_rows_test")
     if TARGET == "cuda":  # no device: the experts of the other side
         for each in [], SLOTS:
             with tempfile.TemporaryDirectory() as own_folder:
                 build(own_folder, "cuda,c", ["--gpu", "text", *each], C, [])
+                run(["./p"], own_folder)
+            with tempfile.TemporaryDirectory() as own_folder:
+                build(own_folder, "cuda,c", ["--gpu", "text", *each], C, [], "moe_rows_test")
                 run(["./p"], own_folder)

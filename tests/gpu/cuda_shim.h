@@ -9,6 +9,8 @@
 #include <cstring>
 #include <utility>
 
+using std::abs; // C has one of integers only
+
 #define __device__
 #define __global__
 #define __forceinline__ inline

@@ -18,7 +18,7 @@ RLXC, HERE = os.path.abspath(sys.argv[1]), os.path.dirname(os.path.abspath(__fil
 SMALL, LARGE = (8, 12), (64, 256)  # width, hidden width; large: products that threads share
 C, CPP = ["cc"], ["c++", "-x", "c++"]
 ADDRESS, THREAD = "address,undefined", "thread"
-OPEN, BUCKETS = ["--dynamic"], ["--bucket", "rows=1,4,6"]
+OPEN, BUCKETS, BUCKETS4 = ["--dynamic"], ["--bucket", "rows=1,4,6"], ["--bucket", "rows=1,4"]
 TIME_LIMIT = 240
 SLOTS = ["--moe-resident", "3"]
 CASES = (
@@ -32,6 +32,14 @@ CASES = (
     ("native", "3", LARGE, ["--threads", "2"], C, ADDRESS),
     ("native", "3", LARGE, ["--threads", "2", *OPEN, *SLOTS], C, THREAD),
     ("native", "3", LARGE, ["--threads", "2", *BUCKETS, *SLOTS], C, THREAD),
+)
+
+ROW_CASES = (
+    ("generic", "0", SLOTS, C, ADDRESS),
+    ("native", "0", [], CPP, ADDRESS),
+    ("native", "3", ["--threads", "2", *OPEN, *SLOTS], C, ADDRESS),
+    ("native", "3", [*BUCKETS4, *SLOTS], C, ADDRESS),
+    ("generic", "0", BUCKETS4, C, ADDRESS),
 )
 
 
@@ -61,20 +69,24 @@ def check(case, folder):
     run(["./p"], folder)
 
 
-def check_rows(cpu, options, folder):
+def check_rows(case, folder):
     """Experts in blocks and groups, in layers of different numbers."""
+    cpu, level, options, compiler, sanitizers = case
     with open(f"{folder}/moe.json", "w", encoding="ascii") as f:
         json.dump(moe_rows_model.model(), f)
-    run([RLXC, "compile", "moe.json", "-o", ".", "--name", "moe", "--cpu", cpu, *options], folder)
-    sanitize = ["-g", "-O1", "-fsanitize=" + ADDRESS, "-fno-sanitize-recover=all"]
+    with open(f"{folder}/rows.h", "w", encoding="ascii") as f:
+        f.write(moe_rows_model.expected())
+    given = ["--cpu", cpu, "-O", level, *options]
+    run([RLXC, "compile", "moe.json", "-o", ".", "--name", "moe", *given], folder)
+    sanitize = ["-g", "-O1", "-fsanitize=" + sanitizers, "-fno-sanitize-recover=all"]
     flags = flags_of(f"{folder}/moe.c")
-    run([*C, *flags, *sanitize, "-I.", f"{HERE}/moe_rows_test.c", "moe.c", "-o", "p", "-lm"], folder)
+    run([*compiler, *flags, *sanitize, "-I.", f"{HERE}/moe_rows_test.c", "moe.c", "-o", "p", "-lm"], folder)
     run(["./p"], folder)
 
 
 for each in CASES:
     with tempfile.TemporaryDirectory() as top:
         check(each, top)
-for each in ("generic", []), ("native", ["-O", "0"]), ("native", ["--threads", "2"]):
+for each in ROW_CASES:
     with tempfile.TemporaryDirectory() as top:
-        check_rows(*each, top)
+        check_rows(each, top)
