@@ -390,14 +390,21 @@ static inline rlx_status rlx_init(rlx_ctx *ctx, const rlx_model *model, void *ar
                        weight_bytes);
 }
 
-// Ends a context: gives back what it has on a device. Its blocks stay the caller's.
+// Ends a context: gives back what it has on a device, behind what was committed, whose outputs handles of the
+// program take. Its blocks, and the memory of these handles, stay the caller's.
 static inline rlx_status rlx_close(rlx_ctx *ctx)
 {
+    const rlx_device *d;
     if (ctx == NULL || ctx->model == NULL)
         return RLX_ERR_NULL;
-    if (ctx->model->device != NULL)
-        ctx->model->device->close(ctx);
+    d = ctx->model->device;
+    if (d != NULL && ctx->is_under_way != 0 && ctx->links != NULL &&
+        d->wait(ctx, RLX_WAIT_OUTPUTS, NULL) == RLX_OK)
+        (void)ctx->links->take(ctx);
+    if (d != NULL)
+        d->close(ctx);
     ctx->model = NULL;
+    rlx_forget_runs(ctx);
     return RLX_OK;
 }
 
@@ -425,7 +432,7 @@ static inline int rlx_find_at(const rlx_tensor *list, uint32_t n, const char *na
 // output is valid until the next run.
 static inline void *rlx_input(const rlx_ctx *ctx, uint32_t slot)
 {
-    if (ctx == NULL || slot >= ctx->model->n_inputs)
+    if (ctx == NULL || ctx->model == NULL || slot >= ctx->model->n_inputs)
         return NULL;
     if ((ctx->inputs & ((uint32_t)RLX_INPUTS_HELD | (uint32_t)RLX_INPUTS_CONSUMED)) !=
         (uint32_t)RLX_INPUTS_HELD)
@@ -436,7 +443,9 @@ static inline void *rlx_input(const rlx_ctx *ctx, uint32_t slot)
 
 static inline const void *rlx_output(const rlx_ctx *ctx, uint32_t slot)
 {
-    return ctx != NULL && slot < ctx->model->n_outputs ? ctx->arena + ctx->model->outputs[slot].offset : NULL;
+    return ctx != NULL && ctx->model != NULL && slot < ctx->model->n_outputs
+               ? ctx->arena + ctx->model->outputs[slot].offset
+               : NULL;
 }
 
 // An output, also one that a handle holds: its slot is behind those of the others. NULL: there is none.

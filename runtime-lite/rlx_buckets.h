@@ -55,12 +55,14 @@ static inline rlx_status rlx_check_padded(const rlx_ctx *ctx, const int64_t *siz
                                           const void *const *inputs, void *const *outputs)
 {
     uint32_t i;
+    rlx_status status = RLX_OK;
     if (ctx == NULL || ctx->model == NULL || (sizes == NULL && n != 0) ||
         (inputs == NULL && ctx->model->n_inputs != 0) || (outputs == NULL && ctx->model->n_outputs != 0))
         return rlx_fail_null(ctx);
-    for (i = 0; i < ctx->model->n_inputs; i++)
-        if (inputs[i] == NULL)
-            return rlx_fail(ctx, RLX_ERR_NULL, RLX_ABOUT_INPUT, ctx->model->inputs[i].name, 0, 0);
+    for (i = 0; i < ctx->model->n_inputs && status == RLX_OK; i++)
+        status = rlx_check_given(ctx, i, inputs[i]);
+    if (status != RLX_OK)
+        return status;
     if (n > RLX_PADDED_SYMBOLS)
         return rlx_fail(ctx, RLX_ERR_SYMBOL, RLX_ABOUT_SYMBOL, NULL, (int64_t)RLX_PADDED_SYMBOLS,
                         (int64_t)n - 1);

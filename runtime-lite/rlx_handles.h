@@ -66,7 +66,7 @@ static inline rlx_status rlx_bind_handle(rlx_ctx *ctx, const char *name, const v
 {
     unsigned char *flag = NULL;
     const rlx_tensor *t = rlx_find_handle(ctx, name, &flag);
-    if (ctx == NULL || name == NULL || data == NULL)
+    if (ctx == NULL || ctx->model == NULL || name == NULL || data == NULL)
         return rlx_fail_null(ctx);
     if (rlx_own_handle(ctx, name) != NULL)
         return rlx_bind_own(ctx, rlx_own_handle(ctx, name), data, bytes);
@@ -74,7 +74,7 @@ static inline rlx_status rlx_bind_handle(rlx_ctx *ctx, const char *name, const v
         return rlx_fail(ctx, RLX_ERR_HANDLE, RLX_ABOUT_HANDLE, name, 0, 0);
     if (t->bytes != bytes)
         return rlx_fail_size(ctx, RLX_ABOUT_HANDLE, name, t->bytes, bytes);
-    memcpy(ctx->state + t->offset, data, bytes);
+    memmove(ctx->state + t->offset, data, bytes); // data may be what rlx_handle_data gave
     if (flag != NULL)
         *flag = 1;
     return rlx_put_state(ctx, t->offset, bytes);
@@ -84,7 +84,7 @@ static inline rlx_status rlx_bind_handle(rlx_ctx *ctx, const char *name, const v
 static inline rlx_status rlx_read_handle(const rlx_ctx *ctx, const char *name, void *data, size_t bytes)
 {
     const rlx_tensor *t = rlx_find_handle(ctx, name, NULL);
-    if (ctx == NULL || name == NULL || data == NULL)
+    if (ctx == NULL || ctx->model == NULL || name == NULL || data == NULL)
         return rlx_fail_null(ctx);
     if (rlx_own_handle(ctx, name) != NULL)
         return rlx_read_own(ctx, rlx_own_handle(ctx, name), data, bytes);
@@ -104,7 +104,7 @@ static inline rlx_status rlx_clear_handle(rlx_ctx *ctx, const char *name)
     unsigned char *flag = NULL;
     const rlx_tensor *t = rlx_find_handle(ctx, name, &flag);
     rlx_handle *const own = rlx_own_handle(ctx, name);
-    if (ctx == NULL || name == NULL)
+    if (ctx == NULL || ctx->model == NULL || name == NULL)
         return rlx_fail_null(ctx);
     if (own != NULL) {
         rlx_settle(ctx);

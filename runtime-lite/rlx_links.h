@@ -128,11 +128,23 @@ static inline size_t rlx_handle_room(const rlx_ctx *ctx, const char *like)
     return t == NULL ? 0 : t->bytes;
 }
 
+// Is h, or any of the bytes, that of a handle that there is already?
+static inline int rlx_is_taken(const rlx_ctx *ctx, const rlx_handle *h, const void *memory, size_t bytes)
+{
+    const rlx_handle *other = ctx->handles;
+    uint32_t i;
+    for (i = 0; i < ctx->n_handles; i++, other = other->next)
+        if (other == h || rlx_overlap(other->data, other->room, memory, bytes))
+            return 1;
+    return 0;
+}
+
 // Makes a handle without a value, of the type and rank of the input or output `like` (an input, where both
 // have the name). h, name and memory are the caller's, and stay where they are until rlx_drop_handle,
 // rlx_close or another rlx_init; no other handle may use them. RLX_ERR_NAME: there is no such input or
 // output, or a handle of that name already. RLX_ERR_SIZE: bytes is less than rlx_handle_room.
-// RLX_ERR_OVERLAP: the memory overlaps blocks of the context. Clones do not have it.
+// RLX_ERR_OVERLAP: h is a handle already, or the memory overlaps that of another one or a block of the
+// context. Clones do not have it.
 static inline rlx_status rlx_make_handle(rlx_ctx *ctx, rlx_handle *h, const char *name, const char *like,
                                          void *memory, size_t bytes)
 {
@@ -150,7 +162,7 @@ static inline rlx_status rlx_make_handle(rlx_ctx *ctx, rlx_handle *h, const char
         return rlx_fail(ctx, RLX_ERR_NAME, RLX_ABOUT_HANDLE, name, 1, 2);
     if (bytes < t->bytes)
         return rlx_fail_size(ctx, RLX_ABOUT_HANDLE, name, t->bytes, bytes);
-    if (rlx_uses(ctx, memory, bytes))
+    if (rlx_uses(ctx, memory, bytes) || rlx_is_taken(ctx, h, memory, bytes))
         return rlx_fail(ctx, RLX_ERR_OVERLAP, RLX_ABOUT_HANDLE, name, 0, 0);
     memset(h, 0, sizeof *h);
     h->name = name;
@@ -290,8 +302,8 @@ static inline rlx_status rlx_bind_own(const rlx_ctx *ctx, rlx_handle *h, const v
     if (rlx_own_bytes(h, shape) != bytes)
         return rlx_fail_size(ctx, RLX_ABOUT_HANDLE, h->name, rlx_own_bytes(h, shape), bytes);
     memcpy(h->shape, shape, sizeof shape);
-    if (bytes != 0)
-        memcpy(h->data, data, bytes);
+    if (bytes != 0) // from its own memory, it may be
+        memmove(h->data, data, bytes);
     h->has_value = 1;
     return RLX_OK;
 }
@@ -304,7 +316,7 @@ static inline rlx_status rlx_read_own(const rlx_ctx *ctx, const rlx_handle *h, v
     if (rlx_own_bytes(h, h->shape) != bytes)
         return rlx_fail_size(ctx, RLX_ABOUT_HANDLE, h->name, rlx_own_bytes(h, h->shape), bytes);
     if (bytes != 0)
-        memcpy(data, h->data, bytes);
+        memmove(data, h->data, bytes);
     return RLX_OK;
 }
 

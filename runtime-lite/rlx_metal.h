@@ -564,7 +564,7 @@ static inline rlx_status rlx_metal_wait_for(rlx_ctx *ctx, rlx_awaited what, int 
 // What the last run took on the device, by its own clock, without what the host does before and after.
 static inline double rlx_metal_seconds(const rlx_ctx *ctx)
 {
-    return rlx_metal_of(ctx)->seconds;
+    return ctx != NULL && ctx->model != NULL && ctx->model->device != NULL ? rlx_metal_of(ctx)->seconds : 0;
 }
 
 #ifdef __cplusplus

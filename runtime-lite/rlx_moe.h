@@ -25,7 +25,7 @@
 #ifndef RLX_MOE_H
 #define RLX_MOE_H
 
-#include "rlx.h"
+#include "rlx_run.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -191,13 +191,15 @@ static inline const unsigned char *rlx_moe_expert(const rlx_ctx *ctx, const rlx_
     return rlx_moe_source(ctx) + p->offset + (size_t)expert * p->stride;
 }
 
-// RLX_ERR_NULL: no context, or a model without experts; RLX_ERR_RANGE: no such layer.
+// RLX_ERR_NULL: no context, or a model without experts; RLX_ERR_RANGE: no such layer. Runs that were
+// committed have ended when it returns: they count, with the masks of their commit.
 static inline rlx_status rlx_moe_find(const rlx_ctx *ctx, uint32_t layer)
 {
     if (ctx == NULL || ctx->model == NULL)
         return RLX_ERR_NULL;
     if (ctx->model->moe == NULL)
         return rlx_fail(ctx, RLX_ERR_NULL, RLX_ABOUT_CALL, NULL, 0, 1);
+    rlx_settle(ctx);
     return layer < ctx->model->moe->n_layers
                ? RLX_OK
                : rlx_fail(ctx, RLX_ERR_RANGE, RLX_ABOUT_LAYER, NULL, (int64_t)ctx->model->moe->n_layers - 1,

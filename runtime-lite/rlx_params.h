@@ -70,7 +70,7 @@ static inline rlx_status rlx_set_param_scaled(rlx_ctx *ctx, const char *name, co
     int slot = -1, a;
     const rlx_status status = rlx_find_param(ctx, name, values, &slot);
     if (status != RLX_OK || scales == NULL)
-        return status != RLX_OK ? status : RLX_ERR_NULL;
+        return status != RLX_OK ? status : rlx_fail_null(ctx);
     t = &ctx->model->params[slot];
     if (!rlx_is_float(t->dtype))
         return rlx_fail(ctx, RLX_ERR_DTYPE, RLX_ABOUT_PARAM, name, (int64_t)t->dtype, (int64_t)RLX_I8);

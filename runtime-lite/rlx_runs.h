@@ -149,6 +149,13 @@ static inline rlx_status rlx_read_output_row(const rlx_ctx *ctx, uint32_t slot, 
     return rlx_read_part(ctx, slot, (size_t)row, data, bytes);
 }
 
+// Are n bytes at p, or some of them, in a block of the context?
+static inline int rlx_uses(const rlx_ctx *ctx, const void *p, size_t n)
+{
+    return rlx_overlap(ctx->arena, ctx->model->arena_bytes, p, n) ||
+           rlx_overlap(ctx->state, ctx->model->state_bytes, p, n);
+}
+
 // --- snapshots: the outputs of a run, kept while the next ones go on ---
 
 static inline size_t rlx_round_up(size_t bytes)
@@ -175,7 +182,8 @@ static inline size_t rlx_snapshot_bytes(const rlx_model *m)
     return m == NULL ? 0 : rlx_snapshot_offset(m, m->n_outputs);
 }
 
-// Copies all outputs of the last run. memory: RLX_ALIGNMENT-aligned.
+// Copies all outputs of the last run. memory: RLX_ALIGNMENT-aligned, and no block of the context
+// (RLX_ERR_OVERLAP).
 static inline rlx_status rlx_take_snapshot(const rlx_ctx *ctx, void *memory, size_t bytes)
 {
     uint32_t i;
@@ -185,6 +193,8 @@ static inline rlx_status rlx_take_snapshot(const rlx_ctx *ctx, void *memory, siz
         return rlx_fail_size(ctx, RLX_ABOUT_CALL, NULL, rlx_snapshot_bytes(ctx->model), bytes);
     if ((uintptr_t)memory % RLX_ALIGNMENT != 0)
         return rlx_fail(ctx, RLX_ERR_ALIGNMENT, RLX_ABOUT_CALL, NULL, 0, 0);
+    if (rlx_uses(ctx, memory, rlx_snapshot_bytes(ctx->model)))
+        return rlx_fail(ctx, RLX_ERR_OVERLAP, RLX_ABOUT_CALL, NULL, 0, 0);
     if (rlx_check_run(ctx, 0) != RLX_OK)
         return RLX_ERR_EARLY;
     for (i = 0; i < ctx->model->n_outputs; i++) {
@@ -267,6 +277,8 @@ static inline rlx_status rlx_check_pipelined(const rlx_ctx *ctx, const void *con
         return rlx_fail_size(ctx, RLX_ABOUT_CALL, NULL, one * n, bytes);
     if ((uintptr_t)snapshots % RLX_ALIGNMENT != 0)
         return rlx_fail(ctx, RLX_ERR_ALIGNMENT, RLX_ABOUT_CALL, NULL, 0, 0);
+    if (rlx_uses(ctx, snapshots, one * n))
+        return rlx_fail(ctx, RLX_ERR_OVERLAP, RLX_ABOUT_CALL, NULL, 0, 0);
     return RLX_OK;
 }
 
@@ -416,13 +428,6 @@ static inline int rlx_is_done(rlx_ctx *ctx)
 }
 
 // --- copies of contexts ---
-
-// Are n bytes at p, or some of them, in a block of the context?
-static inline int rlx_uses(const rlx_ctx *ctx, const void *p, size_t n)
-{
-    return rlx_overlap(ctx->arena, ctx->model->arena_bytes, p, n) ||
-           rlx_overlap(ctx->state, ctx->model->state_bytes, p, n);
-}
 
 // A context of its own on other blocks, with the parameters, states and handles that `from` has now. The
 // weights are shared; a pool of threads, or a parallel_for, is not, nor what rlx_set_error has set.

@@ -214,6 +214,17 @@ static void test_stats(rlx_ctx *ctx)
     CHECK(rlx_moe_reset_stats(ctx) == RLX_OK);
 }
 
+// Calls between a commit and rlx_sync find what the run has left.
+static void test_committed(rlx_ctx *ctx)
+{
+    CHECK(rlx_moe_reset_stats(ctx) == RLX_OK && rlx_moe_capture(ctx, 1) == RLX_OK);
+    fill_input(ctx, 1);
+    CHECK(rlx_commit(ctx) == RLX_OK && stats_of(ctx, 0).runs == 1 && rlx_moe_choices(ctx, 1, NULL) != NULL);
+    fill_input(ctx, 1);
+    CHECK(rlx_commit(ctx) == RLX_OK && rlx_moe_reset_stats(ctx) == RLX_OK && rlx_sync(ctx) == RLX_OK);
+    CHECK(stats_of(ctx, 0).runs == 0);
+}
+
 static void test_masks(rlx_ctx *ctx, const float *want)
 {
     static const unsigned char some[1] = {0x15}, none[1] = {0}, every[1] = {0xff};
@@ -459,6 +470,7 @@ int main(void)
 #endif
     test_capture(&ctx);
     test_stats(&ctx);
+    test_committed(&ctx);
     fill_input(&ctx, 1);
     CHECK(rlx_run(&ctx) == RLX_OK);
     memcpy(want, rlx_output(&ctx, MOE_OUTPUT_z), sizeof want);
