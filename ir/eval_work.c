@@ -144,6 +144,14 @@ static uint64_t work_body(const Graph *body)
     return sum;
 }
 
+// Of the branch that takes longer.
+static uint64_t work_if(const Node *n)
+{
+    const uint64_t a = work_body(node_attr(n, A_if_then)->u.graph);
+    const uint64_t b = work_body(node_attr(n, A_if_else)->u.graph);
+    return a > b ? a : b;
+}
+
 static uint64_t work_loop(const Graph *g, const Node *n, int64_t trips)
 {
     const AttrVal *max = node_attr(n, A_loop_max_trips);
@@ -165,6 +173,8 @@ uint64_t eval_work(const Graph *g, NodeId id, int64_t trips)
     uint64_t steps = 0;
     if (n->op == OP_loop)
         return add(times(ELEMENT, add(in, out)), work_loop(g, n, trips));
+    if (n->op == OP_if)
+        return add(times(ELEMENT, add(in, out)), work_if(n));
     if (steps_of[n->op])
         steps = steps_of[n->op](g, n);
     else if (op_info[n->op].kind != OPKIND_EW)

@@ -36,6 +36,15 @@ static bool is_linear(OpId op)
            op == OP_pad;
 }
 
+bool onnx_spend_work(OnnxModel *m, uint64_t work)
+{
+    const uint64_t steps = work / FOLD_STEP;
+    if (steps > FOLD_MAX_WORK - m->fold_work)
+        return false;
+    m->fold_work += steps;
+    return true;
+}
+
 bool onnx_spend_fold(OnnxModel *m, const Graph *g, NodeId id, int64_t trips)
 {
     const Node *n = graph_node(g, id);

@@ -387,6 +387,8 @@ bool onnx_declared_shape(OnnxModel *m, Graph *g, const Onnx__ValueInfoProto *v, 
 // Counts the work of evaluating a node whose operands have known sizes; trips: of a loop, at most. False: too
 // much.
 bool onnx_spend_fold(OnnxModel *m, const Graph *g, NodeId id, int64_t trips);
+// The same of work in units of eval_work.
+bool onnx_spend_work(OnnxModel *m, uint64_t work);
 // What the model declares about a value of the scope's graph, or NULL; its shape, where all sizes are
 // numbers; the rank of result i, -1: it does not say (onnx_declared.c).
 const Onnx__ValueInfoProto *onnx_find_declared(OnnxScope *s, const char *name);

@@ -28,9 +28,10 @@ typedef struct OnnxLoop {
 // wanted). False: it cannot be one; the reasons are in l->trial, nothing was reported.
 bool onnx_loop_graph(OnnxNode *n, OnnxLoop *l, OnnxValue *out);
 // How often a loop runs whose condition depends on no input of the model. outer: by input of the body from
-// the third one on, its value outside; trips: how often at most, then how often. False: it is not known.
-bool onnx_count_trips(const Graph *outside, Graph *body, const NodeId *outer, uint32_t n_carried,
-                      int64_t *trips);
+// the third one on, its value outside; trips: how often at most, then how often. False: it is not known, or
+// finding out would take too long.
+bool onnx_count_trips(OnnxModel *m, const Graph *outside, Graph *body, const NodeId *outer,
+                      uint32_t n_carried, int64_t *trips);
 // The operator Loop with that body. row_like: see OnnxLoop.
 void onnx_loop_with(OnnxNode *n, const Onnx__GraphProto *body, const NodeId *row_like);
 // Passes the reasons on.

@@ -3,8 +3,10 @@
 // carries of both, as exporters of Keras write counters: found by running just that.
 #include "compiler/import/onnx_loop.h"
 #include "ir/eval.h"
+#include "ir/eval_work.h"
 
-enum { MAX_ELEMENTS = 64, MAX_TRIPS = 1 << 14, MAX_WORK = 1 << 22 };
+// NODE_WORK: units of eval_work that a node takes whatever its size.
+enum { MAX_ELEMENTS = 64, MAX_TRIPS = 1 << 14, NODE_WORK = 1 << 10 };
 
 typedef struct Counter {
     const Graph *outside;
@@ -62,6 +64,16 @@ static bool is_known(const Counter *c)
     return true;
 }
 
+static uint64_t work_once(const Counter *c)
+{
+    uint64_t work = 0;
+    for (NodeId id = 1; id < c->body->nodes.len; id++) {
+        const uint64_t one = c->needed[id] ? eval_work(c->body, id, 0) : 0;
+        work = one < EVAL_WORK_ENDLESS - NODE_WORK - work ? work + one + NODE_WORK : EVAL_WORK_ENDLESS;
+    }
+    return work;
+}
+
 // One iteration. values: by input of the body; those that are carried become the next ones. False: it
 // failed.
 static bool run_once(const Counter *c, Arena *a, int64_t iteration, Tensor *values, bool *goes_on)
@@ -91,21 +103,21 @@ static bool run_once(const Counter *c, Arena *a, int64_t iteration, Tensor *valu
     return true;
 }
 
-bool onnx_count_trips(const Graph *outside, Graph *body, const NodeId *outer, uint32_t n_carried,
-                      int64_t *trips)
+bool onnx_count_trips(OnnxModel *m, const Graph *outside, Graph *body, const NodeId *outer,
+                      uint32_t n_carried, int64_t *trips)
 {
     Arena scratch = {0};
     Counter c = {outside, body, outer, n_carried, ARENA_ARRAY(&scratch, bool, body->nodes.len)};
     mark_needed(&c);
-    bool ok = is_known(&c) && *trips <= MAX_TRIPS && *trips * (int64_t)body->nodes.len <= MAX_WORK;
-    bool goes_on = ok;
+    bool ok = is_known(&c) && *trips <= MAX_TRIPS, goes_on = ok;
+    const uint64_t work = ok ? work_once(&c) : 0;
     Tensor *values = ARENA_ARRAY(&scratch, Tensor, body->inputs.len);
     for (uint32_t i = 2; ok && i < body->inputs.len; i++)
         if (c.needed[body->inputs.data[i]])
             values[i] = tensor_of_const(outside, outer[i - 2]);
     int64_t at = 0;
     for (; ok && goes_on && at < *trips; at++)
-        ok = run_once(&c, &scratch, at, values, &goes_on);
+        ok = onnx_spend_work(m, work) && run_once(&c, &scratch, at, values, &goes_on);
     if (ok)
         *trips = at;
     arena_free(&scratch);

@@ -257,7 +257,7 @@ static void count_trips(BodyGraph *b, NodeId cond)
         outer[i] = b->src[i];
     for (uint32_t i = 0; i < b->captures.list.len; i++)
         outer[b->n_src + i] = b->captures.list.data[i].outer;
-    if (!onnx_count_trips(b->n->graph, b->in.graph, outer, l->u.n_carried, &trips))
+    if (!onnx_count_trips(b->n->model, b->n->graph, b->in.graph, outer, l->u.n_carried, &trips))
         return;
     l->bound = trips;
     l->u.trips = trips;

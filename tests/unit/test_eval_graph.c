@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Evaluating whole graphs: leaves and what callers give for them, several results, sub-graphs, symbols, and
 // the limits that keep a graph from eating memory or time.
+#include "ir/eval_work.h"
 #include "value_cases.h"
 
 static Tensor floats(Fixture *f, uint32_t n, const double *v)
@@ -91,6 +92,35 @@ static void checks_must_hold(void **state)
         assert_int_equal(eval_graph(&run), !flag); // a check of a branch that is not taken says nothing
     }
     assert_error(f, E0403, "no element may be negative");
+}
+
+// What a branch holds counts, before anybody evaluates it.
+static void work_of_branches_counts(void **state)
+{
+    Fixture *f = *state;
+    const Graph *g = parse_graph(f, "graph \"g\" {\n"
+                                    "  %1 = input \"x\" : f32[2]\n"
+                                    "  %2 = input \"flag\" : bool[]\n"
+                                    "  %3 = if(%2, %1) {then = graph \"then\" {\n"
+                                    "    %1 = input \"a\" : f32[2]\n"
+                                    "    %2 = const : i64[] = {1000000000}\n"
+                                    "    %3 = const : bool[] = {true}\n"
+                                    "    %4 = loop(%2, %3, %1) {body = graph \"body\" {\n"
+                                    "      %1 = input \"i\" : i64[]\n"
+                                    "      %2 = input \"go\" : bool[]\n"
+                                    "      %3 = input \"s\" : f32[2]\n"
+                                    "      %4 = neg(%3) : f32[2]\n"
+                                    "      output \"go\" = %2\n"
+                                    "      output \"s\" = %4\n"
+                                    "    }, carried = 1} : (f32[2], i64[])\n"
+                                    "    output \"y\" = %4\n"
+                                    "  }, else = graph \"else\" {\n"
+                                    "    %1 = input \"a\" : f32[2]\n"
+                                    "    output \"y\" = %1\n"
+                                    "  }} : f32[2]\n"
+                                    "  output \"y\" = %3\n"
+                                    "}\n");
+    assert_true(eval_work(g, 3, INT64_MAX) > UINT64_C(1000000000));
 }
 
 static void all_results_can_be_read(void **state)
@@ -254,6 +284,7 @@ int main(void)
         TEST(leaves_take_what_is_given_or_their_init),
         TEST(wrong_inputs_are_reported),
         TEST(checks_must_hold),
+        TEST(work_of_branches_counts),
         TEST(all_results_can_be_read),
         TEST(if_runs_one_branch),
         TEST(symbols_get_values),
