@@ -46,12 +46,23 @@ static bool joins_rows(const Onnx__NodeProto *n)
            strcmp(onnx_text(n->attribute[0]->name), "axis") == 0;
 }
 
-// The nodes from the carried value to the join; 0: it is not one that grows.
+// The type that a Cast gives, 0: it is an Identity, which keeps any.
+static int64_t type_given(const Onnx__NodeProto *n)
+{
+    int64_t to = 0;
+    for (size_t i = 0; i < n->n_attribute; i++)
+        to = strcmp(onnx_text(n->attribute[i]->name), "to") == 0 ? n->attribute[i]->i : to;
+    return to;
+}
+
+// The nodes from the carried value to the join; 0: it is not one that grows. Casts to several types would
+// round the rows again in each iteration.
 static uint32_t find_chain(const Onnx__GraphProto *g, const char *in, const char *out,
                            const Onnx__NodeProto **chain, uint32_t most)
 {
     const Onnx__NodeProto *at = find_maker(g, out);
     uint32_t n = 0;
+    int64_t type = 0;
     if (!joins_rows(at) || count_uses(g, out) != 1 || count_uses(g, in) != 1)
         return 0;
     chain[n++] = at;
@@ -61,6 +72,10 @@ static uint32_t find_chain(const Onnx__GraphProto *g, const char *in, const char
         if (n == most || (!is_op(at, "Identity") && !is_op(at, "Cast")) || at->n_input != 1 ||
             count_uses(g, name) != 1)
             return 0;
+        const int64_t given = type_given(at);
+        if (type != 0 && given != 0 && given != type)
+            return 0;
+        type = given != 0 ? given : type;
         chain[n++] = at;
     }
     return n;

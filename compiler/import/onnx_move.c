@@ -318,7 +318,13 @@ static bool read_open_parts(OnnxNode *n, uint32_t axis, Dim size, Dim *part)
     for (uint32_t i = 0; i < n->n_out && !n->failed; i++) {
         const NodeId v = onnx_reshape(n, onnx_slice(n, list, 0, i, (int64_t)i + 1, 1), &(Shape){0});
         const NodeId least = onnx_op2(n, OP_max, v, onnx_scalar(n, DTYPE_i64, 0));
-        part[i] = onnx_extent(n, i, axis, onnx_op2(n, OP_min, least, most), size);
+        const NodeId fitting = onnx_op2(n, OP_min, least, most);
+        onnx_require(n, onnx_op2(n, OP_eq, v, fitting),
+                     arena_printf(n->model->arena,
+                                  GRAPH_RANGE "node '%s': Split: part %u is negative or over the size of "
+                                              "the axis",
+                                  n->label, i));
+        part[i] = onnx_extent(n, i, axis, fitting, size);
     }
     return !n->failed;
 }

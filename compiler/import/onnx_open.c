@@ -8,9 +8,10 @@ static NodeId whole(OnnxNode *n, int64_t v)
     return onnx_scalar(n, DTYPE_i64, (double)v);
 }
 
+// `most` counts where it is below `least`: the last place of an axis without elements is -1.
 static NodeId clamp(OnnxNode *n, NodeId v, NodeId least, NodeId most)
 {
-    return onnx_op2(n, OP_max, onnx_op2(n, OP_min, v, most), least);
+    return onnx_op2(n, OP_min, onnx_op2(n, OP_max, v, least), most);
 }
 
 // A position as Slice counts: from the back where it is negative, and inside of [least, most].

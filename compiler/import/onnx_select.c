@@ -253,20 +253,33 @@ void onnx_import_compress(OnnxNode *n)
 
 // --- TopK ---
 
+static void require_k(OnnxNode *n, NodeId k, NodeId all, uint32_t axis)
+{
+    onnx_require(n, onnx_op2(n, OP_le, k, all),
+                 arena_printf(n->model->arena, GRAPH_RANGE "node '%s': TopK: k is over the size of axis %u",
+                              n->label, axis));
+}
+
 static Dim computed_k(OnnxNode *n, uint32_t axis, Dim size)
 {
     const NodeId given = onnx_src(n, 1);
     if (!n->failed && (!shape_is_const(onnx_shape(n, given)) || shape_numel(onnx_shape(n, given)) != 1))
         return -1;
     const NodeId k = onnx_cast(n, onnx_reshape(n, given, &(Shape){0}), DTYPE_i64);
-    const NodeId all = onnx_dim_value(n, size);
-    if (!n->failed)
-        n->failed = !graph_check(n->graph, onnx_op2(n, OP_le, k, all),
-                                 arena_printf(n->model->arena,
-                                              GRAPH_RANGE "node '%s': TopK: k is over the size of axis %u",
-                                              n->label, axis));
-    const NodeId value = onnx_op2(n, OP_max, onnx_op2(n, OP_min, k, all), onnx_scalar(n, DTYPE_i64, 0));
-    return onnx_extent(n, 0, axis, value, size);
+    const NodeId all = onnx_dim_value(n, size), none = onnx_scalar(n, DTYPE_i64, 0);
+    require_k(n, k, all, axis);
+    onnx_require(n, onnx_op2(n, OP_ge, k, none),
+                 arena_printf(n->model->arena, GRAPH_RANGE "node '%s': TopK: k is negative", n->label));
+    return onnx_extent(n, 0, axis, onnx_op2(n, OP_max, onnx_op2(n, OP_min, k, all), none), size);
+}
+
+// A k that is known, of an axis that may turn out to be shorter.
+static void check_k(OnnxNode *n, uint32_t axis, Dim size, Dim k)
+{
+    int64_t least = 0, most = 0;
+    dim_range(n->graph->dims, dim_sub(n->graph->dims, size, k), &least, &most);
+    if (!dim_is_const(size) && least < 0)
+        require_k(n, onnx_dim_value(n, k), onnx_dim_value(n, size), axis);
 }
 
 // How many: an attribute in opset 1, then an operand. One that the model computes is a size of its own, at
@@ -275,20 +288,24 @@ static bool read_k(OnnxNode *n, uint32_t axis, Dim size, Dim *out)
 {
     OnnxDims k;
     Tensor known;
+    bool is_known = true;
     if (n->opset < 10) {
-        *out = onnx_int(n, "k", -1);
+        *out = dim_from_entry(onnx_int(n, "k", -1));
     } else {
         onnx_promise_size(n, 1, axis);
-        if (onnx_peek_dims(n, 1, &k) || onnx_assume(n, 1, &known)) {
-            if (!onnx_src_dims(n, 1, &k))
-                return false;
-            *out = k.n == 1 ? k.dim[0] : -1;
-        } else {
+        is_known = onnx_peek_dims(n, 1, &k) || onnx_assume(n, 1, &known);
+        if (!is_known)
             *out = computed_k(n, axis, size);
-        }
+        else if (!onnx_src_dims(n, 1, &k))
+            return false;
+        else
+            *out = k.n == 1 ? k.dim[0] : -1;
     }
-    return !n->failed &&
-           ((dim_is_const(*out) && *out < 0) ? onnx_fail(n, E0203, "needs one k, not negative") : true);
+    if (!n->failed && dim_is_const(*out) && *out < 0)
+        return onnx_fail(n, E0203, "needs one k, not negative");
+    if (!n->failed && is_known)
+        check_k(n, axis, size, *out);
+    return !n->failed;
 }
 
 void onnx_import_top_k(OnnxNode *n)

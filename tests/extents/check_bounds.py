@@ -106,6 +106,12 @@ CASES = [
      "  w = Concat <axis = 0> (w2, f0)  row = Unsqueeze (w, first)  g1 = Cast <to = 1> (g0)"
      "  g2 = Concat <axis = 0> (g1, row)  go = Identity (k) }>"
      "  y0 = Identity (rows)  y1 = ReduceSum (rows, first)", {"resize_0": 5, "constantofshape_1": 4}),
+    # What is joined in an iteration loses what is behind the point in the next one.
+    ("Loop that rounds what it has joined", {"x": X[3:4] + 0.5, "n": ints(3, 0)},
+     "m = ReduceSum <keepdims = 0> (n)  yes = Less (zero, unit)  e = ConstantOfShape (first)"
+     "  h = Loop (m, yes, e) <body = b (int64 i, bool k, float[a] s0) => (bool go, float[d] s3)"
+     " { s1 = Cast <to = 7> (s0)  s2 = Cast <to = 1> (s1)  s3 = Concat <axis = 0> (s2, x)"
+     "  go = Identity (k) }>  y0 = Identity (h)", {"h_trips": 3}),
     ("Reshape of a range", {"n": ints(2, 4)},
      "s = ReduceSum <keepdims = 0> (n)  r = Range (zero, s, unit)  to = Constant <value_ints = [-1, 1]> ()"
      "  c = Reshape (r, to)  y0 = Equal (c, r)  y1 = Sub (c, r)", {"range_0": 6}),
@@ -135,6 +141,10 @@ FREE = [
      "  s1 = Add (s0, s0)  row = Identity (s1)  a = Less (i, six)  d = Less (j1, five)  go = And (a, d) }>"
      "  most = Constant <value_ints = [2147483647]> ()  t = Slice (rows, minus, most, first)"
      "  y0 = Squeeze (t, first)  y1 = Identity (rows)  y2 = Identity (j)"),
+    ("Slice backwards of a computed size", LONG,
+     POSITIVE + "  v = Gather (x, q)  o = Cast <to = 7> (g)  s = ReduceSum (o)"
+     "  most = Constant <value_ints = [-99]> ()"
+     "  y0 = Slice (v, s, most, first, minus)  y1 = ReduceSum (y0)"),
     ("Split of a computed size by numbers", {"some": LONG["some"]},
      POSITIVE + "  v = Gather (x, q)  sizes = Constant <value_ints = [1, 2]> ()"
      "  y0, y1 = Split <axis = 0> (v, sizes)  y2 = ReduceSum (y1)"),
@@ -158,6 +168,24 @@ FREE = [
      " else_branch = f () => (float[b, c] w) { w = Identity (r) }>  y0 = Add (z, z)"),
 ]
 
+# What ONNX Runtime refuses, so does the generated code. Name, runs, text of the nodes, part of the message.
+SIZES = "  c = Cast <to = 7> (x)  two = Constant <value_ints = [2]> ()  a = Slice (c, first, unit1)  "
+REFUSED = [
+    ("TopK of more than there are", {"one": LONG["one"], "none": LONG["none"]},
+     POSITIVE + "  v = Gather (x, q)  two = Constant <value_ints = [2]> ()  y0, y1 = TopK (v, two)",
+     "TopK: k is over the size of axis 0"),
+    ("TopK of a negative number", {"two": X - 2},
+     SIZES + "y0, y1 = TopK (x, a)", "TopK: k is negative"),
+    ("TopK of a number over the size", {"nine": X + 9},
+     SIZES + "y0, y1 = TopK (x, a)", "TopK: k is over the size of axis 0"),
+    ("Split into a part that is negative", {"two": X - 2},
+     SIZES + "e = Constant <value_ints = [8]> ()  b = Sub (e, a)  s = Concat <axis = 0> (a, b)"
+     "  y0, y1 = Split <axis = 0> (x, s)", "Split: part 0 is negative or over the size of the axis"),
+    ("Split into a part that is too large", {"nine": X + 9},
+     SIZES + "s = Concat <axis = 0> (first, a)  y0, y1 = Split <axis = 0> (x, s)",
+     "Split: part 1 is negative or over the size of the axis"),
+]
+
 
 def model(inputs, text):
     values = ", ".join(
@@ -168,7 +196,7 @@ def model(inputs, text):
     constants = (
         "zero = Constant <value_int = 0> ()  unit = Constant <value_int = 1> ()"
         "  first = Constant <value_ints = [0]> ()  minus = Constant <value_ints = [-1]> ()"
-        "  scale = Constant <value_floats = [2.0]> ()"
+        "  scale = Constant <value_floats = [2.0]> ()  unit1 = Constant <value_ints = [1]> ()"
     )
     infos, _, text = text.rpartition("#")
     infos = f"<{infos}>" if infos else ""
@@ -228,12 +256,20 @@ def check(case, folder):
     return [w for w in wrong if w]
 
 
+# Values of short inputs are known when a model is compiled for a run: x is part of a longer one.
+PART_OF_LONG = "  eight = Constant <value_ints = [8]> ()  x = Slice (long, first, eight)  "
+
+
+def feeds_of(x):
+    return {"long": np.concatenate([x, np.zeros(120, np.float32)])}
+
+
 def check_free(case, folder):
     name, runs, text = case
     wrong = []
     for feed in runs.values():
-        feeds, path = {"x": feed}, f"{folder}/m.onnx"
-        data, outputs = model(feeds, text)
+        feeds, path = feeds_of(feed), f"{folder}/m.onnx"
+        data, outputs = model(feeds, PART_OF_LONG + text)
         with open(path, "wb") as f:
             f.write(data)
         want = ort.InferenceSession(data, providers=["CPUExecutionProvider"]).run(None, feeds)
@@ -241,10 +277,60 @@ def check_free(case, folder):
     return [w for w in wrong if w]
 
 
+def is_refused(path, feeds):
+    try:
+        ort.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, feeds)
+    except Exception:  # ONNX Runtime has a type for each status
+        return True
+    return False
+
+
+def check_refused(case, folder):
+    name, runs, text, words = case
+    wrong, path = [], f"{folder}/m.onnx"
+    for run, x in runs.items():
+        feeds = feeds_of(x)
+        with open(path, "wb") as f:
+            f.write(model(feeds, PART_OF_LONG + text)[0])
+        if not is_refused(path, feeds):
+            wrong.append(f"{run}: ONNX Runtime computes it")
+        for command in "run", "verify":
+            done = call(command, folder, path, feeds, {})
+            if done.returncode != 1 or words not in done.stderr:
+                wrong.append(f"{run}: {command} ended with {done.returncode}: {done.stderr}")
+    return wrong
+
+
+# A condition that follows from a counter is computed when the model is compiled, but not for long.
+COUNTS = 12, 16000, 150
+
+
+def check_counting(_, folder):
+    loops, trips, nodes = COUNTS
+    chain = "  ".join(f"j{i + 1} = Add (j{i}, ones)" for i in range(nodes))
+    text = (f"  trips = Constant <value_int = {trips}> ()  yes = Less (zero, unit)  x0 = Identity (long)"
+            "  many = Constant <value_ints = [64]> ()  zeros = ConstantOfShape <value = int64[1] {0}> (many)"
+            "  ones = ConstantOfShape <value = int64[1] {1}> (many)"
+            "  end = Constant <value_int = 1000000000> ()")
+    for k in range(loops):
+        text += (f"  x{k + 1}, c{k} = Loop (trips, yes, x{k}, zeros) <body = b (int64 i, bool k,"
+                 f" float[128] s0, int64[64] j0) => (bool go, float[128] s1, int64[64] j{nodes}) {{ {chain}"
+                 f"  m = ReduceMax <keepdims = 0> (j{nodes})  go = Less (m, end)  s1 = Add (s0, s0) }}>")
+    path = f"{folder}/m.onnx"
+    with open(path, "wb") as f:
+        f.write(model(feeds_of(X), f"{text}  y0 = Identity (x{loops})")[0])
+    began = os.times()
+    done = subprocess.run([RLXC, "compile", path, "-o", folder], capture_output=True, text=True, check=False)
+    now = os.times()
+    seconds = now.children_user + now.children_system - began.children_user - began.children_system
+    return [] if done.returncode == 0 and seconds < 15 else [f"{seconds:.1f} s: {done.stderr}"]
+
+
 def main():
     failures = 0
-    ort.set_default_logger_severity(3)
+    ort.set_default_logger_severity(4)
     cases = [(check, c) for c in CASES] + [(check_free, c) for c in FREE]
+    cases += [(check_refused, c) for c in REFUSED] + [(check_counting, ("Loops that count for long",))]
     print(f"1..{len(cases)}")
     for number, (way, case) in enumerate(cases):
         with tempfile.TemporaryDirectory() as folder:
