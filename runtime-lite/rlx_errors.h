@@ -98,6 +98,8 @@ static inline const char *rlx_error_pattern(const rlx_error *e)
         return "%a needs a model that was compiled with --profile";
     if (e->status == RLX_ERR_INPUT && e->found != 0)
         return "%a was consumed by the run before: write all inputs again";
+    if (e->status == RLX_ERR_SLOT && e->about == RLX_ABOUT_LAYER)
+        return "%a takes no slots: its weights are no constants";
     if (e->status == RLX_ERR_HANDLE && e->found > 1)
         return "%a is given by a handle: rlx_unlink_input";
     if (e->status == RLX_ERR_HANDLE && e->found != 0)

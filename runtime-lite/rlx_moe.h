@@ -336,9 +336,10 @@ static inline rlx_status rlx_moe_load(rlx_ctx *ctx, uint32_t layer, uint32_t exp
         return status;
     m = ctx->model->moe;
     l = &m->layers[layer];
-    if (slot >= m->slots || l->n_parts == 0)
-        return rlx_fail(ctx, RLX_ERR_SLOT, RLX_ABOUT_EXPERT_SLOT, NULL,
-                        l->n_parts == 0 ? 0 : (int64_t)m->slots, (int64_t)slot);
+    if (slot >= m->slots)
+        return rlx_fail(ctx, RLX_ERR_SLOT, RLX_ABOUT_EXPERT_SLOT, NULL, (int64_t)m->slots, (int64_t)slot);
+    if (l->n_parts == 0)
+        return rlx_fail(ctx, RLX_ERR_SLOT, RLX_ABOUT_LAYER, l->name, 0, 0);
     if (expert >= l->n_experts)
         return rlx_fail(ctx, RLX_ERR_RANGE, RLX_ABOUT_EXPERT, NULL, (int64_t)l->n_experts - 1,
                         (int64_t)expert);

@@ -159,6 +159,19 @@ static void test_turns(rlx_ctx *ctx)
         }
 }
 
+static void test_sentences(rlx_ctx *ctx)
+{
+    static const char own_weights_text[] =
+        "layer of experts 'p' takes no slots: its weights are no constants";
+    rlx_error error;
+    CHECK(rlx_set_error(ctx, &error) == RLX_OK);
+    CHECK(rlx_moe_load(ctx, number[OF2], 0, 0) == RLX_ERR_SLOT); // weights that are an input
+    CHECK(strcmp(rlx_error_text(ctx), own_weights_text) == 0);
+    CHECK(rlx_moe_load(ctx, number[OF3], 3, 0) == RLX_ERR_RANGE);
+    CHECK(strcmp(rlx_error_text(ctx), "expert: 3 is out of range, the limit is 2") == 0);
+    CHECK(rlx_set_error(ctx, NULL) == RLX_OK);
+}
+
 static void test_slots(rlx_ctx *ctx)
 {
     static const uint64_t loaded[LAYERS][7] = {
@@ -177,6 +190,7 @@ static void test_slots(rlx_ctx *ctx)
         REFUSES(rlx_moe_load(ctx, number[layer], 0, UINT32_MAX), RLX_ERR_SLOT);
     }
     REFUSES(rlx_moe_load(ctx, number[OF2], 0, 0), RLX_ERR_SLOT); // weights that are an input
+    test_sentences(ctx);
     test_turns(ctx);
     CHECK(rlx_set_moe_pool(ctx, one.pool, MOE_MOE_POOL_BYTES) == RLX_OK);
     CHECK(rlx_moe_reset_stats(ctx) == RLX_OK);
