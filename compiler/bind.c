@@ -77,16 +77,16 @@ static bool is_in_range(Graph *g, const char *option, const ImportSize *b, const
     return true;
 }
 
-// A size that the model computes has its value from there: what is given is how large it can be.
+// A size that the model computes has its value from there: what is given is how large (and small) it can be.
 static bool limit_computed(Binder *b, const char *option, uint32_t index, const ImportSize *size)
 {
     const char *name = b->g->dims->symbols.data[index].name;
-    if (size->is_range)
+    if (size->is_open || size->keeps_min)
         return diag_error(b->g->diag, (Span){0}, E0208,
                           "%s %s: the model computes this size, so it cannot be set between runs; say how "
                           "large it can be with --dim %s=VALUE",
                           option, name, name);
-    return graph_limit_extent(b->g, index, size->value);
+    return graph_limit_extent(b->g, index, size->is_range ? size->min : 0, size->value);
 }
 
 static bool bind_one(Binder *b, const ImportSize *size)

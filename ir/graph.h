@@ -381,9 +381,12 @@ void shape_print(const DimTable *t, DType dtype, const Shape *s, Str *out); // f
 Dim graph_extent(Graph *g, const char *name, NodeId value, Dim max);
 // The same for a symbol that is in the table already, as files have it. False: not valid, which was reported.
 bool graph_add_extent(Graph *g, Dim symbol, NodeId value, Dim max);
-// The size that the symbol stands for, here or in sub-graphs, is at most `bound`: where it could be more, a
-// check says so. False: it is one that a node computes for its own result, or no size of its graph: reported.
-bool graph_limit_extent(Graph *g, uint32_t symbol, int64_t bound);
+// The size that the symbol stands for, here or in sub-graphs, is from `least` to `bound`: where it could be
+// another, a check says so. False: it is one that a node computes for its own result, or no size of its
+// graph: reported.
+bool graph_limit_extent(Graph *g, uint32_t symbol, int64_t least, int64_t bound);
+// The check of the first of these alone, for a size that a node has. False: reported.
+bool graph_check_least(Graph *g, NodeId value, const char *name, int64_t least);
 const GraphExtent *graph_find_extent(const Graph *g, uint32_t symbol); // NULL: another symbol
 bool graph_dim_is_computed(const Graph *g, Dim d);                     // has such a symbol in it
 bool graph_dim_uses(const Graph *g, Dim d, const GraphExtent *of);     // has this one (NULL: any)

@@ -81,18 +81,29 @@ static bool limit(Graph *g, GraphExtent *e, int64_t bound)
     return graph_check(g, graph_op2(g, OP_le, e->value, most), message);
 }
 
+bool graph_check_least(Graph *g, NodeId value, const char *name, int64_t least)
+{
+    if (least <= 0)
+        return true;
+    const NodeId bound = graph_scalar(g, DTYPE_i64, (double)least, node_span(g, value));
+    return graph_check(g, graph_op2(g, OP_ge, value, bound),
+                       arena_printf(g->arena, GRAPH_RANGE "the size '%s' is below %lld", name,
+                                    (long long)least));
+}
+
 // Sub-graphs nest at most GRAPH_MAX_DEPTH deep.
-bool graph_limit_extent(Graph *g, uint32_t symbol, int64_t bound)
+bool graph_limit_extent(Graph *g, uint32_t symbol, int64_t least, int64_t bound)
 {
     bool ok = true;
     for (uint32_t i = 0; ok && i < g->extents.len; i++)
         if (dim_as_symbol(g->dims, g->extents.data[i].dim) == (int32_t)symbol)
-            ok = limit(g, &g->extents.data[i], bound);
+            ok = limit(g, &g->extents.data[i], bound) &&
+                 graph_check_least(g, g->extents.data[i].value, g->dims->symbols.data[symbol].name, least);
     for (NodeId id = 1; ok && id < g->nodes.len; id++) {
         const Node n = *graph_node(g, id);
         for (uint32_t i = 0; ok && i < n.n_attr; i++)
             if (attr_info[n.attr[i].id].type == ATTR_GRAPH)
-                ok = graph_limit_extent(n.attr[i].u.graph, symbol, bound);
+                ok = graph_limit_extent(n.attr[i].u.graph, symbol, least, bound);
     }
     return ok;
 }

@@ -153,13 +153,27 @@ COMBINE(add, op_add)
 COMBINE(sub, op_sub)
 COMBINE(mul, op_mul)
 COMBINE(div, op_div)
-COMBINE(min, op_min)
 COMBINE(max, op_max)
 COMPARE(equal, op_equal)
 COMPARE(less, op_less)
 COMPARE(less_equal, op_less_equal)
 COMPARE(greater, op_greater)
 COMPARE(greater_equal, op_greater_equal)
+
+// min(150, n) is 150 where the user says that n is at least that.
+static bool dims_min(OnnxNode *n, OnnxDims *out)
+{
+    OnnxDims x[2];
+    if (!combine(n, op_min, out) || !onnx_peek_dims(n, 0, &x[0]) || !onnx_peek_dims(n, 1, &x[1]))
+        return false;
+    for (uint32_t i = 0; i < out->n; i++)
+        for (uint32_t k = 0; k < 2; k++) {
+            const Dim most = x[k].dim[x[k].n == 1 ? 0 : i], other = x[!k].dim[x[!k].n == 1 ? 0 : i];
+            if (dim_is_const(most) && onnx_least(n, other) >= most)
+                out->dim[i] = most;
+        }
+    return true;
+}
 
 static bool dims_mod(OnnxNode *n, OnnxDims *out)
 {

@@ -33,6 +33,12 @@ int64_t onnx_given_size(const OnnxModel *m, const char *name)
     return size && !size->is_range ? size->value : -1;
 }
 
+int64_t onnx_given_bound(const OnnxModel *m, const char *name)
+{
+    const ImportSize *size = onnx_find_size(m, name);
+    return size && !size->is_open && !size->keeps_min ? size->value : -1;
+}
+
 int64_t onnx_least_size(const OnnxModel *m, const char *name)
 {
     const ImportSize *size = onnx_find_size(m, name);

@@ -378,6 +378,7 @@ bool onnx_stays_open(const OnnxModel *m, const DimTable *t, Dim d);
 // The least value of a symbol of that name: 1, as nothing is empty unless the caller says so.
 int64_t onnx_least_size(const OnnxModel *m, const char *name);
 // All that --dim says about a symbol; NULL: nothing.
+int64_t onnx_given_bound(const OnnxModel *m, const char *name); // of a computed size: the largest; or -1
 const ImportSize *onnx_find_size(const OnnxModel *m, const char *name);
 // How many tensors the caller gives for the optional or sequence NAME: NAME itself or NAME_0, NAME_1 ...;
 // -1: it gives no inputs.
@@ -415,6 +416,10 @@ bool onnx_input_type(OnnxModel *m, Graph *g, const Onnx__ValueInfoProto *v, Tens
 #define ONNX_NO_BOUND DIM_SYMBOLIC_BELOW
 // A size with the value of an i64 scalar, at most max; `out` and `axis` say where it first is, for its name.
 Dim onnx_extent(OnnxNode *n, uint32_t out, uint32_t axis, NodeId value, Dim max);
+// What a size is at least: of computed ones, what the user says (--dim NAME=LEAST..MOST), which runs check.
+int64_t onnx_least(const OnnxNode *n, Dim d);
+// Reshape of numbers to computed sizes: it fits only where these are the largest possible. False: reported.
+bool onnx_sizes_fit(OnnxNode *n, NodeId x, const OnnxDims *shape);
 // As onnx_src_dims for a list of sizes; those that the model computes become such symbols where the caller
 // says
 // how large they can be.

@@ -211,6 +211,22 @@ static NodeId slice_axis(OnnxNode *n, NodeId x, const SliceArgs *a, uint32_t i)
     return 0;
 }
 
+// Of axes whose computed size is at least what the slice reaches, just so much: the result has a known size.
+static NodeId take_least(OnnxNode *n, NodeId x, const SliceArgs *a)
+{
+    for (uint32_t i = 0; i < a->starts.n; i++) {
+        uint32_t axis = 0;
+        const int64_t end = a->ends.dim[i];
+        if (!onnx_axis(n, a->axes.v[i], onnx_shape(n, x)->rank, &axis))
+            return 0;
+        const Dim d = onnx_shape(n, x)->dim[axis];
+        const bool is_forward = a->starts.dim[i] >= 0 && a->steps.v[i] > 0 && end > 0;
+        if (is_forward && graph_dim_is_computed(n->graph, d) && end <= onnx_least(n, d))
+            x = onnx_gather(n, x, onnx_iota(n, end), axis);
+    }
+    return x;
+}
+
 void onnx_import_slice(OnnxNode *n)
 {
     NodeId x = onnx_src(n, 0);
@@ -230,6 +246,7 @@ void onnx_import_slice(OnnxNode *n)
     for (uint32_t i = 0; i < a.starts.n; i++)
         is_const = is_const && dim_is_const(a.starts.dim[i]) && dim_is_const(a.ends.dim[i]);
     if (is_const) {
+        x = take_least(n, x, &a);
         NodeBuild b = onnx_begin(n, OP_slice);
         node_src(&b, x);
         node_ints(&b, A_slice_starts, a.starts.dim, a.starts.n);

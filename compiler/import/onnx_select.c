@@ -86,7 +86,7 @@ Dim onnx_extent(OnnxNode *n, uint32_t out, uint32_t axis, NodeId value, Dim max)
     if (node_is_scalar_const(n->graph, value, &known))
         return known < 0 ? 0 : known < (double)DIM_MAX_ENTRY ? (Dim)known : DIM_MAX_ENTRY;
     const char *name = size_name(n, out, axis, n->graph->extents.len);
-    const int64_t given = onnx_given_size(n->model, name);
+    const int64_t given = onnx_given_bound(n->model, name);
     int64_t low = 0, high = INT64_MAX;
     if (max != ONNX_NO_BOUND)
         dim_range(n->graph->dims, max, &low, &high);
@@ -103,9 +103,48 @@ Dim onnx_extent(OnnxNode *n, uint32_t out, uint32_t axis, NodeId value, Dim max)
     if (n->failed || shared != 0)
         return shared;
     const Dim d = graph_extent(n->graph, name, value, max);
+    const ImportSize *size = onnx_find_size(n->model, name);
+    n->failed = !graph_check_least(n->graph, value, name, size && size->is_range ? size->min : 0);
     if (given >= 0) // known by this name too, where another size is the same
         dim_symbol(n->graph->dims, name, 0, given, 1);
     return d;
+}
+
+int64_t onnx_least(const OnnxNode *n, Dim d)
+{
+    int64_t low = 0, high = 0;
+    const int32_t symbol = dim_as_symbol(n->graph->dims, d);
+    dim_range(n->graph->dims, d, &low, &high);
+    if (symbol < 0 || !graph_find_extent(n->graph, (uint32_t)symbol))
+        return low;
+    const ImportSize *size = onnx_find_size(n->model, n->graph->dims->symbols.data[symbol].name);
+    return size && size->is_range && size->min > low ? size->min : low;
+}
+
+// The name of a computed size that `d` has in it.
+static const char *computed_in(const OnnxNode *n, Dim d)
+{
+    const Graph *g = n->graph;
+    for (uint32_t i = 0; i < g->extents.len; i++)
+        if (graph_dim_uses(g, d, &g->extents.data[i]))
+            return g->dims->symbols.data[dim_as_symbol(g->dims, g->extents.data[i].dim)].name;
+    return NULL;
+}
+
+bool onnx_sizes_fit(OnnxNode *n, NodeId x, const OnnxDims *shape)
+{
+    const Shape from = *onnx_shape(n, x);
+    for (uint32_t i = 0; !n->failed && shape_is_const(&from) && i < shape->n && i < from.rank; i++) {
+        int64_t low = 0, high = 0;
+        dim_range(n->graph->dims, shape->dim[i], &low, &high);
+        const char *name = low < high && high == from.dim[i] ? computed_in(n, shape->dim[i]) : NULL;
+        if (name)
+            onnx_fail(n, E0207,
+                      "entry %u of the shape is computed, but only %lld fits; if '%s' is never less, say so "
+                      "with --dim %s=%lld..VALUE",
+                      i, (long long)high, name, name, (long long)high);
+    }
+    return !n->failed;
 }
 
 NodeId onnx_list_entry(OnnxNode *n, NodeId list, uint32_t k)
@@ -157,7 +196,7 @@ static const char *missing_bounds(OnnxNode *n, NodeId list, uint32_t count)
         if (node_is_const(n->graph, entry) || find_size(n, entry, &known))
             continue;
         const char *name = size_name(n, 0, k, at++);
-        if (onnx_given_size(n->model, name) < 0)
+        if (onnx_given_bound(n->model, name) < 0)
             str_printf(&missing, " --dim %s=VALUE", name);
     }
     return str_text(&missing);
@@ -193,7 +232,7 @@ bool onnx_src_sizes(OnnxNode *n, uint32_t i, OnnxDims *out)
 
 bool onnx_has_bound(OnnxNode *n)
 {
-    return onnx_given_size(n->model, size_name(n, 0, 0, n->graph->extents.len)) >= 0;
+    return onnx_given_bound(n->model, size_name(n, 0, 0, n->graph->extents.len)) >= 0;
 }
 
 static Dim count_elements(OnnxNode *n, const Shape *s)

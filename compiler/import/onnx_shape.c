@@ -71,7 +71,7 @@ void onnx_import_reshape(OnnxNode *n)
     // tensor will do.
     if (allow_zero && has_zero(&shape))
         onnx_out(n, 0, onnx_expand(n, onnx_scalar(n, onnx_dtype(n, x), 0), shape.dim, shape.n));
-    else
+    else if (onnx_sizes_fit(n, x, &shape))
         onnx_out(n, 0, onnx_reshape_to(n, x, shape.dim, shape.n));
 }
 
