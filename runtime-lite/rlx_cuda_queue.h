@@ -107,12 +107,13 @@ static inline unsigned char *rlx_cuda_place(const rlx_gpu_frame *f, const rlx_cu
 {
     int is_waste = 0;
     const size_t begin = rlx_gpu_whole(f->ctx, 0, &is_waste).begin;
-    const size_t own = rlx_gpu_part(f->ctx, 0, input + 1u).begin;
+    const uint32_t part = input + 1u;
+    const size_t own = rlx_gpu_part(f->ctx, 0, part).begin;
     size_t at = 0;
     uint32_t i;
     if (!c->is_staged)
         return f->ctx->arena + own;
-    for (i = 0; i <= input; i++)
+    for (i = 0; i < part; i++)
         at += rlx_cuda_rounded(rlx_gpu_part(f->ctx, 0, i));
     return rlx_cuda_set(c) + (is_waste ? at : own - begin);
 }
