@@ -237,7 +237,7 @@ const char *custom_match(DimTable *t, Arena *a, const CustomTensor *tensor, cons
 static const char *skip_quoted(const char *p)
 {
     if (p[0] == '/' && p[1] == '/')
-        return p + strcspn(p, "\n");
+        return p + strcspn(p, "\r\n"); // some compilers take either for the end of a line
     if (p[0] == '/' && p[1] == '*') {
         const char *end = strstr(p + 2, "*/");
         return end == NULL ? NULL : end + 2;
@@ -245,7 +245,7 @@ static const char *skip_quoted(const char *p)
     if (*p != '"' && *p != '\'')
         return p;
     const char quote = *p++;
-    while (*p != '\0' && *p != '\n' && *p != quote)
+    while (*p != '\0' && *p != '\n' && *p != '\r' && *p != quote)
         p += *p == '\\' && p[1] != '\0' ? 2 : 1;
     return *p == quote ? p + 1 : NULL;
 }
@@ -253,11 +253,18 @@ static const char *skip_quoted(const char *p)
 // Words with which compiling alone reads files or hands text to the assembler.
 static bool is_refused_word(const char *p, size_t len)
 {
-    static const char *const words[] = {"asm", "__asm", "__asm__", "_Pragma", "__pragma"};
+    static const char *const words[] = {"asm",           "__asm",         "__asm__",  "_Pragma",
+                                        "__attribute__", "__attribute", "__pragma"};
     for (uint32_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strlen(words[i]) == len && memcmp(words[i], p, len) == 0)
             return true;
     return false;
+}
+
+// `[[` begins an attribute, whose text may reach the assembler, too; `<:` is another spelling of `[`.
+static bool is_attribute(const char *p, char before)
+{
+    return (*p == '[' && before == '[') || (p[0] == '<' && p[1] == ':' && p[2] != ':');
 }
 
 // Also with blanks behind the backslash, as gcc has it.
@@ -282,6 +289,7 @@ static size_t word_len(const char *p)
 const char *custom_check_text(Arena *a, const char *text)
 {
     int depth = 0;
+    char before = '\0'; // the last character that is no blank
     if (joins_lines(text))
         return arena_printf(a, "a line ends with \\, which would join it with the next one");
     for (const char *p = text; *p != '\0';) {
@@ -294,7 +302,12 @@ const char *custom_check_text(Arena *a, const char *text)
         }
         if (*p == '#' || (p[0] == '%' && p[1] == ':') || (p[0] == '?' && p[1] == '?'))
             return arena_printf(a, "directives (#include, #define ...) are not allowed in it");
+        if (is_attribute(p, before))
+            return arena_printf(a, "attributes are not allowed in it");
+        before = isspace((unsigned char)*p) ? before : *p;
         const size_t n = word_len(p);
+        if (isdigit((unsigned char)*p) && p[n] == '\'') // newer languages go on with the number, others quote
+            return arena_printf(a, "a ' in a number is not allowed in it");
         if (is_refused_word(p, n) || (n > 0 && p[n - 1] == 'R' && p[n] == '"')) // that, or a raw string
             return arena_printf(a, "'%.*s' is not allowed in it", (int)n, p);
         if (n > 0) {

@@ -20,6 +20,23 @@ static const char *sizes_of(ShapeCtx *c, const CustomTensor *t, const CustomName
     return NULL;
 }
 
+// Nothing else looks at these sizes.
+static const char *scratch_of(ShapeCtx *c, const CustomTensor *t, const CustomNames *names)
+{
+    Shape s;
+    const char *wrong = sizes_of(c, t, names, &s);
+    uint64_t count = 1;
+    for (uint32_t i = 0; wrong == NULL && i < s.rank; i++) {
+        if (!dim_is_const(s.dim[i]))
+            continue;
+        if (s.dim[i] < 0 || __builtin_mul_overflow(count, (uint64_t)s.dim[i], &count) ||
+            count > (uint64_t)DIM_MAX_VALUE)
+            wrong = arena_printf(c->g->arena, "axis %u of '%s' would have %lld elements", i, t->name,
+                                 (long long)s.dim[i]);
+    }
+    return wrong;
+}
+
 bool shape_custom(ShapeCtx *c)
 {
     const char *function = shape_attr(c, A_custom_function)->u.str;
@@ -32,7 +49,7 @@ bool shape_custom(ShapeCtx *c)
         rule_out(c, i, op.results.at[i].dtype, &s);
     }
     for (uint32_t i = 0; wrong == NULL && i < op.scratch.n; i++)
-        wrong = sizes_of(c, &op.scratch.at[i], &op.names, &s);
+        wrong = scratch_of(c, &op.scratch.at[i], &op.names);
     if (wrong != NULL)
         return shape_fail(c, E0204, "custom op '%s': %s", function, wrong);
     if (dim_is_const(op.elements) && (op.elements < 0 || op.elements > CUSTOM_MAX_ELEMENTS))
