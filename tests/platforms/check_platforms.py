@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Other systems: sources of rlxc compile for macOS and musl; generated code, with threads and weights, for
 Windows, macOS, musl and ARM, with GNU's and Microsoft's C, and not for big-endian machines; linkers take the
-object files that rlxc writes. Headers and a compiler are those of the wheel ziglang, linkers are lld's. Where
-Wine is (Debian's wine64), a program with threads runs as on Linux.
+object files that rlxc writes. Headers and a compiler are those of the wheel ziglang, linkers are lld's. A
+program with threads runs where pointers have 32 bits and, where Wine is (Debian's wine64), on Windows.
 Usage: check_platforms.py RLXC"""
 
 import os
@@ -121,26 +121,32 @@ def check_code(zig, folder):
         assert done.returncode != 0 and "little-endian" in done.stderr, done.stderr
 
 
-def check_windows(zig, folder):
-    """A program with threads and an object of weights, under Wine and here."""
-    wine = shutil.which("wine64") or shutil.which("wine64", path="/usr/lib/wine") or shutil.which("wine")
-    if wine is None:
-        print("NOT RUN: programs for Windows, no Wine is here (Debian's wine64)")
-        return
-    said = []
-    common = [RLXC, "compile", ROOT / "models/digits/digits.json", "--name=m", "-o", folder, "--threads", "2"]
+def find_wine():
+    return shutil.which("wine64") or shutil.which("wine64", path="/usr/lib/wine") or shutil.which("wine")
+
+
+def check_programs(zig, folder):
+    """A program with threads and an object of weights says the same here, where pointers have 32 bits, and on
+    Windows."""
     program = [ROOT / "tests/platforms/run_threads.c", "m.c", "m.weights.o", "-I.", "-O1"]
-    cross = [zig / "zig", "cc", "-target", "x86_64-windows-gnu"]
-    for form, compiler, start in (
-        ("elf-x86-64", ["cc"], []),
-        ("coff-x86-64", cross, [wine]),
+    model = ROOT / "models/digits/digits.json"
+    said = {}
+    for name, form, start in (
+        ("x86_64-linux-gnu", "elf-x86-64", []),
+        ("x86-linux-musl", "elf-i386", []),
+        ("x86_64-windows-gnu", "coff-x86-64", [find_wine()]),
     ):
-        run([*common, "--weights", "object", "--object", form])
-        run([*compiler, *program, "-o", "m.exe", *([] if start else ["-pthread", "-lm"])], cwd=folder)
+        if None in start:
+            print(f"NOT RUN: programs for {name}, no Wine is here (Debian's wine64)")
+            continue
+        weights = ["--weights=object", "--object", form]
+        run([RLXC, "compile", model, "--name=m", "-o", folder, "--threads=2", *weights])
+        compiler = ["cc", "-pthread"] if not said else [zig / "zig", "cc", "-target", name]
+        run([*compiler, *program, "-o", "m.exe", *([] if said else ["-lm"])], cwd=folder)
         env = {**os.environ, "WINEDEBUG": "-all", "WINEPREFIX": str(folder / "wine")}
-        said.append(run([*start, "./m.exe"], cwd=folder, env=env).split())
-    assert len(said[0]) == 30 and said[0] == said[1], said
-    print("# a program with threads runs on Windows (Wine)")
+        said[name] = run([*start, "./m.exe"], cwd=folder, env=env).split()
+        assert len(said[name]) == 30 and said[name] == said["x86_64-linux-gnu"], said
+    print(f"# a program with threads says the same on {len(said)} systems")
 
 
 def main(top):
@@ -153,7 +159,7 @@ def main(top):
     check_code(zig, top / "c")
     check_sources(zig, top)
     if os.uname().machine == "x86_64":
-        check_windows(zig, top / "w")
+        check_programs(zig, top / "w")
     return 0
 
 
