@@ -5,6 +5,7 @@
 #ifndef RLX_CUDA_QUEUE_H
 #define RLX_CUDA_QUEUE_H
 
+#include "rlx_cuda_devices.h"
 #include "rlx_cuda_nodes.h"
 
 #ifdef __cplusplus
