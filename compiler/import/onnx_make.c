@@ -71,6 +71,19 @@ void onnx_import_constant(OnnxNode *n)
         onnx_fail(n, E0206, "only tensors and numbers are supported");
 }
 
+// Sizes that the model computes may turn out to be wrong in a run.
+static void require_sizes(OnnxNode *n)
+{
+    OnnxDims known;
+    if (n->failed || onnx_peek_dims(n, 0, &known))
+        return;
+    const NodeId sizes = onnx_src(n, 0);
+    const NodeId is_right = onnx_op2(n, OP_ge, sizes, onnx_scalar(n, onnx_dtype(n, sizes), 0));
+    onnx_require(n, onnx_all(n, is_right),
+                 arena_printf(n->model->arena, GRAPH_RANGE "node '%s': ConstantOfShape: a size is negative",
+                              n->label));
+}
+
 void onnx_import_constant_of_shape(OnnxNode *n)
 {
     OnnxDims shape;
@@ -84,6 +97,7 @@ void onnx_import_constant_of_shape(OnnxNode *n)
         return;
     if (shape.n > SHAPE_MAX_RANK)
         onnx_fail(n, E0206, "%u axes are more than the %d that are supported", shape.n, SHAPE_MAX_RANK);
+    require_sizes(n);
     value = onnx_reshape(n, value, &(Shape){0});
     onnx_out(n, 0, onnx_expand(n, value, shape.dim, shape.n));
 }

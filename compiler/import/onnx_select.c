@@ -523,11 +523,22 @@ static NodeId range_count(OnnxNode *n, NodeId start, NodeId limit, NodeId step)
     return onnx_op2(n, OP_max, span, onnx_scalar(n, DTYPE_i64, 0));
 }
 
+static void require_step(OnnxNode *n, NodeId step)
+{
+    double known = 0;
+    if (node_is_scalar_const(n->graph, step, &known) && known != 0)
+        return;
+    const NodeId is_none = onnx_op2(n, OP_eq, step, onnx_scalar(n, onnx_dtype(n, step), 0));
+    onnx_require(n, onnx_op1(n, OP_logical_not, is_none),
+                 arena_printf(n->model->arena, GRAPH_RANGE "node '%s': Range: the step is 0", n->label));
+}
+
 Dim onnx_range_extent(OnnxNode *n, NodeId start, NodeId limit, NodeId step)
 {
     const Shape scalar = {0};
     start = onnx_reshape(n, start, &scalar);
     limit = onnx_reshape(n, limit, &scalar);
     step = onnx_reshape(n, step, &scalar);
+    require_step(n, step);
     return onnx_extent(n, 0, 0, range_count(n, start, limit, step), ONNX_NO_BOUND);
 }

@@ -168,7 +168,8 @@ FREE = [
      " else_branch = f () => (float[b, c] w) { w = Identity (r) }>  y0 = Add (z, z)"),
 ]
 
-# What ONNX Runtime refuses, so does the generated code. Name, runs, text of the nodes, part of the message.
+# What ONNX Runtime refuses, so does the generated code. Name, runs, text of the nodes, part of the message,
+# bounds where the model needs them.
 SIZES = "  c = Cast <to = 7> (x)  two = Constant <value_ints = [2]> ()  a = Slice (c, first, unit1)  "
 REFUSED = [
     ("TopK of more than there are", {"one": LONG["one"], "none": LONG["none"]},
@@ -184,6 +185,11 @@ REFUSED = [
     ("Split into a part that is too large", {"nine": X + 9},
      SIZES + "s = Concat <axis = 0> (first, a)  y0, y1 = Split <axis = 0> (x, s)",
      "Split: part 1 is negative or over the size of the axis"),
+    ("Range by a step of 0", {"none": X * 0},
+     SIZES + "step = Squeeze (a, first)  end = Constant <value_int = 8> ()  y0 = Range (zero, end, step)",
+     "Range: the step is 0", {"range_0": 9}),
+    ("ConstantOfShape of a negative size", {"two": X - 2},
+     SIZES + "y0 = ConstantOfShape (a)", "ConstantOfShape: a size is negative", {"constantofshape_0": 9}),
 ]
 
 
@@ -316,7 +322,7 @@ def is_refused(path, feeds):
 
 
 def check_refused(case, folder):
-    name, runs, text, words = case
+    name, runs, text, words, *bounds = case
     wrong, path = [], f"{folder}/m.onnx"
     for run, x in runs.items():
         feeds = feeds_of(x)
@@ -325,7 +331,7 @@ def check_refused(case, folder):
         if not is_refused(path, feeds):
             wrong.append(f"{run}: ONNX Runtime computes it")
         for command in "run", "verify":
-            done = call(command, folder, path, feeds, {})
+            done = call(command, folder, path, feeds, *(bounds or [{}]))
             if done.returncode != 1 or words not in done.stderr:
                 wrong.append(f"{run}: {command} ended with {done.returncode}: {done.stderr}")
     return wrong
