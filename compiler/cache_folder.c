@@ -70,11 +70,19 @@ bool cache_folder_find(Cli *c, CacheKind kind, CacheFolder *out)
                       size);
 }
 
+// Older versions of rlxc left folders of names that may be anybody's, where they had only their own.
+static void sweep(const CacheFolder *f, int64_t old_seconds)
+{
+    work_folder_sweep(f->arena, f->path);
+    if (f->kind == CACHE_LIBRARIES)
+        work_folder_sweep_old(f->arena, f->path, old_seconds);
+}
+
 bool cache_folder_make(Cli *c, CacheFolder *f)
 {
     if (!trusted_folder_make(c->diag, kinds[f->kind].setting, f->path, &f->path))
         return false;
-    work_folder_sweep(c->arena, f->path, false);
+    sweep(f, STALE_SECONDS);
     return true;
 }
 
@@ -115,7 +123,7 @@ static Entries list(const CacheFolder *f)
         const char *end = strstr(e->d_name, suffix);
         struct stat st;
         Entry entry = {.path = output_path(f->arena, f->path, e->d_name)};
-        if (end == NULL || lstat(entry.path, &st) != 0 || !S_ISREG(st.st_mode))
+        if (end == NULL || end == e->d_name || lstat(entry.path, &st) != 0 || !S_ISREG(st.st_mode))
             continue;
         entry.bytes = (uint64_t)st.st_size;
         entry.used = STAT_MTIME(&st); // set at each use
@@ -171,7 +179,7 @@ CacheUse cache_folder_clear(const CacheFolder *f)
 {
     const Entries all = list(f);
     CacheUse removed = {0};
-    work_folder_sweep(f->arena, f->path, true);
+    sweep(f, -1);
     for (uint32_t i = 0; i < all.len; i++)
         if (cache_folder_remove(f, all.data[i].path)) {
             removed.entries += all.data[i].is_temporary ? 0 : 1;

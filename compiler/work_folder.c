@@ -3,6 +3,7 @@
 #define _GNU_SOURCE // nftw
 #include "compiler/work_folder.h"
 #include "compiler/output.h"
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,9 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char prefix[] = "work-", lock_name[] = ".lock";
-// Between the making of a folder and that of its lock; the folders that are not ours hold no lock at all.
-enum { YOUNG_SECONDS = 60, OLD_SECONDS = 3600, OPEN_FOLDERS = 16 };
+static const char prefix[] = "rlxc-work-", lock_name[] = ".lock";
+// MARK_LEN: what mkdtemp puts for XXXXXX. YOUNG_SECONDS: between the making of a folder and that of its lock.
+enum { MARK_LEN = 6, YOUNG_SECONDS = 60, OPEN_FOLDERS = 16 };
 
 static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *where)
 {
@@ -30,21 +31,36 @@ void work_folder_remove_tree(const char *path)
     (void)nftw(path, remove_one, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS);
 }
 
+// Waits for a sweep that looks at it now. False, with errno; 0: that has taken it for left, and removed it.
+static bool lock_folder(Arena *a, WorkFolder *w)
+{
+    struct stat st;
+    w->lock = open(output_path(a, w->path, lock_name), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (w->lock < 0)
+        errno = errno == ENOENT ? 0 : errno;
+    if (w->lock < 0 || flock(w->lock, LOCK_EX) != 0 || fstat(w->lock, &st) != 0)
+        return false;
+    errno = 0;
+    return st.st_nlink != 0;
+}
+
 bool work_folder_make(Diag *d, const char *cache, WorkFolder *out)
 {
-    char *path = arena_printf(d->arena, "%s/%sXXXXXX", cache, prefix);
-    *out = (WorkFolder){.lock = -1};
-    if (mkdtemp(path) == NULL)
-        return diag_error(d, (Span){0}, E0002, "cache folder %s: cannot make a folder in it: %s", cache,
-                          strerror(errno));
-    out->path = path;
-    out->lock = open(output_path(d->arena, path, lock_name), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (out->lock >= 0 && flock(out->lock, LOCK_EX | LOCK_NB) == 0)
-        return true;
-    diag_error(d, (Span){0}, E0002, "cache folder %s: cannot lock what is made in it: %s", cache,
-               strerror(errno));
-    work_folder_remove(out);
-    return false;
+    do {
+        char *path = arena_printf(d->arena, "%s/%sXXXXXX", cache, prefix);
+        *out = (WorkFolder){.lock = -1};
+        if (mkdtemp(path) == NULL)
+            return diag_error(d, (Span){0}, E0002, "cache folder %s: cannot make a folder in it: %s", cache,
+                              strerror(errno));
+        out->path = path;
+        if (lock_folder(d->arena, out))
+            return true;
+        const int why = errno;
+        work_folder_remove(out);
+        errno = why;
+    } while (errno == 0);
+    return diag_error(d, (Span){0}, E0002, "cache folder %s: cannot lock what is made in it: %s", cache,
+                      strerror(errno));
 }
 
 void work_folder_remove(WorkFolder *w)
@@ -56,37 +72,56 @@ void work_folder_remove(WorkFolder *w)
     *w = (WorkFolder){.lock = -1};
 }
 
-static bool is_older(const char *path, time_t seconds)
+static bool is_older(const char *path, int64_t seconds)
 {
     struct stat st;
     return lstat(path, &st) == 0 && time(NULL) - st.st_mtime > seconds;
 }
 
-// Whoever made it has ended: its lock is free.
-static bool is_left(Arena *a, const char *path)
+// The lock is held while the folder goes: who makes one meanwhile waits, and sees that it is gone. Without a
+// lock only an empty folder is ours.
+static void remove_if_left(Arena *a, const char *path)
 {
     const int lock = open(output_path(a, path, lock_name), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    if (lock < 0)
-        return is_older(path, YOUNG_SECONDS);
-    const bool is_free = flock(lock, LOCK_EX | LOCK_NB) == 0;
-    close(lock);
-    return is_free;
+    if (lock < 0 && is_older(path, YOUNG_SECONDS))
+        (void)rmdir(path);
+    if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0)
+        work_folder_remove_tree(path);
+    if (lock >= 0)
+        close(lock);
 }
 
-static bool begins(const char *name, const char *with)
+// What mkdtemp made of a name that begins like this.
+static bool is_made_of(const char *name, const char *with)
 {
-    return strncmp(name, with, strlen(with)) == 0;
+    const size_t n = strlen(with);
+    if (strncmp(name, with, n) != 0 || strlen(name) != n + MARK_LEN)
+        return false;
+    for (name += n; *name != '\0'; name++)
+        if (!isalnum((unsigned char)*name))
+            return false;
+    return true;
 }
 
-void work_folder_sweep(Arena *a, const char *cache, bool is_all)
+void work_folder_sweep(Arena *a, const char *cache)
+{
+    DIR *dir = opendir(cache);
+    const struct dirent *e = NULL;
+    while (dir != NULL && (e = readdir(dir)) != NULL)
+        if (is_made_of(e->d_name, prefix))
+            remove_if_left(a, output_path(a, cache, e->d_name));
+    if (dir != NULL)
+        closedir(dir);
+}
+
+void work_folder_sweep_old(Arena *a, const char *cache, int64_t seconds)
 {
     DIR *dir = opendir(cache);
     const struct dirent *e = NULL;
     while (dir != NULL && (e = readdir(dir)) != NULL) {
-        const bool is_ours = begins(e->d_name, prefix);
-        const bool is_old = begins(e->d_name, "build-") || begins(e->d_name, "rlx-metal-");
-        const char *path = is_ours || is_old ? output_path(a, cache, e->d_name) : NULL;
-        if ((is_ours && is_left(a, path)) || (is_old && (is_all || is_older(path, OLD_SECONDS))))
+        const bool is_old = is_made_of(e->d_name, "build-") || is_made_of(e->d_name, "rlx-metal-");
+        const char *path = is_old ? output_path(a, cache, e->d_name) : NULL;
+        if (is_old && is_older(path, seconds))
             work_folder_remove_tree(path);
     }
     if (dir != NULL)

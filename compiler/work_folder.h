@@ -15,8 +15,11 @@ typedef struct WorkFolder {
 bool work_folder_make(Diag *d, const char *cache, WorkFolder *out);
 // With all that is in it.
 void work_folder_remove(WorkFolder *w);
-// Removes those in which nobody works, or, where is_all, what has been left by other versions of rlxc too.
-void work_folder_sweep(Arena *a, const char *cache, bool is_all);
+// Removes those in which nobody works. A cache may hold folders of the user's: what does not look like ours
+// in every respect stays.
+void work_folder_sweep(Arena *a, const char *cache);
+// Removes those of other versions of rlxc that are older, from a folder that is rlxc's alone.
+void work_folder_sweep_old(Arena *a, const char *cache, int64_t seconds);
 // A folder with all that is in it. Links are removed, not followed.
 void work_folder_remove_tree(const char *path);
 

@@ -254,12 +254,12 @@ static char *cache_name(const char *cache, const char *text)
 // In the cache of rlxc it is locked, as compiler/work_folder.c does: what a killed program leaves goes.
 static char *make_folder(const char *parent, int *lock)
 {
-    char *dir = join(parent, "/work-XXXXXX");
+    char *dir = join(parent, "/rlxc-work-XXXXXX");
     if (mkdtemp(dir) == NULL)
         objc_fail("cannot make a folder in %s: %s", parent, strerror(errno));
     char *name = join(dir, "/.lock");
     *lock = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (*lock < 0 || flock(*lock, LOCK_EX | LOCK_NB) != 0)
+    if (*lock < 0 || flock(*lock, LOCK_EX) != 0)
         objc_fail("cannot lock %s: %s", dir, strerror(errno));
     free(name);
     return dir;

@@ -179,7 +179,30 @@ def check_compiler(p):
 
 
 def work_folders(p):
-    return [n for n in os.listdir(p.cache) if n.startswith("work-")] if os.path.exists(p.cache) else []
+    return [n for n in os.listdir(p.cache) if n.startswith("rlxc-work-")] if os.path.exists(p.cache) else []
+
+
+def check_foreign(p):
+    """A cache may be a folder that holds other things: only what rlxc made is ever removed."""
+    cache = p.folder + "/project"
+    theirs = ["build-debug", "build-Abcdef", "work-notes", "work-Abcdef", "rlx-metal-Abcdef",
+              "rlxc-work-plan", "rlxc-work-Abcdef", "rlxc-work-Abcdefg", "src"]
+    for name in theirs:
+        os.makedirs(f"{cache}/{name}/inner")
+        with open(f"{cache}/{name}/thesis.txt", "w", encoding="ascii") as f:
+            f.write("a year of work\n")
+        os.utime(f"{cache}/{name}", (1e9, 1e9))
+    os.chmod(cache, 0o700)
+    left = f"{cache}/rlxc-work-Killed"  # by a process that was killed before it locked it
+    os.mkdir(left)
+    os.utime(left, (1e9, 1e9))
+    p.compile(cache)
+    assert not os.path.exists(left)
+    subprocess.run([RLXC, "cache", "clear", "--cache", cache], env=p.environment(), check=True,
+                   stdout=subprocess.DEVNULL)
+    assert sorted(os.listdir(cache)) == sorted(theirs), os.listdir(cache)
+    parts = ("inner", "thesis.txt")
+    assert all(os.path.exists(f"{cache}/{name}/{part}") for name in theirs for part in parts)
 
 
 def check_killed(p):
@@ -244,7 +267,8 @@ def check_limit(p):
 
 
 def main():
-    for check in (check_folders, check_damage, check_compiler, check_killed, check_limit):
+    for check in (check_folders, check_damage, check_compiler, check_killed, check_foreign,
+                  check_limit):
         with tempfile.TemporaryDirectory() as folder:
             check(Place(os.path.realpath(folder)))
 
