@@ -282,10 +282,10 @@ static inline rlx_status rlx_check_pipelined(const rlx_ctx *ctx, const void *con
     return RLX_OK;
 }
 
-// n runs one after the other; run r takes inputs[r * n_inputs ..] (as rlx_run_slots) and leaves its outputs
-// in snapshot r, at r * rlx_snapshot_bytes. All pointers and sizes are checked before the first run. *done
-// (may be NULL) is set in any case: runs that have ended well, 0 where none was begun; a status other than
-// RLX_OK is that of the one after.
+// n runs one after the other; run r takes inputs[r * n_inputs ..] (as rlx_run_slots; NULL: handles of the
+// program give them all) and leaves its outputs in snapshot r, at r * rlx_snapshot_bytes. All pointers and
+// sizes are checked before the first run. *done (may be NULL) is set in any case: runs that have ended well,
+// 0 where none was begun; a status other than RLX_OK is that of the one after.
 static inline rlx_status rlx_run_pipelined(rlx_ctx *ctx, const void *const *inputs, uint32_t n,
                                            void *snapshots, size_t bytes, uint32_t *done)
 {
@@ -304,7 +304,7 @@ static inline rlx_status rlx_run_pipelined(rlx_ctx *ctx, const void *const *inpu
     if (ctx->model->device != NULL && ctx->model->device->start != NULL && ctx->handles == NULL)
         status = rlx_run_overlapped(ctx, inputs, n, (unsigned char *)snapshots, &ended);
     for (r = ended; r < n && status == RLX_OK; r++) {
-        status = rlx_run_slots(ctx, inputs + (size_t)r * ctx->model->n_inputs, NULL);
+        status = rlx_run_slots(ctx, inputs == NULL ? NULL : inputs + (size_t)r * ctx->model->n_inputs, NULL);
         if (status == RLX_OK)
             status = rlx_take_snapshot(ctx, (unsigned char *)snapshots + r * one, one);
         if (status != RLX_OK)

@@ -270,6 +270,27 @@ static void test_queue(rlx_ctx *ctx)
     CHECK(rlx_drop_handle(ctx, "h") == RLX_OK);
 }
 
+// Handles that give all inputs leave none to be given.
+static void test_all(rlx_ctx *ctx)
+{
+    static const char *const names[] = {"x", "v", "step"};
+    static const uint32_t slots[] = {LINKS_INPUT_x, LINKS_INPUT_v, LINKS_INPUT_step};
+    static float memory[3][12];
+    static rlx_handle h[3];
+    uint32_t i, done = 9;
+    set_sizes(ctx, 0, 2);
+    for (i = 0; i < 3; i++) {
+        const size_t bytes = rlx_input_bytes(ctx, slots[i]);
+        CHECK(rlx_make_handle(ctx, &h[i], names[i], names[i], memory[i], sizeof memory[i]) == RLX_OK);
+        CHECK(rlx_link_input(ctx, slots[i], names[i]) == RLX_OK);
+        CHECK(rlx_bind_handle(ctx, names[i], memory[i], bytes) == RLX_OK);
+    }
+    CHECK(rlx_run_pipelined(ctx, NULL, 2, snapshots, sizeof snapshots, &done) == RLX_OK && done == 2);
+    for (i = 0; i < 3; i++)
+        CHECK(rlx_drop_handle(ctx, names[i]) == RLX_OK);
+    REFUSES(rlx_run_pipelined(ctx, NULL, 2, snapshots, sizeof snapshots, &done), RLX_ERR_NULL);
+}
+
 // A value has the shape that it was taken with: the sizes of a run must be these.
 static void test_sizes(rlx_ctx *ctx)
 {
@@ -307,6 +328,7 @@ int main(void)
     test_chain(&ctx);
     test_queue(&ctx);
     test_sizes(&ctx);
+    test_all(&ctx);
     CHECK(rlx_close(&ctx) == RLX_OK);
     return failed;
 }
