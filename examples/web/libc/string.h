@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the generated code takes from <string.h>. With -mbulk-memory, memcpy is an instruction of WebAssembly,
-// or plain loads and stores where its size is a small constant.
+// What the generated code takes from <string.h>. With -mbulk-memory, memcpy and memmove are instructions of
+// WebAssembly, or plain loads and stores where the size is a small constant.
 #ifndef STRING_H
 #define STRING_H
 #include <stddef.h>
 #define memcpy __builtin_memcpy
+#define memmove __builtin_memmove
 #define memset __builtin_memset
 
 // Only calls by name need it; this page makes none.
