@@ -15,10 +15,16 @@ static bool is_word_char(char c)
 bool custom_is_name(const char *text)
 {
     static const char *const kept[] = {
-        "i",     "auto",  "break",  "case",   "char",   "const",  "continue", "default", "do",    "double",
-        "else",  "enum",  "extern", "float",  "for",    "goto",   "if",       "inline",  "int",   "long",
-        "main",  "out",   "return", "short",  "signed", "sizeof", "static",   "struct",  "switch", "typedef",
-        "union", "void",  "while",  "floor",  "ceil",   "min",    "max",      "mod",     "in",    "unsigned"};
+        "i",      "auto",   "break",   "case",    "char",     "const",    "continue", "default", "do",
+        "double", "else",   "enum",    "extern",  "float",    "for",      "goto",     "if",      "inline",
+        "int",    "long",   "main",    "out",     "return",   "short",    "signed",   "sizeof",  "static",
+        "struct", "switch", "typedef", "union",   "void",     "while",    "floor",    "ceil",    "min",
+        "max",    "mod",    "in",      "inout",   "unsigned", "register", "restrict", "volatile", "asm",
+        "typeof", "bool",   "true",    "false",   "nullptr",  "linux",    "unix",     "NAN",     "INFINITY",
+        "NULL",   "and",    "or",      "not",     "xor",      "bitand",   "bitor",    "compl",   "and_eq",
+        "or_eq",  "xor_eq", "not_eq",  "catch",   "class",    "concept",  "delete",   "explicit", "export",
+        "friend", "mutable", "namespace", "new",  "operator", "private",  "protected", "public", "requires",
+        "template", "this", "throw",   "try",     "typeid",   "typename", "using",    "virtual", "wchar_t"};
     bool ok = isalpha((unsigned char)*text) && strncmp(text, "rlx", 3) != 0 && strlen(text) <= 60;
     for (const char *p = text; *p != '\0'; p++)
         ok = ok && is_word_char(*p);
@@ -237,7 +243,7 @@ const char *custom_match(DimTable *t, Arena *a, const CustomTensor *tensor, cons
 static const char *skip_quoted(const char *p)
 {
     if (p[0] == '/' && p[1] == '/')
-        return p + strcspn(p, "\r\n"); // some compilers take either for the end of a line
+        return p + strcspn(p, "\n");
     if (p[0] == '/' && p[1] == '*') {
         const char *end = strstr(p + 2, "*/");
         return end == NULL ? NULL : end + 2;
@@ -250,21 +256,40 @@ static const char *skip_quoted(const char *p)
     return *p == quote ? p + 1 : NULL;
 }
 
-// Words with which compiling alone reads files or hands text to the assembler.
-static bool is_refused_word(const char *p, size_t len)
+// Words with which compiling alone reads files or hands text to the assembler, and, in C, all that belong to
+// the compiler and the system: headers have macros of such names, which join what they are given into others.
+// NVRTC has no such headers, and functions of such names that kernels need.
+static bool is_refused_word(AttrId language, const char *p, size_t len)
 {
-    static const char *const words[] = {"asm",           "__asm",         "__asm__",  "_Pragma",
-                                        "__attribute__", "__attribute", "__pragma"};
+    static const char *const words[] = {"asm",           "__asm",       "__asm__",  "_asm",
+                                        "__attribute__", "__attribute", "__pragma", "_Pragma"};
+    static const char *const harmless[] = {"_Bool", "_Generic", "_Static_assert", "__restrict",
+                                           "__restrict__"};
+    static const char builtin[] = "__builtin_";
+    const bool is_reserved = len > 1 && p[0] == '_' && (p[1] == '_' || isupper((unsigned char)p[1]));
     for (uint32_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strlen(words[i]) == len && memcmp(words[i], p, len) == 0)
             return true;
-    return false;
+    for (uint32_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
+        if (strlen(harmless[i]) == len && memcmp(harmless[i], p, len) == 0)
+            return false;
+    return is_reserved && language != A_custom_cuda && strncmp(p, builtin, sizeof builtin - 1) != 0;
 }
 
 // `[[` begins an attribute, whose text may reach the assembler, too; `<:` is another spelling of `[`.
 static bool is_attribute(const char *p, char before)
 {
     return (*p == '[' && before == '[') || (p[0] == '<' && p[1] == ':' && p[2] != ':');
+}
+
+// What makes compilers disagree where comments, quoted texts and lines end: returns that end a line for some
+// of them, and another spelling of the backslash (with -std=c99).
+static const char *find_mark(const char *text)
+{
+    for (const char *p = strchr(text, '\r'); p != NULL; p = strchr(p + 1, '\r'))
+        if (p[1] != '\n')
+            return "a carriage return without a line feed";
+    return strstr(text, "?\?/") != NULL ? "'?\?/'" : NULL;
 }
 
 // Also with blanks behind the backslash, as gcc has it.
@@ -286,10 +311,36 @@ static size_t word_len(const char *p)
     return n;
 }
 
-const char *custom_check_text(Arena *a, const char *text)
+// Of a character that is in no word, no comment and no quoted text. depth: of braces.
+static const char *check_mark(Arena *a, const char *p, char before, int *depth)
+{
+    if (*p == '#' || (p[0] == '%' && p[1] == ':') || (p[0] == '?' && p[1] == '?'))
+        return arena_printf(a, "directives (#include, #define ...) are not allowed in it");
+    if (is_attribute(p, before))
+        return arena_printf(a, "attributes are not allowed in it");
+    if ((p[0] == '<' && p[1] == '%') || (p[0] == '%' && p[1] == '>')) // other spellings of braces
+        return arena_printf(a, "'%.2s' is not allowed in it", p);
+    *depth += *p == '{' ? 1 : *p == '}' ? -1 : 0;
+    return *depth < 0 ? arena_printf(a, "a } closes what it did not open") : NULL;
+}
+
+// Of a word that begins at p.
+static const char *check_word(Arena *a, AttrId language, const char *p, size_t n)
+{
+    if (isdigit((unsigned char)*p) && p[n] == '\'') // newer languages go on with the number, others quote
+        return arena_printf(a, "a ' in a number is not allowed in it");
+    if (is_refused_word(language, p, n) || (p[n - 1] == 'R' && p[n] == '"')) // that, or a raw string
+        return arena_printf(a, "'%.*s' is not allowed in it", (int)n, p);
+    return NULL;
+}
+
+const char *custom_check_text(Arena *a, AttrId language, const char *text)
 {
     int depth = 0;
     char before = '\0'; // the last character that is no blank
+    const char *mark = find_mark(text);
+    if (mark != NULL)
+        return arena_printf(a, "%s is not allowed in it", mark);
     if (joins_lines(text))
         return arena_printf(a, "a line ends with \\, which would join it with the next one");
     for (const char *p = text; *p != '\0';) {
@@ -300,24 +351,12 @@ const char *custom_check_text(Arena *a, const char *text)
             p = next;
             continue;
         }
-        if (*p == '#' || (p[0] == '%' && p[1] == ':') || (p[0] == '?' && p[1] == '?'))
-            return arena_printf(a, "directives (#include, #define ...) are not allowed in it");
-        if (is_attribute(p, before))
-            return arena_printf(a, "attributes are not allowed in it");
-        before = isspace((unsigned char)*p) ? before : *p;
         const size_t n = word_len(p);
-        if (isdigit((unsigned char)*p) && p[n] == '\'') // newer languages go on with the number, others quote
-            return arena_printf(a, "a ' in a number is not allowed in it");
-        if (is_refused_word(p, n) || (n > 0 && p[n - 1] == 'R' && p[n] == '"')) // that, or a raw string
-            return arena_printf(a, "'%.*s' is not allowed in it", (int)n, p);
-        if (n > 0) {
-            p += n;
-            continue;
-        }
-        depth += *p == '{' ? 1 : *p == '}' ? -1 : 0;
-        if (depth < 0)
-            return arena_printf(a, "a } closes what it did not open");
-        p++;
+        const char *wrong = n > 0 ? check_word(a, language, p, n) : check_mark(a, p, before, &depth);
+        if (wrong != NULL)
+            return wrong;
+        before = isspace((unsigned char)*p) ? before : *p;
+        p += n > 0 ? n : 1;
     }
     return depth == 0 ? NULL : arena_printf(a, "a { is not closed");
 }
@@ -395,7 +434,7 @@ const char *custom_read(DimTable *t, Arena *a, const AttrVal *attr, uint32_t n_s
     if (out->operands.n + out->results.n + out->scratch.n > CUSTOM_MAX_TENSORS || out->results.n == 0)
         return arena_printf(a, "it needs a result, and at most %d tensors", CUSTOM_MAX_TENSORS);
     for (uint32_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if ((wrong = custom_check_text(a, string_of(attr, texts[i]))) != NULL)
+        if ((wrong = custom_check_text(a, texts[i], string_of(attr, texts[i]))) != NULL)
             return arena_printf(a, "text of '%s': %s", attr_info[texts[i]].name, wrong);
     if ((wrong = match_all(t, a, n_src, types, out)) != NULL ||
         (wrong = custom_size(t, a, string_of(attr, A_custom_elements), &out->names, &out->elements)) != NULL)

@@ -46,9 +46,9 @@ const char *custom_size(DimTable *t, Arena *a, const char *text, const CustomNam
 const char *custom_match(DimTable *t, Arena *a, const CustomTensor *tensor, const Shape *s,
                          CustomNames *names);
 bool custom_is_name(const char *text);
-// What is wrong with the text of a kernel: directives, or a brace that closes what it did not open. "" is
-// right.
-const char *custom_check_text(Arena *a, const char *text);
+// What is wrong with the text of a kernel in a language (A_custom_c ...): what could make a compiler read
+// files, or a brace that closes what it did not open. "" is right.
+const char *custom_check_text(Arena *a, AttrId language, const char *text);
 
 // All that a node says, with its sizes. Operands must fit already where there are any.
 typedef struct CustomOp {

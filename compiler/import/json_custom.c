@@ -202,7 +202,7 @@ static bool read_text(DeclReader *dr, uint32_t member, AttrId id)
     else if (p->item)
         ok = json_string(dr->r, p, "a text, a list of lines, or {\"file\": NAME}", &text);
     set(dr, id, arena_strdup(dr->r->arena, text));
-    return ok && wrong(dr, p, custom_check_text(dr->r->arena, text));
+    return ok && wrong(dr, p, custom_check_text(dr->r->arena, id, text));
 }
 
 // --- declarations --------------------------------------------------------------------------------
