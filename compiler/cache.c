@@ -7,6 +7,7 @@
 #include "compiler/content_hash.h"
 #include "compiler/import/rawfile.h"
 #include "compiler/output.h"
+#include "compiler/output_files.h"
 #include "compiler/trusted.h"
 #include "compiler/work_folder.h"
 #include <errno.h>
@@ -103,6 +104,18 @@ bool cache_open(Job *j, Cache *out)
 
 // --- entries -------------------------------------------------------------------------------------
 
+// All of them or none, as job_write does.
+static bool write_parts(Cli *cli, const char *dir, const CacheParts *parts)
+{
+    OutputFiles files;
+    bool ok = output_begin(&files, cli->diag, dir, parts->data.len);
+    for (uint32_t i = 0; i < parts->data.len && ok; i++) {
+        RawWriter *w = output_add(&files, parts->report.files.data[i].name);
+        ok = w != NULL && rawfile_append(w, parts->data.data[i], parts->report.files.data[i].len);
+    }
+    return output_end(&files, ok);
+}
+
 CacheResult cache_fetch(const Cache *c, const char *dir, CompileReport *out)
 {
     CacheParts parts;
@@ -118,14 +131,8 @@ CacheResult cache_fetch(const Cache *c, const char *dir, CompileReport *out)
     if (state != ENTRY_WHOLE)
         return CACHE_MISS;
     cache_folder_touch(path);
-    if (!output_make_dir(cli->diag, dir))
+    if (!write_parts(cli, dir, &parts))
         return CACHE_FAILED;
-    for (uint32_t i = 0; i < parts.data.len; i++) {
-        const FilePart part = {parts.data.data[i], parts.report.files.data[i].len};
-        const char *file = output_path(cli->arena, dir, parts.report.files.data[i].name);
-        if (!rawfile_write(cli->diag, file, &part, 1))
-            return CACHE_FAILED;
-    }
     *out = parts.report;
     return CACHE_HIT;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs that rlxc starts and waits for: C compilers.
+// Programs that rlxc starts and waits for: C compilers. They read nothing, and print to stderr.
 #ifndef COMPILER_CHILDREN_H
 #define COMPILER_CHILDREN_H
 
@@ -18,6 +18,8 @@ typedef struct ChildCommands {
 
 // Processors that programs may use side by side; at least 1.
 uint32_t children_processors(void);
+// Runs one program in this folder. False: it failed; says nothing itself.
+bool children_run_program(const char *const *words);
 // Runs all of them in a folder, as many at once as there are processors, and waits until every one that was
 // started has ended; after a failure none is started any more. False: reported.
 bool children_run(Diag *d, const char *dir, const ChildCommands *commands);

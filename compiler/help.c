@@ -75,7 +75,10 @@ void help_print_markdown(Arena *a, FILE *out)
         fprintf(out, "| %d | %s |\n", exit_info[i].number, exit_info[i].text);
     fputs("\nMessages go to stderr, results to stdout; colours and progress only on a terminal, and not "
           "where `NO_COLOR` is set or\n`TERM` is `dumb`. With `--json` results and messages are JSON: "
-          "[JSON.md](JSON.md). What follows `--` is no option.\n",
+          "[JSON.md](JSON.md). What follows `--` is no option.\n\n"
+          "Signals that end a program (Ctrl-C, `SIGTERM`, `SIGHUP`, `SIGPIPE`) end `rlxc` by that signal, "
+          "for which shells say 128 + its\nnumber: 130 after Ctrl-C, 143 after `SIGTERM`. What is half "
+          "made is removed before, and C compilers that were started end as\nwell.\n",
           out);
     for (uint32_t i = 0; i < command_count; i++)
         markdown_command(a, &command_info[i], out);

@@ -11,6 +11,7 @@
 #include "compiler/inplace.h"
 #include "compiler/keep.h"
 #include "compiler/output.h"
+#include "compiler/output_files.h"
 #include "compiler/tune_file.h"
 #include <string.h>
 
@@ -445,7 +446,7 @@ enum { LARGE_PIECE = 1 << 20 };
 
 // A file that is being written, for the line of progress.
 typedef struct FileProgress {
-    RawWriter writer;
+    RawWriter *writer;
     const char *name;
     uint64_t done, total;
 } FileProgress;
@@ -454,7 +455,7 @@ typedef struct FileProgress {
 static bool append_and_release(void *progress, const void *bytes, size_t n)
 {
     FileProgress *p = progress;
-    const bool ok = rawfile_append(&p->writer, bytes, n);
+    const bool ok = rawfile_append(p->writer, bytes, n);
     p->done += n;
     if (n >= LARGE_PIECE) {
         rawfile_release_pages();
@@ -463,21 +464,16 @@ static bool append_and_release(void *progress, const void *bytes, size_t n)
     return ok;
 }
 
-// Nothing is renamed before all is written: a full disk leaves the files of an earlier compile together.
 bool job_write(Job *j, const char *dir)
 {
+    OutputFiles files;
     const uint32_t n = j->emitted.files.len;
-    FileProgress *p = ARENA_ARRAY(j->cli->arena, FileProgress, n);
-    uint32_t n_open = 0;
-    bool ok = output_make_dir(j->cli->diag, dir);
+    bool ok = output_begin(&files, j->cli->diag, dir, n);
     for (uint32_t i = 0; i < n && ok; i++) {
         const EmittedFile *f = &j->emitted.files.data[i];
-        p[i] = (FileProgress){.name = arena_printf(j->cli->arena, "MiB of %s", f->name), .total = f->len};
-        ok = rawfile_create(&p[i].writer, j->cli->diag, output_path(j->cli->arena, dir, f->name));
-        n_open += ok;
-        ok = ok && host_stream(f, append_and_release, &p[i]);
+        FileProgress p = {output_add(&files, f->name), arena_printf(j->cli->arena, "MiB of %s", f->name), 0,
+                          f->len};
+        ok = p.writer != NULL && host_stream(f, append_and_release, &p);
     }
-    for (uint32_t i = 0; i < n_open; i++)
-        ok = rawfile_commit(&p[i].writer, ok) && ok;
-    return ok;
+    return output_end(&files, ok);
 }

@@ -39,8 +39,7 @@ static const char *find_compiler(const Job *j)
             name = strcmp(cross[i].machine, here) == 0 ? own : cross[i].compiler;
     if (name == NULL)
         return NULL;
-    const char *program = arena_strndup(j->cli->arena, name, strcspn(name, " "));
-    return tool_find(j->cli->arena, program) != NULL ? name : NULL;
+    return tool_find(j->cli->arena, tool_of_command(j->cli->arena, name)) != NULL ? name : NULL;
 }
 
 // --- ELF -----------------------------------------------------------------------------------------
@@ -98,7 +97,7 @@ static bool compile(Job *j, const char *dir, const char *command, const char *ma
         const FilePart part = {f->data, f->len};
         ok = f->data == NULL || rawfile_write(j->cli->diag, output_path(a, dir, f->name), &part, 1);
     }
-    native_add_words(a, command, &argv);
+    tool_add_command(a, command, &argv);
     native_add_words(a, "-std=gnu99 -w -fno-asynchronous-unwind-tables -c -o", &argv);
     vec_push(a, &argv, made);
     vec_push(a, &argv, source);
@@ -121,6 +120,14 @@ static const char *make_object(Job *j, const char *command)
         object = libraries_keep(j->cli->diag, &f, key, made);
     work_folder_remove(&work);
     return object;
+}
+
+static const char *why_not(const Diag *quiet, const char *command)
+{
+    const DiagItem *first = quiet->items.len != 0 ? &quiet->items.data[0] : NULL;
+    if (first == NULL || first->code == E0005) // which says where: that is gone
+        return arena_printf(quiet->arena, "`%s` failed", command);
+    return first->message;
 }
 
 MachineCode machine_code_count(const Job *given)
@@ -147,7 +154,7 @@ MachineCode machine_code_count(const Job *given)
     out.compiler = arena_printf(a, "%s -O3%s%s", compiler, space, j.host.cc_flags);
     const char *object = job_emit(&j) ? make_object(&j, out.compiler) : NULL;
     if (object == NULL)
-        return (MachineCode){.unknown = quiet.items.len != 0 ? quiet.items.data[0].message : "not compiled"};
+        return (MachineCode){.unknown = why_not(&quiet, out.compiler)};
     if (!rawfile_peek(a, object, &file) || !add_sections(&file, &out))
         return (MachineCode){.unknown = arena_printf(a, "%s writes no ELF", compiler)};
     return out;

@@ -88,6 +88,11 @@ static void print_exits(FILE *out)
         fprintf(out, ".TP\n%d\n", exit_info[i].number);
         print_sentence(exit_info[i].text, ".", out);
     }
+    fputs(".PP\n", out);
+    print_sentence("A signal that ends rlxc (SIGINT, SIGTERM, SIGHUP, SIGPIPE) does so once what was half "
+                   "made is removed and the compilers that were started have ended: "
+                   "for shells 128 + its number",
+                   ".", out);
 }
 
 static void print_command(Arena *a, const CommandInfo *c, FILE *out)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See metal_cpu.h. The texts are the files in compiler/metal, made into arrays of lines by tools/embed.py.
 #include "compiler/metal_cpu.h"
+#include "compiler/children.h"
 #include "compiler/content_hash.h"
 #include "compiler/import/rawfile.h"
 #include "compiler/libraries.h"
@@ -9,6 +10,7 @@
 #include "compiler/output.h"
 #include "compiler/tool.h"
 #include "compiler/trusted.h"
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -54,7 +56,7 @@ static const char *library_key(Arena *a)
 static bool check_compiler(Job *j)
 {
     Arena *a = j->cli->arena;
-    const char *name = arena_strndup(a, cxx_command(), strcspn(cxx_command(), " "));
+    const char *name = tool_of_command(a, cxx_command());
     return tool_find(a, name) != NULL ||
            diag_error(j->cli->diag, (Span){0}, E0005,
                       "there is no Metal here, so that its text is executed on the CPU: this needs a C++ "
@@ -91,7 +93,7 @@ static const char *build(Job *j, const CacheFolder *f, const char *key, const ch
     if (!work_folder_make(j->cli->diag, f->path, &work))
         return NULL;
     const char *made = output_path(a, work.path, "metal.so");
-    native_add_words(a, native_compiler(), &argv);
+    tool_add_command(a, native_compiler(), &argv);
     native_add_words(a, "-O2 -std=gnu11 -D_GNU_SOURCE -shared -fPIC -w -I.", &argv);
     vec_push(a, &argv, arena_printf(a, "-DMETAL_SHIM=\"%s/compiler/metal\"", dir));
     vec_push(a, &argv, arena_printf(a, "-DMETAL_CACHE=\"%s\"", f->path));
@@ -108,6 +110,19 @@ static const char *build(Job *j, const CacheFolder *f, const char *key, const ch
     return library;
 }
 
+// It is the library that the model will find under this name. False: reported.
+static bool use_children(Job *j, const char *library)
+{
+    bool (**run)(const char *const *words) = NULL;
+    void *opened = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    void *found = opened != NULL ? dlsym(opened, "metal_run_program") : NULL;
+    if (found == NULL)
+        return diag_error(j->cli->diag, (Span){0}, E0005, "cannot load %s: %s", library, dlerror());
+    memcpy(&run, &found, sizeof run);
+    *run = children_run_program;
+    return true;
+}
+
 bool metal_cpu_prepare(Job *j)
 {
     Arena *a = j->cli->arena;
@@ -120,6 +135,8 @@ bool metal_cpu_prepare(Job *j)
     if (!write_files(j, dir))
         return false;
     if (library == NULL && (library = build(j, &f, key, dir)) == NULL)
+        return false;
+    if (!use_children(j, library))
         return false;
     j->cc_more = arena_printf(a, "-DRLX_METAL_LIBRARY=\"%s\"", library);
     j->is_on_cpu = true;

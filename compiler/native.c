@@ -5,6 +5,7 @@
 #include "compiler/content_hash.h"
 #include "compiler/custom.h"
 #include "compiler/feeds.h"
+#include "compiler/interrupt.h"
 #include "compiler/libraries.h"
 #include "compiler/metal_cpu.h"
 #include "compiler/tool.h"
@@ -52,12 +53,11 @@ bool native_emit(Job *j, const char *keep)
 static bool check_compiler(Job *j)
 {
     const char *cc = native_compiler(), *from = getenv("CC");
-    Strings words = {0};
-    native_add_words(j->cli->arena, cc, &words);
-    if (words.len > 0 && tool_find(j->cli->arena, words.data[0]) != NULL)
+    const char *program = tool_of_command(j->cli->arena, cc);
+    if (tool_find(j->cli->arena, program) != NULL)
         return true;
     diag_error(j->cli->diag, (Span){0}, E0005, "there is no C compiler: '%s'%s was not found",
-               words.len > 0 ? words.data[0] : cc,
+               program,
                from != NULL && from[0] != '\0' ? ", which CC names," : " (CC is not set)");
     diag_note(j->cli->diag, (Span){0},
               "install one, or set CC to its command; `rlxc compile` writes C without one");
@@ -68,7 +68,7 @@ static bool check_compiler(Job *j)
 static void add_compiler(Job *j, Strings *argv)
 {
     Arena *a = j->cli->arena;
-    native_add_words(a, native_compiler(), argv);
+    tool_add_command(a, native_compiler(), argv);
     native_add_words(a, "-O3 -std=gnu99 -shared -fPIC -w", argv);
     native_add_words(a, j->host.cc_flags, argv);
     if (j->cc_more != NULL)
@@ -243,8 +243,12 @@ static bool bind(Job *j, Native *n)
     const rlx_model *m = n->model;
     size_t bytes = 0;
     const void *weights = bring_weights(j, &bytes);
+    if (j->is_on_cpu) // Metal's replacement makes a folder for what it compiles
+        interrupt_hold();
     const rlx_status status = rlx_init(&n->ctx, m, aligned_block(a, m->arena_bytes), m->arena_bytes,
                                        aligned_block(a, m->state_bytes), m->state_bytes, weights, bytes);
+    if (j->is_on_cpu)
+        interrupt_release();
     if (status != RLX_OK)
         return diag_error(j->cli->diag, (Span){0}, E0005, "the generated library cannot be initialised: %s",
                           rlx_status_text(status));

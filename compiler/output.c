@@ -5,16 +5,26 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 bool output_make_dir(Diag *d, const char *path)
 {
+    uint32_t n_made;
+    return output_make_folders(d, path, &n_made);
+}
+
+bool output_make_folders(Diag *d, const char *path, uint32_t *n_made)
+{
+    *n_made = 0;
     char *part = arena_strdup(d->arena, path);
     for (char *c = part + 1; part[0] != '\0'; c++) {
         const char end = *c;
         if (end != '/' && end != '\0')
             continue;
         *c = '\0';
-        if (mkdir(part, 0777) != 0 && errno != EEXIST)
+        const bool is_made = mkdir(part, 0777) == 0;
+        *n_made += is_made;
+        if (!is_made && errno != EEXIST)
             return diag_error(d, (Span){0}, E0002, "folder %s: %s", part, strerror(errno));
         *c = end;
         if (end == '\0')
@@ -24,6 +34,20 @@ bool output_make_dir(Diag *d, const char *path)
     if (path[0] != '\0' && (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)))
         return diag_error(d, (Span){0}, E0002, "%s is not a folder", path);
     return true;
+}
+
+void output_remove_folders(Arena *a, const char *path, uint32_t n)
+{
+    char *part = arena_strdup(a, path);
+    for (size_t len = strlen(part); n != 0; n--) {
+        while (len > 0 && part[len - 1] == '/')
+            len--;
+        part[len] = '\0';
+        if (rmdir(part) != 0)
+            return;
+        while (len > 0 && part[len - 1] != '/')
+            len--;
+    }
 }
 
 const char *output_path(Arena *a, const char *dir, const char *name)

@@ -7,6 +7,10 @@
 
 // Makes a folder and its parents. False: reported.
 bool output_make_dir(Diag *d, const char *path);
+// The same; n_made: how many were not there.
+bool output_make_folders(Diag *d, const char *path, uint32_t *n_made);
+// The last n folders of a path, as far as they are empty.
+void output_remove_folders(Arena *a, const char *path, uint32_t n);
 // "dir/name", or name for an empty dir.
 const char *output_path(Arena *a, const char *dir, const char *name);
 // "a/b:c" -> "a_b_c.npy": slashes and colons may not stand in file names.

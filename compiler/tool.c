@@ -29,6 +29,40 @@ const char *tool_find(Arena *a, const char *name)
     return NULL;
 }
 
+// --- commands ------------------------------------------------------------------------------------
+
+static const char blanks[] = " \t\r\n";
+
+// The next word of a command; NULL at its end.
+static const char *next_word(Arena *a, const char **at)
+{
+    *at += strspn(*at, blanks);
+    const size_t n = strcspn(*at, blanks);
+    const char *word = n != 0 ? arena_strndup(a, *at, n) : NULL;
+    *at += n;
+    return word;
+}
+
+const char *tool_of_command(Arena *a, const char *command)
+{
+    const char *word = next_word(a, &command);
+    return word != NULL ? word : "";
+}
+
+// Programs are found from the folder in which rlxc was started, by their own path or one in PATH.
+void tool_add_command(Arena *a, const char *command, Strings *argv)
+{
+    char *here = getcwd(NULL, 0);
+    for (const char *word; (word = next_word(a, &command)) != NULL;) {
+        const char *found = word[0] != '-' && (argv->len == 0 || strchr(word, '/') != NULL)
+                                ? tool_find(a, word)
+                                : NULL;
+        const bool is_relative = found != NULL && found[0] != '/' && here != NULL;
+        vec_push(a, argv, is_relative ? arena_printf(a, "%s/%s", here, found) : word);
+    }
+    free(here);
+}
+
 static void add_program(Arena *a, const char *word, Str *out)
 {
     struct stat st;
@@ -45,11 +79,9 @@ const char *tool_identity(Arena *a, const char *command)
     static const char *const variables[] = {"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH",
                                             "COMPILER_PATH", "GCC_EXEC_PREFIX"};
     Str out = str_new(a);
-    for (size_t n; *command != '\0'; command += n + (command[n] == ' ')) {
-        n = strcspn(command, " ");
-        const char *word = arena_strndup(a, command, n);
+    for (const char *word; (word = next_word(a, &command)) != NULL;) {
         str_printf(&out, "%s ", word);
-        if (n != 0 && word[0] != '-')
+        if (word[0] != '-')
             add_program(a, word, &out);
     }
     for (uint32_t i = 0; i < sizeof variables / sizeof *variables; i++) {

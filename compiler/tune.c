@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See tune.h.
 #include "compiler/tune.h"
+#include "compiler/interrupt.h"
 #include "compiler/libraries.h"
 #include "compiler/native.h"
 #include "compiler/output.h"
@@ -136,7 +137,7 @@ static bool build(Job *j, const TuneQuestions *q, uint32_t variant, const char *
 {
     fflush(stdout);
     fflush(stderr);
-    const pid_t child = fork();
+    const pid_t child = interrupt_fork();
     if (child == 0) {
         Job copy = *j;
         const bool ok = build_here(&copy, q, variant, dir);
@@ -144,8 +145,10 @@ static bool build(Job *j, const TuneQuestions *q, uint32_t variant, const char *
             cli_fail(j->cli);
         _exit(ok ? 0 : 1);
     }
-    int status = 0;
-    if (child < 0 || waitpid(child, &status, 0) < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
+    const int status = child < 0 ? -1 : interrupt_wait(child);
+    if (interrupt_came())
+        return false;
+    if (status == -1 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
         return diag_error(j->cli->diag, (Span){0}, E0005, "a variant of the model could not be built");
     return true;
 }
@@ -261,6 +264,8 @@ static bool take_turns(Job *j, Variant *v, uint32_t n, const Tensor *inputs)
         if (round >= MIN_ROUNDS && seconds() - start > batch_seconds)
             break;
         for (uint32_t i = 0; i < n; i++) {
+            if (interrupt_came())
+                return false;
             if (round == WARM_UP)
                 memset(v[i].best, 0, n_running * sizeof *v[i].best);
             if (!run_once(j, &v[i], inputs, outputs, scratch))

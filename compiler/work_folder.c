@@ -2,6 +2,7 @@
 // See work_folder.h.
 #define _GNU_SOURCE // nftw
 #include "compiler/work_folder.h"
+#include "compiler/interrupt.h"
 #include "compiler/output.h"
 #include <ctype.h>
 #include <dirent.h>
@@ -44,32 +45,46 @@ static bool lock_folder(Arena *a, WorkFolder *w)
     return st.st_nlink != 0;
 }
 
-bool work_folder_make(Diag *d, const char *cache, WorkFolder *out)
-{
-    do {
-        char *path = arena_printf(d->arena, "%s/%sXXXXXX", cache, prefix);
-        *out = (WorkFolder){.lock = -1};
-        if (mkdtemp(path) == NULL)
-            return diag_error(d, (Span){0}, E0002, "cache folder %s: cannot make a folder in it: %s", cache,
-                              strerror(errno));
-        out->path = path;
-        if (lock_folder(d->arena, out))
-            return true;
-        const int why = errno;
-        work_folder_remove(out);
-        errno = why;
-    } while (errno == 0);
-    return diag_error(d, (Span){0}, E0002, "cache folder %s: cannot lock what is made in it: %s", cache,
-                      strerror(errno));
-}
-
-void work_folder_remove(WorkFolder *w)
+static void remove_all(WorkFolder *w)
 {
     if (w->path != NULL)
         work_folder_remove_tree(w->path);
     if (w->lock >= 0)
         close(w->lock);
     *w = (WorkFolder){.lock = -1};
+}
+
+static bool fail(Diag *d, const char *cache, const char *what)
+{
+    diag_error(d, (Span){0}, E0002, "cache folder %s: cannot %s: %s", cache, what, strerror(errno));
+    interrupt_release();
+    return false;
+}
+
+bool work_folder_make(Diag *d, const char *cache, WorkFolder *out)
+{
+    interrupt_hold();
+    do {
+        char *path = arena_printf(d->arena, "%s/%sXXXXXX", cache, prefix);
+        *out = (WorkFolder){.lock = -1};
+        if (mkdtemp(path) == NULL)
+            return fail(d, cache, "make a folder in it");
+        out->path = path;
+        if (lock_folder(d->arena, out))
+            return true;
+        const int why = errno;
+        remove_all(out);
+        errno = why;
+    } while (errno == 0);
+    return fail(d, cache, "lock what is made in it");
+}
+
+void work_folder_remove(WorkFolder *w)
+{
+    const bool is_made = w->path != NULL;
+    remove_all(w);
+    if (is_made)
+        interrupt_release();
 }
 
 static bool is_older(const char *path, int64_t seconds)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Folders in a cache in which something is made, before it is put in its place by a rename. They are locked
-// by the process that works in them: what a killed one left goes at the next use of the cache.
+// by the process that works in them: what a killed one left goes at the next use of the cache. Signals that
+// end a process wait until it has removed its own (interrupt.h).
 #ifndef COMPILER_WORK_FOLDER_H
 #define COMPILER_WORK_FOLDER_H
 

@@ -36,7 +36,7 @@ static bool build(Job *j, const char *dir, const char *text)
     Arena *a = j->cli->arena;
     Strings argv = {0};
     const FilePart part = {text, strlen(text)};
-    native_add_words(a, native_compiler(), &argv);
+    tool_add_command(a, native_compiler(), &argv);
     native_add_words(a, "-O3 -std=gnu99 -shared -fPIC -w -pthread", &argv);
     native_add_words(a, j->cpu.cc_flags, &argv);
     native_add_words(a, "probe.c -o probe.so", &argv);

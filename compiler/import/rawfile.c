@@ -5,6 +5,7 @@
 #include "base/portable.h"
 #include "base/map.h"
 #include "base/str.h"
+#include "compiler/interrupt.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -245,12 +246,17 @@ const char *rawfile_resolve(Arena *a, const char *dir, const char *name)
 bool rawfile_create(RawWriter *w, Diag *d, const char *path)
 {
     *w = (RawWriter){.diag = d, .path = path, .fd = -1};
+    interrupt_hold();
     // A name is taken where a process of the same number was killed: in containers most have small ones.
     for (int i = 0; i < MAX_STALE && w->fd < 0 && (i == 0 || errno == EEXIST); i++) {
         w->temporary = arena_printf(d->arena, "%s.%ld.%d.tmp", path, (long)getpid(), i);
         w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     }
-    return w->fd >= 0 || cannot(d, (Span){0}, E0002, path, strerror(errno));
+    if (w->fd >= 0)
+        return true;
+    cannot(d, (Span){0}, E0002, path, strerror(errno));
+    interrupt_release();
+    return false;
 }
 
 bool rawfile_append(void *writer, const void *bytes, size_t n)
@@ -259,6 +265,10 @@ bool rawfile_append(void *writer, const void *bytes, size_t n)
     const char *data = bytes;
     errno = 0;
     while (n) {
+        if (interrupt_came()) {
+            w->error = EINTR;
+            return false;
+        }
         ssize_t done = write(w->fd, data, n);
         if (done < 0 && errno == EINTR)
             continue;
@@ -278,9 +288,12 @@ bool rawfile_commit(RawWriter *w, bool is_complete)
         w->error = errno;
     if (is_complete && w->error == 0 && rename(w->temporary, w->path) != 0)
         w->error = errno;
-    if (is_complete && w->error == 0)
+    const bool is_there = is_complete && w->error == 0;
+    if (!is_there)
+        unlink(w->temporary);
+    interrupt_release();
+    if (is_there)
         return true;
-    unlink(w->temporary);
     return w->error != 0 ? cannot(w->diag, (Span){0}, E0002, w->path, strerror(w->error)) : false;
 }
 

@@ -31,6 +31,10 @@ typedef struct MetalText {
     size_t n;
 } MetalText;
 
+// Starts a program and waits for it; NULL: this library does so itself. rlxc sets it, to end compilers when a
+// signal ends rlxc.
+extern bool (*metal_run_program)(const char *const *words);
+
 // NULL: reported on stderr.
 MetalText *metal_text_load(const char *text);
 void metal_text_close(MetalText *t);

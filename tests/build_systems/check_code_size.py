@@ -65,7 +65,7 @@ def check_unknown(folder):
             f.write(f"#!/bin/sh\n{text}\n")
         os.chmod(f"{folder}/{name}", 0o755)
     for options, why, env in (([], "no C compiler", {"CC": "no-such-compiler"}),
-                              ([], "fails failed", {"CC": folder + "/fails"}),
+                              ([], "fails -O3` failed", {"CC": folder + "/fails"}),
                               ([], "no ELF", {"CC": folder + "/other"}),
                               (["--target", "vulkan"], "GPU", {}), (["--no-code"], "not asked", {})):
         facts = json.loads(inspect("generic", "--json", *options, **env))
@@ -73,6 +73,15 @@ def check_unknown(folder):
         assert "machine code unknown: " in inspect("generic", *options, **env)
         inspect("generic", "--html", folder + "/p.html", *options, **env)
         assert '"code_bytes": null' in open(folder + "/p.html", encoding="utf-8").read()
+
+
+def check_relative(folder):
+    """$CC is found from the folder in which rlxc is started, whichever folder it compiles in."""
+    with open(folder + "/own", "w", encoding="ascii") as f:
+        f.write('#!/bin/sh\nexec cc "$@"\n')
+    os.chmod(folder + "/own", 0o755)
+    facts = json.loads(inspect("generic", "--json", CC=os.path.relpath(folder + "/own")))
+    assert facts["code_bytes"] is not None, facts["code_unknown"]
 
 
 def main():
@@ -83,6 +92,7 @@ def main():
         os.environ["XDG_CACHE_HOME"] = folder + "/cache"
         known = [check_known(cpu, folder) for cpu in COMPILERS]
         check_unknown(folder)
+        check_relative(folder)
     assert known[0]
 
 
