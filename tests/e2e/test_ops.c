@@ -8,6 +8,7 @@
 //   TEST_OPS=name test_ops FILE...   only cases whose name contains the text; prints their kernels
 //   TEST_CONFIG=name test_ops ...    only this row of `configs`
 //   TEST_VALIDATE=1 test_ops ...     nothing runs: the rules of docs/VALIDATION.md are proven about the text
+//   TEST_EMIT=1 test_ops ...         nothing runs: prints a hash of each text, for tools/compare-emission
 //
 // In the files, `const : f32[2, 3] = random` stands for random values. Inputs are random: floats in [-2, 2]
 // (with some NaN, infinities and zeros where the name contains "special"), integers in [-9, 9].
@@ -107,11 +108,18 @@ static TargetCaps caps_of(const Config *c)
     return caps;
 }
 
+static bool is_emitting(void)
+{
+    return getenv("TEST_EMIT") != NULL;
+}
+
 static bool config_runs_here(const Config *c)
 {
     CpuInfo cpu, native;
     const char *only = getenv("TEST_CONFIG");
     const bool is_known = cpu_find(c->cpu, &cpu) && cpu_find("native", &native);
+    if (is_emitting())
+        return is_known;
     return is_known && (only == NULL || strcmp(only, c->name) == 0) &&
            (cpu.f32_lanes <= native.f32_lanes || (cpu.features & CPU_MATRIX) != 0) &&
            (strncmp(c->name, "bf16", 4) != 0 || (native.features & CPU_DOT_BF16) != 0);
@@ -280,6 +288,8 @@ static bool add_text(Job *j, Str *body)
     print_job(j, &text);
     uint64_t id = texts.len;
     const uint64_t key[] = {hash_bytes64(str_text(&text), text.len, 0), text.len};
+    if (is_emitting())
+        printf("%016llx %s: %s\n", (unsigned long long)key[0], j->config->name, j->c->name);
     const bool is_new = !map_get(&texts, key, sizeof key, &id);
     j->id = (uint32_t)id;
     if (is_new) {
@@ -296,7 +306,7 @@ static void write_config(const Config *config, uint32_t first_job, const char *d
     Str body = str_new(&a);
     uint32_t n_texts = 0;
     for (uint32_t i = first_job; i < jobs.len; i++) {
-        n_texts += add_text(&jobs.data[i], &body);
+        n_texts += add_text(&jobs.data[i], &body) && !is_emitting();
         if (n_texts != 0 && (n_texts == TEXTS_PER_UNIT || i + 1 == jobs.len)) {
             rlx_assert(n_units < MAX_UNITS);
             write_unit(&units[n_units++], dir, config, &body);
@@ -467,11 +477,12 @@ int main(int argc, char **argv)
         ops_read_cases(&perm, argv[i], filter(), &cases);
     rlx_assert(mkdtemp(dir) != NULL);
     ops_name_crashes();
-    printf("1..%u\n", is_validating() ? 1 : cases.len);
+    if (!is_emitting())
+        printf("1..%u\n", is_validating() ? 1 : cases.len);
     plan_jobs(dir);
     if (is_validating()) {
         printf("%s 1 - %u loops in %u units\n", n_failed == 0 ? "ok" : "not ok", n_loops, n_units);
-    } else {
+    } else if (!is_emitting()) {
         compile_units();
         run_jobs();
     }
