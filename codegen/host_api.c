@@ -225,17 +225,15 @@ void host_emit_entry(HostEmit *e, Str *out)
                host_foreign_model(e));
     print_null_checks(e->input_names, p->inputs.len, "INPUT", "inputs", out);
     print_null_checks(e->output_names, p->outputs.len, "OUTPUT", "outputs", out);
-    str_add(out, "    status = rlx_check_params(ctx);\n    if (status != RLX_OK)\n        return status;\n");
+    str_add(out, "    status = rlx_check_copied(ctx);\n    if (status != RLX_OK)\n        return status;\n");
     for (uint32_t i = 0; i < p->inputs.len; i++)
         str_printf(out, "    memcpy(%s, %s, %s);\n", place_text(e, false, i), e->input_names[i],
                    bytes_text(e, false, i));
-    str_add(out, "    status = rlx_run_copied(ctx);\n");
-    if (p->checks.len != 0 || e->device != NULL)
-        str_add(out, "    if (status != RLX_OK)\n        return status;\n");
+    str_add(out, "    status = rlx_run_given(ctx);\n    if (status != RLX_OK)\n        return status;\n");
     for (uint32_t i = 0; i < p->outputs.len; i++)
         str_printf(out, "    memcpy(%s, %s, %s);\n", e->output_names[i], place_text(e, true, i),
                    bytes_text(e, true, i));
-    str_add(out, "    return status;\n}\n");
+    str_add(out, "    return RLX_OK;\n}\n");
 }
 
 // --- header --------------------------------------------------------------------------------------

@@ -56,6 +56,7 @@ static inline rlx_status rlx_tell(rlx_error *e, rlx_status status, rlx_subject a
     e->about = about;
     e->expected = expected;
     e->found = found;
+    e->message = NULL;
     return status;
 }
 
@@ -91,12 +92,16 @@ static inline size_t rlx_dtype_bytes(rlx_dtype t)
 static inline rlx_status rlx_put_state(const rlx_ctx *ctx, size_t offset, size_t bytes)
 {
     const rlx_device *d = ctx->model->device;
-    return d == NULL ? RLX_OK : d->bring(ctx, d->state + offset, ctx->state + offset, bytes);
+    const rlx_status status =
+        d == NULL ? RLX_OK : d->bring(ctx, d->state + offset, ctx->state + offset, bytes);
+    return status == RLX_OK ? status : rlx_fail(ctx, status, RLX_ABOUT_CALL, NULL, 0, 0);
 }
 
 static inline rlx_status rlx_get_state(const rlx_ctx *ctx, size_t offset, size_t bytes)
 {
-    return ctx->model->device == NULL ? RLX_OK : ctx->model->device->get(ctx, offset, bytes);
+    const rlx_device *d = ctx->model->device;
+    const rlx_status status = d == NULL ? RLX_OK : d->get(ctx, offset, bytes);
+    return status == RLX_OK ? status : rlx_fail(ctx, status, RLX_ABOUT_CALL, NULL, 0, 0);
 }
 
 // The host's own copy of pieces, where it sees both blocks.
@@ -484,9 +489,10 @@ static inline size_t rlx_shape_bytes(const rlx_tensor *t, const int64_t *shape)
 static inline rlx_status rlx_input_shape(const rlx_ctx *ctx, uint32_t slot, int64_t *shape)
 {
     if (ctx == NULL || ctx->model == NULL || shape == NULL)
-        return RLX_ERR_NULL;
+        return rlx_fail_null(ctx);
     if (slot >= ctx->model->n_inputs)
-        return RLX_ERR_SLOT;
+        return rlx_fail(ctx, RLX_ERR_SLOT, RLX_ABOUT_INPUT, NULL, (int64_t)ctx->model->n_inputs,
+                        (int64_t)slot);
     rlx_shape_now(ctx, 0, slot, shape);
     return RLX_OK;
 }
@@ -519,10 +525,11 @@ static inline rlx_status rlx_output_shape(const rlx_ctx *ctx, uint32_t slot, int
 {
     const rlx_tensor *t;
     if (ctx == NULL || ctx->model == NULL || shape == NULL)
-        return RLX_ERR_NULL;
+        return rlx_fail_null(ctx);
     t = rlx_output_tensor(ctx->model, slot);
     if (t == NULL)
-        return RLX_ERR_SLOT;
+        return rlx_fail(ctx, RLX_ERR_SLOT, RLX_ABOUT_OUTPUT, NULL,
+                        (int64_t)ctx->model->n_outputs + (int64_t)ctx->model->n_held, (int64_t)slot);
     rlx_shape_now(ctx, 1, slot, shape);
     if (slot < ctx->model->n_outputs && ctx->model->output_sizes != NULL &&
         ctx->model->output_sizes[slot] != (size_t)-1)

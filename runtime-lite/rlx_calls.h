@@ -21,7 +21,8 @@ static inline void rlx_tell_slots(const rlx_ctx *ctx, rlx_slot *slots)
 }
 
 // By slot: inputs[i] has the bytes of input i, in memory of the caller that does not overlap the context's
-// blocks (so for all calls that copy inputs or outputs). slots (may be NULL) gets the place of every output.
+// blocks (so for all calls that copy inputs or outputs). slots (may be NULL) gets the place of every output,
+// after a run that ends well, as by all calls that run: where one fails, nothing of the caller is written.
 // How long inputs are is not known here: rlx_run_sized is told. An input that a handle gives
 // (rlx_link_input) is NULL, in all calls that take inputs.
 static inline rlx_status rlx_run_slots(rlx_ctx *ctx, const void *const *inputs, rlx_slot *slots)
@@ -48,7 +49,8 @@ static inline rlx_status rlx_run_slots(rlx_ctx *ctx, const void *const *inputs, 
             memcpy(arena + t->offset, inputs[i], m->symbols == NULL ? t->bytes : rlx_input_bytes(ctx, i));
     }
     status = rlx_run_given(ctx);
-    rlx_tell_slots(ctx, slots);
+    if (status == RLX_OK)
+        rlx_tell_slots(ctx, slots);
     return status;
 }
 
@@ -87,7 +89,8 @@ static inline rlx_status rlx_run_sized(rlx_ctx *ctx, const rlx_sized *inputs, ui
         if (inputs[i].data != NULL)
             memcpy(ctx->arena + m->inputs[i].offset, inputs[i].data, inputs[i].bytes);
     status = rlx_run_given(ctx);
-    rlx_tell_slots(ctx, slots);
+    if (status == RLX_OK)
+        rlx_tell_slots(ctx, slots);
     return status;
 }
 

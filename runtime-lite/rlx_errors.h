@@ -12,8 +12,9 @@ extern "C" {
 #endif
 
 // From now on calls on the context that fail leave in `error`, which must stay where it is, what they are
-// about: the last one counts, and calls that succeed change nothing. NULL: no more. Of a clone, or a context
-// that was made again, it is not set.
+// about: the last one counts, and calls that succeed change nothing. Of a run that was committed it is there
+// once that is known to have failed, and again after rlx_sync, whatever has failed in between. NULL: no more.
+// Of a clone, or a context that was made again, it is not set.
 static inline rlx_status rlx_set_error(rlx_ctx *ctx, rlx_error *error)
 {
     if (ctx == NULL || ctx->model == NULL)
@@ -92,6 +93,8 @@ static inline const char *rlx_error_pattern(const rlx_error *e)
         return "%a: %e bytes were expected, %f given";
     if (e->status == RLX_ERR_SIZE && e->found < 0)
         return "%a: parts of an output need a handle of the output's shape";
+    if (e->message != NULL)
+        return text[RLX_ERR_VALUE];
     if (e->status == RLX_ERR_NAME && e->found > 1)
         return "%a was given more than once";
     if (e->status == RLX_ERR_VALUE && e->found != 0)
@@ -138,7 +141,6 @@ static inline size_t rlx_say_limits(const rlx_ctx *ctx, rlx_error *e, size_t at)
 
 static inline size_t rlx_say_part(const rlx_ctx *ctx, rlx_error *e, size_t at, char what)
 {
-    const char *message;
     if (what == 'a')
         return rlx_say_subject(e, at);
     if (what == 'e' || what == 'f')
@@ -147,8 +149,7 @@ static inline size_t rlx_say_part(const rlx_ctx *ctx, rlx_error *e, size_t at, c
         return rlx_say(e, at, rlx_dtype_text((rlx_dtype)(what == 't' ? e->expected : e->found)));
     if (what == 'l')
         return rlx_say_limits(ctx, e, at);
-    message = rlx_failed_check(ctx);
-    return rlx_say(e, at, message != NULL ? message : "it is no longer known which");
+    return rlx_say(e, at, e->message != NULL ? e->message : "it is not known which");
 }
 
 // A sentence for the last call on the context that failed, in the memory of rlx_set_error: which input,

@@ -93,7 +93,7 @@ static inline rlx_status rlx_read_handle(const rlx_ctx *ctx, const char *name, v
     if (t->bytes != bytes)
         return rlx_fail_size(ctx, RLX_ABOUT_HANDLE, name, t->bytes, bytes);
     if (rlx_get_state(ctx, t->offset, bytes) != RLX_OK)
-        return RLX_ERR_DEVICE;
+        return RLX_ERR_DEVICE; // which that has told
     memcpy(data, ctx->state + t->offset, bytes);
     return RLX_OK;
 }

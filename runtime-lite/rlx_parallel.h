@@ -110,7 +110,7 @@ static inline rlx_status rlx_set_parallel_for(rlx_ctx *ctx, size_t parts,
     if (ctx == NULL || ctx->model == NULL || (fn == NULL && parts != 0))
         return rlx_fail_null(ctx);
     if ((fn != NULL && parts == 0) || parts > RLX_MAX_THREADS)
-        return RLX_ERR_RANGE;
+        return rlx_fail(ctx, RLX_ERR_RANGE, RLX_ABOUT_CALL, NULL, RLX_MAX_THREADS, (int64_t)parts);
     ctx->parallel_for = fn;
     ctx->parallel_user = user;
     ctx->parallel_parts = parts < ctx->model->threads ? parts : ctx->model->threads;

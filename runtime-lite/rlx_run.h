@@ -57,13 +57,51 @@ static inline rlx_status rlx_test_checks(const rlx_ctx *ctx)
     return c != NULL ? c->status : RLX_OK;
 }
 
-// The status of the run that was committed last (rlx_commit), if it is the first error.
+// What a run, or a piece of it, ends with.
+static inline rlx_status rlx_fail_run(const rlx_ctx *ctx, rlx_status status)
+{
+    if (status == RLX_OK)
+        return status;
+    (void)rlx_fail(ctx, status, RLX_ABOUT_CALL, NULL, 0, 0);
+    if (ctx->error != NULL && (status == RLX_ERR_VALUE || status == RLX_ERR_RANGE))
+        ctx->error->message = rlx_failed_check(ctx); // later runs have others
+    return status;
+}
+
+static inline void rlx_copy_told(rlx_told *to, const rlx_error *from)
+{
+    to->status = from->status;
+    to->about = from->about;
+    to->expected = from->expected;
+    to->found = from->found;
+    to->message = from->message;
+    memcpy(to->name, from->name, sizeof to->name);
+}
+
+// The status of the run that was committed last (rlx_commit), if it is the first error, and what it is about.
 static inline void rlx_keep_status(rlx_ctx *ctx, rlx_status status)
 {
     if (ctx->pending != RLX_OK || status == RLX_OK)
         return;
     ctx->pending = status;
     ctx->failed_run = ctx->committed;
+    if (ctx->error != NULL)
+        rlx_copy_told(&ctx->error->kept, ctx->error);
+}
+
+// Says that again, whatever has failed since. (kept.status is another one where the program has asked to be
+// told in between.)
+static inline rlx_status rlx_tell_kept(const rlx_ctx *ctx, rlx_status status)
+{
+    rlx_error *const e = ctx->error;
+    if (status == RLX_OK || e == NULL)
+        return status;
+    (void)rlx_tell(e, status, RLX_ABOUT_CALL, NULL, 0, 0);
+    if (e->kept.status != status)
+        return status;
+    (void)rlx_tell(e, status, e->kept.about, e->kept.name, e->kept.expected, e->kept.found);
+    e->message = e->kept.message;
+    return status;
 }
 
 // Waits for the runs that were committed, but for the last `left`, which could not begin; their outputs are
@@ -74,7 +112,7 @@ static inline void rlx_await_runs(rlx_ctx *ctx, uint64_t left)
     const int was_under_way = ctx->is_under_way != 0;
     rlx_status status = RLX_OK;
     if (d != NULL && d->start != NULL)
-        status = d->wait(ctx, RLX_WAIT_OUTPUTS, NULL);
+        status = rlx_fail_run(ctx, d->wait(ctx, RLX_WAIT_OUTPUTS, NULL));
     if (was_under_way)
         rlx_time_ends(ctx, left, status);
     if (status == RLX_OK && was_under_way && ctx->links != NULL)
@@ -143,6 +181,16 @@ static inline rlx_status rlx_check_params(const rlx_ctx *ctx)
     return name == NULL ? RLX_OK : rlx_fail(ctx, RLX_ERR_PARAM, RLX_ABOUT_PARAM, name, 0, 0);
 }
 
+// The same before all inputs are copied: RLX_ERR_HANDLE, if a handle gives one.
+static inline rlx_status rlx_check_copied(const rlx_ctx *ctx)
+{
+    uint32_t i;
+    rlx_status status = rlx_check_params(ctx);
+    for (i = 0; ctx->handles != NULL && i < ctx->model->n_inputs && status == RLX_OK; i++)
+        status = rlx_check_given(ctx, i, ctx);
+    return status;
+}
+
 // And in their slots the inputs, as far as that can be known? Else RLX_ERR_INPUT.
 static inline rlx_status rlx_check_ready(const rlx_ctx *ctx)
 {
@@ -167,7 +215,7 @@ static inline void rlx_consume(rlx_ctx *ctx, int is_seen)
 static inline rlx_status rlx_end_run(rlx_ctx *ctx, rlx_status status)
 {
     ctx->has_run = status == RLX_OK;
-    return status == RLX_OK ? status : rlx_fail(ctx, status, RLX_ABOUT_CALL, NULL, 0, 0);
+    return rlx_fail_run(ctx, status);
 }
 
 // The run itself, with what handles of the program give and take (rlx_links.h).
@@ -194,16 +242,6 @@ static inline rlx_status rlx_run_given(rlx_ctx *ctx)
 {
     rlx_consume(ctx, 1);
     return rlx_dispatch(ctx);
-}
-
-// The same where all inputs were copied: RLX_ERR_HANDLE, if a handle gives one.
-static inline rlx_status rlx_run_copied(rlx_ctx *ctx)
-{
-    uint32_t i;
-    rlx_status status = RLX_OK;
-    for (i = 0; ctx->handles != NULL && i < ctx->model->n_inputs && status == RLX_OK; i++)
-        status = rlx_check_given(ctx, i, ctx->arena);
-    return status == RLX_OK ? rlx_run_given(ctx) : status;
 }
 
 // Runs on what is in the input slots. Where it fails, it has changed no state. RLX_ERR_INPUT: the call before

@@ -233,14 +233,14 @@ static inline rlx_status rlx_run_overlapped(rlx_ctx *ctx, const void *const *inp
     uint32_t i;
     for (r = 0; r <= n && status == RLX_OK; r++) {
         if (r != 0 && r < n)
-            status = d->wait(ctx, RLX_WAIT_INPUTS, NULL);
+            status = rlx_fail_run(ctx, d->wait(ctx, RLX_WAIT_INPUTS, NULL));
         for (i = 0; r < n && i < ctx->model->n_inputs && status == RLX_OK; i++)
             memcpy(ctx->arena + ctx->model->inputs[i].offset, inputs[(size_t)r * ctx->model->n_inputs + i],
                    rlx_input_bytes(ctx, i));
         if (r < n && status == RLX_OK) {
             rlx_consume(ctx, 1);
             rlx_time_begin(ctx);
-            status = d->start(ctx, RLX_IN_TURN);
+            status = rlx_fail_run(ctx, d->start(ctx, RLX_IN_TURN));
             rlx_time_given(ctx);
         }
         if (r != 0) {
@@ -252,7 +252,7 @@ static inline rlx_status rlx_run_overlapped(rlx_ctx *ctx, const void *const *inp
             status = before != RLX_OK ? before : status;
         }
         if (r < n && status == RLX_OK)
-            status = d->fetch(ctx);
+            status = rlx_fail_run(ctx, d->fetch(ctx));
         if (status != RLX_OK)
             rlx_time_end(ctx, status);
     }
@@ -328,9 +328,9 @@ static inline rlx_status rlx_begin_run(rlx_ctx *ctx)
     rlx_time_begin(ctx);
     status = ctx->links != NULL ? ctx->links->give(ctx) : RLX_OK;
     if (status == RLX_OK)
-        status = d->start(ctx, RLX_QUEUED);
+        status = rlx_fail_run(ctx, d->start(ctx, RLX_QUEUED));
     if (status == RLX_OK)
-        status = d->fetch(ctx);
+        status = rlx_fail_run(ctx, d->fetch(ctx));
     rlx_time_given(ctx);
     if (status != RLX_OK) {
         if (ctx->is_under_way != 0)
@@ -338,7 +338,7 @@ static inline rlx_status rlx_begin_run(rlx_ctx *ctx)
         rlx_time_end(ctx, status);
     }
     ctx->is_under_way = status == RLX_OK;
-    return status == RLX_OK ? d->wait(ctx, RLX_WAIT_INPUTS, NULL) : status;
+    return status == RLX_OK ? rlx_fail_run(ctx, d->wait(ctx, RLX_WAIT_INPUTS, NULL)) : status;
 }
 
 // Can a run be queued behind those that are under way? The device must take what handles give it, which it
@@ -399,7 +399,9 @@ static inline rlx_status rlx_sync(rlx_ctx *ctx)
     if (ctx->committed == 0)
         ctx->failed_run = 0;
     rlx_await_run(ctx);
-    status = ctx->committed == 0 ? ctx->pending : rlx_end_run(ctx, ctx->pending);
+    if (ctx->committed != 0)
+        ctx->has_run = ctx->pending == RLX_OK;
+    status = rlx_tell_kept(ctx, ctx->pending);
     ctx->pending = RLX_OK;
     ctx->committed = 0;
     return status;

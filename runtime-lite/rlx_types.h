@@ -138,12 +138,23 @@ typedef enum rlx_subject {
     RLX_SUBJECTS
 } rlx_subject;
 
+// The same of a run that was committed, for rlx_sync.
+typedef struct rlx_told {
+    rlx_status status;
+    rlx_subject about;
+    char name[48];
+    int64_t expected, found;
+    const char *message;
+} rlx_told;
+
 typedef struct rlx_error {
     rlx_status status; // of the last call that failed; RLX_OK: none did
     rlx_subject about;
     char name[48];           // of the input, output ...; empty: a number that is out of range says which
     int64_t expected, found; // bytes, elements, element types, slots: what the status is about
+    const char *message;     // of the condition of the model that did not hold; NULL: it is not about one
     char text[256];          // rlx_error_text
+    rlx_told kept;           // of the first run that failed since rlx_sync
 } rlx_error;
 
 struct rlx_ctx;

@@ -40,12 +40,23 @@ static void expect(rlx_ctx *ctx, int hits, int64_t n, int64_t number)
     CHECK(fabsf(sum - 1) < 1e-6f && (hits < 2 || fabsf(y[1] / y[0] - expf(1)) < 1e-4f));
 }
 
-static void refuse(rlx_ctx *ctx, int hits, int64_t n, const char *message)
+static void check_text(const rlx_ctx *ctx, const char *message)
+{
+    static const char before[] = "a condition of the model does not hold: ";
+    const char *const text = rlx_error_text(ctx);
+    CHECK(strncmp(text, before, sizeof before - 1) == 0 && strcmp(text + sizeof before - 1, message) == 0);
+}
+
+// The run after it is number `number`.
+static void refuse(rlx_ctx *ctx, int hits, int64_t n, const char *message, int64_t number)
 {
     float y[ELEMENTS], mean, range[100];
     int64_t runs = -7;
     CHECK(run(ctx, hits, n, y, &mean, range, &runs) == RLX_ERR_RANGE && runs == -7);
     CHECK(rlx_failed_check(ctx) != NULL && strcmp(rlx_failed_check(ctx), message) == 0);
+    check_text(ctx, message);
+    expect(ctx, 1, 0, number); // which has no conditions that fail
+    check_text(ctx, message);
 }
 
 // Of queued runs the first error counts, and those behind it change nothing.
@@ -68,7 +79,9 @@ static void test_queue(rlx_ctx *ctx, int64_t number)
             memcpy(rlx_input(ctx, BOUNDS_INPUT_n), &n, sizeof n);
             CHECK(rlx_commit(ctx) == RLX_OK);
         }
+        CHECK(rlx_read_state(ctx, "none", &runs, sizeof runs) == RLX_ERR_NAME); // rlx_sync is not about this
         CHECK(rlx_sync(ctx) == RLX_ERR_RANGE && rlx_failed_run(ctx) == (first == 0 ? 2 : 1));
+        check_text(ctx, "range: the size 'hits' is over 3");
         number += first == 0 ? 2 : 1;
         CHECK(rlx_read_state(ctx, "runs", &runs, sizeof runs) == RLX_OK && runs == number);
         CHECK(memory[0] == number); // what the last one that ended well has left
@@ -83,14 +96,16 @@ int main(void)
     const char *const too_many = "range: the size 'hits' is over 3";
     const char *const too_far = "range: the size 'steps' is over 4";
     rlx_ctx ctx;
+    rlx_error error;
     CHECK(bounds_init(&ctx, arena, sizeof arena, state, sizeof state) == RLX_OK);
+    CHECK(rlx_set_error(&ctx, &error) == RLX_OK);
     expect(&ctx, 1, 0, 1);
     expect(&ctx, MOST_HITS, MOST_STEPS, 2);
-    refuse(&ctx, MOST_HITS + 1, 2, too_many);
-    refuse(&ctx, ELEMENTS, 2, too_many);
-    refuse(&ctx, 2, MOST_STEPS + 1, too_far);
-    refuse(&ctx, 2, 100000, too_far);
-    expect(&ctx, 2, 3, 3);
-    test_queue(&ctx, 3);
+    refuse(&ctx, MOST_HITS + 1, 2, too_many, 3);
+    refuse(&ctx, ELEMENTS, 2, too_many, 4);
+    refuse(&ctx, 2, MOST_STEPS + 1, too_far, 5);
+    refuse(&ctx, 2, 100000, too_far, 6);
+    expect(&ctx, 2, 3, 7);
+    test_queue(&ctx, 7);
     return failed;
 }

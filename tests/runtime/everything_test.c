@@ -311,6 +311,7 @@ static void call_devices(rlx_ctx *ctx)
 static void call_links(rlx_ctx *ctx)
 {
     static float memory[COLUMNS];
+    static rlx_error error;
     rlx_handle h;
     int64_t shape[RLX_MAX_RANK];
     CHECK(rlx_read_output(ctx, EVERYTHING_OUTPUT_next_scale, memory, sizeof memory) == RLX_OK);
@@ -324,8 +325,11 @@ static void call_links(rlx_ctx *ctx)
     CHECK(rlx_make_handle(ctx, &h, "f", "flag", memory, sizeof memory) == RLX_OK);
     CHECK(rlx_bind_handle(ctx, "f", yes, 1) == RLX_OK && rlx_link_input(ctx, 1, "f") == RLX_OK);
     memcpy(rlx_input(ctx, 0), x, sizeof x);
-    CHECK(rlx_run(ctx) == RLX_OK && rlx_unlink_input(ctx, "f") == RLX_OK);
-    CHECK(rlx_drop_handle(ctx, "f") == RLX_OK);
+    CHECK(rlx_run(ctx) == RLX_OK);
+    CHECK(rlx_set_error(ctx, &error) == RLX_OK && rlx_clear_handle(ctx, "f") == RLX_OK);
+    CHECK(rlx_commit(ctx) == RLX_OK && rlx_sync(ctx) == RLX_ERR_HANDLE);
+    CHECK(strstr(rlx_error_text(ctx), "'f'") != NULL && rlx_set_error(ctx, NULL) == RLX_OK);
+    CHECK(rlx_unlink_input(ctx, "f") == RLX_OK && rlx_drop_handle(ctx, "f") == RLX_OK);
 }
 
 static void call_symbols(rlx_ctx *ctx)

@@ -187,8 +187,8 @@ static void test_chain(rlx_ctx *ctx)
 {
     static float memory[4], steps[4], seen[4];
     rlx_handle h, g, s;
-    float x[4], y[20], got[4];
-    int32_t n[4];
+    float x[4], y[20] = {7, 0, 0, 0, 7, 0, 0, 0, 7}, got[4];
+    int32_t n[4] = {7};
     const void *in[3] = {NULL, NULL, NULL};
     rlx_sized sized[1];
     rlx_named named[2];
@@ -221,6 +221,8 @@ static void test_chain(rlx_ctx *ctx)
     REFUSES(rlx_run_named(ctx, named, 2, &out, 1), RLX_ERR_HANDLE);
     CHECK(rlx_run_named(ctx, named, 1, &out, 1) == RLX_OK && got[0] == 31 && memory[0] == 31);
     CHECK(links(ctx, x, v, step, y, y + 4, y + 8, n) == RLX_ERR_HANDLE);
+    CHECK(y[0] == 7 && y[4] == 7 && y[8] == 7 && n[0] == 7 && memory[0] == 31);
+    CHECK(first_of(ctx, LINKS_OUTPUT_next) == 31); // what the last run left: v has not been copied there
     REFUSES(rlx_run_named(ctx, named, 0, &out, 1), RLX_ERR_INPUT);
     typed.name = "x", typed.data = x, typed.bytes = sizeof x, typed.dtype = RLX_F32;
     typed_out.name = "next", typed_out.data = whole, typed_out.bytes = sizeof whole;
@@ -268,6 +270,56 @@ static void test_queue(rlx_ctx *ctx)
     in[LINKS_INPUT_v] = v;
     REFUSES(rlx_run_pipelined(ctx, in, 2, snapshots, sizeof snapshots, &done), RLX_ERR_HANDLE);
     CHECK(rlx_drop_handle(ctx, "h") == RLX_OK);
+}
+
+// What a call leaves as it is where the run itself fails, because of a handle without a value.
+static void test_failed(rlx_ctx *ctx)
+{
+    static const char want[] = "handle 'h' has no value yet: rlx_bind_handle";
+    static float memory[4], last[4];
+    rlx_error error;
+    rlx_handle h, g;
+    float x[4], got[4] = {7};
+    int32_t whole[4] = {7};
+    const void *in[3] = {NULL, NULL, NULL};
+    rlx_slot slots[4];
+    rlx_named named[2];
+    rlx_named_out out;
+    rlx_typed typed[2];
+    rlx_typed_out typed_out;
+    uint32_t done = 9;
+    set_sizes(ctx, 0, 1);
+    make_x(x, 0, 1);
+    memset(slots, 0xFF, sizeof slots);
+    in[LINKS_INPUT_x] = x, in[LINKS_INPUT_step] = step;
+    named[0].name = "x", named[0].data = x, named[0].bytes = sizeof x;
+    named[1].name = "step", named[1].data = step, named[1].bytes = sizeof step;
+    out.name = "next", out.data = got, out.bytes = sizeof got;
+    typed[0].name = "x", typed[0].data = x, typed[0].bytes = sizeof x, typed[0].dtype = RLX_F32;
+    typed[1].name = "step", typed[1].data = step, typed[1].bytes = sizeof step, typed[1].dtype = RLX_F32;
+    typed_out.name = "next", typed_out.data = whole, typed_out.bytes = sizeof whole;
+    typed_out.dtype = RLX_I32;
+    CHECK(rlx_make_handle(ctx, &h, "h", "v", memory, sizeof memory) == RLX_OK);
+    CHECK(rlx_make_handle(ctx, &g, "g", "next", last, sizeof last) == RLX_OK);
+    CHECK(rlx_link_input(ctx, LINKS_INPUT_v, "h") == RLX_OK);
+    CHECK(rlx_link_output(ctx, LINKS_OUTPUT_next, "g") == RLX_OK);
+#define SAYS_WHY(call)                                                                                       \
+    do {                                                                                                     \
+        CHECK(rlx_set_error(ctx, &error) == RLX_OK && (call) == RLX_ERR_HANDLE);                             \
+        CHECK(strcmp(rlx_error_text(ctx), want) == 0 && !rlx_has_handle(ctx, "g"));                          \
+    } while (0)
+    SAYS_WHY(rlx_run_slots(ctx, in, slots));
+    CHECK(slots[LINKS_OUTPUT_next].bytes == (size_t)-1);
+    SAYS_WHY(rlx_run_named(ctx, named, 2, &out, 1));
+    SAYS_WHY(rlx_run_typed(ctx, typed, 2, &typed_out, 1));
+    SAYS_WHY(rlx_run_pipelined(ctx, in, 1, snapshots, sizeof snapshots, &done));
+    CHECK(got[0] == 7 && whole[0] == 7 && done == 0);
+    fill_x(ctx, 0, 1);
+    CHECK(rlx_commit(ctx) == RLX_OK);
+    REFUSES(rlx_read_handle(ctx, "none", got, 4), RLX_ERR_HANDLE); // rlx_sync is not about this
+    CHECK(rlx_sync(ctx) == RLX_ERR_HANDLE && strcmp(rlx_error_text(ctx), want) == 0);
+    CHECK(rlx_drop_handle(ctx, "h") == RLX_OK && rlx_drop_handle(ctx, "g") == RLX_OK);
+    CHECK(rlx_set_error(ctx, NULL) == RLX_OK);
 }
 
 // Handles that give all inputs leave none to be given.
@@ -327,6 +379,7 @@ int main(void)
     test_wrong(&ctx);
     test_chain(&ctx);
     test_queue(&ctx);
+    test_failed(&ctx);
     test_sizes(&ctx);
     test_all(&ctx);
     CHECK(rlx_close(&ctx) == RLX_OK);
