@@ -22,28 +22,35 @@ extern "C" {
 #endif
 
 // What is used of the system. Windows is declared as its own headers do, whose macros (near, far, small ...)
-// would meet names of models.
+// would meet names of models: windows.h may be included before or after this.
 #if defined(_WIN32)
 #if defined(_MSC_VER)
 #define RLX_STDCALL       __stdcall
 #define RLX_WINDOWS(type) __declspec(dllimport) type RLX_STDCALL
+#define RLX_LOCKS(type)   RLX_WINDOWS(type)
 #else
 #define RLX_STDCALL       __attribute__((stdcall))
 #define RLX_WINDOWS(type) __attribute__((dllimport)) type RLX_STDCALL
+#define RLX_LOCKS(type)   type RLX_STDCALL // in MinGW's headers
+#endif
+#if defined(_WIN64)
+typedef size_t rlx_windows_size;
+#else
+typedef unsigned long rlx_windows_size; // as wide as size_t, and another type
 #endif
 #define RLX_THREAD_MAIN unsigned long RLX_STDCALL
 struct _RTL_SRWLOCK;
 struct _RTL_CONDITION_VARIABLE;
 struct _SECURITY_ATTRIBUTES;
 typedef unsigned long (RLX_STDCALL *rlx_thread_main)(void *arg);
-RLX_WINDOWS(void) AcquireSRWLockExclusive(struct _RTL_SRWLOCK *lock);
-RLX_WINDOWS(void) ReleaseSRWLockExclusive(struct _RTL_SRWLOCK *lock);
+RLX_LOCKS(void) AcquireSRWLockExclusive(struct _RTL_SRWLOCK *lock);
+RLX_LOCKS(void) ReleaseSRWLockExclusive(struct _RTL_SRWLOCK *lock);
 RLX_WINDOWS(void) WakeAllConditionVariable(struct _RTL_CONDITION_VARIABLE *cond);
 RLX_WINDOWS(int)
 SleepConditionVariableSRW(struct _RTL_CONDITION_VARIABLE *cond, struct _RTL_SRWLOCK *lock, unsigned long ms,
                           unsigned long flags);
 RLX_WINDOWS(void *)
-CreateThread(struct _SECURITY_ATTRIBUTES *security, size_t stack, rlx_thread_main run, void *arg,
+CreateThread(struct _SECURITY_ATTRIBUTES *security, rlx_windows_size stack, rlx_thread_main run, void *arg,
              unsigned long flags, unsigned long *id);
 RLX_WINDOWS(unsigned long) WaitForSingleObject(void *handle, unsigned long ms);
 RLX_WINDOWS(int) CloseHandle(void *handle);

@@ -121,6 +121,23 @@ def check_code(zig, folder):
         assert done.returncode != 0 and "little-endian" in done.stderr, done.stderr
 
 
+def check_windows_h(zig, folder):
+    """Headers of models and windows.h, in either order, with its macros."""
+    model = ROOT / "models/digits/digits.json"
+    run([RLXC, "compile", model, "--name=m", "-o", folder, "--threads=2"])
+    lines = ["#include <windows.h>\n", '#include "m.h"\n']
+    use = "int main(void) { return (int)sizeof(rlx_pool) - max(min(1, 2), (int)GetTickCount()); }\n"
+    macros = "#define min(a, b) ((a) < (b) ? (a) : (b))\n#define max(a, b) ((a) < (b) ? (b) : (a))\n"
+    for target in "x86_64-windows-gnu", "x86-windows-gnu":
+        for language in "c", "c++":
+            for first in 0, 1:
+                text = lines[first] + lines[1 - first] + use
+                (folder / "w.c").write_text((macros if language == "c++" else "") + text, encoding="ascii")
+                compiler = [zig / "zig", "cc", "-target", target, "-x", language]
+                run([*compiler, *WARNINGS, "-c", "w.c", "-o", "w.o"], cwd=folder)
+    print("# windows.h may come before or after the header of a model")
+
+
 def find_wine():
     return shutil.which("wine64") or shutil.which("wine64", path="/usr/lib/wine") or shutil.which("wine")
 
@@ -157,6 +174,7 @@ def main(top):
     os.environ["ZIG_GLOBAL_CACHE_DIR"] = str(top / "zig")
     check_objects(top / "o")
     check_code(zig, top / "c")
+    check_windows_h(zig, top / "h")
     check_sources(zig, top)
     if os.uname().machine == "x86_64":
         check_programs(zig, top / "w")
