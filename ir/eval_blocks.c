@@ -5,7 +5,7 @@
 
 bool eval_block_decode(EvalCtx *c)
 {
-    const BlockFormat *f = block_format(node_get_str(c->node, A_block_decode_format));
+    const BlockFormat *f = block_format(c->scratch, node_get_str(c->node, A_block_decode_format));
     const unsigned char *from = c->in[0].data;
     float *to = c->out[0].data;
     for (int64_t i = 0; i < c->out[0].numel; i += f->elements, from += f->bytes)
@@ -86,7 +86,7 @@ static Rows blocks_of(const EvalCtx *c, AttrId format, uint32_t leading)
 {
     Rows r = rows_of(c, leading);
     r.decode = decode_blocks;
-    r.f = block_format(node_get_str(c->node, format));
+    r.f = block_format(c->scratch, node_get_str(c->node, format));
     return r;
 }
 

@@ -7,7 +7,7 @@
 static const BlockFormat *rule_format(ShapeCtx *c, uint32_t operand, AttrId id)
 {
     const char *name = shape_attr(c, id)->u.str;
-    const BlockFormat *f = block_format(name);
+    const BlockFormat *f = block_format(c->g->arena, name);
     const Shape *s = &c->in[operand].shape;
     if (f == NULL) {
         shape_fail(c, E0203, "`%s` is \"%s\", which is no format of blocks", attr_info[id].name, name);

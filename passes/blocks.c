@@ -65,9 +65,11 @@ KRef blocks_q(Kernel *k, const BlockReader *r, KRef block, KRef i)
     return k_cast(k, k_load(k, r->values, k_cast(k, q, KT_INDEX), 1, 1), DTYPE_i32);
 }
 
-// d or m. e8m0: the bits of 2^(e - 128), which is denormal for e of 0 and 1.
-KRef blocks_number(Kernel *k, const BlockReader *r, KRef block, uint8_t at)
+// e8m0: the bits of 2^(e - 128), which is denormal for e of 0 and 1.
+KRef blocks_number(Kernel *k, const BlockReader *r, KRef block, uint8_t at, KRef g)
 {
+    if (r->f->pitch)
+        block = k_mul_add(k, g, r->f->pitch, block);
     const KRef low = load_byte(k, r, k_add(k, block, k_index(k, at)));
     if (r->f->float_kind == BLOCK_E8M0) {
         const KRef two = k_integer(k, DTYPE_i32, 2), one = k_integer(k, DTYPE_i32, 1);
@@ -90,12 +92,12 @@ KRef blocks_number(Kernel *k, const BlockReader *r, KRef block, uint8_t at)
 BlockGroup blocks_group(Kernel *k, const BlockReader *r, KRef block, KRef g)
 {
     const BlockFormat *f = r->f;
-    BlockGroup group = {.scale = blocks_number(k, r, block, f->d_at), .min = 0};
+    BlockGroup group = {.scale = blocks_number(k, r, block, f->d_at, g), .min = 0};
     const KRef scale = k_cast(k, blocks_field(k, r, &f->scale, block, g), DTYPE_f32);
     group.scale = k_op(k, KOP_mul, group.scale, scale, 0);
     if (f->min.sign) {
         const KRef min = k_cast(k, blocks_field(k, r, &f->min, block, g), DTYPE_f32);
-        group.min = k_op(k, KOP_mul, blocks_number(k, r, block, f->m_at), min, 0);
+        group.min = k_op(k, KOP_mul, blocks_number(k, r, block, f->m_at, g), min, 0);
     }
     return group;
 }

@@ -24,8 +24,8 @@ KRef blocks_entry(Kernel *k, const BlockReader *r, const BlockPlane *p, KRef blo
 KRef blocks_field(Kernel *k, const BlockReader *r, const BlockField *f, KRef block, KRef i);
 // What q of element i stands for: i32.
 KRef blocks_q(Kernel *k, const BlockReader *r, KRef block, KRef i);
-// d or m, by its offset: f32.
-KRef blocks_number(Kernel *k, const BlockReader *r, KRef block, uint8_t at);
+// d or m of group g, by the offset of the block's first: f32.
+KRef blocks_number(Kernel *k, const BlockReader *r, KRef block, uint8_t at, KRef g);
 // f32: d * scale and m * min of group g; min is 0 where the format has none.
 typedef struct BlockGroup {
     KRef scale, min;
@@ -48,7 +48,8 @@ typedef struct PackedBlocks {
     int64_t experts;                // that the arrays are parts for
     uint8_t lanes, low, high;
     int16_t bias;                       // q is the bits + bias
-    int64_t groups, per_unit;           // scales of a block, and of a unit
+    int64_t groups, numbers;            // of a block: scales, and pairs of d and m
+    int64_t step;                       // elements of a unit between which no group ends
     uint32_t words, scales, mins, d, m; // params: i32; i8 (0: they are 1); f16 or f32
 } PackedBlocks;
 
@@ -63,18 +64,34 @@ PackedBlocks blocks_pack(Lower *l, const BlockFormat *f, NodeId weight, uint8_t 
 // From here to the end of the block, all arrays begin at those of expert e, wherever the host has put it.
 void blocks_packed_point(Kernel *k, const PackedBlocks *p, KRef e);
 
-// d and m of a vector of blocks; row: number of the vector * blocks + number of the block.
+// Units of a block are computed by a loop. Where groups have numbers of their own, which unit has which of
+// them must be known: units stand behind each other then, `turns` of them.
+int64_t blocks_packed_turns(const PackedBlocks *p);
+// Begins and ends the code of a turn: gives the number of the unit.
+KRef blocks_packed_open(Kernel *k, const PackedBlocks *p, int64_t turn);
+void blocks_packed_close(Kernel *k, const PackedBlocks *p);
+typedef struct PackedUnit {
+    KRef row; // number of the vector * blocks + number of the block
+    KRef unit;
+    int64_t turn;
+} PackedUnit;
+
+// d and m of a vector of blocks, where all groups share them.
 typedef struct PackedNumbers {
     KRef d, m;
 } PackedNumbers;
 PackedNumbers blocks_packed_numbers(Kernel *k, const PackedBlocks *p, KRef row);
-// Group g of the block: element = bits * scale + add; add is 0 where there is nothing to add.
+// Elements [first, end) of a unit are of one group: element = bits * scale + add; add is 0 where there is
+// nothing to add.
 typedef struct PackedGroup {
+    int64_t end;
     KRef scale, add;
 } PackedGroup;
-PackedGroup blocks_packed_group(Kernel *k, const PackedBlocks *p, const PackedNumbers *n, KRef row, KRef g);
-// All words of a unit; unit: row * units + number of the unit.
-void blocks_packed_words(Kernel *k, const PackedBlocks *p, KRef unit, KRef *words);
+// The group of element `first` of a unit.
+PackedGroup blocks_packed_group(Kernel *k, const PackedBlocks *p, const PackedNumbers *n, const PackedUnit *u,
+                                int64_t first);
+// All words of a unit.
+void blocks_packed_words(Kernel *k, const PackedBlocks *p, const PackedUnit *u, KRef *words);
 // The bits of elements 4 t .. 4 t + 3 of a unit, a byte each.
 KRef blocks_packed_quad(Kernel *k, const PackedBlocks *p, const KRef *words, int64_t t);
 // Element i of a unit, f32.

@@ -27,7 +27,7 @@ bool team_can_digits(const Team *t)
 {
     const BlockField *q = &t->f->q;
     return t->l->pass->options->accuracy >= BLOCK_DIGITS_ERROR && t->f->values == NULL &&
-           t->length >= PIECE / 2 && (q->low.run >= WORD || q->low.bits == 8);
+           t->same == t->length && t->length >= PIECE / 2 && (q->low.run >= WORD || q->low.bits == 8);
 }
 
 bool team_wants_digits(const Team *t)

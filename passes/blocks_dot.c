@@ -7,7 +7,7 @@
 // NaN.
 #include "passes/blocks_product.h"
 
-enum { DIGITS = 3, WORDS = BLOCK_UNIT / 4 };
+enum { DIGITS = 3, QUAD = 4, WORDS = BLOCK_UNIT / QUAD };
 // The largest |X|: its upper digit is 127 after the lower ones are rounded away.
 #define LARGEST 8323072.0
 // Units whose elements are all smaller are rounded as if one was this large, so that steps are no denormals.
@@ -16,7 +16,7 @@ enum { DIGITS = 3, WORDS = BLOCK_UNIT / 4 };
 bool block_digits_apply(const Lower *l, const BlockProduct *p)
 {
     return l->caps->has_dot8 && l->pass->options->accuracy >= BLOCK_DIGITS_ERROR &&
-           p->packed.lanes == l->caps->f32_lanes;
+           p->packed.lanes == l->caps->f32_lanes && p->packed.step >= QUAD;
 }
 
 static int64_t units_of_row(const BlockProduct *p)
@@ -68,13 +68,19 @@ static KRef next_digit(Lower *l, const UnitRounding *u, KRef x)
     return k_op(k, KOP_shr, k_add(k, x, half), k_splat(k, k_integer(k, DTYPE_i32, 8), u->lanes), 0);
 }
 
-// Digits of the elements of group g, and their sum.
-static void round_group(Lower *l, const BlockProduct *p, const UnitRounding *u, int64_t g)
+// Steps of a unit, between which no group ends.
+static int64_t steps_of(const BlockProduct *p)
+{
+    return BLOCK_UNIT / p->packed.step;
+}
+
+// Digits of the elements of step s, and their sum.
+static void round_step(Lower *l, const BlockProduct *p, const UnitRounding *u, int64_t s)
 {
     Kernel *k = l->k;
-    const int64_t size = BLOCK_UNIT / p->packed.per_unit;
+    const int64_t size = p->packed.step;
     KRef sum = k_splat(k, k_integer(k, DTYPE_i32, 0), u->lanes);
-    for (int64_t i = g * size; i < (g + 1) * size; i += u->lanes) {
+    for (int64_t i = s * size; i < (s + 1) * size; i += u->lanes) {
         const KRef scaled = k_op(k, KOP_mul, load_x(l, p, u, i), k_splat(k, u->factor, u->lanes), 0);
         KRef x = k_cast(k, k_op(k, KOP_rint, scaled, 0, 0), DTYPE_i32);
         sum = k_add(k, sum, x);
@@ -84,7 +90,7 @@ static void round_group(Lower *l, const BlockProduct *p, const UnitRounding *u, 
         }
     }
     const KRef whole = k_cast(k, k_hreduce(k, KOP_add, sum), DTYPE_f32);
-    k_store(k, p->sums, k_mul_add(k, u->place, p->packed.per_unit, k_index(k, g)),
+    k_store(k, p->sums, k_mul_add(k, u->place, steps_of(p), k_index(k, s)),
             k_op(k, KOP_mul, whole, u->step, 0), 1);
 }
 
@@ -94,15 +100,15 @@ void block_digits_round(Lower *l, BlockProduct *p)
     const int64_t units = units_of_row(p), all = p->rows * units;
     p->digits = lower_param_scratch(l, "digits", DTYPE_i32, (uint64_t)(all * DIGITS * WORDS));
     p->steps = lower_param_scratch(l, "steps", DTYPE_f32, (uint64_t)all);
-    p->sums = lower_param_scratch(l, "sums", DTYPE_f32, (uint64_t)(all * p->packed.per_unit));
+    p->sums = lower_param_scratch(l, "sums", DTYPE_f32, (uint64_t)(all * steps_of(p)));
     UnitRounding u = {.bytes = lower_param_view(l, p->digits, DTYPE_i8),
-                      .lanes = lower_fit_lanes(l, BLOCK_UNIT / p->packed.per_unit)};
+                      .lanes = lower_fit_lanes(l, p->packed.step)};
     u.place = k_for(k, k_index(k, 0), k_index(k, all), 1, KFOR_PARALLEL, "u");
     u.x = k_mul_add(k, u.place, BLOCK_UNIT, p->x_base);
     find_step(l, p, &u);
     k_store(k, p->steps, u.place, u.step, 1);
-    for (int64_t g = 0; g < p->packed.per_unit; g++)
-        round_group(l, p, &u, g);
+    for (int64_t s = 0; s < steps_of(p); s++)
+        round_step(l, p, &u, s);
     k_end(k);
     k_barrier(k);
 }
@@ -119,17 +125,16 @@ static KRef join_digits(Kernel *k, const KRef *sum, uint8_t lanes)
     return whole;
 }
 
-// A group of a row, whose unit is number `place`: quads of weights are given.
+// Elements [first, group->end) of a unit of a row, number `place` of all: quads of weights are given.
 static void add_group(Lower *l, const BlockProduct *p, const KRef *quad, const PackedGroup *group, KRef place,
-                      int64_t g, KRef acc)
+                      int64_t first, KRef acc)
 {
     Kernel *k = l->k;
     const uint8_t lanes = p->packed.lanes;
-    const int64_t quads = WORDS / p->packed.per_unit;
     KRef sum[DIGITS];
     for (int64_t digit = 0; digit < DIGITS; digit++) {
         sum[digit] = k_splat(k, k_integer(k, DTYPE_i32, 0), lanes);
-        for (int64_t t = g * quads; t < (g + 1) * quads; t++) {
+        for (int64_t t = first / QUAD; t < group->end / QUAD; t++) {
             const KRef at = k_mul_add(k, place, DIGITS * WORDS, k_index(k, digit * WORDS + t));
             const KRef x = k_splat(k, k_load(k, p->digits, at, 1, 1), lanes);
             sum[digit] = k_op(k, KOP_dot8, quad[t], x, sum[digit]);
@@ -138,31 +143,31 @@ static void add_group(Lower *l, const BlockProduct *p, const KRef *quad, const P
     const KRef step = k_splat(k, k_load(k, p->steps, place, 1, 1), lanes);
     const KRef scale = k_op(k, KOP_mul, group->scale, step, 0);
     KRef all = k_op(k, KOP_fma, join_digits(k, sum, lanes), scale, k_get(k, acc));
-    if (group->add) {
-        const KRef at = k_mul_add(k, place, p->packed.per_unit, k_index(k, g));
+    for (int64_t i = first; group->add && i < group->end; i += p->packed.step) {
+        const KRef at = k_mul_add(k, place, steps_of(p), k_index(k, i / p->packed.step));
         all = k_op(k, KOP_fma, k_splat(k, k_load(k, p->sums, at, 1, 1), lanes), group->add, all);
     }
     k_set(k, acc, all);
 }
 
-void block_digits_add(Lower *l, const BlockProduct *p, const BlockColumns *c, KRef block, KRef unit)
+void block_digits_add(Lower *l, const BlockProduct *p, const BlockColumns *c, KRef block, KRef unit,
+                      int64_t turn)
 {
     Kernel *k = l->k;
     const PackedBlocks *b = &p->packed;
+    const KRef of_row = k_mul_add(k, block, b->units, unit);
     for (int64_t v = 0; v < c->n; v++) {
         KRef words[BLOCK_MAX_WORDS], quad[WORDS];
-        const KRef row = k_mul_add(k, k_add(k, c->first, k_index(k, v)), b->blocks, block);
-        blocks_packed_words(k, b, k_mul_add(k, row, b->units, unit), words);
+        const PackedUnit u = block_product_unit(l, p, k_add(k, c->first, k_index(k, v)), block, unit, turn);
+        blocks_packed_words(k, b, &u, words);
         for (int64_t t = 0; t < WORDS; t++)
             quad[t] = blocks_packed_quad(k, b, words, t);
-        for (int64_t g = 0; g < b->per_unit; g++) {
-            const PackedGroup group = blocks_packed_group(k, b, &c->numbers[v], row,
-                                                          k_mul_add(k, unit, b->per_unit, k_index(k, g)));
-            for (int64_t r = 0; r < p->rows; r++) {
-                const KRef place =
-                    k_add(k, k_mul_add(k, block, b->units, unit), k_index(k, r * units_of_row(p)));
-                add_group(l, p, quad, &group, place, g, c->acc[v * BLOCK_MAX_ROWS + r]);
-            }
+        for (int64_t i = 0; i < BLOCK_UNIT;) {
+            const PackedGroup group = blocks_packed_group(k, b, &c->numbers[v], &u, i);
+            for (int64_t r = 0; r < p->rows; r++)
+                add_group(l, p, quad, &group, k_add(k, of_row, k_index(k, r * units_of_row(p))), i,
+                          c->acc[v * BLOCK_MAX_ROWS + r]);
+            i = group.end;
         }
     }
 }

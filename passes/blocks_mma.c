@@ -14,12 +14,14 @@
 enum {
     THREADS = 2 * GPU_WARPGROUP,
     ROW_BYTES = GPU_TILE_K * 2,
-    CHUNK = 8,        // elements of a copy of x
-    LINE = 4,         // words of a copy of blocks
-    RAW = 256,        // elements of a column that are copied at a time
-    TURNS = RAW / GPU_TILE_K,
-    WARP_ROWS = 64,   // of a warpgroup
-    WIDE = 128, NARROW = 64, // columns of a tile
+    CHUNK = 8,      // elements of a copy of x
+    OWN = 4,        // of weights that are decoded together
+    LINE = 4,       // words of a copy of blocks
+    RAW = 256,      // elements of a column that are copied at a time, and what that may be where
+    MOST_RAW = 512, // blocks do not fit into it
+    WARP_ROWS = 64, // of a warpgroup
+    WIDE = 128,
+    NARROW = 64,         // columns of a tile
     MOST_SHARED = 98304, // what groups have on every GPU since sm_80
     ALIGN = 1024,
     MIN_ROWS = 16
@@ -31,7 +33,8 @@ typedef struct Mma {
     GpuEmit e;                // of which the end of a tile is taken
     int64_t columns, rows;    // of a tile
     int64_t across, own;      // warpgroups beside each other; columns of each
-    int64_t period;           // 256 elements begin alike so many of them apart
+    int64_t raw, turns;       // elements of a column that are copied at a time, steps of that
+    int64_t period;           // those begin alike so many of them apart
     int64_t words, pitch;     // of a column that are copied at a time; from column to column
     int64_t slots;            // of decoded weights
     bool has_lines;           // blocks are copied 16 bytes at a time
@@ -122,10 +125,10 @@ static void copy_x(const Mma *m, KRef step, int64_t slot)
 
 static int64_t raw_elements_bytes(const Mma *m)
 {
-    return RAW / m->t.f->elements * m->t.f->bytes;
+    return m->raw / m->t.f->elements * m->t.f->bytes;
 }
 
-// Blocks number `turns` * period + part of 256 elements.
+// Blocks number `turns` * period + part of `raw` elements.
 static void copy_raw(const Mma *m, KRef turns, int64_t part)
 {
     const Team *t = &m->t;
@@ -277,9 +280,9 @@ static void multiply(const Mma *m, int64_t turn, KRef is_later)
 static void emit_turn(const Mma *m, KRef turns, int64_t part, int64_t turn)
 {
     Kernel *k = m->t.l->k;
-    const int64_t steps = m->t.p->inner / GPU_TILE_K, raws = m->t.p->inner / RAW;
+    const int64_t steps = m->t.p->inner / GPU_TILE_K, raws = m->t.p->inner / m->raw;
     const KRef raw = k_mul_add(k, turns, m->period, k_index(k, part));
-    const KRef next = k_mul_add(k, raw, TURNS, k_index(k, turn + 1));
+    const KRef next = k_mul_add(k, raw, m->turns, k_index(k, turn + 1));
     const bool is_first = part == 0 && turn == 0, has_two = m->slots > 1;
     if (!has_two) {
         finish(m);
@@ -333,7 +336,7 @@ static void emit_tile(Mma *m)
 {
     Team *t = &m->t;
     Kernel *k = t->l->k;
-    const int64_t raws = t->p->inner / RAW;
+    const int64_t raws = t->p->inner / m->raw;
     m->e.shared = k_call(k, KDEV_shared_begin, 0, 0, 0);
     team_begin(t);
     if (!t->is_early)
@@ -351,7 +354,7 @@ static void emit_tile(Mma *m)
     k_barrier(k);
     const KRef turns = k_for(k, k_index(k, 0), k_index(k, raws / m->period), 1, KFOR_SERIAL, "turns");
     for (int64_t part = 0; part < m->period; part++)
-        for (int64_t turn = 0; turn < TURNS; turn++)
+        for (int64_t turn = 0; turn < m->turns; turn++)
             emit_turn(m, turns, part, turn);
     k_end(k);
     finish(m);
@@ -411,16 +414,26 @@ static bool fits(Lower *l, BlockProduct *p)
     const Team t = {.l = l, .p = p};
     return l->caps->has_mma && l->pass->options->accuracy >= BLOCK_DIGITS_ERROR &&
            k_is_half(lower_node(l, p->x)->dtype) && !p->d.is_exact && p->index == 0 && p->rows >= MIN_ROWS &&
-           p->columns >= NARROW && p->inner > 0 && p->inner % RAW == 0 && team_x_width(l, p) == CHUNK &&
-           team_has_words(&t);
+           p->columns >= NARROW && p->inner > 0 && team_x_width(l, p) == CHUNK && team_has_words(&t) &&
+           p->f->group % OWN == 0;
+}
+
+// Whole blocks, of which every other step goes to the same slot.
+static int64_t raw_elements(const BlockFormat *f)
+{
+    int64_t raw = RAW;
+    while (raw <= MOST_RAW && raw % f->elements != 0)
+        raw += 2 * GPU_TILE_K;
+    return raw;
 }
 
 bool block_mma_product(Lower *l, BlockProduct *p)
 {
     Kernel *k = l->k;
     const int64_t row_words = p->inner / p->f->elements * p->f->bytes / WORD;
-    Mma m = {.t = {.l = l, .p = p, .f = p->f, .row_words = row_words}};
-    if (!fits(l, p) || !find_tile(&m))
+    Mma m = {.t = {.l = l, .p = p, .f = p->f, .row_words = row_words}, .raw = raw_elements(p->f)};
+    m.turns = m.raw / GPU_TILE_K;
+    if (!fits(l, p) || m.raw > MOST_RAW || p->inner % m.raw != 0 || !find_tile(&m))
         return false;
     m.product = (GpuMatmul){.l = l,
                             .m = p->rows,

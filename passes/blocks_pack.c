@@ -28,7 +28,7 @@ static int64_t n_entries(const PackedBlocks *p, PackKind kind)
 {
     return kind == PACK_WORDS                         ? p->units * n_words(p)
            : kind == PACK_SCALES || kind == PACK_MINS ? p->groups
-                                                      : 1;
+                                                      : p->numbers;
 }
 
 static int64_t n_vectors(const PackedBlocks *p)
@@ -39,7 +39,7 @@ static int64_t n_vectors(const PackedBlocks *p)
 static PackedBlocks layout_of(const Lower *l, const BlockFormat *f, NodeId weight, uint8_t lanes)
 {
     const Shape *s = lower_node(l, weight)->shape;
-    const int64_t group = f->group < BLOCK_UNIT ? f->group : BLOCK_UNIT;
+    const int64_t groups = f->elements / f->group, step = f->group & -f->group;
     return (PackedBlocks){.f = f,
                           .columns = s->rank > 3 ? s->dim[0] * s->dim[1] : s->dim[0],
                           .blocks = s->dim[s->rank - 2],
@@ -48,8 +48,9 @@ static PackedBlocks layout_of(const Lower *l, const BlockFormat *f, NodeId weigh
                           .low = f->values ? 8 : f->q.low.bits,
                           .high = f->values ? 0 : f->q.high.bits,
                           .bias = f->values ? -128 : f->q.bias,
-                          .groups = f->elements / f->group,
-                          .per_unit = BLOCK_UNIT / group};
+                          .groups = groups,
+                          .numbers = f->pitch ? groups : 1,
+                          .step = step < BLOCK_UNIT ? step : BLOCK_UNIT};
 }
 
 // --- constants -----------------------------------------------------------------------------------
@@ -92,9 +93,9 @@ static void fill_entry(const Filling *c, const unsigned char *block, uint32_t i,
     } else if (c->kind == PACK_SCALES || c->kind == PACK_MINS) {
         *to = (unsigned char)block_field(c->kind == PACK_MINS ? &f->min : &f->scale, block, i);
     } else if (f->float_kind != BLOCK_E8M0) {
-        memcpy(to, block + at, block_float_bytes(f->float_kind));
+        memcpy(to, block + at + i * f->pitch, block_float_bytes(f->float_kind));
     } else {
-        const float v = (float)block_number(f, block, at);
+        const float v = (float)block_number(f, block, at, i);
         memcpy(to, &v, sizeof v);
     }
 }
@@ -161,6 +162,15 @@ static void pack_fields(Kernel *k, const PackedBlocks *p, const BlockReader *r, 
     k_end(k);
 }
 
+static void pack_numbers(Kernel *k, const PackedBlocks *p, const BlockReader *r, uint32_t param, PackPoint at,
+                         PackKind kind)
+{
+    const KRef g = k_for(k, k_index(k, 0), k_index(k, p->numbers), 1, KFOR_SERIAL, "g");
+    const KRef v = blocks_number(k, r, at.block, kind == PACK_M ? p->f->m_at : p->f->d_at, g);
+    k_store(k, param, k_mul_add(k, g, p->lanes, at.to), k_cast(k, v, kind_type(p, kind)), 1);
+    k_end(k);
+}
+
 static void pack_block(Kernel *k, const PackedBlocks *p, const BlockReader *r, uint32_t param, PackPoint at,
                        PackKind kind)
 {
@@ -172,8 +182,7 @@ static void pack_block(Kernel *k, const PackedBlocks *p, const BlockReader *r, u
     } else if (kind == PACK_SCALES || kind == PACK_MINS) {
         pack_fields(k, p, r, param, at, kind == PACK_MINS ? &f->min : &f->scale);
     } else {
-        const KRef v = blocks_number(k, r, at.block, kind == PACK_M ? f->m_at : f->d_at);
-        k_store(k, param, at.to, k_cast(k, v, kind_type(p, kind)), 1);
+        pack_numbers(k, p, r, param, at, kind);
     }
 }
 
@@ -261,12 +270,38 @@ static KRef load_row(Kernel *k, const PackedBlocks *p, uint32_t param, KRef row)
     return k_load(k, param, k_mul(k, row, k_index(k, p->lanes)), p->lanes, p->lanes);
 }
 
-PackedNumbers blocks_packed_numbers(Kernel *k, const PackedBlocks *p, KRef row)
+static bool is_loop(const PackedBlocks *p)
+{
+    return p->numbers == 1 && p->units > 1;
+}
+
+int64_t blocks_packed_turns(const PackedBlocks *p)
+{
+    return is_loop(p) ? 1 : p->units;
+}
+
+KRef blocks_packed_open(Kernel *k, const PackedBlocks *p, int64_t turn)
+{
+    return is_loop(p) ? k_for(k, k_index(k, 0), k_index(k, p->units), 1, KFOR_SERIAL, "u") : k_index(k, turn);
+}
+
+void blocks_packed_close(Kernel *k, const PackedBlocks *p)
+{
+    if (is_loop(p))
+        k_end(k);
+}
+
+static PackedNumbers load_numbers(Kernel *k, const PackedBlocks *p, KRef row)
 {
     PackedNumbers n = {.d = k_cast(k, load_row(k, p, p->d, row), DTYPE_f32)};
     if (p->f->min.sign)
         n.m = k_cast(k, load_row(k, p, p->m, row), DTYPE_f32);
     return n;
+}
+
+PackedNumbers blocks_packed_numbers(Kernel *k, const PackedBlocks *p, KRef row)
+{
+    return p->numbers == 1 ? load_numbers(k, p, row) : (PackedNumbers){0};
 }
 
 // A number times the integer of group g.
@@ -276,21 +311,35 @@ static KRef scaled(Kernel *k, const PackedBlocks *p, uint32_t param, KRef number
     return k_mul(k, number, k_cast(k, k_cast(k, i, DTYPE_i32), DTYPE_f32));
 }
 
-PackedGroup blocks_packed_group(Kernel *k, const PackedBlocks *p, const PackedNumbers *n, KRef row, KRef g)
+static PackedGroup own_group(Kernel *k, const PackedBlocks *p, const PackedUnit *u, int64_t first)
+{
+    const int64_t before = u->turn * BLOCK_UNIT, g = (before + first) / p->f->group;
+    const int64_t end = (g + 1) * p->f->group - before;
+    const PackedNumbers own = load_numbers(k, p, k_mul_add(k, u->row, p->numbers, k_index(k, g)));
+    return (PackedGroup){.end = end < BLOCK_UNIT ? end : BLOCK_UNIT, .scale = own.d, .add = own.m};
+}
+
+PackedGroup blocks_packed_group(Kernel *k, const PackedBlocks *p, const PackedNumbers *n, const PackedUnit *u,
+                                int64_t first)
 {
     const BlockFormat *f = p->f;
-    PackedGroup group = {.scale = f->scale.low.bits ? scaled(k, p, p->scales, n->d, row, g) : n->d};
+    if (p->numbers > 1)
+        return own_group(k, p, u, first);
+    const KRef g = k_mul_add(k, u->unit, BLOCK_UNIT / p->step, k_index(k, first / p->step));
+    PackedGroup group = {.end = first + p->step,
+                         .scale = f->scale.low.bits ? scaled(k, p, p->scales, n->d, u->row, g) : n->d};
     if (f->min.sign)
-        group.add = f->min.low.bits ? scaled(k, p, p->mins, n->m, row, g) : n->m;
+        group.add = f->min.low.bits ? scaled(k, p, p->mins, n->m, u->row, g) : n->m;
     else if (p->bias) // exact, like every product of an element's integers
         group.add = k_mul(k, group.scale, k_splat(k, k_number(k, DTYPE_f32, p->bias), p->lanes));
     return group;
 }
 
-void blocks_packed_words(Kernel *k, const PackedBlocks *p, KRef unit, KRef *words)
+void blocks_packed_words(Kernel *k, const PackedBlocks *p, const PackedUnit *u, KRef *words)
 {
+    const KRef first = k_mul_add(k, u->row, p->units, u->unit);
     for (int64_t i = 0; i < n_words(p); i++)
-        words[i] = load_row(k, p, p->words, k_mul_add(k, unit, n_words(p), k_index(k, i)));
+        words[i] = load_row(k, p, p->words, k_mul_add(k, first, n_words(p), k_index(k, i)));
 }
 
 static KRef whole(Kernel *k, const PackedBlocks *p, int64_t v)

@@ -173,13 +173,16 @@ static KRef group_field(const Team *t, const BlockField *f, const Piece *piece, 
     return f->sign < 0 ? k_op(k, KOP_neg, q, 0, 0) : q;
 }
 
-// A number of the block times the integer of a group.
+// A number of the block, or of group g + add itself, times the integer of that group.
 static KRef group_number(const Team *t, const BlockField *f, uint8_t at, const Piece *piece, KRef from,
                          KRef g, int64_t add)
 {
+    Kernel *k = t->l->k;
+    if (t->f->pitch)
+        from = k_mul_add(k, k_add(k, g, k_index(k, add)), t->f->pitch / WORD, from);
     const KRef number = number_at(t, from, piece->skew + at);
     if (f->low.bits == 0)
-        return f->sign < 0 ? k_op(t->l->k, KOP_neg, number, 0, 0) : number;
+        return f->sign < 0 ? k_op(k, KOP_neg, number, 0, 0) : number;
     return team_op(t, KOP_mul, number, group_field(t, f, piece, from, g, add));
 }
 
@@ -266,22 +269,53 @@ static KRef digit_sum(const Team *t, const Piece *piece, KRef from, const KRef *
     return all;
 }
 
+// The scale of a piece's elements from the one `ahead` of its first on, which are of one group, and the min.
+static void step_numbers(const Team *t, const Piece *piece, KRef from, int64_t ahead, KRef *scale, KRef *min)
+{
+    Kernel *k = t->l->k;
+    const BlockFormat *f = t->f;
+    KRef first = piece->first;
+    if (ahead % f->group != 0) { // the piece begins within a group
+        first = k_add(k, first, k_index(k, ahead));
+        ahead = 0;
+    }
+    const KRef g = team_div(t, first, f->group);
+    *scale = group_number(t, &f->scale, f->d_at, piece, from, g, ahead / f->group);
+    *min = f->min.sign ? group_number(t, &f->min, f->m_at, piece, from, g, ahead / f->group) : 0;
+}
+
 static void add_digits(const Team *t, const Piece *piece, KRef from, const KRef *words, int64_t column)
 {
     Kernel *k = t->l->k;
     const BlockFormat *f = t->f;
-    const KRef g = team_div(t, piece->first, f->group);
-    KRef acc = k_get(k, t->acc[column]);
+    KRef acc = k_get(k, t->acc[column]), scale = 0, min = 0;
     for (int64_t s = 0; s < t->segments; s++) {
-        const int64_t add = team_is_joined(t) ? 0 : s * f->q.low.run / f->group;
-        const KRef scale = group_number(t, &f->scale, f->d_at, piece, from, g, add);
+        step_numbers(t, piece, from, team_is_joined(t) ? 0 : s * f->q.low.run, &scale, &min);
         const KRef sum = digit_sum(t, piece, from, words, s);
         acc = k_op(k, KOP_fma, sum, team_op(t, KOP_mul, scale, t->step[s]), acc);
-        KRef rest = f->q.bias ? team_op(t, KOP_mul, scale, team_number(t, f->q.bias)) : 0;
-        if (f->min.sign)
-            rest = group_number(t, &f->min, f->m_at, piece, from, g, add);
+        const KRef rest = f->q.bias ? team_op(t, KOP_mul, scale, team_number(t, f->q.bias)) : min;
         if (rest)
             acc = k_op(k, KOP_fma, t->sum[s], rest, acc);
+    }
+    k_set(k, t->acc[column], acc);
+}
+
+static void add_floats(const Team *t, const Piece *piece, KRef from, const KRef *words, int64_t column)
+{
+    Kernel *k = t->l->k;
+    const bool is_joined = team_is_joined(t);
+    const KRef zero = team_number(t, 0);
+    KRef acc = k_get(k, t->acc[column]), part = zero, scale = 0, min = 0;
+    for (int64_t e = 0; e < PIECE; e++) {
+        const int64_t s = e / t->length, i = e % t->length, first = i / t->same * t->same;
+        part = k_op(k, KOP_fma, t->xr[e], element(t, piece, from, words, s, i), part);
+        if ((e + 1) % (is_joined ? PIECE : t->same) != 0)
+            continue;
+        step_numbers(t, piece, from, is_joined ? 0 : s * t->f->q.low.run + first, &scale, &min);
+        acc = k_op(k, KOP_fma, part, scale, acc);
+        if (min)
+            acc = k_op(k, KOP_fma, t->sum[team_sum(t, s, i)], min, acc);
+        part = zero;
     }
     k_set(k, t->acc[column], acc);
 }
@@ -312,23 +346,7 @@ void team_add_piece(const Team *t, const Piece *piece, int64_t column)
         add_digits(t, piece, from, words, column);
         return;
     }
-    const KRef g = team_div(t, piece->first, f->group), zero = team_number(t, 0);
-    KRef acc = k_get(k, t->acc[column]), part = zero;
-    for (int64_t s = 0; s < t->segments; s++) {
-        for (int64_t i = 0; i < t->length; i++) {
-            const KRef q = element(t, piece, from, words, s, i);
-            part = k_op(k, KOP_fma, t->xr[s * t->length + i], q, part);
-        }
-        if (team_is_joined(t) && s + 1 < t->segments)
-            continue;
-        const int64_t add = team_is_joined(t) ? 0 : s * f->q.low.run / f->group;
-        acc = k_op(k, KOP_fma, part, group_number(t, &f->scale, f->d_at, piece, from, g, add), acc);
-        if (f->min.sign)
-            acc = k_op(k, KOP_fma, t->sum[team_is_joined(t) ? 0 : s],
-                       group_number(t, &f->min, f->m_at, piece, from, g, add), acc);
-        part = zero;
-    }
-    k_set(k, t->acc[column], acc);
+    add_floats(t, piece, from, words, column);
 }
 
 // --- whole elements ------------------------------------------------------------------------------

@@ -72,28 +72,41 @@ void block_product_store(Lower *l, const BlockProduct *p, KRef row, KRef column,
 
 // --- few rows ------------------------------------------------------------------------------------
 
+PackedUnit block_product_unit(Lower *l, const BlockProduct *p, KRef vector, KRef block, KRef unit,
+                              int64_t turn)
+{
+    const KRef row = k_mul_add(l->k, vector, p->packed.blocks, block);
+    return (PackedUnit){.row = row, .unit = unit, .turn = turn};
+}
+
+static void prefetch_words(Lower *l, const PackedBlocks *b, const PackedUnit *u)
+{
+    Kernel *k = l->k;
+    const int64_t each = b->low + b->high;
+    const KRef place = k_mul_add(k, u->row, b->units, u->unit);
+    for (int64_t i = 0; i < each; i++)
+        k_prefetch(k, b->words, k_mul_add(k, place, each * b->lanes, k_index(k, (AHEAD + i) * b->lanes)));
+}
+
 // One unit of 32 elements: number `unit` of block `block`.
-static void add_unit(Lower *l, const BlockProduct *p, const BlockColumns *c, KRef block, KRef unit)
+static void add_unit(Lower *l, const BlockProduct *p, const BlockColumns *c, KRef block, KRef unit,
+                     int64_t turn)
 {
     Kernel *k = l->k;
     const PackedBlocks *b = &p->packed;
     KRef words[BLOCK_VECTORS][BLOCK_MAX_WORDS];
-    KRef row[BLOCK_VECTORS];
+    PackedUnit u[BLOCK_VECTORS];
+    PackedGroup group[BLOCK_VECTORS] = {0};
     const KRef first = k_mul(k, k_mul_add(k, block, b->units, unit), k_index(k, BLOCK_UNIT));
     for (int64_t v = 0; v < c->n; v++) {
-        row[v] = k_mul_add(k, k_add(k, c->first, k_index(k, v)), b->blocks, block);
-        const KRef place = k_mul_add(k, row[v], b->units, unit);
-        blocks_packed_words(k, b, place, words[v]);
-        const int64_t each = b->low + b->high;
-        for (int64_t i = 0; i < each; i++)
-            k_prefetch(k, b->words, k_mul_add(k, place, each * b->lanes, k_index(k, (AHEAD + i) * b->lanes)));
+        u[v] = block_product_unit(l, p, k_add(k, c->first, k_index(k, v)), block, unit, turn);
+        blocks_packed_words(k, b, &u[v], words[v]);
+        prefetch_words(l, b, &u[v]);
     }
-    PackedGroup group[BLOCK_VECTORS];
     for (int64_t i = 0; i < BLOCK_UNIT; i++) {
-        const int64_t size = BLOCK_UNIT / b->per_unit;
-        for (int64_t v = 0; v < c->n && i % size == 0; v++)
-            group[v] = blocks_packed_group(k, b, &c->numbers[v], row[v],
-                                           k_mul_add(k, unit, b->per_unit, k_index(k, i / size)));
+        for (int64_t v = 0; v < c->n; v++)
+            if (i == group[v].end)
+                group[v] = blocks_packed_group(k, b, &c->numbers[v], &u[v], i);
         for (int64_t v = 0; v < c->n; v++) {
             const KRef value = blocks_packed_value(k, b, words[v], &group[v], i);
             for (int64_t r = 0; r < p->rows; r++) {
@@ -120,15 +133,11 @@ static void emit_columns(Lower *l, const BlockProduct *p, KRef first, int64_t n,
     for (int64_t v = 0; v < n; v++)
         c.numbers[v] =
             blocks_packed_numbers(k, b, k_mul_add(k, k_add(k, first, k_index(k, v)), b->blocks, block));
-    KRef unit = k_index(k, 0);
-    if (b->units > 1)
-        unit = k_for(k, unit, k_index(k, b->units), 1, KFOR_SERIAL, "u");
-    if (p->has_digits)
-        block_digits_add(l, p, &c, block, unit);
-    else
-        add_unit(l, p, &c, block, unit);
-    if (b->units > 1)
-        k_end(k);
+    for (int64_t turn = 0; turn < blocks_packed_turns(b); turn++) {
+        const KRef unit = blocks_packed_open(k, b, turn);
+        (p->has_digits ? block_digits_add : add_unit)(l, p, &c, block, unit, turn);
+        blocks_packed_close(k, b);
+    }
     k_end(k);
     for (int64_t v = 0; v < n; v++) {
         KRef column = k_mul(k, k_add(k, first, k_index(k, v)), k_index(k, b->lanes));
@@ -201,33 +210,43 @@ static void emit_experts(Lower *l, const BlockProduct *p)
 
 // --- many rows -----------------------------------------------------------------------------------
 
+// One unit of a vector, to index `to` of the panel, elements `width` apart.
+static void decode_unit(const Gemm *g, const PackedBlocks *b, const PackedNumbers *numbers,
+                        const PackedUnit *u, KRef to, int64_t width)
+{
+    Kernel *k = g->l->k;
+    KRef words[BLOCK_MAX_WORDS];
+    PackedGroup group = {0};
+    blocks_packed_words(k, b, u, words);
+    for (int64_t e = 0; e < BLOCK_UNIT; e++) {
+        if (e == group.end)
+            group = blocks_packed_group(k, b, numbers, u, e);
+        k_store(k, g->panel, k_add(k, to, k_index(k, e * width)), blocks_packed_value(k, b, words, &group, e),
+                b->lanes);
+    }
+}
+
 // Some steps of a panel of `n` vectors of columns from `column` on, in rising k.
 static void decode_panel(const Gemm *g, KRef column, int64_t n, KRef first, void *product)
 {
     const BlockProduct *p = product;
     const PackedBlocks *b = &p->packed;
     Kernel *k = g->l->k;
-    KRef words[BLOCK_MAX_WORDS];
-    const int64_t size = BLOCK_UNIT / b->per_unit, width = n * b->lanes;
+    const int64_t width = n * b->lanes;
     const KRef i = k_for(k, k_index(k, 0), k_index(k, n), 1, KFOR_SERIAL, "v");
     const KRef vector = k_add(k, k_op(k, KOP_div, column, k_index(k, b->lanes), 0), i);
     const KRef top = k_op(k, KOP_div, first, k_index(k, p->f->elements), 0);
     const KRef done = k_for(k, k_index(k, 0), k_index(k, g->t.steps / p->f->elements), 1, KFOR_SERIAL, "b");
-    const KRef row = k_mul_add(k, vector, b->blocks, k_add(k, top, done));
-    const PackedNumbers numbers = blocks_packed_numbers(k, b, row);
-    const KRef unit = k_for(k, k_index(k, 0), k_index(k, b->units), 1, KFOR_SERIAL, "u");
-    const KRef step = k_mul(k, k_mul_add(k, done, b->units, unit), k_index(k, BLOCK_UNIT));
-    const KRef at = k_mul_add(k, step, width, k_mul_add(k, i, b->lanes, g->panel_base));
-    PackedGroup group = {0};
-    blocks_packed_words(k, b, k_mul_add(k, row, b->units, unit), words);
-    for (int64_t e = 0; e < BLOCK_UNIT; e++) {
-        if (e % size == 0)
-            group = blocks_packed_group(k, b, &numbers, row,
-                                        k_mul_add(k, unit, b->per_unit, k_index(k, e / size)));
-        k_store(k, g->panel, k_add(k, at, k_index(k, e * width)), blocks_packed_value(k, b, words, &group, e),
-                b->lanes);
+    const KRef block = k_add(k, top, done);
+    const PackedNumbers numbers = blocks_packed_numbers(k, b, k_mul_add(k, vector, b->blocks, block));
+    for (int64_t turn = 0; turn < blocks_packed_turns(b); turn++) {
+        const KRef unit = blocks_packed_open(k, b, turn);
+        const PackedUnit u = block_product_unit(g->l, p, vector, block, unit, turn);
+        const KRef step = k_mul(k, k_mul_add(k, done, b->units, unit), k_index(k, BLOCK_UNIT));
+        const KRef to = k_mul_add(k, step, width, k_mul_add(k, i, b->lanes, g->panel_base));
+        decode_unit(g, b, &numbers, &u, to, width);
+        blocks_packed_close(k, b);
     }
-    k_end(k);
     k_end(k);
     k_end(k);
 }

@@ -45,6 +45,9 @@ void block_product_place(Lower *l, BlockProduct *p, DType type);
 // Adds the products of a row of x with a row of the weights (of expert e) to acc, one by one. at: of the
 // result, the column among its coordinates.
 void block_product_plain(Lower *l, const BlockProduct *p, const BlockReader *r, Point at, KRef e, KRef acc);
+// A unit of a block of vector number `vector`.
+PackedUnit block_product_unit(Lower *l, const BlockProduct *p, KRef vector, KRef block, KRef unit,
+                              int64_t turn);
 // Stores a vector of columns of row `row`.
 void block_product_store(Lower *l, const BlockProduct *p, KRef row, KRef column, uint8_t count, KRef value);
 // Vectors of columns with weights that can be packed. False: it does not apply.
@@ -57,7 +60,8 @@ bool block_product_vectors(Lower *l, BlockProduct *p);
 bool block_digits_apply(const Lower *l, const BlockProduct *p);
 // Emits the loops that round all rows, into scratch memory.
 void block_digits_round(Lower *l, BlockProduct *p);
-// Adds a unit's products: number `unit` of block `block`.
-void block_digits_add(Lower *l, const BlockProduct *p, const BlockColumns *c, KRef block, KRef unit);
+// Adds a unit's products: number `unit` of block `block`, in a turn (blocks_packed_turns).
+void block_digits_add(Lower *l, const BlockProduct *p, const BlockColumns *c, KRef block, KRef unit,
+                      int64_t turn);
 
 #endif

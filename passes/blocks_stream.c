@@ -59,6 +59,17 @@ static KRef block_of(const Stream *s, KRef chunk, int64_t step)
     return k_mul_add(k, chunk, t->blocks, block);
 }
 
+// Is there such a block, for this thread? 0: always.
+static KRef has_block(const Stream *s, KRef chunk, int64_t step)
+{
+    const Team *t = &s->t;
+    const KRef has_piece = team_has_piece(t);
+    if (row_blocks(s) % (t->blocks * s->own * s->parts) == 0)
+        return has_piece;
+    const KRef is_in = team_op(t, KOP_lt, block_of(s, chunk, step), k_index(t->l->k, row_blocks(s)));
+    return has_piece ? team_op(t, KOP_and, is_in, has_piece) : is_in;
+}
+
 // --- x -------------------------------------------------------------------------------------------
 
 static void declare_held(Stream *s)
@@ -84,8 +95,8 @@ static void hold_piece(Stream *s, int64_t o, int64_t step, KRef turn)
     const KRef own = k_op(k, KOP_sub, chunk, k_mul(k, turn, k_index(k, s->per_turn)), 0);
     const KRef is_here = team_op(t, KOP_and, team_op(t, KOP_le, k_index(k, 0), own),
                                  team_op(t, KOP_lt, own, k_index(k, s->per_turn)));
-    const KRef is_in = team_op(t, KOP_lt, block_of(s, chunk, step), k_index(k, row_blocks(s)));
-    k_if(k, team_op(t, KOP_and, is_here, is_in));
+    const KRef is_in = has_block(s, chunk, step);
+    k_if(k, is_in ? team_op(t, KOP_and, is_here, is_in) : is_here);
     const Piece piece = team_piece(t, step);
     team_read_x(t, &piece, block_of(s, own, step));
     for (int64_t i = 0; i < X_WORDS; i++)
@@ -177,7 +188,7 @@ static void add_held(Stream *s, int64_t o, int64_t step, KRef slot)
     Kernel *k = t->l->k;
     const Held *held = &s->held[o * t->period + step];
     const KRef chunk = number_of_chunk(s, o);
-    const bool is_whole = row_blocks(s) % (t->blocks * s->own * s->parts) == 0;
+    const KRef is_in = has_block(s, chunk, step);
     Piece piece = team_piece(t, step);
     piece.block = k_add(k, k_mul_add(k, chunk, s->chunk_words, slot), piece.block);
     for (int64_t i = 0; i < X_WORDS; i++)
@@ -186,11 +197,11 @@ static void add_held(Stream *s, int64_t o, int64_t step, KRef slot)
         t->step[i] = k_get(k, held->step[i]);
         t->sum[i] = k_get(k, held->sum[i]);
     }
-    if (!is_whole)
-        k_if(k, team_op(t, KOP_lt, block_of(s, chunk, step), k_index(k, row_blocks(s))));
+    if (is_in)
+        k_if(k, is_in);
     for (int64_t c = 0; c < t->columns; c++)
         team_add_piece(t, &piece, c);
-    if (!is_whole)
+    if (is_in)
         k_end(k);
 }
 

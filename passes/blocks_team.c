@@ -38,6 +38,12 @@ Piece team_piece(const Team *t, int64_t step)
     return piece;
 }
 
+KRef team_has_piece(const Team *t)
+{
+    const int64_t pieces = TEAM / t->per_block * t->per_block;
+    return pieces == TEAM ? 0 : team_op(t, KOP_lt, t->lane, k_index(t->l->k, pieces));
+}
+
 void team_read_x(Team *t, const Piece *piece, KRef block)
 {
     Kernel *k = t->l->k;
@@ -49,13 +55,13 @@ void team_read_x(Team *t, const Piece *piece, KRef block)
             continue;
         }
         const KRef from = padded(t, e);
-        KRef sum = team_is_joined(t) && s > 0 ? t->sum[0] : team_number(t, 0);
         for (int64_t i = 0; i < t->length; i++) {
             const KRef x = k_aload(k, t->xs, k_add(k, from, k_index(k, i)), 1);
+            KRef *sum = &t->sum[team_sum(t, s, i)];
+            const bool is_first = team_is_joined(t) ? s + i == 0 : i % t->same == 0;
             t->xr[s * t->length + i] = k_get(k, k_var(k, x, "x"));
-            sum = team_op(t, KOP_add, sum, t->xr[s * t->length + i]);
+            *sum = team_op(t, KOP_add, is_first ? team_number(t, 0) : *sum, t->xr[s * t->length + i]);
         }
-        t->sum[team_is_joined(t) ? 0 : s] = sum;
     }
 }
 
@@ -66,7 +72,7 @@ static void add_step(Team *t, int64_t step, int64_t blocks)
     const Piece piece = team_piece(t, step);
     const KRef block =
         k_mul_add(k, team_div(t, t->lane, t->per_block), t->period, k_index(k, step));
-    const bool is_whole = blocks == t->blocks;
+    const bool is_whole = blocks == t->blocks && TEAM % t->per_block == 0;
     if (!is_whole)
         k_if(k, team_op(t, KOP_lt, block, k_index(k, blocks)));
     team_read_x(t, &piece, block);
@@ -356,7 +362,9 @@ static void find_shape(Team *t)
     t->is_part = low->run == PIECE && low->bits < 8 && t->f->group == PIECE;
     t->segments = low->run < WORD * low->bits || t->is_part ? 1 : 8 / low->bits;
     t->length = PIECE / t->segments;
-    t->blocks = t->period * TEAM / t->per_block;
+    for (t->same = t->length; t->f->group % t->same != 0;)
+        t->same /= 2;
+    t->blocks = t->period * (TEAM / t->per_block);
     t->chunk = t->blocks * t->f->elements;
     t->words = t->blocks * bytes / WORD;
     t->row_words = t->p->inner / t->f->elements * bytes / WORD;

@@ -36,6 +36,7 @@ typedef struct Team {
     int64_t threads, teams, columns; // of a group; columns of a team
     int64_t period, per_block;       // blocks that begin alike are so far apart; pieces of a block
     int64_t span, segments, length;  // elements of a run's bytes; runs of elements of a piece, `length` each
+    int64_t same;                    // elements of a run between which no group ends
     int64_t chunk, blocks, words;    // elements, blocks and words of a column in a chunk
     int64_t vector;                  // words of an access
     int64_t row_words, pad;
@@ -49,7 +50,7 @@ typedef struct Team {
     KRef w_base, x_base;            // of column 0, of the row
     KRef held, held_x;              // words and elements of x on their way
     KRef acc[MAX_COLUMNS];
-    KRef xr[PIECE], sum[MAX_SEGMENTS]; // x of the piece (words of digits), and its sums
+    KRef xr[PIECE], sum[PIECE];        // x of the piece (words of digits), and its sums, a step each
     KRef step[MAX_SEGMENTS];           // of the digits
 } Team;
 
@@ -67,7 +68,12 @@ KRef team_rem(const Team *t, KRef a, int64_t b);
 // Do all elements of a piece belong to one group?
 static inline bool team_is_joined(const Team *t)
 {
-    return t->segments == 1 || t->span <= t->f->group;
+    return t->f->group % (t->segments == 1 ? PIECE : t->span) == 0;
+}
+// Number of the sum of x that has element i of segment s.
+static inline int64_t team_sum(const Team *t, int64_t s, int64_t i)
+{
+    return team_is_joined(t) ? 0 : (s * t->length + i) / t->same;
 }
 // Can x be digits? Elements that are table entries, and short runs, are floats.
 bool team_can_digits(const Team *t);
@@ -86,8 +92,10 @@ void team_begin(Team *t);
 void team_load_values(const Team *t);
 // The matrix and the row of x of a row of the result. 0, or whether there is such a matrix.
 KRef team_find_operands(Team *t, KRef row);
-// What a thread decodes in step `step` of a chunk.
+// What a thread decodes in step `step` of a chunk. Where blocks have no power of two of pieces, the last
+// threads of a team have none: 0, or whether it has one.
 Piece team_piece(const Team *t, int64_t step);
+KRef team_has_piece(const Team *t);
 // Words of shared memory for the elements of x of a chunk; a piece of x from there to registers, of block
 // `block` of the chunk.
 int64_t team_x_words(const Team *t);

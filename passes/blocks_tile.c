@@ -38,13 +38,16 @@ static void fill_tiles(const BlockTile *t, KRef first)
     const KRef w_idx[3] = {least(k, k_add(k, t->column, line), t->p->columns - 1),
                            k_op(k, KOP_div, at, k_index(k, f->elements), 0), k_index(k, 0)};
     const KRef block = operand_index(t->l, t->p->w, w_idx);
-    const BlockGroup group =
-        blocks_group(k, &t->r, block, k_op(k, KOP_div, inside, k_index(k, f->group), 0));
+    const int64_t same = f->group % EACH == 0 ? EACH : 1; // elements of one group
+    BlockGroup group = {0};
     KRef x_idx[SHAPE_MAX_RANK] = {0};
     block_product_row(t->l, t->p, least(k, k_add(k, t->row, line), t->rows - 1), x_idx);
     for (int64_t i = 0; i < EACH; i++) {
         const KRef to = k_mul_add(k, k_add(k, step, k_index(k, i)), PITCH, line);
-        k_astore(k, t->ws, to, blocks_value(k, &t->r, &group, block, k_add(k, inside, k_index(k, i))));
+        const KRef e = k_add(k, inside, k_index(k, i));
+        if (i % same == 0)
+            group = blocks_group(k, &t->r, block, k_op(k, KOP_div, e, k_index(k, f->group), 0));
+        k_astore(k, t->ws, to, blocks_value(k, &t->r, &group, block, e));
         x_idx[last] = k_add(k, at, k_index(k, i));
         k_astore(k, t->xs, to, operand_scalar(t->l, t->p->x, operand_index(t->l, t->p->x, x_idx), DTYPE_f32));
     }

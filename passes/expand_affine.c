@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with group-affine weights as products with blocks: scale and bias of a group go before its bits,
-// and elements of 4 and 6 bits are put into planes as GGML has them (ir/blocks.def, GROUPS). Of constants all
-// of this is folded, of parameters it is computed once after they were set.
+// Products with group-affine weights as products with blocks (ir/blocks.h): scales and biases of the groups
+// of a block go before their bits, and elements of 4 and 6 bits are put into planes as GGML has them. Of
+// constants all of this is folded, of parameters it is computed once after they were set.
 #include "ir/blocks.h"
 #include "passes/expand.h"
+
+enum { UNIT = 32 };
 
 static NodeId number(Graph *g, NodeId like, double v)
 {
@@ -71,7 +73,8 @@ static NodeId bytes_of(Graph *g, NodeId a)
 
 typedef struct Groups {
     int64_t bits, per_word, inner; // inner: elements of a row
-    int64_t group, n, chunk;       // elements of a group, which is filled up to n blocks of `chunk`
+    int64_t group, parts, part;    // elements of a group, in so many parts of so many, filled up
+    int64_t block, row;            // elements of a block, and of a row of blocks
 } Groups;
 
 // The last axis without what lies behind `size`.
@@ -129,33 +132,40 @@ static NodeId elements_of(Graph *g, NodeId w, const Groups *of)
     return shortened(g, in_turns(g, q, (uint32_t)of->per_word), of->inner);
 }
 
-// Each group filled up with zeros: [.., groups * group] to [.., groups * n, chunk].
+// The last axis with zeros behind it, `size` elements in all.
+static NodeId lengthened(Graph *g, NodeId a, int64_t size)
+{
+    const Shape *s = graph_node(g, a)->shape;
+    int64_t pads[2 * SHAPE_MAX_RANK] = {0};
+    pads[2 * s->rank - 1] = size - s->dim[s->rank - 1];
+    if (pads[2 * s->rank - 1] == 0)
+        return a;
+    const uint32_t rank = s->rank;
+    NodeBuild b = expand_begin(g, OP_pad, a);
+    node_src(&b, a);
+    node_ints(&b, A_pad_pads, pads, 2 * rank);
+    return node_end(&b);
+}
+
+// Rows with zeros behind each group, and behind the last one, as far as blocks need them.
 static NodeId filled(Graph *g, NodeId a, const Groups *of)
 {
-    int64_t pads[2 * SHAPE_MAX_RANK] = {0};
-    a = cut(g, a, of->group);
-    const uint32_t rank = graph_node(g, a)->shape->rank;
-    pads[2 * rank - 1] = of->n * of->chunk - of->group;
-    if (pads[2 * rank - 1] > 0) {
-        NodeBuild b = expand_begin(g, OP_pad, a);
-        node_src(&b, a);
-        node_ints(&b, A_pad_pads, pads, 2 * rank);
-        a = node_end(&b);
-    }
-    return cut(g, flat(g, a), of->chunk);
+    if (of->parts * of->part != of->group)
+        a = flat(g, lengthened(g, cut(g, a, of->group), of->parts * of->part));
+    return lengthened(g, a, of->row);
 }
 
 // Blocks as planes: 4 bits of elements i and 16 + i in byte i of 16; of 6-bit ones then 2 bits of i, 8 + i,
 // 16 + i and 24 + i in byte i of 8.
 static NodeId planes_of(Graph *g, NodeId blocks, const Groups *of)
 {
-    const NodeId all = cut(g, blocks, 32);
+    const NodeId all = cut(g, blocks, UNIT);
     NodeId plane[2] = {0};
     const uint32_t n = of->bits == 6 ? 2 : 1;
     for (uint32_t i = 0; i < n; i++) {
         const int64_t run = i == 0 ? 16 : 8, width = i == 0 ? 4 : 2;
         NodeId sum = 0;
-        for (int64_t p = 0; p < 32 / run; p++) {
+        for (int64_t p = 0; p < UNIT / run; p++) {
             const NodeId part =
                 bits_of(g, sliced(g, all, p * run, (p + 1) * run, 1), i == 0 ? 0 : 4, (1 << width) - 1);
             sum = p == 0 ? part : graph_op2(g, OP_bit_or, sum, placed(g, part, p * width));
@@ -165,7 +175,7 @@ static NodeId planes_of(Graph *g, NodeId blocks, const Groups *of)
     return joined(g, plane, n);
 }
 
-// A number of each group, for each of its blocks.
+// A number of each group, for each of its parts.
 static NodeId repeated(Graph *g, NodeId a, int64_t n)
 {
     if (n == 1)
@@ -179,6 +189,23 @@ static NodeId repeated(Graph *g, NodeId a, int64_t n)
     return flat(g, node_end(&b));
 }
 
+// Parts as short as blocks allow, filled up as far as makes rows the shortest.
+static void choose_blocks(Groups *of)
+{
+    of->parts = (of->group + BLOCK_GROUP_MOST - 1) / BLOCK_GROUP_MOST;
+    const int64_t first = (of->group + of->parts - 1) / of->parts, parts = of->inner / of->group * of->parts;
+    of->row = INT64_MAX;
+    for (int64_t part = first; part < first + UNIT; part++) {
+        const int64_t block = block_group_elements(part);
+        const int64_t row = block > 0 ? (parts * part + block - 1) / block * block : INT64_MAX;
+        if (row < of->row) {
+            of->part = part;
+            of->block = block;
+            of->row = row;
+        }
+    }
+}
+
 static Groups groups_of(const Graph *g, const Node *n, AttrId bits)
 {
     const Shape *x = graph_node(g, n->src[0])->shape, *scale = graph_node(g, n->src[n->n_src - 1])->shape;
@@ -186,50 +213,55 @@ static Groups groups_of(const Graph *g, const Node *n, AttrId bits)
                  .per_word = node_get_int(n, bits + 1), // the attribute behind it
                  .inner = x->dim[x->rank - 1]};
     of.group = of.inner / scale->dim[scale->rank - 1];
-    of.chunk = of.group % 128 == 0 ? 128 : of.group % 64 == 0 ? 64 : 32;
-    of.n = (of.group + of.chunk - 1) / of.chunk;
+    choose_blocks(&of);
     return of;
 }
 
-// The weights as blocks, and the name of their format.
-static NodeId blocks_of(Graph *g, const Node *n, const Groups *of, const char **name)
+// The bytes of the scale and the bias of each group, by blocks.
+static NodeId pairs_of(Graph *g, const Node *n, const Groups *of)
 {
-    static const char *const kinds[DTYPE_COUNT] = {
-        [DTYPE_f16] = "f16", [DTYPE_bf16] = "bf16", [DTYPE_f32] = "f32"};
-    const NodeId scale = n->src[n->n_src - 2], bias = n->src[n->n_src - 1];
-    Str text = str_new(g->arena);
-    str_printf(&text, "affine%d_%d_%s", (int)of->bits, (int)of->chunk, kinds[graph_node(g, scale)->dtype]);
-    *name = str_text(&text);
-    const NodeId blocks = filled(g, elements_of(g, n->src[1], of), of);
-    const NodeId part[3] = {bytes_of(g, repeated(g, scale, of->n)), bytes_of(g, repeated(g, bias, of->n)),
-                            of->bits == 8 ? blocks : planes_of(g, blocks, of)};
-    return joined(g, part, 3);
+    NodeId pair[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        const NodeId each = repeated(g, n->src[n->n_src - 2 + i], of->parts);
+        pair[i] = bytes_of(g, lengthened(g, each, of->row / of->part));
+    }
+    const NodeId all = joined(g, pair, 2);
+    const Shape *s = graph_node(g, all)->shape;
+    return cut(g, flat(g, all), of->block / of->part * s->dim[s->rank - 1]);
 }
 
-// x with zeros where groups are filled up.
+// The weights as blocks.
+static NodeId blocks_of(Graph *g, const Node *n, const Groups *of)
+{
+    const NodeId blocks = cut(g, filled(g, elements_of(g, n->src[1], of), of), of->block);
+    const NodeId part[2] = {pairs_of(g, n, of), of->bits == 8 ? blocks : planes_of(g, blocks, of)};
+    return joined(g, part, 2);
+}
+
+// x with zeros where the weights are filled up.
 static NodeId filled_rows(Graph *g, NodeId x, const Groups *of)
 {
     Shape s = *graph_node(g, x)->shape;
-    if (of->group == of->n * of->chunk)
+    if (of->inner == of->row)
         return x;
     Shape rows = {.rank = 2, .dim = {1, of->inner}};
     for (uint32_t i = 0; i + 1 < s.rank; i++)
         rows.dim[0] = dim_mul(g->dims, rows.dim[0], s.dim[i]);
-    s.dim[s.rank - 1] = of->inner / of->group * of->n * of->chunk;
+    s.dim[s.rank - 1] = of->row;
     return graph_reshape(g, filled(g, graph_reshape(g, x, &rows), of), &s);
 }
 
 // The op on blocks, with the operands but scale and bias.
-static NodeId on_blocks(Graph *g, NodeId id, OpId op, AttrId bits, AttrId format_attr)
+static NodeId on_blocks(Graph *g, NodeId id, OpId op, AttrId bits, AttrId format)
 {
     const Node n = *graph_node(g, id);
     const Groups of = groups_of(g, &n, bits);
-    const char *format = NULL;
-    const NodeId w = blocks_of(g, &n, &of, &format), x = filled_rows(g, n.src[0], &of);
+    const NodeId w = blocks_of(g, &n, &of), x = filled_rows(g, n.src[0], &of);
+    const DType type = (DType)graph_node(g, n.src[n.n_src - 1])->dtype;
     NodeBuild b = expand_begin(g, op, id);
     for (uint32_t i = 0; i + 2 < n.n_src; i++)
         node_src(&b, i == 0 ? x : i == 1 ? w : n.src[i]);
-    node_str(&b, format_attr, format);
+    node_str(&b, format, block_group_name(g->arena, of.bits, of.part, type));
     return node_end(&b);
 }
 

@@ -11,7 +11,7 @@ void lower_block_decode(Lower *l)
 {
     Kernel *k = l->k;
     const Node *n = lower_node(l, l->anchor);
-    const BlockFormat *f = block_format(node_get_str(n, A_block_decode_format));
+    const BlockFormat *f = block_format(l->pass->perm, node_get_str(n, A_block_decode_format));
     const BlockReader r = blocks_reader(l, f, n->src[0]);
     const uint32_t last = n->shape->rank - 1;
     Domain d = domain_of(lower_node(l, l->root)->shape);
@@ -162,7 +162,7 @@ static void note_experts(Lower *l, BlockProduct *p)
 static void lower_product(Lower *l, AttrId format, NodeId index)
 {
     const Node *n = lower_node(l, l->anchor);
-    const BlockFormat *f = block_format(node_get_str(n, format));
+    const BlockFormat *f = block_format(l->pass->perm, node_get_str(n, format));
     const Shape *x = lower_node(l, n->src[0])->shape, *w = lower_node(l, n->src[1])->shape;
     BlockProduct p = {.x = n->src[0],
                       .w = n->src[1],

@@ -77,14 +77,9 @@ static uint64_t next_bits(void *ctx)
 }
 
 // The format that a text names behind "random ", or NULL.
-static const BlockFormat *named_format(const char *text)
+static const BlockFormat *named_format(Arena *a, const char *text)
 {
-    for (uint32_t i = 0; i < BLOCK_FORMATS; i++) {
-        const size_t n = strlen(block_formats[i].name);
-        if (strncmp(text, block_formats[i].name, n) == 0 && text[n] == '\n')
-            return &block_formats[i];
-    }
-    return NULL;
+    return block_format(a, arena_strndup(a, text, strcspn(text, "\n")));
 }
 
 static void add_random_blocks(Arena *a, const BlockFormat *f, int64_t bytes, Rng *r, Str *s)
@@ -105,7 +100,7 @@ static const char *fill_random(Arena *a, const char *text)
         const int64_t n = type_numel(text, mark);
         const bool is_float = type_is_float(text, mark);
         str_add_n(&s, text, (size_t)(mark - text));
-        const BlockFormat *format = mark[8] == ' ' ? named_format(mark + 9) : NULL;
+        const BlockFormat *format = mark[8] == ' ' ? named_format(a, mark + 9) : NULL;
         const bool is_bits = strncmp(mark + 8, " bits\n", 6) == 0;
         const uint32_t most = strncmp(type_name(text, mark), "u32", 3) == 0 ? UINT32_MAX : UINT8_MAX;
         str_add(&s, "= {");
@@ -165,7 +160,7 @@ Tensor ops_random_tensor(Arena *a, const Graph *g, NodeId id, uint64_t seed)
     Tensor t = tensor_new(a, (DType)n->dtype, n->shape->rank, n->shape->dim);
     Rng r = {seed ^ hash_text(name)};
     const DTypeClass cls = dtype_info[n->dtype].cls;
-    const BlockFormat *format = block_format(name);    // an input of that name holds blocks
+    const BlockFormat *format = block_format(a, name); // an input of that name holds blocks
     const bool is_bits = strcmp(name, "bits") == 0; // and one of that any bits
     if (format)
         random_blocks(format, t.data, t.numel / format->bytes, next_bits, &r);

@@ -12,7 +12,8 @@
 // bits: of a generator of 64 random bits.
 typedef uint64_t (*RandomBits)(void *ctx);
 
-static inline void random_block_number(const BlockFormat *f, unsigned char *block, uint8_t at, uint64_t bits)
+// d or m at a byte of a block.
+static inline void random_block_number(const BlockFormat *f, unsigned char *block, uint32_t at, uint64_t bits)
 {
     if (f->float_kind == BLOCK_E8M0) {
         block[at] = (unsigned char)(120 + bits % 10);
@@ -34,9 +35,11 @@ static inline void random_blocks(const BlockFormat *f, unsigned char *blocks, in
     for (int64_t i = 0; i < n; i++, blocks += f->bytes) {
         for (uint32_t j = 0; j < f->bytes; j++)
             blocks[j] = (unsigned char)(next(ctx) >> 40);
-        random_block_number(f, blocks, f->d_at, next(ctx) >> 32);
-        if (f->min.sign)
-            random_block_number(f, blocks, f->m_at, next(ctx) >> 32);
+        for (uint32_t g = 0; g < (f->pitch ? f->elements / (uint32_t)f->group : 1); g++) {
+            random_block_number(f, blocks, f->d_at + g * f->pitch, next(ctx) >> 32);
+            if (f->min.sign)
+                random_block_number(f, blocks, f->m_at + g * f->pitch, next(ctx) >> 32);
+        }
     }
 }
 

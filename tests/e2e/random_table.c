@@ -29,6 +29,16 @@ static uint64_t next_bits(void *ctx)
     return rng_u64(&((Gen *)ctx)->rng);
 }
 
+// Of the table, or of groups of some size that blocks can have.
+static const BlockFormat *any_format(Gen *e)
+{
+    static const DType types[] = {DTYPE_f16, DTYPE_bf16, DTYPE_f32};
+    if (gen_chance(e, 50))
+        return &block_formats[gen_below(e, BLOCK_FORMATS)];
+    const int64_t bits = gen_range(e, 2, 4) * 2, group = gen_range(e, 1, 8) << gen_below(e, 5);
+    return block_format(e->arena, block_group_name(e->arena, bits, group, types[gen_below(e, 3)]));
+}
+
 // A constant of blocks; the last dim is set.
 static NodeId make_blocks(Gen *e, const BlockFormat *f, uint32_t rank, int64_t *dim)
 {
@@ -41,7 +51,7 @@ static NodeId make_blocks(Gen *e, const BlockFormat *f, uint32_t rank, int64_t *
 // Rows of a table by index, as of an embedding, or all of it.
 static NodeId make_block_decode(Gen *e)
 {
-    const BlockFormat *f = &block_formats[gen_below(e, BLOCK_FORMATS)];
+    const BlockFormat *f = any_format(e);
     int64_t dim[3] = {gen_range(e, 1, 5), gen_range(e, 1, f->elements > 32 ? 1 : 3), 0};
     NodeId x = make_blocks(e, f, 3, dim);
     if (gen_chance(e, 70)) {
@@ -60,7 +70,7 @@ static NodeId make_block_decode(Gen *e)
 
 static NodeId make_block_matmul(Gen *e)
 {
-    const BlockFormat *f = &block_formats[gen_below(e, BLOCK_FORMATS)];
+    const BlockFormat *f = any_format(e);
     int64_t dim[3] = {gen_size(e), gen_range(e, 1, f->elements > 32 ? 1 : 3), 0};
     const int64_t x[3] = {gen_range(e, 1, 2), gen_range(e, 1, 4), dim[1] * f->elements};
     const uint32_t rank = (uint32_t)gen_range(e, 1, 3);
@@ -74,7 +84,7 @@ static NodeId make_block_matmul(Gen *e)
 // A row of x for each index, which may name no expert.
 static NodeId make_block_grouped_matmul(Gen *e)
 {
-    const BlockFormat *f = &block_formats[gen_below(e, BLOCK_FORMATS)];
+    const BlockFormat *f = any_format(e);
     int64_t dim[4] = {gen_range(e, 1, 4), gen_size(e), gen_range(e, 1, f->elements > 32 ? 1 : 3), 0};
     const int64_t x[2] = {gen_range(e, 1, 5), dim[2] * f->elements}, index[2] = {x[0], gen_range(e, 1, 3)};
     NodeBuild b = gen_begin(e, OP_block_grouped_matmul);

@@ -155,9 +155,9 @@ static void test_decoding(void **unused)
 {
     (void)unused;
     state = 7;
-    assert_int_equal(sizeof forms / sizeof *forms, BLOCK_affine4_32_f16);
-    for (uint32_t t = 0; t < BLOCK_affine4_32_f16; t++) {
-        const BlockFormat *f = block_format(forms[t].name);
+    assert_int_equal(sizeof forms / sizeof *forms, BLOCK_FORMATS);
+    for (uint32_t t = 0; t < BLOCK_FORMATS; t++) {
+        const BlockFormat *f = block_format(NULL, forms[t].name);
         assert_non_null(f);
         assert_int_equal(f->elements, forms[t].elements);
         assert_int_equal(f->bytes, forms[t].bytes);
@@ -175,6 +175,72 @@ static void test_decoding(void **unused)
     }
 }
 
+// --- groups --------------------------------------------------------------------------------------
+
+// A number of 2 or 4 bytes.
+static double number(const unsigned char *p, DType type)
+{
+    const uint32_t bits = type == DTYPE_f32 ? word(p) : (p[0] | (uint32_t)p[1] << 8) << 16;
+    float v;
+    memcpy(&v, &bits, sizeof v);
+    return type == DTYPE_f16 ? half(p) : (double)v;
+}
+
+// Element i of a block of groups: pairs of scale and bias, then the bits of all units of 32 elements, of 6
+// bits the lower four before the upper two.
+static double affine(const unsigned char *b, unsigned i, unsigned bits, unsigned group, unsigned size,
+                     DType type)
+{
+    const unsigned bytes = dtype_info[type].bytes, at = size / group * 2 * bytes, u = i / 32, j = i % 32;
+    const unsigned char *pair = b + i / group * 2 * bytes;
+    int q = bits == 8 ? b[at + i] : nibble(b[at + 16 * u + j % 16], j / 16);
+    if (bits == 6)
+        q |= (b[at + size / 2 + 8 * u + j % 8] >> (2 * (j / 8)) & 3) << 4;
+    return number(pair, type) * q + number(pair + bytes, type);
+}
+
+static void check_groups(Arena *a, unsigned bits, unsigned group, DType type)
+{
+    const unsigned size = block_group_elements(group);
+    const BlockFormat *f = block_format(a, block_group_name(a, bits, group, type));
+    unsigned char block[1024];
+    float out[BLOCK_GROUP_MOST];
+    assert_non_null(f);
+    assert_int_equal(f->elements, size);
+    assert_int_equal(f->bytes, size * bits / 8 + size / group * 2 * dtype_info[type].bytes);
+    for (uint32_t n = 0; n < 20; n++) {
+        for (unsigned j = 0; j < f->bytes; j++)
+            block[j] = (unsigned char)next_byte();
+        block_decode(f, block, out);
+        for (unsigned i = 0; i < size; i++) {
+            const float want = (float)affine(block, i, bits, group, size, type);
+            assert_true(want == out[i] || (want != want && out[i] != out[i]));
+        }
+    }
+}
+
+static void test_groups(void **unused)
+{
+    static const DType types[] = {DTYPE_f16, DTYPE_bf16, DTYPE_f32};
+    Arena a = {0};
+    uint32_t n = 0;
+    (void)unused;
+    for (unsigned group = 0; group <= 2 * BLOCK_GROUP_MOST; group++) {
+        const unsigned size = block_group_elements(group);
+        // all multiples of 32 up to 512, and what makes one of at most 15 of these
+        const bool has_one = group % 32 == 0 ? group > 0 && group <= 512 : group / (group & -group) < 16;
+        assert_int_equal(size != 0, has_one && group <= 512);
+        if (size == 0)
+            continue;
+        assert_true(size % 32 == 0 && size % group == 0 && size / group <= 32);
+        for (unsigned t = 0; t < 3; t++)
+            for (unsigned bits = 4; bits <= 8; bits += 2, n++)
+                check_groups(&a, bits, group, types[t]);
+    }
+    assert_true(n > 500);
+    arena_free(&a);
+}
+
 // The runtime's list has the same formats, with blocks of the same size.
 static void test_runtime(void **unused)
 {
@@ -188,24 +254,42 @@ static void test_runtime(void **unused)
         {"tq2_0", RLX_TQ2_0}, {"mxfp4", RLX_MXFP4},
     };
     (void)unused;
-    assert_int_equal(RLX_BLOCK_KINDS, BLOCK_affine4_32_f16); // those of groups are not GGML's
+    assert_int_equal(RLX_BLOCK_KINDS, BLOCK_FORMATS);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         assert_int_equal(kinds[i].kind, i);
-        assert_int_equal(block_format(kinds[i].name)->bytes, rlx_block_bytes(kinds[i].kind));
+        assert_int_equal(block_format(NULL, kinds[i].name)->bytes, rlx_block_bytes(kinds[i].kind));
     }
     assert_int_equal(rlx_block_bytes(RLX_BLOCK_KINDS), 0);
 }
 
 static void test_names(void **unused)
 {
+    static const char *const none[] = {"q4_9",
+                                       "",
+                                       "affine",
+                                       "affine4",
+                                       "affine4_",
+                                       "affine4_0_f16",
+                                       "affine4_33_f16",
+                                       "affine4_1024_f16",
+                                       "affine4_32_f64",
+                                       "affine5_32_f16",
+                                       "affine4 32_f16",
+                                       "affine4_032_f16",
+                                       "affine4_+32_f16",
+                                       "affine4_32_f16 ",
+                                       "affine4_4294967328_f16"};
+    Arena a = {0};
     (void)unused;
-    assert_null(block_format("q4_9"));
-    assert_null(block_format(""));
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        assert_null(block_format(&a, none[i]));
+    assert_non_null(block_format(&a, "affine4_24_bf16"));
+    arena_free(&a);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_decoding), cmocka_unit_test(test_names),
-                                       cmocka_unit_test(test_runtime)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_decoding), cmocka_unit_test(test_groups),
+                                       cmocka_unit_test(test_names), cmocka_unit_test(test_runtime)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
