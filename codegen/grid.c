@@ -6,7 +6,7 @@
 static bool is_statement(const Kernel *k, KRef r)
 {
     const uint8_t kind = k_inst(k, r)->kind;
-    return !value_is_expression(kind) && kind != KI_comment;
+    return !kkind_is_expression(kind) && kind != KI_comment;
 }
 
 static KRef next_statement(const Kernel *k, KRef begin, KRef end)

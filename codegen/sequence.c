@@ -24,7 +24,7 @@ typedef struct Sequencer {
 static void visit(Sequencer *s, KRef r, KRef statement)
 {
     const bool is_known = s->is_placed[r] || s->seen[r] == statement;
-    if (r == 0 || is_known || !value_is_expression(k_inst(s->k, r)->kind))
+    if (r == 0 || is_known || !kkind_is_expression(k_inst(s->k, r)->kind))
         return;
     s->seen[r] = statement;
     vec_push(s->arena, &s->stack, ((Visit){r, 0}));
@@ -45,7 +45,7 @@ static void place_needs(Sequencer *s, KRef root, KRef statement)
         }
         const KRef r = top->ref;
         s->stack.len--;
-        if (!value_is_expression(n->kind) || r > statement || s->is_placed[r])
+        if (!kkind_is_expression(n->kind) || r > statement || s->is_placed[r])
             continue;
         s->is_placed[r] = true;
         vec_push(s->arena, &s->out, r);
@@ -75,7 +75,7 @@ static void place_statement(Sequencer *s, KRef r)
     const KRef last = opens ? k_block_end(s->k, r) : r;
     place_waiting(s, last, r);
     for (KRef q = r; q <= last; q++)
-        if (!value_is_expression(k_inst(s->k, q)->kind))
+        if (!kkind_is_expression(k_inst(s->k, q)->kind))
             place_needs(s, q, r);
     vec_push(s->arena, &s->out, r);
 }
@@ -86,7 +86,7 @@ Sequence sequence_of(const Kernel *k, const Value *values, Arena *a)
     s.is_placed = ARENA_ARRAY(a, bool, k->insts.len);
     s.seen = ARENA_ARRAY(a, KRef, k->insts.len);
     for (KRef r = 1; r < k->insts.len; r++) {
-        if (!value_is_expression(k_inst(k, r)->kind))
+        if (!kkind_is_expression(k_inst(k, r)->kind))
             place_statement(&s, r);
         else if (values[r].n_uses && values[r].expires != VALUE_NEVER)
             vec_push(a, &s.waiting, r);

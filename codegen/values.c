@@ -13,7 +13,7 @@ static void count_uses(const Kernel *k, Value *v)
 {
     for (KRef r = k->insts.len; r-- > 1;) {
         const KInst *n = k_inst(k, r);
-        if (value_is_expression(n->kind) && v[r].n_uses == 0)
+        if (kkind_is_expression(n->kind) && v[r].n_uses == 0)
             continue;
         const KRef src[3] = {n->a, n->b, n->c};
         for (uint32_t i = 0; i < 3; i++) {
@@ -34,10 +34,10 @@ static void find_blocks(const Kernel *k, Value *v, Arena *a)
     uint32_t n_blocks = 1;
     for (KRef r = 1; r < k->insts.len; r++) {
         const uint8_t kind = k_inst(k, r)->kind;
-        if (kind == KI_end || kind == KI_else)
+        if (kkind_closes(kind))
             open.len--;
         v[r].block = open.data[open.len - 1];
-        if (kind == KI_for || kind == KI_if || kind == KI_else)
+        if (kkind_opens(kind))
             vec_push(a, &open, n_blocks++);
     }
 }
@@ -99,7 +99,7 @@ static bool can_inline(const Value *v, const KInst *n, KRef operand, KRef r, boo
     const Value *o = &v[operand];
     if (n->kind == KI_const || n->kind == KI_list || n->kind == KI_address)
         return true;
-    if (!value_is_expression(n->kind) || !o->in_own_block || n->kind == KI_part || n->kind == KI_thread)
+    if (!kkind_is_expression(n->kind) || !o->in_own_block || n->kind == KI_part || n->kind == KI_thread)
         return false;
     if (n->kind == KI_get)
         return o->expires >= o->last_use;
@@ -121,7 +121,7 @@ static bool reads_memory(const Kernel *k, const Value *v, KRef r)
     const KRef src[3] = {n->a, n->b, n->c};
     if (n->kind == KI_load || n->kind == KI_aload)
         return true;
-    for (uint32_t i = 0; value_is_expression(n->kind) && i < 3 && src[i]; i++)
+    for (uint32_t i = 0; kkind_is_expression(n->kind) && i < 3 && src[i]; i++)
         if (v[src[i]].is_inline && reads_memory(k, v, src[i]))
             return true;
     return false;
@@ -161,7 +161,7 @@ Value *values_of(const Target *t, const Kernel *k, Arena *a)
     count_uses(k, v);
     find_writes(k, v, a);
     for (KRef r = 1; r < k->insts.len; r++)
-        if (!value_is_expression(k_inst(k, r)->kind) || v[r].n_uses)
+        if (!kkind_is_expression(k_inst(k, r)->kind) || v[r].n_uses)
             decide(t, k, v, r);
     return v;
 }

@@ -27,9 +27,4 @@ const char *value_template(const Target *t, const Kernel *k, const KInst *n);
 // By parameter: does the printed kernel name it?
 bool *values_used_params(const Kernel *k, const Value *v, Arena *a);
 
-static inline bool value_is_expression(uint8_t kind)
-{
-    return kind >= KI_const && kind <= KI_aload;
-}
-
 #endif

@@ -12,6 +12,13 @@ const KOpInfo kop_info[KOP_COUNT] = {
 #undef KOP
 };
 
+const KKindInfo kkind_info[KI_COUNT] = {
+#define KIND(name, cls, block, param, operands, form)                                                        \
+    {#name, operands, form, KIND_##cls, KBLOCK_##block, KPARAM_##param},
+#include "ir/kinds.def"
+#undef KIND
+};
+
 bool kop_parse(const char *name, size_t len, KOp *out)
 {
     for (uint32_t i = 0; i < KOP_COUNT; i++) {
@@ -486,11 +493,10 @@ KRef k_parts(Kernel *k)
 
 KRef k_append(Kernel *k, const KInst *n)
 {
-    if (n->kind == KI_end || n->kind == KI_else)
+    if (kkind_closes(n->kind))
         close_scope(k);
-    const bool is_pure = n->kind >= KI_const && n->kind <= KI_call;
-    const KRef r = is_pure ? reuse(k, n) : kernel_push(k, n);
-    if (n->kind == KI_for || n->kind == KI_if || n->kind == KI_else)
+    const KRef r = kkind_info[n->kind].cls == KIND_PURE ? reuse(k, n) : kernel_push(k, n);
+    if (kkind_opens(n->kind))
         open_scope(k, (KKind)n->kind);
     return r;
 }
@@ -507,8 +513,7 @@ KRef k_block_end(const Kernel *k, KRef r)
 {
     int depth = 0;
     for (;; r++) {
-        const uint8_t kind = k_inst(k, r)->kind;
-        depth += (kind == KI_for || kind == KI_if) - (kind == KI_end);
+        depth += kkind_depth(k_inst(k, r)->kind);
         if (depth == 0)
             return r;
     }

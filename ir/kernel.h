@@ -33,46 +33,48 @@ typedef uint32_t KRef; // index of an instruction; 0 = none
 enum { KT_INDEX = DTYPE_COUNT };
 
 typedef enum KKind {
-    KI_none,
-    // --- expressions (pure, but load, get and aload read what statements before them wrote) ---
-    KI_const,   // imm: the bits of a double for float types, else the integer
-    KI_part,    // which of the threads that share the kernel this is; imm 1: how many they are (KT_INDEX)
-    KI_thread,  // number of the thread in its group (KT_INDEX)
-    KI_op,      // kop on a, b, c; all of the same lanes
-    KI_cast,    // a to dtype; rules of OP_cast, or those of KCast in imm
-    KI_splat,   // scalar a in all lanes
-    KI_zip,     // f32 vectors a and b: a[h], b[h], a[h + 1], b[h + 1] ...; h = 0, or half the lanes (imm 1)
-    KI_hreduce, // kop (add, mul, min, max, and, or) over the lanes of a, pairwise halves: a scalar
-    KI_call,    // device function imm of a, b, c: nothing but these matter (device.h)
-    KI_list,    // operands a, b, c of a KI_device, and more of them in the next list
-    KI_address, // of param[imm][a], for a KI_device
-    KI_load,  // param[imm][a + 0 .. lanes-1]; count < lanes: only the first count are read, the others are 0
-    KI_get,   // current value of variable a (a KI_var)
-    KI_aload, // array a (a KI_array) at index b, lanes consecutive elements
-    // --- statements ---
-    KI_var,      // mutable local initialised with a
-    KI_set,      // variable a = b
-    KI_array,    // local array of imm elements (on the stack or in registers); KARRAY_SHARED: of a group
-    KI_astore,   // array a at index b = c (lanes consecutive elements)
-    KI_store,    // param[imm][b .. ] = a; count < lanes: only the first count are written
-    KI_prefetch, // param[imm][a] will be read or written soon: a hint; a may lie behind the end
-    KI_fetch,    // array b at index c = count elements of param[imm] from a on, by one load
-    KI_put,      // the same the other way, by one store
-    KI_team,     // this instruction's value: kop over the values a of an aligned run of imm threads
-    KI_point,    // until its block ends, param[imm] begins at the address in entry a of its table
-                 // (KParam.table), or where that is 0 at its own element b
-    KI_for,      // loop variable (this instruction's value) from a while < b, step imm
-    KI_if,       // when a (bool scalar)
-    KI_else,
-    KI_end,     // closes the innermost for / if
-    KI_barrier, // all threads that share the kernel (on GPUs: of a group) reached this point
-    KI_matrix,  // kop (KMatrix): matrix registers, see there
-    KI_wait,    // for the kernels before: what stands before may only read constants and params, and so run
-                // before they have ended. Where a kernel has none, it waits first
-    KI_device,  // device function imm on the lists of operands a, b, c (device.h)
-    KI_custom,  // the text of Kernel.custom, with a as its i
-    KI_comment, // text
+#define KIND(name, cls, block, param, operands, form) KI_##name,
+#include "ir/kinds.def"
+#undef KIND
+    KI_COUNT
 } KKind;
+
+// The columns of kinds.def.
+typedef enum KKindClass {
+    KIND_NOTHING,
+    KIND_PURE,
+    KIND_EXPRESSION,
+    KIND_VALUE,
+    KIND_PLACE,
+    KIND_STATEMENT
+} KKindClass;
+typedef enum KBlock { KBLOCK_NO, KBLOCK_OPEN, KBLOCK_TURN, KBLOCK_CLOSE } KBlock;
+typedef enum KParamUse { KPARAM_NO, KPARAM_NAME, KPARAM_READ, KPARAM_WRITE } KParamUse;
+
+typedef struct KKindInfo {
+    const char *name, *operands, *form;
+    uint8_t cls, block, param; // KKindClass, KBlock, KParamUse
+} KKindInfo;
+
+extern const KKindInfo kkind_info[KI_COUNT];
+
+static inline bool kkind_is_expression(uint8_t kind)
+{
+    return kkind_info[kind].cls == KIND_PURE || kkind_info[kind].cls == KIND_EXPRESSION;
+}
+static inline bool kkind_opens(uint8_t kind)
+{
+    return kkind_info[kind].block == KBLOCK_OPEN || kkind_info[kind].block == KBLOCK_TURN;
+}
+static inline bool kkind_closes(uint8_t kind)
+{
+    return kkind_info[kind].block == KBLOCK_CLOSE || kkind_info[kind].block == KBLOCK_TURN;
+}
+// How many more blocks are open behind an instruction than before it.
+static inline int kkind_depth(uint8_t kind)
+{
+    return kkind_opens(kind) - kkind_closes(kind);
+}
 
 // Matrix registers, of targets that have them (TargetCaps.has_matrix): 8 registers of rows of words of four
 // bytes, by their use: 0 to 3 are sums (`rows` rows of 16 sums of f32 or i32), 4 and 5 what is multiplied
@@ -270,11 +272,11 @@ KRef k_block_end(const Kernel *k, KRef r);
 // Does it read or write elements of parameter imm?
 static inline bool k_reads_param(const KInst *n)
 {
-    return n->kind == KI_load || n->kind == KI_fetch || (n->kind == KI_matrix && n->kop == KMATRIX_load);
+    return kkind_info[n->kind].param == KPARAM_READ || (n->kind == KI_matrix && n->kop == KMATRIX_load);
 }
 static inline bool k_writes_param(const KInst *n)
 {
-    return n->kind == KI_store || n->kind == KI_put || (n->kind == KI_matrix && n->kop == KMATRIX_split);
+    return kkind_info[n->kind].param == KPARAM_WRITE || (n->kind == KI_matrix && n->kop == KMATRIX_split);
 }
 // The constant value of an index expression, if it is one.
 bool k_is_const(const Kernel *k, KRef r, int64_t *v);

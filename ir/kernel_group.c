@@ -91,14 +91,9 @@ static const char *wrong_wide(const Kernel *k, const KInst *n)
 {
     int64_t at = 0;
     const KInst *array = k_inst(k, n->b);
-    const bool is_fetch = n->kind == KI_fetch;
-    if (n->imm < 0 || n->imm >= (int64_t)k->params.len)
-        return "no such parameter";
     const KParam *p = &k->params.data[n->imm];
     if ((int)p->dtype != n->dtype || array->dtype != n->dtype)
         return "types of parameter and array differ";
-    if (is_fetch ? !p->is_read : !p->is_written)
-        return is_fetch ? "a parameter that is not read" : "a parameter that is not written";
     if (!is_power_of_two(n->count) || n->count > k_fetch_width(n->dtype))
         return "not a number of elements that one access moves";
     return k_is_const(k, n->c, &at) && (at < 0 || at + n->count > array->imm) ? "outside of the array" : NULL;

@@ -5,8 +5,9 @@
 
 #include <string.h>
 
-static void print_type(Str *out, const KInst *n)
+static void print_type(Str *out, const Kernel *k, const KInst *n)
 {
+    (void)k;
     str_add(out, kt_name(n->dtype));
     if (n->lanes > 1)
         str_printf(out, "x%d", n->lanes);
@@ -26,16 +27,6 @@ static void print_ref(Str *out, const Kernel *k, KRef r)
     }
 }
 
-// param[index]
-static void print_place(Str *out, const Kernel *k, const KInst *n, KRef index)
-{
-    str_printf(out, "%s[", k->params.data[n->imm].name);
-    print_ref(out, k, index);
-    str_char(out, ']');
-    if (n->count != n->lanes)
-        str_printf(out, " count %d", n->count);
-}
-
 static void print_refs(Str *out, const Kernel *k, const KInst *n)
 {
     const KRef src[3] = {n->a, n->b, n->c};
@@ -43,17 +34,6 @@ static void print_refs(Str *out, const Kernel *k, const KInst *n)
         str_char(out, ' ');
         print_ref(out, k, src[i]);
     }
-}
-
-static void print_for(Str *out, const Kernel *k, const KInst *n)
-{
-    static const char *const how[] = {"", " parallel", " unroll", " roll", " group"};
-    print_ref(out, k, n->a);
-    str_add(out, " .. ");
-    print_ref(out, k, n->b);
-    str_printf(out, " step %lld%s", (long long)n->imm, how[n->flags]);
-    if (n->text)
-        str_printf(out, " \"%s\"", n->text);
 }
 
 static void print_device(Str *out, const Kernel *k, const KInst *n)
@@ -69,134 +49,129 @@ static void print_device(Str *out, const Kernel *k, const KInst *n)
     }
 }
 
-// What follows "%5 = ".
-static void print_value(Str *out, const Kernel *k, const KInst *n)
-{
-    static const char *const word[] = {
-        [KI_cast] = "cast", [KI_splat] = "splat", [KI_get] = "get",     [KI_aload] = "aload",
-        [KI_load] = "load", [KI_var] = "var",     [KI_array] = "array", [KI_zip] = "zip"};
-    if (n->kind == KI_part || n->kind == KI_thread) {
-        str_add(out, n->kind == KI_thread ? "thread" : n->imm ? "parts" : "part");
-        return;
-    }
-    if (n->kind == KI_call) {
-        str_add(out, "call ");
-        print_device(out, k, n);
-        return;
-    }
-    if (n->kind == KI_address) {
-        str_printf(out, "address %s[", k->params.data[n->imm].name);
-        print_ref(out, k, n->a);
-        str_char(out, ']');
-        return;
-    }
-    if (n->kind == KI_op || n->kind == KI_hreduce || n->kind == KI_team)
-        str_printf(out, "%s%s ",
-                   n->kind == KI_hreduce ? "hreduce "
-                   : n->kind == KI_team  ? "team "
-                                         : "",
-                   kop_info[n->kop].name);
-    else
-        str_printf(out, "%s%s ",
-                   n->kind == KI_zip                             ? n->imm ? "high " : "low "
-                   : n->kind != KI_cast || n->imm == KCAST_VALUE ? ""
-                   : n->imm == KCAST_BITS                        ? "bit"
-                                                                 : "round",
-                   word[n->kind]);
-    print_type(out, n);
-    if (n->kind == KI_array)
-        str_printf(out, "[%lld]%s", (long long)n->imm, n->flags == KARRAY_SHARED ? " shared" : "");
-    if (n->kind == KI_team)
-        str_printf(out, " width %lld", (long long)n->imm);
-    if (n->kind == KI_load) {
-        str_char(out, ' ');
-        print_place(out, k, n, n->a);
-    } else {
-        print_refs(out, k, n);
-    }
-    if (n->kind == KI_var && n->text)
-        str_printf(out, " \"%s\"", n->text);
-}
-
 static void print_matrix(Str *out, const Kernel *k, const KInst *n)
 {
     static const char *const word[KMATRIX_COUNT] = {"begin", "zero", "load", "mac", "store", "split", "end"};
-    str_printf(out, "matrix %s", word[n->kop]);
+    str_add(out, word[n->kop]);
     if (n->kop != KMATRIX_begin && n->kop != KMATRIX_end && n->kop != KMATRIX_split)
         str_printf(out, " r%d", n->count);
     if (n->kop == KMATRIX_mac)
         str_printf(out, " r%d r%d", n->flags & 15, n->flags >> 4);
     if (n->kop == KMATRIX_load || n->kop == KMATRIX_split)
         str_printf(out, " %s", k->params.data[n->imm].name);
-    print_refs(out, k, n);
 }
 
-static void print_statement(Str *out, const Kernel *k, const KInst *n)
+// --- letters of forms (kinds.def) ----------------------------------------------------------------
+
+static void print_kop(Str *out, const Kernel *k, const KInst *n)
 {
-    static const char *const words[] = {
-        [KI_else] = "else", [KI_end] = "end", [KI_barrier] = "barrier", [KI_wait] = "wait"};
-    switch (n->kind) {
-    case KI_set:
-        str_add(out, "set");
-        print_refs(out, k, n);
-        break;
-    case KI_astore:
-        str_add(out, "astore");
-        print_refs(out, k, n);
-        break;
-    case KI_store:
-        str_add(out, "store ");
-        print_place(out, k, n, n->b);
-        str_add(out, " = ");
-        print_ref(out, k, n->a);
-        break;
-    case KI_prefetch:
-        str_add(out, "prefetch ");
-        print_place(out, k, n, n->a);
-        break;
-    case KI_fetch:
-    case KI_put:
-        str_printf(out, "%s %d ", n->kind == KI_put ? "put" : "fetch", n->count);
-        str_printf(out, "%s", k->params.data[n->imm].name);
-        print_refs(out, k, n);
-        break;
-    case KI_point:
-        str_printf(out, "point %s", k->params.data[n->imm].name);
-        print_refs(out, k, n);
-        break;
-    case KI_if:
-        str_add(out, "if");
-        print_refs(out, k, n);
-        break;
-    case KI_else:
-    case KI_end:
-    case KI_barrier:
-    case KI_wait:
-        str_add(out, words[n->kind]);
-        break;
-    case KI_custom:
-        str_printf(out, "custom %s", k->custom->function);
-        print_refs(out, k, n);
-        break;
-    case KI_matrix:
-        print_matrix(out, k, n);
-        break;
-    case KI_device:
-        str_add(out, "device ");
-        print_device(out, k, n);
-        break;
-    default:
-        str_printf(out, "# %s", n->text);
-        break;
-    }
+    (void)k;
+    str_add(out, kop_info[n->kop].name);
 }
 
-static bool has_value(uint8_t kind)
+static void print_param(Str *out, const Kernel *k, const KInst *n)
 {
-    return (kind >= KI_part && kind <= KI_var) || kind == KI_array || kind == KI_team;
+    str_add(out, k->params.data[n->imm].name);
 }
 
-void kernel_print(const Kernel *k, Str *out)
+static void print_a(Str *out, const Kernel *k, const KInst *n)
+{
+    print_ref(out, k, n->a);
+}
+
+static void print_b(Str *out, const Kernel *k, const KInst *n)
+{
+    print_ref(out, k, n->b);
+}
+
+static void print_imm(Str *out, const Kernel *k, const KInst *n)
+{
+    (void)k;
+    str_printf(out, "%lld", (long long)n->imm);
+}
+
+static void print_count(Str *out, const Kernel *k, const KInst *n)
+{
+    (void)k;
+    str_printf(out, "%d", n->count);
+}
+
+static void print_active(Str *out, const Kernel *k, const KInst *n)
+{
+    (void)k;
+    if (n->count != n->lanes)
+        str_printf(out, " count %d", n->count);
+}
+
+static void print_hint(Str *out, const Kernel *k, const KInst *n)
+{
+    (void)k;
+    if (n->text != NULL)
+        str_printf(out, " \"%s\"", n->text);
+}
+
+static void print_comment(Str *out, const Kernel *k, const KInst *n)
+{
+    (void)k;
+    str_add(out, n->text);
+}
+
+static void print_plural(Str *out, const Kernel *k, const KInst *n)
+{
+    (void)k;
+    str_add(out, n->imm != 0 ? "s" : "");
+}
+
+static void print_cast_rule(Str *out, const Kernel *k, const KInst *n)
+{
+    static const char *const word[] = {"", "bit", "round"}; // KCast
+    (void)k;
+    str_add(out, word[n->imm]);
+}
+
+static void print_half(Str *out, const Kernel *k, const KInst *n)
+{
+    (void)k;
+    str_add(out, n->imm != 0 ? "high" : "low");
+}
+
+static void print_scope(Str *out, const Kernel *k, const KInst *n)
+{
+    (void)k;
+    str_add(out, n->flags == KARRAY_SHARED ? " shared" : "");
+}
+
+static void print_loop(Str *out, const Kernel *k, const KInst *n)
+{
+    static const char *const word[] = {"", " parallel", " unroll", " roll", " group"};
+    (void)k;
+    str_add(out, word[n->flags]);
+}
+
+static void print_function(Str *out, const Kernel *k, const KInst *n)
+{
+    (void)n;
+    str_add(out, k->custom->function);
+}
+
+static void print_form(Str *out, const Kernel *k, const KInst *n)
+{
+    static void (*const letters[])(Str *, const Kernel *, const KInst *) = {
+        ['a'] = print_a,         ['b'] = print_b,      ['c'] = print_active, ['d'] = print_device,
+        ['f'] = print_loop,      ['g'] = print_scope,  ['h'] = print_half,   ['i'] = print_imm,
+        ['k'] = print_cast_rule, ['m'] = print_matrix, ['n'] = print_count,  ['o'] = print_kop,
+        ['p'] = print_param,     ['r'] = print_refs,   ['s'] = print_plural, ['t'] = print_type,
+        ['u'] = print_function,  ['x'] = print_hint,   ['y'] = print_comment};
+    for (const char *c = kkind_info[n->kind].form; *c != '\0'; c++)
+        if (*c == '$')
+            letters[(unsigned char)*++c](out, k, n);
+        else
+            str_char(out, *c);
+}
+
+// --- the listing ---------------------------------------------------------------------------------
+
+static void print_head(const Kernel *k, Str *out)
 {
     str_printf(out, "kernel %s%s\n", k->name, k->may_alias ? " may_alias" : "");
     if (k->comment && *k->comment)
@@ -208,24 +183,24 @@ void kernel_print(const Kernel *k, Str *out)
         str_printf(out, "  param %s: %s%s%s\n", p->name, dtype_info[p->dtype].name, p->is_read ? " read" : "",
                    p->is_written ? " write" : "");
     }
+}
+
+void kernel_print(const Kernel *k, Str *out)
+{
     int depth = 1;
+    print_head(k, out);
     for (KRef r = 1; r < k->insts.len; r++) {
         const KInst *n = k_inst(k, r);
-        if (n->kind == KI_const || n->kind == KI_list)
+        const KKindInfo *kind = &kkind_info[n->kind];
+        if (kind->form[0] == '\0')
             continue;
-        depth -= n->kind == KI_end || n->kind == KI_else;
+        depth -= kkind_closes(n->kind);
         for (int i = 0; i < depth; i++)
             str_add(out, "  ");
-        depth += n->kind == KI_for || n->kind == KI_if || n->kind == KI_else;
-        if (n->kind == KI_for) {
-            str_printf(out, "for %%%u = ", r);
-            print_for(out, k, n);
-        } else if (has_value(n->kind)) {
-            str_printf(out, "%%%u = ", r);
-            print_value(out, k, n);
-        } else {
-            print_statement(out, k, n);
-        }
+        depth += kkind_opens(n->kind);
+        if (kind->cls != KIND_STATEMENT && kind->cls != KIND_NOTHING)
+            str_printf(out, "%s%%%u = ", n->kind == KI_for ? "for " : "", r);
+        print_form(out, k, n);
         str_char(out, '\n');
     }
 }

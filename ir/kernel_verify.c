@@ -5,6 +5,7 @@
 #include "ir/kernel_group.h"
 
 #include <stdarg.h>
+#include <string.h>
 
 enum { MAX_BLOCKS_DEEP = 60, MAX_LANES = 64 };
 
@@ -40,7 +41,7 @@ static bool check_ref(Checker *c, KRef r)
     if (c->is_closed[c->block[r]])
         return fail(c, "operand %u is out of scope", r);
     const uint8_t kind = k_inst(c->k, r)->kind;
-    const bool is_value = (kind >= KI_const && kind <= KI_aload) || kind == KI_for || kind == KI_team;
+    const bool is_value = kkind_is_expression(kind) || kkind_info[kind].cls == KIND_VALUE;
     return is_value || fail(c, "operand %u has no value", r);
 }
 
@@ -103,46 +104,38 @@ static bool check_hreduce(Checker *c, const KInst *n)
     return check_typed(c, n->a, n->dtype, k_inst(c->k, n->a)->lanes);
 }
 
-static bool check_memory(Checker *c, const KInst *n, KRef index)
+static bool check_memory(Checker *c, const KInst *n)
 {
-    const bool is_store = n->kind == KI_store;
-    if (n->imm < 0 || n->imm >= (int64_t)c->k->params.len)
-        return fail(c, "no parameter %lld", (long long)n->imm);
     const KParam *p = &c->k->params.data[n->imm];
     if (p->dtype != n->dtype)
         return fail(c, "%s value in %s buffer", kt_name(n->dtype), kt_name((int)p->dtype));
-    if (n->kind != KI_prefetch && (is_store ? !p->is_written : !p->is_read))
-        return fail(c, "%s is not declared as %s", p->name, is_store ? "written" : "read");
     if (n->count < 1 || n->count > n->lanes)
         return fail(c, "%d of %d lanes", n->count, n->lanes);
-    if (n->dtype == DTYPE_bool && n->lanes > 1)
-        return fail(c, "lane masks have no memory form");
-    return check_typed(c, index, KT_INDEX, 1);
+    return n->dtype != DTYPE_bool || n->lanes == 1 || fail(c, "lane masks have no memory form");
 }
 
 static bool check_point(Checker *c, const KInst *n)
 {
     const Kernel *k = c->k;
-    if (n->imm < 0 || n->imm >= (int64_t)k->params.len)
-        return fail(c, "no parameter %lld", (long long)n->imm);
     const KParam *p = &k->params.data[n->imm];
     if (p->is_written || p->table == 0 || p->table > k->params.len ||
         k->params.data[p->table - 1].dtype != DTYPE_u64)
         return fail(c, "%s has no table of addresses", p->name);
-    return check_typed(c, n->a, KT_INDEX, 1) && check_typed(c, n->b, KT_INDEX, 1);
+    return true;
 }
 
-static bool check_array_access(Checker *c, const KInst *n)
+static bool check_array(Checker *c, const KInst *n)
 {
-    if (!check_place(c, n->a, KI_array) || !check_typed(c, n->b, KT_INDEX, 1))
-        return false;
+    return n->imm > 0 || fail(c, "empty array");
+}
+
+static bool check_element(Checker *c, const KInst *n)
+{
     return k_inst(c->k, n->a)->dtype == n->dtype || fail(c, "element type differs");
 }
 
 static bool check_variable(Checker *c, const KInst *n)
 {
-    if (!check_place(c, n->a, KI_var))
-        return false;
     const KInst *v = k_inst(c->k, n->a);
     return (v->dtype == n->dtype && v->lanes == n->lanes) || fail(c, "type of variable %u differs", n->a);
 }
@@ -164,30 +157,49 @@ static bool close_block(Checker *c)
     return true;
 }
 
-static bool check_block(Checker *c, const KInst *n)
+static bool check_for(Checker *c, const KInst *n)
 {
-    switch (n->kind) {
-    case KI_for:
-        if (n->imm < 1 || n->flags > KFOR_GROUP || n->dtype != KT_INDEX)
-            return fail(c, "malformed loop");
-        if (n->flags == KFOR_GROUP && c->depth - 1 != c->n_group_loops++)
-            return fail(c, "a loop over groups in or behind something else");
-        return check_typed(c, n->a, KT_INDEX, 1) && check_typed(c, n->b, KT_INDEX, 1) &&
-               open_block(c, n->kind);
-    case KI_if:
-        return check_typed(c, n->a, DTYPE_bool, 1) && open_block(c, n->kind);
-    case KI_else:
-        if (c->opener[c->depth - 1] != KI_if)
-            return fail(c, "else without if");
-        return close_block(c) && open_block(c, n->kind);
-    default:
-        return close_block(c);
-    }
+    if (n->imm < 1 || n->flags > KFOR_GROUP || n->dtype != KT_INDEX)
+        return fail(c, "malformed loop");
+    return n->flags != KFOR_GROUP || c->depth - 1 == c->n_group_loops++ ||
+           fail(c, "a loop over groups in or behind something else");
 }
 
-static bool check_vector_cast(Checker *c, const KInst *n)
+static bool check_else(Checker *c, const KInst *n)
 {
+    (void)n;
+    return c->opener[c->depth - 1] == KI_if || fail(c, "else without if");
+}
+
+static bool check_const(Checker *c, const KInst *n)
+{
+    return n->lanes == 1 || fail(c, "constant vector");
+}
+
+static bool check_part(Checker *c, const KInst *n)
+{
+    return (n->dtype == KT_INDEX && n->lanes == 1 && (n->imm == 0 || n->imm == 1)) ||
+           fail(c, "malformed part");
+}
+
+static bool check_zip(Checker *c, const KInst *n)
+{
+    return (n->dtype == DTYPE_f32 && n->lanes > 1) || fail(c, "zip of other than f32 vectors");
+}
+
+static bool check_custom(Checker *c, const KInst *n)
+{
+    (void)n;
+    return c->k->custom != NULL || fail(c, "no text");
+}
+
+static bool check_cast(Checker *c, const KInst *n)
+{
+    if (!check_ref(c, n->a))
+        return false;
     const int from = k_inst(c->k, n->a)->dtype;
+    if (k_inst(c->k, n->a)->lanes != n->lanes)
+        return fail(c, "lanes change in a cast");
     return n->lanes == 1 || (n->imm == KCAST_VALUE && k_casts_vectors(from, n->dtype)) ||
            (n->imm == KCAST_ROUND && from == DTYPE_f32 && n->dtype == DTYPE_i32) ||
            fail(c, "no cast of vectors from %s to %s", kt_name(from), kt_name(n->dtype));
@@ -274,18 +286,54 @@ static bool check_call(Checker *c, const KInst *n)
     return rest == 0 || fail(c, "%s has too many operands", device_info[f].name);
 }
 
-static bool check_address(Checker *c, const KInst *n)
+// An operand by its role in kinds.def.
+static bool check_role(Checker *c, const KInst *n, KRef r, char role)
 {
-    if (n->imm < 0 || n->imm >= (int64_t)c->k->params.len)
-        return fail(c, "no parameter %lld", (long long)n->imm);
-    return check_typed(c, n->a, KT_INDEX, 1);
+    switch (role) {
+    case 'i':
+        return check_typed(c, r, KT_INDEX, 1);
+    case 'b':
+        return check_typed(c, r, DTYPE_bool, 1);
+    case 'v':
+        return check_typed(c, r, n->dtype, n->lanes);
+    case 's':
+        return check_typed(c, r, n->dtype, 1);
+    case 'V':
+        return check_place(c, r, KI_var);
+    case 'A':
+        return check_place(c, r, KI_array);
+    default:
+        return fail(c, "no role %c", role);
+    }
 }
 
-static bool check_device(Checker *c, const KInst *n)
+static bool check_operands(Checker *c, const KInst *n)
 {
-    return n->kind == KI_list      ? check_list(c, n)
-           : n->kind == KI_address ? check_address(c, n)
-                                   : check_call(c, n);
+    const KKindInfo *kind = &kkind_info[n->kind];
+    const KRef src[3] = {n->a, n->b, n->c};
+    const size_t count = strlen(kind->operands);
+    if (kind->operands[0] == '*')
+        return true;
+    for (size_t i = 0; i < 3; i++) {
+        if (i >= count && src[i] != 0)
+            return fail(c, "%s has too many operands", kind->name);
+        if (i < count && !check_role(c, n, src[i], kind->operands[i]))
+            return false;
+    }
+    return true;
+}
+
+static bool check_param(Checker *c, const KInst *n)
+{
+    const uint8_t use = kkind_info[n->kind].param;
+    if (use == KPARAM_NO)
+        return true;
+    if (n->imm < 0 || n->imm >= (int64_t)c->k->params.len)
+        return fail(c, "no parameter %lld", (long long)n->imm);
+    const KParam *p = &c->k->params.data[n->imm];
+    if ((use == KPARAM_READ && !p->is_read) || (use == KPARAM_WRITE && !p->is_written))
+        return fail(c, "%s is not declared as %s", p->name, use == KPARAM_READ ? "read" : "written");
+    return true;
 }
 
 static bool check_group(Checker *c, const KInst *n)
@@ -294,90 +342,33 @@ static bool check_group(Checker *c, const KInst *n)
     return wrong == NULL || fail(c, "%s", wrong);
 }
 
-// Those of group kernels and of custom ops.
-static bool check_group_inst(Checker *c, const KInst *n)
+static bool check_blocks(Checker *c, const KInst *n)
 {
-    switch (n->kind) {
-    case KI_thread:
-        return (n->dtype == KT_INDEX && n->lanes == 1) || fail(c, "malformed thread");
-    case KI_fetch:
-    case KI_put:
-        return check_typed(c, n->a, KT_INDEX, 1) && check_place(c, n->b, KI_array) &&
-               check_typed(c, n->c, KT_INDEX, 1);
-    case KI_team:
-        return check_joint(c, n) && check_typed(c, n->a, n->dtype, 1);
-    case KI_custom:
-        return check_typed(c, n->a, KT_INDEX, 1) && (c->k->custom != NULL || fail(c, "no text"));
-    default:
-        return fail(c, "unknown kind %d", n->kind);
-    }
+    return (!kkind_closes(n->kind) || close_block(c)) && (!kkind_opens(n->kind) || open_block(c, n->kind));
 }
 
-static bool check_inst(Checker *c, const KInst *n)
+// What kinds.def does not say of an instruction.
+static bool check_own(Checker *c, const KInst *n)
 {
-    const uint8_t of_a = n->a && n->a < c->at ? k_inst(c->k, n->a)->lanes : 1;
-    switch (n->kind) {
-    case KI_const:
-        return n->lanes == 1 || fail(c, "constant vector");
-    case KI_part:
-        return (n->dtype == KT_INDEX && n->lanes == 1 && (n->imm == 0 || n->imm == 1)) ||
-               fail(c, "malformed part");
-    case KI_op:
-        return check_op(c, n);
-    case KI_cast:
-        return check_ref(c, n->a) && (of_a == n->lanes || fail(c, "lanes change in a cast")) &&
-               check_vector_cast(c, n);
-    case KI_splat:
-        return check_typed(c, n->a, n->dtype, 1);
-    case KI_zip:
-        return ((n->dtype == DTYPE_f32 && n->lanes > 1) || fail(c, "zip of other than f32 vectors")) &&
-               check_typed(c, n->a, n->dtype, n->lanes) && check_typed(c, n->b, n->dtype, n->lanes);
-    case KI_hreduce:
-        return check_hreduce(c, n);
-    case KI_list:
-    case KI_call:
-    case KI_device:
-    case KI_address:
-        return check_device(c, n);
-    case KI_load:
-    case KI_prefetch:
-        return check_memory(c, n, n->a);
-    case KI_store:
-        return check_memory(c, n, n->b) && check_typed(c, n->a, n->dtype, n->lanes);
-    case KI_point:
-        return check_point(c, n);
-    case KI_get:
-        return check_variable(c, n);
-    case KI_set:
-        return check_variable(c, n) && check_typed(c, n->b, n->dtype, n->lanes);
-    case KI_var:
-        return check_typed(c, n->a, n->dtype, n->lanes);
-    case KI_array:
-        return n->imm > 0 || fail(c, "empty array");
-    case KI_aload:
-        return check_array_access(c, n);
-    case KI_astore:
-        return check_array_access(c, n) && check_typed(c, n->c, n->dtype, n->lanes);
-    case KI_for:
-    case KI_if:
-    case KI_else:
-    case KI_end:
-        return check_block(c, n);
-    case KI_matrix:
-        return check_matrix(c, n);
-    case KI_barrier:
-    case KI_wait:
-    case KI_comment:
-        return true;
-    default:
-        return check_group_inst(c, n);
-    }
+    static bool (*const rules[KI_COUNT])(Checker *, const KInst *) = {
+        [KI_const] = check_const,     [KI_part] = check_part,       [KI_thread] = check_part,
+        [KI_op] = check_op,           [KI_cast] = check_cast,       [KI_zip] = check_zip,
+        [KI_hreduce] = check_hreduce, [KI_call] = check_call,       [KI_list] = check_list,
+        [KI_load] = check_memory,     [KI_get] = check_variable,    [KI_aload] = check_element,
+        [KI_set] = check_variable,    [KI_array] = check_array,     [KI_astore] = check_element,
+        [KI_store] = check_memory,    [KI_prefetch] = check_memory, [KI_team] = check_joint,
+        [KI_point] = check_point,     [KI_for] = check_for,         [KI_else] = check_else,
+        [KI_matrix] = check_matrix,   [KI_device] = check_call,     [KI_custom] = check_custom,
+    };
+    return rules[n->kind] == NULL || rules[n->kind](c, n);
 }
 
 // Vectors exist for f32, its halves and i32, for bool as masks, and for bytes, which nothing computes with.
 static bool check_lanes(Checker *c, const KInst *n)
 {
     const uint8_t lanes = n->lanes;
+    if (n->kind == KI_none || n->kind >= KI_COUNT)
+        return fail(c, "unknown kind %d", n->kind);
     if (lanes == 0 || lanes > MAX_LANES || (lanes & (lanes - 1)))
         return fail(c, "%d lanes", lanes);
     if (n->dtype > KT_INDEX)
@@ -398,7 +389,8 @@ const char *kernel_verify(const Kernel *k)
     for (c.at = 1; c.at < k->insts.len; c.at++) {
         const KInst *n = k_inst(k, c.at);
         c.block[c.at] = c.open[c.depth - 1];
-        if (!check_lanes(&c, n) || !check_inst(&c, n) || !check_group(&c, n))
+        if (!check_lanes(&c, n) || !check_operands(&c, n) || !check_param(&c, n) || !check_own(&c, n) ||
+            !check_group(&c, n) || !check_blocks(&c, n))
             return c.message;
     }
     if (c.depth != 1 || c.has_matrix)

@@ -29,7 +29,7 @@ typedef struct Beside {
 
 static bool is_expression(uint8_t kind)
 {
-    return (kind >= KI_const && kind <= KI_aload) || kind == KI_comment || kind == KI_none;
+    return kkind_is_expression(kind) || kkind_info[kind].cls == KIND_NOTHING;
 }
 
 static KRef first_statement(const Kernel *k, KRef begin, KRef end)

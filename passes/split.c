@@ -72,10 +72,9 @@ static bool is_serial_of_nests(const Kernel *k, KRef r)
     if (k_inst(k, r)->kind != KI_for || split_is_parallel(k_inst(k, r)))
         return false;
     for (KRef q = r + 1; depth >= 0; q++) {
-        const uint8_t kind = k_inst(k, q)->kind;
         if (depth == 0 && split_is_parallel(k_inst(k, q)))
             return true;
-        depth += (kind == KI_for || kind == KI_if) - (kind == KI_end);
+        depth += kkind_depth(k_inst(k, q)->kind);
     }
     return false;
 }
@@ -93,7 +92,7 @@ static KRef statement_end(const Kernel *k, KRef r)
 
 static bool is_statement(const KInst *n)
 {
-    return n->kind != KI_comment && (!split_is_expression(n->kind) || n->kind == KI_load);
+    return n->kind != KI_comment && (!kkind_is_expression(n->kind) || n->kind == KI_load);
 }
 
 // Statements between nests are one step where that is possible: one thread runs it.

@@ -19,7 +19,7 @@ static uint32_t nest_of(const Kernel *k, KRef r, KRef *level)
         if (n > 0 && (!k_is_const(k, k_inst(k, r)->a, &bound) || !k_is_const(k, k_inst(k, r)->b, &bound)))
             break;
         level[n++] = r++;
-        while (r < end && (split_is_expression(k_inst(k, r)->kind) || k_inst(k, r)->kind == KI_comment))
+        while (r < end && (kkind_is_expression(k_inst(k, r)->kind) || k_inst(k, r)->kind == KI_comment))
             r++;
         if (r == end || k_inst(k, r)->kind != KI_for || k_block_end(k, r) + 1 != end)
             break;
@@ -69,12 +69,12 @@ void split_mark_inside(const Split *s, const SplitChild *c, bool *is_inside)
     for (KRef r = c->begin; r <= c->end; r++) {
         const KInst *n = k_inst(k, r);
         const KRef src[3] = {n->a, n->b, n->c};
-        bool inside = depth > 0 || !split_is_expression(n->kind) || uses_variable(n) ||
+        bool inside = depth > 0 || !kkind_is_expression(n->kind) || uses_variable(n) ||
                       (n->kind == KI_load && split_may_change(s, (uint32_t)n->imm));
         for (uint32_t i = 0; i < 3; i++)
             inside = inside || (src[i] >= c->begin && is_inside[src[i]]);
         is_inside[r] = inside;
-        depth += (n->kind == KI_for || n->kind == KI_if) - (n->kind == KI_end);
+        depth += kkind_depth(n->kind);
     }
 }
 
@@ -137,7 +137,7 @@ bool split_find_children(const Split *s, KRef loop, SplitCut *c)
     for (KRef r = loop + 1; r < end; r++) {
         const KInst *n = k_inst(s->k, r);
         SplitChild child = {.begin = r, .end = r, .is_loop = split_is_parallel(n)};
-        if (n->kind == KI_comment || split_is_expression(n->kind))
+        if (n->kind == KI_comment || kkind_is_expression(n->kind))
             continue;
         if (n->kind == KI_barrier)
             return false;

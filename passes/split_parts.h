@@ -56,11 +56,6 @@ typedef struct Split {
     bool is_possible;
 } Split;
 
-static inline bool split_is_expression(uint8_t kind)
-{
-    return kind >= KI_const && kind <= KI_aload;
-}
-
 static inline bool split_is_parallel(const KInst *n)
 {
     return n->kind == KI_for && n->flags == KFOR_PARALLEL;

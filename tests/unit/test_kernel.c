@@ -327,7 +327,7 @@ static void test_groups_refused(void **state)
 
     k = new_group(64);
     k_put(k, 0, k_index(k, 0), k_array(k, DTYPE_f32, 4), k_index(k, 0), 4);
-    expect_refused(k, "not written");
+    expect_refused(k, "not declared as written");
 }
 
 int main(void)
