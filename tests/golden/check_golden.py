@@ -12,13 +12,23 @@ RLXC, PRINT_GPU = sys.argv[1:3]
 ROOT = os.environ.get("RLXC_SOURCE", ".")
 
 
-def emitted_c(model, cpu):
+def emitted_c(model, cpu, name):
     with tempfile.TemporaryDirectory() as folder:
         path = f"{ROOT}/models/{model}.json"
-        command = [RLXC, "compile", path, "-o", folder, "--name", model, "--cpu", cpu]
+        command = [RLXC, "compile", path, "-o", folder, "--name", name, "--cpu", cpu]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        with open(f"{folder}/{model}.c", encoding="ascii") as f:
+        with open(f"{folder}/{name}.c", encoding="ascii") as f:
             return f.read()
+
+
+def readme_is_true():
+    """README shows a kernel as it is emitted."""
+    with open(f"{ROOT}/README.md", encoding="utf-8") as f:
+        shown = f.read().split("```c\n")[1].split("```")[0]
+    if shown in emitted_c("digits/digits", "generic", "digits"):
+        return True
+    print("README shows a kernel of models/digits that is not emitted like that:\n" + shown, file=sys.stderr)
+    return False
 
 
 def gpu_kernels(model, target):
@@ -39,14 +49,14 @@ def differs(golden, text):
 
 def main():
     checks = [
-        ("gelu_example.generic.c", lambda: emitted_c("gelu_example", "generic")),
-        ("mlp.x86-64-v4.c", lambda: emitted_c("mlp", "x86-64-v4")),
+        ("gelu_example.generic.c", lambda: emitted_c("gelu_example", "generic", "gelu_example")),
+        ("mlp.x86-64-v4.c", lambda: emitted_c("mlp", "x86-64-v4", "mlp")),
     ]
     for language, target in (("cuda", "cuda"), ("glsl", "vulkan"), ("msl", "metal")):
         for folder, name in ("models", "gelu_example"), ("tests/golden", "softmax_rows"):
             model = f"{folder}/{name}"
             checks.append((f"{name}.{language}", lambda m=model, t=target: gpu_kernels(m, t)))
-    return any([differs(golden, make()) for golden, make in checks])
+    return any([differs(golden, make()) for golden, make in checks]) or not readme_is_true()
 
 
 sys.exit(main())
