@@ -18,7 +18,7 @@ import warnings
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
-sys.path.append(str(ROOT / "tests"))
+sys.path.append(str(ROOT / "tests" / "common"))
 import in_venv  # noqa: E402
 
 try:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests that need packages of tools/requirements.txt go on in the Python environment that has them: the one
-that RLXC_VENV names, else build/venv. To be called where an import has failed."""
+that RLXC_VENV names, else build/venv. To be called where an import has failed. A test must not put tests/
+itself on sys.path: `import onnx` would take the folder tests/onnx for the package and would not fail."""
 import os
 import pathlib
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 SKIPPED = 77
 
 
