@@ -13,7 +13,11 @@ import subprocess
 import sys
 import tempfile
 
-RLXC, HERE = os.path.abspath(sys.argv[1]), pathlib.Path(__file__).resolve().parent
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "common"))
+from emitted import flags_of  # noqa: E402
+
+RLXC = os.path.abspath(sys.argv[1])
 MODELS, SHARED = HERE.parent.parent / "models", HERE.parent.parent.parent / "shared/models/onnx"
 
 
@@ -51,12 +55,6 @@ DECODERS = [
         [(1, 0), (5, 0), (4, 4), (1, 17), (1, 59)],
     ),
 ]
-
-
-def flags_of(path):
-    with open(path, encoding="ascii") as f:
-        line = next(line for line in f if line.startswith("// Compile with:"))
-    return line.split("cc ")[1].split(" -c ")[0].split()
 
 
 def emit(model, name, options, folder):

@@ -11,6 +11,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../common"))
+from emitted import flags_of  # noqa: E402
+
 MOST = 61
 
 
@@ -181,17 +184,15 @@ def run(command, folder):
 
 def compile_one(rlxc, folder, path, name, *options):
     run([rlxc, "compile", path, "-o", ".", "--name", name, "--cpu", "native", *options], folder)
-    with open(os.path.join(folder, name + ".c"), encoding="utf-8") as f:
-        line = next(line for line in f if line.startswith("// Compile with:"))
-    flags = [f for f in line.split("cc ")[1].split(" -c ")[0].split() if not f.startswith("-O")]
-    run([os.environ.get("CC", "cc"), "-O1", *flags, "-c", name + ".c"], folder)
+    flags = flags_of(os.path.join(folder, name + ".c"), "-O1")
+    run([os.environ.get("CC", "cc"), *flags, "-c", name + ".c"], folder)
     return flags
 
 
 def measure(rlxc, folder, path, size, flags):
     compile_one(rlxc, folder, path, "exact", "--dim", f"m={size}")
     main = os.path.join(os.path.dirname(os.path.abspath(__file__)), "trim_test.c")
-    cc = [os.environ.get("CC", "cc"), "-O1", *flags, f"-DSIZE={size}", "-I.", main]
+    cc = [os.environ.get("CC", "cc"), *flags, f"-DSIZE={size}", "-I.", main]
     run([*cc, "exact.o", "open.o", "-o", "trim", "-lm", "-pthread"], folder)
     error, written = run([os.path.join(folder, "trim")], folder).split()
     return float(error), int(written)

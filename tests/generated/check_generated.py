@@ -10,6 +10,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../common"))
+from emitted import flags_of  # noqa: E402
+
 rlxc = os.path.abspath(sys.argv[1])
 root = os.path.abspath(os.environ.get("RLXC_SOURCE", "."))
 models = sorted(glob.glob(root + "/models/*.json") + glob.glob(root + "/models/*/*.json"))
@@ -70,14 +73,7 @@ def run(what, command, cwd):
 def emit(model, folder, *options):
     name = os.path.splitext(os.path.basename(model))[0]
     run("compile " + name, [rlxc, "compile", model, "-o", folder, "--name", name, *options], root)
-    with open(f"{folder}/{name}.c") as f:
-        flags = (
-            next(line for line in f if line.startswith("// Compile with:"))
-            .split("cc ")[1]
-            .split(" -c ")[0]
-            .split()
-        )
-    return name, flags
+    return name, flags_of(f"{folder}/{name}.c")
 
 
 def compilers():

@@ -10,8 +10,11 @@ import subprocess
 import sys
 import tempfile
 
-RLXC, HERE = os.path.abspath(sys.argv[1]), os.path.dirname(os.path.abspath(__file__))
-SANITIZE = ["-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../common"))
+from emitted import QUICK, SANITIZE, flags_of  # noqa: E402
+
+RLXC = os.path.abspath(sys.argv[1])
 TIME_LIMIT = 120
 C, CPP = ["cc"], ["c++", "-x", "c++"]
 TOGETHER = [
@@ -40,11 +43,9 @@ def check(name, cpu, level, compiler, options, folder):
     where = ["-o", folder, "--name", name, "--cpu", cpu, "-O", level]
     command = [RLXC, "compile", f"{HERE}/{name}.json", *where, *options]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=TIME_LIMIT)
-    with open(f"{folder}/{name}.c", encoding="ascii") as f:
-        line = next(line for line in f if line.startswith("// Compile with:"))
-    flags = [flag for flag in line.split("cc ")[1].split(" -c ")[0].split() if not flag.startswith("-O")]
-    command = [*compiler, *flags, *SANITIZE, "-I" + folder, f"{HERE}/{name}_test.c", f"{name}.c"]
-    subprocess.run([*command, "-o", "p", "-lm"], check=True, cwd=folder, timeout=TIME_LIMIT)
+    command = [*compiler, *flags_of(f"{folder}/{name}.c", QUICK), *SANITIZE, "-I" + folder]
+    command += [f"{HERE}/{name}_test.c", f"{name}.c", "-o", "p", "-lm"]
+    subprocess.run(command, check=True, cwd=folder, timeout=TIME_LIMIT)
     weights = [f"{name}.weights"] if options[: len(FILE)] == FILE else []
     subprocess.run(["./p", *weights], check=True, cwd=folder, timeout=TIME_LIMIT)
 

@@ -13,8 +13,11 @@ import subprocess
 import sys
 import tempfile
 
-RLXC, HERE = os.path.abspath(sys.argv[1]), pathlib.Path(__file__).resolve().parent
-SANITIZE = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "common"))
+from emitted import QUICK, SANITIZE, flags_of  # noqa: E402
+
+RLXC = os.path.abspath(sys.argv[1])
 # The table, two products (one transposed), one that is not at a multiple of 8, a convolution, a small one.
 WEIGHTS = {"table": [512, 48], "turned": [64, 48], "plain": [64, 48], "three": [3], "shifted": [48, 40]}
 WEIGHTS |= {"kernel": [32, 8, 3, 3], "bias": [40]}
@@ -73,11 +76,8 @@ def compiled(model, weights, cpu, folder):
 
 
 def outputs(folder, compiler, in_place, file):
-    with open(folder / "m.c", encoding="ascii") as f:
-        line = next(line for line in f if line.startswith("// Compile with:"))
-    flags = line.split("cc ")[1].split(" -c ")[0].split()
-    command = [*compiler, *flags, *SANITIZE, f"-DIN_PLACE={in_place}", "-I.", f"-I{HERE}"]
-    sources = [HERE / "inplace_test.c", "m.c"]
+    command = [*compiler, *flags_of(folder / "m.c", QUICK), *SANITIZE, f"-DIN_PLACE={in_place}"]
+    sources = ["-I.", f"-I{HERE}", HERE / "inplace_test.c", "m.c"]
     subprocess.run([*command, *sources, "-o", "p", "-lm"], check=True, cwd=folder)
     return subprocess.run(["./p", file], check=True, cwd=folder, capture_output=True).stdout
 

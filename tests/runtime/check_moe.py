@@ -14,7 +14,11 @@ import tempfile
 import moe_model
 import moe_rows_model
 
-RLXC, HERE = os.path.abspath(sys.argv[1]), os.path.dirname(os.path.abspath(__file__))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../common"))
+from emitted import QUICK, flags_of  # noqa: E402
+
+RLXC = os.path.abspath(sys.argv[1])
 SMALL, LARGE = (8, 12), (64, 256)  # width, hidden width; large: products that threads share
 C, CPP = ["cc"], ["c++", "-x", "c++"]
 ADDRESS, THREAD = "address,undefined", "thread"
@@ -47,12 +51,6 @@ def run(command, folder):
     subprocess.run(command, check=True, cwd=folder, timeout=TIME_LIMIT, stdout=subprocess.DEVNULL)
 
 
-def flags_of(path):
-    with open(path, encoding="ascii") as f:
-        line = next(line for line in f if line.startswith("// Compile with:"))
-    return line.split("cc ")[1].split(" -c ")[0].split()
-
-
 def check(case, folder):
     cpu, level, sizes, options, compiler, sanitizers = case
     if shutil.which(compiler[0]) is None:
@@ -62,9 +60,9 @@ def check(case, folder):
         json.dump(moe_model.model(*sizes), f)
     given = ["--cpu", cpu, "-O", level, "--output-set", "first=y", *options]
     run([RLXC, "compile", "moe.json", "-o", ".", "--name", "moe", *given], folder)
-    sanitize = ["-g", "-O1", "-fsanitize=" + sanitizers, "-fno-sanitize-recover=all"]
+    sanitize = ["-g", "-fsanitize=" + sanitizers, "-fno-sanitize-recover=all"]
     own = [f"-DWIDTH={sizes[0]}", f"-DHIDDEN={sizes[1]}", "-I."]
-    flags = flags_of(f"{folder}/moe.c")
+    flags = flags_of(f"{folder}/moe.c", QUICK)
     run([*compiler, *flags, *sanitize, *own, f"{HERE}/moe_test.c", "moe.c", "-o", "p", "-lm"], folder)
     run(["./p"], folder)
 
@@ -78,8 +76,8 @@ def check_rows(case, folder):
         f.write(moe_rows_model.expected())
     given = ["--cpu", cpu, "-O", level, *options]
     run([RLXC, "compile", "moe.json", "-o", ".", "--name", "moe", *given], folder)
-    sanitize = ["-g", "-O1", "-fsanitize=" + sanitizers, "-fno-sanitize-recover=all"]
-    flags = flags_of(f"{folder}/moe.c")
+    sanitize = ["-g", "-fsanitize=" + sanitizers, "-fno-sanitize-recover=all"]
+    flags = flags_of(f"{folder}/moe.c", QUICK)
     run([*compiler, *flags, *sanitize, "-I.", f"{HERE}/moe_rows_test.c", "moe.c", "-o", "p", "-lm"], folder)
     run(["./p"], folder)
 

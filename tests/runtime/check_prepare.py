@@ -12,7 +12,11 @@ import subprocess
 import sys
 import tempfile
 
-RLXC, HERE = os.path.abspath(sys.argv[1]), os.path.dirname(os.path.abspath(__file__))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../common"))
+from emitted import QUICK, SANITIZE, flags_of  # noqa: E402
+
+RLXC = os.path.abspath(sys.argv[1])
 WEIGHTS = {
     "rows": ([40, 50], "f32"),  # columns next to each other
     "columns": ([33, 40], "f32"),  # transposed: one row would be dot products
@@ -100,20 +104,11 @@ def write_model(folder, kind):
         json.dump(model, f)
 
 
-def flags_of(path):
-    with open(path, encoding="ascii") as f:
-        line = next(line for line in f if line.startswith("// Compile with:"))
-    return line.split("cc ")[1].split(" -c ")[0].split()
-
-
 def run(folder, kind, options, level, threads, is_checked=False):
     command = [RLXC, "compile", f"{folder}/{kind}.json", "-o", folder, "--name", "twin"]
     subprocess.run([*command, "-O", level, *options], check=True, stdout=subprocess.DEVNULL)
-    flags = [
-        "-O1" if flag == "-O3" else flag for flag in flags_of(f"{folder}/twin.c")
-    ]  # to compile quickly
-    command = ["cc", *flags, f"-DLEVEL={level}", f"-DTEAM={threads}", "-I" + folder]
-    command += ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"] if is_checked else []
+    command = ["cc", *flags_of(f"{folder}/twin.c", QUICK), *(SANITIZE if is_checked else []), "-I" + folder]
+    command += [f"-DLEVEL={level}", f"-DTEAM={threads}"]
     subprocess.run([*command, f"{HERE}/prepare_test.c", "twin.c", "-o", "p", "-lm"], check=True, cwd=folder)
     subprocess.run([folder + "/p", kind + ".out"], check=True, cwd=folder)
     with open(f"{folder}/{kind}.out", "rb") as f:

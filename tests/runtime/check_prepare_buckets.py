@@ -13,7 +13,11 @@ import subprocess
 import sys
 import tempfile
 
-RLXC, HERE = os.path.abspath(sys.argv[1]), os.path.dirname(os.path.abspath(__file__))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../common"))
+from emitted import QUICK, SANITIZE  # noqa: E402
+
+RLXC = os.path.abspath(sys.argv[1])
 WEIGHTS = {
     "rows": [40, 50],
     "columns": [33, 40],  # transposed: one row would be dot products
@@ -69,9 +73,9 @@ def compile_model(folder, kind, options):
 
 def run(folder, kind, options, threads, is_checked):
     made = compile_model(folder, kind, options + BUCKETS)
-    flags = ["-O1" if flag == "-O3" else flag for flag in made["cc_flags"].split()]  # to compile quickly
+    flags = [QUICK if flag == "-O3" else flag for flag in made["cc_flags"].split()]
     command = ["cc", *flags, f"-DTEAM={threads}", "-I" + folder]
-    command += ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"] if is_checked else []
+    command += SANITIZE if is_checked else []
     command += [f"{HERE}/prepare_buckets_test.c", "several.c", "-o", "p", "-lm"]
     subprocess.run(command, check=True, cwd=folder)
     subprocess.run([folder + "/p", kind + ".out"], check=True, cwd=folder)

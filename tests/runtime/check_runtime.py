@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Emits a model of this folder for CPUs and optimisation levels, builds the C program that belongs to it with
-the sanitizers, as C and as C++, and runs it.
+the sanitizers, as C and as C++, and runs it; once as users build it, too.
 Usage: check_runtime.py RLXC MODEL PROGRAM [OPTION...]: MODEL.json compiled with the options, for PROGRAM.c
 """
 
@@ -11,29 +11,33 @@ import subprocess
 import sys
 import tempfile
 
-RLXC, HERE = os.path.abspath(sys.argv[1]), os.path.dirname(os.path.abspath(__file__))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../common"))
+from emitted import QUICK, SANITIZE, flags_of  # noqa: E402
+
+RLXC = os.path.abspath(sys.argv[1])
 MODEL, PROGRAM, OPTIONS = sys.argv[2], sys.argv[3], sys.argv[4:]
-SANITIZE = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+C, CPP = ["cc"], ["c++", "-x", "c++"]
 
 
-def flags_of(path):
-    with open(path, encoding="ascii") as f:
-        line = next(line for line in f if line.startswith("// Compile with:"))
-    return line.split("cc ")[1].split(" -c ")[0].split()
+def build_and_run(compiler, cpu, level, folder):
+    if shutil.which(compiler[0]) is None:
+        return
+    define = [f"-DIS_NATIVE={int(cpu == 'native')}", f"-DLEVEL={level}", "-I" + folder]
+    command = [*compiler, *define, f"{HERE}/{PROGRAM}.c", f"{MODEL}.c", "-o", "p", "-lm"]
+    subprocess.run(command, check=True, cwd=folder)
+    subprocess.run(["./p"], check=True, cwd=folder)
 
 
 def check(cpu, level, folder):
     where = ["-o", folder, "--name", MODEL, "--cpu", cpu, "-O", level]
     command = [RLXC, "compile", f"{HERE}/{MODEL}.json", *where, *OPTIONS]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    flags = flags_of(f"{folder}/{MODEL}.c")
-    for compiler in ["cc"], ["c++", "-x", "c++"]:
-        if shutil.which(compiler[0]) is None:
-            continue
-        define = [f"-DIS_NATIVE={int(cpu == 'native')}", f"-DLEVEL={level}"]
-        command = [*compiler, *flags, *SANITIZE, *define, "-I" + folder, f"{HERE}/{PROGRAM}.c", f"{MODEL}.c"]
-        subprocess.run([*command, "-o", "p", "-lm"], check=True, cwd=folder)
-        subprocess.run(["./p"], check=True, cwd=folder)
+    quick = [*flags_of(f"{folder}/{MODEL}.c", QUICK), *SANITIZE]
+    for compiler in C, CPP:
+        build_and_run([*compiler, *quick], cpu, level, folder)
+    if (cpu, level) == ("native", "3"):
+        build_and_run([*C, *flags_of(f"{folder}/{MODEL}.c")], cpu, level, folder)
 
 
 for cpu in "generic", "native":
