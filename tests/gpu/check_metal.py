@@ -16,6 +16,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../common"))
 import tap
+from emitted import QUICK
 from tap import result
 
 RLXC, FAMILY = os.path.abspath(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "gcc"
@@ -92,7 +93,7 @@ def check_program(top, library, row):
                         "--target", "metal", *options])
     for language in [CC], [CXX, "-x", "c++"]:
         if status == 0:
-            command = [*language, "-O1", "-DIS_NATIVE=0", f'-DRLX_METAL_LIBRARY="{library}"', "-I" + folder]
+            command = [*language, QUICK, "-DIS_NATIVE=0", f'-DRLX_METAL_LIBRARY="{library}"', "-I" + folder]
             files = [f"{ROOT}/tests/runtime/{program}.c", f"{model}.c", "-o", "p", "-lm"]
             status, said = run([*command, *files], folder)
         if status == 0:
@@ -174,11 +175,11 @@ int main(void)
 
 
 def check_selftest(top, library, source):
-    status, said = run([CC, "-O1", source, "-o", f"{top}/none", "-lm"])
+    status, said = run([CC, QUICK, source, "-o", f"{top}/none", "-lm"])
     if status == 0:
         status, said = run([f"{top}/none"])
     result(status == 1 and NO_DEVICE in said, "metal_selftest without Metal", said)
-    status, said = run([CC, "-O1", f'-DRLX_METAL_LIBRARY="{library}"', source, "-o", f"{top}/self", "-lm"])
+    status, said = run([CC, QUICK, f'-DRLX_METAL_LIBRARY="{library}"', source, "-o", f"{top}/self", "-lm"])
     if status == 0:
         status, said = run([f"{top}/self"])
     result(status == 0 and "cases are right" in said, "metal_selftest", said)

@@ -19,6 +19,7 @@ sys.path[:0] = [HERE, f"{HERE}/../runtime"]
 import moe_model  # noqa: E402
 import moe_rows_model  # noqa: E402
 import on_fake_cuda as fake  # noqa: E402
+from emitted import QUICK  # noqa: E402
 
 RLXC, TARGET = os.path.abspath(sys.argv[1]), sys.argv[2]
 LIBRARY = os.path.abspath(sys.argv[3]) if TARGET == "cuda" else ""
@@ -56,8 +57,8 @@ def build(folder, target, options, compiler, flags, program="moe_test"):
 
 
 def check(folder, options, compiler, metal, program="moe_test"):
-    flags = {"cuda": fake.SANITIZE, "metal": ["-O1", f'-DRLX_METAL_LIBRARY="{metal}"'],
-             "vulkan": ["-O1"] if compiler is C else ["-O1", "-DRLX_VULKAN_STAGED=2"]}
+    flags = {"cuda": fake.SANITIZE, "metal": [QUICK, f'-DRLX_METAL_LIBRARY="{metal}"'],
+             "vulkan": [QUICK] if compiler is C else [QUICK, "-DRLX_VULKAN_STAGED=2"]}
     gpu = ["--gpu", "sm_90a"] if TARGET == "cuda" else []
     build(folder, TARGET, [*gpu, *options], compiler, flags[TARGET], program)
     if TARGET == "cuda":

@@ -11,19 +11,23 @@ import subprocess
 import sys
 import tempfile
 
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../common"))
+from emitted import QUICK  # noqa: E402
+
 RLXC = os.path.abspath(sys.argv[1])
 MODEL, PROGRAM, OPTIONS = sys.argv[2], sys.argv[3], sys.argv[4:]
-RUNTIME = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../runtime")
-WARNINGS = "-O1 -g -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror".split()
+RUNTIME = os.path.join(HERE, "../runtime")
+WARNINGS = "-g -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror".split()
 # Memory that the host sees; that it cannot read fast; that it does not see. buckets_test compares the whole
 # state block behind a call that copies to the device: that counts there.
 STAGED = [[], ["-DRLX_VULKAN_STAGED=1"], ["-DRLX_VULKAN_STAGED=2"]]
 if PROGRAM == "buckets_test":
     STAGED = [[], [], []]
 WAYS = [
-    ["cc", "-std=gnu99", "-fsanitize=undefined", "-fno-sanitize-recover=all"],
-    ["cc", "-std=gnu99"],
-    ["c++", "-x", "c++"],
+    ["cc", "-std=gnu99", QUICK, "-fsanitize=undefined", "-fno-sanitize-recover=all"],
+    ["cc", "-std=gnu99", "-O1"],
+    ["c++", "-x", "c++", QUICK],
 ]
 MISSING = ["without glslang", "no driver, or no device that can run the code"]
 

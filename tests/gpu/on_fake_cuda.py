@@ -8,13 +8,16 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../common"))
+import emitted  # noqa: E402
+
 TIME_LIMIT = 300
 LIMITS = r"(?:(?:__launch_bounds__|RLX_CLUSTER)\(\w+\) )*"
 KERNEL = re.compile(r'^extern "C" __global__ void ' + LIMITS + r"(\w+)\(.*?^}", re.M | re.S)
 BARRIER = re.compile(r"__syncthreads|_sync\(|rlx_swap\(")
 # NVRTC must not find the library.
 PLAIN = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
-SANITIZE = ["-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+SANITIZE = [emitted.QUICK, *emitted.SANITIZE]
 
 
 def run(command, folder, **environment):

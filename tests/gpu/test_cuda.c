@@ -13,6 +13,7 @@
 // names are lines of the file. TEST_SPOIL=0: memory is not filled before. Prints TAP; 77: what is needed is
 // missing here.
 #include "../e2e/ops_check.h"
+#include "base/map.h"
 #include "codegen/host.h"
 #include "compiler/nvrtc.h"
 #include "passes/pass.h"
@@ -124,7 +125,20 @@ typedef struct Printer {
     Arena *arena;
     Str *out;
     uint32_t n;
+    Map *seen; // {hash, length} of texts, with one name for all
 } Printer;
+
+// Whether another kernel of this GPU has the same text: each is compiled once.
+static bool has_text(Printer *t, Kernel *k)
+{
+    Str text = str_new(t->arena);
+    const char *name = k->name;
+    k->name = "same";
+    cfamily_print_kernel(&target_cuda, k, &text);
+    k->name = name;
+    const uint64_t key[] = {hash_bytes64(str_text(&text), text.len, 0), text.len};
+    return !map_put(&perm, t->seen, key, sizeof key, 0);
+}
 
 static void print_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
 {
@@ -132,19 +146,21 @@ static void print_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx
     (void)p, (void)times;
     if (k->loop != NULL)
         return;
+    if (has_text(t, k->kernel))
+        return;
     k->kernel->name = arena_printf(t->arena, "c%u_%s", t->n++, k->kernel->name);
     cfamily_print_kernel(&target_cuda, k->kernel, t->out);
 }
 
 // The kernels of some cases as one program.
-static bool compile_unit(uint32_t first, uint32_t end, const char *gpu, uint32_t *n_kernels)
+static bool compile_unit(uint32_t first, uint32_t end, const char *gpu, Map *seen, uint32_t *n_kernels)
 {
     Arena a = {0};
     Diag d = diag_new(&a);
     Nvrtc nvrtc = {.arena = &a, .diag = &d};
     GpuImages images = {0};
     Str body = str_new(&a), all = str_new(&a);
-    Printer t = {&a, &body, 0};
+    Printer t = {&a, &body, 0, seen};
     bool ok = nvrtc_read_gpus(&a, gpu, &nvrtc.gpus);
     for (uint32_t i = first; i < end; i++) {
         const Plan *p = plan_case(&a, &cases.data[i]);
@@ -180,6 +196,7 @@ static int test_kernels(void)
 {
     const uint32_t n = (cases.len + CASES_PER_UNIT - 1) / CASES_PER_UNIT;
     uint32_t n_kernels = 0;
+    Map seen[2] = {{0}};
     if (!has_nvrtc()) {
         printf("1..0 # SKIP no NVRTC (tools/setup installs it)\n");
         return SKIPPED;
@@ -188,7 +205,7 @@ static int test_kernels(void)
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t end = (i + 1) * CASES_PER_UNIT < cases.len ? (i + 1) * CASES_PER_UNIT : cases.len;
         const char *gpu = i % 2 ? "sm_90a" : "sm_80";
-        result(compile_unit(i * CASES_PER_UNIT, end, gpu, &n_kernels), i + 1, gpu, "");
+        result(compile_unit(i * CASES_PER_UNIT, end, gpu, &seen[i % 2], &n_kernels), i + 1, gpu, "");
     }
     printf("# %u cases, %u kernels, %u units failed\n", cases.len, n_kernels, n_failed);
     return n_failed != 0;
