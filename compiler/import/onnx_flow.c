@@ -162,7 +162,7 @@ static bool is_alike(OnnxValue a, OnnxValue b)
     const bool b_tensor = b.kind == ONNX_NODE || b.kind == ONNX_DIMS;
     if (a.kind == ONNX_LIST && b.kind == ONNX_LIST)
         return a.list->n == b.list->n && a.list->dtype == b.list->dtype && a.list->is_text == b.list->is_text;
-    return (a_tensor && b_tensor && a.is_text == b.is_text) || a.kind == b.kind;
+    return (a_tensor && b_tensor && a.is_text == b.is_text) || (a.kind == b.kind && a.kind != ONNX_ROWS);
 }
 
 static OnnxValue result_value(OnnxNode *n, NodeId id, uint32_t *at, bool is_text)

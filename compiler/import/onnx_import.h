@@ -41,6 +41,7 @@ typedef enum OnnxValueKind {
     ONNX_NODE,   // a node of the graph
     ONNX_DIMS,   // only the dims are known so far: a node is made when one is needed
     ONNX_LIST,   // a sequence: tensors, of known number
+    ONNX_ROWS,   // a sequence: the rows of a tensor, as many as the model computes
     ONNX_NONE,   // an optional without a value; one with a value is that value
     ONNX_BROKEN, // what makes it failed, which was reported
 } OnnxValueKind;
@@ -49,7 +50,7 @@ typedef struct OnnxList OnnxList;
 typedef struct OnnxValue {
     OnnxValueKind kind;
     bool is_text;         // ONNX_NODE: strings, u8 with their bytes as one more axis at the end (onnx_text.h)
-    NodeId node;          // ONNX_NODE; ONNX_DIMS: 0 until made
+    NodeId node;          // ONNX_NODE; ONNX_ROWS: all rows; ONNX_DIMS: 0 until made
     const OnnxDims *dims; // ONNX_DIMS
     const OnnxList *list; // ONNX_LIST
     const Onnx__AttributeProto *keys; // ONNX_NODE: labels of the columns, where rows are maps
@@ -186,7 +187,7 @@ NodeId onnx_opt(OnnxNode *n, uint32_t i);
 // An operand of any kind, for the few operators that take more than tensors of numbers: those that read a
 // node get an error for a sequence, an optional without a value or strings.
 OnnxValue onnx_any(OnnxNode *n, uint32_t i);
-// A sequence. NULL: it is none (reported).
+// A sequence of known number. NULL: it is none (reported).
 const OnnxList *onnx_list(OnnxNode *n, uint32_t i);
 // Marks an operand as seen without reading it.
 void onnx_skip(OnnxNode *n, uint32_t i);
@@ -297,6 +298,14 @@ bool onnx_spend(OnnxNode *n, int64_t elements);
 // A constant of any size from bytes that live as long as the graph.
 NodeId onnx_const(OnnxNode *n, DType t, const Shape *s, const void *data, uint64_t bytes);
 
+// --- parts of an axis (onnx_move.c) ---
+// Sizes of `count` parts of an axis of this size that no number is known for: expressions, or entries of the
+// list in operand 1 that the model computes, each of which is a size of its own. False: they are numbers, or
+// it failed.
+bool onnx_open_parts(OnnxNode *n, uint32_t axis, Dim size, uint32_t count, Dim *part);
+// These parts: each begins where the sizes before it end.
+void onnx_split_open(OnnxNode *n, NodeId x, uint32_t axis, uint32_t count, const Dim *part, OnnxValue *out);
+
 // --- results ---
 void onnx_out(OnnxNode *n, uint32_t i, NodeId id);
 void onnx_out_any(OnnxNode *n, uint32_t i, OnnxValue v);
@@ -315,6 +324,10 @@ OnnxValue onnx_get(OnnxScope *s, const char *name, Span span, const char *user);
 NodeId onnx_value_node(OnnxScope *s, OnnxValue *v, Span span);
 // The content of a value where it is known.
 bool onnx_value_dims(const OnnxScope *s, const OnnxValue *v, OnnxDims *out);
+static inline bool onnx_is_sequence(OnnxValue v)
+{
+    return v.kind == ONNX_LIST || v.kind == ONNX_ROWS;
+}
 static inline OnnxValue onnx_value(NodeId id)
 {
     return (OnnxValue){.kind = id ? ONNX_NODE : ONNX_BROKEN, .node = id};

@@ -308,9 +308,7 @@ static void split_node(OnnxNode *n, NodeId x, uint32_t axis, const OnnxInts *siz
         onnx_out(n, i, onnx_result(n, parts, i));
 }
 
-// Sizes of the parts that no number is known for: expressions, or entries of a list that the model computes,
-// each of which is a size of its own. False: they are numbers, or it failed.
-static bool read_open_parts(OnnxNode *n, uint32_t axis, Dim size, Dim *part)
+bool onnx_open_parts(OnnxNode *n, uint32_t axis, Dim size, uint32_t count, Dim *part)
 {
     OnnxDims d;
     Tensor known;
@@ -320,9 +318,9 @@ static bool read_open_parts(OnnxNode *n, uint32_t axis, Dim size, Dim *part)
     if (onnx_peek_dims(n, 1, &d)) {
         for (uint32_t i = 0; i < d.n; i++)
             is_open = is_open || !dim_is_const(d.dim[i]);
-        if (is_open && d.n != n->n_out)
-            return onnx_fail(n, E0204, "%u parts do not fit %u outputs", d.n, n->n_out);
-        for (uint32_t i = 0; is_open && i < n->n_out; i++)
+        if (is_open && d.n != count)
+            return onnx_fail(n, E0204, "%u parts do not fit %u outputs", d.n, count);
+        for (uint32_t i = 0; is_open && i < count; i++)
             part[i] = d.dim[i];
         return is_open;
     }
@@ -330,39 +328,38 @@ static bool read_open_parts(OnnxNode *n, uint32_t axis, Dim size, Dim *part)
         return false;
     const NodeId list = onnx_cast(n, onnx_src(n, 1), DTYPE_i64), most = onnx_dim_value(n, size);
     const Shape s = *onnx_shape(n, list);
-    if (!n->failed && (s.rank != 1 || s.dim[0] != n->n_out))
-        return onnx_fail(n, E0204, "there must be one size for each of the %u outputs", n->n_out);
-    for (uint32_t i = 0; i < n->n_out && !n->failed; i++) {
+    if (!n->failed && (s.rank != 1 || s.dim[0] != count))
+        return onnx_fail(n, E0204, "there must be one size for each of the %u outputs", count);
+    for (uint32_t i = 0; i < count && !n->failed; i++) {
         const NodeId v = onnx_reshape(n, onnx_slice(n, list, 0, i, (int64_t)i + 1, 1), &(Shape){0});
         const NodeId least = onnx_op2(n, OP_max, v, onnx_scalar(n, DTYPE_i64, 0));
         const NodeId fitting = onnx_op2(n, OP_min, least, most);
         onnx_require(n, onnx_op2(n, OP_eq, v, fitting),
                      arena_printf(n->model->arena,
-                                  GRAPH_RANGE "node '%s': Split: part %u is negative or over the size of "
+                                  GRAPH_RANGE "node '%s': %s: part %u is negative or over the size of "
                                               "the axis",
-                                  n->label, i));
+                                  n->label, n->op, i));
         part[i] = onnx_extent(n, i, axis, fitting, size);
     }
     return !n->failed;
 }
 
-// Each part begins where the sizes before it end.
-static void split_open(OnnxNode *n, NodeId x, uint32_t axis, const Dim *part)
+void onnx_split_open(OnnxNode *n, NodeId x, uint32_t axis, uint32_t count, const Dim *part, OnnxValue *out)
 {
     NodeId at = onnx_scalar(n, DTYPE_i64, 0);
     Dim sum = 0;
     const Dim size = onnx_shape(n, x)->dim[axis];
     onnx_skip(n, 1);
-    for (uint32_t i = 0; i < n->n_out && !n->failed; i++) {
-        onnx_out(n, i, onnx_gather(n, x, onnx_op2(n, OP_add, onnx_iota(n, part[i]), at), axis));
+    for (uint32_t i = 0; i < count && !n->failed; i++) {
+        out[i] = onnx_value(onnx_gather(n, x, onnx_op2(n, OP_add, onnx_iota(n, part[i]), at), axis));
         at = onnx_op2(n, OP_add, at, onnx_dim_value(n, part[i]));
         sum = dim_add(n->graph->dims, sum, part[i]);
     }
     if (!n->failed && sum != size)
         onnx_require(n, onnx_op2(n, OP_eq, at, onnx_dim_value(n, size)),
                      arena_printf(n->model->arena,
-                                  "node '%s': Split: the parts must sum up to the size of the axis",
-                                  n->label));
+                                  "node '%s': %s: the parts must sum up to the size of the axis", n->label,
+                                  n->op));
 }
 
 void onnx_import_split(OnnxNode *n)
@@ -375,8 +372,11 @@ void onnx_import_split(OnnxNode *n)
         return;
     onnx_promise_split(n, axis);
     Dim *open = ARENA_ARRAY(n->model->arena, Dim, n->n_out);
-    if (read_open_parts(n, axis, onnx_shape(n, x)->dim[axis], open)) {
-        split_open(n, x, axis, open);
+    if (onnx_open_parts(n, axis, onnx_shape(n, x)->dim[axis], n->n_out, open)) {
+        OnnxValue *part = ARENA_ARRAY(n->model->arena, OnnxValue, n->n_out);
+        onnx_split_open(n, x, axis, n->n_out, open, part);
+        for (uint32_t i = 0; i < n->n_out && !n->failed; i++)
+            onnx_out_any(n, i, part[i]);
         return;
     }
     if (n->failed)

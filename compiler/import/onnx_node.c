@@ -37,7 +37,7 @@ void onnx_skip(OnnxNode *n, uint32_t i)
 static bool check_tensor(OnnxNode *n, uint32_t i)
 {
     const OnnxValue *v = &n->in[i];
-    const char *what = v->kind == ONNX_LIST   ? "a sequence"
+    const char *what = onnx_is_sequence(*v)   ? "a sequence"
                        : v->kind == ONNX_NONE ? "an optional without a value"
                        : v->is_text           ? "a tensor of strings"
                                               : NULL;
@@ -58,7 +58,10 @@ const OnnxList *onnx_list(OnnxNode *n, uint32_t i)
     const OnnxValue v = onnx_any(n, i);
     if (v.kind == ONNX_LIST)
         return v.list;
-    onnx_fail(n, E0205, "input %u must be a sequence", i);
+    if (v.kind == ONNX_ROWS)
+        onnx_fail(n, E0207, "input %u: the number of tensors in this sequence must be known", i);
+    else
+        onnx_fail(n, E0205, "input %u must be a sequence", i);
     return NULL;
 }
 

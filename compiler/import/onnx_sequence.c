@@ -105,8 +105,31 @@ void onnx_import_sequence_erase(OnnxNode *n)
     onnx_out_list(n, 0, list->dtype, list->is_text, v, list->n - 1);
 }
 
+// A row of a tensor with as many rows as the model computes: that there is such a row is checked in each run.
+static void row_at(OnnxNode *n, NodeId rows)
+{
+    OnnxInts at;
+    if (n->failed || !onnx_src_ints(n, 1, &at))
+        return;
+    if (at.n != 1) {
+        onnx_fail(n, E0203, "the position must be one number");
+        return;
+    }
+    const double least = at.v[0] < 0 ? -(double)at.v[0] : (double)at.v[0] + 1;
+    const NodeId count = onnx_dim_value(n, onnx_shape(n, rows)->dim[0]);
+    onnx_require(n, onnx_op2(n, OP_ge, count, onnx_scalar(n, DTYPE_i64, least)),
+                 arena_printf(n->model->arena,
+                              GRAPH_RANGE "node '%s': the sequence must have a position %lld", n->label,
+                              (long long)at.v[0]));
+    onnx_out(n, 0, onnx_gather(n, rows, onnx_scalar(n, DTYPE_i64, (double)at.v[0]), 0));
+}
+
 void onnx_import_sequence_at(OnnxNode *n)
 {
+    if (onnx_any(n, 0).kind == ONNX_ROWS) {
+        row_at(n, onnx_any(n, 0).node);
+        return;
+    }
     const OnnxList *list = onnx_list(n, 0);
     uint32_t at = 0;
     if (!n->failed && list->n == 0)
@@ -117,6 +140,10 @@ void onnx_import_sequence_at(OnnxNode *n)
 
 void onnx_import_sequence_length(OnnxNode *n)
 {
+    if (onnx_any(n, 0).kind == ONNX_ROWS) {
+        onnx_out(n, 0, onnx_dim_value(n, onnx_shape(n, onnx_any(n, 0).node)->dim[0]));
+        return;
+    }
     const OnnxList *list = onnx_list(n, 0);
     if (list)
         onnx_out(n, 0, onnx_scalar(n, DTYPE_i64, list->n));
@@ -162,11 +189,42 @@ static bool read_parts(OnnxNode *n, Parts *p)
                                       (long long)at, (long long)p->size);
 }
 
+static NodeId to_front(OnnxNode *n, NodeId x, uint32_t axis)
+{
+    int64_t perm[SHAPE_MAX_RANK];
+    perm[0] = axis;
+    for (uint32_t i = 1; i < onnx_shape(n, x)->rank; i++)
+        perm[i] = i - (i <= axis);
+    return axis == 0 ? x : onnx_transpose(n, x, perm);
+}
+
+// Parts whose sizes are a list that the model computes. False: they are numbers, or it failed.
+static bool split_listed(OnnxNode *n, NodeId x, uint32_t axis)
+{
+    Dim part[ONNX_MAX_LIST];
+    OnnxValue v[ONNX_MAX_LIST];
+    if (n->failed || !onnx_has(n, 1) || onnx_shape(n, onnx_src(n, 1))->rank != 1)
+        return false;
+    const Dim count = onnx_shape(n, onnx_src(n, 1))->dim[0];
+    if (!dim_is_const(count) || count > ONNX_MAX_LIST ||
+        !onnx_open_parts(n, axis, onnx_shape(n, x)->dim[axis], (uint32_t)count, part))
+        return false;
+    onnx_split_open(n, x, axis, (uint32_t)count, part, v);
+    onnx_out_list(n, 0, onnx_dtype(n, x), false, v, (uint32_t)count);
+    return true;
+}
+
 void onnx_import_split_to_sequence(OnnxNode *n)
 {
     const NodeId x = onnx_src(n, 0);
     Parts p = {.drops_axis = onnx_int(n, "keepdims", 1) == 0 && !onnx_has(n, 1)};
     if (!onnx_axis(n, onnx_int(n, "axis", 0), onnx_shape(n, x)->rank, &p.axis))
+        return;
+    if (p.drops_axis && !dim_is_const(onnx_shape(n, x)->dim[p.axis])) {
+        onnx_out_any(n, 0, (OnnxValue){.kind = ONNX_ROWS, .node = to_front(n, x, p.axis)});
+        return;
+    }
+    if (split_listed(n, x, p.axis))
         return;
     p.size = onnx_const_dim(n, x, p.axis);
     if (n->failed || !read_parts(n, &p))

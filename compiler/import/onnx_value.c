@@ -77,7 +77,7 @@ static OnnxValue capture(OnnxScope *s, const char *name, OnnxValue outer, Span s
         return capture_list(s, name, outer.list, span);
     if (outer.kind == ONNX_DIMS)
         outer.node = 0; // that node is in the other graph
-    if (outer.kind != ONNX_NODE)
+    if (outer.kind != ONNX_NODE && outer.kind != ONNX_ROWS)
         return outer;
     const Node *n = graph_node(s->parent->graph, outer.node);
     OnnxValue v = outer;
@@ -88,7 +88,7 @@ static OnnxValue capture(OnnxScope *s, const char *name, OnnxValue outer, Span s
     } else {
         v.node = capture_node(s, name, outer.node, span);
     }
-    v.kind = v.node ? ONNX_NODE : ONNX_BROKEN;
+    v.kind = v.node ? outer.kind : ONNX_BROKEN;
     return v;
 }
 
@@ -222,9 +222,9 @@ static NodeId list_node(OnnxScope *s, const OnnxDims *dims, Span span)
 
 NodeId onnx_value_node(OnnxScope *s, OnnxValue *v, Span span)
 {
-    if (v->kind == ONNX_LIST || v->kind == ONNX_NONE) {
+    if (onnx_is_sequence(*v) || v->kind == ONNX_NONE) {
         diag_error(s->model->diag, span, E0206, "%s is used where only tensors are supported",
-                   v->kind == ONNX_LIST ? "a sequence" : "an optional without a value");
+                   onnx_is_sequence(*v) ? "a sequence" : "an optional without a value");
         return 0;
     }
     if (v->kind != ONNX_DIMS || v->node)

@@ -151,6 +151,16 @@ FREE = [
     ("Split by sizes of others", LONG,
      POSITIVE + "  v = Gather (x, q)  n = Shape (v)  m = Shape (x)  sizes = Concat <axis = 0> (n, m, n)"
      "  w = Concat <axis = 0> (v, x, v)  y0, y1, y2 = Split <axis = 0> (w, sizes)"),
+    ("Rows of a computed number as a sequence", {"some": LONG["some"], "all": LONG["all"]},
+     POSITIVE + "  s = SplitToSequence <keepdims = 0> (q)"
+     "  t = SplitToSequence <axis = 1, keepdims = 0> (p)  far = Constant <value_int = -2> ()"
+     "  y0 = SequenceAt (s, unit)  y1 = SequenceAt (t, far)  y2 = SequenceLength (s)"),
+    ("A sequence of parts whose sizes the model computes", LONG,
+     POSITIVE + "  o = Cast <to = 7> (g)  a = ReduceSum (o)  e = Constant <value_ints = [8]> ()"
+     "  b = Sub (e, a)  sizes = Concat <axis = 0> (a, b)  s = SplitToSequence <axis = 0> (x, sizes)"
+     "  y0 = SequenceAt (s, zero)  y1 = SequenceAt (s, unit)  v = Gather (x, q)"
+     "  t = SplitToSequence <axis = 0> (v, a)  y2 = SequenceAt (t, zero)"
+     "  y3 = ConcatFromSequence <axis = 0> (s)"),
     ("If with an empty result", LONG,
      POSITIVE + "  n = Size (q)  empty = Equal (n, zero)"
      "  y0 = If (empty) <then_branch = t () => (int64[a] e) { e = Constant <value = int64[0] {}> () },"
@@ -185,6 +195,15 @@ REFUSED = [
     ("Split into a part that is too large", {"nine": X + 9},
      SIZES + "s = Concat <axis = 0> (first, a)  y0, y1 = Split <axis = 0> (x, s)",
      "Split: part 1 is negative or over the size of the axis"),
+    ("SequenceAt behind the last row", {"one": LONG["one"], "none": LONG["none"]},
+     POSITIVE + "  s = SplitToSequence <keepdims = 0> (q)  y0 = SequenceAt (s, unit)",
+     "the sequence must have a position 1"),
+    ("SequenceAt before the first row", {"one": LONG["one"], "none": LONG["none"]},
+     POSITIVE + "  s = SplitToSequence <keepdims = 0> (q)  far = Constant <value_int = -2> ()"
+     "  y0 = SequenceAt (s, far)", "the sequence must have a position -2"),
+    ("SplitToSequence into a part that is too large", {"nine": X + 9},
+     SIZES + "l = Concat <axis = 0> (first, a)  s = SplitToSequence <axis = 0> (x, l)"
+     "  y0 = SequenceAt (s, unit)", "SplitToSequence: part 1 is negative or over the size of the axis"),
     ("Range by a step of 0", {"none": X * 0},
      SIZES + "step = Squeeze (a, first)  end = Constant <value_int = 8> ()  y0 = Range (zero, end, step)",
      "Range: the step is 0", {"range_0": 9}),

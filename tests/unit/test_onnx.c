@@ -335,6 +335,19 @@ static const Refusal refusals[] = {
      "a tensor of i64 does not fit a sequence of f32"},
     {"opset 13; in x f32 2; init i i64 - = 1; node SequenceConstruct x -> s; node SequenceAt s,i -> y; out y",
      E0203, "y", "there is no such position in a sequence of 1 elements"},
+    {"opset 13; in x f32 6; in z i64 -; node NonZero x -> p; node SplitToSequence p -> s axis=1 keepdims=0; "
+     "node SequenceInsert s,z -> y; out y",
+     E0207, "y", "input 0: the number of tensors in this sequence must be known"},
+    {"opset 13; in x f32 6; node NonZero x -> p; node SplitToSequence p -> s axis=1 keepdims=0; out s", E0206,
+     "s", "a sequence is used where only tensors are supported"},
+    {"opset 13; in x f32 6; in c bool -; node NonZero x -> p; node SplitToSequence p -> s axis=1 keepdims=0; "
+     "node If c -> y; begin then_branch; node SequenceErase s -> r; out r; end; begin else_branch; "
+     "node SequenceErase s -> r; out r; end; out y",
+     E0207, "r", "the number of tensors in this sequence must be known"},
+    {"opset 13; in x f32 6; in c bool -; node If c -> y; begin then_branch; node NonZero x -> p; "
+     "node SplitToSequence p -> r axis=1 keepdims=0; out r; end; begin else_branch; node NonZero x -> p; "
+     "node SplitToSequence p -> r axis=1 keepdims=0; out r; end; out y",
+     E0206, "y", ""},
     {"opset 18; node Optional - -> o; node OptionalGetElement o -> y; out y", E0204, "y",
      "the optional has no value"},
     {"opset 13; node Constant - -> s value_strings=[a,b]; node Relu s -> y; out y", E0205, "y",
