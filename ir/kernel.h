@@ -300,6 +300,8 @@ KRef k_form(Kernel *k, const char *form, const KRef *operand, int type);
 
 // Invariants: blocks closed, operands defined before and in scope, types and lanes agree. NULL or a message.
 const char *kernel_verify(const Kernel *k);
+// The same; *at is the instruction that is wrong.
+const char *kernel_verify_at(const Kernel *k, KRef *at);
 // Readable listing, for --dump=lower and tests.
 void kernel_print(const Kernel *k, Str *out);
 

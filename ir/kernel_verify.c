@@ -254,8 +254,7 @@ static bool check_operand(Checker *c, KRef r, char letter)
     static const struct {
         char letter;
         int type;
-    } values[] = {{'i', KT_INDEX},  {'u', DTYPE_u64}, {'r', DTYPE_u32},
-                  {'f', DTYPE_f32}, {'b', DTYPE_bool}};
+    } values[] = {{'i', KT_INDEX}, {'u', DTYPE_u64}, {'r', DTYPE_u32}, {'f', DTYPE_f32}, {'b', DTYPE_bool}};
     if (letter == 'f' && r != 0 && r < c->at && k_is_half(k_inst(c->k, r)->dtype))
         return check_ref(c, r) && (k_inst(c->k, r)->lanes == 1 || fail(c, "operand %u is a vector", r));
     for (uint32_t i = 0; i < sizeof values / sizeof *values; i++)
@@ -380,7 +379,7 @@ static bool check_lanes(Checker *c, const KInst *n)
     return (k_is_byte(n->dtype) && is_moved) || fail(c, "no vectors of %s", kt_name(n->dtype));
 }
 
-const char *kernel_verify(const Kernel *k)
+const char *kernel_verify_at(const Kernel *k, KRef *at)
 {
     Checker c = {.k = k};
     c.block = ARENA_ARRAY(k->arena, uint32_t, k->insts.len);
@@ -388,6 +387,7 @@ const char *kernel_verify(const Kernel *k)
     open_block(&c, KI_none);
     for (c.at = 1; c.at < k->insts.len; c.at++) {
         const KInst *n = k_inst(k, c.at);
+        *at = c.at;
         c.block[c.at] = c.open[c.depth - 1];
         if (!check_lanes(&c, n) || !check_operands(&c, n) || !check_param(&c, n) || !check_own(&c, n) ||
             !check_group(&c, n) || !check_blocks(&c, n))
@@ -396,4 +396,10 @@ const char *kernel_verify(const Kernel *k)
     if (c.depth != 1 || c.has_matrix)
         fail(&c, c.depth != 1 ? "block not closed" : "matrix registers not ended");
     return c.message;
+}
+
+const char *kernel_verify(const Kernel *k)
+{
+    KRef unused = 0;
+    return kernel_verify_at(k, &unused);
 }

@@ -12,6 +12,7 @@
 //
 // In the files, `const : f32[2, 3] = random` stands for random values. Inputs are random: floats in [-2, 2]
 // (with some NaN, infinities and zeros where the name contains "special"), integers in [-9, 9].
+#include "../common/kernel_round.h"
 #include "../gpu/check_order.h"
 #include "base/map.h"
 #include "codegen/host.h"
@@ -266,6 +267,17 @@ static const char *check_kernels(Plan *p)
     return check_order(p);
 }
 
+// Every kernel is read back from its listing, which must give the same text.
+static const char *check_listings(const Plan *p)
+{
+    const char *wrong = NULL;
+    for (uint32_t i = 0; i < p->kernels.len && wrong == NULL; i++) {
+        wrong = kernel_round(&scratch, target_find("c"), p->kernels.data[i].kernel);
+        arena_reset(&scratch);
+    }
+    return wrong;
+}
+
 static void plan_job(const OpsCase *c, const Config *config)
 {
     const Job j = {.c = c, .config = config, .plan = plan_case(c, config)};
@@ -274,6 +286,8 @@ static void plan_job(const OpsCase *c, const Config *config)
         wrong = "no kernel has stages";
     if (wrong == NULL)
         wrong = check_kernels(j.plan);
+    if (wrong == NULL)
+        wrong = check_listings(j.plan);
     if (wrong != NULL)
         fail_job(&j, wrong);
     if (j.plan != NULL)

@@ -120,7 +120,7 @@ static void test_listing(void)
     k_device_with(o.k, KDEV_wgmma_wait, 1);
     k_end(o.k);
     kernel_print(o.k, &s);
-    result(strstr(str_text(&s), "device bar_init %3 2\n") != NULL &&
+    result(strstr(str_text(&s), "device bar_init %1 2\n") != NULL &&
                strstr(str_text(&s), "device wgmma_wait<1>\n") != NULL,
            "the listing", "");
 }
