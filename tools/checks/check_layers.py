@@ -3,7 +3,8 @@
 """Checks the structure: base <- ir <- passes, codegen <- compiler; runtime-lite includes nothing of ours.
 
 passes and codegen meet in ir/ and never include each other. Includes name the folder, and every source file
-stands in the meson.build of its layer. `check_layers.py --self-test` proves that each rule can fail.
+stands in the meson.build of its layer. Each folder has a README.md that says what lives there, what comes
+in, what goes out and what may be touched. `check_layers.py --self-test` proves that each rule can fail.
 """
 import re
 import sys
@@ -19,6 +20,9 @@ MAY_INCLUDE = {
     "runtime-lite": {"runtime-lite"},
 }
 GENERATED = {"onnx.pb-c.h"}
+SOURCES = (".c", ".h", ".def", ".inc", ".js")
+WITHOUT_SOURCES = ("tests", "tools")  # their sources lie in folders below, which need no page of their own
+PARTS = ("What lives here", "What comes in", "What goes out", "What you may touch")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 
 
@@ -51,6 +55,26 @@ def check_listed(path, meson_text):
     return [f"{path}:1: not listed in {layer}/meson.build"]
 
 
+def find_folders(files):
+    """The folders that need a README.md: all that hold sources of the compiler or of the runtime."""
+    found = {path.rpartition("/")[0] for path in files
+             if path.split("/")[0] in csource.CODE_FOLDERS and path.endswith(SOURCES)}
+    return sorted(found | set(WITHOUT_SOURCES))
+
+
+def check_readme(folder, text):
+    """A folder's README.md, None where there is none, has a line for each part, and words behind its name."""
+    if text is None:
+        return [f"{folder}/README.md:1: missing; say " + ", ".join(part.lower() for part in PARTS)]
+    return [f'{folder}/README.md:1: no line "* **{part}**: ..."' for part in PARTS
+            if not re.search(rf"^\* \*\*{part}\*\*: \S", text, re.MULTILINE)]
+
+
+def read_readme(folder):
+    path = csource.ROOT / folder / "README.md"
+    return path.read_text(encoding="utf-8") if path.exists() else None
+
+
 def check_tree():
     files = csource.list_files()
     known, problems = set(files), []
@@ -60,6 +84,8 @@ def check_tree():
         problems += check_includes(path, (csource.ROOT / path).read_text(encoding="utf-8"), known)
         meson = csource.ROOT / path.split("/")[0] / "meson.build"
         problems += check_listed(path, meson.read_text(encoding="utf-8") if meson.exists() else "")
+    for folder in find_folders(files):
+        problems += check_readme(folder, read_readme(folder))
     return problems
 
 
@@ -75,6 +101,13 @@ def self_test():
     for path, target in bad:
         assert check_includes(path, f'\n  # include "{target}"\n', known), (path, target)
     assert check_listed("ir/graph.c", "files('a.c')") and not check_listed("ir/graph.c", "files('graph.c')")
+    folders = find_folders(["ir/graph.h", "compiler/html/main.js", "docs/API.md", "tests/e2e/test_ops.c"])
+    assert folders == ["compiler/html", "ir", "tests", "tools"], folders
+    page = "# ir\n" + "".join(f"* **{part}**: words.\n" for part in PARTS)
+    assert not check_readme("ir", page) and check_readme("ir", None)
+    for part in PARTS:
+        assert len(check_readme("ir", page.replace(f"**{part}**: words", f"**{part}**:"))) == 1, part
+        assert len(check_readme("ir", page.replace(f"* **{part}**: words.\n", ""))) == 1, part
 
 
 if __name__ == "__main__":
