@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The descriptor of a generated model (rlx_model of runtime-lite/rlx_types.h) and the tables that it points to.
+// The descriptor of a generated model (rlx_model of runtime-lite/rlx_types.h) and the tables that it
+// points to.
 #include "codegen/host_parts.h"
 #include <string.h>
 

@@ -79,9 +79,12 @@ void host_split_prototypes(const HostFunctions *f, const char *upper, uint32_t p
     if (parts <= 1)
         return;
     str_printf(out, "#ifndef %s_WHOLE\n#undef RLX_KERNEL\n", upper);
-    str_add(out, "#if defined(__GNUC__) && !defined(_WIN32)\n"
-                 "#define RLX_KERNEL __attribute__((noinline, visibility(\"hidden\")))\n"
-                 "#elif defined(__GNUC__)\n#define RLX_KERNEL __attribute__((noinline))\n"
+    str_add(out, "#if defined(__GNUC__) && !defined(__clang__)\n"
+                 "#define RLX_NO_COMMONING __attribute__((optimize(\"no-predictive-commoning\")))\n"
+                 "#else\n#define RLX_NO_COMMONING\n#endif\n"
+                 "#if defined(__GNUC__) && !defined(_WIN32)\n"
+                 "#define RLX_KERNEL RLX_NO_COMMONING __attribute__((noinline, visibility(\"hidden\")))\n"
+                 "#elif defined(__GNUC__)\n#define RLX_KERNEL RLX_NO_COMMONING __attribute__((noinline))\n"
                  "#else\n#define RLX_KERNEL\n#endif\n");
     for (uint32_t i = 0; i < f->list.len; i++)
         str_printf(out, "%s;\n", f->list.data[i].signature);
