@@ -22,6 +22,19 @@ static void print_loop(const PlanLoop *loop, Str *out)
     str_add(out, "  }\n");
 }
 
+// What the passes dispatch and threads found: whom a kernel waits for, and which threads run it.
+static void print_order(const Plan *p, const PlanKernel *k, Str *out)
+{
+    for (uint32_t i = 0; i < k->after.len; i++)
+        str_printf(out, "%s %u", i == 0 ? "  after" : ",", k->after.data[i]);
+    if (k->after.len != 0)
+        str_printf(out, "; level %u, group %u\n", k->level, k->group);
+    if (p->is_shared && k->is_shared)
+        str_printf(out, "  all threads%s\n", k->waits ? ", after a barrier" : "");
+    else if (p->is_shared)
+        str_printf(out, "  thread %u%s\n", k->thread, k->waits ? ", after a barrier" : "");
+}
+
 static void print_kernel(const Plan *p, uint32_t index, Str *out)
 {
     const PlanKernel *k = &p->kernels.data[index];
@@ -48,6 +61,7 @@ static void print_kernel(const Plan *p, uint32_t index, Str *out)
                    (unsigned long long)a->byte_offset, a->is_read ? " read" : "",
                    a->is_written ? " write" : "");
     }
+    print_order(p, k, out);
     kernel_print(k->kernel, out);
     if (k->loop != NULL)
         print_loop(k->loop, out);

@@ -5,8 +5,9 @@
 A case is X.rlx beside this file: `# pass: NAME [OPTIONS]`, what the case is about in further comments, a
 graph in IR text, a line `=>`, and the graph or plan after that pass. The passes before it run too. Nodes that
 nothing reads are left out and the others are counted anew in the order in which they come up, so that a case
-does not depend on what was made in between; of plans with lowered kernels only arguments and buffers are
-shown. Called as `run_ir.py RLXC [--update] [X...]`; --update rewrites what is expected: read the difference.
+does not depend on what was made in between. Passes that work on kernels show their listings; of the plans of
+other passes behind them only arguments and buffers are shown. Called as `run_ir.py RLXC [--update] [X...]`;
+--update rewrites what is expected: read the difference. Every pass must have a case.
 """
 import difflib
 import os
@@ -19,6 +20,7 @@ import tempfile
 FOLDER = pathlib.Path(__file__).resolve().parent
 TIME_LIMIT = 20     # seconds a case
 ARROW = "=>\n"
+ON_KERNELS = ("lower", "prepare", "beside", "dispatch", "threads")
 PLAN_LINE = re.compile(r"kernel \d+: |  arg |b\d+ |arena ")
 
 
@@ -49,11 +51,16 @@ def drop_dead(lines):
     return kept[::-1]
 
 
-def normalise(dump):
-    lines = drop_dead([line for line in dump.splitlines(True) if not line.startswith("===")])
-    if any(line.startswith("  arg ") for line in lines):
-        lines = [line for line in lines if PLAN_LINE.match(line)]
-    return renumber("".join(lines))
+def normalise(dump, name):
+    lines = [line for line in dump.splitlines(True) if not line.startswith("===")]
+    if not any(line.startswith("  arg ") for line in lines):
+        return renumber("".join(drop_dead(lines)))
+    plan = renumber("".join(line for line in lines if PLAN_LINE.match(line)))
+    if name not in ON_KERNELS:
+        return plan
+    rest = iter(plan.splitlines(True))  # values of a listing have numbers of their own
+    return "".join(next(rest) if PLAN_LINE.match(line) else line for line in lines
+                   if not line.startswith("  # "))
 
 
 def run(rlxc, name, options, graph):
@@ -68,17 +75,18 @@ def run(rlxc, name, options, graph):
         except subprocess.TimeoutExpired:
             return f"no end after {TIME_LIMIT} s\n"
     text = done.stderr.decode("utf-8", "backslashreplace").replace(str(model), "case.rlx")
-    return normalise(text) if done.returncode == 0 else f"status {done.returncode}\n{text}"
+    return normalise(text, name) if done.returncode == 0 else f"status {done.returncode}\n{text}"
 
 
 def self_test():
     head = "# pass: fold -O1\n# why\ngraph\n"
     assert split_case(head + "=>\nafter\n") == ("fold", ["-O1"], head, "after\n")
     assert split_case("# pass: fold\ngraph\n")[3] is None
-    assert normalise("=== after x ===\n  %7 = neg(%3)\n  %8 = exp(%3)\n  output = %7\n") == \
+    assert normalise("=== after x ===\n  %7 = neg(%3)\n  %8 = exp(%3)\n  output = %7\n", "x") == \
         "  %1 = neg(%2)\n  output = %1\n"
-    assert normalise("kernel 0: %5 = neg\n  arg 0: b1\nkernel k0\n  load\nb1 arena\n") == \
-        "kernel 0: %1 = neg\n  arg 0: b1\nb1 arena\n"
+    plan = "kernel 0: %5 = neg\n  arg 0: b1\nkernel k0\n  # %5 = neg\n  %2 = load\nb1 arena\n"
+    assert normalise(plan, "order") == "kernel 0: %1 = neg\n  arg 0: b1\nb1 arena\n"
+    assert normalise(plan, "lower") == "kernel 0: %1 = neg\n  arg 0: b1\nkernel k0\n  %2 = load\nb1 arena\n"
     try:
         split_case("graph\n")
     except ValueError:
@@ -86,12 +94,18 @@ def self_test():
     raise AssertionError("a case without a pass is accepted")
 
 
+def passes_without_case(rlxc):
+    listed = subprocess.run([rlxc, "passes"], capture_output=True, text=True, check=True).stdout
+    tested = {split_case(p.read_text(encoding="utf-8"))[0] for p in FOLDER.glob("*.rlx")}
+    return [line.split()[0] for line in listed.splitlines() if line.split()[0] not in tested]
+
+
 def main(args):
     self_test()
     rlxc = os.path.abspath(args[0])
     names = [pathlib.Path(a).stem for a in args[1:] if not a.startswith("--")]
     cases = sorted(p for p in FOLDER.glob("*.rlx") if not names or p.stem in names)
-    print(f"1..{len(cases)}")
+    print(f"1..{len(cases) + 1}")
     failures = 0
     for number, path in enumerate(cases, 1):
         name, options, graph, expected = split_case(path.read_text(encoding="utf-8"))
@@ -105,7 +119,9 @@ def main(args):
             for line in difflib.unified_diff((expected or "").splitlines(True), found.splitlines(True),
                                              "expected", "after " + name):
                 print("#", line.rstrip("\n"))
-    return 1 if failures or not cases else 0
+    missing = passes_without_case(rlxc)
+    print(f"{'not ok' if missing else 'ok'} {len(cases) + 1} - every pass has a case {' '.join(missing)}")
+    return 1 if failures or missing or not cases else 0
 
 
 if __name__ == "__main__":
