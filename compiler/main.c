@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The `rlxc` program: finds the command, parses its options, runs it.
-#include "compiler/help.h"
-#include "compiler/share_dir.h"
+#include "compiler/cli/help.h"
+#include "compiler/cli/share_dir.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static CommandFn command_fn(char letter)
 #define COMMAND(letter, name, args, fn, text)                                                                \
     case letter:                                                                                             \
         return fn;
-#include "compiler/commands.def"
+#include "compiler/cli/commands.def"
 #undef COMMAND
     default:
         return NULL;

@@ -3,8 +3,8 @@
 #ifndef PASSES_PASS_H
 #define PASSES_PASS_H
 
-#include "ir/plan.h"
-#include "ir/verify.h"
+#include "ir/plan/plan.h"
+#include "ir/shape/verify.h"
 
 // Latency: on GPUs memory is not used again where a launch would have to wait for that.
 typedef enum PlanGoal { PLAN_MEMORY, PLAN_LATENCY } PlanGoal;

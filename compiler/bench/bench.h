@@ -4,7 +4,7 @@
 #define COMPILER_BENCH_BENCH_H
 
 #include "compiler/bench/machine.h"
-#include "compiler/native.h"
+#include "compiler/native/native.h"
 
 typedef struct BenchSpread {
     double best, p10, median, p90; // microseconds

@@ -2,12 +2,12 @@
 // See machine.h. The text that measures is bench/probe.c.
 #include "compiler/bench/machine.h"
 #include "compiler/bench/probe_text.h"
-#include "compiler/content_hash.h"
-#include "compiler/import/rawfile.h"
-#include "compiler/libraries.h"
-#include "compiler/native.h"
-#include "compiler/output.h"
-#include "compiler/tool.h"
+#include "compiler/system/content_hash.h"
+#include "compiler/system/rawfile.h"
+#include "compiler/system/libraries.h"
+#include "compiler/native/native.h"
+#include "compiler/system/output.h"
+#include "compiler/system/tool.h"
 #include <dlfcn.h>
 #include <string.h>
 #include <unistd.h>

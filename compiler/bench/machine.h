@@ -3,7 +3,7 @@
 #ifndef COMPILER_BENCH_MACHINE_H
 #define COMPILER_BENCH_MACHINE_H
 
-#include "compiler/job.h"
+#include "compiler/job/job.h"
 
 typedef struct Machine {
     void *library;

@@ -3,11 +3,11 @@
 // that are too long for the text are collected for the .safetensors file beside it.
 #include "compiler/export/json_write.h"
 #include "compiler/import/import.h"
-#include "compiler/import/json_scan.h"
-#include "compiler/import/rawfile.h"
-#include "compiler/import/safetensors.h"
+#include "compiler/system/json_scan.h"
+#include "compiler/system/rawfile.h"
+#include "compiler/import/tensors/safetensors.h"
 #include "compiler/rlxb/rlxb.h"
-#include "ir/intern.h"
+#include "ir/graph/intern.h"
 
 #include <math.h>
 #include <string.h>

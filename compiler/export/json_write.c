@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers, sizes and names as JSON text that reads back to the same bits.
 #include "compiler/export/json_write.h"
-#include "compiler/import/json_scan.h"
+#include "compiler/system/json_scan.h"
 
 #include <math.h>
 #include <string.h>

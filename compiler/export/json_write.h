@@ -4,7 +4,7 @@
 #ifndef COMPILER_EXPORT_JSON_WRITE_H
 #define COMPILER_EXPORT_JSON_WRITE_H
 
-#include "ir/tensor.h"
+#include "ir/graph/tensor.h"
 
 // Element i of t; a number, true, false, or a string where JSON has no such number.
 void json_write_element(Str *out, const Tensor *t, int64_t i);

@@ -4,8 +4,8 @@
 #ifndef COMPILER_IMPORT_IMPORT_H
 #define COMPILER_IMPORT_IMPORT_H
 
-#include "ir/graph.h"
-#include "ir/tensor.h"
+#include "ir/graph/graph.h"
+#include "ir/graph/tensor.h"
 
 // Reads a model. The content decides: JSON starts with '{' after white space, IR text with the word `graph`
 // (after comments), .rlxb with its magic bytes, anything else is ONNX. Spans of JSON and IR

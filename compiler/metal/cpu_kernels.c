@@ -255,7 +255,7 @@ static char *cache_name(const char *cache, const char *text)
     return join(cache, key);
 }
 
-// In the cache of rlxc it is locked, as compiler/work_folder.c does: what a killed program leaves goes.
+// In the cache of rlxc it is locked, as work_folder.c does: what a killed program leaves goes.
 static char *make_folder(const char *parent, int *lock)
 {
     char *dir = join(parent, "/rlxc-work-XXXXXX");

@@ -5,7 +5,7 @@
 //
 // The files in this folder are one library, rlxc's replacement for Metal where there is none: it executes the
 // text of the kernels on the CPU. They include nothing else of ours, as rlxc carries them as text and has
-// them compiled where it runs (compiler/metal_cpu.h). $RLX_METAL_CPU is a list of words that change what it
+// them compiled where it runs (metal_cpu.h). $RLX_METAL_CPU is a list of words that change what it
 // is:
 //   check       looks for races (slow)
 //   leaks       the program fails at its end when objects were not released

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The nodes of a plan's graph in boxes, one for each kernel, as Graphviz reads them. See pages.h.
-#include "compiler/import/rawfile.h"
+#include "compiler/system/rawfile.h"
 #include "compiler/pages/pages.h"
 #include <string.h>
 

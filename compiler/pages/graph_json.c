@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A graph as the pages draw it. See pages.h.
-#include "compiler/json_text.h"
+#include "compiler/system/json_text.h"
 #include "compiler/pages/pages.h"
 #include <string.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page of `rlxc inspect --html`: the files of compiler/html with the facts of a model as JSON inside.
 // See pages.h.
-#include "compiler/import/rawfile.h"
-#include "compiler/json_text.h"
+#include "compiler/system/rawfile.h"
+#include "compiler/system/json_text.h"
 #include "compiler/pages/page_text.h"
 #include "compiler/pages/pages.h"
 #include <string.h>

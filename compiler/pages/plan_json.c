@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels and weights of a plan as the pages draw them. See pages.h.
-#include "compiler/facts.h"
-#include "compiler/json_text.h"
+#include "compiler/report/facts.h"
+#include "compiler/system/json_text.h"
 #include "compiler/pages/pages.h"
 
 static const char *const region_names[] = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See times.h.
 #include "compiler/pages/times.h"
-#include "compiler/import/rawfile.h"
+#include "compiler/system/rawfile.h"
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef COMPILER_PAGES_TIMES_H
 #define COMPILER_PAGES_TIMES_H
 
-#include "compiler/job.h"
+#include "compiler/job/job.h"
 
 typedef struct TimesKernel {
     const char *name;

@@ -6,7 +6,7 @@
 #ifndef COMPILER_RLXB_CODEC_H
 #define COMPILER_RLXB_CODEC_H
 
-#include "ir/tensor.h"
+#include "ir/graph/tensor.h"
 
 enum { RLXB_HEADER = 64, RLXB_ALIGN = 64, RLXB_VERSION = 1, RLXB_HASHED = 48 };
 

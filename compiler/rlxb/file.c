@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files in the format .rlxb as a whole: header, checksums, where the tensors lie (docs/FORMAT.md).
 #include "compiler/rlxb/rlxb.h"
-#include "compiler/import/rawfile.h"
+#include "compiler/system/rawfile.h"
 #include "compiler/rlxb/codec.h"
-#include "ir/verify.h"
+#include "ir/shape/verify.h"
 
 #include <string.h>
 

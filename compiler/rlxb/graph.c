@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The graph in an .rlxb file: nodes in order, numbered from 1, then the lists that name some of them. One
 // function for each part reads and writes it.
-#include "compiler/import/tensor_bytes.h"
+#include "compiler/import/tensors/tensor_bytes.h"
 #include "compiler/rlxb/codec.h"
-#include "ir/intern.h"
+#include "ir/graph/intern.h"
 
 #include <string.h>
 

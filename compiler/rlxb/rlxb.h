@@ -3,7 +3,7 @@
 #ifndef COMPILER_RLXB_RLXB_H
 #define COMPILER_RLXB_RLXB_H
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 typedef struct RlxbSource {
     const char *name; // for messages

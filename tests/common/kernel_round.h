@@ -3,8 +3,8 @@
 #ifndef TESTS_KERNEL_ROUND_H
 #define TESTS_KERNEL_ROUND_H
 
-#include "codegen/target.h"
-#include "ir/kernel_parse.h"
+#include "codegen/target/target.h"
+#include "ir/kernel/kernel_parse.h"
 
 // NULL, or what is wrong. target: prints both; NULL: only listings are compared.
 static inline const char *kernel_round(Arena *a, const Target *target, const Kernel *k)

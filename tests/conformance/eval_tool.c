@@ -2,8 +2,8 @@
 // Evaluates graphs in the text form that need no inputs: `eval_tool FILE...` prints, for each file, a line
 // with its name and a line per output: name, element type, sizes, and the bytes of the elements in hex. For
 // eval_vs_onnx.py.
-#include "ir/eval.h"
-#include "ir/text.h"
+#include "ir/eval/eval.h"
+#include "ir/text/text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -126,7 +126,7 @@ def check_help(commands):
         code, text, _ = call("help", command)
         expect(code == 0 and text == call(command, "--help")[1], "help", command)
         lines = re.findall(r"^  rlxc (\S+)(.*)$", text, re.MULTILINE)
-        expect(lines, command, "has no example: add a row to compiler/examples.def")
+        expect(lines, command, "has no example: add a row to compiler/cli/examples.def")
         for name, rest in lines:
             expect(name in commands, "no such command in an example:", name, rest)
             for option in re.findall(r" (--?[A-Za-z][a-z-]*)", rest):

@@ -43,7 +43,7 @@ def main():
         model = MADE.get(name) or json.loads(path.read_text(encoding="utf-8"))
         if validator.is_valid(model):
             problems.append(f"{name}: accepted")
-    table = (ROOT / "ir/dtypes.def").read_text(encoding="utf-8")
+    table = (ROOT / "ir/graph/dtypes.def").read_text(encoding="utf-8")
     types = set(re.findall(r"^DTYPE\((\w+),", table, re.MULTILINE))
     if not types <= set(schema["$defs"]["dtype"]["enum"]):
         problems.append(f"dtype lacks {types - set(schema['$defs']['dtype']['enum'])}")

@@ -6,8 +6,8 @@
 
 #include "base/str.h"
 #include "base/vec.h"
-#include "ir/plan.h"
-#include "ir/tensor.h"
+#include "ir/plan/plan.h"
+#include "ir/graph/tensor.h"
 
 typedef struct OpsCase {
     const char *name, *text;

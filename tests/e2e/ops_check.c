@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory, values and comparisons of op cases. See ops_check.h.
 #include "ops_check.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 
 #include <math.h>
 #include <signal.h>

@@ -4,7 +4,7 @@
 #ifndef TESTS_E2E_OPS_CHECK_H
 #define TESTS_E2E_OPS_CHECK_H
 
-#include "ir/eval.h"
+#include "ir/eval/eval.h"
 #include "ops_cases.h"
 
 enum { OPS_RUNS = 2 };

@@ -3,7 +3,7 @@
 #ifndef TESTS_E2E_OPS_PRINT_H
 #define TESTS_E2E_OPS_PRINT_H
 
-#include "codegen/host.h"
+#include "codegen/host/host.h"
 
 // Texts of jobs differ by what they compute only: OPS_ID stands where names have the number of the job.
 #define OPS_ID '@'

@@ -4,8 +4,8 @@
 #ifndef TESTS_E2E_RANDOM_BLOCKS_H
 #define TESTS_E2E_RANDOM_BLOCKS_H
 
-#include "ir/blocks.h"
-#include "ir/tensor.h"
+#include "ir/graph/blocks.h"
+#include "ir/graph/tensor.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 // Nodes are evaluated as they are made, and results that are not useful are not built upon: of huge numbers
 // (beyond them f32 overflows where the evaluator, in double, does not) and, in graphs without special values,
 // of mostly NaN. This keeps nearly all graphs well-conditioned; random_check.c deals with the others.
-#include "ir/shape.h"
+#include "ir/shape/shape.h"
 #include "random_ops.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@
 #ifndef TESTS_E2E_RANDOM_GRAPH_H
 #define TESTS_E2E_RANDOM_GRAPH_H
 
-#include "ir/eval.h"
+#include "ir/eval/eval.h"
 
 enum { SAMPLE_RUNS = 3 };    // with states carried over
 #define SAMPLE_ACCURACY 1e-5 // of convolutions

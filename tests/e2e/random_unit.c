@@ -6,9 +6,9 @@
 // program's name in front. All else stays as emitted.
 #include "random_check.h"
 
-#include "codegen/host.h"
-#include "codegen/runtime_text.h"
-#include "compiler/pipeline.h"
+#include "codegen/host/host.h"
+#include "codegen/host/runtime_text.h"
+#include "compiler/job/pipeline.h"
 
 #include <ctype.h>
 #include <dlfcn.h>

@@ -7,9 +7,9 @@
 //
 // Skipped (77) where compiler or emulator are missing.
 #include "base/str.h"
-#include "compiler/native.h"
-#include "compiler/pipeline.h"
-#include "ir/eval.h"
+#include "compiler/native/native.h"
+#include "compiler/job/pipeline.h"
+#include "ir/eval/eval.h"
 #include "ops_cases.h"
 
 #include <math.h>

@@ -2,9 +2,9 @@
 // Whole models through import, passes, C, the system compiler and back, against stored outputs that others
 // computed: the project's own (models/cases, numpy in f64, several runs on one context) and, where
 // ../shared/models is present, real networks (ONNX Runtime). For every --cpu. Prints TAP.
-#include "compiler/import/npy.h"
-#include "compiler/import/rawfile.h"
-#include "compiler/native.h"
+#include "compiler/import/tensors/npy.h"
+#include "compiler/system/rawfile.h"
+#include "compiler/native/native.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -8,8 +8,8 @@
 //   are
 //
 // Prints TAP: a line for each batch, and one for what was covered.
-#include "codegen/target.h"
-#include "ir/text.h"
+#include "codegen/target/target.h"
+#include "ir/text/text.h"
 #include "random_check.h"
 #include "random_minimise.h"
 

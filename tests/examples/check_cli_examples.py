@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the examples of all commands (compiler/examples.def, as docs/CLI.md has them) in a folder with the
+"""Runs the examples of all commands (compiler/cli/examples.def, as docs/CLI.md has them) in a folder with the
 files that they name: model.onnx with the input x, the output y, and nodes relu3 and probs; digits.json ...
 
 usage: check_cli_examples.py RLXC. TAP. Needs the package onnx. An example that ends with 3 (what it needs is

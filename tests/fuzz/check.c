@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What happens to an input: it is read, printed and read back, and compiled.
-#include "codegen/host.h"
-#include "compiler/pipeline.h"
-#include "ir/text.h"
-#include "ir/verify.h"
+#include "codegen/host/host.h"
+#include "compiler/job/pipeline.h"
+#include "ir/text/text.h"
+#include "ir/shape/verify.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>

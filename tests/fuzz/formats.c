@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The readers of model and weight files, and what is worth inserting into each format.
 #include "compiler/import/import.h"
-#include "compiler/import/npy.h"
-#include "compiler/import/onnx.h"
-#include "compiler/import/safetensors.h"
-#include "compiler/import/tensor_bytes.h"
+#include "compiler/import/tensors/npy.h"
+#include "compiler/import/onnx/onnx.h"
+#include "compiler/import/tensors/safetensors.h"
+#include "compiler/import/tensors/tensor_bytes.h"
 #include "compiler/rlxb/codec.h"
 #include "compiler/rlxb/rlxb.h"
-#include "ir/text.h"
-#include "ir/verify.h"
+#include "ir/text/text.h"
+#include "ir/shape/verify.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef TESTS_FUZZ_FUZZ_H
 #define TESTS_FUZZ_FUZZ_H
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 enum { INPUT_CAP = 1 << 16 };
 

@@ -3,7 +3,7 @@
 // values, so that it gets deep into the importer and the passes. Here are the changes of nodes, operands and
 // the interface; the others stand in mutate_onnx_parts.c and mutate_onnx_nest.c.
 #include "tests/fuzz/mutate_onnx.h"
-#include "compiler/import/onnx_proto.h"
+#include "compiler/import/onnx/onnx_proto.h"
 
 #include <string.h>
 
@@ -16,7 +16,7 @@ static const char *const ops[] = {
 #define ONNX_ML(name, min, max, fn)  "ai.onnx.ml:" #name,
 #define ONNX_TRAIN(name, fn)         "ai.onnx.preview.training:" #name,
 #define ONNX_PREVIEW(name, fn)       "ai.onnx.preview:" #name,
-#include "compiler/import/onnx_ops.def"
+#include "compiler/import/onnx/onnx_ops.def"
 };
 
 // --- lists and picks -----------------------------------------------------------------------------------

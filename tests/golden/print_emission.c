@@ -7,7 +7,7 @@
 #include "../common/kernel_round.h"
 #include "../gpu/gpu_cases.h"
 #include "base/map.h"
-#include "codegen/host.h"
+#include "codegen/host/host.h"
 
 #include <stdio.h>
 

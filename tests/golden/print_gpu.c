@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // print_gpu MODEL TARGET: the kernels of a model as text for a GPU target, with what they need in front.
-#include "compiler/pipeline.h"
+#include "compiler/job/pipeline.h"
 
 #include <stdio.h>
 

@@ -4,7 +4,7 @@
 #ifndef TESTS_GPU_CHECK_ORDER_H
 #define TESTS_GPU_CHECK_ORDER_H
 
-#include "ir/plan.h"
+#include "ir/plan/plan.h"
 
 // Kernels of a level or a group have no hazard between them, each kernel has one with some kernel of the
 // level before, and paths of edges order all of them, no edge without need; the same in the bodies of loops.

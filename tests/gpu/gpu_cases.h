@@ -5,7 +5,7 @@
 #define TESTS_GPU_GPU_CASES_H
 
 #include "../e2e/ops_check.h"
-#include "codegen/target.h"
+#include "codegen/target/target.h"
 #include "passes/pass.h"
 
 enum { GPU_SKIPPED = 77 };

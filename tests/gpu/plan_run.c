@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// See plan_run.h. Loops do what codegen/host_loop.c prints.
+// See plan_run.h. Loops do what codegen/host/host_loop.c prints.
 #include "plan_run.h"
 
 #include <string.h>

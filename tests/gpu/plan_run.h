@@ -4,7 +4,7 @@
 #ifndef TESTS_GPU_PLAN_RUN_H
 #define TESTS_GPU_PLAN_RUN_H
 
-#include "ir/plan.h"
+#include "ir/plan/plan.h"
 
 // args: where each parameter of the kernel begins, in memory that host and device share. Returns when the
 // kernel has ended; false ends the run.

@@ -8,7 +8,7 @@
 // family and later ones, with all cases that are given.
 //
 //   print_selftest MAIN OUT FILE.rlx...    MAIN: tests/metal/selftest_main.c, which runs them
-#include "codegen/host_parts.h"
+#include "codegen/host/host_parts.h"
 #include "gpu_cases.h"
 
 #include <ctype.h>

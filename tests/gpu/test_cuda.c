@@ -14,8 +14,8 @@
 // missing here.
 #include "../e2e/ops_check.h"
 #include "base/map.h"
-#include "codegen/host.h"
-#include "compiler/nvrtc.h"
+#include "codegen/host/host.h"
+#include "compiler/images/nvrtc.h"
 #include "passes/pass.h"
 #include "runtime-lite/rlx_cuda.h"
 

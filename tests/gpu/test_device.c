@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every device function (ir/device.def) in a kernel: the verifier takes it and refuses a wrong operand, the
+// Every device function (device.def) in a kernel: the verifier takes it and refuses a wrong operand, the
 // text compiles for GPUs that have it and for those that do not. Without a GPU. TAP.
-#include "codegen/target.h"
-#include "compiler/nvrtc.h"
-#include "ir/device.h"
+#include "codegen/target/target.h"
+#include "compiler/images/nvrtc.h"
+#include "ir/kernel/device.h"
 
 #include <stdio.h>
 #include <string.h>

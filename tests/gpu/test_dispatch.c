@@ -6,9 +6,9 @@
 //   test_dispatch [COUNT [SEED]]    graphs SEED .. SEED + COUNT - 1; prints TAP
 #include "../e2e/random_graph.h"
 #include "check_order.h"
-#include "codegen/target.h"
-#include "compiler/pipeline.h"
-#include "ir/text.h"
+#include "codegen/target/target.h"
+#include "compiler/job/pipeline.h"
+#include "ir/text/text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 //
 // Without a device (Debian's mesa-vulkan-drivers has one that runs on CPUs) it says so and ends with what can
 // be said without: that all texts compile and are valid. Skipped (77) without glslang.
-#include "compiler/spirv.h"
+#include "compiler/images/spirv.h"
 #include "coop_by_hand.h"
 #include "gpu_cases.h"
 #include "plan_run.h"

@@ -6,9 +6,9 @@
 //   test_vulkan_random [COUNT [SEED]]    graphs SEED .. SEED + COUNT - 1; prints TAP; 77: no device, or no
 //   glslang
 #include "../e2e/random_check.h"
-#include "codegen/host.h"
-#include "compiler/pipeline.h"
-#include "compiler/spirv.h"
+#include "codegen/host/host.h"
+#include "compiler/job/pipeline.h"
+#include "compiler/images/spirv.h"
 #include "runtime-lite/rlx_vulkan.h"
 
 #include <dlfcn.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes kernels that use everything a GPU target can spell: print_kernels TARGET FOLDER makes
 // FOLDER/NAME.txt for each. check_gpu_text.py compiles them.
-#include "codegen/target.h"
-#include "ir/kernel_fold.h"
+#include "codegen/target/target.h"
+#include "ir/kernel/kernel_fold.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# An elementwise op is one row of one file: copies the sources, adds one row to ir/ops.def, builds that
+# An elementwise op is one row of one file: copies the sources, adds one row to ir/graph/ops.def, builds that
 # and runs a graph with the new op, constant folding, fusion and vector code included. Usage:
 # check_onerow.py BUILD CC
 import array

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Are the operators and opsets in docs/ONNX.md those of compiler/import/onnx_ops.def? Needs no wheels.
+"""Are the operators and opsets in docs/ONNX.md those of compiler/import/onnx/onnx_ops.def? Needs no wheels.
 
 The counts in it are compared by check_suite.py, whose --update writes the file anew.
 """

@@ -103,7 +103,7 @@ TYPES = set(re.findall(r"^\} (rlx_\w+);$", headers, re.M)) | {"rlx_stubs"}
 
 def main():
     page, reference = read("docs/COVERAGE.md"), read("docs/REFERENCE.md")
-    options = read("compiler/options.def")
+    options = read("compiler/cli/options.def")
     on_metal = set(re.findall(r"^all: (\w+)", read("tests/runtime/programs.txt"), re.M))
     ours = set(re.findall(r"\brlx_\w+\b", page))
     result(not (gone := sorted(n for n in ours if not re.search(rf"\b{n}\b", headers) and n not in TYPES)),

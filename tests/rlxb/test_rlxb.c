@@ -2,11 +2,11 @@
 // Graphs to .rlxb and back: `test_rlxb FILE...`, op cases (*.rlx with several graphs) and models. The graph
 // that is read back prints the same, as IR text and as JSON, and compiles to the same C (of op cases: every
 // eighth, for time).
-#include "codegen/host.h"
+#include "codegen/host/host.h"
 #include "compiler/import/import.h"
-#include "compiler/pipeline.h"
+#include "compiler/job/pipeline.h"
 #include "compiler/rlxb/rlxb.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "../e2e/ops_cases.h"
 
 #include <stdlib.h>

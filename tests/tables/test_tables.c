@@ -2,8 +2,8 @@
 // Every row of every table of base and ir: what the compiler cannot check because it is text, order, or a
 // match between two tables.
 #include "../unit/unit.h"
-#include "ir/intern.h"
-#include "ir/kernel.h"
+#include "ir/graph/intern.h"
+#include "ir/kernel/kernel.h"
 
 #include <ctype.h>
 
@@ -26,7 +26,7 @@ static const OpRow op_rows[OP_COUNT] = {
 #define EW(name, arity, cls, cost, fexpr, iexpr, kernel) {#name, #fexpr, #iexpr},
 #define OP(name, min_src, max_src, n_results, flags)     {#name, "", ""},
 #define SUGAR(name, min_src, max_src, n_results, flags)  {#name, "", ""},
-#include "ir/ops.def"
+#include "ir/graph/ops.def"
 };
 
 static void test_ops_are_found_by_name(void **state)

@@ -3,7 +3,7 @@
 #ifndef TESTS_UNIT_GRAPH_FIXTURE_H
 #define TESTS_UNIT_GRAPH_FIXTURE_H
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 #include "unit.h"
 
 typedef struct Fixture {

@@ -4,7 +4,7 @@
 #define TESTS_UNIT_JSON_MODEL_H
 
 #include "compiler/import/import.h"
-#include "ir/verify.h"
+#include "ir/shape/verify.h"
 #include "unit.h"
 
 static Arena arena;

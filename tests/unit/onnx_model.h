@@ -14,7 +14,7 @@
 #define TESTS_UNIT_ONNX_MODEL_H
 
 #include "base/vec.h"
-#include "ir/tensor.h"
+#include "ir/graph/tensor.h"
 #include "onnx.pb-c.h"
 #include "unit.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Quantised blocks: the table-driven decoder against GGML's closed forms, written out here one by one with
 // nothing of the table, on random bits (infinite and NaN scales among them).
-#include "ir/blocks.h"
-#include "ir/tensor.h"
+#include "ir/graph/blocks.h"
+#include "ir/graph/tensor.h"
 #include "runtime-lite/rlx_params.h"
 #include "unit.h"
 

@@ -3,10 +3,10 @@
 // printed, compiled by the compilers of this machine without a warning, run over extreme values, and compared
 // with the table's meaning.
 #include "cc_run.h"
-#include "codegen/target.h"
-#include "ir/kernel_fold.h"
-#include "ir/scalar.h"
-#include "ir/tensor.h"
+#include "codegen/target/target.h"
+#include "ir/kernel/kernel_fold.h"
+#include "ir/eval/scalar.h"
+#include "ir/graph/tensor.h"
 
 #include <float.h>
 #include <setjmp.h>
@@ -23,7 +23,7 @@
         (void)a, (void)b, (void)c;                                                                           \
         return fexpr;                                                                                        \
     }
-#include "ir/kops.def"
+#include "ir/kernel/kops.def"
 #undef KOP
 #define I int64_t
 #define KOP(name, arity, cost, fexpr, iexpr, cls)                                                            \
@@ -32,7 +32,7 @@
         (void)a, (void)b, (void)c;                                                                           \
         return iexpr;                                                                                        \
     }
-#include "ir/kops.def"
+#include "ir/kernel/kops.def"
 #undef KOP
 #undef I
 #define I uint64_t
@@ -42,7 +42,7 @@
         (void)a, (void)b, (void)c;                                                                           \
         return iexpr;                                                                                        \
     }
-#include "ir/kops.def"
+#include "ir/kernel/kops.def"
 #undef KOP
 #undef I
 
@@ -54,7 +54,7 @@ typedef struct Meaning {
 
 static const Meaning meaning[KOP_COUNT] = {
 #define KOP(name, arity, cost, fexpr, iexpr, cls) {f_##name, s_##name, u_##name},
-#include "ir/kops.def"
+#include "ir/kernel/kops.def"
 #undef KOP
 };
 

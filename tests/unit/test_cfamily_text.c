@@ -2,8 +2,8 @@
 // How the C target prints: names, parentheses, what is written in place and what is named; and that
 // statements, partial vectors, horizontal reductions and casts compute what kernel.h says.
 #include "cc_run.h"
-#include "codegen/names.h"
-#include "codegen/target.h"
+#include "codegen/walk/names.h"
+#include "codegen/target/target.h"
 
 #include <math.h>
 #include <setjmp.h>

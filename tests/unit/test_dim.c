@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Symbolic dims: canonical forms, division, ranges, values, and text in both directions.
-#include "ir/dim.h"
+#include "ir/graph/dim.h"
 #include "unit.h"
 
 #include <signal.h>

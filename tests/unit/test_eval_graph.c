@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Evaluating whole graphs: leaves and what callers give for them, several results, sub-graphs, symbols, and
 // the limits that keep a graph from eating memory or time.
-#include "ir/eval_work.h"
+#include "ir/eval/eval_work.h"
 #include "value_cases.h"
 
 static Tensor floats(Fixture *f, uint32_t n, const double *v)

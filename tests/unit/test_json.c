@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // JSON models: what every member means, what must be refused and where, and limits. The whole text of
 // messages is in tests/diag; here are codes and places.
-#include "compiler/import/json_scan.h"
-#include "ir/tensor.h"
+#include "compiler/system/json_scan.h"
+#include "ir/graph/tensor.h"
 #include "json_model.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs to JSON and back: the same graph, the same text, and names that JSON models accept.
-#include "compiler/import/rawfile.h"
-#include "ir/text.h"
+#include "compiler/system/rawfile.h"
+#include "ir/text/text.h"
 #include "json_model.h"
 
 static const char *text_of(Graph *g)

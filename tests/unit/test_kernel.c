@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel builders: reuse, folding, forms, the listing, and that the verifier refuses what it must.
-#include "ir/kernel.h"
+#include "ir/kernel/kernel.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Listings of kernels read back: what is written, where wrong text is refused, and that no text does harm.
 // (Every kernel of every op case is read back by test_ops and print_emission.)
-#include "ir/device.h"
-#include "ir/kernel_parse.h"
+#include "ir/kernel/device.h"
+#include "ir/kernel/kernel_parse.h"
 #include "unit.h"
 
 static Arena arena;

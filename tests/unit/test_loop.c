@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The op loop: its rules, its text, binding of symbols in and around it, what passes make of its body, and
 // the plan of one. Values of lowered loops are compared in tests/e2e/ops/loop.rlx.
-#include "codegen/host.h"
-#include "compiler/pipeline.h"
+#include "codegen/host/host.h"
+#include "compiler/job/pipeline.h"
 #include "graph_fixture.h"
-#include "ir/eval.h"
-#include "ir/text.h"
-#include "ir/verify.h"
+#include "ir/eval/eval.h"
+#include "ir/text/text.h"
+#include "ir/shape/verify.h"
 
 static Graph *parse(Fixture *f, const char *text)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files in the .npy format: every element type there and back, all versions, and what must be refused.
-#include "compiler/import/npy.h"
-#include "compiler/import/rawfile.h"
+#include "compiler/import/tensors/npy.h"
+#include "compiler/system/rawfile.h"
 #include "unit.h"
 
 static char folder[] = "/tmp/rlxc-npy-XXXXXX";

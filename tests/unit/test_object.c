@@ -2,8 +2,8 @@
 // Object files with one block of bytes: a second reader of ELF, Mach-O and COFF finds the block and its
 // symbol again, also where the block is larger than 4 GB (only what is around it is made, so that costs
 // nothing); and the way weights go into a program by their size.
-#include "codegen/host_parts.h"
-#include "codegen/object.h"
+#include "codegen/host/host_parts.h"
+#include "codegen/host/object.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

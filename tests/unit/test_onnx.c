@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // ONNX import: operators by value in the forms of their opsets, how tensors are stored, symbolic sizes, what
 // is refused and how, and files that are wrong on purpose.
-#include "compiler/import/onnx.h"
-#include "ir/eval.h"
-#include "ir/verify.h"
+#include "compiler/import/onnx/onnx.h"
+#include "ir/eval/eval.h"
+#include "ir/shape/verify.h"
 #include "onnx_model.h"
 
 #include <math.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the user says about the inputs of an ONNX model: sizes, shapes and values. Values that decide about
 // the graph become checks in it.
-#include "compiler/import/onnx.h"
-#include "ir/eval.h"
-#include "ir/verify.h"
+#include "compiler/import/onnx/onnx.h"
+#include "ir/eval/eval.h"
+#include "ir/shape/verify.h"
 #include "onnx_model.h"
 #include "unit.h"
 

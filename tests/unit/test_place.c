@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Offset placement: against brute force on tiny inputs, against packings whose optimum is known by
 // construction, and the independent check against placements that were spoilt on purpose.
-#include "passes/place.h"
+#include "passes/plan/place/place.h"
 #include "unit.h"
 
 static uint64_t rng_state;

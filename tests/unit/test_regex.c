@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Regular expressions: which strings match as a whole, and what is wrong with patterns.
-#include "compiler/import/onnx_regex.h"
+#include "compiler/import/onnx/text/onnx_regex.h"
 #include "unit.h"
 
 #include <string.h>

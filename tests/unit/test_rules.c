@@ -6,9 +6,9 @@
 // and every rule must apply somewhere. Rules that are wrong on purpose show that each of these checks can
 // fail.
 #include "graph_fixture.h"
-#include "ir/eval.h"
-#include "passes/cost.h"
-#include "passes/rules.h"
+#include "ir/eval/eval.h"
+#include "passes/graph/cost.h"
+#include "passes/graph/rules.h"
 
 #include <math.h>
 

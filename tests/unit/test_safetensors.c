@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weights in .safetensors and raw files: there and back, alignment, what must be refused, and paths.
-#include "compiler/import/rawfile.h"
-#include "compiler/import/safetensors.h"
-#include "compiler/import/tensor_bytes.h"
+#include "compiler/system/rawfile.h"
+#include "compiler/import/tensors/safetensors.h"
+#include "compiler/import/tensors/tensor_bytes.h"
 #include "unit.h"
 
 #include <sys/stat.h>

@@ -3,9 +3,9 @@
 // must be valid, compute the same, cost no more, and have nothing left to simplify. tests/ir has an example
 // of each of them.
 #include "graph_fixture.h"
-#include "ir/eval.h"
-#include "ir/text.h"
-#include "passes/cost.h"
+#include "ir/eval/eval.h"
+#include "ir/text/text.h"
+#include "passes/graph/cost.h"
 #include "passes/pass.h"
 
 #include <math.h>

@@ -3,9 +3,9 @@
 // and the same again in the emitted text, for the C target by the compilers of this machine and for a GPU
 // target as C++.
 #include "cc_run.h"
-#include "codegen/target.h"
-#include "ir/small_float.h"
-#include "ir/tensor.h"
+#include "codegen/target/target.h"
+#include "ir/graph/small_float.h"
+#include "ir/graph/tensor.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Element conversions: rounding, saturation and wrapping for every type, half precision against a slow model.
 #include "graph_fixture.h"
-#include "ir/tensor.h"
+#include "ir/graph/tensor.h"
 
 #include <math.h>
 

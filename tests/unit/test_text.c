@@ -2,8 +2,8 @@
 // The text form: graphs print and parse back to the same nodes, bits included; wrong text is refused with a
 // place.
 #include "graph_fixture.h"
-#include "ir/quote.h"
-#include "ir/text.h"
+#include "base/quote.h"
+#include "ir/text/text.h"
 
 static const char *print(Fixture *f, const Graph *g)
 {

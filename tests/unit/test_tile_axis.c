@@ -2,7 +2,7 @@
 // The runs of tiles that an axis of a convolution is cut into, over many axes: they cover it once and in
 // order, none is too long, and what is not called an edge reads inside the input only. Between the borders
 // there is one text where the number of tiles allows it.
-#include "passes/tile_part.h"
+#include "passes/lower/tile/tile_part.h"
 #include "unit.h"
 
 enum { MAX_OUT = 70, MAX_TILE = 14 };

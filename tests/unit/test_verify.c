@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verifier: sound graphs pass, and every rule is broken once on purpose.
 #include "graph_fixture.h"
-#include "ir/verify.h"
+#include "ir/shape/verify.h"
 
 static const Dim two_three[] = {2, 3};
 

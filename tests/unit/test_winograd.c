@@ -2,7 +2,7 @@
 // The matrices of Winograd convolution: exact on small integers, and the error of the whole scheme in f32 on
 // random normal numbers stays below what winograd_error says (the largest of three seeds; the tables in
 // winograd_form.c come from the same sums over more of them).
-#include "passes/winograd.h"
+#include "passes/lower/conv/winograd.h"
 #include "unit.h"
 #include <math.h>
 #include <stdlib.h>

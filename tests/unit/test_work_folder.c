@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Folders in a cache, made while other processes sweep it: each that was made is whole and locked.
-#include "compiler/work_folder.h"
+#include "compiler/system/work_folder.h"
 #include "unit.h"
 #include <sys/stat.h>
 

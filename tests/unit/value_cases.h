@@ -5,8 +5,8 @@
 #define TESTS_UNIT_VALUE_CASES_H
 
 #include "graph_fixture.h"
-#include "ir/eval.h"
-#include "ir/text.h"
+#include "ir/eval/eval.h"
+#include "ir/text/text.h"
 
 typedef struct Value {
     const char *constants; // "f32[2] = {1.0, nan}; f32[] = {2.0}": %1, %2 ...

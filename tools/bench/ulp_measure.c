@@ -29,7 +29,7 @@ VECTOR(erfc)
             y[i] = value;                                                                                    \
         }                                                                                                    \
     }
-// The meanings of ir/ops.def, in forms that stay exact at the ends. Their constants are those of the op, not
+// The meanings of ops.def, in forms that stay exact at the ends. Their constants are those of the op, not
 // rounded.
 #define SOFTPLUS ((a > 0 ? a : 0) + log1p(exp(-fabs(a))))
 #define GATE     (2 * 0.79788456080286536 * (a + 0.044715 * a * a * a))

@@ -7,8 +7,8 @@
 // the places where the definitions change their formula. --check fails where a bound is not held: the one
 // that stands beside the definition in codegen/prelude/c_math.inc, or in the table below for what is composed
 // of others.
-#include "codegen/prelude.h"
-#include "codegen/target.h"
+#include "codegen/target/prelude.h"
+#include "codegen/target/target.h"
 #include "tests/unit/cc_run.h"
 #include "tools/bench/ulp_measure.h"
 

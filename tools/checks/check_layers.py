@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks the structure: base <- ir <- passes, codegen <- compiler; runtime-lite includes nothing of ours.
 
-passes and codegen meet in ir/ and never include each other. Includes name the folder, and every source file
-stands in the meson.build of its layer. Each folder has a README.md that says what lives there, what comes
+passes and codegen meet in ir/ and never include each other. Within a layer, every folder is a room, and no
+circle of includes leads from a room back to itself. Includes name the folder, and every source file stands in
+the meson.build of its layer. Each folder has a README.md that says what lives there, what comes
 in, what goes out and what may be touched. `check_layers.py --self-test` proves that each rule can fail.
 """
 import re
@@ -45,6 +46,34 @@ def check_includes(path, text, known):
     return problems
 
 
+def find_includes(files, read):
+    """{room: {room it includes: "file that does"}} of the compiler's layers."""
+    rooms = {}
+    for path in files:
+        if path.split("/")[0] not in csource.LAYERS or not path.endswith((".c", ".h", ".def")):
+            continue
+        here = path.rpartition("/")[0]
+        for target in INCLUDE.findall(read(path)):
+            there = target.rpartition("/")[0]
+            if there not in ("", here) and target.split("/")[0] in csource.LAYERS:
+                rooms.setdefault(here, {}).setdefault(there, path)
+    return rooms
+
+
+def check_circles(rooms):
+    """Takes away rooms that include no room that is left; what remains is on a circle or leads to one."""
+    left = {room: dict(includes) for room, includes in rooms.items()}
+    while True:
+        free = [room for room, includes in left.items() if not any(other in left for other in includes)]
+        if not free:
+            break
+        for room in free:
+            del left[room]
+    return [f"{by}:1: {room} includes {other}, which leads back to it or to another circle of rooms"
+            for room, includes in sorted(left.items())
+            for other, by in sorted(includes.items()) if other in left]
+
+
 def check_listed(path, meson_text):
     """A .c file of a layer must be in that layer's list of sources."""
     layer, _, rest = path.partition("/")
@@ -75,15 +104,20 @@ def read_readme(folder):
     return path.read_text(encoding="utf-8") if path.exists() else None
 
 
+def read_source(path):
+    return (csource.ROOT / path).read_text(encoding="utf-8")
+
+
 def check_tree():
     files = csource.list_files()
     known, problems = set(files), []
     for path in files:
         if not path.endswith((".c", ".h", ".def")):
             continue
-        problems += check_includes(path, (csource.ROOT / path).read_text(encoding="utf-8"), known)
+        problems += check_includes(path, read_source(path), known)
         meson = csource.ROOT / path.split("/")[0] / "meson.build"
         problems += check_listed(path, meson.read_text(encoding="utf-8") if meson.exists() else "")
+    problems += check_circles(find_includes(files, read_source))
     for folder in find_folders(files):
         problems += check_readme(folder, read_readme(folder))
     return problems
@@ -101,6 +135,10 @@ def self_test():
     for path, target in bad:
         assert check_includes(path, f'\n  # include "{target}"\n', known), (path, target)
     assert check_listed("ir/graph.c", "files('a.c')") and not check_listed("ir/graph.c", "files('graph.c')")
+    texts = {"ir/a/x.c": '#include "ir/b/x.h"\n', "ir/b/x.h": '#include "ir/c/x.h"\n', "ir/c/x.h": ""}
+    assert not check_circles(find_includes(texts, texts.get))
+    texts["ir/c/x.h"] = '#include "ir/a/x.h"\n'
+    assert len(check_circles(find_includes(texts, texts.get))) == 3
     folders = find_folders(["ir/graph.h", "compiler/html/main.js", "docs/API.md", "tests/e2e/test_ops.c"])
     assert folders == ["compiler/html", "ir", "tests", "tools"], folders
     page = "# ir\n" + "".join(f"* **{part}**: words.\n" for part in PARTS)

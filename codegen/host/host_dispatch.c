@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// The function that runs a model: the calls of its kernels in order.
+#include "codegen/host/host_parts.h"
+
+static void find_matrix(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
+{
+    (void)p, (void)times;
+    *(bool *)ctx |= k->loop == NULL && kernel_has_matrix(k->kernel);
+}
+
+// What the calls of kernels [begin, end) name.
+static void emit_names(const HostEmit *e, uint32_t begin, uint32_t end, Str *out)
+{
+    bool used[REGION_COUNT] = {false}, is_limited = false;
+    for (uint32_t i = begin; i < end; i++) {
+        const PlanKernel *k = &e->plan->kernels.data[i];
+        is_limited = is_limited || k->skipped_by != 0;
+        for (uint32_t j = 0; j < k->args.len; j++)
+            used[e->plan->buffers.data[k->args.data[j].buf].region] = true;
+    }
+    if (used[REGION_ARENA])
+        str_add(out, "    unsigned char *const a = ctx->arena;\n");
+    if (used[REGION_STATE] || used[REGION_PARAM] || used[REGION_PREPARED])
+        str_add(out, "    unsigned char *const s = ctx->state;\n");
+    const bool is_apart = e->plan->moe_slots > 0;
+    if (used[REGION_WEIGHTS] && e->plan->file != NULL) // ctx->weights is the file
+        str_printf(out, "    const unsigned char *const w = (const unsigned char *)%s;\n", e->rest);
+    else if (used[REGION_WEIGHTS] || (used[REGION_EXPERTS] && !is_apart))
+        str_add(out, "    const unsigned char *const w = ctx->weights;\n");
+    if (used[REGION_FILE])
+        str_add(out, "    const unsigned char *const f = ctx->weights;\n");
+    if (used[REGION_EXPERTS] && is_apart)
+        str_add(out, "    const unsigned char *const x = rlx_moe_source(ctx);\n");
+    if (is_limited)
+        str_add(out, "    const uint32_t skipped = ctx->outputs == 0 ? 0u : 1u << (ctx->outputs - 1u);\n");
+    if (!used[REGION_ARENA] && !used[REGION_STATE] && !used[REGION_PARAM] && !used[REGION_WEIGHTS] &&
+        !used[REGION_PREPARED] && !used[REGION_EXPERTS] && !used[REGION_FILE])
+        str_add(out, "    (void)ctx;\n");
+}
+
+// What must hold before a run: a place where experts are, and registers that may be used. That is asked once
+// a context: the system's answer takes 100 ns.
+static void emit_conditions(const HostEmit *e, bool has_matrix, Str *out)
+{
+    if (e->plan->moe_slots > 0)
+        str_add(out, "    if (rlx_moe_source(ctx) == NULL)\n        return RLX_ERR_WEIGHTS;\n");
+    if (has_matrix)
+        str_add(out, "    if (!ctx->is_allowed && !rlx_matrix_is_allowed())\n        return RLX_ERR_CPU;\n"
+                     "    ctx->is_allowed = 1;\n");
+}
+
+// --- one thread ----------------------------------------------------------------------------------
+
+// The condition that what depends on parameters only must be made, with the state block at `s`: one was set
+// since the last run. Plans for several sizes have a mark each behind the flags, which end together.
+static void open_preparation(const Plan *p, const char *s, Str *out)
+{
+    const unsigned long long flags = host_flags_offset(p), marks = flags + p->params.len;
+    str_printf(out, "    if (memchr(%s + %llu, 1, %u) != NULL) {\n", s, flags, p->params.len);
+    if (p->n_prepare_marks != 0)
+        str_printf(out,
+                   "        memset(%s + %llu, 2, %u);\n        memset(%s + %llu, 0, %u);\n    }\n"
+                   "    if (%s[%llu] == 0) {\n",
+                   s, flags, p->params.len, s, marks, p->n_prepare_marks, s, marks + p->prepare_mark);
+}
+
+static void close_preparation(const Plan *p, const char *s, Str *out)
+{
+    const unsigned long long flags = host_flags_offset(p), marks = flags + p->params.len;
+    if (p->n_prepare_marks != 0)
+        str_printf(out, "        %s[%llu] = 1;\n    }\n", s, marks + p->prepare_mark);
+    else
+        str_printf(out, "        memset(%s + %llu, 2, %u);\n    }\n", s, flags, p->params.len);
+}
+
+static void emit_preparation(const HostEmit *e, Str *out)
+{
+    const HostCalls calls = {.end = e->plan->n_prepare, .has_laps = e->options->has_profile};
+    open_preparation(e->plan, "s", out);
+    host_print_calls(e->plan, calls, "        ", out);
+    close_preparation(e->plan, "s", out);
+}
+
+// The kernels from here on run after the checks.
+static uint32_t first_unchecked(const Plan *p)
+{
+    return p->n_check_kernels > p->n_prepare ? p->n_check_kernels : p->n_prepare;
+}
+
+static void emit_alone(const HostEmit *e, bool has_matrix, Str *out)
+{
+    const bool laps = e->options->has_profile;
+    const uint32_t begin = e->plan->n_prepare, checked = first_unchecked(e->plan);
+    str_printf(out, "static rlx_status dispatch%s(rlx_ctx *ctx)\n{\n", e->suffix);
+    emit_names(e, 0, e->plan->kernels.len, out);
+    emit_conditions(e, has_matrix, out);
+    if (e->plan->probe != 0)
+        str_add(out, "    rlx_probe(0u);\n");
+    if (laps)
+        str_add(out, "    const rlx_profile *const profile = ctx->profile;\n    uint64_t time = "
+                     "rlx_lap_begin(profile);\n");
+    if (begin != 0)
+        emit_preparation(e, out);
+    host_print_calls(e->plan, (HostCalls){.begin = begin, .end = checked, .has_laps = laps}, "    ", out);
+    if (e->plan->checks.len != 0)
+        str_add(out, "    if (rlx_test_checks(ctx) != RLX_OK)\n        return rlx_test_checks(ctx);\n");
+    host_print_calls(e->plan, (HostCalls){.begin = checked, .end = e->plan->kernels.len, .has_laps = laps},
+                     "    ", out);
+    if (laps)
+        str_add(out, "    (void)time;\n    if (profile != NULL)\n        ctx->profile->runs++;\n");
+    if (e->plan->moe.len != 0)
+        str_add(out, "    rlx_moe_note(ctx);\n");
+    str_add(out, "    return RLX_OK;\n}\n\n");
+}
+
+// --- several threads -------------------------------------------------------------------------------
+
+// What a thread runs without waiting for others; the checks are a segment of their own, without kernels.
+typedef struct Segment {
+    uint32_t begin, end;
+    uint32_t phase; // of a kernel that is cut
+    bool waits;     // for what other threads did before
+    bool is_whole;  // by one thread where threads cannot wait for each other in the middle of it
+} Segment;
+typedef VEC(Segment) Segments;
+
+static bool has_barrier(const Kernel *k)
+{
+    for (KRef r = 1; r < k->insts.len; r++)
+        if (k_inst(k, r)->kind == KI_barrier)
+            return true;
+    return false;
+}
+
+// Kernels, or phases of them, in which threads wait for each other.
+static bool meets_inside(const PlanKernel *k, uint32_t phase)
+{
+    if (!k->is_shared || k->loop != NULL)
+        return k->is_shared;
+    return has_barrier(k->phases.len != 0 ? k->phases.data[phase].kernel : k->kernel);
+}
+
+static bool stands_alone(const PlanKernel *k)
+{
+    return k->phases.len != 0 || meets_inside(k, 0);
+}
+
+// Appends the segments of kernels [begin, end). Kernels with barriers are segments of their own, one for each
+// phase: where one thread runs all of it, other parts of the same segment must not come before or behind it.
+static void cut(const Plan *p, uint32_t begin, uint32_t end, bool waits, Segments *out)
+{
+    for (uint32_t i = begin; i < end; i++) {
+        const PlanKernel *k = &p->kernels.data[i];
+        Segment next = {i, i, .waits = k->waits || (waits && i == begin), .is_whole = true};
+        do {
+            if (next.phase != 0 || i == begin || k->waits || stands_alone(k) || stands_alone(k - 1))
+                vec_push(p->arena, out, next);
+            Segment *s = &out->data[out->len - 1];
+            s->end = i + 1;
+            s->is_whole = s->is_whole && (meets_inside(k, next.phase) || (!k->is_shared && k->thread == 0));
+            next.waits = true;
+        } while (++next.phase < k->phases.len);
+    }
+}
+
+static Segments find_segments(const Plan *p)
+{
+    Segments s = {0};
+    const bool has_checks = p->checks.len != 0;
+    const uint32_t checked = first_unchecked(p);
+    const Segment checks = {checked, checked, .waits = true, .is_whole = true};
+    cut(p, p->n_prepare, checked, false, &s);
+    if (has_checks)
+        vec_push(p->arena, &s, checks);
+    // All have read the checks before one of them uses the memory again.
+    cut(p, checked, p->kernels.len, has_checks, &s);
+    if (s.len == 0) // all is prepared: a test of no checks
+        vec_push(p->arena, &s, checks);
+    return s;
+}
+
+static void emit_part(const HostEmit *e, const char *name, const Segments *s, Str *out)
+{
+    const bool laps = e->options->has_profile;
+    str_printf(out, "static rlx_status %s_part%s(rlx_ctx *ctx, rlx_team *team, uint32_t segment)\n{\n", name,
+               e->suffix);
+    emit_names(e, s->data[0].begin, s->data[s->len - 1].end, out);
+    if (s->data[0].begin == s->data[s->len - 1].end)
+        str_add(out, "    (void)team;\n");
+    if (laps)
+        str_add(out, "    const rlx_profile *const profile = team->part != 0 ? NULL : ctx->profile;\n"
+                     "    uint64_t time = rlx_lap_begin(profile);\n");
+    str_add(out, "    switch (segment) {\n");
+    for (uint32_t i = 0; i < s->len; i++) {
+        const Segment g = s->data[i];
+        str_printf(out, "    case %u:\n", i);
+        host_print_calls(e->plan, (HostCalls){g.begin, g.end, g.phase, laps, .is_segment = true}, "        ",
+                         out);
+        str_add(out, g.begin < g.end ? "        break;\n"
+                                     : "        return rlx_test_checks(ctx);\n");
+    }
+    str_printf(out, "    }\n%s    return RLX_OK;\n}\n\n", laps ? "    (void)time;\n" : "");
+}
+
+// NAME_part, and a schedule of it.
+static void emit_schedule(const HostEmit *e, const char *name, const char *schedule, const char *segments,
+                          const Segments *s, Str *out)
+{
+    emit_part(e, name, s, out);
+    str_printf(out, "static const unsigned char %s%s[] = {", segments, e->suffix);
+    for (uint32_t i = 0; i < s->len; i++)
+        str_printf(out, "%s%d",
+                   i == 0        ? ""
+                   : i % 32 == 0 ? ",\n    "
+                                 : ", ",
+                   s->data[i].waits + 2 * s->data[i].is_whole); // RLX_WAITS, RLX_WHOLE
+    str_printf(out, "};\nstatic const rlx_schedule %s%s = {%s_part%s, %s%s, %uu};\n\n", schedule, e->suffix,
+               name, e->suffix, segments, e->suffix, s->len);
+}
+
+// As emit_preparation: a schedule of its own, after which one thread marks what was prepared.
+static void emit_shared_preparation(const HostEmit *e, const char *run, Str *out)
+{
+    open_preparation(e->plan, "ctx->state", out);
+    str_printf(out,
+               "        const rlx_status prepared = %s(ctx, &preparation%s);\n"
+               "        if (prepared != RLX_OK)\n            return prepared;\n",
+               run, e->suffix);
+    close_preparation(e->plan, "ctx->state", out);
+}
+
+static void emit_shared(const HostEmit *e, bool has_matrix, Str *out)
+{
+    const Segments s = find_segments(e->plan);
+    const char *run = host_has_pool(e) ? "rlx_threads_run" : "rlx_parallel_run";
+    Segments first = {0};
+    cut(e->plan, 0, e->plan->n_prepare, false, &first);
+    if (first.len != 0)
+        emit_schedule(e, "prepare", "preparation", "first_segments", &first, out);
+    emit_schedule(e, "dispatch", "schedule", "segments", &s, out);
+    str_printf(out, "static rlx_status dispatch%s(rlx_ctx *ctx)\n{\n", e->suffix);
+    emit_conditions(e, has_matrix, out);
+    if (e->plan->probe != 0)
+        str_add(out, "    rlx_probe(0u);\n");
+    if (first.len != 0)
+        emit_shared_preparation(e, run, out);
+    if (!e->options->has_profile && e->plan->moe.len == 0) {
+        str_printf(out, "    return %s(ctx, &schedule%s);\n}\n\n", run, e->suffix);
+        return;
+    }
+    str_printf(out, "    const rlx_status status = %s(ctx, &schedule%s);\n", run, e->suffix);
+    if (e->options->has_profile)
+        str_add(out, "    if (ctx->profile != NULL && status == RLX_OK)\n        ctx->profile->runs++;\n");
+    if (e->plan->moe.len != 0)
+        str_add(out, "    if (status == RLX_OK)\n        rlx_moe_note(ctx);\n");
+    str_add(out, "    return status;\n}\n\n");
+}
+
+void host_emit_dispatch(const HostEmit *e, Str *out)
+{
+    bool has_matrix = false;
+    plan_walk(e->plan, find_matrix, &has_matrix);
+    if (e->plan->is_shared)
+        emit_shared(e, has_matrix, out);
+    else
+        emit_alone(e, has_matrix, out);
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of CPUs, and the resolution of "native". Separate from the targets because it alone looks at the
+// machine it runs on.
+#include "codegen/target/target.h"
+
+#include <string.h>
+#include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+#if defined(__linux__)
+#include <sys/auxv.h>
+#include <sys/syscall.h>
+#endif
+
+static const CpuInfo cpus[] = {
+#define CPU(name, flags, lanes, regs, fma, l1, l2, l3, features)                                             \
+    {name, flags, lanes, regs, fma, l1, l2, l3, features},
+#include "codegen/target/cpus.def"
+#undef CPU
+};
+
+const char *const cpu_names[] = {
+#define CPU(name, flags, lanes, regs, fma, l1, l2, l3, features) name,
+#include "codegen/target/cpus.def"
+#undef CPU
+    "native", NULL};
+
+enum { N_CPUS = sizeof cpus / sizeof *cpus };
+
+#if defined(__x86_64__)
+// AMX with bf16 and bytes, and a system that lets this process use its registers.
+static bool has_matrix(void)
+{
+#if defined(__linux__) && defined(SYS_arch_prctl)
+    enum {
+        AMX_BF16 = 1 << 22,
+        AMX_TILE = 1 << 24,
+        AMX_INT8 = 1 << 25,
+        ARCH_REQ_XCOMP_PERM = 0x1023,
+        XTILEDATA = 18
+    };
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & AMX_BF16) && (d & AMX_TILE) && (d & AMX_INT8) &&
+           syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XTILEDATA) == 0;
+#else
+    return false;
+#endif
+}
+#endif
+
+// Judged by instruction sets, as the levels of x86-64 define them.
+bool cpu_runs_here(const CpuInfo *cpu)
+{
+    const bool is_arm = !strncmp(cpu->name, "arm", 3), is_riscv = !strncmp(cpu->name, "rv64", 4);
+    if (!strcmp(cpu->name, "generic"))
+        return true;
+    if (!strncmp(cpu->name, "wasm", 4))
+        return false; // for browsers: rlxc itself is no WebAssembly
+#if defined(__x86_64__)
+    if (is_arm || is_riscv)
+        return false;
+    __builtin_cpu_init();
+    const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                    __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+    const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                    __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                    __builtin_cpu_supports("avx512vl");
+    const bool has_dot8 = __builtin_cpu_supports("avx512vnni"),
+               has_bf16 = __builtin_cpu_supports("avx512bf16");
+    if (((cpu->features & CPU_DOT8) && !has_dot8) || ((cpu->features & CPU_DOT_BF16) && !has_bf16))
+        return false;
+    if ((cpu->features & CPU_MATRIX) && !has_matrix())
+        return false;
+    return cpu->f32_lanes == 8 ? v3 : v4;
+#elif defined(__aarch64__) && defined(__linux__)
+    enum { HAS_DOT = 1 << 20 }; // HWCAP_ASIMDDP
+    return is_arm && !is_riscv && ((cpu->features & CPU_DOT8) == 0 || (getauxval(AT_HWCAP) & HAS_DOT) != 0);
+#elif defined(__aarch64__)
+    return is_arm && !is_riscv && cpu->features == 0;
+#elif defined(__riscv) && __riscv_xlen == 64
+    enum { HAS_VECTORS = 1 << ('V' - 'A') };
+    return is_riscv && !is_arm && (cpu->f32_lanes == 1 || (getauxval(AT_HWCAP) & HAS_VECTORS) != 0);
+#else
+    return !is_arm && !is_riscv && false;
+#endif
+}
+
+// A cache size of this machine, or what the table says where the system does not tell.
+static uint32_t cache_bytes(int name, uint32_t otherwise)
+{
+    const long n = sysconf(name);
+    return n >= 4096 && n <= (1L << 30) ? (uint32_t)n : otherwise;
+}
+
+static void resolve_native(CpuInfo *out)
+{
+    for (uint32_t i = 0; i < N_CPUS; i++)
+        if (cpu_runs_here(&cpus[i]))
+            *out = cpus[i];
+#if defined(_SC_LEVEL1_DCACHE_SIZE) && defined(_SC_LEVEL2_CACHE_SIZE)
+    out->l1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, out->l1_bytes);
+    out->l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, out->l2_bytes);
+    out->l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE, out->l3_bytes);
+#endif
+#if defined(__x86_64__)
+    // Intel's server cores begin two products of 16 lanes a cycle, its others and Zen 4 one; caches tell them
+    // apart.
+    if (out->f32_lanes == 16 && __builtin_cpu_is("intel") && out->l2_bytes >= 1u << 20 &&
+        out->l3_bytes > 24u << 20)
+        out->fma_per_cycle = 2;
+#endif
+}
+
+bool cpu_find(const char *name, CpuInfo *out)
+{
+    if (!strcmp(name, "native")) {
+        resolve_native(out);
+        return true;
+    }
+    for (uint32_t i = 0; i < N_CPUS; i++) {
+        if (!strcmp(cpus[i].name, name)) {
+            *out = cpus[i];
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// See device.h. A wgmma has one operand for each register that it changes, up to 128 of them, so that its
+// functions are made from their shapes.
+#include "codegen/target/device.h"
+
+#include <string.h>
+
+static const char product_prefix[] = "rlx_wgmma_n";
+
+// rlx_wgmma_n256_bf16_sk_k: columns, type, where a is (s: shared memory, r: registers) and what is next to
+// each other in a and b (k, or m: rows or columns).
+static const char *product_name(Arena *a, const KInst *n)
+{
+    const KWgmma w = kwgmma_of(kdev_constant(n));
+    return arena_printf(a, "%s%d_%s_%s%c_%c", product_prefix, (int)w.n, dtype_info[w.type].name,
+                        kdev_of(n) == KDEV_wgmma_r ? "r" : "s", w.a_is_mn ? 'm' : 'k', w.b_is_mn ? 'm' : 'k');
+}
+
+const char *device_call_text(Arena *a, const KInst *n, const char *const *operand, uint32_t n_operands)
+{
+    const KDeviceInfo *info = &device_info[kdev_of(n)];
+    Str s = str_new(a);
+    if (info->constant == KDEV_PRODUCT)
+        str_add(&s, product_name(a, n));
+    else
+        str_printf(&s, "rlx_%s", info->name);
+    if (info->constant == KDEV_TEMPLATE)
+        str_printf(&s, "<%lld>", (long long)kdev_constant(n));
+    str_char(&s, '(');
+    for (uint32_t i = 0; i < n_operands; i++)
+        str_printf(&s, "%s%s", i > 0 ? ", " : "", operand[i]);
+    str_char(&s, ')');
+    return str_text(&s);
+}
+
+// --- products ------------------------------------------------------------------------------------
+
+typedef struct Product {
+    int n;
+    bool is_f16, a_is_register, a_is_mn, b_is_mn;
+} Product;
+
+// "%3,%4,%5"
+static void add_operands(Str *out, int from, int count)
+{
+    for (int i = 0; i < count; i++)
+        str_printf(out, "%s%%%d", i > 0 ? "," : "", from + i);
+}
+
+static void print_product(const Product *p, const char *name, size_t len, Str *out)
+{
+    const int sums = p->n / 2, next = sums + (p->a_is_register ? 4 : 1);
+    const char *type = p->is_f16 ? "f16" : "bf16";
+    str_printf(out, "RLX_FN void %.*s(float (&d)[%d], ", (int)len, name, sums);
+    str_add(out, p->a_is_register ? "const rlx_u32 *a, rlx_idx at" : "rlx_u64 a");
+    str_add(out, ", rlx_u64 b, bool add)\n{\n#if RLX_SM_90A\n");
+    str_printf(out, "    asm volatile(\"{.reg .pred p; setp.ne.b32 p,%%%d,0;\\n\"\n", next + 1);
+    str_add(out, "                 \"wgmma.mma_async.sync.aligned.");
+    str_printf(out, "m64n%dk16.f32.%s.%s \"\n        \"{", p->n, type, type);
+    add_operands(out, 0, sums);
+    str_add(out, p->a_is_register ? "},{" : "},");
+    add_operands(out, sums, next - sums);
+    str_printf(out, "%s,%%%d,p,1,1,", p->a_is_register ? "}" : "", next);
+    if (!p->a_is_register)
+        str_printf(out, "%d,", p->a_is_mn);
+    str_printf(out, "%d;}\"\n                 :", p->b_is_mn);
+    for (int i = 0; i < sums; i++)
+        str_printf(out, "%s\"+f\"(d[%d])", i == 0 ? " " : i % 8 == 0 ? ",\n                   " : ", ", i);
+    str_add(out, "\n                 : ");
+    if (p->a_is_register)
+        str_add(out, "\"r\"(a[at]), \"r\"(a[at + 1]), \"r\"(a[at + 2]), \"r\"(a[at + 3])");
+    else
+        str_add(out, "\"l\"(a)");
+    str_add(out, ", \"l\"(b), \"r\"((int)add));\n#endif\n}\n");
+}
+
+// Of a name as product_name makes them; len: of its text.
+static Product read_product(const char *name, size_t *len)
+{
+    Product p = {0};
+    const char *at = name + sizeof product_prefix - 1;
+    for (; *at >= '0' && *at <= '9'; at++)
+        p.n = p.n * 10 + (*at - '0');
+    p.is_f16 = strncmp(at, "_f16_", 5) == 0;
+    at += p.is_f16 ? 5 : 6;
+    p.a_is_register = at[0] == 'r';
+    p.a_is_mn = at[1] == 'm';
+    p.b_is_mn = at[3] == 'm';
+    *len = (size_t)(at + 4 - name);
+    return p;
+}
+
+void device_print_products(const char *text, Str *out)
+{
+    enum { MAX_PRODUCTS = 64 };
+    const char *seen[MAX_PRODUCTS];
+    uint32_t n_seen = 0;
+    for (const char *at = strstr(text, product_prefix); at != NULL; at = strstr(at + 1, product_prefix)) {
+        size_t len = 0;
+        const Product p = read_product(at, &len);
+        bool is_new = true;
+        for (uint32_t i = 0; i < n_seen && is_new; i++)
+            is_new = strncmp(seen[i], at, len) != 0;
+        if (!is_new)
+            continue;
+        rlx_assert(n_seen < MAX_PRODUCTS);
+        seen[n_seen++] = at;
+        print_product(&p, at, len, out);
+    }
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list of targets, and the questions about them that need only their tables.
+#include "codegen/target/target.h"
+
+#include <string.h>
+
+static const Target *const targets[] = {
+#define TARGET(name) &target_##name,
+#include "codegen/target/targets.def"
+#undef TARGET
+};
+
+const char *const target_names[] = {
+#define TARGET(name) #name,
+#include "codegen/target/targets.def"
+#undef TARGET
+    NULL};
+
+const Target *target_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
+        if (!strcmp(targets[i]->name, name))
+            return targets[i];
+    return NULL;
+}
+
+// A barrier takes some hundred cycles, and what one core wrote another one has to fetch.
+static const uint32_t split_cycles = 8000;
+
+TargetCaps target_caps(const Target *t, const CpuInfo *cpu)
+{
+    TargetCaps caps = t->caps;
+    if (caps.is_gpu)
+        return caps;
+    caps.f32_lanes = cpu->f32_lanes;
+    caps.vector_regs = cpu->vector_regs;
+    caps.l1_bytes = cpu->l1_bytes;
+    caps.l2_bytes = cpu->l2_bytes;
+    caps.l3_bytes = cpu->l3_bytes;
+    caps.fma_per_cycle = cpu->fma_per_cycle;
+    caps.has_dot8 = (cpu->features & CPU_DOT8) != 0;
+    caps.has_dot_bf16 = (cpu->features & CPU_DOT_BF16) != 0;
+    caps.has_matrix = (cpu->features & CPU_MATRIX) != 0;
+    caps.threads = 1;
+    caps.split_cycles = split_cycles;
+    return caps;
+}
+
+static SpellCol column_of(int type, uint8_t lanes)
+{
+    if (lanes > 1)
+        return type == DTYPE_f32 || k_is_half(type) ? SPELL_VF32
+               : type == DTYPE_bool                 ? SPELL_MASK
+                                                    : SPELL_VI32;
+    if (type == KT_INDEX)
+        return SPELL_INDEX;
+    if (type == DTYPE_bool)
+        return SPELL_BOOL;
+    if (type == DTYPE_f64)
+        return SPELL_F64;
+    return dtype_info[type].cls == DCLASS_FLOAT ? SPELL_F32 : SPELL_INT;
+}
+
+const char *target_spell(const Target *t, KOp op, int type, uint8_t lanes)
+{
+    const SpellCol col = column_of(type, lanes);
+    for (uint32_t i = 0; i < t->n_halves && k_is_half(type) && lanes == 1; i++)
+        if (t->halves[i].kop == op)
+            return t->halves[i].text;
+    for (uint32_t i = 0; i < t->n_overrides; i++)
+        if (t->overrides[i].kop == op && t->overrides[i].col == col)
+            return t->overrides[i].text;
+    return t->spell[op].col[col];
+}
+
+static const char *lacks_inst(const Target *t, const Kernel *k, const KInst *n)
+{
+    if (n->lanes > 1 && t->caps.is_gpu)
+        return arena_printf(k->arena, "%s has no vectors", t->name);
+    if (!t->types[n->dtype].value)
+        return arena_printf(k->arena, "%s has no %s", t->name, dtype_info[n->dtype].name);
+    if (n->kind != KI_op)
+        return NULL;
+    const KInst *src = k_inst(k, kop_info[n->kop].cls == KCLASS_SEL ? n->b : n->a); // as in value_template
+    if (target_spell(t, (KOp)n->kop, src->dtype, src->lanes))
+        return NULL;
+    const char *type = src->dtype == KT_INDEX ? "index" : dtype_info[src->dtype].name;
+    return arena_printf(k->arena, "%s has no %s of %s", t->name, kop_info[n->kop].name, type);
+}
+
+static const char *lacks_group(const Target *t, const Kernel *k)
+{
+    uint64_t bytes = 0;
+    for (KRef r = 1; r < k->insts.len; r++)
+        if (k_inst(k, r)->kind == KI_array && k_inst(k, r)->flags == KARRAY_SHARED)
+            bytes += (uint64_t)k_inst(k, r)->imm * 4; // as values, which may be wider than the type
+    if (k->group != 0 && t->group == NULL)
+        return arena_printf(k->arena, "%s has no groups of threads", t->name);
+    return bytes <= t->caps.shared_bytes
+               ? NULL
+               : arena_printf(k->arena, "%s has no %llu bytes that a group shares", t->name,
+                              (unsigned long long)bytes);
+}
+
+const char *target_lacks(const Target *t, const Kernel *k)
+{
+    const char *message = lacks_group(t, k);
+    if (t->caps.max_params != 0 && k->params.len > t->caps.max_params)
+        message = arena_printf(k->arena, "%s has no kernels of %u buffers, only of up to %u", t->name,
+                               k->params.len, t->caps.max_params);
+    for (uint32_t i = 0; i < k->params.len && !message; i++)
+        if (!t->types[k->params.data[i].dtype].value)
+            message =
+                arena_printf(k->arena, "%s has no %s", t->name, dtype_info[k->params.data[i].dtype].name);
+    for (KRef r = 1; r < k->insts.len && !message; r++)
+        message = lacks_inst(t, k, k_inst(k, r));
+    return message;
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// See help.h.
+#include "compiler/cli/help.h"
+#include <string.h>
+
+// --- text ----------------------------------------------------------------------------------------
+
+void help_print(FILE *out)
+{
+    fputs("rlxc: compiles neural graphs (JSON, ONNX) to one self-contained C file.\n\n"
+          "  rlxc compile model.onnx -o out        writes out/model.h and out/model.c\n"
+          "  rlxc run model.onnx --random 1        compiles, runs once, prints the outputs\n"
+          "  rlxc inspect model.onnx               RAM, flash, multiply-adds, kernels\n\nCommands:\n",
+          out);
+    for (uint32_t i = 0; i < command_count; i++)
+        fprintf(out, "  %-10s %s\n", command_info[i].name, command_info[i].text);
+    fputs("\n`rlxc help COMMAND` (or `rlxc COMMAND --help`) shows the options of a command, and examples.\n"
+          "`rlxc --version` says which one this is, `rlxc --share-dir` where files for other builds are.\n"
+          "\nExit codes:\n",
+          out);
+    for (uint32_t i = 0; i < exit_count; i++)
+        fprintf(out, "  %d  %s\n", exit_info[i].number, exit_info[i].text);
+}
+
+static void print_examples(char letter, FILE *out)
+{
+    const char *title = "\nExamples:\n";
+    for (uint32_t i = 0; i < example_count; i++) {
+        const ExampleInfo *e = &example_info[i];
+        if (e->letter != letter || e->line == NULL)
+            continue;
+        fprintf(out, "%s  %s\n      %s\n", title, e->line, e->text);
+        title = "";
+    }
+    for (uint32_t i = 0; i < example_count; i++)
+        if (example_info[i].letter == letter && example_info[i].line == NULL)
+            fprintf(out, "\nNext: %s\n", example_info[i].text);
+}
+
+void help_print_command(Arena *a, const CommandInfo *c, FILE *out)
+{
+    fprintf(out, "Usage: rlxc %s %s%s[options]\n\n%s.\n\nOptions:\n", c->name, c->args,
+            c->args[0] != '\0' ? " " : "", c->text);
+    for (uint32_t i = 0; i < option_count; i++)
+        if (option_applies(&option_info[i], c->letter))
+            fprintf(out, "  %-26s %s\n", option_usage(a, &option_info[i]), option_info[i].help);
+    print_examples(c->letter, out);
+}
+
+// --- docs/CLI.md ---------------------------------------------------------------------------------
+
+static void markdown_command(Arena *a, const CommandInfo *c, FILE *out)
+{
+    fprintf(out, "\n## rlxc %s%s%s\n\n%s.\n\n| option | meaning |\n|---|---|\n", c->name,
+            c->args[0] != '\0' ? " " : "", c->args, c->text);
+    for (uint32_t k = 0; k < option_count; k++)
+        if (option_applies(&option_info[k], c->letter))
+            fprintf(out, "| `%s` | %s |\n", option_usage(a, &option_info[k]), option_info[k].help);
+    fputs("\nExamples:\n\n", out);
+    for (uint32_t i = 0; i < example_count; i++)
+        if (example_info[i].letter == c->letter && example_info[i].line != NULL)
+            fprintf(out, "* `%s`: %s\n", example_info[i].line, example_info[i].text);
+    for (uint32_t i = 0; i < example_count; i++)
+        if (example_info[i].letter == c->letter && example_info[i].line == NULL)
+            fprintf(out, "\n%s\n", example_info[i].text);
+}
+
+void help_print_markdown(Arena *a, FILE *out)
+{
+    fputs("# Command line\n\nMade by `rlxc --help-markdown` from `compiler/cli/commands.def`, "
+          "`compiler/cli/options.def`, `compiler/cli/examples.def`\nand `compiler/cli/exit_codes.def`.\n\n"
+          "| exit code | meaning |\n|---|---|\n",
+          out);
+    for (uint32_t i = 0; i < exit_count; i++)
+        fprintf(out, "| %d | %s |\n", exit_info[i].number, exit_info[i].text);
+    fputs("\nMessages go to stderr, results to stdout; colours and progress only on a terminal, and not "
+          "where `NO_COLOR` is set or\n`TERM` is `dumb`. With `--json` results and messages are JSON: "
+          "[JSON.md](JSON.md). What follows `--` is no option.\n\n"
+          "Signals that end a program (Ctrl-C, `SIGTERM`, `SIGHUP`, `SIGPIPE`) end `rlxc` by that signal, "
+          "for which shells say 128 + its\nnumber: 130 after Ctrl-C, 143 after `SIGTERM`. What is half "
+          "made is removed before, and C compilers that were started end as\nwell.\n",
+          out);
+    for (uint32_t i = 0; i < command_count; i++)
+        markdown_command(a, &command_info[i], out);
+}

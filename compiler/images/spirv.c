@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// See spirv.h.
+#include "compiler/images/spirv.h"
+#include "compiler/cli/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#if RLXC_HAS_GLSLANG
+#include <glslang/Include/glslang_c_interface.h>
+#include <glslang/Public/resource_limits_c.h>
+#include <spirv-tools/libspirv.h>
+
+bool spirv_is_here(void)
+{
+    return true;
+}
+
+static const char *said(Arena *a, const char *log)
+{
+    return arena_printf(a, "glslang: %s", log);
+}
+
+// NULL, or what the validator says.
+static const char *validate(Arena *a, const uint32_t *words, size_t len)
+{
+    spv_context context = spvContextCreate(SPV_ENV_VULKAN_1_2);
+    spv_diagnostic diagnostic = NULL;
+    const spv_result_t result = spvValidateBinary(context, words, len, &diagnostic);
+    const char *wrong = result == SPV_SUCCESS ? NULL
+                                              : arena_printf(a, "SPIRV-Tools: %s",
+                                                             diagnostic != NULL ? diagnostic->error
+                                                                                : "the module is not valid");
+    spvDiagnosticDestroy(diagnostic);
+    spvContextDestroy(context);
+    return wrong;
+}
+
+static void take_words(Arena *a, glslang_program_t *program, Spirv *out)
+{
+    glslang_program_SPIRV_generate(program, GLSLANG_STAGE_COMPUTE);
+    out->len = glslang_program_SPIRV_get_size(program);
+    uint32_t *words = ARENA_ARRAY(a, uint32_t, out->len + 1);
+    glslang_program_SPIRV_get(program, words);
+    out->words = words;
+    out->wrong = validate(a, words, out->len);
+}
+
+Spirv spirv_compile(Arena *a, const char *glsl, const char *kernel, bool has_coop)
+{
+    static bool has_begun;
+    const glslang_input_t input = {.language = GLSLANG_SOURCE_GLSL,
+                                   .stage = GLSLANG_STAGE_COMPUTE,
+                                   .client = GLSLANG_CLIENT_VULKAN,
+                                   .client_version = GLSLANG_TARGET_VULKAN_1_2,
+                                   .target_language = GLSLANG_TARGET_SPV,
+                                   .target_language_version = GLSLANG_TARGET_SPV_1_5,
+                                   .code = glsl,
+                                   .default_version = 450,
+                                   .default_profile = GLSLANG_NO_PROFILE,
+                                   .messages = GLSLANG_MSG_SPV_RULES_BIT | GLSLANG_MSG_VULKAN_RULES_BIT,
+                                   .resource = glslang_default_resource()};
+    Spirv out = {0};
+    if (!has_begun)
+        glslang_initialize_process();
+    has_begun = true;
+    glslang_shader_t *shader = glslang_shader_create(&input);
+    glslang_program_t *program = glslang_program_create();
+    glslang_shader_set_preamble(shader, arena_printf(a, "#define RLX_KERNEL_%s 1\n%s", kernel,
+                                                     has_coop ? "#define RLX_COOP 1\n" : ""));
+    if (!glslang_shader_preprocess(shader, &input) || !glslang_shader_parse(shader, &input)) {
+        out.wrong = said(a, glslang_shader_get_info_log(shader));
+    } else {
+        glslang_program_add_shader(program, shader);
+        if (!glslang_program_link(program, (int)input.messages))
+            out.wrong = said(a, glslang_program_get_info_log(program));
+        else
+            take_words(a, program, &out);
+    }
+    glslang_program_delete(program);
+    glslang_shader_delete(shader);
+    if (out.wrong == NULL && has_coop)
+        spirv_use_khr_matrices(a, &out);
+    return out;
+}
+
+#else
+
+bool spirv_is_here(void)
+{
+    return false;
+}
+
+Spirv spirv_compile(Arena *a, const char *glsl, const char *kernel, bool has_coop)
+{
+    (void)a, (void)glsl, (void)kernel, (void)has_coop;
+    return (Spirv){.wrong = "rlxc was built without glslang and SPIRV-Tools, which make SPIR-V: install "
+                            "them (Debian: apt-get install g++ glslang-dev spirv-tools) and build rlxc "
+                            "again, in a new folder or after meson setup --wipe build"};
+}
+
+#endif
+
+bool spirv_has_coop(const char *glsl, const char *kernel)
+{
+    char begin[256];
+    snprintf(begin, sizeof begin, "#ifdef RLX_KERNEL_%s\n", kernel);
+    const char *own = strstr(glsl, begin), *use = own != NULL ? strstr(own, "rlx_has_coop()") : NULL;
+    const char *next = own != NULL ? strstr(own + 1, "#ifdef RLX_KERNEL_") : NULL;
+    return use != NULL && (next == NULL || use < next);
+}
+
+static bool add_image(const SpirvJob *j, const char *text, const char *const *functions, uint32_t i,
+                      bool has_coop, GpuImages *out)
+{
+    const Spirv s = spirv_compile(j->arena, text, functions[i], has_coop);
+    const char *label = has_coop ? arena_printf(j->arena, "%s_coop", functions[i]) : functions[i];
+    const GpuImage image = {.kind = i, .label = label, .data = s.words, .len = s.len * sizeof *s.words};
+    if (s.wrong != NULL)
+        return diag_error(j->diag, (Span){0}, E0005, "kernel %s: %s", functions[i], s.wrong);
+    vec_push(j->arena, out, image);
+    return true;
+}
+
+bool spirv_compile_all(void *ctx, const char *text, const char *const *functions, uint32_t n, GpuImages *out)
+{
+    const SpirvJob *j = ctx;
+    for (uint32_t i = 0; i < n; i++) {
+        cli_progress_step("compiling kernels", i, n);
+        if (!add_image(j, text, functions, i, false, out))
+            return false;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if (spirv_has_coop(text, functions[i]) && !add_image(j, text, functions, i, true, out))
+            return false;
+    return true;
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators between DequantizeLinear and QuantizeLinear. Convolutions and products of dequantised bytes
+// become exact sums of integers (int_conv) times one factor, the product of the scales. A QuantizeLinear
+// behind them puts its scale into that factor. What such a chain computes are the real numbers that the graph
+// describes, rounded where it quantises: between, there are at most two roundings of f32 where the operators
+// one by one have three and more. A tie of the quantiser may therefore fall to the other side than with the
+// operators one by one.
+#include "compiler/import/onnx/onnx_quant.h"
+#include "ir/graph/tensor.h"
+
+#include <math.h>
+
+enum { MAX_CHAIN = 12 };
+
+static bool is_byte(DType t)
+{
+    return t == DTYPE_i8 || t == DTYPE_u8;
+}
+
+// --- what was dequantised ---
+
+void qdq_remember(OnnxNode *n, NodeId y, const OnnxDequantised *from)
+{
+    const DType t = onnx_dtype(n, from->x);
+    if (n->failed || onnx_dtype(n, y) != DTYPE_f32 || (!is_byte(t) && t != DTYPE_i32) || from->block != 0)
+        return;
+    if (!node_is_const(n->graph, from->scale) || (from->zero && !node_is_const(n->graph, from->zero)) ||
+        onnx_dtype(n, from->scale) != DTYPE_f32)
+        return;
+    OnnxDequantised *kept = ARENA_NEW(n->model->arena, OnnxDequantised);
+    *kept = *from;
+    const uint64_t key[2] = {(uint64_t)(uintptr_t)n->graph, y};
+    map_put(n->model->arena, &n->model->dequantised, key, sizeof key, (uint64_t)(uintptr_t)kept);
+}
+
+static const OnnxDequantised *find(OnnxNode *n, NodeId id)
+{
+    const uint64_t key[2] = {(uint64_t)(uintptr_t)n->graph, id};
+    uint64_t v = 0;
+    return id && map_get(&n->model->dequantised, key, sizeof key, &v) ? (const void *)(uintptr_t)v : NULL;
+}
+
+static int64_t count_of(OnnxNode *n, NodeId id)
+{
+    return shape_numel(onnx_shape(n, id));
+}
+
+// Bytes with one scale and one zero point.
+static const OnnxDequantised *find_input(OnnxNode *n, NodeId id)
+{
+    const OnnxDequantised *d = find(n, id);
+    const bool fits = d && is_byte(onnx_dtype(n, d->x)) && count_of(n, d->scale) == 1 &&
+                      (!d->zero || count_of(n, d->zero) == 1);
+    return fits ? d : NULL;
+}
+
+// Constant bytes with scales and zero points of axis `axis`, or one for all.
+static const OnnxDequantised *find_weight(OnnxNode *n, NodeId id, uint32_t axis)
+{
+    const OnnxDequantised *d = find(n, id);
+    if (!d || !is_byte(onnx_dtype(n, d->x)) || !node_is_const(n->graph, d->x))
+        return NULL;
+    const bool is_one = count_of(n, d->scale) == 1 && (!d->zero || count_of(n, d->zero) == 1);
+    return is_one || d->axis == axis ? d : NULL;
+}
+
+// --- sums of integers ---
+
+// The products of the scales of x and w, in f32, one per output channel or one for all.
+static NodeId factors(OnnxNode *n, const OnnxDequantised *x, const OnnxDequantised *w, const Shape *s)
+{
+    const Tensor a = tensor_of_const(n->graph, x->scale), b = tensor_of_const(n->graph, w->scale);
+    float *v = ARENA_ARRAY(n->model->arena, float, (uint64_t)b.numel + 1);
+    for (int64_t i = 0; i < b.numel; i++)
+        v[i] = (float)(tensor_get_f64(&a, 0) * tensor_get_f64(&b, i));
+    const Shape one = {0};
+    return onnx_const(n, DTYPE_f32, b.numel == 1 ? &one : s, v, (uint64_t)b.numel * sizeof *v);
+}
+
+// A zero point as int_conv takes it; none where all are 0.
+static NodeId zero_of(OnnxNode *n, NodeId zero)
+{
+    if (!zero)
+        return 0;
+    const Tensor z = tensor_of_const(n->graph, zero);
+    bool is_zero = true;
+    for (int64_t i = 0; i < z.numel; i++)
+        is_zero = is_zero && tensor_get_i64(&z, i) == 0;
+    return is_zero ? 0 : quant_along(n, zero, 1, 0);
+}
+
+// A bias in steps of the product of the scales, as QLinearConv has it; 0: it is none.
+static NodeId integer_bias(OnnxNode *n, const OnnxDequantised *x, const OnnxDequantised *w, NodeId bias)
+{
+    const OnnxDequantised *d = find(n, bias);
+    if (!d || zero_of(n, d->zero) || onnx_dtype(n, d->x) != DTYPE_i32 || onnx_shape(n, d->x)->rank != 1)
+        return 0;
+    const Tensor a = tensor_of_const(n->graph, x->scale), b = tensor_of_const(n->graph, w->scale);
+    const Tensor s = tensor_of_const(n->graph, d->scale);
+    for (int64_t i = 0; i < b.numel || i < s.numel; i++) {
+        const double want = tensor_get_f64(&a, 0) * tensor_get_f64(&b, b.numel == 1 ? 0 : i);
+        const double have = tensor_get_f64(&s, s.numel == 1 ? 0 : i);
+        if ((b.numel != 1 && s.numel != 1 && b.numel != s.numel) || !(have >= want * (1 - 1e-6)) ||
+            !(have <= want * (1 + 1e-6)))
+            return 0;
+    }
+    return d->x;
+}
+
+NodeId qdq_conv(OnnxNode *n, NodeId x, NodeId weight, NodeId bias)
+{
+    const OnnxDequantised *a = find_input(n, x), *b = find_weight(n, weight, 0);
+    if (n->failed || !a || !b)
+        return 0;
+    const uint32_t rank = onnx_shape(n, b->x)->rank;
+    const Dim channels = onnx_shape(n, b->x)->dim[0];
+    const NodeId whole = integer_bias(n, a, b, bias);
+    const NodeId src[] = {a->x, b->x, whole, zero_of(n, a->zero), zero_of(n, b->zero)};
+    const NodeId sum = onnx_int_conv(n, src);
+    if (n->failed || rank < 3)
+        return 0;
+    const Shape s = {.rank = rank - 1, .dim = {channels, 1, 1, 1, 1, 1, 1}};
+    const NodeId y = onnx_op2(n, OP_mul, onnx_cast(n, sum, DTYPE_f32), factors(n, a, b, &s));
+    return bias && !whole ? onnx_op2(n, OP_add, y, onnx_reshape(n, bias, &s)) : y;
+}
+
+NodeId quant_rows(OnnxNode *n, NodeId x, NodeId x_zero, NodeId w, NodeId w_zero, bool is_transposed)
+{
+    const Shape xs = *onnx_shape(n, x), ws = *onnx_shape(n, w);
+    if (n->failed || !is_byte(onnx_dtype(n, x)) || !is_byte(onnx_dtype(n, w)) || ws.rank != 2 ||
+        xs.rank < 1 || !node_is_const(n->graph, w))
+        return 0;
+    const Dim inner = ws.dim[is_transposed ? 1 : 0], columns = ws.dim[is_transposed ? 0 : 1];
+    if (xs.dim[xs.rank - 1] != inner || !dim_is_const(inner) || inner < 1 || columns < 1)
+        return 0;
+    for (uint32_t i = 0; i + 1 < xs.rank; i++) // rows may not be none
+        if (!dim_is_const(xs.dim[i]) || xs.dim[i] < 1)
+            return 0;
+    const NodeId rows = onnx_reshape_to(n, x, (const Dim[]){-1, inner, 1}, 3);
+    const NodeId turned = is_transposed ? w : onnx_transpose(n, w, (const int64_t[]){1, 0});
+    const NodeId weight = onnx_reshape_to(n, turned, (const Dim[]){columns, inner, 1}, 3);
+    if (n->failed)
+        return 0;
+    NodeBuild b = onnx_begin(n, OP_int_conv);
+    node_src(&b, rows);
+    node_src(&b, weight);
+    node_src(&b, 0);
+    node_src(&b, x_zero);
+    node_src(&b, w_zero);
+    Shape out = xs;
+    out.dim[out.rank - 1] = columns;
+    return onnx_reshape(n, onnx_end(n, &b), &out);
+}
+
+NodeId qdq_matmul(OnnxNode *n, NodeId a, NodeId b, bool is_transposed)
+{
+    const OnnxDequantised *x = find_input(n, a), *w = find_weight(n, b, is_transposed ? 0 : 1);
+    if (n->failed || !x || !w || onnx_shape(n, w->x)->rank != 2)
+        return 0;
+    const Dim columns = onnx_shape(n, w->x)->dim[is_transposed ? 0 : 1];
+    const NodeId sum = quant_rows(n, x->x, zero_of(n, x->zero), w->x, zero_of(n, w->zero), is_transposed);
+    if (n->failed || !sum)
+        return 0;
+    const Shape s = {.rank = 1, .dim = {columns}};
+    return onnx_op2(n, OP_mul, onnx_cast(n, sum, DTYPE_f32), factors(n, x, w, &s));
+}
+
+// --- what is quantised ---
+
+// A value that comes to be divided by a scale: made of integers times constants, so that the division goes
+// into these. divided_by below takes it apart in the same way.
+static bool is_scaled(OnnxNode *n, NodeId id, uint32_t depth)
+{
+    const Node v = *graph_node(n->graph, id);
+    if (depth == 0 || v.dtype != DTYPE_f32)
+        return false;
+    if (v.op == OP_const)
+        return true;
+    if (v.op == OP_relu || v.op == OP_reshape || v.op == OP_max_pool)
+        return is_scaled(n, v.src[0], depth - 1);
+    if (v.op == OP_add)
+        return is_scaled(n, v.src[0], depth - 1) && is_scaled(n, v.src[1], depth - 1);
+    if (v.op == OP_clamp)
+        return node_is_const(n->graph, v.src[1]) && node_is_const(n->graph, v.src[2]) &&
+               is_scaled(n, v.src[0], depth - 1);
+    if (v.op != OP_mul || !node_is_const(n->graph, v.src[1]))
+        return false;
+    const Node *cast = graph_node(n->graph, v.src[0]);
+    return cast->op == OP_cast && dtype_info[graph_node(n->graph, cast->src[0])->dtype].cls == DCLASS_INT;
+}
+
+// A constant divided by the scale, rounded once.
+static NodeId divided_const(OnnxNode *n, NodeId id, double scale)
+{
+    const Tensor t = tensor_of_const(n->graph, id);
+    float *v = ARENA_ARRAY(n->model->arena, float, (uint64_t)t.numel + 1);
+    for (int64_t i = 0; i < t.numel; i++)
+        v[i] = (float)(tensor_get_f64(&t, i) / scale);
+    const Shape s = *onnx_shape(n, id);
+    return onnx_const(n, DTYPE_f32, &s, v, (uint64_t)t.numel * sizeof *v);
+}
+
+// Depth: that of is_scaled.
+static NodeId divided_by(OnnxNode *n, NodeId id, double scale)
+{
+    const Node v = *graph_node(n->graph, id);
+    NodeId src[3] = {0};
+    double one = 0;
+    if (n->failed)
+        return 0;
+    if (v.op == OP_const)
+        return divided_const(n, id, scale);
+    for (uint32_t i = v.op == OP_mul; i < v.n_src; i++)
+        src[i] = divided_by(n, v.src[i], scale);
+    if (n->failed)
+        return 0;
+    if (v.op != OP_mul) {
+        NodeId made = graph_clone_node(n->graph, n->graph, id, src);
+        n->failed = made == 0;
+        return made;
+    }
+    if (node_is_scalar_const(n->graph, src[1], &one) && one >= 1 && one <= 1)
+        return v.src[0];
+    return onnx_op2(n, OP_mul, v.src[0], src[1]);
+}
+
+NodeId qdq_steps(OnnxNode *n, NodeId x, NodeId scale)
+{
+    double s = 0;
+    if (n->failed || onnx_dtype(n, x) != DTYPE_f32 || node_is_const(n->graph, x) ||
+        !node_is_scalar_const(n->graph, scale, &s) || !(s > 0) || !(s < (double)INFINITY) ||
+        !is_scaled(n, x, MAX_CHAIN))
+        return 0;
+    return divided_by(n, x, s);
+}

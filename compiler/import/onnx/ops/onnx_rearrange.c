@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators that put elements in other places: crops and borders, reversed sequences, and blocks that are
+// summed up into an image.
+#include "compiler/import/onnx/onnx_import.h"
+
+// --- CenterCropPad ---
+
+static NodeId pad_axis(OnnxNode *n, NodeId x, uint32_t axis, int64_t begin, int64_t end)
+{
+    const uint32_t rank = onnx_shape(n, x)->rank;
+    int64_t pads[2 * SHAPE_MAX_RANK] = {0};
+    if (n->failed)
+        return 0;
+    pads[axis] = begin;
+    pads[rank + axis] = end;
+    NodeBuild b = onnx_begin(n, OP_pad);
+    node_src(&b, x);
+    node_ints(&b, A_pad_pads, pads, 2 * rank);
+    return onnx_end(n, &b);
+}
+
+void onnx_import_center_crop_pad(OnnxNode *n)
+{
+    NodeId x = onnx_src(n, 0);
+    const uint32_t rank = onnx_shape(n, x)->rank;
+    OnnxInts shape, axes;
+    const bool has_axes = onnx_ints(n, "axes", &axes);
+    if (!onnx_src_ints(n, 1, &shape))
+        return;
+    if (shape.n != (has_axes ? axes.n : rank))
+        onnx_fail(n, E0203, "%u sizes are given for %u axes", shape.n, has_axes ? axes.n : rank);
+    for (uint32_t i = 0; i < shape.n && !n->failed; i++) {
+        uint32_t axis = 0;
+        if (!onnx_axis(n, has_axes ? axes.v[i] : i, rank, &axis))
+            return;
+        const int64_t size = onnx_const_dim(n, x, axis), to = shape.v[i];
+        if (!n->failed && (to < 0 || to > DIM_MAX_VALUE))
+            onnx_fail(n, E0203, "axis %u cannot have the size %lld", axis, (long long)to);
+        if (n->failed)
+            return;
+        const int64_t cut = (size - to) / 2, room = (to - size) / 2;
+        if (to < size)
+            x = onnx_slice(n, x, axis, cut, cut + to, 1);
+        else if (to > size)
+            x = pad_axis(n, x, axis, room, to - size - room);
+    }
+    onnx_out(n, 0, x);
+}
+
+// --- ReverseSequence ---
+
+// Both axes become one, on which element (t, b) reads (length[b] - 1 - t, b) as long as t is inside.
+void onnx_import_reverse_sequence(OnnxNode *n)
+{
+    const NodeId x = onnx_src(n, 0), given = onnx_src(n, 1);
+    const int64_t time_axis = onnx_int(n, "time_axis", 0), batch_axis = onnx_int(n, "batch_axis", 1);
+    const Shape s = *onnx_shape(n, x);
+    if (!n->failed && (s.rank < 2 || time_axis + batch_axis != 1 || time_axis < 0 || time_axis > 1))
+        onnx_fail(n, E0203, "needs an input with at least 2 axes, of which the first two are time and batch");
+    const int64_t inner = onnx_const_dim(n, x, 1);
+    if (n->failed)
+        return;
+    const int64_t to_column = 1, to_row = 0;
+    const bool is_time_first = time_axis == 0;
+    const NodeId t =
+        onnx_unsqueeze(n, onnx_iota(n, s.dim[time_axis]), is_time_first ? &to_column : &to_row, 1);
+    const NodeId b =
+        onnx_unsqueeze(n, onnx_iota(n, s.dim[batch_axis]), is_time_first ? &to_row : &to_column, 1);
+    const NodeId length =
+        onnx_unsqueeze(n, onnx_cast(n, given, DTYPE_i64), is_time_first ? &to_row : &to_column, 1);
+    const NodeId back = onnx_op2(n, OP_sub, onnx_op_number(n, OP_sub, length, 1), t);
+    const NodeId from = onnx_op3(n, OP_where, onnx_op2(n, OP_lt, t, length), back, t);
+    const NodeId index = is_time_first
+                             ? onnx_op2(n, OP_add, onnx_op_number(n, OP_mul, from, (double)inner), b)
+                             : onnx_op2(n, OP_add, onnx_op_number(n, OP_mul, b, (double)inner), from);
+    Dim flat[SHAPE_MAX_RANK] = {-1};
+    for (uint32_t i = 2; i < s.rank; i++)
+        flat[i - 1] = s.dim[i];
+    const NodeId rows = onnx_reshape_to(n, x, flat, s.rank - 1);
+    onnx_out(n, 0,
+             onnx_reshape(n, onnx_gather(n, rows, onnx_reshape_to(n, index, (const Dim[]){-1}, 1), 0), &s));
+}
+
+// --- Col2Im ---
+
+enum { MAX_SPATIAL = 3, MAX_STEP = 1 << 20 };
+
+typedef struct Columns {
+    uint32_t n;
+    int64_t image[MAX_SPATIAL], kernel[MAX_SPATIAL], stride[MAX_SPATIAL], dilation[MAX_SPATIAL],
+        pads[2 * MAX_SPATIAL];
+    int64_t blocks[MAX_SPATIAL], rest[MAX_SPATIAL], taps;
+} Columns;
+
+static void read_steps(OnnxNode *n, const char *name, int64_t *out, uint32_t count, int64_t dflt)
+{
+    OnnxInts given;
+    const bool is_given = onnx_ints(n, name, &given);
+    if (is_given && given.n != count)
+        onnx_fail(n, E0203, "attribute '%s' has %u entries, expected %u", name, given.n, count);
+    for (uint32_t i = 0; i < count && !n->failed; i++) {
+        out[i] = is_given ? given.v[i] : dflt;
+        if (out[i] < dflt || out[i] > MAX_STEP)
+            onnx_fail(n, E0203, "attribute '%s' has the entry %lld", name, (long long)out[i]);
+    }
+}
+
+static bool read_columns(OnnxNode *n, Columns *c)
+{
+    OnnxInts image, kernel;
+    if (!onnx_src_ints(n, 1, &image) || !onnx_src_ints(n, 2, &kernel))
+        return false;
+    if (image.n < 1 || image.n > MAX_SPATIAL || kernel.n != image.n)
+        return onnx_fail(n, E0206, "is supported for images with 1 to 3 spatial axes and a block of as many");
+    *c = (Columns){.n = image.n, .taps = 1};
+    read_steps(n, "strides", c->stride, c->n, 1);
+    read_steps(n, "dilations", c->dilation, c->n, 1);
+    read_steps(n, "pads", c->pads, 2 * c->n, 0);
+    for (uint32_t i = 0; i < c->n && !n->failed; i++) {
+        c->image[i] = image.v[i];
+        c->kernel[i] = kernel.v[i];
+        if (image.v[i] < 1 || image.v[i] > INT32_MAX || kernel.v[i] < 1 || kernel.v[i] > MAX_STEP)
+            return onnx_fail(n, E0203, "image or block have the size %lld or %lld at axis %u",
+                             (long long)image.v[i], (long long)kernel.v[i], i);
+        const int64_t room =
+            image.v[i] + c->pads[i] + c->pads[c->n + i] - c->dilation[i] * (kernel.v[i] - 1) - 1;
+        if (room < 0)
+            return onnx_fail(n, E0204, "the block does not fit into the image at axis %u", i);
+        c->blocks[i] = room / c->stride[i] + 1;
+        c->rest[i] = room % c->stride[i];
+        c->taps *= c->kernel[i];
+        if (c->taps > 4096)
+            return onnx_fail(n, E0004, "a block has more than 4096 elements");
+    }
+    return !n->failed;
+}
+
+// Element (i, 0, position) is 1 where tap i is at that position: [taps, 1, kernel ...].
+static NodeId tap_weights(OnnxNode *n, const Columns *c, DType type)
+{
+    Shape s = {.rank = c->n + 2, .dim = {c->taps, 1}};
+    for (uint32_t i = 0; i < c->n; i++)
+        s.dim[i + 2] = c->kernel[i];
+    const uint64_t count = (uint64_t)c->taps * (uint64_t)c->taps;
+    if (!onnx_spend(n, (int64_t)count))
+        return 0;
+    float *v = ARENA_ARRAY(n->model->arena, float, count);
+    for (int64_t i = 0; i < c->taps; i++)
+        v[i * c->taps + i] = 1;
+    return onnx_cast(n, onnx_const(n, DTYPE_f32, &s, v, count * sizeof *v), type);
+}
+
+// The sum of overlapping blocks is a transposed convolution in which every tap has a channel of its own.
+void onnx_import_col2im(OnnxNode *n)
+{
+    NodeId x = onnx_src(n, 0);
+    const DType type = onnx_dtype(n, x), sum_type = dtype_info[type].cls == DCLASS_FLOAT ? type : DTYPE_f64;
+    const Shape s = *onnx_shape(n, x);
+    Columns c;
+    if (!read_columns(n, &c))
+        return;
+    if (s.rank != 3)
+        onnx_fail(n, E0204, "needs an input [N, C * block, blocks]");
+    const int64_t rows = onnx_const_dim(n, x, 1);
+    if (!n->failed && rows % c.taps != 0)
+        onnx_fail(n, E0204, "%lld channels are no multiple of the %lld elements of a block", (long long)rows,
+                  (long long)c.taps);
+    Dim to[SHAPE_MAX_RANK] = {-1, c.taps}, out[SHAPE_MAX_RANK] = {s.dim[0], n->failed ? 1 : rows / c.taps};
+    for (uint32_t i = 0; i < c.n; i++) {
+        to[i + 2] = c.blocks[i];
+        out[i + 2] = c.image[i];
+    }
+    x = onnx_reshape_to(n, onnx_cast(n, x, sum_type), to, c.n + 2);
+    const NodeId weight = tap_weights(n, &c, sum_type);
+    if (n->failed)
+        return;
+    NodeBuild b = onnx_begin(n, OP_conv_transpose);
+    node_src(&b, x);
+    node_src(&b, weight);
+    node_ints(&b, A_conv_transpose_strides, c.stride, c.n);
+    node_ints(&b, A_conv_transpose_pads, c.pads, 2 * c.n);
+    node_ints(&b, A_conv_transpose_dilations, c.dilation, c.n);
+    node_ints(&b, A_conv_transpose_output_padding, c.rest, c.n);
+    onnx_out(n, 0, onnx_cast(n, onnx_reshape_to(n, onnx_end(n, &b), out, c.n + 2), type));
+}

@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: Apache-2.0
+// See job.h.
+#include "compiler/job/job.h"
+#include "codegen/host/object.h"
+#include "compiler/job/custom.h"
+#include "compiler/job/extents.h"
+#include "compiler/job/feeds.h"
+#include "compiler/job/handles.h"
+#include "compiler/import/import.h"
+#include "compiler/system/rawfile.h"
+#include "compiler/job/inplace.h"
+#include "compiler/job/keep.h"
+#include "compiler/system/output.h"
+#include "compiler/system/output_files.h"
+#include "compiler/job/tune_file.h"
+#include <string.h>
+
+static bool wrong_value(Job *j, const char *option, const char *value, const char *expected)
+{
+    return diag_error(j->cli->diag, (Span){0}, E0003, "%s %s: expected %s", option, value, expected);
+}
+
+// One of the words, as its index.
+static bool choose(Job *j, const char *option, const char *value, const char *const *words, uint32_t n,
+                   uint32_t *out)
+{
+    Str expected = str_new(j->cli->arena);
+    for (uint32_t i = 0; i < n; i++) {
+        if (strcmp(value, words[i]) == 0) {
+            *out = i;
+            return true;
+        }
+        str_printf(&expected, "%s%s", i == 0 ? "" : ", ", words[i]);
+    }
+    return wrong_value(j, option, value, str_text(&expected));
+}
+
+static bool check_pass(Job *j, const char *option, const char *name)
+{
+    if (name == NULL || pipeline_find_pass(name) != NULL ||
+        (strcmp(option, "--dump") == 0 && strcmp(name, "all") == 0))
+        return true;
+    return wrong_value(j, option, name, "the name of a pass (`rlxc passes` lists them)");
+}
+
+static bool read_goal(Job *j)
+{
+    static const char *const goals[] = {[PLAN_MEMORY] = "memory", [PLAN_LATENCY] = "latency"};
+    const char *given = j->cli->options.plan;
+    uint32_t goal = PLAN_MEMORY;
+    if (given != NULL && !choose(j, "--plan", given, goals, 2, &goal))
+        return false;
+    if (goal == PLAN_LATENCY && !j->target->caps.is_gpu) // whose kernels run side by side
+        return wrong_value(j, "--plan", given, "memory, or --target cuda, vulkan or metal with it");
+    j->pipeline.goal = (PlanGoal)goal;
+    return true;
+}
+
+static bool read_pipeline_options(Job *j)
+{
+    const Options *o = &j->cli->options;
+    const char *level = o->level != NULL ? o->level : "3";
+    double accuracy = 1e-5, price = 0.03;
+    if (strlen(level) != 1 || level[0] < '0' || level[0] > '3')
+        return wrong_value(j, "-O", level, "0, 1, 2 or 3");
+    if (o->accuracy != NULL &&
+        (!str_parse_f64(o->accuracy, strlen(o->accuracy), &accuracy) || !(accuracy >= 0)))
+        return wrong_value(j, "--accuracy", o->accuracy, "a number that is not negative");
+    if (o->memory_price != NULL &&
+        (!str_parse_f64(o->memory_price, strlen(o->memory_price), &price) || !(price >= 0)))
+        return wrong_value(j, "--memory-price", o->memory_price, "a number that is not negative");
+    j->pipeline = (PipelineOptions){.opt_level = level[0] - '0',
+                                    .allow_fast = o->fast != NULL,
+                                    .accuracy = accuracy,
+                                    .memory_price = price,
+                                    .is_dynamic = o->dynamic != NULL,
+                                    .no_fuse = o->no_fuse != NULL,
+                                    .no_reorder = o->no_reorder != NULL,
+                                    .caps = &j->caps,
+                                    .dump = o->dump,
+                                    .stop_after = o->stop_after,
+                                    .time_passes = o->time_passes != NULL,
+                                    .report = stderr};
+    return read_goal(j) && check_pass(j, "--dump", o->dump) && check_pass(j, "--stop-after", o->stop_after);
+}
+
+static bool read_threads(Job *j)
+{
+    enum { MAX = 64 }; // RLX_MAX_THREADS
+    const char *given = j->cli->options.threads;
+    int64_t n = 1;
+    if (given != NULL && (!str_parse_i64(given, strlen(given), &n) || n < 1 || n > MAX))
+        return wrong_value(j, "--threads", given, "a whole number from 1 to 64");
+    j->caps.threads = (uint8_t)n;
+    return true;
+}
+
+// A device has threads of its own; and only CUDA has kernels of which several are considered.
+static bool check_gpu_options(Job *j)
+{
+    const Options *o = &j->cli->options;
+    const char *no = o->threads != NULL                                 ? "--threads"
+                     : o->tune != NULL && j->target != &target_cuda ? "--tune"
+                                                                        : NULL;
+    return no == NULL ||
+           diag_error(j->cli->diag, (Span){0}, E0003, "%s: not with --target %s", no, j->target->name);
+}
+
+static bool read_gpus(Job *j)
+{
+    const char *given = j->cli->options.gpu;
+    const char *gpus = given != NULL && j->target == &target_cuda ? given : "sm_80,sm_90a";
+    if (j->target == &target_metal && given != NULL && !target_set_metal_gpu(given, &j->caps))
+        return wrong_value(j, "--gpu", given, "apple7 with --target metal");
+    if (j->target == &target_vulkan && given != NULL && !target_set_vulkan_gpu(given, &j->caps))
+        return wrong_value(j, "--gpu", given, "coopmat with --target vulkan");
+    if (!j->target->caps.is_gpu && given != NULL)
+        return wrong_value(j, "--gpu", given, "a GPU target with it");
+    if (j->target != &target_metal && j->cli->options.metallib != NULL)
+        return wrong_value(j, "--metallib", j->cli->options.metallib, "--target metal with it");
+    if (!j->target->caps.is_gpu)
+        return true;
+    j->spirv = (SpirvJob){j->cli->arena, j->cli->diag};
+    j->metal = (MetalImages){j->cli->arena, j->cli->diag, j->cli->options.metallib};
+    j->nvrtc = (Nvrtc){.arena = j->cli->arena, .diag = j->cli->diag};
+    if (!nvrtc_read_gpus(j->cli->arena, gpus, &j->nvrtc.gpus))
+        return wrong_value(j, "--gpu", gpus, "up to 8 GPUs, as sm_80,sm_90a, or text");
+    return check_gpu_options(j);
+}
+
+static bool read_target(Job *j, const char *default_cpu)
+{
+    const Options *o = &j->cli->options;
+    const char *target = o->target != NULL ? o->target : "c", *cpu = o->cpu != NULL ? o->cpu : default_cpu;
+    const size_t n = strcspn(target, ",");
+    j->target = target_find(arena_strndup(j->cli->arena, target, n));
+    if (strcmp(target + n, ",c") == 0 && j->target != NULL && j->target->caps.is_gpu)
+        j->fallback = ARENA_NEW(j->cli->arena, Job);
+    if (j->target == NULL || (target[n] != '\0' && j->fallback == NULL))
+        return diag_error(j->cli->diag, (Span){0}, E0301,
+                          "--target %s: expected c, cuda, vulkan or metal, or one of the last three with ,c",
+                          target);
+    if (!cpu_find(cpu, &j->cpu)) {
+        diag_error(j->cli->diag, (Span){0}, E0301, "--cpu %s: no such CPU", cpu);
+        for (const char *const *name = cpu_names; *name != NULL; name++)
+            diag_note(j->cli->diag, (Span){0}, "known: %s", *name);
+        return false;
+    }
+    j->caps = target_caps(j->target, &j->cpu);
+    return read_threads(j) && read_gpus(j);
+}
+
+static bool read_moe(Job *j)
+{
+    enum { MAX = 1 << 20 };
+    const char *given = j->cli->options.moe_resident;
+    int64_t n = 0;
+    if (given != NULL && strcmp(given, "all") != 0 &&
+        (!str_parse_i64(given, strlen(given), &n) || n < 1 || n > MAX))
+        return wrong_value(j, "--moe-resident", given, "all, or a whole number from 1 to 1048576");
+    j->host.moe_slots = (uint32_t)n;
+    return true;
+}
+
+static bool read_split(Job *j)
+{
+    enum { MAX = 64 };
+    const char *given = j->cli->options.split;
+    int64_t n = 1;
+    if (given != NULL && (!str_parse_i64(given, strlen(given), &n) || n < 1 || n > MAX))
+        return wrong_value(j, "--split", given, "a whole number from 1 to 64");
+    if (n > 1 && j->cli->options.one_file != NULL)
+        return wrong_value(j, "--split", given, "no --one-file with it");
+    if (n > 1 && j->target->caps.is_gpu)
+        return wrong_value(j, "--split", given, "--target c with it: other kernels are not in C files");
+    j->host.parts = (uint32_t)n;
+    return true;
+}
+
+// What makes code of the kernels' text.
+typedef struct KernelCompiler {
+    GpuCompile compile;
+    void *ctx;
+} KernelCompiler;
+
+static KernelCompiler kernel_compiler(Job *j)
+{
+    if (j->target == &target_cuda)
+        return (KernelCompiler){nvrtc_compile, &j->nvrtc};
+    if (j->target == &target_vulkan)
+        return (KernelCompiler){spirv_compile_all, &j->spirv};
+    return (KernelCompiler){metal_make_images, &j->metal};
+}
+
+static bool read_name(Job *j, const char **out)
+{
+    enum { MAX = 200 };
+    Arena *a = j->cli->arena;
+    const char *given = j->cli->options.name;
+    const char *name = *out = given != NULL ? given : host_model_name(a, output_stem(a, j->model));
+    const char *kept = host_name_kept(name), *good = host_model_name(a, name);
+    if (strlen(name) > MAX)
+        return wrong_value(j, "--name", name, "at most 200 bytes");
+    if (kept != NULL)
+        return wrong_value(j, "--name", name,
+                           arena_printf(a, "another name, such as %s: this is %s", good, kept));
+    return strcmp(name, good) == 0 ||
+           wrong_value(j, "--name", name, arena_printf(a, "a C identifier, such as %s", good));
+}
+
+// --weights rodata, and no file beside NAME.c and NAME.h.
+static bool read_one_file(Job *j)
+{
+    Options *o = &j->cli->options;
+    if (o->one_file == NULL)
+        return true;
+    if (o->weights != NULL && strcmp(o->weights, "rodata") != 0)
+        return wrong_value(j, "--weights", o->weights, "rodata, which is what --one-file means");
+    if (o->moe_resident != NULL && strcmp(o->moe_resident, "all") != 0)
+        return wrong_value(j, "--moe-resident", o->moe_resident, "all: --one-file leaves no other file");
+    o->weights = "rodata";
+    return true;
+}
+
+static bool read_weights(Job *j, WeightsMode *mode, const ObjectFormat **object)
+{
+    static const char *const words[] = {[WEIGHTS_AUTO] = "auto",       [WEIGHTS_RODATA] = "rodata",
+                                        [WEIGHTS_INCBIN] = "incbin",   [WEIGHTS_FILE] = "file",
+                                        [WEIGHTS_INPLACE] = "inplace", [WEIGHTS_OBJECT] = "object"};
+    const Options *o = &j->cli->options;
+    const bool has_incbin = (j->cpu.features & CPU_NO_INCBIN) == 0;
+    uint32_t word = WEIGHTS_AUTO;
+    if (o->weights != NULL && !choose(j, "--weights", o->weights, words, WEIGHTS_OBJECT + 1, &word))
+        return false;
+    *mode = word == WEIGHTS_AUTO && !has_incbin ? WEIGHTS_RODATA : (WeightsMode)word;
+    if (!has_incbin && (word == WEIGHTS_INCBIN || word == WEIGHTS_OBJECT))
+        return wrong_value(j, "--weights", o->weights, "rodata or file: its assembler takes in no files");
+    if (o->object != NULL && word != WEIGHTS_OBJECT)
+        return wrong_value(j, "--object", o->object, "--weights object with it");
+    if (word == WEIGHTS_OBJECT)
+        *object = object_find(o->object);
+    if (word == WEIGHTS_OBJECT && *object == NULL)
+        return wrong_value(j, "--object", o->object != NULL ? o->object : "",
+                           arena_printf(j->cli->arena, "one of %s", object_names(j->cli->arena)));
+    return true;
+}
+
+static bool read_host_options(Job *j)
+{
+    const KernelCompiler compiler = kernel_compiler(j);
+    static const char *const arenas[] = {"caller", "static"}, *const apis[] = {"full", "core"},
+                             *const pools[] = {"posix", "caller"};
+    const Options *o = &j->cli->options;
+    uint32_t arena = 0, api = 0, pool = 0;
+    const char *name = NULL;
+    if (!read_name(j, &name) || !read_one_file(j))
+        return false;
+    WeightsMode mode = WEIGHTS_AUTO;
+    const ObjectFormat *object = NULL;
+    if (!read_weights(j, &mode, &object))
+        return false;
+    if (o->arena != NULL && !choose(j, "--arena", o->arena, arenas, 2, &arena))
+        return false;
+    if (o->api != NULL && !choose(j, "--api", o->api, apis, 2, &api))
+        return false;
+    if (o->pool != NULL && !choose(j, "--pool", o->pool, pools, 2, &pool))
+        return false;
+    if (o->pool != NULL && j->caps.threads == 1)
+        return wrong_value(j, "--pool", o->pool, "--threads of more than 1 with it");
+    if (arena == ARENA_STATIC && (mode == WEIGHTS_FILE || mode == WEIGHTS_INPLACE))
+        return wrong_value(j, "--arena", "static", "weights in the program, not --weights file or inplace");
+    j->host = (HostOptions){.name = name,
+                            .compiler = "rlxc " RLXC_VERSION,
+                            .cc_flags = j->caps.threads == 1 || pool == POOL_CALLER
+                                            ? j->cpu.cc_flags
+                                            : arena_printf(j->cli->arena, "%s%s-pthread", j->cpu.cc_flags,
+                                                           *j->cpu.cc_flags ? " " : ""),
+                            .cpu = j->cpu.name,
+                            .weights = mode,
+                            .object = object,
+                            .arena = (ArenaMode)arena,
+                            .api = (ApiMode)api,
+                            .pool = (PoolMode)pool,
+                            .compile_gpu = compiler.compile,
+                            .compile_gpu_ctx = compiler.ctx,
+                            .is_one_file = o->one_file != NULL,
+                            .has_profile = o->profile != NULL,
+                            .has_source = o->embed_source != NULL,
+                            .has_tables = o->tables != NULL,
+                            .runtime = o->link_runtime != NULL ? RUNTIME_LINKED : RUNTIME_PASTED};
+    return read_moe(j) && read_split(j);
+}
+
+const char *job_tune_place(const Job *j, uint32_t gpu)
+{
+    const char *name = j->target->caps.is_gpu ? j->nvrtc.gpus.name[gpu] : j->cpu.name;
+    return arena_printf(j->cli->arena, "%s %s", j->target->caps.is_gpu ? "gpu" : "cpu", name);
+}
+
+// Was it measured on what code is generated for now?
+static bool is_tuned_here(const Job *j, const TuneFile *file)
+{
+    const uint32_t n = j->target->caps.is_gpu ? j->nvrtc.gpus.n : 1;
+    for (uint32_t i = 0; i < n; i++)
+        if (strcmp(file->place, job_tune_place(j, i)) == 0)
+            return true;
+    return n == 0;
+}
+
+// Measured choices.
+static bool read_tune(Job *j)
+{
+    TuneFile file;
+    const char *path = j->cli->options.tune;
+    if (path == NULL)
+        return true;
+    if (!tune_file_read(j->cli->arena, j->cli->diag, path, &file))
+        return false;
+    if (!is_tuned_here(j, &file))
+        diag_warning(j->cli->diag, (Span){0}, E0006, "%s was measured for --%s, not for %s", path, file.place,
+                     j->target->caps.is_gpu ? "this --gpu" : j->cpu.name);
+    j->pipeline.tuned = file.choices.data;
+    j->pipeline.n_tuned = file.choices.len;
+    return true;
+}
+
+static bool read_string_bytes(Job *j)
+{
+    enum { MAX = 1 << 16 };
+    const char *given = j->cli->options.string_bytes;
+    int64_t bytes = 0;
+    if (given != NULL && (!str_parse_i64(given, strlen(given), &bytes) || bytes < 1 || bytes > MAX))
+        return wrong_value(j, "--string-bytes", given, "a whole number from 1 to 65536");
+    j->string_bytes = (uint32_t)bytes;
+    return true;
+}
+
+// Imported again: passes change graphs.
+static bool begin_fallback(Job *j)
+{
+    Job *f = j->fallback;
+    *f = *j;
+    f->fallback = NULL;
+    f->target = &target_c;
+    f->caps = target_caps(&target_c, &j->cpu);
+    f->caps.threads = 1;
+    f->pipeline.caps = &f->caps;
+    return job_import(f, &f->given, &f->graph);
+}
+
+bool job_begin(Job *j, Cli *c, const char *default_cpu, bool has_all_inputs)
+{
+    *j = (Job){.cli = c};
+    if (c->options.args.len != 1)
+        return diag_error(c->diag, (Span){0}, E0003, "expected one model file, got %u", c->options.args.len);
+    j->model = c->options.args.data[0];
+    if (!read_target(j, default_cpu) || !read_pipeline_options(j) || !read_host_options(j) ||
+        !read_string_bytes(j) || !read_tune(j))
+        return false;
+    if (!given_read(c, &j->given) || !buckets_read(c, &j->given, &j->buckets))
+        return false;
+    for (uint32_t i = 0; i < j->given.sizes.len; i++)
+        if (j->given.sizes.data[i].is == NULL) // else the import has put the expression for the symbol
+            vec_push(c->arena, &j->pipeline.dims, j->given.sizes.data[i]);
+    for (uint32_t i = 0; i < j->given.largest.len; i++)
+        vec_push(c->arena, &j->pipeline.largest, j->given.largest.data[i]);
+    j->has_all_inputs = has_all_inputs || c->options.inputs.len != 0;
+    cli_progress("reading the model");
+    if (!job_import(j, &j->given, &j->graph))
+        return false;
+    j->has_custom = custom_has(j->graph);
+    custom_evaluate(j);
+    return feeds_check(j) && (j->fallback == NULL || begin_fallback(j));
+}
+
+bool job_import(Job *j, const Given *given, Graph **out)
+{
+    Cli *c = j->cli;
+    ImportOptions options = given_options(given, j->has_all_inputs);
+    options.string_bytes = j->string_bytes;
+    options.trusts_data = c->trusts_data;
+    return import_model_with(c->arena, c->diag, j->model, &options, out) &&
+           handles_apply(c, &c->options.handles, out) && keep_apply(c, &c->options.keeps, *out);
+}
+
+bool job_plan_graph(Job *j, Graph *g, const PipelineOptions *o, Plan **out)
+{
+    return custom_check(g, o->caps->name) && pipeline_run(j->cli->arena, j->cli->diag, g, o, out) &&
+           (*out == NULL || (keep_take(&j->cli->options.keeps, *out), sets_apply(j->cli, *out)));
+}
+
+// All plans read experts in the same place.
+static bool place_experts(Job *j)
+{
+    uint64_t n = 0;
+    if (j->host.moe_slots == 0)
+        return true;
+    for (uint32_t i = 0; i < j->plan->moe.len; i++)
+        n += j->plan->moe.data[i].parts.len > 0 ? (uint64_t)j->plan->moe.data[i].n_experts : 0;
+    if (n == 0)
+        return wrong_value(j, "--moe-resident", j->cli->options.moe_resident,
+                           "a model with experts whose weights are constants");
+    if (j->host.moe_slots > n)
+        return wrong_value(
+            j, "--moe-resident", j->cli->options.moe_resident,
+            arena_printf(j->cli->arena, "at most %llu, the experts of all layers", (unsigned long long)n));
+    j->plan->moe_slots = j->host.moe_slots;
+    for (uint32_t i = 0; j->plan->buckets != NULL && i < j->plan->buckets->n; i++)
+        j->plan->buckets->plan[i]->moe_slots = j->host.moe_slots;
+    return true;
+}
+
+bool job_plan(Job *j)
+{
+    cli_progress("compiling");
+    j->pipeline.has_buckets = j->buckets.n != 0;
+    j->pipeline.moe_slots = j->host.moe_slots;
+    if (j->host.weights == WEIGHTS_INPLACE && !inplace_choose(j))
+        return false;
+    if (!job_plan_graph(j, j->graph, &j->pipeline, &j->plan) ||
+        (j->plan != NULL && (!buckets_plan(j) || !place_experts(j) || !inplace_check(j))))
+        return false;
+    if (j->plan != NULL && j->host.has_tables)
+        extents_note(j->plan);
+    return j->fallback == NULL || job_plan(j->fallback);
+}
+
+ExitCode job_end_early(Job *j)
+{
+    cli_progress_end();
+    diag_print(j->cli->diag, stderr, j->cli->style);
+    if (j->cli->options.json != NULL)
+        printf("{\"stopped_after\": \"%s\"}\n", j->cli->options.stop_after);
+    return EXIT_OK;
+}
+
+bool job_emit(Job *j)
+{
+    cli_progress("writing C");
+    if (j->fallback != NULL)
+        j->host.fallback = j->fallback->plan;
+    return host_emit(j->cli->arena, j->cli->diag, j->target, j->plan, &j->host, &j->emitted);
+}
+
+enum { LARGE_PIECE = 1 << 20 };
+
+// A file that is being written, for the line of progress.
+typedef struct FileProgress {
+    RawWriter *writer;
+    const char *name;
+    uint64_t done, total;
+} FileProgress;
+
+// Large pieces are weights: what they were made from is not needed again.
+static bool append_and_release(void *progress, const void *bytes, size_t n)
+{
+    FileProgress *p = progress;
+    const bool ok = rawfile_append(p->writer, bytes, n);
+    p->done += n;
+    if (n >= LARGE_PIECE) {
+        rawfile_release_pages();
+        cli_progress_step(p->name, p->done >> 20, p->total >> 20);
+    }
+    return ok;
+}
+
+bool job_write(Job *j, const char *dir)
+{
+    OutputFiles files;
+    const uint32_t n = j->emitted.files.len;
+    bool ok = output_begin(&files, j->cli->diag, dir, n);
+    for (uint32_t i = 0; i < n && ok; i++) {
+        const EmittedFile *f = &j->emitted.files.data[i];
+        FileProgress p = {output_add(&files, f->name), arena_printf(j->cli->arena, "MiB of %s", f->name), 0,
+                          f->len};
+        ok = p.writer != NULL && host_stream(f, append_and_release, &p);
+    }
+    return output_end(&files, ok);
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a plan costs: the figures of inspect, of its pages, and of bench.
+#ifndef COMPILER_REPORT_FACTS_H
+#define COMPILER_REPORT_FACTS_H
+
+#include "ir/plan/plan.h"
+
+typedef struct Totals {
+    uint64_t macs, flops, parameters, moved_bytes;
+    uint32_t ops[OP_COUNT];
+    uint32_t n_ops;
+} Totals;
+
+// Of all kernels, each as often as the loops around it run it.
+Totals facts_kernels(Plan *p);
+// The same with operators and parameters.
+Totals facts_count(Plan *p);
+// The step at which the arena holds the most.
+uint32_t facts_peak_step(const Plan *p);
+// Bytes of the arena that are in use at a step.
+uint64_t facts_live_bytes(const Plan *p, uint32_t step);
+// A buffer that has bytes of its own in the arena, and holds data at a step.
+static inline bool facts_is_live(const PlanBuffer *b, uint32_t step)
+{
+    return b->region == REGION_ARENA && b->shares == 0 && b->first <= step && step <= b->last;
+}
+
+// One that has bytes of its own in the arena at some step: those of the memory plan.
+static inline bool facts_is_placed(const PlanBuffer *b)
+{
+    return b->region == REGION_ARENA && b->shares == 0 && b->first <= b->last;
+}
+
+#endif

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// See output.h.
+#include "compiler/system/output.h"
+#include "base/str.h"
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+bool output_make_dir(Diag *d, const char *path)
+{
+    uint32_t n_made;
+    return output_make_folders(d, path, &n_made);
+}
+
+bool output_make_folders(Diag *d, const char *path, uint32_t *n_made)
+{
+    *n_made = 0;
+    char *part = arena_strdup(d->arena, path);
+    for (char *c = part + 1; part[0] != '\0'; c++) {
+        const char end = *c;
+        if (end != '/' && end != '\0')
+            continue;
+        *c = '\0';
+        const bool is_made = mkdir(part, 0777) == 0;
+        *n_made += is_made;
+        if (!is_made && errno != EEXIST)
+            return diag_error(d, (Span){0}, E0002, "folder %s: %s", part, strerror(errno));
+        *c = end;
+        if (end == '\0')
+            break;
+    }
+    struct stat st;
+    if (path[0] != '\0' && (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)))
+        return diag_error(d, (Span){0}, E0002, "%s is not a folder", path);
+    return true;
+}
+
+void output_remove_folders(Arena *a, const char *path, uint32_t n)
+{
+    char *part = arena_strdup(a, path);
+    for (size_t len = strlen(part); n != 0; n--) {
+        while (len > 0 && part[len - 1] == '/')
+            len--;
+        part[len] = '\0';
+        if (rmdir(part) != 0)
+            return;
+        while (len > 0 && part[len - 1] != '/')
+            len--;
+    }
+}
+
+const char *output_path(Arena *a, const char *dir, const char *name)
+{
+    return dir == NULL || dir[0] == '\0' ? name : arena_printf(a, "%s/%s", dir, name);
+}
+
+const char *output_stem(Arena *a, const char *path)
+{
+    const char *slash = strrchr(path, '/'), *base = slash != NULL ? slash + 1 : path;
+    const char *dot = strrchr(base, '.');
+    return arena_strndup(a, base, dot != NULL && dot != base ? (size_t)(dot - base) : strlen(base));
+}
+
+const char *output_npy_name(Arena *a, const char *value)
+{
+    char *s = arena_strdup(a, value);
+    for (char *c = s; *c != '\0'; c++)
+        if (*c == '/' || *c == ':' || *c == '\\')
+            *c = '_';
+    return arena_printf(a, "%s.npy", s);
+}
+
+const char *output_shell_word(Arena *a, const char *text)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./%=,:+@";
+    Str s = str_new(a);
+    if (*text != '\0' && text[strspn(text, plain)] == '\0')
+        return text;
+    str_char(&s, '\'');
+    for (const char *c = text; *c != '\0'; c++) {
+        if (*c == '\'')
+            str_add(&s, "'\\''");
+        else
+            str_char(&s, *c);
+    }
+    str_char(&s, '\'');
+    return str_text(&s);
+}

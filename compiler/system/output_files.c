@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// See output_files.h.
+#include "compiler/system/output_files.h"
+#include "compiler/system/interrupt.h"
+#include "compiler/system/output.h"
+
+bool output_begin(OutputFiles *f, Diag *d, const char *dir, uint32_t most)
+{
+    *f = (OutputFiles){
+        .diag = d, .dir = dir, .writers = ARENA_ARRAY(d->arena, RawWriter, most), .most = most};
+    interrupt_hold();
+    return output_make_folders(d, dir, &f->n_folders);
+}
+
+RawWriter *output_add(OutputFiles *f, const char *name)
+{
+    rlx_assert(f->n < f->most);
+    RawWriter *w = &f->writers[f->n];
+    if (!rawfile_create(w, f->diag, output_path(f->diag->arena, f->dir, name)))
+        return NULL;
+    f->n++;
+    return w;
+}
+
+bool output_end(OutputFiles *f, bool is_complete)
+{
+    for (uint32_t i = 0; i < f->n; i++)
+        is_complete = rawfile_commit(&f->writers[i], is_complete) && is_complete;
+    if (!is_complete)
+        output_remove_folders(f->diag->arena, f->dir, f->n_folders);
+    interrupt_release();
+    return is_complete;
+}

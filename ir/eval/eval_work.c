@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// See eval_work.h.
+#include "ir/eval/eval_work.h"
+#include "ir/eval/eval_ops.h"
+
+// Units. An element that is read or written goes through conversions to and from double.
+enum { ELEMENT = 16, MULTIPLY_ADD = 2 };
+
+// Of a model whatever it holds (at most two seconds of one processor, with packing and writing what is new),
+// and more for each element of its constants: a chain of casts and scales of every weight.
+#define BASE_WORK  (UINT64_C(1) << 31)
+#define BASE_BYTES (UINT64_C(1) << 26)
+enum { WORK_PER_ELEMENT = 512, BYTES_PER_BYTE = 32 };
+
+static uint64_t add(uint64_t a, uint64_t b)
+{
+    return __builtin_add_overflow(a, b, &a) ? EVAL_WORK_ENDLESS : a;
+}
+
+static uint64_t times(uint64_t a, uint64_t b)
+{
+    return __builtin_mul_overflow(a, b, &a) ? EVAL_WORK_ENDLESS : a;
+}
+
+static uint64_t count(const Shape *s)
+{
+    return shape_is_const(s) ? (uint64_t)shape_numel(s) : EVAL_WORK_ENDLESS;
+}
+
+static uint64_t count_operands(const Graph *g, const Node *n)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < n->n_src; i++)
+        if (n->src[i])
+            sum = add(sum, count(graph_node(g, n->src[i])->shape));
+    return sum;
+}
+
+static uint64_t count_results(const Node *n)
+{
+    uint64_t sum = count(n->shape);
+    for (uint32_t i = 1; i < n->n_results; i++)
+        sum = add(sum, count(&n->results[i].shape));
+    return sum;
+}
+
+// --- by kind of op ---
+
+// An axis of operand 0, counted from the end; 1 where it has none.
+static uint64_t axis_size(const Graph *g, const Node *n, uint32_t from_end)
+{
+    const Shape *s = graph_node(g, n->src[0])->shape;
+    const Dim d = s->rank >= from_end ? s->dim[s->rank - from_end] : 1;
+    return dim_is_const(d) ? (uint64_t)d : EVAL_WORK_ENDLESS;
+}
+
+static uint64_t work_matmul(const Graph *g, const Node *n)
+{
+    return times(count(n->shape), axis_size(g, n, node_get_int(n, A_matmul_transpose_a) ? 2 : 1));
+}
+
+// Every element of the result, or of a transposed convolution's operand, meets one filter.
+static uint64_t work_conv(const Graph *g, const Node *n)
+{
+    const Shape *w = graph_node(g, n->src[1])->shape;
+    const uint64_t filters = dim_is_const(w->dim[0]) && w->dim[0] > 0 ? (uint64_t)w->dim[0] : 1;
+    return times(add(count(n->shape), count(graph_node(g, n->src[0])->shape)), count(w) / filters + 1);
+}
+
+static uint64_t work_window(const Node *n, AttrId kernel)
+{
+    const AttrVal *k = node_attr(n, kernel);
+    uint64_t taps = 1;
+    for (uint64_t i = 0; i < k->len; i++)
+        taps = times(taps, k->u.ints[i] > 0 ? (uint64_t)k->u.ints[i] : 1);
+    return times(count(n->shape), taps);
+}
+
+static uint64_t work_max_pool(const Graph *g, const Node *n)
+{
+    (void)g;
+    return work_window(n, A_max_pool_kernel);
+}
+
+static uint64_t work_argmax_pool(const Graph *g, const Node *n)
+{
+    (void)g;
+    return work_window(n, A_argmax_pool_kernel);
+}
+
+static uint64_t work_avg_pool(const Graph *g, const Node *n)
+{
+    (void)g;
+    return work_window(n, A_avg_pool_kernel);
+}
+
+static uint64_t work_det(const Graph *g, const Node *n)
+{
+    return times(count_operands(g, n), axis_size(g, n, 1));
+}
+
+static uint64_t work_tree_walk(const Graph *g, const Node *n)
+{
+    (void)g;
+    const int64_t depth = node_get_int(n, A_tree_walk_depth);
+    return times(count(n->shape), depth > 0 ? (uint64_t)depth : 1);
+}
+
+static uint64_t work_elements(const Graph *g, const Node *n)
+{
+    (void)g;
+    (void)n;
+    return 0; // what every op takes for its operands and results
+}
+
+// Those of other ops may combine every element of the operands with every one of the results.
+static uint64_t (*const steps_of[OP_COUNT])(const Graph *g, const Node *n) = {
+    [OP_matmul] = work_matmul,         [OP_conv] = work_conv,
+    [OP_int_conv] = work_conv,         [OP_conv_transpose] = work_conv,
+    [OP_max_pool] = work_max_pool,     [OP_argmax_pool] = work_argmax_pool,
+    [OP_avg_pool] = work_avg_pool,     [OP_det] = work_det,
+    [OP_tree_walk] = work_tree_walk,   [OP_cast] = work_elements,
+    [OP_bitcast] = work_elements,      [OP_copy] = work_elements,
+    [OP_reduce_sum] = work_elements,   [OP_reduce_mean] = work_elements,
+    [OP_reduce_max] = work_elements,   [OP_reduce_min] = work_elements,
+    [OP_reduce_prod] = work_elements,  [OP_argmax] = work_elements,
+    [OP_argmin] = work_elements,       [OP_cumsum] = work_elements,
+    [OP_cumprod] = work_elements,      [OP_layer_norm] = work_elements,
+    [OP_rms_norm] = work_elements,     [OP_softmax] = work_elements,
+    [OP_log_softmax] = work_elements,  [OP_gather] = work_elements,
+    [OP_concat] = work_elements,       [OP_slice] = work_elements,
+    [OP_pad] = work_elements,          [OP_reshape] = work_elements,
+    [OP_transpose] = work_elements,    [OP_expand] = work_elements,
+    [OP_update_slice] = work_elements, [OP_scatter] = work_elements,
+    [OP_block_decode] = work_elements, [OP_rope] = work_elements,
+    [OP_result] = work_elements,       [OP_dfa] = work_elements,
+};
+
+static uint64_t work_body(const Graph *body)
+{
+    uint64_t sum = ELEMENT;
+    for (NodeId id = 1; id < body->nodes.len; id++)
+        sum = add(sum, eval_work(body, id, INT64_MAX));
+    return sum;
+}
+
+// Of the branch that takes longer.
+static uint64_t work_if(const Node *n)
+{
+    const uint64_t a = work_body(node_attr(n, A_if_then)->u.graph);
+    const uint64_t b = work_body(node_attr(n, A_if_else)->u.graph);
+    return a > b ? a : b;
+}
+
+static uint64_t work_loop(const Graph *g, const Node *n, int64_t trips)
+{
+    const AttrVal *max = node_attr(n, A_loop_max_trips);
+    if (node_is_const(g, n->src[0])) {
+        const Tensor t = tensor_of_const(g, n->src[0]);
+        trips = tensor_get_i64(&t, 0);
+    }
+    if (max->len && dim_is_const(max->u.ints[0]) && max->u.ints[0] < trips)
+        trips = max->u.ints[0];
+    return times(trips > 0 ? (uint64_t)trips : 0, work_body(node_attr(n, A_loop_body)->u.graph));
+}
+
+uint64_t eval_work(const Graph *g, NodeId id, int64_t trips)
+{
+    const Node *n = graph_node(g, id);
+    if (op_info[n->op].kind == OPKIND_LEAF)
+        return 0;
+    const uint64_t in = count_operands(g, n), out = count_results(n);
+    uint64_t steps = 0;
+    if (n->op == OP_loop)
+        return add(times(ELEMENT, add(in, out)), work_loop(g, n, trips));
+    if (n->op == OP_if)
+        return add(times(ELEMENT, add(in, out)), work_if(n));
+    if (steps_of[n->op])
+        steps = steps_of[n->op](g, n);
+    else if (op_info[n->op].kind != OPKIND_EW)
+        steps = times(add(in, 1), add(out, 1));
+    return add(times(ELEMENT, add(in, out)), times(MULTIPLY_ADD, steps));
+}
+
+// --- budget ---
+
+static void set_budget(Graph *g)
+{
+    uint64_t elements = 0, bytes = 0;
+    for (NodeId id = 1; id < g->nodes.len; id++) {
+        const Node *n = graph_node(g, id);
+        if (op_info[n->op].kind != OPKIND_LEAF || !shape_is_const(n->shape) || n->op == OP_input)
+            continue;
+        const uint64_t size = type_bytes((DType)n->dtype, n->shape);
+        // A byte may hold two weights, in groups that are filled up.
+        const bool is_packed = dtype_info[n->dtype].cls != DCLASS_FLOAT;
+        elements = add(elements, is_packed ? times(size, 4) : count(n->shape));
+        bytes = add(bytes, size);
+    }
+    g->budget->is_set = true;
+    g->budget->work = add(BASE_WORK, times(elements, WORK_PER_ELEMENT));
+    g->budget->bytes = add(BASE_BYTES, times(bytes, BYTES_PER_BYTE));
+}
+
+bool eval_spend(Graph *g, NodeId id)
+{
+    if (!g->budget->is_set)
+        set_budget(g);
+    const uint64_t work = eval_work(g, id, INT64_MAX);
+    const uint64_t bytes = type_bytes((DType)graph_node(g, id)->dtype, graph_node(g, id)->shape);
+    if (work > g->budget->work || bytes > g->budget->bytes)
+        return false;
+    g->budget->work -= work;
+    g->budget->bytes -= bytes;
+    return true;
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Device functions: what kernels use of a GPU beyond the statements of the kernel IR (copy engine, matrix
+// units, barriers in shared memory). One row of device.def each; schedules that call them ask the target's
+// capabilities first.
+#ifndef IR_KERNEL_DEVICE_H
+#define IR_KERNEL_DEVICE_H
+
+#include "ir/kernel/kernel.h"
+
+typedef enum KDevice {
+#define DEVICE(name, ...) KDEV_##name,
+#include "ir/kernel/device.def"
+#undef DEVICE
+    KDEV_COUNT
+} KDevice;
+
+typedef enum KDeviceTarget { KDEV_CUDA, KDEV_METAL, KDEV_VULKAN } KDeviceTarget;
+typedef enum KDeviceConstant { KDEV_NONE, KDEV_TEMPLATE, KDEV_PRODUCT } KDeviceConstant;
+
+enum { KDEV_VOID = -1, KDEV_MAX_OPERANDS = 9 };
+
+typedef struct KDeviceInfo {
+    const char *name;
+    int result; // KDEV_VOID: a statement
+    const char *operands;
+    KDeviceConstant constant;
+    KDeviceTarget target;
+} KDeviceInfo;
+
+extern const KDeviceInfo device_info[KDEV_COUNT];
+
+// imm of KI_call and KI_device: the function and its constant.
+static inline KDevice kdev_of(const KInst *n)
+{
+    return (KDevice)(n->imm & 0xff);
+}
+static inline int64_t kdev_constant(const KInst *n)
+{
+    return n->imm >> 8;
+}
+
+// A value of a function; operands that it does not have are 0.
+KRef k_call(Kernel *k, KDevice f, KRef a, KRef b, KRef c);
+// A statement: KDEV_MAX_OPERANDS operands at most, 0 at the end.
+void k_device_list(Kernel *k, KDevice f, int64_t constant, const KRef *operands);
+#define k_device(k, f, ...) k_device_list(k, f, 0, (const KRef[KDEV_MAX_OPERANDS + 1]){__VA_ARGS__})
+// The same for functions that only take a constant.
+void k_device_with(Kernel *k, KDevice f, int64_t constant);
+KRef k_address(Kernel *k, uint32_t param, KRef index);
+// Operand i of a KI_device, 0 behind the last one.
+KRef k_device_operand(const Kernel *k, const KInst *n, uint32_t i);
+
+// d (64 rows, n columns, by thread as mma.m16n8 has them) = a * b + (add ? d : 0), 16 steps of k. Operands
+// are descriptors of memory with the 128-byte swizzle; a may be registers: 4 words from a_at on. is_mn: the
+// matrix's rows or columns, not k, are next to each other in memory.
+typedef struct KWgmma {
+    DType type; // bf16 or f16
+    int64_t n;
+    bool a_is_mn, b_is_mn;
+} KWgmma;
+int64_t kwgmma_constant(KWgmma w);
+KWgmma kwgmma_of(int64_t constant);
+void k_wgmma(Kernel *k, KWgmma w, KRef d, KRef a, KRef b, KRef add);
+void k_wgmma_r(Kernel *k, KWgmma w, KRef d, KRef a, KRef a_at, KRef b, KRef add);
+
+// Memory that all threads of a group share, beside its arrays: `bytes` from shared_begin on, which is a
+// multiple of 1024.
+void k_use_shared(Kernel *k, uint32_t bytes);
+
+#endif

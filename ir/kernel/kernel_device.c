@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls of device functions: their table and builders. See device.h.
+#include "ir/kernel/device.h"
+#include "ir/kernel/kernel_fold.h"
+#include <string.h>
+
+enum { VOID = KDEV_VOID, LIST = 3 };
+
+const KDeviceInfo device_info[KDEV_COUNT] = {
+#define DEVICE(name, result, operands, constant, target)                                                     \
+    {#name, result, operands, KDEV_##constant, KDEV_##target},
+#include "ir/kernel/device.def"
+#undef DEVICE
+};
+
+KRef k_call(Kernel *k, KDevice f, KRef a, KRef b, KRef c)
+{
+    const int type = device_info[f].result;
+    rlx_assert(type != KDEV_VOID);
+    return k_append(
+        k,
+        &(KInst){
+            .kind = KI_call, .dtype = (uint8_t)type, .lanes = 1, .a = a, .b = b, .c = c, .imm = (int64_t)f});
+}
+
+void k_device_list(Kernel *k, KDevice f, int64_t constant, const KRef *operands)
+{
+    const uint32_t n = (uint32_t)strlen(device_info[f].operands);
+    KRef list[LIST] = {0};
+    rlx_assert(n <= KDEV_MAX_OPERANDS && operands[n] == 0 && device_info[f].result == KDEV_VOID);
+    for (uint32_t i = 0; i < n; i += LIST) {
+        KInst part = {.kind = KI_list, .dtype = KT_INDEX, .lanes = 1, .a = operands[i]};
+        part.b = i + 1 < n ? operands[i + 1] : 0;
+        part.c = i + 2 < n ? operands[i + 2] : 0;
+        list[i / LIST] = kernel_push(k, &part);
+    }
+    kernel_push(k, &(KInst){.kind = KI_device,
+                            .dtype = DTYPE_bool,
+                            .lanes = 1,
+                            .a = list[0],
+                            .b = list[1],
+                            .c = list[2],
+                            .imm = (int64_t)((uint64_t)constant << 8) | (int64_t)f});
+}
+
+void k_device_with(Kernel *k, KDevice f, int64_t constant)
+{
+    k_device_list(k, f, constant, (const KRef[1]){0});
+}
+
+KRef k_address(Kernel *k, uint32_t param, KRef index)
+{
+    index = kernel_index(k, param, index);
+    return kernel_push(k, &(KInst){.kind = KI_address,
+                                   .dtype = (uint8_t)k->params.data[param].dtype,
+                                   .lanes = 1,
+                                   .a = index,
+                                   .imm = param});
+}
+
+KRef k_device_operand(const Kernel *k, const KInst *n, uint32_t i)
+{
+    const KRef list[LIST] = {n->a, n->b, n->c};
+    if (i >= KDEV_MAX_OPERANDS || list[i / LIST] == 0)
+        return 0;
+    const KInst *part = k_inst(k, list[i / LIST]);
+    return (const KRef[LIST]){part->a, part->b, part->c}[i % LIST];
+}
+
+int64_t kwgmma_constant(KWgmma w)
+{
+    rlx_assert(w.n % 8 == 0 && w.n >= 8 && w.n <= 256 && (w.type == DTYPE_bf16 || w.type == DTYPE_f16));
+    return w.n | (int64_t)(w.type == DTYPE_f16) << 9 | (int64_t)w.a_is_mn << 10 | (int64_t)w.b_is_mn << 11;
+}
+
+KWgmma kwgmma_of(int64_t c)
+{
+    return (KWgmma){.type = (c >> 9 & 1) != 0 ? DTYPE_f16 : DTYPE_bf16,
+                    .n = c & 511,
+                    .a_is_mn = (c >> 10 & 1) != 0,
+                    .b_is_mn = (c >> 11 & 1) != 0};
+}
+
+void k_wgmma(Kernel *k, KWgmma w, KRef d, KRef a, KRef b, KRef add)
+{
+    k_device_list(k, KDEV_wgmma, kwgmma_constant(w),
+                  (const KRef[KDEV_MAX_OPERANDS + 1]){d, a, b, add});
+}
+
+void k_wgmma_r(Kernel *k, KWgmma w, KRef d, KRef a, KRef a_at, KRef b, KRef add)
+{
+    k_device_list(k, KDEV_wgmma_r, kwgmma_constant(w),
+                  (const KRef[KDEV_MAX_OPERANDS + 1]){d, a, a_at, b, add});
+}
+
+void k_use_shared(Kernel *k, uint32_t bytes)
+{
+    k->shared_bytes = bytes > k->shared_bytes ? bytes : k->shared_bytes;
+}

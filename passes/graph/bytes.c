@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+// Brings convolutions of bytes (int_conv) into the form that the target computes fastest. Where it has dot
+// products of bytes: u8 times constant i8 without zero points of their own, the form of lower_int_conv. Else
+// f32 convolutions whose sums f32 holds exactly (up to 2^24), of as many groups of input channels as that
+// takes; f64 where even one channel is too much. All give the same integers.
+#include "ir/graph/tensor.h"
+#include "passes/graph/bodies.h"
+
+static const double exact_f32 = 16777216;
+enum { MAX_PARTS = 64, MAX_DOT_GROUPS = 8 };
+
+typedef struct IntConv {
+    Graph *g;
+    NodeId id, x, w, bias, x_zero, w_zero;
+    Shape ws;          // of the weights
+    const int32_t *wv; // weights less their zero points, when these are constants
+    int64_t most_x;    // largest magnitude of an input less its zero point
+    int64_t group;
+} IntConv;
+
+static Tensor tensor_or_none(const Graph *g, NodeId id)
+{
+    return node_is_const(g, id) ? tensor_of_const(g, id) : (Tensor){0};
+}
+
+// Range of inputs: all bytes of the type, less a zero point that may be known.
+static int64_t largest_input(const Graph *g, NodeId x, NodeId zero)
+{
+    const bool is_signed = graph_node(g, x)->dtype == DTYPE_i8;
+    if (zero != 0 && !node_is_const(g, zero))
+        return 255;
+    const Tensor z = tensor_or_none(g, zero);
+    const int64_t v = zero != 0 ? tensor_get_i64(&z, 0) : 0;
+    const int64_t above = (is_signed ? 127 : 255) - v, below = v + (is_signed ? 128 : 0);
+    return above > below ? above : below;
+}
+
+// The weights less their zero points, or NULL when they are not known.
+static const int32_t *centred_weights(const IntConv *c)
+{
+    const Graph *g = c->g;
+    if (!node_is_const(g, c->w) || (c->w_zero != 0 && !node_is_const(g, c->w_zero)))
+        return NULL;
+    const Tensor w = tensor_of_const(g, c->w), z = tensor_or_none(g, c->w_zero);
+    int32_t *v = ARENA_ARRAY(g->arena, int32_t, (uint64_t)w.numel + 1);
+    const int64_t each = c->ws.dim[0] > 0 ? w.numel / c->ws.dim[0] : 1;
+    for (int64_t i = 0; i < w.numel; i++) {
+        const int64_t zero = c->w_zero == 0 ? 0 : tensor_get_i64(&z, z.numel == 1 ? 0 : i / each);
+        v[i] = (int32_t)(tensor_get_i64(&w, i) - zero);
+    }
+    return v;
+}
+
+static IntConv int_conv_of(Graph *g, NodeId id)
+{
+    const Node n = *graph_node(g, id);
+    IntConv c = {.g = g,
+                 .id = id,
+                 .x = n.src[0],
+                 .w = n.src[1],
+                 .bias = n.n_src > 2 ? n.src[2] : 0,
+                 .x_zero = n.n_src > 3 ? n.src[3] : 0,
+                 .w_zero = n.n_src > 4 ? n.src[4] : 0,
+                 .ws = *graph_node(g, n.src[1])->shape,
+                 .group = node_get_int(&n, A_int_conv_group)};
+    c.most_x = largest_input(g, c.x, c.x_zero);
+    c.wv = shape_is_const(&c.ws) ? centred_weights(&c) : NULL;
+    return c;
+}
+
+// --- as dot products -----------------------------------------------------------------------------
+
+static NodeId scalar_of(Graph *g, NodeId id)
+{
+    return graph_reshape(g, id, &(Shape){0});
+}
+
+// Bytes with another sign: v + 128 or v - 128.
+static NodeId flipped(Graph *g, NodeId id, DType to)
+{
+    const NodeId wide = graph_cast(g, id, DTYPE_i32);
+    const NodeId step = graph_scalar(g, DTYPE_i32, to == DTYPE_u8 ? 128 : -128, node_span(g, id));
+    return graph_cast(g, graph_op2(g, OP_add, wide, step), to);
+}
+
+static NodeId byte_weights(const IntConv *c)
+{
+    const uint64_t n = (uint64_t)shape_numel(&c->ws);
+    int8_t *v = ARENA_ARRAY(c->g->arena, int8_t, n + 1);
+    for (uint64_t i = 0; i < n; i++)
+        v[i] = (int8_t)c->wv[i];
+    return graph_const(c->g, DTYPE_i8, &c->ws, v, n, node_span(c->g, c->w));
+}
+
+// Can vectors of output channels take four input channels at a time?
+static bool fits_dot(const IntConv *c, const TargetCaps *caps)
+{
+    const int64_t n = c->wv != NULL ? shape_numel(&c->ws) : 0;
+    if (!caps->has_dot8 || n == 0 || c->ws.rank > 4 || c->group > MAX_DOT_GROUPS ||
+        (c->ws.dim[1] < 4 && c->group > 1) || c->ws.dim[0] / c->group < 4)
+        return false;
+    for (int64_t i = 0; i < n; i++)
+        if (c->wv[i] < INT8_MIN || c->wv[i] > INT8_MAX)
+            return false;
+    return true;
+}
+
+static NodeId as_dot(const IntConv *c)
+{
+    Graph *g = c->g;
+    NodeId src[5] = {c->x, c->w, c->bias, c->x_zero, 0};
+    if (graph_node(g, c->w)->dtype != DTYPE_i8 || c->w_zero != 0)
+        src[1] = byte_weights(c);
+    if (graph_node(g, c->x)->dtype == DTYPE_i8) {
+        src[0] = flipped(g, c->x, DTYPE_u8);
+        src[3] = c->x_zero != 0 ? flipped(g, c->x_zero, DTYPE_u8)
+                                : graph_scalar(g, DTYPE_u8, 128, node_span(g, c->id));
+    }
+    const Node n = *graph_node(g, c->id);
+    bool is_same = n.n_src == 5;
+    for (uint32_t i = 0; i < n.n_src; i++)
+        is_same = is_same && src[i] == n.src[i];
+    if (is_same)
+        return c->id;
+    NodeBuild b = node_begin(g, OP_int_conv, node_span(g, c->id), g->labels.data[c->id]);
+    for (uint32_t i = 0; i < 5; i++)
+        node_src(&b, src[i]);
+    for (uint32_t i = 0; i < n.n_attr; i++)
+        if (n.attr[i].id == A_int_conv_group)
+            node_int(&b, n.attr[i].id, n.attr[i].u.i);
+        else
+            node_ints(&b, n.attr[i].id, n.attr[i].u.ints, (uint32_t)n.attr[i].len);
+    return node_end(&b);
+}
+
+// --- as floats -----------------------------------------------------------------------------------
+
+// The largest magnitude that a sum over the input channels [from, to) can have.
+static double largest_sum(const IntConv *c, int64_t from, int64_t to)
+{
+    int64_t taps = 1;
+    double most = 0;
+    for (uint32_t i = 2; i < c->ws.rank; i++)
+        taps *= c->ws.dim[i];
+    if (c->wv == NULL)
+        return (double)(to - from) * (double)taps * 255 * (double)c->most_x;
+    for (int64_t o = 0; o < c->ws.dim[0]; o++) {
+        const int32_t *w = c->wv + (o * c->ws.dim[1] + from) * taps;
+        double sum = 0;
+        for (int64_t i = 0; i < (to - from) * taps; i++)
+            sum += (double)(w[i] < 0 ? -w[i] : w[i]);
+        most = sum > most ? sum : most;
+    }
+    return most * (double)c->most_x;
+}
+
+// First channel of part i of `parts`.
+static int64_t part_begin(const IntConv *c, int64_t parts, int64_t i)
+{
+    return c->ws.dim[1] / parts * i + (c->ws.dim[1] % parts < i ? c->ws.dim[1] % parts : i);
+}
+
+// Into how many groups of channels the sum must be cut for f32 to hold each exactly; 0: none would do.
+static int64_t count_parts(const IntConv *c)
+{
+    const int64_t most = c->group == 1 && c->ws.dim[1] < MAX_PARTS ? c->ws.dim[1] : MAX_PARTS;
+    for (int64_t parts = 1; parts <= (c->group == 1 ? most : 1); parts++) {
+        bool fits = true;
+        for (int64_t i = 0; i < parts && fits; i++)
+            fits = largest_sum(c, part_begin(c, parts, i), part_begin(c, parts, i + 1)) <= exact_f32;
+        if (fits)
+            return parts;
+    }
+    return 0;
+}
+
+static NodeId slice_channels(Graph *g, NodeId id, int64_t from, int64_t to)
+{
+    const int64_t axis = 1;
+    if (from == 0 && to == graph_node(g, id)->shape->dim[1])
+        return id;
+    NodeBuild b = node_begin(g, OP_slice, node_span(g, id), g->labels.data[id]);
+    node_src(&b, id);
+    node_ints(&b, A_slice_starts, &from, 1);
+    node_ints(&b, A_slice_ends, &to, 1);
+    node_ints(&b, A_slice_axes, &axis, 1);
+    return node_end(&b);
+}
+
+static NodeId float_conv(const IntConv *c, NodeId x, NodeId w)
+{
+    Graph *g = c->g;
+    const Node n = *graph_node(g, c->id);
+    const uint32_t spatial = c->ws.rank - 2;
+    NodeBuild b = node_begin(g, OP_conv, node_span(g, c->id), g->labels.data[c->id]);
+    node_src(&b, x);
+    node_src(&b, w);
+    node_ints(&b, A_conv_strides, node_attr(&n, A_int_conv_strides)->u.ints, spatial);
+    node_ints(&b, A_conv_pads, node_attr(&n, A_int_conv_pads)->u.ints, 2 * spatial);
+    node_ints(&b, A_conv_dilations, node_attr(&n, A_int_conv_dilations)->u.ints, spatial);
+    node_int(&b, A_conv_group, c->group);
+    return graph_cast(g, node_end(&b), DTYPE_i32);
+}
+
+// Operand less its zero point, in a float type; zeros of an axis 0 go along it.
+static NodeId centred(const IntConv *c, NodeId id, NodeId zero, DType type)
+{
+    Graph *g = c->g;
+    const NodeId wide = graph_cast(g, id, type);
+    if (zero == 0)
+        return wide;
+    const int64_t count = shape_numel(graph_node(g, zero)->shape);
+    Shape s = {.rank = c->ws.rank, .dim = {count, 1, 1, 1, 1}};
+    NodeId z = graph_cast(g, zero, type);
+    z = count == 1 ? scalar_of(g, z) : graph_reshape(g, z, &s);
+    return graph_op2(g, OP_sub, wide, z);
+}
+
+static NodeId as_floats(const IntConv *c)
+{
+    Graph *g = c->g;
+    const int64_t parts = count_parts(c);
+    const DType type = parts > 0 ? DTYPE_f32 : DTYPE_f64;
+    const NodeId x = centred(c, c->x, c->x_zero, type), w = centred(c, c->w, c->w_zero, type);
+    NodeId sum = 0;
+    for (int64_t i = 0; i < (parts > 0 ? parts : 1); i++) {
+        const int64_t from = parts > 1 ? part_begin(c, parts, i) : 0;
+        const int64_t to = parts > 1 ? part_begin(c, parts, i + 1) : c->ws.dim[1];
+        const NodeId part =
+            parts > 1 ? float_conv(c, slice_channels(g, x, from, to), slice_channels(g, w, from, to))
+                      : float_conv(c, x, w);
+        sum = sum != 0 ? graph_op2(g, OP_add, sum, part) : part;
+    }
+    if (c->bias == 0)
+        return sum;
+    Shape s = {.rank = c->ws.rank - 1, .dim = {c->ws.dim[0], 1, 1, 1}};
+    return graph_op2(g, OP_add, sum, graph_reshape(g, c->bias, &s));
+}
+
+// --- rows of 8 bits ------------------------------------------------------------------------------
+
+static bool multiplies_bytes(const Graph *g, const Node *n, const TargetCaps *caps)
+{
+    bool fits = caps->has_dot8 && !caps->is_gpu && caps->packs_weights;
+    for (uint32_t i = 1; i < n->n_src; i++)
+        fits = fits && (n->src[i] == 0 || node_is_const(g, n->src[i]));
+    return fits;
+}
+
+// x with its elements in steps, as floats: padded to whole blocks, and cut again.
+static NodeId rounded(Graph *g, NodeId id, int64_t block)
+{
+    const Shape s = *graph_node(g, id)->shape;
+    const Span at = node_span(g, id);
+    const uint32_t last = s.rank - 1;
+    const int64_t blocks = (s.dim[last] + block - 1) / block, missing = blocks * block - s.dim[last];
+    const Shape split = {.rank = 3, .dim = {-1, blocks, block}};
+    Shape whole = s;
+    whole.dim[last] = blocks * block;
+    int64_t pads[2 * SHAPE_MAX_RANK] = {0};
+    pads[s.rank + last] = missing;
+    NodeBuild b = node_begin(g, OP_pad, at, g->labels.data[id]);
+    node_src(&b, id);
+    node_ints(&b, A_pad_pads, pads, 2 * s.rank);
+    const NodeId x = graph_reshape(g, missing != 0 ? node_end(&b) : id, &split);
+    const NodeId none = graph_scalar(g, DTYPE_f32, 0, at), full = graph_scalar(g, DTYPE_f32, 127, at);
+    const NodeId size = graph_op1(g, OP_abs, graph_op3(g, OP_where, graph_op1(g, OP_is_nan, x), none, x));
+    NodeBuild m = node_begin(g, OP_reduce_max, at, g->labels.data[id]);
+    node_src(&m, size);
+    node_ints(&m, A_reduce_max_axes, (const int64_t[]){2}, 1);
+    node_int(&m, A_reduce_max_keepdims, 1);
+    const NodeId most = node_end(&m);
+    const NodeId scaled = graph_op2(g, OP_mul, x, graph_op2(g, OP_div, full, most));
+    const NodeId q = graph_cast(g, graph_cast(g, graph_op1(g, OP_round, scaled), DTYPE_i8), DTYPE_f32);
+    const NodeId y = graph_reshape(g, graph_op2(g, OP_mul, q, graph_op2(g, OP_div, most, full)), &whole);
+    if (missing == 0)
+        return y;
+    NodeBuild c = node_begin(g, OP_slice, at, g->labels.data[id]);
+    node_src(&c, y);
+    node_ints(&c, A_slice_starts, (const int64_t[]){0}, 1);
+    node_ints(&c, A_slice_ends, &s.dim[last], 1);
+    node_ints(&c, A_slice_axes, (const int64_t[]){last}, 1);
+    return node_end(&c);
+}
+
+// A product of rows that are rounded, where the target has none of its own.
+static NodeId step_product(Graph *g, NodeId id, const TargetCaps *caps)
+{
+    const Node n = *graph_node(g, id);
+    const Shape *w = graph_node(g, n.src[1])->shape;
+    const int64_t bits = node_get_int(&n, A_qmatmul_bits), block = w->dim[2] * (8 / bits);
+    const bool is_empty = shape_numel(graph_node(g, n.src[0])->shape) == 0;
+    if (node_get_int(&n, A_qmatmul_x_bits) != 8 || (!is_empty && multiplies_bytes(g, &n, caps)))
+        return id;
+    NodeBuild b = node_begin(g, OP_qmatmul, node_span(g, id), g->labels.data[id]);
+    node_src(&b, is_empty ? n.src[0] : rounded(g, n.src[0], block));
+    for (uint32_t i = 1; i < n.n_src; i++)
+        node_src(&b, n.src[i]);
+    node_int(&b, A_qmatmul_bits, bits);
+    return node_end(&b);
+}
+
+static NodeId step_bytes(Graph *g, NodeId id, void *ctx)
+{
+    const TargetCaps *caps = ctx;
+    if (graph_node(g, id)->op == OP_qmatmul)
+        return step_product(g, id, caps);
+    if (graph_node(g, id)->op != OP_int_conv)
+        return id;
+    const IntConv c = int_conv_of(g, id);
+    return fits_dot(&c, caps) ? as_dot(&c) : as_floats(&c);
+}
+
+static bool has_int_conv(const Graph *g)
+{
+    for (NodeId id = 1; id < g->nodes.len; id++)
+        if (graph_node(g, id)->op == OP_int_conv || graph_node(g, id)->op == OP_qmatmul)
+            return true;
+    return false;
+}
+
+bool pass_bytes(Pass *p)
+{
+    TargetCaps caps = *p->options->caps;
+    const uint32_t errors = p->diag->n_errors;
+    const bool changed = has_int_conv(p->graph) && graph_rewrite(p->graph, step_bytes, &caps);
+    p->failed = p->diag->n_errors != errors;
+    return bodies_run(p, pass_bytes) || changed;
+}

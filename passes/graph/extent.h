@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of the extent pass share. A size that the model computes, or that is set between runs, is
+// planned at its largest, so that along such an axis only the first elements mean anything. Every rule keeps
+// this: the live part of a result depends on the live parts of its operands only. See extent.c.
+#ifndef PASSES_GRAPH_EXTENT_H
+#define PASSES_GRAPH_EXTENT_H
+
+#include "passes/pass.h"
+
+// A node with computed sizes in its operands or results: what takes its place. 0: reported.
+typedef NodeId (*ExtentRule)(Graph *g, NodeId id);
+// NULL: the op has no rule and cannot have such operands.
+ExtentRule extent_rule(OpId op);
+
+static inline bool extent_is_live(const Graph *g, NodeId id, uint32_t axis)
+{
+    return graph_dim_is_computed(g, graph_node(g, id)->shape->dim[axis]);
+}
+// Bits of the axes of a value that have a computed size.
+uint32_t extent_axes(const Graph *g, NodeId id);
+// "NAME: OP does not work along an axis whose size the model computes (hits): why". Returns 0. At least one
+// axis of the node or of its operands is such, or sizes inside of it are.
+NodeId extent_refuse(Graph *g, NodeId id, const char *why);
+NodeId extent_scalar(Graph *g, NodeId like, double v); // of like's type
+// 0, 1 ... d - 1 as i64[d].
+NodeId extent_iota(Graph *g, Dim d);
+// i64[], the size in a run.
+NodeId extent_size(Graph *g, Dim d);
+// The elements beyond the live part along the axes in mask become v.
+NodeId extent_mask(Graph *g, NodeId id, uint32_t mask, double v);
+// bool, broadcasting to the shape: is the element live along all axes? Some axis must have such a size.
+NodeId extent_inside(Graph *g, const Shape *s);
+// The node with another operand i.
+NodeId extent_with(Graph *g, NodeId id, uint32_t i, NodeId src);
+// The same with operand i masked along the axes in mask, where these have computed sizes.
+NodeId extent_masked(Graph *g, NodeId id, uint32_t i, uint32_t mask, double v);
+// Sizes in a run as i64[rank].
+NodeId extent_sizes(Graph *g, const Shape *s);
+NodeId extent_cast(Graph *g, NodeId id, DType t);
+// The axes behind the last one that is cut as one: the rows that repack moves.
+Shape extent_rows(Graph *g, const Shape *s);
+// Joins i64 scalars to a list.
+NodeId extent_list(Graph *g, const NodeId *entry, uint32_t n);
+
+// Are there sizes inside of a sub-graph that are not known outside?
+bool extent_has_sizes_inside(const Graph *g, const Graph *sub);
+// A loop whose body has such sizes in values only of which it takes one entry an iteration (extent_loop.c).
+bool extent_loop_is_over_entries(const Graph *g, NodeId id);
+NodeId extent_loop(Graph *g, NodeId id);
+// extent_move.c
+NodeId extent_gather(Graph *g, NodeId id);
+NodeId extent_slice(Graph *g, NodeId id);
+NodeId extent_pad(Graph *g, NodeId id);
+NodeId extent_concat(Graph *g, NodeId id);
+NodeId extent_reshape(Graph *g, NodeId id);
+NodeId extent_update_slice(Graph *g, NodeId id);
+NodeId extent_scatter(Graph *g, NodeId id);
+// extent_resize.c
+NodeId extent_resize(Graph *g, NodeId id);
+
+#endif

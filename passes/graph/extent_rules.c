@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules of the extent pass for ops that compute: what they would read beyond the live elements is replaced
+// by what does not count.
+#include "passes/graph/extent.h"
+
+#include <math.h>
+
+static NodeId keep(Graph *g, NodeId id)
+{
+    (void)g;
+    return id;
+}
+
+static uint32_t mask_of(const Node *n, AttrId axes)
+{
+    const AttrVal *v = node_attr(n, axes);
+    uint32_t mask = v->len == 0 ? 0xff : 0;
+    for (uint64_t i = 0; i < v->len; i++)
+        mask |= 1u << v->u.ints[i];
+    return mask;
+}
+
+// --- reductions ---
+
+#define REDUCTION(name, neutral)                                                                             \
+    static NodeId reduce_##name(Graph *g, NodeId id)                                                         \
+    {                                                                                                        \
+        return extent_masked(g, id, 0, mask_of(graph_node(g, id), A_reduce_##name##_axes), neutral);         \
+    }
+REDUCTION(sum, 0)
+REDUCTION(prod, 1)
+REDUCTION(max, -(double)INFINITY)
+REDUCTION(min, (double)INFINITY)
+
+static NodeId sum_along(Graph *g, NodeId x, uint32_t mask, bool keeps_axes)
+{
+    int64_t axes[SHAPE_MAX_RANK];
+    uint32_t n = 0;
+    const uint32_t rank = graph_node(g, x)->shape->rank;
+    for (uint32_t i = 0; i < rank; i++)
+        if (mask >> i & 1)
+            axes[n++] = i;
+    NodeBuild b = node_begin(g, OP_reduce_sum, node_span(g, x), NULL);
+    node_src(&b, extent_mask(g, x, mask, 0));
+    node_ints(&b, A_reduce_sum_axes, axes, n);
+    node_int(&b, A_reduce_sum_keepdims, keeps_axes);
+    return node_end(&b);
+}
+
+// How many live elements there are along the axes, in a type.
+static NodeId count_along(Graph *g, const Shape *s, uint32_t mask, DType t)
+{
+    Dim count = 1;
+    for (uint32_t i = 0; i < s->rank; i++)
+        if (mask >> i & 1)
+            count = dim_mul(g->dims, count, s->dim[i]);
+    return graph_cast(g, extent_size(g, count), t);
+}
+
+// The type in which sums are divided.
+static DType wide_type(DType t)
+{
+    if (dtype_info[t].cls != DCLASS_FLOAT)
+        return DTYPE_i64;
+    return t == DTYPE_f64 ? DTYPE_f64 : DTYPE_f32;
+}
+
+static NodeId reduce_mean(Graph *g, NodeId id)
+{
+    const Node n = *graph_node(g, id);
+    const uint32_t mask = mask_of(&n, A_reduce_mean_axes);
+    const DType t = wide_type((DType)n.dtype);
+    const Shape s = *graph_node(g, n.src[0])->shape;
+    if ((extent_axes(g, n.src[0]) & mask) == 0)
+        return id;
+    const NodeId x = graph_cast(g, n.src[0], t);
+    const NodeId sum = sum_along(g, x, mask, node_get_int(&n, A_reduce_mean_keepdims) != 0);
+    return graph_cast(g, graph_op2(g, OP_div, sum, count_along(g, &s, mask, t)), (DType)n.dtype);
+}
+
+static NodeId argmax(Graph *g, NodeId id)
+{
+    return extent_masked(g, id, 0, 1u << node_get_int(graph_node(g, id), A_argmax_axis), -(double)INFINITY);
+}
+
+static NodeId argmin(Graph *g, NodeId id)
+{
+    return extent_masked(g, id, 0, 1u << node_get_int(graph_node(g, id), A_argmin_axis), (double)INFINITY);
+}
+
+// What comes after does not count in a sum, unless the order is reversed.
+static NodeId cumsum(Graph *g, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    if (!node_get_int(n, A_cumsum_reverse))
+        return id;
+    return extent_masked(g, id, 0, 1u << node_get_int(n, A_cumsum_axis), 0);
+}
+
+static NodeId cumprod(Graph *g, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    if (!node_get_int(n, A_cumprod_reverse))
+        return id;
+    return extent_masked(g, id, 0, 1u << node_get_int(n, A_cumprod_axis), 1);
+}
+
+static NodeId det(Graph *g, NodeId id)
+{
+    const NodeId x = graph_node(g, id)->src[0];
+    if (extent_axes(g, x) >> (graph_node(g, x)->shape->rank - 2))
+        return extent_refuse(g, id, "matrices must have a fixed size");
+    return id;
+}
+
+// --- products ---
+
+static uint32_t summed_axis(const Graph *g, NodeId x, bool is_last)
+{
+    const uint32_t rank = graph_node(g, x)->shape->rank;
+    return rank < 2 ? 0 : is_last ? rank - 1 : rank - 2;
+}
+
+// The number of inner elements that count becomes an operand.
+static NodeId matmul(Graph *g, NodeId id)
+{
+    const Node n = *graph_node(g, id);
+    const uint32_t a = summed_axis(g, n.src[0], !node_get_int(&n, A_matmul_transpose_a));
+    const uint32_t b = summed_axis(g, n.src[1], node_get_int(&n, A_matmul_transpose_b) != 0);
+    const bool is_live = extent_is_live(g, n.src[0], a);
+    if (!is_live && !extent_is_live(g, n.src[1], b))
+        return id;
+    NodeId live = extent_size(g, graph_node(g, n.src[is_live ? 0 : 1])->shape->dim[is_live ? a : b]);
+    if (n.n_src > 2 && n.src[2])
+        live = graph_op2(g, OP_min, live, n.src[2]);
+    NodeBuild x = node_begin(g, OP_matmul, node_span(g, id), g->labels.data[id]);
+    node_src(&x, n.src[0]);
+    node_src(&x, n.src[1]);
+    node_src(&x, live);
+    node_int(&x, A_matmul_transpose_a, node_get_int(&n, A_matmul_transpose_a));
+    node_int(&x, A_matmul_transpose_b, node_get_int(&n, A_matmul_transpose_b));
+    return node_end(&x);
+}
+
+// Rows beyond the live ones have no expert, so that they cost nothing.
+static NodeId grouped_matmul(Graph *g, NodeId id)
+{
+    const Node n = *graph_node(g, id);
+    if (extent_axes(g, n.src[1]) || (n.n_src > 3 && n.src[3] && extent_axes(g, n.src[3])))
+        return extent_refuse(g, id, "experts must have fixed sizes");
+    if (!extent_axes(g, n.src[2]))
+        return id;
+    return extent_masked(g, extent_with(g, id, 2, graph_cast(g, n.src[2], DTYPE_i64)), 2, ~0u, -1);
+}
+
+// Spatial axes read zeros beyond the end, as they do in the padding.
+static NodeId convolution(Graph *g, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    if ((extent_axes(g, n->src[0]) & 2) || extent_axes(g, n->src[1]) ||
+        (n->n_src > 2 && extent_axes(g, n->src[2])))
+        return extent_refuse(g, id, "channels and kernels must have fixed sizes");
+    return extent_masked(g, id, 0, ~3u, 0);
+}
+
+// The same with the zero point.
+static NodeId int_conv(Graph *g, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    const NodeId zero = n->n_src > 3 ? n->src[3] : 0;
+    double v = 0;
+    for (uint32_t i = 1; i < n->n_src; i++)
+        if ((extent_axes(g, n->src[0]) & 2) || (n->src[i] != 0 && extent_axes(g, n->src[i])))
+            return extent_refuse(g, id, "channels and kernels must have fixed sizes");
+    if ((extent_axes(g, n->src[0]) & ~3u) && zero != 0 && !node_is_scalar_const(g, zero, &v))
+        return extent_refuse(g, id, "the zero point must be a constant");
+    return extent_masked(g, id, 0, ~3u, v);
+}
+
+static NodeId max_pool(Graph *g, NodeId id)
+{
+    return extent_masked(g, id, 0, ~3u, -(double)INFINITY);
+}
+
+static NodeId pool_with(Graph *g, NodeId id, NodeId x)
+{
+    static const AttrId lists[] = {A_avg_pool_kernel, A_avg_pool_strides, A_avg_pool_pads,
+                                   A_avg_pool_dilations};
+    const Node n = *graph_node(g, id);
+    NodeBuild b = node_begin(g, OP_avg_pool, node_span(g, id), g->labels.data[id]);
+    node_src(&b, x);
+    for (uint32_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        node_ints(&b, lists[i], node_attr(&n, lists[i])->u.ints, (uint32_t)node_attr(&n, lists[i])->len);
+    node_int(&b, A_avg_pool_ceil_mode, node_get_int(&n, A_avg_pool_ceil_mode));
+    node_int(&b, A_avg_pool_count_include_pad, node_get_int(&n, A_avg_pool_count_include_pad));
+    return node_end(&b);
+}
+
+// Means over windows that may reach beyond the live elements: those of the elements, with zeros there,
+// divided by those of ones. Padding that counts lies behind the live elements, not behind the largest size;
+// as long as no window hangs over it, it is part of the divisor like any other zero.
+static NodeId avg_pool(Graph *g, NodeId id)
+{
+    const Node n = *graph_node(g, id);
+    const bool counts_padding = node_get_int(&n, A_avg_pool_count_include_pad) != 0;
+    const Shape s = *graph_node(g, n.src[0])->shape;
+    const DType t = wide_type((DType)n.dtype);
+    Shape ones = s;
+    if ((extent_axes(g, n.src[0]) & ~3u) == 0)
+        return id;
+    if (counts_padding && node_get_int(&n, A_avg_pool_ceil_mode))
+        return extent_refuse(g, id, "padding that counts and windows that hang over it");
+    if (counts_padding)
+        return extent_masked(g, id, 0, ~3u, 0);
+    ones.dim[0] = ones.dim[1] = 1;
+    NodeBuild one = node_begin(g, OP_expand, node_span(g, id), NULL);
+    node_src(&one, graph_scalar(g, t, 1, node_span(g, id)));
+    node_ints(&one, A_expand_shape, ones.dim, ones.rank);
+    const NodeId sum = pool_with(g, id, extent_mask(g, graph_cast(g, n.src[0], t), ~3u, 0));
+    const NodeId part = pool_with(g, id, extent_mask(g, node_end(&one), ~3u, 0));
+    const NodeId none = graph_op2(g, OP_eq, part, extent_scalar(g, part, 0));
+    const NodeId mean =
+        graph_op2(g, OP_div, sum, graph_op3(g, OP_where, none, extent_scalar(g, part, 1), part));
+    return graph_cast(g, mean, (DType)n.dtype);
+}
+
+static NodeId attention(Graph *g, NodeId id)
+{
+    const Node n = *graph_node(g, id);
+    const Shape q = *graph_node(g, n.src[0])->shape, k = *graph_node(g, n.src[1])->shape;
+    const uint32_t last = k.rank - 1;
+    const Dim keys = k.dim[k.rank - 2], queries = q.dim[q.rank - 2];
+    const bool has_places = node_get_int(&n, A_attention_causal) != 0 ||
+                            node_get_int(&n, A_attention_left) >= 0 ||
+                            node_get_int(&n, A_attention_right) >= 0;
+    if (extent_is_live(g, n.src[0], last) || extent_is_live(g, n.src[1], last) ||
+        extent_is_live(g, n.src[2], last))
+        return extent_refuse(g, id, "heads must have a fixed size");
+    const Dim ahead = dim_sub(g->dims, keys, queries);
+    NodeId mask = n.n_src > 3 ? n.src[3] : 0, live = n.n_src > 4 ? n.src[4] : 0,
+           first = n.n_src > 5 ? n.src[5] : 0;
+    const bool needs_first = has_places && !first && !dim_is_const(ahead);
+    if (!graph_dim_is_computed(g, keys) && !needs_first)
+        return id;
+    if (needs_first)
+        first = extent_size(g, ahead);
+    if (graph_dim_is_computed(g, keys))
+        live = live ? graph_op2(g, OP_min, live, extent_size(g, keys)) : extent_size(g, keys);
+    const NodeId src[] = {n.src[0], n.src[1], n.src[2], mask, live, first};
+    NodeBuild b = node_begin(g, OP_attention, node_span(g, id), g->labels.data[id]);
+    for (uint32_t i = 0; i < sizeof src / sizeof *src; i++)
+        node_src(&b, src[i]);
+    node_float(&b, A_attention_scale, node_get_float(&n, A_attention_scale));
+    node_int(&b, A_attention_causal, node_get_int(&n, A_attention_causal));
+    node_int(&b, A_attention_left, node_get_int(&n, A_attention_left));
+    node_int(&b, A_attention_right, node_get_int(&n, A_attention_right));
+    node_float(&b, A_attention_softcap, node_get_float(&n, A_attention_softcap));
+    return node_end(&b);
+}
+
+// Regions stand for themselves; images are looked up by number.
+static NodeId roi_pool(Graph *g, NodeId id)
+{
+    if (extent_axes(g, graph_node(g, id)->src[0]))
+        return extent_refuse(g, id, "only the number of regions may be such");
+    return id;
+}
+
+static NodeId rope(Graph *g, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    return extent_axes(g, id) >> (n->shape->rank - 1) ? extent_refuse(g, id, "pairs need a fixed size") : id;
+}
+
+// --- rows ---
+
+// Every line along the last axis of operand 0 is on its own, and has to be whole.
+static NodeId lines(Graph *g, NodeId id)
+{
+    const NodeId x = graph_node(g, id)->src[0];
+    const uint32_t rank = graph_node(g, x)->shape->rank;
+    const bool is_cut = extent_axes(g, x) >> (rank - 1) & 1;
+    return is_cut ? extent_refuse(g, id, "only its other axes can have one") : id;
+}
+
+static NodeId softmax(Graph *g, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    const AttrId axis = n->op == OP_softmax ? A_softmax_axis : A_log_softmax_axis;
+    return extent_masked(g, id, 0, 1u << node_get_int(n, axis), -(double)INFINITY);
+}
+
+// (x - mean) / sqrt(mean of squares + epsilon) * scale + bias, over the live elements.
+static NodeId normalise(Graph *g, NodeId id, uint32_t axis, double epsilon, bool has_mean)
+{
+    const Node n = *graph_node(g, id);
+    const Shape s = *graph_node(g, n.src[0])->shape;
+    const uint32_t mask = ~0u << axis;
+    const DType t = wide_type((DType)n.dtype);
+    if ((extent_axes(g, n.src[0]) & mask) == 0)
+        return id;
+    NodeId x = graph_cast(g, n.src[0], t);
+    const NodeId count = count_along(g, &s, mask, t);
+    if (has_mean)
+        x = graph_op2(g, OP_sub, x, graph_op2(g, OP_div, sum_along(g, x, mask, true), count));
+    const NodeId power = graph_op2(g, OP_div, sum_along(g, graph_op1(g, OP_square, x), mask, true), count);
+    NodeId y = graph_op2(
+        g, OP_div, x, graph_op1(g, OP_sqrt, graph_op2(g, OP_add, power, extent_scalar(g, power, epsilon))));
+    if (n.n_src > 1 && n.src[1])
+        y = graph_op2(g, OP_mul, y, graph_cast(g, n.src[1], t));
+    if (n.n_src > 2 && n.src[2])
+        y = graph_op2(g, OP_add, y, graph_cast(g, n.src[2], t));
+    return graph_cast(g, y, (DType)n.dtype);
+}
+
+static NodeId layer_norm(Graph *g, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    return normalise(g, id, (uint32_t)node_get_int(n, A_layer_norm_axis),
+                     node_get_float(n, A_layer_norm_epsilon), true);
+}
+
+static NodeId rms_norm(Graph *g, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    return normalise(g, id, (uint32_t)node_get_int(n, A_rms_norm_axis), node_get_float(n, A_rms_norm_epsilon),
+                     false);
+}
+
+// --- choosing ---
+
+// Nothing comes before what is there: of equal elements the first is taken, and NaN is the largest.
+static NodeId top_k(Graph *g, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    const bool is_float = dtype_info[n->dtype].cls == DCLASS_FLOAT;
+    const double last = node_get_int(n, A_top_k_largest) ? -(double)INFINITY
+                        : is_float                       ? (double)NAN
+                                                         : (double)INFINITY;
+    return extent_masked(g, id, 0, 1u << node_get_int(n, A_top_k_axis), last);
+}
+
+static NodeId nonzero(Graph *g, NodeId id)
+{
+    return extent_masked(g, id, 0, ~0u, 0);
+}
+
+static NodeId unique(Graph *g, NodeId id)
+{
+    const Node n = *graph_node(g, id);
+    NodeId x = n.src[0], live = n.n_src > 1 ? n.src[1] : 0;
+    if (!live && extent_is_live(g, x, 0))
+        live = extent_size(g, graph_node(g, x)->shape->dim[0]);
+    x = extent_mask(g, x, 2, 0);
+    NodeBuild b = node_begin(g, OP_unique, node_span(g, id), g->labels.data[id]);
+    node_src(&b, x);
+    if (live)
+        node_src(&b, live);
+    node_int(&b, A_unique_sorted, node_get_int(&n, A_unique_sorted));
+    node_ints(&b, A_unique_size, node_attr(&n, A_unique_size)->u.ints, 1);
+    return node_end(&b);
+}
+
+// A score that is NaN takes the box out.
+static NodeId nms(Graph *g, NodeId id)
+{
+    return extent_masked(g, id, 1, ~0u, (double)NAN);
+}
+
+// Time ends with the live steps; the batch needs nothing.
+static NodeId lstm(Graph *g, NodeId id)
+{
+    enum { STEPS = 7 };
+    const Node n = *graph_node(g, id);
+    const bool is_batch_major = node_get_int(&n, A_lstm_batch_major) != 0;
+    const uint32_t seq = is_batch_major ? 1 : 0;
+    NodeId steps = n.n_src > STEPS ? n.src[STEPS] : 0;
+    for (uint32_t i = 0; i < n.n_src; i++)
+        if (i != 4 && i != 5 && (extent_axes(g, n.src[i]) & ~(i == 0 ? 3u : 0)))
+            return extent_refuse(g, id, "only the batch and time may be such");
+    if (!extent_is_live(g, n.src[0], seq))
+        return id;
+    const NodeId live = extent_size(g, graph_node(g, n.src[0])->shape->dim[seq]);
+    steps = steps ? graph_op2(g, OP_min, steps, live) : live;
+    NodeBuild b = node_begin(g, OP_lstm, node_span(g, id), g->labels.data[id]);
+    for (uint32_t i = 0; i < STEPS; i++)
+        node_src(&b, i < n.n_src ? n.src[i] : 0);
+    node_src(&b, steps);
+    node_str(&b, A_lstm_direction, node_get_str(&n, A_lstm_direction));
+    node_int(&b, A_lstm_batch_major, is_batch_major);
+    return node_end(&b);
+}
+
+ExtentRule extent_rule(OpId op)
+{
+    static const ExtentRule rules[OP_COUNT] = {
+        [OP_cast] = keep,
+        [OP_bitcast] = keep,
+        [OP_qmatmul] = keep, // the inner axis is of a constant size
+        [OP_block_decode] = keep, // and so is the number of blocks
+        [OP_block_matmul] = keep,
+        [OP_copy] = keep,
+        [OP_transpose] = keep,
+        [OP_expand] = keep,
+        [OP_result] = keep,
+        [OP_reduce_sum] = reduce_sum,
+        [OP_reduce_mean] = reduce_mean,
+        [OP_reduce_max] = reduce_max,
+        [OP_reduce_min] = reduce_min,
+        [OP_reduce_prod] = reduce_prod,
+        [OP_argmax] = argmax,
+        [OP_argmin] = argmin,
+        [OP_cumsum] = cumsum,
+        [OP_cumprod] = cumprod,
+        [OP_det] = det,
+        [OP_matmul] = matmul,
+        [OP_grouped_matmul] = grouped_matmul,
+        [OP_block_grouped_matmul] = grouped_matmul,
+        [OP_conv] = convolution,
+        [OP_conv_transpose] = convolution,
+        [OP_int_conv] = int_conv,
+        [OP_max_pool] = max_pool,
+        [OP_avg_pool] = avg_pool,
+        [OP_resize] = extent_resize,
+        [OP_layer_norm] = layer_norm,
+        [OP_rms_norm] = rms_norm,
+        [OP_softmax] = softmax,
+        [OP_log_softmax] = softmax,
+        [OP_attention] = attention,
+        [OP_rope] = rope,
+        [OP_roi_pool] = roi_pool,
+        [OP_lstm] = lstm,
+        [OP_loop] = extent_loop,
+        [OP_dfa] = lines,
+        [OP_tree_walk] = lines,
+        [OP_top_k] = top_k,
+        [OP_nonzero] = nonzero,
+        [OP_unique] = unique,
+        [OP_nms] = nms,
+        [OP_gather] = extent_gather,
+        [OP_slice] = extent_slice,
+        [OP_pad] = extent_pad,
+        [OP_concat] = extent_concat,
+        [OP_reshape] = extent_reshape,
+        [OP_update_slice] = extent_update_slice,
+        [OP_scatter] = extent_scatter,
+    };
+    return rules[op];
+}

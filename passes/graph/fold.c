@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Constant folding: evaluates nodes whose operands are all constants, with the reference evaluator, so that
+// folding can never disagree with it. Results that would only make the program bigger are left alone, but not
+// weights: a kernel that packs them needs them as a constant. All of it has a budget (eval_work.h): what
+// takes longer, or makes more, stays in the graph and is computed in each run.
+#include "passes/graph/fold.h"
+#include "ir/eval/eval.h"
+#include "ir/eval/eval_work.h"
+#include "passes/graph/bodies.h"
+#include "passes/pass.h"
+
+enum { FOLD_ALWAYS_BYTES = 1 << 16, FOLD_GROWTH = 4 };
+static const uint64_t fold_max_bytes = UINT64_C(1) << 31; // of one constant
+
+typedef struct Fold {
+    Arena *perm, *scratch;
+    const uint8_t *is_weight; // by NodeId below n_marked: see mark_weights
+    uint32_t n_marked;
+} Fold;
+
+// --- weights that are spread ---------------------------------------------------------------------
+
+// The operand that is packed when it is a constant, or 0.
+static NodeId weights_of(const Graph *g, const Node *n)
+{
+    if (n->op == OP_conv || n->op == OP_int_conv || n->op == OP_conv_transpose)
+        return n->src[1];
+    if (n->op != OP_matmul && n->op != OP_linear)
+        return 0;
+    // One matrix for all: a product with many shares them better as they are.
+    const Shape *s = graph_node(g, n->src[1])->shape;
+    for (uint32_t i = 0; i + 2 < s->rank; i++)
+        if (s->dim[i] != 1)
+            return 0;
+    return n->src[1];
+}
+
+// An expand of a constant that something reads as its weights, as it is or in another form: without its
+// values a convolution is a plain loop, and every run spreads the weights anew.
+static void mark_weights(const Graph *g, Fold *f)
+{
+    uint8_t *mark = ARENA_ARRAY(f->scratch, uint8_t, g->nodes.len);
+    for (NodeId id = g->nodes.len; id-- > 1;) { // operands come before what reads them
+        const Node *n = graph_node(g, id);
+        const bool is_form = n->op == OP_reshape || n->op == OP_transpose || n->op == OP_cast;
+        const NodeId weights = mark[id] && is_form ? n->src[0] : weights_of(g, n);
+        if (weights)
+            mark[weights] = 1;
+    }
+    f->is_weight = mark;
+    f->n_marked = g->nodes.len;
+}
+
+static bool is_spread_weight(const Fold *f, const Node *n, NodeId id)
+{
+    return n->op == OP_expand && id < f->n_marked && f->is_weight[id];
+}
+
+// --- folding -------------------------------------------------------------------------------------
+
+static bool is_foldable(Graph *g, NodeId id, const Fold *f)
+{
+    const Node *n = graph_node(g, id);
+    uint64_t in = 0;
+    // The work of roi_pool depends on the regions.
+    if (n->op == OP_roi_pool || n->n_src == 0 || n->n_results != 1 || !shape_is_const(n->shape) ||
+        n->op == OP_copy || n->op == OP_loop || n->op == OP_custom) // no text of the model runs here
+        return false;
+    for (uint32_t i = 0; i < n->n_src; i++) {
+        if (n->src[i] != 0 && !node_is_const(g, n->src[i]))
+            return false;
+        if (n->src[i] != 0)
+            in += type_bytes((DType)graph_node(g, n->src[i])->dtype, graph_node(g, n->src[i])->shape);
+    }
+    const uint64_t out = type_bytes((DType)n->dtype, n->shape);
+    if (n->op == OP_block_decode && out > FOLD_ALWAYS_BYTES) // blocks are there because they are small
+        return false;
+    return (out <= FOLD_ALWAYS_BYTES || (out <= fold_max_bytes && out / FOLD_GROWTH <= in) ||
+            is_spread_weight(f, n, id)) &&
+           eval_spend(g, id);
+}
+
+static NodeId fold_one(Graph *g, NodeId id, Fold *f)
+{
+    const Node *n = graph_node(g, id);
+    if (!is_foldable(g, id, f))
+        return id;
+    Tensor *in = ARENA_ARRAY(f->scratch, Tensor, n->n_src);
+    for (uint32_t i = 0; i < n->n_src; i++)
+        if (n->src[i] != 0)
+            in[i] = tensor_of_const(g, n->src[i]);
+    Tensor out = tensor_new(f->perm, (DType)n->dtype, n->shape->rank, n->shape->dim);
+    EvalCtx e = {.arena = f->scratch, .g = g, .node = n, .id = id, .in = in, .out = &out};
+    if (!eval_node(&e))
+        return id;
+    return graph_const(g, out.dtype, n->shape, out.data, type_bytes(out.dtype, n->shape), node_span(g, id));
+}
+
+NodeId fold_node(Graph *g, NodeId id)
+{
+    Arena scratch = {0};
+    Fold f = {.perm = g->arena, .scratch = &scratch};
+    const NodeId folded = fold_one(g, id, &f);
+    arena_free(&scratch);
+    return folded;
+}
+
+static NodeId step_fold(Graph *g, NodeId id, void *ctx)
+{
+    return fold_one(g, id, ctx);
+}
+
+static bool fold(Pass *p)
+{
+    Fold f = {.perm = p->perm, .scratch = p->scratch};
+    mark_weights(p->graph, &f);
+    const uint32_t errors = p->diag->n_errors;
+    bool changed = graph_rewrite(p->graph, step_fold, &f);
+    changed = bodies_tidy(p) || changed;
+    p->failed = !graph_settle_checks(p->graph) || p->diag->n_errors != errors;
+    return changed;
+}
+
+bool pass_fold(Pass *p)
+{
+    const bool changed = fold(p);
+    return bodies_run(p, pass_fold) || changed;
+}
+
+bool pass_refold(Pass *p)
+{
+    bool changed = fold(p);
+    changed = bodies_run(p, pass_refold) || changed;
+    const uint32_t before = p->graph->nodes.len;
+    p->graph = graph_compact(p->graph, NULL);
+    return changed || p->graph->nodes.len != before;
+}

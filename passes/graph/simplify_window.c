@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Takes wide maxima apart, and moves a pad in front of a convolution or pool into the window's own pads, so
+// that no padded copy of the value is made. The padding of a window is never read: it counts as 0 in a
+// convolution, and as less than anything in a maximum.
+#include "passes/graph/simplify.h"
+
+#include <math.h>
+
+// Values that are never below 0, so that a 0 beside them does not change their maximum.
+static bool is_never_negative(const Graph *g, NodeId id)
+{
+    static const bool ops[OP_COUNT] = {
+        [OP_relu] = true, [OP_relu6] = true,    [OP_sigmoid] = true, [OP_hard_sigmoid] = true,
+        [OP_exp] = true,  [OP_softmax] = true,  [OP_abs] = true,     [OP_square] = true,
+        [OP_sqrt] = true, [OP_softplus] = true,
+    };
+    const Node *n = graph_node(g, id);
+    return ops[n->op] && dtype_info[n->dtype].cls == DCLASS_FLOAT;
+}
+
+static bool has_int(const Node *n, AttrId id, int64_t value)
+{
+    for (uint32_t i = 0; i < node_attr(n, id)->len; i++)
+        if (node_get_at(n, id, i, value) != value)
+            return false;
+    return true;
+}
+
+// Would the window see the same without the elements that the pad adds?
+static bool fits_window(const Graph *g, const Node *window, const Node *pad)
+{
+    double value = 0;
+    if (pad->n_src > 1 && pad->src[1] != 0 && !node_is_scalar_const(g, pad->src[1], &value))
+        return false;
+    if (window->op == OP_conv)
+        return value == 0;
+    if (window->op == OP_max_pool) {
+        const bool is_lowest = isinf(value) && value < 0;
+        const bool is_unseen = value == 0 && is_never_negative(g, pad->src[0]);
+        return (is_lowest || is_unseen) && has_int(window, A_max_pool_dilations, 1) &&
+               !node_get_int(window, A_max_pool_ceil_mode);
+    }
+    const bool counts =
+        node_get_int(window, A_avg_pool_count_include_pad) || has_int(window, A_avg_pool_pads, 0);
+    return value == 0 && counts && has_int(window, A_avg_pool_dilations, 1) &&
+           !node_get_int(window, A_avg_pool_ceil_mode);
+}
+
+// The pads of both together, begins then ends of the spatial axes. False: the pad adds to other axes, cuts,
+// or makes the padding as wide as a pool's window.
+static bool add_pads(const Node *window, const Node *pad, AttrId pads, int64_t *out)
+{
+    const uint32_t rank = window->shape->rank, spatial = rank - 2;
+    for (uint32_t i = 0; i < 2 * rank; i++) {
+        const int64_t v = node_get_at(pad, A_pad_pads, i, 0);
+        const uint32_t axis = i % rank, side = i / rank;
+        if (axis < 2 ? v != 0 : v < 0 || v > INT32_MAX / 2)
+            return false;
+        if (axis >= 2)
+            out[side * spatial + axis - 2] = v + node_get_at(window, pads, side * spatial + axis - 2, 0);
+    }
+    if (window->op == OP_conv)
+        return true;
+    const AttrId kernel = window->op == OP_max_pool ? A_max_pool_kernel : A_avg_pool_kernel;
+    for (uint32_t i = 0; i < 2 * spatial; i++)
+        if (out[i] >= node_get_at(window, kernel, i % spatial, 1))
+            return false;
+    return true;
+}
+
+static NodeId with_pads(const Simplify *s, NodeId id, NodeId x, AttrId pads, const int64_t *v)
+{
+    const Node n = *graph_node(s->g, id);
+    NodeBuild b = simplify_begin(s, (OpId)n.op, id);
+    for (uint32_t i = 0; i < n.n_src; i++)
+        node_src(&b, i == 0 ? x : n.src[i]);
+    for (uint32_t i = 0; i < n.n_attr; i++) {
+        const AttrVal *a = &n.attr[i];
+        if (a->id == pads)
+            node_ints(&b, pads, v, 2 * (n.shape->rank - 2));
+        else if (a->id == A_avg_pool_count_include_pad)
+            node_int(&b, a->id, 1);
+        else if (attr_info[a->id].type == ATTR_INTS)
+            node_ints(&b, a->id, a->u.ints, (uint32_t)a->len);
+        else
+            node_int(&b, a->id, a->u.i);
+    }
+    return node_end(&b);
+}
+
+NodeId simplify_window_pad(const Simplify *s, NodeId id)
+{
+    const Node n = *graph_node(s->g, id);
+    const Node pad = *graph_node(s->g, n.src[0]);
+    const AttrId ids = n.op == OP_conv       ? A_conv_pads
+                       : n.op == OP_max_pool ? A_max_pool_pads
+                                             : A_avg_pool_pads;
+    int64_t pads[2 * SHAPE_MAX_RANK] = {0};
+    if (pad.op != OP_pad || !str_equal(node_get_str(&pad, A_pad_mode), "constant") ||
+        !shape_is_const(n.shape) || !fits_window(s->g, &n, &pad) || !add_pads(&n, &pad, ids, pads))
+        return id;
+    return with_pads(s, id, pad.src[0], ids, pads);
+}
+
+// --- wide maxima ---
+
+enum { POOL_PART = 5, POOL_MANY_TAPS = 25 };
+
+typedef struct PoolParts {
+    int64_t kernel[SHAPE_MAX_RANK], pads[2 * SHAPE_MAX_RANK], strides[SHAPE_MAX_RANK],
+        dilations[SHAPE_MAX_RANK];
+} PoolParts;
+
+static NodeId max_pool(const Simplify *s, NodeId id, NodeId x, const PoolParts *p)
+{
+    const Node n = *graph_node(s->g, id);
+    const uint32_t spatial = n.shape->rank - 2;
+    NodeBuild b = simplify_begin(s, OP_max_pool, id);
+    node_src(&b, x);
+    node_ints(&b, A_max_pool_kernel, p->kernel, spatial);
+    node_ints(&b, A_max_pool_strides, p->strides, spatial);
+    node_ints(&b, A_max_pool_pads, p->pads, 2 * spatial);
+    node_ints(&b, A_max_pool_dilations, p->dilations, spatial);
+    node_int(&b, A_max_pool_ceil_mode, node_get_int(&n, A_max_pool_ceil_mode));
+    return node_end(&b);
+}
+
+// Centred windows of step 1: a maximum over 5 of maxima over the rest. The parts of pools of 5, 9 and 13 over
+// one value, as detectors have them, are the same nodes.
+static NodeId nested_pool(const Simplify *s, NodeId id, const PoolParts *p)
+{
+    const Node n = *graph_node(s->g, id);
+    const uint32_t spatial = n.shape->rank - 2;
+    PoolParts first = *p, rest = *p;
+    bool is_wide = false;
+    for (uint32_t i = 0; i < spatial; i++) {
+        const int64_t k = p->kernel[i];
+        if (p->strides[i] != 1 || p->dilations[i] != 1 || k % 2 == 0 || p->pads[i] != k / 2 ||
+            p->pads[spatial + i] != k / 2)
+            return id;
+        is_wide |= k > POOL_PART;
+        first.kernel[i] = k > POOL_PART ? POOL_PART : k;
+        rest.kernel[i] = k > POOL_PART ? k - POOL_PART + 1 : 1;
+        first.pads[i] = first.pads[spatial + i] = first.kernel[i] / 2;
+        rest.pads[i] = rest.pads[spatial + i] = rest.kernel[i] / 2;
+    }
+    return is_wide ? max_pool(s, id, max_pool(s, id, n.src[0], &rest), &first) : id;
+}
+
+// The maximum along the last axis of maxima along the others.
+static NodeId separate_pool(const Simplify *s, NodeId id, const PoolParts *p)
+{
+    const Node n = *graph_node(s->g, id);
+    const uint32_t spatial = n.shape->rank - 2, last = spatial - 1;
+    PoolParts first = *p, rest = *p;
+    int64_t others = 1;
+    for (uint32_t i = 0; i < last; i++) {
+        others *= p->kernel[i] < POOL_MANY_TAPS ? p->kernel[i] : POOL_MANY_TAPS;
+        rest.kernel[i] = rest.strides[i] = rest.dilations[i] = 1;
+        rest.pads[i] = rest.pads[spatial + i] = 0;
+    }
+    if (others == 1 || p->kernel[last] == 1 || others * p->kernel[last] < POOL_MANY_TAPS)
+        return id;
+    first.kernel[last] = first.strides[last] = first.dilations[last] = 1;
+    first.pads[last] = first.pads[spatial + last] = 0;
+    return max_pool(s, id, max_pool(s, id, n.src[0], &first), &rest);
+}
+
+NodeId simplify_max_pool(const Simplify *s, NodeId id)
+{
+    const Node n = *graph_node(s->g, id);
+    const uint32_t spatial = n.shape->rank - 2;
+    PoolParts p;
+    if (!shape_is_const(n.shape) || shape_numel(n.shape) == 0)
+        return id;
+    for (uint32_t i = 0; i < spatial; i++) {
+        p.kernel[i] = node_get_at(&n, A_max_pool_kernel, i, 1);
+        p.strides[i] = node_get_at(&n, A_max_pool_strides, i, 1);
+        p.dilations[i] = node_get_at(&n, A_max_pool_dilations, i, 1);
+        p.pads[i] = node_get_at(&n, A_max_pool_pads, i, 0);
+        p.pads[spatial + i] = node_get_at(&n, A_max_pool_pads, spatial + i, 0);
+    }
+    const NodeId nested = nested_pool(s, id, &p);
+    return nested != id ? nested : separate_pool(s, id, &p);
+}

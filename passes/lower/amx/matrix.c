@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: Apache-2.0
+// The schedule of matrix registers: packing of the weights, the tiles, and the loops around them. See
+// matrix.h; the slab is in matrix_slab.c.
+#include "passes/lower/amx/matrix_slab.h"
+
+#include <math.h>
+#include <string.h>
+
+// Registers: four tiles of sums (two of pixels by two of channels), then two of pixels, then two of weights.
+enum { SUMS = 0, PIXELS = 4, WEIGHTS = 6 };
+// Products of two parts that are added up: all but that of the rests.
+enum { PRODUCTS = 3 };
+// A tile of weights is 32 channels by 16 results; a step has those of its channels, the last part first.
+enum { TILE_ELEMENTS = 512, BLOCK = 32, LANES = 16 };
+
+// --- is it worthwhile ----------------------------------------------------------------------------
+
+// Bytes of the packed weights.
+static int64_t weight_bytes(const TileShape *s)
+{
+    return ceil_div(s->oc, LANES) * slab_steps(s) * matrix_parts(s) * TILE_ELEMENTS *
+           (int64_t)sizeof(uint16_t);
+}
+
+// Cycles of a core that weights need which do not stay in the second-level cache.
+static double fetch_cycles(const Lower *l, double bytes, double rate)
+{
+    return bytes > l->caps->l2_bytes / 2 ? bytes / rate : 0;
+}
+
+// Cycles for everything, as measured on convolutions of resnet50: a multiply-add of registers takes 16 and
+// waits as long for the second-level cache; splitting a vector takes 3 a part, storing one 4; weights from
+// beyond that cache come with 3.3 bytes a cycle, to vectors with 4.
+static double matrix_cycles(const Lower *l, const TileShape *s)
+{
+    const double pixels = (double)(s->n * s->h * (s->w + (s->kw > 1 ? (s->kw - 1) * s->dw : 0)));
+    const double steps = (double)slab_steps(s);
+    const double tiles = ceil(pixels / LANES) * (double)ceil_div(s->oc, LANES);
+    const double split = (double)(s->n * s->in_h * s->in_w) * (double)(2 * ceil_div(s->ic, BLOCK));
+    const double fetch = fetch_cycles(l, (double)weight_bytes(s), 3.3);
+    const double work = tiles * steps * (s->is_bf16 ? 1 : PRODUCTS) * 32;
+    return fmax(work, fetch) + split * 3 * matrix_parts(s) + pixels * (double)ceil_div(s->oc, LANES) * 4;
+}
+
+static double vector_cycles(const Lower *l, const TileShape *s)
+{
+    const double macs = (double)(s->n * s->h * s->w) * (double)(s->oc * s->ic * s->kh * s->kw);
+    const double work = macs / (0.9 * l->caps->f32_lanes * l->caps->fma_per_cycle);
+    return fmax(work, fetch_cycles(l, (double)(s->oc * s->ic * s->kh * s->kw) * sizeof(float), 4));
+}
+
+bool matrix_is_worthwhile(const Lower *l, const TileShape *s)
+{
+    if (!l->caps->has_matrix || l->caps->f32_lanes != LANES || s->oc < LANES / 2)
+        return false;
+    if (!s->is_bf16 && !(l->pass->options->accuracy >= MATRIX_ERROR))
+        return false;
+    if (s->n * s->h * s->w < LANES || s->kh > 16 || s->kw > 16)
+        return false;
+    return matrix_cycles(l, s) < vector_cycles(l, s);
+}
+
+// --- weights -------------------------------------------------------------------------------------
+
+static uint16_t to_bf16(float v)
+{
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    if (isnan(v))
+        return (uint16_t)(bits >> 16 | 0x40);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+static float of_bf16(uint16_t h)
+{
+    const uint32_t bits = (uint32_t)h << 16;
+    float v;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+// Part 0 is the rounded number, part 1 what is left of it, rounded ...
+static uint16_t part_of(float w, uint8_t part)
+{
+    for (; part > 0; part--)
+        w = isfinite(w) ? w - of_bf16(to_bf16(w)) : 0;
+    return to_bf16(w);
+}
+
+typedef struct Packing {
+    TileShape s;
+    TileSource src;
+} Packing;
+
+// Element e of what is multiplied at a tap: a channel, or a column and a channel. The index for result 0.
+static int64_t weight_at(const Packing *p, int64_t tap, int64_t e)
+{
+    const TileSource *s = &p->src;
+    if (slab_is_folded(&p->s))
+        return tap * s->stride_kh + e / p->s.ic * s->stride_kw + e % p->s.ic * s->stride_ic;
+    return tap / p->s.kw * s->stride_kh + tap % p->s.kw * s->stride_kw + e * s->stride_ic;
+}
+
+// A part of a weight.
+static uint16_t weight_part(const Packing *p, int64_t index, uint8_t part)
+{
+    uint16_t h;
+    float w;
+    if (p->s.is_bf16) {
+        memcpy(&h, (const unsigned char *)p->src.data + index * 2, sizeof h);
+        return h;
+    }
+    memcpy(&w, (const unsigned char *)p->src.data + index * 4, sizeof w);
+    return part_of(w, part);
+}
+
+// One tile: weights of the elements first .. first + 31 for 16 results from `result` on, in pairs of
+// elements.
+static void pack_tile(const Packing *p, int64_t tap, int64_t first, int64_t result, uint8_t part,
+                      uint16_t *out)
+{
+    const int64_t n = slab_is_folded(&p->s) ? p->s.kw * p->s.ic : p->s.ic;
+    for (int64_t c = 0; c < BLOCK; c++)
+        for (int64_t o = 0; o < LANES; o++) {
+            const bool is_real = first + c < n && result + o < p->s.oc;
+            out[c / 2 * BLOCK + 2 * o + c % 2] =
+                is_real ? weight_part(p, weight_at(p, tap, first + c) + (result + o) * p->src.stride_oc, part)
+                        : 0;
+        }
+}
+
+static uint16_t *pack_step(const Packing *p, int64_t tap, int64_t first, int64_t result, int64_t tiles,
+                           uint16_t *out)
+{
+    for (uint8_t part = matrix_parts(&p->s); part-- > 0;)
+        for (int64_t v = 0; v < tiles; v++, out += TILE_ELEMENTS)
+            pack_tile(p, tap, first, result + v * LANES, part, out);
+    return out;
+}
+
+// Order: blocks of 32 results (a last one may have 16), kernel rows, columns, blocks of 32 channels.
+static void pack(const void *ctx, void *bytes)
+{
+    const Packing *p = ctx;
+    uint16_t *out = bytes;
+    const int64_t taps = slab_is_folded(&p->s) ? p->s.kh : p->s.kh * p->s.kw;
+    const int64_t blocks = slab_steps(&p->s) / taps;
+    for (int64_t o = 0; o < p->s.oc; o += BLOCK)
+        for (int64_t t = 0; t < taps; t++)
+            for (int64_t c = 0; c < blocks; c++)
+                out = pack_step(p, t, c * BLOCK, o, p->s.oc - o > LANES ? 2 : 1, out);
+}
+
+static uint32_t pack_weights(const Tile *t, const TileSource *weights, const char *name)
+{
+    Packing *p = ARENA_NEW(t->l->pass->perm, Packing);
+    *p = (Packing){t->s, *weights};
+    return lower_param_filled(t->l, name, DTYPE_bf16, pack, p, (uint64_t)weight_bytes(&t->s));
+}
+
+// --- one tile ------------------------------------------------------------------------------------
+
+// 16 or 32 pixels of a slab by 16 or 32 results.
+typedef struct Place {
+    const Tile *t;
+    const Slab *slab;
+    uint32_t weights;
+    KRef image, first_row, rows; // of the slab: the output row of its first one, and how many are wanted
+    KRef pixel;                  // first one, counted from the start of the slab
+    int64_t tiles;               // that follow each other for one block of results
+    uint8_t pixel_tiles, result_tiles;
+    KRef result, weight; // first result; index of its first weight
+    int64_t results;     // that exist
+    KRef sums;           // array
+} Place;
+
+// Elements of the weights of one step.
+static int64_t step_elements(const Place *p)
+{
+    return matrix_parts(&p->t->s) * p->result_tiles * TILE_ELEMENTS;
+}
+
+static void load_pixels(const Place *p, KRef at, uint8_t tile, uint8_t part)
+{
+    Kernel *k = p->t->l->k;
+    const int64_t off = tile * LANES * p->slab->step + part * p->slab->part_step;
+    k_matrix_load(k, (uint8_t)(PIXELS + tile), p->slab->param, k_add(k, at, k_index(k, off)),
+                  k_index(k, p->slab->step));
+}
+
+static void load_weights(const Place *p, KRef at, uint8_t tile, uint8_t part)
+{
+    Kernel *k = p->t->l->k;
+    const int64_t off =
+        (int64_t)(tile + (matrix_parts(&p->t->s) - 1 - part) * p->result_tiles) * TILE_ELEMENTS;
+    k_matrix_load(k, (uint8_t)(WEIGHTS + tile), p->weights, k_add(k, at, k_index(k, off)), k_index(k, BLOCK));
+}
+
+static void multiply(const Place *p, uint8_t pixel_tile, uint8_t result_tile)
+{
+    k_matrix_mac(p->t->l->k, DTYPE_f32, (uint8_t)(SUMS + 2 * pixel_tile + result_tile),
+                 (uint8_t)(PIXELS + pixel_tile), (uint8_t)(WEIGHTS + result_tile));
+}
+
+// Products of all tiles of pixels with all tiles of weights; before that the given parts are loaded, each
+// right before its first use.
+enum { KEPT = 255 };
+typedef struct Phase {
+    uint8_t pixels, weights; // part, or KEPT: what is there already
+} Phase;
+
+static void emit_phase(const Place *p, Phase phase, KRef x, KRef w)
+{
+    for (uint8_t i = 0; i < p->pixel_tiles; i++) {
+        if (phase.pixels != KEPT)
+            load_pixels(p, x, i, phase.pixels);
+        for (uint8_t j = 0; j < p->result_tiles; j++) {
+            if (i == 0 && phase.weights != KEPT)
+                load_weights(p, w, j, phase.weights);
+            multiply(p, i, j);
+        }
+    }
+}
+
+// 32 elements at one kernel position: all products of parts but those that are as small as what the parts
+// miss.
+static void emit_step(const Place *p, KRef x, KRef w)
+{
+    static const Phase phases[PRODUCTS] = {{0, 1}, {KEPT, 0}, {1, KEPT}}, whole = {0, 0};
+    if (p->t->s.is_bf16)
+        emit_phase(p, whole, x, w);
+    else
+        for (int i = 0; i < PRODUCTS; i++)
+            emit_phase(p, phases[i], x, w);
+}
+
+static KRef open_loop(Kernel *k, int64_t n, uint8_t flags, const char *name, uint32_t *opened)
+{
+    if (n == 1)
+        return k_index(k, 0);
+    ++*opened;
+    return k_for(k, k_index(k, 0), k_index(k, n), 1, flags, name);
+}
+
+static KRef open_images(const Tile *t, uint8_t flags, uint32_t *opened)
+{
+    Kernel *k = t->l->k;
+    if (t->images == 0)
+        return open_loop(k, t->s.n, flags, "n", opened);
+    ++*opened;
+    return k_for(k, k_index(k, 0), t->images, 1, flags, "n");
+}
+
+static void close_loops(Kernel *k, uint32_t n)
+{
+    while (n-- > 0)
+        k_end(k);
+}
+
+// Every tile fetches its share of the weights of the next block of results, where they come from far.
+static void fetch_weights(const Place *p, KRef here)
+{
+    Kernel *k = p->t->l->k;
+    const int64_t step = step_elements(p), lines = step / BLOCK;
+    const int64_t share = ceil_div(lines, p->tiles);
+    if (weight_bytes(&p->t->s) <= (int64_t)p->t->l->caps->l2_bytes / 2)
+        return;
+    const KRef mine =
+        k_mul(k, k_op(k, KOP_div, p->pixel, k_index(k, 2 * LANES), 0), k_index(k, share * BLOCK));
+    const KRef next = k_add(k, k_add(k, here, mine), k_index(k, slab_steps(&p->t->s) * step));
+    const KRef i = share == 1 ? k_index(k, 0)
+                              : k_for(k, k_index(k, 0), k_index(k, share * BLOCK), BLOCK, KFOR_SERIAL, "i");
+    k_prefetch(k, p->weights, k_add(k, next, i));
+    if (share > 1)
+        k_end(k);
+}
+
+static void emit_sums(const Place *p)
+{
+    Kernel *k = p->t->l->k;
+    const Slab *b = p->slab;
+    const int64_t step = step_elements(p);
+    uint32_t opened = 0;
+    for (uint8_t i = 0; i < p->pixel_tiles; i++)
+        for (uint8_t j = 0; j < p->result_tiles; j++)
+            k_matrix_zero(k, (uint8_t)(SUMS + 2 * i + j));
+    const KRef kh = open_loop(k, p->t->s.kh, KFOR_SERIAL, "kh", &opened);
+    const KRef kw = open_loop(k, b->taps_w, KFOR_SERIAL, "kw", &opened);
+    const KRef x = k_mul_add(k, p->pixel, b->step, slab_tap(b, p->image, kh, kw));
+    const KRef w = k_mul_add(k, k_mul_add(k, kh, b->taps_w, kw), b->blocks * step, p->weight);
+    const KRef c = open_loop(k, b->blocks, KFOR_SERIAL, "c", &opened);
+    const KRef here = k_mul_add(k, c, step, w);
+    fetch_weights(p, here);
+    emit_step(p, k_mul_add(k, c, b->block_step, x), here);
+    close_loops(k, opened);
+    for (uint8_t i = 0; i < p->pixel_tiles; i++)
+        for (uint8_t j = 0; j < p->result_tiles; j++)
+            k_matrix_store(k, (uint8_t)(SUMS + 2 * i + j), p->sums, k_index(k, i * LANES * BLOCK + j * LANES),
+                           k_index(k, BLOCK));
+}
+
+// Stores the results of pixel i of the tile, which is in the given row of the slab.
+static void store_pixel(const Place *p, KRef i, KRef row, KRef column)
+{
+    const Tile *t = p->t;
+    Kernel *k = t->l->k;
+    const KRef out_row = k_add(k, p->first_row, row);
+    for (uint8_t j = 0; j < p->result_tiles; j++) {
+        const int64_t left = p->results - j * LANES;
+        TileOut out = {.image = p->image,
+                       .row = p->slab->is_linear ? k_index(k, 0) : out_row,
+                       .column = p->slab->is_linear ? out_row : column,
+                       .channel = k_add(k, p->result, k_index(k, j * LANES)),
+                       .lanes = LANES,
+                       .count = (uint8_t)(left < LANES ? left : LANES)};
+        KRef sum = k_aload(k, p->sums, k_mul_add(k, i, BLOCK, k_index(k, j * LANES)), LANES);
+        if (t->has_bias)
+            sum = k_op(k, KOP_add, sum,
+                       k_load(k, t->bias, k_add(k, t->bias_base, out.channel), LANES, out.count), 0);
+        t->store(t->l, &out, sum, t->ctx);
+    }
+}
+
+// The pixels of the tile that are columns of the image in wanted rows.
+static void emit_stores(const Place *p)
+{
+    Kernel *k = p->t->l->k;
+    const KRef i = k_for(k, k_index(k, 0), k_index(k, p->pixel_tiles * LANES), 1, KFOR_SERIAL, "i");
+    const KRef at = k_add(k, p->pixel, i), width = k_index(k, p->slab->columns);
+    const KRef row = k_op(k, KOP_div, at, width, 0);
+    const KRef column = k_op(k, KOP_sub, at, k_mul(k, row, width), 0);
+    KRef is_wanted = k_op(k, KOP_lt, row, p->rows, 0);
+    if (p->slab->columns != p->slab->shape.w)
+        is_wanted = k_op(k, KOP_and, is_wanted, k_op(k, KOP_lt, column, k_index(k, p->slab->shape.w), 0), 0);
+    k_if(k, is_wanted);
+    store_pixel(p, i, row, column);
+    k_end(k);
+    k_end(k);
+}
+
+// --- the loops around it -------------------------------------------------------------------------
+
+// All pixels of the slab for one block of results.
+static void emit_pixels(Place *p)
+{
+    Kernel *k = p->t->l->k;
+    const int64_t most = p->slab->rows * p->slab->columns - (p->slab->columns - p->slab->shape.w);
+    p->pixel_tiles = most > LANES ? 2 : 1;
+    p->tiles = ceil_div(most, 2 * LANES);
+    int64_t rows = 0;
+    KRef end = k_index(k, most);
+    if (!k_is_const(k, p->rows, &rows) || rows != p->slab->rows)
+        end = k_add(k, k_mul(k, p->rows, k_index(k, p->slab->columns)),
+                    k_index(k, p->slab->shape.w - p->slab->columns));
+    p->pixel = most <= 2 * LANES ? k_index(k, 0) : k_for(k, k_index(k, 0), end, 2 * LANES, KFOR_SERIAL, "p");
+    emit_sums(p);
+    emit_stores(p);
+    if (most > 2 * LANES)
+        k_end(k);
+}
+
+// All blocks of results: full ones in a loop, then a rest.
+static void emit_results(Place *p, uint8_t flags, void (*inside)(Place *))
+{
+    Kernel *k = p->t->l->k;
+    const int64_t full = p->t->s.oc / BLOCK, rest = p->t->s.oc % BLOCK;
+    const int64_t panel =
+        slab_steps(&p->t->s) * matrix_parts(&p->t->s) * TILE_ELEMENTS; // of one tile of results
+    if (full > 0) {
+        uint32_t opened = 0;
+        const KRef block = open_loop(k, full, flags, "ob", &opened);
+        p->result_tiles = 2;
+        p->results = BLOCK;
+        p->result = k_mul(k, block, k_index(k, BLOCK));
+        p->weight = k_mul(k, block, k_index(k, 2 * panel));
+        inside(p);
+        close_loops(k, opened);
+    }
+    if (rest > 0) {
+        p->result_tiles = rest > LANES ? 2 : 1;
+        p->results = rest;
+        p->result = k_index(k, full * BLOCK);
+        p->weight = k_index(k, full * 2 * panel);
+        inside(p);
+    }
+}
+
+// Blocks of rows outside, each with a slab of its own: for weights that stay in the cache.
+static void emit_rows_outside(const Tile *t, const Slab *slab, uint32_t weights)
+{
+    Kernel *k = t->l->k;
+    uint32_t opened = 0;
+    Slab here = *slab;
+    Place p = {.t = t, .slab = &here, .weights = weights};
+    const int64_t blocks = ceil_div(slab->shape.h, slab->rows);
+    p.image = open_images(t, KFOR_PARALLEL, &opened);
+    const KRef block = open_loop(k, blocks, KFOR_PARALLEL, "rb", &opened);
+    p.first_row = k_mul(k, block, k_index(k, slab->rows));
+    p.rows = k_index(k, slab->rows);
+    if (slab->shape.h % slab->rows != 0)
+        p.rows = k_op(k, KOP_min, p.rows, k_op(k, KOP_sub, k_index(k, slab->shape.h), p.first_row, 0), 0);
+    k_matrix_begin(k, LANES, LANES);
+    p.sums = k_array(k, DTYPE_f32, 2 * LANES * BLOCK);
+    slab_fill(&here, p.image, p.first_row);
+    emit_results(&p, KFOR_SERIAL, emit_pixels);
+    k_matrix_end(k);
+    close_loops(k, opened);
+}
+
+static void emit_images(Place *p)
+{
+    Kernel *k = p->t->l->k;
+    uint32_t opened = 0;
+    k_matrix_begin(k, LANES, LANES);
+    p->sums = k_array(k, DTYPE_f32, 2 * LANES * BLOCK);
+    p->image = open_images(p->t, KFOR_SERIAL, &opened);
+    emit_pixels(p);
+    close_loops(k, opened);
+    k_matrix_end(k);
+}
+
+// Blocks of results outside, on one slab of everything: for weights that come from far.
+static void emit_results_outside(const Tile *t, const Slab *slab, uint32_t weights)
+{
+    Kernel *k = t->l->k;
+    Place p = {.t = t, .slab = slab, .weights = weights, .first_row = k_index(k, 0)};
+    p.rows = k_index(k, slab->rows);
+    slab_fill_shared(slab);
+    emit_results(&p, KFOR_PARALLEL, emit_images);
+}
+
+void matrix_emit(const Tile *t, const TileSource *weights, const char *name)
+{
+    const Slab slab = slab_new(t->l, &t->s, &t->in, weight_bytes(&t->s));
+    const uint32_t packed = pack_weights(t, weights, name);
+    if (slab.is_shared)
+        emit_results_outside(t, &slab, packed);
+    else
+        emit_rows_outside(t, &slab, packed);
+}

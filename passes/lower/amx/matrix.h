@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions and matrix products on matrix registers (KMatrix). Every f32 is taken as the sum of two parts
+// of bf16, the rounded number and what is left of it, rounded: up to 2^-17 of it is missing. Three products
+// of parts are added up in f32, all but that of the rests: sums of any length are off by 4e-6 to 1e-5 of the
+// largest of them, and networks of many layers by up to 5e-5, so only `--accuracy` from MATRIX_ERROR up
+// allows it. (Three parts and six products have the error of f32 sums. They were measured as well: no faster
+// than vectors.) Order of summation: kernel row, kernel column, 32 channels at a time; within these as the
+// hardware does it. What is infinite, or above the largest bf16 (3.39e38), gives no number instead of an
+// infinite one, in first layers also in neighbours; numbers below 2^-126 count as 0.
+//
+// The input is split into a slab: for the phases of the strides, for some rows with their padding, all
+// columns with theirs; a pixel is blocks of 32 channels, rounded and rests. So the pixels of a tile follow
+// each other at one distance for every kernel position, rows of the image included; what falls on padding
+// columns is not stored.
+#ifndef PASSES_LOWER_AMX_MATRIX_H
+#define PASSES_LOWER_AMX_MATRIX_H
+
+#include "passes/lower/tile/tile.h"
+
+// Where both operands are bf16 already there is one part, one product, and nothing missing: the error is that
+// of f32 sums, so no accuracy is asked for. What is infinite stays so. Rows that need no padding are then
+// read where they are.
+
+// What --accuracy must allow for f32.
+#define MATRIX_ERROR 1e-4
+static inline uint8_t matrix_parts(const TileShape *s)
+{
+    return s->is_bf16 ? 1 : 2;
+}
+
+// Has the target matrix registers, may they be used, and are they faster than vectors for this shape?
+bool matrix_is_worthwhile(const Lower *l, const TileShape *s);
+// Emits the loops of a tile_emit with constant weights that are not packed yet.
+void matrix_emit(const Tile *t, const TileSource *weights, const char *name);
+
+#endif

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+// The slab; see matrix_slab.h.
+#include "passes/lower/amx/matrix_slab.h"
+
+enum { BLOCK = 32, LANES = 16, SLACK_PIXELS = 32, FOLD_MAX_CHANNELS = 8, FOLD_MAX_RUN = 128 };
+
+static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
+{
+    return v < lo ? lo : v > hi ? hi : v;
+}
+
+bool slab_is_folded(const TileShape *s)
+{
+    return s->ic <= FOLD_MAX_CHANNELS && s->kw > 1 && s->dw == 1 && s->kw * s->ic <= FOLD_MAX_RUN;
+}
+
+int64_t slab_steps(const TileShape *s)
+{
+    return slab_is_folded(s) ? s->kh * ceil_div(s->kw * s->ic, BLOCK)
+                             : s->kh * s->kw * ceil_div(s->ic, BLOCK);
+}
+
+// Phases that kernel positions fall into: all below the stride, or as many as there are positions.
+static int64_t phases(int64_t kernel, int64_t stride, int64_t dilation)
+{
+    int64_t most = 0;
+    for (int64_t i = 0; i < kernel; i++)
+        most = i * dilation % stride > most ? i * dilation % stride : most;
+    return most + 1;
+}
+
+static int64_t more_rows(const Slab *b)
+{
+    return (b->shape.kh - 1) * b->shape.dh / b->shape.sh;
+}
+
+// Of each plane.
+static int64_t folded_slack(const Slab *b)
+{
+    return SLACK_PIXELS * b->step + b->blocks * BLOCK;
+}
+
+// Elements of a slab for some rows: rounded ones and rests.
+static int64_t slab_elements(const Slab *b, int64_t rows)
+{
+    const int64_t pixels = b->images * b->phases_h * b->phases_w * (rows + more_rows(b)) * b->columns;
+    return b->is_folded ? matrix_parts(&b->shape) * (pixels * b->step + folded_slack(b))
+                        : (pixels + SLACK_PIXELS) * b->blocks * matrix_parts(&b->shape) * BLOCK;
+}
+
+// As many rows as part of the second-level cache holds, in equal blocks, at least two blocks a thread. Large
+// weights are worth a larger part: they come from far for each block.
+static int64_t choose_rows(const Slab *b, int64_t weight_bytes)
+{
+    const int64_t l2 = b->l->caps->l2_bytes, h = b->shape.h;
+    const int64_t budget = weight_bytes > l2 / 2 ? l2 / 2 : l2 / 4;
+    const int64_t parts = b->l->caps->threads > 1 ? 2 * b->l->caps->threads : 1;
+    int64_t rows = ceil_div(h, parts);
+    while (rows > 1 && slab_elements(b, rows) * 2 > budget)
+        rows -= ceil_div(rows, 8);
+    rows = ceil_div(h, ceil_div(h, rows));
+    return b->is_input ? ceil_div(rows, SLACK_PIXELS) * SLACK_PIXELS : rows;
+}
+
+// Whole tiles of pixels and whole blocks of elements that are next to each other.
+static bool is_slab(const Slab *b)
+{
+    return b->shape.is_bf16 && b->is_linear && b->shape.sh == 1 && b->shape.n == 1 && b->in.stride_c == 1 &&
+           b->shape.h % SLACK_PIXELS == 0 && b->shape.ic % BLOCK == 0;
+}
+
+static void use_pixels_as_rows(Slab *b)
+{
+    b->is_linear = true;
+    b->shape.h = b->shape.w;
+    b->shape.in_h = b->shape.in_w;
+    b->shape.sh = b->shape.sw;
+    b->shape.w = b->shape.in_w = b->shape.sw = 1;
+    b->in.stride_h = b->in.stride_w;
+}
+
+static void set_steps(Slab *b)
+{
+    const TileShape *s = &b->shape;
+    b->is_folded = slab_is_folded(s);
+    b->taps_w = b->is_folded ? 1 : s->kw;
+    b->blocks = ceil_div(b->is_folded ? s->kw * s->ic : s->ic, BLOCK);
+    b->phases_h = phases(s->kh, s->sh, s->dh);
+    b->phases_w = b->is_folded ? 1 : phases(s->kw, s->sw, s->dw);
+    b->columns = s->w + (b->is_folded ? ceil_div(s->kw - 1, s->sw) : (s->kw - 1) * s->dw / s->sw);
+    b->step = b->is_folded ? s->sw * s->ic : matrix_parts(s) * BLOCK;
+}
+
+Slab slab_new(Lower *l, const TileShape *s, const TileInput *in, int64_t weight_bytes)
+{
+    Slab b = {.l = l, .shape = *s, .in = *in, .images = 1};
+    if (s->h == 1 && s->in_h == 1 && s->kh == 1 && s->kw == 1 && s->pad_h == 0 && s->pad_w == 0)
+        use_pixels_as_rows(&b);
+    set_steps(&b);
+    b.is_input = is_slab(&b);
+    const int64_t l2 = l->caps->l2_bytes;
+    b.is_shared = !b.is_folded && weight_bytes > l2 / 4 && slab_elements(&b, b.shape.h) * s->n * 2 <= l2 / 2;
+    b.images = b.is_shared ? s->n : 1;
+    b.rows = b.is_shared ? b.shape.h : choose_rows(&b, weight_bytes);
+    b.slab_rows = b.rows + more_rows(&b);
+    // Tiles read up to 31 pixels behind the last row; what they make of them is not stored.
+    const int64_t elements = slab_elements(&b, b.rows);
+    b.part_step = b.is_folded ? elements / matrix_parts(s) : BLOCK;
+    b.block_step = b.is_folded ? BLOCK : elements / b.blocks;
+    b.base = k_index(l->k, 0);
+    if (b.is_input) {
+        b.step = b.in.stride_h;
+        b.block_step = BLOCK;
+        b.param = b.in.param;
+        b.base = b.in.base;
+    } else if (b.is_shared)
+        b.param = lower_param_scratch(l, "slab", DTYPE_bf16, (uint64_t)elements);
+    else
+        b.param = lower_param_thread_scratch(l, "slab", DTYPE_bf16, (uint64_t)elements, &b.base);
+    return b;
+}
+
+// Index of a pixel.
+static KRef pixel_at(const Slab *b, KRef image, KRef phase, KRef row, KRef column)
+{
+    Kernel *k = b->l->k;
+    const KRef slot = b->is_shared ? k_mul_add(k, image, b->phases_h * b->phases_w, phase) : phase;
+    const KRef pixel = k_mul_add(k, k_mul_add(k, slot, b->slab_rows, row), b->columns, column);
+    return k_mul_add(k, pixel, b->step, b->base);
+}
+
+KRef slab_tap(const Slab *b, KRef image, KRef kh, KRef kw)
+{
+    Kernel *k = b->l->k;
+    const TileShape *s = &b->shape;
+    const KRef y = k_mul(k, kh, k_index(k, s->dh)), x = k_mul(k, kw, k_index(k, s->dw));
+    KRef row = y, column = x, phase = k_index(k, 0);
+    if (s->sh > 1) {
+        row = k_op(k, KOP_div, y, k_index(k, s->sh), 0);
+        phase = k_op(k, KOP_sub, y, k_mul(k, row, k_index(k, s->sh)), 0);
+    }
+    phase = k_mul(k, phase, k_index(k, b->phases_w));
+    if (s->sw > 1 && !b->is_folded) {
+        column = k_op(k, KOP_div, x, k_index(k, s->sw), 0);
+        phase = k_add(k, phase, k_op(k, KOP_sub, x, k_mul(k, column, k_index(k, s->sw)), 0));
+    }
+    return pixel_at(b, image, phase, row, column);
+}
+
+// --- filling -------------------------------------------------------------------------------------
+
+static void split_into(const Slab *b, KRef to, KRef value)
+{
+    if (b->shape.is_bf16) {
+        k_store(b->l->k, b->param, to, value, k_inst(b->l->k, value)->lanes);
+        return;
+    }
+    k_matrix_split(b->l->k, b->param, to, k_index(b->l->k, b->part_step), value);
+}
+
+static KRef channel_at(const Slab *b, KRef pixel, int64_t channel)
+{
+    return k_add(b->l->k, pixel, k_index(b->l->k, channel / BLOCK * b->block_step + channel % BLOCK));
+}
+
+static KRef zero(const Slab *b)
+{
+    return k_number(b->l->k, b->shape.is_bf16 ? DTYPE_bf16 : DTYPE_f32, 0);
+}
+
+static KRef zeros(const Slab *b)
+{
+    return k_splat(b->l->k, zero(b), LANES);
+}
+
+// Channels first .. first + 15 of a pixel, those behind the last one as zeros.
+static KRef load_channels(const Slab *b, KRef from, int64_t first)
+{
+    Kernel *k = b->l->k;
+    const int64_t left = b->shape.ic - first;
+    if (left <= 0)
+        return zeros(b);
+    const uint8_t count = (uint8_t)(left < LANES ? left : LANES);
+    return k_load(k, b->in.param, k_add(k, from, k_index(k, first)), LANES, count);
+}
+
+// A pixel whose channels are next to each other: vectors.
+static void split_vectors(const Slab *b, KRef from, KRef to)
+{
+    Kernel *k = b->l->k;
+    const int64_t full = b->shape.ic / BLOCK;
+    if (full > 0) {
+        const KRef c = k_for(k, k_index(k, 0), k_index(k, full), 1, KFOR_SERIAL, "c");
+        const KRef at = k_mul_add(k, c, b->block_step, to), x = k_mul_add(k, c, BLOCK, from);
+        for (int64_t i = 0; i < BLOCK; i += LANES)
+            split_into(b, k_add(k, at, k_index(k, i)),
+                       k_load(k, b->in.param, k_add(k, x, k_index(k, i)), LANES, LANES));
+        k_end(k);
+    }
+    for (int64_t c = full * BLOCK; c < b->shape.ic; c += BLOCK)
+        for (int64_t i = 0; i < BLOCK; i += LANES)
+            split_into(b, channel_at(b, to, c + i), load_channels(b, from, c + i));
+}
+
+// Others: one by one.
+static void split_scalars(const Slab *b, KRef from, KRef to)
+{
+    Kernel *k = b->l->k;
+    const int64_t ic = b->shape.ic;
+    for (int64_t c = 0; c < ic; c += BLOCK) {
+        const int64_t n = ic - c < BLOCK ? ic - c : BLOCK;
+        const KRef i = k_for(k, k_index(k, 0), k_index(k, n), 1, KFOR_SERIAL, "c");
+        const KRef x = k_mul_add(k, k_add(k, i, k_index(k, c)), b->in.stride_c, from);
+        split_into(b, k_add(k, channel_at(b, to, c), i), k_load(k, b->in.param, x, 1, 1));
+        k_end(k);
+    }
+    for (int64_t c = ic; c < b->blocks * BLOCK; c++)
+        split_into(b, channel_at(b, to, c), zero(b));
+}
+
+static bool is_empty(const Kernel *k, KRef first, KRef end)
+{
+    int64_t lo = 0, hi = 0;
+    return k_is_const(k, first, &lo) && k_is_const(k, end, &hi) && lo >= hi;
+}
+
+static void clear_pixels(const Slab *b, KRef row, KRef first, KRef end)
+{
+    Kernel *k = b->l->k;
+    if (is_empty(k, first, end))
+        return;
+    const KRef j = k_for(k, first, end, 1, KFOR_SERIAL, "j");
+    const KRef c = k_for(k, k_index(k, 0), k_index(k, b->blocks), 1, KFOR_SERIAL, "c");
+    const KRef to = k_mul_add(k, c, b->block_step, k_mul_add(k, j, b->step, row));
+    for (int64_t i = 0; i < BLOCK; i += LANES)
+        split_into(b, k_add(k, to, k_index(k, i)), zeros(b));
+    k_end(k);
+    k_end(k);
+}
+
+// A row of one phase that is inside of the image. `from` is the index of its element in column 0 of the
+// image.
+static void fill_row(const Slab *b, int64_t phase, KRef from, KRef row)
+{
+    Kernel *k = b->l->k;
+    const TileShape *s = &b->shape;
+    // Column j is column j * sw + phase - pad_w of the image.
+    const int64_t lo = clamp(ceil_div(s->pad_w > phase ? s->pad_w - phase : 0, s->sw), 0, b->columns);
+    const int64_t last = s->in_w - 1 + s->pad_w - phase;
+    const int64_t hi = clamp(last < 0 ? 0 : last / s->sw + 1, lo, b->columns);
+    clear_pixels(b, row, k_index(k, 0), k_index(k, lo));
+    clear_pixels(b, row, k_index(k, hi), k_index(k, b->columns));
+    if (lo == hi)
+        return;
+    const bool is_loop = hi - lo > 1;
+    const KRef j = is_loop ? k_for(k, k_index(k, lo), k_index(k, hi), 1, KFOR_SERIAL, "j") : k_index(k, lo);
+    const KRef column = k_mul_add(k, j, s->sw, k_index(k, phase - s->pad_w));
+    const KRef x = k_mul_add(k, column, b->in.stride_w, from), to = k_mul_add(k, j, b->step, row);
+    if (b->in.stride_c == 1)
+        split_vectors(b, x, to);
+    else
+        split_scalars(b, x, to);
+    if (is_loop)
+        k_end(k);
+}
+
+static void clear_elements(const Slab *b, KRef row, int64_t first, int64_t end)
+{
+    Kernel *k = b->l->k;
+    if (first >= end)
+        return;
+    const KRef e = k_for(k, k_index(k, first), k_index(k, end), 1, KFOR_SERIAL, "e");
+    split_into(b, k_add(k, row, e), zero(b));
+    k_end(k);
+}
+
+// The same of a folded slab: element x * ic + c of a row is channel c in column x - pad_w of the image.
+static void fill_folded_row(const Slab *b, KRef from, KRef row)
+{
+    Kernel *k = b->l->k;
+    const TileShape *s = &b->shape;
+    const int64_t ic = s->ic, width = b->columns * s->sw;
+    const int64_t lo = clamp(s->pad_w, 0, width), hi = clamp(s->in_w + s->pad_w, lo, width);
+    clear_elements(b, row, 0, lo * ic);
+    clear_elements(b, row, hi * ic, width * ic);
+    if (lo == hi)
+        return;
+    const int64_t run = b->in.stride_c == 1 && b->in.stride_w == ic ? (hi - lo) * ic / LANES * LANES : 0;
+    if (run > 0) {
+        const KRef e = k_for(k, k_index(k, 0), k_index(k, run), LANES, KFOR_SERIAL, "e");
+        split_into(b, k_add(k, row, k_add(k, e, k_index(k, lo * ic))),
+                   k_load(k, b->in.param, k_add(k, from, e), LANES, LANES));
+        k_end(k);
+    }
+    for (int64_t c = 0; c < ic && run < (hi - lo) * ic; c++) {
+        const KRef x = k_for(k, k_index(k, run / ic), k_index(k, hi - lo), 1, KFOR_SERIAL, "x");
+        const KRef at = k_add(k, k_mul(k, x, k_index(k, b->in.stride_w)), k_index(k, c * b->in.stride_c));
+        split_into(b, k_mul_add(k, x, ic, k_add(k, row, k_index(k, lo * ic + c))),
+                   k_load(k, b->in.param, k_add(k, from, at), 1, 1));
+        k_end(k);
+    }
+}
+
+// Row i of a phase. Phases of columns are one after the other.
+static void fill_phase_row(const Slab *b, KRef image, KRef first_row, int64_t phase_h, KRef i)
+{
+    Kernel *k = b->l->k;
+    const TileShape *s = &b->shape;
+    const KRef from = k_add(k, b->in.base, k_mul(k, image, k_index(k, b->in.stride_n)));
+    const KRef y = k_mul_add(k, k_add(k, first_row, i), s->sh, k_index(k, phase_h - s->pad_h));
+    const KRef is_inside =
+        k_op(k, KOP_and, k_op(k, KOP_le, k_index(k, 0), y, 0), k_op(k, KOP_lt, y, k_index(k, s->in_h), 0), 0);
+    for (int64_t w = 0; w < b->phases_w; w++) {
+        const KRef row = pixel_at(b, image, k_index(k, phase_h * b->phases_w + w), i, k_index(k, 0));
+        k_if(k, is_inside);
+        if (b->is_folded)
+            fill_folded_row(b, k_mul_add(k, y, b->in.stride_h, from), row);
+        else
+            fill_row(b, w, k_mul_add(k, y, b->in.stride_h, from), row);
+        k_else(k);
+        if (b->is_folded)
+            clear_elements(b, row, 0, b->columns * b->step);
+        else
+            clear_pixels(b, row, k_index(k, 0), k_index(k, b->columns));
+        k_end(k);
+    }
+}
+
+static void fill_rows(const Slab *b, KRef image, KRef first_row, uint8_t flags)
+{
+    Kernel *k = b->l->k;
+    for (int64_t h = 0; h < b->phases_h; h++) {
+        const KRef i = k_for(k, k_index(k, 0), k_index(k, b->slab_rows), 1, flags, "r");
+        fill_phase_row(b, image, first_row, h, i);
+        k_end(k);
+    }
+    // What lies behind the last pixel is multiplied by weights of 0.
+    if (b->is_folded)
+        clear_elements(b, b->base, b->part_step - folded_slack(b), b->part_step);
+}
+
+void slab_fill(Slab *b, KRef image, KRef first_row)
+{
+    if (b->is_input)
+        b->base = k_mul_add(b->l->k, first_row, b->step, b->base);
+    else
+        fill_rows(b, image, first_row, KFOR_SERIAL);
+}
+
+void slab_fill_shared(const Slab *b)
+{
+    Kernel *k = b->l->k;
+    if (b->is_input)
+        return;
+    if (b->images == 1) {
+        fill_rows(b, k_index(k, 0), k_index(k, 0), KFOR_PARALLEL);
+    } else {
+        const KRef n = k_for(k, k_index(k, 0), k_index(k, b->images), 1, KFOR_PARALLEL, "n");
+        fill_rows(b, n, k_index(k, 0), KFOR_SERIAL);
+        k_end(k);
+    }
+    k_barrier(k);
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the schedules of attention share: its numbers, one query row, and how scores become weights and
+// weights a result. On CPUs row by row (lower_attention.c) serves everything, and blocks of rows
+// (attention_blocks.c) are for many queries. On GPUs a row in a thread (attention_thread.c) serves
+// everything; groups of threads share the keys of few queries (attention_few.c), or have tiles of many
+// (attention_tiles.c; of 16-bit floats on matrix units attention_mma.c and attention_wgmma.c).
+#ifndef PASSES_LOWER_ATTENTION_ATTENTION_H
+#define PASSES_LOWER_ATTENTION_ATTENTION_H
+
+#include "passes/lower/operand.h"
+
+enum { ATTENTION_MAX_VECTORS = 8 }; // of values in accumulators at a time
+
+typedef struct Attention {
+    NodeId q, k, v, mask; // mask 0 = none
+    KRef live;            // keys that count: a constant, or (has_live) a number of the run
+    bool has_live;
+    uint32_t rank;
+    int64_t heads, kv_heads, queries, keys, size, value_size;
+    int64_t left, right; // keys that a query sees before and behind its place; -1: all
+    KRef first;          // place of query 0 among the keys
+    double scale, softcap;
+    int64_t splits; // of attention_part; 0: the whole result
+    int type; // of scores and sums
+    Domain d; // of the result
+    uint8_t dot_lanes, value_lanes;
+} Attention;
+
+// One query row.
+typedef struct AttRow {
+    const Attention *a;
+    Point at; // the coordinates of the result before the last
+    KRef kv_head;
+    KRef begin, end; // keys that the row sees, without its mask; begin <= end
+} AttRow;
+
+// Weights of a row in scratch memory, from that of its first key on, and 1 / their sum (0 when no key is
+// seen).
+typedef struct AttWeights {
+    uint32_t scratch;
+    KRef base, factor;
+} AttWeights;
+
+// What a row has summed up over some keys, for column `column` of its values.
+typedef struct AttSums {
+    KRef top, sum, mix;
+    KRef column;
+} AttSums;
+
+AttRow attention_row(Lower *l, const Attention *a, Point at);
+// The score of a product of query and key, without the mask.
+KRef attention_score(Lower *l, const Attention *a, KRef dot);
+// Element (key, last) of keys or values, for the head that the row's head shares.
+KRef attention_kv_index(Lower *l, const AttRow *r, NodeId id, KRef key, KRef last);
+KRef attention_query_index(Lower *l, const AttRow *r, KRef last);
+// What the mask adds to the score of a key: a number, or 0 and -inf for true and false; the same for an
+// element of the mask.
+KRef attention_mask_at(Lower *l, const AttRow *r, KRef key);
+KRef attention_mask_number(Lower *l, const Attention *a, KRef v);
+// Turns n scores at `base` (in vectors: -inf up to a whole one) into exp(score - top). Returns 1 / their sum,
+// or 0.
+KRef attention_weigh(Lower *l, const Attention *a, const AttWeights *w, KRef n, KRef top, uint8_t lanes);
+// Stores columns [first, first + columns) of a row, at most ATTENTION_MAX_VECTORS vectors. Keys of weight 0
+// are not read.
+void attention_mix(Lower *l, const AttRow *r, const AttWeights *w, KRef first, int64_t columns);
+// One query row at a time: all live ones, or `queries` of them if that is not 0.
+void attention_lower_rows(Lower *l, const Attention *a, KRef queries);
+// One row in one thread, or loop: any target.
+void attention_lower_threads(Lower *l, const Attention *a);
+// One such row. columns: of the values, their number.
+void attention_emit_row(Lower *l, const AttRow *r, KRef columns);
+// The score of a key, with the mask.
+KRef attention_score_at(Lower *l, const AttRow *r, KRef key);
+// Few queries on a GPU: a group of threads goes over some of the keys. False where that does not fit.
+bool attention_lower_few(Lower *l, const Attention *a);
+// Many queries on a GPU: tiles of queries and keys in shared memory. False where that does not fit.
+bool attention_lower_tiles(Lower *l, const Attention *a);
+// Many queries of 16-bit floats on GPUs with wgmma (attention_wgmma.c). False where that does not fit.
+bool attention_lower_wgmma(Lower *l, const Attention *a);
+// Many queries of 16-bit floats on GPUs with mma.sync (attention_mma.c). False where that does not fit.
+bool attention_lower_mma(Lower *l, const Attention *a);
+// The same tiles in a kernel whose groups have so many threads: number `group` and every `groups`-th one
+// behind it.
+void attention_emit_mma(Lower *l, const Attention *a, int64_t threads, KRef group, int64_t groups);
+// exp(x) for weights of values; is_half: of 16 bits, for which a GPU's own exponential is exact enough.
+KRef attention_exp(Lower *l, bool is_half, KRef x);
+// The most elements of a row of q, k or v that one k_fetch may take.
+uint8_t attention_fetch_width(const Lower *l, NodeId id);
+// Bits of the axes of the result that a run may cut.
+uint32_t attention_live_axes(const Attention *a);
+// Into how many parts attention_few.c would split the keys; 1: into none.
+int64_t attention_count_splits(const TargetCaps *caps, const Graph *g, const Node *n);
+// Stores the sums of a row's part: attention_part's, or with splits 0 the result.
+void attention_store_part(Lower *l, const Attention *a, Point at, const AttSums *s);
+// Blocks of query rows. False when they do not pay.
+bool attention_lower_blocks(Lower *l, const Attention *a);
+
+static inline uint8_t attention_count(int64_t from, int64_t n, uint8_t lanes)
+{
+    return (uint8_t)(n - from < lanes ? n - from : lanes);
+}
+
+#endif

@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention of few queries on GPUs, as in every step of a decoder: what takes time is reading keys and
+// values, so a group of threads has all queries that share them (the heads of one key head, times the
+// queries), and parts of the keys go to different groups (attention_part; attention_merge joins them). A row
+// of keys is read by as many threads as it has fetches, by the next such team the next row, and so on: every
+// team keeps a running maximum and its sums in registers, and the group joins them in shared memory at the
+// end. Keys and values are read where they are, up to a length that the device knows.
+#include "passes/lower/attention/attention.h"
+#include <math.h>
+
+enum {
+    MAX_QUERIES = 8,
+    MAX_ROWS = 8,
+    THREADS = 128,
+    MAX_TEAM = 32,
+    TARGET_GROUPS = 1056, // eight a processor: enough reads under way
+    MAX_SPLITS = 64,
+    FEW_SPLITS = 32, // that merge at once
+    MANY_KEYS = 512, // of a part: more parts pay
+    MAX_UNROLL = 16,
+    MIN_AT_ONCE = 2, // keys of a team
+    AT_ONCE = 4,
+    MAX_AT_ONCE = 8, // where that are all, or there is one row
+    MAX_FLOATS = 128, // of queries and sums of a thread
+    MAX_SHARED_FLOATS = 4096
+};
+
+// Rows of keys or values as a team reads them: fetch number `thread + i * lanes` of `width` elements.
+typedef struct Stream {
+    NodeId id;
+    uint32_t param;
+    uint8_t width;
+    int64_t n; // fetches of a row
+    int64_t vectors, floats; // of a thread: fetches, elements
+} Stream;
+
+typedef struct Few {
+    Lower *l;
+    const Attention *a;
+    Stream k, v;
+    int64_t all_rows, rows, lanes, teams; // rows: of a group; lanes: threads of a team
+    int64_t at_once;                      // keys that a team reads before it uses them
+    KRef thread, lane, team;
+    KRef lo, hi; // keys of the group
+    AttRow row[MAX_ROWS];
+    bool has_ends, is_half;         // rows see different keys; 16-bit floats
+    KRef q, keys, values, mix;      // arrays: queries, what was read, sums
+    KRef top[MAX_ROWS], sum[MAX_ROWS]; // variables
+} Few;
+
+static int64_t power_of_two(int64_t n)
+{
+    int64_t p = 1;
+    while (p < n)
+        p *= 2;
+    return p;
+}
+
+static int64_t divisor_up_to(int64_t n, int64_t most)
+{
+    while (n % most != 0)
+        most--;
+    return most;
+}
+
+static bool has_few(const Attention *a)
+{
+    return a->queries >= 1 && a->queries <= MAX_QUERIES && a->keys >= 1 && a->value_size >= 1 &&
+           a->type == DTYPE_f32;
+}
+
+int64_t attention_count_splits(const TargetCaps *caps, const Graph *g, const Node *n)
+{
+    const Shape *q = graph_node(g, n->src[0])->shape, *k = graph_node(g, n->src[1])->shape,
+                *v = graph_node(g, n->src[2])->shape;
+    const uint32_t rank = q->rank;
+    const Attention a = {.queries = q->dim[rank - 2],
+                         .keys = k->dim[rank - 2],
+                         .value_size = v->dim[rank - 1],
+                         .type = operand_sum_type(n->dtype)};
+    if (caps->shared_bytes == 0 || rank == SHAPE_MAX_RANK || !has_few(&a))
+        return 1;
+    int64_t groups = k->dim[rank - 3];
+    for (uint32_t i = 0; i + 3 < rank; i++)
+        groups *= k->dim[i];
+    const int64_t lanes =
+        power_of_two(ceil_div(k->dim[rank - 1], k_fetch_width(graph_node(g, n->src[1])->dtype)));
+    const int64_t teams = THREADS / (lanes < MAX_TEAM ? lanes : MAX_TEAM);
+    const int64_t by_keys = ceil_div(a.keys, MIN_AT_ONCE * teams),
+                  by_groups = TARGET_GROUPS / (groups > 0 ? groups : 1);
+    const int64_t by_merge = a.keys >= MAX_SPLITS * MANY_KEYS ? MAX_SPLITS : FEW_SPLITS;
+    int64_t most = by_keys < by_groups ? by_keys : by_groups;
+    most = most < by_merge ? most : by_merge;
+    return most < 2 ? 1 : power_of_two(most / 2 + 1);
+}
+
+// --- reading -------------------------------------------------------------------------------------
+
+static Stream stream_of(Lower *l, NodeId id, int64_t size)
+{
+    Stream s = {.id = id, .param = lower_param(l, id, PARAM_READ), .width = attention_fetch_width(l, id)};
+    s.n = size / s.width;
+    return s;
+}
+
+static void share_stream(Stream *s, int64_t lanes)
+{
+    s->vectors = ceil_div(s->n, lanes);
+    s->floats = s->vectors * s->width;
+}
+
+// Place of the first element of fetch i in its row; fetches behind the end read the last one again.
+static KRef fetch_place(const Few *x, const Stream *s, int64_t i)
+{
+    Kernel *k = x->l->k;
+    KRef f = k_add(k, x->lane, k_index(k, i * x->lanes));
+    if (s->n % x->lanes != 0)
+        f = k_op(k, KOP_min, f, k_index(k, s->n - 1), 0);
+    return k_mul(k, f, k_index(k, s->width));
+}
+
+static void fetch_keys(const Few *x, const Stream *s, KRef array, int64_t at, KRef key)
+{
+    Kernel *k = x->l->k;
+    for (int64_t i = 0; i < s->vectors; i++) {
+        const KRef from = attention_kv_index(x->l, &x->row[0], s->id, key, fetch_place(x, s, i));
+        k_fetch(k, s->param, from, array, k_index(k, at + i * s->width), s->width);
+    }
+}
+
+static void fetch_queries(Few *x)
+{
+    Lower *l = x->l;
+    Kernel *k = l->k;
+    const uint32_t param = lower_param(l, x->a->q, PARAM_READ);
+    const uint8_t own = attention_fetch_width(l, x->a->q), width = own < x->k.width ? own : x->k.width;
+    x->q = k_array(k, lower_node(l, x->a->q)->dtype, x->rows * x->k.floats);
+    for (int64_t r = 0; r < x->rows; r++)
+        for (int64_t i = 0; i < x->k.floats; i += width) {
+            const KRef place = k_add(k, fetch_place(x, &x->k, i / x->k.width), k_index(k, i % x->k.width));
+            k_fetch(k, param, attention_query_index(l, &x->row[r], place), x->q,
+                    k_index(k, r * x->k.floats + i), width);
+        }
+}
+
+static KRef element(const Few *x, KRef array, int64_t at)
+{
+    Kernel *k = x->l->k;
+    return k_cast(k, k_aload(k, array, k_index(k, at), 1), x->a->type);
+}
+
+// --- one step ------------------------------------------------------------------------------------
+
+// The score of row r and the key that its team read as number u, in all threads of the team.
+static KRef score_of(const Few *x, int64_t r, int64_t u, KRef key)
+{
+    Lower *l = x->l;
+    Kernel *k = l->k;
+    const Stream *s = &x->k;
+    KRef dot = k_number(k, x->a->type, 0);
+    for (int64_t i = 0; i < s->vectors; i++) {
+        KRef sum = k_number(k, x->a->type, 0);
+        for (int64_t j = i * s->width; j < (i + 1) * s->width; j++)
+            sum = k_op(k, KOP_fma, element(x, x->q, r * s->floats + j),
+                       element(x, x->keys, u * s->floats + j), sum);
+        if (s->n % x->lanes != 0 && i + 1 == s->vectors) { // read twice
+            const KRef f = k_add(k, x->lane, k_index(k, i * x->lanes));
+            sum = k_op(k, KOP_select, k_op(k, KOP_lt, f, k_index(k, s->n), 0), sum,
+                       k_number(k, x->a->type, 0));
+        }
+        dot = i == 0 ? sum : k_add(k, dot, sum);
+    }
+    KRef score = attention_score(l, x->a, k_team(k, KOP_add, dot, (uint32_t)x->lanes));
+    if (x->a->mask != 0)
+        score = k_add(k, score, attention_mask_at(l, &x->row[r], key));
+    return score;
+}
+
+// Does row r see the key? Behind the last one keys are read again.
+static KRef is_seen(const Few *x, int64_t r, KRef key, KRef given)
+{
+    Kernel *k = x->l->k;
+    const KRef is_given = k_op(k, KOP_lt, given, x->hi, 0);
+    if (!x->has_ends)
+        return is_given;
+    const KRef is_behind = k_op(k, KOP_le, x->row[r].begin, key, 0),
+               is_before = k_op(k, KOP_lt, key, x->row[r].end, 0);
+    return k_op(k, KOP_and, is_given, k_op(k, KOP_and, is_behind, is_before, 0), 0);
+}
+
+// Adds the keys that were read to the sums of row r. key: as read; given: as counted.
+static void add_to_row(const Few *x, int64_t r, const KRef *key, const KRef *given)
+{
+    Kernel *k = x->l->k;
+    const int type = x->a->type;
+    const KRef zero = k_number(k, type, 0), lowest = k_number(k, type, -(double)INFINITY);
+    const KRef old = k_get(k, x->top[r]);
+    const bool hides = x->a->mask != 0 || x->has_ends;
+    KRef weight[MAX_AT_ONCE], top = old, sum = 0;
+    for (int64_t u = 0; u < x->at_once; u++) {
+        const KRef score = score_of(x, r, u, key[u]);
+        weight[u] = k_op(k, KOP_select, is_seen(x, r, key[u], given[u]), score, lowest);
+        top = k_op(k, KOP_max, top, weight[u], 0);
+    }
+    const KRef base = k_op(k, KOP_select, k_op(k, KOP_eq, top, lowest, 0), zero, top);
+    const KRef keep = attention_exp(x->l, x->is_half, k_op(k, KOP_sub, old, base, 0));
+    for (int64_t u = 0; u < x->at_once; u++) {
+        weight[u] = attention_exp(x->l, x->is_half, k_op(k, KOP_sub, weight[u], base, 0));
+        sum = u == 0 ? k_op(k, KOP_fma, k_get(k, x->sum[r]), keep, weight[u]) : k_add(k, sum, weight[u]);
+    }
+    k_set(k, x->sum[r], sum);
+    k_set(k, x->top[r], top);
+    for (int64_t j = 0; j < x->v.floats; j++) {
+        const KRef place = k_index(k, r * x->v.floats + j);
+        KRef mix = k_mul(k, k_aload(k, x->mix, place, 1), keep);
+        for (int64_t u = 0; u < x->at_once; u++) { // a hidden value may be infinite
+            const KRef v = element(x, x->values, u * x->v.floats + j);
+            const KRef counts = hides ? k_op(k, KOP_ne, weight[u], zero, 0) : is_seen(x, r, key[u], given[u]);
+            mix = k_op(k, KOP_fma, weight[u], k_op(k, KOP_select, counts, v, zero), mix);
+        }
+        k_astore(k, x->mix, place, mix);
+    }
+}
+
+static void emit_step(const Few *x, KRef first)
+{
+    Kernel *k = x->l->k;
+    KRef key[MAX_AT_ONCE], given[MAX_AT_ONCE];
+    const KRef last = k_add(k, x->hi, k_index(k, -1));
+    for (int64_t u = 0; u < x->at_once; u++) {
+        given[u] = k_add(k, first, k_add(k, x->team, k_index(k, u * x->teams)));
+        key[u] = k_op(k, KOP_min, given[u], last, 0);
+    }
+    for (int64_t u = 0; u < x->at_once; u++)
+        fetch_keys(x, &x->k, x->keys, u * x->k.floats, key[u]);
+    for (int64_t u = 0; u < x->at_once; u++)
+        fetch_keys(x, &x->v, x->values, u * x->v.floats, key[u]);
+    for (int64_t r = 0; r < x->rows; r++)
+        add_to_row(x, r, key, given);
+}
+
+// --- the sums of the teams -----------------------------------------------------------------------
+
+typedef struct Joint {
+    int64_t rows;           // at a time
+    KRef tops, sums, mixes; // shared: [teams][all rows], the same, [teams][rows][value size]
+} Joint;
+
+static void put_sums(const Few *x, const Joint *j, int64_t first)
+{
+    Kernel *k = x->l->k;
+    const int64_t size = x->a->value_size;
+    for (int64_t r = 0; r < j->rows; r++)
+        for (int64_t i = 0; i < x->v.floats; i++) {
+            const int64_t vector = i / x->v.width, rest = i % x->v.width;
+            const KRef f = k_add(k, x->lane, k_index(k, vector * x->lanes));
+            const KRef place =
+                k_add(k, k_mul_add(k, x->team, j->rows * size, k_index(k, r * size + rest)),
+                      k_mul(k, f, k_index(k, x->v.width)));
+            const KRef v = k_aload(k, x->mix, k_index(k, (first + r) * x->v.floats + i), 1);
+            const bool has_end = (vector + 1) * x->lanes > x->v.n;
+            if (has_end)
+                k_if(k, k_op(k, KOP_lt, f, k_index(k, x->v.n), 0));
+            k_astore(k, j->mixes, place, v);
+            if (has_end)
+                k_end(k);
+        }
+}
+
+// The joint sums of row `first` + n / value size, column n % value size, to where they belong.
+static void join_element(const Few *x, const Joint *j, int64_t first, KRef n, Point at)
+{
+    Lower *l = x->l;
+    Kernel *k = l->k;
+    const Attention *a = x->a;
+    const KRef size = k_index(k, a->value_size), zero = k_number(k, a->type, 0),
+               lowest = k_number(k, a->type, -(double)INFINITY);
+    const KRef r = k_add(k, k_op(k, KOP_div, n, size, 0), k_index(k, first));
+    const KRef top = k_var(k, lowest, "top"), sum = k_var(k, zero, "sum"), mix = k_var(k, zero, "mix");
+    const uint8_t how = x->teams <= MAX_UNROLL ? KFOR_UNROLL : KFOR_SERIAL;
+    KRef t = k_for(k, k_index(k, 0), k_index(k, x->teams), 1, how, "t");
+    const KRef of_team = k_aload(k, j->tops, k_mul_add(k, t, x->rows, r), 1);
+    k_set(k, top, k_op(k, KOP_max, k_get(k, top), of_team, 0));
+    k_end(k);
+    const KRef highest = k_get(k, top),
+               base = k_op(k, KOP_select, k_op(k, KOP_eq, highest, lowest, 0), zero, highest);
+    t = k_for(k, k_index(k, 0), k_index(k, x->teams), 1, how, "t");
+    const KRef place = k_mul_add(k, t, x->rows, r);
+    const KRef behind = k_op(k, KOP_sub, k_aload(k, j->tops, place, 1), base, 0);
+    const KRef factor = attention_exp(l, x->is_half, behind);
+    k_set(k, sum, k_op(k, KOP_fma, factor, k_aload(k, j->sums, place, 1), k_get(k, sum)));
+    const KRef element = k_aload(k, j->mixes, k_mul_add(k, t, j->rows * a->value_size, n), 1);
+    k_set(k, mix, k_op(k, KOP_fma, factor, element, k_get(k, mix)));
+    k_end(k);
+    const KRef number = k_add(k, at.idx[a->rank - 3], r); // of the row among those of the key head
+    const KRef queries = k_index(k, a->queries);
+    at.idx[a->rank - 2] = k_op(k, KOP_rem, number, queries, 0);
+    at.idx[a->rank - 3] = k_mul_add(k, x->row[0].kv_head, a->heads / a->kv_heads,
+                                    k_op(k, KOP_div, number, queries, 0));
+    const AttSums s = {k_get(k, top), k_get(k, sum), k_get(k, mix), k_op(k, KOP_rem, n, size, 0)};
+    attention_store_part(l, a, at, &s);
+}
+
+// at: the coordinates of the group; its head is the number of its first row among those of the key head.
+static void join_teams(const Few *x, Point at)
+{
+    Kernel *k = x->l->k;
+    const int64_t size = x->a->value_size;
+    Joint j = {.rows = divisor_up_to(x->rows, x->rows)};
+    while (j.rows > 1 && x->teams * j.rows * size > MAX_SHARED_FLOATS)
+        j.rows = divisor_up_to(x->rows, j.rows - 1);
+    j.tops = k_shared(k, x->a->type, x->teams * x->rows);
+    j.sums = k_shared(k, x->a->type, x->teams * x->rows);
+    j.mixes = k_shared(k, x->a->type, x->teams * j.rows * size);
+    k_if(k, k_op(k, KOP_eq, x->lane, k_index(k, 0), 0));
+    for (int64_t r = 0; r < x->rows; r++) {
+        const KRef place = k_mul_add(k, x->team, x->rows, k_index(k, r));
+        k_astore(k, j.tops, place, k_get(k, x->top[r]));
+        k_astore(k, j.sums, place, k_get(k, x->sum[r]));
+    }
+    k_end(k);
+    for (int64_t first = 0; first < x->rows; first += j.rows) {
+        if (first > 0)
+            k_barrier(k);
+        put_sums(x, &j, first);
+        k_barrier(k);
+        const KRef n =
+            k_for(k, x->thread, k_index(k, j.rows * size), THREADS, KFOR_SERIAL, "n");
+        join_element(x, &j, first, n, at);
+        k_end(k);
+    }
+}
+
+// --- a group -------------------------------------------------------------------------------------
+
+// Loops over groups; at: with the number of the first row of the key head in the place of the head.
+static void open_groups(Few *x, Point *at)
+{
+    Lower *l = x->l;
+    Kernel *k = l->k;
+    const Attention *a = x->a;
+    for (uint32_t i = 0; i + 3 < a->rank; i++)
+        at->idx[i] = k_for_group(k, a->d.extent[i], "b");
+    const KRef kv_head = k_for_group(k, a->kv_heads, "h");
+    const KRef block = k_for_group(k, x->all_rows / x->rows, "g");
+    at->idx[a->rank - 1] = a->splits > 0 ? k_for_group(k, a->splits, "s") : k_index(k, 0);
+    at->idx[a->rank - 3] = k_mul(k, block, k_index(k, x->rows));
+    for (int64_t r = 0; r < x->rows; r++) {
+        Point p = *at;
+        const KRef number = k_add(k, at->idx[a->rank - 3], k_index(k, r)), n = k_index(k, a->queries);
+        p.idx[a->rank - 2] = k_op(k, KOP_rem, number, n, 0);
+        p.idx[a->rank - 3] = k_mul_add(k, kv_head, a->heads / a->kv_heads, k_op(k, KOP_div, number, n, 0));
+        x->row[r] = attention_row(l, a, p);
+        x->row[r].kv_head = kv_head;
+    }
+}
+
+// The keys of the group: its part of all that some row sees.
+static void share_keys(Few *x, KRef split)
+{
+    Lower *l = x->l;
+    Kernel *k = l->k;
+    const Attention *a = x->a;
+    Point p = x->row[0].at;
+    p.idx[a->rank - 2] = k_index(k, 0);
+    const KRef begin = attention_row(l, a, p).begin;
+    p.idx[a->rank - 2] = k_index(k, a->queries - 1);
+    const KRef end = attention_row(l, a, p).end;
+    x->lo = begin;
+    x->hi = end;
+    if (a->splits == 0)
+        return;
+    const int64_t at_once = a->splits * x->teams * x->at_once;
+    const KRef n = k_op(k, KOP_sub, end, begin, 0);
+    const KRef steps = k_op(k, KOP_div, k_add(k, n, k_index(k, at_once - 1)), k_index(k, at_once), 0);
+    const KRef share = k_mul(k, steps, k_index(k, x->teams * x->at_once));
+    x->lo = k_add(k, begin, k_mul(k, split, share));
+    x->hi = k_op(k, KOP_min, k_add(k, x->lo, share), end, 0);
+}
+
+static void emit_group(Few *x)
+{
+    Lower *l = x->l;
+    Kernel *k = l->k;
+    const KRef zero = k_number(k, x->a->type, 0);
+    Point at = {.lanes = 1, .count = 1};
+    open_groups(x, &at);
+    x->thread = k_thread(k);
+    x->lane = k_op(k, KOP_rem, x->thread, k_index(k, x->lanes), 0);
+    x->team = k_op(k, KOP_div, x->thread, k_index(k, x->lanes), 0);
+    share_keys(x, at.idx[x->a->rank - 1]);
+    fetch_queries(x);
+    x->keys = k_array(k, lower_node(l, x->a->k)->dtype, x->at_once * x->k.floats);
+    x->values = k_array(k, lower_node(l, x->a->v)->dtype, x->at_once * x->v.floats);
+    x->mix = k_array(k, x->a->type, x->rows * x->v.floats);
+    for (int64_t i = 0; i < x->rows * x->v.floats; i++)
+        k_astore(k, x->mix, k_index(k, i), zero);
+    for (int64_t r = 0; r < x->rows; r++) {
+        x->top[r] = k_var(k, k_number(k, x->a->type, -(double)INFINITY), "top");
+        x->sum[r] = k_var(k, zero, "sum");
+    }
+    const KRef first = k_for(k, x->lo, x->hi, x->at_once * x->teams, KFOR_SERIAL, "j");
+    emit_step(x, first);
+    k_end(k);
+    join_teams(x, at);
+    lower_close(l, x->a->rank - 1 + (x->a->splits > 0));
+}
+
+// share: keys of a team.
+static int64_t keys_at_once(const Few *x, int64_t share)
+{
+    if (share < AT_ONCE)
+        return MIN_AT_ONCE;
+    const bool has_room = x->rows == 1 || share <= MAX_AT_ONCE;
+    return has_room && share > AT_ONCE ? MAX_AT_ONCE : AT_ONCE;
+}
+
+bool attention_lower_few(Lower *l, const Attention *a)
+{
+    if (l->caps->shared_bytes == 0 || !has_few(a) || attention_live_axes(a) != 0)
+        return false;
+    Few x = {.l = l, .a = a, .all_rows = a->queries * (a->heads / a->kv_heads)};
+    x.k = stream_of(l, a->k, a->size);
+    x.v = stream_of(l, a->v, a->value_size);
+    const int64_t fetches = power_of_two(x.k.n > x.v.n ? x.k.n : x.v.n);
+    x.lanes = fetches < MAX_TEAM ? fetches : MAX_TEAM;
+    x.teams = THREADS / x.lanes;
+    share_stream(&x.k, x.lanes);
+    share_stream(&x.v, x.lanes);
+    const int64_t floats = x.k.floats + x.v.floats, most = MAX_FLOATS / floats;
+    if (most < 1)
+        return false;
+    x.rows = divisor_up_to(x.all_rows, most < MAX_ROWS ? most : MAX_ROWS);
+    const int64_t share = a->keys / (a->splits > 0 ? a->splits : 1);
+    x.at_once = keys_at_once(&x, ceil_div(share, x.teams));
+    x.has_ends = a->queries > 1 && (a->left >= 0 || a->right >= 0);
+    x.is_half = k_is_half(lower_node(l, a->q)->dtype);
+    k_set_group(l->k, THREADS);
+    emit_group(&x);
+    return true;
+}

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+// attention: which schedule computes it, and the one that serves everything on CPUs: one query row at a time,
+// its scores in scratch memory: dot products along the head, exponentials in vectors, then the weighted sum
+// of the value rows in vector accumulators. A key that is not seen costs nothing and counts as nothing,
+// whatever its value holds; a row that sees no key gives 0.
+#include "passes/lower/attention/attention.h"
+#include "passes/lower/rows.h"
+#include <math.h>
+
+enum { MAX_QUERY_VECTORS = 8, MOST_AHEAD = 1 << 29 }; // behind the end of every window
+
+static bool has_last_vectors(const Lower *l, NodeId id)
+{
+    return operand_has_vectors(l, id, lower_node(l, id)->shape->rank - 1);
+}
+
+// attention and attention_part have the same attributes.
+typedef struct Attributes {
+    AttrId scale, softcap, causal, left, right;
+} Attributes;
+
+static Attributes attributes_of(const Node *n)
+{
+    if (n->op == OP_attention_part)
+        return (Attributes){A_attention_part_scale, A_attention_part_softcap, A_attention_part_causal,
+                            A_attention_part_left, A_attention_part_right};
+    return (Attributes){A_attention_scale, A_attention_softcap, A_attention_causal, A_attention_left,
+                        A_attention_right};
+}
+
+static void read_attributes(const Node *n, Attention *a)
+{
+    const Attributes at = attributes_of(n);
+    a->left = node_get_int(n, at.left);
+    a->right = node_get_int(n, at.causal) != 0 ? 0 : node_get_int(n, at.right);
+    a->scale = node_get_float(n, at.scale);
+    a->scale = a->scale == 0 ? 1 / sqrt((double)a->size) : a->scale;
+    a->softcap = node_get_float(n, at.softcap);
+    a->splits = n->op == OP_attention_part ? node_get_int(n, A_attention_part_splits) : 0;
+}
+
+static Attention attention_of(Lower *l)
+{
+    const Node *n = lower_node(l, l->anchor);
+    const Shape *q = lower_node(l, n->src[0])->shape, *k = lower_node(l, n->src[1])->shape;
+    const uint32_t rank = q->rank;
+    Attention a = {.q = n->src[0],
+                   .k = n->src[1],
+                   .v = n->src[2],
+                   .mask = n->n_src > 3 ? n->src[3] : 0,
+                   .rank = rank,
+                   .heads = q->dim[rank - 3],
+                   .kv_heads = k->dim[rank - 3],
+                   .queries = q->dim[rank - 2],
+                   .keys = k->dim[rank - 2],
+                   .size = q->dim[rank - 1],
+                   .value_size = lower_node(l, n->src[2])->shape->dim[rank - 1],
+                   .type = operand_sum_type(lower_node(l, n->src[0])->dtype)};
+    read_attributes(n, &a);
+    a.live = k_index(l->k, a.keys);
+    a.has_live = n->n_src > 4 && n->src[4] != 0;
+    if (a.has_live)
+        a.live = operand_clamped(l, n->src[4], k_index(l->k, 0), 0, a.keys);
+    a.first = k_index(l->k, a.keys - a.queries);
+    if (n->n_src > 5 && n->src[5] != 0 && (a.left >= 0 || a.right >= 0))
+        a.first = operand_clamped(l, n->src[5], k_index(l->k, 0), -MOST_AHEAD, MOST_AHEAD);
+    a.d = domain_of(lower_node(l, l->root)->shape);
+    domain_trim(l, &a.d, l->root);
+    domain_add(l, &a.d, l->root);
+    domain_add_operands(l, &a.d, l->root);
+    const bool is_cpu = !l->caps->is_gpu && n->dtype == DTYPE_f32 && a.splits == 0;
+    a.dot_lanes =
+        is_cpu && has_last_vectors(l, a.q) && has_last_vectors(l, a.k) ? lower_fit_lanes(l, a.size) : 1;
+    a.value_lanes = is_cpu && has_last_vectors(l, a.v) ? domain_lanes(l, &a.d, rank - 1) : 1;
+    l->pk->macs =
+        (uint64_t)(shape_numel(q) / a.size) * (uint64_t)a.keys * (uint64_t)(a.size + a.value_size);
+    return a;
+}
+
+KRef attention_kv_index(Lower *l, const AttRow *r, NodeId id, KRef key, KRef last)
+{
+    KRef idx[SHAPE_MAX_RANK];
+    for (uint32_t i = 0; i + 3 < r->a->rank; i++)
+        idx[i] = r->at.idx[i];
+    idx[r->a->rank - 3] = r->kv_head;
+    idx[r->a->rank - 2] = key;
+    idx[r->a->rank - 1] = last;
+    return operand_index(l, id, idx);
+}
+
+KRef attention_query_index(Lower *l, const AttRow *r, KRef last)
+{
+    KRef idx[SHAPE_MAX_RANK];
+    for (uint32_t i = 0; i + 1 < r->a->rank; i++)
+        idx[i] = r->at.idx[i];
+    idx[r->a->rank - 1] = last;
+    return operand_index(l, r->a->q, idx);
+}
+
+AttRow attention_row(Lower *l, const Attention *a, Point at)
+{
+    Kernel *k = l->k;
+    const KRef zero = k_index(k, 0);
+    AttRow r = {.a = a, .at = at, .begin = zero, .end = a->live};
+    r.kv_head = k_op(k, KOP_div, at.idx[a->rank - 3], k_index(k, a->heads / a->kv_heads), 0);
+    const KRef place = k_add(k, at.idx[a->rank - 2], a->first);
+    if (a->right >= 0) {
+        const KRef seen = k_add(k, place, k_index(k, a->right + 1));
+        r.end = k_op(k, KOP_max, k_op(k, KOP_min, seen, r.end, 0), zero, 0);
+    }
+    if (a->left >= 0) {
+        const KRef before = k_op(k, KOP_max, k_add(k, place, k_index(k, -a->left)), zero, 0);
+        r.begin = k_op(k, KOP_min, before, r.end, 0);
+    }
+    return r;
+}
+
+// --- scores ---
+
+// The vectors of the query, loaded before the loop over keys when they fit the registers.
+typedef struct Query {
+    KRef vector[MAX_QUERY_VECTORS];
+    uint32_t n; // 0: not loaded
+} Query;
+
+static Query load_query(Lower *l, const AttRow *r)
+{
+    const uint8_t lanes = r->a->dot_lanes;
+    Query q = {.n = 0};
+    if (lanes == 1 || r->a->size > (int64_t)lanes * MAX_QUERY_VECTORS)
+        return q;
+    for (int64_t i = 0; i < r->a->size; i += lanes)
+        q.vector[q.n++] =
+            k_load(l->k, lower_param(l, r->a->q, PARAM_READ), attention_query_index(l, r, k_index(l->k, i)),
+                   lanes, attention_count(i, r->a->size, lanes));
+    return q;
+}
+
+// A few vectors of q and k, without a loop.
+static KRef dot_unrolled(Lower *l, const AttRow *r, const Query *q, KRef key)
+{
+    Kernel *k = l->k;
+    const uint8_t lanes = r->a->dot_lanes;
+    KRef sum = 0;
+    for (uint32_t i = 0; i < q->n; i++) {
+        const int64_t first = (int64_t)i * lanes;
+        const KRef kv = k_cast(k,
+                               k_load(k, lower_param(l, r->a->k, PARAM_READ),
+                                      attention_kv_index(l, r, r->a->k, key, k_index(k, first)), lanes,
+                                      attention_count(first, r->a->size, lanes)),
+                               r->a->type);
+        sum = sum == 0 ? k_mul(k, q->vector[i], kv) : k_op(k, KOP_fma, q->vector[i], kv, sum);
+    }
+    return k_hreduce(k, KOP_add, sum);
+}
+
+static KRef dot_step(Lower *l, const AttRow *r, KRef key, KRef i, uint8_t lanes, uint8_t count, KRef acc)
+{
+    Kernel *k = l->k;
+    const KRef qv =
+        k_load(k, lower_param(l, r->a->q, PARAM_READ), attention_query_index(l, r, i), lanes, count);
+    const KRef kv = k_load(k, lower_param(l, r->a->k, PARAM_READ), attention_kv_index(l, r, r->a->k, key, i),
+                           lanes, count);
+    const KRef q = k_cast(k, qv, r->a->type), x = k_cast(k, kv, r->a->type);
+    return k_op(k, KOP_fma, q, x, acc);
+}
+
+static KRef dot_looped(Lower *l, const AttRow *r, KRef key)
+{
+    Kernel *k = l->k;
+    const uint8_t lanes = r->a->dot_lanes;
+    const int64_t whole = r->a->size - r->a->size % lanes;
+    const KRef acc = k_var(k, k_splat(k, k_number(k, r->a->type, 0), lanes), "dot");
+    if (whole > 0) {
+        const KRef i = k_for(k, k_index(k, 0), k_index(k, whole), lanes, KFOR_SERIAL, "c");
+        k_set(k, acc, dot_step(l, r, key, i, lanes, lanes, k_get(k, acc)));
+        k_end(k);
+    }
+    if (whole < r->a->size)
+        k_set(k, acc,
+              dot_step(l, r, key, k_index(k, whole), lanes, (uint8_t)(r->a->size - whole), k_get(k, acc)));
+    return k_hreduce(k, KOP_add, k_get(k, acc));
+}
+
+KRef attention_mask_number(Lower *l, const Attention *a, KRef v)
+{
+    Kernel *k = l->k;
+    if (lower_node(l, a->mask)->dtype != DTYPE_bool)
+        return k_cast(k, v, a->type);
+    const KRef zero = k_number(k, a->type, 0);
+    return k_op(k, KOP_select, v, zero, k_number(k, a->type, -(double)INFINITY));
+}
+
+KRef attention_mask_at(Lower *l, const AttRow *r, KRef key)
+{
+    Kernel *k = l->k;
+    const Attention *a = r->a;
+    KRef idx[SHAPE_MAX_RANK];
+    for (uint32_t i = 0; i + 1 < a->rank; i++)
+        idx[i] = r->at.idx[i];
+    idx[a->rank - 1] = key;
+    const KRef v = k_load(k, lower_param(l, a->mask, PARAM_READ),
+                          operand_broadcast_index(l, a->mask, idx, a->rank), 1, 1);
+    return attention_mask_number(l, a, v);
+}
+
+KRef attention_score(Lower *l, const Attention *a, KRef dot)
+{
+    Kernel *k = l->k;
+    const KRef score = k_mul(k, dot, k_number(k, a->type, a->scale));
+    if (!(a->softcap > 0))
+        return score;
+    const KRef cap = k_number(k, a->type, a->softcap);
+    return k_mul(k, k_op(k, KOP_tanh, k_op(k, KOP_div, score, cap, 0), 0, 0), cap);
+}
+
+static KRef masked(Lower *l, const AttRow *r, KRef key, KRef score)
+{
+    return r->a->mask != 0 ? k_add(l->k, score, attention_mask_at(l, r, key)) : score;
+}
+
+KRef attention_score_at(Lower *l, const AttRow *r, KRef key)
+{
+    return masked(l, r, key, attention_score(l, r->a, dot_looped(l, r, key)));
+}
+
+static KRef score_at(Lower *l, const AttRow *r, const Query *q, KRef key)
+{
+    if (q->n == 0)
+        return attention_score_at(l, r, key);
+    return masked(l, r, key, attention_score(l, r->a, dot_unrolled(l, r, q, key)));
+}
+
+// --- one row with scratch (CPU) ---
+
+static KRef n_seen(Lower *l, const AttRow *r)
+{
+    return k_op(l->k, KOP_sub, r->end, r->begin, 0);
+}
+
+// Fills scratch with the scores of the visible keys and a vector of -inf behind them; returns the variable of
+// the largest.
+static KRef emit_scores(Lower *l, const AttRow *r, const AttWeights *w, uint8_t lanes)
+{
+    Kernel *k = l->k;
+    const KRef lowest = k_number(k, r->a->type, -(double)INFINITY), top = k_var(k, lowest, "top");
+    const Query q = load_query(l, r);
+    const KRef n = n_seen(l, r), j = k_for(k, k_index(k, 0), n, 1, KFOR_SERIAL, "j");
+    const KRef score = score_at(l, r, &q, k_add(k, r->begin, j));
+    k_store(k, w->scratch, k_add(k, w->base, j), score, 1);
+    const KRef operand[3] = {k_get(k, top), score, 0};
+    k_set(k, top, k_form(k, row_fold_max.form, operand, r->a->type));
+    k_end(k);
+    k_store(k, w->scratch, k_add(k, w->base, n), k_splat(k, lowest, lanes), lanes);
+    return top;
+}
+
+// A row that sees nothing has the largest score -inf: against 0 instead, all its weights are 0 as well.
+KRef attention_weigh(Lower *l, const Attention *a, const AttWeights *w, KRef n, KRef top, uint8_t lanes)
+{
+    Kernel *k = l->k;
+    const KRef zero = k_number(k, a->type, 0), sum = k_var(k, k_splat(k, zero, lanes), "sum");
+    const KRef is_blind = k_op(k, KOP_eq, top, k_number(k, a->type, -(double)INFINITY), 0);
+    const KRef largest = k_op(k, KOP_select, is_blind, zero, top);
+    const KRef j = k_for(k, k_index(k, 0), n, lanes, KFOR_SERIAL, "j"), place = k_add(k, w->base, j);
+    const KRef shifted = k_op(k, KOP_sub, k_load(k, w->scratch, place, lanes, lanes), largest, 0);
+    const KRef weight = k_op(k, KOP_exp, shifted, 0, 0);
+    k_store(k, w->scratch, place, weight, lanes);
+    k_set(k, sum, k_add(k, k_get(k, sum), weight));
+    k_end(k);
+    const KRef total = k_hreduce(k, KOP_add, k_get(k, sum)), one = k_number(k, a->type, 1);
+    return k_op(k, KOP_select, k_op(k, KOP_eq, total, zero, 0), zero, k_op(k, KOP_div, one, total, 0));
+}
+
+void attention_mix(Lower *l, const AttRow *r, const AttWeights *w, KRef first, int64_t columns)
+{
+    Kernel *k = l->k;
+    const Attention *a = r->a;
+    const uint8_t lanes = a->value_lanes;
+    const uint32_t param = lower_param(l, a->v, PARAM_READ), n = (uint32_t)((columns + lanes - 1) / lanes);
+    const KRef zero = k_number(k, a->type, 0);
+    KRef acc[ATTENTION_MAX_VECTORS];
+    for (uint32_t i = 0; i < n; i++)
+        acc[i] = k_var(k, k_splat(k, zero, lanes), "mix");
+    const KRef j = k_for(k, k_index(k, 0), n_seen(l, r), 1, KFOR_SERIAL, "j");
+    const KRef key = k_add(k, r->begin, j), weight = k_load(k, w->scratch, k_add(k, w->base, j), 1, 1);
+    k_if(k, k_op(k, KOP_ne, weight, zero, 0));
+    for (uint32_t i = 0; i < n; i++) {
+        const KRef column = k_add(k, first, k_index(k, (int64_t)i * lanes));
+        const KRef v = k_load(k, param, attention_kv_index(l, r, a->v, key, column), lanes,
+                              attention_count((int64_t)i * lanes, columns, lanes));
+        k_set(k, acc[i], k_op(k, KOP_fma, weight, k_cast(k, v, a->type), k_get(k, acc[i])));
+    }
+    k_end(k);
+    k_end(k);
+    for (uint32_t i = 0; i < n; i++) {
+        Point at = r->at;
+        at.vec_axis = a->rank - 1;
+        at.idx[a->rank - 1] = k_add(k, first, k_index(k, (int64_t)i * lanes));
+        at.lanes = lanes;
+        at.count = attention_count((int64_t)i * lanes, columns, lanes);
+        const KRef y = k_mul(k, k_get(k, acc[i]), w->factor);
+        pull_store_root(l, &a->d, at, k_cast(k, y, lower_node(l, l->anchor)->dtype));
+    }
+}
+
+static void emit_row(Lower *l, const AttRow *r, AttWeights w)
+{
+    Kernel *k = l->k;
+    const uint8_t lanes = r->a->type == DTYPE_f32 ? l->caps->f32_lanes : 1;
+    const int64_t block = (int64_t)r->a->value_lanes * ATTENTION_MAX_VECTORS, rest = r->a->value_size % block;
+    const int64_t whole = r->a->value_size - rest;
+    const KRef top = emit_scores(l, r, &w, lanes);
+    w.factor = attention_weigh(l, r->a, &w, n_seen(l, r), k_get(k, top), lanes);
+    if (whole > 0) {
+        const KRef first = k_for(k, k_index(k, 0), k_index(k, whole), block, KFOR_SERIAL, "c");
+        attention_mix(l, r, &w, first, block);
+        k_end(k);
+    }
+    if (rest > 0)
+        attention_mix(l, r, &w, k_index(k, whole), rest);
+}
+
+void attention_lower_rows(Lower *l, const Attention *a, KRef queries)
+{
+    Kernel *k = l->k;
+    Point at = {.lanes = 1, .count = 1};
+    AttWeights w = {0};
+    w.scratch = lower_param_thread_scratch(l, "scores", (DType)a->type,
+                                           (uint64_t)(a->keys + l->caps->f32_lanes), &w.base);
+    uint32_t opened = lower_open(l, &a->d, a->rank - 2, &at);
+    if (queries != 0) {
+        at.idx[a->rank - 2] = k_for(k, k_index(k, 0), queries, 1, KFOR_PARALLEL, "q");
+        opened++;
+    } else {
+        opened += lower_open_axis(l, &a->d, a->rank - 2, KFOR_PARALLEL, &at);
+    }
+    const AttRow r = attention_row(l, a, at);
+    emit_row(l, &r, w);
+    lower_close(l, opened);
+}
+
+void lower_attention(Lower *l)
+{
+    const Attention a = attention_of(l);
+    if (l->caps->is_gpu) {
+        if (!attention_lower_few(l, &a) && !attention_lower_wgmma(l, &a) && !attention_lower_mma(l, &a) &&
+            !attention_lower_tiles(l, &a))
+            attention_lower_threads(l, &a);
+        return;
+    }
+    if (!attention_lower_blocks(l, &a))
+        attention_lower_rows(l, &a, 0);
+}
+
+void lower_attention_part(Lower *l)
+{
+    const Attention a = attention_of(l);
+    if (!l->caps->is_gpu || !attention_lower_few(l, &a))
+        attention_lower_threads(l, &a);
+}

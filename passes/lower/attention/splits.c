@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention of few queries over many keys on GPUs becomes parts and their merge: one group of threads for
+// each key head would leave most of the device idle.
+#include "passes/lower/attention/attention.h"
+#include "passes/graph/bodies.h"
+
+static NodeId step_split(Graph *g, NodeId id, void *ctx)
+{
+    const Node n = *graph_node(g, id);
+    const int64_t splits = n.op == OP_attention ? attention_count_splits(ctx, g, &n) : 1;
+    if (splits < 2)
+        return id;
+    NodeBuild b = node_begin(g, OP_attention_part, node_span(g, id), g->labels.data[id]);
+    for (uint32_t i = 0; i < n.n_src; i++)
+        node_src(&b, n.src[i]);
+    node_float(&b, A_attention_part_scale, node_get_float(&n, A_attention_scale));
+    node_int(&b, A_attention_part_causal, node_get_int(&n, A_attention_causal));
+    node_int(&b, A_attention_part_left, node_get_int(&n, A_attention_left));
+    node_int(&b, A_attention_part_right, node_get_int(&n, A_attention_right));
+    node_float(&b, A_attention_part_softcap, node_get_float(&n, A_attention_softcap));
+    node_int(&b, A_attention_part_splits, splits);
+    const NodeId part = node_end(&b);
+    NodeBuild m = node_begin(g, OP_attention_merge, node_span(g, id), g->labels.data[id]);
+    node_src(&m, part);
+    node_int(&m, A_attention_merge_to, n.dtype);
+    return node_end(&m);
+}
+
+bool pass_splits(Pass *p)
+{
+    TargetCaps caps = *p->options->caps;
+    const bool changed = caps.is_gpu && graph_rewrite(p->graph, step_split, &caps);
+    return bodies_run(p, pass_splits) || changed;
+}

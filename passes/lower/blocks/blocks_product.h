@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the schedules of block_matmul and block_grouped_matmul share.
+#ifndef PASSES_LOWER_BLOCKS_BLOCKS_PRODUCT_H
+#define PASSES_LOWER_BLOCKS_BLOCKS_PRODUCT_H
+
+#include "passes/lower/blocks/blocks.h"
+#include "passes/lower/product/experts.h"
+
+// Rows that are computed in registers, and vectors of columns beside each other.
+enum { BLOCK_MAX_ROWS = 4, BLOCK_VECTORS = 2 };
+
+typedef struct BlockProduct {
+    NodeId x, w, index; // index 0: there is one matrix, else one for each of `experts`
+    const BlockFormat *f;
+    int64_t rows, inner, columns, experts; // rows of x, columns of a matrix
+    Domain d;        // of the root: the last axis has the columns, those before it the rows
+    uint32_t x_rows; // param: rows of x as f32, `inner` apart
+    KRef x_base;
+    PackedBlocks packed;
+    Experts of;       // experts: their layer, and where the host has put them
+    KRef row, column; // experts: the row of the result that is computed, and what its matrix begins at (0: 0)
+    bool has_digits;              // rows are integers of three bytes, see blocks_dot.c
+    uint32_t digits, steps, sums; // params of these
+} BlockProduct;
+
+// Vectors of columns that are computed together.
+typedef struct BlockColumns {
+    KRef first; // number of the first vector
+    int64_t n;
+    KRef acc[BLOCK_VECTORS * BLOCK_MAX_ROWS]; // f32, by vector and row
+    PackedNumbers numbers[BLOCK_VECTORS];     // of the block
+} BlockColumns;
+
+// The expert of a row of the result, -1 or `experts` where it has none; and whether it has one.
+KRef block_expert(Lower *l, const BlockProduct *p, const KRef *idx);
+KRef block_is_expert(Kernel *k, KRef e, int64_t experts);
+// Coordinates of row `row` of the result, all but the column.
+void block_product_row(Lower *l, const BlockProduct *p, KRef row, KRef *idx);
+// What reads the weights byte by byte, and the index of the first byte of an expert's matrix in that.
+BlockReader block_product_reader(Lower *l, BlockProduct *p);
+KRef block_product_matrix(Lower *l, const BlockProduct *p, const BlockReader *r, KRef e);
+// Makes experts whose weights are constants parts of their layer, as they were given: p->of.weights, elements
+// of `type`.
+void block_product_place(Lower *l, BlockProduct *p, DType type);
+// Adds the products of a row of x with a row of the weights (of expert e) to acc, one by one. at: of the
+// result, the column among its coordinates.
+void block_product_plain(Lower *l, const BlockProduct *p, const BlockReader *r, Point at, KRef e, KRef acc);
+// A unit of a block of vector number `vector`.
+PackedUnit block_product_unit(Lower *l, const BlockProduct *p, KRef vector, KRef block, KRef unit,
+                              int64_t turn);
+// Stores a vector of columns of row `row`.
+void block_product_store(Lower *l, const BlockProduct *p, KRef row, KRef column, uint8_t count, KRef value);
+// Vectors of columns with weights that can be packed. False: it does not apply.
+bool block_product_vectors(Lower *l, BlockProduct *p);
+
+// What --accuracy must allow for digits: the elements of a row are rounded to 2^-23 of the largest one in
+// their unit of 32, which on sums of random numbers is less than what sums in f32 are off by.
+#define BLOCK_DIGITS_ERROR 1e-6
+// Do byte products pay? They do where they are one instruction.
+bool block_digits_apply(const Lower *l, const BlockProduct *p);
+// Emits the loops that round all rows, into scratch memory.
+void block_digits_round(Lower *l, BlockProduct *p);
+// Adds a unit's products: number `unit` of block `block`, in a turn (blocks_packed_turns).
+void block_digits_add(Lower *l, const BlockProduct *p, const BlockColumns *c, KRef block, KRef unit,
+                      int64_t turn);
+
+#endif

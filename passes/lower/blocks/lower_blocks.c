@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// Quantised blocks: block_decode, and the products with blocks as plain sums. Accumulation: fused
+// multiply-adds of decoded elements in rising k, in f32 (f64 for f64).
+#include "passes/lower/blocks/blocks_team.h"
+#include "passes/lower/product/experts.h"
+#include "passes/lower/operand.h"
+
+// --- decoding ------------------------------------------------------------------------------------
+
+void lower_block_decode(Lower *l)
+{
+    Kernel *k = l->k;
+    const Node *n = lower_node(l, l->anchor);
+    const BlockFormat *f = block_format(l->pass->perm, node_get_str(n, A_block_decode_format));
+    const BlockReader r = blocks_reader(l, f, n->src[0]);
+    const uint32_t last = n->shape->rank - 1;
+    Domain d = domain_of(lower_node(l, l->root)->shape);
+    domain_trim(l, &d, l->root);
+    domain_add(l, &d, l->root);
+    domain_add_operands(l, &d, l->root);
+    Point at = {.lanes = 1, .count = 1};
+    const uint32_t opened = lower_open(l, &d, last, &at);
+    const KRef b = k_for(k, k_index(k, 0), k_index(k, d.extent[last] / f->elements), 1, KFOR_PARALLEL, "b");
+    KRef idx[SHAPE_MAX_RANK] = {0};
+    for (uint32_t i = 0; i < last; i++)
+        idx[i] = at.idx[i];
+    idx[last] = b;
+    idx[last + 1] = k_index(k, 0);
+    const KRef block = operand_index(l, n->src[0], idx);
+    const KRef g = k_for(k, k_index(k, 0), k_index(k, f->elements / f->group), 1, KFOR_SERIAL, "g");
+    const BlockGroup group = blocks_group(k, &r, block, g);
+    const KRef i = k_for(k, k_index(k, 0), k_index(k, f->group), 1, KFOR_SERIAL, "i");
+    const KRef e = k_mul_add(k, g, f->group, i);
+    at.idx[last] = k_mul_add(k, b, f->elements, e);
+    pull_store_root(l, &d, at, blocks_value(k, &r, &group, block, e));
+    k_end(k);
+    k_end(k);
+    k_end(k);
+    lower_close(l, opened);
+}
+
+// --- products ------------------------------------------------------------------------------------
+
+// What a plain sum reads.
+typedef struct PlainSum {
+    const BlockProduct *p;
+    BlockReader r;
+} PlainSum;
+
+void block_product_plain(Lower *l, const BlockProduct *p, const BlockReader *r, Point at, KRef e, KRef acc)
+{
+    const BlockFormat *f = r->f;
+    const KRef column = at.idx[p->d.rank - 1];
+    Kernel *k = l->k;
+    const int type = k_inst(k, acc)->dtype;
+    const int64_t blocks = p->inner / f->elements;
+    const KRef matrix = p->of.is_placed ? block_product_matrix(l, p, r, e) : 0;
+    const KRef b = k_for(k, k_index(k, 0), k_index(k, blocks), 1, KFOR_SERIAL, "b");
+    const KRef idx[4] = {e, column, b, k_index(k, 0)};
+    const KRef block =
+        matrix != 0 ? k_mul_add(k, k_mul_add(k, column, blocks, b), f->bytes, matrix)
+                    : operand_index(l, p->w, p->index ? idx : idx + 1);
+    const KRef g = k_for(k, k_index(k, 0), k_index(k, f->elements / f->group), 1, KFOR_SERIAL, "g");
+    const BlockGroup group = blocks_group(k, r, block, g);
+    const KRef i = k_for(k, k_index(k, 0), k_index(k, f->group), 1, KFOR_SERIAL, "i");
+    const KRef element = k_mul_add(k, g, f->group, i);
+    const KRef value = k_cast(k, blocks_value(k, r, &group, block, element), type);
+    at.idx[lower_node(l, p->x)->shape->rank - 1] = k_mul_add(k, b, f->elements, element);
+    const KRef x = operand_scalar(l, p->x, operand_index(l, p->x, at.idx), type);
+    k_set(k, acc, k_op(k, KOP_fma, x, value, k_get(k, acc)));
+    k_end(k);
+    k_end(k);
+    k_end(k);
+}
+
+static KRef sum_point(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    const PlainSum *s = ctx;
+    const BlockProduct *p = s->p;
+    Kernel *k = l->k;
+    const int dtype = lower_node(l, p->x)->dtype, type = operand_sum_type(dtype);
+    const KRef acc = k_var(k, k_number(k, type, 0), "acc");
+    (void)d;
+    if (p->index == 0) {
+        block_product_plain(l, p, &s->r, at, 0, acc);
+        return k_cast(k, k_get(k, acc), dtype);
+    }
+    const KRef e = block_expert(l, p, at.idx);
+    k_if(k, block_is_expert(k, e, p->experts));
+    block_product_plain(l, p, &s->r, at, e, acc);
+    k_end(k);
+    return k_cast(k, k_get(k, acc), dtype);
+}
+
+KRef block_expert(Lower *l, const BlockProduct *p, const KRef *idx)
+{
+    KRef row = k_index(l->k, 0);
+    if (!p->of.is_layer || !l->caps->is_gpu)
+        return operand_clamped(l, p->index, operand_index(l, p->index, idx), -1, p->experts);
+    for (uint32_t i = 0; i + 1 < p->d.rank; i++)
+        row = k_mul_add(l->k, row, p->d.extent[i], idx[i]);
+    return experts_entry(l, p->of.choice, row);
+}
+
+KRef block_is_expert(Kernel *k, KRef e, int64_t experts)
+{
+    return k_op(k, KOP_and, k_op(k, KOP_le, k_index(k, 0), e, 0), k_op(k, KOP_lt, e, k_index(k, experts), 0),
+                0);
+}
+
+void block_product_place(Lower *l, BlockProduct *p, DType type)
+{
+    if (p->of.is_layer && node_is_const(l->g, p->w))
+        experts_place_given(l, &p->of, type);
+}
+
+// Placed weights may be words for what else the kernel does.
+static uint32_t placed_bytes(Lower *l, const Experts *x)
+{
+    const BufId b = l->pk->args.data[x->weights].buf;
+    for (uint32_t i = 0; i < l->pk->args.len; i++)
+        if (l->pk->args.data[i].buf == b && l->k->params.data[i].dtype == DTYPE_u8)
+            return i;
+    return lower_param_buffer(l, b, DTYPE_u8, PARAM_READ);
+}
+
+BlockReader block_product_reader(Lower *l, BlockProduct *p)
+{
+    if (!p->of.is_placed)
+        return blocks_reader(l, p->f, p->w);
+    return blocks_reader_of(l, p->f, placed_bytes(l, &p->of));
+}
+
+KRef block_product_matrix(Lower *l, const BlockProduct *p, const BlockReader *r, KRef e)
+{
+    Kernel *k = l->k;
+    const uint32_t width = dtype_info[k->params.data[p->of.weights].dtype].bytes;
+    if (l->caps->is_gpu)
+        return k_mul(k, experts_begin(l, &p->of, e), k_index(k, width));
+    k_point(k, r->param, e, k_mul(k, e, k_index(k, (int64_t)p->of.stride)));
+    return k_index(k, 0);
+}
+
+// The layer of experts that the rows of an index make.
+static void note_experts(Lower *l, BlockProduct *p)
+{
+    const Shape *x = lower_node(l, p->x)->shape;
+    p->of = (Experts){.x = p->x,
+                      .w = p->w,
+                      .index = p->index,
+                      .n_experts = p->experts,
+                      .rows = 1,
+                      .n = p->columns,
+                      .k = p->inner / p->f->elements * p->f->bytes,
+                      .is_shared = x->rank == lower_node(l, p->index)->shape->rank,
+                      .d = p->d};
+    for (uint32_t i = 0; i + 1 < p->d.rank; i++)
+        p->of.rows *= p->d.extent[i];
+    experts_note_rows(l, &p->of);
+}
+
+static void lower_product(Lower *l, AttrId format, NodeId index)
+{
+    const Node *n = lower_node(l, l->anchor);
+    const BlockFormat *f = block_format(l->pass->perm, node_get_str(n, format));
+    const Shape *x = lower_node(l, n->src[0])->shape, *w = lower_node(l, n->src[1])->shape;
+    BlockProduct p = {.x = n->src[0],
+                      .w = n->src[1],
+                      .index = index,
+                      .f = f,
+                      .inner = x->dim[x->rank - 1],
+                      .columns = w->dim[w->rank - 3],
+                      .experts = index ? w->dim[0] : 1,
+                      .d = domain_of(lower_node(l, l->root)->shape)};
+    p.rows = p.inner > 0 ? shape_numel(x) / p.inner : 0;
+    domain_trim(l, &p.d, l->root);
+    domain_add(l, &p.d, l->root);
+    domain_add_operands(l, &p.d, l->root);
+    l->pk->macs = (uint64_t)shape_numel(n->shape) * (uint64_t)p.inner;
+    if (index != 0)
+        note_experts(l, &p);
+    if (block_product_vectors(l, &p) || block_mma_product(l, &p) || block_tile_product(l, &p) ||
+        block_team_product(l, &p))
+        return;
+    block_product_place(l, &p, DTYPE_u8);
+    PlainSum sum = {.p = &p, .r = block_product_reader(l, &p)};
+    lower_map(l, sum_point, &sum, MAP_SCALAR);
+}
+
+void lower_block_matmul(Lower *l)
+{
+    lower_product(l, A_block_matmul_format, 0);
+}
+
+void lower_block_grouped_matmul(Lower *l)
+{
+    lower_product(l, A_block_grouped_matmul_format, lower_node(l, l->anchor)->src[2]);
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the convolution schedules share: the numbers of one convolution, and the depthwise schedule.
+#ifndef PASSES_LOWER_CONV_CONV_H
+#define PASSES_LOWER_CONV_CONV_H
+
+#include "passes/lower/tile/tile.h"
+
+typedef struct Conv {
+    NodeId x, w, bias; // bias 0 = none
+    int64_t group;
+    int64_t shuffle;                                // of the input channels, see the attribute; 1 = none
+    bool is_planar;                                 // one or two spatial axes
+    TileShape s;                                    // of one group; one spatial axis is w
+    int64_t stride_n, stride_c, stride_h, stride_w; // of the input, in elements
+    KRef images;                                    // that count in this run; 0: all
+} Conv;
+
+// Entry `axis` of a list of rows and columns, of which convolutions along one axis have the columns only.
+int64_t conv_at_or(const Node *n, AttrId id, uint32_t axis, uint32_t n_spatial, int64_t dflt);
+Conv conv_of(const Lower *l, NodeId id);
+Domain conv_out_domain(Lower *l);
+Point conv_point(const Domain *d, KRef image, KRef channel, KRef row, KRef column);
+// Lowers a convolution with one input and one output channel per group; false when it is none, or the target
+// has no vectors.
+bool depthwise_lower(Lower *l, const Conv *c, const Domain *d);
+// The same for 16-bit floats on matrix units of GPUs; false when it does not fit.
+bool gpu_conv_lower(Lower *l, const Conv *c);
+
+#endif

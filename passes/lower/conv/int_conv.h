@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of int_conv's schedule share: lower_int_conv.c brings operands into shape, int_conv_tile.c
+// computes with vectors, int_conv_matrix.c with matrix registers.
+#ifndef PASSES_LOWER_CONV_INT_CONV_H
+#define PASSES_LOWER_CONV_INT_CONV_H
+
+#include "passes/lower/lower.h"
+
+// The input in words of four channels: strides in words, of images, rows and columns of the input.
+typedef struct IntInput {
+    uint32_t param;
+    int64_t image, row, column;
+} IntInput;
+
+enum { INT_MAX_ACC = 32 };
+
+// Tiles of matrix registers.
+typedef struct IntMatrix {
+    bool is_linear; // tiles are pixels of the padded input that follow each other, across rows
+    int64_t pitch;  // pixels from row to row then
+    int64_t rows;   // pixels of a tile
+    int64_t tiles;  // of a row of pixels (of an image, when linear)
+    int64_t taps;   // kernel columns apart from those in the run
+    int64_t run;    // words that follow each other at a tap,
+    int64_t blocks; // cut into so many blocks of
+    int64_t words;
+} IntMatrix;
+
+typedef struct IntConv {
+    Lower *l;
+    NodeId x, w, bias, x_zero, w_zero; // the last three may be 0
+    int64_t group;
+    int64_t n, h, w_out; // result: images, rows, columns
+    int64_t in_h, in_w;  // input rows and columns
+    int64_t ic, oc;      // channels of one group
+    int64_t words;       // of the channels of one group and pixel
+    int64_t kh, kw, sh, sw, dh, dw, pad_h, pad_w;
+    int64_t stride_n, stride_c, stride_h, stride_w; // of the input, in elements
+    uint32_t source, copy;                          // params: the input as words, the copy of it
+    IntInput in;
+    // Tiles: `rows` x `columns` pixels (at most) x nv vectors of `lanes` output channels.
+    uint8_t lanes, nv;
+    int64_t rows, columns;
+    bool has_joined_rows, has_joined_images; // one row of all pixels, one column for each image
+    int64_t padded;                          // output channels of a group in whole vectors
+    int64_t group_words;                     // packed weights of a group, in words
+    uint32_t weights, begin, sums;           // params
+    uint32_t bias_param;                     // 1 + the param, or 0: the bias is in `begin`
+    bool has_sums;                           // the zero point is known at run time only
+    IntMatrix m;                             // when on matrix registers
+} IntConv;
+
+// Some pixels by some vectors of output channels.
+typedef struct IntTile {
+    const IntConv *c;
+    const Domain *d;
+    KRef zero; // the zero point, when has_sums
+    int64_t group;
+    KRef image, row, column; // of the first pixel
+    int64_t rows, columns;   // pixels
+    KRef block;              // number of the first channel in the group
+    uint8_t nv;
+    int64_t channels; // real ones of the block
+    KRef weights;     // index of the block's first word
+    KRef acc[INT_MAX_ACC];
+} IntTile;
+
+// Channels of the block of weights that begins at channel `first` of a group, padding included.
+int64_t int_conv_width(const IntConv *c, int64_t first);
+// Joins pixels where they follow each other everywhere, and chooses the tile.
+void int_conv_shape(IntConv *c, Domain *d);
+// Emits the loops. zero: the zero point as i32 when has_sums.
+void int_conv_tiles(const IntConv *c, const Domain *d, KRef zero);
+// Vector v of what the sums of a block begin with.
+KRef int_conv_begin(const IntTile *t, uint32_t v);
+// Stores vector v of the sums of the pixel at (row, column) of the tile.
+void int_conv_store(const IntTile *t, KRef row, KRef column, uint32_t v, KRef value);
+
+// Are matrix registers faster? The input is in words by now. Sets c->m.
+bool int_conv_choose_matrix(IntConv *c);
+// Packs the weights for them. data: the constant, which lives as long as the graph.
+void int_conv_pack_matrix(IntConv *c, const void *data);
+// Emits the loops, like int_conv_tiles.
+void int_conv_matrix(const IntConv *c, const Domain *d, KRef zero);
+
+#endif

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tiles of int_conv: accumulators of rows x columns pixels and nv vectors of output channels, to which
+// every step adds the products of four input channels. Rules from measurements: 28 accumulators with two
+// vectors; blocks of output channels outside when the weights exceed half of the L2 cache, else inside, so
+// that results leave whole.
+#include "passes/lower/conv/conv.h"
+#include "passes/lower/conv/int_conv.h"
+
+enum { MAX_NV = 8, EPILOGUE_LOOP_COST = 2, AHEAD = 2048 }; // words
+
+// --- the shape of tiles --------------------------------------------------------------------------
+
+static bool is_pointwise(const IntConv *c)
+{
+    return c->kh * c->kw == 1 && c->sh == 1 && c->sw == 1 && c->pad_h == 0 && c->pad_w == 0 &&
+           c->in_h == c->h && c->in_w == c->w_out;
+}
+
+// Rows of pixels become one where they follow each other in all that the kernel touches.
+static void join_rows(IntConv *c, Domain *d)
+{
+    if (!is_pointwise(c) || d->rank != 4 || c->h == 1 || c->stride_h != c->stride_w * c->w_out)
+        return;
+    for (uint32_t i = 0; i < d->access.len; i++)
+        if (d->access.data[i].stride[2] != d->access.data[i].stride[3] * c->w_out)
+            return;
+    d->extent[3] *= d->extent[2];
+    d->extent[2] = 1;
+    c->w_out = c->in_w = c->w_out * c->h;
+    c->h = c->in_h = 1;
+    c->has_joined_rows = true;
+}
+
+// Images of one pixel (products of matrices come as such) are the columns of one row.
+static void join_images(IntConv *c)
+{
+    if (!is_pointwise(c) || c->h != 1 || c->w_out != 1 || c->n == 1)
+        return;
+    c->w_out = c->in_w = c->n;
+    c->n = 1;
+    c->stride_w = c->stride_n;
+    c->has_joined_images = true;
+}
+
+// Vectors of a tile by its pixels: the fewer these are, the more vectors keep the sums independent.
+static uint8_t choose_nv(int64_t pixels, int64_t vectors)
+{
+    const int64_t nv = pixels >= 8 ? 2 : pixels >= 4 ? 4 : MAX_NV;
+    return (uint8_t)(nv < vectors ? nv : vectors);
+}
+
+void int_conv_shape(IntConv *c, Domain *d)
+{
+    const int64_t most_acc = c->l->caps->vector_regs - 4;
+    join_rows(c, d);
+    join_images(c);
+    c->lanes = lower_fit_lanes(c->l, c->oc);
+    const int64_t vectors = (c->oc + c->lanes - 1) / c->lanes;
+    const int64_t pixels = c->h * c->w_out < most_acc / 2 ? c->h * c->w_out : most_acc / 2;
+    c->nv = choose_nv(pixels, vectors);
+    const int64_t room = c->nv <= 2 ? most_acc / c->nv : (most_acc + 3 - c->nv) / c->nv;
+    const int64_t tiles = (c->w_out + room - 1) / room;
+    c->columns = (c->w_out + tiles - 1) / tiles;
+    c->rows = c->columns * 2 <= room && c->columns == c->w_out ? room / c->columns : 1;
+    c->rows = c->rows > c->h ? c->h : c->rows;
+}
+
+// --- one tile ------------------------------------------------------------------------------------
+
+KRef int_conv_begin(const IntTile *t, uint32_t v)
+{
+    const IntConv *c = t->c;
+    Kernel *k = c->l->k;
+    const KRef at = k_add(k, t->block, k_index(k, t->group * c->padded + (int64_t)v * c->lanes));
+    KRef sum = k_load(k, c->begin, at, c->lanes, c->lanes);
+    if (c->has_sums)
+        sum = k_op(k, KOP_sub, sum, k_op(k, KOP_mul, k_load(k, c->sums, at, c->lanes, c->lanes), t->zero, 0),
+                   0);
+    if (c->bias_param == 0)
+        return sum;
+    const int64_t left = t->channels - (int64_t)v * c->lanes;
+    const KRef from = k_add(k, t->block, k_index(k, t->group * c->oc + (int64_t)v * c->lanes));
+    const uint8_t count = (uint8_t)(left < c->lanes ? left : c->lanes);
+    return k_add(k, sum, k_load(k, c->bias_param - 1, from, c->lanes, count));
+}
+
+static void begin_accs(IntTile *t)
+{
+    Kernel *k = t->c->l->k;
+    KRef begin[MAX_NV];
+    for (uint32_t v = 0; v < t->nv; v++)
+        begin[v] = int_conv_begin(t, v);
+    for (uint32_t p = 0; p < t->rows * t->columns; p++)
+        for (uint32_t v = 0; v < t->nv; v++)
+            t->acc[p * t->nv + v] = k_var(k, begin[v], arena_printf(k->arena, "a%u_%u", p, v));
+}
+
+// Weights that every run reads from beyond the L2 cache.
+static bool is_streamed(const IntConv *c)
+{
+    return c->group_words * 4 > c->l->caps->l2_bytes / 4;
+}
+
+// Four channels of all pixels. x: index of the first pixel's word, w: of the weights.
+static void emit_step(const IntTile *t, KRef x, KRef w)
+{
+    const IntConv *c = t->c;
+    Kernel *k = c->l->k;
+    KRef wv[MAX_NV];
+    for (uint32_t v = 0; v < t->nv; v++)
+        wv[v] = k_load(k, c->weights, k_add(k, w, k_index(k, (int64_t)v * c->lanes)), c->lanes, c->lanes);
+    for (uint32_t v = 0; v < t->nv && is_streamed(c); v++)
+        k_prefetch(k, c->weights, k_add(k, w, k_index(k, (int64_t)v * c->lanes + AHEAD)));
+    for (int64_t p = 0; p < t->rows * t->columns; p++) {
+        const int64_t at = p / t->columns * c->sh * c->in.row + p % t->columns * c->sw * c->in.column;
+        const KRef word = k_load(k, c->in.param, k_add(k, x, k_index(k, at)), 1, 1);
+        for (uint32_t v = 0; v < t->nv; v++) {
+            const KRef acc = t->acc[p * t->nv + v];
+            k_set(k, acc, k_op(k, KOP_dot8, word, wv[v], k_get(k, acc)));
+        }
+    }
+}
+
+static KRef open_taps(Kernel *k, int64_t n, const char *name)
+{
+    return n == 1 ? k_index(k, 0) : k_for(k, k_index(k, 0), k_index(k, n), 1, KFOR_SERIAL, name);
+}
+
+static void emit_sums(const IntTile *t)
+{
+    const IntConv *c = t->c;
+    Kernel *k = c->l->k;
+    const int64_t step = (int64_t)t->nv * c->lanes;
+    // The columns of the kernel and their channels are one run of words where nothing lies between.
+    const bool is_run = c->dw == 1 && c->in.column == c->words;
+    const int64_t columns = is_run ? 1 : c->kw, run = is_run ? c->kw * c->words : c->words;
+    KRef x = k_add(k, k_mul(k, t->image, k_index(k, c->in.image)), k_index(k, t->group * c->words));
+    x = k_add(k, k_mul(k, t->row, k_index(k, c->sh * c->in.row)), x);
+    x = k_add(k, k_mul(k, t->column, k_index(k, c->sw * c->in.column)), x);
+    const KRef kh = open_taps(k, c->kh, "kh");
+    x = k_mul_add(k, kh, c->dh * c->in.row, x);
+    KRef w = k_mul_add(k, kh, c->kw * c->words * step, t->weights);
+    const KRef kw = open_taps(k, columns, "kw");
+    x = k_mul_add(k, kw, c->dw * c->in.column, x);
+    w = k_mul_add(k, kw, c->words * step, w);
+    const KRef i = open_taps(k, run, "c");
+    emit_step(t, k_add(k, x, i), k_mul_add(k, i, step, w));
+    for (int open = (c->kh > 1) + (columns > 1) + (run > 1); open > 0; open--)
+        k_end(k);
+}
+
+void int_conv_store(const IntTile *t, KRef row, KRef column, uint32_t v, KRef value)
+{
+    const IntConv *c = t->c;
+    Kernel *k = c->l->k;
+    const int64_t left = t->channels - (int64_t)v * c->lanes;
+    const KRef channel = k_add(k, t->block, k_index(k, t->group * c->oc + (int64_t)v * c->lanes));
+    row = k_add(k, t->row, row);
+    column = k_add(k, t->column, column);
+    Point at = c->has_joined_images ? conv_point(t->d, column, channel, row, t->image)
+                                    : conv_point(t->d, t->image, channel, row, column);
+    at.lanes = c->lanes;
+    at.count = (uint8_t)(left < c->lanes ? left : c->lanes);
+    pull_store_root(c->l, t->d, at, value);
+}
+
+// Costly epilogues stand once for each vector, in loops over the pixels.
+static void emit_stores(const IntTile *t)
+{
+    Kernel *k = t->c->l->k;
+    const int64_t pixels = t->rows * t->columns, vectors = t->nv, lanes = t->c->lanes;
+    if (pixels < 2 || lower_epilogue_cost(t->c->l) < EPILOGUE_LOOP_COST) {
+        for (int64_t p = 0; p < pixels; p++)
+            for (uint32_t v = 0; v < t->nv; v++)
+                int_conv_store(t, k_index(k, p / t->columns), k_index(k, p % t->columns), v,
+                               k_get(k, t->acc[p * vectors + v]));
+        return;
+    }
+    const KRef sums = k_array(k, DTYPE_i32, pixels * vectors * lanes);
+    for (int64_t i = 0; i < pixels * vectors; i++)
+        k_astore(k, sums, k_index(k, i * lanes), k_get(k, t->acc[i]));
+    const KRef row = open_taps(k, t->rows, "r");
+    const KRef column = open_taps(k, t->columns, "p");
+    const KRef pixel = k_mul_add(k, row, t->columns, column);
+    for (uint32_t v = 0; v < t->nv; v++)
+        int_conv_store(
+            t, row, column, v,
+            k_aload(k, sums, k_mul_add(k, pixel, vectors * lanes, k_index(k, v * lanes)), t->c->lanes));
+    for (int open = (t->rows > 1) + (t->columns > 1); open > 0; open--)
+        k_end(k);
+}
+
+static void emit_tile(const IntTile *from)
+{
+    IntTile t = *from;
+    rlx_assert(t.rows * t.columns * t.nv <= INT_MAX_ACC);
+    begin_accs(&t);
+    emit_sums(&t);
+    emit_stores(&t);
+}
+
+// --- loops ---------------------------------------------------------------------------------------
+
+typedef void (*TileFn)(const IntTile *t);
+
+static KRef open_parallel(Kernel *k, int64_t from, int64_t count, int64_t step, const char *name)
+{
+    const KRef first = k_index(k, from);
+    return count == 1 ? first : k_for(k, first, k_index(k, from + count * step), step, KFOR_PARALLEL, name);
+}
+
+// `inside` for every block of output channels of the group: whole blocks, then what is left.
+static void each_block(const IntTile *from, TileFn inside)
+{
+    const IntConv *c = from->c;
+    Kernel *k = c->l->k;
+    const int64_t width = (int64_t)c->nv * c->lanes, whole = c->oc / width, rest = c->oc % width;
+    const int64_t taps = c->kh * c->kw * c->words, base = from->group * c->group_words;
+    IntTile t = *from;
+    if (whole > 0) {
+        t.block = open_parallel(k, 0, whole, width, "o");
+        t.nv = c->nv;
+        t.channels = width;
+        t.weights = k_add(k, k_mul(k, t.block, k_index(k, taps)), k_index(k, base));
+        inside(&t);
+        if (whole > 1)
+            k_end(k);
+    }
+    if (rest == 0)
+        return;
+    t.block = k_index(k, whole * width);
+    t.nv = (uint8_t)(int_conv_width(c, whole * width) / c->lanes);
+    t.channels = rest;
+    t.weights = k_index(k, base + whole * width * taps);
+    inside(&t);
+}
+
+// `inside` for every tile of a row of tiles: those that are one column wider come first.
+static void each_column(const IntTile *from, TileFn inside)
+{
+    const IntConv *c = from->c;
+    Kernel *k = c->l->k;
+    const int64_t tiles = (c->w_out + c->columns - 1) / c->columns, narrow = c->w_out / tiles;
+    const int64_t wider = c->w_out % tiles;
+    IntTile t = *from;
+    for (uint32_t kind = 0; kind < 2; kind++) {
+        const int64_t count = kind == 0 ? wider : tiles - wider;
+        if (count == 0)
+            continue;
+        t.columns = narrow + (kind == 0);
+        t.column = open_parallel(k, kind == 0 ? 0 : wider * (narrow + 1), count, t.columns, "x");
+        inside(&t);
+        if (count > 1)
+            k_end(k);
+    }
+}
+
+// `inside` for all rows of tiles of all images.
+static void each_row(const IntTile *from, TileFn inside)
+{
+    const IntConv *c = from->c;
+    Kernel *k = c->l->k;
+    const int64_t whole = c->h / c->rows, rest = c->h % c->rows;
+    IntTile t = *from;
+    t.image = open_parallel(k, 0, c->n, 1, "n");
+    if (whole > 0) {
+        t.rows = c->rows;
+        t.row = open_parallel(k, 0, whole, c->rows, "y");
+        inside(&t);
+        if (whole > 1)
+            k_end(k);
+    }
+    if (rest > 0) {
+        t.rows = rest;
+        t.row = k_index(k, whole * c->rows);
+        inside(&t);
+    }
+    if (c->n > 1)
+        k_end(k);
+}
+
+static void columns_of_row(const IntTile *t)
+{
+    each_column(t, emit_tile);
+}
+
+static void pixels_of_block(const IntTile *t)
+{
+    each_row(t, columns_of_row);
+}
+
+static void blocks_of_tile(const IntTile *t)
+{
+    each_block(t, emit_tile);
+}
+
+static void tiles_of_row(const IntTile *t)
+{
+    each_column(t, blocks_of_tile);
+}
+
+void int_conv_tiles(const IntConv *c, const Domain *d, KRef zero)
+{
+    for (int64_t g = 0; g < c->group; g++) {
+        const IntTile t = {.c = c, .d = d, .zero = zero, .group = g};
+        if (c->group_words * 4 > c->l->caps->l2_bytes / 2)
+            each_block(&t, pixels_of_block);
+        else
+            each_row(&t, tiles_of_row);
+    }
+}

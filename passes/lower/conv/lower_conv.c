@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions (1-D as 2-D with one row): dense and grouped ones through the register-tiled core, depthwise
+// ones with a vector of channels, everything else (GPUs, three spatial axes, weights that are not constant)
+// as plain loops. Accumulation: f32 fused multiply-adds in the order kernel row, kernel column, channel,
+// starting from the bias; 1x1 convolutions to one channel by lanes of channels that are joined pairwise, then
+// the bias.
+#include "passes/lower/conv/conv.h"
+#include "passes/lower/amx/matrix.h"
+#include "passes/lower/packer.h"
+#include "passes/lower/tile/tile.h"
+#include "passes/lower/conv/winograd.h"
+
+int64_t conv_at_or(const Node *n, AttrId id, uint32_t axis, uint32_t n_spatial, int64_t dflt)
+{
+    return n_spatial == 1 ? (axis == 0 ? dflt : node_get_at(n, id, 0, dflt)) : node_get_at(n, id, axis, dflt);
+}
+
+Conv conv_of(const Lower *l, NodeId id)
+{
+    const Node *n = lower_node(l, id);
+    const Shape *x = lower_node(l, n->src[0])->shape, *w = lower_node(l, n->src[1])->shape;
+    const uint32_t spatial = x->rank - 2, last = x->rank - 1;
+    const Loc *xl = lower_loc(l, n->src[0]);
+    Conv c = {.x = n->src[0],
+              .w = n->src[1],
+              .bias = n->n_src > 2 ? n->src[2] : 0,
+              .group = node_get_int(n, A_conv_group),
+              .shuffle = node_get_int(n, A_conv_shuffle)};
+    c.is_planar = spatial <= 2;
+    const bool rows = spatial >= 2;
+    c.s = (TileShape){.n = x->dim[0],
+                      .h = rows ? n->shape->dim[last - 1] : 1,
+                      .w = n->shape->dim[last],
+                      .in_h = rows ? x->dim[last - 1] : 1,
+                      .in_w = x->dim[last],
+                      .ic = w->dim[1],
+                      .oc = n->shape->dim[1] / c.group,
+                      .kh = rows ? w->dim[last - 1] : 1,
+                      .kw = w->dim[last],
+                      .sh = conv_at_or(n, A_conv_strides, 0, spatial, 1),
+                      .sw = conv_at_or(n, A_conv_strides, 1, spatial, 1),
+                      .dh = conv_at_or(n, A_conv_dilations, 0, spatial, 1),
+                      .dw = conv_at_or(n, A_conv_dilations, 1, spatial, 1),
+                      .pad_h = conv_at_or(n, A_conv_pads, 0, spatial, 0),
+                      .pad_w = conv_at_or(n, A_conv_pads, 1, spatial, 0)};
+    c.stride_n = xl->stride[0];
+    c.stride_c = xl->stride[1];
+    c.stride_h = rows ? xl->stride[last - 1] : 0;
+    c.stride_w = xl->stride[last];
+    return c;
+}
+
+Domain conv_out_domain(Lower *l)
+{
+    Domain d = domain_of(lower_node(l, l->root)->shape);
+    domain_trim(l, &d, l->root);
+    domain_add(l, &d, l->root);
+    domain_add_operands(l, &d, l->root);
+    return d;
+}
+
+// The point of an output domain [N, C, (H,) W].
+Point conv_point(const Domain *d, KRef image, KRef channel, KRef row, KRef column)
+{
+    Point at = {.lanes = 1, .count = 1, .vec_axis = 1};
+    at.idx[0] = image;
+    at.idx[1] = channel;
+    at.idx[d->rank - 1] = column;
+    if (d->rank > 3)
+        at.idx[2] = row;
+    return at;
+}
+
+// --- tiles ---------------------------------------------------------------------------------------
+
+typedef struct ConvStore {
+    Domain d;
+    KRef first_channel; // of the group
+} ConvStore;
+
+static void store_conv(Lower *l, const TileOut *out, KRef value, void *ctx)
+{
+    const ConvStore *c = ctx;
+    Point at =
+        conv_point(&c->d, out->image, k_add(l->k, c->first_channel, out->channel), out->row, out->column);
+    at.lanes = out->lanes;
+    at.count = out->count;
+    pull_store_root(l, &c->d, at, value);
+}
+
+static const float *const_f32(const Lower *l, NodeId id)
+{
+    return node_attr(lower_node(l, id), A_const_data)->u.blob;
+}
+
+// A long kernel over one channel (a transform of speech into bands, say) is a product with weights [oc, kw]:
+// its taps become channels. Pixels then overlap in memory, which is of no matter to what only reads.
+static void taps_to_channels(Conv *c)
+{
+    TileShape *s = &c->s;
+    const bool is_row = s->h == 1 && s->in_h == 1 && s->kh == 1 && s->pad_h == 0;
+    const bool fits = s->pad_w == 0 && (s->w - 1) * s->sw + (s->kw - 1) * s->dw < s->in_w;
+    if (!is_row || !fits || s->ic != 1 || c->group != 1 || tile_is_worthwhile(s))
+        return;
+    c->stride_c = c->stride_w * s->dw;
+    c->stride_w *= s->sw;
+    s->ic = s->kw;
+    s->in_w = s->w;
+    s->kw = s->sw = s->dw = 1;
+}
+
+// Pixels of a 1x1 convolution without padding form one run when rows follow each other evenly everywhere.
+static void join_rows(Conv *c, Domain *d)
+{
+    TileShape *s = &c->s;
+    if (s->kh * s->kw != 1 || s->pad_h != 0 || s->pad_w != 0 || s->sh != 1 || s->sw != 1 || d->rank != 4 ||
+        s->h == 1 || s->w == 1)
+        return;
+    if (s->in_h != s->h || s->in_w != s->w || c->stride_h != c->stride_w * s->w)
+        return;
+    for (uint32_t i = 0; i < d->access.len; i++)
+        if (d->access.data[i].stride[2] != d->access.data[i].stride[3] * s->w)
+            return;
+    s->w = s->in_w = s->w * s->h;
+    s->h = s->in_h = 1;
+    d->extent[3] *= d->extent[2];
+    d->extent[2] = 1;
+}
+
+// Values at the output's pixels: the result, and what the epilogue reads.
+static void add_streams(Lower *l, Tile *t, const Domain *d)
+{
+    const uint32_t last = d->rank - 1;
+    for (uint32_t i = 0; i < d->access.len && t->n_streams < TILE_MAX_STREAMS; i++) {
+        const Access *a = &d->access.data[i];
+        if (a->stride[1] != 1 || a->stride[last] < t->s.oc || lower_node(l, a->node)->dtype != DTYPE_f32)
+            continue;
+        t->stream[t->n_streams++] =
+            (TileStream){.param = lower_param(l, a->node, a->node == l->root ? PARAM_WRITE : PARAM_READ),
+                         .stride_n = a->stride[0],
+                         .stride_h = d->rank > 3 ? a->stride[2] : 0,
+                         .stride_w = a->stride[last]};
+    }
+}
+
+// The input channel that takes the place of `channel`.
+static int64_t unshuffled(const Conv *c, int64_t channel)
+{
+    return channel % c->shuffle * (c->group * c->s.ic / c->shuffle) + channel / c->shuffle;
+}
+
+// Tiles look up where a shuffled channel is: one scalar load beside the multiply-adds of a whole tile.
+static void shuffle_input(Lower *l, const Conv *c, TileInput *in)
+{
+    const int64_t n = c->group * c->s.ic;
+    int32_t *offset = ARENA_ARRAY(l->pass->perm, int32_t, n);
+    for (int64_t i = 0; i < n; i++)
+        offset[i] = (int32_t)(unshuffled(c, i) * c->stride_c);
+    in->has_table = true;
+    in->table = lower_param_data(l, "shuffle", DTYPE_i32, offset, (uint64_t)n * sizeof *offset);
+}
+
+static TileSource constant_weights(const Conv *c)
+{
+    const int64_t taps = c->s.kh * c->s.kw;
+    return (TileSource){.stride_oc = c->s.ic * taps, .stride_ic = taps, .stride_kh = c->s.kw, .stride_kw = 1};
+}
+
+// Weights that depend on parameters, where they are before they are packed.
+static TileSource lasting_weights(const Lower *l, const Conv *c)
+{
+    const Shape *s = lower_node(l, c->w)->shape;
+    const int64_t *stride = lower_loc(l, c->w)->stride;
+    const uint32_t last = s->rank - 1;
+    const bool is_turned = c->s.ic != s->dim[1]; // taps_to_channels
+    return (TileSource){.stride_oc = stride[0],
+                        .stride_ic = stride[is_turned ? last : 1],
+                        .stride_kh = last > 2 ? stride[2] : 0,
+                        .stride_kw = stride[last]};
+}
+
+static void emit_tiled_group(Lower *l, const Conv *c, Tile t, ConvStore *store, int64_t group)
+{
+    Kernel *k = l->k;
+    const bool is_const = node_is_const(l->g, c->w);
+    TileSource src = is_const ? constant_weights(c) : lasting_weights(l, c);
+    const int64_t first = group * c->s.oc * src.stride_oc;
+    src.data = is_const ? const_f32(l, c->w) + first : NULL;
+    t.in = (TileInput){.param = lower_param(l, c->x, PARAM_READ),
+                       .stride_n = c->stride_n,
+                       .stride_c = c->stride_c,
+                       .stride_h = c->stride_h,
+                       .stride_w = c->stride_w,
+                       .first_channel = group * c->s.ic,
+                       .base = k_add(k, lower_base(l, c->x),
+                                     k_index(k, c->shuffle != 1 ? 0 : group * c->s.ic * c->stride_c))};
+    if (c->shuffle != 1)
+        shuffle_input(l, c, &t.in);
+    t.images = c->images;
+    t.store = store_conv;
+    t.ctx = store;
+    t.has_bias = c->bias != 0;
+    if (t.has_bias)
+        t.bias = lower_param(l, c->bias, PARAM_READ);
+    store->first_channel = k_index(k, group * c->s.oc);
+    t.bias_base = store->first_channel;
+    if (is_const && l->window == NULL && c->shuffle == 1 && matrix_is_worthwhile(l, &c->s)) {
+        matrix_emit(&t, &src, node_name(l->g, c->w));
+        return;
+    }
+    t.w = is_const ? tile_pack(&t, &src, node_name(l->g, c->w)) : tile_pack_lasting(&t, &src, c->w, first);
+    tile_emit(&t);
+}
+
+enum { MAX_TILED_GROUPS = 8 };
+
+static bool can_tile(const Lower *l, const Conv *c, const Domain *d)
+{
+    if (l->caps->is_gpu || !c->is_planar || (!node_is_const(l->g, c->w) && !packer_can_pack(l, c->w)) ||
+        lower_node(l, l->anchor)->dtype != DTYPE_f32)
+        return false;
+    if (c->shuffle != 1 && c->group * c->s.ic > INT32_MAX / (c->stride_c > 1 ? c->stride_c : 1))
+        return false;
+    if (c->group > MAX_TILED_GROUPS || !tile_is_worthwhile(&c->s) ||
+        (c->bias != 0 && lower_loc(l, c->bias)->stride[0] != 1))
+        return false;
+    return c->s.oc == 1 || lower_fit_lanes(l, c->s.oc) == 1 || domain_lanes(l, d, 1) > 1;
+}
+
+// --- plain loops ---------------------------------------------------------------------------------
+
+typedef struct Plain {
+    const Conv *c;
+    uint32_t spatial;
+} Plain;
+
+// Is the input coordinate start + k * dilation inside [0, size)? As one comparison on each side that can
+// fail.
+static KRef inside(Kernel *k, KRef v, int64_t size)
+{
+    return k_op(k, KOP_and, k_op(k, KOP_le, k_index(k, 0), v, 0), k_op(k, KOP_lt, v, k_index(k, size), 0), 0);
+}
+
+static KRef plain_conv(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    const Plain *p = ctx;
+    Kernel *k = l->k;
+    const Node *n = lower_node(l, l->anchor);
+    const Shape *xs = lower_node(l, p->c->x)->shape, *ws = lower_node(l, p->c->w)->shape;
+    const Loc *xl = lower_loc(l, p->c->x), *wl = lower_loc(l, p->c->w);
+    (void)d;
+    const KRef o = at.idx[1];
+    const KRef group =
+        p->c->group == 1 ? k_index(k, 0) : k_op(k, KOP_div, o, k_index(k, n->shape->dim[1] / p->c->group), 0);
+    KRef init = k_number(k, n->dtype, 0);
+    if (p->c->bias != 0)
+        init = k_load(k, lower_param(l, p->c->bias, PARAM_READ),
+                      k_mul(k, o, k_index(k, lower_loc(l, p->c->bias)->stride[0])), 1, 1);
+    const KRef acc = k_var(k, init, "acc");
+    KRef x = k_mul_add(k, at.idx[0], xl->stride[0], lower_base(l, p->c->x)),
+         w = k_mul(k, o, k_index(k, wl->stride[0]));
+    const KRef c = k_for(k, k_index(k, 0), k_index(k, ws->dim[1]), 1, KFOR_SERIAL, "c");
+    KRef channel = k_mul_add(k, group, ws->dim[1], c);
+    if (p->c->shuffle != 1) {
+        const KRef s = k_index(k, p->c->shuffle);
+        channel = k_mul_add(k, k_op(k, KOP_rem, channel, s, 0), xs->dim[1] / p->c->shuffle,
+                            k_op(k, KOP_div, channel, s, 0));
+    }
+    x = k_mul_add(k, channel, xl->stride[1], x);
+    w = k_mul_add(k, c, wl->stride[1], w);
+    for (uint32_t i = 0; i < p->spatial; i++) {
+        const uint32_t axis = i + 2;
+        const int64_t stride = node_get_at(n, A_conv_strides, i, 1),
+                      dilation = node_get_at(n, A_conv_dilations, i, 1);
+        const KRef t = k_for(k, k_index(k, 0), k_index(k, ws->dim[axis]), 1, KFOR_SERIAL,
+                             i == 0   ? "k0"
+                             : i == 1 ? "k1"
+                                      : "k2");
+        const KRef pos = k_mul_add(k, t, dilation,
+                                   k_add(k, k_mul(k, at.idx[axis], k_index(k, stride)),
+                                         k_index(k, -node_get_at(n, A_conv_pads, i, 0))));
+        k_if(k, inside(k, pos, xs->dim[axis]));
+        x = k_mul_add(k, pos, xl->stride[axis], x);
+        w = k_mul_add(k, t, wl->stride[axis], w);
+    }
+    const KRef xv = k_load(k, lower_param(l, p->c->x, PARAM_READ), x, 1, 1);
+    const KRef wv = k_load(k, lower_param(l, p->c->w, PARAM_READ), w, 1, 1);
+    k_set(k, acc, k_op(k, KOP_fma, xv, wv, k_get(k, acc)));
+    for (uint32_t i = 0; i < 2 * p->spatial + 1; i++)
+        k_end(k);
+    return k_get(k, acc);
+}
+
+// --- one output channel --------------------------------------------------------------------------
+
+enum { DOT_MIN_CHANNELS = 8 };
+
+// A 1x1 convolution to one channel has no vectors of output channels: every pixel is a dot product along the
+// input's channels, which lie next to each other.
+static bool is_dot(const Lower *l, const Conv *c)
+{
+    const TileShape *s = &c->s;
+    return !l->caps->is_gpu && l->caps->f32_lanes > 1 && c->is_planar && c->group == 1 && s->oc == 1 &&
+           s->kh == 1 && s->kw == 1 && s->pad_h == 0 && s->pad_w == 0 && c->shuffle == 1 &&
+           s->ic >= DOT_MIN_CHANNELS && c->stride_c == 1 && lower_node(l, l->anchor)->dtype == DTYPE_f32 &&
+           (s->h - 1) * s->sh < s->in_h && (s->w - 1) * s->sw < s->in_w && lower_loc(l, c->w)->stride[1] == 1;
+}
+
+static void add_products(Lower *l, const Conv *c, KRef acc, KRef x, KRef channel, uint8_t lanes,
+                         uint8_t count)
+{
+    Kernel *k = l->k;
+    const KRef xv = k_load(k, lower_param(l, c->x, PARAM_READ), k_add(k, x, channel), lanes, count);
+    const KRef wv = k_load(k, lower_param(l, c->w, PARAM_READ), channel, lanes, count);
+    k_set(k, acc, k_op(k, KOP_fma, xv, wv, k_get(k, acc)));
+}
+
+static KRef dot_conv(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    const Conv *c = ctx;
+    Kernel *k = l->k;
+    const uint8_t lanes = lower_fit_lanes(l, c->s.ic);
+    const int64_t whole = c->s.ic - c->s.ic % lanes;
+    KRef x = k_mul(k, at.idx[0], k_index(k, c->stride_n));
+    x = k_mul_add(k, at.idx[d->rank - 1], c->s.sw * c->stride_w, x);
+    if (d->rank > 3)
+        x = k_mul_add(k, at.idx[2], c->s.sh * c->stride_h, x);
+    const KRef acc = k_var(k, k_splat(k, k_number(k, DTYPE_f32, 0), lanes), "acc");
+    const KRef i = k_for(k, k_index(k, 0), k_index(k, whole), lanes, KFOR_SERIAL, "c");
+    add_products(l, c, acc, x, i, lanes, lanes);
+    k_end(k);
+    if (whole < c->s.ic)
+        add_products(l, c, acc, x, k_index(k, whole), lanes, (uint8_t)(c->s.ic - whole));
+    const KRef sum = k_hreduce(k, KOP_add, k_get(k, acc));
+    return c->bias == 0 ? sum
+                        : k_op(k, KOP_add, sum,
+                               k_load(k, lower_param(l, c->bias, PARAM_READ), k_index(k, 0), 1, 1), 0);
+}
+
+void lower_conv(Lower *l)
+{
+    Conv c = conv_of(l, l->anchor);
+    Domain d = conv_out_domain(l);
+    l->pk->macs += (uint64_t)shape_numel(lower_node(l, l->anchor)->shape) *
+                   (uint64_t)(shape_numel(lower_node(l, c.w)->shape) / lower_node(l, c.w)->shape->dim[0]);
+    const bool in_order = c.shuffle == 1;
+    if (d.live[0].size != 0 && c.s.n > 1)
+        c.images = lower_live(l, &d.live[0], c.s.n);
+    if (gpu_conv_lower(l, &c))
+        return;
+    if (in_order && depthwise_lower(l, &c, &d))
+        return;
+    if (l->window == NULL && is_dot(l, &c)) {
+        lower_map(l, dot_conv, &c, MAP_SCALAR);
+        return;
+    }
+    taps_to_channels(&c);
+    const bool has_tiles = can_tile(l, &c, &d);
+    const bool has_matrix = has_tiles && node_is_const(l->g, c.w) && matrix_is_worthwhile(l, &c.s);
+    if (l->window == NULL && in_order && !has_matrix && winograd_lower(l, &c, &d))
+        return;
+    if (!has_tiles) {
+        Plain p = {&c, lower_node(l, c.x)->shape->rank - 2};
+        lower_map(l, plain_conv, &p, MAP_SCALAR);
+        return;
+    }
+    if (l->window == NULL)
+        join_rows(&c, &d);
+    ConvStore store = {.d = d};
+    Tile t = tile_new(l, c.s);
+    if (c.group == 1 && l->window == NULL)
+        add_streams(l, &t, &d);
+    for (int64_t g = 0; g < c.group; g++)
+        emit_tiled_group(l, &c, t, &store, g);
+}

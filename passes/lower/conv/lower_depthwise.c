@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: Apache-2.0
+// Depthwise convolution: a vector of channels, tiles of a few rows and columns of outputs in accumulators,
+// every input vector of a tile loaded once and used for all the outputs that it touches; the weights stay in
+// registers where they fit. Tiles at the left and right border have text of their own that leaves out what
+// falls outside; rows that may be outside are tested as a whole. Accumulation: f32 fused multiply-adds in the
+// order kernel row, kernel column, starting from the bias.
+#include "passes/lower/choice.h"
+#include "passes/lower/conv/conv.h"
+#include "passes/lower/packer.h"
+#include <string.h>
+
+enum { DW_MAX_KERNEL = 7, DW_MAX_ROWS = 2, DW_MAX_PIXELS = 14, DW_EPILOGUE_LOOP_COST = 8 };
+
+// Which loops are inside which.
+typedef enum DwOrder {
+    DW_CHANNELS_OUTSIDE, // channels, rows, columns: an image of one vector of channels stays in L1
+    DW_STRIPS,           // rows, channels, columns
+    DW_CHANNELS_INSIDE,  // rows, columns, channels: reads memory in order
+} DwOrder;
+
+typedef struct Depthwise {
+    Lower *l;
+    const Conv *c;
+    const Domain *d;
+    uint8_t lanes;
+    uint32_t x, w, bias;
+    DwOrder order;
+    int64_t rows, pixels; // of a tile, at most
+    int64_t channels;
+    KRef image, row, channel; // of the tile at hand; channel: first of the vector
+    uint8_t count;            // real channels
+    int64_t tile_rows;
+    int64_t last_row; // the largest value of row
+    TileRun run;
+    KRef column;
+} Depthwise;
+
+typedef struct DwRegisters {
+    KRef acc[DW_MAX_ROWS * DW_MAX_PIXELS];
+    KRef x, w; // index of the tile's first input (kernel row and column 0) and of the vector's first weight
+} DwRegisters;
+
+static float *pack_depthwise(const Depthwise *s, int64_t channels, uint64_t *bytes)
+{
+    const int64_t taps = s->c->s.kh * s->c->s.kw, blocks = (channels + s->lanes - 1) / s->lanes;
+    const float *src = node_attr(lower_node(s->l, s->c->w), A_const_data)->u.blob;
+    float *out = ARENA_ARRAY(s->l->pass->perm, float, blocks *taps * s->lanes);
+    for (int64_t c = 0; c < channels; c++)
+        for (int64_t t = 0; t < taps; t++)
+            memcpy(&out[((c / s->lanes) * taps + t) * s->lanes + c % s->lanes], &src[c * taps + t],
+                   sizeof *out);
+    *bytes = (uint64_t)(blocks * taps * s->lanes) * sizeof *out;
+    return out;
+}
+
+// Vector by vector of channels as pack_depthwise does, for weights that depend on parameters.
+static void emit_packed(const Depthwise *s, const Packer *p, KRef first, int64_t channels)
+{
+    Kernel *k = p->l.k;
+    const Loc *loc = lower_loc(s->l, s->c->w);
+    const uint32_t last = lower_node(s->l, s->c->w)->shape->rank - 1;
+    const KRef kh = k_for(k, k_index(k, 0), k_index(k, s->c->s.kh), 1, KFOR_SERIAL, "kh");
+    const KRef kw = k_for(k, k_index(k, 0), k_index(k, s->c->s.kw), 1, KFOR_SERIAL, "kw");
+    KRef from = k_mul_add(k, kw, loc->stride[last], k_mul(k, first, k_index(k, loc->stride[0])));
+    from = last > 2 ? k_mul_add(k, kh, loc->stride[2], from) : from;
+    const KRef to = k_mul_add(k, k_mul_add(k, kh, s->c->s.kw, kw), s->lanes,
+                              k_mul(k, first, k_index(k, s->c->s.kh * s->c->s.kw)));
+    const KRef c = k_for(k, k_index(k, 0), k_index(k, channels), 1, KFOR_SERIAL, "c");
+    k_store(k, p->to, k_add(k, to, c), k_load(k, p->from, k_mul_add(k, c, loc->stride[0], from), 1, 1), 1);
+    k_end(k);
+    for (int64_t c0 = channels; c0 < s->lanes; c0++)
+        k_store(k, p->to, k_add(k, to, k_index(k, c0)), k_number(k, DTYPE_f32, 0), 1);
+    k_end(k);
+    k_end(k);
+}
+
+static uint32_t pack_lasting(const Depthwise *s)
+{
+    const int64_t rest = s->channels % s->lanes, whole = s->channels - rest;
+    const int64_t blocks = (s->channels + s->lanes - 1) / s->lanes;
+    Packer p;
+    packer_open(s->l, s->c->w, DTYPE_f32, (uint64_t)(blocks * s->c->s.kh * s->c->s.kw * s->lanes), &p);
+    Kernel *k = p.l.k;
+    if (whole > 0) {
+        emit_packed(s, &p, k_for(k, k_index(k, 0), k_index(k, whole), s->lanes, KFOR_PARALLEL, "b"),
+                    s->lanes);
+        k_end(k);
+    }
+    if (rest > 0)
+        emit_packed(s, &p, k_index(k, whole), rest);
+    packer_close(s->l, &p);
+    return p.reader;
+}
+
+static uint32_t pack_weights(const Depthwise *s)
+{
+    uint64_t bytes = 0;
+    if (!node_is_const(s->l->g, s->c->w))
+        return pack_lasting(s);
+    const float *packed = pack_depthwise(s, s->channels, &bytes);
+    return lower_param_data(s->l, node_name(s->l->g, s->c->w), DTYPE_f32, packed, bytes);
+}
+
+// --- one tile ------------------------------------------------------------------------------------
+
+// The tap that takes input `at` of a tile into output `out`, along one axis; -1: none does.
+static int64_t tap_of(int64_t at, int64_t out, int64_t stride, int64_t dilation, int64_t taps)
+{
+    const int64_t from = at - out * stride;
+    return from < 0 || from % dilation != 0 || from / dilation >= taps ? -1 : from / dilation;
+}
+
+static KRef load_weight(const Depthwise *s, const DwRegisters *r, int64_t kh, int64_t kw)
+{
+    Kernel *k = s->l->k;
+    const int64_t tap = kh * s->c->s.kw + kw;
+    return k_load(k, s->w, k_add(k, r->w, k_index(k, tap * s->lanes)), s->lanes, s->lanes);
+}
+
+// What input vector (i, j) of the tile adds to the outputs.
+static void emit_input(const Depthwise *s, const DwRegisters *r, int64_t i, int64_t j)
+{
+    Kernel *k = s->l->k;
+    const TileShape *t = &s->c->s;
+    KRef value = 0;
+    for (int64_t row = 0; row < s->tile_rows; row++) {
+        const int64_t kh = tap_of(i, row, t->sh, t->dh, t->kh);
+        for (int64_t p = 0; kh >= 0 && p < s->run.pixels; p++) {
+            const int64_t kw = tap_of(j, p, t->sw, t->dw, t->kw);
+            const KRef acc = r->acc[row * s->run.pixels + p];
+            if (kw < 0)
+                continue;
+            if (value == 0)
+                value = k_load(k, s->x, k_add(k, r->x, k_index(k, i * s->c->stride_h + j * s->c->stride_w)),
+                               s->lanes, s->count);
+            k_set(k, acc, k_op(k, KOP_fma, value, load_weight(s, r, kh, kw), k_get(k, acc)));
+        }
+    }
+}
+
+static bool is_row_used(const Depthwise *s, int64_t i)
+{
+    for (int64_t row = 0; row < s->tile_rows; row++)
+        if (tap_of(i, row, s->c->s.sh, s->c->s.dh, s->c->s.kh) >= 0)
+            return true;
+    return false;
+}
+
+// Opens the test whether input row i of the tile is there, if it may be missing. False: it always is.
+static bool open_row(const Depthwise *s, int64_t i, bool *is_never)
+{
+    Kernel *k = s->l->k;
+    const TileShape *t = &s->c->s;
+    const KRef at = k_add(k, k_mul(k, s->row, k_index(k, t->sh)), k_index(k, i - t->pad_h));
+    int64_t v = 0;
+    const bool is_const = k_is_const(k, at, &v);
+    const bool may_be_above = i < t->pad_h, may_be_below = s->last_row * t->sh - t->pad_h + i >= t->in_h;
+    *is_never = is_const && (v < 0 || v >= t->in_h);
+    if (is_const || (!may_be_above && !may_be_below))
+        return false;
+    const KRef above = k_op(k, KOP_le, k_index(k, 0), at, 0),
+               below = k_op(k, KOP_lt, at, k_index(k, t->in_h), 0);
+    k_if(k, !may_be_below ? above : !may_be_above ? below : k_op(k, KOP_and, above, below, 0));
+    return true;
+}
+
+static void emit_input_row(const Depthwise *s, const DwRegisters *r, int64_t i)
+{
+    const TileShape *t = &s->c->s;
+    const int64_t reach = (s->run.pixels - 1) * t->sw + (t->kw - 1) * t->dw;
+    bool is_never = false;
+    if (!is_row_used(s, i))
+        return;
+    const bool is_tested = open_row(s, i, &is_never);
+    for (int64_t j = 0; j <= reach && !is_never; j++) {
+        const int64_t in = s->run.column * t->sw - t->pad_w + j;
+        if (!s->run.is_edge || (in >= 0 && in < t->in_w))
+            emit_input(s, r, i, j);
+    }
+    if (is_tested)
+        k_end(s->l->k);
+}
+
+static void store_output(const Depthwise *s, KRef row, KRef p, KRef value)
+{
+    Kernel *k = s->l->k;
+    Point at = conv_point(s->d, s->image, s->channel, k_add(k, s->row, row), k_add(k, s->column, p));
+    at.lanes = s->lanes;
+    at.count = s->count;
+    pull_store_root(s->l, s->d, at, value);
+}
+
+// Costly epilogues go through a small buffer and loops, so that their text appears once.
+static void emit_stores(const Depthwise *s, const DwRegisters *r)
+{
+    Kernel *k = s->l->k;
+    const int64_t pixels = s->run.pixels, n = s->tile_rows * pixels;
+    if (lower_epilogue_cost(s->l) < DW_EPILOGUE_LOOP_COST) {
+        for (int64_t i = 0; i < n; i++)
+            store_output(s, k_index(k, i / pixels), k_index(k, i % pixels), k_get(k, r->acc[i]));
+        return;
+    }
+    const KRef sums = k_array(k, DTYPE_f32, n * s->lanes);
+    for (int64_t i = 0; i < n; i++)
+        k_astore(k, sums, k_index(k, i * s->lanes), k_get(k, r->acc[i]));
+    const KRef row = k_for(k, k_index(k, 0), k_index(k, s->tile_rows), 1, KFOR_ROLL, "r");
+    const KRef p = k_for(k, k_index(k, 0), k_index(k, pixels), 1, KFOR_ROLL, "p");
+    const KRef index = k_mul_add(k, row, pixels * s->lanes, k_mul(k, p, k_index(k, s->lanes)));
+    store_output(s, row, p, k_aload(k, sums, index, s->lanes));
+    k_end(k);
+    k_end(k);
+}
+
+static void emit_tile(const Depthwise *s)
+{
+    Kernel *k = s->l->k;
+    const TileShape *t = &s->c->s;
+    DwRegisters r;
+    const KRef init = s->c->bias != 0 ? k_load(k, s->bias, s->channel, s->lanes, s->count)
+                                      : k_splat(k, k_number(k, DTYPE_f32, 0), s->lanes);
+    for (int64_t i = 0; i < s->tile_rows * s->run.pixels; i++)
+        r.acc[i] = k_var(
+            k, init, arena_printf(k->arena, "a%d_%d", (int)(i / s->run.pixels), (int)(i % s->run.pixels)));
+    const KRef top = k_add(k, k_mul(k, s->row, k_index(k, t->sh)), k_index(k, -t->pad_h));
+    const KRef left = k_add(k, k_mul(k, s->column, k_index(k, t->sw)), k_index(k, -t->pad_w));
+    r.x = k_mul_add(k, s->image, s->c->stride_n, lower_base(s->l, s->c->x));
+    r.x = k_mul_add(k, s->channel, s->c->stride_c, r.x);
+    r.x = k_mul_add(k, left, s->c->stride_w, k_mul_add(k, top, s->c->stride_h, r.x));
+    r.w = k_mul(k, s->channel, k_index(k, t->kh * t->kw)); // channel is a multiple of lanes
+    for (int64_t i = 0; i <= (s->tile_rows - 1) * t->sh + (t->kh - 1) * t->dh; i++)
+        emit_input_row(s, &r, i);
+    emit_stores(s, &r);
+}
+
+// --- the loops around it -------------------------------------------------------------------------
+
+typedef void (*DwInside)(Depthwise *s);
+
+static void each_channel(Depthwise *s, DwInside inside)
+{
+    Kernel *k = s->l->k;
+    const int64_t whole = s->channels - s->channels % s->lanes;
+    s->count = s->lanes;
+    if (whole > 0) {
+        s->channel = whole == s->lanes
+                         ? k_index(k, 0)
+                         : k_for(k, k_index(k, 0), k_index(k, whole), s->lanes, KFOR_PARALLEL, "c");
+        inside(s);
+        if (whole != s->lanes)
+            k_end(k);
+    }
+    if (whole < s->channels) {
+        s->channel = k_index(k, whole);
+        s->count = (uint8_t)(s->channels - whole);
+        inside(s);
+    }
+}
+
+static void rows_from(Depthwise *s, KRef row, int64_t n, DwInside inside)
+{
+    s->row = row;
+    s->tile_rows = n;
+    s->last_row = s->c->s.h - n;
+    inside(s);
+}
+
+// Tiles of whole height, then the last row where one is left.
+static void each_row_of_window(Depthwise *s, DwInside inside)
+{
+    Kernel *k = s->l->k;
+    const RowWindow *w = s->l->window;
+    const bool has_rest = s->rows > 1 && !w->is_even;
+    const KRef end = has_rest ? k_add(k, w->hi, k_index(k, -1)) : w->hi;
+    rows_from(s, k_for(k, w->lo, end, s->rows, KFOR_SERIAL, "oh"), s->rows, inside);
+    k_end(k);
+    if (!has_rest)
+        return;
+    const KRef n = k_op(k, KOP_max, k_op(k, KOP_sub, w->hi, w->lo, 0), k_index(k, 0), 0);
+    k_if(k, k_op(k, KOP_lt, k_index(k, 0), k_op(k, KOP_rem, n, k_index(k, DW_MAX_ROWS), 0), 0));
+    rows_from(s, end, 1, inside);
+    k_end(k);
+}
+
+static void each_row(Depthwise *s, DwInside inside)
+{
+    Kernel *k = s->l->k;
+    if (s->l->window != NULL) {
+        each_row_of_window(s, inside);
+        return;
+    }
+    const int64_t h = s->c->s.h, whole = h - h % s->rows;
+    s->tile_rows = s->rows;
+    s->last_row = whole - s->rows;
+    const bool has_loop = whole > s->rows;
+    s->row =
+        has_loop ? k_for(k, k_index(k, 0), k_index(k, whole), s->rows, KFOR_PARALLEL, "oh") : k_index(k, 0);
+    inside(s);
+    if (has_loop)
+        k_end(k);
+    if (whole == h)
+        return;
+    s->tile_rows = h - whole;
+    s->last_row = whole;
+    s->row = k_index(k, whole);
+    inside(s);
+}
+
+static void each_column(Depthwise *s, DwInside inside)
+{
+    Kernel *k = s->l->k;
+    const TileRuns runs = tile_runs(s->l, &s->c->s, s->pixels);
+    for (uint32_t i = 0; i < runs.len; i++) {
+        s->run = runs.data[i];
+        s->column = tile_open_run(k, &s->run);
+        inside(s);
+        tile_close_run(k, &s->run);
+    }
+}
+
+static void tile_inside(Depthwise *s)
+{
+    emit_tile(s);
+}
+
+static void channels_inside(Depthwise *s)
+{
+    each_channel(s, tile_inside);
+}
+
+static void columns_inside(Depthwise *s)
+{
+    each_column(s, tile_inside);
+}
+
+static void columns_and_channels_inside(Depthwise *s)
+{
+    each_column(s, channels_inside);
+}
+
+static void channels_and_columns_inside(Depthwise *s)
+{
+    each_channel(s, columns_inside);
+}
+
+static void rows_inside(Depthwise *s)
+{
+    each_row(s, columns_inside);
+}
+
+static void emit_images(Depthwise *s)
+{
+    Kernel *k = s->l->k;
+    const RowWindow *window = s->l->window;
+    const bool has_loop = s->c->s.n > 1 && window == NULL;
+    const KRef images = s->c->images != 0 ? s->c->images : k_index(k, s->c->s.n);
+    s->image = window != NULL ? window->image
+               : has_loop     ? k_for(k, k_index(k, 0), images, 1, KFOR_PARALLEL, "n")
+                              : k_index(k, 0);
+    if (s->order == DW_CHANNELS_OUTSIDE)
+        each_channel(s, rows_inside);
+    else
+        each_row(s, s->order == DW_STRIPS ? channels_and_columns_inside : columns_and_channels_inside);
+    if (has_loop)
+        k_end(k);
+}
+
+// --- choices -------------------------------------------------------------------------------------
+
+// Tiles: two rows share most of their inputs. Accumulators and the weights of a kernel row stay in registers;
+// equal tiles are preferred, because every width is text of its own.
+static void choose_tile(Depthwise *s)
+{
+    const TileShape *t = &s->c->s;
+    const int64_t regs = s->l->caps->vector_regs, taps = t->kh * t->kw;
+    const int64_t room = regs - 2 - (taps <= regs / 3 ? taps : t->kw);
+    s->rows = t->h > 1 && t->kh > 1 ? DW_MAX_ROWS : 1;
+    int64_t most = room / s->rows;
+    most = most > DW_MAX_PIXELS / s->rows + 1 ? DW_MAX_PIXELS / s->rows + 1 : most < 2 ? 2 : most;
+    s->pixels = most;
+    for (int64_t p = most; p > most / 2; p--)
+        if (t->w % p == 0) {
+            s->pixels = p;
+            return;
+        }
+}
+
+// Cycles for the multiply-adds, raised by what was measured where an order meets its caches badly: planes
+// that leave L1 when channels are outside; vectors out of lines that come from far when they are not read in
+// order.
+static void choose_order(Depthwise *s)
+{
+    static const char *const names[] = {"channels-outside", "strips", "channels-inside"};
+    const TileShape whole = s->c->s, strip = tile_shape_of_window(s->l, &whole);
+    const TileShape *t = &strip;
+    const TargetCaps *caps = s->l->caps;
+    const double plane = (double)(t->in_h * t->in_w + t->h * t->w) * s->lanes * sizeof(float);
+    const double all = plane / s->lanes * (double)s->channels;
+    const double fma =
+        (double)(t->n * t->h * t->w * s->channels / s->lanes * t->kh * t->kw) / caps->fma_per_cycle;
+    const Candidate list[] = {
+        {names[DW_CHANNELS_OUTSIDE], fma * (plane <= caps->l1_bytes / 4 ? 1
+                                            : plane <= caps->l1_bytes   ? 1.3
+                                                                        : 2)},
+        {names[DW_STRIPS], fma * (all <= caps->l2_bytes ? 1.1 : 1.4)},
+        {names[DW_CHANNELS_INSIDE], fma * 1.2},
+    };
+    const char *question =
+        arena_printf(s->l->pass->perm, "depthwise %dx%dx%dx%d to %dx%d kernel %dx%d%s", (int)t->n,
+                     (int)t->in_h, (int)t->in_w, (int)s->channels, (int)t->h, (int)t->w, (int)t->kh,
+                     (int)t->kw, s->l->window != NULL ? " in a strip" : "");
+    s->order = (DwOrder)choice_pick(s->l, question, list, 3);
+}
+
+static bool fits(const Lower *l, const Conv *c, const Domain *d)
+{
+    const Node *n = lower_node(l, l->anchor);
+    if (l->caps->is_gpu || !c->is_planar || c->s.ic != 1 || c->s.oc != 1 || c->group < 4 ||
+        n->dtype != DTYPE_f32)
+        return false;
+    if (c->s.kw > DW_MAX_KERNEL || c->s.kh > DW_MAX_KERNEL || c->s.sw > 4 || c->s.dw > 4 || c->s.sh > 4 ||
+        c->s.dh > 4 || (!node_is_const(l->g, c->w) && !packer_can_pack(l, c->w)) || c->stride_c != 1)
+        return false;
+    return tile_is_worthwhile(&c->s) && domain_lanes(l, d, 1) > 1;
+}
+
+bool depthwise_lower(Lower *l, const Conv *c, const Domain *d)
+{
+    if (!fits(l, c, d))
+        return false;
+    Depthwise s = {.l = l,
+                   .c = c,
+                   .d = d,
+                   .lanes = lower_fit_lanes(l, c->group),
+                   .channels = c->group,
+                   .x = lower_param(l, c->x, PARAM_READ)};
+    s.w = pack_weights(&s);
+    s.bias = c->bias != 0 ? lower_param(l, c->bias, PARAM_READ) : 0;
+    choose_tile(&s);
+    choose_order(&s);
+    emit_images(&s);
+    return true;
+}

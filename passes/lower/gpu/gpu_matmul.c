@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the schedules of gpu_matmul.h share: which operands fit, the order of tiles, the end of a tile. Groups
+// are persistent: each takes every so many-th tile. One text serves all GPUs (device.def): those with wgmma
+// run gpu_matmul_wgmma.c, others gpu_matmul_mma.c, in groups of the same size.
+#include "passes/lower/gpu/gpu_matmul.h"
+#include "ir/kernel/device.h"
+
+enum {
+    RASTER_ROWS = 8, // rows of tiles that are walked together: their operands stay in the cache
+    MAP_ALIGN = 16,
+    MIN_SIZE = 16
+};
+
+// --- what fits -----------------------------------------------------------------------------------
+
+static bool is_map_step(int64_t elements)
+{
+    return elements > 0 && elements * 2 % MAP_ALIGN == 0;
+}
+
+// One axis is dense, the others are whole steps of the copy engine.
+static bool is_mappable(const GpuMatmul *p, const GpuMatrix *x)
+{
+    uint32_t rank = 2;
+    if ((x->k != 1 && x->outer != 1) || !is_map_step(x->k == 1 ? x->outer : x->k) ||
+        x->loc->offset * 2 % MAP_ALIGN != 0)
+        return false;
+    for (uint32_t i = 0; i < p->n_batch; i++) {
+        rank += x->batch[i] != 0;
+        if (x->batch[i] != 0 && !is_map_step(x->batch[i]))
+            return false;
+    }
+    return rank <= 4 && lower_can_map(p->l, x->loc->buf);
+}
+
+DType gpu_matmul_type(const GpuMatmul *p)
+{
+    return (DType)lower_node(p->l, p->a.id)->dtype;
+}
+
+bool gpu_matmul_fits(const GpuMatmul *p)
+{
+    const int type = gpu_matmul_type(p), anchor = lower_node(p->l, p->l->anchor)->dtype;
+    if (!p->l->caps->has_mma || !k_is_half(type) || lower_node(p->l, p->b.id)->dtype != type ||
+        (anchor != type && anchor != DTYPE_f32) || p->m < 2 || p->n < MIN_SIZE || p->k < MIN_SIZE)
+        return false;
+    for (uint32_t i = 0; i < p->n_batch; i++)
+        if (p->batch[i] < 1)
+            return false;
+    return (p->image != NULL || is_mappable(p, &p->a)) && is_mappable(p, &p->b);
+}
+
+// --- tiles ---------------------------------------------------------------------------------------
+
+GpuPlace gpu_tile_place(const GpuEmit *e, KRef index)
+{
+    Kernel *k = e->k;
+    const GpuMatmul *p = e->p;
+    const int64_t plane = e->m_tiles * e->n_tiles;
+    GpuPlace at = {0};
+    KRef z = k_div_by(k, index, plane), i = k_rem_by(k, index, plane);
+    for (uint32_t b = p->n_batch; b-- > 0; z = k_div_by(k, z, p->batch[b]))
+        at.batch[b] = b == 0 ? z : k_rem_by(k, z, p->batch[b]);
+    KRef row = 0, column = 0;
+    const int64_t raster = RASTER_ROWS / e->tile.pair;
+    if (e->m_tiles <= raster) {
+        row = k_rem_by(k, i, e->m_tiles);
+        column = k_div_by(k, i, e->m_tiles);
+    } else {
+        const KRef first = k_mul(k, k_div_by(k, i, raster * e->n_tiles), k_index(k, raster));
+        const KRef left = k_op(k, KOP_sub, k_index(k, e->m_tiles), first, 0);
+        const KRef height = k_op(k, KOP_min, left, k_index(k, raster), 0);
+        const KRef inner = k_rem_by(k, i, raster * e->n_tiles);
+        row = k_add(k, first, k_op(k, KOP_rem, inner, height, 0));
+        column = k_op(k, KOP_div, inner, height, 0);
+    }
+    if (e->tile.pair > 1)
+        row = k_mul_add(k, row, e->tile.pair, e->half);
+    at.m = k_mul(k, row, k_index(k, e->rows));
+    at.n = k_mul(k, column, k_index(k, e->tile.columns));
+    return at;
+}
+
+// Beyond the end there is nothing to read: values there are those of the last row or column.
+static KRef at_most(const GpuEmit *e, KRef i, int64_t n, int64_t tile)
+{
+    return n % tile == 0 ? i : k_op(e->k, KOP_min, i, k_index(e->k, n - 1), 0);
+}
+
+Point gpu_tile_point(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column)
+{
+    const GpuMatmul *p = e->p;
+    const KRef r = at_most(e, k_add(e->k, at->m, row), p->m, e->rows * e->tile.pair);
+    const KRef c = at_most(e, k_add(e->k, at->n, column), p->n, e->tile.columns);
+    return p->point(p, at->batch, r, c);
+}
+
+KRef gpu_tile_root(const GpuEmit *e, Point at, KRef sum)
+{
+    const NodeId bias = e->p->bias;
+    Kernel *k = e->k;
+    if (bias != 0) {
+        const uint32_t param = lower_param(e->l, bias, PARAM_READ);
+        const KRef index = k_mul(k, at.idx[1], k_index(k, lower_loc(e->l, bias)->stride[0]));
+        sum = k_op(k, KOP_add, sum, k_cast(k, k_load(k, param, index, 1, 1), DTYPE_f32), 0);
+    }
+    return pull_root(e->l, e->p->d, at, sum);
+}
+
+static KRef root_index(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column)
+{
+    Pull pull = pull_at(e->l, e->p->d, e->p->point(e->p, at->batch, row, column));
+    return pull_index(&pull, e->l->root);
+}
+
+// Can two neighbours of a row be written at once?
+static bool has_pairs(const GpuMatmul *p)
+{
+    bool is_even = p->c.k == 1 && p->c.outer % 2 == 0 && p->n % 2 == 0 && p->c.loc->offset % 2 == 0;
+    for (uint32_t i = 0; i < p->n_batch; i++)
+        is_even = is_even && p->c.batch[i] % 2 == 0;
+    return is_even;
+}
+
+static void store_pair(const GpuEmit *e, const GpuPlace *at, KRef r, KRef c, const KRef *value)
+{
+    Kernel *k = e->k;
+    const uint32_t param = lower_param(e->l, e->l->root, PARAM_WRITE);
+    const int type = (int)k->params.data[param].dtype;
+    const KRef pair = k_array(k, type, 2);
+    for (uint32_t i = 0; i < 2; i++)
+        k_astore(k, pair, k_index(k, i), k_cast(k, value[i], type));
+    k_put(k, param, root_index(e, at, r, c), pair, k_index(k, 0), 2);
+}
+
+static void store_one(const GpuEmit *e, const GpuPlace *at, KRef r, KRef c, KRef value)
+{
+    Kernel *k = e->k;
+    const uint32_t param = lower_param(e->l, e->l->root, PARAM_WRITE);
+    k_store(k, param, root_index(e, at, r, c), k_cast(k, value, (int)k->params.data[param].dtype), 1);
+}
+
+void gpu_tile_store(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column, const KRef *sum)
+{
+    Kernel *k = e->k;
+    const GpuMatmul *p = e->p;
+    const KRef r = k_add(k, at->m, row), c = k_add(k, at->n, column), one = k_index(k, 1);
+    const bool pairs = has_pairs(p);
+    const bool is_ragged = p->m % (e->rows * e->tile.pair) != 0 || p->n % e->tile.columns != 0;
+    const KRef row_is_in = k_op(k, KOP_lt, r, k_index(k, p->m), 0);
+    if (is_ragged)
+        k_if(k, k_op(k, KOP_and, row_is_in, k_op(k, KOP_lt, c, k_index(k, p->n), 0), 0));
+    const KRef first = gpu_tile_root(e, p->point(p, at->batch, r, c), sum[0]);
+    if (!pairs)
+        store_one(e, at, r, c, first);
+    if (!pairs && p->n % 2 != 0)
+        k_if(k, k_op(k, KOP_lt, k_add(k, c, one), k_index(k, p->n), 0));
+    const KRef next = k_add(k, c, one);
+    const KRef second = gpu_tile_root(e, p->point(p, at->batch, r, next), sum[1]);
+    if (pairs)
+        store_pair(e, at, r, c, (const KRef[2]){first, second});
+    else
+        store_one(e, at, r, next, second);
+    if (!pairs && p->n % 2 != 0)
+        k_end(k);
+    if (is_ragged)
+        k_end(k);
+}
+
+// --- the kernel ----------------------------------------------------------------------------------
+
+// n elements of k, or columns of the result, and `outer` of the other axis; boxes are 64 along the dense one.
+static uint32_t map_of(const GpuEmit *e, const GpuMatrix *x, int64_t n, int64_t outer, int64_t box)
+{
+    const GpuMatmul *p = e->p;
+    const bool is_dense = x->k == 1;
+    PlanTensorMap m = {.buf = x->loc->buf,
+                       .byte_offset = (uint64_t)x->loc->offset * 2,
+                       .type = gpu_matmul_type(p),
+                       .rank = 2,
+                       .dim = {(uint64_t)(is_dense ? n : outer), (uint64_t)(is_dense ? outer : n)},
+                       .stride = {0, (uint64_t)(is_dense ? x->outer : x->k) * 2},
+                       .box = {GPU_TILE_K, is_dense ? (uint32_t)box : GPU_TILE_K},
+                       .swizzle = 128};
+    for (uint32_t i = p->n_batch; i-- > 0;) {
+        if (x->batch[i] == 0)
+            continue;
+        m.dim[m.rank] = (uint64_t)p->batch[i];
+        m.stride[m.rank] = (uint64_t)x->batch[i] * 2;
+        m.box[m.rank++] = 1;
+    }
+    return lower_param_map(e->l, &m);
+}
+
+static void add_maps(GpuEmit *e)
+{
+    const GpuMatmul *p = e->p;
+    const Lower *l = e->l;
+    lower_param(e->l, p->a.id, PARAM_READ);
+    gpu_matrix_param(e->l, &p->b);
+    lower_param(e->l, l->root, PARAM_WRITE);
+    e->box_rows = p->image == NULL && p->a.k == 1 && p->m < e->rows ? ceil_div(p->m, 8) * 8 : e->rows;
+    if (p->image != NULL) {
+        const PlanTensorMap map = gpu_image_map(p, e->box_rows);
+        e->map_a = lower_param_map(e->l, &map);
+    } else {
+        e->map_a = map_of(e, &p->a, p->k, p->m, e->box_rows);
+    }
+    e->map_b = map_of(e, &p->b, p->k, p->n, e->tile.columns / e->tile.pair);
+    e->stores_boxes = e->tile.splits == 1 && e->tile.columns % 64 == 0 && p->c.k == 1 &&
+                      is_mappable(p, &p->c) && lower_node(l, l->root)->dtype == gpu_matmul_type(p);
+    if (e->stores_boxes)
+        e->map_c = map_of(e, &p->c, p->n, p->m, 64);
+}
+
+void gpu_matmul_emit(const GpuMatmul *p)
+{
+    Lower *l = p->l;
+    Kernel *k = l->k;
+    GpuEmit e = {.p = p, .l = l, .k = k, .tile = gpu_tile_choose(p)};
+    const int64_t cluster = e.tile.splits * e.tile.pair;
+    e.rows = gpu_tile_rows(e.tile);
+    e.m_tiles = ceil_div(p->m, e.rows * e.tile.pair);
+    e.n_tiles = ceil_div(p->n, e.tile.columns);
+    e.steps = ceil_div(p->k, GPU_TILE_K);
+    e.tiles = e.m_tiles * e.n_tiles;
+    for (uint32_t i = 0; i < p->n_batch; i++)
+        e.tiles *= p->batch[i];
+    const int64_t places = GPU_SMS * (gpu_tile_has_room(e.tile) ? 2 : 1) / e.tile.pair;
+    e.slots = e.tiles < places || e.tile.splits > 1 ? e.tiles : places;
+    k_set_group(k, (uint32_t)(GPU_WARPGROUP * (1 + e.tile.warpgroups)));
+    k->cluster = (uint8_t)cluster;
+    add_maps(&e);
+    k_use_shared(k, gpu_tile_bytes(e.tile, e.stores_boxes));
+    const KRef group = k_for_group(k, e.slots * cluster, "group");
+    e.thread = k_thread(k);
+    e.group = k_div_by(k, group, cluster);
+    e.rank = k_div_by(k, k_rem_by(k, group, cluster), e.tile.pair);
+    e.half = k_rem_by(k, group, e.tile.pair);
+    k_if(k, k_call(k, KDEV_has_wgmma, 0, 0, 0));
+    gpu_matmul_wgmma(&e);
+    k_else(k);
+    gpu_matmul_mma(&e);
+    k_end(k);
+    k_end(k);
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of matrices on GPUs, for whatever has the form C[batch, m, n] = A[batch, m, k] * B[batch, n, k]
+// with sums in f32. The one who asks says where the operands
+// are and what is stored where.
+#ifndef PASSES_LOWER_GPU_GPU_MATMUL_H
+#define PASSES_LOWER_GPU_GPU_MATMUL_H
+
+#include "passes/lower/lower.h"
+
+enum { GPU_MATMUL_MAX_BATCH = 4 };
+
+// Strides in elements. outer: between rows of A and C, between columns of B; k: along k, of C between
+// columns; batch: 0 where it is the same matrix.
+typedef struct GpuMatrix {
+    NodeId id;
+    uint32_t packed; // 0, or 1 + the parameter that has the elements in place of the node
+    const Loc *loc;
+    int64_t outer, k;
+    int64_t batch[GPU_MATMUL_MAX_BATCH];
+} GpuMatrix;
+
+// A left operand that is an image [N, H, W, channels] as a convolution reads it: row i of the product is
+// output pixel i; k counts the channels of the kernel's first tap, then those of the next one. Pairs are by
+// axis W, H.
+typedef struct GpuImage {
+    int64_t channels; // a multiple of GPU_CHUNK; gpu_row_width: of a row of shared memory
+    int64_t in[3], stride[3]; // W, H, N; in elements
+    int64_t out[2];
+    int64_t taps_w; // of a row of the kernel
+    int64_t step[2], dilation[2], pad[2];
+    int32_t high[2]; // PlanTensorMap.high
+} GpuImage;
+
+typedef struct GpuMatmul {
+    Lower *l;
+    int64_t m, n, k;
+    uint32_t n_batch;
+    int64_t batch[GPU_MATMUL_MAX_BATCH];
+    GpuMatrix a, b, c; // c: the root of the kernel
+    const Domain *d; // of the root
+    // The point of the domain for a row and a column.
+    Point (*point)(const struct GpuMatmul *p, const KRef *batch, KRef row, KRef column);
+    const void *ctx;
+    const GpuImage *image; // a is one; NULL: it is a matrix
+    NodeId bias;           // [n], added to the sums at index 1 of a point; 0: none
+} GpuMatmul;
+
+// What one group of threads computes: 64 rows for each of `warpgroups`, `columns`; k in `splits` parts, each
+// by a group of its own in a cluster. Two groups of a pair (pair: 2, else 1) have rows behind each other and
+// the same columns: each copies half of what both need of B.
+typedef struct GpuTile {
+    uint8_t warpgroups, stages, splits, pair;
+    int16_t columns;
+} GpuTile;
+
+// Operands of 16-bit floats on matrix units: can the copy engine read them?
+bool gpu_matmul_fits(const GpuMatmul *p);
+void gpu_matmul_emit(const GpuMatmul *p);
+// The same for all floats, on GPUs whose groups share memory; is there enough to do for that?
+bool gpu_simt_fits(const GpuMatmul *p);
+void gpu_matmul_simt(const GpuMatmul *p);
+// The kernel of a matmul. False: it does not fit, and nothing was done.
+bool gpu_matmul_lower(Lower *l);
+
+// --- between the files of the schedule -----------------------------------------------------------
+
+enum { GPU_TILE_K = 64, GPU_CHUNK = 8, GPU_WARPGROUP = 128, GPU_SMS = 132 };
+
+typedef struct GpuPlace {
+    KRef m, n; // first row and column of a tile
+    KRef batch[GPU_MATMUL_MAX_BATCH];
+} GpuPlace;
+
+typedef struct GpuEmit {
+    const GpuMatmul *p;
+    Lower *l;
+    Kernel *k;
+    GpuTile tile;
+    int64_t rows, m_tiles, n_tiles, tiles, steps; // of a group; of pairs; steps: of k, in all parts
+    int64_t box_rows; // of A that are copied: there may be fewer than a tile has, and others do not matter
+    int64_t slots;                                // groups or clusters that share the tiles
+    KRef thread, group;                           // group: number of the cluster
+    KRef rank, half;                              // part of k, number in the pair
+    bool stores_boxes;                            // the copy engine writes the result
+    uint32_t map_a, map_b, map_c;
+    KRef shared;                                  // where the group's memory begins
+} GpuEmit;
+
+GpuTile gpu_tile_choose(const GpuMatmul *p);
+bool gpu_tile_has_room(GpuTile t); // for two groups on a processor
+uint32_t gpu_tile_bytes(GpuTile t, bool stores_boxes); // of shared memory
+GpuPlace gpu_tile_place(const GpuEmit *e, KRef index);
+// The point of the domain for a row and column of a tile; those beyond the end are the last ones.
+// The root at a point of the domain where a thread's sum is known.
+KRef gpu_tile_root(const GpuEmit *e, Point at, KRef sum);
+Point gpu_tile_point(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column);
+// Stores two neighbours of a row, unless they are beyond the end.
+void gpu_tile_store(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column, const KRef *sum);
+DType gpu_matmul_type(const GpuMatmul *p); // of both operands
+
+// The input pixel of an output pixel's first tap.
+typedef struct GpuPixel {
+    KRef at[2], image; // along W and H, from -pad on
+} GpuPixel;
+static inline int64_t gpu_tile_rows(GpuTile t)
+{
+    return 64 * t.warpgroups;
+}
+static inline int64_t gpu_tile_slot(GpuTile t) // bytes of a slot of shared memory
+{
+    return (gpu_tile_rows(t) + t.columns) * GPU_TILE_K * 2;
+}
+static inline uint32_t gpu_matrix_param(Lower *l, const GpuMatrix *x)
+{
+    return x->packed != 0 ? x->packed - 1 : lower_param(l, x->id, PARAM_READ);
+}
+// Elements of k in a row of a slot of shared memory: rows of GPU_TILE_K or half of it are swizzled. Of an
+// image whose channels fill neither there are columns of chunks. The slot has as many such parts as fill
+// GPU_TILE_K.
+static inline int64_t gpu_row_width(const GpuMatmul *p)
+{
+    return p->image == NULL || p->image->channels % GPU_TILE_K == 0 ? GPU_TILE_K
+           : p->image->channels % (GPU_TILE_K / 2) == 0             ? GPU_TILE_K / 2
+                                                                    : GPU_CHUNK;
+}
+PlanTensorMap gpu_image_map(const GpuMatmul *p, int64_t rows);
+GpuPixel gpu_image_pixel(const GpuEmit *e, KRef row);
+// Copies the tile's rows from `pixel` on, GPU_TILE_K steps of k from `from` on, to shared memory.
+void gpu_image_load(const GpuEmit *e, const GpuPixel *pixel, KRef to, KRef from, KRef bar);
+// What wgmma reads of it, where rows are shorter than GPU_TILE_K: 64 rows from `block` on; 16 * i steps of k
+// on.
+KRef gpu_image_desc(const GpuEmit *e, KRef slot, KRef block);
+KRef gpu_image_step(const GpuEmit *e, KRef desc, int64_t i);
+// The element at a row and a step of k; clears *is_in where there is none.
+KRef gpu_image_index(const GpuEmit *e, KRef row, KRef from, KRef *is_in);
+
+// A square tile of a group of 256 threads, from slices of both operands in shared memory (f32).
+typedef struct GpuSquare {
+    const GpuMatmul *p;
+    Lower *l;
+    Kernel *k;
+    int64_t tile; // rows, and columns
+    KRef thread;
+    KRef m, n; // first row and column of the tile
+    KRef batch[GPU_MATMUL_MAX_BATCH];
+    KRef a, b; // elements: gpu_coop_words
+} GpuSquare;
+
+// Cooperative matrices of f16 (TargetCaps.has_coop), on tiles of 64 and 128.
+bool gpu_coop_fits(const GpuMatmul *p);
+int64_t gpu_coop_words(int64_t tile);
+void gpu_coop_tile(const GpuSquare *s);
+
+void gpu_matmul_wgmma(GpuEmit *e);
+void gpu_matmul_mma(GpuEmit *e);
+
+#endif

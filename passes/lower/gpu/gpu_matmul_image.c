@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products whose left operand is an image as a convolution reads it (GpuImage): row i is output pixel i, and
+// k counts the channels of the first tap, then those of the next one.
+#include "ir/kernel/device.h"
+#include "passes/lower/gpu/gpu_matmul.h"
+
+PlanTensorMap gpu_image_map(const GpuMatmul *p, int64_t rows)
+{
+    const GpuImage *g = p->image;
+    const int64_t width = gpu_row_width(p);
+    PlanTensorMap m = {.buf = p->a.loc->buf,
+                       .byte_offset = (uint64_t)p->a.loc->offset * 2,
+                       .type = gpu_matmul_type(p),
+                       .rank = 4,
+                       .dim = {(uint64_t)g->channels},
+                       .box = {(uint32_t)width, (uint32_t)rows},
+                       .swizzle = width == GPU_CHUNK ? 0 : (uint32_t)width * 2,
+                       .is_image = true};
+    for (uint32_t i = 0; i < 3; i++) {
+        m.dim[i + 1] = (uint64_t)g->in[i];
+        m.stride[i + 1] = (uint64_t)g->stride[i] * 2;
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        m.low[i] = (int32_t)-g->pad[i];
+        m.high[i] = g->high[i];
+        m.step[i] = (uint32_t)g->step[i];
+    }
+    return m;
+}
+
+GpuPixel gpu_image_pixel(const GpuEmit *e, KRef row)
+{
+    Kernel *k = e->k;
+    const GpuImage *g = e->p->image;
+    const KRef line = k_div_by(k, row, g->out[0]), x = k_rem_by(k, row, g->out[0]);
+    const KRef y = k_rem_by(k, line, g->out[1]);
+    GpuPixel at = {.image = k_div_by(k, line, g->out[1])};
+    at.at[0] = k_add(k, k_mul(k, x, k_index(k, g->step[0])), k_index(k, -g->pad[0]));
+    at.at[1] = k_add(k, k_mul(k, y, k_index(k, g->step[1])), k_index(k, -g->pad[1]));
+    return at;
+}
+
+// Distance of tap `tap` from the first one, along W and H.
+static void tap_offset(const GpuEmit *e, KRef tap, KRef *to)
+{
+    const GpuImage *g = e->p->image;
+    to[0] = k_mul(e->k, k_rem_by(e->k, tap, g->taps_w), k_index(e->k, g->dilation[0]));
+    to[1] = k_mul(e->k, k_div_by(e->k, tap, g->taps_w), k_index(e->k, g->dilation[1]));
+}
+
+static void load_box(const GpuEmit *e, const GpuPixel *pixel, KRef to, KRef from, KRef bar)
+{
+    Kernel *k = e->k;
+    const int64_t channels = e->p->image->channels;
+    KRef offset[2];
+    tap_offset(e, k_div_by(k, from, channels), offset);
+    k_device(k, KDEV_tma_load_pixels, to, k_address(k, e->map_a, k_index(k, 0)), k_rem_by(k, from, channels),
+             pixel->at[0], pixel->at[1], pixel->image, offset[0], offset[1], bar);
+}
+
+void gpu_image_load(const GpuEmit *e, const GpuPixel *pixel, KRef to, KRef from, KRef bar)
+{
+    Kernel *k = e->k;
+    const int64_t width = gpu_row_width(e->p);
+    if (width == GPU_TILE_K) {
+        load_box(e, pixel, to, from, bar);
+        return;
+    }
+    const KRef i = k_for(k, k_index(k, 0), k_index(k, GPU_TILE_K / width), 1, KFOR_UNROLL, "part");
+    const KRef part = k_mul_add(k, i, width, from);
+    GpuPixel at = *pixel;
+    if (e->p->k % GPU_TILE_K != 0) { // behind the last tap are zeros: of an image that there is not
+        const KRef is_in = k_op(k, KOP_lt, part, k_index(k, e->p->k), 0);
+        at.image = k_op(k, KOP_select, is_in, pixel->image, k_index(k, e->p->image->in[2]));
+    }
+    load_box(e, &at, k_mul_add(k, i, e->rows * width * 2, to), part, bar);
+    k_end(k);
+}
+
+KRef gpu_image_desc(const GpuEmit *e, KRef slot, KRef block)
+{
+    Kernel *k = e->k;
+    const int64_t row = gpu_row_width(e->p) * 2;
+    return k_call(k, row == GPU_CHUNK * 2 ? KDEV_wgmma_desc_plain : KDEV_wgmma_desc_half,
+                  k_mul_add(k, block, 64 * row, slot), k_index(k, e->rows * row), k_index(k, 8 * row));
+}
+
+KRef gpu_image_step(const GpuEmit *e, KRef desc, int64_t i)
+{
+    const int64_t width = gpu_row_width(e->p), at = i * 16;
+    const int64_t by = (at / width * e->rows * width + at % width) * 2 / 16;
+    return by == 0 ? desc : k_op(e->k, KOP_add, desc, k_integer(e->k, DTYPE_u64, by), 0);
+}
+
+KRef gpu_image_index(const GpuEmit *e, KRef row, KRef from, KRef *is_in)
+{
+    Kernel *k = e->k;
+    const GpuImage *g = e->p->image;
+    const GpuPixel pixel = gpu_image_pixel(e, row);
+    const KRef zero = k_index(k, 0);
+    KRef offset[2], index = k_mul_add(k, pixel.image, g->stride[2], k_rem_by(k, from, g->channels));
+    tap_offset(e, k_div_by(k, from, g->channels), offset);
+    for (uint32_t i = 0; i < 2; i++) {
+        const KRef at = k_add(k, pixel.at[i], offset[i]);
+        const KRef inside = k_op(k, KOP_and, k_op(k, KOP_le, zero, at, 0),
+                                 k_op(k, KOP_lt, at, k_index(k, g->in[i]), 0), 0);
+        *is_in = k_op(k, KOP_and, *is_in, inside, 0);
+        index = k_mul_add(k, at, g->stride[i], index);
+    }
+    return index;
+}

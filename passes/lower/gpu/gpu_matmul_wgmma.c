@@ -1,0 +1,596 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products on GPUs with wgmma and a copy engine (sm_90a). One warpgroup has the copy engine fill a ring of
+// slots in shared memory, 64 steps of k of a tile each; the others multiply, 64 rows each, and free a slot
+// when the next product has begun. A tile whose k is split is added up by a cluster of groups through their
+// shared memory, each of them a part of its columns, in the order of the parts.
+#include "ir/kernel/device.h"
+#include "passes/lower/gpu/gpu_matmul.h"
+#include "passes/lower/wide.h"
+
+enum {
+    ROW_BYTES = GPU_TILE_K * 2,
+    BLOCK_ROWS = 64, // of A that a warpgroup multiplies, and of what is stored at once
+    BLOCK_BYTES = BLOCK_ROWS * ROW_BYTES,
+    PRODUCER_REGISTERS = 40,
+    CONSUMER_REGISTERS = 232,
+    MANY_SUMS = 320, // columns of all who multiply, from where on registers are moved to them
+    FLIGHT = 16 // sums of other groups that a thread reads at once
+};
+
+static int64_t result_bytes(GpuTile t, bool stores_boxes)
+{
+    return stores_boxes ? (int64_t)t.warpgroups * 2 * BLOCK_BYTES : 0;
+}
+
+// Slots, blocks of results, barriers. There are no shared arrays before them, so that they begin where
+// shared_begin says.
+uint32_t gpu_tile_bytes(GpuTile t, bool stores_boxes)
+{
+    return (uint32_t)(t.stages * gpu_tile_slot(t) + result_bytes(t, stores_boxes) + t.stages * 16);
+}
+
+static KRef full_bar(const GpuEmit *e, KRef slot)
+{
+    const int64_t before = e->tile.stages * gpu_tile_slot(e->tile) + result_bytes(e->tile, e->stores_boxes);
+    return k_mul_add(e->k, slot, 8, k_add_to(e->k, e->shared, before));
+}
+
+static KRef empty_bar(const GpuEmit *e, KRef slot)
+{
+    return k_add_to(e->k, full_bar(e, slot), 8 * e->tile.stages);
+}
+
+// The ring: slot and phase of the barriers, one step on.
+typedef struct Ring {
+    KRef slot, phase; // variables
+} Ring;
+
+static Ring new_ring(const GpuEmit *e, int64_t slot, int64_t phase)
+{
+    Ring r = {.slot = k_var(e->k, k_index(e->k, slot), "slot")};
+    r.phase = k_var(e->k, k_index(e->k, phase), "phase");
+    return r;
+}
+
+static void advance(const GpuEmit *e, Ring r)
+{
+    Kernel *k = e->k;
+    k_set(k, r.slot, k_add_to(k, k_get(k, r.slot), 1));
+    k_if(k, k_op(k, KOP_eq, k_get(k, r.slot), k_index(k, e->tile.stages), 0));
+    k_set(k, r.slot, k_index(k, 0));
+    k_set(k, r.phase, k_op(k, KOP_sub, k_index(k, 1), k_get(k, r.phase), 0));
+    k_end(k);
+}
+
+// A box of an operand or of the result at (inner, outer) of the matrix of a batch entry. What is loaded of B
+// goes to both groups of a pair.
+static void move_box(const GpuEmit *e, const GpuMatrix *x, uint32_t map, const KRef *at,
+                     const GpuPlace *place)
+{
+    static const KDevice own[] = {KDEV_tma_load_2d, KDEV_tma_load_3d, KDEV_tma_load_4d};
+    static const KDevice both[] = {KDEV_tma_share_2d, KDEV_tma_share_3d, KDEV_tma_share_4d};
+    const bool is_shared = x == &e->p->b && e->tile.pair > 1;
+    const KDevice *loads = is_shared ? both : own;
+    static const KDevice stores[] = {KDEV_tma_store_2d, KDEV_tma_store_3d, KDEV_tma_store_4d};
+    const bool is_load = at[3] != 0;
+    KRef src[KDEV_MAX_OPERANDS + 1] = {0};
+    uint32_t n = 0, more = 0;
+    const KRef address = k_address(e->k, map, k_index(e->k, 0));
+    src[n++] = is_load ? at[0] : address;
+    src[n++] = is_load ? address : at[0];
+    src[n++] = at[1];
+    src[n++] = at[2];
+    for (uint32_t i = e->p->n_batch; i-- > 0;)
+        if (x->batch[i] != 0) {
+            src[n++] = place->batch[i];
+            more++;
+        }
+    if (is_load)
+        src[n++] = at[3];
+    if (is_shared) // both groups of the pair, as bits of the cluster's groups
+        src[n++] = k_op(e->k, KOP_shl, k_index(e->k, 3), k_mul(e->k, e->rank, k_index(e->k, 2)), 0);
+    k_device_list(e->k, is_load ? loads[more] : stores[more], 0, src);
+}
+
+// rows of an operand from `first` on, k from `step` on, to address `to`.
+static void load_rows(const GpuEmit *e, const GpuMatrix *x, uint32_t map, const KRef *at, int64_t rows,
+                      const GpuPlace *place)
+{
+    Kernel *k = e->k;
+    const KRef to = at[0], step = at[1], first = at[2], bar = at[3];
+    if (x->k == 1) {
+        move_box(e, x, map, (const KRef[4]){to, step, first, bar}, place);
+        return;
+    }
+    for (int64_t i = 0; i < rows / BLOCK_ROWS; i++)
+        move_box(e, x, map,
+                 (const KRef[4]){k_add_to(k, to, i * BLOCK_BYTES), k_add_to(k, first, i * BLOCK_ROWS), step,
+                                 bar},
+                 place);
+}
+
+// The steps of k of this part: from `first` on.
+typedef struct Part {
+    KRef first, count;
+} Part;
+
+static Part part_of(const GpuEmit *e)
+{
+    Kernel *k = e->k;
+    const int64_t steps = ceil_div(e->steps, e->tile.splits);
+    Part p = {.first = k_mul(k, e->rank, k_index(k, steps)), .count = k_index(k, steps)};
+    if (e->steps % e->tile.splits != 0)
+        p.count = k_op(k, KOP_min, p.count, k_op(k, KOP_sub, k_index(k, e->steps), p.first, 0), 0);
+    return p;
+}
+
+static KRef open_steps(const GpuEmit *e, KRef from)
+{
+    return k_for(e->k, from, part_of(e).count, 1, KFOR_SERIAL, "step");
+}
+
+static KRef open_tiles(const GpuEmit *e)
+{
+    return k_for(e->k, e->group, k_index(e->k, e->tiles), e->slots, KFOR_SERIAL, "tile");
+}
+
+static KRef place_in_k(const GpuEmit *e, KRef step)
+{
+    return k_mul(e->k, k_add(e->k, part_of(e).first, step), k_index(e->k, GPU_TILE_K));
+}
+
+static int64_t loaded_bytes(const GpuEmit *e)
+{
+    return (e->box_rows + e->tile.columns) * ROW_BYTES;
+}
+
+static KRef slot_address(const GpuEmit *e, KRef slot)
+{
+    return k_mul_add(e->k, slot, gpu_tile_slot(e->tile), e->shared);
+}
+
+static void load_a(const GpuEmit *e, const GpuPlace *at, KRef slot, KRef step)
+{
+    if (e->p->image != NULL) {
+        const GpuPixel pixel = gpu_image_pixel(e, at->m);
+        gpu_image_load(e, &pixel, slot_address(e, slot), place_in_k(e, step), full_bar(e, slot));
+        return;
+    }
+    load_rows(e, &e->p->a, e->map_a,
+              (const KRef[4]){slot_address(e, slot), place_in_k(e, step), at->m, full_bar(e, slot)},
+              e->rows, at);
+}
+
+static void load_b(const GpuEmit *e, const GpuPlace *at, KRef slot, KRef step)
+{
+    Kernel *k = e->k;
+    const int64_t columns = e->tile.columns / e->tile.pair;
+    KRef to = k_add_to(k, slot_address(e, slot), e->rows * ROW_BYTES), first = at->n;
+    if (e->tile.pair > 1) {
+        to = k_mul_add(k, e->half, columns * ROW_BYTES, to);
+        first = k_mul_add(k, e->half, columns, first);
+    }
+    load_rows(e, &e->p->b, e->map_b,
+              (const KRef[4]){to, place_in_k(e, step), first, full_bar(e, slot)}, columns, at);
+}
+
+// Weights do not depend on the kernels before: as many steps of them as there are slots are on their way
+// before this one waits. Returns their number.
+static int64_t begin_weights(const GpuEmit *e)
+{
+    Kernel *k = e->k;
+    const OpId op = (OpId)lower_node(e->l, e->p->b.id)->op;
+    const int64_t part = ceil_div(e->steps, e->tile.splits), last = e->steps - (e->tile.splits - 1) * part;
+    const int64_t n = last < e->tile.stages ? last : e->tile.stages;
+    if (op != OP_param && op != OP_const) {
+        k_wait(k);
+        return 0;
+    }
+    const GpuPlace at = gpu_tile_place(e, e->group);
+    for (uint32_t is_a = 0; is_a < 2; is_a++) {
+        const KRef slot = k_for(k, k_index(k, 0), k_index(k, n), 1, KFOR_SERIAL, "slot");
+        if (is_a == 0)
+            k_device(k, KDEV_bar_expect, full_bar(e, slot), k_index(k, loaded_bytes(e)));
+        if (is_a == 0)
+            load_b(e, &at, slot, slot);
+        else
+            load_a(e, &at, slot, slot);
+        k_end(k);
+        if (is_a == 0)
+            k_wait(k);
+    }
+    return n;
+}
+
+static void produce(const GpuEmit *e)
+{
+    Kernel *k = e->k;
+    const int64_t begun = begin_weights(e);
+    const bool is_full = begun == e->tile.stages;
+    const Ring r = new_ring(e, is_full ? 0 : begun, is_full ? 0 : 1);
+    const KRef begin = k_var(k, k_index(k, begun), "begin");
+    const GpuPlace at = gpu_tile_place(e, open_tiles(e));
+    const KRef step = open_steps(e, k_get(k, begin)), slot = k_get(k, r.slot);
+    k_device(k, KDEV_bar_wait, empty_bar(e, slot), k_get(k, r.phase));
+    k_device(k, KDEV_bar_expect, full_bar(e, slot), k_index(k, loaded_bytes(e)));
+    load_a(e, &at, slot, step);
+    load_b(e, &at, slot, step);
+    advance(e, r);
+    k_end(k);
+    k_set(k, begin, k_index(k, 0));
+    k_end(k);
+}
+
+static KRef desc_step(Kernel *k, KRef desc, bool is_mn, int64_t i)
+{
+    // 16 steps of k are 32 bytes of a row, or 16 rows; addresses count 16 bytes.
+    const int64_t by = i * (is_mn ? 16 * ROW_BYTES : 32) / 16;
+    return by == 0 ? desc : k_op(k, KOP_add, desc, k_integer(k, DTYPE_u64, by), 0);
+}
+
+static KRef desc_of(const GpuEmit *e, const GpuMatrix *x, KRef at)
+{
+    const int64_t lead = x->k == 1 ? 16 : BLOCK_BYTES;
+    return k_call(e->k, KDEV_wgmma_desc, at, k_index(e->k, lead), k_index(e->k, 1024));
+}
+
+// 64 rows of A.
+static KRef desc_of_a(const GpuEmit *e, KRef slot, KRef block)
+{
+    if (gpu_row_width(e->p) < GPU_TILE_K)
+        return gpu_image_desc(e, slot, block);
+    return desc_of(e, &e->p->a, k_mul_add(e->k, block, BLOCK_BYTES, slot));
+}
+
+static KRef a_step(const GpuEmit *e, KRef desc, int64_t i)
+{
+    return gpu_row_width(e->p) < GPU_TILE_K ? gpu_image_step(e, desc, i)
+                                            : desc_step(e->k, desc, e->p->a.k != 1, i);
+}
+
+// One thread of each warpgroup frees the slot before this one.
+static void free_slot_before(const GpuEmit *e, Ring r, KRef is_first_thread)
+{
+    Kernel *k = e->k;
+    const KRef slot = k_get(k, r.slot), none = k_index(k, 0);
+    const KRef before = k_op(k, KOP_select, k_op(k, KOP_eq, slot, none, 0), k_index(k, e->tile.stages - 1),
+                             k_add_to(k, slot, -1));
+    k_if(k, is_first_thread);
+    k_device(k, KDEV_bar_arrive, empty_bar(e, before));
+    if (e->tile.pair > 1) {
+        const KRef other = k_op(k, KOP_sub, k_mul_add(k, e->rank, 2, k_index(k, 1)), e->half, 0);
+        k_device(k, KDEV_bar_arrive_at, empty_bar(e, before), other);
+    }
+    k_end(k);
+}
+
+static void multiply(const GpuEmit *e, Ring r, KRef sums, KRef block, KRef is_first_thread)
+{
+    Kernel *k = e->k;
+    const GpuMatmul *p = e->p;
+    const KWgmma w = {
+        .type = gpu_matmul_type(p), .n = e->tile.columns, .a_is_mn = p->a.k != 1, .b_is_mn = p->b.k != 1};
+    const KRef step = open_steps(e, k_index(k, 0)), slot = k_get(k, r.slot), at = slot_address(e, slot);
+    const KRef is_later = k_op(k, KOP_lt, k_index(k, 0), step, 0), yes = k_integer(k, DTYPE_bool, 1);
+    k_device(k, KDEV_bar_wait, full_bar(e, slot), k_get(k, r.phase));
+    const KRef a = desc_of_a(e, at, block);
+    const KRef b = desc_of(e, &p->b, k_add_to(k, at, e->rows * ROW_BYTES));
+    k_device_with(k, KDEV_wgmma_fence, 0);
+    for (int64_t i = 0; i < GPU_TILE_K / 16; i++)
+        k_wgmma(k, w, sums, a_step(e, a, i), desc_step(k, b, w.b_is_mn, i),
+                i == 0 ? is_later : yes);
+    k_device_with(k, KDEV_wgmma_commit, 0);
+    k_device_with(k, KDEV_wgmma_wait, 1);
+    k_if(k, is_later);
+    free_slot_before(e, r, is_first_thread);
+    k_end(k);
+    advance(e, r);
+    k_end(k);
+    k_device_with(k, KDEV_wgmma_wait, 0);
+    free_slot_before(e, r, is_first_thread);
+}
+
+// --- results -------------------------------------------------------------------------------------
+
+// Where the sums of a thread are: row of the first, column of the first; of four, two are 8 rows below.
+typedef struct Fragment {
+    KRef row, column, lane, warp;
+} Fragment;
+
+static Fragment fragment_of(const GpuEmit *e, KRef own, KRef block)
+{
+    Kernel *k = e->k;
+    Fragment f = {.lane = k_op(k, KOP_rem, own, k_index(k, 32), 0),
+                  .warp = k_op(k, KOP_div, own, k_index(k, 32), 0)};
+    const KRef quad = k_op(k, KOP_div, f.lane, k_index(k, 4), 0);
+    f.row = k_mul_add(k, block, BLOCK_ROWS, k_mul_add(k, f.warp, 16, quad));
+    f.column = k_mul(k, k_op(k, KOP_rem, f.lane, k_index(k, 4), 0), k_index(k, 2));
+    return f;
+}
+
+// What the root is made of beside the sums, by pairs of neighbours. False: not by pairs, or nothing.
+static bool has_pairs(const GpuEmit *e, Wide *w)
+{
+    const KRef zero = k_index(e->k, 0), batch[GPU_MATMUL_MAX_BATCH] = {zero, zero, zero, zero};
+    const Point at = e->p->point(e->p, batch, zero, zero);
+    if (!wide_new(e->l, e->p->d, at.vec_axis, w) || w->n < 2 || w->n_values == 0)
+        return false;
+    w->n = 2;
+    for (uint32_t i = 0; i < w->n_values; i++)
+        w->piece[i] = w->piece[i] > 2 ? 2 : w->piece[i];
+    return true;
+}
+
+// One block of 64 columns of a thread's sums: 32 of them, in four parts of 16 columns.
+typedef struct Block {
+    const GpuEmit *e;
+    const GpuPlace *at;
+    const Fragment *f;
+    KRef sums, chunk;
+    bool is_wide; // pairs are in registers
+} Block;
+
+// Of a pair: half i of part j, h: 8 rows below. from: the first of the 32 sums is at chunk * 32.
+static KRef pair_place(const Block *b, KRef j, uint32_t i, uint32_t h)
+{
+    return k_mul_add(b->e->k, j, 8, k_index(b->e->k, 4 * i + 2 * h));
+}
+
+static Point pair_point(const Block *b, KRef j, uint32_t i, uint32_t h, uint32_t n)
+{
+    Kernel *k = b->e->k;
+    const KRef column = k_mul_add(k, j, 16, k_add_to(k, b->f->column, 8 * i + n));
+    return gpu_tile_point(b->e, b->at, k_add_to(k, b->f->row, 8 * h), k_mul_add(k, b->chunk, 64, column));
+}
+
+static void fetch_pairs(const Block *b, const Wide *w)
+{
+    Kernel *k = b->e->k;
+    const KRef j = k_for(k, k_index(k, 0), k_index(k, 4), 1, KFOR_UNROLL, "j");
+    for (uint32_t i = 0; i < 2; i++)
+        for (uint32_t h = 0; h < 2; h++) {
+            Point at = pair_point(b, j, i, h, 0);
+            if (b->e->p->n % b->e->tile.columns != 0) // the last pair, where there are no more
+                at.idx[w->axis] =
+                    k_op(k, KOP_min, at.idx[w->axis], k_index(k, b->e->p->n - 2), 0);
+            wide_fetch(b->e->l, w, at, pair_place(b, j, i, h));
+        }
+    k_end(k);
+}
+
+// The root at a pair, as a word of two numbers.
+static KRef pack_pair(const Block *b, KRef j, uint32_t i, uint32_t h)
+{
+    Kernel *k = b->e->k;
+    const KDevice pack = gpu_matmul_type(b->e->p) == DTYPE_f16 ? KDEV_pack_f16 : KDEV_pack_bf16;
+    const KRef place = pair_place(b, j, i, h);
+    KRef v[2];
+    for (uint32_t n = 0; n < 2; n++) {
+        Point at = pair_point(b, j, i, h, n);
+        at.slot = b->is_wide ? k_add_to(k, place, n) : 0;
+        const KRef sum = k_aload(k, b->sums, k_add_to(k, k_mul_add(k, b->chunk, 32, place), n), 1);
+        v[n] = gpu_tile_root(b->e, at, sum);
+    }
+    return k_call(k, pack, v[0], v[1], 0);
+}
+
+// To shared memory, in the swizzled order that the copy engine reads.
+static void put_block(const Block *b, KRef buffer)
+{
+    Kernel *k = b->e->k;
+    const Fragment *f = b->f;
+    const KRef low = k_op(k, KOP_rem, f->lane, k_index(k, 8), 0);
+    const KRef half = k_op(k, KOP_rem, k_op(k, KOP_div, f->lane, k_index(k, 8), 0), k_index(k, 2), 0);
+    const KRef line = k_mul_add(k, f->warp, 16, k_mul_add(k, half, 8, low));
+    const KRef high = k_op(k, KOP_div, f->lane, k_index(k, 16), 0);
+    const KRef j = k_for(k, k_index(k, 0), k_index(k, 4), 1, KFOR_UNROLL, "j");
+    KRef word[4];
+    for (uint32_t i = 0; i < 4; i++)
+        word[i] = pack_pair(b, j, i / 2, i % 2);
+    const KRef part = k_op(k, KOP_xor, k_mul_add(k, j, 2, high), low, 0);
+    const KRef to = k_mul_add(k, line, ROW_BYTES, k_mul_add(k, part, 16, buffer));
+    k_device(k, KDEV_stmatrix4, to, word[0], word[1], word[2], word[3]);
+    k_end(k);
+}
+
+// 64 columns at a time, through two blocks of shared memory in turn.
+static void store_blocks(const GpuEmit *e, const GpuPlace *at, const Fragment *f, const KRef *thread,
+                         KRef sums)
+{
+    Kernel *k = e->k;
+    const KRef own = thread[0], block = thread[1], is_first = k_op(k, KOP_eq, own, k_index(k, 0), 0);
+    if (e->tile.columns / 64 % 2 != 0) { // the tile before has ended with the block that this one begins with
+        k_if(k, is_first);
+        k_device_with(k, KDEV_bulk_wait_read, 0);
+        k_end(k);
+    }
+    const KRef chunk = k_for(k, k_index(k, 0), k_index(k, e->tile.columns / 64), 1, KFOR_UNROLL, "chunk");
+    const KRef number = k_mul_add(k, block, 2, k_op(k, KOP_rem, chunk, k_index(k, 2), 0));
+    const KRef buffer = k_mul_add(k, number, BLOCK_BYTES,
+                                  k_add_to(k, e->shared, e->tile.stages * gpu_tile_slot(e->tile)));
+    const KRef barrier = k_add_to(k, block, 1), threads = k_index(k, GPU_WARPGROUP);
+    Wide w;
+    const Block b = {.e = e, .at = at, .f = f, .sums = sums, .chunk = chunk, .is_wide = has_pairs(e, &w)};
+    if (b.is_wide) {
+        wide_declare(e->l, &w, 16);
+        fetch_pairs(&b, &w);
+    }
+    k_if(k, is_first);
+    k_device_with(k, KDEV_bulk_wait_read, 1); // the copy from this buffer two chunks ago
+    k_end(k);
+    k_device(k, KDEV_named_sync, barrier, threads);
+    put_block(&b, buffer);
+    if (b.is_wide)
+        wide_end(e->l);
+    k_device_with(k, KDEV_proxy_fence, 0);
+    k_device(k, KDEV_named_sync, barrier, threads);
+    k_if(k, is_first);
+    const KRef column = k_mul_add(k, chunk, 64, at->n), row = k_mul_add(k, block, BLOCK_ROWS, at->m);
+    move_box(e, &e->p->c, e->map_c, (const KRef[4]){buffer, column, row, 0}, at);
+    k_device_with(k, KDEV_bulk_commit, 0);
+    k_end(k);
+    k_end(k);
+}
+
+static void store_four(const GpuEmit *e, const GpuPlace *at, const Fragment *f, KRef sums, KRef from,
+                       KRef column)
+{
+    Kernel *k = e->k;
+    for (uint32_t h = 0; h < 2; h++) {
+        KRef sum[2];
+        for (uint32_t i = 0; i < 2; i++)
+            sum[i] = k_aload(k, sums, k_add_to(k, from, 2 * h + i), 1);
+        gpu_tile_store(e, at, k_add_to(k, f->row, 8 * h), column, sum);
+    }
+}
+
+static void store_directly(const GpuEmit *e, const GpuPlace *at, const Fragment *f, KRef sums)
+{
+    Kernel *k = e->k;
+    const KRef j = k_for(k, k_index(k, 0), k_index(k, e->tile.columns / 8), 1, KFOR_UNROLL, "j");
+    store_four(e, at, f, sums, k_mul(k, j, k_index(k, 4)), k_mul_add(k, j, 8, f->column));
+    k_end(k);
+}
+
+// Of the sums of a thread, by four, those that a group of a cluster adds up.
+static int64_t share_of(const GpuEmit *e)
+{
+    return e->tile.columns / 8 / e->tile.splits;
+}
+
+// Where a group of a cluster has what all parts of k give to its share of the sums, by four of a thread.
+static KRef part_address(const GpuEmit *e, KRef part, KRef four, KRef consumer)
+{
+    const int64_t consumers = GPU_WARPGROUP * e->tile.warpgroups, share = share_of(e);
+    const KRef number = k_mul_add(e->k, part, share, four);
+    return k_mul_add(e->k, number, consumers * 16, k_mul_add(e->k, consumer, 16, e->shared));
+}
+
+// Sums of this part of k go to those who add them up.
+static void put_part(const GpuEmit *e, KRef consumer, KRef sums)
+{
+    Kernel *k = e->k;
+    const int64_t share = share_of(e);
+    for (int64_t n = 0; n < share * e->tile.splits; n++) {
+        const KRef to = part_address(e, e->rank, k_index(k, n % share), consumer);
+        const int64_t group = n / share * e->tile.pair;
+        k_device(k, KDEV_cluster_put4, to, e->tile.pair > 1 ? k_add_to(k, e->half, group) : k_index(k, group),
+                 sums, k_index(k, n * 4));
+    }
+}
+
+// Each group of the cluster adds up its share of the columns, some at a time: their reads are under way
+// before the first sum.
+static void add_parts(const GpuEmit *e, const GpuPlace *at, const Fragment *f, KRef consumer)
+{
+    Kernel *k = e->k;
+    const int64_t splits = e->tile.splits, share = share_of(e);
+    int64_t turns = FLIGHT / (splits * 4) > 1 ? FLIGHT / (splits * 4) : 1;
+    while (share % turns != 0)
+        turns--;
+    const KRef zero = k_index(k, 0);
+    const KRef round = k_for(k, zero, k_index(k, share / turns), 1, KFOR_SERIAL, "round");
+    const KRef parts = k_array(k, DTYPE_f32, turns * splits * 4), sums = k_array(k, DTYPE_f32, 4);
+    const KRef four = k_mul(k, round, k_index(k, turns));
+    KRef i = k_for(k, zero, k_index(k, turns), 1, KFOR_UNROLL, "i");
+    for (int64_t s = 0; s < splits; s++)
+        k_device(k, KDEV_shared_get4, parts, k_mul_add(k, i, splits * 4, k_index(k, s * 4)),
+                 part_address(e, k_index(k, s), k_add(k, four, i), consumer));
+    k_end(k);
+    i = k_for(k, zero, k_index(k, turns), 1, KFOR_UNROLL, "i");
+    for (int64_t n = 0; n < 4; n++) {
+        KRef sum = 0;
+        for (int64_t s = 0; s < splits; s++) {
+            const KRef part = k_aload(k, parts, k_mul_add(k, i, splits * 4, k_index(k, s * 4 + n)), 1);
+            sum = s == 0 ? part : k_add(k, sum, part);
+        }
+        k_astore(k, sums, k_index(k, n), sum);
+    }
+    const KRef number = k_mul_add(k, e->rank, share, k_add(k, four, i));
+    store_four(e, at, f, sums, zero, k_mul_add(k, number, 8, f->column));
+    k_end(k);
+    k_end(k);
+}
+
+// --- the kernel ----------------------------------------------------------------------------------
+
+static void set_up(GpuEmit *e)
+{
+    Kernel *k = e->k;
+    e->shared = k_call(k, KDEV_shared_begin, 0, 0, 0);
+    k_if(k, k_op(k, KOP_eq, e->thread, k_index(k, 0), 0));
+    const KRef i = k_for(k, k_index(k, 0), k_index(k, e->tile.stages), 1, KFOR_UNROLL, "slot");
+    k_device(k, KDEV_bar_init, full_bar(e, i), k_index(k, 1));
+    k_device(k, KDEV_bar_init, empty_bar(e, i), k_index(k, e->tile.warpgroups * e->tile.pair));
+    k_end(k);
+    k_device_with(k, KDEV_bar_init_done, 0);
+    k_end(k);
+    if (e->tile.pair > 1)
+        k_device_with(k, KDEV_cluster_sync, 0);
+    else
+        k_barrier(k);
+}
+
+// One tile in k parts: not a loop over tiles.
+static void consume_part(const GpuEmit *e, KRef consumer, KRef own, KRef block, KRef sums)
+{
+    Kernel *k = e->k;
+    multiply(e, new_ring(e, 0, 0), sums, block, k_op(k, KOP_eq, own, k_index(k, 0), 0));
+    k_device_with(k, KDEV_cluster_sync, 0); // nobody needs its slots
+    put_part(e, consumer, sums);
+    k_device_with(k, KDEV_cluster_sync, 0);
+    const GpuPlace at = gpu_tile_place(e, e->group);
+    const Fragment f = fragment_of(e, own, block);
+    add_parts(e, &at, &f, consumer);
+}
+
+static void consume(const GpuEmit *e, KRef own, KRef block, KRef sums)
+{
+    Kernel *k = e->k;
+    const Ring r = new_ring(e, 0, 0);
+    const Fragment f = fragment_of(e, own, block);
+    const KRef is_first = k_op(k, KOP_eq, own, k_index(k, 0), 0);
+    const GpuPlace at = gpu_tile_place(e, open_tiles(e));
+    multiply(e, r, sums, block, is_first);
+    if (e->stores_boxes)
+        store_blocks(e, &at, &f, (const KRef[2]){own, block}, sums);
+    else
+        store_directly(e, &at, &f, sums);
+    k_end(k);
+    if (e->stores_boxes) {
+        k_if(k, is_first);
+        k_device_with(k, KDEV_bulk_wait, 0);
+        k_end(k);
+    }
+}
+
+void gpu_matmul_wgmma(GpuEmit *e)
+{
+    Kernel *k = e->k;
+    const bool moves_registers = e->tile.warpgroups * e->tile.columns > MANY_SUMS;
+    set_up(e);
+    const KRef warpgroup = k_op(k, KOP_div, e->thread, k_index(k, GPU_WARPGROUP), 0);
+    const KRef own = k_op(k, KOP_rem, e->thread, k_index(k, GPU_WARPGROUP), 0);
+    const KRef is_producer = k_op(k, KOP_eq, warpgroup, k_index(k, 0), 0);
+    k_if(k, is_producer);
+    if (moves_registers)
+        k_device_with(k, KDEV_registers_down, PRODUCER_REGISTERS);
+    k_if(k, k_op(k, KOP_eq, e->thread, k_index(k, 0), 0));
+    produce(e);
+    k_end(k);
+    for (int64_t i = 0; i < 2 && e->tile.splits > 1; i++) // as those who multiply
+        k_device_with(k, KDEV_cluster_sync, 0);
+    k_else(k);
+    if (moves_registers)
+        k_device_with(k, KDEV_registers_up, CONSUMER_REGISTERS);
+    k_wait(k);
+    const KRef sums = k_array(k, DTYPE_f32, e->tile.columns / 2);
+    const KRef block = k_add_to(k, warpgroup, -1);
+    if (e->tile.splits > 1)
+        consume_part(e, k_add_to(k, e->thread, -GPU_WARPGROUP), own, block, sums);
+    else
+        consume(e, own, block, sums);
+    k_end(k);
+    if (e->tile.splits == 1 && e->tile.pair > 1) // nobody's memory may end before all have read it
+        k_device_with(k, KDEV_cluster_sync, 0);
+}

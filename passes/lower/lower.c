@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+// The lower pass: makes the kernel IR of every planned kernel by calling the lower_NAME of its anchor.
+#include "passes/graph/cost.h"
+#include "passes/lower/packer.h"
+#include "passes/lower/strip.h"
+
+typedef void (*LowerFn)(Lower *l);
+
+static const LowerFn lower_fns[OP_COUNT] = {
+#define OP(name, min_src, max_src, n_results, flags) [OP_##name] = lower_##name,
+#include "ir/graph/ops.def"
+};
+
+NodeId lower_find_result(const Lower *l, int64_t index)
+{
+    for (NodeId id = l->anchor + 1; id < l->g->nodes.len; id++) {
+        const Node *n = lower_node(l, id);
+        if (n->op == OP_result && n->src[0] == l->anchor && node_get_int(n, A_result_index) == index)
+            return id;
+    }
+    return 0;
+}
+
+bool lower_is_in_body(const Lower *l, NodeId id)
+{
+    for (uint32_t i = 0; i < l->pk->body.len; i++)
+        if (l->pk->body.data[i] == id)
+            return true;
+    return false;
+}
+
+const Loc *lower_loc(const Lower *l, NodeId id)
+{
+    return &l->plan->locs.data[id];
+}
+
+uint32_t lower_alignment(const Lower *l, const Loc *loc, DType t)
+{
+    const PlanBuffer *b = &l->plan->buffers.data[loc->buf];
+    const uint32_t bytes = dtype_info[t].bytes;
+    if (b->region == REGION_OUTER || l->n_held != 0)
+        return bytes;
+    const uint64_t at = b->align | ((uint64_t)loc->offset * bytes);
+    return (uint32_t)(at & (0 - at));
+}
+
+static uint32_t add_param(Lower *l, PlanArg arg, const char *name, DType t)
+{
+    const uint32_t param = kernel_param(l->k, name, t, arg.is_written, arg.is_read);
+    vec_push(l->plan->arena, &l->pk->args, arg);
+    l->k->params.data[param].first = (int64_t)(arg.below / dtype_info[t].bytes);
+    return param;
+}
+
+// Byte range that the elements of a value take in its buffer. Where indices are never negative, kernels
+// count from its begin.
+static void loc_range(const Lower *l, const Shape *s, const Loc *loc, uint32_t elem_bytes, PlanArg *arg)
+{
+    int64_t low = loc->offset, high = loc->offset;
+    for (uint32_t i = 0; i < s->rank; i++) {
+        const int64_t span = (s->dim[i] - 1) * loc->stride[i];
+        low += span < 0 ? span : 0;
+        high += span > 0 ? span : 0;
+    }
+    if (shape_numel(s) == 0) { // an empty range at the offset
+        low = loc->offset;
+        high = loc->offset - 1;
+    }
+    arg->buf = loc->buf;
+    arg->byte_offset = (uint64_t)loc->offset * elem_bytes;
+    arg->below = l->caps->counts_up ? (uint64_t)(loc->offset - low) * elem_bytes : 0;
+    arg->begin = (uint64_t)low * elem_bytes;
+    arg->end = (uint64_t)(high + 1) * elem_bytes;
+}
+
+static const char *param_name(Lower *l, NodeId id)
+{
+    const char *prefix = id == l->root ? "y" : "x";
+    return arena_printf(l->plan->arena, "%s%u", prefix, l->k->params.len);
+}
+
+uint32_t lower_param_typed(Lower *l, const TensorType *t, const Loc *loc, const char *name, ParamUse use)
+{
+    PlanArg arg = {.is_read = (use & PARAM_READ) != 0, .is_written = (use & PARAM_WRITE) != 0};
+    loc_range(l, &t->shape, loc, dtype_info[t->dtype].bytes, &arg);
+    for (uint32_t i = 0; i < l->pk->args.len; i++) {
+        PlanArg *a = &l->pk->args.data[i];
+        if (a->buf == arg.buf && a->byte_offset == arg.byte_offset && a->below == arg.below &&
+            l->k->params.data[i].dtype == t->dtype) {
+            a->is_read |= arg.is_read;
+            a->is_written |= arg.is_written;
+            a->begin = a->begin < arg.begin ? a->begin : arg.begin;
+            a->end = a->end > arg.end ? a->end : arg.end;
+            l->k->params.data[i].is_read = a->is_read;
+            l->k->params.data[i].is_written = a->is_written;
+            return i;
+        }
+    }
+    return add_param(l, arg, name, t->dtype);
+}
+
+uint32_t lower_param_at(Lower *l, NodeId id, const Loc *loc, ParamUse use)
+{
+    const Node *n = lower_node(l, id);
+    const TensorType t = {(DType)n->dtype, *n->shape};
+    return lower_param_typed(l, &t, loc, param_name(l, id), use);
+}
+
+uint32_t lower_param_words(Lower *l, NodeId id, DType t)
+{
+    const Node *n = lower_node(l, id);
+    PlanArg arg = {.is_read = true};
+    loc_range(l, n->shape, lower_loc(l, id), dtype_info[n->dtype].bytes, &arg);
+    for (uint32_t i = 0; i < l->pk->args.len; i++) {
+        const PlanArg *a = &l->pk->args.data[i];
+        if (a->buf == arg.buf && a->byte_offset == arg.byte_offset && a->below == arg.below &&
+            l->k->params.data[i].dtype == t && !a->is_written)
+            return i;
+    }
+    return add_param(l, arg, param_name(l, id), t);
+}
+
+static const HeldRows *held_rows(const Lower *l, NodeId id)
+{
+    for (uint32_t i = 0; i < l->n_held; i++)
+        if (l->held[i].id == id)
+            return &l->held[i];
+    return NULL;
+}
+
+KRef lower_base(const Lower *l, NodeId id)
+{
+    const HeldRows *held = held_rows(l, id);
+    return held != NULL ? held->base : k_index(l->k, 0);
+}
+
+uint32_t lower_param(Lower *l, NodeId id, ParamUse use)
+{
+    if (held_rows(l, id) != NULL)
+        return held_rows(l, id)->param;
+    rlx_assert(lower_loc(l, id)->buf != 0);
+    return lower_param_at(l, id, lower_loc(l, id), use);
+}
+
+uint32_t lower_param_buffer(Lower *l, BufId b, DType t, ParamUse use)
+{
+    const bool is_written = (use & PARAM_WRITE) != 0;
+    const PlanArg arg = {.buf = b,
+                         .begin = 0,
+                         .end = l->plan->buffers.data[b].bytes,
+                         .is_read = (use & PARAM_READ) != 0,
+                         .is_written = is_written};
+    return add_param(l, arg, arena_printf(l->plan->arena, "%s%u", is_written ? "t" : "w", l->k->params.len),
+                     t);
+}
+
+static uint32_t param_of_buffer(Lower *l, PlanBuffer b, DType t, bool is_written)
+{
+    vec_push(l->plan->arena, &l->plan->buffers, b);
+    return lower_param_buffer(l, l->plan->buffers.len - 1, t, is_written ? PARAM_READ_WRITE : PARAM_READ);
+}
+
+bool lower_is_in_file(const Lower *l, NodeId id)
+{
+    if (!node_is_const(l->g, id))
+        return false;
+    const AttrVal *v = node_attr(lower_node(l, id), A_const_data);
+    return plan_file_has(l->pass->options->file, v->u.blob, v->len);
+}
+
+uint32_t lower_param_data(Lower *l, const char *name, DType t, const void *data, uint64_t bytes)
+{
+    return param_of_buffer(
+        l, (PlanBuffer){.region = REGION_WEIGHTS, .bytes = bytes, .align = 64, .data = data, .name = name}, t,
+        false);
+}
+
+uint32_t lower_param_filled(Lower *l, const char *name, DType t, PlanFill fill, const void *ctx,
+                            uint64_t bytes)
+{
+    return param_of_buffer(l,
+                           (PlanBuffer){.region = REGION_WEIGHTS,
+                                        .bytes = bytes,
+                                        .align = 64,
+                                        .fill = fill,
+                                        .fill_ctx = ctx,
+                                        .name = name},
+                           t, false);
+}
+
+uint32_t lower_param_experts(Lower *l, const char *name, DType t, PlanFill fill, const void *ctx,
+                             uint64_t bytes)
+{
+    const uint32_t param = lower_param_filled(l, name, t, fill, ctx, bytes);
+    l->plan->buffers.data[l->pk->args.data[param].buf].region = REGION_EXPERTS;
+    return param;
+}
+
+uint32_t lower_param_table(Lower *l, const char *name, uint64_t n)
+{
+    return param_of_buffer(l, (PlanBuffer){.region = REGION_STATE, .bytes = n * 8, .align = 64, .name = name},
+                           DTYPE_u64, false);
+}
+
+uint32_t lower_param_counter(Lower *l, const char *name, uint64_t n)
+{
+    return param_of_buffer(l, (PlanBuffer){.region = REGION_STATE, .bytes = n * 4, .align = 64, .name = name},
+                           DTYPE_u32, true);
+}
+
+uint32_t lower_param_scratch(Lower *l, const char *name, DType t, uint64_t elements)
+{
+    const uint64_t bytes = elements * dtype_info[t].bytes;
+    return param_of_buffer(l, (PlanBuffer){.region = REGION_ARENA, .bytes = bytes, .align = 64, .name = name},
+                           t, true);
+}
+
+uint32_t lower_param_view(Lower *l, uint32_t param, DType t)
+{
+    const PlanArg arg = l->pk->args.data[param];
+    l->k->may_alias = true;
+    vec_push(l->plan->arena, &l->pk->args, arg);
+    const uint32_t view = kernel_param(l->k, "b", t, true, true);
+    l->k->params.data[view].first = (int64_t)(arg.below / dtype_info[t].bytes);
+    return view;
+}
+
+uint32_t lower_param_thread_scratch(Lower *l, const char *name, DType t, uint64_t elements, KRef *base)
+{
+    const uint64_t line = 64 / dtype_info[t].bytes, own = (elements + line - 1) / line * line;
+    const uint32_t threads = l->caps->threads > 1 ? l->caps->threads : 1;
+    *base = threads == 1 ? k_index(l->k, 0) : k_mul(l->k, k_part(l->k), k_index(l->k, (int64_t)own));
+    const uint32_t param = lower_param_scratch(l, name, t, own * threads);
+    l->k->params.data[param].is_own = true;
+    return param;
+}
+
+bool lower_can_map(const Lower *l, BufId b)
+{
+    return l->pass->frame == NULL && l->plan->buffers.data[b].region != REGION_OUTER;
+}
+
+uint32_t lower_param_map(Lower *l, const PlanTensorMap *map)
+{
+    PlanTensorMap *own = ARENA_NEW(l->plan->arena, PlanTensorMap);
+    const PlanBuffer b = {
+        .region = REGION_MAPS, .bytes = PLAN_MAP_BYTES, .align = PLAN_MAP_BYTES, .map = own, .name = "map"};
+    rlx_assert(lower_can_map(l, map->buf) && map->rank >= 1 && map->rank <= PLAN_MAP_MAX_RANK);
+    *own = *map;
+    return param_of_buffer(l, b, DTYPE_u64, false);
+}
+
+uint8_t lower_fit_lanes(const Lower *l, int64_t n)
+{
+    uint8_t lanes = l->caps->f32_lanes;
+    while (lanes > 1 && lanes / 2 >= n)
+        lanes /= 2;
+    return lanes < 4 ? 1 : lanes;
+}
+
+// Name, comment and cost of a kernel, from the nodes in it.
+static void describe(Lower *l, uint32_t index)
+{
+    Arena *a = l->plan->arena;
+    Str name = str_new(a), comment = str_new(a);
+    str_printf(&name, "%s%u", l->plan->prefix, index);
+    if (l->pk->copy.src != 0) {
+        str_add(&name, "_copy");
+        str_printf(&comment, "%s: copy of %s", node_name(l->g, l->pk->root),
+                   node_name(l->g, l->pk->copy.src));
+    }
+    for (uint32_t i = 0; i < l->pk->body.len; i++) {
+        const NodeId id = l->pk->body.data[i];
+        if (i < 4)
+            str_printf(&name, "_%s", op_info[lower_node(l, id)->op].name);
+        str_printf(&comment, "%s%s = %s", i == 0 ? "" : ", ", node_name(l->g, id),
+                   op_info[lower_node(l, id)->op].name);
+    }
+    l->k->name = str_text(&name);
+    l->k->comment = str_text(&comment);
+}
+
+void lower_anchor(Lower *l)
+{
+    lower_fns[lower_node(l, l->anchor)->op](l);
+}
+
+// Two for a multiply-add, and for all else what it costs in additions (cost.h).
+static uint64_t count_flops(const PlanKernel *pk, const Graph *g)
+{
+    double flops = 2 * (double)pk->macs;
+    for (uint32_t i = 0; i < pk->body.len; i++)
+        if (pk->body.data[i] != pk->anchor || pk->macs == 0)
+            flops += cost_node(g, pk->body.data[i]);
+    return flops < 1e18 ? (uint64_t)flops : UINT64_C(1000000000000000000);
+}
+
+static void lower_kernel(Pass *p, uint32_t index, uint64_t constant_bytes, const bool *lasting)
+{
+    PlanKernel *pk = &p->plan->kernels.data[index];
+    Lower l = {.pass = p,
+               .plan = p->plan,
+               .g = p->plan->graph,
+               .pk = pk,
+               .caps = p->plan->caps,
+               .anchor = pk->anchor,
+               .root = pk->root,
+               .index = index,
+               .constant_bytes = constant_bytes,
+               .lasting = lasting};
+    l.k = kernel_new(p->perm, "");
+    describe(&l, index);
+    lower_begin_sizes(&l);
+    if (pk->copy.src != 0)
+        lower_strided_copy(&l);
+    else if (pk->anchor == 0)
+        lower_elementwise(&l);
+    else if (pk->stages.len > 0)
+        strip_lower(&l);
+    else if (l.anchor != l.root && lower_node(&l, l.root)->op == OP_update_slice)
+        lower_patch(&l);
+    else
+        lower_anchor(&l);
+    pk->kernel = l.k;
+    pk->flops = pk->copy.src != 0 ? 0 : count_flops(pk, l.g);
+    const char *wrong = kernel_verify(l.k);
+    if (wrong != NULL)
+        diag_bug(l.k->name, (int)index, wrong);
+}
+
+static uint64_t count_constant_bytes(const Graph *g)
+{
+    uint64_t bytes = 0;
+    for (NodeId id = 1; id < g->nodes.len; id++)
+        if (node_is_const(g, id) || graph_node(g, id)->op == OP_param)
+            bytes +=
+                (uint64_t)shape_numel(graph_node(g, id)->shape) * dtype_info[graph_node(g, id)->dtype].bytes;
+    return bytes;
+}
+
+// Where the prepare pass does not.
+static void add_packings(Pass *p)
+{
+    Plan *plan = p->plan;
+    const bool prepares = plan->params.len != 0 && p->options->opt_level >= 1;
+    if (prepares || plan->packings.len == 0)
+        return;
+    const uint32_t *place = packer_add_kernels(plan, p->scratch);
+    for (uint32_t i = 0; i < plan->choices.len; i++)
+        plan->choices.data[i].kernel = place[plan->choices.data[i].kernel];
+}
+
+bool pass_lower(Pass *p)
+{
+    const uint64_t constant_bytes = count_constant_bytes(p->plan->graph);
+    const bool *lasting = p->options->opt_level >= 1 && p->frame == NULL && !p->plan->caps->is_gpu
+                              ? packer_find_lasting(p->plan->graph, p->scratch)
+                              : NULL;
+    for (uint32_t i = 0; i < p->plan->kernels.len; i++)
+        lower_kernel(p, i, constant_bytes, lasting);
+    add_packings(p);
+    return true;
+}

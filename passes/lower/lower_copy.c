@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// copy: the operand's values in another order of axes in memory. Vectors where both orders agree on the
+// innermost axis.
+#include "passes/lower/operand.h"
+
+static KRef copy_point(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    const NodeId x = lower_node(l, l->anchor)->src[0];
+    (void)d;
+    (void)ctx;
+    return operand_load(l, x, operand_index(l, x, at.idx), &at, 1);
+}
+
+void lower_copy(Lower *l)
+{
+    const bool has_vectors = operand_has_vectors(l, lower_node(l, l->anchor)->src[0], operand_map_axis(l));
+    lower_map(l, copy_point, NULL, has_vectors ? MAP_VECTOR : MAP_SCALAR);
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels without an anchor: chains of elementwise nodes, and strided copies.
+#include "passes/lower/wide.h"
+
+static void elementwise_point(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    (void)ctx;
+    pull_store_root(l, d, at, 0);
+}
+
+void lower_elementwise(Lower *l)
+{
+    Domain d = domain_of(lower_node(l, l->root)->shape);
+    domain_trim(l, &d, l->root);
+    domain_add(l, &d, l->root);
+    domain_add_operands(l, &d, l->root);
+    domain_simplify(l, &d, l->root, NULL);
+    if (wide_map(l, &d, elementwise_point, NULL))
+        return;
+    lower_walk(l, &d, d.rank == 0 ? 1 : domain_lanes(l, &d, d.rank - 1), elementwise_point, NULL);
+}
+
+static void copy_point(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    Pull p = pull_at(l, d, at);
+    const KRef value = pull_value(&p, l->pk->copy.src), index = pull_index(&p, 0);
+    (void)ctx;
+    lower_store(l, lower_param_at(l, l->pk->copy.src, &l->pk->copy.dst, PARAM_WRITE), index, value, &at);
+}
+
+void lower_strided_copy(Lower *l)
+{
+    const NodeId src = l->pk->copy.src;
+    const Node *n = lower_node(l, src);
+    Domain d = domain_of(n->shape);
+    Access dst = {.node = 0};
+    domain_trim(l, &d, src);
+    d.is_exact = l->plan->buffers.data[l->pk->copy.dst.buf].region == REGION_STATE;
+    for (uint32_t i = 0; i < d.rank; i++)
+        dst.stride[i] = l->pk->copy.dst.stride[i];
+    vec_push(l->plan->arena, &d.access, dst);
+    domain_add(l, &d, src);
+    domain_simplify(l, &d, 0, NULL);
+    lower_param_at(l, src, &l->pk->copy.dst, PARAM_WRITE);
+    if (wide_map(l, &d, copy_point, NULL) || tile_copy(l, &d))
+        return;
+    const uint8_t lanes = d.rank == 0 ? 1 : domain_lanes(l, &d, d.rank - 1);
+    lower_walk(l, &d, lanes, copy_point, NULL);
+}

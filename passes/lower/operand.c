@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading operands at computed coordinates. See operand.h. Separate from domain.c, where a domain's strides
+// say everything.
+#include "passes/lower/operand.h"
+
+KRef operand_index(Lower *l, NodeId id, const KRef *idx)
+{
+    const Shape *s = lower_node(l, id)->shape;
+    const Loc *loc = lower_loc(l, id);
+    KRef index = lower_base(l, id);
+    for (uint32_t i = 0; i < s->rank; i++)
+        if (s->dim[i] > 1)
+            index = k_mul_add(l->k, idx[i], loc->stride[i], index);
+    return index;
+}
+
+KRef operand_broadcast_index(Lower *l, NodeId id, const KRef *idx, uint32_t rank)
+{
+    const Shape *s = lower_node(l, id)->shape;
+    rlx_assert(s->rank <= rank);
+    return operand_index(l, id, idx + (rank - s->rank));
+}
+
+KRef operand_load(Lower *l, NodeId id, KRef index, const Point *at, int64_t stride)
+{
+    const bool is_vector = at->lanes > 1 && stride != 0;
+    rlx_assert(!is_vector || stride == 1);
+    return k_load(l->k, lower_param(l, id, PARAM_READ), index, is_vector ? at->lanes : 1,
+                  is_vector ? at->count : 1);
+}
+
+int operand_sum_type(int t)
+{
+    return t != KT_INDEX && dtype_info[t].cls == DCLASS_FLOAT && t != DTYPE_f64 ? (int)DTYPE_f32 : t;
+}
+
+KRef operand_scalar(Lower *l, NodeId id, KRef index, int type)
+{
+    return k_cast(l->k, k_load(l->k, lower_param(l, id, PARAM_READ), index, 1, 1), type);
+}
+
+// 64-bit values are clamped in their own type: an index may be narrower on the target. u64 beyond i64 is
+// large, not negative.
+KRef operand_clamped(Lower *l, NodeId id, KRef index, int64_t low, int64_t high)
+{
+    Kernel *k = l->k;
+    const int dtype = lower_node(l, id)->dtype;
+    const int type = dtype == DTYPE_i64 || dtype == DTYPE_u64 ? dtype : (int)KT_INDEX;
+    KRef v = operand_scalar(l, id, index, type);
+    if (dtype_info[dtype].cls == DCLASS_UINT)
+        low = 0;
+    else
+        v = k_op(k, KOP_max, v, k_integer(k, type, low), 0);
+    rlx_assert(low <= high);
+    v = k_op(k, KOP_min, v, k_integer(k, type, high), 0);
+    return k_cast(k, v, KT_INDEX);
+}
+
+uint32_t operand_map_axis(const Lower *l)
+{
+    const Shape *s = lower_node(l, l->root)->shape;
+    uint32_t inner = s->rank == 0 ? 0 : s->rank - 1;
+    for (uint32_t i = 0; i < s->rank; i++)
+        if (lower_loc(l, l->root)->stride[i] == 1 && s->dim[i] > 1)
+            inner = i;
+    return inner;
+}
+
+bool operand_has_vectors(const Lower *l, NodeId id, uint32_t axis)
+{
+    const Node *n = lower_node(l, id);
+    return (n->dtype == DTYPE_f32 || k_is_half(n->dtype)) && axis < n->shape->rank &&
+           (n->shape->dim[axis] == 1 || lower_loc(l, id)->stride[axis] == 1);
+}
+
+void operand_store(Lower *l, uint32_t param, KRef index, KRef value, const Point *at)
+{
+    if (at->lanes > 1 && k_inst(l->k, value)->lanes == 1)
+        value = k_splat(l->k, value, at->lanes);
+    k_store(l->k, param, index, value, at->count);
+}

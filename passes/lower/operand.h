@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operands that a schedule reads at coordinates of its own (windows, tables, indices), not at the point of
+// its domain: addresses by axis, loads of as many lanes as the point has, and indices that come out of
+// tensors. See operand.c.
+#ifndef PASSES_LOWER_OPERAND_H
+#define PASSES_LOWER_OPERAND_H
+
+#include "passes/lower/lower.h"
+
+// Index of element (idx[0], idx[1] ...) of a value, on its own axes.
+KRef operand_index(Lower *l, NodeId id, const KRef *idx);
+// Index of the element at a point of a domain with `rank` axes, the value's shape being broadcast (aligned at
+// the last axis).
+KRef operand_broadcast_index(Lower *l, NodeId id, const KRef *idx, uint32_t rank);
+// Loads for a point: its lanes are neighbours when stride is 1, and all the same element when it is 0.
+KRef operand_load(Lower *l, NodeId id, KRef index, const Point *at, int64_t stride);
+// The type in which sums over values of `t` are computed: f32 for the 16-bit floats.
+int operand_sum_type(int t);
+// One element, converted to `type`.
+KRef operand_scalar(Lower *l, NodeId id, KRef index, int type);
+// Element `index` of an integer operand as an index inside [low, high], clamped before it is narrowed.
+KRef operand_clamped(Lower *l, NodeId id, KRef index, int64_t low, int64_t high);
+// The axis of the root along which lower_map with MAP_VECTOR makes vectors.
+uint32_t operand_map_axis(const Lower *l);
+// True when a value has type f32, f16 or bf16 and its elements along `axis` (of its own shape) are next to
+// each other.
+bool operand_has_vectors(const Lower *l, NodeId id, uint32_t axis);
+// Stores a value for the point; a scalar goes to all lanes.
+void operand_store(Lower *l, uint32_t param, KRef index, KRef value, const Point *at);
+
+#endif

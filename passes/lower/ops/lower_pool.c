@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: Apache-2.0
+// max_pool, argmax_pool and avg_pool: every window is clipped to the input first, so nothing is tested
+// inside. Channels-last values take vectors of channels; there the columns are split into the two borders and
+// the middle, whose windows have all their columns. Accumulation: in the element type (f32 for the 16-bit
+// floats), in the order of memory.
+#include "passes/lower/operand.h"
+#include "passes/lower/wide.h"
+#include <math.h>
+#include <string.h>
+
+enum { MAX_SPATIAL = 3, MAX_UNROLL = 16, MAX_VECTORS = 4 };
+
+typedef struct PoolAttrs {
+    AttrId kernel, strides, pads, dilations;
+} PoolAttrs;
+
+typedef struct Pool {
+    NodeId x;
+    bool is_max, counts_pads, finds_place;
+    KRef best; // argmax_pool: the variable of the place, -1 before the first
+    uint32_t spatial;
+    int64_t in[MAX_SPATIAL], out[MAX_SPATIAL], kernel[MAX_SPATIAL], stride[MAX_SPATIAL],
+        dilation[MAX_SPATIAL];
+    int64_t pad_begin[MAX_SPATIAL], pad_end[MAX_SPATIAL];
+    uint32_t n_vectors;     // of channels, one behind the other, that share the loops over a window
+    int64_t x_stride;       // of the operand along the axis of the vectors
+    bool has_whole_columns; // at this point no window leaves the input along the last axis
+} Pool;
+
+static Pool pool_of(const Lower *l, const PoolAttrs *a)
+{
+    const Node *n = lower_node(l, l->anchor);
+    const Shape *s = lower_node(l, n->src[0])->shape;
+    Pool p = {.x = n->src[0], .n_vectors = 1, .spatial = s->rank - 2};
+    for (uint32_t i = 0; i < p.spatial; i++) {
+        p.in[i] = s->dim[i + 2];
+        p.out[i] = n->shape->dim[i + 2];
+        p.kernel[i] = node_get_at(n, a->kernel, i, 1);
+        p.stride[i] = node_get_at(n, a->strides, i, 1);
+        p.dilation[i] = node_get_at(n, a->dilations, i, 1);
+        p.pad_begin[i] = node_get_at(n, a->pads, i, 0);
+        p.pad_end[i] = node_get_at(n, a->pads, p.spatial + i, 0);
+    }
+    return p;
+}
+
+// Taps [lo, hi) of the window that begins at `start` with 0 <= start + tap * dilation < end. Constants where
+// no window needs clipping.
+static void clip(Kernel *k, const Pool *p, uint32_t axis, KRef start, int64_t end, KRef *lo, KRef *hi)
+{
+    const int64_t d = p->dilation[axis], extent = (p->kernel[axis] - 1) * d;
+    const KRef zero = k_index(k, 0);
+    *lo = zero;
+    *hi = k_index(k, p->kernel[axis]);
+    if (p->pad_begin[axis] > 0) {
+        const KRef missing = k_op(k, KOP_max, k_op(k, KOP_sub, zero, start, 0), zero, 0);
+        *lo = k_op(k, KOP_div, k_add(k, missing, k_index(k, d - 1)), k_index(k, d), 0);
+    }
+    if ((p->out[axis] - 1) * p->stride[axis] - p->pad_begin[axis] + extent >= end) {
+        const KRef room = k_op(k, KOP_max, k_op(k, KOP_sub, k_index(k, end), start, 0), zero, 0);
+        *hi = k_op(k, KOP_min, *hi, k_op(k, KOP_div, k_add(k, room, k_index(k, d - 1)), k_index(k, d), 0), 0);
+    }
+}
+
+static KRef neutral(Kernel *k, const Pool *p, int type)
+{
+    static const int64_t lowest[DTYPE_COUNT] = {
+        [DTYPE_i64] = INT64_MIN, [DTYPE_i32] = INT32_MIN, [DTYPE_i16] = INT16_MIN, [DTYPE_i8] = INT8_MIN};
+    if (dtype_info[type].cls != DCLASS_FLOAT)
+        return k_integer(k, type, lowest[type]);
+    return k_number(k, type, p->is_max ? -(double)INFINITY : 0);
+}
+
+// argmax_pool: the first element, a larger one, or the first NaN.
+static void take_place(Lower *l, const Pool *p, const KRef *idx, KRef acc, KRef v)
+{
+    Kernel *k = l->k;
+    const KRef top = k_get(k, acc), place = k_get(k, p->best);
+    const KRef is_first = k_op(k, KOP_lt, place, k_index(k, 0), 0), is_larger = k_op(k, KOP_lt, top, v, 0);
+    const KRef v_is_nan = k_op(k, KOP_ne, v, v, 0), top_is_number = k_op(k, KOP_eq, top, top, 0);
+    const KRef wins = k_op(k, KOP_and, top_is_number, k_op(k, KOP_or, v_is_nan, is_larger, 0), 0);
+    KRef here = k_index(k, 0);
+    for (uint32_t i = 0; i < p->spatial; i++)
+        here = k_add(k, k_mul(k, here, k_index(k, p->in[i])), idx[i + 2]);
+    k_if(k, k_op(k, KOP_or, is_first, wins, 0));
+    k_set(k, acc, v);
+    k_set(k, p->best, here);
+    k_end(k);
+}
+
+// Of two; NaN, if one is.
+static KRef larger(Kernel *k, const KRef *operand, int type)
+{
+    const bool has_nan = dtype_info[type].cls == DCLASS_FLOAT;
+    return k_form(k, has_nan ? "(select (ne a a) a (max a b))" : "(max a b)", operand, type);
+}
+
+static void take_one(Lower *l, const Pool *p, const Point *at, const KRef *idx, KRef acc)
+{
+    Kernel *k = l->k;
+    const int type = k_inst(k, acc)->dtype;
+    const KRef v = k_cast(k, operand_load(l, p->x, operand_index(l, p->x, idx), at, p->x_stride), type);
+    if (p->finds_place) {
+        take_place(l, p, idx, acc, v);
+        return;
+    }
+    const KRef operand[3] = {k_get(k, acc), v, 0};
+    k_set(k, acc, p->is_max ? larger(k, operand, type) : k_form(k, "(add a b)", operand, type));
+}
+
+// acc: of every vector.
+static void take(Lower *l, const Pool *p, const Point *at, const KRef *idx, const KRef *acc)
+{
+    KRef of[SHAPE_MAX_RANK] = {0};
+    memcpy(of, idx, (p->spatial + 2) * sizeof *of);
+    for (uint32_t v = 0; v < p->n_vectors; v++) {
+        of[1] = k_add(l->k, idx[1], k_index(l->k, (int64_t)v * at->lanes));
+        take_one(l, p, at, of, acc[v]);
+    }
+}
+
+// All taps along the axes from `axis` on; idx holds the operand's coordinates on the axes before it.
+static void take_taps(Lower *l, const Pool *p, const Point *at, uint32_t axis, KRef *idx, const KRef *acc)
+{
+    Kernel *k = l->k;
+    if (axis == p->spatial || axis == MAX_SPATIAL) {
+        take(l, p, at, idx, acc);
+        return;
+    }
+    const KRef start =
+        k_add(k, k_mul(k, at->idx[axis + 2], k_index(k, p->stride[axis])), k_index(k, -p->pad_begin[axis]));
+    if (axis + 1 == p->spatial && p->has_whole_columns && p->kernel[axis] <= MAX_UNROLL) {
+        for (int64_t t = 0; t < p->kernel[axis]; t++) {
+            idx[axis + 2] = k_add(k, start, k_index(k, t * p->dilation[axis]));
+            take(l, p, at, idx, acc);
+        }
+        return;
+    }
+    KRef lo = k_index(k, 0), hi = k_index(k, p->kernel[axis]);
+    if (axis + 1 != p->spatial || !p->has_whole_columns)
+        clip(k, p, axis, start, p->in[axis], &lo, &hi);
+    const KRef tap = k_for(k, lo, hi, 1, KFOR_SERIAL, axis == 0 ? "k0" : axis == 1 ? "k1" : "k2");
+    idx[axis + 2] = k_mul_add(k, tap, p->dilation[axis], start);
+    take_taps(l, p, at, axis + 1, idx, acc);
+    k_end(k);
+}
+
+// Elements that a mean divides by: taps inside the input, or, with count_include_pad, inside the padded
+// input. At least 1.
+static KRef window_count(Lower *l, const Pool *p, const Point *at)
+{
+    Kernel *k = l->k;
+    KRef count = k_index(k, 1);
+    for (uint32_t i = 0; i < p->spatial; i++) {
+        const KRef start =
+            k_add(k, k_mul(k, at->idx[i + 2], k_index(k, p->stride[i])), k_index(k, -p->pad_begin[i]));
+        KRef lo, hi;
+        clip(k, p, i, start, p->in[i] + (p->counts_pads ? p->pad_end[i] : 0), &lo, &hi);
+        if (p->counts_pads || (p->has_whole_columns && i + 1 == p->spatial))
+            lo = k_index(k, 0);
+        if (p->has_whole_columns && i + 1 == p->spatial)
+            hi = k_index(k, p->kernel[i]);
+        const KRef n = k_op(k, KOP_max, k_op(k, KOP_sub, hi, lo, 0), k_index(k, 0), 0);
+        count = k_mul(k, count, n);
+    }
+    return k_op(k, KOP_max, count, k_index(k, 1), 0);
+}
+
+// The results of all vectors.
+static void pool_window(Lower *l, const Pool *p, const Point *at, KRef *value)
+{
+    Kernel *k = l->k;
+    const int dtype = lower_node(l, p->x)->dtype, type = operand_sum_type(dtype);
+    KRef idx[SHAPE_MAX_RANK] = {at->idx[0], at->idx[1]}, acc[MAX_VECTORS];
+    for (uint32_t v = 0; v < p->n_vectors; v++)
+        acc[v] = k_var(k, k_splat(k, neutral(k, p, type), at->lanes), "acc");
+    take_taps(l, p, at, 0, idx, acc);
+    const KRef count = p->is_max ? 0 : k_cast(k, window_count(l, p, at), type);
+    for (uint32_t v = 0; v < p->n_vectors; v++) {
+        const KRef sum = k_get(k, acc[v]);
+        value[v] = k_cast(k, p->is_max ? sum : k_op(k, KOP_div, sum, count, 0), dtype);
+    }
+}
+
+static KRef pool_point(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    KRef value;
+    (void)d;
+    pool_window(l, ctx, &at, &value);
+    return value;
+}
+
+// --- vectors of channels ---
+
+static void pool_channels(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    const Pool *p = ctx;
+    const KRef channel = at.idx[1];
+    KRef value[MAX_VECTORS];
+    pool_window(l, p, &at, value);
+    for (uint32_t v = 0; v < p->n_vectors; v++) {
+        at.idx[1] = k_add(l->k, channel, k_index(l->k, (int64_t)v * at.lanes));
+        pull_store_root(l, d, at, value[v]);
+    }
+}
+
+// Several vectors share what it takes to walk over a window, as long as the text stays short.
+static uint32_t count_vectors(const Domain *d, const Pool *p, uint8_t lanes)
+{
+    uint32_t n = MAX_VECTORS;
+    while (n > 1 && (n * p->kernel[p->spatial - 1] > MAX_UNROLL || d->extent[1] % (n * lanes) != 0))
+        n /= 2;
+    return n;
+}
+
+static void pool_all_channels(Lower *l, const Domain *d, Pool *p, Point at, uint8_t lanes)
+{
+    Kernel *k = l->k;
+    p->n_vectors = count_vectors(d, p, lanes);
+    if (p->n_vectors == 1) {
+        lower_along(l, d, 1, lanes, at, pool_channels, p);
+        return;
+    }
+    at.vec_axis = 1;
+    at.lanes = at.count = lanes;
+    at.idx[1] =
+        k_for(k, k_index(k, 0), k_index(k, d->extent[1]), (int64_t)p->n_vectors * lanes, KFOR_PARALLEL, "c");
+    pool_channels(l, d, at, p);
+    k_end(k);
+}
+
+// Columns [lo, hi) of the result, for all channels.
+static void pool_columns(Lower *l, const Domain *d, const Pool *p, Point at, const int64_t *range,
+                         uint8_t lanes)
+{
+    Kernel *k = l->k;
+    Pool part = *p;
+    const uint32_t last = d->rank - 1;
+    if (range[0] >= range[1])
+        return;
+    const bool has_loop = range[1] - range[0] > 1;
+    at.idx[last] = has_loop ? k_for(k, k_index(k, range[0]), k_index(k, range[1]), 1, KFOR_PARALLEL, "ow")
+                            : k_index(k, range[0]);
+    pool_all_channels(l, d, &part, at, lanes);
+    if (has_loop)
+        k_end(k);
+}
+
+static int64_t ceil_div_at_least_0(int64_t a, int64_t b)
+{
+    return a <= 0 ? 0 : (a + b - 1) / b;
+}
+
+static void pool_vectors(Lower *l, const Domain *d, Pool *p, uint8_t lanes)
+{
+    Point at = {.lanes = 1, .count = 1};
+    const uint32_t w = p->spatial - 1;
+    const int64_t reach =
+        p->in[w] - 1 - (p->kernel[w] - 1) * p->dilation[w] + p->pad_begin[w]; // last start of a whole window
+    int64_t first = ceil_div_at_least_0(p->pad_begin[w], p->stride[w]),
+            end = reach < 0 ? 0 : reach / p->stride[w] + 1;
+    end = end > p->out[w] ? p->out[w] : end;
+    first = first > end ? end : first;
+    uint32_t opened = lower_open_axis(l, d, 0, KFOR_PARALLEL, &at);
+    for (uint32_t i = 2; i + 1 < d->rank; i++)
+        opened += lower_open_axis(l, d, i, KFOR_PARALLEL, &at);
+    pool_columns(l, d, p, at, (const int64_t[]){0, first}, lanes);
+    p->has_whole_columns = true;
+    pool_columns(l, d, p, at, (const int64_t[]){first, end}, lanes);
+    p->has_whole_columns = false;
+    pool_columns(l, d, p, at, (const int64_t[]){end, p->out[w]}, lanes);
+    lower_close(l, opened);
+}
+
+// --- vectors of channels of a GPU's threads ---
+
+// A maximum of neighbouring channels, all taps of which are under way at once: where a tap is beyond the
+// input, the nearest one that is not is taken again.
+typedef struct WidePool {
+    const Pool *p;
+    uint32_t n, piece; // channels of a thread, and of one access
+    KRef best;         // array of n
+} WidePool;
+
+static bool wide_pool_fits(Lower *l, const Pool *p, const Wide *w, WidePool *out)
+{
+    Domain in = domain_of(lower_node(l, p->x)->shape);
+    int64_t taps = 1;
+    for (uint32_t i = 0; i < p->spatial; i++) {
+        const int64_t last = (p->out[i] - 1) * p->stride[i] - p->pad_begin[i];
+        taps *= p->kernel[i];
+        if (p->dilation[i] != 1 || p->pad_begin[i] >= p->kernel[i] || last >= p->in[i])
+            return false;
+    }
+    domain_add(l, &in, p->x);
+    *out = (WidePool){.p = p, .n = w->n, .piece = wide_piece(l, &in, p->x, 1)};
+    return out->piece > 0 && taps <= MAX_UNROLL;
+}
+
+static KRef nearest(Kernel *k, KRef at, int64_t n)
+{
+    return k_op(k, KOP_min, k_op(k, KOP_max, at, k_index(k, 0), 0), k_index(k, n - 1), 0);
+}
+
+// Tap `tap` of the window at a point, counted with the last axis running fastest.
+static void take_wide_tap(Lower *l, const WidePool *w, const Point *at, int64_t tap)
+{
+    Kernel *k = l->k;
+    const Pool *p = w->p;
+    const int dtype = lower_node(l, p->x)->dtype, type = operand_sum_type(dtype);
+    KRef idx[SHAPE_MAX_RANK] = {at->idx[0], at->idx[1]};
+    int64_t left = tap;
+    for (uint32_t i = p->spatial; i-- > 0; left /= p->kernel[i]) {
+        const int64_t by = left % p->kernel[i] - p->pad_begin[i];
+        idx[i + 2] = k_mul_add(k, at->idx[i + 2], p->stride[i], k_index(k, by));
+        idx[i + 2] = nearest(k, idx[i + 2], p->in[i]);
+    }
+    const KRef of_tap = k_array(k, dtype, w->n);
+    wide_load(l, lower_param(l, p->x, PARAM_READ), operand_index(l, p->x, idx), of_tap, 0,
+              (WideSpan){.n = w->n, .piece = w->piece});
+    const KRef j = k_for(k, k_index(k, 0), k_index(k, w->n), 1, KFOR_UNROLL, "j");
+    const KRef v = k_cast(k, k_aload(k, of_tap, j, 1), type);
+    const KRef both[3] = {tap == 0 ? 0 : k_aload(k, w->best, j, 1), v, 0};
+    k_astore(k, w->best, j, tap == 0 ? v : larger(k, both, type));
+    k_end(k);
+}
+
+static void store_best(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    const WidePool *w = ctx;
+    const KRef best = k_aload(l->k, w->best, at.lane, 1);
+    pull_store_root(l, d, at, k_cast(l->k, best, lower_node(l, w->p->x)->dtype));
+}
+
+static bool wide_pool(Lower *l, const Domain *d, const Pool *p)
+{
+    Point at = {.lanes = 1, .count = 1};
+    uint32_t opened = 0;
+    int64_t taps = 1;
+    WidePool pool;
+    Wide w;
+    if (!l->caps->is_gpu || !p->is_max || !wide_new(l, d, 1, &w) || !wide_pool_fits(l, p, &w, &pool) ||
+        !wide_begin(l, d, 1, &w, &at, &opened))
+        return false;
+    pool.best = k_array(l->k, operand_sum_type(lower_node(l, p->x)->dtype), pool.n);
+    for (uint32_t i = 0; i < p->spatial; i++)
+        taps *= p->kernel[i];
+    for (int64_t tap = 0; tap < taps; tap++)
+        take_wide_tap(l, &pool, &at, tap);
+    wide_finish(l, &w, at, opened, store_best, &pool);
+    return true;
+}
+
+static void lower_pool(Lower *l, Pool *p)
+{
+    Domain d = domain_of(lower_node(l, l->root)->shape);
+    domain_trim(l, &d, l->root);
+    domain_add(l, &d, l->root);
+    domain_add_operands(l, &d, l->root);
+    const uint8_t lanes = domain_lanes(l, &d, 1);
+    p->x_stride = 1;
+    if (wide_pool(l, &d, p))
+        return;
+    if (!l->caps->is_gpu && lanes > 1 && d.extent[1] > 1 && operand_has_vectors(l, p->x, 1))
+        pool_vectors(l, &d, p, lanes);
+    else
+        lower_map(l, pool_point, p, MAP_SCALAR);
+}
+
+void lower_max_pool(Lower *l)
+{
+    static const PoolAttrs attrs = {A_max_pool_kernel, A_max_pool_strides, A_max_pool_pads,
+                                    A_max_pool_dilations};
+    Pool p = pool_of(l, &attrs);
+    p.is_max = true;
+    lower_pool(l, &p);
+}
+
+static KRef place_point(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    Pool *p = ctx;
+    Kernel *k = l->k;
+    const int type = operand_sum_type(lower_node(l, p->x)->dtype);
+    KRef idx[SHAPE_MAX_RANK] = {at.idx[0], at.idx[1]};
+    (void)d;
+    const KRef acc = k_var(k, neutral(k, p, type), "acc");
+    p->best = k_var(k, k_index(k, -1), "best");
+    take_taps(l, p, &at, 0, idx, &acc);
+    return k_cast(k, k_op(k, KOP_max, k_get(k, p->best), k_index(k, 0), 0), DTYPE_i64);
+}
+
+void lower_argmax_pool(Lower *l)
+{
+    static const PoolAttrs attrs = {A_argmax_pool_kernel, A_argmax_pool_strides, A_argmax_pool_pads,
+                                    A_argmax_pool_dilations};
+    Pool p = pool_of(l, &attrs);
+    p.is_max = p.finds_place = true;
+    lower_map(l, place_point, &p, MAP_SCALAR);
+}
+
+void lower_avg_pool(Lower *l)
+{
+    static const PoolAttrs attrs = {A_avg_pool_kernel, A_avg_pool_strides, A_avg_pool_pads,
+                                    A_avg_pool_dilations};
+    Pool p = pool_of(l, &attrs);
+    p.counts_pads = node_get_int(lower_node(l, l->anchor), A_avg_pool_count_include_pad) != 0;
+    lower_pool(l, &p);
+}

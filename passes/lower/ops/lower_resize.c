@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// resize: where each result element reads is a table per axis that changes, made at compile time from the
+// rules that the evaluator uses too. Linear blends the 2 ^ n neighbours along n such axes, pair by pair.
+// Filters of any other width (cubic, antialias) and what reads outside of the operand loop over tables of
+// elements and weights. Vectors run along an axis that keeps its elements (channels).
+#include "ir/shape/resize.h"
+#include "passes/lower/operand.h"
+
+typedef struct AxisTable {
+    bool is_identity;
+    uint32_t lower, upper, weight; // parameters; upper and weight for linear only
+    int64_t taps;                  // of a filter: entries of `lower` and `weight` for each result element
+} AxisTable;
+
+typedef struct Resize {
+    NodeId x;
+    bool is_linear;
+    bool is_nearest, may_be_outside; // of filters
+    double outside;
+    uint32_t rank;
+    AxisTable axis[SHAPE_MAX_RANK];
+    int type; // of sums and weights
+} Resize;
+
+// One step of a blend: position and weights of the neighbours along the axes that change.
+typedef struct Blend {
+    KRef lower[SHAPE_MAX_RANK], upper[SHAPE_MAX_RANK], weight[SHAPE_MAX_RANK], rest[SHAPE_MAX_RANK];
+} Blend;
+
+static uint32_t add_index_table(Lower *l, const char *name, const int32_t *v, int64_t n)
+{
+    return lower_param_data(l, name, DTYPE_i32, v, (uint64_t)n * sizeof *v);
+}
+
+static void add_linear_tables(Lower *l, const ResizeAxis *a, AxisTable *t, int type)
+{
+    Arena *perm = l->pass->perm;
+    int32_t *lower = ARENA_ARRAY(perm, int32_t, a->out), *upper = ARENA_ARRAY(perm, int32_t, a->out);
+    float *weight = ARENA_ARRAY(perm, float, a->out);
+    double *wide = ARENA_ARRAY(perm, double, a->out);
+    for (int64_t i = 0; i < a->out; i++) {
+        const ResizeLinear r = resize_linear(a, i);
+        lower[i] = (int32_t)r.lower;
+        upper[i] = (int32_t)r.upper;
+        weight[i] = (float)r.weight;
+        wide[i] = r.weight;
+    }
+    t->lower = add_index_table(l, "lower", lower, a->out);
+    t->upper = add_index_table(l, "upper", upper, a->out);
+    const bool is_wide = type == DTYPE_f64;
+    const uint64_t each = is_wide ? sizeof *wide : sizeof *weight;
+    t->weight = lower_param_data(l, "weight", (DType)type, is_wide ? (const void *)wide : weight,
+                                 (uint64_t)a->out * each);
+}
+
+static void add_nearest_table(Lower *l, const ResizeAxis *a, AxisTable *t)
+{
+    int32_t *from = ARENA_ARRAY(l->pass->perm, int32_t, a->out);
+    for (int64_t i = 0; i < a->out; i++)
+        from[i] = (int32_t)resize_nearest(a, i);
+    t->lower = add_index_table(l, "from", from, a->out);
+}
+
+// Does every element stay?
+static bool keeps_elements(const ResizeAxis *a)
+{
+    if (a->in != a->out || a->mode != RESIZE_nearest)
+        return a->is_identity;
+    for (int64_t i = 0; i < a->out; i++)
+        if (resize_nearest(a, i) != i || !resize_is_inside(a, i))
+            return false;
+    return true;
+}
+
+static KRef table_index(Lower *l, uint32_t param, KRef i)
+{
+    return k_cast(l->k, k_load(l->k, param, i, 1, 1), KT_INDEX);
+}
+
+// The blend along axes [axis, rank), the axes before it being fixed in idx. Depth: at most the rank.
+static KRef blend(Lower *l, const Resize *r, const Blend *b, uint32_t axis, KRef *idx, const Point *at)
+{
+    Kernel *k = l->k;
+    while (axis < r->rank && r->axis[axis].is_identity)
+        axis++;
+    if (axis == r->rank)
+        return k_cast(k, operand_load(l, r->x, operand_index(l, r->x, idx), at, 1), r->type);
+    idx[axis] = b->lower[axis];
+    const KRef low = blend(l, r, b, axis + 1, idx, at);
+    idx[axis] = b->upper[axis];
+    const KRef high = blend(l, r, b, axis + 1, idx, at);
+    const KRef high_part = k_mul(k, high, b->weight[axis]);
+    return k_add(k, k_mul(k, low, b->rest[axis]), high_part);
+}
+
+static KRef resize_point(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    const Resize *r = ctx;
+    Kernel *k = l->k;
+    Blend b;
+    KRef idx[SHAPE_MAX_RANK];
+    (void)d;
+    for (uint32_t i = 0; i < r->rank; i++) {
+        const AxisTable *t = &r->axis[i];
+        idx[i] = t->is_identity ? at.idx[i] : table_index(l, t->lower, at.idx[i]);
+        if (t->is_identity || !r->is_linear)
+            continue;
+        b.lower[i] = idx[i];
+        b.upper[i] = table_index(l, t->upper, at.idx[i]);
+        b.weight[i] = k_load(k, t->weight, at.idx[i], 1, 1);
+        b.rest[i] = k_op(k, KOP_sub, k_number(k, r->type, 1), b.weight[i], 0);
+    }
+    if (r->is_linear)
+        return k_cast(k, blend(l, r, &b, 0, idx, &at), lower_node(l, r->x)->dtype);
+    return operand_load(l, r->x, operand_index(l, r->x, idx), &at, 1);
+}
+
+// --- filters ---
+
+// Result elements outside of the operand have -1 as their first element.
+static void add_filter_table(Lower *l, const ResizeAxis *a, Resize *r, AxisTable *t)
+{
+    const int64_t n = resize_tap_count(a), all = n * a->out;
+    int64_t *index = ARENA_ARRAY(l->pass->scratch, int64_t, n);
+    double *weight = ARENA_ARRAY(l->pass->perm, double, all);
+    int32_t *from = ARENA_ARRAY(l->pass->perm, int32_t, all);
+    for (int64_t i = 0; i < a->out; i++) {
+        const bool is_inside = resize_is_inside(a, i);
+        resize_taps(a, i, index, weight + i * n);
+        for (int64_t k = 0; k < n; k++)
+            from[i * n + k] = is_inside ? (int32_t)index[k] : -1;
+        r->may_be_outside = r->may_be_outside || !is_inside;
+    }
+    t->taps = n;
+    t->lower = add_index_table(l, "from", from, all);
+    if (r->is_nearest)
+        return;
+    const bool is_wide = r->type == DTYPE_f64;
+    float *narrow = ARENA_ARRAY(l->pass->perm, float, all);
+    for (int64_t i = 0; i < all; i++)
+        narrow[i] = (float)weight[i];
+    t->weight = lower_param_data(l, "weight", (DType)r->type, is_wide ? (const void *)weight : narrow,
+                                 (uint64_t)all * (is_wide ? sizeof *weight : sizeof *narrow));
+}
+
+static KRef is_inside(Lower *l, const Resize *r, const Point *at)
+{
+    Kernel *k = l->k;
+    KRef inside = k_integer(k, DTYPE_bool, 1);
+    for (uint32_t i = 0; i < r->rank; i++) {
+        if (r->axis[i].is_identity)
+            continue;
+        const KRef first =
+            table_index(l, r->axis[i].lower, k_mul_add(k, at->idx[i], r->axis[i].taps, k_index(k, 0)));
+        inside = k_op(k, KOP_and, inside, k_op(k, KOP_le, k_index(k, 0), first, 0), 0);
+    }
+    return inside;
+}
+
+// The sum over all elements under the filter.
+static KRef filtered(Lower *l, const Resize *r, const Point *at)
+{
+    Kernel *k = l->k;
+    KRef idx[SHAPE_MAX_RANK], weight = 0;
+    uint32_t opened = 0;
+    const KRef sum = k_var(k, k_splat(k, k_number(k, r->type, 0), at->lanes), "sum");
+    for (uint32_t i = 0; i < r->rank; i++) {
+        const AxisTable *t = &r->axis[i];
+        idx[i] = at->idx[i];
+        if (t->is_identity)
+            continue;
+        const KRef tap = k_for(k, k_index(k, 0), k_index(k, t->taps), 1, KFOR_SERIAL, "tap");
+        const KRef place = k_mul_add(k, at->idx[i], t->taps, tap), w = k_load(k, t->weight, place, 1, 1);
+        idx[i] = table_index(l, t->lower, place);
+        weight = weight ? k_mul(k, weight, w) : w;
+        opened++;
+    }
+    const KRef x = k_cast(k, operand_load(l, r->x, operand_index(l, r->x, idx), at, 1), r->type);
+    k_set(k, sum, k_add(k, k_get(k, sum), weight ? k_mul(k, x, weight) : x));
+    lower_close(l, opened);
+    return k_cast(k, k_get(k, sum), lower_node(l, r->x)->dtype);
+}
+
+static KRef picked(Lower *l, const Resize *r, const Point *at)
+{
+    KRef idx[SHAPE_MAX_RANK];
+    for (uint32_t i = 0; i < r->rank; i++)
+        idx[i] = r->axis[i].is_identity ? at->idx[i] : table_index(l, r->axis[i].lower, at->idx[i]);
+    return operand_load(l, r->x, operand_index(l, r->x, idx), at, 1);
+}
+
+static KRef filter_point(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    const Resize *r = ctx;
+    Kernel *k = l->k;
+    const int type = lower_node(l, r->x)->dtype;
+    (void)d;
+    if (!r->may_be_outside)
+        return r->is_nearest ? picked(l, r, &at) : filtered(l, r, &at);
+    const int from = dtype_info[type].cls == DCLASS_FLOAT ? type : (int)DTYPE_f32;
+    const KRef outside = k_cast(k, k_number(k, from, r->outside), type);
+    const KRef value = k_var(k, k_splat(k, outside, at.lanes), "value");
+    k_if(k, is_inside(l, r, &at));
+    k_set(k, value, r->is_nearest ? picked(l, r, &at) : filtered(l, r, &at));
+    k_end(k);
+    return k_get(k, value);
+}
+
+// --- ---
+
+static bool needs_filter(const Node *n)
+{
+    const ResizeAxis a = resize_axis(n, 0, 1, 1);
+    return a.coord == RESIZE_tf_crop_and_resize || (a.mode != RESIZE_nearest && !resize_is_plain(&a));
+}
+
+void lower_resize(Lower *l)
+{
+    const Node *n = lower_node(l, l->anchor);
+    const Shape *s = lower_node(l, n->src[0])->shape;
+    Resize r = {.x = n->src[0],
+                .is_linear = str_equal(node_get_str(n, A_resize_mode), "linear"),
+                .is_nearest = str_equal(node_get_str(n, A_resize_mode), "nearest"),
+                .outside = node_get_float(n, A_resize_extrapolation),
+                .rank = s->rank,
+                .type = operand_sum_type(n->dtype)};
+    const bool has_filter = s->rank > 0 && needs_filter(n);
+    for (uint32_t i = 0; i < s->rank; i++) {
+        const ResizeAxis a = resize_axis(n, i, s->dim[i], n->shape->dim[i]);
+        r.axis[i].is_identity = keeps_elements(&a);
+        if (r.axis[i].is_identity)
+            continue;
+        if (has_filter)
+            add_filter_table(l, &a, &r, &r.axis[i]);
+        else if (r.is_linear)
+            add_linear_tables(l, &a, &r.axis[i], r.type);
+        else
+            add_nearest_table(l, &a, &r.axis[i]);
+    }
+    const uint32_t inner = operand_map_axis(l);
+    const bool has_vectors = s->rank > 0 && r.axis[inner].is_identity && operand_has_vectors(l, r.x, inner);
+    lower_map(l, has_filter ? filter_point : resize_point, &r, has_vectors ? MAP_VECTOR : MAP_SCALAR);
+}

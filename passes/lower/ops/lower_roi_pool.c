@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// roi_pool: every result element finds its bin in the region, then loops over the points (or elements) of the
+// bin. Corners and steps are in the type that the op states, in the order of the evaluator.
+#include "passes/lower/operand.h"
+#include <math.h>
+
+typedef struct RoiPool {
+    NodeId x, rois, image;
+    bool is_max, is_bins, half_pixel;
+    int64_t size[2], bins[2], sampling, images; // y, x
+    double scale;
+    int type;
+} RoiPool;
+
+typedef struct RoiSpan {
+    KRef start, step, points;
+} RoiSpan;
+
+typedef struct RoiBlend {
+    KRef low, high, part, rest, is_inside;
+} RoiBlend;
+
+static KRef number(Lower *l, const RoiPool *r, double v)
+{
+    return k_number(l->k, r->type, v);
+}
+
+// Coordinate `which` of the region, scaled.
+static KRef corner(Lower *l, const RoiPool *r, KRef roi, int64_t which)
+{
+    const KRef idx[2] = {roi, k_index(l->k, which)};
+    const KRef v = operand_scalar(l, r->rois, operand_index(l, r->rois, idx), r->type);
+    return k_mul(l->k, v, number(l, r, r->scale));
+}
+
+// Rounds to a whole number and keeps it in [low, high].
+static KRef whole(Lower *l, const RoiPool *r, KOp rounding, KRef v, double low, double high)
+{
+    Kernel *k = l->k;
+    const KRef n = rounding == KOP_COUNT ? v : k_op(k, rounding, v, 0, 0);
+    const KRef above = k_op(k, KOP_select, k_op(k, KOP_le, number(l, r, low), n, 0), n, number(l, r, low));
+    return k_cast(
+        k, k_op(k, KOP_select, k_op(k, KOP_le, above, number(l, r, high), 0), above, number(l, r, high)),
+        KT_INDEX);
+}
+
+static RoiSpan span_of(Lower *l, const RoiPool *r, KRef roi, uint32_t axis)
+{
+    Kernel *k = l->k;
+    const KRef offset = number(l, r, 0.5), one = number(l, r, 1);
+    KRef start = corner(l, r, roi, 1 - (int64_t)axis), end = corner(l, r, roi, 3 - (int64_t)axis);
+    if (r->half_pixel) {
+        start = k_op(k, KOP_sub, start, offset, 0);
+        end = k_op(k, KOP_sub, end, offset, 0);
+    }
+    KRef length = k_op(k, KOP_sub, end, start, 0);
+    if (!r->half_pixel)
+        length = k_op(k, KOP_select, k_op(k, KOP_lt, one, length, 0), length, one);
+    RoiSpan s = {.start = start, .step = k_op(k, KOP_div, length, number(l, r, (double)r->bins[axis]), 0)};
+    s.points = r->sampling > 0 ? k_index(k, r->sampling)
+                               : whole(l, r, KOP_ceil, s.step, 0, 4 * (double)r->size[axis]);
+    return s;
+}
+
+static RoiBlend blend_of(Lower *l, const RoiPool *r, const RoiSpan *s, KRef bin, KRef point, uint32_t axis)
+{
+    Kernel *k = l->k;
+    const double last = (double)r->size[axis] - 1;
+    const KRef zero = number(l, r, 0), one = number(l, r, 1);
+    const KRef base = k_add(k, s->start, k_mul(k, k_cast(k, bin, r->type), s->step));
+    const KRef half = k_add(k, k_cast(k, point, r->type), number(l, r, 0.5));
+    const KRef inner = k_op(k, KOP_div, k_mul(k, half, s->step), k_cast(k, s->points, r->type), 0);
+    const KRef v = k_add(k, base, inner);
+    RoiBlend b;
+    b.is_inside = k_op(k, KOP_and, k_op(k, KOP_le, number(l, r, -1), v, 0),
+                       k_op(k, KOP_le, v, number(l, r, last + 1), 0), 0);
+    const KRef at = k_op(k, KOP_select, k_op(k, KOP_lt, zero, v, 0), v, zero);
+    b.low = whole(l, r, KOP_floor, at, 0, last);
+    b.high = k_op(k, KOP_min, k_add(k, b.low, k_index(k, 1)), k_index(k, r->size[axis] - 1), 0);
+    const KRef part = k_op(k, KOP_sub, at, k_cast(k, b.low, r->type), 0);
+    b.part = k_op(k, KOP_select, k_op(k, KOP_lt, b.low, k_index(k, r->size[axis] - 1), 0), part, zero);
+    b.rest = k_op(k, KOP_sub, one, b.part, 0);
+    return b;
+}
+
+static KRef element(Lower *l, const RoiPool *r, const KRef *plane, KRef y, KRef x)
+{
+    const KRef idx[4] = {plane[0], plane[1], y, x};
+    return operand_scalar(l, r->x, operand_index(l, r->x, idx), r->type);
+}
+
+static KRef larger(Kernel *k, KRef a, KRef b)
+{
+    const KRef wins = k_op(k, KOP_or, k_op(k, KOP_lt, a, b, 0), k_op(k, KOP_ne, a, a, 0), 0);
+    return k_op(k, KOP_select, wins, b, a);
+}
+
+static KRef point_value(Lower *l, const RoiPool *r, const KRef *plane, const RoiBlend *y, const RoiBlend *x)
+{
+    Kernel *k = l->k;
+    const KRef wy[2] = {y->rest, y->part}, wx[2] = {x->rest, x->part}, ay[2] = {y->low, y->high},
+               ax[2] = {x->low, x->high};
+    KRef all = 0;
+    for (uint32_t i = 0; i < 4; i++) {
+        const KRef weight = k_mul(k, wy[i / 2], wx[i % 2]);
+        const KRef v = k_mul(k, weight, element(l, r, plane, ay[i / 2], ax[i % 2]));
+        all = !all ? v : r->is_max ? larger(k, all, v) : k_add(k, all, v);
+    }
+    return all;
+}
+
+// Adds the value of a point, or takes it where it is the first or the largest.
+static void take_point(Lower *l, const RoiPool *r, KRef all, KRef is_first, KRef v)
+{
+    Kernel *k = l->k;
+    const KRef before = k_get(k, all);
+    if (!r->is_max) {
+        k_set(k, all, k_add(k, before, v));
+        return;
+    }
+    k_set(k, all, k_op(k, KOP_select, k_get(k, is_first), v, larger(k, before, v)));
+    k_set(k, is_first, k_integer(k, DTYPE_bool, 0));
+}
+
+static KRef align(Lower *l, const RoiPool *r, const KRef *plane, const Point *at)
+{
+    Kernel *k = l->k;
+    const RoiSpan sy = span_of(l, r, at->idx[0], 0), sx = span_of(l, r, at->idx[0], 1);
+    const KRef all = k_var(k, number(l, r, 0), "all");
+    const KRef is_first = r->is_max ? k_var(k, k_integer(k, DTYPE_bool, 1), "first") : 0;
+    const KRef py = k_for(k, k_index(k, 0), sy.points, 1, KFOR_SERIAL, "py");
+    const RoiBlend y = blend_of(l, r, &sy, at->idx[2], py, 0);
+    const KRef px = k_for(k, k_index(k, 0), sx.points, 1, KFOR_SERIAL, "px");
+    const RoiBlend x = blend_of(l, r, &sx, at->idx[3], px, 1);
+    const KRef value = k_var(k, number(l, r, 0), "value");
+    k_if(k, k_op(k, KOP_and, y.is_inside, x.is_inside, 0));
+    k_set(k, value, point_value(l, r, plane, &y, &x));
+    k_end(k);
+    take_point(l, r, all, is_first, k_get(k, value));
+    k_end(k);
+    k_end(k);
+    if (r->is_max)
+        return k_get(k, all);
+    const KRef count = k_op(k, KOP_max, k_mul(k, sy.points, sx.points), k_index(k, 1), 0);
+    return k_op(k, KOP_div, k_get(k, all), k_cast(k, count, r->type), 0);
+}
+
+// --- MaxRoiPool ---
+
+static KRef round_away(Lower *l, const RoiPool *r, KRef v)
+{
+    Kernel *k = l->k;
+    const KRef size = k_add(k, k_op(k, KOP_abs, v, 0, 0), number(l, r, 0.5));
+    const KRef n = whole(l, r, KOP_floor, size, 0, 1e6);
+    const KRef is_negative = k_op(k, KOP_lt, v, number(l, r, 0), 0);
+    return k_op(k, KOP_select, is_negative, k_op(k, KOP_sub, k_index(k, 0), n, 0), n);
+}
+
+static void bin_range(Lower *l, const RoiPool *r, const Point *at, uint32_t axis, KRef *lo, KRef *hi)
+{
+    Kernel *k = l->k;
+    const KRef start = round_away(l, r, corner(l, r, at->idx[0], 1 - (int64_t)axis)),
+               end = round_away(l, r, corner(l, r, at->idx[0], 3 - (int64_t)axis));
+    const KRef span = k_add(k, k_op(k, KOP_sub, end, start, 0), k_index(k, 1));
+    const KRef length = k_cast(k, k_op(k, KOP_max, span, k_index(k, 1), 0), r->type);
+    const KRef step = k_op(k, KOP_div, length, number(l, r, (double)r->bins[axis]), 0);
+    const KRef bin = k_cast(k, at->idx[2 + axis], r->type),
+               next = k_cast(k, k_add(k, at->idx[2 + axis], k_index(k, 1)), r->type);
+    const KRef from = whole(l, r, KOP_floor, k_mul(k, bin, step), 0, 4e6),
+               to = whole(l, r, KOP_ceil, k_mul(k, next, step), 0, 4e6);
+    const KRef zero = k_index(k, 0), size = k_index(k, r->size[axis]);
+    *lo = k_op(k, KOP_min, k_op(k, KOP_max, k_add(k, start, from), zero, 0), size, 0);
+    *hi = k_op(k, KOP_min, k_op(k, KOP_max, k_add(k, start, to), zero, 0), size, 0);
+}
+
+static KRef largest(Lower *l, const RoiPool *r, const KRef *plane, const Point *at)
+{
+    Kernel *k = l->k;
+    KRef y0, y1, x0, x1;
+    bin_range(l, r, at, 0, &y0, &y1);
+    bin_range(l, r, at, 1, &x0, &x1);
+    const KRef top = k_var(k, number(l, r, 0), "top"),
+               is_first = k_var(k, k_integer(k, DTYPE_bool, 1), "first");
+    const KRef y = k_for(k, y0, y1, 1, KFOR_SERIAL, "y"), x = k_for(k, x0, x1, 1, KFOR_SERIAL, "x");
+    const KRef v = element(l, r, plane, y, x), before = k_get(k, top);
+    const KRef wins = k_op(k, KOP_or, k_get(k, is_first), k_op(k, KOP_lt, before, v, 0), 0);
+    k_set(k, top, k_op(k, KOP_select, wins, v, before));
+    k_set(k, is_first, k_integer(k, DTYPE_bool, 0));
+    k_end(k);
+    k_end(k);
+    return k_get(k, top);
+}
+
+static KRef roi_point(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    const RoiPool *r = ctx;
+    const KRef place = operand_index(l, r->image, &at.idx[0]);
+    const KRef plane[2] = {operand_clamped(l, r->image, place, 0, r->images - 1), at.idx[1]};
+    (void)d;
+    const KRef v = r->is_bins ? largest(l, r, plane, &at) : align(l, r, plane, &at);
+    return k_cast(l->k, v, lower_node(l, r->x)->dtype);
+}
+
+void lower_roi_pool(Lower *l)
+{
+    const Node *n = lower_node(l, l->anchor);
+    const Shape *s = lower_node(l, n->src[0])->shape;
+    const char *mode = node_get_str(n, A_roi_pool_mode);
+    RoiPool r = {.x = n->src[0],
+                 .rois = n->src[1],
+                 .image = n->src[2],
+                 .is_max = str_equal(mode, "max"),
+                 .is_bins = str_equal(mode, "bins"),
+                 .half_pixel = node_get_int(n, A_roi_pool_half_pixel) != 0,
+                 .size = {s->dim[2], s->dim[3]},
+                 .bins = {n->shape->dim[2], n->shape->dim[3]},
+                 .sampling = node_get_int(n, A_roi_pool_sampling),
+                 .images = s->dim[0],
+                 .scale = node_get_float(n, A_roi_pool_scale),
+                 .type = operand_sum_type(n->dtype)};
+    lower_map(l, roi_point, &r, MAP_SCALAR);
+}

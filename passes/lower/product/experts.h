@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of rows with the matrix of their expert: what the lowering of grouped_matmul is made of,
+// and what puts experts in a place of their own.
+#ifndef PASSES_LOWER_PRODUCT_EXPERTS_H
+#define PASSES_LOWER_PRODUCT_EXPERTS_H
+
+#include "passes/lower/product/gemm.h"
+
+typedef struct Experts {
+    NodeId x, w, index, bias; // bias 0: none
+    int64_t n_experts, rows, n, k;
+    int64_t w_expert, w_k, w_col; // strides of the weights
+    bool is_shared;               // the last axis of the index has the experts of one row of x
+    Domain d;                     // axes of the result
+    // Scratch memory, all i32: by row its expert or -1; bounds[e] .. bounds[e + 1]: places in `order` of the
+    // rows of expert e, the last ones those of none; rows by place; experts that have rows, and behind them
+    // (at n_experts) how many these are. Rows beyond the live ones have no place, and no expert.
+    uint32_t choice, bounds, order, groups;
+    uint32_t sorted; // the rows of x, in f32, by place, `pitch` elements apart
+    int64_t pitch;
+    // On GPUs `choice` is made by a launch before; without a layer there is none.
+    bool is_layer, is_placed, has_table;
+    uint32_t weights, table; // where is_placed; with a table of where experts are, see PlanMoePart
+    uint64_t stride;         // elements of `weights` from expert to expert
+} Experts;
+
+// The coordinates of a row of the result on its axes but the last.
+void experts_row(Lower *l, const Experts *x, KRef row, KRef *idx);
+// Entry i of one of the lists, as an index.
+KRef experts_entry(Lower *l, uint32_t param, KRef i);
+// Fills the scratch memory, by counting: rows of one expert keep their order.
+void experts_sort(Lower *l, Experts *x);
+// Makes the product one of a layer (PlanMoe), unless it is in the body of a loop.
+void experts_note(Lower *l, const Experts *x);
+// Makes the weights of each expert a part of the layer that its index belongs to, which the runtime can place
+// elsewhere (PlanMoe): the parameter of the packed weights.
+uint32_t experts_place(Lower *l, const Experts *x, DType type, const GemmPack *pack);
+// The same of a product that finds each row's expert by itself: a kernel before it keeps what the index has.
+// GPUs read that (x->choice), since the host places what it names.
+void experts_note_rows(Lower *l, Experts *x);
+// Constant weights as they were given, k * n elements for each expert, as experts_place: x->weights, whose
+// elements the kernel takes for `type`. Only behind experts_note_rows, of a layer (x->is_layer).
+void experts_place_given(Lower *l, Experts *x, DType type);
+// On GPUs: index of the first element of an expert's matrix in x->weights.
+KRef experts_begin(Lower *l, const Experts *x, KRef e);
+
+#endif

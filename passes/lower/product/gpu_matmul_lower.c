@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products of a graph as those of gpu_matmul.h.
+#include "passes/lower/gpu/gpu_matmul.h"
+#include "passes/lower/product/matmul.h"
+
+static Point point_of(const GpuMatmul *p, const KRef *batch, KRef row, KRef column)
+{
+    const Matmul *x = p->ctx;
+    Point at = {.lanes = 1, .count = 1};
+    for (uint32_t i = 0; i < x->batch; i++)
+        at.idx[i] = batch[i];
+    return matmul_point(x, &at, row, column);
+}
+
+static GpuMatrix operand_of(const Lower *l, const Matmul *x, NodeId id, const Loc *loc)
+{
+    const Shape *s = lower_node(l, id)->shape;
+    const bool is_a = id == x->a && loc == &x->a_loc;
+    GpuMatrix m = {
+        .id = id, .loc = loc, .outer = is_a ? x->a_row : x->b_col, .k = is_a ? x->a_k : x->b_k};
+    for (uint32_t i = 0, own = s->rank - 2; i < own; i++) {
+        const uint32_t axis = x->all_batch - own + i;
+        if (axis < x->batch && s->dim[i] != 1)
+            m.batch[axis] = loc->stride[i];
+    }
+    return m;
+}
+
+static GpuMatrix result_of(const Lower *l, const Matmul *x)
+{
+    GpuMatrix m = {.id = l->root, .loc = lower_loc(l, l->root)};
+    for (uint32_t i = 0; i < x->d.access.len; i++) {
+        const Access *a = &x->d.access.data[i];
+        if (a->node != l->root)
+            continue;
+        m.outer = a->stride[x->batch];
+        m.k = a->stride[x->batch + 1];
+        for (uint32_t b = 0; b < x->batch; b++)
+            m.batch[b] = x->d.extent[b] > 1 ? a->stride[b] : 0;
+    }
+    return m;
+}
+
+static bool is_float(int type)
+{
+    return type == DTYPE_f32 || k_is_half(type);
+}
+
+static bool has_form(const Lower *l, const Node *node)
+{
+    return l->caps->shared_bytes != 0 && (node->n_src < 3 || node->src[2] == 0) && is_float(node->dtype) &&
+           is_float(lower_node(l, node->src[0])->dtype) && is_float(lower_node(l, node->src[1])->dtype);
+}
+
+static GpuMatmul product_of(Lower *l, const Matmul *x)
+{
+    GpuMatmul p = {.l = l,
+                   .m = x->m,
+                   .n = x->n,
+                   .k = x->k,
+                   .n_batch = x->batch,
+                   .d = &x->d,
+                   .point = point_of,
+                   .ctx = x};
+    for (uint32_t i = 0; i < x->batch; i++)
+        p.batch[i] = x->d.extent[i];
+    p.a = operand_of(l, x, x->a, &x->a_loc);
+    p.b = operand_of(l, x, x->b, lower_loc(l, x->b));
+    p.c = result_of(l, x);
+    return p;
+}
+
+bool gpu_matmul_lower(Lower *l)
+{
+    if (!has_form(l, lower_node(l, l->anchor)))
+        return false;
+    Matmul x = matmul_of(l);
+    if (x.a_is_vector || x.b_is_vector || x.norm != 0)
+        return false;
+    matmul_add_domain(l, &x);
+    matmul_join_rows(l, &x);
+    if (x.batch > GPU_MATMUL_MAX_BATCH || x.d.rank != x.batch + 2 || x.d.is_exact)
+        return false;
+    const GpuMatmul p = product_of(l, &x);
+    const bool is_wgmma = gpu_matmul_fits(&p);
+    if (is_wgmma)
+        gpu_matmul_emit(&p);
+    else if (gpu_simt_fits(&p))
+        gpu_matmul_simt(&p);
+    return is_wgmma || gpu_simt_fits(&p);
+}

@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products through the register-tiled core (gemm.h). A constant b is packed at compile time; another
+// one is read in place when its columns are next to each other, or copied into panels first. Accumulation:
+// f32 fused multiply-adds in rising k. 16-bit floats: rows are widened once, before all else; b is read as it
+// is stored, and panels of it are widened where many tiles read them. GPUs and other element types take plain
+// loops.
+#include "passes/lower/product/gemm.h"
+#include "passes/lower/gpu/gpu_matmul.h"
+#include "passes/lower/halves.h"
+#include "passes/lower/product/matmul.h"
+#include "passes/lower/amx/matrix.h"
+#include "passes/lower/packer.h"
+
+// Rows up to which columns along k are read in place; rows from which a distant b is worth copying, and the
+// elements between its rows that are near.
+enum { MAX_DOT_ROWS = 6, MIN_COPY_ROWS = 48, MAX_NEAR_PITCH = 256 };
+
+// --- tiles ---------------------------------------------------------------------------------------
+
+typedef struct MatmulStore {
+    const Matmul *x;
+    const Point *batch;
+} MatmulStore;
+
+static void store_matmul(Lower *l, KRef row, KRef column, uint8_t lanes, uint8_t count, KRef value, void *ctx)
+{
+    const MatmulStore *s = ctx;
+    Point at = matmul_point(s->x, s->batch, row, column);
+    at.lanes = lanes;
+    at.count = count;
+    pull_store_root(l, &s->x->d, at, k_cast(l->k, value, lower_node(l, l->anchor)->dtype));
+}
+
+static void fetch_matmul(Lower *l, KRef row, KRef column, void *ctx)
+{
+    const MatmulStore *s = ctx;
+    Pull p = pull_at(l, &s->x->d, matmul_point(s->x, s->batch, row, column));
+    k_prefetch(l->k, lower_param(l, l->root, PARAM_WRITE), pull_index(&p, l->root));
+}
+
+// A constant b without batch axes that differ: packed at compile time.
+static bool is_packable(const Lower *l, const Matmul *x)
+{
+    const Shape *s = lower_node(l, x->b)->shape;
+    return node_is_const(l->g, x->b) && shape_numel(s) == x->k * x->n && x->k_live == 0 &&
+           !lower_is_in_file(l, x->b);
+}
+
+// The same, or one that depends on parameters only: packed once after they were set.
+static bool is_packed(const Lower *l, const Matmul *x)
+{
+    const Shape *s = lower_node(l, x->b)->shape;
+    return is_packable(l, x) || (packer_can_pack(l, x->b) && !lower_is_in_file(l, x->b) &&
+                                 shape_numel(s) == x->k * x->n && x->k_live == 0);
+}
+
+static bool is_float(int type)
+{
+    return type == DTYPE_f32 || k_is_half(type);
+}
+
+static bool can_tile(const Lower *l, const Matmul *x)
+{
+    if (l->caps->is_gpu || !is_float(lower_node(l, x->a)->dtype) ||
+        !is_float(lower_node(l, l->anchor)->dtype))
+        return false;
+    if (x->b_is_vector || x->n == 1)
+        return false;
+    const uint32_t last = x->d.rank - 1;
+    return lower_fit_lanes(l, x->n) == 1 || domain_lanes(l, &x->d, last) > 1;
+}
+
+// Few rows against columns that lie along k, as in one step of a decoder: dot products read them in place.
+static bool can_be_dots(const Lower *l, const Matmul *x)
+{
+    return !is_packed(l, x) && x->a_k == 1 && x->b_k == 1 && x->b_col != 1 && lower_fit_lanes(l, x->k) > 1;
+}
+
+static bool is_dots(const Lower *l, const Matmul *x)
+{
+    return can_be_dots(l, x) && x->m <= MAX_DOT_ROWS;
+}
+
+// Rows whose number only a run knows are dot products when a constant number would be: the same bits.
+static void set_few(Lower *l, Matmul *x)
+{
+    const LiveRef *rows = &x->d.live[x->batch];
+    if (can_be_dots(l, x) && x->k_live == 0 && !x->a_is_vector && rows->size != 0 &&
+        lower_node(l, x->a)->dtype == DTYPE_f32)
+        x->few = k_op(l->k, KOP_le, lower_live(l, rows, x->m), k_index(l->k, MAX_DOT_ROWS), 0);
+}
+
+static GemmSource source_of(const Lower *l, const Matmul *x, DType b_type)
+{
+    if (is_packed(l, x))
+        return k_is_half(b_type) && x->m >= MIN_COPY_ROWS ? GEMM_WIDENED : GEMM_PACKED;
+    const bool is_near = x->b_k <= MAX_NEAR_PITCH || x->m < MIN_COPY_ROWS;
+    return x->b_col == 1 && is_near ? GEMM_ROWS : GEMM_COPIED;
+}
+
+// As a convolution of a row of pixels.
+static TileShape shape_of_pixels(const Lower *l, const Matmul *x)
+{
+    return (TileShape){.is_bf16 = lower_node(l, x->a)->dtype == DTYPE_bf16,
+                       .n = 1,
+                       .h = 1,
+                       .w = x->m,
+                       .in_h = 1,
+                       .in_w = x->m,
+                       .ic = x->k,
+                       .oc = x->n,
+                       .kh = 1,
+                       .kw = 1,
+                       .sh = 1,
+                       .sw = 1,
+                       .dh = 1,
+                       .dw = 1};
+}
+
+static void store_pixel(Lower *l, const TileOut *out, KRef value, void *ctx)
+{
+    store_matmul(l, out->column, out->channel, out->lanes, out->count, value, ctx);
+}
+
+static void lower_on_matrix_registers(Lower *l, Matmul *x)
+{
+    Point batch = {.lanes = 1, .count = 1};
+    const uint32_t opened = lower_open(l, &x->d, x->batch, &batch);
+    MatmulStore store = {.x = x, .batch = &batch};
+    Tile t = tile_new(l, shape_of_pixels(l, x));
+    t.in = (TileInput){.param = lower_param(l, x->a, PARAM_READ),
+                       .stride_c = x->a_k,
+                       .stride_w = x->a_row,
+                       .base = matmul_base(l, x, x->a, &x->a_loc, &batch)};
+    t.store = store_pixel;
+    t.ctx = &store;
+    const TileSource weights = {.data = node_attr(lower_node(l, x->b), A_const_data)->u.blob,
+                                .stride_oc = x->b_col,
+                                .stride_ic = x->b_k};
+    matrix_emit(&t, &weights, node_name(l->g, x->b));
+    lower_close(l, opened);
+}
+
+static bool goes_to_matrix_registers(Lower *l, const Matmul *x)
+{
+    Matmul joined = *x;
+    const int type = lower_node(l, x->a)->dtype;
+    if (!is_packable(l, x) || (type != DTYPE_f32 && type != DTYPE_bf16) || type != lower_node(l, x->b)->dtype)
+        return false;
+    joined.d.access.data = NULL;
+    joined.d.access.len = joined.d.access.cap = 0;
+    for (uint32_t i = 0; i < x->d.access.len; i++) // joining changes their strides
+        vec_push(l->pass->scratch, &joined.d.access, x->d.access.data[i]);
+    matmul_join_rows(l, &joined);
+    const TileShape pixels = shape_of_pixels(l, &joined);
+    return matrix_is_worthwhile(l, &pixels);
+}
+
+typedef struct Widening {
+    NodeId id;
+    uint32_t to;
+    const Loc *loc; // of the copy
+} Widening;
+
+static void widen_point(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    const Widening *w = ctx;
+    Kernel *k = l->k;
+    KRef from = k_index(k, 0), to = k_index(k, 0);
+    for (uint32_t i = 0; i < d->rank; i++) {
+        from = k_mul_add(k, at.idx[i], lower_loc(l, w->id)->stride[i], from);
+        to = k_mul_add(k, at.idx[i], w->loc->stride[i], to);
+    }
+    const KRef value = k_load(k, lower_param(l, w->id, PARAM_READ), from, at.lanes, at.count);
+    k_store(k, w->to, to, k_cast(k, value, k->params.data[w->to].dtype), at.count);
+}
+
+// Are pairs of bf16 one operand of an instruction, and is that faster? Cores that begin two multiply-adds in
+// a cycle do them at half the rate of those of f32 (Sapphire Rapids: 92 and 185 GFLOP/s).
+static bool uses_pairs(const Lower *l, const Matmul *x)
+{
+    return l->caps->has_dot_bf16 && l->caps->fma_per_cycle == 1 && is_packable(l, x) &&
+           lower_node(l, x->a)->dtype == DTYPE_bf16 && lower_node(l, x->b)->dtype == DTYPE_bf16 &&
+           gemm_lanes(l, x->n) >= 4;
+}
+
+// Zeros behind the last element of each row, which has no other of its pair.
+static void clear_rests(Lower *l, const Widening *w, int64_t rows, int64_t pitch)
+{
+    Kernel *k = l->k;
+    const KRef i = k_for(k, k_index(k, 0), k_index(k, rows), 1, KFOR_PARALLEL, "r");
+    k_store(k, w->to, k_mul_add(k, i, pitch, k_index(k, pitch - 1)), k_number(k, DTYPE_bf16, 0), 1);
+    k_end(k);
+}
+
+static void copy_rows(Lower *l, Widening *w)
+{
+    const Shape *s = lower_node(l, w->id)->shape;
+    const uint32_t last = s->rank - 1;
+    const bool is_vector = lower_loc(l, w->id)->stride[last] == 1 && w->loc->stride[last] == 1;
+    Domain d = domain_of(s);
+    domain_trim(l, &d, w->id);
+    Point at = {.lanes = 1, .count = 1};
+    const uint32_t opened = lower_open(l, &d, last, &at);
+    lower_along(l, &d, last, is_vector ? lower_fit_lanes(l, s->dim[last]) : 1, at, widen_point, w);
+    lower_close(l, opened);
+}
+
+// All of a as rows of pairs.
+static void pair_rows(Lower *l, Matmul *x)
+{
+    const Shape *s = lower_node(l, x->a)->shape;
+    const int64_t pitch = ceil_div(x->k, 2) * 2, rows = x->k > 0 ? shape_numel(s) / x->k : 0;
+    const uint32_t last = s->rank - 1;
+    const bool is_turned = node_get_int(lower_node(l, l->anchor), A_matmul_transpose_a) != 0 && s->rank > 1;
+    Loc loc = x->a_loc;
+    int64_t stride = pitch;
+    loc.stride[is_turned ? last - 1 : last] = 1;
+    for (uint32_t i = s->rank; i-- > 0;)
+        if (i != (is_turned ? last - 1 : last)) {
+            loc.stride[i] = stride;
+            stride *= s->dim[i];
+        }
+    x->a_copy = lower_param_scratch(l, "rows", DTYPE_f32, (uint64_t)(rows > 0 ? rows * pitch / 2 : 1));
+    Widening w = {.id = x->a, .to = lower_param_view(l, x->a_copy, DTYPE_bf16), .loc = &loc};
+    copy_rows(l, &w);
+    if (x->k % 2 != 0 && rows > 0)
+        clear_rests(l, &w, rows, pitch);
+    k_barrier(l->k);
+    x->has_copy = x->has_pairs = true;
+    x->a_loc = loc;
+    for (uint32_t i = 0; i < s->rank; i++)
+        x->a_loc.stride[i] = loc.stride[i] == 1 ? 1 : loc.stride[i] / 2;
+    matmul_set_rows(l, x);
+}
+
+// All of a as f32, row-major: a tile reads its elements one by one, and every panel reads them again.
+static void widen_rows(Lower *l, Matmul *x)
+{
+    const Shape *s = lower_node(l, x->a)->shape;
+    int64_t stride = 1;
+    for (uint32_t i = s->rank; i-- > 0; stride *= s->dim[i])
+        x->a_loc.stride[i] = stride;
+    x->a_copy = lower_param_scratch(l, "rows", DTYPE_f32, (uint64_t)(stride > 0 ? stride : 1));
+    x->has_copy = true;
+    matmul_set_rows(l, x);
+    copy_rows(l, &(Widening){.id = x->a, .to = x->a_copy, .loc = &x->a_loc});
+    k_barrier(l->k);
+}
+
+// Rows and columns whose number only a run knows.
+static void set_live(Lower *l, const Matmul *x, Gemm *g)
+{
+    const uint32_t row = x->batch, column = x->batch + (x->a_is_vector ? 0u : 1u);
+    if (!x->a_is_vector && x->d.live[row].size != 0 && x->m > 1)
+        g->m_live = lower_live(l, &x->d.live[row], x->m);
+    if (x->d.live[column].size != 0)
+        g->n_live = lower_live(l, &x->d.live[column], x->n);
+    g->k_live = x->k_live;
+}
+
+static KRef dot_at(Lower *l, const Matmul *x, const Point *batch, KRef row, KRef column);
+
+// The product as dot products when there are few rows, and no rows and columns left for the tiles then.
+static void lower_few(Lower *l, const Matmul *x, const Point *batch, Gemm *g)
+{
+    Kernel *k = l->k;
+    const KRef none = k_index(k, 0), rows = g->m_live != 0 ? g->m_live : k_index(k, x->m),
+               columns = g->n_live != 0 ? g->n_live : k_index(k, x->n);
+    const KRef row = k_for(k, none, k_op(k, KOP_select, x->few, rows, none), 1, KFOR_PARALLEL, "r");
+    const KRef column = k_for(k, none, columns, 1, KFOR_PARALLEL, "o");
+    pull_store_root(l, &x->d, matmul_point(x, batch, row, column), dot_at(l, x, batch, row, column));
+    k_end(k);
+    k_end(k);
+    g->m_live = k_op(k, KOP_select, x->few, none, rows);
+    g->n_live = k_op(k, KOP_select, x->few, none, columns);
+}
+
+static void lower_tiled(Lower *l, Matmul *x)
+{
+    const DType type = (DType)lower_node(l, x->b)->dtype;
+    const void *data = is_packable(l, x) ? node_attr(lower_node(l, x->b), A_const_data)->u.blob : NULL;
+    if (goes_to_matrix_registers(l, x)) {
+        matmul_join_rows(l, x);
+        lower_on_matrix_registers(l, x);
+        return;
+    }
+    set_few(l, x);
+    if (uses_pairs(l, x))
+        pair_rows(l, x);
+    else if (lower_node(l, x->a)->dtype != DTYPE_f32)
+        widen_rows(l, x);
+    matmul_join_rows(l, x);
+    Point batch = {.lanes = 1, .count = 1};
+    Gemm g = {.l = l,
+              .m = x->m,
+              .n = x->n,
+              .k = x->has_pairs ? ceil_div(x->k, 2) : x->k,
+              .has_pairs = x->has_pairs,
+              .a_row = x->a_row,
+              .a_k = x->a_k,
+              .b_k = x->b_k,
+              .b_col = x->b_col,
+              .b_type = x->has_pairs   ? DTYPE_f32
+                        : data != NULL ? halves_type(type, data, x->k * x->n)
+                                       : type};
+    g.source = source_of(l, x, g.b_type);
+    set_live(l, x, &g);
+    gemm_choose(&g);
+    const uint32_t opened = lower_open(l, &x->d, x->batch, &batch);
+    if (data != NULL) {
+        gemm_pack_constant(&g, data, type, x->k, node_name(l->g, x->b));
+    } else if (!is_packable(l, x) && is_packed(l, x)) { // (a constant without elements has no data)
+        gemm_pack_lasting(&g, x->b);
+    } else {
+        g.b = lower_param(l, x->b, PARAM_READ);
+        g.b_base = matmul_base(l, x, x->b, lower_loc(l, x->b), &batch);
+    }
+    g.a = x->has_copy ? x->a_copy : lower_param(l, x->a, PARAM_READ);
+    g.a_base = matmul_base(l, x, x->a, &x->a_loc, &batch);
+    MatmulStore store = {.x = x, .batch = &batch};
+    g.store = store_matmul;
+    g.fetch = fetch_matmul;
+    g.ctx = &store;
+    if (x->few != 0)
+        lower_few(l, x, &batch, &g);
+    gemm_emit(&g);
+    lower_close(l, opened);
+}
+
+// --- dot products --------------------------------------------------------------------------------
+
+static void add_product(Lower *l, const Matmul *x, KRef acc, KRef a, KRef b, KRef i, uint8_t lanes)
+{
+    Kernel *k = l->k;
+    const KRef av = k_load(k, lower_param(l, x->a, PARAM_READ), k_mul_add(k, i, x->a_k, a), lanes, lanes),
+               bv = k_load(k, lower_param(l, x->b, PARAM_READ), k_mul_add(k, i, x->b_k, b), lanes, lanes);
+    k_set(k, acc, k_op(k, KOP_fma, av, bv, k_get(k, acc)));
+}
+
+// As many elements as only a run knows: vectors, then one by one.
+static KRef live_dot(Lower *l, const Matmul *x, KRef a, KRef b, uint8_t lanes)
+{
+    Kernel *k = l->k;
+    const int t = lower_node(l, l->anchor)->dtype;
+    const KRef zero = dtype_info[t].cls == DCLASS_FLOAT ? k_number(k, t, 0) : k_integer(k, t, 0);
+    const KRef rest = k_var(k, zero, "acc"), all = lanes > 1 ? k_var(k, k_splat(k, zero, lanes), "acc") : 0;
+    KRef whole = k_index(k, 0);
+    if (lanes > 1) {
+        whole = k_op(k, KOP_sub, x->k_live, k_op(k, KOP_rem, x->k_live, k_index(k, lanes), 0), 0);
+        add_product(l, x, all, a, b, k_for(k, k_index(k, 0), whole, lanes, KFOR_SERIAL, "c"), lanes);
+        k_end(k);
+    }
+    add_product(l, x, rest, a, b, k_for(k, whole, x->k_live, 1, KFOR_SERIAL, "c"), 1);
+    k_end(k);
+    return lanes > 1 ? k_add(k, k_hreduce(k, KOP_add, k_get(k, all)), k_get(k, rest)) : k_get(k, rest);
+}
+
+// One result per point: the sum over k, in vectors when both operands are next to each other along k.
+static KRef dot(Lower *l, const Matmul *x, KRef a, KRef b)
+{
+    Kernel *k = l->k;
+    const int t = lower_node(l, l->anchor)->dtype;
+    const uint32_t pa = lower_param(l, x->a, PARAM_READ), pb = lower_param(l, x->b, PARAM_READ);
+    const bool is_vector = !l->caps->is_gpu && is_float(t) && x->a_k == 1 && x->b_k == 1;
+    const uint8_t lanes = is_vector ? lower_fit_lanes(l, x->k) : 1;
+    const int64_t whole = x->k - x->k % lanes;
+    const KRef zero = k_number(k, t, 0);
+    if (x->k_live != 0)
+        return live_dot(l, x, a, b, lanes);
+    const KRef acc = k_var(k,
+                           lanes > 1                           ? k_splat(k, zero, lanes)
+                           : dtype_info[t].cls == DCLASS_FLOAT ? zero
+                                                               : k_integer(k, t, 0),
+                           "acc");
+    if (whole > 0) {
+        const KRef i = k_for(k, k_index(k, 0), k_index(k, whole), lanes, KFOR_SERIAL, "c");
+        const KRef av = k_load(k, pa, k_mul_add(k, i, x->a_k, a), lanes, lanes),
+                   bv = k_load(k, pb, k_mul_add(k, i, x->b_k, b), lanes, lanes);
+        k_set(k, acc, k_op(k, KOP_fma, av, bv, k_get(k, acc)));
+        k_end(k);
+    }
+    if (whole < x->k) {
+        const uint8_t rest = (uint8_t)(x->k - whole);
+        const KRef av = k_load(k, pa, k_add(k, a, k_index(k, whole)), lanes, rest),
+                   bv = k_load(k, pb, k_add(k, b, k_index(k, whole)), lanes, rest);
+        k_set(k, acc, k_op(k, KOP_fma, av, bv, k_get(k, acc)));
+    }
+    return lanes > 1 ? k_hreduce(k, KOP_add, k_get(k, acc)) : k_get(k, acc);
+}
+
+// 0: the operand has no rows or columns.
+static KRef dot_at(Lower *l, const Matmul *x, const Point *batch, KRef row, KRef column)
+{
+    KRef a = matmul_base(l, x, x->a, &x->a_loc, batch),
+         b = matmul_base(l, x, x->b, lower_loc(l, x->b), batch);
+    a = row != 0 ? k_mul_add(l->k, row, x->a_row, a) : a;
+    b = column != 0 ? k_mul_add(l->k, column, x->b_col, b) : b;
+    return dot(l, x, a, b);
+}
+
+static KRef dot_point(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    const Matmul *x = ctx;
+    (void)d;
+    return dot_at(l, x, &at, x->a_is_vector ? 0 : at.idx[x->batch],
+                  x->b_is_vector ? 0 : at.idx[x->batch + (x->a_is_vector ? 0u : 1u)]);
+}
+
+void lower_matmul(Lower *l)
+{
+    Matmul x = matmul_of(l);
+    matmul_add_domain(l, &x);
+    l->pk->macs = (uint64_t)shape_numel(lower_node(l, l->anchor)->shape) * (uint64_t)x.k;
+    if (lower_prefers_units(l, &x) && gpu_matmul_lower(l))
+        return;
+    if (lower_few_rows(l, &x) || gpu_matmul_lower(l))
+        return;
+    if (can_tile(l, &x) && !is_dots(l, &x))
+        lower_tiled(l, &x);
+    else
+        lower_map(l, dot_point, &x, MAP_SCALAR);
+}

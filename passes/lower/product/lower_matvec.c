@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which products of few rows are computed as matvec.h says, and what becomes part of their kernels: the norm
+// of the rows, and a second product of the same rows that the epilogue reads too (gate and up).
+#include "passes/lower/product/matmul.h"
+#include "passes/lower/product/matvec.h"
+
+enum { MOST_ROWS_BESIDE_UNITS = 4 };
+
+// Constants have any order of axes.
+static bool is_matrix_leaf(const Node *n, bool is_turned)
+{
+    return (n->op == OP_const || (n->op == OP_param && !is_turned)) && n->shape->rank == 2;
+}
+
+// Eight rows of bf16 by 4096x14336 are 49 us here, of which 27 us are what reading the matrix takes (H200).
+static bool are_for_units(const TargetCaps *caps, int64_t rows, int type)
+{
+    return caps->has_mma && k_is_half(type) && rows > MOST_ROWS_BESIDE_UNITS;
+}
+
+bool lower_prefers_units(const Lower *l, const Matmul *x)
+{
+    const int64_t elements = shape_numel(lower_node(l, x->a)->shape);
+    return x->norm == 0 && x->k > 0 && are_for_units(l->caps, elements / x->k, lower_node(l, x->b)->dtype);
+}
+
+bool matvec_takes(const Plan *p, NodeId matmul)
+{
+    const Graph *g = p->graph;
+    const Node *n = graph_node(g, matmul);
+    if (p->caps->shared_bytes == 0 || n->op != OP_matmul || (n->n_src > 2 && n->src[2] != 0))
+        return false;
+    const Node *a = graph_node(g, n->src[0]), *b = graph_node(g, n->src[1]);
+    const bool is_turned = node_get_int(n, A_matmul_transpose_b) == 0;
+    if (!is_matrix_leaf(b, is_turned) || a->dtype != b->dtype || n->dtype != b->dtype || a->shape->rank < 2 ||
+        node_get_int(n, A_matmul_transpose_a) != 0)
+        return false;
+    const int64_t columns = b->shape->dim[is_turned], k = b->shape->dim[!is_turned];
+    const int64_t elements = shape_numel(a->shape);
+    const int64_t rows = k > 0 ? elements / k : 0;
+    MatVecShape unused;
+    return (rows == 1 || a->shape->rank == 2) && !are_for_units(p->caps, rows, b->dtype) &&
+           matvec_choose(rows, columns, k, (DType)b->dtype, MATVEC_MAX_MATRICES, &unused);
+}
+
+typedef struct FewRows {
+    const Matmul *x;
+    Given other; // a second product; its id is 0 where there is none
+} FewRows;
+
+static void store_few(Lower *l, KRef row, KRef column, const KRef *values, void *ctx)
+{
+    const FewRows *f = ctx;
+    const int type = lower_node(l, l->anchor)->dtype;
+    const Point none = {.lanes = 1, .count = 1};
+    Given other = f->other;
+    Point at = matmul_point(f->x, &none, row, column);
+    at.lanes = at.count = 1;
+    other.value = other.id != 0 ? k_cast(l->k, values[1], type) : 0;
+    pull_store_given(l, &f->x->d, at, k_cast(l->k, values[0], type), &other);
+}
+
+static NodeId other_product(const Lower *l)
+{
+    for (uint32_t i = 0; i < l->pk->body.len; i++) {
+        const NodeId id = l->pk->body.data[i];
+        if (id != l->anchor && lower_node(l, id)->op == OP_matmul)
+            return id;
+    }
+    return 0;
+}
+
+// With accesses of its own: joining rows changes their strides.
+static Matmul with_joined_rows(Lower *l, const Matmul *x)
+{
+    Matmul joined = *x;
+    joined.d.access.data = NULL;
+    joined.d.access.len = joined.d.access.cap = 0;
+    for (uint32_t i = 0; i < x->d.access.len; i++)
+        vec_push(l->pass->scratch, &joined.d.access, x->d.access.data[i]);
+    matmul_join_rows(l, &joined);
+    return joined;
+}
+
+bool lower_few_rows(Lower *l, const Matmul *product)
+{
+    const Matmul x = with_joined_rows(l, product);
+    const Node *b = lower_node(l, x.b);
+    const int64_t width = 16 / dtype_info[b->dtype].bytes;
+    FewRows few = {.x = &x, .other = {.id = other_product(l)}};
+    MatVec v = {.l = l, .m = x.m, .n = x.n, .k = x.k, .a = x.a, .a_row = x.a_row, .a_k = x.a_k,
+                .norm = x.norm, .n_b = 1, .b = {x.b}, .store = store_few, .ctx = &few};
+    if (few.other.id != 0)
+        v.b[v.n_b++] = lower_node(l, few.other.id)->src[1];
+    // A constant that is dense, but in the other order.
+    v.is_turned = x.b_k != 1 && x.b_col == 1 && x.b_k == x.n && b->op == OP_const;
+    v.b_pitch = v.is_turned ? x.k : x.b_col;
+    const bool is_readable =
+        v.is_turned || (x.b_k == 1 && x.b_col % width == 0 && lower_loc(l, x.b)->offset % width == 0);
+    const bool has_form = l->caps->shared_bytes != 0 && x.k_live == 0 && x.batch == 0 && !x.b_is_vector &&
+                          is_readable;
+    if (!has_form || b->shape->rank > 2 || lower_node(l, x.a)->dtype != b->dtype ||
+        lower_node(l, l->anchor)->dtype != b->dtype ||
+        !matvec_choose(v.m, v.n, v.k, (DType)b->dtype, v.n_b, &v.shape))
+        return false;
+    v.a_base = k_index(l->k, 0);
+    l->pk->macs *= v.n_b;
+    matvec_emit(&v);
+    return true;
+}

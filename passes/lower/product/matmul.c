@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a matrix product is made of. See matmul.h.
+#include "passes/lower/product/matmul.h"
+#include "passes/lower/operand.h"
+
+#include <string.h>
+
+void matmul_set_rows(Lower *l, Matmul *x)
+{
+    const bool ta = node_get_int(lower_node(l, l->anchor), A_matmul_transpose_a) != 0;
+    const Shape *as = lower_node(l, x->a)->shape;
+    const uint32_t last = as->rank - 1;
+    x->a_k = x->a_loc.stride[x->a_is_vector || !ta ? last : last - 1];
+    x->a_row = x->a_is_vector ? 0 : x->a_loc.stride[ta ? last : last - 1];
+}
+
+Matmul matmul_of(Lower *l)
+{
+    const Node *node = lower_node(l, l->anchor);
+    const bool ta = node_get_int(node, A_matmul_transpose_a) != 0,
+               tb = node_get_int(node, A_matmul_transpose_b) != 0;
+    Matmul x = {.a = node->src[0], .b = node->src[1], .m = 1, .n = 1};
+    if (lower_node(l, x.a)->op == OP_rms_norm && lower_is_in_body(l, x.a)) {
+        x.norm = x.a;
+        x.a = lower_node(l, x.norm)->src[0];
+    }
+    const Shape *as = lower_node(l, x.a)->shape, *bs = lower_node(l, x.b)->shape;
+    const Loc *bl = lower_loc(l, x.b);
+    x.a_is_vector = as->rank == 1;
+    x.b_is_vector = bs->rank == 1;
+    const uint32_t a_k = x.a_is_vector ? 0 : ta ? as->rank - 2 : as->rank - 1;
+    const uint32_t b_k = x.b_is_vector ? 0 : tb ? bs->rank - 1 : bs->rank - 2;
+    x.k = as->dim[a_k];
+    x.b_k = bl->stride[b_k];
+    x.a_loc = *lower_loc(l, x.a);
+    matmul_set_rows(l, &x);
+    if (!x.a_is_vector)
+        x.m = as->dim[ta ? as->rank - 1 : as->rank - 2];
+    if (!x.b_is_vector) {
+        const uint32_t col = tb ? bs->rank - 2 : bs->rank - 1;
+        x.n = bs->dim[col];
+        x.b_col = bl->stride[col];
+    }
+    x.batch = node->shape->rank - (x.a_is_vector ? 0u : 1u) - (x.b_is_vector ? 0u : 1u);
+    x.all_batch = x.batch;
+    if (node->n_src > 2 && node->src[2] != 0)
+        x.k_live = operand_clamped(l, node->src[2], k_index(l->k, 0), 0, x.k);
+    return x;
+}
+
+KRef matmul_base(Lower *l, const Matmul *x, NodeId id, const Loc *loc, const Point *at)
+{
+    const Shape *s = lower_node(l, id)->shape;
+    const uint32_t inner = s->rank == 1 ? 1 : 2;
+    KRef base = k_index(l->k, 0);
+    if (s->rank <= inner)
+        return base;
+    const uint32_t own = s->rank - inner, lead = x->all_batch - own;
+    for (uint32_t i = 0; i < own && lead + i < x->batch; i++)
+        if (s->dim[i] != 1)
+            base = k_mul_add(l->k, at->idx[lead + i], loc->stride[i], base);
+    return base;
+}
+
+void matmul_add_domain(Lower *l, Matmul *x)
+{
+    const Shape *s = lower_node(l, l->root)->shape;
+    Domain d = domain_of(s);
+    domain_trim(l, &d, l->root);
+    domain_add(l, &d, l->root);
+    domain_add_operands(l, &d, l->root);
+    x->d = d;
+}
+
+Point matmul_point(const Matmul *x, const Point *batch, KRef row, KRef column)
+{
+    Point at = *batch;
+    uint32_t axis = x->batch;
+    if (!x->a_is_vector)
+        at.idx[axis++] = row;
+    if (!x->b_is_vector)
+        at.idx[axis] = column;
+    at.vec_axis = axis;
+    return at;
+}
+
+static void remove_axis(Domain *d, uint32_t axis)
+{
+    d->rank--;
+    for (uint32_t i = axis; i < d->rank; i++) {
+        d->extent[i] = d->extent[i + 1];
+        d->live[i] = d->live[i + 1];
+    }
+    for (uint32_t i = 0; i < d->access.len; i++) {
+        int64_t *stride = d->access.data[i].stride;
+        memmove(stride + axis, stride + axis + 1, (d->rank - axis) * sizeof *stride);
+    }
+}
+
+// The last batch axis and the rows are one axis in everything that is read and written beside b.
+static bool can_join_rows(const Lower *l, const Matmul *x, int64_t a_batch)
+{
+    const int64_t m = x->m;
+    const Shape *b = lower_node(l, x->b)->shape;
+    if (b->rank > 2 && shape_numel(b) != x->k * x->n)
+        return false;
+    if (m == 1)
+        return true;
+    const LiveRef *outer = &x->d.live[x->batch - 1];
+    if (x->d.live[x->batch].size != 0 || (outer->size != 0 && live_times(*outer, m).size == 0))
+        return false;
+    for (uint32_t i = 0; i < x->d.access.len; i++) {
+        const int64_t *stride = x->d.access.data[i].stride;
+        if (stride[x->batch - 1] != stride[x->batch] * m)
+            return false;
+    }
+    return a_batch == x->a_row * m;
+}
+
+void matmul_join_rows(Lower *l, Matmul *x)
+{
+    const Shape *s = lower_node(l, x->a)->shape;
+    const Loc *loc = &x->a_loc;
+    while (x->batch > 0 && !x->a_is_vector && !x->b_is_vector) {
+        const uint32_t axis = x->batch - 1, missing = x->all_batch + 2 - s->rank;
+        const int64_t extent = x->d.extent[axis];
+        const int64_t a_batch =
+            axis < missing || s->dim[axis - missing] == 1 ? 0 : loc->stride[axis - missing];
+        if (extent > 1 && !can_join_rows(l, x, a_batch))
+            return;
+        if (extent > 1 && x->m == 1) {
+            x->a_row = a_batch;
+            remove_axis(&x->d, axis + 1);
+        } else if (extent > 1) {
+            x->d.live[axis + 1] = live_times(x->d.live[axis], x->m);
+            remove_axis(&x->d, axis);
+        } else {
+            remove_axis(&x->d, axis);
+        }
+        x->m *= extent;
+        x->d.extent[axis] = x->m;
+        x->batch--;
+    }
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a matrix product is made of, for the schedules that lower it.
+#ifndef PASSES_LOWER_PRODUCT_MATMUL_H
+#define PASSES_LOWER_PRODUCT_MATMUL_H
+
+#include "passes/lower/lower.h"
+
+typedef struct Matmul {
+    NodeId a, b;
+    NodeId norm;                    // a is multiplied as this rms_norm of its rows, which is nowhere; or 0
+    int64_t m, n, k;                // rows, columns, inner
+    bool a_is_vector, b_is_vector;  // 1-D operands: the row or column is missing from the result
+    uint32_t batch;                 // leading axes of the result
+    uint32_t all_batch;             // the same before rows were joined with them
+    int64_t a_row, a_k, b_k, b_col; // strides in elements
+    KRef k_live;                    // of the inner elements: that count; 0: all
+    KRef few;                       // bool: so few rows that they are dot products in this run; 0: never
+    Loc a_loc;                      // of a, or of its copy in f32
+    uint32_t a_copy;                // param of that copy
+    bool has_copy, has_pairs;       // of pairs along k, see gemm.h: strides count these
+    Domain d; // axes of the result: batch, rows, columns (always both; missing ones have one element)
+} Matmul;
+
+// Of the anchor; without a domain.
+Matmul matmul_of(Lower *l);
+// Sets the strides of a from a_loc.
+void matmul_set_rows(Lower *l, Matmul *x);
+// The result's axes plus the missing row or column, so that every schedule sees batch + 2 axes.
+void matmul_add_domain(Lower *l, Matmul *x);
+// Where the matrix of an operand begins for a batch entry.
+KRef matmul_base(Lower *l, const Matmul *x, NodeId id, const Loc *loc, const Point *at);
+Point matmul_point(const Matmul *x, const Point *batch, KRef row, KRef column);
+// Rows of several matrices against one b are rows of one matrix.
+void matmul_join_rows(Lower *l, Matmul *x);
+
+// Has it so many rows that matrix units are faster than what matvec.h says?
+bool lower_prefers_units(const Lower *l, const Matmul *x);
+// Lowers it as matvec.h says, if it has few rows and the form for that.
+bool lower_few_rows(Lower *l, const Matmul *product);
+
+#endif

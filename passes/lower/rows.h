@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Row kernels: everything that reduces along some axes of its operand and may need several passes over a row
+// (reductions, softmax, norms, argmax). A row is all elements that share the kept axes. Vectors run along the
+// row, or across rows.
+#ifndef PASSES_LOWER_ROWS_H
+#define PASSES_LOWER_ROWS_H
+
+#include "passes/lower/lower.h"
+
+typedef enum RowsMode { ROWS_SCALAR, ROWS_ALONG, ROWS_ACROSS, ROWS_GROUP } RowsMode;
+
+typedef struct RowsGroup RowsGroup; // of rows_group.c
+
+typedef struct Rows {
+    Domain d; // kept axes first, then the axes of the row; all accesses
+    uint32_t n_kept;
+    RowsMode mode;
+    uint32_t vec_axis; // ALONG: the last axis; ACROSS: a kept one
+    uint8_t lanes;
+    int64_t count; // elements of a row
+    RowsGroup *group;
+    KRef ramp;     // of rows_begin_folds, where vectors are not all whole: an array of 0, 1 .. lanes - 1
+} Rows;
+
+// operand: the value that the rows are made of (usually src[0] of the anchor). in_row[axis of its shape] says
+// which axes a row has. The root has the axes of the operand (same_shape), or only the kept ones (with or
+// without size-1 axes for the others). The anchor's other operands (scale, bias) are read on the operand's
+// side, broadcast against its axes.
+Rows rows_new(Lower *l, NodeId operand, const bool *in_row);
+
+// Before anything is emitted, by schedules whose row ends with rows_each or is a fold: on GPUs, the threads
+// of a group share each row, and ROWS_GROUP is the mode.
+void rows_use_groups(Lower *l, Rows *r);
+
+// Calls fn for every row; with ACROSS, for `lanes` rows at once (at.lanes, at.count).
+typedef void (*RowFn)(Lower *l, const Rows *r, Point at, void *ctx);
+void rows_emit(Lower *l, const Rows *r, RowFn fn, void *ctx);
+
+// Calls fn for every element of the row at `at`, or for vectors of them; `fn` may set variables.
+void rows_each(Lower *l, const Rows *r, Point at, PointFn fn, void *ctx);
+
+// An array of registers for what a pass over the row computes for the next: element Point.slot. 0: the next
+// one had better compute it again.
+KRef rows_keep(Lower *l, const Rows *r, int type);
+
+typedef struct RowFold {
+    const char *form; // kernel form of a (so far) and b (element): "(add a b)"
+    KOp across;       // how lanes are joined: KOP_add, KOP_mul, KOP_min, KOP_max
+    double init;      // neutral element; its value in lanes that hold nothing
+    bool keeps_nan;   // min, max: a NaN anywhere makes the result NaN
+    bool is_wide;     // integers are folded in 64 bits, and the result is of that type
+} RowFold;
+// Before rows_emit, when rows are folded.
+void rows_begin_folds(Lower *l, Rows *r);
+extern const RowFold row_fold_sum, row_fold_mean, row_fold_prod, row_fold_max, row_fold_min;
+// value(l, d, at, ctx) gives element(s) at a point. Returns the fold of the row: a scalar, or a vector with
+// ACROSS.
+KRef rows_fold(Lower *l, const Rows *r, Point at, const RowFold *fold, MapFn value, void *ctx);
+// Folds every row once and calls fn with its result: for reductions. With ACROSS, rows whose elements lie far
+// apart are taken several vectors at a time, so that what is read from memory at once is long enough to be
+// fetched ahead.
+typedef void (*FoldFn)(Lower *l, const Rows *r, Point at, KRef folded, void *ctx);
+typedef struct RowReduction {
+    const RowFold *fold;
+    MapFn value;
+    FoldFn finish;
+    void *ctx; // of both
+} RowReduction;
+void rows_reduce(Lower *l, Rows *r, const RowReduction *x);
+// Where the passes over a row compute more than they load: asks for the same place of the next row, when `id`
+// is memory that they read. To be called for each vector of a later pass, when the row itself is in the
+// cache.
+void rows_fetch_next(Lower *l, const Rows *r, Point at, NodeId id);
+// Of ROWS_GROUP: what rows_emit, rows_fold, rows_each and rows_reduce are made of.
+void rows_group_emit(Lower *l, const Rows *r, RowFn fn, void *ctx);
+void rows_group_fold(Lower *l, const Rows *r, Point at, PointFn fn, void *ctx);
+KRef rows_group_join(Lower *l, const Rows *r, KOp op, KRef v);
+void rows_group_each(Lower *l, const Rows *r, Point at, PointFn fn, void *ctx);
+void rows_group_begin_result(Lower *l, const Rows *r); // opens a block for one thread
+// The operand at a point (with the prologue).
+KRef rows_operand(Lower *l, const Domain *d, Point at, void *operand_id);
+
+#endif

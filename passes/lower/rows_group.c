@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows on GPUs: a thread or up to a group of them a row, which take neighbouring vectors of it in turns. Rows
+// that are not too long are read once, into registers; of longer ones each pass reads its part again.
+#include "passes/lower/rows.h"
+#include "passes/lower/wide.h"
+
+struct RowsGroup {
+    Wide wide;
+    uint32_t threads, width; // of a group; of a row
+    int64_t rows;
+    int64_t vectors, turns; // of a row; that a thread has of it, at most
+    bool is_held, is_live;
+    KRef thread; // number of this one among those of its row
+    KRef is_row; // 0, or that the row exists: a group has several, and there may be fewer
+};
+
+enum {
+    FULL_GRID = 264,     // groups that keep a large chip busy
+    LEAST_GROUP = 32,
+    USUAL_GROUP = 128,   // threads of a group that has several rows
+    ROW_THREADS = 256,   // of a row, where there is a choice
+    REGISTERS = 32,      // elements that a thread holds, where there is a choice
+    MOST_REGISTERS = 64,
+};
+
+static int64_t power_above(int64_t n)
+{
+    int64_t p = 1;
+    while (p < n)
+        p *= 2;
+    return p;
+}
+
+static int64_t clamp(int64_t n, int64_t low, int64_t high)
+{
+    return n < low ? low : n > high ? high : n;
+}
+
+// Threads of a row: such that each holds about REGISTERS elements, or one vector where there are few rows.
+static uint32_t row_width(const Lower *l, const RowsGroup *g)
+{
+    const int64_t n = g->wide.n, values = g->wide.n_values > 0 ? g->wide.n_values : 1;
+    const int64_t some = clamp(REGISTERS / (n * values), 1, REGISTERS);
+    const int64_t usual = power_above(ceil_div(g->vectors, some));
+    if (g->rows < FULL_GRID)
+        return (uint32_t)clamp(power_above(g->vectors), 1, l->caps->group_threads);
+    if (usual <= ROW_THREADS)
+        return (uint32_t)usual;
+    const int64_t fewer = power_above(ceil_div(g->vectors, 2 * some));
+    return (uint32_t)clamp(fewer, ROW_THREADS, l->caps->group_threads);
+}
+
+static bool has_live_rows(const Rows *r)
+{
+    for (uint32_t i = 0; i < r->n_kept; i++)
+        if (r->d.live[i].size != 0)
+            return true;
+    return false;
+}
+
+static void choose_threads(const Lower *l, RowsGroup *g, const Rows *r)
+{
+    // What ends early ends at the same place for all threads of a group.
+    const bool is_alone = g->is_live || has_live_rows(r);
+    const uint32_t width = row_width(l, g);
+    g->width = is_alone && width < LEAST_GROUP ? LEAST_GROUP : width;
+    g->threads = is_alone || width >= USUAL_GROUP
+                     ? g->width
+                     : (uint32_t)clamp(width * power_above(g->rows), LEAST_GROUP, USUAL_GROUP);
+    g->turns = ceil_div(g->vectors, g->width);
+    g->is_held = !g->is_live && g->turns * g->wide.n * g->wide.n_values <= MOST_REGISTERS;
+}
+
+void rows_use_groups(Lower *l, Rows *r)
+{
+    RowsGroup *g = ARENA_NEW(l->plan->arena, RowsGroup);
+    const uint32_t last = r->d.rank - 1;
+    if (!l->caps->is_gpu || l->caps->shared_bytes == 0 || r->d.rank == r->n_kept || r->count < 2 ||
+        !wide_new(l, &r->d, last, &g->wide))
+        return;
+    g->rows = 1;
+    for (uint32_t i = 0; i < r->n_kept; i++)
+        g->rows *= r->d.extent[i];
+    for (uint32_t i = r->n_kept; i < r->d.rank; i++)
+        g->is_live = g->is_live || r->d.live[i].size != 0;
+    if (g->rows == 0 || (g->is_live && r->d.rank - r->n_kept > 1))
+        return;
+    if (g->is_live)
+        wide_narrow(&g->wide);
+    g->vectors = r->count / g->wide.n;
+    choose_threads(l, g, r);
+    r->mode = ROWS_GROUP;
+    r->group = g;
+}
+
+// --- loops ---------------------------------------------------------------------------------------
+
+// Coordinates of the row with this number.
+static void place_row(Lower *l, const Rows *r, KRef number, Point *at)
+{
+    for (uint32_t i = r->n_kept; i-- > 0;) {
+        const KRef extent = k_index(l->k, r->d.extent[i]);
+        at->idx[i] = i == 0 ? number : k_op(l->k, KOP_rem, number, extent, 0);
+        number = i == 0 ? number : k_op(l->k, KOP_div, number, extent, 0);
+    }
+}
+
+// Coordinates of the vector with this number in its row.
+static void place_vector(Lower *l, const Rows *r, KRef number, Point *at)
+{
+    KRef rest = k_mul(l->k, number, k_index(l->k, r->group->wide.n));
+    for (uint32_t i = r->d.rank; i-- > r->n_kept;) {
+        const KRef extent = k_index(l->k, r->d.extent[i]);
+        at->idx[i] = i == r->n_kept ? rest : k_op(l->k, KOP_rem, rest, extent, 0);
+        rest = i == r->n_kept ? rest : k_op(l->k, KOP_div, rest, extent, 0);
+    }
+}
+
+typedef void (*VectorFn)(Lower *l, const Rows *r, Point at, KRef slot, void *ctx);
+
+// Calls fn for each vector of the row that the thread has; slot: where its registers begin.
+static void each_vector(Lower *l, const Rows *r, Point at, VectorFn fn, void *ctx)
+{
+    const RowsGroup *g = r->group;
+    Kernel *k = l->k;
+    if (!g->is_held) {
+        const KRef end = g->is_live ? lower_live(l, &r->d.live[r->n_kept], r->d.extent[r->n_kept])
+                                    : k_index(k, g->vectors);
+        place_vector(l, r, k_for(k, g->thread, end, g->width, KFOR_SERIAL, "v"), &at);
+        wide_fetch(l, &g->wide, at, k_index(k, 0));
+        fn(l, r, at, k_index(k, 0), ctx);
+        k_end(k);
+        return;
+    }
+    const int64_t whole = g->vectors / g->width;
+    if (whole > 0) {
+        const KRef turn = k_for(k, k_index(k, 0), k_index(k, whole), 1, KFOR_UNROLL, "v");
+        place_vector(l, r, k_mul_add(k, turn, g->width, g->thread), &at);
+        fn(l, r, at, k_mul(k, turn, k_index(k, g->wide.n)), ctx);
+        k_end(k);
+    }
+    if (whole == g->turns)
+        return;
+    const KRef number = k_add(k, g->thread, k_index(k, whole * g->width));
+    k_if(k, k_op(k, KOP_lt, number, k_index(k, g->vectors), 0));
+    place_vector(l, r, number, &at);
+    fn(l, r, at, k_index(k, whole * g->wide.n), ctx);
+    k_end(k);
+}
+
+static void fetch_vector(Lower *l, const Rows *r, Point at, KRef slot, void *ctx)
+{
+    (void)ctx;
+    wide_fetch(l, &r->group->wide, at, slot);
+}
+
+static uint32_t open_live_rows(Lower *l, const Rows *r, const Point *at)
+{
+    uint32_t opened = 0;
+    for (uint32_t i = 0; i < r->n_kept; i++) {
+        if (r->d.live[i].size == 0)
+            continue;
+        k_if(l->k, k_op(l->k, KOP_lt, at->idx[i], lower_live(l, &r->d.live[i], r->d.extent[i]), 0));
+        opened++;
+    }
+    return opened;
+}
+
+void rows_group_emit(Lower *l, const Rows *r, RowFn fn, void *ctx)
+{
+    RowsGroup *g = r->group;
+    Kernel *k = l->k;
+    Point at = {.lanes = 1, .count = 1};
+    const int64_t each = g->threads / g->width; // rows of a group
+    k_set_group(k, g->threads);
+    KRef row = k_for_group(k, ceil_div(g->rows, each), "row");
+    g->thread = k_thread(k);
+    if (each > 1) {
+        row = k_mul_add(k, row, each, k_op(k, KOP_div, g->thread, k_index(k, g->width), 0));
+        g->thread = k_op(k, KOP_rem, g->thread, k_index(k, g->width), 0);
+        if (g->rows % each != 0) {
+            g->is_row = k_op(k, KOP_lt, row, k_index(k, g->rows), 0);
+            row = k_op(k, KOP_min, row, k_index(k, g->rows - 1), 0);
+        }
+    }
+    place_row(l, r, row, &at);
+    const uint32_t opened = open_live_rows(l, r, &at);
+    wide_declare(l, &g->wide, g->is_held ? g->turns : 1);
+    if (g->is_held)
+        each_vector(l, r, at, fetch_vector, NULL);
+    fn(l, r, at, ctx);
+    wide_end(l);
+    lower_close(l, opened + 1);
+}
+
+typedef struct Each {
+    PointFn fn;
+    void *ctx;
+    bool stores;
+} Each;
+
+static void each_element(Lower *l, const Rows *r, Point at, KRef slot, void *ctx)
+{
+    const Each *e = ctx;
+    wide_each(l, &r->group->wide, at, slot, e->stores, e->fn, e->ctx);
+}
+
+void rows_group_fold(Lower *l, const Rows *r, Point at, PointFn fn, void *ctx)
+{
+    Each e = {fn, ctx, false};
+    each_vector(l, r, at, each_element, &e);
+}
+
+KRef rows_group_join(Lower *l, const Rows *r, KOp op, KRef v)
+{
+    return k_team(l->k, op, v, r->group->width);
+}
+
+void rows_group_each(Lower *l, const Rows *r, Point at, PointFn fn, void *ctx)
+{
+    Each e = {fn, ctx, true};
+    if (r->group->is_row != 0)
+        k_if(l->k, r->group->is_row);
+    each_vector(l, r, at, each_element, &e);
+    lower_close(l, r->group->is_row != 0);
+}
+
+void rows_group_begin_result(Lower *l, const Rows *r)
+{
+    Kernel *k = l->k;
+    KRef is_first = k_op(k, KOP_eq, r->group->thread, k_index(k, 0), 0);
+    if (r->group->is_row != 0)
+        is_first = k_op(k, KOP_and, is_first, r->group->is_row, 0);
+    k_if(k, is_first);
+}
+
+KRef rows_keep(Lower *l, const Rows *r, int type)
+{
+    const RowsGroup *g = r->group;
+    return r->mode == ROWS_GROUP && g->is_held ? k_array(l->k, type, g->turns * g->wide.n) : 0;
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a stage of a kernel with stages is, and how many rows of each a strip holds: facts that joining
+// (passes/plan/strip_join.c) and lowering (lower_strip.c) share. See strip.h.
+#include "passes/lower/strip.h"
+
+typedef struct StripAttrs {
+    uint16_t op;
+    AttrId kernel, strides, pads, dilations;
+} StripAttrs;
+
+static const StripAttrs pools[] = {
+    {OP_max_pool, A_max_pool_kernel, A_max_pool_strides, A_max_pool_pads, A_max_pool_dilations},
+    {OP_avg_pool, A_avg_pool_kernel, A_avg_pool_strides, A_avg_pool_pads, A_avg_pool_dilations},
+};
+
+static bool set_pool(const Node *n, StripStage *s)
+{
+    for (uint32_t i = 0; i < sizeof pools / sizeof *pools; i++) {
+        if (n->op != pools[i].op)
+            continue;
+        s->kernel = node_get_at(n, pools[i].kernel, 0, 1);
+        s->stride = node_get_at(n, pools[i].strides, 0, 1);
+        s->dilation = node_get_at(n, pools[i].dilations, 0, 1);
+        s->pad = node_get_at(n, pools[i].pads, 0, 0);
+        return true;
+    }
+    return false;
+}
+
+static bool set_conv(const Graph *g, const TargetCaps *caps, const Node *n, StripStage *s)
+{
+    if (n->op != OP_conv || node_get_int(n, A_conv_shuffle) != 1 || !node_is_const(g, n->src[1]))
+        return false;
+    const Shape *w = graph_node(g, n->src[1])->shape;
+    const int64_t group = node_get_int(n, A_conv_group), channels = n->shape->dim[1];
+    s->has_pairs = group == channels && w->dim[1] == 1 && group > 1;
+    s->kernel = w->dim[2];
+    s->stride = node_get_at(n, A_conv_strides, 0, 1);
+    s->dilation = node_get_at(n, A_conv_dilations, 0, 1);
+    s->pad = node_get_at(n, A_conv_pads, 0, 0);
+    s->weight_bytes = 4.0 * (double)shape_numel(w);
+    s->cycles = (double)shape_numel(n->shape) * (double)(w->dim[1] * w->dim[2] * w->dim[3]) /
+                (caps->f32_lanes * (caps->fma_per_cycle > 0 ? caps->fma_per_cycle : 1));
+    if (s->has_pairs) // what the schedule for these can do
+        return group >= 4 && w->dim[2] <= 7 && w->dim[3] <= 7 && s->stride <= 4 && s->dilation <= 4 &&
+               node_get_at(n, A_conv_strides, 1, 1) <= 4 && node_get_at(n, A_conv_dilations, 1, 1) <= 4;
+    return group == 1 && channels > 1;
+}
+
+bool strip_stage(const Graph *g, const TargetCaps *caps, NodeId anchor, NodeId root, StripStage *s)
+{
+    const Node *n = graph_node(g, anchor);
+    *s = (StripStage){.root = root, .anchor = anchor};
+    if (n->dtype != DTYPE_f32 || n->shape->rank != 4 || shape_numel(n->shape) == 0 || n->shape->dim[3] < 2 ||
+        (n->op != OP_conv && n->op != OP_max_pool && n->op != OP_avg_pool))
+        return false;
+    s->in_rows = graph_node(g, n->src[0])->shape->dim[2];
+    s->rows = n->shape->dim[2];
+    // Rows of channels that are a multiple of 2048 bytes would share a few sets of the first-level cache.
+    s->pixel_pitch = n->shape->dim[1] + (n->shape->dim[1] % 512 == 0 ? 16 : 0);
+    s->pitch = n->shape->dim[3] * s->pixel_pitch;
+    return set_pool(n, s) || set_conv(g, caps, n, s);
+}
+
+bool strip_has_overlap(const Strip *s, uint32_t stage)
+{
+    const StripStage *next = &s->stage[stage + 1];
+    return stage + 1 < s->n && (next->kernel - 1) * next->dilation + 1 > next->stride;
+}
+
+// Does a stage make as many rows as it reads, one from each?
+static bool keeps_rows(const StripStage *t)
+{
+    return t->kernel == 1 && t->stride == 1 && t->pad == 0 && t->rows == t->in_rows;
+}
+
+// Do the rows of a stage decide how many a stage that makes two at a time has to make?
+static bool counts_pairs(const Strip *s, uint32_t stage)
+{
+    while (stage > 0 && !s->stage[stage].has_pairs && keeps_rows(&s->stage[stage]))
+        stage--;
+    return s->stage[stage].has_pairs;
+}
+
+// Rows that the next strip needs again can as well be made earlier, so that no row is left without another.
+static bool has_even_rows(const Strip *s, uint32_t i)
+{
+    if (s->stage[i].rows % 2 != 0 || !counts_pairs(s, i))
+        return false;
+    if (i + 1 == s->n)
+        return s->rows % 2 == 0;
+    return strip_has_overlap(s, i) || (keeps_rows(&s->stage[i + 1]) && s->has_even_rows[i + 1]);
+}
+
+void strip_count_rows(Strip *s)
+{
+    int64_t rows = s->rows;
+    for (uint32_t i = s->n; i-- > 0;) {
+        const StripStage *t = &s->stage[i];
+        s->has_even_rows[i] = has_even_rows(s, i);
+        if (s->has_even_rows[i] && strip_has_overlap(s, i))
+            rows += 2; // one before and one behind
+        s->max_rows[i] = rows < t->rows ? rows : t->rows;
+        rows = (s->max_rows[i] - 1) * t->stride + (t->kernel - 1) * t->dilation + 1;
+    }
+}

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+// One register tile: accumulators, the loops over kernel rows, kernel columns and channels, and the stores.
+// See tile.h. Accumulators are named variables, for compilers that keep no array in registers; taps with the
+// same valid pixels share one loop.
+#include "passes/lower/tile/tile_part.h"
+
+enum { EPILOGUE_LOOP_COST = 8, UNROLL_CHANNELS = 4 };
+
+typedef struct Accs {
+    KRef var[TILE_MAX_ACC];
+} Accs;
+
+// Where the sum stands: index of the input element of pixel 0, of the first weight, and the steps done.
+typedef struct Cursor {
+    KRef x, w, step;
+} Cursor;
+
+// Pixels of the tile that take part.
+typedef struct Window {
+    int64_t row_lo, row_hi, column_lo, column_hi;
+} Window;
+
+uint8_t tile_vector_lanes(const Tile *t, int64_t channels, int64_t v)
+{
+    const int64_t left = channels - v * t->lanes;
+    uint8_t lanes = t->lanes;
+    while (v == 0 && lanes > 4 && lanes / 2 >= left)
+        lanes /= 2;
+    return lanes;
+}
+
+static uint8_t real_lanes(const Tile *t, const TileAt *at, int64_t v)
+{
+    const int64_t left = at->channels - v * t->lanes;
+    return (uint8_t)(left > t->lanes ? t->lanes : left);
+}
+
+static void begin_accs(const Tile *t, const TileAt *at, Accs *a)
+{
+    Kernel *k = t->l->k;
+    KRef init[TILE_MAX_VECTORS];
+    for (int64_t v = 0; v < at->nv; v++) {
+        const uint8_t lanes = tile_vector_lanes(t, at->channels, v);
+        const KRef index = k_add(k, t->bias_base, k_add(k, at->channel, k_index(k, v * t->lanes)));
+        init[v] = t->has_bias ? k_load(k, t->bias, index, lanes, real_lanes(t, at, v))
+                              : k_splat(k, k_number(k, DTYPE_f32, 0), lanes);
+    }
+    for (int64_t p = 0; p < at->rows * at->columns; p++)
+        for (int64_t v = 0; v < at->nv; v++)
+            a->var[p * at->nv + v] = k_var(k, init[v], arena_printf(k->arena, "a%d_%d", (int)p, (int)v));
+}
+
+static int64_t weights_per_step(const Tile *t, const TileAt *at)
+{
+    return t->w.is_packed ? at->width : t->w.row_stride;
+}
+
+static Cursor advance(const Tile *t, const TileAt *at, Cursor c, KRef n, int64_t x_step, int64_t steps)
+{
+    Kernel *k = t->l->k;
+    return (Cursor){.x = k_mul_add(k, n, x_step, c.x),
+                    .w = k_mul_add(k, n, steps * weights_per_step(t, at), c.w),
+                    .step = at->n_fetches == 0 ? c.step : k_mul_add(k, n, steps, c.step)};
+}
+
+static void emit_fetch(Kernel *k, const TileFetch *f, KRef step)
+{
+    KRef index = f->base;
+    if (f->period > 0) {
+        const KRef period = k_index(k, f->period);
+        index = k_mul_add(k, k_op(k, KOP_div, step, period, 0), f->pitch, index);
+        step = k_op(k, KOP_rem, step, period, 0);
+    }
+    k_prefetch(k, f->param, k_mul_add(k, step, f->step, index));
+}
+
+// One step of the sum: the weight vectors against the pixels of the window.
+static void emit_step(const Tile *t, const TileAt *at, const Accs *a, Cursor c, const Window *in)
+{
+    Kernel *k = t->l->k;
+    KRef wv[TILE_MAX_VECTORS];
+    for (uint32_t i = 0; i < at->n_fetches; i++)
+        emit_fetch(k, &at->fetch[i], c.step);
+    for (int64_t v = 0; v < at->nv; v++) {
+        const uint8_t lanes = tile_vector_lanes(t, at->channels, v);
+        wv[v] = k_load(k, t->w.param, k_add(k, c.w, k_index(k, v * t->lanes)), lanes,
+                       t->w.is_packed ? lanes : real_lanes(t, at, v));
+    }
+    for (int64_t row = in->row_lo; row < in->row_hi; row++)
+        for (int64_t column = in->column_lo; column < in->column_hi; column++) {
+            const int64_t from = row * t->s.sh * t->in.stride_h + column * t->s.sw * t->in.stride_w;
+            const KRef b = k_load(k, t->in.param, k_add(k, c.x, k_index(k, from)), 1, 1);
+            for (int64_t v = 0; v < at->nv; v++) {
+                const KRef acc = a->var[(row * at->columns + column) * at->nv + v];
+                k_set(k, acc, k_op(k, KOP_fma, b, wv[v], k_get(k, acc)));
+            }
+        }
+}
+
+static Cursor at_channel(const Tile *t, const TileAt *at, Cursor c, KRef channel)
+{
+    Kernel *k = t->l->k;
+    Cursor to = advance(t, at, c, channel, t->in.has_table ? 0 : t->in.stride_c, 1);
+    if (t->in.has_table) {
+        const KRef index = k_add(k, channel, k_index(k, t->in.first_channel));
+        to.x = k_add(k, to.x, k_cast(k, k_load(k, t->in.table, index, 1, 1), KT_INDEX));
+    }
+    return to;
+}
+
+// The sum over n channels. Very few are unrolled: a loop of three costs more than its body.
+static void emit_channels(const Tile *t, const TileAt *at, const Accs *a, Cursor c, int64_t n,
+                          const Window *in)
+{
+    Kernel *k = t->l->k;
+    if (n <= UNROLL_CHANNELS && t->s.kh * t->s.kw > 1) {
+        for (int64_t i = 0; i < n; i++)
+            emit_step(t, at, a, at_channel(t, at, c, k_index(k, i)), in);
+        return;
+    }
+    const KRef i = k_for(k, k_index(k, 0), k_index(k, n), 1, KFOR_SERIAL, "c");
+    emit_step(t, at, a, at_channel(t, at, c, i), in);
+    k_end(k);
+}
+
+// Opens a loop over [lo, hi), or none when that is one constant.
+static KRef open_loop(Kernel *k, KRef lo, KRef hi, uint8_t how, const char *name, uint32_t *opened)
+{
+    int64_t first = 0, end = 0;
+    if (k_is_const(k, lo, &first) && k_is_const(k, hi, &end) && end == first + 1)
+        return lo;
+    ++*opened;
+    return k_for(k, lo, hi, 1, how, name);
+}
+
+static KRef open_taps(Kernel *k, KRef lo, KRef hi, const char *name, uint32_t *opened)
+{
+    return open_loop(k, lo, hi, KFOR_SERIAL, name, opened);
+}
+
+// Kernel columns of one span. Where they follow each other in memory as channels do, they are one long sum.
+static void emit_columns(const Tile *t, const TileAt *at, const Accs *a, Cursor c, const TileSpan *span,
+                         const Window *in)
+{
+    Kernel *k = t->l->k;
+    const int64_t x_step = t->s.dw * t->in.stride_w;
+    if (span->count > 1 && !t->in.has_table && x_step == t->s.ic * t->in.stride_c) {
+        emit_channels(t, at, a, advance(t, at, c, k_index(k, span->first), x_step, t->s.ic),
+                      span->count * t->s.ic, in);
+        return;
+    }
+    uint32_t opened = 0;
+    const KRef kw =
+        open_taps(k, k_index(k, span->first), k_index(k, span->first + span->count), "kw", &opened);
+    emit_channels(t, at, a, advance(t, at, c, kw, x_step, t->s.ic), t->s.ic, in);
+    if (opened > 0)
+        k_end(k);
+}
+
+static void emit_rows(const Tile *t, const TileAt *at, const Accs *a, Cursor c, KRef lo, KRef hi, Window in)
+{
+    Kernel *k = t->l->k;
+    const TileAxis axis = tile_column_axis(&t->s);
+    const TileSpans spans = tile_spans(t->l->pass->scratch, &axis, at->column_value, at->columns);
+    uint32_t opened = 0;
+    const KRef kh = open_taps(k, lo, hi, "kh", &opened);
+    c = advance(t, at, c, kh, t->s.dh * t->in.stride_h, t->s.kw * t->s.ic);
+    for (uint32_t i = 0; i < spans.len; i++) {
+        in.column_lo = spans.data[i].lo;
+        in.column_hi = spans.data[i].hi;
+        emit_columns(t, at, a, c, &spans.data[i], &in);
+    }
+    if (opened > 0)
+        k_end(k);
+}
+
+static KRef ceil_div_at_least_0(Kernel *k, KRef v, int64_t d)
+{
+    const KRef low = k_op(k, KOP_max, v, k_index(k, 0), 0);
+    return k_op(k, KOP_div, k_add(k, low, k_index(k, d - 1)), k_index(k, d), 0);
+}
+
+void tile_kernel_rows(Kernel *k, const TileShape *s, KRef top, KRef *lo, KRef *hi)
+{
+    const bool fits_high = (s->h - 1) * s->sh - s->pad_h + (s->kh - 1) * s->dh < s->in_h;
+    *lo = k_index(k, 0);
+    *hi = k_index(k, s->kh);
+    if (s->pad_h != 0)
+        *lo = ceil_div_at_least_0(k, k_op(k, KOP_sub, k_index(k, 0), top, 0), s->dh);
+    if (!fits_high)
+        *hi = k_op(k, KOP_min, ceil_div_at_least_0(k, k_op(k, KOP_sub, k_index(k, s->in_h), top, 0), s->dh),
+                   *hi, 0);
+}
+
+// Input row or column of kernel position 0.
+static KRef first_tap(Kernel *k, KRef at, int64_t stride, int64_t pad)
+{
+    return k_add(k, k_mul(k, at, k_index(k, stride)), k_index(k, -pad));
+}
+
+KRef tile_input_index(const Tile *t, const TileAt *at)
+{
+    Kernel *k = t->l->k;
+    const TileShape *s = &t->s;
+    KRef x = k_add(k, t->in.base, k_mul(k, at->image, k_index(k, t->in.stride_n)));
+    x = k_add(k, x, k_mul(k, first_tap(k, at->row, s->sh, s->pad_h), k_index(k, t->in.stride_h)));
+    return k_add(k, x, k_mul(k, first_tap(k, at->column, s->sw, s->pad_w), k_index(k, t->in.stride_w)));
+}
+
+static void emit_sums(const Tile *t, const TileAt *at, const Accs *a)
+{
+    Kernel *k = t->l->k;
+    const Cursor c = {.x = tile_input_index(t, at), .w = at->weights, .step = k_index(k, 0)};
+    if (at->clips_rows) {
+        KRef lo, hi;
+        tile_kernel_rows(k, &t->s, first_tap(k, at->row, t->s.sh, t->s.pad_h), &lo, &hi);
+        emit_rows(t, at, a, c, lo, hi, (Window){.row_hi = 1});
+        return;
+    }
+    const TileAxis axis = tile_row_axis(&t->s);
+    const TileSpans spans = tile_spans(t->l->pass->scratch, &axis, at->row_value, at->rows);
+    for (uint32_t i = 0; i < spans.len; i++) {
+        const TileSpan *span = &spans.data[i];
+        emit_rows(t, at, a, c, k_index(k, span->first), k_index(k, span->first + span->count),
+                  (Window){.row_lo = span->lo, .row_hi = span->hi});
+    }
+}
+
+static void store_vector(const Tile *t, const TileAt *at, KRef row, KRef column, int64_t v, KRef value)
+{
+    Kernel *k = t->l->k;
+    const TileOut out = {.image = at->image,
+                         .row = k_add(k, at->row, row),
+                         .column = k_add(k, at->column, column),
+                         .channel = k_add(k, at->channel, k_index(k, v * t->lanes)),
+                         .lanes = tile_vector_lanes(t, at->channels, v),
+                         .count = real_lanes(t, at, v)};
+    t->store(t->l, &out, value, t->ctx);
+}
+
+static void emit_plain_stores(const Tile *t, const TileAt *at, const Accs *a)
+{
+    Kernel *k = t->l->k;
+    for (int64_t row = 0; row < at->rows; row++)
+        for (int64_t column = 0; column < at->columns; column++)
+            for (int64_t v = 0; v < at->nv; v++)
+                store_vector(t, at, k_index(k, row), k_index(k, column), v,
+                             k_get(k, a->var[(row * at->columns + column) * at->nv + v]));
+}
+
+// Costly epilogues go through a small buffer and loops over the pixels, so that their text appears once a
+// vector.
+static void emit_stores(const Tile *t, const TileAt *at, const Accs *a)
+{
+    Kernel *k = t->l->k;
+    const int64_t pixels = at->rows * at->columns, pitch = at->nv * t->lanes;
+    if (pixels < 2 || lower_epilogue_cost(t->l) < EPILOGUE_LOOP_COST) {
+        emit_plain_stores(t, at, a);
+        return;
+    }
+    const KRef sums = k_array(k, DTYPE_f32, pixels * pitch);
+    for (int64_t i = 0; i < pixels * at->nv; i++)
+        k_astore(k, sums, k_index(k, i / at->nv * pitch + i % at->nv * t->lanes), k_get(k, a->var[i]));
+    uint32_t opened = 0;
+    const KRef row = open_loop(k, k_index(k, 0), k_index(k, at->rows), KFOR_ROLL, "r", &opened);
+    const KRef column = open_loop(k, k_index(k, 0), k_index(k, at->columns), KFOR_ROLL, "p", &opened);
+    const KRef pixel = k_mul_add(k, row, at->columns, column);
+    for (int64_t v = 0; v < at->nv; v++) {
+        const KRef index = k_add(k, k_mul(k, pixel, k_index(k, pitch)), k_index(k, v * t->lanes));
+        store_vector(t, at, row, column, v, k_aload(k, sums, index, tile_vector_lanes(t, at->channels, v)));
+    }
+    while (opened-- > 0)
+        k_end(k);
+}
+
+void tile_emit_one(const Tile *t, const TileAt *at)
+{
+    Accs a;
+    rlx_assert(at->rows * at->columns * at->nv <= TILE_MAX_ACC);
+    begin_accs(t, at, &a);
+    emit_sums(t, at, &a);
+    emit_stores(t, at, &a);
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies on GPUs whose elements are neighbours along one axis where they come from and along another where
+// they go: square tiles through memory that a group shares, so that both sides move whole vectors.
+#include "passes/lower/wide.h"
+
+enum { TILE_GROUP = 256, TILE_SIDE = 64, TILE_SIDE_OF_LONG = 32, LEAST_EXTENT = 16 };
+
+// One side of the copy. Rows of the tile as this side has them are `n` elements at once along `along`.
+typedef struct TileSide {
+    NodeId node; // 0: the destination
+    uint32_t along, across, param;
+    uint32_t n;
+} TileSide;
+
+typedef struct TileCopy {
+    const Domain *d;
+    TileSide from, to;
+    int64_t side;
+    KRef tile, pitch;
+    KRef thread;
+    Point origin;
+} TileCopy;
+
+// An axis along which the side's elements are neighbours; the rank: there is none.
+static uint32_t find_axis(const Domain *d, NodeId id)
+{
+    for (uint32_t i = 0; i < d->access.len; i++)
+        for (uint32_t axis = 0; d->access.data[i].node == id && axis < d->rank; axis++)
+            if (d->access.data[i].stride[axis] == 1 && d->extent[axis] > 1)
+                return axis;
+    return d->rank;
+}
+
+static bool find_sides(const Lower *l, TileCopy *c)
+{
+    TileSide *sides[2] = {&c->from, &c->to};
+    for (uint32_t i = 0; i < 2; i++) {
+        sides[i]->along = find_axis(c->d, sides[i]->node);
+        if (sides[i]->along == c->d->rank || c->d->extent[sides[i]->along] < LEAST_EXTENT)
+            return false;
+        sides[i]->n = wide_piece(l, c->d, sides[i]->node, sides[i]->along);
+        while (sides[i]->n > 1 && c->d->extent[sides[i]->along] % sides[i]->n != 0)
+            sides[i]->n /= 2;
+        if (sides[i]->n == 0)
+            return false;
+    }
+    c->from.across = c->to.along;
+    c->to.across = c->from.along;
+    return c->from.along != c->to.along;
+}
+
+static KRef tile_index(Lower *l, const TileCopy *c, KRef row, KRef column)
+{
+    return k_add(l->k, k_mul(l->k, row, c->pitch), column);
+}
+
+typedef void (*TileFn)(Lower *l, const TileCopy *c, const TileSide *s, Point at, KRef row, KRef column,
+                       KRef slot, KRef array);
+
+// Calls fn for the vectors of the tile that this thread moves, if they exist; array: registers of them all.
+static void each_vector(Lower *l, const TileCopy *c, const TileSide *s, KRef array, TileFn fn)
+{
+    Kernel *k = l->k;
+    const int64_t across = c->side / s->n, vectors = across * c->side;
+    const KRef end = k_index(k, ceil_div(vectors, TILE_GROUP)),
+               turn = k_for(k, k_index(k, 0), end, 1, KFOR_UNROLL, "v");
+    const KRef number = k_mul_add(k, turn, TILE_GROUP, c->thread);
+    const KRef row = k_op(k, KOP_div, number, k_index(k, across), 0),
+               column = k_mul(k, k_op(k, KOP_rem, number, k_index(k, across), 0), k_index(k, s->n));
+    Point at = c->origin;
+    const KRef always = k_integer(k, DTYPE_bool, 1);
+    KRef exists = always;
+    at.idx[s->along] = k_add(k, at.idx[s->along], column);
+    at.idx[s->across] = k_add(k, at.idx[s->across], row);
+    if (vectors % TILE_GROUP != 0)
+        exists = k_op(k, KOP_lt, number, k_index(k, vectors), 0);
+    const uint32_t axes[2] = {s->along, s->across};
+    for (uint32_t i = 0; i < 2; i++)
+        if (c->d->extent[axes[i]] % c->side != 0)
+            exists = k_op(
+                k, KOP_and, exists,
+                k_op(k, KOP_lt, at.idx[axes[i]], k_index(k, c->d->extent[axes[i]]), 0), 0);
+    if (exists != always)
+        k_if(k, exists);
+    fn(l, c, s, at, row, column, k_mul(k, turn, k_index(k, s->n)), array);
+    lower_close(l, exists != always ? 2 : 1);
+}
+
+static void fetch_vector(Lower *l, const TileCopy *c, const TileSide *s, Point at, KRef row, KRef column,
+                         KRef slot, KRef array)
+{
+    (void)row, (void)column;
+    Pull p = pull_at(l, c->d, at);
+    k_fetch(l->k, s->param, pull_index(&p, s->node), array, slot, (uint8_t)s->n);
+}
+
+static void hold_vector(Lower *l, const TileCopy *c, const TileSide *s, Point at, KRef row, KRef column,
+                        KRef slot, KRef array)
+{
+    Kernel *k = l->k;
+    (void)at;
+    for (uint32_t j = 0; j < s->n; j++)
+        k_astore(k, c->tile, tile_index(l, c, row, k_add(k, column, k_index(k, j))),
+                 k_aload(k, array, k_add(k, slot, k_index(k, j)), 1));
+}
+
+static void put_vector(Lower *l, const TileCopy *c, const TileSide *s, Point at, KRef row, KRef column,
+                       KRef slot, KRef array)
+{
+    Kernel *k = l->k;
+    Pull p = pull_at(l, c->d, at);
+    for (uint32_t j = 0; j < s->n; j++)
+        k_astore(k, array, k_add(k, slot, k_index(k, j)),
+                 k_aload(k, c->tile, tile_index(l, c, k_add(k, column, k_index(k, j)), row), 1));
+    k_put(k, s->param, pull_index(&p, s->node), array, slot, (uint8_t)s->n);
+}
+
+// Loops over tiles, and over the axes that have none.
+static void open_tiles(Lower *l, TileCopy *c)
+{
+    Kernel *k = l->k;
+    const Domain *d = c->d;
+    int64_t total = 1, count[SHAPE_MAX_RANK];
+    for (uint32_t i = 0; i < d->rank; i++) {
+        const bool is_tiled = i == c->from.along || i == c->to.along;
+        count[i] = is_tiled ? ceil_div(d->extent[i], c->side) : d->extent[i];
+        total *= count[i];
+    }
+    KRef rest = k_for_group(k, total, "tile");
+    for (uint32_t i = d->rank; i-- > 0;) {
+        const KRef own = i == 0 ? rest : k_op(k, KOP_rem, rest, k_index(k, count[i]), 0);
+        const bool is_tiled = i == c->from.along || i == c->to.along;
+        rest = i == 0 ? rest : k_op(k, KOP_div, rest, k_index(k, count[i]), 0);
+        c->origin.idx[i] = is_tiled ? k_mul(k, own, k_index(k, c->side)) : own;
+    }
+}
+
+bool tile_copy(Lower *l, const Domain *d)
+{
+    Kernel *k = l->k;
+    const int type = lower_node(l, l->pk->copy.src)->dtype;
+    TileCopy c = {.d = d, .from = {.node = l->pk->copy.src}, .origin = {.lanes = 1, .count = 1}};
+    bool is_live = false;
+    for (uint32_t i = 0; i < d->rank; i++)
+        is_live = is_live || d->live[i].size != 0 || d->extent[i] == 0;
+    if (!l->caps->is_gpu || l->caps->shared_bytes == 0 || is_live || !find_sides(l, &c))
+        return false;
+    c.side = dtype_info[type].bytes > 4 ? TILE_SIDE_OF_LONG : TILE_SIDE;
+    c.from.param = lower_param(l, c.from.node, PARAM_READ);
+    c.to.param = lower_param_at(l, c.from.node, &l->pk->copy.dst, PARAM_WRITE);
+    k_set_group(k, TILE_GROUP);
+    c.tile = k_shared(k, type, c.side * (c.side + 1));
+    c.pitch = k_index(k, c.side + 1); // columns are in different banks, too
+    open_tiles(l, &c);
+    c.thread = k_thread(k);
+    const int64_t each = ceil_div(c.side * c.side, TILE_GROUP);
+    const KRef in = k_array(k, type, each > c.from.n ? each : c.from.n);
+    each_vector(l, &c, &c.from, in, fetch_vector);
+    each_vector(l, &c, &c.from, in, hold_vector);
+    k_barrier(k);
+    const KRef out = k_array(k, type, each > c.to.n ? each : c.to.n);
+    each_vector(l, &c, &c.to, out, put_vector);
+    k_end(k);
+    return true;
+}

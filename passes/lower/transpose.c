@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Transposing copies; see transpose.h. A block of as many rows as a vector has lanes takes log2(lanes) zips
+// for each of them, where scalar copies take a load and a store for each element.
+#include "passes/lower/transpose.h"
+
+enum { MAX_ROWS = 64 };
+
+typedef struct Range {
+    KRef at;
+    int64_t n; // at most the lanes
+} Range;
+
+static void emit_block(Lower *l, const Transpose *t, Range rows, Range columns)
+{
+    Kernel *k = l->k;
+    const KRef from = k_mul_add(k, rows.at, t->from_row, k_add(k, t->from_at, columns.at));
+    const KRef to = k_mul_add(k, columns.at, t->to_row, k_add(k, t->to_at, rows.at));
+    const KRef zero = k_splat(k, k_number(k, DTYPE_f32, 0), t->lanes);
+    KRef v[MAX_ROWS];
+    for (int64_t i = 0; i < t->lanes; i++)
+        v[i] = i < rows.n ? k_cast(k,
+                                   k_load(k, t->from, k_add(k, from, k_index(k, i * t->from_row)), t->lanes,
+                                          (uint8_t)columns.n),
+                                   DTYPE_f32)
+                          : zero;
+    k_transpose(k, v);
+    for (int64_t i = 0; i < columns.n; i++)
+        k_store(k, t->to, k_add(k, to, k_index(k, i * t->to_row)), v[i], t->lanes);
+}
+
+static void emit_rows(Lower *l, const Transpose *t, Range rows)
+{
+    Kernel *k = l->k;
+    const int64_t rest = t->columns % t->lanes, whole = t->columns - rest;
+    if (whole > 0) {
+        const KRef c = k_for(k, k_index(k, 0), k_index(k, whole), t->lanes, KFOR_SERIAL, "c");
+        emit_block(l, t, rows, (Range){.at = c, .n = t->lanes});
+        k_end(k);
+    }
+    if (rest > 0)
+        emit_block(l, t, rows, (Range){.at = k_index(k, whole), .n = rest});
+}
+
+void transpose_emit(Lower *l, const Transpose *t)
+{
+    Kernel *k = l->k;
+    const int64_t rest = t->rows % t->lanes, whole = t->rows - rest;
+    rlx_assert(t->lanes > 1 && t->lanes <= MAX_ROWS);
+    const KRef last = k_index(k, whole), end = t->live != 0 ? k_op(k, KOP_min, t->live, last, 0) : last;
+    if (whole > 0) {
+        const KRef r = k_for(k, k_index(k, 0), end, t->lanes, KFOR_SERIAL, "r");
+        emit_rows(l, t, (Range){.at = r, .n = t->lanes});
+        k_end(k);
+    }
+    if (rest == 0)
+        return;
+    if (t->live != 0)
+        k_if(k, k_op(k, KOP_lt, last, t->live, 0));
+    emit_rows(l, t, (Range){.at = last, .n = rest});
+    if (t->live != 0)
+        k_end(k);
+}

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+// See wide.h.
+#include "passes/lower/wide.h"
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+typedef struct Place {
+    const Loc *loc;
+    DType type;
+} Place;
+
+// id 0: the destination of a copy.
+static Place place_of(const Lower *l, NodeId id)
+{
+    const Node *n = lower_node(l, id != 0 ? id : l->pk->copy.src);
+    return (Place){id != 0 ? lower_loc(l, id) : &l->pk->copy.dst, (DType)n->dtype};
+}
+
+static uint32_t piece_of(const Lower *l, const Domain *d, const Access *a, uint32_t axis)
+{
+    const Place p = place_of(l, a->node);
+    uint64_t steps = lower_alignment(l, p.loc, p.type) / dtype_info[p.type].bytes;
+    for (uint32_t i = 0; i < d->rank; i++)
+        if (i != axis && d->extent[i] > 1)
+            steps |= (uint64_t)(a->stride[i] < 0 ? -a->stride[i] : a->stride[i]);
+    const uint64_t piece = steps & (0 - steps);
+    return piece < k_fetch_width((int)p.type) ? (uint32_t)piece : k_fetch_width((int)p.type);
+}
+
+uint32_t wide_piece(const Lower *l, const Domain *d, NodeId id, uint32_t axis)
+{
+    for (uint32_t i = 0; i < d->access.len; i++) {
+        const Access *a = &d->access.data[i];
+        if (a->node == id && a->space == SPACE_IN)
+            return a->stride[axis] == 1 && k_fetch_width((int)place_of(l, id).type) != 0
+                       ? piece_of(l, d, a, axis)
+                       : 0;
+    }
+    return 0;
+}
+
+static bool add_value(const Lower *l, Wide *w, const Access *a, uint32_t *most)
+{
+    const bool is_root = a->node == w->root && (!w->d->has_out_space || a->space == SPACE_OUT);
+    if (k_fetch_width((int)place_of(l, a->node).type) == 0 || (a->stride[w->axis] & ~(int64_t)1) != 0)
+        return false;
+    if (a->stride[w->axis] == 0)
+        return true;
+    const uint32_t piece = piece_of(l, w->d, a, w->axis);
+    *most = piece > *most ? piece : *most;
+    if (is_root) {
+        w->is_root_wide = true;
+        w->root_piece = (uint8_t)piece;
+        return true;
+    }
+    if (w->n_values == WIDE_MAX_VALUES)
+        return false;
+    w->piece[w->n_values] = (uint8_t)piece;
+    w->value[w->n_values++] = (RegisterValue){.node = a->node, .space = a->space};
+    return true;
+}
+
+bool wide_new(const Lower *l, const Domain *d, uint32_t axis, Wide *w)
+{
+    uint32_t most = 1;
+    *w = (Wide){.d = d, .axis = axis, .root = l->pk->copy.src != 0 ? 0 : l->root};
+    w->root_type = place_of(l, w->root).type;
+    if (!l->caps->is_gpu || l->caps->shared_bytes == 0)
+        return false;
+    for (uint32_t i = 0; i < d->access.len; i++)
+        if (!add_value(l, w, &d->access.data[i], &most))
+            return false;
+    while (d->extent[axis] % most != 0)
+        most /= 2;
+    w->n = (uint8_t)most;
+    w->root_piece = (uint8_t)least(w->root_piece, most);
+    for (uint32_t i = 0; i < w->n_values; i++)
+        w->piece[i] = (uint8_t)least(w->piece[i], most);
+    return true;
+}
+
+void wide_narrow(Wide *w)
+{
+    w->n = w->root_piece = 1;
+    for (uint32_t i = 0; i < w->n_values; i++)
+        w->piece[i] = 1;
+}
+
+void wide_declare(Lower *l, Wide *w, int64_t turns)
+{
+    for (uint32_t i = 0; i < w->n_values; i++)
+        w->value[i].array = k_array(l->k, lower_node(l, w->value[i].node)->dtype, turns * w->n);
+    l->registers = w->value;
+    l->n_registers = w->n_values;
+}
+
+void wide_end(Lower *l)
+{
+    l->n_registers = 0;
+    l->collected = 0;
+}
+
+void wide_fetch(Lower *l, const Wide *w, Point at, KRef slot)
+{
+    Kernel *k = l->k;
+    const KRef first = at.idx[w->axis];
+    for (uint32_t i = 0; i < w->n_values; i++)
+        for (uint32_t j = 0; j < w->n; j += w->piece[i]) {
+            Pull p = pull_at(l, w->d, at);
+            p.space = w->value[i].space;
+            p.at.idx[w->axis] = k_add(k, first, k_index(k, j));
+            const KRef index = pull_index(&p, w->value[i].node);
+            k_fetch(k, lower_param(l, w->value[i].node, PARAM_READ), index, w->value[i].array,
+                    k_add(k, slot, k_index(k, j)), w->piece[i]);
+        }
+}
+
+static void put_root(Lower *l, const Wide *w, Point at)
+{
+    Kernel *k = l->k;
+    const KRef first = at.idx[w->axis];
+    for (uint32_t j = 0; j < w->n; j += w->root_piece) {
+        Pull p = pull_at(l, w->d, at);
+        p.space = w->d->has_out_space ? SPACE_OUT : SPACE_IN;
+        p.at.idx[w->axis] = k_add(k, first, k_index(k, j));
+        const KRef index = pull_index(&p, w->root);
+        const uint32_t param = w->root != 0
+                                   ? lower_param(l, w->root, PARAM_WRITE)
+                                   : lower_param_at(l, l->pk->copy.src, &l->pk->copy.dst, PARAM_WRITE);
+        k_put(k, param, index, l->collected, k_index(k, j), w->root_piece);
+    }
+}
+
+void wide_each(Lower *l, const Wide *w, Point at, KRef slot, bool stores, PointFn fn, void *ctx)
+{
+    Kernel *k = l->k;
+    Point one = at;
+    l->collected = stores && w->is_root_wide ? k_array(k, (int)w->root_type, w->n) : 0;
+    if (w->n == 1) {
+        one.lane = k_index(k, 0);
+        one.slot = slot;
+    } else {
+        one.lane = k_for(k, k_index(k, 0), k_index(k, w->n), 1, KFOR_UNROLL, "j");
+        one.slot = k_add(k, slot, one.lane);
+        one.idx[w->axis] = k_add(k, at.idx[w->axis], one.lane);
+    }
+    fn(l, w->d, one, ctx);
+    lower_close(l, w->n == 1 ? 0 : 1);
+    if (l->collected != 0)
+        put_root(l, w, at);
+    l->collected = 0;
+}
+
+// --- maps ----------------------------------------------------------------------------------------
+
+enum { MAP_TURNS = 4, MAP_REGISTERS = 64, MAP_FULL_GRID = 2048 };
+
+typedef struct WideMap {
+    Wide w;
+    int64_t vectors, turns; // of all; of a thread
+    PointFn fn;
+    void *ctx;
+} WideMap;
+
+static int64_t count_vectors(const Domain *d, uint32_t axis, int64_t n)
+{
+    int64_t vectors = 1;
+    for (uint32_t i = 0; i < d->rank; i++)
+        vectors *= i == axis ? d->extent[i] / n : d->extent[i];
+    return vectors;
+}
+
+// More vectors a thread while all processors have threads enough.
+static int64_t choose_turns(const WideMap *m)
+{
+    int64_t turns = 1;
+    while (turns < MAP_TURNS && 2 * turns * m->w.n * (m->w.n_values + 1) <= MAP_REGISTERS &&
+           m->vectors >= 2 * turns * WIDE_GROUP * MAP_FULL_GRID)
+        turns *= 2;
+    return turns;
+}
+
+// Neighbouring threads have neighbouring vectors, then the elements of the other axes, from the last one on.
+static void place_vector(Lower *l, const Domain *d, uint32_t axis, int64_t n, KRef number, Point *at)
+{
+    Kernel *k = l->k;
+    for (uint32_t turn = 0; turn < d->rank; turn++) {
+        const uint32_t i = turn == 0 ? axis : d->rank - turn - (d->rank - turn <= axis ? 1 : 0);
+        const bool is_last = turn + 1 == d->rank;
+        const KRef extent = k_index(k, i == axis ? d->extent[i] / n : d->extent[i]);
+        const KRef own = is_last ? number : k_op(k, KOP_rem, number, extent, 0);
+        number = is_last ? number : k_op(k, KOP_div, number, extent, 0);
+        at->idx[i] = i == axis ? k_mul(k, own, k_index(k, n)) : own;
+    }
+}
+
+static uint32_t open_live(Lower *l, const Domain *d, const Point *at)
+{
+    uint32_t opened = 0;
+    for (uint32_t i = 0; i < d->rank; i++) {
+        if (d->live[i].size == 0)
+            continue;
+        k_if(l->k, k_op(l->k, KOP_lt, at->idx[i], lower_live(l, &d->live[i], d->extent[i]), 0));
+        opened++;
+    }
+    return opened;
+}
+
+// Vectors that do not exist, or whose elements nobody reads, are left out.
+static uint32_t open_vector(Lower *l, const WideMap *m, KRef number, Point *at)
+{
+    Kernel *k = l->k;
+    const bool may_end = m->vectors % (m->turns * WIDE_GROUP) != 0;
+    place_vector(l, m->w.d, m->w.axis, m->w.n, number, at);
+    if (may_end)
+        k_if(k, k_op(k, KOP_lt, number, k_index(k, m->vectors), 0));
+    return (may_end ? 1 : 0) + open_live(l, m->w.d, at);
+}
+
+uint32_t wide_open(Lower *l, const Domain *d, uint32_t axis, uint32_t n, uint32_t group,
+                   Point *at)
+{
+    Kernel *k = l->k;
+    const int64_t vectors = count_vectors(d, axis, n);
+    const bool may_end = vectors % group != 0;
+    k_set_group(k, group);
+    const KRef part = k_for_group(k, ceil_div(vectors, group), "part");
+    const KRef number = k_mul_add(k, part, group, k_thread(k));
+    place_vector(l, d, axis, n, number, at);
+    if (may_end)
+        k_if(k, k_op(k, KOP_lt, number, k_index(k, vectors), 0));
+    return (may_end ? 2 : 1) + open_live(l, d, at);
+}
+
+void wide_load(Lower *l, uint32_t param, KRef index, KRef array, int64_t slot, WideSpan s)
+{
+    Kernel *k = l->k;
+    const uint32_t piece = least(s.n, s.piece);
+    for (uint32_t j = 0; j < s.n; j += piece)
+        (s.is_once ? k_fetch_once : k_fetch)(k, param, k_add(k, index, k_index(k, j)), array,
+                                             k_index(k, slot + j), (uint8_t)piece);
+}
+
+void wide_store(Lower *l, uint32_t param, KRef index, KRef array, int64_t slot, WideSpan s)
+{
+    Kernel *k = l->k;
+    const uint32_t piece = least(s.n, s.piece);
+    for (uint32_t j = 0; j < s.n; j += piece)
+        (s.is_once ? k_put_once : k_put)(k, param, k_add(k, index, k_index(k, j)), array,
+                                         k_index(k, slot + j), (uint8_t)piece);
+}
+
+bool wide_begin(Lower *l, const Domain *d, uint32_t axis, Wide *w, Point *at, uint32_t *opened)
+{
+    if (d->live[axis].size != 0 || !wide_new(l, d, axis, w) || !w->is_root_wide || w->n == 1 ||
+        count_vectors(d, axis, w->n) == 0)
+        return false;
+    *opened = wide_open(l, d, axis, w->n, WIDE_GROUP, at);
+    wide_declare(l, w, 1);
+    wide_fetch(l, w, *at, k_index(l->k, 0));
+    return true;
+}
+
+void wide_finish(Lower *l, const Wide *w, Point at, uint32_t opened, PointFn fn, void *ctx)
+{
+    wide_each(l, w, at, k_index(l->k, 0), true, fn, ctx);
+    wide_end(l);
+    lower_close(l, opened);
+}
+
+bool wide_map(Lower *l, const Domain *d, PointFn fn, void *ctx)
+{
+    WideMap m = {.fn = fn, .ctx = ctx};
+    Kernel *k = l->k;
+    if (d->rank == 0 || !wide_new(l, d, d->rank - 1, &m.w) || !m.w.is_root_wide || m.w.n == 1 ||
+        (d->is_exact && d->live[d->rank - 1].size != 0))
+        return false;
+    m.vectors = count_vectors(d, d->rank - 1, m.w.n);
+    if (m.vectors == 0)
+        return false;
+    m.turns = choose_turns(&m);
+    k_set_group(k, WIDE_GROUP);
+    const KRef part = k_for_group(k, ceil_div(m.vectors, m.turns * WIDE_GROUP), "part");
+    const KRef first = k_mul_add(k, part, m.turns * WIDE_GROUP, k_thread(k));
+    wide_declare(l, &m.w, m.turns);
+    for (uint32_t is_store = 0; is_store < 2; is_store++) {
+        Point at = {.lanes = 1, .count = 1};
+        const KRef turn = m.turns > 1 ? k_for(k, k_index(k, 0), k_index(k, m.turns), 1, KFOR_UNROLL, "v") : 0;
+        const KRef number = turn != 0 ? k_mul_add(k, turn, WIDE_GROUP, first) : first,
+                   slot = turn != 0 ? k_mul(k, turn, k_index(k, m.w.n)) : k_index(k, 0);
+        const uint32_t opened = open_vector(l, &m, number, &at) + (turn != 0);
+        if (is_store != 0)
+            wide_each(l, &m.w, at, slot, true, fn, ctx);
+        else
+            wide_fetch(l, &m.w, at, slot);
+        lower_close(l, opened);
+    }
+    wide_end(l);
+    k_end(k);
+    return true;
+}

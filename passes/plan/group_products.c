@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// What joins products of few rows (matvec.h) beyond what group.c finds: they take in the norm of their rows,
+// which each of several computes again, and a second product of the same rows that only their epilogue reads.
+// And rotated keys, which go straight into their cache.
+#include "passes/plan/group.h"
+#include "passes/lower/product/matvec.h"
+
+typedef struct Products {
+    const Plan *plan;
+    const Graph *g;
+    Groups *groups;
+    uint32_t *size; // by root: nodes of the group
+} Products;
+
+static bool is_alone(const Products *p, NodeId id)
+{
+    return p->groups->root[id] == id && p->size[id] == 1;
+}
+
+static bool are_same_rows(const Graph *g, NodeId one, NodeId other)
+{
+    const Node *a = graph_node(g, one), *b = graph_node(g, other);
+    return a->src[0] == b->src[0] && a->shape == b->shape &&
+           graph_node(g, a->src[1])->shape == graph_node(g, b->src[1])->shape;
+}
+
+// silu(x A) * (x B): the groups of both products become one.
+static void join_second(Products *p, NodeId id)
+{
+    const Uses *u = &p->groups->uses;
+    const uint32_t first = u->first[id];
+    const NodeId user = u->first[id + 1] - first == 1 ? u->user[first] : 0;
+    const NodeId root = user != 0 ? p->groups->root[user] : 0;
+    const NodeId anchor = root != 0 ? p->groups->anchor[root] : 0;
+    if (!is_alone(p, id) || anchor == 0 || anchor == id || user == anchor || !matvec_takes(p->plan, id) ||
+        !matvec_takes(p->plan, anchor) || !are_same_rows(p->g, id, anchor))
+        return;
+    for (NodeId i = 1; i < root; i++) // there is room for one more
+        if (i != anchor && p->groups->root[i] == root && graph_node(p->g, i)->op == OP_matmul)
+            return;
+    p->groups->root[id] = root;
+    p->size[root]++;
+}
+
+// One number for each element of a row, of the same type, that no kernel makes.
+static bool is_plain_scale(const Graph *g, const Node *norm)
+{
+    if (norm->n_src < 2 || norm->src[1] == 0)
+        return true;
+    const Node *scale = graph_node(g, norm->src[1]);
+    return (scale->op == OP_param || scale->op == OP_const) && scale->dtype == norm->dtype &&
+           shape_numel(scale->shape) == norm->shape->dim[norm->shape->rank - 1];
+}
+
+static void take_in_norm(Products *p, NodeId id)
+{
+    const Node *n = graph_node(p->g, id);
+    const Uses *u = &p->groups->uses;
+    if (!is_alone(p, id) || node_get_int(n, A_rms_norm_axis) != (int64_t)n->shape->rank - 1 ||
+        !is_plain_scale(p->g, n))
+        return;
+    for (uint32_t i = u->first[id]; i < u->first[id + 1]; i++) {
+        const Node *user = graph_node(p->g, u->user[i]);
+        if (u->user[i] == 0 || !matvec_takes(p->plan, u->user[i]) || user->src[0] != id)
+            return;
+    }
+    p->groups->root[id] = 0;
+    p->groups->taken_in[id] = true;
+}
+
+// Not where every node is a kernel, nor in loops, whose bodies have their operands anywhere.
+static bool may_join(const Pass *p)
+{
+    return p->options->opt_level >= 1 && !p->options->no_fuse && p->frame == NULL &&
+           p->plan->caps->shared_bytes != 0;
+}
+
+void group_join_products(Pass *pass, Groups *groups)
+{
+    const Plan *plan = pass->plan;
+    const uint32_t n = plan->graph->nodes.len;
+    Products p = {.plan = plan, .g = plan->graph, .groups = groups};
+    if (!may_join(pass))
+        return;
+    p.size = ARENA_ARRAY(pass->scratch, uint32_t, n);
+    for (NodeId id = 1; id < n; id++)
+        p.size[groups->root[id]]++;
+    for (NodeId id = 1; id < n; id++)
+        if (graph_node(p.g, id)->op == OP_matmul)
+            join_second(&p, id);
+    for (NodeId id = 1; id < n; id++)
+        if (graph_node(p.g, id)->op == OP_rms_norm)
+            take_in_norm(&p, id);
+}
+
+// --- states -------------------------------------------------------------------------------------
+
+// Is all that a patch may begin at a multiple of 16 bytes away from the first element? Wide stores need that.
+static bool begins_aligned(const Plan *plan, const Node *update)
+{
+    const Graph *g = plan->graph;
+    const Shape *whole = update->shape, *part = graph_node(g, update->src[1])->shape;
+    const Loc *to = &plan->locs.data[update->src[0]];
+    for (uint32_t i = 0; i < whole->rank; i++)
+        if (whole->dim[i] != part->dim[i] && to->stride[i] * dtype_info[update->dtype].bytes % 16 != 0)
+            return false;
+    return true;
+}
+
+// Is the state updated in place with what one kernel makes, which nobody else reads?
+static bool takes_patch(const Plan *plan, const Groups *groups, const GraphState *s)
+{
+    const Graph *g = plan->graph;
+    const Node *next = graph_node(g, s->next);
+    const Loc *to = &plan->locs.data[s->next];
+    if (next->op != OP_update_slice || (next->n_src > 3 && next->src[3] != 0) || to->buf == 0 ||
+        to->buf != plan->locs.data[s->node].buf || next->src[0] != s->node || !begins_aligned(plan, next))
+        return false;
+    const NodeId patch = next->src[1], anchor = groups->anchor[patch];
+    const Uses *u = &groups->uses;
+    const bool can_patch = (op_info[graph_node(g, anchor)->op].flags & OPFLAG_PATCH) != 0;
+    return groups->root[patch] == patch && anchor != 0 && can_patch &&
+           u->first[patch + 1] - u->first[patch] == 1 && plan->locs.data[patch].buf == 0 &&
+           next->src[2] < anchor; // what is older does not depend on it
+}
+
+void group_join_patches(Pass *p, Groups *groups)
+{
+    const Plan *plan = p->plan;
+    const Graph *g = plan->graph;
+    NodeId *update = ARENA_ARRAY(p->scratch, NodeId, g->nodes.len); // by root of a patch
+    for (uint32_t i = 0; may_join(p) && i < g->states.len; i++) {
+        const GraphState *s = &g->states.data[i];
+        if (!takes_patch(plan, groups, s))
+            continue;
+        const NodeId patch = graph_node(g, s->next)->src[1];
+        update[patch] = s->next;
+        plan->locs.data[patch] = plan->locs.data[s->next];
+        groups->anchor[s->next] = groups->anchor[patch];
+    }
+    for (NodeId id = 1; id < g->nodes.len; id++)
+        if (update[groups->root[id]] != 0)
+            groups->root[id] = update[groups->root[id]];
+}
+
+void group_add_member(const Plan *plan, const Groups *groups, NodeId id, PlanKernel *k)
+{
+    const Node *n = graph_node(plan->graph, id);
+    for (uint32_t i = 0; i < n->n_src; i++) {
+        bool is_new = groups->taken_in[n->src[i]];
+        for (uint32_t j = 0; j < k->body.len; j++)
+            is_new = is_new && k->body.data[j] != n->src[i];
+        if (is_new)
+            vec_push(plan->arena, &k->body, n->src[i]);
+    }
+    vec_push(plan->arena, &k->body, id);
+}
