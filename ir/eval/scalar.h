@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The helper functions that the meanings in ops.def and kops.def use. k_div, k_rem, k_mod, k_ipow, k_shl and
-// k_shr choose by the type of their first operand, int64_t or uint64_t, so that one text of the tables serves
-// both.
+// The helper functions that the meanings in ops.def and kops.def use. num_div, num_rem, num_mod, num_ipow,
+// num_shl and num_shr choose by the type of their first operand, int64_t or uint64_t, so that one text of the
+// tables serves both.
 #ifndef IR_EVAL_SCALAR_H
 #define IR_EVAL_SCALAR_H
 
@@ -11,57 +11,57 @@
 #include <string.h>
 
 // NaN in x passes; a lower bound above the upper one yields the upper one.
-static inline double k_clamp(double x, double lo, double hi)
+static inline double num_clamp(double x, double lo, double hi)
 {
     const double t = lo > x ? lo : x;
     return hi < t ? hi : t;
 }
 
-static inline double k_softplus(double x)
+static inline double num_softplus(double x)
 {
     return (x > 0 ? x : x != x ? x : 0) + log1p(exp(-fabs(x)));
 }
 
 // Sign of the divisor, as Python.
-static inline double k_fmod(double a, double b)
+static inline double num_fmod(double a, double b)
 {
     const double r = fmod(a, b);
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 
 // Division by 0 gives 0. The smallest value by -1 wraps, which C leaves undefined.
-static inline int64_t k_div_i64(int64_t a, int64_t b)
+static inline int64_t num_div_i64(int64_t a, int64_t b)
 {
     return b == 0 ? 0 : b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b;
 }
 
-static inline uint64_t k_div_u64(uint64_t a, uint64_t b)
+static inline uint64_t num_div_u64(uint64_t a, uint64_t b)
 {
     return b == 0 ? 0 : a / b;
 }
 
-static inline int64_t k_rem_i64(int64_t a, int64_t b)
+static inline int64_t num_rem_i64(int64_t a, int64_t b)
 {
     return b == 0 || b == -1 ? 0 : a % b;
 }
 
-static inline uint64_t k_rem_u64(uint64_t a, uint64_t b)
+static inline uint64_t num_rem_u64(uint64_t a, uint64_t b)
 {
     return b == 0 ? 0 : a % b;
 }
 
-static inline int64_t k_mod_i64(int64_t a, int64_t b)
+static inline int64_t num_mod_i64(int64_t a, int64_t b)
 {
-    const int64_t r = k_rem_i64(a, b);
+    const int64_t r = num_rem_i64(a, b);
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 
-static inline uint64_t k_mod_u64(uint64_t a, uint64_t b)
+static inline uint64_t num_mod_u64(uint64_t a, uint64_t b)
 {
-    return k_rem_u64(a, b);
+    return num_rem_u64(a, b);
 }
 
-static inline uint64_t k_ipow_u64(uint64_t a, uint64_t b)
+static inline uint64_t num_ipow_u64(uint64_t a, uint64_t b)
 {
     uint64_t r = 1;
     for (uint64_t x = a, e = b; e != 0; e >>= 1, x *= x)
@@ -70,32 +70,32 @@ static inline uint64_t k_ipow_u64(uint64_t a, uint64_t b)
 }
 
 // A negative exponent gives the truncated fraction: 0, or 1 and -1 for bases of these.
-static inline int64_t k_ipow_i64(int64_t a, int64_t b)
+static inline int64_t num_ipow_i64(int64_t a, int64_t b)
 {
     if (b >= 0)
-        return (int64_t)k_ipow_u64((uint64_t)a, (uint64_t)b);
+        return (int64_t)num_ipow_u64((uint64_t)a, (uint64_t)b);
     return a == 1 ? 1 : a != -1 ? 0 : (uint64_t)b & 1 ? -1 : 1;
 }
 
 // Shifts by a negative amount or by more than 63 give 0. Narrower types are shifted as 64-bit numbers, then
 // wrapped.
-static inline uint64_t k_shl_u64(uint64_t a, uint64_t b)
+static inline uint64_t num_shl_u64(uint64_t a, uint64_t b)
 {
     return b > 63 ? 0 : a << b;
 }
 
-static inline int64_t k_shl_i64(int64_t a, int64_t b)
+static inline int64_t num_shl_i64(int64_t a, int64_t b)
 {
-    return b < 0 ? 0 : (int64_t)k_shl_u64((uint64_t)a, (uint64_t)b);
+    return b < 0 ? 0 : (int64_t)num_shl_u64((uint64_t)a, (uint64_t)b);
 }
 
-static inline uint64_t k_shr_u64(uint64_t a, uint64_t b)
+static inline uint64_t num_shr_u64(uint64_t a, uint64_t b)
 {
     return b > 63 ? 0 : a >> b;
 }
 
 // Arithmetic: copies of the sign come in.
-static inline int64_t k_shr_i64(int64_t a, int64_t b)
+static inline int64_t num_shr_i64(int64_t a, int64_t b)
 {
     if (b < 0 || b > 63)
         return 0;
@@ -103,7 +103,7 @@ static inline int64_t k_shr_i64(int64_t a, int64_t b)
 }
 
 // c + the four products of the lowest bytes of a (unsigned) with those of b (signed).
-static inline uint64_t k_dot8(uint64_t a, uint64_t b, uint64_t c)
+static inline uint64_t num_dot8(uint64_t a, uint64_t b, uint64_t c)
 {
     for (uint32_t shift = 0; shift < 32; shift += 8) {
         const uint64_t y = b >> shift & 255;
@@ -113,7 +113,7 @@ static inline uint64_t k_dot8(uint64_t a, uint64_t b, uint64_t c)
 }
 
 // Of an f32 that holds two bf16: the upper one, or the lower one.
-static inline float k_half_of(double pair, bool is_upper)
+static inline float num_half_of(double pair, bool is_upper)
 {
     const float f = (float)pair;
     float half;
@@ -124,18 +124,18 @@ static inline float k_half_of(double pair, bool is_upper)
     return half;
 }
 
-static inline double k_dot_bf16(double a, double b, double c)
+static inline double num_dot_bf16(double a, double b, double c)
 {
-    const float upper = fmaf(k_half_of(a, true), k_half_of(b, true), (float)c);
-    return (double)fmaf(k_half_of(a, false), k_half_of(b, false), upper);
+    const float upper = fmaf(num_half_of(a, true), num_half_of(b, true), (float)c);
+    return (double)fmaf(num_half_of(a, false), num_half_of(b, false), upper);
 }
 
-#define K_INT(name, a, b) _Generic((a), int64_t : k_##name##_i64, uint64_t : k_##name##_u64)((a), (b))
-#define k_div(a, b)       K_INT(div, a, b)
-#define k_rem(a, b)       K_INT(rem, a, b)
-#define k_mod(a, b)       K_INT(mod, a, b)
-#define k_ipow(a, b)      K_INT(ipow, a, b)
-#define k_shl(a, b)       K_INT(shl, a, b)
-#define k_shr(a, b)       K_INT(shr, a, b)
+#define K_INT(name, a, b) _Generic((a), int64_t : num_##name##_i64, uint64_t : num_##name##_u64)((a), (b))
+#define num_div(a, b)     K_INT(div, a, b)
+#define num_rem(a, b)     K_INT(rem, a, b)
+#define num_mod(a, b)     K_INT(mod, a, b)
+#define num_ipow(a, b)    K_INT(ipow, a, b)
+#define num_shl(a, b)     K_INT(shl, a, b)
+#define num_shr(a, b)     K_INT(shr, a, b)
 
 #endif

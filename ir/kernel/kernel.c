@@ -241,36 +241,6 @@ KRef k_op(Kernel *k, KOp op, KRef a, KRef b, KRef c)
                              .c = src[2]});
 }
 
-KRef k_add(Kernel *k, KRef a, KRef b)
-{
-    return k_op(k, KOP_add, a, b, 0);
-}
-
-KRef k_mul(Kernel *k, KRef a, KRef b)
-{
-    return k_op(k, KOP_mul, a, b, 0);
-}
-
-KRef k_mul_add(Kernel *k, KRef a, int64_t factor, KRef b)
-{
-    return k_add(k, k_mul(k, a, k_index(k, factor)), b);
-}
-
-KRef k_add_to(Kernel *k, KRef a, int64_t b)
-{
-    return k_add(k, a, k_index(k, b));
-}
-
-KRef k_div_by(Kernel *k, KRef a, int64_t by)
-{
-    return k_op(k, KOP_div, a, k_index(k, by), 0);
-}
-
-KRef k_rem_by(Kernel *k, KRef a, int64_t by)
-{
-    return k_op(k, KOP_rem, a, k_index(k, by), 0);
-}
-
 KRef k_hreduce(Kernel *k, KOp op, KRef a)
 {
     const KInst *n = k_inst(k, a);
@@ -308,7 +278,7 @@ KRef kernel_index(Kernel *k, uint32_t param, KRef index)
 {
     rlx_assert(param < k->params.len);
     const int64_t first = k->params.data[param].first;
-    return first == 0 ? index : k_add_to(k, index, first);
+    return first == 0 ? index : k_add(k, index, k_index(k, first));
 }
 
 KRef k_load(Kernel *k, uint32_t param, KRef index, uint8_t lanes, uint8_t count)

@@ -186,13 +186,32 @@ KRef k_number(Kernel *k, int type, double v); // scalar constant of a float or i
 KRef k_integer(Kernel *k, int type, int64_t v);
 KRef k_op(Kernel *k, KOp op, KRef a, KRef b,
           KRef c); // splats a scalar operand when another is a vector; asserts equal types
-KRef k_add(Kernel *k, KRef a, KRef b);
-KRef k_mul(Kernel *k, KRef a, KRef b);
-KRef k_mul_add(Kernel *k, KRef a, int64_t factor, KRef b); // a * factor + b, for indices
-// Indices with constants, of which a divisor is not 0.
-KRef k_add_to(Kernel *k, KRef a, int64_t b);
-KRef k_div_by(Kernel *k, KRef a, int64_t by);
-KRef k_rem_by(Kernel *k, KRef a, int64_t by);
+// k_add(k, a, b), k_neg(k, a), k_select(k, condition, a, b) ...: one builder for each row of kops.def.
+#define KOP_BUILDER_1(name)                                                                                  \
+    static inline KRef k_##name(Kernel *k, KRef a)                                                           \
+    {                                                                                                        \
+        return k_op(k, KOP_##name, a, 0, 0);                                                                 \
+    }
+#define KOP_BUILDER_2(name)                                                                                  \
+    static inline KRef k_##name(Kernel *k, KRef a, KRef b)                                                   \
+    {                                                                                                        \
+        return k_op(k, KOP_##name, a, b, 0);                                                                 \
+    }
+#define KOP_BUILDER_3(name)                                                                                  \
+    static inline KRef k_##name(Kernel *k, KRef a, KRef b, KRef c)                                           \
+    {                                                                                                        \
+        return k_op(k, KOP_##name, a, b, c);                                                                 \
+    }
+#define KOP(name, arity, cost, fexpr, iexpr, cls) KOP_BUILDER_##arity(name)
+#include "ir/kernel/kops.def"
+#undef KOP
+// A formula: k_expr(k, "($ + 1) * # < $", i, width, end) is k_lt(k, k_mul(k, k_add(k, i, 1), width), end).
+// $ is a value, # an index that is known now, as whole numbers in the text are. From the loosest: |, &, ==
+// !=, < <=, + -, * / %, which associate to the left as in C; min(x, y) and max(x, y).
+#define k_expr(k, text, ...)                                                                                 \
+    k_expr_of(k, text, (const int64_t[]){__VA_ARGS__},                                                       \
+              sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+KRef k_expr_of(Kernel *k, const char *text, const int64_t *args, size_t n);
 KRef k_cast(Kernel *k, KRef a, int type);
 static inline bool k_is_byte(int type)
 {
@@ -221,6 +240,11 @@ KRef k_array(Kernel *k, int type, int64_t n);
 KRef k_aload(Kernel *k, KRef array, KRef index, uint8_t lanes);
 void k_astore(Kernel *k, KRef array, KRef index, KRef value);
 KRef k_for(Kernel *k, KRef lo, KRef hi, int64_t step, uint8_t flags, const char *name_hint);
+// From 0 to n - 1.
+static inline KRef k_loop(Kernel *k, int64_t n, uint8_t flags, const char *name_hint)
+{
+    return k_for(k, k_index(k, 0), k_index(k, n), 1, flags, name_hint);
+}
 void k_if(Kernel *k, KRef cond);
 void k_else(Kernel *k);
 void k_end(Kernel *k);

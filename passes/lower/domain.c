@@ -258,7 +258,7 @@ KRef pull_index(Pull *p, NodeId id)
     KRef index = lower_base(p->l, id);
     for (uint32_t i = 0; i < p->d->rank; i++)
         if (a->stride[i] != 0)
-            index = k_mul_add(p->l->k, p->at.idx[i], a->stride[i], index);
+            index = k_expr(p->l->k, "$ * # + $", p->at.idx[i], a->stride[i], index);
     return index;
 }
 
@@ -399,7 +399,7 @@ static uint32_t open_live(Lower *l, const Domain *d, uint32_t axis, const Point 
 {
     if (d->live[axis].size == 0)
         return 0;
-    k_if(l->k, k_op(l->k, KOP_lt, at->idx[axis], lower_live(l, &d->live[axis], d->extent[axis]), 0));
+    k_if(l->k, k_lt(l->k, at->idx[axis], lower_live(l, &d->live[axis], d->extent[axis])));
     return 1;
 }
 
@@ -409,11 +409,11 @@ static uint32_t open_joined(Lower *l, const Domain *d, uint32_t n, Point *at)
     int64_t total = 1;
     for (uint32_t i = 0; i < n; i++)
         total *= d->extent[i];
-    KRef rest = k_for(l->k, k_index(l->k, 0), k_index(l->k, total), 1, KFOR_PARALLEL, "g");
+    KRef rest = k_loop(l->k, total, KFOR_PARALLEL, "g");
     for (uint32_t i = n; i-- > 0;) {
         const KRef extent = k_index(l->k, d->extent[i]);
-        at->idx[i] = i == 0 ? rest : k_op(l->k, KOP_rem, rest, extent, 0);
-        rest = i == 0 ? rest : k_op(l->k, KOP_div, rest, extent, 0);
+        at->idx[i] = i == 0 ? rest : k_rem(l->k, rest, extent);
+        rest = i == 0 ? rest : k_div(l->k, rest, extent);
     }
     uint32_t opened = 1;
     for (uint32_t i = 0; i < n; i++)
@@ -466,8 +466,8 @@ static void along_exactly(Lower *l, const Domain *d, uint8_t lanes, Point at, Po
 {
     const uint32_t axis = at.vec_axis;
     const KRef end = lower_live(l, &d->live[axis], d->extent[axis]);
-    const KRef rest = k_op(l->k, KOP_rem, end, k_index(l->k, lanes), 0);
-    const KRef last = k_op(l->k, KOP_sub, end, rest, 0);
+    const KRef rest = k_expr(l->k, "$ % #", end, lanes);
+    const KRef last = k_sub(l->k, end, rest);
     at.idx[axis] = k_for(l->k, k_index(l->k, 0), last, lanes, KFOR_PARALLEL, axis_names[axis]);
     fn(l, d, at, ctx);
     k_end(l->k);
@@ -489,14 +489,14 @@ void lower_along(Lower *l, const Domain *d, uint32_t axis, uint8_t lanes, Point 
         return;
     }
     if (whole > 0) {
-        const KRef stop = !is_live ? last : whole < n ? k_op(l->k, KOP_min, end, last, 0) : end;
+        const KRef stop = !is_live ? last : whole < n ? k_min(l->k, end, last) : end;
         at.idx[axis] = k_for(l->k, k_index(l->k, 0), stop, lanes, KFOR_PARALLEL, axis_names[axis]);
         fn(l, d, at, ctx);
         k_end(l->k);
     }
     if (whole < n) {
         if (is_live)
-            k_if(l->k, k_op(l->k, KOP_lt, last, end, 0));
+            k_if(l->k, k_lt(l->k, last, end));
         at.idx[axis] = last;
         at.count = (uint8_t)(n - whole);
         fn(l, d, at, ctx);
@@ -511,7 +511,7 @@ void lower_walk(Lower *l, const Domain *d, uint8_t lanes, PointFn fn, void *ctx)
     if (d->rank == 0) {
         const uint32_t n = l->caps->is_gpu ? 1 : 0;
         if (n != 0)
-            k_for(l->k, k_index(l->k, 0), k_index(l->k, 1), 1, KFOR_PARALLEL, "g");
+            k_loop(l->k, 1, KFOR_PARALLEL, "g");
         fn(l, d, at, ctx);
         lower_close(l, n);
         return;

@@ -229,7 +229,7 @@ uint32_t lower_param_thread_scratch(Lower *l, const char *name, DType t, uint64_
 {
     const uint64_t line = 64 / dtype_info[t].bytes, own = (elements + line - 1) / line * line;
     const uint32_t threads = l->caps->threads > 1 ? l->caps->threads : 1;
-    *base = threads == 1 ? k_index(l->k, 0) : k_mul(l->k, k_part(l->k), k_index(l->k, (int64_t)own));
+    *base = threads == 1 ? k_index(l->k, 0) : k_expr(l->k, "$ * #", k_part(l->k), (int64_t)own);
     const uint32_t param = lower_param_scratch(l, name, t, own * threads);
     l->k->params.data[param].is_own = true;
     return param;

@@ -45,11 +45,11 @@ KRef lower_live(Lower *l, const LiveRef *r, int64_t extent)
     Kernel *k = l->k;
     if (!lower_knows(l, r))
         return k_index(k, extent);
-    KRef v = k_mul_add(k, value_of(l, r->size), r->mul, k_index(k, r->add));
-    v = k_op(k, KOP_max, v, k_index(k, 0), 0);
+    KRef v = k_expr(k, "$ * # + #", value_of(l, r->size), r->mul, r->add);
+    v = k_expr(k, "max($, 0)", v);
     if (r->div != 1)
-        v = k_op(k, KOP_div, v, k_index(k, r->div), 0);
-    return k_op(k, KOP_min, v, k_index(k, extent), 0);
+        v = k_expr(k, "$ / #", v, r->div);
+    return k_expr(k, "min($, #)", v, extent);
 }
 
 bool lower_is_unmasked(const Lower *l, NodeId id)

@@ -20,16 +20,16 @@ typedef struct StripLower {
 // The lowest input row that output row `row` of a stage reads, inside the image.
 static KRef lowest_input(Kernel *k, const StripStage *t, KRef row)
 {
-    const KRef at = k_mul_add(k, row, t->stride, k_index(k, -t->pad));
-    return k_op(k, KOP_min, k_op(k, KOP_max, at, k_index(k, 0), 0), k_index(k, t->in_rows), 0);
+    const KRef at = k_expr(k, "$ * # + #", row, t->stride, -t->pad);
+    return k_expr(k, "min(max($, 0), #)", at, t->in_rows);
 }
 
 // Behind the highest input row that the output rows below `end` read.
 static KRef input_end(Kernel *k, const StripStage *t, KRef end)
 {
     const int64_t reach = (t->kernel - 1) * t->dilation + 1 - t->stride - t->pad;
-    const KRef at = k_mul_add(k, end, t->stride, k_index(k, reach));
-    return k_op(k, KOP_min, k_op(k, KOP_max, at, k_index(k, 0), 0), k_index(k, t->in_rows), 0);
+    const KRef at = k_expr(k, "$ * # + #", end, t->stride, reach);
+    return k_expr(k, "min(max($, 0), #)", at, t->in_rows);
 }
 
 static bool has_overlap(const StripLower *s, uint32_t i)
@@ -44,7 +44,7 @@ static KRef lowest_row(const StripLower *s, uint32_t i, KRef row)
     const KRef lowest = lowest_input(k, &s->s.stage[i + 1], row);
     if (!s->s.has_even_rows[i] || !has_overlap(s, i))
         return lowest;
-    return k_op(k, KOP_sub, lowest, k_op(k, KOP_rem, lowest, k_index(k, 2), 0), 0);
+    return k_expr(k, "$ - $ % 2", lowest, lowest);
 }
 
 // Behind the highest row of a stage that the next one reads for its rows below `end`, or the even one after.
@@ -54,7 +54,7 @@ static KRef end_of_rows(const StripLower *s, uint32_t i, KRef end)
     const KRef highest = input_end(k, &s->s.stage[i + 1], end);
     if (!s->s.has_even_rows[i] || !has_overlap(s, i))
         return highest;
-    return k_add(k, highest, k_op(k, KOP_rem, highest, k_index(k, 2), 0));
+    return k_expr(k, "$ + $ % 2", highest, highest);
 }
 
 // Before the first strip of a chunk: what lies below the rows that it needs counts as made.
@@ -78,8 +78,8 @@ static void find_rows(StripLower *s, KRef row, KRef end)
     s->hi[last] = end;
     for (uint32_t i = last; i-- > 0;) {
         s->from[i] = lowest_row(s, i, s->lo[i + 1]);
-        s->lo[i] = has_overlap(s, i) ? k_op(k, KOP_max, k_get(k, s->done[i]), s->from[i], 0) : s->from[i];
-        s->hi[i] = k_op(k, KOP_max, end_of_rows(s, i, s->hi[i + 1]), s->lo[i], 0);
+        s->lo[i] = has_overlap(s, i) ? k_max(k, k_get(k, s->done[i]), s->from[i]) : s->from[i];
+        s->hi[i] = k_max(k, end_of_rows(s, i, s->hi[i + 1]), s->lo[i]);
     }
 }
 
@@ -90,10 +90,10 @@ static void move_rows(StripLower *s, uint32_t i)
     const int64_t pitch = s->s.stage[i].pitch, lanes = s->l->caps->f32_lanes,
                   width = pitch % lanes == 0 ? lanes : 1;
     const uint32_t param = s->held[i].param;
-    const KRef left = k_op(k, KOP_sub, k_get(k, s->done[i]), s->from[i], 0);
-    const KRef n = k_mul(k, k_op(k, KOP_max, left, k_index(k, 0), 0), k_index(k, pitch));
-    const KRef gone = k_op(k, KOP_sub, s->from[i], k_get(k, s->first[i]), 0);
-    const KRef source = k_mul_add(k, gone, pitch, s->scratch[i]);
+    const KRef left = k_sub(k, k_get(k, s->done[i]), s->from[i]);
+    const KRef n = k_expr(k, "max($, 0) * #", left, pitch);
+    const KRef gone = k_sub(k, s->from[i], k_get(k, s->first[i]));
+    const KRef source = k_expr(k, "$ * # + $", gone, pitch, s->scratch[i]);
     const KRef e = k_for(k, k_index(k, 0), n, width, KFOR_SERIAL, "e");
     const KRef v = k_load(k, param, k_add(k, source, e), (uint8_t)width, (uint8_t)width);
     k_store(k, param, k_add(k, s->scratch[i], e), v, (uint8_t)width);
@@ -107,8 +107,7 @@ static void keep_rows(StripLower *s, uint32_t i)
     Kernel *k = s->l->k;
     if (has_overlap(s, i))
         move_rows(s, i);
-    s->held[i].base =
-        k_op(k, KOP_sub, s->scratch[i], k_mul(k, s->from[i], k_index(k, s->s.stage[i].pitch)), 0);
+    s->held[i].base = k_expr(k, "$ - $ * #", s->scratch[i], s->from[i], s->s.stage[i].pitch);
 }
 
 static void emit_stage(StripLower *s, uint32_t i)
@@ -147,11 +146,11 @@ static void emit_chunk(StripLower *s, KRef row, KRef end)
     Kernel *k = s->l->k;
     begin_chunk(s, row);
     const KRef at = k_for(k, row, end, s->s.rows, KFOR_SERIAL, "strip");
-    const KRef stop = k_add(k, at, k_index(k, s->s.rows));
+    const KRef stop = k_expr(k, "$ + #", at, s->s.rows);
     emit_strip(s, at,
                s->chunk % s->s.rows == 0 && s->s.stage[s->s.n - 1].rows % s->s.rows == 0
                    ? stop
-                   : k_op(k, KOP_min, stop, end, 0));
+                   : k_min(k, stop, end));
     k_end(k);
 }
 
@@ -208,7 +207,7 @@ void strip_lower(Lower *l)
     const bool has_chunks = s.chunk < rows;
     if (has_chunks) {
         row = k_for(k, row, end, s.chunk, KFOR_PARALLEL, "chunk");
-        end = k_op(k, KOP_min, k_add(k, row, k_index(k, s.chunk)), end, 0);
+        end = k_expr(k, "min($ + #, $)", row, s.chunk, end);
     }
     const KRef inside = k->insts.len;
     emit_chunk(&s, row, end);

@@ -10,7 +10,7 @@ KRef operand_index(Lower *l, NodeId id, const KRef *idx)
     KRef index = lower_base(l, id);
     for (uint32_t i = 0; i < s->rank; i++)
         if (s->dim[i] > 1)
-            index = k_mul_add(l->k, idx[i], loc->stride[i], index);
+            index = k_expr(l->k, "$ * # + $", idx[i], loc->stride[i], index);
     return index;
 }
 
@@ -50,9 +50,9 @@ KRef operand_clamped(Lower *l, NodeId id, KRef index, int64_t low, int64_t high)
     if (dtype_info[dtype].cls == DCLASS_UINT)
         low = 0;
     else
-        v = k_op(k, KOP_max, v, k_integer(k, type, low), 0);
+        v = k_max(k, v, k_integer(k, type, low));
     rlx_assert(low <= high);
-    v = k_op(k, KOP_min, v, k_integer(k, type, high), 0);
+    v = k_min(k, v, k_integer(k, type, high));
     return k_cast(k, v, KT_INDEX);
 }
 

@@ -209,7 +209,7 @@ void rows_begin_folds(Lower *l, Rows *r)
         (r->d.extent[last] % r->lanes == 0 && r->d.live[last].size == 0))
         return;
     r->ramp = k_array(k, DTYPE_f32, r->lanes);
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, r->lanes), 1, KFOR_SERIAL, "i");
+    const KRef i = k_loop(k, r->lanes, KFOR_SERIAL, "i");
     k_astore(k, r->ramp, i, k_cast(k, i, DTYPE_f32));
     k_end(k);
 }
@@ -252,11 +252,11 @@ static RowCuts cut_row(Lower *l, const Rows *r, int64_t blocks, int64_t whole)
         return (RowCuts){k_index(k, blocks), k_index(k, whole), k_index(k, n)};
     const KRef end = lower_live(l, &r->d.live[last], n), zero = k_index(k, 0);
     RowCuts c = {.blocks = zero, .end = end};
-    c.whole = k_op(k, KOP_sub, end, k_op(k, KOP_rem, end, k_index(k, r->lanes), 0), 0);
+    c.whole = k_expr(k, "$ - $ % #", end, end, r->lanes);
     if (blocks > 0) {
-        const KRef is_long = k_op(k, KOP_le, k_index(k, 2 * block), end, 0);
-        const KRef all = k_op(k, KOP_sub, end, k_op(k, KOP_rem, end, k_index(k, block), 0), 0);
-        c.blocks = k_op(k, KOP_select, is_long, all, zero);
+        const KRef is_long = k_expr(k, "# <= $", 2 * block, end);
+        const KRef all = k_expr(k, "$ - $ % #", end, end, block);
+        c.blocks = k_select(k, is_long, all, zero);
     }
     return c;
 }
@@ -270,11 +270,10 @@ static void fold_some(Lower *l, const Rows *r, const Folding *f, Point at, KRef 
     at.idx[last] = from;
     at.lanes = r->lanes;
     at.count = (uint8_t)count;
-    const KRef n = k_cast(k, k_op(k, KOP_sub, end, from, 0), DTYPE_f32);
-    const KRef is_there =
-        k_op(k, KOP_lt, k_aload(k, r->ramp, k_index(k, 0), r->lanes), k_splat(k, n, r->lanes), 0);
+    const KRef n = k_cast(k, k_sub(k, end, from), DTYPE_f32);
+    const KRef is_there = k_lt(k, k_aload(k, r->ramp, k_index(k, 0), r->lanes), k_splat(k, n, r->lanes));
     const KRef value = value_at(l, &r->d, f, at);
-    fold_into(l, f, 0, k_op(k, KOP_select, is_there, value, k_splat(k, f->init, r->lanes)));
+    fold_into(l, f, 0, k_select(k, is_there, value, k_splat(k, f->init, r->lanes)));
 }
 
 // What is left of the row behind whole vectors. Vectors of fewer lanes would add in the same order: it is
@@ -289,12 +288,12 @@ static void fold_last(Lower *l, const Rows *r, const Folding *f, Point at, const
         return;
     }
     const KRef bound = k_index(k, n - rest);
-    k_if(k, k_op(k, KOP_lt, cut->whole, rest != 0 ? k_op(k, KOP_min, cut->end, bound, 0) : cut->end, 0));
+    k_if(k, k_lt(k, cut->whole, rest != 0 ? k_min(k, cut->end, bound) : cut->end));
     fold_some(l, r, f, at, cut->whole, cut->end, r->lanes);
     k_end(k);
     if (rest == 0)
         return;
-    k_if(k, k_op(k, KOP_lt, bound, cut->end, 0));
+    k_if(k, k_lt(k, bound, cut->end));
     fold_some(l, r, f, at, bound, cut->end, rest);
     k_end(k);
 }
@@ -332,7 +331,7 @@ static KRef fold_along(Lower *l, const Rows *r, Point at, Folding *f)
     if (blocks > 0) {
         const KRef i = k_for(k, k_index(k, 0), cut.blocks, block, KFOR_SERIAL, "r");
         for (uint32_t j = 0; j < ROW_ACCS; j++) {
-            at.idx[last] = k_add(k, i, k_index(k, (int64_t)j * r->lanes));
+            at.idx[last] = k_expr(k, "$ + #", i, (int64_t)j * r->lanes);
             fold_into(l, f, j, value_at(l, &r->d, f, at));
         }
         k_end(k);
@@ -354,9 +353,8 @@ static KRef fold_along(Lower *l, const Rows *r, Point at, Folding *f)
     if (f->fold->keeps_nan) {
         const KRef one = k_splat(k, k_number(k, f->type, 1), r->lanes),
                    zero = k_splat(k, k_number(k, f->type, 0), r->lanes);
-        const KRef n_nan = k_hreduce(k, KOP_add, k_op(k, KOP_select, k_op(k, KOP_ne, v, v, 0), one, zero));
-        out = k_op(k, KOP_select, k_op(k, KOP_ne, n_nan, k_number(k, f->type, 0), 0),
-                   k_number(k, f->type, (double)NAN), out);
+        const KRef n_nan = k_hreduce(k, KOP_add, k_select(k, k_ne(k, v, v), one, zero));
+        out = k_select(k, k_ne(k, n_nan, k_number(k, f->type, 0)), k_number(k, f->type, (double)NAN), out);
     }
     const KRef join[3] = {out, rest != 0 ? k_get(k, rest) : 0, 0};
     return rest != 0 ? k_form(k, f->fold->form, join, f->type) : out;
@@ -400,9 +398,9 @@ static KRef fold_group(Lower *l, const Rows *r, Point at, Folding *f)
     if (!f->fold->keeps_nan || dtype_info[f->type].cls != DCLASS_FLOAT)
         return k_get(k, v);
     const KRef zero = k_number(k, f->type, 0), one = k_number(k, f->type, 1);
-    const KRef is_nan = k_op(k, KOP_select, k_op(k, KOP_ne, own, own, 0), one, zero);
-    const KRef n = rows_group_join(l, r, KOP_add, is_nan), any = k_op(k, KOP_ne, n, zero, 0);
-    return k_op(k, KOP_select, any, k_number(k, f->type, (double)NAN), k_get(k, v));
+    const KRef is_nan = k_select(k, k_ne(k, own, own), one, zero);
+    const KRef n = rows_group_join(l, r, KOP_add, is_nan), any = k_ne(k, n, zero);
+    return k_select(k, any, k_number(k, f->type, (double)NAN), k_get(k, v));
 }
 
 KRef rows_fold(Lower *l, const Rows *r, Point at, const RowFold *fold, MapFn value, void *ctx)
@@ -429,12 +427,12 @@ static void reduce_block(Lower *l, const Rows *r, const RowReduction *x, Point a
     uint32_t opened = open_outer(l, r, &inner);
     opened += lower_open_axis(l, &r->d, r->d.rank - 1, KFOR_SERIAL, &inner);
     for (uint32_t j = 0; j < ROW_ACCS; j++) {
-        inner.idx[r->vec_axis] = k_add(k, first.idx[r->vec_axis], k_index(k, (int64_t)j * r->lanes));
+        inner.idx[r->vec_axis] = k_expr(k, "$ + #", first.idx[r->vec_axis], (int64_t)j * r->lanes);
         fold_into(l, &f, j, value_at(l, &r->d, &f, inner));
     }
     lower_close(l, opened);
     for (uint32_t j = 0; j < ROW_ACCS; j++) {
-        at.idx[r->vec_axis] = k_add(k, first.idx[r->vec_axis], k_index(k, (int64_t)j * r->lanes));
+        at.idx[r->vec_axis] = k_expr(k, "$ + #", first.idx[r->vec_axis], (int64_t)j * r->lanes);
         x->finish(l, r, at, k_get(k, f.acc[j]), x->ctx);
     }
 }
@@ -493,8 +491,7 @@ void rows_fetch_next(Lower *l, const Rows *r, Point at, NodeId id)
         if (a->node != id || a->space != SPACE_IN || bytes < FETCH_LEAST || bytes > FETCH_MOST)
             continue;
         Pull p = pull_at(l, &r->d, at);
-        k_prefetch(l->k, lower_param(l, id, PARAM_READ),
-                   k_add(l->k, pull_index(&p, id), k_index(l->k, next)));
+        k_prefetch(l->k, lower_param(l, id, PARAM_READ), k_expr(l->k, "$ + #", pull_index(&p, id), next));
         return;
     }
 }

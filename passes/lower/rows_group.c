@@ -100,19 +100,19 @@ static void place_row(Lower *l, const Rows *r, KRef number, Point *at)
 {
     for (uint32_t i = r->n_kept; i-- > 0;) {
         const KRef extent = k_index(l->k, r->d.extent[i]);
-        at->idx[i] = i == 0 ? number : k_op(l->k, KOP_rem, number, extent, 0);
-        number = i == 0 ? number : k_op(l->k, KOP_div, number, extent, 0);
+        at->idx[i] = i == 0 ? number : k_rem(l->k, number, extent);
+        number = i == 0 ? number : k_div(l->k, number, extent);
     }
 }
 
 // Coordinates of the vector with this number in its row.
 static void place_vector(Lower *l, const Rows *r, KRef number, Point *at)
 {
-    KRef rest = k_mul(l->k, number, k_index(l->k, r->group->wide.n));
+    KRef rest = k_expr(l->k, "$ * #", number, r->group->wide.n);
     for (uint32_t i = r->d.rank; i-- > r->n_kept;) {
         const KRef extent = k_index(l->k, r->d.extent[i]);
-        at->idx[i] = i == r->n_kept ? rest : k_op(l->k, KOP_rem, rest, extent, 0);
-        rest = i == r->n_kept ? rest : k_op(l->k, KOP_div, rest, extent, 0);
+        at->idx[i] = i == r->n_kept ? rest : k_rem(l->k, rest, extent);
+        rest = i == r->n_kept ? rest : k_div(l->k, rest, extent);
     }
 }
 
@@ -134,15 +134,15 @@ static void each_vector(Lower *l, const Rows *r, Point at, VectorFn fn, void *ct
     }
     const int64_t whole = g->vectors / g->width;
     if (whole > 0) {
-        const KRef turn = k_for(k, k_index(k, 0), k_index(k, whole), 1, KFOR_UNROLL, "v");
-        place_vector(l, r, k_mul_add(k, turn, g->width, g->thread), &at);
-        fn(l, r, at, k_mul(k, turn, k_index(k, g->wide.n)), ctx);
+        const KRef turn = k_loop(k, whole, KFOR_UNROLL, "v");
+        place_vector(l, r, k_expr(k, "$ * # + $", turn, g->width, g->thread), &at);
+        fn(l, r, at, k_expr(k, "$ * #", turn, g->wide.n), ctx);
         k_end(k);
     }
     if (whole == g->turns)
         return;
-    const KRef number = k_add(k, g->thread, k_index(k, whole * g->width));
-    k_if(k, k_op(k, KOP_lt, number, k_index(k, g->vectors), 0));
+    const KRef number = k_expr(k, "$ + #", g->thread, whole * g->width);
+    k_if(k, k_expr(k, "$ < #", number, g->vectors));
     place_vector(l, r, number, &at);
     fn(l, r, at, k_index(k, whole * g->wide.n), ctx);
     k_end(k);
@@ -160,7 +160,7 @@ static uint32_t open_live_rows(Lower *l, const Rows *r, const Point *at)
     for (uint32_t i = 0; i < r->n_kept; i++) {
         if (r->d.live[i].size == 0)
             continue;
-        k_if(l->k, k_op(l->k, KOP_lt, at->idx[i], lower_live(l, &r->d.live[i], r->d.extent[i]), 0));
+        k_if(l->k, k_lt(l->k, at->idx[i], lower_live(l, &r->d.live[i], r->d.extent[i])));
         opened++;
     }
     return opened;
@@ -176,11 +176,11 @@ void rows_group_emit(Lower *l, const Rows *r, RowFn fn, void *ctx)
     KRef row = k_for_group(k, ceil_div(g->rows, each), "row");
     g->thread = k_thread(k);
     if (each > 1) {
-        row = k_mul_add(k, row, each, k_op(k, KOP_div, g->thread, k_index(k, g->width), 0));
-        g->thread = k_op(k, KOP_rem, g->thread, k_index(k, g->width), 0);
+        row = k_expr(k, "$ * # + $ / #", row, each, g->thread, g->width);
+        g->thread = k_expr(k, "$ % #", g->thread, g->width);
         if (g->rows % each != 0) {
-            g->is_row = k_op(k, KOP_lt, row, k_index(k, g->rows), 0);
-            row = k_op(k, KOP_min, row, k_index(k, g->rows - 1), 0);
+            g->is_row = k_expr(k, "$ < #", row, g->rows);
+            row = k_expr(k, "min($, #)", row, g->rows - 1);
         }
     }
     place_row(l, r, row, &at);
@@ -228,9 +228,9 @@ void rows_group_each(Lower *l, const Rows *r, Point at, PointFn fn, void *ctx)
 void rows_group_begin_result(Lower *l, const Rows *r)
 {
     Kernel *k = l->k;
-    KRef is_first = k_op(k, KOP_eq, r->group->thread, k_index(k, 0), 0);
+    KRef is_first = k_expr(k, "$ == 0", r->group->thread);
     if (r->group->is_row != 0)
-        is_first = k_op(k, KOP_and, is_first, r->group->is_row, 0);
+        is_first = k_and(k, is_first, r->group->is_row);
     k_if(k, is_first);
 }
 

@@ -51,7 +51,7 @@ static bool find_sides(const Lower *l, TileCopy *c)
 
 static KRef tile_index(Lower *l, const TileCopy *c, KRef row, KRef column)
 {
-    return k_add(l->k, k_mul(l->k, row, c->pitch), column);
+    return k_expr(l->k, "$ * $ + $", row, c->pitch, column);
 }
 
 typedef void (*TileFn)(Lower *l, const TileCopy *c, const TileSide *s, Point at, KRef row, KRef column,
@@ -64,25 +64,23 @@ static void each_vector(Lower *l, const TileCopy *c, const TileSide *s, KRef arr
     const int64_t across = c->side / s->n, vectors = across * c->side;
     const KRef end = k_index(k, ceil_div(vectors, TILE_GROUP)),
                turn = k_for(k, k_index(k, 0), end, 1, KFOR_UNROLL, "v");
-    const KRef number = k_mul_add(k, turn, TILE_GROUP, c->thread);
-    const KRef row = k_op(k, KOP_div, number, k_index(k, across), 0),
-               column = k_mul(k, k_op(k, KOP_rem, number, k_index(k, across), 0), k_index(k, s->n));
+    const KRef number = k_expr(k, "$ * # + $", turn, TILE_GROUP, c->thread);
+    const KRef row = k_expr(k, "$ / #", number, across),
+               column = k_expr(k, "$ % # * #", number, across, s->n);
     Point at = c->origin;
     const KRef always = k_integer(k, DTYPE_bool, 1);
     KRef exists = always;
     at.idx[s->along] = k_add(k, at.idx[s->along], column);
     at.idx[s->across] = k_add(k, at.idx[s->across], row);
     if (vectors % TILE_GROUP != 0)
-        exists = k_op(k, KOP_lt, number, k_index(k, vectors), 0);
+        exists = k_expr(k, "$ < #", number, vectors);
     const uint32_t axes[2] = {s->along, s->across};
     for (uint32_t i = 0; i < 2; i++)
         if (c->d->extent[axes[i]] % c->side != 0)
-            exists = k_op(
-                k, KOP_and, exists,
-                k_op(k, KOP_lt, at.idx[axes[i]], k_index(k, c->d->extent[axes[i]]), 0), 0);
+            exists = k_expr(k, "$ & $ < #", exists, at.idx[axes[i]], c->d->extent[axes[i]]);
     if (exists != always)
         k_if(k, exists);
-    fn(l, c, s, at, row, column, k_mul(k, turn, k_index(k, s->n)), array);
+    fn(l, c, s, at, row, column, k_expr(k, "$ * #", turn, s->n), array);
     lower_close(l, exists != always ? 2 : 1);
 }
 
@@ -100,8 +98,8 @@ static void hold_vector(Lower *l, const TileCopy *c, const TileSide *s, Point at
     Kernel *k = l->k;
     (void)at;
     for (uint32_t j = 0; j < s->n; j++)
-        k_astore(k, c->tile, tile_index(l, c, row, k_add(k, column, k_index(k, j))),
-                 k_aload(k, array, k_add(k, slot, k_index(k, j)), 1));
+        k_astore(k, c->tile, tile_index(l, c, row, k_expr(k, "$ + #", column, j)),
+                 k_aload(k, array, k_expr(k, "$ + #", slot, j), 1));
 }
 
 static void put_vector(Lower *l, const TileCopy *c, const TileSide *s, Point at, KRef row, KRef column,
@@ -110,8 +108,8 @@ static void put_vector(Lower *l, const TileCopy *c, const TileSide *s, Point at,
     Kernel *k = l->k;
     Pull p = pull_at(l, c->d, at);
     for (uint32_t j = 0; j < s->n; j++)
-        k_astore(k, array, k_add(k, slot, k_index(k, j)),
-                 k_aload(k, c->tile, tile_index(l, c, k_add(k, column, k_index(k, j)), row), 1));
+        k_astore(k, array, k_expr(k, "$ + #", slot, j),
+                 k_aload(k, c->tile, tile_index(l, c, k_expr(k, "$ + #", column, j), row), 1));
     k_put(k, s->param, pull_index(&p, s->node), array, slot, (uint8_t)s->n);
 }
 
@@ -128,10 +126,10 @@ static void open_tiles(Lower *l, TileCopy *c)
     }
     KRef rest = k_for_group(k, total, "tile");
     for (uint32_t i = d->rank; i-- > 0;) {
-        const KRef own = i == 0 ? rest : k_op(k, KOP_rem, rest, k_index(k, count[i]), 0);
+        const KRef own = i == 0 ? rest : k_expr(k, "$ % #", rest, count[i]);
         const bool is_tiled = i == c->from.along || i == c->to.along;
-        rest = i == 0 ? rest : k_op(k, KOP_div, rest, k_index(k, count[i]), 0);
-        c->origin.idx[i] = is_tiled ? k_mul(k, own, k_index(k, c->side)) : own;
+        rest = i == 0 ? rest : k_expr(k, "$ / #", rest, count[i]);
+        c->origin.idx[i] = is_tiled ? k_expr(k, "$ * #", own, c->side) : own;
     }
 }
 

@@ -13,19 +13,19 @@ typedef struct Range {
 static void emit_block(Lower *l, const Transpose *t, Range rows, Range columns)
 {
     Kernel *k = l->k;
-    const KRef from = k_mul_add(k, rows.at, t->from_row, k_add(k, t->from_at, columns.at));
-    const KRef to = k_mul_add(k, columns.at, t->to_row, k_add(k, t->to_at, rows.at));
+    const KRef from = k_expr(k, "$ * # + ($ + $)", rows.at, t->from_row, t->from_at, columns.at);
+    const KRef to = k_expr(k, "$ * # + ($ + $)", columns.at, t->to_row, t->to_at, rows.at);
     const KRef zero = k_splat(k, k_number(k, DTYPE_f32, 0), t->lanes);
     KRef v[MAX_ROWS];
     for (int64_t i = 0; i < t->lanes; i++)
         v[i] = i < rows.n ? k_cast(k,
-                                   k_load(k, t->from, k_add(k, from, k_index(k, i * t->from_row)), t->lanes,
+                                   k_load(k, t->from, k_expr(k, "$ + #", from, i * t->from_row), t->lanes,
                                           (uint8_t)columns.n),
                                    DTYPE_f32)
                           : zero;
     k_transpose(k, v);
     for (int64_t i = 0; i < columns.n; i++)
-        k_store(k, t->to, k_add(k, to, k_index(k, i * t->to_row)), v[i], t->lanes);
+        k_store(k, t->to, k_expr(k, "$ + #", to, i * t->to_row), v[i], t->lanes);
 }
 
 static void emit_rows(Lower *l, const Transpose *t, Range rows)
@@ -46,7 +46,7 @@ void transpose_emit(Lower *l, const Transpose *t)
     Kernel *k = l->k;
     const int64_t rest = t->rows % t->lanes, whole = t->rows - rest;
     rlx_assert(t->lanes > 1 && t->lanes <= MAX_ROWS);
-    const KRef last = k_index(k, whole), end = t->live != 0 ? k_op(k, KOP_min, t->live, last, 0) : last;
+    const KRef last = k_index(k, whole), end = t->live != 0 ? k_min(k, t->live, last) : last;
     if (whole > 0) {
         const KRef r = k_for(k, k_index(k, 0), end, t->lanes, KFOR_SERIAL, "r");
         emit_rows(l, t, (Range){.at = r, .n = t->lanes});
@@ -55,7 +55,7 @@ void transpose_emit(Lower *l, const Transpose *t)
     if (rest == 0)
         return;
     if (t->live != 0)
-        k_if(k, k_op(k, KOP_lt, last, t->live, 0));
+        k_if(k, k_lt(k, last, t->live));
     emit_rows(l, t, (Range){.at = last, .n = rest});
     if (t->live != 0)
         k_end(k);

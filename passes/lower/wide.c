@@ -111,10 +111,10 @@ void wide_fetch(Lower *l, const Wide *w, Point at, KRef slot)
         for (uint32_t j = 0; j < w->n; j += w->piece[i]) {
             Pull p = pull_at(l, w->d, at);
             p.space = w->value[i].space;
-            p.at.idx[w->axis] = k_add(k, first, k_index(k, j));
+            p.at.idx[w->axis] = k_expr(k, "$ + #", first, j);
             const KRef index = pull_index(&p, w->value[i].node);
             k_fetch(k, lower_param(l, w->value[i].node, PARAM_READ), index, w->value[i].array,
-                    k_add(k, slot, k_index(k, j)), w->piece[i]);
+                    k_expr(k, "$ + #", slot, j), w->piece[i]);
         }
 }
 
@@ -125,7 +125,7 @@ static void put_root(Lower *l, const Wide *w, Point at)
     for (uint32_t j = 0; j < w->n; j += w->root_piece) {
         Pull p = pull_at(l, w->d, at);
         p.space = w->d->has_out_space ? SPACE_OUT : SPACE_IN;
-        p.at.idx[w->axis] = k_add(k, first, k_index(k, j));
+        p.at.idx[w->axis] = k_expr(k, "$ + #", first, j);
         const KRef index = pull_index(&p, w->root);
         const uint32_t param = w->root != 0
                                    ? lower_param(l, w->root, PARAM_WRITE)
@@ -143,7 +143,7 @@ void wide_each(Lower *l, const Wide *w, Point at, KRef slot, bool stores, PointF
         one.lane = k_index(k, 0);
         one.slot = slot;
     } else {
-        one.lane = k_for(k, k_index(k, 0), k_index(k, w->n), 1, KFOR_UNROLL, "j");
+        one.lane = k_loop(k, w->n, KFOR_UNROLL, "j");
         one.slot = k_add(k, slot, one.lane);
         one.idx[w->axis] = k_add(k, at.idx[w->axis], one.lane);
     }
@@ -191,9 +191,9 @@ static void place_vector(Lower *l, const Domain *d, uint32_t axis, int64_t n, KR
         const uint32_t i = turn == 0 ? axis : d->rank - turn - (d->rank - turn <= axis ? 1 : 0);
         const bool is_last = turn + 1 == d->rank;
         const KRef extent = k_index(k, i == axis ? d->extent[i] / n : d->extent[i]);
-        const KRef own = is_last ? number : k_op(k, KOP_rem, number, extent, 0);
-        number = is_last ? number : k_op(k, KOP_div, number, extent, 0);
-        at->idx[i] = i == axis ? k_mul(k, own, k_index(k, n)) : own;
+        const KRef own = is_last ? number : k_rem(k, number, extent);
+        number = is_last ? number : k_div(k, number, extent);
+        at->idx[i] = i == axis ? k_expr(k, "$ * #", own, n) : own;
     }
 }
 
@@ -203,7 +203,7 @@ static uint32_t open_live(Lower *l, const Domain *d, const Point *at)
     for (uint32_t i = 0; i < d->rank; i++) {
         if (d->live[i].size == 0)
             continue;
-        k_if(l->k, k_op(l->k, KOP_lt, at->idx[i], lower_live(l, &d->live[i], d->extent[i]), 0));
+        k_if(l->k, k_lt(l->k, at->idx[i], lower_live(l, &d->live[i], d->extent[i])));
         opened++;
     }
     return opened;
@@ -216,7 +216,7 @@ static uint32_t open_vector(Lower *l, const WideMap *m, KRef number, Point *at)
     const bool may_end = m->vectors % (m->turns * WIDE_GROUP) != 0;
     place_vector(l, m->w.d, m->w.axis, m->w.n, number, at);
     if (may_end)
-        k_if(k, k_op(k, KOP_lt, number, k_index(k, m->vectors), 0));
+        k_if(k, k_expr(k, "$ < #", number, m->vectors));
     return (may_end ? 1 : 0) + open_live(l, m->w.d, at);
 }
 
@@ -228,10 +228,10 @@ uint32_t wide_open(Lower *l, const Domain *d, uint32_t axis, uint32_t n, uint32_
     const bool may_end = vectors % group != 0;
     k_set_group(k, group);
     const KRef part = k_for_group(k, ceil_div(vectors, group), "part");
-    const KRef number = k_mul_add(k, part, group, k_thread(k));
+    const KRef number = k_expr(k, "$ * # + $", part, group, k_thread(k));
     place_vector(l, d, axis, n, number, at);
     if (may_end)
-        k_if(k, k_op(k, KOP_lt, number, k_index(k, vectors), 0));
+        k_if(k, k_expr(k, "$ < #", number, vectors));
     return (may_end ? 2 : 1) + open_live(l, d, at);
 }
 
@@ -240,7 +240,7 @@ void wide_load(Lower *l, uint32_t param, KRef index, KRef array, int64_t slot, W
     Kernel *k = l->k;
     const uint32_t piece = least(s.n, s.piece);
     for (uint32_t j = 0; j < s.n; j += piece)
-        (s.is_once ? k_fetch_once : k_fetch)(k, param, k_add(k, index, k_index(k, j)), array,
+        (s.is_once ? k_fetch_once : k_fetch)(k, param, k_expr(k, "$ + #", index, j), array,
                                              k_index(k, slot + j), (uint8_t)piece);
 }
 
@@ -249,8 +249,8 @@ void wide_store(Lower *l, uint32_t param, KRef index, KRef array, int64_t slot, 
     Kernel *k = l->k;
     const uint32_t piece = least(s.n, s.piece);
     for (uint32_t j = 0; j < s.n; j += piece)
-        (s.is_once ? k_put_once : k_put)(k, param, k_add(k, index, k_index(k, j)), array,
-                                         k_index(k, slot + j), (uint8_t)piece);
+        (s.is_once ? k_put_once : k_put)(k, param, k_expr(k, "$ + #", index, j), array, k_index(k, slot + j),
+                                         (uint8_t)piece);
 }
 
 bool wide_begin(Lower *l, const Domain *d, uint32_t axis, Wide *w, Point *at, uint32_t *opened)
@@ -284,13 +284,13 @@ bool wide_map(Lower *l, const Domain *d, PointFn fn, void *ctx)
     m.turns = choose_turns(&m);
     k_set_group(k, WIDE_GROUP);
     const KRef part = k_for_group(k, ceil_div(m.vectors, m.turns * WIDE_GROUP), "part");
-    const KRef first = k_mul_add(k, part, m.turns * WIDE_GROUP, k_thread(k));
+    const KRef first = k_expr(k, "$ * # + $", part, m.turns * WIDE_GROUP, k_thread(k));
     wide_declare(l, &m.w, m.turns);
     for (uint32_t is_store = 0; is_store < 2; is_store++) {
         Point at = {.lanes = 1, .count = 1};
-        const KRef turn = m.turns > 1 ? k_for(k, k_index(k, 0), k_index(k, m.turns), 1, KFOR_UNROLL, "v") : 0;
-        const KRef number = turn != 0 ? k_mul_add(k, turn, WIDE_GROUP, first) : first,
-                   slot = turn != 0 ? k_mul(k, turn, k_index(k, m.w.n)) : k_index(k, 0);
+        const KRef turn = m.turns > 1 ? k_loop(k, m.turns, KFOR_UNROLL, "v") : 0;
+        const KRef number = turn != 0 ? k_expr(k, "$ * # + $", turn, WIDE_GROUP, first) : first,
+                   slot = turn != 0 ? k_expr(k, "$ * #", turn, m.w.n) : k_index(k, 0);
         const uint32_t opened = open_vector(l, &m, number, &at) + (turn != 0);
         if (is_store != 0)
             wide_each(l, &m.w, at, slot, true, fn, ctx);

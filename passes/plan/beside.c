@@ -227,9 +227,9 @@ static KRef loop_value(Kernel *to, const Kernel *k, const Grid *g, uint32_t plac
     for (uint32_t i = place + 1; i < g->n_loops; i++)
         inner *= g->trips[i];
     k_is_const(k, n->a, &lo);
-    KRef i = inner > 1 ? k_op(to, KOP_div, at, k_index(to, inner), 0) : at;
-    i = place > 0 ? k_op(to, KOP_rem, i, k_index(to, g->trips[place]), 0) : i;
-    return k_add(to, k_mul(to, i, k_index(to, n->imm)), k_index(to, lo));
+    KRef i = inner > 1 ? k_expr(to, "$ / #", at, inner) : at;
+    i = place > 0 ? k_expr(to, "$ % #", i, g->trips[place]) : i;
+    return k_expr(to, "$ * # + #", i, n->imm, lo);
 }
 
 // Appends the statements of a kernel for iteration `at` of its grid.
@@ -275,8 +275,8 @@ static void copy_share(const Beside *s, Kernel *to, uint32_t index, KRef at)
         copy_body(s, to, index, at);
         return;
     }
-    const KRef id = k_add(to, k_mul(to, at, k_index(to, to->group)), k_thread(to));
-    k_if(to, k_op(to, KOP_lt, id, k_index(to, s->grid[index].n), 0));
+    const KRef id = k_expr(to, "$ * # + $", at, to->group, k_thread(to));
+    k_if(to, k_expr(to, "$ < #", id, s->grid[index].n));
     copy_body(s, to, index, id);
     k_end(to);
 }
@@ -299,17 +299,15 @@ static Kernel *kernel_of(const Beside *s, const uint32_t *joined, uint32_t n)
     }
     if (group != 0)
         k_set_group(to, group);
-    const KRef at = group != 0
-                        ? k_for_group(to, total, "part")
-                        : k_for(to, k_index(to, 0), k_index(to, total), 1, KFOR_PARALLEL, "part");
+    const KRef at = group != 0 ? k_for_group(to, total, "part") : k_loop(to, total, KFOR_PARALLEL, "part");
     for (uint32_t i = 0; i < n; i++) {
         const int64_t begin = end;
         end += share_of(s, joined[i], group);
         if (i + 1 < n)
-            k_if(to, k_op(to, KOP_lt, at, k_index(to, end), 0));
+            k_if(to, k_expr(to, "$ < #", at, end));
         if (has_wait && !kernel_has_wait(kernels[joined[i]].kernel))
             k_wait(to);
-        copy_share(s, to, joined[i], k_add(to, at, k_index(to, -begin)));
+        copy_share(s, to, joined[i], k_expr(to, "$ + #", at, -begin));
         if (i + 1 < n)
             k_else(to);
     }

@@ -40,13 +40,13 @@ static Operands new_operands(const char *name)
 {
     Kernel *k = kernel_new(&arena, name);
     const uint32_t x = kernel_param(k, "x", DTYPE_u32, true, true);
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, 256), 1, KFOR_PARALLEL, "i");
+    const KRef i = k_loop(k, 256, KFOR_PARALLEL, "i");
     return (Operands){.k = k,
                       .index = i,
                       .word64 = k_integer(k, DTYPE_u64, 8),
                       .word = k_integer(k, DTYPE_u32, 8),
                       .number = k_number(k, DTYPE_f32, 2),
-                      .condition = k_op(k, KOP_lt, i, k_index(k, 8), 0),
+                      .condition = k_expr(k, "$ < 8", i),
                       .numbers = k_array(k, DTYPE_f32, 128),
                       .words = k_array(k, DTYPE_u32, 32),
                       .variable = k_var(k, k_index(k, 0), "v"),

@@ -47,7 +47,7 @@ static Kernel *begin(const Printer *p, const char *name, DType type)
 
 static KRef parallel(Kernel *k, int64_t n, const char *name)
 {
-    return k_for(k, k_index(k, 0), k_index(k, n), 1, KFOR_PARALLEL, name);
+    return k_loop(k, n, KFOR_PARALLEL, name);
 }
 
 // out[i * KOP_COUNT + op] = op(x[i], w[i], x[i + 1]) for every op of the type.
@@ -59,15 +59,15 @@ static Kernel *all_ops(const Printer *p, DType type)
     KRef operand[3];
     operand[0] = k_load(k, 0, i, 1, 1);
     operand[1] = k_load(k, 1, i, 1, 1);
-    operand[2] = k_load(k, 0, k_add(k, i, k_index(k, 1)), 1, 1);
+    operand[2] = k_load(k, 0, k_expr(k, "$ + 1", i), 1, 1);
     for (int op = 0; op < KOP_COUNT; op++) {
         const uint32_t arity = kop_info[op].arity;
         if (!kop_is_defined((KOp)op, (int)type) || !target_spell(p->target, (KOp)op, (int)type, 1))
             continue;
         const bool is_select = kop_info[op].cls == KCLASS_SEL;
-        const KRef first = is_select ? k_op(k, KOP_lt, operand[1], operand[2], 0) : operand[0];
+        const KRef first = is_select ? k_lt(k, operand[1], operand[2]) : operand[0];
         const KRef r = k_op(k, (KOp)op, first, arity > 1 ? operand[1] : 0, arity > 2 ? operand[2] : 0);
-        const KRef at = k_mul_add(k, i, KOP_COUNT, k_index(k, op));
+        const KRef at = k_expr(k, "$ * # + #", i, KOP_COUNT, op);
         k_store(k, kop_info[op].cls == KCLASS_CMP ? tests : 2, at, r, 1);
     }
     k_end(k);
@@ -90,8 +90,8 @@ static Kernel *all_casts(const Printer *p, DType type)
         k_store(k, 2, i, k_cast(k, v, (int)type), 1);
     }
     const KRef index = k_cast(k, x, KT_INDEX);
-    k_store(k, 2, k_add(k, i, k_index(k, 64)), k_cast(k, index, (int)type), 1);
-    k_store(k, 2, k_add(k, i, k_index(k, 128)), k_cast(k, i, (int)type), 1);
+    k_store(k, 2, k_expr(k, "$ + 64", i), k_cast(k, index, (int)type), 1);
+    k_store(k, 2, k_expr(k, "$ + 128", i), k_cast(k, i, (int)type), 1);
     k_end(k);
     return k;
 }
@@ -116,20 +116,20 @@ static Kernel *softmax(const Printer *p)
     const KRef top = k_var(k, k_number(k, DTYPE_f32, -HUGE_VAL), "top"),
                sum = k_var(k, k_number(k, DTYPE_f32, 0), "sum");
     for (int pass = 0; pass < 2; pass++) {
-        const KRef j = k_for(k, k_index(k, 0), k_index(k, 100), 1, KFOR_SERIAL, "j");
-        const KRef at = k_mul_add(k, row, 100, j), x = k_load(k, 0, at, 1, 1), most = k_get(k, top);
+        const KRef j = k_loop(k, 100, KFOR_SERIAL, "j");
+        const KRef at = k_expr(k, "$ * 100 + $", row, j), x = k_load(k, 0, at, 1, 1), most = k_get(k, top);
         if (pass == 0) {
-            k_set(k, top, k_op(k, KOP_max, most, x, 0));
+            k_set(k, top, k_max(k, most, x));
         } else {
-            const KRef e = k_op(k, KOP_exp, k_op(k, KOP_sub, x, most, 0), 0, 0), before = k_get(k, sum);
+            const KRef e = k_exp(k, k_sub(k, x, most)), before = k_get(k, sum);
             k_store(k, 2, at, e, 1);
             k_set(k, sum, k_add(k, before, e));
         }
         k_end(k);
     }
-    const KRef total = k_get(k, sum), j = k_for(k, k_index(k, 0), k_index(k, 100), 1, KFOR_SERIAL, "j");
-    const KRef at = k_mul_add(k, row, 100, j), e = k_load(k, 2, at, 1, 1);
-    k_store(k, 2, at, k_op(k, KOP_div, e, total, 0), 1);
+    const KRef total = k_get(k, sum), j = k_loop(k, 100, KFOR_SERIAL, "j");
+    const KRef at = k_expr(k, "$ * 100 + $", row, j), e = k_load(k, 2, at, 1, 1);
+    k_store(k, 2, at, k_div(k, e, total), 1);
     k_end(k);
     k_end(k);
     return k;
@@ -140,14 +140,14 @@ static Kernel *matmul(const Printer *p, DType type)
     Kernel *k = begin(p, arena_printf(p->arena, "matmul_%s", dtype_info[type].name), type);
     const KRef i = parallel(k, 50, "i"), j = parallel(k, 70, "j");
     const KRef sum = k_var(k, k_number(k, DTYPE_f32, 0), "sum");
-    const KRef c = k_for(k, k_index(k, 0), k_index(k, 90), 1, KFOR_SERIAL, "c");
-    const KRef x = k_cast(k, k_load(k, 0, k_mul_add(k, i, 90, c), 1, 1), DTYPE_f32);
-    const KRef w = k_cast(k, k_load(k, 1, k_mul_add(k, c, 70, j), 1, 1), DTYPE_f32);
+    const KRef c = k_loop(k, 90, KFOR_SERIAL, "c");
+    const KRef x = k_cast(k, k_load(k, 0, k_expr(k, "$ * 90 + $", i, c), 1, 1), DTYPE_f32);
+    const KRef w = k_cast(k, k_load(k, 1, k_expr(k, "$ * 70 + $", c, j), 1, 1), DTYPE_f32);
     const KRef before = k_get(k, sum);
-    k_set(k, sum, k_op(k, KOP_fma, x, w, before));
+    k_set(k, sum, k_fma(k, x, w, before));
     k_end(k);
     const KRef total = k_get(k, sum);
-    k_store(k, 2, k_mul_add(k, i, 70, j), k_cast(k, total, (int)type), 1);
+    k_store(k, 2, k_expr(k, "$ * 70 + $", i, j), k_cast(k, total, (int)type), 1);
     k_end(k);
     k_end(k);
     return k;
@@ -160,10 +160,10 @@ static Kernel *deep_grid(const Printer *p)
     KRef at = k_index(k, 0);
     for (int d = 0; d < 5; d++) {
         const KRef i = k_for(k, k_index(k, d == 1), k_index(k, 4 + d), d == 3 ? 2 : 1, KFOR_PARALLEL, "i");
-        at = k_add(k, k_mul(k, at, k_index(k, 10)), i);
+        at = k_expr(k, "$ * 10 + $", at, i);
     }
     const KRef x = k_load(k, 0, at, 1, 1);
-    k_store(k, 2, at, k_op(k, KOP_neg, x, 0, 0), 1);
+    k_store(k, 2, at, k_neg(k, x), 1);
     for (int d = 0; d < 5; d++)
         k_end(k);
     return k;
@@ -175,13 +175,13 @@ static Kernel *single(const Printer *p)
     Kernel *k = begin(p, "single", DTYPE_f16);
     k->may_alias = true;
     const KRef part = k_array(k, DTYPE_f16, 4), flags = k_array(k, DTYPE_bool, 4);
-    KRef i = k_for(k, k_index(k, 0), k_index(k, 4), 1, KFOR_UNROLL, "if");
+    KRef i = k_loop(k, 4, KFOR_UNROLL, "if");
     const KRef x = k_load(k, 0, i, 1, 1);
     k_astore(k, part, i, x);
-    k_astore(k, flags, i, k_op(k, KOP_le, x, k_number(k, DTYPE_f16, -HUGE_VAL), 0));
+    k_astore(k, flags, i, k_le(k, x, k_number(k, DTYPE_f16, -HUGE_VAL)));
     k_end(k);
     vec_push(k->arena, &k->insts, ((KInst){.kind = KI_barrier, .lanes = 1}));
-    i = k_for(k, k_index(k, 0), k_index(k, 4), 1, KFOR_SERIAL, "if");
+    i = k_loop(k, 4, KFOR_SERIAL, "if");
     k_if(k, k_aload(k, flags, i, 1));
     k_comment(k, "inside\nof a branch");
     k_store(k, 2, i, k_aload(k, part, i, 1), 1);
@@ -203,8 +203,8 @@ static Kernel *group(const Printer *p, DType type)
     k_set_group(k, 256);
     const KRef shared = k_shared(k, (int)type, 256);
     const KRef i = k_for_group(k, 3, "i"), j = k_for_group(k, 5, "j"), t = k_thread(k);
-    const KRef own = k_mul(k, t, k_index(k, most)),
-               at = k_mul_add(k, k_mul_add(k, i, 5, j), 256L * most, own);
+    const KRef own = k_expr(k, "$ * #", t, most),
+               at = k_expr(k, "($ * 5 + $) * # + $", i, j, 256L * most, own);
     const KRef part = k_array(k, (int)type, 2 * most);
     for (uint8_t n = 1; n <= most; n = (uint8_t)(n * 2)) {
         k_fetch(k, 0, at, part, k_index(k, 0), n);
@@ -215,10 +215,10 @@ static Kernel *group(const Printer *p, DType type)
         v = k_team(k, is_bool ? KOP_or : w % 2 != 0 ? KOP_add : KOP_max, v, widths[w]);
     k_astore(k, shared, t, v);
     k_barrier(k);
-    const KRef turn = k_for(k, k_index(k, 0), k_index(k, 2), 1, KFOR_UNROLL, "turn");
-    k_astore(k, part, turn, k_aload(k, shared, k_op(k, KOP_sub, k_index(k, 255), t, 0), 1));
+    const KRef turn = k_loop(k, 2, KFOR_UNROLL, "turn");
+    k_astore(k, part, turn, k_aload(k, shared, k_expr(k, "255 - $", t), 1));
     k_astore(k, part, k_index(k, 0), k_team(k, is_bool ? KOP_and : KOP_min, v, 128));
-    k_put(k, 2, at, part, k_mul(k, turn, k_index(k, most)), most);
+    k_put(k, 2, at, part, k_expr(k, "$ * #", turn, most), most);
     k_end(k);
     k_end(k);
     k_end(k);

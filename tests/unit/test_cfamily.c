@@ -310,7 +310,7 @@ static double rounded(DType t, double v)
 // count as 0; of any two f32 some pairs are such.
 static bool is_open_pair(double a, double b, double x, bool is_upper)
 {
-    const float p = k_half_of(a, is_upper), q = k_half_of(b, is_upper), of[] = {p, q, p * q, (float)x};
+    const float p = num_half_of(a, is_upper), q = num_half_of(b, is_upper), of[] = {p, q, p * q, (float)x};
     for (uint32_t i = 0; i < 4; i++)
         if (!isfinite(of[i]) || (of[i] != 0 && fabsf(of[i]) < 0x1p-126f))
             return true;

@@ -79,17 +79,17 @@ static void test_names_and_inlining(void **state)
     (void)state;
     Kernel *k = new_kernel(DTYPE_f32, DTYPE_f32);
     k->comment = "relu(conv\n1)\\";
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, 6), 1, KFOR_PARALLEL, "i");
+    const KRef i = k_loop(k, 6, KFOR_PARALLEL, "i");
     const KRef sum = k_var(k, k_number(k, DTYPE_f32, 0), "double");
     const KRef j = k_for(k, k_index(k, 0), k_index(k, 30), 2, KFOR_SERIAL, "i");
-    const KRef base = k_mul_add(k, i, 30, j), at = k_add(k, base, k_index(k, 1));
+    const KRef base = k_expr(k, "$ * 30 + $", i, j), at = k_expr(k, "$ + 1", base);
     const KRef a = k_load(k, 0, base, 1, 1), b = k_load(k, 0, at, 1, 1), before = k_get(k, sum);
-    const KRef product = k_mul(k, k_op(k, KOP_sub, a, b, 0), b);
-    k_set(k, sum, k_op(k, KOP_sub, before, product, 0));
+    const KRef product = k_expr(k, "($ - $) * $", a, b, b);
+    k_set(k, sum, k_sub(k, before, product));
     k_end(k);
     const KRef total = k_get(k, sum);
     const KRef scaled = k_mul(k, total, k_number(k, DTYPE_f32, -0.5));
-    k_store(k, 1, k_add(k, i, k_index(k, -1)), k_op(k, KOP_max, k_number(k, DTYPE_f32, 0), scaled, 0), 1);
+    k_store(k, 1, k_expr(k, "$ + -1", i), k_max(k, k_number(k, DTYPE_f32, 0), scaled), 1);
     k_end(k);
     assert_string_equal(text_of(k),
                         "// relu(conv_1)_\n"
@@ -227,7 +227,7 @@ static void test_reads_stay_before_writes(void **state)
     const KRef a = k_var(k, k_number(k, DTYPE_f32, 1), "a"), old = k_get(k, a);
     k_set(k, a, k_number(k, DTYPE_f32, 2));
     const KRef now = k_get(k, a);
-    k_store(k, 1, k_index(k, 0), k_op(k, KOP_sub, old, now, 0), 1);
+    k_store(k, 1, k_index(k, 0), k_sub(k, old, now), 1);
     float x[1] = {0}, y[1];
     run_kernel(k, "", x, y, sizeof y);
     assert_true(y[0] == -1);
@@ -238,10 +238,10 @@ static const char *print_late_use(bool with_barrier)
 {
     Kernel *k = new_kernel(DTYPE_f32, DTYPE_f32);
     k->may_alias = true;
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, 9), 1, KFOR_SERIAL, "i");
+    const KRef i = k_loop(k, 9, KFOR_SERIAL, "i");
     KRef at[2], x[2];
     for (int j = 0; j < 2; j++) {
-        at[j] = k_mul(k, i, k_index(k, 5 + j));
+        at[j] = k_expr(k, "$ * #", i, 5 + j);
         x[j] = k_load(k, 0, at[j], 1, 1);
     }
     if (with_barrier)
@@ -250,7 +250,7 @@ static const char *print_late_use(bool with_barrier)
     if (!with_barrier)
         k_store(k, 1, j, k_number(k, DTYPE_f32, 5), 1);
     k_end(k);
-    k_store(k, 1, at[0], k_op(k, KOP_sub, x[0], x[1], 0), 1);
+    k_store(k, 1, at[0], k_sub(k, x[0], x[1]), 1);
     k_end(k);
     return text_of(k);
 }
@@ -268,14 +268,14 @@ static void test_order_of_building(void **state)
     Kernel *k[2];
     for (int swapped = 0; swapped < 2; swapped++) {
         k[swapped] = new_kernel(DTYPE_f32, DTYPE_f32);
-        const KRef i = k_for(k[swapped], k_index(k[swapped], 0), k_index(k[swapped], 9), 1, KFOR_SERIAL, "i");
+        const KRef i = k_loop(k[swapped], 9, KFOR_SERIAL, "i");
         KRef at[2], x[2];
         for (int j = 0; j < 2; j++) {
             const int which = swapped ? 1 - j : j;
-            at[which] = k_mul_add(k[swapped], i, 5 + which, i);
+            at[which] = k_expr(k[swapped], "$ * # + $", i, 5 + which, i);
             x[which] = k_load(k[swapped], 0, at[which], 1, 1);
         }
-        k_store(k[swapped], 1, at[1], k_op(k[swapped], KOP_max, x[0], x[1], 0), 1);
+        k_store(k[swapped], 1, at[1], k_max(k[swapped], x[0], x[1]), 1);
         k_store(k[swapped], 1, at[0], x[1], 1);
         k_end(k[swapped]);
     }
@@ -355,7 +355,7 @@ static void test_horizontal(void **state)
         const KRef x = k_load(k, 0, k_index(k, 0), lanes, lanes);
         for (int i = 0; i < 4; i++)
             k_store(k, 1, k_index(k, i), k_hreduce(k, ops[i], x), 1);
-        const KRef mask = k_op(k, KOP_lt, x, k_number(k, DTYPE_f32, 0), 0);
+        const KRef mask = k_lt(k, x, k_number(k, DTYPE_f32, 0));
         k_store(k, 1, k_index(k, 4), k_cast(k, k_hreduce(k, KOP_and, mask), DTYPE_f32), 1);
         k_store(k, 1, k_index(k, 5), k_cast(k, k_hreduce(k, KOP_or, mask), DTYPE_f32), 1);
         const KRef whole = k_cast(k, x, DTYPE_i32);
@@ -388,7 +388,7 @@ static void test_casts(void **state)
     static const DType to[] = {DTYPE_i8, DTYPE_i32, DTYPE_i64, DTYPE_u8};
     for (int t = 0; t < 4; t++) {
         Kernel *k = new_kernel(DTYPE_f32, DTYPE_i64);
-        const KRef i = k_for(k, k_index(k, 0), k_index(k, 16), 1, KFOR_SERIAL, "i");
+        const KRef i = k_loop(k, 16, KFOR_SERIAL, "i");
         const KRef x = k_load(k, 0, i, 1, 1);
         k_store(k, 1, i, k_cast(k, k_cast(k, x, (int)to[t]), DTYPE_i64), 1);
         k_end(k);
@@ -406,7 +406,7 @@ static void test_casts(void **state)
     const KRef x = k_load(k, 0, k_index(k, 0), 16, 16), whole = k_cast(k, x, DTYPE_i32);
     k_store(k, 1, k_index(k, 0), whole, 16);
     k_store(k, 1, k_index(k, 16),
-            k_cast(k, k_cast(k, k_op(k, KOP_lt, x, k_number(k, DTYPE_f32, 1), 0), DTYPE_f32), DTYPE_i32), 16);
+            k_cast(k, k_cast(k, k_lt(k, x, k_number(k, DTYPE_f32, 1)), DTYPE_f32), DTYPE_i32), 16);
     float x16[16];
     int32_t out[32];
     memcpy(x16, in, sizeof in);
@@ -426,7 +426,7 @@ static void test_statements(void **state)
     const KRef part = k_array(k, DTYPE_f32, 16), zero = k_index(k, 0), n = k_index(k, 16);
     KRef i = k_for(k, zero, n, 1, KFOR_UNROLL, "i");
     const KRef x = k_load(k, 0, i, 1, 1);
-    k_if(k, k_op(k, KOP_lt, x, k_number(k, DTYPE_f32, 4), 0));
+    k_if(k, k_lt(k, x, k_number(k, DTYPE_f32, 4)));
     k_astore(k, part, i, x);
     k_else(k);
     k_comment(k, "large ones are halved");
@@ -437,7 +437,7 @@ static void test_statements(void **state)
     k_store(k, 1, k_index(k, 16), v, 8);
     i = k_for(k, zero, n, 1, KFOR_SERIAL, "i");
     const KRef sum = k_var(k, k_number(k, DTYPE_f32, 0), "sum");
-    const KRef j = k_for(k, zero, k_add(k, i, k_index(k, 1)), 1, KFOR_SERIAL, "j");
+    const KRef j = k_for(k, zero, k_expr(k, "$ + 1", i), 1, KFOR_SERIAL, "j");
     const KRef one = k_aload(k, part, j, 1), before = k_get(k, sum);
     k_set(k, sum, k_add(k, before, one));
     k_end(k);

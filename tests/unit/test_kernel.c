@@ -39,8 +39,8 @@ static void test_listing(void **state)
     k->comment = "relu";
     const KRef i = k_for(k, k_index(k, 0), k_index(k, 100), 16, KFOR_PARALLEL, "i");
     const KRef x = k_load(k, 0, i, 16, 7);
-    const KRef at = k_mul_add(k, i, 2, k_index(k, 3));
-    k_store(k, 1, at, k_op(k, KOP_max, x, k_number(k, DTYPE_f32, 0.0), 0), 16);
+    const KRef at = k_expr(k, "$ * 2 + 3", i);
+    k_store(k, 1, at, k_max(k, x, k_number(k, DTYPE_f32, 0.0)), 16);
     k_end(k);
     assert_null(kernel_verify(k));
     assert_int_equal(k->max_lanes, 16);
@@ -65,7 +65,7 @@ static void test_reuse_follows_scopes(void **state)
     const KRef n = k_index(k, 10);
     const KRef i = k_for(k, k_index(k, 0), n, 1, KFOR_SERIAL, NULL);
     const KRef sum = k_add(k, i, i);
-    const KRef cond = k_op(k, KOP_lt, sum, n, 0);
+    const KRef cond = k_lt(k, sum, n);
     k_if(k, cond);
     assert_int_equal(k_add(k, i, i), sum);
     const KRef inner = k_mul(k, i, i);
@@ -97,24 +97,24 @@ static void test_index_folding(void **state)
     assert_int_equal(k_add(k, zero, i), i);
     assert_int_equal(k_mul(k, i, one), i);
     assert_int_equal(k_mul(k, i, zero), zero);
-    assert_int_equal(k_op(k, KOP_sub, i, i, 0), zero);
-    assert_int_equal(k_op(k, KOP_div, i, one, 0), i);
-    assert_int_equal(value_of(k, k_op(k, KOP_rem, k_index(k, -7), four, 0)), -3);
-    assert_int_equal(value_of(k, k_op(k, KOP_div, six, zero, 0)), 0);
-    assert_int_equal(value_of(k, k_op(k, KOP_lt, four, six, 0)), 1);
+    assert_int_equal(k_sub(k, i, i), zero);
+    assert_int_equal(k_div(k, i, one), i);
+    assert_int_equal(value_of(k, k_expr(k, "-7 % $", four)), -3);
+    assert_int_equal(value_of(k, k_div(k, six, zero)), 0);
+    assert_int_equal(value_of(k, k_lt(k, four, six)), 1);
     // (i + 1) + (j + 6) and (i + j) + 7 are one expression.
-    const KRef sum = k_add(k, k_add(k, i, one), k_add(k, six, j));
-    assert_int_equal(sum, k_add(k, k_add(k, i, j), k_index(k, 7)));
+    const KRef sum = k_expr(k, "$ + $ + ($ + $)", i, one, six, j);
+    assert_int_equal(sum, k_expr(k, "$ + $ + 7", i, j));
     // (i + 1) * 4 * 6 is i * 24 + 24, and dividing by 4 takes the factor back.
-    assert_int_equal(k_mul(k, k_mul(k, k_add(k, i, one), four), six), k_mul_add(k, i, 24, k_index(k, 24)));
-    assert_int_equal(k_op(k, KOP_div, k_mul(k, i, k_index(k, 24)), four, 0), k_mul(k, i, six));
-    assert_int_equal(k_op(k, KOP_rem, k_mul(k, i, k_index(k, 24)), four, 0), zero);
+    assert_int_equal(k_expr(k, "($ + $) * $ * $", i, one, four, six), k_expr(k, "$ * 24 + 24", i));
+    assert_int_equal(k_expr(k, "$ * 24 / $", i, four), k_mul(k, i, six));
+    assert_int_equal(k_expr(k, "$ * 24 % $", i, four), zero);
     // Not exact: the quotient stays.
-    assert_int_not_equal(k_op(k, KOP_div, k_mul(k, i, six), four, 0), i);
-    const KRef always = k_op(k, KOP_le, zero, zero, 0), test = k_op(k, KOP_lt, i, j, 0);
-    assert_int_equal(k_op(k, KOP_and, always, test, 0), test);
-    assert_int_equal(k_op(k, KOP_or, test, always, 0), always);
-    assert_int_equal(k_op(k, KOP_select, always, i, j), i);
+    assert_int_not_equal(k_expr(k, "$ * $ / $", i, six, four), i);
+    const KRef always = k_le(k, zero, zero), test = k_lt(k, i, j);
+    assert_int_equal(k_and(k, always, test), test);
+    assert_int_equal(k_or(k, test, always), always);
+    assert_int_equal(k_select(k, always, i, j), i);
     k_end(k);
     k_end(k);
     assert_null(kernel_verify(k));
@@ -198,11 +198,11 @@ static void test_verifier_refuses(void **state)
 {
     (void)state;
     Kernel *k = new_kernel();
-    k_for(k, k_index(k, 0), k_index(k, 4), 1, KFOR_SERIAL, NULL);
+    k_loop(k, 4, KFOR_SERIAL, NULL);
     expect_refused(k, "not closed");
 
     k = new_kernel();
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, 4), 1, KFOR_SERIAL, NULL);
+    const KRef i = k_loop(k, 4, KFOR_SERIAL, NULL);
     const KRef x = k_load(k, 0, i, 1, 1);
     k_end(k);
     k_store(k, 1, k_index(k, 0), x, 1);
@@ -217,7 +217,7 @@ static void test_verifier_refuses(void **state)
     expect_refused(k, "i32 value in f32 buffer");
 
     k = new_kernel();
-    k->insts.data[k_op(k, KOP_sqrt, k_number(k, DTYPE_f32, 1), 0, 0)].kop = KOP_bitnot;
+    k->insts.data[k_sqrt(k, k_number(k, DTYPE_f32, 1))].kop = KOP_bitnot;
     expect_refused(k, "not defined for f32");
 
     k = new_kernel();
@@ -255,13 +255,13 @@ static void test_groups(void **state)
     const KRef row = k_for_group(k, 7, "row"), t = k_thread(k);
     assert_int_equal(k_thread(k), t);
     const KRef part = k_array(k, DTYPE_f32, 8), all = k_shared(k, DTYPE_f32, 128);
-    k_fetch(k, 0, k_mul_add(k, row, 512, k_mul(k, t, k_index(k, 4))), part, k_index(k, 4), 4);
+    k_fetch(k, 0, k_expr(k, "$ * 512 + $ * 4", row, t), part, k_index(k, 4), 4);
     const KRef x = k_aload(k, part, k_index(k, 5), 1);
     const KRef sum = k_team(k, KOP_add, x, 128);
     assert_int_equal(k_team(k, KOP_add, x, 1), x);
     k_astore(k, all, t, sum);
     k_barrier(k);
-    k_put(k, 1, k_mul(k, t, k_index(k, 2)), part, k_index(k, 0), 2);
+    k_put(k, 1, k_expr(k, "$ * 2", t), part, k_index(k, 0), 2);
     k_end(k);
     assert_null(kernel_verify(k));
     expect_text(k, "kernel k\n"
@@ -272,9 +272,9 @@ static void test_groups(void **state)
                    "    %2 = thread\n"
                    "    %3 = array f32[8]\n"
                    "    %4 = array f32[128] shared\n"
-                   "    %5 = mul index %2 4\n"
-                   "    %6 = mul index %1 512\n"
-                   "    %7 = add index %6 %5\n"
+                   "    %5 = mul index %1 512\n"
+                   "    %6 = mul index %2 4\n"
+                   "    %7 = add index %5 %6\n"
                    "    fetch 4 x %7 %3 4\n"
                    "    %8 = aload f32 %3 5\n"
                    "    %9 = team add f32 width 128 %8\n"
@@ -309,7 +309,7 @@ static void test_groups_refused(void **state)
     expect_refused(k, "in or behind something else");
 
     k = new_group(64);
-    k_for(k, k_index(k, 0), k_index(k, 7), 1, KFOR_SERIAL, "i");
+    k_loop(k, 7, KFOR_SERIAL, "i");
     k_for_group(k, 7, "j");
     k_end(k);
     k_end(k);
@@ -330,10 +330,33 @@ static void test_groups_refused(void **state)
     expect_refused(k, "not declared as written");
 }
 
+// A formula is the calls of builders that it stands for: equal expressions are one instruction.
+static void test_formulas(void **state)
+{
+    (void)state;
+    Kernel *k = new_kernel();
+    const KRef i = k_loop(k, 100, KFOR_SERIAL, "i"), j = k_loop(k, 8, KFOR_SERIAL, "j");
+    const KRef two = k_index(k, 2), sum = k_add(k, i, j);
+    assert_int_equal(k_expr(k, "$ + $ * 2", i, j), k_add(k, i, k_mul(k, j, two)));
+    assert_int_equal(k_expr(k, "($ + $) * #", i, j, 2), k_mul(k, sum, two));
+    assert_int_equal(k_expr(k, "$ - $ - $", i, j, i), k_sub(k, k_sub(k, i, j), i));
+    assert_int_equal(k_expr(k, "$ / 2 % #", i, 7), k_rem(k, k_div(k, i, two), k_index(k, 7)));
+    assert_int_equal(k_expr(k, "$ + -3", i), k_add(k, i, k_index(k, -3)));
+    assert_int_equal(k_expr(k, "min($, max($ * 2, #))", i, j, 9),
+                     k_min(k, i, k_max(k, k_mul(k, j, two), k_index(k, 9))));
+    assert_int_equal(k_expr(k, "$ <= $ & $ < 2 | $ != $", i, j, j, i, j),
+                     k_or(k, k_and(k, k_le(k, i, j), k_lt(k, j, two)), k_ne(k, i, j)));
+    assert_int_equal(k_expr(k, "($ == $) & ($ < $)", i, j, i, sum), k_and(k, k_eq(k, i, j), k_lt(k, i, sum)));
+    k_end(k);
+    k_end(k);
+    assert_null(kernel_verify(k));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_listing, reset),
+        cmocka_unit_test_setup(test_formulas, reset),
         cmocka_unit_test_setup(test_reuse_follows_scopes, reset),
         cmocka_unit_test_setup(test_index_folding, reset),
         cmocka_unit_test_setup(test_floats_do_not_fold, reset),

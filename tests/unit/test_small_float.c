@@ -158,7 +158,7 @@ static void print_one(const Target *t, DType from, DType to, bool is_bits, Str *
     Kernel *k = kernel_new(&arena, name);
     kernel_param(k, "x", from, false, true);
     kernel_param(k, "y", to, true, false);
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, N_VALUES), 1, KFOR_PARALLEL, "i");
+    const KRef i = k_loop(k, N_VALUES, KFOR_PARALLEL, "i");
     const KRef x = k_load(k, 0, i, 1, 1);
     k_store(k, 1, i, is_bits ? k_bitcast(k, x, (int)to) : k_cast(k, x, (int)to), 1);
     k_end(k);

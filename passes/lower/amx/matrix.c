@@ -184,7 +184,7 @@ static void load_pixels(const Place *p, KRef at, uint8_t tile, uint8_t part)
 {
     Kernel *k = p->t->l->k;
     const int64_t off = tile * LANES * p->slab->step + part * p->slab->part_step;
-    k_matrix_load(k, (uint8_t)(PIXELS + tile), p->slab->param, k_add(k, at, k_index(k, off)),
+    k_matrix_load(k, (uint8_t)(PIXELS + tile), p->slab->param, k_expr(k, "$ + #", at, off),
                   k_index(k, p->slab->step));
 }
 
@@ -193,7 +193,7 @@ static void load_weights(const Place *p, KRef at, uint8_t tile, uint8_t part)
     Kernel *k = p->t->l->k;
     const int64_t off =
         (int64_t)(tile + (matrix_parts(&p->t->s) - 1 - part) * p->result_tiles) * TILE_ELEMENTS;
-    k_matrix_load(k, (uint8_t)(WEIGHTS + tile), p->weights, k_add(k, at, k_index(k, off)), k_index(k, BLOCK));
+    k_matrix_load(k, (uint8_t)(WEIGHTS + tile), p->weights, k_expr(k, "$ + #", at, off), k_index(k, BLOCK));
 }
 
 static void multiply(const Place *p, uint8_t pixel_tile, uint8_t result_tile)
@@ -239,7 +239,7 @@ static KRef open_loop(Kernel *k, int64_t n, uint8_t flags, const char *name, uin
     if (n == 1)
         return k_index(k, 0);
     ++*opened;
-    return k_for(k, k_index(k, 0), k_index(k, n), 1, flags, name);
+    return k_loop(k, n, flags, name);
 }
 
 static KRef open_images(const Tile *t, uint8_t flags, uint32_t *opened)
@@ -265,9 +265,8 @@ static void fetch_weights(const Place *p, KRef here)
     const int64_t share = ceil_div(lines, p->tiles);
     if (weight_bytes(&p->t->s) <= (int64_t)p->t->l->caps->l2_bytes / 2)
         return;
-    const KRef mine =
-        k_mul(k, k_op(k, KOP_div, p->pixel, k_index(k, 2 * LANES), 0), k_index(k, share * BLOCK));
-    const KRef next = k_add(k, k_add(k, here, mine), k_index(k, slab_steps(&p->t->s) * step));
+    const KRef mine = k_expr(k, "$ / # * #", p->pixel, 2 * LANES, share * BLOCK);
+    const KRef next = k_expr(k, "$ + $ + #", here, mine, slab_steps(&p->t->s) * step);
     const KRef i = share == 1 ? k_index(k, 0)
                               : k_for(k, k_index(k, 0), k_index(k, share * BLOCK), BLOCK, KFOR_SERIAL, "i");
     k_prefetch(k, p->weights, k_add(k, next, i));
@@ -286,12 +285,12 @@ static void emit_sums(const Place *p)
             k_matrix_zero(k, (uint8_t)(SUMS + 2 * i + j));
     const KRef kh = open_loop(k, p->t->s.kh, KFOR_SERIAL, "kh", &opened);
     const KRef kw = open_loop(k, b->taps_w, KFOR_SERIAL, "kw", &opened);
-    const KRef x = k_mul_add(k, p->pixel, b->step, slab_tap(b, p->image, kh, kw));
-    const KRef w = k_mul_add(k, k_mul_add(k, kh, b->taps_w, kw), b->blocks * step, p->weight);
+    const KRef x = k_expr(k, "$ * # + $", p->pixel, b->step, slab_tap(b, p->image, kh, kw));
+    const KRef w = k_expr(k, "($ * # + $) * # + $", kh, b->taps_w, kw, b->blocks * step, p->weight);
     const KRef c = open_loop(k, b->blocks, KFOR_SERIAL, "c", &opened);
-    const KRef here = k_mul_add(k, c, step, w);
+    const KRef here = k_expr(k, "$ * # + $", c, step, w);
     fetch_weights(p, here);
-    emit_step(p, k_mul_add(k, c, b->block_step, x), here);
+    emit_step(p, k_expr(k, "$ * # + $", c, b->block_step, x), here);
     close_loops(k, opened);
     for (uint8_t i = 0; i < p->pixel_tiles; i++)
         for (uint8_t j = 0; j < p->result_tiles; j++)
@@ -310,13 +309,12 @@ static void store_pixel(const Place *p, KRef i, KRef row, KRef column)
         TileOut out = {.image = p->image,
                        .row = p->slab->is_linear ? k_index(k, 0) : out_row,
                        .column = p->slab->is_linear ? out_row : column,
-                       .channel = k_add(k, p->result, k_index(k, j * LANES)),
+                       .channel = k_expr(k, "$ + #", p->result, j * LANES),
                        .lanes = LANES,
                        .count = (uint8_t)(left < LANES ? left : LANES)};
-        KRef sum = k_aload(k, p->sums, k_mul_add(k, i, BLOCK, k_index(k, j * LANES)), LANES);
+        KRef sum = k_aload(k, p->sums, k_expr(k, "$ * # + #", i, BLOCK, j * LANES), LANES);
         if (t->has_bias)
-            sum = k_op(k, KOP_add, sum,
-                       k_load(k, t->bias, k_add(k, t->bias_base, out.channel), LANES, out.count), 0);
+            sum = k_add(k, sum, k_load(k, t->bias, k_add(k, t->bias_base, out.channel), LANES, out.count));
         t->store(t->l, &out, sum, t->ctx);
     }
 }
@@ -325,13 +323,13 @@ static void store_pixel(const Place *p, KRef i, KRef row, KRef column)
 static void emit_stores(const Place *p)
 {
     Kernel *k = p->t->l->k;
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, p->pixel_tiles * LANES), 1, KFOR_SERIAL, "i");
+    const KRef i = k_loop(k, p->pixel_tiles * LANES, KFOR_SERIAL, "i");
     const KRef at = k_add(k, p->pixel, i), width = k_index(k, p->slab->columns);
-    const KRef row = k_op(k, KOP_div, at, width, 0);
-    const KRef column = k_op(k, KOP_sub, at, k_mul(k, row, width), 0);
-    KRef is_wanted = k_op(k, KOP_lt, row, p->rows, 0);
+    const KRef row = k_div(k, at, width);
+    const KRef column = k_expr(k, "$ - $ * $", at, row, width);
+    KRef is_wanted = k_lt(k, row, p->rows);
     if (p->slab->columns != p->slab->shape.w)
-        is_wanted = k_op(k, KOP_and, is_wanted, k_op(k, KOP_lt, column, k_index(k, p->slab->shape.w), 0), 0);
+        is_wanted = k_expr(k, "$ & $ < #", is_wanted, column, p->slab->shape.w);
     k_if(k, is_wanted);
     store_pixel(p, i, row, column);
     k_end(k);
@@ -350,8 +348,7 @@ static void emit_pixels(Place *p)
     int64_t rows = 0;
     KRef end = k_index(k, most);
     if (!k_is_const(k, p->rows, &rows) || rows != p->slab->rows)
-        end = k_add(k, k_mul(k, p->rows, k_index(k, p->slab->columns)),
-                    k_index(k, p->slab->shape.w - p->slab->columns));
+        end = k_expr(k, "$ * # + #", p->rows, p->slab->columns, p->slab->shape.w - p->slab->columns);
     p->pixel = most <= 2 * LANES ? k_index(k, 0) : k_for(k, k_index(k, 0), end, 2 * LANES, KFOR_SERIAL, "p");
     emit_sums(p);
     emit_stores(p);
@@ -371,8 +368,8 @@ static void emit_results(Place *p, uint8_t flags, void (*inside)(Place *))
         const KRef block = open_loop(k, full, flags, "ob", &opened);
         p->result_tiles = 2;
         p->results = BLOCK;
-        p->result = k_mul(k, block, k_index(k, BLOCK));
-        p->weight = k_mul(k, block, k_index(k, 2 * panel));
+        p->result = k_expr(k, "$ * #", block, BLOCK);
+        p->weight = k_expr(k, "$ * #", block, 2 * panel);
         inside(p);
         close_loops(k, opened);
     }
@@ -395,10 +392,10 @@ static void emit_rows_outside(const Tile *t, const Slab *slab, uint32_t weights)
     const int64_t blocks = ceil_div(slab->shape.h, slab->rows);
     p.image = open_images(t, KFOR_PARALLEL, &opened);
     const KRef block = open_loop(k, blocks, KFOR_PARALLEL, "rb", &opened);
-    p.first_row = k_mul(k, block, k_index(k, slab->rows));
+    p.first_row = k_expr(k, "$ * #", block, slab->rows);
     p.rows = k_index(k, slab->rows);
     if (slab->shape.h % slab->rows != 0)
-        p.rows = k_op(k, KOP_min, p.rows, k_op(k, KOP_sub, k_index(k, slab->shape.h), p.first_row, 0), 0);
+        p.rows = k_expr(k, "min($, # - $)", p.rows, slab->shape.h, p.first_row);
     k_matrix_begin(k, LANES, LANES);
     p.sums = k_array(k, DTYPE_f32, 2 * LANES * BLOCK);
     slab_fill(&here, p.image, p.first_row);

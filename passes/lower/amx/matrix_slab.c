@@ -124,25 +124,25 @@ Slab slab_new(Lower *l, const TileShape *s, const TileInput *in, int64_t weight_
 static KRef pixel_at(const Slab *b, KRef image, KRef phase, KRef row, KRef column)
 {
     Kernel *k = b->l->k;
-    const KRef slot = b->is_shared ? k_mul_add(k, image, b->phases_h * b->phases_w, phase) : phase;
-    const KRef pixel = k_mul_add(k, k_mul_add(k, slot, b->slab_rows, row), b->columns, column);
-    return k_mul_add(k, pixel, b->step, b->base);
+    const KRef slot = b->is_shared ? k_expr(k, "$ * # + $", image, b->phases_h * b->phases_w, phase) : phase;
+    const KRef pixel = k_expr(k, "($ * # + $) * # + $", slot, b->slab_rows, row, b->columns, column);
+    return k_expr(k, "$ * # + $", pixel, b->step, b->base);
 }
 
 KRef slab_tap(const Slab *b, KRef image, KRef kh, KRef kw)
 {
     Kernel *k = b->l->k;
     const TileShape *s = &b->shape;
-    const KRef y = k_mul(k, kh, k_index(k, s->dh)), x = k_mul(k, kw, k_index(k, s->dw));
+    const KRef y = k_expr(k, "$ * #", kh, s->dh), x = k_expr(k, "$ * #", kw, s->dw);
     KRef row = y, column = x, phase = k_index(k, 0);
     if (s->sh > 1) {
-        row = k_op(k, KOP_div, y, k_index(k, s->sh), 0);
-        phase = k_op(k, KOP_sub, y, k_mul(k, row, k_index(k, s->sh)), 0);
+        row = k_expr(k, "$ / #", y, s->sh);
+        phase = k_expr(k, "$ - $ * #", y, row, s->sh);
     }
-    phase = k_mul(k, phase, k_index(k, b->phases_w));
+    phase = k_expr(k, "$ * #", phase, b->phases_w);
     if (s->sw > 1 && !b->is_folded) {
-        column = k_op(k, KOP_div, x, k_index(k, s->sw), 0);
-        phase = k_add(k, phase, k_op(k, KOP_sub, x, k_mul(k, column, k_index(k, s->sw)), 0));
+        column = k_expr(k, "$ / #", x, s->sw);
+        phase = k_expr(k, "$ + ($ - $ * #)", phase, x, column, s->sw);
     }
     return pixel_at(b, image, phase, row, column);
 }
@@ -160,7 +160,7 @@ static void split_into(const Slab *b, KRef to, KRef value)
 
 static KRef channel_at(const Slab *b, KRef pixel, int64_t channel)
 {
-    return k_add(b->l->k, pixel, k_index(b->l->k, channel / BLOCK * b->block_step + channel % BLOCK));
+    return k_expr(b->l->k, "$ + #", pixel, channel / BLOCK * b->block_step + channel % BLOCK);
 }
 
 static KRef zero(const Slab *b)
@@ -181,7 +181,7 @@ static KRef load_channels(const Slab *b, KRef from, int64_t first)
     if (left <= 0)
         return zeros(b);
     const uint8_t count = (uint8_t)(left < LANES ? left : LANES);
-    return k_load(k, b->in.param, k_add(k, from, k_index(k, first)), LANES, count);
+    return k_load(k, b->in.param, k_expr(k, "$ + #", from, first), LANES, count);
 }
 
 // A pixel whose channels are next to each other: vectors.
@@ -190,11 +190,12 @@ static void split_vectors(const Slab *b, KRef from, KRef to)
     Kernel *k = b->l->k;
     const int64_t full = b->shape.ic / BLOCK;
     if (full > 0) {
-        const KRef c = k_for(k, k_index(k, 0), k_index(k, full), 1, KFOR_SERIAL, "c");
-        const KRef at = k_mul_add(k, c, b->block_step, to), x = k_mul_add(k, c, BLOCK, from);
+        const KRef c = k_loop(k, full, KFOR_SERIAL, "c");
+        const KRef at = k_expr(k, "$ * # + $", c, b->block_step, to),
+                   x = k_expr(k, "$ * # + $", c, BLOCK, from);
         for (int64_t i = 0; i < BLOCK; i += LANES)
-            split_into(b, k_add(k, at, k_index(k, i)),
-                       k_load(k, b->in.param, k_add(k, x, k_index(k, i)), LANES, LANES));
+            split_into(b, k_expr(k, "$ + #", at, i),
+                       k_load(k, b->in.param, k_expr(k, "$ + #", x, i), LANES, LANES));
         k_end(k);
     }
     for (int64_t c = full * BLOCK; c < b->shape.ic; c += BLOCK)
@@ -209,8 +210,8 @@ static void split_scalars(const Slab *b, KRef from, KRef to)
     const int64_t ic = b->shape.ic;
     for (int64_t c = 0; c < ic; c += BLOCK) {
         const int64_t n = ic - c < BLOCK ? ic - c : BLOCK;
-        const KRef i = k_for(k, k_index(k, 0), k_index(k, n), 1, KFOR_SERIAL, "c");
-        const KRef x = k_mul_add(k, k_add(k, i, k_index(k, c)), b->in.stride_c, from);
+        const KRef i = k_loop(k, n, KFOR_SERIAL, "c");
+        const KRef x = k_expr(k, "($ + #) * # + $", i, c, b->in.stride_c, from);
         split_into(b, k_add(k, channel_at(b, to, c), i), k_load(k, b->in.param, x, 1, 1));
         k_end(k);
     }
@@ -230,10 +231,10 @@ static void clear_pixels(const Slab *b, KRef row, KRef first, KRef end)
     if (is_empty(k, first, end))
         return;
     const KRef j = k_for(k, first, end, 1, KFOR_SERIAL, "j");
-    const KRef c = k_for(k, k_index(k, 0), k_index(k, b->blocks), 1, KFOR_SERIAL, "c");
-    const KRef to = k_mul_add(k, c, b->block_step, k_mul_add(k, j, b->step, row));
+    const KRef c = k_loop(k, b->blocks, KFOR_SERIAL, "c");
+    const KRef to = k_expr(k, "$ * # + ($ * # + $)", c, b->block_step, j, b->step, row);
     for (int64_t i = 0; i < BLOCK; i += LANES)
-        split_into(b, k_add(k, to, k_index(k, i)), zeros(b));
+        split_into(b, k_expr(k, "$ + #", to, i), zeros(b));
     k_end(k);
     k_end(k);
 }
@@ -254,8 +255,9 @@ static void fill_row(const Slab *b, int64_t phase, KRef from, KRef row)
         return;
     const bool is_loop = hi - lo > 1;
     const KRef j = is_loop ? k_for(k, k_index(k, lo), k_index(k, hi), 1, KFOR_SERIAL, "j") : k_index(k, lo);
-    const KRef column = k_mul_add(k, j, s->sw, k_index(k, phase - s->pad_w));
-    const KRef x = k_mul_add(k, column, b->in.stride_w, from), to = k_mul_add(k, j, b->step, row);
+    const KRef column = k_expr(k, "$ * # + #", j, s->sw, phase - s->pad_w);
+    const KRef x = k_expr(k, "$ * # + $", column, b->in.stride_w, from),
+               to = k_expr(k, "$ * # + $", j, b->step, row);
     if (b->in.stride_c == 1)
         split_vectors(b, x, to);
     else
@@ -288,14 +290,14 @@ static void fill_folded_row(const Slab *b, KRef from, KRef row)
     const int64_t run = b->in.stride_c == 1 && b->in.stride_w == ic ? (hi - lo) * ic / LANES * LANES : 0;
     if (run > 0) {
         const KRef e = k_for(k, k_index(k, 0), k_index(k, run), LANES, KFOR_SERIAL, "e");
-        split_into(b, k_add(k, row, k_add(k, e, k_index(k, lo * ic))),
+        split_into(b, k_expr(k, "$ + ($ + #)", row, e, lo * ic),
                    k_load(k, b->in.param, k_add(k, from, e), LANES, LANES));
         k_end(k);
     }
     for (int64_t c = 0; c < ic && run < (hi - lo) * ic; c++) {
         const KRef x = k_for(k, k_index(k, run / ic), k_index(k, hi - lo), 1, KFOR_SERIAL, "x");
-        const KRef at = k_add(k, k_mul(k, x, k_index(k, b->in.stride_w)), k_index(k, c * b->in.stride_c));
-        split_into(b, k_mul_add(k, x, ic, k_add(k, row, k_index(k, lo * ic + c))),
+        const KRef at = k_expr(k, "$ * # + #", x, b->in.stride_w, c * b->in.stride_c);
+        split_into(b, k_expr(k, "$ * # + ($ + #)", x, ic, row, lo * ic + c),
                    k_load(k, b->in.param, k_add(k, from, at), 1, 1));
         k_end(k);
     }
@@ -306,17 +308,16 @@ static void fill_phase_row(const Slab *b, KRef image, KRef first_row, int64_t ph
 {
     Kernel *k = b->l->k;
     const TileShape *s = &b->shape;
-    const KRef from = k_add(k, b->in.base, k_mul(k, image, k_index(k, b->in.stride_n)));
-    const KRef y = k_mul_add(k, k_add(k, first_row, i), s->sh, k_index(k, phase_h - s->pad_h));
-    const KRef is_inside =
-        k_op(k, KOP_and, k_op(k, KOP_le, k_index(k, 0), y, 0), k_op(k, KOP_lt, y, k_index(k, s->in_h), 0), 0);
+    const KRef from = k_expr(k, "$ + $ * #", b->in.base, image, b->in.stride_n);
+    const KRef y = k_expr(k, "($ + $) * # + #", first_row, i, s->sh, phase_h - s->pad_h);
+    const KRef is_inside = k_expr(k, "0 <= $ & $ < #", y, y, s->in_h);
     for (int64_t w = 0; w < b->phases_w; w++) {
         const KRef row = pixel_at(b, image, k_index(k, phase_h * b->phases_w + w), i, k_index(k, 0));
         k_if(k, is_inside);
         if (b->is_folded)
-            fill_folded_row(b, k_mul_add(k, y, b->in.stride_h, from), row);
+            fill_folded_row(b, k_expr(k, "$ * # + $", y, b->in.stride_h, from), row);
         else
-            fill_row(b, w, k_mul_add(k, y, b->in.stride_h, from), row);
+            fill_row(b, w, k_expr(k, "$ * # + $", y, b->in.stride_h, from), row);
         k_else(k);
         if (b->is_folded)
             clear_elements(b, row, 0, b->columns * b->step);
@@ -330,7 +331,7 @@ static void fill_rows(const Slab *b, KRef image, KRef first_row, uint8_t flags)
 {
     Kernel *k = b->l->k;
     for (int64_t h = 0; h < b->phases_h; h++) {
-        const KRef i = k_for(k, k_index(k, 0), k_index(k, b->slab_rows), 1, flags, "r");
+        const KRef i = k_loop(k, b->slab_rows, flags, "r");
         fill_phase_row(b, image, first_row, h, i);
         k_end(k);
     }
@@ -342,7 +343,7 @@ static void fill_rows(const Slab *b, KRef image, KRef first_row, uint8_t flags)
 void slab_fill(Slab *b, KRef image, KRef first_row)
 {
     if (b->is_input)
-        b->base = k_mul_add(b->l->k, first_row, b->step, b->base);
+        b->base = k_expr(b->l->k, "$ * # + $", first_row, b->step, b->base);
     else
         fill_rows(b, image, first_row, KFOR_SERIAL);
 }
@@ -355,7 +356,7 @@ void slab_fill_shared(const Slab *b)
     if (b->images == 1) {
         fill_rows(b, k_index(k, 0), k_index(k, 0), KFOR_PARALLEL);
     } else {
-        const KRef n = k_for(k, k_index(k, 0), k_index(k, b->images), 1, KFOR_PARALLEL, "n");
+        const KRef n = k_loop(k, b->images, KFOR_PARALLEL, "n");
         fill_rows(b, n, k_index(k, 0), KFOR_SERIAL);
         k_end(k);
     }

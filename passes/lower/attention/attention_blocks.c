@@ -45,19 +45,19 @@ static void emit_product(const Blocks *x, const Product *p, KRef *acc)
     for (int64_t i = 0; i < p->rows * p->vectors; i++)
         acc[i] = k_var(k, zero, "a");
     const KRef step = k_for(k, k_index(k, 0), p->steps, 1, KFOR_SERIAL, "s");
-    const KRef from_a = k_mul_add(k, step, p->a_step, p->a_base),
-               from_b = k_mul_add(k, step, p->b_step, p->b_base);
+    const KRef from_a = k_expr(k, "$ * # + $", step, p->a_step, p->a_base),
+               from_b = k_expr(k, "$ * # + $", step, p->b_step, p->b_base);
     KRef b[VALUE_VECTORS];
     for (int64_t v = 0; v < p->vectors; v++)
         b[v] = k_cast(k,
-                      k_load(k, p->b, k_add(k, from_b, k_index(k, v * x->lanes)), x->lanes,
+                      k_load(k, p->b, k_expr(k, "$ + #", from_b, v * x->lanes), x->lanes,
                              attention_count(v * x->lanes, p->columns, x->lanes)),
                       DTYPE_f32);
     for (int64_t r = 0; r < p->rows; r++) {
-        const KRef a = k_load(k, p->a, k_add(k, from_a, k_index(k, r * p->a_row)), 1, 1);
+        const KRef a = k_load(k, p->a, k_expr(k, "$ + #", from_a, r * p->a_row), 1, 1);
         for (int64_t v = 0; v < p->vectors; v++) {
             const KRef sum = acc[r * p->vectors + v];
-            k_set(k, sum, k_op(k, KOP_fma, a, b[v], k_get(k, sum)));
+            k_set(k, sum, k_fma(k, a, b[v], k_get(k, sum)));
         }
     }
     k_end(k);
@@ -84,10 +84,11 @@ static void pack_single_keys(const Blocks *x, const AttRow *r)
     Lower *l = x->l;
     Kernel *k = l->k;
     const KRef j = k_for(k, k_index(k, 0), x->a->live, 1, KFOR_SERIAL, "j");
-    const KRef c = k_for(k, k_index(k, 0), k_index(k, x->a->size), 1, KFOR_SERIAL, "c");
+    const KRef c = k_loop(k, x->a->size, KFOR_SERIAL, "c");
     const KRef v =
         k_load(k, lower_param(l, x->a->k, PARAM_READ), attention_kv_index(l, r, x->a->k, j, c), 1, 1);
-    k_store(k, x->keys, k_mul_add(k, c, x->pitch, k_add(k, x->keys_base, j)), k_cast(k, v, DTYPE_f32), 1);
+    k_store(k, x->keys, k_expr(k, "$ * # + ($ + $)", c, x->pitch, x->keys_base, j), k_cast(k, v, DTYPE_f32),
+            1);
     k_end(k);
     k_end(k);
 }
@@ -117,9 +118,9 @@ static void pack_keys(const Blocks *x, const AttRow *r)
     }
     if (packed == x->pitch)
         return;
-    const KRef row = k_for(k, k_index(k, 0), k_index(k, x->a->size), 1, KFOR_SERIAL, "c");
+    const KRef row = k_loop(k, x->a->size, KFOR_SERIAL, "c");
     const KRef rest = k_for(k, k_index(k, packed), k_index(k, x->pitch), 1, KFOR_SERIAL, "j");
-    k_store(k, x->keys, k_mul_add(k, row, x->pitch, k_add(k, x->keys_base, rest)), zero, 1);
+    k_store(k, x->keys, k_expr(k, "$ * # + ($ + $)", row, x->pitch, x->keys_base, rest), zero, 1);
     k_end(k);
     k_end(k);
 }
@@ -141,8 +142,8 @@ static void emit_scores(const Block *b)
                            .a = lower_param(l, x->a->q, PARAM_READ),
                            .b = x->keys,
                            .steps = k_index(k, x->a->size),
-                           .a_base = k_add(k, attention_query_index(l, &b->row, k_index(k, 0)),
-                                           k_index(k, row * q[x->a->rank - 2])),
+                           .a_base = k_expr(k, "$ + #", attention_query_index(l, &b->row, k_index(k, 0)),
+                                            row * q[x->a->rank - 2]),
                            .b_base = k_add(k, x->keys_base, first),
                            .a_row = q[x->a->rank - 2],
                            .a_step = q[x->a->rank - 1],
@@ -151,7 +152,7 @@ static void emit_scores(const Block *b)
         for (int64_t i = 0; i < p.rows * KEY_VECTORS; i++) {
             const KRef score = attention_score(l, x->a, k_get(k, acc[i]));
             const int64_t offset = (row + i / KEY_VECTORS) * score_pitch(x) + i % KEY_VECTORS * x->lanes;
-            const KRef place = k_add(k, x->scores_base, k_add(k, first, k_index(k, offset)));
+            const KRef place = k_expr(k, "$ + ($ + #)", x->scores_base, first, offset);
             k_store(k, x->scores, place, score, x->lanes);
         }
     }
@@ -181,10 +182,9 @@ static KRef largest_score(const Block *b, KRef base)
     k_end(k);
     const KRef all = k_get(k, top), one = k_number(k, DTYPE_f32, 1), zero = k_number(k, DTYPE_f32, 0);
     const KRef n_nan = k_hreduce(
-        k, KOP_add,
-        k_op(k, KOP_select, k_op(k, KOP_ne, all, all, 0), k_splat(k, one, lanes), k_splat(k, zero, lanes)));
+        k, KOP_add, k_select(k, k_ne(k, all, all), k_splat(k, one, lanes), k_splat(k, zero, lanes)));
     const KRef largest = k_hreduce(k, KOP_max, all);
-    return k_op(k, KOP_select, k_op(k, KOP_ne, n_nan, zero, 0), k_number(k, DTYPE_f32, (double)NAN), largest);
+    return k_select(k, k_ne(k, n_nan, zero), k_number(k, DTYPE_f32, (double)NAN), largest);
 }
 
 // Scores of every row become weights; factors gets 1 / their sums.
@@ -192,9 +192,9 @@ static void emit_softmax(const Block *b, KRef factors)
 {
     const Blocks *x = b->b;
     Kernel *k = x->l->k;
-    const KRef n = k_for(k, k_index(k, 0), k_index(k, b->rows), 1, KFOR_SERIAL, "r");
+    const KRef n = k_loop(k, b->rows, KFOR_SERIAL, "r");
     const AttRow r = nth_row(b, n);
-    const KRef base = k_mul_add(k, n, score_pitch(x), x->scores_base);
+    const KRef base = k_expr(k, "$ * # + $", n, score_pitch(x), x->scores_base);
     if (x->a->mask != 0)
         add_mask(b, &r, base);
     const KRef lowest = k_number(k, DTYPE_f32, -(double)INFINITY), all_lowest = k_splat(k, lowest, x->lanes);
@@ -207,7 +207,7 @@ static void emit_softmax(const Block *b, KRef factors)
     k_store(k, x->scores, k_add(k, base, hidden), all_lowest, x->lanes);
     k_end(k);
     k_store(k, x->scores, k_add(k, base, b->limit), all_lowest, x->lanes);
-    const KRef top = largest_score(b, base), n_keys = k_op(k, KOP_sub, b->limit, b->begin, 0);
+    const KRef top = largest_score(b, base), n_keys = k_sub(k, b->limit, b->begin);
     const AttWeights w = {.scratch = x->scores, .base = k_add(k, base, b->begin)};
     k_astore(k, factors, n, attention_weigh(x->l, x->a, &w, n_keys, top, x->lanes));
     k_end(k);
@@ -222,8 +222,8 @@ static void store_rows(const Block *b, const Product *p, const KRef *acc, const 
         const int64_t lane = i % p->vectors * x->lanes;
         Point at = b->row.at;
         at.vec_axis = x->a->rank - 1;
-        at.idx[x->a->rank - 2] = k_add(k, at.idx[x->a->rank - 2], k_index(k, row + i / p->vectors));
-        at.idx[x->a->rank - 1] = k_add(k, column, k_index(k, lane));
+        at.idx[x->a->rank - 2] = k_expr(k, "$ + #", at.idx[x->a->rank - 2], row + i / p->vectors);
+        at.idx[x->a->rank - 1] = k_expr(k, "$ + #", column, lane);
         at.lanes = x->lanes;
         at.count = attention_count(lane, p->columns, x->lanes);
         pull_store_root(x->l, &x->a->d, at, k_mul(k, k_get(k, acc[i]), factor[i / p->vectors]));
@@ -236,7 +236,7 @@ static void mix_again(const Block *b, const Product *p, KRef factors, int64_t ro
     Kernel *k = x->l->k;
     const KRef n = k_for(k, k_index(k, row), k_index(k, row + p->rows), 1, KFOR_SERIAL, "r");
     const AttRow r = nth_row(b, n);
-    const KRef base = k_mul_add(k, n, score_pitch(x), x->scores_base);
+    const KRef base = k_expr(k, "$ * # + $", n, score_pitch(x), x->scores_base);
     const AttWeights w = {.scratch = x->scores,
                           .base = k_add(k, base, r.begin),
                           .factor = k_aload(k, factors, n, 1)};
@@ -257,23 +257,22 @@ static void emit_values(const Block *b, KRef factors, int64_t row, KRef column, 
                        .columns = columns,
                        .a = x->scores,
                        .b = lower_param(l, x->a->v, PARAM_READ),
-                       .a_base = k_add(k, k_add(k, x->scores_base, b->begin),
-                                       k_index(k, row * score_pitch(x))),
+                       .a_base = k_expr(k, "$ + $ + #", x->scores_base, b->begin, row * score_pitch(x)),
                        .b_base = attention_kv_index(l, &b->row, x->a->v, b->begin, column),
-                       .steps = k_op(k, KOP_sub, b->limit, b->begin, 0),
+                       .steps = k_sub(k, b->limit, b->begin),
                        .a_row = score_pitch(x),
                        .a_step = 1,
                        .b_step = lower_loc(l, x->a->v)->stride[x->a->rank - 2]};
     emit_product(x, &p, acc);
     KRef wrong = 0;
     for (int64_t i = 0; i < p.rows * p.vectors; i++) { // v - v is NaN for what is not finite
-        const KRef v = k_get(k, acc[i]), difference = k_op(k, KOP_sub, v, v, 0);
+        const KRef v = k_get(k, acc[i]), difference = k_sub(k, v, v);
         wrong = wrong == 0 ? difference : k_add(k, wrong, difference);
     }
     for (int64_t i = 0; i < p.rows; i++)
         factor[i] = k_aload(k, factors, k_index(k, row + i), 1);
     const KRef sum = k_hreduce(k, KOP_add, wrong);
-    k_if(k, k_op(k, KOP_ne, sum, sum, 0));
+    k_if(k, k_ne(k, sum, sum));
     mix_again(b, &p, factors, row, column);
     k_else(k);
     store_rows(b, &p, acc, factor, row, column);
@@ -305,10 +304,10 @@ static void emit_block(const Blocks *x, Point at, KRef kv_head, KRef query, int6
     Block b = {.b = x, .row = attention_row(l, x->a, at), .rows = rows};
     b.row.kv_head = kv_head;
     Point last = at;
-    last.idx[x->a->rank - 2] = k_add(k, query, k_index(k, rows - 1));
+    last.idx[x->a->rank - 2] = k_expr(k, "$ + #", query, rows - 1);
     b.limit = attention_row(l, x->a, last).end;
     const KRef width = k_index(k, KEY_VECTORS * x->lanes);
-    b.begin = k_op(k, KOP_sub, b.row.begin, k_op(k, KOP_rem, b.row.begin, width, 0), 0);
+    b.begin = k_expr(k, "$ - $ % $", b.row.begin, b.row.begin, width);
     const KRef factors = k_array(k, DTYPE_f32, rows);
     emit_scores(&b);
     emit_softmax(&b, factors);
@@ -320,14 +319,14 @@ static void emit_head(const Blocks *x, Point at, KRef kv_head)
     Kernel *k = x->l->k;
     const int64_t whole = x->a->queries - x->a->queries % x->rows;
     const KRef last = k_index(k, whole);
-    const KRef end = x->queries != 0 ? k_op(k, KOP_min, x->queries, last, 0) : last;
+    const KRef end = x->queries != 0 ? k_min(k, x->queries, last) : last;
     const KRef query = k_for(k, k_index(k, 0), end, x->rows, KFOR_SERIAL, "q");
     emit_block(x, at, kv_head, query, x->rows);
     k_end(k);
     if (whole == x->a->queries)
         return;
     if (x->queries != 0)
-        k_if(k, k_op(k, KOP_lt, last, x->queries, 0));
+        k_if(k, k_lt(k, last, x->queries));
     emit_block(x, at, kv_head, last, x->a->queries - whole);
     if (x->queries != 0)
         k_end(k);
@@ -348,9 +347,9 @@ static KRef leave_few(Blocks *x, KRef heads)
     const Attention *a = x->a;
     const KRef zero = k_index(k, 0);
     x->queries = lower_live(l, &a->d.live[a->rank - 2], a->queries);
-    const KRef is_few = k_op(k, KOP_lt, x->queries, k_index(k, MIN_QUERIES), 0);
-    attention_lower_rows(l, a, k_op(k, KOP_select, is_few, x->queries, zero));
-    return k_op(k, KOP_select, is_few, zero, heads);
+    const KRef is_few = k_expr(k, "$ < #", x->queries, MIN_QUERIES);
+    attention_lower_rows(l, a, k_select(k, is_few, x->queries, zero));
+    return k_select(k, is_few, zero, heads);
 }
 
 bool attention_lower_blocks(Lower *l, const Attention *a)
@@ -376,8 +375,8 @@ bool attention_lower_blocks(Lower *l, const Attention *a)
     const KRef kv_head = k_for(k, k_index(k, 0), heads, 1, KFOR_PARALLEL, "h");
     const AttRow keys = {.a = a, .at = at, .kv_head = kv_head};
     pack_keys(&x, &keys);
-    const KRef member = k_for(k, k_index(k, 0), k_index(k, group), 1, KFOR_SERIAL, "g");
-    at.idx[a->rank - 3] = k_mul_add(k, kv_head, group, member);
+    const KRef member = k_loop(k, group, KFOR_SERIAL, "g");
+    at.idx[a->rank - 3] = k_expr(k, "$ * # + $", kv_head, group, member);
     emit_head(&x, at, kv_head);
     lower_close(l, opened + 2);
     return true;

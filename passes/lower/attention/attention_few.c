@@ -113,10 +113,10 @@ static void share_stream(Stream *s, int64_t lanes)
 static KRef fetch_place(const Few *x, const Stream *s, int64_t i)
 {
     Kernel *k = x->l->k;
-    KRef f = k_add(k, x->lane, k_index(k, i * x->lanes));
+    KRef f = k_expr(k, "$ + #", x->lane, i * x->lanes);
     if (s->n % x->lanes != 0)
-        f = k_op(k, KOP_min, f, k_index(k, s->n - 1), 0);
-    return k_mul(k, f, k_index(k, s->width));
+        f = k_expr(k, "min($, #)", f, s->n - 1);
+    return k_expr(k, "$ * #", f, s->width);
 }
 
 static void fetch_keys(const Few *x, const Stream *s, KRef array, int64_t at, KRef key)
@@ -137,7 +137,7 @@ static void fetch_queries(Few *x)
     x->q = k_array(k, lower_node(l, x->a->q)->dtype, x->rows * x->k.floats);
     for (int64_t r = 0; r < x->rows; r++)
         for (int64_t i = 0; i < x->k.floats; i += width) {
-            const KRef place = k_add(k, fetch_place(x, &x->k, i / x->k.width), k_index(k, i % x->k.width));
+            const KRef place = k_expr(k, "$ + #", fetch_place(x, &x->k, i / x->k.width), i % x->k.width);
             k_fetch(k, param, attention_query_index(l, &x->row[r], place), x->q,
                     k_index(k, r * x->k.floats + i), width);
         }
@@ -161,12 +161,10 @@ static KRef score_of(const Few *x, int64_t r, int64_t u, KRef key)
     for (int64_t i = 0; i < s->vectors; i++) {
         KRef sum = k_number(k, x->a->type, 0);
         for (int64_t j = i * s->width; j < (i + 1) * s->width; j++)
-            sum = k_op(k, KOP_fma, element(x, x->q, r * s->floats + j),
-                       element(x, x->keys, u * s->floats + j), sum);
+            sum = k_fma(k, element(x, x->q, r * s->floats + j), element(x, x->keys, u * s->floats + j), sum);
         if (s->n % x->lanes != 0 && i + 1 == s->vectors) { // read twice
-            const KRef f = k_add(k, x->lane, k_index(k, i * x->lanes));
-            sum = k_op(k, KOP_select, k_op(k, KOP_lt, f, k_index(k, s->n), 0), sum,
-                       k_number(k, x->a->type, 0));
+            const KRef f = k_expr(k, "$ + #", x->lane, i * x->lanes);
+            sum = k_select(k, k_expr(k, "$ < #", f, s->n), sum, k_number(k, x->a->type, 0));
         }
         dot = i == 0 ? sum : k_add(k, dot, sum);
     }
@@ -180,12 +178,11 @@ static KRef score_of(const Few *x, int64_t r, int64_t u, KRef key)
 static KRef is_seen(const Few *x, int64_t r, KRef key, KRef given)
 {
     Kernel *k = x->l->k;
-    const KRef is_given = k_op(k, KOP_lt, given, x->hi, 0);
+    const KRef is_given = k_lt(k, given, x->hi);
     if (!x->has_ends)
         return is_given;
-    const KRef is_behind = k_op(k, KOP_le, x->row[r].begin, key, 0),
-               is_before = k_op(k, KOP_lt, key, x->row[r].end, 0);
-    return k_op(k, KOP_and, is_given, k_op(k, KOP_and, is_behind, is_before, 0), 0);
+    const KRef is_behind = k_le(k, x->row[r].begin, key), is_before = k_lt(k, key, x->row[r].end);
+    return k_expr(k, "$ & ($ & $)", is_given, is_behind, is_before);
 }
 
 // Adds the keys that were read to the sums of row r. key: as read; given: as counted.
@@ -199,14 +196,14 @@ static void add_to_row(const Few *x, int64_t r, const KRef *key, const KRef *giv
     KRef weight[MAX_AT_ONCE], top = old, sum = 0;
     for (int64_t u = 0; u < x->at_once; u++) {
         const KRef score = score_of(x, r, u, key[u]);
-        weight[u] = k_op(k, KOP_select, is_seen(x, r, key[u], given[u]), score, lowest);
-        top = k_op(k, KOP_max, top, weight[u], 0);
+        weight[u] = k_select(k, is_seen(x, r, key[u], given[u]), score, lowest);
+        top = k_max(k, top, weight[u]);
     }
-    const KRef base = k_op(k, KOP_select, k_op(k, KOP_eq, top, lowest, 0), zero, top);
-    const KRef keep = attention_exp(x->l, x->is_half, k_op(k, KOP_sub, old, base, 0));
+    const KRef base = k_select(k, k_eq(k, top, lowest), zero, top);
+    const KRef keep = attention_exp(x->l, x->is_half, k_sub(k, old, base));
     for (int64_t u = 0; u < x->at_once; u++) {
-        weight[u] = attention_exp(x->l, x->is_half, k_op(k, KOP_sub, weight[u], base, 0));
-        sum = u == 0 ? k_op(k, KOP_fma, k_get(k, x->sum[r]), keep, weight[u]) : k_add(k, sum, weight[u]);
+        weight[u] = attention_exp(x->l, x->is_half, k_sub(k, weight[u], base));
+        sum = u == 0 ? k_fma(k, k_get(k, x->sum[r]), keep, weight[u]) : k_add(k, sum, weight[u]);
     }
     k_set(k, x->sum[r], sum);
     k_set(k, x->top[r], top);
@@ -215,8 +212,8 @@ static void add_to_row(const Few *x, int64_t r, const KRef *key, const KRef *giv
         KRef mix = k_mul(k, k_aload(k, x->mix, place, 1), keep);
         for (int64_t u = 0; u < x->at_once; u++) { // a hidden value may be infinite
             const KRef v = element(x, x->values, u * x->v.floats + j);
-            const KRef counts = hides ? k_op(k, KOP_ne, weight[u], zero, 0) : is_seen(x, r, key[u], given[u]);
-            mix = k_op(k, KOP_fma, weight[u], k_op(k, KOP_select, counts, v, zero), mix);
+            const KRef counts = hides ? k_ne(k, weight[u], zero) : is_seen(x, r, key[u], given[u]);
+            mix = k_fma(k, weight[u], k_select(k, counts, v, zero), mix);
         }
         k_astore(k, x->mix, place, mix);
     }
@@ -226,10 +223,10 @@ static void emit_step(const Few *x, KRef first)
 {
     Kernel *k = x->l->k;
     KRef key[MAX_AT_ONCE], given[MAX_AT_ONCE];
-    const KRef last = k_add(k, x->hi, k_index(k, -1));
+    const KRef last = k_expr(k, "$ + -1", x->hi);
     for (int64_t u = 0; u < x->at_once; u++) {
-        given[u] = k_add(k, first, k_add(k, x->team, k_index(k, u * x->teams)));
-        key[u] = k_op(k, KOP_min, given[u], last, 0);
+        given[u] = k_expr(k, "$ + ($ + #)", first, x->team, u * x->teams);
+        key[u] = k_min(k, given[u], last);
     }
     for (int64_t u = 0; u < x->at_once; u++)
         fetch_keys(x, &x->k, x->keys, u * x->k.floats, key[u]);
@@ -253,14 +250,13 @@ static void put_sums(const Few *x, const Joint *j, int64_t first)
     for (int64_t r = 0; r < j->rows; r++)
         for (int64_t i = 0; i < x->v.floats; i++) {
             const int64_t vector = i / x->v.width, rest = i % x->v.width;
-            const KRef f = k_add(k, x->lane, k_index(k, vector * x->lanes));
+            const KRef f = k_expr(k, "$ + #", x->lane, vector * x->lanes);
             const KRef place =
-                k_add(k, k_mul_add(k, x->team, j->rows * size, k_index(k, r * size + rest)),
-                      k_mul(k, f, k_index(k, x->v.width)));
+                k_expr(k, "$ * # + # + $ * #", x->team, j->rows * size, r * size + rest, f, x->v.width);
             const KRef v = k_aload(k, x->mix, k_index(k, (first + r) * x->v.floats + i), 1);
             const bool has_end = (vector + 1) * x->lanes > x->v.n;
             if (has_end)
-                k_if(k, k_op(k, KOP_lt, f, k_index(k, x->v.n), 0));
+                k_if(k, k_expr(k, "$ < #", f, x->v.n));
             k_astore(k, j->mixes, place, v);
             if (has_end)
                 k_end(k);
@@ -275,29 +271,28 @@ static void join_element(const Few *x, const Joint *j, int64_t first, KRef n, Po
     const Attention *a = x->a;
     const KRef size = k_index(k, a->value_size), zero = k_number(k, a->type, 0),
                lowest = k_number(k, a->type, -(double)INFINITY);
-    const KRef r = k_add(k, k_op(k, KOP_div, n, size, 0), k_index(k, first));
+    const KRef r = k_expr(k, "$ / $ + #", n, size, first);
     const KRef top = k_var(k, lowest, "top"), sum = k_var(k, zero, "sum"), mix = k_var(k, zero, "mix");
     const uint8_t how = x->teams <= MAX_UNROLL ? KFOR_UNROLL : KFOR_SERIAL;
-    KRef t = k_for(k, k_index(k, 0), k_index(k, x->teams), 1, how, "t");
-    const KRef of_team = k_aload(k, j->tops, k_mul_add(k, t, x->rows, r), 1);
-    k_set(k, top, k_op(k, KOP_max, k_get(k, top), of_team, 0));
+    KRef t = k_loop(k, x->teams, how, "t");
+    const KRef of_team = k_aload(k, j->tops, k_expr(k, "$ * # + $", t, x->rows, r), 1);
+    k_set(k, top, k_max(k, k_get(k, top), of_team));
     k_end(k);
-    const KRef highest = k_get(k, top),
-               base = k_op(k, KOP_select, k_op(k, KOP_eq, highest, lowest, 0), zero, highest);
-    t = k_for(k, k_index(k, 0), k_index(k, x->teams), 1, how, "t");
-    const KRef place = k_mul_add(k, t, x->rows, r);
-    const KRef behind = k_op(k, KOP_sub, k_aload(k, j->tops, place, 1), base, 0);
+    const KRef highest = k_get(k, top), base = k_select(k, k_eq(k, highest, lowest), zero, highest);
+    t = k_loop(k, x->teams, how, "t");
+    const KRef place = k_expr(k, "$ * # + $", t, x->rows, r);
+    const KRef behind = k_sub(k, k_aload(k, j->tops, place, 1), base);
     const KRef factor = attention_exp(l, x->is_half, behind);
-    k_set(k, sum, k_op(k, KOP_fma, factor, k_aload(k, j->sums, place, 1), k_get(k, sum)));
-    const KRef element = k_aload(k, j->mixes, k_mul_add(k, t, j->rows * a->value_size, n), 1);
-    k_set(k, mix, k_op(k, KOP_fma, factor, element, k_get(k, mix)));
+    k_set(k, sum, k_fma(k, factor, k_aload(k, j->sums, place, 1), k_get(k, sum)));
+    const KRef element = k_aload(k, j->mixes, k_expr(k, "$ * # + $", t, j->rows * a->value_size, n), 1);
+    k_set(k, mix, k_fma(k, factor, element, k_get(k, mix)));
     k_end(k);
     const KRef number = k_add(k, at.idx[a->rank - 3], r); // of the row among those of the key head
     const KRef queries = k_index(k, a->queries);
-    at.idx[a->rank - 2] = k_op(k, KOP_rem, number, queries, 0);
-    at.idx[a->rank - 3] = k_mul_add(k, x->row[0].kv_head, a->heads / a->kv_heads,
-                                    k_op(k, KOP_div, number, queries, 0));
-    const AttSums s = {k_get(k, top), k_get(k, sum), k_get(k, mix), k_op(k, KOP_rem, n, size, 0)};
+    at.idx[a->rank - 2] = k_rem(k, number, queries);
+    at.idx[a->rank - 3] =
+        k_expr(k, "$ * # + $ / $", x->row[0].kv_head, a->heads / a->kv_heads, number, queries);
+    const AttSums s = {k_get(k, top), k_get(k, sum), k_get(k, mix), k_rem(k, n, size)};
     attention_store_part(l, a, at, &s);
 }
 
@@ -312,9 +307,9 @@ static void join_teams(const Few *x, Point at)
     j.tops = k_shared(k, x->a->type, x->teams * x->rows);
     j.sums = k_shared(k, x->a->type, x->teams * x->rows);
     j.mixes = k_shared(k, x->a->type, x->teams * j.rows * size);
-    k_if(k, k_op(k, KOP_eq, x->lane, k_index(k, 0), 0));
+    k_if(k, k_expr(k, "$ == 0", x->lane));
     for (int64_t r = 0; r < x->rows; r++) {
-        const KRef place = k_mul_add(k, x->team, x->rows, k_index(k, r));
+        const KRef place = k_expr(k, "$ * # + #", x->team, x->rows, r);
         k_astore(k, j.tops, place, k_get(k, x->top[r]));
         k_astore(k, j.sums, place, k_get(k, x->sum[r]));
     }
@@ -344,12 +339,12 @@ static void open_groups(Few *x, Point *at)
     const KRef kv_head = k_for_group(k, a->kv_heads, "h");
     const KRef block = k_for_group(k, x->all_rows / x->rows, "g");
     at->idx[a->rank - 1] = a->splits > 0 ? k_for_group(k, a->splits, "s") : k_index(k, 0);
-    at->idx[a->rank - 3] = k_mul(k, block, k_index(k, x->rows));
+    at->idx[a->rank - 3] = k_expr(k, "$ * #", block, x->rows);
     for (int64_t r = 0; r < x->rows; r++) {
         Point p = *at;
-        const KRef number = k_add(k, at->idx[a->rank - 3], k_index(k, r)), n = k_index(k, a->queries);
-        p.idx[a->rank - 2] = k_op(k, KOP_rem, number, n, 0);
-        p.idx[a->rank - 3] = k_mul_add(k, kv_head, a->heads / a->kv_heads, k_op(k, KOP_div, number, n, 0));
+        const KRef number = k_expr(k, "$ + #", at->idx[a->rank - 3], r), n = k_index(k, a->queries);
+        p.idx[a->rank - 2] = k_rem(k, number, n);
+        p.idx[a->rank - 3] = k_expr(k, "$ * # + $ / $", kv_head, a->heads / a->kv_heads, number, n);
         x->row[r] = attention_row(l, a, p);
         x->row[r].kv_head = kv_head;
     }
@@ -371,11 +366,11 @@ static void share_keys(Few *x, KRef split)
     if (a->splits == 0)
         return;
     const int64_t at_once = a->splits * x->teams * x->at_once;
-    const KRef n = k_op(k, KOP_sub, end, begin, 0);
-    const KRef steps = k_op(k, KOP_div, k_add(k, n, k_index(k, at_once - 1)), k_index(k, at_once), 0);
-    const KRef share = k_mul(k, steps, k_index(k, x->teams * x->at_once));
-    x->lo = k_add(k, begin, k_mul(k, split, share));
-    x->hi = k_op(k, KOP_min, k_add(k, x->lo, share), end, 0);
+    const KRef n = k_sub(k, end, begin);
+    const KRef steps = k_expr(k, "($ + #) / #", n, at_once - 1, at_once);
+    const KRef share = k_expr(k, "$ * #", steps, x->teams * x->at_once);
+    x->lo = k_expr(k, "$ + $ * $", begin, split, share);
+    x->hi = k_expr(k, "min($ + $, $)", x->lo, share, end);
 }
 
 static void emit_group(Few *x)
@@ -386,8 +381,8 @@ static void emit_group(Few *x)
     Point at = {.lanes = 1, .count = 1};
     open_groups(x, &at);
     x->thread = k_thread(k);
-    x->lane = k_op(k, KOP_rem, x->thread, k_index(k, x->lanes), 0);
-    x->team = k_op(k, KOP_div, x->thread, k_index(k, x->lanes), 0);
+    x->lane = k_expr(k, "$ % #", x->thread, x->lanes);
+    x->team = k_expr(k, "$ / #", x->thread, x->lanes);
     share_keys(x, at.idx[x->a->rank - 1]);
     fetch_queries(x);
     x->keys = k_array(k, lower_node(l, x->a->k)->dtype, x->at_once * x->k.floats);

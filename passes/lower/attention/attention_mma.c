@@ -67,15 +67,15 @@ static void put_chunk(const Mma *m, const Part *p, const AttRow *r, KRef row, KR
     const KRef part = k_array(k, m->type, CHUNK), zero = k_number(k, DTYPE_f32, 0);
     KRef word[4], v[2];
     for (int64_t i = 0; i < CHUNK; i += width) {
-        const KRef place = k_op(k, KOP_min, k_add_to(k, column, i), k_index(k, p->size - width), 0);
+        const KRef place = k_expr(k, "min($ + #, #)", column, i, p->size - width);
         const KRef from =
             p == &m->q ? attention_query_index(l, r, place) : attention_kv_index(l, r, p->id, row, place);
         k_fetch(k, param, from, part, k_index(k, i), width);
     }
     for (int64_t i = 0; i < CHUNK; i++) {
-        const KRef has = k_op(k, KOP_lt, k_add_to(k, column, i), k_index(k, p->size), 0);
-        v[i % 2] = k_op(k, KOP_select, k_op(k, KOP_and, is_in, has, 0),
-                        k_cast(k, k_aload(k, part, k_index(k, i), 1), DTYPE_f32), zero);
+        const KRef has = k_expr(k, "$ + # < #", column, i, p->size);
+        v[i % 2] =
+            k_select(k, k_and(k, is_in, has), k_cast(k, k_aload(k, part, k_index(k, i), 1), DTYPE_f32), zero);
         if (i % 2 == 1)
             word[i / 2] = attention_warp_pack(k, m->type, v[0], v[1]);
     }
@@ -89,20 +89,21 @@ static void copy_rows(const Mma *m, const Part *p, int64_t rows, KRef first, KRe
     Kernel *k = m->k;
     const int64_t across = 2 * p->steps;
     const KRef i = k_for(k, m->thread, k_index(k, rows * across), m->threads, KFOR_ROLL, "i");
-    const KRef line = k_div_by(k, i, across), chunk = k_rem_by(k, i, across), zero = k_index(k, 0);
-    const KRef column = k_mul(k, chunk, k_index(k, CHUNK)), at = k_add(k, first, line);
-    const KRef to = k_mul_add(k, line, pitch_of(p), k_mul_add(k, chunk, CHUNK * 2, p->at));
-    const KRef is_in = k_op(k, KOP_lt, at, end, 0), row = k_op(k, KOP_select, is_in, at, zero);
+    const KRef line = k_expr(k, "$ / #", i, across), chunk = k_expr(k, "$ % #", i, across),
+               zero = k_index(k, 0);
+    const KRef column = k_expr(k, "$ * #", chunk, CHUNK), at = k_add(k, first, line);
+    const KRef to = k_expr(k, "$ * # + ($ * # + $)", line, pitch_of(p), chunk, CHUNK * 2, p->at);
+    const KRef is_in = k_lt(k, at, end), row = k_select(k, is_in, at, zero);
     AttRow r = row_of(m, row);
     if (attention_fetch_width(l, p->id) < CHUNK) {
         put_chunk(m, p, &r, row, column, is_in, to);
     } else {
-        const KRef is_there = k_op(k, KOP_and, is_in, k_op(k, KOP_lt, column, k_index(k, p->size), 0), 0);
-        const KRef place = k_op(k, KOP_select, is_there, column, zero);
+        const KRef is_there = k_expr(k, "$ & $ < #", is_in, column, p->size);
+        const KRef place = k_select(k, is_there, column, zero);
         const KRef from =
             p == &m->q ? attention_query_index(l, &r, place) : attention_kv_index(l, &r, p->id, row, place);
         k_device(k, KDEV_cp_async16, to, k_address(k, lower_param(l, p->id, PARAM_READ), from),
-                 k_op(k, KOP_select, is_there, k_index(k, CHUNK * 2), zero));
+                 k_select(k, is_there, k_index(k, CHUNK * 2), zero));
     }
     k_end(k);
 }
@@ -121,12 +122,12 @@ static void load_matrices(const Mma *m, const Part *p, KRef words, KRef row, KRe
                           bool turns)
 {
     Kernel *k = m->k;
-    const KRef lane = m->x.lane, low = k_rem_by(k, lane, 8), odd = k_rem_by(k, k_div_by(k, lane, 8), 2),
-               high = k_div_by(k, lane, 16);
-    const KRef line = k_add(k, row, k_mul_add(k, by_row ? odd : high, 8, low));
-    const KRef chunk = k_mul_add(k, step, 2, by_row ? high : odd);
+    const KRef lane = m->x.lane, low = k_expr(k, "$ % 8", lane), odd = k_expr(k, "$ / 8 % 2", lane),
+               high = k_expr(k, "$ / 16", lane);
+    const KRef line = k_expr(k, "$ + ($ * 8 + $)", row, by_row ? odd : high, low);
+    const KRef chunk = k_expr(k, "$ * 2 + $", step, by_row ? high : odd);
     k_device(k, turns ? KDEV_ldmatrix4_t : KDEV_ldmatrix4, words, k_index(k, 0),
-             k_mul_add(k, line, pitch_of(p), k_mul_add(k, chunk, CHUNK * 2, p->at)));
+             k_expr(k, "$ * # + ($ * # + $)", line, pitch_of(p), chunk, CHUNK * 2, p->at));
 }
 
 static void multiply(const Mma *m, KRef sums, KRef at, KRef a, KRef b)
@@ -135,12 +136,12 @@ static void multiply(const Mma *m, KRef sums, KRef at, KRef a, KRef b)
     const KDevice mma = m->type == DTYPE_f16 ? KDEV_mma_f16 : KDEV_mma_bf16;
     const KRef zero = k_index(k, 0);
     k_device(k, mma, sums, at, a, zero, b, zero);
-    k_device(k, mma, sums, k_add_to(k, at, 4), a, zero, b, k_index(k, 2));
+    k_device(k, mma, sums, k_expr(k, "$ + 4", at), a, zero, b, k_index(k, 2));
 }
 
 static void clear(Kernel *k, KRef sums, int64_t n)
 {
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, n), 1, KFOR_UNROLL, "i");
+    const KRef i = k_loop(k, n, KFOR_UNROLL, "i");
     k_astore(k, sums, i, k_number(k, DTYPE_f32, 0));
     k_end(k);
 }
@@ -151,10 +152,10 @@ static void multiply_keys(const Mma *m)
     const KRef a = k_array(k, DTYPE_u32, 4), b = k_array(k, DTYPE_u32, 4), zero = k_index(k, 0);
     clear(k, m->x.scores, m->keys / 2);
     const KRef step = k_for(k, zero, k_index(k, m->q.steps), 1, KFOR_UNROLL, "step");
-    load_matrices(m, &m->q, a, k_mul(k, m->warp, k_index(k, ATTENTION_WARP_ROWS)), step, true, false);
+    load_matrices(m, &m->q, a, k_expr(k, "$ * #", m->warp, ATTENTION_WARP_ROWS), step, true, false);
     const KRef key = k_for(k, zero, k_index(k, m->keys), STEP, KFOR_UNROLL, "key");
     load_matrices(m, &m->key, b, key, step, false, false);
-    multiply(m, m->x.scores, k_div_by(k, key, 2), a, b);
+    multiply(m, m->x.scores, k_expr(k, "$ / 2", key), a, b);
     k_end(k);
     k_end(k);
 }
@@ -166,14 +167,14 @@ static void multiply_values(const Mma *m)
     const KRef a = k_array(k, DTYPE_u32, 4), b = k_array(k, DTYPE_u32, 4), zero = k_index(k, 0);
     const KRef key = k_for(k, zero, k_index(k, m->keys), STEP, KFOR_UNROLL, "key");
     for (int64_t i = 0; i < 4; i++) {
-        const KRef at = k_add_to(k, k_div_by(k, key, 2), 2 * i);
+        const KRef at = k_expr(k, "$ / 2 + #", key, 2 * i);
         const KRef low = k_aload(k, m->x.scores, at, 1),
-                   high = k_aload(k, m->x.scores, k_add_to(k, at, 1), 1);
+                   high = k_aload(k, m->x.scores, k_expr(k, "$ + 1", at), 1);
         k_astore(k, a, k_index(k, i), attention_warp_pack(k, m->type, low, high));
     }
     const KRef step = k_for(k, zero, k_index(k, m->value.steps), 1, KFOR_UNROLL, "step");
     load_matrices(m, &m->value, b, key, step, true, true);
-    multiply(m, m->x.mix, k_mul(k, step, k_index(k, CHUNK)), a, b);
+    multiply(m, m->x.mix, k_expr(k, "$ * #", step, CHUNK), a, b);
     k_end(k);
     k_end(k);
 }
@@ -188,13 +189,13 @@ static void read_mask(const void *ctx, const AttWarp *x, int64_t h, KRef first, 
     Kernel *k = m->k;
     const Attention *a = m->a;
     const Shape *s = lower_node(l, a->mask)->shape;
-    const KRef column = k_mul_add(k, eighth, 8, k_mul(k, k_rem_by(k, x->lane, 4), k_index(k, 2)));
+    const KRef column = k_expr(k, "$ * 8 + $ % 4 * 2", eighth, x->lane);
     const KRef key = k_add(k, first, column);
     AttRow row = x->row[h];
-    row.at.idx[a->rank - 2] = k_op(k, KOP_min, row.at.idx[a->rank - 2], k_add_to(k, m->end, -1), 0);
+    row.at.idx[a->rank - 2] = k_expr(k, "min($, $ + -1)", row.at.idx[a->rank - 2], m->end);
     if (s->dim[s->rank - 1] == a->keys && attention_fetch_width(l, a->mask) >= 2) {
         const KRef two = k_array(k, lower_node(l, a->mask)->dtype, 2);
-        row.at.idx[a->rank - 1] = k_op(k, KOP_min, key, k_index(k, a->keys - 2), 0);
+        row.at.idx[a->rank - 1] = k_expr(k, "min($, #)", key, a->keys - 2);
         k_fetch(k, lower_param(l, a->mask, PARAM_READ),
                 operand_broadcast_index(l, a->mask, row.at.idx, a->rank), two, k_index(k, 0), 2);
         for (int64_t e = 0; e < 2; e++)
@@ -202,20 +203,19 @@ static void read_mask(const void *ctx, const AttWarp *x, int64_t h, KRef first, 
         return;
     }
     for (int64_t e = 0; e < 2; e++)
-        pair[e] = attention_mask_at(
-            l, &row, k_op(k, KOP_min, k_add_to(k, key, e), k_index(k, a->keys - 1), 0));
+        pair[e] = attention_mask_at(l, &row, k_expr(k, "min($ + #, #)", key, e, a->keys - 1));
 }
 
 // Does the first row of the warp, which sees least, or its last one end inside of the block?
 static KRef is_cut(const Mma *m, KRef key)
 {
     Kernel *k = m->k;
-    const KRef first = k_mul_add(k, m->warp, ATTENTION_WARP_ROWS, m->first);
-    const KRef is_short = k_op(k, KOP_lt, row_of(m, first).end, k_add_to(k, key, m->keys), 0);
+    const KRef first = k_expr(k, "$ * # + $", m->warp, ATTENTION_WARP_ROWS, m->first);
+    const KRef is_short = k_expr(k, "$ < $ + #", row_of(m, first).end, key, m->keys);
     if (m->a->left < 0)
         return is_short;
-    const KRef most = row_of(m, k_add_to(k, first, ATTENTION_WARP_ROWS - 1)).begin;
-    return k_op(k, KOP_or, is_short, k_op(k, KOP_lt, key, most, 0), 0);
+    const KRef most = row_of(m, k_expr(k, "$ + #", first, ATTENTION_WARP_ROWS - 1)).begin;
+    return k_expr(k, "$ | $ < $", is_short, key, most);
 }
 
 static void emit_blocks(const Mma *m)
@@ -224,7 +224,8 @@ static void emit_blocks(const Mma *m)
     copy_rows(m, &m->q, tile_rows(m), m->first, m->end);
     copy_rows(m, &m->key, m->keys, m->lo, m->hi);
     k_device_with(k, KDEV_cp_async_commit, 0);
-    const KRef key = k_for(k, m->lo, m->hi, m->keys, KFOR_SERIAL, "j"), next = k_add_to(k, key, m->keys);
+    const KRef key = k_for(k, m->lo, m->hi, m->keys, KFOR_SERIAL, "j"),
+               next = k_expr(k, "$ + #", key, m->keys);
     await_copies(m);
     copy_rows(m, &m->value, m->keys, key, m->hi);
     k_device_with(k, KDEV_cp_async_commit, 0);
@@ -232,7 +233,7 @@ static void emit_blocks(const Mma *m)
     multiply_keys(m);
     k_end(k);
     await_copies(m);
-    k_if(k, k_op(k, KOP_lt, next, m->hi, 0));
+    k_if(k, k_lt(k, next, m->hi));
     copy_rows(m, &m->key, m->keys, next, m->hi);
     k_end(k);
     k_device_with(k, KDEV_cp_async_commit, 0);
@@ -252,16 +253,16 @@ static void emit_blocks(const Mma *m)
 static void mix_again(const Mma *m)
 {
     Kernel *k = m->k;
-    const KRef lane = m->x.lane, own = k_mul_add(k, m->warp, ATTENTION_WARP_ROWS * pitch_of(&m->q), m->q.at);
-    const KRef query = k_add(k, k_mul_add(k, m->warp, ATTENTION_WARP_ROWS, m->first), lane);
+    const KRef lane = m->x.lane,
+               own = k_expr(k, "$ * # + $", m->warp, ATTENTION_WARP_ROWS * pitch_of(&m->q), m->q.at);
+    const KRef query = k_expr(k, "$ * # + $ + $", m->warp, ATTENTION_WARP_ROWS, m->first, lane);
     const KRef columns = k_var(k, k_index(k, 0), "columns");
-    k_if(k, k_op(k, KOP_eq, lane, k_index(k, 0), 0));
+    k_if(k, k_expr(k, "$ == 0", lane));
     k_device(k, KDEV_shared_put, own, k_index(k, m->a->value_size));
     k_end(k);
     k_device_with(k, KDEV_warp_sync, 0);
     k_device(k, KDEV_shared_get, columns, own);
-    k_if(k, k_op(k, KOP_and, k_op(k, KOP_lt, lane, k_index(k, ATTENTION_WARP_ROWS), 0),
-                 k_op(k, KOP_lt, query, m->end, 0), 0));
+    k_if(k, k_expr(k, "$ < # & $ < $", lane, ATTENTION_WARP_ROWS, query, m->end));
     const AttRow row = row_of(m, query);
     attention_emit_row(m->l, &row, k_get(k, columns));
     k_end(k);
@@ -274,7 +275,7 @@ static void store_rows(const Mma *m)
     for (int64_t h = 0; h < 2; h++)
         k_set(k, x.sum[h], k_team(k, KOP_add, k_get(k, x.sum[h]), 4));
     const KRef rest = k_team(k, KOP_add, attention_warp_rest(&x), 32);
-    k_if(k, k_op(k, KOP_eq, rest, rest, 0));
+    k_if(k, k_eq(k, rest, rest));
     attention_warp_store(&x, m->end);
     k_else(k);
     mix_again(m);
@@ -285,15 +286,15 @@ static void begin_rows(Mma *m)
 {
     Kernel *k = m->k;
     const Attention *a = m->a;
-    const KRef last = k_op(k, KOP_min, k_add_to(k, m->first, tile_rows(m)), m->end, 0);
-    const KRef own = k_mul_add(k, m->warp, ATTENTION_WARP_ROWS, k_div_by(k, m->x.lane, 4));
+    const KRef last = k_expr(k, "min($ + #, $)", m->first, tile_rows(m), m->end);
+    const KRef own = k_expr(k, "$ * # + $ / 4", m->warp, ATTENTION_WARP_ROWS, m->x.lane);
     for (int64_t h = 0; h < 2; h++)
-        m->x.row[h] = row_of(m, k_add(k, m->first, k_add_to(k, own, 8 * h)));
+        m->x.row[h] = row_of(m, k_expr(k, "$ + ($ + #)", m->first, own, 8 * h));
     attention_warp_begin(&m->x);
     clear(k, m->x.mix, m->x.columns / 2);
     // An even key, because masks are read in pairs; what lies before the window is hidden.
-    m->lo = k_mul(k, k_div_by(k, row_of(m, m->first).begin, 2), k_index(k, 2));
-    m->hi = row_of(m, k_add_to(k, last, -1)).end;
+    m->lo = k_expr(k, "$ / 2 * 2", row_of(m, m->first).begin);
+    m->hi = row_of(m, k_expr(k, "$ + -1", last)).end;
     if (a->left < 0)
         m->lo = k_index(k, 0);
 }
@@ -311,12 +312,12 @@ static void emit_tile(Mma *m, KRef number)
     KRef head = own.head;
     m->head = (Point){.lanes = 1, .count = 1};
     for (uint32_t axis = a->rank - 2; axis-- > 0;) {
-        m->head.idx[axis] = axis == 0 ? head : k_rem_by(k, head, a->d.extent[axis]);
-        head = k_div_by(k, head, a->d.extent[axis]);
+        m->head.idx[axis] = axis == 0 ? head : k_expr(k, "$ % #", head, a->d.extent[axis]);
+        head = k_expr(k, "$ / #", head, a->d.extent[axis]);
     }
     m->end = lower_live(m->l, &a->d.live[a->rank - 2], a->queries);
-    m->first = k_mul(k, own.i, k_index(k, tile_rows(m)));
-    k_if(k, k_op(k, KOP_lt, m->first, m->end, 0));
+    m->first = k_expr(k, "$ * #", own.i, tile_rows(m));
+    k_if(k, k_lt(k, m->first, m->end));
     begin_rows(m);
     emit_blocks(m);
     k_if(k, m->is_on);
@@ -375,13 +376,13 @@ static void begin_tiles(Mma *m)
     const int64_t q_bytes = tile_rows(m) * pitch_of(&m->q), k_bytes = m->keys * pitch_of(&m->key);
     k_use_shared(k, (uint32_t)(q_bytes + k_bytes + m->keys * pitch_of(&m->value) + 1024));
     m->thread = k_thread(k);
-    m->warp = k_div_by(k, m->thread, 32);
-    m->is_on = k_op(k, KOP_lt, m->warp, k_index(k, m->warps), 0);
+    m->warp = k_expr(k, "$ / 32", m->thread);
+    m->is_on = k_expr(k, "$ < #", m->warp, m->warps);
     m->q.at = k_call(k, KDEV_shared_begin, 0, 0, 0);
-    m->key.at = k_add_to(k, m->q.at, q_bytes);
-    m->value.at = k_add_to(k, m->key.at, k_bytes);
+    m->key.at = k_expr(k, "$ + #", m->q.at, q_bytes);
+    m->value.at = k_expr(k, "$ + #", m->key.at, k_bytes);
     m->x = (AttWarp){.l = m->l, .a = m->a, .keys = m->keys, .columns = m->value.steps * STEP};
-    m->x.lane = k_rem_by(k, m->thread, 32);
+    m->x.lane = k_expr(k, "$ % 32", m->thread);
     attention_warp_open(&m->x);
 }
 
@@ -394,11 +395,11 @@ void attention_emit_mma(Lower *l, const Attention *a, int64_t threads, KRef grou
     begin_tiles(&m);
     // There and back, for tiles of which the first ones take longest.
     const int64_t rounds = ceil_div(all_tiles(&m), groups);
-    const KRef round = k_for(k, k_index(k, 0), k_index(k, rounds), 1, KFOR_ROLL, "round");
-    const KRef back = k_op(k, KOP_sub, k_index(k, groups - 1), group, 0);
-    const KRef is_odd = k_op(k, KOP_eq, k_rem_by(k, round, 2), k_index(k, 1), 0);
-    const KRef tile = k_mul_add(k, round, groups, k_op(k, KOP_select, is_odd, back, group));
-    k_if(k, k_op(k, KOP_lt, tile, k_index(k, all_tiles(&m)), 0));
+    const KRef round = k_loop(k, rounds, KFOR_ROLL, "round");
+    const KRef back = k_expr(k, "# - $", groups - 1, group);
+    const KRef is_odd = k_expr(k, "$ % 2 == 1", round);
+    const KRef tile = k_expr(k, "$ * # + $", round, groups, k_select(k, is_odd, back, group));
+    k_if(k, k_expr(k, "$ < #", tile, all_tiles(&m)));
     emit_tile(&m, tile);
     k_barrier(k); // mix_again has words where the next tile's queries go
     k_end(k);

@@ -17,20 +17,20 @@ static void emit_step(Lower *l, const AttRow *r, KRef key, const KRef *state, KR
     Kernel *k = l->k;
     const Attention *a = r->a;
     const KRef top = state[0], sum = state[1], score = attention_score_at(l, r, key);
-    k_if(k, k_op(k, KOP_ne, score, k_number(k, a->type, -(double)INFINITY), 0));
+    k_if(k, k_ne(k, score, k_number(k, a->type, -(double)INFINITY)));
     const KRef old = k_get(k, top);
     const KRef operand[3] = {old, score, 0};
     const KRef largest = k_form(k, row_fold_max.form, operand, a->type);
-    const KRef keep = k_op(k, KOP_exp, k_op(k, KOP_sub, old, largest, 0), 0, 0);
-    const KRef weight = k_op(k, KOP_exp, k_op(k, KOP_sub, score, largest, 0), 0, 0);
+    const KRef keep = k_exp(k, k_sub(k, old, largest));
+    const KRef weight = k_exp(k, k_sub(k, score, largest));
     k_set(k, top, largest);
-    k_set(k, sum, k_op(k, KOP_fma, k_get(k, sum), keep, weight));
+    k_set(k, sum, k_fma(k, k_get(k, sum), keep, weight));
     const KRef c = k_for(k, k_index(k, 0), columns, 1, KFOR_SERIAL, "c");
     const KRef v =
         k_cast(k, k_load(k, lower_param(l, a->v, PARAM_READ), attention_kv_index(l, r, a->v, key, c), 1, 1),
                a->type);
     const KRef kept = k_mul(k, k_aload(k, mix, c, 1), keep);
-    k_astore(k, mix, c, k_op(k, KOP_fma, weight, v, kept));
+    k_astore(k, mix, c, k_fma(k, weight, v, kept));
     k_end(k);
     k_end(k);
 }
@@ -64,13 +64,13 @@ KRef attention_exp(Lower *l, bool is_half, KRef x)
 {
     Kernel *k = l->k;
     if (!l->caps->has_mma || !is_half)
-        return k_op(k, KOP_exp, x, 0, 0);
+        return k_exp(k, x);
     return k_call(k, KDEV_exp2_fast, k_mul(k, x, k_number(k, DTYPE_f32, 1.4426950408889634)), 0, 0);
 }
 
 static KRef is_lowest(Lower *l, int type, KRef top)
 {
-    return k_op(l->k, KOP_eq, top, k_number(l->k, type, -(double)INFINITY), 0);
+    return k_eq(l->k, top, k_number(l->k, type, -(double)INFINITY));
 }
 
 void attention_store_part(Lower *l, const Attention *a, Point at, const AttSums *s)
@@ -78,8 +78,8 @@ void attention_store_part(Lower *l, const Attention *a, Point at, const AttSums 
     Kernel *k = l->k;
     const KRef zero = k_number(k, a->type, 0);
     if (a->splits == 0) {
-        const KRef mean = k_op(k, KOP_div, s->mix, s->sum, 0);
-        const KRef y = k_op(k, KOP_select, k_op(k, KOP_eq, s->sum, zero, 0), zero, mean);
+        const KRef mean = k_div(k, s->mix, s->sum);
+        const KRef y = k_select(k, k_eq(k, s->sum, zero), zero, mean);
         at.idx[a->rank - 1] = s->column;
         pull_store_root(l, &a->d, at, k_cast(k, y, lower_node(l, l->anchor)->dtype));
         return;
@@ -87,7 +87,7 @@ void attention_store_part(Lower *l, const Attention *a, Point at, const AttSums 
     at.idx[a->rank] = s->column;
     pull_store_root(l, &a->d, at, s->mix);
     const KRef extra[ATTENTION_PART_EXTRA] = {s->top, s->sum, zero, zero};
-    k_if(k, k_op(k, KOP_eq, s->column, k_index(k, 0), 0));
+    k_if(k, k_expr(k, "$ == 0", s->column));
     for (int64_t i = 0; i < ATTENTION_PART_EXTRA; i++) {
         at.idx[a->rank] = k_index(k, a->value_size + i);
         pull_store_root(l, &a->d, at, extra[i]);
@@ -186,20 +186,20 @@ static void merge_some(Lower *l, const Merge *m, Point at, KRef first, const KRe
     const KRef old = k_get(k, state[0]), column = at.idx[m->rank - 2];
     KRef of_part[MERGE_AT_ONCE], of_sum[MERGE_AT_ONCE], tops[MERGE_AT_ONCE + 1] = {old};
     for (int64_t i = 0; i < n; i++) {
-        read_part(l, m, at, k_add(k, first, k_index(k, i)), &of_part[i], &of_sum[i]);
+        read_part(l, m, at, k_expr(k, "$ + #", first, i), &of_part[i], &of_sum[i]);
         tops[i + 1] = of_part[i];
     }
     const KRef top = largest_of(l, m->type, tops, n + 1);
-    const KRef base = k_op(k, KOP_select, is_lowest(l, m->type, top), k_number(k, m->type, 0), top);
+    const KRef base = k_select(k, is_lowest(l, m->type, top), k_number(k, m->type, 0), top);
     const bool is_half = k_is_half(lower_node(l, l->anchor)->dtype);
-    const KRef keep = attention_exp(l, is_half, k_op(k, KOP_sub, old, base, 0));
+    const KRef keep = attention_exp(l, is_half, k_sub(k, old, base));
     KRef sum = k_mul(k, k_get(k, state[1]), keep), mix = k_mul(k, k_get(k, state[2]), keep);
     for (int64_t i = 0; i < n; i++) {
-        const KRef split = k_add(k, first, k_index(k, i));
-        const KRef factor = attention_exp(l, is_half, k_op(k, KOP_sub, of_part[i], base, 0));
+        const KRef split = k_expr(k, "$ + #", first, i);
+        const KRef factor = attention_exp(l, is_half, k_sub(k, of_part[i], base));
         const KRef of_mix = part_at(l, m, at, split, column);
-        sum = k_op(k, KOP_fma, factor, of_sum[i], sum);
-        mix = k_op(k, KOP_fma, factor, of_mix, mix);
+        sum = k_fma(k, factor, of_sum[i], sum);
+        mix = k_fma(k, factor, of_mix, mix);
     }
     k_set(k, state[1], sum);
     k_set(k, state[2], mix);
@@ -225,8 +225,8 @@ static KRef merged(Lower *l, const Domain *d, Point at, void *ctx)
         if (rest.splits > 0)
             merge_some(l, &rest, at, k_index(k, n), state);
     }
-    const KRef mean = k_op(k, KOP_div, k_get(k, state[2]), k_get(k, state[1]), 0);
-    const KRef y = k_op(k, KOP_select, k_op(k, KOP_eq, k_get(k, state[1]), zero, 0), zero, mean);
+    const KRef mean = k_div(k, k_get(k, state[2]), k_get(k, state[1]));
+    const KRef y = k_select(k, k_eq(k, k_get(k, state[1]), zero), zero, mean);
     return k_cast(k, y, lower_node(l, l->anchor)->dtype);
 }
 

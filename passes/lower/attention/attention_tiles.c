@@ -63,10 +63,10 @@ static void copy_tile(const Tiles *x, const Copy *c)
     const uint32_t param = lower_param(l, c->id, PARAM_READ);
     const int type = lower_node(l, c->id)->dtype;
     const KRef i = k_for(k, x->thread, k_index(k, c->rows * fetches), THREADS, KFOR_SERIAL, "i");
-    const KRef row = k_op(k, KOP_div, i, k_index(k, fetches), 0);
-    const KRef column = k_mul(k, k_op(k, KOP_rem, i, k_index(k, fetches), 0), k_index(k, width));
-    const KRef at = k_add(k, c->first, row), last = k_add(k, c->end, k_index(k, -1));
-    const KRef inside = k_op(k, KOP_min, at, last, 0), is_inside = k_op(k, KOP_lt, at, c->end, 0);
+    const KRef row = k_expr(k, "$ / #", i, fetches);
+    const KRef column = k_expr(k, "$ % # * #", i, fetches, width);
+    const KRef at = k_add(k, c->first, row), last = k_expr(k, "$ + -1", c->end);
+    const KRef inside = k_min(k, at, last), is_inside = k_lt(k, at, c->end);
     AttRow r = x->row[0];
     r.at.idx[x->a->rank - 2] = inside;
     const KRef from = c->id == x->a->q && c->to == x->q ? attention_query_index(l, &r, column)
@@ -75,15 +75,15 @@ static void copy_tile(const Tiles *x, const Copy *c)
     k_fetch(k, param, from, part, k_index(k, 0), width);
     for (int64_t e = 0; e < width; e++) {
         const KRef v = k_cast(k, k_aload(k, part, k_index(k, e), 1), x->a->type);
-        const KRef place = k_mul_add(k, row, x->pitch, k_add(k, column, k_index(k, e)));
-        k_astore(k, c->to, place, k_op(k, KOP_select, is_inside, v, k_number(k, x->a->type, 0)));
+        const KRef place = k_expr(k, "$ * # + ($ + #)", row, x->pitch, column, e);
+        k_astore(k, c->to, place, k_select(k, is_inside, v, k_number(k, x->a->type, 0)));
     }
     k_end(k);
 }
 
 static KRef tile_row(const Tiles *x, int64_t r)
 {
-    return k_add(x->l->k, x->team, k_index(x->l->k, r * TEAMS));
+    return k_expr(x->l->k, "$ + #", x->team, r * TEAMS);
 }
 
 // --- scores --------------------------------------------------------------------------------------
@@ -97,16 +97,15 @@ static void emit_products(const Tiles *x, KRef sums)
     const int64_t step = x->a->size % 4 == 0 ? 4 : 1;
     const KRef d = k_for(k, k_index(k, 0), k_index(k, x->a->size), step, KFOR_SERIAL, "d");
     for (int64_t e = 0; e < step; e++) {
-        const KRef at = k_add(k, d, k_index(k, e));
+        const KRef at = k_expr(k, "$ + #", d, e);
         KRef key[MAX_KEYS];
         for (int64_t j = 0; j < x->keys; j++)
-            key[j] = k_aload(
-                k, x->kv, k_mul_add(k, k_add(k, x->lane, k_index(k, j * TEAM)), x->pitch, at), 1);
+            key[j] = k_aload(k, x->kv, k_expr(k, "($ + #) * # + $", x->lane, j * TEAM, x->pitch, at), 1);
         for (int64_t r = 0; r < x->rows; r++) {
-            const KRef q = k_aload(k, x->q, k_mul_add(k, tile_row(x, r), x->pitch, at), 1);
+            const KRef q = k_aload(k, x->q, k_expr(k, "$ * # + $", tile_row(x, r), x->pitch, at), 1);
             for (int64_t j = 0; j < x->keys; j++) {
                 const KRef place = k_index(k, r * x->keys + j);
-                k_astore(k, sums, place, k_op(k, KOP_fma, q, key[j], k_aload(k, sums, place, 1)));
+                k_astore(k, sums, place, k_fma(k, q, key[j], k_aload(k, sums, place, 1)));
             }
         }
     }
@@ -119,13 +118,12 @@ static KRef seen_score(const Tiles *x, int64_t r, KRef key, KRef product)
     Kernel *k = l->k;
     const AttRow *row = &x->row[r];
     KRef score = attention_score(l, x->a, product);
-    const KRef is_seen = k_op(k, KOP_and, k_op(k, KOP_le, row->begin, key, 0),
-                              k_op(k, KOP_lt, key, row->end, 0), 0);
+    const KRef is_seen = k_expr(k, "$ <= $ & $ < $", row->begin, key, key, row->end);
     if (x->a->mask != 0) {
-        const KRef last = k_add(k, x->hi, k_index(k, -1));
-        score = k_add(k, score, attention_mask_at(l, row, k_op(k, KOP_min, key, last, 0)));
+        const KRef last = k_expr(k, "$ + -1", x->hi);
+        score = k_add(k, score, attention_mask_at(l, row, k_min(k, key, last)));
     }
-    return k_op(k, KOP_select, is_seen, score, k_number(k, x->a->type, -(double)INFINITY));
+    return k_select(k, is_seen, score, k_number(k, x->a->type, -(double)INFINITY));
 }
 
 // Products become weights in shared memory; sums so far are scaled to the new maximum.
@@ -138,19 +136,18 @@ static void emit_weights(const Tiles *x, KRef first, KRef products)
     for (int64_t r = 0; r < x->rows; r++) {
         KRef score[MAX_KEYS], top = lowest;
         for (int64_t j = 0; j < x->keys; j++) {
-            const KRef key = k_add(k, first, k_add(k, x->lane, k_index(k, j * TEAM)));
+            const KRef key = k_expr(k, "$ + ($ + #)", first, x->lane, j * TEAM);
             score[j] = seen_score(x, r, key, k_aload(k, products, k_index(k, r * x->keys + j), 1));
-            top = k_op(k, KOP_max, top, score[j], 0);
+            top = k_max(k, top, score[j]);
         }
-        const KRef old = k_get(k, x->top[r]),
-                   all = k_op(k, KOP_max, old, k_team(k, KOP_max, top, TEAM), 0);
-        const KRef base = k_op(k, KOP_select, k_op(k, KOP_eq, all, lowest, 0), zero, all);
-        const KRef keep = attention_exp(x->l, is_half, k_op(k, KOP_sub, old, base, 0));
+        const KRef old = k_get(k, x->top[r]), all = k_max(k, old, k_team(k, KOP_max, top, TEAM));
+        const KRef base = k_select(k, k_eq(k, all, lowest), zero, all);
+        const KRef keep = attention_exp(x->l, is_half, k_sub(k, old, base));
         KRef sum = k_mul(k, k_get(k, x->sum[r]), keep);
         for (int64_t j = 0; j < x->keys; j++) {
-            const KRef weight = attention_exp(x->l, is_half, k_op(k, KOP_sub, score[j], base, 0));
-            const KRef column = k_add(k, x->lane, k_index(k, j * TEAM));
-            k_astore(k, x->weights, k_mul_add(k, tile_row(x, r), weight_pitch(x), column), weight);
+            const KRef weight = attention_exp(x->l, is_half, k_sub(k, score[j], base));
+            const KRef column = k_expr(k, "$ + #", x->lane, j * TEAM);
+            k_astore(k, x->weights, k_expr(k, "$ * # + $", tile_row(x, r), weight_pitch(x), column), weight);
             sum = k_add(k, sum, weight);
         }
         for (int64_t c = 0; c < x->columns; c++) {
@@ -169,18 +166,17 @@ static void add_values(const Tiles *x, bool hides)
 {
     Kernel *k = x->l->k;
     const KRef zero = k_number(k, x->a->type, 0);
-    const KRef j = k_for(k, k_index(k, 0), k_index(k, tile_keys(x)), 1, KFOR_SERIAL, "j");
+    const KRef j = k_loop(k, tile_keys(x), KFOR_SERIAL, "j");
     KRef weight[MAX_ROWS];
     for (int64_t r = 0; r < x->rows; r++)
-        weight[r] = k_aload(k, x->weights, k_mul_add(k, tile_row(x, r), weight_pitch(x), j), 1);
+        weight[r] = k_aload(k, x->weights, k_expr(k, "$ * # + $", tile_row(x, r), weight_pitch(x), j), 1);
     for (int64_t c = 0; c < x->columns; c++) {
-        const KRef column = k_add(k, x->lane, k_index(k, c * TEAM));
-        const KRef v = k_aload(k, x->kv, k_mul_add(k, j, x->pitch, column), 1);
+        const KRef column = k_expr(k, "$ + #", x->lane, c * TEAM);
+        const KRef v = k_aload(k, x->kv, k_expr(k, "$ * # + $", j, x->pitch, column), 1);
         for (int64_t r = 0; r < x->rows; r++) {
             const KRef place = k_index(k, r * x->columns + c);
-            const KRef counts =
-                hides ? k_op(k, KOP_select, k_op(k, KOP_ne, weight[r], zero, 0), v, zero) : v;
-            k_astore(k, x->mix, place, k_op(k, KOP_fma, weight[r], counts, k_aload(k, x->mix, place, 1)));
+            const KRef counts = hides ? k_select(k, k_ne(k, weight[r], zero), v, zero) : v;
+            k_astore(k, x->mix, place, k_fma(k, weight[r], counts, k_aload(k, x->mix, place, 1)));
         }
     }
     k_end(k);
@@ -199,13 +195,13 @@ static void emit_values(const Tiles *x, KRef first)
         return;
     }
     // What the first row sees last, and the last row first, all rows see.
-    const KRef end = k_add(k, first, k_index(k, tile_keys(x)));
+    const KRef end = k_expr(k, "$ + #", first, tile_keys(x));
     Point at = x->row[0].at;
     at.idx[a->rank - 2] = x->first;
     const AttRow top = attention_row(x->l, a, at);
-    at.idx[a->rank - 2] = k_add(k, x->first, k_index(k, tile_rows(x) - 1));
+    at.idx[a->rank - 2] = k_expr(k, "$ + #", x->first, tile_rows(x) - 1);
     const AttRow bottom = attention_row(x->l, a, at);
-    k_if(k, k_op(k, KOP_and, k_op(k, KOP_le, end, top.end, 0), k_op(k, KOP_le, bottom.begin, first, 0), 0));
+    k_if(k, k_expr(k, "$ <= $ & $ <= $", end, top.end, bottom.begin, first));
     add_values(x, false);
     k_else(k);
     add_values(x, true);
@@ -239,12 +235,12 @@ static void store_rows(const Tiles *x, KRef end)
     const Attention *a = x->a;
     for (int64_t r = 0; r < x->rows; r++) {
         const KRef sum = k_team(k, KOP_add, k_get(k, x->sum[r]), TEAM);
-        k_if(k, k_op(k, KOP_lt, k_add(k, x->first, tile_row(x, r)), end, 0));
+        k_if(k, k_expr(k, "$ + $ < $", x->first, tile_row(x, r), end));
         for (int64_t c = 0; c < x->columns; c++) {
-            const KRef column = k_add(k, x->lane, k_index(k, c * TEAM));
+            const KRef column = k_expr(k, "$ + #", x->lane, c * TEAM);
             const bool has_end = (c + 1) * TEAM > a->value_size;
             if (has_end)
-                k_if(k, k_op(k, KOP_lt, column, k_index(k, a->value_size), 0));
+                k_if(k, k_expr(k, "$ < #", column, a->value_size));
             const KRef mix = k_aload(k, x->mix, k_index(k, r * x->columns + c), 1);
             attention_store_part(l, a, x->row[r].at, &(AttSums){k_get(k, x->top[r]), sum, mix, column});
             if (has_end)
@@ -260,9 +256,9 @@ static void begin_rows(Tiles *x, Point at, KRef end)
     Lower *l = x->l;
     Kernel *k = l->k;
     const Attention *a = x->a;
-    const KRef last = k_add(k, end, k_index(k, -1));
+    const KRef last = k_expr(k, "$ + -1", end);
     for (int64_t r = 0; r < x->rows; r++) {
-        at.idx[a->rank - 2] = k_op(k, KOP_min, k_add(k, x->first, tile_row(x, r)), last, 0);
+        at.idx[a->rank - 2] = k_expr(k, "min($ + $, $)", x->first, tile_row(x, r), last);
         x->row[r] = attention_row(l, a, at);
         x->top[r] = k_var(k, k_number(k, a->type, -(double)INFINITY), "top");
         x->sum[r] = k_var(k, k_number(k, a->type, 0), "sum");
@@ -272,7 +268,7 @@ static void begin_rows(Tiles *x, Point at, KRef end)
         k_astore(k, x->mix, k_index(k, i), k_number(k, a->type, 0));
     at.idx[a->rank - 2] = x->first;
     x->lo = attention_row(l, a, at).begin;
-    at.idx[a->rank - 2] = k_op(k, KOP_min, k_add(k, x->first, k_index(k, tile_rows(x) - 1)), last, 0);
+    at.idx[a->rank - 2] = k_expr(k, "min($ + #, $)", x->first, tile_rows(x) - 1, last);
     x->hi = attention_row(l, a, at).end;
 }
 
@@ -289,16 +285,16 @@ static void emit_tile(Tiles *x, KRef number)
     const Attention *a = x->a;
     const int64_t n = tiles_of_head(x);
     Point at = {.lanes = 1, .count = 1};
-    const KRef i = k_op(k, KOP_rem, number, k_index(k, n), 0);
+    const KRef i = k_expr(k, "$ % #", number, n);
     const KRef end = lower_live(l, &a->d.live[a->rank - 2], a->queries);
-    KRef head = k_op(k, KOP_div, number, k_index(k, n), 0);
+    KRef head = k_expr(k, "$ / #", number, n);
     for (uint32_t axis = a->rank - 2; axis-- > 0;) {
-        at.idx[axis] = axis == 0 ? head : k_op(k, KOP_rem, head, k_index(k, a->d.extent[axis]), 0);
-        head = k_op(k, KOP_div, head, k_index(k, a->d.extent[axis]), 0);
+        at.idx[axis] = axis == 0 ? head : k_expr(k, "$ % #", head, a->d.extent[axis]);
+        head = k_expr(k, "$ / #", head, a->d.extent[axis]);
     }
-    const KRef tile = a->right >= 0 ? k_op(k, KOP_sub, k_index(k, n - 1), i, 0) : i;
-    x->first = k_mul(k, tile, k_index(k, tile_rows(x)));
-    k_if(k, k_op(k, KOP_lt, x->first, end, 0));
+    const KRef tile = a->right >= 0 ? k_expr(k, "# - $", n - 1, i) : i;
+    x->first = k_expr(k, "$ * #", tile, tile_rows(x));
+    k_if(k, k_lt(k, x->first, end));
     begin_rows(x, at, end);
     copy_tile(x, &(Copy){a->q, x->q, tile_rows(x), a->size, x->first, end});
     emit_keys(x);
@@ -311,8 +307,8 @@ static void begin_tiles(Tiles *x)
 {
     Kernel *k = x->l->k;
     x->thread = k_thread(k);
-    x->lane = k_op(k, KOP_rem, x->thread, k_index(k, TEAM), 0);
-    x->team = k_op(k, KOP_div, x->thread, k_index(k, TEAM), 0);
+    x->lane = k_expr(k, "$ % #", x->thread, TEAM);
+    x->team = k_expr(k, "$ / #", x->thread, TEAM);
     x->q = k_shared(k, x->a->type, tile_rows(x) * x->pitch);
     x->kv = k_shared(k, x->a->type, tile_keys(x) * x->pitch);
     x->weights = k_shared(k, x->a->type, tile_rows(x) * weight_pitch(x));

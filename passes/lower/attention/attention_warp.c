@@ -20,7 +20,7 @@ static double exponent_scale(const Attention *a)
 
 static KRef loop(Kernel *k, int64_t n)
 {
-    return k_for(k, k_index(k, 0), k_index(k, n), 1, KFOR_UNROLL, "i");
+    return k_loop(k, n, KFOR_UNROLL, "i");
 }
 
 // A mask may have any finite number, so that only -inf is less; without one this is, and needs no care.
@@ -43,16 +43,16 @@ AttTile attention_tile(Lower *l, const Attention *a, KRef number, int64_t n)
 {
     Kernel *k = l->k;
     if (a->right < 0)
-        return (AttTile){k_div_by(k, number, n), k_rem_by(k, number, n)};
+        return (AttTile){k_expr(k, "$ / #", number, n), k_expr(k, "$ % #", number, n)};
     int64_t heads = 1;
     for (uint32_t i = 0; i + 2 < a->rank; i++)
         heads *= a->d.extent[i];
-    const KRef first = k_mul(k, k_div_by(k, number, n * TOGETHER), k_index(k, TOGETHER));
-    const KRef left = k_op(k, KOP_sub, k_index(k, heads), first, 0);
-    const KRef width = k_op(k, KOP_min, left, k_index(k, TOGETHER), 0);
-    const KRef inner = k_rem_by(k, number, n * TOGETHER);
-    return (AttTile){k_add(k, first, k_op(k, KOP_rem, inner, width, 0)),
-                     k_op(k, KOP_sub, k_index(k, n - 1), k_op(k, KOP_div, inner, width, 0), 0)};
+    const KRef first = k_expr(k, "$ / # * #", number, n * TOGETHER, TOGETHER);
+    const KRef left = k_expr(k, "# - $", heads, first);
+    const KRef width = k_expr(k, "min($, #)", left, TOGETHER);
+    const KRef inner = k_expr(k, "$ % #", number, n * TOGETHER);
+    return (AttTile){k_expr(k, "$ + $ % $", first, inner, width),
+                     k_expr(k, "# - $ / $", n - 1, inner, width)};
 }
 
 void attention_warp_open(AttWarp *x)
@@ -86,7 +86,7 @@ static KRef capped(Kernel *k, const Attention *a, KRef product)
     const KRef one = k_number(k, DTYPE_f32, 1), cap = k_number(k, DTYPE_f32, a->softcap);
     const KRef down = k_number(k, DTYPE_f32, -2 * a->softcap);
     const KRef power = k_mul(k, product, k_number(k, DTYPE_f32, twice));
-    const KRef part = k_op(k, KOP_div, down, k_add(k, one, k_call(k, KDEV_exp2_fast, power, 0, 0)), 0);
+    const KRef part = k_expr(k, "$ / ($ + $)", down, one, k_call(k, KDEV_exp2_fast, power, 0, 0));
     return k_add(k, cap, part);
 }
 
@@ -101,7 +101,7 @@ void attention_warp_score(const AttWarp *x, KRef first, AttMask *mask, const voi
         if (mask != NULL)
             mask(ctx, x, h, first, four, more);
         for (int64_t e = 0; e < 2; e++) {
-            const KRef place = k_mul_add(k, four, 4, k_index(k, 2 * h + e));
+            const KRef place = k_expr(k, "$ * 4 + #", four, 2 * h + e);
             const KRef score = capped(k, x->a, k_aload(k, x->scores, place, 1));
             k_astore(k, x->scores, place, more[e] != 0 ? k_add(k, score, more[e]) : score);
         }
@@ -113,16 +113,14 @@ void attention_warp_hide(const AttWarp *x, KRef first, KRef is_cut)
 {
     Kernel *k = x->l->k;
     k_if(k, is_cut);
-    const KRef column = k_add(k, first, k_mul(k, k_rem_by(k, x->lane, 4), k_index(k, 2)));
+    const KRef column = k_expr(k, "$ + $ % 4 * 2", first, x->lane);
     const KRef four = loop(k, x->keys / 8);
     for (int64_t i = 0; i < 4; i++) {
         const AttRow *row = &x->row[i / 2];
-        const KRef key = k_add_to(k, k_mul_add(k, four, 8, column), i % 2);
-        const KRef place = k_mul_add(k, four, 4, k_index(k, i));
-        const KRef is_seen = k_op(k, KOP_and, k_op(k, KOP_le, row->begin, key, 0),
-                                  k_op(k, KOP_lt, key, row->end, 0), 0);
-        k_astore(k, x->scores, place,
-                 k_op(k, KOP_select, is_seen, k_aload(k, x->scores, place, 1), lowest(x)));
+        const KRef key = k_expr(k, "$ * 8 + $ + #", four, column, i % 2);
+        const KRef place = k_expr(k, "$ * 4 + #", four, i);
+        const KRef is_seen = k_expr(k, "$ <= $ & $ < $", row->begin, key, key, row->end);
+        k_astore(k, x->scores, place, k_select(k, is_seen, k_aload(k, x->scores, place, 1), lowest(x)));
     }
     k_end(k);
     k_end(k);
@@ -136,9 +134,9 @@ static KRef shift_of(const AttWarp *x, KRef all)
     Kernel *k = x->l->k;
     const KRef zero = k_number(k, DTYPE_f32, 0), scale = k_number(k, DTYPE_f32, exponent_scale(x->a));
     if (x->a->mask != 0)
-        return k_op(k, KOP_select, k_op(k, KOP_eq, all, lowest(x), 0), zero, all);
-    const KRef sees = k_op(k, KOP_lt, k_number(k, DTYPE_f32, lowest_of(x->a) / 2), all, 0);
-    return k_op(k, KOP_select, sees, k_op(k, KOP_neg, k_mul(k, all, scale), 0, 0), zero);
+        return k_select(k, k_eq(k, all, lowest(x)), zero, all);
+    const KRef sees = k_lt(k, k_number(k, DTYPE_f32, lowest_of(x->a) / 2), all);
+    return k_select(k, sees, k_neg(k, k_mul(k, all, scale)), zero);
 }
 
 // The largest score of row h so far, in all threads of the row.
@@ -148,12 +146,12 @@ static KRef raise_top(const AttWarp *x, int64_t h)
     const KRef scale = k_number(k, DTYPE_f32, exponent_scale(x->a)), old = k_get(k, x->top[h]);
     const KRef top = k_var(k, old, "top"), four = loop(k, x->keys / 8);
     for (int64_t e = 0; e < 2; e++) {
-        const KRef score = k_aload(k, x->scores, k_mul_add(k, four, 4, k_index(k, 2 * h + e)), 1);
+        const KRef score = k_aload(k, x->scores, k_expr(k, "$ * 4 + #", four, 2 * h + e), 1);
         k_set(k, top, k_call(k, KDEV_max_fast, k_get(k, top), score, 0));
     }
     k_end(k);
     const KRef all = k_team(k, KOP_max, k_get(k, top), 4), from = x->a->mask != 0 ? shift_of(x, all) : all;
-    k_set(k, x->keep[h], k_call(k, KDEV_exp2_fast, k_mul(k, k_op(k, KOP_sub, old, from, 0), scale), 0, 0));
+    k_set(k, x->keep[h], k_call(k, KDEV_exp2_fast, k_expr(k, "($ - $) * $", old, from, scale), 0, 0));
     k_set(k, x->top[h], all);
     return all;
 }
@@ -162,8 +160,8 @@ static KRef weight_of(const AttWarp *x, KRef score, KRef shift)
 {
     Kernel *k = x->l->k;
     const KRef scale = k_number(k, DTYPE_f32, exponent_scale(x->a));
-    const KRef power = x->a->mask != 0 ? k_mul(k, k_op(k, KOP_sub, score, shift, 0), scale)
-                                       : k_op(k, KOP_fma, score, scale, shift);
+    const KRef power =
+        x->a->mask != 0 ? k_expr(k, "($ - $) * $", score, shift, scale) : k_fma(k, score, scale, shift);
     return k_call(k, KDEV_exp2_fast, power, 0, 0);
 }
 
@@ -174,14 +172,14 @@ static void weigh_row(const AttWarp *x, int64_t h)
     const KRef sum = k_var(k, k_number(k, DTYPE_f32, 0), "sum"), four = loop(k, x->keys / 8);
     KRef weight[2], at[2];
     for (int64_t e = 0; e < 2; e++) {
-        at[e] = k_mul_add(k, four, 4, k_index(k, 2 * h + e));
+        at[e] = k_expr(k, "$ * 4 + #", four, 2 * h + e);
         weight[e] = weight_of(x, k_aload(k, x->scores, at[e], 1), shift);
     }
     for (int64_t e = 0; e < 2; e++)
         k_astore(k, x->scores, at[e], weight[e]);
-    k_set(k, sum, k_add(k, k_get(k, sum), k_add(k, weight[0], weight[1])));
+    k_set(k, sum, k_expr(k, "$ + ($ + $)", k_get(k, sum), weight[0], weight[1]));
     k_end(k);
-    k_set(k, x->sum[h], k_op(k, KOP_fma, k_get(k, x->sum[h]), k_get(k, x->keep[h]), k_get(k, sum)));
+    k_set(k, x->sum[h], k_fma(k, k_get(k, x->sum[h]), k_get(k, x->keep[h]), k_get(k, sum)));
 }
 
 void attention_warp_weigh(const AttWarp *x)
@@ -195,7 +193,7 @@ void attention_warp_rescale(const AttWarp *x)
     Kernel *k = x->l->k;
     const KRef four = loop(k, x->columns / 8);
     for (int64_t e = 0; e < 4; e++) {
-        const KRef at = k_mul_add(k, four, 4, k_index(k, e));
+        const KRef at = k_expr(k, "$ * 4 + #", four, e);
         k_astore(k, x->mix, at, k_mul(k, k_aload(k, x->mix, at, 1), k_get(k, x->keep[e / 2])));
     }
     k_end(k);
@@ -205,8 +203,8 @@ KRef attention_warp_factor(const AttWarp *x, int64_t h)
 {
     Kernel *k = x->l->k;
     const KRef zero = k_number(k, DTYPE_f32, 0), sum = k_get(k, x->sum[h]);
-    const KRef factor = k_op(k, KOP_div, k_number(k, DTYPE_f32, 1), sum, 0);
-    return k_op(k, KOP_select, k_op(k, KOP_eq, sum, zero, 0), zero, factor);
+    const KRef factor = k_div(k, k_number(k, DTYPE_f32, 1), sum);
+    return k_select(k, k_eq(k, sum, zero), zero, factor);
 }
 
 KRef attention_warp_rest(const AttWarp *x)
@@ -214,7 +212,7 @@ KRef attention_warp_rest(const AttWarp *x)
     Kernel *k = x->l->k;
     const KRef rest = k_var(k, k_number(k, DTYPE_f32, 0), "rest"), i = loop(k, x->columns / 2);
     const KRef v = k_aload(k, x->mix, i, 1);
-    k_set(k, rest, k_add(k, k_get(k, rest), k_op(k, KOP_sub, v, v, 0)));
+    k_set(k, rest, k_expr(k, "$ + ($ - $)", k_get(k, rest), v, v));
     k_end(k);
     return k_get(k, rest);
 }
@@ -226,14 +224,13 @@ void attention_warp_store(const AttWarp *x, KRef end)
     const Attention *a = x->a;
     const KRef factor[2] = {attention_warp_factor(x, 0), attention_warp_factor(x, 1)};
     const KRef four = loop(k, x->columns / 8);
-    const KRef column = k_mul_add(k, four, 8, k_mul(k, k_rem_by(k, x->lane, 4), k_index(k, 2)));
+    const KRef column = k_expr(k, "$ * 8 + $ % 4 * 2", four, x->lane);
     for (int64_t i = 0; i < 4; i++) {
         Point at = x->row[i / 2].at;
-        const KRef c = k_add_to(k, column, i % 2), place = k_mul_add(k, four, 4, k_index(k, i));
+        const KRef c = k_expr(k, "$ + #", column, i % 2), place = k_expr(k, "$ * 4 + #", four, i);
         const KRef v = k_aload(k, x->mix, place, 1);
         at.idx[a->rank - 1] = c;
-        k_if(k, k_op(k, KOP_and, k_op(k, KOP_lt, c, k_index(k, a->value_size), 0),
-                     k_op(k, KOP_lt, at.idx[a->rank - 2], end, 0), 0));
+        k_if(k, k_expr(k, "$ < # & $ < $", c, a->value_size, at.idx[a->rank - 2], end));
         pull_store_root(l, &a->d, at, k_cast(k, k_mul(k, v, factor[i / 2]), lower_node(l, l->anchor)->dtype));
         k_end(k);
     }

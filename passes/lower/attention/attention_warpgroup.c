@@ -26,7 +26,7 @@ static void sync_warpgroup(const AwKernel *w, const Own *o)
 
 static KRef desc_at(Kernel *k, KRef desc, int64_t bytes)
 {
-    return bytes == 0 ? desc : k_op(k, KOP_add, desc, k_integer(k, DTYPE_u64, bytes / 16), 0);
+    return bytes == 0 ? desc : k_add(k, desc, k_integer(k, DTYPE_u64, bytes / 16));
 }
 
 static void multiply_keys(const AwKernel *w, const Own *o, KRef q_slot_number, KRef slot)
@@ -34,7 +34,7 @@ static void multiply_keys(const AwKernel *w, const Own *o, KRef q_slot_number, K
     Kernel *k = w->k;
     const KWgmma form = {.type = w->type, .n = w->keys};
     const KRef line = k_index(k, 16), eight = k_index(k, 8 * LINE);
-    const KRef own = k_mul_add(k, o->number, OWN_ROWS * LINE, aw_q_slot(w, q_slot_number));
+    const KRef own = k_expr(k, "$ * # + $", o->number, OWN_ROWS * LINE, aw_q_slot(w, q_slot_number));
     const KRef q = k_call(k, KDEV_wgmma_desc, own, line, eight),
                keys = k_call(k, KDEV_wgmma_desc, aw_k_slot(w, slot), line, eight);
     k_device_with(k, KDEV_wgmma_fence, 0);
@@ -63,14 +63,14 @@ static void hide_some(const AwKernel *w, const Own *o, KRef number)
 {
     Kernel *k = w->k;
     const Attention *a = w->a;
-    const KRef begin = k_mul(k, number, k_index(k, w->keys)), end = aw_plus(k, begin, w->keys);
-    const KRef first = k_mul_add(k, o->number, OWN_ROWS, o->t.first);
+    const KRef begin = k_expr(k, "$ * #", number, w->keys), end = aw_plus(k, begin, w->keys);
+    const KRef first = k_expr(k, "$ * # + $", o->number, OWN_ROWS, o->t.first);
     const KRef last = aw_plus(k, first, OWN_ROWS - 1);
     const KRef least = attention_row(w->l, a, aw_point(w, &o->t, first)).end;
-    KRef is_cut = k_op(k, KOP_lt, least, end, 0);
+    KRef is_cut = k_lt(k, least, end);
     if (a->left >= 0) {
         const KRef most = attention_row(w->l, a, aw_point(w, &o->t, last)).begin;
-        is_cut = k_op(k, KOP_or, is_cut, k_op(k, KOP_lt, begin, most, 0), 0);
+        is_cut = k_expr(k, "$ | $ < $", is_cut, begin, most);
     }
     attention_warp_hide(&o->x, begin, is_cut);
 }
@@ -83,11 +83,12 @@ static void score(const AwKernel *w, const Own *o)
         attention_warp_score(&o->x, 0, NULL, NULL);
         return;
     }
-    const KRef slot = k_get(k, o->kv.slot), first = k_mul(k, o->number, k_index(k, OWN_ROWS));
-    const AwMaskPlace at = {.w = w, .row = k_mul_add(k, o->warp, 16, first), .slot = aw_mask_slot(w, slot)};
+    const KRef slot = k_get(k, o->kv.slot), first = k_expr(k, "$ * #", o->number, OWN_ROWS);
+    const AwMaskPlace at = {
+        .w = w, .row = k_expr(k, "$ * 16 + $", o->warp, first), .slot = aw_mask_slot(w, slot)};
     attention_warp_score(&o->x, 0, aw_mask_read, &at);
     k_device_with(k, KDEV_warp_sync, 0);
-    k_if(k, k_op(k, KOP_eq, o->lane, k_index(k, 0), 0));
+    k_if(k, k_expr(k, "$ == 0", o->lane));
     k_device(k, KDEV_bar_arrive, aw_bar(w, M_EMPTY, slot));
     k_end(k);
 }
@@ -103,8 +104,8 @@ static void weigh(const AwKernel *w, const Own *o, KRef number)
 static void pack_weights(const AwKernel *w, const Own *o)
 {
     Kernel *k = w->k;
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, w->keys / 4), 1, KFOR_UNROLL, "i");
-    const KRef at = k_mul(k, i, k_index(k, 2));
+    const KRef i = k_loop(k, w->keys / 4, KFOR_UNROLL, "i");
+    const KRef at = k_expr(k, "$ * 2", i);
     const KRef low = k_aload(k, o->x.scores, at, 1), high = k_aload(k, o->x.scores, aw_plus(k, at, 1), 1);
     k_astore(k, o->weights, i, attention_warp_pack(k, w->type, low, high));
     k_end(k);
@@ -115,15 +116,15 @@ static void clear_dead_values(const AwKernel *w, const Own *o, KRef number)
 {
     Kernel *k = w->k;
     const KRef slot = k_get(k, o->kv.slot), zeros = k_array(k, DTYPE_f32, 4), none = k_index(k, 0);
-    const KRef live = k_op(k, KOP_sub, w->a->live, k_mul(k, number, k_index(k, w->keys)), 0);
-    const KRef dead = k_op(k, KOP_max, live, none, 0);
-    k_if(k, k_op(k, KOP_lt, live, k_index(k, w->keys), 0));
+    const KRef live = k_expr(k, "$ - $ * #", w->a->live, number, w->keys);
+    const KRef dead = k_max(k, live, none);
+    k_if(k, k_expr(k, "$ < #", live, w->keys));
     for (int64_t i = 0; i < 4; i++)
         k_astore(k, zeros, k_index(k, i), k_number(k, DTYPE_f32, 0));
     k_device(k, KDEV_bar_wait, aw_bar(w, V_FULL, slot), k_get(k, o->kv.phase));
-    const KRef n = k_mul(k, k_op(k, KOP_sub, k_index(k, w->keys), dead, 0), k_index(k, LINE / 16));
+    const KRef n = k_expr(k, "(# - $) * #", w->keys, dead, LINE / 16);
     const KRef i = k_for(k, o->thread, n, WARPGROUP, KFOR_SERIAL, "i");
-    const KRef at = k_mul_add(k, i, 16, k_mul_add(k, dead, LINE, aw_v_slot(w, slot)));
+    const KRef at = k_expr(k, "$ * 16 + ($ * # + $)", i, dead, LINE, aw_v_slot(w, slot));
     for (int64_t b = 0; b < w->boxes; b++)
         k_device(k, KDEV_shared_put4, aw_plus(k, at, b * w->keys * LINE), zeros, none);
     k_end(k);
@@ -153,10 +154,10 @@ static void multiply_blocks(const AwKernel *w, const Own *o, KRef q_slot_number)
     multiply_keys(w, o, q_slot_number, slot);
     k_device(k, KDEV_bar_wait, aw_bar(w, V_FULL, before), phase);
     k_device_with(k, KDEV_wgmma_fence, 0);
-    multiply_values(w, o, before, k_op(k, KOP_lt, k_index(k, 1), i, 0));
+    multiply_values(w, o, before, k_expr(k, "1 < $", i));
     k_device_with(k, KDEV_wgmma_wait, 1);
     arrive(w, o, aw_bar(w, K_EMPTY, slot));
-    weigh(w, o, k_op(k, KOP_sub, last, i, 0));
+    weigh(w, o, k_sub(k, last, i));
     k_device_with(k, KDEV_wgmma_wait, 0);
     arrive(w, o, aw_bar(w, V_EMPTY, before));
     attention_warp_rescale(&o->x);
@@ -165,7 +166,7 @@ static void multiply_blocks(const AwKernel *w, const Own *o, KRef q_slot_number)
     slot = k_get(k, o->kv.slot);
     k_device(k, KDEV_bar_wait, aw_bar(w, V_FULL, slot), k_get(k, o->kv.phase));
     k_device_with(k, KDEV_wgmma_fence, 0);
-    multiply_values(w, o, slot, k_op(k, KOP_lt, k_index(k, 1), o->t.n, 0));
+    multiply_values(w, o, slot, k_expr(k, "1 < $", o->t.n));
     for (int64_t h = 0; h < 2; h++)
         k_set(k, o->x.sum[h], k_team(k, KOP_add, k_get(k, o->x.sum[h]), 4));
     k_device_with(k, KDEV_wgmma_wait, 0);
@@ -180,23 +181,23 @@ static void put_boxes(const AwKernel *w, const Own *o, KRef slot)
 {
     Kernel *k = w->k;
     const KRef factor[2] = {attention_warp_factor(&o->x, 0), attention_warp_factor(&o->x, 1)};
-    const KRef own = k_mul_add(k, o->number, OWN_ROWS * LINE, aw_q_slot(w, slot));
+    const KRef own = k_expr(k, "$ * # + $", o->number, OWN_ROWS * LINE, aw_q_slot(w, slot));
     const KRef low = aw_rest(k, o->lane, 8), half = aw_rest(k, aw_over(k, o->lane, 8), 2);
-    const KRef line = k_mul_add(k, o->warp, 16, k_mul_add(k, half, 8, low));
-    const KRef j = k_for(k, k_index(k, 0), k_index(k, w->boxes * 4), 1, KFOR_UNROLL, "j");
+    const KRef line = k_expr(k, "$ * 16 + ($ * 8 + $)", o->warp, half, low);
+    const KRef j = k_loop(k, w->boxes * 4, KFOR_UNROLL, "j");
     KRef word[4];
     for (int64_t i = 0; i < 4; i++) {
         KRef v[2];
         for (int64_t e = 0; e < 2; e++) {
-            const KRef at = aw_plus(k, k_mul(k, j, k_index(k, 8)), 2 * i + e);
+            const KRef at = aw_plus(k, k_expr(k, "$ * 8", j), 2 * i + e);
             v[e] = k_mul(k, k_aload(k, o->x.mix, at, 1), factor[i % 2]);
         }
         word[i] = attention_warp_pack(k, w->type, v[0], v[1]);
     }
-    const KRef column = k_mul_add(k, aw_rest(k, j, 4), 2, aw_over(k, o->lane, 16));
-    const KRef part = k_op(k, KOP_xor, column, low, 0);
-    const KRef box = k_mul_add(k, aw_over(k, j, 4), ROWS * LINE, own);
-    k_device(k, KDEV_stmatrix4, k_mul_add(k, line, LINE, k_mul_add(k, part, 16, box)), word[0], word[1],
+    const KRef column = k_expr(k, "$ * 2 + $", aw_rest(k, j, 4), aw_over(k, o->lane, 16));
+    const KRef part = k_xor(k, column, low);
+    const KRef box = k_expr(k, "$ * # + $", aw_over(k, j, 4), ROWS * LINE, own);
+    k_device(k, KDEV_stmatrix4, k_expr(k, "$ * # + ($ * 16 + $)", line, LINE, part, box), word[0], word[1],
              word[2], word[3]);
     k_end(k);
     k_device_with(k, KDEV_proxy_fence, 0);
@@ -205,8 +206,8 @@ static void put_boxes(const AwKernel *w, const Own *o, KRef slot)
 static void send_boxes(const AwKernel *w, const Own *o, KRef slot)
 {
     Kernel *k = w->k;
-    const KRef own = k_mul_add(k, o->number, OWN_ROWS * LINE, aw_q_slot(w, slot));
-    const KRef first = k_mul_add(k, o->number, OWN_ROWS, o->t.first);
+    const KRef own = k_expr(k, "$ * # + $", o->number, OWN_ROWS * LINE, aw_q_slot(w, slot));
+    const KRef first = k_expr(k, "$ * # + $", o->number, OWN_ROWS, o->t.first);
     const KRef address = k_address(k, w->map_y, k_index(k, 0));
     k_if(k, o->is_first);
     for (int64_t i = 0; i < w->boxes; i++) {
@@ -226,7 +227,7 @@ static void note_spoiled(const AwKernel *w, const Own *o)
 {
     Kernel *k = w->k;
     const KRef all = attention_warp_rest(&o->x);
-    k_if(k, k_op(k, KOP_ne, all, all, 0));
+    k_if(k, k_ne(k, all, all));
     k_device(k, KDEV_shared_put, aw_bar(w, SPOILED, o->number), k_index(k, 1));
     k_end(k);
 }
@@ -236,14 +237,13 @@ static void note_spoiled(const AwKernel *w, const Own *o)
 static void mix_again(const AwKernel *w, const Own *o, KRef one)
 {
     Kernel *k = w->k;
-    const KRef query = k_add(k, k_mul_add(k, o->number, OWN_ROWS, o->t.first), o->thread);
+    const KRef query = k_expr(k, "$ * # + $ + $", o->number, OWN_ROWS, o->t.first, o->thread);
     sync_warpgroup(w, o);
     k_if(k, o->is_first);
     k_device(k, KDEV_shared_put, aw_bar(w, SPOILED, o->number), k_index(k, 0));
     k_end(k);
     sync_warpgroup(w, o);
-    k_if(k, k_op(k, KOP_and, k_op(k, KOP_lt, o->thread, k_index(k, OWN_ROWS), 0),
-                 k_op(k, KOP_lt, query, k_index(k, w->a->queries), 0), 0));
+    k_if(k, k_expr(k, "$ < # & $ < #", o->thread, OWN_ROWS, query, w->a->queries));
     const AttRow row = attention_row(w->l, w->a, aw_point(w, &o->t, query));
     attention_emit_row(w->l, &row, aw_plus(k, one, w->a->value_size - 1));
     k_end(k);
@@ -258,7 +258,7 @@ static void store(const AwKernel *w, const Own *o, KRef slot)
         put_boxes(w, o, slot);
     sync_warpgroup(w, o);
     k_device(k, KDEV_shared_get, spoiled, aw_bar(w, SPOILED, o->number));
-    k_if(k, k_op(k, KOP_eq, k_get(k, spoiled), k_index(k, 0), 0));
+    k_if(k, k_expr(k, "$ == 0", k_get(k, spoiled)));
     if (w->stores_boxes)
         send_boxes(w, o, slot);
     else
@@ -272,7 +272,7 @@ static void store(const AwKernel *w, const Own *o, KRef slot)
 static void begin_rows(const AwKernel *w, Own *o)
 {
     Kernel *k = w->k;
-    const KRef own = k_mul_add(k, o->number, OWN_ROWS, k_mul_add(k, o->warp, 16, aw_over(k, o->lane, 4)));
+    const KRef own = k_expr(k, "$ * # + ($ * 16 + $)", o->number, OWN_ROWS, o->warp, aw_over(k, o->lane, 4));
     for (int64_t h = 0; h < 2; h++)
         o->x.row[h] =
             attention_row(w->l, w->a, aw_point(w, &o->t, k_add(k, o->t.first, aw_plus(k, own, 8 * h))));
@@ -284,7 +284,7 @@ void aw_consume(const AwKernel *w, KRef number)
     Kernel *k = w->k;
     const KRef own = aw_rest(k, w->thread, WARPGROUP);
     Own o = {.number = number, .thread = own, .lane = aw_rest(k, own, 32), .warp = aw_over(k, own, 32)};
-    o.is_first = k_op(k, KOP_eq, own, k_index(k, 0), 0);
+    o.is_first = k_expr(k, "$ == 0", own);
     o.x = (AttWarp){
         .l = w->l, .a = w->a, .keys = w->keys, .columns = w->boxes * LINE_ELEMENTS, .lane = o.lane};
     attention_warp_open(&o.x);
@@ -292,11 +292,11 @@ void aw_consume(const AwKernel *w, KRef number)
     o.q = aw_ring(k, w->q_slots, 0);
     o.kv = aw_ring(k, KV_SLOTS, 0);
     const KRef taken = k_var(k, k_index(k, 0), "taken");
-    k_for(k, k_index(k, 0), k_index(k, w->tiles + 1), 1, KFOR_SERIAL, "round");
+    k_loop(k, w->tiles + 1, KFOR_SERIAL, "round");
     const KRef slot = k_get(k, o.q.slot);
     k_device(k, KDEV_bar_wait, aw_bar(w, Q_FULL, slot), k_get(k, o.q.phase));
     k_device(k, KDEV_shared_get, taken, aw_bar(w, Q_NUMBER, slot));
-    k_if(k, k_op(k, KOP_lt, k_get(k, taken), k_index(k, 0), 0));
+    k_if(k, k_expr(k, "$ < 0", k_get(k, taken)));
     k_device_with(k, KDEV_leave, 0);
     k_end(k);
     o.t = aw_tile(w, k_get(k, taken));

@@ -26,12 +26,12 @@ AwRing aw_ring(Kernel *k, int64_t slots, int64_t phase)
 void aw_advance(Kernel *k, AwRing r)
 {
     if (r.slots == 1) {
-        k_set(k, r.phase, k_op(k, KOP_sub, k_index(k, 1), k_get(k, r.phase), 0));
+        k_set(k, r.phase, k_expr(k, "1 - $", k_get(k, r.phase)));
         return;
     }
     // Of two slots: the phase changes with every second step.
-    k_set(k, r.phase, k_op(k, KOP_xor, k_get(k, r.phase), k_get(k, r.slot), 0));
-    k_set(k, r.slot, k_op(k, KOP_sub, k_index(k, 1), k_get(k, r.slot), 0));
+    k_set(k, r.phase, k_xor(k, k_get(k, r.phase), k_get(k, r.slot)));
+    k_set(k, r.slot, k_expr(k, "1 - $", k_get(k, r.slot)));
 }
 
 // --- tiles ---------------------------------------------------------------------------------------
@@ -59,13 +59,13 @@ AwTile aw_tile(const AwKernel *w, KRef number)
     t.batch = aw_over(k, own.head, a->heads);
     t.head = aw_rest(k, own.head, a->heads);
     t.kv_head = aw_over(k, t.head, a->heads / a->kv_heads);
-    t.first = k_mul(k, own.i, k_index(k, ROWS));
-    const KRef last = k_op(k, KOP_min, aw_plus(k, t.first, ROWS - 1), k_index(k, a->queries - 1), 0);
+    t.first = k_expr(k, "$ * #", own.i, ROWS);
+    const KRef last = k_expr(k, "min($, #)", aw_plus(k, t.first, ROWS - 1), a->queries - 1);
     const KRef begin = attention_row(w->l, a, aw_point(w, &t, t.first)).begin;
     const KRef end = attention_row(w->l, a, aw_point(w, &t, last)).end;
     t.begin = aw_over(k, begin, w->keys);
     const KRef behind = aw_over(k, aw_plus(k, end, w->keys - 1), w->keys);
-    t.n = k_op(k, KOP_max, k_op(k, KOP_sub, behind, t.begin, 0), k_index(k, 1), 0);
+    t.n = k_expr(k, "max($ - $, 1)", behind, t.begin);
     return t;
 }
 
@@ -90,8 +90,8 @@ static void load_blocks(const AwKernel *w, const AwTile *t, AwRing r)
 {
     Kernel *k = w->k;
     const KRef i = k_for(k, k_index(k, 0), t->n, 1, KFOR_SERIAL, "i");
-    const KRef number = k_op(k, KOP_sub, aw_plus(k, k_add(k, t->begin, t->n), -1), i, 0);
-    const KRef row = k_mul(k, number, k_index(k, w->keys));
+    const KRef number = k_sub(k, aw_plus(k, k_add(k, t->begin, t->n), -1), i);
+    const KRef row = k_expr(k, "$ * #", number, w->keys);
     const KRef slot = k_get(k, r.slot), phase = k_get(k, r.phase);
     const struct {
         AwBar empty, full;
@@ -120,11 +120,11 @@ static void end_tiles(const AwKernel *w, KRef number, KRef place, KRef full)
 {
     Kernel *k = w->k;
     const KRef zero = k_index(k, 0), one = k_index(k, 1), n_done = k_var(k, zero, "done");
-    k_if(k, k_op(k, KOP_le, k_index(k, w->tiles), number, 0));
+    k_if(k, k_expr(k, "# <= $", w->tiles, number));
     k_device(k, KDEV_shared_put, place, k_index(k, -1));
     k_device(k, KDEV_bar_arrive, full);
     k_device(k, KDEV_take_number, n_done, k_address(k, w->counter, one));
-    k_if(k, k_op(k, KOP_eq, k_get(k, n_done), k_index(k, w->groups - 1), 0));
+    k_if(k, k_expr(k, "$ == #", k_get(k, n_done), w->groups - 1));
     k_device(k, KDEV_reset_number, k_address(k, w->counter, zero));
     k_device(k, KDEV_reset_number, k_address(k, w->counter, one));
     k_end(k);
@@ -137,7 +137,7 @@ static void produce(const AwKernel *w)
     Kernel *k = w->k;
     const AwRing q = aw_ring(k, w->q_slots, 1), kv = aw_ring(k, KV_SLOTS, 1);
     const KRef taken = k_var(k, k_index(k, 0), "taken");
-    k_for(k, k_index(k, 0), k_index(k, w->tiles + 1), 1, KFOR_SERIAL, "round");
+    k_loop(k, w->tiles + 1, KFOR_SERIAL, "round");
     const KRef slot = k_get(k, q.slot), full = aw_bar(w, Q_FULL, slot), place = aw_bar(w, Q_NUMBER, slot);
     k_device(k, KDEV_bar_wait, aw_bar(w, Q_EMPTY, slot), k_get(k, q.phase));
     k_device(k, KDEV_take_number, taken, k_address(k, w->counter, k_index(k, 0)));
@@ -161,7 +161,7 @@ static void set_up(AwKernel *w)
         [Q_FULL] = 1, [Q_EMPTY] = 2, [K_FULL] = 1, [K_EMPTY] = 2, [V_FULL] = 1, [V_EMPTY] = 2,
         [M_EMPTY] = 2 * WARPGROUP / 32};
     w->shared = k_call(k, KDEV_shared_begin, 0, 0, 0);
-    k_if(k, k_op(k, KOP_eq, w->thread, k_index(k, 0), 0));
+    k_if(k, k_expr(k, "$ == 0", w->thread));
     for (uint32_t b = Q_FULL; b < Q_NUMBER; b++)
         for (int64_t i = 0; i < KV_SLOTS; i++)
             k_device(k, KDEV_bar_init, aw_bar(w, (AwBar)b, k_index(k, i)), k_index(k, arrivals[b]));
@@ -177,9 +177,9 @@ static void emit_wgmma(AwKernel *w)
     Kernel *k = w->k;
     set_up(w);
     const KRef warpgroup = aw_over(k, w->thread, WARPGROUP);
-    k_if(k, k_op(k, KOP_eq, warpgroup, k_index(k, 0), 0));
+    k_if(k, k_expr(k, "$ == 0", warpgroup));
     k_device_with(k, KDEV_registers_down, PRODUCER_REGISTERS);
-    k_if(k, k_op(k, KOP_eq, w->thread, k_index(k, 0), 0));
+    k_if(k, k_expr(k, "$ == 0", w->thread));
     produce(w);
     k_end(k);
     k_else(k);

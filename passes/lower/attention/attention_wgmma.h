@@ -100,27 +100,27 @@ void aw_mask_read(const void *ctx, const AttWarp *x, int64_t h, KRef first, KRef
 
 static inline KRef aw_plus(Kernel *k, KRef a, int64_t b)
 {
-    return k_add(k, a, k_index(k, b));
+    return k_expr(k, "$ + #", a, b);
 }
 
 static inline KRef aw_over(Kernel *k, KRef a, int64_t b)
 {
-    return k_op(k, KOP_div, a, k_index(k, b), 0);
+    return k_expr(k, "$ / #", a, b);
 }
 
 static inline KRef aw_rest(Kernel *k, KRef a, int64_t b)
 {
-    return k_op(k, KOP_rem, a, k_index(k, b), 0);
+    return k_expr(k, "$ % #", a, b);
 }
 
 static inline KRef aw_q_slot(const AwKernel *w, KRef slot)
 {
-    return k_mul_add(w->k, slot, w->q_bytes, w->shared);
+    return k_expr(w->k, "$ * # + $", slot, w->q_bytes, w->shared);
 }
 
 static inline KRef aw_k_slot(const AwKernel *w, KRef slot)
 {
-    return k_mul_add(w->k, slot, w->kv_bytes, aw_plus(w->k, w->shared, w->q_slots * w->q_bytes));
+    return k_expr(w->k, "$ * # + $", slot, w->kv_bytes, aw_plus(w->k, w->shared, w->q_slots * w->q_bytes));
 }
 
 static inline KRef aw_v_slot(const AwKernel *w, KRef slot)
@@ -131,14 +131,14 @@ static inline KRef aw_v_slot(const AwKernel *w, KRef slot)
 static inline KRef aw_mask_slot(const AwKernel *w, KRef slot)
 {
     const int64_t at = w->q_slots * w->q_bytes + 2 * KV_SLOTS * w->kv_bytes;
-    return k_mul_add(w->k, slot, w->mask.bytes, aw_plus(w->k, w->shared, at));
+    return k_expr(w->k, "$ * # + $", slot, w->mask.bytes, aw_plus(w->k, w->shared, at));
 }
 
 static inline KRef aw_bar(const AwKernel *w, AwBar b, KRef slot)
 {
     const int64_t at = w->q_slots * w->q_bytes + 2 * KV_SLOTS * w->kv_bytes + KV_SLOTS * w->mask.bytes +
                        16 * (int64_t)b;
-    return k_mul_add(w->k, slot, 8, aw_plus(w->k, w->shared, at));
+    return k_expr(w->k, "$ * 8 + $", slot, aw_plus(w->k, w->shared, at));
 }
 
 #endif

@@ -103,14 +103,15 @@ void aw_mask_read(const void *ctx, const AttWarp *x, int64_t h, KRef first, KRef
                         : w->mask.type == DTYPE_f16 ? KDEV_pair_f16
                                                     : KDEV_pair_bf16;
     const KRef two = k_array(k, DTYPE_f32, 2);
-    const KRef column = k_mul(k, aw_rest(k, x->lane, 4), k_index(k, 2 * bytes));
+    const KRef column = k_expr(k, "$ * #", aw_rest(k, x->lane, 4), 2 * bytes);
     const KRef low = aw_over(k, x->lane, 4), row = has_rows ? k_add(k, p->row, low) : k_index(k, 0);
-    const KRef swizzle = has_rows ? k_mul_add(k, low, CHUNK_BYTES, column) : column;
-    const KRef own = k_add(k, k_mul_add(k, row, LINE, p->slot), swizzle);
-    const KRef byte = k_mul(k, eighth, k_index(k, 8 * bytes));
+    const KRef swizzle = has_rows ? k_expr(k, "$ * # + $", low, CHUNK_BYTES, column) : column;
+    const KRef own = k_expr(k, "$ * # + $ + $", row, LINE, p->slot, swizzle);
+    const KRef byte = k_expr(k, "$ * #", eighth, 8 * bytes);
     const KRef chunk = aw_over(k, aw_rest(k, byte, LINE), CHUNK_BYTES);
-    const KRef box = k_mul_add(k, aw_over(k, byte, LINE), w->mask.box_bytes, aw_rest(k, byte, CHUNK_BYTES));
-    const KRef at = k_op(k, KOP_xor, own, k_mul(k, chunk, k_index(k, CHUNK_BYTES)), 0);
+    const KRef box =
+        k_expr(k, "$ * # + $", aw_over(k, byte, LINE), w->mask.box_bytes, aw_rest(k, byte, CHUNK_BYTES));
+    const KRef at = k_xor(k, own, k_expr(k, "$ * #", chunk, CHUNK_BYTES));
     k_device(k, get, two, k_index(k, 0), aw_plus(k, k_add(k, at, box), has_rows ? 8 * h * LINE : 0));
     for (int64_t e = 0; e < 2; e++)
         pair[e] = k_aload(k, two, k_index(k, e), 1);

@@ -102,15 +102,15 @@ AttRow attention_row(Lower *l, const Attention *a, Point at)
     Kernel *k = l->k;
     const KRef zero = k_index(k, 0);
     AttRow r = {.a = a, .at = at, .begin = zero, .end = a->live};
-    r.kv_head = k_op(k, KOP_div, at.idx[a->rank - 3], k_index(k, a->heads / a->kv_heads), 0);
+    r.kv_head = k_expr(k, "$ / #", at.idx[a->rank - 3], a->heads / a->kv_heads);
     const KRef place = k_add(k, at.idx[a->rank - 2], a->first);
     if (a->right >= 0) {
-        const KRef seen = k_add(k, place, k_index(k, a->right + 1));
-        r.end = k_op(k, KOP_max, k_op(k, KOP_min, seen, r.end, 0), zero, 0);
+        const KRef seen = k_expr(k, "$ + #", place, a->right + 1);
+        r.end = k_expr(k, "max(min($, $), $)", seen, r.end, zero);
     }
     if (a->left >= 0) {
-        const KRef before = k_op(k, KOP_max, k_add(k, place, k_index(k, -a->left)), zero, 0);
-        r.begin = k_op(k, KOP_min, before, r.end, 0);
+        const KRef before = k_expr(k, "max($ + #, $)", place, -a->left, zero);
+        r.begin = k_min(k, before, r.end);
     }
     return r;
 }
@@ -149,7 +149,7 @@ static KRef dot_unrolled(Lower *l, const AttRow *r, const Query *q, KRef key)
                                       attention_kv_index(l, r, r->a->k, key, k_index(k, first)), lanes,
                                       attention_count(first, r->a->size, lanes)),
                                r->a->type);
-        sum = sum == 0 ? k_mul(k, q->vector[i], kv) : k_op(k, KOP_fma, q->vector[i], kv, sum);
+        sum = sum == 0 ? k_mul(k, q->vector[i], kv) : k_fma(k, q->vector[i], kv, sum);
     }
     return k_hreduce(k, KOP_add, sum);
 }
@@ -162,7 +162,7 @@ static KRef dot_step(Lower *l, const AttRow *r, KRef key, KRef i, uint8_t lanes,
     const KRef kv = k_load(k, lower_param(l, r->a->k, PARAM_READ), attention_kv_index(l, r, r->a->k, key, i),
                            lanes, count);
     const KRef q = k_cast(k, qv, r->a->type), x = k_cast(k, kv, r->a->type);
-    return k_op(k, KOP_fma, q, x, acc);
+    return k_fma(k, q, x, acc);
 }
 
 static KRef dot_looped(Lower *l, const AttRow *r, KRef key)
@@ -188,7 +188,7 @@ KRef attention_mask_number(Lower *l, const Attention *a, KRef v)
     if (lower_node(l, a->mask)->dtype != DTYPE_bool)
         return k_cast(k, v, a->type);
     const KRef zero = k_number(k, a->type, 0);
-    return k_op(k, KOP_select, v, zero, k_number(k, a->type, -(double)INFINITY));
+    return k_select(k, v, zero, k_number(k, a->type, -(double)INFINITY));
 }
 
 KRef attention_mask_at(Lower *l, const AttRow *r, KRef key)
@@ -211,7 +211,7 @@ KRef attention_score(Lower *l, const Attention *a, KRef dot)
     if (!(a->softcap > 0))
         return score;
     const KRef cap = k_number(k, a->type, a->softcap);
-    return k_mul(k, k_op(k, KOP_tanh, k_op(k, KOP_div, score, cap, 0), 0, 0), cap);
+    return k_mul(k, k_tanh(k, k_div(k, score, cap)), cap);
 }
 
 static KRef masked(Lower *l, const AttRow *r, KRef key, KRef score)
@@ -235,7 +235,7 @@ static KRef score_at(Lower *l, const AttRow *r, const Query *q, KRef key)
 
 static KRef n_seen(Lower *l, const AttRow *r)
 {
-    return k_op(l->k, KOP_sub, r->end, r->begin, 0);
+    return k_sub(l->k, r->end, r->begin);
 }
 
 // Fills scratch with the scores of the visible keys and a vector of -inf behind them; returns the variable of
@@ -260,16 +260,16 @@ KRef attention_weigh(Lower *l, const Attention *a, const AttWeights *w, KRef n, 
 {
     Kernel *k = l->k;
     const KRef zero = k_number(k, a->type, 0), sum = k_var(k, k_splat(k, zero, lanes), "sum");
-    const KRef is_blind = k_op(k, KOP_eq, top, k_number(k, a->type, -(double)INFINITY), 0);
-    const KRef largest = k_op(k, KOP_select, is_blind, zero, top);
+    const KRef is_blind = k_eq(k, top, k_number(k, a->type, -(double)INFINITY));
+    const KRef largest = k_select(k, is_blind, zero, top);
     const KRef j = k_for(k, k_index(k, 0), n, lanes, KFOR_SERIAL, "j"), place = k_add(k, w->base, j);
-    const KRef shifted = k_op(k, KOP_sub, k_load(k, w->scratch, place, lanes, lanes), largest, 0);
-    const KRef weight = k_op(k, KOP_exp, shifted, 0, 0);
+    const KRef shifted = k_sub(k, k_load(k, w->scratch, place, lanes, lanes), largest);
+    const KRef weight = k_exp(k, shifted);
     k_store(k, w->scratch, place, weight, lanes);
     k_set(k, sum, k_add(k, k_get(k, sum), weight));
     k_end(k);
     const KRef total = k_hreduce(k, KOP_add, k_get(k, sum)), one = k_number(k, a->type, 1);
-    return k_op(k, KOP_select, k_op(k, KOP_eq, total, zero, 0), zero, k_op(k, KOP_div, one, total, 0));
+    return k_select(k, k_eq(k, total, zero), zero, k_div(k, one, total));
 }
 
 void attention_mix(Lower *l, const AttRow *r, const AttWeights *w, KRef first, int64_t columns)
@@ -284,19 +284,19 @@ void attention_mix(Lower *l, const AttRow *r, const AttWeights *w, KRef first, i
         acc[i] = k_var(k, k_splat(k, zero, lanes), "mix");
     const KRef j = k_for(k, k_index(k, 0), n_seen(l, r), 1, KFOR_SERIAL, "j");
     const KRef key = k_add(k, r->begin, j), weight = k_load(k, w->scratch, k_add(k, w->base, j), 1, 1);
-    k_if(k, k_op(k, KOP_ne, weight, zero, 0));
+    k_if(k, k_ne(k, weight, zero));
     for (uint32_t i = 0; i < n; i++) {
-        const KRef column = k_add(k, first, k_index(k, (int64_t)i * lanes));
+        const KRef column = k_expr(k, "$ + #", first, (int64_t)i * lanes);
         const KRef v = k_load(k, param, attention_kv_index(l, r, a->v, key, column), lanes,
                               attention_count((int64_t)i * lanes, columns, lanes));
-        k_set(k, acc[i], k_op(k, KOP_fma, weight, k_cast(k, v, a->type), k_get(k, acc[i])));
+        k_set(k, acc[i], k_fma(k, weight, k_cast(k, v, a->type), k_get(k, acc[i])));
     }
     k_end(k);
     k_end(k);
     for (uint32_t i = 0; i < n; i++) {
         Point at = r->at;
         at.vec_axis = a->rank - 1;
-        at.idx[a->rank - 1] = k_add(k, first, k_index(k, (int64_t)i * lanes));
+        at.idx[a->rank - 1] = k_expr(k, "$ + #", first, (int64_t)i * lanes);
         at.lanes = lanes;
         at.count = attention_count((int64_t)i * lanes, columns, lanes);
         const KRef y = k_mul(k, k_get(k, acc[i]), w->factor);

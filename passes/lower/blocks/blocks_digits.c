@@ -42,12 +42,13 @@ static bool open_elements(const Team *t, KRef chunk, KRef first, KRef *e)
 {
     Kernel *k = t->l->k;
     const int64_t each = t->threads * EACH;
-    *e = k_mul_add(k, t->thread, EACH, first);
+    *e = k_expr(k, "$ * # + $", t->thread, EACH, first);
     KRef is_some = 0;
     if (t->chunk % each != 0)
         is_some = team_op(t, KOP_lt, *e, k_index(k, t->chunk));
     if (t->p->inner % t->chunk != 0) {
-        const KRef in_row = team_op(t, KOP_lt, k_mul_add(k, chunk, t->chunk, *e), k_index(k, t->p->inner));
+        const KRef in_row =
+            team_op(t, KOP_lt, k_expr(k, "$ * # + $", chunk, t->chunk, *e), k_index(k, t->p->inner));
         is_some = is_some ? team_op(t, KOP_and, is_some, in_row) : in_row;
     }
     if (is_some)
@@ -63,7 +64,7 @@ static KRef open_turns(const Team *t)
 
 static KRef held_place(const Team *t, KRef first)
 {
-    return k_div_by(t->l->k, first, t->threads);
+    return k_expr(t->l->k, "$ / #", first, t->threads);
 }
 
 int64_t team_held_elements(const Team *t)
@@ -78,12 +79,11 @@ void team_fetch_digits(const Team *t, KRef chunk)
     const KRef first = open_turns(t), to = held_place(t, first);
     KRef e = 0;
     const bool is_open = open_elements(t, chunk, first, &e);
-    const KRef from = k_add(k, t->x_base, k_mul_add(k, chunk, t->chunk, e));
+    const KRef from = k_expr(k, "$ + ($ * # + $)", t->x_base, chunk, t->chunk, e);
     if (is_wide)
         k_fetch(k, t->x, from, t->held_x, to, EACH);
     for (int64_t i = 0; i < EACH && !is_wide; i++)
-        k_astore(k, t->held_x, k_add(k, to, k_index(k, i)),
-                 k_load(k, t->x, k_add(k, from, k_index(k, i)), 1, 1));
+        k_astore(k, t->held_x, k_expr(k, "$ + #", to, i), k_load(k, t->x, k_expr(k, "$ + #", from, i), 1, 1));
     if (is_open)
         k_end(k);
     k_end(k);
@@ -115,7 +115,7 @@ static KRef digits_of(const Team *t, KRef x, KRef factor)
 {
     Kernel *k = t->l->k;
     const KRef magic = k_bitcast(k, word(t, MAGIC_BITS), DTYPE_f32);
-    const KRef bits = k_bitcast(k, k_op(k, KOP_fma, x, factor, magic), DTYPE_u32);
+    const KRef bits = k_bitcast(k, k_fma(k, x, factor, magic), DTYPE_u32);
     const KRef above = team_op(t, KOP_add, bits, word(t, (uint32_t)ABOVE - (uint32_t)MAGIC_BITS));
     return team_op(t, KOP_xor, above, word(t, ABOVE));
 }
@@ -145,10 +145,10 @@ static void store_elements(const Team *t, KRef chunk, KRef first)
     const KRef held = held_place(t, first);
     KRef x[EACH], digit[EACH], words[DIGITS], e = 0;
     for (int64_t i = 0; i < EACH; i++)
-        x[i] = k_cast(k, k_aload(k, t->held_x, k_add(k, held, k_index(k, i)), 1), DTYPE_f32);
-    KRef most = k_op(k, KOP_abs, x[0], 0, 0), sum = x[0];
+        x[i] = k_cast(k, k_aload(k, t->held_x, k_expr(k, "$ + #", held, i), 1), DTYPE_f32);
+    KRef most = k_abs(k, x[0]), sum = x[0];
     for (int64_t i = 1; i < EACH; i++) {
-        most = team_op(t, KOP_max, k_op(k, KOP_abs, x[i], 0, 0), most);
+        most = team_op(t, KOP_max, k_abs(k, x[i]), most);
         sum = team_op(t, KOP_add, sum, x[i]);
     }
     most = team_op(t, KOP_max, k_team(k, KOP_max, most, THREADS), team_number(t, SMALLEST));
@@ -157,17 +157,17 @@ static void store_elements(const Team *t, KRef chunk, KRef first)
     const KRef factor = team_op(t, KOP_div, team_number(t, LARGEST), most);
     // whatever is not finite makes the sum so
     const KRef finite = team_op(t, KOP_mul, most, team_number(t, 1 / LARGEST));
-    const KRef step = k_op(k, KOP_fma, all, team_number(t, 0), finite);
+    const KRef step = k_fma(k, all, team_number(t, 0), finite);
     for (int64_t i = 0; i < EACH; i++)
         digit[i] = digits_of(t, x[i], factor);
     words_of(t, digit, words);
     const bool is_open = open_elements(t, chunk, first, &e);
-    const KRef unit = k_mul(k, team_div(t, e, PIECE), k_index(k, UNIT_WORDS)), place = team_rem(t, e, PIECE);
+    const KRef unit = k_expr(k, "$ * #", team_div(t, e, PIECE), UNIT_WORDS), place = team_rem(t, e, PIECE);
     for (int64_t d = 0; d < DIGITS; d++) {
-        const KRef at = k_add(k, unit, k_add(k, team_div(t, place, WORD), k_index(k, d * PIECE / WORD)));
+        const KRef at = k_expr(k, "$ + ($ + #)", unit, team_div(t, place, WORD), d * PIECE / WORD);
         k_astore(k, t->xs, at, k_bitcast(k, words[d], DTYPE_i32));
     }
-    const KRef behind = k_add(k, unit, k_index(k, DIGITS * PIECE / WORD));
+    const KRef behind = k_expr(k, "$ + #", unit, DIGITS * PIECE / WORD);
     if (t->length != PIECE) { // one thread of the piece, not one of each part
         k_if(k, team_op(t, KOP_eq, place, k_index(k, 0)));
         put_number(t, behind, step);
@@ -176,7 +176,7 @@ static void store_elements(const Team *t, KRef chunk, KRef first)
     k_if(k, team_op(t, KOP_eq, team_rem(t, e, t->length), k_index(k, 0)));
     if (t->length == PIECE)
         put_number(t, behind, step);
-    put_number(t, k_add(k, behind, k_add(k, team_div(t, place, t->length), k_index(k, 1))), part);
+    put_number(t, k_expr(k, "$ + ($ + 1)", behind, team_div(t, place, t->length)), part);
     k_end(k);
     if (is_open)
         k_end(k);
@@ -192,15 +192,15 @@ void team_read_digits(Team *t, int64_t s, KRef e)
 {
     Kernel *k = t->l->k;
     const int64_t n = t->length / WORD;
-    const KRef unit = k_mul(k, team_div(t, e, PIECE), k_index(k, UNIT_WORDS)), place = team_rem(t, e, PIECE);
+    const KRef unit = k_expr(k, "$ * #", team_div(t, e, PIECE), UNIT_WORDS), place = team_rem(t, e, PIECE);
     const KRef from = k_add(k, unit, team_div(t, place, WORD));
     for (int64_t d = 0; d < DIGITS; d++)
         for (int64_t w = 0; w < n; w++) {
-            const KRef v = k_aload(k, t->xs, k_add(k, from, k_index(k, d * PIECE / WORD + w)), 1);
+            const KRef v = k_aload(k, t->xs, k_expr(k, "$ + #", from, d * PIECE / WORD + w), 1);
             t->xr[(s * DIGITS + d) * n + w] = k_get(k, k_var(k, v, "x"));
         }
-    const KRef behind = k_add(k, unit, k_index(k, DIGITS * PIECE / WORD));
+    const KRef behind = k_expr(k, "$ + #", unit, DIGITS * PIECE / WORD);
     t->step[s] = k_bitcast(k, k_aload(k, t->xs, behind, 1), DTYPE_f32);
-    const KRef at = k_add(k, behind, k_add(k, team_div(t, place, t->length), k_index(k, 1)));
+    const KRef at = k_expr(k, "$ + ($ + 1)", behind, team_div(t, place, t->length));
     t->sum[s] = k_bitcast(k, k_aload(k, t->xs, at, 1), DTYPE_f32);
 }

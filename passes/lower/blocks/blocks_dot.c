@@ -41,7 +41,7 @@ static KRef number(Lower *l, const UnitRounding *u, double v)
 
 static KRef load_x(Lower *l, const BlockProduct *p, const UnitRounding *u, int64_t i)
 {
-    return k_load(l->k, p->x_rows, k_add(l->k, u->x, k_index(l->k, i)), u->lanes, u->lanes);
+    return k_load(l->k, p->x_rows, k_expr(l->k, "$ + #", u->x, i), u->lanes, u->lanes);
 }
 
 // The step, NaN when an element is not finite: the sum of x * 0 tells.
@@ -51,13 +51,12 @@ static void find_step(Lower *l, const BlockProduct *p, UnitRounding *u)
     KRef most = number(l, u, SMALLEST), rests = number(l, u, 0);
     for (int64_t i = 0; i < BLOCK_UNIT; i += u->lanes) {
         const KRef x = load_x(l, p, u, i);
-        most = k_op(k, KOP_max, k_op(k, KOP_abs, x, 0, 0), most, 0);
-        rests = k_op(k, KOP_fma, x, number(l, u, 0), rests);
+        most = k_max(k, k_abs(k, x), most);
+        rests = k_fma(k, x, number(l, u, 0), rests);
     }
     most = k_hreduce(k, KOP_max, most);
-    u->factor = k_op(k, KOP_div, k_number(k, DTYPE_f32, LARGEST), most, 0);
-    u->step =
-        k_add(k, k_op(k, KOP_div, most, k_number(k, DTYPE_f32, LARGEST), 0), k_hreduce(k, KOP_add, rests));
+    u->factor = k_div(k, k_number(k, DTYPE_f32, LARGEST), most);
+    u->step = k_expr(k, "$ / $ + $", most, k_number(k, DTYPE_f32, LARGEST), k_hreduce(k, KOP_add, rests));
 }
 
 // X without its lowest digit.
@@ -65,7 +64,7 @@ static KRef next_digit(Lower *l, const UnitRounding *u, KRef x)
 {
     Kernel *k = l->k;
     const KRef half = k_splat(k, k_integer(k, DTYPE_i32, 128), u->lanes);
-    return k_op(k, KOP_shr, k_add(k, x, half), k_splat(k, k_integer(k, DTYPE_i32, 8), u->lanes), 0);
+    return k_shr(k, k_add(k, x, half), k_splat(k, k_integer(k, DTYPE_i32, 8), u->lanes));
 }
 
 // Steps of a unit, between which no group ends.
@@ -81,17 +80,16 @@ static void round_step(Lower *l, const BlockProduct *p, const UnitRounding *u, i
     const int64_t size = p->packed.step;
     KRef sum = k_splat(k, k_integer(k, DTYPE_i32, 0), u->lanes);
     for (int64_t i = s * size; i < (s + 1) * size; i += u->lanes) {
-        const KRef scaled = k_op(k, KOP_mul, load_x(l, p, u, i), k_splat(k, u->factor, u->lanes), 0);
-        KRef x = k_cast(k, k_op(k, KOP_rint, scaled, 0, 0), DTYPE_i32);
+        const KRef scaled = k_mul(k, load_x(l, p, u, i), k_splat(k, u->factor, u->lanes));
+        KRef x = k_cast(k, k_rint(k, scaled), DTYPE_i32);
         sum = k_add(k, sum, x);
         for (int64_t digit = DIGITS; digit-- > 0; x = next_digit(l, u, x)) {
-            const KRef at = k_mul_add(k, u->place, DIGITS * BLOCK_UNIT, k_index(k, digit * BLOCK_UNIT + i));
+            const KRef at = k_expr(k, "$ * # + #", u->place, DIGITS * BLOCK_UNIT, digit * BLOCK_UNIT + i);
             k_store(k, u->bytes, at, k_cast(k, x, DTYPE_i8), u->lanes);
         }
     }
     const KRef whole = k_cast(k, k_hreduce(k, KOP_add, sum), DTYPE_f32);
-    k_store(k, p->sums, k_mul_add(k, u->place, steps_of(p), k_index(k, s)),
-            k_op(k, KOP_mul, whole, u->step, 0), 1);
+    k_store(k, p->sums, k_expr(k, "$ * # + #", u->place, steps_of(p), s), k_mul(k, whole, u->step), 1);
 }
 
 void block_digits_round(Lower *l, BlockProduct *p)
@@ -103,8 +101,8 @@ void block_digits_round(Lower *l, BlockProduct *p)
     p->sums = lower_param_scratch(l, "sums", DTYPE_f32, (uint64_t)(all * steps_of(p)));
     UnitRounding u = {.bytes = lower_param_view(l, p->digits, DTYPE_i8),
                       .lanes = lower_fit_lanes(l, p->packed.step)};
-    u.place = k_for(k, k_index(k, 0), k_index(k, all), 1, KFOR_PARALLEL, "u");
-    u.x = k_mul_add(k, u.place, BLOCK_UNIT, p->x_base);
+    u.place = k_loop(k, all, KFOR_PARALLEL, "u");
+    u.x = k_expr(k, "$ * # + $", u.place, BLOCK_UNIT, p->x_base);
     find_step(l, p, &u);
     k_store(k, p->steps, u.place, u.step, 1);
     for (int64_t s = 0; s < steps_of(p); s++)
@@ -121,7 +119,7 @@ static KRef join_digits(Kernel *k, const KRef *sum, uint8_t lanes)
     const KRef base = k_splat(k, k_number(k, DTYPE_f32, 256), lanes);
     KRef whole = k_cast(k, sum[0], DTYPE_f32);
     for (int64_t digit = 1; digit < DIGITS; digit++)
-        whole = k_op(k, KOP_fma, whole, base, k_cast(k, sum[digit], DTYPE_f32));
+        whole = k_fma(k, whole, base, k_cast(k, sum[digit], DTYPE_f32));
     return whole;
 }
 
@@ -135,17 +133,17 @@ static void add_group(Lower *l, const BlockProduct *p, const KRef *quad, const P
     for (int64_t digit = 0; digit < DIGITS; digit++) {
         sum[digit] = k_splat(k, k_integer(k, DTYPE_i32, 0), lanes);
         for (int64_t t = first / QUAD; t < group->end / QUAD; t++) {
-            const KRef at = k_mul_add(k, place, DIGITS * WORDS, k_index(k, digit * WORDS + t));
+            const KRef at = k_expr(k, "$ * # + #", place, DIGITS * WORDS, digit * WORDS + t);
             const KRef x = k_splat(k, k_load(k, p->digits, at, 1, 1), lanes);
-            sum[digit] = k_op(k, KOP_dot8, quad[t], x, sum[digit]);
+            sum[digit] = k_dot8(k, quad[t], x, sum[digit]);
         }
     }
     const KRef step = k_splat(k, k_load(k, p->steps, place, 1, 1), lanes);
-    const KRef scale = k_op(k, KOP_mul, group->scale, step, 0);
-    KRef all = k_op(k, KOP_fma, join_digits(k, sum, lanes), scale, k_get(k, acc));
+    const KRef scale = k_mul(k, group->scale, step);
+    KRef all = k_fma(k, join_digits(k, sum, lanes), scale, k_get(k, acc));
     for (int64_t i = first; group->add && i < group->end; i += p->packed.step) {
-        const KRef at = k_mul_add(k, place, steps_of(p), k_index(k, i / p->packed.step));
-        all = k_op(k, KOP_fma, k_splat(k, k_load(k, p->sums, at, 1, 1), lanes), group->add, all);
+        const KRef at = k_expr(k, "$ * # + #", place, steps_of(p), i / p->packed.step);
+        all = k_fma(k, k_splat(k, k_load(k, p->sums, at, 1, 1), lanes), group->add, all);
     }
     k_set(k, acc, all);
 }
@@ -155,17 +153,17 @@ void block_digits_add(Lower *l, const BlockProduct *p, const BlockColumns *c, KR
 {
     Kernel *k = l->k;
     const PackedBlocks *b = &p->packed;
-    const KRef of_row = k_mul_add(k, block, b->units, unit);
+    const KRef of_row = k_expr(k, "$ * # + $", block, b->units, unit);
     for (int64_t v = 0; v < c->n; v++) {
         KRef words[BLOCK_MAX_WORDS], quad[WORDS];
-        const PackedUnit u = block_product_unit(l, p, k_add(k, c->first, k_index(k, v)), block, unit, turn);
+        const PackedUnit u = block_product_unit(l, p, k_expr(k, "$ + #", c->first, v), block, unit, turn);
         blocks_packed_words(k, b, &u, words);
         for (int64_t t = 0; t < WORDS; t++)
             quad[t] = blocks_packed_quad(k, b, words, t);
         for (int64_t i = 0; i < BLOCK_UNIT;) {
             const PackedGroup group = blocks_packed_group(k, b, &c->numbers[v], &u, i);
             for (int64_t r = 0; r < p->rows; r++)
-                add_group(l, p, quad, &group, k_add(k, of_row, k_index(k, r * units_of_row(p))), i,
+                add_group(l, p, quad, &group, k_expr(k, "$ + #", of_row, r * units_of_row(p)), i,
                           c->acc[v * BLOCK_MAX_ROWS + r]);
             i = group.end;
         }

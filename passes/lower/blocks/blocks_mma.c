@@ -45,7 +45,7 @@ typedef struct Mma {
 
 static KRef address(const Mma *m, int64_t bytes)
 {
-    return k_add_to(m->t.l->k, m->e.shared, bytes);
+    return k_expr(m->t.l->k, "$ + #", m->e.shared, bytes);
 }
 
 static int64_t x_bytes(const Mma *m)
@@ -77,15 +77,15 @@ static KRef raw_slot(const Mma *m, KRef raw)
 {
     Kernel *k = m->t.l->k;
     const KRef first = address(m, 2 * x_bytes(m) + m->slots * w_bytes(m));
-    return k_mul_add(k, k_rem_by(k, raw, 2), raw_bytes(m), first);
+    return k_expr(k, "$ % 2 * # + $", raw, raw_bytes(m), first);
 }
 
 // 16 bytes of a row of a tile: swizzled as wgmma reads them.
 static KRef chunk_address(const Mma *m, KRef base, KRef row, KRef chunk)
 {
     Kernel *k = m->t.l->k;
-    const KRef place = k_op(k, KOP_xor, chunk, k_rem_by(k, row, 8), 0);
-    return k_mul_add(k, row, ROW_BYTES, k_mul_add(k, place, 16, base));
+    const KRef place = k_xor(k, chunk, k_expr(k, "$ % 8", row));
+    return k_expr(k, "$ * # + ($ * 16 + $)", row, ROW_BYTES, place, base);
 }
 
 // --- copies --------------------------------------------------------------------------------------
@@ -102,11 +102,11 @@ static void find_rows(Mma *m)
     Kernel *k = t->l->k;
     const uint32_t last = lower_node(t->l, t->p->x)->shape->rank - 1;
     for (int64_t i = 0; i < x_chunks(m); i++) {
-        const KRef c = k_add_to(k, t->thread, i * THREADS);
-        const KRef row = k_add(k, m->at.m, k_div_by(k, c, GPU_TILE_K / CHUNK));
+        const KRef c = k_expr(k, "$ + #", t->thread, i * THREADS);
+        const KRef row = k_expr(k, "$ + $ / #", m->at.m, c, GPU_TILE_K / CHUNK);
         KRef idx[SHAPE_MAX_RANK] = {0};
         block_product_row(t->l, t->p, team_op(t, KOP_min, row, k_index(k, t->p->rows - 1)), idx);
-        idx[last] = k_mul(k, k_rem_by(k, c, GPU_TILE_K / CHUNK), k_index(k, CHUNK));
+        idx[last] = k_expr(k, "$ % # * #", c, GPU_TILE_K / CHUNK, CHUNK);
         m->x_row[i] = k_var(k, operand_index(t->l, t->p->x, idx), "row");
     }
 }
@@ -116,10 +116,12 @@ static void copy_x(const Mma *m, KRef step, int64_t slot)
     const Team *t = &m->t;
     Kernel *k = t->l->k;
     for (int64_t i = 0; i < x_chunks(m); i++) {
-        const KRef c = k_add_to(k, t->thread, i * THREADS);
-        const KRef row = k_div_by(k, c, GPU_TILE_K / CHUNK), chunk = k_rem_by(k, c, GPU_TILE_K / CHUNK);
+        const KRef c = k_expr(k, "$ + #", t->thread, i * THREADS);
+        const KRef row = k_expr(k, "$ / #", c, GPU_TILE_K / CHUNK),
+                   chunk = k_expr(k, "$ % #", c, GPU_TILE_K / CHUNK);
         k_device(k, KDEV_cp_async16, chunk_address(m, address(m, slot * x_bytes(m)), row, chunk),
-                 k_address(k, t->x, k_mul_add(k, step, GPU_TILE_K, k_get(k, m->x_row[i]))), k_index(k, 16));
+                 k_address(k, t->x, k_expr(k, "$ * # + $", step, GPU_TILE_K, k_get(k, m->x_row[i]))),
+                 k_index(k, 16));
     }
 }
 
@@ -134,14 +136,14 @@ static void copy_raw(const Mma *m, KRef turns, int64_t part)
     const Team *t = &m->t;
     Kernel *k = t->l->k;
     const int64_t bytes = raw_elements_bytes(m), each = m->words / (m->has_lines ? LINE : 1);
-    const KRef slot = raw_slot(m, k_mul_add(k, turns, m->period, k_index(k, part)));
-    const KRef first = k_mul_add(k, turns, m->period * bytes / WORD, k_index(k, part * bytes / WORD));
+    const KRef slot = raw_slot(m, k_expr(k, "$ * # + #", turns, m->period, part));
+    const KRef first = k_expr(k, "$ * # + #", turns, m->period * bytes / WORD, part * bytes / WORD);
     const KRef i = k_for(k, t->thread, k_index(k, m->columns * each), THREADS, KFOR_SERIAL, "i");
-    const KRef column = k_div_by(k, i, each);
-    const KRef line = k_mul(k, k_rem_by(k, i, each), k_index(k, m->words / each));
+    const KRef column = k_expr(k, "$ / #", i, each);
+    const KRef line = k_expr(k, "$ % # * #", i, each, m->words / each);
     const KRef from = team_op(t, KOP_min, k_add(k, m->at.n, column), k_index(k, t->p->columns - 1));
-    const KRef to = k_mul_add(k, k_mul_add(k, column, m->pitch, line), WORD, slot);
-    const KRef source = k_address(k, t->w, k_mul_add(k, from, t->row_words, k_add(k, first, line)));
+    const KRef to = k_expr(k, "($ * # + $) * # + $", column, m->pitch, line, WORD, slot);
+    const KRef source = k_address(k, t->w, k_expr(k, "$ * # + ($ + $)", from, t->row_words, first, line));
     if (m->has_lines)
         k_device(k, KDEV_cp_async16, to, source, k_index(k, 16));
     else
@@ -160,8 +162,9 @@ static void decode(const Mma *m, KRef raw, KRef column, int64_t skew, int64_t e,
     const int64_t at = skew + e / t.f->elements * t.f->bytes;
     const KRef words = k_array(k, DTYPE_u32, m->words);
     KRef packed[CHUNK / 2], v[4];
-    k_device_list(k, m->has_lines ? KDEV_shared_lines : KDEV_shared_words, m->words,
-                  (const KRef[KDEV_MAX_OPERANDS + 1]){words, k_mul_add(k, column, m->pitch * WORD, raw)});
+    k_device_list(
+        k, m->has_lines ? KDEV_shared_lines : KDEV_shared_words, m->words,
+        (const KRef[KDEV_MAX_OPERANDS + 1]){words, k_expr(k, "$ * # + $", column, m->pitch * WORD, raw)});
     t.tile = words;
     for (int64_t i = 0; i < n; i += CHUNK) {
         for (int64_t h = 0; h < CHUNK / 2; h++) {
@@ -181,7 +184,8 @@ static void decode_turn(const Mma *m, KRef raw, int64_t part, int64_t turn)
     const Team *t = &m->t;
     Kernel *k = t->l->k;
     const int64_t parts = THREADS / m->columns, n = GPU_TILE_K / parts;
-    const KRef own = k_div_by(k, t->thread, m->columns), column = k_rem_by(k, t->thread, m->columns);
+    const KRef own = k_expr(k, "$ / #", t->thread, m->columns),
+               column = k_expr(k, "$ % #", t->thread, m->columns);
     for (int64_t i = 0; i < parts; i++) {
         k_if(k, team_op(t, KOP_eq, own, k_index(k, i)));
         decode(m, raw, column, part * raw_elements_bytes(m) % WORD, turn * GPU_TILE_K + i * n, n,
@@ -196,13 +200,13 @@ static void decode_turn(const Mma *m, KRef raw, int64_t part, int64_t turn)
 static KRef own_row(const Mma *m)
 {
     Kernel *k = m->t.l->k;
-    return k_mul(k, k_div_by(k, k_div_by(k, m->t.thread, GPU_WARPGROUP), m->across), k_index(k, WARP_ROWS));
+    return k_expr(k, "$ / # / # * #", m->t.thread, GPU_WARPGROUP, m->across, WARP_ROWS);
 }
 
 static KRef own_column(const Mma *m)
 {
     Kernel *k = m->t.l->k;
-    return k_mul(k, k_rem_by(k, k_div_by(k, m->t.thread, GPU_WARPGROUP), m->across), k_index(k, m->own));
+    return k_expr(k, "$ / # % # * #", m->t.thread, GPU_WARPGROUP, m->across, m->own);
 }
 
 static void multiply_wgmma(const Mma *m, KRef x, KRef w, KRef is_later)
@@ -210,12 +214,13 @@ static void multiply_wgmma(const Mma *m, KRef x, KRef w, KRef is_later)
     Kernel *k = m->t.l->k;
     const KWgmma product = {.type = lower_node(m->t.l, m->t.p->x)->dtype, .n = m->own};
     const KRef lead = k_index(k, 16), stride = k_index(k, 8 * ROW_BYTES);
-    const KRef a = k_call(k, KDEV_wgmma_desc, k_mul_add(k, own_row(m), ROW_BYTES, x), lead, stride);
-    const KRef b = k_call(k, KDEV_wgmma_desc, k_mul_add(k, own_column(m), ROW_BYTES, w), lead, stride);
+    const KRef a = k_call(k, KDEV_wgmma_desc, k_expr(k, "$ * # + $", own_row(m), ROW_BYTES, x), lead, stride);
+    const KRef b =
+        k_call(k, KDEV_wgmma_desc, k_expr(k, "$ * # + $", own_column(m), ROW_BYTES, w), lead, stride);
     k_device_with(k, KDEV_wgmma_fence, 0);
     for (int64_t i = 0; i < GPU_TILE_K / 16; i++) {
         const KRef by = k_integer(k, DTYPE_u64, 2 * i);
-        k_wgmma(k, product, m->sums, i ? k_op(k, KOP_add, a, by, 0) : a, i ? k_op(k, KOP_add, b, by, 0) : b,
+        k_wgmma(k, product, m->sums, i ? k_add(k, a, by) : a, i ? k_add(k, b, by) : b,
                 i ? k_integer(k, DTYPE_bool, 1) : is_later);
     }
     k_device_with(k, KDEV_wgmma_commit, 0);
@@ -225,9 +230,9 @@ static void multiply_wgmma(const Mma *m, KRef x, KRef w, KRef is_later)
 static void load_fragment(const Mma *m, KRef words, KRef base, KRef row, KRef chunk, bool is_x)
 {
     Kernel *k = m->t.l->k;
-    const KRef low = k_rem_by(k, m->t.lane, 8), odd = k_rem_by(k, k_div_by(k, m->t.lane, 8), 2);
-    const KRef high = k_div_by(k, m->t.lane, 16);
-    row = k_add(k, row, k_mul_add(k, is_x ? odd : high, 8, low));
+    const KRef low = k_expr(k, "$ % 8", m->t.lane), odd = k_expr(k, "$ / 8 % 2", m->t.lane);
+    const KRef high = k_expr(k, "$ / 16", m->t.lane);
+    row = k_expr(k, "$ + ($ * 8 + $)", row, is_x ? odd : high, low);
     k_device(k, KDEV_ldmatrix4, words, k_index(k, 0),
              chunk_address(m, base, row, k_add(k, chunk, is_x ? high : odd)));
 }
@@ -237,14 +242,14 @@ static void multiply_mma(const Mma *m, KRef x, KRef w)
     Kernel *k = m->t.l->k;
     const KDevice mma = lower_node(m->t.l, m->t.p->x)->dtype == DTYPE_f16 ? KDEV_mma_f16 : KDEV_mma_bf16;
     const KRef a = k_array(k, DTYPE_u32, 4), b = k_array(k, DTYPE_u32, 4), zero = k_index(k, 0);
-    const KRef warp = k_rem_by(k, k_div_by(k, m->t.thread, 32), 4);
+    const KRef warp = k_expr(k, "$ / 32 % 4", m->t.thread);
     const KRef chunk = k_for(k, zero, k_index(k, GPU_TILE_K / CHUNK), 2, KFOR_SERIAL, "chunk");
-    load_fragment(m, a, x, k_mul_add(k, warp, 16, own_row(m)), chunk, true);
+    load_fragment(m, a, x, k_expr(k, "$ * 16 + $", warp, own_row(m)), chunk, true);
     const KRef column = k_for(k, zero, k_index(k, m->own), 16, KFOR_UNROLL, "column");
     load_fragment(m, b, w, k_add(k, own_column(m), column), chunk, false);
-    const KRef to = k_mul(k, k_div_by(k, column, 8), k_index(k, 4));
+    const KRef to = k_expr(k, "$ / 8 * 4", column);
     k_device(k, mma, m->sums, to, a, zero, b, zero);
-    k_device(k, mma, m->sums, k_add_to(k, to, 4), a, zero, b, k_index(k, 2));
+    k_device(k, mma, m->sums, k_expr(k, "$ + 4", to), a, zero, b, k_index(k, 2));
     k_end(k);
     k_end(k);
 }
@@ -281,8 +286,8 @@ static void emit_turn(const Mma *m, KRef turns, int64_t part, int64_t turn)
 {
     Kernel *k = m->t.l->k;
     const int64_t steps = m->t.p->inner / GPU_TILE_K, raws = m->t.p->inner / m->raw;
-    const KRef raw = k_mul_add(k, turns, m->period, k_index(k, part));
-    const KRef next = k_mul_add(k, raw, m->turns, k_index(k, turn + 1));
+    const KRef raw = k_expr(k, "$ * # + #", turns, m->period, part);
+    const KRef next = k_expr(k, "$ * # + #", raw, m->turns, turn + 1);
     const bool is_first = part == 0 && turn == 0, has_two = m->slots > 1;
     if (!has_two) {
         finish(m);
@@ -294,15 +299,15 @@ static void emit_turn(const Mma *m, KRef turns, int64_t part, int64_t turn)
     k_device_with(k, KDEV_cp_async_wait, turn == 1);
     k_device_with(k, KDEV_proxy_fence, 0);
     k_barrier(k);
-    multiply(m, turn, is_first ? k_op(k, KOP_lt, k_index(k, 0), turns, 0) : k_integer(k, DTYPE_bool, 1));
-    k_if(k, k_op(k, KOP_lt, next, k_index(k, steps), 0));
+    multiply(m, turn, is_first ? k_expr(k, "0 < $", turns) : k_integer(k, DTYPE_bool, 1));
+    k_if(k, k_expr(k, "$ < #", next, steps));
     copy_x(m, next, (turn + 1) % 2);
     k_end(k);
     k_device_with(k, KDEV_cp_async_commit, 0);
     if (turn == 0) { // these may take two turns
         const bool is_last = part + 1 == m->period;
-        k_if(k, k_op(k, KOP_lt, k_add_to(k, raw, 1), k_index(k, raws), 0));
-        copy_raw(m, is_last ? k_add_to(k, turns, 1) : turns, is_last ? 0 : part + 1);
+        k_if(k, k_expr(k, "$ + 1 < #", raw, raws));
+        copy_raw(m, is_last ? k_expr(k, "$ + 1", turns) : turns, is_last ? 0 : part + 1);
         k_end(k);
         k_device_with(k, KDEV_cp_async_commit, 0);
     }
@@ -311,7 +316,7 @@ static void emit_turn(const Mma *m, KRef turns, int64_t part, int64_t turn)
 static void clear_sums(const Mma *m)
 {
     Kernel *k = m->t.l->k;
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, m->own / 2), 1, KFOR_UNROLL, "i");
+    const KRef i = k_loop(k, m->own / 2, KFOR_UNROLL, "i");
     k_astore(k, m->sums, i, k_number(k, DTYPE_f32, 0));
     k_end(k);
 }
@@ -319,15 +324,15 @@ static void clear_sums(const Mma *m)
 static void store_sums(const Mma *m)
 {
     Kernel *k = m->t.l->k;
-    const KRef warp = k_rem_by(k, k_div_by(k, m->t.thread, 32), 4);
-    const KRef row = k_add(k, own_row(m), k_mul_add(k, warp, 16, k_div_by(k, m->t.lane, 4)));
-    const KRef column = k_mul_add(k, k_rem_by(k, m->t.lane, 4), 2, own_column(m));
-    const KRef j = k_for(k, k_index(k, 0), k_index(k, m->own / 8), 1, KFOR_UNROLL, "j");
+    const KRef warp = k_expr(k, "$ / 32 % 4", m->t.thread);
+    const KRef row = k_expr(k, "$ + ($ * 16 + $ / 4)", own_row(m), warp, m->t.lane);
+    const KRef column = k_expr(k, "$ % 4 * 2 + $", m->t.lane, own_column(m));
+    const KRef j = k_loop(k, m->own / 8, KFOR_UNROLL, "j");
     for (int64_t h = 0; h < 2; h++) {
         KRef sum[2];
         for (int64_t i = 0; i < 2; i++)
-            sum[i] = k_aload(k, m->sums, k_mul_add(k, j, 4, k_index(k, 2 * h + i)), 1);
-        gpu_tile_store(&m->e, &m->at, k_add_to(k, row, 8 * h), k_mul_add(k, j, 8, column), sum);
+            sum[i] = k_aload(k, m->sums, k_expr(k, "$ * 4 + #", j, 2 * h + i), 1);
+        gpu_tile_store(&m->e, &m->at, k_expr(k, "$ + #", row, 8 * h), k_expr(k, "$ * 8 + $", j, column), sum);
     }
     k_end(k);
 }
@@ -352,7 +357,7 @@ static void emit_tile(Mma *m)
     k_device_with(k, KDEV_cp_async_commit, 0);
     k_device_with(k, KDEV_cp_async_wait, 0);
     k_barrier(k);
-    const KRef turns = k_for(k, k_index(k, 0), k_index(k, raws / m->period), 1, KFOR_SERIAL, "turns");
+    const KRef turns = k_loop(k, raws / m->period, KFOR_SERIAL, "turns");
     for (int64_t part = 0; part < m->period; part++)
         for (int64_t turn = 0; turn < m->turns; turn++)
             emit_turn(m, turns, part, turn);
@@ -455,8 +460,8 @@ bool block_mma_product(Lower *l, BlockProduct *p)
     m.t.values = p->f->values ? k_shared(k, DTYPE_f32, 16) : 0;
     const int64_t m_tiles = ceil_div(p->rows, m.rows), n_tiles = ceil_div(p->columns, m.columns);
     const KRef tile = k_for_group(k, m_tiles * n_tiles, "tile");
-    m.at.m = k_mul(k, k_rem_by(k, tile, m_tiles), k_index(k, m.rows));
-    m.at.n = k_mul(k, k_div_by(k, tile, m_tiles), k_index(k, m.columns));
+    m.at.m = k_expr(k, "$ % # * #", tile, m_tiles, m.rows);
+    m.at.n = k_expr(k, "$ / # * #", tile, m_tiles, m.columns);
     emit_tile(&m);
     k_end(k);
     return true;

@@ -126,9 +126,9 @@ typedef struct PackPoint {
 static KRef low_entry(Kernel *k, const BlockReader *r, KRef block, KRef e)
 {
     if (r->f->values)
-        return k_op(k, KOP_add, blocks_q(k, r, block, e), k_integer(k, DTYPE_i32, 128), 0);
+        return k_add(k, blocks_q(k, r, block, e), k_integer(k, DTYPE_i32, 128));
     const KRef bits = blocks_entry(k, r, &r->f->q.low, block, e);
-    return r->f->q.flip ? k_op(k, KOP_xor, bits, k_integer(k, DTYPE_i32, r->f->q.flip), 0) : bits;
+    return r->f->q.flip ? k_xor(k, bits, k_integer(k, DTYPE_i32, r->f->q.flip)) : bits;
 }
 
 // All words of the low or the high bits.
@@ -136,19 +136,19 @@ static void pack_words(Kernel *k, const PackedBlocks *p, const BlockReader *r, u
                        bool is_low)
 {
     const int64_t bits = is_low ? p->low : p->high, skipped = is_low ? 0 : p->low;
-    const KRef unit = k_for(k, k_index(k, 0), k_index(k, p->units), 1, KFOR_SERIAL, "u");
-    const KRef w = k_for(k, k_index(k, 0), k_index(k, bits), 1, KFOR_SERIAL, "w");
+    const KRef unit = k_loop(k, p->units, KFOR_SERIAL, "u");
+    const KRef w = k_loop(k, bits, KFOR_SERIAL, "w");
     const KRef word = k_var(k, k_integer(k, DTYPE_i32, 0), "word");
-    const KRef part = k_for(k, k_index(k, 0), k_index(k, 8 / bits), 1, KFOR_SERIAL, "p");
-    const KRef j = k_for(k, k_index(k, 0), k_index(k, 4), 1, KFOR_SERIAL, "j");
-    const KRef e = k_mul_add(k, unit, BLOCK_UNIT, k_mul_add(k, part, 4 * bits, k_mul_add(k, w, 4, j)));
+    const KRef part = k_loop(k, 8 / bits, KFOR_SERIAL, "p");
+    const KRef j = k_loop(k, 4, KFOR_SERIAL, "j");
+    const KRef e = k_expr(k, "$ * # + ($ * # + ($ * 4 + $))", unit, BLOCK_UNIT, part, 4 * bits, w, j);
     const KRef v = is_low ? low_entry(k, r, at.block, e) : blocks_entry(k, r, &r->f->q.high, at.block, e);
-    const KRef shift = k_cast(k, k_mul_add(k, j, 8, k_mul(k, part, k_index(k, bits))), DTYPE_i32);
-    k_set(k, word, k_op(k, KOP_or, k_get(k, word), k_op(k, KOP_shl, v, shift, 0), 0));
+    const KRef shift = k_cast(k, k_expr(k, "$ * 8 + $ * #", j, part, bits), DTYPE_i32);
+    k_set(k, word, k_or(k, k_get(k, word), k_shl(k, v, shift)));
     k_end(k);
     k_end(k);
-    const KRef i = k_mul_add(k, unit, n_words(p), k_add(k, w, k_index(k, skipped)));
-    k_store(k, param, k_mul_add(k, i, p->lanes, at.to), k_get(k, word), 1);
+    const KRef i = k_expr(k, "$ * # + ($ + #)", unit, n_words(p), w, skipped);
+    k_store(k, param, k_expr(k, "$ * # + $", i, p->lanes, at.to), k_get(k, word), 1);
     k_end(k);
     k_end(k);
 }
@@ -156,18 +156,18 @@ static void pack_words(Kernel *k, const PackedBlocks *p, const BlockReader *r, u
 static void pack_fields(Kernel *k, const PackedBlocks *p, const BlockReader *r, uint32_t param, PackPoint at,
                         const BlockField *f)
 {
-    const KRef g = k_for(k, k_index(k, 0), k_index(k, p->groups), 1, KFOR_SERIAL, "g");
+    const KRef g = k_loop(k, p->groups, KFOR_SERIAL, "g");
     const KRef v = k_cast(k, blocks_field(k, r, f, at.block, g), DTYPE_i8);
-    k_store(k, param, k_mul_add(k, g, p->lanes, at.to), v, 1);
+    k_store(k, param, k_expr(k, "$ * # + $", g, p->lanes, at.to), v, 1);
     k_end(k);
 }
 
 static void pack_numbers(Kernel *k, const PackedBlocks *p, const BlockReader *r, uint32_t param, PackPoint at,
                          PackKind kind)
 {
-    const KRef g = k_for(k, k_index(k, 0), k_index(k, p->numbers), 1, KFOR_SERIAL, "g");
+    const KRef g = k_loop(k, p->numbers, KFOR_SERIAL, "g");
     const KRef v = blocks_number(k, r, at.block, kind == PACK_M ? p->f->m_at : p->f->d_at, g);
-    k_store(k, param, k_mul_add(k, g, p->lanes, at.to), k_cast(k, v, kind_type(p, kind)), 1);
+    k_store(k, param, k_expr(k, "$ * # + $", g, p->lanes, at.to), k_cast(k, v, kind_type(p, kind)), 1);
     k_end(k);
 }
 
@@ -194,16 +194,16 @@ static uint32_t pack_lasting(Lower *l, const PackedBlocks *p, NodeId weight, Pac
                  &packer);
     Kernel *k = packer.l.k;
     const BlockReader r = blocks_reader(&packer.l, p->f, weight);
-    const KRef v = k_for(k, k_index(k, 0), k_index(k, vectors), 1, KFOR_PARALLEL, "v");
-    const KRef lane = k_for(k, k_index(k, 0), k_index(k, p->lanes), 1, KFOR_SERIAL, "l");
-    const KRef b = k_for(k, k_index(k, 0), k_index(k, p->blocks), 1, KFOR_SERIAL, "b");
-    const KRef column = k_op(k, KOP_min, k_mul_add(k, v, p->lanes, lane), k_index(k, p->columns - 1), 0);
+    const KRef v = k_loop(k, vectors, KFOR_PARALLEL, "v");
+    const KRef lane = k_loop(k, p->lanes, KFOR_SERIAL, "l");
+    const KRef b = k_loop(k, p->blocks, KFOR_SERIAL, "b");
+    const KRef column = k_expr(k, "min($ * # + $, #)", v, p->lanes, lane, p->columns - 1);
     const Shape *s = lower_node(l, weight)->shape;
-    const KRef each = k_index(k, s->dim[s->rank - 3]), row = k_mul_add(k, v, p->blocks, b);
+    const KRef each = k_index(k, s->dim[s->rank - 3]), row = k_expr(k, "$ * # + $", v, p->blocks, b);
     const KRef zero = k_index(k, 0), rows[3] = {column, b, zero},
-               idx[4] = {k_op(k, KOP_div, column, each, 0), k_op(k, KOP_rem, column, each, 0), b, zero};
+               idx[4] = {k_div(k, column, each), k_rem(k, column, each), b, zero};
     const PackPoint at = {.block = operand_index(&packer.l, weight, s->rank > 3 ? idx : rows),
-                          .to = k_mul_add(k, row, entries * p->lanes, lane)};
+                          .to = k_expr(k, "$ * # + $", row, entries * p->lanes, lane)};
     pack_block(k, p, &r, packer.to, at, kind);
     k_end(k);
     k_end(k);
@@ -260,14 +260,14 @@ void blocks_packed_point(Kernel *k, const PackedBlocks *p, KRef e)
                               [PACK_M] = p->m};
     for (PackKind kind = PACK_WORDS; kind <= PACK_M; kind++)
         if (kind == PACK_WORDS || param[kind] != 0)
-            k_point(k, param[kind], e, k_mul(k, e, k_index(k, all_entries(p, kind) / p->experts)));
+            k_point(k, param[kind], e, k_expr(k, "$ * #", e, all_entries(p, kind) / p->experts));
 }
 
 // --- reading -------------------------------------------------------------------------------------
 
 static KRef load_row(Kernel *k, const PackedBlocks *p, uint32_t param, KRef row)
 {
-    return k_load(k, param, k_mul(k, row, k_index(k, p->lanes)), p->lanes, p->lanes);
+    return k_load(k, param, k_expr(k, "$ * #", row, p->lanes), p->lanes, p->lanes);
 }
 
 static bool is_loop(const PackedBlocks *p)
@@ -282,7 +282,7 @@ int64_t blocks_packed_turns(const PackedBlocks *p)
 
 KRef blocks_packed_open(Kernel *k, const PackedBlocks *p, int64_t turn)
 {
-    return is_loop(p) ? k_for(k, k_index(k, 0), k_index(k, p->units), 1, KFOR_SERIAL, "u") : k_index(k, turn);
+    return is_loop(p) ? k_loop(k, p->units, KFOR_SERIAL, "u") : k_index(k, turn);
 }
 
 void blocks_packed_close(Kernel *k, const PackedBlocks *p)
@@ -307,7 +307,7 @@ PackedNumbers blocks_packed_numbers(Kernel *k, const PackedBlocks *p, KRef row)
 // A number times the integer of group g.
 static KRef scaled(Kernel *k, const PackedBlocks *p, uint32_t param, KRef number, KRef row, KRef g)
 {
-    const KRef i = load_row(k, p, param, k_mul_add(k, row, p->groups, g));
+    const KRef i = load_row(k, p, param, k_expr(k, "$ * # + $", row, p->groups, g));
     return k_mul(k, number, k_cast(k, k_cast(k, i, DTYPE_i32), DTYPE_f32));
 }
 
@@ -315,7 +315,7 @@ static PackedGroup own_group(Kernel *k, const PackedBlocks *p, const PackedUnit 
 {
     const int64_t before = u->turn * BLOCK_UNIT, g = (before + first) / p->f->group;
     const int64_t end = (g + 1) * p->f->group - before;
-    const PackedNumbers own = load_numbers(k, p, k_mul_add(k, u->row, p->numbers, k_index(k, g)));
+    const PackedNumbers own = load_numbers(k, p, k_expr(k, "$ * # + #", u->row, p->numbers, g));
     return (PackedGroup){.end = end < BLOCK_UNIT ? end : BLOCK_UNIT, .scale = own.d, .add = own.m};
 }
 
@@ -325,7 +325,7 @@ PackedGroup blocks_packed_group(Kernel *k, const PackedBlocks *p, const PackedNu
     const BlockFormat *f = p->f;
     if (p->numbers > 1)
         return own_group(k, p, u, first);
-    const KRef g = k_mul_add(k, u->unit, BLOCK_UNIT / p->step, k_index(k, first / p->step));
+    const KRef g = k_expr(k, "$ * # + #", u->unit, BLOCK_UNIT / p->step, first / p->step);
     PackedGroup group = {.end = first + p->step,
                          .scale = f->scale.low.bits ? scaled(k, p, p->scales, n->d, u->row, g) : n->d};
     if (f->min.sign)
@@ -337,9 +337,9 @@ PackedGroup blocks_packed_group(Kernel *k, const PackedBlocks *p, const PackedNu
 
 void blocks_packed_words(Kernel *k, const PackedBlocks *p, const PackedUnit *u, KRef *words)
 {
-    const KRef first = k_mul_add(k, u->row, p->units, u->unit);
+    const KRef first = k_expr(k, "$ * # + $", u->row, p->units, u->unit);
     for (int64_t i = 0; i < n_words(p); i++)
-        words[i] = load_row(k, p, p->words, k_mul_add(k, first, n_words(p), k_index(k, i)));
+        words[i] = load_row(k, p, p->words, k_expr(k, "$ * # + #", first, n_words(p), i));
 }
 
 static KRef whole(Kernel *k, const PackedBlocks *p, int64_t v)
@@ -352,7 +352,7 @@ static KRef moved(Kernel *k, const PackedBlocks *p, KRef word, int64_t bits, int
 {
     if (bits != 0)
         word = k_op(k, bits > 0 ? KOP_shr : KOP_shl, word, whole(k, p, bits > 0 ? bits : -bits), 0);
-    return k_op(k, KOP_and, word, whole(k, p, mask), 0);
+    return k_and(k, word, whole(k, p, mask));
 }
 
 KRef blocks_packed_quad(Kernel *k, const PackedBlocks *p, const KRef *words, int64_t t)
@@ -365,7 +365,7 @@ KRef blocks_packed_quad(Kernel *k, const PackedBlocks *p, const KRef *words, int
         return v;
     const int64_t high = (((1 << p->high) - 1) << p->low) * bytes;
     const KRef above = moved(k, p, words[p->low + t % p->high], p->high * (t / p->high) - p->low, high);
-    return k_op(k, KOP_or, v, above, 0);
+    return k_or(k, v, above);
 }
 
 KRef blocks_packed_value(Kernel *k, const PackedBlocks *p, const KRef *words, const PackedGroup *g, int64_t i)
@@ -379,5 +379,5 @@ KRef blocks_packed_value(Kernel *k, const PackedBlocks *p, const KRef *words, co
         bits = moved(k, p, quad, 8 * (i % 4), (1 << (p->low + p->high)) - 1);
     }
     const KRef q = k_cast(k, bits, DTYPE_f32);
-    return g->add ? k_op(k, KOP_fma, q, g->scale, g->add) : k_op(k, KOP_mul, q, g->scale, 0);
+    return g->add ? k_fma(k, q, g->scale, g->add) : k_mul(k, q, g->scale);
 }

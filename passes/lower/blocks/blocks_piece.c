@@ -29,8 +29,8 @@ KRef team_div(const Team *t, KRef a, int64_t b)
     if (b == 1)
         return a;
     if (!is_power_of_two(b))
-        return k_op(k, KOP_div, a, k_index(k, b), 0);
-    return k_op(k, KOP_shr, a, k_index(k, __builtin_ctzll((unsigned long long)b)), 0);
+        return k_expr(k, "$ / #", a, b);
+    return k_shr(k, a, k_index(k, __builtin_ctzll((unsigned long long)b)));
 }
 
 KRef team_rem(const Team *t, KRef a, int64_t b)
@@ -57,14 +57,14 @@ static KRef field_float(const Team *t, KRef word, int64_t at, int64_t bits, doub
     const KRef v = k_bitcast(t->l->k, team_op(t, KOP_or, kept, t->magic), DTYPE_f32);
     const double scale = 1.0 / (double)(1 << at), offset = add - (double)(1 << MAGIC_BITS) * scale;
     return at == 0 ? team_op(t, KOP_add, v, team_number(t, offset))
-                   : k_op(t->l->k, KOP_fma, v, team_number(t, scale), team_number(t, offset));
+                   : k_fma(t->l->k, v, team_number(t, scale), team_number(t, offset));
 }
 
 // --- blocks in shared memory ---------------------------------------------------------------------
 
 static KRef word_at(const Team *t, KRef from, int64_t i)
 {
-    return k_aload(t->l->k, t->tile, k_add(t->l->k, from, k_index(t->l->k, i)), 1);
+    return k_aload(t->l->k, t->tile, k_expr(t->l->k, "$ + #", from, i), 1);
 }
 
 // Four bytes from byte `at` behind word `from` on.
@@ -82,9 +82,9 @@ static KRef bytes_at(const Team *t, KRef from, int64_t at)
 static KRef byte_at(const Team *t, KRef from, int64_t at, KRef moved)
 {
     Kernel *k = t->l->k;
-    const KRef place = k_add(k, moved, k_index(k, at));
+    const KRef place = k_expr(k, "$ + #", moved, at);
     const KRef word = k_aload(k, t->tile, k_add(k, from, team_div(t, place, WORD)), 1);
-    const KRef bits = k_mul(k, team_rem(t, place, WORD), k_index(k, 8));
+    const KRef bits = k_expr(k, "$ * 8", team_rem(t, place, WORD));
     return down_by(t, word, bits);
 }
 
@@ -105,7 +105,7 @@ static KRef number_at(const Team *t, KRef from, int64_t at)
     const KRef e = team_op(t, KOP_and, low, whole(t, 0xff));
     const KRef small = team_op(t, KOP_shl, whole(t, 0x00200000), e),
                plain = team_op(t, KOP_shl, team_op(t, KOP_sub, e, whole(t, 1)), whole(t, MAGIC_BITS));
-    return k_bitcast(k, k_op(k, KOP_select, team_op(t, KOP_lt, e, whole(t, 2)), small, plain), DTYPE_f32);
+    return k_bitcast(k, k_select(k, team_op(t, KOP_lt, e, whole(t, 2)), small, plain), DTYPE_f32);
 }
 
 // Entry g of a plane, whose number is a value.
@@ -114,14 +114,14 @@ static KRef entry_at(const Team *t, const BlockPlane *p, KRef from, int64_t skew
     Kernel *k = t->l->k;
     KRef e = g;
     if (p->part)
-        e = k_mul_add(k, team_div(t, g, p->part), p->step, team_rem(t, g, p->part));
-    e = k_add(k, e, k_index(k, p->first));
-    const KRef place = k_mul_add(k, team_div(t, e, team_span(p)), p->run, team_rem(t, e, p->run));
+        e = k_expr(k, "$ * # + $", team_div(t, g, p->part), p->step, team_rem(t, g, p->part));
+    e = k_expr(k, "$ + #", e, p->first);
+    const KRef place = k_expr(k, "$ * # + $", team_div(t, e, team_span(p)), p->run, team_rem(t, e, p->run));
     const KRef byte = byte_at(t, from, skew + p->at, place);
     if (p->bits == 8)
         return team_op(t, KOP_and, byte, whole(t, 0xff));
     const KRef part = team_div(t, team_rem(t, e, team_span(p)), p->run);
-    const KRef bits = k_mul(k, part, k_index(k, p->bits));
+    const KRef bits = k_expr(k, "$ * #", part, p->bits);
     return team_op(t, KOP_and, down_by(t, byte, bits), whole(t, (1u << p->bits) - 1));
 }
 
@@ -156,11 +156,11 @@ static KRef group_field(const Team *t, const BlockField *f, const Piece *piece, 
                               team_op(t, KOP_shl, high, whole(t, f->low.bits)));
         }
         const KRef is_first = team_op(t, KOP_lt, g, k_index(k, 4));
-        const KRef moved = k_mul(k, team_rem(t, g, 4), k_index(k, 8));
-        v = down_by(t, k_op(k, KOP_select, is_first, quad[0], quad[1]), moved);
+        const KRef moved = k_expr(k, "$ * 8", team_rem(t, g, 4));
+        v = down_by(t, k_select(k, is_first, quad[0], quad[1]), moved);
         at = 8 * add;
     } else {
-        const KRef number = k_add(k, g, k_index(k, add));
+        const KRef number = k_expr(k, "$ + #", g, add);
         v = entry_at(t, &f->low, from, piece->skew, number);
         if (f->high.bits) {
             const KRef high = entry_at(t, &f->high, from, piece->skew, number);
@@ -170,7 +170,7 @@ static KRef group_field(const Team *t, const BlockField *f, const Piece *piece, 
     if (f->flip)
         v = team_op(t, KOP_xor, v, whole(t, f->flip));
     const KRef q = field_float(t, v, at, bits, sum);
-    return f->sign < 0 ? k_op(k, KOP_neg, q, 0, 0) : q;
+    return f->sign < 0 ? k_neg(k, q) : q;
 }
 
 // A number of the block, or of group g + add itself, times the integer of that group.
@@ -179,10 +179,10 @@ static KRef group_number(const Team *t, const BlockField *f, uint8_t at, const P
 {
     Kernel *k = t->l->k;
     if (t->f->pitch)
-        from = k_mul_add(k, k_add(k, g, k_index(k, add)), t->f->pitch / WORD, from);
+        from = k_expr(k, "($ + #) * # + $", g, add, t->f->pitch / WORD, from);
     const KRef number = number_at(t, from, piece->skew + at);
     if (f->low.bits == 0)
-        return f->sign < 0 ? k_op(k, KOP_neg, number, 0, 0) : number;
+        return f->sign < 0 ? k_neg(k, number) : number;
     return team_op(t, KOP_mul, number, group_field(t, f, piece, from, g, add));
 }
 
@@ -204,14 +204,14 @@ static KRef high_quad(const Team *t, const Piece *piece, KRef from, int64_t w, i
     int64_t moved = 0;
     const KRef begin = team_div(t, piece->first, team_span(high));
     if (run < t->length) {
-        word = bytes_at(t, k_mul_add(k, begin, run / WORD, from), at + WORD * w % run);
+        word = bytes_at(t, k_expr(k, "$ * # + $", begin, run / WORD, from), at + WORD * w % run);
         moved = element / run;
     } else {
         const KRef rest = team_rem(t, piece->first, run);
-        const KRef place = k_mul_add(k, begin, run / WORD, k_add(k, from, team_div(t, rest, WORD)));
+        const KRef place = k_expr(k, "$ * # + ($ + $)", begin, run / WORD, from, team_div(t, rest, WORD));
         const KRef part = team_div(t, team_rem(t, piece->first, team_span(high)), run);
         word = bytes_at(t, place, at + WORD * w);
-        word = down_by(t, word, k_mul(k, part, k_index(k, high->bits)));
+        word = down_by(t, word, k_expr(k, "$ * #", part, high->bits));
         moved = s * low->run / run;
     }
     const uint32_t mask = ((1u << high->bits) - 1) * 0x01010101u;
@@ -261,11 +261,11 @@ static KRef digit_sum(const Team *t, const Piece *piece, KRef from, const KRef *
     for (int64_t w = 0; w < n; w++) {
         const KRef bytes = k_cast(k, quad(t, piece, from, words, s, w), DTYPE_i32);
         for (int64_t d = 0; d < DIGITS; d++)
-            sum[d] = k_op(k, KOP_dot8, bytes, t->xr[(s * DIGITS + d) * n + w], sum[d]);
+            sum[d] = k_dot8(k, bytes, t->xr[(s * DIGITS + d) * n + w], sum[d]);
     }
     KRef all = k_cast(k, sum[0], DTYPE_f32);
     for (int64_t d = 1; d < DIGITS; d++)
-        all = k_op(k, KOP_fma, all, team_number(t, 256), k_cast(k, sum[d], DTYPE_f32));
+        all = k_fma(k, all, team_number(t, 256), k_cast(k, sum[d], DTYPE_f32));
     return all;
 }
 
@@ -276,7 +276,7 @@ static void step_numbers(const Team *t, const Piece *piece, KRef from, int64_t a
     const BlockFormat *f = t->f;
     KRef first = piece->first;
     if (ahead % f->group != 0) { // the piece begins within a group
-        first = k_add(k, first, k_index(k, ahead));
+        first = k_expr(k, "$ + #", first, ahead);
         ahead = 0;
     }
     const KRef g = team_div(t, first, f->group);
@@ -292,10 +292,10 @@ static void add_digits(const Team *t, const Piece *piece, KRef from, const KRef 
     for (int64_t s = 0; s < t->segments; s++) {
         step_numbers(t, piece, from, team_is_joined(t) ? 0 : s * f->q.low.run, &scale, &min);
         const KRef sum = digit_sum(t, piece, from, words, s);
-        acc = k_op(k, KOP_fma, sum, team_op(t, KOP_mul, scale, t->step[s]), acc);
+        acc = k_fma(k, sum, team_op(t, KOP_mul, scale, t->step[s]), acc);
         const KRef rest = f->q.bias ? team_op(t, KOP_mul, scale, team_number(t, f->q.bias)) : min;
         if (rest)
-            acc = k_op(k, KOP_fma, t->sum[s], rest, acc);
+            acc = k_fma(k, t->sum[s], rest, acc);
     }
     k_set(k, t->acc[column], acc);
 }
@@ -308,13 +308,13 @@ static void add_floats(const Team *t, const Piece *piece, KRef from, const KRef 
     KRef acc = k_get(k, t->acc[column]), part = zero, scale = 0, min = 0;
     for (int64_t e = 0; e < PIECE; e++) {
         const int64_t s = e / t->length, i = e % t->length, first = i / t->same * t->same;
-        part = k_op(k, KOP_fma, t->xr[e], element(t, piece, from, words, s, i), part);
+        part = k_fma(k, t->xr[e], element(t, piece, from, words, s, i), part);
         if ((e + 1) % (is_joined ? PIECE : t->same) != 0)
             continue;
         step_numbers(t, piece, from, is_joined ? 0 : s * t->f->q.low.run + first, &scale, &min);
-        acc = k_op(k, KOP_fma, part, scale, acc);
+        acc = k_fma(k, part, scale, acc);
         if (min)
-            acc = k_op(k, KOP_fma, t->sum[team_sum(t, s, i)], min, acc);
+            acc = k_fma(k, t->sum[team_sum(t, s, i)], min, acc);
         part = zero;
     }
     k_set(k, t->acc[column], acc);
@@ -326,14 +326,14 @@ void team_add_piece(const Team *t, const Piece *piece, int64_t column)
     const BlockFormat *f = t->f;
     KRef words[PIECE / WORD];
     const int64_t n = t->is_part ? PIECE / WORD : f->q.low.bits; // words with the low bits
-    const KRef place = k_mul_add(k, t->team, t->columns, k_index(k, column));
-    const KRef from = k_mul_add(k, place, t->words, piece->block);
-    KRef bits_from = k_mul_add(k, piece->number, n, from), moved = 0;
+    const KRef place = k_expr(k, "$ * # + #", t->team, t->columns, column);
+    const KRef from = k_expr(k, "$ * # + $", place, t->words, piece->block);
+    KRef bits_from = k_expr(k, "$ * # + $", piece->number, n, from), moved = 0;
     if (t->is_part) { // the bytes of a run are those of several pieces
         const int64_t parts = 8 / f->q.low.bits;
         const KRef number = team_rem(t, piece->number, parts);
-        bits_from = k_mul_add(k, team_div(t, piece->number, parts), n, from);
-        moved = k_mul(k, number, k_index(k, f->q.low.bits));
+        bits_from = k_expr(k, "$ * # + $", team_div(t, piece->number, parts), n, from);
+        moved = k_expr(k, "$ * #", number, f->q.low.bits);
     }
     for (int64_t w = 0; w < n; w++) {
         words[w] = bytes_at(t, bits_from, piece->skew + f->q.low.at + WORD * w);
@@ -391,6 +391,6 @@ void team_decode_four(const Team *t, KRef from, int64_t skew, int64_t e, KRef *o
         } else {
             v = field_float(t, word, 8 * i, bits, q->bias);
         }
-        out[i] = min ? k_op(k, KOP_fma, v, scale, min) : team_op(t, KOP_mul, v, scale);
+        out[i] = min ? k_fma(k, v, scale, min) : team_op(t, KOP_mul, v, scale);
     }
 }

@@ -41,10 +41,10 @@ static void find_rows(Lower *l, BlockProduct *p)
     const uint32_t opened = lower_open(l, &d, last, &at);
     KRef row = k_index(k, 0);
     for (uint32_t i = 0; i < last; i++)
-        row = k_add(k, k_mul(k, row, k_index(k, s->dim[i])), at.idx[i]);
-    at.idx[last] = k_for(k, k_index(k, 0), k_index(k, p->inner), 1, KFOR_SERIAL, "k");
+        row = k_expr(k, "$ * # + $", row, s->dim[i], at.idx[i]);
+    at.idx[last] = k_loop(k, p->inner, KFOR_SERIAL, "k");
     const KRef v = operand_scalar(l, p->x, operand_index(l, p->x, at.idx), DTYPE_f32);
-    k_store(k, p->x_rows, k_mul_add(k, row, p->inner, at.idx[last]), v, 1);
+    k_store(k, p->x_rows, k_expr(k, "$ * # + $", row, p->inner, at.idx[last]), v, 1);
     k_end(k);
     lower_close(l, opened);
     k_barrier(k);
@@ -55,8 +55,8 @@ void block_product_row(Lower *l, const BlockProduct *p, KRef row, KRef *idx)
     Kernel *k = l->k;
     for (uint32_t i = p->d.rank - 1; i-- > 0;) {
         const KRef extent = k_index(k, p->d.extent[i]);
-        idx[i] = i > 0 ? k_op(k, KOP_rem, row, extent, 0) : row;
-        row = k_op(k, KOP_div, row, extent, 0);
+        idx[i] = i > 0 ? k_rem(k, row, extent) : row;
+        row = k_div(k, row, extent);
     }
 }
 
@@ -75,7 +75,7 @@ void block_product_store(Lower *l, const BlockProduct *p, KRef row, KRef column,
 PackedUnit block_product_unit(Lower *l, const BlockProduct *p, KRef vector, KRef block, KRef unit,
                               int64_t turn)
 {
-    const KRef row = k_mul_add(l->k, vector, p->packed.blocks, block);
+    const KRef row = k_expr(l->k, "$ * # + $", vector, p->packed.blocks, block);
     return (PackedUnit){.row = row, .unit = unit, .turn = turn};
 }
 
@@ -83,9 +83,9 @@ static void prefetch_words(Lower *l, const PackedBlocks *b, const PackedUnit *u)
 {
     Kernel *k = l->k;
     const int64_t each = b->low + b->high;
-    const KRef place = k_mul_add(k, u->row, b->units, u->unit);
+    const KRef place = k_expr(k, "$ * # + $", u->row, b->units, u->unit);
     for (int64_t i = 0; i < each; i++)
-        k_prefetch(k, b->words, k_mul_add(k, place, each * b->lanes, k_index(k, (AHEAD + i) * b->lanes)));
+        k_prefetch(k, b->words, k_expr(k, "$ * # + #", place, each * b->lanes, (AHEAD + i) * b->lanes));
 }
 
 // One unit of 32 elements: number `unit` of block `block`.
@@ -97,9 +97,9 @@ static void add_unit(Lower *l, const BlockProduct *p, const BlockColumns *c, KRe
     KRef words[BLOCK_VECTORS][BLOCK_MAX_WORDS];
     PackedUnit u[BLOCK_VECTORS];
     PackedGroup group[BLOCK_VECTORS] = {0};
-    const KRef first = k_mul(k, k_mul_add(k, block, b->units, unit), k_index(k, BLOCK_UNIT));
+    const KRef first = k_expr(k, "($ * # + $) * #", block, b->units, unit, BLOCK_UNIT);
     for (int64_t v = 0; v < c->n; v++) {
-        u[v] = block_product_unit(l, p, k_add(k, c->first, k_index(k, v)), block, unit, turn);
+        u[v] = block_product_unit(l, p, k_expr(k, "$ + #", c->first, v), block, unit, turn);
         blocks_packed_words(k, b, &u[v], words[v]);
         prefetch_words(l, b, &u[v]);
     }
@@ -110,10 +110,10 @@ static void add_unit(Lower *l, const BlockProduct *p, const BlockColumns *c, KRe
         for (int64_t v = 0; v < c->n; v++) {
             const KRef value = blocks_packed_value(k, b, words[v], &group[v], i);
             for (int64_t r = 0; r < p->rows; r++) {
-                const KRef at = k_add(k, k_add(k, p->x_base, first), k_index(k, r * p->inner + i));
+                const KRef at = k_expr(k, "$ + $ + #", p->x_base, first, r * p->inner + i);
                 const KRef x = k_splat(k, k_load(k, p->x_rows, at, 1, 1), b->lanes);
                 const KRef acc = c->acc[v * BLOCK_MAX_ROWS + r];
-                k_set(k, acc, k_op(k, KOP_fma, x, value, k_get(k, acc)));
+                k_set(k, acc, k_fma(k, x, value, k_get(k, acc)));
             }
         }
     }
@@ -129,10 +129,9 @@ static void emit_columns(Lower *l, const BlockProduct *p, KRef first, int64_t n,
     for (int64_t v = 0; v < n; v++)
         for (int64_t r = 0; r < p->rows; r++)
             c.acc[v * BLOCK_MAX_ROWS + r] = k_var(k, zero, "acc");
-    const KRef block = k_for(k, k_index(k, 0), k_index(k, b->blocks), 1, KFOR_SERIAL, "b");
+    const KRef block = k_loop(k, b->blocks, KFOR_SERIAL, "b");
     for (int64_t v = 0; v < n; v++)
-        c.numbers[v] =
-            blocks_packed_numbers(k, b, k_mul_add(k, k_add(k, first, k_index(k, v)), b->blocks, block));
+        c.numbers[v] = blocks_packed_numbers(k, b, k_expr(k, "($ + #) * # + $", first, v, b->blocks, block));
     for (int64_t turn = 0; turn < blocks_packed_turns(b); turn++) {
         const KRef unit = blocks_packed_open(k, b, turn);
         (p->has_digits ? block_digits_add : add_unit)(l, p, &c, block, unit, turn);
@@ -140,9 +139,9 @@ static void emit_columns(Lower *l, const BlockProduct *p, KRef first, int64_t n,
     }
     k_end(k);
     for (int64_t v = 0; v < n; v++) {
-        KRef column = k_mul(k, k_add(k, first, k_index(k, v)), k_index(k, b->lanes));
+        KRef column = k_expr(k, "($ + #) * #", first, v, b->lanes);
         if (p->column)
-            column = k_op(k, KOP_sub, column, p->column, 0);
+            column = k_sub(k, column, p->column);
         for (int64_t r = 0; r < p->rows; r++)
             block_product_store(l, p, p->index ? p->row : k_index(k, r), column,
                                 v + 1 == n ? count : b->lanes, k_get(k, c.acc[v * BLOCK_MAX_ROWS + r]));
@@ -155,8 +154,8 @@ static void emit_few_rows(Lower *l, const BlockProduct *p)
     const int64_t lanes = p->packed.lanes, whole = p->columns / lanes, rest = p->columns % lanes;
     const int64_t together = p->rows == 1 ? BLOCK_VECTORS : 1, groups = whole / together;
     if (groups > 0) {
-        const KRef i = k_for(k, k_index(k, 0), k_index(k, groups), 1, KFOR_PARALLEL, "v");
-        emit_columns(l, p, k_mul(k, i, k_index(k, together)), together, (uint8_t)lanes);
+        const KRef i = k_loop(k, groups, KFOR_PARALLEL, "v");
+        emit_columns(l, p, k_expr(k, "$ * #", i, together), together, (uint8_t)lanes);
         k_end(k);
     }
     if (whole % together)
@@ -184,8 +183,8 @@ static void emit_experts(Lower *l, const BlockProduct *p)
     KRef idx[SHAPE_MAX_RANK] = {0};
     const int64_t rows = p->columns > 0 ? shape_numel(lower_node(l, l->anchor)->shape) / p->columns : 0,
                   vectors = p->columns / lanes;
-    one.row = k_for(k, k_index(k, 0), k_index(k, rows), 1, KFOR_PARALLEL, "r");
-    const KRef v = k_for(k, k_index(k, 0), k_index(k, vectors), 1, KFOR_PARALLEL, "v");
+    one.row = k_loop(k, rows, KFOR_PARALLEL, "r");
+    const KRef v = k_loop(k, vectors, KFOR_PARALLEL, "v");
     block_product_row(l, p, one.row, idx);
     const KRef e = block_expert(l, p, idx);
     k_if(k, block_is_expert(k, e, p->experts));
@@ -193,14 +192,14 @@ static void emit_experts(Lower *l, const BlockProduct *p)
     if (is_placed(l, p))
         blocks_packed_point(k, &p->packed, e);
     else
-        one.column = k_mul(k, e, k_index(k, p->columns));
-    const KRef from = k_op(k, KOP_div, one.row, k_index(k, rows / p->rows), 0);
-    one.x_base = k_mul_add(k, from, p->inner, p->x_base);
-    emit_columns(l, &one, is_placed(l, p) ? v : k_mul_add(k, e, vectors, v), 1, lanes);
+        one.column = k_expr(k, "$ * #", e, p->columns);
+    const KRef from = k_expr(k, "$ / #", one.row, rows / p->rows);
+    one.x_base = k_expr(k, "$ * # + $", from, p->inner, p->x_base);
+    emit_columns(l, &one, is_placed(l, p) ? v : k_expr(k, "$ * # + $", e, vectors, v), 1, lanes);
     k_else(k);
     Point at = {.vec_axis = last, .lanes = lanes, .count = lanes};
     block_product_row(l, p, one.row, at.idx);
-    at.idx[last] = k_mul(k, v, k_index(k, lanes));
+    at.idx[last] = k_expr(k, "$ * #", v, lanes);
     const KRef zero = k_number(k, lower_node(l, l->anchor)->dtype, 0);
     pull_store_root(l, &p->d, at, k_splat(k, zero, lanes));
     k_end(k);
@@ -221,7 +220,7 @@ static void decode_unit(const Gemm *g, const PackedBlocks *b, const PackedNumber
     for (int64_t e = 0; e < BLOCK_UNIT; e++) {
         if (e == group.end)
             group = blocks_packed_group(k, b, numbers, u, e);
-        k_store(k, g->panel, k_add(k, to, k_index(k, e * width)), blocks_packed_value(k, b, words, &group, e),
+        k_store(k, g->panel, k_expr(k, "$ + #", to, e * width), blocks_packed_value(k, b, words, &group, e),
                 b->lanes);
     }
 }
@@ -233,17 +232,18 @@ static void decode_panel(const Gemm *g, KRef column, int64_t n, KRef first, void
     const PackedBlocks *b = &p->packed;
     Kernel *k = g->l->k;
     const int64_t width = n * b->lanes;
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, n), 1, KFOR_SERIAL, "v");
-    const KRef vector = k_add(k, k_op(k, KOP_div, column, k_index(k, b->lanes), 0), i);
-    const KRef top = k_op(k, KOP_div, first, k_index(k, p->f->elements), 0);
-    const KRef done = k_for(k, k_index(k, 0), k_index(k, g->t.steps / p->f->elements), 1, KFOR_SERIAL, "b");
+    const KRef i = k_loop(k, n, KFOR_SERIAL, "v");
+    const KRef vector = k_expr(k, "$ / # + $", column, b->lanes, i);
+    const KRef top = k_expr(k, "$ / #", first, p->f->elements);
+    const KRef done = k_loop(k, g->t.steps / p->f->elements, KFOR_SERIAL, "b");
     const KRef block = k_add(k, top, done);
-    const PackedNumbers numbers = blocks_packed_numbers(k, b, k_mul_add(k, vector, b->blocks, block));
+    const PackedNumbers numbers =
+        blocks_packed_numbers(k, b, k_expr(k, "$ * # + $", vector, b->blocks, block));
     for (int64_t turn = 0; turn < blocks_packed_turns(b); turn++) {
         const KRef unit = blocks_packed_open(k, b, turn);
         const PackedUnit u = block_product_unit(g->l, p, vector, block, unit, turn);
-        const KRef step = k_mul(k, k_mul_add(k, done, b->units, unit), k_index(k, BLOCK_UNIT));
-        const KRef to = k_mul_add(k, step, width, k_mul_add(k, i, b->lanes, g->panel_base));
+        const KRef step = k_expr(k, "($ * # + $) * #", done, b->units, unit, BLOCK_UNIT);
+        const KRef to = k_expr(k, "$ * # + ($ * # + $)", step, width, i, b->lanes, g->panel_base);
         decode_unit(g, b, &numbers, &u, to, width);
         blocks_packed_close(k, b);
     }

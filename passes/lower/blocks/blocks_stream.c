@@ -47,7 +47,7 @@ static int64_t row_blocks(const Stream *s)
 
 static KRef number_of_chunk(const Stream *s, int64_t o)
 {
-    return k_mul_add(s->t.l->k, s->part, s->own, k_index(s->t.l->k, o));
+    return k_expr(s->t.l->k, "$ * # + #", s->part, s->own, o);
 }
 
 // The block of a row that a thread's piece is in.
@@ -55,8 +55,8 @@ static KRef block_of(const Stream *s, KRef chunk, int64_t step)
 {
     const Team *t = &s->t;
     Kernel *k = t->l->k;
-    const KRef block = k_mul_add(k, team_div(t, t->lane, t->per_block), t->period, k_index(k, step));
-    return k_mul_add(k, chunk, t->blocks, block);
+    const KRef block = k_expr(k, "$ * # + #", team_div(t, t->lane, t->per_block), t->period, step);
+    return k_expr(k, "$ * # + $", chunk, t->blocks, block);
 }
 
 // Is there such a block, for this thread? 0: always.
@@ -92,7 +92,7 @@ static void hold_piece(Stream *s, int64_t o, int64_t step, KRef turn)
     Kernel *k = t->l->k;
     Held *held = &s->held[o * t->period + step];
     const KRef chunk = number_of_chunk(s, o);
-    const KRef own = k_op(k, KOP_sub, chunk, k_mul(k, turn, k_index(k, s->per_turn)), 0);
+    const KRef own = k_expr(k, "$ - $ * #", chunk, turn, s->per_turn);
     const KRef is_here = team_op(t, KOP_and, team_op(t, KOP_le, k_index(k, 0), own),
                                  team_op(t, KOP_lt, own, k_index(k, s->per_turn)));
     const KRef is_in = has_block(s, chunk, step);
@@ -114,7 +114,7 @@ static void hold_x(Stream *s)
     Team *t = &s->t;
     Kernel *k = t->l->k;
     const int64_t turns = ceil_div(s->chunks, s->per_turn);
-    const KRef turn = k_for(k, k_index(k, 0), k_index(k, turns), 1, KFOR_SERIAL, "turn");
+    const KRef turn = k_loop(k, turns, KFOR_SERIAL, "turn");
     team_fetch_digits(t, turn);
     team_store_digits(t, turn);
     k_barrier(k);
@@ -133,18 +133,18 @@ static void copy_stage(const Stream *s, KRef stage)
     const Team *t = &s->t;
     Kernel *k = t->l->k;
     const int64_t words = s->stage * t->row_words;
-    const KRef to = k_mul(k, k_rem_by(k, stage, s->slots), k_index(k, words));
-    const KRef column = k_mul_add(k, stage, s->stage, t->column);
-    const KRef from = k_mul(k, column, k_index(k, t->row_words));
+    const KRef to = k_expr(k, "$ % # * #", stage, s->slots, words);
+    const KRef column = k_expr(k, "$ * # + $", stage, s->stage, t->column);
+    const KRef from = k_expr(k, "$ * #", column, t->row_words);
     const KRef end = k_index(k, t->p->columns * t->row_words);
     const bool is_ragged = t->p->columns % s->columns != 0;
     for (int64_t first = 0; first < words; first += t->threads * LINE) {
-        const KRef at = k_mul_add(k, t->thread, LINE, k_index(k, first)), place = k_add(k, from, at);
+        const KRef at = k_expr(k, "$ * # + #", t->thread, LINE, first), place = k_add(k, from, at);
         KRef bytes = k_index(k, LINE * WORD), source = place;
         if (is_ragged) {
             const KRef is_in = team_op(t, KOP_lt, place, end);
-            bytes = k_op(k, KOP_select, is_in, bytes, k_index(k, 0));
-            source = k_op(k, KOP_select, is_in, place, k_index(k, 0));
+            bytes = k_select(k, is_in, bytes, k_index(k, 0));
+            source = k_select(k, is_in, place, k_index(k, 0));
         }
         const bool is_open = first + t->threads * LINE > words;
         if (is_open)
@@ -174,8 +174,8 @@ static void copy_ahead(const Stream *s)
 static void copy_next(const Stream *s, KRef stage)
 {
     Kernel *k = s->t.l->k;
-    const KRef next = k_add_to(k, stage, s->slots - 1);
-    k_if(k, k_op(k, KOP_lt, next, k_index(k, stages(s)), 0));
+    const KRef next = k_expr(k, "$ + #", stage, s->slots - 1);
+    k_if(k, k_expr(k, "$ < #", next, stages(s)));
     copy_stage(s, next);
     k_end(k);
     k_device_with(k, KDEV_cp_async_commit, 0);
@@ -190,7 +190,7 @@ static void add_held(Stream *s, int64_t o, int64_t step, KRef slot)
     const KRef chunk = number_of_chunk(s, o);
     const KRef is_in = has_block(s, chunk, step);
     Piece piece = team_piece(t, step);
-    piece.block = k_add(k, k_mul_add(k, chunk, s->chunk_words, slot), piece.block);
+    piece.block = k_expr(k, "$ * # + $ + $", chunk, s->chunk_words, slot, piece.block);
     for (int64_t i = 0; i < X_WORDS; i++)
         t->xr[i] = k_get(k, held->x[i]);
     for (int64_t i = 0; i < t->segments; i++) {
@@ -209,7 +209,7 @@ static void add_stage(Stream *s, KRef stage)
 {
     Team *t = &s->t;
     Kernel *k = t->l->k;
-    const KRef slot = k_mul(k, k_rem_by(k, stage, s->slots), k_index(k, s->stage * t->row_words));
+    const KRef slot = k_expr(k, "$ % # * #", stage, s->slots, s->stage * t->row_words);
     for (int64_t c = 0; c < t->columns; c++)
         k_set(k, t->acc[c], team_number(t, 0));
     for (int64_t o = 0; o < s->own; o++)
@@ -218,11 +218,11 @@ static void add_stage(Stream *s, KRef stage)
     KRef sum = 0;
     for (int64_t c = 0; c < t->columns; c++) {
         const KRef all = k_team(k, KOP_add, k_get(k, t->acc[c]), TEAM);
-        sum = c == 0 ? all : k_op(k, KOP_select, team_op(t, KOP_eq, t->lane, k_index(k, c)), all, sum);
+        sum = c == 0 ? all : k_select(k, team_op(t, KOP_eq, t->lane, k_index(k, c)), all, sum);
     }
     k_if(k, team_op(t, KOP_lt, t->lane, k_index(k, t->columns)));
-    const KRef column = k_mul_add(k, stage, s->stage, k_mul_add(k, s->set, t->columns, t->lane));
-    k_astore(k, s->partial, k_mul_add(k, column, s->parts, s->part), sum);
+    const KRef column = k_expr(k, "$ * # + ($ * # + $)", stage, s->stage, s->set, t->columns, t->lane);
+    k_astore(k, s->partial, k_expr(k, "$ * # + $", column, s->parts, s->part), sum);
     k_end(k);
 }
 
@@ -231,11 +231,11 @@ static void store_columns(const Stream *s, KRef row, KRef is_some)
     const Team *t = &s->t;
     Kernel *k = t->l->k;
     const KRef i = k_for(k, t->thread, k_index(k, s->columns), t->threads, KFOR_SERIAL, "i");
-    const KRef column = k_add(k, t->column, i), from = k_mul(k, i, k_index(k, s->parts));
+    const KRef column = k_add(k, t->column, i), from = k_expr(k, "$ * #", i, s->parts);
     k_if(k, team_op(t, KOP_lt, column, k_index(k, t->p->columns)));
     KRef sum = k_aload(k, s->partial, from, 1);
     for (int64_t part = 1; part < s->parts; part++)
-        sum = team_op(t, KOP_add, sum, k_aload(k, s->partial, k_add_to(k, from, part), 1));
+        sum = team_op(t, KOP_add, sum, k_aload(k, s->partial, k_expr(k, "$ + #", from, part), 1));
     team_store(t, row, column, sum, is_some);
     k_end(k);
     k_end(k);
@@ -260,7 +260,7 @@ static void emit_group(Stream *s, KRef row)
     hold_x(s);
     for (int64_t c = 0; c < t->columns; c++)
         t->acc[c] = k_var(k, team_number(t, 0), "acc");
-    const KRef stage = k_for(k, k_index(k, 0), k_index(k, stages(s)), 1, KFOR_SERIAL, "stage");
+    const KRef stage = k_loop(k, stages(s), KFOR_SERIAL, "stage");
     k_device_with(k, KDEV_cp_async_wait, s->slots - 2);
     k_barrier(k);
     copy_next(s, stage);
@@ -325,7 +325,7 @@ bool block_stream_product(const Team *shape)
     s.partial = k_shared(k, DTYPE_f32, s.columns * s.parts);
     t->words = t->row_words;
     const KRef row = k_for_group(k, rows, "row");
-    t->column = k_mul(k, k_for_group(k, ceil_div(t->p->columns, s.columns), "tile"), k_index(k, s.columns));
+    t->column = k_expr(k, "$ * #", k_for_group(k, ceil_div(t->p->columns, s.columns), "tile"), s.columns);
     emit_group(&s, row);
     k_end(k);
     k_end(k);

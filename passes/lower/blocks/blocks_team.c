@@ -20,7 +20,7 @@ enum {
 // Elements of x are shifted so that few threads of a team read from the same bank at a time.
 static KRef padded(const Team *t, KRef e)
 {
-    return k_mul_add(t->l->k, team_div(t, e, t->pad), t->pad + WORD, team_rem(t, e, t->pad));
+    return k_expr(t->l->k, "$ * # + $", team_div(t, e, t->pad), t->pad + WORD, team_rem(t, e, t->pad));
 }
 
 Piece team_piece(const Team *t, int64_t step)
@@ -29,12 +29,12 @@ Piece team_piece(const Team *t, int64_t step)
     const BlockPlane *low = &t->f->q.low;
     const int64_t bytes = step * t->f->bytes, pieces = low->run / t->length;
     Piece piece = {.skew = bytes % WORD, .number = team_rem(t, t->lane, t->per_block)};
-    piece.block = k_mul_add(k, team_div(t, t->lane, t->per_block), t->period * t->f->bytes / WORD,
-                            k_index(k, bytes / WORD));
-    piece.first = k_mul(k, piece.number, k_index(k, PIECE));
+    piece.block = k_expr(k, "$ * # + #", team_div(t, t->lane, t->per_block), t->period * t->f->bytes / WORD,
+                         bytes / WORD);
+    piece.first = k_expr(k, "$ * #", piece.number, PIECE);
     if (t->segments > 1)
-        piece.first = k_mul_add(k, team_div(t, piece.number, pieces), t->span,
-                                k_mul(k, team_rem(t, piece.number, pieces), k_index(k, t->length)));
+        piece.first = k_expr(k, "$ * # + $ * #", team_div(t, piece.number, pieces), t->span,
+                             team_rem(t, piece.number, pieces), t->length);
     return piece;
 }
 
@@ -48,15 +48,14 @@ void team_read_x(Team *t, const Piece *piece, KRef block)
 {
     Kernel *k = t->l->k;
     for (int64_t s = 0; s < t->segments; s++) {
-        const KRef e = k_add(k, k_mul_add(k, block, t->f->elements, piece->first),
-                             k_index(k, s * t->f->q.low.run));
+        const KRef e = k_expr(k, "$ * # + $ + #", block, t->f->elements, piece->first, s * t->f->q.low.run);
         if (t->has_digits) {
             team_read_digits(t, s, e);
             continue;
         }
         const KRef from = padded(t, e);
         for (int64_t i = 0; i < t->length; i++) {
-            const KRef x = k_aload(k, t->xs, k_add(k, from, k_index(k, i)), 1);
+            const KRef x = k_aload(k, t->xs, k_expr(k, "$ + #", from, i), 1);
             KRef *sum = &t->sum[team_sum(t, s, i)];
             const bool is_first = team_is_joined(t) ? s + i == 0 : i % t->same == 0;
             t->xr[s * t->length + i] = k_get(k, k_var(k, x, "x"));
@@ -70,8 +69,7 @@ static void add_step(Team *t, int64_t step, int64_t blocks)
 {
     Kernel *k = t->l->k;
     const Piece piece = team_piece(t, step);
-    const KRef block =
-        k_mul_add(k, team_div(t, t->lane, t->per_block), t->period, k_index(k, step));
+    const KRef block = k_expr(k, "$ * # + #", team_div(t, t->lane, t->per_block), t->period, step);
     const bool is_whole = blocks == t->blocks && TEAM % t->per_block == 0;
     if (!is_whole)
         k_if(k, team_op(t, KOP_lt, block, k_index(k, blocks)));
@@ -95,9 +93,9 @@ static bool open_access(const Team *t, int64_t i, KRef *column, KRef *word)
 {
     Kernel *k = t->l->k;
     const int64_t each = t->words / t->vector, all = group_columns(t) * each;
-    const KRef v = k_add(k, t->thread, k_index(k, i * t->threads));
+    const KRef v = k_expr(k, "$ + #", t->thread, i * t->threads);
     *column = team_div(t, v, each);
-    *word = k_mul(k, team_rem(t, v, each), k_index(k, t->vector));
+    *word = k_expr(k, "$ * #", team_rem(t, v, each), t->vector);
     if ((i + 1) * t->threads <= all)
         return false;
     k_if(k, team_op(t, KOP_lt, v, k_index(k, all)));
@@ -117,10 +115,10 @@ static void fetch_chunk(const Team *t, KRef chunk)
         KRef column = 0, word = 0;
         const bool is_open = open_access(t, i, &column, &word);
         column = team_op(t, KOP_min, k_add(k, t->column, column), k_index(k, t->p->columns - 1));
-        const KRef place = k_mul_add(k, chunk, t->words, word);
+        const KRef place = k_expr(k, "$ * # + $", chunk, t->words, word);
         if (t->row_words % t->words)
             k_if(k, team_op(t, KOP_lt, place, k_index(k, t->row_words)));
-        k_fetch(k, t->w, k_add(k, t->w_base, k_mul_add(k, column, t->row_words, place)), t->held,
+        k_fetch(k, t->w, k_expr(k, "$ + ($ * # + $)", t->w_base, column, t->row_words, place), t->held,
                 k_index(k, i * t->vector), (uint8_t)t->vector);
         if (t->row_words % t->words)
             k_end(k);
@@ -135,9 +133,9 @@ static void store_chunk(const Team *t)
     for (int64_t i = 0; i < accesses(t); i++) {
         KRef column = 0, word = 0;
         const bool is_open = open_access(t, i, &column, &word);
-        const KRef place = k_mul_add(k, column, t->words, word);
+        const KRef place = k_expr(k, "$ * # + $", column, t->words, word);
         for (int64_t j = 0; j < t->vector; j++)
-            k_astore(k, t->tile, k_add(k, place, k_index(k, j)),
+            k_astore(k, t->tile, k_expr(k, "$ + #", place, j),
                      k_aload(k, t->held, k_index(k, i * t->vector + j), 1));
         if (is_open)
             k_end(k);
@@ -166,16 +164,16 @@ static void store_x(const Team *t, KRef chunk, int64_t n)
     const int64_t wide = team_x_width(t->l, t->p);
     const KRef x = wide > 1 ? k_array(k, type, wide) : 0;
     for (int64_t first = 0; first < n; first += t->threads * wide) {
-        const KRef e = k_mul_add(k, t->thread, wide, k_index(k, first));
+        const KRef e = k_expr(k, "$ * # + #", t->thread, wide, first);
         const bool is_open = first + t->threads * wide > n;
         if (is_open)
             k_if(k, team_op(t, KOP_lt, e, k_index(k, n)));
-        const KRef from = k_add(k, t->x_base, k_mul_add(k, chunk, t->chunk, e)), to = padded(t, e);
+        const KRef from = k_expr(k, "$ + ($ * # + $)", t->x_base, chunk, t->chunk, e), to = padded(t, e);
         if (wide > 1)
             k_fetch(k, t->x, from, x, k_index(k, 0), (uint8_t)wide);
         for (int64_t j = 0; j < wide; j++) {
             const KRef v = wide > 1 ? k_aload(k, x, k_index(k, j), 1) : k_load(k, t->x, from, 1, 1);
-            k_astore(k, t->xs, k_add(k, to, k_index(k, j)), k_cast(k, v, DTYPE_f32));
+            k_astore(k, t->xs, k_expr(k, "$ + #", to, j), k_cast(k, v, DTYPE_f32));
         }
         if (is_open)
             k_end(k);
@@ -191,7 +189,7 @@ static void fetch_next(const Team *t, KRef chunk, bool is_last, bool is_weights)
     const int64_t n = ceil_div(t->p->inner / t->f->elements, t->blocks);
     if (is_last)
         return;
-    const KRef next = k_add(k, chunk, k_index(k, 1));
+    const KRef next = k_expr(k, "$ + 1", chunk);
     k_if(k, team_op(t, KOP_lt, next, k_index(k, n)));
     if (is_weights)
         fetch_chunk(t, next);
@@ -241,7 +239,7 @@ void team_store(const Team *t, KRef row, KRef column, KRef sum, KRef is_some)
     if (t->f->min.sign || t->has_digits)
         sum = without_infinities(t, sum, at);
     if (is_some)
-        sum = k_op(k, KOP_select, is_some, sum, team_number(t, 0));
+        sum = k_select(k, is_some, sum, team_number(t, 0));
     pull_store_root(l, &t->p->d, at, k_cast(k, sum, lower_node(l, l->anchor)->dtype));
 }
 
@@ -252,9 +250,9 @@ static void store_columns(const Team *t, KRef row, KRef is_some)
     KRef sum = 0;
     for (int64_t c = 0; c < t->columns; c++) {
         const KRef all = k_team(k, KOP_add, k_get(k, t->acc[c]), TEAM);
-        sum = c == 0 ? all : k_op(k, KOP_select, team_op(t, KOP_eq, t->lane, k_index(k, c)), all, sum);
+        sum = c == 0 ? all : k_select(k, team_op(t, KOP_eq, t->lane, k_index(k, c)), all, sum);
     }
-    const KRef column = k_add(k, t->column, k_mul_add(k, t->team, t->columns, t->lane));
+    const KRef column = k_expr(k, "$ + ($ * # + $)", t->column, t->team, t->columns, t->lane);
     k_if(k, team_op(t, KOP_and, team_op(t, KOP_lt, t->lane, k_index(k, t->columns)),
                 team_op(t, KOP_lt, column, k_index(k, t->p->columns))));
     team_store(t, row, column, sum, is_some);
@@ -276,7 +274,7 @@ KRef team_find_operands(Team *t, KRef row)
             team_op(t, KOP_max, k_index(k, 0), team_op(t, KOP_min, e, k_index(k, t->p->experts - 1)));
         t->expert = kept;
         t->w_base = t->p->of.is_placed ? experts_begin(l, &t->p->of, kept)
-                                       : k_mul(k, kept, k_index(k, t->p->columns * t->row_words));
+                                       : k_expr(k, "$ * #", kept, t->p->columns * t->row_words);
     }
     idx[last] = k_index(k, 0);
     t->x_base = operand_index(l, t->p->x, idx);
@@ -325,7 +323,7 @@ static void emit_group(Team *t, KRef row)
     for (int64_t c = 0; c < t->columns; c++)
         t->acc[c] = k_var(k, team_number(t, 0), "acc");
     if (n > 0) {
-        const KRef chunk = k_for(k, k_index(k, 0), k_index(k, n), 1, KFOR_SERIAL, "chunk");
+        const KRef chunk = k_loop(k, n, KFOR_SERIAL, "chunk");
         emit_chunk(t, chunk, t->blocks, rest == 0 && n == 1);
         k_end(k);
     }
@@ -436,8 +434,8 @@ bool block_team_product(Lower *l, BlockProduct *p)
     t.xs = k_shared(k, t.has_digits ? DTYPE_i32 : DTYPE_f32, team_x_words(&t));
     t.values = t.f->values ? k_shared(k, DTYPE_f32, 16) : 0;
     const KRef row = k_for_group(k, rows, "row");
-    t.column = k_mul(k, k_for_group(k, ceil_div(p->columns, group_columns(&t)), "tile"),
-                     k_index(k, group_columns(&t)));
+    t.column = k_expr(k, "$ * #", k_for_group(k, ceil_div(p->columns, group_columns(&t)), "tile"),
+                      group_columns(&t));
     emit_group(&t, row);
     k_end(k);
     k_end(k);

@@ -20,18 +20,18 @@ void lower_block_decode(Lower *l)
     domain_add_operands(l, &d, l->root);
     Point at = {.lanes = 1, .count = 1};
     const uint32_t opened = lower_open(l, &d, last, &at);
-    const KRef b = k_for(k, k_index(k, 0), k_index(k, d.extent[last] / f->elements), 1, KFOR_PARALLEL, "b");
+    const KRef b = k_loop(k, d.extent[last] / f->elements, KFOR_PARALLEL, "b");
     KRef idx[SHAPE_MAX_RANK] = {0};
     for (uint32_t i = 0; i < last; i++)
         idx[i] = at.idx[i];
     idx[last] = b;
     idx[last + 1] = k_index(k, 0);
     const KRef block = operand_index(l, n->src[0], idx);
-    const KRef g = k_for(k, k_index(k, 0), k_index(k, f->elements / f->group), 1, KFOR_SERIAL, "g");
+    const KRef g = k_loop(k, f->elements / f->group, KFOR_SERIAL, "g");
     const BlockGroup group = blocks_group(k, &r, block, g);
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, f->group), 1, KFOR_SERIAL, "i");
-    const KRef e = k_mul_add(k, g, f->group, i);
-    at.idx[last] = k_mul_add(k, b, f->elements, e);
+    const KRef i = k_loop(k, f->group, KFOR_SERIAL, "i");
+    const KRef e = k_expr(k, "$ * # + $", g, f->group, i);
+    at.idx[last] = k_expr(k, "$ * # + $", b, f->elements, e);
     pull_store_root(l, &d, at, blocks_value(k, &r, &group, block, e));
     k_end(k);
     k_end(k);
@@ -55,19 +55,18 @@ void block_product_plain(Lower *l, const BlockProduct *p, const BlockReader *r, 
     const int type = k_inst(k, acc)->dtype;
     const int64_t blocks = p->inner / f->elements;
     const KRef matrix = p->of.is_placed ? block_product_matrix(l, p, r, e) : 0;
-    const KRef b = k_for(k, k_index(k, 0), k_index(k, blocks), 1, KFOR_SERIAL, "b");
+    const KRef b = k_loop(k, blocks, KFOR_SERIAL, "b");
     const KRef idx[4] = {e, column, b, k_index(k, 0)};
-    const KRef block =
-        matrix != 0 ? k_mul_add(k, k_mul_add(k, column, blocks, b), f->bytes, matrix)
-                    : operand_index(l, p->w, p->index ? idx : idx + 1);
-    const KRef g = k_for(k, k_index(k, 0), k_index(k, f->elements / f->group), 1, KFOR_SERIAL, "g");
+    const KRef block = matrix != 0 ? k_expr(k, "($ * # + $) * # + $", column, blocks, b, f->bytes, matrix)
+                                   : operand_index(l, p->w, p->index ? idx : idx + 1);
+    const KRef g = k_loop(k, f->elements / f->group, KFOR_SERIAL, "g");
     const BlockGroup group = blocks_group(k, r, block, g);
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, f->group), 1, KFOR_SERIAL, "i");
-    const KRef element = k_mul_add(k, g, f->group, i);
+    const KRef i = k_loop(k, f->group, KFOR_SERIAL, "i");
+    const KRef element = k_expr(k, "$ * # + $", g, f->group, i);
     const KRef value = k_cast(k, blocks_value(k, r, &group, block, element), type);
-    at.idx[lower_node(l, p->x)->shape->rank - 1] = k_mul_add(k, b, f->elements, element);
+    at.idx[lower_node(l, p->x)->shape->rank - 1] = k_expr(k, "$ * # + $", b, f->elements, element);
     const KRef x = operand_scalar(l, p->x, operand_index(l, p->x, at.idx), type);
-    k_set(k, acc, k_op(k, KOP_fma, x, value, k_get(k, acc)));
+    k_set(k, acc, k_fma(k, x, value, k_get(k, acc)));
     k_end(k);
     k_end(k);
     k_end(k);
@@ -98,14 +97,13 @@ KRef block_expert(Lower *l, const BlockProduct *p, const KRef *idx)
     if (!p->of.is_layer || !l->caps->is_gpu)
         return operand_clamped(l, p->index, operand_index(l, p->index, idx), -1, p->experts);
     for (uint32_t i = 0; i + 1 < p->d.rank; i++)
-        row = k_mul_add(l->k, row, p->d.extent[i], idx[i]);
+        row = k_expr(l->k, "$ * # + $", row, p->d.extent[i], idx[i]);
     return experts_entry(l, p->of.choice, row);
 }
 
 KRef block_is_expert(Kernel *k, KRef e, int64_t experts)
 {
-    return k_op(k, KOP_and, k_op(k, KOP_le, k_index(k, 0), e, 0), k_op(k, KOP_lt, e, k_index(k, experts), 0),
-                0);
+    return k_expr(k, "0 <= $ & $ < #", e, e, experts);
 }
 
 void block_product_place(Lower *l, BlockProduct *p, DType type)
@@ -136,8 +134,8 @@ KRef block_product_matrix(Lower *l, const BlockProduct *p, const BlockReader *r,
     Kernel *k = l->k;
     const uint32_t width = dtype_info[k->params.data[p->of.weights].dtype].bytes;
     if (l->caps->is_gpu)
-        return k_mul(k, experts_begin(l, &p->of, e), k_index(k, width));
-    k_point(k, r->param, e, k_mul(k, e, k_index(k, (int64_t)p->of.stride)));
+        return k_expr(k, "$ * #", experts_begin(l, &p->of, e), width);
+    k_point(k, r->param, e, k_expr(k, "$ * #", e, (int64_t)p->of.stride));
     return k_index(k, 0);
 }
 

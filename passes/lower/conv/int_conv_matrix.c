@@ -208,12 +208,12 @@ typedef struct PixelTile {
 
 static KRef rest_of(Kernel *k, KRef a, KRef quotient, int64_t by)
 {
-    return k_op(k, KOP_sub, a, k_mul(k, quotient, k_index(k, by)), 0);
+    return k_expr(k, "$ - $ * #", a, quotient, by);
 }
 
 static KRef divide(Kernel *k, KRef a, int64_t by)
 {
-    return by == 1 ? a : k_op(k, KOP_div, a, k_index(k, by), 0);
+    return by == 1 ? a : k_expr(k, "$ / #", a, by);
 }
 
 // The tile of that number; behind the last one, it again with nothing to store.
@@ -225,8 +225,8 @@ static PixelTile tile_at(const IntConv *c, KRef number)
     PixelTile p = {.image = k_index(k, 0), .row = k_index(k, 0), .end = k_index(k, rows)};
     KRef tile = number;
     if (all % 2 != 0 && all > 1) {
-        tile = k_op(k, KOP_min, number, k_index(k, all - 1), 0);
-        p.end = k_mul_add(k, k_op(k, KOP_sub, tile, number, 0), rows, p.end);
+        tile = k_expr(k, "min($, #)", number, all - 1);
+        p.end = k_expr(k, "($ - $) * # + $", tile, number, rows, p.end);
     }
     const KRef row = divide(k, tile, c->m.tiles);
     if (height * c->n > 1) {
@@ -234,9 +234,9 @@ static PixelTile tile_at(const IntConv *c, KRef number)
         p.image = c->n > 1 ? divide(k, row, height) : p.image;
         p.row = c->n > 1 ? rest_of(k, row, p.image, height) : row;
     }
-    const KRef start = k_mul(k, tile, k_index(k, rows));
-    p.start = width % rows == 0 ? start : k_op(k, KOP_min, start, k_index(k, width - rows), 0);
-    p.first = width % rows == 0 ? k_index(k, 0) : k_op(k, KOP_sub, start, p.start, 0);
+    const KRef start = k_expr(k, "$ * #", tile, rows);
+    p.start = width % rows == 0 ? start : k_expr(k, "min($, #)", start, width - rows);
+    p.first = width % rows == 0 ? k_index(k, 0) : k_sub(k, start, p.start);
     return p;
 }
 
@@ -244,8 +244,8 @@ static PixelTile tile_at(const IntConv *c, KRef number)
 static KRef tile_words(const IntConv *c, const PixelTile *p, int64_t group)
 {
     Kernel *k = c->l->k;
-    const KRef image = k_mul_add(k, p->image, c->in.image, k_index(k, group * c->words));
-    return k_mul_add(k, p->start, c->sw * c->in.column, k_mul_add(k, p->row, c->sh * c->in.row, image));
+    const KRef image = k_expr(k, "$ * # + #", p->image, c->in.image, group * c->words);
+    return k_expr(k, "$ * # + ($ * # + $)", p->start, c->sw * c->in.column, p->row, c->sh * c->in.row, image);
 }
 
 static KRef open_loop(Kernel *k, int64_t n, const char *name, uint32_t *opened)
@@ -253,7 +253,7 @@ static KRef open_loop(Kernel *k, int64_t n, const char *name, uint32_t *opened)
     if (n == 1)
         return k_index(k, 0);
     ++*opened;
-    return k_for(k, k_index(k, 0), k_index(k, n), 1, KFOR_SERIAL, name);
+    return k_loop(k, n, KFOR_SERIAL, name);
 }
 
 static void close_loops(Kernel *k, uint32_t n)
@@ -271,7 +271,7 @@ static void emit_step(const Pair *p, uint32_t tiles, const KRef *x, KRef w)
     for (uint32_t i = 0; i < tiles; i++) {
         k_matrix_load(k, (uint8_t)(PIXELS + i), c->in.param, x[i], step);
         for (uint32_t v = 0; v < p->t.nv; v++) {
-            const KRef from = k_add(k, w, k_index(k, (int64_t)v * c->m.words * LANES));
+            const KRef from = k_expr(k, "$ + #", w, (int64_t)v * c->m.words * LANES);
             if (i == 0)
                 k_matrix_load(k, (uint8_t)(WEIGHTS + v), c->weights, from, k_index(k, LANES));
             k_matrix_mac(k, DTYPE_i32, (uint8_t)(SUMS + 2 * i + v), (uint8_t)(PIXELS + i),
@@ -291,15 +291,15 @@ static void emit_sums(const Pair *p, uint32_t tiles, const KRef *first)
             k_matrix_zero(k, (uint8_t)(SUMS + 2 * i + v));
     const KRef kh = open_loop(k, c->kh, "kh", &opened), kw = open_loop(k, c->m.taps, "kw", &opened);
     const KRef b = open_loop(k, c->m.blocks, "c", &opened);
-    KRef word = k_mul(k, b, k_index(k, c->m.words));
+    KRef word = k_expr(k, "$ * #", b, c->m.words);
     if (c->m.run % c->m.words != 0)
-        word = k_op(k, KOP_min, word, k_index(k, c->m.run - c->m.words), 0);
-    word = k_mul_add(k, kh, c->dh * c->in.row, k_mul_add(k, kw, c->dw * c->in.column, word));
-    const KRef tap = k_mul_add(k, k_mul_add(k, kh, c->m.taps, kw), c->m.blocks, b);
+        word = k_expr(k, "min($, #)", word, c->m.run - c->m.words);
+    word = k_expr(k, "$ * # + ($ * # + $)", kh, c->dh * c->in.row, kw, c->dw * c->in.column, word);
+    const KRef tap = k_expr(k, "($ * # + $) * # + $", kh, c->m.taps, kw, c->m.blocks, b);
     KRef x[2];
     for (uint32_t i = 0; i < tiles; i++)
         x[i] = k_add(k, first[i], word);
-    emit_step(p, tiles, x, k_mul_add(k, tap, step, p->t.weights));
+    emit_step(p, tiles, x, k_expr(k, "$ * # + $", tap, step, p->t.weights));
     close_loops(k, opened);
     for (uint32_t i = 0; i < tiles; i++)
         for (uint32_t v = 0; v < p->t.nv; v++)
@@ -319,10 +319,10 @@ static void store_pixel(const Pair *p, const PixelTile *at, KRef number, KRef i,
     t.column = c->m.is_linear ? rest_of(k, pixel, t.row, c->m.pitch) : pixel;
     const bool has_gaps = c->m.is_linear && c->m.pitch != c->w_out;
     if (has_gaps)
-        k_if(k, k_op(k, KOP_lt, t.column, k_index(k, c->w_out), 0));
-    const KRef from = k_mul_add(k, k_mul_add(k, number, ROWS, i), BLOCK, none);
+        k_if(k, k_expr(k, "$ < #", t.column, c->w_out));
+    const KRef from = k_expr(k, "($ * # + $) * # + $", number, ROWS, i, BLOCK, none);
     for (uint32_t v = 0; v < t.nv; v++) {
-        const KRef sum = k_aload(k, p->sums, k_add(k, from, k_index(k, (int64_t)v * LANES)), LANES);
+        const KRef sum = k_aload(k, p->sums, k_expr(k, "$ + #", from, (int64_t)v * LANES), LANES);
         int_conv_store(&t, none, none, v, k_add(k, sum, k_get(k, begin[v])));
     }
     if (has_gaps)
@@ -334,10 +334,10 @@ static void emit_pair(const Pair *p)
     const IntConv *c = p->t.c;
     Kernel *k = c->l->k;
     const uint32_t tiles = pixel_tiles(c) > 1 ? 2 : 1;
-    const KRef number = k_mul(k, p->pair, k_index(k, 2));
+    const KRef number = k_expr(k, "$ * 2", p->pair);
     KRef first[2], begin[2];
     for (uint32_t i = 0; i < tiles; i++) {
-        const PixelTile at = tile_at(c, k_add(k, number, k_index(k, i)));
+        const PixelTile at = tile_at(c, k_expr(k, "$ + #", number, i));
         first[i] = tile_words(c, &at, p->t.group);
     }
     emit_sums(p, tiles, first);
@@ -362,12 +362,11 @@ static void each_block(Pair *p, uint8_t flags, PairFn inside)
     Kernel *k = c->l->k;
     const int64_t whole = c->oc / BLOCK, rest = c->oc % BLOCK, base = p->t.group * c->group_words;
     if (whole > 0) {
-        const KRef block =
-            whole == 1 ? k_index(k, 0) : k_for(k, k_index(k, 0), k_index(k, whole), 1, flags, "o");
-        p->t.block = k_mul(k, block, k_index(k, BLOCK));
+        const KRef block = whole == 1 ? k_index(k, 0) : k_loop(k, whole, flags, "o");
+        p->t.block = k_expr(k, "$ * #", block, BLOCK);
         p->t.nv = 2;
         p->t.channels = BLOCK;
-        p->t.weights = k_mul_add(k, block, 2 * panel_words(c), k_index(k, base));
+        p->t.weights = k_expr(k, "$ * # + #", block, 2 * panel_words(c), base);
         inside(p);
         if (whole > 1)
             k_end(k);
@@ -412,12 +411,11 @@ static void blocks_of_pairs(Pair *p)
     Kernel *k = c->l->k;
     const int64_t all = pairs(c), wanted = CHUNKS * (c->l->caps->threads > 1 ? c->l->caps->threads : 1);
     const int64_t each = ceil_div(all, wanted), chunks = ceil_div(all, each);
-    const KRef chunk =
-        chunks == 1 ? k_index(k, 0) : k_for(k, k_index(k, 0), k_index(k, chunks), 1, KFOR_PARALLEL, "chunk");
-    const KRef from = k_mul(k, chunk, k_index(k, each));
-    KRef end = k_add(k, from, k_index(k, each));
+    const KRef chunk = chunks == 1 ? k_index(k, 0) : k_loop(k, chunks, KFOR_PARALLEL, "chunk");
+    const KRef from = k_expr(k, "$ * #", chunk, each);
+    KRef end = k_expr(k, "$ + #", from, each);
     if (all % each != 0)
-        end = k_op(k, KOP_min, end, k_index(k, all), 0);
+        end = k_expr(k, "min($, #)", end, all);
     begin(p);
     p->pair = each == 1 ? from : k_for(k, from, end, 1, KFOR_SERIAL, "q");
     each_block(p, KFOR_SERIAL, one_pair);

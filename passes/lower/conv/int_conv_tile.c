@@ -71,15 +71,14 @@ KRef int_conv_begin(const IntTile *t, uint32_t v)
 {
     const IntConv *c = t->c;
     Kernel *k = c->l->k;
-    const KRef at = k_add(k, t->block, k_index(k, t->group * c->padded + (int64_t)v * c->lanes));
+    const KRef at = k_expr(k, "$ + #", t->block, t->group * c->padded + (int64_t)v * c->lanes);
     KRef sum = k_load(k, c->begin, at, c->lanes, c->lanes);
     if (c->has_sums)
-        sum = k_op(k, KOP_sub, sum, k_op(k, KOP_mul, k_load(k, c->sums, at, c->lanes, c->lanes), t->zero, 0),
-                   0);
+        sum = k_expr(k, "$ - $ * $", sum, k_load(k, c->sums, at, c->lanes, c->lanes), t->zero);
     if (c->bias_param == 0)
         return sum;
     const int64_t left = t->channels - (int64_t)v * c->lanes;
-    const KRef from = k_add(k, t->block, k_index(k, t->group * c->oc + (int64_t)v * c->lanes));
+    const KRef from = k_expr(k, "$ + #", t->block, t->group * c->oc + (int64_t)v * c->lanes);
     const uint8_t count = (uint8_t)(left < c->lanes ? left : c->lanes);
     return k_add(k, sum, k_load(k, c->bias_param - 1, from, c->lanes, count));
 }
@@ -108,22 +107,22 @@ static void emit_step(const IntTile *t, KRef x, KRef w)
     Kernel *k = c->l->k;
     KRef wv[MAX_NV];
     for (uint32_t v = 0; v < t->nv; v++)
-        wv[v] = k_load(k, c->weights, k_add(k, w, k_index(k, (int64_t)v * c->lanes)), c->lanes, c->lanes);
+        wv[v] = k_load(k, c->weights, k_expr(k, "$ + #", w, (int64_t)v * c->lanes), c->lanes, c->lanes);
     for (uint32_t v = 0; v < t->nv && is_streamed(c); v++)
-        k_prefetch(k, c->weights, k_add(k, w, k_index(k, (int64_t)v * c->lanes + AHEAD)));
+        k_prefetch(k, c->weights, k_expr(k, "$ + #", w, (int64_t)v * c->lanes + AHEAD));
     for (int64_t p = 0; p < t->rows * t->columns; p++) {
         const int64_t at = p / t->columns * c->sh * c->in.row + p % t->columns * c->sw * c->in.column;
-        const KRef word = k_load(k, c->in.param, k_add(k, x, k_index(k, at)), 1, 1);
+        const KRef word = k_load(k, c->in.param, k_expr(k, "$ + #", x, at), 1, 1);
         for (uint32_t v = 0; v < t->nv; v++) {
             const KRef acc = t->acc[p * t->nv + v];
-            k_set(k, acc, k_op(k, KOP_dot8, word, wv[v], k_get(k, acc)));
+            k_set(k, acc, k_dot8(k, word, wv[v], k_get(k, acc)));
         }
     }
 }
 
 static KRef open_taps(Kernel *k, int64_t n, const char *name)
 {
-    return n == 1 ? k_index(k, 0) : k_for(k, k_index(k, 0), k_index(k, n), 1, KFOR_SERIAL, name);
+    return n == 1 ? k_index(k, 0) : k_loop(k, n, KFOR_SERIAL, name);
 }
 
 static void emit_sums(const IntTile *t)
@@ -134,17 +133,17 @@ static void emit_sums(const IntTile *t)
     // The columns of the kernel and their channels are one run of words where nothing lies between.
     const bool is_run = c->dw == 1 && c->in.column == c->words;
     const int64_t columns = is_run ? 1 : c->kw, run = is_run ? c->kw * c->words : c->words;
-    KRef x = k_add(k, k_mul(k, t->image, k_index(k, c->in.image)), k_index(k, t->group * c->words));
-    x = k_add(k, k_mul(k, t->row, k_index(k, c->sh * c->in.row)), x);
-    x = k_add(k, k_mul(k, t->column, k_index(k, c->sw * c->in.column)), x);
+    KRef x = k_expr(k, "$ * # + #", t->image, c->in.image, t->group * c->words);
+    x = k_expr(k, "$ * # + $", t->row, c->sh * c->in.row, x);
+    x = k_expr(k, "$ * # + $", t->column, c->sw * c->in.column, x);
     const KRef kh = open_taps(k, c->kh, "kh");
-    x = k_mul_add(k, kh, c->dh * c->in.row, x);
-    KRef w = k_mul_add(k, kh, c->kw * c->words * step, t->weights);
+    x = k_expr(k, "$ * # + $", kh, c->dh * c->in.row, x);
+    KRef w = k_expr(k, "$ * # + $", kh, c->kw * c->words * step, t->weights);
     const KRef kw = open_taps(k, columns, "kw");
-    x = k_mul_add(k, kw, c->dw * c->in.column, x);
-    w = k_mul_add(k, kw, c->words * step, w);
+    x = k_expr(k, "$ * # + $", kw, c->dw * c->in.column, x);
+    w = k_expr(k, "$ * # + $", kw, c->words * step, w);
     const KRef i = open_taps(k, run, "c");
-    emit_step(t, k_add(k, x, i), k_mul_add(k, i, step, w));
+    emit_step(t, k_add(k, x, i), k_expr(k, "$ * # + $", i, step, w));
     for (int open = (c->kh > 1) + (columns > 1) + (run > 1); open > 0; open--)
         k_end(k);
 }
@@ -154,7 +153,7 @@ void int_conv_store(const IntTile *t, KRef row, KRef column, uint32_t v, KRef va
     const IntConv *c = t->c;
     Kernel *k = c->l->k;
     const int64_t left = t->channels - (int64_t)v * c->lanes;
-    const KRef channel = k_add(k, t->block, k_index(k, t->group * c->oc + (int64_t)v * c->lanes));
+    const KRef channel = k_expr(k, "$ + #", t->block, t->group * c->oc + (int64_t)v * c->lanes);
     row = k_add(k, t->row, row);
     column = k_add(k, t->column, column);
     Point at = c->has_joined_images ? conv_point(t->d, column, channel, row, t->image)
@@ -181,11 +180,11 @@ static void emit_stores(const IntTile *t)
         k_astore(k, sums, k_index(k, i * lanes), k_get(k, t->acc[i]));
     const KRef row = open_taps(k, t->rows, "r");
     const KRef column = open_taps(k, t->columns, "p");
-    const KRef pixel = k_mul_add(k, row, t->columns, column);
+    const KRef pixel = k_expr(k, "$ * # + $", row, t->columns, column);
     for (uint32_t v = 0; v < t->nv; v++)
         int_conv_store(
             t, row, column, v,
-            k_aload(k, sums, k_mul_add(k, pixel, vectors * lanes, k_index(k, v * lanes)), t->c->lanes));
+            k_aload(k, sums, k_expr(k, "$ * # + #", pixel, vectors * lanes, v * lanes), t->c->lanes));
     for (int open = (t->rows > 1) + (t->columns > 1); open > 0; open--)
         k_end(k);
 }
@@ -221,7 +220,7 @@ static void each_block(const IntTile *from, TileFn inside)
         t.block = open_parallel(k, 0, whole, width, "o");
         t.nv = c->nv;
         t.channels = width;
-        t.weights = k_add(k, k_mul(k, t.block, k_index(k, taps)), k_index(k, base));
+        t.weights = k_expr(k, "$ * # + #", t.block, taps, base);
         inside(&t);
         if (whole > 1)
             k_end(k);

@@ -186,14 +186,14 @@ static void emit_tiled_group(Lower *l, const Conv *c, Tile t, ConvStore *store, 
     TileSource src = is_const ? constant_weights(c) : lasting_weights(l, c);
     const int64_t first = group * c->s.oc * src.stride_oc;
     src.data = is_const ? const_f32(l, c->w) + first : NULL;
-    t.in = (TileInput){.param = lower_param(l, c->x, PARAM_READ),
-                       .stride_n = c->stride_n,
-                       .stride_c = c->stride_c,
-                       .stride_h = c->stride_h,
-                       .stride_w = c->stride_w,
-                       .first_channel = group * c->s.ic,
-                       .base = k_add(k, lower_base(l, c->x),
-                                     k_index(k, c->shuffle != 1 ? 0 : group * c->s.ic * c->stride_c))};
+    t.in = (TileInput){
+        .param = lower_param(l, c->x, PARAM_READ),
+        .stride_n = c->stride_n,
+        .stride_c = c->stride_c,
+        .stride_h = c->stride_h,
+        .stride_w = c->stride_w,
+        .first_channel = group * c->s.ic,
+        .base = k_expr(k, "$ + #", lower_base(l, c->x), c->shuffle != 1 ? 0 : group * c->s.ic * c->stride_c)};
     if (c->shuffle != 1)
         shuffle_input(l, c, &t.in);
     t.images = c->images;
@@ -238,7 +238,7 @@ typedef struct Plain {
 // fail.
 static KRef inside(Kernel *k, KRef v, int64_t size)
 {
-    return k_op(k, KOP_and, k_op(k, KOP_le, k_index(k, 0), v, 0), k_op(k, KOP_lt, v, k_index(k, size), 0), 0);
+    return k_expr(k, "0 <= $ & $ < #", v, v, size);
 }
 
 static KRef plain_conv(Lower *l, const Domain *d, Point at, void *ctx)
@@ -251,41 +251,36 @@ static KRef plain_conv(Lower *l, const Domain *d, Point at, void *ctx)
     (void)d;
     const KRef o = at.idx[1];
     const KRef group =
-        p->c->group == 1 ? k_index(k, 0) : k_op(k, KOP_div, o, k_index(k, n->shape->dim[1] / p->c->group), 0);
+        p->c->group == 1 ? k_index(k, 0) : k_expr(k, "$ / #", o, n->shape->dim[1] / p->c->group);
     KRef init = k_number(k, n->dtype, 0);
     if (p->c->bias != 0)
         init = k_load(k, lower_param(l, p->c->bias, PARAM_READ),
-                      k_mul(k, o, k_index(k, lower_loc(l, p->c->bias)->stride[0])), 1, 1);
+                      k_expr(k, "$ * #", o, lower_loc(l, p->c->bias)->stride[0]), 1, 1);
     const KRef acc = k_var(k, init, "acc");
-    KRef x = k_mul_add(k, at.idx[0], xl->stride[0], lower_base(l, p->c->x)),
-         w = k_mul(k, o, k_index(k, wl->stride[0]));
-    const KRef c = k_for(k, k_index(k, 0), k_index(k, ws->dim[1]), 1, KFOR_SERIAL, "c");
-    KRef channel = k_mul_add(k, group, ws->dim[1], c);
+    KRef x = k_expr(k, "$ * # + $", at.idx[0], xl->stride[0], lower_base(l, p->c->x)),
+         w = k_expr(k, "$ * #", o, wl->stride[0]);
+    const KRef c = k_loop(k, ws->dim[1], KFOR_SERIAL, "c");
+    KRef channel = k_expr(k, "$ * # + $", group, ws->dim[1], c);
     if (p->c->shuffle != 1) {
         const KRef s = k_index(k, p->c->shuffle);
-        channel = k_mul_add(k, k_op(k, KOP_rem, channel, s, 0), xs->dim[1] / p->c->shuffle,
-                            k_op(k, KOP_div, channel, s, 0));
+        channel = k_expr(k, "$ % $ * # + $ / $", channel, s, xs->dim[1] / p->c->shuffle, channel, s);
     }
-    x = k_mul_add(k, channel, xl->stride[1], x);
-    w = k_mul_add(k, c, wl->stride[1], w);
+    x = k_expr(k, "$ * # + $", channel, xl->stride[1], x);
+    w = k_expr(k, "$ * # + $", c, wl->stride[1], w);
     for (uint32_t i = 0; i < p->spatial; i++) {
         const uint32_t axis = i + 2;
         const int64_t stride = node_get_at(n, A_conv_strides, i, 1),
                       dilation = node_get_at(n, A_conv_dilations, i, 1);
-        const KRef t = k_for(k, k_index(k, 0), k_index(k, ws->dim[axis]), 1, KFOR_SERIAL,
-                             i == 0   ? "k0"
-                             : i == 1 ? "k1"
-                                      : "k2");
-        const KRef pos = k_mul_add(k, t, dilation,
-                                   k_add(k, k_mul(k, at.idx[axis], k_index(k, stride)),
-                                         k_index(k, -node_get_at(n, A_conv_pads, i, 0))));
+        const KRef t = k_loop(k, ws->dim[axis], KFOR_SERIAL, i == 0 ? "k0" : i == 1 ? "k1" : "k2");
+        const KRef pos = k_expr(k, "$ * # + ($ * # + #)", t, dilation, at.idx[axis], stride,
+                                -node_get_at(n, A_conv_pads, i, 0));
         k_if(k, inside(k, pos, xs->dim[axis]));
-        x = k_mul_add(k, pos, xl->stride[axis], x);
-        w = k_mul_add(k, t, wl->stride[axis], w);
+        x = k_expr(k, "$ * # + $", pos, xl->stride[axis], x);
+        w = k_expr(k, "$ * # + $", t, wl->stride[axis], w);
     }
     const KRef xv = k_load(k, lower_param(l, p->c->x, PARAM_READ), x, 1, 1);
     const KRef wv = k_load(k, lower_param(l, p->c->w, PARAM_READ), w, 1, 1);
-    k_set(k, acc, k_op(k, KOP_fma, xv, wv, k_get(k, acc)));
+    k_set(k, acc, k_fma(k, xv, wv, k_get(k, acc)));
     for (uint32_t i = 0; i < 2 * p->spatial + 1; i++)
         k_end(k);
     return k_get(k, acc);
@@ -312,7 +307,7 @@ static void add_products(Lower *l, const Conv *c, KRef acc, KRef x, KRef channel
     Kernel *k = l->k;
     const KRef xv = k_load(k, lower_param(l, c->x, PARAM_READ), k_add(k, x, channel), lanes, count);
     const KRef wv = k_load(k, lower_param(l, c->w, PARAM_READ), channel, lanes, count);
-    k_set(k, acc, k_op(k, KOP_fma, xv, wv, k_get(k, acc)));
+    k_set(k, acc, k_fma(k, xv, wv, k_get(k, acc)));
 }
 
 static KRef dot_conv(Lower *l, const Domain *d, Point at, void *ctx)
@@ -321,10 +316,10 @@ static KRef dot_conv(Lower *l, const Domain *d, Point at, void *ctx)
     Kernel *k = l->k;
     const uint8_t lanes = lower_fit_lanes(l, c->s.ic);
     const int64_t whole = c->s.ic - c->s.ic % lanes;
-    KRef x = k_mul(k, at.idx[0], k_index(k, c->stride_n));
-    x = k_mul_add(k, at.idx[d->rank - 1], c->s.sw * c->stride_w, x);
+    KRef x = k_expr(k, "$ * #", at.idx[0], c->stride_n);
+    x = k_expr(k, "$ * # + $", at.idx[d->rank - 1], c->s.sw * c->stride_w, x);
     if (d->rank > 3)
-        x = k_mul_add(k, at.idx[2], c->s.sh * c->stride_h, x);
+        x = k_expr(k, "$ * # + $", at.idx[2], c->s.sh * c->stride_h, x);
     const KRef acc = k_var(k, k_splat(k, k_number(k, DTYPE_f32, 0), lanes), "acc");
     const KRef i = k_for(k, k_index(k, 0), k_index(k, whole), lanes, KFOR_SERIAL, "c");
     add_products(l, c, acc, x, i, lanes, lanes);
@@ -333,8 +328,7 @@ static KRef dot_conv(Lower *l, const Domain *d, Point at, void *ctx)
         add_products(l, c, acc, x, k_index(k, whole), lanes, (uint8_t)(c->s.ic - whole));
     const KRef sum = k_hreduce(k, KOP_add, k_get(k, acc));
     return c->bias == 0 ? sum
-                        : k_op(k, KOP_add, sum,
-                               k_load(k, lower_param(l, c->bias, PARAM_READ), k_index(k, 0), 1, 1), 0);
+                        : k_add(k, sum, k_load(k, lower_param(l, c->bias, PARAM_READ), k_index(k, 0), 1, 1));
 }
 
 void lower_conv(Lower *l)

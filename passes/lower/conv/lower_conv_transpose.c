@@ -75,9 +75,9 @@ static Point result_point(Kernel *k, const PhaseStore *s, KRef image, KRef chann
     Point at = {.lanes = 1, .count = 1, .vec_axis = 1};
     at.idx[0] = image;
     at.idx[1] = k_add(k, s->first_channel, channel);
-    at.idx[s->t->d.rank - 1] = k_mul_add(k, place[1], s->w.stride, k_index(k, s->w.first));
+    at.idx[s->t->d.rank - 1] = k_expr(k, "$ * # + #", place[1], s->w.stride, s->w.first);
     if (s->t->spatial == 2)
-        at.idx[2] = k_mul_add(k, place[0], s->h.stride, k_index(k, s->h.first));
+        at.idx[2] = k_expr(k, "$ * # + #", place[0], s->h.stride, s->h.first);
     return at;
 }
 
@@ -227,12 +227,12 @@ static KRef open_taps(Lower *l, const Transposed *t, uint32_t axis, KRef out, KR
                   d = attr_at(l, A_conv_transpose_dilations, axis, 1);
     const KRef zero = k_index(k, 0), kernel = k_index(k, lower_node(l, t->w)->shape->dim[axis + 2]);
     *tap = k_for(k, zero, kernel, 1, KFOR_SERIAL, axis == 0 ? "k0" : axis == 1 ? "k1" : "k2");
-    const KRef base = k_add(k, out, k_index(k, attr_at(l, A_conv_transpose_pads, axis, 0)));
-    const KRef v = k_op(k, KOP_sub, base, k_mul(k, *tap, k_index(k, d)), 0), stride = k_index(k, s);
+    const KRef base = k_expr(k, "$ + #", out, attr_at(l, A_conv_transpose_pads, axis, 0));
+    const KRef v = k_expr(k, "$ - $ * #", base, *tap, d), stride = k_index(k, s);
     const KRef end = k_index(k, lower_node(l, t->x)->shape->dim[axis + 2] * s);
-    const KRef is_inside = k_op(k, KOP_and, k_op(k, KOP_le, zero, v, 0), k_op(k, KOP_lt, v, end, 0), 0);
-    k_if(k, k_op(k, KOP_and, is_inside, k_op(k, KOP_eq, k_op(k, KOP_rem, v, stride, 0), zero, 0), 0));
-    return k_op(k, KOP_div, v, stride, 0);
+    const KRef is_inside = k_expr(k, "$ <= $ & $ < $", zero, v, v, end);
+    k_if(k, k_expr(k, "$ & $ % $ == $", is_inside, v, stride, zero));
+    return k_div(k, v, stride);
 }
 
 static KRef plain_point(Lower *l, const Domain *domain, Point at, void *ctx)
@@ -240,8 +240,7 @@ static KRef plain_point(Lower *l, const Domain *domain, Point at, void *ctx)
     const Transposed *t = ctx;
     Kernel *k = l->k;
     const int dtype = lower_node(l, l->anchor)->dtype;
-    const KRef group = k_op(k, KOP_div, at.idx[1], k_index(k, t->oc), 0),
-               channel = k_op(k, KOP_rem, at.idx[1], k_index(k, t->oc), 0);
+    const KRef group = k_expr(k, "$ / #", at.idx[1], t->oc), channel = k_expr(k, "$ % #", at.idx[1], t->oc);
     KRef x[SHAPE_MAX_RANK] = {at.idx[0]}, w[SHAPE_MAX_RANK] = {0, channel};
     (void)domain;
     const KRef init = t->bias != 0 ? k_load(k, lower_param(l, t->bias, PARAM_READ),
@@ -250,11 +249,11 @@ static KRef plain_point(Lower *l, const Domain *domain, Point at, void *ctx)
     const KRef acc = k_var(k, init, "acc");
     for (uint32_t i = 0; i < t->spatial; i++)
         x[i + 2] = open_taps(l, t, i, at.idx[i + 2], &w[i + 2]);
-    const KRef c = k_for(k, k_index(k, 0), k_index(k, t->ic), 1, KFOR_SERIAL, "c");
-    x[1] = w[0] = k_mul_add(k, group, t->ic, c);
+    const KRef c = k_loop(k, t->ic, KFOR_SERIAL, "c");
+    x[1] = w[0] = k_expr(k, "$ * # + $", group, t->ic, c);
     const KRef xv = k_load(k, lower_param(l, t->x, PARAM_READ), operand_index(l, t->x, x), 1, 1);
     const KRef wv = k_load(k, lower_param(l, t->w, PARAM_READ), operand_index(l, t->w, w), 1, 1);
-    k_set(k, acc, k_op(k, KOP_fma, xv, wv, k_get(k, acc)));
+    k_set(k, acc, k_fma(k, xv, wv, k_get(k, acc)));
     for (uint32_t i = 0; i < 2 * t->spatial + 1; i++)
         k_end(k);
     return k_get(k, acc);

@@ -59,17 +59,18 @@ static void emit_packed(const Depthwise *s, const Packer *p, KRef first, int64_t
     Kernel *k = p->l.k;
     const Loc *loc = lower_loc(s->l, s->c->w);
     const uint32_t last = lower_node(s->l, s->c->w)->shape->rank - 1;
-    const KRef kh = k_for(k, k_index(k, 0), k_index(k, s->c->s.kh), 1, KFOR_SERIAL, "kh");
-    const KRef kw = k_for(k, k_index(k, 0), k_index(k, s->c->s.kw), 1, KFOR_SERIAL, "kw");
-    KRef from = k_mul_add(k, kw, loc->stride[last], k_mul(k, first, k_index(k, loc->stride[0])));
-    from = last > 2 ? k_mul_add(k, kh, loc->stride[2], from) : from;
-    const KRef to = k_mul_add(k, k_mul_add(k, kh, s->c->s.kw, kw), s->lanes,
-                              k_mul(k, first, k_index(k, s->c->s.kh * s->c->s.kw)));
-    const KRef c = k_for(k, k_index(k, 0), k_index(k, channels), 1, KFOR_SERIAL, "c");
-    k_store(k, p->to, k_add(k, to, c), k_load(k, p->from, k_mul_add(k, c, loc->stride[0], from), 1, 1), 1);
+    const KRef kh = k_loop(k, s->c->s.kh, KFOR_SERIAL, "kh");
+    const KRef kw = k_loop(k, s->c->s.kw, KFOR_SERIAL, "kw");
+    KRef from = k_expr(k, "$ * # + $ * #", kw, loc->stride[last], first, loc->stride[0]);
+    from = last > 2 ? k_expr(k, "$ * # + $", kh, loc->stride[2], from) : from;
+    const KRef to =
+        k_expr(k, "($ * # + $) * # + $ * #", kh, s->c->s.kw, kw, s->lanes, first, s->c->s.kh * s->c->s.kw);
+    const KRef c = k_loop(k, channels, KFOR_SERIAL, "c");
+    k_store(k, p->to, k_add(k, to, c),
+            k_load(k, p->from, k_expr(k, "$ * # + $", c, loc->stride[0], from), 1, 1), 1);
     k_end(k);
     for (int64_t c0 = channels; c0 < s->lanes; c0++)
-        k_store(k, p->to, k_add(k, to, k_index(k, c0)), k_number(k, DTYPE_f32, 0), 1);
+        k_store(k, p->to, k_expr(k, "$ + #", to, c0), k_number(k, DTYPE_f32, 0), 1);
     k_end(k);
     k_end(k);
 }
@@ -114,7 +115,7 @@ static KRef load_weight(const Depthwise *s, const DwRegisters *r, int64_t kh, in
 {
     Kernel *k = s->l->k;
     const int64_t tap = kh * s->c->s.kw + kw;
-    return k_load(k, s->w, k_add(k, r->w, k_index(k, tap * s->lanes)), s->lanes, s->lanes);
+    return k_load(k, s->w, k_expr(k, "$ + #", r->w, tap * s->lanes), s->lanes, s->lanes);
 }
 
 // What input vector (i, j) of the tile adds to the outputs.
@@ -131,9 +132,9 @@ static void emit_input(const Depthwise *s, const DwRegisters *r, int64_t i, int6
             if (kw < 0)
                 continue;
             if (value == 0)
-                value = k_load(k, s->x, k_add(k, r->x, k_index(k, i * s->c->stride_h + j * s->c->stride_w)),
+                value = k_load(k, s->x, k_expr(k, "$ + #", r->x, i * s->c->stride_h + j * s->c->stride_w),
                                s->lanes, s->count);
-            k_set(k, acc, k_op(k, KOP_fma, value, load_weight(s, r, kh, kw), k_get(k, acc)));
+            k_set(k, acc, k_fma(k, value, load_weight(s, r, kh, kw), k_get(k, acc)));
         }
     }
 }
@@ -151,16 +152,15 @@ static bool open_row(const Depthwise *s, int64_t i, bool *is_never)
 {
     Kernel *k = s->l->k;
     const TileShape *t = &s->c->s;
-    const KRef at = k_add(k, k_mul(k, s->row, k_index(k, t->sh)), k_index(k, i - t->pad_h));
+    const KRef at = k_expr(k, "$ * # + #", s->row, t->sh, i - t->pad_h);
     int64_t v = 0;
     const bool is_const = k_is_const(k, at, &v);
     const bool may_be_above = i < t->pad_h, may_be_below = s->last_row * t->sh - t->pad_h + i >= t->in_h;
     *is_never = is_const && (v < 0 || v >= t->in_h);
     if (is_const || (!may_be_above && !may_be_below))
         return false;
-    const KRef above = k_op(k, KOP_le, k_index(k, 0), at, 0),
-               below = k_op(k, KOP_lt, at, k_index(k, t->in_h), 0);
-    k_if(k, !may_be_below ? above : !may_be_above ? below : k_op(k, KOP_and, above, below, 0));
+    const KRef above = k_expr(k, "0 <= $", at), below = k_expr(k, "$ < #", at, t->in_h);
+    k_if(k, !may_be_below ? above : !may_be_above ? below : k_and(k, above, below));
     return true;
 }
 
@@ -203,9 +203,9 @@ static void emit_stores(const Depthwise *s, const DwRegisters *r)
     const KRef sums = k_array(k, DTYPE_f32, n * s->lanes);
     for (int64_t i = 0; i < n; i++)
         k_astore(k, sums, k_index(k, i * s->lanes), k_get(k, r->acc[i]));
-    const KRef row = k_for(k, k_index(k, 0), k_index(k, s->tile_rows), 1, KFOR_ROLL, "r");
-    const KRef p = k_for(k, k_index(k, 0), k_index(k, pixels), 1, KFOR_ROLL, "p");
-    const KRef index = k_mul_add(k, row, pixels * s->lanes, k_mul(k, p, k_index(k, s->lanes)));
+    const KRef row = k_loop(k, s->tile_rows, KFOR_ROLL, "r");
+    const KRef p = k_loop(k, pixels, KFOR_ROLL, "p");
+    const KRef index = k_expr(k, "$ * # + $ * #", row, pixels * s->lanes, p, s->lanes);
     store_output(s, row, p, k_aload(k, sums, index, s->lanes));
     k_end(k);
     k_end(k);
@@ -221,12 +221,12 @@ static void emit_tile(const Depthwise *s)
     for (int64_t i = 0; i < s->tile_rows * s->run.pixels; i++)
         r.acc[i] = k_var(
             k, init, arena_printf(k->arena, "a%d_%d", (int)(i / s->run.pixels), (int)(i % s->run.pixels)));
-    const KRef top = k_add(k, k_mul(k, s->row, k_index(k, t->sh)), k_index(k, -t->pad_h));
-    const KRef left = k_add(k, k_mul(k, s->column, k_index(k, t->sw)), k_index(k, -t->pad_w));
-    r.x = k_mul_add(k, s->image, s->c->stride_n, lower_base(s->l, s->c->x));
-    r.x = k_mul_add(k, s->channel, s->c->stride_c, r.x);
-    r.x = k_mul_add(k, left, s->c->stride_w, k_mul_add(k, top, s->c->stride_h, r.x));
-    r.w = k_mul(k, s->channel, k_index(k, t->kh * t->kw)); // channel is a multiple of lanes
+    const KRef top = k_expr(k, "$ * # + #", s->row, t->sh, -t->pad_h);
+    const KRef left = k_expr(k, "$ * # + #", s->column, t->sw, -t->pad_w);
+    r.x = k_expr(k, "$ * # + $", s->image, s->c->stride_n, lower_base(s->l, s->c->x));
+    r.x = k_expr(k, "$ * # + $", s->channel, s->c->stride_c, r.x);
+    r.x = k_expr(k, "$ * # + ($ * # + $)", left, s->c->stride_w, top, s->c->stride_h, r.x);
+    r.w = k_expr(k, "$ * #", s->channel, t->kh * t->kw); // channel is a multiple of lanes
     for (int64_t i = 0; i <= (s->tile_rows - 1) * t->sh + (t->kh - 1) * t->dh; i++)
         emit_input_row(s, &r, i);
     emit_stores(s, &r);
@@ -270,13 +270,13 @@ static void each_row_of_window(Depthwise *s, DwInside inside)
     Kernel *k = s->l->k;
     const RowWindow *w = s->l->window;
     const bool has_rest = s->rows > 1 && !w->is_even;
-    const KRef end = has_rest ? k_add(k, w->hi, k_index(k, -1)) : w->hi;
+    const KRef end = has_rest ? k_expr(k, "$ + -1", w->hi) : w->hi;
     rows_from(s, k_for(k, w->lo, end, s->rows, KFOR_SERIAL, "oh"), s->rows, inside);
     k_end(k);
     if (!has_rest)
         return;
-    const KRef n = k_op(k, KOP_max, k_op(k, KOP_sub, w->hi, w->lo, 0), k_index(k, 0), 0);
-    k_if(k, k_op(k, KOP_lt, k_index(k, 0), k_op(k, KOP_rem, n, k_index(k, DW_MAX_ROWS), 0), 0));
+    const KRef n = k_expr(k, "max($ - $, 0)", w->hi, w->lo);
+    k_if(k, k_expr(k, "0 < $ % #", n, DW_MAX_ROWS));
     rows_from(s, end, 1, inside);
     k_end(k);
 }

@@ -195,10 +195,10 @@ static KRef gather_word(const IntConv *c, KRef at, int64_t first, int64_t count)
     const uint32_t x = lower_param(c->l, c->x, PARAM_READ);
     KRef word = k_integer(k, DTYPE_i32, 0);
     for (int64_t i = 0; i < count; i++) {
-        const KRef index = k_add(k, at, k_index(k, (first + i) * c->stride_c));
+        const KRef index = k_expr(k, "$ + #", at, (first + i) * c->stride_c);
         const KRef byte = k_cast(k, k_load(k, x, index, 1, 1), DTYPE_i32);
-        const KRef moved = i == 0 ? byte : k_op(k, KOP_shl, byte, k_integer(k, DTYPE_i32, 8 * i), 0);
-        word = i == 0 ? moved : k_op(k, KOP_or, word, moved, 0);
+        const KRef moved = i == 0 ? byte : k_shl(k, byte, k_integer(k, DTYPE_i32, 8 * i));
+        word = i == 0 ? moved : k_or(k, word, moved);
     }
     return word;
 }
@@ -218,24 +218,23 @@ static void copy_pixel(const IntConv *c, KRef from, KRef to)
     Kernel *k = c->l->k;
     if (has_words(c)) {
         const int64_t n = c->group * c->words;
-        const KRef i = k_for(k, k_index(k, 0), k_index(k, n), 1, KFOR_SERIAL, "i");
+        const KRef i = k_loop(k, n, KFOR_SERIAL, "i");
         k_store(k, c->copy, k_add(k, to, i), k_load(k, c->source, k_add(k, from, i), 1, 1), 1);
         k_end(k);
         return;
     }
     const int64_t whole = c->ic / 4, rest = c->ic % 4;
-    const KRef g =
-        c->group == 1 ? k_index(k, 0) : k_for(k, k_index(k, 0), k_index(k, c->group), 1, KFOR_SERIAL, "g");
-    from = k_mul_add(k, g, c->ic * c->stride_c, from);
-    to = k_mul_add(k, g, c->words, to);
+    const KRef g = c->group == 1 ? k_index(k, 0) : k_loop(k, c->group, KFOR_SERIAL, "g");
+    from = k_expr(k, "$ * # + $", g, c->ic * c->stride_c, from);
+    to = k_expr(k, "$ * # + $", g, c->words, to);
     if (whole > 0) {
-        const KRef i = k_for(k, k_index(k, 0), k_index(k, whole), 1, KFOR_SERIAL, "i");
-        const KRef word = gather_word(c, k_mul_add(k, i, 4 * c->stride_c, from), 0, 4);
+        const KRef i = k_loop(k, whole, KFOR_SERIAL, "i");
+        const KRef word = gather_word(c, k_expr(k, "$ * # + $", i, 4 * c->stride_c, from), 0, 4);
         k_store(k, c->copy, k_add(k, to, i), word, 1);
         k_end(k);
     }
     if (rest > 0)
-        k_store(k, c->copy, k_add(k, to, k_index(k, whole)), gather_word(c, from, whole * 4, rest), 1);
+        k_store(k, c->copy, k_expr(k, "$ + #", to, whole), gather_word(c, from, whole * 4, rest), 1);
     if (c->group > 1)
         k_end(k);
 }
@@ -249,19 +248,19 @@ static void copy_row(const IntConv *c, KRef from, KRef to, int64_t columns, KRef
     if (left > 0)
         fill_words(c, to, k_index(k, left * pixel), zero);
     if (columns - left - inside > 0)
-        fill_words(c, k_add(k, to, k_index(k, (left + inside) * pixel)),
+        fill_words(c, k_expr(k, "$ + #", to, (left + inside) * pixel),
                    k_index(k, (columns - left - inside) * pixel), zero);
-    to = k_add(k, to, k_index(k, left * pixel));
+    to = k_expr(k, "$ + #", to, left * pixel);
     if (inside > 0 && has_words(c) && c->stride_w == 4 * pixel) { // all words of the row follow each other
-        const KRef i = k_for(k, k_index(k, 0), k_index(k, inside * pixel), 1, KFOR_SERIAL, "i");
+        const KRef i = k_loop(k, inside * pixel, KFOR_SERIAL, "i");
         k_store(k, c->copy, k_add(k, to, i), k_load(k, c->source, k_add(k, from, i), 1, 1), 1);
         k_end(k);
         return;
     }
     if (inside > 0) {
-        const KRef x = k_for(k, k_index(k, 0), k_index(k, inside), 1, KFOR_SERIAL, "x");
+        const KRef x = k_loop(k, inside, KFOR_SERIAL, "x");
         const int64_t step = has_words(c) ? c->stride_w / 4 : c->stride_w;
-        copy_pixel(c, k_mul_add(k, x, step, from), k_mul_add(k, x, pixel, to));
+        copy_pixel(c, k_expr(k, "$ * # + $", x, step, from), k_expr(k, "$ * # + $", x, pixel, to));
         k_end(k);
     }
 }
@@ -271,18 +270,17 @@ static void copy_input(const IntConv *c, int64_t rows, int64_t columns)
 {
     Kernel *k = c->l->k;
     const int64_t unit = has_words(c) ? 4 : 1;
-    const KRef zero = k_op(k, KOP_mul, zero_point(c), k_integer(k, DTYPE_i32, 0x01010101), 0);
-    const KRef n = k_for(k, k_index(k, 0), k_index(k, c->n), 1, KFOR_PARALLEL, "n");
-    const KRef y = k_for(k, k_index(k, 0), k_index(k, rows), 1, KFOR_PARALLEL, "y");
-    const KRef to = k_add(k, k_mul(k, n, k_index(k, rows * c->in.row)), k_mul(k, y, k_index(k, c->in.row)));
-    const KRef row = k_add(k, y, k_index(k, -c->pad_h));
-    const KRef is_inside = k_op(k, KOP_and, k_op(k, KOP_le, k_index(k, 0), row, 0),
-                                k_op(k, KOP_lt, row, k_index(k, c->in_h), 0), 0);
+    const KRef zero = k_mul(k, zero_point(c), k_integer(k, DTYPE_i32, 0x01010101));
+    const KRef n = k_loop(k, c->n, KFOR_PARALLEL, "n");
+    const KRef y = k_loop(k, rows, KFOR_PARALLEL, "y");
+    const KRef to = k_expr(k, "$ * # + $ * #", n, rows * c->in.row, y, c->in.row);
+    const KRef row = k_expr(k, "$ + #", y, -c->pad_h);
+    const KRef is_inside = k_expr(k, "0 <= $ & $ < #", row, row, c->in_h);
     const bool may_leave = c->pad_h != 0 || rows > c->in_h;
     if (may_leave)
         k_if(k, is_inside);
-    const KRef image = k_mul(k, n, k_index(k, c->stride_n / unit));
-    copy_row(c, k_mul_add(k, row, c->stride_h / unit, image), to, columns, zero);
+    const KRef image = k_expr(k, "$ * #", n, c->stride_n / unit);
+    copy_row(c, k_expr(k, "$ * # + $", row, c->stride_h / unit, image), to, columns, zero);
     if (may_leave) {
         k_else(k);
         fill_words(c, to, k_index(k, c->in.row), zero);
@@ -341,8 +339,8 @@ static KRef less_zero(Lower *l, KRef v, NodeId zero, KRef index)
     if (shape_numel(lower_node(l, zero)->shape) == 1)
         index = k_index(l->k, 0);
     else
-        index = k_mul(l->k, index, k_index(l->k, lower_loc(l, zero)->stride[0]));
-    return k_op(l->k, KOP_sub, wide, operand_scalar(l, zero, index, DTYPE_i32), 0);
+        index = k_expr(l->k, "$ * #", index, lower_loc(l, zero)->stride[0]);
+    return k_sub(l->k, wide, operand_scalar(l, zero, index, DTYPE_i32));
 }
 
 static KRef plain_point(Lower *l, const Domain *d, Point at, void *ctx)
@@ -354,29 +352,28 @@ static KRef plain_point(Lower *l, const Domain *d, Point at, void *ctx)
     const Loc *xl = lower_loc(l, c->x), *wl = lower_loc(l, c->w);
     const uint32_t spatial = xs->rank - 2;
     (void)d;
-    const KRef o = at.idx[1], group = k_op(k, KOP_div, o, k_index(k, c->oc), 0);
+    const KRef o = at.idx[1], group = k_expr(k, "$ / #", o, c->oc);
     const KRef bias = c->bias == 0 ? k_integer(k, DTYPE_i32, 0)
                                    : operand_scalar(l, c->bias, operand_index(l, c->bias, &o), DTYPE_i32);
     const KRef acc = k_var(k, bias, "acc");
-    KRef x = k_mul(k, at.idx[0], k_index(k, xl->stride[0])), w = k_mul(k, o, k_index(k, wl->stride[0]));
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, c->ic), 1, KFOR_SERIAL, "c");
-    x = k_mul_add(k, k_mul_add(k, group, c->ic, i), xl->stride[1], x);
-    w = k_mul_add(k, i, wl->stride[1], w);
+    KRef x = k_expr(k, "$ * #", at.idx[0], xl->stride[0]), w = k_expr(k, "$ * #", o, wl->stride[0]);
+    const KRef i = k_loop(k, c->ic, KFOR_SERIAL, "c");
+    x = k_expr(k, "($ * # + $) * # + $", group, c->ic, i, xl->stride[1], x);
+    w = k_expr(k, "$ * # + $", i, wl->stride[1], w);
     static const char *const names[] = {"k0", "k1", "k2"};
     for (uint32_t a = 0; a < spatial; a++) {
         const int64_t size = lower_node(l, c->w)->shape->dim[a + 2];
-        const KRef t = k_for(k, k_index(k, 0), k_index(k, size), 1, KFOR_SERIAL, names[a]);
-        const KRef start = k_mul_add(k, at.idx[a + 2], node_get_at(n, A_int_conv_strides, a, 1),
-                                     k_index(k, -node_get_at(n, A_int_conv_pads, a, 0)));
-        const KRef pos = k_mul_add(k, t, node_get_at(n, A_int_conv_dilations, a, 1), start);
-        k_if(k, k_op(k, KOP_and, k_op(k, KOP_le, k_index(k, 0), pos, 0),
-                     k_op(k, KOP_lt, pos, k_index(k, xs->dim[a + 2]), 0), 0));
-        x = k_mul_add(k, pos, xl->stride[a + 2], x);
-        w = k_mul_add(k, t, wl->stride[a + 2], w);
+        const KRef t = k_loop(k, size, KFOR_SERIAL, names[a]);
+        const KRef start = k_expr(k, "$ * # + #", at.idx[a + 2], node_get_at(n, A_int_conv_strides, a, 1),
+                                  -node_get_at(n, A_int_conv_pads, a, 0));
+        const KRef pos = k_expr(k, "$ * # + $", t, node_get_at(n, A_int_conv_dilations, a, 1), start);
+        k_if(k, k_expr(k, "0 <= $ & $ < #", pos, pos, xs->dim[a + 2]));
+        x = k_expr(k, "$ * # + $", pos, xl->stride[a + 2], x);
+        w = k_expr(k, "$ * # + $", t, wl->stride[a + 2], w);
     }
     const KRef xv = less_zero(l, k_load(k, lower_param(l, c->x, PARAM_READ), x, 1, 1), c->x_zero, o);
     const KRef wv = less_zero(l, k_load(k, lower_param(l, c->w, PARAM_READ), w, 1, 1), c->w_zero, o);
-    k_set(k, acc, k_op(k, KOP_fma, xv, wv, k_get(k, acc)));
+    k_set(k, acc, k_fma(k, xv, wv, k_get(k, acc)));
     for (uint32_t a = 0; a < 2 * spatial + 1; a++)
         k_end(k);
     return k_get(k, acc);

@@ -25,19 +25,18 @@ typedef struct WinogradTile {
 
 static KRef at(Kernel *k, KRef base, int64_t offset)
 {
-    return k_add(k, base, k_index(k, offset));
+    return k_expr(k, "$ + #", base, offset);
 }
 
 static WinogradTile tile_at(const Emit *e, KRef tile)
 {
     Kernel *k = e->k;
     const Winograd *w = e->w;
-    const KRef in_image = k_op(k, KOP_rem, tile, k_index(k, w->rows * w->columns), 0);
+    const KRef in_image = k_expr(k, "$ % #", tile, w->rows * w->columns);
     const KRef m = k_index(k, w->form.m);
-    return (WinogradTile){
-        .image = w->c->s.n == 1 ? e->image : k_op(k, KOP_div, tile, k_index(k, w->rows * w->columns), 0),
-        .row = k_mul(k, k_op(k, KOP_div, w->c->s.n == 1 ? tile : in_image, k_index(k, w->columns), 0), m),
-        .column = k_mul(k, k_op(k, KOP_rem, w->c->s.n == 1 ? tile : in_image, k_index(k, w->columns), 0), m)};
+    return (WinogradTile){.image = w->c->s.n == 1 ? e->image : k_expr(k, "$ / #", tile, w->rows * w->columns),
+                          .row = k_expr(k, "$ / # * $", w->c->s.n == 1 ? tile : in_image, w->columns, m),
+                          .column = k_expr(k, "$ % # * $", w->c->s.n == 1 ? tile : in_image, w->columns, m)};
 }
 
 // --- input transform ------------------------------------------------------------------------------
@@ -50,7 +49,7 @@ typedef struct Patch {
 
 static KRef clamp(Kernel *k, KRef v, int64_t high)
 {
-    return k_op(k, KOP_min, k_op(k, KOP_max, v, k_index(k, 0), 0), k_index(k, high), 0);
+    return k_expr(k, "min(max($, 0), #)", v, high);
 }
 
 static Patch patch_at(const Emit *e, const WinogradTile *t)
@@ -59,15 +58,15 @@ static Patch patch_at(const Emit *e, const WinogradTile *t)
     const Conv *c = e->w->c;
     const int64_t n = e->w->form.n;
     const KRef top = at(k, t->row, -c->s.pad_h), left = at(k, t->column, -c->s.pad_w);
-    KRef index = k_mul_add(k, top, c->stride_h, k_mul(k, t->image, k_index(k, c->stride_n)));
-    index = k_mul_add(k, left, c->stride_w, index);
+    KRef index = k_expr(k, "$ * # + $ * #", top, c->stride_h, t->image, c->stride_n);
+    index = k_expr(k, "$ * # + $", left, c->stride_w, index);
     const KRef zero = k_index(k, 0);
     return (Patch){
-        .row_lo = clamp(k, k_op(k, KOP_sub, zero, top, 0), n),
-        .row_hi = clamp(k, k_op(k, KOP_sub, k_index(k, c->s.in_h), top, 0), n),
-        .col_lo = clamp(k, k_op(k, KOP_sub, zero, left, 0), n),
-        .col_hi = clamp(k, k_op(k, KOP_sub, k_index(k, c->s.in_w), left, 0), n),
-        .index = k_mul_add(k, e->group, c->s.ic * c->stride_c, index),
+        .row_lo = clamp(k, k_sub(k, zero, top), n),
+        .row_hi = clamp(k, k_expr(k, "# - $", c->s.in_h, top), n),
+        .col_lo = clamp(k, k_sub(k, zero, left), n),
+        .col_hi = clamp(k, k_expr(k, "# - $", c->s.in_w, left), n),
+        .index = k_expr(k, "$ * # + $", e->group, c->s.ic * c->stride_c, index),
     };
 }
 
@@ -89,7 +88,7 @@ static KRef vector_channel(const Emit *e, KRef c)
 {
     const Winograd *w = e->w;
     const int64_t ic = w->c->s.ic;
-    return ic % w->in_lanes == 0 ? c : k_op(e->k, KOP_min, c, k_index(e->k, ic - w->in_lanes), 0);
+    return ic % w->in_lanes == 0 ? c : k_expr(e->k, "min($, #)", c, ic - w->in_lanes);
 }
 
 // patch: local array with the n x n inputs, or 0: read at index. v: index in V of the tile's channels.
@@ -100,21 +99,21 @@ static void transform_input(const Emit *e, KRef patch, KRef index, KRef v)
     const int64_t n = w->form.n, lanes = w->in_lanes;
     const KRef z = k_array(k, DTYPE_f32, n * n * lanes);
     KRef d[WINOGRAD_MAX_N], y[WINOGRAD_MAX_N];
-    const KRef j = k_for(k, k_index(k, 0), k_index(k, n), 1, KFOR_UNROLL, "j");
+    const KRef j = k_loop(k, n, KFOR_UNROLL, "j");
     for (int64_t i = 0; i < n; i++) {
-        const KRef from = k_mul_add(k, j, w->c->stride_w, at(k, index, i * w->c->stride_h));
-        d[i] = patch != 0 ? k_aload(k, patch, k_mul_add(k, j, lanes, k_index(k, i * n * lanes)), w->in_lanes)
+        const KRef from = k_expr(k, "$ * # + $", j, w->c->stride_w, at(k, index, i * w->c->stride_h));
+        d[i] = patch != 0 ? k_aload(k, patch, k_expr(k, "$ * # + #", j, lanes, i * n * lanes), w->in_lanes)
                           : k_load(k, e->x, from, w->in_lanes, w->in_lanes);
     }
     winograd_emit_input(k, &w->form, d, y);
     for (int64_t i = 0; i < n; i++)
-        k_astore(k, z, k_mul_add(k, j, lanes, k_index(k, i * n * lanes)), y[i]);
+        k_astore(k, z, k_expr(k, "$ * # + #", j, lanes, i * n * lanes), y[i]);
     k_end(k);
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, n), 1, KFOR_UNROLL, "i");
+    const KRef i = k_loop(k, n, KFOR_UNROLL, "i");
     for (int64_t c = 0; c < n; c++)
-        d[c] = k_aload(k, z, k_mul_add(k, i, n * lanes, k_index(k, c * lanes)), w->in_lanes);
+        d[c] = k_aload(k, z, k_expr(k, "$ * # + #", i, n * lanes, c * lanes), w->in_lanes);
     winograd_emit_input(k, &w->form, d, y);
-    const KRef row = k_mul_add(k, i, n * w->block * w->pitch, v);
+    const KRef row = k_expr(k, "$ * # + $", i, n * w->block * w->pitch, v);
     for (int64_t c = 0; c < n; c++)
         k_store(k, e->v, at(k, row, c * w->block * w->pitch), y[c], w->in_lanes);
     k_end(k);
@@ -145,8 +144,8 @@ static void input_border(const Emit *e, const Patch *p, KRef v)
     const KRef c = vector_channel(e, open_vectors(e));
     const KRef i = k_for(k, p->row_lo, p->row_hi, 1, KFOR_SERIAL, "i");
     const KRef j = k_for(k, p->col_lo, p->col_hi, 1, KFOR_SERIAL, "j");
-    const KRef from = k_mul_add(k, i, w->c->stride_h, k_mul_add(k, j, w->c->stride_w, p->index));
-    const KRef to = k_mul_add(k, i, n * lanes, k_mul(k, j, k_index(k, lanes)));
+    const KRef from = k_expr(k, "$ * # + ($ * # + $)", i, w->c->stride_h, j, w->c->stride_w, p->index);
+    const KRef to = k_expr(k, "$ * # + $ * #", i, n * lanes, j, lanes);
     k_astore(k, patch, to, k_load(k, e->x, k_add(k, from, c), w->in_lanes, w->in_lanes));
     k_end(k);
     k_end(k);
@@ -163,11 +162,9 @@ static void emit_input_tile(const Emit *e, KRef tile, KRef v)
     tile_kinds(e->w, &some_inside, &some_border);
     if (some_inside && some_border) {
         const KRef whole = k_index(k, e->w->form.n), zero = k_index(k, 0);
-        const KRef rows =
-            k_op(k, KOP_and, k_op(k, KOP_eq, p.row_lo, zero, 0), k_op(k, KOP_eq, p.row_hi, whole, 0), 0);
-        const KRef columns =
-            k_op(k, KOP_and, k_op(k, KOP_eq, p.col_lo, zero, 0), k_op(k, KOP_eq, p.col_hi, whole, 0), 0);
-        k_if(k, k_op(k, KOP_and, rows, columns, 0));
+        const KRef rows = k_expr(k, "$ == $ & $ == $", p.row_lo, zero, p.row_hi, whole);
+        const KRef columns = k_expr(k, "$ == $ & $ == $", p.col_lo, zero, p.col_hi, whole);
+        k_if(k, k_and(k, rows, columns));
     }
     if (some_inside)
         input_inside(e, &p, v);
@@ -184,10 +181,10 @@ static void emit_input(const Emit *e, uint8_t flags)
 {
     Kernel *k = e->k;
     const Winograd *w = e->w;
-    const KRef t = k_for(k, k_index(k, 0), k_index(k, w->block), 1, flags, "t");
-    const KRef tile = k_op(k, KOP_min, k_add(k, e->first_tile, t), k_index(k, w->tiles - 1), 0);
+    const KRef t = k_loop(k, w->block, flags, "t");
+    const KRef tile = k_expr(k, "min($ + $, #)", e->first_tile, t, w->tiles - 1);
     emit_input_tile(e, w->blocks * w->block == w->tiles ? k_add(k, e->first_tile, t) : tile,
-                    k_mul_add(k, t, w->pitch, e->v_base));
+                    k_expr(k, "$ * # + $", t, w->pitch, e->v_base));
     k_end(k);
 }
 
@@ -227,15 +224,15 @@ static void multiply(const Emit *e, const Product *p, const Accs *a, KRef c)
     const Winograd *w = e->w;
     KRef wv[4];
     for (int64_t line = 0; line < p->step; line += 16)
-        k_prefetch(k, e->u, k_mul_add(k, c, p->step, at(k, p->ahead, line)));
+        k_prefetch(k, e->u, k_expr(k, "$ * # + $", c, p->step, at(k, p->ahead, line)));
     for (uint32_t i = 0; i < p->b->nv; i++)
-        wv[i] = k_load(k, e->weights, k_mul_add(k, c, p->b->width, at(k, p->u, i * w->lanes)), w->lanes,
-                       w->lanes);
+        wv[i] = k_load(k, e->weights, k_expr(k, "$ * # + $", c, p->b->width, at(k, p->u, i * w->lanes)),
+                       w->lanes, w->lanes);
     for (int64_t t = 0; t < p->rows; t++) {
         const KRef x = k_load(k, e->v, k_add(k, at(k, p->v, t * w->pitch), c), 1, 1);
         for (uint32_t i = 0; i < p->b->nv; i++) {
             const KRef acc = a->var[t * p->b->nv + i];
-            k_set(k, acc, k_op(k, KOP_fma, x, wv[i], k_get(k, acc)));
+            k_set(k, acc, k_fma(k, x, wv[i], k_get(k, acc)));
         }
     }
 }
@@ -248,8 +245,7 @@ static void store_sums(const Emit *e, const Product *p, const Accs *a, bool adds
         for (uint32_t i = 0; i < p->b->nv; i++) {
             const KRef to = at(k, p->s, t * p->b->width + i * lanes),
                        sum = k_get(k, a->var[t * p->b->nv + i]);
-            k_store(k, e->s, to, adds ? k_op(k, KOP_add, k_load(k, e->s, to, lanes, lanes), sum, 0) : sum,
-                    lanes);
+            k_store(k, e->s, to, adds ? k_add(k, k_load(k, e->s, to, lanes, lanes), sum) : sum, lanes);
         }
 }
 
@@ -266,7 +262,7 @@ static void emit_product(const Emit *e, const Product *p, const Chunk *ch)
     multiply(e, p, &a, c);
     k_end(k);
     if (ch->is_one_of_many) {
-        k_if(k, k_op(k, KOP_ne, ch->first, k_index(k, 0), 0));
+        k_if(k, k_expr(k, "$ != 0", ch->first));
         store_sums(e, p, &a, true);
         k_else(k);
     }
@@ -299,19 +295,18 @@ static void emit_groups(const Emit *e, const OcBlock *b, KRef xi, KRef u, KRef n
     for (int64_t kind = 0, first = 0; kind < 2; first += count[kind] * height[kind], kind++) {
         if (count[kind] == 0)
             continue;
-        const KRef g = count[kind] == 1
-                           ? k_index(k, 0)
-                           : k_for(k, k_index(k, 0), k_index(k, count[kind]), 1, KFOR_SERIAL, "g");
-        const KRef t = k_mul_add(k, g, height[kind], k_index(k, first));
+        const KRef g = count[kind] == 1 ? k_index(k, 0) : k_loop(k, count[kind], KFOR_SERIAL, "g");
+        const KRef t = k_expr(k, "$ * # + #", g, height[kind], first);
         KRef pass = at(k, g, kind == 0 ? 0 : longer);
-        pass = w->transforms_weights ? k_mul_add(k, xi, groups, pass) : pass;
-        const Product p = {.b = b,
-                           .rows = height[kind],
-                           .v = k_mul_add(k, t, w->pitch, k_mul_add(k, xi, w->block * w->pitch, e->v_base)),
-                           .u = u,
-                           .s = k_mul_add(k, t, b->width, k_mul_add(k, xi, winograd_s_stride(w), e->s_base)),
-                           .ahead = k_mul_add(k, pass, ch->most * step, k_mul_add(k, ch->first, -step, next)),
-                           .step = step};
+        pass = w->transforms_weights ? k_expr(k, "$ * # + $", xi, groups, pass) : pass;
+        const Product p = {
+            .b = b,
+            .rows = height[kind],
+            .v = k_expr(k, "$ * # + ($ * # + $)", t, w->pitch, xi, w->block * w->pitch, e->v_base),
+            .u = u,
+            .s = k_expr(k, "$ * # + ($ * # + $)", t, b->width, xi, winograd_s_stride(w), e->s_base),
+            .ahead = k_expr(k, "$ * # + ($ * # + $)", pass, ch->most * step, ch->first, -step, next),
+            .step = step};
         emit_product(e, &p, ch);
         if (count[kind] > 1)
             k_end(k);
@@ -328,7 +323,7 @@ static Chunk open_chunks(const Emit *e)
                                  : k_index(k, 0);
     ch.last = at(k, ch.first, chunk);
     if (ic % chunk != 0)
-        ch.last = k_op(k, KOP_min, ch.last, k_index(k, ic), 0);
+        ch.last = k_expr(k, "min($, #)", ch.last, ic);
     return ch;
 }
 
@@ -338,10 +333,10 @@ static void emit_packed_products(const Emit *e, const OcBlock *b)
     Kernel *k = e->k;
     const Winograd *w = e->w;
     const int64_t ic = w->c->s.ic, n2 = (int64_t)w->form.n * w->form.n;
-    const KRef xi = k_for(k, k_index(k, 0), k_index(k, n2), 1, KFOR_SERIAL, "xi");
-    const KRef u = k_mul_add(k, xi, ic * b->width, b->u);
+    const KRef xi = k_loop(k, n2, KFOR_SERIAL, "xi");
+    const KRef u = k_expr(k, "$ * # + $", xi, ic * b->width, b->u);
     const Chunk ch = open_chunks(e);
-    emit_groups(e, b, xi, u, k_mul_add(k, ch.first, b->width, at(k, u, ch.most * b->width)), &ch);
+    emit_groups(e, b, xi, u, k_expr(k, "$ * # + $", ch.first, b->width, at(k, u, ch.most * b->width)), &ch);
     if (ch.is_one_of_many)
         k_end(k);
     k_end(k);
@@ -376,18 +371,18 @@ static void emit_raw_products(const Emit *e, const OcBlock *b)
     const Winograd *w = e->w;
     const int64_t n2 = (int64_t)w->form.n * w->form.n, r2 = (int64_t)w->form.r * w->form.r;
     const Chunk ch = open_chunks(e);
-    const KRef base = k_mul_add(k, ch.first, -b->width, e->weights_base); // of channel 0
+    const KRef base = k_expr(k, "$ * # + $", ch.first, -b->width, e->weights_base); // of channel 0
     const KRef c = k_for(k, ch.first, ch.last, 1, KFOR_SERIAL, "c");
     const KRef o = b->nv == 1 ? k_index(k, 0)
                               : k_for(k, k_index(k, 0), k_index(k, b->width), w->lanes, KFOR_SERIAL, "o");
-    transform_weights(e, b, k_mul_add(k, c, r2 * b->width, k_add(k, b->u, o)),
-                      k_mul_add(k, c, b->width, k_add(k, base, o)));
+    transform_weights(e, b, k_expr(k, "$ * # + ($ + $)", c, r2 * b->width, b->u, o),
+                      k_expr(k, "$ * # + ($ + $)", c, b->width, base, o));
     if (b->nv > 1)
         k_end(k);
     k_end(k);
-    const KRef xi = k_for(k, k_index(k, 0), k_index(k, n2), 1, KFOR_SERIAL, "xi");
-    const KRef next = k_mul_add(k, ch.first, r2 * b->width, at(k, b->u, ch.most * r2 * b->width));
-    emit_groups(e, b, xi, k_mul_add(k, xi, winograd_panel(w), base), next, &ch);
+    const KRef xi = k_loop(k, n2, KFOR_SERIAL, "xi");
+    const KRef next = k_expr(k, "$ * # + $", ch.first, r2 * b->width, at(k, b->u, ch.most * r2 * b->width));
+    emit_groups(e, b, xi, k_expr(k, "$ * # + $", xi, winograd_panel(w), base), next, &ch);
     k_end(k);
     if (ch.is_one_of_many)
         k_end(k);
@@ -411,11 +406,11 @@ static void store_looped(const Emit *e, const WinogradTile *t, KRef results, KRe
     Kernel *k = e->k;
     const TileShape *s = &e->w->c->s;
     const int64_t m = e->w->form.m, lanes = e->w->lanes;
-    const KRef rows = clamp(k, k_op(k, KOP_sub, k_index(k, s->h), t->row, 0), m);
-    const KRef columns = clamp(k, k_op(k, KOP_sub, k_index(k, s->w), t->column, 0), m);
+    const KRef rows = clamp(k, k_expr(k, "# - $", s->h, t->row), m);
+    const KRef columns = clamp(k, k_expr(k, "# - $", s->w, t->column), m);
     const KRef i = k_for(k, k_index(k, 0), rows, 1, KFOR_SERIAL, "i");
     const KRef j = k_for(k, k_index(k, 0), columns, 1, KFOR_SERIAL, "j");
-    const KRef from = k_mul_add(k, i, m * lanes, k_mul(k, j, k_index(k, lanes)));
+    const KRef from = k_expr(k, "$ * # + $ * #", i, m * lanes, j, lanes);
     store_pixel(e, t, i, j, channel, count, k_aload(k, results, from, e->w->lanes));
     k_end(k);
     k_end(k);
@@ -431,11 +426,11 @@ static void store_row(const Emit *e, const WinogradTile *t, KRef i, const KRef *
     const int64_t m = w->form.m;
     const bool is_ragged_h = s->h % m != 0, is_ragged_w = s->w % m != 0;
     if (is_ragged_h)
-        k_if(k, k_op(k, KOP_lt, k_add(k, t->row, i), k_index(k, s->h), 0));
+        k_if(k, k_expr(k, "$ + $ < #", t->row, i, s->h));
     for (int64_t j = 0; j < m; j++) {
         const bool is_tested = is_ragged_w && j >= s->w % m;
         if (is_tested)
-            k_if(k, k_op(k, KOP_lt, at(k, t->column, j), k_index(k, s->w), 0));
+            k_if(k, k_expr(k, "$ < #", at(k, t->column, j), s->w));
         store_pixel(e, t, i, k_index(k, j), channel, count, y[j]);
         if (is_tested)
             k_end(k);
@@ -455,21 +450,22 @@ static void transform_output(const Emit *e, const WinogradTile *t, KRef s, KRef 
     const KRef results = is_looped ? k_array(k, DTYPE_f32, m * m * lanes) : 0;
     const KRef bias = w->c->bias != 0 ? k_load(k, e->bias, channel, w->lanes, count) : 0;
     KRef d[WINOGRAD_MAX_N], y[WINOGRAD_MAX_N];
-    const KRef j = k_for(k, k_index(k, 0), k_index(k, n), 1, KFOR_UNROLL, "j");
+    const KRef j = k_loop(k, n, KFOR_UNROLL, "j");
     for (int64_t i = 0; i < n; i++)
-        d[i] = k_load(k, e->s, k_mul_add(k, j, stride, at(k, s, i * n * stride)), w->lanes, w->lanes);
+        d[i] =
+            k_load(k, e->s, k_expr(k, "$ * # + $", j, stride, at(k, s, i * n * stride)), w->lanes, w->lanes);
     winograd_emit_output(k, &w->form, d, y);
     for (int64_t i = 0; i < m; i++)
-        k_astore(k, z, k_mul_add(k, j, lanes, k_index(k, i * n * lanes)), y[i]);
+        k_astore(k, z, k_expr(k, "$ * # + #", j, lanes, i * n * lanes), y[i]);
     k_end(k);
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, m), 1, KFOR_UNROLL, "i");
+    const KRef i = k_loop(k, m, KFOR_UNROLL, "i");
     for (int64_t c = 0; c < n; c++)
-        d[c] = k_aload(k, z, k_mul_add(k, i, n * lanes, k_index(k, c * lanes)), w->lanes);
+        d[c] = k_aload(k, z, k_expr(k, "$ * # + #", i, n * lanes, c * lanes), w->lanes);
     winograd_emit_output(k, &w->form, d, y);
     for (int64_t c = 0; c < m; c++) {
-        y[c] = bias != 0 ? k_op(k, KOP_add, y[c], bias, 0) : y[c];
+        y[c] = bias != 0 ? k_add(k, y[c], bias) : y[c];
         if (is_looped)
-            k_astore(k, results, k_mul_add(k, i, m * lanes, k_index(k, c * lanes)), y[c]);
+            k_astore(k, results, k_expr(k, "$ * # + #", i, m * lanes, c * lanes), y[c]);
     }
     if (!is_looped)
         store_row(e, t, i, y, channel, count);
@@ -485,8 +481,8 @@ static void emit_output(const Emit *e, const OcBlock *b)
     const int64_t whole = b->channels / w->lanes, rest = b->channels % w->lanes;
     const KRef tile = k_for(k, e->first_tile, e->end_tile, 1, KFOR_SERIAL, "t");
     const WinogradTile t = tile_at(e, tile);
-    const KRef place = k_op(k, KOP_sub, tile, e->first_tile, 0);
-    const KRef s = k_mul_add(k, place, b->width, e->s_base);
+    const KRef place = k_sub(k, tile, e->first_tile);
+    const KRef s = k_expr(k, "$ * # + $", place, b->width, e->s_base);
     if (whole > 0) {
         const KRef c =
             whole == 1 ? k_index(k, 0)
@@ -514,12 +510,12 @@ static void emit_channels(const Emit *e, uint8_t flags)
     for (uint32_t i = 0; i < w->oc.n; i++) {
         const int64_t count = w->oc.kind[i].count, width = (int64_t)w->oc.kind[i].nv * w->lanes;
         const bool is_open = count > 1 || flags == KFOR_PARALLEL; // one block: one thread does it
-        const KRef o = is_open ? k_for(k, k_index(k, 0), k_index(k, count), 1, flags, "ob") : k_index(k, 0);
+        const KRef o = is_open ? k_loop(k, count, flags, "ob") : k_index(k, 0);
         OcBlock b = {.nv = w->oc.kind[i].nv, .channels = w->oc.kind[i].channels, .width = width};
-        b.channel = k_mul_add(k, o, width, k_index(k, w->oc.kind[i].first));
-        b.channel = k_mul_add(k, e->group, w->c->s.oc, b.channel);
-        b.u = k_mul_add(k, o, taps * ic * width, k_index(k, first_weight));
-        b.u = k_mul_add(k, e->group, group_size, b.u);
+        b.channel = k_expr(k, "$ * # + #", o, width, w->oc.kind[i].first);
+        b.channel = k_expr(k, "$ * # + $", e->group, w->c->s.oc, b.channel);
+        b.u = k_expr(k, "$ * # + #", o, taps * ic * width, first_weight);
+        b.u = k_expr(k, "$ * # + $", e->group, group_size, b.u);
         if (w->transforms_weights)
             emit_raw_products(e, &b);
         else
@@ -547,11 +543,10 @@ static void emit_blocks(Emit *e)
 {
     Kernel *k = e->k;
     const Winograd *w = e->w;
-    const KRef b = k_for(k, k_index(k, 0), k_index(k, w->blocks), 1, KFOR_PARALLEL, "b");
-    e->first_tile = k_mul(k, b, k_index(k, w->block));
-    e->end_tile = k_op(k, KOP_min, at(k, e->first_tile, w->block), k_index(k, w->tiles), 0);
-    e->group = w->c->group == 1 ? k_index(k, 0)
-                                : k_for(k, k_index(k, 0), k_index(k, w->c->group), 1, KFOR_SERIAL, "g");
+    const KRef b = k_loop(k, w->blocks, KFOR_PARALLEL, "b");
+    e->first_tile = k_expr(k, "$ * #", b, w->block);
+    e->end_tile = k_expr(k, "min($, #)", at(k, e->first_tile, w->block), w->tiles);
+    e->group = w->c->group == 1 ? k_index(k, 0) : k_loop(k, w->c->group, KFOR_SERIAL, "g");
     emit_input(e, KFOR_SERIAL);
     emit_channels(e, KFOR_SERIAL);
     if (w->c->group > 1)

@@ -157,7 +157,7 @@ static KRef add_term(Linear *f, KRef acc, double c, KRef x)
     if (fabs(c) == 1)
         return op2(f, c > 0 ? KOP_add : KOP_sub, acc, x);
     f->ops++;
-    return f->k != NULL ? k_op(f->k, KOP_fma, k_number(f->k, DTYPE_f32, c), x, acc) : 1;
+    return f->k != NULL ? k_fma(f->k, k_number(f->k, DTYPE_f32, c), x, acc) : 1;
 }
 
 // Begins with a coefficient of 1, where there is one.

@@ -19,12 +19,11 @@ static KRef combine(Kernel *k, const double *g, uint32_t r, const KRef *x)
         const WinogradFactor f = winograd_factor(g[a]);
         KRef term = 0;
         for (uint32_t i = 0; i < f.n; i++) {
-            const KRef part =
-                f.part[i] == 1 ? x[a] : k_op(k, KOP_mul, x[a], k_number(k, DTYPE_f64, f.part[i]), 0);
-            term = i == 0 ? part : k_op(k, KOP_add, term, part, 0);
+            const KRef part = f.part[i] == 1 ? x[a] : k_mul(k, x[a], k_number(k, DTYPE_f64, f.part[i]));
+            term = i == 0 ? part : k_add(k, term, part);
         }
         if (f.n != 0)
-            sum = sum == 0 ? term : k_op(k, KOP_add, sum, term, 0);
+            sum = sum == 0 ? term : k_add(k, sum, term);
     }
     return sum;
 }
@@ -37,10 +36,10 @@ static void emit_pair(const Weights *s, KRef from, KRef to)
     KRef x[WINOGRAD_MAX_R], t[WINOGRAD_MAX_R][WINOGRAD_MAX_N], row[WINOGRAD_MAX_R];
     for (int64_t j = 0; j < f->r; j++) {
         for (int64_t i = 0; i < f->r; i++) {
-            const KRef at = k_add(k, from, k_index(k, i * s->stride_kh + j * s->stride_kw));
+            const KRef at = k_expr(k, "$ + #", from, i * s->stride_kh + j * s->stride_kw);
             x[i] = k_load(k, s->p->from, at, 1, 1);
             if (s->w->transforms_weights)
-                k_store(k, s->p->to, k_add(k, to, k_index(k, (i * f->r + j) * s->width)), x[i], 1);
+                k_store(k, s->p->to, k_expr(k, "$ + #", to, (i * f->r + j) * s->width), x[i], 1);
             x[i] = k_cast(k, x[i], DTYPE_f64);
         }
         for (int64_t i = 0; i < f->n && !s->w->transforms_weights; i++)
@@ -50,7 +49,7 @@ static void emit_pair(const Weights *s, KRef from, KRef to)
         for (int64_t j = 0; j < f->r; j++)
             row[j] = t[j][i];
         for (int64_t j = 0; j < f->n; j++)
-            k_store(k, s->p->to, k_add(k, to, k_index(k, (i * f->n + j) * s->w->c->s.ic * s->width)),
+            k_store(k, s->p->to, k_expr(k, "$ + #", to, (i * f->n + j) * s->w->c->s.ic * s->width),
                     k_cast(k, combine(k, f->g[j], f->r, row), DTYPE_f32), 1);
     }
 }
@@ -62,9 +61,9 @@ static void emit_zeros(const Weights *s, int64_t channels, KRef to)
     const int64_t step = s->w->transforms_weights ? s->width : s->w->c->s.ic * s->width;
     if (channels == s->width)
         return;
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, winograd_taps(s->w)), 1, KFOR_SERIAL, "i");
+    const KRef i = k_loop(k, winograd_taps(s->w), KFOR_SERIAL, "i");
     const KRef o = k_for(k, k_index(k, channels), k_index(k, s->width), 1, KFOR_SERIAL, "o");
-    k_store(k, s->p->to, k_mul_add(k, i, step, k_add(k, to, o)), k_number(k, DTYPE_f32, 0), 1);
+    k_store(k, s->p->to, k_expr(k, "$ * # + ($ + $)", i, step, to, o), k_number(k, DTYPE_f32, 0), 1);
     k_end(k);
     k_end(k);
 }
@@ -76,16 +75,15 @@ static void emit_blocks(Weights *s, uint32_t kind, KRef g, KRef base)
     const Winograd *w = s->w;
     const int64_t ic = w->c->s.ic, channels = w->oc.kind[kind].channels;
     s->width = (int64_t)w->oc.kind[kind].nv * w->lanes;
-    const KRef block = k_for(k, k_index(k, 0), k_index(k, w->oc.kind[kind].count), 1, KFOR_PARALLEL, "ob");
+    const KRef block = k_loop(k, w->oc.kind[kind].count, KFOR_PARALLEL, "ob");
     const KRef first =
-        k_mul_add(k, g, w->c->s.oc, k_mul_add(k, block, s->width, k_index(k, w->oc.kind[kind].first)));
-    const KRef c = k_for(k, k_index(k, 0), k_index(k, ic), 1, KFOR_SERIAL, "c");
+        k_expr(k, "$ * # + ($ * # + #)", g, w->c->s.oc, block, s->width, w->oc.kind[kind].first);
+    const KRef c = k_loop(k, ic, KFOR_SERIAL, "c");
     const int64_t places = w->transforms_weights ? winograd_taps(w) : 1; // of a channel, side by side
     const KRef to =
-        k_mul_add(k, block, winograd_taps(w) * ic * s->width, k_mul_add(k, c, places * s->width, base));
-    const KRef o = k_for(k, k_index(k, 0), k_index(k, channels), 1, KFOR_SERIAL, "o");
-    emit_pair(s, k_mul_add(k, k_add(k, first, o), s->stride_oc, k_mul(k, c, k_index(k, s->stride_ic))),
-              k_add(k, to, o));
+        k_expr(k, "$ * # + ($ * # + $)", block, winograd_taps(w) * ic * s->width, c, places * s->width, base);
+    const KRef o = k_loop(k, channels, KFOR_SERIAL, "o");
+    emit_pair(s, k_expr(k, "($ + $) * # + $ * #", first, o, s->stride_oc, c, s->stride_ic), k_add(k, to, o));
     k_end(k);
     emit_zeros(s, channels, to);
     k_end(k);
@@ -108,10 +106,8 @@ uint32_t winograd_pack_lasting(const Winograd *w)
                  .stride_kw = stride[is_row ? 2 : 3]};
     Kernel *k = p.l.k;
     for (uint32_t i = 0; i < w->oc.n; i++) {
-        const KRef g = w->c->group == 1
-                           ? k_index(k, 0)
-                           : k_for(k, k_index(k, 0), k_index(k, w->c->group), 1, KFOR_PARALLEL, "g");
-        emit_blocks(&s, i, g, k_mul_add(k, g, group_size, k_index(k, first)));
+        const KRef g = w->c->group == 1 ? k_index(k, 0) : k_loop(k, w->c->group, KFOR_PARALLEL, "g");
+        emit_blocks(&s, i, g, k_expr(k, "$ * # + #", g, group_size, first));
         if (w->c->group > 1)
             k_end(k);
         first += w->oc.kind[i].count * winograd_taps(w) * w->c->s.ic * s.width;

@@ -58,33 +58,33 @@ GpuPlace gpu_tile_place(const GpuEmit *e, KRef index)
     const GpuMatmul *p = e->p;
     const int64_t plane = e->m_tiles * e->n_tiles;
     GpuPlace at = {0};
-    KRef z = k_div_by(k, index, plane), i = k_rem_by(k, index, plane);
-    for (uint32_t b = p->n_batch; b-- > 0; z = k_div_by(k, z, p->batch[b]))
-        at.batch[b] = b == 0 ? z : k_rem_by(k, z, p->batch[b]);
+    KRef z = k_expr(k, "$ / #", index, plane), i = k_expr(k, "$ % #", index, plane);
+    for (uint32_t b = p->n_batch; b-- > 0; z = k_expr(k, "$ / #", z, p->batch[b]))
+        at.batch[b] = b == 0 ? z : k_expr(k, "$ % #", z, p->batch[b]);
     KRef row = 0, column = 0;
     const int64_t raster = RASTER_ROWS / e->tile.pair;
     if (e->m_tiles <= raster) {
-        row = k_rem_by(k, i, e->m_tiles);
-        column = k_div_by(k, i, e->m_tiles);
+        row = k_expr(k, "$ % #", i, e->m_tiles);
+        column = k_expr(k, "$ / #", i, e->m_tiles);
     } else {
-        const KRef first = k_mul(k, k_div_by(k, i, raster * e->n_tiles), k_index(k, raster));
-        const KRef left = k_op(k, KOP_sub, k_index(k, e->m_tiles), first, 0);
-        const KRef height = k_op(k, KOP_min, left, k_index(k, raster), 0);
-        const KRef inner = k_rem_by(k, i, raster * e->n_tiles);
-        row = k_add(k, first, k_op(k, KOP_rem, inner, height, 0));
-        column = k_op(k, KOP_div, inner, height, 0);
+        const KRef first = k_expr(k, "$ / # * #", i, raster * e->n_tiles, raster);
+        const KRef left = k_expr(k, "# - $", e->m_tiles, first);
+        const KRef height = k_expr(k, "min($, #)", left, raster);
+        const KRef inner = k_expr(k, "$ % #", i, raster * e->n_tiles);
+        row = k_expr(k, "$ + $ % $", first, inner, height);
+        column = k_div(k, inner, height);
     }
     if (e->tile.pair > 1)
-        row = k_mul_add(k, row, e->tile.pair, e->half);
-    at.m = k_mul(k, row, k_index(k, e->rows));
-    at.n = k_mul(k, column, k_index(k, e->tile.columns));
+        row = k_expr(k, "$ * # + $", row, e->tile.pair, e->half);
+    at.m = k_expr(k, "$ * #", row, e->rows);
+    at.n = k_expr(k, "$ * #", column, e->tile.columns);
     return at;
 }
 
 // Beyond the end there is nothing to read: values there are those of the last row or column.
 static KRef at_most(const GpuEmit *e, KRef i, int64_t n, int64_t tile)
 {
-    return n % tile == 0 ? i : k_op(e->k, KOP_min, i, k_index(e->k, n - 1), 0);
+    return n % tile == 0 ? i : k_expr(e->k, "min($, #)", i, n - 1);
 }
 
 Point gpu_tile_point(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column)
@@ -101,8 +101,8 @@ KRef gpu_tile_root(const GpuEmit *e, Point at, KRef sum)
     Kernel *k = e->k;
     if (bias != 0) {
         const uint32_t param = lower_param(e->l, bias, PARAM_READ);
-        const KRef index = k_mul(k, at.idx[1], k_index(k, lower_loc(e->l, bias)->stride[0]));
-        sum = k_op(k, KOP_add, sum, k_cast(k, k_load(k, param, index, 1, 1), DTYPE_f32), 0);
+        const KRef index = k_expr(k, "$ * #", at.idx[1], lower_loc(e->l, bias)->stride[0]);
+        sum = k_add(k, sum, k_cast(k, k_load(k, param, index, 1, 1), DTYPE_f32));
     }
     return pull_root(e->l, e->p->d, at, sum);
 }
@@ -147,14 +147,14 @@ void gpu_tile_store(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column,
     const KRef r = k_add(k, at->m, row), c = k_add(k, at->n, column), one = k_index(k, 1);
     const bool pairs = has_pairs(p);
     const bool is_ragged = p->m % (e->rows * e->tile.pair) != 0 || p->n % e->tile.columns != 0;
-    const KRef row_is_in = k_op(k, KOP_lt, r, k_index(k, p->m), 0);
+    const KRef row_is_in = k_expr(k, "$ < #", r, p->m);
     if (is_ragged)
-        k_if(k, k_op(k, KOP_and, row_is_in, k_op(k, KOP_lt, c, k_index(k, p->n), 0), 0));
+        k_if(k, k_expr(k, "$ & $ < #", row_is_in, c, p->n));
     const KRef first = gpu_tile_root(e, p->point(p, at->batch, r, c), sum[0]);
     if (!pairs)
         store_one(e, at, r, c, first);
     if (!pairs && p->n % 2 != 0)
-        k_if(k, k_op(k, KOP_lt, k_add(k, c, one), k_index(k, p->n), 0));
+        k_if(k, k_expr(k, "$ + $ < #", c, one, p->n));
     const KRef next = k_add(k, c, one);
     const KRef second = gpu_tile_root(e, p->point(p, at->batch, r, next), sum[1]);
     if (pairs)
@@ -234,9 +234,9 @@ void gpu_matmul_emit(const GpuMatmul *p)
     k_use_shared(k, gpu_tile_bytes(e.tile, e.stores_boxes));
     const KRef group = k_for_group(k, e.slots * cluster, "group");
     e.thread = k_thread(k);
-    e.group = k_div_by(k, group, cluster);
-    e.rank = k_div_by(k, k_rem_by(k, group, cluster), e.tile.pair);
-    e.half = k_rem_by(k, group, e.tile.pair);
+    e.group = k_expr(k, "$ / #", group, cluster);
+    e.rank = k_expr(k, "$ % # / #", group, cluster, e.tile.pair);
+    e.half = k_expr(k, "$ % #", group, e.tile.pair);
     k_if(k, k_call(k, KDEV_has_wgmma, 0, 0, 0));
     gpu_matmul_wgmma(&e);
     k_else(k);

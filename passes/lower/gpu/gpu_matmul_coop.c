@@ -78,7 +78,7 @@ static Operand operand_of(const GpuSquare *s, const GpuMatrix *x)
                  .is_k_dense = x->k == 1};
     for (uint32_t i = 0; i < s->p->n_batch; i++)
         if (x->batch[i] != 0)
-            o.base = k_mul_add(k, s->batch[i], x->batch[i], o.base);
+            o.base = k_expr(k, "$ * # + $", s->batch[i], x->batch[i], o.base);
     return o;
 }
 
@@ -92,9 +92,9 @@ static void chunk_place(const GpuSquare *s, const Operand *o, int64_t e, KRef *l
 {
     Kernel *k = s->k;
     const int64_t across = (o->is_k_dense ? SLICE : s->tile) / CHUNK;
-    const KRef c = k_add_to(k, s->thread, e * THREADS);
-    *line = k_div_by(k, c, across);
-    *along = k_mul(k, k_rem_by(k, c, across), k_index(k, CHUNK));
+    const KRef c = k_expr(k, "$ + #", s->thread, e * THREADS);
+    *line = k_expr(k, "$ / #", c, across);
+    *along = k_expr(k, "$ % # * #", c, across, CHUNK);
 }
 
 // Beyond the ends of the operand there are zeros.
@@ -107,16 +107,14 @@ static void fetch_slice(const GpuSquare *s, const Operand *o, KRef from)
         chunk_place(s, o, e, &line, &along);
         const KRef row = k_add(k, o->first, o->is_k_dense ? line : along);
         const KRef step = k_add(k, from, o->is_k_dense ? along : line);
-        const KRef index = k_mul_add(k, row, o->x->outer, k_mul_add(k, step, o->x->k, o->base));
+        const KRef index = k_expr(k, "$ * # + ($ * # + $)", row, o->x->outer, step, o->x->k, o->base);
         const bool is_whole = o->size % s->tile == 0 && s->p->k % SLICE == 0;
-        const KRef is_in = k_op(k, KOP_and, k_op(k, KOP_lt, row, k_index(k, o->size), 0),
-                                k_op(k, KOP_lt, step, k_index(k, s->p->k), 0), 0);
-        const KRef word = k_div_by(k, is_whole ? index : k_op(k, KOP_select, is_in, index, zero), 2);
+        const KRef is_in = k_expr(k, "$ < # & $ < #", row, o->size, step, s->p->k);
+        const KRef word = k_expr(k, "$ / 2", is_whole ? index : k_select(k, is_in, index, zero));
         k_fetch(k, o->param, word, o->words, k_index(k, e * CHUNK_WORDS), CHUNK_WORDS);
         for (int64_t i = e * CHUNK_WORDS; !is_whole && i < (e + 1) * CHUNK_WORDS; i++)
             k_astore(k, o->words, k_index(k, i),
-                     k_op(k, KOP_select, is_in, k_aload(k, o->words, k_index(k, i), 1),
-                          k_number(k, DTYPE_u32, 0)));
+                     k_select(k, is_in, k_aload(k, o->words, k_index(k, i), 1), k_number(k, DTYPE_u32, 0)));
     }
 }
 
@@ -126,7 +124,7 @@ static void share_slice(const GpuSquare *s, const Operand *o)
     for (int64_t e = 0; e < n_chunks(s); e++) {
         KRef line = 0, along = 0;
         chunk_place(s, o, e, &line, &along);
-        k_device(k, KDEV_coop_share, o->shared, k_mul_add(k, line, o->pitch, k_div_by(k, along, 2)), o->words,
+        k_device(k, KDEV_coop_share, o->shared, k_expr(k, "$ * # + $ / 2", line, o->pitch, along), o->words,
                  k_index(k, e * CHUNK_WORDS));
     }
 }
@@ -141,9 +139,9 @@ static Block block_of(const GpuSquare *s)
 {
     Kernel *k = s->k;
     Block b = {.rows = s->tile / SQUARE / DOWN, .columns = s->tile / SQUARE / ACROSS};
-    b.number = k_div_by(k, s->thread, SUBGROUP);
-    b.row = k_mul(k, k_rem_by(k, b.number, DOWN), k_index(k, b.rows * SQUARE));
-    b.column = k_mul(k, k_div_by(k, b.number, DOWN), k_index(k, b.columns * SQUARE));
+    b.number = k_expr(k, "$ / #", s->thread, SUBGROUP);
+    b.row = k_expr(k, "$ % # * #", b.number, DOWN, b.rows * SQUARE);
+    b.column = k_expr(k, "$ / # * #", b.number, DOWN, b.columns * SQUARE);
     return b;
 }
 
@@ -151,8 +149,8 @@ static Block block_of(const GpuSquare *s)
 static KRef word_at(const GpuSquare *s, const Operand *o, KRef first, int64_t step)
 {
     Kernel *k = s->k;
-    return o->is_k_dense ? k_mul_add(k, first, o->pitch, k_index(k, step / 2))
-                         : k_add_to(k, k_div_by(k, first, 2), step * o->pitch);
+    return o->is_k_dense ? k_expr(k, "$ * # + #", first, o->pitch, step / 2)
+                         : k_expr(k, "$ / 2 + #", first, step * o->pitch);
 }
 
 static void multiply_slice(const GpuSquare *s, const Operand *a, const Operand *b, const Block *own)
@@ -169,8 +167,7 @@ static void store_element(const GpuSquare *s, KRef row, KRef column, KRef sum)
 {
     Kernel *k = s->k;
     const GpuMatmul *p = s->p;
-    k_if(k, k_op(k, KOP_and, k_op(k, KOP_lt, row, k_index(k, p->m), 0),
-                 k_op(k, KOP_lt, column, k_index(k, p->n), 0), 0));
+    k_if(k, k_expr(k, "$ < # & $ < #", row, p->m, column, p->n));
     pull_store_root(s->l, p->d, p->point(p, s->batch, row, column),
                     k_cast(k, sum, lower_node(s->l, s->l->anchor)->dtype));
     k_end(k);
@@ -180,14 +177,14 @@ static void store_element(const GpuSquare *s, KRef row, KRef column, KRef sum)
 static void store_square(const GpuSquare *s, const Block *own, int64_t i)
 {
     Kernel *k = s->k;
-    const KRef place = k_mul(k, own->number, k_index(k, SQUARE * SQUARE));
+    const KRef place = k_expr(k, "$ * #", own->number, SQUARE * SQUARE);
     k_barrier(k);
     k_device(k, KDEV_coop_put, k_index(k, i), s->a, place);
     k_barrier(k);
-    const KRef e = k_for(k, k_rem_by(k, s->thread, SUBGROUP), k_index(k, SQUARE * SQUARE), SUBGROUP,
+    const KRef e = k_for(k, k_expr(k, "$ % #", s->thread, SUBGROUP), k_index(k, SQUARE * SQUARE), SUBGROUP,
                          KFOR_SERIAL, "e");
-    const KRef row = k_add(k, k_add_to(k, own->row, i / own->columns * SQUARE), k_div_by(k, e, SQUARE));
-    const KRef column = k_add(k, k_add_to(k, own->column, i % own->columns * SQUARE), k_rem_by(k, e, SQUARE));
+    const KRef row = k_expr(k, "$ + # + $ / #", own->row, i / own->columns * SQUARE, e, SQUARE);
+    const KRef column = k_expr(k, "$ + # + $ % #", own->column, i % own->columns * SQUARE, e, SQUARE);
     store_element(s, k_add(k, s->m, row), k_add(k, s->n, column), k_aload(k, s->a, k_add(k, place, e), 1));
     k_end(k);
 }
@@ -206,8 +203,8 @@ void gpu_coop_tile(const GpuSquare *s)
     share_slice(s, &a);
     share_slice(s, &b);
     k_barrier(k);
-    const KRef next = k_add_to(k, from, SLICE);
-    k_if(k, k_op(k, KOP_lt, next, k_index(k, s->p->k), 0));
+    const KRef next = k_expr(k, "$ + #", from, SLICE);
+    k_if(k, k_expr(k, "$ < #", next, s->p->k));
     fetch_slice(s, &a, next);
     fetch_slice(s, &b, next);
     k_end(k);

@@ -32,11 +32,11 @@ GpuPixel gpu_image_pixel(const GpuEmit *e, KRef row)
 {
     Kernel *k = e->k;
     const GpuImage *g = e->p->image;
-    const KRef line = k_div_by(k, row, g->out[0]), x = k_rem_by(k, row, g->out[0]);
-    const KRef y = k_rem_by(k, line, g->out[1]);
-    GpuPixel at = {.image = k_div_by(k, line, g->out[1])};
-    at.at[0] = k_add(k, k_mul(k, x, k_index(k, g->step[0])), k_index(k, -g->pad[0]));
-    at.at[1] = k_add(k, k_mul(k, y, k_index(k, g->step[1])), k_index(k, -g->pad[1]));
+    const KRef line = k_expr(k, "$ / #", row, g->out[0]), x = k_expr(k, "$ % #", row, g->out[0]);
+    const KRef y = k_expr(k, "$ % #", line, g->out[1]);
+    GpuPixel at = {.image = k_expr(k, "$ / #", line, g->out[1])};
+    at.at[0] = k_expr(k, "$ * # + #", x, g->step[0], -g->pad[0]);
+    at.at[1] = k_expr(k, "$ * # + #", y, g->step[1], -g->pad[1]);
     return at;
 }
 
@@ -44,8 +44,8 @@ GpuPixel gpu_image_pixel(const GpuEmit *e, KRef row)
 static void tap_offset(const GpuEmit *e, KRef tap, KRef *to)
 {
     const GpuImage *g = e->p->image;
-    to[0] = k_mul(e->k, k_rem_by(e->k, tap, g->taps_w), k_index(e->k, g->dilation[0]));
-    to[1] = k_mul(e->k, k_div_by(e->k, tap, g->taps_w), k_index(e->k, g->dilation[1]));
+    to[0] = k_expr(e->k, "$ % # * #", tap, g->taps_w, g->dilation[0]);
+    to[1] = k_expr(e->k, "$ / # * #", tap, g->taps_w, g->dilation[1]);
 }
 
 static void load_box(const GpuEmit *e, const GpuPixel *pixel, KRef to, KRef from, KRef bar)
@@ -53,9 +53,10 @@ static void load_box(const GpuEmit *e, const GpuPixel *pixel, KRef to, KRef from
     Kernel *k = e->k;
     const int64_t channels = e->p->image->channels;
     KRef offset[2];
-    tap_offset(e, k_div_by(k, from, channels), offset);
-    k_device(k, KDEV_tma_load_pixels, to, k_address(k, e->map_a, k_index(k, 0)), k_rem_by(k, from, channels),
-             pixel->at[0], pixel->at[1], pixel->image, offset[0], offset[1], bar);
+    tap_offset(e, k_expr(k, "$ / #", from, channels), offset);
+    k_device(k, KDEV_tma_load_pixels, to, k_address(k, e->map_a, k_index(k, 0)),
+             k_expr(k, "$ % #", from, channels), pixel->at[0], pixel->at[1], pixel->image, offset[0],
+             offset[1], bar);
 }
 
 void gpu_image_load(const GpuEmit *e, const GpuPixel *pixel, KRef to, KRef from, KRef bar)
@@ -66,14 +67,14 @@ void gpu_image_load(const GpuEmit *e, const GpuPixel *pixel, KRef to, KRef from,
         load_box(e, pixel, to, from, bar);
         return;
     }
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, GPU_TILE_K / width), 1, KFOR_UNROLL, "part");
-    const KRef part = k_mul_add(k, i, width, from);
+    const KRef i = k_loop(k, GPU_TILE_K / width, KFOR_UNROLL, "part");
+    const KRef part = k_expr(k, "$ * # + $", i, width, from);
     GpuPixel at = *pixel;
     if (e->p->k % GPU_TILE_K != 0) { // behind the last tap are zeros: of an image that there is not
-        const KRef is_in = k_op(k, KOP_lt, part, k_index(k, e->p->k), 0);
-        at.image = k_op(k, KOP_select, is_in, pixel->image, k_index(k, e->p->image->in[2]));
+        const KRef is_in = k_expr(k, "$ < #", part, e->p->k);
+        at.image = k_select(k, is_in, pixel->image, k_index(k, e->p->image->in[2]));
     }
-    load_box(e, &at, k_mul_add(k, i, e->rows * width * 2, to), part, bar);
+    load_box(e, &at, k_expr(k, "$ * # + $", i, e->rows * width * 2, to), part, bar);
     k_end(k);
 }
 
@@ -82,14 +83,15 @@ KRef gpu_image_desc(const GpuEmit *e, KRef slot, KRef block)
     Kernel *k = e->k;
     const int64_t row = gpu_row_width(e->p) * 2;
     return k_call(k, row == GPU_CHUNK * 2 ? KDEV_wgmma_desc_plain : KDEV_wgmma_desc_half,
-                  k_mul_add(k, block, 64 * row, slot), k_index(k, e->rows * row), k_index(k, 8 * row));
+                  k_expr(k, "$ * # + $", block, 64 * row, slot), k_index(k, e->rows * row),
+                  k_index(k, 8 * row));
 }
 
 KRef gpu_image_step(const GpuEmit *e, KRef desc, int64_t i)
 {
     const int64_t width = gpu_row_width(e->p), at = i * 16;
     const int64_t by = (at / width * e->rows * width + at % width) * 2 / 16;
-    return by == 0 ? desc : k_op(e->k, KOP_add, desc, k_integer(e->k, DTYPE_u64, by), 0);
+    return by == 0 ? desc : k_add(e->k, desc, k_integer(e->k, DTYPE_u64, by));
 }
 
 KRef gpu_image_index(const GpuEmit *e, KRef row, KRef from, KRef *is_in)
@@ -98,14 +100,13 @@ KRef gpu_image_index(const GpuEmit *e, KRef row, KRef from, KRef *is_in)
     const GpuImage *g = e->p->image;
     const GpuPixel pixel = gpu_image_pixel(e, row);
     const KRef zero = k_index(k, 0);
-    KRef offset[2], index = k_mul_add(k, pixel.image, g->stride[2], k_rem_by(k, from, g->channels));
-    tap_offset(e, k_div_by(k, from, g->channels), offset);
+    KRef offset[2], index = k_expr(k, "$ * # + $ % #", pixel.image, g->stride[2], from, g->channels);
+    tap_offset(e, k_expr(k, "$ / #", from, g->channels), offset);
     for (uint32_t i = 0; i < 2; i++) {
         const KRef at = k_add(k, pixel.at[i], offset[i]);
-        const KRef inside = k_op(k, KOP_and, k_op(k, KOP_le, zero, at, 0),
-                                 k_op(k, KOP_lt, at, k_index(k, g->in[i]), 0), 0);
-        *is_in = k_op(k, KOP_and, *is_in, inside, 0);
-        index = k_mul_add(k, at, g->stride[i], index);
+        const KRef inside = k_expr(k, "$ <= $ & $ < #", zero, at, at, g->in[i]);
+        *is_in = k_and(k, *is_in, inside);
+        index = k_expr(k, "$ * # + $", at, g->stride[i], index);
     }
     return index;
 }

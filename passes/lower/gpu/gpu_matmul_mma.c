@@ -30,10 +30,9 @@ static KRef chunk_address(const GpuEmit *e, const GpuMatrix *x, KRef base, KRef 
 {
     Kernel *k = e->k;
     const KRef line = x->k == 1 ? i : j, along = x->k == 1 ? j : i;
-    const KRef block = x->k == 1 ? base : k_mul_add(k, k_div_by(k, along, 64), BLOCK_BYTES, base);
-    const KRef chunk = k_rem_by(k, k_div_by(k, along, CHUNK), 8);
-    return k_add(k, k_mul_add(k, line, ROW_BYTES, block),
-                 k_mul(k, k_op(k, KOP_xor, chunk, k_rem_by(k, line, 8), 0), k_index(k, 16)));
+    const KRef block = x->k == 1 ? base : k_expr(k, "$ / 64 * # + $", along, BLOCK_BYTES, base);
+    const KRef chunk = k_expr(k, "$ / # % 8", along, CHUNK);
+    return k_expr(k, "$ * # + $ + $ * 16", line, ROW_BYTES, block, k_xor(k, chunk, k_expr(k, "$ % 8", line)));
 }
 
 typedef struct Operand {
@@ -55,7 +54,7 @@ static Operand operand_of(const GpuEmit *e, const GpuMatrix *x, const GpuPlace *
                  .base = k_index(e->k, 0)};
     for (uint32_t i = 0; i < e->p->n_batch; i++)
         if (x->batch[i] != 0)
-            o.base = k_mul_add(e->k, at->batch[i], x->batch[i], o.base);
+            o.base = k_expr(e->k, "$ * # + $", at->batch[i], x->batch[i], o.base);
     return o;
 }
 
@@ -67,21 +66,19 @@ static void copy_operand(const GpuEmit *e, const Operand *o, KRef from, KRef to)
     const int64_t across = is_k_dense ? GPU_TILE_K / CHUNK : o->tile / CHUNK;
     const int64_t chunks = o->tile * GPU_TILE_K / CHUNK;
     const KRef c = k_for(k, e->thread, k_index(k, chunks), k->group, KFOR_SERIAL, "chunk");
-    const KRef line = k_div_by(k, c, across), along = k_mul(k, k_rem_by(k, c, across), k_index(k, CHUNK));
+    const KRef line = k_expr(k, "$ / #", c, across), along = k_expr(k, "$ % # * #", c, across, CHUNK);
     const KRef i = is_k_dense ? line : along, j = is_k_dense ? along : line;
     const KRef row = k_add(k, o->first, i), step = k_add(k, from, j), zero = k_index(k, 0);
     const KRef lines = k_index(k, is_k_dense ? o->size : e->p->k);
     const int64_t end = is_k_dense ? e->p->k : o->size;
-    const KRef left = k_op(k, KOP_sub, k_index(k, end), is_k_dense ? step : row, 0);
-    KRef is_in = k_op(k, KOP_and, k_op(k, KOP_lt, is_k_dense ? row : step, lines, 0),
-                      k_op(k, KOP_lt, zero, left, 0), 0);
+    const KRef left = k_expr(k, "# - $", end, is_k_dense ? step : row);
+    KRef is_in = k_expr(k, "$ < $ & $ < $", is_k_dense ? row : step, lines, zero, left);
     const bool is_image = e->p->image != NULL && o->x == &e->p->a;
     const KRef index = is_image ? gpu_image_index(e, row, step, &is_in)
-                                : k_mul_add(k, row, o->x->outer, k_mul_add(k, step, o->x->k, o->base));
-    const KRef bytes = k_mul(k, k_op(k, KOP_min, left, k_index(k, CHUNK), 0), k_index(k, 2));
+                                : k_expr(k, "$ * # + ($ * # + $)", row, o->x->outer, step, o->x->k, o->base);
+    const KRef bytes = k_expr(k, "min($, #) * 2", left, CHUNK);
     k_device(k, KDEV_cp_async16, chunk_address(e, o->x, to, i, j),
-             k_address(k, o->param, k_op(k, KOP_select, is_in, index, zero)),
-             k_op(k, KOP_select, is_in, bytes, zero));
+             k_address(k, o->param, k_select(k, is_in, index, zero)), k_select(k, is_in, bytes, zero));
     k_end(k);
 }
 
@@ -93,11 +90,11 @@ typedef struct Copies {
 static void copy_step(const GpuEmit *e, const Copies *c, KRef step)
 {
     Kernel *k = e->k;
-    const KRef to = k_mul_add(k, k_rem_by(k, step, slots_of(e)), slot_bytes(e), e->shared);
-    const KRef from = k_mul(k, step, k_index(k, GPU_TILE_K));
-    k_if(k, k_op(k, KOP_lt, step, k_index(k, e->steps), 0));
+    const KRef to = k_expr(k, "$ % # * # + $", step, slots_of(e), slot_bytes(e), e->shared);
+    const KRef from = k_expr(k, "$ * #", step, GPU_TILE_K);
+    k_if(k, k_expr(k, "$ < #", step, e->steps));
     copy_operand(e, &c->a, from, to);
-    copy_operand(e, &c->b, from, k_add_to(k, to, e->rows * ROW_BYTES));
+    copy_operand(e, &c->b, from, k_expr(k, "$ + #", to, e->rows * ROW_BYTES));
     k_end(k);
     k_device_with(k, KDEV_cp_async_commit, 0);
 }
@@ -108,9 +105,9 @@ static void load_fragment(const GpuEmit *e, const GpuMatrix *x, KRef words, KRef
 {
     Kernel *k = e->k;
     const bool is_a = x == &e->p->a;
-    const KRef lane = k_rem_by(k, e->thread, 32), low = k_rem_by(k, lane, 8);
-    const KRef odd = k_mul(k, k_rem_by(k, k_div_by(k, lane, 8), 2), k_index(k, 8));
-    const KRef high = k_mul(k, k_div_by(k, lane, 16), k_index(k, 8));
+    const KRef lane = k_expr(k, "$ % 32", e->thread), low = k_expr(k, "$ % 8", lane);
+    const KRef odd = k_expr(k, "$ / 8 % 2 * 8", lane);
+    const KRef high = k_expr(k, "$ / 16 * 8", lane);
     const KRef by_row = is_a ? odd : high, by_step = is_a ? high : odd;
     const KRef row = k_add(k, i, x->k == 1 ? k_add(k, by_row, low) : by_row);
     const KRef step = k_add(k, j, x->k == 1 ? by_step : k_add(k, by_step, low));
@@ -122,15 +119,15 @@ static void multiply_step(const GpuEmit *e, KRef sums, KRef step, KRef warp)
 {
     Kernel *k = e->k;
     const KDevice mma = gpu_matmul_type(e->p) == DTYPE_f16 ? KDEV_mma_f16 : KDEV_mma_bf16;
-    const KRef slot = k_mul_add(k, k_rem_by(k, step, slots_of(e)), slot_bytes(e), e->shared);
+    const KRef slot = k_expr(k, "$ % # * # + $", step, slots_of(e), slot_bytes(e), e->shared);
     const KRef a = k_array(k, DTYPE_u32, 4), b = k_array(k, DTYPE_u32, 4), zero = k_index(k, 0);
     const KRef part = k_for(k, zero, k_index(k, GPU_TILE_K), 16, KFOR_SERIAL, "part");
-    load_fragment(e, &e->p->a, a, slot, k_mul(k, warp, k_index(k, 16)), part);
+    load_fragment(e, &e->p->a, a, slot, k_expr(k, "$ * 16", warp), part);
     const KRef column = k_for(k, zero, k_index(k, e->tile.columns), 16, KFOR_UNROLL, "column");
-    load_fragment(e, &e->p->b, b, k_add_to(k, slot, e->rows * ROW_BYTES), column, part);
-    const KRef to = k_mul(k, k_div_by(k, column, 8), k_index(k, 4));
+    load_fragment(e, &e->p->b, b, k_expr(k, "$ + #", slot, e->rows * ROW_BYTES), column, part);
+    const KRef to = k_expr(k, "$ / 8 * 4", column);
     k_device(k, mma, sums, to, a, zero, b, zero);
-    k_device(k, mma, sums, k_add_to(k, to, 4), a, zero, b, k_index(k, 2));
+    k_device(k, mma, sums, k_expr(k, "$ + 4", to), a, zero, b, k_index(k, 2));
     k_end(k);
     k_end(k);
 }
@@ -138,7 +135,7 @@ static void multiply_step(const GpuEmit *e, KRef sums, KRef step, KRef warp)
 static void clear_sums(const GpuEmit *e, KRef sums)
 {
     Kernel *k = e->k;
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, e->tile.columns / 2), 1, KFOR_UNROLL, "i");
+    const KRef i = k_loop(k, e->tile.columns / 2, KFOR_UNROLL, "i");
     k_astore(k, sums, i, k_number(k, DTYPE_f32, 0));
     k_end(k);
 }
@@ -146,15 +143,15 @@ static void clear_sums(const GpuEmit *e, KRef sums)
 static void store_sums(const GpuEmit *e, const GpuPlace *at, KRef sums, KRef warp)
 {
     Kernel *k = e->k;
-    const KRef lane = k_rem_by(k, e->thread, 32);
-    const KRef row = k_mul_add(k, warp, 16, k_div_by(k, lane, 4));
-    const KRef column = k_mul(k, k_rem_by(k, lane, 4), k_index(k, 2));
-    const KRef j = k_for(k, k_index(k, 0), k_index(k, e->tile.columns / 8), 1, KFOR_UNROLL, "j");
+    const KRef lane = k_expr(k, "$ % 32", e->thread);
+    const KRef row = k_expr(k, "$ * 16 + $ / 4", warp, lane);
+    const KRef column = k_expr(k, "$ % 4 * 2", lane);
+    const KRef j = k_loop(k, e->tile.columns / 8, KFOR_UNROLL, "j");
     for (uint32_t h = 0; h < 2; h++) {
         KRef sum[2];
         for (uint32_t i = 0; i < 2; i++)
-            sum[i] = k_aload(k, sums, k_mul_add(k, j, 4, k_index(k, 2 * h + i)), 1);
-        gpu_tile_store(e, at, k_add_to(k, row, 8 * h), k_mul_add(k, j, 8, column), sum);
+            sum[i] = k_aload(k, sums, k_expr(k, "$ * 4 + #", j, 2 * h + i), 1);
+        gpu_tile_store(e, at, k_expr(k, "$ + #", row, 8 * h), k_expr(k, "$ * 8 + $", j, column), sum);
     }
     k_end(k);
 }
@@ -168,10 +165,10 @@ static void multiply_tile(const GpuEmit *e, KRef sums, KRef is_consumer, KRef wa
     clear_sums(e, sums);
     for (int64_t i = 0; i < ahead; i++)
         copy_step(e, &c, k_index(k, i));
-    const KRef step = k_for(k, k_index(k, 0), k_index(k, e->steps), 1, KFOR_SERIAL, "step");
+    const KRef step = k_loop(k, e->steps, KFOR_SERIAL, "step");
     k_device_with(k, KDEV_cp_async_wait, ahead - 1);
     k_barrier(k);
-    copy_step(e, &c, k_add_to(k, step, ahead));
+    copy_step(e, &c, k_expr(k, "$ + #", step, ahead));
     k_if(k, is_consumer);
     multiply_step(e, sums, step, warp);
     k_end(k);
@@ -187,10 +184,10 @@ void gpu_matmul_mma(GpuEmit *e)
     Kernel *k = e->k;
     k_wait(k);
     e->shared = k_call(k, KDEV_shared_begin, 0, 0, 0);
-    const KRef is_consumer = k_op(k, KOP_le, k_index(k, GPU_WARPGROUP), e->thread, 0);
-    const KRef warp = k_add_to(k, k_div_by(k, e->thread, 32), -GPU_WARPGROUP / 32);
+    const KRef is_consumer = k_expr(k, "# <= $", GPU_WARPGROUP, e->thread);
+    const KRef warp = k_expr(k, "$ / 32 + #", e->thread, -GPU_WARPGROUP / 32);
     if (e->tile.splits > 1)
-        k_if(k, k_op(k, KOP_eq, e->rank, k_index(k, 0), 0));
+        k_if(k, k_expr(k, "$ == 0", e->rank));
     const KRef sums = k_array(k, DTYPE_f32, e->tile.columns / 2);
     const KRef tile = k_for(k, e->group, k_index(k, e->tiles), e->slots, KFOR_SERIAL, "tile");
     multiply_tile(e, sums, is_consumer, warp, tile);

@@ -43,10 +43,10 @@ typedef struct Simt {
 static void element_of(const Simt *s, const GpuMatrix *x, KRef e, KRef *outer, KRef *step)
 {
     Kernel *k = s->k;
-    const KRef i = k_mul_add(k, e, THREADS, s->thread);
+    const KRef i = k_expr(k, "$ * # + $", e, THREADS, s->thread);
     const bool is_k_dense = x->k == 1;
-    *outer = is_k_dense ? k_div_by(k, i, SLICE) : k_rem_by(k, i, s->tile);
-    *step = is_k_dense ? k_rem_by(k, i, SLICE) : k_div_by(k, i, s->tile);
+    *outer = is_k_dense ? k_expr(k, "$ / #", i, SLICE) : k_expr(k, "$ % #", i, s->tile);
+    *step = is_k_dense ? k_expr(k, "$ % #", i, SLICE) : k_expr(k, "$ / #", i, s->tile);
 }
 
 // Beyond the ends of the operand there are zeros.
@@ -60,15 +60,14 @@ static void fetch_slice(const Simt *s, const GpuMatrix *x, KRef from, KRef to)
     KRef outer = 0, step = 0, base = k_index(k, 0);
     for (uint32_t i = 0; i < p->n_batch; i++)
         if (x->batch[i] != 0)
-            base = k_mul_add(k, s->batch[i], x->batch[i], base);
-    const KRef e = k_for(k, k_index(k, 0), k_index(k, s->tile * SLICE / THREADS), 1, KFOR_UNROLL, "e");
+            base = k_expr(k, "$ * # + $", s->batch[i], x->batch[i], base);
+    const KRef e = k_loop(k, s->tile * SLICE / THREADS, KFOR_UNROLL, "e");
     element_of(s, x, e, &outer, &step);
     const KRef row = k_add(k, is_a ? s->m : s->n, outer), at = k_add(k, from, step);
-    const KRef is_in = k_op(k, KOP_and, k_op(k, KOP_lt, row, k_index(k, size), 0),
-                            k_op(k, KOP_lt, at, k_index(k, p->k), 0), 0);
-    const KRef index = k_mul_add(k, row, x->outer, k_mul_add(k, at, x->k, base));
-    const KRef value = k_load(k, param, k_op(k, KOP_select, is_in, index, k_index(k, 0)), 1, 1);
-    k_astore(k, to, e, k_op(k, KOP_select, is_in, k_cast(k, value, DTYPE_f32), k_number(k, DTYPE_f32, 0)));
+    const KRef is_in = k_expr(k, "$ < # & $ < #", row, size, at, p->k);
+    const KRef index = k_expr(k, "$ * # + ($ * # + $)", row, x->outer, at, x->k, base);
+    const KRef value = k_load(k, param, k_select(k, is_in, index, k_index(k, 0)), 1, 1);
+    k_astore(k, to, e, k_select(k, is_in, k_cast(k, value, DTYPE_f32), k_number(k, DTYPE_f32, 0)));
     k_end(k);
 }
 
@@ -76,17 +75,17 @@ static void put_slice(const Simt *s, const GpuMatrix *x, KRef from, KRef to)
 {
     Kernel *k = s->k;
     KRef outer = 0, step = 0;
-    const KRef e = k_for(k, k_index(k, 0), k_index(k, s->tile * SLICE / THREADS), 1, KFOR_UNROLL, "e");
+    const KRef e = k_loop(k, s->tile * SLICE / THREADS, KFOR_UNROLL, "e");
     element_of(s, x, e, &outer, &step);
-    k_astore(k, to, k_mul_add(k, step, s->pitch, outer), k_aload(k, from, e, 1));
+    k_astore(k, to, k_expr(k, "$ * # + $", step, s->pitch, outer), k_aload(k, from, e, 1));
     k_end(k);
 }
 
 static void load_line(const Simt *s, KRef slice, KRef step, KRef first, KRef to)
 {
     Kernel *k = s->k;
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, s->own), 1, KFOR_UNROLL, "i");
-    const KRef at = k_mul_add(k, step, s->pitch, k_mul_add(k, i, SIDE, first));
+    const KRef i = k_loop(k, s->own, KFOR_UNROLL, "i");
+    const KRef at = k_expr(k, "$ * # + ($ * # + $)", step, s->pitch, i, SIDE, first);
     k_astore(k, to, i, k_aload(k, slice, at, 1));
     k_end(k);
 }
@@ -95,8 +94,8 @@ static void multiply_matrices(const Simt *s, KRef sums)
 {
     Kernel *k = s->k;
     const KRef step = k_for(k, k_index(k, 0), k_index(k, SLICE), MATRIX, KFOR_UNROLL, "step");
-    const KRef a = k_mul_add(k, step, s->pitch, s->block_row);
-    const KRef b = k_mul_add(k, step, s->pitch, s->block_column);
+    const KRef a = k_expr(k, "$ * # + $", step, s->pitch, s->block_row);
+    const KRef b = k_expr(k, "$ * # + $", step, s->pitch, s->block_column);
     k_device_list(k, KDEV_simd_product, s->pitch,
                   (const KRef[KDEV_MAX_OPERANDS + 1]){sums, s->a, a, s->b, b});
     k_end(k);
@@ -106,7 +105,7 @@ static void multiply_matrices(const Simt *s, KRef sums)
 static void share_sums(const Simt *s, KRef sums)
 {
     Kernel *k = s->k;
-    const KRef at = k_mul_add(k, s->block_row, s->pitch, s->block_column);
+    const KRef at = k_expr(k, "$ * # + $", s->block_row, s->pitch, s->block_column);
     k_device_list(k, KDEV_simd_put, s->pitch, (const KRef[KDEV_MAX_OPERANDS + 1]){s->result, at, sums});
     k_barrier(k);
 }
@@ -115,9 +114,10 @@ static KRef sum_at(const Simt *s, KRef sums, KRef i, KRef j)
 {
     Kernel *k = s->k;
     if (!s->has_matrices)
-        return k_aload(k, sums, k_mul_add(k, i, s->own, j), 1);
-    const KRef row = k_mul_add(k, i, SIDE, s->row), column = k_mul_add(k, j, SIDE, s->column);
-    return k_aload(k, s->result, k_mul_add(k, row, s->pitch, column), 1);
+        return k_aload(k, sums, k_expr(k, "$ * # + $", i, s->own, j), 1);
+    const KRef row = k_expr(k, "$ * # + $", i, SIDE, s->row),
+               column = k_expr(k, "$ * # + $", j, SIDE, s->column);
+    return k_aload(k, s->result, k_expr(k, "$ * # + $", row, s->pitch, column), 1);
 }
 
 static void multiply_slice(const Simt *s, KRef sums)
@@ -129,9 +129,9 @@ static void multiply_slice(const Simt *s, KRef sums)
     load_line(s, s->b, step, s->column, b);
     const KRef i = k_for(k, zero, k_index(k, s->own), 1, KFOR_UNROLL, "i");
     const KRef j = k_for(k, zero, k_index(k, s->own), 1, KFOR_UNROLL, "j");
-    const KRef at = k_mul_add(k, i, s->own, j);
+    const KRef at = k_expr(k, "$ * # + $", i, s->own, j);
     const KRef x = k_aload(k, a, i, 1), y = k_aload(k, b, j, 1);
-    k_astore(k, sums, at, k_op(k, KOP_fma, x, y, k_aload(k, sums, at, 1)));
+    k_astore(k, sums, at, k_fma(k, x, y, k_aload(k, sums, at, 1)));
     k_end(k);
     k_end(k);
     k_end(k);
@@ -141,12 +141,12 @@ static void store_tile(const Simt *s, KRef sums)
 {
     Kernel *k = s->k;
     const GpuMatmul *p = s->p;
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, s->own), 1, KFOR_UNROLL, "i");
-    const KRef row = k_add(k, s->m, k_mul_add(k, i, SIDE, s->row));
-    k_if(k, k_op(k, KOP_lt, row, k_index(k, p->m), 0));
-    const KRef j = k_for(k, k_index(k, 0), k_index(k, s->own), 1, KFOR_UNROLL, "j");
-    const KRef column = k_add(k, s->n, k_mul_add(k, j, SIDE, s->column));
-    k_if(k, k_op(k, KOP_lt, column, k_index(k, p->n), 0));
+    const KRef i = k_loop(k, s->own, KFOR_UNROLL, "i");
+    const KRef row = k_expr(k, "$ + ($ * # + $)", s->m, i, SIDE, s->row);
+    k_if(k, k_expr(k, "$ < #", row, p->m));
+    const KRef j = k_loop(k, s->own, KFOR_UNROLL, "j");
+    const KRef column = k_expr(k, "$ + ($ * # + $)", s->n, j, SIDE, s->column);
+    k_if(k, k_expr(k, "$ < #", column, p->n));
     const KRef sum = sum_at(s, sums, i, j);
     pull_store_root(s->l, p->d, p->point(p, s->batch, row, column),
                     k_cast(k, sum, lower_node(s->l, s->l->anchor)->dtype));
@@ -162,16 +162,16 @@ static void begin_tile(Simt *s, int64_t m_tiles, int64_t n_tiles, int64_t matric
     const GpuMatmul *p = s->p;
     KRef z = k_for_group(k, matrices, "matrix");
     const KRef n_tile = k_for_group(k, n_tiles, "columns"), m_tile = k_for_group(k, m_tiles, "rows");
-    for (uint32_t b = p->n_batch; b-- > 0; z = k_div_by(k, z, p->batch[b]))
-        s->batch[b] = b == 0 ? z : k_rem_by(k, z, p->batch[b]);
-    s->m = k_mul(k, m_tile, k_index(k, s->tile));
-    s->n = k_mul(k, n_tile, k_index(k, s->tile));
+    for (uint32_t b = p->n_batch; b-- > 0; z = k_expr(k, "$ / #", z, p->batch[b]))
+        s->batch[b] = b == 0 ? z : k_expr(k, "$ % #", z, p->batch[b]);
+    s->m = k_expr(k, "$ * #", m_tile, s->tile);
+    s->n = k_expr(k, "$ * #", n_tile, s->tile);
     s->thread = k_thread(k);
-    s->row = k_div_by(k, s->thread, SIDE);
-    s->column = k_rem_by(k, s->thread, SIDE);
-    const KRef block = k_div_by(k, s->thread, SIMD);
-    s->block_row = k_mul(k, k_rem_by(k, block, MATRIX_TILE / BLOCK_ROWS), k_index(k, BLOCK_ROWS));
-    s->block_column = k_mul(k, k_div_by(k, block, MATRIX_TILE / BLOCK_ROWS), k_index(k, BLOCK_COLUMNS));
+    s->row = k_expr(k, "$ / #", s->thread, SIDE);
+    s->column = k_expr(k, "$ % #", s->thread, SIDE);
+    const KRef block = k_expr(k, "$ / #", s->thread, SIMD);
+    s->block_row = k_expr(k, "$ % # * #", block, MATRIX_TILE / BLOCK_ROWS, BLOCK_ROWS);
+    s->block_column = k_expr(k, "$ / # * #", block, MATRIX_TILE / BLOCK_ROWS, BLOCK_COLUMNS);
 }
 
 static void multiply_tile(const Simt *s)
@@ -189,8 +189,8 @@ static void multiply_tile(const Simt *s)
     put_slice(s, &p->a, s->next_a, s->a);
     put_slice(s, &p->b, s->next_b, s->b);
     k_barrier(k);
-    const KRef next = k_add(k, from, k_index(k, SLICE));
-    k_if(k, k_op(k, KOP_lt, next, k_index(k, p->k), 0));
+    const KRef next = k_expr(k, "$ + #", from, SLICE);
+    k_if(k, k_expr(k, "$ < #", next, p->k));
     fetch_slice(s, &p->a, next, s->next_a);
     fetch_slice(s, &p->b, next, s->next_b);
     k_end(k);
@@ -219,7 +219,7 @@ static void begin_other_way(const Simt *s)
     k_if(k, has_coop);
     gpu_coop_tile(&square);
     k_end(k);
-    k_if(k, k_op(k, KOP_not, has_coop, 0, 0));
+    k_if(k, k_not(k, has_coop));
 }
 
 bool gpu_simt_fits(const GpuMatmul *p)

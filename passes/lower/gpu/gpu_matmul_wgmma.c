@@ -32,12 +32,12 @@ uint32_t gpu_tile_bytes(GpuTile t, bool stores_boxes)
 static KRef full_bar(const GpuEmit *e, KRef slot)
 {
     const int64_t before = e->tile.stages * gpu_tile_slot(e->tile) + result_bytes(e->tile, e->stores_boxes);
-    return k_mul_add(e->k, slot, 8, k_add_to(e->k, e->shared, before));
+    return k_expr(e->k, "$ * 8 + ($ + #)", slot, e->shared, before);
 }
 
 static KRef empty_bar(const GpuEmit *e, KRef slot)
 {
-    return k_add_to(e->k, full_bar(e, slot), 8 * e->tile.stages);
+    return k_expr(e->k, "$ + #", full_bar(e, slot), 8 * e->tile.stages);
 }
 
 // The ring: slot and phase of the barriers, one step on.
@@ -55,10 +55,10 @@ static Ring new_ring(const GpuEmit *e, int64_t slot, int64_t phase)
 static void advance(const GpuEmit *e, Ring r)
 {
     Kernel *k = e->k;
-    k_set(k, r.slot, k_add_to(k, k_get(k, r.slot), 1));
-    k_if(k, k_op(k, KOP_eq, k_get(k, r.slot), k_index(k, e->tile.stages), 0));
+    k_set(k, r.slot, k_expr(k, "$ + 1", k_get(k, r.slot)));
+    k_if(k, k_expr(k, "$ == #", k_get(k, r.slot), e->tile.stages));
     k_set(k, r.slot, k_index(k, 0));
-    k_set(k, r.phase, k_op(k, KOP_sub, k_index(k, 1), k_get(k, r.phase), 0));
+    k_set(k, r.phase, k_expr(k, "1 - $", k_get(k, r.phase)));
     k_end(k);
 }
 
@@ -88,7 +88,7 @@ static void move_box(const GpuEmit *e, const GpuMatrix *x, uint32_t map, const K
     if (is_load)
         src[n++] = at[3];
     if (is_shared) // both groups of the pair, as bits of the cluster's groups
-        src[n++] = k_op(e->k, KOP_shl, k_index(e->k, 3), k_mul(e->k, e->rank, k_index(e->k, 2)), 0);
+        src[n++] = k_shl(e->k, k_index(e->k, 3), k_expr(e->k, "$ * 2", e->rank));
     k_device_list(e->k, is_load ? loads[more] : stores[more], 0, src);
 }
 
@@ -104,8 +104,8 @@ static void load_rows(const GpuEmit *e, const GpuMatrix *x, uint32_t map, const 
     }
     for (int64_t i = 0; i < rows / BLOCK_ROWS; i++)
         move_box(e, x, map,
-                 (const KRef[4]){k_add_to(k, to, i * BLOCK_BYTES), k_add_to(k, first, i * BLOCK_ROWS), step,
-                                 bar},
+                 (const KRef[4]){k_expr(k, "$ + #", to, i * BLOCK_BYTES),
+                                 k_expr(k, "$ + #", first, i * BLOCK_ROWS), step, bar},
                  place);
 }
 
@@ -118,9 +118,9 @@ static Part part_of(const GpuEmit *e)
 {
     Kernel *k = e->k;
     const int64_t steps = ceil_div(e->steps, e->tile.splits);
-    Part p = {.first = k_mul(k, e->rank, k_index(k, steps)), .count = k_index(k, steps)};
+    Part p = {.first = k_expr(k, "$ * #", e->rank, steps), .count = k_index(k, steps)};
     if (e->steps % e->tile.splits != 0)
-        p.count = k_op(k, KOP_min, p.count, k_op(k, KOP_sub, k_index(k, e->steps), p.first, 0), 0);
+        p.count = k_expr(k, "min($, # - $)", p.count, e->steps, p.first);
     return p;
 }
 
@@ -136,7 +136,7 @@ static KRef open_tiles(const GpuEmit *e)
 
 static KRef place_in_k(const GpuEmit *e, KRef step)
 {
-    return k_mul(e->k, k_add(e->k, part_of(e).first, step), k_index(e->k, GPU_TILE_K));
+    return k_expr(e->k, "($ + $) * #", part_of(e).first, step, GPU_TILE_K);
 }
 
 static int64_t loaded_bytes(const GpuEmit *e)
@@ -146,7 +146,7 @@ static int64_t loaded_bytes(const GpuEmit *e)
 
 static KRef slot_address(const GpuEmit *e, KRef slot)
 {
-    return k_mul_add(e->k, slot, gpu_tile_slot(e->tile), e->shared);
+    return k_expr(e->k, "$ * # + $", slot, gpu_tile_slot(e->tile), e->shared);
 }
 
 static void load_a(const GpuEmit *e, const GpuPlace *at, KRef slot, KRef step)
@@ -165,10 +165,10 @@ static void load_b(const GpuEmit *e, const GpuPlace *at, KRef slot, KRef step)
 {
     Kernel *k = e->k;
     const int64_t columns = e->tile.columns / e->tile.pair;
-    KRef to = k_add_to(k, slot_address(e, slot), e->rows * ROW_BYTES), first = at->n;
+    KRef to = k_expr(k, "$ + #", slot_address(e, slot), e->rows * ROW_BYTES), first = at->n;
     if (e->tile.pair > 1) {
-        to = k_mul_add(k, e->half, columns * ROW_BYTES, to);
-        first = k_mul_add(k, e->half, columns, first);
+        to = k_expr(k, "$ * # + $", e->half, columns * ROW_BYTES, to);
+        first = k_expr(k, "$ * # + $", e->half, columns, first);
     }
     load_rows(e, &e->p->b, e->map_b,
               (const KRef[4]){to, place_in_k(e, step), first, full_bar(e, slot)}, columns, at);
@@ -188,7 +188,7 @@ static int64_t begin_weights(const GpuEmit *e)
     }
     const GpuPlace at = gpu_tile_place(e, e->group);
     for (uint32_t is_a = 0; is_a < 2; is_a++) {
-        const KRef slot = k_for(k, k_index(k, 0), k_index(k, n), 1, KFOR_SERIAL, "slot");
+        const KRef slot = k_loop(k, n, KFOR_SERIAL, "slot");
         if (is_a == 0)
             k_device(k, KDEV_bar_expect, full_bar(e, slot), k_index(k, loaded_bytes(e)));
         if (is_a == 0)
@@ -225,7 +225,7 @@ static KRef desc_step(Kernel *k, KRef desc, bool is_mn, int64_t i)
 {
     // 16 steps of k are 32 bytes of a row, or 16 rows; addresses count 16 bytes.
     const int64_t by = i * (is_mn ? 16 * ROW_BYTES : 32) / 16;
-    return by == 0 ? desc : k_op(k, KOP_add, desc, k_integer(k, DTYPE_u64, by), 0);
+    return by == 0 ? desc : k_add(k, desc, k_integer(k, DTYPE_u64, by));
 }
 
 static KRef desc_of(const GpuEmit *e, const GpuMatrix *x, KRef at)
@@ -239,7 +239,7 @@ static KRef desc_of_a(const GpuEmit *e, KRef slot, KRef block)
 {
     if (gpu_row_width(e->p) < GPU_TILE_K)
         return gpu_image_desc(e, slot, block);
-    return desc_of(e, &e->p->a, k_mul_add(e->k, block, BLOCK_BYTES, slot));
+    return desc_of(e, &e->p->a, k_expr(e->k, "$ * # + $", block, BLOCK_BYTES, slot));
 }
 
 static KRef a_step(const GpuEmit *e, KRef desc, int64_t i)
@@ -253,12 +253,12 @@ static void free_slot_before(const GpuEmit *e, Ring r, KRef is_first_thread)
 {
     Kernel *k = e->k;
     const KRef slot = k_get(k, r.slot), none = k_index(k, 0);
-    const KRef before = k_op(k, KOP_select, k_op(k, KOP_eq, slot, none, 0), k_index(k, e->tile.stages - 1),
-                             k_add_to(k, slot, -1));
+    const KRef before =
+        k_select(k, k_eq(k, slot, none), k_index(k, e->tile.stages - 1), k_expr(k, "$ + -1", slot));
     k_if(k, is_first_thread);
     k_device(k, KDEV_bar_arrive, empty_bar(e, before));
     if (e->tile.pair > 1) {
-        const KRef other = k_op(k, KOP_sub, k_mul_add(k, e->rank, 2, k_index(k, 1)), e->half, 0);
+        const KRef other = k_expr(k, "$ * 2 + 1 - $", e->rank, e->half);
         k_device(k, KDEV_bar_arrive_at, empty_bar(e, before), other);
     }
     k_end(k);
@@ -271,10 +271,10 @@ static void multiply(const GpuEmit *e, Ring r, KRef sums, KRef block, KRef is_fi
     const KWgmma w = {
         .type = gpu_matmul_type(p), .n = e->tile.columns, .a_is_mn = p->a.k != 1, .b_is_mn = p->b.k != 1};
     const KRef step = open_steps(e, k_index(k, 0)), slot = k_get(k, r.slot), at = slot_address(e, slot);
-    const KRef is_later = k_op(k, KOP_lt, k_index(k, 0), step, 0), yes = k_integer(k, DTYPE_bool, 1);
+    const KRef is_later = k_expr(k, "0 < $", step), yes = k_integer(k, DTYPE_bool, 1);
     k_device(k, KDEV_bar_wait, full_bar(e, slot), k_get(k, r.phase));
     const KRef a = desc_of_a(e, at, block);
-    const KRef b = desc_of(e, &p->b, k_add_to(k, at, e->rows * ROW_BYTES));
+    const KRef b = desc_of(e, &p->b, k_expr(k, "$ + #", at, e->rows * ROW_BYTES));
     k_device_with(k, KDEV_wgmma_fence, 0);
     for (int64_t i = 0; i < GPU_TILE_K / 16; i++)
         k_wgmma(k, w, sums, a_step(e, a, i), desc_step(k, b, w.b_is_mn, i),
@@ -300,11 +300,10 @@ typedef struct Fragment {
 static Fragment fragment_of(const GpuEmit *e, KRef own, KRef block)
 {
     Kernel *k = e->k;
-    Fragment f = {.lane = k_op(k, KOP_rem, own, k_index(k, 32), 0),
-                  .warp = k_op(k, KOP_div, own, k_index(k, 32), 0)};
-    const KRef quad = k_op(k, KOP_div, f.lane, k_index(k, 4), 0);
-    f.row = k_mul_add(k, block, BLOCK_ROWS, k_mul_add(k, f.warp, 16, quad));
-    f.column = k_mul(k, k_op(k, KOP_rem, f.lane, k_index(k, 4), 0), k_index(k, 2));
+    Fragment f = {.lane = k_expr(k, "$ % 32", own), .warp = k_expr(k, "$ / 32", own)};
+    const KRef quad = k_expr(k, "$ / 4", f.lane);
+    f.row = k_expr(k, "$ * # + ($ * 16 + $)", block, BLOCK_ROWS, f.warp, quad);
+    f.column = k_expr(k, "$ % 4 * 2", f.lane);
     return f;
 }
 
@@ -333,26 +332,26 @@ typedef struct Block {
 // Of a pair: half i of part j, h: 8 rows below. from: the first of the 32 sums is at chunk * 32.
 static KRef pair_place(const Block *b, KRef j, uint32_t i, uint32_t h)
 {
-    return k_mul_add(b->e->k, j, 8, k_index(b->e->k, 4 * i + 2 * h));
+    return k_expr(b->e->k, "$ * 8 + #", j, 4 * i + 2 * h);
 }
 
 static Point pair_point(const Block *b, KRef j, uint32_t i, uint32_t h, uint32_t n)
 {
     Kernel *k = b->e->k;
-    const KRef column = k_mul_add(k, j, 16, k_add_to(k, b->f->column, 8 * i + n));
-    return gpu_tile_point(b->e, b->at, k_add_to(k, b->f->row, 8 * h), k_mul_add(k, b->chunk, 64, column));
+    const KRef column = k_expr(k, "$ * 16 + ($ + #)", j, b->f->column, 8 * i + n);
+    return gpu_tile_point(b->e, b->at, k_expr(k, "$ + #", b->f->row, 8 * h),
+                          k_expr(k, "$ * 64 + $", b->chunk, column));
 }
 
 static void fetch_pairs(const Block *b, const Wide *w)
 {
     Kernel *k = b->e->k;
-    const KRef j = k_for(k, k_index(k, 0), k_index(k, 4), 1, KFOR_UNROLL, "j");
+    const KRef j = k_loop(k, 4, KFOR_UNROLL, "j");
     for (uint32_t i = 0; i < 2; i++)
         for (uint32_t h = 0; h < 2; h++) {
             Point at = pair_point(b, j, i, h, 0);
             if (b->e->p->n % b->e->tile.columns != 0) // the last pair, where there are no more
-                at.idx[w->axis] =
-                    k_op(k, KOP_min, at.idx[w->axis], k_index(k, b->e->p->n - 2), 0);
+                at.idx[w->axis] = k_expr(k, "min($, #)", at.idx[w->axis], b->e->p->n - 2);
             wide_fetch(b->e->l, w, at, pair_place(b, j, i, h));
         }
     k_end(k);
@@ -367,8 +366,8 @@ static KRef pack_pair(const Block *b, KRef j, uint32_t i, uint32_t h)
     KRef v[2];
     for (uint32_t n = 0; n < 2; n++) {
         Point at = pair_point(b, j, i, h, n);
-        at.slot = b->is_wide ? k_add_to(k, place, n) : 0;
-        const KRef sum = k_aload(k, b->sums, k_add_to(k, k_mul_add(k, b->chunk, 32, place), n), 1);
+        at.slot = b->is_wide ? k_expr(k, "$ + #", place, n) : 0;
+        const KRef sum = k_aload(k, b->sums, k_expr(k, "$ * 32 + $ + #", b->chunk, place, n), 1);
         v[n] = gpu_tile_root(b->e, at, sum);
     }
     return k_call(k, pack, v[0], v[1], 0);
@@ -379,16 +378,16 @@ static void put_block(const Block *b, KRef buffer)
 {
     Kernel *k = b->e->k;
     const Fragment *f = b->f;
-    const KRef low = k_op(k, KOP_rem, f->lane, k_index(k, 8), 0);
-    const KRef half = k_op(k, KOP_rem, k_op(k, KOP_div, f->lane, k_index(k, 8), 0), k_index(k, 2), 0);
-    const KRef line = k_mul_add(k, f->warp, 16, k_mul_add(k, half, 8, low));
-    const KRef high = k_op(k, KOP_div, f->lane, k_index(k, 16), 0);
-    const KRef j = k_for(k, k_index(k, 0), k_index(k, 4), 1, KFOR_UNROLL, "j");
+    const KRef low = k_expr(k, "$ % 8", f->lane);
+    const KRef half = k_expr(k, "$ / 8 % 2", f->lane);
+    const KRef line = k_expr(k, "$ * 16 + ($ * 8 + $)", f->warp, half, low);
+    const KRef high = k_expr(k, "$ / 16", f->lane);
+    const KRef j = k_loop(k, 4, KFOR_UNROLL, "j");
     KRef word[4];
     for (uint32_t i = 0; i < 4; i++)
         word[i] = pack_pair(b, j, i / 2, i % 2);
-    const KRef part = k_op(k, KOP_xor, k_mul_add(k, j, 2, high), low, 0);
-    const KRef to = k_mul_add(k, line, ROW_BYTES, k_mul_add(k, part, 16, buffer));
+    const KRef part = k_xor(k, k_expr(k, "$ * 2 + $", j, high), low);
+    const KRef to = k_expr(k, "$ * # + ($ * 16 + $)", line, ROW_BYTES, part, buffer);
     k_device(k, KDEV_stmatrix4, to, word[0], word[1], word[2], word[3]);
     k_end(k);
 }
@@ -398,17 +397,17 @@ static void store_blocks(const GpuEmit *e, const GpuPlace *at, const Fragment *f
                          KRef sums)
 {
     Kernel *k = e->k;
-    const KRef own = thread[0], block = thread[1], is_first = k_op(k, KOP_eq, own, k_index(k, 0), 0);
+    const KRef own = thread[0], block = thread[1], is_first = k_expr(k, "$ == 0", own);
     if (e->tile.columns / 64 % 2 != 0) { // the tile before has ended with the block that this one begins with
         k_if(k, is_first);
         k_device_with(k, KDEV_bulk_wait_read, 0);
         k_end(k);
     }
-    const KRef chunk = k_for(k, k_index(k, 0), k_index(k, e->tile.columns / 64), 1, KFOR_UNROLL, "chunk");
-    const KRef number = k_mul_add(k, block, 2, k_op(k, KOP_rem, chunk, k_index(k, 2), 0));
-    const KRef buffer = k_mul_add(k, number, BLOCK_BYTES,
-                                  k_add_to(k, e->shared, e->tile.stages * gpu_tile_slot(e->tile)));
-    const KRef barrier = k_add_to(k, block, 1), threads = k_index(k, GPU_WARPGROUP);
+    const KRef chunk = k_loop(k, e->tile.columns / 64, KFOR_UNROLL, "chunk");
+    const KRef number = k_expr(k, "$ * 2 + $ % 2", block, chunk);
+    const KRef buffer =
+        k_expr(k, "$ * # + ($ + #)", number, BLOCK_BYTES, e->shared, e->tile.stages * gpu_tile_slot(e->tile));
+    const KRef barrier = k_expr(k, "$ + 1", block), threads = k_index(k, GPU_WARPGROUP);
     Wide w;
     const Block b = {.e = e, .at = at, .f = f, .sums = sums, .chunk = chunk, .is_wide = has_pairs(e, &w)};
     if (b.is_wide) {
@@ -425,7 +424,8 @@ static void store_blocks(const GpuEmit *e, const GpuPlace *at, const Fragment *f
     k_device_with(k, KDEV_proxy_fence, 0);
     k_device(k, KDEV_named_sync, barrier, threads);
     k_if(k, is_first);
-    const KRef column = k_mul_add(k, chunk, 64, at->n), row = k_mul_add(k, block, BLOCK_ROWS, at->m);
+    const KRef column = k_expr(k, "$ * 64 + $", chunk, at->n),
+               row = k_expr(k, "$ * # + $", block, BLOCK_ROWS, at->m);
     move_box(e, &e->p->c, e->map_c, (const KRef[4]){buffer, column, row, 0}, at);
     k_device_with(k, KDEV_bulk_commit, 0);
     k_end(k);
@@ -439,16 +439,16 @@ static void store_four(const GpuEmit *e, const GpuPlace *at, const Fragment *f, 
     for (uint32_t h = 0; h < 2; h++) {
         KRef sum[2];
         for (uint32_t i = 0; i < 2; i++)
-            sum[i] = k_aload(k, sums, k_add_to(k, from, 2 * h + i), 1);
-        gpu_tile_store(e, at, k_add_to(k, f->row, 8 * h), column, sum);
+            sum[i] = k_aload(k, sums, k_expr(k, "$ + #", from, 2 * h + i), 1);
+        gpu_tile_store(e, at, k_expr(k, "$ + #", f->row, 8 * h), column, sum);
     }
 }
 
 static void store_directly(const GpuEmit *e, const GpuPlace *at, const Fragment *f, KRef sums)
 {
     Kernel *k = e->k;
-    const KRef j = k_for(k, k_index(k, 0), k_index(k, e->tile.columns / 8), 1, KFOR_UNROLL, "j");
-    store_four(e, at, f, sums, k_mul(k, j, k_index(k, 4)), k_mul_add(k, j, 8, f->column));
+    const KRef j = k_loop(k, e->tile.columns / 8, KFOR_UNROLL, "j");
+    store_four(e, at, f, sums, k_expr(k, "$ * 4", j), k_expr(k, "$ * 8 + $", j, f->column));
     k_end(k);
 }
 
@@ -462,8 +462,8 @@ static int64_t share_of(const GpuEmit *e)
 static KRef part_address(const GpuEmit *e, KRef part, KRef four, KRef consumer)
 {
     const int64_t consumers = GPU_WARPGROUP * e->tile.warpgroups, share = share_of(e);
-    const KRef number = k_mul_add(e->k, part, share, four);
-    return k_mul_add(e->k, number, consumers * 16, k_mul_add(e->k, consumer, 16, e->shared));
+    const KRef number = k_expr(e->k, "$ * # + $", part, share, four);
+    return k_expr(e->k, "$ * # + ($ * 16 + $)", number, consumers * 16, consumer, e->shared);
 }
 
 // Sums of this part of k go to those who add them up.
@@ -474,8 +474,9 @@ static void put_part(const GpuEmit *e, KRef consumer, KRef sums)
     for (int64_t n = 0; n < share * e->tile.splits; n++) {
         const KRef to = part_address(e, e->rank, k_index(k, n % share), consumer);
         const int64_t group = n / share * e->tile.pair;
-        k_device(k, KDEV_cluster_put4, to, e->tile.pair > 1 ? k_add_to(k, e->half, group) : k_index(k, group),
-                 sums, k_index(k, n * 4));
+        k_device(k, KDEV_cluster_put4, to,
+                 e->tile.pair > 1 ? k_expr(k, "$ + #", e->half, group) : k_index(k, group), sums,
+                 k_index(k, n * 4));
     }
 }
 
@@ -491,23 +492,23 @@ static void add_parts(const GpuEmit *e, const GpuPlace *at, const Fragment *f, K
     const KRef zero = k_index(k, 0);
     const KRef round = k_for(k, zero, k_index(k, share / turns), 1, KFOR_SERIAL, "round");
     const KRef parts = k_array(k, DTYPE_f32, turns * splits * 4), sums = k_array(k, DTYPE_f32, 4);
-    const KRef four = k_mul(k, round, k_index(k, turns));
+    const KRef four = k_expr(k, "$ * #", round, turns);
     KRef i = k_for(k, zero, k_index(k, turns), 1, KFOR_UNROLL, "i");
     for (int64_t s = 0; s < splits; s++)
-        k_device(k, KDEV_shared_get4, parts, k_mul_add(k, i, splits * 4, k_index(k, s * 4)),
+        k_device(k, KDEV_shared_get4, parts, k_expr(k, "$ * # + #", i, splits * 4, s * 4),
                  part_address(e, k_index(k, s), k_add(k, four, i), consumer));
     k_end(k);
     i = k_for(k, zero, k_index(k, turns), 1, KFOR_UNROLL, "i");
     for (int64_t n = 0; n < 4; n++) {
         KRef sum = 0;
         for (int64_t s = 0; s < splits; s++) {
-            const KRef part = k_aload(k, parts, k_mul_add(k, i, splits * 4, k_index(k, s * 4 + n)), 1);
+            const KRef part = k_aload(k, parts, k_expr(k, "$ * # + #", i, splits * 4, s * 4 + n), 1);
             sum = s == 0 ? part : k_add(k, sum, part);
         }
         k_astore(k, sums, k_index(k, n), sum);
     }
-    const KRef number = k_mul_add(k, e->rank, share, k_add(k, four, i));
-    store_four(e, at, f, sums, zero, k_mul_add(k, number, 8, f->column));
+    const KRef number = k_expr(k, "$ * # + ($ + $)", e->rank, share, four, i);
+    store_four(e, at, f, sums, zero, k_expr(k, "$ * 8 + $", number, f->column));
     k_end(k);
     k_end(k);
 }
@@ -518,8 +519,8 @@ static void set_up(GpuEmit *e)
 {
     Kernel *k = e->k;
     e->shared = k_call(k, KDEV_shared_begin, 0, 0, 0);
-    k_if(k, k_op(k, KOP_eq, e->thread, k_index(k, 0), 0));
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, e->tile.stages), 1, KFOR_UNROLL, "slot");
+    k_if(k, k_expr(k, "$ == 0", e->thread));
+    const KRef i = k_loop(k, e->tile.stages, KFOR_UNROLL, "slot");
     k_device(k, KDEV_bar_init, full_bar(e, i), k_index(k, 1));
     k_device(k, KDEV_bar_init, empty_bar(e, i), k_index(k, e->tile.warpgroups * e->tile.pair));
     k_end(k);
@@ -535,7 +536,7 @@ static void set_up(GpuEmit *e)
 static void consume_part(const GpuEmit *e, KRef consumer, KRef own, KRef block, KRef sums)
 {
     Kernel *k = e->k;
-    multiply(e, new_ring(e, 0, 0), sums, block, k_op(k, KOP_eq, own, k_index(k, 0), 0));
+    multiply(e, new_ring(e, 0, 0), sums, block, k_expr(k, "$ == 0", own));
     k_device_with(k, KDEV_cluster_sync, 0); // nobody needs its slots
     put_part(e, consumer, sums);
     k_device_with(k, KDEV_cluster_sync, 0);
@@ -549,7 +550,7 @@ static void consume(const GpuEmit *e, KRef own, KRef block, KRef sums)
     Kernel *k = e->k;
     const Ring r = new_ring(e, 0, 0);
     const Fragment f = fragment_of(e, own, block);
-    const KRef is_first = k_op(k, KOP_eq, own, k_index(k, 0), 0);
+    const KRef is_first = k_expr(k, "$ == 0", own);
     const GpuPlace at = gpu_tile_place(e, open_tiles(e));
     multiply(e, r, sums, block, is_first);
     if (e->stores_boxes)
@@ -569,13 +570,13 @@ void gpu_matmul_wgmma(GpuEmit *e)
     Kernel *k = e->k;
     const bool moves_registers = e->tile.warpgroups * e->tile.columns > MANY_SUMS;
     set_up(e);
-    const KRef warpgroup = k_op(k, KOP_div, e->thread, k_index(k, GPU_WARPGROUP), 0);
-    const KRef own = k_op(k, KOP_rem, e->thread, k_index(k, GPU_WARPGROUP), 0);
-    const KRef is_producer = k_op(k, KOP_eq, warpgroup, k_index(k, 0), 0);
+    const KRef warpgroup = k_expr(k, "$ / #", e->thread, GPU_WARPGROUP);
+    const KRef own = k_expr(k, "$ % #", e->thread, GPU_WARPGROUP);
+    const KRef is_producer = k_expr(k, "$ == 0", warpgroup);
     k_if(k, is_producer);
     if (moves_registers)
         k_device_with(k, KDEV_registers_down, PRODUCER_REGISTERS);
-    k_if(k, k_op(k, KOP_eq, e->thread, k_index(k, 0), 0));
+    k_if(k, k_expr(k, "$ == 0", e->thread));
     produce(e);
     k_end(k);
     for (int64_t i = 0; i < 2 && e->tile.splits > 1; i++) // as those who multiply
@@ -585,9 +586,9 @@ void gpu_matmul_wgmma(GpuEmit *e)
         k_device_with(k, KDEV_registers_up, CONSUMER_REGISTERS);
     k_wait(k);
     const KRef sums = k_array(k, DTYPE_f32, e->tile.columns / 2);
-    const KRef block = k_add_to(k, warpgroup, -1);
+    const KRef block = k_expr(k, "$ + -1", warpgroup);
     if (e->tile.splits > 1)
-        consume_part(e, k_add_to(k, e->thread, -GPU_WARPGROUP), own, block, sums);
+        consume_part(e, k_expr(k, "$ + #", e->thread, -GPU_WARPGROUP), own, block, sums);
     else
         consume(e, own, block, sums);
     k_end(k);

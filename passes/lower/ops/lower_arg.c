@@ -15,11 +15,11 @@ typedef struct Search {
 // better(v, best), or v is the first NaN.
 static KRef is_better(Kernel *k, const Search *s, KRef v, KRef best)
 {
-    const KRef wins = s->finds_largest ? k_op(k, KOP_lt, best, v, 0) : k_op(k, KOP_lt, v, best, 0);
+    const KRef wins = s->finds_largest ? k_lt(k, best, v) : k_lt(k, v, best);
     if (dtype_info[k_inst(k, v)->dtype].cls != DCLASS_FLOAT)
         return wins;
-    const KRef v_is_nan = k_op(k, KOP_ne, v, v, 0), best_is_number = k_op(k, KOP_eq, best, best, 0);
-    return k_op(k, KOP_and, best_is_number, k_op(k, KOP_or, v_is_nan, wins, 0), 0);
+    const KRef v_is_nan = k_ne(k, v, v), best_is_number = k_eq(k, best, best);
+    return k_expr(k, "$ & ($ | $)", best_is_number, v_is_nan, wins);
 }
 
 // From the place that idx says on, every `step` elements.
@@ -29,7 +29,7 @@ static void search_part(Lower *l, const Search *s, KRef *idx, int64_t step, KRef
     const uint32_t param = lower_param(l, s->x, PARAM_READ);
     const KRef top = k_var(k, k_load(k, param, operand_index(l, s->x, idx), 1, 1), "best");
     const KRef where = k_var(k, idx[s->axis], "place");
-    const KRef second = k_add(k, idx[s->axis], k_index(k, step)),
+    const KRef second = k_expr(k, "$ + #", idx[s->axis], step),
                end = k_index(k, lower_node(l, s->x)->shape->dim[s->axis]);
     idx[s->axis] = k_for(k, second, end, step, KFOR_SERIAL, "r");
     const KRef v = k_load(k, param, operand_index(l, s->x, idx), 1, 1);
@@ -82,15 +82,15 @@ static KRef join_places(Lower *l, const Search *s, KRef best, KRef place, uint32
     const KOp op = s->finds_largest ? KOP_max : KOP_min;
     if (dtype_info[type].cls != DCLASS_FLOAT) {
         const KRef top = k_team(k, op, best, threads);
-        return k_team(k, KOP_min, k_op(k, KOP_select, k_op(k, KOP_eq, best, top, 0), own, nowhere), threads);
+        return k_team(k, KOP_min, k_select(k, k_eq(k, best, top), own, nowhere), threads);
     }
-    const KRef is_nan = k_op(k, KOP_ne, best, best, 0);
+    const KRef is_nan = k_ne(k, best, best);
     const KRef worst = k_number(k, type, s->finds_largest ? -(double)INFINITY : (double)INFINITY);
-    const KRef top = k_team(k, op, k_op(k, KOP_select, is_nan, worst, best), threads);
-    const KRef of_top = k_op(k, KOP_select, k_op(k, KOP_eq, best, top, 0), own, nowhere);
+    const KRef top = k_team(k, op, k_select(k, is_nan, worst, best), threads);
+    const KRef of_top = k_select(k, k_eq(k, best, top), own, nowhere);
     const KRef first = k_team(k, KOP_min, of_top, threads),
-               nan = k_team(k, KOP_min, k_op(k, KOP_select, is_nan, own, nowhere), threads);
-    return k_op(k, KOP_select, k_op(k, KOP_eq, nan, nowhere, 0), first, nan);
+               nan = k_team(k, KOP_min, k_select(k, is_nan, own, nowhere), threads);
+    return k_select(k, k_eq(k, nan, nowhere), first, nan);
 }
 
 static bool search_in_groups(Lower *l, const Search *s)
@@ -116,8 +116,8 @@ static bool search_in_groups(Lower *l, const Search *s)
     KRef idx[SHAPE_MAX_RANK];
     k_set_group(k, threads);
     KRef rest = k_for_group(k, rows, "row");
-    for (uint32_t i = d.rank; i-- > 0; rest = k_op(k, KOP_div, rest, k_index(k, d.extent[i]), 0))
-        at.idx[i] = k_op(k, KOP_rem, rest, k_index(k, d.extent[i]), 0);
+    for (uint32_t i = d.rank; i-- > 0; rest = k_expr(k, "$ / #", rest, d.extent[i]))
+        at.idx[i] = k_expr(k, "$ % #", rest, d.extent[i]);
     for (uint32_t i = 0, from = 0; i < shape->rank; i++) {
         idx[i] = i == s->axis ? k_thread(k) : at.idx[from];
         from += i == s->axis && !s->keeps_axis ? 0 : 1;
@@ -125,7 +125,7 @@ static bool search_in_groups(Lower *l, const Search *s)
     KRef best, place;
     search_part(l, s, idx, threads, &best, &place);
     const KRef found = join_places(l, s, best, place, threads);
-    k_if(k, k_op(k, KOP_eq, k_thread(k), k_index(k, 0), 0));
+    k_if(k, k_expr(k, "$ == 0", k_thread(k)));
     pull_store_root(l, &d, at, k_cast(k, found, DTYPE_i64));
     k_end(k);
     k_end(k);

@@ -21,8 +21,8 @@ static void cumsum_row(Lower *l, const Rows *r, Point at, void *ctx)
     const bool has_loop = r->d.rank > r->n_kept;
     if (has_loop) {
         const int64_t n = r->count;
-        const KRef i = k_for(k, k_index(k, 0), k_index(k, n), 1, KFOR_SERIAL, "r");
-        at.idx[r->d.rank - 1] = c->is_reverse ? k_op(k, KOP_sub, k_index(k, n - 1), i, 0) : i;
+        const KRef i = k_loop(k, n, KFOR_SERIAL, "r");
+        at.idx[r->d.rank - 1] = c->is_reverse ? k_expr(k, "# - $", n - 1, i) : i;
     }
     const KRef before = k_get(k, sum), x = k_cast(k, rows_operand(l, &r->d, at, &c->x), type);
     k_set(k, sum, k_op(k, c->op, before, x, 0));

@@ -83,6 +83,6 @@ void lower_custom(Lower *l)
         k_custom(k, k_index(k, 0));
         return;
     }
-    k_custom(k, k_for(k, k_index(k, 0), k_index(k, c.op.elements), 1, KFOR_PARALLEL, "i"));
+    k_custom(k, k_loop(k, c.op.elements, KFOR_PARALLEL, "i"));
     k_end(k);
 }

@@ -13,7 +13,7 @@ typedef struct Det {
 // An element of the copy that begins at `base`.
 static KRef element(Lower *l, const Det *d, KRef base, KRef row, KRef column)
 {
-    return k_add(l->k, k_add(l->k, k_mul(l->k, row, k_index(l->k, d->n)), column), base);
+    return k_expr(l->k, "$ * # + $ + $", row, d->n, column, base);
 }
 
 static KRef load(Lower *l, const Det *d, KRef index)
@@ -45,23 +45,23 @@ static void pivot(Lower *l, const Det *d, KRef base, KRef step, KRef det)
 {
     Kernel *k = l->k;
     const KRef top = element(l, d, base, step, step);
-    const KRef best = k_var(k, k_op(k, KOP_abs, load(l, d, top), 0, 0), "best");
+    const KRef best = k_var(k, k_abs(k, load(l, d, top)), "best");
     const KRef row = k_var(k, step, "row");
-    const KRef i = loop(l, k_add(k, step, k_index(k, 1)), d->n, "i");
-    const KRef size = k_op(k, KOP_abs, load(l, d, element(l, d, base, i, step)), 0, 0);
-    k_if(k, k_op(k, KOP_lt, k_get(k, best), size, 0));
+    const KRef i = loop(l, k_expr(k, "$ + 1", step), d->n, "i");
+    const KRef size = k_abs(k, load(l, d, element(l, d, base, i, step)));
+    k_if(k, k_lt(k, k_get(k, best), size));
     k_set(k, best, size);
     k_set(k, row, i);
     k_end(k);
     k_end(k);
-    k_if(k, k_op(k, KOP_ne, k_get(k, row), step, 0));
+    k_if(k, k_ne(k, k_get(k, row), step));
     const KRef j = loop(l, step, d->n, "j");
     const KRef upper = element(l, d, base, step, j), lower = element(l, d, base, k_get(k, row), j);
     const KRef a = k_var(k, load(l, d, upper), "a"), b = k_var(k, load(l, d, lower), "b");
     k_store(k, d->work, upper, k_get(k, b), 1);
     k_store(k, d->work, lower, k_get(k, a), 1);
     k_end(k);
-    k_set(k, det, k_op(k, KOP_neg, k_get(k, det), 0, 0));
+    k_set(k, det, k_neg(k, k_get(k, det)));
     k_end(k);
 }
 
@@ -71,15 +71,15 @@ static void eliminate(Lower *l, const Det *d, KRef base, KRef step, KRef det)
     Kernel *k = l->k;
     const KRef p = k_var(k, load(l, d, element(l, d, base, step, step)), "pivot");
     k_set(k, det, k_mul(k, k_get(k, det), k_get(k, p)));
-    k_if(k, k_op(k, KOP_lt, k_number(k, d->type, 0), k_op(k, KOP_abs, k_get(k, p), 0, 0), 0));
-    const KRef next = k_add(k, step, k_index(k, 1));
+    k_if(k, k_lt(k, k_number(k, d->type, 0), k_abs(k, k_get(k, p))));
+    const KRef next = k_expr(k, "$ + 1", step);
     const KRef i = loop(l, next, d->n, "i");
-    const KRef ratio = k_op(k, KOP_div, load(l, d, element(l, d, base, i, step)), k_get(k, p), 0);
-    const KRef factor = k_var(k, k_op(k, KOP_neg, ratio, 0, 0), "factor");
+    const KRef ratio = k_div(k, load(l, d, element(l, d, base, i, step)), k_get(k, p));
+    const KRef factor = k_var(k, k_neg(k, ratio), "factor");
     const KRef j = loop(l, next, d->n, "j");
     const KRef below = element(l, d, base, i, j);
     const KRef above = load(l, d, element(l, d, base, step, j));
-    k_store(k, d->work, below, k_op(k, KOP_fma, k_get(k, factor), above, load(l, d, below)), 1);
+    k_store(k, d->work, below, k_fma(k, k_get(k, factor), above, load(l, d, below)), 1);
     k_end(k);
     k_end(k);
     k_end(k);
@@ -92,8 +92,8 @@ static KRef det_point(Lower *l, const Domain *domain, Point at, void *ctx)
     const uint32_t rank = lower_node(l, d->x)->shape->rank - 2;
     KRef base = k_index(k, 0);
     for (uint32_t i = 0; i < rank; i++)
-        base = k_add(k, k_mul(k, base, k_index(k, domain->extent[i])), at.idx[i]);
-    base = k_mul(k, base, k_index(k, d->n * d->n));
+        base = k_expr(k, "$ * # + $", base, domain->extent[i], at.idx[i]);
+    base = k_expr(k, "$ * #", base, d->n * d->n);
     const KRef det = k_var(k, k_number(k, d->type, 1), "det");
     if (d->n > 0) {
         copy_matrix(l, d, &at, rank, base);

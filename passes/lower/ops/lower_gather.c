@@ -21,8 +21,8 @@ static KRef gather_point(Lower *l, const Domain *d, Point at, void *ctx)
     for (uint32_t i = g->axis + 1; i < s->rank; i++)
         idx[i] = at.idx[i + g->index_rank - 1];
     const KRef chosen = operand_clamped(l, g->index, operand_index(l, g->index, &at.idx[g->axis]), -n, n - 1);
-    const KRef from_end = k_op(k, KOP_lt, chosen, k_index(k, 0), 0);
-    idx[g->axis] = k_op(k, KOP_select, from_end, k_add(k, chosen, k_index(k, n)), chosen);
+    const KRef from_end = k_expr(k, "$ < 0", chosen);
+    idx[g->axis] = k_select(k, from_end, k_expr(k, "$ + #", chosen, n), chosen);
     return operand_load(l, g->x, operand_index(l, g->x, idx), &at, 1);
 }
 

@@ -153,15 +153,14 @@ static KRef weight_at(Lower *l, const Step *s, const Units *u, KRef step, int64_
     const Lstm *m = s->m;
     const int64_t gate = gate_vector[0], v = gate_vector[1], width = (int64_t)u->vectors * m->lanes;
     if (m->is_packed) {
-        const KRef block = k_mul_add(k, s->dir, m->vectors, u->first);
-        const KRef base = k_mul(k, block, k_index(k, steps_of(m) * GATES * m->lanes));
-        const KRef row = k_add(k, step, k_index(k, is_hidden ? m->input : 0));
-        const KRef index =
-            k_add(k, k_mul_add(k, row, GATES * width, base), k_index(k, gate * width + v * m->lanes));
+        const KRef block = k_expr(k, "$ * # + $", s->dir, m->vectors, u->first);
+        const KRef base = k_expr(k, "$ * #", block, steps_of(m) * GATES * m->lanes);
+        const KRef row = k_expr(k, "$ + #", step, is_hidden ? m->input : 0);
+        const KRef index = k_expr(k, "$ * # + $ + #", row, GATES * width, base, gate * width + v * m->lanes);
         return k_load(k, m->weights, index, m->lanes, m->lanes);
     }
     const NodeId id = is_hidden ? m->r : m->w;
-    const KRef row = k_add(k, u->first, k_index(k, gate * m->hidden + v)), idx[3] = {s->dir, row, step};
+    const KRef row = k_expr(k, "$ + #", u->first, gate * m->hidden + v), idx[3] = {s->dir, row, step};
     return operand_scalar(l, id, operand_index(l, id, idx), m->type);
 }
 
@@ -172,16 +171,15 @@ static KRef row_at(Lower *l, const Step *s, const Units *u, NodeId id, uint32_t 
     const Lstm *m = s->m;
     if (m->is_packed) {
         const int64_t rows = id == m->b ? GATES : GATES - 1;
-        const KRef vector = k_add(k, k_mul_add(k, s->dir, m->vectors, u->first), k_index(k, v));
-        const KRef index =
-            k_add(k, k_mul(k, vector, k_index(k, rows * m->lanes)), k_index(k, (int64_t)row * m->lanes));
+        const KRef vector = k_expr(k, "$ * # + $ + #", s->dir, m->vectors, u->first, v);
+        const KRef index = k_expr(k, "$ * # + #", vector, rows * m->lanes, (int64_t)row * m->lanes);
         return k_load(k, id == m->b ? m->bias : m->peephole, index, m->lanes, m->lanes);
     }
-    const KRef unit = k_add(k, u->first, k_index(k, (int64_t)row * m->hidden + v)), idx[2] = {s->dir, unit};
+    const KRef unit = k_expr(k, "$ + #", u->first, (int64_t)row * m->hidden + v), idx[2] = {s->dir, unit};
     const KRef value = operand_scalar(l, id, operand_index(l, id, idx), m->type);
     if (id != m->b)
         return value;
-    const KRef second[2] = {s->dir, k_add(k, unit, k_index(k, GATES * m->hidden))};
+    const KRef second[2] = {s->dir, k_expr(k, "$ + #", unit, GATES * m->hidden)};
     return k_add(k, value, operand_scalar(l, id, operand_index(l, id, second), m->type));
 }
 
@@ -209,15 +207,16 @@ static void add_products(Lower *l, const Step *s, const Units *u, const GateSums
     Kernel *k = l->k;
     const Lstm *m = s->m;
     const int64_t n = is_hidden ? m->hidden : m->input, stride = lower_loc(l, m->x)->stride[2];
-    const KRef step = k_for(k, k_index(k, 0), k_index(k, n), 1, KFOR_SERIAL, is_hidden ? "j" : "c");
-    const KRef value = is_hidden ? k_load(k, m->scratch, k_add(k, s->h_now, step), 1, 1)
-                                 : operand_scalar(l, m->x, k_mul_add(k, step, stride, s->x), m->type);
+    const KRef step = k_loop(k, n, KFOR_SERIAL, is_hidden ? "j" : "c");
+    const KRef value = is_hidden
+                           ? k_load(k, m->scratch, k_add(k, s->h_now, step), 1, 1)
+                           : operand_scalar(l, m->x, k_expr(k, "$ * # + $", step, stride, s->x), m->type);
     for (uint32_t g = 0; g < GATES; g++)
         for (uint32_t v = 0; v < u->vectors; v++) {
             const uint32_t gate_vector[2] = {g, v};
             const KRef weight = weight_at(l, s, u, step, is_hidden, gate_vector),
                        sum = k_get(k, sums->var[g][v]);
-            k_set(k, sums->var[g][v], k_op(k, KOP_fma, value, weight, sum));
+            k_set(k, sums->var[g][v], k_fma(k, value, weight, sum));
         }
     k_end(k);
 }
@@ -230,7 +229,7 @@ static KRef sigmoid(Kernel *k, KRef v)
 // Gate sum plus peephole weight * cell.
 static KRef peep(Lower *l, const Step *s, const Units *u, KRef sum, uint32_t gate, uint32_t v, KRef cell)
 {
-    return s->m->p == 0 ? sum : k_op(l->k, KOP_fma, row_at(l, s, u, s->m->p, gate, v), cell, sum);
+    return s->m->p == 0 ? sum : k_fma(l->k, row_at(l, s, u, s->m->p, gate, v), cell, sum);
 }
 
 // Vector v of the row of Y.
@@ -249,15 +248,14 @@ static void update_vector(Lower *l, const Step *s, const Units *u, const GateSum
 {
     Kernel *k = l->k;
     const Lstm *m = s->m;
-    const KRef unit = k_mul(k, k_add(k, u->first, k_index(k, v)), k_index(k, m->lanes)),
-               place = k_add(k, s->cell, unit);
+    const KRef unit = k_expr(k, "($ + #) * #", u->first, v, m->lanes), place = k_add(k, s->cell, unit);
     const KRef old = k_load(k, m->scratch, place, m->lanes, m->lanes);
     const KRef i = sigmoid(k, peep(l, s, u, k_get(k, sums->var[GATE_I][v]), GATE_I, v, old));
     const KRef f = sigmoid(k, peep(l, s, u, k_get(k, sums->var[GATE_F][v]), GATE_F, v, old));
-    const KRef g = k_op(k, KOP_tanh, k_get(k, sums->var[GATE_C][v]), 0, 0);
-    const KRef cell = k_op(k, KOP_fma, f, old, k_mul(k, i, g));
+    const KRef g = k_tanh(k, k_get(k, sums->var[GATE_C][v]));
+    const KRef cell = k_fma(k, f, old, k_mul(k, i, g));
     const KRef o = sigmoid(k, peep(l, s, u, k_get(k, sums->var[GATE_O][v]), GATE_O, v, cell));
-    const KRef hidden = k_mul(k, o, k_op(k, KOP_tanh, cell, 0, 0));
+    const KRef hidden = k_mul(k, o, k_tanh(k, cell));
     k_store(k, m->scratch, place, cell, m->lanes);
     k_store(k, m->scratch, k_add(k, s->h_next, unit), hidden, m->lanes);
     store_unit(l, s, u, unit, v, hidden);
@@ -267,7 +265,7 @@ static void emit_units(Lower *l, const Step *s, const Units *u, bool is_made)
 {
     GateSums sums;
     for (uint32_t v = 0; v < u->vectors && !is_made; v++) {
-        const KRef unit = k_mul(l->k, k_add(l->k, u->first, k_index(l->k, v)), k_index(l->k, s->m->lanes));
+        const KRef unit = k_expr(l->k, "($ + #) * #", u->first, v, s->m->lanes);
         store_unit(l, s, u, unit, v, k_splat(l->k, k_number(l->k, s->m->type, 0), s->m->lanes));
     }
     if (!is_made)
@@ -312,12 +310,12 @@ static void begin_state(Lower *l, const Step *s, NodeId id, KRef to)
     Kernel *k = l->k;
     const Lstm *m = s->m;
     const KRef zero = k_number(k, m->type, 0);
-    const KRef unit = k_for(k, k_index(k, 0), k_index(k, m->hidden), 1, KFOR_SERIAL, "u");
+    const KRef unit = k_loop(k, m->hidden, KFOR_SERIAL, "u");
     k_store(k, m->scratch, k_add(k, to, unit),
             id == 0 ? zero : operand_scalar(l, id, state_index(l, s, id, unit), m->type), 1);
     k_end(k);
     for (int64_t i = m->hidden; i < m->padded; i++)
-        k_store(k, m->scratch, k_add(k, to, k_index(k, i)), zero, 1);
+        k_store(k, m->scratch, k_expr(k, "$ + #", to, i), zero, 1);
 }
 
 static void end_state(Lower *l, const Step *s, NodeId id, KRef from)
@@ -326,7 +324,7 @@ static void end_state(Lower *l, const Step *s, NodeId id, KRef from)
     const Lstm *m = s->m;
     if (id == 0)
         return;
-    const KRef unit = k_for(k, k_index(k, 0), k_index(k, m->hidden), 1, KFOR_SERIAL, "u");
+    const KRef unit = k_loop(k, m->hidden, KFOR_SERIAL, "u");
     const KRef value = k_load(k, m->scratch, k_add(k, from, unit), 1, 1);
     k_store(k, lower_param(l, id, PARAM_WRITE), state_index(l, s, id, unit),
             k_cast(k, value, lower_node(l, id)->dtype), 1);
@@ -337,18 +335,18 @@ static void emit_entry(Lower *l, Step *s)
 {
     Kernel *k = l->k;
     const Lstm *m = s->m;
-    const KRef base = k_mul(k, k_mul_add(k, s->dir, m->batch, s->entry), k_index(k, 3 * m->padded));
-    s->cell = k_add(k, base, k_index(k, 2 * m->padded));
+    const KRef base = k_expr(k, "($ * # + $) * #", s->dir, m->batch, s->entry, 3 * m->padded);
+    s->cell = k_expr(k, "$ + #", base, 2 * m->padded);
     begin_state(l, s, m->h0, base);
     begin_state(l, s, m->c0, s->cell);
     const KRef i = k_for(k, k_index(k, 0), s->steps, 1, KFOR_SERIAL, "t");
-    const KRef odd = k_op(k, KOP_rem, i, k_index(k, 2), 0), even = k_op(k, KOP_sub, k_index(k, 1), odd, 0);
-    const KRef last = k_op(k, KOP_sub, s->steps, k_index(k, 1), 0);
-    const KRef backwards = k_op(k, KOP_sub, last, i, 0);
-    const KRef is_second = k_op(k, KOP_eq, s->dir, k_index(k, 1), 0);
-    s->time = m->reverse_only ? backwards : k_op(k, KOP_select, is_second, backwards, i);
-    s->h_now = k_mul_add(k, odd, m->padded, base);
-    s->h_next = k_mul_add(k, even, m->padded, base);
+    const KRef odd = k_expr(k, "$ % 2", i), even = k_expr(k, "1 - $", odd);
+    const KRef last = k_expr(k, "$ - 1", s->steps);
+    const KRef backwards = k_sub(k, last, i);
+    const KRef is_second = k_expr(k, "$ == 1", s->dir);
+    s->time = m->reverse_only ? backwards : k_select(k, is_second, backwards, i);
+    s->h_now = k_expr(k, "$ * # + $", odd, m->padded, base);
+    s->h_next = k_expr(k, "$ * # + $", even, m->padded, base);
     const KRef x[3] = {m->batch_major ? s->entry : s->time, m->batch_major ? s->time : s->entry,
                        k_index(k, 0)};
     s->x = operand_index(l, m->x, x);
@@ -359,8 +357,8 @@ static void emit_entry(Lower *l, Step *s)
         emit_step(l, s, false);
         k_end(k);
     }
-    const KRef is_odd = k_op(k, KOP_rem, s->steps, k_index(k, 2), 0);
-    end_state(l, s, m->y_h, k_mul_add(k, is_odd, m->padded, base));
+    const KRef is_odd = k_expr(k, "$ % 2", s->steps);
+    end_state(l, s, m->y_h, k_expr(k, "$ * # + $", is_odd, m->padded, base));
     end_state(l, s, m->y_c, s->cell);
 }
 

@@ -30,19 +30,19 @@ static KRef op(Lower *l, KOp op, KRef a, KRef b)
 static KRef wrapped(Lower *l, KRef i)
 {
     const KRef n = k_index(l->k, WORDS);
-    return k_op(l->k, KOP_select, op(l, KOP_lt, i, n), i, op(l, KOP_sub, i, n));
+    return k_select(l->k, op(l, KOP_lt, i, n), i, op(l, KOP_sub, i, n));
 }
 
 static void twist(Lower *l, const Generator *g)
 {
     Kernel *k = l->k;
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, WORDS), 1, KFOR_SERIAL, "i");
-    const KRef next = load(l, g, wrapped(l, k_add(k, i, k_index(k, 1))));
+    const KRef i = k_loop(k, WORDS, KFOR_SERIAL, "i");
+    const KRef next = load(l, g, wrapped(l, k_expr(k, "$ + 1", i)));
     const KRef y = op(l, KOP_or, op(l, KOP_and, load(l, g, i), word(l, 0x80000000)),
                       op(l, KOP_and, next, word(l, 0x7fffffff)));
     const KRef is_odd = op(l, KOP_ne, op(l, KOP_and, y, word(l, 1)), word(l, 0));
-    const KRef mask = k_op(k, KOP_select, is_odd, word(l, 0x9908b0df), word(l, 0));
-    const KRef ahead = load(l, g, wrapped(l, k_add(k, i, k_index(k, AHEAD))));
+    const KRef mask = k_select(k, is_odd, word(l, 0x9908b0df), word(l, 0));
+    const KRef ahead = load(l, g, wrapped(l, k_expr(k, "$ + #", i, AHEAD)));
     const KRef mixed = op(l, KOP_xor, op(l, KOP_xor, ahead, op(l, KOP_shr, y, word(l, 1))), mask);
     k_store(k, g->work, k_add(k, g->base, i), mixed, 1);
     k_end(k);
@@ -64,7 +64,7 @@ static KRef next_word(Lower *l, const Generator *g)
     k_end(k);
     const KRef at = k_get(k, g->taken);
     KRef y = load(l, g, at);
-    k_set(k, g->taken, k_add(k, at, k_index(k, 1)));
+    k_set(k, g->taken, k_expr(k, "$ + 1", at));
     y = fold(l, y, KOP_shr, 11, 0xffffffff);
     y = fold(l, y, KOP_shl, 7, 0x9d2c5680);
     y = fold(l, y, KOP_shl, 15, 0xefc60000);
@@ -78,7 +78,7 @@ static Generator begin(Lower *l)
     Generator g = {.base = k_index(k, 0)};
     g.work = after ? lower_param(l, after, PARAM_READ_WRITE)
                    : lower_param_scratch(l, "generator", DTYPE_u32, WORDS + 1);
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, WORDS), 1, KFOR_SERIAL, "i");
+    const KRef i = k_loop(k, WORDS, KFOR_SERIAL, "i");
     k_store(k, g.work, k_add(k, g.base, i), operand_scalar(l, state, operand_index(l, state, &i), DTYPE_u32),
             1);
     k_end(k);
@@ -96,9 +96,9 @@ void lower_mt19937(Lower *l)
     domain_add_operands(l, &d, l->root);
     const Generator g = begin(l);
     for (uint32_t i = 0; i < d.rank; i++)
-        at.idx[i] = k_for(k, k_index(k, 0), k_index(k, d.extent[i]), 1, KFOR_SERIAL, "i");
+        at.idx[i] = k_loop(k, d.extent[i], KFOR_SERIAL, "i");
     pull_store_root(l, &d, at, next_word(l, &g));
     for (uint32_t i = 0; i < d.rank; i++)
         k_end(k);
-    k_store(k, g.work, k_add(k, g.base, k_index(k, WORDS)), k_cast(k, k_get(k, g.taken), DTYPE_u32), 1);
+    k_store(k, g.work, k_expr(k, "$ + #", g.base, WORDS), k_cast(k, k_get(k, g.taken), DTYPE_u32), 1);
 }

@@ -22,11 +22,11 @@ static KRef score_of(Lower *l, const Nms *s, KRef box)
 static KRef is_candidate(Lower *l, const Nms *s, KRef v)
 {
     Kernel *k = l->k;
-    const KRef is_number = k_op(k, KOP_eq, v, v, 0);
+    const KRef is_number = k_eq(k, v, v);
     if (s->score == 0)
         return is_number;
     const KRef least = operand_scalar(l, s->score, k_index(k, 0), DTYPE_f32);
-    return k_op(k, KOP_and, is_number, k_op(k, KOP_lt, least, v, 0), 0);
+    return k_expr(k, "$ & $ < $", is_number, least, v);
 }
 
 static KRef comes_before(Lower *l, void *ctx, KRef a, KRef b)
@@ -35,8 +35,8 @@ static KRef comes_before(Lower *l, void *ctx, KRef a, KRef b)
     Kernel *k = l->k;
     const KRef x = score_of(l, s, a), y = score_of(l, s, b);
     const KRef a_is = is_candidate(l, s, x), b_is = is_candidate(l, s, y);
-    const KRef wins = k_op(k, KOP_or, k_op(k, KOP_not, b_is, 0, 0), k_op(k, KOP_lt, y, x, 0), 0);
-    return k_op(k, KOP_and, a_is, wins, 0);
+    const KRef wins = k_expr(k, "$ | $ < $", k_not(k, b_is), y, x);
+    return k_and(k, a_is, wins);
 }
 
 static KRef coordinate(Lower *l, const Nms *s, KRef box, int64_t i)
@@ -54,11 +54,11 @@ static Edge edge_of(Lower *l, const Nms *s, KRef box, int64_t axis)
     Kernel *k = l->k;
     if (s->is_center) {
         const KRef middle = coordinate(l, s, box, axis), size = coordinate(l, s, box, 2 + axis);
-        const KRef half = k_op(k, KOP_div, size, k_number(k, DTYPE_f32, 2), 0);
-        return (Edge){k_op(k, KOP_sub, middle, half, 0), k_add(k, middle, half)};
+        const KRef half = k_div(k, size, k_number(k, DTYPE_f32, 2));
+        return (Edge){k_sub(k, middle, half), k_add(k, middle, half)};
     }
     const KRef p = coordinate(l, s, box, 1 - axis), q = coordinate(l, s, box, 3 - axis);
-    return (Edge){k_op(k, KOP_min, p, q, 0), k_op(k, KOP_max, q, p, 0)};
+    return (Edge){k_min(k, p, q), k_max(k, q, p)};
 }
 
 static KRef overlaps(Lower *l, const Nms *s, KRef a, KRef b)
@@ -68,20 +68,19 @@ static KRef overlaps(Lower *l, const Nms *s, KRef a, KRef b)
     KRef area_a = 0, area_b = 0, common = 0, meet = k_integer(k, DTYPE_bool, 1);
     for (int64_t axis = 0; axis < 2; axis++) {
         const Edge x = edge_of(l, s, a, axis), y = edge_of(l, s, b, axis);
-        const KRef low = k_op(k, KOP_max, x.low, y.low, 0), high = k_op(k, KOP_min, x.high, y.high, 0);
-        const KRef part = k_op(k, KOP_sub, high, low, 0);
-        const KRef size_a = k_op(k, KOP_sub, x.high, x.low, 0), size_b = k_op(k, KOP_sub, y.high, y.low, 0);
-        meet = k_op(k, KOP_and, meet, k_op(k, KOP_lt, low, high, 0), 0);
+        const KRef low = k_max(k, x.low, y.low), high = k_min(k, x.high, y.high);
+        const KRef part = k_sub(k, high, low);
+        const KRef size_a = k_sub(k, x.high, x.low), size_b = k_sub(k, y.high, y.low);
+        meet = k_expr(k, "$ & $ < $", meet, low, high);
         area_a = axis ? k_mul(k, area_a, size_a) : size_a;
         area_b = axis ? k_mul(k, area_b, size_b) : size_b;
         common = axis ? k_mul(k, common, part) : part;
     }
-    const KRef whole = k_op(k, KOP_sub, k_add(k, area_a, area_b), common, 0);
-    const KRef ratio = k_op(k, KOP_div, common, whole, 0);
-    const KRef have_area =
-        k_op(k, KOP_and, k_op(k, KOP_lt, zero, area_a, 0), k_op(k, KOP_lt, zero, area_b, 0), 0);
-    const KRef is_more = k_op(k, KOP_lt, operand_scalar(l, s->iou, k_index(k, 0), DTYPE_f32), ratio, 0);
-    return k_op(k, KOP_and, meet, k_op(k, KOP_and, have_area, is_more, 0), 0);
+    const KRef whole = k_expr(k, "$ + $ - $", area_a, area_b, common);
+    const KRef ratio = k_div(k, common, whole);
+    const KRef have_area = k_expr(k, "$ < $ & $ < $", zero, area_a, zero, area_b);
+    const KRef is_more = k_lt(k, operand_scalar(l, s->iou, k_index(k, 0), DTYPE_f32), ratio);
+    return k_expr(k, "$ & ($ & $)", meet, have_area, is_more);
 }
 
 static KRef load_box(Lower *l, const Nms *s, KRef at)
@@ -104,9 +103,9 @@ static void take(Lower *l, const Nms *s, KRef box, KRef taken)
 {
     Kernel *k = l->k;
     const KRef one = k_index(k, 1);
-    k_store(k, s->scratch, k_add(k, k_get(k, taken), k_index(k, 2 * s->n)), k_cast(k, box, DTYPE_i32), 1);
+    k_store(k, s->scratch, k_expr(k, "$ + #", k_get(k, taken), 2 * s->n), k_cast(k, box, DTYPE_i32), 1);
     k_set(k, taken, k_add(k, k_get(k, taken), one));
-    k_if(k, k_op(k, KOP_lt, k_get(k, s->found), k_index(k, s->size), 0));
+    k_if(k, k_expr(k, "$ < #", k_get(k, s->found), s->size));
     const KRef value[3] = {s->batch, s->class, box};
     store_result(l, s, k_get(k, s->found), value);
     k_set(k, s->found, k_add(k, k_get(k, s->found), one));
@@ -117,9 +116,9 @@ static KRef count_candidates(Lower *l, const Nms *s)
 {
     Kernel *k = l->k;
     const KRef count = k_var(k, k_index(k, 0), "candidates");
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, s->n), 1, KFOR_SERIAL, "i");
+    const KRef i = k_loop(k, s->n, KFOR_SERIAL, "i");
     k_if(k, is_candidate(l, s, score_of(l, s, i)));
-    k_set(k, count, k_add(k, k_get(k, count), k_index(k, 1)));
+    k_set(k, count, k_expr(k, "$ + 1", k_get(k, count)));
     k_end(k);
     k_end(k);
     return k_get(k, count);
@@ -134,14 +133,14 @@ static void emit_class(Lower *l, Nms *s)
     const KRef most = operand_clamped(l, s->most, k_index(k, 0), 0, s->n);
     const KRef taken = k_var(k, k_index(k, 0), "taken");
     const KRef t = k_for(k, k_index(k, 0), candidates, 1, KFOR_SERIAL, "t");
-    k_if(k, k_op(k, KOP_lt, k_get(k, taken), most, 0));
+    k_if(k, k_lt(k, k_get(k, taken), most));
     const KRef box = load_box(l, s, k_add(k, sorted, t));
     const KRef is_free = k_var(k, k_integer(k, DTYPE_bool, 1), "is_free");
     const KRef others = k_get(k, taken);
     const KRef i = k_for(k, k_index(k, 0), others, 1, KFOR_SERIAL, "i");
     k_if(k, k_get(k, is_free));
-    const KRef other = load_box(l, s, k_add(k, i, k_index(k, 2 * s->n)));
-    k_set(k, is_free, k_op(k, KOP_not, overlaps(l, s, box, other), 0, 0));
+    const KRef other = load_box(l, s, k_expr(k, "$ + #", i, 2 * s->n));
+    k_set(k, is_free, k_not(k, overlaps(l, s, box, other)));
     k_end(k);
     k_end(k);
     k_if(k, k_get(k, is_free));
@@ -170,8 +169,8 @@ void lower_nms(Lower *l)
     s.found = k_var(k, k_index(k, 0), "found");
     if (shape_numel(scores) > 0) {
         s.scratch = lower_param_scratch(l, "order", DTYPE_i32, (uint64_t)(3 * s.n));
-        s.batch = k_for(k, k_index(k, 0), k_index(k, s.batches), 1, KFOR_SERIAL, "batch");
-        s.class = k_for(k, k_index(k, 0), k_index(k, s.classes), 1, KFOR_SERIAL, "class");
+        s.batch = k_loop(k, s.batches, KFOR_SERIAL, "batch");
+        s.class = k_loop(k, s.classes, KFOR_SERIAL, "class");
         emit_class(l, &s);
         k_end(k);
         k_end(k);

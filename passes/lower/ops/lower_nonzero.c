@@ -8,7 +8,7 @@ static KRef is_not_zero(Kernel *k, KRef v, int dtype)
     if (dtype == DTYPE_bool)
         return v;
     const KRef zero = dtype_info[type].cls == DCLASS_FLOAT ? k_number(k, type, 0) : k_integer(k, type, 0);
-    return k_op(k, KOP_ne, k_cast(k, v, type), zero, 0);
+    return k_ne(k, k_cast(k, v, type), zero);
 }
 
 static void store_place(Lower *l, const KRef *place, uint32_t rank, KRef at)
@@ -36,10 +36,10 @@ void lower_nonzero(Lower *l)
         for (uint32_t i = 0; i < d.rank; i++)
             opened += lower_open_axis(l, &d, i, KFOR_SERIAL, &at);
         const KRef v = k_load(k, lower_param(l, x, PARAM_READ), operand_index(l, x, at.idx), 1, 1);
-        const KRef has_room = k_op(k, KOP_lt, k_get(k, found), size, 0);
-        k_if(k, k_op(k, KOP_and, is_not_zero(k, v, lower_node(l, x)->dtype), has_room, 0));
+        const KRef has_room = k_lt(k, k_get(k, found), size);
+        k_if(k, k_and(k, is_not_zero(k, v, lower_node(l, x)->dtype), has_room));
         store_place(l, at.idx, d.rank, k_get(k, found));
-        k_set(k, found, k_add(k, k_get(k, found), k_index(k, 1)));
+        k_set(k, found, k_expr(k, "$ + 1", k_get(k, found)));
         k_end(k);
         lower_close(l, opened);
     }

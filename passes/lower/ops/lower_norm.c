@@ -22,7 +22,7 @@ static KRef value_at(Lower *l, const Domain *d, Point at, void *ctx)
 static KRef centred_at(Lower *l, const Domain *d, Point at, Norm *n)
 {
     const KRef x = rows_operand(l, d, at, &n->x);
-    return n->has_mean ? k_op(l->k, KOP_sub, x, n->mean, 0) : x;
+    return n->has_mean ? k_sub(l->k, x, n->mean) : x;
 }
 
 static KRef square_at(Lower *l, const Domain *d, Point at, void *ctx)
@@ -53,10 +53,10 @@ static void norm_row(Lower *l, const Rows *r, Point at, void *ctx)
     n->rows = r;
     const KRef count = k_number(k, n->type, (double)r->count);
     if (n->has_mean)
-        n->mean = k_op(k, KOP_div, rows_fold(l, r, at, &row_fold_sum, value_at, n), count, 0);
-    const KRef variance = k_op(k, KOP_div, rows_fold(l, r, at, &row_fold_sum, square_at, n), count, 0);
-    const KRef root = k_op(k, KOP_sqrt, k_add(k, variance, k_number(k, n->type, n->epsilon)), 0, 0);
-    n->factor = k_op(k, KOP_div, k_number(k, n->type, 1), root, 0);
+        n->mean = k_div(k, rows_fold(l, r, at, &row_fold_sum, value_at, n), count);
+    const KRef variance = k_div(k, rows_fold(l, r, at, &row_fold_sum, square_at, n), count);
+    const KRef root = k_sqrt(k, k_add(k, variance, k_number(k, n->type, n->epsilon)));
+    n->factor = k_div(k, k_number(k, n->type, 1), root);
     rows_each(l, r, at, store_result, n);
 }
 

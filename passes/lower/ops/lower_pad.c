@@ -28,14 +28,14 @@ static KRef fold_back(Kernel *k, PadMode mode, KRef v, int64_t n)
 {
     const KRef zero = k_index(k, 0), size = k_index(k, n);
     if (mode == PAD_REFLECT) {
-        const KRef above = k_op(k, KOP_max, v, k_op(k, KOP_sub, zero, v, 0), 0);
-        return k_op(k, KOP_min, above, k_op(k, KOP_sub, k_index(k, 2 * (n - 1)), above, 0), 0);
+        const KRef above = k_expr(k, "max($, $ - $)", v, zero, v);
+        return k_expr(k, "min($, # - $)", above, 2 * (n - 1), above);
     }
     if (mode == PAD_EDGE)
-        return k_op(k, KOP_min, k_op(k, KOP_max, v, zero, 0), k_index(k, n - 1), 0);
-    const KRef below = k_op(k, KOP_lt, v, zero, 0), beyond = k_op(k, KOP_le, size, v, 0);
-    const KRef from_end = k_add(k, v, size), from_start = k_add(k, v, k_index(k, -n));
-    return k_op(k, KOP_select, below, from_end, k_op(k, KOP_select, beyond, from_start, v));
+        return k_expr(k, "min(max($, $), #)", v, zero, n - 1);
+    const KRef below = k_lt(k, v, zero), beyond = k_le(k, size, v);
+    const KRef from_end = k_add(k, v, size), from_start = k_expr(k, "$ + #", v, -n);
+    return k_select(k, below, from_end, k_select(k, beyond, from_start, v));
 }
 
 static KRef fill_value(Lower *l, const Pad *p)
@@ -51,10 +51,10 @@ static KRef is_inside(Kernel *k, const Pad *p, const KRef *idx)
 {
     KRef inside = k_integer(k, DTYPE_bool, 1);
     for (uint32_t i = 0; i < p->shape->rank; i++) {
-        const KRef above = p->begin[i] > 0 ? k_op(k, KOP_le, k_index(k, 0), idx[i], 0) : 0;
-        const KRef below = p->end[i] > 0 ? k_op(k, KOP_lt, idx[i], k_index(k, p->shape->dim[i]), 0) : 0;
-        inside = above != 0 ? k_op(k, KOP_and, inside, above, 0) : inside;
-        inside = below != 0 ? k_op(k, KOP_and, inside, below, 0) : inside;
+        const KRef above = p->begin[i] > 0 ? k_expr(k, "0 <= $", idx[i]) : 0;
+        const KRef below = p->end[i] > 0 ? k_expr(k, "$ < #", idx[i], p->shape->dim[i]) : 0;
+        inside = above != 0 ? k_and(k, inside, above) : inside;
+        inside = below != 0 ? k_and(k, inside, below) : inside;
     }
     return inside;
 }
@@ -66,7 +66,7 @@ static KRef pad_point(Lower *l, const Domain *d, Point at, void *ctx)
     KRef idx[SHAPE_MAX_RANK];
     (void)d;
     for (uint32_t i = 0; i < p->shape->rank; i++) {
-        idx[i] = k_add(k, at.idx[i], k_index(k, -p->begin[i]));
+        idx[i] = k_expr(k, "$ + #", at.idx[i], -p->begin[i]);
         if (p->mode != PAD_CONSTANT && (p->begin[i] > 0 || p->end[i] > 0))
             idx[i] = fold_back(k, p->mode, idx[i], p->shape->dim[i]);
     }

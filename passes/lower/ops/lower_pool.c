@@ -53,12 +53,12 @@ static void clip(Kernel *k, const Pool *p, uint32_t axis, KRef start, int64_t en
     *lo = zero;
     *hi = k_index(k, p->kernel[axis]);
     if (p->pad_begin[axis] > 0) {
-        const KRef missing = k_op(k, KOP_max, k_op(k, KOP_sub, zero, start, 0), zero, 0);
-        *lo = k_op(k, KOP_div, k_add(k, missing, k_index(k, d - 1)), k_index(k, d), 0);
+        const KRef missing = k_expr(k, "max($ - $, $)", zero, start, zero);
+        *lo = k_expr(k, "($ + #) / #", missing, d - 1, d);
     }
     if ((p->out[axis] - 1) * p->stride[axis] - p->pad_begin[axis] + extent >= end) {
-        const KRef room = k_op(k, KOP_max, k_op(k, KOP_sub, k_index(k, end), start, 0), zero, 0);
-        *hi = k_op(k, KOP_min, *hi, k_op(k, KOP_div, k_add(k, room, k_index(k, d - 1)), k_index(k, d), 0), 0);
+        const KRef room = k_expr(k, "max(# - $, $)", end, start, zero);
+        *hi = k_expr(k, "min($, ($ + #) / #)", *hi, room, d - 1, d);
     }
 }
 
@@ -76,13 +76,13 @@ static void take_place(Lower *l, const Pool *p, const KRef *idx, KRef acc, KRef 
 {
     Kernel *k = l->k;
     const KRef top = k_get(k, acc), place = k_get(k, p->best);
-    const KRef is_first = k_op(k, KOP_lt, place, k_index(k, 0), 0), is_larger = k_op(k, KOP_lt, top, v, 0);
-    const KRef v_is_nan = k_op(k, KOP_ne, v, v, 0), top_is_number = k_op(k, KOP_eq, top, top, 0);
-    const KRef wins = k_op(k, KOP_and, top_is_number, k_op(k, KOP_or, v_is_nan, is_larger, 0), 0);
+    const KRef is_first = k_expr(k, "$ < 0", place), is_larger = k_lt(k, top, v);
+    const KRef v_is_nan = k_ne(k, v, v), top_is_number = k_eq(k, top, top);
+    const KRef wins = k_expr(k, "$ & ($ | $)", top_is_number, v_is_nan, is_larger);
     KRef here = k_index(k, 0);
     for (uint32_t i = 0; i < p->spatial; i++)
-        here = k_add(k, k_mul(k, here, k_index(k, p->in[i])), idx[i + 2]);
-    k_if(k, k_op(k, KOP_or, is_first, wins, 0));
+        here = k_expr(k, "$ * # + $", here, p->in[i], idx[i + 2]);
+    k_if(k, k_or(k, is_first, wins));
     k_set(k, acc, v);
     k_set(k, p->best, here);
     k_end(k);
@@ -114,7 +114,7 @@ static void take(Lower *l, const Pool *p, const Point *at, const KRef *idx, cons
     KRef of[SHAPE_MAX_RANK] = {0};
     memcpy(of, idx, (p->spatial + 2) * sizeof *of);
     for (uint32_t v = 0; v < p->n_vectors; v++) {
-        of[1] = k_add(l->k, idx[1], k_index(l->k, (int64_t)v * at->lanes));
+        of[1] = k_expr(l->k, "$ + #", idx[1], (int64_t)v * at->lanes);
         take_one(l, p, at, of, acc[v]);
     }
 }
@@ -127,11 +127,10 @@ static void take_taps(Lower *l, const Pool *p, const Point *at, uint32_t axis, K
         take(l, p, at, idx, acc);
         return;
     }
-    const KRef start =
-        k_add(k, k_mul(k, at->idx[axis + 2], k_index(k, p->stride[axis])), k_index(k, -p->pad_begin[axis]));
+    const KRef start = k_expr(k, "$ * # + #", at->idx[axis + 2], p->stride[axis], -p->pad_begin[axis]);
     if (axis + 1 == p->spatial && p->has_whole_columns && p->kernel[axis] <= MAX_UNROLL) {
         for (int64_t t = 0; t < p->kernel[axis]; t++) {
-            idx[axis + 2] = k_add(k, start, k_index(k, t * p->dilation[axis]));
+            idx[axis + 2] = k_expr(k, "$ + #", start, t * p->dilation[axis]);
             take(l, p, at, idx, acc);
         }
         return;
@@ -140,7 +139,7 @@ static void take_taps(Lower *l, const Pool *p, const Point *at, uint32_t axis, K
     if (axis + 1 != p->spatial || !p->has_whole_columns)
         clip(k, p, axis, start, p->in[axis], &lo, &hi);
     const KRef tap = k_for(k, lo, hi, 1, KFOR_SERIAL, axis == 0 ? "k0" : axis == 1 ? "k1" : "k2");
-    idx[axis + 2] = k_mul_add(k, tap, p->dilation[axis], start);
+    idx[axis + 2] = k_expr(k, "$ * # + $", tap, p->dilation[axis], start);
     take_taps(l, p, at, axis + 1, idx, acc);
     k_end(k);
 }
@@ -152,18 +151,17 @@ static KRef window_count(Lower *l, const Pool *p, const Point *at)
     Kernel *k = l->k;
     KRef count = k_index(k, 1);
     for (uint32_t i = 0; i < p->spatial; i++) {
-        const KRef start =
-            k_add(k, k_mul(k, at->idx[i + 2], k_index(k, p->stride[i])), k_index(k, -p->pad_begin[i]));
+        const KRef start = k_expr(k, "$ * # + #", at->idx[i + 2], p->stride[i], -p->pad_begin[i]);
         KRef lo, hi;
         clip(k, p, i, start, p->in[i] + (p->counts_pads ? p->pad_end[i] : 0), &lo, &hi);
         if (p->counts_pads || (p->has_whole_columns && i + 1 == p->spatial))
             lo = k_index(k, 0);
         if (p->has_whole_columns && i + 1 == p->spatial)
             hi = k_index(k, p->kernel[i]);
-        const KRef n = k_op(k, KOP_max, k_op(k, KOP_sub, hi, lo, 0), k_index(k, 0), 0);
+        const KRef n = k_expr(k, "max($ - $, 0)", hi, lo);
         count = k_mul(k, count, n);
     }
-    return k_op(k, KOP_max, count, k_index(k, 1), 0);
+    return k_expr(k, "max($, 1)", count);
 }
 
 // The results of all vectors.
@@ -178,7 +176,7 @@ static void pool_window(Lower *l, const Pool *p, const Point *at, KRef *value)
     const KRef count = p->is_max ? 0 : k_cast(k, window_count(l, p, at), type);
     for (uint32_t v = 0; v < p->n_vectors; v++) {
         const KRef sum = k_get(k, acc[v]);
-        value[v] = k_cast(k, p->is_max ? sum : k_op(k, KOP_div, sum, count, 0), dtype);
+        value[v] = k_cast(k, p->is_max ? sum : k_div(k, sum, count), dtype);
     }
 }
 
@@ -199,7 +197,7 @@ static void pool_channels(Lower *l, const Domain *d, Point at, void *ctx)
     KRef value[MAX_VECTORS];
     pool_window(l, p, &at, value);
     for (uint32_t v = 0; v < p->n_vectors; v++) {
-        at.idx[1] = k_add(l->k, channel, k_index(l->k, (int64_t)v * at.lanes));
+        at.idx[1] = k_expr(l->k, "$ + #", channel, (int64_t)v * at.lanes);
         pull_store_root(l, d, at, value[v]);
     }
 }
@@ -299,7 +297,7 @@ static bool wide_pool_fits(Lower *l, const Pool *p, const Wide *w, WidePool *out
 
 static KRef nearest(Kernel *k, KRef at, int64_t n)
 {
-    return k_op(k, KOP_min, k_op(k, KOP_max, at, k_index(k, 0), 0), k_index(k, n - 1), 0);
+    return k_expr(k, "min(max($, 0), #)", at, n - 1);
 }
 
 // Tap `tap` of the window at a point, counted with the last axis running fastest.
@@ -312,13 +310,13 @@ static void take_wide_tap(Lower *l, const WidePool *w, const Point *at, int64_t 
     int64_t left = tap;
     for (uint32_t i = p->spatial; i-- > 0; left /= p->kernel[i]) {
         const int64_t by = left % p->kernel[i] - p->pad_begin[i];
-        idx[i + 2] = k_mul_add(k, at->idx[i + 2], p->stride[i], k_index(k, by));
+        idx[i + 2] = k_expr(k, "$ * # + #", at->idx[i + 2], p->stride[i], by);
         idx[i + 2] = nearest(k, idx[i + 2], p->in[i]);
     }
     const KRef of_tap = k_array(k, dtype, w->n);
     wide_load(l, lower_param(l, p->x, PARAM_READ), operand_index(l, p->x, idx), of_tap, 0,
               (WideSpan){.n = w->n, .piece = w->piece});
-    const KRef j = k_for(k, k_index(k, 0), k_index(k, w->n), 1, KFOR_UNROLL, "j");
+    const KRef j = k_loop(k, w->n, KFOR_UNROLL, "j");
     const KRef v = k_cast(k, k_aload(k, of_tap, j, 1), type);
     const KRef both[3] = {tap == 0 ? 0 : k_aload(k, w->best, j, 1), v, 0};
     k_astore(k, w->best, j, tap == 0 ? v : larger(k, both, type));
@@ -386,7 +384,7 @@ static KRef place_point(Lower *l, const Domain *d, Point at, void *ctx)
     const KRef acc = k_var(k, neutral(k, p, type), "acc");
     p->best = k_var(k, k_index(k, -1), "best");
     take_taps(l, p, &at, 0, idx, &acc);
-    return k_cast(k, k_op(k, KOP_max, k_get(k, p->best), k_index(k, 0), 0), DTYPE_i64);
+    return k_cast(k, k_expr(k, "max($, 0)", k_get(k, p->best)), DTYPE_i64);
 }
 
 void lower_argmax_pool(Lower *l)

@@ -19,9 +19,9 @@ static void finish_row(Lower *l, const Rows *r, Point at, KRef v, void *ctx)
     const Reduce *x = ctx;
     const int type = lower_node(l, l->anchor)->dtype;
     if (x->is_mean && dtype_info[type].cls == DCLASS_FLOAT)
-        v = k_op(l->k, KOP_div, v, k_number(l->k, type, (double)r->count), 0);
+        v = k_div(l->k, v, k_number(l->k, type, (double)r->count));
     else if (x->is_mean)
-        v = k_cast(l->k, k_op(l->k, KOP_div, v, k_integer(l->k, k_inst(l->k, v)->dtype, r->count), 0), type);
+        v = k_cast(l->k, k_div(l->k, v, k_integer(l->k, k_inst(l->k, v)->dtype, r->count)), type);
     pull_store_root(l, &r->d, at, v);
 }
 

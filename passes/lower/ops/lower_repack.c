@@ -24,19 +24,19 @@ static KRef repack_point(Lower *l, const Domain *d, Point at, void *ctx)
     (void)ctx;
     for (uint32_t i = out->rank; i-- > 0;) {
         const KRef size = box_size(l, to, i, 0, out->dim[i]);
-        inside = k_op(k, KOP_and, inside, k_op(k, KOP_lt, at.idx[i], size, 0), 0);
-        number = k_add(k, number, k_mul(k, at.idx[i], scale));
+        inside = k_expr(k, "$ & $ < $", inside, at.idx[i], size);
+        number = k_expr(k, "$ + $ * $", number, at.idx[i], scale);
         scale = k_mul(k, scale, size);
     }
     for (uint32_t i = s->rank; i-- > 0;) {
         const KRef size = box_size(l, from, i, 0, s->dim[i]);
         const KRef divisor =
             box_size(l, from, i, 1, s->dim[i] > 1 ? s->dim[i] : 1); // an empty box has sizes 0
-        idx[i] = k_op(k, KOP_rem, number, divisor, 0);
-        number = k_op(k, KOP_div, number, divisor, 0);
-        inside = k_op(k, KOP_and, inside, k_op(k, KOP_lt, k_index(k, 0), size, 0), 0);
+        idx[i] = k_rem(k, number, divisor);
+        number = k_div(k, number, divisor);
+        inside = k_expr(k, "$ & 0 < $", inside, size);
     }
-    inside = k_op(k, KOP_and, inside, k_op(k, KOP_eq, number, k_index(k, 0), 0), 0);
+    inside = k_expr(k, "$ & $ == 0", inside, number);
     const int type = dtype;
     const KRef zero = dtype_info[type].cls == DCLASS_FLOAT ? k_number(k, type, 0) : k_integer(k, type, 0);
     const KRef value = k_var(k, zero, "value");
@@ -103,8 +103,8 @@ static void copy_row(Lower *l, const Rows *r, Point at, KRef base, KRef count)
     const uint32_t last = r->box->rank - 1;
     KRef done = k_index(k, 0);
     if (r->lanes > 1) {
-        const KRef rest = k_op(k, KOP_rem, count, k_index(k, r->lanes), 0);
-        const KRef whole = k_op(k, KOP_sub, count, rest, 0);
+        const KRef rest = k_expr(k, "$ % #", count, r->lanes);
+        const KRef whole = k_sub(k, count, rest);
         at.idx[last] = k_for(k, done, whole, r->lanes, KFOR_SERIAL, "j");
         copy_element(l, r, &at, base, r->lanes);
         k_end(k);
@@ -117,7 +117,7 @@ static void copy_row(Lower *l, const Rows *r, Point at, KRef base, KRef count)
 
 static KRef at_least_none(Kernel *k, KRef v)
 {
-    return k_op(k, KOP_max, v, k_index(k, 0), 0);
+    return k_expr(k, "max($, 0)", v);
 }
 
 // Rows of the result: what the list has for them, then zeros.
@@ -129,11 +129,11 @@ static void spread_rows(Lower *l, const Rows *r)
     KRef base = k_index(k, 0), inside = k_integer(k, DTYPE_bool, 1);
     const uint32_t opened = lower_open(l, &r->d, last, &at);
     for (uint32_t i = 0; i < last; i++) {
-        base = k_add(k, base, k_mul(k, at.idx[i], r->scale[i]));
-        inside = k_op(k, KOP_and, inside, k_op(k, KOP_lt, at.idx[i], r->size[i], 0), 0);
+        base = k_expr(k, "$ + $ * $", base, at.idx[i], r->scale[i]);
+        inside = k_expr(k, "$ & $ < $", inside, at.idx[i], r->size[i]);
     }
-    const KRef left = at_least_none(k, k_op(k, KOP_sub, r->n_list, base, 0));
-    const KRef count = k_op(k, KOP_select, inside, k_op(k, KOP_min, r->size[last], left, 0), k_index(k, 0));
+    const KRef left = at_least_none(k, k_sub(k, r->n_list, base));
+    const KRef count = k_select(k, inside, k_min(k, r->size[last], left), k_index(k, 0));
     copy_row(l, r, at, base, count);
     at.idx[last] = k_for(k, count, lower_live(l, &r->d.live[last], r->box->dim[last]), 1, KFOR_SERIAL, "j");
     at.vec_axis = last;
@@ -152,11 +152,11 @@ static void join_rows(Lower *l, const Rows *r)
     for (uint32_t i = 0; i < last; i++)
         at.idx[i] = k_for(k, k_index(k, 0), r->size[i], 1, KFOR_PARALLEL, "i");
     for (uint32_t i = 0; i < last; i++)
-        base = k_add(k, base, k_mul(k, at.idx[i], r->scale[i]));
-    const KRef left = at_least_none(k, k_op(k, KOP_sub, r->n_list, base, 0));
-    copy_row(l, r, at, base, k_op(k, KOP_min, r->size[last], left, 0));
+        base = k_expr(k, "$ + $ * $", base, at.idx[i], r->scale[i]);
+    const KRef left = at_least_none(k, k_sub(k, r->n_list, base));
+    copy_row(l, r, at, base, k_min(k, r->size[last], left));
     lower_close(l, last);
-    const KRef all = k_op(k, KOP_min, k_mul(k, r->scale[0], r->size[0]), r->n_list, 0);
+    const KRef all = k_expr(k, "min($ * $, $)", r->scale[0], r->size[0], r->n_list);
     at.idx[0] = k_for(k, all, lower_live(l, &r->d.live[0], r->d.extent[0]), 1, KFOR_PARALLEL, "z");
     at.vec_axis = 0;
     pull_store_root(l, &r->d, at, zero_of(l));

@@ -90,7 +90,7 @@ static KRef blend(Lower *l, const Resize *r, const Blend *b, uint32_t axis, KRef
     idx[axis] = b->upper[axis];
     const KRef high = blend(l, r, b, axis + 1, idx, at);
     const KRef high_part = k_mul(k, high, b->weight[axis]);
-    return k_add(k, k_mul(k, low, b->rest[axis]), high_part);
+    return k_expr(k, "$ * $ + $", low, b->rest[axis], high_part);
 }
 
 static KRef resize_point(Lower *l, const Domain *d, Point at, void *ctx)
@@ -108,7 +108,7 @@ static KRef resize_point(Lower *l, const Domain *d, Point at, void *ctx)
         b.lower[i] = idx[i];
         b.upper[i] = table_index(l, t->upper, at.idx[i]);
         b.weight[i] = k_load(k, t->weight, at.idx[i], 1, 1);
-        b.rest[i] = k_op(k, KOP_sub, k_number(k, r->type, 1), b.weight[i], 0);
+        b.rest[i] = k_sub(k, k_number(k, r->type, 1), b.weight[i]);
     }
     if (r->is_linear)
         return k_cast(k, blend(l, r, &b, 0, idx, &at), lower_node(l, r->x)->dtype);
@@ -151,8 +151,8 @@ static KRef is_inside(Lower *l, const Resize *r, const Point *at)
         if (r->axis[i].is_identity)
             continue;
         const KRef first =
-            table_index(l, r->axis[i].lower, k_mul_add(k, at->idx[i], r->axis[i].taps, k_index(k, 0)));
-        inside = k_op(k, KOP_and, inside, k_op(k, KOP_le, k_index(k, 0), first, 0), 0);
+            table_index(l, r->axis[i].lower, k_expr(k, "$ * # + 0", at->idx[i], r->axis[i].taps));
+        inside = k_expr(k, "$ & 0 <= $", inside, first);
     }
     return inside;
 }
@@ -169,8 +169,9 @@ static KRef filtered(Lower *l, const Resize *r, const Point *at)
         idx[i] = at->idx[i];
         if (t->is_identity)
             continue;
-        const KRef tap = k_for(k, k_index(k, 0), k_index(k, t->taps), 1, KFOR_SERIAL, "tap");
-        const KRef place = k_mul_add(k, at->idx[i], t->taps, tap), w = k_load(k, t->weight, place, 1, 1);
+        const KRef tap = k_loop(k, t->taps, KFOR_SERIAL, "tap");
+        const KRef place = k_expr(k, "$ * # + $", at->idx[i], t->taps, tap),
+                   w = k_load(k, t->weight, place, 1, 1);
         idx[i] = table_index(l, t->lower, place);
         weight = weight ? k_mul(k, weight, w) : w;
         opened++;

@@ -38,10 +38,8 @@ static KRef whole(Lower *l, const RoiPool *r, KOp rounding, KRef v, double low, 
 {
     Kernel *k = l->k;
     const KRef n = rounding == KOP_COUNT ? v : k_op(k, rounding, v, 0, 0);
-    const KRef above = k_op(k, KOP_select, k_op(k, KOP_le, number(l, r, low), n, 0), n, number(l, r, low));
-    return k_cast(
-        k, k_op(k, KOP_select, k_op(k, KOP_le, above, number(l, r, high), 0), above, number(l, r, high)),
-        KT_INDEX);
+    const KRef above = k_select(k, k_le(k, number(l, r, low), n), n, number(l, r, low));
+    return k_cast(k, k_select(k, k_le(k, above, number(l, r, high)), above, number(l, r, high)), KT_INDEX);
 }
 
 static RoiSpan span_of(Lower *l, const RoiPool *r, KRef roi, uint32_t axis)
@@ -50,13 +48,13 @@ static RoiSpan span_of(Lower *l, const RoiPool *r, KRef roi, uint32_t axis)
     const KRef offset = number(l, r, 0.5), one = number(l, r, 1);
     KRef start = corner(l, r, roi, 1 - (int64_t)axis), end = corner(l, r, roi, 3 - (int64_t)axis);
     if (r->half_pixel) {
-        start = k_op(k, KOP_sub, start, offset, 0);
-        end = k_op(k, KOP_sub, end, offset, 0);
+        start = k_sub(k, start, offset);
+        end = k_sub(k, end, offset);
     }
-    KRef length = k_op(k, KOP_sub, end, start, 0);
+    KRef length = k_sub(k, end, start);
     if (!r->half_pixel)
-        length = k_op(k, KOP_select, k_op(k, KOP_lt, one, length, 0), length, one);
-    RoiSpan s = {.start = start, .step = k_op(k, KOP_div, length, number(l, r, (double)r->bins[axis]), 0)};
+        length = k_select(k, k_lt(k, one, length), length, one);
+    RoiSpan s = {.start = start, .step = k_div(k, length, number(l, r, (double)r->bins[axis]))};
     s.points = r->sampling > 0 ? k_index(k, r->sampling)
                                : whole(l, r, KOP_ceil, s.step, 0, 4 * (double)r->size[axis]);
     return s;
@@ -67,19 +65,18 @@ static RoiBlend blend_of(Lower *l, const RoiPool *r, const RoiSpan *s, KRef bin,
     Kernel *k = l->k;
     const double last = (double)r->size[axis] - 1;
     const KRef zero = number(l, r, 0), one = number(l, r, 1);
-    const KRef base = k_add(k, s->start, k_mul(k, k_cast(k, bin, r->type), s->step));
+    const KRef base = k_expr(k, "$ + $ * $", s->start, k_cast(k, bin, r->type), s->step);
     const KRef half = k_add(k, k_cast(k, point, r->type), number(l, r, 0.5));
-    const KRef inner = k_op(k, KOP_div, k_mul(k, half, s->step), k_cast(k, s->points, r->type), 0);
+    const KRef inner = k_expr(k, "$ * $ / $", half, s->step, k_cast(k, s->points, r->type));
     const KRef v = k_add(k, base, inner);
     RoiBlend b;
-    b.is_inside = k_op(k, KOP_and, k_op(k, KOP_le, number(l, r, -1), v, 0),
-                       k_op(k, KOP_le, v, number(l, r, last + 1), 0), 0);
-    const KRef at = k_op(k, KOP_select, k_op(k, KOP_lt, zero, v, 0), v, zero);
+    b.is_inside = k_expr(k, "$ <= $ & $ <= $", number(l, r, -1), v, v, number(l, r, last + 1));
+    const KRef at = k_select(k, k_lt(k, zero, v), v, zero);
     b.low = whole(l, r, KOP_floor, at, 0, last);
-    b.high = k_op(k, KOP_min, k_add(k, b.low, k_index(k, 1)), k_index(k, r->size[axis] - 1), 0);
-    const KRef part = k_op(k, KOP_sub, at, k_cast(k, b.low, r->type), 0);
-    b.part = k_op(k, KOP_select, k_op(k, KOP_lt, b.low, k_index(k, r->size[axis] - 1), 0), part, zero);
-    b.rest = k_op(k, KOP_sub, one, b.part, 0);
+    b.high = k_expr(k, "min($ + 1, #)", b.low, r->size[axis] - 1);
+    const KRef part = k_sub(k, at, k_cast(k, b.low, r->type));
+    b.part = k_select(k, k_expr(k, "$ < #", b.low, r->size[axis] - 1), part, zero);
+    b.rest = k_sub(k, one, b.part);
     return b;
 }
 
@@ -91,8 +88,8 @@ static KRef element(Lower *l, const RoiPool *r, const KRef *plane, KRef y, KRef 
 
 static KRef larger(Kernel *k, KRef a, KRef b)
 {
-    const KRef wins = k_op(k, KOP_or, k_op(k, KOP_lt, a, b, 0), k_op(k, KOP_ne, a, a, 0), 0);
-    return k_op(k, KOP_select, wins, b, a);
+    const KRef wins = k_expr(k, "$ < $ | $ != $", a, b, a, a);
+    return k_select(k, wins, b, a);
 }
 
 static KRef point_value(Lower *l, const RoiPool *r, const KRef *plane, const RoiBlend *y, const RoiBlend *x)
@@ -118,7 +115,7 @@ static void take_point(Lower *l, const RoiPool *r, KRef all, KRef is_first, KRef
         k_set(k, all, k_add(k, before, v));
         return;
     }
-    k_set(k, all, k_op(k, KOP_select, k_get(k, is_first), v, larger(k, before, v)));
+    k_set(k, all, k_select(k, k_get(k, is_first), v, larger(k, before, v)));
     k_set(k, is_first, k_integer(k, DTYPE_bool, 0));
 }
 
@@ -133,7 +130,7 @@ static KRef align(Lower *l, const RoiPool *r, const KRef *plane, const Point *at
     const KRef px = k_for(k, k_index(k, 0), sx.points, 1, KFOR_SERIAL, "px");
     const RoiBlend x = blend_of(l, r, &sx, at->idx[3], px, 1);
     const KRef value = k_var(k, number(l, r, 0), "value");
-    k_if(k, k_op(k, KOP_and, y.is_inside, x.is_inside, 0));
+    k_if(k, k_and(k, y.is_inside, x.is_inside));
     k_set(k, value, point_value(l, r, plane, &y, &x));
     k_end(k);
     take_point(l, r, all, is_first, k_get(k, value));
@@ -141,8 +138,8 @@ static KRef align(Lower *l, const RoiPool *r, const KRef *plane, const Point *at
     k_end(k);
     if (r->is_max)
         return k_get(k, all);
-    const KRef count = k_op(k, KOP_max, k_mul(k, sy.points, sx.points), k_index(k, 1), 0);
-    return k_op(k, KOP_div, k_get(k, all), k_cast(k, count, r->type), 0);
+    const KRef count = k_expr(k, "max($ * $, 1)", sy.points, sx.points);
+    return k_div(k, k_get(k, all), k_cast(k, count, r->type));
 }
 
 // --- MaxRoiPool ---
@@ -150,10 +147,10 @@ static KRef align(Lower *l, const RoiPool *r, const KRef *plane, const Point *at
 static KRef round_away(Lower *l, const RoiPool *r, KRef v)
 {
     Kernel *k = l->k;
-    const KRef size = k_add(k, k_op(k, KOP_abs, v, 0, 0), number(l, r, 0.5));
+    const KRef size = k_add(k, k_abs(k, v), number(l, r, 0.5));
     const KRef n = whole(l, r, KOP_floor, size, 0, 1e6);
-    const KRef is_negative = k_op(k, KOP_lt, v, number(l, r, 0), 0);
-    return k_op(k, KOP_select, is_negative, k_op(k, KOP_sub, k_index(k, 0), n, 0), n);
+    const KRef is_negative = k_lt(k, v, number(l, r, 0));
+    return k_select(k, is_negative, k_expr(k, "0 - $", n), n);
 }
 
 static void bin_range(Lower *l, const RoiPool *r, const Point *at, uint32_t axis, KRef *lo, KRef *hi)
@@ -161,16 +158,16 @@ static void bin_range(Lower *l, const RoiPool *r, const Point *at, uint32_t axis
     Kernel *k = l->k;
     const KRef start = round_away(l, r, corner(l, r, at->idx[0], 1 - (int64_t)axis)),
                end = round_away(l, r, corner(l, r, at->idx[0], 3 - (int64_t)axis));
-    const KRef span = k_add(k, k_op(k, KOP_sub, end, start, 0), k_index(k, 1));
-    const KRef length = k_cast(k, k_op(k, KOP_max, span, k_index(k, 1), 0), r->type);
-    const KRef step = k_op(k, KOP_div, length, number(l, r, (double)r->bins[axis]), 0);
+    const KRef span = k_expr(k, "$ - $ + 1", end, start);
+    const KRef length = k_cast(k, k_expr(k, "max($, 1)", span), r->type);
+    const KRef step = k_div(k, length, number(l, r, (double)r->bins[axis]));
     const KRef bin = k_cast(k, at->idx[2 + axis], r->type),
-               next = k_cast(k, k_add(k, at->idx[2 + axis], k_index(k, 1)), r->type);
+               next = k_cast(k, k_expr(k, "$ + 1", at->idx[2 + axis]), r->type);
     const KRef from = whole(l, r, KOP_floor, k_mul(k, bin, step), 0, 4e6),
                to = whole(l, r, KOP_ceil, k_mul(k, next, step), 0, 4e6);
     const KRef zero = k_index(k, 0), size = k_index(k, r->size[axis]);
-    *lo = k_op(k, KOP_min, k_op(k, KOP_max, k_add(k, start, from), zero, 0), size, 0);
-    *hi = k_op(k, KOP_min, k_op(k, KOP_max, k_add(k, start, to), zero, 0), size, 0);
+    *lo = k_expr(k, "min(max($ + $, $), $)", start, from, zero, size);
+    *hi = k_expr(k, "min(max($ + $, $), $)", start, to, zero, size);
 }
 
 static KRef largest(Lower *l, const RoiPool *r, const KRef *plane, const Point *at)
@@ -183,8 +180,8 @@ static KRef largest(Lower *l, const RoiPool *r, const KRef *plane, const Point *
                is_first = k_var(k, k_integer(k, DTYPE_bool, 1), "first");
     const KRef y = k_for(k, y0, y1, 1, KFOR_SERIAL, "y"), x = k_for(k, x0, x1, 1, KFOR_SERIAL, "x");
     const KRef v = element(l, r, plane, y, x), before = k_get(k, top);
-    const KRef wins = k_op(k, KOP_or, k_get(k, is_first), k_op(k, KOP_lt, before, v, 0), 0);
-    k_set(k, top, k_op(k, KOP_select, wins, v, before));
+    const KRef wins = k_expr(k, "$ | $ < $", k_get(k, is_first), before, v);
+    k_set(k, top, k_select(k, wins, v, before));
     k_set(k, is_first, k_integer(k, DTYPE_bool, 0));
     k_end(k);
     k_end(k);

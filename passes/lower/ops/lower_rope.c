@@ -48,10 +48,9 @@ static void angle_turn(Lower *l, const Rope *r, KRef position, KRef pair, KRef *
     Kernel *k = l->k;
     KRef angle = k_mul(k, position, k_load(k, r->inverse, pair, 1, 1));
     if (r->factors != 0)
-        angle = k_op(k, KOP_div, angle,
-                     operand_scalar(l, r->factors, operand_index(l, r->factors, &pair), r->type), 0);
-    turn[0] = k_op(k, KOP_cos, angle, 0, 0);
-    turn[1] = k_op(k, KOP_sin, angle, 0, 0);
+        angle = k_div(k, angle, operand_scalar(l, r->factors, operand_index(l, r->factors, &pair), r->type));
+    turn[0] = k_cos(k, angle);
+    turn[1] = k_sin(k, angle);
 }
 
 static KRef position_at(Lower *l, const Rope *r, const Point *at)
@@ -83,15 +82,15 @@ static void rope_pair(Lower *l, const Domain *d, Point at, void *ctx)
     const int dtype = lower_node(l, r->x)->dtype;
     Point first = at, second = at;
     if (r->is_interleaved)
-        first.idx[last] = k_mul(k, at.idx[last], k_index(k, 2));
-    second.idx[last] = k_add(k, first.idx[last], k_index(k, r->is_interleaved ? 1 : r->distance));
+        first.idx[last] = k_expr(k, "$ * 2", at.idx[last]);
+    second.idx[last] = k_expr(k, "$ + #", first.idx[last], r->is_interleaved ? 1 : r->distance);
     const KRef x1 = k_cast(k, operand_load(l, r->x, operand_index(l, r->x, first.idx), &at, 1), r->type);
     const KRef x2 = k_cast(k, operand_load(l, r->x, operand_index(l, r->x, second.idx), &at, 1), r->type);
     KRef turn[2];
     turn_at(l, r, &at, turn);
     const KRef c = turn[0], s = turn[1];
     const KRef x1c = k_mul(k, x1, c), x2s = k_mul(k, x2, s), x2c = k_mul(k, x2, c), x1s = k_mul(k, x1, s);
-    const KRef y1 = k_op(k, KOP_sub, x1c, x2s, 0), y2 = k_add(k, x2c, x1s);
+    const KRef y1 = k_sub(k, x1c, x2s), y2 = k_add(k, x2c, x1s);
     pull_store_root(l, r->out, first, k_cast(k, y1, dtype));
     pull_store_root(l, r->out, second, k_cast(k, y2, dtype));
 }
@@ -106,7 +105,7 @@ static void rope_copy(Lower *l, const Domain *d, Point at, void *ctx)
 {
     const RopeRest *rest = ctx;
     const Rope *r = rest->r;
-    at.idx[d->rank - 1] = k_add(l->k, at.idx[d->rank - 1], k_index(l->k, rest->first));
+    at.idx[d->rank - 1] = k_expr(l->k, "$ + #", at.idx[d->rank - 1], rest->first);
     pull_store_root(l, r->out, at, operand_load(l, r->x, operand_index(l, r->x, at.idx), &at, 1));
 }
 
@@ -188,18 +187,16 @@ static void wide_rope_pair(Lower *l, const WideRope *w, Point at, KRef j)
     const int dtype = lower_node(l, r->x)->dtype;
     Point one[2] = {at, at};
     for (uint32_t h = 0; h < 2; h++) {
-        one[h].lane =
-            r->is_interleaved ? k_mul_add(k, j, 2, k_index(k, h)) : k_add(k, j, k_index(k, h * w->n));
+        one[h].lane = r->is_interleaved ? k_expr(k, "$ * 2 + #", j, h) : k_expr(k, "$ + #", j, h * w->n);
         one[h].slot = one[h].lane;
-        one[h].idx[last] = r->is_interleaved
-                               ? k_mul_add(k, k_add(k, at.idx[last], j), 2, k_index(k, h))
-                               : k_add(k, k_add(k, at.idx[last], j), k_index(k, (int64_t)h * r->half));
+        one[h].idx[last] = r->is_interleaved ? k_expr(k, "($ + $) * 2 + #", at.idx[last], j, h)
+                                             : k_expr(k, "$ + $ + #", at.idx[last], j, (int64_t)h * r->half);
     }
     const KRef x1 = k_aload(k, w->array[OF_X], one[0].lane, 1),
                x2 = k_aload(k, w->array[OF_X], one[1].lane, 1);
     const KRef x1c = pair_product(l, w, x1, OF_COSINE, j), x2s = pair_product(l, w, x2, OF_SINE, j),
                x2c = pair_product(l, w, x2, OF_COSINE, j), x1s = pair_product(l, w, x1, OF_SINE, j);
-    pull_store_root(l, r->out, one[0], k_cast(k, k_op(k, KOP_sub, x1c, x2s, 0), dtype));
+    pull_store_root(l, r->out, one[0], k_cast(k, k_sub(k, x1c, x2s), dtype));
     pull_store_root(l, r->out, one[1], k_cast(k, k_add(k, x2c, x1s), dtype));
 }
 
@@ -212,7 +209,7 @@ static void wide_angles(Lower *l, WideRope *w, const Point *at)
     KRef turn[2];
     for (uint32_t i = OF_COSINE; i < FETCHED; i++)
         w->array[i] = k_array(k, r->type, w->n);
-    const KRef j = k_for(k, k_index(k, 0), k_index(k, w->n), 1, KFOR_UNROLL, "j");
+    const KRef j = k_loop(k, w->n, KFOR_UNROLL, "j");
     angle_turn(l, r, position, k_add(k, at->idx[w->pairs.rank - 1], j), turn);
     for (uint32_t i = 0; i < 2; i++)
         k_astore(k, w->array[OF_COSINE + i], j, turn[i]);
@@ -225,14 +222,14 @@ static void wide_fetch_x(Lower *l, WideRope *w, const Point *at, WideSpan span)
     const Rope *r = w->r;
     Pull p = pull_at(l, &w->pairs, *at);
     if (r->is_interleaved)
-        p.at.idx[w->pairs.rank - 1] = k_mul(k, at->idx[w->pairs.rank - 1], k_index(k, 2));
+        p.at.idx[w->pairs.rank - 1] = k_expr(k, "$ * 2", at->idx[w->pairs.rank - 1]);
     const uint32_t param = lower_param(l, r->x, PARAM_READ);
     const KRef index = pull_index(&p, r->x);
     w->array[OF_X] = k_array(k, lower_node(l, r->x)->dtype, 2 * w->n);
     span.piece = w->piece[OF_X];
     wide_load(l, param, index, w->array[OF_X], 0, span);
     if (!r->is_interleaved)
-        wide_load(l, param, k_add(k, index, k_index(k, r->distance)), w->array[OF_X], w->n, span);
+        wide_load(l, param, k_expr(k, "$ + #", index, r->distance), w->array[OF_X], w->n, span);
 }
 
 static void wide_fetch_tables(Lower *l, WideRope *w, const Point *at)
@@ -267,18 +264,18 @@ static bool lower_wide_rope(Lower *l, const Rope *r, const Domain *pairs)
     else
         wide_fetch_tables(l, &w, &at);
     l->collected = k_array(k, lower_node(l, l->root)->dtype, n);
-    const KRef j = k_for(k, k_index(k, 0), k_index(k, w.n), 1, KFOR_UNROLL, "j");
+    const KRef j = k_loop(k, w.n, KFOR_UNROLL, "j");
     wide_rope_pair(l, &w, at, j);
     k_end(k);
     Pull to = pull_at(l, r->out, at);
     if (r->is_interleaved)
-        to.at.idx[last] = k_mul(k, at.idx[last], k_index(k, 2));
+        to.at.idx[last] = k_expr(k, "$ * 2", at.idx[last]);
     const KRef index = pull_index(&to, l->root), result = l->collected;
     const uint32_t param = lower_param(l, l->root, PARAM_WRITE);
     span.piece = w.out.root_piece;
     wide_store(l, param, index, result, 0, span);
     if (!r->is_interleaved)
-        wide_store(l, param, k_add(k, index, k_index(k, r->distance)), result, w.n, span);
+        wide_store(l, param, k_expr(k, "$ + #", index, r->distance), result, w.n, span);
     l->collected = 0;
     lower_close(l, opened);
     return true;
@@ -301,11 +298,11 @@ static void lower_on_gpu(Lower *l, Rope *r, const Domain *pairs)
         return;
     }
     const KRef item = at.idx[last];
-    k_if(k, k_op(k, KOP_lt, item, k_index(k, r->half), 0));
+    k_if(k, k_expr(k, "$ < #", item, r->half));
     rope_pair(l, &items, at, r);
     k_else(k);
-    const KRef is_between = k_op(k, KOP_lt, item, k_index(k, r->distance), 0);
-    at.idx[last] = k_op(k, KOP_select, is_between, item, k_add(k, item, k_index(k, r->half)));
+    const KRef is_between = k_expr(k, "$ < #", item, r->distance);
+    at.idx[last] = k_select(k, is_between, item, k_expr(k, "$ + #", item, r->half));
     rope_copy(l, &items, at, &(RopeRest){r, 0});
     k_end(k);
     lower_close(l, opened);
@@ -333,7 +330,7 @@ static uint32_t open_places(Lower *l, Rope *r, const Domain *pairs, uint8_t lane
     for (uint32_t i = 0; i < 2; i++)
         r->turned[i] = k_array(k, r->type, r->half + lanes);
     const KRef position = position_at(l, r, at);
-    const KRef j = k_for(k, k_index(k, 0), k_index(k, r->half), 1, KFOR_SERIAL, "j");
+    const KRef j = k_loop(k, r->half, KFOR_SERIAL, "j");
     angle_turn(l, r, position, j, turn);
     for (uint32_t i = 0; i < 2; i++)
         k_astore(k, r->turned[i], j, turn[i]);

@@ -44,15 +44,15 @@ static KRef find_row(Lower *l, const Scatter *s, KRef *inside)
     const int dtype = lower_node(l, s->indices)->dtype;
     const int type = dtype == DTYPE_i64 || dtype == DTYPE_u64 ? dtype : (int)KT_INDEX;
     const KRef v = operand_scalar(l, s->indices, operand_index(l, s->indices, &s->update), type);
-    const KRef n = k_integer(k, type, s->shape->dim[0]), below = k_op(k, KOP_lt, v, n, 0);
+    const KRef n = k_integer(k, type, s->shape->dim[0]), below = k_lt(k, v, n);
     if (dtype_info[dtype].cls == DCLASS_UINT) {
         *inside = below;
         return k_cast(k, v, KT_INDEX);
     }
-    const KRef above = k_op(k, KOP_le, k_integer(k, type, -s->shape->dim[0]), v, 0);
-    const KRef from_end = k_op(k, KOP_lt, v, k_integer(k, type, 0), 0);
-    *inside = k_op(k, KOP_and, above, below, 0);
-    return k_cast(k, k_op(k, KOP_select, from_end, k_add(k, v, n), v), KT_INDEX);
+    const KRef above = k_le(k, k_integer(k, type, -s->shape->dim[0]), v);
+    const KRef from_end = k_lt(k, v, k_integer(k, type, 0));
+    *inside = k_and(k, above, below);
+    return k_cast(k, k_select(k, from_end, k_add(k, v, n), v), KT_INDEX);
 }
 
 static void update_point(Lower *l, const Domain *d, Point at, void *ctx)
@@ -108,7 +108,7 @@ static void apply_updates(Lower *l, Scatter *s, Point at, bool is_one)
     const int64_t count = lower_node(l, s->indices)->shape->dim[0];
     if (shape_numel(lower_node(l, s->updates)->shape) == 0)
         return;
-    s->update = k_for(k, k_index(k, 0), k_index(k, count), 1, KFOR_SERIAL, "u");
+    s->update = k_loop(k, count, KFOR_SERIAL, "u");
     apply_update(l, s, at, is_one);
     k_end(k);
 }
@@ -121,7 +121,7 @@ static void scatter_column(Lower *l, Scatter *s, Point at)
     for (uint32_t i = 1; i < s->shape->rank; i++)
         idx[i] = at.idx[i - 1];
     if (!s->is_in_place) {
-        idx[0] = k_for(k, k_index(k, 0), k_index(k, s->shape->dim[0]), 1, KFOR_SERIAL, "n");
+        idx[0] = k_loop(k, s->shape->dim[0], KFOR_SERIAL, "n");
         const KRef value = operand_load(l, s->data, operand_index(l, s->data, idx), &at, 1);
         operand_store(l, lower_param(l, l->root, PARAM_READ_WRITE), operand_index(l, l->root, idx), value,
                       &at);

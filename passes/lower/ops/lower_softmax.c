@@ -28,7 +28,7 @@ static KRef operand_at(Lower *l, const Domain *d, Point at, void *ctx)
 static KRef shifted_at(Lower *l, const Domain *d, Point at, void *ctx)
 {
     const Softmax *s = ctx;
-    return k_op(l->k, KOP_sub, operand_at(l, d, at, ctx), s->top, 0);
+    return k_sub(l->k, operand_at(l, d, at, ctx), s->top);
 }
 
 static KRef root_index(Lower *l, const Domain *d, Point at)
@@ -41,7 +41,7 @@ static KRef root_index(Lower *l, const Domain *d, Point at)
 static KRef exponential_at(Lower *l, const Domain *d, Point at, void *ctx)
 {
     const Softmax *s = ctx;
-    const KRef e = k_op(l->k, KOP_exp, shifted_at(l, d, at, ctx), 0, 0);
+    const KRef e = k_exp(l->k, shifted_at(l, d, at, ctx));
     rows_fetch_next(l, s->rows, at, s->x);
     if (s->kept != 0)
         k_astore(l->k, s->kept, at.slot, e);
@@ -56,7 +56,7 @@ static void store_result(Lower *l, const Domain *d, Point at, void *ctx)
     Kernel *k = l->k;
     KRef v;
     if (s->is_log)
-        v = k_op(k, KOP_sub, shifted_at(l, d, at, ctx), s->factor, 0);
+        v = k_sub(k, shifted_at(l, d, at, ctx), s->factor);
     else if (s->kept != 0)
         v = k_mul(k, k_aload(k, s->kept, at.slot, 1), s->factor);
     else if (s->keeps_exponentials)
@@ -64,7 +64,7 @@ static void store_result(Lower *l, const Domain *d, Point at, void *ctx)
             k, k_load(k, lower_param(l, l->root, PARAM_READ_WRITE), root_index(l, d, at), at.lanes, at.count),
             s->factor);
     else
-        v = k_mul(k, k_op(k, KOP_exp, shifted_at(l, d, at, ctx), 0, 0), s->factor);
+        v = k_mul(k, k_exp(k, shifted_at(l, d, at, ctx)), s->factor);
     pull_store_root(l, d, at, v);
 }
 
@@ -76,8 +76,7 @@ static void softmax_row(Lower *l, const Rows *r, Point at, void *ctx)
     s->kept = s->is_log ? 0 : rows_keep(l, r, lower_node(l, l->anchor)->dtype);
     s->top = rows_fold(l, r, at, &fold_top, operand_at, s);
     const KRef sum = rows_fold(l, r, at, &row_fold_sum, exponential_at, s);
-    s->factor = s->is_log ? k_op(k, KOP_log, sum, 0, 0)
-                          : k_op(k, KOP_div, k_number(k, lower_node(l, l->anchor)->dtype, 1), sum, 0);
+    s->factor = s->is_log ? k_log(k, sum) : k_div(k, k_number(k, lower_node(l, l->anchor)->dtype, 1), sum);
     rows_each(l, r, at, store_result, s);
 }
 

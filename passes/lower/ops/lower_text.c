@@ -18,7 +18,7 @@ static KRef dfa_point(Lower *l, const Domain *d, Point at, void *ctx)
     (void)d;
     for (uint32_t i = 0; i + 1 < s->rank; i++)
         idx[i] = at.idx[i];
-    const KRef end = s->all ? k_add(k, at.idx[s->rank - 1], k_index(k, 1)) : k_index(k, x->dim[s->rank - 1]);
+    const KRef end = s->all ? k_expr(k, "$ + 1", at.idx[s->rank - 1]) : k_index(k, x->dim[s->rank - 1]);
     const KRef state = k_var(k, k_index(k, 0), "state");
     idx[s->rank - 1] = k_for(k, k_index(k, 0), end, 1, KFOR_SERIAL, "r");
     const KRef byte = operand_scalar(l, s->x, operand_index(l, s->x, idx), KT_INDEX);

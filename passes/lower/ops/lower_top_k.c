@@ -33,12 +33,12 @@ static KRef comes_before(Lower *l, void *ctx, KRef a, KRef b)
         y = k_cast(k, y, KT_INDEX);
     }
     const KRef small = t->finds_largest ? y : x, large = t->finds_largest ? x : y;
-    const KRef wins = k_op(k, KOP_lt, small, large, 0);
+    const KRef wins = k_lt(k, small, large);
     if (dtype_info[type].cls != DCLASS_FLOAT)
         return wins;
-    const KRef small_is_number = k_op(k, KOP_eq, small, small, 0);
-    const KRef large_is_nan = k_op(k, KOP_ne, large, large, 0);
-    return k_op(k, KOP_and, small_is_number, k_op(k, KOP_or, wins, large_is_nan, 0), 0);
+    const KRef small_is_number = k_eq(k, small, small);
+    const KRef large_is_nan = k_ne(k, large, large);
+    return k_expr(k, "$ & ($ | $)", small_is_number, wins, large_is_nan);
 }
 
 static void store(Lower *l, TopK *t, KRef rank, KRef position)
@@ -57,7 +57,7 @@ static void emit_line(Lower *l, TopK *t, Sort *s)
     Kernel *k = l->k;
     const bool inserts = t->k <= INSERT_MAX;
     const KRef sorted = inserts ? sort_first(l, s, t->k) : sort_positions(l, s);
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, t->k), 1, KFOR_SERIAL, "i");
+    const KRef i = k_loop(k, t->k, KFOR_SERIAL, "i");
     const KRef at = inserts ? k_aload(k, sorted, i, 1) : k_load(k, s->scratch, k_add(k, sorted, i), 1, 1);
     store(l, t, i, k_cast(k, at, KT_INDEX));
     k_end(k);
@@ -82,7 +82,7 @@ void lower_top_k(Lower *l)
     lines.extent[t.axis] = 1;
     for (uint32_t i = 0; i < lines.rank; i++) {
         opened += lower_open_axis(l, &lines, i, l->caps->is_gpu ? KFOR_PARALLEL : KFOR_SERIAL, &at);
-        line = k_mul_add(l->k, line, lines.extent[i], at.idx[i]);
+        line = k_expr(l->k, "$ * # + $", line, lines.extent[i], at.idx[i]);
         t.idx[i] = at.idx[i];
     }
     Sort s = {.before = comes_before, .ctx = &t, .n = t.n, .base = k_index(l->k, 0)};
@@ -90,7 +90,7 @@ void lower_top_k(Lower *l)
         const int64_t n_lines = l->caps->is_gpu ? shape_numel(x) / t.n : 1;
         s.scratch = lower_param_scratch(l, "order", DTYPE_i32, (uint64_t)(n_lines * sort_scratch(t.n)));
         if (l->caps->is_gpu)
-            s.base = k_mul(l->k, line, k_index(l->k, sort_scratch(t.n)));
+            s.base = k_expr(l->k, "$ * #", line, sort_scratch(t.n));
     }
     emit_line(l, &t, &s);
     lower_close(l, opened);

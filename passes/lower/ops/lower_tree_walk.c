@@ -37,7 +37,7 @@ static KRef field(Lower *l, const Walk *w, KRef node, int64_t i)
 
 static KRef both(Lower *l, KRef a, KRef b)
 {
-    return k_op(l->k, KOP_and, a, b, 0);
+    return k_and(l->k, a, b);
 }
 
 // Does a node of this kind send v to `yes`?
@@ -49,20 +49,20 @@ static KRef holds(Lower *l, const Walk *w, KRef kind, KRef v, KRef threshold)
     } compare[KINDS] = {{KOP_eq, false}, {KOP_le, false}, {KOP_lt, false}, {KOP_le, true},
                         {KOP_lt, true},  {KOP_eq, false}, {KOP_ne, false}};
     Kernel *k = l->k;
-    const KRef low = k_op(k, KOP_and, kind, k_integer(k, DTYPE_i32, 7), 0);
+    const KRef low = k_and(k, kind, k_integer(k, DTYPE_i32, 7));
     KRef yes = k_integer(k, DTYPE_bool, 0);
     for (uint32_t i = 1; i < KINDS; i++) {
         if (!w->has_kind[i])
             continue;
         const bool is_swapped = compare[i].is_swapped;
         const KRef test = k_op(k, compare[i].op, is_swapped ? threshold : v, is_swapped ? v : threshold, 0);
-        const KRef is_kind = k_op(k, KOP_eq, low, k_integer(k, DTYPE_i32, i), 0);
-        yes = k_op(k, KOP_or, yes, both(l, is_kind, test), 0);
+        const KRef is_kind = k_eq(k, low, k_integer(k, DTYPE_i32, i));
+        yes = k_or(k, yes, both(l, is_kind, test));
     }
     if (w->has_nan) {
-        const KRef bit = k_op(k, KOP_and, kind, k_integer(k, DTYPE_i32, NAN_TO_YES), 0);
-        const KRef tracks = k_op(k, KOP_ne, bit, k_integer(k, DTYPE_i32, 0), 0);
-        yes = k_op(k, KOP_or, yes, both(l, tracks, k_op(k, KOP_ne, v, v, 0)), 0);
+        const KRef bit = k_and(k, kind, k_integer(k, DTYPE_i32, NAN_TO_YES));
+        const KRef tracks = k_ne(k, bit, k_integer(k, DTYPE_i32, 0));
+        yes = k_or(k, yes, both(l, tracks, k_ne(k, v, v)));
     }
     return yes;
 }
@@ -75,17 +75,17 @@ static KRef walk_point(Lower *l, const Domain *d, Point at, void *ctx)
     const int64_t last = w->n_nodes - 1;
     const KRef root = operand_clamped(l, w->roots, operand_index(l, w->roots, &at.idx[1]), 0, last);
     const KRef node = k_var(k, root, "node");
-    k_for(k, k_index(k, 0), k_index(k, w->depth), 1, KFOR_SERIAL, "step");
+    k_loop(k, w->depth, KFOR_SERIAL, "step");
     const KRef here = k_get(k, node);
     const KRef kind = operand_scalar(l, w->nodes, field(l, w, here, 1), DTYPE_i32);
-    k_if(k, k_op(k, KOP_ne, kind, k_integer(k, DTYPE_i32, 0), 0));
+    k_if(k, k_ne(k, kind, k_integer(k, DTYPE_i32, 0)));
     const KRef feature = operand_clamped(l, w->nodes, field(l, w, here, 0), 0, w->features - 1);
     const KRef idx[2] = {at.idx[0], feature};
     const int type = operand_sum_type(lower_node(l, w->x)->dtype);
     const KRef v = operand_scalar(l, w->x, operand_index(l, w->x, idx), type);
     const KRef threshold = operand_scalar(l, w->thresholds, operand_index(l, w->thresholds, &here), type);
     const KRef yes = holds(l, w, kind, v, threshold);
-    const KRef next = k_op(k, KOP_select, yes, field(l, w, here, 2), field(l, w, here, 3));
+    const KRef next = k_select(k, yes, field(l, w, here, 2), field(l, w, here, 3));
     k_set(k, node, operand_clamped(l, w->nodes, next, 0, last));
     k_end(k);
     k_end(k);

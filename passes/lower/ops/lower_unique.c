@@ -21,12 +21,12 @@ static KRef load(Lower *l, const Unique *u, KRef row, KRef column)
 // NaN is larger than all numbers and equals NaN.
 static KRef is_less(Kernel *k, KRef a, KRef b)
 {
-    const KRef less = k_op(k, KOP_lt, a, b, 0);
+    const KRef less = k_lt(k, a, b);
     const int type = k_inst(k, a)->dtype;
     if (type == KT_INDEX || dtype_info[type].cls != DCLASS_FLOAT)
         return less;
-    const KRef a_is_number = k_op(k, KOP_eq, a, a, 0), b_is_nan = k_op(k, KOP_ne, b, b, 0);
-    return k_op(k, KOP_and, a_is_number, k_op(k, KOP_or, less, b_is_nan, 0), 0);
+    const KRef a_is_number = k_eq(k, a, a), b_is_nan = k_ne(k, b, b);
+    return k_expr(k, "$ & ($ | $)", a_is_number, less, b_is_nan);
 }
 
 // Rows beyond those that count go last.
@@ -35,19 +35,19 @@ static KRef comes_before(Lower *l, void *ctx, KRef a, KRef b)
     const Unique *u = ctx;
     Kernel *k = l->k;
     const KRef zero = k_index(k, 0), one = k_index(k, 1);
-    const KRef a_counts = k_op(k, KOP_lt, a, u->live, 0), b_counts = k_op(k, KOP_lt, b, u->live, 0);
-    const KRef both = k_op(k, KOP_and, a_counts, b_counts, 0);
+    const KRef a_counts = k_lt(k, a, u->live), b_counts = k_lt(k, b, u->live);
+    const KRef both = k_and(k, a_counts, b_counts);
     const KRef order = k_var(k, zero, "order"); // 0 equal so far, 1 before, 2 after
     const KRef column = k_for(k, zero, k_index(k, u->m), 1, KFOR_SERIAL, "c");
-    k_if(k, k_op(k, KOP_and, both, k_op(k, KOP_eq, k_get(k, order), zero, 0), 0));
+    k_if(k, k_expr(k, "$ & $ == $", both, k_get(k, order), zero));
     const KRef x = load(l, u, a, column), y = load(l, u, b, column);
-    const KRef after = k_op(k, KOP_select, is_less(k, y, x), k_index(k, 2), zero);
-    k_set(k, order, k_op(k, KOP_select, is_less(k, x, y), one, after));
+    const KRef after = k_select(k, is_less(k, y, x), k_index(k, 2), zero);
+    k_set(k, order, k_select(k, is_less(k, x, y), one, after));
     k_end(k);
     k_end(k);
-    const KRef decided = k_op(k, KOP_eq, k_get(k, order), one, 0);
-    const KRef only_a = k_op(k, KOP_and, a_counts, k_op(k, KOP_not, b_counts, 0, 0), 0);
-    return k_op(k, KOP_or, only_a, k_op(k, KOP_and, both, decided, 0), 0);
+    const KRef decided = k_eq(k, k_get(k, order), one);
+    const KRef only_a = k_and(k, a_counts, k_not(k, b_counts));
+    return k_expr(k, "$ | $ & $", only_a, both, decided);
 }
 
 static KRef scratch_load(Lower *l, const Unique *u, KRef at)
@@ -72,7 +72,7 @@ static void clear(Lower *l, NodeId result, int64_t n)
     Kernel *k = l->k;
     if (result == 0)
         return;
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, n), 1, KFOR_SERIAL, "i");
+    const KRef i = k_loop(k, n, KFOR_SERIAL, "i");
     store(l, result, i, k_index(k, 0));
     k_end(k);
 }
@@ -85,16 +85,16 @@ static KRef number_groups(Lower *l, Unique *u, KRef sorted)
     const KRef groups = k_var(k, k_index(k, 0), "groups"), last = k_var(k, k_index(k, 0), "last");
     const KRef t = k_for(k, k_index(k, 0), u->live, 1, KFOR_SERIAL, "t");
     const KRef row = scratch_load(l, u, k_add(k, sorted, t));
-    const KRef is_new = k_var(k, k_op(k, KOP_eq, t, k_index(k, 0), 0), "is_new");
-    k_if(k, k_op(k, KOP_not, k_get(k, is_new), 0, 0));
+    const KRef is_new = k_var(k, k_expr(k, "$ == 0", t), "is_new");
+    k_if(k, k_not(k, k_get(k, is_new)));
     k_set(k, is_new, comes_before(l, u, k_get(k, last), row));
     k_end(k);
     k_if(k, k_get(k, is_new));
-    scratch_store(l, u, k_add(k, k_get(k, groups), k_index(k, 3 * u->n)), row);
+    scratch_store(l, u, k_expr(k, "$ + #", k_get(k, groups), 3 * u->n), row);
     k_set(k, groups, k_add(k, k_get(k, groups), one));
     k_end(k);
     k_set(k, last, row);
-    scratch_store(l, u, k_add(k, row, k_index(k, 2 * u->n)), k_op(k, KOP_sub, k_get(k, groups), one, 0));
+    scratch_store(l, u, k_expr(k, "$ + #", row, 2 * u->n), k_sub(k, k_get(k, groups), one));
     k_end(k);
     return k_get(k, groups);
 }
@@ -106,11 +106,11 @@ static void number_again(Lower *l, Unique *u)
     Kernel *k = l->k;
     const KRef next = k_var(k, k_index(k, 0), "next");
     const KRef row = k_for(k, k_index(k, 0), u->live, 1, KFOR_SERIAL, "row");
-    const KRef group = scratch_load(l, u, k_add(k, row, k_index(k, 2 * u->n)));
-    const KRef first = scratch_load(l, u, k_add(k, group, k_index(k, 3 * u->n)));
-    k_if(k, k_op(k, KOP_eq, first, row, 0));
+    const KRef group = scratch_load(l, u, k_expr(k, "$ + #", row, 2 * u->n));
+    const KRef first = scratch_load(l, u, k_expr(k, "$ + #", group, 3 * u->n));
+    k_if(k, k_eq(k, first, row));
     scratch_store(l, u, group, k_get(k, next));
-    k_set(k, next, k_add(k, k_get(k, next), k_index(k, 1)));
+    k_set(k, next, k_expr(k, "$ + 1", k_get(k, next)));
     k_end(k);
     k_end(k);
 }
@@ -122,11 +122,11 @@ static void write_results(Lower *l, Unique *u, bool is_sorted)
     clear(l, u->counts, u->size);
     clear(l, u->inverse, u->n);
     const KRef row = k_for(k, k_index(k, 0), u->live, 1, KFOR_SERIAL, "row");
-    const KRef group = scratch_load(l, u, k_add(k, row, k_index(k, 2 * u->n)));
-    const KRef first = scratch_load(l, u, k_add(k, group, k_index(k, 3 * u->n)));
+    const KRef group = scratch_load(l, u, k_expr(k, "$ + #", row, 2 * u->n));
+    const KRef first = scratch_load(l, u, k_expr(k, "$ + #", group, 3 * u->n));
     const KRef number = is_sorted ? group : scratch_load(l, u, group);
     store(l, u->inverse, row, number);
-    k_if(k, k_op(k, KOP_lt, number, k_index(k, u->size), 0));
+    k_if(k, k_expr(k, "$ < #", number, u->size));
     store(l, l->root, number, first);
     if (u->counts != 0) {
         const KRef old = k_load(k, lower_param(l, u->counts, PARAM_READ_WRITE),
@@ -166,5 +166,5 @@ void lower_unique(Lower *l)
         clear(l, u.counts, u.size);
     }
     if (u.count != 0)
-        store(l, u.count, k_index(k, 0), k_op(k, KOP_min, groups, k_index(k, u.size), 0));
+        store(l, u.count, k_index(k, 0), k_expr(k, "min($, #)", groups, u.size));
 }

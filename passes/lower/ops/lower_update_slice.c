@@ -44,8 +44,7 @@ static void load_starts(Lower *l, const Update *u, KRef *first)
         first[i] =
             operand_clamped(l, u->start, s->rank == 1 ? operand_index(l, u->start, &entry) : entry, 0, room);
         if (is_part)
-            first[i] = k_op(l->k, KOP_min, first[i],
-                            k_op(l->k, KOP_sub, k_index(l->k, room), patch_size(l, u, i), 0), 0);
+            first[i] = k_expr(l->k, "min($, # - $)", first[i], room, patch_size(l, u, i));
     }
 }
 
@@ -159,13 +158,12 @@ static KRef update_point(Lower *l, const Domain *d, Point at, void *ctx)
         return old;
     load_starts(l, u, first);
     for (uint32_t i = 0; i < d->rank; i++) {
-        idx[i] = k_op(k, KOP_sub, at.idx[i], first[i], 0);
+        idx[i] = k_sub(k, at.idx[i], first[i]);
         uint32_t entry = 0;
         if (u->part->dim[i] == u->whole->dim[i] && !is_cut(u, i, &entry))
             continue;
-        const KRef above = k_op(k, KOP_le, k_index(k, 0), idx[i], 0),
-                   below = k_op(k, KOP_lt, idx[i], patch_size(l, u, i), 0);
-        inside = k_op(k, KOP_and, inside, k_op(k, KOP_and, above, below, 0), 0);
+        const KRef above = k_expr(k, "0 <= $", idx[i]), below = k_lt(k, idx[i], patch_size(l, u, i));
+        inside = k_expr(k, "$ & ($ & $)", inside, above, below);
     }
     const KRef value = k_var(k, old, "value");
     k_if(k, inside);
@@ -193,7 +191,7 @@ void lower_patch(Lower *l)
     HeldRows held = {.id = u.patch, .param = lower_param(l, l->root, PARAM_WRITE), .base = k_index(l->k, 0)};
     load_starts(l, &u, first);
     for (uint32_t i = 0; i < u.whole->rank; i++)
-        held.base = k_mul_add(l->k, first[i], lower_loc(l, l->root)->stride[i], held.base);
+        held.base = k_expr(l->k, "$ * # + $", first[i], lower_loc(l, l->root)->stride[i], held.base);
     l->root = u.patch;
     l->held = &held;
     l->n_held = 1;

@@ -18,10 +18,10 @@ static void emit_merge(Lower *l, const Sort *s, const Merge *m)
     Kernel *k = l->k;
     const KRef left = k_var(k, m->begin, "left"), right = k_var(k, m->middle, "right");
     const KRef t = k_for(k, m->begin, m->end, 1, KFOR_SERIAL, "t");
-    const KRef has_left = k_op(k, KOP_lt, k_get(k, left), m->middle, 0);
-    const KRef has_right = k_op(k, KOP_lt, k_get(k, right), m->end, 0);
+    const KRef has_left = k_lt(k, k_get(k, left), m->middle);
+    const KRef has_right = k_lt(k, k_get(k, right), m->end);
     const KRef takes_right = k_var(k, has_right, "takes_right");
-    k_if(k, k_op(k, KOP_and, has_left, has_right, 0));
+    k_if(k, k_and(k, has_left, has_right));
     const KRef a = load_position(l, s, k_add(k, m->from, k_get(k, right)));
     const KRef b = load_position(l, s, k_add(k, m->from, k_get(k, left)));
     k_set(k, takes_right, s->before(l, s->ctx, a, b));
@@ -29,10 +29,10 @@ static void emit_merge(Lower *l, const Sort *s, const Merge *m)
     const KRef place = k_add(k, m->to, t);
     k_if(k, k_get(k, takes_right));
     k_store(k, s->scratch, place, k_load(k, s->scratch, k_add(k, m->from, k_get(k, right)), 1, 1), 1);
-    k_set(k, right, k_add(k, k_get(k, right), k_index(k, 1)));
+    k_set(k, right, k_expr(k, "$ + 1", k_get(k, right)));
     k_else(k);
     k_store(k, s->scratch, place, k_load(k, s->scratch, k_add(k, m->from, k_get(k, left)), 1, 1), 1);
-    k_set(k, left, k_add(k, k_get(k, left), k_index(k, 1)));
+    k_set(k, left, k_expr(k, "$ + 1", k_get(k, left)));
     k_end(k);
     k_end(k);
 }
@@ -49,21 +49,21 @@ KRef sort_positions(Lower *l, const Sort *s)
     k_end(k);
     const KRef width = k_var(k, k_index(k, 1), "width"), from = k_var(k, zero, "from");
     k_for(k, zero, k_index(k, passes), 1, KFOR_SERIAL, "pass");
-    const KRef w = k_get(k, width), both = k_mul(k, w, k_index(k, 2));
-    const KRef pairs = k_op(k, KOP_div, k_op(k, KOP_sub, k_add(k, n, both), k_index(k, 1), 0), both, 0);
+    const KRef w = k_get(k, width), both = k_expr(k, "$ * 2", w);
+    const KRef pairs = k_expr(k, "($ + $ - 1) / $", n, both, both);
     const KRef half = k_get(k, from);
     const KRef pair = k_for(k, zero, pairs, 1, KFOR_SERIAL, "pair");
     Merge m = {.from = k_add(k, s->base, half),
-               .to = k_add(k, s->base, k_op(k, KOP_sub, n, half, 0)),
+               .to = k_expr(k, "$ + ($ - $)", s->base, n, half),
                .begin = k_mul(k, pair, both)};
-    m.middle = k_op(k, KOP_min, k_add(k, m.begin, w), n, 0);
-    m.end = k_op(k, KOP_min, k_add(k, m.begin, both), n, 0);
+    m.middle = k_expr(k, "min($ + $, $)", m.begin, w, n);
+    m.end = k_expr(k, "min($ + $, $)", m.begin, both, n);
     emit_merge(l, s, &m);
     k_end(k);
     k_set(k, width, both);
-    k_set(k, from, k_op(k, KOP_sub, n, half, 0));
+    k_set(k, from, k_sub(k, n, half));
     k_end(k);
-    return k_add(k, s->base, k_index(k, passes % 2 * s->n));
+    return k_expr(k, "$ + #", s->base, passes % 2 * s->n);
 }
 
 KRef sort_first(Lower *l, const Sort *s, int64_t count)
@@ -72,18 +72,18 @@ KRef sort_first(Lower *l, const Sort *s, int64_t count)
     const KRef first = k_array(k, DTYPE_i32, count), zero = k_index(k, 0), last = k_index(k, count - 1);
     const KRef i = k_for(k, zero, k_index(k, s->n), 1, KFOR_SERIAL, "i");
     // The place of i in the list: moves to the front as long as i comes before what is there.
-    const KRef filled = k_op(k, KOP_min, i, k_index(k, count), 0);
-    const KRef enters = k_var(k, k_op(k, KOP_lt, filled, k_index(k, count), 0), "enters");
-    k_if(k, k_op(k, KOP_not, k_get(k, enters), 0, 0));
+    const KRef filled = k_expr(k, "min($, #)", i, count);
+    const KRef enters = k_var(k, k_expr(k, "$ < #", filled, count), "enters");
+    k_if(k, k_not(k, k_get(k, enters)));
     k_set(k, enters, s->before(l, s->ctx, i, k_cast(k, k_aload(k, first, last, 1), KT_INDEX)));
     k_end(k);
     k_if(k, k_get(k, enters));
-    const KRef place = k_var(k, k_op(k, KOP_min, filled, last, 0), "place");
+    const KRef place = k_var(k, k_min(k, filled, last), "place");
     const KRef steps = k_get(k, place);
     k_for(k, zero, steps, 1, KFOR_SERIAL, "step");
     const KRef at = k_get(k, place);
-    k_if(k, k_op(k, KOP_lt, zero, at, 0));
-    const KRef before = k_op(k, KOP_sub, at, k_index(k, 1), 0);
+    k_if(k, k_lt(k, zero, at));
+    const KRef before = k_expr(k, "$ - 1", at);
     const KRef other = k_aload(k, first, before, 1);
     k_if(k, s->before(l, s->ctx, i, k_cast(k, other, KT_INDEX)));
     k_astore(k, first, at, other);

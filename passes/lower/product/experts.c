@@ -11,10 +11,8 @@ void experts_row(Lower *l, const Experts *x, KRef row, KRef *idx)
     KRef rest = row;
     for (uint32_t i = x->d.rank - 1; i-- > 0;) {
         const int64_t n = x->d.extent[i];
-        const KRef next = i == 0 ? k_index(k, 0) : n == 1 ? rest : k_op(k, KOP_div, rest, k_index(k, n), 0);
-        idx[i] = i == 0   ? rest
-                 : n == 1 ? k_index(k, 0)
-                          : k_op(k, KOP_sub, rest, k_mul(k, next, k_index(k, n)), 0);
+        const KRef next = i == 0 ? k_index(k, 0) : n == 1 ? rest : k_expr(k, "$ / #", rest, n);
+        idx[i] = i == 0 ? rest : n == 1 ? k_index(k, 0) : k_expr(k, "$ - $ * #", rest, next, n);
         rest = next;
     }
 }
@@ -41,7 +39,7 @@ static uint32_t begin_rows(Lower *l, const Experts *x, KRef *row, KRef *idx)
         if (extent == 1 && x->d.live[i].size == 0)
             continue;
         idx[i] = k_for(k, k_index(k, 0), lower_live(l, &x->d.live[i], extent), 1, KFOR_SERIAL, "r");
-        *row = k_mul_add(k, *row, extent, idx[i]);
+        *row = k_expr(k, "$ * # + $", *row, extent, idx[i]);
         n++;
     }
     return n;
@@ -62,7 +60,7 @@ static void clear_choice(Lower *l, const Experts *x)
         is_live = is_live || x->d.live[i].size != 0;
     if (!is_live)
         return;
-    const KRef r = k_for(k, k_index(k, 0), k_index(k, x->rows), 1, KFOR_SERIAL, "r");
+    const KRef r = k_loop(k, x->rows, KFOR_SERIAL, "r");
     set_entry(l, x->choice, r, k_index(k, -1));
     k_end(k);
 }
@@ -79,10 +77,10 @@ static void count_rows(Lower *l, const Experts *x)
     clear_choice(l, x);
     const uint32_t loops = begin_rows(l, x, &r, idx);
     const KRef e = operand_clamped(l, x->index, operand_index(l, x->index, idx), -1, x->n_experts);
-    const KRef is_none = k_op(k, KOP_lt, e, zero, 0);
-    const KRef group = k_op(k, KOP_select, is_none, n, e);
-    const KRef is_some = k_op(k, KOP_lt, group, n, 0);
-    set_entry(l, x->choice, r, k_op(k, KOP_select, is_some, group, k_index(k, -1)));
+    const KRef is_none = k_lt(k, e, zero);
+    const KRef group = k_select(k, is_none, n, e);
+    const KRef is_some = k_lt(k, group, n);
+    set_entry(l, x->choice, r, k_select(k, is_some, group, k_index(k, -1)));
     const KRef at = k_add(k, group, one);
     set_entry(l, x->bounds, at, k_add(k, experts_entry(l, x->bounds, at), one));
     end_loops(k, loops);
@@ -95,12 +93,12 @@ static void sum_up(Lower *l, const Experts *x)
     const KRef zero = k_index(k, 0), n = k_index(k, x->n_experts);
     const KRef place = k_var(k, zero, "place"), listed = k_var(k, zero, "listed");
     const KRef e = k_for(k, zero, k_index(k, x->n_experts + 1), 1, KFOR_SERIAL, "e");
-    const KRef at = k_add(k, e, k_index(k, 1)), count = k_var(k, experts_entry(l, x->bounds, at), "count");
+    const KRef at = k_expr(k, "$ + 1", e), count = k_var(k, experts_entry(l, x->bounds, at), "count");
     set_entry(l, x->bounds, at, k_get(k, place));
     k_set(k, place, k_add(k, k_get(k, place), k_get(k, count)));
-    k_if(k, k_op(k, KOP_and, k_op(k, KOP_lt, zero, k_get(k, count), 0), k_op(k, KOP_lt, e, n, 0), 0));
+    k_if(k, k_expr(k, "$ < $ & $ < $", zero, k_get(k, count), e, n));
     set_entry(l, x->groups, k_get(k, listed), e);
-    k_set(k, listed, k_add(k, k_get(k, listed), k_index(k, 1)));
+    k_set(k, listed, k_expr(k, "$ + 1", k_get(k, listed)));
     k_end(k);
     k_end(k);
     set_entry(l, x->groups, n, k_get(k, listed));
@@ -112,10 +110,10 @@ static void order_rows(Lower *l, const Experts *x)
     Kernel *k = l->k;
     KRef idx[SHAPE_MAX_RANK] = {0}, r = 0;
     const uint32_t loops = begin_rows(l, x, &r, idx);
-    const KRef e = experts_entry(l, x->choice, r), is_none = k_op(k, KOP_lt, e, k_index(k, 0), 0);
-    const KRef at = k_add(k, k_op(k, KOP_select, is_none, k_index(k, x->n_experts), e), k_index(k, 1));
+    const KRef e = experts_entry(l, x->choice, r), is_none = k_expr(k, "$ < 0", e);
+    const KRef at = k_expr(k, "$ + 1", k_select(k, is_none, k_index(k, x->n_experts), e));
     const KRef place = k_var(k, experts_entry(l, x->bounds, at), "place");
-    set_entry(l, x->bounds, at, k_add(k, k_get(k, place), k_index(k, 1)));
+    set_entry(l, x->bounds, at, k_expr(k, "$ + 1", k_get(k, place)));
     set_entry(l, x->order, k_get(k, place), r);
     end_loops(k, loops);
 }
@@ -229,19 +227,17 @@ static void store_choices(Lower *l, const Experts *x, uint32_t to)
         const int64_t extent = x->d.extent[i];
         idx[i] = k_index(k, 0);
         if (extent != 1) {
-            idx[i] = k_for(k, k_index(k, 0), k_index(k, extent), 1, KFOR_PARALLEL, "r");
+            idx[i] = k_loop(k, extent, KFOR_PARALLEL, "r");
             loops++;
         }
-        row = k_mul_add(k, row, extent, idx[i]);
+        row = k_expr(k, "$ * # + $", row, extent, idx[i]);
     }
     const KRef e = operand_clamped(l, x->index, operand_index(l, x->index, idx), -1, x->n_experts);
-    is_live = k_op(k, KOP_lt, e, k_index(k, x->n_experts), 0);
+    is_live = k_expr(k, "$ < #", e, x->n_experts);
     for (uint32_t i = 0; i + 1 < x->d.rank; i++)
         if (x->d.live[i].size != 0)
-            is_live =
-                k_op(k, KOP_and, is_live,
-                     k_op(k, KOP_lt, idx[i], lower_live(l, &x->d.live[i], x->d.extent[i]), 0), 0);
-    set_entry(l, to, row, k_op(k, KOP_select, is_live, e, k_index(k, -1)));
+            is_live = k_expr(k, "$ & $ < $", is_live, idx[i], lower_live(l, &x->d.live[i], x->d.extent[i]));
+    set_entry(l, to, row, k_select(k, is_live, e, k_index(k, -1)));
     end_loops(k, loops);
 }
 
@@ -304,5 +300,5 @@ void experts_place_given(Lower *l, Experts *x, DType type)
 
 KRef experts_begin(Lower *l, const Experts *x, KRef e)
 {
-    return x->has_table ? experts_entry(l, x->table, e) : k_mul(l->k, e, k_index(l->k, (int64_t)x->stride));
+    return x->has_table ? experts_entry(l, x->table, e) : k_expr(l->k, "$ * #", e, (int64_t)x->stride);
 }

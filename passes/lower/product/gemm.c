@@ -63,7 +63,7 @@ static void move_sums(const Gemm *g, const GemmTileAt *at, const Accs *acc, bool
     Kernel *k = g->l->k;
     for (int64_t i = 0; i < at->rows * at->nv; i++) {
         const int64_t offset = i / at->nv * sums_pitch(g) + i % at->nv * g->lanes;
-        const KRef place = k_add(k, at->row_sums, k_index(k, offset));
+        const KRef place = k_expr(k, "$ + #", at->row_sums, offset);
         if (is_store)
             k_store(k, g->partial, place, k_get(k, acc->var[i]), g->lanes);
         else
@@ -80,7 +80,7 @@ static void begin_accs(const Gemm *g, const GemmTileAt *at, Accs *acc)
             acc->var[r * at->nv + v] = k_var(k, zero, arena_printf(k->arena, "a%d_%d", (int)r, (int)v));
     if (!is_cut(g))
         return;
-    k_if(k, k_op(k, KOP_ne, at->cut, k_index(k, 0), 0));
+    k_if(k, k_expr(k, "$ != 0", at->cut));
     move_sums(g, at, acc, false);
     k_end(k);
 }
@@ -96,16 +96,16 @@ static void emit_step(const Gemm *g, const GemmTileAt *at, const Accs *acc, KRef
 {
     Kernel *k = g->l->k;
     const bool is_plain = g->source == GEMM_ROWS;
-    const KRef from = k_mul_add(k, c, is_plain ? g->b_k : at->panel_nv * g->lanes, at->b);
-    const KRef left = k_mul_add(k, at->row, g->a_row, k_mul_add(k, c, g->a_k, at->a));
+    const KRef from = k_expr(k, "$ * # + $", c, is_plain ? g->b_k : at->panel_nv * g->lanes, at->b);
+    const KRef left = k_expr(k, "$ * # + ($ * # + $)", at->row, g->a_row, c, g->a_k, at->a);
     KRef b[GEMM_MAX_VECTORS];
     for (int64_t v = 0; v < at->nv; v++) {
-        const KRef index = k_add(k, from, k_index(k, vector_offset(g, at, v)));
+        const KRef index = k_expr(k, "$ + #", from, vector_offset(g, at, v));
         b[v] = gemm_makes_panels(g) ? k_load(k, g->panel, index, g->lanes, g->lanes)
                                     : load_b(g, index, g->lanes, is_plain ? real_lanes(g, at, v) : g->lanes);
     }
     for (int64_t r = 0; r < at->rows; r++) {
-        const KRef a = k_load(k, g->a, k_add(k, left, k_index(k, r * g->a_row)), 1, 1);
+        const KRef a = k_load(k, g->a, k_expr(k, "$ + #", left, r * g->a_row), 1, 1);
         for (int64_t v = 0; v < at->nv; v++) {
             const KRef sum = acc->var[r * at->nv + v];
             k_set(k, sum, k_op(k, g->has_pairs ? KOP_dot_bf16 : KOP_fma, a, b[v], k_get(k, sum)));
@@ -129,13 +129,13 @@ static void emit_sums(const Gemm *g, const GemmTileAt *at, const Accs *acc)
                   fetching = lines > 0 ? steps - steps % FETCH_STEPS : 0;
     if (fetching > 0) {
         const int64_t share = fetching / FETCH_STEPS * lines * line;
-        const KRef next = k_add(k, at->b, k_index(k, steps * at->nv * g->lanes));
-        const KRef from = k_mul_add(k, at->number, share, next);
+        const KRef next = k_expr(k, "$ + #", at->b, steps * at->nv * g->lanes);
+        const KRef from = k_expr(k, "$ * # + $", at->number, share, next);
         const KRef first = k_for(k, k_index(k, 0), k_index(k, fetching), FETCH_STEPS, KFOR_SERIAL, "c");
         for (int64_t i = 0; i < lines; i++)
             k_prefetch(k, g->b,
-                       k_mul_add(k, first, lines * line / FETCH_STEPS, k_add(k, from, k_index(k, i * line))));
-        const KRef c = k_for(k, first, k_add(k, first, k_index(k, FETCH_STEPS)), 1, KFOR_SERIAL, "c");
+                       k_expr(k, "$ * # + ($ + #)", first, lines * line / FETCH_STEPS, from, i * line));
+        const KRef c = k_for(k, first, k_expr(k, "$ + #", first, FETCH_STEPS), 1, KFOR_SERIAL, "c");
         emit_step(g, at, acc, c);
         k_end(k);
         k_end(k);
@@ -143,12 +143,11 @@ static void emit_sums(const Gemm *g, const GemmTileAt *at, const Accs *acc)
     if (fetching == steps)
         return;
     const KRef c = k_for(k, k_index(k, fetching), steps_end(g, steps), 1, KFOR_SERIAL, "c");
-    const KRef ahead =
-        k_mul_add(k, c, at->panel_nv * g->lanes, k_add(k, at->b, k_index(k, FETCH_AHEAD * line)));
+    const KRef ahead = k_expr(k, "$ * # + ($ + #)", c, at->panel_nv * g->lanes, at->b, FETCH_AHEAD * line);
     const bool is_far =
         at->n_tiles == 1 && g->source == GEMM_PACKED && g->l->constant_bytes > g->l->caps->l2_bytes;
     for (int64_t i = 0; i < at->nv * g->lanes && is_far; i += line)
-        k_prefetch(k, g->b, k_add(k, ahead, k_index(k, vector_offset(g, at, i / g->lanes) + i % g->lanes)));
+        k_prefetch(k, g->b, k_expr(k, "$ + #", ahead, vector_offset(g, at, i / g->lanes) + i % g->lanes));
     emit_step(g, at, acc, c);
     k_end(k);
 }
@@ -156,7 +155,7 @@ static void emit_sums(const Gemm *g, const GemmTileAt *at, const Accs *acc)
 static void store_vector(const Gemm *g, const GemmTileAt *at, KRef r, int64_t v, KRef value)
 {
     Kernel *k = g->l->k;
-    g->store(g->l, k_add(k, at->row, r), k_add(k, at->column, k_index(k, v * g->lanes)), g->lanes,
+    g->store(g->l, k_add(k, at->row, r), k_expr(k, "$ + #", at->column, v * g->lanes), g->lanes,
              real_lanes(g, at, v), value, g->ctx);
 }
 
@@ -174,9 +173,9 @@ static void emit_stores(const Gemm *g, const GemmTileAt *at, const Accs *acc)
     const KRef sums = k_array(k, DTYPE_f32, at->rows * at->nv * g->lanes);
     for (int64_t i = 0; i < at->rows * at->nv; i++)
         k_astore(k, sums, k_index(k, i * g->lanes), k_get(k, acc->var[i]));
-    const KRef r = k_for(k, k_index(k, 0), k_index(k, at->rows), 1, KFOR_SERIAL, "r");
+    const KRef r = k_loop(k, at->rows, KFOR_SERIAL, "r");
     for (int64_t v = 0; v < at->nv; v++) {
-        const KRef index = k_mul_add(k, r, at->nv * g->lanes, k_index(k, v * g->lanes));
+        const KRef index = k_expr(k, "$ * # + #", r, at->nv * g->lanes, v * g->lanes);
         store_vector(g, at, r, v, k_aload(k, sums, index, g->lanes));
     }
     k_end(k);
@@ -190,9 +189,9 @@ static void fetch_results(const Gemm *g, const GemmTileAt *at)
     if (g->fetch == NULL || g->k < FETCHING_STEPS ||
         g->m * g->n * (int64_t)sizeof(float) < (int64_t)g->l->caps->l2_bytes / 4)
         return;
-    const KRef r = k_for(k, k_index(k, 0), k_index(k, at->rows), 1, KFOR_SERIAL, "r");
+    const KRef r = k_loop(k, at->rows, KFOR_SERIAL, "r");
     for (int64_t i = 0; i < at->nv * g->lanes; i += LINE)
-        g->fetch(g->l, k_add(k, at->row, r), k_add(k, at->column, k_index(k, i)), g->ctx);
+        g->fetch(g->l, k_add(k, at->row, r), k_expr(k, "$ + #", at->column, i), g->ctx);
     k_end(k);
 }
 
@@ -208,7 +207,7 @@ void gemm_emit_tile(const Gemm *g, const GemmTileAt *at)
         emit_stores(g, at, &acc);
         return;
     }
-    const KRef is_last = k_op(k, KOP_eq, at->cut, k_index(k, g->k / g->t.steps - 1), 0);
+    const KRef is_last = k_expr(k, "$ == #", at->cut, g->k / g->t.steps - 1);
     k_if(k, is_last);
     fetch_results(g, at);
     k_end(k);
@@ -233,8 +232,8 @@ static KRef open_run(const Gemm *g, const GemmRun *run, bool always, const char 
     const bool is_inside = (gemm_makes_panels(g) || is_cut(g)) && !always;
     KRef end = k_index(k, run->count);
     if (always && g->n_live != 0) { // panels: those with live columns
-        const KRef columns = k_add(k, g->n_live, k_index(k, run->width - 1 - run->first));
-        end = k_op(k, KOP_min, k_op(k, KOP_div, columns, k_index(k, run->width), 0), end, 0);
+        const KRef columns = k_expr(k, "$ + #", g->n_live, run->width - 1 - run->first);
+        end = k_expr(k, "min($ / #, $)", columns, run->width, end);
     }
     return k_for(k, k_index(k, 0), end, 1, is_inside ? KFOR_SERIAL : KFOR_PARALLEL, name);
 }
@@ -267,16 +266,17 @@ static void copy_steps(const Gemm *g, const GemmTileAt *at, KRef start, int64_t 
     for (int64_t v = 0; v < at->nv; v++) {
         const int64_t first = v * g->lanes, real = real_lanes(g, at, v);
         const KRef c = k_for(k, k_index(k, 0), steps_end(g, steps), 1, KFOR_SERIAL, "c");
-        const KRef from = k_mul_add(k, c, g->b_k, k_add(k, start, k_index(k, first * g->b_col)));
-        const KRef to = k_mul_add(k, c, at->nv * g->lanes, k_add(k, at->b, k_index(k, first)));
+        const KRef from = k_expr(k, "$ * # + ($ + #)", c, g->b_k, start, first * g->b_col);
+        const KRef to = k_expr(k, "$ * # + ($ + #)", c, at->nv * g->lanes, at->b, first);
         if (g->b_col == 1) {
             k_store(k, g->panel, to, load_as(g, type, from, g->lanes, (uint8_t)real), g->lanes);
         } else {
-            const KRef i = k_for(k, k_index(k, 0), k_index(k, real), 1, KFOR_SERIAL, "i");
-            k_store(k, g->panel, k_add(k, to, i), load_as(g, type, k_mul_add(k, i, g->b_col, from), 1, 1), 1);
+            const KRef i = k_loop(k, real, KFOR_SERIAL, "i");
+            k_store(k, g->panel, k_add(k, to, i),
+                    load_as(g, type, k_expr(k, "$ * # + $", i, g->b_col, from), 1, 1), 1);
             k_end(k);
             for (int64_t i0 = real; i0 < g->lanes; i0++)
-                k_store(k, g->panel, k_add(k, to, k_index(k, i0)), zero, 1);
+                k_store(k, g->panel, k_expr(k, "$ + #", to, i0), zero, 1);
         }
         k_end(k);
     }
@@ -284,15 +284,16 @@ static void copy_steps(const Gemm *g, const GemmTileAt *at, KRef start, int64_t 
 
 static void copy_panel(const Gemm *g, const GemmTileAt *at)
 {
-    copy_steps(g, at, k_mul_add(g->l->k, at->column, g->b_col, g->b_base), g->k);
+    copy_steps(g, at, k_expr(g->l->k, "$ * # + $", at->column, g->b_col, g->b_base), g->k);
 }
 
 // The steps of a panel that are next to each other, into where the product reads them.
 static void pack_steps(const Gemm *g, const GemmTileAt *at)
 {
     Kernel *k = g->l->k;
-    const KRef start = k_mul(k, at->column, k_index(k, g->b_col));
-    copy_steps(g, at, is_cut(g) ? k_mul_add(k, at->cut, g->t.steps * g->b_k, start) : start, g->t.steps);
+    const KRef start = k_expr(k, "$ * #", at->column, g->b_col);
+    copy_steps(g, at, is_cut(g) ? k_expr(k, "$ * # + $", at->cut, g->t.steps * g->b_k, start) : start,
+               g->t.steps);
 }
 
 static void widen_panel(const Gemm *g, const GemmTileAt *at)
@@ -300,7 +301,7 @@ static void widen_panel(const Gemm *g, const GemmTileAt *at)
     Kernel *k = g->l->k;
     const KRef c = k_for(k, k_index(k, 0), steps_end(g, g->k), 1, KFOR_SERIAL, "c");
     for (int64_t v = 0; v < at->nv; v++) {
-        const KRef i = k_mul_add(k, c, at->nv * g->lanes, k_index(k, v * g->lanes));
+        const KRef i = k_expr(k, "$ * # + #", c, at->nv * g->lanes, v * g->lanes);
         k_store(k, g->panel, k_add(k, at->b, i), load_b(g, k_add(k, at->packed, i), g->lanes, g->lanes),
                 g->lanes);
     }
@@ -323,11 +324,11 @@ static void emit_tiles(const Gemm *g, GemmTileAt at, int64_t rows)
         const GemmRun *run = &tiles.run[t];
         const KRef i = open_run(g, run, false, "t");
         at.rows = run->width;
-        at.row = k_mul_add(k, i, run->width, k_add(k, top, k_index(k, run->first)));
-        at.number = k_add(k, i, k_index(k, before));
+        at.row = k_expr(k, "$ * # + ($ + #)", i, run->width, top, run->first);
+        at.number = k_expr(k, "$ + #", i, before);
         if (is_cut(g))
-            at.row_sums = k_mul_add(k, i, run->width * sums_pitch(g),
-                                    k_add(k, at.sums, k_index(k, run->first * sums_pitch(g))));
+            at.row_sums = k_expr(k, "$ * # + ($ + #)", i, run->width * sums_pitch(g), at.sums,
+                                 run->first * sums_pitch(g));
         gemm_emit_tile(g, &at);
         close_run(g, run, false);
         before += run->count;
@@ -339,28 +340,28 @@ static void emit_groups(const Gemm *g, const GemmRun *run, KRef row, int64_t row
 {
     Kernel *k = g->l->k;
     const int64_t group = gemm_group(g, run->count), steps = g->t.steps;
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, ceil_div(run->count, group)), 1, KFOR_PARALLEL, "og");
-    const KRef first = k_mul(k, i, k_index(k, group)), behind = k_add(k, first, k_index(k, group));
-    const KRef end = run->count % group == 0 ? behind : k_op(k, KOP_min, behind, k_index(k, run->count), 0);
-    const KRef n = run->count % group == 0 ? k_index(k, group) : k_op(k, KOP_sub, end, first, 0);
-    const KRef from =
-        k_mul_add(k, first, g->k * run->width, k_add(k, g->b_base, k_index(k, g->k * run->first)));
-    const KRef cut = k_for(k, k_index(k, 0), k_index(k, g->k / steps), 1, KFOR_SERIAL, "kb");
+    const KRef i = k_loop(k, ceil_div(run->count, group), KFOR_PARALLEL, "og");
+    const KRef first = k_expr(k, "$ * #", i, group), behind = k_expr(k, "$ + #", first, group);
+    const KRef end = run->count % group == 0 ? behind : k_expr(k, "min($, #)", behind, run->count);
+    const KRef n = run->count % group == 0 ? k_index(k, group) : k_sub(k, end, first);
+    const KRef from = k_expr(k, "$ * # + ($ + #)", first, g->k * run->width, g->b_base, g->k * run->first);
+    const KRef cut = k_loop(k, g->k / steps, KFOR_SERIAL, "kb");
     const KRef p = k_for(k, k_index(k, 0), n, 1, KFOR_SERIAL, "ob");
-    const KRef column = k_mul_add(k, k_add(k, first, p), run->width, k_index(k, run->first));
-    const KRef chunk = k_add(k, k_mul(k, cut, n), p);
+    const KRef column = k_expr(k, "($ + $) * # + #", first, p, run->width, run->first);
+    const KRef chunk = k_expr(k, "$ * $ + $", cut, n, p);
     const bool is_made = gemm_makes_panels(g);
     const GemmTileAt at = {.row = row,
                            .real = run->real,
                            .nv = run->width / g->lanes,
                            .panel_nv = run->width / g->lanes,
                            .column = column,
-                           .a = k_mul_add(k, cut, steps * g->a_k, g->a_base),
-                           .b = is_made ? g->panel_base : k_mul_add(k, chunk, steps * run->width, from),
+                           .a = k_expr(k, "$ * # + $", cut, steps * g->a_k, g->a_base),
+                           .b = is_made ? g->panel_base
+                                        : k_expr(k, "$ * # + $", chunk, steps * run->width, from),
                            .cut = cut,
-                           .sums = k_mul_add(k, p, run->width, g->partial_base)};
+                           .sums = k_expr(k, "$ * # + $", p, run->width, g->partial_base)};
     if (is_made)
-        g->widen(g, column, at.nv, k_mul(k, cut, k_index(k, steps)), g->ctx);
+        g->widen(g, column, at.nv, k_expr(k, "$ * #", cut, steps), g->ctx);
     emit_tiles(g, at, rows);
     k_end(k);
     k_end(k);
@@ -377,8 +378,8 @@ GemmTileAt gemm_panel_at(const Gemm *g, const GemmRun *run, KRef i, KRef row)
                      .panel_nv = run->width / g->lanes,
                      .panel_step = g->k * run->width,
                      .a = g->a_base,
-                     .column = k_mul_add(k, i, run->width, k_index(k, run->first))};
-    at.packed = k_mul_add(k, i, g->k * run->width, k_add(k, g->b_base, k_index(k, g->k * run->first)));
+                     .column = k_expr(k, "$ * # + #", i, run->width, run->first)};
+    at.packed = k_expr(k, "$ * # + ($ + #)", i, g->k * run->width, g->b_base, g->k * run->first);
     at.b = is_made ? g->panel_base : g->source == GEMM_ROWS ? k_add(k, g->b_base, at.column) : at.packed;
     return at;
 }
@@ -437,7 +438,7 @@ void gemm_emit(Gemm *g)
     for (uint32_t b = 0; b < blocks.n; b++) {
         const GemmRun *run = &blocks.run[b];
         const KRef i = open_run(g, run, false, "rb");
-        emit_rows(g, k_mul_add(k, i, run->width, k_index(k, run->first)), run->width);
+        emit_rows(g, k_expr(k, "$ * # + #", i, run->width, run->first), run->width);
         close_run(g, run, false);
     }
 }

@@ -38,7 +38,7 @@ static KRef enough(Kernel *k, const Heights *h, KRef n)
     KRef rows = k_index(k, h->rows[0]);
     for (uint32_t i = 1; i < h->n; i++) {
         const KRef smaller = k_index(k, h->rows[i]);
-        rows = k_op(k, KOP_select, k_op(k, KOP_le, n, smaller, 0), smaller, rows);
+        rows = k_select(k, k_le(k, n, smaller), smaller, rows);
     }
     return rows;
 }
@@ -48,20 +48,20 @@ static void cut_rows(const Gemm *g, Heights *h, KRef n, KRef room)
 {
     Kernel *k = g->l->k;
     const KRef most = k_index(k, g->t.rows), zero = k_index(k, 0), one = k_index(k, 1);
-    const KRef whole = k_op(k, KOP_div, n, most, 0), done = k_mul(k, whole, most);
-    const KRef rest = k_op(k, KOP_sub, n, done, 0);
-    const KRef tiles = k_op(k, KOP_div, k_add(k, n, k_index(k, g->t.rows - 1)), most, 0);
-    const KRef divisor = k_op(k, KOP_max, tiles, one, 0);
-    const KRef even = k_op(k, KOP_div, k_add(k, n, k_op(k, KOP_sub, divisor, one, 0)), divisor, 0);
+    const KRef whole = k_div(k, n, most), done = k_mul(k, whole, most);
+    const KRef rest = k_sub(k, n, done);
+    const KRef tiles = k_expr(k, "($ + #) / $", n, g->t.rows - 1, most);
+    const KRef divisor = k_max(k, tiles, one);
+    const KRef even = k_expr(k, "($ + ($ - $)) / $", n, divisor, one, divisor);
     const KRef height = enough(k, h, even);
-    const KRef fits = k_op(k, KOP_le, k_mul(k, tiles, height), room, 0);
-    const KRef last = k_op(k, KOP_select, fits, height, enough(k, h, rest));
-    const KRef count = k_op(k, KOP_select, fits, tiles, k_op(k, KOP_min, rest, one, 0));
-    const KRef first = k_op(k, KOP_select, fits, zero, done);
+    const KRef fits = k_expr(k, "$ * $ <= $", tiles, height, room);
+    const KRef last = k_select(k, fits, height, enough(k, h, rest));
+    const KRef count = k_select(k, fits, tiles, k_min(k, rest, one));
+    const KRef first = k_select(k, fits, zero, done);
     for (uint32_t i = 0; i < h->n; i++) {
-        const KRef is_this = k_op(k, KOP_eq, last, k_index(k, h->rows[i]), 0);
-        const KRef own = k_op(k, KOP_select, is_this, count, zero);
-        h->count[i] = i > 0 ? own : k_add(k, own, k_op(k, KOP_select, fits, zero, whole));
+        const KRef is_this = k_expr(k, "$ == #", last, h->rows[i]);
+        const KRef own = k_select(k, is_this, count, zero);
+        h->count[i] = i > 0 ? own : k_add(k, own, k_select(k, fits, zero, whole));
         h->first[i] = i > 0 ? first : zero;
     }
 }
@@ -77,9 +77,9 @@ static void emit_tiles(const Gemm *g, GemmTileAt at, void *ctx)
         const uint8_t flags = gemm_makes_panels(g) ? KFOR_SERIAL : KFOR_PARALLEL;
         const KRef t = k_for(k, k_index(k, 0), h->count[i], 1, flags, "t");
         at.rows = h->rows[i];
-        at.row = k_mul_add(k, t, at.rows, k_add(k, top, h->first[i]));
+        at.row = k_expr(k, "$ * # + ($ + $)", t, at.rows, top, h->first[i]);
         at.n_tiles = at.rows * 2 <= g->t.rows ? 1 : most < SHARES ? most : SHARES;
-        at.number = k_op(k, KOP_min, t, k_index(k, SHARES - 1), 0);
+        at.number = k_expr(k, "min($, #)", t, SHARES - 1);
         gemm_emit_tile(g, &at);
         k_end(k);
     }
@@ -100,7 +100,7 @@ static void emit_rows(const Gemm *g, Heights *h)
     cut_rows(g, h, g->m_live, k_index(k, g->m));
     for (uint32_t i = 0; i < h->n; i++) {
         const KRef t = k_for(k, k_index(k, 0), h->count[i], 1, KFOR_PARALLEL, "rb");
-        gemm_emit_panels(g, k_mul_add(k, t, h->rows[i], h->first[i]), emit_one, &h->rows[i]);
+        gemm_emit_panels(g, k_expr(k, "$ * # + $", t, h->rows[i], h->first[i]), emit_one, &h->rows[i]);
         k_end(k);
     }
 }
@@ -112,11 +112,11 @@ static void emit_blocks(const Gemm *g, Heights *h)
     const KRef block = k_index(k, g->t.block);
     const bool is_one = g->t.block >= g->m;
     if (!is_one) {
-        const KRef n = k_op(k, KOP_div, k_add(k, g->m_live, k_index(k, g->t.block - 1)), block, 0);
+        const KRef n = k_expr(k, "($ + #) / $", g->m_live, g->t.block - 1, block);
         row = k_mul(k, k_for(k, k_index(k, 0), n, 1, KFOR_PARALLEL, "rb"), block);
     }
-    const KRef left = k_op(k, KOP_sub, g->m_live, row, 0), room = k_op(k, KOP_sub, k_index(k, g->m), row, 0);
-    cut_rows(g, h, is_one ? left : k_op(k, KOP_min, left, block, 0), room);
+    const KRef left = k_sub(k, g->m_live, row), room = k_expr(k, "# - $", g->m, row);
+    cut_rows(g, h, is_one ? left : k_min(k, left, block), room);
     gemm_emit_panels(g, row, emit_tiles, h);
     if (!is_one)
         k_end(k);
@@ -135,10 +135,10 @@ static void emit_wide(const Gemm *g, const GemmRun *run, int64_t first, int64_t 
                       int64_t rows)
 {
     Kernel *k = g->l->k;
-    const KRef is_it = k_op(k, KOP_eq, g->m_live, k_index(k, rows), 0);
-    const KRef count = k_op(k, KOP_select, is_it, k_index(k, n / at_once), k_index(k, 0));
+    const KRef is_it = k_expr(k, "$ == #", g->m_live, rows);
+    const KRef count = k_select(k, is_it, k_index(k, n / at_once), k_index(k, 0));
     const KRef p = k_for(k, k_index(k, 0), count, 1, KFOR_PARALLEL, "p");
-    GemmTileAt at = gemm_panel_at(g, run, k_mul_add(k, p, at_once, k_index(k, first)), k_index(k, 0));
+    GemmTileAt at = gemm_panel_at(g, run, k_expr(k, "$ * # + #", p, at_once, first), k_index(k, 0));
     at.nv *= at_once;
     at.real += (at_once - 1) * run->width;
     emit_one(g, at, &rows);
@@ -167,10 +167,9 @@ void gemm_emit_live(const Gemm *g)
     const bool is_wide = g->t.rows > WIDE_ROWS && panels_at_once(g) > 1;
     if (is_wide) {
         emit_few(g);
-        const KRef is_few = k_op(k, KOP_le, g->m_live, k_index(k, WIDE_ROWS), 0);
-        rest.m_live = k_op(k, KOP_select, is_few, k_index(k, 0), g->m_live);
-        rest.n_live =
-            k_op(k, KOP_select, is_few, k_index(k, 0), g->n_live != 0 ? g->n_live : k_index(k, g->n));
+        const KRef is_few = k_expr(k, "$ <= #", g->m_live, WIDE_ROWS);
+        rest.m_live = k_select(k, is_few, k_index(k, 0), g->m_live);
+        rest.n_live = k_select(k, is_few, k_index(k, 0), g->n_live != 0 ? g->n_live : k_index(k, g->n));
     }
     Heights h = heights_of(g, is_wide);
     if (g->t.block == g->t.rows && g->t.rows < g->m)

@@ -65,14 +65,14 @@ static KRef plain_expert(Lower *l, const Experts *x, const KRef *idx)
     if (!x->is_layer)
         return operand_clamped(l, x->index, operand_index(l, x->index, idx), -1, x->n_experts);
     for (uint32_t i = 0; i + 1 < x->d.rank; i++)
-        row = k_mul_add(l->k, row, x->d.extent[i], idx[i]);
+        row = k_expr(l->k, "$ * # + $", row, x->d.extent[i], idx[i]);
     return experts_entry(l, x->choice, row);
 }
 
 // Where the weights of an expert begin.
 static KRef plain_weights(Lower *l, const Experts *x, KRef e)
 {
-    return x->is_placed ? experts_begin(l, x, e) : k_mul_add(l->k, e, x->w_expert, k_index(l->k, 0));
+    return x->is_placed ? experts_begin(l, x, e) : k_expr(l->k, "$ * # + 0", e, x->w_expert);
 }
 
 static KRef plain_point(Lower *l, const Domain *d, Point at, void *ctx)
@@ -82,23 +82,21 @@ static KRef plain_point(Lower *l, const Domain *d, Point at, void *ctx)
     const int type = operand_sum_type(lower_node(l, l->anchor)->dtype);
     const KRef column = at.idx[d->rank - 1], sum = k_var(k, k_number(k, type, 0), "sum");
     const KRef e = plain_expert(l, x, at.idx);
-    const KRef is_some = k_op(k, KOP_and, k_op(k, KOP_le, k_index(k, 0), e, 0),
-                              k_op(k, KOP_lt, e, k_index(k, x->n_experts), 0), 0);
+    const KRef is_some = k_expr(k, "0 <= $ & $ < #", e, e, x->n_experts);
     k_if(k, x->n_experts == 0 ? k_integer(k, DTYPE_bool, 0) : is_some); // compilers warn of 0 <= e && e < 0
     const KRef a = row_base(l, x, at.idx);
-    const KRef b = k_mul_add(k, column, x->w_col, plain_weights(l, x, e));
-    const KRef c = k_for(k, k_index(k, 0), k_index(k, x->k), 1, KFOR_SERIAL, "c");
-    const KRef av = operand_scalar(l, x->x, k_mul_add(k, c, x_step(l, x), a), type);
-    const KRef b_at = k_mul_add(k, c, x->w_k, b);
+    const KRef b = k_expr(k, "$ * # + $", column, x->w_col, plain_weights(l, x, e));
+    const KRef c = k_loop(k, x->k, KFOR_SERIAL, "c");
+    const KRef av = operand_scalar(l, x->x, k_expr(k, "$ * # + $", c, x_step(l, x), a), type);
+    const KRef b_at = k_expr(k, "$ * # + $", c, x->w_k, b);
     const KRef bv = x->is_placed ? k_cast(k, k_load(k, x->weights, b_at, 1, 1), type)
                                  : operand_scalar(l, x->w, b_at, type);
-    k_set(k, sum, k_op(k, KOP_fma, av, bv, k_get(k, sum)));
+    k_set(k, sum, k_fma(k, av, bv, k_get(k, sum)));
     k_end(k);
     if (x->bias) {
         const KRef place[2] = {e, column};
         k_set(k, sum,
-              k_op(k, KOP_add, k_get(k, sum),
-                   operand_scalar(l, x->bias, operand_index(l, x->bias, place), type), 0));
+              k_add(k, k_get(k, sum), operand_scalar(l, x->bias, operand_index(l, x->bias, place), type)));
     }
     k_end(k);
     return k_cast(k, k_get(k, sum), lower_node(l, l->anchor)->dtype);
@@ -148,17 +146,17 @@ static void copy_rows(Lower *l, Experts *x)
     const KRef n = experts_entry(l, x->bounds, k_index(k, x->n_experts));
     const KRef p = k_for(k, k_index(k, 0), n, 1, KFOR_PARALLEL, "p");
     experts_row(l, x, experts_entry(l, x->order, p), idx);
-    const KRef a = row_base(l, x, idx), to = k_mul(k, p, k_index(k, x->pitch));
+    const KRef a = row_base(l, x, idx), to = k_expr(k, "$ * #", p, x->pitch);
     if (whole > 0) {
         const KRef c = k_for(k, k_index(k, 0), k_index(k, whole), lanes, KFOR_SERIAL, "c");
-        const KRef v = k_load(k, from, k_mul_add(k, c, step, a), lanes, lanes);
+        const KRef v = k_load(k, from, k_expr(k, "$ * # + $", c, step, a), lanes, lanes);
         k_store(k, x->sorted, k_add(k, to, c), k_cast(k, v, DTYPE_f32), lanes);
         k_end(k);
     }
     if (whole < x->k) {
         const uint8_t rest = (uint8_t)(x->k - whole);
-        const KRef v = k_load(k, from, k_mul_add(k, k_index(k, whole), step, a), lanes, rest);
-        k_store(k, x->sorted, k_add(k, to, k_index(k, whole)), k_cast(k, v, DTYPE_f32), rest);
+        const KRef v = k_load(k, from, k_expr(k, "# * # + $", whole, step, a), lanes, rest);
+        k_store(k, x->sorted, k_expr(k, "$ + #", to, whole), k_cast(k, v, DTYPE_f32), rest);
     }
     k_end(k);
 }
@@ -202,14 +200,14 @@ static void store_tile(Lower *l, KRef row, KRef column, uint8_t lanes, uint8_t c
     Point at = {.vec_axis = last, .lanes = lanes, .count = count};
     const KRef place_of_row = k_add(k, p->place, row);
     if (p->end != 0)
-        k_if(k, k_op(k, KOP_lt, place_of_row, p->end, 0));
+        k_if(k, k_lt(k, place_of_row, p->end));
     experts_row(l, x, experts_entry(l, x->order, place_of_row), at.idx);
     at.idx[last] = k_add(k, p->column, column);
     if (x->bias) {
         const KRef place[2] = {p->expert, at.idx[last]};
         const KRef v =
             k_load(k, lower_param(l, x->bias, PARAM_READ), operand_index(l, x->bias, place), lanes, count);
-        value = k_op(k, KOP_add, value, k_cast(k, v, DTYPE_f32), 0);
+        value = k_add(k, value, k_cast(k, v, DTYPE_f32));
     }
     pull_store_root(l, &x->d, at, k_cast(k, value, lower_node(l, l->anchor)->dtype));
     if (p->end != 0)
@@ -264,7 +262,7 @@ static void emit_tile(const Gemm *g, const GemmRun *run, Panel *p, int64_t rows)
     tile.m = rows;
     tile.n = run->real;
     tile.t = (GemmTiles){.rows = rows, .nv = (uint8_t)(run->width / g->lanes), .block = rows, .steps = g->k};
-    tile.a_base = k_mul(g->l->k, p->place, k_index(g->l->k, g->a_row));
+    tile.a_base = k_expr(g->l->k, "$ * #", p->place, g->a_row);
     tile.store = store_tile;
     tile.ctx = p;
     gemm_emit(&tile);
@@ -278,8 +276,8 @@ static void emit_tiles(const Gemm *g, const GemmRun *run, Panel *p, KRef first, 
     int64_t size[MAX_SIZES + 1];
     const uint32_t n = tile_sizes(g->t.rows, size);
     const KRef most = k_index(k, size[0]);
-    const KRef whole = k_op(k, KOP_div, k_op(k, KOP_sub, end, first, 0), most, 0);
-    const KRef behind = k_mul_add(k, whole, size[0], first), rest = k_op(k, KOP_sub, end, behind, 0);
+    const KRef whole = k_expr(k, "($ - $) / $", end, first, most);
+    const KRef behind = k_expr(k, "$ * # + $", whole, size[0], first), rest = k_sub(k, end, behind);
     p->end = 0;
     p->place = k_for(k, first, behind, size[0], KFOR_SERIAL, "r");
     emit_tile(g, run, p, size[0]);
@@ -289,8 +287,7 @@ static void emit_tiles(const Gemm *g, const GemmRun *run, Panel *p, KRef first, 
     for (uint32_t i = 0; i < n; i++) {
         if (size[i] == size[0] && size[1] + 1 == size[0])
             continue;
-        k_if(k, k_op(k, KOP_and, k_op(k, KOP_lt, k_index(k, size[i + 1]), rest, 0),
-                     k_op(k, KOP_le, rest, k_index(k, size[i]), 0), 0));
+        k_if(k, k_expr(k, "# < $ & $ <= #", size[i + 1], rest, rest, size[i]));
         p->end = size[i + 1] + 1 < size[i] ? end : 0;
         emit_tile(g, run, p, size[i]);
         k_end(k);
@@ -304,12 +301,12 @@ static void find_panel(Gemm *g, const Experts *x, const GemmRun *run, const Pane
     Lower *l = g->l;
     Kernel *k = l->k;
     if (pack == NULL) {
-        g->b_base = k_mul_add(k, p->expert, x->w_expert, k_mul_add(k, p->column, x->w_col, k_index(k, 0)));
+        g->b_base = k_expr(k, "$ * # + ($ * # + 0)", p->expert, x->w_expert, p->column, x->w_col);
         return;
     }
     const int64_t each = (int64_t)(pack->stride / dtype_info[g->b_type].bytes);
-    const KRef expert = k_mul(k, p->expert, k_index(k, each));
-    const KRef panel = k_mul_add(k, number, g->k * run->width, k_index(k, g->k * run->first));
+    const KRef expert = k_expr(k, "$ * #", p->expert, each);
+    const KRef panel = k_expr(k, "$ * # + #", number, g->k * run->width, g->k * run->first);
     if (k->params.data[g->b].table != 0)
         k_point(k, g->b, p->expert, expert);
     g->b_base = k->params.data[g->b].table != 0 ? panel : k_add(k, expert, panel);
@@ -324,13 +321,13 @@ static void emit_panels(Gemm *g, const Experts *x, const GemmRun *run, const Gem
     const uint32_t panel =
         turns ? lower_param_thread_scratch(l, "panel", DTYPE_f32, (uint64_t)(g->k * run->width), &panel_base)
               : 0;
-    const KRef number = k_for(k, k_index(k, 0), k_index(k, run->count), 1, KFOR_PARALLEL, "ob");
+    const KRef number = k_loop(k, run->count, KFOR_PARALLEL, "ob");
     const KRef n = experts_entry(l, x->groups, k_index(k, x->n_experts));
     const KRef group = k_for(k, k_index(k, 0), n, 1, KFOR_SERIAL, "g");
-    Panel p = {.x = x, .column = k_mul_add(k, number, run->width, k_index(k, run->first))};
+    Panel p = {.x = x, .column = k_expr(k, "$ * # + #", number, run->width, run->first)};
     p.expert = experts_entry(l, x->groups, group);
     const KRef first = experts_entry(l, x->bounds, p.expert),
-               end = experts_entry(l, x->bounds, k_add(k, p.expert, k_index(k, 1)));
+               end = experts_entry(l, x->bounds, k_expr(k, "$ + 1", p.expert));
     find_panel(g, x, run, &p, number, pack);
     if (turns) {
         transpose_emit(l, &(Transpose){.from = b,

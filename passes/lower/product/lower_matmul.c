@@ -87,7 +87,7 @@ static void set_few(Lower *l, Matmul *x)
     const LiveRef *rows = &x->d.live[x->batch];
     if (can_be_dots(l, x) && x->k_live == 0 && !x->a_is_vector && rows->size != 0 &&
         lower_node(l, x->a)->dtype == DTYPE_f32)
-        x->few = k_op(l->k, KOP_le, lower_live(l, rows, x->m), k_index(l->k, MAX_DOT_ROWS), 0);
+        x->few = k_expr(l->k, "$ <= #", lower_live(l, rows, x->m), MAX_DOT_ROWS);
 }
 
 static GemmSource source_of(const Lower *l, const Matmul *x, DType b_type)
@@ -168,8 +168,8 @@ static void widen_point(Lower *l, const Domain *d, Point at, void *ctx)
     Kernel *k = l->k;
     KRef from = k_index(k, 0), to = k_index(k, 0);
     for (uint32_t i = 0; i < d->rank; i++) {
-        from = k_mul_add(k, at.idx[i], lower_loc(l, w->id)->stride[i], from);
-        to = k_mul_add(k, at.idx[i], w->loc->stride[i], to);
+        from = k_expr(k, "$ * # + $", at.idx[i], lower_loc(l, w->id)->stride[i], from);
+        to = k_expr(k, "$ * # + $", at.idx[i], w->loc->stride[i], to);
     }
     const KRef value = k_load(k, lower_param(l, w->id, PARAM_READ), from, at.lanes, at.count);
     k_store(k, w->to, to, k_cast(k, value, k->params.data[w->to].dtype), at.count);
@@ -188,8 +188,8 @@ static bool uses_pairs(const Lower *l, const Matmul *x)
 static void clear_rests(Lower *l, const Widening *w, int64_t rows, int64_t pitch)
 {
     Kernel *k = l->k;
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, rows), 1, KFOR_PARALLEL, "r");
-    k_store(k, w->to, k_mul_add(k, i, pitch, k_index(k, pitch - 1)), k_number(k, DTYPE_bf16, 0), 1);
+    const KRef i = k_loop(k, rows, KFOR_PARALLEL, "r");
+    k_store(k, w->to, k_expr(k, "$ * # + #", i, pitch, pitch - 1), k_number(k, DTYPE_bf16, 0), 1);
     k_end(k);
 }
 
@@ -267,13 +267,13 @@ static void lower_few(Lower *l, const Matmul *x, const Point *batch, Gemm *g)
     Kernel *k = l->k;
     const KRef none = k_index(k, 0), rows = g->m_live != 0 ? g->m_live : k_index(k, x->m),
                columns = g->n_live != 0 ? g->n_live : k_index(k, x->n);
-    const KRef row = k_for(k, none, k_op(k, KOP_select, x->few, rows, none), 1, KFOR_PARALLEL, "r");
+    const KRef row = k_for(k, none, k_select(k, x->few, rows, none), 1, KFOR_PARALLEL, "r");
     const KRef column = k_for(k, none, columns, 1, KFOR_PARALLEL, "o");
     pull_store_root(l, &x->d, matmul_point(x, batch, row, column), dot_at(l, x, batch, row, column));
     k_end(k);
     k_end(k);
-    g->m_live = k_op(k, KOP_select, x->few, none, rows);
-    g->n_live = k_op(k, KOP_select, x->few, none, columns);
+    g->m_live = k_select(k, x->few, none, rows);
+    g->n_live = k_select(k, x->few, none, columns);
 }
 
 static void lower_tiled(Lower *l, Matmul *x)
@@ -333,9 +333,11 @@ static void lower_tiled(Lower *l, Matmul *x)
 static void add_product(Lower *l, const Matmul *x, KRef acc, KRef a, KRef b, KRef i, uint8_t lanes)
 {
     Kernel *k = l->k;
-    const KRef av = k_load(k, lower_param(l, x->a, PARAM_READ), k_mul_add(k, i, x->a_k, a), lanes, lanes),
-               bv = k_load(k, lower_param(l, x->b, PARAM_READ), k_mul_add(k, i, x->b_k, b), lanes, lanes);
-    k_set(k, acc, k_op(k, KOP_fma, av, bv, k_get(k, acc)));
+    const KRef av = k_load(k, lower_param(l, x->a, PARAM_READ), k_expr(k, "$ * # + $", i, x->a_k, a), lanes,
+                           lanes),
+               bv = k_load(k, lower_param(l, x->b, PARAM_READ), k_expr(k, "$ * # + $", i, x->b_k, b), lanes,
+                           lanes);
+    k_set(k, acc, k_fma(k, av, bv, k_get(k, acc)));
 }
 
 // As many elements as only a run knows: vectors, then one by one.
@@ -347,7 +349,7 @@ static KRef live_dot(Lower *l, const Matmul *x, KRef a, KRef b, uint8_t lanes)
     const KRef rest = k_var(k, zero, "acc"), all = lanes > 1 ? k_var(k, k_splat(k, zero, lanes), "acc") : 0;
     KRef whole = k_index(k, 0);
     if (lanes > 1) {
-        whole = k_op(k, KOP_sub, x->k_live, k_op(k, KOP_rem, x->k_live, k_index(k, lanes), 0), 0);
+        whole = k_expr(k, "$ - $ % #", x->k_live, x->k_live, lanes);
         add_product(l, x, all, a, b, k_for(k, k_index(k, 0), whole, lanes, KFOR_SERIAL, "c"), lanes);
         k_end(k);
     }
@@ -375,16 +377,16 @@ static KRef dot(Lower *l, const Matmul *x, KRef a, KRef b)
                            "acc");
     if (whole > 0) {
         const KRef i = k_for(k, k_index(k, 0), k_index(k, whole), lanes, KFOR_SERIAL, "c");
-        const KRef av = k_load(k, pa, k_mul_add(k, i, x->a_k, a), lanes, lanes),
-                   bv = k_load(k, pb, k_mul_add(k, i, x->b_k, b), lanes, lanes);
-        k_set(k, acc, k_op(k, KOP_fma, av, bv, k_get(k, acc)));
+        const KRef av = k_load(k, pa, k_expr(k, "$ * # + $", i, x->a_k, a), lanes, lanes),
+                   bv = k_load(k, pb, k_expr(k, "$ * # + $", i, x->b_k, b), lanes, lanes);
+        k_set(k, acc, k_fma(k, av, bv, k_get(k, acc)));
         k_end(k);
     }
     if (whole < x->k) {
         const uint8_t rest = (uint8_t)(x->k - whole);
-        const KRef av = k_load(k, pa, k_add(k, a, k_index(k, whole)), lanes, rest),
-                   bv = k_load(k, pb, k_add(k, b, k_index(k, whole)), lanes, rest);
-        k_set(k, acc, k_op(k, KOP_fma, av, bv, k_get(k, acc)));
+        const KRef av = k_load(k, pa, k_expr(k, "$ + #", a, whole), lanes, rest),
+                   bv = k_load(k, pb, k_expr(k, "$ + #", b, whole), lanes, rest);
+        k_set(k, acc, k_fma(k, av, bv, k_get(k, acc)));
     }
     return lanes > 1 ? k_hreduce(k, KOP_add, k_get(k, acc)) : k_get(k, acc);
 }
@@ -394,8 +396,8 @@ static KRef dot_at(Lower *l, const Matmul *x, const Point *batch, KRef row, KRef
 {
     KRef a = matmul_base(l, x, x->a, &x->a_loc, batch),
          b = matmul_base(l, x, x->b, lower_loc(l, x->b), batch);
-    a = row != 0 ? k_mul_add(l->k, row, x->a_row, a) : a;
-    b = column != 0 ? k_mul_add(l->k, column, x->b_col, b) : b;
+    a = row != 0 ? k_expr(l->k, "$ * # + $", row, x->a_row, a) : a;
+    b = column != 0 ? k_expr(l->k, "$ * # + $", column, x->b_col, b) : b;
     return dot(l, x, a, b);
 }
 

@@ -148,18 +148,18 @@ static void add_word(Lower *l, const Sums *s, KRef block, KRef word, int64_t cou
     const uint32_t x = lower_param(l, p->x, PARAM_READ);
     const int64_t x_step = lower_loc(l, p->x)->stride[lower_node(l, p->x)->shape->rank - 1];
     const int64_t per_word = 4 * p->per_byte, words = p->blob / 4;
-    const KRef at = k_mul_add(k, k_mul_add(k, s->vector, p->blocks, block), words, word);
-    const KRef bits = k_load(k, p->words, k_mul(k, at, k_index(k, p->lanes)), p->lanes, p->lanes);
+    const KRef at = k_expr(k, "($ * # + $) * # + $", s->vector, p->blocks, block, words, word);
+    const KRef bits = k_load(k, p->words, k_expr(k, "$ * #", at, p->lanes), p->lanes, p->lanes);
     const KRef mask = k_integer(k, DTYPE_i32, (1 << p->bits) - 1);
-    const KRef first = k_mul_add(k, block, p->block, k_mul(k, word, k_index(k, per_word)));
+    const KRef first = k_expr(k, "$ * # + $ * #", block, p->block, word, per_word);
     for (int64_t i = 0; i < count; i++) {
-        const KRef moved = i ? k_op(k, KOP_shr, bits, k_integer(k, DTYPE_i32, i * p->bits), 0) : bits;
-        const KRef whole = k_cast(k, k_op(k, KOP_and, moved, mask, 0), DTYPE_f32);
-        const KRef q = k_op(k, KOP_sub, whole, s->zero, 0);
+        const KRef moved = i ? k_shr(k, bits, k_integer(k, DTYPE_i32, i * p->bits)) : bits;
+        const KRef whole = k_cast(k, k_and(k, moved, mask), DTYPE_f32);
+        const KRef q = k_sub(k, whole, s->zero);
         for (int64_t r = 0; r < p->rows; r++) {
-            const KRef index = k_mul_add(k, k_add(k, first, k_index(k, i)), x_step, s->row[r]);
+            const KRef index = k_expr(k, "($ + #) * # + $", first, i, x_step, s->row[r]);
             const KRef a = k_splat(k, k_cast(k, k_load(k, x, index, 1, 1), DTYPE_f32), p->lanes);
-            k_set(k, s->part[r], k_op(k, KOP_fma, a, q, k_get(k, s->part[r])));
+            k_set(k, s->part[r], k_fma(k, a, q, k_get(k, s->part[r])));
         }
     }
 }
@@ -170,13 +170,13 @@ static void add_block(Lower *l, Sums *s, KRef block, int64_t count, const KRef *
     Kernel *k = l->k;
     const Product *p = s->p;
     const int64_t per_word = 4 * p->per_byte, whole = count / per_word;
-    const KRef at = k_mul(k, k_mul_add(k, s->vector, p->blocks, block), k_index(k, p->lanes));
+    const KRef at = k_expr(k, "($ * # + $) * #", s->vector, p->blocks, block, p->lanes);
     const KRef half = k_splat(k, k_number(k, DTYPE_f32, (double)(1 << (p->bits - 1))), p->lanes);
     s->zero = p->zero ? k_cast(k, k_load(k, p->zeros, at, p->lanes, p->lanes), DTYPE_f32) : half;
     for (int64_t r = 0; r < p->rows; r++)
         k_set(k, s->part[r], k_splat(k, k_number(k, DTYPE_f32, 0), p->lanes));
     if (whole > 0) {
-        const KRef word = k_for(k, k_index(k, 0), k_index(k, whole), 1, KFOR_SERIAL, "w");
+        const KRef word = k_loop(k, whole, KFOR_SERIAL, "w");
         add_word(l, s, block, word, per_word);
         k_end(k);
     }
@@ -184,14 +184,14 @@ static void add_block(Lower *l, Sums *s, KRef block, int64_t count, const KRef *
         add_word(l, s, block, k_index(k, whole), count % per_word);
     const KRef scale = k_cast(k, k_load(k, p->scales, at, p->lanes, p->lanes), DTYPE_f32);
     for (int64_t r = 0; r < p->rows; r++)
-        k_set(k, acc[r], k_op(k, KOP_fma, k_get(k, s->part[r]), scale, k_get(k, acc[r])));
+        k_set(k, acc[r], k_fma(k, k_get(k, s->part[r]), scale, k_get(k, acc[r])));
 }
 
 Point qmatmul_row(Lower *l, const Domain *d, const Point *at, int64_t r)
 {
     Point p = *at;
     if (d->rank > 1)
-        p.idx[d->rank - 2] = k_add(l->k, at->idx[d->rank - 2], k_index(l->k, r));
+        p.idx[d->rank - 2] = k_expr(l->k, "$ + #", at->idx[d->rank - 2], r);
     return p;
 }
 
@@ -199,7 +199,7 @@ static void vector_point(Lower *l, const Domain *d, Point at, void *ctx)
 {
     const Product *p = ctx;
     Kernel *k = l->k;
-    Sums s = {.p = p, .at = &at, .vector = k_op(k, KOP_div, at.idx[d->rank - 1], k_index(k, p->lanes), 0)};
+    Sums s = {.p = p, .at = &at, .vector = k_expr(k, "$ / #", at.idx[d->rank - 1], p->lanes)};
     const KRef none = k_splat(k, k_number(k, DTYPE_f32, 0), p->lanes);
     KRef acc[MAX_ROWS];
     for (int64_t r = 0; r < p->rows; r++) {
@@ -211,7 +211,7 @@ static void vector_point(Lower *l, const Domain *d, Point at, void *ctx)
     }
     const int64_t whole = p->inner / p->block;
     if (whole > 0) {
-        const KRef block = k_for(k, k_index(k, 0), k_index(k, whole), 1, KFOR_SERIAL, "b");
+        const KRef block = k_loop(k, whole, KFOR_SERIAL, "b");
         add_block(l, &s, block, p->block, acc);
         k_end(k);
     }
@@ -239,7 +239,7 @@ static void emit_live_rows(Lower *l, Product *p, const Domain *d, Point at, int6
     Kernel *k = l->k;
     const uint32_t axis = d->rank - 2;
     const KRef rows = lower_live(l, &d->live[axis], d->extent[axis]);
-    const KRef whole = k_op(k, KOP_sub, rows, k_op(k, KOP_rem, rows, k_index(k, group), 0), 0);
+    const KRef whole = k_expr(k, "$ - $ % #", rows, rows, group);
     p->rows = group;
     emit_rows(l, p, d, at, k_index(k, 0), whole);
     p->rows = 1;
@@ -289,19 +289,19 @@ static void add_element(Lower *l, const Product *p, KRef *idx, KRef column, KRef
     Kernel *k = l->k;
     const int type = k_inst(k, acc)->dtype;
     const KRef per_byte = k_index(k, p->per_byte);
-    const KRef w_idx[3] = {column, block, k_op(k, KOP_div, in_block, per_byte, 0)};
+    const KRef w_idx[3] = {column, block, k_div(k, in_block, per_byte)};
     const KRef byte = operand_scalar(l, p->w, operand_index(l, p->w, w_idx), DTYPE_i32);
-    const KRef shift = k_mul(k, k_op(k, KOP_rem, in_block, per_byte, 0), k_index(k, p->bits));
-    const KRef moved = k_op(k, KOP_shr, byte, k_cast(k, shift, DTYPE_i32), 0);
-    const KRef q = k_cast(k, k_op(k, KOP_and, moved, k_integer(k, DTYPE_i32, (1 << p->bits) - 1), 0), type);
+    const KRef shift = k_expr(k, "$ % $ * #", in_block, per_byte, p->bits);
+    const KRef moved = k_shr(k, byte, k_cast(k, shift, DTYPE_i32));
+    const KRef q = k_cast(k, k_and(k, moved, k_integer(k, DTYPE_i32, (1 << p->bits) - 1)), type);
     const KRef block_idx[2] = {column, block};
     const KRef scale = operand_scalar(l, p->scale, operand_index(l, p->scale, block_idx), type);
     const KRef zero = p->zero ? operand_scalar(l, p->zero, operand_index(l, p->zero, block_idx), type)
                               : k_number(k, type, (double)(1 << (p->bits - 1)));
-    idx[lower_node(l, p->x)->shape->rank - 1] = k_mul_add(k, block, p->block, in_block);
+    idx[lower_node(l, p->x)->shape->rank - 1] = k_expr(k, "$ * # + $", block, p->block, in_block);
     const KRef x = operand_scalar(l, p->x, operand_index(l, p->x, idx), type);
-    const KRef weight = k_mul(k, k_op(k, KOP_sub, q, zero, 0), scale);
-    k_set(k, acc, k_op(k, KOP_fma, x, weight, k_get(k, acc)));
+    const KRef weight = k_expr(k, "($ - $) * $", q, zero, scale);
+    k_set(k, acc, k_fma(k, x, weight, k_get(k, acc)));
 }
 
 static KRef sum_point(Lower *l, const Domain *d, Point at, void *ctx)
@@ -312,14 +312,14 @@ static KRef sum_point(Lower *l, const Domain *d, Point at, void *ctx)
     const KRef column = at.idx[d->rank - 1], acc = k_var(k, k_number(k, type, 0), "acc");
     const int64_t whole = p->inner / p->block, rest = p->inner % p->block;
     if (whole > 0) {
-        const KRef block = k_for(k, k_index(k, 0), k_index(k, whole), 1, KFOR_SERIAL, "b");
-        const KRef i = k_for(k, k_index(k, 0), k_index(k, p->block), 1, KFOR_SERIAL, "c");
+        const KRef block = k_loop(k, whole, KFOR_SERIAL, "b");
+        const KRef i = k_loop(k, p->block, KFOR_SERIAL, "c");
         add_element(l, p, at.idx, column, block, i, acc);
         k_end(k);
         k_end(k);
     }
     if (rest > 0) {
-        const KRef i = k_for(k, k_index(k, 0), k_index(k, rest), 1, KFOR_SERIAL, "c");
+        const KRef i = k_loop(k, rest, KFOR_SERIAL, "c");
         add_element(l, p, at.idx, column, k_index(k, whole), i, acc);
         k_end(k);
     }

@@ -58,7 +58,7 @@ KRef matmul_base(Lower *l, const Matmul *x, NodeId id, const Loc *loc, const Poi
     const uint32_t own = s->rank - inner, lead = x->all_batch - own;
     for (uint32_t i = 0; i < own && lead + i < x->batch; i++)
         if (s->dim[i] != 1)
-            base = k_mul_add(l->k, at->idx[lead + i], loc->stride[i], base);
+            base = k_expr(l->k, "$ * # + $", at->idx[lead + i], loc->stride[i], base);
     return base;
 }
 

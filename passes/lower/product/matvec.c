@@ -80,12 +80,12 @@ static KRef vector_at(const Emit *e, uint32_t step, bool *beyond)
     const MatVecShape *s = &e->v->shape;
     const int64_t own = s->vectors * s->chunks;
     *beyond = (s->warps - 1) * own * WARP + ((int64_t)step + 1) * WARP > e->n_vectors;
-    return k_add(e->k, e->first_vector, k_index(e->k, (int64_t)step * WARP));
+    return k_expr(e->k, "$ + #", e->first_vector, (int64_t)step * WARP);
 }
 
 static KRef clamped(const Emit *e, KRef index, int64_t n)
 {
-    return k_op(e->k, KOP_min, index, k_index(e->k, n - 1), 0);
+    return k_expr(e->k, "min($, #)", index, n - 1);
 }
 
 // Where the loads of row r of a matrix and of a step are held.
@@ -100,10 +100,10 @@ static void fetch_matrix(const Emit *e, uint32_t matrix, uint32_t r, uint32_t st
     Kernel *k = e->k;
     const int64_t words = FETCH_BYTES / dtype_info[e->word].bytes;
     bool beyond = false;
-    KRef vector = vector_at(e, step, &beyond), row = k_add(k, e->first_row, k_index(k, r));
+    KRef vector = vector_at(e, step, &beyond), row = k_expr(k, "$ + #", e->first_row, r);
     vector = beyond ? clamped(e, vector, e->n_vectors) : vector;
     row = r > 0 && e->v->n % e->v->shape.rows != 0 ? clamped(e, row, e->v->n) : row;
-    const KRef at = k_mul_add(k, row, e->v->b_pitch / e->per_word, k_mul(k, vector, k_index(k, words)));
+    const KRef at = k_expr(k, "$ * # + $ * #", row, e->v->b_pitch / e->per_word, vector, words);
     const KRef to = k_index(k, place_of(e, matrix, r, step) * words);
     if (e->is_once)
         k_fetch_once(k, e->b[matrix], at, e->held, to, (uint8_t)words);
@@ -122,7 +122,7 @@ static KRef element(const Emit *e, KRef array, int64_t at, int64_t i)
     if (e->type == DTYPE_bf16)
         return k_bitcast(k, k_op(k, i % 2 == 0 ? KOP_shl : KOP_and, word, i % 2 == 0 ? shift : high, 0),
                          DTYPE_f32);
-    const KRef half = i % 2 == 0 ? word : k_op(k, KOP_shr, word, shift, 0);
+    const KRef half = i % 2 == 0 ? word : k_shr(k, word, shift);
     return k_cast(k, k_bitcast(k, k_cast(k, half, DTYPE_u16), DTYPE_f16), DTYPE_f32);
 }
 
@@ -131,8 +131,7 @@ static void read_wide(const Emit *e, uint32_t param, KRef base, KRef vector, KRe
 {
     Kernel *k = e->k;
     const int64_t words = FETCH_BYTES / dtype_info[e->word].bytes;
-    const KRef at = k_add(k, k_op(k, KOP_div, base, k_index(k, e->per_word), 0),
-                          k_mul(k, vector, k_index(k, words)));
+    const KRef at = k_expr(k, "$ / # + $ * #", base, e->per_word, vector, words);
     k_fetch(k, param, at, e->words, k_index(k, 0), (uint8_t)words);
     for (int64_t i = 0; i < e->width; i++)
         out[i] = k_get(k, k_var(k, element(e, e->words, 0, i), "x"));
@@ -142,14 +141,14 @@ static void read_a(const Emit *e, uint32_t row, KRef vector, KRef *out)
 {
     Kernel *k = e->k;
     const MatVec *v = e->v;
-    const KRef base = k_add(k, v->a_base, k_index(k, row * v->a_row));
+    const KRef base = k_expr(k, "$ + #", v->a_base, row * v->a_row);
     if (e->is_a_wide) {
         read_wide(e, e->a, base, vector, out);
         return;
     }
     for (int64_t i = 0; i < e->width; i++) {
-        const KRef at = k_add(k, k_mul(k, vector, k_index(k, e->width)), k_index(k, i));
-        const KRef x = k_cast(k, k_load(k, e->a, k_mul_add(k, at, v->a_k, base), 1, 1), DTYPE_f32);
+        const KRef at = k_expr(k, "$ * # + #", vector, e->width, i);
+        const KRef x = k_cast(k, k_load(k, e->a, k_expr(k, "$ * # + $", at, v->a_k, base), 1, 1), DTYPE_f32);
         out[i] = k_get(k, k_var(k, x, "x"));
     }
 }
@@ -162,11 +161,11 @@ static void operand_at(const Emit *e, uint32_t row, KRef vector, KRef inside, KR
     KRef scale[FETCH_BYTES];
     read_a(e, row, vector, x);
     for (int64_t i = 0; inside != 0 && i < e->width; i++)
-        x[i] = k_op(k, KOP_select, inside, x[i], k_number(k, DTYPE_f32, 0));
+        x[i] = k_select(k, inside, x[i], k_number(k, DTYPE_f32, 0));
     if (e->v->norm == 0)
         return;
     for (int64_t i = 0; i < e->width; i++)
-        k_set(k, e->square[row], k_op(k, KOP_fma, x[i], x[i], k_get(k, e->square[row])));
+        k_set(k, e->square[row], k_fma(k, x[i], x[i], k_get(k, e->square[row])));
     if (e->scale == UINT32_MAX)
         return;
     read_wide(e, e->scale, k_index(k, 0), vector, scale);
@@ -192,10 +191,10 @@ static void multiply(const Emit *e, uint32_t matrix, uint32_t r, const Step *t)
     for (int64_t i = 0; i < e->width; i++) {
         KRef w = element(e, e->held, place_of(e, matrix, r, t->number) * words, i);
         if (t->inside != 0)
-            w = k_op(k, KOP_select, t->inside, w, k_number(k, DTYPE_f32, 0));
+            w = k_select(k, t->inside, w, k_number(k, DTYPE_f32, 0));
         for (uint32_t row = 0; row < e->v->m; row++) {
             const KRef sum = e->sum[sum_of(e, matrix, row, r)];
-            k_set(k, sum, k_op(k, KOP_fma, w, t->x[row][i], k_get(k, sum)));
+            k_set(k, sum, k_fma(k, w, t->x[row][i], k_get(k, sum)));
         }
     }
 }
@@ -209,7 +208,7 @@ static void step_along_k(const Emit *e, uint32_t step)
     KRef vector = vector_at(e, step, &beyond);
     if (beyond) {
         const KRef end = k_index(k, e->n_vectors);
-        t.inside = k_get(k, k_var(k, k_op(k, KOP_lt, vector, end, 0), "inside"));
+        t.inside = k_get(k, k_var(k, k_lt(k, vector, end), "inside"));
         vector = clamped(e, vector, e->n_vectors);
     }
     for (uint32_t row = 0; row < e->v->m; row++)
@@ -229,7 +228,7 @@ static KRef joined(const Emit *e, KRef list, uint32_t len, KRef at)
 {
     KRef sum = k_aload(e->k, list, at, 1);
     for (uint32_t i = 1; i < e->v->shape.warps; i++)
-        sum = k_add(e->k, sum, k_aload(e->k, list, k_add(e->k, at, k_index(e->k, (int64_t)i * len)), 1));
+        sum = k_add(e->k, sum, k_aload(e->k, list, k_expr(e->k, "$ + #", at, (int64_t)i * len), 1));
     return k_get(e->k, k_var(e->k, sum, "sum"));
 }
 
@@ -237,9 +236,9 @@ static KRef norm_factor(const Emit *e, KRef squares)
 {
     Kernel *k = e->k;
     const double epsilon = node_get_float(lower_node(e->l, e->v->norm), A_rms_norm_epsilon);
-    const KRef mean = k_op(k, KOP_div, squares, k_number(k, DTYPE_f32, (double)e->v->k), 0);
-    const KRef root = k_op(k, KOP_sqrt, k_add(k, mean, k_number(k, DTYPE_f32, epsilon)), 0, 0);
-    return k_op(k, KOP_div, k_number(k, DTYPE_f32, 1), root, 0);
+    const KRef mean = k_div(k, squares, k_number(k, DTYPE_f32, (double)e->v->k));
+    const KRef root = k_sqrt(k, k_add(k, mean, k_number(k, DTYPE_f32, epsilon)));
+    return k_div(k, k_number(k, DTYPE_f32, 1), root);
 }
 
 // Thread i has element i of the team's part of the product, row after row.
@@ -249,20 +248,18 @@ static void store_sums(const Emit *e, KRef list, uint32_t len)
     const MatVec *v = e->v;
     const int64_t rows = v->shape.rows, each = v->m * rows;
     KRef value[MATVEC_MAX_MATRICES];
-    k_if(k, k_op(k, KOP_lt, e->thread, k_index(k, each), 0));
-    const KRef row = v->m == 1 ? k_index(k, 0) : k_op(k, KOP_div, e->thread, k_index(k, rows), 0),
-               r = v->m == 1 ? e->thread : k_op(k, KOP_rem, e->thread, k_index(k, rows), 0);
+    k_if(k, k_expr(k, "$ < #", e->thread, each));
+    const KRef row = v->m == 1 ? k_index(k, 0) : k_expr(k, "$ / #", e->thread, rows),
+               r = v->m == 1 ? e->thread : k_expr(k, "$ % #", e->thread, rows);
     const KRef column = k_add(k, e->first_row, r);
     const KRef factor =
-        v->norm == 0
-            ? 0
-            : norm_factor(e, joined(e, list, len, k_add(k, row, k_index(k, v->n_b * each))));
+        v->norm == 0 ? 0 : norm_factor(e, joined(e, list, len, k_expr(k, "$ + #", row, v->n_b * each)));
     for (uint32_t i = 0; i < v->n_b; i++) {
-        value[i] = joined(e, list, len, k_add(k, e->thread, k_index(k, i * each)));
+        value[i] = joined(e, list, len, k_expr(k, "$ + #", e->thread, i * each));
         value[i] = factor != 0 ? k_mul(k, value[i], factor) : value[i];
     }
     if (v->n % rows != 0)
-        k_if(k, k_op(k, KOP_lt, column, k_index(k, v->n), 0));
+        k_if(k, k_expr(k, "$ < #", column, v->n));
     v->store(e->l, row, column, value, v->ctx);
     if (v->n % rows != 0)
         k_end(k);
@@ -278,9 +275,9 @@ static void finish(const Emit *e)
     const KRef list = k_shared(k, DTYPE_f32, (int64_t)v->shape.warps * len);
     for (uint32_t i = 0; i < len; i++)
         total[i] = k_team(k, KOP_add, k_get(k, i < n ? e->sum[i] : e->square[i - n]), WARP);
-    k_if(k, k_op(k, KOP_eq, e->lane, k_index(k, 0), 0));
+    k_if(k, k_expr(k, "$ == 0", e->lane));
     for (uint32_t i = 0; i < len; i++)
-        k_astore(k, list, k_mul_add(k, e->part, len, k_index(k, i)), total[i]);
+        k_astore(k, list, k_expr(k, "$ * # + #", e->part, len, i), total[i]);
     k_end(k);
     k_barrier(k);
     store_sums(e, list, len);
@@ -362,10 +359,10 @@ void matvec_emit(const MatVec *v)
     k_set_group(k, (uint32_t)WARP * s->warps);
     const KRef team = k_for_group(k, ceil_div(v->n, s->rows), "team");
     e.thread = k_thread(k);
-    e.lane = k_op(k, KOP_rem, e.thread, k_index(k, WARP), 0);
-    e.part = s->warps == 1 ? k_index(k, 0) : k_op(k, KOP_div, e.thread, k_index(k, WARP), 0);
-    e.first_row = k_mul(k, team, k_index(k, s->rows));
-    e.first_vector = k_mul_add(k, e.part, (int64_t)s->vectors * s->chunks * WARP, e.lane);
+    e.lane = k_expr(k, "$ % #", e.thread, WARP);
+    e.part = s->warps == 1 ? k_index(k, 0) : k_expr(k, "$ / #", e.thread, WARP);
+    e.first_row = k_expr(k, "$ * #", team, s->rows);
+    e.first_vector = k_expr(k, "$ * # + $", e.part, (int64_t)s->vectors * s->chunks * WARP, e.lane);
     const int64_t words = FETCH_BYTES / dtype_info[e.word].bytes;
     e.held = k_array(k, e.word, (int64_t)v->n_b * s->rows * s->vectors * words);
     e.words = k_array(k, e.word, words);

@@ -21,7 +21,7 @@ typedef struct Rounding {
 static KRef load_x(Lower *l, const Rounding *b, KRef i)
 {
     Kernel *k = l->k;
-    const KRef index = k_mul_add(k, i, b->step, b->x);
+    const KRef index = k_expr(k, "$ * # + $", i, b->step, b->x);
     return k_cast(k, k_load(k, lower_param(l, b->p->x, PARAM_READ), index, b->lanes, b->lanes), DTYPE_f32);
 }
 
@@ -36,7 +36,7 @@ static KRef largest(Lower *l, const Rounding *b)
     Kernel *k = l->k;
     const KRef most = k_var(k, splat(l, b, k_number(k, DTYPE_f32, 0)), "most");
     const KRef i = k_for(k, k_index(k, 0), k_index(k, b->count), b->lanes, KFOR_SERIAL, "i");
-    k_set(k, most, k_op(k, KOP_max, k_op(k, KOP_abs, load_x(l, b, i), 0, 0), k_get(k, most), 0));
+    k_set(k, most, k_max(k, k_abs(k, load_x(l, b, i)), k_get(k, most)));
     k_end(k);
     return k_hreduce(k, KOP_max, k_get(k, most));
 }
@@ -47,12 +47,12 @@ static void round_block(Lower *l, const Rounding *b, KRef at)
     Kernel *k = l->k;
     const Product *p = b->p;
     const KRef most = largest(l, b), full = k_number(k, DTYPE_f32, 127);
-    const KRef factor = k_op(k, KOP_div, full, most, 0);
+    const KRef factor = k_div(k, full, most);
     const KRef sum = k_var(k, splat(l, b, k_integer(k, DTYPE_i32, 0)), "sum");
-    k_store(k, p->x_steps, at, k_op(k, KOP_div, most, full, 0), 1);
+    k_store(k, p->x_steps, at, k_div(k, most, full), 1);
     const KRef i = k_for(k, k_index(k, 0), k_index(k, b->count), b->lanes, KFOR_SERIAL, "i");
-    const KRef scaled = k_op(k, KOP_mul, load_x(l, b, i), splat(l, b, factor), 0);
-    const KRef byte = k_cast(k, k_op(k, KOP_rint, scaled, 0, 0), DTYPE_i8);
+    const KRef scaled = k_mul(k, load_x(l, b, i), splat(l, b, factor));
+    const KRef byte = k_cast(k, k_rint(k, scaled), DTYPE_i8);
     k_store(k, b->bytes, k_add(k, b->to, i), byte, b->lanes);
     k_set(k, sum, k_add(k, k_get(k, sum), k_cast(k, byte, DTYPE_i32)));
     k_end(k);
@@ -80,25 +80,25 @@ void qmatmul_round_rows(Lower *l, Product *p)
     const uint32_t opened = lower_open(l, &d, s->rank - 1, &at);
     KRef row = k_index(k, 0);
     for (uint32_t i = 0; i + 1 < s->rank; i++)
-        row = k_add(k, k_mul(k, row, k_index(k, s->dim[i])), at.idx[i]);
+        row = k_expr(k, "$ * # + $", row, s->dim[i], at.idx[i]);
     at.idx[s->rank - 1] = k_index(k, 0);
-    const KRef x = operand_index(l, p->x, at.idx), to = k_mul(k, row, k_index(k, p->blocks * p->block));
+    const KRef x = operand_index(l, p->x, at.idx), to = k_expr(k, "$ * #", row, p->blocks * p->block);
     const uint8_t lanes = lower_fit_lanes(l, p->block);
     if (whole > 0) {
-        const KRef i = k_for(k, k_index(k, 0), k_index(k, whole), 1, KFOR_PARALLEL, "b");
-        b.x = k_mul_add(k, i, p->block * b.step, x);
-        b.to = k_mul_add(k, i, p->block, to);
+        const KRef i = k_loop(k, whole, KFOR_PARALLEL, "b");
+        b.x = k_expr(k, "$ * # + $", i, p->block * b.step, x);
+        b.to = k_expr(k, "$ * # + $", i, p->block, to);
         b.count = p->block;
         b.lanes = b.step == 1 && p->block % lanes == 0 ? lanes : 1;
-        round_block(l, &b, k_add(k, k_mul(k, row, k_index(k, p->blocks)), i));
+        round_block(l, &b, k_expr(k, "$ * # + $", row, p->blocks, i));
         k_end(k);
     }
     if (rest > 0) {
-        b.x = k_add(k, x, k_index(k, whole * p->block * b.step));
-        b.to = k_add(k, to, k_index(k, whole * p->block));
+        b.x = k_expr(k, "$ + #", x, whole * p->block * b.step);
+        b.to = k_expr(k, "$ + #", to, whole * p->block);
         b.count = rest;
         b.lanes = 1;
-        round_block(l, &b, k_add(k, k_mul(k, row, k_index(k, p->blocks)), k_index(k, whole)));
+        round_block(l, &b, k_expr(k, "$ * # + #", row, p->blocks, whole));
     }
     lower_close(l, opened);
     k_barrier(k);
@@ -119,20 +119,19 @@ static void add_word(Lower *l, const Dots *s, KRef block, KRef word)
     Kernel *k = l->k;
     const Product *p = s->p;
     const int64_t words = p->blob / 4, mask = ((int64_t)1 << p->bits) - 1;
-    const KRef at = k_mul_add(k, k_mul_add(k, s->vector, p->blocks, block), words, word);
-    const KRef bits = k_load(k, p->words, k_mul(k, at, k_index(k, p->lanes)), p->lanes, p->lanes);
-    k_prefetch(k, p->words, k_mul(k, k_add(k, at, k_index(k, AHEAD)), k_index(k, p->lanes)));
+    const KRef at = k_expr(k, "($ * # + $) * # + $", s->vector, p->blocks, block, words, word);
+    const KRef bits = k_load(k, p->words, k_expr(k, "$ * #", at, p->lanes), p->lanes, p->lanes);
+    k_prefetch(k, p->words, k_expr(k, "($ + #) * #", at, AHEAD, p->lanes));
     for (int64_t i = 0; i < p->per_byte; i++) {
         KRef q = bits;
         if (i > 0)
-            q = k_op(k, KOP_shr, q, k_splat(k, k_integer(k, DTYPE_i32, i * p->bits), p->lanes), 0);
+            q = k_shr(k, q, k_splat(k, k_integer(k, DTYPE_i32, i * p->bits), p->lanes));
         if (p->bits < 8)
-            q = k_op(k, KOP_and, q, k_splat(k, k_integer(k, DTYPE_i32, mask * 0x01010101), p->lanes), 0);
+            q = k_and(k, q, k_splat(k, k_integer(k, DTYPE_i32, mask * 0x01010101), p->lanes));
         for (int64_t r = 0; r < p->rows; r++) {
-            const KRef first = k_mul(k, k_mul_add(k, s->row[r], p->blocks, block), k_index(k, p->block / 4));
-            const KRef x =
-                k_load(k, p->x_words, k_add(k, k_add(k, first, word), k_index(k, i * words)), 1, 1);
-            k_set(k, s->part[r], k_op(k, KOP_dot8, q, k_splat(k, x, p->lanes), k_get(k, s->part[r])));
+            const KRef first = k_expr(k, "($ * # + $) * #", s->row[r], p->blocks, block, p->block / 4);
+            const KRef x = k_load(k, p->x_words, k_expr(k, "$ + $ + #", first, word, i * words), 1, 1);
+            k_set(k, s->part[r], k_dot8(k, q, k_splat(k, x, p->lanes), k_get(k, s->part[r])));
         }
     }
 }
@@ -143,33 +142,32 @@ static void add_block(Lower *l, const Dots *s, KRef block, const KRef *acc)
     Kernel *k = l->k;
     const Product *p = s->p;
     const int64_t words = p->blob / 4;
-    const KRef at = k_mul(k, k_mul_add(k, s->vector, p->blocks, block), k_index(k, p->lanes));
+    const KRef at = k_expr(k, "($ * # + $) * #", s->vector, p->blocks, block, p->lanes);
     const KRef half = k_integer(k, DTYPE_i32, -((int64_t)1 << (p->bits - 1)));
     KRef sum[QMATMUL_MAX_ROWS], step[QMATMUL_MAX_ROWS];
     for (int64_t r = 0; r < p->rows; r++) {
-        const KRef place = k_mul_add(k, s->row[r], p->blocks, block);
+        const KRef place = k_expr(k, "$ * # + $", s->row[r], p->blocks, block);
         sum[r] = k_load(k, p->x_sums, place, 1, 1);
         step[r] = k_load(k, p->x_steps, place, 1, 1);
-        const KRef begin = p->zero ? k_integer(k, DTYPE_i32, 0) : k_op(k, KOP_mul, sum[r], half, 0);
+        const KRef begin = p->zero ? k_integer(k, DTYPE_i32, 0) : k_mul(k, sum[r], half);
         k_set(k, s->part[r], k_splat(k, begin, p->lanes));
     }
     if (words * p->per_byte <= UNROLL_STEPS) {
         for (int64_t i = 0; i < words; i++)
             add_word(l, s, block, k_index(k, i));
     } else {
-        add_word(l, s, block, k_for(k, k_index(k, 0), k_index(k, words), 1, KFOR_SERIAL, "w"));
+        add_word(l, s, block, k_loop(k, words, KFOR_SERIAL, "w"));
         k_end(k);
     }
-    k_prefetch(k, p->scales, k_add(k, at, k_index(k, (int64_t)(AHEAD / 4) * p->lanes)));
+    k_prefetch(k, p->scales, k_expr(k, "$ + #", at, (int64_t)(AHEAD / 4) * p->lanes));
     const KRef scale = k_cast(k, k_load(k, p->scales, at, p->lanes, p->lanes), DTYPE_f32);
     const KRef zero = p->zero ? k_cast(k, k_load(k, p->zeros, at, p->lanes, p->lanes), DTYPE_f32) : 0;
     for (int64_t r = 0; r < p->rows; r++) {
         KRef whole = k_cast(k, k_get(k, s->part[r]), DTYPE_f32);
         if (zero)
-            whole = k_op(k, KOP_sub, whole,
-                         k_op(k, KOP_mul, zero, k_splat(k, k_cast(k, sum[r], DTYPE_f32), p->lanes), 0), 0);
-        const KRef factor = k_op(k, KOP_mul, scale, k_splat(k, step[r], p->lanes), 0);
-        k_set(k, acc[r], k_op(k, KOP_fma, whole, factor, k_get(k, acc[r])));
+            whole = k_expr(k, "$ - $ * $", whole, zero, k_splat(k, k_cast(k, sum[r], DTYPE_f32), p->lanes));
+        const KRef factor = k_mul(k, scale, k_splat(k, step[r], p->lanes));
+        k_set(k, acc[r], k_fma(k, whole, factor, k_get(k, acc[r])));
     }
 }
 
@@ -177,17 +175,17 @@ void qmatmul_dot_point(Lower *l, const Domain *d, Point at, void *product)
 {
     const Product *p = product;
     Kernel *k = l->k;
-    Dots s = {.p = p, .vector = k_op(k, KOP_div, at.idx[d->rank - 1], k_index(k, p->lanes), 0)};
+    Dots s = {.p = p, .vector = k_expr(k, "$ / #", at.idx[d->rank - 1], p->lanes)};
     KRef acc[QMATMUL_MAX_ROWS];
     for (int64_t r = 0; r < p->rows; r++) {
         const Point row = qmatmul_row(l, d, &at, r);
         s.row[r] = k_index(k, 0);
         for (uint32_t i = 0; i + 1 < d->rank; i++)
-            s.row[r] = k_add(k, k_mul(k, s.row[r], k_index(k, d->extent[i])), row.idx[i]);
+            s.row[r] = k_expr(k, "$ * # + $", s.row[r], d->extent[i], row.idx[i]);
         acc[r] = k_var(k, k_splat(k, k_number(k, DTYPE_f32, 0), p->lanes), "acc");
         s.part[r] = k_var(k, k_splat(k, k_integer(k, DTYPE_i32, 0), p->lanes), "part");
     }
-    const KRef block = k_for(k, k_index(k, 0), k_index(k, p->blocks), 1, KFOR_SERIAL, "b");
+    const KRef block = k_loop(k, p->blocks, KFOR_SERIAL, "b");
     add_block(l, &s, block, acc);
     k_end(k);
     for (int64_t r = 0; r < p->rows; r++) {

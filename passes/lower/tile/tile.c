@@ -41,7 +41,7 @@ static void begin_accs(const Tile *t, const TileAt *at, Accs *a)
     KRef init[TILE_MAX_VECTORS];
     for (int64_t v = 0; v < at->nv; v++) {
         const uint8_t lanes = tile_vector_lanes(t, at->channels, v);
-        const KRef index = k_add(k, t->bias_base, k_add(k, at->channel, k_index(k, v * t->lanes)));
+        const KRef index = k_expr(k, "$ + ($ + #)", t->bias_base, at->channel, v * t->lanes);
         init[v] = t->has_bias ? k_load(k, t->bias, index, lanes, real_lanes(t, at, v))
                               : k_splat(k, k_number(k, DTYPE_f32, 0), lanes);
     }
@@ -58,9 +58,9 @@ static int64_t weights_per_step(const Tile *t, const TileAt *at)
 static Cursor advance(const Tile *t, const TileAt *at, Cursor c, KRef n, int64_t x_step, int64_t steps)
 {
     Kernel *k = t->l->k;
-    return (Cursor){.x = k_mul_add(k, n, x_step, c.x),
-                    .w = k_mul_add(k, n, steps * weights_per_step(t, at), c.w),
-                    .step = at->n_fetches == 0 ? c.step : k_mul_add(k, n, steps, c.step)};
+    return (Cursor){.x = k_expr(k, "$ * # + $", n, x_step, c.x),
+                    .w = k_expr(k, "$ * # + $", n, steps * weights_per_step(t, at), c.w),
+                    .step = at->n_fetches == 0 ? c.step : k_expr(k, "$ * # + $", n, steps, c.step)};
 }
 
 static void emit_fetch(Kernel *k, const TileFetch *f, KRef step)
@@ -68,10 +68,10 @@ static void emit_fetch(Kernel *k, const TileFetch *f, KRef step)
     KRef index = f->base;
     if (f->period > 0) {
         const KRef period = k_index(k, f->period);
-        index = k_mul_add(k, k_op(k, KOP_div, step, period, 0), f->pitch, index);
-        step = k_op(k, KOP_rem, step, period, 0);
+        index = k_expr(k, "$ / $ * # + $", step, period, f->pitch, index);
+        step = k_rem(k, step, period);
     }
-    k_prefetch(k, f->param, k_mul_add(k, step, f->step, index));
+    k_prefetch(k, f->param, k_expr(k, "$ * # + $", step, f->step, index));
 }
 
 // One step of the sum: the weight vectors against the pixels of the window.
@@ -83,16 +83,16 @@ static void emit_step(const Tile *t, const TileAt *at, const Accs *a, Cursor c, 
         emit_fetch(k, &at->fetch[i], c.step);
     for (int64_t v = 0; v < at->nv; v++) {
         const uint8_t lanes = tile_vector_lanes(t, at->channels, v);
-        wv[v] = k_load(k, t->w.param, k_add(k, c.w, k_index(k, v * t->lanes)), lanes,
+        wv[v] = k_load(k, t->w.param, k_expr(k, "$ + #", c.w, v * t->lanes), lanes,
                        t->w.is_packed ? lanes : real_lanes(t, at, v));
     }
     for (int64_t row = in->row_lo; row < in->row_hi; row++)
         for (int64_t column = in->column_lo; column < in->column_hi; column++) {
             const int64_t from = row * t->s.sh * t->in.stride_h + column * t->s.sw * t->in.stride_w;
-            const KRef b = k_load(k, t->in.param, k_add(k, c.x, k_index(k, from)), 1, 1);
+            const KRef b = k_load(k, t->in.param, k_expr(k, "$ + #", c.x, from), 1, 1);
             for (int64_t v = 0; v < at->nv; v++) {
                 const KRef acc = a->var[(row * at->columns + column) * at->nv + v];
-                k_set(k, acc, k_op(k, KOP_fma, b, wv[v], k_get(k, acc)));
+                k_set(k, acc, k_fma(k, b, wv[v], k_get(k, acc)));
             }
         }
 }
@@ -102,7 +102,7 @@ static Cursor at_channel(const Tile *t, const TileAt *at, Cursor c, KRef channel
     Kernel *k = t->l->k;
     Cursor to = advance(t, at, c, channel, t->in.has_table ? 0 : t->in.stride_c, 1);
     if (t->in.has_table) {
-        const KRef index = k_add(k, channel, k_index(k, t->in.first_channel));
+        const KRef index = k_expr(k, "$ + #", channel, t->in.first_channel);
         to.x = k_add(k, to.x, k_cast(k, k_load(k, t->in.table, index, 1, 1), KT_INDEX));
     }
     return to;
@@ -118,7 +118,7 @@ static void emit_channels(const Tile *t, const TileAt *at, const Accs *a, Cursor
             emit_step(t, at, a, at_channel(t, at, c, k_index(k, i)), in);
         return;
     }
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, n), 1, KFOR_SERIAL, "c");
+    const KRef i = k_loop(k, n, KFOR_SERIAL, "c");
     emit_step(t, at, a, at_channel(t, at, c, i), in);
     k_end(k);
 }
@@ -176,8 +176,8 @@ static void emit_rows(const Tile *t, const TileAt *at, const Accs *a, Cursor c, 
 
 static KRef ceil_div_at_least_0(Kernel *k, KRef v, int64_t d)
 {
-    const KRef low = k_op(k, KOP_max, v, k_index(k, 0), 0);
-    return k_op(k, KOP_div, k_add(k, low, k_index(k, d - 1)), k_index(k, d), 0);
+    const KRef low = k_expr(k, "max($, 0)", v);
+    return k_expr(k, "($ + #) / #", low, d - 1, d);
 }
 
 void tile_kernel_rows(Kernel *k, const TileShape *s, KRef top, KRef *lo, KRef *hi)
@@ -186,25 +186,24 @@ void tile_kernel_rows(Kernel *k, const TileShape *s, KRef top, KRef *lo, KRef *h
     *lo = k_index(k, 0);
     *hi = k_index(k, s->kh);
     if (s->pad_h != 0)
-        *lo = ceil_div_at_least_0(k, k_op(k, KOP_sub, k_index(k, 0), top, 0), s->dh);
+        *lo = ceil_div_at_least_0(k, k_expr(k, "0 - $", top), s->dh);
     if (!fits_high)
-        *hi = k_op(k, KOP_min, ceil_div_at_least_0(k, k_op(k, KOP_sub, k_index(k, s->in_h), top, 0), s->dh),
-                   *hi, 0);
+        *hi = k_min(k, ceil_div_at_least_0(k, k_expr(k, "# - $", s->in_h, top), s->dh), *hi);
 }
 
 // Input row or column of kernel position 0.
 static KRef first_tap(Kernel *k, KRef at, int64_t stride, int64_t pad)
 {
-    return k_add(k, k_mul(k, at, k_index(k, stride)), k_index(k, -pad));
+    return k_expr(k, "$ * # + #", at, stride, -pad);
 }
 
 KRef tile_input_index(const Tile *t, const TileAt *at)
 {
     Kernel *k = t->l->k;
     const TileShape *s = &t->s;
-    KRef x = k_add(k, t->in.base, k_mul(k, at->image, k_index(k, t->in.stride_n)));
-    x = k_add(k, x, k_mul(k, first_tap(k, at->row, s->sh, s->pad_h), k_index(k, t->in.stride_h)));
-    return k_add(k, x, k_mul(k, first_tap(k, at->column, s->sw, s->pad_w), k_index(k, t->in.stride_w)));
+    KRef x = k_expr(k, "$ + $ * #", t->in.base, at->image, t->in.stride_n);
+    x = k_expr(k, "$ + $ * #", x, first_tap(k, at->row, s->sh, s->pad_h), t->in.stride_h);
+    return k_expr(k, "$ + $ * #", x, first_tap(k, at->column, s->sw, s->pad_w), t->in.stride_w);
 }
 
 static void emit_sums(const Tile *t, const TileAt *at, const Accs *a)
@@ -232,7 +231,7 @@ static void store_vector(const Tile *t, const TileAt *at, KRef row, KRef column,
     const TileOut out = {.image = at->image,
                          .row = k_add(k, at->row, row),
                          .column = k_add(k, at->column, column),
-                         .channel = k_add(k, at->channel, k_index(k, v * t->lanes)),
+                         .channel = k_expr(k, "$ + #", at->channel, v * t->lanes),
                          .lanes = tile_vector_lanes(t, at->channels, v),
                          .count = real_lanes(t, at, v)};
     t->store(t->l, &out, value, t->ctx);
@@ -264,9 +263,9 @@ static void emit_stores(const Tile *t, const TileAt *at, const Accs *a)
     uint32_t opened = 0;
     const KRef row = open_loop(k, k_index(k, 0), k_index(k, at->rows), KFOR_ROLL, "r", &opened);
     const KRef column = open_loop(k, k_index(k, 0), k_index(k, at->columns), KFOR_ROLL, "p", &opened);
-    const KRef pixel = k_mul_add(k, row, at->columns, column);
+    const KRef pixel = k_expr(k, "$ * # + $", row, at->columns, column);
     for (int64_t v = 0; v < at->nv; v++) {
-        const KRef index = k_add(k, k_mul(k, pixel, k_index(k, pitch)), k_index(k, v * t->lanes));
+        const KRef index = k_expr(k, "$ * # + #", pixel, pitch, v * t->lanes);
         store_vector(t, at, row, column, v, k_aload(k, sums, index, tile_vector_lanes(t, at->channels, v)));
     }
     while (opened-- > 0)

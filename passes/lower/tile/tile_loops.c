@@ -47,11 +47,11 @@ static void fetch_next_panel(const Tile *t, TileAt *at)
     if (!t->w.is_packed || tiles > MAX_FETCH_TILES || panel * 4 < MIN_FETCH_BYTES)
         return;
     const int64_t share = ceil_div(panel, pixels); // of one pixel
-    KRef pixel = k_add(k, k_mul(k, at->image, k_index(k, s->h)), at->row);
-    pixel = k_add(k, k_mul(k, pixel, k_index(k, s->w)), at->column);
-    const KRef next = k_add(k, at->weights, k_index(k, panel));
+    KRef pixel = k_expr(k, "$ * # + $", at->image, s->h, at->row);
+    pixel = k_expr(k, "$ * # + $", pixel, s->w, at->column);
+    const KRef next = k_expr(k, "$ + #", at->weights, panel);
     add_fetch(at, (TileFetch){.param = t->w.param,
-                              .base = k_mul_add(k, pixel, share, next),
+                              .base = k_expr(k, "$ * # + $", pixel, share, next),
                               .step = ceil_div(share * at->rows * at->columns, tile_steps(s))});
 }
 
@@ -73,8 +73,8 @@ static void fetch_next_pixels(const Tile *t, TileAt *at)
     if (s->kh * s->kw != 1 || at->rows != 1 || t->in.stride_c != 1)
         return;
     const int64_t pitch = s->sw * t->in.stride_w, period = steps_per_pixel(t, at);
-    const KRef next = k_add(k, tile_input_index(t, at), k_index(k, at->columns * pitch));
-    const KRef first = k_op(k, KOP_div, k_mul(k, at->channel, k_index(k, s->ic)), k_index(k, s->oc), 0);
+    const KRef next = k_expr(k, "$ + #", tile_input_index(t, at), at->columns * pitch);
+    const KRef first = k_expr(k, "$ * # / #", at->channel, s->ic, s->oc);
     add_fetch(at, (TileFetch){.param = t->in.param,
                               .base = k_add(k, next, first),
                               .period = period,
@@ -91,9 +91,9 @@ static void fetch_epilogue(const Tile *t, TileAt *at)
         const TileStream *e = &t->stream[i];
         if (at->rows > 1 && e->stride_h != at->columns * e->stride_w)
             continue;
-        KRef index = k_add(k, at->channel, k_mul(k, at->image, k_index(k, e->stride_n)));
-        index = k_add(k, index, k_mul(k, at->row, k_index(k, e->stride_h)));
-        index = k_add(k, index, k_mul(k, at->column, k_index(k, e->stride_w)));
+        KRef index = k_expr(k, "$ + $ * #", at->channel, at->image, e->stride_n);
+        index = k_expr(k, "$ + $ * #", index, at->row, e->stride_h);
+        index = k_expr(k, "$ + $ * #", index, at->column, e->stride_w);
         add_fetch(at, (TileFetch){.param = e->param,
                                   .base = index,
                                   .period = period,
@@ -123,7 +123,7 @@ static KRef open_count(Kernel *k, int64_t n, const char *name, uint32_t *opened)
     if (n == 1)
         return k_index(k, 0);
     ++*opened;
-    return k_for(k, k_index(k, 0), k_index(k, n), 1, KFOR_PARALLEL, name);
+    return k_loop(k, n, KFOR_PARALLEL, name);
 }
 
 static KRef open_images(const Tile *t, uint32_t *opened)
@@ -162,8 +162,8 @@ static void emit_blocks(const Tile *t, TileAt at, Inside inside)
         at.nv = b.block[i].nv;
         at.width = b.block[i].width;
         at.channels = b.block[i].channels;
-        at.channel = k_mul_add(k, block, at.channels, k_index(k, b.block[i].first));
-        at.weights = t->w.is_packed ? k_mul_add(k, block, weights, k_index(k, first_weight)) : at.channel;
+        at.channel = k_expr(k, "$ * # + #", block, at.channels, b.block[i].first);
+        at.weights = t->w.is_packed ? k_expr(k, "$ * # + #", block, weights, first_weight) : at.channel;
         at.weights = k_add(k, t->w.base, at.weights);
         inside(t, at);
         close_all(k, opened);

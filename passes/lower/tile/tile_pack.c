@@ -100,21 +100,22 @@ static void emit_blocks(const Packer *p, const TileShape *s, const TileSource *s
 {
     Kernel *k = p->l.k;
     const int64_t width = b->block[i].width, channels = b->block[i].channels;
-    const KRef block = k_for(k, k_index(k, 0), k_index(k, b->block[i].count), 1, KFOR_PARALLEL, "ob");
-    const KRef kh = k_for(k, k_index(k, 0), k_index(k, s->kh), 1, KFOR_SERIAL, "kh");
-    const KRef kw = k_for(k, k_index(k, 0), k_index(k, s->kw), 1, KFOR_SERIAL, "kw");
-    const KRef c = k_for(k, k_index(k, 0), k_index(k, s->ic), 1, KFOR_SERIAL, "c");
-    const KRef step = k_mul_add(k, k_mul_add(k, kh, s->kw, kw), s->ic, c);
-    const KRef to = k_mul_add(k, block, width * tile_steps(s), k_mul_add(k, step, width, base));
+    const KRef block = k_loop(k, b->block[i].count, KFOR_PARALLEL, "ob");
+    const KRef kh = k_loop(k, s->kh, KFOR_SERIAL, "kh");
+    const KRef kw = k_loop(k, s->kw, KFOR_SERIAL, "kw");
+    const KRef c = k_loop(k, s->ic, KFOR_SERIAL, "c");
+    const KRef step = k_expr(k, "($ * # + $) * # + $", kh, s->kw, kw, s->ic, c);
+    const KRef to = k_expr(k, "$ * # + ($ * # + $)", block, width * tile_steps(s), step, width, base);
     KRef at =
-        k_mul_add(k, block, channels * src->stride_oc, k_index(k, from + b->block[i].first * src->stride_oc));
-    at = k_mul_add(k, kh, src->stride_kh,
-                   k_mul_add(k, kw, src->stride_kw, k_mul_add(k, c, src->stride_ic, at)));
-    const KRef o = k_for(k, k_index(k, 0), k_index(k, channels), 1, KFOR_SERIAL, "o");
-    k_store(k, p->to, k_add(k, to, o), k_load(k, p->from, k_mul_add(k, o, src->stride_oc, at), 1, 1), 1);
+        k_expr(k, "$ * # + #", block, channels * src->stride_oc, from + b->block[i].first * src->stride_oc);
+    at = k_expr(k, "$ * # + $", kh, src->stride_kh,
+                k_expr(k, "$ * # + ($ * # + $)", kw, src->stride_kw, c, src->stride_ic, at));
+    const KRef o = k_loop(k, channels, KFOR_SERIAL, "o");
+    k_store(k, p->to, k_add(k, to, o),
+            k_load(k, p->from, k_expr(k, "$ * # + $", o, src->stride_oc, at), 1, 1), 1);
     k_end(k);
     for (int64_t z = channels; z < width; z++)
-        k_store(k, p->to, k_add(k, to, k_index(k, z)), k_number(k, DTYPE_f32, 0), 1);
+        k_store(k, p->to, k_expr(k, "$ + #", to, z), k_number(k, DTYPE_f32, 0), 1);
     for (uint32_t n = 0; n < 4; n++)
         k_end(k);
 }

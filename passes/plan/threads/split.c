@@ -232,7 +232,7 @@ static Rewrite rewrite_begin(const Split *s)
 // The first iteration of part `part`: part * trips / parts.
 static KRef share_begin(Rewrite *w, KRef part, KRef trips)
 {
-    return k_op(w->to, KOP_div, k_mul(w->to, part, trips), w->parts, 0);
+    return k_expr(w->to, "$ * $ / $", part, trips, w->parts);
 }
 
 // The same where several nests are cut as one: what is missing to part / parts of the weight of all, in
@@ -241,30 +241,30 @@ static KRef joint_begin(Rewrite *w, const SplitCut *c, KRef part, KRef trips)
 {
     Kernel *k = w->to;
     const KRef bound = share_begin(w, part, k_index(k, c->all));
-    const KRef rest = k_add(k, bound, k_index(k, c->weight - 1 - c->before));
-    const KRef at = k_op(k, KOP_div, rest, k_index(k, c->weight), 0);
-    return k_op(k, KOP_min, k_op(k, KOP_max, at, k_index(k, 0), 0), trips, 0);
+    const KRef rest = k_expr(k, "$ + #", bound, c->weight - 1 - c->before);
+    const KRef at = k_expr(k, "$ / #", rest, c->weight);
+    return k_expr(k, "min(max($, 0), $)", at, trips);
 }
 
 // A loop over the share of `trips` iterations, step by step from lo.
 static KRef open_share(Rewrite *w, const SplitCut *c, KRef lo, KRef trips, int64_t step, const char *name)
 {
     Kernel *k = w->to;
-    const KRef next = k_add(k, w->part, k_index(k, 1));
+    const KRef next = k_expr(k, "$ + 1", w->part);
     const bool is_joint = c != NULL && c->weight > 0;
     const KRef begin = is_joint ? joint_begin(w, c, w->part, trips) : share_begin(w, w->part, trips);
     const KRef end = is_joint ? joint_begin(w, c, next, trips) : share_begin(w, next, trips);
-    const KRef stop = k_var(k, k_mul_add(k, end, step, lo), "end");
-    const KRef from = k_mul_add(k, begin, step, lo);
+    const KRef stop = k_var(k, k_expr(k, "$ * # + $", end, step, lo), "end");
+    const KRef from = k_expr(k, "$ * # + $", begin, step, lo);
     return k_for(k, from, k_get(k, stop), step, KFOR_PARALLEL, name);
 }
 
 static KRef trips_value(Rewrite *w, const KInst *loop)
 {
     Kernel *k = w->to;
-    const KRef span = k_op(k, KOP_sub, mapped(w, loop->b), mapped(w, loop->a), 0);
-    const KRef up = k_add(k, k_op(k, KOP_max, span, k_index(k, 0), 0), k_index(k, loop->imm - 1));
-    return k_op(k, KOP_div, up, k_index(k, loop->imm), 0);
+    const KRef span = k_sub(k, mapped(w, loop->b), mapped(w, loop->a));
+    const KRef up = k_expr(k, "max($, 0) + #", span, loop->imm - 1);
+    return k_expr(k, "$ / #", up, loop->imm);
 }
 
 // Opens one loop in place of the outer n of a nest, and gives their variables values.
@@ -281,9 +281,9 @@ static void open_joined(Rewrite *w, const KRef *level, uint32_t n)
         const KInst *loop = k_inst(w->from, level[i]);
         int64_t lo = 0;
         k_is_const(w->from, loop->a, &lo);
-        const KRef at = i == 0 ? rest : k_op(k, KOP_rem, rest, k_index(k, trips[i]), 0);
-        w->map[level[i]] = k_mul_add(k, at, loop->imm, k_index(k, lo));
-        rest = i == 0 ? 0 : k_op(k, KOP_div, rest, k_index(k, trips[i]), 0);
+        const KRef at = i == 0 ? rest : k_expr(k, "$ % #", rest, trips[i]);
+        w->map[level[i]] = k_expr(k, "$ * # + #", at, loop->imm, lo);
+        rest = i == 0 ? 0 : k_expr(k, "$ / #", rest, trips[i]);
     }
 }
 
@@ -323,8 +323,8 @@ static void copy_unit(Rewrite *w, const SplitChild *c, uint32_t index)
     for (KRef r = c->begin; r <= c->end; r++)
         if (!w->is_inside[r])
             copy_inst(w, r);
-    const KRef who = k_op(k, KOP_rem, k_index(k, index), w->parts, 0);
-    k_if(k, k_op(k, KOP_eq, w->part, who, 0));
+    const KRef who = k_expr(k, "# % $", index, w->parts);
+    k_if(k, k_eq(k, w->part, who));
     for (KRef r = c->begin; r <= c->end; r++)
         if (w->is_inside[r])
             copy_inst(w, r);
