@@ -89,9 +89,8 @@ static void print_exits(FILE *out)
         print_sentence(exit_info[i].text, ".", out);
     }
     fputs(".PP\n", out);
-    print_sentence("A signal that ends rlxc (SIGINT, SIGTERM, SIGHUP, SIGPIPE) does so once what was half "
-                   "made is removed and the compilers that were started have ended: "
-                   "for shells 128 + its number",
+    print_sentence("When a signal (SIGINT, SIGTERM, SIGHUP, SIGPIPE) ends rlxc, it first removes unfinished files "
+                   "and stops the compilers that it started; shells report 128 plus the number of the signal",
                    ".", out);
 }
 
@@ -115,11 +114,11 @@ static void print_program(Arena *a, FILE *out)
 {
     print_header("rlxc", "compiles neural graphs to self-contained C", out);
     fputs(".SH SYNOPSIS\n\\fBrlxc\\fR command [arguments] [options]\n.SH DESCRIPTION\n", out);
-    print_sentence("Reads a model (its own JSON, or ONNX) and writes one self-contained C file, and kernels "
-                   "for GPUs where that is asked for.",
+    print_sentence("Reads a model (its own JSON, or ONNX) and writes one self-contained C file, with kernels "
+                   "for GPUs if you ask for them.",
                    "", out);
-    print_sentence("Results go to the standard output, messages to the standard error.", "", out);
-    print_sentence("With `--json` both are JSON.", "", out);
+    print_sentence("Results go to standard output, and messages to standard error.", "", out);
+    print_sentence("With `--json`, both are JSON.", "", out);
     fputs(".SH COMMANDS\n", out);
     for (uint32_t i = 0; i < command_count; i++) {
         fputs(".TP\n.BR ", out);
@@ -129,11 +128,11 @@ static void print_program(Arena *a, FILE *out)
     }
     print_exits(out);
     fputs(".SH ENVIRONMENT\n.TP\n\\fBCC\\fR\n", out);
-    print_sentence("The C compiler of `run`, `verify`, `bisect` and `tune`.", "", out);
+    print_sentence("The C compiler that `run`, `verify`, `bisect` and `tune` use.", "", out);
     fputs(".TP\n\\fBXDG_CACHE_HOME\\fR\n", out);
-    print_sentence("Built libraries are kept in its folder rlxc, or in ~/.cache/rlxc.", "", out);
+    print_sentence("Libraries that were built are kept in its folder rlxc (default: ~/.cache/rlxc).", "", out);
     fputs(".TP\n\\fBNO_COLOR\\fR, \\fBTERM\\fR\n", out);
-    print_sentence("No colours and no line of progress where NO_COLOR is set or TERM is dumb.", "", out);
+    print_sentence("Colours and the line of progress are left out if NO_COLOR is set or TERM is dumb.", "", out);
     fputs(".TP\n\\fBRLXC_NVRTC\\fR\n", out);
     print_sentence("The library libnvrtc.so, which compiles kernels for CUDA.", "", out);
 }

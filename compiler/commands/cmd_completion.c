@@ -16,18 +16,6 @@ typedef struct Choice {
     const char *words; // separated by spaces
 } Choice;
 
-// Values that are words; a test compares them with what rlxc says that it expects.
-static const struct {
-    const char *option, *words;
-} option_words[] = {
-    {"-O", "0 1 2 3"},
-    {"--plan", "memory latency"},
-    {"--weights", "auto rodata incbin file inplace object"},
-    {"--arena", "caller static"},
-    {"--api", "full core"},
-    {"--pool", "posix caller"},
-};
-
 static const char *join(Arena *a, const char *const *names)
 {
     Str s = str_new(a);
@@ -44,11 +32,19 @@ static const char *pass_words(Arena *a)
     return str_text(&s);
 }
 
+// "[show|clear]" -> "show clear"
+static const char *alternatives(Arena *a, const char *args)
+{
+    char *s = arena_strdup(a, args + (args[0] == '['));
+    for (char *c = s; *c != '\0'; c++)
+        *c = *c == '|' ? ' ' : *c == ']' ? '\0' : *c;
+    return s;
+}
+
 static Choice choice_of_option(Arena *a, const OptionInfo *o)
 {
-    for (uint32_t i = 0; i < sizeof option_words / sizeof *option_words; i++)
-        if (strcmp(o->name, option_words[i].option) == 0)
-            return (Choice){WORDS, option_words[i].words};
+    if (strchr(o->value, '|') != NULL)
+        return (Choice){WORDS, alternatives(a, o->value)};
     if (strcmp(o->name, "--target") == 0)
         return (Choice){WORDS, join(a, target_names)};
     if (strcmp(o->name, "--cpu") == 0)
@@ -59,15 +55,6 @@ static Choice choice_of_option(Arena *a, const OptionInfo *o)
     if (strstr(o->value, "FILE") != NULL)
         return (Choice){FILES, NULL};
     return (Choice){strcmp(o->value, "DIR") == 0 ? FOLDERS : NOTHING, NULL};
-}
-
-// "[show|clear]" -> "show clear"
-static const char *alternatives(Arena *a, const char *args)
-{
-    char *s = arena_strdup(a, args + (args[0] == '['));
-    for (char *c = s; *c != '\0'; c++)
-        *c = *c == '|' ? ' ' : *c == ']' ? '\0' : *c;
-    return s;
 }
 
 static Choice choice_of_args(Arena *a, const CommandInfo *c)
