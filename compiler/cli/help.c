@@ -10,12 +10,13 @@ void help_print(FILE *out)
     fputs("rlxc: compiles neural graphs (JSON, ONNX) to one self-contained C file.\n\n"
           "  rlxc compile model.onnx -o out        writes out/model.h and out/model.c\n"
           "  rlxc run model.onnx --random 1        compiles it, runs it once, and prints the outputs\n"
-          "  rlxc inspect model.onnx               prints RAM, flash, multiply-adds and kernels\n\nCommands:\n",
+          "  rlxc inspect model.onnx               prints RAM, flash, multiply-adds and kernels\n"
+          "\nCommands:\n",
           out);
     for (uint32_t i = 0; i < command_count; i++)
         fprintf(out, "  %-10s %s\n", command_info[i].name, command_info[i].text);
     fputs("\n`rlxc help COMMAND` (or `rlxc COMMAND --help`) shows the options of a command and examples.\n"
-          "`rlxc --version` prints the version, and `rlxc --share-dir` the folder of the files for build systems.\n"
+          "`rlxc --version` prints the version, and `rlxc --share-dir` the folder of the files for builds.\n"
           "\nExit codes:\n",
           out);
     for (uint32_t i = 0; i < exit_count; i++)
@@ -88,8 +89,8 @@ void help_print_markdown(Arena *a, FILE *out)
           out);
     for (uint32_t i = 0; i < exit_count; i++)
         fprintf(out, "| %d | %s |\n", exit_info[i].number, exit_info[i].text);
-    fputs("\nMessages go to stderr, and results to stdout. Colours and progress appear only on a terminal, unless "
-          "`NO_COLOR` is set or\n`TERM` is `dumb`. With `--json`, results and messages are JSON "
+    fputs("\nMessages go to stderr, and results to stdout. Colours and progress appear only on a terminal, "
+          "unless `NO_COLOR` is set or\n`TERM` is `dumb`. With `--json`, results and messages are JSON "
           "([JSON.md](JSON.md)). Arguments after `--` are not read as options.\n\n"
           "When a signal (Ctrl-C, `SIGTERM`, `SIGHUP`, `SIGPIPE`) ends `rlxc`, it first removes unfinished "
           "files and stops the C compilers\nthat it started. Shells then report 128 plus the number of the "

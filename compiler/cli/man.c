@@ -89,9 +89,10 @@ static void print_exits(FILE *out)
         print_sentence(exit_info[i].text, ".", out);
     }
     fputs(".PP\n", out);
-    print_sentence("When a signal (SIGINT, SIGTERM, SIGHUP, SIGPIPE) ends rlxc, it first removes unfinished files "
-                   "and stops the compilers that it started; shells report 128 plus the number of the signal",
-                   ".", out);
+    print_sentence(
+        "When a signal (SIGINT, SIGTERM, SIGHUP, SIGPIPE) ends rlxc, it first removes unfinished "
+        "files and stops the compilers that it started; shells report 128 plus the number of the signal",
+        ".", out);
 }
 
 static void print_command(Arena *a, const CommandInfo *c, FILE *out)
@@ -130,9 +131,11 @@ static void print_program(Arena *a, FILE *out)
     fputs(".SH ENVIRONMENT\n.TP\n\\fBCC\\fR\n", out);
     print_sentence("The C compiler that `run`, `verify`, `bisect` and `tune` use.", "", out);
     fputs(".TP\n\\fBXDG_CACHE_HOME\\fR\n", out);
-    print_sentence("Libraries that were built are kept in its folder rlxc (default: ~/.cache/rlxc).", "", out);
+    print_sentence("Libraries that were built are kept in its folder rlxc (default: ~/.cache/rlxc).", "",
+                   out);
     fputs(".TP\n\\fBNO_COLOR\\fR, \\fBTERM\\fR\n", out);
-    print_sentence("Colours and the line of progress are left out if NO_COLOR is set or TERM is dumb.", "", out);
+    print_sentence("Colours and the line of progress are left out if NO_COLOR is set or TERM is dumb.", "",
+                   out);
     fputs(".TP\n\\fBRLXC_NVRTC\\fR\n", out);
     print_sentence("The library libnvrtc.so, which compiles kernels for CUDA.", "", out);
 }

@@ -129,7 +129,7 @@ static void print_text(const Job *j, const Totals *t, const MachineCode *code)
             printf(" %s %u", op_info[op].name, t->ops[op]);
     printf("\nnumbers %llu parameters, %.3f M multiply-adds, %.3f MB moved\n",
            (unsigned long long)t->parameters, (double)t->macs * 1e-6, (double)t->moved_bytes * 1e-6);
-    printf("RAM     arena %llu bytes, lower bound %llu, optimal: %s; state %llu\n",
+    printf("RAM     arena %llu bytes, lower bound %llu, placement optimal: %s; state %llu\n",
            (unsigned long long)p->region_bytes[REGION_ARENA], (unsigned long long)p->arena_lower_bound,
            p->arena_optimal ? "yes" : "no", (unsigned long long)j->emitted.state_bytes);
     print_peak(p);

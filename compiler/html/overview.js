@@ -14,7 +14,7 @@ function card(name, title, n, text, note) {
 
 function cards() {
   const optimal = FACTS.arena_optimal
-    ? "the least that is possible"
+    ? "no other placement is smaller"
     : `at least ${bytesText(FACTS.arena_lower_bound_bytes)} are needed`;
   const list = [
     card("arena_bytes", "Arena", FACTS.arena_bytes, bytesText, "RAM of a run; " + optimal),

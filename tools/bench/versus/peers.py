@@ -17,6 +17,7 @@ PACKAGES = {
     "iree": (["iree-base-compiler[onnx]", "iree-base-runtime"], "iree.runtime"),
     "torch": (["torch", "onnx2torch"], "onnx2torch"),
     "tvm": (["apache-tvm"], "tvm"),
+    "emx": (["emx-onnx-cgen"], "emx_onnx_cgen"),
 }
 DEFAULT = ("onnxruntime", "openvino")
 
@@ -211,4 +212,65 @@ class Tvm:
         return [v.numpy() for v in (y if hasattr(y, "__len__") and not hasattr(y, "numpy") else [y])]
 
 
-RUNNERS = {"onnxruntime": OnnxRuntime, "openvino": OpenVino, "iree": Iree, "torch": Torch, "tvm": Tvm}
+class Emx:
+    """emx-onnx-cgen, which generates C as rlxc does; the C compiler gets -O3 -march=native."""
+
+    def __init__(self, model, inputs, threads):
+        import ctypes
+
+        import numpy as np
+        import onnx
+
+        # It needs the shape of every value.
+        known_shapes = onnx.shape_inference.infer_shapes(onnx.load(model), data_prop=True)
+        graph = known_shapes.graph
+        known = {v.name for v in graph.initializer}
+        given = [v for v in graph.input if v.name not in known]
+        values = [inputs[v.name] for v in given]
+        sizes = [
+            f"{v.name}:{i}={inputs[v.name].shape[i]}"
+            for v in given
+            for i, d in enumerate(v.type.tensor_type.shape.dim)
+            if not d.HasField("dim_value")
+        ]
+        folder = os.path.dirname(os.path.abspath(model))
+        tool = os.path.join(os.path.dirname(sys.executable), "emx-onnx-cgen")
+        dims = [word for size in sizes for word in ("--input-dim", size)]
+        names = ["--model-name", "emx", "--restrict-arrays"]
+        # Its name for the file of weights is relative to the folder in which it runs.
+        onnx.save(known_shapes, os.path.join(folder, "emx.onnx"))
+        command = [tool, "compile", "emx.onnx", "emx.c", *names, *dims]
+        done = subprocess.run(command, cwd=folder, timeout=900, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError((done.stdout + done.stderr).strip().split("\n")[-1])
+        flags = ["-O3", "-march=native", "-shared", "-fPIC"]
+        cc = os.environ.get("CC", "cc")
+        subprocess.run([cc, *flags, "emx.c", "-o", "emx.so", "-lm"], cwd=folder, check=True, timeout=900)
+        lib = ctypes.CDLL(os.path.join(folder, "emx.so"))
+        weights = os.path.join(folder, "emx.bin")
+        if os.path.exists(weights) and not lib.emx_load(weights.encode()):
+            raise RuntimeError("emx-onnx-cgen's code does not take its weights")
+        self.result = [
+            np.empty([d.dim_value for d in v.type.tensor_type.shape.dim], np.float32) for v in graph.output
+        ]
+        places = [ctypes.c_void_p(v.ctypes.data) for v in [*values, *self.result]]
+        self.keep = (lib, values)
+        self.call = lambda: lib.emx(*places)
+        self.call()
+
+    def time(self, n):
+        return timed(self.call, n)
+
+    def outputs(self):
+        self.call()
+        return self.result
+
+
+RUNNERS = {
+    "onnxruntime": OnnxRuntime,
+    "openvino": OpenVino,
+    "iree": Iree,
+    "torch": Torch,
+    "tvm": Tvm,
+    "emx": Emx,
+}
