@@ -30,7 +30,7 @@ bool map_put_str(Arena *a, Map *m, const char *key, uint64_t value);
 uint32_t hash_bytes(const void *p, size_t n);
 uint64_t hash_bytes64(const void *p, size_t n, uint64_t seed);
 
-// The same of n bytes that come in pieces.
+// hash_bytes64 for n bytes that come in pieces.
 typedef struct Hasher {
     uint64_t h, word;
     uint32_t n_word; // bytes of the word that is not complete yet

@@ -285,7 +285,7 @@ uint64_t host_weight_bytes(const HostEmit *e)
     return e->fallback == NULL ? own : host_fallback_weights(e) + host_block_bytes(e->fallback);
 }
 
-// Of both sides, or of each where both fit into a program.
+// Chooses for both sides together, or for each where both fit into a program.
 static void choose_weights(HostEmit *e)
 {
     const WeightsMode given = e->options->weights;

@@ -96,7 +96,7 @@ typedef struct EmittedFile {
     size_t len; // of the whole file
     uint32_t part;   // from 2 on: it includes NAME.c for a part of its kernels
     bool is_experts; // of data that is NULL: the experts of the plan instead
-    // Of data that is NULL: blocks end with seals, whose values these are once they were written; those of
+    // If data is NULL: blocks end with seals, whose values these are once they were written; those of
     // experts with one, of weights one for each plan. NULL: there are none.
     EmittedSum *sum, *fallback_sum;
     FilePiece before, behind; // and of a file of object code what is around them

@@ -147,7 +147,7 @@ static uint32_t loop_depth(const Plan *p)
     return deepest;
 }
 
-// Of every plan, and of every set of outputs unless these are too many.
+// One graph for every plan, and for every set of outputs unless these are too many.
 static uint64_t count_graphs(const HostEmit *e)
 {
     const uint64_t n = host_n_plans(e->plan), all = n * (1 + (uint64_t)e->plan->sets.len);

@@ -24,7 +24,7 @@ static uint64_t experts_begin(const HostEmit *e)
     return e->first != NULL ? e->first->plan->region_bytes[REGION_EXPERTS] : 0;
 }
 
-// Of a slot: the weights of one expert of any layer.
+// The bytes of a slot: the weights of one expert of any layer.
 static uint64_t slot_bytes(const Plan *p)
 {
     uint64_t most = 64;

@@ -53,7 +53,7 @@ static const char library_names[] =
 // Threads, clocks and libraries of POSIX: too many to list.
 static const char *const library_prefixes[] = {"pthread_", "sched_", "clock_get", "RTLD_"};
 
-// Of math.h, each also with f or l at its end.
+// The functions of math.h, each also with f or l at its end.
 static const char math_functions[] =
     " acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh drem erf erfc exp exp10 exp2 expm1"
     " fabs fdim finite floor fma fmax fmin fmod frexp gamma hypot ilogb j0 j1 jn ldexp lgamma llrint llround"

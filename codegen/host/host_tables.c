@@ -89,7 +89,7 @@ static void print_sizes(const int64_t *size, uint32_t rank, Str *out)
     str_add(out, "}");
 }
 
-// Of a copy that has no place by itself: dense, row-major.
+// The strides of a copy that has no place of its own: dense, row-major.
 static void find_strides(const Plan *p, BufId id, NodeId node, int64_t *stride)
 {
     const Shape *s = graph_node(p->graph, node)->shape;

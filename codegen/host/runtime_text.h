@@ -6,7 +6,7 @@
 // Lines, each with its newline; NULL at the end. Of rlx.h:
 extern const char *const types_text[];
 extern const char *const runtime_text[];
-// Of rlx_NAME.h:
+// The lines of rlx_NAME.h:
 extern const char *const symbols_text[];
 extern const char *const moe_text[];
 extern const char *const moe_gpu_text[];

@@ -74,7 +74,7 @@ static void print_product(const Product *p, const char *name, size_t len, Str *o
     str_add(out, ", \"l\"(b), \"r\"((int)add));\n#endif\n}\n");
 }
 
-// Of a name as product_name makes them; len: of its text.
+// The product of a name that product_name made; len: of its text.
 static Product read_product(const char *name, size_t *len)
 {
     Product p = {0};

@@ -87,8 +87,8 @@ typedef struct GroupSpell {
     // What is read or written: $0 = first element, $1 = its index, $2 = number of the parameter, $3 = log2 of
     // the elements, $T = type of the words, $L = their number
     const char *fetch, *put;
-    // The same of 4 words that no cache needs to keep; NULL: as others. put_once: a function of the address
-    // of the first element and of the words.
+    // Fetch and put of 4 words that no cache needs to keep; NULL: as others. put_once: a function of the
+    // address of the first element and of the words.
     const char *fetch_once, *put_once;
 } GroupSpell;
 
@@ -141,8 +141,8 @@ extern const char *const target_names[];
 TargetCaps target_caps(const Target *t, const CpuInfo *cpu);
 // What a family of Apple GPUs and those after it have more (--gpu): only "apple7". False: no such family.
 bool target_set_metal_gpu(const char *family, TargetCaps *caps);
-// The same of Vulkan devices: only "coopmat", kernels with a way by cooperative matrices beside the one that
-// every device can run.
+// What Vulkan devices may have more (--gpu): only "coopmat", a way by cooperative matrices beside the one
+// that every device can run.
 bool target_set_vulkan_gpu(const char *kind, TargetCaps *caps);
 
 // The spelling of an op on operands of a type, or NULL.

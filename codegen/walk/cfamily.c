@@ -153,7 +153,8 @@ static const char *element_text(Walk *w, const char *base, KRef index)
     return arena_printf(w->arena, "%s[%s]", base, walk_expr(w, index));
 }
 
-// Of the helper that reads or writes lanes: elements of parameters may be of other types than the lanes are.
+// The suffix of the helper that reads or writes lanes: elements of parameters may have other types than
+// lanes.
 static const char *memory_suffix(const KInst *n)
 {
     const bool is_param = n->kind == KI_load || n->kind == KI_store;

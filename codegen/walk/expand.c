@@ -12,7 +12,7 @@ enum { BINDS_WEAKLY, BINDS_COMPARE, BINDS_ADD, BINDS_MUL, BINDS_UNARY, BINDS_ATO
 
 static const char operator_chars[] = "+-*/%<>=!&|^?:";
 
-// Of the operator that begins here.
+// The level of the operator that begins here.
 static int operator_level(const char *op)
 {
     if (*op == '+' || *op == '-')

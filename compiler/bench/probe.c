@@ -142,7 +142,7 @@ static int run_parts(Part *part, int threads)
     return 1;
 }
 
-// Of several trials, the best sum of the rates of all threads; work: what each does in a trial.
+// The best sum of the rates of all threads in several trials; work: what each does in a trial.
 static double best_rate(Part *part, int threads, double work)
 {
     double best = 0;

@@ -16,7 +16,7 @@ typedef struct Cache {
 
 typedef enum CacheResult { CACHE_MISS, CACHE_HIT, CACHE_FAILED } CacheResult;
 
-// Of a job that has begun: its inputs are read. False: reported.
+// Opens the cache for a job that has begun: its inputs are read. False: reported.
 bool cache_open(Job *j, Cache *out);
 // Writes the files of an earlier compile into the folder. A damaged entry is a miss, with a warning.
 // CACHE_FAILED: reported.

@@ -43,7 +43,7 @@ ExitCode cli_fail(Cli *c);
 // cli_fail. Nothing is drawn before main has allowed it: on terminals only.
 void cli_progress_allow(void);
 void cli_progress(const char *what);
-// The same for a part of it, at most ten times a second. total 0: unknown.
+// Like cli_progress, with how much is done, at most ten times a second. total 0: unknown.
 void cli_progress_step(const char *what, uint64_t done, uint64_t total);
 void cli_progress_end(void);
 

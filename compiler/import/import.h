@@ -61,8 +61,8 @@ typedef struct ImportOptions {
     bool trusts_data;      // of .rlxb: the checksums of tensors are not compared, so their bytes not read
 } ImportOptions;
 
-// The same with what is known of sizes and inputs: ONNX models that compute with sizes as data need them here
-// (see onnx.h). Symbols that are still in the graph have known sizes as their defaults.
+// Like import_model, with what is known of sizes and inputs: ONNX models that compute with sizes as data need
+// it here (see onnx.h). Symbols that are still in the graph have known sizes as their defaults.
 bool import_model_with(Arena *a, Diag *d, const char *path, const ImportOptions *options, Graph **out);
 
 // file: id from diag_add_file, whose text is parsed. dir: folder for relative weight files ("" = current).
@@ -79,7 +79,7 @@ bool import_onnx(Arena *a, Diag *d, const char *name, const void *data, size_t l
 // NAME.safetensors beside NAME.json. Both files appear complete or not at all.
 bool import_export_json(const Graph *g, const char *json_path, Diag *d);
 
-// The same as .rlxb, or as JSON where the path does not end so.
+// Writes the graph as .rlxb, or as JSON where the path does not end so.
 bool import_export(const Graph *g, const char *path, Diag *d);
 
 // The JSON as one text, with all constants in it.

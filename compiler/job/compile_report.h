@@ -16,7 +16,7 @@ typedef struct CompileReport {
     VEC(ReportFile) files;
 } CompileReport;
 
-// Of a job whose files are written.
+// The report of a job whose files are written.
 CompileReport compile_report_make(const Job *j);
 // cc_flags: what the C compiler needs beside -O3, for the command that is to come next.
 void compile_report_print(const Cli *c, const CompileReport *r, const char *dir, const char *cc_flags);

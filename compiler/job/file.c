@@ -121,7 +121,7 @@ bool import_model(Arena *a, Diag *d, const char *path, Graph **out)
     return import_model_with(a, d, path, &(ImportOptions){0}, out);
 }
 
-// Of the formats whose graphs do not depend on the options.
+// Applies options to graphs of the formats that do not depend on them.
 static bool apply(Graph *g, const ImportOptions *o)
 {
     for (uint32_t i = 0; i < o->n_values; i++)

@@ -5,7 +5,7 @@
 
 #include "compiler/job/job.h"
 
-// Of the model's files that hold weights and have a header, the one with most of them. Plans that are made
+// Chooses the file with most weights among the model's files that have a header. Plans that are made
 // from here on read them there. False: reported.
 bool inplace_choose(Job *j);
 // False: reported, where the plan has what needs one block of weights.

@@ -36,7 +36,7 @@ typedef struct PipelineOptions {
 // Binds the symbols of the graph: given values, else their defaults; some may stay open (Graph.symbols).
 // False: all symbols without a value were reported.
 bool pipeline_bind(Graph *g, const PipelineOptions *o, Graph **out);
-// The same where symbols without a given value stay symbols.
+// Like pipeline_bind, but symbols without a given value stay symbols.
 bool pipeline_bind_some(Graph *g, const PipelineOptions *o, Graph **out);
 // graph: as imported. *plan is NULL when stop_after ended before a plan existed.
 bool pipeline_run(Arena *perm, Diag *d, Graph *graph, const PipelineOptions *o, Plan **plan);

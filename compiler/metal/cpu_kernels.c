@@ -243,7 +243,7 @@ static uint64_t hash(const char *text, uint64_t h)
     return h;
 }
 
-// Of what decides about a library's bytes.
+// A name made from everything that decides about a library's bytes.
 static char *cache_name(const char *cache, const char *text)
 {
     const char *cxx = getenv("CXX"), *own = own_path();
@@ -292,7 +292,7 @@ static void find_kernel(MetalText *t, MetalKernel *k)
     free(sizes);
 }
 
-// Of a file's bytes, 0: it cannot be read.
+// The hash of a file's bytes. 0: it cannot be read.
 static uint64_t hash_file(const char *path)
 {
     uint64_t h = UINT64_C(0xcbf29ce484222325);

@@ -41,7 +41,7 @@ extern const ObjcClass no_class_methods, pipeline_class, buffer_class;
 
 // What devices have: cpu_commands.c.
 void *metal_make_queue(void *self, void *selector);
-// Of pipelines, by $RLX_METAL_CPU.
+// What pipelines have, as $RLX_METAL_CPU says.
 Number metal_max_threads(void *self, void *selector);
 Number metal_simd_width(void *self, void *selector);
 

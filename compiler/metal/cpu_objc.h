@@ -42,7 +42,7 @@ typedef struct ObjcObject {
 
 // One word of $RLX_METAL_CPU: what is behind its =, "" where there is none. NULL: it is not there.
 const char *objc_word(const char *word);
-// The same as a number: 1 where it has none, or `otherwise` where it is not there.
+// The number behind the word's =: 1 where it has none, or `otherwise` where the word is not there.
 unsigned objc_option(const char *word, unsigned otherwise);
 
 // Ends the program.

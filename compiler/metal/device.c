@@ -26,8 +26,8 @@ enum { STACK_BYTES = 1 << 17, MAX_GROUP = 1024, PAGE_BYTES = 1 << 12, MAX_PAGES 
 
 enum { NOBODY = 0, MANY_GROUPS = UINT32_MAX };
 
-// Of one byte, in the launch `launch`. Threads and groups are numbered from 1. Readers: the group that they
-// are of, and of those since its last barrier one thread, or MANY_GROUPS when there are several.
+// Who touched one byte in the launch `launch`. Threads and groups are numbered from 1. Readers: the group
+// that they are of, and of those since its last barrier one thread, or MANY_GROUPS when there are several.
 typedef struct Cell {
     uint32_t launch;
     uint32_t group; // that touched it first

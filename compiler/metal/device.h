@@ -35,7 +35,7 @@ enum { DEVICE_MAX_RANGES = 64 };
 const char *device_launch(DeviceKernel fn, void *const *args, const DeviceRange *written, uint32_t n_written,
                           DeviceGrid grid, uint64_t seed);
 
-// Of all launches so far: threads, and accesses that were looked at.
+// The numbers of threads, and of accesses that were looked at, in all launches so far.
 uint64_t device_threads(void);
 uint64_t device_accesses(void);
 

@@ -13,7 +13,8 @@ typedef struct MachineCode {
     uint64_t const_bytes; // constants, without the weights
 } MachineCode;
 
-// Of an emitted job of target c. Reports nothing. The object is kept in the cache of libraries.
+// Counts the code of an emitted job of target c. Reports nothing. The object is kept in the cache of
+// libraries.
 MachineCode machine_code_count(const Job *j);
 
 #endif

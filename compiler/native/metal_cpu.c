@@ -41,7 +41,7 @@ static const char *cxx_command(void)
     return cxx != NULL && cxx[0] != '\0' ? cxx : "c++";
 }
 
-// Of all that decides about the library, and about the kernels that it will compile.
+// A key made from all that decides about the library, and about the kernels that it will compile.
 static const char *library_key(Arena *a)
 {
     ContentHash *h = content_hash_new(a);

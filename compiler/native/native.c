@@ -129,7 +129,7 @@ static bool add_to_key(void *ctx, const void *bytes, size_t n)
     return true;
 }
 
-// Of everything that decides about the library's bytes.
+// A key made from everything that decides about the library's bytes.
 static const char *content_key(Job *j)
 {
     Arena *a = j->cli->arena;

@@ -11,9 +11,9 @@ typedef struct Totals {
     uint32_t n_ops;
 } Totals;
 
-// Of all kernels, each as often as the loops around it run it.
+// The totals of all kernels, each as often as the loops around it run it.
 Totals facts_kernels(Plan *p);
-// The same with operators and parameters.
+// The totals of all kernels, with operators and parameters.
 Totals facts_count(Plan *p);
 // The step at which the arena holds the most.
 uint32_t facts_peak_step(const Plan *p);

@@ -24,7 +24,7 @@ typedef struct Kernels {
     const char *comma;
 } Kernels;
 
-// Of a loop, which is no launch, only where it stands.
+// Prints a launch; for a loop, which is no launch, only where it stands.
 static void print_launch(const PlanKernel *k, Str *out)
 {
     str_printf(out, ", \"group\": %u, \"level\": %u", k->group, k->level);

@@ -20,7 +20,7 @@ uint64_t rlxb_header_bytes(const void *data);
 bool import_rlxb(Arena *a, Diag *d, const RlxbSource *source, Graph **out);
 // The file appears complete or not at all.
 bool import_export_rlxb(const Graph *g, const char *path, Diag *d);
-// Of header and graph, as it stands in a file with a graph section of that size.
+// The checksum of header and graph, as it stands in a file with a graph section of that size.
 uint64_t rlxb_checksum(const void *data, size_t graph_bytes);
 
 #endif

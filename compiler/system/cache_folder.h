@@ -21,13 +21,13 @@ typedef struct CacheUse {
     uint64_t entries, bytes;
 } CacheUse;
 
-// Of compiles: --cache, or RLXC_CACHE. Of libraries: $XDG_CACHE_HOME/rlxc or ~/.cache/rlxc. The limit of each
-// is RLXC_CACHE_SIZE, by default 1 GiB. Makes nothing. False: reported.
+// The folder of compiles: --cache, or RLXC_CACHE. That of libraries: $XDG_CACHE_HOME/rlxc or ~/.cache/rlxc.
+// The limit of each is RLXC_CACHE_SIZE, by default 1 GiB. Makes nothing. False: reported.
 bool cache_folder_find(Cli *c, CacheKind kind, CacheFolder *out);
 // Makes the folder if it is missing, checks that nobody else can write to it (trusted.h), and removes what
 // killed processes left there. False: reported.
 bool cache_folder_make(Cli *c, CacheFolder *f);
-// The same of a folder that is there; else its path becomes NULL.
+// Checks a folder that is there; if there is none, its path becomes NULL.
 bool cache_folder_check(Cli *c, CacheFolder *f);
 const char *cache_folder_entry(const CacheFolder *f, const char *key);
 // For the order in which entries go.

@@ -16,7 +16,7 @@ void content_hash_add_text(ContentHash *h, const char *text);
 // 32 hexadecimal digits.
 const char *content_hash_text(Arena *a, const ContentHash *h);
 const char *content_hash_of(Arena *a, const void *bytes, size_t n);
-// The same of a whole file, read in pieces. NULL: it cannot be read.
+// The hash of a whole file, read in pieces. NULL: it cannot be read.
 const char *content_hash_file(Arena *a, const char *path);
 
 #endif

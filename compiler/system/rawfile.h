@@ -14,11 +14,11 @@ typedef struct RawFile {
 // Opens a regular file (no pipe, device or folder: those could block or never end). Files of up to 64 KiB are
 // copied into the arena, larger ones are mapped until the program ends. False: reported at `where`.
 bool rawfile_open(Arena *a, Diag *d, Span where, const char *path, RawFile *out);
-// The same for a file that many tensors may name, by whatever paths: it is in memory once, until the program
+// Opens a file that many tensors may name, by whatever paths: it is in memory once, until the program
 // ends.
 bool rawfile_open_once(Diag *d, Span where, const char *path, RawFile *out);
 
-// The same for files that are no input: nothing is reported, and rawfile_list_read does not list it.
+// Opens a file that is no input: nothing is reported, and rawfile_list_read does not list it.
 bool rawfile_peek(Arena *a, const char *path, RawFile *out);
 
 // All that rawfile_open opened so far, each path once, in the order of the first opening: what a depfile

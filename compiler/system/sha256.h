@@ -16,7 +16,7 @@ Sha256 sha256_new(void);
 void sha256_add(Sha256 *h, const void *bytes, size_t n);
 // 64 hexadecimal digits. The state is used up.
 const char *sha256_text(Arena *a, Sha256 *h);
-// The same of a whole file, read in pieces, and its length. NULL: it cannot be read.
+// The hash of a whole file, read in pieces, and its length. NULL: it cannot be read.
 const char *sha256_file(Arena *a, const char *path, uint64_t *len);
 
 #endif

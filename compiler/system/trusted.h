@@ -11,7 +11,7 @@
 // written by nobody else unless it is sticky, as /tmp is. `setting`: what names another folder, for the
 // message. out: its real path. False: reported, with what to do.
 bool trusted_folder_make(Diag *d, const char *setting, const char *path, const char **out);
-// The same of a folder that is there; *out is NULL where there is none.
+// Checks a folder in the same way, but does not make it; *out is NULL where there is none.
 bool trusted_folder_find(Diag *d, const char *setting, const char *path, const char **out);
 
 // A regular file of who runs this, which nobody else can write.

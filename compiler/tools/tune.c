@@ -18,7 +18,7 @@
 // compiling takes seconds.
 enum { MAX_TOGETHER = 6, MIN_ROUNDS = 5, MAX_ROUNDS = 200, WARM_UP = 2, MAX_ON_GPU = 12 };
 static const double batch_seconds = 4, worth_it = 0.97;
-// Of all libraries that are loaded together.
+// The most bytes of weights in all libraries that are loaded together.
 static const uint64_t most_weights = (uint64_t)2 << 30, most_gpu_weights = (uint64_t)16 << 30;
 
 // --- questions -----------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ static bool build(Job *j, const TuneQuestions *q, uint32_t variant, const char *
 
 // --- clocks --------------------------------------------------------------------------------------
 
-// Of the run at hand: where the kernels report, by number.
+// Where the kernels of the current run report their times, by number.
 static double *running;
 static uint32_t n_running;
 static double last;

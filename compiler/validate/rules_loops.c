@@ -391,7 +391,7 @@ static const char *mirror(const char *op)
     return op[0] == '<' ? (op[1] ? ">=" : ">") : op[0] == '>' ? (op[1] ? "<=" : "<") : op;
 }
 
-// Of a condition, each part of which must be true.
+// The proof by a condition, each part of which must be true.
 static LoopProof prove(const Loop *l, Node *cond)
 {
     static const char *const comparisons[] = {"<", "<=", ">", ">=", "!="};

@@ -200,7 +200,7 @@ static void find_in_argument(const Rules *r, const Node *n, const Decl *pointer,
         find_in_argument(r, c, pointer, depth, out);
 }
 
-// Of a parameter: what callers hand over, where they can be known.
+// Finds what callers hand over for a parameter, where they can be known.
 static void find_handed(const Rules *r, const Decl *pointer, uint32_t depth, Functions *out)
 {
     const Function *owner = pointer->kind == DECL_PARM ? find_owner(r, pointer) : NULL;

@@ -32,7 +32,7 @@ static uint32_t find_file(Tree *t, void *handle)
     return t->files.len - 1;
 }
 
-// Of what macros expand to: where the macro is used.
+// The place of a node; that of what a macro expands to is where the macro is used.
 static void place_node(Tree *t, Node *n, ClangCursor c)
 {
     const ClangRange r = t->clang->extent(c);
@@ -253,7 +253,7 @@ static void finish(Build *b, Node *n)
     }
 }
 
-// Of what an expression gives, where that is a vector: compilers that do not optimise keep it in memory.
+// The bytes of an expression's result, if it is a vector: compilers that do not optimise keep it in memory.
 static uint64_t vector_bytes(const Clang *c, ClangCursor cursor)
 {
     const ClangType type = c->canonical_type(c->type(cursor));

@@ -61,7 +61,7 @@ typedef struct Function {
     uint64_t vector_bytes; // of the results of expressions that are vectors
     bool is_external, is_in_header;
     Inlining inlining;
-    // Of rules_check_calls:
+    // What rules_check_calls needs:
     int state; // 0: not visited, 1: being visited, 2: done
     uint64_t merged, rest; // bytes of variables, with those of what may be inlined; what else it needs
     struct Function *deepest;     // which of them

@@ -55,7 +55,7 @@ static bool is_data_line(const char *line, size_t n)
     return has_digit && line[n - 1] == ',';
 }
 
-// Of more than some lines of numbers in a row only the first are kept: weights are not worth the time of
+// If many lines of numbers follow each other, only the first are kept: weights are not worth the time of
 // parsing them, and what is left of a list of values is zero. The number of lines stays the same.
 static const char *cut_data(Arena *a, const char *text, size_t len, size_t *out_len)
 {

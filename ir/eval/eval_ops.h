@@ -29,7 +29,7 @@ static inline bool eval_flag(const EvalCtx *c, AttrId id)
 bool eval_fail(const EvalCtx *c, DiagCode code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 // All elements of an operand as doubles, in scratch memory; NULL for an absent operand.
 double *eval_doubles(EvalCtx *c, uint32_t operand);
-// The same as 64-bit integers (u64 as its bit pattern).
+// All elements of an operand as 64-bit integers (u64 as its bit pattern).
 int64_t *eval_integers(EvalCtx *c, uint32_t operand);
 // n doubles in scratch memory, 0.
 double *eval_scratch(EvalCtx *c, int64_t n);

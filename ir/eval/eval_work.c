@@ -6,7 +6,7 @@
 // Units. An element that is read or written goes through conversions to and from double.
 enum { ELEMENT = 16, MULTIPLY_ADD = 2 };
 
-// Of a model whatever it holds (at most two seconds of one processor, with packing and writing what is new),
+// The budget of any model (at most two seconds of one processor, with packing and writing what is new),
 // and more for each element of its constants: a chain of casts and scales of every weight.
 #define BASE_WORK  (UINT64_C(1) << 31)
 #define BASE_BYTES (UINT64_C(1) << 26)
@@ -144,7 +144,7 @@ static uint64_t work_body(const Graph *body)
     return sum;
 }
 
-// Of the branch that takes longer.
+// The work of the branch that takes longer.
 static uint64_t work_if(const Node *n)
 {
     const uint64_t a = work_body(node_attr(n, A_if_then)->u.graph);

@@ -112,7 +112,7 @@ static inline uint64_t num_dot8(uint64_t a, uint64_t b, uint64_t c)
     return c;
 }
 
-// Of an f32 that holds two bf16: the upper one, or the lower one.
+// The upper or the lower one of two bf16 that an f32 holds.
 static inline float num_half_of(double pair, bool is_upper)
 {
     const float f = (float)pair;

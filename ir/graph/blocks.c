@@ -89,7 +89,7 @@ const char *block_group_name(Arena *arena, int64_t bits, int64_t group, DType ty
     return arena_printf(arena, GROUPS_PREFIX "%d_%d_%s", (int)bits, (int)group, dtype_info[type].name);
 }
 
-// Of 4 and 6 bits: those of elements i and 16 + i of a unit are in byte i of 16; the others of i, 8 + i,
+// The lower 4 bits of elements i and 16 + i of a unit are in byte i of 16; the other two of i, 8 + i,
 // 16 + i and 24 + i in byte i of 8, behind all of the low ones.
 static BlockField group_bits(uint32_t bits, uint16_t at, uint32_t elements)
 {
@@ -117,7 +117,7 @@ static const BlockFormat *group_format(Arena *arena, uint32_t bits, uint32_t gro
     return f;
 }
 
-// Of a name as block_group_name makes it, to the letter.
+// The format of a name that is exactly as block_group_name makes it.
 static const BlockFormat *named_groups(Arena *arena, const char *name)
 {
     static const BlockFloat kinds[] = {BLOCK_F16, BLOCK_BF16, BLOCK_F32};

@@ -311,7 +311,7 @@ static size_t word_len(const char *p)
     return n;
 }
 
-// Of a character that is in no word, no comment and no quoted text. depth: of braces.
+// Checks a character that is in no word, no comment and no quoted text. depth: of braces.
 static const char *check_mark(Arena *a, const char *p, char before, int *depth)
 {
     if (*p == '#' || (p[0] == '%' && p[1] == ':') || (p[0] == '?' && p[1] == '?'))
@@ -324,7 +324,7 @@ static const char *check_mark(Arena *a, const char *p, char before, int *depth)
     return *depth < 0 ? arena_printf(a, "a } closes what it did not open") : NULL;
 }
 
-// Of a word that begins at p.
+// Checks a word that begins at p.
 static const char *check_word(Arena *a, AttrId language, const char *p, size_t n)
 {
     if (isdigit((unsigned char)*p) && p[n] == '\'') // newer languages go on with the number, others quote

@@ -389,7 +389,8 @@ void shape_print(const DimTable *t, DType dtype, const Shape *s, Str *out); // f
 
 // The symbol of a node's value: a new one, named after `name`, or the one that this value has already.
 Dim graph_extent(Graph *g, const char *name, NodeId value, Dim max);
-// The same for a symbol that is in the table already, as files have it. False: not valid, which was reported.
+// Makes an extent of a symbol that is in the table already, as files have it. False: it is not valid, which
+// was reported.
 bool graph_add_extent(Graph *g, Dim symbol, NodeId value, Dim max);
 // The size that the symbol stands for, here or in sub-graphs, is from `least` to `bound`: where it could be
 // another, a check says so. False: it is one that a node computes for its own result, or no size of its
@@ -435,8 +436,8 @@ bool graph_make_room(Graph *g, const GraphRoom *rooms, uint32_t n, Graph **out);
 // Binds symbols to values: a new graph in which the known symbols are constants. False (with a message) if a
 // shape rule then fails.
 bool graph_bind(Graph *g, DimValues v, Graph **out);
-// The same where the n symbols in `open` (in rising order) stay open and become sizes that are set between
-// runs; `first` are the values that they begin with. Their values in v must be unknown.
+// Like graph_bind, but the n symbols in `open` (in rising order) stay open and become sizes that are set
+// between runs; `first` are the values that they begin with. Their values in v must be unknown.
 bool graph_bind_open(Graph *g, DimValues v, const uint32_t *open, const int64_t *first, uint32_t n,
                      Graph **out);
 // Number of uses of every node (outputs, state nexts and checks count), n_nodes entries in the arena.

@@ -44,7 +44,7 @@ KRef k_call(Kernel *k, KDevice f, KRef a, KRef b, KRef c);
 // A statement: KDEV_MAX_OPERANDS operands at most, 0 at the end.
 void k_device_list(Kernel *k, KDevice f, int64_t constant, const KRef *operands);
 #define k_device(k, f, ...) k_device_list(k, f, 0, (const KRef[KDEV_MAX_OPERANDS + 1]){__VA_ARGS__})
-// The same for functions that only take a constant.
+// A statement that calls a function which takes only a constant.
 void k_device_with(Kernel *k, KDevice f, int64_t constant);
 KRef k_address(Kernel *k, uint32_t param, KRef index);
 // Operand i of a KI_device, 0 behind the last one.

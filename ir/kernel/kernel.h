@@ -271,8 +271,8 @@ KRef k_team(Kernel *k, KOp op, KRef v, uint32_t width);
 // aligned in the same way. With a constant `at` the array stays in registers.
 void k_fetch(Kernel *k, uint32_t param, KRef index, KRef array, KRef at, uint8_t n);
 void k_put(Kernel *k, uint32_t param, KRef index, KRef array, KRef at, uint8_t n);
-// The same of what is not worth a place in a cache: it is read or written once, and there is more of it than
-// fits.
+// Fetch and put for data that is not worth a place in a cache: it is read or written once, and there is more
+// of it than fits.
 void k_fetch_once(Kernel *k, uint32_t param, KRef index, KRef array, KRef at, uint8_t n);
 void k_put_once(Kernel *k, uint32_t param, KRef index, KRef array, KRef at, uint8_t n);
 // The most elements that k_fetch and k_put move; 0: not of this type.

@@ -63,7 +63,7 @@ int kernel_operand_type(const KInst *n, int type, uint32_t i)
     return i < strlen(roles) ? role_type(roles[i], type) : type;
 }
 
-// Of comparisons the type of what is compared.
+// The type that is listed: that of comparisons is the type of what they compare.
 static int listed_type(const Listing *l)
 {
     const bool is_test = l->n->kind == KI_op && kop_info[l->n->kop].cls == KCLASS_CMP;

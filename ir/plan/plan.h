@@ -51,9 +51,9 @@ typedef struct PlanTensorMap {
     uint64_t stride[PLAN_MAP_MAX_RANK]; // in bytes, multiples of 16; of axis 0 it is not read
     uint32_t box[PLAN_MAP_MAX_RANK];    // what one copy moves
     uint32_t swizzle;                   // 0, 32, 64 or 128 bytes
-    // Of an image [C, W, H, N] (rank 4), as a convolution reads it: box is channels and pixels, which follow
-    // each other along W, H and N as the outputs of the convolution do. By axis W, H: the first place of the
-    // kernel's first tap, its last place counted from the image's last pixel, and the stride.
+    // The tensor is an image [C, W, H, N] (rank 4), as a convolution reads it: box is channels and pixels,
+    // which follow each other along W, H and N as the outputs of the convolution do. By axis W, H: the first
+    // place of the kernel's first tap, its last place counted from the image's last pixel, and the stride.
     bool is_image;
     int32_t low[2], high[2];
     uint32_t step[2];
@@ -301,7 +301,7 @@ typedef struct Plan {
     VEC(PlanCheck) checks;
     VEC(PlanPacking) packings; // from the lower pass to the prepare pass
     uint32_t n_prepare; // kernels at the beginning that only run when a parameter was set since the last run
-    // Of plans for several sizes: how many different preparations they have, and the number of this one's.
+    // For plans of several sizes: how many different preparations they have, and the number of this one's.
     uint32_t n_prepare_marks, prepare_mark;
     uint32_t n_check_kernels; // the checks are tested after that many kernels; none of them writes a state
     VEC(PlanSet) sets;
@@ -359,7 +359,7 @@ void plan_use_sets(Plan *p, Arena *scratch);
 // Gives the plans one layout of states and params, one arena, and every constant that several of them read
 // one place (plan_buckets.c). NULL or a message.
 const char *plan_share_buckets(PlanBuckets *b, Arena *scratch);
-// The same for what they prepare of params, once params and constants have their places (plan_prepared.c).
+// Shares what they prepare of params, once params and constants have their places (plan_prepared.c).
 void plan_share_prepared(PlanBuckets *b, Arena *scratch);
 
 // Bytes of the weights block: constants, then experts.

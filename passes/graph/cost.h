@@ -6,9 +6,9 @@
 
 #include "ir/graph/graph.h"
 
-// Of one node. Views, leaves, and what depends on constants only cost nothing.
+// The cost of one node. Views, leaves, and what depends on constants only cost nothing.
 double cost_node(const Graph *g, NodeId id);
-// Of everything that outputs and states need.
+// The cost of everything that outputs and states need.
 double cost_graph(const Graph *g);
 
 #endif

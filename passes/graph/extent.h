@@ -32,7 +32,7 @@ NodeId extent_mask(Graph *g, NodeId id, uint32_t mask, double v);
 NodeId extent_inside(Graph *g, const Shape *s);
 // The node with another operand i.
 NodeId extent_with(Graph *g, NodeId id, uint32_t i, NodeId src);
-// The same with operand i masked along the axes in mask, where these have computed sizes.
+// The node with operand i masked along the axes in mask, where these have computed sizes.
 NodeId extent_masked(Graph *g, NodeId id, uint32_t i, uint32_t mask, double v);
 // Sizes in a run as i64[rank].
 NodeId extent_sizes(Graph *g, const Shape *s);

@@ -163,7 +163,7 @@ static NodeId convolution(Graph *g, NodeId id)
     return extent_masked(g, id, 0, ~3u, 0);
 }
 
-// The same with the zero point.
+// Masks the input with its zero point.
 static NodeId int_conv(Graph *g, NodeId id)
 {
     const Node *n = graph_node(g, id);

@@ -46,7 +46,7 @@ LiveRef live_bound(const Plan *p, NodeId id, uint32_t axis);
 LiveRef live_fill(const Plan *p, NodeId id, uint32_t axis, double value);
 // Is the node where(mask, x, v) with a mask that is true up to `end` along the axis, whatever the others are?
 bool live_is_masked(const Plan *p, NodeId id, const LiveRef *end, uint32_t axis);
-// The same times a constant; unknown when that overflows.
+// The size times a constant; unknown when that overflows.
 LiveRef live_times(LiveRef r, int64_t factor);
 bool live_equal(const LiveRef *a, const LiveRef *b);
 // The sizes that loops of the kernel may end at: nodes, each once; returns how many.

@@ -60,7 +60,7 @@ typedef struct Lower {
     KRef collected; // the array that gets the root's elements at Point.lane; 0: they are stored
 } Lower;
 
-// Of two numbers of which none is negative, and b is not 0.
+// a / b rounded up; a is not negative, and b is positive.
 static inline int64_t ceil_div(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;
@@ -72,11 +72,11 @@ typedef enum ParamUse { PARAM_READ = 1, PARAM_WRITE = 2, PARAM_READ_WRITE = 3 } 
 
 // The parameter that points at element 0 of a node's value (made on first use).
 uint32_t lower_param(Lower *l, NodeId id, ParamUse use);
-// The same for a place other than the node's own (the destination of a copy); loc is on the node's axes.
+// A parameter for a place other than the node's own (the destination of a copy); loc is on the node's axes.
 uint32_t lower_param_at(Lower *l, NodeId id, const Loc *loc, ParamUse use);
-// The same memory, which is only read, as elements of another type.
+// The memory of a node's value, which is only read, as elements of another type.
 uint32_t lower_param_words(Lower *l, NodeId id, DType t);
-// The same for any value of a type.
+// A parameter for any value of a type.
 uint32_t lower_param_typed(Lower *l, const TensorType *t, const Loc *loc, const char *name, ParamUse use);
 // A constant that the compiler makes (packed weights, tables): `bytes` bytes at data, which must live in
 // pass->perm.
@@ -87,7 +87,8 @@ uint32_t lower_param_filled(Lower *l, const char *name, DType t, PlanFill fill, 
                             uint64_t bytes);
 // A buffer of the plan, all of it.
 uint32_t lower_param_buffer(Lower *l, BufId b, DType t, ParamUse use);
-// The same for packed weights of experts, and a table of n addresses (u64) in the state block, 0 at first.
+// Parameters for packed weights of experts, and for a table of n addresses (u64) in the state block, 0 at
+// first.
 uint32_t lower_param_experts(Lower *l, const char *name, DType t, PlanFill fill, const void *ctx,
                              uint64_t bytes);
 uint32_t lower_param_table(Lower *l, const char *name, uint64_t n);
@@ -95,9 +96,9 @@ uint32_t lower_param_table(Lower *l, const char *name, uint64_t n);
 uint32_t lower_param_counter(Lower *l, const char *name, uint64_t n);
 // Scratch memory of this kernel in the arena.
 uint32_t lower_param_scratch(Lower *l, const char *name, DType t, uint64_t elements);
-// The same memory once more, as elements of another type.
+// A second parameter for the memory of `scratch`, as elements of another type.
 uint32_t lower_param_view(Lower *l, uint32_t scratch, DType t);
-// The same for scratch memory that every thread has for itself; base: index of this thread's first element.
+// Scratch memory that every thread has for itself; base: index of this thread's first element.
 uint32_t lower_param_thread_scratch(Lower *l, const char *name, DType t, uint64_t elements, KRef *base);
 // A tensor map (u64, of which only the address matters). The tensor has to be a parameter as well: that says
 // when its memory is in use. Maps only hold where the memory of a kernel does not move:
@@ -154,7 +155,7 @@ void domain_add(Lower *l, Domain *d, NodeId id);
 // Adds all values from outside that pulling `id` needs: loads of the elementwise body below it, stopping at
 // the anchor.
 void domain_add_operands(Lower *l, Domain *d, NodeId id);
-// The same for the root's side: axes of the root's shape go where map says. Sets has_out_space.
+// Adds the operands of the root's side: axes of the root's shape go where map says. Sets has_out_space.
 void domain_add_root(Lower *l, Domain *d, const AxisMap *map);
 // Stable: axes of class 0 first, then those of class 1; class is permuted along.
 void domain_move_class(Domain *d, uint8_t *class);
@@ -212,7 +213,7 @@ KRef pull_index(Pull *p, NodeId id);
 KRef pull_root(Lower *l, const Domain *d, Point at, KRef anchor_value);
 // Computes the root from the given anchor value and stores it. Domain: axes of the root, with its access.
 void pull_store_root(Lower *l, const Domain *d, Point at, KRef anchor_value);
-// The same with the value of another node of the anchor's type (id 0: none).
+// Like pull_store_root, with the value of another node of the anchor's type (id 0: none).
 void pull_store_given(Lower *l, const Domain *d, Point at, KRef anchor_value, const Given *other);
 // Summed cost of the elementwise nodes between anchor and root.
 uint32_t lower_epilogue_cost(const Lower *l);

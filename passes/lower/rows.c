@@ -298,7 +298,7 @@ static void fold_last(Lower *l, const Rows *r, const Folding *f, Point at, const
     k_end(k);
 }
 
-// The same element by element, into a sum of its own.
+// Folds element by element, into a separate sum.
 static void fold_singly(Lower *l, const Rows *r, const Folding *f, Point at, const RowCuts *cut, KRef sum)
 {
     Kernel *k = l->k;

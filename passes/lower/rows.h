@@ -71,7 +71,7 @@ void rows_reduce(Lower *l, Rows *r, const RowReduction *x);
 // is memory that they read. To be called for each vector of a later pass, when the row itself is in the
 // cache.
 void rows_fetch_next(Lower *l, const Rows *r, Point at, NodeId id);
-// Of ROWS_GROUP: what rows_emit, rows_fold, rows_each and rows_reduce are made of.
+// The parts of rows_emit, rows_fold, rows_each and rows_reduce for ROWS_GROUP.
 void rows_group_emit(Lower *l, const Rows *r, RowFn fn, void *ctx);
 void rows_group_fold(Lower *l, const Rows *r, Point at, PointFn fn, void *ctx);
 KRef rows_group_join(Lower *l, const Rows *r, KOp op, KRef v);

@@ -268,7 +268,7 @@ static int64_t share_of(const Beside *s, uint32_t index, uint16_t group)
     return is_spread ? (s->grid[index].n + group - 1) / group : s->grid[index].n;
 }
 
-// The same for iteration `at` of its share.
+// Copies the body for iteration `at` of the kernel's share.
 static void copy_share(const Beside *s, Kernel *to, uint32_t index, KRef at)
 {
     if (to->group == 0 || s->plan->kernels.data[index].kernel->group != 0) {

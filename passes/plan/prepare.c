@@ -97,7 +97,7 @@ static void find_movable(Prepare *s)
     }
 }
 
-// Of those, what depends on a parameter, and what that needs.
+// Finds which of those depend on a parameter, and what they need.
 static void find_moved(Prepare *s)
 {
     const Plan *p = s->plan;

@@ -13,7 +13,7 @@ enum {
     MIN_COLUMNS = 8,       // tiles of strips are parts of one row
     MAX_STRIP_ROWS = 32,
 };
-// Of the time of a kernel's sums: what strips of few rows may cost before larger ones are taken.
+// The share of the time of a kernel's sums that strips of few rows may cost before larger ones are taken.
 static const double small_share = 0.02;
 // Estimates are this sure.
 static const double margin = 1.3;

@@ -247,7 +247,7 @@ static bool set_graph(NodeReader *nr, const JsonPlace *p, NodeBuild *b, AttrId i
     return true;
 }
 
-// Of a declared op.
+// Reads the constants of a declared op.
 static bool read_constants(NodeReader *nr, NodeBuild *b)
 {
     JsonReader *r = nr->s->r;

@@ -89,7 +89,8 @@ static void add_fact(Facts *f, Dim d, int64_t value, const char *what, bool is_f
     vec_push(f->m->arena, &f->list, fact);
 }
 
-// Of the input `index` (counted without those that have initializers), with its dims as the model has them.
+// Facts of the input `index` (counted without those that have initializers), with its dims as the model has
+// them.
 static void input_facts(Facts *f, const Onnx__ValueInfoProto *v, uint32_t index, const Shape *s)
 {
     const ImportOptions *o = &f->m->source->options;

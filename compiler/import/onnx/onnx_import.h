@@ -201,7 +201,7 @@ bool onnx_peek_dims(OnnxNode *n, uint32_t i, OnnxDims *out);
 // are not known. onnx_number: with one element.
 bool onnx_assume(OnnxNode *n, uint32_t i, Tensor *out);
 bool onnx_number(OnnxNode *n, uint32_t i, double *out);
-// The same of any value; name is for the message of the check.
+// Like onnx_assume, for any value; name is for the message of the check.
 bool onnx_assume_value(OnnxNode *n, OnnxValue *v, const char *name, Tensor *out);
 // Reports that an operand is not known, and what would help. False.
 bool onnx_fail_unknown(OnnxNode *n, uint32_t i);
@@ -220,7 +220,7 @@ bool onnx_axis(OnnxNode *n, int64_t axis, uint32_t rank, uint32_t *out);
 // --- attributes (onnx_node.c) ---
 bool onnx_has_attr(const OnnxNode *n, const char *name);
 int64_t onnx_int(OnnxNode *n, const char *name, int64_t dflt);
-// Of 0 and 1; another number is 1, with a warning.
+// An attribute that is 0 or 1; another number counts as 1, with a warning.
 bool onnx_flag(OnnxNode *n, const char *name, bool dflt);
 double onnx_float(OnnxNode *n, const char *name, double dflt);
 // The attribute as text in the arena.
@@ -247,7 +247,7 @@ NodeId onnx_op3(OnnxNode *n, OpId op, NodeId a, NodeId b, NodeId c);
 NodeId onnx_scalar(OnnxNode *n, DType t, double v);
 NodeId onnx_scalar_like(OnnxNode *n, NodeId like, double v); // of the type of `like`
 NodeId onnx_op_number(OnnxNode *n, OpId op, NodeId a, double v);
-// Of two optional operands: the op on both, or the one that is there.
+// The op on two optional operands, or the operand that is there.
 NodeId onnx_join(OnnxNode *n, OpId op, NodeId a, NodeId b);
 NodeId onnx_softmax(OnnxNode *n, NodeId x, int64_t axis);
 NodeId onnx_cumsum(OnnxNode *n, NodeId x, int64_t axis, bool is_exclusive);
@@ -277,7 +277,7 @@ NodeId onnx_unsqueeze(OnnxNode *n, NodeId a, const int64_t *axes, uint32_t count
 NodeId onnx_squeeze(OnnxNode *n, NodeId a, const int64_t *axes, uint32_t count);
 NodeId onnx_reduce(OnnxNode *n, OpId op, NodeId a, const int64_t *axes, uint32_t count); // keeps the axes
 NodeId onnx_concat(OnnxNode *n, const NodeId *src, uint32_t count, int64_t axis);
-// Of any number of operands, at least one; src is overwritten.
+// Joins any number of operands, at least one; src is overwritten.
 NodeId onnx_concat_many(OnnxNode *n, NodeId *src, uint32_t count, int64_t axis);
 NodeId onnx_slice(OnnxNode *n, NodeId a, int64_t axis, int64_t start, int64_t end, int64_t step);
 NodeId onnx_gather(OnnxNode *n, NodeId a, NodeId indices, int64_t axis);
@@ -401,7 +401,7 @@ bool onnx_declared_shape(OnnxModel *m, Graph *g, const Onnx__ValueInfoProto *v, 
 // Counts the work of evaluating a node whose operands have known sizes; trips: of a loop, at most. False: too
 // much.
 bool onnx_spend_fold(OnnxModel *m, const Graph *g, NodeId id, int64_t trips);
-// The same of work in units of eval_work.
+// Counts work in units of eval_work.
 bool onnx_spend_work(OnnxModel *m, uint64_t work);
 // What the model declares about a value of the scope's graph, or NULL; its shape, where all sizes are
 // numbers; the rank of result i, -1: it does not say (onnx_declared.c).

@@ -153,7 +153,7 @@ static NodeId join(OnnxNode *n, NodeId before, OnnxValue all)
     return first->rank && first->dim[0] == 0 ? rows : onnx_concat(n, parts, 2, 0);
 }
 
-// The same loop, in which the values that grow are scan outputs.
+// Imports the loop with the values that grow as scan outputs.
 static void import_with_rows(OnnxNode *n, const Onnx__GraphProto *body, const Growing *grown, uint32_t count)
 {
     Arena *a = n->model->arena;

@@ -22,7 +22,7 @@ void qdq_remember(OnnxNode *n, NodeId y, const OnnxDequantised *from);
 // With the window attributes of the node: exact sums of the bytes that x and weight were dequantised from,
 // times their scales, plus the bias (0: none). 0: they were not.
 NodeId qdq_conv(OnnxNode *n, NodeId x, NodeId weight, NodeId bias);
-// The same for a product with a matrix [K, N], or [N, K] when is_transposed.
+// Like qdq_conv, for a product with a matrix [K, N], or [N, K] when is_transposed.
 NodeId qdq_matmul(OnnxNode *n, NodeId a, NodeId b, bool is_transposed);
 // x / scale, where x is made of integers times constants: the scale goes into these. 0: it is not.
 NodeId qdq_steps(OnnxNode *n, NodeId x, NodeId scale);

@@ -23,7 +23,7 @@ void onnx_out_text(OnnxNode *n, uint32_t i, NodeId id);
 // Shape without the bytes, and their number.
 Shape onnx_text_shape(const OnnxNode *n, NodeId text);
 int64_t onnx_text_capacity(const OnnxNode *n, NodeId text);
-// The same strings in more room.
+// The strings with room for more bytes each.
 NodeId onnx_text_widen(OnnxNode *n, NodeId text, int64_t capacity);
 // Strings in a list [count].
 NodeId onnx_text_const(OnnxNode *n, const ProtobufCBinaryData *v, size_t count);

@@ -34,7 +34,7 @@ static int64_t more_rows(const Slab *b)
     return (b->shape.kh - 1) * b->shape.dh / b->shape.sh;
 }
 
-// Of each plane.
+// The elements that each plane has beyond its rows.
 static int64_t folded_slack(const Slab *b)
 {
     return SLACK_PIXELS * b->step + b->blocks * BLOCK;
@@ -276,7 +276,7 @@ static void clear_elements(const Slab *b, KRef row, int64_t first, int64_t end)
     k_end(k);
 }
 
-// The same of a folded slab: element x * ic + c of a row is channel c in column x - pad_w of the image.
+// Fills a row of a folded slab: element x * ic + c is channel c in column x - pad_w of the image.
 static void fill_folded_row(const Slab *b, KRef from, KRef row)
 {
     Kernel *k = b->l->k;

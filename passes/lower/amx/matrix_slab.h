@@ -39,7 +39,7 @@ Slab slab_new(Lower *l, const TileShape *s, const TileInput *in, int64_t weight_
 // Emits the loops that fill the slab for the output rows from first_row on; those behind the last one are
 // zeros. Of one that is the input: moves it there.
 void slab_fill(Slab *slab, KRef image, KRef first_row);
-// The same for all rows of all images, by all threads, and waits for them.
+// Fills the slab for all rows of all images with all threads, and waits for them.
 void slab_fill_shared(const Slab *slab);
 // Index of what a kernel position reads for pixel 0 of the slab, or of an image in a shared one.
 KRef slab_tap(const Slab *slab, KRef image, KRef kh, KRef kw);

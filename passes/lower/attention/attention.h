@@ -79,7 +79,7 @@ bool attention_lower_tiles(Lower *l, const Attention *a);
 bool attention_lower_wgmma(Lower *l, const Attention *a);
 // Many queries of 16-bit floats on GPUs with mma.sync (attention_mma.c). False where that does not fit.
 bool attention_lower_mma(Lower *l, const Attention *a);
-// The same tiles in a kernel whose groups have so many threads: number `group` and every `groups`-th one
+// Emits these tiles in a kernel whose groups have so many threads: number `group` and every `groups`-th one
 // behind it.
 void attention_emit_mma(Lower *l, const Attention *a, int64_t threads, KRef group, int64_t groups);
 // exp(x) for weights of values; is_half: of 16 bits, for which a GPU's own exponential is exact enough.

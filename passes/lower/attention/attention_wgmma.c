@@ -29,7 +29,7 @@ void aw_advance(Kernel *k, AwRing r)
         k_set(k, r.phase, k_expr(k, "1 - $", k_get(k, r.phase)));
         return;
     }
-    // Of two slots: the phase changes with every second step.
+    // There are two slots, so the phase changes with every second step.
     k_set(k, r.phase, k_xor(k, k_get(k, r.phase), k_get(k, r.slot)));
     k_set(k, r.slot, k_expr(k, "1 - $", k_get(k, r.slot)));
 }

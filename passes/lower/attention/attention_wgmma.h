@@ -87,7 +87,7 @@ void aw_consume(const AwKernel *w, KRef number);
 // Can the copy engine read it? Sets w->mask but for the map. True without one.
 bool aw_mask_fits(AwKernel *w);
 void aw_mask_add_map(AwKernel *w);
-// Of the tile's queries and the block of keys from `first` on, to the slot; nothing without a mask.
+// Loads the mask of the tile's queries and the keys from `first` on to the slot; does nothing without a mask.
 void aw_mask_load(const AwKernel *w, const AwTile *t, KRef first, KRef slot);
 int64_t aw_mask_copied(const AwKernel *w); // bytes of that
 // Where a warp finds its masks: first row of the tile, address of the slot.

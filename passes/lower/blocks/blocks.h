@@ -17,7 +17,7 @@ typedef struct BlockReader {
 } BlockReader;
 
 BlockReader blocks_reader(Lower *l, const BlockFormat *f, NodeId id);
-// The same of a parameter of bytes.
+// The reader of a parameter of bytes.
 BlockReader blocks_reader_of(Lower *l, const BlockFormat *f, uint32_t param);
 // All of these take the index of a block's first byte. Entry i of a plane, field of element or group i: i32.
 KRef blocks_entry(Kernel *k, const BlockReader *r, const BlockPlane *p, KRef block, KRef i);

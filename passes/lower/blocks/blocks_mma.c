@@ -281,7 +281,7 @@ static void multiply(const Mma *m, int64_t turn, KRef is_later)
 
 // --- the kernel ----------------------------------------------------------------------------------
 
-// Of the blocks in turns * period + part: one turn, and what is copied for the next ones.
+// Emits one turn for the blocks in turns * period + part, and the copies for the next ones.
 static void emit_turn(const Mma *m, KRef turns, int64_t part, int64_t turn)
 {
     Kernel *k = m->t.l->k;
@@ -378,7 +378,8 @@ static Point point_of(const GpuMatmul *p, const KRef *batch, KRef row, KRef colu
     return at;
 }
 
-// Of the result only the steps between columns count, and whether those between rows are even.
+// The result as a matrix, of which only the steps between columns count, and whether those between rows are
+// even.
 static GpuMatrix result_of(const Lower *l, const BlockProduct *p)
 {
     GpuMatrix c = {.id = l->root, .loc = lower_loc(l, l->root), .outer = 2};

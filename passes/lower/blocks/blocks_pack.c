@@ -23,7 +23,7 @@ static int64_t n_words(const PackedBlocks *p)
     return p->low + p->high;
 }
 
-// Of a block.
+// The number of entries of a block.
 static int64_t n_entries(const PackedBlocks *p, PackKind kind)
 {
     return kind == PACK_WORDS                         ? p->units * n_words(p)

@@ -62,7 +62,7 @@ static inline KRef team_number(const Team *t, double v)
 {
     return k_number(t->l->k, DTYPE_f32, v);
 }
-// Of indices that are not negative; powers of two need no division.
+// Quotient and remainder of indices that are not negative; powers of two need no division.
 KRef team_div(const Team *t, KRef a, int64_t b);
 KRef team_rem(const Team *t, KRef a, int64_t b);
 // Do all elements of a piece belong to one group?
@@ -116,7 +116,7 @@ static inline int64_t team_span(const BlockPlane *p)
 
 // Tiles of many rows of 16-bit floats on matrix units. False: it does not apply.
 bool block_mma_product(Lower *l, BlockProduct *p);
-// The same where the device copies to shared memory by itself. False: it does not apply.
+// The product on devices that copy to shared memory by themselves. False: it does not apply.
 bool block_stream_product(const Team *shape);
 
 #endif

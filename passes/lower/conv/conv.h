@@ -23,7 +23,7 @@ Point conv_point(const Domain *d, KRef image, KRef channel, KRef row, KRef colum
 // Lowers a convolution with one input and one output channel per group; false when it is none, or the target
 // has no vectors.
 bool depthwise_lower(Lower *l, const Conv *c, const Domain *d);
-// The same for 16-bit floats on matrix units of GPUs; false when it does not fit.
+// Lowers a convolution of 16-bit floats for matrix units of GPUs; false when it does not fit.
 bool gpu_conv_lower(Lower *l, const Conv *c);
 
 #endif

@@ -295,8 +295,9 @@ static int64_t choose_chunk(const Winograd *w)
     return chunk > w->c->s.ic ? w->c->s.ic : chunk;
 }
 
-// Of all threads: where they share one block, each reads what the others have transformed, out of their
-// caches, at up to 1.5 cycles a byte (0.7, the average in split_cost.c, measures the same on ResNet-50).
+// The cycles of all threads: if they share one block, each reads what the others have transformed, out of
+// their caches, at up to 1.5 cycles a byte (0.7, the average in split_cost.c, measures the same on
+// ResNet-50).
 static double exchange_cycles(const Winograd *w)
 {
     const double threads = (double)w->threads;

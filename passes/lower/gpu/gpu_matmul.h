@@ -56,7 +56,8 @@ typedef struct GpuTile {
 // Operands of 16-bit floats on matrix units: can the copy engine read them?
 bool gpu_matmul_fits(const GpuMatmul *p);
 void gpu_matmul_emit(const GpuMatmul *p);
-// The same for all floats, on GPUs whose groups share memory; is there enough to do for that?
+// The product for all floats, on GPUs whose groups share memory. gpu_simt_fits: is there enough to do for
+// that?
 bool gpu_simt_fits(const GpuMatmul *p);
 void gpu_matmul_simt(const GpuMatmul *p);
 // The kernel of a matmul. False: it does not fit, and nothing was done.

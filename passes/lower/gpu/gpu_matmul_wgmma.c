@@ -329,7 +329,7 @@ typedef struct Block {
     bool is_wide; // pairs are in registers
 } Block;
 
-// Of a pair: half i of part j, h: 8 rows below. from: the first of the 32 sums is at chunk * 32.
+// The place of a pair: half i of part j, h: 8 rows below. The first of the 32 sums is at chunk * 32.
 static KRef pair_place(const Block *b, KRef j, uint32_t i, uint32_t h)
 {
     return k_expr(b->e->k, "$ * 8 + #", j, 4 * i + 2 * h);
@@ -452,7 +452,7 @@ static void store_directly(const GpuEmit *e, const GpuPlace *at, const Fragment 
     k_end(k);
 }
 
-// Of the sums of a thread, by four, those that a group of a cluster adds up.
+// How many of a thread's sums, by four, one group of a cluster adds up.
 static int64_t share_of(const GpuEmit *e)
 {
     return e->tile.columns / 8 / e->tile.splits;

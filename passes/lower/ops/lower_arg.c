@@ -72,7 +72,7 @@ static uint32_t search_threads(const Lower *l, int64_t rows, int64_t n)
     return threads;
 }
 
-// Of the places that the threads found, each the first of the best in its part of the row, the first of the
+// Each thread found the first of the best in its part of the row; this is the first of the
 // best.
 static KRef join_places(Lower *l, const Search *s, KRef best, KRef place, uint32_t threads)
 {

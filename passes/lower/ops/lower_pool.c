@@ -88,7 +88,7 @@ static void take_place(Lower *l, const Pool *p, const KRef *idx, KRef acc, KRef 
     k_end(k);
 }
 
-// Of two; NaN, if one is.
+// The larger of two; NaN, if one of them is.
 static KRef larger(Kernel *k, const KRef *operand, int type)
 {
     const bool has_nan = dtype_info[type].cls == DCLASS_FLOAT;

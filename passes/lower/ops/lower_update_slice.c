@@ -74,7 +74,7 @@ static uint32_t open_axes(Lower *l, const Update *u, const Domain *d, uint32_t n
     return opened;
 }
 
-// The same where the last axis is cut as well, or other axes: element by element along the last one.
+// Updates where the last axis is cut as well, or other axes: element by element along the last one.
 static void update_part(Lower *l, Update *u, const Domain *d, uint8_t lanes)
 {
     const uint32_t last = d->rank - 1;

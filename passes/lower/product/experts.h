@@ -35,7 +35,7 @@ void experts_note(Lower *l, const Experts *x);
 // Makes the weights of each expert a part of the layer that its index belongs to, which the runtime can place
 // elsewhere (PlanMoe): the parameter of the packed weights.
 uint32_t experts_place(Lower *l, const Experts *x, DType type, const GemmPack *pack);
-// The same of a product that finds each row's expert by itself: a kernel before it keeps what the index has.
+// Notes a product that finds each row's expert by itself: a kernel before it keeps what the index has.
 // GPUs read that (x->choice), since the host places what it names.
 void experts_note_rows(Lower *l, Experts *x);
 // Constant weights as they were given, k * n elements for each expert, as experts_place: x->weights, whose

@@ -85,7 +85,7 @@ static void begin_accs(const Gemm *g, const GemmTileAt *at, Accs *acc)
     k_end(k);
 }
 
-// Of a vector of b in a step, from the first.
+// The offset of vector v of b in a step, from the first one.
 static int64_t vector_offset(const Gemm *g, const GemmTileAt *at, int64_t v)
 {
     return v / at->panel_nv * at->panel_step + v % at->panel_nv * g->lanes;

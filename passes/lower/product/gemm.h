@@ -90,8 +90,8 @@ int64_t gemm_group(const Gemm *g, int64_t count);
 // column) is at i * b_k + column * b_col of `data`, which lives in the graph; b_type comes from halves_type,
 // or is f32 for pairs. rows: of the constant.
 void gemm_pack_constant(Gemm *g, const void *data, DType type, int64_t rows, const char *name);
-// The same of a value of element type b_type that depends on parameters only: packed by a kernel of its own
-// (prepare.h). Call this before the loops around the product are opened, or within.
+// Like gemm_pack_constant, for a value of type b_type that depends on parameters only; a separate kernel
+// packs it (prepare.h). Call this before the loops around the product are opened, or within.
 void gemm_pack_lasting(Gemm *g, NodeId b);
 // How n matrices, `matrix` elements of data apart, are packed like that one after the other.
 typedef struct GemmPack {

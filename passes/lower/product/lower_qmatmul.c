@@ -58,7 +58,7 @@ static void pack(const void *ctx, void *out)
                     halves_copy(to, p->to, p->data, p->from, (first + lane) * p->each + i);
 }
 
-// The same for blocks of words whose bytes qmatmul_dot.c reads: elements of a byte lie a part of the block
+// Packs blocks of words whose bytes qmatmul_dot.c reads: the elements of a byte lie a part of the block
 // apart.
 static void pack_parts(const void *ctx, void *out)
 {

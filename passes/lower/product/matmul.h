@@ -21,7 +21,7 @@ typedef struct Matmul {
     Domain d; // axes of the result: batch, rows, columns (always both; missing ones have one element)
 } Matmul;
 
-// Of the anchor; without a domain.
+// The product that is the anchor, without a domain.
 Matmul matmul_of(Lower *l);
 // Sets the strides of a from a_loc.
 void matmul_set_rows(Lower *l, Matmul *x);

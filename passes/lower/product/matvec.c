@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum { WARP = 32, FETCH_BYTES = 16, MAX_WARPS = 8, MAX_FLIGHT = 8, MAX_CHUNKS = 8, MAX_SUMS = 32 };
-// Of a cache that could keep the matrices of a model from run to run.
+// The size of a cache that could keep the matrices of a model from run to run.
 enum { CACHE_BYTES = 32 << 20 };
 // Products of no more bytes than this are under way as a whole before the first one is used.
 enum { SMALL_BYTES = 16 << 20 };

@@ -103,8 +103,8 @@ typedef struct TileSource {
 } TileSource;
 // A parameter with these weights in the order in which the tiles read them.
 TileWeights tile_pack(const Tile *t, const TileSource *src, const char *name);
-// The same for a value that depends on parameters only, packed by a kernel of its own (prepare.h): element
-// `first` is the one at index 0; data of src is not used.
+// Like tile_pack, for a value that depends on parameters only; a separate kernel packs it (prepare.h).
+// Element `first` is the one at index 0; data of src is not used.
 TileWeights tile_pack_lasting(const Tile *t, const TileSource *src, NodeId id, int64_t first);
 // Tiles of a row: of equal width (give or take one pixel), at most `most` wide, equal neighbours as one run.
 // A tile that touches the border is a run of its own, with a constant column.

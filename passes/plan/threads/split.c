@@ -235,8 +235,8 @@ static KRef share_begin(Rewrite *w, KRef part, KRef trips)
     return k_expr(w->to, "$ * $ / $", part, trips, w->parts);
 }
 
-// The same where several nests are cut as one: what is missing to part / parts of the weight of all, in
-// iterations of this nest.
+// The beginning of a part where several nests are cut as one: what is missing to part / parts of all weights,
+// in iterations of this nest.
 static KRef joint_begin(Rewrite *w, const SplitCut *c, KRef part, KRef trips)
 {
     Kernel *k = w->to;
@@ -453,7 +453,7 @@ static double shared_cycles(const Split *s)
     return sum + most;
 }
 
-// Of each thread: the iterations that it has of a nest.
+// Adds to the load of each thread the iterations of a nest that it has.
 static void add_load(const Split *s, const Step *t, double *load)
 {
     KRef loop = t->begin;

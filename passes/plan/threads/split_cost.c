@@ -136,7 +136,7 @@ double *split_widths(const Split *s, KRef at)
     return widths;
 }
 
-// The same of a step that is cut at the loops.
+// The spans of a step that is cut at the loops.
 static double *spans_of(const Split *s, const Step *t, const KRef *loops, uint32_t n_loops)
 {
     double *spans = ARENA_ARRAY(s->arena, double, s->k->params.len + 1u);
@@ -150,7 +150,7 @@ static double *spans_of(const Split *s, const Step *t, const KRef *loops, uint32
     return spans;
 }
 
-// Of what another core has written: the part that is still in its second-level cache.
+// The part of what another core has written that is still in its second-level cache.
 static double remote_bytes(const Split *s, double bytes)
 {
     const double most = s->plan->caps->l2_bytes / 2;

@@ -47,7 +47,7 @@ static DType wide_type(const OnnxNode *n, NodeId x)
     return onnx_dtype(n, x) == DTYPE_f64 ? DTYPE_f64 : DTYPE_f32;
 }
 
-// Of the type of the scale, and rounded to it once.
+// The result has the type of the scale, and is rounded to it once.
 static NodeId norm(OnnxNode *n, const Norm *m)
 {
     const Shape x = *onnx_shape(n, m->x);

@@ -211,7 +211,8 @@ static NodeId slice_axis(OnnxNode *n, NodeId x, const SliceArgs *a, uint32_t i)
     return 0;
 }
 
-// Of axes whose computed size is at least what the slice reaches, just so much: the result has a known size.
+// Takes exactly what the slice reaches of axes whose computed size is at least that, so that the result has a
+// known size.
 static NodeId take_least(OnnxNode *n, NodeId x, const SliceArgs *a)
 {
     for (uint32_t i = 0; i < a->starts.n; i++) {

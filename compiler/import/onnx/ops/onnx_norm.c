@@ -186,7 +186,7 @@ void onnx_import_group_norm(OnnxNode *n)
     onnx_out(n, 0, n->opset < 21 ? y : scale_and_shift(n, y, scale, shift, shape.rank));
 }
 
-// Of the first opsets: x times a number, plus one number a channel.
+// ImageScaler of the first opsets: x times a number, plus one number for each channel.
 void onnx_import_image_scaler(OnnxNode *n)
 {
     const NodeId x = onnx_src(n, 0);
