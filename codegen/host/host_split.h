@@ -23,7 +23,8 @@ typedef struct HostFunctions {
 void host_split_share(Arena *a, HostFunctions *f, uint32_t parts);
 // The functions in their order, each in its part; with one part, as they are.
 void host_split_print(const HostFunctions *f, const char *upper, uint32_t parts, Str *out);
-// In front of all: which part this is. Behind the prelude: what RLX_KERNEL means then, and prototypes.
+// Print what is in front of all (which part this is) and behind the prelude (what RLX_KERNEL means then, and
+// prototypes).
 void host_split_begin(const char *name, const char *upper, uint32_t parts, Str *out);
 void host_split_prototypes(const HostFunctions *f, const char *upper, uint32_t parts, Str *out);
 // Around what is in part 1 only; nothing with one part.

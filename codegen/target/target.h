@@ -2,7 +2,7 @@
 // What a target is: data that the one C-family walk (cfamily.c) prints kernels with. A new C-like target is
 // one file with a `const Target target_NAME` and a row in targets.def.
 //
-// To print kernels: cfamily_print_kernel each one into a Str, then target_print_prelude with that text, which
+// To print kernels, call cfamily_print_kernel for each one, then target_print_prelude with that text, which
 // adds exactly the helpers that the text names; the prelude goes in front.
 #ifndef CODEGEN_TARGET_TARGET_H
 #define CODEGEN_TARGET_TARGET_H

@@ -24,7 +24,7 @@ Value *values_of(const Target *t, const Kernel *k, Arena *a);
 // The template of a KI_op's text.
 const char *value_template(const Target *t, const Kernel *k, const KInst *n);
 
-// By parameter: does the printed kernel name it?
+// For each parameter: does the printed kernel name it?
 bool *values_used_params(const Kernel *k, const Value *v, Arena *a);
 
 #endif

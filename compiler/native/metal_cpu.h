@@ -6,7 +6,7 @@
 
 #include "compiler/job/job.h"
 
-// Where there is no Metal: makes the library, and sets j->cc_more so that the model will look for it there,
+// If there is no Metal, makes the library, and sets j->cc_more so that the model will look for it there,
 // not for Apple's. False: reported.
 bool metal_cpu_prepare(Job *j);
 

@@ -5,7 +5,7 @@
 
 #include "compiler/pages/times.h"
 
-// By node: inputs, states, and what results need.
+// For each node: is it an input or a state, or do results need it?
 bool *pages_needed(const Graph *g, Arena *a);
 // The nodes of a graph that its results need, as one line of JSON: {"nodes": [...], "outputs": [...]}.
 const char *pages_graph(Arena *a, const Graph *g);

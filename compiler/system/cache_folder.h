@@ -30,9 +30,9 @@ bool cache_folder_make(Cli *c, CacheFolder *f);
 // Checks a folder that is there; if there is none, its path becomes NULL.
 bool cache_folder_check(Cli *c, CacheFolder *f);
 const char *cache_folder_entry(const CacheFolder *f, const char *key);
-// For the order in which entries go.
+// Notes that an entry was used, for the order in which entries go.
 void cache_folder_touch(const char *entry);
-// With what belongs to it.
+// Removes an entry with what belongs to it.
 bool cache_folder_remove(const CacheFolder *f, const char *entry);
 CacheUse cache_folder_use(const CacheFolder *f);
 // Removes what was not used for longest, until the rest fits; but not `keep`, which may be NULL.

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-// From the making of such a thing on. Nests.
+// To be called before such a thing is made. Calls nest.
 void interrupt_hold(void);
 // It is in its place, or gone. The last one ends the process by the signal that came meanwhile.
 void interrupt_release(void);

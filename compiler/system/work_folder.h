@@ -14,7 +14,7 @@ typedef struct WorkFolder {
 
 // False: reported.
 bool work_folder_make(Diag *d, const char *cache, WorkFolder *out);
-// With all that is in it.
+// Removes the folder with all that is in it.
 void work_folder_remove(WorkFolder *w);
 // Removes those in which nobody works. A cache may hold folders of the user's: what does not look like ours
 // in every respect stays.

@@ -88,7 +88,7 @@ enum { CLANG_VISIT_CONTINUE = 1 };
 
 typedef int (*ClangVisitor)(ClangCursor cursor, ClangCursor parent, void *data);
 
-// In the order of `names` in clang.c.
+// The functions of libclang, in the order of `names` in clang.c.
 typedef struct Clang {
     void *(*create_index)(int exclude, int display);
     void (*dispose_index)(void *index);

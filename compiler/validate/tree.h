@@ -92,7 +92,7 @@ typedef struct Tree {
 #define VALIDATE_HEADERS "/rlxc/standard"
 
 void tree_build(Tree *t, void *unit);
-// Without casts (and what does not exist in the tree: parentheses, implicit conversions).
+// The node without casts (and what does not exist in the tree: parentheses, implicit conversions).
 Node *node_plain(Node *n);
 Node *node_child(const Node *n, uint32_t i);
 // Is a inside of (or the same as) b?

@@ -7,7 +7,7 @@
 
 // Values of all symbols, those that the graph computes unknown, as run->symbols. NULL: it computes none.
 int64_t *eval_extents_begin(EvalRun *run);
-// Before a node is evaluated: sizes that it computes itself are taken at their largest.
+// To be called before a node is evaluated: takes sizes that it computes itself at their largest.
 void eval_extents_assume(const EvalRun *run, NodeId id, int64_t *value);
 // After: reads the sizes that it computed, and cuts its results. False: a size is not known, or larger than
 // its largest, which is reported.

@@ -75,7 +75,7 @@ typedef struct OpInfo {
 } OpInfo;
 
 extern const OpInfo op_info[OP_COUNT];
-// By its name, or an older one that is still read.
+// Finds an op by its name, or by an older one that is still read.
 bool op_parse(const char *name, OpId *out);
 // The older name of an op, NULL: it never had another.
 const char *op_old_name(OpId op);

@@ -190,7 +190,7 @@ typedef struct PlanKernel {
     const Loc *operands; // of a custom op: where its operands lie as dense rows
     const Loc *results; // of a loop: places of all its results; 0 = nobody wants it
     PlanLoop *loop;     // NULL: a plain kernel
-    // With --threads:
+    // These are set with --threads:
     double cycles;  // estimated, of one thread
     bool is_shared; // all threads run their parts of it; else thread `thread` runs it alone
     bool waits;     // a barrier comes before it

@@ -20,7 +20,7 @@ typedef struct PlanCounts {
 
 PlanCounts plan_counts(const Plan *p);
 
-// By buffer, which nodes have their values in it.
+// The nodes whose values are in each buffer.
 typedef struct PlanNodes {
     const Plan *plan;
     NodeId *first; // by BufId: the first one, 0: none

@@ -21,7 +21,7 @@ typedef struct ShapeCtx {
 
 // Runs the rule of c->op. False: reported.
 bool shape_infer(ShapeCtx *c);
-// For rules: the attribute, writable.
+// The attribute, which a rule may change.
 AttrVal *shape_attr(ShapeCtx *c, AttrId id);
 bool shape_fail(ShapeCtx *c, DiagCode code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 // NumPy broadcasting of two dims / shapes. A symbolic dim fits an equal one or 1.

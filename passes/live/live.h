@@ -26,7 +26,7 @@ typedef struct LiveFacts {
     LiveAxis axis[SHAPE_MAX_RANK];
 } LiveFacts;
 
-// By NodeId; NULL: nothing is known.
+// The facts of each NodeId; NULL: nothing is known.
 typedef struct LiveTable {
     const LiveFacts **of;
     uint32_t n;

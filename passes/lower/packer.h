@@ -8,7 +8,7 @@
 
 #include "passes/lower/lower.h"
 
-// By node: is it made of parameters and constants, and not of constants alone? NULL: none is.
+// For each node: is it made of parameters and constants, and not of constants alone? NULL: none is.
 bool *packer_find_lasting(const Graph *g, Arena *a);
 // May the value be packed by a kernel of its own?
 static inline bool packer_can_pack(const Lower *l, NodeId id)

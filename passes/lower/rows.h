@@ -28,8 +28,8 @@ typedef struct Rows {
 // side, broadcast against its axes.
 Rows rows_new(Lower *l, NodeId operand, const bool *in_row);
 
-// Before anything is emitted, by schedules whose row ends with rows_each or is a fold: on GPUs, the threads
-// of a group share each row, and ROWS_GROUP is the mode.
+// Schedules whose row ends with rows_each or is a fold call this before anything is emitted: on GPUs, the
+// threads of a group share each row, and ROWS_GROUP is the mode.
 void rows_use_groups(Lower *l, Rows *r);
 
 // Calls fn for every row; with ACROSS, for `lanes` rows at once (at.lanes, at.count).
@@ -50,7 +50,7 @@ typedef struct RowFold {
     bool keeps_nan;   // min, max: a NaN anywhere makes the result NaN
     bool is_wide;     // integers are folded in 64 bits, and the result is of that type
 } RowFold;
-// Before rows_emit, when rows are folded.
+// To be called before rows_emit, when rows are folded.
 void rows_begin_folds(Lower *l, Rows *r);
 extern const RowFold row_fold_sum, row_fold_mean, row_fold_prod, row_fold_max, row_fold_min;
 // value(l, d, at, ctx) gives element(s) at a point. Returns the fold of the row: a scalar, or a vector with

@@ -14,7 +14,7 @@ Graph *ops_parse(Arena *a, const OpsCase *c);
 
 // --- memory of a run -----------------------------------------------------------------------------
 
-// As planned; or every buffer apart, so that its end is the end of what may be touched.
+// Buffers lie as planned, or each one apart, so that its end is the end of what may be touched.
 typedef enum Placing { PLACE_PLANNED, PLACE_GUARDED } Placing;
 
 typedef struct Memory {
@@ -27,7 +27,7 @@ typedef struct Memory {
 
 // Full of NaN, but for what lives across runs.
 Memory ops_make_memory(Arena *a, const Plan *p, Placing placing);
-// As planned, in memory that `give` hands out: at multiples of 64 bytes.
+// Places buffers as planned, in memory that `give` hands out, at multiples of 64 bytes.
 typedef char *(*OpsGive)(void *ctx, uint64_t bytes);
 Memory ops_make_memory_in(Arena *a, const Plan *p, OpsGive give, void *ctx);
 void ops_free_memory(Memory *m);

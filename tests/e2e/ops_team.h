@@ -13,7 +13,7 @@ typedef struct rlx_team {
     void (*wait)(struct rlx_team *team);
 } rlx_team;
 
-// The same for the generated code, which knows no headers of the tests.
+// The text of these for the generated code, which knows no headers of the tests.
 #define TEAM_TEXT                                                                                            \
     "typedef struct rlx_team {\n    ptrdiff_t part, parts;\n    void (*wait)(struct rlx_team *team);\n} "    \
     "rlx_team;\nstatic inline void rlx_barrier(rlx_team *team)\n{\n    team->wait(team);\n}\n"

@@ -68,7 +68,7 @@ static NodeId make_cumsum(Gen *e)
                      GEN_NUMBER);
 }
 
-// Of few elements, as reduce_prod.
+// The product is of few elements, as that of reduce_prod.
 static NodeId make_cumprod(Gen *e)
 {
     NodeBuild b = gen_begin(e, OP_cumprod);
@@ -185,7 +185,7 @@ static NodeId make_linear(Gen *e)
     return node_end(&b);
 }
 
-// Of tanh(x) + 4 * permutation, up to 4 x 4: elimination needs swaps, and nothing cancels.
+// The matrices are tanh(x) + 4 * permutation, up to 4 x 4: elimination needs swaps, and nothing cancels.
 static NodeId make_det(Gen *e)
 {
     NodeBuild b = gen_begin(e, OP_det);

@@ -25,7 +25,7 @@ static DType type_of_bits(Gen *e, DType from)
     return from;
 }
 
-// Of floats only leaves, since rounding moves the bits of others, and no NaN, whose bits nobody demands.
+// Only leaves of floats, since rounding moves the bits of others, and no NaN, whose bits nobody demands.
 static NodeId make_bitcast(Gen *e)
 {
     NodeBuild b = gen_begin(e, OP_bitcast);
@@ -208,7 +208,7 @@ static NodeId make_scatter(Gen *e)
     return node_end(&b);
 }
 
-// Of integers: places of floats that nearly tie would depend on rounding.
+// The elements are integers: places of floats that nearly tie would depend on rounding.
 static NodeId make_top_k(Gen *e)
 {
     NodeBuild b = gen_begin(e, OP_top_k);

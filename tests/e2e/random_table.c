@@ -29,7 +29,7 @@ static uint64_t next_bits(void *ctx)
     return rng_u64(&((Gen *)ctx)->rng);
 }
 
-// Of the table, or of groups of some size that blocks can have.
+// A format of the table, or of groups of some size that blocks can have.
 static const BlockFormat *any_format(Gen *e)
 {
     static const DType types[] = {DTYPE_f16, DTYPE_bf16, DTYPE_f32};
@@ -103,7 +103,7 @@ static NodeId make_bits(Gen *e, DType t, uint32_t rank, const int64_t *dim)
     return gen_given(e, v);
 }
 
-// Of bytes or words, of one matrix or by experts.
+// Weights are bytes or words, of one matrix or by experts.
 static NodeId make_affine(Gen *e, OpId op, AttrId attr)
 {
     static const DType types[] = {DTYPE_f16, DTYPE_bf16, DTYPE_f32};

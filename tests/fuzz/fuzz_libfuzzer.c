@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     return 0;
 }
 
-// Of formats that know better what to change, one change of four is libFuzzer's all the same.
+// For formats that know better what to change, libFuzzer still makes one change of four.
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
 {
     static unsigned char buffer[INPUT_CAP];

@@ -47,7 +47,7 @@ static char *make_scalar(Edit *e, int32_t type)
     return t->name;
 }
 
-// Of a sub-graph: another name for a value outside of it.
+// Another name, in a sub-graph, for a value outside of it.
 static Onnx__NodeProto *make_identity(Edit *e, char *from, char *to)
 {
     Onnx__NodeProto *n = make_node(e, "Identity", "");

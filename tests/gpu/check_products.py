@@ -27,7 +27,7 @@ PRODUCTS = [
     (64, 6144, 4096, True, "f16", True),
     (16, 4096, 4096, True, "bf16", False),
 ]
-# Of many rows with quantised blocks: rows, columns, k, format, elements and bytes of a block, type.
+# Products of many rows with quantised blocks: rows, columns, k, format, elements and bytes of a block, type.
 BLOCKS = [
     (512, 14336, 4096, "q4_k", 256, 144, "bf16"),
     (64, 14336, 4096, "q8_0", 32, 34, "f16"),

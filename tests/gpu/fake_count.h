@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For programs that may run on the libcuda of tests: what it was asked to do so far.
+// What the libcuda of tests was asked to do so far, for programs that may run on it.
 #ifndef TESTS_GPU_FAKE_COUNT_H
 #define TESTS_GPU_FAKE_COUNT_H
 

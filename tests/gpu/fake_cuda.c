@@ -40,8 +40,8 @@ static int fail_at;
 
 // --- what every call does first --------------------------------------------------------------------
 
-// Of calls by the function's name, of kernels that have run ("launch"), and of copies from or to memory that
-// is not pinned, which may wait ("pageable").
+// Counts of calls by the function's name, of kernels that have run ("launch"), and of copies from or to
+// memory that is not pinned, which may wait ("pageable").
 static struct {
     char name[64];
     long n;
@@ -294,7 +294,7 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
     return OK;
 }
 
-// Of devices: how often they are retained.
+// How often each device is retained.
 enum { MAX_DEVICES = 8 };
 static int contexts[MAX_DEVICES];
 

@@ -84,7 +84,7 @@ bool fake_is_pinned(const void *p, size_t bytes);
 bool fake_is_usable(const void *stream);
 // Objects that must be given back.
 void fake_count(int objects);
-// Of the order of nodes and threads.
+// The seed of the order of nodes and threads.
 uint64_t fake_seed(void);
 
 #endif

@@ -17,7 +17,7 @@ RLXC = os.path.abspath(sys.argv[1])
 ROOT, BUILD = pathlib.Path(os.environ["RLXC_SOURCE"]), pathlib.Path(os.environ["RLXC_BUILD"])
 PYTHON = pathlib.Path(os.environ["RLXC_VENV"]) / "bin" / "python"
 SKIPPED = 77
-# Of libraries: what is taken from the system, without its libc's headers.
+# What is taken from the system's libraries, without its libc's headers.
 LIBRARIES = ["cjson", "protobuf-c", "google", "xxhash.h", "xxh3.h", "glslang", "spirv-tools"]
 SYSTEMS = {
     "arm64-apple-macos11": ["any-macos-any"],

@@ -77,7 +77,7 @@ static const char *text_of(Arena *a, Graph *g)
     return str_text(&s);
 }
 
-// Of two graphs that print the same.
+// Compares the constants of two graphs that print the same.
 static bool same_constants(Graph *x, Graph *y, uint64_t *bytes)
 {
     x = graph_compact(x, NULL);

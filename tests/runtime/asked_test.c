@@ -226,7 +226,7 @@ static void test_done(rlx_ctx *ctx)
     CHECK(rlx_run_pipelined(ctx, NULL, 0, NULL, 0, &done) == RLX_OK && done == 0);
 }
 
-// Of an init that fails there is no context that could say why.
+// If an init fails, there is no context that could say why.
 static void test_init(void)
 {
     const size_t n = ASKED_ARENA_BYTES, m = ASKED_STATE_BYTES;

@@ -59,7 +59,7 @@ static void refuse(rlx_ctx *ctx, int hits, int64_t n, const char *message, int64
     check_text(ctx, message);
 }
 
-// Of queued runs the first error counts, and those behind it change nothing.
+// The first error of queued runs counts, and the runs behind it change nothing.
 static void test_queue(rlx_ctx *ctx, int64_t number)
 {
     static const int hits[6] = {2, 1, ELEMENTS, 1, MOST_HITS + 1, 2};

@@ -120,7 +120,7 @@ static void test_refused(rlx_ctx *ctx)
     check_handles(ctx, __LINE__);
 }
 
-// Of sizes that the model computes: 2 of 4 columns here.
+// Feeds outputs whose sizes the model computes: 2 of 4 columns here.
 static void test_computed(rlx_ctx *ctx)
 {
     rlx_feed feed;

@@ -116,7 +116,7 @@ static void test_counts(rlx_ctx *ctx)
     CHECK(kernels_of(ctx, M) == second);
 }
 
-// The same of runs that are not timed, where the driver counts.
+// Tests runs that are not timed, where the driver counts.
 static void test_launches(rlx_ctx *ctx)
 {
     long at[5];

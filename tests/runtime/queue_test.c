@@ -49,7 +49,7 @@ static int has_outputs(const rlx_ctx *ctx, int64_t n, int digit, float before)
     return ok;
 }
 
-// Of any sizes, in any mixture.
+// Commits runs of any sizes, in any mixture.
 static void test_order(rlx_ctx *ctx, const int64_t *sizes)
 {
     int run;

@@ -94,7 +94,7 @@ static double train(rlx_ctx *ctx, const Batch *b)
     return (double)*(const float *)rlx_output(ctx, TRAINING_OUTPUT_loss);
 }
 
-// The same small weights for both.
+// Gives both nets the same small weights.
 static void begin(rlx_ctx *ctx, Net *n, Net *v)
 {
     float w1[IN][HIDDEN], b1[HIDDEN], w2[HIDDEN];

@@ -266,7 +266,7 @@ static void test_shorthands_skip_what_changes_nothing(void **state)
     assert_no_error(f);
 }
 
-// Of an attribute of reshape a 0 copies the operand's size; a shape has sizes, whatever the operand's are.
+// A 0 in the attribute of reshape copies the operand's size; a shape has sizes, whatever the operand's are.
 static void test_reshape_takes_zeros_as_sizes(void **state)
 {
     Fixture *f = *state;

@@ -266,8 +266,8 @@ NodeId onnx_move_channels(OnnxNode *n, NodeId x, bool to_front);
 NodeId onnx_ints_const(OnnxNode *n, const int64_t *v, uint32_t count);
 NodeId onnx_cast(OnnxNode *n, NodeId a, DType to);
 NodeId onnx_bitcast(OnnxNode *n, NodeId a, DType to);
-// As the operator Cast (onnx_cast.c): saturate is for 8-bit floats, mode ("up", "down", "nearest") for
-// f8e8m0.
+// Casts as the operator Cast does (onnx_cast.c): saturate is for 8-bit floats, mode ("up", "down", "nearest")
+// for f8e8m0.
 NodeId onnx_cast_mode(OnnxNode *n, NodeId a, DType to, bool saturate, const char *mode);
 NodeId onnx_reshape(OnnxNode *n, NodeId a, const Shape *s);
 NodeId onnx_reshape_to(OnnxNode *n, NodeId a, const Dim *dims, uint32_t rank); // may have 0 and -1
@@ -286,7 +286,7 @@ NodeId onnx_matmul(OnnxNode *n, NodeId a, NodeId b, bool transpose_a, bool trans
 // Whether softmax is built of steps that round to the type (onnx_norm.c), and these steps.
 bool onnx_steps_softmax(const OnnxNode *n, NodeId x, int64_t axis);
 NodeId onnx_softmax_steps(OnnxNode *n, NodeId x, int64_t axis);
-// With the window attributes of the node (onnx_window.c).
+// A convolution with the window attributes of the node (onnx_window.c).
 NodeId onnx_conv(OnnxNode *n, NodeId x, NodeId weight, NodeId bias);
 // src: the five operands of int_conv, of which the last three may be 0.
 NodeId onnx_int_conv(OnnxNode *n, const NodeId *src);
@@ -433,9 +433,8 @@ Dim onnx_extent(OnnxNode *n, uint32_t out, uint32_t axis, NodeId value, Dim max)
 int64_t onnx_least(const OnnxNode *n, Dim d);
 // Reshape of numbers to computed sizes: it fits only where these are the largest possible. False: reported.
 bool onnx_sizes_fit(OnnxNode *n, NodeId x, const OnnxDims *shape);
-// As onnx_src_dims for a list of sizes; those that the model computes become such symbols where the caller
-// says
-// how large they can be.
+// Like onnx_src_dims for a list of sizes; those that the model computes become such symbols where the caller
+// says how large they can be.
 bool onnx_src_sizes(OnnxNode *n, uint32_t i, OnnxDims *out);
 // Entry k of a list, i64[].
 NodeId onnx_list_entry(OnnxNode *n, NodeId list, uint32_t k);

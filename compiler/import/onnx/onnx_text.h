@@ -49,7 +49,7 @@ typedef struct OnnxTextParts {
     int64_t axis;                 // of the bytes
 } OnnxTextParts;
 NodeId onnx_text_parts(OnnxNode *n, const OnnxTextParts *p, NodeId index, NodeId less);
-// For every string the index of the last key that it equals, i32, or -1.
+// The index of the last key that each string equals, i32, or -1.
 NodeId onnx_text_find(OnnxNode *n, NodeId text, const ProtobufCBinaryData *keys, size_t count);
 
 // Operators on strings that have no import function of their own for them: what moves elements moves

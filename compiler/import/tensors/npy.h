@@ -29,7 +29,7 @@ typedef struct NpyText {
 
 // False: the file holds no strings, or is none; nothing is reported then.
 bool npy_find_text(const void *data, size_t len, NpyText *out);
-// As UTF-8: u8 with `capacity` bytes as one more axis, filled up with zeros.
+// Converts text to UTF-8: u8 with `capacity` bytes as one more axis, filled up with zeros.
 bool npy_convert_text(Arena *a, Diag *d, Span where, const char *name, const NpyText *t, int64_t capacity,
                       Tensor *out);
 // Writes such a tensor as `<U`; what is not UTF-8 becomes U+FFFD.

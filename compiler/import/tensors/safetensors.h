@@ -22,7 +22,7 @@ typedef struct SafeTensors {
 // Maps the file and checks its whole header: every tensor lies in the file and has the size that type and
 // shape say. False: reported at `where`. Tensors of types that rlxc lacks are left out.
 bool safetensors_open(Arena *a, Diag *d, Span where, const char *path, SafeTensors *out);
-// As open, for bytes in memory.
+// Like safetensors_open, for bytes in memory.
 bool safetensors_read(Arena *a, Diag *d, Span where, const char *path, const void *data, size_t len,
                       SafeTensors *out);
 // NULL when there is none of that name.

@@ -33,7 +33,7 @@ AttTile attention_tile(Lower *l, const Attention *a, KRef number, int64_t n);
 
 // Arrays and variables; l, a, keys, columns and lane are there.
 void attention_warp_open(AttWarp *x);
-// For rows of another tile; the array of sums is the caller's.
+// Begins the rows of another tile; the array of sums is the caller's.
 void attention_warp_begin(AttWarp *x);
 // Products with the keys from `first` on become scores. mask: NULL if there is none.
 void attention_warp_score(const AttWarp *x, KRef first, AttMask *mask, const void *ctx);

@@ -21,8 +21,9 @@ enum {
     MAX_SIZE = 256
 };
 
-// Where barriers are behind the slots (of queries, keys, values, masks; these come with the keys), and two
-// numbers of each: of the tile in a slot of queries, and whether a warpgroup has sums that are not finite.
+// The places of barriers behind the slots (of queries, keys, values, masks; these come with the keys), and
+// two numbers of each: of the tile in a slot of queries, and whether a warpgroup has sums that are not
+// finite.
 typedef enum AwBar {
     Q_FULL,
     Q_EMPTY,

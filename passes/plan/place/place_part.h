@@ -113,7 +113,7 @@ typedef struct SearchPlan {
 typedef struct Search Search;
 bool place_search_accepts(const PlacePart *part);
 Search *place_search_new(Arena *a, const PlacePart *part);
-// At most *nodes nodes; subtracts what it used.
+// Searches at most *nodes nodes, and subtracts what it used.
 Outcome place_search_run(Search *x, const SearchPlan *plan, uint64_t *nodes);
 // After OUTCOME_found: offsets of the part's items.
 const uint64_t *place_search_offsets(const Search *x);

@@ -70,7 +70,8 @@ void split_count_bytes(const Kernel *k, KRef begin, KRef end, double *bytes);
 // Cycles that a nest's memory costs beside its work, when the loops are cut: what other threads wrote or have
 // to read later has to travel, and what no cut divides every thread reads whole.
 double split_memory_cycles(const Split *s, const Step *t, const KRef *loops, uint32_t n_loops);
-// By parameter: bytes from the first to the last iteration of a loop; 0: it does not divide the parameter.
+// For each parameter, the bytes from the first to the last iteration of a loop; 0: it does not divide the
+// parameter.
 double *split_widths(const Split *s, KRef loop);
 // Cuts neighbouring nests as one where that takes less time than the cuts that were chosen for each.
 void split_join_nests(const Split *s);

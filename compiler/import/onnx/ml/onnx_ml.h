@@ -26,7 +26,7 @@ typedef struct Forest {
 
 enum { TREE_LEAF, TREE_LE, TREE_LT, TREE_GE, TREE_GT, TREE_EQ, TREE_NE, TREE_KINDS, TREE_NAN_TO_YES = 8 };
 
-// From the lists nodes_treeids, nodes_nodeids ... of versions 1 to 4. False: reported.
+// Reads a forest from the lists nodes_treeids, nodes_nodeids ... of versions 1 to 4. False: reported.
 bool onnx_ml_read_forest(OnnxNode *n, Forest *f);
 // Finds the depth and checks that every walk ends. False: reported.
 bool onnx_ml_close_forest(OnnxNode *n, Forest *f);
