@@ -4,7 +4,7 @@ import pathlib
 import re
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-TABLE = ROOT / "compiler" / "import" / "onnx_ops.def"
+TABLE = ROOT / "compiler/import/onnx/onnx_ops.def"
 DOMAINS = {"EW": "", "OP": "", "MS": "com.microsoft", "ML": "ai.onnx.ml", "TRAIN": "ai.onnx.preview.training",
            "PREVIEW": "ai.onnx.preview"}
 
