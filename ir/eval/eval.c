@@ -8,9 +8,9 @@
 typedef bool (*EvalFn)(EvalCtx *c);
 
 static const EvalFn eval_fns[OP_COUNT] = {
-#define EW(name, arity, cls, cost, fexpr, iexpr, kernel) [OP_##name] = eval_elementwise,
-#define OP(name, min_src, max_src, n_results, flags)     [OP_##name] = eval_##name,
-#define SUGAR(name, min_src, max_src, n_results, flags)  [OP_##name] = eval_##name,
+#define EW(name, ...)    [OP_##name] = eval_elementwise,
+#define OP(name, ...)    [OP_##name] = eval_##name,
+#define SUGAR(name, ...) [OP_##name] = eval_##name,
 #include "ir/graph/ops.def"
 };
 

@@ -15,7 +15,7 @@ typedef uint64_t (*UintMeaning)(uint64_t a, uint64_t b, uint64_t c);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wtype-limits"
 
-#define EW(name, arity, cls, cost, fexpr, iexpr, kernel)                                                     \
+#define EW(name, arity, cls, cost, flags, fexpr, iexpr, kernel)                                              \
     static double f64_##name(double a, double b, double c)                                                   \
     {                                                                                                        \
         (void)a, (void)b, (void)c;                                                                           \
@@ -24,7 +24,7 @@ typedef uint64_t (*UintMeaning)(uint64_t a, uint64_t b, uint64_t c);
 #include "ir/graph/ops.def"
 
 #define I int64_t
-#define EW(name, arity, cls, cost, fexpr, iexpr, kernel)                                                     \
+#define EW(name, arity, cls, cost, flags, fexpr, iexpr, kernel)                                              \
     static int64_t i64_##name(int64_t a, int64_t b, int64_t c)                                               \
     {                                                                                                        \
         (void)a, (void)b, (void)c;                                                                           \
@@ -34,7 +34,7 @@ typedef uint64_t (*UintMeaning)(uint64_t a, uint64_t b, uint64_t c);
 #undef I
 
 #define I uint64_t
-#define EW(name, arity, cls, cost, fexpr, iexpr, kernel)                                                     \
+#define EW(name, arity, cls, cost, flags, fexpr, iexpr, kernel)                                              \
     static uint64_t u64_##name(uint64_t a, uint64_t b, uint64_t c)                                           \
     {                                                                                                        \
         (void)a, (void)b, (void)c;                                                                           \
@@ -46,17 +46,17 @@ typedef uint64_t (*UintMeaning)(uint64_t a, uint64_t b, uint64_t c);
 #pragma GCC diagnostic pop
 
 static const FloatMeaning f64_meaning[OP_COUNT] = {
-#define EW(name, arity, cls, cost, fexpr, iexpr, kernel) [OP_##name] = f64_##name,
+#define EW(name, ...) [OP_##name] = f64_##name,
 #include "ir/graph/ops.def"
 };
 
 static const IntMeaning i64_meaning[OP_COUNT] = {
-#define EW(name, arity, cls, cost, fexpr, iexpr, kernel) [OP_##name] = i64_##name,
+#define EW(name, ...) [OP_##name] = i64_##name,
 #include "ir/graph/ops.def"
 };
 
 static const UintMeaning u64_meaning[OP_COUNT] = {
-#define EW(name, arity, cls, cost, fexpr, iexpr, kernel) [OP_##name] = u64_##name,
+#define EW(name, ...) [OP_##name] = u64_##name,
 #include "ir/graph/ops.def"
 };
 

@@ -6,8 +6,8 @@
 
 #include "ir/eval/eval.h"
 
-#define OP(name, min_src, max_src, n_results, flags)    bool eval_##name(EvalCtx *c);
-#define SUGAR(name, min_src, max_src, n_results, flags) bool eval_##name(EvalCtx *c);
+#define OP(name, ...)    bool eval_##name(EvalCtx *c);
+#define SUGAR(name, ...) bool eval_##name(EvalCtx *c);
 #include "ir/graph/ops.def"
 bool eval_elementwise(EvalCtx *c);
 

@@ -54,86 +54,54 @@ static uint64_t axis_size(const Graph *g, const Node *n, uint32_t from_end)
     return dim_is_const(d) ? (uint64_t)d : EVAL_WORK_ENDLESS;
 }
 
-static uint64_t work_matmul(const Graph *g, const Node *n)
+// The axis that a product sums.
+static uint64_t work_inner(const Graph *g, const Node *n)
 {
-    return times(count(n->shape), axis_size(g, n, node_get_int(n, A_matmul_transpose_a) ? 2 : 1));
+    const AttrVal *is_transposed = node_find_attr(n, "transpose_a");
+    return times(count(n->shape), axis_size(g, n, is_transposed != NULL && is_transposed->u.i ? 2 : 1));
 }
 
 // Every element of the result, or of a transposed convolution's operand, meets one filter.
-static uint64_t work_conv(const Graph *g, const Node *n)
+static uint64_t work_filter(const Graph *g, const Node *n)
 {
     const Shape *w = graph_node(g, n->src[1])->shape;
     const uint64_t filters = dim_is_const(w->dim[0]) && w->dim[0] > 0 ? (uint64_t)w->dim[0] : 1;
     return times(add(count(n->shape), count(graph_node(g, n->src[0])->shape)), count(w) / filters + 1);
 }
 
-static uint64_t work_window(const Node *n, AttrId kernel)
+// The taps of a window.
+static uint64_t work_kernel(const Graph *g, const Node *n)
 {
-    const AttrVal *k = node_attr(n, kernel);
+    const AttrVal *k = node_find_attr(n, "kernel");
     uint64_t taps = 1;
+    (void)g;
     for (uint64_t i = 0; i < k->len; i++)
         taps = times(taps, k->u.ints[i] > 0 ? (uint64_t)k->u.ints[i] : 1);
     return times(count(n->shape), taps);
 }
 
-static uint64_t work_max_pool(const Graph *g, const Node *n)
-{
-    (void)g;
-    return work_window(n, A_max_pool_kernel);
-}
-
-static uint64_t work_argmax_pool(const Graph *g, const Node *n)
-{
-    (void)g;
-    return work_window(n, A_argmax_pool_kernel);
-}
-
-static uint64_t work_avg_pool(const Graph *g, const Node *n)
-{
-    (void)g;
-    return work_window(n, A_avg_pool_kernel);
-}
-
-static uint64_t work_det(const Graph *g, const Node *n)
+// The side of square matrices.
+static uint64_t work_side(const Graph *g, const Node *n)
 {
     return times(count_operands(g, n), axis_size(g, n, 1));
 }
 
-static uint64_t work_tree_walk(const Graph *g, const Node *n)
+static uint64_t work_depth(const Graph *g, const Node *n)
 {
     (void)g;
-    const int64_t depth = node_get_int(n, A_tree_walk_depth);
+    const int64_t depth = node_find_attr(n, "depth")->u.i;
     return times(count(n->shape), depth > 0 ? (uint64_t)depth : 1);
 }
 
-static uint64_t work_elements(const Graph *g, const Node *n)
+static uint64_t work_all(const Graph *g, const Node *n)
 {
-    (void)g;
-    (void)n;
-    return 0; // what every op takes for its operands and results
+    return times(add(count_operands(g, n), 1), add(count_results(n), 1));
 }
 
-// Those of other ops may combine every element of the operands with every one of the results.
-static uint64_t (*const steps_of[OP_COUNT])(const Graph *g, const Node *n) = {
-    [OP_matmul] = work_matmul,         [OP_conv] = work_conv,
-    [OP_int_conv] = work_conv,         [OP_conv_transpose] = work_conv,
-    [OP_max_pool] = work_max_pool,     [OP_argmax_pool] = work_argmax_pool,
-    [OP_avg_pool] = work_avg_pool,     [OP_det] = work_det,
-    [OP_tree_walk] = work_tree_walk,   [OP_cast] = work_elements,
-    [OP_bitcast] = work_elements,      [OP_copy] = work_elements,
-    [OP_reduce_sum] = work_elements,   [OP_reduce_mean] = work_elements,
-    [OP_reduce_max] = work_elements,   [OP_reduce_min] = work_elements,
-    [OP_reduce_prod] = work_elements,  [OP_argmax] = work_elements,
-    [OP_argmin] = work_elements,       [OP_cumsum] = work_elements,
-    [OP_cumprod] = work_elements,      [OP_layer_norm] = work_elements,
-    [OP_rms_norm] = work_elements,     [OP_softmax] = work_elements,
-    [OP_log_softmax] = work_elements,  [OP_gather] = work_elements,
-    [OP_concat] = work_elements,       [OP_slice] = work_elements,
-    [OP_pad] = work_elements,          [OP_reshape] = work_elements,
-    [OP_transpose] = work_elements,    [OP_expand] = work_elements,
-    [OP_update_slice] = work_elements, [OP_scatter] = work_elements,
-    [OP_block_decode] = work_elements, [OP_rope] = work_elements,
-    [OP_result] = work_elements,       [OP_dfa] = work_elements,
+// By OpSteps; ELEMENTS takes none, and BODY is work_loop.
+static uint64_t (*const steps_of[OPSTEPS_COUNT])(const Graph *g, const Node *n) = {
+    [OPSTEPS_ALL] = work_all,       [OPSTEPS_INNER] = work_inner, [OPSTEPS_FILTER] = work_filter,
+    [OPSTEPS_KERNEL] = work_kernel, [OPSTEPS_SIDE] = work_side,   [OPSTEPS_DEPTH] = work_depth,
 };
 
 static uint64_t work_body(const Graph *body)
@@ -170,15 +138,12 @@ uint64_t eval_work(const Graph *g, NodeId id, int64_t trips)
     if (op_info[n->op].kind == OPKIND_LEAF)
         return 0;
     const uint64_t in = count_operands(g, n), out = count_results(n);
-    uint64_t steps = 0;
-    if (n->op == OP_loop)
+    const OpSteps kind = op_info[n->op].steps;
+    if (kind == OPSTEPS_BODY)
         return add(times(ELEMENT, add(in, out)), work_loop(g, n, trips));
     if (n->op == OP_if)
         return add(times(ELEMENT, add(in, out)), work_if(n));
-    if (steps_of[n->op])
-        steps = steps_of[n->op](g, n);
-    else if (op_info[n->op].kind != OPKIND_EW)
-        steps = times(add(in, 1), add(out, 1));
+    const uint64_t steps = steps_of[kind] != NULL ? steps_of[kind](g, n) : 0;
     return add(times(ELEMENT, add(in, out)), times(MULTIPLY_ADD, steps));
 }
 

@@ -46,6 +46,14 @@ const AttrVal *node_attr(const Node *n, AttrId id)
     diag_bug(__FILE__, __LINE__, "the attribute belongs to the op");
 }
 
+const AttrVal *node_find_attr(const Node *n, const char *name)
+{
+    for (uint32_t i = 0; i < n->n_attr; i++)
+        if (strcmp(attr_info[n->attr[i].id].name, name) == 0)
+            return &n->attr[i];
+    return NULL;
+}
+
 double node_get_float(const Node *n, AttrId id)
 {
     double v = 0;

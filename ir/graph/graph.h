@@ -42,36 +42,60 @@ static inline DType dtype_wide(DType t)
 bool dtype_parse(const char *name, DType *out);
 
 typedef enum OpId {
-#define LEAF(name)                                       OP_##name,
-#define EW(name, arity, cls, cost, fexpr, iexpr, kernel) OP_##name,
-#define OP(name, min_src, max_src, n_results, flags)     OP_##name,
-#define SUGAR(name, min_src, max_src, n_results, flags)  OP_##name,
+#define LEAF(name)       OP_##name,
+#define EW(name, ...)    OP_##name,
+#define OP(name, ...)    OP_##name,
+#define SUGAR(name, ...) OP_##name,
 #include "ir/graph/ops.def"
     OP_COUNT
 } OpId;
-// ops.def defines the four row macros as nothing where the includer did not, and undefines all of them at its
+// ops.def defines the row macros as nothing where the includer did not, and undefines all of them at its
 // end.
 
 typedef enum OpKind { OPKIND_LEAF, OPKIND_EW, OPKIND_CORE, OPKIND_SUGAR } OpKind;
 typedef enum EwClass { EW_NONE, EW_ARITH, EW_FLOAT, EW_INTS, EW_LOGIC, EW_CMP, EW_TEST, EW_SEL } EwClass;
+// The columns of ops.def, which says what they mean.
 enum {
     OPFLAG_VIEW = 1,
-    OPFLAG_POINT = 2,
-    OPFLAG_ROWS = 4,
-    OPFLAG_ALONE = 8,
-    OPFLAG_AXES = 16,
-    OPFLAG_PATCH = 32
+    OPFLAG_PATCH = 2,
+    OPFLAG_KEPT = 4,
+    OPFLAG_SIZES = 8,
+    OPFLAG_COMMUTES = 16,
+    OPFLAG_NEARLY = 32,
+    OPFLAG_PLUS = 64,
+    OPFLAG_POSITIVE = 128,
+    OPFLAG_KEEPS = 256,
+    OPFLAG_UPDATES = 512
 };
+typedef enum OpLayout { OPLAYOUT_ROWS, OPLAYOUT_ANY, OPLAYOUT_IMAGE, OPLAYOUT_FOLLOW } OpLayout;
+typedef enum OpJoins { OPJOINS_ALONE, OPJOINS_AFTER, OPJOINS_ONCE, OPJOINS_AGAIN, OPJOINS_COUNT } OpJoins;
+typedef enum OpTypes { OPTYPES_WIDE, OPTYPES_MOVE, OPTYPES_F32, OPTYPES_F32_QUERY } OpTypes;
+typedef enum OpSteps {
+    OPSTEPS_ALL,
+    OPSTEPS_ELEMENTS,
+    OPSTEPS_INNER,
+    OPSTEPS_FILTER,
+    OPSTEPS_KERNEL,
+    OPSTEPS_SIDE,
+    OPSTEPS_DEPTH,
+    OPSTEPS_BODY,
+    OPSTEPS_COUNT
+} OpSteps;
 
 typedef struct OpInfo {
     const char *name;
     OpKind kind;
     uint8_t min_src, max_src;
     uint8_t n_results; // 0: as many as the shape rule says
-    uint8_t flags;     // OPFLAG_*
+    uint16_t flags;    // OPFLAG_*
     uint8_t cost;      // elementwise ops: relative cost of one element
     EwClass ew;
     const char *kernel; // elementwise ops: kernel form
+    OpLayout layout;
+    OpJoins joins;
+    OpTypes types;
+    OpSteps steps;
+    uint8_t cost_operand, cost_result; // of an element, of structural ops
 } OpInfo;
 
 extern const OpInfo op_info[OP_COUNT];
@@ -277,7 +301,7 @@ struct Graph {
     Map interned; // nodes by content, leaves by name
     // of sub-graphs inside: 0 = none; at most GRAPH_MAX_DEPTH, which bounds every recursion into them
     uint32_t depth;
-    Map *payloads; // shapes and attribute payloads by content; shared with sub-graphs and copies
+    Map *payloads;      // shapes and attribute payloads by content; shared with sub-graphs and copies
     EvalBudget *budget; // of evaluating at compile time; shared in the same way
 };
 
@@ -352,6 +376,8 @@ static inline const Node *graph_node(const Graph *g, NodeId id)
     return &g->nodes.data[id];
 }
 const AttrVal *node_attr(const Node *n, AttrId id); // never NULL: ids of another op are a bug
+// The attribute of this name, for rules that serve several ops; NULL: the op has none.
+const AttrVal *node_find_attr(const Node *n, const char *name);
 static inline int64_t node_get_int(const Node *n, AttrId id)
 {
     return node_attr(n, id)->u.i;

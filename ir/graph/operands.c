@@ -21,9 +21,9 @@ enum {
 };
 enum {
     ABOUT_none,
-#define LEAF(name)                                      IS_THERE_##name = ABOUT_##name,
-#define OP(name, min_src, max_src, n_results, flags)    IS_THERE_##name = ABOUT_##name,
-#define SUGAR(name, min_src, max_src, n_results, flags) IS_THERE_##name = ABOUT_##name,
+#define LEAF(name)       IS_THERE_##name = ABOUT_##name,
+#define OP(name, ...)    IS_THERE_##name = ABOUT_##name,
+#define SUGAR(name, ...) IS_THERE_##name = ABOUT_##name,
 #include "ir/graph/ops.def"
 };
 
@@ -49,7 +49,7 @@ static const struct {
 static const struct {
     const char *floats, *integers;
 } meanings[OP_COUNT] = {
-#define EW(name, arity, cls, cost, fexpr, iexpr, kernel) [OP_##name] = {#fexpr, #iexpr},
+#define EW(name, arity, cls, cost, flags, fexpr, iexpr, kernel) [OP_##name] = {#fexpr, #iexpr},
 #include "ir/graph/ops.def"
 };
 
@@ -174,9 +174,9 @@ OperandText op_result(OpId op, uint32_t i)
 static void add_input(Arena *arena, const char *name, const char *type, size_t len, Str *out)
 {
     const size_t dtype = (size_t)((const char *)memchr(type, '[', len) - type);
-    str_add(out, arena_printf(arena, "%s\"%s\": {\"dtype\": \"%.*s\", \"shape\": %.*s}",
-                              out->len == 0 ? "" : ", ", name, (int)dtype, type, (int)(len - dtype),
-                              type + dtype));
+    str_add(out,
+            arena_printf(arena, "%s\"%s\": {\"dtype\": \"%.*s\", \"shape\": %.*s}", out->len == 0 ? "" : ", ",
+                         name, (int)dtype, type, (int)(len - dtype), type + dtype));
 }
 
 // Adds the inputs of the model for one operand, and their names to the node's list.

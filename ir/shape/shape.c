@@ -8,9 +8,9 @@ typedef bool (*ShapeRule)(ShapeCtx *c);
 static bool shape_elementwise(ShapeCtx *c);
 
 static const ShapeRule rules[OP_COUNT] = {
-#define EW(name, arity, cls, cost, fexpr, iexpr, kernel) [OP_##name] = shape_elementwise,
-#define OP(name, min_src, max_src, n_results, flags)     [OP_##name] = shape_##name,
-#define SUGAR(name, min_src, max_src, n_results, flags)  [OP_##name] = shape_##name,
+#define EW(name, ...)    [OP_##name] = shape_elementwise,
+#define OP(name, ...)    [OP_##name] = shape_##name,
+#define SUGAR(name, ...) [OP_##name] = shape_##name,
 #include "ir/graph/ops.def"
 };
 

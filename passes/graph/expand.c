@@ -6,7 +6,7 @@
 typedef NodeId (*ExpandFn)(Graph *g, NodeId id, uint32_t result);
 
 static const ExpandFn expand_fns[OP_COUNT] = {
-#define SUGAR(name, min_src, max_src, n_results, flags) [OP_##name] = expand_##name,
+#define SUGAR(name, ...) [OP_##name] = expand_##name,
 #include "ir/graph/ops.def"
 };
 

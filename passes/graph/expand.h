@@ -6,8 +6,7 @@
 
 #include "passes/pass.h"
 
-#define SUGAR(name, min_src, max_src, n_results, flags)                                                      \
-    NodeId expand_##name(Graph *g, NodeId id, uint32_t result);
+#define SUGAR(name, ...) NodeId expand_##name(Graph *g, NodeId id, uint32_t result);
 #include "ir/graph/ops.def"
 
 // A node under construction with the span and label of another.

@@ -151,11 +151,6 @@ Shape extent_rows(Graph *g, const Shape *s)
     return rows;
 }
 
-NodeId extent_cast(Graph *g, NodeId id, DType t)
-{
-    return graph_cast(g, id, t);
-}
-
 // --- the largest sizes ---
 
 static int64_t ceil_to(int64_t v, int64_t multiple)
@@ -385,7 +380,7 @@ static void keep_rest_of_states(Graph *g)
     for (uint32_t i = 0; i < g->states.len; i++) {
         const NodeId state = g->states.data[i].node, next = g->states.data[i].next;
         const Node *n = graph_node(g, next);
-        const bool is_update = (n->op == OP_update_slice || n->op == OP_scatter) && n->src[0] == state;
+        const bool is_update = (op_info[n->op].flags & OPFLAG_UPDATES) != 0 && n->src[0] == state;
         const Shape s = *graph_node(g, state)->shape;
         const uint32_t axes = extent_axes(g, state);
         if (axes != 0 && !is_update)
@@ -470,7 +465,7 @@ static bool makes_axes(const Graph *g, NodeId id)
         return is_outermost(g, id, extent_axes(g, id));
     if (op_info[op].kind == OPKIND_LEAF)
         return op != OP_const;
-    return (op == OP_nonzero || op == OP_unique || op == OP_nms || op == OP_repack) && !is_ambiguous(g, id);
+    return (op_info[op].flags & OPFLAG_SIZES) != 0 && !is_ambiguous(g, id);
 }
 
 static void note_lives(Graph *g)

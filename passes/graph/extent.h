@@ -9,8 +9,11 @@
 
 // A node with computed sizes in its operands or results: what takes its place. 0: reported.
 typedef NodeId (*ExtentRule)(Graph *g, NodeId id);
-// NULL: the op has no rule and cannot have such operands.
+// extent_NAME, as ops.def says; NULL for ops that are expanded before.
 ExtentRule extent_rule(OpId op);
+#define OP(name, min, max, results, flags, layout, joins, types, operand, result, steps, beyond, fill, live) \
+    NodeId extent_##beyond(Graph *g, NodeId id);
+#include "ir/graph/ops.def"
 
 static inline bool extent_is_live(const Graph *g, NodeId id, uint32_t axis)
 {
@@ -36,7 +39,6 @@ NodeId extent_with(Graph *g, NodeId id, uint32_t i, NodeId src);
 NodeId extent_masked(Graph *g, NodeId id, uint32_t i, uint32_t mask, double v);
 // Sizes in a run as i64[rank].
 NodeId extent_sizes(Graph *g, const Shape *s);
-NodeId extent_cast(Graph *g, NodeId id, DType t);
 // The axes behind the last one that is cut as one: the rows that repack moves.
 Shape extent_rows(Graph *g, const Shape *s);
 // Joins i64 scalars to a list.
@@ -46,16 +48,5 @@ NodeId extent_list(Graph *g, const NodeId *entry, uint32_t n);
 bool extent_has_sizes_inside(const Graph *g, const Graph *sub);
 // A loop whose body has such sizes in values only of which it takes one entry an iteration (extent_loop.c).
 bool extent_loop_is_over_entries(const Graph *g, NodeId id);
-NodeId extent_loop(Graph *g, NodeId id);
-// extent_move.c
-NodeId extent_gather(Graph *g, NodeId id);
-NodeId extent_slice(Graph *g, NodeId id);
-NodeId extent_pad(Graph *g, NodeId id);
-NodeId extent_concat(Graph *g, NodeId id);
-NodeId extent_reshape(Graph *g, NodeId id);
-NodeId extent_update_slice(Graph *g, NodeId id);
-NodeId extent_scatter(Graph *g, NodeId id);
-// extent_resize.c
-NodeId extent_resize(Graph *g, NodeId id);
 
 #endif

@@ -163,7 +163,7 @@ static NodeId blend(Graph *g, const Blend *b, NodeId x)
     const DType type = (DType)graph_node(g, x)->dtype;
     const NodeId before = floor_of(g, b->num, b->den);
     const NodeId rest = graph_op2(g, OP_sub, b->num, graph_op2(g, OP_mul, before, b->den));
-    const NodeId t = graph_op2(g, OP_div, extent_cast(g, rest, type), extent_cast(g, b->den, type));
+    const NodeId t = graph_op2(g, OP_div, graph_cast(g, rest, type), graph_cast(g, b->den, type));
     const Shape along = {.rank = b->node->shape->rank - b->axis, .dim = {b->out, 1, 1, 1, 1, 1, 1, 1}};
     NodeId sum = 0;
     for (int tap = is_linear ? 1 : 0; tap < (is_linear ? 3 : 4); tap++) {
@@ -188,7 +188,7 @@ static NodeId resize_axis_by_data(Graph *g, NodeId id, NodeId x, uint32_t axis)
     const DType type = (DType)n->dtype;
     if (type == DTYPE_f32 || type == DTYPE_f64)
         return blend(g, &b, x);
-    return extent_cast(g, blend(g, &b, extent_cast(g, x, DTYPE_f32)), type);
+    return graph_cast(g, blend(g, &b, graph_cast(g, x, DTYPE_f32)), type);
 }
 
 // Does where an axis reads change with the sizes of the run?

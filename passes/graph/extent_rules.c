@@ -4,16 +4,47 @@
 #include "passes/graph/extent.h"
 
 #include <math.h>
+#include <string.h>
 
-static NodeId keep(Graph *g, NodeId id)
+// The columns `beyond` and `fill` of ops.def.
+#define INF (double)INFINITY
+static const struct {
+    ExtentRule rule;
+    double fill;
+} rules[OP_COUNT] = {
+#define OP(name, min, max, results, flags, layout, joins, types, operand, result, steps, beyond, fill, live) \
+    [OP_##name] = {extent_##beyond, fill},
+#include "ir/graph/ops.def"
+};
+
+ExtentRule extent_rule(OpId op)
+{
+    return rules[op].rule;
+}
+
+// The value that counts for nothing in an op.
+static double fill_of(const Node *n)
+{
+    return rules[n->op].fill;
+}
+
+NodeId extent_keep(Graph *g, NodeId id)
 {
     (void)g;
     return id;
 }
 
-static uint32_t mask_of(const Node *n, AttrId axes)
+NodeId extent_never(Graph *g, NodeId id)
 {
-    const AttrVal *v = node_attr(n, axes);
+    return extent_refuse(g, id, "");
+}
+
+// Bits of the axes that an op works along: its attribute `axes`, all where that is empty, or `axis`.
+static uint32_t axes_of(const Node *n)
+{
+    const AttrVal *axis = node_find_attr(n, "axis"), *v = node_find_attr(n, "axes");
+    if (axis != NULL)
+        return 1u << axis->u.i;
     uint32_t mask = v->len == 0 ? 0xff : 0;
     for (uint64_t i = 0; i < v->len; i++)
         mask |= 1u << v->u.ints[i];
@@ -22,15 +53,11 @@ static uint32_t mask_of(const Node *n, AttrId axes)
 
 // --- reductions ---
 
-#define REDUCTION(name, neutral)                                                                             \
-    static NodeId reduce_##name(Graph *g, NodeId id)                                                         \
-    {                                                                                                        \
-        return extent_masked(g, id, 0, mask_of(graph_node(g, id), A_reduce_##name##_axes), neutral);         \
-    }
-REDUCTION(sum, 0)
-REDUCTION(prod, 1)
-REDUCTION(max, -(double)INFINITY)
-REDUCTION(min, (double)INFINITY)
+NodeId extent_along(Graph *g, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    return extent_masked(g, id, 0, axes_of(n), fill_of(n));
+}
 
 static NodeId sum_along(Graph *g, NodeId x, uint32_t mask, bool keeps_axes)
 {
@@ -65,47 +92,27 @@ static DType wide_type(DType t)
     return t == DTYPE_f64 ? DTYPE_f64 : DTYPE_f32;
 }
 
-static NodeId reduce_mean(Graph *g, NodeId id)
+NodeId extent_mean(Graph *g, NodeId id)
 {
     const Node n = *graph_node(g, id);
-    const uint32_t mask = mask_of(&n, A_reduce_mean_axes);
+    const uint32_t mask = axes_of(&n);
     const DType t = wide_type((DType)n.dtype);
     const Shape s = *graph_node(g, n.src[0])->shape;
     if ((extent_axes(g, n.src[0]) & mask) == 0)
         return id;
     const NodeId x = graph_cast(g, n.src[0], t);
-    const NodeId sum = sum_along(g, x, mask, node_get_int(&n, A_reduce_mean_keepdims) != 0);
+    const NodeId sum = sum_along(g, x, mask, node_find_attr(&n, "keepdims")->u.i != 0);
     return graph_cast(g, graph_op2(g, OP_div, sum, count_along(g, &s, mask, t)), (DType)n.dtype);
 }
 
-static NodeId argmax(Graph *g, NodeId id)
+// What comes after does not count, unless the order is reversed.
+NodeId extent_running(Graph *g, NodeId id)
 {
-    return extent_masked(g, id, 0, 1u << node_get_int(graph_node(g, id), A_argmax_axis), -(double)INFINITY);
+    return node_find_attr(graph_node(g, id), "reverse")->u.i ? extent_along(g, id) : id;
 }
 
-static NodeId argmin(Graph *g, NodeId id)
-{
-    return extent_masked(g, id, 0, 1u << node_get_int(graph_node(g, id), A_argmin_axis), (double)INFINITY);
-}
-
-// What comes after does not count in a sum, unless the order is reversed.
-static NodeId cumsum(Graph *g, NodeId id)
-{
-    const Node *n = graph_node(g, id);
-    if (!node_get_int(n, A_cumsum_reverse))
-        return id;
-    return extent_masked(g, id, 0, 1u << node_get_int(n, A_cumsum_axis), 0);
-}
-
-static NodeId cumprod(Graph *g, NodeId id)
-{
-    const Node *n = graph_node(g, id);
-    if (!node_get_int(n, A_cumprod_reverse))
-        return id;
-    return extent_masked(g, id, 0, 1u << node_get_int(n, A_cumprod_axis), 1);
-}
-
-static NodeId det(Graph *g, NodeId id)
+// Matrices in the last two axes of operand 0 have to be whole.
+NodeId extent_matrices(Graph *g, NodeId id)
 {
     const NodeId x = graph_node(g, id)->src[0];
     if (extent_axes(g, x) >> (graph_node(g, x)->shape->rank - 2))
@@ -122,7 +129,7 @@ static uint32_t summed_axis(const Graph *g, NodeId x, bool is_last)
 }
 
 // The number of inner elements that count becomes an operand.
-static NodeId matmul(Graph *g, NodeId id)
+NodeId extent_matmul(Graph *g, NodeId id)
 {
     const Node n = *graph_node(g, id);
     const uint32_t a = summed_axis(g, n.src[0], !node_get_int(&n, A_matmul_transpose_a));
@@ -143,18 +150,18 @@ static NodeId matmul(Graph *g, NodeId id)
 }
 
 // Rows beyond the live ones have no expert, so that they cost nothing.
-static NodeId grouped_matmul(Graph *g, NodeId id)
+NodeId extent_experts(Graph *g, NodeId id)
 {
     const Node n = *graph_node(g, id);
     if (extent_axes(g, n.src[1]) || (n.n_src > 3 && n.src[3] && extent_axes(g, n.src[3])))
         return extent_refuse(g, id, "experts must have fixed sizes");
     if (!extent_axes(g, n.src[2]))
         return id;
-    return extent_masked(g, extent_with(g, id, 2, graph_cast(g, n.src[2], DTYPE_i64)), 2, ~0u, -1);
+    return extent_masked(g, extent_with(g, id, 2, graph_cast(g, n.src[2], DTYPE_i64)), 2, ~0u, fill_of(&n));
 }
 
 // Spatial axes read zeros beyond the end, as they do in the padding.
-static NodeId convolution(Graph *g, NodeId id)
+NodeId extent_window(Graph *g, NodeId id)
 {
     const Node *n = graph_node(g, id);
     if ((extent_axes(g, n->src[0]) & 2) || extent_axes(g, n->src[1]) ||
@@ -164,7 +171,7 @@ static NodeId convolution(Graph *g, NodeId id)
 }
 
 // Masks the input with its zero point.
-static NodeId int_conv(Graph *g, NodeId id)
+NodeId extent_int_conv(Graph *g, NodeId id)
 {
     const Node *n = graph_node(g, id);
     const NodeId zero = n->n_src > 3 ? n->src[3] : 0;
@@ -177,9 +184,9 @@ static NodeId int_conv(Graph *g, NodeId id)
     return extent_masked(g, id, 0, ~3u, v);
 }
 
-static NodeId max_pool(Graph *g, NodeId id)
+NodeId extent_pixels(Graph *g, NodeId id)
 {
-    return extent_masked(g, id, 0, ~3u, -(double)INFINITY);
+    return extent_masked(g, id, 0, ~3u, fill_of(graph_node(g, id)));
 }
 
 static NodeId pool_with(Graph *g, NodeId id, NodeId x)
@@ -199,7 +206,7 @@ static NodeId pool_with(Graph *g, NodeId id, NodeId x)
 // Means over windows that may reach beyond the live elements: those of the elements, with zeros there,
 // divided by those of ones. Padding that counts lies behind the live elements, not behind the largest size;
 // as long as no window hangs over it, it is part of the divisor like any other zero.
-static NodeId avg_pool(Graph *g, NodeId id)
+NodeId extent_avg_pool(Graph *g, NodeId id)
 {
     const Node n = *graph_node(g, id);
     const bool counts_padding = node_get_int(&n, A_avg_pool_count_include_pad) != 0;
@@ -224,7 +231,7 @@ static NodeId avg_pool(Graph *g, NodeId id)
     return graph_cast(g, mean, (DType)n.dtype);
 }
 
-static NodeId attention(Graph *g, NodeId id)
+NodeId extent_attention(Graph *g, NodeId id)
 {
     const Node n = *graph_node(g, id);
     const Shape q = *graph_node(g, n.src[0])->shape, k = *graph_node(g, n.src[1])->shape;
@@ -259,35 +266,22 @@ static NodeId attention(Graph *g, NodeId id)
 }
 
 // Regions stand for themselves; images are looked up by number.
-static NodeId roi_pool(Graph *g, NodeId id)
+NodeId extent_regions(Graph *g, NodeId id)
 {
     if (extent_axes(g, graph_node(g, id)->src[0]))
         return extent_refuse(g, id, "only the number of regions may be such");
     return id;
 }
 
-static NodeId rope(Graph *g, NodeId id)
-{
-    const Node *n = graph_node(g, id);
-    return extent_axes(g, id) >> (n->shape->rank - 1) ? extent_refuse(g, id, "pairs need a fixed size") : id;
-}
-
 // --- rows ---
 
 // Every line along the last axis of operand 0 is on its own, and has to be whole.
-static NodeId lines(Graph *g, NodeId id)
+NodeId extent_lines(Graph *g, NodeId id)
 {
     const NodeId x = graph_node(g, id)->src[0];
     const uint32_t rank = graph_node(g, x)->shape->rank;
     const bool is_cut = extent_axes(g, x) >> (rank - 1) & 1;
     return is_cut ? extent_refuse(g, id, "only its other axes can have one") : id;
-}
-
-static NodeId softmax(Graph *g, NodeId id)
-{
-    const Node *n = graph_node(g, id);
-    const AttrId axis = n->op == OP_softmax ? A_softmax_axis : A_log_softmax_axis;
-    return extent_masked(g, id, 0, 1u << node_get_int(n, axis), -(double)INFINITY);
 }
 
 // (x - mean) / sqrt(mean of squares + epsilon) * scale + bias, over the live elements.
@@ -313,24 +307,28 @@ static NodeId normalise(Graph *g, NodeId id, uint32_t axis, double epsilon, bool
     return graph_cast(g, y, (DType)n.dtype);
 }
 
-static NodeId layer_norm(Graph *g, NodeId id)
+static NodeId normalise_rows(Graph *g, NodeId id, bool has_mean)
 {
     const Node *n = graph_node(g, id);
-    return normalise(g, id, (uint32_t)node_get_int(n, A_layer_norm_axis),
-                     node_get_float(n, A_layer_norm_epsilon), true);
+    double epsilon = 0;
+    memcpy(&epsilon, &node_find_attr(n, "epsilon")->u.f64_bits, sizeof epsilon);
+    return normalise(g, id, (uint32_t)node_find_attr(n, "axis")->u.i, epsilon, has_mean);
 }
 
-static NodeId rms_norm(Graph *g, NodeId id)
+NodeId extent_norm(Graph *g, NodeId id)
 {
-    const Node *n = graph_node(g, id);
-    return normalise(g, id, (uint32_t)node_get_int(n, A_rms_norm_axis), node_get_float(n, A_rms_norm_epsilon),
-                     false);
+    return normalise_rows(g, id, true);
+}
+
+NodeId extent_rms(Graph *g, NodeId id)
+{
+    return normalise_rows(g, id, false);
 }
 
 // --- choosing ---
 
 // Nothing comes before what is there: of equal elements the first is taken, and NaN is the largest.
-static NodeId top_k(Graph *g, NodeId id)
+NodeId extent_top_k(Graph *g, NodeId id)
 {
     const Node *n = graph_node(g, id);
     const bool is_float = dtype_info[n->dtype].cls == DCLASS_FLOAT;
@@ -340,12 +338,12 @@ static NodeId top_k(Graph *g, NodeId id)
     return extent_masked(g, id, 0, 1u << node_get_int(n, A_top_k_axis), last);
 }
 
-static NodeId nonzero(Graph *g, NodeId id)
+NodeId extent_everywhere(Graph *g, NodeId id)
 {
-    return extent_masked(g, id, 0, ~0u, 0);
+    return extent_masked(g, id, 0, ~0u, fill_of(graph_node(g, id)));
 }
 
-static NodeId unique(Graph *g, NodeId id)
+NodeId extent_unique(Graph *g, NodeId id)
 {
     const Node n = *graph_node(g, id);
     NodeId x = n.src[0], live = n.n_src > 1 ? n.src[1] : 0;
@@ -362,13 +360,13 @@ static NodeId unique(Graph *g, NodeId id)
 }
 
 // A score that is NaN takes the box out.
-static NodeId nms(Graph *g, NodeId id)
+NodeId extent_nms(Graph *g, NodeId id)
 {
     return extent_masked(g, id, 1, ~0u, (double)NAN);
 }
 
 // Time ends with the live steps; the batch needs nothing.
-static NodeId lstm(Graph *g, NodeId id)
+NodeId extent_lstm(Graph *g, NodeId id)
 {
     enum { STEPS = 7 };
     const Node n = *graph_node(g, id);
@@ -389,61 +387,4 @@ static NodeId lstm(Graph *g, NodeId id)
     node_str(&b, A_lstm_direction, node_get_str(&n, A_lstm_direction));
     node_int(&b, A_lstm_batch_major, is_batch_major);
     return node_end(&b);
-}
-
-ExtentRule extent_rule(OpId op)
-{
-    static const ExtentRule rules[OP_COUNT] = {
-        [OP_cast] = keep,
-        [OP_bitcast] = keep,
-        [OP_qmatmul] = keep, // the inner axis is of a constant size
-        [OP_block_decode] = keep, // and so is the number of blocks
-        [OP_block_matmul] = keep,
-        [OP_copy] = keep,
-        [OP_transpose] = keep,
-        [OP_expand] = keep,
-        [OP_result] = keep,
-        [OP_reduce_sum] = reduce_sum,
-        [OP_reduce_mean] = reduce_mean,
-        [OP_reduce_max] = reduce_max,
-        [OP_reduce_min] = reduce_min,
-        [OP_reduce_prod] = reduce_prod,
-        [OP_argmax] = argmax,
-        [OP_argmin] = argmin,
-        [OP_cumsum] = cumsum,
-        [OP_cumprod] = cumprod,
-        [OP_det] = det,
-        [OP_matmul] = matmul,
-        [OP_grouped_matmul] = grouped_matmul,
-        [OP_block_grouped_matmul] = grouped_matmul,
-        [OP_conv] = convolution,
-        [OP_conv_transpose] = convolution,
-        [OP_int_conv] = int_conv,
-        [OP_max_pool] = max_pool,
-        [OP_avg_pool] = avg_pool,
-        [OP_resize] = extent_resize,
-        [OP_layer_norm] = layer_norm,
-        [OP_rms_norm] = rms_norm,
-        [OP_softmax] = softmax,
-        [OP_log_softmax] = softmax,
-        [OP_attention] = attention,
-        [OP_rope] = rope,
-        [OP_roi_pool] = roi_pool,
-        [OP_lstm] = lstm,
-        [OP_loop] = extent_loop,
-        [OP_dfa] = lines,
-        [OP_tree_walk] = lines,
-        [OP_top_k] = top_k,
-        [OP_nonzero] = nonzero,
-        [OP_unique] = unique,
-        [OP_nms] = nms,
-        [OP_gather] = extent_gather,
-        [OP_slice] = extent_slice,
-        [OP_pad] = extent_pad,
-        [OP_concat] = extent_concat,
-        [OP_reshape] = extent_reshape,
-        [OP_update_slice] = extent_update_slice,
-        [OP_scatter] = extent_scatter,
-    };
-    return rules[op];
 }

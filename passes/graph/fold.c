@@ -23,9 +23,9 @@ typedef struct Fold {
 // The operand that is packed when it is a constant, or 0.
 static NodeId weights_of(const Graph *g, const Node *n)
 {
-    if (n->op == OP_conv || n->op == OP_int_conv || n->op == OP_conv_transpose)
+    if (op_info[n->op].steps == OPSTEPS_FILTER)
         return n->src[1];
-    if (n->op != OP_matmul && n->op != OP_linear)
+    if (op_info[n->op].steps != OPSTEPS_INNER && n->op != OP_linear)
         return 0;
     // One matrix for all: a product with many shares them better as they are.
     const Shape *s = graph_node(g, n->src[1])->shape;
@@ -62,9 +62,8 @@ static bool is_foldable(Graph *g, NodeId id, const Fold *f)
 {
     const Node *n = graph_node(g, id);
     uint64_t in = 0;
-    // The work of roi_pool depends on the regions.
-    if (n->op == OP_roi_pool || n->n_src == 0 || n->n_results != 1 || !shape_is_const(n->shape) ||
-        n->op == OP_copy || n->op == OP_loop || n->op == OP_custom) // no text of the model runs here
+    if ((op_info[n->op].flags & OPFLAG_KEPT) != 0 || n->n_src == 0 || n->n_results != 1 ||
+        !shape_is_const(n->shape))
         return false;
     for (uint32_t i = 0; i < n->n_src; i++) {
         if (n->src[i] != 0 && !node_is_const(g, n->src[i]))

@@ -10,21 +10,11 @@
 
 // --- what may change places ---
 
-typedef enum Commutes { COMMUTES_NEVER, COMMUTES_ALWAYS, COMMUTES_BUT_FOR_ZEROS } Commutes;
-
-// min and max of zeros of both signs give the second one, so their operands are not quite equals.
-static const uint8_t commutes[OP_COUNT] = {
-    [OP_add] = COMMUTES_ALWAYS,         [OP_mul] = COMMUTES_ALWAYS,        [OP_eq] = COMMUTES_ALWAYS,
-    [OP_ne] = COMMUTES_ALWAYS,          [OP_bit_and] = COMMUTES_ALWAYS,    [OP_bit_or] = COMMUTES_ALWAYS,
-    [OP_bit_xor] = COMMUTES_ALWAYS,     [OP_logical_or] = COMMUTES_ALWAYS, [OP_logical_and] = COMMUTES_ALWAYS,
-    [OP_logical_xor] = COMMUTES_ALWAYS, [OP_min] = COMMUTES_BUT_FOR_ZEROS, [OP_max] = COMMUTES_BUT_FOR_ZEROS,
-};
-
 bool rule_commutes(OpId op, DType operand, RuleClass promise)
 {
-    if (commutes[op] == COMMUTES_BUT_FOR_ZEROS)
+    if (op_info[op].flags & OPFLAG_NEARLY)
         return promise != RULE_EXACT || dtype_info[operand].cls != DCLASS_FLOAT;
-    return commutes[op] == COMMUTES_ALWAYS;
+    return (op_info[op].flags & OPFLAG_COMMUTES) != 0;
 }
 
 // --- numbers ---

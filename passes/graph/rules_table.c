@@ -121,32 +121,18 @@ static bool is_ordered(const RuleMatch *on, char low, char high)
 
 // --- signs ---
 
-// What an op says about the sign of its results. NaN has none. NOT_NEGATIVE lets -0.0 pass, NO_MINUS does
-// not.
+// NaN has none. NOT_NEGATIVE lets -0.0 pass, NO_MINUS does not.
 typedef enum Sign { SIGN_ANY, SIGN_NOT_NEGATIVE, SIGN_NO_MINUS } Sign;
 
-static const uint8_t float_sign[OP_COUNT] = {
-    [OP_abs] = SIGN_NO_MINUS,
-    [OP_square] = SIGN_NO_MINUS,
-    [OP_exp] = SIGN_NO_MINUS,
-    [OP_sigmoid] = SIGN_NO_MINUS,
-    [OP_softplus] = SIGN_NO_MINUS,
-    [OP_softmax] = SIGN_NO_MINUS,
-    [OP_relu] = SIGN_NOT_NEGATIVE,
-    [OP_relu6] = SIGN_NOT_NEGATIVE,
-    [OP_sqrt] = SIGN_NOT_NEGATIVE,
-    [OP_hard_sigmoid] = SIGN_NOT_NEGATIVE,
-    [OP_thresholded_relu] = SIGN_NOT_NEGATIVE,
-};
-
-static const uint8_t int_sign[OP_COUNT] = {[OP_relu] = SIGN_NO_MINUS, [OP_relu6] = SIGN_NO_MINUS};
-
-// Ops of floats whose results have the least of the signs of their operands.
-static const bool keeps_sign[OP_COUNT] = {
-    [OP_add] = true,         [OP_mul] = true,      [OP_div] = true,     [OP_reduce_sum] = true,
-    [OP_reduce_mean] = true, [OP_avg_pool] = true, [OP_reshape] = true, [OP_transpose] = true,
-    [OP_slice] = true,       [OP_expand] = true,   [OP_copy] = true,
-};
+// What an op says about the sign of its results.
+static Sign sign_of_op(const Node *n)
+{
+    const uint32_t flags = op_info[n->op].flags;
+    const bool is_float = dtype_info[n->dtype].cls == DCLASS_FLOAT;
+    if (flags & OPFLAG_POSITIVE)
+        return is_float ? SIGN_NOT_NEGATIVE : SIGN_NO_MINUS;
+    return flags & OPFLAG_PLUS && is_float ? SIGN_NO_MINUS : SIGN_ANY;
+}
 
 static bool is_not_minus(double v)
 {
@@ -162,12 +148,12 @@ static Sign sign_of(const RuleMatch *on, NodeId id, uint32_t depth)
     if (cls == DCLASS_UINT || cls == DCLASS_BOOL)
         return SIGN_NO_MINUS;
     if (cls == DCLASS_INT)
-        return (Sign)int_sign[n->op];
+        return sign_of_op(n);
     double v = 0;
     if (node_is_scalar_const(on->g, id, &v))
         return is_not_minus(v) ? SIGN_NO_MINUS : SIGN_ANY;
-    if (!keeps_sign[n->op] || depth == SIGN_MAX_DEPTH)
-        return (Sign)float_sign[n->op];
+    if (!(op_info[n->op].flags & OPFLAG_KEEPS) || depth == SIGN_MAX_DEPTH)
+        return sign_of_op(n);
     Sign least = SIGN_NO_MINUS;
     for (uint32_t i = 0; i < n->n_src && least != SIGN_ANY; i++) {
         const Sign s = sign_of(on, n->src[i], depth + 1);

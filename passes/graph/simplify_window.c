@@ -9,13 +9,9 @@
 // Values that are never below 0, so that a 0 beside them does not change their maximum.
 static bool is_never_negative(const Graph *g, NodeId id)
 {
-    static const bool ops[OP_COUNT] = {
-        [OP_relu] = true, [OP_relu6] = true,    [OP_sigmoid] = true, [OP_hard_sigmoid] = true,
-        [OP_exp] = true,  [OP_softmax] = true,  [OP_abs] = true,     [OP_square] = true,
-        [OP_sqrt] = true, [OP_softplus] = true,
-    };
     const Node *n = graph_node(g, id);
-    return ops[n->op] && dtype_info[n->dtype].cls == DCLASS_FLOAT;
+    return (op_info[n->op].flags & (OPFLAG_PLUS | OPFLAG_POSITIVE)) != 0 &&
+           dtype_info[n->dtype].cls == DCLASS_FLOAT;
 }
 
 static bool has_int(const Node *n, AttrId id, int64_t value)

@@ -6,21 +6,6 @@
 // that have been cast are packed as what they were (halves.h).
 #include "passes/graph/bodies.h"
 
-// Ops whose results are elements of their operands.
-static const bool moves[OP_COUNT] = {
-    [OP_cast] = true,    [OP_bitcast] = true, [OP_copy] = true,      [OP_gather] = true,
-    [OP_concat] = true,  [OP_slice] = true,   [OP_pad] = true,       [OP_reshape] = true,
-    [OP_expand] = true,  [OP_where] = true,   [OP_transpose] = true, [OP_update_slice] = true,
-    [OP_scatter] = true, // casts each time that it joins
-    [OP_loop] = true,    // its body is done by itself
-};
-
-// Ops whose schedules for vectors are for f32.
-static const bool needs_f32[OP_COUNT] = {[OP_conv] = true, [OP_conv_transpose] = true, [OP_attention] = true};
-
-// Operands of those that the schedules read as 16-bit floats all the same: a cache is not copied.
-static const uint8_t reads_half[OP_COUNT] = {[OP_attention] = 1u << 1 | 1u << 2};
-
 static DType operand_type(const Graph *g, const Node *n, uint32_t i)
 {
     return (DType)graph_node(g, n->src[i])->dtype;
@@ -31,10 +16,12 @@ static bool is_half(DType t)
     return t == DTYPE_f16 || t == DTYPE_bf16;
 }
 
+// Keys and values of attention are read as 16-bit floats all the same: a cache is not copied.
 static bool is_too_short(const Graph *g, const Node *n, uint32_t i)
 {
-    const bool is_read = i < 8 && (reads_half[n->op] >> i & 1) != 0;
-    return needs_f32[n->op] && !is_read && is_half(operand_type(g, n, i));
+    const OpTypes types = op_info[n->op].types;
+    const bool wants_f32 = types == OPTYPES_F32 || (types == OPTYPES_F32_QUERY && i != 1 && i != 2);
+    return wants_f32 && is_half(operand_type(g, n, i));
 }
 
 static bool reads_narrow(const Graph *g, const Node *n, bool has_vectors)
@@ -63,7 +50,7 @@ static NodeId widen(Graph *g, NodeId id)
 
 static bool widens(const Graph *g, const Node *n, bool has_vectors)
 {
-    return n->n_src != 0 && n->op != OP_result && !moves[n->op] && reads_narrow(g, n, has_vectors);
+    return n->n_src != 0 && op_info[n->op].types != OPTYPES_MOVE && reads_narrow(g, n, has_vectors);
 }
 
 // A `result` still reads the node as it was where that has been replaced by a cast (see graph_rewrite).

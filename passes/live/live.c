@@ -188,7 +188,7 @@ static void pointwise_axis(const Live *l, const Node *n, uint32_t i, LiveAxis *o
         *out = (LiveAxis){0};
 }
 
-static void pointwise(const Live *l, const Node *n, LiveFacts *out)
+static void live_pointwise(const Live *l, const Node *n, LiveFacts *out)
 {
     for (uint32_t i = 0; i < n->shape->rank; i++)
         pointwise_axis(l, n, i, &out->axis[i]);
@@ -196,7 +196,7 @@ static void pointwise(const Live *l, const Node *n, LiveFacts *out)
         mask_facts(l, n, out);
 }
 
-static void reshape(const Live *l, const Node *n, LiveFacts *out)
+static void live_reshape(const Live *l, const Node *n, LiveFacts *out)
 {
     const Shape *from = graph_node(l->g, n->src[0])->shape, *to = n->shape;
     const LiveFacts *f = l->of[n->src[0]];
@@ -228,14 +228,14 @@ static void reshape(const Live *l, const Node *n, LiveFacts *out)
     }
 }
 
-static void transpose(const Live *l, const Node *n, LiveFacts *out)
+static void live_transpose(const Live *l, const Node *n, LiveFacts *out)
 {
     const LiveFacts *f = l->of[n->src[0]];
     for (uint32_t i = 0; f != NULL && i < n->shape->rank; i++)
         out->axis[i] = f->axis[node_get_at(n, A_transpose_perm, i, (int64_t)(n->shape->rank - 1 - i))];
 }
 
-static void slice(const Live *l, const Node *n, LiveFacts *out)
+static void live_slice(const Live *l, const Node *n, LiveFacts *out)
 {
     const LiveFacts *f = l->of[n->src[0]];
     const AttrVal *axes = node_attr(n, A_slice_axes);
@@ -277,9 +277,10 @@ static void same_axes(const Live *l, const Node *n, uint32_t k, uint32_t but, Li
             take_dead(l, n, k, i, i, out);
 }
 
-static void reduction(const Live *l, const Node *n, AttrId axes, bool keeps, LiveFacts *out)
+static void live_reduced(const Live *l, const Node *n, LiveFacts *out)
 {
-    const AttrVal *v = node_attr(n, axes);
+    const AttrVal *v = node_find_attr(n, "axes");
+    const bool keeps = node_find_attr(n, "keepdims")->u.i != 0;
     const uint32_t rank = graph_node(l->g, n->src[0])->shape->rank;
     uint32_t gone = v->len == 0 ? 0xff : 0, at = 0;
     for (uint64_t i = 0; i < v->len; i++)
@@ -291,7 +292,7 @@ static void reduction(const Live *l, const Node *n, AttrId axes, bool keeps, Liv
             at += keeps;
 }
 
-static void matmul(const Live *l, const Node *n, LiveFacts *out)
+static void live_matmul(const Live *l, const Node *n, LiveFacts *out)
 {
     const Shape *a = graph_node(l->g, n->src[0])->shape, *b = graph_node(l->g, n->src[1])->shape;
     const bool ta = node_get_int(n, A_matmul_transpose_a) != 0,
@@ -310,7 +311,7 @@ static void matmul(const Live *l, const Node *n, LiveFacts *out)
 }
 
 // Rows that do not exist, or whose experts do not.
-static void grouped_matmul(const Live *l, const Node *n, LiveFacts *out)
+static void live_experts(const Live *l, const Node *n, LiveFacts *out)
 {
     for (uint32_t i = 0; i + 1 < n->shape->rank; i++) {
         if (i + 1 < graph_node(l->g, n->src[0])->shape->rank)
@@ -319,7 +320,7 @@ static void grouped_matmul(const Live *l, const Node *n, LiveFacts *out)
     }
 }
 
-static void gather(const Live *l, const Node *n, LiveFacts *out)
+static void live_gather(const Live *l, const Node *n, LiveFacts *out)
 {
     const uint32_t axis = (uint32_t)node_get_int(n, A_gather_axis);
     const uint32_t inner = graph_node(l->g, n->src[1])->shape->rank;
@@ -331,7 +332,7 @@ static void gather(const Live *l, const Node *n, LiveFacts *out)
 }
 
 // Along the joined axis only the last part may have dead elements: the extent pass writes others over.
-static void concat(const Live *l, const Node *n, LiveFacts *out)
+static void live_concat(const Live *l, const Node *n, LiveFacts *out)
 {
     const uint32_t axis = (uint32_t)node_get_int(n, A_concat_axis), last = n->n_src - 1u;
     for (uint32_t k = 0; k < n->n_src; k++)
@@ -342,7 +343,7 @@ static void concat(const Live *l, const Node *n, LiveFacts *out)
             plus(f->axis[axis].dead, n->shape->dim[axis] - graph_node(l->g, n->src[last])->shape->dim[axis]);
 }
 
-static void pad(const Live *l, const Node *n, LiveFacts *out)
+static void live_pad(const Live *l, const Node *n, LiveFacts *out)
 {
     const LiveFacts *f = l->of[n->src[0]];
     const uint32_t rank = n->shape->rank;
@@ -353,7 +354,7 @@ static void pad(const Live *l, const Node *n, LiveFacts *out)
     }
 }
 
-static void expand(const Live *l, const Node *n, LiveFacts *out)
+static void live_same(const Live *l, const Node *n, LiveFacts *out)
 {
     for (uint32_t i = 0; i < n->shape->rank; i++) {
         const LiveAxis *a = operand_axis(l, n, 0, i);
@@ -362,74 +363,43 @@ static void expand(const Live *l, const Node *n, LiveFacts *out)
     }
 }
 
-#define REDUCTION(name)                                                                                      \
-    static void name(const Live *l, const Node *n, LiveFacts *out)                                           \
-    {                                                                                                        \
-        reduction(l, n, A_##name##_axes, node_get_int(n, A_##name##_keepdims) != 0, out);                    \
-    }
-REDUCTION(reduce_sum)
-REDUCTION(reduce_mean)
-REDUCTION(reduce_max)
-REDUCTION(reduce_min)
-REDUCTION(reduce_prod)
-
 // Operand 0 has all axes of the result.
-static void all_axes(const Live *l, const Node *n, LiveFacts *out)
+static void live_axes(const Live *l, const Node *n, LiveFacts *out)
 {
     same_axes(l, n, 0, 0, out);
 }
 
-static void all_but_last(const Live *l, const Node *n, LiveFacts *out)
+static void live_but_last(const Live *l, const Node *n, LiveFacts *out)
 {
     if (n->shape->rank > 0)
         same_axes(l, n, 0, 1u << (n->shape->rank - 1), out);
 }
 
-static void first_axis(const Live *l, const Node *n, LiveFacts *out)
+static void live_first(const Live *l, const Node *n, LiveFacts *out)
 {
     same_axes(l, n, 0, ~1u, out);
+}
+
+static void live_none(const Live *l, const Node *n, LiveFacts *out)
+{
+    (void)l;
+    (void)n;
+    (void)out;
 }
 
 // --- the walk ---
 
 typedef void LiveRule(const Live *l, const Node *n, LiveFacts *out);
 
-// Ops that are neither pointwise nor marked AXES; nothing is known about the results of the others. The
-// layout pass puts copies between masks and those who rely on them, so they keep `fill`.
+// The column `live` of ops.def. The layout pass puts copies between masks and those who rely on them, so they
+// keep `fill`.
 static LiveRule *const rules[OP_COUNT] = {
-    [OP_reshape] = reshape,
-    [OP_transpose] = transpose,
-    [OP_copy] = expand,
-    [OP_expand] = expand,
-    [OP_slice] = slice,
-    [OP_matmul] = matmul,
-    [OP_gather] = gather,
-    [OP_grouped_matmul] = grouped_matmul,
-    [OP_block_grouped_matmul] = grouped_matmul,
-    [OP_concat] = concat,
-    [OP_pad] = pad,
-    [OP_reduce_sum] = reduce_sum,
-    [OP_reduce_mean] = reduce_mean,
-    [OP_reduce_max] = reduce_max,
-    [OP_reduce_min] = reduce_min,
-    [OP_reduce_prod] = reduce_prod,
-    [OP_qmatmul] = all_but_last,
-    [OP_block_matmul] = all_but_last,
-    [OP_attention] = all_but_last,
-    [OP_conv] = first_axis,
-    [OP_int_conv] = first_axis,
-    [OP_conv_transpose] = first_axis,
-    [OP_max_pool] = first_axis,
-    [OP_avg_pool] = first_axis,
-    [OP_resize] = first_axis,
+#define LEAF(name)    [OP_##name] = live_none,
+#define EW(name, ...) [OP_##name] = live_pointwise,
+#define OP(name, min, max, results, flags, layout, joins, types, operand, result, steps, beyond, fill, live) \
+    [OP_##name] = live_##live,
+#include "ir/graph/ops.def"
 };
-
-static LiveRule *rule_of(const Node *n)
-{
-    if (rules[n->op] != NULL)
-        return rules[n->op];
-    return op_info[n->op].flags & OPFLAG_AXES ? all_axes : NULL;
-}
 
 static void add_roots(const Live *l, NodeId id, LiveFacts *out)
 {
@@ -452,16 +422,14 @@ static void follow(const Live *l, NodeId id)
 {
     const Node *n = graph_node(l->g, id);
     LiveFacts out = {0};
-    bool has_facts = false;
+    bool has_facts = op_is_pointwise((OpId)n->op); // masks arise there
     l->has_size[id] = is_size(l->g, id);
     for (uint32_t i = 0; i < n->n_src; i++) {
         has_facts = has_facts || l->of[n->src[i]] != NULL;
         l->has_size[id] = l->has_size[id] || (n->src[i] != 0 && l->has_size[n->src[i]]);
     }
-    if (op_is_pointwise((OpId)n->op))
-        pointwise(l, n, &out);
-    else if (has_facts && rule_of(n) != NULL)
-        rule_of(n)(l, n, &out);
+    if (has_facts)
+        rules[n->op](l, n, &out);
     add_roots(l, id, &out);
     if (is_known(&out))
         l->of[id] = arena_copy(l->arena, &out, sizeof out);

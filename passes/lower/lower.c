@@ -7,7 +7,7 @@
 typedef void (*LowerFn)(Lower *l);
 
 static const LowerFn lower_fns[OP_COUNT] = {
-#define OP(name, min_src, max_src, n_results, flags) [OP_##name] = lower_##name,
+#define OP(name, ...) [OP_##name] = lower_##name,
 #include "ir/graph/ops.def"
 };
 

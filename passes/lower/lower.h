@@ -200,7 +200,7 @@ typedef struct Pull {
     Space space;
     NodeId given; // this node's value is known at the point (the anchor's), 0 = none
     KRef given_value;
-    Given other; // the same
+    Given other;    // the same
     VEC(KRef) memo; // by place in the body
 } Pull;
 
@@ -245,7 +245,7 @@ void lower_store(Lower *l, uint32_t param, KRef index, KRef value, const Point *
 // Largest power of two <= the target's f32 lanes that fits n elements without wasting more than half.
 uint8_t lower_fit_lanes(const Lower *l, int64_t n);
 
-#define OP(name, min_src, max_src, n_results, flags) void lower_##name(Lower *l);
+#define OP(name, ...) void lower_##name(Lower *l);
 #include "ir/graph/ops.def"
 
 // The anchor of a kernel whose root updates a state with what it makes (group_join_patches).

@@ -64,25 +64,6 @@ static void trim_row(Lower *l, Domain *d, NodeId operand, const bool *in_row, do
     }
 }
 
-// What an element must be to count for nothing: NaN if there is no such thing.
-static double neutral_of(OpId op)
-{
-    switch (op) {
-    case OP_reduce_sum:
-        return 0;
-    case OP_reduce_prod:
-        return 1;
-    case OP_reduce_min:
-        return (double)INFINITY;
-    case OP_reduce_max:
-    case OP_softmax:
-    case OP_log_softmax:
-        return -(double)INFINITY;
-    default:
-        return (double)NAN;
-    }
-}
-
 // Accesses on the operand's side must have stride 0 or 1 along the axis for vectors; on the root's side too,
 // if it varies there.
 static void choose_mode(Lower *l, Rows *r)
@@ -108,7 +89,7 @@ static void choose_mode(Lower *l, Rows *r)
         }
 }
 
-Rows rows_new(Lower *l, NodeId operand, const bool *in_row)
+Rows rows_new(Lower *l, NodeId operand, const bool *in_row, double neutral)
 {
     const Shape *s = lower_node(l, operand)->shape;
     Rows r = {.d = domain_of(s), .count = 1};
@@ -120,7 +101,7 @@ Rows rows_new(Lower *l, NodeId operand, const bool *in_row)
         r.count *= in_row[i] ? s->dim[i] : 1;
     }
     trim_kept(l, &r.d, in_row);
-    trim_row(l, &r.d, operand, in_row, neutral_of((OpId)lower_node(l, l->anchor)->op));
+    trim_row(l, &r.d, operand, in_row, neutral);
     domain_add_operands(l, &r.d, operand);
     const Node *anchor = lower_node(l, l->anchor);
     for (uint32_t i = 1; i < anchor->n_src; i++)

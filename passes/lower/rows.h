@@ -19,14 +19,15 @@ typedef struct Rows {
     uint8_t lanes;
     int64_t count; // elements of a row
     RowsGroup *group;
-    KRef ramp;     // of rows_begin_folds, where vectors are not all whole: an array of 0, 1 .. lanes - 1
+    KRef ramp; // of rows_begin_folds, where vectors are not all whole: an array of 0, 1 .. lanes - 1
 } Rows;
 
 // operand: the value that the rows are made of (usually src[0] of the anchor). in_row[axis of its shape] says
 // which axes a row has. The root has the axes of the operand (same_shape), or only the kept ones (with or
 // without size-1 axes for the others). The anchor's other operands (scale, bias) are read on the operand's
-// side, broadcast against its axes.
-Rows rows_new(Lower *l, NodeId operand, const bool *in_row);
+// side, broadcast against its axes. neutral: what an element must be to count for nothing, NaN: there is no
+// such thing.
+Rows rows_new(Lower *l, NodeId operand, const bool *in_row, double neutral);
 
 // Schedules whose row ends with rows_each or is a fold call this before anything is emitted: on GPUs, the
 // threads of a group share each row, and ROWS_GROUP is the mode.

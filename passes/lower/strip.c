@@ -3,28 +3,20 @@
 // (passes/plan/strip_join.c) and lowering (lower_strip.c) share. See strip.h.
 #include "passes/lower/strip.h"
 
-typedef struct StripAttrs {
-    uint16_t op;
-    AttrId kernel, strides, pads, dilations;
-} StripAttrs;
-
-static const StripAttrs pools[] = {
-    {OP_max_pool, A_max_pool_kernel, A_max_pool_strides, A_max_pool_pads, A_max_pool_dilations},
-    {OP_avg_pool, A_avg_pool_kernel, A_avg_pool_strides, A_avg_pool_pads, A_avg_pool_dilations},
-};
+static int64_t first_of(const Node *n, const char *attr, int64_t dflt)
+{
+    return node_get_at(n, node_find_attr(n, attr)->id, 0, dflt);
+}
 
 static bool set_pool(const Node *n, StripStage *s)
 {
-    for (uint32_t i = 0; i < sizeof pools / sizeof *pools; i++) {
-        if (n->op != pools[i].op)
-            continue;
-        s->kernel = node_get_at(n, pools[i].kernel, 0, 1);
-        s->stride = node_get_at(n, pools[i].strides, 0, 1);
-        s->dilation = node_get_at(n, pools[i].dilations, 0, 1);
-        s->pad = node_get_at(n, pools[i].pads, 0, 0);
-        return true;
-    }
-    return false;
+    if (op_info[n->op].steps != OPSTEPS_KERNEL)
+        return false;
+    s->kernel = first_of(n, "kernel", 1);
+    s->stride = first_of(n, "strides", 1);
+    s->dilation = first_of(n, "dilations", 1);
+    s->pad = first_of(n, "pads", 0);
+    return true;
 }
 
 static bool set_conv(const Graph *g, const TargetCaps *caps, const Node *n, StripStage *s)
@@ -52,7 +44,7 @@ bool strip_stage(const Graph *g, const TargetCaps *caps, NodeId anchor, NodeId r
     const Node *n = graph_node(g, anchor);
     *s = (StripStage){.root = root, .anchor = anchor};
     if (n->dtype != DTYPE_f32 || n->shape->rank != 4 || shape_numel(n->shape) == 0 || n->shape->dim[3] < 2 ||
-        (n->op != OP_conv && n->op != OP_max_pool && n->op != OP_avg_pool))
+        op_info[n->op].layout != OPLAYOUT_IMAGE)
         return false;
     s->in_rows = graph_node(g, n->src[0])->shape->dim[2];
     s->rows = n->shape->dim[2];

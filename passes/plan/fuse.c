@@ -2,9 +2,9 @@
 // Fusion: turns groups of nodes into kernels, gives every stored value a place (a buffer of its own, a part
 // of a concat, a state, or a view of another value), and adds the strided copies that remain. Kernels come
 // out in a valid order.
-#include "passes/plan/group.h"
 #include "passes/live/live.h"
 #include "passes/pass.h"
+#include "passes/plan/group.h"
 #include "passes/plan/pitch.h"
 #include "passes/plan/strip_join.h"
 #include "passes/plan/view_loc.h"
@@ -270,8 +270,8 @@ static bool is_made_in_place(const Fuse *f, const GraphState *s)
     if (readers == 0)
         return op->kind != OPKIND_LEAF && (op->flags & OPFLAG_VIEW) == 0 && next->op != OP_concat &&
                next->op != OP_result;
-    return readers == 1 && (next->op == OP_update_slice || next->op == OP_scatter) &&
-           next->src[0] == s->node && f->groups.anchor[s->next] == s->next;
+    return readers == 1 && (op->flags & OPFLAG_UPDATES) != 0 && next->src[0] == s->node &&
+           f->groups.anchor[s->next] == s->next;
 }
 
 static void place_state_updates(Fuse *f)

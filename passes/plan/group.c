@@ -102,18 +102,12 @@ static bool same_place(const Grouper *s, NodeId a, NodeId b)
            s->plan->orders.data[a] == s->plan->orders.data[b];
 }
 
-// Reductions take elementwise producers of their operand in; those that read it several times only cheap
-// ones.
-static uint32_t prologue_budget(OpId op)
+// How much elementwise work in front of its operand an op takes into its kernel.
+static uint32_t prologue_budget(const Node *n)
 {
-    static const uint8_t budget[OP_COUNT] = {
-        [OP_reduce_sum] = PROLOGUE_MAX_COST,  [OP_reduce_mean] = PROLOGUE_MAX_COST,
-        [OP_reduce_max] = PROLOGUE_MAX_COST,  [OP_reduce_min] = PROLOGUE_MAX_COST,
-        [OP_reduce_prod] = PROLOGUE_MAX_COST, [OP_softmax] = REPEATED_MAX_COST,
-        [OP_log_softmax] = REPEATED_MAX_COST, [OP_layer_norm] = REPEATED_MAX_COST,
-        [OP_rms_norm] = REPEATED_MAX_COST,
-    };
-    return budget[op];
+    static const uint8_t budget[OPJOINS_COUNT] = {
+        [OPJOINS_ONCE] = PROLOGUE_MAX_COST, [OPJOINS_AGAIN] = REPEATED_MAX_COST};
+    return budget[op_info[n->op].joins];
 }
 
 typedef struct Path {
@@ -153,8 +147,7 @@ static bool collect_path(const Grouper *s, NodeId from, NodeId to, Path *path)
 static bool is_prologue_of(const Grouper *s, const Path *path, NodeId to)
 {
     const Node *d = graph_node(s->g, to);
-    if (prologue_budget((OpId)d->op) == 0 || !path_has(path, d->src[0]) ||
-        !same_place(s, path->node[0], d->src[0]))
+    if (prologue_budget(d) == 0 || !path_has(path, d->src[0]) || !same_place(s, path->node[0], d->src[0]))
         return false;
     for (uint32_t i = 1; i < d->n_src; i++)
         if (path_has(path, d->src[i]))
@@ -174,7 +167,7 @@ typedef struct Merge {
 // Nothing may join the group of an op whose kernel is its own.
 static bool is_alone(const Grouper *s, NodeId anchor)
 {
-    return (op_info[graph_node(s->g, anchor)->op].flags & OPFLAG_ALONE) != 0;
+    return op_info[graph_node(s->g, anchor)->op].joins == OPJOINS_ALONE;
 }
 
 static void merge_add(const Grouper *s, Merge *m, NodeId root)
@@ -237,8 +230,6 @@ static void try_merge(Grouper *s, NodeId id)
 {
     const NodeId to = s->ipdom[id];
     Path path;
-    if (graph_node(s->g, id)->op == OP_loop) // its results are all in memory
-        return;
     if (to == 0 || s->out.root[to] == 0 || !collect_path(s, id, to, &path))
         return;
     const bool joins_ew = is_ew(graph_node(s->g, to)) && same_place(s, id, to);
@@ -261,7 +252,7 @@ static void try_merge(Grouper *s, NodeId id)
             merge_add(s, &m, root);
         }
     }
-    const uint32_t budget = m.anchor != 0 ? prologue_budget((OpId)graph_node(s->g, m.anchor)->op) : 0;
+    const uint32_t budget = m.anchor != 0 ? prologue_budget(graph_node(s->g, m.anchor)) : 0;
     if (!m.possible || m.size > GROUP_MAX_NODES || (budget != 0 && m.anchor > id && m.weight > budget))
         return;
     seen[n_seen] = id;

@@ -5,68 +5,10 @@
 // it changes the graph, fusion only groups it.
 #include "passes/pass.h"
 
-typedef enum OrderRule {
-    RULE_ROW_MAJOR,  // result in rows; reads any strides
-    RULE_NEEDS_ROWS, // result in rows; operands must be in rows
-    RULE_IMAGE,      // result channels-last when the target prefers it
-    RULE_FOLLOW,     // as the first non-constant operand of the result's rank
-} OrderRule;
-
-static OrderRule layout_rule(const Node *n)
-{
-    static const uint8_t rules[OP_COUNT] = {
-        [OP_conv] = RULE_IMAGE,
-        [OP_int_conv] = RULE_IMAGE,
-        [OP_conv_transpose] = RULE_IMAGE,
-        [OP_max_pool] = RULE_IMAGE,
-        [OP_avg_pool] = RULE_IMAGE,
-        [OP_resize] = RULE_FOLLOW,
-        [OP_concat] = RULE_FOLLOW,
-        [OP_cast] = RULE_FOLLOW,
-        [OP_bitcast] = RULE_FOLLOW,
-        [OP_pad] = RULE_FOLLOW,
-        [OP_slice] = RULE_FOLLOW,
-        [OP_reduce_sum] = RULE_FOLLOW,
-        [OP_reduce_mean] = RULE_FOLLOW,
-        [OP_reduce_max] = RULE_FOLLOW,
-        [OP_reduce_min] = RULE_FOLLOW,
-        [OP_reduce_prod] = RULE_FOLLOW,
-        [OP_softmax] = RULE_FOLLOW,
-        [OP_log_softmax] = RULE_FOLLOW,
-        [OP_reshape] = RULE_NEEDS_ROWS,
-        [OP_matmul] = RULE_NEEDS_ROWS,
-        [OP_qmatmul] = RULE_NEEDS_ROWS,
-        [OP_block_decode] = RULE_NEEDS_ROWS,
-        [OP_block_matmul] = RULE_NEEDS_ROWS,
-        [OP_block_grouped_matmul] = RULE_NEEDS_ROWS,
-        [OP_grouped_matmul] = RULE_NEEDS_ROWS,
-        [OP_attention] = RULE_NEEDS_ROWS,
-        [OP_attention_part] = RULE_NEEDS_ROWS,
-        [OP_attention_merge] = RULE_NEEDS_ROWS,
-        [OP_loop] = RULE_NEEDS_ROWS,
-        [OP_lstm] = RULE_NEEDS_ROWS,
-        [OP_gather] = RULE_NEEDS_ROWS,
-        [OP_rope] = RULE_NEEDS_ROWS,
-        [OP_det] = RULE_NEEDS_ROWS,
-        [OP_tree_walk] = RULE_NEEDS_ROWS,
-        [OP_mt19937] = RULE_NEEDS_ROWS,
-        [OP_update_slice] = RULE_NEEDS_ROWS,
-        [OP_scatter] = RULE_NEEDS_ROWS,
-        [OP_dfa] = RULE_NEEDS_ROWS,
-        [OP_top_k] = RULE_NEEDS_ROWS,
-        [OP_repack] = RULE_NEEDS_ROWS,
-        [OP_nms] = RULE_NEEDS_ROWS,
-        [OP_unique] = RULE_NEEDS_ROWS,
-        [OP_nonzero] = RULE_NEEDS_ROWS,
-        [OP_custom] = RULE_NEEDS_ROWS,
-    };
-    return op_info[n->op].kind == OPKIND_EW ? RULE_FOLLOW : (OrderRule)rules[n->op];
-}
-
 typedef struct Layout {
     Arena *arena;
     bool prefers_channels_last;
-    bool pads_channels; // for convolutions on matrix units, which read them channels-last
+    bool pads_channels;  // for convolutions on matrix units, which read them channels-last
     VEC(uint8_t) orders; // by NodeId of the graph as rebuilt so far
 } Layout;
 
@@ -155,21 +97,21 @@ static NodeId step_layout(Graph *g, NodeId id, void *ctx)
 {
     Layout *l = ctx;
     const Node n = *graph_node(g, id);
-    const OrderRule rule = layout_rule(&n);
+    const OpLayout rule = op_info[n.op].layout;
     NodeId src[256];
     AxisOrder order = ORDER_ROW_MAJOR;
     if (n.n_src == 0 || n.n_src > 256)
         return id;
     for (uint32_t i = 0; i < n.n_src; i++)
-        src[i] = rule == RULE_NEEDS_ROWS ? to_rows(g, l, n.src[i]) : n.src[i];
-    if (rule == RULE_IMAGE && l->prefers_channels_last && n.shape->rank >= 3) {
+        src[i] = rule == OPLAYOUT_ROWS ? to_rows(g, l, n.src[i]) : n.src[i];
+    if (rule == OPLAYOUT_IMAGE && l->prefers_channels_last && n.shape->rank >= 3) {
         order = ORDER_CHANNELS_LAST;
         if (wants_channels_last_operand(g, &n) && order_of(l, src[0]) == ORDER_ROW_MAJOR &&
             !is_order_moot(graph_node(g, src[0])->shape))
             src[0] = copy_in_order(g, l, src[0], ORDER_CHANNELS_LAST);
     } else if (l->pads_channels && n.op == OP_pad && adds_channels(&n)) {
         order = ORDER_CHANNELS_LAST;
-    } else if (rule == RULE_FOLLOW) {
+    } else if (rule == OPLAYOUT_FOLLOW) {
         order = followed_order(g, l, &n);
     } else if (n.op == OP_copy && str_equal(node_get_str(&n, A_copy_order), "channels_last")) {
         order = ORDER_CHANNELS_LAST;
@@ -200,7 +142,8 @@ static void separate_states(Graph *g, Layout *l)
 
 bool pass_layout(Pass *p)
 {
-    Layout l = {.arena = p->perm, .prefers_channels_last = p->options->caps->channels_last,
+    Layout l = {.arena = p->perm,
+                .prefers_channels_last = p->options->caps->channels_last,
                 .pads_channels = p->options->caps->has_mma};
     const bool changed = graph_rewrite(p->graph, step_layout, &l);
     separate_states(p->graph, &l);

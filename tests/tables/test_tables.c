@@ -22,10 +22,10 @@ typedef struct OpRow {
 } OpRow;
 
 static const OpRow op_rows[OP_COUNT] = {
-#define LEAF(name)                                       {#name, "", ""},
-#define EW(name, arity, cls, cost, fexpr, iexpr, kernel) {#name, #fexpr, #iexpr},
-#define OP(name, min_src, max_src, n_results, flags)     {#name, "", ""},
-#define SUGAR(name, min_src, max_src, n_results, flags)  {#name, "", ""},
+#define LEAF(name)                                              {#name, "", ""},
+#define EW(name, arity, cls, cost, flags, fexpr, iexpr, kernel) {#name, #fexpr, #iexpr},
+#define OP(name, ...)                                           {#name, "", ""},
+#define SUGAR(name, ...)                                        {#name, "", ""},
 #include "ir/graph/ops.def"
 };
 
@@ -58,6 +58,8 @@ static void test_op_columns(void **state)
         assert_true((op->kind == OPKIND_EW) == (op->kernel != NULL));
         assert_true((op->kind == OPKIND_LEAF) == (op->max_src == 0));
         assert_true(op->n_results <= NODE_MAX_RESULTS);
+        assert_true(op->steps != OPSTEPS_KERNEL || attr_find((OpId)i, "kernel") != ATTR_COUNT);
+        assert_true(op->steps != OPSTEPS_DEPTH || attr_find((OpId)i, "depth") != ATTR_COUNT);
         if (op->kind == OPKIND_EW)
             assert_true(op->cost >= 1 && op->n_results == 1 && op->max_src <= 3);
     }

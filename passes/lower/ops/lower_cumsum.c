@@ -4,6 +4,8 @@
 #include "passes/lower/operand.h"
 #include "passes/lower/rows.h"
 
+#include <math.h>
+
 typedef struct Cumsum {
     NodeId x;
     bool is_exclusive, is_reverse;
@@ -37,7 +39,7 @@ static void lower_running(Lower *l, Cumsum c, uint32_t axis)
     bool in_row[SHAPE_MAX_RANK] = {false};
     c.x = lower_node(l, l->anchor)->src[0];
     in_row[axis] = true;
-    Rows r = rows_new(l, c.x, in_row);
+    Rows r = rows_new(l, c.x, in_row, (double)NAN);
     if (r.mode == ROWS_ALONG) { // a sum depends on the one before: no vectors along the row
         r.mode = ROWS_SCALAR;
         r.lanes = 1;

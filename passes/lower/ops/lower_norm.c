@@ -4,6 +4,8 @@
 #include "passes/lower/operand.h"
 #include "passes/lower/rows.h"
 
+#include <math.h>
+
 typedef struct Norm {
     NodeId x, scale, bias; // 0 = absent
     bool has_mean;
@@ -72,7 +74,7 @@ static void lower_norm(Lower *l, AttrId axis, AttrId epsilon, bool has_mean)
     bool in_row[SHAPE_MAX_RANK] = {false};
     for (uint32_t i = (uint32_t)node_get_int(node, axis); i < node->shape->rank; i++)
         in_row[i] = true;
-    Rows r = rows_new(l, n.x, in_row);
+    Rows r = rows_new(l, n.x, in_row, (double)NAN);
     rows_use_groups(l, &r);
     rows_begin_folds(l, &r);
     rows_emit(l, &r, norm_row, &n);

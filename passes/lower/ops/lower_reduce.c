@@ -3,6 +3,8 @@
 // once, that of integers in 64 bits.
 #include "passes/lower/rows.h"
 
+#include <math.h>
+
 typedef struct Reduce {
     NodeId operand;
     bool is_mean;
@@ -42,7 +44,7 @@ static void lower_reduce(Lower *l, AttrId axes, const RowFold *fold, bool is_mea
     bool in_row[SHAPE_MAX_RANK] = {false};
     Reduce x = {lower_node(l, l->anchor)->src[0], is_mean};
     row_axes(l, axes, in_row);
-    Rows r = rows_new(l, x.operand, in_row);
+    Rows r = rows_new(l, x.operand, in_row, is_mean ? (double)NAN : fold->init);
     rows_reduce(l, &r, &(RowReduction){fold, operand_at, finish_row, &x});
 }
 

@@ -87,7 +87,7 @@ static void lower_along_axis(Lower *l, AttrId axis, bool is_log)
     s.keeps_exponentials = !is_log && l->root == l->anchor && operand_sum_type(n->dtype) == n->dtype;
     bool in_row[SHAPE_MAX_RANK] = {false};
     in_row[node_get_int(n, axis)] = true;
-    Rows r = rows_new(l, s.x, in_row);
+    Rows r = rows_new(l, s.x, in_row, row_fold_max.init);
     rows_use_groups(l, &r);
     rows_begin_folds(l, &r);
     rows_emit(l, &r, softmax_row, &s);
