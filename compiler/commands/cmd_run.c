@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // rlxc run and verify: generated code, built, loaded and run; compared with the reference evaluator.
 #include "base/map.h"
-#include "compiler/tools/compare.h"
-#include "compiler/job/feeds.h"
 #include "compiler/import/tensors/npy.h"
+#include "compiler/job/feeds.h"
 #include "compiler/job/interface.h"
-#include "compiler/system/json_text.h"
-#include "compiler/native/native.h"
 #include "compiler/job/open_sizes.h"
+#include "compiler/native/native.h"
+#include "compiler/system/json_text.h"
 #include "compiler/system/output.h"
+#include "compiler/tools/compare.h"
 #include "compiler/tools/reference.h"
 #include <math.h>
 #include <string.h>
@@ -160,8 +160,7 @@ static bool prepare(Job *j, Cli *c, Feed *f, Native *n)
     f->sizes = ARENA_ARRAY(c->arena, int64_t, open_sizes_count(j) + 1);
     f->outputs = ARENA_ARRAY(c->arena, Tensor, j->plan->outputs.len + 1);
     return open_sizes_given(j, f->sizes) && feeds_read(j, f->seed, f->sizes, &f->inputs) &&
-           native_emit(j, c->options.keep) &&
-           native_open(j, c->options.keep, n);
+           native_emit(j, c->options.keep) && native_open(j, c->options.keep, n);
 }
 
 static const char *where(const Job *j)
@@ -216,7 +215,7 @@ static bool has_convolutions(const Graph *g) // Sub-graphs nest at most GRAPH_MA
 {
     for (NodeId id = 1; id < g->nodes.len; id++) {
         const Node *n = graph_node(g, id);
-        if (n->op == OP_conv || n->op == OP_conv_transpose)
+        if (op_info[n->op].steps == OPSTEPS_FILTER && dtype_info[n->dtype].cls == DCLASS_FLOAT)
             return true;
         for (uint32_t i = 0; i < n->n_attr; i++)
             if (attr_info[n->attr[i].id].type == ATTR_GRAPH && has_convolutions(n->attr[i].u.graph))
@@ -299,8 +298,8 @@ static bool verify_sizes(Job *j, Native *n, Feed *f, double tolerance, bool *is_
 
 static void print_verified(const Job *j, const Feed *f, bool ok)
 {
-    printf("{\n  \"ok\": %s,\n  \"device\": \"%s\",\n  \"outputs\": [%s\n  ]\n}\n",
-           ok ? "true" : "false", where(j), str_text(&f->json));
+    printf("{\n  \"ok\": %s,\n  \"device\": \"%s\",\n  \"outputs\": [%s\n  ]\n}\n", ok ? "true" : "false",
+           where(j), str_text(&f->json));
 }
 
 ExitCode cmd_verify(Cli *c)

@@ -65,7 +65,8 @@ enum {
     OPFLAG_PLUS = 64,
     OPFLAG_POSITIVE = 128,
     OPFLAG_KEEPS = 256,
-    OPFLAG_UPDATES = 512
+    OPFLAG_UPDATES = 512,
+    OPFLAG_POINT = 1024
 };
 typedef enum OpLayout { OPLAYOUT_ROWS, OPLAYOUT_ANY, OPLAYOUT_IMAGE, OPLAYOUT_FOLLOW } OpLayout;
 typedef enum OpJoins { OPJOINS_ALONE, OPJOINS_AFTER, OPJOINS_ONCE, OPJOINS_AGAIN, OPJOINS_COUNT } OpJoins;
@@ -106,7 +107,7 @@ const char *op_old_name(OpId op);
 // Computes each element from the elements at its place: what kernels compute in place, on scalars.
 static inline bool op_is_pointwise(OpId op)
 {
-    return op_info[op].kind == OPKIND_EW || op == OP_cast || op == OP_bitcast;
+    return op_info[op].kind == OPKIND_EW || (op_info[op].flags & OPFLAG_POINT) != 0;
 }
 
 typedef enum AttrType {

@@ -14,6 +14,7 @@
 #define PLUS     OPFLAG_PLUS
 #define POSITIVE OPFLAG_POSITIVE
 #define KEEPS    OPFLAG_KEEPS
+#define POINT    OPFLAG_POINT
 #define UPDATES  OPFLAG_UPDATES
 
 // A row of ops.def that lacks a column does not compile here. Elementwise ops follow from their class, and

@@ -328,14 +328,14 @@ NodeId extent_rms(Graph *g, NodeId id)
 // --- choosing ---
 
 // Nothing comes before what is there: of equal elements the first is taken, and NaN is the largest.
-NodeId extent_top_k(Graph *g, NodeId id)
+NodeId extent_ordered(Graph *g, NodeId id)
 {
     const Node *n = graph_node(g, id);
     const bool is_float = dtype_info[n->dtype].cls == DCLASS_FLOAT;
-    const double last = node_get_int(n, A_top_k_largest) ? -(double)INFINITY
-                        : is_float                       ? (double)NAN
-                                                         : (double)INFINITY;
-    return extent_masked(g, id, 0, 1u << node_get_int(n, A_top_k_axis), last);
+    const double last = node_find_attr(n, "largest")->u.i ? -(double)INFINITY
+                        : is_float                        ? (double)NAN
+                                                          : (double)INFINITY;
+    return extent_masked(g, id, 0, axes_of(n), last);
 }
 
 NodeId extent_everywhere(Graph *g, NodeId id)
@@ -359,10 +359,10 @@ NodeId extent_unique(Graph *g, NodeId id)
     return node_end(&b);
 }
 
-// A score that is NaN takes the box out.
-NodeId extent_nms(Graph *g, NodeId id)
+// Operand 1 is what counts: a score that is NaN takes the box out.
+NodeId extent_scores(Graph *g, NodeId id)
 {
-    return extent_masked(g, id, 1, ~0u, (double)NAN);
+    return extent_masked(g, id, 1, ~0u, fill_of(graph_node(g, id)));
 }
 
 // Time ends with the live steps; the batch needs nothing.

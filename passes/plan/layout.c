@@ -67,7 +67,7 @@ static NodeId to_rows(Graph *g, Layout *l, NodeId id)
 // other.
 static bool wants_channels_last_operand(const Graph *g, const Node *n)
 {
-    if (n->op == OP_max_pool || n->op == OP_avg_pool)
+    if (op_info[n->op].steps == OPSTEPS_KERNEL)
         return true;
     return n->op == OP_conv && node_get_int(n, A_conv_group) > 1 &&
            graph_node(g, n->src[0])->shape->dim[1] > 1;
