@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-ROW = 'EW(cube, 1, ARITH, 2, a * a * a, (I)((uint64_t)a * (uint64_t)a * (uint64_t)a), "(mul a (mul a a))")'
+ROW = 'EW(cube, 1, ARITH, 2, 0, a * a * a, (I)((uint64_t)a * (uint64_t)a * (uint64_t)a), "(mul a (mul a a))")'
 build, cc = os.path.abspath(sys.argv[1]), sys.argv[2].split()
 root = os.environ.get("RLXC_SOURCE", ".")
 
@@ -28,7 +28,7 @@ def compile_one(job):
 def build_copy(tree):
     for folder in ("base", "ir", "passes", "codegen", "compiler", "runtime-lite"):
         shutil.copytree(os.path.join(root, folder), os.path.join(tree, folder))
-    table = os.path.join(tree, "ir", "ops.def")
+    table = os.path.join(tree, "ir", "graph", "ops.def")
     with open(table) as f:
         text = f.read()
     with open(table, "w") as f:
