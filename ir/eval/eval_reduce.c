@@ -285,6 +285,7 @@ typedef struct Running {
 static bool running(EvalCtx *c, const Running *r)
 {
     const Tensor *x = &c->in[0];
+    const bool is_unsigned = dtype_info[x->dtype].cls == DCLASS_UINT;
     const Lines l = lines_of(x, (uint32_t)node_get_int(c->node, r->axis));
     const bool exclusive = eval_flag(c, r->exclusive), reverse = eval_flag(c, r->reverse);
     for (int64_t i = 0; i < l.count; i++) {
@@ -293,7 +294,7 @@ static bool running(EvalCtx *c, const Running *r)
         for (int64_t k = 0; k < l.n; k++) {
             const int64_t at = line_at(&l, i, reverse ? l.n - 1 - k : k);
             const double f_next = r->step->f64_step(f, tensor_get_f64(x, at));
-            const int64_t n_next = r->step->i64_step(n, tensor_get_i64(x, at), false);
+            const int64_t n_next = r->step->i64_step(n, tensor_get_i64(x, at), is_unsigned);
             if (is_float(c))
                 tensor_set_f64(&c->out[0], at, exclusive ? f : f_next);
             else
@@ -313,4 +314,10 @@ bool eval_cumsum(EvalCtx *c)
 bool eval_cumprod(EvalCtx *c)
 {
     return running(c, &(Running){A_cumprod_axis, A_cumprod_exclusive, A_cumprod_reverse, &prod, 1});
+}
+
+bool eval_cummax(EvalCtx *c)
+{
+    const int64_t start = is_float(c) ? 0 : lowest_of(c->in[0].dtype);
+    return running(c, &(Running){A_cummax_axis, A_cummax_exclusive, A_cummax_reverse, &max, start});
 }

@@ -10,8 +10,9 @@ enum { MAX_DEPTH = 32 };
 typedef struct FormReader {
     Kernel *k;
     const char *at;
-    const KRef *operand;
-    int type; // of literals that no neighbour gives a type
+    const KRef *operand; // a, b, c
+    KRef named[26];      // by letter: what `let` has named
+    int type;            // of literals that no neighbour gives a type
 } FormReader;
 
 // A number takes its type from the other operands of its op, so it waits.
@@ -32,7 +33,7 @@ static FormValue read_atom(FormReader *f)
     FormValue v = {0};
     f->at += n;
     if (n == 1 && *text >= 'a' && *text <= 'z') {
-        v.ref = f->operand[*text - 'a'];
+        v.ref = *text <= 'c' ? f->operand[*text - 'a'] : f->named[*text - 'a'];
         rlx_assert(v.ref != 0);
         return v;
     }
@@ -59,12 +60,31 @@ static FormValue build_op(const FormReader *f, KOp op, const FormValue *arg)
     return (FormValue){.ref = k_op(f->k, op, src[0], src[1], src[2])};
 }
 
+static FormValue read_form(FormReader *f, int depth);
+
+// "let r VALUE FORM)": the form, in which r is the value.
+static FormValue read_let(FormReader *f, int depth)
+{
+    f->at += strlen("let ");
+    const char letter = *f->at;
+    rlx_assert(letter > 'c' && letter <= 'z' && f->named[letter - 'a'] == 0);
+    f->at += strlen("r ");
+    f->named[letter - 'a'] = read_form(f, depth).ref;
+    f->at += strspn(f->at, " ");
+    const FormValue form = read_form(f, depth);
+    rlx_assert(*f->at == ')');
+    f->at++;
+    return form;
+}
+
 static FormValue read_form(FormReader *f, int depth)
 {
     rlx_assert(depth < MAX_DEPTH);
     if (*f->at != '(')
         return read_atom(f);
     f->at++;
+    if (strncmp(f->at, "let ", 4) == 0)
+        return read_let(f, depth + 1);
     KOp op = KOP_add;
     const size_t n = token_len(f->at);
     const bool is_known = kop_parse(f->at, n, &op);

@@ -120,6 +120,11 @@ bool shape_cumprod(ShapeCtx *c)
     return along_axis(c, A_cumprod_axis, CLS_FLOAT | CLS_INT);
 }
 
+bool shape_cummax(ShapeCtx *c)
+{
+    return along_axis(c, A_cummax_axis, CLS_FLOAT | CLS_INT);
+}
+
 bool shape_softmax(ShapeCtx *c)
 {
     return along_axis(c, A_softmax_axis, CLS_FLOAT);

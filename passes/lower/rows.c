@@ -347,8 +347,9 @@ static void fold_point(Lower *l, const Domain *d, Point at, void *ctx)
     fold_into(l, f, 0, value_at(l, d, f, at));
 }
 
-static KRef neutral(Kernel *k, int type, double v)
+KRef rows_neutral(Kernel *k, int type, const RowFold *fold)
 {
+    const double v = fold->init;
     static const int64_t lowest[DTYPE_COUNT] = {
         [DTYPE_i64] = INT64_MIN, [DTYPE_i32] = INT32_MIN, [DTYPE_i16] = INT16_MIN, [DTYPE_i8] = INT8_MIN};
     static const int64_t highest[DTYPE_COUNT] = {
@@ -366,7 +367,7 @@ static Folding folding_new(Lower *l, const RowFold *fold, MapFn value, void *ctx
     const DTypeClass cls = dtype_info[f.type].cls;
     if (fold->is_wide && cls != DCLASS_FLOAT)
         f.type = cls == DCLASS_INT ? DTYPE_i64 : DTYPE_u64;
-    f.init = neutral(l->k, f.type, fold->init);
+    f.init = rows_neutral(l->k, f.type, fold);
     return f;
 }
 

@@ -53,6 +53,8 @@ typedef struct RowFold {
 } RowFold;
 // To be called before rows_emit, when rows are folded.
 void rows_begin_folds(Lower *l, Rows *r);
+// The value that a fold begins with.
+KRef rows_neutral(Kernel *k, int type, const RowFold *fold);
 extern const RowFold row_fold_sum, row_fold_mean, row_fold_prod, row_fold_max, row_fold_min;
 // value(l, d, at, ctx) gives element(s) at a point. Returns the fold of the row: a scalar, or a vector with
 // ACROSS.

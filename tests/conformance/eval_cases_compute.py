@@ -4,6 +4,8 @@
 Each says the same in our text and as ONNX nodes; where ONNX leaves it open, it brings its own expectation.
 """
 
+import math
+
 import numpy as np
 from eval_case import Case, between, flag, floats, node, pick, rng
 from onnx import TensorProto, helper
@@ -19,6 +21,14 @@ def windows(n):
     pads = [between(0, e - 1) for e in extent] + [between(0, e - 1) for e in extent]
     size = [e + between(0, 6) for e in extent]
     return kernel, strides, dilations, pads, size
+
+
+def case_erf_inv():
+    """What erf of the C library is the inverse of."""
+    y = rng.uniform(-3, 3, between(1, 9))
+    case = Case("erf_inv", [np.array([math.erf(v) for v in y])], {}, None)
+    case.want = [y]
+    return case
 
 
 def case_conv():

@@ -74,6 +74,25 @@ def case_cumsum():
     )
 
 
+def case_cummax():
+    """ONNX has no such op: NumPy says what is expected."""
+    x = floats(*[between(1, 5) for _ in range(between(1, 3))])
+    x = x if pick(True, False) else (x * 100).astype(pick(np.int64, np.int8, np.uint8))
+    if x.dtype == np.float32 and pick(True, False):
+        x.flat[between(0, x.size - 1)] = pick(np.nan, np.inf, -np.inf)
+    axis, exclusive, reverse = between(-x.ndim, x.ndim - 1), pick(0, 1), pick(0, 1)
+    attrs = {"axis": axis, "exclusive": flag(exclusive), "reverse": flag(reverse)}
+    case = Case("cummax", [x], attrs, None, exact=True)
+    lines = np.flip(x, axis) if reverse else x
+    want = np.maximum.accumulate(lines, axis)
+    if exclusive:
+        least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+        first = np.full_like(np.take(want, [0], axis), least)
+        want = np.concatenate([first, np.delete(want, -1, axis)], axis)
+    case.want = [np.flip(want, axis) if reverse else want]
+    return case
+
+
 def case_gather():
     x = floats(*[between(1, 4) for _ in range(between(1, 3))])
     axis = between(-x.ndim, x.ndim - 1)

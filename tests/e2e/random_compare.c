@@ -69,6 +69,7 @@ static const uint8_t noise_of[OP_COUNT] = {
     [OP_unsqueeze] = NOISE_NONE,
     [OP_flatten] = NOISE_NONE,
     [OP_reduce_max] = NOISE_NONE,
+    [OP_cummax] = NOISE_NONE,
     [OP_reduce_min] = NOISE_NONE,
     [OP_max_pool] = NOISE_NONE,
     [OP_neg] = NOISE_NONE,

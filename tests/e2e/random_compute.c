@@ -68,6 +68,12 @@ static NodeId make_cumsum(Gen *e)
                      GEN_NUMBER);
 }
 
+static NodeId make_cummax(Gen *e)
+{
+    return make_axis(e, OP_cummax, A_cummax_axis, gen_chance(e, 50) ? A_cummax_exclusive : A_cummax_reverse,
+                     GEN_NUMBER);
+}
+
 // The product is of few elements, as that of reduce_prod.
 static NodeId make_cumprod(Gen *e)
 {
@@ -483,6 +489,7 @@ const GenOp gen_compute_ops[] = {
     {OP_argmin, 2, make_argmin},
     {OP_cumsum, 3, make_cumsum},
     {OP_cumprod, 3, make_cumprod},
+    {OP_cummax, 3, make_cummax},
     {OP_softmax, 4, make_softmax},
     {OP_log_softmax, 2, make_log_softmax},
     {OP_layer_norm, 4, make_layer_norm},

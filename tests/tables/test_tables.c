@@ -139,7 +139,7 @@ static void test_kernel_forms(void **state)
     }
 }
 
-// Each operand is a letter of the form, and nothing behind the last operand is.
+// Each operand is a letter of the form, and nothing behind the last operand is, but what `let` names.
 static void test_kernel_forms_use_their_operands(void **state)
 {
     (void)state;
@@ -152,6 +152,8 @@ static void test_kernel_forms_use_their_operands(void **state)
             if (islower((unsigned char)*p) && is_alone)
                 is_used[*p - 'a'] = true;
         }
+        for (const char *p = op->kernel; p && (p = strstr(p, "(let ")) != NULL; p++)
+            is_used[p[5] - 'a'] = false;
         for (uint32_t k = 0; op->kernel && k < 26; k++)
             if (is_used[k] != (k < op->max_src))
                 fail_msg("%s has %u operands, but its form is %s", op->name, op->max_src, op->kernel);

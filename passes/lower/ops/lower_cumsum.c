@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cumsum and cumprod: one running sum or product per row, in order; vectors across rows where these lie side
-// by side. Those of f16 and bf16 stay in f32.
+// cumsum, cumprod and cummax: one running sum, product or maximum per row, in order; vectors across rows
+// where these lie side by side. Those of f16 and bf16 stay in f32.
 #include "passes/lower/operand.h"
 #include "passes/lower/rows.h"
 
@@ -9,8 +9,8 @@
 typedef struct Cumsum {
     NodeId x;
     bool is_exclusive, is_reverse;
-    KOp op;
-    int64_t start;
+    const RowFold *fold;
+    const char *name;
 } Cumsum;
 
 static void cumsum_row(Lower *l, const Rows *r, Point at, void *ctx)
@@ -18,8 +18,8 @@ static void cumsum_row(Lower *l, const Rows *r, Point at, void *ctx)
     Cumsum *c = ctx;
     Kernel *k = l->k;
     const int dtype = lower_node(l, c->x)->dtype, type = operand_sum_type(dtype);
-    const KRef start = k_integer(k, type, c->start);
-    const KRef sum = k_var(k, k_splat(k, start, at.lanes), c->op == KOP_add ? "sum" : "product");
+    const KRef start = rows_neutral(k, type, c->fold);
+    const KRef sum = k_var(k, k_splat(k, start, at.lanes), c->name);
     const bool has_loop = r->d.rank > r->n_kept;
     if (has_loop) {
         const int64_t n = r->count;
@@ -27,7 +27,7 @@ static void cumsum_row(Lower *l, const Rows *r, Point at, void *ctx)
         at.idx[r->d.rank - 1] = c->is_reverse ? k_expr(k, "# - $", n - 1, i) : i;
     }
     const KRef before = k_get(k, sum), x = k_cast(k, rows_operand(l, &r->d, at, &c->x), type);
-    k_set(k, sum, k_op(k, c->op, before, x, 0));
+    k_set(k, sum, k_form(k, c->fold->form, (KRef[3]){before, x}, type));
     const KRef value = c->is_exclusive ? before : k_get(k, sum);
     pull_store_root(l, &r->d, at, k_cast(k, value, dtype));
     if (has_loop)
@@ -47,23 +47,17 @@ static void lower_running(Lower *l, Cumsum c, uint32_t axis)
     rows_emit(l, &r, cumsum_row, &c);
 }
 
-void lower_cumsum(Lower *l)
-{
-    const Node *n = lower_node(l, l->anchor);
-    lower_running(l,
-                  (Cumsum){.is_exclusive = node_get_int(n, A_cumsum_exclusive) != 0,
-                           .is_reverse = node_get_int(n, A_cumsum_reverse) != 0,
-                           .op = KOP_add},
-                  (uint32_t)node_get_int(n, A_cumsum_axis));
-}
-
-void lower_cumprod(Lower *l)
-{
-    const Node *n = lower_node(l, l->anchor);
-    lower_running(l,
-                  (Cumsum){.is_exclusive = node_get_int(n, A_cumprod_exclusive) != 0,
-                           .is_reverse = node_get_int(n, A_cumprod_reverse) != 0,
-                           .op = KOP_mul,
-                           .start = 1},
-                  (uint32_t)node_get_int(n, A_cumprod_axis));
-}
+#define RUNNING(op, of)                                                                                      \
+    void lower_##op(Lower *l)                                                                                \
+    {                                                                                                        \
+        const Node *n = lower_node(l, l->anchor);                                                            \
+        lower_running(l,                                                                                     \
+                      (Cumsum){.is_exclusive = node_get_int(n, A_##op##_exclusive) != 0,                     \
+                               .is_reverse = node_get_int(n, A_##op##_reverse) != 0,                         \
+                               .fold = &row_fold_##of,                                                       \
+                               .name = #of},                                                                 \
+                      (uint32_t)node_get_int(n, A_##op##_axis));                                             \
+    }
+RUNNING(cumsum, sum)
+RUNNING(cumprod, prod)
+RUNNING(cummax, max)
