@@ -56,13 +56,18 @@ typedef struct Pass {
     bool failed;            // a diagnostic was reported
 } Pass;
 
-// True = something changed. On wrong input: reports, sets p->failed.
+// True = something changed. On wrong input: reports, sets p->failed. It leaves the bodies of loops alone.
 typedef bool (*PassFn)(Pass *p);
+
+typedef enum PassWhere { PASS_EVERYWHERE, PASS_IF_SIZED } PassWhere;
+typedef enum PassBodies { BODIES_NOTHING, BODIES_REWRITE, BODIES_PLAN } PassBodies;
 
 typedef struct PassInfo {
     const char *name;
     PassFn run;
     int min_level;   // runs at -O<min_level> and above
+    PassWhere where;
+    PassBodies bodies; // what the bodies of loops get
     Stage stage;     // what the graph satisfies afterwards
     bool makes_plan; // the dump shows the plan (kernels, buffers) rather than the graph
     const char *text;
@@ -71,7 +76,7 @@ typedef struct PassInfo {
 extern const PassInfo pass_info[];
 extern const uint32_t pass_count;
 
-#define PASS(name, level, stage, plan, text) bool pass_##name(Pass *p);
+#define PASS(name, level, where, bodies, stage, plan, text) bool pass_##name(Pass *p);
 #include "passes/passes.def"
 #undef PASS
 

@@ -3,7 +3,8 @@
 #include "passes/pass.h"
 
 const PassInfo pass_info[] = {
-#define PASS(name, level, stage, plan, text) {#name, pass_##name, level, stage, plan, text},
+#define PASS(name, level, where, bodies, stage, plan, text)                                                  \
+    {#name, pass_##name, level, PASS_##where, BODIES_##bodies, stage, plan, text},
 #include "passes/passes.def"
 #undef PASS
 };

@@ -3,6 +3,7 @@
 #include "compiler/job/pipeline.h"
 #include "compiler/cli/cli.h"
 #include "ir/text/text.h"
+#include "passes/graph/driver.h"
 #include <inttypes.h>
 #include <string.h>
 #include <time.h>
@@ -57,7 +58,7 @@ static void verify(const Pass *p, const PassInfo *info)
 static bool run_pass(Pass *p, const PassInfo *info, const PipelineOptions *o)
 {
     const double start = now_ms();
-    const bool changed = info->run(p);
+    const bool changed = pass_run(p, info);
     if (p->failed)
         return false;
     if (o->time_passes)
@@ -96,7 +97,7 @@ bool pipeline_run(Arena *perm, Diag *d, Graph *graph, const PipelineOptions *o, 
     *plan = NULL;
     for (uint32_t i = 0; i < pass_count && ok; i++) {
         cli_progress_step(arena_printf(&scratch, "pass %s", pass_info[i].name), i + 1, pass_count);
-        if (pass_info[i].min_level <= o->opt_level)
+        if (pass_is_on(&pass_info[i], &options))
             ok = run_pass(&p, &pass_info[i], o);
         if (o->stop_after != NULL && strcmp(o->stop_after, pass_info[i].name) == 0)
             break;

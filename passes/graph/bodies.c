@@ -35,7 +35,8 @@ static NodeId step_run(Graph *g, NodeId id, void *ctx)
     Pass sub = *r->pass;
     sub.scratch = &scratch;
     sub.graph = graph_compact(node_attr(&n, A_loop_body)->u.graph, NULL);
-    const bool is_changed = r->fn(&sub);
+    bool is_changed = r->fn(&sub);
+    is_changed |= bodies_run(&sub, r->fn);
     r->pass->failed = sub.failed;
     arena_free(&scratch);
     if (!is_changed || sub.failed)
@@ -52,11 +53,14 @@ static bool has_loop(const Graph *g)
     return false;
 }
 
+// Recursion: loops nest at most GRAPH_MAX_DEPTH deep.
 bool bodies_run(Pass *p, PassFn fn)
 {
     Run r = {p, fn, false};
     if (has_loop(p->graph))
         graph_rewrite(p->graph, step_run, &r);
+    if (r.is_changed)
+        p->graph = graph_compact(p->graph, NULL);
     return r.is_changed;
 }
 

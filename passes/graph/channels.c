@@ -5,7 +5,7 @@
 // taps to an even number, and the frame of the image along that axis is written as well, since the copy
 // engine knows of none inside of joined taps. The weights are constants, so that theirs cost nothing at run
 // time; the input's are written by one kernel, in the order in which the convolution reads it (pass_layout).
-#include "passes/graph/bodies.h"
+#include "passes/pass.h"
 
 enum { CHUNK = 8, FEW = 4, MIN_OUTPUTS = 16, MIN_TAPS = 4 };
 
@@ -108,5 +108,5 @@ bool pass_channels(Pass *p)
         return false;
     const bool changed = graph_rewrite(p->graph, step_channels, NULL);
     p->failed = p->diag->n_errors != errors;
-    return bodies_run(p, pass_channels) || changed;
+    return changed;
 }

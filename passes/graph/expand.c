@@ -314,11 +314,16 @@ static Graph *expand_graph(Graph *g, bool *changed)
     return g;
 }
 
+bool pass_preexpand(Pass *p)
+{
+    return pass_expand(p);
+}
+
 bool pass_expand(Pass *p)
 {
     bool changed = false;
     const uint32_t errors = p->diag->n_errors;
     p->graph = expand_graph(p->graph, &changed);
     p->failed = p->diag->n_errors != errors;
-    return bodies_run(p, pass_expand) || changed;
+    return changed;
 }

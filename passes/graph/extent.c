@@ -552,24 +552,20 @@ static bool bind(Pass *p)
     return make_room(p) && p->diag->n_errors == errors;
 }
 
-// In the graph, in a branch of an `if`, or in the body of a loop.
-static bool computes_sizes(const Graph *g)
+bool extent_has_sizes(const Graph *g)
 {
     bool any = g->extents.len > 0;
     for (NodeId id = 1; !any && id < g->nodes.len; id++) {
         const Node *n = graph_node(g, id);
         for (uint32_t i = 0; !any && i < n->n_attr; i++)
-            any = attr_info[n->attr[i].id].type == ATTR_GRAPH && computes_sizes(n->attr[i].u.graph);
+            any = attr_info[n->attr[i].id].type == ATTR_GRAPH && extent_has_sizes(n->attr[i].u.graph);
     }
     return any;
 }
 
 bool pass_extent(Pass *p)
 {
-    if (!computes_sizes(p->graph))
-        return false;
-    pass_expand(p);
     p->graph = graph_compact(p->graph, NULL);
-    p->failed = p->failed || !bind(p);
+    p->failed = !bind(p);
     return true;
 }

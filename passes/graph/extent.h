@@ -7,6 +7,9 @@
 
 #include "passes/pass.h"
 
+// Are sizes computed, or set between runs: in the graph, in a branch of an `if`, in the body of a loop?
+bool extent_has_sizes(const Graph *g);
+
 // A node with computed sizes in its operands or results: what takes its place. 0: reported.
 typedef NodeId (*ExtentRule)(Graph *g, NodeId id);
 // extent_NAME, as ops.def says; NULL for ops that are expanded before.

@@ -109,7 +109,7 @@ static NodeId step_fold(Graph *g, NodeId id, void *ctx)
     return fold_one(g, id, ctx);
 }
 
-static bool fold(Pass *p)
+bool pass_fold(Pass *p)
 {
     Fold f = {.perm = p->perm, .scratch = p->scratch};
     mark_weights(p->graph, &f);
@@ -120,16 +120,9 @@ static bool fold(Pass *p)
     return changed;
 }
 
-bool pass_fold(Pass *p)
-{
-    const bool changed = fold(p);
-    return bodies_run(p, pass_fold) || changed;
-}
-
 bool pass_refold(Pass *p)
 {
-    bool changed = fold(p);
-    changed = bodies_run(p, pass_refold) || changed;
+    const bool changed = pass_fold(p);
     const uint32_t before = p->graph->nodes.len;
     p->graph = graph_compact(p->graph, NULL);
     return changed || p->graph->nodes.len != before;

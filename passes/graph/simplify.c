@@ -5,7 +5,6 @@
 // makes superfluous.
 #include "passes/graph/simplify.h"
 #include "ir/graph/intern.h"
-#include "passes/graph/bodies.h"
 #include "passes/graph/cost.h"
 #include "passes/graph/fold.h"
 #include "passes/graph/rules.h"
@@ -261,5 +260,5 @@ bool pass_simplify(Pass *p)
     p->failed = p->diag->n_errors != errors;
     if (p->graph->nodes.len != n_nodes)
         p->graph = graph_compact(p->graph, NULL);
-    return bodies_run(p, pass_simplify) || is_changed;
+    return is_changed;
 }

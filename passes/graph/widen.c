@@ -4,7 +4,7 @@
 // Kernels then only ever load, store, select and cast them, and each op rounds as it does in the evaluator.
 // The same is done to 16-bit floats where an op has vectors of f32 only, on targets with vectors; weights
 // that have been cast are packed as what they were (halves.h).
-#include "passes/graph/bodies.h"
+#include "passes/pass.h"
 
 static DType operand_type(const Graph *g, const Node *n, uint32_t i)
 {
@@ -87,5 +87,5 @@ bool pass_widen(Pass *p)
     const bool changed =
         has_narrow(p->graph, has_vectors) && graph_rewrite(p->graph, step_widen, &has_vectors);
     p->failed = p->diag->n_errors != errors;
-    return bodies_run(p, pass_widen) || changed;
+    return changed;
 }

@@ -21,7 +21,7 @@
 #include "ops_check.h"
 #include "ops_print.h"
 #include "ops_team.h"
-#include "passes/pass.h"
+#include "passes/graph/driver.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -153,11 +153,7 @@ static Plan *plan_with(const OpsCase *c, const Config *config, const PlanChoice 
     o->n_tuned = n_tuned;
     Graph *g = ops_parse(&perm, c);
     Pass p = {.perm = &perm, .scratch = &scratch, .diag = g->diag, .options = o, .graph = g};
-    for (uint32_t i = 0; i < pass_count && !p.failed; i++) {
-        if (pass_info[i].min_level <= o->opt_level)
-            pass_info[i].run(&p);
-        arena_reset(&scratch);
-    }
+    pass_run_all(&p);
     if (!p.failed)
         return p.plan;
     diag_print(g->diag, stderr, DIAG_PLAIN);

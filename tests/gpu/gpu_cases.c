@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See gpu_cases.h.
 #include "gpu_cases.h"
+#include "passes/graph/driver.h"
 
 #include <stdlib.h>
 
@@ -17,11 +18,7 @@ static Plan *plan_case(GpuCases *g, const OpsCase *c, const PassOptions *options
     Graph *graph = ops_parse(&g->perm, c);
     Pass p = {
         .perm = &g->perm, .scratch = &g->scratch, .diag = graph->diag, .options = options, .graph = graph};
-    for (uint32_t i = 0; i < pass_count && !p.failed; i++) {
-        if (pass_info[i].min_level <= options->opt_level)
-            pass_info[i].run(&p);
-        arena_reset(&g->scratch);
-    }
+    pass_run_all(&p);
     if (!p.failed)
         return p.plan;
     diag_print(graph->diag, stderr, DIAG_PLAIN);

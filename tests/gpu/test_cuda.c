@@ -16,7 +16,7 @@
 #include "base/map.h"
 #include "codegen/host/host.h"
 #include "compiler/images/nvrtc.h"
-#include "passes/pass.h"
+#include "passes/graph/driver.h"
 #include "runtime-lite/rlx_cuda.h"
 
 #include <stdlib.h>
@@ -59,11 +59,7 @@ static Plan *plan_case(Arena *a, const OpsCase *c)
     options.accuracy = has_digits(c) ? 1e-5 : 0;
     Graph *g = ops_parse(a, c);
     Pass p = {.perm = a, .scratch = &scratch, .diag = g->diag, .options = &options, .graph = g};
-    for (uint32_t i = 0; i < pass_count && !p.failed; i++) {
-        if (pass_info[i].min_level <= options.opt_level)
-            pass_info[i].run(&p);
-        arena_reset(&scratch);
-    }
+    pass_run_all(&p);
     arena_free(&scratch);
     if (!p.failed)
         return p.plan;

@@ -2,7 +2,6 @@
 // Attention of few queries over many keys on GPUs becomes parts and their merge: one group of threads for
 // each key head would leave most of the device idle.
 #include "passes/lower/attention/attention.h"
-#include "passes/graph/bodies.h"
 
 static NodeId step_split(Graph *g, NodeId id, void *ctx)
 {
@@ -29,6 +28,5 @@ static NodeId step_split(Graph *g, NodeId id, void *ctx)
 bool pass_splits(Pass *p)
 {
     TargetCaps caps = *p->options->caps;
-    const bool changed = caps.is_gpu && graph_rewrite(p->graph, step_split, &caps);
-    return bodies_run(p, pass_splits) || changed;
+    return caps.is_gpu && graph_rewrite(p->graph, step_split, &caps);
 }

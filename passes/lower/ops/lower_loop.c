@@ -2,6 +2,7 @@
 // loop: no kernel of its own, but a plan for the body, made by the same passes, whose memory is one scratch
 // buffer here. Carried values live in the memory of the results; captured values and rows are read, and scan
 // outputs written, in place.
+#include "passes/graph/driver.h"
 #include "passes/graph/loop_body.h"
 #include "passes/lower/lower.h"
 #include <string.h>
@@ -147,11 +148,7 @@ static Plan *plan_body(LoopLower *s)
               .options = outer->options,
               .graph = s->body.graph,
               .frame = &s->frame};
-    pass_layout(&p);
-    pass_fuse(&p);
-    pass_order(&p);
-    pass_lower(&p);
-    pass_memplan(&p);
+    pass_plan_body(&p);
     arena_free(&scratch);
     return p.plan;
 }
