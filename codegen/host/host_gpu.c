@@ -26,11 +26,10 @@ static const char cuda_copier[] =
     "}\n";
 
 static const GpuHost hosts[] = {
-    {&target_cuda, "rlx_cuda", "cu", true, cuda_copier, prelude_cuda_loops},
-    {&target_vulkan, "rlx_vulkan", "comp", false, NULL, NULL},
-    {&target_metal, "rlx_metal", "metal", false, NULL, NULL},
+    [DEVICE_CUDA] = {"rlx_cuda", "cu", true, cuda_copier, prelude_cuda_loops},
+    [DEVICE_VULKAN] = {"rlx_vulkan", "comp", false, NULL, NULL},
+    [DEVICE_METAL] = {"rlx_metal", "metal", false, NULL, NULL},
 };
-enum { N_HOSTS = sizeof hosts / sizeof *hosts };
 
 static uint64_t align_to(uint64_t n, uint64_t block)
 {
@@ -96,10 +95,8 @@ void host_gpu_begin(HostEmit *e, Plan *device)
     e->device = device;
     e->plan = device->buckets != NULL ? stage_buckets(e->arena, device) : stage_plan(e->arena, device);
     e->gpu = ARENA_NEW(e->arena, HostGpu);
-    for (uint32_t i = 0; i < N_HOSTS; i++)
-        if (hosts[i].target == e->target)
-            e->gpu->host = &hosts[i];
-    rlx_assert(e->gpu->host != NULL);
+    rlx_assert(e->target->device != DEVICE_HOST);
+    e->gpu->host = &hosts[e->target->device];
 }
 
 // --- functions -----------------------------------------------------------------------------------

@@ -136,7 +136,6 @@ typedef struct HostGpu {
 
 // What a GPU target calls its parts.
 typedef struct GpuHost {
-    const Target *target;
     const char *runtime;   // prefix of the functions of its file of runtime-lite
     const char *extension; // of the file with the kernels' text
     bool queues;           // rlx_device.queues, of models without layers of experts

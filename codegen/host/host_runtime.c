@@ -52,17 +52,17 @@ static bool has_gpu_moe(const HostEmit *e)
 
 static bool has_cuda(const HostEmit *e)
 {
-    return has_gpu(e) && e->target == &target_cuda;
+    return has_gpu(e) && e->target->device == DEVICE_CUDA;
 }
 
 static bool has_vulkan(const HostEmit *e)
 {
-    return has_gpu(e) && e->target == &target_vulkan;
+    return has_gpu(e) && e->target->device == DEVICE_VULKAN;
 }
 
 static bool has_metal(const HostEmit *e)
 {
-    return has_gpu(e) && e->target == &target_metal;
+    return has_gpu(e) && e->target->device == DEVICE_METAL;
 }
 
 static const RuntimePart parts[] = {

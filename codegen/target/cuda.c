@@ -45,6 +45,7 @@ static const SpellOverride halves[] = {{KOP_gate, SPELL_F32, "rlx_half_gate($0, 
 
 const Target target_cuda = {
     .name = "cuda",
+    .device = DEVICE_CUDA,
     .caps = {.name = "cuda",
              .f32_lanes = 1,
              .is_gpu = true,

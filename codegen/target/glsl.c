@@ -80,7 +80,7 @@ static const GroupSpell group = {
     .put = "rlx_wide$L(RLX_ARG($2)).rlx_at[$1 >> $3]",
 };
 
-bool target_set_vulkan_gpu(const char *kind, TargetCaps *caps)
+static bool set_gpu(const char *kind, TargetCaps *caps)
 {
     caps->has_coop = strcmp(kind, "coopmat") == 0;
     return caps->has_coop;
@@ -88,6 +88,9 @@ bool target_set_vulkan_gpu(const char *kind, TargetCaps *caps)
 
 const Target target_vulkan = {
     .name = "vulkan",
+    .device = DEVICE_VULKAN,
+    .set_gpu = set_gpu,
+    .gpu_words = "coopmat with --target vulkan",
     .caps = {.name = "vulkan",
              .f32_lanes = 1,
              .is_gpu = true,

@@ -65,7 +65,7 @@ static const GroupSpell group = {
     .put = "*(device $T *)&$0",
 };
 
-bool target_set_metal_gpu(const char *family, TargetCaps *caps)
+static bool set_gpu(const char *family, TargetCaps *caps)
 {
     caps->has_simd_matrix = strcmp(family, "apple7") == 0;
     return caps->has_simd_matrix;
@@ -73,6 +73,9 @@ bool target_set_metal_gpu(const char *family, TargetCaps *caps)
 
 const Target target_metal = {
     .name = "metal",
+    .device = DEVICE_METAL,
+    .set_gpu = set_gpu,
+    .gpu_words = "apple7 with --target metal",
     .caps = {.name = "metal",
              .f32_lanes = 1,
              .is_gpu = true,

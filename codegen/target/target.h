@@ -92,9 +92,17 @@ typedef struct GroupSpell {
     const char *fetch_once, *put_once;
 } GroupSpell;
 
+// What runs the kernels, and so what drives them and makes code of their text.
+typedef enum TargetDevice { DEVICE_HOST, DEVICE_CUDA, DEVICE_VULKAN, DEVICE_METAL } TargetDevice;
+
 typedef struct Target Target;
 struct Target {
     const char *name;
+    TargetDevice device;
+    // What --gpu adds to the capabilities: a family of Apple GPUs, or kernels with a way by cooperative matrices
+    // on Vulkan, as gpu_words says. False: another word. NULL: --gpu names what to compile for, or nothing.
+    bool (*set_gpu)(const char *given, TargetCaps *caps);
+    const char *gpu_words;
     TargetCaps caps;
     const TypeSpell *types;         // by DType and KT_INDEX
     const SpellRow *spell;          // by KOp
@@ -139,11 +147,6 @@ const Target *target_find(const char *name);
 extern const char *const target_names[];
 // What schedules may use: the target's capabilities, for the C target with what the CPU adds.
 TargetCaps target_caps(const Target *t, const CpuInfo *cpu);
-// What a family of Apple GPUs and those after it have more (--gpu): only "apple7". False: no such family.
-bool target_set_metal_gpu(const char *family, TargetCaps *caps);
-// What Vulkan devices may have more (--gpu): only "coopmat", a way by cooperative matrices beside the one
-// that every device can run.
-bool target_set_vulkan_gpu(const char *kind, TargetCaps *caps);
 
 // The spelling of an op on operands of a type, or NULL.
 const char *target_spell(const Target *t, KOp op, int type, uint8_t lanes);

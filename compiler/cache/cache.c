@@ -71,7 +71,7 @@ static bool is_cacheable(const Job *j)
     const Options *o = &j->cli->options;
     if (o->dump != NULL || o->stop_after != NULL || o->time_passes != NULL || o->metallib != NULL)
         return false;
-    return j->target != &target_cuda || (o->gpu != NULL && strcmp(o->gpu, "text") == 0);
+    return j->target->device != DEVICE_CUDA || (o->gpu != NULL && strcmp(o->gpu, "text") == 0);
 }
 
 static const char *make_key(Job *j)

@@ -55,7 +55,7 @@ static bool check_place(Job *j)
 {
     if (!j->target->caps.is_gpu)
         return native_check_cpu(j);
-    if (j->target != &target_cuda || j->fallback != NULL)
+    if (j->target->device != DEVICE_CUDA || j->fallback != NULL)
         return diag_error(j->cli->diag, (Span){0}, E0003, "tune: not with --target %s",
                           j->cli->options.target);
     return j->nvrtc.gpus.n == 1 || diag_error(j->cli->diag, (Span){0}, E0003,

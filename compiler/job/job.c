@@ -99,9 +99,8 @@ static bool read_threads(Job *j)
 static bool check_gpu_options(Job *j)
 {
     const Options *o = &j->cli->options;
-    const char *no = o->threads != NULL                                 ? "--threads"
-                     : o->tune != NULL && j->target != &target_cuda ? "--tune"
-                                                                        : NULL;
+    const bool tunes = o->tune != NULL && j->target->device != DEVICE_CUDA;
+    const char *no = o->threads != NULL ? "--threads" : tunes ? "--tune" : NULL;
     return no == NULL ||
            diag_error(j->cli->diag, (Span){0}, E0003, "%s: not with --target %s", no, j->target->name);
 }
@@ -109,14 +108,12 @@ static bool check_gpu_options(Job *j)
 static bool read_gpus(Job *j)
 {
     const char *given = j->cli->options.gpu;
-    const char *gpus = given != NULL && j->target == &target_cuda ? given : "sm_80,sm_90a";
-    if (j->target == &target_metal && given != NULL && !target_set_metal_gpu(given, &j->caps))
-        return wrong_value(j, "--gpu", given, "apple7 with --target metal");
-    if (j->target == &target_vulkan && given != NULL && !target_set_vulkan_gpu(given, &j->caps))
-        return wrong_value(j, "--gpu", given, "coopmat with --target vulkan");
+    const char *gpus = given != NULL && j->target->device == DEVICE_CUDA ? given : "sm_80,sm_90a";
+    if (j->target->set_gpu != NULL && given != NULL && !j->target->set_gpu(given, &j->caps))
+        return wrong_value(j, "--gpu", given, j->target->gpu_words);
     if (!j->target->caps.is_gpu && given != NULL)
         return wrong_value(j, "--gpu", given, "a GPU target with it");
-    if (j->target != &target_metal && j->cli->options.metallib != NULL)
+    if (j->target->device != DEVICE_METAL && j->cli->options.metallib != NULL)
         return wrong_value(j, "--metallib", j->cli->options.metallib, "--target metal with it");
     if (!j->target->caps.is_gpu)
         return true;
@@ -185,11 +182,11 @@ typedef struct KernelCompiler {
 
 static KernelCompiler kernel_compiler(Job *j)
 {
-    if (j->target == &target_cuda)
-        return (KernelCompiler){nvrtc_compile, &j->nvrtc};
-    if (j->target == &target_vulkan)
-        return (KernelCompiler){spirv_compile_all, &j->spirv};
-    return (KernelCompiler){metal_make_images, &j->metal};
+    const KernelCompiler of[] = {[DEVICE_HOST] = {NULL, NULL},
+                                 [DEVICE_CUDA] = {nvrtc_compile, &j->nvrtc},
+                                 [DEVICE_VULKAN] = {spirv_compile_all, &j->spirv},
+                                 [DEVICE_METAL] = {metal_make_images, &j->metal}};
+    return of[j->target->device];
 }
 
 static bool read_name(Job *j, const char **out)

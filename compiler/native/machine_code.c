@@ -139,7 +139,7 @@ MachineCode machine_code_count(const Job *given)
     Cli cli = *given->cli;
     Job j = *given;
     const char *compiler = find_compiler(given);
-    if (given->target != &target_c)
+    if (given->target->device != DEVICE_HOST)
         return (MachineCode){.unknown = "the kernels are those of a GPU"};
     if (compiler == NULL)
         return (MachineCode){.unknown = arena_printf(a, "no C compiler for %s here", j.cpu.name)};

@@ -307,7 +307,7 @@ bool native_open(Job *j, const char *keep, Native *out)
     *out = (Native){0};
     if (!custom_may_run(j) || !check_compiler(j))
         return false;
-    if (j->target == &target_metal && !metal_cpu_prepare(j))
+    if (j->target->device == DEVICE_METAL && !metal_cpu_prepare(j))
         return false;
     if (keep == NULL)
         return open_in_cache(j, out);

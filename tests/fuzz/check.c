@@ -63,8 +63,8 @@ static TargetCaps find_caps(const Way *way, const Target *target, CpuInfo *cpu)
         fail("no such CPU");
     TargetCaps caps = target_caps(target, cpu);
     caps.threads = caps.is_gpu ? caps.threads : way->threads;
-    if ((strcmp(way->target, "vulkan") == 0 && !target_set_vulkan_gpu("coopmat", &caps)) ||
-        (strcmp(way->target, "metal") == 0 && !target_set_metal_gpu("apple7", &caps)))
+    const char *gpu = target->device == DEVICE_VULKAN ? "coopmat" : "apple7";
+    if (target->set_gpu != NULL && !target->set_gpu(gpu, &caps))
         fail("no such GPU");
     return caps;
 }

@@ -51,8 +51,7 @@ void gpu_plan(GpuCases *g, const char *target, int opt_level, char **files, int 
     g->target = target_find(target);
     *caps = target_caps(g->target, &cpu);
     if (getenv("TEST_GPU") != NULL)
-        rlx_assert(target_set_metal_gpu(getenv("TEST_GPU"), caps) ||
-                   target_set_vulkan_gpu(getenv("TEST_GPU"), caps));
+        rlx_assert(g->target->set_gpu != NULL && g->target->set_gpu(getenv("TEST_GPU"), caps));
     *options = (PassOptions){.opt_level = opt_level, .caps = caps, .place_budget = place_budget};
     ops_name_crashes();
     for (int i = 0; i < n; i++)
