@@ -103,20 +103,10 @@ static void mark_operands(Writer *w, NodeId id)
 static void mark_live(Writer *w)
 {
     const Graph *g = w->g;
-    for (uint32_t i = 0; i < g->inputs.len; i++)
-        need_name(w, g->inputs.data[i]);
+    for (RootWalk r = {0}; graph_next_root(g, ROOT_ALL & ~(ROOT_SIZE | ROOT_PAGE), &r);)
+        need_name(w, r.id);
     for (uint32_t i = 0; i < g->params.len; i++)
         need_name(w, g->params.data[i]);
-    for (uint32_t i = 0; i < g->states.len; i++) {
-        need_name(w, g->states.data[i].node);
-        need_name(w, g->states.data[i].next);
-    }
-    for (uint32_t i = 0; i < g->outputs.len; i++)
-        need_name(w, g->outputs.data[i].node);
-    for (uint32_t i = 0; i < g->checks.len; i++)
-        need_name(w, g->checks.data[i].cond);
-    for (uint32_t i = 0; i < g->extents.len; i++)
-        need_name(w, g->extents.data[i].value);
     for (NodeId id = g->nodes.len - 1; id > 0; id--)
         if (w->is_live[id])
             mark_operands(w, id);

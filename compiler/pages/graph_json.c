@@ -137,20 +137,7 @@ static void print_node(const Graph *g, NodeId id, Str *out)
 
 bool *pages_needed(const Graph *g, Arena *a)
 {
-    bool *needed = ARENA_ARRAY(a, bool, g->nodes.len + 1u);
-    for (uint32_t i = 0; i < g->outputs.len; i++)
-        needed[g->outputs.data[i].node] = true;
-    for (uint32_t i = 0; i < g->states.len; i++)
-        needed[g->states.data[i].node] = needed[g->states.data[i].next] = true;
-    for (uint32_t i = 0; i < g->checks.len; i++)
-        needed[g->checks.data[i].cond] = true;
-    for (uint32_t i = 0; i < g->inputs.len; i++)
-        needed[g->inputs.data[i]] = true;
-    for (NodeId id = g->nodes.len; id-- > 1;)
-        for (uint32_t i = 0; needed[id] && i < graph_node(g, id)->n_src; i++)
-            needed[graph_node(g, id)->src[i]] = true;
-    needed[0] = false;
-    return needed;
+    return graph_mark_needed(g, ROOT_RESULTS | ROOT_STATE | ROOT_INPUT, a);
 }
 
 const char *pages_graph(Arena *a, const Graph *g)

@@ -268,7 +268,7 @@ static void code_node(Codec *c, Scope *s, NodeId id)
 static void write_nodes(Codec *c, Scope *s)
 {
     const Graph *g = s->g;
-    uint8_t *is_live = graph_mark_live(g, c->arena);
+    bool *is_live = graph_mark_live(g, c->arena);
     uint32_t n = 0;
     for (uint32_t i = 0; i < g->params.len; i++) // can be set, whoever reads them
         is_live[g->params.data[i]] = 1;

@@ -103,7 +103,7 @@ static void found(Bisect *b, BisectHow how, const BisectValue *value)
 static void list_nodes(Bisect *b, Job *j)
 {
     const Graph *g = b->graph;
-    const uint8_t *is_live = graph_mark_live(g, j->cli->arena);
+    const bool *is_live = graph_mark_live(g, j->cli->arena);
     for (NodeId id = 1; id < g->nodes.len; id++)
         if (is_live[id] && op_info[graph_node(g, id)->op].kind != OPKIND_LEAF)
             vec_push(b->cli->arena, &b->nodes, id);
@@ -171,10 +171,8 @@ static void list_frontier(const Bisect *b, const Graph *g, uint32_t n, bool *is_
         for (uint32_t k = 0; k < node->n_src && i >= n; k++)
             is_output[node->src[k]] = true;
     }
-    for (uint32_t i = 0; i < g->outputs.len; i++)
-        is_output[g->outputs.data[i].node] = true;
-    for (uint32_t i = 0; i < g->states.len; i++)
-        is_output[g->states.data[i].next] = true;
+    for (RootWalk w = {0}; graph_next_root(g, ROOT_OUTPUT | ROOT_NEXT, &w);)
+        is_output[w.id] = true;
     is_output[last] = true;
     for (NodeId id = 1; id < g->nodes.len; id++)
         if (id > last || op_info[graph_node(g, id)->op].kind == OPKIND_LEAF)

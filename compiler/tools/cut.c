@@ -76,23 +76,6 @@ static void mark(Cut *c)
 
 // --- checks --------------------------------------------------------------------------------------
 
-// What the results of the model come from, by NodeId; what is left, only checks read.
-static bool *find_results(const Cut *c)
-{
-    const Graph *g = c->g;
-    bool *is_result = ARENA_ARRAY(c->scratch, bool, g->nodes.len);
-    for (uint32_t i = 0; i < g->outputs.len; i++)
-        is_result[g->outputs.data[i].node] = true;
-    for (uint32_t i = 0; i < g->states.len; i++)
-        is_result[g->states.data[i].next] = true;
-    for (uint32_t i = 0; i < g->extents.len; i++)
-        is_result[g->extents.data[i].value] = true;
-    for (NodeId id = g->nodes.len - 1; id > 0; id--)
-        for (uint32_t i = 0; is_result[id] && i < graph_node(g, id)->n_src; i++)
-            is_result[graph_node(g, id)->src[i]] = true;
-    return is_result;
-}
-
 // The part has the values that this node alone needs, or they follow from what it has.
 static bool has_operands(const Cut *c, NodeId id, const bool *is_there)
 {
@@ -111,7 +94,8 @@ static bool has_operands(const Cut *c, NodeId id, const bool *is_there)
 static void keep_checks(Cut *c)
 {
     const Graph *g = c->g;
-    const bool *is_result = find_results(c);
+    // What the results of the model come from; what is left, only checks read.
+    const bool *is_result = graph_mark_needed(g, ROOT_OUTPUT | ROOT_NEXT | ROOT_EXTENT, c->scratch);
     bool *is_there = ARENA_ARRAY(c->scratch, bool, g->nodes.len);
     for (NodeId id = 1; id < g->nodes.len; id++) {
         const Node *n = graph_node(g, id);

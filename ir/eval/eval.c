@@ -162,26 +162,6 @@ static bool eval_inner(Running *r, NodeId id)
     return true;
 }
 
-// Marks what outputs, states and checks need. Operands come before their users, so one sweep from the back
-// sees all.
-static bool *mark_needed(const Graph *g, Arena *a)
-{
-    bool *needed = ARENA_ARRAY(a, bool, g->nodes.len);
-    for (uint32_t i = 0; i < g->outputs.len; i++)
-        needed[g->outputs.data[i].node] = true;
-    for (uint32_t i = 0; i < g->states.len; i++)
-        needed[g->states.data[i].next] = true;
-    for (uint32_t i = 0; i < g->checks.len; i++)
-        needed[g->checks.data[i].cond] = true;
-    for (uint32_t i = 0; i < g->extents.len; i++)
-        needed[g->extents.data[i].value] = true;
-    for (NodeId id = g->nodes.len; id-- > 1;)
-        for (uint32_t i = 0; needed[id] && i < graph_node(g, id)->n_src; i++)
-            needed[graph_node(g, id)->src[i]] = true;
-    needed[0] = false;
-    return needed;
-}
-
 static bool test_checks(const Running *r)
 {
     for (uint32_t i = 0; i < r->g->checks.len; i++) {
@@ -198,7 +178,7 @@ bool eval_graph(EvalRun *run)
     if (run->depth > GRAPH_MAX_DEPTH)
         return diag_error(g->diag, (Span){0}, E0004, "sub-graphs are nested deeper than %d", GRAPH_MAX_DEPTH);
     Running r = {.run = run, .g = g, .results = ARENA_ARRAY(run->arena, Tensor *, g->nodes.len)};
-    const bool *needed = mark_needed(g, run->arena);
+    const bool *needed = graph_mark_needed(g, ROOT_RESULTS | ROOT_EXTENT, run->arena);
     r.sizes = eval_extents_begin(run);
     for (NodeId id = 1; id < g->nodes.len; id++) {
         if (!needed[id])

@@ -103,23 +103,3 @@ bool node_is_scalar_const(const Graph *g, NodeId id, double *value)
         *value = tensor_get_f64(&t, 0);
     return true;
 }
-
-uint32_t *graph_count_uses(const Graph *g, Arena *a)
-{
-    uint32_t *uses = ARENA_ARRAY(a, uint32_t, g->nodes.len);
-    for (NodeId id = 1; id < g->nodes.len; id++) {
-        const Node *n = graph_node(g, id);
-        for (uint32_t i = 0; i < n->n_src; i++)
-            uses[n->src[i]]++;
-    }
-    for (uint32_t i = 0; i < g->outputs.len; i++)
-        uses[g->outputs.data[i].node]++;
-    for (uint32_t i = 0; i < g->states.len; i++)
-        uses[g->states.data[i].next]++;
-    for (uint32_t i = 0; i < g->checks.len; i++)
-        uses[g->checks.data[i].cond]++;
-    for (uint32_t i = 0; i < g->extents.len; i++)
-        uses[g->extents.data[i].value]++;
-    uses[0] = 0; // absent operands and unset states
-    return uses;
-}

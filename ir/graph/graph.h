@@ -467,7 +467,34 @@ bool graph_bind(Graph *g, DimValues v, Graph **out);
 // between runs; `first` are the values that they begin with. Their values in v must be unknown.
 bool graph_bind_open(Graph *g, DimValues v, const uint32_t *open, const int64_t *first, uint32_t n,
                      Graph **out);
-// Number of uses of every node (outputs, state nexts and checks count), n_nodes entries in the arena.
+
+// --- roots (graph_walk.c) ---
+
+// What a graph is read from, besides by nodes: a set of kinds of roots.
+enum {
+    ROOT_OUTPUT = 1 << 0,
+    ROOT_NEXT = 1 << 1,  // of states that have one
+    ROOT_CHECK = 1 << 2,
+    ROOT_EXTENT = 1 << 3, // values of extents
+    ROOT_SIZE = 1 << 4,   // sizes of live axes, of all nodes that have some
+    ROOT_STATE = 1 << 5,
+    ROOT_INPUT = 1 << 6,
+    ROOT_PAGE = 1 << 7,
+    ROOT_LISTS = 8,
+    ROOT_RESULTS = ROOT_OUTPUT | ROOT_NEXT | ROOT_CHECK,
+    ROOT_ALL = (1 << ROOT_LISTS) - 1
+};
+typedef struct RootWalk {
+    uint32_t list, next;
+    NodeId id;
+} RootWalk;
+// for (RootWalk w = {0}; graph_next_root(g, kinds, &w);) visits w.id, never 0, once for each time it is a root.
+bool graph_next_root(const Graph *g, uint32_t kinds, RootWalk *w);
+// By NodeId: is the node such a root, or does one depend on it? [0] is false.
+bool *graph_mark_needed(const Graph *g, uint32_t kinds, Arena *a);
+// Marks what the nodes that are marked depend on.
+void graph_mark_operands(const Graph *g, bool *is_needed);
+// Number of uses of every node (outputs, state nexts, checks and extents count), n_nodes entries in the arena.
 uint32_t *graph_count_uses(const Graph *g, Arena *a);
 
 // The driver of rewriting passes: visits nodes in order, gives `step` the node as rebuilt so far (operands

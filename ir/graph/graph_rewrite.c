@@ -85,50 +85,6 @@ NodeId graph_clone_node(Graph *g, const Graph *from, NodeId id, const NodeId *sr
 
 // --- rewriting ---
 
-static void mark_operands(const Graph *g, uint8_t *is_live)
-{
-    for (NodeId id = g->nodes.len - 1; id > 0; id--) {
-        const Node *n = graph_node(g, id);
-        for (uint32_t i = 0; is_live[id] && i < n->n_src; i++)
-            is_live[n->src[i]] = 1;
-    }
-}
-
-// Sizes of nodes that are needed. True if there is a new one.
-static bool mark_sizes(const Graph *g, uint8_t *is_live)
-{
-    bool any = false;
-    for (uint32_t i = 0; i < g->lives.len; i++) {
-        const GraphLive *v = &g->lives.data[i];
-        any = any || (is_live[v->node] && !is_live[v->size]);
-        is_live[v->size] |= is_live[v->node];
-    }
-    return any;
-}
-
-uint8_t *graph_mark_live(const Graph *g, Arena *a)
-{
-    uint8_t *is_live = ARENA_ARRAY(a, uint8_t, g->nodes.len);
-    for (uint32_t i = 0; i < g->outputs.len; i++)
-        is_live[g->outputs.data[i].node] = 1;
-    for (uint32_t i = 0; i < g->states.len; i++) {
-        is_live[g->states.data[i].node] = 1;
-        is_live[g->states.data[i].next] = 1;
-    }
-    for (uint32_t i = 0; i < g->checks.len; i++)
-        is_live[g->checks.data[i].cond] = 1;
-    for (uint32_t i = 0; i < g->extents.len; i++)
-        is_live[g->extents.data[i].value] = 1;
-    for (uint32_t i = 0; i < g->inputs.len; i++)
-        is_live[g->inputs.data[i]] = 1;
-    is_live[g->page] = 1;
-    do
-        mark_operands(g, is_live);
-    while (mark_sizes(g, is_live));
-    is_live[0] = 0;
-    return is_live;
-}
-
 typedef struct Rewrite {
     Graph *g;
     NodeId *rebuilt;  // by old id: the node with its operands replaced
@@ -201,7 +157,7 @@ bool graph_rewrite(Graph *g, RewriteStep step, void *ctx)
 {
     Arena scratch = {0};
     uint32_t n_old = g->nodes.len;
-    const uint8_t *is_live = graph_mark_live(g, &scratch);
+    const bool *is_live = graph_mark_live(g, &scratch);
     Rewrite *r = ARENA_NEW(&scratch, Rewrite);
     const uint32_t n_extents = g->extents.len;
     const uint32_t n_lives = g->lives.len;
@@ -496,7 +452,7 @@ static void copy_lists(Copy *c)
 static bool copy_graph(Copy *c)
 {
     Arena scratch = {0};
-    const uint8_t *is_live = graph_mark_live(c->from, &scratch);
+    const bool *is_live = graph_mark_live(c->from, &scratch);
     bool ok = true;
     c->map = ARENA_ARRAY(c->to->arena, NodeId, c->from->nodes.len);
     c->is_settled = ARENA_ARRAY(&scratch, bool, c->from->extents.len + 1);

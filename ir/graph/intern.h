@@ -42,8 +42,8 @@ bool attr_equal(const AttrVal *a, const AttrVal *b);
 // False: a shape rule failed.
 bool graph_copy_bound(Graph *from, DimValues v, Graph *to);
 
-// One byte a node: is it needed by an output, a state or the list of inputs?
-uint8_t *graph_mark_live(const Graph *g, Arena *a);
+// By NodeId: is it needed by the graph, or the size of a live axis of such a node? Rewriting drops the others.
+bool *graph_mark_live(const Graph *g, Arena *a);
 
 // Rules for every type in a graph: dims not negative, sizes within the limits. False: reported, with `what`
 // in front.

@@ -80,21 +80,10 @@ double cost_node(const Graph *g, NodeId id)
 double cost_graph(const Graph *g)
 {
     Arena scratch = {0};
-    const uint32_t n = g->nodes.len;
-    bool *is_needed = ARENA_ARRAY(&scratch, bool, n);
+    const bool *is_needed = graph_mark_needed(g, ROOT_RESULTS, &scratch);
     double sum = 0;
-    for (uint32_t i = 0; i < g->outputs.len; i++)
-        is_needed[g->outputs.data[i].node] = true;
-    for (uint32_t i = 0; i < g->states.len; i++)
-        is_needed[g->states.data[i].next] = true;
-    for (uint32_t i = 0; i < g->checks.len; i++)
-        is_needed[g->checks.data[i].cond] = true;
-    for (NodeId id = n; id-- > 1;) {
-        const Node *node = graph_node(g, id);
-        for (uint32_t i = 0; is_needed[id] && i < node->n_src; i++)
-            is_needed[node->src[i]] = true;
+    for (NodeId id = g->nodes.len; id-- > 1;)
         sum += is_needed[id] ? cost_node(g, id) : 0;
-    }
     arena_free(&scratch);
     return sum;
 }

@@ -17,7 +17,7 @@ typedef struct Driver {
     Simplify s;
     const RuleSet *rules;
     VEC(uint32_t) uses;    // of the nodes as rewritten so far; see rename_node
-    const uint8_t *is_old; // by NodeId of the graph before the round: the rewriting driver will visit it
+    const bool *is_old; // by NodeId of the graph before the round: the rewriting driver will visit it
     NodeId at;             // the one that it visited last
     VEC(NodeId) pending;   // of drop_use and add_use
 } Driver;
@@ -67,21 +67,10 @@ static void count_uses(Driver *d)
     uint32_t *uses = d->uses.data;
     d->at = 0;
     d->is_old = graph_mark_live(g, d->s.scratch);
-    for (uint32_t i = 0; i < g->outputs.len; i++)
-        uses[g->outputs.data[i].node]++;
-    for (uint32_t i = 0; i < g->checks.len; i++)
-        uses[g->checks.data[i].cond]++;
-    for (uint32_t i = 0; i < g->inputs.len; i++)
-        uses[g->inputs.data[i]]++;
-    for (uint32_t i = 0; i < g->states.len; i++) {
-        uses[g->states.data[i].node]++;
-        uses[g->states.data[i].next]++;
-    }
-    for (uint32_t i = 0; i < g->extents.len; i++)
-        uses[g->extents.data[i].value]++;
+    for (RootWalk w = {0}; graph_next_root(g, ROOT_ALL & ~ROOT_SIZE, &w);)
+        uses[w.id]++;
     for (uint32_t i = 0; i < g->lives.len; i++)
-        uses[g->lives.data[i].size] += d->is_old[g->lives.data[i].node] != 0;
-    uses[g->page]++;
+        uses[g->lives.data[i].size] += d->is_old[g->lives.data[i].node];
     for (NodeId id = g->nodes.len; id-- > 1;)
         for (uint32_t i = 0; uses[id] > 0 && i < graph_node(g, id)->n_src; i++)
             uses[graph_node(g, id)->src[i]]++;

@@ -52,21 +52,6 @@ static void need_operands(const Graph *g, const Node *n, const LiveFacts *facts,
     }
 }
 
-// What is read other than by nodes.
-static void need_roots(const Graph *g, Need *need)
-{
-    for (uint32_t i = 0; i < g->outputs.len; i++)
-        needs_all(&need[g->outputs.data[i].node]);
-    for (uint32_t i = 0; i < g->states.len; i++)
-        needs_all(&need[g->states.data[i].next]);
-    for (uint32_t i = 0; i < g->checks.len; i++)
-        needs_all(&need[g->checks.data[i].cond]);
-    for (uint32_t i = 0; i < g->extents.len; i++)
-        needs_all(&need[g->extents.data[i].value]);
-    for (uint32_t i = 0; i < g->lives.len; i++)
-        needs_all(&need[g->lives.data[i].size]);
-}
-
 static bool lasts(const Graph *g, NodeId id, const Need *need)
 {
     const Node *n = graph_node(g, id);
@@ -100,7 +85,8 @@ void live_follow_needs(const Graph *g, const LiveFacts **of, Arena *a)
     Need *need = ARENA_ARRAY(&scratch, Need, g->nodes.len);
     for (NodeId id = 1; id < g->nodes.len; id++)
         need[id].lasts = lasts(g, id, need);
-    need_roots(g, need);
+    for (RootWalk w = {0}; graph_next_root(g, ROOT_RESULTS | ROOT_EXTENT | ROOT_SIZE, &w);)
+        needs_all(&need[w.id]);
     for (NodeId id = g->nodes.len; id-- > 1;) {
         const Node *n = graph_node(g, id);
         of[id] = add_ends(n, of[id], &need[id], a);

@@ -4,18 +4,6 @@
 #include "passes/pass.h"
 #include <string.h>
 
-// Nodes that some check depends on.
-static bool *mark_needed(const Graph *g, Arena *a)
-{
-    bool *needed = ARENA_ARRAY(a, bool, g->nodes.len);
-    for (uint32_t i = 0; i < g->checks.len; i++)
-        needed[g->checks.data[i].cond] = true;
-    for (NodeId id = g->nodes.len; id-- > 1;)
-        for (uint32_t i = 0; needed[id] && i < graph_node(g, id)->n_src; i++)
-            needed[graph_node(g, id)->src[i]] = true;
-    return needed;
-}
-
 // Copies of a needed value into a state or an output can wait.
 static bool is_needed(const Plan *p, const PlanKernel *k, const bool *needed)
 {
@@ -29,7 +17,7 @@ bool pass_checks(Pass *p)
     const uint32_t n = plan->kernels.len;
     if (plan->checks.len == 0)
         return false;
-    const bool *needed = mark_needed(plan->graph, p->scratch);
+    const bool *needed = graph_mark_needed(plan->graph, ROOT_CHECK, p->scratch);
     PlanKernel *sorted = ARENA_ARRAY(p->scratch, PlanKernel, n + 1);
     uint32_t at = 0;
     for (uint32_t i = 0; i < n; i++)

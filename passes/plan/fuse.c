@@ -247,18 +247,6 @@ static void add_result_buffer(Fuse *f, NodeId id)
     *loc_of(f, id) = own_loc(f, id, REGION_ARENA);
 }
 
-// Nodes that checks depend on: they run before a state may change.
-static bool *needed_by_checks(Fuse *f)
-{
-    bool *needed = ARENA_ARRAY(f->pass->scratch, bool, f->g->nodes.len);
-    for (uint32_t i = 0; i < f->g->checks.len; i++)
-        needed[f->g->checks.data[i].cond] = true;
-    for (NodeId id = f->g->nodes.len; id-- > 1;)
-        for (uint32_t i = 0; needed[id] && i < graph_node(f->g, id)->n_src; i++)
-            needed[graph_node(f->g, id)->src[i]] = true;
-    return needed;
-}
-
 // May the new value be made where the old one is? When nobody reads the old one, or only the update that
 // makes the new one.
 static bool is_made_in_place(const Fuse *f, const GraphState *s)
@@ -276,7 +264,8 @@ static bool is_made_in_place(const Fuse *f, const GraphState *s)
 
 static void place_state_updates(Fuse *f)
 {
-    const bool *is_early = needed_by_checks(f);
+    // What checks depend on runs before a state may change.
+    const bool *is_early = graph_mark_needed(f->g, ROOT_CHECK, f->pass->scratch);
     for (uint32_t i = 0; i < f->g->states.len; i++) {
         const GraphState *s = &f->g->states.data[i];
         if (!is_early[s->next] && f->groups.root[s->next] == s->next && loc_of(f, s->next)->buf == 0 &&

@@ -39,26 +39,14 @@ static Uses collect_uses(const Graph *g, Arena *a)
     for (NodeId id = 1; id < n; id++)
         for (uint32_t i = 0; i < graph_node(g, id)->n_src; i++)
             first[graph_node(g, id)->src[i] + 1]++;
-    for (uint32_t i = 0; i < g->outputs.len; i++)
-        first[g->outputs.data[i].node + 1]++;
-    for (uint32_t i = 0; i < g->states.len; i++)
-        first[g->states.data[i].next + 1]++;
-    for (uint32_t i = 0; i < g->checks.len; i++)
-        first[g->checks.data[i].cond + 1]++;
-    for (uint32_t i = 0; i < g->lives.len; i++) // kernels read sizes from memory
-        first[g->lives.data[i].size + 1]++;
+    for (RootWalk w = {0}; graph_next_root(g, ROOT_RESULTS | ROOT_SIZE, &w);) // kernels read sizes from memory
+        first[w.id + 1]++;
     for (uint32_t i = 0; i <= n; i++)
         first[i + 1] += first[i];
     uint32_t *fill = arena_copy(a, first, (n + 1) * sizeof *first);
     NodeId *user = ARENA_ARRAY(a, NodeId, first[n] + 1);
-    for (uint32_t i = 0; i < g->outputs.len; i++)
-        user[fill[g->outputs.data[i].node]++] = 0;
-    for (uint32_t i = 0; i < g->states.len; i++)
-        user[fill[g->states.data[i].next]++] = 0;
-    for (uint32_t i = 0; i < g->checks.len; i++)
-        user[fill[g->checks.data[i].cond]++] = 0;
-    for (uint32_t i = 0; i < g->lives.len; i++)
-        user[fill[g->lives.data[i].size]++] = 0;
+    for (RootWalk w = {0}; graph_next_root(g, ROOT_RESULTS | ROOT_SIZE, &w);)
+        user[fill[w.id]++] = 0;
     for (NodeId id = 1; id < n; id++)
         for (uint32_t i = 0; i < graph_node(g, id)->n_src; i++)
             user[fill[graph_node(g, id)->src[i]]++] = id;

@@ -296,6 +296,49 @@ static void test_count_uses(void **state)
     assert_int_equal(uses[0], 0);
 }
 
+// Every kind of root once, each of another node; states without a next value and graphs without a page have
+// none.
+static void test_roots(void **state)
+{
+    Fixture *f = *state;
+    Graph *g = f->g;
+    const Shape s = shape_of(2, two_three), one = {0};
+    const NodeId x = input(f, "x", DTYPE_f32, 2, two_three), n = input(f, "n", DTYPE_i64, 0, NULL);
+    const NodeId k = graph_state(g, "k", DTYPE_f32, &s, NULL, 0, (Span){0});
+    graph_state(g, "unset", DTYPE_f32, &s, NULL, 0, (Span){0});
+    const NodeId next = graph_op1(g, OP_neg, x), y = graph_op1(g, OP_exp, x), dead = graph_op1(g, OP_abs, x);
+    const NodeId cond = graph_op2(g, OP_lt, n, graph_scalar(g, DTYPE_i64, 3, (Span){0}));
+    const NodeId size = graph_op1(g, OP_neg, n);
+    g->page = graph_param(g, "page", DTYPE_i64, &one, NULL, 0, (Span){0});
+    graph_output(g, "y", y);
+    g->states.data[0].next = next;
+    assert_true(graph_check(g, cond, "n is small"));
+    graph_extent(g, "hits", n, 4);
+    graph_add_live(g, y, 0, size);
+    const struct {
+        uint32_t kinds;
+        NodeId first, last;
+        uint32_t n;
+    } cases[] = {{ROOT_OUTPUT, y, y, 1},     {ROOT_NEXT, next, next, 1},   {ROOT_CHECK, cond, cond, 1},
+                 {ROOT_EXTENT, n, n, 1},     {ROOT_SIZE, size, size, 1},   {ROOT_STATE, k, k + 1, 2},
+                 {ROOT_INPUT, x, n, 2},      {ROOT_PAGE, g->page, g->page, 1},
+                 {ROOT_RESULTS, y, cond, 3}, {ROOT_ALL, y, g->page, 10}};
+    for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        NodeId first = 0, last = 0;
+        uint32_t count = 0;
+        for (RootWalk w = {0}; graph_next_root(g, cases[i].kinds, &w); count++) {
+            first = count == 0 ? w.id : first;
+            last = w.id;
+        }
+        assert_int_equal(count, cases[i].n);
+        assert_int_equal(first, cases[i].first);
+        assert_int_equal(last, cases[i].last);
+    }
+    const bool *needed = graph_mark_needed(g, ROOT_CHECK, &f->arena);
+    assert_true(needed[cond] && needed[n] && !needed[x] && !needed[0]);
+    assert_false(graph_mark_needed(g, ROOT_ALL, &f->arena)[dead]);
+}
+
 // --- rewriting ---
 
 static NodeId drop_double_neg(Graph *g, NodeId id, void *ctx)
@@ -585,6 +628,7 @@ int main(void)
         TEST(test_shorthands_skip_what_changes_nothing),
         TEST(test_reshape_takes_zeros_as_sizes),
         TEST(test_count_uses),
+        TEST(test_roots),
         TEST(test_rewrite_redirects_users),
         TEST(test_rewrite_hands_on_span_and_label),
         TEST(test_rewrite_of_several_results),
