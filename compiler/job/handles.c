@@ -115,13 +115,7 @@ static bool is_state(const Graph *g, NodeId id)
 static NodeId behind(Graph *g, NodeId id)
 {
     const Node n = *graph_node(g, id);
-    NodeBuild b = node_begin(g, OP_concat, node_span(g, id), g->labels.data[id]);
-    if (n.n_src == 2)
-        return n.src[1];
-    for (uint32_t i = 1; i < n.n_src; i++)
-        node_src(&b, n.src[i]);
-    node_int(&b, A_concat_axis, node_get_int(&n, A_concat_axis));
-    return node_end(&b);
+    return n.n_src == 2 ? n.src[1] : graph_clone_with(g, id, n.src + 1, n.n_src - 1u);
 }
 
 // The first rows of a state, and others behind them: these are written into the state, where they begin.

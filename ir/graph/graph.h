@@ -335,6 +335,11 @@ void node_ints(NodeBuild *b, AttrId id, const int64_t *v, uint32_t n); // INTS, 
 // not copied: must live as long as the graph
 void node_blob(NodeBuild *b, AttrId id, const void *p, uint64_t n);
 void node_graph(NodeBuild *b, AttrId id, Graph *sub);
+// Takes over all attributes of a node, by name where it is of another op, which must have them all; what is
+// set afterwards counts instead. Nodes are rebuilt with this, so that no attribute is forgotten.
+void node_copy_attrs(NodeBuild *b, const Node *of);
+// A node of the same op with the same attributes, span and label as node `id` of `from`; operands follow.
+NodeBuild node_copy_begin(Graph *g, const Graph *from, NodeId id);
 // Checks counts, fills defaults, normalises negative axes, infers types (ir/shape/shape.h), hash-conses.
 NodeId node_end(NodeBuild *b);
 
@@ -368,6 +373,8 @@ bool graph_settle_checks(Graph *g);
 // Re-creates node `id` of `from` in `g` with other operands (as many as it has): same op, attributes, span,
 // label.
 NodeId graph_clone_node(Graph *g, const Graph *from, NodeId id, const NodeId *src);
+// The same in its own graph with n operands; types are inferred again.
+NodeId graph_clone_with(Graph *g, NodeId id, const NodeId *src, uint32_t n);
 
 // --- reading ---
 

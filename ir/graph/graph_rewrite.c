@@ -59,12 +59,9 @@ static NodeId clone_leaf(Graph *g, const Graph *from, NodeId id, const Shape *sh
 
 static NodeBuild begin_clone(Graph *g, const Graph *from, NodeId id, const NodeId *src)
 {
-    const Node *n = graph_node(from, id);
-    NodeBuild b = node_begin(g, (OpId)n->op, node_span(from, id), from->labels.data[id]);
-    for (uint32_t i = 0; i < n->n_src; i++)
+    NodeBuild b = node_copy_begin(g, from, id);
+    for (uint32_t i = 0; i < graph_node(from, id)->n_src; i++)
         node_src(&b, src[i]);
-    memcpy(b.attr, n->attr, n->n_attr * sizeof *n->attr);
-    b.n_attr = n->n_attr;
     return b;
 }
 

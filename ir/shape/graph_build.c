@@ -109,6 +109,34 @@ void node_graph(NodeBuild *b, AttrId id, Graph *sub)
         fail(b, E0004, "sub-graphs nest deeper than %d", GRAPH_MAX_DEPTH);
 }
 
+void node_copy_attrs(NodeBuild *b, const Node *of)
+{
+    for (uint32_t i = 0; i < of->n_attr; i++) {
+        const AttrVal *v = &of->attr[i];
+        const AttrId id = of->op == b->op ? v->id : attr_find(b->op, attr_info[v->id].name);
+        rlx_assert(id != ATTR_COUNT && attr_info[id].type == attr_info[v->id].type);
+        AttrVal *to = add_attr(b, id);
+        *to = *v;
+        to->id = id;
+    }
+}
+
+NodeBuild node_copy_begin(Graph *g, const Graph *from, NodeId id)
+{
+    NodeBuild b =
+        node_begin(g, (OpId)graph_node(from, id)->op, node_span(from, id), from->labels.data[id]);
+    node_copy_attrs(&b, graph_node(from, id));
+    return b;
+}
+
+NodeId graph_clone_with(Graph *g, NodeId id, const NodeId *src, uint32_t n)
+{
+    NodeBuild b = node_copy_begin(g, g, id);
+    for (uint32_t i = 0; i < n; i++)
+        node_src(&b, src[i]);
+    return node_end(&b);
+}
+
 // --- completing ---
 
 static bool check_operands(NodeBuild *b)

@@ -14,14 +14,10 @@ typedef struct Run {
 // The loop with another body and other operands.
 static NodeId make_loop(Graph *g, NodeId id, Graph *body, const NodeId *src, uint32_t n_src)
 {
-    const Node n = *graph_node(g, id);
-    NodeBuild b = node_begin(g, OP_loop, node_span(g, id), g->labels.data[id]);
+    NodeBuild b = node_copy_begin(g, g, id);
     for (uint32_t i = 0; i < n_src; i++)
         node_src(&b, src[i]);
     node_graph(&b, A_loop_body, body);
-    node_int(&b, A_loop_carried, node_get_int(&n, A_loop_carried));
-    const AttrVal *max = node_attr(&n, A_loop_max_trips);
-    node_ints(&b, A_loop_max_trips, max->u.ints, (uint32_t)max->len);
     return node_end(&b);
 }
 

@@ -120,17 +120,7 @@ static NodeId as_dot(const IntConv *c)
     bool is_same = n.n_src == 5;
     for (uint32_t i = 0; i < n.n_src; i++)
         is_same = is_same && src[i] == n.src[i];
-    if (is_same)
-        return c->id;
-    NodeBuild b = node_begin(g, OP_int_conv, node_span(g, c->id), g->labels.data[c->id]);
-    for (uint32_t i = 0; i < 5; i++)
-        node_src(&b, src[i]);
-    for (uint32_t i = 0; i < n.n_attr; i++)
-        if (n.attr[i].id == A_int_conv_group)
-            node_int(&b, n.attr[i].id, n.attr[i].u.i);
-        else
-            node_ints(&b, n.attr[i].id, n.attr[i].u.ints, (uint32_t)n.attr[i].len);
-    return node_end(&b);
+    return is_same ? c->id : graph_clone_with(g, c->id, src, 5);
 }
 
 // --- as floats -----------------------------------------------------------------------------------
@@ -190,15 +180,10 @@ static NodeId slice_channels(Graph *g, NodeId id, int64_t from, int64_t to)
 static NodeId float_conv(const IntConv *c, NodeId x, NodeId w)
 {
     Graph *g = c->g;
-    const Node n = *graph_node(g, c->id);
-    const uint32_t spatial = c->ws.rank - 2;
     NodeBuild b = node_begin(g, OP_conv, node_span(g, c->id), g->labels.data[c->id]);
     node_src(&b, x);
     node_src(&b, w);
-    node_ints(&b, A_conv_strides, node_attr(&n, A_int_conv_strides)->u.ints, spatial);
-    node_ints(&b, A_conv_pads, node_attr(&n, A_int_conv_pads)->u.ints, 2 * spatial);
-    node_ints(&b, A_conv_dilations, node_attr(&n, A_int_conv_dilations)->u.ints, spatial);
-    node_int(&b, A_conv_group, c->group);
+    node_copy_attrs(&b, graph_node(g, c->id));
     return graph_cast(g, node_end(&b), DTYPE_i32);
 }
 
@@ -292,11 +277,11 @@ static NodeId step_product(Graph *g, NodeId id, const TargetCaps *caps)
     const bool is_empty = shape_numel(graph_node(g, n.src[0])->shape) == 0;
     if (node_get_int(&n, A_qmatmul_x_bits) != 8 || (!is_empty && multiplies_bytes(g, &n, caps)))
         return id;
-    NodeBuild b = node_begin(g, OP_qmatmul, node_span(g, id), g->labels.data[id]);
+    NodeBuild b = node_copy_begin(g, g, id);
     node_src(&b, is_empty ? n.src[0] : rounded(g, n.src[0], block));
     for (uint32_t i = 1; i < n.n_src; i++)
         node_src(&b, n.src[i]);
-    node_int(&b, A_qmatmul_bits, bits);
+    node_int(&b, A_qmatmul_x_bits, 0);
     return node_end(&b);
 }
 

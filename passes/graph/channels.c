@@ -62,20 +62,12 @@ static NodeId without_frame(Graph *g, NodeId id, const NodeId *src)
     const Node n = *graph_node(g, id);
     const uint32_t spatial = n.shape->rank - 2;
     int64_t pads[2 * SHAPE_MAX_RANK] = {0};
-    NodeBuild b = node_begin(g, OP_conv, node_span(g, id), g->labels.data[id]);
+    NodeBuild b = node_copy_begin(g, g, id);
     for (uint32_t i = 0; i < n.n_src; i++)
         node_src(&b, src[i]);
     for (uint32_t i = 0; i < 2 * spatial; i++)
         pads[i] = i % spatial + 1 == spatial ? 0 : node_get_at(&n, A_conv_pads, i, 0);
-    for (uint32_t i = 0; i < n.n_attr; i++) {
-        const AttrVal *a = &n.attr[i];
-        if (a->id == A_conv_pads)
-            node_ints(&b, a->id, pads, 2 * spatial);
-        else if (attr_info[a->id].type == ATTR_INTS)
-            node_ints(&b, a->id, a->u.ints, (uint32_t)a->len);
-        else
-            node_int(&b, a->id, a->u.i);
-    }
+    node_ints(&b, A_conv_pads, pads, 2 * spatial);
     return node_end(&b);
 }
 

@@ -92,7 +92,7 @@ NodeId expand_linear(Graph *g, NodeId id, uint32_t result)
     NodeBuild b = expand_begin(g, OP_matmul, id);
     node_src(&b, n.src[0]);
     node_src(&b, n.src[1]);
-    node_int(&b, A_matmul_transpose_b, node_get_int(&n, A_linear_transpose_b));
+    node_copy_attrs(&b, &n);
     const NodeId product = node_end(&b);
     return n.n_src > 2 && n.src[2] != 0 && product != 0 ? graph_op2(g, OP_add, product, n.src[2]) : product;
 }
@@ -289,7 +289,7 @@ static NodeId step_flatten(Graph *g, NodeId id, void *ctx)
     (void)ctx;
     if (n.op != OP_if)
         return id;
-    NodeBuild b = expand_begin(g, OP_if, id);
+    NodeBuild b = node_copy_begin(g, g, id);
     for (uint32_t i = 0; i < n.n_src; i++)
         node_src(&b, n.src[i]);
     for (uint32_t i = 0; i < n.n_attr; i++)

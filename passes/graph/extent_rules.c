@@ -140,13 +140,7 @@ NodeId extent_matmul(Graph *g, NodeId id)
     NodeId live = extent_size(g, graph_node(g, n.src[is_live ? 0 : 1])->shape->dim[is_live ? a : b]);
     if (n.n_src > 2 && n.src[2])
         live = graph_op2(g, OP_min, live, n.src[2]);
-    NodeBuild x = node_begin(g, OP_matmul, node_span(g, id), g->labels.data[id]);
-    node_src(&x, n.src[0]);
-    node_src(&x, n.src[1]);
-    node_src(&x, live);
-    node_int(&x, A_matmul_transpose_a, node_get_int(&n, A_matmul_transpose_a));
-    node_int(&x, A_matmul_transpose_b, node_get_int(&n, A_matmul_transpose_b));
-    return node_end(&x);
+    return graph_clone_with(g, id, (const NodeId[]){n.src[0], n.src[1], live}, 3);
 }
 
 // Rows beyond the live ones have no expert, so that they cost nothing.
@@ -189,20 +183,6 @@ NodeId extent_pixels(Graph *g, NodeId id)
     return extent_masked(g, id, 0, ~3u, fill_of(graph_node(g, id)));
 }
 
-static NodeId pool_with(Graph *g, NodeId id, NodeId x)
-{
-    static const AttrId lists[] = {A_avg_pool_kernel, A_avg_pool_strides, A_avg_pool_pads,
-                                   A_avg_pool_dilations};
-    const Node n = *graph_node(g, id);
-    NodeBuild b = node_begin(g, OP_avg_pool, node_span(g, id), g->labels.data[id]);
-    node_src(&b, x);
-    for (uint32_t i = 0; i < sizeof lists / sizeof *lists; i++)
-        node_ints(&b, lists[i], node_attr(&n, lists[i])->u.ints, (uint32_t)node_attr(&n, lists[i])->len);
-    node_int(&b, A_avg_pool_ceil_mode, node_get_int(&n, A_avg_pool_ceil_mode));
-    node_int(&b, A_avg_pool_count_include_pad, node_get_int(&n, A_avg_pool_count_include_pad));
-    return node_end(&b);
-}
-
 // Means over windows that may reach beyond the live elements: those of the elements, with zeros there,
 // divided by those of ones. Padding that counts lies behind the live elements, not behind the largest size;
 // as long as no window hangs over it, it is part of the divisor like any other zero.
@@ -223,8 +203,10 @@ NodeId extent_avg_pool(Graph *g, NodeId id)
     NodeBuild one = node_begin(g, OP_expand, node_span(g, id), NULL);
     node_src(&one, graph_scalar(g, t, 1, node_span(g, id)));
     node_ints(&one, A_expand_shape, ones.dim, ones.rank);
-    const NodeId sum = pool_with(g, id, extent_mask(g, graph_cast(g, n.src[0], t), ~3u, 0));
-    const NodeId part = pool_with(g, id, extent_mask(g, node_end(&one), ~3u, 0));
+    const NodeId masked = extent_mask(g, graph_cast(g, n.src[0], t), ~3u, 0);
+    const NodeId sum = graph_clone_with(g, id, &masked, 1);
+    const NodeId inside = extent_mask(g, node_end(&one), ~3u, 0);
+    const NodeId part = graph_clone_with(g, id, &inside, 1);
     const NodeId none = graph_op2(g, OP_eq, part, extent_scalar(g, part, 0));
     const NodeId mean =
         graph_op2(g, OP_div, sum, graph_op3(g, OP_where, none, extent_scalar(g, part, 1), part));
@@ -253,16 +235,7 @@ NodeId extent_attention(Graph *g, NodeId id)
         first = extent_size(g, ahead);
     if (graph_dim_is_computed(g, keys))
         live = live ? graph_op2(g, OP_min, live, extent_size(g, keys)) : extent_size(g, keys);
-    const NodeId src[] = {n.src[0], n.src[1], n.src[2], mask, live, first};
-    NodeBuild b = node_begin(g, OP_attention, node_span(g, id), g->labels.data[id]);
-    for (uint32_t i = 0; i < sizeof src / sizeof *src; i++)
-        node_src(&b, src[i]);
-    node_float(&b, A_attention_scale, node_get_float(&n, A_attention_scale));
-    node_int(&b, A_attention_causal, node_get_int(&n, A_attention_causal));
-    node_int(&b, A_attention_left, node_get_int(&n, A_attention_left));
-    node_int(&b, A_attention_right, node_get_int(&n, A_attention_right));
-    node_float(&b, A_attention_softcap, node_get_float(&n, A_attention_softcap));
-    return node_end(&b);
+    return graph_clone_with(g, id, (const NodeId[]){n.src[0], n.src[1], n.src[2], mask, live, first}, 6);
 }
 
 // Regions stand for themselves; images are looked up by number.
@@ -350,13 +323,7 @@ NodeId extent_unique(Graph *g, NodeId id)
     if (!live && extent_is_live(g, x, 0))
         live = extent_size(g, graph_node(g, x)->shape->dim[0]);
     x = extent_mask(g, x, 2, 0);
-    NodeBuild b = node_begin(g, OP_unique, node_span(g, id), g->labels.data[id]);
-    node_src(&b, x);
-    if (live)
-        node_src(&b, live);
-    node_int(&b, A_unique_sorted, node_get_int(&n, A_unique_sorted));
-    node_ints(&b, A_unique_size, node_attr(&n, A_unique_size)->u.ints, 1);
-    return node_end(&b);
+    return graph_clone_with(g, id, (const NodeId[]){x, live}, 2);
 }
 
 // Operand 1 is what counts: a score that is NaN takes the box out.
@@ -380,11 +347,9 @@ NodeId extent_lstm(Graph *g, NodeId id)
         return id;
     const NodeId live = extent_size(g, graph_node(g, n.src[0])->shape->dim[seq]);
     steps = steps ? graph_op2(g, OP_min, steps, live) : live;
-    NodeBuild b = node_begin(g, OP_lstm, node_span(g, id), g->labels.data[id]);
+    NodeId src[STEPS + 1] = {0};
     for (uint32_t i = 0; i < STEPS; i++)
-        node_src(&b, i < n.n_src ? n.src[i] : 0);
-    node_src(&b, steps);
-    node_str(&b, A_lstm_direction, node_get_str(&n, A_lstm_direction));
-    node_int(&b, A_lstm_batch_major, is_batch_major);
-    return node_end(&b);
+        src[i] = i < n.n_src ? n.src[i] : 0;
+    src[STEPS] = steps;
+    return graph_clone_with(g, id, src, STEPS + 1);
 }

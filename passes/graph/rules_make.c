@@ -96,9 +96,7 @@ static NodeId with_weight(const RuleMatch *on, uint32_t operand, char letter, At
     NodeBuild b = begin(on, (OpId)n.op);
     for (uint32_t i = 0; i <= operand || (i < 3 && src[i]); i++)
         node_src(&b, src[i]);
-    node_int(&b, axis, node_get_int(&n, axis));
-    const AttrId epsilon = n.op == OP_layer_norm ? A_layer_norm_epsilon : A_rms_norm_epsilon;
-    node_float(&b, epsilon, node_get_float(&n, epsilon));
+    node_copy_attrs(&b, &n);
     return node_end(&b);
 }
 

@@ -71,21 +71,11 @@ static NodeId unshuffled(const Simplify *s, const Shuffle *f, NodeId constant, u
 
 static NodeId rebuilt(const Simplify *s, NodeId conv, NodeId x, NodeId w, NodeId bias, int64_t shuffle)
 {
-    const Node n = *graph_node(s->g, conv);
-    NodeBuild b = simplify_begin(s, OP_conv, conv);
+    NodeBuild b = node_copy_begin(s->g, s->g, conv);
     node_src(&b, x);
     node_src(&b, w);
     if (bias != 0)
         node_src(&b, bias);
-    for (uint32_t i = 0; i < n.n_attr; i++) {
-        const AttrVal *a = &n.attr[i];
-        if (a->id == A_conv_shuffle)
-            continue;
-        if (attr_info[a->id].type == ATTR_INTS)
-            node_ints(&b, a->id, a->u.ints, (uint32_t)a->len);
-        else
-            node_int(&b, a->id, a->u.i);
-    }
     node_int(&b, A_conv_shuffle, shuffle);
     return node_end(&b);
 }

@@ -24,7 +24,7 @@ NodeId simplify_matmul(const Simplify *s, NodeId id)
 {
     static const AttrId transpose[2] = {A_matmul_transpose_a, A_matmul_transpose_b};
     const Node n = *graph_node(s->g, id);
-    NodeBuild b = simplify_begin(s, OP_matmul, id);
+    NodeBuild b = node_copy_begin(s->g, s->g, id);
     bool is_changed = false;
     for (uint32_t i = 0; i < 2; i++) {
         const bool swaps = swaps_last(s->g, n.src[i]);

@@ -88,19 +88,7 @@ static bool is_const_or_absent(const Graph *g, NodeId id)
 static NodeId with_weights(const Simplify *s, NodeId conv, NodeId w, NodeId bias)
 {
     const Node n = *graph_node(s->g, conv);
-    NodeBuild b = simplify_begin(s, (OpId)n.op, conv);
-    node_src(&b, n.src[0]);
-    node_src(&b, w);
-    if (bias)
-        node_src(&b, bias);
-    for (uint32_t i = 0; i < n.n_attr; i++) {
-        const AttrVal *a = &n.attr[i];
-        if (attr_info[a->id].type == ATTR_INTS)
-            node_ints(&b, a->id, a->u.ints, (uint32_t)a->len);
-        else
-            node_int(&b, a->id, a->u.i);
-    }
-    return node_end(&b);
+    return graph_clone_with(s->g, conv, (const NodeId[]){n.src[0], w, bias}, 3);
 }
 
 // conv + c and conv - c: c joins the bias.
@@ -167,17 +155,8 @@ static NodeId scale_matmul(const Simplify *s, OpId op, NodeId matmul, NodeId c)
         return 0;
     if (w.shape->rank >= 2)
         factor = along_axis(s, factor, w.shape->rank, w.shape->rank - (is_transposed ? 2 : 1));
-    NodeBuild b = simplify_begin(s, OP_matmul, matmul);
-    const NodeId made = scaled(s, op, n.src[1], factor);
-    if (!made)
-        return 0;
-    node_src(&b, n.src[0]);
-    node_src(&b, made);
-    if (n.n_src > 2)
-        node_src(&b, n.src[2]);
-    node_int(&b, A_matmul_transpose_a, node_get_int(&n, A_matmul_transpose_a));
-    node_int(&b, A_matmul_transpose_b, node_get_int(&n, A_matmul_transpose_b));
-    return node_end(&b);
+    const NodeId src[] = {n.src[0], scaled(s, op, n.src[1], factor), n.n_src > 2 ? n.src[2] : 0};
+    return src[1] != 0 ? graph_clone_with(s->g, matmul, src, 3) : 0;
 }
 
 // (matmul + d) * c as matmul * c + d * c.

@@ -67,20 +67,12 @@ static bool add_pads(const Node *window, const Node *pad, AttrId pads, int64_t *
 static NodeId with_pads(const Simplify *s, NodeId id, NodeId x, AttrId pads, const int64_t *v)
 {
     const Node n = *graph_node(s->g, id);
-    NodeBuild b = simplify_begin(s, (OpId)n.op, id);
+    NodeBuild b = node_copy_begin(s->g, s->g, id);
     for (uint32_t i = 0; i < n.n_src; i++)
         node_src(&b, i == 0 ? x : n.src[i]);
-    for (uint32_t i = 0; i < n.n_attr; i++) {
-        const AttrVal *a = &n.attr[i];
-        if (a->id == pads)
-            node_ints(&b, pads, v, 2 * (n.shape->rank - 2));
-        else if (a->id == A_avg_pool_count_include_pad)
-            node_int(&b, a->id, 1);
-        else if (attr_info[a->id].type == ATTR_INTS)
-            node_ints(&b, a->id, a->u.ints, (uint32_t)a->len);
-        else
-            node_int(&b, a->id, a->u.i);
-    }
+    node_ints(&b, pads, v, 2 * (n.shape->rank - 2));
+    if (n.op == OP_avg_pool)
+        node_int(&b, A_avg_pool_count_include_pad, 1);
     return node_end(&b);
 }
 
@@ -109,15 +101,13 @@ typedef struct PoolParts {
 
 static NodeId max_pool(const Simplify *s, NodeId id, NodeId x, const PoolParts *p)
 {
-    const Node n = *graph_node(s->g, id);
-    const uint32_t spatial = n.shape->rank - 2;
-    NodeBuild b = simplify_begin(s, OP_max_pool, id);
+    const uint32_t spatial = graph_node(s->g, id)->shape->rank - 2;
+    NodeBuild b = node_copy_begin(s->g, s->g, id);
     node_src(&b, x);
     node_ints(&b, A_max_pool_kernel, p->kernel, spatial);
     node_ints(&b, A_max_pool_strides, p->strides, spatial);
     node_ints(&b, A_max_pool_pads, p->pads, 2 * spatial);
     node_ints(&b, A_max_pool_dilations, p->dilations, spatial);
-    node_int(&b, A_max_pool_ceil_mode, node_get_int(&n, A_max_pool_ceil_mode));
     return node_end(&b);
 }
 

@@ -339,6 +339,65 @@ static void test_roots(void **state)
     assert_false(graph_mark_needed(g, ROOT_ALL, &f->arena)[dead]);
 }
 
+// A value of an attribute that no op has as its default.
+static AttrVal odd_value(Fixture *f, AttrId id)
+{
+    const AttrType t = attr_info[id].type;
+    const double number = 0.625 + (double)id;
+    AttrVal v = {.id = id, .len = t == ATTR_INTS || t == ATTR_DIMS || t == ATTR_BLOB ? 1 : 0};
+    if (t == ATTR_FLOAT)
+        memcpy(&v.u.f64_bits, &number, sizeof number);
+    else if (t == ATTR_STR)
+        v.u.str = arena_printf(&f->arena, "text %u", (unsigned)id);
+    else if (v.len != 0)
+        v.u.ints = ARENA_NEW(&f->arena, int64_t);
+    else if (t == ATTR_GRAPH)
+        v.u.graph = f->g;
+    else
+        v.u.i = t == ATTR_INT ? 1000 + (int64_t)id : t == ATTR_BOOL ? attr_info[id].dflt[0] != 't' : DTYPE_u16;
+    return v;
+}
+
+// Whatever attributes an op has, or will have, a copy of a node has all of them.
+static void test_copies_keep_all_attributes(void **state)
+{
+    Fixture *f = *state;
+    for (uint32_t op = 0; op < OP_COUNT; op++) {
+        AttrId first = ATTR_COUNT;
+        uint32_t count = 0;
+        attr_range((OpId)op, &first, &count);
+        if (op_info[op].kind == OPKIND_LEAF)
+            continue;
+        AttrVal *attr = ARENA_ARRAY(&f->arena, AttrVal, count + 1u);
+        for (uint32_t i = 0; i < count; i++)
+            attr[i] = odd_value(f, (AttrId)(first + i));
+        const Node n = {.op = (uint16_t)op, .n_attr = (uint16_t)count, .attr = attr};
+        NodeBuild b = node_begin(f->g, (OpId)op, (Span){0}, NULL);
+        node_copy_attrs(&b, &n);
+        assert_int_equal(b.n_attr, count);
+        assert_memory_equal(b.attr, attr, count * sizeof *attr);
+    }
+}
+
+static void test_attributes_go_to_another_op_by_name(void **state)
+{
+    Fixture *f = *state;
+    const AttrVal attr = {.id = A_linear_transpose_b, .u.i = 1};
+    const Node linear = {.op = OP_linear, .n_attr = 1, .attr = &attr};
+    const Dim square[] = {2, 2};
+    const NodeId x = input(f, "x", DTYPE_f32, 2, square);
+    NodeBuild b = node_begin(f->g, OP_matmul, (Span){0}, NULL);
+    node_copy_attrs(&b, &linear);
+    node_src(&b, x);
+    node_src(&b, x);
+    const NodeId product = node_end(&b), pair[] = {x, product};
+    assert_int_equal(node_get_int(graph_node(f->g, product), A_matmul_transpose_b), 1);
+    const Node *copy = graph_node(f->g, graph_clone_with(f->g, product, pair, 2));
+    assert_int_equal(copy->src[1], product);
+    assert_int_equal(node_get_int(copy, A_matmul_transpose_b), 1);
+    assert_no_error(f);
+}
+
 // --- rewriting ---
 
 static NodeId drop_double_neg(Graph *g, NodeId id, void *ctx)
@@ -629,6 +688,8 @@ int main(void)
         TEST(test_reshape_takes_zeros_as_sizes),
         TEST(test_count_uses),
         TEST(test_roots),
+        TEST(test_copies_keep_all_attributes),
+        TEST(test_attributes_go_to_another_op_by_name),
         TEST(test_rewrite_redirects_users),
         TEST(test_rewrite_hands_on_span_and_label),
         TEST(test_rewrite_of_several_results),

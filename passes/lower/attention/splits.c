@@ -12,11 +12,7 @@ static NodeId step_split(Graph *g, NodeId id, void *ctx)
     NodeBuild b = node_begin(g, OP_attention_part, node_span(g, id), g->labels.data[id]);
     for (uint32_t i = 0; i < n.n_src; i++)
         node_src(&b, n.src[i]);
-    node_float(&b, A_attention_part_scale, node_get_float(&n, A_attention_scale));
-    node_int(&b, A_attention_part_causal, node_get_int(&n, A_attention_causal));
-    node_int(&b, A_attention_part_left, node_get_int(&n, A_attention_left));
-    node_int(&b, A_attention_part_right, node_get_int(&n, A_attention_right));
-    node_float(&b, A_attention_part_softcap, node_get_float(&n, A_attention_softcap));
+    node_copy_attrs(&b, &n);
     node_int(&b, A_attention_part_splits, splits);
     const NodeId part = node_end(&b);
     NodeBuild m = node_begin(g, OP_attention_merge, node_span(g, id), g->labels.data[id]);
