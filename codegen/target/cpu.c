@@ -13,15 +13,20 @@
 #include <sys/syscall.h>
 #endif
 
-static const CpuInfo cpus[] = {
-#define CPU(name, flags, lanes, regs, fma, l1, l2, l3, features)                                             \
-    {name, flags, lanes, regs, fma, l1, l2, l3, features},
+typedef struct CpuRow {
+    CpuInfo info;
+    CpuMachineId machine;
+} CpuRow;
+
+static const CpuRow cpus[] = {
+#define CPU(name, flags, lanes, regs, machine, features)                                                     \
+    {{name, flags, lanes, regs, features, {0}}, CPU_MACHINE_##machine},
 #include "codegen/target/cpus.def"
 #undef CPU
 };
 
 const char *const cpu_names[] = {
-#define CPU(name, flags, lanes, regs, fma, l1, l2, l3, features) name,
+#define CPU(name, flags, lanes, regs, machine, features) name,
 #include "codegen/target/cpus.def"
 #undef CPU
     "native", NULL};
@@ -93,23 +98,32 @@ static uint32_t cache_bytes(int name, uint32_t otherwise)
     return n >= 4096 && n <= (1L << 30) ? (uint32_t)n : otherwise;
 }
 
+static CpuInfo info_of(const CpuRow *row)
+{
+    CpuInfo info = row->info;
+    info.machine = cpu_machines[row->machine];
+    return info;
+}
+
 static void resolve_native(CpuInfo *out)
 {
     for (uint32_t i = 0; i < N_CPUS; i++)
-        if (cpu_runs_here(&cpus[i]))
-            *out = cpus[i];
+        if (cpu_runs_here(&cpus[i].info))
+            *out = info_of(&cpus[i]);
+    CpuMachine *m = &out->machine;
 #if defined(_SC_LEVEL1_DCACHE_SIZE) && defined(_SC_LEVEL2_CACHE_SIZE)
-    out->l1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, out->l1_bytes);
-    out->l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, out->l2_bytes);
-    out->l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE, out->l3_bytes);
+    m->l1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, m->l1_bytes);
+    m->l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, m->l2_bytes);
+    m->l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE, m->l3_bytes);
 #endif
 #if defined(__x86_64__)
     // Intel's server cores begin two products of 16 lanes a cycle, its others and Zen 4 one; caches tell them
     // apart.
-    if (out->f32_lanes == 16 && __builtin_cpu_is("intel") && out->l2_bytes >= 1u << 20 &&
-        out->l3_bytes > 24u << 20)
-        out->fma_per_cycle = 2;
+    if (out->f32_lanes == 16 && __builtin_cpu_is("intel") && m->l2_bytes >= 1u << 20 &&
+        m->l3_bytes > 24u << 20)
+        m->fma_per_cycle = 2;
 #endif
+    (void)m;
 }
 
 bool cpu_find(const char *name, CpuInfo *out)
@@ -119,8 +133,8 @@ bool cpu_find(const char *name, CpuInfo *out)
         return true;
     }
     for (uint32_t i = 0; i < N_CPUS; i++) {
-        if (!strcmp(cpus[i].name, name)) {
-            *out = cpus[i];
+        if (!strcmp(cpus[i].info.name, name)) {
+            *out = info_of(&cpus[i]);
             return true;
         }
     }

@@ -24,9 +24,8 @@ typedef struct CpuInfo {
     const char *cc_flags; // what the C compiler needs, "" for none
     uint8_t f32_lanes;    // 1 = scalar code only
     uint8_t vector_regs;
-    uint8_t fma_per_cycle;
-    uint32_t l1_bytes, l2_bytes, l3_bytes;
     uint8_t features; // CpuFeature
+    CpuMachine machine;
 } CpuInfo;
 
 // A row of cpus.def, or "native": the best row that this machine runs, with this machine's cache sizes.

@@ -24,25 +24,24 @@ const Target *target_find(const char *name)
     return NULL;
 }
 
-// A barrier takes some hundred cycles, and what one core wrote another one has to fetch.
-static const uint32_t split_cycles = 8000;
+// A kernel that threads share has a barrier behind it, and what one core wrote another one has to fetch: it
+// is shared where it takes several times as long.
+static const double barriers_of_split = 20;
 
 TargetCaps target_caps(const Target *t, const CpuInfo *cpu)
 {
     TargetCaps caps = t->caps;
+    caps.gpu = gpu_machine_default();
+    caps.cpu = caps.is_gpu ? cpu_machines[CPU_MACHINE_plain] : cpu->machine;
     if (caps.is_gpu)
         return caps;
     caps.f32_lanes = cpu->f32_lanes;
     caps.vector_regs = cpu->vector_regs;
-    caps.l1_bytes = cpu->l1_bytes;
-    caps.l2_bytes = cpu->l2_bytes;
-    caps.l3_bytes = cpu->l3_bytes;
-    caps.fma_per_cycle = cpu->fma_per_cycle;
     caps.has_dot8 = (cpu->features & CPU_DOT8) != 0;
     caps.has_dot_bf16 = (cpu->features & CPU_DOT_BF16) != 0;
     caps.has_matrix = (cpu->features & CPU_MATRIX) != 0;
     caps.threads = 1;
-    caps.split_cycles = split_cycles;
+    caps.split_cycles = (uint32_t)(barriers_of_split * caps.cpu.barrier_cycles);
     return caps;
 }
 

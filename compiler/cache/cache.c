@@ -42,9 +42,10 @@ static void add_options(ContentHash *h, const Options *o)
 // "native" stands for this machine, whose caches count too.
 static void add_cpu(ContentHash *h, Arena *a, const CpuInfo *cpu)
 {
-    content_hash_add_text(h, arena_printf(a, "%s %s %u %u %u %u %u %u %u", cpu->name, cpu->cc_flags,
-                                          cpu->f32_lanes, cpu->vector_regs, cpu->fma_per_cycle, cpu->l1_bytes,
-                                          cpu->l2_bytes, cpu->l3_bytes, cpu->features));
+    const CpuMachine *m = &cpu->machine;
+    content_hash_add_text(h, arena_printf(a, "%s %s %u %u %s %u %u %u %u %u", cpu->name, cpu->cc_flags,
+                                          cpu->f32_lanes, cpu->vector_regs, m->name, m->fma_per_cycle,
+                                          m->l1_bytes, m->l2_bytes, m->l3_bytes, cpu->features));
 }
 
 // All files that were read. Where weights stay in one of them, its path is in the results. False: one was

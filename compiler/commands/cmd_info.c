@@ -62,8 +62,8 @@ static void print_targets_json(void)
             continue;
         printf("%s\n    {\"name\": \"%s\", \"cpu\": \"%s\", \"f32_lanes\": %u, \"registers\": %u, "
                "\"l1_bytes\": %u, \"l2_bytes\": %u, \"cc_flags\": \"%s\"}",
-               comma, *name, cpu.name, cpu.f32_lanes, cpu.vector_regs, cpu.l1_bytes, cpu.l2_bytes,
-               cpu.cc_flags);
+               comma, *name, cpu.name, cpu.f32_lanes, cpu.vector_regs, cpu.machine.l1_bytes,
+               cpu.machine.l2_bytes, cpu.cc_flags);
         comma = ",";
     }
     printf("\n  ]\n}\n");
@@ -84,8 +84,8 @@ ExitCode cmd_targets(Cli *c)
         CpuInfo cpu;
         if (cpu_find(*name, &cpu))
             printf("cpu    %-14s %s, %u f32 lanes, %u registers, L1 %u KiB, L2 %u KiB, cc flags: %s\n", *name,
-                   cpu.name, cpu.f32_lanes, cpu.vector_regs, cpu.l1_bytes / 1024, cpu.l2_bytes / 1024,
-                   cpu.cc_flags[0] != '\0' ? cpu.cc_flags : "none");
+                   cpu.name, cpu.f32_lanes, cpu.vector_regs, cpu.machine.l1_bytes / 1024,
+                   cpu.machine.l2_bytes / 1024, cpu.cc_flags[0] != '\0' ? cpu.cc_flags : "none");
     }
     return EXIT_OK;
 }

@@ -203,3 +203,13 @@ bool nvrtc_read_gpus(Arena *a, const char *list, NvrtcGpus *out)
         at += n + 1;
     }
 }
+
+uint32_t nvrtc_newest(const NvrtcGpus *gpus)
+{
+    uint32_t newest = 0;
+    for (uint32_t i = 0; i < gpus->n; i++) {
+        const uint32_t arch = gpus->kind[i] & ~(uint32_t)KIND_EXACT;
+        newest = arch > newest ? arch : newest;
+    }
+    return newest;
+}

@@ -23,6 +23,8 @@ typedef struct Nvrtc {
 
 // "sm_80,sm_90a", or "text": none. False: it is no such list.
 bool nvrtc_read_gpus(Arena *a, const char *list, NvrtcGpus *out);
+// The largest compute capability of those named, 90 for sm_90a.
+uint32_t nvrtc_newest(const NvrtcGpus *gpus);
 // A GpuCompile, ctx: a Nvrtc: one cubin for every GPU, then PTX that later ones can run.
 bool nvrtc_compile(void *ctx, const char *text, const char *const *functions, uint32_t n, GpuImages *out);
 

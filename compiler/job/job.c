@@ -122,6 +122,8 @@ static bool read_gpus(Job *j)
     j->nvrtc = (Nvrtc){.arena = j->cli->arena, .diag = j->cli->diag};
     if (!nvrtc_read_gpus(j->cli->arena, gpus, &j->nvrtc.gpus))
         return wrong_value(j, "--gpu", gpus, "up to 8 GPUs, as sm_80,sm_90a, or text");
+    if (j->target == &target_cuda && j->nvrtc.gpus.n > 0)
+        j->caps.gpu = gpu_machine(nvrtc_newest(&j->nvrtc.gpus)); // one table of launches serves all
     return check_gpu_options(j);
 }
 

@@ -7,6 +7,7 @@
 #define IR_KERNEL_KERNEL_H
 
 #include "ir/graph/graph.h"
+#include "ir/machine/machine.h"
 
 typedef enum KOp {
 #define KOP(name, arity, cost, fexpr, iexpr, cls) KOP_##name,
@@ -340,8 +341,8 @@ typedef struct TargetCaps {
     uint32_t group_threads; // at most, where a schedule has a choice
     uint32_t max_params;   // of a kernel; 0: any number
     bool channels_last;  // preferred order of image-like activations
-    uint32_t l1_bytes, l2_bytes, l3_bytes;
-    uint8_t fma_per_cycle; // vector multiply-adds that one core begins in a cycle
+    CpuMachine cpu;      // what estimates reckon with: of CPUs; a plain one where the target is a GPU
+    const GpuMachine *gpu; // of GPUs; the default one where the target is none
     bool has_dot8;         // dot8 of vectors is one instruction, as wide as f32 vectors
     bool has_dot_bf16;     // the same for pairs of bf16
     bool has_mma;          // device functions for products of matrices (device.def)

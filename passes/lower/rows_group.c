@@ -15,11 +15,11 @@ struct RowsGroup {
 };
 
 enum {
-    FULL_GRID = 264,     // groups that keep a large chip busy
+    FULL_GROUPS = 2, // of each processor, that keep it busy
     LEAST_GROUP = 32,
-    USUAL_GROUP = 128,   // threads of a group that has several rows
-    ROW_THREADS = 256,   // of a row, where there is a choice
-    REGISTERS = 32,      // elements that a thread holds, where there is a choice
+    USUAL_GROUP = 128, // threads of a group that has several rows
+    ROW_THREADS = 256, // of a row, where there is a choice
+    REGISTERS = 32,    // elements that a thread holds, where there is a choice
     MOST_REGISTERS = 64,
 };
 
@@ -42,7 +42,7 @@ static uint32_t row_width(const Lower *l, const RowsGroup *g)
     const int64_t n = g->wide.n, values = g->wide.n_values > 0 ? g->wide.n_values : 1;
     const int64_t some = clamp(REGISTERS / (n * values), 1, REGISTERS);
     const int64_t usual = power_above(ceil_div(g->vectors, some));
-    if (g->rows < FULL_GRID)
+    if (g->rows < FULL_GROUPS * l->caps->gpu->processors)
         return (uint32_t)clamp(power_above(g->vectors), 1, l->caps->group_threads);
     if (usual <= ROW_THREADS)
         return (uint32_t)usual;

@@ -32,7 +32,7 @@ static bool set_conv(const Graph *g, const TargetCaps *caps, const Node *n, Stri
     s->pad = node_get_at(n, A_conv_pads, 0, 0);
     s->weight_bytes = 4.0 * (double)shape_numel(w);
     s->cycles = (double)shape_numel(n->shape) * (double)(w->dim[1] * w->dim[2] * w->dim[3]) /
-                (caps->f32_lanes * (caps->fma_per_cycle > 0 ? caps->fma_per_cycle : 1));
+                (caps->f32_lanes * (caps->cpu.fma_per_cycle > 0 ? caps->cpu.fma_per_cycle : 1));
     if (s->has_pairs) // what the schedule for these can do
         return group >= 4 && w->dim[2] <= 7 && w->dim[3] <= 7 && s->stride <= 4 && s->dilation <= 4 &&
                node_get_at(n, A_conv_strides, 1, 1) <= 4 && node_get_at(n, A_conv_dilations, 1, 1) <= 4;
@@ -48,8 +48,9 @@ bool strip_stage(const Graph *g, const TargetCaps *caps, NodeId anchor, NodeId r
         return false;
     s->in_rows = graph_node(g, n->src[0])->shape->dim[2];
     s->rows = n->shape->dim[2];
-    // Rows of channels that are a multiple of 2048 bytes would share a few sets of the first-level cache.
-    s->pixel_pitch = n->shape->dim[1] + (n->shape->dim[1] % 512 == 0 ? 16 : 0);
+    // Rows of channels that are a multiple of half a way would share a few sets of the first-level cache.
+    s->pixel_pitch =
+        n->shape->dim[1] + (n->shape->dim[1] * 4 % (caps->cpu.way_bytes / 2) == 0 ? CACHE_LINE / 4 : 0);
     s->pitch = n->shape->dim[3] * s->pixel_pitch;
     return set_pool(n, s) || set_conv(g, caps, n, s);
 }

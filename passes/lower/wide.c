@@ -156,7 +156,7 @@ void wide_each(Lower *l, const Wide *w, Point at, KRef slot, bool stores, PointF
 
 // --- maps ----------------------------------------------------------------------------------------
 
-enum { MAP_TURNS = 4, MAP_REGISTERS = 64, MAP_FULL_GRID = 2048 };
+enum { MAP_TURNS = 4, MAP_REGISTERS = 64, MAP_FULL_TURNS = 2 };
 
 typedef struct WideMap {
     Wide w;
@@ -173,12 +173,13 @@ static int64_t count_vectors(const Domain *d, uint32_t axis, int64_t n)
     return vectors;
 }
 
-// More vectors a thread while all processors have threads enough.
-static int64_t choose_turns(const WideMap *m)
+// More vectors a thread while all processors have threads enough: twice those that they hold.
+static int64_t choose_turns(const Lower *l, const WideMap *m)
 {
+    const int64_t enough = MAP_FULL_TURNS * (int64_t)gpu_about_threads(l->caps->gpu);
     int64_t turns = 1;
     while (turns < MAP_TURNS && 2 * turns * m->w.n * (m->w.n_values + 1) <= MAP_REGISTERS &&
-           m->vectors >= 2 * turns * WIDE_GROUP * MAP_FULL_GRID)
+           m->vectors >= 2 * turns * enough)
         turns *= 2;
     return turns;
 }
@@ -281,7 +282,7 @@ bool wide_map(Lower *l, const Domain *d, PointFn fn, void *ctx)
     m.vectors = count_vectors(d, d->rank - 1, m.w.n);
     if (m.vectors == 0)
         return false;
-    m.turns = choose_turns(&m);
+    m.turns = choose_turns(l, &m);
     k_set_group(k, WIDE_GROUP);
     const KRef part = k_for_group(k, ceil_div(m.vectors, m.turns * WIDE_GROUP), "part");
     const KRef first = k_expr(k, "$ * # + $", part, m.turns * WIDE_GROUP, k_thread(k));

@@ -6,8 +6,8 @@
 // nobody waits for more than before.
 #include "passes/pass.h"
 
-// A kernel of no more threads leaves room on the device. How far back kernels are joined; how many to one.
-enum { SMALL_THREADS = 1 << 18, WINDOW = 64, MAX_JOINED = 8, MAX_LOOPS = 8 };
+// How far back kernels are joined; how many to one.
+enum { WINDOW = 64, MAX_JOINED = 8, MAX_LOOPS = 8 };
 
 typedef struct Grid {
     bool is_possible;
@@ -60,8 +60,8 @@ static bool can_be_copied(const Kernel *k)
     return k->insts.len > 1;
 }
 
-// The loops around all that the kernel does.
-static Grid grid_of(const Kernel *k)
+// The loops around all that the kernel does. most: threads that leave room on the device.
+static Grid grid_of(const Kernel *k, int64_t most)
 {
     const uint8_t flags = k->group != 0 ? KFOR_GROUP : KFOR_PARALLEL;
     Grid g = {.n = 1};
@@ -76,14 +76,14 @@ static Grid grid_of(const Kernel *k)
             break;
         g.loop[g.n_loops] = loop;
         g.trips[g.n_loops++] = trips;
-        if (trips > SMALL_THREADS || g.n > SMALL_THREADS)
+        if (trips > most || g.n > most)
             return g;
         g.n *= trips;
         begin = loop + 1;
         end = close;
     }
-    g.is_possible = can_be_copied(k) && (k->group == 0 || g.n_loops > 0) &&
-                    g.n * (k->group != 0 ? k->group : 1) <= SMALL_THREADS;
+    g.is_possible =
+        can_be_copied(k) && (k->group == 0 || g.n_loops > 0) && g.n * (k->group != 0 ? k->group : 1) <= most;
     return g;
 }
 
@@ -366,12 +366,13 @@ bool pass_beside(Pass *p)
     Beside s = {.plan = plan, .scratch = p->scratch};
     if (!plan->caps->is_gpu || p->options->no_fuse || p->frame != NULL || plan->n_check_kernels != 0)
         return false;
+    const int64_t most = (int64_t)gpu_about_threads(plan->caps->gpu);
     s.grid = ARENA_ARRAY(p->scratch, Grid, n + 1u);
     s.level = ARENA_ARRAY(p->scratch, uint32_t, n + 1u);
     s.is_gone = ARENA_ARRAY(p->scratch, bool, n + 1u);
     for (uint32_t i = 0; i < n; i++)
         if (plan->kernels.data[i].loop == NULL)
-            s.grid[i] = grid_of(plan->kernels.data[i].kernel);
+            s.grid[i] = grid_of(plan->kernels.data[i].kernel, most);
     find_levels(&s);
     if (!join_all(&s))
         return false;

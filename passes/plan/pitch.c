@@ -3,8 +3,11 @@
 // apart measured 79 % of the peak without a gap, 99 % with one.
 #include "passes/plan/pitch.h"
 
-// Pixels at a multiple of this distance share a few sets of a cache whose ways are 4096 bytes.
-enum { ALIAS_BYTES = 2048, GAP_BYTES = 64 };
+// Pixels at a multiple of this distance share a few sets of the first-level cache.
+static int64_t alias_bytes(const Plan *p)
+{
+    return p->caps->cpu.way_bytes / 2;
+}
 
 // Largest step between the pixels that windows of readers take. 0: a reader wants dense memory.
 static int64_t reader_step(const Plan *p, const Uses *u, NodeId id)
@@ -18,7 +21,7 @@ static int64_t reader_step(const Plan *p, const Uses *u, NodeId id)
             continue;
         const Shape *w = graph_node(p->graph, n->src[1])->shape;
         const int64_t stride = node_get_at(n, A_conv_strides, n->shape->rank - 3, 1);
-        if (w->dim[w->rank - 1] > 1 && stride > step && stride <= ALIAS_BYTES)
+        if (w->dim[w->rank - 1] > 1 && stride > step && stride <= alias_bytes(p))
             step = stride;
     }
     return step;
@@ -31,8 +34,8 @@ int64_t pitch_gap(const Plan *p, const Uses *u, NodeId id)
     if (p->orders.data[id] != ORDER_CHANNELS_LAST || n->shape->rank < 3 || n->shape->dim[1] == 0)
         return 0;
     const int64_t channels = n->shape->dim[1], pixels = shape_numel(n->shape) / channels;
-    if (pixels <= 1 || channels * bytes < ALIAS_BYTES / 2 ||
-        channels * bytes * reader_step(p, u, id) % ALIAS_BYTES != 0)
+    if (pixels <= 1 || channels * bytes < alias_bytes(p) / 2 ||
+        channels * bytes * reader_step(p, u, id) % alias_bytes(p) != 0)
         return 0;
-    return reader_step(p, u, id) == 0 ? 0 : GAP_BYTES / bytes;
+    return reader_step(p, u, id) == 0 ? 0 : CACHE_LINE / bytes;
 }

@@ -7,14 +7,15 @@
 #include "passes/plan/strip_join.h"
 
 enum {
-    FAR_BYTES_CYCLE = 8,   // of values beyond the second-level cache
-    NEAR_BYTES_CYCLE = 32, // within
-    STAGE_CYCLES = 300,    // of one strip: moving rows, loops
-    MIN_COLUMNS = 8,       // tiles of strips are parts of one row
+    STAGE_CYCLES = 300, // of one strip: moving rows, loops
+    MIN_COLUMNS = 8,    // tiles of strips are parts of one row
     MAX_STRIP_ROWS = 32,
 };
 // The share of the time of a kernel's sums that strips of few rows may cost before larger ones are taken.
 static const double small_share = 0.02;
+// Of what caches give to reads alone, what reading and writing values beyond the second-level one reaches,
+// and what reading weights within it does.
+static const double l3_share = 0.8, l2_share = 2.0 / 3;
 // Estimates are this sure.
 static const double margin = 1.3;
 // A value and what it is made from leave the second-level cache from this share of it on.
@@ -51,11 +52,11 @@ static double weight_bytes(const Strip *s)
 }
 
 // Cycles that strips cost beside the sums.
-static double strip_cycles(const Strip *s)
+static double strip_cycles(const Joiner *j, const Strip *s)
 {
     const double weights = weight_bytes(s);
     const double strips = (double)ceil_div(s->stage[s->n - 1].rows, s->rows);
-    return strips * (weights / NEAR_BYTES_CYCLE + STAGE_CYCLES * s->n);
+    return strips * (weights / (l2_share * j->plan->caps->cpu.l2_rate) + STAGE_CYCLES * s->n);
 }
 
 // Cycles without the writing and reading of the last value between stages: of what leaves the cache.
@@ -64,8 +65,8 @@ static double saved_cycles(const Joiner *j, const Strip *s)
     const StripStage *t = &s->stage[s->n - 2];
     const double own = value_bytes(j->g, t->root);
     const double all = own + value_bytes(j->g, graph_node(j->g, t->anchor)->src[0]);
-    const double beyond = all - far_share * j->plan->caps->l2_bytes;
-    return beyond <= 0 ? 0 : 2 * (beyond < own ? beyond : own) / FAR_BYTES_CYCLE;
+    const double beyond = all - far_share * j->plan->caps->cpu.l2_bytes;
+    return beyond <= 0 ? 0 : 2 * (beyond < own ? beyond : own) / (l3_share * j->plan->caps->cpu.l3_rate);
 }
 
 // The fewest rows that cost little; false: none fit the cache.
@@ -82,8 +83,8 @@ static bool choose_rows(const Joiner *j, Strip *s)
     for (int64_t rows = has_pairs ? 2 : 1; rows <= MAX_STRIP_ROWS && rows < last->rows; rows *= 2) {
         s->rows = rows;
         strip_count_rows(s);
-        const double cost = strip_cycles(s);
-        if (scratch_bytes(s) + weight_bytes(s) > j->plan->caps->l2_bytes / 2.0)
+        const double cost = strip_cycles(j, s);
+        if (scratch_bytes(s) + weight_bytes(s) > j->plan->caps->cpu.l2_bytes / 2.0)
             break;
         if (chosen == 0 || cost < best)
             chosen = rows;
@@ -168,8 +169,8 @@ static bool is_worthwhile(const Joiner *j, Strip *s)
     Strip before = *s;
     before.n--;
     before.rows = j->groups->strip_rows[before.stage[before.n - 1].root];
-    const double had = before.n > 1 ? strip_cycles(&before) : 0;
-    return j->options->strips == 2 || saved_cycles(j, s) > margin * (strip_cycles(s) - had);
+    const double had = before.n > 1 ? strip_cycles(j, &before) : 0;
+    return j->options->strips == 2 || saved_cycles(j, s) > margin * (strip_cycles(j, s) - had);
 }
 
 static void try_join(Joiner *j, NodeId root)

@@ -465,7 +465,7 @@ static void test_cpus(void **state)
     for (int i = 0; cpu_names[i]; i++) {
         assert_true(cpu_find(cpu_names[i], &cpu));
         assert_string_not_equal(cpu.name, "native");
-        assert_true(cpu.l1_bytes >= 4096 && cpu.l2_bytes >= cpu.l1_bytes);
+        assert_true(cpu.machine.l1_bytes >= 4096 && cpu.machine.l2_bytes >= cpu.machine.l1_bytes);
         const TargetCaps caps = target_caps(&target_c, &cpu);
         assert_int_equal(caps.f32_lanes, cpu.f32_lanes);
     }

@@ -22,31 +22,33 @@ static int64_t weight_bytes(const TileShape *s)
            (int64_t)sizeof(uint16_t);
 }
 
-// Cycles of a core that weights need which do not stay in the second-level cache.
-static double fetch_cycles(const Lower *l, double bytes, double rate)
+// Cycles of a core that weights need which do not stay in the second-level cache. share: of what memory
+// gives.
+static double fetch_cycles(const Lower *l, double bytes, double share)
 {
-    return bytes > l->caps->l2_bytes / 2 ? bytes / rate : 0;
+    const CpuMachine *cpu = &l->caps->cpu;
+    return bytes > cpu->l2_bytes / 2 ? bytes / (share * cpu->shared_rate) : 0;
 }
 
-// Cycles for everything, as measured on convolutions of resnet50: a multiply-add of registers takes 16 and
-// waits as long for the second-level cache; splitting a vector takes 3 a part, storing one 4; weights from
-// beyond that cache come with 3.3 bytes a cycle, to vectors with 4.
+// Cycles for everything, as measured on convolutions of resnet50: a multiply-add of registers waits as long
+// for the second-level cache as it takes; splitting a vector takes 3 a part, storing one 4; weights from
+// beyond that cache come somewhat slower than to vectors.
 static double matrix_cycles(const Lower *l, const TileShape *s)
 {
     const double pixels = (double)(s->n * s->h * (s->w + (s->kw > 1 ? (s->kw - 1) * s->dw : 0)));
     const double steps = (double)slab_steps(s);
     const double tiles = ceil(pixels / LANES) * (double)ceil_div(s->oc, LANES);
     const double split = (double)(s->n * s->in_h * s->in_w) * (double)(2 * ceil_div(s->ic, BLOCK));
-    const double fetch = fetch_cycles(l, (double)weight_bytes(s), 3.3);
-    const double work = tiles * steps * (s->is_bf16 ? 1 : PRODUCTS) * 32;
+    const double fetch = fetch_cycles(l, (double)weight_bytes(s), 0.66);
+    const double work = tiles * steps * (s->is_bf16 ? 1 : PRODUCTS) * 2 * l->caps->cpu.matrix_cycles;
     return fmax(work, fetch) + split * 3 * matrix_parts(s) + pixels * (double)ceil_div(s->oc, LANES) * 4;
 }
 
 static double vector_cycles(const Lower *l, const TileShape *s)
 {
     const double macs = (double)(s->n * s->h * s->w) * (double)(s->oc * s->ic * s->kh * s->kw);
-    const double work = macs / (0.9 * l->caps->f32_lanes * l->caps->fma_per_cycle);
-    return fmax(work, fetch_cycles(l, (double)(s->oc * s->ic * s->kh * s->kw) * sizeof(float), 4));
+    const double work = macs / (0.9 * l->caps->f32_lanes * l->caps->cpu.fma_per_cycle);
+    return fmax(work, fetch_cycles(l, (double)(s->oc * s->ic * s->kh * s->kw) * sizeof(float), 0.8));
 }
 
 bool matrix_is_worthwhile(const Lower *l, const TileShape *s)
@@ -263,7 +265,7 @@ static void fetch_weights(const Place *p, KRef here)
     Kernel *k = p->t->l->k;
     const int64_t step = step_elements(p), lines = step / BLOCK;
     const int64_t share = ceil_div(lines, p->tiles);
-    if (weight_bytes(&p->t->s) <= (int64_t)p->t->l->caps->l2_bytes / 2)
+    if (weight_bytes(&p->t->s) <= (int64_t)p->t->l->caps->cpu.l2_bytes / 2)
         return;
     const KRef mine = k_expr(k, "$ / # * #", p->pixel, 2 * LANES, share * BLOCK);
     const KRef next = k_expr(k, "$ + $ + #", here, mine, slab_steps(&p->t->s) * step);

@@ -52,7 +52,7 @@ static int64_t slab_elements(const Slab *b, int64_t rows)
 // weights are worth a larger part: they come from far for each block.
 static int64_t choose_rows(const Slab *b, int64_t weight_bytes)
 {
-    const int64_t l2 = b->l->caps->l2_bytes, h = b->shape.h;
+    const int64_t l2 = b->l->caps->cpu.l2_bytes, h = b->shape.h;
     const int64_t budget = weight_bytes > l2 / 2 ? l2 / 2 : l2 / 4;
     const int64_t parts = b->l->caps->threads > 1 ? 2 * b->l->caps->threads : 1;
     int64_t rows = ceil_div(h, parts);
@@ -98,7 +98,7 @@ Slab slab_new(Lower *l, const TileShape *s, const TileInput *in, int64_t weight_
         use_pixels_as_rows(&b);
     set_steps(&b);
     b.is_input = is_slab(&b);
-    const int64_t l2 = l->caps->l2_bytes;
+    const int64_t l2 = l->caps->cpu.l2_bytes;
     b.is_shared = !b.is_folded && weight_bytes > l2 / 4 && slab_elements(&b, b.shape.h) * s->n * 2 <= l2 / 2;
     b.images = b.is_shared ? s->n : 1;
     b.rows = b.is_shared ? b.shape.h : choose_rows(&b, weight_bytes);

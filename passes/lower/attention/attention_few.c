@@ -13,14 +13,14 @@ enum {
     MAX_ROWS = 8,
     THREADS = 128,
     MAX_TEAM = 32,
-    TARGET_GROUPS = 1056, // eight a processor: enough reads under way
+    PROCESSOR_GROUPS = 8, // enough reads under way
     MAX_SPLITS = 64,
     FEW_SPLITS = 32, // that merge at once
     MANY_KEYS = 512, // of a part: more parts pay
     MAX_UNROLL = 16,
     MIN_AT_ONCE = 2, // keys of a team
     AT_ONCE = 4,
-    MAX_AT_ONCE = 8, // where that are all, or there is one row
+    MAX_AT_ONCE = 8,  // where that are all, or there is one row
     MAX_FLOATS = 128, // of queries and sums of a thread
     MAX_SHARED_FLOATS = 4096
 };
@@ -87,7 +87,7 @@ int64_t attention_count_splits(const TargetCaps *caps, const Graph *g, const Nod
         power_of_two(ceil_div(k->dim[rank - 1], k_fetch_width(graph_node(g, n->src[1])->dtype)));
     const int64_t teams = THREADS / (lanes < MAX_TEAM ? lanes : MAX_TEAM);
     const int64_t by_keys = ceil_div(a.keys, MIN_AT_ONCE * teams),
-                  by_groups = TARGET_GROUPS / (groups > 0 ? groups : 1);
+                  by_groups = PROCESSOR_GROUPS * caps->gpu->processors / (groups > 0 ? groups : 1);
     const int64_t by_merge = a.keys >= MAX_SPLITS * MANY_KEYS ? MAX_SPLITS : FEW_SPLITS;
     int64_t most = by_keys < by_groups ? by_keys : by_groups;
     most = most < by_merge ? most : by_merge;

@@ -270,9 +270,9 @@ static bool fits(AwKernel *w)
     if (!aw_mask_fits(w))
         return false;
     w->q_slots = 2;
-    if (shared_bytes(w) > MOST_SHARED)
+    if (shared_bytes(w) > w->l->caps->gpu->group_shared)
         w->q_slots = 1;
-    return shared_bytes(w) <= MOST_SHARED;
+    return shared_bytes(w) <= w->l->caps->gpu->group_shared;
 }
 
 bool attention_lower_wgmma(Lower *l, const Attention *a)
@@ -286,7 +286,8 @@ bool attention_lower_wgmma(Lower *l, const Attention *a)
         w.batch *= a->d.extent[i];
     w.tiles_of_head = ceil_div(a->queries, ROWS);
     w.tiles = w.batch * a->heads * w.tiles_of_head;
-    w.groups = w.tiles < SMS ? w.tiles : SMS;
+    const int64_t a_group_each = l->caps->gpu->processors;
+    w.groups = w.tiles < a_group_each ? w.tiles : a_group_each;
     k_set_group(k, THREADS);
     add_maps(&w);
     k_use_shared(k, shared_bytes(&w));

@@ -9,15 +9,13 @@
 enum {
     ROWS = 128, // queries of a tile
     OWN_ROWS = 64,
-    LINE = 128,         // bytes of a row of a box: 64 elements
+    LINE = 128, // bytes of a row of a box: 64 elements
     LINE_ELEMENTS = 64,
     KV_SLOTS = 2,
     WARPGROUP = 128,
     THREADS = 3 * WARPGROUP,
-    SMS = 132,
     PRODUCER_REGISTERS = 56,
     CONSUMER_REGISTERS = 224,
-    MOST_SHARED = 227 * 1024,
     MAX_SIZE = 256
 };
 

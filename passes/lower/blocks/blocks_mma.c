@@ -21,8 +21,7 @@ enum {
     MOST_RAW = 512, // blocks do not fit into it
     WARP_ROWS = 64, // of a warpgroup
     WIDE = 128,
-    NARROW = 64,         // columns of a tile
-    MOST_SHARED = 98304, // what groups have on every GPU since sm_80
+    NARROW = 64, // columns of a tile
     ALIGN = 1024,
     MIN_ROWS = 16
 };
@@ -408,7 +407,7 @@ static bool find_tile(Mma *m)
         m->across = m->rows > WARP_ROWS ? 1 : 2;
         m->own = m->columns / m->across;
         for (m->slots = 2; m->slots > 0; m->slots--)
-            if (all_bytes(m) + values <= MOST_SHARED)
+            if (all_bytes(m) + values <= GPU_LEAST_SHARED)
                 return bytes * m->period % WORD == 0;
     }
     return false;

@@ -279,7 +279,7 @@ static bool find_ring(Stream *s, int64_t columns, int64_t warps, int64_t places)
     t->columns = columns;
     s->sets = ceil_div(warps, s->parts);
     s->stage = s->sets * columns;
-    s->columns = ceil_div(ceil_div(t->p->columns, places * GPU_SMS), s->stage) * s->stage;
+    s->columns = ceil_div(ceil_div(t->p->columns, places * t->l->caps->gpu->processors), s->stage) * s->stage;
     t->threads = s->sets * s->parts * TEAM;
     const int64_t taken = (team_x_words(t) + s->columns * s->parts) * WORD;
     s->slots = ((int64_t)t->l->caps->shared_bytes - taken) / (s->stage * t->row_words * WORD);

@@ -82,15 +82,20 @@ static IntMatrix tiling_of(const IntConv *c, bool is_linear)
 
 // --- is it worthwhile ----------------------------------------------------------------------------
 
-// Cycles of a tile's step: four products of 16 cycles (or not much less, for fewer rows), whose loads run
-// beside them as long as they are not more than the second-level cache gives; then its sums go to memory and
-// back. Epilogues are the same for all ways.
+// A product of few rows takes this much of the time of a whole one; so much of the lines is not in the
+// first-level cache.
+static const double least_mac = 13.0 / 16, l2_share = 0.675;
+
+// Cycles of a tile's step: four products, whose loads run beside them as long as they are not more than the
+// second-level cache gives; then its sums go to memory and back. Epilogues are the same for all ways.
 static double matrix_cycles(const IntConv *c, const IntMatrix *m)
 {
     IntConv s = *c;
     s.m = *m;
     const double lines = 2 * (double)(m->rows + m->words);
-    const double step = fmax(4 * fmax((double)m->rows, 13), lines * 0.9);
+    const CpuMachine *cpu = &c->l->caps->cpu;
+    const double mac = fmax((double)m->rows / ROWS, least_mac) * cpu->matrix_cycles;
+    const double step = fmax(4 * mac, lines * l2_share * CACHE_LINE / cpu->l2_rate);
     const double blocks = (double)ceil_div(c->oc, BLOCK);
     return (double)c->group * (double)pairs(&s) * blocks * ((double)steps(&s) * step + 100);
 }
@@ -100,7 +105,7 @@ static double vector_cycles(const IntConv *c)
     const double vectors = (double)ceil_div(c->oc, c->lanes);
     const double dots =
         vectors * (double)c->group * (double)(c->n * c->h * c->w_out) * (double)(c->kh * c->kw * c->words);
-    return dots / (0.87 * c->l->caps->fma_per_cycle);
+    return dots / (0.87 * c->l->caps->cpu.fma_per_cycle);
 }
 
 static const char *question(const IntConv *c)
@@ -430,7 +435,7 @@ void int_conv_matrix(const IntConv *c, const Domain *d, KRef zero)
 {
     for (int64_t g = 0; g < c->group; g++) {
         Pair p = {.t = {.c = c, .d = d, .zero = zero, .group = g}};
-        if (c->group_words * 4 > c->l->caps->l2_bytes / 2)
+        if (c->group_words * 4 > c->l->caps->cpu.l2_bytes / 2)
             each_block(&p, KFOR_PARALLEL, pairs_of_block);
         else
             blocks_of_pairs(&p);

@@ -97,7 +97,7 @@ static void begin_accs(IntTile *t)
 // Weights that every run reads from beyond the L2 cache.
 static bool is_streamed(const IntConv *c)
 {
-    return c->group_words * 4 > c->l->caps->l2_bytes / 4;
+    return c->group_words * 4 > c->l->caps->cpu.l2_bytes / 4;
 }
 
 // Four channels of all pixels. x: index of the first pixel's word, w: of the weights.
@@ -302,7 +302,7 @@ void int_conv_tiles(const IntConv *c, const Domain *d, KRef zero)
 {
     for (int64_t g = 0; g < c->group; g++) {
         const IntTile t = {.c = c, .d = d, .zero = zero, .group = g};
-        if (c->group_words * 4 > c->l->caps->l2_bytes / 2)
+        if (c->group_words * 4 > c->l->caps->cpu.l2_bytes / 2)
             each_block(&t, pixels_of_block);
         else
             each_row(&t, tiles_of_row);

@@ -396,12 +396,12 @@ static void choose_order(Depthwise *s)
     const double plane = (double)(t->in_h * t->in_w + t->h * t->w) * s->lanes * sizeof(float);
     const double all = plane / s->lanes * (double)s->channels;
     const double fma =
-        (double)(t->n * t->h * t->w * s->channels / s->lanes * t->kh * t->kw) / caps->fma_per_cycle;
+        (double)(t->n * t->h * t->w * s->channels / s->lanes * t->kh * t->kw) / caps->cpu.fma_per_cycle;
     const Candidate list[] = {
-        {names[DW_CHANNELS_OUTSIDE], fma * (plane <= caps->l1_bytes / 4 ? 1
-                                            : plane <= caps->l1_bytes   ? 1.3
-                                                                        : 2)},
-        {names[DW_STRIPS], fma * (all <= caps->l2_bytes ? 1.1 : 1.4)},
+        {names[DW_CHANNELS_OUTSIDE], fma * (plane <= caps->cpu.l1_bytes / 4 ? 1
+                                            : plane <= caps->cpu.l1_bytes   ? 1.3
+                                                                            : 2)},
+        {names[DW_STRIPS], fma * (all <= caps->cpu.l2_bytes ? 1.1 : 1.4)},
         {names[DW_CHANNELS_INSIDE], fma * 1.2},
     };
     const char *question =

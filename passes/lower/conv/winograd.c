@@ -5,9 +5,9 @@
 #include "passes/lower/packer.h"
 #include <math.h>
 
-// Bytes that a core reads in a cycle: weights that the rest of the network has driven out of all caches, from
-// the third-level cache, and from the second-level one; share of the peak that products reach.
-static const double memory_rate = 5, l3_rate = 10, l2_rate = 32, product_share = 0.93;
+// Of what the second-level cache gives, and of the peak, what products reach; of what memory gives to each
+// core when all read, what comes while one multiplies.
+static const double l2_share = 2.0 / 3, product_share = 0.93, memory_share = 0.75;
 
 // --- weights --------------------------------------------------------------------------------------
 
@@ -206,7 +206,7 @@ static double price(const Winograd *w)
 // operations.
 static double tile_cycles(const Winograd *w, uint32_t passes, uint32_t ops, double moves)
 {
-    return (double)passes * ops / w->l->caps->fma_per_cycle + moves;
+    return (double)passes * ops / w->l->caps->cpu.fma_per_cycle + moves;
 }
 
 static double weight_cycles(const Winograd *w)
@@ -219,11 +219,11 @@ static double weight_cycles(const Winograd *w)
                : 0;
 }
 
-// Cycles to read weights from memory, at the share of it that a core gets while another reads too: what
-// rounds differently must not depend on the number of threads.
-static double memory_cycles(double bytes)
+// Cycles to read weights that the rest of the network has driven out of all caches, while other cores read
+// too: what rounds differently must not depend on the number of threads.
+static double memory_cycles(const Lower *l, double bytes)
 {
-    return bytes / (0.75 * memory_rate);
+    return bytes / (memory_share * l->caps->cpu.shared_rate);
 }
 
 // Cycles of the products: multiplications, or reading the weights once for every block of tiles, whichever
@@ -238,17 +238,19 @@ static double product_cycles(const Winograd *w)
     const double sums = (w->c->s.ic <= w->chunk ? 1.5 : 3) / chunk;
     const double calls = n2 * tiles * pairs / (w->lanes * chunk * w->max_acc);
     const double compute =
-        n2 * tiles * pairs * (1 / (caps->fma_per_cycle * product_share) + sums) / w->lanes +
+        n2 * tiles * pairs * (1 / (caps->cpu.fma_per_cycle * product_share) + sums) / w->lanes +
         calls * call_cycles + weight_cycles(w);
     const double weights = 4.0 * (double)winograd_weights(w);
-    const bool fits = weights + scratch_bytes(w) < 0.9 * caps->l2_bytes;
+    const bool fits = weights + scratch_bytes(w) < 0.9 * caps->cpu.l2_bytes;
     const double again = weights * (double)(w->blocks - 1);
-    const double stream = memory_cycles(weights) + (fits ? again / l2_rate : memory_cycles(again));
+    const double stream = memory_cycles(w->l, weights) +
+                          (fits ? again / (l2_share * caps->cpu.l2_rate) : memory_cycles(w->l, again));
     // V goes through the second-level cache once for every block of output channels, where it does not fit.
     const double rereads = (double)w->blocks * (double)ceil_div(padded_channels(w), winograd_width(w));
-    const double v = scratch_bytes(w) > 0.8 * caps->l2_bytes
-                         ? 4.0 * (double)winograd_v_size(w) * rereads * (double)w->c->group / l3_rate
-                         : 0;
+    const double v =
+        scratch_bytes(w) > 0.8 * caps->cpu.l2_bytes
+            ? 4.0 * (double)winograd_v_size(w) * rereads * (double)w->c->group / caps->cpu.l3_rate
+            : 0;
     return (compute > stream ? compute + 0.15 * stream : stream + 0.15 * compute) + 0.6 * v;
 }
 
@@ -280,8 +282,8 @@ static double direct_cycles(const Lower *l, const Conv *c, uint8_t lanes)
     const double weights = 4.0 * (double)(c->s.kh * c->s.kw * c->s.ic * c->s.oc * c->group);
     const double pixels = (double)(c->s.n * c->s.h * c->s.w);
     const double padded = (double)(ceil_div(c->s.oc, lanes) * lanes) / (double)c->s.oc;
-    const double compute = pixels * weights * padded / 4 / (lanes * l->caps->fma_per_cycle * 0.95);
-    const double stream = memory_cycles(weights);
+    const double compute = pixels * weights * padded / 4 / (lanes * l->caps->cpu.fma_per_cycle * 0.95);
+    const double stream = memory_cycles(l, weights);
     return compute > stream ? compute : stream;
 }
 
@@ -290,18 +292,19 @@ static int64_t choose_chunk(const Winograd *w)
 {
     int64_t chunk = w->form.chunk;
     const int64_t panel = 4 * (int64_t)w->form.n * w->form.n * winograd_width(w);
-    while (w->transforms_weights && chunk > 32 && chunk * panel > w->l->caps->l2_bytes / 3)
+    while (w->transforms_weights && chunk > 32 && chunk * panel > w->l->caps->cpu.l2_bytes / 3)
         chunk /= 2;
     return chunk > w->c->s.ic ? w->c->s.ic : chunk;
 }
 
 // The cycles of all threads: if they share one block, each reads what the others have transformed, out of
-// their caches, at up to 1.5 cycles a byte (0.7, the average in split_cost.c, measures the same on
-// ResNet-50).
+// their caches, line by line (the average in split_cost.c, half as much, measures the same on ResNet-50).
 static double exchange_cycles(const Winograd *w)
 {
     const double threads = (double)w->threads;
-    return w->blocks == 1 && threads > 1 ? 1.5 * 4 * (double)winograd_v_size(w) * (threads - 1) : 0;
+    return w->blocks == 1 && threads > 1
+               ? 4 * (double)winograd_v_size(w) * (threads - 1) * w->l->caps->cpu.line_cycles / CACHE_LINE
+               : 0;
 }
 
 // Tiles of a block: equal blocks, a multiple of the threads; scratch memory takes at most a quarter of the
@@ -316,7 +319,7 @@ static bool choose_block(Winograd *w)
         w->block = ceil_div(w->tiles, rounded);
         w->blocks = ceil_div(w->tiles, w->block);
         w->cycles = product_cycles(w) + transform_cycles(w) + exchange_cycles(w);
-        if (scratch_bytes(w) > 0.25 * w->l->caps->l3_bytes || price(w) >= best)
+        if (scratch_bytes(w) > 0.25 * w->l->caps->cpu.l3_bytes || price(w) >= best)
             continue;
         best = price(w);
         cycles = w->cycles;

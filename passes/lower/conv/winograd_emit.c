@@ -276,7 +276,7 @@ static void emit_product(const Emit *e, const Product *p, const Chunk *ch)
 static int64_t fetched(const Emit *e, const OcBlock *b, int64_t steps)
 {
     const int64_t step = winograd_taps(e->w) * b->width / steps;
-    const bool is_streamed = winograd_weights(e->w) * 4 > e->l->caps->l2_bytes / 2;
+    const bool is_streamed = winograd_weights(e->w) * 4 > e->l->caps->cpu.l2_bytes / 2;
     return !is_streamed ? 0 : step > 3 * b->width ? 3 * b->width : step;
 }
 

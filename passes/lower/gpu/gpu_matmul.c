@@ -226,7 +226,8 @@ void gpu_matmul_emit(const GpuMatmul *p)
     e.tiles = e.m_tiles * e.n_tiles;
     for (uint32_t i = 0; i < p->n_batch; i++)
         e.tiles *= p->batch[i];
-    const int64_t places = GPU_SMS * (gpu_tile_has_room(e.tile) ? 2 : 1) / e.tile.pair;
+    const GpuMachine *m = l->caps->gpu;
+    const int64_t places = m->processors * (gpu_tile_has_room(m, e.tile) ? 2 : 1) / e.tile.pair;
     e.slots = e.tiles < places || e.tile.splits > 1 ? e.tiles : places;
     k_set_group(k, (uint32_t)(GPU_WARPGROUP * (1 + e.tile.warpgroups)));
     k->cluster = (uint8_t)cluster;

@@ -65,7 +65,7 @@ bool gpu_matmul_lower(Lower *l);
 
 // --- between the files of the schedule -----------------------------------------------------------
 
-enum { GPU_TILE_K = 64, GPU_CHUNK = 8, GPU_WARPGROUP = 128, GPU_SMS = 132 };
+enum { GPU_TILE_K = 64, GPU_CHUNK = 8, GPU_WARPGROUP = 128 };
 
 typedef struct GpuPlace {
     KRef m, n; // first row and column of a tile
@@ -88,7 +88,7 @@ typedef struct GpuEmit {
 } GpuEmit;
 
 GpuTile gpu_tile_choose(const GpuMatmul *p);
-bool gpu_tile_has_room(GpuTile t); // for two groups on a processor
+bool gpu_tile_has_room(const GpuMachine *m, GpuTile t); // for two groups on a processor
 uint32_t gpu_tile_bytes(GpuTile t, bool stores_boxes); // of shared memory
 GpuPlace gpu_tile_place(const GpuEmit *e, KRef index);
 // The point of the domain for a row and column of a tile; those beyond the end are the last ones.

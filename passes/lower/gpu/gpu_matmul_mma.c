@@ -8,9 +8,8 @@
 
 enum {
     ROW_BYTES = GPU_TILE_K * 2,
-    CHUNK = 8,                 // elements of a copy
-    BLOCK_BYTES = 64 * ROW_BYTES,
-    SMALL_SHARED = 98304       // what groups have on every GPU since sm_80
+    CHUNK = 8, // elements of a copy
+    BLOCK_BYTES = 64 * ROW_BYTES
 };
 
 static int64_t slot_bytes(const GpuEmit *e)
@@ -20,7 +19,7 @@ static int64_t slot_bytes(const GpuEmit *e)
 
 static int64_t slots_of(const GpuEmit *e)
 {
-    const int64_t n = SMALL_SHARED / slot_bytes(e);
+    const int64_t n = GPU_LEAST_SHARED / slot_bytes(e);
     return n > e->tile.stages ? e->tile.stages : n;
 }
 

@@ -11,15 +11,18 @@
 
 enum {
     THREADS = 256,
-    SIDE = 16, // threads along rows and columns of a tile
+    SIDE = 16,  // threads along rows and columns of a tile
     SLICE = 16, // of k
     PAD = 1,
-    SIMD = 32, MATRIX = 8, BLOCK_ROWS = 16, BLOCK_COLUMNS = 32, // of a simdgroup (device.def)
+    SIMD = 32,
+    MATRIX = 8,
+    BLOCK_ROWS = 16,
+    BLOCK_COLUMNS = 32, // of a simdgroup (device.def)
     MATRIX_TILE = 64,
     MATRIX_PITCH = MATRIX_TILE + 4,
     MIN_ROWS = 8,
     MIN_RESULTS = 1024,
-    FEW_TILES = 264 // fewer of them leave much of a GPU without work
+    FEW_TILES = 2 // of each processor: fewer of them leave much of a GPU without work
 };
 
 typedef struct Simt {
@@ -238,9 +241,10 @@ void gpu_matmul_simt(const GpuMatmul *p)
     int64_t matrices = 1;
     for (uint32_t i = 0; i < p->n_batch; i++)
         matrices *= p->batch[i];
+    const int64_t enough = (int64_t)FEW_TILES * p->l->caps->gpu->processors;
     for (; s.own > 2; s.own /= 2) {
         s.tile = s.own * SIDE;
-        if (matrices * ceil_div(p->m, s.tile) * ceil_div(p->n, s.tile) >= FEW_TILES)
+        if (matrices * ceil_div(p->m, s.tile) * ceil_div(p->n, s.tile) >= enough)
             break;
     }
     const bool has_coop = gpu_coop_fits(p);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which tile a product gets: an estimate of the time of each, fitted to what an H200 needed.
+// Which tile a product gets: an estimate of the time of each, by the figures of the GPU
+// (ir/machine/machines.def).
 #include "passes/lower/choice.h"
 #include "passes/lower/gpu/gpu_matmul.h"
 
 enum {
-    HALF_SHARED = 98304, // leaves room for blocks of results
-    ALL_SHARED = 231424, // but for what the begin is rounded up by
+    SHARED_ALIGN = 1024, // what the begin of shared memory is rounded up to
     MAX_STAGES = 10,
-    MAX_SPLITS = 8,          // and groups of a cluster
+    MIN_STAGES = 2,
+    MAX_SPLITS = 8,           // and groups of a cluster
     MAX_SUMS = 128 * 256 * 2, // that the groups of a cluster hand to each other
     MAX_CANDIDATES = 192,
     MIN_STEPS = 4 // of k, in a part
@@ -27,26 +28,29 @@ static const TileShape shapes[] = {
     {1, 0, 80},  {1, 0, 96},  {1, 0, 112}, {1, 0, 160}, {1, 0, 224},
 };
 
-// Clusters of 1, 2, 4 and 8 groups with most of a processor's memory that an H200 runs at once. (It says so
-// itself: cuOccupancyMaxActiveClusters.)
-static const int16_t active[] = {132, 66, 30, 15};
-
-// What an H200 does in a microsecond, in kilobytes but for the products.
-// cache_rate: of all groups together, for 128 rows each.
-static const double memory_rate = 3900, group_rate = 110, cache_rate[] = {5700, 7200, 7400, 9200};
-static const double pair_gain[] = {1.04, 1.12}; // of that, for few rows or columns in pairs; with parts of k
-static const double latency = 1.8;              // microseconds until what a group asks for is there
-static const double products_rate = 3.3e6;      // multiply-adds of one processor
-enum { ALL_MEMORY = 120 };                      // groups that it takes to read at the full rate
+// Of the cache's rate, for few rows or columns in pairs; with parts of k.
+static const double pair_gain[] = {1.04, 1.12};
 
 typedef struct Work {
     double groups, waves, steps, matrices; // of all tiles and parts; of one of them, of 64 in k
     double copied;                         // by a group in a step
 } Work;
 
-bool gpu_tile_has_room(GpuTile t)
+// With room for blocks of results beside the slots of two groups.
+bool gpu_tile_has_room(const GpuMachine *m, GpuTile t)
 {
-    return t.warpgroups == 1 && t.stages * gpu_tile_slot(t) <= HALF_SHARED;
+    return t.warpgroups == 1 && t.stages * gpu_tile_slot(t) <= (int64_t)m->processor_shared * 8 / 19;
+}
+
+// Groups of a cluster, as an index of GpuMachine.clusters.
+static uint32_t cluster_of(GpuTile t)
+{
+    return (uint32_t)__builtin_ctz((unsigned)t.splits * t.pair);
+}
+
+static const GpuMachine *machine_of(const GpuMatmul *p)
+{
+    return p->l->caps->gpu;
 }
 
 static Work work_of(const GpuMatmul *p, GpuTile t)
@@ -59,7 +63,7 @@ static Work work_of(const GpuMatmul *p, GpuTile t)
     const int64_t pairs = ceil_div(p->m, gpu_tile_rows(t) * t.pair) * ceil_div(p->n, t.columns);
     const double clusters = w.matrices * (double)pairs;
     w.groups = clusters * (double)cluster;
-    w.waves = (double)ceil_div((int64_t)clusters, active[__builtin_ctzll((unsigned long long)cluster)]);
+    w.waves = (double)ceil_div((int64_t)clusters, machine_of(p)->clusters[cluster_of(t)]);
     w.steps = (double)ceil_div(ceil_div(p->k, GPU_TILE_K), t.splits);
     w.copied = (rows + t.columns) * GPU_TILE_K * 2 / 1000;
     return w;
@@ -73,23 +77,26 @@ static double most(double a, double b)
 // Microseconds of the slowest of: multiplying, what one group gets, what all get of the cache and of memory.
 static double time_of(const GpuMatmul *p, GpuTile t)
 {
+    const GpuMachine *m = machine_of(p);
     const Work w = work_of(p, t);
     const double rows = (double)gpu_tile_rows(t), split = t.splits;
-    const double flight = t.stages * w.copied / latency;
-    const double step = w.copied / (flight < group_rate ? flight : group_rate);
-    const double multiply = rows * t.columns * GPU_TILE_K / products_rate;
+    const double flight = t.stages * w.copied / m->latency;
+    const double step = w.copied / (flight < m->copy_rate ? flight : m->copy_rate);
+    const double multiply = rows * t.columns * GPU_TILE_K / m->products_rate;
     const int64_t blocks = ceil_div(p->m, 128);
     const bool is_shared = t.pair > 1 && (blocks < 4 || t.columns <= 128);
-    const double rate = cache_rate[blocks < 4 ? blocks - 1 : 3] * (is_shared ? pair_gain[t.splits > 1] : 1);
+    const double rate =
+        m->cache_rate[blocks < 4 ? blocks - 1 : 3] * (is_shared ? pair_gain[t.splits > 1] : 1);
     const double bytes = 2 * w.matrices * (double)(p->m * p->k + p->n * p->k + p->m * p->n);
-    const double share = w.groups < ALL_MEMORY ? w.groups / ALL_MEMORY : 1;
-    const double memory = bytes / 1000 / memory_rate / share * (t.splits > 1 ? 1 : 1 + 8.0 / t.columns);
+    const double all_read = m->processors * 10 / 11; // groups that it takes to read at the full rate
+    const double share = w.groups < all_read ? w.groups / all_read : 1;
+    const double memory = bytes / 1000 / m->memory_rate / share * (t.splits > 1 ? 1 : 1 + 8.0 / t.columns);
     const double time = most(w.waves * w.steps * most(step, multiply),
                              most(w.groups * w.steps * w.copied / rate, memory));
     // Beginning and end, and adding up the parts.
     const double sums = rows * t.columns * 4 / 1000 * 0.1 * (1 - 1 / split);
     // Convolutions wait for memory most of the time: a second group on a processor fills the gaps.
-    const double alone = p->image != NULL && !gpu_tile_has_room(t) ? 1.5 : 0;
+    const double alone = p->image != NULL && !gpu_tile_has_room(m, t) ? 1.5 : 0;
     // Few channels: little else is read than weights, again for each tile.
     const double again = gpu_row_width(p) < GPU_TILE_K ? w.groups * w.steps * w.copied / rate / 4 : 0;
     return time + sums + 2.2 + alone + again + (t.pair > 1 ? 0.6 : 0) + t.columns * 0.004;
@@ -112,22 +119,28 @@ static bool is_one_wave(const GpuMatmul *p, GpuTile t)
 static bool can_have(const GpuMatmul *p, GpuTile t)
 {
     const bool is_whole = t.columns / t.pair % 64 == 0;
-    return t.splits * t.pair <= MAX_SPLITS && (t.splits == 1 || (can_split(p, t) && is_one_wave(p, t))) &&
-           (p->b.k == 1 || is_whole) && (p->image == NULL || (t.columns % 64 == 0 && t.pair == 1)) &&
+    if (t.stages < MIN_STAGES || t.splits * t.pair > MAX_SPLITS ||
+        machine_of(p)->clusters[cluster_of(t)] == 0)
+        return false;
+    return (t.splits == 1 || (can_split(p, t) && is_one_wave(p, t))) && (p->b.k == 1 || is_whole) &&
+           (p->image == NULL || (t.columns % 64 == 0 && t.pair == 1)) &&
            (t.pair == 1 || p->m > gpu_tile_rows(t)) && t.columns <= ceil_div(p->n, 64) * 64 &&
            (t.columns % 64 == 0 || t.splits > 1 || t.warpgroups == 1);
 }
 
-static GpuTile tile_of(TileShape s, uint32_t splits, uint32_t pair)
+static int64_t most_shared(const GpuMachine *m)
 {
-    GpuTile t = {s.warpgroups, s.stages, (uint8_t)splits, (uint8_t)pair, s.columns};
-    while (t.stages == 0 || (s.stages == 0 && t.stages < MAX_STAGES)) {
-        t.stages++;
-        if (gpu_tile_bytes(t, splits == 1 && s.columns % 64 == 0) > ALL_SHARED) {
-            t.stages--;
-            break;
-        }
-    }
+    return (int64_t)m->group_shared - SHARED_ALIGN;
+}
+
+// With as many slots as there is room for; none where those that it must have are too many.
+static GpuTile tile_of(const GpuMachine *m, TileShape s, uint32_t splits, uint32_t pair)
+{
+    const bool has_boxes = splits == 1 && s.columns % 64 == 0;
+    GpuTile t = {s.warpgroups, s.stages != 0 ? s.stages : MAX_STAGES, (uint8_t)splits, (uint8_t)pair,
+                 s.columns};
+    while (t.stages > 0 && gpu_tile_bytes(t, has_boxes) > most_shared(m))
+        t.stages = s.stages != 0 ? 0 : t.stages - 1;
     return t;
 }
 
@@ -142,7 +155,7 @@ GpuTile gpu_tile_choose(const GpuMatmul *p)
         matrices *= p->batch[i];
     for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (uint32_t option = 0; option < 8; option++) {
-            const GpuTile t = tile_of(shapes[i], 1u << option / 2, 1 + option % 2);
+            const GpuTile t = tile_of(machine_of(p), shapes[i], 1u << option / 2, 1 + option % 2);
             if (!can_have(p, t))
                 continue;
             tile[n] = t;

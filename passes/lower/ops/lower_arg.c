@@ -61,11 +61,12 @@ static KRef search_point(Lower *l, const Domain *d, Point at, void *ctx)
 
 // --- a group of threads a row, on GPUs -------------------------------------------------------------
 
-enum { SEARCH_LEAST = 64, SEARCH_THREADS = 256, SEARCH_FEW_ROWS = 264 };
+enum { SEARCH_LEAST = 64, SEARCH_THREADS = 256, SEARCH_FEW_ROWS = 2 }; // rows of each processor
 
 static uint32_t search_threads(const Lower *l, int64_t rows, int64_t n)
 {
-    const uint32_t most = rows < SEARCH_FEW_ROWS ? l->caps->group_threads : SEARCH_THREADS;
+    const uint32_t most =
+        rows < SEARCH_FEW_ROWS * l->caps->gpu->processors ? l->caps->group_threads : SEARCH_THREADS;
     uint32_t threads = 32;
     while (2 * threads <= most && 2 * threads <= n)
         threads *= 2;

@@ -129,9 +129,9 @@ static uint8_t rope_lanes(const Lower *l, const Rope *r, const Domain *pairs)
 // --- several pairs a thread -----------------------------------------------------------------------
 
 enum { OF_X, OF_COSINE, OF_SINE, FETCHED };
-// What is read and written beyond this goes past the cache, where the factors of all heads stay, in smaller
+// What is more than the cache holds goes past it, where the factors of all heads stay, in smaller
 // groups; others are as large as those of kernels that they may share a launch with.
-enum { CACHE_BYTES = 32 << 20, PAST_CACHE_GROUP = 128 };
+enum { PAST_CACHE_GROUP = 128 };
 
 typedef struct WideRope {
     const Rope *r;
@@ -253,8 +253,9 @@ static bool lower_wide_rope(Lower *l, const Rope *r, const Domain *pairs)
     if (!l->caps->is_gpu || !wide_rope_fits(l, &w))
         return false;
     Point at = {.lanes = 1, .count = 1};
-    const bool is_once = shape_numel(lower_node(l, r->x)->shape) * 2 *
-                             (int64_t)dtype_info[lower_node(l, r->x)->dtype].bytes > CACHE_BYTES;
+    const bool is_once =
+        shape_numel(lower_node(l, r->x)->shape) * 2 * (int64_t)dtype_info[lower_node(l, r->x)->dtype].bytes >
+        (int64_t)gpu_about_l2(l->caps->gpu);
     const uint32_t group = is_once ? PAST_CACHE_GROUP : WIDE_GROUP;
     const uint32_t opened = wide_open(l, &w.pairs, last, w.n, group, &at), n = 2 * w.n;
     WideSpan span = {.n = r->is_interleaved ? n : w.n, .is_once = is_once}; // neighbours of x

@@ -145,7 +145,7 @@ static void emit_sums(const Gemm *g, const GemmTileAt *at, const Accs *acc)
     const KRef c = k_for(k, k_index(k, fetching), steps_end(g, steps), 1, KFOR_SERIAL, "c");
     const KRef ahead = k_expr(k, "$ * # + ($ + #)", c, at->panel_nv * g->lanes, at->b, FETCH_AHEAD * line);
     const bool is_far =
-        at->n_tiles == 1 && g->source == GEMM_PACKED && g->l->constant_bytes > g->l->caps->l2_bytes;
+        at->n_tiles == 1 && g->source == GEMM_PACKED && g->l->constant_bytes > g->l->caps->cpu.l2_bytes;
     for (int64_t i = 0; i < at->nv * g->lanes && is_far; i += line)
         k_prefetch(k, g->b, k_expr(k, "$ + #", ahead, vector_offset(g, at, i / g->lanes) + i % g->lanes));
     emit_step(g, at, acc, c);
@@ -187,7 +187,7 @@ static void fetch_results(const Gemm *g, const GemmTileAt *at)
 {
     Kernel *k = g->l->k;
     if (g->fetch == NULL || g->k < FETCHING_STEPS ||
-        g->m * g->n * (int64_t)sizeof(float) < (int64_t)g->l->caps->l2_bytes / 4)
+        g->m * g->n * (int64_t)sizeof(float) < (int64_t)g->l->caps->cpu.l2_bytes / 4)
         return;
     const KRef r = k_loop(k, at->rows, KFOR_SERIAL, "r");
     for (int64_t i = 0; i < at->nv * g->lanes; i += LINE)

@@ -12,10 +12,11 @@ enum { MAX_NV = 8, MAX_CANDIDATES = 10 * MAX_NV };
 static const int64_t cut_steps[] = {768, 400};
 enum { CUT_UNIT = 16, MIN_CUT_STEPS = 240, MIN_CUT_ROWS = 24 };
 
-// Figures of the estimate, in cycles and bytes per cycle, from measurements on AVX-512 machines.
-static const double latency = 4, loads_per_cycle = 2, near_bytes = 10, far_bytes = 6, tile_overhead = 24,
-                    vector_overhead = 3, alias_factor = 1.25, load_share = 0.05, near_enough = 1.12,
-                    rows_share = 0.65, sum_cycles = 4;
+// Figures of the estimate beside those of the machine, in cycles, from measurements on AVX-512 machines.
+static const double tile_overhead = 24, vector_overhead = 3, alias_factor = 1.25, load_share = 0.05,
+                    near_enough = 1.12, rows_share = 0.65, sum_cycles = 4;
+// Of what the second-level cache gives, what a step reaches for each unit of multiply-adds.
+static const double near_share = 5.0 / 24;
 
 uint8_t gemm_lanes(const Lower *l, int64_t n)
 {
@@ -80,7 +81,7 @@ int64_t gemm_group(const Gemm *g, int64_t count)
 {
     const int64_t rows = g->t.block < g->m ? g->t.block : g->m;
     const int64_t bytes = rows * g->t.nv * g->lanes * 4,
-                  most = g->l->caps->l2_bytes / 4 / (bytes > 0 ? bytes : 1);
+                  most = g->l->caps->cpu.l2_bytes / 4 / (bytes > 0 ? bytes : 1);
     const int64_t threads = g->l->caps->threads > 1 ? g->l->caps->threads : 1;
     int64_t n = ceil_div(count, most > 0 ? most : 1);
     n = n < threads ? threads : n;
@@ -93,7 +94,8 @@ int64_t gemm_group(const Gemm *g, int64_t count)
 // other out before they are used up.
 static bool rows_alias(const Gemm *g, int64_t rows)
 {
-    const int64_t way = 4096, bytes = g->a_row * 4, ways = g->l->caps->l1_bytes / way;
+    const int64_t way = g->l->caps->cpu.way_bytes, bytes = g->a_row * 4,
+                  ways = g->l->caps->cpu.l1_bytes / way;
     if (g->a_k != 1 || bytes == 0)
         return false;
     int64_t sets = 1;
@@ -104,13 +106,14 @@ static bool rows_alias(const Gemm *g, int64_t rows)
 
 static double step_cycles(const Gemm *g, int64_t rows, int64_t nv)
 {
-    const double fma = (double)(rows * nv) / g->l->caps->fma_per_cycle,
-                 loads = (double)(rows + nv) / loads_per_cycle;
-    const double near = (double)((nv * g->lanes + rows) * 4) / near_bytes /
-                        g->l->caps->fma_per_cycle; // from the second-level cache
+    const CpuMachine *cpu = &g->l->caps->cpu;
+    const double fma = (double)(rows * nv) / cpu->fma_per_cycle,
+                 loads = (double)(rows + nv) / cpu->loads_per_cycle;
+    const double near = (double)((nv * g->lanes + rows) * 4) / (near_share * cpu->l2_rate) /
+                        cpu->fma_per_cycle; // from the second-level cache
     double most = fma > loads ? fma : loads;
     most = most > near ? most : near;
-    most = (most > latency ? most : latency) + loads * load_share;
+    most = (most > cpu->fma_latency ? most : cpu->fma_latency) + loads * load_share;
     return rows_alias(g, rows) ? most * alias_factor : most;
 }
 
@@ -138,7 +141,7 @@ static double compute_cycles(const Gemm *g)
 // out. Of sums that are cut, only the steps at a time count, beside the sums.
 static double far_cycles(const Gemm *g, double *again)
 {
-    const double l2 = g->l->caps->l2_bytes, row = (double)g->t.steps * 4,
+    const double l2 = g->l->caps->cpu.l2_bytes, row = (double)g->t.steps * 4,
                  panel = (double)(g->t.nv * g->lanes) * row, a = (double)g->k * 4 * (double)g->m,
                  b = (double)g->k * dtype_info[g->b_type].bytes * (double)g->n;
     const int64_t block = g->t.block < g->m ? g->t.block : g->m;
@@ -153,8 +156,8 @@ static double far_cycles(const Gemm *g, double *again)
     else if (is_cut)
         bytes += a * (double)(ceil_div(panels, group) - 1);
     bytes += n_tiles == 1 || 2 * panel < l2 * 0.9 ? 0 : b * n_blocks * (n_tiles - 1) / 2;
-    *again = bytes / far_bytes;
-    return (a + b) / far_bytes;
+    *again = bytes / g->l->caps->cpu.memory_rate;
+    return (a + b) / g->l->caps->cpu.memory_rate;
 }
 
 // Panels are fetched ahead, so that the longer of both counts, and some of the other: little when every panel
@@ -218,7 +221,7 @@ static void add_partial_cuts(const Gemm *g, Cuts *c, GemmTiles t)
 // Up to three orders of a tile, and the first with cut sums.
 static void add_cuts(const Gemm *g, Cuts *c, int64_t nv, int64_t rows)
 {
-    const int64_t vectors = ceil_div(g->n, g->lanes), l2_rows = g->l->caps->l2_bytes / 2 / (g->k * 4 + 1);
+    const int64_t vectors = ceil_div(g->n, g->lanes), l2_rows = g->l->caps->cpu.l2_bytes / 2 / (g->k * 4 + 1);
     const int64_t most = l2_rows / rows * rows, n_blocks = most > 0 ? ceil_div(g->m, most) : 1;
     const int64_t block = ceil_div(ceil_div(g->m, n_blocks), rows) * rows;
     add_cut(g, c, (GemmTiles){.rows = rows, .nv = (uint8_t)nv, .block = g->m, .steps = g->k});

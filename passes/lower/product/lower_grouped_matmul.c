@@ -9,9 +9,10 @@
 #include "passes/lower/operand.h"
 #include "passes/lower/transpose.h"
 
-// Rows whose distance is a multiple of ALIASING bytes share few sets of the first-level cache: a line (in
-// floats) lies between them.
-enum { MAX_TILE_ROWS = 12, MAX_SIZES = 8, LINE = 16, ALIASING = 512 };
+enum { MAX_TILE_ROWS = 12, MAX_SIZES = 8 };
+// Rows whose distance is a multiple of this part of a way share few sets of the first-level cache: a line
+// lies between them.
+enum { WAY_PART = 8 };
 
 static bool is_turned(const Lower *l)
 {
@@ -140,7 +141,8 @@ static void copy_rows(Lower *l, Experts *x)
     const uint8_t lanes = step == 1 ? lower_fit_lanes(l, x->k) : 1;
     const int64_t whole = x->k - x->k % lanes;
     const uint32_t from = lower_param(l, x->x, PARAM_READ);
-    x->pitch = x->k * (int64_t)sizeof(float) % ALIASING == 0 ? x->k + LINE : x->k;
+    const int64_t bytes = x->k * (int64_t)sizeof(float), alias = l->caps->cpu.way_bytes / WAY_PART;
+    x->pitch = bytes % alias == 0 ? x->k + CACHE_LINE / (int64_t)sizeof(float) : x->k;
     x->sorted =
         lower_param_scratch(l, "rows", DTYPE_f32, (uint64_t)(x->rows + MAX_TILE_ROWS) * (uint64_t)x->pitch);
     const KRef n = experts_entry(l, x->bounds, k_index(k, x->n_experts));

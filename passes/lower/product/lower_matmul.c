@@ -179,7 +179,7 @@ static void widen_point(Lower *l, const Domain *d, Point at, void *ctx)
 // a cycle do them at half the rate of those of f32 (Sapphire Rapids: 92 and 185 GFLOP/s).
 static bool uses_pairs(const Lower *l, const Matmul *x)
 {
-    return l->caps->has_dot_bf16 && l->caps->fma_per_cycle == 1 && is_packable(l, x) &&
+    return l->caps->has_dot_bf16 && l->caps->cpu.fma_per_cycle == 1 && is_packable(l, x) &&
            lower_node(l, x->a)->dtype == DTYPE_bf16 && lower_node(l, x->b)->dtype == DTYPE_bf16 &&
            gemm_lanes(l, x->n) >= 4;
 }

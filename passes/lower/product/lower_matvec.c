@@ -38,9 +38,10 @@ bool matvec_takes(const Plan *p, NodeId matmul)
     const int64_t columns = b->shape->dim[is_turned], k = b->shape->dim[!is_turned];
     const int64_t elements = shape_numel(a->shape);
     const int64_t rows = k > 0 ? elements / k : 0;
+    const MatVec v = {.m = rows, .n = columns, .k = k, .n_b = MATVEC_MAX_MATRICES};
     MatVecShape unused;
     return (rows == 1 || a->shape->rank == 2) && !are_for_units(p->caps, rows, b->dtype) &&
-           matvec_choose(rows, columns, k, (DType)b->dtype, MATVEC_MAX_MATRICES, &unused);
+           matvec_choose(p->caps->gpu, &v, (DType)b->dtype, &unused);
 }
 
 typedef struct FewRows {
@@ -101,7 +102,7 @@ bool lower_few_rows(Lower *l, const Matmul *product)
                           is_readable;
     if (!has_form || b->shape->rank > 2 || lower_node(l, x.a)->dtype != b->dtype ||
         lower_node(l, l->anchor)->dtype != b->dtype ||
-        !matvec_choose(v.m, v.n, v.k, (DType)b->dtype, v.n_b, &v.shape))
+        !matvec_choose(l->caps->gpu, &v, (DType)b->dtype, &v.shape))
         return false;
     v.a_base = k_index(l->k, 0);
     l->pk->macs *= v.n_b;

@@ -6,10 +6,6 @@
 #include <string.h>
 
 enum { WARP = 32, FETCH_BYTES = 16, MAX_WARPS = 8, MAX_FLIGHT = 8, MAX_CHUNKS = 8, MAX_SUMS = 32 };
-// The size of a cache that could keep the matrices of a model from run to run.
-enum { CACHE_BYTES = 32 << 20 };
-// Products of no more bytes than this are under way as a whole before the first one is used.
-enum { SMALL_BYTES = 16 << 20 };
 
 // --- shapes --------------------------------------------------------------------------------------
 
@@ -30,10 +26,12 @@ static double cost_of(const MatVecShape *s, int64_t n_vectors, bool is_small, ui
     return cost * (1 + 0.0025 * s->warps);
 }
 
-bool matvec_choose(int64_t m, int64_t n, int64_t k, DType t, uint32_t n_b, MatVecShape *out)
+// Small: the product is under way as a whole before the first byte is used.
+bool matvec_choose(const GpuMachine *gpu, const MatVec *v, DType t, MatVecShape *out)
 {
+    const int64_t m = v->m, n = v->n, k = v->k, n_b = v->n_b;
     const int64_t width = FETCH_BYTES / dtype_info[t].bytes, n_vectors = k / width;
-    const bool is_small = n * k * dtype_info[t].bytes * n_b <= SMALL_BYTES;
+    const bool is_small = n * k * dtype_info[t].bytes * n_b <= (int64_t)gpu_about_l2(gpu) / 2;
     double best = HUGE_VAL;
     if ((t != DTYPE_f32 && !k_is_half(t)) || m < 1 || m > MATVEC_MAX_ROWS || n < 1 || k % width != 0 ||
         n_vectors < WARP / 4)
@@ -45,7 +43,7 @@ bool matvec_choose(int64_t m, int64_t n, int64_t k, DType t, uint32_t n_b, MatVe
                 if (rows > n || vectors * rows * n_b > MAX_FLIGHT || rows * m * n_b > MAX_SUMS)
                     continue;
                 const MatVecShape s = {rows, warps, (uint8_t)vectors, chunks};
-                const double cost = cost_of(&s, n_vectors, is_small, n_b);
+                const double cost = cost_of(&s, n_vectors, is_small, v->n_b);
                 if (cost >= best)
                     continue;
                 best = cost;
@@ -354,7 +352,7 @@ void matvec_emit(const MatVec *v)
     e.per_word = dtype_info[e.word].bytes / dtype_info[type].bytes;
     e.width = FETCH_BYTES / dtype_info[type].bytes;
     e.n_vectors = v->k / e.width;
-    e.is_once = v->l->constant_bytes > CACHE_BYTES;
+    e.is_once = v->l->constant_bytes > gpu_about_l2(v->l->caps->gpu); // no cache could keep them
     set_params(&e);
     k_set_group(k, (uint32_t)WARP * s->warps);
     const KRef team = k_for_group(k, ceil_div(v->n, s->rows), "team");

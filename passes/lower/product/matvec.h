@@ -35,8 +35,8 @@ typedef struct MatVec {
     void *ctx;
 } MatVec;
 
-// The shape for such a product of elements of type t; false: there is none.
-bool matvec_choose(int64_t m, int64_t n, int64_t k, DType t, uint32_t n_b, MatVecShape *out);
+// The shape for a product of such sizes of elements of type t; false: there is none.
+bool matvec_choose(const GpuMachine *gpu, const MatVec *v, DType t, MatVecShape *out);
 // Emits the kernel. b_pitch and the offsets of b are multiples of 16 bytes.
 void matvec_emit(const MatVec *v);
 

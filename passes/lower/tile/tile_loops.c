@@ -106,7 +106,7 @@ static void fetch_epilogue(const Tile *t, TileAt *at)
 static void add_fetches(const Tile *t, TileAt *at)
 {
     const TileShape *s = &t->s;
-    const int64_t near = (int64_t)t->l->caps->l2_bytes / 2 / 4;
+    const int64_t near = (int64_t)t->l->caps->cpu.l2_bytes / 2 / 4;
     at->n_fetches = 0;
     if (t->lanes == 1 || t->l->window != NULL) // strips are near
         return;

@@ -7,13 +7,11 @@
 
 static const double text_share = 0.001;
 
+// Of what a cache gives to reads alone, what it gives to panels beside the rest of a tile.
+static const double l2_share = 0.5, l3_share = 0.8;
+
 enum {
-    LOAD_PORTS = 2,
-    FMA_LATENCY = 4,
-    TILE_CYCLES = 30,    // loops and addresses of a tile
-    L2_BYTES_CYCLE = 24, // sustained
-    L3_BYTES_CYCLE = 8,
-    DRAM_BYTES_CYCLE = 5,
+    TILE_CYCLES = 30, // loops and addresses of a tile
     MAX_CANDIDATES = 6,
     MAX_LOOPS = 48, // of tiles of several rows: each is text of its own
 };
@@ -23,6 +21,7 @@ typedef struct Cost {
     TileBlocks blocks;
     TileRuns rows, columns;
     double panel_rate; // bytes per cycle at which weights come
+    bool is_far;       // from beyond the second-level cache
     uint32_t loops;    // texts of sums
 } Cost;
 
@@ -31,16 +30,27 @@ static double max_of(double a, double b)
     return a > b ? a : b;
 }
 
+static double l2_rate(const Tile *t)
+{
+    return l2_share * t->l->caps->cpu.l2_rate;
+}
+
+static double l3_rate(const Tile *t)
+{
+    return l3_share * t->l->caps->cpu.l3_rate;
+}
+
 // The longest of what runs side by side, and some of the rest: more of what comes from far away. Tiles that
 // two units for products can follow are as good for one, so vectors count on two.
 static double step_cycles(const Cost *c, int64_t pixels, int64_t nv)
 {
-    const uint8_t units = c->t->lanes == 1 ? c->t->l->caps->fma_per_cycle : 2;
+    const CpuMachine *cpu = &c->t->l->caps->cpu;
+    const uint8_t units = c->t->lanes == 1 ? cpu->fma_per_cycle : 2;
     const double fma = (double)(pixels * nv) / units;
-    const double loads = (double)(pixels + nv) / LOAD_PORTS;
+    const double loads = (double)(pixels + nv) / cpu->loads_per_cycle;
     const double weights = (double)(nv * c->t->lanes * 4) / c->panel_rate;
-    const double rest = c->panel_rate < L2_BYTES_CYCLE ? 0.5 : 0.1;
-    return max_of(max_of(fma, loads), max_of(weights, FMA_LATENCY)) + 0.1 * loads + rest * weights;
+    const double rest = c->is_far ? 0.5 : 0.1;
+    return max_of(max_of(fma, loads), max_of(weights, cpu->fma_latency)) + 0.1 * loads + rest * weights;
 }
 
 // One tile: all taps that fall inside the image.
@@ -52,7 +62,8 @@ static double tile_cycles(Cost *c, const TileSpans *rows, const TileSpans *colum
         for (uint32_t j = 0; j < columns->len; j++) {
             const TileSpan *r = &rows->data[i], *k = &columns->data[j];
             const double steps = (double)(r->count * k->count * c->t->s.ic);
-            cycles += steps * step_cycles(c, (r->hi - r->lo) * (k->hi - k->lo), nv) + FMA_LATENCY;
+            cycles += steps * step_cycles(c, (r->hi - r->lo) * (k->hi - k->lo), nv) +
+                      c->t->l->caps->cpu.fma_latency;
             c->loops++;
         }
     return cycles;
@@ -93,13 +104,14 @@ static double input_bytes(const TileShape *s)
 // reads the input again.
 static double waiting_cycles(const Tile *t, double compute, double passes)
 {
-    const double cold = weight_bytes(t) / DRAM_BYTES_CYCLE, x = input_bytes(&t->s);
-    const double first = 0.3 * x / L3_BYTES_CYCLE;
+    const CpuMachine *cpu = &t->l->caps->cpu;
+    const double cold = weight_bytes(t) / cpu->shared_rate, x = input_bytes(&t->s);
+    const double first = 0.3 * x / l3_rate(t);
     if (t->plan.pixels_outside)
         return cold + first;
-    const double again = x < t->l->caps->l2_bytes / 2 ? 0.1 * x / L2_BYTES_CYCLE : 0.5 * x / L3_BYTES_CYCLE;
+    const double again = x < cpu->l2_bytes / 2 ? 0.1 * x / l2_rate(t) : 0.5 * x / l3_rate(t);
     const double y = 4.0 * (double)(t->s.n * t->s.h * t->s.w) * (double)t->s.oc;
-    const double parts = y > t->l->caps->l2_bytes / 2 ? 0.2 * y / L3_BYTES_CYCLE : 0; // pixels leave in parts
+    const double parts = y > cpu->l2_bytes / 2 ? 0.2 * y / l3_rate(t) : 0; // pixels leave in parts
     return max_of(cold - compute, 0) + cold / max_of(passes, 1) + first + (passes - 1) * again + parts;
 }
 
@@ -120,14 +132,14 @@ static double plan_cycles(const Tile *t, uint32_t *loops)
     Arena *a = t->l->pass->scratch;
     const TileAxis column_axis = tile_column_axis(&t->s);
     Cost c = {.t = t, .blocks = tile_blocks(t)};
-    const double l2 = t->l->caps->l2_bytes;
+    const double l2 = t->l->caps->cpu.l2_bytes;
     const double panel = 4.0 * (double)(tile_steps(&t->s) * t->plan.nv * t->lanes);
     const double reused = t->plan.pixels_outside ? weight_bytes(t) : panel;
     // What is read again shares the cache with what passes through: pixels, or the panel that is fetched.
     const double held = t->plan.pixels_outside ? 1.2 * reused : 2 * panel + 0.5 * input_bytes(&t->s);
-    c.panel_rate = reused < t->l->caps->l1_bytes / 2      ? 2 * L2_BYTES_CYCLE
-                   : reused < l2 * 0.2 || held < l2 * 0.6 ? L2_BYTES_CYCLE
-                                                          : L3_BYTES_CYCLE;
+    const bool is_in_l1 = reused < t->l->caps->cpu.l1_bytes / 2;
+    c.is_far = !is_in_l1 && !(reused < l2 * 0.2 || held < l2 * 0.6);
+    c.panel_rate = is_in_l1 ? 2 * l2_rate(t) : c.is_far ? l3_rate(t) : l2_rate(t);
     c.columns = tile_axis_runs(a, &column_axis, t->plan.columns);
     c.rows = row_runs(t);
     double cycles = 0, passes = 0;

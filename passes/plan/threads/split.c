@@ -415,8 +415,9 @@ static Kernel *leave_whole(const Split *s)
 
 // --- whether it is worth it ----------------------------------------------------------------------
 
-// Bytes that come from beyond the second-level cache, and from within it, in a cycle.
-static const double far_bytes = 4, near_bytes = 16;
+// What reads and writes together reach: of what memory gives to all cores, of what the second-level cache
+// gives.
+static const double far_share = 0.8, near_share = 1.0 / 3;
 
 static double moved_cycles(const Split *s)
 {
@@ -426,7 +427,8 @@ static double moved_cycles(const Split *s)
         const double range = (double)(s->pk->args.data[i].end - s->pk->args.data[i].begin);
         bytes += touched[i] < range ? touched[i] : range;
     }
-    return bytes / (bytes > s->plan->caps->l2_bytes ? far_bytes : near_bytes);
+    const CpuMachine *cpu = &s->plan->caps->cpu;
+    return bytes / (bytes > cpu->l2_bytes ? far_share * cpu->shared_rate : near_share * cpu->l2_rate);
 }
 
 // What one thread that runs the kernel has to fetch from others.
@@ -444,7 +446,7 @@ static double shared_cycles(const Split *s)
     double sum = 0, units[SPLIT_MAX_THREADS] = {0}, most = 0;
     for (uint32_t i = 0; i < s->steps.len; i++) {
         const Step *t = &s->steps.data[i];
-        const double cycles = split_range_cycles(s->k, t->begin, t->end);
+        const double cycles = split_range_cycles(s, t->begin, t->end);
         sum += t->kind == STEP_NEST || t->kind == STEP_SERIAL ? t->cycles : t->kind == STEP_ALL ? cycles : 0;
         units[t->thread] += t->kind == STEP_ONE ? cycles : 0;
     }
@@ -457,7 +459,7 @@ static double shared_cycles(const Split *s)
 static void add_load(const Split *s, const Step *t, double *load)
 {
     KRef loop = t->begin;
-    const double n = s->plan->caps->threads, cycles = split_range_cycles(s->k, t->begin, t->end);
+    const double n = s->plan->caps->threads, cycles = split_range_cycles(s, t->begin, t->end);
     split_cut_loops(&t->cut, &loop, 1);
     const double trips = split_trips(s->k, k_inst(s->k, loop));
     for (uint32_t p = 0; p < s->plan->caps->threads && trips > 0; p++)
@@ -479,7 +481,7 @@ static void choose_threads(Split *s)
             continue;
         for (uint32_t p = 1; p < s->plan->caps->threads; p++)
             t->thread = load[p] < load[t->thread] ? p : t->thread;
-        load[t->thread] += split_range_cycles(s->k, t->begin, t->end);
+        load[t->thread] += split_range_cycles(s, t->begin, t->end);
     }
 }
 
@@ -498,8 +500,9 @@ static void try_serial(const Split *s, Step *t)
         n_barriers += child->needs_barrier;
     }
     const double times = split_trips(s->k, k_inst(s->k, t->begin));
-    t->cycles = split_children_cycles(s, &c, times) + times * n_barriers * SPLIT_BARRIER_CYCLES;
-    if (s->plan->caps->split_cycles != 0 && t->cycles > 0.9 * split_range_cycles(s->k, t->begin, t->end))
+    t->cycles =
+        split_children_cycles(s, &c, times) + times * n_barriers * split_barrier_cycles(&s->plan->caps->cpu);
+    if (s->plan->caps->split_cycles != 0 && t->cycles > 0.9 * split_range_cycles(s, t->begin, t->end))
         return;
     t->kind = STEP_SERIAL;
     t->cut = c;
@@ -518,12 +521,13 @@ static bool is_worth_it(Split *s, SplitCycles *cycles)
     }
     split_join_nests(s);
     choose_threads(s);
-    const double moved = moved_cycles(s), work = split_range_cycles(s->k, 1, s->k->insts.len - 1);
+    const double moved = moved_cycles(s), work = split_range_cycles(s, 1, s->k->insts.len - 1);
     const double shared = shared_cycles(s), least = moved / s->plan->caps->threads;
     const double alone = moved > work ? moved : work, fetched = alone + whole_memory_cycles(s);
     const double all = shared > least ? shared : least;
-    const bool pays = s->plan->caps->split_cycles == 0 || (alone >= s->plan->caps->split_cycles &&
-                                                           all + 2 * SPLIT_BARRIER_CYCLES < 0.9 * fetched);
+    const bool pays = s->plan->caps->split_cycles == 0 ||
+                      (alone >= s->plan->caps->split_cycles &&
+                       all + 2 * split_barrier_cycles(&s->plan->caps->cpu) < 0.9 * fetched);
     *cycles = (SplitCycles){alone, has_nest && pays ? all : fetched};
     return has_nest && pays;
 }

@@ -23,8 +23,11 @@ typedef struct SplitCycles {
     double alone, now;
 } SplitCycles;
 
-// A barrier and what it makes of the caches.
-#define SPLIT_BARRIER_CYCLES 800.0
+// Cycles of a barrier and what it makes of the caches: as much again.
+static inline double split_barrier_cycles(const CpuMachine *cpu)
+{
+    return 2 * cpu->barrier_cycles;
+}
 
 // Rewrites pk->kernel so that caps->threads threads share it, when that is worth while and possible; else so
 // that one thread runs it (pk->is_shared says which).

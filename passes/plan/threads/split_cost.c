@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the parts of a split kernel cost: work by counting instructions, memory by who has what in its cache.
-// The figures were measured on a two-core Sapphire Rapids: a line that another core has written takes some 35
-// ns, and a third of that on average, as rows of many lines are prefetched; reading from the own second-level
-// cache costs next to nothing.
+// Reading from the own second-level cache costs next to nothing.
 #include "passes/plan/threads/split_parts.h"
 
-// Cycles a byte: written by another core; read by all threads though it could be divided; in memory.
-static const double remote_cycles = 0.7, whole_cycles = 0.15;
+// A line that another core has written, among others, which are prefetched: of the time that one alone takes.
+static const double remote_share = 7.0 / 15;
+// Bytes in memory that all threads read though they could be divided: of the time that reading them takes.
+static const double whole_share = 0.9;
 // Iterations of a loop whose bounds are known only in a run.
 static const double unknown_trips = 16;
 
@@ -18,18 +18,20 @@ double split_trips(const Kernel *k, const KInst *n)
     return hi <= lo ? 0 : (double)(((uint64_t)hi - (uint64_t)lo + (uint64_t)n->imm - 1) / (uint64_t)n->imm);
 }
 
-static double matrix_cycles(const KInst *n)
+// A multiply-add waits as long for the second-level cache as it takes.
+static double matrix_cycles(const CpuMachine *cpu, const KInst *n)
 {
-    return n->kop == KMATRIX_mac ? 32 : n->kop == KMATRIX_split ? 6 : n->kop == KMATRIX_store ? 16 : 0;
+    const double mac = cpu->matrix_cycles;
+    return n->kop == KMATRIX_mac ? 2 * mac : n->kop == KMATRIX_split ? 6 : n->kop == KMATRIX_store ? mac : 0;
 }
 
-static double inst_cycles(const KInst *n)
+static double inst_cycles(const CpuMachine *cpu, const KInst *n)
 {
     switch (n->kind) {
     case KI_op:
         return n->dtype == KT_INDEX ? 0.1 : 0.5 * kop_info[n->kop].cost;
     case KI_matrix:
-        return matrix_cycles(n);
+        return matrix_cycles(cpu, n);
     case KI_hreduce:
         return 4;
     case KI_store:
@@ -63,12 +65,14 @@ static double times_of(Times *t, const Kernel *k, const KInst *n)
     return times;
 }
 
-double split_range_cycles(const Kernel *k, KRef begin, KRef end)
+double split_range_cycles(const Split *s, KRef begin, KRef end)
 {
+    const Kernel *k = s->k;
+    const CpuMachine *cpu = &s->plan->caps->cpu;
     Times t = {.of = {1}};
     double sum = 0;
     for (KRef r = begin; r <= end; r++)
-        sum += inst_cycles(k_inst(k, r)) * times_of(&t, k, k_inst(k, r));
+        sum += inst_cycles(cpu, k_inst(k, r)) * times_of(&t, k, k_inst(k, r));
     return sum;
 }
 
@@ -153,8 +157,13 @@ static double *spans_of(const Split *s, const Step *t, const KRef *loops, uint32
 // The part of what another core has written that is still in its second-level cache.
 static double remote_bytes(const Split *s, double bytes)
 {
-    const double most = s->plan->caps->l2_bytes / 2;
+    const double most = s->plan->caps->cpu.l2_bytes / 2;
     return bytes < most ? bytes : most;
+}
+
+static double remote_cycles(const Split *s, double bytes)
+{
+    return remote_bytes(s, bytes) * remote_share * s->plan->caps->cpu.line_cycles / CACHE_LINE;
 }
 
 static double arg_bytes(const PlanArg *a)
@@ -204,13 +213,12 @@ double split_memory_cycles(const Split *s, const Step *t, const KRef *loops, uin
         if (s->k->params.data[i].is_own || !(t->is_read[i] || t->is_written[i]))
             continue;
         if (!is_made_here(s, arg))
-            sum += touched * whole_cycles;
+            sum += touched * whole_share / s->plan->caps->cpu.memory_rate;
         else if (t->is_read[i] && !is_near(s->owners->data[arg->buf], now, n_loops == 0))
-            sum += remote_bytes(s, touched) * remote_cycles *
-                   (s->owners->data[arg->buf].kind == OWNED_BY_ONE ? 1 : others);
+            sum += remote_cycles(s, touched) * (s->owners->data[arg->buf].kind == OWNED_BY_ONE ? 1 : others);
         // Most of what follows walks along the outer axis, and has to fetch what is divided otherwise.
         if (t->is_written[i] && now.kind != OWNED_IN_CHUNKS)
-            sum += remote_bytes(s, touched) * others * remote_cycles / 2;
+            sum += remote_cycles(s, touched) * others / 2;
     }
     return sum;
 }

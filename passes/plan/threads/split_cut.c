@@ -160,7 +160,7 @@ double split_children_cycles(const Split *s, const SplitCut *c, double times)
     double sum = 0, units = 0, most = 0;
     for (uint32_t i = 0; i < c->children.len; i++) {
         const SplitChild *child = &c->children.data[i];
-        const double cycles = split_range_cycles(s->k, child->begin, child->end);
+        const double cycles = split_range_cycles(s, child->begin, child->end);
         if (child->is_loop)
             sum +=
                 share_cycles + cycles * largest_share(split_trips(s->k, k_inst(s->k, child->begin)), threads);
@@ -188,7 +188,7 @@ static void weigh(const Split *s, const Step *t, const SplitCut *c, double work,
 void split_choose_cut(const Split *s, Step *t)
 {
     SplitCut c = {.n_joined = 1};
-    const double threads = s->plan->caps->threads, all = split_range_cycles(s->k, t->begin, t->end);
+    const double threads = s->plan->caps->threads, all = split_range_cycles(s, t->begin, t->end);
     const uint32_t n = nest_of(s->k, t->begin, c.level);
     c.n_levels = n;
     Best best = {.cycles = -1};

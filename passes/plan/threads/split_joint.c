@@ -71,7 +71,7 @@ static bool lie_in_line(const Split *s, Run *r, uint32_t level)
 
 static double work_of(const Split *s, const Step *t)
 {
-    return split_range_cycles(s->k, t->begin, t->end);
+    return split_range_cycles(s, t->begin, t->end);
 }
 
 // Cycles of the busiest thread.

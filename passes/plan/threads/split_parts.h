@@ -64,7 +64,7 @@ static inline bool split_is_parallel(const KInst *n)
 // Iterations; a guess where only a run knows.
 double split_trips(const Kernel *k, const KInst *loop);
 // Cycles of the instructions, each as often as it runs.
-double split_range_cycles(const Kernel *k, KRef begin, KRef end);
+double split_range_cycles(const Split *s, KRef begin, KRef end);
 // Adds up by parameter what the instructions load and store.
 void split_count_bytes(const Kernel *k, KRef begin, KRef end, double *bytes);
 // Cycles that a nest's memory costs beside its work, when the loops are cut: what other threads wrote or have

@@ -72,7 +72,7 @@ static bool is_gain(const Plan *p, SplitCycles sum)
     for (uint32_t i = 0; i < p->kernels.len; i++)
         n_barriers += p->kernels.data[i].waits;
     return p->caps->split_cycles == 0 || sum.alone > short_run ||
-           sum.now + n_barriers * SPLIT_BARRIER_CYCLES < most_time * sum.alone;
+           sum.now + n_barriers * split_barrier_cycles(&p->caps->cpu) < most_time * sum.alone;
 }
 
 static void assign(Plan *p, bool is_body);
