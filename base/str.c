@@ -189,17 +189,20 @@ bool str_parse_f64(const char *s, size_t n, double *out)
         if (!is_number_char(s[i]))
             return false;
     const char *point = localeconv()->decimal_point;
+    char few[64]; // files of models hold millions of numbers
     Arena scratch = {0};
-    Str copy = str_new(&scratch);
+    const size_t most = n * strlen(point) + n + 1;
+    char *copy = most <= sizeof few ? few : arena_alloc(&scratch, most), *at = copy;
     for (size_t i = 0; i < n; i++) {
         if (s[i] == '.')
-            str_add(&copy, point);
+            at = stpcpy(at, point);
         else
-            str_char(&copy, s[i]);
+            *at++ = s[i];
     }
+    *at = '\0';
     char *end = NULL;
-    double v = strtod(copy.data, &end);
-    bool ok = end == copy.data + copy.len;
+    double v = strtod(copy, &end);
+    bool ok = end == at;
     arena_free(&scratch);
     if (ok)
         *out = v;
