@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 double rng_next(Rng *r)
 {
@@ -144,6 +145,30 @@ void ops_read_cases(Arena *a, const char *path, const char *filter, OpsCases *ou
             vec_push(a, out, c);
         begin = end;
     }
+}
+
+static uint32_t rotation(void)
+{
+    enum { SECONDS_A_DAY = 86400 };
+    const char *given = getenv("TEST_ROTATE");
+    return given != NULL ? (uint32_t)strtoul(given, NULL, 10) : (uint32_t)(time(NULL) / SECONDS_A_DAY);
+}
+
+static bool takes_all(void)
+{
+    return getenv("TEST_ALL") != NULL || getenv("TEST_OPS") != NULL || getenv("TEST_CONFIG") != NULL;
+}
+
+bool ops_is_sampled(uint32_t i, uint32_t every, uint32_t shift)
+{
+    return every <= 1 || takes_all() || (i + rotation() + shift) % every == 0;
+}
+
+void ops_say_sample(uint32_t every)
+{
+    if (every > 1 && !takes_all())
+        printf("# one of %u cases; TEST_ROTATE=%u takes the same again, TEST_ALL=1 takes all\n", every,
+               rotation());
 }
 
 static double random_float(Rng *r, bool is_special)

@@ -27,6 +27,13 @@ uint64_t hash_text(const char *s);
 // depend on the text only.
 void ops_read_cases(Arena *a, const char *path, const char *filter, OpsCases *out);
 
+// Whether a test that takes one of so many cases takes number i: another part each day, or as $TEST_ROTATE
+// says. All where `every` is 0 or 1, where TEST_ALL is set, and where TEST_OPS or TEST_CONFIG chooses.
+// shift: of parts that are to differ at the same time.
+bool ops_is_sampled(uint32_t i, uint32_t every, uint32_t shift);
+// Prints how to take the same cases again, as a comment of TAP.
+void ops_say_sample(uint32_t every);
+
 // A value for an input, by its name and the seed: floats in [-2, 2], with some NaN, infinities and zeros
 // where the name contains "special"; integers in [-9, 9].
 Tensor ops_random_tensor(Arena *a, const Graph *g, NodeId id, uint64_t seed);

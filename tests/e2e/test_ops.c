@@ -4,7 +4,11 @@
 // the planned offsets, in memory that is full of NaN before, and with every buffer ending at a page that may
 // not be touched. With threads, parts run in several orders (ops_team.h) and must give the same bits.
 //
+// All cases are planned and verified in all configurations. The C compiler gets all cases of one of them, and
+// of each other one a part that changes from day to day (ops_is_sampled).
+//
 //   test_ops FILE.rlx...             all cases of the files
+//   TEST_ALL=1 test_ops FILE...      the C compiler gets all of them in all configurations
 //   TEST_OPS=name test_ops FILE...   only cases whose name contains the text; prints their kernels
 //   TEST_CONFIG=name test_ops ...    only this row of `configs`
 //   TEST_VALIDATE=1 test_ops ...     nothing runs: the rules of docs/VALIDATION.md are proven about the text
@@ -29,7 +33,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TEXTS_PER_UNIT = 40, MAX_UNITS = 512, COMPILERS = 2 };
+enum { TEXTS_PER_UNIT = 40, MAX_UNITS = 512, COMPILERS = 2, ONE_OF = 8 };
 #define WARNINGS "-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror "
 static const uint64_t place_budget = 20000;
 
@@ -70,7 +74,7 @@ static OpsCases cases;
 static VEC(Job) jobs;
 static Map texts; // {hash, length} of the text to its number
 static Unit units[MAX_UNITS];
-static uint32_t n_units, n_failed, n_loops;
+static uint32_t n_units, n_failed, n_loops, n_planned;
 
 static const char *filter(void)
 {
@@ -274,8 +278,16 @@ static const char *check_listings(const Plan *p)
     return wrong;
 }
 
-static void plan_job(const OpsCase *c, const Config *config)
+// The configuration of which all cases are compiled has this machine's vectors, and parts.
+static bool is_compiled(const Config *c, uint32_t number)
 {
+    return c->only != NULL || is_emitting() || strcmp(c->name, "threads") == 0 ||
+           ops_is_sampled(number, ONE_OF, (uint32_t)(c - configs));
+}
+
+static void plan_job(uint32_t number, const Config *config)
+{
+    const OpsCase *c = &cases.data[number];
     const Job j = {.c = c, .config = config, .plan = plan_case(c, config)};
     const char *wrong = j.plan != NULL ? plan_verify(j.plan) : "a pass failed";
     if (wrong == NULL && config->strips && !ops_has_stages(j.plan))
@@ -286,7 +298,8 @@ static void plan_job(const OpsCase *c, const Config *config)
         wrong = check_listings(j.plan);
     if (wrong != NULL)
         fail_job(&j, wrong);
-    if (j.plan != NULL)
+    n_planned++;
+    if (j.plan != NULL && is_compiled(config, number))
         vec_push(&perm, &jobs, j);
 }
 
@@ -335,7 +348,7 @@ static void plan_jobs(const char *dir)
         for (uint32_t i = 0; i < cases.len; i += configs[c].every) {
             ops_running = cases.data[i].name;
             if (configs[c].only == NULL || strstr(ops_running, configs[c].only) != NULL)
-                plan_job(&cases.data[i], &configs[c]);
+                plan_job(i, &configs[c]);
         }
         write_config(&configs[c], first, dir);
     }
@@ -487,8 +500,10 @@ int main(int argc, char **argv)
         ops_read_cases(&perm, argv[i], filter(), &cases);
     rlx_assert(mkdtemp(dir) != NULL);
     ops_name_crashes();
-    if (!is_emitting())
+    if (!is_emitting()) {
         printf("1..%u\n", is_validating() ? 1 : cases.len);
+        ops_say_sample(ONE_OF);
+    }
     plan_jobs(dir);
     if (is_validating()) {
         printf("%s 1 - %u loops in %u units\n", n_failed == 0 ? "ok" : "not ok", n_loops, n_units);
@@ -499,6 +514,6 @@ int main(int argc, char **argv)
     snprintf(command, sizeof command, "rm -rf %s", dir);
     if (system(command) != 0)
         fprintf(stderr, "%s stays behind\n", dir);
-    printf("# %u cases, %u programs, %u failures\n", cases.len, jobs.len, n_failed);
+    printf("# %u cases, %u plans, %u programs, %u failures\n", cases.len, n_planned, jobs.len, n_failed);
     return n_failed == 0 && cases.len > 0 ? 0 : 1;
 }

@@ -41,6 +41,14 @@ static void name_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
     k->function = k->kernel->name = arena_printf(&n->g->perm, "c%u_%s", n->g->n_kernels++, k->kernel->name);
 }
 
+int gpu_read_level(GpuCases *g, const char *text)
+{
+    if (text[1] == '/')
+        g->every = (uint32_t)strtoul(text + 2, NULL, 10);
+    ops_say_sample(g->every);
+    return text[0] - '0';
+}
+
 void gpu_plan(GpuCases *g, const char *target, int opt_level, char **files, int n)
 {
     CpuInfo cpu;
@@ -56,8 +64,10 @@ void gpu_plan(GpuCases *g, const char *target, int opt_level, char **files, int 
     ops_name_crashes();
     for (int i = 0; i < n; i++)
         ops_read_cases(&g->perm, files[i], getenv("TEST_OPS"), &cases);
-    for (uint32_t i = 0; i < cases.len; i += g->every > 1 ? g->every : 1) {
+    for (uint32_t i = 0; i < cases.len; i++) {
         const OpsCase *c = &cases.data[i];
+        if (!ops_is_sampled(i, g->every, 0))
+            continue;
         ops_running = c->name;
         GpuJob j = {.c = c, .plan = plan_case(g, c, options)};
         const char *wrong = j.plan != NULL ? plan_verify(j.plan) : "a pass failed";

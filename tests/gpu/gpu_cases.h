@@ -23,9 +23,11 @@ typedef struct GpuCases {
     OpsTolerance tolerance;
     VEC(GpuJob) jobs;
     uint32_t n_failed, n_left_out, n_kernels, op_cases[OP_COUNT];
-    uint32_t every; // only each so many-th case; 0: all
+    uint32_t every; // takes one of so many cases (ops_is_sampled)
 } GpuCases;
 
+// Reads "LEVEL" or "LEVEL/EVERY"; the level.
+int gpu_read_level(GpuCases *g, const char *text);
 // Plans the cases of the files whose name contains $TEST_OPS. Kernels of jobs that can run get names
 // that are unique among all (PlanKernel.function).
 void gpu_plan(GpuCases *g, const char *target, int opt_level, char **files, int n);

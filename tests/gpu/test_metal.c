@@ -5,7 +5,7 @@
 // every buffer ending at a page that may not be touched; threads run in another order each time, in
 // simdgroups of 32 and of 8.
 //
-//   test_metal COMPILER OPT_LEVEL[/N] FILE.rlx...   all cases of the files, or each N-th; prints TAP
+//   test_metal COMPILER OPT_LEVEL[/N] FILE.rlx...   all cases of the files, or one of N; prints TAP
 //   TEST_OPS=name test_metal COMPILER ...            only cases whose name contains the text; prints kernels
 //   TEST_GPU=apple7 test_metal COMPILER ...          for GPUs of this family and later ones
 //
@@ -273,11 +273,7 @@ int main(int argc, char **argv)
     folder = dir;
     rlx_assert(mkdir(arena_printf(&cases.perm, "%s/empty", dir), 0700) == 0);
     write_file(arena_printf(&cases.perm, "%s/empty/metal_stdlib", dir), "", "");
-    if (argv[2][1] == '/') {
-        cases.every = (uint32_t)strtoul(argv[2] + 2, NULL, 10);
-        printf("# each %u-th case\n", cases.every);
-    }
-    gpu_plan(&cases, "metal", argv[2][0] - '0', argv + 3, argc - 3);
+    gpu_plan(&cases, "metal", gpu_read_level(&cases, argv[2]), argv + 3, argc - 3);
     const uint32_t n = cases.jobs.len;
     printf("1..%u\n", n + 1);
     for (uint32_t i = 0; i < n; i += CASES_PER_UNIT)

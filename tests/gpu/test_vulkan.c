@@ -2,7 +2,7 @@
 // Every op on Vulkan: the op cases (tests/e2e/ops/*.rlx) are lowered for it, printed as GLSL, compiled to
 // SPIR-V, validated, run, and compared with the reference evaluator.
 //
-//   test_vulkan OPT_LEVEL FILE.rlx...           all cases of the files; prints TAP
+//   test_vulkan OPT_LEVEL[/N] FILE.rlx...       all cases of the files, or one of N; prints TAP
 //   TEST_OPS=name test_vulkan OPT_LEVEL ...     only cases whose name contains the text; prints kernels
 //   TEST_GPU=coopmat test_vulkan ...            with cooperative matrices, by hand where there are none
 //   test_vulkan gpu                             prints the device's name; 77: it is a processor, or none
@@ -174,7 +174,7 @@ int main(int argc, char **argv)
     host = device.stage == NULL ? device.host : malloc(MEMORY_BYTES);
     if (!has_device)
         fprintf(stderr, "SKIPPED: no Vulkan device here (tools/setup installs one): only compiling\n");
-    gpu_plan(&cases, "vulkan", argv[1][0] - '0', argv + 2, argc - 2);
+    gpu_plan(&cases, "vulkan", gpu_read_level(&cases, argv[1]), argv + 2, argc - 2);
     printf("1..%u\n", cases.jobs.len);
     gpu_run(&cases, run_job, NULL);
     if (host != device.host)
