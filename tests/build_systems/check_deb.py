@@ -14,6 +14,8 @@ import tempfile
 
 ROOT = pathlib.Path(os.environ.get("RLXC_SOURCE", ".")).resolve()
 sys.path.insert(0, str(ROOT / "tests/examples"))
+sys.path.insert(0, str(ROOT / "tests/common"))
+import ccache  # noqa: E402
 import run_readme  # noqa: E402
 
 TOOLS = ("dpkg-buildpackage", "dh", "dpkg-deb", "dpkg-checkbuilddeps")
@@ -25,7 +27,7 @@ usr/share/doc/rlxc/examples/cmake/main.c""".split()
 
 
 def run(command, folder, **environment):
-    done = subprocess.run(command, cwd=folder, env=dict(os.environ, **environment), stdin=subprocess.DEVNULL,
+    done = subprocess.run(command, cwd=folder, env={**os.environ, **ccache.KEEP, **environment}, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}:\n{done.stdout[-4000:]}")

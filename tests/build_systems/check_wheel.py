@@ -14,6 +14,8 @@ import zipfile
 ROOT = pathlib.Path(os.environ.get("RLXC_SOURCE", ".")).resolve()
 PYTHON = pathlib.Path(os.environ.get("RLXC_VENV", "build/venv")).absolute() / "bin/python"
 sys.path.insert(0, str(ROOT / "tests/examples"))
+sys.path.insert(0, str(ROOT / "tests/common"))
+import ccache  # noqa: E402
 import run_readme  # noqa: E402
 
 FILES = """rlxc/__init__.py rlxc/bin/rlxc rlxc/bin/libcjson.so.1 rlxc/bin/libprotobuf-c.so.1
@@ -30,7 +32,7 @@ print("answer", int(probs.argmax()), rlxc.tool.find())
 
 
 def run(command, folder, **environment):
-    done = subprocess.run(command, cwd=folder, env=dict(os.environ, **environment), stdin=subprocess.DEVNULL,
+    done = subprocess.run(command, cwd=folder, env={**os.environ, **ccache.KEEP, **environment}, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))}:\n{done.stdout[-4000:]}")
