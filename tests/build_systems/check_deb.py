@@ -27,7 +27,8 @@ usr/share/doc/rlxc/examples/cmake/main.c""".split()
 
 
 def run(command, folder, **environment):
-    done = subprocess.run(command, cwd=folder, env={**os.environ, **ccache.KEEP, **environment}, stdin=subprocess.DEVNULL,
+    env = {**os.environ, **ccache.KEEP, **environment}
+    done = subprocess.run(command, cwd=folder, env=env, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}:\n{done.stdout[-4000:]}")

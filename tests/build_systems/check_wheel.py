@@ -32,7 +32,8 @@ print("answer", int(probs.argmax()), rlxc.tool.find())
 
 
 def run(command, folder, **environment):
-    done = subprocess.run(command, cwd=folder, env={**os.environ, **ccache.KEEP, **environment}, stdin=subprocess.DEVNULL,
+    env = {**os.environ, **ccache.KEEP, **environment}
+    done = subprocess.run(command, cwd=folder, env=env, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))}:\n{done.stdout[-4000:]}")

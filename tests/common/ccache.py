@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The environment with which a build in a temporary folder finds what ccache keeps of the one before. Meson calls
-ccache by itself; programs that tests compile go through kept_cc.c instead."""
+"""The environment with which a build in a temporary folder finds what ccache keeps of the one before. Meson
+calls ccache by itself; programs that tests compile go through kept_cc.c instead."""
 import os
 import tempfile
 

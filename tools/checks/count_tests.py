@@ -11,6 +11,8 @@ import pathlib
 import re
 import sys
 
+from unchanged import MARK as unchanged_mark
+
 CASE = re.compile(r"^(ok|not ok)\b([^#\n]*)(# *skip\b)?", re.IGNORECASE | re.MULTILINE)
 PLAN = re.compile(r"^1\.\.\d+", re.MULTILINE)
 OUTCOMES = {"OK": "passed", "EXPECTEDFAIL": "passed", "SKIP": "skipped"}
@@ -38,19 +40,23 @@ def read_log(path):
 
 def summarize(folders):
     counts = {"passed": 0, "failed": 0, "skipped": 0}
+    unchanged = 0
     for folder in folders:
-        log = pathlib.Path(folder) / "meson-logs" / "testlog.json"
+        log = pathlib.Path(folder) / "meson-logs" / "testlog-unchanged.py.json"
         tests = read_log(log) if log.exists() else []
         if not tests:
             tests = [{"name": f"{folder}: no test ran", "result": "ERROR"}]
         for test in tests:
             cases = count_cases(test)
+            unchanged += len(cases) if unchanged_mark in (test.get("stdout") or "") else 0
             for outcome, name in cases:
                 counts[outcome] += 1
                 if outcome != "passed":
                     print(f"{outcome.upper()}: {folder}: {name}")
             if any(outcome == "failed" for outcome, _ in cases):
                 print(((test.get("stdout") or "") + (test.get("stderr") or "")).rstrip()[-6000:])
+    if unchanged:
+        print(f"{unchanged} of those that pass did not run: nothing they depend on has changed since")
     tail = f", {counts['skipped']} skipped" if counts["skipped"] else ""
     print(f"{counts['passed']} passed, {counts['failed']} failed{tail}")
     return 1 if counts["failed"] or not counts["passed"] else 0
