@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of matrices by warps: mma.sync, simdgroup matrices, cooperative matrices.
+#include "ir/interp/device_matrix.h"
+#include "ir/interp/state.h"
+
+#include <string.h>
+
+enum {
+    MMA_ROWS = 16,
+    MMA_COLUMNS = 8,
+    A_WORDS = 4,
+    B_WORDS = 2,
+    SUMS = 4
+};
+
+// --- mma.sync ------------------------------------------------------------------------------------
+
+// Operands of a product: numbers, and which rows of a and columns of b are poison.
+typedef struct Product {
+    float a[MMA_ROWS * MATRIX_K], b[MATRIX_K * MMA_COLUMNS], sums[MMA_ROWS * MMA_COLUMNS];
+    bool is_bad_row[MMA_ROWS], is_bad_column[MMA_COLUMNS];
+} Product;
+
+// False: an element that an operation has yet to write.
+static bool check_ready(const Call *c, uint32_t t, const Elements *e, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (e->state[i] == ELEMENT_PENDING) {
+            call_fail(c, t, "an operand that has not been waited for");
+            return false;
+        }
+    return true;
+}
+
+static bool take_operands(const Call *c, DType type, uint32_t t, Product *p)
+{
+    const uint32_t lane = t % MATRIX_LANES, column = lane / MATRIX_QUAD;
+    Elements a, b;
+    if (!call_elements(c, 2, t, call_int(c, 3, t), A_WORDS, &a) ||
+        !call_elements(c, 4, t, call_int(c, 5, t), B_WORDS, &b) || !check_ready(c, t, &a, A_WORDS) ||
+        !check_ready(c, t, &b, B_WORDS))
+        return false;
+    for (uint32_t w = 0; w < A_WORDS; w++) {
+        const uint32_t row = matrix_a_row(lane, w), step = matrix_a_step(lane, w);
+        p->a[row * MATRIX_K + step] = matrix_number(type, a.r[w] & 0xffff);
+        p->a[row * MATRIX_K + step + 1] = matrix_number(type, a.r[w] >> 16);
+        p->is_bad_row[row] |= a.state[w] == ELEMENT_UNWRITTEN;
+    }
+    for (uint32_t w = 0; w < B_WORDS; w++) {
+        const uint32_t step = matrix_b_step(lane, w);
+        p->b[step * MMA_COLUMNS + column] = matrix_number(type, b.r[w] & 0xffff);
+        p->b[(step + 1) * MMA_COLUMNS + column] = matrix_number(type, b.r[w] >> 16);
+        p->is_bad_column[column] |= b.state[w] == ELEMENT_UNWRITTEN;
+    }
+    return true;
+}
+
+static bool find_sums(const Call *c, uint32_t t, Elements *d)
+{
+    return call_elements(c, 0, t, call_int(c, 1, t), SUMS, d) && check_ready(c, t, d, SUMS);
+}
+
+static bool multiply_warp(const Call *c, DType type, uint32_t warp)
+{
+    Product p = {0};
+    Elements d[MATRIX_LANES];
+    for (uint32_t lane = 0; lane < MATRIX_LANES; lane++) {
+        if (!take_operands(c, type, warp + lane, &p) || !find_sums(c, warp + lane, &d[lane]))
+            return false;
+        for (uint32_t i = 0; i < SUMS; i++)
+            p.sums[matrix_sum_row(lane, i) * MMA_COLUMNS + matrix_sum_column(lane, i)] = d[lane].f[i];
+    }
+    matrix_product(p.sums, p.a, p.b, MMA_ROWS, MMA_COLUMNS);
+    for (uint32_t lane = 0; lane < MATRIX_LANES; lane++)
+        for (uint32_t i = 0; i < SUMS; i++) {
+            const uint32_t row = matrix_sum_row(lane, i), column = matrix_sum_column(lane, i);
+            d[lane].f[i] = p.sums[row * MMA_COLUMNS + column];
+            if (p.is_bad_row[row] || p.is_bad_column[column])
+                d[lane].state[i] = ELEMENT_UNWRITTEN;
+        }
+    return true;
+}
+
+static CallResult multiply(Call *c, DType type)
+{
+    if (!call_gathers(c, MATRIX_LANES))
+        return CALL_BLOCKED;
+    for (uint32_t warp = c->begin; warp < c->end; warp += MATRIX_LANES)
+        if (!multiply_warp(c, type, warp))
+            break;
+    return CALL_DONE;
+}
+
+CallResult interp_mma_bf16(Call *c)
+{
+    return multiply(c, DTYPE_bf16);
+}
+
+CallResult interp_mma_f16(Call *c)
+{
+    return multiply(c, DTYPE_f16);
+}
+
+// --- simdgroups ----------------------------------------------------------------------------------
+
+enum { SIMD_ROWS = 16, SIMD_COLUMNS = 32, SIMD_STEPS = 8, SIMD_SQUARE = 8, SIMD_SUMS = 16, WORD = 4 };
+
+// Where sum i of a lane is: which two elements of a square a thread has is the device's own, here those that
+// it is known to have. Squares follow each other by rows.
+static uint32_t simd_place(uint32_t lane, uint32_t i)
+{
+    const uint32_t quad = lane / 4, square = i / 2;
+    const uint32_t row = (quad & 4) + lane / 2 % 4, column = (quad & 2) * 2 + lane % 2 * 2 + i % 2;
+    return (square / 4 * SIMD_SQUARE + row) * SIMD_COLUMNS + square % 4 * SIMD_SQUARE + column;
+}
+
+// Lines of n numbers in memory of the group, `pitch` numbers apart, read by the lanes in turn.
+static bool read_lines(const Call *c, uint32_t warp, int64_t from, uint32_t lines, uint32_t n, float *to)
+{
+    const uint32_t rank = machine_group_of(c->m, warp);
+    for (uint32_t i = 0; i < lines; i++) {
+        bool poison = false;
+        const int64_t address = from + (int64_t)i * c->constant * WORD;
+        if (!shared_read(c, warp + i % MATRIX_LANES, rank, address, to + (size_t)i * n, n * WORD, &poison))
+            return false;
+        if (poison) {
+            call_fail(c, warp, "an operand in shared memory that nobody wrote");
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool move_sums(const Call *c, uint32_t operand, uint32_t warp, float *square, bool is_out)
+{
+    for (uint32_t lane = 0; lane < MATRIX_LANES; lane++) {
+        Elements d;
+        if (!call_elements(c, operand, warp + lane, 0, SIMD_SUMS, &d))
+            return false;
+        for (uint32_t i = 0; i < SIMD_SUMS; i++) {
+            if (d.state[i] != ELEMENT_WRITTEN) {
+                call_fail(c, warp + lane, "a sum that nobody wrote");
+                return false;
+            }
+            if (is_out)
+                d.f[i] = square[simd_place(lane, i)];
+            else
+                square[simd_place(lane, i)] = d.f[i];
+        }
+    }
+    return true;
+}
+
+static bool simd_multiply(const Call *c, uint32_t warp)
+{
+    float a[SIMD_STEPS * SIMD_ROWS], b[SIMD_STEPS * SIMD_COLUMNS], sums[SIMD_ROWS * SIMD_COLUMNS];
+    if (!read_lines(c, warp, call_shared_address(c, 1, call_int(c, 2, warp)), SIMD_STEPS, SIMD_ROWS, a) ||
+        !read_lines(c, warp, call_shared_address(c, 3, call_int(c, 4, warp)), SIMD_STEPS, SIMD_COLUMNS, b) ||
+        !move_sums(c, 0, warp, sums, false))
+        return false;
+    for (uint32_t row = 0; row < SIMD_ROWS; row++)
+        for (uint32_t k = 0; k < SIMD_STEPS; k++)
+            for (uint32_t i = 0; i < SIMD_COLUMNS; i++)
+                sums[row * SIMD_COLUMNS + i] += a[k * SIMD_ROWS + row] * b[k * SIMD_COLUMNS + i];
+    return move_sums(c, 0, warp, sums, true);
+}
+
+CallResult interp_simd_product(Call *c)
+{
+    if (!call_gathers(c, MATRIX_LANES))
+        return CALL_BLOCKED;
+    for (uint32_t warp = c->begin; warp < c->end; warp += MATRIX_LANES)
+        if (!simd_multiply(c, warp))
+            break;
+    return CALL_DONE;
+}
+
+static bool simd_store(const Call *c, uint32_t warp)
+{
+    const uint32_t rank = machine_group_of(c->m, warp);
+    const int64_t to = call_shared_address(c, 0, call_int(c, 1, warp));
+    float sums[SIMD_ROWS * SIMD_COLUMNS];
+    if (!move_sums(c, 2, warp, sums, false))
+        return false;
+    for (uint32_t i = 0; i < SIMD_ROWS; i++)
+        if (!shared_write(c, warp + i, rank, to + (int64_t)i * c->constant * WORD, &sums[i * SIMD_COLUMNS],
+                          SIMD_COLUMNS * WORD, false))
+            return false;
+    return true;
+}
+
+CallResult interp_simd_put(Call *c)
+{
+    if (!call_gathers(c, MATRIX_LANES))
+        return CALL_BLOCKED;
+    for (uint32_t warp = c->begin; warp < c->end; warp += MATRIX_LANES)
+        if (!simd_store(c, warp))
+            break;
+    return CALL_DONE;
+}
+
+// --- cooperative matrices ------------------------------------------------------------------------
+
+enum { COOP = 16, COOP_SQUARES = 8, COOP_LINE = COOP * 2, COOP_BY_STEPS_A = 1, COOP_BY_STEPS_B = 2 };
+
+typedef struct CoopSquare {
+    float at[COOP * COOP];
+    bool is_there;
+} CoopSquare;
+
+static CoopSquare *coop_squares(const Call *c, uint32_t warp)
+{
+    const size_t n = machine_threads(c->m) / MATRIX_LANES * COOP_SQUARES;
+    CoopSquare *all = machine_state(c->m, KDEV_coop_zero, n * sizeof(CoopSquare));
+    return all + warp / MATRIX_LANES * COOP_SQUARES;
+}
+
+CallResult interp_coop_zero(Call *c)
+{
+    if (!call_gathers(c, MATRIX_LANES))
+        return CALL_BLOCKED;
+    for (uint32_t warp = c->begin; warp < c->end; warp += MATRIX_LANES) {
+        const int64_t n = call_int(c, 0, warp);
+        if (n < 1 || n > COOP_SQUARES)
+            return call_fail(c, warp, "%lld squares of sums", (long long)n);
+        for (uint32_t i = 0; i < n; i++)
+            coop_squares(c, warp)[i] = (CoopSquare){.is_there = true};
+    }
+    return CALL_DONE;
+}
+
+CallResult interp_coop_share(Call *c)
+{
+    for (uint32_t t = c->begin; t < c->end; t++) {
+        const int64_t to = call_shared_address(c, 0, call_int(c, 1, t));
+        Elements from;
+        if (!call_elements(c, 2, t, call_int(c, 3, t), A_WORDS, &from))
+            break;
+        for (uint32_t i = 0; i < A_WORDS; i++)
+            if (!shared_write(c, t, machine_group_of(c->m, t), to + (int64_t)i * WORD, &from.r[i], WORD,
+                              from.state[i] != ELEMENT_WRITTEN))
+                return CALL_DONE;
+    }
+    return CALL_DONE;
+}
+
+// A square of f16, lines `pitch` bytes apart, each read by a lane: to[line][place in it], or turned.
+static bool read_square(const Call *c, uint32_t warp, int64_t from, int64_t pitch, bool is_turned, float *to)
+{
+    for (uint32_t line = 0; line < COOP; line++) {
+        uint16_t bits[COOP];
+        bool poison = false;
+        if (!shared_read(c, warp + line, machine_group_of(c->m, warp), from + line * pitch, bits, COOP_LINE,
+                         &poison))
+            return false;
+        if (poison) {
+            call_fail(c, warp + line, "an operand in shared memory that nobody wrote");
+            return false;
+        }
+        for (uint32_t i = 0; i < COOP; i++)
+            to[is_turned ? i * COOP + line : line * COOP + i] = matrix_number(DTYPE_f16, bits[i]);
+    }
+    return true;
+}
+
+// What the operands of coop_product say.
+typedef struct CoopProduct {
+    int64_t a, b; // addresses
+    int64_t rows, columns, pitch_a, pitch_b; // squares; bytes
+    bool a_by_steps, b_by_steps;
+} CoopProduct;
+
+static CoopProduct coop_product_of(const Call *c, uint32_t t)
+{
+    const int64_t order = call_int(c, 8, t);
+    return (CoopProduct){.a = call_shared_address(c, 0, call_int(c, 1, t)),
+                         .b = call_shared_address(c, 2, call_int(c, 3, t)),
+                         .rows = call_int(c, 4, t),
+                         .columns = call_int(c, 5, t),
+                         .pitch_a = call_int(c, 6, t) * WORD,
+                         .pitch_b = call_int(c, 7, t) * WORD,
+                         .a_by_steps = (order & COOP_BY_STEPS_A) != 0,
+                         .b_by_steps = (order & COOP_BY_STEPS_B) != 0};
+}
+
+static bool coop_multiply(const Call *c, uint32_t warp)
+{
+    const CoopProduct p = coop_product_of(c, warp);
+    float a[COOP_SQUARES][COOP * COOP], b[COOP * COOP];
+    CoopSquare *sums = coop_squares(c, warp);
+    if (p.rows < 1 || p.columns < 1 || p.rows * p.columns > COOP_SQUARES) {
+        call_fail(c, warp, "%lld x %lld squares of sums", (long long)p.rows, (long long)p.columns);
+        return false;
+    }
+    for (int64_t i = 0; i < p.rows; i++)
+        if (!read_square(c, warp, p.a + i * (p.a_by_steps ? COOP_LINE : COOP * p.pitch_a), p.pitch_a,
+                         p.a_by_steps, a[i]))
+            return false;
+    for (int64_t j = 0; j < p.columns; j++) {
+        if (!read_square(c, warp, p.b + j * (p.b_by_steps ? COOP_LINE : COOP * p.pitch_b), p.pitch_b,
+                         !p.b_by_steps, b))
+            return false;
+        for (int64_t i = 0; i < p.rows; i++) {
+            CoopSquare *s = &sums[i * p.columns + j];
+            if (!s->is_there) {
+                call_fail(c, warp, "sums that nobody set to 0");
+                return false;
+            }
+            matrix_product(s->at, a[i], b, COOP, COOP);
+        }
+    }
+    return true;
+}
+
+CallResult interp_coop_product(Call *c)
+{
+    if (!call_gathers(c, MATRIX_LANES))
+        return CALL_BLOCKED;
+    for (uint32_t warp = c->begin; warp < c->end; warp += MATRIX_LANES)
+        if (!coop_multiply(c, warp))
+            break;
+    return CALL_DONE;
+}
+
+static bool coop_store(const Call *c, uint32_t warp)
+{
+    const int64_t i = call_int(c, 0, warp), to = call_shared_address(c, 1, call_int(c, 2, warp));
+    if (i < 0 || i >= COOP_SQUARES || !coop_squares(c, warp)[i].is_there) {
+        call_fail(c, warp, "no sums in square %lld", (long long)i);
+        return false;
+    }
+    const float *from = coop_squares(c, warp)[i].at;
+    for (uint32_t line = 0; line < COOP; line++)
+        if (!shared_write(c, warp + line, machine_group_of(c->m, warp), to + line * COOP * WORD,
+                          from + line * COOP, COOP * WORD, false))
+            return false;
+    return true;
+}
+
+CallResult interp_coop_put(Call *c)
+{
+    if (!call_gathers(c, MATRIX_LANES))
+        return CALL_BLOCKED;
+    for (uint32_t warp = c->begin; warp < c->end; warp += MATRIX_LANES)
+        if (!coop_store(c, warp))
+            break;
+    return CALL_DONE;
+}
