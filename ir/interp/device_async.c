@@ -52,7 +52,8 @@ static bool begin_copy(const Call *c, uint32_t t, int64_t to, Address from, uint
     Copies *all = copies_of(c, t);
     unsigned char data[CHUNK] = {0};
     const EvalArg *arg = machine_arg(c->m, from.param);
-    if (all->n == MOST || n < 0 || n > bytes || to % bytes != 0 || ((int64_t)arg->at + from.byte) % bytes != 0) {
+    if (all->n == MOST || n < 0 || n > bytes || to % bytes != 0 ||
+        ((int64_t)arg->at + from.byte) % bytes != 0) {
         call_fail(c, t, "a copy of %lld bytes from byte %lld to %lld, beside %u others", (long long)n,
                   (long long)from.byte, (long long)to, all->n);
         return false;
@@ -107,7 +108,8 @@ static bool end_copy(const Call *c, uint32_t t, const Copy *copy)
     if (copy->bad == 0)
         return shared_write(c, t, rank, copy->to, data, copy->bytes, false);
     for (uint32_t i = 0; i < copy->bytes; i += UNIT)
-        if ((copy->bad >> i / UNIT & 1) == 0 && !shared_write(c, t, rank, copy->to + i, data + i, UNIT, false))
+        if ((copy->bad >> i / UNIT & 1) == 0 &&
+            !shared_write(c, t, rank, copy->to + i, data + i, UNIT, false))
             return false;
     return true;
 }

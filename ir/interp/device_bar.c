@@ -17,7 +17,8 @@ Bar *bar_at(const Call *c, uint32_t t, uint32_t rank, int64_t address)
     for (uint32_t i = 0; i < BARS && all[i].address != 0; i++)
         if (all[i].address == address)
             return &all[i];
-    call_fail(c, t, "no barrier was made at address %lld of group %u of the cluster", (long long)address, rank);
+    call_fail(c, t, "no barrier was made at address %lld of group %u of the cluster", (long long)address,
+              rank);
     return NULL;
 }
 
@@ -55,10 +56,8 @@ CallResult interp_bar_init(Call *c)
                              (long long)address);
         if (!shared_write(c, t, rank, address, &bits, BAR_BYTES, false))
             return CALL_DONE;
-        all[i] = (Bar){.address = address,
-                       .arrivals = (uint32_t)arrivals,
-                       .pending = (uint32_t)arrivals,
-                       .owner = t};
+        all[i] = (Bar){
+            .address = address, .arrivals = (uint32_t)arrivals, .pending = (uint32_t)arrivals, .owner = t};
     }
     return CALL_DONE;
 }

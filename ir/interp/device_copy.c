@@ -9,8 +9,8 @@
 #include <string.h>
 
 enum {
-    CHUNK = 16,      // bytes that stay together in a swizzled line
-    UNIT = 2,        // bytes that are poison, or not
+    CHUNK = 16, // bytes that stay together in a swizzled line
+    UNIT = 2,   // bytes that are poison, or not
     ENGINE_ALIGN = 128,
     MAX_LINE = 1024, // bytes of a box's line
     MAX_GROUPS = 4   // of stores that are under way
@@ -19,7 +19,8 @@ enum {
 // --- memory --------------------------------------------------------------------------------------
 
 // n bytes of a parameter; is_poison: by unit.
-static bool read_param(const Call *c, uint32_t who, Address from, unsigned char *to, uint32_t n, bool *is_poison)
+static bool read_param(const Call *c, uint32_t who, Address from, unsigned char *to, uint32_t n,
+                       bool *is_poison)
 {
     bool poison = false;
     memset(is_poison, 0, (n + UNIT - 1) / UNIT);
@@ -67,7 +68,8 @@ static bool store_chunk(const Call *c, uint32_t who, int64_t from, Address to, u
         const uint32_t n = end - i < UNIT ? end - i : UNIT;
         bool is_bad = false;
         at.byte = to.byte + i;
-        if (!shared_read(c, who, rank, from + i, bytes, n, &is_bad) || !param_write(c, who, at, bytes, n, is_bad))
+        if (!shared_read(c, who, rank, from + i, bytes, n, &is_bad) ||
+            !param_write(c, who, at, bytes, n, is_bad))
             return false;
     }
     return true;
@@ -260,10 +262,12 @@ static CallResult store(Call *c, uint32_t rank)
         for (uint32_t line = 0; line < box_lines(map); line++) {
             const BoxLine l = box_line(map, &at, line);
             for (uint32_t i = 0; i < bytes; i += CHUNK) {
-                const int64_t place = matrix_swizzled((uint32_t)(from + (int64_t)line * bytes + i), map->swizzle);
+                const int64_t place =
+                    matrix_swizzled((uint32_t)(from + (int64_t)line * bytes + i), map->swizzle);
                 const uint32_t first = l.first > i ? l.first - i : 0;
                 const uint32_t end = l.end > i ? l.end - i : 0;
-                if (!store_chunk(c, who, place, (Address){to.param, l.from + i}, first, end < CHUNK ? end : CHUNK))
+                if (!store_chunk(c, who, place, (Address){to.param, l.from + i}, first,
+                                 end < CHUNK ? end : CHUNK))
                     return CALL_DONE;
             }
         }

@@ -5,11 +5,11 @@
 #include <string.h>
 
 enum {
-    UNIT = 16,             // bytes that descriptors count
-    UNIT_MASK = 0x3fff,    // of 14 bits
-    GROUP = 8,             // rows that are one after the other
-    GROUP_ROW = 16,        // bytes of a row without swizzle
-    LEAD_AT = 16,          // bits of a descriptor
+    UNIT = 16,          // bytes that descriptors count
+    UNIT_MASK = 0x3fff, // of 14 bits
+    GROUP = 8,          // rows that are one after the other
+    GROUP_ROW = 16,     // bytes of a row without swizzle
+    LEAD_AT = 16,       // bits of a descriptor
     STRIDE_AT = 32,
     SWIZZLE_AT = 62
 };
@@ -67,7 +67,9 @@ uint32_t matrix_desc_place(const MatrixDesc *d, uint32_t i, uint32_t k)
 {
     const uint32_t row_bytes = d->swizzle == 0 ? GROUP_ROW : d->swizzle;
     const uint32_t along = 2 * (d->is_mn ? i : k), line = d->is_mn ? k : i;
-    const uint32_t beyond = d->is_mn || d->swizzle == 0 ? along / row_bytes * d->lead : along / row_bytes * row_bytes;
-    const uint32_t at = d->address + beyond + line / GROUP * d->stride + line % GROUP * row_bytes + along % row_bytes;
+    const uint32_t beyond =
+        d->is_mn || d->swizzle == 0 ? along / row_bytes * d->lead : along / row_bytes * row_bytes;
+    const uint32_t at =
+        d->address + beyond + line / GROUP * d->stride + line % GROUP * row_bytes + along % row_bytes;
     return matrix_swizzled(at, d->swizzle);
 }

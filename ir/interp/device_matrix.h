@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What matrix units compute, as functions of numbers: fragments of mma.m16n8k16 by lane and register, matrices
-// in shared memory by their descriptors. Separate from the functions of threads (device_wgmma.c, device_mma.c),
-// so that each can be tested against a plain product.
+// What matrix units compute, as functions of numbers: fragments of mma.m16n8k16 by lane and register,
+// matrices in shared memory by their descriptors. Separate from the functions of threads (device_wgmma.c,
+// device_mma.c), so that each can be tested against a plain product.
 #ifndef IR_INTERP_DEVICE_MATRIX_H
 #define IR_INTERP_DEVICE_MATRIX_H
 

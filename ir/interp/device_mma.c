@@ -5,13 +5,7 @@
 
 #include <string.h>
 
-enum {
-    MMA_ROWS = 16,
-    MMA_COLUMNS = 8,
-    A_WORDS = 4,
-    B_WORDS = 2,
-    SUMS = 4
-};
+enum { MMA_ROWS = 16, MMA_COLUMNS = 8, A_WORDS = 4, B_WORDS = 2, SUMS = 4 };
 
 // --- mma.sync ------------------------------------------------------------------------------------
 
@@ -265,7 +259,7 @@ static bool read_square(const Call *c, uint32_t warp, int64_t from, int64_t pitc
 
 // What the operands of coop_product say.
 typedef struct CoopProduct {
-    int64_t a, b; // addresses
+    int64_t a, b;                            // addresses
     int64_t rows, columns, pitch_a, pitch_b; // squares; bytes
     bool a_by_steps, b_by_steps;
 } CoopProduct;

@@ -227,8 +227,7 @@ static bool read_row(const Call *c, uint32_t t, uint32_t lane, int64_t from, Eig
 {
     const uint32_t rank = machine_group_of(c->m, t), matrix = lane / ROWS, row = lane % ROWS;
     bool poison = false;
-    if (!check_aligned(c, t, from, LINE) ||
-        !shared_read(c, t, rank, from, e->at[matrix][row], LINE, &poison))
+    if (!check_aligned(c, t, from, LINE) || !shared_read(c, t, rank, from, e->at[matrix][row], LINE, &poison))
         return false;
     memset(e->is_poison[matrix][row], 0, ROWS);
     for (uint32_t i = 0; poison && i < ROWS; i++)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// wgmma (sm_90a): products of a warpgroup that run by themselves. They are computed when they are begun, by an
-// agent that reads shared memory; sums and operands in registers stay pending until the group of products has
-// been waited for.
+// wgmma (sm_90a): products of a warpgroup that run by themselves. They are computed when they are begun, by
+// an agent that reads shared memory; sums and operands in registers stay pending until the group of products
+// has been waited for.
 #include "ir/interp/device_matrix.h"
 #include "ir/interp/state.h"
 
@@ -25,12 +25,12 @@ typedef struct Use {
     unsigned char *is_poison; // n of each thread: what the elements are then
 } Use;
 
-// Products of a warpgroup. Groups count from 1: those up to `committed` are, of which those up to `ended` have
-// been waited for.
+// Products of a warpgroup. Groups count from 1: those up to `committed` are, of which those up to `ended`
+// have been waited for.
 typedef struct Products {
     uint32_t committed, ended;
     bool is_fenced, has_agent;
-    uint32_t agent; // of the open group
+    uint32_t agent;         // of the open group
     Sync group[MAX_GROUPS]; // by number of the group
     Use sums[MAX_ARRAYS], operands[MAX_OPERANDS];
     unsigned char sum_poison[MAX_ARRAYS][WARPGROUP * MAX_SUMS];
@@ -298,7 +298,8 @@ static uint32_t agent_of(const Call *c, uint32_t first, Products *s)
     return s->agent;
 }
 
-// Operands: sums, what a is (a descriptor, or (is_r) an array and an element of it), that of b, whether it adds.
+// Operands: sums, what a is (a descriptor, or (is_r) an array and an element of it), that of b, whether it
+// adds.
 static bool multiply(const Call *c, uint32_t first, bool is_r)
 {
     Products *s = products_of(c, first);
@@ -374,8 +375,8 @@ CallResult interp_wgmma_commit(Call *c)
     return CALL_DONE;
 }
 
-// Until at most `constant` groups of products have not ended. What is done with registers afterwards has to be
-// fenced off from further products.
+// Until at most `constant` groups of products have not ended. What is done with registers afterwards has to
+// be fenced off from further products.
 CallResult interp_wgmma_wait(Call *c)
 {
     if (!call_gathers(c, WARPGROUP))
