@@ -214,14 +214,21 @@ static bool begin_use(const Call *c, uint32_t first, Use *u, uint32_t group, con
     return true;
 }
 
-static void end_use(Use *u, uint32_t ended)
+// Whoever wrote to the elements before this changed what products read, or lost what they write.
+static bool end_use(const Call *c, uint32_t first, Use *u, uint32_t ended)
 {
     if (u->group == 0 || u->group > ended)
-        return;
-    for (uint32_t t = 0; t < WARPGROUP; t++)
-        for (uint32_t i = 0; i < u->n; i++)
-            u->state[t][i] = u->is_poison[t * u->n + i] ? ELEMENT_UNWRITTEN : ELEMENT_WRITTEN;
+        return true;
     u->group = 0;
+    for (uint32_t t = 0; t < WARPGROUP; t++)
+        for (uint32_t i = 0; i < u->n; i++) {
+            if (u->state[t][i] != ELEMENT_PENDING) {
+                call_fail(c, first + t, "an element of a product was written before the product had ended");
+                return false;
+            }
+            u->state[t][i] = u->is_poison[t * u->n + i] ? ELEMENT_UNWRITTEN : ELEMENT_WRITTEN;
+        }
+    return true;
 }
 
 static bool find_elements(const Call *c, uint32_t first, uint32_t operand, uint32_t at_operand, uint32_t n,
@@ -381,15 +388,8 @@ CallResult interp_wgmma_wait(Call *c)
 {
     if (!call_gathers(c, WARPGROUP))
         return CALL_BLOCKED;
-    for (uint32_t first = c->begin; first < c->end; first += WARPGROUP) {
-        Products *s = products_of(c, first);
-        for (; s->committed - s->ended > c->constant; s->ended++)
-            sync_acquire(c->m, first, first + WARPGROUP, &s->group[(s->ended + 1) % MAX_GROUPS]);
-        for (uint32_t i = 0; i < MAX_ARRAYS; i++)
-            end_use(&s->sums[i], s->ended);
-        for (uint32_t i = 0; i < MAX_OPERANDS; i++)
-            end_use(&s->operands[i], s->ended);
-        s->is_fenced = false;
-    }
+    for (uint32_t first = c->begin; first < c->end; first += WARPGROUP)
+        if (!end_groups(c, first))
+            break;
     return CALL_DONE;
 }
