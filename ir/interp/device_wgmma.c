@@ -382,8 +382,22 @@ CallResult interp_wgmma_commit(Call *c)
     return CALL_DONE;
 }
 
-// Until at most `constant` groups of products have not ended. What is done with registers afterwards has to
-// be fenced off from further products.
+// All but the newest `constant` groups of products end. What is done with registers afterwards has to be
+// fenced off from further products.
+static bool end_groups(const Call *c, uint32_t first)
+{
+    Products *s = products_of(c, first);
+    bool ok = true;
+    for (; s->committed - s->ended > c->constant; s->ended++)
+        sync_acquire(c->m, first, first + WARPGROUP, &s->group[(s->ended + 1) % MAX_GROUPS]);
+    for (uint32_t i = 0; ok && i < MAX_ARRAYS; i++)
+        ok = end_use(c, first, &s->sums[i], s->ended);
+    for (uint32_t i = 0; ok && i < MAX_OPERANDS; i++)
+        ok = end_use(c, first, &s->operands[i], s->ended);
+    s->is_fenced = false;
+    return ok;
+}
+
 CallResult interp_wgmma_wait(Call *c)
 {
     if (!call_gathers(c, WARPGROUP))
