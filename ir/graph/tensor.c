@@ -160,18 +160,22 @@ int64_t tensor_get_i64(const Tensor *t, int64_t i)
     }
 }
 
+int64_t tensor_saturate(DType t, double v)
+{
+    const uint32_t unused = 64 - dtype_info[t].bits;
+    return dtype_info[t].cls == DCLASS_UINT ? (int64_t)saturate_u64(v, UINT64_MAX >> unused)
+                                            : saturate_i64(v, INT64_MIN >> unused, INT64_MAX >> unused);
+}
+
 void tensor_set_f64(Tensor *t, int64_t i, double v)
 {
-    uint32_t width = dtype_info[t->dtype].bits;
     switch (dtype_info[t->dtype].cls) {
     case DCLASS_FLOAT:
         store_bits(t, i, bits_of_float(t->dtype, v));
         break;
     case DCLASS_INT:
-        store_bits(t, i, (uint64_t)saturate_i64(v, INT64_MIN >> (64 - width), INT64_MAX >> (64 - width)));
-        break;
     case DCLASS_UINT:
-        store_bits(t, i, saturate_u64(v, UINT64_MAX >> (64 - width)));
+        store_bits(t, i, (uint64_t)tensor_saturate(t->dtype, v));
         break;
     case DCLASS_BOOL:
         store_bits(t, i, v != 0);

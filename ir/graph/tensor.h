@@ -25,6 +25,8 @@ double tensor_get_f64(const Tensor *t, int64_t i);
 int64_t tensor_get_i64(const Tensor *t, int64_t i);
 // Stores rounded to nearest even (floats), truncated and saturated (double to int), wrapped (int64 to int).
 void tensor_set_f64(Tensor *t, int64_t i, double v);
+// A number as an integer of that type (u64 as its bits): truncated, at most what there is, NaN as 0.
+int64_t tensor_saturate(DType t, double v);
 void tensor_set_i64(Tensor *t, int64_t i, int64_t v);
 
 // The bits of an element, in the low ones; set cuts them to the type and extends them as it is stored.

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launches: the memory of the machine, its groups one after the other, and whose turn it is.
+#include "ir/interp/machine.h"
+
+#include <string.h>
+
+// --- parameters ----------------------------------------------------------------------------------
+
+static bool is_touched(const Kernel *k, const EvalArg *args, uint32_t param)
+{
+    for (uint32_t i = 0; i < k->params.len; i++) {
+        const EvalArg *a = &args[param], *b = &args[i];
+        const bool overlap = a->memory == b->memory && a->begin < b->end && b->begin < a->end;
+        if (k->params.data[i].is_written && overlap)
+            return true;
+    }
+    return false;
+}
+
+// Who touched the bytes of all arguments in one memory; units are as large as its smallest element.
+static void bind_touches(Machine *m, const EvalMemory *memory)
+{
+    const Kernel *k = m->p->k;
+    uint64_t begin = UINT64_MAX, end = 0;
+    uint32_t unit = 3;
+    for (uint32_t i = 0; i < k->params.len; i++) {
+        const EvalArg *a = &m->launch->args[i];
+        if (a->memory != memory || !is_touched(k, m->launch->args, i))
+            continue;
+        begin = a->begin < begin ? a->begin : begin;
+        end = a->end > end ? a->end : end;
+        const uint32_t bytes = a->map != NULL ? dtype_info[a->map->type].bytes : dtype_info[k->params.data[i].dtype].bytes;
+        while (1u << unit > bytes)
+            unit--;
+    }
+    if (end <= begin)
+        return;
+    begin = begin >> unit << unit;
+    Touch *touch = ARENA_ARRAY(m->arena, Touch, ((end - begin) >> unit) + 2);
+    for (uint32_t i = 0; i < k->params.len; i++) {
+        const EvalArg *a = &m->launch->args[i];
+        if (a->memory != memory || !is_touched(k, m->launch->args, i))
+            continue;
+        m->params[i].unit = unit;
+        m->params[i].touch = touch;
+        m->params[i].touch_low = (int64_t)begin - (int64_t)a->at;
+    }
+}
+
+static void bind(Machine *m)
+{
+    const Kernel *k = m->p->k;
+    m->params = ARENA_ARRAY(m->arena, Bound, (size_t)k->params.len + 1);
+    for (uint32_t i = 0; i < k->params.len; i++) {
+        const EvalArg *a = &m->launch->args[i];
+        Bound *b = &m->params[i];
+        if (a->memory == NULL)
+            continue;
+        rlx_assert(a->begin <= a->end && a->end <= a->memory->bytes);
+        b->data = a->memory->data + a->at;
+        b->written = a->memory->written + a->at;
+        b->low = (int64_t)a->begin - (int64_t)a->at;
+        b->high = (int64_t)a->end - (int64_t)a->at;
+        b->is_whole = memchr(a->memory->written + a->begin, 0, a->end - a->begin) == NULL;
+    }
+    const bool is_parallel = m->p->threads > 1;
+    for (uint32_t i = 0; is_parallel && i < k->params.len; i++)
+        if (m->launch->args[i].memory != NULL && m->params[i].touch == NULL)
+            bind_touches(m, m->launch->args[i].memory);
+}
+
+// --- threads -------------------------------------------------------------------------------------
+
+static const Code *run_checked(Machine *m, Strand *s, const Code *c)
+{
+    m->steps += s->end - s->begin;
+    if (m->has_poison && !poison_flow(m, s, c))
+        return NULL;
+    return c->run(m, s, c);
+}
+
+static void run_strand(Machine *m, Strand *s)
+{
+    const Code *c = m->code + s->at;
+    while (c != NULL)
+        c = run_checked(m, s, c);
+}
+
+// A strand for which something has changed since it blocked.
+static Strand *take_unblocked(Machine *m)
+{
+    for (Strand **at = &m->blocked; *at != NULL; at = &(*at)->next)
+        if ((*at)->tried != m->progress) {
+            Strand *s = *at;
+            *at = s->next;
+            return s;
+        }
+    return NULL;
+}
+
+static Strand *take(Machine *m)
+{
+    Strand *s = m->ready;
+    if (s == NULL)
+        return take_unblocked(m);
+    m->ready = s->next;
+    return s;
+}
+
+static void report_deadlock(Machine *m)
+{
+    Str s = str_new(m->arena);
+    const Strand *first = m->blocked;
+    rlx_assert(first != NULL);
+    for (const Strand *b = first; b != NULL; b = b->next)
+        str_printf(&s, "%s%u to %u", b == first ? "" : ", ", b->begin, b->end - 1);
+    step_fail(m, m->code + first->at, first->begin, "threads %s wait for ever, and %u others have ended", str_text(&s),
+              m->n_threads - m->n_live);
+}
+
+static void run_threads(Machine *m)
+{
+    m->ready = m->blocked = m->free_strands = NULL;
+    m->free_joins = NULL;
+    m->n_live = m->n_threads;
+    strand_new(m, 0, m->n_threads, 0, NULL);
+    while (m->message == NULL && m->n_live > 0) {
+        Strand *s = take(m);
+        if (s != NULL)
+            run_strand(m, s);
+        else if (!flow_release_joins(m))
+            report_deadlock(m);
+    }
+}
+
+// --- groups --------------------------------------------------------------------------------------
+
+static void make_registers(Machine *m)
+{
+    const Program *p = m->p;
+    m->registers = ARENA_ARRAY(m->arena, unsigned char, p->register_bytes + 64);
+    m->poison = ARENA_ARRAY(m->arena, unsigned char, p->register_bytes / 4 + 64);
+    m->array_data = ARENA_ARRAY(m->arena, unsigned char, p->array_bytes + 64);
+    m->array_state = ARENA_ARRAY(m->arena, unsigned char, p->state_bytes + 64);
+    for (uint32_t i = 0; i < p->constants.len; i++) {
+        const Constant *c = &p->constants.data[i];
+        uint64_t cell = (uint64_t)c->bits;
+        double v = 0;
+        memcpy(&v, &c->bits, sizeof v);
+        const float f = (float)v;
+        const uint32_t bytes = cell_bytes(c->type);
+        if (cell_class(c->type) == CELL_F32)
+            memcpy(&cell, &f, sizeof f);
+        for (uint32_t t = 0; t < p->threads; t++)
+            memcpy(m->registers + c->slot + (size_t)t * bytes, &cell, bytes);
+    }
+}
+
+static void make_shared(Machine *m)
+{
+    const size_t units = ((size_t)m->shared_bytes >> m->shared_unit) * m->n_groups;
+    m->shared = ARENA_ARRAY(m->arena, unsigned char, (size_t)m->shared_bytes * m->n_groups + 1);
+    m->shared_written = ARENA_ARRAY(m->arena, unsigned char, units + 1);
+    m->shared_touch = ARENA_ARRAY(m->arena, Touch, units + 1);
+    m->barriers = ARENA_ARRAY(m->arena, Barrier, m->n_groups);
+}
+
+// Groups [first_group, first_group + n_groups).
+static void run_groups(Machine *m)
+{
+    const size_t units = ((size_t)m->shared_bytes >> m->shared_unit) * m->n_groups;
+    arena_reset(m->scratch);
+    memset(m->states, 0, sizeof m->states);
+    memset(m->shared_written, 0, units);
+    memset(m->barriers, 0, m->n_groups * sizeof *m->barriers);
+    memset(m->poison, 0, m->has_poison ? m->p->register_bytes / 4 : 0);
+    m->has_poison = false;
+    order_begin(m);
+    run_threads(m);
+}
+
+static void run_launch(Machine *m)
+{
+    const Kernel *k = m->p->k;
+    const uint32_t cluster = k->cluster > 1 ? k->cluster : 1;
+    m->has_forks = k->group == 0 && m->launch->parts <= 1;
+    m->fork_serial = 1;
+    m->n_threads = m->has_forks ? 1 : m->p->threads;
+    m->group_size = k->group != 0 ? k->group : m->n_threads;
+    m->n_groups = k->group != 0 ? cluster : 1;
+    m->shared_bytes = (m->p->shared_bytes + 15) / 16 * 16;
+    m->shared_unit = k->shared_bytes != 0 ? 1 : 2;
+    make_registers(m);
+    make_shared(m);
+    if (m->p->has_matrix)
+        m->matrix = arena_alloc_array(m->arena, m->p->threads, matrix_bytes());
+    bind(m);
+    for (; m->first_group < m->p->n_groups && m->message == NULL; m->first_group += m->n_groups)
+        run_groups(m);
+}
+
+const char *kernel_eval(Arena *a, const EvalLaunch *l)
+{
+    Arena arena = {0}, scratch = {0};
+    Machine m = {.arena = &arena, .scratch = &scratch, .launch = l, .progress = 1};
+    if (l->kernel->custom != NULL)
+        return arena_printf(a, "%s: the text of a custom op, which only a compiler can run", l->kernel->name);
+    m.p = program_make(&arena, l);
+    m.code = m.p->code.data;
+    m.has_fences = m.p->has_fences;
+    run_launch(&m);
+    if (l->steps != NULL)
+        *l->steps += m.steps;
+    const char *message = m.message != NULL ? arena_strdup(a, m.message) : NULL;
+    arena_free(&scratch);
+    arena_free(&arena);
+    return message;
+}

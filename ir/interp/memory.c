@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// Accesses to parameters: their bounds, what was written, who else touches the same bytes, and the values.
+#include "ir/interp/machine.h"
+
+#include <string.h>
+
+// --- what holds for every access -----------------------------------------------------------------
+
+static bool fail(Machine *m, const Code *c, uint32_t t, const char *what, int64_t at)
+{
+    const KParam *p = &m->p->k->params.data[c->at];
+    const int64_t bytes = (int64_t)dtype_info[p->dtype].bytes;
+    step_fail(m, c, t, "%s: element %lld of %s, which has %lld to %lld", what, (long long)(at / bytes), p->name,
+              (long long)(m->params[c->at].low / bytes), (long long)(m->params[c->at].high / bytes - 1));
+    return false;
+}
+
+static bool touch(Machine *m, const Code *c, uint32_t t, int64_t at, uint32_t n, bool is_write)
+{
+    const Bound *p = &m->params[c->at];
+    const uint64_t first = (uint64_t)(at - p->touch_low) >> p->unit,
+                   last = (uint64_t)(at + n - 1 - p->touch_low) >> p->unit;
+    const char *wrong = (is_write ? touch_write : touch_read)(m, p->touch + first, (uint32_t)(last - first + 1), t,
+                                                              true);
+    if (wrong == NULL)
+        return true;
+    step_fail(m, c, t, "%s (byte %lld of %s)", wrong, (long long)at, m->p->k->params.data[c->at].name);
+    return false;
+}
+
+static bool is_written(const unsigned char *w, uint32_t n)
+{
+    uint64_t all = UINT64_C(0x0101010101010101), some = 0;
+    for (; n >= 8; n -= 8, w += 8) {
+        memcpy(&some, w, 8);
+        all &= some;
+    }
+    for (; n > 0; n--, w++)
+        all &= *w != 0 ? all : 0;
+    return all == UINT64_C(0x0101010101010101);
+}
+
+// Lanes of which some byte was never written are poison from now on.
+static void poison_lanes(Machine *m, const Code *c, const unsigned char *written, uint32_t cell, uint32_t bytes)
+{
+    const uint32_t own = cell_bytes(c->dtype);
+    m->has_poison = true;
+    for (uint32_t i = 0; i < c->count; i++)
+        memset(m->poison + (c->d + (size_t)(cell + i) * own) / 4, !is_written(written + i * bytes, bytes), own / 4);
+}
+
+static inline bool begin_read(Machine *m, const Code *c, const Bound *p, uint32_t t, int64_t at, uint32_t size)
+{
+    const uint32_t n = c->count * size;
+    if (__builtin_expect(at < p->low || at + n > p->high, 0))
+        return fail(m, c, t, "read outside", at);
+    if (!p->is_whole && __builtin_expect(!is_written(p->written + at, n), 0))
+        poison_lanes(m, c, p->written + at, t * c->lanes, size);
+    return p->touch == NULL || touch(m, c, t, at, n, false);
+}
+
+static void mark_written(Machine *m, const Code *c, Bound *p, int64_t at, uint32_t cell, uint32_t bytes)
+{
+    if (!m->has_poison) {
+        if (!p->is_whole)
+            memset(p->written + at, 1, (size_t)c->count * bytes);
+        return;
+    }
+    const uint32_t own = cell_bytes(c->dtype);
+    for (uint32_t i = 0; i < c->count; i++) {
+        const bool is_poison = machine_has_poison(m, c->a, cell + i, own);
+        memset(p->written + at + (size_t)i * bytes, !is_poison, bytes);
+        p->is_whole = p->is_whole && !is_poison;
+    }
+}
+
+static inline bool begin_write(Machine *m, const Code *c, Bound *p, uint32_t t, int64_t at, uint32_t size)
+{
+    const uint32_t n = c->count * size;
+    if (__builtin_expect(at < p->low || at + n > p->high, 0))
+        return fail(m, c, t, "written outside", at);
+    mark_written(m, c, p, at, t * c->lanes, size);
+    return p->touch == NULL || touch(m, c, t, at, n, true);
+}
+
+// --- by type -------------------------------------------------------------------------------------
+
+#define LOAD(name, memory_type, cell_type)                                                                   \
+    static const Code *load_##name(Machine *m, Strand *s, const Code *c)                                     \
+    {                                                                                                        \
+        const Bound *p = &m->params[c->at];                                                                  \
+        const int64_t *index = CELLS(m, int64_t, c->a);                                                      \
+        for (uint32_t t = s->begin; t < s->end; t++) {                                                       \
+            const int64_t at = index[t] * (int64_t)sizeof(memory_type);                                      \
+            cell_type *out = CELLS(m, cell_type, c->d) + (size_t)t * c->lanes;                               \
+            if (!begin_read(m, c, p, t, at, sizeof(memory_type)))                                            \
+                return NULL;                                                                                 \
+            for (uint32_t i = 0; i < c->count; i++) {                                                        \
+                memory_type v;                                                                               \
+                memcpy(&v, p->data + at + i * sizeof v, sizeof v);                                           \
+                out[i] = (cell_type)v;                                                                       \
+            }                                                                                                \
+            for (uint32_t i = c->count; i < c->lanes; i++)                                                   \
+                out[i] = 0;                                                                                  \
+        }                                                                                                    \
+        return c + 1;                                                                                        \
+    }                                                                                                        \
+    static const Code *store_##name(Machine *m, Strand *s, const Code *c)                                    \
+    {                                                                                                        \
+        Bound *p = &m->params[c->at];                                                                        \
+        const int64_t *index = CELLS(m, int64_t, c->b);                                                      \
+        for (uint32_t t = s->begin; t < s->end; t++) {                                                       \
+            const int64_t at = index[t] * (int64_t)sizeof(memory_type);                                      \
+            const cell_type *from = CELLS(m, cell_type, c->a) + (size_t)t * c->lanes;                        \
+            if (!begin_write(m, c, p, t, at, sizeof(memory_type)))                                           \
+                return NULL;                                                                                 \
+            for (uint32_t i = 0; i < c->count; i++) {                                                        \
+                const memory_type v = (memory_type)from[i];                                                  \
+                memcpy(p->data + at + i * sizeof v, &v, sizeof v);                                           \
+            }                                                                                                \
+        }                                                                                                    \
+        return c + 1;                                                                                        \
+    }
+
+LOAD(f32, float, float)
+LOAD(f64, double, double)
+LOAD(i64, int64_t, int64_t)
+LOAD(i32, int32_t, int64_t)
+LOAD(i16, int16_t, int64_t)
+LOAD(i8, int8_t, int64_t)
+LOAD(u32, uint32_t, int64_t)
+LOAD(u16, uint16_t, int64_t)
+LOAD(u8, uint8_t, int64_t)
+
+// Types that are converted.
+static const Code *load_any(Machine *m, Strand *s, const Code *c)
+{
+    const Bound *p = &m->params[c->at];
+    const uint32_t size = dtype_info[c->dtype].bytes, own = cell_bytes(c->dtype);
+    for (uint32_t t = s->begin; t < s->end; t++) {
+        const int64_t at = CELLS(m, int64_t, c->a)[t] * size;
+        unsigned char *out = m->registers + c->d + (size_t)t * c->lanes * own;
+        if (!begin_read(m, c, p, t, at, size))
+            return NULL;
+        for (uint32_t i = 0; i < c->count; i++)
+            cell_load(c->dtype, p->data + at + (size_t)i * size, out + (size_t)i * own);
+        memset(out + (size_t)c->count * own, 0, (size_t)(c->lanes - c->count) * own);
+    }
+    return c + 1;
+}
+
+static const Code *store_any(Machine *m, Strand *s, const Code *c)
+{
+    Bound *p = &m->params[c->at];
+    const uint32_t size = dtype_info[c->dtype].bytes, own = cell_bytes(c->dtype);
+    for (uint32_t t = s->begin; t < s->end; t++) {
+        const int64_t at = CELLS(m, int64_t, c->b)[t] * size;
+        const unsigned char *from = m->registers + c->a + (size_t)t * c->lanes * own;
+        if (!begin_write(m, c, p, t, at, size))
+            return NULL;
+        for (uint32_t i = 0; i < c->count; i++)
+            cell_store(c->dtype, from + (size_t)i * own, p->data + at + (size_t)i * size);
+    }
+    return c + 1;
+}
+
+static const Step by_type[DTYPE_COUNT][2] = {
+    [DTYPE_f32] = {load_f32, store_f32}, [DTYPE_f64] = {load_f64, store_f64}, [DTYPE_i64] = {load_i64, store_i64},
+    [DTYPE_u64] = {load_i64, store_i64}, [DTYPE_i32] = {load_i32, store_i32}, [DTYPE_i16] = {load_i16, store_i16},
+    [DTYPE_i8] = {load_i8, store_i8},    [DTYPE_u32] = {load_u32, store_u32}, [DTYPE_u16] = {load_u16, store_u16},
+    [DTYPE_u8] = {load_u8, store_u8},
+};
+
+Step load_step(int type)
+{
+    return by_type[type][0] != NULL ? by_type[type][0] : load_any;
+}
+
+Step store_step(int type)
+{
+    return by_type[type][1] != NULL ? by_type[type][1] : store_any;
+}
+
+// --- addresses -----------------------------------------------------------------------------------
+
+// KI_point: d is added to indices of the parameter from here on. b: what begins at element b.
+const Code *step_point(Machine *m, Strand *s, const Code *c)
+{
+    for (uint32_t t = s->begin; t < s->end; t++) {
+        if (CELLS(m, int64_t, c->a)[t] != 0)
+            return step_fail(m, c, t, "an address from a table, of memory that is not known here");
+        CELLS(m, int64_t, c->d)[t] = CELLS(m, int64_t, c->b)[t];
+    }
+    return c + 1;
+}
+
+// --- for device functions and wide accesses ------------------------------------------------------
+
+static bool is_inside(const Call *c, uint32_t who, Address at, uint32_t n)
+{
+    const Bound *p = &c->m->params[at.param];
+    if (at.byte >= p->low && at.byte + n <= p->high)
+        return true;
+    call_fail(c, who, "bytes %lld to %lld of %s, which has %lld to %lld", (long long)at.byte,
+              (long long)at.byte + n - 1, c->m->p->k->params.data[at.param].name, (long long)p->low,
+              (long long)p->high - 1);
+    return false;
+}
+
+static bool is_ordered(const Call *c, uint32_t who, Address at, uint32_t n, bool is_write)
+{
+    Code code = *c->code;
+    code.at = at.param;
+    return c->m->params[at.param].touch == NULL || touch(c->m, &code, who, at.byte, n, is_write);
+}
+
+bool param_read(const Call *c, uint32_t who, Address at, void *out, uint32_t n, bool *poison)
+{
+    const Bound *p = &c->m->params[at.param];
+    if (!is_inside(c, who, at, n) || !is_ordered(c, who, at, n, false))
+        return false;
+    *poison = *poison || !(p->is_whole || is_written(p->written + at.byte, n));
+    memcpy(out, p->data + at.byte, n);
+    return true;
+}
+
+bool param_write(const Call *c, uint32_t who, Address at, const void *in, uint32_t n, bool is_poison)
+{
+    Bound *p = &c->m->params[at.param];
+    if (!is_inside(c, who, at, n) || !is_ordered(c, who, at, n, true))
+        return false;
+    memset(p->written + at.byte, !is_poison, n);
+    p->is_whole = p->is_whole && !is_poison;
+    memcpy(p->data + at.byte, in, n);
+    return true;
+}
+
+bool param_atomic_add(const Call *c, uint32_t who, Address at, uint32_t v, uint32_t *before)
+{
+    Bound *p = &c->m->params[at.param];
+    if (!is_inside(c, who, at, sizeof v))
+        return false;
+    if (!p->is_whole && !is_written(p->written + at.byte, sizeof v)) {
+        call_fail(c, who, "a counter that nobody has set");
+        return false;
+    }
+    memcpy(before, p->data + at.byte, sizeof v);
+    v += *before;
+    memcpy(p->data + at.byte, &v, sizeof v);
+    return true;
+}
+
+bool param_atomic_set(const Call *c, uint32_t who, Address at, uint32_t v)
+{
+    Bound *p = &c->m->params[at.param];
+    if (!is_inside(c, who, at, sizeof v))
+        return false;
+    memset(p->written + at.byte, 1, sizeof v);
+    memcpy(p->data + at.byte, &v, sizeof v);
+    return true;
+}
