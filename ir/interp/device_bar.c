@@ -22,8 +22,7 @@ Bar *bar_at(const Call *c, uint32_t t, uint32_t rank, int64_t address)
     return NULL;
 }
 
-// Its bytes are read by who uses it, so that they are not written by others, and not before it is made.
-static Bar *bar_used(const Call *c, uint32_t t, uint32_t rank, int64_t address)
+Bar *bar_used(const Call *c, uint32_t t, uint32_t rank, int64_t address)
 {
     uint64_t bits = 0;
     bool poison = false;
@@ -158,11 +157,11 @@ CallResult interp_bar_wait(Call *c)
     for (uint32_t t = c->begin, end = t; t < c->end; t = end) {
         const int64_t address = call_int(c, 0, t);
         const uint32_t rank = machine_group_of(c->m, t);
-        const Bar *b = bar_used(c, t, rank, address);
-        if (b == NULL)
-            break;
         while (end < c->end && call_int(c, 0, end) == address && machine_group_of(c->m, end) == rank)
             end++;
+        const Bar *b = bar_used(c, end - 1, rank, address); // most often not the thread that made it
+        if (b == NULL)
+            break;
         sync_acquire(c->m, t, end, &b->done);
     }
     return CALL_DONE;

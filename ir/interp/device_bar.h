@@ -17,7 +17,10 @@ typedef struct Bar {
     Sync now, done;
 } Bar;
 
-// The barrier at an address of the memory of group `rank`, for thread t. NULL with a message.
+// The barrier at an address of the memory of group `rank`, for thread t, which reads its bytes, so that it
+// must know that it was made and that nobody else writes there. NULL with a message.
+Bar *bar_used(const Call *c, uint32_t t, uint32_t rank, int64_t address);
+// The same for who has used it before.
 Bar *bar_at(const Call *c, uint32_t t, uint32_t rank, int64_t address);
 // n bytes came by the agent `who`.
 void bar_complete(const Call *c, Bar *b, uint32_t who, int64_t n);

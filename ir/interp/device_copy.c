@@ -96,10 +96,10 @@ static bool check_place(const Call *c, uint32_t t, const PlanTensorMap *map, con
     return wrong == NULL;
 }
 
-// The barrier of a group, which a copy of n bytes is to be counted by.
+// The barrier of a group that a copy is to be counted by.
 static Bar *bar_of_copy(const Call *c, uint32_t t, uint32_t rank, int64_t address)
 {
-    Bar *b = bar_at(c, t, rank, address);
+    Bar *b = bar_used(c, t, rank, address);
     if (b == NULL || b->is_fenced)
         return b;
     call_fail(c, t, "a copy for a barrier without bar_init_done");

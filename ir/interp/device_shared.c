@@ -280,9 +280,10 @@ CallResult interp_ldmatrix4_t(Call *c)
     return load_matrices(c, true);
 }
 
+// On account of one of those that have the words: all threads of a warp store all rows.
 static bool write_row(const Call *c, uint32_t warp, uint32_t lane)
 {
-    const uint32_t t = warp + lane, matrix = lane / ROWS, row = lane % ROWS;
+    const uint32_t matrix = lane / ROWS, row = lane % ROWS;
     uint32_t words[LINE_WORDS];
     bool is_poison[LINE_WORDS];
     for (uint32_t i = 0; i < LINE_WORDS; i++) {
@@ -290,7 +291,8 @@ static bool write_row(const Call *c, uint32_t warp, uint32_t lane)
         words[i] = (uint32_t)call_int(c, 1 + matrix, from);
         is_poison[i] = call_is_poison(c, 1 + matrix, from);
     }
-    return put_words(c, t, machine_group_of(c->m, t), call_int(c, 0, t), words, is_poison);
+    const uint32_t who = warp + (row * MATRIX_QUAD + matrix) % MATRIX_LANES;
+    return put_words(c, who, machine_group_of(c->m, warp), call_int(c, 0, warp + lane), words, is_poison);
 }
 
 CallResult interp_stmatrix4(Call *c)

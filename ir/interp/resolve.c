@@ -259,6 +259,13 @@ static Operand operand_of(Resolver *r, char letter, KRef of, KRef ref)
     return o;
 }
 
+// Functions by which the copy engine or wgmma read what threads may have written.
+static bool wants_fences(KDevice f)
+{
+    return f == KDEV_wgmma || f == KDEV_wgmma_r || f == KDEV_bulk_store ||
+           (f >= KDEV_tma_store_2d && f <= KDEV_tma_store_4d);
+}
+
 static void resolve_device(Resolver *r, KRef ref)
 {
     const KInst *n = k_inst(r->k, ref);
@@ -278,7 +285,7 @@ static void resolve_device(Resolver *r, KRef ref)
     c->at = first;
     c->count = count;
     c->target = r->loop;
-    r->p->has_fences = r->p->has_fences || f == KDEV_proxy_fence;
+    r->p->has_fences = r->p->has_fences || wants_fences(f);
 }
 
 static void resolve_matrix(Resolver *r, KRef ref)
