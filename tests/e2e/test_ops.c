@@ -22,10 +22,9 @@
 #include "codegen/host/host.h"
 #include "codegen/target/target.h"
 #include "compiler/validate/validate.h"
-#include "ops_check.h"
+#include "ops_plan.h"
 #include "ops_print.h"
 #include "ops_team.h"
-#include "passes/graph/driver.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -35,31 +34,10 @@
 
 enum { TEXTS_PER_UNIT = 40, MAX_UNITS = 512, COMPILERS = 2, ONE_OF = 8 };
 #define WARNINGS "-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror "
-static const uint64_t place_budget = 20000;
-
-typedef struct Config {
-    const char *name, *cpu;
-    int opt_level;
-    uint8_t lanes;              // 0: what the CPU has
-    uint32_t every;             // takes every n-th case
-    bool is_gpu, channels_last; // is_gpu: the GPU's schedules, with their parallel loops as plain ones
-    uint8_t threads;            // 0: one; else all kernels are split that can be
-    uint8_t winograd;           // tile of Winograd convolutions; 0: plain sums
-    uint8_t strips;             // 2: stages join wherever they can
-    const char *only;           // part of the names of the cases that it takes, or NULL
-    const char *choice;         // taken where it is a candidate, whatever the cost model says
-} Config;
-
-static const Config configs[] = {
-#define CONFIG(...) {__VA_ARGS__},
-#include "ops_configs.def"
-#undef CONFIG
-};
-enum { N_CONFIGS = sizeof configs / sizeof *configs };
 
 typedef struct Job {
     const OpsCase *c;
-    const Config *config;
+    const OpsConfig *config;
     Plan *plan;
     uint32_t id; // of its text, which other jobs may have as well
 } Job;
@@ -89,36 +67,12 @@ static void fail_job(const Job *j, const char *what)
 
 // --- compiling ---
 
-// Rows of block_matmul are rounded to digits; dot products of bytes need no instruction for it here.
-static bool is_digits(const Config *c)
-{
-    return strncmp(c->name, "digits", 6) == 0;
-}
-
-static TargetCaps caps_of(const Config *c)
-{
-    CpuInfo cpu;
-    const bool is_known = cpu_find(c->cpu, &cpu);
-    rlx_assert(is_known);
-    TargetCaps caps = target_caps(target_find("c"), &cpu);
-    caps.f32_lanes = c->lanes != 0 ? c->lanes : caps.f32_lanes;
-    caps.channels_last = c->channels_last;
-    caps.is_gpu = c->is_gpu;
-    caps.packs_weights = !c->is_gpu;
-    caps.has_dot8 = caps.has_dot8 || is_digits(c);
-    if (c->threads != 0) {
-        caps.threads = c->threads;
-        caps.split_cycles = 0;
-    }
-    return caps;
-}
-
 static bool is_emitting(void)
 {
     return getenv("TEST_EMIT") != NULL;
 }
 
-static bool config_runs_here(const Config *c)
+static bool config_runs_here(const OpsConfig *c)
 {
     CpuInfo cpu, native;
     const char *only = getenv("TEST_CONFIG");
@@ -128,55 +82,6 @@ static bool config_runs_here(const Config *c)
     return is_known && (only == NULL || strcmp(only, c->name) == 0) &&
            (cpu.f32_lanes <= native.f32_lanes || (cpu.features & CPU_MATRIX) != 0) &&
            (strncmp(c->name, "bf16", 4) != 0 || (native.features & CPU_DOT_BF16) != 0);
-}
-
-// Sums are of pairs of bf16; "native" may have such registers as well, but is for plain sums.
-static bool is_matrix(const Config *c)
-{
-    return strncmp(c->name, "matrix", 6) == 0;
-}
-
-// Digits make NaN of infinity, so cases of blocks with special values are for plain sums.
-static double accuracy_of(const OpsCase *c, const Config *config)
-{
-    if (strncmp(c->name, "blocks", 6) == 0 && strstr(c->name, "special") != NULL)
-        return 0;
-    return is_matrix(config) ? 1e-4 : is_digits(config) ? 1e-5 : config->winograd;
-}
-
-static Plan *plan_with(const OpsCase *c, const Config *config, const PlanChoice *tuned, uint32_t n_tuned)
-{
-    TargetCaps *caps = ARENA_NEW(&perm, TargetCaps);
-    PassOptions *o = ARENA_NEW(&perm, PassOptions);
-    *caps = caps_of(config);
-    *o = (PassOptions){.opt_level = config->opt_level, .caps = caps, .place_budget = place_budget};
-    o->accuracy = accuracy_of(c, config);
-    o->winograd = config->winograd;
-    o->strips = config->strips;
-    o->tuned = tuned;
-    o->n_tuned = n_tuned;
-    Graph *g = ops_parse(&perm, c);
-    Pass p = {.perm = &perm, .scratch = &scratch, .diag = g->diag, .options = o, .graph = g};
-    pass_run_all(&p);
-    if (!p.failed)
-        return p.plan;
-    diag_print(g->diag, stderr, DIAG_PLAIN);
-    return NULL;
-}
-
-// Convolutions of bytes have the same bits on matrix registers and on vectors; here they take the former, for
-// shapes as well that are too small to gain.
-static Plan *plan_case(const OpsCase *c, const Config *config)
-{
-    VEC(PlanChoice) tuned = {0};
-    Plan *p = plan_with(c, config, NULL, 0);
-    for (uint32_t i = 0; config->choice != NULL && p != NULL && i < p->choices.len; i++) {
-        const PlanChoice made = p->choices.data[i];
-        const PlanChoice forced = {made.question, config->choice, made.others, made.kernel};
-        if (strncmp(made.question, "int_conv", 8) == 0)
-            vec_push(&perm, &tuned, forced);
-    }
-    return tuned.len == 0 ? p : plan_with(c, config, tuned.data, tuned.len);
 }
 
 static void print_job(const Job *j, Str *out)
@@ -231,7 +136,7 @@ static void validate_unit(Arena *a, const char *prelude, const char *body, const
 }
 
 // body: of so many jobs of one config; is empty afterwards.
-static void write_unit(Unit *u, const char *dir, const Config *config, Str *body)
+static void write_unit(Unit *u, const char *dir, const OpsConfig *config, Str *body)
 {
     Arena a = {0};
     Str all = str_new(&a);
@@ -279,16 +184,16 @@ static const char *check_listings(const Plan *p)
 }
 
 // The configuration of which all cases are compiled has this machine's vectors, and parts.
-static bool is_compiled(const Config *c, uint32_t number)
+static bool is_compiled(const OpsConfig *c, uint32_t number)
 {
     return c->only != NULL || is_emitting() || strcmp(c->name, "threads") == 0 ||
-           ops_is_sampled(number, ONE_OF, (uint32_t)(c - configs));
+           ops_is_sampled(number, ONE_OF, (uint32_t)(c - ops_configs));
 }
 
-static void plan_job(uint32_t number, const Config *config)
+static void plan_job(uint32_t number, const OpsConfig *config)
 {
     const OpsCase *c = &cases.data[number];
-    const Job j = {.c = c, .config = config, .plan = plan_case(c, config)};
+    const Job j = {.c = c, .config = config, .plan = ops_plan(&perm, &scratch, c, config)};
     const char *wrong = j.plan != NULL ? plan_verify(j.plan) : "a pass failed";
     if (wrong == NULL && config->strips && !ops_has_stages(j.plan))
         wrong = "no kernel has stages";
@@ -323,7 +228,7 @@ static bool add_text(Job *j, Str *body)
     return is_new;
 }
 
-static void write_config(const Config *config, uint32_t first_job, const char *dir)
+static void write_config(const OpsConfig *config, uint32_t first_job, const char *dir)
 {
     Arena a = {0};
     Str body = str_new(&a);
@@ -341,16 +246,16 @@ static void write_config(const Config *config, uint32_t first_job, const char *d
 
 static void plan_jobs(const char *dir)
 {
-    for (uint32_t c = 0; c < N_CONFIGS; c++) {
+    for (uint32_t c = 0; c < ops_n_configs; c++) {
         const uint32_t first = jobs.len;
-        if (!config_runs_here(&configs[c]))
+        if (!config_runs_here(&ops_configs[c]))
             continue;
-        for (uint32_t i = 0; i < cases.len; i += configs[c].every) {
+        for (uint32_t i = 0; i < cases.len; i++) {
             ops_running = cases.data[i].name;
-            if (configs[c].only == NULL || strstr(ops_running, configs[c].only) != NULL)
-                plan_job(i, &configs[c]);
+            if (ops_config_takes(&ops_configs[c], i, ops_running))
+                plan_job(i, &ops_configs[c]);
         }
-        write_config(&configs[c], first, dir);
+        write_config(&ops_configs[c], first, dir);
     }
 }
 
@@ -404,12 +309,6 @@ static TeamFn find_run(uint32_t id)
 
 // --- running ---
 
-// Convolutions in tiles: what is not finite goes to other outputs of the tile.
-static OpsTolerance tolerance_of(const Config *c)
-{
-    return (OpsTolerance){.f32 = c->winograd > 4 ? 3e-5 : 1e-5, .may_spread = c->winograd || is_matrix(c)};
-}
-
 // Who runs a job: so many parts, in which order, in which memory.
 typedef struct How {
     ptrdiff_t parts;
@@ -428,7 +327,7 @@ static uint64_t hash_ios(const Memory *m, const PlanIo *io, uint32_t n, uint64_t
 static bool run_job(const Job *j, TeamFn fn, const Reference *ref, How how, uint64_t *hash)
 {
     Memory m = ops_make_memory(&scratch, j->plan, how.placing);
-    const OpsTolerance o = tolerance_of(j->config);
+    const OpsTolerance o = ops_config_tolerance(j->config);
     const char *wrong = NULL;
     for (uint32_t run = 0; run < OPS_RUNS && wrong == NULL; run++) {
         ops_set_inputs(j->plan, &m, ref, run);

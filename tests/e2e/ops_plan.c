@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// See ops_plan.h.
+#include "ops_plan.h"
+
+#include <string.h>
+
+static const uint64_t place_budget = 20000;
+
+const OpsConfig ops_configs[] = {
+#define CONFIG(...) {__VA_ARGS__},
+#include "ops_configs.def"
+#undef CONFIG
+};
+const uint32_t ops_n_configs = sizeof ops_configs / sizeof *ops_configs;
+
+bool ops_config_takes(const OpsConfig *c, uint32_t i, const char *name)
+{
+    return i % c->every == 0 && (c->only == NULL || strstr(name, c->only) != NULL);
+}
+
+// Rows of block_matmul are rounded to digits; dot products of bytes need no instruction for it here.
+static bool is_digits(const OpsConfig *c)
+{
+    return strncmp(c->name, "digits", 6) == 0;
+}
+
+// Sums are of pairs of bf16; "native" may have such registers as well, but is for plain sums.
+static bool is_matrix(const OpsConfig *c)
+{
+    return strncmp(c->name, "matrix", 6) == 0;
+}
+
+static TargetCaps caps_of(const OpsConfig *c)
+{
+    CpuInfo cpu;
+    const bool is_known = cpu_find(c->cpu, &cpu);
+    rlx_assert(is_known);
+    TargetCaps caps = target_caps(target_find("c"), &cpu);
+    caps.f32_lanes = c->lanes != 0 ? c->lanes : caps.f32_lanes;
+    caps.channels_last = c->channels_last;
+    caps.is_gpu = c->is_gpu;
+    caps.packs_weights = !c->is_gpu;
+    caps.has_dot8 = caps.has_dot8 || is_digits(c);
+    if (c->threads != 0) {
+        caps.threads = c->threads;
+        caps.split_cycles = 0;
+    }
+    return caps;
+}
+
+// Digits make NaN of infinity, so cases of blocks with special values are for plain sums.
+static double accuracy_of(const OpsCase *c, const OpsConfig *config)
+{
+    if (strncmp(c->name, "blocks", 6) == 0 && strstr(c->name, "special") != NULL)
+        return 0;
+    return is_matrix(config) ? 1e-4 : is_digits(config) ? 1e-5 : config->winograd;
+}
+
+// Convolutions in tiles: what is not finite goes to other outputs of the tile.
+OpsTolerance ops_config_tolerance(const OpsConfig *c)
+{
+    return (OpsTolerance){.f32 = c->winograd > 4 ? 3e-5 : 1e-5, .may_spread = c->winograd || is_matrix(c)};
+}
+
+Plan *ops_plan_with(Arena *perm, Arena *scratch, const OpsCase *c, const PassOptions *o)
+{
+    Graph *g = ops_parse(perm, c);
+    Pass p = {.perm = perm, .scratch = scratch, .diag = g->diag, .options = o, .graph = g};
+    for (uint32_t i = 0; i < pass_count && !p.failed; i++) {
+        if (pass_info[i].min_level <= o->opt_level)
+            pass_info[i].run(&p);
+        arena_reset(scratch);
+    }
+    if (!p.failed)
+        return p.plan;
+    diag_print(g->diag, stderr, DIAG_PLAIN);
+    return NULL;
+}
+
+static Plan *plan_tuned(Arena *perm, Arena *scratch, const OpsCase *c, const OpsConfig *config,
+                        const PassOptions *tuned)
+{
+    TargetCaps *caps = ARENA_NEW(perm, TargetCaps);
+    PassOptions *o = ARENA_NEW(perm, PassOptions);
+    *caps = caps_of(config);
+    *o = *tuned;
+    o->opt_level = config->opt_level;
+    o->caps = caps;
+    o->place_budget = place_budget;
+    o->accuracy = accuracy_of(c, config);
+    o->winograd = config->winograd;
+    o->strips = config->strips;
+    return ops_plan_with(perm, scratch, c, o);
+}
+
+// Convolutions of bytes have the same bits on matrix registers and on vectors; here they take the former, for
+// shapes as well that are too small to gain.
+Plan *ops_plan(Arena *perm, Arena *scratch, const OpsCase *c, const OpsConfig *config)
+{
+    VEC(PlanChoice) tuned = {0};
+    Plan *p = plan_tuned(perm, scratch, c, config, &(PassOptions){0});
+    for (uint32_t i = 0; config->choice != NULL && p != NULL && i < p->choices.len; i++) {
+        const PlanChoice made = p->choices.data[i];
+        const PlanChoice forced = {made.question, config->choice, made.others, made.kernel};
+        if (strncmp(made.question, "int_conv", 8) == 0)
+            vec_push(perm, &tuned, forced);
+    }
+    return tuned.len == 0 ? p
+                          : plan_tuned(perm, scratch, c, config,
+                                       &(PassOptions){.tuned = tuned.data, .n_tuned = tuned.len});
+}

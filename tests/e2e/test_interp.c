@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every op through the whole compiler and the interpreter of kernels (ir/interp): in every configuration of
+// ops_configs.def, whatever CPU this machine has, and for every generation of GPUs. Results are compared with
+// the reference evaluator; races, deadlocks and uses of what nobody wrote are found on the way. No C compiler
+// is needed.
+//
+//   test_interp FILE.rlx...             all cases of the files
+//   TEST_OPS=name test_interp FILE...   only cases whose name contains the text
+//   TEST_CONFIG=name test_interp ...    only this row of ops_configs.def, or of the GPUs below
+//   TEST_SHARD=i/n test_interp ...      every n-th case, from the i-th on (from 0)
+//
+// Kernels that two configurations have in common run once.
+#include "base/map.h"
+#include "ir/device.h"
+#include "interp_run.h"
+#include "ops_plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const uint64_t place_budget = 20000;
+
+// A kind of GPU. gpu: as target_set_..._gpu knows it.
+typedef struct GpuConfig {
+    const char *name, *target, *gpu;
+    bool has_mma, has_wgmma, has_coop;
+} GpuConfig;
+
+static const GpuConfig gpus[] = {
+    {"sm_90a", "cuda", NULL, true, true, false},        {"sm_80", "cuda", NULL, true, false, false},
+    {"sm_70", "cuda", NULL, false, false, false},       {"vulkan", "vulkan", NULL, false, false, false},
+    {"coopmat", "vulkan", "coopmat", false, false, true}, {"no coopmat", "vulkan", "coopmat", false, false, false},
+    {"metal", "metal", NULL, false, false, false},      {"apple7", "metal", "apple7", false, false, false},
+};
+enum { N_GPUS = sizeof gpus / sizeof *gpus, SLOWEST = 8 };
+
+typedef struct Job {
+    Arena perm, scratch; // end with the job
+    const OpsCase *c;
+    const char *config;
+    const char *lacks; // why the target cannot run it, or NULL
+    Plan *plan;        // NULL: a pass failed
+    OpsTolerance tolerance;
+    InterpRun run;
+    bool has_wgmma, has_coop;
+    uint32_t threads;
+} Job;
+
+typedef struct Slow {
+    double seconds;
+    const char *what;
+} Slow;
+
+static Arena perm;
+static OpsCases cases;
+static Map seen; // {case, hash of its kernels}
+static uint32_t n_failed, n_jobs, n_run, n_custom;
+static uint64_t n_steps;
+static double run_seconds, plan_seconds;
+static Slow slowest[SLOWEST];
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void note_time(const Job *j, double seconds)
+{
+    Slow s = {seconds, NULL};
+    for (uint32_t i = 0; i < SLOWEST; i++)
+        if (s.seconds > slowest[i].seconds) {
+            const Slow other = slowest[i];
+            s.what = s.what != NULL ? s.what : arena_printf(&perm, "%s [%s]", j->c->name, j->config);
+            slowest[i] = s;
+            s = other;
+        }
+}
+
+static bool fail_job(const Job *j, const char *what)
+{
+    n_failed++;
+    printf("# %s [%s]: %s\n", j->c->name, j->config, what);
+    return false;
+}
+
+// --- plans ---------------------------------------------------------------------------------------
+
+// Other cases have plain sums.
+static bool has_digits(const OpsCase *c)
+{
+    return strstr(c->name, "digits") != NULL || strstr(c->name, "streamed") != NULL ||
+           strstr(c->name, "on units") != NULL;
+}
+
+static void find_lack(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
+{
+    Job *j = ctx;
+    (void)p, (void)times;
+    if (k->loop == NULL && j->lacks == NULL)
+        j->lacks = target_lacks(target_find(p->caps->name), k->kernel);
+}
+
+static void plan_gpu(Job *j, const GpuConfig *g)
+{
+    CpuInfo cpu;
+    TargetCaps *caps = ARENA_NEW(&j->perm, TargetCaps);
+    PassOptions *o = ARENA_NEW(&j->perm, PassOptions);
+    const bool is_known = cpu_find("generic", &cpu);
+    rlx_assert(is_known);
+    *caps = target_caps(target_find(g->target), &cpu);
+    caps->has_mma = caps->has_mma && g->has_mma;
+    if (g->gpu != NULL)
+        rlx_assert(target_set_metal_gpu(g->gpu, caps) || target_set_vulkan_gpu(g->gpu, caps));
+    *o = (PassOptions){.opt_level = 1, .caps = caps, .place_budget = place_budget};
+    o->accuracy = g->has_mma && has_digits(j->c) ? 1e-5 : 0;
+    j->plan = ops_plan_with(&j->perm, &j->scratch, j->c, o);
+    j->has_wgmma = g->has_wgmma;
+    j->has_coop = g->has_coop;
+    j->tolerance = (OpsTolerance){.f32 = 1e-5};
+    if (j->plan != NULL)
+        plan_walk(j->plan, find_lack, j);
+}
+
+// --- runs ----------------------------------------------------------------------------------------
+
+typedef struct KernelHash {
+    uint64_t hash;
+    Str text;
+} KernelHash;
+
+static void hash_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
+{
+    KernelHash *h = ctx;
+    (void)p, (void)times;
+    h->text.len = 0;
+    kernel_print(k->kernel, &h->text);
+    h->hash = hash_bytes64(str_text(&h->text), h->text.len, h->hash);
+    for (uint32_t i = 0; i < k->args.len; i++) {
+        const PlanArg *a = &k->args.data[i];
+        const uint64_t all[] = {a->buf, a->byte_offset, a->begin, a->end, a->below};
+        h->hash = hash_bytes64(all, sizeof all, h->hash);
+    }
+    for (uint32_t i = 0; i < k->phases.len; i++) {
+        h->text.len = 0;
+        kernel_print(k->phases.data[i].kernel, &h->text);
+        h->hash = hash_bytes64(str_text(&h->text), h->text.len, h->hash);
+    }
+}
+
+// Does a kernel ask what the GPU has?
+static void find_question(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
+{
+    (void)p, (void)times;
+    for (KRef r = 1; r < k->kernel->insts.len; r++) {
+        const KInst *n = k_inst(k->kernel, r);
+        const bool asks_gpu = n->kind == KI_call && (kdev_of(n) == KDEV_has_wgmma || kdev_of(n) == KDEV_has_coop);
+        *(bool *)ctx = *(bool *)ctx || asks_gpu;
+    }
+}
+
+static bool is_new(Job *j)
+{
+    bool has_question = false;
+    KernelHash h = {.text = str_new(&j->scratch)};
+    plan_walk(j->plan, hash_kernel, &h);
+    plan_walk(j->plan, find_question, &has_question);
+    const uint64_t key[] = {(uint64_t)(j->c - cases.data), h.hash, j->threads,
+                            has_question ? 1 + j->has_wgmma + 2 * (uint64_t)j->has_coop : 0};
+    uint64_t unused = 0;
+    if (map_get(&seen, key, sizeof key, &unused))
+        return false;
+    map_put(&perm, &seen, key, sizeof key, 1);
+    return true;
+}
+
+// Another run is for what lives across runs.
+static uint32_t count_runs(const Plan *p)
+{
+    return p->states.len != 0 || p->n_prepare != 0 ? OPS_RUNS : 1;
+}
+
+static const char *run_job(Job *j, const Reference *ref)
+{
+    j->run = interp_make(&j->perm, j->plan);
+    j->run.has_wgmma = j->has_wgmma;
+    j->run.has_coop = j->has_coop;
+    j->run.parts = j->threads;
+    const char *wrong = NULL;
+    for (uint32_t run = 0; run < count_runs(j->plan) && wrong == NULL; run++) {
+        ops_set_inputs(j->plan, &j->run.memory, ref, run);
+        wrong = interp_run(&j->scratch, &j->run, run == 0);
+        if (wrong == NULL)
+            wrong = ops_check_results(&j->scratch, j->plan, &j->run.memory, ref, run, j->tolerance);
+    }
+    n_steps += j->run.steps;
+    return wrong;
+}
+
+static void find_custom(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
+{
+    (void)p, (void)times;
+    *(bool *)ctx = *(bool *)ctx || k->kernel->custom != NULL;
+}
+
+// j is planned by now.
+static bool finish_job(Job *j, const Reference *ref)
+{
+    bool is_right = j->plan != NULL || fail_job(j, "a pass failed"), has_custom = false;
+    n_jobs++;
+    if (is_right)
+        plan_walk(j->plan, find_custom, &has_custom);
+    n_custom += has_custom; // C text, which only a compiler can run
+    if (is_right && !has_custom && j->lacks == NULL && is_new(j)) {
+        const double begin = now();
+        n_run++;
+        const char *wrong = run_job(j, ref);
+        const double seconds = now() - begin;
+        run_seconds += seconds;
+        note_time(j, seconds);
+        is_right = wrong == NULL || fail_job(j, wrong);
+    }
+    arena_free(&j->perm);
+    arena_free(&j->scratch);
+    return is_right;
+}
+
+static bool is_wanted(const char *config)
+{
+    const char *only = getenv("TEST_CONFIG");
+    return only == NULL || strcmp(only, config) == 0;
+}
+
+static bool run_case(uint32_t i)
+{
+    Arena a = {0};
+    const OpsCase *c = &cases.data[i];
+    const Reference ref = ops_evaluate(&a, c);
+    bool is_right = true;
+    for (uint32_t k = 0; k < ops_n_configs + N_GPUS; k++) {
+        const OpsConfig *config = k < ops_n_configs ? &ops_configs[k] : NULL;
+        const GpuConfig *gpu = config == NULL ? &gpus[k - ops_n_configs] : NULL;
+        Job j = {.c = c, .config = config != NULL ? config->name : gpu->name, .threads = 1};
+        CpuInfo cpu;
+        if (!is_wanted(j.config) || (config != NULL && (!ops_config_takes(config, i, c->name) || !cpu_find(config->cpu, &cpu))))
+            continue;
+        ops_running = arena_printf(&a, "%s [%s]", c->name, j.config);
+        const double begin = now();
+        if (config != NULL) {
+            j.plan = ops_plan(&j.perm, &j.scratch, c, config);
+            j.threads = config->threads != 0 ? config->threads : 1;
+            j.tolerance = ops_config_tolerance(config);
+        } else {
+            plan_gpu(&j, gpu);
+        }
+        plan_seconds += now() - begin;
+        is_right = finish_job(&j, &ref) && is_right;
+    }
+    arena_free(&a);
+    return is_right;
+}
+
+int main(int argc, char **argv)
+{
+    const char *shard = getenv("TEST_SHARD");
+    unsigned first = 0, every = 1, number = 0;
+    if (shard != NULL && (sscanf(shard, "%u/%u", &first, &every) != 2 || first >= every))
+        return 2;
+    for (int i = 1; i < argc; i++)
+        ops_read_cases(&perm, argv[i], getenv("TEST_OPS"), &cases);
+    ops_name_crashes();
+    printf("1..%u\n", cases.len > first ? (cases.len - first - 1) / every + 1 : 0);
+    for (uint32_t i = first; i < cases.len; i += every) {
+        const bool is_right = run_case(i);
+        printf("%s %u - %s\n", is_right ? "ok" : "not ok", ++number, cases.data[i].name);
+        fflush(stdout);
+    }
+    for (uint32_t i = 0; i < SLOWEST && slowest[i].what != NULL; i++)
+        printf("# %.2f s: %s\n", slowest[i].seconds, slowest[i].what);
+    printf("# %u programs planned in %.1f s, %u of them run in %.1f s: %llu steps, %.2f ns each\n", n_jobs,
+           plan_seconds, n_run, run_seconds, (unsigned long long)n_steps,
+           n_steps != 0 ? run_seconds * 1e9 / (double)n_steps : 0);
+    printf("# %u cases, %u with text that only a compiler can run, %u failures\n", number, n_custom, n_failed);
+    return n_failed == 0 && number > 0 ? 0 : 1;
+}
