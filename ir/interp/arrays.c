@@ -94,8 +94,7 @@ static const char *write_shared(Machine *m, uint32_t who, uint32_t rank, int64_t
     if (wrong != NULL)
         return race_text(m, wrong, address);
     memset(p.written, !is_poison, p.units);
-    if (in != NULL)
-        memcpy(p.data, in, n);
+    memcpy(p.data, in, n);
     return NULL;
 }
 
@@ -117,9 +116,12 @@ bool shared_write(const Call *c, uint32_t who, uint32_t rank, int64_t address, c
     return is_right(c, who, write_shared(c->m, who, rank, address, in, n, is_poison));
 }
 
-bool shared_clear(const Call *c, uint32_t who, uint32_t rank, int64_t address, uint32_t n)
+bool shared_write_same(const Call *c, uint32_t who, uint32_t rank, int64_t address, const void *in, uint32_t n)
 {
-    return is_right(c, who, write_shared(c->m, who, rank, address, NULL, n, true));
+    Place p;
+    const bool is_there = find_place(c->m, rank, address, n, &p) == NULL && !misses_some(&p) &&
+                          memcmp(p.data, in, n) == 0;
+    return is_there || shared_write(c, who, rank, address, in, n, false);
 }
 
 // --- loads and stores ----------------------------------------------------------------------------

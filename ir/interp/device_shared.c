@@ -143,13 +143,14 @@ CallResult interp_shared_lines(Call *c)
     return CALL_DONE;
 }
 
+// A word that says something: several threads may say the same at once.
 CallResult interp_shared_put(Call *c)
 {
     for (uint32_t t = c->begin; t < c->end; t++) {
         const int64_t to = call_int(c, 0, t);
         const int32_t value = (int32_t)call_int(c, 1, t);
         if (!check_aligned(c, t, to, WORD) ||
-            !shared_write(c, t, machine_group_of(c->m, t), to, &value, WORD, false))
+            !shared_write_same(c, t, machine_group_of(c->m, t), to, &value, WORD))
             break;
     }
     return CALL_DONE;

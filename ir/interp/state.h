@@ -131,8 +131,8 @@ enum { SHARED_BEGIN = 1024 };
 bool shared_read(const Call *c, uint32_t who, uint32_t rank, int64_t address, void *out, uint32_t n, bool *poison);
 bool shared_write(const Call *c, uint32_t who, uint32_t rank, int64_t address, const void *in, uint32_t n,
                   bool is_poison);
-// From now on the bytes are as if nobody had written them, on account of `who`: as where a copy is under way.
-bool shared_clear(const Call *c, uint32_t who, uint32_t rank, int64_t address, uint32_t n);
+// The same, where several may write the same at once: no race if these bytes are there already.
+bool shared_write_same(const Call *c, uint32_t who, uint32_t rank, int64_t address, const void *in, uint32_t n);
 
 // --- parameters ----------------------------------------------------------------------------------
 
