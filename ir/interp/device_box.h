@@ -4,7 +4,7 @@
 #ifndef IR_INTERP_DEVICE_BOX_H
 #define IR_INTERP_DEVICE_BOX_H
 
-#include "ir/plan.h"
+#include "ir/plan/plan.h"
 
 // Where a copy begins: the place of its first element by axis, and of an image the tap of the kernel.
 typedef struct BoxAt {

@@ -5,7 +5,7 @@
 #ifndef IR_INTERP_DEVICE_MATRIX_H
 #define IR_INTERP_DEVICE_MATRIX_H
 
-#include "ir/device.h"
+#include "ir/kernel/device.h"
 
 enum {
     MATRIX_K = 16,       // steps of a product

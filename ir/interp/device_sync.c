@@ -2,7 +2,7 @@
 // Device functions by which threads wait for each other, and those that are values or hints.
 #include "ir/interp/device_matrix.h"
 #include "ir/interp/state.h"
-#include "ir/small_float.h"
+#include "ir/graph/small_float.h"
 
 #include <math.h>
 

@@ -4,6 +4,6 @@
 
 const DeviceFn interp_functions[KDEV_COUNT] = {
 #define DEVICE(name, ...) interp_##name,
-#include "ir/device.def"
+#include "ir/kernel/device.def"
 #undef DEVICE
 };

@@ -5,7 +5,7 @@
 #ifndef IR_INTERP_KERNEL_EVAL_H
 #define IR_INTERP_KERNEL_EVAL_H
 
-#include "ir/plan.h"
+#include "ir/plan/plan.h"
 
 // Memory that arguments point into. Two arguments in the same bytes must name the same memory.
 typedef struct EvalMemory {

@@ -6,7 +6,7 @@
 
 #include "base/vec.h"
 #include "ir/interp/state.h"
-#include "ir/kernel_fold.h"
+#include "ir/kernel/kernel_fold.h"
 
 // --- programs (resolve.c) ------------------------------------------------------------------------
 

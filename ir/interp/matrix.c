@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix registers (KMatrix). Every row knows whether it is made of what nobody wrote.
 #include "ir/interp/machine.h"
-#include "ir/small_float.h"
+#include "ir/graph/small_float.h"
 
 #include <string.h>
 

@@ -10,7 +10,7 @@
 #ifndef IR_INTERP_STATE_H
 #define IR_INTERP_STATE_H
 
-#include "ir/device.h"
+#include "ir/kernel/device.h"
 #include "ir/interp/kernel_eval.h"
 
 typedef struct Machine Machine;
@@ -38,7 +38,7 @@ typedef CallResult (*DeviceFn)(Call *c);
 // By KDevice; interp_NAME for every row of device.def (device_table.c).
 extern const DeviceFn interp_functions[KDEV_COUNT];
 #define DEVICE(name, ...) CallResult interp_##name(Call *c);
-#include "ir/device.def"
+#include "ir/kernel/device.def"
 #undef DEVICE
 
 // Operand i (the letters of device.def, from 0 on) of thread t. Operands that are indices, conditions or

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Casts: from each kind of register to each other one, and bits that are taken for another type.
 #include "ir/interp/machine.h"
-#include "ir/small_float.h"
-#include "ir/tensor.h"
+#include "ir/graph/small_float.h"
+#include "ir/graph/tensor.h"
 
 #include <math.h>
 #include <string.h>

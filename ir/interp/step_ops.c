@@ -2,7 +2,7 @@
 // The meanings in kops.def as loops over registers: one function for each operation and kind of register.
 // Nothing here names an operation.
 #include "ir/interp/machine.h"
-#include "ir/scalar.h"
+#include "ir/eval/scalar.h"
 
 // Stands for a meaning that an operation does not have, which kernel_verify refuses.
 #define NONE 0
@@ -41,32 +41,32 @@
 #define fma(x, y, z) ((x) * (y) + (z))
 #define KOP(name, arity, cost, fexpr, iexpr, cls)                                                            \
     LOOP(f32_##name, cls##_OF(float), float, cls##_FIRST(float), double, cls##_WRAP((float)), fexpr)
-#include "ir/kops.def"
+#include "ir/kernel/kops.def"
 #undef KOP
 #pragma pop_macro("fma")
 
 #define KOP(name, arity, cost, fexpr, iexpr, cls)                                                            \
     LOOP(f64_##name, cls##_OF(double), double, cls##_FIRST(double), double, cls##_WRAP((double)), fexpr)
-#include "ir/kops.def"
+#include "ir/kernel/kops.def"
 #undef KOP
 
 #define I int64_t
 #define KOP(name, arity, cost, fexpr, iexpr, cls)                                                            \
     LOOP(index_##name, cls##_OF(int64_t), int64_t, cls##_FIRST(int64_t), int64_t, cls##_WRAP((int64_t)), iexpr)
-#include "ir/kops.def"
+#include "ir/kernel/kops.def"
 #undef KOP
 
 #define WRAP_INT(v) (int64_t)((uint64_t)(v) << k->shift) >> k->shift
 #define KOP(name, arity, cost, fexpr, iexpr, cls)                                                            \
     LOOP(int_##name, cls##_OF(int64_t), int64_t, cls##_FIRST(int64_t), int64_t, cls##_WRAP(WRAP_INT), iexpr)
-#include "ir/kops.def"
+#include "ir/kernel/kops.def"
 #undef KOP
 
 // A result on bool is bit 0 of the meaning.
 #define WRAP_BOOL(v) (int32_t)((v) & 1)
 #define KOP(name, arity, cost, fexpr, iexpr, cls)                                                            \
     LOOP(bool_##name, cls##_OF(int32_t), int32_t, cls##_FIRST(int32_t), int64_t, cls##_WRAP(WRAP_BOOL), iexpr)
-#include "ir/kops.def"
+#include "ir/kernel/kops.def"
 #undef KOP
 #undef I
 
@@ -74,7 +74,7 @@
 #define WRAP_UINT(v) (uint64_t)(v) << k->shift >> k->shift
 #define KOP(name, arity, cost, fexpr, iexpr, cls)                                                            \
     LOOP(uint_##name, cls##_OF(uint64_t), uint64_t, cls##_FIRST(uint64_t), uint64_t, cls##_WRAP(WRAP_UINT), iexpr)
-#include "ir/kops.def"
+#include "ir/kernel/kops.def"
 #undef KOP
 #undef I
 
@@ -84,6 +84,6 @@ const Step op_steps[KOP_COUNT][CELL_COUNT] = {
 #define KOP(name, arity, cost, fexpr, iexpr, cls)                                                            \
     [KOP_##name] = {[CELL_F32] = f32_##name,     [CELL_F64] = f64_##name, [CELL_INDEX] = index_##name,       \
                     [CELL_INT] = int_##name,     [CELL_UINT] = uint_##name, [CELL_BOOL] = bool_##name},
-#include "ir/kops.def"
+#include "ir/kernel/kops.def"
 #undef KOP
 };

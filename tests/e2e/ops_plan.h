@@ -3,7 +3,7 @@
 #ifndef TESTS_E2E_OPS_PLAN_H
 #define TESTS_E2E_OPS_PLAN_H
 
-#include "codegen/target.h"
+#include "codegen/target/target.h"
 #include "ops_check.h"
 #include "passes/pass.h"
 

@@ -11,7 +11,7 @@
 //
 // Kernels that two configurations have in common run once.
 #include "base/map.h"
-#include "ir/device.h"
+#include "ir/kernel/device.h"
 #include "interp_run.h"
 #include "ops_plan.h"
 
