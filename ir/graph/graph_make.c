@@ -184,9 +184,10 @@ NodeId graph_transpose(Graph *g, NodeId a, const int64_t *perm)
 {
     uint32_t rank = graph_node(g, a)->shape->rank;
     bool is_identity = true;
-    for (uint32_t i = 0; i < rank; i++)
-    rlx_assert(perm[i] >= 0 && perm[i] < rank);
+    for (uint32_t i = 0; i < rank; i++) {
+        rlx_assert(perm[i] >= 0 && perm[i] < rank);
         is_identity &= perm[i] == i;
+    }
     if (is_identity)
         return a;
     NodeBuild b = begin_like(g, OP_transpose, a);

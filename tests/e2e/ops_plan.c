@@ -2,6 +2,8 @@
 // See ops_plan.h.
 #include "ops_plan.h"
 
+#include "passes/graph/driver.h"
+
 #include <string.h>
 
 static const uint64_t place_budget = 20000;
@@ -66,11 +68,7 @@ Plan *ops_plan_with(Arena *perm, Arena *scratch, const OpsCase *c, const PassOpt
 {
     Graph *g = ops_parse(perm, c);
     Pass p = {.perm = perm, .scratch = scratch, .diag = g->diag, .options = o, .graph = g};
-    for (uint32_t i = 0; i < pass_count && !p.failed; i++) {
-        if (pass_info[i].min_level <= o->opt_level)
-            pass_info[i].run(&p);
-        arena_reset(scratch);
-    }
+    pass_run_all(&p);
     if (!p.failed)
         return p.plan;
     diag_print(g->diag, stderr, DIAG_PLAIN);

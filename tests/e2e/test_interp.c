@@ -110,10 +110,13 @@ static void plan_gpu(Job *j, const GpuConfig *g)
     PassOptions *o = ARENA_NEW(&j->perm, PassOptions);
     const bool is_known = cpu_find("generic", &cpu);
     rlx_assert(is_known);
-    *caps = target_caps(target_find(g->target), &cpu);
+    const Target *target = target_find(g->target);
+    *caps = target_caps(target, &cpu);
     caps->has_mma = caps->has_mma && g->has_mma;
-    if (g->gpu != NULL)
-        rlx_assert(target_set_metal_gpu(g->gpu, caps) || target_set_vulkan_gpu(g->gpu, caps));
+    if (g->gpu != NULL) {
+        const bool is_set = target->set_gpu(g->gpu, caps);
+        rlx_assert(is_set);
+    }
     *o = (PassOptions){.opt_level = 1, .caps = caps, .place_budget = place_budget};
     o->accuracy = g->has_mma && has_digits(j->c) ? 1e-5 : 0;
     j->plan = ops_plan_with(&j->perm, &j->scratch, j->c, o);

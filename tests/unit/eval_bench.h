@@ -6,8 +6,8 @@
 
 #include "base/str.h"
 #include "ir/interp/kernel_eval.h"
-#include "ir/kernel_parse.h"
-#include "ir/small_float.h"
+#include "ir/kernel/kernel_parse.h"
+#include "ir/graph/small_float.h"
 #include "unit.h"
 
 enum { BENCH_PARAMS = 4 };

@@ -2,7 +2,7 @@
 // What copies and products of the interpreter of kernels go by: fragments, descriptors, boxes, as numbers.
 #include "ir/interp/device_box.h"
 #include "ir/interp/device_matrix.h"
-#include "ir/small_float.h"
+#include "ir/graph/small_float.h"
 #include "unit.h"
 
 #include <math.h>
