@@ -73,7 +73,6 @@ bool eval_nms(EvalCtx *c)
 {
     const Tensor *boxes = &c->in[0], *scores = &c->in[1];
     Tensor *out = &c->out[0];
-    rlx_assert(boxes->rank == 3 && boxes->dim[2] == 4 && scores->rank == 3 && scores->dim[2] == boxes->dim[1]);
     const int64_t n = boxes->dim[1], classes = scores->dim[1];
     const double *all_boxes = eval_doubles(c, 0), *all_scores = eval_doubles(c, 1);
     bool *is_done = ARENA_ARRAY(c->scratch, bool, n + 1);
