@@ -86,6 +86,9 @@ typedef struct Rewrite {
     Graph *g;
     NodeId *rebuilt;  // by old id: the node with its operands replaced
     NodeId *replaced; // by old id: what step made of that
+    RewriteVisit visit; // NULL: nobody asks
+    RewriteStep step;
+    void *ctx;
     NodeId src[NODE_MAX_SRC];
 } Rewrite;
 
@@ -109,13 +112,15 @@ static NodeId rebuild_node(Rewrite *r, NodeId id)
     return is_changed ? graph_clone_node(r->g, r->g, id, r->src) : id;
 }
 
-static bool rewrite_node(Rewrite *r, NodeId id, RewriteStep step, void *ctx)
+static bool rewrite_node(Rewrite *r, NodeId id)
 {
     Graph *g = r->g;
     NodeId rebuilt = rebuild_node(r, id);
     rlx_assert(rebuilt);
+    if (r->visit != NULL)
+        r->visit(id, rebuilt, r->ctx);
     uint32_t n_before = g->nodes.len;
-    NodeId made = step(g, rebuilt, ctx);
+    NodeId made = r->step(g, rebuilt, r->ctx);
     if (!made)
         made = rebuilt;
     rlx_assert(graph_node(g, made)->dtype == graph_node(g, id)->dtype);
@@ -152,6 +157,11 @@ static void redirect_lives(Graph *g, const NodeId *replaced, uint32_t n)
 
 bool graph_rewrite(Graph *g, RewriteStep step, void *ctx)
 {
+    return graph_rewrite_watched(g, NULL, step, ctx);
+}
+
+bool graph_rewrite_watched(Graph *g, RewriteVisit visit, RewriteStep step, void *ctx)
+{
     Arena scratch = {0};
     uint32_t n_old = g->nodes.len;
     const bool *is_live = graph_mark_live(g, &scratch);
@@ -160,7 +170,7 @@ bool graph_rewrite(Graph *g, RewriteStep step, void *ctx)
     const uint32_t n_lives = g->lives.len;
     const uint32_t n_checks = g->checks.len; // those that step adds read what is there already
     bool is_changed = false;
-    r->g = g;
+    *r = (Rewrite){.g = g, .visit = visit, .step = step, .ctx = ctx};
     r->rebuilt = ARENA_ARRAY(&scratch, NodeId, n_old);
     r->replaced = ARENA_ARRAY(&scratch, NodeId, n_old);
     NodeId *extents = ARENA_ARRAY(&scratch, NodeId, n_extents);
@@ -169,7 +179,7 @@ bool graph_rewrite(Graph *g, RewriteStep step, void *ctx)
     for (NodeId id = 1; id < n_old; id++) {
         if (!is_live[id])
             continue;
-        is_changed |= rewrite_node(r, id, step, ctx);
+        is_changed |= rewrite_node(r, id);
         redirect_extents(g, extents, n_extents, id, r->replaced[id]);
     }
     for (uint32_t i = 0; i < g->outputs.len; i++)

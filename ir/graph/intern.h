@@ -42,8 +42,13 @@ bool attr_equal(const AttrVal *a, const AttrVal *b);
 // False: a shape rule failed.
 bool graph_copy_bound(Graph *from, DimValues v, Graph *to);
 
-// By NodeId: is it needed by the graph, or the size of a live axis of such a node? Rewriting drops the others.
+// By NodeId: is it needed by the graph, or the size of a live axis of such a node? Rewriting drops the
+// others.
 bool *graph_mark_live(const Graph *g, Arena *a);
+
+// graph_rewrite that tells the caller, before each step, which node the one at hand was rebuilt from.
+typedef void (*RewriteVisit)(NodeId old, NodeId rebuilt, void *ctx);
+bool graph_rewrite_watched(Graph *g, RewriteVisit visit, RewriteStep step, void *ctx);
 
 // Rules for every type in a graph: dims not negative, sizes within the limits. False: reported, with `what`
 // in front.

@@ -16,10 +16,8 @@ enum { MAX_ROUNDS = 12, MAX_STEPS = 16 };
 typedef struct Driver {
     Simplify s;
     const RuleSet *rules;
-    VEC(uint32_t) uses;    // of the nodes as rewritten so far; see rename_node
-    const bool *is_old; // by NodeId of the graph before the round: the rewriting driver will visit it
-    NodeId at;             // the one that it visited last
-    VEC(NodeId) pending;   // of drop_use and add_use
+    VEC(uint32_t) uses;  // of the nodes as rewritten so far; see rename_node
+    VEC(NodeId) pending; // of drop_use and add_use
 } Driver;
 
 static const SimplifyFn ew_steps[] = {simplify_broadcast, simplify_weights, simplify_shuffled};
@@ -65,12 +63,11 @@ static void count_uses(Driver *d)
     d->uses.len = 0;
     grow_uses(d);
     uint32_t *uses = d->uses.data;
-    d->at = 0;
-    d->is_old = graph_mark_live(g, d->s.scratch);
+    const bool *is_live = graph_mark_live(g, d->s.scratch);
     for (RootWalk w = {0}; graph_next_root(g, ROOT_ALL & ~ROOT_SIZE, &w);)
         uses[w.id]++;
     for (uint32_t i = 0; i < g->lives.len; i++)
-        uses[g->lives.data[i].size] += d->is_old[g->lives.data[i].node];
+        uses[g->lives.data[i].size] += is_live[g->lives.data[i].node];
     for (NodeId id = g->nodes.len; id-- > 1;)
         for (uint32_t i = 0; uses[id] > 0 && i < graph_node(g, id)->n_src; i++)
             uses[graph_node(g, id)->src[i]]++;
@@ -121,19 +118,12 @@ static double add_uses(Driver *d, NodeId id, uint32_t count)
     return cost;
 }
 
-// The rewriting driver visits the old nodes in order, without those that nothing needs.
-static NodeId next_old(Driver *d)
-{
-    do
-        d->at++;
-    while (!d->is_old[d->at]);
-    return d->at;
-}
-
 // The driver has put `id`, which reads the replacements of its operands, in the place of `old`. Uses of
 // operands went to their replacements when these were made, so only the node itself changes hands.
-static void rename_node(Driver *d, NodeId old, NodeId id)
+static void rename_node(NodeId old, NodeId id, void *ctx)
 {
+    Driver *d = ctx;
+    grow_uses(d);
     rlx_assert(graph_node(d->s.g, old)->op == graph_node(d->s.g, id)->op);
     const uint32_t count = d->uses.data[old];
     if (old == id)
@@ -212,8 +202,6 @@ static NodeId step(Graph *g, NodeId id, void *ctx)
 {
     Driver *d = ctx;
     (void)g;
-    grow_uses(d);
-    rename_node(d, next_old(d), id);
     NodeId before = 0, made = id;
     for (uint32_t i = 0; i < MAX_STEPS && made != before && d->uses.data[made] > 0; i++) {
         before = made;
@@ -231,7 +219,7 @@ static bool run_rounds(Pass *p, RuleClass most)
     bool is_changed = false;
     for (uint32_t i = 0; i < MAX_ROUNDS; i++) {
         count_uses(&d);
-        if (!graph_rewrite(p->graph, step, &d))
+        if (!graph_rewrite_watched(p->graph, rename_node, step, &d))
             break;
         is_changed = true;
     }
