@@ -31,7 +31,7 @@ typedef struct PassOptions {
     const PlanChoice *tuned; // choices that a measurement made; they win over the cost model
     uint32_t n_tuned;
     bool has_buckets; // several plans share constants, and one layout of states
-    uint32_t moe_slots;   // Plan.moe_slots
+    uint32_t moe_slots;   // Plan.experts.slots
     const PlanFile *file; // constants in it are read where they are, not packed; NULL: none
     const Plan *largest;  // the plan whose params and states this one shares, at larger sizes; NULL: none
 } PassOptions;

@@ -27,10 +27,10 @@ static void print_function(const HostEmit *e, const PlanKernel *pk, const Kernel
 
 void host_print_functions(const HostEmit *e, const PlanKernel *pk, Str *out)
 {
-    if (pk->phases.len == 0)
+    if (pk->threads.phases.len == 0)
         print_function(e, pk, pk->kernel, out);
-    for (uint32_t i = 0; i < pk->phases.len; i++)
-        print_function(e, pk, pk->phases.data[i].kernel, out);
+    for (uint32_t i = 0; i < pk->threads.phases.len; i++)
+        print_function(e, pk, pk->threads.phases.data[i].kernel, out);
 }
 
 static void add_function(HostEmit *e, const PlanKernel *pk, Kernel *k, Printed *p)
@@ -75,10 +75,10 @@ static const char *emit_once(HostEmit *e, const PlanKernel *pk, Kernel *k, Print
 static void emit_functions(HostEmit *e, PlanKernel *pk, Printed *p)
 {
     pk->function = pk->kernel->name;
-    if (pk->phases.len == 0)
+    if (pk->threads.phases.len == 0)
         pk->function = emit_once(e, pk, pk->kernel, p);
-    for (uint32_t i = 0; i < pk->phases.len; i++)
-        pk->phases.data[i].function = emit_once(e, pk, pk->phases.data[i].kernel, p);
+    for (uint32_t i = 0; i < pk->threads.phases.len; i++)
+        pk->threads.phases.data[i].function = emit_once(e, pk, pk->threads.phases.data[i].kernel, p);
 }
 
 // A loop on a GPU is no function: the runtime walks its table.
@@ -170,7 +170,7 @@ static void emit_experts(HostEmit *e)
                            .len = (size_t)host_moe_bytes(e),
                            .sum = e->experts_sum,
                            .is_experts = true};
-    if (e->plan->moe_slots > 0 && f.len > 0 && e->first == NULL)
+    if (e->plan->experts.slots > 0 && f.len > 0 && e->first == NULL)
         host_add_file(e, f, e->experts_sum);
 }
 

@@ -48,7 +48,7 @@ typedef bool (*GpuCompile)(void *ctx, const char *text, const char *const *funct
 typedef struct ObjectFormat ObjectFormat; // codegen/host/object.h
 
 typedef struct HostOptions {
-    uint32_t moe_slots;   // see Plan.moe_slots
+    uint32_t moe_slots;   // see Plan.experts.slots
     const char *name;     // a C identifier
     const char *compiler; // "rlxc 0.1.0"
     const char *cc_flags; // what the kernels were made for, "" = none

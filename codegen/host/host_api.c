@@ -58,7 +58,7 @@ unsigned host_used_threads(const HostEmit *e)
 // What GPUs prepare begins with one of their lines (memplan.c).
 uint64_t host_region_base(const Plan *p, Region r)
 {
-    const bool is_behind = r == REGION_EXPERTS && p->moe_slots == 0;
+    const bool is_behind = r == REGION_EXPERTS && p->experts.slots == 0;
     const uint64_t block = p->caps->is_gpu ? 256 : 64;
     return r == REGION_PARAM      ? p->region_bytes[REGION_STATE]
            : r == REGION_PREPARED ? (host_initial_bytes(p) + block - 1) / block * block
@@ -73,7 +73,7 @@ uint64_t host_flags_offset(const Plan *p)
 
 uint64_t host_initial_bytes(const Plan *p)
 {
-    return host_flags_offset(p) + (p->params.len + p->n_prepare_marks + 63u) / 64u * 64u;
+    return host_flags_offset(p) + (p->params.len + p->prepare.n_marks + 63u) / 64u * 64u;
 }
 
 uint64_t host_state_bytes(const Plan *p)

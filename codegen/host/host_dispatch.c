@@ -22,7 +22,7 @@ static void emit_names(const HostEmit *e, uint32_t begin, uint32_t end, Str *out
         str_add(out, "    unsigned char *const a = ctx->arena;\n");
     if (used[REGION_STATE] || used[REGION_PARAM] || used[REGION_PREPARED])
         str_add(out, "    unsigned char *const s = ctx->state;\n");
-    const bool is_apart = e->plan->moe_slots > 0;
+    const bool is_apart = e->plan->experts.slots > 0;
     if (used[REGION_WEIGHTS] && e->plan->file != NULL) // ctx->weights is the file
         str_printf(out, "    const unsigned char *const w = (const unsigned char *)%s;\n", e->rest);
     else if (used[REGION_WEIGHTS] || (used[REGION_EXPERTS] && !is_apart))
@@ -42,7 +42,7 @@ static void emit_names(const HostEmit *e, uint32_t begin, uint32_t end, Str *out
 // a context: the system's answer takes 100 ns.
 static void emit_conditions(const HostEmit *e, bool has_matrix, Str *out)
 {
-    if (e->plan->moe_slots > 0)
+    if (e->plan->experts.slots > 0)
         str_add(out, "    if (rlx_moe_source(ctx) == NULL)\n        return RLX_ERR_WEIGHTS;\n");
     if (has_matrix)
         str_add(out, "    if (!ctx->is_allowed && !rlx_matrix_is_allowed())\n        return RLX_ERR_CPU;\n"
@@ -57,25 +57,25 @@ static void open_preparation(const Plan *p, const char *s, Str *out)
 {
     const unsigned long long flags = host_flags_offset(p), marks = flags + p->params.len;
     str_printf(out, "    if (memchr(%s + %llu, 1, %u) != NULL) {\n", s, flags, p->params.len);
-    if (p->n_prepare_marks != 0)
+    if (p->prepare.n_marks != 0)
         str_printf(out,
                    "        memset(%s + %llu, 2, %u);\n        memset(%s + %llu, 0, %u);\n    }\n"
                    "    if (%s[%llu] == 0) {\n",
-                   s, flags, p->params.len, s, marks, p->n_prepare_marks, s, marks + p->prepare_mark);
+                   s, flags, p->params.len, s, marks, p->prepare.n_marks, s, marks + p->prepare.mark);
 }
 
 static void close_preparation(const Plan *p, const char *s, Str *out)
 {
     const unsigned long long flags = host_flags_offset(p), marks = flags + p->params.len;
-    if (p->n_prepare_marks != 0)
-        str_printf(out, "        %s[%llu] = 1;\n    }\n", s, marks + p->prepare_mark);
+    if (p->prepare.n_marks != 0)
+        str_printf(out, "        %s[%llu] = 1;\n    }\n", s, marks + p->prepare.mark);
     else
         str_printf(out, "        memset(%s + %llu, 2, %u);\n    }\n", s, flags, p->params.len);
 }
 
 static void emit_preparation(const HostEmit *e, Str *out)
 {
-    const HostCalls calls = {.end = e->plan->n_prepare, .has_laps = e->options->has_profile};
+    const HostCalls calls = {.end = e->plan->prepare.n_kernels, .has_laps = e->options->has_profile};
     open_preparation(e->plan, "s", out);
     host_print_calls(e->plan, calls, "        ", out);
     close_preparation(e->plan, "s", out);
@@ -84,13 +84,13 @@ static void emit_preparation(const HostEmit *e, Str *out)
 // The kernels from here on run after the checks.
 static uint32_t first_unchecked(const Plan *p)
 {
-    return p->n_check_kernels > p->n_prepare ? p->n_check_kernels : p->n_prepare;
+    return p->n_check_kernels > p->prepare.n_kernels ? p->n_check_kernels : p->prepare.n_kernels;
 }
 
 static void emit_alone(const HostEmit *e, bool has_matrix, Str *out)
 {
     const bool laps = e->options->has_profile;
-    const uint32_t begin = e->plan->n_prepare, checked = first_unchecked(e->plan);
+    const uint32_t begin = e->plan->prepare.n_kernels, checked = first_unchecked(e->plan);
     str_printf(out, "static rlx_status dispatch%s(rlx_ctx *ctx)\n{\n", e->suffix);
     emit_names(e, 0, e->plan->kernels.len, out);
     emit_conditions(e, has_matrix, out);
@@ -108,7 +108,7 @@ static void emit_alone(const HostEmit *e, bool has_matrix, Str *out)
                      "    ", out);
     if (laps)
         str_add(out, "    (void)time;\n    if (profile != NULL)\n        ctx->profile->runs++;\n");
-    if (e->plan->moe.len != 0)
+    if (e->plan->experts.layers.len != 0)
         str_add(out, "    rlx_moe_note(ctx);\n");
     str_add(out, "    return RLX_OK;\n}\n\n");
 }
@@ -135,14 +135,14 @@ static bool has_barrier(const Kernel *k)
 // Kernels, or phases of them, in which threads wait for each other.
 static bool meets_inside(const PlanKernel *k, uint32_t phase)
 {
-    if (!k->is_shared || k->loop != NULL)
-        return k->is_shared;
-    return has_barrier(k->phases.len != 0 ? k->phases.data[phase].kernel : k->kernel);
+    if (!k->threads.is_shared || k->loop != NULL)
+        return k->threads.is_shared;
+    return has_barrier(k->threads.phases.len != 0 ? k->threads.phases.data[phase].kernel : k->kernel);
 }
 
 static bool stands_alone(const PlanKernel *k)
 {
-    return k->phases.len != 0 || meets_inside(k, 0);
+    return k->threads.phases.len != 0 || meets_inside(k, 0);
 }
 
 // Appends the segments of kernels [begin, end). Kernels with barriers are segments of their own, one for each
@@ -151,15 +151,16 @@ static void cut(const Plan *p, uint32_t begin, uint32_t end, bool waits, Segment
 {
     for (uint32_t i = begin; i < end; i++) {
         const PlanKernel *k = &p->kernels.data[i];
-        Segment next = {i, i, .waits = k->waits || (waits && i == begin), .is_whole = true};
+        Segment next = {i, i, .waits = k->threads.waits || (waits && i == begin), .is_whole = true};
         do {
-            if (next.phase != 0 || i == begin || k->waits || stands_alone(k) || stands_alone(k - 1))
+            if (next.phase != 0 || i == begin || k->threads.waits || stands_alone(k) || stands_alone(k - 1))
                 vec_push(p->arena, out, next);
             Segment *s = &out->data[out->len - 1];
             s->end = i + 1;
-            s->is_whole = s->is_whole && (meets_inside(k, next.phase) || (!k->is_shared && k->thread == 0));
+            s->is_whole = s->is_whole &&
+                          (meets_inside(k, next.phase) || (!k->threads.is_shared && k->threads.thread == 0));
             next.waits = true;
-        } while (++next.phase < k->phases.len);
+        } while (++next.phase < k->threads.phases.len);
     }
 }
 
@@ -169,7 +170,7 @@ static Segments find_segments(const Plan *p)
     const bool has_checks = p->checks.len != 0;
     const uint32_t checked = first_unchecked(p);
     const Segment checks = {checked, checked, .waits = true, .is_whole = true};
-    cut(p, p->n_prepare, checked, false, &s);
+    cut(p, p->prepare.n_kernels, checked, false, &s);
     if (has_checks)
         vec_push(p->arena, &s, checks);
     // All have read the checks before one of them uses the memory again.
@@ -234,7 +235,7 @@ static void emit_shared(const HostEmit *e, bool has_matrix, Str *out)
     const Segments s = find_segments(e->plan);
     const char *run = host_has_pool(e) ? "rlx_threads_run" : "rlx_parallel_run";
     Segments first = {0};
-    cut(e->plan, 0, e->plan->n_prepare, false, &first);
+    cut(e->plan, 0, e->plan->prepare.n_kernels, false, &first);
     if (first.len != 0)
         emit_schedule(e, "prepare", "preparation", "first_segments", &first, out);
     emit_schedule(e, "dispatch", "schedule", "segments", &s, out);
@@ -244,14 +245,14 @@ static void emit_shared(const HostEmit *e, bool has_matrix, Str *out)
         str_add(out, "    rlx_probe(0u);\n");
     if (first.len != 0)
         emit_shared_preparation(e, run, out);
-    if (!e->options->has_profile && e->plan->moe.len == 0) {
+    if (!e->options->has_profile && e->plan->experts.layers.len == 0) {
         str_printf(out, "    return %s(ctx, &schedule%s);\n}\n\n", run, e->suffix);
         return;
     }
     str_printf(out, "    const rlx_status status = %s(ctx, &schedule%s);\n", run, e->suffix);
     if (e->options->has_profile)
         str_add(out, "    if (ctx->profile != NULL && status == RLX_OK)\n        ctx->profile->runs++;\n");
-    if (e->plan->moe.len != 0)
+    if (e->plan->experts.layers.len != 0)
         str_add(out, "    if (status == RLX_OK)\n        rlx_moe_note(ctx);\n");
     str_add(out, "    return status;\n}\n\n");
 }

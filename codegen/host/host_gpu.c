@@ -48,13 +48,13 @@ uint64_t host_gpu_weights_offset(const Plan *device)
     return host_gpu_state_offset(device) + align_to(host_state_bytes(device), MEMORY_BLOCK);
 }
 
-// Where the host has a buffer that it exchanges with the device (Plan.staged).
+// Where the host has a buffer that it exchanges with the device (Plan.gpu.staged).
 static void stage_buffer(Plan *p, BufId b)
 {
     PlanBuffer *buf = &p->buffers.data[b];
-    if (buf->region != REGION_ARENA || buf->offset < p->staged)
+    if (buf->region != REGION_ARENA || buf->offset < p->gpu.staged)
         return;
-    buf->offset -= p->staged;
+    buf->offset -= p->gpu.staged;
     const uint64_t end = buf->offset + align_to(buf->bytes, BLOCK);
     uint64_t *bytes = &p->region_bytes[REGION_ARENA];
     *bytes = end > *bytes && buf->first != UINT32_MAX ? end : *bytes;
@@ -185,7 +185,7 @@ static void find_wide(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
     (void)times;
     for (uint32_t i = 0; i < k->args.len && k->loop == NULL; i++) {
         const PlanArg *arg = &k->args.data[i];
-        const bool is_slot = p->moe_slots > 0 && p->buffers.data[arg->buf].region == REGION_EXPERTS;
+        const bool is_slot = p->experts.slots > 0 && p->buffers.data[arg->buf].region == REGION_EXPERTS;
         const uint64_t bytes = is_slot ? host_moe_device_bytes(p) : arg->end - arg->begin;
         *(bool *)ctx |= bytes / dtype_info[k->kernel->params.data[i].dtype].bytes >= INT32_MAX;
     }

@@ -34,7 +34,7 @@ static uint32_t add_steps(Tables *t, const Plan *p)
         const PlanKernel *k = &p->kernels.data[i];
         vec_push(a, &t->steps, ((Step){p, k, NONE, t->n_args, plan_opens_group(p, i), first, t->n_edges}));
         t->n_args += k->args.len;
-        t->n_edges += k->after.len;
+        t->n_edges += k->launch.after.len;
     }
     for (uint32_t i = 0; i < p->kernels.len; i++) {
         const PlanKernel *k = &p->kernels.data[i];
@@ -73,11 +73,11 @@ static void emit_arg(const Tables *t, const Plan *p, const PlanArg *arg, bool is
     uint64_t at = host_region_base(p, b->region) + b->offset + offset;
     const char *from =
         b->region == REGION_OUTER ? arena_printf(t->e->arena, "RLX_GPU_SLOT + %u", b->slot) : base[b->region];
-    if (b->region == REGION_EXPERTS && p->moe_slots > 0) // all slots, of which a table says where
+    if (b->region == REGION_EXPERTS && p->experts.slots > 0) // all slots, of which a table says where
         at = t->e->gpu->experts - host_gpu_weights_offset(t->e->device);
     if (p->page != 0 && arg->buf == p->page) { // where each run brings it
         from = base[REGION_ARENA];
-        at = p->staged + offset;
+        at = p->gpu.staged + offset;
     }
     if (is_moved) {
         from = arena_printf(t->e->arena, "RLX_GPU_MOVED + %uu", arg->move - 1);
@@ -143,12 +143,12 @@ static void emit_edges(const Tables *t, Str *out)
         return;
     str_printf(out, "static const uint32_t edges%s[] = {", t->e->suffix);
     for (uint32_t i = 0; i < t->steps.len; i++)
-        for (uint32_t j = 0; j < t->steps.data[i].kernel->after.len; j++, n++)
+        for (uint32_t j = 0; j < t->steps.data[i].kernel->launch.after.len; j++, n++)
             str_printf(out, "%s%uu",
                        n == 0        ? ""
                        : n % 16 == 0 ? ",\n    "
                                      : ", ",
-                       t->steps.data[i].first + t->steps.data[i].kernel->after.data[j]);
+                       t->steps.data[i].first + t->steps.data[i].kernel->launch.after.data[j]);
     str_add(out, "};\n");
 }
 
@@ -169,7 +169,7 @@ static void emit_steps(const Tables *t, Str *out)
                    number_text(t->e->arena, (uint32_t)function), number_text(t->e->arena, s->loop), s->args,
                    s->kernel->args.len, grid.group, (unsigned long long)grid.groups,
                    s->loop == NONE ? s->kernel->kernel->shared_bytes : 0, s->kernel->skipped_by,
-                   s->kernel->row, s->waits, s->edges, s->kernel->after.len,
+                   s->kernel->launch.row, s->waits, s->edges, s->kernel->launch.after.len,
                    s->plan == t->e->device ? host_moe_layer_of(s->plan, s->kernel) : 0u,
                    s->kernel->kernel->name);
     }
@@ -270,11 +270,11 @@ static const char *own_list(const HostEmit *e, const char *name, uint32_t n)
 static void emit_spans(const Tables *t, Str *out)
 {
     const Plan *p = t->e->plan;
-    if (p->moe.len == 0)
+    if (p->experts.layers.len == 0)
         return;
     str_printf(out, "static const rlx_gpu_span spans%s[] = {\n", t->e->suffix);
-    for (uint32_t i = 0; i < p->moe.len; i++) {
-        const PlanBuffer *b = &p->buffers.data[p->moe.data[i].choice];
+    for (uint32_t i = 0; i < p->experts.layers.len; i++) {
+        const PlanBuffer *b = &p->buffers.data[p->experts.layers.data[i].choice];
         str_printf(out, "    {%llu, %llu},\n", (unsigned long long)b->offset,
                    (unsigned long long)(b->offset + b->bytes));
     }
@@ -289,21 +289,20 @@ static void emit_record(const Tables *t, Str *out)
     str_printf(out, "static const rlx_gpu_program program%s = {\n    %lluu, %lluu, %lluu, %lluu, %s,\n",
                e->suffix, (unsigned long long)host_gpu_state_offset(p),
                (unsigned long long)host_gpu_weights_offset(p), (unsigned long long)g->memory_bytes,
-               (unsigned long long)p->staged, g->images);
-    str_printf(out, "    %uu, %s, %uu, %uu, %uu, %uu, %uu, %uu, %s, %s, %s, %s, %s, %s, %s,\n",
-               g->names.len, g->names.len != 0 ? "functions" : "NULL", g->max_args, g->max_steps,
-               p->kernels.len, p->n_prepare, p->checks.len != 0 ? p->n_check_kernels : p->n_prepare, p->split,
-               own_list(e, "steps", t->steps.len), own_list(e, "edges", t->n_edges),
+               (unsigned long long)p->gpu.staged, g->images);
+    str_printf(out, "    %uu, %s, %uu, %uu, %uu, %uu, %uu, %uu, %s, %s, %s, %s, %s, %s, %s,\n", g->names.len,
+               g->names.len != 0 ? "functions" : "NULL", g->max_args, g->max_steps, p->kernels.len,
+               p->prepare.n_kernels, p->checks.len != 0 ? p->n_check_kernels : p->prepare.n_kernels,
+               p->gpu.split, own_list(e, "steps", t->steps.len), own_list(e, "edges", t->n_edges),
                own_list(e, "args", t->n_args), own_list(e, "loops", t->loops.len),
                own_list(e, "slots", t->n_slots), own_list(e, "clears", t->n_clears),
                own_list(e, "moves", t->n_moves));
     const uint64_t n_maps = p->region_bytes[REGION_MAPS] / PLAN_MAP_BYTES;
-    str_printf(out, "    %uu, %uu, %lluu, %s, %lluu, %uu, %s, %s};\n\n", p->n_prepare_marks,
-               p->prepare_mark,
-               (unsigned long long)n_maps,
-               own_list(e, "maps", (uint32_t)n_maps), (unsigned long long)g->maps[e->variant], p->moe.len,
-               own_list(e, "spans", p->moe.len),
-               p->moe.len != 0 && p->moe_slots > 0 ? "rlx_moe_fetch" : "NULL");
+    str_printf(out, "    %uu, %uu, %lluu, %s, %lluu, %uu, %s, %s};\n\n", p->prepare.n_marks, p->prepare.mark,
+               (unsigned long long)n_maps, own_list(e, "maps", (uint32_t)n_maps),
+               (unsigned long long)g->maps[e->variant], p->experts.layers.len,
+               own_list(e, "spans", p->experts.layers.len),
+               p->experts.layers.len != 0 && p->experts.slots > 0 ? "rlx_moe_fetch" : "NULL");
 }
 
 // Functions of all variants. Layers of experts are counted when a run has ended; with slots, which the host
@@ -311,7 +310,7 @@ static void emit_record(const Tables *t, Str *out)
 void host_gpu_emit_runs(const HostEmit *e, Str *out)
 {
     const char *rt = e->gpu->host->runtime, *side = e->side;
-    if (e->plan->moe.len == 0) {
+    if (e->plan->experts.layers.len == 0) {
         str_printf(out,
                    "static rlx_status run_all%s(rlx_ctx *ctx)\n{\n"
                    "    return rlx_gpu_run(ctx, %s_start, %s_fetch, %s_wait_for);\n}\n\n",
@@ -324,7 +323,7 @@ void host_gpu_emit_runs(const HostEmit *e, Str *out)
                "%s_wait_for);\n"
                "    if (status == RLX_OK)\n        rlx_moe_note(ctx);\n    return status;\n}\n\n",
                side, rt, rt, rt);
-    if (e->plan->moe_slots > 0)
+    if (e->plan->experts.slots > 0)
         return;
     str_printf(out,
                "static rlx_status start%s(rlx_ctx *ctx, rlx_turn turn)\n{\n"
@@ -340,9 +339,9 @@ void host_gpu_emit_runs(const HostEmit *e, Str *out)
 static const char *run_functions(const HostEmit *e)
 {
     const char *rt = e->gpu->host->runtime;
-    if (e->plan->moe.len == 0)
+    if (e->plan->experts.layers.len == 0)
         return arena_printf(e->arena, "%s_start, %s_fetch, %s_wait_for", rt, rt, rt);
-    return e->plan->moe_slots > 0
+    return e->plan->experts.slots > 0
                ? "NULL, NULL, NULL"
                : arena_printf(e->arena, "start%s, %s_fetch, wait_for%s", e->side, rt, e->side);
 }
@@ -364,8 +363,8 @@ void host_gpu_emit_program(const HostEmit *e, Str *out)
                "static const rlx_device device%s = {%lluu, %lluu, %s_open, %s_close, %s_bring, %s_get, "
                "%s, %s_move, &program%s, %d, %s_list};\n\n",
                e->suffix, (unsigned long long)host_initial_bytes(e->plan),
-               (unsigned long long)host_gpu_state_offset(p), rt, rt, rt, rt, run_functions(e),
-               rt, e->suffix, e->gpu->host->queues && e->plan->moe.len == 0, rt);
+               (unsigned long long)host_gpu_state_offset(p), rt, rt, rt, rt, run_functions(e), rt, e->suffix,
+               e->gpu->host->queues && e->plan->experts.layers.len == 0, rt);
     str_printf(out, "static rlx_status dispatch%s(rlx_ctx *ctx)\n{\n    return run_all%s(ctx);\n}\n\n",
                e->suffix, e->side);
 }

@@ -12,7 +12,7 @@ typedef struct KernelTable {
 static void number_row(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
 {
     (void)p, (void)times;
-    k->row = (*(uint32_t *)ctx)++;
+    k->launch.row = (*(uint32_t *)ctx)++;
 }
 
 void host_number_kernels(const HostEmit *e)
@@ -63,7 +63,7 @@ static void emit_row(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
     str_printf(t->out, "    {\"%s\", %s, %lluu, %lluu, %lluu, %uu, %uu, %s},\n", k->kernel->name,
                host_string_literal(t->e->arena, k->kernel->comment), (unsigned long long)(k->macs * times),
                (unsigned long long)(plan_kernel_bytes(k) * times), (unsigned long long)(k->flops * times),
-               k->level, k->is_shared ? host_used_threads(t->e) : 1u, source);
+               k->launch.level, k->threads.is_shared ? host_used_threads(t->e) : 1u, source);
 }
 
 void host_emit_kernel_table(const HostEmit *e, Str *out)

@@ -18,9 +18,9 @@ static void print_head(const PlanKernel *k, Str *out)
         str_printf(out, "%s%srlx_%s *%s", i == 0 ? "" : ", ", p->is_written ? "" : "const ",
                    dtype_info[p->dtype].name, p->name);
     }
-    if (k->is_shared)
+    if (k->threads.is_shared)
         str_printf(out, "%srlx_team *team", k->kernel->params.len ? ", " : "");
-    str_add(out, k->kernel->params.len || k->is_shared ? ")\n{\n" : "void)\n{\n");
+    str_add(out, k->kernel->params.len || k->threads.is_shared ? ")\n{\n" : "void)\n{\n");
 }
 
 static void mark_uses(const Plan *body, bool *slot_used, bool *region_used)
@@ -75,10 +75,10 @@ static void print_begin(const PlanKernel *k, const bool *region_used, Str *out)
         const PlanArg *arg = &k->args.data[loop->cleared.data[c]];
         if (arg->end > arg->begin)
             str_printf(out, "    %srlx_zero(%s, %llu);\n",
-                       k->is_shared ? "if (team->part == 0)\n        " : "",
+                       k->threads.is_shared ? "if (team->part == 0)\n        " : "",
                        arg_name(k, loop->cleared.data[c]), (unsigned long long)(arg->end - arg->begin));
     }
-    if (k->is_shared && loop->cleared.len > 0)
+    if (k->threads.is_shared && loop->cleared.len > 0)
         str_add(out, "    rlx_barrier(team);\n");
 }
 
@@ -105,7 +105,7 @@ static void print_slot(const PlanKernel *k, uint32_t index, Str *out)
 static const char *base_text(const Plan *p, const PlanBuffer *b, Arena *a)
 {
     static const char *const base[REGION_COUNT] = {"a", "s", "s", "w", "s", "w", [REGION_FILE] = "f"};
-    if (b->region == REGION_EXPERTS && p->moe_slots > 0)
+    if (b->region == REGION_EXPERTS && p->experts.slots > 0)
         return "x";
     return b->region == REGION_OUTER ? arena_printf(a, "p%u", b->slot) : base[b->region];
 }
@@ -124,7 +124,7 @@ static void print_call(const Plan *plan, const PlanKernel *k, const PlanPhase *p
         str_printf(out, "%s(%srlx_%s *)(%s + %llu)", j == 0 ? "" : ", ", param->is_written ? "" : "const ",
                    dtype_info[param->dtype].name, base_text(plan, b, out->arena), (unsigned long long)at);
     }
-    if (k->is_shared)
+    if (k->threads.is_shared)
         str_printf(out, "%steam", kernel->params.len ? ", " : "");
     str_add(out, ");\n");
 }
@@ -146,23 +146,23 @@ void host_print_calls(const Plan *plan, HostCalls c, const char *indent, Str *ou
     int open = -1; // thread of the open block
     for (uint32_t i = c.begin; i < c.end; i++) {
         const PlanKernel *k = &plan->kernels.data[i];
-        const int thread = k->is_shared || !plan->is_shared ? -1 : k->thread;
-        if (open >= 0 && (thread != open || k->waits))
+        const int thread = k->threads.is_shared || !plan->is_shared ? -1 : k->threads.thread;
+        if (open >= 0 && (thread != open || k->threads.waits))
             str_printf(out, "%s}\n", indent);
-        if (k->waits && !c.is_segment)
+        if (k->threads.waits && !c.is_segment)
             str_printf(out, "%srlx_barrier(team);\n", indent);
-        if (thread >= 0 && (thread != open || k->waits))
+        if (thread >= 0 && (thread != open || k->threads.waits))
             str_printf(out,
                        thread == 0 ? "%sif (team->part == %d) {\n"
                                    : "%sif (team->part == %d %% team->parts) {\n",
                        indent, thread);
         const char *place = thread >= 0 ? deeper : indent;
-        const PlanPhase *phase = k->phases.len != 0 ? &k->phases.data[c.phase] : NULL;
+        const PlanPhase *phase = k->threads.phases.len != 0 ? &k->threads.phases.data[c.phase] : NULL;
         print_call(plan, k, phase, open_condition(k, place, out), out);
-        if (plan->probe != 0 && (phase == NULL || c.phase + 1 == k->phases.len))
+        if (plan->probe != 0 && (phase == NULL || c.phase + 1 == k->threads.phases.len))
             str_printf(out, "%srlx_probe(%uu);\n", thread >= 0 ? deeper : indent, plan->probe + i);
         if (c.has_laps)
-            str_printf(out, "%stime = rlx_lap(profile, %uu, time);\n", place, k->row);
+            str_printf(out, "%stime = rlx_lap(profile, %uu, time);\n", place, k->launch.row);
         open = thread;
     }
     if (open >= 0)
@@ -186,17 +186,17 @@ void host_print_loop(const PlanKernel *k, Str *out)
             print_slot(k, i, out);
     host_print_calls(body, (HostCalls){.end = body->kernels.len}, "        ", out);
     if (loop->has_cond) {
-        if (k->is_shared)
+        if (k->threads.is_shared)
             str_add(out, "        rlx_barrier(team);\n");
         const PlanIo *cond = &body->outputs.data[0];
         str_printf(out, "        go = *(const rlx_bool *)(a + %llu) != 0;\n",
                    (unsigned long long)(body->buffers.data[cond->buf].offset + cond->byte_offset));
-        if (k->is_shared)
+        if (k->threads.is_shared)
             str_add(out, "        rlx_barrier(team);\n");
     }
     str_add(out, "    }\n");
     if (loop->count != PLAN_NO_ARG)
-        str_printf(out, "    %s*%s = i;\n", k->is_shared ? "if (team->part == 0)\n        " : "",
+        str_printf(out, "    %s*%s = i;\n", k->threads.is_shared ? "if (team->part == 0)\n        " : "",
                    arg_name(k, loop->count));
     str_add(out, "}\n");
 }

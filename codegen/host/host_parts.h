@@ -87,7 +87,7 @@ const char *host_foreign_model(const HostEmit *e);
 void host_emit_entry(HostEmit *e, Str *out);
 // Threads that have something to do.
 unsigned host_used_threads(const HostEmit *e);
-// Fills PlanKernel.row.
+// Fills PlanDispatch.row.
 void host_number_kernels(const HostEmit *e);
 void host_emit_kernel_table(const HostEmit *e, Str *out);
 // The text of a kernel: of one that is cut, of all phases.
@@ -174,7 +174,7 @@ const char *host_string_literal(Arena *a, const char *text);
 uint64_t host_region_base(const Plan *p, Region r);
 // The flags of the params in the state block, one byte each: 0 never set, 1 set since the last run, 2 set and
 // prepared for runs. Plans for several sizes: 2 set before some run, and behind the flags a mark for every
-// preparation (Plan.prepare_mark), which says whether it was made since. With a GPU the host has the flags
+// preparation (Plan.prepare.mark), which says whether it was made since. With a GPU the host has the flags
 // and the marks, and the device what was prepared.
 uint64_t host_flags_offset(const Plan *p);
 // Bytes of the state block: states, params, their flags, and what is prepared of them. The last have no

@@ -89,7 +89,8 @@ static bool stream_region(Stream *s, const Plan *p, Region region, uint64_t base
 static bool stream_weights_of(Stream *s, const Plan *p, uint64_t base)
 {
     return stream_region(s, p, REGION_WEIGHTS, base) &&
-           (p->moe_slots > 0 || stream_region(s, p, REGION_EXPERTS, base + p->region_bytes[REGION_WEIGHTS]));
+           (p->experts.slots > 0 ||
+            stream_region(s, p, REGION_EXPERTS, base + p->region_bytes[REGION_WEIGHTS]));
 }
 
 static bool stream_experts(Stream *s, const EmittedFile *f)

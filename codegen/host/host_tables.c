@@ -18,7 +18,8 @@ static const char *const regions[REGION_COUNT] = {
 // Experts are behind the other weights unless the program has slots for some.
 static const char *region_name(const Plan *p, const PlanBuffer *b)
 {
-    return b->region == REGION_EXPERTS && p->moe_slots == 0 ? regions[REGION_WEIGHTS] : regions[b->region];
+    return b->region == REGION_EXPERTS && p->experts.slots == 0 ? regions[REGION_WEIGHTS]
+                                                                : regions[b->region];
 }
 
 static bool is_on_host(const HostEmit *e, const PlanBuffer *b)
@@ -26,11 +27,11 @@ static bool is_on_host(const HostEmit *e, const PlanBuffer *b)
     const Plan *p = plan_of(e);
     switch (b->region) {
     case REGION_ARENA:
-        return e->device == NULL || b->offset >= p->staged;
+        return e->device == NULL || b->offset >= p->gpu.staged;
     case REGION_PREPARED: // where a device has its own, the host has the record
         return e->device == NULL;
     case REGION_EXPERTS:
-        return p->moe_slots == 0;
+        return p->experts.slots == 0;
     case REGION_WEIGHTS: // beside a file of the user they are not what rlx_init is given
         return p->file == NULL;
     default:
@@ -119,8 +120,8 @@ static void print_times(const Plan *p, const PlanBuffer *b, Str *out)
     const bool is_timed = b->region == REGION_ARENA && b->last < p->kernels.len;
     const uint32_t last = p->kernels.len != 0 ? p->kernels.len - 1 : 0;
     const uint32_t from = is_timed ? b->first : 0, to = is_timed ? b->last : last;
-    str_printf(out, "%uu, %uu, ", p->kernels.len != 0 ? p->kernels.data[from].row : 0,
-               p->kernels.len != 0 ? p->kernels.data[to].row : 0);
+    str_printf(out, "%uu, %uu, ", p->kernels.len != 0 ? p->kernels.data[from].launch.row : 0,
+               p->kernels.len != 0 ? p->kernels.data[to].launch.row : 0);
 }
 
 static void print_buffer(const HostEmit *e, const PlanNodes *nodes, BufId id, const char *live, Str *out)
@@ -167,7 +168,7 @@ static void print_grid(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
 {
     const Grids *g = ctx;
     (void)times;
-    KernelGrid grid = {.groups = k->is_shared ? host_used_threads(g->e) : 1, .group = 1};
+    KernelGrid grid = {.groups = k->threads.is_shared ? host_used_threads(g->e) : 1, .group = 1};
     if (k->loop != NULL)
         grid = (KernelGrid){0};
     else if (p->caps->is_gpu)

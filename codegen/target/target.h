@@ -98,8 +98,9 @@ typedef struct Target Target;
 struct Target {
     const char *name;
     TargetDevice device;
-    // What --gpu adds to the capabilities: a family of Apple GPUs, or kernels with a way by cooperative matrices
-    // on Vulkan, as gpu_words says. False: another word. NULL: --gpu names what to compile for, or nothing.
+    // What --gpu adds to the capabilities: a family of Apple GPUs, or kernels with a way by cooperative
+    // matrices on Vulkan, as gpu_words says. False: another word. NULL: --gpu names what to compile for, or
+    // nothing.
     bool (*set_gpu)(const char *given, TargetCaps *caps);
     const char *gpu_words;
     TargetCaps caps;

@@ -38,7 +38,7 @@ static void print_ios(const Job *j, const char *kind, const PlanIo *io, uint32_t
 static void print_launch(const PlanKernel *k)
 {
     const KernelGrid grid = k->loop == NULL ? kernel_grid(k->kernel) : (KernelGrid){0};
-    printf("  group %u", k->group);
+    printf("  group %u", k->launch.group);
     if (k->loop == NULL)
         printf("  grid %llu of %u", (unsigned long long)grid.groups, grid.group);
 }
@@ -48,10 +48,10 @@ static void print_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx
     (void)ctx;
     printf("  %-44s %12llu MACs %12llu bytes", k->kernel->name, (unsigned long long)(k->macs * times),
            (unsigned long long)(plan_kernel_bytes(k) * times));
-    if (p->caps->threads > 1 && k->is_shared)
-        printf("  split%s", k->waits ? " after a barrier" : "");
+    if (p->caps->threads > 1 && k->threads.is_shared)
+        printf("  split%s", k->threads.waits ? " after a barrier" : "");
     else if (p->caps->threads > 1)
-        printf("  thread %d%s", k->thread, k->waits ? " after a barrier" : "");
+        printf("  thread %d%s", k->threads.thread, k->threads.waits ? " after a barrier" : "");
     if (p->caps->is_gpu)
         print_launch(k);
     printf("\n");
@@ -73,7 +73,7 @@ static void count_shared(const Plan *p, PlanKernel *k, uint64_t times, void *ctx
 {
     (void)p;
     (void)times;
-    *(uint32_t *)ctx += k->is_shared;
+    *(uint32_t *)ctx += k->threads.is_shared;
 }
 
 static uint32_t shared_kernels(const Plan *p)

@@ -72,7 +72,7 @@ bool inplace_choose(Job *j)
 
 bool inplace_check(Job *j)
 {
-    if (j->pipeline.file != NULL && j->plan != NULL && j->plan->moe.len != 0)
+    if (j->pipeline.file != NULL && j->plan != NULL && j->plan->experts.layers.len != 0)
         return refuse(j, "not with experts, whose weights have a place of their own (rlx_set_moe_source)");
     return true;
 }

@@ -394,8 +394,10 @@ static bool place_experts(Job *j)
     uint64_t n = 0;
     if (j->host.moe_slots == 0)
         return true;
-    for (uint32_t i = 0; i < j->plan->moe.len; i++)
-        n += j->plan->moe.data[i].parts.len > 0 ? (uint64_t)j->plan->moe.data[i].n_experts : 0;
+    for (uint32_t i = 0; i < j->plan->experts.layers.len; i++)
+        n += j->plan->experts.layers.data[i].parts.len > 0
+                 ? (uint64_t)j->plan->experts.layers.data[i].n_experts
+                 : 0;
     if (n == 0)
         return wrong_value(j, "--moe-resident", j->cli->options.moe_resident,
                            "a model with experts whose weights are constants");
@@ -403,9 +405,9 @@ static bool place_experts(Job *j)
         return wrong_value(
             j, "--moe-resident", j->cli->options.moe_resident,
             arena_printf(j->cli->arena, "at most %llu, the experts of all layers", (unsigned long long)n));
-    j->plan->moe_slots = j->host.moe_slots;
+    j->plan->experts.slots = j->host.moe_slots;
     for (uint32_t i = 0; j->plan->buckets != NULL && i < j->plan->buckets->n; i++)
-        j->plan->buckets->plan[i]->moe_slots = j->host.moe_slots;
+        j->plan->buckets->plan[i]->experts.slots = j->host.moe_slots;
     return true;
 }
 

@@ -27,7 +27,7 @@ typedef struct PipelineOptions {
     bool time_passes;
     const Plan *bucket_of; // of a smaller bucket: the plan that it shares params and states with
     bool has_buckets;      // there is more than one plan
-    uint32_t moe_slots;    // Plan.moe_slots
+    uint32_t moe_slots;    // Plan.experts.slots
     uint64_t place_budget; // see PassOptions; 0: some seconds
     const PlanFile *file;  // see PassOptions
     FILE *report;          // dumps and times

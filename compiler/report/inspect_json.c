@@ -27,7 +27,7 @@ typedef struct Kernels {
 // Prints a launch; for a loop, which is no launch, only where it stands.
 static void print_launch(const PlanKernel *k, Str *out)
 {
-    str_printf(out, ", \"group\": %u, \"level\": %u", k->group, k->level);
+    str_printf(out, ", \"group\": %u, \"level\": %u", k->launch.group, k->launch.level);
     if (k->loop != NULL)
         return;
     const KernelGrid grid = kernel_grid(k->kernel);
@@ -44,8 +44,9 @@ static void print_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx
                (unsigned long long)(k->macs * times), (unsigned long long)(k->flops * times));
     str_printf(out, "\"bytes\": %llu", (unsigned long long)(plan_kernel_bytes(k) * times));
     if (p->caps->threads > 1)
-        str_printf(out, ", \"split\": %s, \"thread\": %d, \"waits\": %s", k->is_shared ? "true" : "false",
-                   k->thread, k->waits ? "true" : "false");
+        str_printf(out, ", \"split\": %s, \"thread\": %d, \"waits\": %s",
+                   k->threads.is_shared ? "true" : "false", k->threads.thread,
+                   k->threads.waits ? "true" : "false");
     if (p->caps->is_gpu)
         print_launch(k, out);
     if (k->trade.what != NULL)

@@ -480,7 +480,7 @@ bool graph_bind_open(Graph *g, DimValues v, const uint32_t *open, const int64_t 
 // What a graph is read from, besides by nodes: a set of kinds of roots.
 enum {
     ROOT_OUTPUT = 1 << 0,
-    ROOT_NEXT = 1 << 1,  // of states that have one
+    ROOT_NEXT = 1 << 1, // of states that have one
     ROOT_CHECK = 1 << 2,
     ROOT_EXTENT = 1 << 3, // values of extents
     ROOT_SIZE = 1 << 4,   // sizes of live axes, of all nodes that have some
@@ -495,13 +495,15 @@ typedef struct RootWalk {
     uint32_t list, next;
     NodeId id;
 } RootWalk;
-// for (RootWalk w = {0}; graph_next_root(g, kinds, &w);) visits w.id, never 0, once for each time it is a root.
+// for (RootWalk w = {0}; graph_next_root(g, kinds, &w);) visits w.id, never 0, once for each time it is a
+// root.
 bool graph_next_root(const Graph *g, uint32_t kinds, RootWalk *w);
 // By NodeId: is the node such a root, or does one depend on it? [0] is false.
 bool *graph_mark_needed(const Graph *g, uint32_t kinds, Arena *a);
 // Marks what the nodes that are marked depend on.
 void graph_mark_operands(const Graph *g, bool *is_needed);
-// Number of uses of every node (outputs, state nexts, checks and extents count), n_nodes entries in the arena.
+// Number of uses of every node (outputs, state nexts, checks and extents count), n_nodes entries in the
+// arena.
 uint32_t *graph_count_uses(const Graph *g, Arena *a);
 
 // The driver of rewriting passes: visits nodes in order, gives `step` the node as rebuilt so far (operands

@@ -177,8 +177,9 @@ NodeId graph_transpose(Graph *g, NodeId a, const int64_t *perm)
 {
     uint32_t rank = graph_node(g, a)->shape->rank;
     bool is_identity = true;
-    for (uint32_t i = 0; i < rank; i++)
+    for (uint32_t i = 0; i < rank; i++) {
         is_identity &= perm[i] == i;
+    }
     if (is_identity)
         return a;
     NodeBuild b = begin_like(g, OP_transpose, a);

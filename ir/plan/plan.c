@@ -64,8 +64,8 @@ void plan_find_lifetimes(Plan *p)
         extend_lifetime(p, p->outputs.data[i].buf, UINT32_MAX, end);
     for (uint32_t i = 0; i < p->sizes.len; i++)
         extend_lifetime(p, p->sizes.data[i].buf, UINT32_MAX, end);
-    for (uint32_t i = 0; i < p->moe.len; i++) // read after a run
-        extend_lifetime(p, p->moe.data[i].choice, UINT32_MAX, end);
+    for (uint32_t i = 0; i < p->experts.layers.len; i++) // read after a run
+        extend_lifetime(p, p->experts.layers.data[i].choice, UINT32_MAX, end);
     for (uint32_t i = 0; i < p->checks.len; i++)
         extend_lifetime(p, p->checks.data[i].buf, UINT32_MAX,
                         p->n_check_kernels == 0 ? 0 : p->n_check_kernels - 1);
@@ -120,7 +120,7 @@ static void count_barrier(const Plan *p, PlanKernel *k, uint64_t times, void *ct
 {
     (void)p;
     (void)times;
-    *(uint32_t *)ctx += k->waits + (k->phases.len != 0 ? k->phases.len - 1u : 0u);
+    *(uint32_t *)ctx += k->threads.waits + (k->threads.phases.len != 0 ? k->threads.phases.len - 1u : 0u);
 }
 
 uint32_t plan_count_barriers(const Plan *p)
@@ -139,7 +139,7 @@ bool plan_file_has(const PlanFile *f, const void *bytes, uint64_t n)
 
 uint64_t plan_weight_bytes(const Plan *p)
 {
-    return p->region_bytes[REGION_WEIGHTS] + (p->moe_slots == 0 ? p->region_bytes[REGION_EXPERTS] : 0);
+    return p->region_bytes[REGION_WEIGHTS] + (p->experts.slots == 0 ? p->region_bytes[REGION_EXPERTS] : 0);
 }
 
 // --- verification --------------------------------------------------------------------------------
@@ -164,7 +164,8 @@ static const char *check_arg(const Plan *p, const PlanKernel *k, uint32_t i)
         return arena_printf(p->arena, "%s: writes to the weights", name);
     if (b->region == REGION_MAPS && (a->is_written || b->bytes != PLAN_MAP_BYTES || b->map == NULL))
         return arena_printf(p->arena, "%s: argument %u is no map", name, i);
-    if (b->region == REGION_PREPARED && a->is_written && (uint32_t)(k - p->kernels.data) >= p->n_prepare)
+    if (b->region == REGION_PREPARED && a->is_written &&
+        (uint32_t)(k - p->kernels.data) >= p->prepare.n_kernels)
         return arena_printf(p->arena, "%s: writes to what only the preparation makes", name);
     return NULL;
 }
@@ -175,7 +176,7 @@ static const char *check_preparation(const Plan *p)
     Arena scratch = {0};
     bool *is_made = ARENA_ARRAY(&scratch, bool, p->buffers.len);
     const char *wrong = NULL;
-    for (uint32_t i = 0; i < p->n_prepare && wrong == NULL; i++)
+    for (uint32_t i = 0; i < p->prepare.n_kernels && wrong == NULL; i++)
         for (uint32_t j = 0; j < p->kernels.data[i].args.len; j++) {
             const PlanArg *a = &p->kernels.data[i].args.data[j];
             const Region r = p->buffers.data[a->buf].region;

@@ -5,6 +5,7 @@
 #define IR_PLAN_PLAN_H
 
 #include "ir/kernel/kernel.h"
+#include "ir/plan/plan_live.h"
 
 typedef uint32_t BufId; // 0 = none
 
@@ -14,7 +15,7 @@ typedef enum Region {
     REGION_PARAM,    // settable parameters; lives across runs
     REGION_WEIGHTS,  // constants, packed as the kernels read them; read-only
     REGION_PREPARED, // made of parameters once after they were set; lives across runs
-    REGION_EXPERTS,  // constants too: packed weights of experts (Plan.moe), behind the others
+    REGION_EXPERTS,  // constants too: packed weights of experts (Plan.experts), behind the others
     REGION_OUTER,    // in the body of a loop: memory that is not its own (Plan.slots)
     REGION_MAPS,     // tensor maps of a GPU (PlanTensorMap), made when a model is opened; read-only
     REGION_FILE,     // constants that are read where they are in a file of the user (PlanFile); read-only
@@ -171,6 +172,23 @@ typedef struct PlanTrade {
     uint64_t scratch_bytes, weight_bytes, cycles, plain_cycles;
 } PlanTrade;
 
+// How threads share a kernel, with --threads.
+typedef struct PlanThreads {
+    double cycles;  // estimated, of one thread
+    bool is_shared; // all threads run their parts of it; else thread `thread` runs it alone
+    bool waits;     // a barrier comes before it
+    uint8_t thread;
+    VEC(PlanPhase) phases; // none where it has no barriers, or cannot be cut at them; in a loop's body: none
+} PlanThreads;
+
+// When a kernel runs among the others, and its row in the table of kernels of the emitted code.
+typedef struct PlanDispatch {
+    VEC(uint32_t) after; // plan_find_edges: kernels that it waits for, ascending
+    uint32_t level;      // the same: 0 waits for nobody, else one more than the largest of `after`
+    uint32_t group;      // plan_find_groups
+    uint32_t row;        // in the table of kernels of the emitted code
+} PlanDispatch;
+
 typedef struct PlanKernel {
     Kernel *kernel; // NULL before the lower pass; of a loop: only name, comment and parameters
     NodeId root;    // the value that it stores
@@ -190,16 +208,8 @@ typedef struct PlanKernel {
     const Loc *operands; // of a custom op: where its operands lie as dense rows
     const Loc *results; // of a loop: places of all its results; 0 = nobody wants it
     PlanLoop *loop;     // NULL: a plain kernel
-    // These are set with --threads:
-    double cycles;  // estimated, of one thread
-    bool is_shared; // all threads run their parts of it; else thread `thread` runs it alone
-    bool waits;     // a barrier comes before it
-    uint8_t thread;
-    VEC(PlanPhase) phases; // none where it has no barriers, or cannot be cut at them; in a loop's body: none
-    VEC(uint32_t) after;   // plan_find_edges: kernels that it waits for, ascending
-    uint32_t level;        // the same: 0 waits for nobody, else one more than the largest of `after`
-    uint32_t group;        // plan_find_groups
-    uint32_t row;         // in the table of kernels of the emitted code
+    PlanThreads threads;
+    PlanDispatch launch;
     uint32_t skipped_by;  // bit s: nothing that set s of Plan.sets wants depends on it
     const char *function; // in emitted text: its own name, or that of an earlier kernel with the same text
                           // (of one that is cut only the phases are there)
@@ -251,8 +261,6 @@ typedef struct PlanBuckets {
     uint64_t shared_bytes, single_bytes; // of weights: that several plans read, that only one does
 } PlanBuckets;
 
-struct LiveTable; // passes/live/live.h
-
 // An axis of a value in a run: floor((symbol * times + plus) / by) elements, within [0, its size].
 typedef struct PlanExtent {
     uint32_t symbol; // 1 + its slot in Graph.symbols; 0: as large as planned, or the model computes the size
@@ -261,7 +269,8 @@ typedef struct PlanExtent {
 
 // An array of weights of experts that one product reads: expert e is at e * stride, unless entry e of the
 // table (u64, in the state block) has the address of a copy. On GPUs they are as they were given; with a
-// table (0: there is none), entry e is where expert e begins, in elements from the first of Plan.moe_slots.
+// table (0: there is none), entry e is where expert e begins, in elements from the first of
+// Plan.experts.slots.
 typedef struct PlanMoePart {
     BufId weights, table;
     uint64_t stride;
@@ -286,6 +295,31 @@ static inline uint64_t plan_moe_page_bytes(int64_t n_experts, int64_t rows)
     return 64 + ((uint64_t)n_experts + 7) / 8 * 2 + (uint64_t)n_experts * 4 + 8 + (uint64_t)rows * 4;
 }
 
+typedef struct PlanExperts {
+    VEC(PlanMoe) layers; // none in the body of a loop
+    BufId head;          // in the state block; 0: there are no layers
+    uint32_t slots;      // 0: experts are in the weights block; else they are a file of their own, and the
+                         // program has memory for so many
+} PlanExperts;
+
+// Kernels that only run when a parameter was set since the last run: those at the beginning.
+typedef struct PlanPrepare {
+    VEC(PlanPacking) packings; // from the lower pass to the prepare pass
+    uint32_t n_kernels;
+    // For plans of several sizes: how many different preparations they have, and the number of this one's.
+    uint32_t n_marks, mark;
+} PlanPrepare;
+
+typedef struct PlanGpu {
+    // Barriers in the order in which kernels were placed, and kernels that were brought forward since
+    // (dispatch.c).
+    uint32_t n_barriers_placed, n_moved;
+    uint32_t split; // the kernel before which the first part of the launches is submitted; 0: all at once
+    // Where in the arena that begins which the host's arena block holds too: room for the page, then inputs,
+    // outputs and what else the host reads, side by side. Nothing else shares its bytes.
+    uint64_t staged;
+} PlanGpu;
+
 typedef struct Plan {
     Arena *arena;
     const Graph *graph;
@@ -299,32 +333,21 @@ typedef struct Plan {
     BufId page;       // of the values of Graph.symbols; 0: there are none
     VEC(PlanIo) kept; // values that are no outputs, but stay until the next run
     VEC(PlanCheck) checks;
-    VEC(PlanPacking) packings; // from the lower pass to the prepare pass
-    uint32_t n_prepare; // kernels at the beginning that only run when a parameter was set since the last run
-    // For plans of several sizes: how many different preparations they have, and the number of this one's.
-    uint32_t n_prepare_marks, prepare_mark;
+    PlanPrepare prepare;
     uint32_t n_check_kernels; // the checks are tested after that many kernels; none of them writes a state
     VEC(PlanSet) sets;
     VEC(PlanChoice) choices;
     VEC(PlanSlot) slots;          // of the body of a loop
-    const struct LiveTable *live; // up to where values mean anything in a run; NULL: all of them everywhere
+    const LiveTable *live;        // up to where values mean anything in a run; NULL: all of them everywhere
     const PlanExtent *extents; // by node, SHAPE_MAX_RANK axes each; NULL: nobody asked (--tables)
-    VEC(PlanMoe) moe;             // none in the body of a loop
-    BufId moe_head;               // in the state block; 0: moe is empty
+    PlanExperts experts;
     const PlanFile *file; // where REGION_FILE lies; NULL: it is empty
-    uint32_t moe_slots; // 0: experts are in the weights block; else they are a file of their own, and the
-                        // program has memory for so many
     bool is_shared;     // threads share a run: some kernel is split, or another thread than the first has one
     const char *prefix; // of the names of its kernels: "k", in the body of kernel 3 "k3_"
     uint32_t probe;     // 0, or 1 + the number under which emitted code reports that kernel 0 has ended
     const PlanBuckets *buckets; // NULL: one plan for all sizes
-    // GPUs (dispatch.c): barriers in the order in which kernels were placed, kernels that were brought
-    // forward since, and before which one the first part of the launches is submitted; 0: all at once.
-    uint32_t n_barriers_placed, n_moved, split;
+    PlanGpu gpu;
     uint64_t region_bytes[REGION_COUNT];
-    // On GPUs: where in the arena that begins which the host's arena block holds too: room for the page, then
-    // inputs, outputs and what else the host reads, side by side. Nothing else shares its bytes.
-    uint64_t staged;
     uint64_t arena_lower_bound;
     bool arena_optimal;
 } Plan;
@@ -340,16 +363,16 @@ uint64_t plan_kernel_bytes(const PlanKernel *k);
 // Kernels of the plan and of all bodies in it.
 uint32_t plan_count_kernels(const Plan *p);
 
-// Fills PlanKernel.after and level, also in the bodies of loops (plan_edges.c), from the byte ranges of
+// Fills PlanDispatch.after and level, also in the bodies of loops (plan_edges.c), from the byte ranges of
 // arguments after placing. An edge goes where two of them overlap and one is written, unless a path of others
 // does as well.
 void plan_find_edges(Plan *plan);
-// Fills PlanKernel.group from the edges: kernels of one group may run side by side, and all of them wait for
-// those of the group before.
+// Fills PlanDispatch.group from the edges: kernels of one group may run side by side, and all of them wait
+// for those of the group before.
 void plan_find_groups(Plan *plan);
 static inline bool plan_opens_group(const Plan *p, uint32_t kernel)
 {
-    return kernel != 0 && p->kernels.data[kernel].group != p->kernels.data[kernel - 1].group;
+    return kernel != 0 && p->kernels.data[kernel].launch.group != p->kernels.data[kernel - 1].launch.group;
 }
 // Fills PlanBuffer.first and last: of a buffer whose bytes others have in place, over all of them.
 void plan_find_lifetimes(Plan *p);

@@ -32,13 +32,13 @@ typedef struct Layers {
 static Layers layers_of(Plan *p, Arena *scratch)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < p->moe.len; i++)
-        n += p->moe.data[i].parts.len;
+    for (uint32_t i = 0; i < p->experts.layers.len; i++)
+        n += p->experts.layers.data[i].parts.len;
     Layers l = {p, ARENA_ARRAY(scratch, Content, n + 1), ARENA_ARRAY(scratch, bool, p->buffers.len)};
-    l.is_moe[p->moe_head] = true;
+    l.is_moe[p->experts.head] = true;
     n = 0;
-    for (uint32_t i = 0; i < p->moe.len; i++) {
-        const PlanMoe *m = &p->moe.data[i];
+    for (uint32_t i = 0; i < p->experts.layers.len; i++) {
+        const PlanMoe *m = &p->experts.layers.data[i];
         l.is_moe[m->page] = true;
         for (uint32_t j = 0; j < m->parts.len; j++) {
             l.is_moe[m->parts.data[j].table] = true;
@@ -52,7 +52,7 @@ static const Content *contents_of(const Layers *l, uint32_t layer)
 {
     const Content *c = l->content;
     for (uint32_t i = 0; i < layer; i++)
-        c += l->plan->moe.data[i].parts.len;
+        c += l->plan->experts.layers.data[i].parts.len;
     return c;
 }
 
@@ -69,8 +69,8 @@ static void swap_parts(PlanMoe *m, Content *c, uint32_t i, uint32_t j)
 // Are layers i and j the same? The parts of j come into the order of those of i as far as they are.
 static bool is_same_layer(const Layers *a, uint32_t i, const Layers *b, uint32_t j)
 {
-    const PlanMoe *m = &a->plan->moe.data[i];
-    PlanMoe *own = &b->plan->moe.data[j];
+    const PlanMoe *m = &a->plan->experts.layers.data[i];
+    PlanMoe *own = &b->plan->experts.layers.data[j];
     const Content *want = contents_of(a, i);
     Content *have = (Content *)(uintptr_t)contents_of(b, j);
     if (m->n_experts != own->n_experts || m->per_row != own->per_row || m->parts.len != own->parts.len)
@@ -95,18 +95,18 @@ static void share_buffer(const Layers *a, BufId from, const Layers *b, BufId to)
 static const char *share_experts(const Layers *largest, Layers *own, Arena *scratch)
 {
     Plan *p = own->plan;
-    const uint32_t n = largest->plan->moe.len;
+    const uint32_t n = largest->plan->experts.layers.len;
     PlanMoe *in_order = ARENA_ARRAY(scratch, PlanMoe, n + 1);
     bool *is_taken = ARENA_ARRAY(scratch, bool, n + 1);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t j = 0;
-        while (j < p->moe.len && (is_taken[j] || !is_same_layer(largest, i, own, j)))
+        while (j < p->experts.layers.len && (is_taken[j] || !is_same_layer(largest, i, own, j)))
             j++;
-        if (j == p->moe.len || p->moe.len != n)
+        if (j == p->experts.layers.len || p->experts.layers.len != n)
             return "the experts of two buckets differ";
-        const PlanMoe *m = &largest->plan->moe.data[i];
+        const PlanMoe *m = &largest->plan->experts.layers.data[i];
         is_taken[j] = true;
-        in_order[i] = p->moe.data[j];
+        in_order[i] = p->experts.layers.data[j];
         in_order[i].name = m->name;
         share_buffer(largest, m->page, own, in_order[i].page);
         for (uint32_t k = 0; k < m->parts.len; k++) {
@@ -115,8 +115,8 @@ static const char *share_experts(const Layers *largest, Layers *own, Arena *scra
         }
     }
     if (n > 0) {
-        memcpy(p->moe.data, in_order, n * sizeof *in_order);
-        share_buffer(largest, largest->plan->moe_head, own, p->moe_head);
+        memcpy(p->experts.layers.data, in_order, n * sizeof *in_order);
+        share_buffer(largest, largest->plan->experts.head, own, p->experts.head);
     }
     p->region_bytes[REGION_EXPERTS] = largest->plan->region_bytes[REGION_EXPERTS];
     return NULL;

@@ -81,7 +81,7 @@ static void add_edge(Sweep *s, PlanKernel *k, uint32_t at, uint32_t before)
     if (before == at || s->stamp[before] == at + 1)
         return;
     s->stamp[before] = at + 1;
-    vec_push(s->plan->arena, &k->after, before);
+    vec_push(s->plan->arena, &k->launch.after, before);
 }
 
 static void find_edges(Sweep *s, uint32_t at, const Access *x)
@@ -173,23 +173,24 @@ static void reduce_edges(Sweep *s, uint32_t at)
 {
     PlanKernel *k = &s->plan->kernels.data[at];
     uint32_t n = 0;
-    for (uint32_t i = 0; i < k->after.len; i++)
-        join_windows(s, at, k->after.data[i]);
-    for (uint32_t i = 0; i < k->after.len; i++)
-        if (!is_after(s, at, k->after.data[i]))
-            k->after.data[n++] = k->after.data[i];
-    k->after.len = n;
+    for (uint32_t i = 0; i < k->launch.after.len; i++)
+        join_windows(s, at, k->launch.after.data[i]);
+    for (uint32_t i = 0; i < k->launch.after.len; i++)
+        if (!is_after(s, at, k->launch.after.data[i]))
+            k->launch.after.data[n++] = k->launch.after.data[i];
+    k->launch.after.len = n;
     for (uint32_t i = 0; i < n; i++)
-        if (is_in_window(k->after.data[i], at))
-            s->window[at].word[k->after.data[i] / 64 % WINDOW_WORDS] |= UINT64_C(1) << k->after.data[i] % 64;
+        if (is_in_window(k->launch.after.data[i], at))
+            s->window[at].word[k->launch.after.data[i] / 64 % WINDOW_WORDS] |=
+                UINT64_C(1) << k->launch.after.data[i] % 64;
     if (n > 1)
-        qsort(k->after.data, n, sizeof *k->after.data, by_number);
+        qsort(k->launch.after.data, n, sizeof *k->launch.after.data, by_number);
 }
 
 static void find_kernel(Sweep *s, uint32_t at)
 {
     PlanKernel *k = &s->plan->kernels.data[at];
-    k->after.len = 0;
+    k->launch.after.len = 0;
     for (uint32_t pass = 0; pass < 2; pass++)
         for (uint32_t j = 0; j < k->args.len; j++) {
             const Access x = access_of(s->plan, &k->args.data[j]);
@@ -201,10 +202,10 @@ static void find_kernel(Sweep *s, uint32_t at)
                 touch(s, at, &x);
         }
     reduce_edges(s, at);
-    k->level = 0;
-    for (uint32_t i = 0; i < k->after.len; i++) {
-        const uint32_t level = s->plan->kernels.data[k->after.data[i]].level + 1;
-        k->level = level > k->level ? level : k->level;
+    k->launch.level = 0;
+    for (uint32_t i = 0; i < k->launch.after.len; i++) {
+        const uint32_t level = s->plan->kernels.data[k->launch.after.data[i]].launch.level + 1;
+        k->launch.level = level > k->launch.level ? level : k->launch.level;
     }
 }
 
@@ -218,7 +219,7 @@ void plan_find_edges(Plan *plan)
                .window = ARENA_ARRAY(&scratch, Window, n + 1u),
                .stamp = ARENA_ARRAY(&scratch, uint32_t, n + 1u)};
     for (uint32_t i = 0; i < n; i++) {
-        if (i == plan->n_prepare)
+        if (i == plan->prepare.n_kernels)
             memset(s.pieces, 0, sizeof s.pieces);
         find_kernel(&s, i);
         if (plan->kernels.data[i].loop != NULL)
@@ -233,7 +234,7 @@ void plan_find_edges(Plan *plan)
 static bool stands_apart(const Plan *p, uint32_t at)
 {
     const PlanKernel *k = &p->kernels.data[at];
-    return k->loop != NULL || k[-1].loop != NULL || at == p->n_prepare ||
+    return k->loop != NULL || k[-1].loop != NULL || at == p->prepare.n_kernels ||
            (at == p->n_check_kernels && p->checks.len != 0);
 }
 
@@ -242,12 +243,13 @@ void plan_find_groups(Plan *plan)
     uint32_t group = 0, first = 0; // of the kernels of the group
     for (uint32_t i = 0; i < plan->kernels.len; i++) {
         PlanKernel *k = &plan->kernels.data[i];
-        const bool depends = k->after.len != 0 && k->after.data[k->after.len - 1] >= first;
+        const bool depends =
+            k->launch.after.len != 0 && k->launch.after.data[k->launch.after.len - 1] >= first;
         if (i != 0 && (depends || stands_apart(plan, i))) {
             group++;
             first = i;
         }
-        k->group = group;
+        k->launch.group = group;
         if (k->loop != NULL)
             plan_find_groups(k->loop->body);
     }

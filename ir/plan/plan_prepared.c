@@ -50,7 +50,7 @@ static void mix_arg(const Plan *p, const PlanArg *a, const Identity *made, Ident
 static Identity identify(const Plan *p, uint32_t plan, Identity *made)
 {
     Identity all = {3, 4};
-    for (uint32_t i = 0; i < p->n_prepare; i++) {
+    for (uint32_t i = 0; i < p->prepare.n_kernels; i++) {
         const PlanKernel *k = &p->kernels.data[i];
         Identity id = identity_of_kernel(k->kernel);
         if (k->loop != NULL) // bodies are not compared
@@ -94,13 +94,13 @@ void plan_share_prepared(PlanBuckets *b, Arena *scratch)
         Identity *made = ARENA_ARRAY(scratch, Identity, p->buffers.len);
         const Identity all = identify(p, i, made);
         uint64_t mark = marks.len;
-        if (p->n_prepare != 0 && !map_get(&marks, &all, sizeof all, &mark))
+        if (p->prepare.n_kernels != 0 && !map_get(&marks, &all, sizeof all, &mark))
             map_put(scratch, &marks, &all, sizeof all, mark);
-        p->prepare_mark = (uint32_t)mark;
+        p->prepare.mark = (uint32_t)mark;
         place(&s, p, made);
     }
     for (uint32_t i = 0; i < b->n; i++) {
-        b->plan[i]->n_prepare_marks = marks.len;
+        b->plan[i]->prepare.n_marks = marks.len;
         b->plan[i]->region_bytes[REGION_PREPARED] = s.end;
     }
 }

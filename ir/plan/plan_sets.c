@@ -42,7 +42,7 @@ void plan_use_sets(Plan *p, Arena *scratch)
             PlanKernel *k = &p->kernels.data[i];
             if (writes_needed(k, needed))
                 mark_reads(k, needed);
-            else if (i >= p->n_prepare) // what is prepared serves later runs too
+            else if (i >= p->prepare.n_kernels) // what is prepared serves later runs too
                 k->skipped_by |= 1u << s;
         }
     }

@@ -16,15 +16,15 @@ static void end_group(PlanCounts *c, uint32_t size)
 
 static bool opens_group(const Plan *p, uint32_t kernel)
 {
-    return p->caps->is_gpu ? plan_opens_group(p, kernel) : p->kernels.data[kernel].waits;
+    return p->caps->is_gpu ? plan_opens_group(p, kernel) : p->kernels.data[kernel].threads.waits;
 }
 
 // Recursion: as deep as loops nest.
 static void count(const Plan *p, PlanCounts *c)
 {
     uint32_t size = 0; // of the group so far; loops are none
-    c->barriers_placed += p->n_barriers_placed;
-    c->moved += p->n_moved;
+    c->barriers_placed += p->gpu.n_barriers_placed;
+    c->moved += p->gpu.n_moved;
     for (uint32_t i = 0; i < p->kernels.len; i++) {
         const PlanKernel *k = &p->kernels.data[i];
         if (opens_group(p, i)) {
@@ -32,7 +32,7 @@ static void count(const Plan *p, PlanCounts *c)
             end_group(c, size);
             size = 0;
         }
-        c->barriers += k->phases.len != 0 ? k->phases.len - 1u : 0u;
+        c->barriers += k->threads.phases.len != 0 ? k->threads.phases.len - 1u : 0u;
         if (k->loop != NULL) {
             count(k->loop->body, c);
             continue;
@@ -46,7 +46,7 @@ static void count(const Plan *p, PlanCounts *c)
 
 PlanCounts plan_counts(const Plan *p)
 {
-    PlanCounts c = {.split = p->split != 0 ? p->split - p->n_prepare : 0};
+    PlanCounts c = {.split = p->gpu.split != 0 ? p->gpu.split - p->prepare.n_kernels : 0};
     count(p, &c);
     if (!p->caps->is_gpu) // where they are placed once
         c.barriers_placed = c.barriers;

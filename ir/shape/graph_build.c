@@ -123,8 +123,7 @@ void node_copy_attrs(NodeBuild *b, const Node *of)
 
 NodeBuild node_copy_begin(Graph *g, const Graph *from, NodeId id)
 {
-    NodeBuild b =
-        node_begin(g, (OpId)graph_node(from, id)->op, node_span(from, id), from->labels.data[id]);
+    NodeBuild b = node_begin(g, (OpId)graph_node(from, id)->op, node_span(from, id), from->labels.data[id]);
     node_copy_attrs(&b, graph_node(from, id));
     return b;
 }

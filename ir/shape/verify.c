@@ -11,7 +11,7 @@ typedef struct Verifier {
     const Graph *g;
     Stage stage;
     Arena scratch;
-    const bool *is_live; // by NodeId; a stage says nothing about what nobody needs any more
+    const bool *is_live;    // by NodeId; a stage says nothing about what nobody needs any more
     Diag diag;              // of the shape rules
     const char *message;    // in the graph's arena; the first broken rule
 } Verifier;

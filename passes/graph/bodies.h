@@ -5,8 +5,8 @@
 
 #include "passes/pass.h"
 
-// Runs a pass on the bodies of all loops, and on those of the loops inside of these. True if anything changed;
-// no loop with an old body is left then.
+// Runs a pass on the bodies of all loops, and on those of the loops inside of these. True if anything
+// changed; no loop with an old body is left then.
 bool bodies_run(Pass *p, PassFn fn);
 // Puts what is known outside into the bodies: captured constants, carried values that never change, and that
 // the condition holds in every iteration; drops operands that no body uses.

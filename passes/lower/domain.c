@@ -265,9 +265,9 @@ KRef pull_index(Pull *p, NodeId id)
 static KRef pull_register(const Pull *p, NodeId id)
 {
     const Lower *l = p->l;
-    for (uint32_t i = 0; p->at.slot != 0 && i < l->n_registers; i++)
-        if (l->registers[i].node == id && l->registers[i].space == p->space)
-            return k_aload(l->k, l->registers[i].array, p->at.slot, 1);
+    for (uint32_t i = 0; p->at.slot != 0 && i < l->wide.n_registers; i++)
+        if (l->wide.registers[i].node == id && l->wide.registers[i].space == p->space)
+            return k_aload(l->k, l->wide.registers[i].array, p->at.slot, 1);
     return 0;
 }
 
@@ -334,8 +334,8 @@ KRef pull_value(Pull *p, NodeId id)
 
 void lower_store(Lower *l, uint32_t param, KRef index, KRef value, const Point *at)
 {
-    if (at->slot != 0 && l->collected != 0) {
-        k_astore(l->k, l->collected, at->lane, value);
+    if (at->slot != 0 && l->wide.collected != 0) {
+        k_astore(l->k, l->wide.collected, at->lane, value);
         return;
     }
     if (at->lanes > 1 && k_inst(l->k, value)->lanes == 1)
@@ -381,15 +381,6 @@ void pull_store_given(Lower *l, const Domain *d, Point at, KRef anchor_value, co
     lower_store(l, lower_param(l, l->root, PARAM_WRITE), pull_index(&p, l->root), value, &at);
 }
 
-uint32_t lower_epilogue_cost(const Lower *l)
-{
-    uint32_t cost = 0;
-    for (uint32_t i = 0; i < l->pk->body.len; i++)
-        if (l->pk->body.data[i] > l->anchor)
-            cost += op_info[lower_node(l, l->pk->body.data[i])->op].cost;
-    return cost;
-}
-
 // --- loops ---------------------------------------------------------------------------------------
 
 static const char *const axis_names[SHAPE_MAX_RANK] = {"i0", "i1", "i2", "i3", "i4", "i5", "i6", "i7"};
@@ -424,12 +415,13 @@ static uint32_t open_joined(Lower *l, const Domain *d, uint32_t n, Point *at)
 uint32_t lower_open_axis(Lower *l, const Domain *d, uint32_t axis, uint8_t flags, Point *at)
 {
     const KRef zero = k_index(l->k, 0);
-    if (l->window != NULL && axis == WINDOW_IMAGE) {
-        at->idx[axis] = l->window->image;
+    if (l->strip.window != NULL && axis == WINDOW_IMAGE) {
+        at->idx[axis] = l->strip.window->image;
         return 0;
     }
-    if (l->window != NULL && axis == WINDOW_ROW) {
-        at->idx[axis] = k_for(l->k, l->window->lo, l->window->hi, 1, KFOR_SERIAL, axis_names[axis]);
+    if (l->strip.window != NULL && axis == WINDOW_ROW) {
+        at->idx[axis] =
+            k_for(l->k, l->strip.window->lo, l->strip.window->hi, 1, KFOR_SERIAL, axis_names[axis]);
         return 1;
     }
     if (d->extent[axis] == 1 && (!l->caps->is_gpu || flags != KFOR_PARALLEL)) {

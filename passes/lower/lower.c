@@ -29,6 +29,15 @@ bool lower_is_in_body(const Lower *l, NodeId id)
     return false;
 }
 
+uint32_t lower_epilogue_cost(const Lower *l)
+{
+    uint32_t cost = 0;
+    for (uint32_t i = 0; i < l->pk->body.len; i++)
+        if (l->pk->body.data[i] > l->anchor)
+            cost += op_info[lower_node(l, l->pk->body.data[i])->op].cost;
+    return cost;
+}
+
 const Loc *lower_loc(const Lower *l, NodeId id)
 {
     return &l->plan->locs.data[id];
@@ -38,7 +47,7 @@ uint32_t lower_alignment(const Lower *l, const Loc *loc, DType t)
 {
     const PlanBuffer *b = &l->plan->buffers.data[loc->buf];
     const uint32_t bytes = dtype_info[t].bytes;
-    if (b->region == REGION_OUTER || l->n_held != 0)
+    if (b->region == REGION_OUTER || l->strip.n_held != 0)
         return bytes;
     const uint64_t at = b->align | ((uint64_t)loc->offset * bytes);
     return (uint32_t)(at & (0 - at));
@@ -122,9 +131,9 @@ uint32_t lower_param_words(Lower *l, NodeId id, DType t)
 
 static const HeldRows *held_rows(const Lower *l, NodeId id)
 {
-    for (uint32_t i = 0; i < l->n_held; i++)
-        if (l->held[i].id == id)
-            return &l->held[i];
+    for (uint32_t i = 0; i < l->strip.n_held; i++)
+        if (l->strip.held[i].id == id)
+            return &l->strip.held[i];
     return NULL;
 }
 
@@ -343,7 +352,7 @@ static void add_packings(Pass *p)
 {
     Plan *plan = p->plan;
     const bool prepares = plan->params.len != 0 && p->options->opt_level >= 1;
-    if (prepares || plan->packings.len == 0)
+    if (prepares || plan->prepare.packings.len == 0)
         return;
     const uint32_t *place = packer_add_kernels(plan, p->scratch);
     for (uint32_t i = 0; i < plan->choices.len; i++)

@@ -35,7 +35,23 @@ typedef struct LowerSizes {
     uint32_t n;
     NodeId node[LIVE_MAX_SIZES];
     KRef value[LIVE_MAX_SIZES];
+    NodeId unmasked[4]; // nodes where(mask, x, v) that are x as far as loops go
+    uint32_t n_unmasked;
 } LowerSizes;
+
+// What a kernel of several stages computes at a time (passes/lower/strip.h).
+typedef struct LowerStrip {
+    const RowWindow *window; // NULL: all rows of all images
+    const HeldRows *held;    // values of other stages
+    uint32_t n_held;
+} LowerStrip;
+
+// What a loop over several vectors keeps in registers (passes/lower/wide.h).
+typedef struct LowerWide {
+    const RegisterValue *registers; // for points that have a slot
+    uint32_t n_registers;
+    KRef collected; // the array that gets the root's elements at Point.lane; 0: they are stored
+} LowerWide;
 
 typedef struct Lower {
     Pass *pass;
@@ -48,16 +64,10 @@ typedef struct Lower {
     NodeId root;    // the value to store
     uint32_t index; // of the kernel in the plan
     LowerSizes sizes;
-    NodeId unmasked[4]; // nodes where(mask, x, v) that are x as far as loops go
-    uint32_t n_unmasked;
+    LowerStrip strip;
+    LowerWide wide;
     uint64_t constant_bytes; // of the whole graph: where they fit, a cache keeps them from run to run
     const bool *lasting;     // by node: made of parameters and constants only (prepare.h); NULL: none is
-    const RowWindow *window; // NULL: all rows of all images
-    const HeldRows *held;    // values of other stages
-    uint32_t n_held;
-    const RegisterValue *registers; // for points that have a slot (passes/lower/wide.h)
-    uint32_t n_registers;
-    KRef collected; // the array that gets the root's elements at Point.lane; 0: they are stored
 } Lower;
 
 // a / b rounded up; a is not negative, and b is positive.

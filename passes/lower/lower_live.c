@@ -54,8 +54,8 @@ KRef lower_live(Lower *l, const LiveRef *r, int64_t extent)
 
 bool lower_is_unmasked(const Lower *l, NodeId id)
 {
-    for (uint32_t i = 0; i < l->n_unmasked; i++)
-        if (l->unmasked[i] == id)
+    for (uint32_t i = 0; i < l->sizes.n_unmasked; i++)
+        if (l->sizes.unmasked[i] == id)
             return true;
     return false;
 }

@@ -123,9 +123,9 @@ static void emit_stage(StripLower *s, uint32_t i)
     const PlanKernel whole = *pk;
     l.root = stage->root;
     l.anchor = stage->anchor;
-    l.window = &window;
-    l.held = s->held;
-    l.n_held = s->s.n - 1;
+    l.strip.window = &window;
+    l.strip.held = s->held;
+    l.strip.n_held = s->s.n - 1;
     pk->body.data = stage->body.data;
     pk->body.len = stage->body.len;
     lower_anchor(&l);

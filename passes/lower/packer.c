@@ -45,8 +45,8 @@ void packer_open(const Lower *l, NodeId id, DType t, uint64_t elements, Packer *
     *packer->l.pk = (PlanKernel){.root = id};
     packer->l.anchor = 0;
     packer->l.root = id;
-    packer->l.k = kernel_new(l->pass->perm,
-                             arena_printf(p->arena, "%s%u_pack%u", p->prefix, l->index, p->packings.len));
+    packer->l.k = kernel_new(
+        l->pass->perm, arena_printf(p->arena, "%s%u_pack%u", p->prefix, l->index, p->prepare.packings.len));
     packer->l.k->comment = arena_printf(p->arena, "%s: packed for %s", node_name(l->g, id), l->k->name);
     packer->from = lower_param(&packer->l, id, PARAM_READ);
     vec_push(p->arena, &p->buffers, packed);
@@ -64,7 +64,7 @@ void packer_close(Lower *l, Packer *packer)
         diag_bug(pk->kernel->name, (int)l->index, wrong);
     packer->reader =
         lower_param_buffer(l, to->buf, (DType)pk->kernel->params.data[packer->to].dtype, PARAM_READ);
-    vec_push(p->arena, &p->packings, ((PlanPacking){.kernel = *pk, .reader = l->index}));
+    vec_push(p->arena, &p->prepare.packings, ((PlanPacking){.kernel = *pk, .reader = l->index}));
 }
 
 const uint32_t *packer_add_kernels(Plan *p, Arena *a)
@@ -76,13 +76,13 @@ const uint32_t *packer_add_kernels(Plan *p, Arena *a)
         memcpy(old, p->kernels.data, n * sizeof *old);
     p->kernels.len = 0;
     for (uint32_t i = 0, next = 0; i < n; i++) {
-        for (; next < p->packings.len && p->packings.data[next].reader == i; next++)
-            vec_push(p->arena, &p->kernels, p->packings.data[next].kernel);
+        for (; next < p->prepare.packings.len && p->prepare.packings.data[next].reader == i; next++)
+            vec_push(p->arena, &p->kernels, p->prepare.packings.data[next].kernel);
         place[i] = p->kernels.len;
         vec_push(p->arena, &p->kernels, old[i]);
         if (i + 1 == n_checks)
             p->n_check_kernels = p->kernels.len;
     }
-    p->packings.len = 0;
+    p->prepare.packings.len = 0;
     return place;
 }

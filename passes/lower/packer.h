@@ -28,8 +28,8 @@ void packer_open(const Lower *l, NodeId id, DType t, uint64_t elements, Packer *
 // Adds the kernel to the plan, and the parameter to the reader's.
 void packer_close(Lower *l, Packer *packer);
 
-// Packing kernels come right before their readers, as do others that lowering made (Plan.packings). By kernel
-// before: where it is now.
+// Packing kernels come right before their readers, as do others that lowering made (Plan.prepare.packings).
+// By kernel before: where it is now.
 const uint32_t *packer_add_kernels(Plan *p, Arena *a);
 
 #endif

@@ -40,9 +40,10 @@ static void trim_kept(const Lower *l, Domain *d, const bool *in_row)
 // Masks around the operand need not be computed where the loops end with them.
 static void drop_masks(Lower *l, NodeId operand, uint32_t axis, const LiveRef *end)
 {
-    while (l->n_unmasked < sizeof l->unmasked / sizeof *l->unmasked && lower_is_in_body(l, operand)) {
+    while (l->sizes.n_unmasked < sizeof l->sizes.unmasked / sizeof *l->sizes.unmasked &&
+           lower_is_in_body(l, operand)) {
         if (live_is_masked(l->plan, operand, end, axis))
-            l->unmasked[l->n_unmasked++] = operand;
+            l->sizes.unmasked[l->sizes.n_unmasked++] = operand;
         else if (lower_node(l, operand)->op != OP_where)
             return;
         operand = lower_node(l, operand)->src[1]; // of another mask: perhaps it is inside of that

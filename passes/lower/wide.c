@@ -93,14 +93,14 @@ void wide_declare(Lower *l, Wide *w, int64_t turns)
 {
     for (uint32_t i = 0; i < w->n_values; i++)
         w->value[i].array = k_array(l->k, lower_node(l, w->value[i].node)->dtype, turns * w->n);
-    l->registers = w->value;
-    l->n_registers = w->n_values;
+    l->wide.registers = w->value;
+    l->wide.n_registers = w->n_values;
 }
 
 void wide_end(Lower *l)
 {
-    l->n_registers = 0;
-    l->collected = 0;
+    l->wide.n_registers = 0;
+    l->wide.collected = 0;
 }
 
 void wide_fetch(Lower *l, const Wide *w, Point at, KRef slot)
@@ -130,7 +130,7 @@ static void put_root(Lower *l, const Wide *w, Point at)
         const uint32_t param = w->root != 0
                                    ? lower_param(l, w->root, PARAM_WRITE)
                                    : lower_param_at(l, l->pk->copy.src, &l->pk->copy.dst, PARAM_WRITE);
-        k_put(k, param, index, l->collected, k_index(k, j), w->root_piece);
+        k_put(k, param, index, l->wide.collected, k_index(k, j), w->root_piece);
     }
 }
 
@@ -138,7 +138,7 @@ void wide_each(Lower *l, const Wide *w, Point at, KRef slot, bool stores, PointF
 {
     Kernel *k = l->k;
     Point one = at;
-    l->collected = stores && w->is_root_wide ? k_array(k, (int)w->root_type, w->n) : 0;
+    l->wide.collected = stores && w->is_root_wide ? k_array(k, (int)w->root_type, w->n) : 0;
     if (w->n == 1) {
         one.lane = k_index(k, 0);
         one.slot = slot;
@@ -149,9 +149,9 @@ void wide_each(Lower *l, const Wide *w, Point at, KRef slot, bool stores, PointF
     }
     fn(l, w->d, one, ctx);
     lower_close(l, w->n == 1 ? 0 : 1);
-    if (l->collected != 0)
+    if (l->wide.collected != 0)
         put_root(l, w, at);
-    l->collected = 0;
+    l->wide.collected = 0;
 }
 
 // --- maps ----------------------------------------------------------------------------------------

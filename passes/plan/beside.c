@@ -141,9 +141,9 @@ static void find_levels(Beside *s)
 // Around kernels that make choices of experts, or read the table of a layer, the host has something to do.
 static bool is_of_experts(const Plan *p, const PlanKernel *k)
 {
-    for (uint32_t i = 0; i < p->moe.len; i++)
+    for (uint32_t i = 0; i < p->experts.layers.len; i++)
         for (uint32_t a = 0; a < k->args.len; a++) {
-            const PlanMoe *m = &p->moe.data[i];
+            const PlanMoe *m = &p->experts.layers.data[i];
             if (k->args.data[a].buf == m->choice && k->args.data[a].is_written)
                 return true;
             for (uint32_t j = 0; j < m->parts.len; j++)
@@ -157,8 +157,8 @@ static bool is_of_experts(const Plan *p, const PlanKernel *k)
 static bool is_plain(const Beside *s, uint32_t i)
 {
     const PlanKernel *k = &s->plan->kernels.data[i];
-    return i >= s->plan->n_prepare && k->loop == NULL && !k->is_last && !k->is_start && !s->is_gone[i] &&
-           s->grid[i].is_possible && !is_of_experts(s->plan, k);
+    return i >= s->plan->prepare.n_kernels && k->loop == NULL && !k->is_last && !k->is_start &&
+           !s->is_gone[i] && s->grid[i].is_possible && !is_of_experts(s->plan, k);
 }
 
 // Some targets count the parameters of a kernel.

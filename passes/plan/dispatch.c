@@ -21,8 +21,8 @@ typedef struct Place {
 static int by_level(const void *pa, const void *pb)
 {
     const Place *a = pa, *b = pb;
-    const uint32_t x[] = {a->segment, a->kernel.level, a->kernel.loop != NULL, a->from},
-                   y[] = {b->segment, b->kernel.level, b->kernel.loop != NULL, b->from};
+    const uint32_t x[] = {a->segment, a->kernel.launch.level, a->kernel.loop != NULL, a->from},
+                   y[] = {b->segment, b->kernel.launch.level, b->kernel.loop != NULL, b->from};
     uint32_t i = 0;
     while (i < 3 && x[i] == y[i])
         i++;
@@ -31,7 +31,7 @@ static int by_level(const void *pa, const void *pb)
 
 static uint32_t count_barriers(const Plan *p)
 {
-    return p->kernels.len == 0 ? 0 : p->kernels.data[p->kernels.len - 1].group;
+    return p->kernels.len == 0 ? 0 : p->kernels.data[p->kernels.len - 1].launch.group;
 }
 
 // Kernels that one that was before them is behind now.
@@ -58,12 +58,16 @@ static void reorder(Plan *p, Arena *scratch)
     const uint32_t n = p->kernels.len, before = count_barriers(p);
     Place *place = ARENA_ARRAY(scratch, Place, n + 1u), *old = ARENA_ARRAY(scratch, Place, n + 1u);
     for (uint32_t i = 0; i < n; i++)
-        old[i] = (Place){p->kernels.data[i], i < p->n_prepare ? 0u : i < p->n_check_kernels ? 1u : 2u, i};
+        old[i] = (Place){p->kernels.data[i],
+                         i < p->prepare.n_kernels ? 0u
+                         : i < p->n_check_kernels ? 1u
+                                                  : 2u,
+                         i};
     memcpy(place, old, n * sizeof *place);
     qsort(place, n, sizeof *place, by_level);
     put_kernels(p, place);
     if (count_barriers(p) < before) {
-        p->n_moved += count_moved(place, n);
+        p->gpu.n_moved += count_moved(place, n);
         plan_find_lifetimes(p);
     } else {
         put_kernels(p, old);
@@ -73,8 +77,8 @@ static void reorder(Plan *p, Arena *scratch)
 // The first part of what every run does ends where a barrier stands anyhow.
 static uint32_t find_split(const Plan *p)
 {
-    const uint32_t end = p->kernels.len, n = end - p->n_prepare;
-    uint32_t at = p->n_prepare + (n / SPLIT_PART > SPLIT_LAUNCHES ? n / SPLIT_PART : SPLIT_LAUNCHES);
+    const uint32_t end = p->kernels.len, n = end - p->prepare.n_kernels;
+    uint32_t at = p->prepare.n_kernels + (n / SPLIT_PART > SPLIT_LAUNCHES ? n / SPLIT_PART : SPLIT_LAUNCHES);
     while (at < end && !plan_opens_group(p, at))
         at++;
     return at < end ? at : 0;
@@ -85,11 +89,11 @@ void dispatch_arrange(Plan *p, const PassOptions *o)
     Arena scratch = {0};
     plan_find_edges(p);
     plan_find_groups(p);
-    if (p->n_barriers_placed == 0)
-        p->n_barriers_placed = count_barriers(p);
+    if (p->gpu.n_barriers_placed == 0)
+        p->gpu.n_barriers_placed = count_barriers(p);
     if (!o->no_reorder && p->kernels.len > 2)
         reorder(p, &scratch);
-    p->split = find_split(p);
+    p->gpu.split = find_split(p);
     arena_free(&scratch);
 }
 

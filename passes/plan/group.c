@@ -39,7 +39,8 @@ static Uses collect_uses(const Graph *g, Arena *a)
     for (NodeId id = 1; id < n; id++)
         for (uint32_t i = 0; i < graph_node(g, id)->n_src; i++)
             first[graph_node(g, id)->src[i] + 1]++;
-    for (RootWalk w = {0}; graph_next_root(g, ROOT_RESULTS | ROOT_SIZE, &w);) // kernels read sizes from memory
+    for (RootWalk w = {0};
+         graph_next_root(g, ROOT_RESULTS | ROOT_SIZE, &w);) // kernels read sizes from memory
         first[w.id + 1]++;
     for (uint32_t i = 0; i <= n; i++)
         first[i + 1] += first[i];

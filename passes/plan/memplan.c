@@ -9,7 +9,7 @@ typedef struct Planner {
     Plan *plan;
     BufId *owner;    // by buffer: the one whose bytes it uses (itself unless in place)
     bool *is_output; // by buffer: holds an output of the graph or a condition
-    bool *is_staged; // by buffer: part of what a GPU and its host exchange (Plan.staged)
+    bool *is_staged; // by buffer: part of what a GPU and its host exchange (Plan.gpu.staged)
     bool is_latency; // memory is not used again where that costs a barrier
 } Planner;
 
@@ -80,7 +80,7 @@ static bool is_read_point_wise(const PlanKernel *k, const Graph *g, NodeId id)
 static bool has_neighbour(Planner *m, BufId owner, uint32_t at)
 {
     const Plan *p = m->plan;
-    for (uint32_t i = at; i-- > 0 && p->kernels.data[i].group == p->kernels.data[at].group;)
+    for (uint32_t i = at; i-- > 0 && p->kernels.data[i].launch.group == p->kernels.data[at].launch.group;)
         for (uint32_t j = 0; j < p->kernels.data[i].args.len; j++)
             if (m->owner[p->kernels.data[i].args.data[j].buf] == owner)
                 return true;
@@ -276,8 +276,8 @@ static void for_exchanged(Planner *m, void (*fn)(Planner *m, BufId b))
         fn(m, p->sizes.data[i].buf);
     for (uint32_t i = 0; i < p->checks.len; i++)
         fn(m, p->checks.data[i].buf);
-    for (uint32_t i = 0; i < p->moe.len; i++)
-        fn(m, p->moe.data[i].choice);
+    for (uint32_t i = 0; i < p->experts.layers.len; i++)
+        fn(m, p->experts.layers.data[i].choice);
 }
 
 static void mark_staged(Planner *m, BufId b)
@@ -301,11 +301,11 @@ static void place_exchanged(Planner *m)
 {
     Plan *p = m->plan;
     uint64_t *end = &p->region_bytes[REGION_ARENA];
-    *end = p->staged = align_to(*end, STAGED_ALIGN);
+    *end = p->gpu.staged = align_to(*end, STAGED_ALIGN);
     if (p->page != 0)
         *end += align_to(buffer_of(m, p->page)->bytes, STAGED_PAD);
     for_exchanged(m, place_staged);
-    p->arena_lower_bound += *end - p->staged;
+    p->arena_lower_bound += *end - p->gpu.staged;
 }
 
 // Persistent regions: one after the other. Constants that no kernel reads any more (they were packed) get no

@@ -25,14 +25,14 @@ static void print_loop(const PlanLoop *loop, Str *out)
 // What the passes dispatch and threads found: whom a kernel waits for, and which threads run it.
 static void print_order(const Plan *p, const PlanKernel *k, Str *out)
 {
-    for (uint32_t i = 0; i < k->after.len; i++)
-        str_printf(out, "%s %u", i == 0 ? "  after" : ",", k->after.data[i]);
-    if (k->after.len != 0)
-        str_printf(out, "; level %u, group %u\n", k->level, k->group);
-    if (p->is_shared && k->is_shared)
-        str_printf(out, "  all threads%s\n", k->waits ? ", after a barrier" : "");
+    for (uint32_t i = 0; i < k->launch.after.len; i++)
+        str_printf(out, "%s %u", i == 0 ? "  after" : ",", k->launch.after.data[i]);
+    if (k->launch.after.len != 0)
+        str_printf(out, "; level %u, group %u\n", k->launch.level, k->launch.group);
+    if (p->is_shared && k->threads.is_shared)
+        str_printf(out, "  all threads%s\n", k->threads.waits ? ", after a barrier" : "");
     else if (p->is_shared)
-        str_printf(out, "  thread %u%s\n", k->thread, k->waits ? ", after a barrier" : "");
+        str_printf(out, "  thread %u%s\n", k->threads.thread, k->threads.waits ? ", after a barrier" : "");
 }
 
 static void print_kernel(const Plan *p, uint32_t index, Str *out)
@@ -86,8 +86,8 @@ void plan_print(const Plan *plan, Str *out)
 {
     for (uint32_t i = 0; i < plan->kernels.len; i++)
         print_kernel(plan, i, out);
-    if (plan->n_prepare != 0)
-        str_printf(out, "preparation: %u kernels\n", plan->n_prepare);
+    if (plan->prepare.n_kernels != 0)
+        str_printf(out, "preparation: %u kernels\n", plan->prepare.n_kernels);
     for (uint32_t i = 0; i < plan->checks.len; i++)
         str_printf(out, "check b%u at %llu after %u kernels: %s\n", plan->checks.data[i].buf,
                    (unsigned long long)plan->checks.data[i].byte_offset, plan->n_check_kernels,

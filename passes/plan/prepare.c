@@ -37,8 +37,8 @@ static void keep_arena(const Plan *p, bool *lasts)
         lasts[p->sizes.data[i].buf] = false;
     for (uint32_t i = 0; i < p->checks.len; i++)
         lasts[p->checks.data[i].buf] = false;
-    for (uint32_t i = 0; i < p->moe.len; i++) // what a router chose is counted after every run
-        lasts[p->moe.data[i].choice] = false;
+    for (uint32_t i = 0; i < p->experts.layers.len; i++) // what a router chose is counted after every run
+        lasts[p->experts.layers.data[i].choice] = false;
 }
 
 static void begin_buffers(Prepare *s)
@@ -131,10 +131,10 @@ static void move_kernels(Prepare *s)
                 sorted[at] = p->kernels.data[i];
                 to[i] = at++;
             }
-        p->n_prepare = round == 0 ? at : p->n_prepare;
+        p->prepare.n_kernels = round == 0 ? at : p->prepare.n_kernels;
     }
     memcpy(p->kernels.data, sorted, n * sizeof *sorted);
-    p->n_check_kernels = p->checks.len != 0 ? p->n_prepare + n_checks : 0;
+    p->n_check_kernels = p->checks.len != 0 ? p->prepare.n_kernels + n_checks : 0;
     for (uint32_t i = 0; i < p->choices.len; i++)
         p->choices.data[i].kernel = to[s->place[p->choices.data[i].kernel]];
 }
@@ -144,9 +144,9 @@ static void keep_results(const Prepare *s)
 {
     Plan *p = s->plan;
     bool *is_made = ARENA_ARRAY(s->arena, bool, p->buffers.len);
-    for (uint32_t i = 0; i < p->n_prepare; i++)
+    for (uint32_t i = 0; i < p->prepare.n_kernels; i++)
         mark_results(&p->kernels.data[i], is_made, true);
-    for (uint32_t i = p->n_prepare; i < p->kernels.len; i++)
+    for (uint32_t i = p->prepare.n_kernels; i < p->kernels.len; i++)
         for (uint32_t j = 0; j < p->kernels.data[i].args.len; j++)
             if (is_made[p->kernels.data[i].args.data[j].buf])
                 p->buffers.data[p->kernels.data[i].args.data[j].buf].region = REGION_PREPARED;
@@ -157,7 +157,6 @@ bool pass_prepare(Pass *p)
     Plan *plan = p->plan;
     Prepare s = {.plan = plan, .arena = p->scratch};
     if (plan->params.len == 0) {
-        rlx_assert(plan->packings.len == 0);
         return false;
     }
     s.place = packer_add_kernels(plan, s.arena);
@@ -172,5 +171,5 @@ bool pass_prepare(Pass *p)
     if (n != 0)
         move_kernels(&s);
     keep_results(&s);
-    return plan->n_prepare != 0;
+    return plan->prepare.n_kernels != 0;
 }

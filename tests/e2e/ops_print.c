@@ -7,13 +7,13 @@ const char *ops_print_functions(PlanKernel *k, Str *out)
     const Target *c = target_find("c");
     const char *lacks = target_lacks(c, k->kernel);
     k->function = k->kernel->name = arena_printf(k->kernel->arena, OPS_PREFIX "%s", k->kernel->name);
-    for (uint32_t i = 0; i < k->phases.len && lacks == NULL; i++) {
-        PlanPhase *phase = &k->phases.data[i];
+    for (uint32_t i = 0; i < k->threads.phases.len && lacks == NULL; i++) {
+        PlanPhase *phase = &k->threads.phases.data[i];
         phase->function = phase->kernel->name =
             arena_printf(k->kernel->arena, OPS_PREFIX "%s", phase->kernel->name);
         cfamily_print_kernel(c, phase->kernel, out);
     }
-    if (lacks != NULL || k->phases.len != 0)
+    if (lacks != NULL || k->threads.phases.len != 0)
         return lacks;
     if (k->loop == NULL) {
         cfamily_print_kernel(c, k->kernel, out);
@@ -36,16 +36,17 @@ static void print_call(const PlanKernel *k, const PlanPhase *phase, Str *out)
         str_printf(out, "%s(void *)(b[%u] + %lld)", i == 0 ? "" : ", ", arg->buf,
                    (long long)arg->byte_offset);
     }
-    str_printf(out, "%s%s);\n", k->is_shared && n != 0 ? ", " : "", k->is_shared ? "team" : "");
+    str_printf(out, "%s%s);\n", k->threads.is_shared && n != 0 ? ", " : "",
+               k->threads.is_shared ? "team" : "");
 }
 
 void ops_print_calls(const PlanKernel *k, Str *out)
 {
-    if (k->phases.len == 0)
+    if (k->threads.phases.len == 0)
         print_call(k, NULL, out);
-    for (uint32_t i = 0; i < k->phases.len; i++) {
+    for (uint32_t i = 0; i < k->threads.phases.len; i++) {
         str_add(out, i == 0 ? "" : "    rlx_barrier(team);\n");
-        print_call(k, &k->phases.data[i], out);
+        print_call(k, &k->threads.phases.data[i], out);
     }
 }
 

@@ -113,8 +113,8 @@ static void add_name(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
     (void)p;
     (void)times;
     map_put_str(names->arena, names->map, k->kernel->name, 1);
-    for (uint32_t i = 0; i < k->phases.len; i++)
-        map_put_str(names->arena, names->map, k->phases.data[i].kernel->name, 1);
+    for (uint32_t i = 0; i < k->threads.phases.len; i++)
+        map_put_str(names->arena, names->map, k->threads.phases.data[i].kernel->name, 1);
 }
 
 static void add_files(Unit *u, const Emitted *out, const Plan *plan, const char *name)

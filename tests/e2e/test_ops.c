@@ -96,10 +96,11 @@ static void print_job(const Job *j, Str *out)
             fail_job(j, lacks);
             continue;
         }
-        if (k->waits || (i > 0 && i == j->plan->n_prepare)) // the preparation is a run of its own
+        if (k->threads.waits ||
+            (i > 0 && i == j->plan->prepare.n_kernels)) // the preparation is a run of its own
             str_add(&call, "    rlx_barrier(team);\n");
-        if (j->plan->is_shared && !k->is_shared)
-            str_printf(&call, "    if (team->part == %d %% team->parts)\n    ", k->thread);
+        if (j->plan->is_shared && !k->threads.is_shared)
+            str_printf(&call, "    if (team->part == %d %% team->parts)\n    ", k->threads.thread);
         ops_print_calls(k, &call);
     }
     str_add(&call, "}\n");

@@ -16,7 +16,7 @@ static bool meet(const Plan *p, const PlanArg *a, const PlanArg *b)
 // The preparation has ended before a run begins.
 static bool has_hazard(const Plan *p, uint32_t first, uint32_t second)
 {
-    if (first < p->n_prepare && second >= p->n_prepare)
+    if (first < p->prepare.n_kernels && second >= p->prepare.n_kernels)
         return false;
     const PlanKernel *a = &p->kernels.data[first], *b = &p->kernels.data[second];
     for (uint32_t i = 0; i < a->args.len; i++)
@@ -32,8 +32,8 @@ static bool *find_before(Arena *a, const Plan *p)
     const uint32_t n = p->kernels.len;
     bool *before = ARENA_ARRAY(a, bool, (size_t)n *n + 1);
     for (uint32_t i = 0; i < n; i++)
-        for (uint32_t j = 0; j < p->kernels.data[i].after.len; j++) {
-            const uint32_t from = p->kernels.data[i].after.data[j];
+        for (uint32_t j = 0; j < p->kernels.data[i].launch.after.len; j++) {
+            const uint32_t from = p->kernels.data[i].launch.after.data[j];
             for (uint32_t k = 0; k < from; k++)
                 before[i * n + k] |= before[from * n + k];
             before[i * n + from] = true;
@@ -45,11 +45,11 @@ static bool *find_before(Arena *a, const Plan *p)
 static const char *check_edges(const Plan *p, uint32_t at, const bool *before)
 {
     const PlanKernel *k = &p->kernels.data[at];
-    for (uint32_t i = 0; i < k->after.len; i++) {
-        if (k->after.data[i] >= at || !has_hazard(p, k->after.data[i], at))
+    for (uint32_t i = 0; i < k->launch.after.len; i++) {
+        if (k->launch.after.data[i] >= at || !has_hazard(p, k->launch.after.data[i], at))
             return "a kernel waits for one that it does not depend on";
-        for (uint32_t j = 0; j < k->after.len; j++)
-            if (before[k->after.data[j] * p->kernels.len + k->after.data[i]])
+        for (uint32_t j = 0; j < k->launch.after.len; j++)
+            if (before[k->launch.after.data[j] * p->kernels.len + k->launch.after.data[i]])
                 return "an edge is replaced by others";
     }
     return NULL;
@@ -58,18 +58,18 @@ static const char *check_edges(const Plan *p, uint32_t at, const bool *before)
 static const char *check_hazards(const Plan *p, uint32_t at, const bool *before)
 {
     const PlanKernel *k = &p->kernels.data[at];
-    bool waits = k->level == 0;
+    bool waits = k->launch.level == 0;
     for (uint32_t i = 0; i < at; i++) {
         const PlanKernel *o = &p->kernels.data[i];
         if (!has_hazard(p, i, at))
             continue;
-        if (o->level >= k->level)
+        if (o->launch.level >= k->launch.level)
             return "kernels of one level depend on each other";
-        if (o->group >= k->group)
+        if (o->launch.group >= k->launch.group)
             return "kernels of one group depend on each other";
         if (!before[at * p->kernels.len + i])
             return "a kernel does not wait for one that it depends on";
-        waits = waits || o->level + 1 == k->level;
+        waits = waits || o->launch.level + 1 == k->launch.level;
     }
     return waits ? NULL : "the level of a kernel is too high";
 }
@@ -79,7 +79,7 @@ static const char *check_loops(const Plan *p)
 {
     for (uint32_t i = 1; i < p->kernels.len; i++)
         if ((p->kernels.data[i].loop != NULL || p->kernels.data[i - 1].loop != NULL) &&
-            p->kernels.data[i].group == p->kernels.data[i - 1].group)
+            p->kernels.data[i].launch.group == p->kernels.data[i - 1].launch.group)
             return "a loop is in a group with others";
     return NULL;
 }

@@ -35,18 +35,18 @@ enum { WAYS = sizeof ways / sizeof *ways };
 
 static void add_plan(const Plan *p, Way *w)
 {
-    w->placed += p->n_barriers_placed;
-    w->moved += p->n_moved;
+    w->placed += p->gpu.n_barriers_placed;
+    w->moved += p->gpu.n_moved;
     w->arena += p->region_bytes[REGION_ARENA];
-    w->barriers += p->kernels.len != 0 ? p->kernels.data[p->kernels.len - 1].group : 0;
+    w->barriers += p->kernels.len != 0 ? p->kernels.data[p->kernels.len - 1].launch.group : 0;
 }
 
 // A check that takes a plan with one edge too few for right would take all for right.
 static const char *check_missing_edge(Plan *p)
 {
     for (uint32_t i = p->kernels.len; i-- > 0;)
-        if (p->kernels.data[i].after.len != 0) {
-            p->kernels.data[i].after.len--;
+        if (p->kernels.data[i].launch.after.len != 0) {
+            p->kernels.data[i].launch.after.len--;
             return check_order(p) == NULL ? "an edge can be left out" : NULL;
         }
     return NULL;

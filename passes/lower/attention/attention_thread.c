@@ -40,7 +40,7 @@ uint8_t attention_fetch_width(const Lower *l, NodeId id)
     const Shape *s = lower_node(l, id)->shape;
     const Loc *loc = lower_loc(l, id);
     uint8_t w = k_fetch_width(lower_node(l, id)->dtype);
-    const bool is_placed = l->n_held == 0 && l->plan->buffers.data[loc->buf].region != REGION_OUTER;
+    const bool is_placed = l->strip.n_held == 0 && l->plan->buffers.data[loc->buf].region != REGION_OUTER;
     if (!is_placed || loc->stride[s->rank - 1] != 1)
         return 1;
     while (w > 1 && (loc->offset % w != 0 || s->dim[s->rank - 1] % w != 0))

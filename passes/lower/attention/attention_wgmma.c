@@ -201,7 +201,7 @@ static bool is_mappable(const AwKernel *w, NodeId id)
     const Shape *s = lower_node(w->l, id)->shape;
     const Loc *loc = lower_loc(w->l, id);
     uint32_t n_batches = 0;
-    if (lower_node(w->l, id)->dtype != w->type || w->l->n_held > 0 || loc->stride[s->rank - 1] != 1 ||
+    if (lower_node(w->l, id)->dtype != w->type || w->l->strip.n_held > 0 || loc->stride[s->rank - 1] != 1 ||
         loc->offset % 8 != 0 || !lower_can_map(w->l, loc->buf))
         return false;
     for (uint32_t i = 0; i + 1 < s->rank; i++) {

@@ -27,9 +27,8 @@ bool aw_mask_fits(AwKernel *w)
     const DType type = (DType)lower_node(w->l, w->a->mask)->dtype;
     const int64_t bytes = dtype_info[type].bytes, whole = 16 / bytes;
     uint32_t n_batches = 0;
-    if ((type != DTYPE_bool && type != w->type) || w->l->n_held > 0 ||
-        mask_dim(w, 0) != w->a->keys || mask_stride(w, 0) != 1 || loc->offset % whole != 0 ||
-        !lower_can_map(w->l, loc->buf))
+    if ((type != DTYPE_bool && type != w->type) || w->l->strip.n_held > 0 || mask_dim(w, 0) != w->a->keys ||
+        mask_stride(w, 0) != 1 || loc->offset % whole != 0 || !lower_can_map(w->l, loc->buf))
         return false;
     for (uint32_t i = 1; i < w->a->rank; i++) {
         if (mask_dim(w, i) > 1 && (mask_stride(w, i) <= 0 || mask_stride(w, i) % whole != 0))

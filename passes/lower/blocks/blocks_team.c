@@ -413,7 +413,7 @@ bool block_team_product(Lower *l, BlockProduct *p)
     const Shape *x = lower_node(l, p->x)->shape;
     Team t = {.l = l, .p = p, .f = p->f};
     if (!l->caps->is_gpu || l->caps->shared_bytes == 0 || (type != DTYPE_f32 && !k_is_half(type)) ||
-        p->d.is_exact || l->window != NULL || l->n_held > 0)
+        p->d.is_exact || l->strip.window != NULL || l->strip.n_held > 0)
         return false;
     if (p->rows * p->inner * p->columns == 0 || !team_has_words(&t) ||
         lower_loc(l, p->x)->stride[x->rank - 1] != 1)

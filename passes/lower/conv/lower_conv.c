@@ -204,7 +204,7 @@ static void emit_tiled_group(Lower *l, const Conv *c, Tile t, ConvStore *store, 
         t.bias = lower_param(l, c->bias, PARAM_READ);
     store->first_channel = k_index(k, group * c->s.oc);
     t.bias_base = store->first_channel;
-    if (is_const && l->window == NULL && c->shuffle == 1 && matrix_is_worthwhile(l, &c->s)) {
+    if (is_const && l->strip.window == NULL && c->shuffle == 1 && matrix_is_worthwhile(l, &c->s)) {
         matrix_emit(&t, &src, node_name(l->g, c->w));
         return;
     }
@@ -344,25 +344,25 @@ void lower_conv(Lower *l)
         return;
     if (in_order && depthwise_lower(l, &c, &d))
         return;
-    if (l->window == NULL && is_dot(l, &c)) {
+    if (l->strip.window == NULL && is_dot(l, &c)) {
         lower_map(l, dot_conv, &c, MAP_SCALAR);
         return;
     }
     taps_to_channels(&c);
     const bool has_tiles = can_tile(l, &c, &d);
     const bool has_matrix = has_tiles && node_is_const(l->g, c.w) && matrix_is_worthwhile(l, &c.s);
-    if (l->window == NULL && in_order && !has_matrix && winograd_lower(l, &c, &d))
+    if (l->strip.window == NULL && in_order && !has_matrix && winograd_lower(l, &c, &d))
         return;
     if (!has_tiles) {
         Plain p = {&c, lower_node(l, c.x)->shape->rank - 2};
         lower_map(l, plain_conv, &p, MAP_SCALAR);
         return;
     }
-    if (l->window == NULL)
+    if (l->strip.window == NULL)
         join_rows(&c, &d);
     ConvStore store = {.d = d};
     Tile t = tile_new(l, c.s);
-    if (c.group == 1 && l->window == NULL)
+    if (c.group == 1 && l->strip.window == NULL)
         add_streams(l, &t, &d);
     for (int64_t g = 0; g < c.group; g++)
         emit_tiled_group(l, &c, t, &store, g);

@@ -268,7 +268,7 @@ static void rows_from(Depthwise *s, KRef row, int64_t n, DwInside inside)
 static void each_row_of_window(Depthwise *s, DwInside inside)
 {
     Kernel *k = s->l->k;
-    const RowWindow *w = s->l->window;
+    const RowWindow *w = s->l->strip.window;
     const bool has_rest = s->rows > 1 && !w->is_even;
     const KRef end = has_rest ? k_expr(k, "$ + -1", w->hi) : w->hi;
     rows_from(s, k_for(k, w->lo, end, s->rows, KFOR_SERIAL, "oh"), s->rows, inside);
@@ -284,7 +284,7 @@ static void each_row_of_window(Depthwise *s, DwInside inside)
 static void each_row(Depthwise *s, DwInside inside)
 {
     Kernel *k = s->l->k;
-    if (s->l->window != NULL) {
+    if (s->l->strip.window != NULL) {
         each_row_of_window(s, inside);
         return;
     }
@@ -350,7 +350,7 @@ static void rows_inside(Depthwise *s)
 static void emit_images(Depthwise *s)
 {
     Kernel *k = s->l->k;
-    const RowWindow *window = s->l->window;
+    const RowWindow *window = s->l->strip.window;
     const bool has_loop = s->c->s.n > 1 && window == NULL;
     const KRef images = s->c->images != 0 ? s->c->images : k_index(k, s->c->s.n);
     s->image = window != NULL ? window->image
@@ -407,7 +407,7 @@ static void choose_order(Depthwise *s)
     const char *question =
         arena_printf(s->l->pass->perm, "depthwise %dx%dx%dx%d to %dx%d kernel %dx%d%s", (int)t->n,
                      (int)t->in_h, (int)t->in_w, (int)s->channels, (int)t->h, (int)t->w, (int)t->kh,
-                     (int)t->kw, s->l->window != NULL ? " in a strip" : "");
+                     (int)t->kw, s->l->strip.window != NULL ? " in a strip" : "");
     s->order = (DwOrder)choice_pick(s->l, question, list, 3);
 }
 

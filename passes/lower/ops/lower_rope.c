@@ -264,20 +264,20 @@ static bool lower_wide_rope(Lower *l, const Rope *r, const Domain *pairs)
         wide_angles(l, &w, &at);
     else
         wide_fetch_tables(l, &w, &at);
-    l->collected = k_array(k, lower_node(l, l->root)->dtype, n);
+    l->wide.collected = k_array(k, lower_node(l, l->root)->dtype, n);
     const KRef j = k_loop(k, w.n, KFOR_UNROLL, "j");
     wide_rope_pair(l, &w, at, j);
     k_end(k);
     Pull to = pull_at(l, r->out, at);
     if (r->is_interleaved)
         to.at.idx[last] = k_expr(k, "$ * 2", at.idx[last]);
-    const KRef index = pull_index(&to, l->root), result = l->collected;
+    const KRef index = pull_index(&to, l->root), result = l->wide.collected;
     const uint32_t param = lower_param(l, l->root, PARAM_WRITE);
     span.piece = w.out.root_piece;
     wide_store(l, param, index, result, 0, span);
     if (!r->is_interleaved)
         wide_store(l, param, k_expr(k, "$ + #", index, r->distance), result, w.n, span);
-    l->collected = 0;
+    l->wide.collected = 0;
     lower_close(l, opened);
     return true;
 }

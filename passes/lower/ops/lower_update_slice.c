@@ -193,8 +193,8 @@ void lower_patch(Lower *l)
     for (uint32_t i = 0; i < u.whole->rank; i++)
         held.base = k_expr(l->k, "$ * # + $", first[i], lower_loc(l, l->root)->stride[i], held.base);
     l->root = u.patch;
-    l->held = &held;
-    l->n_held = 1;
+    l->strip.held = &held;
+    l->strip.n_held = 1;
     lower_anchor(l);
 }
 

@@ -142,9 +142,10 @@ static BufId add_state(Lower *l, const char *name, uint64_t bytes)
 static PlanMoe *find_layer(const Lower *l, const Experts *x)
 {
     Plan *p = l->plan;
-    for (uint32_t i = 0; i < p->moe.len; i++)
-        if (p->moe.data[i].index == x->index && p->moe.data[i].n_experts == x->n_experts)
-            return &p->moe.data[i];
+    for (uint32_t i = 0; i < p->experts.layers.len; i++)
+        if (p->experts.layers.data[i].index == x->index &&
+            p->experts.layers.data[i].n_experts == x->n_experts)
+            return &p->experts.layers.data[i];
     return NULL;
 }
 
@@ -163,10 +164,10 @@ static PlanMoe *layer_of(Lower *l, const Experts *x, BufId choice)
                            .per_row = x->is_shared ? last : 1,
                            .choice = choice,
                            .page = add_state(l, "moe", plan_moe_page_bytes(x->n_experts, x->rows))};
-    if (p->moe_head == 0)
-        p->moe_head = add_state(l, "moe", PLAN_MOE_HEAD_BYTES);
-    vec_push(p->arena, &p->moe, layer);
-    return &p->moe.data[p->moe.len - 1];
+    if (p->experts.head == 0)
+        p->experts.head = add_state(l, "moe", PLAN_MOE_HEAD_BYTES);
+    vec_push(p->arena, &p->experts.layers, layer);
+    return &p->experts.layers.data[p->experts.layers.len - 1];
 }
 
 // Constants of a loop's body are the loop's.
@@ -263,7 +264,7 @@ static BufId add_router(Lower *l, const Experts *x)
     const char *wrong = kernel_verify(own.k);
     if (wrong != NULL)
         diag_bug(own.k->name, (int)l->index, wrong);
-    vec_push(p->arena, &p->packings, ((PlanPacking){.kernel = *pk, .reader = l->index}));
+    vec_push(p->arena, &p->prepare.packings, ((PlanPacking){.kernel = *pk, .reader = l->index}));
     return choice;
 }
 

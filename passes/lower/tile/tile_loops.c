@@ -11,10 +11,10 @@ enum {
 TileShape tile_shape_of_window(const Lower *l, const TileShape *s)
 {
     TileShape t = *s;
-    if (l->window == NULL)
+    if (l->strip.window == NULL)
         return t;
     t.n = 1;
-    t.h = l->window->rows;
+    t.h = l->strip.window->rows;
     t.pad_h = 0;
     t.in_h = (t.h - 1) * t.sh + (t.kh - 1) * t.dh + 1;
     return t;
@@ -108,7 +108,7 @@ static void add_fetches(const Tile *t, TileAt *at)
     const TileShape *s = &t->s;
     const int64_t near = (int64_t)t->l->caps->cpu.l2_bytes / 2 / 4;
     at->n_fetches = 0;
-    if (t->lanes == 1 || t->l->window != NULL) // strips are near
+    if (t->lanes == 1 || t->l->strip.window != NULL) // strips are near
         return;
     if (!t->plan.pixels_outside)
         fetch_next_panel(t, at);
@@ -189,7 +189,7 @@ static void emit_columns(const Tile *t, TileAt at, Inside inside)
 static void emit_single_rows(const Tile *t, TileAt at, Inside inside)
 {
     const TileAxis axis = tile_row_axis(&t->s);
-    const RowWindow *w = t->l->window;
+    const RowWindow *w = t->l->strip.window;
     uint32_t opened = w != NULL ? 1 : 0;
     at.row = w != NULL ? k_for(t->l->k, w->lo, w->hi, 1, KFOR_SERIAL, "oh")
                        : open_count(t->l->k, t->s.h, "oh", &opened);
@@ -217,7 +217,7 @@ static void emit_row_runs(const Tile *t, TileAt at, Inside inside)
 static void emit_images(const Tile *t, TileAt at, Inside inside)
 {
     uint32_t opened = 0;
-    const RowWindow *w = t->l->window;
+    const RowWindow *w = t->l->strip.window;
     at.image = w != NULL ? w->image : open_images(t, &opened);
     if (t->plan.rows == 1)
         emit_single_rows(t, at, inside);

@@ -186,7 +186,7 @@ static void consider_pixels(Plans *p, Tile *t, int64_t nv, int64_t most)
 {
     const int64_t w = t->s.w < 1 ? 1 : t->s.w, parts = (w + most - 1) / most;
     const TileAxis rows = tile_row_axis(&t->s);
-    const bool has_several = parts == 1 && t->l->window == NULL && !tile_axis_has_many_edges(&rows);
+    const bool has_several = parts == 1 && t->l->strip.window == NULL && !tile_axis_has_many_edges(&rows);
     for (int order = 0; order < 2; order++) {
         TilePlan plan = {.nv = nv, .rows = 1, .columns = (w + parts - 1) / parts, .pixels_outside = order};
         consider(p, t, plan);
@@ -213,7 +213,7 @@ static const char *question(const Tile *t)
                         (long long)s->h, (long long)s->w, (long long)s->oc, (long long)s->kh,
                         (long long)s->kw, (long long)s->sh, (long long)s->sw, (long long)s->dh,
                         (long long)s->dw, (long long)s->pad_h, (long long)s->pad_w,
-                        t->l->window != NULL ? " in a strip" : "");
+                        t->l->strip.window != NULL ? " in a strip" : "");
 }
 
 TilePlan tile_choose(const Tile *given)

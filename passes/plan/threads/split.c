@@ -550,13 +550,13 @@ SplitCycles split_kernel(const Plan *p, PlanKernel *pk, SplitOwners *owners)
     s.is_possible = pk->kernel->custom == NULL; // what the text touches is not known
     find_steps(&s);
     SplitCycles cycles = {0};
-    pk->is_shared = is_worth_it(&s, &cycles) && s.is_possible;
+    pk->threads.is_shared = is_worth_it(&s, &cycles) && s.is_possible;
     find_barriers(&s);
-    pk->is_shared = pk->is_shared && s.is_possible;
+    pk->threads.is_shared = pk->threads.is_shared && s.is_possible;
     if (!s.is_possible)
         cycles.now = cycles.alone + whole_memory_cycles(&s);
-    note_owners(&s, pk->is_shared);
-    if (pk->is_shared)
+    note_owners(&s, pk->threads.is_shared);
+    if (pk->threads.is_shared)
         pk->kernel = share(&s);
     else if (kernel_is_shared(s.k))
         pk->kernel = leave_whole(&s);
@@ -572,6 +572,6 @@ void split_undo(const Plan *p, PlanKernel *pk, const Kernel *before)
     Arena scratch = {0};
     const Split s = {.plan = p, .pk = pk, .k = before, .arena = &scratch};
     pk->kernel = leave_whole(&s);
-    pk->is_shared = false;
+    pk->threads.is_shared = false;
     arena_free(&scratch);
 }

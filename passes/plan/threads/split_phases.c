@@ -180,9 +180,9 @@ static bool add_phase(const Split *s, PlanKernel *pk, KRef begin, KRef end, cons
     c.is_needed = ARENA_ARRAY(s->arena, bool, s->k->insts.len);
     if (!can_cut_here(s->k, begin) || !find_needed(&c, statement, n))
         return false;
-    const PlanPhase phase = make_phase(&c, pk->phases.len);
+    const PlanPhase phase = make_phase(&c, pk->threads.phases.len);
     if (has_effect(s->k, begin, end - 1))
-        vec_push(s->plan->arena, &pk->phases, phase);
+        vec_push(s->plan->arena, &pk->threads.phases, phase);
     return true;
 }
 
@@ -201,6 +201,6 @@ void split_phases(const Plan *p, PlanKernel *pk)
         begin = end + 1;
     }
     if (!is_possible)
-        pk->phases.len = 0;
+        pk->threads.phases.len = 0;
     arena_free(&scratch);
 }

@@ -15,7 +15,7 @@ typedef struct Pending {
 
 static bool is_same_thread(const PlanKernel *a, const PlanKernel *b)
 {
-    return !a->is_shared && !b->is_shared && a->thread == b->thread;
+    return !a->threads.is_shared && !b->threads.is_shared && a->threads.thread == b->threads.thread;
 }
 
 // Memory of the plan around a loop's body has no offsets here: any two of its places may be one.
@@ -51,11 +51,11 @@ static void place_barriers(Plan *p, Pending *since)
 {
     for (uint32_t i = 0; i < p->kernels.len; i++) {
         PlanKernel *k = &p->kernels.data[i];
-        k->waits = k->waits || must_wait(p, since, i);
-        if (k->waits)
+        k->threads.waits = k->threads.waits || must_wait(p, since, i);
+        if (k->threads.waits)
             since->kernels.len = 0;
         // Every thread tests the checks, then memory is used again; a barrier ends the preparation.
-        if (i + 1 == p->n_check_kernels || i + 1 == p->n_prepare)
+        if (i + 1 == p->n_check_kernels || i + 1 == p->prepare.n_kernels)
             since->kernels.len = 0;
         else
             vec_push(since->arena, &since->kernels, i);
@@ -70,7 +70,7 @@ static bool is_gain(const Plan *p, SplitCycles sum)
 {
     uint32_t n_barriers = 2; // begin and end of a run
     for (uint32_t i = 0; i < p->kernels.len; i++)
-        n_barriers += p->kernels.data[i].waits;
+        n_barriers += p->kernels.data[i].threads.waits;
     return p->caps->split_cycles == 0 || sum.alone > short_run ||
            sum.now + n_barriers * split_barrier_cycles(&p->caps->cpu) < most_time * sum.alone;
 }
@@ -87,13 +87,13 @@ static SplitCycles split_all(Plan *p, Arena *a)
         PlanKernel *k = &p->kernels.data[i];
         if (k->loop != NULL) {
             assign(k->loop->body, true);
-            k->is_shared = k->loop->body->is_shared;
+            k->threads.is_shared = k->loop->body->is_shared;
         } else {
             const SplitCycles c = split_kernel(p, k, &owners);
             sum.alone += c.alone;
             sum.now += c.now;
         }
-        p->is_shared = p->is_shared || k->is_shared;
+        p->is_shared = p->is_shared || k->threads.is_shared;
     }
     return sum;
 }
@@ -104,10 +104,10 @@ static void undo(Plan *p, Kernel **before)
     p->is_shared = false;
     for (uint32_t i = 0; i < p->kernels.len; i++) {
         PlanKernel *k = &p->kernels.data[i];
-        if (k->loop == NULL && k->is_shared)
+        if (k->loop == NULL && k->threads.is_shared)
             split_undo(p, k, before[i]);
-        k->waits = false;
-        p->is_shared = p->is_shared || k->is_shared;
+        k->threads.waits = false;
+        p->is_shared = p->is_shared || k->threads.is_shared;
     }
 }
 
@@ -143,7 +143,7 @@ bool pass_threads(Pass *p)
     assign(p->plan, false);
     for (uint32_t i = 0; i < p->plan->kernels.len; i++) {
         PlanKernel *k = &p->plan->kernels.data[i];
-        if (k->is_shared && k->loop == NULL)
+        if (k->threads.is_shared && k->loop == NULL)
             split_phases(p->plan, k);
     }
     return true;
