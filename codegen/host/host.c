@@ -27,6 +27,7 @@ static void print_function(const HostEmit *e, const PlanKernel *pk, const Kernel
 
 void host_print_functions(const HostEmit *e, const PlanKernel *pk, Str *out)
 {
+    rlx_assert(pk->kernel != NULL && pk->function != NULL);
     if (pk->threads.phases.len == 0)
         print_function(e, pk, pk->kernel, out);
     for (uint32_t i = 0; i < pk->threads.phases.len; i++)
@@ -126,6 +127,7 @@ static bool print_words(void *ctx, const void *bytes, size_t n)
 
 void host_emit_words(const char *name, const EmittedFile *content, Str *out)
 {
+    rlx_assert(content->len % 4 == 0);
     WordText t = {.out = out};
     str_printf(out, "static RLX_ALIGNED const uint32_t %s[%zu] = {", name, content->len / 4);
     host_stream(content, print_words, &t);
@@ -352,6 +354,8 @@ static bool check_weights(const HostEmit *e)
 
 bool host_emit(Arena *a, Diag *d, const Target *t, Plan *plan, const HostOptions *options, Emitted *out)
 {
+    rlx_assert(t != NULL && plan != NULL && options->name != NULL);
+    rlx_assert(plan->caps->is_gpu == t->caps.is_gpu);
     *out = (Emitted){0};
     HostEmit e = {.arena = a,
                   .diag = d,

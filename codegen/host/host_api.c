@@ -58,6 +58,7 @@ unsigned host_used_threads(const HostEmit *e)
 // What GPUs prepare begins with one of their lines (memplan.c).
 uint64_t host_region_base(const Plan *p, Region r)
 {
+    rlx_assert(r < REGION_COUNT);
     const bool is_behind = r == REGION_EXPERTS && p->experts.slots == 0;
     const uint64_t block = p->caps->is_gpu ? 256 : 64;
     return r == REGION_PARAM      ? p->region_bytes[REGION_STATE]

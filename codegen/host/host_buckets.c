@@ -11,6 +11,7 @@ uint32_t host_n_plans(const Plan *p)
 
 Plan *host_plan(const Plan *p, uint32_t i)
 {
+    rlx_assert(i < host_n_plans(p));
     return p->buckets != NULL ? p->buckets->plan[i] : (Plan *)(uintptr_t)p;
 }
 

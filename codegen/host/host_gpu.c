@@ -92,6 +92,7 @@ static Plan *stage_buckets(Arena *a, const Plan *device)
 
 void host_gpu_begin(HostEmit *e, Plan *device)
 {
+    rlx_assert(device->caps->is_gpu);
     e->device = device;
     e->plan = device->buckets != NULL ? stage_buckets(e->arena, device) : stage_plan(e->arena, device);
     e->gpu = ARENA_NEW(e->arena, HostGpu);
@@ -280,6 +281,7 @@ static void emit_functions(const HostEmit *e, Str *out)
 
 bool host_gpu_emit_code(HostEmit *e, const Str *kernels, Str *out)
 {
+    rlx_assert(e->gpu != NULL);
     GpuImages images = {0};
     const char *text = kernels_text(e, kernels);
     measure(e);

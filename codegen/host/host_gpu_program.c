@@ -309,6 +309,7 @@ static void emit_record(const Tables *t, Str *out)
 // fills in the middle of it, a run ends before its dispatch returns.
 void host_gpu_emit_runs(const HostEmit *e, Str *out)
 {
+    rlx_assert(e->gpu != NULL);
     const char *rt = e->gpu->host->runtime, *side = e->side;
     if (e->plan->experts.layers.len == 0) {
         str_printf(out,
@@ -348,6 +349,7 @@ static const char *run_functions(const HostEmit *e)
 
 void host_gpu_emit_program(const HostEmit *e, Str *out)
 {
+    rlx_assert(e->gpu != NULL && e->device != NULL);
     Tables t = {.e = e};
     const Plan *p = e->device;
     const char *rt = e->gpu->host->runtime;

@@ -142,6 +142,7 @@ static const char *open_condition(const PlanKernel *k, const char *indent, Str *
 // Kernels in a row that one thread runs are in one block.
 void host_print_calls(const Plan *plan, HostCalls c, const char *indent, Str *out)
 {
+    rlx_assert(c.begin <= c.end && c.end <= plan->kernels.len);
     const char *deeper = arena_printf(out->arena, "%s    ", indent);
     int open = -1; // thread of the open block
     for (uint32_t i = c.begin; i < c.end; i++) {
@@ -171,6 +172,7 @@ void host_print_calls(const Plan *plan, HostCalls c, const char *indent, Str *ou
 
 void host_print_loop(const PlanKernel *k, Str *out)
 {
+    rlx_assert(k->loop != NULL && k->loop->body != NULL);
     const PlanLoop *loop = k->loop;
     const Plan *body = loop->body;
     bool *slot_used = ARENA_ARRAY(out->arena, bool, body->slots.len + 1u),

@@ -243,6 +243,7 @@ uint32_t host_n_held(const HostEmit *e)
 
 uint32_t host_held_state(const HostEmit *e, uint32_t i)
 {
+    rlx_assert(i < host_n_held(e));
     uint32_t state = 0;
     while (e->plan->graph->states.data[state].output == NULL || i-- != 0)
         state++;

@@ -18,6 +18,7 @@ const char *const target_names[] = {
 
 const Target *target_find(const char *name)
 {
+    rlx_assert(name != NULL);
     for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
         if (!strcmp(targets[i]->name, name))
             return targets[i];
@@ -30,6 +31,7 @@ static const double barriers_of_split = 20;
 
 TargetCaps target_caps(const Target *t, const CpuInfo *cpu)
 {
+    rlx_assert(t->caps.is_gpu || cpu != NULL);
     TargetCaps caps = t->caps;
     caps.gpu = gpu_machine_default();
     caps.cpu = caps.is_gpu ? cpu_machines[CPU_MACHINE_plain] : cpu->machine;
@@ -62,6 +64,7 @@ static SpellCol column_of(int type, uint8_t lanes)
 
 const char *target_spell(const Target *t, KOp op, int type, uint8_t lanes)
 {
+    rlx_assert(op < KOP_COUNT && type <= KT_INDEX && lanes >= 1);
     const SpellCol col = column_of(type, lanes);
     for (uint32_t i = 0; i < t->n_halves && k_is_half(type) && lanes == 1; i++)
         if (t->halves[i].kop == op)

@@ -28,6 +28,7 @@ uint64_t grid_trip_count(const Kernel *k, KRef loop)
 
 uint64_t grid_stride(const Kernel *k, const KernelGrid *g, uint32_t place)
 {
+    rlx_assert(place < g->n_loops);
     uint64_t n = 1;
     for (uint32_t i = 0; i < place; i++)
         n *= grid_trip_count(k, g->loop[i]);

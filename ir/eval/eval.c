@@ -17,6 +17,8 @@ static const EvalFn eval_fns[OP_COUNT] = {
 bool eval_node(EvalCtx *c)
 {
     rlx_assert(c->node->op < OP_COUNT && eval_fns[c->node->op] != NULL);
+    rlx_assert(c->in != NULL || c->node->n_src == 0);
+    rlx_assert(c->out != NULL && c->out[0].rank == c->node->shape->rank);
     Arena scratch = {0};
     c->scratch = &scratch;
     const bool ok = eval_fns[c->node->op](c);
@@ -27,6 +29,7 @@ bool eval_node(EvalCtx *c)
 
 EvalRun eval_begin(const Graph *g, Arena *a, DimValues symbols)
 {
+    rlx_assert(g->nodes.len > 0);
     return (EvalRun){.g = g, .arena = a, .symbols = symbols, .value = ARENA_ARRAY(a, Tensor, g->nodes.len)};
 }
 
@@ -174,6 +177,7 @@ static bool test_checks(const Running *r)
 
 bool eval_graph(EvalRun *run)
 {
+    rlx_assert(run->g != NULL && run->arena != NULL && run->value != NULL);
     const Graph *g = run->g;
     if (run->depth > GRAPH_MAX_DEPTH)
         return diag_error(g->diag, (Span){0}, E0004, "sub-graphs are nested deeper than %d", GRAPH_MAX_DEPTH);

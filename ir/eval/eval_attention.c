@@ -26,6 +26,7 @@ static const Attributes parts = {A_attention_part_scale, A_attention_part_softca
 
 static Attention attention_of(EvalCtx *c, const Attributes *attr)
 {
+    rlx_assert(c->in[0].rank >= 3 && c->in[1].rank == c->in[0].rank && c->in[2].rank == c->in[0].rank);
     const Tensor *q = &c->in[0], *k = &c->in[1], *v = &c->in[2];
     const uint32_t n = q->rank;
     Attention a = {
@@ -137,6 +138,7 @@ bool eval_attention_part(EvalCtx *c)
     Attention a = attention_of(c, &parts);
     const int64_t rows = a.batch * a.heads * a.queries, size = a.value_size + ATTENTION_PART_EXTRA;
     const int64_t splits = node_get_int(c->node, A_attention_part_splits);
+    rlx_assert(splits >= 1 && splits <= ATTENTION_MAX_PARTS);
     if (a.keys > 0 && !eval_check_work(c, rows, a.keys * (a.size + a.value_size)))
         return false;
     read_mask(c, &a);
@@ -174,6 +176,7 @@ static void merge_row(const double *part, int64_t splits, int64_t size, double *
 bool eval_attention_merge(EvalCtx *c)
 {
     const Tensor *x = &c->in[0];
+    rlx_assert(x->rank >= 2 && x->dim[x->rank - 1] >= ATTENTION_PART_EXTRA);
     const int64_t splits = x->dim[x->rank - 2], size = x->dim[x->rank - 1];
     const int64_t rows = eval_count(x, 0, x->rank - 2);
     const double *part = eval_doubles(c, 0);

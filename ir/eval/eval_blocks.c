@@ -6,6 +6,7 @@
 bool eval_block_decode(EvalCtx *c)
 {
     const BlockFormat *f = block_format(c->scratch, node_get_str(c->node, A_block_decode_format));
+    rlx_assert(f != NULL && c->out[0].dtype == DTYPE_f32 && c->out[0].numel % f->elements == 0);
     const unsigned char *from = c->in[0].data;
     float *to = c->out[0].data;
     for (int64_t i = 0; i < c->out[0].numel; i += f->elements, from += f->bytes)
@@ -50,6 +51,7 @@ static void decode_groups(const Rows *r, int64_t n, float *row)
 // y[r] = the decoded rows times x[r / shared]; with an index, those of the expert that it names.
 static bool multiply(EvalCtx *c, const Rows *w, const int64_t *index, int64_t experts, int64_t shared)
 {
+    rlx_assert(experts >= 1 && shared >= 1 && w->inner >= 0 && (experts == 1 || index != NULL));
     const int64_t rows = w->columns > 0 ? c->out[0].numel / w->columns : 0;
     const double *a = eval_doubles(c, 0);
     double *y = eval_scratch(c, c->out[0].numel);
@@ -78,6 +80,7 @@ static bool multiply_experts(EvalCtx *c, const Rows *w)
 
 static Rows rows_of(const EvalCtx *c, uint32_t leading)
 {
+    rlx_assert(c->in[0].rank >= 1 && leading < c->in[1].rank);
     const Tensor *x = &c->in[0], *w = &c->in[1];
     return (Rows){.inner = x->dim[x->rank - 1], .columns = w->dim[leading], .data = w->data};
 }

@@ -111,6 +111,8 @@ static void run_channel(const Conv *v, int64_t n, int64_t g, int64_t o)
 
 static Conv conv_of(const EvalCtx *c, const ConvAttrs *ids, bool is_transpose)
 {
+    rlx_assert(c->in[0].rank >= 3 && c->in[1].rank == c->in[0].rank && c->out[0].rank == c->in[0].rank);
+    rlx_assert(node_get_int(c->node, ids->group) > 0);
     Conv v = {.is_transpose = is_transpose,
               .batch = c->in[0].dim[0],
               .group = node_get_int(c->node, ids->group),

@@ -29,6 +29,7 @@ static void multiply(const Stack *s, int64_t expert, const double *x, double *y)
 bool eval_grouped_matmul(EvalCtx *c)
 {
     const Tensor *x = &c->in[0], *w = &c->in[1];
+    rlx_assert(x->rank >= 1 && w->rank == 3);
     const bool is_transposed = eval_flag(c, A_grouped_matmul_transpose_b);
     const int64_t inner = x->dim[x->rank - 1], rows = c->in[2].numel;
     const int64_t shared = x->rank == c->in[2].rank && rows > 0 ? c->in[2].dim[c->in[2].rank - 1] : 1;
@@ -110,6 +111,7 @@ static void mix_row(const Experts *m, const double *x, double *y)
 bool eval_moe(EvalCtx *c)
 {
     const Tensor *x = &c->in[0], *gate = &c->in[2];
+    rlx_assert(x->rank >= 1 && gate->rank == 3);
     const bool t = eval_flag(c, A_moe_transpose_b);
     const int64_t inner = x->dim[x->rank - 1], n = gate->dim[0], hidden = gate->dim[t ? 1 : 2];
     Experts m = {.router = {eval_doubles(c, 1), inner, n, t},

@@ -22,6 +22,7 @@ static EvalRun begin_sub_graph(const EvalCtx *c, const Graph *g, Arena *a)
 // One run of the branch that is taken; the other is not touched.
 bool eval_if(EvalCtx *c)
 {
+    rlx_assert(node_attr(c->node, A_if_then)->u.graph->inputs.len + 1 == c->node->n_src);
     const AttrId which = tensor_get_i64(&c->in[0], 0) != 0 ? A_if_then : A_if_else;
     const Graph *g = node_attr(c->node, which)->u.graph;
     EvalRun run = begin_sub_graph(c, g, c->arena);
@@ -93,6 +94,7 @@ static bool trip_limit(EvalCtx *c, int64_t *trips)
 bool eval_loop(EvalCtx *c)
 {
     const uint32_t n_carried = (uint32_t)node_get_int(c->node, A_loop_carried);
+    rlx_assert(c->node->n_src >= 2 + n_carried && c->node->n_results > n_carried);
     bool goes_on = tensor_get_i64(&c->in[1], 0) != 0, ok = true;
     int64_t trips = 0, done = 0;
     Arena a = {0};

@@ -81,6 +81,7 @@ static void run_entry(const Lstm *l, int64_t dir, int64_t n, double *next)
 
 bool eval_lstm(EvalCtx *c)
 {
+    rlx_assert(c->in[0].rank == 3 && c->in[1].rank == 3 && c->in[2].rank == 3);
     const bool batch_major = eval_flag(c, A_lstm_batch_major);
     Lstm l = {
         .seq = c->in[0].dim[batch_major ? 1 : 0],

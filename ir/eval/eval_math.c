@@ -34,6 +34,7 @@ static double determinant(double *a, int64_t n)
 bool eval_det(EvalCtx *c)
 {
     const Tensor *x = &c->in[0];
+    rlx_assert(x->rank >= 2 && x->dim[x->rank - 1] == x->dim[x->rank - 2]);
     const int64_t n = x->dim[x->rank - 1], size = n * n;
     if (!eval_check_work(c, c->out[0].numel, size > INT32_MAX ? INT64_MAX / 4 : size * n))
         return false;
@@ -62,6 +63,7 @@ bool eval_tree_walk(EvalCtx *c)
 {
     const Tensor *x = &c->in[0], *nodes = &c->in[1], *thresholds = &c->in[2], *roots = &c->in[3];
     const int64_t depth = node_get_int(c->node, A_tree_walk_depth), trees = roots->numel;
+    rlx_assert(x->rank == 2 && depth >= 0 && nodes->numel == 4 * thresholds->numel);
     if (!eval_check_work(c, c->out[0].numel, depth + 1))
         return false;
     for (int64_t i = 0; i < c->out[0].numel; i++) {
@@ -100,6 +102,7 @@ static uint32_t temper(uint32_t y)
 
 bool eval_mt19937(EvalCtx *c)
 {
+    rlx_assert(c->in[0].dtype == DTYPE_u32 && c->in[0].numel == MT_WORDS + 1);
     uint32_t mt[MT_WORDS + 1];
     memcpy(mt, c->in[0].data, sizeof mt);
     uint32_t at = mt[MT_WORDS] < MT_WORDS ? mt[MT_WORDS] : MT_WORDS;

@@ -38,6 +38,7 @@ static void multiply_integers(const Product *p, const int64_t *a, const int64_t 
 // The matrices are the last two axes; a vector stands for a matrix with one row (a) or column (b).
 static Product product_of(const Tensor *a, const Tensor *b, bool transpose_a, bool transpose_b)
 {
+    rlx_assert(a->rank >= 1 && b->rank >= 1 && a->dtype == b->dtype);
     const int64_t a0 = a->rank < 2 ? 1 : a->dim[a->rank - 2], a1 = a->dim[a->rank - 1];
     const int64_t b0 = b->rank < 2 ? b->dim[0] : b->dim[b->rank - 2],
                   b1 = b->rank < 2 ? 1 : b->dim[b->rank - 1];

@@ -29,6 +29,7 @@ bool eval_cast(EvalCtx *c)
 {
     const Tensor *x = &c->in[0];
     Tensor *out = &c->out[0];
+    rlx_assert(x->numel == out->numel);
     const bool is_float = dtype_info[x->dtype].cls == DCLASS_FLOAT;
     for (int64_t i = 0; i < x->numel; i++) {
         if (!is_float)
@@ -43,6 +44,8 @@ bool eval_cast(EvalCtx *c)
 
 bool eval_bitcast(EvalCtx *c)
 {
+    rlx_assert(c->in[0].numel == c->out[0].numel);
+    rlx_assert(dtype_info[c->in[0].dtype].bits == dtype_info[c->out[0].dtype].bits);
     for (int64_t i = 0; i < c->in[0].numel; i++)
         tensor_set_bits(&c->out[0], i, tensor_get_bits(&c->in[0], i));
     return true;
@@ -218,6 +221,7 @@ bool eval_gather(EvalCtx *c)
 {
     const Tensor *x = &c->in[0], *index = &c->in[1];
     const uint32_t axis = (uint32_t)node_get_int(c->node, A_gather_axis);
+    rlx_assert(axis < x->rank && x->dtype == c->out[0].dtype);
     const int64_t n = x->dim[axis], inner = eval_count(x, axis + 1, x->rank);
     Tensor out = c->out[0];
     if (out.numel == 0)
@@ -254,6 +258,7 @@ static int64_t patch_size(const EvalCtx *c, uint32_t axis)
 bool eval_update_slice(EvalCtx *c)
 {
     const Tensor *x = &c->in[0], *patch = &c->in[1], *start = &c->in[2];
+    rlx_assert(patch->rank == x->rank && patch->dtype == x->dtype);
     int64_t stride[SHAPE_MAX_RANK];
     int64_t *map[SHAPE_MAX_RANK];
     eval_copy_all(c);
@@ -299,6 +304,7 @@ static void copy_part(const Tensor *whole, const Tensor *part, uint32_t axis, in
 bool eval_concat(EvalCtx *c)
 {
     const uint32_t axis = (uint32_t)node_get_int(c->node, A_concat_axis);
+    rlx_assert(axis < c->out[0].rank);
     int64_t first = 0;
     for (uint32_t i = 0; i < c->node->n_src; i++) {
         copy_part(&c->out[0], &c->in[i], axis, first, PART_TO_WHOLE);
@@ -310,6 +316,7 @@ bool eval_concat(EvalCtx *c)
 bool eval_split(EvalCtx *c)
 {
     const uint32_t axis = (uint32_t)node_get_int(c->node, A_split_axis);
+    rlx_assert(axis < c->in[0].rank);
     int64_t first = 0;
     for (uint32_t i = 0; i < c->node->n_results; i++) {
         copy_part(&c->in[0], &c->out[i], axis, first, WHOLE_TO_PART);

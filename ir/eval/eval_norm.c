@@ -28,6 +28,7 @@ static bool softmax(EvalCtx *c, AttrId axis_id, bool is_log)
 {
     const Tensor *t = &c->in[0];
     const uint32_t axis = (uint32_t)node_get_int(c->node, axis_id);
+    rlx_assert(axis < t->rank);
     const int64_t outer = eval_count(t, 0, axis), inner = eval_count(t, axis + 1, t->rank), n = t->dim[axis];
     const double *x = eval_doubles(c, 0);
     double *y = eval_scratch(c, t->numel);
@@ -91,6 +92,7 @@ static bool norm(EvalCtx *c, AttrId axis_id, AttrId epsilon, NormCentre centre)
 {
     const Tensor *t = &c->in[0];
     const uint32_t axis = (uint32_t)node_get_int(c->node, axis_id);
+    rlx_assert(axis <= t->rank);
     const int64_t rows = eval_count(t, 0, axis), n = eval_count(t, axis, t->rank);
     const double *scale = spread(c, 1, axis), *bias = spread(c, 2, axis);
     double *x = eval_doubles(c, 0);
@@ -120,6 +122,7 @@ bool eval_rms_norm(EvalCtx *c)
 bool eval_batch_norm(EvalCtx *c)
 {
     const Tensor *t = &c->in[0];
+    rlx_assert(t->rank >= 2 && c->in[3].numel == t->dim[1] && c->in[4].numel == t->dim[1]);
     const int64_t channels = t->dim[1], inner = eval_count(t, 2, t->rank);
     const double epsilon = node_get_float(c->node, A_batch_norm_epsilon);
     for (int64_t i = 0; i < t->numel; i++) {
@@ -134,6 +137,7 @@ bool eval_batch_norm(EvalCtx *c)
 
 bool eval_global_avg_pool(EvalCtx *c)
 {
+    rlx_assert(c->in[0].rank >= 2);
     const int64_t inner = eval_count(&c->in[0], 2, c->in[0].rank);
     const double *x = eval_doubles(c, 0);
     for (int64_t i = 0; i < c->out[0].numel; i++)
@@ -144,6 +148,7 @@ bool eval_global_avg_pool(EvalCtx *c)
 // NaN wins, as in reduce_max.
 bool eval_global_max_pool(EvalCtx *c)
 {
+    rlx_assert(c->in[0].rank >= 2);
     const int64_t inner = eval_count(&c->in[0], 2, c->in[0].rank);
     const double *x = eval_doubles(c, 0);
     for (int64_t i = 0; i < c->out[0].numel; i++) {

@@ -20,6 +20,7 @@ typedef struct PoolAttrs {
 
 static Pool pool_of(const EvalCtx *c, const PoolAttrs *ids)
 {
+    rlx_assert(c->in[0].rank >= 3 && c->in[0].rank <= 2 + SPATIAL && c->out[0].rank == c->in[0].rank);
     const uint32_t n = c->in[0].rank - 2;
     Pool p = {.counts_pads = false};
     for (uint32_t i = 0; i < SPATIAL; i++)

@@ -35,6 +35,7 @@ bool eval_qmatmul(EvalCtx *c)
 {
     const Tensor *x = &c->in[0];
     Packed p = {.w = &c->in[1], .bits = node_get_int(c->node, A_qmatmul_bits)};
+    rlx_assert(p.w->rank == 3 && (p.bits == 2 || p.bits == 4 || p.bits == 8));
     p.block = p.w->dim[2] * (8 / p.bits);
     const int64_t inner = x->dim[x->rank - 1], columns = p.w->dim[0], blocks = p.w->dim[1];
     double *a = eval_doubles(c, 0);

@@ -76,6 +76,7 @@ static void extrapolate(EvalCtx *c)
 
 bool eval_resize(EvalCtx *c)
 {
+    rlx_assert(c->in[0].rank == c->out[0].rank);
     if (c->out[0].numel > 0 && c->in[0].numel == 0)
         return eval_fail(c, E0204, "an operand without elements cannot be made larger");
     if (c->out[0].numel == 0)

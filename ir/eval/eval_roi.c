@@ -122,6 +122,7 @@ bool eval_roi_pool(EvalCtx *c)
 {
     const Tensor *x = &c->in[0];
     Tensor *out = &c->out[0];
+    rlx_assert(x->rank == 4 && out->rank == 4);
     const char *mode = node_get_str(c->node, A_roi_pool_mode);
     const Roi r = {.size = {x->dim[2], x->dim[3]},
                    .bins = {out->dim[2], out->dim[3]},

@@ -85,6 +85,7 @@ static void begin_walks(const EvalCtx *c, Rope *r)
 bool eval_rope(EvalCtx *c)
 {
     const Tensor *x = &c->in[0];
+    rlx_assert(x->numel == c->out[0].numel && x->dtype == c->out[0].dtype);
     Rope r = rope_of(c);
     const int64_t rows = r.size > 0 ? x->numel / r.size : 0;
     begin_walks(c, &r);

@@ -29,6 +29,7 @@ bool eval_scatter(EvalCtx *c)
 {
     const Tensor *indices = &c->in[1], *updates = &c->in[2];
     Tensor *out = &c->out[0];
+    rlx_assert(out->rank >= 1 && updates->dtype == out->dtype);
     const OpId op = reduction_op(c->node);
     const bool is_unsigned = dtype_info[indices->dtype].cls == DCLASS_UINT;
     const int64_t n = out->dim[0], row = eval_count(out, 1, out->rank);

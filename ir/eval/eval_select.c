@@ -32,6 +32,7 @@ bool eval_top_k(EvalCtx *c)
     const Tensor *x = &c->in[0];
     Tensor *values = &c->out[0], *places = &c->out[1];
     const uint32_t axis = (uint32_t)node_get_int(c->node, A_top_k_axis);
+    rlx_assert(axis < x->rank && values->numel == places->numel);
     const int sign = eval_flag(c, A_top_k_largest) ? 1 : -1;
     const int64_t n = x->dim[axis], k = values->dim[axis], inner = eval_count(x, axis + 1, x->rank);
     const int64_t lines = eval_count(x, 0, axis) * inner;
@@ -61,6 +62,7 @@ bool eval_nonzero(EvalCtx *c)
 {
     const Tensor *x = &c->in[0];
     Tensor *out = &c->out[0];
+    rlx_assert(out->rank == 2 && out->dim[0] == x->rank);
     const int64_t size = out->dim[1];
     int64_t found = 0;
     for (int64_t i = 0; i < x->numel && found < size; i++) {
@@ -104,6 +106,7 @@ bool eval_unique(EvalCtx *c)
 {
     const Tensor *x = &c->in[0];
     Tensor *first = &c->out[0], *inverse = &c->out[1], *counts = &c->out[2];
+    rlx_assert(x->rank >= 1 && inverse->rank == 1 && counts->rank == 1 && first->dtype == x->dtype);
     int64_t n = x->dim[0];
     if (eval_has(c, 1)) {
         const int64_t live = tensor_get_i64(&c->in[1], 0);
@@ -139,6 +142,7 @@ bool eval_repack(EvalCtx *c)
 {
     const Tensor *x = &c->in[0], *from = &c->in[1], *to = &c->in[2];
     Tensor *out = &c->out[0];
+    rlx_assert(x->dtype == out->dtype);
     for (int64_t i = 0; i < out->numel; i++) {
         int64_t rest = i, number = 0, scale = 1, place = 0, step = 1;
         bool is_inside = true;

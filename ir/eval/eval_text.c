@@ -10,6 +10,7 @@ static int64_t clamp_index(int64_t v, int64_t n)
 bool eval_dfa(EvalCtx *c)
 {
     const Tensor *x = &c->in[0], *classes = &c->in[1], *table = &c->in[2];
+    rlx_assert(x->rank >= 1 && classes->numel == 256 && table->rank == 2);
     const int64_t length = x->dim[x->rank - 1], rows = eval_count(x, 0, x->rank - 1);
     const bool all = eval_flag(c, A_dfa_all);
     for (int64_t i = 0; i < rows; i++) {

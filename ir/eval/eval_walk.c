@@ -22,6 +22,7 @@ double *eval_scratch(EvalCtx *c, int64_t n)
 
 double *eval_doubles(EvalCtx *c, uint32_t operand)
 {
+    rlx_assert(operand < c->node->n_src || !eval_has(c, operand));
     if (!eval_has(c, operand))
         return NULL;
     const Tensor *t = &c->in[operand];
@@ -33,6 +34,7 @@ double *eval_doubles(EvalCtx *c, uint32_t operand)
 
 int64_t *eval_integers(EvalCtx *c, uint32_t operand)
 {
+    rlx_assert(eval_has(c, operand));
     const Tensor *t = &c->in[operand];
     int64_t *v = ARENA_ARRAY(c->scratch, int64_t, t->numel);
     for (int64_t i = 0; i < t->numel; i++)
@@ -42,6 +44,7 @@ int64_t *eval_integers(EvalCtx *c, uint32_t operand)
 
 void eval_store(EvalCtx *c, uint32_t i, const double *v)
 {
+    rlx_assert(i < c->node->n_results && (v != NULL || c->out[i].numel == 0));
     Tensor *out = &c->out[i];
     for (int64_t k = 0; k < out->numel; k++)
         tensor_set_f64(out, k, v[k]);
@@ -58,6 +61,7 @@ bool eval_check_work(const EvalCtx *c, int64_t results, int64_t each)
 
 int64_t eval_count(const Tensor *t, uint32_t from, uint32_t to)
 {
+    rlx_assert(from <= to && to <= t->rank);
     int64_t n = 1;
     for (uint32_t i = from; i < to; i++)
         n *= t->dim[i];
@@ -66,6 +70,7 @@ int64_t eval_count(const Tensor *t, uint32_t from, uint32_t to)
 
 void eval_strides(const Tensor *t, int64_t *stride)
 {
+    rlx_assert(t->rank <= SHAPE_MAX_RANK);
     int64_t step = 1;
     for (uint32_t i = t->rank; i-- > 0;) {
         stride[i] = t->dim[i] == 1 ? 0 : step;
@@ -109,6 +114,7 @@ static int64_t mapped_offset(const int64_t *const *map, const EvalWalk *w)
 
 void eval_copy_mapped(Tensor *out, const Tensor *src, const int64_t *const *map)
 {
+    rlx_assert(out->dtype == src->dtype);
     const size_t size = dtype_info[out->dtype].bytes;
     const char *from = src->data;
     char *to = out->data;
@@ -124,6 +130,7 @@ void eval_copy_mapped(Tensor *out, const Tensor *src, const int64_t *const *map)
 
 bool eval_copy_all(EvalCtx *c)
 {
+    rlx_assert(c->in[0].dtype == c->out[0].dtype);
     if (c->in[0].numel != c->out[0].numel)
         return eval_fail(c, E0204, "%lld elements cannot take a shape of %lld", (long long)c->in[0].numel,
                          (long long)c->out[0].numel);

@@ -149,6 +149,7 @@ bool graph_dim_is_set(const Graph *g, Dim d)
 
 void graph_add_live(Graph *g, NodeId node, uint32_t axis, NodeId size)
 {
+    rlx_assert(axis < graph_node(g, node)->shape->rank);
     const GraphLive live = {node, axis, size};
     rlx_assert(graph_node(g, size)->dtype == DTYPE_i64);
     vec_push(g->arena, &g->lives, live);
@@ -183,6 +184,7 @@ static NodeId count_ones(Graph *g, Dim d, Span span)
 
 NodeId graph_first(Graph *g, NodeId id, uint32_t axis, Dim size, Span span)
 {
+    rlx_assert(axis < graph_node(g, id)->shape->rank);
     NodeBuild ones = node_begin(g, OP_expand, span, NULL);
     node_src(&ones, graph_scalar(g, DTYPE_i64, 1, span));
     node_ints(&ones, A_expand_shape, &size, 1);

@@ -57,6 +57,7 @@ static NodeId add_named(Graph *g, OpId op, const TensorType *t, AttrVal *attr, u
 
 NodeId graph_input(Graph *g, const char *name, DType t, const Shape *s, Span span)
 {
+    rlx_assert(name != NULL && s->rank <= SHAPE_MAX_RANK);
     AttrVal attr = {.id = A_input_name, .u.str = name};
     NodeId id = add_named(g, OP_input, &(TensorType){t, *s}, &attr, 1, span);
     if (id)
@@ -67,6 +68,7 @@ NodeId graph_input(Graph *g, const char *name, DType t, const Shape *s, Span spa
 NodeId graph_param(Graph *g, const char *name, DType t, const Shape *s, const void *init, uint64_t bytes,
                    Span span)
 {
+    rlx_assert(name != NULL && s->rank <= SHAPE_MAX_RANK);
     AttrVal attr[2] = {{.id = A_param_name, .u.str = name},
                        {.id = A_param_init, .len = bytes, .u.blob = init}};
     NodeId id = add_named(g, OP_param, &(TensorType){t, *s}, attr, 2, span);
@@ -78,6 +80,7 @@ NodeId graph_param(Graph *g, const char *name, DType t, const Shape *s, const vo
 NodeId graph_state(Graph *g, const char *name, DType t, const Shape *s, const void *init, uint64_t bytes,
                    Span span)
 {
+    rlx_assert(name != NULL && s->rank <= SHAPE_MAX_RANK);
     AttrVal attr[2] = {{.id = A_state_name, .u.str = name},
                        {.id = A_state_init, .len = bytes, .u.blob = init}};
     NodeId id = add_named(g, OP_state, &(TensorType){t, *s}, attr, 2, span);
@@ -88,6 +91,7 @@ NodeId graph_state(Graph *g, const char *name, DType t, const Shape *s, const vo
 
 NodeId graph_const(Graph *g, DType t, const Shape *s, const void *data, uint64_t bytes, Span span)
 {
+    rlx_assert(t < DTYPE_COUNT && s->rank <= SHAPE_MAX_RANK);
     TensorType type = {t, *s};
     AttrVal attr = {.id = A_const_data, .len = bytes, .u.blob = data};
     if (!check_leaf(g, "const", &type, bytes, span))
@@ -122,6 +126,7 @@ static NodeBuild begin_like(Graph *g, OpId op, NodeId a)
 
 NodeId graph_op1(Graph *g, OpId op, NodeId a)
 {
+    rlx_assert(a != 0);
     NodeBuild b = begin_like(g, op, a);
     node_src(&b, a);
     return node_end(&b);
@@ -146,6 +151,7 @@ NodeId graph_op3(Graph *g, OpId op, NodeId a, NodeId b, NodeId c)
 
 NodeId graph_cast(Graph *g, NodeId a, DType to)
 {
+    rlx_assert(a != 0 && to < DTYPE_COUNT);
     if (graph_node(g, a)->dtype == to)
         return a;
     NodeBuild b = begin_like(g, OP_cast, a);
@@ -164,6 +170,7 @@ static NodeId reshape_by(Graph *g, NodeId a, const Shape *s)
 
 NodeId graph_reshape(Graph *g, NodeId a, const Shape *s)
 {
+    rlx_assert(a != 0 && s->rank <= SHAPE_MAX_RANK);
     const Shape *from = graph_node(g, a)->shape, empty = {.rank = 1};
     bool is_copied = false; // a 0 stands for the size that the operand has there
     if (shape_equal(from, s))
@@ -178,6 +185,7 @@ NodeId graph_transpose(Graph *g, NodeId a, const int64_t *perm)
     uint32_t rank = graph_node(g, a)->shape->rank;
     bool is_identity = true;
     for (uint32_t i = 0; i < rank; i++) {
+        rlx_assert(perm[i] >= 0 && perm[i] < rank);
         is_identity &= perm[i] == i;
     }
     if (is_identity)
@@ -201,6 +209,7 @@ NodeId graph_result(Graph *g, NodeId a, uint32_t index)
 
 void graph_output(Graph *g, const char *name, NodeId node)
 {
+    rlx_assert(node < g->nodes.len);
     if (!node)
         return; // its own failure was reported
     if (intern_find_name(g, NAME_OUTPUT, name)) {
@@ -214,6 +223,7 @@ void graph_output(Graph *g, const char *name, NodeId node)
 
 bool graph_output_sizes(Graph *g, uint32_t index, NodeId sizes)
 {
+    rlx_assert(index < g->outputs.len);
     const Node *n = graph_node(g, sizes);
     const GraphOutput *of = &g->outputs.data[index];
     const uint32_t rank = graph_node(g, of->node)->shape->rank;

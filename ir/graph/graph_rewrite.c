@@ -170,6 +170,7 @@ bool graph_rewrite_watched(Graph *g, RewriteVisit visit, RewriteStep step, void 
     const uint32_t n_lives = g->lives.len;
     const uint32_t n_checks = g->checks.len; // those that step adds read what is there already
     bool is_changed = false;
+    rlx_assert(step != NULL);
     *r = (Rewrite){.g = g, .visit = visit, .step = step, .ctx = ctx};
     r->rebuilt = ARENA_ARRAY(&scratch, NodeId, n_old);
     r->replaced = ARENA_ARRAY(&scratch, NodeId, n_old);

@@ -29,6 +29,7 @@ static RootList root_list(const Graph *g, uint32_t list)
 
 bool graph_next_root(const Graph *g, uint32_t kinds, RootWalk *w)
 {
+    rlx_assert((kinds & ~(uint32_t)ROOT_ALL) == 0);
     for (; w->list < ROOT_LISTS; w->list++, w->next = 0) {
         const RootList l = root_list(g, w->list);
         while ((kinds >> w->list & 1) != 0 && w->next < l.len) {
@@ -52,6 +53,7 @@ void graph_mark_operands(const Graph *g, bool *is_needed)
 
 bool *graph_mark_needed(const Graph *g, uint32_t kinds, Arena *a)
 {
+    rlx_assert(kinds != 0);
     bool *is_needed = ARENA_ARRAY(a, bool, g->nodes.len);
     for (RootWalk w = {0}; graph_next_root(g, kinds, &w);)
         is_needed[w.id] = true;

@@ -63,6 +63,7 @@ static bool is_same(const KInst *x, const KInst *y)
 KRef kernel_push(Kernel *k, const KInst *n)
 {
     const KRef r = k->insts.len;
+    rlx_assert(r == 0 || (n->a < r && n->b < r && n->c < r));
     if (n->lanes > k->max_lanes)
         k->max_lanes = n->lanes;
     vec_push(k->arena, &k->insts, *n);
@@ -105,6 +106,7 @@ static KKind close_scope(Kernel *k)
 
 Kernel *kernel_new(Arena *a, const char *name)
 {
+    rlx_assert(name != NULL);
     Kernel *k = ARENA_NEW(a, Kernel);
     k->arena = a;
     k->name = name;
@@ -118,6 +120,7 @@ Kernel *kernel_new(Arena *a, const char *name)
 
 uint32_t kernel_param(Kernel *k, const char *name, DType t, bool is_written, bool is_read)
 {
+    rlx_assert(name != NULL && t < DTYPE_COUNT);
     const KParam p = {.name = name, .dtype = t, .is_written = is_written, .is_read = is_read};
     vec_push(k->arena, &k->params, p);
     return k->params.len - 1;
@@ -163,6 +166,7 @@ KRef k_splat(Kernel *k, KRef a, uint8_t lanes)
 {
     const KInst *n = k_inst(k, a);
     rlx_assert(n->lanes == 1);
+    rlx_assert(lanes >= 1);
     if (lanes == 1)
         return a;
     return reuse(k, &(KInst){.kind = KI_splat, .dtype = n->dtype, .lanes = lanes, .a = a});
@@ -180,6 +184,7 @@ bool k_casts_vectors(int from, int to)
 KRef k_cast(Kernel *k, KRef a, int type)
 {
     const KInst *n = k_inst(k, a);
+    rlx_assert(a != 0 && type >= 0 && type <= KT_INDEX);
     if (n->dtype == type)
         return a;
     const KRef folded = n->lanes > 1 ? kernel_fold_cast(k, a, type) : 0;
@@ -244,6 +249,7 @@ KRef k_op(Kernel *k, KOp op, KRef a, KRef b, KRef c)
 KRef k_hreduce(Kernel *k, KOp op, KRef a)
 {
     const KInst *n = k_inst(k, a);
+    rlx_assert(op == KOP_add || op == KOP_mul || op == KOP_min || op == KOP_max);
     if (n->lanes == 1)
         return a;
     return reuse(k, &(KInst){.kind = KI_hreduce, .kop = (uint8_t)op, .dtype = n->dtype, .lanes = 1, .a = a});
@@ -252,6 +258,7 @@ KRef k_hreduce(Kernel *k, KOp op, KRef a)
 static KRef zip(Kernel *k, KRef a, KRef b, int64_t is_high)
 {
     const KInst *n = k_inst(k, a);
+    rlx_assert(k_inst(k, b)->lanes == n->lanes && k_inst(k, b)->dtype == n->dtype);
     return reuse(
         k, &(KInst){.kind = KI_zip, .dtype = n->dtype, .lanes = n->lanes, .a = a, .b = b, .imm = is_high});
 }
@@ -277,6 +284,7 @@ void k_transpose(Kernel *k, KRef *rows)
 KRef kernel_index(Kernel *k, uint32_t param, KRef index)
 {
     rlx_assert(param < k->params.len);
+    rlx_assert(k_inst(k, index)->dtype == KT_INDEX && k_inst(k, index)->lanes == 1);
     const int64_t first = k->params.data[param].first;
     return first == 0 ? index : k_add(k, index, k_index(k, first));
 }
@@ -284,6 +292,7 @@ KRef kernel_index(Kernel *k, uint32_t param, KRef index)
 KRef k_load(Kernel *k, uint32_t param, KRef index, uint8_t lanes, uint8_t count)
 {
     rlx_assert(count >= 1 && count <= lanes);
+    rlx_assert(param < k->params.len && k->params.data[param].is_read);
     index = kernel_index(k, param, index);
     return kernel_push(k, &(KInst){.kind = KI_load,
                                    .dtype = (uint8_t)k->params.data[param].dtype,
@@ -321,6 +330,7 @@ void k_prefetch(Kernel *k, uint32_t param, KRef index)
 void k_point(Kernel *k, uint32_t param, KRef entry, KRef otherwise)
 {
     rlx_assert(param < k->params.len && k->params.data[param].table != 0);
+    rlx_assert(k_inst(k, entry)->dtype == KT_INDEX && k_inst(k, otherwise)->dtype == KT_INDEX);
     kernel_push(k, &(KInst){.kind = KI_point,
                             .dtype = DTYPE_u64,
                             .lanes = 1,
@@ -332,6 +342,7 @@ void k_point(Kernel *k, uint32_t param, KRef entry, KRef otherwise)
 
 KRef k_var(Kernel *k, KRef init, const char *name_hint)
 {
+    rlx_assert(init != 0);
     const KInst v = *k_inst(k, init);
     return kernel_push(
         k, &(KInst){.kind = KI_var, .dtype = v.dtype, .lanes = v.lanes, .a = init, .text = name_hint});
@@ -363,6 +374,7 @@ KRef k_aload(Kernel *k, KRef array, KRef index, uint8_t lanes)
 {
     const KInst v = *k_inst(k, array);
     rlx_assert(v.kind == KI_array);
+    rlx_assert(k_inst(k, index)->dtype == KT_INDEX && lanes >= 1);
     return kernel_push(
         k,
         &(KInst){.kind = KI_aload, .dtype = v.dtype, .lanes = lanes, .count = lanes, .a = array, .b = index});
@@ -372,6 +384,7 @@ void k_astore(Kernel *k, KRef array, KRef index, KRef value)
 {
     const KInst v = *k_inst(k, value);
     rlx_assert(k_inst(k, array)->kind == KI_array && k_inst(k, array)->dtype == v.dtype);
+    rlx_assert(k_inst(k, index)->dtype == KT_INDEX);
     kernel_push(k, &(KInst){.kind = KI_astore,
                             .dtype = v.dtype,
                             .lanes = v.lanes,
@@ -439,11 +452,13 @@ bool kernel_has_wait(const Kernel *k)
 
 void k_custom(Kernel *k, KRef i)
 {
+    rlx_assert(k_inst(k, i)->dtype == KT_INDEX);
     kernel_push(k, &(KInst){.kind = KI_custom, .lanes = 1, .a = i});
 }
 
 void k_comment(Kernel *k, const char *text)
 {
+    rlx_assert(text != NULL);
     kernel_push(
         k,
         &(KInst){.kind = KI_comment, .dtype = DTYPE_bool, .lanes = 1, .text = arena_strdup(k->arena, text)});
@@ -463,6 +478,7 @@ KRef k_parts(Kernel *k)
 
 KRef k_append(Kernel *k, const KInst *n)
 {
+    rlx_assert(n->kind != KI_none && n->kind < KI_COUNT);
     if (kkind_closes(n->kind))
         close_scope(k);
     const KRef r = kkind_info[n->kind].cls == KIND_PURE ? reuse(k, n) : kernel_push(k, n);
@@ -481,8 +497,10 @@ bool kernel_is_shared(const Kernel *k)
 
 KRef k_block_end(const Kernel *k, KRef r)
 {
+    rlx_assert(r != 0 && r < k->insts.len);
     int depth = 0;
     for (;; r++) {
+        rlx_assert(r < k->insts.len);
         depth += kkind_depth(k_inst(k, r)->kind);
         if (depth == 0)
             return r;

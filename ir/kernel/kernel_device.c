@@ -15,6 +15,7 @@ const KDeviceInfo device_info[KDEV_COUNT] = {
 
 KRef k_call(Kernel *k, KDevice f, KRef a, KRef b, KRef c)
 {
+    rlx_assert(f < KDEV_COUNT);
     const int type = device_info[f].result;
     rlx_assert(type != KDEV_VOID);
     return k_append(
@@ -60,6 +61,7 @@ KRef k_address(Kernel *k, uint32_t param, KRef index)
 
 KRef k_device_operand(const Kernel *k, const KInst *n, uint32_t i)
 {
+    rlx_assert(n->kind == KI_device);
     const KRef list[LIST] = {n->a, n->b, n->c};
     if (i >= KDEV_MAX_OPERANDS || list[i / LIST] == 0)
         return 0;
@@ -95,5 +97,6 @@ void k_wgmma_r(Kernel *k, KWgmma w, KRef d, KRef a, KRef a_at, KRef b, KRef add)
 
 void k_use_shared(Kernel *k, uint32_t bytes)
 {
+    rlx_assert(k->group != 0);
     k->shared_bytes = bytes > k->shared_bytes ? bytes : k->shared_bytes;
 }

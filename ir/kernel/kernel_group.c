@@ -18,6 +18,7 @@ void k_set_group(Kernel *k, uint32_t threads)
 KRef k_for_group(Kernel *k, int64_t n, const char *name_hint)
 {
     rlx_assert(k->group != 0);
+    rlx_assert(n >= 0);
     return k_for(k, k_index(k, 0), k_index(k, n), 1, KFOR_GROUP, name_hint);
 }
 

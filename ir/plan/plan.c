@@ -21,6 +21,7 @@ static bool ranges_overlap(Range a, Range b)
 
 const void *plan_buffer_bytes(const PlanBuffer *b, Arena *a)
 {
+    rlx_assert(b->fill == NULL || b->data == NULL);
     if (b->fill == NULL)
         return b->data;
     void *bytes = arena_alloc(a, b->bytes);
@@ -30,6 +31,7 @@ const void *plan_buffer_bytes(const PlanBuffer *b, Arena *a)
 
 bool plan_has_hazard(const Plan *p, uint32_t kernel_a, uint32_t kernel_b)
 {
+    rlx_assert(kernel_a < p->kernels.len && kernel_b < p->kernels.len);
     const PlanKernel *a = &p->kernels.data[kernel_a], *b = &p->kernels.data[kernel_b];
     for (uint32_t i = 0; i < a->args.len; i++)
         for (uint32_t j = 0; j < b->args.len; j++) {
@@ -43,6 +45,7 @@ bool plan_has_hazard(const Plan *p, uint32_t kernel_a, uint32_t kernel_b)
 
 static void extend_lifetime(Plan *p, BufId b, uint32_t first, uint32_t last)
 {
+    rlx_assert(b < p->buffers.len);
     PlanBuffer *buf = &p->buffers.data[b];
     buf->first = first < buf->first ? first : buf->first;
     buf->last = last > buf->last ? last : buf->last;
@@ -50,6 +53,7 @@ static void extend_lifetime(Plan *p, BufId b, uint32_t first, uint32_t last)
 
 void plan_find_lifetimes(Plan *p)
 {
+    rlx_assert(p->buffers.len > 0);
     const uint32_t n = p->kernels.len, end = n == 0 ? 0 : n - 1;
     for (BufId b = 1; b < p->buffers.len; b++) {
         p->buffers.data[b].first = UINT32_MAX;
@@ -90,6 +94,7 @@ static void walk(const Plan *p, uint64_t times, PlanVisit fn, void *ctx)
 
 void plan_walk(const Plan *p, PlanVisit fn, void *ctx)
 {
+    rlx_assert(p != NULL && fn != NULL);
     walk(p, 1, fn, ctx);
 }
 

@@ -204,6 +204,7 @@ static void share_constants(PlanBuckets *b, Arena *scratch)
 
 const char *plan_share_buckets(PlanBuckets *b, Arena *scratch)
 {
+    rlx_assert(b->n >= 1 && b->n <= PLAN_MAX_BUCKETS);
     const char *wrong = NULL;
     const Layers largest = layers_of(b->plan[b->n - 1], scratch);
     uint64_t arena = 0;

@@ -212,6 +212,7 @@ static void find_kernel(Sweep *s, uint32_t at)
 // What is prepared once has ended when a run begins: no edge leads from there.
 void plan_find_edges(Plan *plan)
 {
+    rlx_assert(plan->buffers.len > 0);
     Arena scratch = {0};
     const uint32_t n = plan->kernels.len;
     Sweep s = {.plan = plan,

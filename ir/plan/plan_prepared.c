@@ -87,6 +87,7 @@ static void place(Places *s, Plan *p, const Identity *made)
 
 void plan_share_prepared(PlanBuckets *b, Arena *scratch)
 {
+    rlx_assert(b->n >= 1 && b->n <= PLAN_MAX_BUCKETS);
     Places s = {.arena = scratch};
     Map marks = {0};
     for (uint32_t i = b->n; i-- > 0;) {

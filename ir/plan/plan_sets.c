@@ -33,6 +33,7 @@ static void mark_reads(const PlanKernel *k, bool *needed)
 
 void plan_use_sets(Plan *p, Arena *scratch)
 {
+    rlx_assert(p->sets.len <= PLAN_MAX_SETS);
     for (uint32_t s = 0; s < p->sets.len; s++) {
         bool *needed = ARENA_ARRAY(scratch, bool, p->buffers.len);
         mark_lasting(p, needed);

@@ -46,6 +46,7 @@ static void count(const Plan *p, PlanCounts *c)
 
 PlanCounts plan_counts(const Plan *p)
 {
+    rlx_assert(p->caps != NULL);
     PlanCounts c = {.split = p->gpu.split != 0 ? p->gpu.split - p->prepare.n_kernels : 0};
     count(p, &c);
     if (!p->caps->is_gpu) // where they are placed once
@@ -57,6 +58,7 @@ PlanCounts plan_counts(const Plan *p)
 
 PlanNodes plan_nodes(const Plan *p, Arena *a)
 {
+    rlx_assert(p->locs.len == p->graph->nodes.len);
     PlanNodes n = {p, ARENA_ARRAY(a, NodeId, p->buffers.len + 1u), ARENA_ARRAY(a, NodeId, p->locs.len + 1u)};
     for (NodeId id = p->locs.len; id-- > 1;) { // so that lists are ascending
         const BufId b = p->locs.data[id].buf;
@@ -81,6 +83,7 @@ static NodeId copied_node(const Plan *p, BufId b)
 
 NodeId plan_buffer_node(const PlanNodes *n, BufId b)
 {
+    rlx_assert(b < n->plan->buffers.len);
     const char *name = n->plan->buffers.data[b].name;
     for (NodeId id = n->first[b]; id != 0 && name != NULL; id = n->next[id])
         if (strcmp(node_name(n->plan->graph, id), name) == 0)
@@ -90,6 +93,7 @@ NodeId plan_buffer_node(const PlanNodes *n, BufId b)
 
 const char *plan_buffer_nodes(const PlanNodes *n, BufId b, Arena *a)
 {
+    rlx_assert(b < n->plan->buffers.len);
     Str out = str_new(a);
     for (NodeId id = n->first[b]; id != 0; id = n->next[id])
         str_printf(&out, "%s%s", out.len == 0 ? "" : ", ", node_name(n->plan->graph, id));

@@ -14,6 +14,7 @@ typedef struct Run {
 // The loop with another body and other operands.
 static NodeId make_loop(Graph *g, NodeId id, Graph *body, const NodeId *src, uint32_t n_src)
 {
+    rlx_assert(n_src >= 2 && body->inputs.len == n_src);
     NodeBuild b = node_copy_begin(g, g, id);
     for (uint32_t i = 0; i < n_src; i++)
         node_src(&b, src[i]);

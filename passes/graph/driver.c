@@ -12,11 +12,13 @@ bool pass_is_on(const PassInfo *info, const PassOptions *o)
 bool pass_run(Pass *p, const PassInfo *info)
 {
     rlx_assert(p->graph != NULL && p->frame == NULL && !p->failed);
+    rlx_assert(info->makes_plan == (p->plan != NULL)); // layout makes an empty one
     if (!pass_is_on(info, p->options) || (info->where == PASS_IF_SIZED && !extent_has_sizes(p->graph)))
         return false;
     bool changed = info->run(p);
     if (info->bodies == BODIES_REWRITE && !p->failed)
         changed |= bodies_run(p, info->run);
+    rlx_assert(p->failed || (info->stage == STAGE_BOUND) == (p->plan != NULL));
     return changed;
 }
 

@@ -45,6 +45,7 @@ static const char *dims_for(const Graph *g, Dim d)
 
 NodeId extent_refuse(Graph *g, NodeId id, const char *why)
 {
+    rlx_assert(why != NULL);
     const Dim d = first_size(g, id);
     const bool is_set = graph_dim_is_set(g, d);
     Str text = str_new(g->arena);
@@ -95,6 +96,7 @@ NodeId extent_mask(Graph *g, NodeId id, uint32_t mask, double v)
 
 NodeId extent_inside(Graph *g, const Shape *s)
 {
+    rlx_assert(s->rank >= 1);
     NodeId all = 0;
     for (uint32_t i = 0; i < s->rank; i++) {
         if (!graph_dim_is_computed(g, s->dim[i]))
@@ -109,6 +111,7 @@ NodeId extent_inside(Graph *g, const Shape *s)
 
 NodeId extent_with(Graph *g, NodeId id, uint32_t i, NodeId src)
 {
+    rlx_assert(i < graph_node(g, id)->n_src);
     const Node n = *graph_node(g, id);
     NodeId *all = ARENA_ARRAY(g->arena, NodeId, n.n_src);
     for (uint32_t k = 0; k < n.n_src; k++)
@@ -118,12 +121,14 @@ NodeId extent_with(Graph *g, NodeId id, uint32_t i, NodeId src)
 
 NodeId extent_masked(Graph *g, NodeId id, uint32_t i, uint32_t mask, double v)
 {
+    rlx_assert(i < graph_node(g, id)->n_src);
     const NodeId x = graph_node(g, id)->src[i];
     return (extent_axes(g, x) & mask) == 0 ? id : extent_with(g, id, i, extent_mask(g, x, mask, v));
 }
 
 NodeId extent_list(Graph *g, const NodeId *entry, uint32_t n)
 {
+    rlx_assert(n >= 1);
     const Shape one = {.rank = 1, .dim = {1}};
     NodeBuild b = node_begin(g, OP_concat, (Span){0}, NULL);
     for (uint32_t i = 0; i < n; i++)
@@ -142,6 +147,7 @@ NodeId extent_sizes(Graph *g, const Shape *s)
 
 Shape extent_rows(Graph *g, const Shape *s)
 {
+    rlx_assert(s->rank >= 1);
     Shape rows = *s;
     while (rows.rank > 1 && !graph_dim_is_computed(g, rows.dim[rows.rank - 1]) &&
            !graph_dim_is_computed(g, rows.dim[rows.rank - 2])) {

@@ -81,6 +81,7 @@ static bool is_foldable(Graph *g, NodeId id, const Fold *f)
 
 static NodeId fold_one(Graph *g, NodeId id, Fold *f)
 {
+    rlx_assert(id != 0);
     const Node *n = graph_node(g, id);
     if (!is_foldable(g, id, f))
         return id;

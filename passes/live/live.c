@@ -459,18 +459,21 @@ const LiveFacts *live_facts(const Plan *p, NodeId id)
 
 LiveRef live_bound(const Plan *p, NodeId id, uint32_t axis)
 {
+    rlx_assert(axis < SHAPE_MAX_RANK);
     const LiveFacts *f = live_facts(p, id);
     return f == NULL || f->axis[axis].fill.size != 0 ? (LiveRef){0} : f->axis[axis].dead;
 }
 
 LiveRef live_fill(const Plan *p, NodeId id, uint32_t axis, double value)
 {
+    rlx_assert(axis < SHAPE_MAX_RANK);
     const LiveFacts *f = live_facts(p, id);
     return f == NULL || f->axis[axis].value != value ? (LiveRef){0} : f->axis[axis].fill;
 }
 
 bool live_is_masked(const Plan *p, NodeId id, const LiveRef *end, uint32_t axis)
 {
+    rlx_assert(axis < SHAPE_MAX_RANK);
     const Graph *g = p->graph;
     const Node *n = graph_node(g, id);
     if (n->op != OP_where)

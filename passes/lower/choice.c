@@ -26,6 +26,7 @@ static uint32_t *by_estimate(Arena *a, const Candidate *list, uint32_t n)
 
 uint32_t choice_pick(Lower *l, const char *question, const Candidate *list, uint32_t n)
 {
+    rlx_assert(n >= 1 && question != NULL);
     const char *answer = tuned_answer(l->pass->options, question);
     const uint32_t *order = by_estimate(l->pass->perm, list, n);
     uint32_t pick = order[0];

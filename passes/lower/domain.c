@@ -7,6 +7,7 @@
 
 Domain domain_of(const Shape *s)
 {
+    rlx_assert(shape_is_const(s));
     Domain d = {.rank = s->rank};
     for (uint32_t i = 0; i < s->rank; i++)
         d.extent[i] = s->dim[i];
@@ -15,6 +16,7 @@ Domain domain_of(const Shape *s)
 
 void domain_trim(const Lower *l, Domain *d, NodeId id)
 {
+    rlx_assert(d->rank == lower_node(l, id)->shape->rank);
     for (uint32_t i = 0; i < d->rank; i++) {
         const LiveRef r = live_bound(l->plan, id, i);
         d->live[i] = lower_knows(l, &r) ? r : (LiveRef){0};
@@ -307,6 +309,7 @@ static KRef immediate(Lower *l, NodeId id)
 // Depth is bounded by the size of a group.
 KRef pull_value(Pull *p, NodeId id)
 {
+    rlx_assert(id != 0);
     Lower *l = p->l;
     if (id == p->given && id != 0)
         return p->given_value;
@@ -334,6 +337,7 @@ KRef pull_value(Pull *p, NodeId id)
 
 void lower_store(Lower *l, uint32_t param, KRef index, KRef value, const Point *at)
 {
+    rlx_assert(value != 0 && at->count >= 1 && at->count <= at->lanes);
     if (at->slot != 0 && l->wide.collected != 0) {
         k_astore(l->k, l->wide.collected, at->lane, value);
         return;
@@ -414,6 +418,7 @@ static uint32_t open_joined(Lower *l, const Domain *d, uint32_t n, Point *at)
 
 uint32_t lower_open_axis(Lower *l, const Domain *d, uint32_t axis, uint8_t flags, Point *at)
 {
+    rlx_assert(axis < d->rank);
     const KRef zero = k_index(l->k, 0);
     if (l->strip.window != NULL && axis == WINDOW_IMAGE) {
         at->idx[axis] = l->strip.window->image;
@@ -437,6 +442,7 @@ uint32_t lower_open_axis(Lower *l, const Domain *d, uint32_t axis, uint8_t flags
 
 uint32_t lower_open(Lower *l, const Domain *d, uint32_t n, Point *at)
 {
+    rlx_assert(n <= d->rank);
     uint32_t first = 0, opened = 0;
     if (l->caps->is_gpu && n > 2) {
         opened += open_joined(l, d, n - 1, at);
@@ -471,6 +477,7 @@ static void along_exactly(Lower *l, const Domain *d, uint8_t lanes, Point at, Po
 
 void lower_along(Lower *l, const Domain *d, uint32_t axis, uint8_t lanes, Point at, PointFn fn, void *ctx)
 {
+    rlx_assert(axis < d->rank && lanes >= 1 && (lanes & (lanes - 1)) == 0);
     const int64_t n = d->extent[axis], whole = n - n % lanes;
     const bool is_live = d->live[axis].size != 0;
     const KRef end = lower_live(l, &d->live[axis], n), last = k_index(l->k, whole);
@@ -499,6 +506,7 @@ void lower_along(Lower *l, const Domain *d, uint32_t axis, uint8_t lanes, Point 
 
 void lower_walk(Lower *l, const Domain *d, uint8_t lanes, PointFn fn, void *ctx)
 {
+    rlx_assert(fn != NULL && lanes >= 1 && (lanes & (lanes - 1)) == 0);
     Point at = {.lanes = 1, .count = 1};
     if (d->rank == 0) {
         const uint32_t n = l->caps->is_gpu ? 1 : 0;
@@ -560,6 +568,7 @@ static bool has_live(const Domain *d)
 
 void lower_map(Lower *l, MapFn fn, void *ctx, MapLanes lanes)
 {
+    rlx_assert(fn != NULL);
     MapBody m = {fn, ctx};
     Domain d = domain_of(lower_node(l, l->root)->shape);
     domain_trim(l, &d, l->root);

@@ -13,6 +13,7 @@ static const LowerFn lower_fns[OP_COUNT] = {
 
 NodeId lower_find_result(const Lower *l, int64_t index)
 {
+    rlx_assert(l->anchor != 0 && index >= 0);
     for (NodeId id = l->anchor + 1; id < l->g->nodes.len; id++) {
         const Node *n = lower_node(l, id);
         if (n->op == OP_result && n->src[0] == l->anchor && node_get_int(n, A_result_index) == index)
@@ -40,11 +41,13 @@ uint32_t lower_epilogue_cost(const Lower *l)
 
 const Loc *lower_loc(const Lower *l, NodeId id)
 {
+    rlx_assert(id < l->plan->locs.len);
     return &l->plan->locs.data[id];
 }
 
 uint32_t lower_alignment(const Lower *l, const Loc *loc, DType t)
 {
+    rlx_assert(loc->buf != 0 && loc->buf < l->plan->buffers.len);
     const PlanBuffer *b = &l->plan->buffers.data[loc->buf];
     const uint32_t bytes = dtype_info[t].bytes;
     if (b->region == REGION_OUTER || l->strip.n_held != 0)
@@ -90,6 +93,7 @@ static const char *param_name(Lower *l, NodeId id)
 
 uint32_t lower_param_typed(Lower *l, const TensorType *t, const Loc *loc, const char *name, ParamUse use)
 {
+    rlx_assert((use & PARAM_READ_WRITE) != 0 && loc->buf != 0 && shape_is_const(&t->shape));
     PlanArg arg = {.is_read = (use & PARAM_READ) != 0, .is_written = (use & PARAM_WRITE) != 0};
     loc_range(l, &t->shape, loc, dtype_info[t->dtype].bytes, &arg);
     for (uint32_t i = 0; i < l->pk->args.len; i++) {
@@ -117,6 +121,7 @@ uint32_t lower_param_at(Lower *l, NodeId id, const Loc *loc, ParamUse use)
 
 uint32_t lower_param_words(Lower *l, NodeId id, DType t)
 {
+    rlx_assert(lower_loc(l, id)->buf != 0);
     const Node *n = lower_node(l, id);
     PlanArg arg = {.is_read = true};
     loc_range(l, n->shape, lower_loc(l, id), dtype_info[n->dtype].bytes, &arg);
@@ -153,6 +158,7 @@ uint32_t lower_param(Lower *l, NodeId id, ParamUse use)
 
 uint32_t lower_param_buffer(Lower *l, BufId b, DType t, ParamUse use)
 {
+    rlx_assert(b != 0 && b < l->plan->buffers.len);
     const bool is_written = (use & PARAM_WRITE) != 0;
     const PlanArg arg = {.buf = b,
                          .begin = 0,
@@ -179,6 +185,7 @@ bool lower_is_in_file(const Lower *l, NodeId id)
 
 uint32_t lower_param_data(Lower *l, const char *name, DType t, const void *data, uint64_t bytes)
 {
+    rlx_assert(data != NULL || bytes == 0);
     return param_of_buffer(
         l, (PlanBuffer){.region = REGION_WEIGHTS, .bytes = bytes, .align = 64, .data = data, .name = name}, t,
         false);
@@ -187,6 +194,7 @@ uint32_t lower_param_data(Lower *l, const char *name, DType t, const void *data,
 uint32_t lower_param_filled(Lower *l, const char *name, DType t, PlanFill fill, const void *ctx,
                             uint64_t bytes)
 {
+    rlx_assert(fill != NULL);
     return param_of_buffer(l,
                            (PlanBuffer){.region = REGION_WEIGHTS,
                                         .bytes = bytes,
@@ -207,12 +215,14 @@ uint32_t lower_param_experts(Lower *l, const char *name, DType t, PlanFill fill,
 
 uint32_t lower_param_table(Lower *l, const char *name, uint64_t n)
 {
+    rlx_assert(n > 0);
     return param_of_buffer(l, (PlanBuffer){.region = REGION_STATE, .bytes = n * 8, .align = 64, .name = name},
                            DTYPE_u64, false);
 }
 
 uint32_t lower_param_counter(Lower *l, const char *name, uint64_t n)
 {
+    rlx_assert(n > 0);
     return param_of_buffer(l, (PlanBuffer){.region = REGION_STATE, .bytes = n * 4, .align = 64, .name = name},
                            DTYPE_u32, true);
 }
@@ -226,6 +236,7 @@ uint32_t lower_param_scratch(Lower *l, const char *name, DType t, uint64_t eleme
 
 uint32_t lower_param_view(Lower *l, uint32_t param, DType t)
 {
+    rlx_assert(param < l->pk->args.len);
     const PlanArg arg = l->pk->args.data[param];
     l->k->may_alias = true;
     vec_push(l->plan->arena, &l->pk->args, arg);
@@ -291,6 +302,7 @@ static void describe(Lower *l, uint32_t index)
 
 void lower_anchor(Lower *l)
 {
+    rlx_assert(lower_fns[lower_node(l, l->anchor)->op] != NULL);
     lower_fns[lower_node(l, l->anchor)->op](l);
 }
 
@@ -307,6 +319,7 @@ static uint64_t count_flops(const PlanKernel *pk, const Graph *g)
 static void lower_kernel(Pass *p, uint32_t index, uint64_t constant_bytes, const bool *lasting)
 {
     PlanKernel *pk = &p->plan->kernels.data[index];
+    rlx_assert(pk->kernel == NULL && pk->root != 0);
     Lower l = {.pass = p,
                .plan = p->plan,
                .g = p->plan->graph,
@@ -330,6 +343,7 @@ static void lower_kernel(Pass *p, uint32_t index, uint64_t constant_bytes, const
         lower_patch(&l);
     else
         lower_anchor(&l);
+    rlx_assert(pk->args.len == l.k->params.len);
     pk->kernel = l.k;
     pk->flops = pk->copy.src != 0 ? 0 : count_flops(pk, l.g);
     const char *wrong = kernel_verify(l.k);
@@ -361,6 +375,7 @@ static void add_packings(Pass *p)
 
 bool pass_lower(Pass *p)
 {
+    rlx_assert(p->plan->buffers.len > 0 && p->plan->locs.len == p->plan->graph->nodes.len);
     const uint64_t constant_bytes = count_constant_bytes(p->plan->graph);
     const bool *lasting = p->options->opt_level >= 1 && p->frame == NULL && !p->plan->caps->is_gpu
                               ? packer_find_lasting(p->plan->graph, p->scratch)

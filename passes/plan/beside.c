@@ -361,6 +361,7 @@ static bool join_all(Beside *s)
 
 bool pass_beside(Pass *p)
 {
+    rlx_assert(p->plan->prepare.n_kernels <= p->plan->kernels.len);
     Plan *plan = p->plan;
     const uint32_t n = plan->kernels.len;
     Beside s = {.plan = plan, .scratch = p->scratch};

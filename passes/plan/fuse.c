@@ -508,6 +508,7 @@ static void add_leaves(Fuse *f)
 
 bool pass_fuse(Pass *p)
 {
+    rlx_assert(p->plan->graph == p->graph && p->plan->kernels.len == 0);
     Fuse f = {.pass = p, .plan = p->plan, .g = p->graph};
     p->plan->live = live_analyse(p->graph, p->perm);
     f.groups = group_nodes(p->plan, p->scratch,

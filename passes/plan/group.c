@@ -289,6 +289,7 @@ static void merge_all(Grouper *s)
 
 Groups group_nodes(const Plan *plan, Arena *a, GroupMode mode)
 {
+    rlx_assert(plan->orders.len == plan->graph->nodes.len);
     const Graph *g = plan->graph;
     const uint32_t n = g->nodes.len;
     Grouper s = {.plan = plan, .g = g, .arena = a};

@@ -145,6 +145,7 @@ void group_join_patches(Pass *p, Groups *groups)
 
 void group_add_member(const Plan *plan, const Groups *groups, NodeId id, PlanKernel *k)
 {
+    rlx_assert(id != 0 && groups->root[id] == k->root);
     const Node *n = graph_node(plan->graph, id);
     for (uint32_t i = 0; i < n->n_src; i++) {
         bool is_new = groups->taken_in[n->src[i]];

@@ -268,6 +268,7 @@ static void apply(Order *o, const uint32_t *order)
 
 bool pass_order(Pass *p)
 {
+    rlx_assert(p->plan->kernels.len == 0 || p->plan->kernels.data[0].kernel == NULL);
     Order o = {.pass = p, .plan = p->plan, .g = p->plan->graph, .n = p->plan->kernels.len};
     if (o.n == 0 || (o.n < 3 && o.plan->live == NULL) || o.n > ORDER_SEARCH_KERNELS)
         return false;

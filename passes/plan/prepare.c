@@ -157,6 +157,7 @@ bool pass_prepare(Pass *p)
     Plan *plan = p->plan;
     Prepare s = {.plan = plan, .arena = p->scratch};
     if (plan->params.len == 0) {
+        rlx_assert(plan->prepare.packings.len == 0);
         return false;
     }
     s.place = packer_add_kernels(plan, s.arena);

@@ -16,6 +16,7 @@ bool slab_is_folded(const TileShape *s)
 
 int64_t slab_steps(const TileShape *s)
 {
+    rlx_assert(s->kh > 0 && s->kw > 0 && s->ic > 0);
     return slab_is_folded(s) ? s->kh * ceil_div(s->kw * s->ic, BLOCK)
                              : s->kh * s->kw * ceil_div(s->ic, BLOCK);
 }
@@ -93,6 +94,7 @@ static void set_steps(Slab *b)
 
 Slab slab_new(Lower *l, const TileShape *s, const TileInput *in, int64_t weight_bytes)
 {
+    rlx_assert(s->sh > 0 && s->sw > 0 && weight_bytes >= 0);
     Slab b = {.l = l, .shape = *s, .in = *in, .images = 1};
     if (s->h == 1 && s->in_h == 1 && s->kh == 1 && s->kw == 1 && s->pad_h == 0 && s->pad_w == 0)
         use_pixels_as_rows(&b);

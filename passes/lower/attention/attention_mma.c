@@ -388,6 +388,7 @@ static void begin_tiles(Mma *m)
 
 void attention_emit_mma(Lower *l, const Attention *a, int64_t threads, KRef group, int64_t groups)
 {
+    rlx_assert(threads > 0 && groups > 0);
     Kernel *k = l->k;
     Mma m;
     const bool fits = plan_mma(l, a, threads, &m);

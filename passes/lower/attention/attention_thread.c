@@ -234,6 +234,7 @@ void lower_attention_merge(Lower *l)
 {
     const Node *n = lower_node(l, l->anchor), *part = lower_node(l, n->src[0]);
     const uint32_t rank = part->shape->rank;
+    rlx_assert(rank >= 2);
     Merge m = {.part = n->src[0],
                .rank = rank,
                .splits = part->shape->dim[rank - 2],

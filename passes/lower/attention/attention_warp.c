@@ -36,11 +36,13 @@ static KRef lowest(const AttWarp *x)
 
 KRef attention_warp_pack(Kernel *k, DType type, KRef low, KRef high)
 {
+    rlx_assert(k_is_half(type));
     return k_call(k, type == DTYPE_f16 ? KDEV_pack_f16 : KDEV_pack_bf16, low, high, 0);
 }
 
 AttTile attention_tile(Lower *l, const Attention *a, KRef number, int64_t n)
 {
+    rlx_assert(n > 0 && a->rank >= 3);
     Kernel *k = l->k;
     if (a->right < 0)
         return (AttTile){k_expr(k, "$ / #", number, n), k_expr(k, "$ % #", number, n)};
@@ -57,6 +59,7 @@ AttTile attention_tile(Lower *l, const Attention *a, KRef number, int64_t n)
 
 void attention_warp_open(AttWarp *x)
 {
+    rlx_assert(x->keys % 8 == 0 && x->columns % 8 == 0);
     Kernel *k = x->l->k;
     const KRef zero = k_number(k, DTYPE_f32, 0);
     x->scores = k_array(k, DTYPE_f32, x->keys / 2);

@@ -17,6 +17,7 @@ static uint32_t shared_bytes(const AwKernel *w)
 
 AwRing aw_ring(Kernel *k, int64_t slots, int64_t phase)
 {
+    rlx_assert(slots == 1 || slots == 2);
     AwRing r = {.slots = slots};
     r.slot = k_var(k, k_index(k, 0), "slot");
     r.phase = k_var(k, k_index(k, phase), "phase");
@@ -38,6 +39,7 @@ void aw_advance(Kernel *k, AwRing r)
 
 Point aw_point(const AwKernel *w, const AwTile *t, KRef query)
 {
+    rlx_assert(w->a->rank >= 3);
     const uint32_t rank = w->a->rank;
     Point p = {.lanes = 1, .count = 1};
     KRef batch = t->batch;

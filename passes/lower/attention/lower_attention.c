@@ -79,6 +79,7 @@ static Attention attention_of(Lower *l)
 
 KRef attention_kv_index(Lower *l, const AttRow *r, NodeId id, KRef key, KRef last)
 {
+    rlx_assert(r->a->rank >= 3);
     KRef idx[SHAPE_MAX_RANK];
     for (uint32_t i = 0; i + 3 < r->a->rank; i++)
         idx[i] = r->at.idx[i];
@@ -99,6 +100,7 @@ KRef attention_query_index(Lower *l, const AttRow *r, KRef last)
 
 AttRow attention_row(Lower *l, const Attention *a, Point at)
 {
+    rlx_assert(a->rank >= 3 && a->kv_heads > 0 && a->heads % a->kv_heads == 0);
     Kernel *k = l->k;
     const KRef zero = k_index(k, 0);
     AttRow r = {.a = a, .at = at, .begin = zero, .end = a->live};
@@ -184,6 +186,7 @@ static KRef dot_looped(Lower *l, const AttRow *r, KRef key)
 
 KRef attention_mask_number(Lower *l, const Attention *a, KRef v)
 {
+    rlx_assert(a->mask != 0);
     Kernel *k = l->k;
     if (lower_node(l, a->mask)->dtype != DTYPE_bool)
         return k_cast(k, v, a->type);
@@ -193,6 +196,7 @@ KRef attention_mask_number(Lower *l, const Attention *a, KRef v)
 
 KRef attention_mask_at(Lower *l, const AttRow *r, KRef key)
 {
+    rlx_assert(r->a->mask != 0);
     Kernel *k = l->k;
     const Attention *a = r->a;
     KRef idx[SHAPE_MAX_RANK];
@@ -258,6 +262,7 @@ static KRef emit_scores(Lower *l, const AttRow *r, const AttWeights *w, uint8_t 
 // A row that sees nothing has the largest score -inf: against 0 instead, all its weights are 0 as well.
 KRef attention_weigh(Lower *l, const Attention *a, const AttWeights *w, KRef n, KRef top, uint8_t lanes)
 {
+    rlx_assert(lanes >= 1 && (lanes & (lanes - 1)) == 0);
     Kernel *k = l->k;
     const KRef zero = k_number(k, a->type, 0), sum = k_var(k, k_splat(k, zero, lanes), "sum");
     const KRef is_blind = k_eq(k, top, k_number(k, a->type, -(double)INFINITY));
@@ -278,6 +283,7 @@ void attention_mix(Lower *l, const AttRow *r, const AttWeights *w, KRef first, i
     const Attention *a = r->a;
     const uint8_t lanes = a->value_lanes;
     const uint32_t param = lower_param(l, a->v, PARAM_READ), n = (uint32_t)((columns + lanes - 1) / lanes);
+    rlx_assert(n >= 1 && n <= ATTENTION_MAX_VECTORS);
     const KRef zero = k_number(k, a->type, 0);
     KRef acc[ATTENTION_MAX_VECTORS];
     for (uint32_t i = 0; i < n; i++)

@@ -190,6 +190,7 @@ static void pack(const void *ctx, void *bytes)
 
 void int_conv_pack_matrix(IntConv *c, const void *data)
 {
+    rlx_assert(data != NULL && c->group > 0);
     Packing *p = ARENA_NEW(c->l->pass->perm, Packing);
     *p = (Packing){.c = *c, .data = data};
     c->group_words = weight_words(c);
@@ -433,6 +434,7 @@ static void blocks_of_pairs(Pair *p)
 
 void int_conv_matrix(const IntConv *c, const Domain *d, KRef zero)
 {
+    rlx_assert(c->l->caps->has_matrix);
     for (int64_t g = 0; g < c->group; g++) {
         Pair p = {.t = {.c = c, .d = d, .zero = zero, .group = g}};
         if (c->group_words * 4 > c->l->caps->cpu.l2_bytes / 2)

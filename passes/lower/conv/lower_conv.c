@@ -12,6 +12,7 @@
 
 int64_t conv_at_or(const Node *n, AttrId id, uint32_t axis, uint32_t n_spatial, int64_t dflt)
 {
+    rlx_assert(axis < SHAPE_MAX_RANK);
     return n_spatial == 1 ? (axis == 0 ? dflt : node_get_at(n, id, 0, dflt)) : node_get_at(n, id, axis, dflt);
 }
 
@@ -19,6 +20,7 @@ Conv conv_of(const Lower *l, NodeId id)
 {
     const Node *n = lower_node(l, id);
     const Shape *x = lower_node(l, n->src[0])->shape, *w = lower_node(l, n->src[1])->shape;
+    rlx_assert(x->rank >= 3 && w->rank == x->rank);
     const uint32_t spatial = x->rank - 2, last = x->rank - 1;
     const Loc *xl = lower_loc(l, n->src[0]);
     Conv c = {.x = n->src[0],
@@ -62,6 +64,7 @@ Domain conv_out_domain(Lower *l)
 // The point of an output domain [N, C, (H,) W].
 Point conv_point(const Domain *d, KRef image, KRef channel, KRef row, KRef column)
 {
+    rlx_assert(d->rank >= 3);
     Point at = {.lanes = 1, .count = 1, .vec_axis = 1};
     at.idx[0] = image;
     at.idx[1] = channel;

@@ -95,6 +95,7 @@ static void pack(const void *ctx, void *bytes)
 // Channels of the block that begins at channel `first` of a group, padding included.
 int64_t int_conv_width(const IntConv *c, int64_t first)
 {
+    rlx_assert(first >= 0 && first < c->oc && c->lanes > 0);
     const int64_t vectors = (c->oc - first + c->lanes - 1) / c->lanes;
     return (vectors < c->nv ? vectors : c->nv) * c->lanes;
 }

@@ -101,6 +101,7 @@ static void pack(const void *ctx, void *bytes)
 
 uint32_t winograd_pack(const Winograd *w)
 {
+    rlx_assert(node_is_const(w->l->g, w->c->w));
     Packing *p = ARENA_NEW(w->l->pass->perm, Packing);
     *p = (Packing){.form = w->form,
                    .blocks = w->oc,
@@ -360,6 +361,7 @@ enum { MAX_SIZE = 1 << 28 }; // of any factor of the sizes below; their products
 
 bool winograd_plan(Lower *l, const Conv *c, const Domain *d, uint8_t m, WinogradWeights how, Winograd *w)
 {
+    rlx_assert(m >= WINOGRAD_MIN_M && c->s.kh == c->s.kw);
     const TileShape *s = &c->s;
     *w = (Winograd){.l = l, .c = c, .d = d, .form = winograd_form(m, (uint8_t)s->kh), .threads = 1};
     w->rows = ceil_div(s->h, m);

@@ -215,6 +215,7 @@ static void add_maps(GpuEmit *e)
 
 void gpu_matmul_emit(const GpuMatmul *p)
 {
+    rlx_assert(p->m > 0 && p->n > 0 && p->k > 0);
     Lower *l = p->l;
     Kernel *k = l->k;
     GpuEmit e = {.p = p, .l = l, .k = k, .tile = gpu_tile_choose(p)};

@@ -39,6 +39,7 @@ static int64_t pitch_of(int64_t tile, bool is_k_dense)
 
 int64_t gpu_coop_words(int64_t tile)
 {
+    rlx_assert(tile > 0);
     const int64_t slice = tile * pitch_of(tile, true), squares = THREADS / SUBGROUP * SQUARE * SQUARE;
     return slice > squares ? slice : squares;
 }

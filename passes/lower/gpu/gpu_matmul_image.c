@@ -6,6 +6,7 @@
 
 PlanTensorMap gpu_image_map(const GpuMatmul *p, int64_t rows)
 {
+    rlx_assert(p->image != NULL && rows > 0);
     const GpuImage *g = p->image;
     const int64_t width = gpu_row_width(p);
     PlanTensorMap m = {.buf = p->a.loc->buf,
@@ -30,6 +31,7 @@ PlanTensorMap gpu_image_map(const GpuMatmul *p, int64_t rows)
 
 GpuPixel gpu_image_pixel(const GpuEmit *e, KRef row)
 {
+    rlx_assert(e->p->image != NULL);
     Kernel *k = e->k;
     const GpuImage *g = e->p->image;
     const KRef line = k_expr(k, "$ / #", row, g->out[0]), x = k_expr(k, "$ % #", row, g->out[0]);
@@ -96,6 +98,7 @@ KRef gpu_image_step(const GpuEmit *e, KRef desc, int64_t i)
 
 KRef gpu_image_index(const GpuEmit *e, KRef row, KRef from, KRef *is_in)
 {
+    rlx_assert(e->p->image != NULL);
     Kernel *k = e->k;
     const GpuImage *g = e->p->image;
     const GpuPixel pixel = gpu_image_pixel(e, row);

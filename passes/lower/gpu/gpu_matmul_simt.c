@@ -236,6 +236,7 @@ bool gpu_simt_fits(const GpuMatmul *p)
 
 void gpu_matmul_simt(const GpuMatmul *p)
 {
+    rlx_assert(gpu_simt_fits(p));
     Kernel *k = p->l->k;
     Simt s = {.p = p, .l = p->l, .k = k, .own = 8};
     int64_t matrices = 1;

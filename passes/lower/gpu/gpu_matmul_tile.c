@@ -146,6 +146,7 @@ static GpuTile tile_of(const GpuMachine *m, TileShape s, uint32_t splits, uint32
 
 GpuTile gpu_tile_choose(const GpuMatmul *p)
 {
+    rlx_assert(p->m > 0 && p->n > 0 && p->k > 0);
     Arena *a = p->l->pass->perm;
     Candidate list[MAX_CANDIDATES];
     GpuTile tile[MAX_CANDIDATES];

@@ -26,6 +26,7 @@ static int64_t result_bytes(GpuTile t, bool stores_boxes)
 // shared_begin says.
 uint32_t gpu_tile_bytes(GpuTile t, bool stores_boxes)
 {
+    rlx_assert(t.stages > 0 && t.warpgroups > 0);
     return (uint32_t)(t.stages * gpu_tile_slot(t) + result_bytes(t, stores_boxes) + t.stages * 16);
 }
 

@@ -7,6 +7,7 @@
 
 void experts_row(Lower *l, const Experts *x, KRef row, KRef *idx)
 {
+    rlx_assert(x->d.rank >= 1);
     Kernel *k = l->k;
     KRef rest = row;
     for (uint32_t i = x->d.rank - 1; i-- > 0;) {
@@ -207,6 +208,7 @@ static uint32_t add_addresses(Lower *l, const Experts *x, uint32_t param)
 
 uint32_t experts_place(Lower *l, const Experts *x, DType type, const GemmPack *pack)
 {
+    rlx_assert(pack->fill != NULL && pack->bytes > 0);
     const char *name = node_name(l->g, x->w);
     if (!can_be_layer(l))
         return lower_param_filled(l, name, type, pack->fill, pack->ctx, pack->bytes);
@@ -283,6 +285,7 @@ void experts_note_rows(Lower *l, Experts *x)
 
 void experts_place_given(Lower *l, Experts *x, DType type)
 {
+    rlx_assert(node_is_const(l->g, x->w) && !x->is_placed);
     const Node *w = lower_node(l, x->w);
     const char *name = node_name(l->g, x->w);
     const uint64_t bytes = (uint64_t)x->k * (uint64_t)x->n * dtype_info[w->dtype].bytes;
@@ -301,5 +304,6 @@ void experts_place_given(Lower *l, Experts *x, DType type)
 
 KRef experts_begin(Lower *l, const Experts *x, KRef e)
 {
+    rlx_assert(x->is_placed);
     return x->has_table ? experts_entry(l, x->table, e) : k_expr(l->k, "$ * #", e, (int64_t)x->stride);
 }

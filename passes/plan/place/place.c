@@ -56,6 +56,7 @@ static void place_parts(Arena *scratch, PartList *list, uint64_t nodes)
 
 void place_solve(Arena *scratch, PlaceItem *items, uint32_t n, PlaceBudget budget, PlaceResult *out)
 {
+    rlx_assert(n == 0 || items != NULL);
     *out = (PlaceResult){0};
     for (uint32_t i = 0; i < n; i++) {
         items[i].offset = items[i].fixed < 0 ? 0 : (uint64_t)items[i].fixed;

@@ -139,6 +139,7 @@ static uint64_t run_sparse(GreedyRun *run, const uint32_t *order, Fit fit, uint6
 
 uint64_t place_greedy_order(GreedyRun *run, const uint32_t *order, uint64_t limit, uint64_t *offset)
 {
+    rlx_assert(run->part->adj != NULL);
     return run_sparse(run, order, FIT_first, limit, offset);
 }
 
@@ -209,6 +210,7 @@ static uint64_t run_dense(Arena *a, const PlacePart *part, const uint32_t *order
 
 bool place_improve(PlacePart *part, const uint64_t *offset, uint64_t arena)
 {
+    rlx_assert(offset != NULL);
     if (arena >= part->arena)
         return false;
     part->arena = arena;

@@ -376,6 +376,7 @@ bool place_search_accepts(const PlacePart *part)
 
 Search *place_search_new(Arena *a, const PlacePart *part)
 {
+    rlx_assert(part->adj != NULL && part->n <= SEARCH_MAX_ITEMS);
     Search *x = ARENA_NEW(a, Search);
     *x = (Search){.n = part->n, .n_sections = part->n_sections, .grain = part->grain, .arena = a};
     x->items = arena_copy(a, part->items, x->n * sizeof *x->items);

@@ -8,6 +8,7 @@
 
 bool split_args_overlap(const Split *s, uint32_t i, uint32_t j)
 {
+    rlx_assert(i < s->pk->args.len && j < s->pk->args.len);
     const PlanArg *a = &s->pk->args.data[i], *b = &s->pk->args.data[j];
     const PlanBuffer *x = &s->plan->buffers.data[a->buf], *y = &s->plan->buffers.data[b->buf];
     if (i == j)
@@ -544,6 +545,7 @@ static void note_owners(const Split *s, bool is_shared)
 
 SplitCycles split_kernel(const Plan *p, PlanKernel *pk, SplitOwners *owners)
 {
+    rlx_assert(pk->kernel != NULL && pk->kernel->params.len == pk->args.len);
     Arena scratch = {0};
     Split s = {
         .plan = p, .pk = pk, .k = pk->kernel, .arena = &scratch, .owners = owners};
@@ -569,6 +571,7 @@ SplitCycles split_kernel(const Plan *p, PlanKernel *pk, SplitOwners *owners)
 
 void split_undo(const Plan *p, PlanKernel *pk, const Kernel *before)
 {
+    rlx_assert(before != NULL && before->params.len == pk->args.len);
     Arena scratch = {0};
     const Split s = {.plan = p, .pk = pk, .k = before, .arena = &scratch};
     pk->kernel = leave_whole(&s);
