@@ -106,7 +106,7 @@ bool eval_unique(EvalCtx *c)
 {
     const Tensor *x = &c->in[0];
     Tensor *first = &c->out[0], *inverse = &c->out[1], *counts = &c->out[2];
-    rlx_assert(x->rank >= 1 && inverse->rank == 1 && counts->rank == 1 && first->dtype == x->dtype);
+    rlx_assert(x->rank >= 1 && inverse->rank == 1 && counts->rank == 1);
     int64_t n = x->dim[0];
     if (eval_has(c, 1)) {
         const int64_t live = tensor_get_i64(&c->in[1], 0);

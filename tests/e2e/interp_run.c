@@ -85,7 +85,7 @@ static const char *launch(Arena *a, InterpRun *r, const PlanKernel *k, const Pla
 {
     EvalLaunch l = {.kernel = phase != NULL ? phase->kernel : k->kernel,
                     .args = args,
-                    .parts = k->is_shared ? r->parts : 1,
+                    .parts = k->threads.is_shared ? r->parts : 1,
                     .has_wgmma = r->has_wgmma,
                     .has_coop = r->has_coop,
                     .steps = &r->steps};
@@ -184,10 +184,10 @@ static const char *run_kernel(Arena *a, InterpRun *r, const Plan *p, const Inter
         return wrong;
     if (k->loop != NULL)
         return run_loop(a, r, k, args);
-    if (k->phases.len == 0)
+    if (k->threads.phases.len == 0)
         return launch(a, r, k, NULL, args);
-    for (uint32_t i = 0; i < k->phases.len && wrong == NULL; i++)
-        wrong = launch(a, r, k, &k->phases.data[i], args);
+    for (uint32_t i = 0; i < k->threads.phases.len && wrong == NULL; i++)
+        wrong = launch(a, r, k, &k->threads.phases.data[i], args);
     return wrong;
 }
 
@@ -227,7 +227,7 @@ static const char *check_written(Arena *a, const InterpRun *r, const PlanIo *io)
 const char *interp_run(Arena *a, InterpRun *r, bool is_first)
 {
     begin_run(r);
-    const char *wrong = run_plan(a, r, r->plan, r->place, is_first ? 0 : r->plan->n_prepare);
+    const char *wrong = run_plan(a, r, r->plan, r->place, is_first ? 0 : r->plan->prepare.n_kernels);
     for (uint32_t i = 0; i < r->plan->outputs.len && wrong == NULL; i++)
         wrong = check_written(a, r, &r->plan->outputs.data[i]);
     return wrong;

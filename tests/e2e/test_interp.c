@@ -146,9 +146,9 @@ static void hash_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
         const uint64_t all[] = {a->buf, a->byte_offset, a->begin, a->end, a->below};
         h->hash = hash_bytes64(all, sizeof all, h->hash);
     }
-    for (uint32_t i = 0; i < k->phases.len; i++) {
+    for (uint32_t i = 0; i < k->threads.phases.len; i++) {
         h->text.len = 0;
-        kernel_print(k->phases.data[i].kernel, &h->text);
+        kernel_print(k->threads.phases.data[i].kernel, &h->text);
         h->hash = hash_bytes64(str_text(&h->text), h->text.len, h->hash);
     }
 }
@@ -182,7 +182,7 @@ static bool is_new(Job *j)
 // Another run is for what lives across runs.
 static uint32_t count_runs(const Plan *p)
 {
-    return p->states.len != 0 || p->n_prepare != 0 ? OPS_RUNS : 1;
+    return p->states.len != 0 || p->prepare.n_kernels != 0 ? OPS_RUNS : 1;
 }
 
 static const char *run_job(Job *j, const Reference *ref)
