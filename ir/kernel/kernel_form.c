@@ -10,8 +10,8 @@ enum { MAX_DEPTH = 32 };
 typedef struct FormReader {
     Kernel *k;
     const char *at;
-    const KRef *operand; // a, b, c
-    KRef named[26];      // by letter: what `let` has named
+    const KRef *operand; // a, b ...
+    KRef named[26];      // r to z: what `let` has named
     int type;            // of literals that no neighbour gives a type
 } FormReader;
 
@@ -33,7 +33,7 @@ static FormValue read_atom(FormReader *f)
     FormValue v = {0};
     f->at += n;
     if (n == 1 && *text >= 'a' && *text <= 'z') {
-        v.ref = *text <= 'c' ? f->operand[*text - 'a'] : f->named[*text - 'a'];
+        v.ref = *text < 'r' ? f->operand[*text - 'a'] : f->named[*text - 'a'];
         rlx_assert(v.ref != 0);
         return v;
     }
@@ -67,7 +67,7 @@ static FormValue read_let(FormReader *f, int depth)
 {
     f->at += strlen("let ");
     const char letter = *f->at;
-    rlx_assert(letter > 'c' && letter <= 'z' && f->named[letter - 'a'] == 0);
+    rlx_assert(letter >= 'r' && letter <= 'z' && f->named[letter - 'a'] == 0);
     f->at += strlen("r ");
     f->named[letter - 'a'] = read_form(f, depth).ref;
     f->at += strspn(f->at, " ");

@@ -47,7 +47,7 @@ static void lower_running(Lower *l, Cumsum c, uint32_t axis)
     rows_emit(l, &r, cumsum_row, &c);
 }
 
-#define RUNNING(op, of)                                                                                      \
+#define RUNNING(op, of, word)                                                                                \
     void lower_##op(Lower *l)                                                                                \
     {                                                                                                        \
         const Node *n = lower_node(l, l->anchor);                                                            \
@@ -55,9 +55,9 @@ static void lower_running(Lower *l, Cumsum c, uint32_t axis)
                       (Cumsum){.is_exclusive = node_get_int(n, A_##op##_exclusive) != 0,                     \
                                .is_reverse = node_get_int(n, A_##op##_reverse) != 0,                         \
                                .fold = &row_fold_##of,                                                       \
-                               .name = #of},                                                                 \
+                               .name = #word},                                                               \
                       (uint32_t)node_get_int(n, A_##op##_axis));                                             \
     }
-RUNNING(cumsum, sum)
-RUNNING(cumprod, prod)
-RUNNING(cummax, max)
+RUNNING(cumsum, sum, sum)
+RUNNING(cumprod, prod, product)
+RUNNING(cummax, max, most)
