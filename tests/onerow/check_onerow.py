@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # An elementwise op is one row of one file: copies the sources, adds one row to ir/graph/ops.def, builds that
-# and runs a graph with the new op, constant folding, fusion and vector code included. Usage:
-# check_onerow.py BUILD CC
+# and runs a graph with the new op, constant folding, fusion and vector code included. A row of a structural
+# op that lacks a column does not compile. Usage: check_onerow.py BUILD CC
 import array
 import concurrent.futures
 import glob
@@ -23,6 +23,34 @@ def compile_one(job):
     source, target, flags = job
     subprocess.run([*cc, *flags, "-c", source, "-o", target], check=True)
     return target
+
+
+def check_columns(tree):
+    """A structural op without a column, or with a word that does not exist, is an error that names it."""
+    check = [*cc, "-std=gnu11", "-fsyntax-only", "-I" + tree]
+    for folder in ("base", "ir", "passes"):
+        shutil.copytree(os.path.join(root, folder), os.path.join(tree, folder))
+    table = os.path.join(tree, "ir", "graph", "ops.def")
+    with open(table) as f:
+        text = f.read()
+    row = next(line for line in text.splitlines() if line.startswith("OP(det,"))
+    columns = [column.strip() for column in row[3:-1].split(",")]
+    spoiled = (
+        ("ir/graph/tables.c", columns[:-1]),
+        ("ir/graph/tables.c", [*columns[:5], "SIDEWAYS", *columns[6:]]),
+        ("passes/live/live.c", [*columns[:-1], "nowhere"]),
+    )
+    for source, bad in spoiled:
+        with open(table, "w") as f:
+            f.write(text.replace(row, "OP(" + ", ".join(bad) + ")"))
+        command = [*check, os.path.join(tree, source)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode == 0 or "det" not in done.stderr:
+            sys.exit(f"{source} with {bad}: {done.returncode} {done.stderr}")
+    with open(table, "w") as f:
+        f.write(text)
+    for source in {source for source, _ in spoiled}:
+        subprocess.run([*check, os.path.join(tree, source)], check=True)
 
 
 def build_copy(tree):
@@ -126,5 +154,7 @@ def check(tree, program):
                 sys.exit("cube of constants was folded wrong")
 
 
+with tempfile.TemporaryDirectory() as folder:
+    check_columns(folder)
 with tempfile.TemporaryDirectory() as folder:
     check(folder, build_copy(folder))
