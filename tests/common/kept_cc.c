@@ -4,6 +4,7 @@
 // installed, so that a text is compiled once however often tests compile it. ccache keeps only what ends as
 // an object: a command that compiles and links is done in these two steps. What it does not understand, and
 // what fails, it leaves to the compiler as it was called.
+// $RLXC_TEST_LEVEL, as "-O1", stands for every level above it that a command asks for.
 #include "base/str.h"
 #include "base/vec.h"
 
@@ -340,9 +341,18 @@ static void compile_only(Arena *a, const char *ccache, char **words, const char 
         execv(ccache, (char *const *)(uintptr_t)all.data);
 }
 
+static void lower_level(char **words)
+{
+    char *level = getenv("RLXC_TEST_LEVEL");
+    for (; level != NULL && *words != NULL; words++)
+        if (begins(*words, "-O") && (*words)[2] > level[2] && (*words)[2] <= '9')
+            *words = level;
+}
+
 int main(int argc, char **argv)
 {
     Arena a = {0};
+    lower_level(argv + 1);
     const char *slash = strrchr(argv[0], '/'), *name = slash != NULL ? slash + 1 : argv[0];
     char *const cc = find_program(&a, name), *const ccache = find_program(&a, "ccache"), *source = NULL;
     if (cc == NULL) {

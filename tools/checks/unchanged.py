@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs one test, unless it is a program that passed, and nothing that it depends on has changed since:
-`meson test --wrapper tools/checks/unchanged.py`, as ./run-tests does. Then it repeats what the program printed.
+"""Runs one test, unless it is a program that passed, and nothing that it depends on has changed since: as
+./run-tests does with `meson test --wrapper`. Then it repeats what the program printed.
 
 A program of ours holds the parts of the compiler that it tests, so its bytes say whether they have changed.
 Besides, it depends on its arguments, the files among them, the environment, and what $UNCHANGED_DATA stands
