@@ -238,10 +238,16 @@ typedef struct Stores {
     uint32_t n_running;
 } Stores;
 
-static Stores *stores_of(const Call *c, uint32_t t)
+static Stores *stores_of(Machine *m, uint32_t t)
 {
-    Stores *all = machine_state(c->m, KDEV_bulk_commit, machine_threads(c->m) * sizeof(Stores));
+    Stores *all = machine_state(m, KDEV_bulk_commit, machine_threads(m) * sizeof(Stores));
     return &all[t];
+}
+
+const char *stores_left(Machine *m, uint32_t t)
+{
+    const Stores *s = stores_of(m, t);
+    return s->n_running == 0 && s->open.known == NULL ? NULL : "it ends before the stores that it began";
 }
 
 // Operands: map, from, coordinates.
@@ -271,7 +277,7 @@ static CallResult store(Call *c, uint32_t rank)
                     return CALL_DONE;
             }
         }
-        sync_release(c->m, who, who + 1, &stores_of(c, t)->open);
+        sync_release(c->m, who, who + 1, &stores_of(c->m, t)->open);
     }
     return CALL_DONE;
 }
@@ -302,7 +308,7 @@ CallResult interp_bulk_store(Call *c)
         for (int64_t i = 0; i < n; i += CHUNK)
             if (!store_chunk(c, who, from + i, (Address){to.param, to.byte + i}, 0, CHUNK))
                 return CALL_DONE;
-        sync_release(c->m, who, who + 1, &stores_of(c, t)->open);
+        sync_release(c->m, who, who + 1, &stores_of(c->m, t)->open);
     }
     return CALL_DONE;
 }
@@ -310,7 +316,7 @@ CallResult interp_bulk_store(Call *c)
 CallResult interp_bulk_commit(Call *c)
 {
     for (uint32_t t = c->begin; t < c->end; t++) {
-        Stores *s = stores_of(c, t);
+        Stores *s = stores_of(c->m, t);
         if (s->n_running++ == MAX_GROUPS)
             return call_fail(c, t, "more than %d groups of stores under way", MAX_GROUPS);
         const Sync oldest = s->group[MAX_GROUPS - 1];
@@ -325,7 +331,7 @@ CallResult interp_bulk_commit(Call *c)
 static CallResult wait_stores(Call *c)
 {
     for (uint32_t t = c->begin; t < c->end; t++) {
-        Stores *s = stores_of(c, t);
+        Stores *s = stores_of(c->m, t);
         for (; s->n_running > c->constant; s->n_running--)
             sync_acquire(c->m, t, t + 1, &s->group[s->n_running - 1]);
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device functions by which threads wait for each other, and those that are values or hints.
+#include "ir/graph/small_float.h"
 #include "ir/interp/device_matrix.h"
 #include "ir/interp/state.h"
-#include "ir/graph/small_float.h"
 
 #include <math.h>
 

@@ -7,3 +7,9 @@ const DeviceFn interp_functions[KDEV_COUNT] = {
 #include "ir/kernel/device.def"
 #undef DEVICE
 };
+
+const char *device_left(Machine *m, uint32_t t)
+{
+    const char *wrong = stores_left(m, t);
+    return wrong != NULL ? wrong : products_left(m, t);
+}

@@ -37,11 +37,17 @@ typedef struct Products {
     unsigned char operand_poison[MAX_OPERANDS][WARPGROUP * A_WORDS];
 } Products;
 
-static Products *products_of(const Call *c, uint32_t first)
+static Products *products_of(Machine *m, uint32_t first)
 {
-    const uint32_t n = (machine_threads(c->m) + WARPGROUP - 1) / WARPGROUP;
-    Products *all = machine_state(c->m, KDEV_wgmma, n * sizeof(Products));
+    const uint32_t n = (machine_threads(m) + WARPGROUP - 1) / WARPGROUP;
+    Products *all = machine_state(m, KDEV_wgmma, n * sizeof(Products));
     return &all[first / WARPGROUP];
+}
+
+const char *products_left(Machine *m, uint32_t t)
+{
+    const Products *s = products_of(m, t);
+    return s->committed == s->ended && !s->has_agent ? NULL : "it ends before the products that it began";
 }
 
 // --- descriptors ---------------------------------------------------------------------------------
@@ -309,7 +315,7 @@ static uint32_t agent_of(const Call *c, uint32_t first, Products *s)
 // adds.
 static bool multiply(const Call *c, uint32_t first, bool is_r)
 {
-    Products *s = products_of(c, first);
+    Products *s = products_of(c->m, first);
     Product p = {.w = kwgmma_of(c->constant), .first = first};
     Elements d[WARPGROUP];
     uint64_t b = 0, adds = 0;
@@ -361,7 +367,7 @@ CallResult interp_wgmma_fence(Call *c)
     if (!call_gathers(c, WARPGROUP))
         return CALL_BLOCKED;
     for (uint32_t first = c->begin; first < c->end; first += WARPGROUP)
-        products_of(c, first)->is_fenced = true;
+        products_of(c->m, first)->is_fenced = true;
     return CALL_DONE;
 }
 
@@ -370,7 +376,7 @@ CallResult interp_wgmma_commit(Call *c)
     if (!call_gathers(c, WARPGROUP))
         return CALL_BLOCKED;
     for (uint32_t first = c->begin; first < c->end; first += WARPGROUP) {
-        Products *s = products_of(c, first);
+        Products *s = products_of(c->m, first);
         if (s->committed - s->ended == MAX_GROUPS)
             return call_fail(c, first, "more than %d groups of products under way", MAX_GROUPS);
         Sync *group = &s->group[++s->committed % MAX_GROUPS];
@@ -386,7 +392,7 @@ CallResult interp_wgmma_commit(Call *c)
 // fenced off from further products.
 static bool end_groups(const Call *c, uint32_t first)
 {
-    Products *s = products_of(c, first);
+    Products *s = products_of(c->m, first);
     bool ok = true;
     for (; s->committed - s->ended > c->constant; s->ended++)
         sync_acquire(c->m, first, first + WARPGROUP, &s->group[(s->ended + 1) % MAX_GROUPS]);

@@ -165,6 +165,17 @@ static void make_shared(Machine *m)
     m->barriers = ARENA_ARRAY(m->arena, Barrier, m->n_groups);
 }
 
+// The memory of a group ends with it: nothing may be reading that any more.
+static void check_ends(Machine *m)
+{
+    for (uint32_t t = 0; t < m->n_threads && m->message == NULL; t++) {
+        const char *wrong = device_left(m, t);
+        if (wrong != NULL)
+            m->message = arena_printf(m->arena, "%s, thread %u of group %llu: %s", m->p->k->name, t % m->group_size,
+                                      (unsigned long long)(m->first_group + t / m->group_size), wrong);
+    }
+}
+
 // Groups [first_group, first_group + n_groups).
 static void run_groups(Machine *m)
 {
@@ -177,6 +188,8 @@ static void run_groups(Machine *m)
     m->has_poison = false;
     order_begin(m);
     run_threads(m);
+    if (m->has_fences)
+        check_ends(m);
 }
 
 static void run_launch(Machine *m)

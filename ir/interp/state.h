@@ -41,6 +41,11 @@ extern const DeviceFn interp_functions[KDEV_COUNT];
 #include "ir/kernel/device.def"
 #undef DEVICE
 
+// What thread t, which has ended, left under way that reads the memory of its group: NULL, or a message.
+const char *device_left(Machine *m, uint32_t t);
+const char *stores_left(Machine *m, uint32_t t);
+const char *products_left(Machine *m, uint32_t t);
+
 // Operand i (the letters of device.def, from 0 on) of thread t. Operands that are indices, conditions or
 // addresses are never poison: the core has reported that before the call.
 int64_t call_int(const Call *c, uint32_t i, uint32_t t);  // letters i, u, r, b

@@ -138,6 +138,9 @@ static void test_store_faults(void **state)
     bench_refused(store_box, "bulk_wait_read", "", "race");
     bench_refused(store_box, "bulk_wait_read", "      device bulk_wait_read<1>", "race");
     bench_refused(store_box, "bulk_commit", "", "race");
+    const char *last = bench_changed(store_box, "1 1 1 1", ""); // nothing is stored behind the copy
+    bench_refused(last, "bulk_wait_read", "", "ends before the stores");
+    bench_refused(last, "bulk_commit", "", "ends before the stores");
 }
 
 // --- wgmma ---------------------------------------------------------------------------------------
