@@ -19,6 +19,9 @@ static void arrive(const AwKernel *w, const Own *o, KRef at)
     k_end(w->k);
 }
 
+// Named barriers: those of the warpgroups are 1 and 2.
+enum { BOTH = 3 };
+
 static void sync_warpgroup(const AwKernel *w, const Own *o)
 {
     k_device(w->k, KDEV_named_sync, aw_plus(w->k, o->number, 1), k_index(w->k, WARPGROUP));
@@ -111,7 +114,8 @@ static void pack_weights(const AwKernel *w, const Own *o)
     k_end(k);
 }
 
-// Values behind the live ones may be anything: 0 in the only block that has some.
+// Values behind the live ones may be anything: 0 in the only block that has some. Both warpgroups read it, so
+// that each clears a half, and neither goes on before the other.
 static void clear_dead_values(const AwKernel *w, const Own *o, KRef number)
 {
     Kernel *k = w->k;
@@ -123,13 +127,14 @@ static void clear_dead_values(const AwKernel *w, const Own *o, KRef number)
         k_astore(k, zeros, k_index(k, i), k_number(k, DTYPE_f32, 0));
     k_device(k, KDEV_bar_wait, aw_bar(w, V_FULL, slot), k_get(k, o->kv.phase));
     const KRef n = k_expr(k, "(# - $) * #", w->keys, dead, LINE / 16);
-    const KRef i = k_for(k, o->thread, n, WARPGROUP, KFOR_SERIAL, "i");
+    const KRef consumer = k_expr(k, "$ * # + $", o->number, WARPGROUP, o->thread);
+    const KRef i = k_for(k, consumer, n, 2 * WARPGROUP, KFOR_SERIAL, "i");
     const KRef at = k_expr(k, "$ * 16 + ($ * # + $)", i, dead, LINE, aw_v_slot(w, slot));
     for (int64_t b = 0; b < w->boxes; b++)
         k_device(k, KDEV_shared_put4, aw_plus(k, at, b * w->keys * LINE), zeros, none);
     k_end(k);
     k_device_with(k, KDEV_proxy_fence, 0);
-    sync_warpgroup(w, o);
+    k_device(k, KDEV_named_sync, k_index(k, BOTH), k_index(k, 2 * WARPGROUP));
     k_end(k);
 }
 
