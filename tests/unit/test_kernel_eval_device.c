@@ -143,6 +143,46 @@ static void test_store_faults(void **state)
     bench_refused(last, "bulk_commit", "", "ends before the stores");
 }
 
+static const char copy_bytes[] = "kernel k\n"
+                                 "  groups of 32 threads\n"
+                                 "  shared 1024 bytes\n"
+                                 "  param x: u32 read\n"
+                                 "  param y: u32 read write\n"
+                                 "  for %1 = 0 .. 1 step 1 group\n"
+                                 "    %2 = thread\n"
+                                 "    %3 = call shared_begin\n"
+                                 "    %4 = add index %3 512\n"
+                                 "    %5 = eq index %2 0\n"
+                                 "    if %5\n"
+                                 "      device bar_init %4 1\n"
+                                 "      device bar_init_done\n"
+                                 "      device bar_expect %4 512\n"
+                                 "      %6 = address x[4]\n"
+                                 "      device bulk_load %3 %6 512 %4\n"
+                                 "      device bar_wait %4 0\n"
+                                 "      %7 = address y[0]\n"
+                                 "      device bulk_store %7 %3 512\n"
+                                 "      device bulk_commit\n"
+                                 "      device bulk_wait<0>\n"
+                                 "    end\n"
+                                 "  end\n";
+
+static void test_copy_bytes(void **state)
+{
+    (void)state;
+    uint32_t x[132];
+    for (uint32_t i = 0; i < 132; i++)
+        x[i] = i;
+    bench_memory(0, sizeof x, x);
+    const uint32_t *y = bench_memory(1, 512, NULL);
+    bench_accepted(copy_bytes);
+    assert_memory_equal(y, x + 4, 512);
+    bench_refused(copy_bytes, "bar_wait", "", "race");
+    bench_refused(copy_bytes, "bulk_wait", "", "ends before the stores");
+    bench_refused(copy_bytes, "bulk_load", "      device bulk_load %3 %6 520 %4", "520");
+    bench_refused(copy_bytes, "address x", "      %6 = address x[8]", "");
+}
+
 // --- wgmma ---------------------------------------------------------------------------------------
 
 enum { WG_N = 64, WG_K = 64, WG_M = 64 };
@@ -410,10 +450,11 @@ static void test_cluster(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_load_box, reset),    cmocka_unit_test_setup(test_load_faults, reset),
-        cmocka_unit_test_setup(test_store_box, reset),   cmocka_unit_test_setup(test_store_faults, reset),
-        cmocka_unit_test_setup(test_wgmma, reset),       cmocka_unit_test_setup(test_wgmma_faults, reset),
-        cmocka_unit_test_setup(test_wgmma_words, reset), cmocka_unit_test_setup(test_cluster, reset),
+        cmocka_unit_test_setup(test_load_box, reset),   cmocka_unit_test_setup(test_load_faults, reset),
+        cmocka_unit_test_setup(test_store_box, reset),  cmocka_unit_test_setup(test_store_faults, reset),
+        cmocka_unit_test_setup(test_wgmma, reset),      cmocka_unit_test_setup(test_wgmma_faults, reset),
+        cmocka_unit_test_setup(test_copy_bytes, reset), cmocka_unit_test_setup(test_wgmma_words, reset),
+        cmocka_unit_test_setup(test_cluster, reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
