@@ -65,22 +65,30 @@ static bool misses_some(const Place *p)
 
 static const char *race_text(Machine *m, const char *wrong, int64_t address)
 {
-    return arena_printf(m->arena, "%s (byte %lld of the group's memory)", wrong, (long long)(address - SHARED_BEGIN));
+    return arena_printf(m->arena, "%s (byte %lld of the group's memory)", wrong,
+                        (long long)(address - SHARED_BEGIN));
 }
 
-static const char *read_shared(Machine *m, uint32_t who, uint32_t rank, int64_t address, void *out, uint32_t n,
-                               bool *poison)
+static const char *copy_shared(Machine *m, uint32_t rank, int64_t address, void *out, uint32_t n,
+                               bool *poison, Place *p)
+{
+    const char *wrong = find_place(m, rank, address, n, p);
+    if (wrong != NULL)
+        return wrong;
+    *poison = *poison || misses_some(p);
+    memcpy(out, p->data, n);
+    return NULL;
+}
+
+static const char *read_shared(Machine *m, uint32_t who, uint32_t rank, int64_t address, void *out,
+                               uint32_t n, bool *poison)
 {
     Place p;
-    const char *wrong = find_place(m, rank, address, n, &p);
+    const char *wrong = copy_shared(m, rank, address, out, n, poison, &p);
     if (wrong != NULL)
         return wrong;
     wrong = touch_read(m, p.touch, p.units, who, false);
-    if (wrong != NULL)
-        return race_text(m, wrong, address);
-    *poison = *poison || misses_some(&p);
-    memcpy(out, p.data, n);
-    return NULL;
+    return wrong != NULL ? race_text(m, wrong, address) : NULL;
 }
 
 static const char *write_shared(Machine *m, uint32_t who, uint32_t rank, int64_t address, const void *in,
@@ -105,7 +113,8 @@ static bool is_right(const Call *c, uint32_t who, const char *wrong)
     return wrong == NULL;
 }
 
-bool shared_read(const Call *c, uint32_t who, uint32_t rank, int64_t address, void *out, uint32_t n, bool *poison)
+bool shared_read(const Call *c, uint32_t who, uint32_t rank, int64_t address, void *out, uint32_t n,
+                 bool *poison)
 {
     return is_right(c, who, read_shared(c->m, who, rank, address, out, n, poison));
 }
@@ -116,11 +125,12 @@ bool shared_write(const Call *c, uint32_t who, uint32_t rank, int64_t address, c
     return is_right(c, who, write_shared(c->m, who, rank, address, in, n, is_poison));
 }
 
-bool shared_write_same(const Call *c, uint32_t who, uint32_t rank, int64_t address, const void *in, uint32_t n)
+bool shared_write_same(const Call *c, uint32_t who, uint32_t rank, int64_t address, const void *in,
+                       uint32_t n)
 {
     Place p;
-    const bool is_there = find_place(c->m, rank, address, n, &p) == NULL && !misses_some(&p) &&
-                          memcmp(p.data, in, n) == 0;
+    const bool is_there =
+        find_place(c->m, rank, address, n, &p) == NULL && !misses_some(&p) && memcmp(p.data, in, n) == 0;
     return is_there || shared_write(c, who, rank, address, in, n, false);
 }
 
@@ -141,11 +151,16 @@ static void set_poison(Machine *m, uint32_t slot, uint32_t cell, uint32_t bytes,
     memset(m->poison + (slot + (size_t)cell * bytes) / 4, is_poison, bytes / 4);
 }
 
-static bool get_shared(Machine *m, const Code *c, const Array *a, uint32_t t, int64_t at, void *cell, bool *poison)
+static bool get_shared(Machine *m, const Code *c, const Array *a, uint32_t t, int64_t at, void *cell,
+                       bool *poison)
 {
     uint64_t bits = 0;
-    const char *wrong = read_shared(m, t, t / m->group_size, (int64_t)a->data + at * a->element, &bits, a->element,
-                                    poison);
+    Place p;
+    const uint32_t rank = t / m->group_size;
+    const int64_t address = (int64_t)a->data + at * a->element;
+    const char *wrong = c->kind == KI_aload && c->flags != 0
+                            ? copy_shared(m, rank, address, &bits, a->element, poison, &p)
+                            : read_shared(m, t, rank, address, &bits, a->element, poison);
     if (wrong != NULL)
         step_fail(m, c, t, "%s", wrong);
     array_load(a->type, &bits, cell);
@@ -157,8 +172,8 @@ static bool put_shared(Machine *m, const Code *c, const Array *a, uint32_t t, in
 {
     uint64_t bits = 0;
     array_store(a->type, cell, &bits);
-    const char *wrong = write_shared(m, t, t / m->group_size, (int64_t)a->data + at * a->element, &bits, a->element,
-                                     is_poison);
+    const char *wrong = write_shared(m, t, t / m->group_size, (int64_t)a->data + at * a->element, &bits,
+                                     a->element, is_poison);
     if (wrong != NULL)
         step_fail(m, c, t, "%s", wrong);
     return wrong == NULL;
@@ -195,14 +210,21 @@ static bool put_element(Machine *m, const Code *c, const Array *a, uint32_t t, i
     return true;
 }
 
-// f32 of a thread's own array, where nothing is poison.
-static inline bool load_floats(Machine *m, const Code *c, const Array *a, uint32_t t, int64_t at)
+// Lanes of a thread's own array that are all written, of the types that most arrays have.
+static inline bool load_words(Machine *m, const Code *c, const Array *a, uint32_t t, int64_t at)
 {
-    const unsigned char *state = own_state(m, a, t) + at;
+    const unsigned char *state = own_state(m, a, t) + at, *from = own_data(m, a, t) + at * 4;
     for (uint32_t i = 0; i < c->lanes; i++)
         if (state[i] != ELEMENT_WRITTEN)
             return false;
-    memcpy(CELLS(m, float, c->d) + (size_t)t * c->lanes, own_data(m, a, t) + at * 4, c->lanes * sizeof(float));
+    if (cell_class(a->type) == CELL_F32)
+        memcpy(CELLS(m, float, c->d) + (size_t)t * c->lanes, from, c->lanes * sizeof(float));
+    else
+        for (uint32_t i = 0; i < c->lanes; i++)
+            array_load(a->type, from + 4 * i, CELLS(m, int64_t, c->d) + (size_t)t * c->lanes + i);
+    if (m->has_poison)
+        memset(m->poison + (c->d + (size_t)t * c->lanes * cell_bytes(a->type)) / 4, 0,
+               (size_t)c->lanes * cell_bytes(a->type) / 4);
     return true;
 }
 
@@ -210,15 +232,12 @@ const Code *step_aload(Machine *m, Strand *s, const Code *c)
 {
     const Array *a = &m->p->arrays.data[c->at];
     const int64_t *index = CELLS(m, int64_t, c->b);
-    const bool is_plain = !a->is_shared && cell_class(a->type) == CELL_F32;
+    const bool is_plain = !a->is_shared && a->element == 4;
     for (uint32_t t = s->begin; t < s->end; t++) {
         if (!is_element(m, c, t, a, index[t], c->lanes))
             return NULL;
-        if (is_plain && load_floats(m, c, a, t, index[t])) {
-            if (m->has_poison)
-                memset(m->poison + c->d / 4 + (size_t)t * c->lanes, 0, c->lanes);
+        if (is_plain && load_words(m, c, a, t, index[t]))
             continue;
-        }
         for (uint32_t i = 0; i < c->lanes; i++)
             if (!get_element(m, c, a, t, index[t] + i, c->d, t * c->lanes + i))
                 return NULL;
@@ -255,8 +274,8 @@ static bool begin_wide(Machine *m, const Code *c, uint32_t t, int64_t index, int
 {
     const Array *a = &m->p->arrays.data[c->target];
     if (index % c->count != 0)
-        step_fail(m, c, t, "element %lld is no multiple of %u, as one access of so many needs", (long long)index,
-                  c->count);
+        step_fail(m, c, t, "element %lld is no multiple of %u, as one access of so many needs",
+                  (long long)index, c->count);
     return index % c->count == 0 && is_element(m, c, t, a, at, c->count);
 }
 

@@ -203,7 +203,8 @@ static const char *thread_text(const Machine *m, uint32_t t)
     if (t >= m->n_threads)
         return "an asynchronous operation";
     if (m->is_fork)
-        return arena_printf(m->arena, "iteration %llu", (unsigned long long)(m->fork_first - m->fork_serial + t));
+        return arena_printf(m->arena, "iteration %llu",
+                            (unsigned long long)(m->fork_first - m->fork_serial + t));
     if (m->p->k->group != 0)
         return arena_printf(m->arena, "thread %u of group %llu", t % m->group_size, group);
     return m->launch->parts > 1 ? arena_printf(m->arena, "part %u", t) : "alone";

@@ -221,7 +221,8 @@ const Code *step_group(Machine *m, Strand *s, const Code *c)
     int64_t *i = CELLS(m, int64_t, c->d);
     const int64_t low = CELLS(m, int64_t, c->a)[s->begin];
     for (uint32_t t = s->begin; t < s->end; t++)
-        i[t] = low + (int64_t)((m->first_group + t / m->group_size) / (uint64_t)c->imm % c->count) * (int64_t)c->other;
+        i[t] = low + (int64_t)((m->first_group + t / m->group_size) / (uint64_t)c->imm % c->count) *
+                         (int64_t)c->other;
     return c + 1;
 }
 
@@ -234,7 +235,8 @@ static const Code *next_batch(Machine *m, Strand *s, const Code *c)
     for (uint32_t t = 0; t < n; t++) {
         uint64_t number = m->fork_done + t;
         for (uint32_t l = f->n_loops; l-- > 0;) {
-            const int64_t low = CELLS(m, int64_t, f->loop[l].low)[0], high = CELLS(m, int64_t, f->loop[l].high)[0];
+            const int64_t low = CELLS(m, int64_t, f->loop[l].low)[0],
+                          high = CELLS(m, int64_t, f->loop[l].high)[0];
             const uint64_t trips = (uint64_t)(high - low + f->loop[l].step - 1) / (uint64_t)f->loop[l].step;
             CELLS(m, int64_t, f->loop[l].var)[t] = low + (int64_t)(number % trips) * f->loop[l].step;
             number /= trips;
@@ -252,7 +254,8 @@ const Code *step_fork(Machine *m, Strand *s, const Code *c)
     rlx_assert(s->begin == 0 && s->end == 1 && !m->is_fork && s->join == NULL);
     m->fork_total = 1;
     for (uint32_t l = 0; l < f->n_loops; l++) {
-        const int64_t low = CELLS(m, int64_t, f->loop[l].low)[0], high = CELLS(m, int64_t, f->loop[l].high)[0];
+        const int64_t low = CELLS(m, int64_t, f->loop[l].low)[0],
+                      high = CELLS(m, int64_t, f->loop[l].high)[0];
         const int64_t step = f->loop[l].step;
         m->fork_total *= high <= low ? 0 : (uint64_t)(high - low + step - 1) / (uint64_t)step;
     }
@@ -346,7 +349,12 @@ const Code *step_barrier(Machine *m, Strand *s, const Code *c)
 
 const Code *step_device(Machine *m, Strand *s, const Code *c)
 {
-    Call call = {.m = m, .strand = s, .code = c, .begin = s->begin, .end = s->end, .constant = c->imm,
+    Call call = {.m = m,
+                 .strand = s,
+                 .code = c,
+                 .begin = s->begin,
+                 .end = s->end,
+                 .constant = c->imm,
                  .token = &s->token};
     const CallResult r = interp_functions[c->kop](&call);
     if (m->message != NULL)

@@ -29,7 +29,8 @@ static void bind_touches(Machine *m, const EvalMemory *memory)
             continue;
         begin = a->begin < begin ? a->begin : begin;
         end = a->end > end ? a->end : end;
-        const uint32_t bytes = a->map != NULL ? dtype_info[a->map->type].bytes : dtype_info[k->params.data[i].dtype].bytes;
+        const uint32_t bytes =
+            a->map != NULL ? dtype_info[a->map->type].bytes : dtype_info[k->params.data[i].dtype].bytes;
         while (1u << unit > bytes)
             unit--;
     }
@@ -114,8 +115,8 @@ static void report_deadlock(Machine *m)
     rlx_assert(first != NULL);
     for (const Strand *b = first; b != NULL; b = b->next)
         str_printf(&s, "%s%u to %u", b == first ? "" : ", ", b->begin, b->end - 1);
-    step_fail(m, m->code + first->at, first->begin, "threads %s wait for ever, and %u others have ended", str_text(&s),
-              m->n_threads - m->n_live);
+    step_fail(m, m->code + first->at, first->begin, "threads %s wait for ever, and %u others have ended",
+              str_text(&s), m->n_threads - m->n_live);
 }
 
 static void run_threads(Machine *m)
@@ -171,8 +172,9 @@ static void check_ends(Machine *m)
     for (uint32_t t = 0; t < m->n_threads && m->message == NULL; t++) {
         const char *wrong = device_left(m, t);
         if (wrong != NULL)
-            m->message = arena_printf(m->arena, "%s, thread %u of group %llu: %s", m->p->k->name, t % m->group_size,
-                                      (unsigned long long)(m->first_group + t / m->group_size), wrong);
+            m->message =
+                arena_printf(m->arena, "%s, thread %u of group %llu: %s", m->p->k->name, t % m->group_size,
+                             (unsigned long long)(m->first_group + t / m->group_size), wrong);
     }
 }
 

@@ -16,8 +16,8 @@ typedef struct EvalMemory {
 
 typedef struct EvalArg {
     EvalMemory *memory;
-    uint64_t at;         // byte of element 0
-    uint64_t begin, end; // bytes that the kernel may touch through it
+    uint64_t at;              // byte of element 0
+    uint64_t begin, end;      // bytes that the kernel may touch through it
     const PlanTensorMap *map; // of a tensor map: its memory is that of the tensor, `at` where that begins
 } EvalArg;
 

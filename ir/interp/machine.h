@@ -12,7 +12,15 @@
 
 // What a register holds: f32 (halves and smaller floats too, as they are computed), f64, KT_INDEX and i64,
 // integers as int64_t wrapped to their type, bool as int32_t.
-typedef enum CellClass { CELL_F32, CELL_F64, CELL_INDEX, CELL_INT, CELL_UINT, CELL_BOOL, CELL_COUNT } CellClass;
+typedef enum CellClass {
+    CELL_F32,
+    CELL_F64,
+    CELL_INDEX,
+    CELL_INT,
+    CELL_UINT,
+    CELL_BOOL,
+    CELL_COUNT
+} CellClass;
 CellClass cell_class(int type);
 static inline uint32_t cell_bytes(int type)
 {
@@ -29,11 +37,11 @@ struct Code {
     Step run;
     uint32_t d, a, b, c;
     uint32_t lanes, count;
-    uint32_t at;     // param, array, or first operand of a device function
-    uint32_t target; // of jumps: index of an instruction
-    uint32_t other;  // of ifs and loops: where its threads meet again
+    uint32_t at;                           // param, array, or first operand of a device function
+    uint32_t target;                       // of jumps: index of an instruction
+    uint32_t other;                        // of ifs and loops: where its threads meet again
     uint8_t kind, kop, dtype, from, shift; // from: type of operand a; shift: 64 - bits of integers
-    uint8_t flags;
+    uint8_t flags;                         // of loads: 1, whether it is a race is asked in a branch behind it
     int64_t imm;
     KRef ref;
 };
@@ -68,7 +76,7 @@ typedef struct Fork {
         uint32_t var, low, high; // registers
         int64_t step;
     } loop[FORK_MAX_LOOPS]; // outermost first
-    VEC(Spread) spread; // registers that the iterations read: all get what thread 0 has
+    VEC(Spread) spread;     // registers that the iterations read: all get what thread 0 has
 } Fork;
 
 typedef struct Constant {
@@ -108,7 +116,7 @@ uint32_t array_element_bytes(int type, bool is_shared);
 
 // Where strands that went different ways meet again.
 typedef struct Join {
-    uint32_t at; // index of the instruction
+    uint32_t at;               // index of the instruction
     uint32_t remaining, total; // threads
     struct Join *outer;
     Strand *arrived;
@@ -157,8 +165,8 @@ struct Machine {
     // groups
     uint32_t n_threads, group_size, n_groups; // that run at once
     uint64_t first_group;
-    Barrier *barriers;        // by group
-    unsigned char *shared;    // by group
+    Barrier *barriers;     // by group
+    unsigned char *shared; // by group
     unsigned char *shared_written;
     Touch *shared_touch;
     uint32_t shared_bytes, shared_unit;
@@ -177,7 +185,7 @@ struct Machine {
     uint32_t time, group_time;
     bool has_fences;
     // forks
-    bool has_forks, is_fork; // the launch may fork; it has
+    bool has_forks, is_fork;                      // the launch may fork; it has
     uint64_t fork_first, fork_serial, fork_floor; // number of the first iteration of the batch
     uint64_t fork_total, fork_done;
     void *matrix;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix registers (KMatrix). Every row knows whether it is made of what nobody wrote.
-#include "ir/interp/machine.h"
 #include "ir/graph/small_float.h"
+#include "ir/interp/machine.h"
 
 #include <string.h>
 
@@ -47,7 +47,8 @@ static void load(const Call *c, uint32_t t, Matrix *all, MatrixRegister *x, int6
     const uint32_t bytes = x - all->of < FIRST_COLUMNS ? 4 * all->words : ROW_BYTES;
     for (uint32_t i = 0; i < x->rows && c->m->message == NULL; i++) {
         x->is_poison[i] = false;
-        param_read(c, t, (Address){code->at, (index + i * step) * size}, x->bytes[i], bytes, &x->is_poison[i]);
+        param_read(c, t, (Address){code->at, (index + i * step) * size}, x->bytes[i], bytes,
+                   &x->is_poison[i]);
     }
 }
 
@@ -59,7 +60,8 @@ static bool any_poison(const MatrixRegister *x)
     return any;
 }
 
-static void multiply_halves(const Matrix *all, MatrixRegister *d, const MatrixRegister *x, const MatrixRegister *y)
+static void multiply_halves(const Matrix *all, MatrixRegister *d, const MatrixRegister *x,
+                            const MatrixRegister *y)
 {
     for (uint32_t i = 0; i < d->rows; i++)
         for (uint32_t k = 0; k < 2 * all->words; k++) {
@@ -69,7 +71,8 @@ static void multiply_halves(const Matrix *all, MatrixRegister *d, const MatrixRe
         }
 }
 
-static void multiply_bytes(const Matrix *all, MatrixRegister *d, const MatrixRegister *x, const MatrixRegister *y)
+static void multiply_bytes(const Matrix *all, MatrixRegister *d, const MatrixRegister *x,
+                           const MatrixRegister *y)
 {
     for (uint32_t i = 0; i < d->rows; i++)
         for (uint32_t k = 0; k < 4 * all->words; k++)
@@ -95,7 +98,8 @@ static void store(Machine *m, const Code *c, uint32_t t, const MatrixRegister *x
     for (uint32_t i = 0; i < x->rows; i++) {
         const int64_t at = index + i * step;
         if (at < 0 || at + ROW_BYTES / 4 > a->n) {
-            step_fail(m, c, t, "row %u begins at element %lld of an array of %lld", i, (long long)at, (long long)a->n);
+            step_fail(m, c, t, "row %u begins at element %lld of an array of %lld", i, (long long)at,
+                      (long long)a->n);
             return;
         }
         memcpy(m->array_data + a->data + ((size_t)t * (size_t)a->n + (size_t)at) * 4, x->bytes[i], ROW_BYTES);

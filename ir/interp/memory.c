@@ -10,8 +10,9 @@ static bool fail(Machine *m, const Code *c, uint32_t t, const char *what, int64_
 {
     const KParam *p = &m->p->k->params.data[c->at];
     const int64_t bytes = (int64_t)dtype_info[p->dtype].bytes;
-    step_fail(m, c, t, "%s: element %lld of %s, which has %lld to %lld", what, (long long)(at / bytes), p->name,
-              (long long)(m->params[c->at].low / bytes), (long long)(m->params[c->at].high / bytes - 1));
+    step_fail(m, c, t, "%s: element %lld of %s, which has %lld to %lld", what, (long long)(at / bytes),
+              p->name, (long long)(m->params[c->at].low / bytes),
+              (long long)(m->params[c->at].high / bytes - 1));
     return false;
 }
 
@@ -20,8 +21,8 @@ static bool touch(Machine *m, const Code *c, uint32_t t, int64_t at, uint32_t n,
     const Bound *p = &m->params[c->at];
     const uint64_t first = (uint64_t)(at - p->touch_low) >> p->unit,
                    last = (uint64_t)(at + n - 1 - p->touch_low) >> p->unit;
-    const char *wrong = (is_write ? touch_write : touch_read)(m, p->touch + first, (uint32_t)(last - first + 1), t,
-                                                              true);
+    const char *wrong =
+        (is_write ? touch_write : touch_read)(m, p->touch + first, (uint32_t)(last - first + 1), t, true);
     if (wrong == NULL)
         return true;
     step_fail(m, c, t, "%s (byte %lld of %s)", wrong, (long long)at, m->p->k->params.data[c->at].name);
@@ -41,22 +42,25 @@ static bool is_written(const unsigned char *w, uint32_t n)
 }
 
 // Lanes of which some byte was never written are poison from now on.
-static void poison_lanes(Machine *m, const Code *c, const unsigned char *written, uint32_t cell, uint32_t bytes)
+static void poison_lanes(Machine *m, const Code *c, const unsigned char *written, uint32_t cell,
+                         uint32_t bytes)
 {
     const uint32_t own = cell_bytes(c->dtype);
     m->has_poison = true;
     for (uint32_t i = 0; i < c->count; i++)
-        memset(m->poison + (c->d + (size_t)(cell + i) * own) / 4, !is_written(written + i * bytes, bytes), own / 4);
+        memset(m->poison + (c->d + (size_t)(cell + i) * own) / 4, !is_written(written + i * bytes, bytes),
+               own / 4);
 }
 
-static inline bool begin_read(Machine *m, const Code *c, const Bound *p, uint32_t t, int64_t at, uint32_t size)
+static inline bool begin_read(Machine *m, const Code *c, const Bound *p, uint32_t t, int64_t at,
+                              uint32_t size)
 {
     const uint32_t n = c->count * size;
     if (__builtin_expect(at < p->low || at + n > p->high, 0))
         return fail(m, c, t, "read outside", at);
     if (!p->is_whole && __builtin_expect(!is_written(p->written + at, n), 0))
         poison_lanes(m, c, p->written + at, t * c->lanes, size);
-    return p->touch == NULL || touch(m, c, t, at, n, false);
+    return p->touch == NULL || c->flags != 0 || touch(m, c, t, at, n, false);
 }
 
 static void mark_written(Machine *m, const Code *c, Bound *p, int64_t at, uint32_t cell, uint32_t bytes)
@@ -165,10 +169,11 @@ static const Code *store_any(Machine *m, Strand *s, const Code *c)
 }
 
 static const Step by_type[DTYPE_COUNT][2] = {
-    [DTYPE_f32] = {load_f32, store_f32}, [DTYPE_f64] = {load_f64, store_f64}, [DTYPE_i64] = {load_i64, store_i64},
-    [DTYPE_u64] = {load_i64, store_i64}, [DTYPE_i32] = {load_i32, store_i32}, [DTYPE_i16] = {load_i16, store_i16},
-    [DTYPE_i8] = {load_i8, store_i8},    [DTYPE_u32] = {load_u32, store_u32}, [DTYPE_u16] = {load_u16, store_u16},
-    [DTYPE_u8] = {load_u8, store_u8},
+    [DTYPE_f32] = {load_f32, store_f32}, [DTYPE_f64] = {load_f64, store_f64},
+    [DTYPE_i64] = {load_i64, store_i64}, [DTYPE_u64] = {load_i64, store_i64},
+    [DTYPE_i32] = {load_i32, store_i32}, [DTYPE_i16] = {load_i16, store_i16},
+    [DTYPE_i8] = {load_i8, store_i8},    [DTYPE_u32] = {load_u32, store_u32},
+    [DTYPE_u16] = {load_u16, store_u16}, [DTYPE_u8] = {load_u8, store_u8},
 };
 
 Step load_step(int type)

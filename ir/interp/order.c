@@ -209,7 +209,8 @@ const char *who_text(Machine *m, uint64_t mark)
 
 static const char *race(Machine *m, uint64_t mark, const char *what)
 {
-    return arena_printf(m->arena, "race: %s %s the same bytes, and nothing orders the two", who_text(m, mark), what);
+    return arena_printf(m->arena, "race: %s %s the same bytes, and nothing orders the two", who_text(m, mark),
+                        what);
 }
 
 // Which of the two readers gives way: the one that is known, so that one that is not stays to be found.

@@ -138,8 +138,16 @@ static uint32_t index_slot(Resolver *r, KRef index, int64_t param, KRef ref)
         return slot;
     const uint32_t sum = resolve_register(r, 8);
     Code *c = push(r, op_steps[KOP_add][CELL_INDEX], ref);
-    *c = (Code){.run = c->run, .kind = KI_op, .kop = KOP_add, .dtype = KT_INDEX, .from = KT_INDEX, .lanes = 1,
-                .d = sum, .a = slot, .b = base, .ref = ref};
+    *c = (Code){.run = c->run,
+                .kind = KI_op,
+                .kop = KOP_add,
+                .dtype = KT_INDEX,
+                .from = KT_INDEX,
+                .lanes = 1,
+                .d = sum,
+                .a = slot,
+                .b = base,
+                .ref = ref};
     return sum;
 }
 
@@ -151,6 +159,7 @@ static void resolve_memory(Resolver *r, KRef ref)
     Code *c = push(r, is_store ? store_step(n->dtype) : load_step(n->dtype), ref);
     c->a = is_store ? value : index;
     c->b = is_store ? index : 0;
+    c->flags = r->is_late[ref];
     c->at = (uint32_t)n->imm;
 }
 
@@ -196,6 +205,7 @@ static void resolve_element(Resolver *r, KRef ref)
     c->b = index;
     c->c = value;
     c->at = r->array[n->a];
+    c->flags = r->is_late[ref];
 }
 
 static void resolve_copy(Resolver *r, KRef ref)
@@ -211,7 +221,11 @@ static void resolve_copy(Resolver *r, KRef ref)
 static void resolve_lanes(Resolver *r, KRef ref)
 {
     const KInst *n = k_inst(r->k, ref);
-    Code *c = push_plain(r, n->kind == KI_splat ? step_splat : n->kind == KI_zip ? step_zip : step_hreduce, ref);
+    Code *c = push_plain(r,
+                         n->kind == KI_splat ? step_splat
+                         : n->kind == KI_zip ? step_zip
+                                             : step_hreduce,
+                         ref);
     c->count = k_inst(r->k, n->a)->lanes;
 }
 
@@ -229,11 +243,19 @@ static void resolve_number(Resolver *r, KRef ref)
 static void resolve_point(Resolver *r, KRef ref)
 {
     const KInst *n = k_inst(r->k, ref);
-    const uint32_t entry = resolve_slot(r, n->a), own = resolve_slot(r, n->b), address = resolve_register(r, 8);
+    const uint32_t entry = resolve_slot(r, n->a), own = resolve_slot(r, n->b),
+                   address = resolve_register(r, 8);
     const uint32_t base = resolve_register(r, 8);
     Code *load = push(r, load_step(DTYPE_u64), ref);
-    *load = (Code){.run = load->run, .kind = KI_load, .dtype = DTYPE_u64, .lanes = 1, .count = 1, .d = address,
-                   .a = entry, .at = r->k->params.data[n->imm].table - 1, .ref = ref};
+    *load = (Code){.run = load->run,
+                   .kind = KI_load,
+                   .dtype = DTYPE_u64,
+                   .lanes = 1,
+                   .count = 1,
+                   .d = address,
+                   .a = entry,
+                   .at = r->k->params.data[n->imm].table - 1,
+                   .ref = ref};
     Code *c = push(r, step_point, ref);
     c->a = address;
     c->b = own;
@@ -275,7 +297,8 @@ static void resolve_device(Resolver *r, KRef ref)
     const uint32_t count = (uint32_t)strlen(letters);
     Operand operand[KDEV_MAX_OPERANDS];
     for (uint32_t i = 0; i < count; i++)
-        operand[i] = operand_of(r, letters[i], n->kind == KI_device ? k_device_operand(r->k, n, i) : own[i], ref);
+        operand[i] =
+            operand_of(r, letters[i], n->kind == KI_device ? k_device_operand(r->k, n, i) : own[i], ref);
     const uint32_t first = r->p->operands.len;
     for (uint32_t i = 0; i < count; i++)
         vec_push(r->arena, &r->p->operands, operand[i]);
@@ -313,10 +336,20 @@ static void open(Resolver *r, uint32_t code, uint8_t form)
     r->block[r->depth++] = (Block){.code = code, .form = form, .loop = r->loop};
 }
 
+// Loads that stood before the branch are what its threads read.
+static void begin_branch(Resolver *r, KRef branch)
+{
+    for (KRef ref = r->first_late[branch]; ref != 0; ref = r->next_late[ref]) {
+        (k_inst(r->k, ref)->kind == KI_load ? resolve_memory : resolve_element)(r, ref);
+        r->p->code.data[here(r) - 1].flags = 0;
+    }
+}
+
 static void resolve_if(Resolver *r, KRef ref)
 {
     open(r, here(r), BLOCK_IF);
     push_plain(r, step_if, ref);
+    begin_branch(r, ref);
 }
 
 static void end_points(Resolver *r)
@@ -334,6 +367,7 @@ static void resolve_else(Resolver *r, KRef ref)
     b->jump = here(r);
     push_mark(r, step_jump, ref);
     r->p->code.data[b->code].target = here(r);
+    begin_branch(r, ref);
 }
 
 // A loop over groups runs once in each group.
@@ -404,14 +438,14 @@ static void resolve_barrier(Resolver *r, KRef ref)
 }
 
 static void (*const rules[KI_COUNT])(Resolver *, KRef) = {
-    [KI_part] = resolve_number,   [KI_thread] = resolve_number, [KI_op] = resolve_op,
-    [KI_cast] = resolve_cast,     [KI_splat] = resolve_lanes,   [KI_zip] = resolve_lanes,
-    [KI_hreduce] = resolve_lanes, [KI_call] = resolve_device,   [KI_load] = resolve_memory,
-    [KI_get] = resolve_copy,      [KI_aload] = resolve_element, [KI_var] = resolve_copy,
-    [KI_set] = resolve_copy,      [KI_array] = resolve_array,   [KI_astore] = resolve_element,
-    [KI_store] = resolve_memory,  [KI_fetch] = resolve_wide,    [KI_put] = resolve_wide,
-    [KI_team] = resolve_team,     [KI_point] = resolve_point,   [KI_for] = resolve_for,
-    [KI_if] = resolve_if,         [KI_else] = resolve_else,     [KI_end] = resolve_end,
+    [KI_part] = resolve_number,     [KI_thread] = resolve_number, [KI_op] = resolve_op,
+    [KI_cast] = resolve_cast,       [KI_splat] = resolve_lanes,   [KI_zip] = resolve_lanes,
+    [KI_hreduce] = resolve_lanes,   [KI_call] = resolve_device,   [KI_load] = resolve_memory,
+    [KI_get] = resolve_copy,        [KI_aload] = resolve_element, [KI_var] = resolve_copy,
+    [KI_set] = resolve_copy,        [KI_array] = resolve_array,   [KI_astore] = resolve_element,
+    [KI_store] = resolve_memory,    [KI_fetch] = resolve_wide,    [KI_put] = resolve_wide,
+    [KI_team] = resolve_team,       [KI_point] = resolve_point,   [KI_for] = resolve_for,
+    [KI_if] = resolve_if,           [KI_else] = resolve_else,     [KI_end] = resolve_end,
     [KI_barrier] = resolve_barrier, [KI_matrix] = resolve_matrix, [KI_device] = resolve_device,
 };
 
@@ -476,6 +510,7 @@ Program *program_make(Arena *a, const EvalLaunch *l)
     r.p->n_groups = 1;
     r.p->shared_bytes = k->shared_bytes;
     count_uses(&r);
+    resolve_branches(&r);
     r.p->threads = thread_count(&r, l);
     r.way = resolve_register(&r, 8); // register 0 stands for none
     for (KRef ref = 1; ref < k->insts.len; ref++) {

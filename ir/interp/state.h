@@ -10,8 +10,8 @@
 #ifndef IR_INTERP_STATE_H
 #define IR_INTERP_STATE_H
 
-#include "ir/kernel/device.h"
 #include "ir/interp/kernel_eval.h"
+#include "ir/kernel/device.h"
 
 typedef struct Machine Machine;
 typedef struct Strand Strand;
@@ -48,8 +48,8 @@ const char *products_left(Machine *m, uint32_t t);
 
 // Operand i (the letters of device.def, from 0 on) of thread t. Operands that are indices, conditions or
 // addresses are never poison: the core has reported that before the call.
-int64_t call_int(const Call *c, uint32_t i, uint32_t t);  // letters i, u, r, b
-float call_f32(const Call *c, uint32_t i, uint32_t t);    // letter f
+int64_t call_int(const Call *c, uint32_t i, uint32_t t);    // letters i, u, r, b
+float call_f32(const Call *c, uint32_t i, uint32_t t);      // letter f
 bool call_is_poison(const Call *c, uint32_t i, uint32_t t); // letters r, f: made of what nobody wrote
 // The variable of a letter V.
 int64_t call_var(const Call *c, uint32_t i, uint32_t t);
@@ -73,8 +73,8 @@ uint32_t machine_threads(const Machine *m); // of all groups that run at once
 uint32_t machine_group_size(const Machine *m);
 uint32_t machine_group_of(const Machine *m, uint32_t t); // its rank in the cluster: t / group size
 const EvalLaunch *machine_launch(const Machine *m);
-// Memory for the device functions: zero at the begin of the launch, and zeroed when other groups begin to run.
-// One block of so many bytes for each key (a KDevice that "owns" it).
+// Memory for the device functions: zero at the begin of the launch, and zeroed when other groups begin to
+// run. One block of so many bytes for each key (a KDevice that "owns" it).
 void *machine_state(Machine *m, KDevice key, size_t bytes);
 // Has anything changed that a blocked call may wait for? Whoever changes it says so.
 void machine_progress(Machine *m);
@@ -128,16 +128,18 @@ int64_t call_shared_address(const Call *c, uint32_t i, int64_t element);
 
 // --- shared memory -------------------------------------------------------------------------------
 
-// Addresses count bytes; k_use_shared's memory begins at SHARED_BEGIN, arrays of groups lie behind it. Bits of
-// bytes are as in memory: f32 as 4 bytes, also of arrays of f32. Race checks have a unit of two bytes.
+// Addresses count bytes; k_use_shared's memory begins at SHARED_BEGIN, arrays of groups lie behind it. Bits
+// of bytes are as in memory: f32 as 4 bytes, also of arrays of f32. Race checks have a unit of two bytes.
 enum { SHARED_BEGIN = 1024 };
 // Memory of group `rank`, accessed by `who`. False: a message was made (out of bounds, a race). poison: is
 // set where some of the bytes were never written, or are poison.
-bool shared_read(const Call *c, uint32_t who, uint32_t rank, int64_t address, void *out, uint32_t n, bool *poison);
+bool shared_read(const Call *c, uint32_t who, uint32_t rank, int64_t address, void *out, uint32_t n,
+                 bool *poison);
 bool shared_write(const Call *c, uint32_t who, uint32_t rank, int64_t address, const void *in, uint32_t n,
                   bool is_poison);
 // The same, where several may write the same at once: no race if these bytes are there already.
-bool shared_write_same(const Call *c, uint32_t who, uint32_t rank, int64_t address, const void *in, uint32_t n);
+bool shared_write_same(const Call *c, uint32_t who, uint32_t rank, int64_t address, const void *in,
+                       uint32_t n);
 
 // --- parameters ----------------------------------------------------------------------------------
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Casts: from each kind of register to each other one, and bits that are taken for another type.
-#include "ir/interp/machine.h"
 #include "ir/graph/small_float.h"
 #include "ir/graph/tensor.h"
+#include "ir/interp/machine.h"
 
 #include <math.h>
 #include <string.h>
@@ -100,7 +100,7 @@ void array_store(int type, const void *cell, void *bytes)
 #define TO_UINT(v)  ((uint64_t)(v) << k->shift >> k->shift)
 #define TO_BOOL(v)  ((v) != 0)
 // Floats become integers as elements of tensors do: towards zero, at most what there is, NaN as 0.
-#define SATURATE(v) tensor_saturate((DType)(k->dtype == KT_INDEX ? DTYPE_i64 : k->dtype), (double)(v))
+#define SATURATE(v)      tensor_saturate((DType)(k->dtype == KT_INDEX ? DTYPE_i64 : k->dtype), (double)(v))
 #define SATURATE_UINT(v) ((uint64_t)SATURATE(v))
 
 #define CAST(to, to_type, from, from_type, convert)                                                          \
@@ -144,9 +144,9 @@ Step cast_step(CellClass to, CellClass from)
         [CELL_F32] = cast_F32_##from, [CELL_F64] = cast_F64_##from, [CELL_INDEX] = cast_INDEX_##from,        \
         [CELL_INT] = cast_INT_##from, [CELL_UINT] = cast_UINT_##from, [CELL_BOOL] = cast_BOOL_##from         \
     }
-    static const Step casts[CELL_COUNT][CELL_COUNT] = {[CELL_F32] = FROM(F32),    [CELL_F64] = FROM(F64),
-                                                       [CELL_INDEX] = FROM(INDEX), [CELL_INT] = FROM(INDEX),
-                                                       [CELL_UINT] = FROM(UINT),  [CELL_BOOL] = FROM(BOOL)};
+    static const Step casts[CELL_COUNT][CELL_COUNT] = {
+        [CELL_F32] = FROM(F32),   [CELL_F64] = FROM(F64),   [CELL_INDEX] = FROM(INDEX),
+        [CELL_INT] = FROM(INDEX), [CELL_UINT] = FROM(UINT), [CELL_BOOL] = FROM(BOOL)};
 #undef FROM
     return casts[from][to];
 }

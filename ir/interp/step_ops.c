@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The meanings in kops.def as loops over registers: one function for each operation and kind of register.
 // Nothing here names an operation.
-#include "ir/interp/machine.h"
 #include "ir/eval/scalar.h"
+#include "ir/interp/machine.h"
 
 // Stands for a meaning that an operation does not have, which kernel_verify refuses.
 #define NONE 0
@@ -23,9 +23,9 @@
         return k + 1;                                                                                        \
     }
 // By class: the type of the result, that of the first operand.
-#define SAME_OF(own) own
-#define CMP_OF(own)  int32_t
-#define SEL_OF(own)  own
+#define SAME_OF(own)    own
+#define CMP_OF(own)     int32_t
+#define SEL_OF(own)     own
 #define SAME_FIRST(own) own
 #define CMP_FIRST(own)  own
 #define SEL_FIRST(own)  int32_t
@@ -52,7 +52,8 @@
 
 #define I int64_t
 #define KOP(name, arity, cost, fexpr, iexpr, cls)                                                            \
-    LOOP(index_##name, cls##_OF(int64_t), int64_t, cls##_FIRST(int64_t), int64_t, cls##_WRAP((int64_t)), iexpr)
+    LOOP(index_##name, cls##_OF(int64_t), int64_t, cls##_FIRST(int64_t), int64_t, cls##_WRAP((int64_t)),     \
+         iexpr)
 #include "ir/kernel/kops.def"
 #undef KOP
 
@@ -63,17 +64,18 @@
 #undef KOP
 
 // A result on bool is bit 0 of the meaning.
-#define WRAP_BOOL(v) (int32_t)((v) & 1)
+#define WRAP_BOOL(v) (int32_t)((v)&1)
 #define KOP(name, arity, cost, fexpr, iexpr, cls)                                                            \
     LOOP(bool_##name, cls##_OF(int32_t), int32_t, cls##_FIRST(int32_t), int64_t, cls##_WRAP(WRAP_BOOL), iexpr)
 #include "ir/kernel/kops.def"
 #undef KOP
 #undef I
 
-#define I uint64_t
+#define I            uint64_t
 #define WRAP_UINT(v) (uint64_t)(v) << k->shift >> k->shift
 #define KOP(name, arity, cost, fexpr, iexpr, cls)                                                            \
-    LOOP(uint_##name, cls##_OF(uint64_t), uint64_t, cls##_FIRST(uint64_t), uint64_t, cls##_WRAP(WRAP_UINT), iexpr)
+    LOOP(uint_##name, cls##_OF(uint64_t), uint64_t, cls##_FIRST(uint64_t), uint64_t, cls##_WRAP(WRAP_UINT),  \
+         iexpr)
 #include "ir/kernel/kops.def"
 #undef KOP
 #undef I
@@ -82,8 +84,8 @@
 
 const Step op_steps[KOP_COUNT][CELL_COUNT] = {
 #define KOP(name, arity, cost, fexpr, iexpr, cls)                                                            \
-    [KOP_##name] = {[CELL_F32] = f32_##name,     [CELL_F64] = f64_##name, [CELL_INDEX] = index_##name,       \
-                    [CELL_INT] = int_##name,     [CELL_UINT] = uint_##name, [CELL_BOOL] = bool_##name},
+    [KOP_##name] = {[CELL_F32] = f32_##name, [CELL_F64] = f64_##name,   [CELL_INDEX] = index_##name,         \
+                    [CELL_INT] = int_##name, [CELL_UINT] = uint_##name, [CELL_BOOL] = bool_##name},
 #include "ir/kernel/kops.def"
 #undef KOP
 };

@@ -59,7 +59,8 @@ static void join_cells(const Code *c, unsigned char *d, const unsigned char *a, 
     unsigned char cells[3 * MAX_TEAM * 8];
     Machine part = {.registers = cells};
     Strand all = {.end = n};
-    const Code join = {.a = room, .b = 2 * room, .c = 2 * room, .lanes = 1, .shift = c->shift, .dtype = c->dtype};
+    const Code join = {
+        .a = room, .b = 2 * room, .c = 2 * room, .lanes = 1, .shift = c->shift, .dtype = c->dtype};
     memcpy(cells + room, a, (size_t)n * bytes);
     memcpy(cells + 2 * (size_t)room, b, (size_t)n * bytes);
     op_steps[c->kop][cell_class(c->dtype)](&part, &all, &join);

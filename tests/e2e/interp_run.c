@@ -55,7 +55,8 @@ InterpRun interp_make(Arena *a, const Plan *p)
 // --- launches ------------------------------------------------------------------------------------
 
 // Of a tensor map: memory of the tensor, from its begin on.
-static const char *map_arg(Arena *a, const Plan *p, const InterpPlace *place, const PlanTensorMap *map, EvalArg *out)
+static const char *map_arg(Arena *a, const Plan *p, const InterpPlace *place, const PlanTensorMap *map,
+                           EvalArg *out)
 {
     const InterpPlace tensor = place[map->buf];
     uint64_t bytes = dtype_info[map->type].bytes * map->dim[0];
@@ -68,7 +69,8 @@ static const char *map_arg(Arena *a, const Plan *p, const InterpPlace *place, co
     return NULL;
 }
 
-static const char *make_arg(Arena *a, const Plan *p, const InterpPlace *place, const PlanArg *arg, EvalArg *out)
+static const char *make_arg(Arena *a, const Plan *p, const InterpPlace *place, const PlanArg *arg,
+                            EvalArg *out)
 {
     const PlanBuffer *buf = &p->buffers.data[arg->buf];
     const InterpPlace at = place[arg->buf];
@@ -81,7 +83,8 @@ static const char *make_arg(Arena *a, const Plan *p, const InterpPlace *place, c
     return at.memory != NULL && out->end <= at.memory->bytes ? NULL : "an argument without memory";
 }
 
-static const char *launch(Arena *a, InterpRun *r, const PlanKernel *k, const PlanPhase *phase, const EvalArg *args)
+static const char *launch(Arena *a, InterpRun *r, const PlanKernel *k, const PlanPhase *phase,
+                          const EvalArg *args)
 {
     EvalLaunch l = {.kernel = phase != NULL ? phase->kernel : k->kernel,
                     .args = args,
@@ -100,7 +103,8 @@ static const char *launch(Arena *a, InterpRun *r, const PlanKernel *k, const Pla
 static const char *run_plan(Arena *a, InterpRun *r, const Plan *p, const InterpPlace *place, uint32_t first);
 
 // Buffers of a loop's body in iteration i, which is itself one of them.
-static void place_body(const PlanLoop *loop, const EvalArg *args, EvalMemory *i, int64_t number, InterpPlace *place)
+static void place_body(const PlanLoop *loop, const EvalArg *args, EvalMemory *i, int64_t number,
+                       InterpPlace *place)
 {
     const Plan *body = loop->body;
     for (BufId b = 1; b < body->buffers.len; b++) {
@@ -169,7 +173,8 @@ static const char *run_loop(Arena *a, InterpRun *r, const PlanKernel *k, const E
     return wrong;
 }
 
-static const char *run_kernel(Arena *a, InterpRun *r, const Plan *p, const InterpPlace *place, const PlanKernel *k)
+static const char *run_kernel(Arena *a, InterpRun *r, const Plan *p, const InterpPlace *place,
+                              const PlanKernel *k)
 {
     EvalArg *args = ARENA_ARRAY(a, EvalArg, k->args.len + 1);
     const char *wrong = NULL;
@@ -219,9 +224,10 @@ static const char *check_written(Arena *a, const InterpRun *r, const PlanIo *io)
     const EvalMemory *m = r->place[io->buf].memory;
     const unsigned char *begin = m->written + io->byte_offset;
     const unsigned char *missing = memchr(begin, 0, io->bytes);
-    return missing == NULL ? NULL
-                           : arena_printf(a, "nobody wrote byte %llu of output %s, or made it of what is not there",
-                                          (unsigned long long)(missing - begin), io->name);
+    return missing == NULL
+               ? NULL
+               : arena_printf(a, "nobody wrote byte %llu of output %s, or made it of what is not there",
+                              (unsigned long long)(missing - begin), io->name);
 }
 
 const char *interp_run(Arena *a, InterpRun *r, bool is_first)

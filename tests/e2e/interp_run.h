@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a plan through the interpreter of kernels: its kernels in order, its loops as the host goes around them.
+// Runs a plan through the interpreter of kernels: its kernels in order, its loops as the host goes around
+// them.
 #ifndef TESTS_E2E_INTERP_RUN_H
 #define TESTS_E2E_INTERP_RUN_H
 
@@ -23,8 +24,8 @@ typedef struct InterpRun {
 
 // Every buffer in memory of its own. Nothing in it counts as written but constants, states, and parameters.
 InterpRun interp_make(Arena *a, const Plan *p);
-// A run with the inputs that are set by now, which the host wrote; the first one prepares parameters. NULL, or
-// what is wrong.
+// A run with the inputs that are set by now, which the host wrote; the first one prepares parameters. NULL,
+// or what is wrong.
 const char *interp_run(Arena *a, InterpRun *r, bool is_first);
 
 #endif

@@ -6,13 +6,17 @@
 //
 //   test_interp FILE.rlx...             all cases of the files
 //   TEST_OPS=name test_interp FILE...   only cases whose name contains the text
-//   TEST_CONFIG=name test_interp ...    only this row of ops_configs.def, or of the GPUs below
+//   TEST_CONFIG=name test_interp ...    only this row of ops_configs.def, or of the GPUs below; with
+//   TEST_OPS,
+//                                       its kernels are listed
 //   TEST_SHARD=i/n test_interp ...      every n-th case, from the i-th on (from 0)
+//   TEST_FAULTS=1 test_interp ...       GPUs only: runs each kernel of a group again without each of its
+//                                       barriers, waits and fences in turn; says which of them nobody misses
 //
 // Kernels that two configurations have in common run once.
 #include "base/map.h"
-#include "ir/kernel/device.h"
 #include "interp_run.h"
+#include "ir/kernel/device.h"
 #include "ops_plan.h"
 
 #include <stdlib.h>
@@ -28,10 +32,14 @@ typedef struct GpuConfig {
 } GpuConfig;
 
 static const GpuConfig gpus[] = {
-    {"sm_90a", "cuda", NULL, true, true, false},        {"sm_80", "cuda", NULL, true, false, false},
-    {"sm_70", "cuda", NULL, false, false, false},       {"vulkan", "vulkan", NULL, false, false, false},
-    {"coopmat", "vulkan", "coopmat", false, false, true}, {"no coopmat", "vulkan", "coopmat", false, false, false},
-    {"metal", "metal", NULL, false, false, false},      {"apple7", "metal", "apple7", false, false, false},
+    {"sm_90a", "cuda", NULL, true, true, false},
+    {"sm_80", "cuda", NULL, true, false, false},
+    {"sm_70", "cuda", NULL, false, false, false},
+    {"vulkan", "vulkan", NULL, false, false, false},
+    {"coopmat", "vulkan", "coopmat", false, false, true},
+    {"no coopmat", "vulkan", "coopmat", false, false, false},
+    {"metal", "metal", NULL, false, false, false},
+    {"apple7", "metal", "apple7", false, false, false},
 };
 enum { N_GPUS = sizeof gpus / sizeof *gpus, SLOWEST = 8 };
 
@@ -140,6 +148,8 @@ static void hash_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
     (void)p, (void)times;
     h->text.len = 0;
     kernel_print(k->kernel, &h->text);
+    if (getenv("TEST_OPS") != NULL && getenv("TEST_CONFIG") != NULL)
+        printf("%s", str_text(&h->text));
     h->hash = hash_bytes64(str_text(&h->text), h->text.len, h->hash);
     for (uint32_t i = 0; i < k->args.len; i++) {
         const PlanArg *a = &k->args.data[i];
@@ -159,7 +169,8 @@ static void find_question(const Plan *p, PlanKernel *k, uint64_t times, void *ct
     (void)p, (void)times;
     for (KRef r = 1; r < k->kernel->insts.len; r++) {
         const KInst *n = k_inst(k->kernel, r);
-        const bool asks_gpu = n->kind == KI_call && (kdev_of(n) == KDEV_has_wgmma || kdev_of(n) == KDEV_has_coop);
+        const bool asks_gpu =
+            n->kind == KI_call && (kdev_of(n) == KDEV_has_wgmma || kdev_of(n) == KDEV_has_coop);
         *(bool *)ctx = *(bool *)ctx || asks_gpu;
     }
 }
@@ -202,6 +213,49 @@ static const char *run_job(Job *j, const Reference *ref)
     return wrong;
 }
 
+// --- planted faults ------------------------------------------------------------------------------
+
+typedef struct Faults {
+    Job *job;
+    const Reference *ref;
+    uint32_t planted, found;
+} Faults;
+
+static Faults all_faults;
+
+static bool orders(const KInst *n)
+{
+    static const KDevice calls[] = {KDEV_cluster_sync, KDEV_named_sync,     KDEV_warp_sync,
+                                    KDEV_bar_wait,     KDEV_bulk_wait_read, KDEV_proxy_fence,
+                                    KDEV_wgmma_wait,   KDEV_cp_async_wait};
+    for (uint32_t i = 0; n->kind == KI_device && i < sizeof calls / sizeof *calls; i++)
+        if (kdev_of(n) == calls[i])
+            return true;
+    return n->kind == KI_barrier;
+}
+
+static void plant(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
+{
+    Faults *f = ctx;
+    (void)p, (void)times;
+    for (KRef r = 1; k->loop == NULL && k->kernel->group != 0 && r < k->kernel->insts.len; r++) {
+        const KInst was = *k_inst(k->kernel, r);
+        if (!orders(&was))
+            continue;
+        k->kernel->insts.data[r] = (KInst){.kind = KI_comment, .lanes = 1, .text = "left out"};
+        const bool is_found = run_job(f->job, f->ref) != NULL;
+        k->kernel->insts.data[r] = was;
+        f->planted++;
+        f->found += is_found;
+        if (!is_found)
+            printf("# %s [%s]: nobody misses %s at instruction %u of %s\n", f->job->c->name, f->job->config,
+                   was.kind == KI_barrier ? "the barrier" : device_info[kdev_of(&was)].name, r,
+                   k->kernel->name);
+    }
+}
+
+// --- jobs ----------------------------------------------------------------------------------------
+
 static void find_custom(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
 {
     (void)p, (void)times;
@@ -224,6 +278,10 @@ static bool finish_job(Job *j, const Reference *ref)
         run_seconds += seconds;
         note_time(j, seconds);
         is_right = wrong == NULL || fail_job(j, wrong);
+        all_faults.job = j;
+        all_faults.ref = ref;
+        if (is_right && getenv("TEST_FAULTS") != NULL)
+            plan_walk(j->plan, plant, &all_faults);
     }
     arena_free(&j->perm);
     arena_free(&j->scratch);
@@ -247,7 +305,8 @@ static bool run_case(uint32_t i)
         const GpuConfig *gpu = config == NULL ? &gpus[k - ops_n_configs] : NULL;
         Job j = {.c = c, .config = config != NULL ? config->name : gpu->name, .threads = 1};
         CpuInfo cpu;
-        if (!is_wanted(j.config) || (config != NULL && (!ops_config_takes(config, i, c->name) || !cpu_find(config->cpu, &cpu))))
+        if (!is_wanted(j.config) || (config != NULL && getenv("TEST_FAULTS") != NULL) ||
+            (config != NULL && (!ops_config_takes(config, i, c->name) || !cpu_find(config->cpu, &cpu))))
             continue;
         ops_running = arena_printf(&a, "%s [%s]", c->name, j.config);
         const double begin = now();
@@ -285,6 +344,10 @@ int main(int argc, char **argv)
     printf("# %u programs planned in %.1f s, %u of them run in %.1f s: %llu steps, %.2f ns each\n", n_jobs,
            plan_seconds, n_run, run_seconds, (unsigned long long)n_steps,
            n_steps != 0 ? run_seconds * 1e9 / (double)n_steps : 0);
-    printf("# %u cases, %u with text that only a compiler can run, %u failures\n", number, n_custom, n_failed);
+    if (all_faults.planted != 0)
+        printf("# %u barriers, waits and fences left out, %u missed by the interpreter's own account\n",
+               all_faults.planted, all_faults.found);
+    printf("# %u cases, %u with text that only a compiler can run, %u failures\n", number, n_custom,
+           n_failed);
     return n_failed == 0 && number > 0 ? 0 : 1;
 }

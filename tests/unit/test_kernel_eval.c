@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The core of the interpreter of kernels: what kernels compute, however their threads part, and planted faults,
-// each of which it must find. (Every kernel of every op case runs in test_interp.)
+// The core of the interpreter of kernels: what kernels compute, however their threads part, and planted
+// faults, each of which it must find. (Every kernel of every op case runs in test_interp.)
 #include "eval_bench.h"
 
 enum { N = 128 };
@@ -57,7 +57,8 @@ static void test_bounds(void **state)
     bench_memory(1, (N - 1) * sizeof(float), NULL);
     wrong = bench_run(turn);
     assert_non_null(wrong);
-    assert_non_null(strstr(wrong, "thread 63 of group 1: written outside: element 127 of y, which has 0 to 126"));
+    assert_non_null(
+        strstr(wrong, "thread 63 of group 1: written outside: element 127 of y, which has 0 to 126"));
     bench_memory(0, (N - 1) * sizeof(float), floats(N));
     wrong = bench_run(turn);
     assert_non_null(wrong);
@@ -257,7 +258,8 @@ static void test_poison(void **state)
     for (uint32_t i = 0; i < 6; i++)
         assert_int_equal((int)y[i], (int)(2 * x[i]));
     bench_refused(lanes, "store y[6] = 1.0\n", "    store y[6] = %6", "a result of what nobody wrote");
-    bench_refused(lanes, "%7 = aload f32 %1 5\n", "  %7 = aload f32 %1 6", "it uses a value that nobody wrote");
+    bench_refused(lanes, "%7 = aload f32 %1 5\n", "  %7 = aload f32 %1 6",
+                  "it uses a value that nobody wrote");
 }
 
 // --- values --------------------------------------------------------------------------------------
