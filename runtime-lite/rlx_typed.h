@@ -13,7 +13,7 @@
 #define RLX_TYPED_H
 
 #include "rlx_calls.h"
-#include "rlx_values.h"
+#include "rlx_numbers.h"
 
 #ifdef __cplusplus
 extern "C" {

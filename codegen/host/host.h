@@ -128,6 +128,7 @@ typedef struct HostCalls {
     uint32_t phase; // a kernel that is cut stands alone; which phase of it
     bool has_laps;
     bool is_segment; // whoever runs it has waited for what must be there
+    const char *const *places; // by BufId: names of offsets that are in scope, or NULL; NULL: there are none
 } HostCalls;
 void host_print_calls(const Plan *plan, HostCalls c, const char *indent, Str *out);
 // "a.b/c" -> "a_b_c": a C identifier from any name.

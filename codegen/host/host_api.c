@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The API of a generated model: NAME.h (sizes, shapes, entry points, with runtime-lite pasted in), the
-// descriptor and the typed entry point. Separate from host.c, which writes what runs.
+// The API of a generated model: NAME.h (sizes, shapes, entry points), the descriptor and the typed entry
+// point. Separate from host.c, which writes what runs.
 #include "codegen/host/host_parts.h"
 #include <ctype.h>
 #include <string.h>
@@ -282,12 +282,12 @@ static void emit_thread_prototypes(const HostEmit *e, Str *out)
             e->upper, name, name, name);
 }
 
-void host_emit_header(HostEmit *e, Str *out)
+void host_emit_header(const HostEmit *e, Str *out)
 {
     const Plan *p = e->plan;
     const char *name = e->options->name;
     str_printf(out, "#ifndef %s_MODEL_H\n#define %s_MODEL_H\n\n", e->upper, e->upper);
-    host_emit_runtime(e, out);
+    host_emit_includes(e, out);
     str_printf(out,
                "// Sizes of the memory blocks, exact. Blocks start at a multiple of RLX_ALIGNMENT.\n#define "
                "%s_ARENA_BYTES %lluu\n",
@@ -303,7 +303,7 @@ void host_emit_header(HostEmit *e, Str *out)
     host_gpu_emit_header(e, out);
     host_emit_file_header(e, out);
     str_add(out, "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
-    str_printf(out, "// The descriptor, for the rlx_ functions above.\nextern const rlx_model %s_model;\n",
+    str_printf(out, "// The descriptor, for the rlx_ functions.\nextern const rlx_model %s_model;\n",
                name);
     if (p->buckets != NULL)
         str_printf(out, "extern const rlx_buckets %s_buckets;\n", name);

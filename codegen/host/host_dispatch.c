@@ -1,11 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 // The function that runs a model: the calls of its kernels in order.
 #include "codegen/host/host_parts.h"
+#include "codegen/walk/names.h"
 
 static void find_matrix(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
 {
     (void)p, (void)times;
     *(bool *)ctx |= k->loop == NULL && kernel_has_matrix(k->kernel);
+}
+
+// Names for where buffers are that the calls of kernels [begin, end) use: at_relu1. One that is too far for an
+// enumerator has none.
+static const char *const *emit_places(const HostEmit *e, uint32_t begin, uint32_t end, Str *out)
+{
+    const Plan *p = e->plan;
+    const char **names = ARENA_ARRAY(e->arena, const char *, p->buffers.len);
+    Names used = {.arena = e->arena};
+    uint32_t n = 0;
+    for (uint32_t i = begin; i < end; i++)
+        for (uint32_t j = 0; j < p->kernels.data[i].args.len; j++) {
+            const BufId buf = p->kernels.data[i].args.data[j].buf;
+            const PlanBuffer *b = &p->buffers.data[buf];
+            const uint64_t at = host_region_base(p, b->region) + b->offset;
+            if (names[buf] != NULL || b->name == NULL || at > INT32_MAX)
+                continue;
+            names[buf] = names_take(&used, arena_printf(e->arena, "at_%s", b->name));
+            str_printf(out, "%s        %s = %llu,\n", n++ == 0 ? "    enum { // bytes into the block\n" : "",
+                       names[buf], (unsigned long long)at);
+        }
+    if (n != 0)
+        str_add(out, "    };\n");
+    return names;
 }
 
 // What the calls of kernels [begin, end) name.
@@ -73,9 +98,10 @@ static void close_preparation(const Plan *p, const char *s, Str *out)
         str_printf(out, "        memset(%s + %llu, 2, %u);\n    }\n", s, flags, p->params.len);
 }
 
-static void emit_preparation(const HostEmit *e, Str *out)
+static void emit_preparation(const HostEmit *e, const char *const *places, Str *out)
 {
-    const HostCalls calls = {.end = e->plan->prepare.n_kernels, .has_laps = e->options->has_profile};
+    const HostCalls calls = {
+        .end = e->plan->prepare.n_kernels, .has_laps = e->options->has_profile, .places = places};
     open_preparation(e->plan, "s", out);
     host_print_calls(e->plan, calls, "        ", out);
     close_preparation(e->plan, "s", out);
@@ -92,6 +118,8 @@ static void emit_alone(const HostEmit *e, bool has_matrix, Str *out)
     const bool laps = e->options->has_profile;
     const uint32_t begin = e->plan->prepare.n_kernels, checked = first_unchecked(e->plan);
     str_printf(out, "static rlx_status dispatch%s(rlx_ctx *ctx)\n{\n", e->suffix);
+    const char *const *places = emit_places(e, 0, e->plan->kernels.len, out);
+    const HostCalls calls = {begin, checked, .has_laps = laps, .places = places};
     emit_names(e, 0, e->plan->kernels.len, out);
     emit_conditions(e, has_matrix, out);
     if (e->plan->probe != 0)
@@ -100,11 +128,11 @@ static void emit_alone(const HostEmit *e, bool has_matrix, Str *out)
         str_add(out, "    const rlx_profile *const profile = ctx->profile;\n    uint64_t time = "
                      "rlx_lap_begin(profile);\n");
     if (begin != 0)
-        emit_preparation(e, out);
-    host_print_calls(e->plan, (HostCalls){.begin = begin, .end = checked, .has_laps = laps}, "    ", out);
+        emit_preparation(e, places, out);
+    host_print_calls(e->plan, calls, "    ", out);
     if (e->plan->checks.len != 0)
         str_add(out, "    if (rlx_test_checks(ctx) != RLX_OK)\n        return rlx_test_checks(ctx);\n");
-    host_print_calls(e->plan, (HostCalls){.begin = checked, .end = e->plan->kernels.len, .has_laps = laps},
+    host_print_calls(e->plan, (HostCalls){checked, e->plan->kernels.len, .has_laps = laps, .places = places},
                      "    ", out);
     if (laps)
         str_add(out, "    (void)time;\n    if (profile != NULL)\n        ctx->profile->runs++;\n");
@@ -185,6 +213,7 @@ static void emit_part(const HostEmit *e, const char *name, const Segments *s, St
     const bool laps = e->options->has_profile;
     str_printf(out, "static rlx_status %s_part%s(rlx_ctx *ctx, rlx_team *team, uint32_t segment)\n{\n", name,
                e->suffix);
+    const char *const *places = emit_places(e, s->data[0].begin, s->data[s->len - 1].end, out);
     emit_names(e, s->data[0].begin, s->data[s->len - 1].end, out);
     if (s->data[0].begin == s->data[s->len - 1].end)
         str_add(out, "    (void)team;\n");
@@ -195,8 +224,8 @@ static void emit_part(const HostEmit *e, const char *name, const Segments *s, St
     for (uint32_t i = 0; i < s->len; i++) {
         const Segment g = s->data[i];
         str_printf(out, "    case %u:\n", i);
-        host_print_calls(e->plan, (HostCalls){g.begin, g.end, g.phase, laps, .is_segment = true}, "        ",
-                         out);
+        const HostCalls calls = {g.begin, g.end, g.phase, laps, .is_segment = true, .places = places};
+        host_print_calls(e->plan, calls, "        ", out);
         str_add(out, g.begin < g.end ? "        break;\n"
                                      : "        return rlx_test_checks(ctx);\n");
     }

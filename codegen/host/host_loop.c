@@ -110,19 +110,32 @@ static const char *base_text(const Plan *p, const PlanBuffer *b, Arena *a)
     return b->region == REGION_OUTER ? arena_printf(a, "p%u", b->slot) : base[b->region];
 }
 
-// phase: of a kernel that is cut, else NULL.
-static void print_call(const Plan *plan, const PlanKernel *k, const PlanPhase *phase, const char *indent,
-                       Str *out)
+// "a + at_relu1".
+static void print_place(const Plan *plan, const PlanArg *arg, const char *const *places, Str *out)
 {
+    const PlanBuffer *b = &plan->buffers.data[arg->buf];
+    const unsigned long long at = host_region_base(plan, b->region) + b->offset;
+    const char *base = base_text(plan, b, out->arena);
+    if (places == NULL || places[arg->buf] == NULL)
+        str_printf(out, "%s + %llu", base, at + arg->byte_offset);
+    else if (arg->byte_offset == 0)
+        str_printf(out, "%s + %s", base, places[arg->buf]);
+    else
+        str_printf(out, "%s + %s + %llu", base, places[arg->buf], (unsigned long long)arg->byte_offset);
+}
+
+static void print_call(const Plan *plan, const PlanKernel *k, const HostCalls *c, const char *indent, Str *out)
+{
+    const PlanPhase *phase = k->phases.len != 0 ? &k->phases.data[c->phase] : NULL; // where it is cut
     const Kernel *kernel = phase != NULL ? phase->kernel : k->kernel;
     str_printf(out, "%s%s(", indent, phase != NULL ? phase->function : k->function);
     for (uint32_t j = 0; j < kernel->params.len; j++) {
         const PlanArg *arg = &k->args.data[phase != NULL ? phase->args[j] : j];
-        const PlanBuffer *b = &plan->buffers.data[arg->buf];
         const KParam *param = &kernel->params.data[j];
-        const uint64_t at = host_region_base(plan, b->region) + b->offset + arg->byte_offset;
-        str_printf(out, "%s(%srlx_%s *)(%s + %llu)", j == 0 ? "" : ", ", param->is_written ? "" : "const ",
-                   dtype_info[param->dtype].name, base_text(plan, b, out->arena), (unsigned long long)at);
+        str_printf(out, "%s(%srlx_%s *)(", j == 0 ? "" : ", ", param->is_written ? "" : "const ",
+                   dtype_info[param->dtype].name);
+        print_place(plan, arg, c->places, out);
+        str_char(out, ')');
     }
     if (k->threads.is_shared)
         str_printf(out, "%steam", kernel->params.len ? ", " : "");
@@ -158,9 +171,8 @@ void host_print_calls(const Plan *plan, HostCalls c, const char *indent, Str *ou
                                    : "%sif (team->part == %d %% team->parts) {\n",
                        indent, thread);
         const char *place = thread >= 0 ? deeper : indent;
-        const PlanPhase *phase = k->threads.phases.len != 0 ? &k->threads.phases.data[c.phase] : NULL;
-        print_call(plan, k, phase, open_condition(k, place, out), out);
-        if (plan->probe != 0 && (phase == NULL || c.phase + 1 == k->threads.phases.len))
+        print_call(plan, k, &c, open_condition(k, place, out), out);
+        if (plan->probe != 0 && c.phase + 1 >= k->threads.phases.len)
             str_printf(out, "%srlx_probe(%uu);\n", thread >= 0 ? deeper : indent, plan->probe + i);
         if (c.has_laps)
             str_printf(out, "%stime = rlx_lap(profile, %uu, time);\n", place, k->launch.row);

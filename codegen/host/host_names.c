@@ -109,6 +109,13 @@ static bool is_fallback(const char *name)
     return n > tail && strcmp(name + n - tail, HOST_FALLBACK) == 0;
 }
 
+// NAME_rlx.h of a model NAME.
+static bool is_runtime_file(const char *name)
+{
+    const size_t n = strlen(name), tail = sizeof HOST_RUNTIME - 1;
+    return n > tail && strcmp(name + n - tail, HOST_RUNTIME) == 0;
+}
+
 // k0_conv, image_sm_90a, live_3: kernels, code for GPUs, sizes of buffers.
 static bool is_kernel(const char *name)
 {
@@ -173,6 +180,7 @@ static const struct {
     {is_own, "a name that the generated code uses itself"},
     {is_kernel, "a name that the generated code uses itself"},
     {is_fallback, "a name that the generated code uses itself"},
+    {is_runtime_file, "a name that the generated code uses itself"},
 };
 
 const char *host_name_kept(const char *id)
@@ -183,12 +191,23 @@ const char *host_name_kept(const char *id)
     return NULL;
 }
 
+const char *host_value_name(Arena *a, const char *name)
+{
+    char *id = arena_strdup(a, host_identifier(a, name));
+    bool has_lower = false;
+    for (const char *c = id; *c != '\0'; c++)
+        has_lower |= islower((unsigned char)*c) != 0;
+    for (char *c = id; !has_lower && *c != '\0'; c++) // macros are in capitals
+        *c = (char)tolower((unsigned char)*c);
+    return host_name_kept(id) != NULL || is_listed(used_in_entry, id) ? arena_printf(a, "v_%s", id) : id;
+}
+
 const char *host_model_name(Arena *a, const char *name)
 {
     const char *id = host_identifier(a, name);
     if (host_name_kept(id) == NULL)
         return id;
-    return arena_printf(a, is_fallback(id) ? "%s_" : "m_%s", id);
+    return arena_printf(a, is_fallback(id) || is_runtime_file(id) ? "%s_" : "m_%s", id);
 }
 
 // --- parameters ----------------------------------------------------------------------------------

@@ -42,6 +42,7 @@ typedef struct HostEmit {
 } HostEmit;
 
 #define HOST_FALLBACK "_on_c"
+#define HOST_RUNTIME  "_rlx" // NAME_rlx.h has runtime-lite
 
 // Larger blocks of constants are files of their own unless all is to be in the C file: as text they would
 // cost the compiler seconds and gigabytes.
@@ -71,11 +72,14 @@ uint32_t host_held_state(const HostEmit *e, uint32_t i);
 // Was the model compiled with --threads? And has it a pool of its own?
 bool host_is_parallel(const HostEmit *e);
 bool host_has_pool(const HostEmit *e);
-// The parts of runtime-lite that the model needs, or what includes them.
+// The parts of runtime-lite that the model needs. Its header includes a file that has them or, with
+// --link-runtime, each; with --one-file it has them.
 void host_emit_runtime(const HostEmit *e, Str *out);
-// These parts, in the order that they need.
+void host_emit_includes(const HostEmit *e, Str *out);
+bool host_has_runtime_file(const HostEmit *e);
+// These parts and what they include, in the order that they need.
 void host_paste_runtime(const Map *files, Str *out);
-void host_emit_header(HostEmit *e, Str *out);
+void host_emit_header(const HostEmit *e, Str *out);
 // What a program knows of the file that it reads weights in (Plan.file): the C expression for it, or NULL.
 const char *host_emit_file(const HostEmit *e, Str *out);
 void host_emit_file_header(const HostEmit *e, Str *out);
@@ -90,8 +94,13 @@ unsigned host_used_threads(const HostEmit *e);
 // Fills PlanDispatch.row.
 void host_number_kernels(const HostEmit *e);
 void host_emit_kernel_table(const HostEmit *e, Str *out);
+struct HostFunctions; // host_split.h
+// host_functions.c: the functions of all plans, with their texts. Fills PlanKernel.function. False: reported.
+bool host_name_functions(HostEmit *e, struct HostFunctions *out);
 // The text of a kernel: of one that is cut, of all phases.
 void host_print_functions(const HostEmit *e, const PlanKernel *pk, Str *out);
+// A C identifier for a node, a buffer ..., that is no word of C, no macro and nothing in its library.
+const char *host_value_name(Arena *a, const char *name);
 // host_tables.c: the tables of one plan (C expression, NULL without --tables), and before them one that all
 // share.
 const char *host_emit_tables(const HostEmit *e, bool has_kernels, Str *out);

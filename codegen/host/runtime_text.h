@@ -29,6 +29,7 @@ extern const char *const params_text[];
 extern const char *const calls_text[];
 extern const char *const errors_text[];
 extern const char *const values_text[];
+extern const char *const numbers_text[];
 extern const char *const gpu_text[];
 extern const char *const vulkan_text[];
 extern const char *const vulkan_device_text[];

@@ -371,9 +371,17 @@ static void print_array(Walk *w, KRef r)
 static void print_comment(Walk *w, const char *text)
 {
     Str s = str_new(w->arena);
-    for (const char *p = text; *p; p++)
+    for (const char *p = text; *p && *p != '\n'; p++)
         str_char(&s, *p < ' ' || *p > '~' || *p == '\\' ? '_' : *p == '?' && p[1] == '?' ? '_' : *p);
     walk_line(w, "// %s", str_text(&s));
+}
+
+// Line by line.
+static void print_comments(Walk *w, const char *text)
+{
+    print_comment(w, text);
+    while ((text = strchr(text, '\n')) != NULL)
+        print_comment(w, ++text);
 }
 
 // Its one user is a store, which rounds.
@@ -504,7 +512,7 @@ static void print_head(Walk *w)
     if (!w->t->params_first)
         walk_custom_function(w);
     if (w->k->comment && *w->k->comment)
-        print_comment(w, w->k->comment);
+        print_comments(w, w->k->comment);
     if (w->t->params_first) {
         str_printf(w->out, "%s\n", params);
         walk_shared(w);
@@ -520,7 +528,8 @@ static void print_head(Walk *w)
 void cfamily_print_kernel(const Target *t, const Kernel *k, Str *out)
 {
     Arena *a = out->arena;
-    Walk w = {.t = t, .k = k, .arena = a, .out = out, .names = {.arena = a}, .grid = kernel_grid(k)};
+    Walk w = {.t = t, .k = k, .arena = a, .out = out, .grid = kernel_grid(k)};
+    w.names = (Names){.arena = a, .is_for_gpu = t->caps.is_gpu};
     w.has_team = t->team && kernel_is_shared(k);
     w.values = values_of(t, k, a);
     w.name = ARENA_ARRAY(a, const char *, k->insts.len);

@@ -9,27 +9,29 @@
 
 enum { MAX_HINT = 32 };
 
-// Words of any of the languages that look like a hint could. Blanks on both sides of each.
+// Words that look like a hint could, of C and C++, and of languages of GPUs. Blanks on both sides of each.
 static const char reserved[] =
-    " alignas alignof and and_eq asm atomic auto bitand bitor bool break buffer case catch centroid"
-    " char class coherent compl concept const const_cast constant constexpr continue decltype default"
-    " delete device discard do double dynamic_cast else enum explicit export extern false fixed flat"
-    " float for fragment friend global goto half if image in inline inout input int invariant kernel"
-    " layout long lowp main mediump metal mutable namespace new noexcept noperspective not not_eq"
-    " nullptr operator or or_eq out output packed patch precise precision private protected public"
-    " readonly register resource restrict return sample sampler shared short signed sizeof smooth"
-    " static static_assert struct subroutine superp switch template texture this thread thread_local"
-    " threadgroup throw true try typedef typeid typename typeof uint uniform union unsigned using"
-    " vector varying vertex virtual void volatile wchar_t while writeonly xor xor_eq ";
+    " alignas alignof and and_eq asm atomic auto bitand bitor bool break case catch char class compl"
+    " concept const const_cast constexpr continue decltype default delete do double dynamic_cast else enum"
+    " explicit export extern false float for friend global goto if inline int long main mutable namespace"
+    " new noexcept not not_eq nullptr operator or or_eq private protected public register restrict return"
+    " short signed sizeof static static_assert struct switch template this thread thread_local throw true"
+    " try typedef typeid typename typeof uint union unsigned using vector virtual void volatile wchar_t"
+    " while xor xor_eq ";
+static const char reserved_on_gpus[] =
+    " buffer centroid coherent constant device discard fixed flat fragment half image in inout input"
+    " invariant kernel layout lowp mediump metal noperspective out output packed patch precise precision"
+    " readonly resource sample sampler shared smooth subroutine superp texture threadgroup uniform varying"
+    " vertex writeonly ";
 
-static bool is_reserved(const char *name)
+static bool is_reserved(const Names *n, const char *name)
 {
     KOp op;
     if (kop_parse(name, strlen(name), &op))
         return true;
     char padded[MAX_HINT + 16];
     snprintf(padded, sizeof padded, " %s ", name);
-    if (strstr(reserved, padded))
+    if (strstr(reserved, padded) || (n->is_for_gpu && strstr(reserved_on_gpus, padded)))
         return true;
     // The temporaries.
     return name[0] == 't' && name[1] && strspn(name + 1, "0123456789") == strlen(name + 1);
@@ -63,7 +65,7 @@ static const char *base_of(Names *n, const char *hint)
     const char *base = clean(n->arena, hint ? hint : "v");
     if (!strncmp(base, "rlx_", 4) || !strncmp(base, "RLX_", 4))
         return arena_printf(n->arena, "v_%s", base);
-    return is_reserved(base) ? arena_printf(n->arena, "%s_", base) : base;
+    return is_reserved(n, base) ? arena_printf(n->arena, "%s_", base) : base;
 }
 
 // t2 would be a temporary, and a12 another name's a1.
@@ -81,7 +83,7 @@ static const char *numbered(Names *n, const char *base)
     const char *joint = joint_of(base), *name = NULL;
     do
         name = arena_printf(n->arena, "%s%s%llu", base, joint, (unsigned long long)next++);
-    while (is_taken(n, name) || is_reserved(name));
+    while (is_taken(n, name) || is_reserved(n, name));
     map_put_str(n->arena, &n->next, base, next);
     return name;
 }

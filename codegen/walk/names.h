@@ -14,9 +14,10 @@ typedef struct Names {
     Map taken; // name: 1 while it is in scope
     Map next;  // base: the first number that may be free
     uint32_t n_temps;
+    bool is_for_gpu; // words of CUDA, GLSL and MSL are kept, too
 } Names;
 
-// The hint, or the hint with an underscore or a number; never a word of C, C++, CUDA, GLSL or MSL, never
+// The hint, or the hint with an underscore or a number; never a word of the language, never
 // starting with rlx_, never t and a number. A NULL hint is "v".
 const char *names_take(Names *n, const char *hint);
 // t1, t2 ...

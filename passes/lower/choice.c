@@ -24,6 +24,15 @@ static uint32_t *by_estimate(Arena *a, const Candidate *list, uint32_t n)
     return order;
 }
 
+// The first word of the question says what is chosen.
+static void note_schedule(Lower *l, const PlanChoice *c)
+{
+    const char *old = l->pk->schedule;
+    const char *new = arena_printf(l->pass->perm, "%.*s %s", (int)strcspn(c->question, " "), c->question, c->answer);
+    if (old == NULL || strstr(old, new) == NULL)
+        l->pk->schedule = old == NULL ? new : arena_printf(l->pass->perm, "%s, %s", old, new);
+}
+
 uint32_t choice_pick(Lower *l, const char *question, const Candidate *list, uint32_t n)
 {
     rlx_assert(n >= 1 && question != NULL);
@@ -39,5 +48,6 @@ uint32_t choice_pick(Lower *l, const char *question, const Candidate *list, uint
     }
     const PlanChoice made = {question, list[pick].name, str_text(&others), l->index};
     vec_push(l->plan->arena, &l->plan->choices, made);
+    note_schedule(l, &made);
     return pick;
 }

@@ -68,7 +68,7 @@ def check_costs(folder):
     for name, options in ("none", []), ("some", ["--tables"]):
         to = f"{folder}/{name}"
         rlxc("compile", f"{HERE}/plan.json", "--dim", "rows=4", "--name", "plan", *options, "-o", to)
-        with open(f"{folder}/{name}/plan.h", encoding="ascii") as f:
+        with open(f"{folder}/{name}/plan_rlx.h", encoding="ascii") as f:
             has = "rlx_buffer" in f.read()
         result(has == (name == "some"), f"the header of a model with {name}")
         command = ["cc", "-O2", "-c", f"{folder}/{name}/plan.c", "-o", f"{folder}/{name}.o"]

@@ -180,7 +180,7 @@ def check_next(top, model):
         assert ("m.weights.o" in line) == (mode == "object"), line
     moved = top / "elsewhere with spaces"
     moved.mkdir()
-    for name in "m.c", "m.h", "m.state":
+    for name in "m.c", "m.h", "m_rlx.h", "m.state":
         shutil.copy(top / "it's incbin" / name, moved)
     path = str(top / "it's incbin" / "m.weights")
     command = ["cc", "-pthread", "-c", "m.c", f'-DM_WEIGHTS_PATH="{path}"']

@@ -69,6 +69,7 @@ int main(void)
     say("look", rlx_set_profile(&ctx, NULL));
     say("runs", rlx_sync(&ctx));
     say("handles", rlx_clear_handle(&ctx, "none"));
+    say("values", rlx_set_param_bytes(&ctx, "none", "", 1));
     say("params", rlx_set_param_range(&ctx, "none", 0, "", 1));
     say("typed", rlx_run_typed(&ctx, NULL, 0, NULL, 0));
     if (rlx_set_symbol(&ctx, 0, 1) == RLX_ERR_ABSENT && rlx_set_error(&ctx, &error) == RLX_OK) {

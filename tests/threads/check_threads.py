@@ -31,7 +31,7 @@ TIME_LIMIT = 120
 def compile_model(folder, *options, name="shared"):
     command = [RLXC, "compile", HERE / f"{name}.rlx", "-o", folder, "--name", name, *options]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=TIME_LIMIT)
-    return (folder / f"{name}.c").read_text() + (folder / f"{name}.h").read_text()
+    return "".join((folder / f"{name}{end}").read_text() for end in (".c", ".h", "_rlx.h"))
 
 
 def inspect(threads):

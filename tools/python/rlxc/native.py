@@ -186,7 +186,7 @@ class Program:
         for name in ("rlxpy_tensor", "rlxpy_status_text"):
             getattr(self.lib, name).restype = ctypes.c_char_p
         self.lib.rlxpy_ctx_bytes.restype = ctypes.c_size_t
-        with open(os.path.join(folder, NAME + ".h"), encoding="utf-8") as f:
+        with open(os.path.join(folder, NAME + "_rlx.h"), encoding="utf-8") as f:
             header = f.read()
         self.dtype_names = enum_names(header, "rlx_dtype", "RLX_")
         self.status_names = enum_names(header, "rlx_status", "RLX_")
