@@ -9,8 +9,8 @@ static void find_matrix(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
     *(bool *)ctx |= k->loop == NULL && kernel_has_matrix(k->kernel);
 }
 
-// Names for where buffers are that the calls of kernels [begin, end) use: at_relu1. One that is too far for an
-// enumerator has none.
+// Names for where the buffers are that the calls of kernels [begin, end) use: at_relu1. One that is too far
+// for an enumerator has none.
 static const char *const *emit_places(const HostEmit *e, uint32_t begin, uint32_t end, Str *out)
 {
     const Plan *p = e->plan;
@@ -226,8 +226,7 @@ static void emit_part(const HostEmit *e, const char *name, const Segments *s, St
         str_printf(out, "    case %u:\n", i);
         const HostCalls calls = {g.begin, g.end, g.phase, laps, .is_segment = true, .places = places};
         host_print_calls(e->plan, calls, "        ", out);
-        str_add(out, g.begin < g.end ? "        break;\n"
-                                     : "        return rlx_test_checks(ctx);\n");
+        str_add(out, g.begin < g.end ? "        break;\n" : "        return rlx_test_checks(ctx);\n");
     }
     str_printf(out, "    }\n%s    return RLX_OK;\n}\n\n", laps ? "    (void)time;\n" : "");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of kernels. Equal texts appear once, so kernels are first told apart by their texts without any
-// names; then each text is printed. One that a single kernel has gets parameters that are named after the
-// values they point to, and a comment with their shapes.
+// The functions of kernels. Equal texts appear once, so kernels are first told apart by their texts without
+// any names; then each text is printed. One that a single kernel has gets parameters that are named after the
+// values they point to. Separate from host.c, which puts them into a file.
 #include "base/map.h"
 #include "codegen/host/host_parts.h"
 #include "codegen/host/host_split.h"

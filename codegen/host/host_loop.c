@@ -124,7 +124,8 @@ static void print_place(const Plan *plan, const PlanArg *arg, const char *const 
         str_printf(out, "%s + %s + %llu", base, places[arg->buf], (unsigned long long)arg->byte_offset);
 }
 
-static void print_call(const Plan *plan, const PlanKernel *k, const HostCalls *c, const char *indent, Str *out)
+static void print_call(const Plan *plan, const PlanKernel *k, const HostCalls *c, const char *indent,
+                       Str *out)
 {
     const PlanPhase *phase = k->phases.len != 0 ? &k->phases.data[c->phase] : NULL; // where it is cut
     const Kernel *kernel = phase != NULL ? phase->kernel : k->kernel;

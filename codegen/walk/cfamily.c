@@ -94,10 +94,10 @@ static const char *bitcast_text(Walk *w, const KInst *n, const KInst *src)
     const char *text = walk_expr(w, n->a);
     if (is_float(from))
         text = walk_expand(w,
-                       from == DTYPE_f32   ? "rlx_bits_of($0)"
-                       : from == DTYPE_f64 ? "rlx_bits64_of($0)"
-                                           : walk_type(w, from)->store,
-                       from, from, text);
+                           from == DTYPE_f32   ? "rlx_bits_of($0)"
+                           : from == DTYPE_f64 ? "rlx_bits64_of($0)"
+                                               : walk_type(w, from)->store,
+                           from, from, text);
     if (to == DTYPE_f32 || to == DTYPE_f64) {
         const int bits = to == DTYPE_f32 ? DTYPE_u32 : DTYPE_u64;
         text = walk_expand(w, w->t->cast, bits, bits, text);
@@ -289,7 +289,7 @@ static void print_for(Walk *w, KRef r)
         const char *next = n->imm == 1 ? arena_printf(w->arena, "%s++", name)
                                        : arena_printf(w->arena, "%s += %lld", name, (long long)n->imm);
         walk_line(w, "for (%s %s = %s; %s < %s; %s) {", walk_type(w, KT_INDEX)->value, name, lo, name, hi,
-                   next);
+                  next);
     }
     open_block(w, mark);
 }
@@ -346,7 +346,7 @@ static void print_point(Walk *w, const KInst *n)
     const char *type = walk_type(w, (int)p->dtype)->storage, *entry = walk_expr(w, n->a);
     const char *table = w->base[p->table - 1], *own = walk_expr(w, n->b), *name = names_take(&w->names, "at");
     walk_line(w, "const %s *const %s = %s[%s] != 0 ? (const %s *)(uintptr_t)%s[%s] : %s + (%s);", type, name,
-               table, entry, type, table, entry, w->base[n->imm], own);
+              table, entry, type, table, entry, w->base[n->imm], own);
     w->param[n->imm] = name;
 }
 

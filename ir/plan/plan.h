@@ -205,7 +205,7 @@ typedef struct PlanKernel {
     uint64_t flops, macs;
     uint64_t read_bytes, write_bytes;
     PlanTrade trade;
-    const char *schedule; // how it computes, in words of the cost model: "tile v1r3c4o"; NULL: there is one way
+    const char *schedule; // "tile v1r3c4o", what the cost model chose; NULL: there is one way
     const Loc *operands; // of a custom op: where its operands lie as dense rows
     const Loc *results; // of a loop: places of all its results; 0 = nobody wants it
     PlanLoop *loop;     // NULL: a plain kernel

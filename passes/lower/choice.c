@@ -28,9 +28,10 @@ static uint32_t *by_estimate(Arena *a, const Candidate *list, uint32_t n)
 static void note_schedule(Lower *l, const PlanChoice *c)
 {
     const char *old = l->pk->schedule;
-    const char *new = arena_printf(l->pass->perm, "%.*s %s", (int)strcspn(c->question, " "), c->question, c->answer);
-    if (old == NULL || strstr(old, new) == NULL)
-        l->pk->schedule = old == NULL ? new : arena_printf(l->pass->perm, "%s, %s", old, new);
+    const int what = (int)strcspn(c->question, " ");
+    const char *own = arena_printf(l->pass->perm, "%.*s %s", what, c->question, c->answer);
+    if (old == NULL || strstr(old, own) == NULL)
+        l->pk->schedule = old == NULL ? own : arena_printf(l->pass->perm, "%s, %s", old, own);
 }
 
 uint32_t choice_pick(Lower *l, const char *question, const Candidate *list, uint32_t n)

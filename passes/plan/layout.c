@@ -3,13 +3,15 @@
 // channels-last where the target wants it; ops that need rows in order get a copy in front, which costs
 // nothing where the two orders are the same bytes (one channel, or one pixel). Separate from fusion because
 // it changes the graph, fusion only groups it.
+#include "passes/graph/fold.h"
 #include "passes/pass.h"
 
 typedef struct Layout {
     Arena *arena;
     bool prefers_channels_last;
-    bool pads_channels;  // for convolutions on matrix units, which read them channels-last
-    VEC(uint8_t) orders; // by NodeId of the graph as rebuilt so far
+    bool keeps_constants; // they are read where they are in a file
+    bool pads_channels;   // for convolutions on matrix units, which read them channels-last
+    VEC(uint8_t) orders;  // by NodeId of the graph as rebuilt so far
 } Layout;
 
 static AxisOrder order_of(const Layout *l, NodeId id)
@@ -83,6 +85,58 @@ static bool adds_channels(const Node *n)
            pads[rank + 1] < CHUNK && k_is_half(n->dtype);
 }
 
+// The axes of an image, or of weights for its elements as rows of a matrix, with the channels last.
+static NodeId with_channels_last(Graph *g, NodeId id, const Shape *image, uint32_t first)
+{
+    int64_t perm[SHAPE_MAX_RANK];
+    const uint32_t rank = graph_node(g, id)->shape->rank, last = first + image->rank - 2;
+    for (uint32_t i = 0; i < rank; i++)
+        perm[i] = i < first || i > last ? i : i == last ? first : i + 1;
+    return graph_transpose(g, id, perm);
+}
+
+// The weights of a product on flattened images, for images that are flattened with their channels last.
+static NodeId turned_weights(Graph *g, NodeId weights, const Shape *image, bool is_transposed)
+{
+    const Shape *flat = graph_node(g, weights)->shape;
+    const char *label = g->labels.data[weights];
+    Shape apart = {.rank = image->rank};
+    for (uint32_t i = 0; i + 1 < image->rank; i++)
+        apart.dim[i + is_transposed] = image->dim[i + 1];
+    apart.dim[is_transposed ? 0 : image->rank - 1] = flat->dim[is_transposed ? 0 : 1];
+    const NodeId parts = fold_node(g, graph_reshape(g, weights, &apart));
+    const NodeId turned = fold_node(g, with_channels_last(g, parts, image, is_transposed));
+    const NodeId made = fold_node(g, graph_reshape(g, turned, flat));
+    if (label != NULL && node_is_const(g, made))
+        graph_label(g, made, label);
+    return made;
+}
+
+// A dense layer on an image that was copied to rows only to be flattened: constant weights in another order
+// cost nothing, the copy does.
+static void flatten_channels_last(Graph *g, const Layout *l, const Node *matmul, NodeId *src)
+{
+    enum { MOST_BYTES = 1 << 24 }; // constants in memory twice while they are turned
+    const Node *flat = graph_node(g, src[0]), *copy = graph_node(g, flat->n_src > 0 ? flat->src[0] : 0);
+    const Shape *w = graph_node(g, src[1])->shape;
+    if (flat->op != OP_reshape || copy->op != OP_copy || !node_is_const(g, src[1]) || w->rank != 2 ||
+        node_get_int(matmul, A_matmul_transpose_a) != 0 ||
+        node_attr(graph_node(g, src[1]), A_const_data)->len > MOST_BYTES || l->keeps_constants)
+        return;
+    const NodeId image = copy->src[0];
+    const Shape *s = graph_node(g, image)->shape;
+    if (order_of(l, image) != ORDER_CHANNELS_LAST || order_of(l, flat->src[0]) != ORDER_ROW_MAJOR ||
+        flat->shape->rank != 2 || flat->shape->dim[0] != s->dim[0])
+        return;
+    const Shape rows = *flat->shape, image_shape = *s;
+    const bool is_transposed = node_get_int(matmul, A_matmul_transpose_b) != 0;
+    const NodeId weights = turned_weights(g, src[1], &image_shape, is_transposed);
+    if (!node_is_const(g, weights))
+        return;
+    src[1] = weights;
+    src[0] = graph_reshape(g, with_channels_last(g, image, &image_shape, 1), &rows);
+}
+
 // The node with these operands; itself when they are its own.
 static NodeId with_operands(Graph *g, NodeId id, const NodeId *src)
 {
@@ -104,6 +158,8 @@ static NodeId step_layout(Graph *g, NodeId id, void *ctx)
         return id;
     for (uint32_t i = 0; i < n.n_src; i++)
         src[i] = rule == OPLAYOUT_ROWS ? to_rows(g, l, n.src[i]) : n.src[i];
+    if (n.op == OP_matmul)
+        flatten_channels_last(g, l, &n, src);
     if (rule == OPLAYOUT_IMAGE && l->prefers_channels_last && n.shape->rank >= 3) {
         order = ORDER_CHANNELS_LAST;
         if (wants_channels_last_operand(g, &n) && order_of(l, src[0]) == ORDER_ROW_MAJOR &&
@@ -144,6 +200,7 @@ bool pass_layout(Pass *p)
 {
     Layout l = {.arena = p->perm,
                 .prefers_channels_last = p->options->caps->channels_last,
+                .keeps_constants = p->options->file != NULL,
                 .pads_channels = p->options->caps->has_mma};
     const bool changed = graph_rewrite(p->graph, step_layout, &l);
     separate_states(p->graph, &l);
