@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
-// runtime-lite: the part of the generated code that is the same for every model. It is pasted into each
-// generated header (or included once with --link-runtime): no allocation, no I/O, no globals, C99 and C++.
+// runtime-lite: the part of the generated code that is the same for every model. It is in the
+// NAME_rlx.h of each (or included once with --link-runtime): no allocation, no I/O, no globals, C99 and C++.
 //
 // A context (rlx_ctx) is a model plus three memory blocks: the arena (scratch of one run; inputs and outputs
 // are in it), the state (what lives across runs: states and settable parameters) and the weights (read-only).

@@ -46,10 +46,11 @@ void host_print_functions(const HostEmit *e, const PlanKernel *pk, Str *out)
 // The text without what differs between kernels that can be one function.
 static void print_bare(const HostEmit *e, const PlanKernel *pk, Kernel *k, Str *out)
 {
-    const char *const name = k->name, *const comment = k->comment;
+    const char *const name = k->name, *const comment = k->comment, *const notes = k->notes;
     const char **params = ARENA_ARRAY(e->arena, const char *, (size_t)k->params.len + 1);
     k->name = "k";
     k->comment = "";
+    k->notes = NULL;
     for (uint32_t i = 0; i < k->params.len && pk->loop == NULL; i++) {
         params[i] = k->params.data[i].name;
         k->params.data[i].name = arena_printf(e->arena, "p%u", i);
@@ -59,6 +60,7 @@ static void print_bare(const HostEmit *e, const PlanKernel *pk, Kernel *k, Str *
         k->params.data[i].name = params[i];
     k->name = name;
     k->comment = comment;
+    k->notes = notes;
 }
 
 // The function for a text: a new one, or an earlier one.
@@ -174,7 +176,7 @@ static const char *values_text(const HostEmit *e, const Found *f, const PlanNode
     return host_comment_text(e->arena, str_text(&out));
 }
 
-// Lines of the comment, as long as they may be.
+// Lines as long as they may be.
 static void add_lines(const char *text, Str *out)
 {
     enum { WIDTH = 104 };
@@ -182,25 +184,22 @@ static void add_lines(const char *text, Str *out)
         size_t n = strlen(text);
         while (n > WIDTH || (n > 1 && text[n] != ' ' && text[n] != '\0'))
             n--;
-        str_printf(out, "\n  %.*s", (int)n, text);
+        str_printf(out, "  %.*s\n", (int)n, text);
         text += n + (text[n] == ' ');
     }
 }
 
-static const char *comment_of(const HostEmit *e, const Found *f, const PlanNodes *nodes)
+static const char *notes_of(const HostEmit *e, const Found *f, const PlanNodes *nodes)
 {
     const PlanKernel *pk = f->pk;
     Str out = str_new(e->arena);
-    str_add(&out, host_comment_text(e->arena, f->kernel->comment));
     add_lines(values_text(e, f, nodes), &out);
-    if (pk->macs != 0 || pk->schedule != NULL)
-        str_add(&out, "\n  ");
     if (pk->macs != 0)
-        str_printf(&out, "%llu multiply-adds%s", (unsigned long long)pk->macs, pk->schedule ? ", " : "");
+        str_printf(&out, "  %llu multiply-adds%s", (unsigned long long)pk->macs, pk->schedule ? ", " : "\n");
     if (pk->schedule != NULL)
-        str_add(&out, pk->schedule);
+        str_printf(&out, "%s%s\n", pk->macs != 0 ? "" : "  ", pk->schedule);
     if (f->n > 1)
-        str_printf(&out, "\n  Called for %u more kernels, with values of the same shapes.", f->n - 1);
+        str_printf(&out, "  for %u more kernels, on values of the same shapes\n", f->n - 1);
     return str_text(&out);
 }
 
@@ -213,17 +212,18 @@ static void add_function(HostEmit *e, const Found *f, const PlanNodes *nodes, Ho
     k->name = f->name;
     if (has_own_names(e, f))
         name_params(e, f);
+    if (e->options->parts > 1) {
+        k->comment = "";
+        k->notes = NULL;
+        print_function(e, f->pk, k, &plain);
+        made.signature = arena_strndup(e->arena, plain.data, strcspn(str_text(&plain), "\n"));
+        k->comment = comment;
+    }
     if (f->pk->loop == NULL)
-        k->comment = comment_of(e, f, nodes);
+        k->notes = notes_of(e, f, nodes);
     print_function(e, f->pk, k, &text);
     made.text = str_text(&text);
     made.len = text.len;
-    if (e->options->parts > 1) {
-        k->comment = "";
-        print_function(e, f->pk, k, &plain);
-        made.signature = arena_strndup(e->arena, plain.data, strcspn(str_text(&plain), "\n"));
-    }
-    k->comment = comment;
     k->name = name;
     vec_push(e->arena, &out->list, made);
     e->out->n_functions++;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one walk that prints kernels, for every language with C's statements. What differs between them is in
 // Target.
-#include "codegen/walk/constants.h"
 #include "codegen/target/device.h"
+#include "codegen/walk/constants.h"
 #include "codegen/walk/expand.h"
 #include "codegen/walk/sequence.h"
 #include "codegen/walk/walk.h"
@@ -371,17 +371,18 @@ static void print_array(Walk *w, KRef r)
 static void print_comment(Walk *w, const char *text)
 {
     Str s = str_new(w->arena);
-    for (const char *p = text; *p && *p != '\n'; p++)
+    for (const char *p = text; *p; p++)
         str_char(&s, *p < ' ' || *p > '~' || *p == '\\' ? '_' : *p == '?' && p[1] == '?' ? '_' : *p);
     walk_line(w, "// %s", str_text(&s));
 }
 
-// Line by line.
-static void print_comments(Walk *w, const char *text)
+static void print_notes(Walk *w, const char *notes)
 {
-    print_comment(w, text);
-    while ((text = strchr(text, '\n')) != NULL)
-        print_comment(w, ++text);
+    while (notes != NULL && *notes != '\0') {
+        const size_t n = strcspn(notes, "\n");
+        print_comment(w, arena_strndup(w->arena, notes, n));
+        notes += n + (notes[n] == '\n');
+    }
 }
 
 // Its one user is a store, which rounds.
@@ -394,10 +395,38 @@ static bool is_only_stored(const Walk *w, KRef r)
            (user->kind == KI_astore && user->c == r && is_rounded_later(w, user->a));
 }
 
+// Is it a statement or an expression of one block that leaves this value alone?
+static bool is_straight(const KInst *n, KRef value)
+{
+    const bool is_block = n->kind == KI_for || n->kind == KI_if || n->kind == KI_else || n->kind == KI_end;
+    return !is_block && n->a != value && n->b != value && n->c != value;
+}
+
+// The variable that begins as the value, and can stand for it: nothing reads the value before, and what reads
+// it later does so in the same block, before the variable changes. 0: there is none near.
+static KRef find_variable(const Walk *w, KRef value)
+{
+    enum { NEAR = 256 };
+    const Value *v = &w->values[value];
+    KRef var = value + 1;
+    if (v->is_inline || v->last_use - value > NEAR)
+        return 0;
+    while (var < v->last_use && is_straight(k_inst(w->k, var), value))
+        var++;
+    if (k_inst(w->k, var)->kind != KI_var || v->expires < var)
+        return 0;
+    for (KRef r = var + 1; r <= v->last_use; r++) {
+        const KInst *n = k_inst(w->k, r);
+        if ((n->kind == KI_set && n->a == var) || !is_straight(n, UINT32_MAX))
+            return 0;
+    }
+    return var;
+}
+
 static void print_value(Walk *w, KRef r)
 {
     const Value *v = &w->values[r];
-    if (v->n_uses == 0 || v->is_inline)
+    if (v->n_uses == 0 || v->is_inline || find_variable(w, r) != 0)
         return;
     const KInst *n = k_inst(w->k, r);
     const char *text = value_text(w, n, is_only_stored(w, r) ? CAST_STORED : CAST_VALUE);
@@ -437,9 +466,12 @@ static void print_matrix(Walk *w, const KInst *n)
 static void print_var(Walk *w, KRef r)
 {
     const KInst *n = k_inst(w->k, r);
+    const bool is_first = w->name[n->a] == NULL && find_variable(w, n->a) == r;
     const char *init = walk_expr(w, n->a);
     w->name[r] = names_take(&w->names, n->text);
     walk_line(w, "%s %s = %s;", value_type(w, n->dtype, n->lanes), w->name[r], init);
+    if (is_first)
+        w->name[n->a] = w->name[r];
 }
 
 static void print_inst(Walk *w, KRef r)
@@ -512,7 +544,8 @@ static void print_head(Walk *w)
     if (!w->t->params_first)
         walk_custom_function(w);
     if (w->k->comment && *w->k->comment)
-        print_comments(w, w->k->comment);
+        print_comment(w, w->k->comment);
+    print_notes(w, w->k->notes);
     if (w->t->params_first) {
         str_printf(w->out, "%s\n", params);
         walk_shared(w);

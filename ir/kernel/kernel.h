@@ -165,6 +165,7 @@ typedef struct Kernel {
     Arena *arena;
     const char *name;    // unique in the model: "k3_conv_relu"
     const char *comment; // which source nodes it came from
+    const char *notes;   // lines to stand below it in emitted text; or NULL
     VEC(KInst) insts;    // [0] is unused
     VEC(KParam) params;
     KCustom *custom; // NULL: there is no KI_custom

@@ -152,7 +152,9 @@ static KRef fold_index(Kernel *k, KOp op, KRef a, KRef b)
     const KRef base_a = op == KOP_add || op == KOP_sub ? split_sum(k, a, &x) : 0;
     if (base_a)
         return k_add(k, k_op(k, op, base_a, b, 0), k_index(k, x));
-    const KRef base_b = op == KOP_add ? split_sum(k, b, &y) : 0;
+    const KRef base_b = op == KOP_add || (op == KOP_sub && has_x) ? split_sum(k, b, &y) : 0;
+    if (base_b && has_x) // x - (base + y)
+        return k_op(k, op, k_index(k, (int64_t)((uint64_t)x - (uint64_t)y)), base_b, 0);
     return base_b ? k_add(k, k_add(k, a, base_b), k_index(k, y)) : 0;
 }
 

@@ -98,6 +98,7 @@ static void test_index_folding(void **state)
     assert_int_equal(k_mul(k, i, one), i);
     assert_int_equal(k_mul(k, i, zero), zero);
     assert_int_equal(k_sub(k, i, i), zero);
+    assert_int_equal(k_expr(k, "0 - ($ - 1)", i), k_sub(k, one, i)); // 1 - i
     assert_int_equal(k_div(k, i, one), i);
     assert_int_equal(value_of(k, k_expr(k, "-7 % $", four)), -3);
     assert_int_equal(value_of(k, k_div(k, six, zero)), 0);
