@@ -132,12 +132,18 @@ static bool has_own_names(const HostEmit *e, const Found *f)
     return f->n == 1 && e->target == &target_c && f->pk->loop == NULL;
 }
 
+// "%64" is a number that the graph gave: the one of the parameter says as much.
+static bool has_name(const PlanBuffer *b)
+{
+    return b->name != NULL && *b->name != '\0' && *b->name != '%';
+}
+
 static void name_params(const HostEmit *e, const Found *f)
 {
     for (uint32_t i = 0; i < f->kernel->params.len; i++) {
-        const char *name = f->plan->buffers.data[arg_of(f, i)->buf].name;
-        if (name != NULL && *name != '\0')
-            f->kernel->params.data[i].name = host_value_name(e->arena, name);
+        const PlanBuffer *b = &f->plan->buffers.data[arg_of(f, i)->buf];
+        if (has_name(b))
+            f->kernel->params.data[i].name = host_value_name(e->arena, b->name);
     }
 }
 
@@ -147,7 +153,7 @@ static void add_value(const Found *f, const PlanNodes *nodes, uint32_t param, St
     const BufId buf = arg_of(f, param)->buf;
     const PlanBuffer *b = &f->plan->buffers.data[buf];
     const NodeId id = plan_buffer_node(nodes, buf);
-    const char *name = b->name != NULL ? b->name : "";
+    const char *name = has_name(b) ? b->name : f->kernel->params.data[param].name;
     if (id == 0) { // weights as a kernel reads them
         str_printf(out, "%s %s[%llu]", name, dtype_info[f->kernel->params.data[param].dtype].name,
                    (unsigned long long)(b->bytes / dtype_info[f->kernel->params.data[param].dtype].bytes));
