@@ -154,7 +154,7 @@ static void add_value(const Found *f, const PlanNodes *nodes, uint32_t param, St
     const PlanBuffer *b = &f->plan->buffers.data[buf];
     const NodeId id = plan_buffer_node(nodes, buf);
     const char *name = has_name(b) ? b->name : f->kernel->params.data[param].name;
-    if (id == 0) { // weights as a kernel reads them
+    if (id == 0) { // scratch memory
         str_printf(out, "%s %s[%llu]", name, dtype_info[f->kernel->params.data[param].dtype].name,
                    (unsigned long long)(b->bytes / dtype_info[f->kernel->params.data[param].dtype].bytes));
         return;
@@ -166,14 +166,20 @@ static void add_value(const Found *f, const PlanNodes *nodes, uint32_t param, St
         str_add(out, " channels last");
 }
 
-// What it writes and reads.
+static bool is_constant(const Found *f, uint32_t param)
+{
+    const Region r = f->plan->buffers.data[arg_of(f, param)->buf].region;
+    return r == REGION_WEIGHTS || r == REGION_EXPERTS || r == REGION_FILE || r == REGION_MAPS;
+}
+
+// What it writes and reads, but for constants.
 static const char *values_text(const HostEmit *e, const Found *f, const PlanNodes *nodes)
 {
     Str out = str_new(e->arena);
     for (int is_read = 0; is_read < 2; is_read++) {
         uint32_t n = 0;
         for (uint32_t i = 0; i < f->kernel->params.len; i++) {
-            if (f->kernel->params.data[i].is_written == (is_read != 0))
+            if (f->kernel->params.data[i].is_written == (is_read != 0) || is_constant(f, i))
                 continue;
             str_add(&out, n++ != 0 ? ", " : is_read ? " <- " : "");
             add_value(f, nodes, i, &out);
