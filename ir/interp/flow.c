@@ -311,6 +311,12 @@ static void split_groups(Machine *m, Strand *s, const Code *c)
     s->end = end;
 }
 
+static void note_reached(const Machine *m, const Code *c)
+{
+    if (m->launch->reached != NULL)
+        m->launch->reached[c->ref] = true;
+}
+
 static bool has_whole_groups(const Machine *m, const Strand *s)
 {
     return s->begin % m->group_size == 0 && s->end % m->group_size == 0;
@@ -319,6 +325,7 @@ static bool has_whole_groups(const Machine *m, const Strand *s)
 const Code *step_barrier(Machine *m, Strand *s, const Code *c)
 {
     const uint32_t size = m->group_size;
+    note_reached(m, c);
     if (s->token == 0 && has_whole_groups(m, s)) {
         for (uint32_t g = s->begin; g < s->end; g += size)
             sync_all(m, g, g + size);
@@ -356,6 +363,7 @@ const Code *step_device(Machine *m, Strand *s, const Code *c)
                  .end = s->end,
                  .constant = c->imm,
                  .token = &s->token};
+    note_reached(m, c);
     const CallResult r = interp_functions[c->kop](&call);
     if (m->message != NULL)
         return NULL;

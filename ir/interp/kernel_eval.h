@@ -29,6 +29,7 @@ typedef struct EvalLaunch {
     bool has_coop;
     uint64_t max_steps; // of all threads; 0: a limit that no test comes near
     uint64_t *steps;    // NULL, or grows by the steps that it took
+    bool *reached;      // NULL, or by instruction: is set where a barrier or a device function was executed
 } EvalLaunch;
 
 // NULL, or what is wrong, with the line of the kernel's listing and the thread. Everything else that the

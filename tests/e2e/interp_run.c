@@ -96,6 +96,7 @@ static const char *launch(Arena *a, InterpRun *r, const PlanKernel *k, const Pla
     for (uint32_t i = 0; phase != NULL && i < l.kernel->params.len; i++)
         own[i] = args[phase->args[i]];
     l.args = phase != NULL ? own : args;
+    l.reached = r->watched == l.kernel ? r->reached : NULL;
     r->launches++;
     return kernel_eval(a, &l);
 }

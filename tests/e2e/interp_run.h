@@ -19,6 +19,8 @@ typedef struct InterpRun {
     uint32_t parts;           // threads that share kernels
     InterpPlace *place;       // by BufId
     Memory memory;            // the same for ops_check.h; not to be freed
+    const Kernel *watched;    // NULL, or the kernel whose launches note what they reach
+    bool *reached;
     uint64_t steps, launches;
 } InterpRun;
 

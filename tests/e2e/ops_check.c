@@ -113,6 +113,8 @@ static const char *compare(Arena *arena, const Tensor *want, const void *bytes, 
 {
     Tensor got = *want;
     memcpy(&got.data, &bytes, sizeof bytes);
+    if (memcmp(want->data, bytes, (size_t)want->numel * dtype_info[want->dtype].bytes) == 0)
+        return NULL;
     const bool is_float = dtype_info[want->dtype].cls == DCLASS_FLOAT;
     double largest = 1e-30;
     for (int64_t i = 0; is_float && i < want->numel; i++)

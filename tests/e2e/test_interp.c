@@ -53,6 +53,8 @@ typedef struct Job {
     InterpRun run;
     bool has_wgmma, has_coop;
     uint32_t threads;
+    const Kernel *watched; // as in InterpRun
+    bool *reached;
 } Job;
 
 typedef struct Slow {
@@ -202,6 +204,8 @@ static const char *run_job(Job *j, const Reference *ref)
     j->run.has_wgmma = j->has_wgmma;
     j->run.has_coop = j->has_coop;
     j->run.parts = j->threads;
+    j->run.watched = j->watched;
+    j->run.reached = j->reached;
     const char *wrong = NULL;
     for (uint32_t run = 0; run < count_runs(j->plan) && wrong == NULL; run++) {
         ops_set_inputs(j->plan, &j->run.memory, ref, run);
@@ -234,24 +238,35 @@ static bool orders(const KInst *n)
     return n->kind == KI_barrier;
 }
 
-static void plant(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
+static bool misses(const Faults *f, Kernel *k, KRef r)
+{
+    const KInst was = *k_inst(k, r);
+    k->insts.data[r] = (KInst){.kind = KI_comment, .lanes = 1, .text = "left out"};
+    const bool is_found = run_job(f->job, f->ref) != NULL;
+    k->insts.data[r] = was;
+    if (!is_found)
+        printf("# %s [%s]: nobody misses %s at instruction %u of %s\n", f->job->c->name, f->job->config,
+               was.kind == KI_barrier ? "the barrier" : device_info[kdev_of(&was)].name, r, k->name);
+    return is_found;
+}
+
+// Only what is reached can be missed.
+static void plant(const Plan *p, PlanKernel *of, uint64_t times, void *ctx)
 {
     Faults *f = ctx;
+    Kernel *k = of->kernel;
     (void)p, (void)times;
-    for (KRef r = 1; k->loop == NULL && k->kernel->group != 0 && r < k->kernel->insts.len; r++) {
-        const KInst was = *k_inst(k->kernel, r);
-        if (!orders(&was))
-            continue;
-        k->kernel->insts.data[r] = (KInst){.kind = KI_comment, .lanes = 1, .text = "left out"};
-        const bool is_found = run_job(f->job, f->ref) != NULL;
-        k->kernel->insts.data[r] = was;
-        f->planted++;
-        f->found += is_found;
-        if (!is_found)
-            printf("# %s [%s]: nobody misses %s at instruction %u of %s\n", f->job->c->name, f->job->config,
-                   was.kind == KI_barrier ? "the barrier" : device_info[kdev_of(&was)].name, r,
-                   k->kernel->name);
-    }
+    if (of->loop != NULL || k->group == 0)
+        return;
+    f->job->watched = k;
+    f->job->reached = ARENA_ARRAY(&f->job->perm, bool, k->insts.len);
+    run_job(f->job, f->ref);
+    f->job->watched = NULL;
+    for (KRef r = 1; r < k->insts.len; r++)
+        if (f->job->reached[r] && orders(k_inst(k, r))) {
+            f->planted++;
+            f->found += misses(f, k, r);
+        }
 }
 
 // --- jobs ----------------------------------------------------------------------------------------
