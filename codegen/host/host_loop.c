@@ -127,7 +127,7 @@ static void print_place(const Plan *plan, const PlanArg *arg, const char *const 
 static void print_call(const Plan *plan, const PlanKernel *k, const HostCalls *c, const char *indent,
                        Str *out)
 {
-    const PlanPhase *phase = k->phases.len != 0 ? &k->phases.data[c->phase] : NULL; // where it is cut
+    const PlanPhase *phase = k->threads.phases.len != 0 ? &k->threads.phases.data[c->phase] : NULL; // where it is cut
     const Kernel *kernel = phase != NULL ? phase->kernel : k->kernel;
     str_printf(out, "%s%s(", indent, phase != NULL ? phase->function : k->function);
     for (uint32_t j = 0; j < kernel->params.len; j++) {

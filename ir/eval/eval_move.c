@@ -45,7 +45,7 @@ bool eval_cast(EvalCtx *c)
 bool eval_bitcast(EvalCtx *c)
 {
     rlx_assert(c->in[0].numel == c->out[0].numel);
-    rlx_assert(dtype_info[c->in[0].dtype].bits == dtype_info[c->out[0].dtype].bits);
+    rlx_assert(dtype_info[c->in[0].dtype].bytes == dtype_info[c->out[0].dtype].bytes);
     for (int64_t i = 0; i < c->in[0].numel; i++)
         tensor_set_bits(&c->out[0], i, tensor_get_bits(&c->in[0], i));
     return true;
