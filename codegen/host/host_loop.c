@@ -127,7 +127,8 @@ static void print_place(const Plan *plan, const PlanArg *arg, const char *const 
 static void print_call(const Plan *plan, const PlanKernel *k, const HostCalls *c, const char *indent,
                        Str *out)
 {
-    const PlanPhase *phase = k->threads.phases.len != 0 ? &k->threads.phases.data[c->phase] : NULL; // where it is cut
+    // Of a kernel that is cut, one phase is called.
+    const PlanPhase *phase = k->threads.phases.len != 0 ? &k->threads.phases.data[c->phase] : NULL;
     const Kernel *kernel = phase != NULL ? phase->kernel : k->kernel;
     str_printf(out, "%s%s(", indent, phase != NULL ? phase->function : k->function);
     for (uint32_t j = 0; j < kernel->params.len; j++) {

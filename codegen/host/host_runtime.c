@@ -31,14 +31,10 @@ static bool has_whole_api(const HostEmit *e)
     return e->options->api == API_FULL;
 }
 
+// The whole of the API is there for programs that take any model.
 static bool has_values(const HostEmit *e)
 {
-    return e->plan->params.len + e->plan->states.len != 0;
-}
-
-static bool has_params(const HostEmit *e)
-{
-    return has_whole_api(e) && e->plan->params.len != 0;
+    return has_whole_api(e) || e->plan->params.len + e->plan->states.len != 0;
 }
 
 static bool has_symbols(const HostEmit *e)
@@ -104,7 +100,7 @@ static const RuntimePart parts[] = {
     {"rlx_look.h", look_text, has_look},
     {"rlx_tables.h", tables_text, has_tables},
     {"rlx_typed.h", typed_text, has_whole_api},
-    {"rlx_params.h", params_text, has_params},
+    {"rlx_params.h", params_text, has_whole_api},
     {"rlx_gpu.h", gpu_text, has_gpu},
     {"rlx_moe_gpu.h", moe_gpu_text, has_gpu_moe},
     {"rlx_cuda_api.h", cuda_api_text, has_cuda},

@@ -249,7 +249,6 @@ KRef k_op(Kernel *k, KOp op, KRef a, KRef b, KRef c)
 KRef k_hreduce(Kernel *k, KOp op, KRef a)
 {
     const KInst *n = k_inst(k, a);
-    rlx_assert(op == KOP_add || op == KOP_mul || op == KOP_min || op == KOP_max);
     if (n->lanes == 1)
         return a;
     return reuse(k, &(KInst){.kind = KI_hreduce, .kop = (uint8_t)op, .dtype = n->dtype, .lanes = 1, .a = a});

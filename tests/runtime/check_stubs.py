@@ -18,24 +18,23 @@ MODELS = os.path.join(HERE, "../../models")
 LANGUAGES = ["cc", "-std=c99"], ["c++", "-x", "c++", "-std=c++11"]
 WARN = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror", "-O0"]
 OPEN, EXPERTS, SHARED = {"symbols", "buckets"}, {"moe"}, {"parallel", "threads"}
-FULL = {"errors", "look", "runs", "handles", "typed"}
-PARAMS = {"params"}
-VALUES = {"values"} | PARAMS
+FULL = {"errors", "look", "runs", "handles", "params", "typed"}
+VALUES = {"values"}
 SOME = OPEN | EXPERTS | SHARED | {"tables"}
 # Model, options, and what it does not have.
 CASES = [
-    (f"{MODELS}/mlp.json", [], VALUES | SOME),
+    (f"{MODELS}/mlp.json", [], SOME),
     (f"{MODELS}/mlp.json", ["--api", "core"], VALUES | SOME | FULL),
     (f"{MODELS}/mlp.json", ["--api", "core", "--profile"], VALUES | (SOME | FULL) - {"look"}),
-    (f"{MODELS}/lstm_stream.json", [], PARAMS | SOME),
+    (f"{MODELS}/lstm_stream.json", [], SOME),
     (f"{HERE}/plan.json", ["--bucket", "rows=4,16", "--tables"], EXPERTS | SHARED),
     (f"{HERE}/sizes.json", ["--dynamic", "--link-runtime"], SOME - OPEN),
     (f"{HERE}/everything.json", ["--dim", "rows=8"], SOME - EXPERTS),
     (f"{HERE}/look.json", [], SOME),
-    (f"{MODELS}/transformer.json", ["--threads", "2"], PARAMS | SOME - SHARED),
-    (f"{MODELS}/transformer.json", ["--threads", "2", "--pool", "caller"], PARAMS | SOME - {"parallel"}),
-    (f"{MODELS}/mlp.json", ["--target", "cuda,c", "--gpu", "text"], VALUES | SOME),
-    (f"{MODELS}/mlp.json", ["--target", "vulkan,c"], VALUES | SOME),
+    (f"{MODELS}/transformer.json", ["--threads", "2"], SOME - SHARED),
+    (f"{MODELS}/transformer.json", ["--threads", "2", "--pool", "caller"], SOME - {"parallel"}),
+    (f"{MODELS}/mlp.json", ["--target", "cuda,c", "--gpu", "text"], SOME),
+    (f"{MODELS}/mlp.json", ["--target", "vulkan,c"], SOME),
     (f"{MODELS}/mlp.json", ["--target", "metal,c", "--api", "core"], VALUES | (SOME | FULL) - {"look"}),
 ]
 TEXT = "the call is for what the model was compiled without"
