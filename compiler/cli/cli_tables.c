@@ -56,6 +56,14 @@ const char *const *option_values(const OptionInfo *i, const Options *o, uint32_t
     return one;
 }
 
+const OptionInfo *option_find(const char *name)
+{
+    uint32_t i = 0;
+    while (strcmp(option_info[i].name, name) != 0)
+        rlx_assert(++i < option_count);
+    return &option_info[i];
+}
+
 const CommandInfo *command_find(const char *name)
 {
     for (uint32_t i = 0; i < command_count; i++)

@@ -35,6 +35,8 @@ extern const uint32_t option_count, command_count, example_count, exit_count;
 
 // Does the command (its letter) take the option?
 bool option_applies(const OptionInfo *o, char letter);
+// The first option of that name, which must exist.
+const OptionInfo *option_find(const char *name);
 // NULL: no such command.
 const CommandInfo *command_find(const char *name);
 // What was given of an option: its values, *n of them.

@@ -2,17 +2,18 @@
 // See job.h.
 #include "compiler/job/job.h"
 #include "codegen/host/object.h"
+#include "compiler/cli/cli_tables.h"
+#include "compiler/import/import.h"
 #include "compiler/job/custom.h"
 #include "compiler/job/extents.h"
 #include "compiler/job/feeds.h"
 #include "compiler/job/handles.h"
-#include "compiler/import/import.h"
-#include "compiler/system/rawfile.h"
 #include "compiler/job/inplace.h"
 #include "compiler/job/keep.h"
+#include "compiler/job/tune_file.h"
 #include "compiler/system/output.h"
 #include "compiler/system/output_files.h"
-#include "compiler/job/tune_file.h"
+#include "compiler/system/rawfile.h"
 #include <string.h>
 
 static bool wrong_value(Job *j, const char *option, const char *value, const char *expected)
@@ -20,17 +21,22 @@ static bool wrong_value(Job *j, const char *option, const char *value, const cha
     return diag_error(j->cli->diag, (Span){0}, E0003, "%s %s: expected %s", option, value, expected);
 }
 
-// One of the words, as its index.
-static bool choose(Job *j, const char *option, const char *value, const char *const *words, uint32_t n,
-                   uint32_t *out)
+// The place of a value among the words of its option in options.def, which stand in the order of the
+// enumerators of a mode. What was not given leaves *out as it is.
+static bool choose(Job *j, const char *option, const char *value, uint32_t *out)
 {
     Str expected = str_new(j->cli->arena);
-    for (uint32_t i = 0; i < n; i++) {
-        if (strcmp(value, words[i]) == 0) {
+    const char *word = option_find(option)->value;
+    if (value == NULL)
+        return true;
+    for (uint32_t i = 0; *word != '\0'; i++) {
+        const size_t n = strcspn(word, "|");
+        if (strlen(value) == n && memcmp(value, word, n) == 0) {
             *out = i;
             return true;
         }
-        str_printf(&expected, "%s%s", i == 0 ? "" : ", ", words[i]);
+        str_printf(&expected, "%s%.*s", i == 0 ? "" : ", ", (int)n, word);
+        word += n + (word[n] == '|');
     }
     return wrong_value(j, option, value, str_text(&expected));
 }
@@ -45,10 +51,9 @@ static bool check_pass(Job *j, const char *option, const char *name)
 
 static bool read_goal(Job *j)
 {
-    static const char *const goals[] = {[PLAN_MEMORY] = "memory", [PLAN_LATENCY] = "latency"};
     const char *given = j->cli->options.plan;
     uint32_t goal = PLAN_MEMORY;
-    if (given != NULL && !choose(j, "--plan", given, goals, 2, &goal))
+    if (!choose(j, "--plan", given, &goal))
         return false;
     if (goal == PLAN_LATENCY && !j->target->caps.is_gpu) // whose kernels run side by side
         return wrong_value(j, "--plan", given, "memory, or --target cuda, vulkan or metal with it");
@@ -223,13 +228,10 @@ static bool read_one_file(Job *j)
 
 static bool read_weights(Job *j, WeightsMode *mode, const ObjectFormat **object)
 {
-    static const char *const words[] = {[WEIGHTS_AUTO] = "auto",       [WEIGHTS_RODATA] = "rodata",
-                                        [WEIGHTS_INCBIN] = "incbin",   [WEIGHTS_FILE] = "file",
-                                        [WEIGHTS_INPLACE] = "inplace", [WEIGHTS_OBJECT] = "object"};
     const Options *o = &j->cli->options;
     const bool has_incbin = (j->cpu.features & CPU_NO_INCBIN) == 0;
     uint32_t word = WEIGHTS_AUTO;
-    if (o->weights != NULL && !choose(j, "--weights", o->weights, words, WEIGHTS_OBJECT + 1, &word))
+    if (!choose(j, "--weights", o->weights, &word))
         return false;
     *mode = word == WEIGHTS_AUTO && !has_incbin ? WEIGHTS_RODATA : (WeightsMode)word;
     if (!has_incbin && (word == WEIGHTS_INCBIN || word == WEIGHTS_OBJECT))
@@ -247,8 +249,6 @@ static bool read_weights(Job *j, WeightsMode *mode, const ObjectFormat **object)
 static bool read_host_options(Job *j)
 {
     const KernelCompiler compiler = kernel_compiler(j);
-    static const char *const arenas[] = {"caller", "static"}, *const apis[] = {"full", "core"},
-                             *const pools[] = {"posix", "caller"};
     const Options *o = &j->cli->options;
     uint32_t arena = 0, api = 0, pool = 0;
     const char *name = NULL;
@@ -258,11 +258,8 @@ static bool read_host_options(Job *j)
     const ObjectFormat *object = NULL;
     if (!read_weights(j, &mode, &object))
         return false;
-    if (o->arena != NULL && !choose(j, "--arena", o->arena, arenas, 2, &arena))
-        return false;
-    if (o->api != NULL && !choose(j, "--api", o->api, apis, 2, &api))
-        return false;
-    if (o->pool != NULL && !choose(j, "--pool", o->pool, pools, 2, &pool))
+    if (!choose(j, "--arena", o->arena, &arena) || !choose(j, "--api", o->api, &api) ||
+        !choose(j, "--pool", o->pool, &pool))
         return false;
     if (o->pool != NULL && j->caps.threads == 1)
         return wrong_value(j, "--pool", o->pool, "--threads of more than 1 with it");
