@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of the memory plan share: which buffers have bytes of their own is decided first
+// (memplan_share.c), then where these lie (memplan.c).
+#ifndef PASSES_PLAN_MEMPLAN_H
+#define PASSES_PLAN_MEMPLAN_H
+
+#include "passes/pass.h"
+
+typedef struct Planner {
+    Pass *pass;
+    Plan *plan;
+    BufId *owner;      // by buffer: the one whose bytes it uses (itself unless in place)
+    bool *is_output;   // by buffer: holds an output of the graph or a condition
+    bool *is_staged;   // by buffer: part of what a GPU and its host exchange (Plan.gpu.staged)
+    bool has_exchange; // a GPU and its host exchange inputs, outputs and more
+    bool is_latency;   // memory is not used again where that costs a barrier
+} Planner;
+
+static inline PlanBuffer *planner_buffer(const Planner *m, BufId b)
+{
+    return &m->plan->buffers.data[b];
+}
+
+static inline bool planner_is_arena(const Planner *m, BufId b)
+{
+    return b != 0 && planner_buffer(m, b)->region == REGION_ARENA;
+}
+
+// In the body of a loop: carried values change in place where all readers of the old value come before; the
+// kernels that would copy them go away. Before lifetimes are known.
+void memplan_carry(Planner *m);
+// Roots of kernels that overwrite an operand which nothing needs any more share its bytes.
+void memplan_share(Planner *m);
+
+#endif
