@@ -5,13 +5,13 @@
 
 #define NONE UINT32_MAX // RLX_GPU_NONE, and PLAN_NO_ARG
 
-typedef struct Step {
+typedef struct LaunchStep {
     const Plan *plan; // that the kernel is of
     const PlanKernel *kernel;
     uint32_t loop, args;
     bool waits;
     uint32_t first, edges; // step of the plan's first kernel; in the list of edges
-} Step;
+} LaunchStep;
 
 typedef struct Loop {
     const PlanKernel *kernel;
@@ -20,7 +20,7 @@ typedef struct Loop {
 
 typedef struct Tables {
     const HostEmit *e;
-    VEC(Step) steps;
+    VEC(LaunchStep) steps;
     VEC(Loop) loops;
     uint32_t n_args, n_slots, n_clears, n_moves, n_edges;
 } Tables;
@@ -32,7 +32,8 @@ static uint32_t add_steps(Tables *t, const Plan *p)
     Arena *a = t->e->arena;
     for (uint32_t i = 0; i < p->kernels.len; i++) {
         const PlanKernel *k = &p->kernels.data[i];
-        vec_push(a, &t->steps, ((Step){p, k, NONE, t->n_args, plan_opens_group(p, i), first, t->n_edges}));
+        vec_push(a, &t->steps,
+                 ((LaunchStep){p, k, NONE, t->n_args, plan_opens_group(p, i), first, t->n_edges}));
         t->n_args += k->args.len;
         t->n_edges += k->launch.after.len;
     }
@@ -158,7 +159,7 @@ static void emit_steps(const Tables *t, Str *out)
         return;
     str_printf(out, "static const rlx_gpu_step steps%s[] = {\n", t->e->suffix);
     for (uint32_t i = 0; i < t->steps.len; i++) {
-        const Step *s = &t->steps.data[i];
+        const LaunchStep *s = &t->steps.data[i];
         uint64_t function = NONE;
         KernelGrid grid = {0};
         if (s->loop == NONE) {

@@ -49,7 +49,7 @@ static void decode_groups(const Rows *r, int64_t n, float *row)
 }
 
 // y[r] = the decoded rows times x[r / shared]; with an index, those of the expert that it names.
-static bool multiply(EvalCtx *c, const Rows *w, const int64_t *index, int64_t experts, int64_t shared)
+static bool multiply_rows(EvalCtx *c, const Rows *w, const int64_t *index, int64_t experts, int64_t shared)
 {
     rlx_assert(experts >= 1 && shared >= 1 && w->inner >= 0 && (experts == 1 || index != NULL));
     const int64_t rows = w->columns > 0 ? c->out[0].numel / w->columns : 0;
@@ -75,7 +75,7 @@ static bool multiply_experts(EvalCtx *c, const Rows *w)
 {
     const Tensor *x = &c->in[0], *index = &c->in[2];
     const int64_t shared = x->rank == index->rank && index->numel > 0 ? index->dim[index->rank - 1] : 1;
-    return multiply(c, w, eval_integers(c, 2), c->in[1].dim[0], shared);
+    return multiply_rows(c, w, eval_integers(c, 2), c->in[1].dim[0], shared);
 }
 
 static Rows rows_of(const EvalCtx *c, uint32_t leading)
@@ -111,7 +111,7 @@ static Rows groups_of(EvalCtx *c, AttrId bits, uint32_t leading, uint32_t first)
 bool eval_block_matmul(EvalCtx *c)
 {
     const Rows w = blocks_of(c, A_block_matmul_format, 0);
-    return multiply(c, &w, NULL, 1, 1);
+    return multiply_rows(c, &w, NULL, 1, 1);
 }
 
 bool eval_block_grouped_matmul(EvalCtx *c)
@@ -123,7 +123,7 @@ bool eval_block_grouped_matmul(EvalCtx *c)
 bool eval_affine_matmul(EvalCtx *c)
 {
     const Rows w = groups_of(c, A_affine_matmul_bits, 0, 2);
-    return multiply(c, &w, NULL, 1, 1);
+    return multiply_rows(c, &w, NULL, 1, 1);
 }
 
 bool eval_affine_grouped_matmul(EvalCtx *c)

@@ -17,7 +17,7 @@ static double stack_at(const Stack *s, int64_t expert, int64_t i, int64_t o)
 }
 
 // y[o] = sum(x[i] * w[expert][i][o])
-static void multiply(const Stack *s, int64_t expert, const double *x, double *y)
+static void multiply_expert(const Stack *s, int64_t expert, const double *x, double *y)
 {
     for (int64_t o = 0; o < s->out; o++) {
         y[o] = 0;
@@ -42,7 +42,7 @@ bool eval_grouped_matmul(EvalCtx *c)
     for (int64_t r = 0; r < rows; r++) {
         if (index[r] < 0 || index[r] >= w->dim[0])
             continue;
-        multiply(&s, index[r], a + r / shared * inner, y + r * s.out);
+        multiply_expert(&s, index[r], a + r / shared * inner, y + r * s.out);
         for (int64_t o = 0; bias && o < s.out; o++)
             y[r * s.out + o] += bias[index[r] * s.out + o];
     }
@@ -91,18 +91,18 @@ typedef struct Experts {
 static void mix_row(const Experts *m, const double *x, double *y)
 {
     double sum = 0;
-    multiply(&m->router, 0, x, m->p);
+    multiply_expert(&m->router, 0, x, m->p);
     softmax(m->p, m->n);
     for (int64_t e = 0; e < m->n; e++)
         sum += rank_of(m->p, m->n, e) < m->k ? m->p[e] : 0;
     for (int64_t e = 0; e < m->n; e++) {
         if (rank_of(m->p, m->n, e) >= m->k)
             continue;
-        multiply(&m->gate, e, x, m->h);
-        multiply(&m->up, e, x, m->u);
+        multiply_expert(&m->gate, e, x, m->h);
+        multiply_expert(&m->up, e, x, m->u);
         for (int64_t i = 0; i < m->gate.out; i++)
             m->h[i] = m->h[i] / (1 + exp(-m->h[i])) * m->u[i];
-        multiply(&m->down, e, m->h, m->out);
+        multiply_expert(&m->down, e, m->h, m->out);
         for (int64_t i = 0; i < m->down.out; i++)
             y[i] += m->out[i] * (m->renormalise ? m->p[e] / sum : m->p[e]);
     }

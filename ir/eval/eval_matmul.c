@@ -73,7 +73,7 @@ static EvalWalk batch_walk(const EvalCtx *c, Tensor *batch)
     return w;
 }
 
-static bool multiply(EvalCtx *c, const Product *p)
+static bool multiply_batches(EvalCtx *c, const Product *p)
 {
     Tensor batch;
     EvalWalk w = batch_walk(c, &batch);
@@ -111,7 +111,7 @@ bool eval_matmul(EvalCtx *c)
                            eval_flag(c, A_matmul_transpose_b));
     const int64_t live = eval_has(c, 2) ? tensor_get_i64(&c->in[2], 0) : p.inner;
     p.live = live < 0 ? 0 : live < p.inner ? live : p.inner;
-    return multiply(c, &p);
+    return multiply_batches(c, &p);
 }
 
 // The bias is added before the one rounding.
@@ -119,5 +119,5 @@ bool eval_linear(EvalCtx *c)
 {
     Product p = product_of(&c->in[0], &c->in[1], false, eval_flag(c, A_linear_transpose_b));
     p.bias = eval_has(c, 2) ? 2 : 0;
-    return multiply(c, &p);
+    return multiply_batches(c, &p);
 }

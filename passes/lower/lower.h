@@ -76,6 +76,20 @@ static inline int64_t ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
+// The types of floats that schedules for f32 read and write: f32, f16 and bf16.
+static inline bool lower_is_float(int type)
+{
+    return type == DTYPE_f32 || k_is_half(type);
+}
+// A loop of n iterations, which counts in *opened, or none for one: the number of the iteration.
+static inline KRef lower_open_count(Kernel *k, int64_t n, uint8_t flags, const char *name, uint32_t *opened)
+{
+    if (n == 1)
+        return k_index(k, 0);
+    ++*opened;
+    return k_loop(k, n, flags, name);
+}
+
 // --- kernel parameters ---------------------------------------------------------------------------
 
 typedef enum ParamUse { PARAM_READ = 1, PARAM_WRITE = 2, PARAM_READ_WRITE = 3 } ParamUse;

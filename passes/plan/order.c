@@ -10,17 +10,17 @@ enum { ORDER_SEARCH_KERNELS = 4000 };
 
 typedef VEC(uint32_t) Indices;
 
-typedef struct Step {
+typedef struct OrderStep {
     Indices reads, writes; // buffers in the arena, each once
     Indices users;         // steps that must come after
     uint32_t n_before;     // steps that must come before
-} Step;
+} OrderStep;
 
 typedef struct Order {
     Pass *pass;
     Plan *plan;
     const Graph *g;
-    Step *step;
+    OrderStep *step;
     uint32_t n;
     Indices *producers; // by NodeId: steps that write (a part of) the value
 } Order;
@@ -185,7 +185,7 @@ static Live live_begin(const Order *o)
 // read).
 static void step_effect(const Order *o, const Live *live, uint32_t step, uint64_t *adds, uint64_t *frees)
 {
-    const Step *s = &o->step[step];
+    const OrderStep *s = &o->step[step];
     *adds = *frees = 0;
     for (uint32_t i = 0; i < s->writes.len; i++)
         *adds += live->is_live[s->writes.data[i]] ? 0 : buffer_bytes(o, s->writes.data[i]);
@@ -272,7 +272,7 @@ bool pass_order(Pass *p)
     Order o = {.pass = p, .plan = p->plan, .g = p->plan->graph, .n = p->plan->kernels.len};
     if (o.n == 0 || (o.n < 3 && o.plan->live == NULL) || o.n > ORDER_SEARCH_KERNELS)
         return false;
-    o.step = ARENA_ARRAY(p->scratch, Step, o.n);
+    o.step = ARENA_ARRAY(p->scratch, OrderStep, o.n);
     o.producers = ARENA_ARRAY(p->scratch, Indices, o.g->nodes.len);
     build_steps(&o);
     uint32_t *best = ARENA_ARRAY(p->scratch, uint32_t, o.n), *order = ARENA_ARRAY(p->scratch, uint32_t, o.n);

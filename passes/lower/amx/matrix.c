@@ -89,13 +89,13 @@ static uint16_t part_of(float w, uint8_t part)
     return to_bf16(w);
 }
 
-typedef struct Packing {
+typedef struct PanelPacking {
     TileShape s;
     TileSource src;
-} Packing;
+} PanelPacking;
 
 // Element e of what is multiplied at a tap: a channel, or a column and a channel. The index for result 0.
-static int64_t weight_at(const Packing *p, int64_t tap, int64_t e)
+static int64_t weight_at(const PanelPacking *p, int64_t tap, int64_t e)
 {
     const TileSource *s = &p->src;
     if (slab_is_folded(&p->s))
@@ -104,7 +104,7 @@ static int64_t weight_at(const Packing *p, int64_t tap, int64_t e)
 }
 
 // A part of a weight.
-static uint16_t weight_part(const Packing *p, int64_t index, uint8_t part)
+static uint16_t weight_part(const PanelPacking *p, int64_t index, uint8_t part)
 {
     uint16_t h;
     float w;
@@ -118,7 +118,7 @@ static uint16_t weight_part(const Packing *p, int64_t index, uint8_t part)
 
 // One tile: weights of the elements first .. first + 31 for 16 results from `result` on, in pairs of
 // elements.
-static void pack_tile(const Packing *p, int64_t tap, int64_t first, int64_t result, uint8_t part,
+static void pack_tile(const PanelPacking *p, int64_t tap, int64_t first, int64_t result, uint8_t part,
                       uint16_t *out)
 {
     const int64_t n = slab_is_folded(&p->s) ? p->s.kw * p->s.ic : p->s.ic;
@@ -131,7 +131,7 @@ static void pack_tile(const Packing *p, int64_t tap, int64_t first, int64_t resu
         }
 }
 
-static uint16_t *pack_step(const Packing *p, int64_t tap, int64_t first, int64_t result, int64_t tiles,
+static uint16_t *pack_step(const PanelPacking *p, int64_t tap, int64_t first, int64_t result, int64_t tiles,
                            uint16_t *out)
 {
     for (uint8_t part = matrix_parts(&p->s); part-- > 0;)
@@ -143,7 +143,7 @@ static uint16_t *pack_step(const Packing *p, int64_t tap, int64_t first, int64_t
 // Order: blocks of 32 results (a last one may have 16), kernel rows, columns, blocks of 32 channels.
 static void pack(const void *ctx, void *bytes)
 {
-    const Packing *p = ctx;
+    const PanelPacking *p = ctx;
     uint16_t *out = bytes;
     const int64_t taps = slab_is_folded(&p->s) ? p->s.kh : p->s.kh * p->s.kw;
     const int64_t blocks = slab_steps(&p->s) / taps;
@@ -155,8 +155,8 @@ static void pack(const void *ctx, void *bytes)
 
 static uint32_t pack_weights(const Tile *t, const TileSource *weights, const char *name)
 {
-    Packing *p = ARENA_NEW(t->l->pass->perm, Packing);
-    *p = (Packing){t->s, *weights};
+    PanelPacking *p = ARENA_NEW(t->l->pass->perm, PanelPacking);
+    *p = (PanelPacking){t->s, *weights};
     return lower_param_filled(t->l, name, DTYPE_bf16, pack, p, (uint64_t)weight_bytes(&t->s));
 }
 
@@ -198,7 +198,7 @@ static void load_weights(const Place *p, KRef at, uint8_t tile, uint8_t part)
     k_matrix_load(k, (uint8_t)(WEIGHTS + tile), p->weights, k_expr(k, "$ + #", at, off), k_index(k, BLOCK));
 }
 
-static void multiply(const Place *p, uint8_t pixel_tile, uint8_t result_tile)
+static void multiply_registers(const Place *p, uint8_t pixel_tile, uint8_t result_tile)
 {
     k_matrix_mac(p->t->l->k, DTYPE_f32, (uint8_t)(SUMS + 2 * pixel_tile + result_tile),
                  (uint8_t)(PIXELS + pixel_tile), (uint8_t)(WEIGHTS + result_tile));
@@ -219,7 +219,7 @@ static void emit_phase(const Place *p, Phase phase, KRef x, KRef w)
         for (uint8_t j = 0; j < p->result_tiles; j++) {
             if (i == 0 && phase.weights != KEPT)
                 load_weights(p, w, j, phase.weights);
-            multiply(p, i, j);
+            multiply_registers(p, i, j);
         }
     }
 }
@@ -236,19 +236,11 @@ static void emit_step(const Place *p, KRef x, KRef w)
             emit_phase(p, phases[i], x, w);
 }
 
-static KRef open_loop(Kernel *k, int64_t n, uint8_t flags, const char *name, uint32_t *opened)
-{
-    if (n == 1)
-        return k_index(k, 0);
-    ++*opened;
-    return k_loop(k, n, flags, name);
-}
-
 static KRef open_images(const Tile *t, uint8_t flags, uint32_t *opened)
 {
     Kernel *k = t->l->k;
     if (t->images == 0)
-        return open_loop(k, t->s.n, flags, "n", opened);
+        return lower_open_count(k, t->s.n, flags, "n", opened);
     ++*opened;
     return k_for(k, k_index(k, 0), t->images, 1, flags, "n");
 }
@@ -285,11 +277,11 @@ static void emit_sums(const Place *p)
     for (uint8_t i = 0; i < p->pixel_tiles; i++)
         for (uint8_t j = 0; j < p->result_tiles; j++)
             k_matrix_zero(k, (uint8_t)(SUMS + 2 * i + j));
-    const KRef kh = open_loop(k, p->t->s.kh, KFOR_SERIAL, "kh", &opened);
-    const KRef kw = open_loop(k, b->taps_w, KFOR_SERIAL, "kw", &opened);
+    const KRef kh = lower_open_count(k, p->t->s.kh, KFOR_SERIAL, "kh", &opened);
+    const KRef kw = lower_open_count(k, b->taps_w, KFOR_SERIAL, "kw", &opened);
     const KRef x = k_expr(k, "$ * # + $", p->pixel, b->step, slab_tap(b, p->image, kh, kw));
     const KRef w = k_expr(k, "($ * # + $) * # + $", kh, b->taps_w, kw, b->blocks * step, p->weight);
-    const KRef c = open_loop(k, b->blocks, KFOR_SERIAL, "c", &opened);
+    const KRef c = lower_open_count(k, b->blocks, KFOR_SERIAL, "c", &opened);
     const KRef here = k_expr(k, "$ * # + $", c, step, w);
     fetch_weights(p, here);
     emit_step(p, k_expr(k, "$ * # + $", c, b->block_step, x), here);
@@ -367,7 +359,7 @@ static void emit_results(Place *p, uint8_t flags, void (*inside)(Place *))
         slab_steps(&p->t->s) * matrix_parts(&p->t->s) * TILE_ELEMENTS; // of one tile of results
     if (full > 0) {
         uint32_t opened = 0;
-        const KRef block = open_loop(k, full, flags, "ob", &opened);
+        const KRef block = lower_open_count(k, full, flags, "ob", &opened);
         p->result_tiles = 2;
         p->results = BLOCK;
         p->result = k_expr(k, "$ * #", block, BLOCK);
@@ -393,7 +385,7 @@ static void emit_rows_outside(const Tile *t, const Slab *slab, uint32_t weights)
     Place p = {.t = t, .slab = &here, .weights = weights};
     const int64_t blocks = ceil_div(slab->shape.h, slab->rows);
     p.image = open_images(t, KFOR_PARALLEL, &opened);
-    const KRef block = open_loop(k, blocks, KFOR_PARALLEL, "rb", &opened);
+    const KRef block = lower_open_count(k, blocks, KFOR_PARALLEL, "rb", &opened);
     p.first_row = k_expr(k, "$ * #", block, slab->rows);
     p.rows = k_index(k, slab->rows);
     if (slab->shape.h % slab->rows != 0)

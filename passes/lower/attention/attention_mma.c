@@ -130,7 +130,7 @@ static void load_matrices(const Mma *m, const Part *p, KRef words, KRef row, KRe
              k_expr(k, "$ * # + ($ * # + $)", line, pitch_of(p), chunk, CHUNK * 2, p->at));
 }
 
-static void multiply(const Mma *m, KRef sums, KRef at, KRef a, KRef b)
+static void multiply_fragments(const Mma *m, KRef sums, KRef at, KRef a, KRef b)
 {
     Kernel *k = m->k;
     const KDevice mma = m->type == DTYPE_f16 ? KDEV_mma_f16 : KDEV_mma_bf16;
@@ -155,7 +155,7 @@ static void multiply_keys(const Mma *m)
     load_matrices(m, &m->q, a, k_expr(k, "$ * #", m->warp, ATTENTION_WARP_ROWS), step, true, false);
     const KRef key = k_for(k, zero, k_index(k, m->keys), STEP, KFOR_UNROLL, "key");
     load_matrices(m, &m->key, b, key, step, false, false);
-    multiply(m, m->x.scores, k_expr(k, "$ / 2", key), a, b);
+    multiply_fragments(m, m->x.scores, k_expr(k, "$ / 2", key), a, b);
     k_end(k);
     k_end(k);
 }
@@ -174,7 +174,7 @@ static void multiply_values(const Mma *m)
     }
     const KRef step = k_for(k, zero, k_index(k, m->value.steps), 1, KFOR_UNROLL, "step");
     load_matrices(m, &m->value, b, key, step, true, true);
-    multiply(m, m->x.mix, k_expr(k, "$ * #", step, CHUNK), a, b);
+    multiply_fragments(m, m->x.mix, k_expr(k, "$ * #", step, CHUNK), a, b);
     k_end(k);
     k_end(k);
 }

@@ -267,7 +267,7 @@ static void finish(const Mma *m)
     k_end(k);
 }
 
-static void multiply(const Mma *m, int64_t turn, KRef is_later)
+static void multiply_turn(const Mma *m, int64_t turn, KRef is_later)
 {
     Kernel *k = m->t.l->k;
     const KRef x = address(m, turn % 2 * x_bytes(m)), w = w_slot(m, turn);
@@ -298,7 +298,7 @@ static void emit_turn(const Mma *m, KRef turns, int64_t part, int64_t turn)
     k_device_with(k, KDEV_cp_async_wait, turn == 1);
     k_device_with(k, KDEV_proxy_fence, 0);
     k_barrier(k);
-    multiply(m, turn, is_first ? k_expr(k, "0 < $", turns) : k_integer(k, DTYPE_bool, 1));
+    multiply_turn(m, turn, is_first ? k_expr(k, "0 < $", turns) : k_integer(k, DTYPE_bool, 1));
     k_if(k, k_expr(k, "$ < #", next, steps));
     copy_x(m, next, (turn + 1) % 2);
     k_end(k);

@@ -139,10 +139,10 @@ bool int_conv_choose_matrix(IntConv *c)
 
 // --- weights -------------------------------------------------------------------------------------
 
-typedef struct Packing {
+typedef struct PairPacking {
     IntConv c;
     const int8_t *data;
-} Packing;
+} PairPacking;
 
 static int64_t block_start(const IntConv *c, int64_t block)
 {
@@ -151,7 +151,8 @@ static int64_t block_start(const IntConv *c, int64_t block)
 }
 
 // The weight of word `word` of the run at kernel row kh and tap kw, byte i of it.
-static int8_t weight_at(const Packing *p, int64_t channel, int64_t kh, int64_t kw, int64_t word, int64_t i)
+static int8_t weight_at(const PairPacking *p, int64_t channel, int64_t kh, int64_t kw, int64_t word,
+                        int64_t i)
 {
     const IntConv *c = &p->c;
     kw += word / c->words;
@@ -160,7 +161,7 @@ static int8_t weight_at(const Packing *p, int64_t channel, int64_t kh, int64_t k
 }
 
 // One tile: `words` rows of 16 output channels, of which `channels` exist.
-static unsigned char *pack_tile(const Packing *p, int64_t channel, int64_t channels, int64_t tap,
+static unsigned char *pack_tile(const PairPacking *p, int64_t channel, int64_t channels, int64_t tap,
                                 int64_t block, unsigned char *out)
 {
     const IntConv *c = &p->c;
@@ -177,7 +178,7 @@ static unsigned char *pack_tile(const Packing *p, int64_t channel, int64_t chann
 // [group][32 channels (a last block may have 16)][kernel row][tap][block][tile of 16 channels][word][16][4]
 static void pack(const void *ctx, void *bytes)
 {
-    const Packing *p = ctx;
+    const PairPacking *p = ctx;
     const IntConv *c = &p->c;
     unsigned char *out = bytes;
     for (int64_t g = 0; g < c->group; g++)
@@ -191,8 +192,8 @@ static void pack(const void *ctx, void *bytes)
 void int_conv_pack_matrix(IntConv *c, const void *data)
 {
     rlx_assert(data != NULL && c->group > 0);
-    Packing *p = ARENA_NEW(c->l->pass->perm, Packing);
-    *p = (Packing){.c = *c, .data = data};
+    PairPacking *p = ARENA_NEW(c->l->pass->perm, PairPacking);
+    *p = (PairPacking){.c = *c, .data = data};
     c->group_words = weight_words(c);
     c->weights = lower_param_filled(c->l, node_name(c->l->g, c->w), DTYPE_i32, pack, p,
                                     (uint64_t)c->group * (uint64_t)c->group_words * 4);
@@ -254,14 +255,6 @@ static KRef tile_words(const IntConv *c, const PixelTile *p, int64_t group)
     return k_expr(k, "$ * # + ($ * # + $)", p->start, c->sw * c->in.column, p->row, c->sh * c->in.row, image);
 }
 
-static KRef open_loop(Kernel *k, int64_t n, const char *name, uint32_t *opened)
-{
-    if (n == 1)
-        return k_index(k, 0);
-    ++*opened;
-    return k_loop(k, n, KFOR_SERIAL, name);
-}
-
 static void close_loops(Kernel *k, uint32_t n)
 {
     while (n-- > 0)
@@ -295,8 +288,9 @@ static void emit_sums(const Pair *p, uint32_t tiles, const KRef *first)
     for (uint32_t i = 0; i < tiles; i++)
         for (uint32_t v = 0; v < p->t.nv; v++)
             k_matrix_zero(k, (uint8_t)(SUMS + 2 * i + v));
-    const KRef kh = open_loop(k, c->kh, "kh", &opened), kw = open_loop(k, c->m.taps, "kw", &opened);
-    const KRef b = open_loop(k, c->m.blocks, "c", &opened);
+    const KRef kh = lower_open_count(k, c->kh, KFOR_SERIAL, "kh", &opened),
+               kw = lower_open_count(k, c->m.taps, KFOR_SERIAL, "kw", &opened);
+    const KRef b = lower_open_count(k, c->m.blocks, KFOR_SERIAL, "c", &opened);
     KRef word = k_expr(k, "$ * #", b, c->m.words);
     if (c->m.run % c->m.words != 0)
         word = k_expr(k, "min($, #)", word, c->m.run - c->m.words);
@@ -350,7 +344,7 @@ static void emit_pair(const Pair *p)
     for (uint32_t v = 0; v < p->t.nv; v++)
         begin[v] = k_var(k, int_conv_begin(&p->t, v), arena_printf(k->arena, "begin%u", v));
     uint32_t opened = 0;
-    const KRef i = open_loop(k, tiles, "t", &opened);
+    const KRef i = lower_open_count(k, tiles, KFOR_SERIAL, "t", &opened);
     const PixelTile at = tile_at(c, k_add(k, number, i));
     const KRef pixel = k_for(k, at.first, at.end, 1, KFOR_SERIAL, "p");
     store_pixel(p, &at, i, pixel, begin);
@@ -404,7 +398,7 @@ static void pairs_of_block(Pair *p)
     Kernel *k = p->t.c->l->k;
     uint32_t opened = 0;
     begin(p);
-    p->pair = open_loop(k, pairs(p->t.c), "q", &opened);
+    p->pair = lower_open_count(k, pairs(p->t.c), KFOR_SERIAL, "q", &opened);
     emit_pair(p);
     close_loops(k, opened);
     k_matrix_end(k);

@@ -61,12 +61,12 @@ static int64_t reach(int64_t out, int64_t stride, int64_t kernel, int64_t dilati
 // --- packing -------------------------------------------------------------------------------------
 
 // What is needed to make the packed weights later.
-typedef struct Packing {
+typedef struct BytePacking {
     IntConv c;
     const int8_t *data;
-} Packing;
+} BytePacking;
 
-static void pack_block(const Packing *p, int64_t first, int64_t width, int64_t end, unsigned char **out)
+static void pack_block(const BytePacking *p, int64_t first, int64_t width, int64_t end, unsigned char **out)
 {
     const IntConv *c = &p->c;
     const int64_t taps = c->kh * c->kw;
@@ -83,7 +83,7 @@ static void pack_block(const Packing *p, int64_t first, int64_t width, int64_t e
 // [group][block][tap][word][output channel of the block][4]
 static void pack(const void *ctx, void *bytes)
 {
-    const Packing *p = ctx;
+    const BytePacking *p = ctx;
     unsigned char *out = bytes;
     for (int64_t g = 0; g < p->c.group; g++)
         for (int64_t o = 0; o < p->c.oc; o += p->c.nv * p->c.lanes) {
@@ -109,8 +109,8 @@ static void pack_params(IntConv *c)
 {
     Lower *l = c->l;
     c->group_words = c->kh * c->kw * c->words * c->padded;
-    Packing *p = ARENA_NEW(l->pass->perm, Packing);
-    *p = (Packing){.c = *c, .data = const_bytes(l, c->w)};
+    BytePacking *p = ARENA_NEW(l->pass->perm, BytePacking);
+    *p = (BytePacking){.c = *c, .data = const_bytes(l, c->w)};
     const uint64_t bytes = (uint64_t)c->group * (uint64_t)c->group_words * 4;
     c->weights = lower_param_filled(l, node_name(l->g, c->w), DTYPE_i32, pack, p, bytes);
 }

@@ -11,14 +11,14 @@ static const double l2_share = 2.0 / 3, product_share = 0.93, memory_share = 0.7
 
 // --- weights --------------------------------------------------------------------------------------
 
-typedef struct Packing {
+typedef struct WinogradPacking {
     WinogradForm form;
     WinogradBlocks blocks;
     const float *weights; // [group * oc][ic][r][r]
     int64_t groups, oc, ic;
     uint8_t lanes;
     bool is_raw;
-} Packing;
+} WinogradPacking;
 
 typedef struct Factors {
     WinogradFactor g[WINOGRAD_MAX_N][WINOGRAD_MAX_R];
@@ -57,7 +57,8 @@ static void transform_weights(const WinogradForm *f, const Factors *all, const f
 }
 
 // out: [n * n][ic][width].
-static void pack_block(const Packing *p, const float *weights, int64_t channels, int64_t width, float *out)
+static void pack_block(const WinogradPacking *p, const float *weights, int64_t channels, int64_t width,
+                       float *out)
 {
     const int64_t n = p->form.n, r2 = (int64_t)p->form.r * p->form.r;
     Factors factors;
@@ -74,7 +75,7 @@ static void pack_block(const Packing *p, const float *weights, int64_t channels,
 }
 
 // The weights themselves: [ic][r * r][width].
-static void pack_raw_block(const Packing *p, const float *weights, int64_t channels, int64_t width,
+static void pack_raw_block(const WinogradPacking *p, const float *weights, int64_t channels, int64_t width,
                            float *out)
 {
     const int64_t r2 = (int64_t)p->form.r * p->form.r;
@@ -86,7 +87,7 @@ static void pack_raw_block(const Packing *p, const float *weights, int64_t chann
 
 static void pack(const void *ctx, void *bytes)
 {
-    const Packing *p = ctx;
+    const WinogradPacking *p = ctx;
     float *out = bytes;
     const int64_t r2 = (int64_t)p->form.r * p->form.r, taps = p->is_raw ? r2 : (int64_t)p->form.n * p->form.n;
     for (int64_t g = 0; g < p->groups; g++)
@@ -102,15 +103,15 @@ static void pack(const void *ctx, void *bytes)
 uint32_t winograd_pack(const Winograd *w)
 {
     rlx_assert(node_is_const(w->l->g, w->c->w));
-    Packing *p = ARENA_NEW(w->l->pass->perm, Packing);
-    *p = (Packing){.form = w->form,
-                   .blocks = w->oc,
-                   .weights = node_attr(lower_node(w->l, w->c->w), A_const_data)->u.blob,
-                   .groups = w->c->group,
-                   .oc = w->c->s.oc,
-                   .ic = w->c->s.ic,
-                   .lanes = w->lanes,
-                   .is_raw = w->transforms_weights};
+    WinogradPacking *p = ARENA_NEW(w->l->pass->perm, WinogradPacking);
+    *p = (WinogradPacking){.form = w->form,
+                           .blocks = w->oc,
+                           .weights = node_attr(lower_node(w->l, w->c->w), A_const_data)->u.blob,
+                           .groups = w->c->group,
+                           .oc = w->c->s.oc,
+                           .ic = w->c->s.ic,
+                           .lanes = w->lanes,
+                           .is_raw = w->transforms_weights};
     return lower_param_filled(w->l, node_name(w->l->g, w->c->w), DTYPE_f32, pack, p,
                               (uint64_t)winograd_weights(w) * sizeof(float));
 }

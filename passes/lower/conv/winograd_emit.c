@@ -218,7 +218,7 @@ typedef struct Chunk {
     bool is_one_of_many;
 } Chunk;
 
-static void multiply(const Emit *e, const Product *p, const Accs *a, KRef c)
+static void multiply_taps(const Emit *e, const Product *p, const Accs *a, KRef c)
 {
     Kernel *k = e->k;
     const Winograd *w = e->w;
@@ -259,7 +259,7 @@ static void emit_product(const Emit *e, const Product *p, const Chunk *ch)
             a.var[t * p->b->nv + i] = k_var(k, k_splat(k, k_number(k, DTYPE_f32, 0), e->w->lanes),
                                             arena_printf(k->arena, "a%d_%u", (int)t, i));
     const KRef c = k_for(k, ch->first, ch->last, 1, KFOR_SERIAL, "c");
-    multiply(e, p, &a, c);
+    multiply_taps(e, p, &a, c);
     k_end(k);
     if (ch->is_one_of_many) {
         k_if(k, k_expr(k, "$ != 0", ch->first));

@@ -265,7 +265,7 @@ static void free_slot_before(const GpuEmit *e, Ring r, KRef is_first_thread)
     k_end(k);
 }
 
-static void multiply(const GpuEmit *e, Ring r, KRef sums, KRef block, KRef is_first_thread)
+static void multiply_slot(const GpuEmit *e, Ring r, KRef sums, KRef block, KRef is_first_thread)
 {
     Kernel *k = e->k;
     const GpuMatmul *p = e->p;
@@ -537,7 +537,7 @@ static void set_up(GpuEmit *e)
 static void consume_part(const GpuEmit *e, KRef consumer, KRef own, KRef block, KRef sums)
 {
     Kernel *k = e->k;
-    multiply(e, new_ring(e, 0, 0), sums, block, k_expr(k, "$ == 0", own));
+    multiply_slot(e, new_ring(e, 0, 0), sums, block, k_expr(k, "$ == 0", own));
     k_device_with(k, KDEV_cluster_sync, 0); // nobody needs its slots
     put_part(e, consumer, sums);
     k_device_with(k, KDEV_cluster_sync, 0);
@@ -553,7 +553,7 @@ static void consume(const GpuEmit *e, KRef own, KRef block, KRef sums)
     const Fragment f = fragment_of(e, own, block);
     const KRef is_first = k_expr(k, "$ == 0", own);
     const GpuPlace at = gpu_tile_place(e, open_tiles(e));
-    multiply(e, r, sums, block, is_first);
+    multiply_slot(e, r, sums, block, is_first);
     if (e->stores_boxes)
         store_blocks(e, &at, &f, (const KRef[2]){own, block}, sums);
     else

@@ -21,13 +21,13 @@ typedef struct Lstm {
 } Lstm;
 
 // One direction of one batch entry at one time step.
-typedef struct Step {
+typedef struct LstmStep {
     const Lstm *m;
     KRef dir, entry, time;
     KRef steps;               // that are made
     KRef h_now, h_next, cell; // where they begin in scratch
     KRef x;                   // index of the step's first input
-} Step;
+} LstmStep;
 
 // A run of hidden units: `vectors` vectors (of one lane in plain code), beginning with vector `first`.
 typedef struct Units {
@@ -146,7 +146,7 @@ static void pack_all(Lower *l, Lstm *m)
 // --- reading weights ---
 
 // Vector v of the block, of weight `step` (inputs first, then hidden values), for a gate.
-static KRef weight_at(Lower *l, const Step *s, const Units *u, KRef step, int64_t is_hidden,
+static KRef weight_at(Lower *l, const LstmStep *s, const Units *u, KRef step, int64_t is_hidden,
                       const uint32_t *gate_vector)
 {
     Kernel *k = l->k;
@@ -165,7 +165,7 @@ static KRef weight_at(Lower *l, const Step *s, const Units *u, KRef step, int64_
 }
 
 // Row `row` of the packed or plain bias or peephole weights, for vector v.
-static KRef row_at(Lower *l, const Step *s, const Units *u, NodeId id, uint32_t row, uint32_t v)
+static KRef row_at(Lower *l, const LstmStep *s, const Units *u, NodeId id, uint32_t row, uint32_t v)
 {
     Kernel *k = l->k;
     const Lstm *m = s->m;
@@ -189,7 +189,7 @@ typedef struct GateSums {
     KRef var[GATES][BLOCK_VECTORS];
 } GateSums;
 
-static void begin_sums(Lower *l, const Step *s, const Units *u, GateSums *sums)
+static void begin_sums(Lower *l, const LstmStep *s, const Units *u, GateSums *sums)
 {
     static const char *const names[GATES] = {"i", "o", "f", "c"};
     Kernel *k = l->k;
@@ -202,7 +202,7 @@ static void begin_sums(Lower *l, const Step *s, const Units *u, GateSums *sums)
 }
 
 // Adds value * weights to all sums, for every input or every hidden value.
-static void add_products(Lower *l, const Step *s, const Units *u, const GateSums *sums, bool is_hidden)
+static void add_products(Lower *l, const LstmStep *s, const Units *u, const GateSums *sums, bool is_hidden)
 {
     Kernel *k = l->k;
     const Lstm *m = s->m;
@@ -227,13 +227,13 @@ static KRef sigmoid(Kernel *k, KRef v)
 }
 
 // Gate sum plus peephole weight * cell.
-static KRef peep(Lower *l, const Step *s, const Units *u, KRef sum, uint32_t gate, uint32_t v, KRef cell)
+static KRef peep(Lower *l, const LstmStep *s, const Units *u, KRef sum, uint32_t gate, uint32_t v, KRef cell)
 {
     return s->m->p == 0 ? sum : k_fma(l->k, row_at(l, s, u, s->m->p, gate, v), cell, sum);
 }
 
 // Vector v of the row of Y.
-static void store_unit(Lower *l, const Step *s, const Units *u, KRef unit, uint32_t v, KRef value)
+static void store_unit(Lower *l, const LstmStep *s, const Units *u, KRef unit, uint32_t v, KRef value)
 {
     const Lstm *m = s->m;
     Point at = {.lanes = m->lanes, .count = v + 1u == u->vectors ? u->last_count : m->lanes, .vec_axis = 3};
@@ -244,7 +244,7 @@ static void store_unit(Lower *l, const Step *s, const Units *u, KRef unit, uint3
     pull_store_root(l, &m->d, at, k_cast(l->k, value, lower_node(l, l->anchor)->dtype));
 }
 
-static void update_vector(Lower *l, const Step *s, const Units *u, const GateSums *sums, uint32_t v)
+static void update_vector(Lower *l, const LstmStep *s, const Units *u, const GateSums *sums, uint32_t v)
 {
     Kernel *k = l->k;
     const Lstm *m = s->m;
@@ -261,7 +261,7 @@ static void update_vector(Lower *l, const Step *s, const Units *u, const GateSum
     store_unit(l, s, u, unit, v, hidden);
 }
 
-static void emit_units(Lower *l, const Step *s, const Units *u, bool is_made)
+static void emit_units(Lower *l, const LstmStep *s, const Units *u, bool is_made)
 {
     GateSums sums;
     for (uint32_t v = 0; v < u->vectors && !is_made; v++) {
@@ -279,7 +279,7 @@ static void emit_units(Lower *l, const Step *s, const Units *u, bool is_made)
 
 // Whole blocks in a loop, then what is left: fewer vectors, or a last one that is not full. A step that is
 // not made leaves zeros.
-static void emit_step(Lower *l, const Step *s, bool is_made)
+static void emit_step(Lower *l, const LstmStep *s, bool is_made)
 {
     Kernel *k = l->k;
     const Lstm *m = s->m;
@@ -298,14 +298,14 @@ static void emit_step(Lower *l, const Step *s, bool is_made)
 
 // --- time ---
 
-static KRef state_index(Lower *l, const Step *s, NodeId id, KRef unit)
+static KRef state_index(Lower *l, const LstmStep *s, NodeId id, KRef unit)
 {
     const bool batch_major = s->m->batch_major;
     const KRef idx[3] = {batch_major ? s->entry : s->dir, batch_major ? s->dir : s->entry, unit};
     return operand_index(l, id, idx);
 }
 
-static void begin_state(Lower *l, const Step *s, NodeId id, KRef to)
+static void begin_state(Lower *l, const LstmStep *s, NodeId id, KRef to)
 {
     Kernel *k = l->k;
     const Lstm *m = s->m;
@@ -318,7 +318,7 @@ static void begin_state(Lower *l, const Step *s, NodeId id, KRef to)
         k_store(k, m->scratch, k_expr(k, "$ + #", to, i), zero, 1);
 }
 
-static void end_state(Lower *l, const Step *s, NodeId id, KRef from)
+static void end_state(Lower *l, const LstmStep *s, NodeId id, KRef from)
 {
     Kernel *k = l->k;
     const Lstm *m = s->m;
@@ -331,7 +331,7 @@ static void end_state(Lower *l, const Step *s, NodeId id, KRef from)
     k_end(k);
 }
 
-static void emit_entry(Lower *l, Step *s)
+static void emit_entry(Lower *l, LstmStep *s)
 {
     Kernel *k = l->k;
     const Lstm *m = s->m;
@@ -373,7 +373,7 @@ void lower_lstm(Lower *l)
     const Domain entries = {.rank = 2, .extent = {m.dirs, m.batch}};
     Point at = {.lanes = 1, .count = 1};
     const uint32_t opened = lower_open(l, &entries, 2, &at);
-    Step s = {.m = &m, .dir = at.idx[0], .entry = at.idx[1]};
+    LstmStep s = {.m = &m, .dir = at.idx[0], .entry = at.idx[1]};
     s.steps = m.steps != 0 ? operand_clamped(l, m.steps, k_index(l->k, 0), 0, m.seq) : k_index(l->k, m.seq);
     emit_entry(l, &s);
     lower_close(l, opened);

@@ -281,7 +281,7 @@ void gemm_choose(Gemm *g)
 
 // --- packing -------------------------------------------------------------------------------------
 
-typedef struct Packing {
+typedef struct GemmPacking {
     GemmRuns panels;
     const void *data;
     DType from, to;
@@ -290,10 +290,10 @@ typedef struct Packing {
     int64_t rows;               // of the constant, when elements are pairs of them; else 0
     int64_t n_matrices, matrix; // packed one after the other; elements of data from one to the next
     uint64_t stride;            // packed bytes from one to the next
-} Packing;
+} GemmPacking;
 
 // Element (i, column `at`) as a pair of rows; behind the last row is a 0.
-static void copy_pair(const Packing *p, int64_t i, int64_t at, unsigned char *out)
+static void copy_pair(const GemmPacking *p, int64_t i, int64_t at, unsigned char *out)
 {
     for (int64_t row = 2 * i; row < 2 * i + 2; row++, out += 2) {
         if (row < p->rows)
@@ -304,7 +304,7 @@ static void copy_pair(const Packing *p, int64_t i, int64_t at, unsigned char *ou
 }
 
 // `real` columns from the one at `at` on, for `steps` of k from `first` on.
-static unsigned char *pack_panel(const Packing *p, int64_t first, int64_t at, int64_t width, int64_t real,
+static unsigned char *pack_panel(const GemmPacking *p, int64_t first, int64_t at, int64_t width, int64_t real,
                                  unsigned char *out)
 {
     const uint32_t bytes = dtype_info[p->to].bytes;
@@ -324,8 +324,8 @@ static unsigned char *pack_panel(const Packing *p, int64_t first, int64_t at, in
 }
 
 // All steps of a group of panels from `first` on, of the matrix that begins at element `base`.
-static unsigned char *pack_group(const Packing *p, const GemmRun *run, int64_t base, int64_t first, int64_t n,
-                                 unsigned char *out)
+static unsigned char *pack_group(const GemmPacking *p, const GemmRun *run, int64_t base, int64_t first,
+                                 int64_t n, unsigned char *out)
 {
     for (int64_t i = 0; i < p->k; i += p->steps)
         for (int64_t o = first; o < first + n; o++) {
@@ -335,7 +335,7 @@ static unsigned char *pack_group(const Packing *p, const GemmRun *run, int64_t b
     return out;
 }
 
-static void pack_matrix(const Packing *p, int64_t first, unsigned char *out)
+static void pack_matrix(const GemmPacking *p, int64_t first, unsigned char *out)
 {
     for (uint32_t r = 0; r < p->panels.n; r++) {
         const GemmRun *run = &p->panels.run[r];
@@ -347,25 +347,25 @@ static void pack_matrix(const Packing *p, int64_t first, unsigned char *out)
 
 static void pack(const void *ctx, void *bytes)
 {
-    const Packing *p = ctx;
+    const GemmPacking *p = ctx;
     for (int64_t i = 0; i < p->n_matrices; i++)
         pack_matrix(p, i * p->matrix, (unsigned char *)bytes + (uint64_t)i * p->stride);
 }
 
 GemmPack gemm_pack(const Gemm *g, const void *data, DType type, int64_t rows, int64_t n, int64_t matrix)
 {
-    Packing *p = ARENA_NEW(g->l->pass->perm, Packing);
-    *p = (Packing){.panels = gemm_panels(g),
-                   .data = data,
-                   .from = type,
-                   .to = g->b_type,
-                   .k = g->k,
-                   .rows = g->has_pairs ? rows : 0,
-                   .steps = g->t.steps,
-                   .b_k = g->b_k,
-                   .b_col = g->b_col,
-                   .n_matrices = n,
-                   .matrix = matrix};
+    GemmPacking *p = ARENA_NEW(g->l->pass->perm, GemmPacking);
+    *p = (GemmPacking){.panels = gemm_panels(g),
+                       .data = data,
+                       .from = type,
+                       .to = g->b_type,
+                       .k = g->k,
+                       .rows = g->has_pairs ? rows : 0,
+                       .steps = g->t.steps,
+                       .b_k = g->b_k,
+                       .b_col = g->b_col,
+                       .n_matrices = n,
+                       .matrix = matrix};
     uint64_t columns = 0;
     for (uint32_t i = 0; i < p->panels.n; i++) {
         p->group[i] = gemm_group(g, p->panels.run[i].count);

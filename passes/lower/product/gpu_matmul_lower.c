@@ -41,15 +41,11 @@ static GpuMatrix result_of(const Lower *l, const Matmul *x)
     return m;
 }
 
-static bool is_float(int type)
-{
-    return type == DTYPE_f32 || k_is_half(type);
-}
-
 static bool has_form(const Lower *l, const Node *node)
 {
-    return l->caps->shared_bytes != 0 && (node->n_src < 3 || node->src[2] == 0) && is_float(node->dtype) &&
-           is_float(lower_node(l, node->src[0])->dtype) && is_float(lower_node(l, node->src[1])->dtype);
+    return l->caps->shared_bytes != 0 && (node->n_src < 3 || node->src[2] == 0) &&
+           lower_is_float(node->dtype) && lower_is_float(lower_node(l, node->src[0])->dtype) &&
+           lower_is_float(lower_node(l, node->src[1])->dtype);
 }
 
 static GpuMatmul product_of(Lower *l, const Matmul *x)

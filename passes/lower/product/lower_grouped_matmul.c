@@ -105,11 +105,6 @@ static KRef plain_point(Lower *l, const Domain *d, Point at, void *ctx)
 
 // --- tiles ---------------------------------------------------------------------------------------
 
-static bool is_float(int type)
-{
-    return type == DTYPE_f32 || k_is_half(type);
-}
-
 static bool is_packable(const Lower *l, const Experts *x)
 {
     return node_is_const(l->g, x->w);
@@ -118,7 +113,7 @@ static bool is_packable(const Lower *l, const Experts *x)
 // Floats, and numbers of rows and experts that are counted in i32.
 static bool can_be_layer(const Lower *l, const Experts *x)
 {
-    return is_float(lower_node(l, l->anchor)->dtype) && x->n >= 2 && x->k >= 1 && x->rows >= 1 &&
+    return lower_is_float(lower_node(l, l->anchor)->dtype) && x->n >= 2 && x->k >= 1 && x->rows >= 1 &&
            x->n_experts >= 1 && x->rows <= INT32_MAX / 2 && x->n_experts <= INT32_MAX / 2;
 }
 

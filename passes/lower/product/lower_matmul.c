@@ -54,15 +54,10 @@ static bool is_packed(const Lower *l, const Matmul *x)
                                  shape_numel(s) == x->k * x->n && x->k_live == 0);
 }
 
-static bool is_float(int type)
-{
-    return type == DTYPE_f32 || k_is_half(type);
-}
-
 static bool can_tile(const Lower *l, const Matmul *x)
 {
-    if (l->caps->is_gpu || !is_float(lower_node(l, x->a)->dtype) ||
-        !is_float(lower_node(l, l->anchor)->dtype))
+    if (l->caps->is_gpu || !lower_is_float(lower_node(l, x->a)->dtype) ||
+        !lower_is_float(lower_node(l, l->anchor)->dtype))
         return false;
     if (x->b_is_vector || x->n == 1)
         return false;
@@ -364,7 +359,7 @@ static KRef dot(Lower *l, const Matmul *x, KRef a, KRef b)
     Kernel *k = l->k;
     const int t = lower_node(l, l->anchor)->dtype;
     const uint32_t pa = lower_param(l, x->a, PARAM_READ), pb = lower_param(l, x->b, PARAM_READ);
-    const bool is_vector = !l->caps->is_gpu && is_float(t) && x->a_k == 1 && x->b_k == 1;
+    const bool is_vector = !l->caps->is_gpu && lower_is_float(t) && x->a_k == 1 && x->b_k == 1;
     const uint8_t lanes = is_vector ? lower_fit_lanes(l, x->k) : 1;
     const int64_t whole = x->k - x->k % lanes;
     const KRef zero = k_number(k, t, 0);

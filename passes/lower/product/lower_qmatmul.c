@@ -34,22 +34,22 @@ static Product product_of(Lower *l)
 
 // What fills a packed buffer: words of weights, or the parameters of blocks, with as many columns as whole
 // vectors have.
-typedef struct Packing {
+typedef struct RowPacking {
     const unsigned char *data;
     int64_t columns, each; // each: words or blocks of a column
     DType from, to;        // of one
     uint8_t lanes;
-} Packing;
+} RowPacking;
 
 typedef struct PartPacking {
-    Packing base;
+    RowPacking base;
     int64_t blob, bits;
 } PartPacking;
 
 // [vector][word or block][lane]
 static void pack(const void *ctx, void *out)
 {
-    const Packing *p = ctx;
+    const RowPacking *p = ctx;
     unsigned char *to = out;
     for (int64_t first = 0; first < p->columns; first += p->lanes)
         for (int64_t i = 0; i < p->each; i++)
@@ -63,7 +63,7 @@ static void pack(const void *ctx, void *out)
 static void pack_parts(const void *ctx, void *out)
 {
     const PartPacking *q = ctx;
-    const Packing *p = &q->base;
+    const RowPacking *p = &q->base;
     const int64_t words = q->blob / 4, per_byte = 8 / q->bits, mask = (1 << q->bits) - 1;
     unsigned char *to = out;
     for (int64_t first = 0; first < p->columns; first += p->lanes)
@@ -84,12 +84,12 @@ static uint32_t packed_words(Lower *l, const Product *p)
 {
     PartPacking *k = ARENA_NEW(l->pass->perm, PartPacking);
     const int64_t vectors = (p->columns + p->lanes - 1) / p->lanes, each = p->blocks * p->blob / 4;
-    k->base = (Packing){.data = node_attr(lower_node(l, p->w), A_const_data)->u.blob,
-                        .columns = p->columns,
-                        .each = each,
-                        .from = DTYPE_i32,
-                        .to = DTYPE_i32,
-                        .lanes = p->lanes};
+    k->base = (RowPacking){.data = node_attr(lower_node(l, p->w), A_const_data)->u.blob,
+                           .columns = p->columns,
+                           .each = each,
+                           .from = DTYPE_i32,
+                           .to = DTYPE_i32,
+                           .lanes = p->lanes};
     k->blob = p->blob;
     k->bits = p->bits;
     return lower_param_filled(l, node_name(l->g, p->w), DTYPE_i32, pack_parts, k,
@@ -99,27 +99,22 @@ static uint32_t packed_words(Lower *l, const Product *p)
 // `each` elements of every column: words (i32), or parameters of blocks, those in 16 bits that fit there.
 static uint32_t packed_param(Lower *l, const Product *p, NodeId id, DType type, int64_t each)
 {
-    Packing *k = ARENA_NEW(l->pass->perm, Packing);
+    RowPacking *k = ARENA_NEW(l->pass->perm, RowPacking);
     const int64_t vectors = (p->columns + p->lanes - 1) / p->lanes;
     const void *data = node_attr(lower_node(l, id), A_const_data)->u.blob;
-    *k = (Packing){.data = data,
-                   .columns = p->columns,
-                   .each = each,
-                   .from = type,
-                   .to = halves_type(type, data, p->columns * each),
-                   .lanes = p->lanes};
+    *k = (RowPacking){.data = data,
+                      .columns = p->columns,
+                      .each = each,
+                      .from = type,
+                      .to = halves_type(type, data, p->columns * each),
+                      .lanes = p->lanes};
     return lower_param_filled(l, node_name(l->g, id), k->to, pack, k,
                               (uint64_t)vectors * (uint64_t)each * p->lanes * dtype_info[k->to].bytes);
 }
 
-static bool is_float(int type)
-{
-    return type == DTYPE_f32 || k_is_half(type);
-}
-
 static bool can_pack(Lower *l, Product *p, const Domain *d)
 {
-    if (l->caps->is_gpu || !l->caps->packs_weights || !is_float(lower_node(l, p->x)->dtype))
+    if (l->caps->is_gpu || !l->caps->packs_weights || !lower_is_float(lower_node(l, p->x)->dtype))
         return false;
     if (!node_is_const(l->g, p->w) || !node_is_const(l->g, p->scale) ||
         (p->zero && !node_is_const(l->g, p->zero)))

@@ -176,13 +176,13 @@ static uint32_t sum_of(const Emit *e, uint32_t matrix, uint32_t row, uint32_t r)
     return ((uint32_t)(matrix * e->v->m) + row) * e->v->shape.rows + r;
 }
 
-typedef struct Step {
+typedef struct MatvecStep {
     uint32_t number;
     KRef inside; // 0, or whether there is anything
     KRef x[MATVEC_MAX_ROWS][FETCH_BYTES];
-} Step;
+} MatvecStep;
 
-static void multiply(const Emit *e, uint32_t matrix, uint32_t r, const Step *t)
+static void multiply_row(const Emit *e, uint32_t matrix, uint32_t r, const MatvecStep *t)
 {
     Kernel *k = e->k;
     const int64_t words = FETCH_BYTES / dtype_info[e->word].bytes;
@@ -201,7 +201,7 @@ static void step_along_k(const Emit *e, uint32_t step)
 {
     const MatVecShape *s = &e->v->shape;
     Kernel *k = e->k;
-    Step t = {.number = step};
+    MatvecStep t = {.number = step};
     bool beyond = false;
     KRef vector = vector_at(e, step, &beyond);
     if (beyond) {
@@ -213,7 +213,7 @@ static void step_along_k(const Emit *e, uint32_t step)
         operand_at(e, row, vector, t.inside, t.x[row]);
     for (uint32_t matrix = 0; matrix < e->v->n_b; matrix++)
         for (uint32_t r = 0; r < s->rows; r++) {
-            multiply(e, matrix, r, &t);
+            multiply_row(e, matrix, r, &t);
             if (step + s->vectors < (uint32_t)s->vectors * s->chunks)
                 fetch_matrix(e, matrix, r, step + s->vectors);
         }

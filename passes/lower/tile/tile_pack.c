@@ -5,11 +5,11 @@
 #include <string.h>
 
 // What is needed to pack later.
-typedef struct Packing {
+typedef struct TilePacking {
     TileShape s;
     TileBlocks blocks;
     TileSource src;
-} Packing;
+} TilePacking;
 
 int64_t tile_steps(const TileShape *s)
 {
@@ -51,7 +51,7 @@ TileBlocks tile_blocks(const Tile *t)
     return b;
 }
 
-static float *pack_block(const Packing *p, int64_t first, int64_t width, float *out)
+static float *pack_block(const TilePacking *p, int64_t first, int64_t width, float *out)
 {
     const TileSource *src = &p->src;
     for (int64_t kh = 0; kh < p->s.kh; kh++)
@@ -67,7 +67,7 @@ static float *pack_block(const Packing *p, int64_t first, int64_t width, float *
 
 static void pack(const void *ctx, void *bytes)
 {
-    const Packing *p = ctx;
+    const TilePacking *p = ctx;
     float *out = bytes;
     for (uint32_t i = 0; i < p->blocks.n; i++)
         for (int64_t j = 0; j < p->blocks.block[i].count; j++)
@@ -85,8 +85,8 @@ static int64_t packed_elements(const TileBlocks *b, const TileShape *s)
 
 TileWeights tile_pack(const Tile *t, const TileSource *src, const char *name)
 {
-    Packing *p = ARENA_NEW(t->l->pass->perm, Packing);
-    *p = (Packing){.s = t->s, .blocks = tile_blocks(t), .src = *src};
+    TilePacking *p = ARENA_NEW(t->l->pass->perm, TilePacking);
+    *p = (TilePacking){.s = t->s, .blocks = tile_blocks(t), .src = *src};
     const uint64_t bytes = (uint64_t)packed_elements(&p->blocks, &t->s) * sizeof(float);
     return (TileWeights){.param = lower_param_filled(t->l, name, DTYPE_f32, pack, p, bytes),
                          .is_packed = true,

@@ -22,7 +22,7 @@ bool split_args_overlap(const Split *s, uint32_t i, uint32_t j)
 
 // Does nothing behind a nest read the variables from before it that the nest changes? Then they are scratch
 // of one iteration, and every thread has its own.
-static bool is_forgotten(const Kernel *k, const Step *t)
+static bool is_forgotten(const Kernel *k, const SplitStep *t)
 {
     for (KRef r = t->begin; r <= t->end; r++) {
         const KInst *n = k_inst(k, r);
@@ -36,7 +36,7 @@ static bool is_forgotten(const Kernel *k, const Step *t)
 }
 
 // What the step touches; whether it stores, and changes variables from before it.
-static void look_through(Split *s, Step *t)
+static void look_through(Split *s, SplitStep *t)
 {
     bool stores = false, sets = false;
     t->is_read = ARENA_ARRAY(s->arena, bool, s->k->params.len + 1u);
@@ -61,7 +61,7 @@ static void look_through(Split *s, Step *t)
 
 static void add_step(Split *s, KRef begin, KRef end)
 {
-    Step t = {.begin = begin, .end = end};
+    SplitStep t = {.begin = begin, .end = end};
     look_through(s, &t);
     vec_push(s->arena, &s->steps, t);
 }
@@ -139,7 +139,7 @@ static bool is_in_place(const Split *s, uint32_t i, uint32_t j)
 
 // One thread may write what another one reads. Nests that write one buffer write different elements: where
 // they do not, a schedule has a barrier.
-static bool steps_conflict(const Split *s, const Step *a, const Step *b)
+static bool steps_conflict(const Split *s, const SplitStep *a, const SplitStep *b)
 {
     const bool are_single = a->kind == STEP_ONE && b->kind == STEP_ONE;
     if (are_single && a->thread == b->thread)
@@ -156,7 +156,7 @@ static bool steps_conflict(const Split *s, const Step *a, const Step *b)
 }
 
 // Does one leave something in memory that each thread has for itself?
-static bool leaves_own(const Split *s, const Step *a, const Step *b)
+static bool leaves_own(const Split *s, const SplitStep *a, const SplitStep *b)
 {
     for (uint32_t i = 0; i < s->k->params.len; i++)
         if (s->k->params.data[i].is_own && a->is_written[i] && b->is_read[i])
@@ -167,7 +167,7 @@ static bool leaves_own(const Split *s, const Step *a, const Step *b)
 SplitMeeting split_meeting(const Split *s, const SplitChild *a, const SplitChild *b)
 {
     Split unused = *s;
-    Step x = {.begin = a->begin, .end = a->end}, y = {.begin = b->begin, .end = b->end, .thread = 1};
+    SplitStep x = {.begin = a->begin, .end = a->end}, y = {.begin = b->begin, .end = b->end, .thread = 1};
     look_through(&unused, &x);
     look_through(&unused, &y);
     x.kind = a->is_loop ? STEP_NEST : STEP_ONE;
@@ -179,7 +179,7 @@ static void find_barriers(Split *s)
 {
     uint32_t since = 0; // the first step after the last barrier
     for (uint32_t i = 0; i < s->steps.len; i++) {
-        Step *t = &s->steps.data[i];
+        SplitStep *t = &s->steps.data[i];
         if (t->kind == STEP_BARRIER)
             since = i + 1;
         for (uint32_t j = since; j < i && !t->needs_barrier; j++)
@@ -297,7 +297,7 @@ static bool is_among(KRef r, const KRef *list, uint32_t n)
 }
 
 // The outer loops of a nest as one.
-static void copy_joined(Rewrite *w, const Step *t)
+static void copy_joined(Rewrite *w, const SplitStep *t)
 {
     const SplitCut *c = &t->cut;
     KRef closed[SPLIT_MAX_LEVELS];
@@ -332,7 +332,7 @@ static void copy_unit(Rewrite *w, const SplitChild *c, uint32_t index)
     k_end(k);
 }
 
-static void copy_children(Rewrite *w, const Step *t)
+static void copy_children(Rewrite *w, const SplitStep *t)
 {
     const SplitCut *c = &t->cut;
     uint32_t at = 0, n_units = 0;
@@ -356,7 +356,7 @@ static void copy_children(Rewrite *w, const Step *t)
     }
 }
 
-static void copy_nest(Rewrite *w, const Step *t)
+static void copy_nest(Rewrite *w, const SplitStep *t)
 {
     if (t->cut.n_joined > 1) {
         copy_joined(w, t);
@@ -373,7 +373,7 @@ static void copy_nest(Rewrite *w, const Step *t)
             copy_inst(w, r);
 }
 
-static void copy_step(Rewrite *w, const Step *t)
+static void copy_step(Rewrite *w, const SplitStep *t)
 {
     if (t->needs_barrier)
         k_barrier(w->to);
@@ -446,7 +446,7 @@ static double shared_cycles(const Split *s)
 {
     double sum = 0, units[SPLIT_MAX_THREADS] = {0}, most = 0;
     for (uint32_t i = 0; i < s->steps.len; i++) {
-        const Step *t = &s->steps.data[i];
+        const SplitStep *t = &s->steps.data[i];
         const double cycles = split_range_cycles(s, t->begin, t->end);
         sum += t->kind == STEP_NEST || t->kind == STEP_SERIAL ? t->cycles : t->kind == STEP_ALL ? cycles : 0;
         units[t->thread] += t->kind == STEP_ONE ? cycles : 0;
@@ -457,7 +457,7 @@ static double shared_cycles(const Split *s)
 }
 
 // Adds to the load of each thread the iterations of a nest that it has.
-static void add_load(const Split *s, const Step *t, double *load)
+static void add_load(const Split *s, const SplitStep *t, double *load)
 {
     KRef loop = t->begin;
     const double n = s->plan->caps->threads, cycles = split_range_cycles(s, t->begin, t->end);
@@ -477,7 +477,7 @@ static void choose_threads(Split *s)
         if (s->steps.data[i].kind == STEP_NEST)
             add_load(s, &s->steps.data[i], load);
     for (uint32_t i = 0; i < s->steps.len; i++) {
-        Step *t = &s->steps.data[i];
+        SplitStep *t = &s->steps.data[i];
         if (t->kind != STEP_ONE)
             continue;
         for (uint32_t p = 1; p < s->plan->caps->threads; p++)
@@ -487,7 +487,7 @@ static void choose_threads(Split *s)
 }
 
 // Shares the body of a serial loop where that pays.
-static void try_serial(const Split *s, Step *t)
+static void try_serial(const Split *s, SplitStep *t)
 {
     SplitCut c = {.level = {t->begin}};
     uint32_t since = 0, n_barriers = 1;
@@ -514,7 +514,7 @@ static bool is_worth_it(Split *s, SplitCycles *cycles)
 {
     bool has_nest = false;
     for (uint32_t i = 0; i < s->steps.len; i++) {
-        Step *t = &s->steps.data[i];
+        SplitStep *t = &s->steps.data[i];
         try_serial(s, t);
         if (t->kind == STEP_NEST)
             split_choose_cut(s, t);
@@ -537,7 +537,7 @@ static void note_owners(const Split *s, bool is_shared)
 {
     KRef loops[64];
     for (uint32_t i = 0; i < s->steps.len; i++) {
-        const Step *t = &s->steps.data[i];
+        const SplitStep *t = &s->steps.data[i];
         const bool is_cut = is_shared && (t->kind == STEP_NEST || t->kind == STEP_SERIAL);
         split_note_owners(s, t, loops, is_cut ? split_cut_loops(&t->cut, loops, 64) : 0);
     }

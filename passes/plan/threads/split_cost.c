@@ -141,7 +141,7 @@ double *split_widths(const Split *s, KRef at)
 }
 
 // The spans of a step that is cut at the loops.
-static double *spans_of(const Split *s, const Step *t, const KRef *loops, uint32_t n_loops)
+static double *spans_of(const Split *s, const SplitStep *t, const KRef *loops, uint32_t n_loops)
 {
     double *spans = ARENA_ARRAY(s->arena, double, s->k->params.len + 1u);
     for (uint32_t i = 0; i < n_loops; i++) {
@@ -200,7 +200,7 @@ static bool is_made_here(const Split *s, const PlanArg *arg)
     return r == REGION_ARENA || r == REGION_OUTER || r == REGION_STATE;
 }
 
-double split_memory_cycles(const Split *s, const Step *t, const KRef *loops, uint32_t n_loops)
+double split_memory_cycles(const Split *s, const SplitStep *t, const KRef *loops, uint32_t n_loops)
 {
     const double *spans = spans_of(s, t, loops, n_loops);
     const double n = s->plan->caps->threads, others = (n - 1) / n;
@@ -223,7 +223,7 @@ double split_memory_cycles(const Split *s, const Step *t, const KRef *loops, uin
     return sum;
 }
 
-void split_note_owners(const Split *s, const Step *t, const KRef *loops, uint32_t n_loops)
+void split_note_owners(const Split *s, const SplitStep *t, const KRef *loops, uint32_t n_loops)
 {
     const double *spans = spans_of(s, t, loops, n_loops);
     for (uint32_t i = 0; i < s->k->params.len; i++)

@@ -176,7 +176,7 @@ typedef struct Best {
     double cycles;
 } Best;
 
-static void weigh(const Split *s, const Step *t, const SplitCut *c, double work, Best *best)
+static void weigh(const Split *s, const SplitStep *t, const SplitCut *c, double work, Best *best)
 {
     KRef loops[64];
     const uint32_t n = split_cut_loops(c, loops, 64);
@@ -185,7 +185,7 @@ static void weigh(const Split *s, const Step *t, const SplitCut *c, double work,
         *best = (Best){*c, cycles};
 }
 
-void split_choose_cut(const Split *s, Step *t)
+void split_choose_cut(const Split *s, SplitStep *t)
 {
     SplitCut c = {.n_joined = 1};
     const double threads = s->plan->caps->threads, all = split_range_cycles(s, t->begin, t->end);

@@ -18,7 +18,7 @@ typedef struct Run {
     double *width; // by parameter: the shares of all nests
 } Run;
 
-static KRef level_loop(const Step *t, uint32_t level)
+static KRef level_loop(const SplitStep *t, uint32_t level)
 {
     return level < t->cut.n_levels ? t->cut.level[level] : 0;
 }
@@ -49,7 +49,7 @@ static bool lie_in_line(const Split *s, Run *r, uint32_t level)
     for (uint32_t i = 0; i < n_params; i++)
         r->width[i] = 0;
     for (uint32_t j = 0; j < r->n; j++) {
-        const Step *t = &s->steps.data[r->nests[j]];
+        const SplitStep *t = &s->steps.data[r->nests[j]];
         const KRef loop = level_loop(t, level);
         if (loop == 0 || !is_fixed(s->k, loop) || split_trips(s->k, k_inst(s->k, loop)) < 1)
             return false;
@@ -69,7 +69,7 @@ static bool lie_in_line(const Split *s, Run *r, uint32_t level)
     return true;
 }
 
-static double work_of(const Split *s, const Step *t)
+static double work_of(const Split *s, const SplitStep *t)
 {
     return split_range_cycles(s, t->begin, t->end);
 }
@@ -79,7 +79,7 @@ static double joint_cycles(const Split *s, const Run *r, uint32_t level)
 {
     double sum = 0, largest = 0;
     for (uint32_t j = 0; j < r->n; j++) {
-        Step *t = &s->steps.data[r->nests[j]];
+        SplitStep *t = &s->steps.data[r->nests[j]];
         const KRef loop = t->cut.level[level];
         const double work = work_of(s, t), one = work / split_trips(s->k, k_inst(s->k, loop));
         t->joint_width = r->width;
@@ -97,7 +97,7 @@ static void join(const Split *s, const Run *r, uint32_t level, double cycles)
     for (uint32_t j = 0; j < r->n; j++)
         all += work_of(s, &s->steps.data[r->nests[j]]);
     for (uint32_t j = 0; j < r->n; j++) {
-        Step *t = &s->steps.data[r->nests[j]];
+        SplitStep *t = &s->steps.data[r->nests[j]];
         const double trips = split_trips(s->k, k_inst(s->k, t->cut.level[level]));
         const int64_t weight = (int64_t)(work_of(s, t) / trips / all * all_weights);
         t->cut.first = level;

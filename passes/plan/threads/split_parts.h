@@ -33,7 +33,7 @@ typedef struct SplitCut {
     VEC(SplitChild) children;
 } SplitCut;
 
-typedef struct Step {
+typedef struct SplitStep {
     StepKind kind;
     KRef begin, end; // instructions, inclusive
     SplitCut cut;    // NEST
@@ -44,7 +44,7 @@ typedef struct Step {
     double *bytes;              // the same: loaded and stored, an element as often as that happens
     const double
         *joint_width; // NULL, or the same: bytes from the first to the last share of all joined nests
-} Step;
+} SplitStep;
 
 typedef struct Split {
     const Plan *plan;
@@ -52,7 +52,7 @@ typedef struct Split {
     const Kernel *k;
     Arena *arena;
     SplitOwners *owners;
-    VEC(Step) steps;
+    VEC(SplitStep) steps;
     bool is_possible;
 } Split;
 
@@ -69,14 +69,14 @@ double split_range_cycles(const Split *s, KRef begin, KRef end);
 void split_count_bytes(const Kernel *k, KRef begin, KRef end, double *bytes);
 // Cycles that a nest's memory costs beside its work, when the loops are cut: what other threads wrote or have
 // to read later has to travel, and what no cut divides every thread reads whole.
-double split_memory_cycles(const Split *s, const Step *t, const KRef *loops, uint32_t n_loops);
+double split_memory_cycles(const Split *s, const SplitStep *t, const KRef *loops, uint32_t n_loops);
 // For each parameter, the bytes from the first to the last iteration of a loop; 0: it does not divide the
 // parameter.
 double *split_widths(const Split *s, KRef loop);
 // Cuts neighbouring nests as one where that takes less time than the cuts that were chosen for each.
 void split_join_nests(const Split *s);
 // Remembers how the buffers that the nest writes are divided.
-void split_note_owners(const Split *s, const Step *t, const KRef *loops, uint32_t n_loops);
+void split_note_owners(const Split *s, const SplitStep *t, const KRef *loops, uint32_t n_loops);
 // Marks the instructions of a child that belong under the condition that one thread runs it: statements, and
 // what they change. The other values are used behind it too and stay outside.
 void split_mark_inside(const Split *s, const SplitChild *c, bool *is_inside);
@@ -94,7 +94,7 @@ bool split_args_overlap(const Split *s, uint32_t i, uint32_t j);
 // Does the kernel write what is read through the parameter?
 bool split_may_change(const Split *s, uint32_t param);
 // Picks the cut of a nest, and its cost.
-void split_choose_cut(const Split *s, Step *t);
+void split_choose_cut(const Split *s, SplitStep *t);
 // Finds the children of a loop's body. False: something in it can be neither cut nor left to one thread.
 bool split_find_children(const Split *s, KRef loop, SplitCut *c);
 // Cycles of the busiest thread for the children, and for the loop as often as it runs.
