@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
-// runtime-lite: values that live across runs, parameters and states, by name. Only for models that
-// have one.
+// runtime-lite: values that live across runs, parameters and states, by name. With --api core only models
+// that have such values have these calls.
 #ifndef RLX_VALUES_H
 #define RLX_VALUES_H
 

@@ -177,12 +177,25 @@ static void find_question(const Plan *p, PlanKernel *k, uint64_t times, void *ct
     }
 }
 
+// Constants as the kernels read them.
+static uint64_t hash_constants(Job *j, uint64_t hash)
+{
+    for (BufId b = 1; b < j->plan->buffers.len; b++) {
+        const PlanBuffer *buf = &j->plan->buffers.data[b];
+        const void *bytes = buf->region != REGION_ARENA ? plan_buffer_bytes(buf, &j->scratch) : NULL;
+        if (bytes != NULL)
+            hash = hash_bytes64(bytes, buf->bytes, hash);
+    }
+    return hash;
+}
+
 static bool is_new(Job *j)
 {
     bool has_question = false;
     KernelHash h = {.text = str_new(&j->scratch)};
     plan_walk(j->plan, hash_kernel, &h);
     plan_walk(j->plan, find_question, &has_question);
+    h.hash = hash_constants(j, h.hash);
     const uint64_t key[] = {(uint64_t)(j->c - cases.data), h.hash, j->threads,
                             has_question ? 1 + j->has_wgmma + 2 * (uint64_t)j->has_coop : 0};
     uint64_t unused = 0;
@@ -226,6 +239,10 @@ typedef struct Faults {
 } Faults;
 
 static Faults all_faults;
+
+// Runs as small as these do not need all: loops go around once, so that nothing waits for the end of a turn,
+// and slots of a queue are free.
+enum { FOUND_PERCENT = 75 };
 
 static bool orders(const KInst *n)
 {
@@ -348,7 +365,8 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++)
         ops_read_cases(&perm, argv[i], getenv("TEST_OPS"), &cases);
     ops_name_crashes();
-    printf("1..%u\n", cases.len > first ? (cases.len - first - 1) / every + 1 : 0);
+    const uint32_t n = cases.len > first ? (cases.len - first - 1) / every + 1 : 0;
+    printf("1..%u\n", n + (getenv("TEST_FAULTS") != NULL));
     for (uint32_t i = first; i < cases.len; i += every) {
         const bool is_right = run_case(i);
         printf("%s %u - %s\n", is_right ? "ok" : "not ok", ++number, cases.data[i].name);
@@ -359,10 +377,13 @@ int main(int argc, char **argv)
     printf("# %u programs planned in %.1f s, %u of them run in %.1f s: %llu steps, %.2f ns each\n", n_jobs,
            plan_seconds, n_run, run_seconds, (unsigned long long)n_steps,
            n_steps != 0 ? run_seconds * 1e9 / (double)n_steps : 0);
-    if (all_faults.planted != 0)
-        printf("# %u barriers, waits and fences left out, %u missed by the interpreter's own account\n",
-               all_faults.planted, all_faults.found);
+    const bool plants = getenv("TEST_FAULTS") != NULL;
+    const bool finds =
+        !plants || (all_faults.planted != 0 && all_faults.found * 100 >= all_faults.planted * FOUND_PERCENT);
+    if (getenv("TEST_FAULTS") != NULL)
+        printf("# %u barriers, waits and fences left out, %u of them found\n%s %u - planted faults\n",
+               all_faults.planted, all_faults.found, finds ? "ok" : "not ok", number + 1);
     printf("# %u cases, %u with text that only a compiler can run, %u failures\n", number, n_custom,
            n_failed);
-    return n_failed == 0 && number > 0 ? 0 : 1;
+    return n_failed == 0 && finds && number > 0 ? 0 : 1;
 }
