@@ -6,46 +6,83 @@
 
 // --- parameters ----------------------------------------------------------------------------------
 
-static bool is_touched(const Kernel *k, const EvalArg *args, uint32_t param)
+// Is it written, by a statement or by the copy engine?
+static bool is_stored(const Machine *m, uint32_t param)
 {
-    for (uint32_t i = 0; i < k->params.len; i++) {
-        const EvalArg *a = &args[param], *b = &args[i];
-        const bool overlap = a->memory == b->memory && a->begin < b->end && b->begin < a->end;
-        if (k->params.data[i].is_written && overlap)
+    bool any = m->p->k->params.data[param].is_written;
+    for (uint32_t i = 0; i < m->p->code.len && m->launch->args[param].map != NULL; i++) {
+        const Code *c = &m->p->code.data[i];
+        const bool stores =
+            c->run == step_device &&
+            (c->kop == KDEV_tma_store_2d || c->kop == KDEV_tma_store_3d || c->kop == KDEV_tma_store_4d);
+        any = any || (stores && m->p->operands.data[c->at].at == param);
+    }
+    return any;
+}
+
+// Is memory of the argument one that another one, or this itself, writes (or reads)?
+static bool is_shared_with(const Machine *m, const bool *does, uint32_t param)
+{
+    const EvalArg *a = &m->launch->args[param];
+    for (uint32_t i = 0; i < m->p->k->params.len; i++) {
+        const EvalArg *b = &m->launch->args[i];
+        if (does[i] && a->memory == b->memory && a->begin < b->end && b->begin < a->end)
             return true;
     }
     return false;
 }
 
-// Who touched the bytes of all arguments in one memory; units are as large as its smallest element.
-static void bind_touches(Machine *m, const EvalMemory *memory)
+// Who touched the bytes of all those arguments in one memory; units are as large as its smallest element.
+// Where iterations only write, it is enough to know who did.
+static void bind_touches(Machine *m, const EvalMemory *memory, const bool *is_touched, const bool *is_read)
 {
     const Kernel *k = m->p->k;
     uint64_t begin = UINT64_MAX, end = 0;
     uint32_t unit = 3;
+    bool reads = !m->has_forks;
     for (uint32_t i = 0; i < k->params.len; i++) {
         const EvalArg *a = &m->launch->args[i];
-        if (a->memory != memory || !is_touched(k, m->launch->args, i))
+        if (a->memory != memory || !is_touched[i])
             continue;
+        const DType t = a->map != NULL ? a->map->type : k->params.data[i].dtype;
         begin = a->begin < begin ? a->begin : begin;
         end = a->end > end ? a->end : end;
-        const uint32_t bytes =
-            a->map != NULL ? dtype_info[a->map->type].bytes : dtype_info[k->params.data[i].dtype].bytes;
-        while (1u << unit > bytes)
+        reads = reads || is_shared_with(m, is_read, i);
+        while (1u << unit > dtype_info[t].bytes)
             unit--;
     }
     if (end <= begin)
         return;
     begin = begin >> unit << unit;
-    Touch *touch = ARENA_ARRAY(m->arena, Touch, ((end - begin) >> unit) + 2);
+    const uint64_t units = ((end - begin) >> unit) + 2;
+    Touch *touch = reads ? ARENA_ARRAY(m->arena, Touch, units) : NULL;
+    uint32_t *writer = reads ? NULL : ARENA_ARRAY(m->arena, uint32_t, units);
     for (uint32_t i = 0; i < k->params.len; i++) {
-        const EvalArg *a = &m->launch->args[i];
-        if (a->memory != memory || !is_touched(k, m->launch->args, i))
+        Bound *b = &m->params[i];
+        if (m->launch->args[i].memory != memory || !is_touched[i])
             continue;
-        m->params[i].unit = unit;
-        m->params[i].touch = touch;
-        m->params[i].touch_low = (int64_t)begin - (int64_t)a->at;
+        b->unit = unit;
+        b->touch = touch;
+        b->writer = writer;
+        b->touch_low = (int64_t)begin - (int64_t)m->launch->args[i].at;
     }
+}
+
+static void bind_all_touches(Machine *m)
+{
+    const uint32_t n = m->p->k->params.len;
+    bool *is_written = ARENA_ARRAY(m->arena, bool, (size_t)n + 1),
+         *is_read = ARENA_ARRAY(m->arena, bool, (size_t)n + 1);
+    bool *is_touched = ARENA_ARRAY(m->arena, bool, (size_t)n + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        is_written[i] = is_stored(m, i);
+        is_read[i] = m->p->k->params.data[i].is_read;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        is_touched[i] = m->launch->args[i].memory != NULL && is_shared_with(m, is_written, i);
+    for (uint32_t i = 0; i < n; i++)
+        if (is_touched[i] && m->params[i].touch == NULL && m->params[i].writer == NULL)
+            bind_touches(m, m->launch->args[i].memory, is_touched, is_read);
 }
 
 static void bind(Machine *m)
@@ -64,10 +101,8 @@ static void bind(Machine *m)
         b->high = (int64_t)a->end - (int64_t)a->at;
         b->is_whole = memchr(a->memory->written + a->begin, 0, a->end - a->begin) == NULL;
     }
-    const bool is_parallel = m->p->threads > 1;
-    for (uint32_t i = 0; is_parallel && i < k->params.len; i++)
-        if (m->launch->args[i].memory != NULL && m->params[i].touch == NULL)
-            bind_touches(m, m->launch->args[i].memory);
+    if (m->p->threads > 1)
+        bind_all_touches(m);
 }
 
 // --- threads -------------------------------------------------------------------------------------

@@ -143,6 +143,7 @@ typedef struct Bound {
     int64_t low, high;             // bytes from there that may be touched
     bool is_whole;                 // all of them were written before the launch, and nobody unwrites them
     Touch *touch;                  // NULL: nobody writes there
+    uint32_t *writer;              // of what iterations only write: the last one; NULL: see `touch`
     int64_t touch_low;             // byte of the first of them
     uint32_t unit;                 // log2 of the bytes of a unit
 } Bound;

@@ -29,6 +29,31 @@ static bool touch(Machine *m, const Code *c, uint32_t t, int64_t at, uint32_t n,
     return false;
 }
 
+// The same where nobody reads, in a fork.
+static bool note_writer(Machine *m, const Code *c, const Bound *p, uint32_t t, int64_t at, uint32_t n)
+{
+    const uint64_t first = (uint64_t)(at - p->touch_low) >> p->unit,
+                   last = (uint64_t)(at + n - 1 - p->touch_low) >> p->unit;
+    const uint32_t own = (uint32_t)(m->fork_first + t + 1), floor = (uint32_t)m->fork_floor;
+    for (uint64_t i = first; m->is_fork && i <= last; i++) {
+        if (p->writer[i] > floor && p->writer[i] != own) {
+            step_fail(m, c, t, "race: %s writes the same bytes, and nothing orders the two (byte %lld of %s)",
+                      who_text(m, p->writer[i]), (long long)at, m->p->k->params.data[c->at].name);
+            return false;
+        }
+        p->writer[i] = own;
+    }
+    return true;
+}
+
+static bool order_write(Machine *m, const Code *c, uint32_t t, int64_t at, uint32_t n)
+{
+    const Bound *p = &m->params[c->at];
+    if (p->writer != NULL)
+        return note_writer(m, c, p, t, at, n);
+    return p->touch == NULL || touch(m, c, t, at, n, true);
+}
+
 static bool is_written(const unsigned char *w, uint32_t n)
 {
     uint64_t all = UINT64_C(0x0101010101010101), some = 0;
@@ -84,7 +109,7 @@ static inline bool begin_write(Machine *m, const Code *c, Bound *p, uint32_t t, 
     if (__builtin_expect(at < p->low || at + n > p->high, 0))
         return fail(m, c, t, "written outside", at);
     mark_written(m, c, p, at, t * c->lanes, size);
-    return p->touch == NULL || touch(m, c, t, at, n, true);
+    return order_write(m, c, t, at, n);
 }
 
 // --- by type -------------------------------------------------------------------------------------
@@ -216,7 +241,9 @@ static bool is_ordered(const Call *c, uint32_t who, Address at, uint32_t n, bool
 {
     Code code = *c->code;
     code.at = at.param;
-    return c->m->params[at.param].touch == NULL || touch(c->m, &code, who, at.byte, n, is_write);
+    if (is_write)
+        return order_write(c->m, &code, who, at.byte, n);
+    return c->m->params[at.param].touch == NULL || touch(c->m, &code, who, at.byte, n, false);
 }
 
 bool param_read(const Call *c, uint32_t who, Address at, void *out, uint32_t n, bool *poison)
