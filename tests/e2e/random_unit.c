@@ -157,6 +157,7 @@ const char *unit_add(Unit *u, const Sample *s, Config c)
                               .cc_flags = cpu.cc_flags,
                               .cpu = cpu.name,
                               .weights = WEIGHTS_RODATA,
+                              .is_one_file = true, // add_files takes a header and a C file
                               .parts = 1};
     Diag *d = s->g->diag;
     d->n_errors = 0;
