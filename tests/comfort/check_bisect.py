@@ -47,7 +47,8 @@ def check_cut_command(folder, command, env):
 
 def check_fused(folder):
     """A fault of two nodes in one kernel, which is gone where all values are kept."""
-    env = broken_compiler(folder, "conv2 = conv, relu2 = relu", "float a0_0 = t3;", "float a0_0 = t3 + 9.0f;")
+    env = broken_compiler(folder, "conv2 = conv, relu2 = relu", "float a0_0 = conv2_b[t1];",
+                          "float a0_0 = conv2_b[t1] + 9.0f;")
     report = call_json(*ARGS, expected=1, **env)
     assert report["how"] == "fused" and report["first"]["name"] == "relu2", report
     assert report["compiled"] <= 2 + 4, report  # 12 nodes

@@ -20,7 +20,7 @@ nodes, old, new = %r, %r, %r
 for path in glob.glob("*.c"):
     out, inside = [], False
     for line in open(path):
-        if line.startswith("// "):
+        if line.startswith("// ") and not line.startswith("//  "):  # more lines of the comment follow
             inside = line[3:].strip() == nodes
         elif line.startswith("}"):
             inside = False
