@@ -168,9 +168,18 @@ static void add_wide_noise(Tensor *t, uint64_t *rng)
     }
 }
 
-static void add_noise(Tensor *t, Noise kind, uint64_t *rng)
+// Weights of affine products are decoded in the type of their scales, whatever the type of the sum is.
+static double epsilon_in(const Graph *g, const Node *n, DType t)
 {
-    const double epsilon = epsilon_of(t->dtype), largest = largest_of(t);
+    const double own = epsilon_of(t);
+    return n->op == OP_affine_matmul || n->op == OP_affine_grouped_matmul
+               ? fmax(own, epsilon_of(graph_node(g, n->src[2])->dtype))
+               : own;
+}
+
+static void add_noise(Tensor *t, Noise kind, double epsilon, uint64_t *rng)
+{
+    const double largest = largest_of(t);
     const double absolute = smallest_of(t->dtype); // what underflows is rounded to a multiple of it
     const bool is_half =
         t->dtype == DTYPE_f16 || t->dtype == DTYPE_bf16; // few bits by rounding, not exactness
@@ -218,7 +227,7 @@ static void run_noisy(Arena *a, const Reference *r, uint32_t run, Noisy *out, ui
         if (is_wide_conv(g, n))
             add_wide_noise(&results[id][0], rng);
         for (uint32_t i = 0; i < n->n_results; i++)
-            add_noise(&results[id][i], noise_of[n->op], rng);
+            add_noise(&results[id][i], noise_of[n->op], epsilon_in(g, n, results[id][i].dtype), rng);
         value[id] = results[id][0];
     }
 }
