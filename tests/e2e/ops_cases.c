@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reading the cases of test_ops. See ops_cases.h.
 #include "ops_cases.h"
+
+#include "../common/rotation.h"
 #include "random_blocks.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 double rng_next(Rng *r)
 {
@@ -118,7 +119,7 @@ static const char *fill_random(Arena *a, const char *text)
         }
         str_add(&s, "}");
         text = mark + strlen("= random") +
-               (is_bits ? strlen(" bits")
+               (is_bits  ? strlen(" bits")
                 : format ? 1 + strlen(format->name)
                          : 0);
     }
@@ -147,13 +148,6 @@ void ops_read_cases(Arena *a, const char *path, const char *filter, OpsCases *ou
     }
 }
 
-static uint32_t rotation(void)
-{
-    enum { SECONDS_A_DAY = 86400 };
-    const char *given = getenv("TEST_ROTATE");
-    return given != NULL ? (uint32_t)strtoul(given, NULL, 10) : (uint32_t)(time(NULL) / SECONDS_A_DAY);
-}
-
 static bool takes_all(void)
 {
     return getenv("TEST_ALL") != NULL || getenv("TEST_OPS") != NULL || getenv("TEST_CONFIG") != NULL;
@@ -161,14 +155,14 @@ static bool takes_all(void)
 
 bool ops_is_sampled(uint32_t i, uint32_t every, uint32_t shift)
 {
-    return every <= 1 || takes_all() || (i + rotation() + shift) % every == 0;
+    return every <= 1 || takes_all() || (i + test_rotation() + shift) % every == 0;
 }
 
 void ops_say_sample(uint32_t every)
 {
     if (every > 1 && !takes_all())
         printf("# one of %u cases; TEST_ROTATE=%u takes the same again, TEST_ALL=1 takes all\n", every,
-               rotation());
+               test_rotation());
 }
 
 static double random_float(Rng *r, bool is_special)
@@ -186,7 +180,7 @@ Tensor ops_random_tensor(Arena *a, const Graph *g, NodeId id, uint64_t seed)
     Rng r = {seed ^ hash_text(name)};
     const DTypeClass cls = dtype_info[n->dtype].cls;
     const BlockFormat *format = block_format(a, name); // an input of that name holds blocks
-    const bool is_bits = strcmp(name, "bits") == 0; // and one of that any bits
+    const bool is_bits = strcmp(name, "bits") == 0;    // and one of that any bits
     if (format)
         random_blocks(format, t.data, t.numel / format->bytes, next_bits, &r);
     for (int64_t i = 0; i < t.numel && !format; i++) {

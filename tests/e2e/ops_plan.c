@@ -2,6 +2,8 @@
 // See ops_plan.h.
 #include "ops_plan.h"
 
+#include "../common/kernel_round.h"
+#include "../gpu/check_order.h"
 #include "passes/graph/driver.h"
 
 #include <string.h>
@@ -106,4 +108,27 @@ Plan *ops_plan(Arena *perm, Arena *scratch, const OpsCase *c, const OpsConfig *c
     return tuned.len == 0 ? p
                           : plan_tuned(perm, scratch, c, config,
                                        &(PassOptions){.tuned = tuned.data, .n_tuned = tuned.len});
+}
+
+typedef struct Listings {
+    Arena *scratch;
+    const Target *target;
+    const char *wrong;
+} Listings;
+
+static void check_listing(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
+{
+    (void)p, (void)times;
+    Listings *l = ctx;
+    if (l->wrong == NULL)
+        l->wrong = kernel_round(l->scratch, l->target, k->kernel);
+}
+
+const char *ops_check_plan(Arena *scratch, Plan *p, const Target *target)
+{
+    plan_find_edges(p);
+    plan_find_groups(p);
+    Listings l = {scratch, target, check_order(p)};
+    plan_walk(p, check_listing, &l);
+    return l.wrong;
 }

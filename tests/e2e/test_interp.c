@@ -47,11 +47,12 @@ typedef struct Job {
     Arena perm, scratch; // end with the job
     const OpsCase *c;
     const char *config;
+    const Target *target;
     const char *lacks; // why the target cannot run it, or NULL
     Plan *plan;        // NULL: a pass failed
     OpsTolerance tolerance;
     InterpRun run;
-    bool has_wgmma, has_coop;
+    bool has_wgmma, has_coop, has_strips;
     uint32_t threads;
     const Kernel *watched; // as in InterpRun
     bool *reached;
@@ -89,11 +90,10 @@ static void note_time(const Job *j, double seconds)
         }
 }
 
-static bool fail_job(const Job *j, const char *what)
+static void fail_job(const Job *j, const char *what)
 {
     n_failed++;
     printf("# %s [%s]: %s\n", j->c->name, j->config, what);
-    return false;
 }
 
 // --- plans ---------------------------------------------------------------------------------------
@@ -120,11 +120,11 @@ static void plan_gpu(Job *j, const GpuConfig *g)
     PassOptions *o = ARENA_NEW(&j->perm, PassOptions);
     const bool is_known = cpu_find("generic", &cpu);
     rlx_assert(is_known);
-    const Target *target = target_find(g->target);
-    *caps = target_caps(target, &cpu);
+    j->target = target_find(g->target);
+    *caps = target_caps(j->target, &cpu);
     caps->has_mma = caps->has_mma && g->has_mma;
     if (g->gpu != NULL) {
-        const bool is_set = target->set_gpu(g->gpu, caps);
+        const bool is_set = j->target->set_gpu(g->gpu, caps);
         rlx_assert(is_set);
     }
     *o = (PassOptions){.opt_level = 1, .caps = caps, .place_budget = place_budget};
@@ -294,30 +294,41 @@ static void find_custom(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
     *(bool *)ctx = *(bool *)ctx || k->kernel->custom != NULL;
 }
 
+// The kernels are those of no job before. Text of custom ops is for C compilers alone.
+static const char *check_new(Job *j, const Reference *ref)
+{
+    bool has_custom = false;
+    plan_walk(j->plan, find_custom, &has_custom);
+    n_custom += has_custom;
+    const char *wrong = ops_check_plan(&j->scratch, j->plan, j->target);
+    if (wrong != NULL || has_custom || j->lacks != NULL)
+        return wrong;
+    const double begin = now();
+    n_run++;
+    wrong = run_job(j, ref);
+    run_seconds += now() - begin;
+    note_time(j, now() - begin);
+    all_faults.job = j;
+    all_faults.ref = ref;
+    if (wrong == NULL && getenv("TEST_FAULTS") != NULL)
+        plan_walk(j->plan, plant, &all_faults);
+    return wrong;
+}
+
 // j is planned by now.
 static bool finish_job(Job *j, const Reference *ref)
 {
-    bool is_right = j->plan != NULL || fail_job(j, "a pass failed"), has_custom = false;
+    const char *wrong = j->plan != NULL ? plan_verify(j->plan) : "a pass failed";
     n_jobs++;
-    if (is_right)
-        plan_walk(j->plan, find_custom, &has_custom);
-    n_custom += has_custom; // C text, which only a compiler can run
-    if (is_right && !has_custom && j->lacks == NULL && is_new(j)) {
-        const double begin = now();
-        n_run++;
-        const char *wrong = run_job(j, ref);
-        const double seconds = now() - begin;
-        run_seconds += seconds;
-        note_time(j, seconds);
-        is_right = wrong == NULL || fail_job(j, wrong);
-        all_faults.job = j;
-        all_faults.ref = ref;
-        if (is_right && getenv("TEST_FAULTS") != NULL)
-            plan_walk(j->plan, plant, &all_faults);
-    }
+    if (wrong == NULL && j->has_strips && !ops_has_stages(j->plan))
+        wrong = "no kernel has stages";
+    if (wrong == NULL && is_new(j))
+        wrong = check_new(j, ref);
+    if (wrong != NULL)
+        fail_job(j, wrong);
     arena_free(&j->perm);
     arena_free(&j->scratch);
-    return is_right;
+    return wrong == NULL;
 }
 
 static bool is_wanted(const char *config)
@@ -344,6 +355,8 @@ static bool run_case(uint32_t i)
         const double begin = now();
         if (config != NULL) {
             j.plan = ops_plan(&j.perm, &j.scratch, c, config);
+            j.target = target_find("c");
+            j.has_strips = config->strips != 0;
             j.threads = config->threads != 0 ? config->threads : 1;
             j.tolerance = ops_config_tolerance(config);
         } else {

@@ -4,10 +4,13 @@
 // a hang of the compiler or of the generated code is a finding like others. A failing graph is made smaller
 // and printed with its inputs.
 //
-//   test_random [COUNT [SEED [PROCESSES]]]    graphs SEED .. SEED + COUNT - 1; TEST_RANDOM_KEEP=1: as they
-//   are
+//   test_random [COUNT [SEED [PROCESSES]]]    graphs SEED .. SEED + COUNT - 1; without a seed, or with 0,
+//   others
+//                                             each day, and the same again after ten days (rotation.h)
+//   TEST_RANDOM_KEEP=1                        shows failing graphs as they are
 //
 // Prints TAP: a line for each batch, and one for what was covered.
+#include "../common/rotation.h"
 #include "codegen/target/target.h"
 #include "ir/text/text.h"
 #include "random_check.h"
@@ -21,7 +24,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { BATCH = 50, MAX_FAILURES = 64, MAX_PROCESSES = 16, MAX_SHOWN = 8, TIME_LIMIT = 240, N_CONFIGS = 2 };
+enum {
+    BATCH = 50,
+    MAX_FAILURES = 64,
+    MAX_PROCESSES = 16,
+    MAX_SHOWN = 8,
+    TIME_LIMIT = 240,
+    N_CONFIGS = 2,
+    DAYS = 10
+};
 
 typedef struct Failure {
     uint64_t seed;
@@ -390,7 +401,8 @@ static void run_all(Run *run, uint64_t seed, uint64_t count, uint32_t n_slots)
 int main(int argc, char **argv)
 {
     const uint64_t count = argc > 1 ? strtoull(argv[1], NULL, 10) : 1000;
-    const uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    const uint64_t given = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
+    const uint64_t seed = given != 0 ? given : 1 + test_rotation() % DAYS * count;
     const uint32_t slots = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 2;
     Run run = {.all = share_report()};
     rlx_assert(slots >= 1 && slots <= MAX_PROCESSES);

@@ -12,6 +12,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../common"))
 from emitted import flags_of  # noqa: E402
+from rotation import is_taken  # noqa: E402
 
 rlxc = os.path.abspath(sys.argv[1])
 root = os.path.abspath(os.environ.get("RLXC_SOURCE", "."))
@@ -76,19 +77,22 @@ def emit(model, folder, *options):
     return name, flags_of(f"{folder}/{name}.c")
 
 
-def compilers():
-    c = [[x, "-std=c99"] for x in ("gcc", "clang") if shutil.which(x)]
-    cxx = [[x, "-x", "c++", "-std=c++11"] for x in ("g++", "clang++") if shutil.which(x)]
-    return c + cxx
+C = [[x, "-std=c99"] for x in ("gcc", "clang") if shutil.which(x)]
+CXX = [[x, "-x", "c++", "-std=c++11"] for x in ("g++", "clang++") if shutil.which(x)]
 
 
-def check_model(model, folder, cpu):
-    name, flags = emit(model, folder, "--cpu", cpu)
-    for compiler in compilers():
-        run(f"{name} {cpu}", [*compiler, *flags, *WARN, "-c", name + ".c", "-o", name + ".o"], folder)
-        with open(f"{folder}/alone.c", "w") as f:
-            f.write(f'#include "{name}.h"\nint main(void) {{ return {name}_model.n_inputs == 99u; }}\n')
+def check_header(model, folder):
+    name, _ = emit(model, folder)
+    with open(f"{folder}/alone.c", "w") as f:
+        f.write(f'#include "{name}.h"\nint main(void) {{ return {name}_model.n_inputs == 99u; }}\n')
+    for compiler in C + CXX:
         run(f"{name}.h alone", [*compiler, *WARN, "-c", "alone.c", "-o", "alone.o"], folder)
+
+
+def check_model(model, folder, cpu, has_cxx):
+    name, flags = emit(model, folder, "--cpu", cpu)
+    for compiler in C + (CXX if has_cxx else []):
+        run(f"{name} {cpu}", [*compiler, *flags, *WARN, "-c", name + ".c", "-o", name + ".o"], folder)
     run(f"{name} {cpu}", ["cc", "-std=c99", *flags, "-c", name + ".c", "-o", name + ".o"], folder)
     symbols = run("nm", ["nm", "-u", name + ".o"], folder).stdout.split()
     strange = [s for s in symbols if s != "U" and s not in ALLOWED]
@@ -242,9 +246,10 @@ def check_two(folder):
 
 
 with tempfile.TemporaryDirectory() as top:
-    for m in models:
-        for c in ("generic", "x86-64-v3", "x86-64-v4"):
-            check_model(m, f"{top}/{c}", c)
+    for i, m in enumerate(models):
+        for k, c in enumerate(("generic", "x86-64-v3", "x86-64-v4")):
+            check_model(m, f"{top}/{c}", c, is_taken(i + k, 3))
+        check_header(m, top + "/header")
         check_sanitized(m, top + "/san")
     check_modes(root + "/models/digits/digits.json", top + "/modes")
     check_split(top + "/split")

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The programs of tests/runtime with models compiled by --target cuda, on the driver of fake_cuda.c, which
-runs the emitted .cu on the CPU. Usage: check_fake_cuda.py RLXC LIBRARY MODEL PROGRAM [OPTION...]
+runs the emitted .cu on the CPU, as C or, every other day, as C++.
+Usage: check_fake_cuda.py RLXC LIBRARY MODEL PROGRAM [OPTION...]
 
 LIBRARY: the fake libcuda.so.1. Exit 77: there is no NVRTC here."""
 
@@ -11,6 +12,7 @@ import sys
 import tempfile
 
 import on_fake_cuda as fake
+from rotation import is_taken  # on_fake_cuda has added its folder
 
 RLXC, LIBRARY = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 MODEL, PROGRAM, OPTIONS = sys.argv[3], sys.argv[4], sys.argv[5:]
@@ -22,8 +24,8 @@ def check(folder):
     cuda = ["--target", "cuda", "--gpu", "sm_90a"]
     fake.compile_model(RLXC, f"{RUNTIME}/{MODEL}.json", MODEL, folder, *cuda, *OPTIONS)
     fake.build_kernels(LIBRARY, MODEL, folder)
-    for compiler in ["cc", "-std=gnu99"], ["c++", "-x", "c++"]:
-        if shutil.which(compiler[0]) is None:
+    for i, compiler in enumerate((["cc", "-std=gnu99"], ["c++", "-x", "c++"])):
+        if shutil.which(compiler[0]) is None or not is_taken(len(MODEL) + i, 2):
             continue
         define = ["-DIS_NATIVE=0", "-DRLX_CUDA_FILL=255"]
         command = [*compiler, *define, *fake.SANITIZE, "-I" + folder, "-I" + RUNTIME]

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every op as CUDA: the op cases (tests/e2e/ops/*.rlx) are lowered for CUDA and emitted as users get them.
 //
-//   test_cuda kernels FILE.rlx...   compiles all kernels to cubins with NVRTC; no GPU is needed
+//   test_cuda kernels FILE.rlx...   compiles kernels to cubins with NVRTC: a part of them that changes from day to
+//                                   day (ops_is_sampled); no GPU is needed
 //   test_cuda host FILE.rlx...      some cases: the host code compiles without a warning as C99 and C++, and
 //                                   where there is no driver it says so and changes nothing
 //   test_cuda device FILE.rlx...    runs all cases on the GPU of this machine (RLXC_GPU: its name for NVRTC,
@@ -27,6 +28,7 @@
 
 enum {
     CASES_PER_UNIT = 40,
+    KERNELS_ONE_OF = 3,
     HOST_EVERY = 40,
     HOST_ONE_OF = 3,
     SKIPPED = 77,
@@ -538,6 +540,16 @@ static void leave_out(const char *path)
     fclose(f);
 }
 
+static void keep_sample(uint32_t every)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < cases.len; i++)
+        if (ops_is_sampled(i, every, 0))
+            cases.data[n++] = cases.data[i];
+    cases.len = n;
+    ops_say_sample(every);
+}
+
 int main(int argc, char **argv)
 {
     char name[] = "/tmp/rlxc_cuda_XXXXXX";
@@ -553,6 +565,8 @@ int main(int argc, char **argv)
         ops_read_cases(&perm, *f, getenv("TEST_OPS"), &cases);
     if (getenv("TEST_NOT") != NULL)
         leave_out(getenv("TEST_NOT"));
+    if (strcmp(what, "kernels") == 0)
+        keep_sample(KERNELS_ONE_OF);
     dir = is_part ? argv[3] : mkdtemp(name);
     rlx_assert(dir != NULL && cases.len > 0);
     if (is_part)

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Other systems: sources of rlxc compile for macOS and musl; generated code, with threads and weights, for
-Windows, macOS, musl and ARM, with GNU's and Microsoft's C, and not for big-endian machines; linkers take the
-object files that rlxc writes. Headers and a compiler are those of the wheel ziglang, linkers are lld's. A
-program with threads runs where pointers have 32 bits and, where Wine is (Debian's wine64), on Windows.
+"""Other systems: sources of rlxc compile for macOS and musl, one of the two each day (rotation.py);
+generated code, with threads and weights, for Windows, macOS, musl and ARM, with GNU's and Microsoft's C, and
+not for big-endian machines; linkers take the object files that rlxc writes. Headers and a compiler are those
+of the wheel ziglang, linkers are lld's. A program with threads runs where pointers have 32 bits and, where
+Wine is (Debian's wine64), on Windows.
 Usage: check_platforms.py RLXC"""
 
 import os
@@ -12,6 +13,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../common"))
+from rotation import part_of  # noqa: E402
 
 RLXC = os.path.abspath(sys.argv[1])
 ROOT, BUILD = pathlib.Path(os.environ["RLXC_SOURCE"]), pathlib.Path(os.environ["RLXC_BUILD"])
@@ -77,7 +81,7 @@ def check_sources(zig, top):
     sources = [p for layer in layers for p in sorted((ROOT / layer).rglob("*.c"))]
     assert len(sources) > 300
     own = ["-I", ROOT, "-I", BUILD / "compiler", "-I", ROOT / "compiler", "-isystem", includes]
-    for system, folders in SYSTEMS.items():
+    for system, folders in part_of(SYSTEMS.items(), 2):
         headers = [w for f in folders for w in ("-isystem", zig / "lib/libc/include" / f)]
         fixed = ["clang", f"--target={system}", "-nostdlibinc", "-fsyntax-only", "-std=gnu11", "-w", *headers]
         has_glslang = int((includes / "glslang").exists())
@@ -112,9 +116,10 @@ def check_code(zig, folder):
     compile_c = [zig / "zig", "cc", "-std=c99", *WARNINGS, "-O1", "-c", "m.c", "-o", "m.o"]
     for mode in "incbin", "object":
         run([*common, mode])
-        for target, _ in TARGETS:
+        targets = TARGETS if mode == "incbin" else part_of(TARGETS, 3)
+        for target, _ in targets:
             run([*compile_c, "-target", target], cwd=folder)
-        print(f"# {mode}: compiles for {len(TARGETS)} targets")
+        print(f"# {mode}: compiles for {len(targets)} targets")
     for target in "powerpc-linux-musl", "mips-linux-musl":
         done = subprocess.run([*map(str, compile_c), "-target", target], cwd=folder, capture_output=True,
                               text=True, check=False)
