@@ -14,6 +14,7 @@
 //                                       barriers, waits and fences in turn; says which of them nobody misses
 //
 // Kernels that two configurations have in common run once.
+#include "../common/kept.h"
 #include "base/map.h"
 #include "interp_run.h"
 #include "ir/kernel/device.h"
@@ -50,6 +51,7 @@ typedef struct Job {
     const Target *target;
     const char *lacks; // why the target cannot run it, or NULL
     Plan *plan;        // NULL: a pass failed
+    uint64_t key[2];   // in kept
     OpsTolerance tolerance;
     InterpRun run;
     bool has_wgmma, has_coop, has_strips;
@@ -65,8 +67,9 @@ typedef struct Slow {
 
 static Arena perm;
 static OpsCases cases;
-static Map seen; // {case, hash of its kernels}
-static uint32_t n_failed, n_jobs, n_run, n_custom;
+static Map seen;  // {case, hash of its kernels}
+static Kept kept; // of earlier runs of this program: {hash of the case, hash of the job}
+static uint32_t n_failed, n_jobs, n_run, n_custom, n_kept;
 static uint64_t n_steps;
 static double run_seconds, plan_seconds;
 static Slow slowest[SLOWEST];
@@ -202,6 +205,8 @@ static bool is_new(Job *j)
     if (map_get(&seen, key, sizeof key, &unused))
         return false;
     map_put(&perm, &seen, key, sizeof key, 1);
+    j->key[0] = hash_bytes64(j->c->text, strlen(j->c->text), 0);
+    j->key[1] = hash_bytes64(j->config, strlen(j->config), hash_bytes64(key + 1, sizeof key - sizeof *key, 0));
     return true;
 }
 
@@ -322,8 +327,13 @@ static bool finish_job(Job *j, const Reference *ref)
     n_jobs++;
     if (wrong == NULL && j->has_strips && !ops_has_stages(j->plan))
         wrong = "no kernel has stages";
-    if (wrong == NULL && is_new(j))
-        wrong = check_new(j, ref);
+    if (wrong == NULL && is_new(j)) {
+        const bool is_kept = kept_has(&kept, j->key);
+        n_kept += is_kept;
+        wrong = is_kept ? NULL : check_new(j, ref);
+        if (wrong == NULL && !is_kept)
+            kept_put(&kept, j->key);
+    }
     if (wrong != NULL)
         fail_job(j, wrong);
     arena_free(&j->perm);
@@ -378,6 +388,8 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++)
         ops_read_cases(&perm, argv[i], getenv("TEST_OPS"), &cases);
     ops_name_crashes();
+    if (getenv("TEST_FAULTS") == NULL)
+        kept_open(&kept, arena_printf(&perm, "interp_%u_%u", first, every), "UNCHANGED_CORE");
     const uint32_t n = cases.len > first ? (cases.len - first - 1) / every + 1 : 0;
     printf("1..%u\n", n + (getenv("TEST_FAULTS") != NULL));
     for (uint32_t i = first; i < cases.len; i += every) {
@@ -387,8 +399,8 @@ int main(int argc, char **argv)
     }
     for (uint32_t i = 0; i < SLOWEST && slowest[i].what != NULL; i++)
         printf("# %.2f s: %s\n", slowest[i].seconds, slowest[i].what);
-    printf("# %u programs planned in %.1f s, %u of them run in %.1f s: %llu steps, %.2f ns each\n", n_jobs,
-           plan_seconds, n_run, run_seconds, (unsigned long long)n_steps,
+    printf("# %u programs planned in %.1f s, %u of them passed before\n", n_jobs, plan_seconds, n_kept);
+    printf("# %u of them run in %.1f s: %llu steps, %.2f ns each\n", n_run, run_seconds, (unsigned long long)n_steps,
            n_steps != 0 ? run_seconds * 1e9 / (double)n_steps : 0);
     const bool plants = getenv("TEST_FAULTS") != NULL;
     const bool finds =

@@ -13,6 +13,7 @@
 // TEST_OPS=text: only cases whose name contains the text, TEST_OPS==name: one. TEST_NOT=FILE: but those whose
 // names are lines of the file. TEST_SPOIL=0: memory is not filled before. Prints TAP; 77: what is needed is
 // missing here.
+#include "../common/kept.h"
 #include "../e2e/ops_check.h"
 #include "base/map.h"
 #include "codegen/host/host.h"
@@ -45,6 +46,7 @@ static TargetCaps caps;
 static PassOptions options;
 static const char *dir;
 static uint32_t n_failed;
+static Kept kept; // texts that NVRTC has compiled before
 
 static void result(bool ok, uint32_t number, const char *name, const char *why)
 {
@@ -180,8 +182,13 @@ static bool compile_unit(uint32_t first, uint32_t end, const char *gpu, Map *see
     }
     target_print_prelude(&target_cuda, str_text(&body), &all);
     str_add(&all, str_text(&body));
-    ok = ok && nvrtc_compile(&nvrtc, str_text(&all), NULL, 0, &images) && images.len == 2 &&
-         images.data[0].len > 0;
+    const uint64_t key[] = {hash_bytes64(str_text(&all), all.len, 0), hash_bytes64(gpu, strlen(gpu), all.len)};
+    if (ok && !kept_has(&kept, key)) {
+        ok = nvrtc_compile(&nvrtc, str_text(&all), NULL, 0, &images) && images.len == 2 &&
+             images.data[0].len > 0;
+        if (ok)
+            kept_put(&kept, key);
+    }
     diag_print(&d, stderr, DIAG_PLAIN);
     *n_kernels += t.n;
     arena_free(&a);
@@ -206,6 +213,7 @@ static int test_kernels(void)
         printf("1..0 # SKIP no NVRTC (tools/setup installs it)\n");
         return SKIPPED;
     }
+    kept_open(&kept, "cuda_kernels", "UNCHANGED_DATA");
     printf("1..%u\n", n);
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t end = (i + 1) * CASES_PER_UNIT < cases.len ? (i + 1) * CASES_PER_UNIT : cases.len;

@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints a hash of what the outcome of ./run-tests depends on: our files, the packages, the machine.
 
-run-tests repeats nothing when it is the same as at the last run in which everything passed. --data leaves out
-sources that are compiled into programs: unchanged.py looks at these themselves.
+run-tests repeats nothing when it is the same as at the last run in which everything passed. LAYER...: leaves
+out the sources of these layers that are compiled into programs. Without all layers (--data) it is what tests
+depend on whose programs are known (unchanged.py); without passes and compiler, what kept.h depends on.
+Usage: fingerprint.py [--data | LAYER...]
 """
 import hashlib
 import os
@@ -26,14 +28,15 @@ def cpu_model():
     return "".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))
 
 
-def is_compiled(name):
+def is_compiled(name, layers):
     """Tests compile some of compiler/metal as they run."""
-    return name.startswith(tuple(f"{layer}/" for layer in csource.LAYERS)) and \
+    return name.startswith(tuple(f"{layer}/" for layer in layers)) and \
         name.endswith((".c", ".h", ".def")) and not name.startswith("compiler/metal/")
 
 
 def main():
     h = hashlib.sha256()
+    left_out = csource.LAYERS if sys.argv[1:] == ["--data"] else sys.argv[1:]
 
     def add(*parts):
         for part in parts:
@@ -41,7 +44,7 @@ def main():
             h.update(b"%d:" % len(data) + data)
 
     for name in csource.list_files():
-        if sys.argv[1:] == ["--data"] and is_compiled(name):
+        if is_compiled(name, left_out):
             continue
         path = csource.ROOT / name
         add(name, path.stat().st_mode, path.read_bytes())
