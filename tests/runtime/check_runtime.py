@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Emits a model of this folder for CPUs and optimisation levels, builds the C program that belongs to it with
-the sanitizers, as C and as C++, and runs it; once as users build it, too.
+the sanitizers, as C and, for one CPU and level each day, as C++, and runs it; once as users build it, too.
 Usage: check_runtime.py RLXC MODEL PROGRAM [OPTION...]: MODEL.json compiled with the options, for PROGRAM.c
 """
 
@@ -14,6 +14,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../common"))
 from emitted import QUICK, SANITIZE, flags_of  # noqa: E402
+from rotation import is_taken  # noqa: E402
 
 RLXC = os.path.abspath(sys.argv[1])
 MODEL, PROGRAM, OPTIONS = sys.argv[2], sys.argv[3], sys.argv[4:]
@@ -29,18 +30,18 @@ def build_and_run(compiler, cpu, level, folder):
     subprocess.run(["./p"], check=True, cwd=folder)
 
 
-def check(cpu, level, folder):
+def check(cpu, level, languages, folder):
     where = ["-o", folder, "--name", MODEL, "--cpu", cpu, "-O", level]
     command = [RLXC, "compile", f"{HERE}/{MODEL}.json", *where, *OPTIONS]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     quick = [*flags_of(f"{folder}/{MODEL}.c", QUICK), *SANITIZE]
-    for compiler in C, CPP:
+    for compiler in languages:
         build_and_run([*compiler, *quick], cpu, level, folder)
     if (cpu, level) == ("native", "3"):
         build_and_run([*C, *flags_of(f"{folder}/{MODEL}.c")], cpu, level, folder)
 
 
-for cpu in "generic", "native":
-    for level in "0", "3":
-        with tempfile.TemporaryDirectory() as top:
-            check(cpu, level, top)
+BUILDS = ("generic", "0"), ("generic", "3"), ("native", "0"), ("native", "3")
+for i, (cpu, level) in enumerate(BUILDS):
+    with tempfile.TemporaryDirectory() as top:
+        check(cpu, level, (C, CPP) if is_taken(i + len(MODEL), len(BUILDS)) else (C,), top)
