@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Feeds mutated model files to the readers, in process: `fuzz_mutate FORMAT COUNT FIRST SEED...`. Mutation
 // number n of a format and its seeds is always the same bytes, so a failure is repeated by COUNT 1 and FIRST
-// n (and -o FILE keeps the input). It fails on a crash, a sanitizer report, an exit, more than 10 s for one
-// input, or more memory than the format says, on a reader that fails without a message or succeeds with one,
-// and on a graph that the verifier refuses or that changes when it is printed and read back. What was read is
-// compiled as far as the text of the program, for C or a GPU.
+// n (and -o FILE keeps the input). With `day` as FIRST it is another third of 3 * COUNT mutations each day,
+// as rotation.h says. It fails on a crash, a sanitizer report, an exit, more than 10 s for one input, or more
+// memory than the format says, on a reader that fails without a message or succeeds with one, and on a graph
+// that the verifier refuses or that changes when it is printed and read back. What was read is compiled as
+// far as the text of the program, for C or a GPU.
 #include "base/arena.h"
+#include "tests/common/rotation.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <signal.h>
@@ -14,7 +16,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { MAX_SEEDS = 64, SECONDS = 10, MAX_RSS_KIB = 2 << 20 };
+enum { MAX_SEEDS = 64, SECONDS = 10, DAYS = 3, MAX_RSS_KIB = 2 << 20 };
 
 // --- running -------------------------------------------------------------------------------------------
 
@@ -126,12 +128,13 @@ int main(int argc, char **argv)
     const char *keep = NULL;
     run.format = argc > 4 ? format_find(argv[1]) : NULL;
     if (!run.format) {
-        fprintf(stderr,
-                "usage: fuzz_mutate FORMAT COUNT FIRST [-o FILE] "
-                "SEED...\n");
+        fprintf(stderr, "usage: fuzz_mutate FORMAT COUNT FIRST [-o FILE] "
+                        "SEED...\n");
         return 2;
     }
     unsigned long long count = strtoull(argv[2], NULL, 10), first = strtoull(argv[3], NULL, 10), n_read = 0;
+    if (strcmp(argv[3], "day") == 0)
+        first = test_rotation() % DAYS * count;
     run.is_done = true;
     for (int i = 4; i < argc; i++) {
         if (strcmp(argv[i], "-o") == 0 && i + 1 < argc)
@@ -152,7 +155,8 @@ int main(int argc, char **argv)
         n_read += try_input(&scratch, &in);
     }
     run.is_done = true;
-    printf("%s: %llu mutations of %zu seeds, %llu of them read\n", run.format->name, count, n_seeds, n_read);
+    printf("%s: %llu mutations of %zu seeds from number %llu, %llu of them read\n", run.format->name, count,
+           n_seeds, first, n_read);
     fclose(run.sink);
     arena_free(&scratch);
     arena_free(&perm);
