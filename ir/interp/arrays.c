@@ -69,24 +69,15 @@ static const char *race_text(Machine *m, const char *wrong, int64_t address)
                         (long long)(address - SHARED_BEGIN));
 }
 
-static const char *copy_shared(Machine *m, uint32_t rank, int64_t address, void *out, uint32_t n,
-                               bool *poison, Place *p)
-{
-    const char *wrong = find_place(m, rank, address, n, p);
-    if (wrong != NULL)
-        return wrong;
-    *poison = *poison || misses_some(p);
-    memcpy(out, p->data, n);
-    return NULL;
-}
-
 static const char *read_shared(Machine *m, uint32_t who, uint32_t rank, int64_t address, void *out,
                                uint32_t n, bool *poison)
 {
     Place p;
-    const char *wrong = copy_shared(m, rank, address, out, n, poison, &p);
+    const char *wrong = find_place(m, rank, address, n, &p);
     if (wrong != NULL)
         return wrong;
+    *poison = *poison || misses_some(&p);
+    memcpy(out, p.data, n);
     wrong = touch_read(m, p.touch, p.units, who, false);
     return wrong != NULL ? race_text(m, wrong, address) : NULL;
 }
@@ -155,12 +146,8 @@ static bool get_shared(Machine *m, const Code *c, const Array *a, uint32_t t, in
                        bool *poison)
 {
     uint64_t bits = 0;
-    Place p;
-    const uint32_t rank = t / m->group_size;
-    const int64_t address = (int64_t)a->data + at * a->element;
-    const char *wrong = c->kind == KI_aload && c->flags != 0
-                            ? copy_shared(m, rank, address, &bits, a->element, poison, &p)
-                            : read_shared(m, t, rank, address, &bits, a->element, poison);
+    const char *wrong = read_shared(m, t, t / m->group_size, (int64_t)a->data + at * a->element, &bits,
+                                    a->element, poison);
     if (wrong != NULL)
         step_fail(m, c, t, "%s", wrong);
     array_load(a->type, &bits, cell);

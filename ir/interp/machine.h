@@ -41,7 +41,7 @@ struct Code {
     uint32_t target;                       // of jumps: index of an instruction
     uint32_t other;                        // of ifs and loops: where its threads meet again
     uint8_t kind, kop, dtype, from, shift; // from: type of operand a; shift: 64 - bits of integers
-    uint8_t flags;                         // of loads: 1, whether it is a race is asked in a branch behind it
+    uint8_t flags;                         // of products on matrix registers: which ones
     int64_t imm;
     KRef ref;
 };

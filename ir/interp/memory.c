@@ -85,7 +85,7 @@ static inline bool begin_read(Machine *m, const Code *c, const Bound *p, uint32_
         return fail(m, c, t, "read outside", at);
     if (!p->is_whole && __builtin_expect(!is_written(p->written + at, n), 0))
         poison_lanes(m, c, p->written + at, t * c->lanes, size);
-    return p->touch == NULL || c->flags != 0 || touch(m, c, t, at, n, false);
+    return p->touch == NULL || touch(m, c, t, at, n, false);
 }
 
 static void mark_written(Machine *m, const Code *c, Bound *p, int64_t at, uint32_t cell, uint32_t bytes)

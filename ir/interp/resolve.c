@@ -159,7 +159,6 @@ static void resolve_memory(Resolver *r, KRef ref)
     Code *c = push(r, is_store ? store_step(n->dtype) : load_step(n->dtype), ref);
     c->a = is_store ? value : index;
     c->b = is_store ? index : 0;
-    c->flags = r->is_late[ref];
     c->at = (uint32_t)n->imm;
 }
 
@@ -205,7 +204,6 @@ static void resolve_element(Resolver *r, KRef ref)
     c->b = index;
     c->c = value;
     c->at = r->array[n->a];
-    c->flags = r->is_late[ref];
 }
 
 static void resolve_copy(Resolver *r, KRef ref)
@@ -336,20 +334,10 @@ static void open(Resolver *r, uint32_t code, uint8_t form)
     r->block[r->depth++] = (Block){.code = code, .form = form, .loop = r->loop};
 }
 
-// Loads that stood before the branch are what its threads read.
-static void begin_branch(Resolver *r, KRef branch)
-{
-    for (KRef ref = r->first_late[branch]; ref != 0; ref = r->next_late[ref]) {
-        (k_inst(r->k, ref)->kind == KI_load ? resolve_memory : resolve_element)(r, ref);
-        r->p->code.data[here(r) - 1].flags = 0;
-    }
-}
-
 static void resolve_if(Resolver *r, KRef ref)
 {
     open(r, here(r), BLOCK_IF);
     push_plain(r, step_if, ref);
-    begin_branch(r, ref);
 }
 
 static void end_points(Resolver *r)
@@ -367,7 +355,6 @@ static void resolve_else(Resolver *r, KRef ref)
     b->jump = here(r);
     push_mark(r, step_jump, ref);
     r->p->code.data[b->code].target = here(r);
-    begin_branch(r, ref);
 }
 
 // A loop over groups runs once in each group.
@@ -510,7 +497,6 @@ Program *program_make(Arena *a, const EvalLaunch *l)
     r.p->n_groups = 1;
     r.p->shared_bytes = k->shared_bytes;
     count_uses(&r);
-    resolve_branches(&r);
     r.p->threads = thread_count(&r, l);
     r.way = resolve_register(&r, 8); // register 0 stands for none
     for (KRef ref = 1; ref < k->insts.len; ref++) {

@@ -32,18 +32,12 @@ typedef struct Resolver {
     uint32_t way;  // register for conditions of loops
     uint32_t parts;
     KRef fork_end; // 0: not in a fork
-    KRef *around;  // by block: the one that it is in
-    // Loads that count where their branch begins: of each branch the first, of each of them the next.
-    KRef *first_late, *next_late;
-    bool *is_late;
 } Resolver;
 
 // May iterations of the loop run as threads, whatever they do?
 bool resolve_may_fork(const Resolver *r, KRef loop);
 // Fills the fork of a loop, with the loops in it that are joined to it.
 void resolve_fork(Resolver *r, KRef loop, uint32_t code);
-// Finds loads that only one branch of a condition needs.
-void resolve_branches(Resolver *r);
 // A new register; that of a value.
 uint32_t resolve_register(Resolver *r, uint32_t bytes);
 uint32_t resolve_slot(Resolver *r, KRef ref);

@@ -62,6 +62,11 @@ bool split_may_change(const Split *s, uint32_t param)
     return false;
 }
 
+static bool reads_changing(const Split *s, const KInst *n)
+{
+    return n->kind == KI_load && split_may_change(s, (uint32_t)n->imm);
+}
+
 void split_mark_inside(const Split *s, const SplitChild *c, bool *is_inside)
 {
     const Kernel *k = s->k;
@@ -69,8 +74,7 @@ void split_mark_inside(const Split *s, const SplitChild *c, bool *is_inside)
     for (KRef r = c->begin; r <= c->end; r++) {
         const KInst *n = k_inst(k, r);
         const KRef src[3] = {n->a, n->b, n->c};
-        bool inside = depth > 0 || !kkind_is_expression(n->kind) || uses_variable(n) ||
-                      (n->kind == KI_load && split_may_change(s, (uint32_t)n->imm));
+        bool inside = depth > 0 || !kkind_is_expression(n->kind) || uses_variable(n) || reads_changing(s, n);
         for (uint32_t i = 0; i < 3; i++)
             inside = inside || (src[i] >= c->begin && is_inside[src[i]]);
         is_inside[r] = inside;
@@ -119,6 +123,15 @@ static void add_child(const Split *s, SplitCut *c, SplitChild child)
         vec_push(s->arena, &c->children, child);
 }
 
+// What a child stores may be what loads right before it read, in place: such a load is a part of it, so that
+// only the thread that stores reads, unless others need the value. from: where the code before it ends.
+static void take_loads(const Split *s, SplitChild *c, KRef from)
+{
+    for (SplitChild more = {.begin = from, .end = c->end}; more.begin < c->begin; more.begin++)
+        if (reads_changing(s, k_inst(s->k, more.begin)) && split_is_closed(s, &more))
+            *c = more;
+}
+
 // Do no two children meet in that way or a worse one?
 static bool never_meet(const Split *s, const SplitCut *c, SplitMeeting how)
 {
@@ -146,9 +159,13 @@ bool split_find_children(const Split *s, KRef loop, SplitCut *c)
         has_loop = has_loop || child.is_loop;
         add_child(s, c, child);
     }
-    for (uint32_t i = 0; i < c->children.len; i++)
-        if (!split_is_closed(s, &c->children.data[i]))
+    for (uint32_t i = 0; i < c->children.len; i++) {
+        SplitChild *child = &c->children.data[i];
+        if (!split_is_closed(s, child))
             return false;
+        if (!child->is_loop)
+            take_loads(s, child, i == 0 ? loop + 1 : c->children.data[i - 1].end + 1);
+    }
     return has_loop && never_meet(s, c, MEET_NEVER);
 }
 
