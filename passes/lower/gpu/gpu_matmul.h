@@ -61,7 +61,6 @@ void gpu_matmul_emit(const GpuMatmul *p);
 bool gpu_simt_fits(const GpuMatmul *p);
 void gpu_matmul_simt(const GpuMatmul *p);
 // The kernel of a matmul. False: it does not fit, and nothing was done.
-bool gpu_matmul_lower(Lower *l);
 
 // --- between the files of the schedule -----------------------------------------------------------
 

@@ -50,14 +50,8 @@ static bool has_form(const Lower *l, const Node *node)
 
 static GpuMatmul product_of(Lower *l, const Matmul *x)
 {
-    GpuMatmul p = {.l = l,
-                   .m = x->m,
-                   .n = x->n,
-                   .k = x->k,
-                   .n_batch = x->batch,
-                   .d = &x->d,
-                   .point = point_of,
-                   .ctx = x};
+    GpuMatmul p = {.l = l, .m = x->m, .n = x->n, .k = x->k, .n_batch = x->batch, .d = &x->d,
+                   .point = point_of, .ctx = x};
     for (uint32_t i = 0; i < x->batch; i++)
         p.batch[i] = x->d.extent[i];
     p.a = operand_of(l, x, x->a, &x->a_loc);
@@ -66,15 +60,12 @@ static GpuMatmul product_of(Lower *l, const Matmul *x)
     return p;
 }
 
-bool gpu_matmul_lower(Lower *l)
+bool gpu_matmul_lower(Lower *l, const Matmul *product)
 {
-    if (!has_form(l, lower_node(l, l->anchor)))
+    if (!has_form(l, lower_node(l, l->anchor)) || product->a_is_vector || product->b_is_vector ||
+        product->norm != 0)
         return false;
-    Matmul x = matmul_of(l);
-    if (x.a_is_vector || x.b_is_vector || x.norm != 0)
-        return false;
-    matmul_add_domain(l, &x);
-    matmul_join_rows(l, &x);
+    const Matmul x = matmul_join_rows(l, product);
     if (x.batch > GPU_MATMUL_MAX_BATCH || x.d.rank != x.batch + 2 || x.d.is_exact)
         return false;
     const GpuMatmul p = product_of(l, &x);

@@ -4,18 +4,18 @@
 // f32 fused multiply-adds in rising k. 16-bit floats: rows are widened once, before all else; b is read as it
 // is stored, and panels of it are widened where many tiles read them. GPUs and other element types take plain
 // loops.
-#include "passes/lower/product/gemm.h"
+#include "passes/lower/amx/matrix.h"
 #include "passes/lower/gpu/gpu_matmul.h"
 #include "passes/lower/halves.h"
-#include "passes/lower/product/matmul.h"
-#include "passes/lower/amx/matrix.h"
 #include "passes/lower/packer.h"
+#include "passes/lower/product/gemm.h"
+#include "passes/lower/product/matmul.h"
 
 // Rows up to which columns along k are read in place; rows from which a distant b is worth copying, and the
 // elements between its rows that are near.
 enum { MAX_DOT_ROWS = 6, MIN_COPY_ROWS = 48, MAX_NEAR_PITCH = 256 };
 
-// --- tiles ---------------------------------------------------------------------------------------
+// --- results -------------------------------------------------------------------------------------
 
 typedef struct MatmulStore {
     const Matmul *x;
@@ -37,6 +37,8 @@ static void fetch_matmul(Lower *l, KRef row, KRef column, void *ctx)
     Pull p = pull_at(l, &s->x->d, matmul_point(s->x, s->batch, row, column));
     k_prefetch(l->k, lower_param(l, l->root, PARAM_WRITE), pull_index(&p, l->root));
 }
+
+// --- what is possible ----------------------------------------------------------------------------
 
 // A constant b without batch axes that differ: packed at compile time.
 static bool is_packable(const Lower *l, const Matmul *x)
@@ -71,18 +73,11 @@ static bool can_be_dots(const Lower *l, const Matmul *x)
     return !is_packed(l, x) && x->a_k == 1 && x->b_k == 1 && x->b_col != 1 && lower_fit_lanes(l, x->k) > 1;
 }
 
-static bool is_dots(const Lower *l, const Matmul *x)
-{
-    return can_be_dots(l, x) && x->m <= MAX_DOT_ROWS;
-}
-
 // Rows whose number only a run knows are dot products when a constant number would be: the same bits.
-static void set_few(Lower *l, Matmul *x)
+static bool may_be_few(const Lower *l, const Matmul *x)
 {
-    const LiveRef *rows = &x->d.live[x->batch];
-    if (can_be_dots(l, x) && x->k_live == 0 && !x->a_is_vector && rows->size != 0 &&
-        lower_node(l, x->a)->dtype == DTYPE_f32)
-        x->few = k_expr(l->k, "$ <= #", lower_live(l, rows, x->m), MAX_DOT_ROWS);
+    return can_be_dots(l, x) && x->k_live == 0 && !x->a_is_vector && x->d.live[x->batch].size != 0 &&
+           lower_node(l, x->a)->dtype == DTYPE_f32;
 }
 
 static GemmSource source_of(const Lower *l, const Matmul *x, DType b_type)
@@ -93,62 +88,113 @@ static GemmSource source_of(const Lower *l, const Matmul *x, DType b_type)
     return x->b_col == 1 && is_near ? GEMM_ROWS : GEMM_COPIED;
 }
 
+// Are pairs of bf16 one operand of an instruction, and is that faster? Cores that begin two multiply-adds in
+// a cycle do them at half the rate of those of f32 (Sapphire Rapids: 92 and 185 GFLOP/s).
+static bool uses_pairs(const Lower *l, const Matmul *x)
+{
+    return l->caps->has_dot_bf16 && l->caps->cpu.fma_per_cycle == 1 && is_packable(l, x) &&
+           lower_node(l, x->a)->dtype == DTYPE_bf16 && lower_node(l, x->b)->dtype == DTYPE_bf16 &&
+           gemm_lanes(l, x->n) >= 4;
+}
+
+// --- what is decided before anything is emitted --------------------------------------------------
+
+// What tiles read the rows from.
+typedef enum RowsForm {
+    ROWS_IN_PLACE,
+    ROWS_WIDENED, // a copy of all of a as f32, row-major: tiles read elements one by one, each panel again
+    ROWS_PAIRED,  // a copy of all of a as rows of pairs along k
+} RowsForm;
+
+typedef struct Tiling {
+    Matmul x; // rows are joined, and strides of a are those of its copy, where pairs are elements
+    RowsForm rows;
+    bool may_be_few;
+    const void *data; // of b, a constant that is packed at compile time; NULL: it is none, or empty
+    bool is_lasting;  // b is packed after parameters were set
+    DType b_type;
+    GemmSource source;
+} Tiling;
+
+// Sets the strides of a copy of a; unit: elements of a pair. Returns the number of elements.
+static int64_t place_copy(const Lower *l, const Matmul *x, RowsForm rows, int64_t unit, Loc *loc)
+{
+    const Shape *s = lower_node(l, x->a)->shape;
+    const uint32_t last = s->rank - 1;
+    const bool is_turned = node_get_int(lower_node(l, l->anchor), A_matmul_transpose_a) != 0 && s->rank > 1;
+    const uint32_t inner = rows == ROWS_PAIRED && is_turned ? last - 1 : last;
+    int64_t stride = rows == ROWS_PAIRED ? ceil_div(x->k, 2) * unit : s->dim[last];
+    rlx_assert(rows != ROWS_IN_PLACE);
+    loc->stride[inner] = 1;
+    for (uint32_t i = s->rank; i-- > 0;)
+        if (i != inner) {
+            loc->stride[i] = stride;
+            stride *= s->dim[i];
+        }
+    return stride;
+}
+
+static Tiling tiling_of(Lower *l, const Matmul *x)
+{
+    const DType type = (DType)lower_node(l, x->b)->dtype;
+    const bool is_constant = is_packable(l, x);
+    Matmul own = *x;
+    Tiling t = {.may_be_few = may_be_few(l, x),
+                .data = is_constant ? node_attr(lower_node(l, x->b), A_const_data)->u.blob : NULL,
+                .is_lasting = !is_constant && is_packed(l, x)};
+    t.rows = uses_pairs(l, x)                          ? ROWS_PAIRED
+             : lower_node(l, x->a)->dtype != DTYPE_f32 ? ROWS_WIDENED
+                                                       : ROWS_IN_PLACE;
+    t.b_type = t.rows == ROWS_PAIRED ? DTYPE_f32
+               : t.data != NULL      ? halves_type(type, t.data, x->k * x->n)
+                                     : type;
+    if (t.rows != ROWS_IN_PLACE) {
+        place_copy(l, x, t.rows, 1, &own.a_loc);
+        matmul_set_rows(l, &own);
+    }
+    t.x = matmul_join_rows(l, &own);
+    t.source = source_of(l, &t.x, t.b_type);
+    return t;
+}
+
 // As a convolution of a row of pixels.
 static TileShape shape_of_pixels(const Lower *l, const Matmul *x)
 {
     return (TileShape){.is_bf16 = lower_node(l, x->a)->dtype == DTYPE_bf16,
-                       .n = 1,
-                       .h = 1,
-                       .w = x->m,
-                       .in_h = 1,
-                       .in_w = x->m,
-                       .ic = x->k,
-                       .oc = x->n,
-                       .kh = 1,
-                       .kw = 1,
-                       .sh = 1,
-                       .sw = 1,
-                       .dh = 1,
-                       .dw = 1};
+                       .n = 1, .h = 1, .w = x->m, .in_h = 1, .in_w = x->m, .ic = x->k, .oc = x->n,
+                       .kh = 1, .kw = 1, .sh = 1, .sw = 1, .dh = 1, .dw = 1};
 }
+
+// joined: rows are.
+static bool goes_to_matrix_registers(const Lower *l, const Matmul *joined)
+{
+    const int type = lower_node(l, joined->a)->dtype;
+    const TileShape pixels = shape_of_pixels(l, joined);
+    return is_packable(l, joined) && (type == DTYPE_f32 || type == DTYPE_bf16) &&
+           type == lower_node(l, joined->b)->dtype && matrix_is_worthwhile(l, &pixels);
+}
+
+// --- tiles ---------------------------------------------------------------------------------------
 
 static void store_pixel(Lower *l, const TileOut *out, KRef value, void *ctx)
 {
     store_matmul(l, out->column, out->channel, out->lanes, out->count, value, ctx);
 }
 
-static void lower_on_matrix_registers(Lower *l, Matmul *x)
+static void lower_on_matrix_registers(Lower *l, const Matmul *x)
 {
     Point batch = {.lanes = 1, .count = 1};
     const uint32_t opened = lower_open(l, &x->d, x->batch, &batch);
     MatmulStore store = {.x = x, .batch = &batch};
     Tile t = tile_new(l, shape_of_pixels(l, x));
-    t.in = (TileInput){.param = lower_param(l, x->a, PARAM_READ),
-                       .stride_c = x->a_k,
-                       .stride_w = x->a_row,
+    t.in = (TileInput){.param = lower_param(l, x->a, PARAM_READ), .stride_c = x->a_k, .stride_w = x->a_row,
                        .base = matmul_base(l, x, x->a, &x->a_loc, &batch)};
     t.store = store_pixel;
     t.ctx = &store;
     const TileSource weights = {.data = node_attr(lower_node(l, x->b), A_const_data)->u.blob,
-                                .stride_oc = x->b_col,
-                                .stride_ic = x->b_k};
+                                .stride_oc = x->b_col, .stride_ic = x->b_k};
     matrix_emit(&t, &weights, node_name(l->g, x->b));
     lower_close(l, opened);
-}
-
-static bool goes_to_matrix_registers(Lower *l, const Matmul *x)
-{
-    Matmul joined = *x;
-    const int type = lower_node(l, x->a)->dtype;
-    if (!is_packable(l, x) || (type != DTYPE_f32 && type != DTYPE_bf16) || type != lower_node(l, x->b)->dtype)
-        return false;
-    joined.d.access.data = NULL;
-    joined.d.access.len = joined.d.access.cap = 0;
-    for (uint32_t i = 0; i < x->d.access.len; i++) // joining changes their strides
-        vec_push(l->pass->scratch, &joined.d.access, x->d.access.data[i]);
-    matmul_join_rows(l, &joined);
-    const TileShape pixels = shape_of_pixels(l, &joined);
-    return matrix_is_worthwhile(l, &pixels);
 }
 
 typedef struct Widening {
@@ -170,15 +216,6 @@ static void widen_point(Lower *l, const Domain *d, Point at, void *ctx)
     k_store(k, w->to, to, k_cast(k, value, k->params.data[w->to].dtype), at.count);
 }
 
-// Are pairs of bf16 one operand of an instruction, and is that faster? Cores that begin two multiply-adds in
-// a cycle do them at half the rate of those of f32 (Sapphire Rapids: 92 and 185 GFLOP/s).
-static bool uses_pairs(const Lower *l, const Matmul *x)
-{
-    return l->caps->has_dot_bf16 && l->caps->cpu.fma_per_cycle == 1 && is_packable(l, x) &&
-           lower_node(l, x->a)->dtype == DTYPE_bf16 && lower_node(l, x->b)->dtype == DTYPE_bf16 &&
-           gemm_lanes(l, x->n) >= 4;
-}
-
 // Zeros behind the last element of each row, which has no other of its pair.
 static void clear_rests(Lower *l, const Widening *w, int64_t rows, int64_t pitch)
 {
@@ -188,59 +225,29 @@ static void clear_rests(Lower *l, const Widening *w, int64_t rows, int64_t pitch
     k_end(k);
 }
 
-static void copy_rows(Lower *l, Widening *w)
+// The parameter of the copy of a.
+static uint32_t copy_rows(Lower *l, const Tiling *t)
 {
-    const Shape *s = lower_node(l, w->id)->shape;
+    const NodeId id = t->x.a;
+    const Shape *s = lower_node(l, id)->shape;
     const uint32_t last = s->rank - 1;
-    const bool is_vector = lower_loc(l, w->id)->stride[last] == 1 && w->loc->stride[last] == 1;
+    const int64_t pitch = ceil_div(t->x.k, 2) * 2;
+    Loc loc = t->x.a_loc;
+    const int64_t n = place_copy(l, &t->x, t->rows, 2, &loc), all = t->rows == ROWS_PAIRED ? n / 2 : n;
+    const uint32_t copy = lower_param_scratch(l, "rows", DTYPE_f32, (uint64_t)(all > 0 ? all : 1));
+    Widening w = {.id = id, .to = t->rows == ROWS_PAIRED ? lower_param_view(l, copy, DTYPE_bf16) : copy,
+                  .loc = &loc};
+    const bool is_vector = lower_loc(l, id)->stride[last] == 1 && loc.stride[last] == 1;
     Domain d = domain_of(s);
-    domain_trim(l, &d, w->id);
+    domain_trim(l, &d, id);
     Point at = {.lanes = 1, .count = 1};
     const uint32_t opened = lower_open(l, &d, last, &at);
-    lower_along(l, &d, last, is_vector ? lower_fit_lanes(l, s->dim[last]) : 1, at, widen_point, w);
+    lower_along(l, &d, last, is_vector ? lower_fit_lanes(l, s->dim[last]) : 1, at, widen_point, &w);
     lower_close(l, opened);
-}
-
-// All of a as rows of pairs.
-static void pair_rows(Lower *l, Matmul *x)
-{
-    const Shape *s = lower_node(l, x->a)->shape;
-    const int64_t pitch = ceil_div(x->k, 2) * 2, rows = x->k > 0 ? shape_numel(s) / x->k : 0;
-    const uint32_t last = s->rank - 1;
-    const bool is_turned = node_get_int(lower_node(l, l->anchor), A_matmul_transpose_a) != 0 && s->rank > 1;
-    Loc loc = x->a_loc;
-    int64_t stride = pitch;
-    loc.stride[is_turned ? last - 1 : last] = 1;
-    for (uint32_t i = s->rank; i-- > 0;)
-        if (i != (is_turned ? last - 1 : last)) {
-            loc.stride[i] = stride;
-            stride *= s->dim[i];
-        }
-    x->a_copy = lower_param_scratch(l, "rows", DTYPE_f32, (uint64_t)(rows > 0 ? rows * pitch / 2 : 1));
-    Widening w = {.id = x->a, .to = lower_param_view(l, x->a_copy, DTYPE_bf16), .loc = &loc};
-    copy_rows(l, &w);
-    if (x->k % 2 != 0 && rows > 0)
-        clear_rests(l, &w, rows, pitch);
+    if (t->rows == ROWS_PAIRED && t->x.k % 2 != 0 && n > 0)
+        clear_rests(l, &w, n / pitch, pitch);
     k_barrier(l->k);
-    x->has_copy = x->has_pairs = true;
-    x->a_loc = loc;
-    for (uint32_t i = 0; i < s->rank; i++)
-        x->a_loc.stride[i] = loc.stride[i] == 1 ? 1 : loc.stride[i] / 2;
-    matmul_set_rows(l, x);
-}
-
-// All of a as f32, row-major: a tile reads its elements one by one, and every panel reads them again.
-static void widen_rows(Lower *l, Matmul *x)
-{
-    const Shape *s = lower_node(l, x->a)->shape;
-    int64_t stride = 1;
-    for (uint32_t i = s->rank; i-- > 0; stride *= s->dim[i])
-        x->a_loc.stride[i] = stride;
-    x->a_copy = lower_param_scratch(l, "rows", DTYPE_f32, (uint64_t)(stride > 0 ? stride : 1));
-    x->has_copy = true;
-    matmul_set_rows(l, x);
-    copy_rows(l, &(Widening){.id = x->a, .to = x->a_copy, .loc = &x->a_loc});
-    k_barrier(l->k);
+    return copy;
 }
 
 // Rows and columns whose number only a run knows.
@@ -257,68 +264,56 @@ static void set_live(Lower *l, const Matmul *x, Gemm *g)
 static KRef dot_at(Lower *l, const Matmul *x, const Point *batch, KRef row, KRef column);
 
 // The product as dot products when there are few rows, and no rows and columns left for the tiles then.
-static void lower_few(Lower *l, const Matmul *x, const Point *batch, Gemm *g)
+static void lower_few(Lower *l, const Matmul *x, const Point *batch, KRef few, Gemm *g)
 {
     Kernel *k = l->k;
     const KRef none = k_index(k, 0), rows = g->m_live != 0 ? g->m_live : k_index(k, x->m),
                columns = g->n_live != 0 ? g->n_live : k_index(k, x->n);
-    const KRef row = k_for(k, none, k_select(k, x->few, rows, none), 1, KFOR_PARALLEL, "r");
+    const KRef row = k_for(k, none, k_select(k, few, rows, none), 1, KFOR_PARALLEL, "r");
     const KRef column = k_for(k, none, columns, 1, KFOR_PARALLEL, "o");
     pull_store_root(l, &x->d, matmul_point(x, batch, row, column), dot_at(l, x, batch, row, column));
     k_end(k);
     k_end(k);
-    g->m_live = k_select(k, x->few, none, rows);
-    g->n_live = k_select(k, x->few, none, columns);
+    g->m_live = k_select(k, few, none, rows);
+    g->n_live = k_select(k, few, none, columns);
 }
 
-static void lower_tiled(Lower *l, Matmul *x)
+static void set_columns(Lower *l, const Tiling *t, const Point *batch, Gemm *g)
 {
-    const DType type = (DType)lower_node(l, x->b)->dtype;
-    const void *data = is_packable(l, x) ? node_attr(lower_node(l, x->b), A_const_data)->u.blob : NULL;
-    if (goes_to_matrix_registers(l, x)) {
-        matmul_join_rows(l, x);
-        lower_on_matrix_registers(l, x);
-        return;
+    const Matmul *x = &t->x;
+    const Node *b = lower_node(l, x->b);
+    if (t->data != NULL) {
+        gemm_pack_constant(g, t->data, (DType)b->dtype, x->k, node_name(l->g, x->b));
+    } else if (t->is_lasting) {
+        gemm_pack_lasting(g, x->b);
+    } else {
+        g->b = lower_param(l, x->b, PARAM_READ);
+        g->b_base = matmul_base(l, x, x->b, lower_loc(l, x->b), batch);
     }
-    set_few(l, x);
-    if (uses_pairs(l, x))
-        pair_rows(l, x);
-    else if (lower_node(l, x->a)->dtype != DTYPE_f32)
-        widen_rows(l, x);
-    matmul_join_rows(l, x);
+}
+
+// whole: the product before its rows were joined.
+static void lower_on_vectors(Lower *l, const Matmul *whole, const Tiling *t)
+{
+    const Matmul *x = &t->x;
+    const bool has_pairs = t->rows == ROWS_PAIRED;
     Point batch = {.lanes = 1, .count = 1};
-    Gemm g = {.l = l,
-              .m = x->m,
-              .n = x->n,
-              .k = x->has_pairs ? ceil_div(x->k, 2) : x->k,
-              .has_pairs = x->has_pairs,
-              .a_row = x->a_row,
-              .a_k = x->a_k,
-              .b_k = x->b_k,
-              .b_col = x->b_col,
-              .b_type = x->has_pairs   ? DTYPE_f32
-                        : data != NULL ? halves_type(type, data, x->k * x->n)
-                                       : type};
-    g.source = source_of(l, x, g.b_type);
+    MatmulStore store = {.x = x, .batch = &batch};
+    Gemm g = {.l = l, .m = x->m, .n = x->n, .k = has_pairs ? ceil_div(x->k, 2) : x->k,
+              .has_pairs = has_pairs, .a_row = x->a_row, .a_k = x->a_k, .b_k = x->b_k, .b_col = x->b_col,
+              .b_type = t->b_type, .source = t->source,
+              .store = store_matmul, .fetch = fetch_matmul, .ctx = &store};
+    const LiveRef *rows = &whole->d.live[whole->batch];
+    const KRef few = t->may_be_few ? k_expr(l->k, "$ <= #", lower_live(l, rows, whole->m), MAX_DOT_ROWS) : 0;
+    const uint32_t copy = t->rows != ROWS_IN_PLACE ? copy_rows(l, t) : 0;
     set_live(l, x, &g);
     gemm_choose(&g);
     const uint32_t opened = lower_open(l, &x->d, x->batch, &batch);
-    if (data != NULL) {
-        gemm_pack_constant(&g, data, type, x->k, node_name(l->g, x->b));
-    } else if (!is_packable(l, x) && is_packed(l, x)) { // (a constant without elements has no data)
-        gemm_pack_lasting(&g, x->b);
-    } else {
-        g.b = lower_param(l, x->b, PARAM_READ);
-        g.b_base = matmul_base(l, x, x->b, lower_loc(l, x->b), &batch);
-    }
-    g.a = x->has_copy ? x->a_copy : lower_param(l, x->a, PARAM_READ);
+    set_columns(l, t, &batch, &g);
+    g.a = t->rows != ROWS_IN_PLACE ? copy : lower_param(l, x->a, PARAM_READ);
     g.a_base = matmul_base(l, x, x->a, &x->a_loc, &batch);
-    MatmulStore store = {.x = x, .batch = &batch};
-    g.store = store_matmul;
-    g.fetch = fetch_matmul;
-    g.ctx = &store;
-    if (x->few != 0)
-        lower_few(l, x, &batch, &g);
+    if (few != 0)
+        lower_few(l, x, &batch, few, &g);
     gemm_emit(&g);
     lower_close(l, opened);
 }
@@ -328,19 +323,16 @@ static void lower_tiled(Lower *l, Matmul *x)
 static void add_product(Lower *l, const Matmul *x, KRef acc, KRef a, KRef b, KRef i, uint8_t lanes)
 {
     Kernel *k = l->k;
-    const KRef av = k_load(k, lower_param(l, x->a, PARAM_READ), k_expr(k, "$ * # + $", i, x->a_k, a), lanes,
-                           lanes),
-               bv = k_load(k, lower_param(l, x->b, PARAM_READ), k_expr(k, "$ * # + $", i, x->b_k, b), lanes,
-                           lanes);
+    const uint32_t pa = lower_param(l, x->a, PARAM_READ), pb = lower_param(l, x->b, PARAM_READ);
+    const KRef av = k_load(k, pa, k_expr(k, "$ * # + $", i, x->a_k, a), lanes, lanes),
+               bv = k_load(k, pb, k_expr(k, "$ * # + $", i, x->b_k, b), lanes, lanes);
     k_set(k, acc, k_fma(k, av, bv, k_get(k, acc)));
 }
 
 // As many elements as only a run knows: vectors, then one by one.
-static KRef live_dot(Lower *l, const Matmul *x, KRef a, KRef b, uint8_t lanes)
+static KRef live_dot(Lower *l, const Matmul *x, KRef zero, KRef a, KRef b, uint8_t lanes)
 {
     Kernel *k = l->k;
-    const int t = lower_node(l, l->anchor)->dtype;
-    const KRef zero = dtype_info[t].cls == DCLASS_FLOAT ? k_number(k, t, 0) : k_integer(k, t, 0);
     const KRef rest = k_var(k, zero, "acc"), all = lanes > 1 ? k_var(k, k_splat(k, zero, lanes), "acc") : 0;
     KRef whole = k_index(k, 0);
     if (lanes > 1) {
@@ -362,19 +354,13 @@ static KRef dot(Lower *l, const Matmul *x, KRef a, KRef b)
     const bool is_vector = !l->caps->is_gpu && lower_is_float(t) && x->a_k == 1 && x->b_k == 1;
     const uint8_t lanes = is_vector ? lower_fit_lanes(l, x->k) : 1;
     const int64_t whole = x->k - x->k % lanes;
-    const KRef zero = k_number(k, t, 0);
+    const KRef zero = dtype_info[t].cls == DCLASS_FLOAT ? k_number(k, t, 0) : k_integer(k, t, 0);
     if (x->k_live != 0)
-        return live_dot(l, x, a, b, lanes);
-    const KRef acc = k_var(k,
-                           lanes > 1                           ? k_splat(k, zero, lanes)
-                           : dtype_info[t].cls == DCLASS_FLOAT ? zero
-                                                               : k_integer(k, t, 0),
-                           "acc");
+        return live_dot(l, x, zero, a, b, lanes);
+    const KRef acc = k_var(k, lanes > 1 ? k_splat(k, zero, lanes) : zero, "acc");
     if (whole > 0) {
         const KRef i = k_for(k, k_index(k, 0), k_index(k, whole), lanes, KFOR_SERIAL, "c");
-        const KRef av = k_load(k, pa, k_expr(k, "$ * # + $", i, x->a_k, a), lanes, lanes),
-                   bv = k_load(k, pb, k_expr(k, "$ * # + $", i, x->b_k, b), lanes, lanes);
-        k_set(k, acc, k_fma(k, av, bv, k_get(k, acc)));
+        add_product(l, x, acc, a, b, i, lanes);
         k_end(k);
     }
     if (whole < x->k) {
@@ -404,17 +390,33 @@ static KRef dot_point(Lower *l, const Domain *d, Point at, void *ctx)
                   x->b_is_vector ? 0 : at.idx[x->batch + (x->a_is_vector ? 0u : 1u)]);
 }
 
+static bool lower_on_gpu(Lower *l, const Matmul *x)
+{
+    if (lower_prefers_units(l, x))
+        return gpu_matmul_lower(l, x) || lower_few_rows(l, x);
+    return lower_few_rows(l, x) || gpu_matmul_lower(l, x);
+}
+
+static void lower_in_tiles(Lower *l, const Matmul *x)
+{
+    const Matmul joined = matmul_join_rows(l, x);
+    if (goes_to_matrix_registers(l, &joined)) {
+        lower_on_matrix_registers(l, &joined);
+        return;
+    }
+    const Tiling t = tiling_of(l, x);
+    lower_on_vectors(l, x, &t);
+}
+
 void lower_matmul(Lower *l)
 {
     Matmul x = matmul_of(l);
     matmul_add_domain(l, &x);
     l->pk->macs = (uint64_t)shape_numel(lower_node(l, l->anchor)->shape) * (uint64_t)x.k;
-    if (lower_prefers_units(l, &x) && gpu_matmul_lower(l))
+    if (lower_on_gpu(l, &x))
         return;
-    if (lower_few_rows(l, &x) || gpu_matmul_lower(l))
-        return;
-    if (can_tile(l, &x) && !is_dots(l, &x))
-        lower_tiled(l, &x);
+    if (can_tile(l, &x) && !(x.m <= MAX_DOT_ROWS && can_be_dots(l, &x)))
+        lower_in_tiles(l, &x);
     else
         lower_map(l, dot_point, &x, MAP_SCALAR);
 }

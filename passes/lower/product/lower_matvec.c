@@ -71,21 +71,9 @@ static NodeId other_product(const Lower *l)
     return 0;
 }
 
-// With accesses of its own: joining rows changes their strides.
-static Matmul with_joined_rows(Lower *l, const Matmul *x)
-{
-    Matmul joined = *x;
-    joined.d.access.data = NULL;
-    joined.d.access.len = joined.d.access.cap = 0;
-    for (uint32_t i = 0; i < x->d.access.len; i++)
-        vec_push(l->pass->scratch, &joined.d.access, x->d.access.data[i]);
-    matmul_join_rows(l, &joined);
-    return joined;
-}
-
 bool lower_few_rows(Lower *l, const Matmul *product)
 {
-    const Matmul x = with_joined_rows(l, product);
+    const Matmul x = matmul_join_rows(l, product);
     const Node *b = lower_node(l, x.b);
     const int64_t width = 16 / dtype_info[b->dtype].bytes;
     FewRows few = {.x = &x, .other = {.id = other_product(l)}};

@@ -117,17 +117,28 @@ static bool can_join_rows(const Lower *l, const Matmul *x, int64_t a_batch)
     return a_batch == x->a_row * m;
 }
 
-void matmul_join_rows(Lower *l, Matmul *x)
+// With accesses of its own: their strides change.
+static Matmul copy_of(const Lower *l, const Matmul *product)
 {
-    const Shape *s = lower_node(l, x->a)->shape;
-    const Loc *loc = &x->a_loc;
+    Matmul x = *product;
+    x.d.access.data = NULL;
+    x.d.access.len = x.d.access.cap = 0;
+    for (uint32_t i = 0; i < product->d.access.len; i++)
+        vec_push(l->pass->scratch, &x.d.access, product->d.access.data[i]);
+    return x;
+}
+
+Matmul matmul_join_rows(const Lower *l, const Matmul *product)
+{
+    const Shape *s = lower_node(l, product->a)->shape;
+    Matmul own = copy_of(l, product), *x = &own;
     while (x->batch > 0 && !x->a_is_vector && !x->b_is_vector) {
         const uint32_t axis = x->batch - 1, missing = x->all_batch + 2 - s->rank;
         const int64_t extent = x->d.extent[axis];
         const int64_t a_batch =
-            axis < missing || s->dim[axis - missing] == 1 ? 0 : loc->stride[axis - missing];
+            axis < missing || s->dim[axis - missing] == 1 ? 0 : x->a_loc.stride[axis - missing];
         if (extent > 1 && !can_join_rows(l, x, a_batch))
-            return;
+            break;
         if (extent > 1 && x->m == 1) {
             x->a_row = a_batch;
             remove_axis(&x->d, axis + 1);
@@ -141,4 +152,5 @@ void matmul_join_rows(Lower *l, Matmul *x)
         x->d.extent[axis] = x->m;
         x->batch--;
     }
+    return own;
 }

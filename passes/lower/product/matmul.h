@@ -14,10 +14,7 @@ typedef struct Matmul {
     uint32_t all_batch;             // the same before rows were joined with them
     int64_t a_row, a_k, b_k, b_col; // strides in elements
     KRef k_live;                    // of the inner elements: that count; 0: all
-    KRef few;                       // bool: so few rows that they are dot products in this run; 0: never
-    Loc a_loc;                      // of a, or of its copy in f32
-    uint32_t a_copy;                // param of that copy
-    bool has_copy, has_pairs;       // of pairs along k, see gemm.h: strides count these
+    Loc a_loc;                      // of a, or of a copy
     Domain d; // axes of the result: batch, rows, columns (always both; missing ones have one element)
 } Matmul;
 
@@ -30,11 +27,13 @@ void matmul_add_domain(Lower *l, Matmul *x);
 // Where the matrix of an operand begins for a batch entry.
 KRef matmul_base(Lower *l, const Matmul *x, NodeId id, const Loc *loc, const Point *at);
 Point matmul_point(const Matmul *x, const Point *batch, KRef row, KRef column);
-// Rows of several matrices against one b are rows of one matrix.
-void matmul_join_rows(Lower *l, Matmul *x);
+// The same with rows of several matrices against one b as rows of one matrix.
+Matmul matmul_join_rows(const Lower *l, const Matmul *product);
 
 // Has it so many rows that matrix units are faster than what matvec.h says?
 bool lower_prefers_units(const Lower *l, const Matmul *x);
+// Lowers it as gpu_matmul.h says, if it has the form for that.
+bool gpu_matmul_lower(Lower *l, const Matmul *product);
 // Lowers it as matvec.h says, if it has few rows and the form for that.
 bool lower_few_rows(Lower *l, const Matmul *product);
 
