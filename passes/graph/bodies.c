@@ -53,6 +53,7 @@ static bool has_loop(const Graph *g)
 // Recursion: loops nest at most GRAPH_MAX_DEPTH deep.
 bool bodies_run(Pass *p, PassFn fn)
 {
+    rlx_assert(p->graph != NULL && p->plan == NULL && fn != NULL);
     Run r = {p, fn, false};
     if (has_loop(p->graph))
         graph_rewrite(p->graph, step_run, &r);
@@ -166,5 +167,6 @@ static NodeId step_tidy(Graph *g, NodeId id, void *ctx)
 
 bool bodies_tidy(Pass *p)
 {
+    rlx_assert(p->graph != NULL && p->plan == NULL);
     return has_loop(p->graph) && graph_rewrite(p->graph, step_tidy, p->scratch);
 }

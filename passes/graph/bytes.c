@@ -306,6 +306,7 @@ static bool has_int_conv(const Graph *g)
 
 bool pass_bytes(Pass *p)
 {
+    rlx_assert(p->plan == NULL && !p->failed);
     TargetCaps caps = *p->options->caps;
     const uint32_t errors = p->diag->n_errors;
     const bool changed = has_int_conv(p->graph) && graph_rewrite(p->graph, step_bytes, &caps);

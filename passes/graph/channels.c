@@ -95,6 +95,7 @@ static NodeId step_channels(Graph *g, NodeId id, void *ctx)
 
 bool pass_channels(Pass *p)
 {
+    rlx_assert(p->plan == NULL && !p->failed);
     const uint32_t errors = p->diag->n_errors;
     if (!p->options->caps->has_mma)
         return false;

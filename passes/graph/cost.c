@@ -64,6 +64,7 @@ static bool has_only_constants(const Graph *g, const Node *n)
 
 double cost_node(const Graph *g, NodeId id)
 {
+    rlx_assert(id != 0 && id < g->nodes.len);
     const Node *n = graph_node(g, id);
     if (n->n_src == 0 || has_only_constants(g, n))
         return 0;
@@ -84,6 +85,7 @@ double cost_graph(const Graph *g)
     double sum = 0;
     for (NodeId id = g->nodes.len; id-- > 1;)
         sum += is_needed[id] ? cost_node(g, id) : 0;
+    rlx_assert(sum >= 0);
     arena_free(&scratch);
     return sum;
 }

@@ -43,12 +43,14 @@ NodeId expand_flatten(Graph *g, NodeId id, uint32_t result)
 
 NodeId expand_split(Graph *g, NodeId id, uint32_t result)
 {
+    rlx_assert(result < node_attr(graph_node(g, id), A_split_sizes)->len);
     const Node n = *graph_node(g, id);
     const int64_t axis = node_get_int(&n, A_split_axis);
     int64_t start = 0;
     for (uint32_t i = 0; i < result; i++)
         start += node_get_at(&n, A_split_sizes, i, 0);
     const int64_t end = start + node_get_at(&n, A_split_sizes, result, 0);
+    rlx_assert(start >= 0 && start <= end);
     NodeBuild b = expand_begin(g, OP_slice, id);
     node_src(&b, n.src[0]);
     node_ints(&b, A_slice_starts, &start, 1);
@@ -73,6 +75,7 @@ static NodeId as_channels(Graph *g, NodeId id, uint32_t rank)
 // statistics are constant.
 NodeId expand_batch_norm(Graph *g, NodeId id, uint32_t result)
 {
+    rlx_assert(graph_node(g, id)->n_src == 5 && graph_node(g, id)->shape->rank >= 2);
     const Node n = *graph_node(g, id);
     (void)result;
     const NodeId x = n.src[0], scale = n.src[1], bias = n.src[2], mean = n.src[3], variance = n.src[4];
@@ -87,6 +90,7 @@ NodeId expand_batch_norm(Graph *g, NodeId id, uint32_t result)
 
 NodeId expand_linear(Graph *g, NodeId id, uint32_t result)
 {
+    rlx_assert(graph_node(g, id)->n_src >= 2);
     const Node n = *graph_node(g, id);
     (void)result;
     NodeBuild b = expand_begin(g, OP_matmul, id);
@@ -226,6 +230,7 @@ NodeId expand_if(Graph *g, NodeId id, uint32_t result)
     const Graph *then_graph = node_attr(&n, A_if_then)->u.graph,
                 *else_graph = node_attr(&n, A_if_else)->u.graph;
     double chosen = 0;
+    rlx_assert(result < then_graph->outputs.len && result < else_graph->outputs.len);
     if (node_is_scalar_const(g, n.src[0], &chosen))
         return inline_branch(g, &n, chosen != 0 ? then_graph : else_graph, result, 0);
     const Shape scalar = {.rank = 0};
@@ -321,6 +326,7 @@ bool pass_preexpand(Pass *p)
 
 bool pass_expand(Pass *p)
 {
+    rlx_assert(p->plan == NULL && !p->failed);
     bool changed = false;
     const uint32_t errors = p->diag->n_errors;
     p->graph = expand_graph(p->graph, &changed);

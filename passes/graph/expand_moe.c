@@ -45,6 +45,7 @@ static NodeId route(Graph *g, NodeId id, NodeId *index)
 
 NodeId expand_moe(Graph *g, NodeId id, uint32_t result)
 {
+    rlx_assert(graph_node(g, id)->n_src >= 5 && graph_node(g, id)->shape->rank >= 1);
     const Node n = *graph_node(g, id);
     const uint32_t rank = n.shape->rank;
     NodeId index = 0;

@@ -83,6 +83,7 @@ NodeId extent_iota(Graph *g, Dim d)
 
 NodeId extent_mask(Graph *g, NodeId id, uint32_t mask, double v)
 {
+    rlx_assert(graph_node(g, id)->shape->rank <= SHAPE_MAX_RANK);
     const Shape s = *graph_node(g, id)->shape;
     for (uint32_t i = 0; i < s.rank; i++) {
         if (!(mask >> i & 1) || !graph_dim_is_computed(g, s.dim[i]))
@@ -129,6 +130,7 @@ NodeId extent_masked(Graph *g, NodeId id, uint32_t i, uint32_t mask, double v)
 NodeId extent_list(Graph *g, const NodeId *entry, uint32_t n)
 {
     rlx_assert(n >= 1);
+    rlx_assert(entry[0] != 0);
     const Shape one = {.rank = 1, .dim = {1}};
     NodeBuild b = node_begin(g, OP_concat, (Span){0}, NULL);
     for (uint32_t i = 0; i < n; i++)
@@ -139,6 +141,7 @@ NodeId extent_list(Graph *g, const NodeId *entry, uint32_t n)
 
 NodeId extent_sizes(Graph *g, const Shape *s)
 {
+    rlx_assert(s->rank >= 1 && s->rank <= SHAPE_MAX_RANK);
     NodeId entry[SHAPE_MAX_RANK];
     for (uint32_t i = 0; i < s->rank; i++)
         entry[i] = extent_size(g, s->dim[i]);
@@ -571,7 +574,9 @@ bool extent_has_sizes(const Graph *g)
 
 bool pass_extent(Pass *p)
 {
+    rlx_assert(p->plan == NULL && !p->failed);
     p->graph = graph_compact(p->graph, NULL);
     p->failed = !bind(p);
+    rlx_assert(p->failed || !extent_has_sizes(p->graph));
     return true;
 }

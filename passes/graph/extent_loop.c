@@ -68,6 +68,7 @@ bool extent_loop_is_over_entries(const Graph *g, NodeId id)
 
 NodeId extent_loop(Graph *g, NodeId id)
 {
+    rlx_assert(graph_node(g, id)->op == OP_loop && graph_node(g, id)->n_src >= 2);
     const Node n = *graph_node(g, id);
     const AttrVal *trips = node_attr(&n, A_loop_max_trips);
     if (!extent_loop_is_over_entries(g, id))

@@ -31,6 +31,7 @@ NodeId extent_gather(Graph *g, NodeId id)
 {
     const Node n = *graph_node(g, id);
     const int64_t axis = node_get_int(&n, A_gather_axis);
+    rlx_assert(axis >= 0 && axis < graph_node(g, n.src[0])->shape->rank);
     if (!extent_is_live(g, n.src[0], (uint32_t)axis))
         return id;
     const NodeId size = extent_size(g, graph_node(g, n.src[0])->shape->dim[axis]);
@@ -93,6 +94,7 @@ NodeId extent_pad(Graph *g, NodeId id)
 {
     const Node n = *graph_node(g, id);
     const uint32_t rank = n.shape->rank;
+    rlx_assert(node_attr(&n, A_pad_pads)->len == 2 * rank);
     const bool is_constant = str_equal(node_get_str(&n, A_pad_mode), "constant");
     const NodeId value =
         n.n_src > 1 && n.src[1] ? graph_reshape(g, n.src[1], &(Shape){0}) : extent_scalar(g, id, 0);
@@ -125,6 +127,7 @@ NodeId extent_concat(Graph *g, NodeId id)
 {
     const Node n = *graph_node(g, id);
     const uint32_t axis = (uint32_t)node_get_int(&n, A_concat_axis), rank = n.shape->rank;
+    rlx_assert(axis < rank);
     bool is_last = true;
     for (uint32_t i = 0; i + 1 < n.n_src; i++)
         is_last = is_last && !extent_is_live(g, n.src[i], axis);
@@ -229,6 +232,7 @@ NodeId extent_reshape(Graph *g, NodeId id)
 {
     const Node n = *graph_node(g, id);
     const Shape from = *graph_node(g, n.src[0])->shape, to = *n.shape;
+    rlx_assert(from.rank <= SHAPE_MAX_RANK && to.rank <= SHAPE_MAX_RANK);
     if (keeps_order(g, &from, &to))
         return id;
     if (from.rank == 0 || to.rank == 0)
@@ -272,6 +276,7 @@ NodeId extent_update_slice(Graph *g, NodeId id)
 {
     const Node n = *graph_node(g, id);
     const Shape x = *graph_node(g, n.src[0])->shape, patch = *graph_node(g, n.src[1])->shape;
+    rlx_assert(x.rank == patch.rank);
     const bool is_list = graph_node(g, n.src[2])->shape->rank == 1;
     NodeId entry[SHAPE_MAX_RANK];
     if (n.n_src > 3)
@@ -292,6 +297,7 @@ NodeId extent_update_slice(Graph *g, NodeId id)
 // Updates that are not live, and rows beyond the live ones, are out of range.
 NodeId extent_scatter(Graph *g, NodeId id)
 {
+    rlx_assert(graph_node(g, id)->n_src >= 3);
     const Node n = *graph_node(g, id);
     const NodeId none = number(g, DIM_MAX_VALUE);
     NodeId at = as_index(g, n.src[1]);

@@ -203,6 +203,7 @@ NodeId extent_resize(Graph *g, NodeId id)
     const Node n = *graph_node(g, id);
     NodeId x = n.src[0];
     const Shape in = *graph_node(g, x)->shape, out = *n.shape;
+    rlx_assert(in.rank == out.rank);
     bool is_done = true;
     for (uint32_t i = 0; i < in.rank && x; i++) {
         const bool is_live = graph_dim_is_computed(g, in.dim[i]) || graph_dim_is_computed(g, out.dim[i]);

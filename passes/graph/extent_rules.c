@@ -19,6 +19,7 @@ static const struct {
 
 ExtentRule extent_rule(OpId op)
 {
+    rlx_assert(op < OP_COUNT);
     return rules[op].rule;
 }
 
@@ -115,6 +116,7 @@ NodeId extent_running(Graph *g, NodeId id)
 NodeId extent_matrices(Graph *g, NodeId id)
 {
     const NodeId x = graph_node(g, id)->src[0];
+    rlx_assert(graph_node(g, x)->shape->rank >= 2);
     if (extent_axes(g, x) >> (graph_node(g, x)->shape->rank - 2))
         return extent_refuse(g, id, "matrices must have a fixed size");
     return id;
@@ -131,6 +133,7 @@ static uint32_t summed_axis(const Graph *g, NodeId x, bool is_last)
 // The number of inner elements that count becomes an operand.
 NodeId extent_matmul(Graph *g, NodeId id)
 {
+    rlx_assert(graph_node(g, id)->n_src >= 2);
     const Node n = *graph_node(g, id);
     const uint32_t a = summed_axis(g, n.src[0], !node_get_int(&n, A_matmul_transpose_a));
     const uint32_t b = summed_axis(g, n.src[1], node_get_int(&n, A_matmul_transpose_b) != 0);
@@ -146,6 +149,7 @@ NodeId extent_matmul(Graph *g, NodeId id)
 // Rows beyond the live ones have no expert, so that they cost nothing.
 NodeId extent_experts(Graph *g, NodeId id)
 {
+    rlx_assert(graph_node(g, id)->n_src >= 3);
     const Node n = *graph_node(g, id);
     if (extent_axes(g, n.src[1]) || (n.n_src > 3 && n.src[3] && extent_axes(g, n.src[3])))
         return extent_refuse(g, id, "experts must have fixed sizes");
@@ -157,6 +161,7 @@ NodeId extent_experts(Graph *g, NodeId id)
 // Spatial axes read zeros beyond the end, as they do in the padding.
 NodeId extent_window(Graph *g, NodeId id)
 {
+    rlx_assert(graph_node(g, graph_node(g, id)->src[0])->shape->rank >= 3);
     const Node *n = graph_node(g, id);
     if ((extent_axes(g, n->src[0]) & 2) || extent_axes(g, n->src[1]) ||
         (n->n_src > 2 && extent_axes(g, n->src[2])))
@@ -191,6 +196,7 @@ NodeId extent_avg_pool(Graph *g, NodeId id)
     const Node n = *graph_node(g, id);
     const bool counts_padding = node_get_int(&n, A_avg_pool_count_include_pad) != 0;
     const Shape s = *graph_node(g, n.src[0])->shape;
+    rlx_assert(s.rank >= 3);
     const DType t = wide_type((DType)n.dtype);
     Shape ones = s;
     if ((extent_axes(g, n.src[0]) & ~3u) == 0)
@@ -217,6 +223,7 @@ NodeId extent_attention(Graph *g, NodeId id)
 {
     const Node n = *graph_node(g, id);
     const Shape q = *graph_node(g, n.src[0])->shape, k = *graph_node(g, n.src[1])->shape;
+    rlx_assert(q.rank >= 2 && k.rank >= 2 && n.n_src >= 3);
     const uint32_t last = k.rank - 1;
     const Dim keys = k.dim[k.rank - 2], queries = q.dim[q.rank - 2];
     const bool has_places = node_get_int(&n, A_attention_causal) != 0 ||
@@ -253,6 +260,7 @@ NodeId extent_lines(Graph *g, NodeId id)
 {
     const NodeId x = graph_node(g, id)->src[0];
     const uint32_t rank = graph_node(g, x)->shape->rank;
+    rlx_assert(rank >= 1);
     const bool is_cut = extent_axes(g, x) >> (rank - 1) & 1;
     return is_cut ? extent_refuse(g, id, "only its other axes can have one") : id;
 }
@@ -337,6 +345,7 @@ NodeId extent_lstm(Graph *g, NodeId id)
 {
     enum { STEPS = 7 };
     const Node n = *graph_node(g, id);
+    rlx_assert(graph_node(g, n.src[0])->shape->rank == 3);
     const bool is_batch_major = node_get_int(&n, A_lstm_batch_major) != 0;
     const uint32_t seq = is_batch_major ? 1 : 0;
     NodeId steps = n.n_src > STEPS ? n.src[STEPS] : 0;

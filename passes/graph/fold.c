@@ -98,6 +98,7 @@ static NodeId fold_one(Graph *g, NodeId id, Fold *f)
 
 NodeId fold_node(Graph *g, NodeId id)
 {
+    rlx_assert(id != 0 && id < g->nodes.len);
     Arena scratch = {0};
     Fold f = {.perm = g->arena, .scratch = &scratch};
     const NodeId folded = fold_one(g, id, &f);
@@ -112,6 +113,7 @@ static NodeId step_fold(Graph *g, NodeId id, void *ctx)
 
 bool pass_fold(Pass *p)
 {
+    rlx_assert(p->plan == NULL && !p->failed);
     Fold f = {.perm = p->perm, .scratch = p->scratch};
     mark_weights(p->graph, &f);
     const uint32_t errors = p->diag->n_errors;

@@ -185,6 +185,7 @@ static void add_outputs(Builder *b)
 LoopBody loop_body(Graph *g, NodeId id, Arena *a)
 {
     rlx_assert(graph_node(g, id)->op == OP_loop);
+    rlx_assert(graph_node(g, id)->n_src >= 2);
     LoopBody out = {.graph = graph_new_like(g, "body"), .max_trips = INT64_MAX};
     const Node *n = graph_node(g, id);
     const AttrVal *max = node_attr(n, A_loop_max_trips);

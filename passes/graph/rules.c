@@ -109,6 +109,7 @@ static const RuleNode *read_node(Reader *r, uint32_t depth)
 
 const RuleNode *rule_parse(Arena *a, const char *text, const char **error)
 {
+    rlx_assert(text != NULL && error != NULL);
     Reader r = {.arena = a, .at = text};
     const RuleNode *n = read_node(&r, 0);
     skip_spaces(&r);
@@ -132,6 +133,7 @@ static const RuleNode *parse_or_die(Arena *a, const Rule *rule, const char *text
 // Rules keep the order of the table: each list is built from its end.
 const RuleSet *rules_new(Arena *a, const Rule *rules, uint32_t n, RuleClass most)
 {
+    rlx_assert(rules != NULL && n > 0 && n < UINT32_MAX);
     RuleSet *s = ARENA_NEW(a, RuleSet);
     s->rules = rules;
     s->n = n;

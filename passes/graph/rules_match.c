@@ -12,6 +12,7 @@
 
 bool rule_commutes(OpId op, DType operand, RuleClass promise)
 {
+    rlx_assert(op < OP_COUNT && operand < DTYPE_COUNT);
     if (op_info[op].flags & OPFLAG_NEARLY)
         return promise != RULE_EXACT || dtype_info[operand].cls != DCLASS_FLOAT;
     return (op_info[op].flags & OPFLAG_COMMUTES) != 0;
@@ -39,6 +40,7 @@ static bool round_to(DType t, double v, double *out)
 
 bool rule_is_number(const Graph *g, NodeId id, double value)
 {
+    rlx_assert(id != 0 && id < g->nodes.len);
     double wanted = 0;
     if (!node_is_const(g, id) || !round_to((DType)graph_node(g, id)->dtype, value, &wanted))
         return false;
@@ -118,6 +120,7 @@ static bool match(Matcher *m, const RuleNode *p, NodeId id)
 
 NodeId rule_build(Graph *g, OpId op, const NodeId *src, uint32_t n, NodeId like)
 {
+    rlx_assert(like != 0 && n >= op_info[op].min_src && n <= op_info[op].max_src);
     NodeBuild b = node_begin(g, op, node_span(g, like), g->labels.data[like]);
     for (uint32_t i = 0; i < n; i++)
         node_src(&b, src[i]);
@@ -199,6 +202,7 @@ static bool has_type_of(const Graph *g, NodeId id, NodeId root)
 
 NodeId rules_try(const RuleSet *set, uint32_t index, Graph *g, NodeId root)
 {
+    rlx_assert(index < set->n && root != 0);
     const Rule *rule = &set->rules[index];
     Matcher m = {.promise = rule->promise};
     do {

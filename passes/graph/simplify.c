@@ -230,6 +230,7 @@ static bool run_rounds(Pass *p, RuleClass most)
 // leave nodes behind even where nothing changed.
 bool pass_simplify(Pass *p)
 {
+    rlx_assert(p->plan == NULL && !p->failed);
     const uint32_t errors = p->diag->n_errors, n_nodes = p->graph->nodes.len;
     bool is_changed = run_rounds(p, RULE_FUSED);
     if (p->options->allow_fast)

@@ -37,6 +37,7 @@ static NodeId narrow_source(const Simplify *s, NodeId id)
 NodeId simplify_attention(const Simplify *s, NodeId id)
 {
     const Node n = *graph_node(s->g, id);
+    rlx_assert(n.n_src >= 3 && n.n_src <= 8);
     NodeId src[8] = {0};
     bool is_changed = false;
     if (n.dtype != DTYPE_f32)

@@ -183,6 +183,7 @@ NodeId simplify_concat(const Simplify *s, NodeId id)
 {
     const Node n = *graph_node(s->g, id);
     const uint32_t axis = (uint32_t)node_get_int(&n, A_concat_axis);
+    rlx_assert(axis < n.shape->rank && n.n_src >= 1);
     Operands o = {.n = 0};
     uint32_t left = n.n_src;
     for (uint32_t i = 0; i < n.n_src; i++, left--) {
@@ -235,6 +236,7 @@ NodeId simplify_gather(const Simplify *s, NodeId id)
     const Node n = *graph_node(s->g, id);
     const Shape x = *graph_node(s->g, n.src[0])->shape;
     const uint32_t axis = (uint32_t)node_get_int(&n, A_gather_axis);
+    rlx_assert(axis < x.rank);
     int64_t first = 0, step = 0;
     if (!shape_is_const(&x) || !shape_is_const(n.shape) || shape_numel(n.shape) == 0 ||
         !read_range(s->g, n.src[1], x.dim[axis], &first, &step))
@@ -254,6 +256,7 @@ NodeId simplify_pad(const Simplify *s, NodeId id)
 {
     const Node n = *graph_node(s->g, id);
     const Shape *x = graph_node(s->g, n.src[0])->shape;
+    rlx_assert(x->rank == n.shape->rank);
     if (!shape_is_const(x) || !shape_is_const(n.shape))
         return id;
     Part p = whole(x);

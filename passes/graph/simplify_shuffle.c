@@ -85,6 +85,7 @@ NodeId simplify_shuffle(const Simplify *s, NodeId id)
     const Node n = *graph_node(s->g, id);
     const NodeId bias = n.n_src > 2 ? n.src[2] : 0;
     const int64_t group = node_get_int(&n, A_conv_group), channels = n.shape->dim[1];
+    rlx_assert(group >= 1 && channels % group == 0);
     Shuffle f;
     if (node_get_int(&n, A_conv_shuffle) != 1 || !node_is_const(s->g, n.src[1]) || !shape_is_const(n.shape) ||
         shape_numel(n.shape) == 0 || !read_shuffle(s->g, n.src[0], &f) ||
@@ -117,6 +118,7 @@ static NodeId before_shuffle(const Simplify *s, const Shuffle *f, NodeId id, uin
 NodeId simplify_shuffled(const Simplify *s, NodeId id)
 {
     const Node n = *graph_node(s->g, id);
+    rlx_assert(n.n_src <= 3);
     Shuffle f = {0};
     uint32_t at = 0;
     while (at < n.n_src && !read_shuffle(s->g, n.src[at], &f))

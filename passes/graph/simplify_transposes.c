@@ -24,6 +24,7 @@ NodeId simplify_matmul(const Simplify *s, NodeId id)
 {
     static const AttrId transpose[2] = {A_matmul_transpose_a, A_matmul_transpose_b};
     const Node n = *graph_node(s->g, id);
+    rlx_assert(n.n_src >= 2 && n.n_src <= 3);
     NodeBuild b = node_copy_begin(s->g, s->g, id);
     bool is_changed = false;
     for (uint32_t i = 0; i < 2; i++) {
@@ -99,6 +100,7 @@ NodeId simplify_transposes(const Simplify *s, NodeId id)
     const Node n = *graph_node(s->g, id);
     const Node x = *graph_node(s->g, n.src[0]);
     const uint32_t rank = n.shape->rank;
+    rlx_assert(rank == x.shape->rank);
     int64_t perm[SHAPE_MAX_RANK];
     if (op_info[x.op].kind != OPKIND_EW || !shape_is_const(n.shape) || shape_numel(n.shape) == 0 ||
         !can_move(s, n.src[0], rank, 0))

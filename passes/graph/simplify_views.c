@@ -41,6 +41,7 @@ NodeId simplify_reshape(const Simplify *s, NodeId id)
 {
     const Node n = *graph_node(s->g, id);
     const Node x = *graph_node(s->g, n.src[0]);
+    rlx_assert(n.dtype == x.dtype);
     if (shape_equal(n.shape, x.shape))
         return n.src[0];
     if (!shape_is_const(n.shape) || (x.op != OP_reshape && !moves_nothing(s->g, n.src[0])))
@@ -70,6 +71,7 @@ NodeId simplify_transpose(const Simplify *s, NodeId id)
 {
     const Node n = *graph_node(s->g, id);
     const Node x = *graph_node(s->g, n.src[0]);
+    rlx_assert(n.shape->rank == x.shape->rank && n.dtype == x.dtype);
     bool is_identity = true;
     for (uint32_t i = 0; i < n.shape->rank; i++)
         is_identity &= node_get_at(&n, A_transpose_perm, i, 0) == i;
@@ -84,6 +86,7 @@ NodeId simplify_expand(const Simplify *s, NodeId id)
 {
     const Node n = *graph_node(s->g, id);
     const Node x = *graph_node(s->g, n.src[0]);
+    rlx_assert(n.shape->rank >= x.shape->rank && n.dtype == x.dtype);
     if (shape_equal(n.shape, x.shape))
         return n.src[0];
     if (x.op != OP_expand)
@@ -96,6 +99,7 @@ NodeId simplify_expand(const Simplify *s, NodeId id)
 
 NodeId simplify_copy(const Simplify *s, NodeId id)
 {
+    rlx_assert(graph_node(s->g, id)->n_src == 1);
     return graph_node(s->g, id)->src[0];
 }
 
@@ -168,6 +172,7 @@ NodeId simplify_reduce(const Simplify *s, NodeId id)
 {
     const Node n = *graph_node(s->g, id);
     const Shape *x = graph_node(s->g, n.src[0])->shape;
+    rlx_assert(n.shape->rank <= x->rank);
     const bool is_const = shape_is_const(x) && shape_is_const(n.shape);
     return is_const && shape_numel(x) == shape_numel(n.shape) ? reshaped(s, n.src[0], n.shape, id) : id;
 }

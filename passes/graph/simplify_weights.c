@@ -246,6 +246,7 @@ NodeId simplify_weights(const Simplify *s, NodeId id)
     NodeId made = 0;
     if (n.op != OP_add && n.op != OP_sub && n.op != OP_mul && n.op != OP_div)
         return id;
+    rlx_assert(n.n_src == 2);
     const bool commutes = n.op == OP_add || n.op == OP_mul;
     for (uint32_t i = 0; i < (commutes ? 2 : 1) && !made; i++) {
         const NodeId x = n.src[i], c = n.src[1 - i];

@@ -80,6 +80,7 @@ NodeId simplify_window_pad(const Simplify *s, NodeId id)
 {
     const Node n = *graph_node(s->g, id);
     const Node pad = *graph_node(s->g, n.src[0]);
+    rlx_assert(n.shape->rank >= 3);
     const AttrId ids = n.op == OP_conv       ? A_conv_pads
                        : n.op == OP_max_pool ? A_max_pool_pads
                                              : A_avg_pool_pads;
@@ -155,6 +156,7 @@ static NodeId separate_pool(const Simplify *s, NodeId id, const PoolParts *p)
 NodeId simplify_max_pool(const Simplify *s, NodeId id)
 {
     const Node n = *graph_node(s->g, id);
+    rlx_assert(n.shape->rank >= 3 && n.shape->rank <= SHAPE_MAX_RANK);
     const uint32_t spatial = n.shape->rank - 2;
     PoolParts p;
     if (!shape_is_const(n.shape) || shape_numel(n.shape) == 0)

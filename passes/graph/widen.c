@@ -81,6 +81,7 @@ static bool has_narrow(const Graph *g, bool has_vectors)
 
 bool pass_widen(Pass *p)
 {
+    rlx_assert(p->plan == NULL && !p->failed);
     const uint32_t errors = p->diag->n_errors;
     const TargetCaps *caps = p->options->caps;
     bool has_vectors = !caps->is_gpu && caps->f32_lanes > 1;

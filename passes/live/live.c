@@ -445,6 +445,7 @@ const LiveTable *live_analyse(const Graph *g, Arena *a)
     for (NodeId id = 1; id < g->nodes.len; id++)
         follow(&l, id);
     live_follow_needs(g, l.of, a);
+    rlx_assert(g->nodes.len > 0);
     LiveTable *t = ARENA_NEW(a, LiveTable);
     *t = (LiveTable){l.of, g->nodes.len};
     return t;
@@ -460,6 +461,7 @@ const LiveFacts *live_facts(const Plan *p, NodeId id)
 LiveRef live_bound(const Plan *p, NodeId id, uint32_t axis)
 {
     rlx_assert(axis < SHAPE_MAX_RANK);
+    rlx_assert(id != 0 && id < p->graph->nodes.len);
     const LiveFacts *f = live_facts(p, id);
     return f == NULL || f->axis[axis].fill.size != 0 ? (LiveRef){0} : f->axis[axis].dead;
 }
@@ -467,6 +469,7 @@ LiveRef live_bound(const Plan *p, NodeId id, uint32_t axis)
 LiveRef live_fill(const Plan *p, NodeId id, uint32_t axis, double value)
 {
     rlx_assert(axis < SHAPE_MAX_RANK);
+    rlx_assert(id != 0 && id < p->graph->nodes.len);
     const LiveFacts *f = live_facts(p, id);
     return f == NULL || f->axis[axis].value != value ? (LiveRef){0} : f->axis[axis].fill;
 }
@@ -474,6 +477,7 @@ LiveRef live_fill(const Plan *p, NodeId id, uint32_t axis, double value)
 bool live_is_masked(const Plan *p, NodeId id, const LiveRef *end, uint32_t axis)
 {
     rlx_assert(axis < SHAPE_MAX_RANK);
+    rlx_assert(end != NULL && axis < graph_node(p->graph, id)->shape->rank);
     const Graph *g = p->graph;
     const Node *n = graph_node(g, id);
     if (n->op != OP_where)
@@ -515,19 +519,23 @@ uint32_t live_sizes(const Plan *p, const PlanKernel *k, NodeId *size)
     add_sizes(p, k->copy.src != 0 ? k->copy.src : k->root, size, &n);
     for (uint32_t i = 0; k->anchor != 0 && i < graph_node(p->graph, k->anchor)->n_src; i++)
         add_sizes(p, graph_node(p->graph, k->anchor)->src[i], size, &n);
+    rlx_assert(n <= LIVE_MAX_SIZES);
     return n;
 }
 
 NodeId live_source(const Graph *g, NodeId size)
 {
+    rlx_assert(size != 0);
     while (graph_node(g, size)->op == OP_result ||
            (op_info[graph_node(g, size)->op].flags & OPFLAG_VIEW) != 0)
         size = graph_node(g, size)->src[0];
+    rlx_assert(size != 0);
     return size;
 }
 
 bool live_is_apart(const Plan *p, const PlanKernel *k, NodeId size)
 {
+    rlx_assert(size != 0 && size < p->locs.len);
     const NodeId source = live_source(p->graph, size);
     bool is_apart = p->locs.data[size].buf != 0 && graph_node(p->graph, source)->op != OP_concat;
     for (uint32_t i = 0; i < k->body.len; i++)

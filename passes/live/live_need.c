@@ -81,6 +81,7 @@ static const LiveFacts *add_ends(const Node *n, const LiveFacts *facts, const Ne
 
 void live_follow_needs(const Graph *g, const LiveFacts **of, Arena *a)
 {
+    rlx_assert(of != NULL && g->nodes.len > 0);
     Arena scratch = {0};
     Need *need = ARENA_ARRAY(&scratch, Need, g->nodes.len);
     for (NodeId id = 1; id < g->nodes.len; id++)

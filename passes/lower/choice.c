@@ -37,12 +37,14 @@ static void note_schedule(Lower *l, const PlanChoice *c)
 uint32_t choice_pick(Lower *l, const char *question, const Candidate *list, uint32_t n)
 {
     rlx_assert(n >= 1 && question != NULL);
+    rlx_assert(strchr(question, '\n') == NULL);
     const char *answer = tuned_answer(l->pass->options, question);
     const uint32_t *order = by_estimate(l->pass->perm, list, n);
     uint32_t pick = order[0];
     Str others = str_new(l->pass->perm);
     for (uint32_t i = 0; i < n; i++) {
         const Candidate *c = &list[order[i]];
+        rlx_assert(c->cycles >= 0 && strchr(c->name, ' ') == NULL);
         str_printf(&others, "%s%s", i == 0 ? "" : " ", c->name);
         if (answer != NULL && !strcmp(c->name, answer))
             pick = order[i];

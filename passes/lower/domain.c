@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Domains, pulling and loops: the part of the lowering frame that every schedule shares. See lower.h.
-#include "ir/graph/tensor.h"
+// Domains and loops over them: a part of the lowering frame that every schedule shares. See lower.h.
 #include "passes/lower/lower.h"
 
 // --- domains -------------------------------------------------------------------------------------
@@ -8,6 +7,7 @@
 Domain domain_of(const Shape *s)
 {
     rlx_assert(shape_is_const(s));
+    rlx_assert(s->rank <= SHAPE_MAX_RANK);
     Domain d = {.rank = s->rank};
     for (uint32_t i = 0; i < s->rank; i++)
         d.extent[i] = s->dim[i];
@@ -23,7 +23,7 @@ void domain_trim(const Lower *l, Domain *d, NodeId id)
     }
 }
 
-static const Access *find_access(const Domain *d, NodeId id, Space space)
+const Access *domain_access(const Domain *d, NodeId id, Space space)
 {
     for (uint32_t i = 0; i < d->access.len; i++)
         if (d->access.data[i].node == id && d->access.data[i].space == space)
@@ -38,7 +38,7 @@ static void add_access(Lower *l, Domain *d, NodeId id, const AxisMap *map)
     const Shape *s = lower_node(l, id)->shape, *root = lower_node(l, l->root)->shape;
     const uint32_t rank = map != NULL ? root->rank : d->rank, lead = rank - s->rank;
     Access a = {.node = id, .space = space};
-    if (find_access(d, id, space) != NULL)
+    if (domain_access(d, id, space) != NULL)
         return;
     rlx_assert(rank >= s->rank);
     for (uint32_t i = 0; i < s->rank; i++)
@@ -52,18 +52,6 @@ void domain_add(Lower *l, Domain *d, NodeId id)
     add_access(l, d, id, NULL);
 }
 
-// True when pulling the node computes it in place rather than loading it.
-static bool is_computed_here(const Lower *l, NodeId id)
-{
-    const Node *n = lower_node(l, id);
-    return id != l->anchor && op_is_pointwise((OpId)n->op) && lower_is_in_body(l, id);
-}
-
-static bool is_immediate(const Lower *l, NodeId id)
-{
-    return node_is_scalar_const(l->g, id, NULL);
-}
-
 static void add_operands(Lower *l, Domain *d, NodeId id, const AxisMap *map)
 {
     NodeId stack[512];
@@ -75,10 +63,10 @@ static void add_operands(Lower *l, Domain *d, NodeId id, const AxisMap *map)
         bool is_new = true;
         for (uint32_t i = 0; i < seen.len; i++)
             is_new = is_new && seen.data[i] != at;
-        if (!is_new || at == l->anchor || is_immediate(l, at))
+        if (!is_new || at == l->anchor || pull_is_immediate(l, at))
             continue;
         vec_push(l->pass->scratch, &seen, at);
-        if (!is_computed_here(l, at)) {
+        if (!pull_is_computed(l, at)) {
             add_access(l, d, at, map);
             continue;
         }
@@ -98,6 +86,7 @@ void domain_add_operands(Lower *l, Domain *d, NodeId id)
 
 void domain_add_root(Lower *l, Domain *d, const AxisMap *map)
 {
+    rlx_assert(!d->has_out_space && map != NULL);
     d->has_out_space = true;
     add_access(l, d, l->root, map);
     add_operands(l, d, l->root, map);
@@ -120,6 +109,7 @@ static void swap_axes(Domain *d, uint32_t i, uint32_t j)
 
 void domain_move_class(Domain *d, uint8_t *class)
 {
+    rlx_assert(class != NULL && d->rank <= SHAPE_MAX_RANK);
     for (uint32_t i = 1; i < d->rank; i++)
         for (uint32_t j = i; j > 0 && class[j - 1] > class[j]; j--) {
             const uint8_t t = class[j];
@@ -170,8 +160,8 @@ void domain_simplify(Lower *l, Domain *d, NodeId id, uint8_t *class)
     for (uint32_t i = d->rank; i-- > 0;)
         if (d->extent[i] == 1)
             remove_axis(d, i, class);
-    const Access *by = find_access(d, id, SPACE_IN);
-    by = by != NULL ? by : find_access(d, id, SPACE_OUT);
+    const Access *by = domain_access(d, id, SPACE_IN);
+    by = by != NULL ? by : domain_access(d, id, SPACE_OUT);
     rlx_assert(by != NULL);
     sort_axes(d, by, class);
     for (uint32_t i = d->rank; i-- > 1;) {
@@ -231,6 +221,7 @@ static bool is_mask_only(const Lower *l, NodeId id)
 
 uint8_t domain_lanes(const Lower *l, const Domain *d, uint32_t axis)
 {
+    rlx_assert(axis < d->rank);
     for (uint32_t k = 0; k < d->access.len; k++) {
         const Access *a = &d->access.data[k];
         if ((a->stride[axis] != 0 && a->stride[axis] != 1) ||
@@ -241,148 +232,6 @@ uint8_t domain_lanes(const Lower *l, const Domain *d, uint32_t axis)
         if (!is_vector_node(l, l->pk->body.data[i]) && !is_mask_only(l, l->pk->body.data[i]))
             return 1;
     return lower_fit_lanes(l, d->extent[axis]);
-}
-
-// --- pulling -------------------------------------------------------------------------------------
-
-Pull pull_at(Lower *l, const Domain *d, Point at)
-{
-    Pull p = {.l = l, .d = d, .at = at};
-    for (uint32_t i = 0; i < l->pk->body.len; i++)
-        vec_push(l->pass->scratch, &p.memo, (KRef)0);
-    return p;
-}
-
-KRef pull_index(Pull *p, NodeId id)
-{
-    const Access *a = find_access(p->d, id, p->space);
-    rlx_assert(a != NULL);
-    KRef index = lower_base(p->l, id);
-    for (uint32_t i = 0; i < p->d->rank; i++)
-        if (a->stride[i] != 0)
-            index = k_expr(p->l->k, "$ * # + $", p->at.idx[i], a->stride[i], index);
-    return index;
-}
-
-static KRef pull_register(const Pull *p, NodeId id)
-{
-    const Lower *l = p->l;
-    for (uint32_t i = 0; p->at.slot != 0 && i < l->wide.n_registers; i++)
-        if (l->wide.registers[i].node == id && l->wide.registers[i].space == p->space)
-            return k_aload(l->k, l->wide.registers[i].array, p->at.slot, 1);
-    return 0;
-}
-
-static KRef pull_load(Pull *p, NodeId id)
-{
-    const KRef held = pull_register(p, id);
-    if (held != 0)
-        return held;
-    const Access *a = find_access(p->d, id, p->space);
-    rlx_assert(a != NULL);
-    const KRef index = pull_index(p, id);
-    const bool is_vector = p->at.lanes > 1 && a->stride[p->at.vec_axis] != 0;
-    return k_load(p->l->k, lower_param(p->l, id, PARAM_READ), index, is_vector ? p->at.lanes : 1,
-                  is_vector ? p->at.count : 1);
-}
-
-static KRef *memo_of(Pull *p, NodeId id)
-{
-    for (uint32_t i = 0; i < p->l->pk->body.len; i++)
-        if (p->l->pk->body.data[i] == id)
-            return &p->memo.data[i];
-    return NULL;
-}
-
-static KRef immediate(Lower *l, NodeId id)
-{
-    const Node *n = lower_node(l, id);
-    double v = 0;
-    if (dtype_info[n->dtype].cls == DCLASS_FLOAT) {
-        node_is_scalar_const(l->g, id, &v);
-        return k_number(l->k, n->dtype, v);
-    }
-    const Tensor t = tensor_of_const(l->g, id);
-    return k_integer(l->k, n->dtype, tensor_get_i64(&t, 0));
-}
-
-// Depth is bounded by the size of a group.
-KRef pull_value(Pull *p, NodeId id)
-{
-    rlx_assert(id != 0);
-    Lower *l = p->l;
-    if (id == p->given && id != 0)
-        return p->given_value;
-    if (id == p->other.id && id != 0)
-        return p->other.value;
-    if (is_immediate(l, id))
-        return immediate(l, id);
-    if (!is_computed_here(l, id))
-        return pull_load(p, id);
-    if (lower_is_unmasked(l, id))
-        return pull_value(p, lower_node(l, id)->src[1]);
-    KRef *memo = memo_of(p, id);
-    if (*memo != 0)
-        return *memo;
-    const Node *n = lower_node(l, id);
-    KRef src[3] = {0};
-    for (uint32_t i = 0; i < n->n_src; i++)
-        src[i] = pull_value(p, n->src[i]);
-    const int type = lower_node(l, n->src[n->n_src - 1])->dtype;
-    *memo = n->op == OP_cast      ? k_cast(l->k, src[0], n->dtype)
-            : n->op == OP_bitcast ? k_bitcast(l->k, src[0], n->dtype)
-                                  : k_form(l->k, op_info[n->op].kernel, src, type);
-    return *memo;
-}
-
-void lower_store(Lower *l, uint32_t param, KRef index, KRef value, const Point *at)
-{
-    rlx_assert(value != 0 && at->count >= 1 && at->count <= at->lanes);
-    if (at->slot != 0 && l->wide.collected != 0) {
-        k_astore(l->k, l->wide.collected, at->lane, value);
-        return;
-    }
-    if (at->lanes > 1 && k_inst(l->k, value)->lanes == 1)
-        value = k_splat(l->k, value, at->lanes);
-    k_store(l->k, param, index, value, at->count);
-}
-
-// Sums of 16-bit floats are f32: what the epilogue reads is rounded, as it would be behind a store.
-static KRef rounded_anchor(Lower *l, KRef value)
-{
-    const int type = l->anchor != 0 ? lower_node(l, l->anchor)->dtype : (int)DTYPE_f32;
-    const bool is_cast = value != 0 && k_inst(l->k, value)->kind == KI_cast;
-    if (value == 0 || l->root == l->anchor || is_cast || (type != DTYPE_f16 && type != DTYPE_bf16))
-        return value;
-    return k_cast(l->k, k_cast(l->k, value, DTYPE_f32), type);
-}
-
-static Pull pull_of_root(Lower *l, const Domain *d, Point at, KRef anchor_value)
-{
-    Pull p = pull_at(l, d, at);
-    p.space = d->has_out_space ? SPACE_OUT : SPACE_IN;
-    p.given = l->anchor;
-    p.given_value = rounded_anchor(l, anchor_value);
-    return p;
-}
-
-KRef pull_root(Lower *l, const Domain *d, Point at, KRef anchor_value)
-{
-    Pull p = pull_of_root(l, d, at, anchor_value);
-    return pull_value(&p, l->root);
-}
-
-void pull_store_root(Lower *l, const Domain *d, Point at, KRef anchor_value)
-{
-    pull_store_given(l, d, at, anchor_value, &(Given){0});
-}
-
-void pull_store_given(Lower *l, const Domain *d, Point at, KRef anchor_value, const Given *other)
-{
-    Pull p = pull_of_root(l, d, at, anchor_value);
-    p.other = (Given){other->id, rounded_anchor(l, other->value)};
-    const KRef value = pull_value(&p, l->root);
-    lower_store(l, lower_param(l, l->root, PARAM_WRITE), pull_index(&p, l->root), value, &at);
 }
 
 // --- loops ---------------------------------------------------------------------------------------
@@ -419,6 +268,7 @@ static uint32_t open_joined(Lower *l, const Domain *d, uint32_t n, Point *at)
 uint32_t lower_open_axis(Lower *l, const Domain *d, uint32_t axis, uint8_t flags, Point *at)
 {
     rlx_assert(axis < d->rank);
+    rlx_assert(l->strip.window == NULL || flags != KFOR_GROUP);
     const KRef zero = k_index(l->k, 0);
     if (l->strip.window != NULL && axis == WINDOW_IMAGE) {
         at->idx[axis] = l->strip.window->image;
@@ -478,6 +328,7 @@ static void along_exactly(Lower *l, const Domain *d, uint8_t lanes, Point at, Po
 void lower_along(Lower *l, const Domain *d, uint32_t axis, uint8_t lanes, Point at, PointFn fn, void *ctx)
 {
     rlx_assert(axis < d->rank && lanes >= 1 && (lanes & (lanes - 1)) == 0);
+    rlx_assert(fn != NULL);
     const int64_t n = d->extent[axis], whole = n - n % lanes;
     const bool is_live = d->live[axis].size != 0;
     const KRef end = lower_live(l, &d->live[axis], n), last = k_index(l->k, whole);
@@ -574,7 +425,8 @@ void lower_map(Lower *l, MapFn fn, void *ctx, MapLanes lanes)
     domain_trim(l, &d, l->root);
     domain_add(l, &d, l->root);
     domain_add_operands(l, &d, l->root);
-    const Access *out = find_access(&d, l->root, SPACE_IN);
+    const Access *out = domain_access(&d, l->root, SPACE_IN);
+    rlx_assert(out != NULL);
     uint32_t inner = d.rank == 0 ? 0 : d.rank - 1;
     for (uint32_t i = 0; i < d.rank; i++)
         if (out->stride[i] == 1 && d.extent[i] > 1)

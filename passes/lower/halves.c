@@ -46,6 +46,7 @@ static uint16_t to_f16(uint32_t u)
 
 DType halves_type(DType type, const void *data, int64_t n)
 {
+    rlx_assert(data != NULL || n == 0);
     bool fits_bf16 = true, fits_f16 = true;
     if (type != DTYPE_f32 || n < LEAST)
         return type;
@@ -59,6 +60,7 @@ DType halves_type(DType type, const void *data, int64_t n)
 
 void halves_copy(void *out, DType to, const void *data, DType from, int64_t i)
 {
+    rlx_assert(to == from || (from == DTYPE_f32 && (to == DTYPE_bf16 || to == DTYPE_f16)));
     const uint32_t bytes = dtype_info[from].bytes;
     if (to == from) {
         memcpy(out, (const unsigned char *)data + i * bytes, bytes);

@@ -24,6 +24,7 @@ NodeId lower_find_result(const Lower *l, int64_t index)
 
 bool lower_is_in_body(const Lower *l, NodeId id)
 {
+    rlx_assert(id != 0);
     for (uint32_t i = 0; i < l->pk->body.len; i++)
         if (l->pk->body.data[i] == id)
             return true;
@@ -42,6 +43,7 @@ uint32_t lower_epilogue_cost(const Lower *l)
 const Loc *lower_loc(const Lower *l, NodeId id)
 {
     rlx_assert(id < l->plan->locs.len);
+    rlx_assert(id != 0);
     return &l->plan->locs.data[id];
 }
 
@@ -53,6 +55,7 @@ uint32_t lower_alignment(const Lower *l, const Loc *loc, DType t)
     if (b->region == REGION_OUTER || l->strip.n_held != 0)
         return bytes;
     const uint64_t at = b->align | ((uint64_t)loc->offset * bytes);
+    rlx_assert(at != 0 && (at & (0 - at)) % bytes == 0);
     return (uint32_t)(at & (0 - at));
 }
 
@@ -96,6 +99,7 @@ uint32_t lower_param_typed(Lower *l, const TensorType *t, const Loc *loc, const 
     rlx_assert((use & PARAM_READ_WRITE) != 0 && loc->buf != 0 && shape_is_const(&t->shape));
     PlanArg arg = {.is_read = (use & PARAM_READ) != 0, .is_written = (use & PARAM_WRITE) != 0};
     loc_range(l, &t->shape, loc, dtype_info[t->dtype].bytes, &arg);
+    rlx_assert(arg.begin <= arg.end);
     for (uint32_t i = 0; i < l->pk->args.len; i++) {
         PlanArg *a = &l->pk->args.data[i];
         if (a->buf == arg.buf && a->byte_offset == arg.byte_offset && a->below == arg.below &&
@@ -122,6 +126,7 @@ uint32_t lower_param_at(Lower *l, NodeId id, const Loc *loc, ParamUse use)
 uint32_t lower_param_words(Lower *l, NodeId id, DType t)
 {
     rlx_assert(lower_loc(l, id)->buf != 0);
+    rlx_assert(dtype_info[t].bytes % dtype_info[lower_node(l, id)->dtype].bytes == 0);
     const Node *n = lower_node(l, id);
     PlanArg arg = {.is_read = true};
     loc_range(l, n->shape, lower_loc(l, id), dtype_info[n->dtype].bytes, &arg);
@@ -150,6 +155,7 @@ KRef lower_base(const Lower *l, NodeId id)
 
 uint32_t lower_param(Lower *l, NodeId id, ParamUse use)
 {
+    rlx_assert(id != 0 && (use & PARAM_READ_WRITE) != 0);
     if (held_rows(l, id) != NULL)
         return held_rows(l, id)->param;
     rlx_assert(lower_loc(l, id)->buf != 0);
@@ -159,6 +165,7 @@ uint32_t lower_param(Lower *l, NodeId id, ParamUse use)
 uint32_t lower_param_buffer(Lower *l, BufId b, DType t, ParamUse use)
 {
     rlx_assert(b != 0 && b < l->plan->buffers.len);
+    rlx_assert((use & PARAM_READ_WRITE) != 0);
     const bool is_written = (use & PARAM_WRITE) != 0;
     const PlanArg arg = {.buf = b,
                          .begin = 0,
@@ -171,6 +178,7 @@ uint32_t lower_param_buffer(Lower *l, BufId b, DType t, ParamUse use)
 
 static uint32_t param_of_buffer(Lower *l, PlanBuffer b, DType t, bool is_written)
 {
+    rlx_assert(b.name != NULL && b.align >= dtype_info[t].bytes);
     vec_push(l->plan->arena, &l->plan->buffers, b);
     return lower_param_buffer(l, l->plan->buffers.len - 1, t, is_written ? PARAM_READ_WRITE : PARAM_READ);
 }
@@ -209,6 +217,7 @@ uint32_t lower_param_experts(Lower *l, const char *name, DType t, PlanFill fill,
                              uint64_t bytes)
 {
     const uint32_t param = lower_param_filled(l, name, t, fill, ctx, bytes);
+    rlx_assert(param < l->pk->args.len);
     l->plan->buffers.data[l->pk->args.data[param].buf].region = REGION_EXPERTS;
     return param;
 }
@@ -229,6 +238,7 @@ uint32_t lower_param_counter(Lower *l, const char *name, uint64_t n)
 
 uint32_t lower_param_scratch(Lower *l, const char *name, DType t, uint64_t elements)
 {
+    rlx_assert(elements <= UINT64_MAX / dtype_info[t].bytes);
     const uint64_t bytes = elements * dtype_info[t].bytes;
     return param_of_buffer(l, (PlanBuffer){.region = REGION_ARENA, .bytes = bytes, .align = 64, .name = name},
                            t, true);
@@ -247,6 +257,7 @@ uint32_t lower_param_view(Lower *l, uint32_t param, DType t)
 
 uint32_t lower_param_thread_scratch(Lower *l, const char *name, DType t, uint64_t elements, KRef *base)
 {
+    rlx_assert(base != NULL && elements < UINT64_MAX / 2);
     const uint64_t line = 64 / dtype_info[t].bytes, own = (elements + line - 1) / line * line;
     const uint32_t threads = l->caps->threads > 1 ? l->caps->threads : 1;
     *base = threads == 1 ? k_index(l->k, 0) : k_expr(l->k, "$ * #", k_part(l->k), (int64_t)own);
@@ -257,6 +268,7 @@ uint32_t lower_param_thread_scratch(Lower *l, const char *name, DType t, uint64_
 
 bool lower_can_map(const Lower *l, BufId b)
 {
+    rlx_assert(b != 0 && b < l->plan->buffers.len);
     return l->pass->frame == NULL && l->plan->buffers.data[b].region != REGION_OUTER;
 }
 
@@ -272,6 +284,7 @@ uint32_t lower_param_map(Lower *l, const PlanTensorMap *map)
 
 uint8_t lower_fit_lanes(const Lower *l, int64_t n)
 {
+    rlx_assert(n >= 0 && l->caps->f32_lanes >= 1);
     uint8_t lanes = l->caps->f32_lanes;
     while (lanes > 1 && lanes / 2 >= n)
         lanes /= 2;
@@ -303,6 +316,7 @@ static void describe(Lower *l, uint32_t index)
 void lower_anchor(Lower *l)
 {
     rlx_assert(lower_fns[lower_node(l, l->anchor)->op] != NULL);
+    rlx_assert(l->anchor != 0);
     lower_fns[lower_node(l, l->anchor)->op](l);
 }
 
@@ -320,6 +334,7 @@ static void lower_kernel(Pass *p, uint32_t index, uint64_t constant_bytes, const
 {
     PlanKernel *pk = &p->plan->kernels.data[index];
     rlx_assert(pk->kernel == NULL && pk->root != 0);
+    rlx_assert(pk->copy.src != 0 || pk->body.data[pk->body.len - 1] == pk->root);
     Lower l = {.pass = p,
                .plan = p->plan,
                .g = p->plan->graph,
@@ -376,6 +391,7 @@ static void add_packings(Pass *p)
 bool pass_lower(Pass *p)
 {
     rlx_assert(p->plan->buffers.len > 0 && p->plan->locs.len == p->plan->graph->nodes.len);
+    rlx_assert(p->plan->graph == p->graph && p->plan->prepare.packings.len == 0);
     const uint64_t constant_bytes = count_constant_bytes(p->plan->graph);
     const bool *lasting = p->options->opt_level >= 1 && p->frame == NULL && !p->plan->caps->is_gpu
                               ? packer_find_lasting(p->plan->graph, p->scratch)

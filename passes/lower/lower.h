@@ -176,6 +176,8 @@ Domain domain_of(const Shape *s);
 void domain_trim(const Lower *l, Domain *d, NodeId id);
 // Adds the access to a stored value, broadcast against the domain's axes (aligned at the last one).
 void domain_add(Lower *l, Domain *d, NodeId id);
+// The access to a value, or NULL.
+const Access *domain_access(const Domain *d, NodeId id, Space space);
 // Adds all values from outside that pulling `id` needs: loads of the elementwise body below it, stopping at
 // the anchor.
 void domain_add_operands(Lower *l, Domain *d, NodeId id);
@@ -212,6 +214,12 @@ typedef struct Point {
     KRef slot, lane;          // 0, or place in the arrays of registers, and of what is collected
 } Point;
 
+// Lanes are a power of two, and some of them count.
+static inline bool point_is_sound(const Point *at)
+{
+    return at->lanes >= 1 && (at->lanes & (at->lanes - 1)) == 0 && at->count >= 1 && at->count <= at->lanes;
+}
+
 typedef struct Given {
     NodeId id;
     KRef value;
@@ -229,6 +237,9 @@ typedef struct Pull {
 } Pull;
 
 Pull pull_at(Lower *l, const Domain *d, Point at);
+// Does pulling the node compute it in place rather than load it? Is it a constant that needs no memory?
+bool pull_is_computed(const Lower *l, NodeId id);
+bool pull_is_immediate(const Lower *l, NodeId id);
 // The value of a node at the point: a scalar, or `lanes` lanes.
 KRef pull_value(Pull *p, NodeId id);
 // Index of a stored value's element at the point.

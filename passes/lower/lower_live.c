@@ -16,12 +16,14 @@ static bool is_stored(const Lower *l, NodeId size)
 
 void lower_begin_sizes(Lower *l)
 {
+    rlx_assert(l->sizes.n == 0);
     NodeId size[LIVE_MAX_SIZES];
     const uint32_t n = live_sizes(l->plan, l->pk, size);
     for (uint32_t i = 0; i < n; i++) {
         if (!live_is_apart(l->plan, l->pk, size[i]) || !is_stored(l, size[i]))
             continue;
         const KRef v = k_load(l->k, lower_param(l, size[i], PARAM_READ), k_index(l->k, 0), 1, 1);
+        rlx_assert(l->sizes.n < LIVE_MAX_SIZES);
         l->sizes.node[l->sizes.n] = size[i];
         l->sizes.value[l->sizes.n++] = k_cast(l->k, v, KT_INDEX);
     }
@@ -46,6 +48,7 @@ KRef lower_live(Lower *l, const LiveRef *r, int64_t extent)
     if (!lower_knows(l, r))
         return k_index(k, extent);
     KRef v = k_expr(k, "$ * # + #", value_of(l, r->size), r->mul, r->add);
+    rlx_assert(r->div >= 1 && extent >= 0);
     v = k_expr(k, "max($, 0)", v);
     if (r->div != 1)
         v = k_expr(k, "$ / #", v, r->div);

@@ -198,6 +198,7 @@ void strip_lower(Lower *l)
     const int64_t images = lower_node(l, l->root)->shape->dim[0], rows = s.s.stage[s.s.n - 1].rows;
     const LiveRef live = live_bound(l->plan, l->root, 0);
     s.chunk = chunk_rows(l, &s.s, images);
+    rlx_assert(s.chunk >= 1 && s.s.rows >= 1 && s.s.n == l->pk->stages.len);
     for (uint32_t i = 0; i + 1 < s.s.n; i++)
         add_scratch(&s, i);
     s.image = k_index(k, 0);

@@ -24,6 +24,7 @@ KRef operand_broadcast_index(Lower *l, NodeId id, const KRef *idx, uint32_t rank
 KRef operand_load(Lower *l, NodeId id, KRef index, const Point *at, int64_t stride)
 {
     const bool is_vector = at->lanes > 1 && stride != 0;
+    rlx_assert(point_is_sound(at));
     rlx_assert(!is_vector || stride == 1);
     return k_load(l->k, lower_param(l, id, PARAM_READ), index, is_vector ? at->lanes : 1,
                   is_vector ? at->count : 1);
@@ -43,6 +44,7 @@ KRef operand_scalar(Lower *l, NodeId id, KRef index, int type)
 // large, not negative.
 KRef operand_clamped(Lower *l, NodeId id, KRef index, int64_t low, int64_t high)
 {
+    rlx_assert(shape_numel(lower_node(l, id)->shape) > 0);
     Kernel *k = l->k;
     const int dtype = lower_node(l, id)->dtype;
     const int type = dtype == DTYPE_i64 || dtype == DTYPE_u64 ? dtype : (int)KT_INDEX;
@@ -75,6 +77,7 @@ bool operand_has_vectors(const Lower *l, NodeId id, uint32_t axis)
 
 void operand_store(Lower *l, uint32_t param, KRef index, KRef value, const Point *at)
 {
+    rlx_assert(point_is_sound(at) && value != 0);
     if (at->lanes > 1 && k_inst(l->k, value)->lanes == 1)
         value = k_splat(l->k, value, at->lanes);
     k_store(l->k, param, index, value, at->count);

@@ -23,6 +23,7 @@ static bool depends_on_params_only(const Graph *g, NodeId id, const bool *lastin
 
 bool *packer_find_lasting(const Graph *g, Arena *a)
 {
+    rlx_assert(g->nodes.len > 0);
     bool *lasting = ARENA_ARRAY(a, bool, g->nodes.len), any = false;
     for (NodeId id = 1; id < g->nodes.len; id++) {
         lasting[id] = depends_on_params_only(g, id, lasting);
@@ -35,6 +36,7 @@ bool *packer_find_lasting(const Graph *g, Arena *a)
 
 void packer_open(const Lower *l, NodeId id, DType t, uint64_t elements, Packer *packer)
 {
+    rlx_assert(packer_can_pack(l, id) && elements < UINT64_MAX / dtype_info[t].bytes);
     Plan *p = l->plan;
     const PlanBuffer packed = {.region = REGION_ARENA,
                                .bytes = elements * dtype_info[t].bytes,
@@ -58,6 +60,7 @@ void packer_close(Lower *l, Packer *packer)
     Plan *p = l->plan;
     PlanKernel *pk = packer->l.pk;
     const PlanArg *to = &pk->args.data[packer->to];
+    rlx_assert(to->is_written && packer->from != packer->to);
     pk->kernel = packer->l.k;
     const char *wrong = kernel_verify(pk->kernel);
     if (wrong != NULL)
@@ -83,6 +86,7 @@ const uint32_t *packer_add_kernels(Plan *p, Arena *a)
         if (i + 1 == n_checks)
             p->n_check_kernels = p->kernels.len;
     }
+    rlx_assert(p->kernels.len == n + p->prepare.packings.len); // the readers' indices rise
     p->prepare.packings.len = 0;
     return place;
 }

@@ -93,6 +93,7 @@ static void choose_mode(Lower *l, Rows *r)
 Rows rows_new(Lower *l, NodeId operand, const bool *in_row, double neutral)
 {
     const Shape *s = lower_node(l, operand)->shape;
+    rlx_assert(operand != 0 && s->rank <= SHAPE_MAX_RANK);
     Rows r = {.d = domain_of(s), .count = 1};
     uint32_t place[SHAPE_MAX_RANK];
     uint8_t class[SHAPE_MAX_RANK];
@@ -133,6 +134,7 @@ static void across_rows(Lower *l, const Domain *d, Point at, void *ctx)
 
 void rows_emit(Lower *l, const Rows *r, RowFn fn, void *ctx)
 {
+    rlx_assert(fn != NULL && r->n_kept <= r->d.rank);
     Point at = {.lanes = 1, .count = 1};
     if (r->mode == ROWS_GROUP) {
         rows_group_emit(l, r, fn, ctx);
@@ -164,6 +166,7 @@ static uint32_t open_outer(Lower *l, const Rows *r, Point *at)
 
 void rows_each(Lower *l, const Rows *r, Point at, PointFn fn, void *ctx)
 {
+    rlx_assert(fn != NULL && r->n_kept <= r->d.rank);
     if (r->mode == ROWS_GROUP) {
         rows_group_each(l, r, at, fn, ctx);
         return;
@@ -185,6 +188,7 @@ void rows_each(Lower *l, const Rows *r, Point at, PointFn fn, void *ctx)
 
 void rows_begin_folds(Lower *l, Rows *r)
 {
+    rlx_assert(r->lanes >= 1 && r->n_kept <= r->d.rank);
     Kernel *k = l->k;
     const uint32_t last = r->d.rank - 1;
     if (r->mode != ROWS_ALONG || lower_node(l, l->anchor)->dtype != DTYPE_f32 ||
@@ -388,6 +392,7 @@ static KRef fold_group(Lower *l, const Rows *r, Point at, Folding *f)
 
 KRef rows_fold(Lower *l, const Rows *r, Point at, const RowFold *fold, MapFn value, void *ctx)
 {
+    rlx_assert(fold != NULL && value != NULL);
     Folding f = folding_new(l, fold, value, ctx);
     if (r->mode == ROWS_ALONG)
         return fold_along(l, r, at, &f);
@@ -432,6 +437,7 @@ static void reduce_row(Lower *l, const Rows *r, Point at, void *ctx)
 
 void rows_reduce(Lower *l, Rows *r, const RowReduction *x)
 {
+    rlx_assert(x->fold != NULL && x->value != NULL && x->finish != NULL);
     Kernel *k = l->k;
     RowReduction copy = *x;
     rows_use_groups(l, r);
@@ -465,6 +471,7 @@ void rows_reduce(Lower *l, Rows *r, const RowReduction *x)
 
 void rows_fetch_next(Lower *l, const Rows *r, Point at, NodeId id)
 {
+    rlx_assert(id != 0);
     if (r->mode != ROWS_ALONG || r->n_kept == 0 || at.lanes <= 1)
         return;
     for (uint32_t i = 0; i < r->d.access.len; i++) {

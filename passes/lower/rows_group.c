@@ -73,6 +73,7 @@ static void choose_threads(const Lower *l, RowsGroup *g, const Rows *r)
 
 void rows_use_groups(Lower *l, Rows *r)
 {
+    rlx_assert(r->group == NULL && r->count >= 0);
     RowsGroup *g = ARENA_NEW(l->plan->arena, RowsGroup);
     const uint32_t last = r->d.rank - 1;
     if (!l->caps->is_gpu || l->caps->shared_bytes == 0 || r->d.rank == r->n_kept || r->count < 2 ||
@@ -169,6 +170,7 @@ static uint32_t open_live_rows(Lower *l, const Rows *r, const Point *at)
 void rows_group_emit(Lower *l, const Rows *r, RowFn fn, void *ctx)
 {
     RowsGroup *g = r->group;
+    rlx_assert(r->mode == ROWS_GROUP && g->width >= 1 && g->threads % g->width == 0);
     Kernel *k = l->k;
     Point at = {.lanes = 1, .count = 1};
     const int64_t each = g->threads / g->width; // rows of a group
@@ -207,17 +209,20 @@ static void each_element(Lower *l, const Rows *r, Point at, KRef slot, void *ctx
 
 void rows_group_fold(Lower *l, const Rows *r, Point at, PointFn fn, void *ctx)
 {
+    rlx_assert(r->mode == ROWS_GROUP && fn != NULL);
     Each e = {fn, ctx, false};
     each_vector(l, r, at, each_element, &e);
 }
 
 KRef rows_group_join(Lower *l, const Rows *r, KOp op, KRef v)
 {
+    rlx_assert(r->mode == ROWS_GROUP && v != 0);
     return k_team(l->k, op, v, r->group->width);
 }
 
 void rows_group_each(Lower *l, const Rows *r, Point at, PointFn fn, void *ctx)
 {
+    rlx_assert(r->mode == ROWS_GROUP && fn != NULL);
     Each e = {fn, ctx, true};
     if (r->group->is_row != 0)
         k_if(l->k, r->group->is_row);
@@ -227,6 +232,7 @@ void rows_group_each(Lower *l, const Rows *r, Point at, PointFn fn, void *ctx)
 
 void rows_group_begin_result(Lower *l, const Rows *r)
 {
+    rlx_assert(r->mode == ROWS_GROUP && r->group->thread != 0);
     Kernel *k = l->k;
     KRef is_first = k_expr(k, "$ == 0", r->group->thread);
     if (r->group->is_row != 0)

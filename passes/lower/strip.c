@@ -41,6 +41,7 @@ static bool set_conv(const Graph *g, const TargetCaps *caps, const Node *n, Stri
 
 bool strip_stage(const Graph *g, const TargetCaps *caps, NodeId anchor, NodeId root, StripStage *s)
 {
+    rlx_assert(anchor != 0 && root != 0 && root >= anchor);
     const Node *n = graph_node(g, anchor);
     *s = (StripStage){.root = root, .anchor = anchor};
     if (n->dtype != DTYPE_f32 || n->shape->rank != 4 || shape_numel(n->shape) == 0 || n->shape->dim[3] < 2 ||
@@ -57,6 +58,7 @@ bool strip_stage(const Graph *g, const TargetCaps *caps, NodeId anchor, NodeId r
 
 bool strip_has_overlap(const Strip *s, uint32_t stage)
 {
+    rlx_assert(stage < s->n && s->n <= STRIP_MAX_STAGES);
     const StripStage *next = &s->stage[stage + 1];
     return stage + 1 < s->n && (next->kernel - 1) * next->dilation + 1 > next->stride;
 }
@@ -87,6 +89,7 @@ static bool has_even_rows(const Strip *s, uint32_t i)
 
 void strip_count_rows(Strip *s)
 {
+    rlx_assert(s->n >= 1 && s->n <= STRIP_MAX_STAGES && s->rows >= 0);
     int64_t rows = s->rows;
     for (uint32_t i = s->n; i-- > 0;) {
         const StripStage *t = &s->stage[i];

@@ -46,6 +46,7 @@ void transpose_emit(Lower *l, const Transpose *t)
     Kernel *k = l->k;
     const int64_t rest = t->rows % t->lanes, whole = t->rows - rest;
     rlx_assert(t->lanes > 1 && t->lanes <= MAX_ROWS);
+    rlx_assert(t->rows >= 0);
     const KRef last = k_index(k, whole), end = t->live != 0 ? k_min(k, t->live, last) : last;
     if (whole > 0) {
         const KRef r = k_for(k, k_index(k, 0), end, t->lanes, KFOR_SERIAL, "r");

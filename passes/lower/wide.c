@@ -65,6 +65,7 @@ static bool add_value(const Lower *l, Wide *w, const Access *a, uint32_t *most)
 
 bool wide_new(const Lower *l, const Domain *d, uint32_t axis, Wide *w)
 {
+    rlx_assert(axis < d->rank);
     uint32_t most = 1;
     *w = (Wide){.d = d, .axis = axis, .root = l->pk->copy.src != 0 ? 0 : l->root};
     w->root_type = place_of(l, w->root).type;
@@ -75,6 +76,7 @@ bool wide_new(const Lower *l, const Domain *d, uint32_t axis, Wide *w)
             return false;
     while (d->extent[axis] % most != 0)
         most /= 2;
+    rlx_assert(most >= 1 && most <= WIDE_MAX_ELEMENTS);
     w->n = (uint8_t)most;
     w->root_piece = (uint8_t)least(w->root_piece, most);
     for (uint32_t i = 0; i < w->n_values; i++)
@@ -91,6 +93,7 @@ void wide_narrow(Wide *w)
 
 void wide_declare(Lower *l, Wide *w, int64_t turns)
 {
+    rlx_assert(turns >= 1 && l->wide.n_registers == 0);
     for (uint32_t i = 0; i < w->n_values; i++)
         w->value[i].array = k_array(l->k, lower_node(l, w->value[i].node)->dtype, turns * w->n);
     l->wide.registers = w->value;
@@ -105,6 +108,7 @@ void wide_end(Lower *l)
 
 void wide_fetch(Lower *l, const Wide *w, Point at, KRef slot)
 {
+    rlx_assert(slot != 0 && w->axis < w->d->rank);
     Kernel *k = l->k;
     const KRef first = at.idx[w->axis];
     for (uint32_t i = 0; i < w->n_values; i++)
@@ -136,6 +140,7 @@ static void put_root(Lower *l, const Wide *w, Point at)
 
 void wide_each(Lower *l, const Wide *w, Point at, KRef slot, bool stores, PointFn fn, void *ctx)
 {
+    rlx_assert(fn != NULL && l->wide.collected == 0);
     Kernel *k = l->k;
     Point one = at;
     l->wide.collected = stores && w->is_root_wide ? k_array(k, (int)w->root_type, w->n) : 0;
@@ -224,6 +229,7 @@ static uint32_t open_vector(Lower *l, const WideMap *m, KRef number, Point *at)
 uint32_t wide_open(Lower *l, const Domain *d, uint32_t axis, uint32_t n, uint32_t group,
                    Point *at)
 {
+    rlx_assert(n >= 1 && group >= 1 && axis < d->rank);
     Kernel *k = l->k;
     const int64_t vectors = count_vectors(d, axis, n);
     const bool may_end = vectors % group != 0;
@@ -238,6 +244,7 @@ uint32_t wide_open(Lower *l, const Domain *d, uint32_t axis, uint32_t n, uint32_
 
 void wide_load(Lower *l, uint32_t param, KRef index, KRef array, int64_t slot, WideSpan s)
 {
+    rlx_assert(s.n >= 1 && s.piece >= 1 && s.n % least(s.n, s.piece) == 0);
     Kernel *k = l->k;
     const uint32_t piece = least(s.n, s.piece);
     for (uint32_t j = 0; j < s.n; j += piece)
@@ -247,6 +254,7 @@ void wide_load(Lower *l, uint32_t param, KRef index, KRef array, int64_t slot, W
 
 void wide_store(Lower *l, uint32_t param, KRef index, KRef array, int64_t slot, WideSpan s)
 {
+    rlx_assert(s.n >= 1 && s.piece >= 1 && s.n % least(s.n, s.piece) == 0);
     Kernel *k = l->k;
     const uint32_t piece = least(s.n, s.piece);
     for (uint32_t j = 0; j < s.n; j += piece)
@@ -267,6 +275,7 @@ bool wide_begin(Lower *l, const Domain *d, uint32_t axis, Wide *w, Point *at, ui
 
 void wide_finish(Lower *l, const Wide *w, Point at, uint32_t opened, PointFn fn, void *ctx)
 {
+    rlx_assert(w->is_root_wide && w->n > 1);
     wide_each(l, w, at, k_index(l->k, 0), true, fn, ctx);
     wide_end(l);
     lower_close(l, opened);

@@ -362,6 +362,7 @@ static bool join_all(Beside *s)
 bool pass_beside(Pass *p)
 {
     rlx_assert(p->plan->prepare.n_kernels <= p->plan->kernels.len);
+    rlx_assert(p->plan->graph == p->graph);
     Plan *plan = p->plan;
     const uint32_t n = plan->kernels.len;
     Beside s = {.plan = plan, .scratch = p->scratch};
@@ -381,5 +382,6 @@ bool pass_beside(Pass *p)
     for (uint32_t i = 0; i < n; i++)
         if (!s.is_gone[i])
             plan->kernels.data[plan->kernels.len++] = plan->kernels.data[i];
+    rlx_assert(plan->kernels.len >= 1 && plan->kernels.len < n);
     return true;
 }

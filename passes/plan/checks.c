@@ -27,6 +27,7 @@ bool pass_checks(Pass *p)
     for (uint32_t i = 0; i < n; i++)
         if (!is_needed(plan, &plan->kernels.data[i], needed))
             sorted[at++] = plan->kernels.data[i];
+    rlx_assert(at == n && plan->n_check_kernels <= n);
     if (n != 0)
         memcpy(plan->kernels.data, sorted, n * sizeof *sorted);
     return true;

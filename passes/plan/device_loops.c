@@ -98,6 +98,7 @@ static void mark_loop(Arena *a, PlanKernel *k)
 
 void device_loops_mark(Plan *p)
 {
+    rlx_assert(p->caps->is_gpu);
     for (uint32_t i = 0; i < p->kernels.len; i++)
         if (p->kernels.data[i].loop != NULL)
             mark_loop(p->arena, &p->kernels.data[i]);

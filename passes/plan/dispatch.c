@@ -84,8 +84,17 @@ static uint32_t find_split(const Plan *p)
     return at < end ? at : 0;
 }
 
+static bool are_groups_in_order(const Plan *p)
+{
+    for (uint32_t i = 1; i < p->kernels.len; i++)
+        if (p->kernels.data[i].launch.group < p->kernels.data[i - 1].launch.group)
+            return false;
+    return true;
+}
+
 void dispatch_arrange(Plan *p, const PassOptions *o)
 {
+    rlx_assert(p->prepare.n_kernels <= p->kernels.len);
     Arena scratch = {0};
     plan_find_edges(p);
     plan_find_groups(p);
@@ -94,6 +103,7 @@ void dispatch_arrange(Plan *p, const PassOptions *o)
     if (!o->no_reorder && p->kernels.len > 2)
         reorder(p, &scratch);
     p->gpu.split = find_split(p);
+    rlx_assert(are_groups_in_order(p) && p->gpu.split <= p->kernels.len);
     arena_free(&scratch);
 }
 
@@ -108,6 +118,7 @@ static void arrange_all(Plan *p, const PassOptions *o)
 
 bool pass_dispatch(Pass *p)
 {
+    rlx_assert(p->plan != NULL && p->frame == NULL);
     if (!p->options->caps->is_gpu)
         return false;
     arrange_all(p->plan, p->options);

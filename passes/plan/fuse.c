@@ -506,6 +506,20 @@ static void add_leaves(Fuse *f)
     }
 }
 
+// Nodes of a kernel stand in the order of the graph, the root last, and the root has memory.
+static bool are_bodies_in_order(const Plan *p)
+{
+    for (uint32_t i = 0; i < p->kernels.len; i++) {
+        const PlanKernel *k = &p->kernels.data[i];
+        for (uint32_t j = 1; j < k->body.len; j++)
+            if (k->body.data[j - 1] >= k->body.data[j])
+                return false;
+        if (k->copy.src == 0 && (p->locs.data[k->root].buf == 0 || k->body.data[k->body.len - 1] != k->root))
+            return false;
+    }
+    return true;
+}
+
 bool pass_fuse(Pass *p)
 {
     rlx_assert(p->plan->graph == p->graph && p->plan->kernels.len == 0);
@@ -531,5 +545,6 @@ bool pass_fuse(Pass *p)
     add_outputs(&f);
     add_checks(&f);
     add_state_copies(&f);
+    rlx_assert(are_bodies_in_order(p->plan));
     return true;
 }

@@ -22,6 +22,7 @@ typedef struct Grouper {
 
 bool group_is_computed(const Node *n)
 {
+    rlx_assert(op_info[n->op].kind != OPKIND_SUGAR);
     if (op_info[n->op].kind == OPKIND_LEAF || n->op == OP_concat || n->op == OP_result)
         return false;
     return (op_info[n->op].flags & OPFLAG_VIEW) == 0;
@@ -287,6 +288,17 @@ static void merge_all(Grouper *s)
             try_merge(s, id);
 }
 
+// The root of a group is its last node, and its own root.
+static bool are_roots_last(const Grouper *s)
+{
+    for (NodeId id = 1; id < s->g->nodes.len; id++) {
+        const NodeId root = s->out.root[id];
+        if (root != 0 && (root < id || s->out.root[root] != root))
+            return false;
+    }
+    return true;
+}
+
 Groups group_nodes(const Plan *plan, Arena *a, GroupMode mode)
 {
     rlx_assert(plan->orders.len == plan->graph->nodes.len);
@@ -314,5 +326,6 @@ Groups group_nodes(const Plan *plan, Arena *a, GroupMode mode)
         merge_all(&s);
     }
     s.out.taken_in = ARENA_ARRAY(a, bool, n);
+    rlx_assert(are_roots_last(&s));
     return s.out;
 }

@@ -77,6 +77,7 @@ static bool may_join(const Pass *p)
 
 void group_join_products(Pass *pass, Groups *groups)
 {
+    rlx_assert(groups->root != NULL && groups->taken_in != NULL);
     const Plan *plan = pass->plan;
     const uint32_t n = plan->graph->nodes.len;
     Products p = {.plan = plan, .g = plan->graph, .groups = groups};
@@ -126,6 +127,7 @@ static bool takes_patch(const Plan *plan, const Groups *groups, const GraphState
 
 void group_join_patches(Pass *p, Groups *groups)
 {
+    rlx_assert(p->plan->locs.len == p->graph->nodes.len);
     const Plan *plan = p->plan;
     const Graph *g = plan->graph;
     NodeId *update = ARENA_ARRAY(p->scratch, NodeId, g->nodes.len); // by root of a patch

@@ -198,6 +198,7 @@ static void separate_states(Graph *g, Layout *l)
 
 bool pass_layout(Pass *p)
 {
+    rlx_assert(p->plan == NULL && p->graph != NULL);
     Layout l = {.arena = p->perm,
                 .prefers_channels_last = p->options->caps->channels_last,
                 .keeps_constants = p->options->file != NULL,
@@ -215,5 +216,6 @@ bool pass_layout(Pass *p)
             plan->orders.data[map[id]] = (uint8_t)order_of(&l, id);
     p->graph = packed;
     p->plan = plan;
+    rlx_assert(plan->orders.len == packed->nodes.len);
     return changed;
 }

@@ -241,8 +241,22 @@ static void place_buffers(Planner *m)
     place_region(m, REGION_MAPS);
 }
 
+// Every buffer that is used lies in its region, at a multiple of its alignment.
+static bool are_buffers_placed(const Plan *p)
+{
+    for (BufId b = 1; b < p->buffers.len; b++) {
+        const PlanBuffer *x = &p->buffers.data[b];
+        const bool has_place = x->first != UINT32_MAX && x->region != REGION_OUTER && x->region != REGION_FILE;
+        if (has_place && (x->offset % (x->align != 0 ? x->align : 1) != 0 ||
+                          x->offset + x->bytes > p->region_bytes[x->region]))
+            return false;
+    }
+    return true;
+}
+
 bool pass_memplan(Pass *p)
 {
+    rlx_assert(p->plan->buffers.len > 0 && p->plan->n_check_kernels <= p->plan->kernels.len);
     const bool is_gpu = p->options->caps->is_gpu;
     if (is_gpu)
         align_buffers(p->plan);
@@ -253,5 +267,6 @@ bool pass_memplan(Pass *p)
         align_regions(p->plan);
     for (uint32_t i = 0; i < p->plan->kernels.len; i++)
         mark_empty_aliases(p->plan, &p->plan->kernels.data[i]);
+    rlx_assert(are_buffers_placed(p->plan));
     return true;
 }

@@ -62,6 +62,7 @@ static bool has_other_use(Planner *m, const PlanKernel *k, NodeId id, BufId owne
 static void share(Planner *m, BufId from, BufId with)
 {
     const BufId owner = m->owner[with];
+    rlx_assert(from != with && m->owner[owner] == owner);
     m->owner[from] = owner;
     planner_buffer(m, from)->shares = owner;
     planner_buffer(m, owner)->last = planner_buffer(m, from)->last;
@@ -79,6 +80,7 @@ static bool can_overwrite(Planner *m, const PlanKernel *k, uint32_t at, NodeId i
         n->dtype != root->dtype)
         return false;
     const BufId owner = m->owner[in->buf];
+    rlx_assert(owner != 0 && m->owner[owner] == owner);
     if (in->offset != out->offset ||
         planner_buffer(m, in->buf)->bytes != planner_buffer(m, out->buf)->bytes ||
         !same_loc_strides(g, id, in, out))
@@ -171,6 +173,7 @@ static void drop_kernel(Plan *p, uint32_t index)
 
 void memplan_carry(Planner *m)
 {
+    rlx_assert(m->pass->frame != NULL);
     Plan *p = m->plan;
     for (uint32_t i = 0; i < p->graph->states.len; i++) {
         const GraphState *s = &p->graph->states.data[i];

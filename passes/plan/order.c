@@ -258,8 +258,25 @@ static void schedule(const Order *o, TieRule rule, uint32_t *order)
     }
 }
 
+// Does every kernel stand before those that use what it makes?
+static bool is_topological(const Order *o, const uint32_t *order)
+{
+    uint32_t *place = ARENA_ARRAY(o->pass->scratch, uint32_t, o->n);
+    for (uint32_t i = 0; i < o->n; i++)
+        place[order[i]] = i + 1;
+    for (uint32_t i = 0; i < o->n; i++) {
+        for (uint32_t j = 0; j < o->step[i].users.len; j++)
+            if (place[i] >= place[o->step[i].users.data[j]])
+                return false;
+        if (place[i] == 0)
+            return false;
+    }
+    return true;
+}
+
 static void apply(Order *o, const uint32_t *order)
 {
+    rlx_assert(is_topological(o, order));
     PlanKernel *sorted = ARENA_ARRAY(o->pass->scratch, PlanKernel, o->n);
     for (uint32_t i = 0; i < o->n; i++)
         sorted[i] = o->plan->kernels.data[order[i]];

@@ -29,6 +29,7 @@ static int64_t reader_step(const Plan *p, const Uses *u, NodeId id)
 
 int64_t pitch_gap(const Plan *p, const Uses *u, NodeId id)
 {
+    rlx_assert(id != 0 && id < p->orders.len);
     const Node *n = graph_node(p->graph, id);
     const int64_t bytes = dtype_info[n->dtype].bytes;
     if (p->orders.data[id] != ORDER_CHANNELS_LAST || n->shape->rank < 3 || n->shape->dim[1] == 0)

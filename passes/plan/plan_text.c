@@ -84,6 +84,7 @@ static void print_buffer(const Plan *p, BufId id, Str *out)
 
 void plan_print(const Plan *plan, Str *out)
 {
+    rlx_assert(plan->buffers.len > 0 && plan->prepare.n_kernels <= plan->kernels.len);
     for (uint32_t i = 0; i < plan->kernels.len; i++)
         print_kernel(plan, i, out);
     if (plan->prepare.n_kernels != 0)

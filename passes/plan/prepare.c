@@ -154,6 +154,7 @@ static void keep_results(const Prepare *s)
 
 bool pass_prepare(Pass *p)
 {
+    rlx_assert(p->plan->prepare.n_kernels == 0);
     Plan *plan = p->plan;
     Prepare s = {.plan = plan, .arena = p->scratch};
     if (plan->params.len == 0) {
@@ -172,5 +173,6 @@ bool pass_prepare(Pass *p)
     if (n != 0)
         move_kernels(&s);
     keep_results(&s);
+    rlx_assert(plan->prepare.n_kernels <= plan->kernels.len);
     return plan->prepare.n_kernels != 0;
 }

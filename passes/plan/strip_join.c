@@ -189,6 +189,7 @@ static void try_join(Joiner *j, NodeId root)
 
 void strip_join(const Plan *plan, const PassOptions *options, Arena *a, Groups *groups)
 {
+    rlx_assert(groups->stage == NULL && groups->root != NULL);
     const Graph *g = plan->graph;
     const TargetCaps *caps = plan->caps;
     Joiner j = {.plan = plan, .g = g, .options = options, .groups = groups};
@@ -220,6 +221,7 @@ void strip_add_stages(const Groups *g, Arena *a, PlanKernel *k)
         return;
     for (NodeId root = k->root; root != 0; root = g->stage_before[root])
         at[n++] = root;
+    rlx_assert(n >= 2 && n <= STRIP_MAX_STAGES);
     while (n-- > 0) {
         PlanStage s = {.root = at[n], .anchor = g->anchor[at[n]]};
         for (uint32_t i = 0; i < k->body.len; i++)

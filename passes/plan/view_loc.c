@@ -60,6 +60,7 @@ static bool view_of_reshape(const Loc *src, const Shape *from, const Shape *to, 
 bool view_loc(const Graph *g, const Node *n, const Loc *src, Loc *out)
 {
     rlx_assert((op_info[n->op].flags & OPFLAG_VIEW) != 0 && n->n_src >= 1);
+    rlx_assert(n->shape->rank <= SHAPE_MAX_RANK);
     const Shape *from = graph_node(g, n->src[0])->shape;
     *out = (Loc){.buf = src->buf, .offset = src->offset};
     if (shape_numel(n->shape) == 0)

@@ -53,6 +53,7 @@ static double vector_cycles(const Lower *l, const TileShape *s)
 
 bool matrix_is_worthwhile(const Lower *l, const TileShape *s)
 {
+    rlx_assert(s->kh >= 1 && s->kw >= 1 && s->sh >= 1 && s->sw >= 1);
     if (!l->caps->has_matrix || l->caps->f32_lanes != LANES || s->oc < LANES / 2)
         return false;
     if (!s->is_bf16 && !(l->pass->options->accuracy >= MATRIX_ERROR))
@@ -423,6 +424,7 @@ static void emit_results_outside(const Tile *t, const Slab *slab, uint32_t weigh
 void matrix_emit(const Tile *t, const TileSource *weights, const char *name)
 {
     rlx_assert(t->l->caps->has_matrix);
+    rlx_assert(t->store != NULL && weights->data != NULL);
     const Slab slab = slab_new(t->l, &t->s, &t->in, weight_bytes(&t->s));
     const uint32_t packed = pack_weights(t, weights, name);
     if (slab.is_shared)

@@ -11,6 +11,7 @@ static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
 
 bool slab_is_folded(const TileShape *s)
 {
+    rlx_assert(s->ic >= 0 && s->kw >= 1);
     return s->ic <= FOLD_MAX_CHANNELS && s->kw > 1 && s->dw == 1 && s->kw * s->ic <= FOLD_MAX_RUN;
 }
 
@@ -119,6 +120,7 @@ Slab slab_new(Lower *l, const TileShape *s, const TileInput *in, int64_t weight_
         b.param = lower_param_scratch(l, "slab", DTYPE_bf16, (uint64_t)elements);
     else
         b.param = lower_param_thread_scratch(l, "slab", DTYPE_bf16, (uint64_t)elements, &b.base);
+    rlx_assert(b.images >= 1 && b.shape.n >= 0);
     return b;
 }
 
@@ -133,6 +135,7 @@ static KRef pixel_at(const Slab *b, KRef image, KRef phase, KRef row, KRef colum
 
 KRef slab_tap(const Slab *b, KRef image, KRef kh, KRef kw)
 {
+    rlx_assert(image != 0 && kh != 0 && kw != 0);
     Kernel *k = b->l->k;
     const TileShape *s = &b->shape;
     const KRef y = k_expr(k, "$ * #", kh, s->dh), x = k_expr(k, "$ * #", kw, s->dw);
@@ -344,6 +347,7 @@ static void fill_rows(const Slab *b, KRef image, KRef first_row, uint8_t flags)
 
 void slab_fill(Slab *b, KRef image, KRef first_row)
 {
+    rlx_assert(!b->is_shared && first_row != 0);
     if (b->is_input)
         b->base = k_expr(b->l->k, "$ * # + $", first_row, b->step, b->base);
     else
@@ -352,6 +356,7 @@ void slab_fill(Slab *b, KRef image, KRef first_row)
 
 void slab_fill_shared(const Slab *b)
 {
+    rlx_assert(b->is_shared && b->images >= 1);
     Kernel *k = b->l->k;
     if (b->is_input)
         return;

@@ -354,6 +354,7 @@ static KRef leave_few(Blocks *x, KRef heads)
 
 bool attention_lower_blocks(Lower *l, const Attention *a)
 {
+    rlx_assert(a->kv_heads >= 1 && a->heads % a->kv_heads == 0);
     Kernel *k = l->k;
     if (!pays(l, a))
         return false;

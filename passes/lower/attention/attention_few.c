@@ -413,6 +413,7 @@ static int64_t keys_at_once(const Few *x, int64_t share)
 
 bool attention_lower_few(Lower *l, const Attention *a)
 {
+    rlx_assert(a->kv_heads >= 1 && a->heads % a->kv_heads == 0);
     if (l->caps->shared_bytes == 0 || !has_few(a) || attention_live_axes(a) != 0)
         return false;
     Few x = {.l = l, .a = a, .all_rows = a->queries * (a->heads / a->kv_heads)};

@@ -39,6 +39,7 @@ uint8_t attention_fetch_width(const Lower *l, NodeId id)
 {
     const Shape *s = lower_node(l, id)->shape;
     const Loc *loc = lower_loc(l, id);
+    rlx_assert(s->rank >= 1 && loc->buf != 0);
     uint8_t w = k_fetch_width(lower_node(l, id)->dtype);
     const bool is_placed = l->strip.n_held == 0 && l->plan->buffers.data[loc->buf].region != REGION_OUTER;
     if (!is_placed || loc->stride[s->rank - 1] != 1)
@@ -53,6 +54,7 @@ uint8_t attention_fetch_width(const Lower *l, NodeId id)
 
 uint32_t attention_live_axes(const Attention *a)
 {
+    rlx_assert(a->rank <= 32);
     uint32_t axes = 0;
     for (uint32_t i = 0; i < a->rank; i++)
         if (a->d.live[i].size != 0)
@@ -75,6 +77,7 @@ static KRef is_lowest(Lower *l, int type, KRef top)
 
 void attention_store_part(Lower *l, const Attention *a, Point at, const AttSums *s)
 {
+    rlx_assert(s->sum != 0 && s->mix != 0);
     Kernel *k = l->k;
     const KRef zero = k_number(k, a->type, 0);
     if (a->splits == 0) {
@@ -97,6 +100,7 @@ void attention_store_part(Lower *l, const Attention *a, Point at, const AttSums 
 
 void attention_emit_row(Lower *l, const AttRow *r, KRef columns)
 {
+    rlx_assert(columns != 0 && r->begin != 0 && r->end != 0);
     Kernel *k = l->k;
     const Attention *a = r->a;
     const KRef zero = k_number(k, a->type, 0), lowest = k_number(k, a->type, -(double)INFINITY);

@@ -91,6 +91,7 @@ KRef attention_kv_index(Lower *l, const AttRow *r, NodeId id, KRef key, KRef las
 
 KRef attention_query_index(Lower *l, const AttRow *r, KRef last)
 {
+    rlx_assert(last != 0 && r->a->rank >= 3);
     KRef idx[SHAPE_MAX_RANK];
     for (uint32_t i = 0; i + 1 < r->a->rank; i++)
         idx[i] = r->at.idx[i];
@@ -210,6 +211,7 @@ KRef attention_mask_at(Lower *l, const AttRow *r, KRef key)
 
 KRef attention_score(Lower *l, const Attention *a, KRef dot)
 {
+    rlx_assert(dot != 0 && a->softcap >= 0);
     Kernel *k = l->k;
     const KRef score = k_mul(k, dot, k_number(k, a->type, a->scale));
     if (!(a->softcap > 0))
@@ -225,6 +227,7 @@ static KRef masked(Lower *l, const AttRow *r, KRef key, KRef score)
 
 KRef attention_score_at(Lower *l, const AttRow *r, KRef key)
 {
+    rlx_assert(key != 0 && r->a->rank >= 3);
     return masked(l, r, key, attention_score(l, r->a, dot_looped(l, r, key)));
 }
 
@@ -263,6 +266,7 @@ static KRef emit_scores(Lower *l, const AttRow *r, const AttWeights *w, uint8_t 
 KRef attention_weigh(Lower *l, const Attention *a, const AttWeights *w, KRef n, KRef top, uint8_t lanes)
 {
     rlx_assert(lanes >= 1 && (lanes & (lanes - 1)) == 0);
+    rlx_assert(n != 0 && top != 0);
     Kernel *k = l->k;
     const KRef zero = k_number(k, a->type, 0), sum = k_var(k, k_splat(k, zero, lanes), "sum");
     const KRef is_blind = k_eq(k, top, k_number(k, a->type, -(double)INFINITY));
@@ -279,6 +283,7 @@ KRef attention_weigh(Lower *l, const Attention *a, const AttWeights *w, KRef n, 
 
 void attention_mix(Lower *l, const AttRow *r, const AttWeights *w, KRef first, int64_t columns)
 {
+    rlx_assert(columns >= 1 && r->a->value_lanes >= 1);
     Kernel *k = l->k;
     const Attention *a = r->a;
     const uint8_t lanes = a->value_lanes;
@@ -329,6 +334,7 @@ static void emit_row(Lower *l, const AttRow *r, AttWeights w)
 
 void attention_lower_rows(Lower *l, const Attention *a, KRef queries)
 {
+    rlx_assert(a->rank >= 3 && a->keys >= 0);
     Kernel *k = l->k;
     Point at = {.lanes = 1, .count = 1};
     AttWeights w = {0};

@@ -9,6 +9,7 @@ BlockReader blocks_reader(Lower *l, const BlockFormat *f, NodeId id)
 
 BlockReader blocks_reader_of(Lower *l, const BlockFormat *f, uint32_t param)
 {
+    rlx_assert(f != NULL && param < l->k->params.len);
     BlockReader r = {.f = f, .param = param};
     if (f->values)
         r.values = lower_param_data(l, f->name, DTYPE_i8, f->values, 16);
@@ -27,6 +28,7 @@ static KRef load_byte(Kernel *k, const BlockReader *r, KRef index)
 
 KRef blocks_entry(Kernel *k, const BlockReader *r, const BlockPlane *p, KRef block, KRef i)
 {
+    rlx_assert(p->bits >= 1 && p->bits <= 8 && p->run >= 1);
     const int64_t span = p->run * (8 / p->bits);
     KRef e = i;
     if (p->part)
@@ -43,6 +45,7 @@ KRef blocks_entry(Kernel *k, const BlockReader *r, const BlockPlane *p, KRef blo
 
 KRef blocks_field(Kernel *k, const BlockReader *r, const BlockField *f, KRef block, KRef i)
 {
+    rlx_assert(f->low.bits + f->high.bits <= 8);
     KRef v = k_integer(k, DTYPE_i32, 0);
     if (f->low.bits)
         v = blocks_entry(k, r, &f->low, block, i);
@@ -59,6 +62,7 @@ KRef blocks_field(Kernel *k, const BlockReader *r, const BlockField *f, KRef blo
 
 KRef blocks_q(Kernel *k, const BlockReader *r, KRef block, KRef i)
 {
+    rlx_assert(r->f->values == NULL || r->values < k->params.len);
     const KRef q = blocks_field(k, r, &r->f->q, block, i);
     if (r->f->values == NULL)
         return q;
@@ -91,6 +95,7 @@ KRef blocks_number(Kernel *k, const BlockReader *r, KRef block, uint8_t at, KRef
 
 BlockGroup blocks_group(Kernel *k, const BlockReader *r, KRef block, KRef g)
 {
+    rlx_assert(block != 0 && g != 0);
     const BlockFormat *f = r->f;
     BlockGroup group = {.scale = blocks_number(k, r, block, f->d_at, g), .min = 0};
     const KRef scale = k_cast(k, blocks_field(k, r, &f->scale, block, g), DTYPE_f32);
@@ -104,6 +109,7 @@ BlockGroup blocks_group(Kernel *k, const BlockReader *r, KRef block, KRef g)
 
 KRef blocks_value(Kernel *k, const BlockReader *r, const BlockGroup *group, KRef block, KRef i)
 {
+    rlx_assert(group->scale != 0);
     const KRef q = k_cast(k, blocks_q(k, r, block, i), DTYPE_f32);
     return group->min ? k_fma(k, q, group->scale, group->min) : k_mul(k, q, group->scale);
 }

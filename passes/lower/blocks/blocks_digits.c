@@ -69,11 +69,13 @@ static KRef held_place(const Team *t, KRef first)
 
 int64_t team_held_elements(const Team *t)
 {
+    rlx_assert(t->chunk >= 1 && t->threads >= 1);
     return ceil_div(t->chunk, t->threads * EACH) * EACH;
 }
 
 void team_fetch_digits(const Team *t, KRef chunk)
 {
+    rlx_assert(t->has_digits && chunk != 0);
     Kernel *k = t->l->k;
     const bool is_wide = team_x_width(t->l, t->p) >= EACH;
     const KRef first = open_turns(t), to = held_place(t, first);
@@ -184,12 +186,14 @@ static void store_elements(const Team *t, KRef chunk, KRef first)
 
 void team_store_digits(const Team *t, KRef chunk)
 {
+    rlx_assert(t->has_digits);
     store_elements(t, chunk, open_turns(t));
     k_end(t->l->k);
 }
 
 void team_read_digits(Team *t, int64_t s, KRef e)
 {
+    rlx_assert(t->has_digits && t->length % WORD == 0);
     Kernel *k = t->l->k;
     const int64_t n = t->length / WORD;
     const KRef unit = k_expr(k, "$ * #", team_div(t, e, PIECE), UNIT_WORDS), place = team_rem(t, e, PIECE);

@@ -94,6 +94,7 @@ static void round_step(Lower *l, const BlockProduct *p, const UnitRounding *u, i
 
 void block_digits_round(Lower *l, BlockProduct *p)
 {
+    rlx_assert(block_digits_apply(l, p) && p->rows >= 1);
     Kernel *k = l->k;
     const int64_t units = units_of_row(p), all = p->rows * units;
     p->digits = lower_param_scratch(l, "digits", DTYPE_i32, (uint64_t)(all * DIGITS * WORDS));
@@ -151,6 +152,7 @@ static void add_group(Lower *l, const BlockProduct *p, const KRef *quad, const P
 void block_digits_add(Lower *l, const BlockProduct *p, const BlockColumns *c, KRef block, KRef unit,
                       int64_t turn)
 {
+    rlx_assert(c->n >= 1 && block != 0);
     Kernel *k = l->k;
     const PackedBlocks *b = &p->packed;
     const KRef of_row = k_expr(k, "$ * # + $", block, b->units, unit);

@@ -214,6 +214,7 @@ static uint32_t pack_lasting(Lower *l, const PackedBlocks *p, NodeId weight, Pac
 
 bool blocks_can_pack(const Lower *l, NodeId weight)
 {
+    rlx_assert(weight != 0);
     return node_is_const(l->g, weight) || packer_can_pack(l, weight);
 }
 
@@ -238,6 +239,7 @@ static uint32_t pack(Lower *l, const PackedBlocks *p, NodeId weight, PackKind ki
 
 PackedBlocks blocks_pack(Lower *l, const BlockFormat *f, NodeId weight, uint8_t lanes, const Experts *of)
 {
+    rlx_assert(lanes > 1 && blocks_can_pack(l, weight));
     PackedBlocks p = layout_of(l, f, weight, lanes);
     p.experts = of != NULL ? of->n_experts : 1;
     p.words = pack(l, &p, weight, PACK_WORDS, of);
@@ -253,6 +255,7 @@ PackedBlocks blocks_pack(Lower *l, const BlockFormat *f, NodeId weight, uint8_t 
 
 void blocks_packed_point(Kernel *k, const PackedBlocks *p, KRef e)
 {
+    rlx_assert(e != 0);
     const uint32_t param[] = {[PACK_WORDS] = p->words,
                               [PACK_SCALES] = p->scales,
                               [PACK_MINS] = p->mins,
@@ -322,6 +325,7 @@ static PackedGroup own_group(Kernel *k, const PackedBlocks *p, const PackedUnit 
 PackedGroup blocks_packed_group(Kernel *k, const PackedBlocks *p, const PackedNumbers *n, const PackedUnit *u,
                                 int64_t first)
 {
+    rlx_assert(first >= 0 && first % p->step == 0);
     const BlockFormat *f = p->f;
     if (p->numbers > 1)
         return own_group(k, p, u, first);
@@ -337,6 +341,7 @@ PackedGroup blocks_packed_group(Kernel *k, const PackedBlocks *p, const PackedNu
 
 void blocks_packed_words(Kernel *k, const PackedBlocks *p, const PackedUnit *u, KRef *words)
 {
+    rlx_assert(u->row != 0 && u->unit != 0 && n_words(p) <= BLOCK_MAX_WORDS);
     const KRef first = k_expr(k, "$ * # + $", u->row, p->units, u->unit);
     for (int64_t i = 0; i < n_words(p); i++)
         words[i] = load_row(k, p, p->words, k_expr(k, "$ * # + #", first, n_words(p), i));
@@ -357,6 +362,7 @@ static KRef moved(Kernel *k, const PackedBlocks *p, KRef word, int64_t bits, int
 
 KRef blocks_packed_quad(Kernel *k, const PackedBlocks *p, const KRef *words, int64_t t)
 {
+    rlx_assert(t >= 0 && p->low + p->high <= 8);
     const int64_t bytes = 0x01010101, low = ((1 << p->low) - 1) * bytes;
     if (p->low == 8)
         return words[t];
@@ -370,6 +376,7 @@ KRef blocks_packed_quad(Kernel *k, const PackedBlocks *p, const KRef *words, int
 
 KRef blocks_packed_value(Kernel *k, const PackedBlocks *p, const KRef *words, const PackedGroup *g, int64_t i)
 {
+    rlx_assert(i >= 0 && i < BLOCK_UNIT);
     KRef bits;
     if (p->high == 0) {
         const int64_t part = i / (4 * p->low), w = i % (4 * p->low) / 4;

@@ -25,6 +25,7 @@ static bool is_power_of_two(int64_t v)
 
 KRef team_div(const Team *t, KRef a, int64_t b)
 {
+    rlx_assert(b >= 1);
     Kernel *k = t->l->k;
     if (b == 1)
         return a;
@@ -35,6 +36,7 @@ KRef team_div(const Team *t, KRef a, int64_t b)
 
 KRef team_rem(const Team *t, KRef a, int64_t b)
 {
+    rlx_assert(b >= 1);
     Kernel *k = t->l->k;
     return k_op(k, is_power_of_two(b) ? KOP_and : KOP_rem, a, k_index(k, is_power_of_two(b) ? b - 1 : b), 0);
 }
@@ -322,6 +324,7 @@ static void add_floats(const Team *t, const Piece *piece, KRef from, const KRef 
 
 void team_add_piece(const Team *t, const Piece *piece, int64_t column)
 {
+    rlx_assert(column >= 0 && column < t->columns);
     Kernel *k = t->l->k;
     const BlockFormat *f = t->f;
     KRef words[PIECE / WORD];
@@ -368,6 +371,7 @@ static KRef plane_quad(const Team *t, const BlockPlane *p, KRef from, int64_t sk
 
 void team_decode_four(const Team *t, KRef from, int64_t skew, int64_t e, KRef *out)
 {
+    rlx_assert(e >= 0 && e % 4 == 0);
     Kernel *k = t->l->k;
     const BlockFormat *f = t->f;
     const BlockField *q = &f->q;

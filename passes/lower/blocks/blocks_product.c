@@ -52,6 +52,7 @@ static void find_rows(Lower *l, BlockProduct *p)
 
 void block_product_row(Lower *l, const BlockProduct *p, KRef row, KRef *idx)
 {
+    rlx_assert(p->d.rank >= 1 && row != 0);
     Kernel *k = l->k;
     for (uint32_t i = p->d.rank - 1; i-- > 0;) {
         const KRef extent = k_index(k, p->d.extent[i]);
@@ -62,6 +63,7 @@ void block_product_row(Lower *l, const BlockProduct *p, KRef row, KRef *idx)
 
 void block_product_store(Lower *l, const BlockProduct *p, KRef row, KRef column, uint8_t count, KRef value)
 {
+    rlx_assert(count >= 1 && count <= p->packed.lanes);
     Kernel *k = l->k;
     const uint32_t last = p->d.rank - 1;
     Point at = {.vec_axis = last, .lanes = p->packed.lanes, .count = count};
@@ -75,6 +77,7 @@ void block_product_store(Lower *l, const BlockProduct *p, KRef row, KRef column,
 PackedUnit block_product_unit(Lower *l, const BlockProduct *p, KRef vector, KRef block, KRef unit,
                               int64_t turn)
 {
+    rlx_assert(vector != 0 && block != 0 && turn >= 0);
     const KRef row = k_expr(l->k, "$ * # + $", vector, p->packed.blocks, block);
     return (PackedUnit){.row = row, .unit = unit, .turn = turn};
 }
@@ -292,6 +295,7 @@ static void emit_many_rows(Lower *l, BlockProduct *p)
 
 bool block_product_vectors(Lower *l, BlockProduct *p)
 {
+    rlx_assert(p->f != NULL && p->inner % p->f->elements == 0);
     const int type = lower_node(l, p->x)->dtype;
     if (l->caps->is_gpu || !l->caps->packs_weights || (type != DTYPE_f32 && !k_is_half(type)))
         return false;

@@ -311,6 +311,7 @@ static bool find_stream(Stream *s)
 
 bool block_stream_product(const Team *shape)
 {
+    rlx_assert(shape->l->caps->is_gpu && shape->p != NULL);
     Stream s = {.t = *shape};
     Team *t = &s.t;
     Lower *l = t->l;

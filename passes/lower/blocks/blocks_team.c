@@ -25,6 +25,7 @@ static KRef padded(const Team *t, KRef e)
 
 Piece team_piece(const Team *t, int64_t step)
 {
+    rlx_assert(t->per_block >= 1 && step >= 0);
     Kernel *k = t->l->k;
     const BlockPlane *low = &t->f->q.low;
     const int64_t bytes = step * t->f->bytes, pieces = low->run / t->length;
@@ -40,12 +41,14 @@ Piece team_piece(const Team *t, int64_t step)
 
 KRef team_has_piece(const Team *t)
 {
+    rlx_assert(t->per_block >= 1 && t->per_block <= TEAM);
     const int64_t pieces = TEAM / t->per_block * t->per_block;
     return pieces == TEAM ? 0 : team_op(t, KOP_lt, t->lane, k_index(t->l->k, pieces));
 }
 
 void team_read_x(Team *t, const Piece *piece, KRef block)
 {
+    rlx_assert(t->segments >= 1 && block != 0);
     Kernel *k = t->l->k;
     for (int64_t s = 0; s < t->segments; s++) {
         const KRef e = k_expr(k, "$ * # + $ + #", block, t->f->elements, piece->first, s * t->f->q.low.run);
@@ -149,6 +152,7 @@ int64_t team_x_width(const Lower *l, const BlockProduct *p)
     const Loc *loc = lower_loc(l, p->x);
     const DType type = (DType)lower_node(l, p->x)->dtype;
     const int64_t wide = k_fetch_width(type);
+    rlx_assert(wide >= 1);
     bool fits = p->inner % wide == 0 && lower_alignment(l, loc, type) >= wide * dtype_info[type].bytes &&
                 loc->stride[s->rank - 1] == 1;
     for (uint32_t i = 0; i + 1 < s->rank; i++)
@@ -231,6 +235,7 @@ static KRef without_infinities(const Team *t, KRef sum, Point at)
 
 void team_store(const Team *t, KRef row, KRef column, KRef sum, KRef is_some)
 {
+    rlx_assert(row != 0 && column != 0 && sum != 0);
     Kernel *k = t->l->k;
     Lower *l = t->l;
     Point at = {.lanes = 1, .count = 1};
@@ -261,6 +266,7 @@ static void store_columns(const Team *t, KRef row, KRef is_some)
 
 KRef team_find_operands(Team *t, KRef row)
 {
+    rlx_assert(row != 0 && t->p->w != 0);
     Lower *l = t->l;
     Kernel *k = l->k;
     const uint32_t last = lower_node(l, t->p->x)->shape->rank - 1;
@@ -294,6 +300,7 @@ void team_begin(Team *t)
 
 void team_load_values(const Team *t)
 {
+    rlx_assert(t->values == 0 || t->thread != 0);
     Kernel *k = t->l->k;
     if (t->values == 0)
         return;
@@ -395,6 +402,7 @@ static bool find_group(Team *t)
 
 void team_add_params(Team *t)
 {
+    rlx_assert(team_has_words(t));
     Lower *l = t->l;
     BlockProduct *p = t->p;
     const OpId op = (OpId)lower_node(l, p->w)->op;
@@ -409,6 +417,7 @@ void team_add_params(Team *t)
 
 bool block_team_product(Lower *l, BlockProduct *p)
 {
+    rlx_assert(p->f != NULL && p->rows >= 0);
     const int type = lower_node(l, p->x)->dtype;
     const Shape *x = lower_node(l, p->x)->shape;
     Team t = {.l = l, .p = p, .f = p->f};

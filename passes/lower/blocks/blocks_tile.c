@@ -83,6 +83,7 @@ static void store_own(const BlockTile *t, KRef own_row, KRef own_column)
 
 bool block_tile_product(Lower *l, BlockProduct *p)
 {
+    rlx_assert(p->f != NULL && p->inner % p->f->elements == 0);
     const int type = lower_node(l, p->x)->dtype;
     Kernel *k = l->k;
     BlockTile t = {.l = l, .p = p, .rows = p->rows};

@@ -49,6 +49,7 @@ typedef struct PlainSum {
 
 void block_product_plain(Lower *l, const BlockProduct *p, const BlockReader *r, Point at, KRef e, KRef acc)
 {
+    rlx_assert(acc != 0 && p->d.rank >= 1);
     const BlockFormat *f = r->f;
     const KRef column = at.idx[p->d.rank - 1];
     Kernel *k = l->k;
@@ -103,6 +104,7 @@ KRef block_expert(Lower *l, const BlockProduct *p, const KRef *idx)
 
 KRef block_is_expert(Kernel *k, KRef e, int64_t experts)
 {
+    rlx_assert(experts >= 0);
     return k_expr(k, "0 <= $ & $ < #", e, e, experts);
 }
 
@@ -131,6 +133,7 @@ BlockReader block_product_reader(Lower *l, BlockProduct *p)
 
 KRef block_product_matrix(Lower *l, const BlockProduct *p, const BlockReader *r, KRef e)
 {
+    rlx_assert(p->of.is_placed && e != 0);
     Kernel *k = l->k;
     const uint32_t width = dtype_info[k->params.data[p->of.weights].dtype].bytes;
     if (l->caps->is_gpu)

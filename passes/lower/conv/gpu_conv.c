@@ -138,6 +138,7 @@ bool gpu_conv_lower(Lower *l, const Conv *c)
 {
     const Node *node = lower_node(l, l->anchor), *w = lower_node(l, c->w);
     const int64_t taps = c->s.kh * c->s.kw;
+    rlx_assert(taps >= 1 && c->group >= 1);
     const Conv joined = join_taps(c);
     if (!l->caps->has_mma || !k_is_half(node->dtype) || w->dtype != node->dtype ||
         lower_node(l, c->x)->dtype != node->dtype || c->s.oc < MIN_OUTPUTS || !is_image(l, &joined) ||

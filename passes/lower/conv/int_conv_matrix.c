@@ -121,6 +121,7 @@ static const char *question(const IntConv *c)
 
 bool int_conv_choose_matrix(IntConv *c)
 {
+    rlx_assert(c->group >= 1 && c->oc >= 0);
     enum { MAX_GROUPS = 4 };
     if (!c->l->caps->has_matrix || c->lanes != LANES || c->group > MAX_GROUPS)
         return false;
@@ -429,6 +430,7 @@ static void blocks_of_pairs(Pair *p)
 void int_conv_matrix(const IntConv *c, const Domain *d, KRef zero)
 {
     rlx_assert(c->l->caps->has_matrix);
+    rlx_assert(c->group_words >= 1);
     for (int64_t g = 0; g < c->group; g++) {
         Pair p = {.t = {.c = c, .d = d, .zero = zero, .group = g}};
         if (c->group_words * 4 > c->l->caps->cpu.l2_bytes / 2)

@@ -51,6 +51,7 @@ static uint8_t choose_nv(int64_t pixels, int64_t vectors)
 
 void int_conv_shape(IntConv *c, Domain *d)
 {
+    rlx_assert(c->l->caps->vector_regs > 4 && c->oc >= 1);
     const int64_t most_acc = c->l->caps->vector_regs - 4;
     join_rows(c, d);
     join_images(c);
@@ -69,6 +70,7 @@ void int_conv_shape(IntConv *c, Domain *d)
 
 KRef int_conv_begin(const IntTile *t, uint32_t v)
 {
+    rlx_assert((int64_t)v * t->c->lanes < t->c->padded);
     const IntConv *c = t->c;
     Kernel *k = c->l->k;
     const KRef at = k_expr(k, "$ + #", t->block, t->group * c->padded + (int64_t)v * c->lanes);
@@ -150,6 +152,7 @@ static void emit_sums(const IntTile *t)
 
 void int_conv_store(const IntTile *t, KRef row, KRef column, uint32_t v, KRef value)
 {
+    rlx_assert(row != 0 && column != 0 && value != 0);
     const IntConv *c = t->c;
     Kernel *k = c->l->k;
     const int64_t left = t->channels - (int64_t)v * c->lanes;
@@ -300,6 +303,7 @@ static void tiles_of_row(const IntTile *t)
 
 void int_conv_tiles(const IntConv *c, const Domain *d, KRef zero)
 {
+    rlx_assert(c->lanes >= 1 && c->nv >= 1);
     for (int64_t g = 0; g < c->group; g++) {
         const IntTile t = {.c = c, .d = d, .zero = zero, .group = g};
         if (c->group_words * 4 > c->l->caps->cpu.l2_bytes / 2)

@@ -49,6 +49,7 @@ Conv conv_of(const Lower *l, NodeId id)
     c.stride_c = xl->stride[1];
     c.stride_h = rows ? xl->stride[last - 1] : 0;
     c.stride_w = xl->stride[last];
+    rlx_assert(c.group >= 1 && c.s.oc * c.group == w->dim[0]);
     return c;
 }
 
@@ -58,6 +59,7 @@ Domain conv_out_domain(Lower *l)
     domain_trim(l, &d, l->root);
     domain_add(l, &d, l->root);
     domain_add_operands(l, &d, l->root);
+    rlx_assert(d.rank >= 3);
     return d;
 }
 
@@ -65,6 +67,7 @@ Domain conv_out_domain(Lower *l)
 Point conv_point(const Domain *d, KRef image, KRef channel, KRef row, KRef column)
 {
     rlx_assert(d->rank >= 3);
+    rlx_assert(image != 0 && channel != 0 && column != 0);
     Point at = {.lanes = 1, .count = 1, .vec_axis = 1};
     at.idx[0] = image;
     at.idx[1] = channel;
@@ -338,6 +341,7 @@ void lower_conv(Lower *l)
 {
     Conv c = conv_of(l, l->anchor);
     Domain d = conv_out_domain(l);
+    rlx_assert(c.s.kh >= 1 && c.s.kw >= 1 && c.shuffle >= 1);
     l->pk->macs += (uint64_t)shape_numel(lower_node(l, l->anchor)->shape) *
                    (uint64_t)(shape_numel(lower_node(l, c.w)->shape) / lower_node(l, c.w)->shape->dim[0]);
     const bool in_order = c.shuffle == 1;

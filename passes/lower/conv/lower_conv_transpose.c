@@ -264,6 +264,7 @@ void lower_conv_transpose(Lower *l)
     const Node *n = lower_node(l, l->anchor);
     const Shape *x = lower_node(l, n->src[0])->shape, *w = lower_node(l, n->src[1])->shape;
     rlx_assert(x->rank >= 3 && w->rank == x->rank);
+    rlx_assert(node_get_int(n, A_conv_transpose_group) >= 1);
     Transposed t = {.x = n->src[0],
                     .w = n->src[1],
                     .bias = n->n_src > 2 ? n->src[2] : 0,

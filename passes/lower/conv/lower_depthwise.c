@@ -425,6 +425,7 @@ static bool fits(const Lower *l, const Conv *c, const Domain *d)
 
 bool depthwise_lower(Lower *l, const Conv *c, const Domain *d)
 {
+    rlx_assert(c->group >= 1 && d->rank >= 3);
     if (!fits(l, c, d))
         return false;
     Depthwise s = {.l = l,

@@ -383,6 +383,7 @@ static KRef plain_point(Lower *l, const Domain *d, Point at, void *ctx)
 void lower_int_conv(Lower *l)
 {
     IntConv c = int_conv_of(l);
+    rlx_assert(c.group >= 1 && c.kh >= 1 && c.kw >= 1);
     Domain d = domain_of(lower_node(l, l->root)->shape);
     domain_add(l, &d, l->root);
     domain_add_operands(l, &d, l->root);

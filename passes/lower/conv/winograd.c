@@ -103,6 +103,7 @@ static void pack(const void *ctx, void *bytes)
 uint32_t winograd_pack(const Winograd *w)
 {
     rlx_assert(node_is_const(w->l->g, w->c->w));
+    rlx_assert(!w->transforms_weights || w->form.r >= 1);
     WinogradPacking *p = ARENA_NEW(w->l->pass->perm, WinogradPacking);
     *p = (WinogradPacking){.form = w->form,
                            .blocks = w->oc,
@@ -149,16 +150,19 @@ static int64_t padded_channels(const Winograd *w)
 
 int64_t winograd_taps(const Winograd *w)
 {
+    rlx_assert(w->form.n >= w->form.r);
     return w->transforms_weights ? (int64_t)w->form.r * w->form.r : (int64_t)w->form.n * w->form.n;
 }
 
 int64_t winograd_panel(const Winograd *w)
 {
+    rlx_assert(w->chunk >= 1 && w->lanes >= 1);
     return w->chunk * winograd_width(w) + 16;
 }
 
 int64_t winograd_weights(const Winograd *w)
 {
+    rlx_assert(w->c->group >= 1);
     return winograd_taps(w) * w->c->s.ic * padded_channels(w) * w->c->group;
 }
 
@@ -172,12 +176,14 @@ int64_t winograd_width(const Winograd *w)
 
 int64_t winograd_v_size(const Winograd *w)
 {
+    rlx_assert(w->block >= 1 && w->pitch >= 1);
     return (int64_t)w->form.n * w->form.n * w->block * w->pitch;
 }
 
 // Never a multiple of 2 KB: the transforms read n * n rows at this distance.
 int64_t winograd_s_stride(const Winograd *w)
 {
+    rlx_assert(w->block >= 1);
     return w->block * winograd_width(w) + 16;
 }
 
@@ -394,6 +400,7 @@ static bool is_candidate(const Lower *l, const Conv *c, const Domain *d)
 
 bool winograd_lower(Lower *l, const Conv *all, const Domain *d)
 {
+    rlx_assert(all->group >= 1 && d->rank >= 3);
     Winograd best, w;
     Conv one = *all; // image by image where only a run knows how many there are
     const Conv *c = &one;

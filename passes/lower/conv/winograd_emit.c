@@ -557,6 +557,7 @@ static void emit_blocks(Emit *e)
 void winograd_emit(const Winograd *w)
 {
     rlx_assert(w->lanes >= 1 && w->blocks >= 1 && w->threads >= 1);
+    rlx_assert(w->form.n == w->form.m + w->form.r - 1);
     Lower *l = w->l;
     Emit e = {.w = w, .l = l, .k = l->k};
     const uint64_t v_size = (uint64_t)winograd_v_size(w);

@@ -114,6 +114,7 @@ WinogradForm winograd_form(uint8_t m, uint8_t r)
 
 WinogradFactor winograd_factor(double entry)
 {
+    rlx_assert(isfinite(entry));
     WinogradFactor f = {0};
     double rest = fabs(entry);
     while (rest > 0) {
@@ -129,6 +130,7 @@ WinogradFactor winograd_factor(double entry)
 
 double winograd_error(const WinogradForm *f, int64_t ic)
 {
+    rlx_assert(ic >= 0 && f->n <= WINOGRAD_MAX_N);
     const Scheme *s = &schemes[f->n];
     return s->transform_error + s->sum_error * sqrt((double)(ic < s->chunk ? ic : s->chunk));
 }
@@ -301,15 +303,18 @@ uint32_t winograd_output_ops(const WinogradForm *f)
 
 void winograd_emit_input(Kernel *k, const WinogradForm *f, const KRef *x, KRef *y)
 {
+    rlx_assert(f->n >= f->m && x != y);
     linear(k, f->n, f->n, f->bt[0], WINOGRAD_MAX_N, x, y);
 }
 
 void winograd_emit_weights(Kernel *k, const WinogradForm *f, const KRef *x, KRef *y)
 {
+    rlx_assert(f->n >= f->r && x != y);
     linear(k, f->n, f->r, f->g[0], WINOGRAD_MAX_R, x, y);
 }
 
 void winograd_emit_output(Kernel *k, const WinogradForm *f, const KRef *x, KRef *y)
 {
+    rlx_assert(f->n >= f->m && x != y);
     linear(k, f->m, f->n, f->at[0], WINOGRAD_MAX_N, x, y);
 }

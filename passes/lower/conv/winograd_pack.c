@@ -92,6 +92,7 @@ static void emit_blocks(Weights *s, uint32_t kind, KRef g, KRef base)
 
 uint32_t winograd_pack_lasting(const Winograd *w)
 {
+    rlx_assert(packer_can_pack(w->l, w->c->w));
     const int64_t *stride = lower_loc(w->l, w->c->w)->stride;
     const int64_t group_size = winograd_weights(w) / w->c->group;
     const bool is_row = lower_node(w->l, w->c->w)->shape->rank == 3;

@@ -40,6 +40,7 @@ DType gpu_matmul_type(const GpuMatmul *p)
 
 bool gpu_matmul_fits(const GpuMatmul *p)
 {
+    rlx_assert(p->n_batch <= GPU_MATMUL_MAX_BATCH);
     const int type = gpu_matmul_type(p), anchor = lower_node(p->l, p->l->anchor)->dtype;
     if (!p->l->caps->has_mma || !k_is_half(type) || lower_node(p->l, p->b.id)->dtype != type ||
         (anchor != type && anchor != DTYPE_f32) || p->m < 2 || p->n < MIN_SIZE || p->k < MIN_SIZE)
@@ -54,6 +55,7 @@ bool gpu_matmul_fits(const GpuMatmul *p)
 
 GpuPlace gpu_tile_place(const GpuEmit *e, KRef index)
 {
+    rlx_assert(e->m_tiles >= 1 && e->n_tiles >= 1);
     Kernel *k = e->k;
     const GpuMatmul *p = e->p;
     const int64_t plane = e->m_tiles * e->n_tiles;
@@ -89,6 +91,7 @@ static KRef at_most(const GpuEmit *e, KRef i, int64_t n, int64_t tile)
 
 Point gpu_tile_point(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column)
 {
+    rlx_assert(row != 0 && column != 0);
     const GpuMatmul *p = e->p;
     const KRef r = at_most(e, k_add(e->k, at->m, row), p->m, e->rows * e->tile.pair);
     const KRef c = at_most(e, k_add(e->k, at->n, column), p->n, e->tile.columns);
@@ -97,6 +100,7 @@ Point gpu_tile_point(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column
 
 KRef gpu_tile_root(const GpuEmit *e, Point at, KRef sum)
 {
+    rlx_assert(sum != 0 && e->p->d != NULL);
     const NodeId bias = e->p->bias;
     Kernel *k = e->k;
     if (bias != 0) {
@@ -142,6 +146,7 @@ static void store_one(const GpuEmit *e, const GpuPlace *at, KRef r, KRef c, KRef
 
 void gpu_tile_store(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column, const KRef *sum)
 {
+    rlx_assert(sum != NULL && sum[0] != 0);
     Kernel *k = e->k;
     const GpuMatmul *p = e->p;
     const KRef r = k_add(k, at->m, row), c = k_add(k, at->n, column), one = k_index(k, 1);
@@ -216,6 +221,7 @@ static void add_maps(GpuEmit *e)
 void gpu_matmul_emit(const GpuMatmul *p)
 {
     rlx_assert(p->m > 0 && p->n > 0 && p->k > 0);
+    rlx_assert(gpu_matmul_fits(p) && p->point != NULL);
     Lower *l = p->l;
     Kernel *k = l->k;
     GpuEmit e = {.p = p, .l = l, .k = k, .tile = gpu_tile_choose(p)};
@@ -224,6 +230,7 @@ void gpu_matmul_emit(const GpuMatmul *p)
     e.m_tiles = ceil_div(p->m, e.rows * e.tile.pair);
     e.n_tiles = ceil_div(p->n, e.tile.columns);
     e.steps = ceil_div(p->k, GPU_TILE_K);
+    rlx_assert(e.rows >= 1 && cluster >= 1);
     e.tiles = e.m_tiles * e.n_tiles;
     for (uint32_t i = 0; i < p->n_batch; i++)
         e.tiles *= p->batch[i];

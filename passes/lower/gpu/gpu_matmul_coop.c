@@ -192,6 +192,7 @@ static void store_square(const GpuSquare *s, const Block *own, int64_t i)
 
 void gpu_coop_tile(const GpuSquare *s)
 {
+    rlx_assert(s->p->k >= 1);
     Kernel *k = s->k;
     const Operand a = operand_of(s, &s->p->a), b = operand_of(s, &s->p->b);
     const Block own = block_of(s);

@@ -65,6 +65,7 @@ void gpu_image_load(const GpuEmit *e, const GpuPixel *pixel, KRef to, KRef from,
 {
     Kernel *k = e->k;
     const int64_t width = gpu_row_width(e->p);
+    rlx_assert(width >= 1 && GPU_TILE_K % width == 0);
     if (width == GPU_TILE_K) {
         load_box(e, pixel, to, from, bar);
         return;
@@ -84,6 +85,7 @@ KRef gpu_image_desc(const GpuEmit *e, KRef slot, KRef block)
 {
     Kernel *k = e->k;
     const int64_t row = gpu_row_width(e->p) * 2;
+    rlx_assert(e->rows % 8 == 0);
     return k_call(k, row == GPU_CHUNK * 2 ? KDEV_wgmma_desc_plain : KDEV_wgmma_desc_half,
                   k_expr(k, "$ * # + $", block, 64 * row, slot), k_index(k, e->rows * row),
                   k_index(k, 8 * row));
@@ -91,6 +93,7 @@ KRef gpu_image_desc(const GpuEmit *e, KRef slot, KRef block)
 
 KRef gpu_image_step(const GpuEmit *e, KRef desc, int64_t i)
 {
+    rlx_assert(i >= 0 && i * 16 < GPU_TILE_K);
     const int64_t width = gpu_row_width(e->p), at = i * 16;
     const int64_t by = (at / width * e->rows * width + at % width) * 2 / 16;
     return by == 0 ? desc : k_add(e->k, desc, k_integer(e->k, DTYPE_u64, by));

@@ -180,6 +180,7 @@ static void multiply_tile(const GpuEmit *e, KRef sums, KRef is_consumer, KRef wa
 
 void gpu_matmul_mma(GpuEmit *e)
 {
+    rlx_assert(e->tile.splits >= 1 && e->slots >= 1);
     Kernel *k = e->k;
     k_wait(k);
     e->shared = k_call(k, KDEV_shared_begin, 0, 0, 0);

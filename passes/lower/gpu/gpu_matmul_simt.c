@@ -227,6 +227,7 @@ static void begin_other_way(const Simt *s)
 
 bool gpu_simt_fits(const GpuMatmul *p)
 {
+    rlx_assert(p->n_batch <= GPU_MATMUL_MAX_BATCH);
     for (uint32_t i = 0; i < p->n_batch; i++)
         if (p->batch[i] < 1)
             return false;

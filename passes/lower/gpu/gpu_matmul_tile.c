@@ -39,6 +39,7 @@ typedef struct Work {
 // With room for blocks of results beside the slots of two groups.
 bool gpu_tile_has_room(const GpuMachine *m, GpuTile t)
 {
+    rlx_assert(t.stages >= 1);
     return t.warpgroups == 1 && t.stages * gpu_tile_slot(t) <= (int64_t)m->processor_shared * 8 / 19;
 }
 

@@ -135,6 +135,7 @@ static bool search_in_groups(Lower *l, const Search *s)
 
 static void lower_search(Lower *l, AttrId axis, AttrId keepdims, bool finds_largest)
 {
+    rlx_assert(l->anchor != 0 && lower_node(l, l->anchor)->n_src >= 1);
     const Node *n = lower_node(l, l->anchor);
     Search s = {.x = n->src[0],
                 .axis = (uint32_t)node_get_int(n, axis),

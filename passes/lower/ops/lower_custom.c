@@ -63,6 +63,7 @@ void lower_custom(Lower *l)
     const AttrId text = custom_text_attr(l->caps->name);
     Arena *a = l->plan->arena;
     Call c = {.l = l, .custom = ARENA_NEW(a, KCustom)};
+    rlx_assert(text < ATTR_COUNT);
     TensorType *types = ARENA_ARRAY(a, TensorType, n->n_src + 1u);
     for (uint32_t i = 0; i < n->n_src; i++)
         types[i] = (TensorType){(DType)lower_node(l, n->src[i])->dtype, *lower_node(l, n->src[i])->shape};

@@ -109,6 +109,7 @@ void lower_det(Lower *l)
 {
     const Node *n = lower_node(l, l->anchor);
     const Shape *s = lower_node(l, n->src[0])->shape;
+    rlx_assert(s->rank >= 2 && s->dim[s->rank - 1] == s->dim[s->rank - 2]);
     Det d = {.x = n->src[0],
              .type = l->caps->is_gpu && n->dtype != DTYPE_f64 ? DTYPE_f32 : DTYPE_f64,
              .n = s->dim[s->rank - 1]};

@@ -33,6 +33,7 @@ void lower_gather(Lower *l)
                 .index = n->src[1],
                 .axis = (uint32_t)node_get_int(n, A_gather_axis),
                 .index_rank = lower_node(l, n->src[1])->shape->rank};
+    rlx_assert(g.axis < lower_node(l, g.x)->shape->rank);
     const uint32_t inner = operand_map_axis(l);
     const bool is_after = inner >= g.axis + g.index_rank, is_before = inner < g.axis;
     const uint32_t of_x = is_before ? inner : inner + 1 - g.index_rank;

@@ -365,6 +365,7 @@ static void emit_entry(Lower *l, LstmStep *s)
 void lower_lstm(Lower *l)
 {
     Lstm m = lstm_of(l);
+    rlx_assert(m.padded >= m.hidden && m.dirs >= 1 && m.dirs <= 2);
     l->pk->macs = (uint64_t)(m.dirs * m.batch * m.seq * GATES * m.hidden) * (uint64_t)steps_of(&m);
     m.scratch =
         lower_param_scratch(l, "lstm state", (DType)m.type, (uint64_t)(m.dirs * m.batch * 3 * m.padded));

@@ -155,6 +155,7 @@ void lower_nms(Lower *l)
     Kernel *k = l->k;
     const Node *n = lower_node(l, l->anchor);
     const Shape *scores = lower_node(l, n->src[1])->shape;
+    rlx_assert(scores->rank == 3 && n->n_src >= 4);
     Nms s = {.boxes = n->src[0],
              .scores = n->src[1],
              .most = n->src[2],

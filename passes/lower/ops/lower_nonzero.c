@@ -27,6 +27,7 @@ void lower_nonzero(Lower *l)
     Kernel *k = l->k;
     const NodeId x = lower_node(l, l->anchor)->src[0];
     const Shape *s = lower_node(l, x)->shape;
+    rlx_assert(lower_node(l, l->root)->shape->rank == 2);
     const Domain d = domain_of(s);
     const KRef size = k_index(k, lower_node(l, l->root)->shape->dim[1]), zero = k_index(k, 0);
     Point at = {.lanes = 1, .count = 1};

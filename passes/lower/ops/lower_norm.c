@@ -65,6 +65,7 @@ static void norm_row(Lower *l, const Rows *r, Point at, void *ctx)
 static void lower_norm(Lower *l, AttrId axis, AttrId epsilon, bool has_mean)
 {
     const Node *node = lower_node(l, l->anchor);
+    rlx_assert(lower_node(l, l->anchor)->shape->rank >= 1);
     Norm n = {.x = node->src[0],
               .scale = node->n_src > 1 ? node->src[1] : 0,
               .bias = node->n_src > 2 ? node->src[2] : 0,

@@ -107,6 +107,7 @@ static bool wide_pad(Lower *l, Pad *p, uint32_t axis)
 void lower_pad(Lower *l)
 {
     const Node *n = lower_node(l, l->anchor);
+    rlx_assert(node_attr(n, A_pad_pads)->len == 2 * (uint64_t)n->shape->rank);
     Pad p = {.x = n->src[0],
              .fill = n->n_src > 1 ? n->src[1] : 0,
              .mode = mode_of(n),

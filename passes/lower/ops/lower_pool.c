@@ -351,6 +351,7 @@ static bool wide_pool(Lower *l, const Domain *d, const Pool *p)
 
 static void lower_pool(Lower *l, Pool *p)
 {
+    rlx_assert(lower_node(l, l->anchor)->shape->rank >= 3);
     Domain d = domain_of(lower_node(l, l->root)->shape);
     domain_trim(l, &d, l->root);
     domain_add(l, &d, l->root);

@@ -41,6 +41,7 @@ static void row_axes(const Lower *l, AttrId axes, bool *in_row)
 
 static void lower_reduce(Lower *l, AttrId axes, const RowFold *fold, bool is_mean)
 {
+    rlx_assert(fold != NULL && l->anchor != 0);
     bool in_row[SHAPE_MAX_RANK] = {false};
     Reduce x = {lower_node(l, l->anchor)->src[0], is_mean};
     row_axes(l, axes, in_row);

@@ -219,6 +219,7 @@ void lower_resize(Lower *l)
 {
     const Node *n = lower_node(l, l->anchor);
     const Shape *s = lower_node(l, n->src[0])->shape;
+    rlx_assert(s->rank == n->shape->rank);
     Resize r = {.x = n->src[0],
                 .is_linear = str_equal(node_get_str(n, A_resize_mode), "linear"),
                 .is_nearest = str_equal(node_get_str(n, A_resize_mode), "nearest"),

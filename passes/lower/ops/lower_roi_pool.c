@@ -202,6 +202,7 @@ void lower_roi_pool(Lower *l)
 {
     const Node *n = lower_node(l, l->anchor);
     const Shape *s = lower_node(l, n->src[0])->shape;
+    rlx_assert(s->rank == 4 && n->shape->rank == 4);
     const char *mode = node_get_str(n, A_roi_pool_mode);
     RoiPool r = {.x = n->src[0],
                  .rois = n->src[1],

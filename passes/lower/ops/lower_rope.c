@@ -417,6 +417,7 @@ void lower_rope(Lower *l)
     domain_add(l, &out, l->root);
     domain_add_operands(l, &out, l->root);
     Rope r = rope_of(l, n, &out);
+    rlx_assert(out.rank >= 1 && r.half >= 0);
     Domain pairs = out;
     pairs.extent[pairs.rank - 1] = r.half;
     if (lower_wide_rope(l, &r, &pairs))

@@ -134,6 +134,7 @@ void lower_scatter(Lower *l)
 {
     const Node *n = lower_node(l, l->anchor);
     const char *reduction = node_get_str(n, A_scatter_reduction);
+    rlx_assert(n->n_src >= 3 && n->shape->rank >= 1);
     Scatter s = {.data = n->src[0], .indices = n->src[1], .updates = n->src[2], .shape = n->shape};
     const Loc *from = lower_loc(l, s.data), *to = lower_loc(l, l->root);
     s.is_in_place = from->buf == to->buf && from->offset == to->offset;

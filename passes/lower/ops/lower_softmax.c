@@ -83,6 +83,7 @@ static void softmax_row(Lower *l, const Rows *r, Point at, void *ctx)
 static void lower_along_axis(Lower *l, AttrId axis, bool is_log)
 {
     const Node *n = lower_node(l, l->anchor);
+    rlx_assert(lower_node(l, l->anchor)->shape->rank >= 1);
     Softmax s = {.x = n->src[0], .is_log = is_log};
     s.keeps_exponentials = !is_log && l->root == l->anchor && operand_sum_type(n->dtype) == n->dtype;
     bool in_row[SHAPE_MAX_RANK] = {false};

@@ -32,6 +32,7 @@ static KRef dfa_point(Lower *l, const Domain *d, Point at, void *ctx)
 void lower_dfa(Lower *l)
 {
     const Node *n = lower_node(l, l->anchor);
+    rlx_assert(n->n_src >= 3);
     Dfa s = {.x = n->src[0],
              .classes = n->src[1],
              .table = n->src[2],

@@ -71,6 +71,7 @@ void lower_top_k(Lower *l)
               .places = lower_find_result(l, 1),
               .axis = (uint32_t)node_get_int(n, A_top_k_axis),
               .finds_largest = node_get_int(n, A_top_k_largest) != 0};
+    rlx_assert(t.axis < x->rank && n->shape->dim[t.axis] <= x->dim[t.axis]);
     t.n = x->dim[t.axis];
     t.k = n->shape->dim[t.axis];
     if (shape_numel(n->shape) == 0)

@@ -95,6 +95,7 @@ static KRef walk_point(Lower *l, const Domain *d, Point at, void *ctx)
 void lower_tree_walk(Lower *l)
 {
     const Node *n = lower_node(l, l->anchor);
+    rlx_assert(n->n_src >= 4);
     Walk w = {.x = n->src[0],
               .nodes = n->src[1],
               .thresholds = n->src[2],

@@ -142,6 +142,7 @@ void lower_unique(Lower *l)
     Kernel *k = l->k;
     const Node *n = lower_node(l, l->anchor);
     const Shape *x = lower_node(l, n->src[0])->shape;
+    rlx_assert(x->rank == 2);
     Unique u = {.x = n->src[0],
                 .inverse = lower_find_result(l, 1),
                 .counts = lower_find_result(l, 2),

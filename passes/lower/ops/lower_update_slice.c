@@ -187,6 +187,7 @@ static Update update_of(const Lower *l, NodeId id)
 void lower_patch(Lower *l)
 {
     const Update u = update_of(l, l->root);
+    rlx_assert(l->strip.n_held == 0 && u.patch != 0 && u.patch >= l->anchor);
     KRef first[SHAPE_MAX_RANK];
     HeldRows held = {.id = u.patch, .param = lower_param(l, l->root, PARAM_WRITE), .base = k_index(l->k, 0)};
     load_starts(l, &u, first);
@@ -201,6 +202,7 @@ void lower_patch(Lower *l)
 void lower_update_slice(Lower *l)
 {
     Update u = update_of(l, l->anchor);
+    rlx_assert(u.part->rank == u.whole->rank);
     uint32_t entry = 0;
     const Loc *from = lower_loc(l, u.x), *to = lower_loc(l, l->root);
     if (from->buf == to->buf && from->offset == to->offset) {

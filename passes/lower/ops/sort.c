@@ -39,6 +39,7 @@ static void emit_merge(Lower *l, const Sort *s, const Merge *m)
 
 KRef sort_positions(Lower *l, const Sort *s)
 {
+    rlx_assert(s->before != NULL && s->n >= 1);
     Kernel *k = l->k;
     int64_t passes = 0;
     while ((INT64_C(1) << passes) < s->n)
@@ -68,6 +69,7 @@ KRef sort_positions(Lower *l, const Sort *s)
 
 KRef sort_first(Lower *l, const Sort *s, int64_t count)
 {
+    rlx_assert(s->before != NULL && count >= 1 && count <= s->n);
     Kernel *k = l->k;
     const KRef first = k_array(k, DTYPE_i32, count), zero = k_index(k, 0), last = k_index(k, count - 1);
     const KRef i = k_for(k, zero, k_index(k, s->n), 1, KFOR_SERIAL, "i");

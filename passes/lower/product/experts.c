@@ -121,6 +121,7 @@ static void order_rows(Lower *l, const Experts *x)
 
 void experts_sort(Lower *l, Experts *x)
 {
+    rlx_assert(x->rows >= 1 && x->n_experts >= 1);
     x->choice = lower_param_scratch(l, "choice", DTYPE_i32, (uint64_t)x->rows);
     x->bounds = lower_param_scratch(l, "bounds", DTYPE_i32, (uint64_t)x->n_experts + 2);
     x->order = lower_param_scratch(l, "order", DTYPE_i32, (uint64_t)x->rows);
@@ -209,6 +210,7 @@ static uint32_t add_addresses(Lower *l, const Experts *x, uint32_t param)
 uint32_t experts_place(Lower *l, const Experts *x, DType type, const GemmPack *pack)
 {
     rlx_assert(pack->fill != NULL && pack->bytes > 0);
+    rlx_assert(x->n_experts >= 1);
     const char *name = node_name(l->g, x->w);
     if (!can_be_layer(l))
         return lower_param_filled(l, name, type, pack->fill, pack->ctx, pack->bytes);
@@ -286,6 +288,7 @@ void experts_note_rows(Lower *l, Experts *x)
 void experts_place_given(Lower *l, Experts *x, DType type)
 {
     rlx_assert(node_is_const(l->g, x->w) && !x->is_placed);
+    rlx_assert(x->k >= 0 && x->n >= 0 && x->n_experts >= 0);
     const Node *w = lower_node(l, x->w);
     const char *name = node_name(l->g, x->w);
     const uint64_t bytes = (uint64_t)x->k * (uint64_t)x->n * dtype_info[w->dtype].bytes;

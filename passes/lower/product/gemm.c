@@ -370,6 +370,7 @@ static void emit_groups(const Gemm *g, const GemmRun *run, KRef row, int64_t row
 
 GemmTileAt gemm_panel_at(const Gemm *g, const GemmRun *run, KRef i, KRef row)
 {
+    rlx_assert(run->width % g->lanes == 0 && run->real <= run->width * run->count);
     Kernel *k = g->l->k;
     const bool is_made = gemm_makes_panels(g);
     GemmTileAt at = {.row = row,
@@ -386,6 +387,7 @@ GemmTileAt gemm_panel_at(const Gemm *g, const GemmRun *run, KRef i, KRef row)
 
 void gemm_emit_panels(const Gemm *g, KRef row, GemmPanelFn fn, void *ctx)
 {
+    rlx_assert(fn != NULL && g->t.nv >= 1);
     const GemmRuns panels = gemm_panels(g);
     for (uint32_t p = 0; p < panels.n; p++) {
         const GemmRun *run = &panels.run[p];
@@ -422,8 +424,10 @@ static void emit_rows(const Gemm *g, KRef row, int64_t rows)
 
 void gemm_emit(Gemm *g)
 {
+    rlx_assert(g->store != NULL && g->t.rows >= 1 && g->t.steps >= 0);
     Kernel *k = g->l->k;
     const GemmRuns blocks = gemm_blocks(g);
+    rlx_assert(!g->has_pairs || g->source == GEMM_PACKED);
     if (gemm_makes_panels(g))
         g->panel = lower_param_thread_scratch(g->l, "panel", DTYPE_f32,
                                               (uint64_t)(g->t.steps * g->t.nv * g->lanes), &g->panel_base);
@@ -445,6 +449,7 @@ void gemm_emit(Gemm *g)
 
 void gemm_pack_lasting(Gemm *g, NodeId b)
 {
+    rlx_assert(g->t.nv >= 1 && g->lanes >= 1);
     Packer packer;
     Gemm p = *g;
     const GemmRuns panels = gemm_panels(g);

@@ -162,6 +162,7 @@ static void emit_few(const Gemm *g)
 
 void gemm_emit_live(const Gemm *g)
 {
+    rlx_assert(g->m_live != 0 || g->n_live != 0);
     Kernel *k = g->l->k;
     Gemm rest = *g;
     const bool is_wide = g->t.rows > WIDE_ROWS && panels_at_once(g) > 1;

@@ -20,6 +20,7 @@ static const double near_share = 5.0 / 24;
 
 uint8_t gemm_lanes(const Lower *l, int64_t n)
 {
+    rlx_assert(n >= 0);
     return n == 1 ? 1 : lower_fit_lanes(l, n);
 }
 
@@ -37,6 +38,7 @@ static int64_t most_rows(const Gemm *g, int64_t nv)
 
 GemmRuns gemm_panels(const Gemm *g)
 {
+    rlx_assert(g->t.nv >= 1 && g->lanes >= 1);
     const int64_t width = (int64_t)g->t.nv * g->lanes, whole = g->n / width, rest = g->n - whole * width;
     GemmRuns r = {0};
     if (whole > 0)
@@ -44,6 +46,7 @@ GemmRuns gemm_panels(const Gemm *g)
     if (rest > 0)
         r.run[r.n++] = (GemmRun){
             .first = whole * width, .width = ceil_div(rest, g->lanes) * g->lanes, .count = 1, .real = rest};
+    rlx_assert(r.n <= sizeof r.run / sizeof *r.run);
     return r;
 }
 
@@ -51,6 +54,7 @@ static void add_rows(GemmRuns *r, int64_t *first, int64_t width, int64_t count)
 {
     if (count == 0 || width == 0)
         return;
+    rlx_assert(r->n < sizeof r->run / sizeof *r->run);
     r->run[r->n++] = (GemmRun){.first = *first, .width = width, .count = count, .real = width};
     *first += width * count;
 }
@@ -58,6 +62,7 @@ static void add_rows(GemmRuns *r, int64_t *first, int64_t width, int64_t count)
 // Tiles of equal height, give or take a row.
 GemmRuns gemm_tiles(const Gemm *g, int64_t rows)
 {
+    rlx_assert(rows >= 1 && g->t.rows >= 1);
     const int64_t n = ceil_div(rows, g->t.rows), base = rows / n, longer = rows % n;
     GemmRuns r = {0};
     int64_t first = 0;
@@ -68,6 +73,7 @@ GemmRuns gemm_tiles(const Gemm *g, int64_t rows)
 
 GemmRuns gemm_blocks(const Gemm *g)
 {
+    rlx_assert(g->t.block >= g->t.rows);
     if (g->t.block == g->t.rows)
         return gemm_tiles(g, g->m);
     GemmRuns r = {0};
@@ -79,12 +85,14 @@ GemmRuns gemm_blocks(const Gemm *g)
 
 int64_t gemm_group(const Gemm *g, int64_t count)
 {
+    rlx_assert(count >= 1);
     const int64_t rows = g->t.block < g->m ? g->t.block : g->m;
     const int64_t bytes = rows * g->t.nv * g->lanes * 4,
                   most = g->l->caps->cpu.l2_bytes / 4 / (bytes > 0 ? bytes : 1);
     const int64_t threads = g->l->caps->threads > 1 ? g->l->caps->threads : 1;
     int64_t n = ceil_div(count, most > 0 ? most : 1);
     n = n < threads ? threads : n;
+    rlx_assert(n >= 1);
     return ceil_div(count, n < count ? n : count);
 }
 
@@ -267,6 +275,7 @@ static void drop_slow(Cuts *c)
 
 void gemm_choose(Gemm *g)
 {
+    rlx_assert(g->source <= GEMM_WIDENED && g->k >= 0);
     static const char *const source[] = {"packed", "rows", "copied", "widened"};
     g->lanes = gemm_lanes(g->l, g->n);
     Cuts c = all_cuts(g);
@@ -276,6 +285,7 @@ void gemm_choose(Gemm *g)
         (long long)g->k, (long long)g->n, source[g->source],
         g->has_pairs ? "pairs" : dtype_info[g->b_type].name, (long long)g->a_row, (long long)g->a_k,
         lower_epilogue_cost(g->l), g->m_live != 0 || g->n_live != 0 || g->k_live != 0 ? " live" : "");
+    rlx_assert(c.n >= 1);
     g->t = c.tiles[choice_pick(g->l, question, c.list, c.n)];
 }
 
@@ -354,6 +364,7 @@ static void pack(const void *ctx, void *bytes)
 
 GemmPack gemm_pack(const Gemm *g, const void *data, DType type, int64_t rows, int64_t n, int64_t matrix)
 {
+    rlx_assert(data != NULL && n >= 1 && g->t.nv >= 1);
     GemmPacking *p = ARENA_NEW(g->l->pass->perm, GemmPacking);
     *p = (GemmPacking){.panels = gemm_panels(g),
                        .data = data,

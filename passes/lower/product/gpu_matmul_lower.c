@@ -15,6 +15,7 @@ static Point point_of(const GpuMatmul *p, const KRef *batch, KRef row, KRef colu
 static GpuMatrix operand_of(const Lower *l, const Matmul *x, NodeId id, const Loc *loc)
 {
     const Shape *s = lower_node(l, id)->shape;
+    rlx_assert(s->rank >= 2 && s->rank - 2 <= x->all_batch);
     const bool is_a = id == x->a && loc == &x->a_loc;
     GpuMatrix m = {
         .id = id, .loc = loc, .outer = is_a ? x->a_row : x->b_col, .k = is_a ? x->a_k : x->b_k};

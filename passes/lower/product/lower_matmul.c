@@ -154,6 +154,7 @@ static Tiling tiling_of(Lower *l, const Matmul *x)
     }
     t.x = matmul_join_rows(l, &own);
     t.source = source_of(l, &t.x, t.b_type);
+    rlx_assert(t.data == NULL || !t.is_lasting);
     return t;
 }
 
@@ -183,6 +184,7 @@ static void store_pixel(Lower *l, const TileOut *out, KRef value, void *ctx)
 
 static void lower_on_matrix_registers(Lower *l, const Matmul *x)
 {
+    rlx_assert(node_is_const(l->g, x->b) && l->caps->has_matrix);
     Point batch = {.lanes = 1, .count = 1};
     const uint32_t opened = lower_open(l, &x->d, x->batch, &batch);
     MatmulStore store = {.x = x, .batch = &batch};
@@ -228,6 +230,7 @@ static void clear_rests(Lower *l, const Widening *w, int64_t rows, int64_t pitch
 // The parameter of the copy of a.
 static uint32_t copy_rows(Lower *l, const Tiling *t)
 {
+    rlx_assert(t->rows != ROWS_IN_PLACE);
     const NodeId id = t->x.a;
     const Shape *s = lower_node(l, id)->shape;
     const uint32_t last = s->rank - 1;
@@ -266,6 +269,7 @@ static KRef dot_at(Lower *l, const Matmul *x, const Point *batch, KRef row, KRef
 // The product as dot products when there are few rows, and no rows and columns left for the tiles then.
 static void lower_few(Lower *l, const Matmul *x, const Point *batch, KRef few, Gemm *g)
 {
+    rlx_assert(few != 0 && g->source != GEMM_PACKED);
     Kernel *k = l->k;
     const KRef none = k_index(k, 0), rows = g->m_live != 0 ? g->m_live : k_index(k, x->m),
                columns = g->n_live != 0 ? g->n_live : k_index(k, x->n);
@@ -280,6 +284,7 @@ static void lower_few(Lower *l, const Matmul *x, const Point *batch, KRef few, G
 
 static void set_columns(Lower *l, const Tiling *t, const Point *batch, Gemm *g)
 {
+    rlx_assert(t->data == NULL || !t->is_lasting);
     const Matmul *x = &t->x;
     const Node *b = lower_node(l, x->b);
     if (t->data != NULL) {
@@ -332,6 +337,7 @@ static void add_product(Lower *l, const Matmul *x, KRef acc, KRef a, KRef b, KRe
 // As many elements as only a run knows: vectors, then one by one.
 static KRef live_dot(Lower *l, const Matmul *x, KRef zero, KRef a, KRef b, uint8_t lanes)
 {
+    rlx_assert(x->k_live != 0 && zero != 0);
     Kernel *k = l->k;
     const KRef rest = k_var(k, zero, "acc"), all = lanes > 1 ? k_var(k, k_splat(k, zero, lanes), "acc") : 0;
     KRef whole = k_index(k, 0);
@@ -353,6 +359,7 @@ static KRef dot(Lower *l, const Matmul *x, KRef a, KRef b)
     const uint32_t pa = lower_param(l, x->a, PARAM_READ), pb = lower_param(l, x->b, PARAM_READ);
     const bool is_vector = !l->caps->is_gpu && lower_is_float(t) && x->a_k == 1 && x->b_k == 1;
     const uint8_t lanes = is_vector ? lower_fit_lanes(l, x->k) : 1;
+    rlx_assert(lanes >= 1 && (lanes == 1 || x->a_k == 1));
     const int64_t whole = x->k - x->k % lanes;
     const KRef zero = dtype_info[t].cls == DCLASS_FLOAT ? k_number(k, t, 0) : k_integer(k, t, 0);
     if (x->k_live != 0)

@@ -75,6 +75,7 @@ bool lower_few_rows(Lower *l, const Matmul *product)
 {
     const Matmul x = matmul_join_rows(l, product);
     const Node *b = lower_node(l, x.b);
+    rlx_assert(b->dtype == lower_node(l, product->b)->dtype && x.k == product->k);
     const int64_t width = 16 / dtype_info[b->dtype].bytes;
     FewRows few = {.x = &x, .other = {.id = other_product(l)}};
     MatVec v = {.l = l, .m = x.m, .n = x.n, .k = x.k, .a = x.a, .a_row = x.a_row, .a_k = x.a_k,

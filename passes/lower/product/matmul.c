@@ -25,6 +25,7 @@ Matmul matmul_of(Lower *l)
         x.a = lower_node(l, x.norm)->src[0];
     }
     const Shape *as = lower_node(l, x.a)->shape, *bs = lower_node(l, x.b)->shape;
+    rlx_assert(as->rank >= 1 && bs->rank >= 1);
     const Loc *bl = lower_loc(l, x.b);
     x.a_is_vector = as->rank == 1;
     x.b_is_vector = bs->rank == 1;
@@ -42,6 +43,7 @@ Matmul matmul_of(Lower *l)
         x.b_col = bl->stride[col];
     }
     x.batch = node->shape->rank - (x.a_is_vector ? 0u : 1u) - (x.b_is_vector ? 0u : 1u);
+    rlx_assert(x.batch <= SHAPE_MAX_RANK - 2 && x.k == bs->dim[b_k]);
     x.all_batch = x.batch;
     if (node->n_src > 2 && node->src[2] != 0)
         x.k_live = operand_clamped(l, node->src[2], k_index(l->k, 0), 0, x.k);
@@ -69,11 +71,13 @@ void matmul_add_domain(Lower *l, Matmul *x)
     domain_trim(l, &d, l->root);
     domain_add(l, &d, l->root);
     domain_add_operands(l, &d, l->root);
+    rlx_assert(d.rank == s->rank);
     x->d = d;
 }
 
 Point matmul_point(const Matmul *x, const Point *batch, KRef row, KRef column)
 {
+    rlx_assert(x->batch + 2 <= SHAPE_MAX_RANK);
     Point at = *batch;
     uint32_t axis = x->batch;
     if (!x->a_is_vector)
@@ -86,6 +90,7 @@ Point matmul_point(const Matmul *x, const Point *batch, KRef row, KRef column)
 
 static void remove_axis(Domain *d, uint32_t axis)
 {
+    rlx_assert(axis < d->rank);
     d->rank--;
     for (uint32_t i = axis; i < d->rank; i++) {
         d->extent[i] = d->extent[i + 1];
@@ -130,6 +135,7 @@ static Matmul copy_of(const Lower *l, const Matmul *product)
 
 Matmul matmul_join_rows(const Lower *l, const Matmul *product)
 {
+    rlx_assert(product->d.rank >= product->batch && product->batch == product->all_batch);
     const Shape *s = lower_node(l, product->a)->shape;
     Matmul own = copy_of(l, product), *x = &own;
     while (x->batch > 0 && !x->a_is_vector && !x->b_is_vector) {

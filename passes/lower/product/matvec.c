@@ -345,6 +345,7 @@ static void begin_sums(Emit *e)
 
 void matvec_emit(const MatVec *v)
 {
+    rlx_assert(v->n_b >= 1 && v->n_b <= 2 && v->store != NULL);
     Kernel *k = v->l->k;
     const MatVecShape *s = &v->shape;
     const DType type = (DType)lower_node(v->l, v->b[0])->dtype;

@@ -22,6 +22,7 @@ typedef struct Window {
 
 uint8_t tile_vector_lanes(const Tile *t, int64_t channels, int64_t v)
 {
+    rlx_assert(v >= 0 && channels > v * t->lanes);
     const int64_t left = channels - v * t->lanes;
     uint8_t lanes = t->lanes;
     while (v == 0 && lanes > 4 && lanes / 2 >= left)
@@ -182,6 +183,7 @@ static KRef ceil_div_at_least_0(Kernel *k, KRef v, int64_t d)
 
 void tile_kernel_rows(Kernel *k, const TileShape *s, KRef top, KRef *lo, KRef *hi)
 {
+    rlx_assert(s->sh >= 1 && s->dh >= 1 && s->kh >= 0);
     const bool fits_high = (s->h - 1) * s->sh - s->pad_h + (s->kh - 1) * s->dh < s->in_h;
     *lo = k_index(k, 0);
     *hi = k_index(k, s->kh);
@@ -199,6 +201,7 @@ static KRef first_tap(Kernel *k, KRef at, int64_t stride, int64_t pad)
 
 KRef tile_input_index(const Tile *t, const TileAt *at)
 {
+    rlx_assert(at->row != 0 && at->column != 0);
     Kernel *k = t->l->k;
     const TileShape *s = &t->s;
     KRef x = k_expr(k, "$ + $ * #", t->in.base, at->image, t->in.stride_n);
@@ -276,6 +279,7 @@ void tile_emit_one(const Tile *t, const TileAt *at)
 {
     Accs a;
     rlx_assert(at->rows * at->columns * at->nv <= TILE_MAX_ACC);
+    rlx_assert(t->store != NULL && at->nv >= 1);
     begin_accs(t, at, &a);
     emit_sums(t, at, &a);
     emit_stores(t, at, &a);

@@ -121,18 +121,21 @@ static TileRuns equal_runs(Arena *a, const TileAxis *x, int64_t most)
 
 TileRuns tile_axis_runs(Arena *a, const TileAxis *x, int64_t most)
 {
+    rlx_assert(most >= 1 && x->kernel >= 0 && x->stride >= 1);
     BorderCut cut = {0};
     return cut_at_borders(x, most, &cut) ? runs_of_cut(a, x, &cut) : equal_runs(a, x, most);
 }
 
 TileRuns tile_runs(Lower *l, const TileShape *s, int64_t most)
 {
+    rlx_assert(s->w >= 0 && s->kw >= 0);
     const TileAxis x = tile_column_axis(s);
     return tile_axis_runs(l->pass->scratch, &x, most);
 }
 
 TileSpans tile_spans(Arena *a, const TileAxis *x, int64_t start, int64_t pixels)
 {
+    rlx_assert(pixels >= 1 && x->dilation >= 1);
     TileSpans spans = {0};
     for (int64_t tap = 0; tap < x->kernel; tap++) {
         TileSpan s = {.first = tap, .count = 1, .hi = pixels};
@@ -154,6 +157,7 @@ TileSpans tile_spans(Arena *a, const TileAxis *x, int64_t start, int64_t pixels)
 
 KRef tile_open_run(Kernel *k, const TileRun *run)
 {
+    rlx_assert(run->count >= 1 && run->pixels >= 1);
     const KRef first = k_index(k, run->column);
     const KRef end = k_index(k, run->column + run->count * run->pixels);
     return run->count == 1 ? first : k_for(k, first, end, run->pixels, KFOR_PARALLEL, "ow");

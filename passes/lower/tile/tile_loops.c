@@ -13,6 +13,7 @@ TileShape tile_shape_of_window(const Lower *l, const TileShape *s)
     TileShape t = *s;
     if (l->strip.window == NULL)
         return t;
+    rlx_assert(l->strip.window->rows >= 1);
     t.n = 1;
     t.h = l->strip.window->rows;
     t.pad_h = 0;
@@ -26,6 +27,7 @@ Tile tile_new(Lower *l, TileShape s)
     t.lanes = s.oc == 1 ? 1 : lower_fit_lanes(l, s.oc);
     t.max_acc = t.lanes == 1 ? 12 : (uint8_t)(l->caps->vector_regs - 4);
     t.in.base = t.w.base = t.bias_base = k_index(l->k, 0);
+    rlx_assert(t.lanes >= 1 && l->caps->vector_regs > 4);
     t.plan = tile_choose(&t);
     t.s = s;
     return t;
@@ -238,6 +240,7 @@ static void emit_channels(const Tile *t, TileAt at)
 
 void tile_emit(const Tile *t)
 {
+    rlx_assert(t->store != NULL && t->plan.nv >= 1 && t->n_streams <= TILE_MAX_STREAMS);
     if (t->plan.pixels_outside)
         emit_images(t, (TileAt){0}, emit_channels);
     else

@@ -13,11 +13,13 @@ typedef struct TilePacking {
 
 int64_t tile_steps(const TileShape *s)
 {
+    rlx_assert(s->kh >= 0 && s->kw >= 0 && s->ic >= 0);
     return s->kh * s->kw * s->ic;
 }
 
 int64_t tile_pixels(const Tile *t, int64_t nv)
 {
+    rlx_assert(nv >= 1 && nv <= t->max_acc + 3);
     int64_t most = t->max_acc / nv;
     if (t->lanes > 1 && nv > 2) // every vector of weights needs a register of its own as well
         most = (t->max_acc + 3 - nv) / nv;
@@ -32,6 +34,7 @@ static int64_t block_width(const Tile *t, int64_t nv, int64_t channels)
 // Vectors are shared out evenly; the last block stands alone when it is padded.
 TileBlocks tile_blocks(const Tile *t)
 {
+    rlx_assert(t->lanes >= 1 && t->plan.nv >= 1);
     TileBlocks b = {0};
     const int64_t vectors = (t->s.oc + t->lanes - 1) / t->lanes, n = (vectors + t->plan.nv - 1) / t->plan.nv;
     int64_t channel = 0;
@@ -48,6 +51,7 @@ TileBlocks tile_blocks(const Tile *t)
         b.block[b.n - 1].count++;
         channel += channels;
     }
+    rlx_assert(channel >= t->s.oc);
     return b;
 }
 
@@ -85,6 +89,7 @@ static int64_t packed_elements(const TileBlocks *b, const TileShape *s)
 
 TileWeights tile_pack(const Tile *t, const TileSource *src, const char *name)
 {
+    rlx_assert(src->data != NULL);
     TilePacking *p = ARENA_NEW(t->l->pass->perm, TilePacking);
     *p = (TilePacking){.s = t->s, .blocks = tile_blocks(t), .src = *src};
     const uint64_t bytes = (uint64_t)packed_elements(&p->blocks, &t->s) * sizeof(float);
@@ -122,6 +127,7 @@ static void emit_blocks(const Packer *p, const TileShape *s, const TileSource *s
 
 TileWeights tile_pack_lasting(const Tile *t, const TileSource *src, NodeId id, int64_t first)
 {
+    rlx_assert(id != 0 && first >= 0);
     const TileBlocks b = tile_blocks(t);
     Packer p;
     int64_t base = 0;

@@ -218,6 +218,7 @@ static const char *question(const Tile *t)
 
 TilePlan tile_choose(const Tile *given)
 {
+    rlx_assert(given->lanes >= 1 && given->max_acc >= 1);
     Tile t = *given;
     Plans p = {0};
     const int64_t vectors = (t.s.oc + t.lanes - 1) / t.lanes;

@@ -64,6 +64,7 @@ void place_solve(Arena *scratch, PlaceItem *items, uint32_t n, PlaceBudget budge
             out->lower_bound = items[i].offset;
     }
     PartList list = place_split(scratch, items, n);
+    rlx_assert(list.n <= n);
     if (list.bound > out->lower_bound)
         out->lower_bound = list.bound;
     list.bound = out->lower_bound;
@@ -72,6 +73,7 @@ void place_solve(Arena *scratch, PlaceItem *items, uint32_t n, PlaceBudget budge
     out->optimal = true;
     for (uint32_t p = 0; p < list.n; p++) {
         const PlacePart *part = &list.parts[p];
+        rlx_assert(part->arena >= part->bound);
         for (uint32_t i = 0; i < part->n; i++)
             items[part->items[i].source].offset = part->offset[i];
         if (part->arena > out->arena || (part->arena == out->arena && part->proven)) {

@@ -146,6 +146,7 @@ static const char *check_item(Arena *a, const PlaceItem *it, uint32_t i)
 
 const char *place_check(Arena *scratch, const PlaceItem *items, uint32_t n, const PlaceResult *r)
 {
+    rlx_assert(n == 0 || items != NULL);
     uint64_t arena = 0;
     for (uint32_t i = 0; i < n; i++) {
         const char *wrong = check_item(scratch, &items[i], i);

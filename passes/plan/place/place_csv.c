@@ -254,6 +254,7 @@ static bool read_rows(Csv *c)
 bool place_read_csv(Arena *a, Diag *d, const char *file_name, const char *text, size_t len, PlaceItem **items,
                     uint32_t *n)
 {
+    rlx_assert(text != NULL && items != NULL && n != NULL);
     Csv c = {.arena = a, .diag = d, .text = text, .len = len};
     c.file = diag_add_file(d, file_name, text, len);
     if (len >= UINT32_MAX)

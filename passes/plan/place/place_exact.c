@@ -125,6 +125,7 @@ static Track track_new(Arena *a, const PlacePart *part)
 
 void place_exact(Arena *a, PlacePart *part, uint64_t goal, uint64_t *nodes)
 {
+    rlx_assert(place_search_accepts(part) && part->bound <= part->arena);
     Exact x = {
         .part = part, .nodes = nodes, .search = place_search_new(a, part), .quantum = find_quantum(part)};
     x.bonus = ARENA_ARRAY(a, uint64_t, part->n);

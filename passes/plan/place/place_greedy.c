@@ -95,6 +95,7 @@ struct GreedyRun {
 
 GreedyRun *place_greedy_new(Arena *a, const PlacePart *part)
 {
+    rlx_assert(part->n >= 1);
     GreedyRun *run = ARENA_NEW(a, GreedyRun);
     run->part = part;
     run->blocks = ARENA_ARRAY(a, Block, part->n);
@@ -140,6 +141,7 @@ static uint64_t run_sparse(GreedyRun *run, const uint32_t *order, Fit fit, uint6
 uint64_t place_greedy_order(GreedyRun *run, const uint32_t *order, uint64_t limit, uint64_t *offset)
 {
     rlx_assert(run->part->adj != NULL);
+    rlx_assert(order != NULL && offset != NULL);
     return run_sparse(run, order, FIT_first, limit, offset);
 }
 
@@ -211,6 +213,7 @@ static uint64_t run_dense(Arena *a, const PlacePart *part, const uint32_t *order
 bool place_improve(PlacePart *part, const uint64_t *offset, uint64_t arena)
 {
     rlx_assert(offset != NULL);
+    rlx_assert(arena >= part->bound || arena == UINT64_MAX);
     if (arena >= part->arena)
         return false;
     part->arena = arena;
@@ -243,6 +246,7 @@ static const Attempt attempts[] = {
 
 void place_greedy(Arena *a, PlacePart *part, uint64_t goal, uint64_t *work)
 {
+    rlx_assert(part->n >= 1 && part->n_sections >= 1);
     uint64_t *offset = ARENA_ARRAY(a, uint64_t, part->n);
     GreedyRun *sparse = part->adj != NULL ? place_greedy_new(a, part) : NULL;
     // A sort, and a walk over the neighbours or over half of the items.

@@ -102,6 +102,7 @@ static Local local_new(Arena *a, const PlacePart *part)
 
 void place_local(Arena *a, PlacePart *part, uint64_t goal, uint64_t *nodes)
 {
+    rlx_assert(part->n >= 1 && part->bound <= part->arena);
     // A node of the exact search takes about as long as fifty neighbours here.
     uint64_t price = 1 + (part->n + part->pairs) / 25;
     if (part->adj == NULL || part->arena == UINT64_MAX)

@@ -116,6 +116,7 @@ static uint32_t *sort_ends(Arena *a, const PlacePart *part, uint32_t *end_start)
 uint64_t place_online(Arena *a, const PlacePart *part, const uint32_t *order, uint64_t scans,
                       uint64_t *offset)
 {
+    rlx_assert(part->n >= 1 && order != NULL && offset != NULL);
     FreeList f = {.gaps = ARENA_ARRAY(a, struct Gap, (size_t)part->n * 2 + 2), .n = 1, .scans = scans};
     f.gaps[0] = (struct Gap){0, UINT64_MAX};
     take_fixed(&f, part, offset);

@@ -70,6 +70,7 @@ static int compare_ranks(const void *pa, const void *pb)
 
 void place_rank(const PartItem *items, RankKey *ranks, uint32_t n, const PlaceOrder *rule)
 {
+    rlx_assert(n == 0 || (ranks != NULL && rule->key[0] != NULL));
     for (uint32_t k = 0; k < n; k++) {
         for (int q = 0; q < 3; q++)
             ranks[k].key[q] = rule->key[q](&items[ranks[k].id]);
@@ -79,6 +80,7 @@ void place_rank(const PartItem *items, RankKey *ranks, uint32_t n, const PlaceOr
 
 uint32_t *place_sort(Arena *a, const PlacePart *part, const PlaceOrder *rule)
 {
+    rlx_assert(part->items != NULL && part->n >= 1);
     RankKey *ranks = ARENA_ARRAY(a, RankKey, part->n);
     uint32_t *order = ARENA_ARRAY(a, uint32_t, part->n);
     for (uint32_t i = 0; i < part->n; i++)

@@ -366,6 +366,7 @@ static void set_twins(Search *x)
 
 bool place_search_accepts(const PlacePart *part)
 {
+    rlx_assert(part->n >= 1);
     if (part->n > SEARCH_MAX_ITEMS || part->adj == NULL || part->arena > (uint64_t)1 << 62)
         return false;
     uint64_t members = 0;
@@ -377,6 +378,7 @@ bool place_search_accepts(const PlacePart *part)
 Search *place_search_new(Arena *a, const PlacePart *part)
 {
     rlx_assert(part->adj != NULL && part->n <= SEARCH_MAX_ITEMS);
+    rlx_assert(part->grain >= 1 && part->n_sections >= 1);
     Search *x = ARENA_NEW(a, Search);
     *x = (Search){.n = part->n, .n_sections = part->n_sections, .grain = part->grain, .arena = a};
     x->items = arena_copy(a, part->items, x->n * sizeof *x->items);
@@ -428,6 +430,7 @@ static bool reset(Search *x)
 
 Outcome place_search_run(Search *x, const SearchPlan *plan, uint64_t *nodes)
 {
+    rlx_assert(plan->capacity > 0 && plan->rule != NULL);
     x->plan = plan;
     x->ceiling = place_align_up(plan->capacity, x->grain);
     if (!reset(x))

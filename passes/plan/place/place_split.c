@@ -242,6 +242,7 @@ PartList place_split(Arena *a, const PlaceItem *items, uint32_t n)
     for (uint32_t begin = 0; begin < sw.n;) {
         PlacePart *part = &list.parts[list.n++];
         begin = sweep_part(&sw, part, begin, &end_pos);
+        rlx_assert(part->n >= 1 && begin <= sw.n);
         set_bound(a, part, sw.section_sum);
         set_heights(a, part, sw.section_sum);
         set_degrees(a, part);
@@ -249,5 +250,6 @@ PartList place_split(Arena *a, const PlaceItem *items, uint32_t n)
         part->offset = ARENA_ARRAY(a, uint64_t, part->n);
         list.bound = part->bound > list.bound ? part->bound : list.bound;
     }
+    rlx_assert(list.n <= sw.n);
     return list;
 }

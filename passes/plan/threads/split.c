@@ -10,6 +10,7 @@ bool split_args_overlap(const Split *s, uint32_t i, uint32_t j)
 {
     rlx_assert(i < s->pk->args.len && j < s->pk->args.len);
     const PlanArg *a = &s->pk->args.data[i], *b = &s->pk->args.data[j];
+    rlx_assert(a->begin <= a->end && b->begin <= b->end);
     const PlanBuffer *x = &s->plan->buffers.data[a->buf], *y = &s->plan->buffers.data[b->buf];
     if (i == j)
         return true;
@@ -38,6 +39,7 @@ static bool is_forgotten(const Kernel *k, const SplitStep *t)
 // What the step touches; whether it stores, and changes variables from before it.
 static void look_through(Split *s, SplitStep *t)
 {
+    rlx_assert(t->begin >= 1 && t->begin <= t->end && t->end < s->k->insts.len);
     bool stores = false, sets = false;
     t->is_read = ARENA_ARRAY(s->arena, bool, s->k->params.len + 1u);
     t->is_written = ARENA_ARRAY(s->arena, bool, s->k->params.len + 1u);
@@ -166,6 +168,7 @@ static bool leaves_own(const Split *s, const SplitStep *a, const SplitStep *b)
 
 SplitMeeting split_meeting(const Split *s, const SplitChild *a, const SplitChild *b)
 {
+    rlx_assert(a->end < b->begin || b->end < a->begin);
     Split unused = *s;
     SplitStep x = {.begin = a->begin, .end = a->end}, y = {.begin = b->begin, .end = b->end, .thread = 1};
     look_through(&unused, &x);
@@ -271,6 +274,7 @@ static KRef trips_value(Rewrite *w, const KInst *loop)
 // Opens one loop in place of the outer n of a nest, and gives their variables values.
 static void open_joined(Rewrite *w, const KRef *level, uint32_t n)
 {
+    rlx_assert(n >= 2 && n <= SPLIT_MAX_LEVELS);
     Kernel *k = w->to;
     int64_t trips[SPLIT_MAX_LEVELS], all = 1;
     for (uint32_t i = 0; i < n; i++) {
@@ -319,6 +323,7 @@ static void copy_shared_loop(Rewrite *w, const SplitCut *c, KRef loop)
 // Statements that one thread runs.
 static void copy_unit(Rewrite *w, const SplitChild *c, uint32_t index)
 {
+    rlx_assert(c->begin >= 1 && c->begin <= c->end);
     Kernel *k = w->to;
     split_mark_inside(w->split, c, w->is_inside);
     for (KRef r = c->begin; r <= c->end; r++)
@@ -463,6 +468,7 @@ static void add_load(const Split *s, const SplitStep *t, double *load)
     const double n = s->plan->caps->threads, cycles = split_range_cycles(s, t->begin, t->end);
     split_cut_loops(&t->cut, &loop, 1);
     const double trips = split_trips(s->k, k_inst(s->k, loop));
+    rlx_assert(s->plan->caps->threads <= SPLIT_MAX_THREADS);
     for (uint32_t p = 0; p < s->plan->caps->threads && trips > 0; p++)
         load[p] +=
             cycles * ((double)(int64_t)((p + 1) * trips / n) - (double)(int64_t)(p * trips / n)) / trips;
@@ -482,6 +488,7 @@ static void choose_threads(Split *s)
             continue;
         for (uint32_t p = 1; p < s->plan->caps->threads; p++)
             t->thread = load[p] < load[t->thread] ? p : t->thread;
+        rlx_assert(t->thread < s->plan->caps->threads);
         load[t->thread] += split_range_cycles(s, t->begin, t->end);
     }
 }
@@ -546,6 +553,7 @@ static void note_owners(const Split *s, bool is_shared)
 SplitCycles split_kernel(const Plan *p, PlanKernel *pk, SplitOwners *owners)
 {
     rlx_assert(pk->kernel != NULL && pk->kernel->params.len == pk->args.len);
+    rlx_assert(p->caps->threads >= 1 && p->caps->threads <= SPLIT_MAX_THREADS);
     Arena scratch = {0};
     Split s = {
         .plan = p, .pk = pk, .k = pk->kernel, .arena = &scratch, .owners = owners};
@@ -572,6 +580,7 @@ SplitCycles split_kernel(const Plan *p, PlanKernel *pk, SplitOwners *owners)
 void split_undo(const Plan *p, PlanKernel *pk, const Kernel *before)
 {
     rlx_assert(before != NULL && before->params.len == pk->args.len);
+    rlx_assert(pk->threads.phases.len == 0);
     Arena scratch = {0};
     const Split s = {.plan = p, .pk = pk, .k = before, .arena = &scratch};
     pk->kernel = leave_whole(&s);

@@ -12,6 +12,7 @@ static const double unknown_trips = 16;
 
 double split_trips(const Kernel *k, const KInst *n)
 {
+    rlx_assert(n->kind == KI_for && n->imm > 0);
     int64_t lo = 0, hi = 0;
     if (!k_is_const(k, n->a, &lo) || !k_is_const(k, n->b, &hi))
         return unknown_trips;
@@ -57,6 +58,7 @@ typedef struct Times {
 static double times_of(Times *t, const Kernel *k, const KInst *n)
 {
     if (n->kind == KI_for || n->kind == KI_if) {
+        rlx_assert(t->depth + 1 < sizeof t->of / sizeof *t->of);
         t->of[t->depth + 1] = t->of[t->depth] * (n->kind == KI_for ? split_trips(k, n) : 1);
         t->depth++;
     }
@@ -67,6 +69,7 @@ static double times_of(Times *t, const Kernel *k, const KInst *n)
 
 double split_range_cycles(const Split *s, KRef begin, KRef end)
 {
+    rlx_assert(begin >= 1 && end < s->k->insts.len);
     const Kernel *k = s->k;
     const CpuMachine *cpu = &s->plan->caps->cpu;
     Times t = {.of = {1}};
@@ -86,6 +89,7 @@ static double elements_of(const KInst *n)
 
 void split_count_bytes(const Kernel *k, KRef begin, KRef end, double *bytes)
 {
+    rlx_assert(begin >= 1 && end < k->insts.len && bytes != NULL);
     Times t = {.of = {1}};
     for (KRef r = begin; r <= end; r++) {
         const KInst *n = k_inst(k, r);
@@ -124,6 +128,7 @@ static double *factors_of(const Kernel *k, KRef loop, KRef end, Arena *a)
 
 double *split_widths(const Split *s, KRef at)
 {
+    rlx_assert(k_inst(s->k, at)->kind == KI_for);
     double *widths = ARENA_ARRAY(s->arena, double, s->k->params.len + 1u);
     const KInst *loop = k_inst(s->k, at);
     const KRef end = k_block_end(s->k, at);
@@ -202,6 +207,7 @@ static bool is_made_here(const Split *s, const PlanArg *arg)
 
 double split_memory_cycles(const Split *s, const SplitStep *t, const KRef *loops, uint32_t n_loops)
 {
+    rlx_assert(n_loops == 0 || loops != NULL);
     const double *spans = spans_of(s, t, loops, n_loops);
     const double n = s->plan->caps->threads, others = (n - 1) / n;
     double sum = 0;
@@ -225,6 +231,7 @@ double split_memory_cycles(const Split *s, const SplitStep *t, const KRef *loops
 
 void split_note_owners(const Split *s, const SplitStep *t, const KRef *loops, uint32_t n_loops)
 {
+    rlx_assert(s->owners->len == s->plan->buffers.len);
     const double *spans = spans_of(s, t, loops, n_loops);
     for (uint32_t i = 0; i < s->k->params.len; i++)
         if (t->is_written[i])

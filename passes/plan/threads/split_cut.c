@@ -36,6 +36,7 @@ static double largest_share(double trips, double threads)
 
 uint32_t split_cut_loops(const SplitCut *c, KRef *loops, uint32_t n)
 {
+    rlx_assert(n >= 1 && (c->n_joined == 0 || c->first + c->n_joined <= c->n_levels));
     uint32_t count = 0;
     if (c->n_joined > 0) {
         loops[count++] = c->level[c->first]; // the outer one of joined loops says how memory is divided
@@ -56,6 +57,7 @@ static bool uses_variable(const KInst *n)
 
 bool split_may_change(const Split *s, uint32_t param)
 {
+    rlx_assert(param < s->k->params.len);
     for (uint32_t i = 0; i < s->k->params.len; i++)
         if (s->k->params.data[i].is_written && split_args_overlap(s, param, i))
             return true;
@@ -69,6 +71,7 @@ static bool reads_changing(const Split *s, const KInst *n)
 
 void split_mark_inside(const Split *s, const SplitChild *c, bool *is_inside)
 {
+    rlx_assert(c->begin >= 1 && c->begin <= c->end && c->end < s->k->insts.len);
     const Kernel *k = s->k;
     int depth = 0;
     for (KRef r = c->begin; r <= c->end; r++) {
@@ -100,6 +103,7 @@ static bool has_own_variables(const Kernel *k, const SplitChild *c)
 
 bool split_is_closed(const Split *s, const SplitChild *c)
 {
+    rlx_assert(c->begin >= 1 && c->begin <= c->end && c->end < s->k->insts.len);
     bool *is_inside = ARENA_ARRAY(s->arena, bool, s->k->insts.len);
     if (!has_own_variables(s->k, c))
         return false;
@@ -144,6 +148,7 @@ static bool never_meet(const Split *s, const SplitCut *c, SplitMeeting how)
 
 bool split_find_children(const Split *s, KRef loop, SplitCut *c)
 {
+    rlx_assert(k_inst(s->k, loop)->kind == KI_for);
     const KRef end = k_block_end(s->k, loop);
     bool has_loop = false;
     c->children.len = 0;
@@ -173,6 +178,7 @@ bool split_find_children(const Split *s, KRef loop, SplitCut *c)
 
 double split_children_cycles(const Split *s, const SplitCut *c, double times)
 {
+    rlx_assert(times >= 0 && s->plan->caps->threads >= 1);
     const double threads = s->plan->caps->threads;
     double sum = 0, units = 0, most = 0;
     for (uint32_t i = 0; i < c->children.len; i++) {
@@ -204,6 +210,7 @@ static void weigh(const Split *s, const SplitStep *t, const SplitCut *c, double 
 
 void split_choose_cut(const Split *s, SplitStep *t)
 {
+    rlx_assert(t->kind == STEP_NEST && split_is_parallel(k_inst(s->k, t->begin)));
     SplitCut c = {.n_joined = 1};
     const double threads = s->plan->caps->threads, all = split_range_cycles(s, t->begin, t->end);
     const uint32_t n = nest_of(s->k, t->begin, c.level);

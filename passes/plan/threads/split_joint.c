@@ -99,6 +99,7 @@ static void join(const Split *s, const Run *r, uint32_t level, double cycles)
     for (uint32_t j = 0; j < r->n; j++) {
         SplitStep *t = &s->steps.data[r->nests[j]];
         const double trips = split_trips(s->k, k_inst(s->k, t->cut.level[level]));
+        rlx_assert(trips > 0 && all > 0);
         const int64_t weight = (int64_t)(work_of(s, t) / trips / all * all_weights);
         t->cut.first = level;
         t->cut.n_joined = 1;

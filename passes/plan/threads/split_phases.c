@@ -139,6 +139,7 @@ static void copy_needed(const Slice *c, Kernel *to, const uint32_t *param)
         n.c = map[n.c];
         if (names_param(&n))
             n.imm = param[n.imm];
+        rlx_assert(n.a < r && n.b < r && n.c < r);
         map[r] = k_append(to, &n);
     }
 }
@@ -188,6 +189,7 @@ static bool add_phase(const Split *s, PlanKernel *pk, KRef begin, KRef end, cons
 
 void split_phases(const Plan *p, PlanKernel *pk)
 {
+    rlx_assert(pk->threads.is_shared && pk->threads.phases.len == 0);
     Arena scratch = {0};
     const Split s = {.plan = p, .pk = pk, .k = pk->kernel, .arena = &scratch};
     KRef *statement, begin = 1;

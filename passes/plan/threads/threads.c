@@ -35,6 +35,7 @@ static bool may_meet_outside(const Plan *p, const PlanKernel *a, const PlanKerne
 
 static bool must_wait(const Plan *p, const Pending *since, uint32_t at)
 {
+    rlx_assert(at < p->kernels.len && since->kernels.len <= at + p->kernels.len);
     const PlanKernel *k = &p->kernels.data[at];
     if (since->kernels.len > MAX_PENDING)
         return true;
@@ -138,6 +139,7 @@ static void assign(Plan *p, bool is_body)
 
 bool pass_threads(Pass *p)
 {
+    rlx_assert(p->frame == NULL && p->options->caps == p->plan->caps);
     if (p->options->caps->threads <= 1 || p->options->caps->is_gpu)
         return false;
     assign(p->plan, false);
