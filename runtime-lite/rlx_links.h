@@ -101,7 +101,11 @@ static inline rlx_status rlx_take_links(rlx_ctx *ctx)
 
 static inline const rlx_model *rlx_largest_variant(const rlx_model *m)
 {
-    return m->buckets != NULL ? m->buckets->models[m->buckets->n - 1u] : m;
+#if RLX_HAS_SYMBOLS
+    if (m->buckets != NULL)
+        return m->buckets->models[m->buckets->n - 1u];
+#endif
+    return m;
 }
 
 // The input or output `like` with the room that it has in the largest variant; *slot gets its slot.

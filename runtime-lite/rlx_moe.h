@@ -199,7 +199,9 @@ static inline rlx_status rlx_moe_find(const rlx_ctx *ctx, uint32_t layer)
         return RLX_ERR_NULL;
     if (ctx->model->moe == NULL)
         return rlx_fail(ctx, RLX_ERR_NULL, RLX_ABOUT_CALL, NULL, 0, 1);
+#if RLX_HAS_QUEUE
     rlx_settle(ctx);
+#endif
     return layer < ctx->model->moe->n_layers
                ? RLX_OK
                : rlx_fail(ctx, RLX_ERR_RANGE, RLX_ABOUT_LAYER, NULL, (int64_t)ctx->model->moe->n_layers - 1,

@@ -9,6 +9,7 @@
 #define RLX_PARAMS_H
 
 #include "rlx_typed.h"
+#include "rlx_states.h"
 #include "rlx_values.h"
 
 #ifdef __cplusplus

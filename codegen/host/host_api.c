@@ -178,15 +178,16 @@ unsigned long long host_whole_state_bytes(const HostEmit *e)
     return own > other ? own : other;
 }
 
-// what: "INPUT" or "OUTPUT"; list: of the model's descriptor.
-static void print_null_checks(const char *const *names, uint32_t n, const char *what, const char *list,
-                              Str *out)
+static void print_null_checks(const HostEmit *e, const char *const *names, uint32_t n, bool is_output, Str *out)
 {
     for (uint32_t i = 0; i < n; i++)
-        str_printf(out,
-                   "    if (%s == NULL)\n        return rlx_fail(ctx, RLX_ERR_NULL, RLX_ABOUT_%s, "
-                   "ctx->model->%s[%u].name, 0, 0);\n",
-                   names[i], what, list, i);
+        if (host_tells_errors(e))
+            str_printf(out,
+                       "    if (%s == NULL)\n        return rlx_fail(ctx, RLX_ERR_NULL, RLX_ABOUT_%s, "
+                       "ctx->model->%s[%u].name, 0, 0);\n",
+                       names[i], is_output ? "OUTPUT" : "INPUT", is_output ? "outputs" : "inputs", i);
+        else
+            str_printf(out, "    if (%s == NULL)\n        return RLX_ERR_NULL;\n", names[i]);
 }
 
 static void emit_static_storage(HostEmit *e, Str *out)
@@ -224,9 +225,10 @@ void host_emit_entry(HostEmit *e, Str *out)
     print_prototype(e, out);
     str_printf(out, "\n{\n    rlx_status status;\n    if (ctx == NULL || %s)\n        return RLX_ERR_NULL;\n",
                host_foreign_model(e));
-    print_null_checks(e->input_names, p->inputs.len, "INPUT", "inputs", out);
-    print_null_checks(e->output_names, p->outputs.len, "OUTPUT", "outputs", out);
-    str_add(out, "    status = rlx_check_copied(ctx);\n    if (status != RLX_OK)\n        return status;\n");
+    print_null_checks(e, e->input_names, p->inputs.len, false, out);
+    print_null_checks(e, e->output_names, p->outputs.len, true, out);
+    if (host_checks_copied(e))
+        str_add(out, "    status = rlx_check_copied(ctx);\n    if (status != RLX_OK)\n        return status;\n");
     for (uint32_t i = 0; i < p->inputs.len; i++)
         str_printf(out, "    memcpy(%s, %s, %s);\n", place_text(e, false, i), e->input_names[i],
                    bytes_text(e, false, i));
@@ -284,10 +286,15 @@ static void emit_thread_prototypes(const HostEmit *e, Str *out)
 
 void host_emit_header(const HostEmit *e, Str *out)
 {
-    const Plan *p = e->plan;
-    const char *name = e->options->name;
     str_printf(out, "#ifndef %s_MODEL_H\n#define %s_MODEL_H\n\n", e->upper, e->upper);
     host_emit_includes(e, out);
+    str_printf(out, "%s\n#endif\n", e->uses[1]);
+}
+
+void host_emit_own_header(const HostEmit *e, Str *out)
+{
+    const Plan *p = e->plan;
+    const char *name = e->options->name;
     str_printf(out,
                "// Sizes of the memory blocks, exact. Blocks start at a multiple of RLX_ALIGNMENT.\n#define "
                "%s_ARENA_BYTES %lluu\n",
@@ -340,5 +347,5 @@ void host_emit_header(const HostEmit *e, Str *out)
                 "in that shape,\n// the rest of the array, which has room for the largest, has no meaning.\n",
                 e->output_names[i]);
     print_prototype(e, out);
-    str_add(out, ";\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
+    str_add(out, ";\n\n#ifdef __cplusplus\n}\n#endif\n");
 }
