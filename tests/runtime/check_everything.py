@@ -76,7 +76,7 @@ def check_functions(folder):
 def main():
     with tempfile.TemporaryDirectory() as top:
         folder = pathlib.Path(top)
-        command = [RLXC, "compile", HERE / "everything.json", "-o", ".", "--name", "everything", *OPTIONS]
+        command = [RLXC, "compile", "--api=full", HERE / "everything.json", "-o", ".", "--name", "everything", *OPTIONS]
         run(command, folder, stdout=subprocess.DEVNULL)
         check_header(folder)
         check_functions(folder)
