@@ -142,9 +142,14 @@ static inline void rlx_fill_state(const rlx_ctx *ctx, size_t bytes)
 }
 
 #if RLX_HAS_FILES
-// Are all weights of this compile, as far as their seals say?
-static inline int rlx_has_own_seals(const rlx_model *m, const void *weights)
+// Are all weights of this compile? Their seals say so, or all of their bytes.
+static inline int rlx_has_own_weights(const rlx_model *m, const void *weights, size_t bytes)
 {
+#ifdef RLX_CHECK_WEIGHTS
+    if (rlx_check_weights(m, weights, bytes) != RLX_OK)
+        return 0;
+#endif
+    (void)bytes;
     return (m->file == NULL || rlx_hash(weights, m->file->header) == m->file->hash) &&
            rlx_is_own(m, (const unsigned char *)weights, 0);
 }
@@ -192,13 +197,9 @@ static inline rlx_status rlx_check_init(const rlx_model *m, const void *arena, s
     if (weights != NULL ? weight_bytes != expected : m->weights == NULL && expected != 0)
         return rlx_tell(e, RLX_ERR_WEIGHTS, RLX_ABOUT_WEIGHTS, NULL, (int64_t)expected,
                         weights != NULL ? (int64_t)weight_bytes : 0);
-    if (!rlx_has_own_seals(m, weights))
+    if (!rlx_has_own_weights(m, weights, weight_bytes))
         return rlx_tell(e, RLX_ERR_WEIGHTS, RLX_ABOUT_WEIGHTS, NULL, 0, 0);
-#ifdef RLX_CHECK_WEIGHTS
-    return rlx_check_weights(m, weights, weight_bytes);
-#else
     return RLX_OK;
-#endif
 }
 #endif
 
@@ -227,6 +228,25 @@ static inline rlx_status rlx_open_device(const rlx_model *model, uint32_t ordina
                : status;
 }
 
+// The same for the model or, where no device can run it, for what takes its place: *model and *weights are
+// then those of that.
+static inline rlx_status rlx_open_side(const rlx_model **model, uint32_t *ordinal, void *arena, void *state,
+                                       const unsigned char **weights)
+{
+    const rlx_model *const m = *model;
+    const int is_given = *weights != NULL;
+    rlx_status status;
+    if (!is_given)
+        *weights = (const unsigned char *)m->weights;
+    status = rlx_open_device(m, *ordinal, arena, state, *weights);
+    if (status != RLX_ERR_NO_DEVICE || m->fallback == NULL)
+        return status;
+    *model = m->fallback;
+    *weights = is_given ? *weights + m->fallback_weights : (const unsigned char *)m->fallback->weights;
+    *ordinal = RLX_ANY_DEVICE;
+    return RLX_OK;
+}
+
 // The bytes of the state block that the host and the device both have.
 static inline size_t rlx_shared_state(const rlx_model *m)
 {
@@ -234,9 +254,10 @@ static inline size_t rlx_shared_state(const rlx_model *m)
 }
 #endif
 
-// Binds a context to its blocks (state: NULL if there is none; weights: NULL for those in the program). RLX_ERR_WEIGHTS: they have another size or another seal than those that the model was compiled
-// with, or a file that the program has taken in is of another compile. A context on a device ends with
-// rlx_close. rlx_init_text says in a sentence what is wrong.
+// Binds a context to its blocks (state: NULL if there is none; weights: NULL for those in the program).
+// RLX_ERR_WEIGHTS: they have another size or another seal than those that the model was compiled with, or a
+// file that the program has taken in is of another compile. A context on a device ends with rlx_close.
+// rlx_init_text says in a sentence what is wrong.
 #if RLX_HAS_DEVICE
 static inline rlx_status rlx_bind(rlx_ctx *ctx, const rlx_model *model, uint32_t ordinal, void *arena,
                                   size_t arena_bytes, void *state, size_t state_bytes, const void *weights,
@@ -247,15 +268,19 @@ static inline rlx_status rlx_init(rlx_ctx *ctx, const rlx_model *model, void *ar
 #endif
 {
 #if RLX_HAS_DEVICE
-    const unsigned char *own;
-#endif
-#if RLX_HAS_ERRORS
+    const unsigned char *own = (const unsigned char *)weights;
     rlx_status status;
     if (ctx == NULL)
         return RLX_ERR_NULL;
     status = rlx_check_init(model, arena, arena_bytes, state, state_bytes, weights, weight_bytes, NULL);
     if (status != RLX_OK)
         return status;
+    status = rlx_open_side(&model, &ordinal, arena, state, &own);
+    if (status != RLX_OK)
+        return status;
+    memset(ctx, 0, sizeof *ctx);
+    ctx->ordinal = ordinal;
+    ctx->weights = own;
 #else
     if (ctx == NULL || model == NULL || (arena == NULL && model->arena_bytes != 0) ||
         (state == NULL && model->state_bytes != 0))
@@ -268,41 +293,22 @@ static inline rlx_status rlx_init(rlx_ctx *ctx, const rlx_model *model, void *ar
     if (rlx_overlap(arena, model->arena_bytes, state, model->state_bytes))
         return RLX_ERR_OVERLAP;
 #endif
-    if (weights != NULL ? weight_bytes != model->weight_bytes : model->weights == NULL && model->weight_bytes != 0)
+    if (weights != NULL ? weight_bytes != model->weight_bytes
+                        : model->weights == NULL && model->weight_bytes != 0)
         return RLX_ERR_WEIGHTS;
 #if RLX_HAS_FILES
-    if (!rlx_has_own_seals(model, weights))
-        return RLX_ERR_WEIGHTS;
-#ifdef RLX_CHECK_WEIGHTS
-    if (rlx_check_weights(model, weights, weight_bytes) != RLX_OK)
+    if (!rlx_has_own_weights(model, weights, weight_bytes))
         return RLX_ERR_WEIGHTS;
 #endif
-#endif
-#endif
-#if RLX_HAS_DEVICE
-    own = (const unsigned char *)(weights != NULL ? weights : model->weights);
-    status = rlx_open_device(model, ordinal, arena, state, own);
-    if (status == RLX_ERR_NO_DEVICE && model->fallback != NULL) {
-        own = weights != NULL ? own + model->fallback_weights
-                              : (const unsigned char *)model->fallback->weights;
-        model = model->fallback;
-        ordinal = RLX_ANY_DEVICE;
-    } else if (status != RLX_OK) {
-        return status;
-    }
-    memset(ctx, 0, sizeof *ctx);
-    ctx->ordinal = ordinal;
-    ctx->weights = own;
-#else
     memset(ctx, 0, sizeof *ctx);
     ctx->weights = (const unsigned char *)(weights != NULL ? weights : model->weights);
 #endif
     ctx->arena = (unsigned char *)arena;
     ctx->state = (unsigned char *)state;
-    ctx->model = model;
 #if RLX_HAS_SYMBOLS
-    if (model->buckets != NULL)
-        ctx->model = model->buckets->first;
+    ctx->model = model->buckets != NULL ? model->buckets->first : model;
+#else
+    ctx->model = model;
 #endif
 #if RLX_HAS_DEVICE
     rlx_fill_state(ctx, rlx_shared_state(model));
@@ -319,12 +325,13 @@ static inline rlx_status rlx_init(rlx_ctx *ctx, const rlx_model *model, void *ar
 static inline rlx_status rlx_init(rlx_ctx *ctx, const rlx_model *model, void *arena, size_t arena_bytes,
                                   void *state, size_t state_bytes, const void *weights, size_t weight_bytes)
 {
-    return rlx_bind(ctx, model, RLX_ANY_DEVICE, arena, arena_bytes, state, state_bytes, weights, weight_bytes);
+    return rlx_bind(ctx, model, RLX_ANY_DEVICE, arena, arena_bytes, state, state_bytes, weights,
+                    weight_bytes);
 }
 #endif
 
-// Ends a context, and gives back what it has on a device. That is behind what was committed, whose outputs handles
-// of the program take. Its blocks, and the memory of these handles, stay the caller's.
+// Ends a context, and gives back what it has on a device. That is behind what was committed, whose outputs
+// handles of the program take. Its blocks, and the memory of these handles, stay the caller's.
 static inline rlx_status rlx_close(rlx_ctx *ctx)
 {
 #if RLX_HAS_DEVICE
@@ -361,7 +368,8 @@ static inline int rlx_find(const rlx_tensor *list, uint32_t n, const char *name)
     return -1;
 }
 
-// The same, and quick where the name is that of slot `guess`. Lists of names mostly come in the model's order.
+// The same, and quick where the name is that of slot `guess`. Lists of names mostly come in the model's
+// order.
 static inline int rlx_find_at(const rlx_tensor *list, uint32_t n, const char *name, uint32_t guess)
 {
     if (name != NULL && guess < n && strcmp(list[guess].name, name) == 0)

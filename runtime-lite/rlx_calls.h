@@ -10,6 +10,11 @@
 extern "C" {
 #endif
 
+typedef struct rlx_slot {
+    size_t offset; // bytes from ctx->arena
+    size_t bytes;
+} rlx_slot;
+
 // The places and bytes of all outputs, unless slots is NULL.
 static inline void rlx_tell_slots(const rlx_ctx *ctx, rlx_slot *slots)
 {
@@ -24,11 +29,11 @@ static inline void rlx_tell_slots(const rlx_ctx *ctx, rlx_slot *slots)
     }
 }
 
-// A run on inputs by slot: inputs[i] has the bytes of input i. It is memory of the caller that does not overlap the
-// context's blocks (so for all calls that copy inputs or outputs). slots (may be NULL) gets the place of every output,
-// after a run that ends well, as by all calls that run: where one fails, nothing of the caller is written.
-// How long inputs are is not known here: rlx_run_sized is told. An input that a handle gives
-// (rlx_link_input) is NULL, in all calls that take inputs.
+// A run on inputs by slot: inputs[i] has the bytes of input i. It is memory of the caller that does not
+// overlap the context's blocks (so for all calls that copy inputs or outputs). slots (may be NULL) gets the
+// place of every output, after a run that ends well, as by all calls that run: where one fails, nothing of
+// the caller is written. How long inputs are is not known here: rlx_run_sized is told. An input that a
+// handle gives (rlx_link_input) is NULL, in all calls that take inputs.
 static inline rlx_status rlx_run_slots(rlx_ctx *ctx, const void *const *inputs, rlx_slot *slots)
 {
     const rlx_model *m;
@@ -71,7 +76,8 @@ typedef struct rlx_sized {
     size_t bytes;
 } rlx_sized;
 
-// As rlx_run_slots, with the number of inputs and the bytes of each. All are checked before anything is written. RLX_ERR_INPUT: there are fewer than the model has; RLX_ERR_SLOT: more; RLX_ERR_SIZE: other bytes
+// As rlx_run_slots, with the number of inputs and the bytes of each. All are checked before anything is
+// written. RLX_ERR_INPUT: there are fewer than the model has; RLX_ERR_SLOT: more; RLX_ERR_SIZE: other bytes
 // than rlx_input_bytes says.
 static inline rlx_status rlx_run_sized(rlx_ctx *ctx, const rlx_sized *inputs, uint32_t n, rlx_slot *slots)
 {
@@ -225,8 +231,9 @@ static inline rlx_status rlx_check_named(const rlx_ctx *ctx, const rlx_named *in
 #endif
 }
 
-// A run by name: every input once (RLX_ERR_INPUT: one is missing), and any of the outputs. Inputs that handles give
-// are not named; outputs that handles hold can be. All names and sizes are checked before anything is written.
+// A run by name: every input once (RLX_ERR_INPUT: one is missing), and any of the outputs. Inputs that
+// handles give are not named; outputs that handles hold can be. All names and sizes are checked before
+// anything is written.
 static inline rlx_status rlx_run_named(rlx_ctx *ctx, const rlx_named *inputs, uint32_t n_inputs,
                                        const rlx_named_out *outputs, uint32_t n_outputs)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
-// runtime-lite: looking inside a model: values by name, memory that may be lent out. Of models with --keep, and of
-// all with --api full.
+// runtime-lite: looking inside a model: values by name, memory that may be lent out. Of models with --keep,
+// and of all with --api full.
 #ifndef RLX_LOOK_H
 #define RLX_LOOK_H
 

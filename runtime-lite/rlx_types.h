@@ -3,8 +3,8 @@
 #ifndef RLX_TYPES_H
 #define RLX_TYPES_H
 
-// What the code of a model can be for. These headers have all of it; rlxc compile leaves out of NAME_rlx.h what
-// the model does not have (codegen/host/host_runtime.c).
+// What the code of a model can be for. These headers have all of it; rlxc compile leaves out of NAME_rlx.h
+// what the model does not have (codegen/host/host_runtime.c).
 #define RLX_HAS_ERRORS  1 // calls that fail say what they are about
 #define RLX_HAS_QUEUE   1 // runs are committed, timed, or have handles that the program made
 #define RLX_HAS_DEVICE  1 // a device, or what takes its place
@@ -21,6 +21,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 #define RLX_MAX_RANK  8
 #define RLX_ALIGNMENT 64u // blocks start at a multiple of this
@@ -56,13 +60,13 @@ typedef enum rlx_status {
     RLX_ERR_EARLY,     // what is asked for is of a run, and none has ended well yet
     RLX_ERR_OVERLAP,   // blocks overlap others that are in use
     RLX_ERR_ABSENT,    // the model was compiled without what the call is for (rlx_stubs.h)
+    RLX_STATUS_COUNT
 #else
     RLX_OK, RLX_ERR_NULL, RLX_ERR_ARENA, RLX_ERR_ALIGNMENT, RLX_ERR_WEIGHTS, RLX_ERR_NAME, RLX_ERR_SLOT,
     RLX_ERR_SIZE, RLX_ERR_DTYPE, RLX_ERR_PARAM, RLX_ERR_VALUE, RLX_ERR_CPU, RLX_ERR_RANGE, RLX_ERR_SYMBOL,
     RLX_ERR_HANDLE, RLX_ERR_NO_DEVICE, RLX_ERR_DEVICE, RLX_ERR_INPUT, RLX_ERR_EARLY, RLX_ERR_OVERLAP,
-    RLX_ERR_ABSENT,
+    RLX_ERR_ABSENT, RLX_STATUS_COUNT
 #endif
-    RLX_STATUS_COUNT
 } rlx_status;
 
 // The last ten have one byte an element. Floats are their bits; of integers of 4 and 2 bits only the low bits
@@ -190,8 +194,9 @@ typedef enum rlx_device_kind {
     RLX_DEVICE_OTHER
 } rlx_device_kind;
 
-typedef struct rlx_device_info { // rlx_devices
-    char name[128];              // as its driver calls it; longer ones are cut
+// What rlx_devices says of one.
+typedef struct rlx_device_info {
+    char name[128]; // as its driver calls it; longer ones are cut
     rlx_device_kind kind;
     int can_run;     // 1: the model has code that suits it
     uint64_t memory; // bytes that it has; 0: unknown
@@ -272,14 +277,13 @@ typedef struct rlx_taken {
 } rlx_taken;
 
 typedef struct rlx_model {
-    const char *name;
-    const char *compiler; // "rlxc 0.1.0"
+    const char *name, *compiler; // "rlxc 0.1.0"
     size_t arena_bytes, state_bytes, weight_bytes;
     const void *weights;    // NULL: the caller gives them to rlx_init
     const void *state_init; // initial bytes of the state block, or NULL: zeros
 #if RLX_HAS_EXTRAS
-    // In the state block, behind what has initial bytes: one byte a param, 0 never set, 1 set, 2 set and noticed
-    // by a run, which prepares what depends on it.
+    // In the state block, behind what has initial bytes: one byte a param, 0 never set, 1 set, 2 set and
+    // noticed by a run, which prepares what depends on it.
 #endif
     size_t flags_offset;
     uint32_t n_inputs, n_outputs, n_params, n_states, n_kernels;
@@ -318,11 +322,11 @@ typedef struct rlx_model {
     const rlx_tensor *held; // in the state block
 #else
     // What this model does not have, and no call in this header asks for.
-    uint32_t n_checks; const void *checks, *output_sizes; uint32_t threads, n_sets; const void *sets, *symbols;
-    uint32_t n_kept; const void *kept; size_t scratch_offset, scratch_bytes; int has_profile; const void *buckets;
-    uint32_t bucket; const void *moe, *device, *fallback; size_t fallback_weights; const void *file;
-    uint64_t weights_hash; size_t weights_seal; uint32_t n_taken; const void *taken, *tables;
-    uint32_t n_held; const void *held;
+    uint32_t n_checks; const void *checks, *output_sizes; uint32_t threads, n_sets; const void *sets;
+    const void *symbols; uint32_t n_kept; const void *kept; size_t scratch_offset, scratch_bytes;
+    int has_profile; const void *buckets; uint32_t bucket; const void *moe, *device, *fallback;
+    size_t fallback_weights; const void *file; uint64_t weights_hash; size_t weights_seal; uint32_t n_taken;
+    const void *taken, *tables; uint32_t n_held; const void *held;
 #endif
 } rlx_model;
 
@@ -334,7 +338,8 @@ typedef struct rlx_run_time {
     rlx_status status;
 } rlx_run_time;
 
-typedef struct rlx_run_times { // rlx_set_run_times
+// What rlx_set_run_times takes.
+typedef struct rlx_run_times {
     uint64_t (*clock)(void *user);
     void *user;
     rlx_run_time *list; // by the number of the run
@@ -406,11 +411,6 @@ typedef struct rlx_ctx {
 #if RLX_HAS_QUEUE
 #define RLX_INPUTS_STRICT   4u // rlx_input is called before each run (rlx_expect_inputs)
 #endif
-
-typedef struct rlx_slot {
-    size_t offset; // bytes from ctx->arena
-    size_t bytes;
-} rlx_slot;
 
 #ifdef __cplusplus
 }

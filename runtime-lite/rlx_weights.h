@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
-// runtime-lite: are weights, and the other files that belong to the code of a model, those that it was compiled
-// with? Of models with such files.
+// runtime-lite: are weights, and the other files that belong to the code of a model, those that it was
+// compiled with? Of models with such files.
 #ifndef RLX_WEIGHTS_H
 #define RLX_WEIGHTS_H
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Turns the headers of runtime-lite into C (codegen/host/runtime_text.h), in pieces: rlxc pastes only those that
-a model needs. A piece is what stands between two blank lines: a function, a type, some macros. Lines between
-`#if RLX_HAS_X` and its `#else` or `#endif` are for models that have X, and the lines behind that `#else` for the
-others. The comment of a piece is cut to its first sentence, because docs/REFERENCE.md has all of it. Where
-calls say nothing of what they failed at (RLX_HAS_ERRORS is off), `rlx_fail(ctx, STATUS, ...)` is STATUS.
+"""Turns the headers of runtime-lite into C (codegen/host/runtime_text.h), in pieces: rlxc pastes only those
+that a model needs. A piece is what stands between two blank lines: a function, a type, some macros. Lines
+between `#if RLX_HAS_X` and its `#else` or `#endif` are for models that have X, and the lines behind that
+`#else` for the others. The comment of a piece is cut to its first sentence, because docs/REFERENCE.md has
+all of it. Where calls say nothing of what they failed at (RLX_HAS_ERRORS is off), `rlx_fail(ctx, STATUS,
+...)` is STATUS.
 Usage: embed_runtime.py GUIDE OUTPUT HEADER...: what the guide, docs/API.md, names is public."""
 
 import pathlib
@@ -16,6 +17,7 @@ WIDTH = 108
 FAILS = {"rlx_fail_size": "RLX_ERR_SIZE", "rlx_fail_null": "RLX_ERR_NULL", "rlx_fail": None}
 FAIL = re.compile(r"\b(rlx_fail(?:_size|_null)?)\(")
 HAS = re.compile(r"^#if RLX_HAS_(\w+)$")
+END = re.compile(r"[;{})]$")  # of a line before a statement
 WORD = re.compile(r"\b(?:rlx|RLX)_\w+\b")
 FRAME, PUBLIC = "PIECE_FRAME", "PIECE_PUBLIC"
 
@@ -35,6 +37,10 @@ def names_of(lines):
     for enum in re.findall(r"\benum(?: \w+)? \{(.*?)\}", text, re.S):
         names += re.findall(r"\bRLX_\w+", enum)
     return list(dict.fromkeys(n for n in names if WORD.fullmatch(n)))
+
+
+def text_of(lines):
+    return "\n".join(line for _, _, line in lines)
 
 
 def is_public(names, public, text):
@@ -87,8 +93,8 @@ def wrap(statement, indent):
 
 
 def members_of(pieces):
-    """By type: members of rlx_model and rlx_ctx that point to it, as code that looks inside of it has them. There
-    the type may stay incomplete where nothing does."""
+    """By type: members of rlx_model and rlx_ctx that point to it, as code that looks inside of it has them.
+    Where none does the type may stay incomplete."""
     members = {}
     for _, _, lines in pieces:
         for _, _, line in lines:
@@ -117,7 +123,8 @@ class Reader:
             if flags != [FRAME]:
                 n = next(i for i, line in enumerate(lines) if not line.startswith("//"))
                 head = self.piece[:n]
-                self.piece = [(h, w, line) for line in brief(lines[:n]) for h, w, _ in head[:1]] + self.piece[n:]
+                short = [(h, w, line) for line in brief(lines[:n]) for h, w, _ in head[:1]]
+                self.piece = short + self.piece[n:]
             self.pieces.append((names, flags, self.piece))
         self.piece = []
 
@@ -142,7 +149,7 @@ class Reader:
         while i < len(lines):
             n = 1
             if FAIL.search(code_of(lines[i])) and not lines[i].startswith("static"):
-                while lines[i - 1][:1] == " " and i > 0 and not re.search(r"[;{})]$", code_of(lines[i - 1]).strip()):
+                while i > 0 and lines[i - 1][:1] == " " and not END.search(code_of(lines[i - 1]).strip()):
                     i -= 1
                     self.piece.pop()
                 while not code_of(lines[i + n - 1]).rstrip().endswith(";"):
@@ -154,7 +161,8 @@ class Reader:
                 for line in whole:
                     self.add(line, has=["ERRORS"])
                 for line in wrap(statement, indent):
-                    self.add(line + (comment[0] if comment and line.endswith(";") else ""), has_not=["ERRORS"])
+                    behind = comment[0] if comment and line.endswith(";") else ""
+                    self.add(line + behind, has_not=["ERRORS"])
             else:
                 self.add(lines[i])
             i += n
@@ -180,8 +188,8 @@ class Reader:
             depth += code_of(line).count("{") - code_of(line).count("}")
         flush()
         self.close([])
-        return [guard, *[(names, [PUBLIC] if is_public(names, public, "\n".join(t for _, _, t in lines)) else flags,
-                          lines) for names, flags, lines in self.pieces]]
+        return [guard, *[(names, [PUBLIC] if is_public(names, public, text_of(lines)) else flags, lines)
+                         for names, flags, lines in self.pieces]]
 
     @staticmethod
     def condition_comes(line):
@@ -218,7 +226,8 @@ def main():
         own = [(names + [m for name in names for m in members.get(name, [])], *more) for names, *more in own]
         parts.append(f'    {{"{header.name}", {len(pieces)}, {len(own)}}},')
         for names, flags, text in own:
-            pieces.append(f'    {{"{" ".join(names)}", {" | ".join(flags) or 0}, {len(lines)}, {len(text)}}},')
+            place = f"{' | '.join(flags) or 0}, {len(lines)}, {len(text)}"
+            pieces.append(f'    {{"{" ".join(names)}", {place}}},')
             lines += [f"    {{{bits(has)}, {bits(lacks)}, {quote(line)}}}," for has, lacks, line in text]
     table = "const Runtime{}[] = {{\n{}\n}};\n"
     text = '#include "codegen/host/runtime_text.h"\n\n'

@@ -19,8 +19,8 @@ typedef enum WeightsMode {
 WeightsMode host_auto_weights(uint64_t bytes);
 
 typedef enum ArenaMode { ARENA_CALLER, ARENA_STATIC } ArenaMode;
-// Calls in the header: all; those that are of use to a model that has what this one has; of these only what no
-// program can do without.
+// Calls in the header: all; those that are of use to a model that has what this one has; of these only what
+// no program can do without.
 typedef enum ApiMode { API_FULL, API_PLAN, API_CORE } ApiMode;
 typedef enum PoolMode { POOL_POSIX, POOL_CALLER } PoolMode; // caller: no POSIX threads in the header
 typedef enum RuntimeMode {

@@ -178,7 +178,8 @@ unsigned long long host_whole_state_bytes(const HostEmit *e)
     return own > other ? own : other;
 }
 
-static void print_null_checks(const HostEmit *e, const char *const *names, uint32_t n, bool is_output, Str *out)
+static void print_null_checks(const HostEmit *e, const char *const *names, uint32_t n, bool is_output,
+                              Str *out)
 {
     for (uint32_t i = 0; i < n; i++)
         if (host_tells_errors(e))
@@ -228,7 +229,8 @@ void host_emit_entry(HostEmit *e, Str *out)
     print_null_checks(e, e->input_names, p->inputs.len, false, out);
     print_null_checks(e, e->output_names, p->outputs.len, true, out);
     if (host_checks_copied(e))
-        str_add(out, "    status = rlx_check_copied(ctx);\n    if (status != RLX_OK)\n        return status;\n");
+        str_add(out,
+                "    status = rlx_check_copied(ctx);\n    if (status != RLX_OK)\n        return status;\n");
     for (uint32_t i = 0; i < p->inputs.len; i++)
         str_printf(out, "    memcpy(%s, %s, %s);\n", place_text(e, false, i), e->input_names[i],
                    bytes_text(e, false, i));

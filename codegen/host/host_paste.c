@@ -52,7 +52,7 @@ static const char *skip_quoted(const char *c)
     return *c == quote ? c + 1 : c;
 }
 
-// The number of the piece that a word wants: its name, or "->member" where it looks inside of what that points to.
+// The piece that a word wants, by its name or, where it looks inside of what a member points to, "->member".
 static bool find_word(const Paste *p, const char *c, size_t n, bool is_first, uint64_t *piece)
 {
     if (!is_first && c[-1] == '>' && (c[n] == '-' || c[n] == '['))

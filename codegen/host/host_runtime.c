@@ -262,16 +262,17 @@ void host_paste_runtime(Arena *a, const Map *files, Str *out)
             host_paste_part(i, include, out);
 }
 
-static const char other_model[] = "#error \"runtime-lite is here already, with less than this model needs: include the "
-                                  "header of this model first, or compile all models of the program with "
-                                  "--api full\"\n";
+static const char other_model[] =
+    "#error \"runtime-lite is here already, with less than this model needs: include the header of this "
+    "model first, or compile all models of the program with --api full\"\n";
 
 // With all lines, parts are those of any other model that has all: each is there once.
 static void paste_whole(const HostEmit *e, Str *out)
 {
     bool *is_in = find_parts(e);
     add_included(is_in);
-    str_printf(out, "#ifndef RLX_FEATURES\n#define RLX_FEATURES 0x%xu\n#elif RLX_FEATURES != 0x%xu\n%s#endif\n",
+    str_printf(out,
+               "#ifndef RLX_FEATURES\n#define RLX_FEATURES 0x%xu\n#elif RLX_FEATURES != 0x%xu\n%s#endif\n",
                (unsigned)HAS_ALL, (unsigned)HAS_ALL, other_model);
     for (uint32_t i = 0; i < n_runtime_parts; i++)
         if (is_in[i])
@@ -289,8 +290,8 @@ void host_emit_runtime(const HostEmit *e, Str *out)
     const PasteWish wish = {.has = has, .parts = is_in, .texts = e->uses, .n_texts = 2};
     Str other = str_new(e->arena), end = str_new(e->arena);
     str_printf(out,
-               "// What this model needs of runtime-lite. docs/REFERENCE.md of rlxc says all about the calls; those "
-               "that are\n// not here come with rlxc compile --api full.\n"
+               "// What this model needs of runtime-lite. docs/REFERENCE.md of rlxc describes the calls; those\n"
+               "// that are not here come with rlxc compile --api full.\n"
                "#ifndef RLX_FEATURES\n#define RLX_FEATURES 0x%xu\n#define RLX_RUNTIME_LITE_H\n",
                (unsigned)has);
     for (uint32_t i = 0; i < n_runtime_parts; i++) {
@@ -300,8 +301,8 @@ void host_emit_runtime(const HostEmit *e, Str *out)
         str_add(out, guard_line(i, 1));
         str_printf(&other, " || !defined(%.*s)", (int)strcspn(guard, "\n"), guard);
     }
-    const char *features = arena_printf(e->arena, " || (RLX_FEATURES & 0x%xu) != 0x%xu", (unsigned)has, (unsigned)has);
-    str_add(&other, has != 0 ? features : "");
+    if (has != 0)
+        str_printf(&other, " || (RLX_FEATURES & 0x%xu) != 0x%xu", (unsigned)has, (unsigned)has);
     if (other.len != 0)
         str_printf(&end, "#elif %s\n%s", str_text(&other) + strlen(" || "), other_model);
     host_paste_pieces(e->arena, &wish, out);

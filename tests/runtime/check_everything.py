@@ -16,6 +16,7 @@ import tempfile
 RLXC = pathlib.Path(sys.argv[1]).resolve()
 HERE = pathlib.Path(__file__).resolve().parent
 OPTIONS = [
+    "--api=full",
     *("--handle", "scale=next_scale"),
     *("--keep", "inner", "--output-set", "some=total", "--profile", "--embed-source"),
     *("--threads", "2", "--bucket", "rows=16,64", "--arena", "static", "--moe-resident", "2"),
@@ -76,7 +77,7 @@ def check_functions(folder):
 def main():
     with tempfile.TemporaryDirectory() as top:
         folder = pathlib.Path(top)
-        command = [RLXC, "compile", "--api=full", HERE / "everything.json", "-o", ".", "--name", "everything", *OPTIONS]
+        command = [RLXC, "compile", HERE / "everything.json", "-o", ".", "--name", "everything", *OPTIONS]
         run(command, folder, stdout=subprocess.DEVNULL)
         check_header(folder)
         check_functions(folder)
