@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
 // runtime-lite: persistent handles, values that live across runs under a name: the parameters and the states
 // of a model, among them the inputs that --handle made so; and the handles that the program makes
-// (rlx_links.h). Pasted behind rlx.h unless a model is compiled with --api core.
+// (rlx_links.h). Of models with --handle, and of all with --api full.
 // A parameter has no value until it is bound (rlx_set_param is the same); a state begins with its initial
 // value and is set by every run.
 #ifndef RLX_HANDLES_H

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
 // runtime-lite: handles that the program makes, in memory of its own, for any input or output: values that
-// live across runs without --handle. Pasted behind rlx.h unless a model is compiled with --api core.
+// live across runs without --handle. Of models that are compiled with --api full.
 //
 // A handle has a name, which the calls of rlx_handles.h take (rlx_bind_handle, rlx_read_handle ...). Linked
 // to an input, it gives every run that input, by any of the calls that run: the input is not given then.

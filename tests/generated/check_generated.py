@@ -246,8 +246,8 @@ def check_two(folder):
 
 
 def check_order(folder):
-    """Headers of two models that have only what their own needs: the one that has more comes first, or compilers
-    say so."""
+    """Headers of two models, each with what its own model needs: the one that has more comes first, or
+    compilers say so."""
     digits, lstm = (emit(f"{root}/models/{m}.json", folder)[0] for m in ("digits/digits", "lstm_stream"))
     for first, second, is_well in ((lstm, digits, True), (digits, lstm, False), (digits, digits, True)):
         for compiler in compilers():
