@@ -162,8 +162,7 @@ static bool emit_c(HostEmit *e, Str *out)
                  "__ORDER_BIG_ENDIAN__) || \\\n"
                  "    defined(__BIG_ENDIAN__) || defined(__ARMEB__) || defined(__AARCH64EB__) || "
                  "defined(__MIPSEB__)\n"
-                 "#error \"code of rlxc is for little-endian machines: its weights are in that order of "
-                 "bytes\"\n"
+                 "#error \"this code and its weights are for little-endian machines\"\n"
                  "#endif\n\n");
     host_split_begin(e->options->name, e->upper, e->options->parts, out);
     const size_t head = out->len;

@@ -178,17 +178,42 @@ unsigned long long host_whole_state_bytes(const HostEmit *e)
     return own > other ? own : other;
 }
 
-static void print_null_checks(const HostEmit *e, const char *const *names, uint32_t n, bool is_output,
-                              Str *out)
+// Which of them is NULL, for calls that say what they failed at.
+static void print_null_checks(const char *const *names, uint32_t n, bool is_output, Str *out)
 {
     for (uint32_t i = 0; i < n; i++)
-        if (host_tells_errors(e))
-            str_printf(out,
-                       "    if (%s == NULL)\n        return rlx_fail(ctx, RLX_ERR_NULL, RLX_ABOUT_%s, "
-                       "ctx->model->%s[%u].name, 0, 0);\n",
-                       names[i], is_output ? "OUTPUT" : "INPUT", is_output ? "outputs" : "inputs", i);
-        else
-            str_printf(out, "    if (%s == NULL)\n        return RLX_ERR_NULL;\n", names[i]);
+        str_printf(out,
+                   "    if (%s == NULL)\n        return rlx_fail(ctx, RLX_ERR_NULL, RLX_ABOUT_%s, "
+                   "ctx->model->%s[%u].name, 0, 0);\n",
+                   names[i], is_output ? "OUTPUT" : "INPUT", is_output ? "outputs" : "inputs", i);
+}
+
+// As a part of a condition, in lines of about 100 columns.
+static void print_null_conditions(const char *const *names, uint32_t n, size_t *column, Str *out)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const size_t width = strlen(names[i]) + strlen(" ||  == NULL");
+        const bool is_full = *column + width > 100;
+        str_printf(out, " ||%s%s == NULL", is_full ? "\n        " : " ", names[i]);
+        *column = is_full ? 8 + width : *column + width;
+    }
+}
+
+static void print_argument_checks(const HostEmit *e, Str *out)
+{
+    const Plan *p = e->plan;
+    const char *foreign = host_foreign_model(e);
+    size_t column = strlen("    if (ctx == NULL || ") + strlen(foreign);
+    str_printf(out, "    if (ctx == NULL || %s", foreign);
+    if (!host_tells_errors(e)) {
+        print_null_conditions(e->input_names, p->inputs.len, &column, out);
+        print_null_conditions(e->output_names, p->outputs.len, &column, out);
+    }
+    str_add(out, ")\n        return RLX_ERR_NULL;\n");
+    if (host_tells_errors(e)) {
+        print_null_checks(e->input_names, p->inputs.len, false, out);
+        print_null_checks(e->output_names, p->outputs.len, true, out);
+    }
 }
 
 static void emit_static_storage(HostEmit *e, Str *out)
@@ -224,10 +249,8 @@ void host_emit_entry(HostEmit *e, Str *out)
                    name, e->upper, name);
     host_emit_symbol_entry(e, out);
     print_prototype(e, out);
-    str_printf(out, "\n{\n    rlx_status status;\n    if (ctx == NULL || %s)\n        return RLX_ERR_NULL;\n",
-               host_foreign_model(e));
-    print_null_checks(e, e->input_names, p->inputs.len, false, out);
-    print_null_checks(e, e->output_names, p->outputs.len, true, out);
+    str_add(out, "\n{\n    rlx_status status;\n");
+    print_argument_checks(e, out);
     if (host_checks_copied(e))
         str_add(out,
                 "    status = rlx_check_copied(ctx);\n    if (status != RLX_OK)\n        return status;\n");
