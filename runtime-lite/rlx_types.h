@@ -14,9 +14,15 @@
 #define RLX_HAS_CHECKS  1 // conditions
 #define RLX_HAS_SIZES   1 // sizes that a run computes
 #define RLX_HAS_HELD    1 // outputs that handles hold
-#define RLX_HAS_SHAPES  1 // any of the last three: shapes and bytes are not always those of the descriptor
+#define RLX_HAS_SHAPES  1 // symbols, sizes or held outputs: shapes and bytes are not always the descriptor's
 #define RLX_HAS_FILES   1 // files that belong to the code
 #define RLX_HAS_EXTRAS  1 // any member of rlx_model and rlx_ctx that not every model uses
+
+// All of these, a bit each: what headers of models that come later find here.
+#ifdef RLX_FEATURES
+#error "include headers of models that are compiled with --link-runtime first, or compile all with --api full"
+#endif
+#define RLX_FEATURES 0xfffu
 
 #include <stddef.h>
 #include <stdint.h>

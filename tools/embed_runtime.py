@@ -202,6 +202,7 @@ class Reader:
         guard = re.search(r"^#ifndef (\w+)\n#define \1\n", text, re.M)
         includes = re.findall(r'^#include "rlx.*\n', text, re.M)
         features = re.findall(r"^#define RLX_HAS_\w+ .*\n", text, re.M)
+        text = re.sub(r"^#ifdef RLX_FEATURES\n.*\n#endif\n#define RLX_FEATURES .*\n", "", text, flags=re.M)
         body = text[guard.end() :].rsplit("#endif", 1)[0]
         body = re.sub(r'^#include "rlx.*\n|^#define RLX_HAS_\w+ .*\n', "", body, flags=re.M)
         head = [f"#ifndef {guard[1]}", f"#define {guard[1]}", *"".join(includes + features).splitlines()]

@@ -16,10 +16,10 @@ enum {
     HAS_CHECKS = 64,  // conditions
     HAS_SIZES = 128,  // sizes that a run computes
     HAS_HELD = 256,   // outputs that handles hold
-    HAS_SHAPES = 512, // any of the last three or symbols: shapes and bytes are not always the descriptor's
+    HAS_SHAPES = 512, // symbols, sizes or held outputs: shapes and bytes are not always the descriptor's
     HAS_FILES = 1024, // files that belong to the code: their seals
     HAS_EXTRAS = 2048, // any member of rlx_model and rlx_ctx that not every model uses
-    HAS_ALL = 4095
+    HAS_ALL = 4095 // RLX_FEATURES of rlx_types.h
 };
 
 typedef struct RuntimeLine {

@@ -249,11 +249,13 @@ def check_order(folder):
     """Headers of two models, each with what its own model needs: the one that has more comes first, or
     compilers say so."""
     digits, lstm = (emit(f"{root}/models/{m}.json", folder)[0] for m in ("digits/digits", "lstm_stream"))
-    for first, second, is_well in ((lstm, digits, True), (digits, lstm, False), (digits, digits, True)):
+    linked = emit(f"{root}/models/mlp.json", folder, "--link-runtime")[0]
+    orders = [(lstm, digits, True), (digits, lstm, False), (linked, lstm, True), (lstm, linked, False)]
+    for first, second, is_well in orders:
         for compiler in compilers():
             with open(f"{folder}/order.c", "w") as f:
                 f.write(f'#include "{first}.h"\n#include "{second}.h"\nint main(void) {{ return 0; }}\n')
-            command = [*compiler, *WARN, "-fsyntax-only", "order.c"]
+            command = [*compiler, *WARN, "-I", root + "/runtime-lite", "-fsyntax-only", "order.c"]
             done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
             if (done.returncode == 0) != is_well or (not is_well and "--api full" not in done.stderr):
                 failed.append(f"{first}.h before {second}.h: {done.stderr}")
