@@ -137,7 +137,7 @@ void host_paste_pieces(Arena *a, const PasteWish *w, Str *out)
     for (uint32_t i = 0; i < n_runtime_parts; i++)
         for (uint32_t k = 0; k < runtime_parts[i].n_pieces; k++) {
             const uint32_t piece = runtime_parts[i].piece + k;
-            if (w->parts[i] && (w->is_whole || (runtime_pieces[piece].flags & PIECE_PUBLIC) != 0))
+            if (w->parts[i] && (runtime_pieces[piece].flags & PIECE_PUBLIC) != 0)
                 add_piece(&p, piece);
         }
     for (uint32_t i = 0; i < w->n_texts; i++)

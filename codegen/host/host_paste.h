@@ -7,10 +7,9 @@
 #include "base/str.h"
 #include "codegen/host/runtime_text.h"
 
-// What is wanted: of these parts the calls for users, or all pieces; and whatever the texts name.
+// What is wanted: the public calls of these parts, and whatever the texts name.
 typedef struct PasteWish {
     uint32_t has;      // HAS_...: lines for anything else are left out
-    bool is_whole;     // all pieces of the parts
     const bool *parts; // by part
     const char *const *texts; // C
     uint32_t n_texts;
