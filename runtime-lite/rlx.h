@@ -9,7 +9,7 @@
 #ifndef RLX_RUNTIME_LITE_H
 #define RLX_RUNTIME_LITE_H
 
-#include "rlx_types.h"
+#include "rlx_weights.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -18,27 +18,14 @@ extern "C" {
 // What a status means, in a few words.
 static inline const char *rlx_status_text(rlx_status s)
 {
-    static const char *const text[RLX_STATUS_COUNT] = {"ok",
-                                                       "null pointer",
-                                                       "arena or state block too short",
-                                                       "misaligned block",
-                                                       "wrong weights",
-                                                       "unknown name",
-                                                       "slot out of range",
-                                                       "wrong size",
-                                                       "wrong element type",
-                                                       "parameter never set",
-                                                       "a condition of the model does not hold",
-                                                       "the CPU or the system lacks what is used",
-                                                       "number out of range",
-                                                       "unknown symbol",
-                                                       "no such handle, or never bound",
-                                                       "no driver, or no device that can run the code",
-                                                       "the device failed, or has too little memory",
-                                                       "an input is missing, or was consumed by a run",
-                                                       "nothing has run yet",
-                                                       "blocks overlap others that are in use",
-                                                       "the model was compiled without this"};
+    static const char *const text[RLX_STATUS_COUNT] = {
+        "ok", "null pointer", "arena or state block too short", "misaligned block", "wrong weights",
+        "unknown name", "slot out of range", "wrong size", "wrong element type", "parameter never set",
+        "a condition of the model does not hold", "the CPU or the system lacks what is used",
+        "number out of range", "unknown symbol", "no such handle, or never bound",
+        "no driver, or no device that can run the code", "the device failed, or has too little memory",
+        "an input is missing, or was consumed by a run", "nothing has run yet",
+        "blocks overlap others that are in use", "the model was compiled without this"};
     return (unsigned)s < (unsigned)RLX_STATUS_COUNT ? text[s] : "unknown status";
 }
 
@@ -91,17 +78,27 @@ static inline size_t rlx_dtype_bytes(rlx_dtype t)
 // After the host has written to the state block, and before it reads a state there.
 static inline rlx_status rlx_put_state(const rlx_ctx *ctx, size_t offset, size_t bytes)
 {
+#if RLX_HAS_DEVICE
     const rlx_device *d = ctx->model->device;
     const rlx_status status =
         d == NULL ? RLX_OK : d->bring(ctx, d->state + offset, ctx->state + offset, bytes);
     return status == RLX_OK ? status : rlx_fail(ctx, status, RLX_ABOUT_CALL, NULL, 0, 0);
+#else
+    (void)ctx, (void)offset, (void)bytes;
+    return RLX_OK;
+#endif
 }
 
 static inline rlx_status rlx_get_state(const rlx_ctx *ctx, size_t offset, size_t bytes)
 {
+#if RLX_HAS_DEVICE
     const rlx_device *d = ctx->model->device;
     const rlx_status status = d == NULL ? RLX_OK : d->get(ctx, offset, bytes);
     return status == RLX_OK ? status : rlx_fail(ctx, status, RLX_ABOUT_CALL, NULL, 0, 0);
+#else
+    (void)ctx, (void)offset, (void)bytes;
+    return RLX_OK;
+#endif
 }
 
 // The host's own copy of pieces, where it sees both blocks.
@@ -114,49 +111,6 @@ static inline void rlx_copy_pieces(unsigned char *state, const unsigned char *ar
                    arena + p->from + (layer * p->n_rows + row) * p->bytes, p->bytes);
 }
 
-// Back to the initial states; parameters keep their values.
-static inline rlx_status rlx_reset(rlx_ctx *ctx)
-{
-    uint32_t i;
-    rlx_status status = RLX_OK;
-    if (ctx == NULL || ctx->model == NULL)
-        return RLX_ERR_NULL;
-    for (i = 0; i < ctx->model->n_states && status == RLX_OK; i++) {
-        const rlx_tensor *t = &ctx->model->states[i];
-        if (ctx->model->state_init != NULL)
-            memcpy(ctx->state + t->offset, (const unsigned char *)ctx->model->state_init + t->offset,
-                   t->bytes);
-        else
-            memset(ctx->state + t->offset, 0, t->bytes);
-        status = rlx_put_state(ctx, t->offset, t->bytes);
-    }
-    return status;
-}
-
-static inline uint64_t rlx_hash_word(uint64_t h, uint64_t word)
-{
-    h = (h ^ word) * 0x9E3779B97F4A7C15u;
-    return h ^ (h >> 29);
-}
-
-// The checksum of weights and of .rlxb files (docs/FORMAT.md), seed 0.
-static inline uint64_t rlx_hash(const void *bytes, uint64_t n)
-{
-    const unsigned char *p = (const unsigned char *)bytes;
-    uint64_t h = rlx_hash_word(0, n), word, i;
-    for (i = 0; i < n / 8u; i++) {
-        memcpy(&word, p + 8u * i, sizeof word);
-        h = rlx_hash_word(h, word);
-    }
-    if (n % 8u != 0) {
-        word = 0;
-        memcpy(&word, p + n / 8u * 8u, (size_t)(n % 8u));
-        h = rlx_hash_word(h, word);
-    }
-    h = rlx_hash_word(h, h >> 32);
-    return h ^ (h >> 32);
-}
-
 // Have n bytes at a and m bytes at b a byte in common?
 static inline int rlx_overlap(const void *a, size_t n, const void *b, size_t m)
 {
@@ -164,101 +118,45 @@ static inline int rlx_overlap(const void *a, size_t n, const void *b, size_t m)
     return n != 0 && m != 0 && (p < q ? q - p < n : p - q < m);
 }
 
-// What the caller brings who brings the weights.
-static inline size_t rlx_weight_bytes(const rlx_model *m)
-{
-    return m->fallback == NULL ? m->weight_bytes : m->fallback_weights + m->fallback->weight_bytes;
-}
-
-static inline int rlx_is_seal(const void *seal, uint64_t hash)
-{
-    return memcmp(seal, &hash, RLX_SEAL_BYTES) == 0;
-}
-
-// Are files in the program, and the weights that the caller brings (NULL: none), of this compile? Compares
-// seals only. is_whole: all of their bytes as well.
-static inline int rlx_is_own_block(const rlx_model *m, const unsigned char *weights, int is_whole)
-{
-    const size_t bytes = m->weight_bytes - m->weights_seal;
-    uint32_t i;
-    for (i = 0; i < m->n_taken; i++) {
-        const rlx_taken *t = &m->taken[i];
-        if (!rlx_is_seal((const unsigned char *)t->data + t->bytes, t->hash) ||
-            (is_whole && rlx_hash(t->data, t->bytes) != t->hash))
-            return 0;
-    }
-    if (weights == NULL || m->file != NULL || bytes == 0)
-        return 1;
-    return (m->weights_seal == 0 || rlx_is_seal(weights + bytes, m->weights_hash)) &&
-           (!is_whole || rlx_hash(weights, bytes) == m->weights_hash);
-}
-
-static inline int rlx_is_own(const rlx_model *m, const unsigned char *weights, int is_whole)
-{
-    return rlx_is_own_block(m, weights, is_whole) &&
-           (m->fallback == NULL ||
-            rlx_is_own_block(m->fallback, weights != NULL ? weights + m->fallback_weights : NULL, is_whole));
-}
-
-// Are all weights those that the model was compiled with? NULL and 0 bytes: those in the program, else what
-// rlx_init is given. This reads all of them, and the other files that are in the program (initial states,
-// code of a GPU); rlx_init compares sizes and seals only, or all of it where the program is compiled with
-// RLX_CHECK_WEIGHTS defined. The file of experts: rlx_check_moe_source.
-static inline rlx_status rlx_check_weights(const rlx_model *model, const void *weights, size_t weight_bytes)
-{
-    uint32_t i;
-    if (model == NULL || (weights == NULL && (model->weights == NULL || weight_bytes != 0) &&
-                          rlx_weight_bytes(model) != 0))
-        return RLX_ERR_NULL;
-    if (weights != NULL && weight_bytes != rlx_weight_bytes(model))
-        return RLX_ERR_WEIGHTS;
-    for (i = 0; model->file != NULL && i < model->file->n_parts; i++) {
-        const rlx_weight_part *p = &model->file->parts[i];
-        if (rlx_hash((const unsigned char *)weights + p->offset, p->bytes) != p->hash)
-            return RLX_ERR_WEIGHTS;
-    }
-    if (weights != NULL)
-        return rlx_is_own(model, (const unsigned char *)weights, 1) ? RLX_OK : RLX_ERR_WEIGHTS;
-    if (!rlx_is_own_block(model, (const unsigned char *)model->weights, 1))
-        return RLX_ERR_WEIGHTS;
-    return model->fallback == NULL ||
-                   rlx_is_own_block(model->fallback, (const unsigned char *)model->fallback->weights, 1)
-               ? RLX_OK
-               : RLX_ERR_WEIGHTS;
-}
-
 // What a new context has in its state block.
-static inline void rlx_fill_state(rlx_ctx *ctx, const rlx_model *model, size_t bytes)
+static inline void rlx_fill_state(const rlx_ctx *ctx, size_t bytes)
 {
+    const rlx_model *const model = ctx->model;
+#if RLX_HAS_SYMBOLS
     uint32_t i;
-    if (bytes != 0) {
-        memset(ctx->state, 0, bytes);
-        if (model->state_init != NULL)
-            memcpy(ctx->state, model->state_init, model->flags_offset);
-        if (model->n_params != 0)
-            memcpy(ctx->state + model->flags_offset, model->param_has_init, model->n_params);
-    }
+#endif
+    if (bytes == 0)
+        return;
+    memset(ctx->state, 0, bytes);
+    if (model->state_init != NULL)
+        memcpy(ctx->state, model->state_init, model->flags_offset);
+#if RLX_HAS_PARAMS
+    if (model->n_params != 0)
+        memcpy(ctx->state + model->flags_offset, model->param_has_init, model->n_params);
+#endif
+#if RLX_HAS_SYMBOLS
     for (i = 0; model->symbols != NULL && i < model->symbols->n; i++)
         memcpy(ctx->state + model->symbols->offset + i * sizeof(int64_t), &model->symbols->list[i].first,
                sizeof(int64_t));
+#endif
 }
 
-// Nothing has run yet, and nobody has asked for errors.
-static inline void rlx_forget_runs(rlx_ctx *ctx)
+#if RLX_HAS_FILES
+// Are all weights of this compile? Their seals say so, or all of their bytes.
+static inline int rlx_has_own_weights(const rlx_model *m, const void *weights, size_t bytes)
 {
-    ctx->committed = 0;
-    ctx->failed_run = 0;
-    ctx->has_run = 0;
-    ctx->inputs = 0;
-    ctx->error = NULL;
-    ctx->times = NULL;
-    ctx->handles = NULL;
-    ctx->n_handles = 0;
-    ctx->links = NULL;
-    ctx->is_under_way = 0;
+#ifdef RLX_CHECK_WEIGHTS
+    if (rlx_check_weights(m, weights, bytes) != RLX_OK)
+        return 0;
+#endif
+    (void)bytes;
+    return (m->file == NULL || rlx_hash(weights, m->file->header) == m->file->hash) &&
+           rlx_is_own(m, (const unsigned char *)weights, 0);
 }
+#endif
 
-// The blocks that rlx_init_on gets; e (may be NULL) gets what is wrong about them.
+#if RLX_HAS_ERRORS
+// What rlx_init can say before it asks for a device; e (may be NULL) gets what is wrong.
 static inline rlx_status rlx_check_blocks(const rlx_model *m, const void *arena, size_t arena_bytes,
                                           const void *state, size_t state_bytes, const void *weights,
                                           rlx_error *e)
@@ -284,35 +182,28 @@ static inline rlx_status rlx_check_blocks(const rlx_model *m, const void *arena,
     return RLX_OK;
 }
 
-static inline rlx_status rlx_check_block_of_weights(const rlx_model *model, const void *weights,
-                                                    size_t weight_bytes, rlx_error *e)
-{
-    const size_t expected = rlx_weight_bytes(model);
-    if (weights != NULL ? weight_bytes != expected : (model->weights == NULL && expected != 0))
-        return rlx_tell(e, RLX_ERR_WEIGHTS, RLX_ABOUT_WEIGHTS, NULL, (int64_t)expected,
-                        weights != NULL ? (int64_t)weight_bytes : 0);
-    if ((model->file != NULL && rlx_hash(weights, model->file->header) != model->file->hash) ||
-        !rlx_is_own(model, (const unsigned char *)weights, 0))
-        return rlx_tell(e, RLX_ERR_WEIGHTS, RLX_ABOUT_WEIGHTS, NULL, 0, 0);
-#ifdef RLX_CHECK_WEIGHTS
-    return rlx_check_weights(model, weights, weight_bytes);
-#else
-    return RLX_OK;
-#endif
-}
-
-// What rlx_init_on can say before it asks for a device.
-static inline rlx_status rlx_check_init(const rlx_model *model, const void *arena, size_t arena_bytes,
+static inline rlx_status rlx_check_init(const rlx_model *m, const void *arena, size_t arena_bytes,
                                         const void *state, size_t state_bytes, const void *weights,
                                         size_t weight_bytes, rlx_error *e)
 {
     rlx_status status;
-    if (model == NULL)
+    size_t expected;
+    if (m == NULL)
         return rlx_tell(e, RLX_ERR_NULL, RLX_ABOUT_CALL, NULL, 0, 0);
-    status = rlx_check_blocks(model, arena, arena_bytes, state, state_bytes, weights, e);
-    return status == RLX_OK ? rlx_check_block_of_weights(model, weights, weight_bytes, e) : status;
+    status = rlx_check_blocks(m, arena, arena_bytes, state, state_bytes, weights, e);
+    if (status != RLX_OK)
+        return status;
+    expected = rlx_weight_bytes(m);
+    if (weights != NULL ? weight_bytes != expected : m->weights == NULL && expected != 0)
+        return rlx_tell(e, RLX_ERR_WEIGHTS, RLX_ABOUT_WEIGHTS, NULL, (int64_t)expected,
+                        weights != NULL ? (int64_t)weight_bytes : 0);
+    if (!rlx_has_own_weights(m, weights, weight_bytes))
+        return rlx_tell(e, RLX_ERR_WEIGHTS, RLX_ABOUT_WEIGHTS, NULL, 0, 0);
+    return RLX_OK;
 }
+#endif
 
+#if RLX_HAS_DEVICE
 // Opens the device. RLX_ERR_NO_DEVICE: the fallback, if there is one, takes its place; so it does for the
 // number behind those of the devices.
 static inline rlx_status rlx_open_device(const rlx_model *model, uint32_t ordinal, void *arena, void *state,
@@ -337,79 +228,133 @@ static inline rlx_status rlx_open_device(const rlx_model *model, uint32_t ordina
                : status;
 }
 
-// As rlx_init, on the device of that number (rlx_devices); RLX_ANY_DEVICE: as rlx_init does, on the first one
-// that can run the model, or in its place on the host's processor (--target cuda,c). RLX_ERR_RANGE: there is
-// no device of that number. RLX_ERR_NO_DEVICE: it cannot run the model; of models with a fallback, which
-// does not take the place of a device that was asked for, RLX_ERR_DEVICE.
-static inline rlx_status rlx_init_on(rlx_ctx *ctx, const rlx_model *model, uint32_t ordinal, void *arena,
-                                     size_t arena_bytes, void *state, size_t state_bytes,
-                                     const void *weights, size_t weight_bytes)
+// The same for the model or, where no device can run it, for what takes its place: *model and *weights are
+// then those of that.
+static inline rlx_status rlx_open_side(const rlx_model **model, uint32_t *ordinal, void *arena, void *state,
+                                       const unsigned char **weights)
 {
-    const unsigned char *own;
-    size_t state_size;
+    const rlx_model *const m = *model;
+    const int is_given = *weights != NULL;
+    rlx_status status;
+    if (!is_given)
+        *weights = (const unsigned char *)m->weights;
+    status = rlx_open_device(m, *ordinal, arena, state, *weights);
+    if (status != RLX_ERR_NO_DEVICE || m->fallback == NULL)
+        return status;
+    *model = m->fallback;
+    *weights = is_given ? *weights + m->fallback_weights : (const unsigned char *)m->fallback->weights;
+    *ordinal = RLX_ANY_DEVICE;
+    return RLX_OK;
+}
+
+// The bytes of the state block that the host and the device both have.
+static inline size_t rlx_shared_state(const rlx_model *m)
+{
+    return m->device != NULL ? m->device->record : m->state_bytes;
+}
+#endif
+
+// Binds a context to its blocks (state: NULL if there is none; weights: NULL for those in the program).
+// RLX_ERR_WEIGHTS: they have another size or another seal than those that the model was compiled with, or a
+// file that the program has taken in is of another compile. A context on a device ends with rlx_close.
+// rlx_init_text says in a sentence what is wrong.
+#if RLX_HAS_DEVICE
+static inline rlx_status rlx_bind(rlx_ctx *ctx, const rlx_model *model, uint32_t ordinal, void *arena,
+                                  size_t arena_bytes, void *state, size_t state_bytes, const void *weights,
+                                  size_t weight_bytes)
+#else
+static inline rlx_status rlx_init(rlx_ctx *ctx, const rlx_model *model, void *arena, size_t arena_bytes,
+                                  void *state, size_t state_bytes, const void *weights, size_t weight_bytes)
+#endif
+{
+#if RLX_HAS_DEVICE
+    const unsigned char *own = (const unsigned char *)weights;
     rlx_status status;
     if (ctx == NULL)
         return RLX_ERR_NULL;
     status = rlx_check_init(model, arena, arena_bytes, state, state_bytes, weights, weight_bytes, NULL);
     if (status != RLX_OK)
         return status;
-    own = (const unsigned char *)(weights != NULL ? weights : model->weights);
-    status = rlx_open_device(model, ordinal, arena, state, own);
-    if (status == RLX_ERR_NO_DEVICE && model->fallback != NULL) {
-        own = weights != NULL ? own + model->fallback_weights
-                              : (const unsigned char *)model->fallback->weights;
-        model = model->fallback;
-        ordinal = RLX_ANY_DEVICE;
-    } else if (status != RLX_OK) {
+    status = rlx_open_side(&model, &ordinal, arena, state, &own);
+    if (status != RLX_OK)
         return status;
-    }
-    state_size = model->device != NULL ? model->device->record : model->state_bytes;
-    ctx->model = model->buckets != NULL ? model->buckets->first : model;
+    memset(ctx, 0, sizeof *ctx);
+    ctx->ordinal = ordinal;
+    ctx->weights = own;
+#else
+    if (ctx == NULL || model == NULL || (arena == NULL && model->arena_bytes != 0) ||
+        (state == NULL && model->state_bytes != 0))
+        return RLX_ERR_NULL;
+    if (arena_bytes < model->arena_bytes || state_bytes < model->state_bytes)
+        return RLX_ERR_ARENA;
+    if (((uintptr_t)arena | (uintptr_t)state | (uintptr_t)weights) % RLX_ALIGNMENT != 0)
+        return RLX_ERR_ALIGNMENT;
+#if RLX_HAS_STATE
+    if (rlx_overlap(arena, model->arena_bytes, state, model->state_bytes))
+        return RLX_ERR_OVERLAP;
+#endif
+    if (weights != NULL ? weight_bytes != model->weight_bytes
+                        : model->weights == NULL && model->weight_bytes != 0)
+        return RLX_ERR_WEIGHTS;
+#if RLX_HAS_FILES
+    if (!rlx_has_own_weights(model, weights, weight_bytes))
+        return RLX_ERR_WEIGHTS;
+#endif
+    memset(ctx, 0, sizeof *ctx);
+    ctx->weights = (const unsigned char *)(weights != NULL ? weights : model->weights);
+#endif
     ctx->arena = (unsigned char *)arena;
     ctx->state = (unsigned char *)state;
-    ctx->pool = NULL;
-    ctx->outputs = 0;
-    ctx->pending = RLX_OK;
-    ctx->profile = NULL;
-    ctx->device_ns = NULL;
-    ctx->parallel_for = NULL;
-    ctx->parallel_user = NULL;
-    ctx->parallel_parts = 0;
-    ctx->pinned = 0;
-    ctx->is_allowed = 0;
-    ctx->ordinal = ordinal;
-    rlx_forget_runs(ctx);
-    ctx->weights = own;
-    rlx_fill_state(ctx, model, state_size);
-    return rlx_put_state(ctx, 0, state_size);
+#if RLX_HAS_SYMBOLS
+    ctx->model = model->buckets != NULL ? model->buckets->first : model;
+#else
+    ctx->model = model;
+#endif
+#if RLX_HAS_DEVICE
+    rlx_fill_state(ctx, rlx_shared_state(model));
+    return rlx_put_state(ctx, 0, rlx_shared_state(model));
+#else
+#if RLX_HAS_STATE
+    rlx_fill_state(ctx, model->state_bytes);
+#endif
+    return RLX_OK;
+#endif
 }
 
-// Binds a context to its blocks. state may be NULL when the model has no state; weights NULL = those in the
-// program. RLX_ERR_WEIGHTS: they have another size or another seal than those that the model was compiled
-// with, or a file that the program has taken in is of another compile. A context on a device ends with
-// rlx_close. rlx_init_text says in a sentence what is wrong.
+#if RLX_HAS_DEVICE
 static inline rlx_status rlx_init(rlx_ctx *ctx, const rlx_model *model, void *arena, size_t arena_bytes,
                                   void *state, size_t state_bytes, const void *weights, size_t weight_bytes)
 {
-    return rlx_init_on(ctx, model, RLX_ANY_DEVICE, arena, arena_bytes, state, state_bytes, weights,
-                       weight_bytes);
+    return rlx_bind(ctx, model, RLX_ANY_DEVICE, arena, arena_bytes, state, state_bytes, weights,
+                    weight_bytes);
 }
+#endif
 
-// Ends a context: gives back what it has on a device, behind what was committed, whose outputs handles of the
-// program take. Its blocks, and the memory of these handles, stay the caller's.
+// Ends a context, and gives back what it has on a device. That is behind what was committed, whose outputs
+// handles of the program take. Its blocks, and the memory of these handles, stay the caller's.
 static inline rlx_status rlx_close(rlx_ctx *ctx)
 {
+#if RLX_HAS_DEVICE
     const rlx_device *d;
+#endif
     if (ctx == NULL || ctx->model == NULL)
         return RLX_ERR_NULL;
+#if RLX_HAS_DEVICE
     d = ctx->model->device;
     if (d != NULL && ctx->is_under_way != 0 && ctx->links != NULL &&
         d->wait(ctx, RLX_WAIT_OUTPUTS, NULL) == RLX_OK)
         (void)ctx->links->take(ctx);
     if (d != NULL)
         d->close(ctx);
+#endif
+#if RLX_HAS_QUEUE
+    ctx->handles = NULL;
+    ctx->n_handles = 0;
+    ctx->links = NULL;
+    ctx->is_under_way = 0;
+    ctx->committed = 0;
+#endif
     ctx->model = NULL;
-    rlx_forget_runs(ctx);
     return RLX_OK;
 }
 
@@ -423,7 +368,7 @@ static inline int rlx_find(const rlx_tensor *list, uint32_t n, const char *name)
     return -1;
 }
 
-// The same, and quick where the name is that of slot `guess`: lists of names mostly come in the model's
+// The same, and quick where the name is that of slot `guess`. Lists of names mostly come in the model's
 // order.
 static inline int rlx_find_at(const rlx_tensor *list, uint32_t n, const char *name, uint32_t guess)
 {
@@ -439,10 +384,12 @@ static inline void *rlx_input(const rlx_ctx *ctx, uint32_t slot)
 {
     if (ctx == NULL || ctx->model == NULL || slot >= ctx->model->n_inputs)
         return NULL;
-    if ((ctx->inputs & ((uint32_t)RLX_INPUTS_HELD | (uint32_t)RLX_INPUTS_CONSUMED)) !=
-        (uint32_t)RLX_INPUTS_HELD)
-        ((rlx_ctx *)(uintptr_t)ctx)->inputs =
-            (ctx->inputs & (uint32_t)RLX_INPUTS_STRICT) | (uint32_t)RLX_INPUTS_HELD;
+    if ((ctx->inputs & (RLX_INPUTS_HELD | RLX_INPUTS_CONSUMED)) != RLX_INPUTS_HELD)
+#if RLX_HAS_QUEUE
+        ((rlx_ctx *)(uintptr_t)ctx)->inputs = (ctx->inputs & RLX_INPUTS_STRICT) | RLX_INPUTS_HELD;
+#else
+        ((rlx_ctx *)(uintptr_t)ctx)->inputs = RLX_INPUTS_HELD;
+#endif
     return ctx->arena + ctx->model->inputs[slot].offset;
 }
 
@@ -451,102 +398,6 @@ static inline const void *rlx_output(const rlx_ctx *ctx, uint32_t slot)
     return ctx != NULL && ctx->model != NULL && slot < ctx->model->n_outputs
                ? ctx->arena + ctx->model->outputs[slot].offset
                : NULL;
-}
-
-// An output, also one that a handle holds: its slot is behind those of the others. NULL: there is none.
-static inline const rlx_tensor *rlx_output_tensor(const rlx_model *m, uint32_t slot)
-{
-    if (slot < m->n_outputs)
-        return &m->outputs[slot];
-    return slot - m->n_outputs < m->n_held ? &m->held[slot - m->n_outputs] : NULL;
-}
-
-// The shape of an input or output by what the symbols are now; without symbols, that of its rlx_tensor.
-static inline void rlx_shape_now(const rlx_ctx *ctx, int is_output, uint32_t slot, int64_t *shape)
-{
-    const rlx_model *m = ctx->model;
-    memcpy(shape, (is_output ? rlx_output_tensor(m, slot) : &m->inputs[slot])->shape,
-           RLX_MAX_RANK * sizeof *shape);
-    if (m->symbols != NULL)
-        m->symbols->shape(ctx, is_output, slot, shape);
-}
-
-static inline size_t rlx_dense_bytes(rlx_dtype dtype, int rank, const int64_t *shape)
-{
-    size_t bytes = rlx_dtype_bytes(dtype);
-    int i;
-    for (i = 0; i < rank; i++)
-        bytes *= (size_t)shape[i];
-    return bytes;
-}
-
-static inline size_t rlx_shape_bytes(const rlx_tensor *t, const int64_t *shape)
-{
-    return rlx_dense_bytes(t->dtype, t->rank, shape);
-}
-
-// The shape in which a run takes an input, and its bytes. 0 bytes also where the slot is out of range.
-static inline rlx_status rlx_input_shape(const rlx_ctx *ctx, uint32_t slot, int64_t *shape)
-{
-    if (ctx == NULL || ctx->model == NULL || shape == NULL)
-        return rlx_fail_null(ctx);
-    if (slot >= ctx->model->n_inputs)
-        return rlx_fail(ctx, RLX_ERR_SLOT, RLX_ABOUT_INPUT, NULL, (int64_t)ctx->model->n_inputs,
-                        (int64_t)slot);
-    rlx_shape_now(ctx, 0, slot, shape);
-    return RLX_OK;
-}
-
-static inline size_t rlx_input_bytes(const rlx_ctx *ctx, uint32_t slot)
-{
-    int64_t shape[RLX_MAX_RANK];
-    if (ctx != NULL && ctx->model != NULL && ctx->model->symbols == NULL && slot < ctx->model->n_inputs)
-        return ctx->model->inputs[slot].bytes;
-    return rlx_input_shape(ctx, slot, shape) == RLX_OK ? rlx_shape_bytes(&ctx->model->inputs[slot], shape)
-                                                       : 0;
-}
-
-// The bytes that an output can have in the next run: what its shape has by the symbols, and of sizes that the
-// model computes the largest.
-static inline size_t rlx_output_room(const rlx_ctx *ctx, uint32_t slot)
-{
-    int64_t shape[RLX_MAX_RANK];
-    const rlx_tensor *const t =
-        ctx == NULL || ctx->model == NULL ? NULL : rlx_output_tensor(ctx->model, slot);
-    if (t == NULL || ctx->model->symbols == NULL)
-        return t == NULL ? 0 : t->bytes;
-    rlx_shape_now(ctx, 1, slot, shape);
-    return rlx_shape_bytes(t, shape);
-}
-
-// The shape that an output has after a run, in which its elements are dense. That of its rlx_tensor has room
-// for the largest; only the sizes of some models depend on symbols, or on the values that they compute.
-static inline rlx_status rlx_output_shape(const rlx_ctx *ctx, uint32_t slot, int64_t *shape)
-{
-    const rlx_tensor *t;
-    if (ctx == NULL || ctx->model == NULL || shape == NULL)
-        return rlx_fail_null(ctx);
-    t = rlx_output_tensor(ctx->model, slot);
-    if (t == NULL)
-        return rlx_fail(ctx, RLX_ERR_SLOT, RLX_ABOUT_OUTPUT, NULL,
-                        (int64_t)ctx->model->n_outputs + (int64_t)ctx->model->n_held, (int64_t)slot);
-    rlx_shape_now(ctx, 1, slot, shape);
-    if (slot < ctx->model->n_outputs && ctx->model->output_sizes != NULL &&
-        ctx->model->output_sizes[slot] != (size_t)-1)
-        memcpy(shape, ctx->arena + ctx->model->output_sizes[slot], (size_t)t->rank * sizeof *shape);
-    return RLX_OK;
-}
-
-// The bytes of that shape.
-static inline size_t rlx_output_bytes(const rlx_ctx *ctx, uint32_t slot)
-{
-    int64_t shape[RLX_MAX_RANK];
-    if (ctx != NULL && ctx->model != NULL && ctx->model->symbols == NULL && slot < ctx->model->n_outputs &&
-        (ctx->model->output_sizes == NULL || ctx->model->output_sizes[slot] == (size_t)-1))
-        return ctx->model->outputs[slot].bytes;
-    if (rlx_output_shape(ctx, slot, shape) != RLX_OK)
-        return 0;
-    return rlx_shape_bytes(rlx_output_tensor(ctx->model, slot), shape);
 }
 
 #ifdef __cplusplus

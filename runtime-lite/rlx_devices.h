@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
-// runtime-lite: which devices a model can run on, before a context is made. Pasted behind rlx.h unless a
-// model is compiled with --api core. A device is known by its number: rlx_init_on takes it.
+// runtime-lite: which devices a model can run on, before a context is made. In the headers of
+// models on devices, and of all with --api full. A device is known by its number: rlx_init_on takes it.
 #ifndef RLX_DEVICES_H
 #define RLX_DEVICES_H
 
@@ -49,6 +49,17 @@ static inline rlx_status rlx_devices(const rlx_model *model, rlx_device_info *li
         rlx_describe_host(&list[*count]);
     ++*count;
     return RLX_OK;
+}
+
+// As rlx_init, on the device of that number (rlx_devices); RLX_ANY_DEVICE: as rlx_init does, on the first one
+// that can run the model, or in its place on the host's processor (--target cuda,c). RLX_ERR_RANGE: there is
+// no device of that number. RLX_ERR_NO_DEVICE: it cannot run the model; of models with a fallback, which
+// does not take the place of a device that was asked for, RLX_ERR_DEVICE.
+static inline rlx_status rlx_init_on(rlx_ctx *ctx, const rlx_model *model, uint32_t ordinal, void *arena,
+                                     size_t arena_bytes, void *state, size_t state_bytes,
+                                     const void *weights, size_t weight_bytes)
+{
+    return rlx_bind(ctx, model, ordinal, arena, arena_bytes, state, state_bytes, weights, weight_bytes);
 }
 
 // Would rlx_init find a device? (Its memory may still be too small.)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
-// runtime-lite: what a call that failed was about, as a sentence. Pasted behind rlx.h unless a model is
-// compiled with --api core. No allocation: the memory is the caller's; a program that does not ask for
-// sentences has no code for them.
+// runtime-lite: what a call that failed was about, as a sentence. In the headers of models that are compiled
+// with --api full. No allocation: the memory is the caller's; a program that does not ask for sentences has
+// no code for them.
 #ifndef RLX_ERRORS_H
 #define RLX_ERRORS_H
 

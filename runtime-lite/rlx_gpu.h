@@ -10,7 +10,7 @@
 #ifndef RLX_GPU_H
 #define RLX_GPU_H
 
-#include "rlx_look.h"
+#include "rlx_profile.h"
 
 #ifdef __cplusplus
 extern "C" {

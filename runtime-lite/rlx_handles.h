@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
 // runtime-lite: persistent handles, values that live across runs under a name: the parameters and the states
 // of a model, among them the inputs that --handle made so; and the handles that the program makes
-// (rlx_links.h). Pasted behind rlx.h unless a model is compiled with --api core.
+// (rlx_links.h). Of models with --handle, and of all with --api full.
 // A parameter has no value until it is bound (rlx_set_param is the same); a state begins with its initial
 // value and is set by every run.
 #ifndef RLX_HANDLES_H
@@ -35,11 +35,13 @@ static inline const rlx_tensor *rlx_find_handle(const rlx_ctx *ctx, const char *
 static inline int rlx_has_handle(const rlx_ctx *ctx, const char *name)
 {
     unsigned char *flag = NULL;
+#if RLX_HAS_QUEUE
     const rlx_handle *const own = rlx_own_handle(ctx, name);
     if (own != NULL) {
         rlx_settle(ctx);
         return own->has_value;
     }
+#endif
     return rlx_find_handle(ctx, name, &flag) != NULL && (flag == NULL || *flag != 0);
 }
 
@@ -50,11 +52,13 @@ static inline int rlx_has_handle(const rlx_ctx *ctx, const char *name)
 static inline void *rlx_handle_data(const rlx_ctx *ctx, const char *name)
 {
     const rlx_tensor *t = rlx_find_handle(ctx, name, NULL);
+#if RLX_HAS_QUEUE
     const rlx_handle *const own = rlx_own_handle(ctx, name);
     if (own != NULL) {
         rlx_settle(ctx);
         return own->data;
     }
+#endif
     if (t == NULL || rlx_get_state(ctx, t->offset, t->bytes) != RLX_OK)
         return NULL;
     return ctx->state + t->offset;
@@ -68,8 +72,10 @@ static inline rlx_status rlx_bind_handle(rlx_ctx *ctx, const char *name, const v
     const rlx_tensor *t = rlx_find_handle(ctx, name, &flag);
     if (ctx == NULL || ctx->model == NULL || name == NULL || data == NULL)
         return rlx_fail_null(ctx);
+#if RLX_HAS_QUEUE
     if (rlx_own_handle(ctx, name) != NULL)
         return rlx_bind_own(ctx, rlx_own_handle(ctx, name), data, bytes);
+#endif
     if (t == NULL)
         return rlx_fail(ctx, RLX_ERR_HANDLE, RLX_ABOUT_HANDLE, name, 0, 0);
     if (t->bytes != bytes)
@@ -86,8 +92,10 @@ static inline rlx_status rlx_read_handle(const rlx_ctx *ctx, const char *name, v
     const rlx_tensor *t = rlx_find_handle(ctx, name, NULL);
     if (ctx == NULL || ctx->model == NULL || name == NULL || data == NULL)
         return rlx_fail_null(ctx);
+#if RLX_HAS_QUEUE
     if (rlx_own_handle(ctx, name) != NULL)
         return rlx_read_own(ctx, rlx_own_handle(ctx, name), data, bytes);
+#endif
     if (t == NULL || !rlx_has_handle(ctx, name))
         return rlx_fail(ctx, RLX_ERR_HANDLE, RLX_ABOUT_HANDLE, name, 0, t != NULL);
     if (t->bytes != bytes)
@@ -103,14 +111,18 @@ static inline rlx_status rlx_clear_handle(rlx_ctx *ctx, const char *name)
 {
     unsigned char *flag = NULL;
     const rlx_tensor *t = rlx_find_handle(ctx, name, &flag);
+#if RLX_HAS_QUEUE
     rlx_handle *const own = rlx_own_handle(ctx, name);
+#endif
     if (ctx == NULL || ctx->model == NULL || name == NULL)
         return rlx_fail_null(ctx);
+#if RLX_HAS_QUEUE
     if (own != NULL) {
         rlx_settle(ctx);
         own->has_value = 0;
         return RLX_OK;
     }
+#endif
     if (t == NULL)
         return rlx_fail(ctx, RLX_ERR_HANDLE, RLX_ABOUT_HANDLE, name, 0, 0);
     if (flag != NULL)
@@ -191,20 +203,29 @@ static inline int rlx_find_steps(const rlx_cut *p, size_t *steps, size_t *counts
 static inline rlx_status rlx_check_feed(const rlx_ctx *ctx, const rlx_feed *feed)
 {
     const rlx_tensor *t = rlx_find_handle(ctx, feed->handle, NULL), *from;
+#if RLX_HAS_QUEUE
     const rlx_handle *const own = rlx_own_handle(ctx, feed->handle);
+#endif
     rlx_cut p;
     if (feed->handle == NULL)
         return rlx_fail(ctx, RLX_ERR_NULL, RLX_ABOUT_HANDLE, NULL, 0, 0);
+#if RLX_HAS_QUEUE
     if (t == NULL && own == NULL)
         return rlx_fail(ctx, RLX_ERR_HANDLE, RLX_ABOUT_HANDLE, feed->handle, 0, 0);
+#else
+    if (t == NULL)
+        return RLX_ERR_HANDLE;
+#endif
     if (feed->output >= ctx->model->n_outputs)
         return rlx_fail(ctx, RLX_ERR_SLOT, RLX_ABOUT_OUTPUT, NULL, (int64_t)ctx->model->n_outputs,
                         (int64_t)feed->output);
     from = rlx_largest_output(ctx->model, feed->output);
+#if RLX_HAS_QUEUE
     if (own != NULL)
         return from->bytes <= own->room
                    ? rlx_check_link(ctx, own, from)
                    : rlx_fail_size(ctx, RLX_ABOUT_HANDLE, own->name, from->bytes, own->room);
+#endif
     if (t->dtype != from->dtype)
         return rlx_fail(ctx, RLX_ERR_DTYPE, RLX_ABOUT_HANDLE, t->name, (int64_t)t->dtype,
                         (int64_t)from->dtype);
@@ -212,9 +233,11 @@ static inline rlx_status rlx_check_feed(const rlx_ctx *ctx, const rlx_feed *feed
         return rlx_fail_size(ctx, RLX_ABOUT_HANDLE, t->name, t->bytes, from->bytes);
     p.to = t;
     rlx_shape_now(ctx, 1, feed->output, p.shape);
+#if RLX_HAS_SIZES
     if (ctx->model->output_sizes != NULL && ctx->model->output_sizes[feed->output] != (size_t)-1 &&
         from->rank > 1)
         p.shape[from->rank - 1] = -1; // any
+#endif
     return rlx_cut_output(from, &p) == RLX_OK
                ? RLX_OK
                : rlx_fail(ctx, RLX_ERR_SIZE, RLX_ABOUT_HANDLE, t->name, 0, -1);
@@ -223,7 +246,9 @@ static inline rlx_status rlx_check_feed(const rlx_ctx *ctx, const rlx_feed *feed
 // Rows and layers of rows at once, whatever the rank.
 static inline rlx_status rlx_copy_cut(rlx_ctx *ctx, const rlx_cut *c, uint32_t output)
 {
+#if RLX_HAS_DEVICE
     const rlx_device *const d = ctx->model->device;
+#endif
     size_t steps[RLX_MAX_RANK], counts[RLX_MAX_RANK], n_blocks, block, rest;
     const int n = rlx_find_steps(c, steps, counts);
     rlx_status status = RLX_OK;
@@ -243,10 +268,14 @@ static inline rlx_status rlx_copy_cut(rlx_ctx *ctx, const rlx_cut *c, uint32_t o
             p.to += rest % counts[i] * steps[i];
             rest /= counts[i];
         }
+#if RLX_HAS_DEVICE
         if (d != NULL)
             status = d->move(ctx, &p);
         else
             rlx_copy_pieces(ctx->state, ctx->arena, &p);
+#else
+        rlx_copy_pieces(ctx->state, ctx->arena, &p);
+#endif
         p.from += p.n_rows * p.n_layers * p.bytes;
     }
     return status;
@@ -266,11 +295,15 @@ static inline rlx_status rlx_feed_handle(rlx_ctx *ctx, const char *handle, uint3
     status = rlx_check_feed(ctx, &feed);
     if (status != RLX_OK)
         return status;
+#if RLX_HAS_QUEUE
     rlx_settle(ctx);
+#endif
     if (ctx->has_run == 0)
         return rlx_fail(ctx, RLX_ERR_EARLY, RLX_ABOUT_OUTPUT, ctx->model->outputs[output].name, 0, 0);
+#if RLX_HAS_QUEUE
     if (rlx_own_handle(ctx, handle) != NULL)
         return rlx_take_output(ctx, rlx_own_handle(ctx, handle), output);
+#endif
     p.to = rlx_find_handle(ctx, handle, &flag);
     rlx_output_shape(ctx, output, p.shape);
     status = rlx_cut_output(rlx_largest_output(ctx->model, output), &p);

@@ -6,6 +6,7 @@
 #define RLX_HELD_H
 
 #include "rlx_run.h"
+#include "rlx_shapes.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -15,8 +16,12 @@ extern "C" {
 static inline int rlx_find_output(const rlx_model *m, const char *name, uint32_t guess)
 {
     const int slot = rlx_find_at(m->outputs, m->n_outputs, name, guess);
+#if RLX_HAS_HELD
     const int held = slot < 0 ? rlx_find(m->held, m->n_held, name) : -1;
     return held < 0 ? slot : (int)m->n_outputs + held;
+#else
+    return slot;
+#endif
 }
 
 // Of a tensor whose room is larger than a shape: what lies together. The axes before `axis` are apart.
@@ -85,8 +90,10 @@ static inline rlx_status rlx_read_held(const rlx_ctx *ctx, uint32_t slot, size_t
 static inline rlx_status rlx_copy_output(const rlx_ctx *ctx, uint32_t slot, size_t first, void *data,
                                          size_t bytes)
 {
+#if RLX_HAS_HELD
     if (slot >= ctx->model->n_outputs)
         return rlx_read_held(ctx, slot, first, data, bytes);
+#endif
     if (bytes != 0)
         memcpy(data, ctx->arena + ctx->model->outputs[slot].offset + first, bytes);
     return RLX_OK;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
 // runtime-lite: handles that the program makes, in memory of its own, for any input or output: values that
-// live across runs without --handle. Pasted behind rlx.h unless a model is compiled with --api core.
+// live across runs without --handle. Of models that are compiled with --api full.
 //
 // A handle has a name, which the calls of rlx_handles.h take (rlx_bind_handle, rlx_read_handle ...). Linked
 // to an input, it gives every run that input, by any of the calls that run: the input is not given then.
@@ -101,7 +101,11 @@ static inline rlx_status rlx_take_links(rlx_ctx *ctx)
 
 static inline const rlx_model *rlx_largest_variant(const rlx_model *m)
 {
-    return m->buckets != NULL ? m->buckets->models[m->buckets->n - 1u] : m;
+#if RLX_HAS_SYMBOLS
+    if (m->buckets != NULL)
+        return m->buckets->models[m->buckets->n - 1u];
+#endif
+    return m;
 }
 
 // The input or output `like` with the room that it has in the largest variant; *slot gets its slot.

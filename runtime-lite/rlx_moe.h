@@ -155,8 +155,10 @@ static inline void rlx_moe_write_tables(const rlx_ctx *ctx, const rlx_moe_layer 
     const rlx_moe *m = ctx->model->moe;
     const rlx_moe_head head = rlx_moe_get_head(ctx);
     uint32_t i, e;
+#if RLX_HAS_DEVICE
     if (ctx->model->device != NULL)
         return;
+#endif
     for (i = 0; i < l->n_parts; i++)
         for (e = 0; e < l->n_experts; e++) {
             const rlx_moe_part *p = &m->parts[l->first_part + i];
@@ -199,7 +201,9 @@ static inline rlx_status rlx_moe_find(const rlx_ctx *ctx, uint32_t layer)
         return RLX_ERR_NULL;
     if (ctx->model->moe == NULL)
         return rlx_fail(ctx, RLX_ERR_NULL, RLX_ABOUT_CALL, NULL, 0, 1);
+#if RLX_HAS_QUEUE
     rlx_settle(ctx);
+#endif
     return layer < ctx->model->moe->n_layers
                ? RLX_OK
                : rlx_fail(ctx, RLX_ERR_RANGE, RLX_ABOUT_LAYER, NULL, (int64_t)ctx->model->moe->n_layers - 1,
@@ -350,10 +354,14 @@ static inline rlx_status rlx_moe_load(rlx_ctx *ctx, uint32_t layer, uint32_t exp
     for (i = 0; i < l->n_parts && status == RLX_OK; i++) {
         const rlx_moe_part *p = &m->parts[l->first_part + i];
         const size_t at = (size_t)slot * m->slot_bytes + p->slot;
+#if RLX_HAS_DEVICE
         if (ctx->model->device != NULL)
             status = ctx->model->device->bring(ctx, m->pool + at, rlx_moe_expert(ctx, p, expert), p->stride);
         else
             memcpy((unsigned char *)(uintptr_t)head.pool + at, rlx_moe_expert(ctx, p, expert), p->stride);
+#else
+        memcpy((unsigned char *)(uintptr_t)head.pool + at, rlx_moe_expert(ctx, p, expert), p->stride);
+#endif
     }
     if (status != RLX_OK)
         return status;

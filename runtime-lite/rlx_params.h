@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
 // runtime-lite: parameters set from values of other element types, from integers with scales, from GGML
-// blocks, and in parts. Pasted behind rlx_typed.h unless a model is compiled with --api core. No allocation,
+// blocks, and in parts. Of models that are compiled with --api full. No allocation,
 // no libm.
 //
 // Every call checks all of its arguments first; one that fails leaves the parameter, and whether it was ever
@@ -9,6 +9,7 @@
 #define RLX_PARAMS_H
 
 #include "rlx_typed.h"
+#include "rlx_states.h"
 #include "rlx_values.h"
 
 #ifdef __cplusplus

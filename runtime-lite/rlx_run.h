@@ -4,58 +4,14 @@
 #ifndef RLX_RUN_H
 #define RLX_RUN_H
 
+#include "rlx_checks.h"
+#include "rlx_shapes.h"
 #include "rlx_times.h"
+#include "rlx_values.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-// The first parameter that has no value yet, or NULL.
-static inline const char *rlx_missing_param(const rlx_ctx *ctx)
-{
-    const unsigned char *flags;
-    uint64_t eight;
-    uint32_t i = 0;
-    if (ctx == NULL || ctx->model == NULL || ctx->model->n_params == 0)
-        return NULL;
-    flags = ctx->state + ctx->model->flags_offset;
-    for (; i + 8u <= ctx->model->n_params; i += 8u) { // is a byte of the eight 0?
-        memcpy(&eight, flags + i, sizeof eight);
-        if (((eight - UINT64_C(0x0101010101010101)) & ~eight & UINT64_C(0x8080808080808080)) != 0)
-            break;
-    }
-    for (; i < ctx->model->n_params; i++)
-        if (flags[i] == 0)
-            return ctx->model->params[i].name;
-    return NULL;
-}
-
-static inline const rlx_check *rlx_find_failed(const rlx_ctx *ctx)
-{
-    uint32_t i;
-    for (i = 0; ctx != NULL && ctx->model != NULL && i < ctx->model->n_checks; i++) {
-        const rlx_check *c = &ctx->model->checks[i];
-        if ((c->in_state ? ctx->state : ctx->arena)[c->offset] == 0)
-            return c;
-    }
-    return NULL;
-}
-
-// Right after a run that gave RLX_ERR_VALUE or RLX_ERR_RANGE: the message of the first condition that does
-// not hold.
-static inline const char *rlx_failed_check(const rlx_ctx *ctx)
-{
-    const rlx_check *c = rlx_find_failed(ctx);
-    return c != NULL ? c->message : NULL;
-}
-
-// What a run ends with where a condition does not hold; else RLX_OK. (The generated code asks this once it
-// has computed them, before it writes any state.)
-static inline rlx_status rlx_test_checks(const rlx_ctx *ctx)
-{
-    const rlx_check *c = rlx_find_failed(ctx);
-    return c != NULL ? c->status : RLX_OK;
-}
 
 // What a run, or a piece of it, ends with.
 static inline rlx_status rlx_fail_run(const rlx_ctx *ctx, rlx_status status)
@@ -68,6 +24,20 @@ static inline rlx_status rlx_fail_run(const rlx_ctx *ctx, rlx_status status)
     return status;
 }
 
+// Is all there that a run needs before inputs are written? Else RLX_ERR_PARAM.
+static inline rlx_status rlx_check_params(const rlx_ctx *ctx)
+{
+#if RLX_HAS_PARAMS
+    const char *const name = rlx_missing_param(ctx);
+    if (name != NULL)
+        return rlx_fail(ctx, RLX_ERR_PARAM, RLX_ABOUT_PARAM, name, 0, 0);
+#else
+    (void)ctx;
+#endif
+    return RLX_OK;
+}
+
+#if RLX_HAS_QUEUE
 static inline void rlx_copy_told(rlx_told *to, const rlx_error *from)
 {
     to->status = from->status;
@@ -154,73 +124,73 @@ static inline const rlx_handle *rlx_giver(const rlx_ctx *ctx, uint32_t input)
     return NULL;
 }
 
+#endif
+
 // Is an input given (data) by a program that has to, and by no other? RLX_ERR_NULL: it is missing;
 // RLX_ERR_HANDLE: a handle gives it.
 static inline rlx_status rlx_check_given(const rlx_ctx *ctx, uint32_t input, const void *data)
 {
+#if RLX_HAS_QUEUE
     const int is_linked = rlx_giver(ctx, input) != NULL;
     if (is_linked == (data == NULL))
         return RLX_OK;
     return rlx_fail(ctx, is_linked ? RLX_ERR_HANDLE : RLX_ERR_NULL, RLX_ABOUT_INPUT,
                     ctx->model->inputs[input].name, 0, is_linked ? 2 : 0);
+#else
+    (void)ctx, (void)input;
+    return data == NULL ? RLX_ERR_NULL : RLX_OK;
+#endif
 }
 
-// The first input that no handle gives, or n_inputs.
-static inline uint32_t rlx_first_input(const rlx_ctx *ctx)
-{
-    uint32_t i = 0;
-    while (i < ctx->model->n_inputs && rlx_giver(ctx, i) != NULL)
-        i++;
-    return i;
-}
-
-// Is all there that a run needs before inputs are written? Else RLX_ERR_PARAM.
-static inline rlx_status rlx_check_params(const rlx_ctx *ctx)
-{
-    const char *const name = rlx_missing_param(ctx);
-    return name == NULL ? RLX_OK : rlx_fail(ctx, RLX_ERR_PARAM, RLX_ABOUT_PARAM, name, 0, 0);
-}
-
-// The same before all inputs are copied: RLX_ERR_HANDLE, if a handle gives one.
+// What must be there before all inputs are copied: RLX_ERR_HANDLE, if a handle gives one.
 static inline rlx_status rlx_check_copied(const rlx_ctx *ctx)
 {
-    uint32_t i;
     rlx_status status = rlx_check_params(ctx);
+#if RLX_HAS_QUEUE
+    uint32_t i;
     for (i = 0; ctx->handles != NULL && i < ctx->model->n_inputs && status == RLX_OK; i++)
         status = rlx_check_given(ctx, i, ctx);
+#endif
     return status;
 }
 
-// And in their slots the inputs, as far as that can be known? Else RLX_ERR_INPUT.
+#if RLX_HAS_QUEUE
+// Can a run begin: are the parameters there and, as far as that can be known, the inputs in their slots?
 static inline rlx_status rlx_check_ready(const rlx_ctx *ctx)
 {
-    uint32_t first;
+    uint32_t first = 0;
     if (ctx == NULL || ctx->model == NULL)
         return RLX_ERR_NULL;
-    first = rlx_first_input(ctx);
-    if ((ctx->inputs & (uint32_t)RLX_INPUTS_CONSUMED) != 0 && first < ctx->model->n_inputs)
+    while (first < ctx->model->n_inputs && rlx_giver(ctx, first) != NULL)
+        first++;
+    if ((ctx->inputs & RLX_INPUTS_CONSUMED) != 0 && first < ctx->model->n_inputs)
         return rlx_fail(ctx, RLX_ERR_INPUT, RLX_ABOUT_INPUT, ctx->model->inputs[first].name, 0, 1);
     return rlx_check_params(ctx);
 }
+#endif
 
 // A run has begun, on inputs that a call has copied (is_seen) or that the program has written.
+#if RLX_HAS_QUEUE
 static inline void rlx_consume(rlx_ctx *ctx, int is_seen)
 {
-    if ((ctx->inputs & (uint32_t)RLX_INPUTS_STRICT) != 0 ||
-        (is_seen && (ctx->inputs & (uint32_t)RLX_INPUTS_HELD) == 0))
-        ctx->inputs |= (uint32_t)RLX_INPUTS_CONSUMED;
+    if ((ctx->inputs & RLX_INPUTS_STRICT) != 0 || (is_seen && (ctx->inputs & RLX_INPUTS_HELD) == 0))
+        ctx->inputs |= RLX_INPUTS_CONSUMED;
 }
+#endif
 
+#if RLX_HAS_ERRORS
 // A run has ended.
 static inline rlx_status rlx_end_run(rlx_ctx *ctx, rlx_status status)
 {
     ctx->has_run = status == RLX_OK;
     return rlx_fail_run(ctx, status);
 }
+#endif
 
-// The run itself, with what handles of the program give and take (rlx_links.h).
+// The run itself. Handles of the program give and take what they are linked to (rlx_links.h).
 static inline rlx_status rlx_dispatch(rlx_ctx *ctx)
 {
+#if RLX_HAS_QUEUE
     rlx_status status;
     rlx_settle(ctx);
     rlx_time_begin(ctx);
@@ -235,12 +205,22 @@ static inline rlx_status rlx_dispatch(rlx_ctx *ctx)
     rlx_time_given(ctx);
     rlx_time_end(ctx, status);
     return status == RLX_OK && ctx->links != NULL ? ctx->links->take(ctx) : status;
+#else
+    const rlx_status status = ctx->model->dispatch(ctx);
+    ctx->has_run = status == RLX_OK;
+    return status;
+#endif
 }
 
 // A run on inputs that were just copied to their slots, by calls that have checked all else.
 static inline rlx_status rlx_run_given(rlx_ctx *ctx)
 {
+#if RLX_HAS_QUEUE
     rlx_consume(ctx, 1);
+#else
+    if ((ctx->inputs & RLX_INPUTS_HELD) == 0)
+        ctx->inputs |= RLX_INPUTS_CONSUMED;
+#endif
     return rlx_dispatch(ctx);
 }
 
@@ -250,21 +230,22 @@ static inline rlx_status rlx_run_given(rlx_ctx *ctx)
 // rlx_expect_inputs.
 static inline rlx_status rlx_run(rlx_ctx *ctx)
 {
+#if RLX_HAS_QUEUE
     const rlx_status status = rlx_check_ready(ctx);
     if (status != RLX_OK)
         return status;
     rlx_consume(ctx, 0);
-    return rlx_dispatch(ctx);
-}
-
-// is_strict 1: from now on rlx_input has to be called before each run in place, of any one input at least, or
-// the run is RLX_ERR_INPUT; 0: back to what rlx_run says. In either case inputs count as written now.
-static inline rlx_status rlx_expect_inputs(rlx_ctx *ctx, int is_strict)
-{
+#else
     if (ctx == NULL || ctx->model == NULL)
         return RLX_ERR_NULL;
-    ctx->inputs = is_strict ? (uint32_t)RLX_INPUTS_STRICT : 0u;
-    return RLX_OK;
+    if ((ctx->inputs & RLX_INPUTS_CONSUMED) != 0 && ctx->model->n_inputs != 0)
+        return RLX_ERR_INPUT;
+#if RLX_HAS_PARAMS
+    if (rlx_missing_param(ctx) != NULL)
+        return RLX_ERR_PARAM;
+#endif
+#endif
+    return rlx_dispatch(ctx);
 }
 
 #ifdef __cplusplus

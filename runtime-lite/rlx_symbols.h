@@ -98,6 +98,7 @@ static inline const rlx_model *rlx_variant(const rlx_ctx *ctx, uint32_t slot, co
     return b->cells[cell] == 255u ? NULL : b->models[b->cells[cell]];
 }
 
+#if RLX_HAS_QUEUE
 // Before the bucket changes: a committed run brings its outputs to where inputs of another bucket may be, and
 // handles take them in the sizes of the run.
 static inline void rlx_leave_variant(rlx_ctx *ctx, const rlx_model *next)
@@ -105,13 +106,16 @@ static inline void rlx_leave_variant(rlx_ctx *ctx, const rlx_model *next)
     if ((ctx->model != next || ctx->handles != NULL) && ctx->committed != 0)
         rlx_await_run(ctx);
 }
+#endif
 
+#if RLX_HAS_ERRORS
 // The value is in the range of the symbol, but no bucket is for all sizes together.
 static inline rlx_status rlx_fail_bucket(const rlx_ctx *ctx, uint32_t slot, int64_t value)
 {
     return rlx_fail(ctx, RLX_ERR_RANGE, RLX_ABOUT_SYMBOL, ctx->model->symbols->list[slot].name,
                     rlx_symbol_value(ctx, slot), value);
 }
+#endif
 
 // Checks all values before any is set.
 static inline rlx_status rlx_set_from(rlx_ctx *ctx, uint32_t slot, const int64_t *values, uint32_t n)
@@ -128,9 +132,16 @@ static inline rlx_status rlx_set_from(rlx_ctx *ctx, uint32_t slot, const int64_t
             return status;
     }
     model = rlx_variant(ctx, slot, values, n);
+#if RLX_HAS_ERRORS
     if (model == NULL)
         return rlx_fail_bucket(ctx, slot, values[0]);
+#else
+    if (model == NULL)
+        return RLX_ERR_RANGE;
+#endif
+#if RLX_HAS_QUEUE
     rlx_leave_variant(ctx, model);
+#endif
     for (i = 0; i < n; i++)
         if (values[i] != RLX_KEEP)
             memcpy(ctx->state + model->symbols->offset + (slot + i) * sizeof *values, &values[i],

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
 // runtime-lite: inputs, outputs and parameters in other element types than the model's, converted at the
-// boundary. Pasted behind rlx.h unless a model is compiled with --api core. No allocation, no libm.
+// boundary. Of models that are compiled with --api full. No allocation, no libm.
 //
 // Conversions, each of one rounding:
 // * between f64, f32, f16 and bf16: to nearest, ties to even; beyond the largest: infinity; a NaN stays one;

@@ -3,23 +3,37 @@
 #ifndef RLX_TYPES_H
 #define RLX_TYPES_H
 
+// What the code of a model can be for. These headers have all of it; rlxc compile leaves out of NAME_rlx.h
+// what the model does not have (codegen/host/host_runtime.c).
+#define RLX_HAS_ERRORS  1 // calls that fail say what they are about
+#define RLX_HAS_QUEUE   1 // runs are committed, timed, or have handles that the program made
+#define RLX_HAS_DEVICE  1 // a device, or what takes its place
+#define RLX_HAS_STATE   1 // a state block
+#define RLX_HAS_PARAMS  1 // parameters
+#define RLX_HAS_SYMBOLS 1 // sizes that are set between runs
+#define RLX_HAS_CHECKS  1 // conditions
+#define RLX_HAS_SIZES   1 // sizes that a run computes
+#define RLX_HAS_HELD    1 // outputs that handles hold
+#define RLX_HAS_SHAPES  1 // symbols, sizes or held outputs: shapes and bytes are not always the descriptor's
+#define RLX_HAS_FILES   1 // files that belong to the code
+#define RLX_HAS_EXTRAS  1 // any member of rlx_model and rlx_ctx that not every model uses
+
+// All of these, a bit each: what headers of models that come later find here.
+#ifdef RLX_FEATURES
+#error "include headers of models that are compiled with --link-runtime first, or compile all with --api full"
+#endif
+#define RLX_FEATURES 0xfffu
+
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-
-#if (defined(__BYTE_ORDER__) && defined(__ORDER_BIG_ENDIAN__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__) || \
-    defined(__BIG_ENDIAN__) || defined(__ARMEB__) || defined(__AARCH64EB__) || defined(__MIPSEB__)
-#error "code of rlxc is for little-endian machines: its weights are in that order of bytes"
-#endif
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-// Blocks must start at a multiple of this.
-#define RLX_ALIGNMENT 64u
 #define RLX_MAX_RANK  8
-
+#define RLX_ALIGNMENT 64u // blocks start at a multiple of this
 #if defined(__GNUC__)
 #define RLX_ALIGNED __attribute__((aligned(64)))
 #elif defined(_MSC_VER)
@@ -28,7 +42,9 @@ extern "C" {
 #define RLX_ALIGNED
 #endif
 
+// rlx_status_text says in words what each of them means.
 typedef enum rlx_status {
+#if RLX_HAS_ERRORS
     RLX_OK = 0,
     RLX_ERR_NULL,      // a pointer that must not be NULL is
     RLX_ERR_ARENA,     // arena or state block too short
@@ -41,8 +57,7 @@ typedef enum rlx_status {
     RLX_ERR_PARAM,     // a parameter was never set (rlx_missing_param names it)
     RLX_ERR_VALUE,     // the inputs break a condition of the model (rlx_failed_check has the message)
     RLX_ERR_CPU,       // the system does not let this process use registers that the code was compiled for
-    RLX_ERR_RANGE,     // a number is outside of what is allowed: a row, the value of a symbol, or a size that
-                       // the model computes (then rlx_failed_check has the message)
+    RLX_ERR_RANGE,     // a row, a symbol or a size that the model computes is outside of its range
     RLX_ERR_SYMBOL,    // no symbol of that name or number
     RLX_ERR_HANDLE,    // not a persistent handle, or one that was never bound
     RLX_ERR_NO_DEVICE, // no driver, or no device that can run the code
@@ -52,34 +67,20 @@ typedef enum rlx_status {
     RLX_ERR_OVERLAP,   // blocks overlap others that are in use
     RLX_ERR_ABSENT,    // the model was compiled without what the call is for (rlx_stubs.h)
     RLX_STATUS_COUNT
+#else
+    RLX_OK, RLX_ERR_NULL, RLX_ERR_ARENA, RLX_ERR_ALIGNMENT, RLX_ERR_WEIGHTS, RLX_ERR_NAME, RLX_ERR_SLOT,
+    RLX_ERR_SIZE, RLX_ERR_DTYPE, RLX_ERR_PARAM, RLX_ERR_VALUE, RLX_ERR_CPU, RLX_ERR_RANGE, RLX_ERR_SYMBOL,
+    RLX_ERR_HANDLE, RLX_ERR_NO_DEVICE, RLX_ERR_DEVICE, RLX_ERR_INPUT, RLX_ERR_EARLY, RLX_ERR_OVERLAP,
+    RLX_ERR_ABSENT, RLX_STATUS_COUNT
+#endif
 } rlx_status;
 
+// The last ten have one byte an element. Floats are their bits; of integers of 4 and 2 bits only the low bits
+// are read, and what is written is extended by sign or zeros.
 typedef enum rlx_dtype {
-    RLX_F32,
-    RLX_F16,
-    RLX_BF16,
-    RLX_F64,
-    RLX_I64,
-    RLX_I32,
-    RLX_I16,
-    RLX_I8,
-    RLX_U64,
-    RLX_U32,
-    RLX_U16,
-    RLX_U8,
-    RLX_BOOL,
-    // One byte an element: floats as their bits. Of integers of 4 and 2 bits only the low bits are read; what
-    // is written is extended by sign or zeros.
-    RLX_F8E4M3FN,
-    RLX_F8E4M3FNUZ,
-    RLX_F8E5M2,
-    RLX_F8E5M2FNUZ,
-    RLX_F8E8M0,
-    RLX_F4E2M1,
-    RLX_I4,
-    RLX_U4,
-    RLX_I2,
-    RLX_U2
+    RLX_F32, RLX_F16, RLX_BF16, RLX_F64, RLX_I64, RLX_I32, RLX_I16, RLX_I8, RLX_U64, RLX_U32, RLX_U16, RLX_U8,
+    RLX_BOOL, RLX_F8E4M3FN, RLX_F8E4M3FNUZ, RLX_F8E5M2, RLX_F8E5M2FNUZ, RLX_F8E8M0, RLX_F4E2M1,
+    RLX_I4, RLX_U4, RLX_I2, RLX_U2
 } rlx_dtype;
 
 typedef struct rlx_tensor {
@@ -87,7 +88,7 @@ typedef struct rlx_tensor {
     rlx_dtype dtype;
     int rank;
     int64_t shape[RLX_MAX_RANK]; // dense, row-major
-    size_t offset; // bytes, in its block: inputs and outputs in the arena, params and states in the state
+    size_t offset;               // in the arena; of params and states in the state block
     size_t bytes;
 } rlx_tensor;
 
@@ -158,10 +159,9 @@ typedef struct rlx_error {
 } rlx_error;
 
 struct rlx_ctx;
-struct rlx_pool;
-struct rlx_profile;
-struct rlx_moe;
-struct rlx_tables;
+#if RLX_HAS_DEVICE
+struct rlx_model;
+#endif
 
 // A size that is set between runs (rlx_symbols.h).
 typedef struct rlx_symbol {
@@ -186,13 +186,12 @@ typedef struct rlx_bucket_symbol {
     const int64_t *sizes; // ascending
 } rlx_bucket_symbol;
 
-struct rlx_model;
-
 typedef enum rlx_awaited { RLX_WAIT_INPUTS, RLX_WAIT_OUTPUTS } rlx_awaited; // they may be written, read
 
 // What comes behind the start of a run: its end; RLX_WAIT_INPUTS, and the next start before its fetch; that,
 // and its fetch at once.
 typedef enum rlx_turn { RLX_ALONE, RLX_IN_TURN, RLX_QUEUED } rlx_turn;
+
 typedef enum rlx_device_kind {
     RLX_DEVICE_CPU,
     RLX_DEVICE_GPU,        // with memory of its own
@@ -201,15 +200,18 @@ typedef enum rlx_device_kind {
     RLX_DEVICE_OTHER
 } rlx_device_kind;
 
-typedef struct rlx_device_info { // rlx_devices
-    char name[128];              // as its driver calls it; longer ones are cut
+// What rlx_devices says of one.
+typedef struct rlx_device_info {
+    char name[128]; // as its driver calls it; longer ones are cut
     rlx_device_kind kind;
     int can_run;     // 1: the model has code that suits it
     uint64_t memory; // bytes that it has; 0: unknown
 } rlx_device_info;
 
+#if RLX_HAS_DEVICE
 // For rlx_init_on: the first device that can run the model, as rlx_init.
 #define RLX_ANY_DEVICE 0xffffffffu
+#endif
 
 // Pieces of `bytes` bytes, which lie side by side from byte `from` of the arena block on and go to places in
 // the state block: rows of them, `row` bytes apart from byte `to` on, in layers of rows that are `layer`
@@ -281,46 +283,57 @@ typedef struct rlx_taken {
 } rlx_taken;
 
 typedef struct rlx_model {
-    const char *name;
-    const char *compiler; // "rlxc 0.1.0"
+    const char *name, *compiler; // "rlxc 0.1.0"
     size_t arena_bytes, state_bytes, weight_bytes;
     const void *weights;    // NULL: the caller gives them to rlx_init
     const void *state_init; // initial bytes of the state block, or NULL: zeros
-    size_t flags_offset; // in the state block: one byte a param, 0 never set, 1 set, 2 set and noticed by a
-                         // run, which prepares what depends on it; behind what has initial bytes
+#if RLX_HAS_EXTRAS
+    // In the state block, behind what has initial bytes: one byte a param, 0 never set, 1 set, 2 set and
+    // noticed by a run, which prepares what depends on it.
+#endif
+    size_t flags_offset;
     uint32_t n_inputs, n_outputs, n_params, n_states, n_kernels;
     const rlx_tensor *inputs, *outputs, *params, *states;
     const unsigned char *param_has_init; // one byte a param
     const rlx_kernel *kernels;
     rlx_status (*dispatch)(struct rlx_ctx *ctx);
+#if RLX_HAS_EXTRAS
     uint32_t n_checks;
-    const rlx_check *checks;
+    const struct rlx_check *checks;
     const size_t *output_sizes; // by output: bytes from ctx->arena to its int64_t sizes after a run,
                                 // (size_t)-1 where they are those of `outputs`; NULL: all are
     uint32_t threads;           // that a run can be shared by: --threads; 1: it has no use for more
     uint32_t n_sets;
-    const rlx_output_set *sets;
-    const rlx_symbols *symbols; // NULL: no size is set between runs
+    const struct rlx_output_set *sets;
+    const struct rlx_symbols *symbols; // NULL: no size is set between runs
     uint32_t n_kept;
     const rlx_tensor *kept; // values inside the model that stay until the next run (--keep), in the arena
     size_t scratch_offset, scratch_bytes; // of the arena, see rlx_scratch
     int has_profile;
-    const rlx_buckets *buckets; // NULL: this is the only variant
-    uint32_t bucket;            // else its number
-    const struct rlx_moe *moe;  // NULL: no layers of experts (rlx_moe.h)
-    const rlx_device *device;   // NULL: the host's CPU
+    const struct rlx_buckets *buckets; // NULL: this is the only variant
+    uint32_t bucket;                   // else its number
+    const struct rlx_moe *moe;         // NULL: no layers of experts (rlx_moe.h)
+    const struct rlx_device *device;   // NULL: the host's CPU
     // Takes its place where there is no device that can run it, or NULL; weights that the caller brings have
     // its own from byte fallback_weights on.
     const struct rlx_model *fallback;
     size_t fallback_weights;
-    const rlx_weight_file *file; // NULL: weights are one block, packed
-    uint64_t weights_hash; // of the weights as one block, without their seal
+    const struct rlx_weight_file *file; // NULL: weights are one block, packed
+    uint64_t weights_hash;              // of the weights as one block, without their seal
     size_t weights_seal; // of weight_bytes, at their end: RLX_SEAL_BYTES where the caller maps the file
     uint32_t n_taken;
-    const rlx_taken *taken;
+    const struct rlx_taken *taken;
     const struct rlx_tables *tables; // of its buffers and launches (rlx_tables.h); NULL: without --tables
     uint32_t n_held; // outputs that handles hold (--handle IN=OUT): slots n_outputs, n_outputs + 1 ...
     const rlx_tensor *held; // in the state block
+#else
+    // What this model does not have, and no call in this header asks for.
+    uint32_t n_checks; const void *checks, *output_sizes; uint32_t threads, n_sets; const void *sets;
+    const void *symbols; uint32_t n_kept; const void *kept; size_t scratch_offset, scratch_bytes;
+    int has_profile; const void *buckets; uint32_t bucket; const void *moe, *device, *fallback;
+    size_t fallback_weights; const void *file; uint64_t weights_hash; size_t weights_seal; uint32_t n_taken;
+    const void *taken, *tables; uint32_t n_held; const void *held;
+#endif
 } rlx_model;
 
 typedef struct rlx_run_time {
@@ -331,7 +344,8 @@ typedef struct rlx_run_time {
     rlx_status status;
 } rlx_run_time;
 
-typedef struct rlx_run_times { // rlx_set_run_times
+// What rlx_set_run_times takes.
+typedef struct rlx_run_times {
     uint64_t (*clock)(void *user);
     void *user;
     rlx_run_time *list; // by the number of the run
@@ -363,9 +377,9 @@ typedef struct rlx_links {
 
 typedef struct rlx_ctx {
     const rlx_model *model;
-    unsigned char *arena;
-    unsigned char *state;
+    unsigned char *arena, *state;
     const unsigned char *weights;
+#if RLX_HAS_EXTRAS
     struct rlx_pool *pool;       // threads that share its runs (rlx_threads_start); NULL: none
     uint32_t outputs;            // what runs compute: 0 all outputs, else 1 + a set of them
     rlx_status pending;          // the first error of the runs that were committed since the last rlx_sync
@@ -380,27 +394,29 @@ typedef struct rlx_ctx {
     uint64_t committed;  // runs since the last rlx_sync
     uint64_t failed_run; // the one that `pending` is of, from 1 on; 0: none
     uint32_t has_run;    // 1: the last run ended well
-    uint32_t inputs;     // what is known of them: rlx_inputs
-    rlx_error *error;    // what calls that fail say (rlx_set_error); NULL: nothing
-    rlx_run_times *times; // where its runs note when they were (rlx_set_run_times); NULL: nowhere
-    uint32_t ordinal;    // of its device (rlx_init_on), or RLX_ANY_DEVICE
-    rlx_handle *handles; // that the program has made, the last one first; so many:
+    uint32_t inputs;     // what is known of them: RLX_INPUTS_...
+    struct rlx_error *error;     // what calls that fail say (rlx_set_error); NULL: nothing
+    struct rlx_run_times *times; // where its runs note when they were (rlx_set_run_times); NULL: nowhere
+    uint32_t ordinal;            // of its device (rlx_init_on), or RLX_ANY_DEVICE
+    struct rlx_handle *handles;  // that the program has made, the last one first; so many:
     uint32_t n_handles;
-    const rlx_links *links; // what copies them; NULL while there are none
-    uint32_t is_under_way;  // 1: a run was committed whose outputs no handle has taken yet
+    const struct rlx_links *links; // what copies them; NULL while there are none
+    uint32_t is_under_way;         // 1: a run was committed whose outputs no handle has taken yet
+#else
+    void *pool; uint32_t outputs; rlx_status pending; void *profile, *device_ns; void (*parallel_for)(void);
+    void *parallel_user; size_t parallel_parts; uint32_t pinned, is_allowed; uint64_t committed, failed_run;
+    uint32_t has_run, inputs; // 1: the last run ended well; RLX_INPUTS_...
+    void *error, *times; uint32_t ordinal; void *handles; uint32_t n_handles; const void *links;
+    uint32_t is_under_way;
+#endif
 } rlx_ctx;
 
 // Bits of rlx_ctx.inputs.
-typedef enum rlx_inputs {
-    RLX_INPUTS_CONSUMED = 1, // by a run, and not written since
-    RLX_INPUTS_HELD = 2,     // the program has pointers to them (rlx_input): it may write unseen
-    RLX_INPUTS_STRICT = 4    // rlx_input is called before each run (rlx_expect_inputs)
-} rlx_inputs;
-
-typedef struct rlx_slot {
-    size_t offset; // bytes from ctx->arena
-    size_t bytes;
-} rlx_slot;
+#define RLX_INPUTS_CONSUMED 1u // by a run, and not written since
+#define RLX_INPUTS_HELD     2u // the program has pointers to them (rlx_input): it may write unseen
+#if RLX_HAS_QUEUE
+#define RLX_INPUTS_STRICT   4u // rlx_input is called before each run (rlx_expect_inputs)
+#endif
 
 #ifdef __cplusplus
 }

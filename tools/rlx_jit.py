@@ -114,6 +114,7 @@ class Variant:
         words = [
             *jit.rlxc,
             "compile",
+            "--api=full",
             jit.model,
             "-o",
             folder,

@@ -158,6 +158,12 @@ static bool emit_c(HostEmit *e, Str *out)
                e->options->cc_flags[0] != '\0' ? " " : "", e->options->name,
                host_split_names(e->arena, e->options->name, e->options->parts));
     str_printf(out, "#include \"%s.h\"\n\n", e->options->name);
+    str_add(out, "#if (defined(__BYTE_ORDER__) && defined(__ORDER_BIG_ENDIAN__) && __BYTE_ORDER__ == "
+                 "__ORDER_BIG_ENDIAN__) || \\\n"
+                 "    defined(__BIG_ENDIAN__) || defined(__ARMEB__) || defined(__AARCH64EB__) || "
+                 "defined(__MIPSEB__)\n"
+                 "#error \"this code and its weights are for little-endian machines\"\n"
+                 "#endif\n\n");
     host_split_begin(e->options->name, e->upper, e->options->parts, out);
     const size_t head = out->len;
     if ((e->fallback != NULL && !emit_side(e->fallback, out)) || !emit_side(e, out))
@@ -293,6 +299,10 @@ bool host_emit(Arena *a, Diag *d, const Target *t, Plan *plan, const HostOptions
     choose_weights(&e);
     if (!check_weights(&e) || !emit_c(&e, &c))
         return false;
+    Str own = str_new(a);
+    host_emit_own_header(&e, &own);
+    e.uses[0] = str_text(&c);
+    e.uses[1] = str_text(&own);
     add_header(&e, ".h", host_emit_header);
     if (host_has_runtime_file(&e))
         add_header(&e, HOST_RUNTIME ".h", host_emit_runtime);

@@ -19,7 +19,9 @@ typedef enum WeightsMode {
 WeightsMode host_auto_weights(uint64_t bytes);
 
 typedef enum ArenaMode { ARENA_CALLER, ARENA_STATIC } ArenaMode;
-typedef enum ApiMode { API_FULL, API_CORE } ApiMode; // core: only rlx.h, and what the model cannot do without
+// Calls in the header: all; those that are of use to a model that has what this one has; of these only what
+// no program can do without.
+typedef enum ApiMode { API_FULL, API_PLAN, API_CORE } ApiMode;
 typedef enum PoolMode { POOL_POSIX, POOL_CALLER } PoolMode; // caller: no POSIX threads in the header
 typedef enum RuntimeMode {
     RUNTIME_PASTED,
@@ -61,6 +63,7 @@ typedef struct HostOptions {
     PoolMode pool;
     bool is_one_file;       // the text of GPU kernels is no file beside their code
     uint32_t parts;         // of NAME.c, which compilers can work at side by side; 1: it is whole
+    bool has_handles;       // some inputs are persistent handles (--handle)
     bool has_profile;       // runs can take the times of kernels
     bool has_source;        // texts of kernels in the descriptor
     bool has_tables;        // and tables of its buffers and launches
@@ -145,11 +148,10 @@ bool host_stream(const EmittedFile *f, EmitSink sink, void *ctx);
 
 // The texts of runtime-lite that headers include with --link-runtime. False: there is no i-th.
 typedef struct HostText {
-    const char *name;
-    const char *const *lines; // NULL at the end
+    const char *name, *text;
 } HostText;
-bool host_runtime_part(uint32_t i, HostText *out);
+bool host_runtime_part(Arena *a, uint32_t i, HostText *out);
 // rlx_stubs.h, for programs.
-HostText host_stubs(void);
+HostText host_stubs(Arena *a);
 
 #endif

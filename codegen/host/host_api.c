@@ -178,15 +178,42 @@ unsigned long long host_whole_state_bytes(const HostEmit *e)
     return own > other ? own : other;
 }
 
-// what: "INPUT" or "OUTPUT"; list: of the model's descriptor.
-static void print_null_checks(const char *const *names, uint32_t n, const char *what, const char *list,
-                              Str *out)
+// Which of them is NULL, for calls that say what they failed at.
+static void print_null_checks(const char *const *names, uint32_t n, bool is_output, Str *out)
 {
     for (uint32_t i = 0; i < n; i++)
         str_printf(out,
                    "    if (%s == NULL)\n        return rlx_fail(ctx, RLX_ERR_NULL, RLX_ABOUT_%s, "
                    "ctx->model->%s[%u].name, 0, 0);\n",
-                   names[i], what, list, i);
+                   names[i], is_output ? "OUTPUT" : "INPUT", is_output ? "outputs" : "inputs", i);
+}
+
+// As a part of a condition, in lines of about 100 columns.
+static void print_null_conditions(const char *const *names, uint32_t n, size_t *column, Str *out)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const size_t width = strlen(names[i]) + strlen(" ||  == NULL");
+        const bool is_full = *column + width > 100;
+        str_printf(out, " ||%s%s == NULL", is_full ? "\n        " : " ", names[i]);
+        *column = is_full ? 8 + width : *column + width;
+    }
+}
+
+static void print_argument_checks(const HostEmit *e, Str *out)
+{
+    const Plan *p = e->plan;
+    const char *foreign = host_foreign_model(e);
+    size_t column = strlen("    if (ctx == NULL || ") + strlen(foreign);
+    str_printf(out, "    if (ctx == NULL || %s", foreign);
+    if (!host_tells_errors(e)) {
+        print_null_conditions(e->input_names, p->inputs.len, &column, out);
+        print_null_conditions(e->output_names, p->outputs.len, &column, out);
+    }
+    str_add(out, ")\n        return RLX_ERR_NULL;\n");
+    if (host_tells_errors(e)) {
+        print_null_checks(e->input_names, p->inputs.len, false, out);
+        print_null_checks(e->output_names, p->outputs.len, true, out);
+    }
 }
 
 static void emit_static_storage(HostEmit *e, Str *out)
@@ -222,11 +249,11 @@ void host_emit_entry(HostEmit *e, Str *out)
                    name, e->upper, name);
     host_emit_symbol_entry(e, out);
     print_prototype(e, out);
-    str_printf(out, "\n{\n    rlx_status status;\n    if (ctx == NULL || %s)\n        return RLX_ERR_NULL;\n",
-               host_foreign_model(e));
-    print_null_checks(e->input_names, p->inputs.len, "INPUT", "inputs", out);
-    print_null_checks(e->output_names, p->outputs.len, "OUTPUT", "outputs", out);
-    str_add(out, "    status = rlx_check_copied(ctx);\n    if (status != RLX_OK)\n        return status;\n");
+    str_add(out, "\n{\n    rlx_status status;\n");
+    print_argument_checks(e, out);
+    if (host_checks_copied(e))
+        str_add(out,
+                "    status = rlx_check_copied(ctx);\n    if (status != RLX_OK)\n        return status;\n");
     for (uint32_t i = 0; i < p->inputs.len; i++)
         str_printf(out, "    memcpy(%s, %s, %s);\n", place_text(e, false, i), e->input_names[i],
                    bytes_text(e, false, i));
@@ -284,10 +311,15 @@ static void emit_thread_prototypes(const HostEmit *e, Str *out)
 
 void host_emit_header(const HostEmit *e, Str *out)
 {
-    const Plan *p = e->plan;
-    const char *name = e->options->name;
     str_printf(out, "#ifndef %s_MODEL_H\n#define %s_MODEL_H\n\n", e->upper, e->upper);
     host_emit_includes(e, out);
+    str_printf(out, "%s\n#endif\n", e->uses[1]);
+}
+
+void host_emit_own_header(const HostEmit *e, Str *out)
+{
+    const Plan *p = e->plan;
+    const char *name = e->options->name;
     str_printf(out,
                "// Sizes of the memory blocks, exact. Blocks start at a multiple of RLX_ALIGNMENT.\n#define "
                "%s_ARENA_BYTES %lluu\n",
@@ -340,5 +372,5 @@ void host_emit_header(const HostEmit *e, Str *out)
                 "in that shape,\n// the rest of the array, which has room for the largest, has no meaning.\n",
                 e->output_names[i]);
     print_prototype(e, out);
-    str_add(out, ";\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
+    str_add(out, ";\n\n#ifdef __cplusplus\n}\n#endif\n");
 }

@@ -39,6 +39,7 @@ typedef struct HostEmit {
     Str *blobs; // what takes them in; before all else, as compilers do not see it change sections
     EmittedSum *weights_sum;   // of the weights, or of those that are not in the PlanFile
     EmittedSum *experts_sum;   // of their file, which both sides share
+    const char *uses[2];       // NAME.c and what is particular to the model in NAME.h: they use runtime-lite
 } HostEmit;
 
 #define HOST_FALLBACK "_on_c"
@@ -78,8 +79,12 @@ void host_emit_runtime(const HostEmit *e, Str *out);
 void host_emit_includes(const HostEmit *e, Str *out);
 bool host_has_runtime_file(const HostEmit *e);
 // These parts and what they include, in the order that they need.
-void host_paste_runtime(const Map *files, Str *out);
+void host_paste_runtime(Arena *a, const Map *files, Str *out);
+// Do calls that fail say what they are about? And do inputs have to be checked before they are copied?
+bool host_tells_errors(const HostEmit *e);
+bool host_checks_copied(const HostEmit *e);
 void host_emit_header(const HostEmit *e, Str *out);
+void host_emit_own_header(const HostEmit *e, Str *out); // without runtime-lite
 // What a program knows of the file that it reads weights in (Plan.file): the C expression for it, or NULL.
 const char *host_emit_file(const HostEmit *e, Str *out);
 void host_emit_file_header(const HostEmit *e, Str *out);

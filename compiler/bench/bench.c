@@ -3,7 +3,7 @@
 // what is computed from them.
 #define _GNU_SOURCE
 #include "compiler/bench/bench.h"
-#include "runtime-lite/rlx_look.h"
+#include "runtime-lite/rlx_profile.h"
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>

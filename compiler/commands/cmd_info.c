@@ -36,16 +36,13 @@ ExitCode cmd_passes(Cli *c)
 
 ExitCode cmd_header(Cli *c)
 {
-    const HostText text = host_stubs();
-    Str lines = str_new(c->arena);
+    const HostText text = host_stubs(c->arena);
     if (!has_no_args(c))
         return cli_fail(c);
-    for (const char *const *line = text.lines; *line != NULL; line++)
-        str_add(&lines, *line);
     if (c->options.json != NULL)
-        printf("{\"name\": \"%s\", \"text\": \"%s\"}\n", text.name, json_text(c->arena, str_text(&lines)));
+        printf("{\"name\": \"%s\", \"text\": \"%s\"}\n", text.name, json_text(c->arena, text.text));
     else
-        fputs(str_text(&lines), stdout);
+        fputs(text.text, stdout);
     return EXIT_OK;
 }
 

@@ -250,7 +250,7 @@ static bool read_host_options(Job *j)
 {
     const KernelCompiler compiler = kernel_compiler(j);
     const Options *o = &j->cli->options;
-    uint32_t arena = 0, api = 0, pool = 0;
+    uint32_t arena = 0, api = API_PLAN, pool = 0;
     const char *name = NULL;
     if (!read_name(j, &name) || !read_one_file(j))
         return false;
@@ -280,6 +280,7 @@ static bool read_host_options(Job *j)
                             .compile_gpu = compiler.compile,
                             .compile_gpu_ctx = compiler.ctx,
                             .is_one_file = o->one_file != NULL,
+                            .has_handles = o->handles.len != 0,
                             .has_profile = o->profile != NULL,
                             .has_source = o->embed_source != NULL,
                             .has_tables = o->tables != NULL,

@@ -9,6 +9,7 @@
 #include "runtime-lite/rlx.h"
 #include "runtime-lite/rlx_symbols.h"
 #include "runtime-lite/rlx_threads.h"
+#include "runtime-lite/rlx_states.h"
 #include "runtime-lite/rlx_values.h"
 
 typedef struct Native {

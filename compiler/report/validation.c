@@ -52,12 +52,8 @@ static ValidateInput input_of(const Job *j)
                 vec_push(a, &files, ((ValidateFile){f->name, f->data, f->len}));
         }
     HostText part;
-    for (uint32_t i = 0; j->host.runtime == RUNTIME_LINKED && host_runtime_part(i, &part); i++) {
-        Str text = str_new(a);
-        for (const char *const *line = part.lines; *line != NULL; line++)
-            str_add(&text, *line);
-        vec_push(a, &files, ((ValidateFile){part.name, str_text(&text), text.len}));
-    }
+    for (uint32_t i = 0; j->host.runtime == RUNTIME_LINKED && host_runtime_part(a, i, &part); i++)
+        vec_push(a, &files, ((ValidateFile){part.name, part.text, strlen(part.text)}));
     in.files = files.data;
     in.n = files.len;
     if (j->caps.threads > 1 && j->host.pool == POOL_POSIX)

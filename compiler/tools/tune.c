@@ -5,7 +5,7 @@
 #include "compiler/system/libraries.h"
 #include "compiler/native/native.h"
 #include "compiler/system/output.h"
-#include "runtime-lite/rlx_look.h"
+#include "runtime-lite/rlx_profile.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>

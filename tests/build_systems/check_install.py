@@ -20,8 +20,8 @@ share/doc/rlxc/README.md share/doc/rlxc/docs/API.md share/doc/rlxc/examples/make
 share/man/man1/rlxc.1""".split()
 OPTIONS = {"digits": "--weights incbin", "lstm": "--threads 2 --link-runtime"}
 MODELS = {"digits": f"{ROOT}/models/digits/digits.json", "lstm": f"{ROOT}/models/lstm.json"}
-MAIN = """#include "digits.h"
-#include "lstm.h"
+MAIN = """#include "lstm.h" // with all of runtime-lite, so that it is the first
+#include "digits.h"
 #include <stdio.h>
 int main(void)
 {

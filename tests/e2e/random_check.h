@@ -7,6 +7,7 @@
 #include "random_graph.h"
 #include "runtime-lite/rlx_calls.h"
 #include "runtime-lite/rlx_threads.h"
+#include "runtime-lite/rlx_states.h"
 #include "runtime-lite/rlx_values.h"
 
 // --- what is right (random_compare.c) --------------------------------------------------------------

@@ -7,7 +7,6 @@
 #include "random_check.h"
 
 #include "codegen/host/host.h"
-#include "codegen/host/runtime_text.h"
 #include "compiler/job/pipeline.h"
 
 #include <ctype.h>
@@ -24,17 +23,16 @@ static bool is_word(char c)
     return isalnum((unsigned char)c) || c == '_';
 }
 
-static void add_words(Arena *a, Map *names, const char *const *text)
+static void add_words(Arena *a, Map *names, const char *c)
 {
-    for (uint32_t i = 0; text[i] != NULL; i++)
-        for (const char *c = text[i]; *c != '\0';) {
-            size_t n = 0;
-            while (is_word(c[n]))
-                n++;
-            if (n > 0)
-                map_put(a, names, c, n, 1);
-            c += n > 0 ? n : 1;
-        }
+    while (*c != '\0') {
+        size_t n = 0;
+        while (is_word(c[n]))
+            n++;
+        if (n > 0)
+            map_put(a, names, c, n, 1);
+        c += n > 0 ? n : 1;
+    }
 }
 
 // The names that runtime-lite has: common to all programs.
@@ -44,12 +42,9 @@ static const Map *runtime_names(void)
     static Map names;
     if (names.len > 0)
         return &names;
-    const char *const *const texts[] = {
-        types_text,   runtime_text, run_text,  held_text,  calls_text,   values_text,
-        parallel_text, threads_text, moe_text, times_text, runs_text,    links_text,
-        devices_text, errors_text,  look_text, typed_text, params_text};
-    for (uint32_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        add_words(&a, &names, texts[i]);
+    HostText text;
+    for (uint32_t i = 0; host_runtime_part(&a, i, &text); i++)
+        add_words(&a, &names, text.text);
     return &names;
 }
 

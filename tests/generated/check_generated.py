@@ -231,7 +231,7 @@ def check_split(folder):
 
 
 def check_two(folder):
-    names = [emit(m, folder)[0] for m in models[:2]]
+    names = [emit(m, folder, "--api=full")[0] for m in models[:2]]
     with open(f"{folder}/two.c", "w") as f:
         f.write("".join(f'#include "{n}.h"\n' for n in names))
         f.write(
@@ -245,6 +245,22 @@ def check_two(folder):
     run("two models", ["./two"], folder)
 
 
+def check_order(folder):
+    """Headers of two models, each with what its own model needs: the one that has more comes first, or
+    compilers say so."""
+    digits, lstm = (emit(f"{root}/models/{m}.json", folder)[0] for m in ("digits/digits", "lstm_stream"))
+    linked = emit(f"{root}/models/mlp.json", folder, "--link-runtime")[0]
+    orders = [(lstm, digits, True), (digits, lstm, False), (linked, digits, True), (digits, linked, False)]
+    for first, second, is_well in orders:
+        for compiler in C + CXX:
+            with open(f"{folder}/order.c", "w") as f:
+                f.write(f'#include "{first}.h"\n#include "{second}.h"\nint main(void) {{ return 0; }}\n')
+            command = [*compiler, *WARN, "-I", root + "/runtime-lite", "-fsyntax-only", "order.c"]
+            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+            if (done.returncode == 0) != is_well or (not is_well and "--api full" not in done.stderr):
+                failed.append(f"{first}.h before {second}.h: {done.stderr}")
+
+
 with tempfile.TemporaryDirectory() as top:
     for i, m in enumerate(models):
         for k, c in enumerate(("generic", "x86-64-v3", "x86-64-v4")):
@@ -254,6 +270,7 @@ with tempfile.TemporaryDirectory() as top:
     check_modes(root + "/models/digits/digits.json", top + "/modes")
     check_split(top + "/split")
     check_two(top + "/two")
+    check_order(top + "/order")
 for line in failed:
     print(line, file=sys.stderr)
 print(f"{tests - len(failed)} of {tests} steps as expected")

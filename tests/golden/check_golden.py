@@ -36,6 +36,7 @@ def members_are_named():
     """The descriptor says which member each of its values is, in the order of rlx_model."""
     with open(f"{ROOT}/runtime-lite/rlx_types.h", encoding="ascii") as f:
         struct = f.read().split("typedef struct rlx_model {")[1].split("} rlx_model;")[0]
+    struct = re.sub(r"^#.*\n", "", re.sub(r"^#else\n.*?^#endif\n", "", struct, flags=re.M | re.S), flags=re.M)
     declared = re.sub(r"//.*", "", struct).replace("(struct rlx_ctx *ctx)", "").split(";")
     want = [re.findall(r"\w+", name)[-1] for group in declared[:-1] for name in group.split(",")]
     text = emitted_c("digits/digits", "generic", "digits").split("const rlx_model digits_model = {\n")[1]

@@ -90,7 +90,8 @@ def check_many_inputs(folder):
 def check_program(top, library, row):
     model, program, options = row[0], row[1], row[2:]
     folder = f"{top}/{model}"
-    status, said = run([RLXC, "compile", f"{ROOT}/tests/runtime/{model}.json", "-o", folder, "--name", model,
+    status, said = run([RLXC, "compile", "--api=full", f"{ROOT}/tests/runtime/{model}.json",
+                            "-o", folder, "--name", model,
                         "--target", "metal", *options])
     for language in [CC], [CXX, "-x", "c++"]:
         if status == 0:

@@ -49,7 +49,8 @@ def build(folder, target, options, compiler, flags, program="moe_test"):
         with open(f"{folder}/rows.h", "w", encoding="ascii") as f:
             f.write(moe_rows_model.expected())
     sets = [] if has_rows else ["--output-set", "first=y"]
-    run([RLXC, "compile", "moe.json", "-o", ".", "--name", "moe", *sets, "--target", target, *options],
+    run([RLXC, "compile", "--api=full", "moe.json", "-o", ".", "--name", "moe", *sets, "--target", target,
+         *options],
         folder)
     own = [f"-DWIDTH={SIZES[0]}", f"-DHIDDEN={SIZES[1]}", "-I.", f"-I{HERE}/../runtime"]
     sources = [f"{HERE}/../runtime/{program}.c", "moe.c", "-o", "p", "-lm"]

@@ -43,7 +43,8 @@ def run(command, folder):
 with tempfile.TemporaryDirectory() as top:
     run([RLXC, "verify", f"{RUNTIME}/../../models/mlp.json", "--target", "vulkan"], top)
     model = f"{RUNTIME}/{MODEL}.json"
-    run([RLXC, "compile", model, "-o", ".", "--name", MODEL, "--target", "vulkan", *OPTIONS], top)
+    run([RLXC, "compile", "--api=full", model, "-o", ".", "--name", MODEL, "--target", "vulkan",
+         *OPTIONS], top)
     for way, staged in zip(WAYS, STAGED):
         sources = [f"{RUNTIME}/{PROGRAM}.c", f"{MODEL}.c", "-o", "p", "-lm", "-ldl"]
         run([*way, *staged, *WARNINGS, "-DIS_NATIVE=0", "-I.", "-I" + RUNTIME, *sources], top)

@@ -26,7 +26,7 @@ def run(command, folder, **environment):
 
 def compile_model(rlxc, path, name, folder, *options):
     """Exit 77: there is no NVRTC here."""
-    command = [rlxc, "compile", path, "-o", folder, "--name", name, *options]
+    command = [rlxc, "compile", "--api=full", path, "-o", folder, "--name", name, *options]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           timeout=TIME_LIMIT, check=False, env=PLAIN)
     if done.returncode != 0 and "no NVRTC" in done.stderr:

@@ -259,7 +259,7 @@ int main(int argc, char **argv)
     gpu_plan(&cases, "metal", 3, argv + 3, argc - 3);
     Str models = str_new(&cases.perm);
     const uint32_t n = print_cases(&models);
-    host_paste_runtime(&includes, &out);
+    host_paste_runtime(&cases.perm, &includes, &out);
     str_add(&out, str_text(&models));
     char line[256];
     while (fgets(line, sizeof line, main_file) != NULL)

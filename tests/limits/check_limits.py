@@ -61,6 +61,18 @@ def check_prices():
         assert done.returncode == 2 and b"--memory-price" in done.stderr, done
 
 
+def check_headers():
+    """A network of fixed size without states has little of runtime-lite in its headers: lines of both."""
+    for options, most in (((), 399), (("--api", "core"), 249)):
+        with tempfile.TemporaryDirectory() as folder:
+            digits = root + "/models/digits/digits.json"
+            command = [rlxc, "compile", digits, "--dim", "batch=1", "-o", folder, "--no-validate", *options]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+            lines = sum(len(open(path).readlines()) for path in glob.glob(folder + "/*.h"))
+        assert 150 < lines <= most, f"headers of digits {options}: {lines} lines, limit {most}"
+
+
+check_headers()
 check_prices()
 failed, now, skipped = [], {}, []
 limits = json.load(open(table)) if os.path.exists(table) else {}

@@ -112,7 +112,7 @@ def check_objects(folder):
 
 def check_code(zig, folder):
     model = ROOT / "models/digits/digits.json"
-    common = [RLXC, "compile", model, "--name=m", "-o", folder, "--threads", "2", "--weights"]
+    common = [RLXC, "compile", model, "--api=full", "--name=m", "-o", folder, "--threads", "2", "--weights"]
     compile_c = [zig / "zig", "cc", "-std=c99", *WARNINGS, "-O1", "-c", "m.c", "-o", "m.o"]
     for mode in "incbin", "object":
         run([*common, mode])
@@ -129,7 +129,7 @@ def check_code(zig, folder):
 def check_windows_h(zig, folder):
     """Headers of models and windows.h, in either order, with its macros."""
     model = ROOT / "models/digits/digits.json"
-    run([RLXC, "compile", model, "--name=m", "-o", folder, "--threads=2"])
+    run([RLXC, "compile", model, "--api=full", "--name=m", "-o", folder, "--threads=2"])
     lines = ["#include <windows.h>\n", '#include "m.h"\n']
     use = "int main(void) { return (int)sizeof(rlx_pool) - max(min(1, 2), (int)GetTickCount()); }\n"
     macros = "#define min(a, b) ((a) < (b) ? (a) : (b))\n#define max(a, b) ((a) < (b) ? (b) : (a))\n"
@@ -162,7 +162,7 @@ def check_programs(zig, folder):
             print(f"NOT RUN: programs for {name}, no Wine is here (Debian's wine64)")
             continue
         weights = ["--weights=object", "--object", form]
-        run([RLXC, "compile", model, "--name=m", "-o", folder, "--threads=2", *weights])
+        run([RLXC, "compile", model, "--api=full", "--name=m", "-o", folder, "--threads=2", *weights])
         compiler = ["cc", "-pthread"] if not said else [zig / "zig", "cc", "-target", name]
         run([*compiler, *program, "-o", "m.exe", *([] if said else ["-lm"])], cwd=folder)
         env = {**os.environ, "WINEDEBUG": "-all", "WINEPREFIX": str(folder / "wine")}

@@ -27,15 +27,16 @@ TOGETHER = [
     "--output-set",
     "sums=cached",
 ]
-OPEN, BUCKETS, CORE = ["--dynamic"], ["--bucket", "seq=4,8"], ["--api", "core"]
+OPEN, BUCKETS = ["--dynamic"], ["--bucket", "seq=4,8"]
+FULL, PLAN, CORE = (["--api", api] for api in ("full", "plan", "core"))
 FILE = ["--weights", "file"]
 CASES = (
-    ("together", "native", "3", C, TOGETHER),
-    ("together", "generic", "0", CPP, TOGETHER),
-    ("errors", "native", "3", C, [*FILE, *OPEN]),
+    ("together", "native", "3", C, [*TOGETHER, *FULL]),
+    ("together", "generic", "0", CPP, [*TOGETHER, *FULL]),
+    ("errors", "native", "3", C, [*FILE, *OPEN, *FULL]),
     ("errors", "generic", "0", CPP, [*FILE, *OPEN, *CORE]),
-    ("errors", "generic", "3", C, [*FILE, *BUCKETS]),
-    ("errors", "native", "0", CPP, [*FILE, *BUCKETS, *CORE]),
+    ("errors", "generic", "3", C, [*FILE, *BUCKETS, *FULL]),
+    ("errors", "native", "0", CPP, [*FILE, *BUCKETS, *PLAN]),
 )
 
 

@@ -16,6 +16,7 @@ import tempfile
 RLXC = pathlib.Path(sys.argv[1]).resolve()
 HERE = pathlib.Path(__file__).resolve().parent
 OPTIONS = [
+    "--api=full",
     *("--handle", "scale=next_scale"),
     *("--keep", "inner", "--output-set", "some=total", "--profile", "--embed-source"),
     *("--threads", "2", "--bucket", "rows=16,64", "--arena", "static", "--moe-resident", "2"),

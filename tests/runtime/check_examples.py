@@ -303,7 +303,7 @@ def write_weights(path):
 def check(folder, example, case):
     write_weights(folder / "weights.safetensors")
     (folder / "kws.json").write_text(json.dumps(case[0]))
-    command = [RLXC, "compile", folder / "kws.json", "-o", folder, "--name", "kws", *case[1]]
+    command = [RLXC, "compile", "--api=full", folder / "kws.json", "-o", folder, "--name", "kws", *case[1]]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=TIME_LIMIT)
     (folder / "main.c").write_text(program(example, case))
     command = ["cc", *FLAGS, *SANITIZE, "main.c", "kws.c", "-o", "p", "-lm", "-pthread"]

@@ -59,7 +59,7 @@ def check(case, folder):
     with open(f"{folder}/moe.json", "w", encoding="ascii") as f:
         json.dump(moe_model.model(*sizes), f)
     given = ["--cpu", cpu, "-O", level, "--output-set", "first=y", *options]
-    run([RLXC, "compile", "moe.json", "-o", ".", "--name", "moe", *given], folder)
+    run([RLXC, "compile", "--api=full", "moe.json", "-o", ".", "--name", "moe", *given], folder)
     sanitize = ["-g", "-fsanitize=" + sanitizers, "-fno-sanitize-recover=all"]
     own = [f"-DWIDTH={sizes[0]}", f"-DHIDDEN={sizes[1]}", "-I."]
     flags = flags_of(f"{folder}/moe.c", QUICK)
@@ -75,7 +75,7 @@ def check_rows(case, folder):
     with open(f"{folder}/rows.h", "w", encoding="ascii") as f:
         f.write(moe_rows_model.expected())
     given = ["--cpu", cpu, "-O", level, *options]
-    run([RLXC, "compile", "moe.json", "-o", ".", "--name", "moe", *given], folder)
+    run([RLXC, "compile", "--api=full", "moe.json", "-o", ".", "--name", "moe", *given], folder)
     sanitize = ["-g", "-fsanitize=" + sanitizers, "-fno-sanitize-recover=all"]
     flags = flags_of(f"{folder}/moe.c", QUICK)
     run([*compiler, *flags, *sanitize, "-I.", f"{HERE}/moe_rows_test.c", "moe.c", "-o", "p", "-lm"], folder)

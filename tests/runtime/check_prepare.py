@@ -105,7 +105,7 @@ def write_model(folder, kind):
 
 
 def run(folder, kind, options, level, threads, is_checked=False):
-    command = [RLXC, "compile", f"{folder}/{kind}.json", "-o", folder, "--name", "twin"]
+    command = [RLXC, "compile", "--api=full", f"{folder}/{kind}.json", "-o", folder, "--name", "twin"]
     subprocess.run([*command, "-O", level, *options], check=True, stdout=subprocess.DEVNULL)
     command = ["cc", *flags_of(f"{folder}/twin.c", QUICK), *(SANITIZE if is_checked else []), "-I" + folder]
     command += [f"-DLEVEL={level}", f"-DTEAM={threads}"]

@@ -66,7 +66,8 @@ def write_model(folder, kind, rng):
 
 
 def compile_model(folder, kind, options):
-    command = [RLXC, "compile", f"{folder}/{kind}.json", "-o", folder, "--name", "several", "--json"]
+    command = [RLXC, "compile", "--api=full", f"{folder}/{kind}.json", "-o", folder]
+    command += ["--name", "several", "--json"]
     command += ["--accuracy", "0", *options]
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
 

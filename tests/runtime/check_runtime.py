@@ -32,7 +32,7 @@ def build_and_run(compiler, cpu, level, folder):
 
 def check(cpu, level, languages, folder):
     where = ["-o", folder, "--name", MODEL, "--cpu", cpu, "-O", level]
-    command = [RLXC, "compile", f"{HERE}/{MODEL}.json", *where, *OPTIONS]
+    command = [RLXC, "compile", "--api=full", f"{HERE}/{MODEL}.json", *where, *OPTIONS]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     quick = [*flags_of(f"{folder}/{MODEL}.c", QUICK), *SANITIZE]
     for compiler in languages:

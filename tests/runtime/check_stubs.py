@@ -18,24 +18,30 @@ MODELS = os.path.join(HERE, "../../models")
 LANGUAGES = ["cc", "-std=c99"], ["c++", "-x", "c++", "-std=c++11"]
 WARN = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror", "-O0"]
 OPEN, EXPERTS, SHARED = {"symbols", "buckets"}, {"moe"}, {"parallel", "threads"}
-FULL = {"errors", "look", "runs", "handles", "params", "typed"}
-VALUES = {"values"}
 SOME = OPEN | EXPERTS | SHARED | {"tables"}
+MORE = {"errors", "runs", "links", "params", "typed", "times"}  # with --api full alone
+PARAMS, STATES, SHAPES, FILES = {"values"}, {"states"}, {"shapes", "read"}, {"weights"}
+OTHERS = {"profile", "devices", "sets", "handles"} | PARAMS | STATES | SHAPES | FILES
+FULL = ["--api", "full"]
 # Model, options, and what it does not have.
 CASES = [
-    (f"{MODELS}/mlp.json", [], SOME),
-    (f"{MODELS}/mlp.json", ["--api", "core"], VALUES | SOME | FULL),
-    (f"{MODELS}/mlp.json", ["--api", "core", "--profile"], VALUES | (SOME | FULL) - {"look"}),
-    (f"{MODELS}/lstm_stream.json", [], SOME),
-    (f"{HERE}/plan.json", ["--bucket", "rows=4,16", "--tables"], EXPERTS | SHARED),
-    (f"{HERE}/sizes.json", ["--dynamic", "--link-runtime"], SOME - OPEN),
-    (f"{HERE}/everything.json", ["--dim", "rows=8"], SOME - EXPERTS),
-    (f"{HERE}/look.json", [], SOME),
-    (f"{MODELS}/transformer.json", ["--threads", "2"], SOME - SHARED),
-    (f"{MODELS}/transformer.json", ["--threads", "2", "--pool", "caller"], SOME - {"parallel"}),
-    (f"{MODELS}/mlp.json", ["--target", "cuda,c", "--gpu", "text"], SOME),
-    (f"{MODELS}/mlp.json", ["--target", "vulkan,c"], SOME),
-    (f"{MODELS}/mlp.json", ["--target", "metal,c", "--api", "core"], VALUES | (SOME | FULL) - {"look"}),
+    (f"{MODELS}/mlp.json", FULL, SOME),
+    (f"{MODELS}/mlp.json", [], SOME | MORE | OTHERS),
+    (f"{MODELS}/mlp.json", ["--api", "core"], SOME | MORE | OTHERS | {"calls"}),
+    (f"{MODELS}/mlp.json", ["--api", "core", "--profile"], (SOME | MORE | OTHERS | {"calls"}) - {"profile"}),
+    (f"{MODELS}/lstm_stream.json", FULL, SOME),
+    (f"{MODELS}/lstm_stream.json", [], (SOME | MORE | OTHERS) - STATES),
+    (f"{HERE}/plan.json", ["--bucket", "rows=4,16", "--tables", *FULL], EXPERTS | SHARED),
+    (f"{HERE}/sizes.json", ["--dynamic", "--link-runtime", *FULL], SOME - OPEN),
+    (f"{HERE}/sizes.json", ["--dynamic"], (SOME | MORE | OTHERS) - OPEN - SHAPES - PARAMS - STATES),
+    (f"{HERE}/everything.json", ["--dim", "rows=8", *FULL], SOME - EXPERTS),
+    (f"{HERE}/look.json", FULL, SOME),
+    (f"{MODELS}/transformer.json", ["--threads", "2", *FULL], SOME - SHARED),
+    (f"{MODELS}/transformer.json", ["--threads", "2", "--pool", "caller", *FULL], SOME - {"parallel"}),
+    (f"{MODELS}/mlp.json", ["--target", "cuda,c", "--gpu", "text", *FULL], SOME),
+    (f"{MODELS}/mlp.json", ["--target", "vulkan,c", *FULL], SOME),
+    (f"{MODELS}/mlp.json", ["--target", "metal,c"],
+     SOME | {"errors", "runs", "links", "params", "typed", "sets", "handles", "states"}),
 ]
 TEXT = "the call is for what the model was compiled without"
 

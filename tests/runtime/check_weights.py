@@ -61,7 +61,7 @@ def rlxc(*args):
 
 
 def compile_model(model, folder, *options):
-    code, out, err = rlxc("compile", model, "--name=m", "-o", folder, *options)
+    code, out, err = rlxc("compile", model, "--api=full", "--name=m", "-o", folder, *options)
     assert code == 0 and err == "", err
     return out
 

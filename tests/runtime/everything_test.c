@@ -463,6 +463,8 @@ int main(void)
               RLX_OK &&
           is_as_alone(&copy));
     CHECK(rlx_check_weights(&everything_model, everything_model.weights, 0) == RLX_ERR_WEIGHTS);
+    CHECK(rlx_init_on(&copy, &everything_model, 7, second.arena, sizeof second.arena, second.state,
+                      sizeof second.state, NULL, 0) == RLX_ERR_RANGE);
     CHECK(rlx_hash("ab", 1) != rlx_hash("ab", 2));
     CHECK(rlx_close(&copy) == RLX_OK && copy.model == NULL && rlx_close(&copy) == RLX_ERR_NULL);
     CHECK(everything_static() != NULL);

@@ -33,9 +33,9 @@ static int has_nothing(rlx_ctx *ctx)
     size_t bytes = 1, count = 1;
     uint32_t done = 1;
     int wrong = rlx_buffer_at(ctx, 0) != NULL;
-    if (rlx_set_error(ctx, NULL) != RLX_ERR_ABSENT) // not --api core
+    if (rlx_set_error(ctx, NULL) != RLX_ERR_ABSENT) // --api full
         return wrong;
-    if (rlx_set_profile(ctx, NULL) == RLX_ERR_ABSENT) // nor --profile
+    if (rlx_find_value(&MODEL, "x", NULL) == NULL) // no --keep
         wrong += rlx_scratch(ctx, &bytes) != NULL || bytes != 0 || rlx_find_value(&MODEL, "x", NULL) != NULL;
     wrong += rlx_run_pipelined(ctx, NULL, 1, NULL, 0, &done) != RLX_ERR_ABSENT || done != 0;
     wrong += rlx_failed_run(ctx) != -1 || !rlx_is_done(ctx) || rlx_has_handle(ctx, "x");
@@ -50,6 +50,7 @@ int main(void)
     rlx_ctx ctx;
     rlx_error error;
     int64_t shape[RLX_MAX_RANK];
+    uint32_t count;
     rlx_status status = rlx_init(&ctx, &MODEL, arena, sizeof arena, state, sizeof state, NULL, 0);
     if (status != RLX_OK) {
         printf("rlx_init: %s\n", rlx_status_text(status));
@@ -66,7 +67,16 @@ int main(void)
     if (status == RLX_OK)
         rlx_threads_stop(&ctx);
     say("tables", rlx_buffer_shape(&ctx, 1, shape));
-    say("look", rlx_set_profile(&ctx, NULL));
+    say("profile", rlx_set_profile(&ctx, NULL));
+    say("devices", rlx_devices(&MODEL, NULL, 0, &count));
+    say("weights", rlx_check_weights(&MODEL, NULL, 1));
+    say("calls", rlx_run_sized(&ctx, NULL, 0, NULL));
+    say("shapes", rlx_input_shape(&ctx, 0, shape));
+    say("read", rlx_read_output(&ctx, 99, shape, 1));
+    say("sets", rlx_run_set(&ctx, 99));
+    say("states", rlx_reset(&ctx));
+    say("times", rlx_set_run_times(&ctx, NULL));
+    say("links", rlx_drop_handle(&ctx, "none"));
     say("runs", rlx_sync(&ctx));
     say("handles", rlx_clear_handle(&ctx, "none"));
     say("values", rlx_set_param_bytes(&ctx, "none", "", 1));

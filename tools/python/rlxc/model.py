@@ -137,7 +137,8 @@ class CompiledModel:
     # --- variants ---
 
     def _arguments(self, folder, cpu):
-        arguments = ["compile", self._path, "-o", folder, "--name", native.NAME, "--json", "--weights",
+        arguments = ["compile", self._path, "--api=full", "-o", folder,
+                     "--name", native.NAME, "--json", "--weights",
                      "file", "--cpu", cpu, *self.options]
         for name, size in self.dims.items():
             arguments += ["--dim", f"{name}={size}"]
