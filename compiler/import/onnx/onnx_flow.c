@@ -202,8 +202,7 @@ static void build_if(OnnxNode *n, NodeId cond, Branch *then_branch, Branch *else
         put_results(n, 0, then_branch->out);
         return;
     }
-    NodeBuild b = onnx_begin(n, OP_if);
-    node_src(&b, cond);
+    NodeBuild b = ONNX_BEGIN(n, OP_if, cond);
     for (uint32_t i = 0; i < captures->list.len; i++)
         node_src(&b, captures->list.data[i].outer);
     node_graph(&b, A_if_then, then_branch->scope.graph);

@@ -256,7 +256,7 @@ static void import_operator(OnnxNode *n)
         onnx_check_graphs(n->scope, n->proto, n->scope->depth);
         return;
     }
-    n->ew = row->ew;
+    n->row_op = row->op;
     onnx_ignore_attr(n, "consumed_inputs"); // a hint of the first opsets
     if (!onnx_import_text_variant(n) && !onnx_import_moved_text(n, row) && !onnx_import_dims(n))
         row->import(n);

@@ -164,7 +164,7 @@ struct OnnxNode {
     Graph *graph;
     const Onnx__NodeProto *proto;
     const char *op, *label;
-    OpId ew; // rows of elementwise ops: the op of ours
+    OpId row_op; // the op of ours that its row names, or OP_none
     int64_t opset;
     Span span;
     uint32_t n_in, n_out;
@@ -239,11 +239,17 @@ const ProtobufCBinaryData *onnx_strings(OnnxNode *n, const char *name, size_t *c
 void onnx_ignore_attr(OnnxNode *n, const char *name);
 
 // --- building (onnx_build.c): as in ir/graph/graph.h, but constants are evaluated at once ---
-NodeBuild onnx_begin(OnnxNode *n, OpId op);
+NodeBuild onnx_begin(OnnxNode *n, OpId op, const NodeId *src, uint32_t count);
+#define ONNX_BEGIN(n, op, ...) /* on the operands that follow; 0 stands for one that is left out */          \
+    onnx_begin(n, op, (const NodeId[]){__VA_ARGS__},                                                         \
+               (uint32_t)(sizeof(const NodeId[]){__VA_ARGS__} / sizeof(NodeId)))
 NodeId onnx_end(OnnxNode *n, NodeBuild *b);
 NodeId onnx_op1(OnnxNode *n, OpId op, NodeId a);
 NodeId onnx_op2(OnnxNode *n, OpId op, NodeId a, NodeId b);
 NodeId onnx_op3(OnnxNode *n, OpId op, NodeId a, NodeId b, NodeId c);
+// The op on one operand, with one attribute.
+NodeId onnx_op_int(OnnxNode *n, OpId op, NodeId a, AttrId id, int64_t v);
+NodeId onnx_op_ints(OnnxNode *n, OpId op, NodeId a, AttrId id, const int64_t *v, uint32_t count);
 NodeId onnx_scalar(OnnxNode *n, DType t, double v);
 NodeId onnx_scalar_like(OnnxNode *n, NodeId like, double v); // of the type of `like`
 NodeId onnx_op_number(OnnxNode *n, OpId op, NodeId a, double v);
@@ -447,9 +453,9 @@ Dim onnx_range_extent(OnnxNode *n, NodeId start, NodeId limit, NodeId step);
 
 // --- the table (onnx_ops.c) ---
 typedef struct OnnxOp {
-    const char *name;
+    const char *domain, *name;
     int32_t min, max; // opsets; max 0 = no limit
-    OpId ew;          // OP_none: not a row of elementwise ops
+    OpId op;          // the op of ours that the row names, or OP_none
     void (*import)(OnnxNode *n);
 } OnnxOp;
 
@@ -467,13 +473,7 @@ static inline const char *onnx_text(const char *s)
     return s ? s : "";
 }
 
-#define ONNX_EW(name, min, max, op)
-#define ONNX_OP(name, min, max, fn) void onnx_import_##fn(OnnxNode *n);
-#define ONNX_MS(name, fn)           void onnx_import_##fn(OnnxNode *n);
-#define ONNX_ML(name, min, max, fn) void onnx_import_##fn(OnnxNode *n);
-#define ONNX_TRAIN(name, fn)        void onnx_import_##fn(OnnxNode *n);
-#define ONNX_PREVIEW(name, fn)      void onnx_import_##fn(OnnxNode *n);
+#define ONNX_ROW(domain, name, min, max, fn, op) void onnx_import_##fn(OnnxNode *n);
 #include "compiler/import/onnx/onnx_ops.def"
-void onnx_import_elementwise(OnnxNode *n);
 
 #endif

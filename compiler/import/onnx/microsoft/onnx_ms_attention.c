@@ -93,13 +93,7 @@ static NodeId attend(OnnxNode *n, const Heads *h)
         return by_steps(n, h);
     if (h->bias && h->seen)
         mask = onnx_op3(n, OP_where, h->seen, mask, onnx_scalar(n, onnx_dtype(n, mask), -(double)INFINITY));
-    if (n->failed)
-        return 0;
-    NodeBuild b = onnx_begin(n, OP_attention);
-    node_src(&b, h->q);
-    node_src(&b, h->k);
-    node_src(&b, h->v);
-    node_src(&b, mask);
+    NodeBuild b = ONNX_BEGIN(n, OP_attention, h->q, h->k, h->v, mask);
     node_float(&b, A_attention_scale, h->scale);
     node_float(&b, A_attention_softcap, h->softcap);
     node_int(&b, A_attention_causal, h->causal);
@@ -474,9 +468,7 @@ static NodeId head_norm(OnnxNode *n, NodeId x, NodeId weight, double epsilon)
 {
     if (!weight || n->failed)
         return x;
-    NodeBuild b = onnx_begin(n, OP_rms_norm);
-    node_src(&b, x);
-    node_src(&b, onnx_cast(n, weight, onnx_dtype(n, x)));
+    NodeBuild b = ONNX_BEGIN(n, OP_rms_norm, x, onnx_cast(n, weight, onnx_dtype(n, x)));
     node_int(&b, A_rms_norm_axis, -1);
     node_float(&b, A_rms_norm_epsilon, epsilon);
     return onnx_end(n, &b);

@@ -52,10 +52,7 @@ static void route(OnnxNode *n, NodeId router, NodeId weights, bool is_quantised,
     const NodeId p = is_quantised ? router : onnx_softmax(n, router, -1);
     if (n->failed)
         return;
-    NodeBuild b = onnx_begin(n, OP_top_k);
-    node_src(&b, p);
-    node_ints(&b, A_top_k_k, &k, 1);
-    m->share = onnx_end(n, &b);
+    m->share = onnx_op_ints(n, OP_top_k, p, A_top_k_k, &k, 1);
     m->index = onnx_result(n, m->share, 1);
     if (weights)
         m->share = at_chosen(n, weights, m->index);
@@ -69,12 +66,7 @@ static void route(OnnxNode *n, NodeId router, NodeId weights, bool is_quantised,
 
 static NodeId multiply(OnnxNode *n, const Mixture *m, NodeId x, Product p)
 {
-    if (n->failed)
-        return 0;
-    NodeBuild b = onnx_begin(n, OP_grouped_matmul);
-    node_src(&b, x);
-    node_src(&b, p.w);
-    node_src(&b, m->index);
+    NodeBuild b = ONNX_BEGIN(n, OP_grouped_matmul, x, p.w, m->index);
     if (p.bias)
         node_src(&b, p.bias);
     node_int(&b, A_grouped_matmul_transpose_b, 1);

@@ -54,10 +54,7 @@ static NodeId columns(OnnxNode *n, NodeId x, int64_t width)
     const int64_t have = onnx_const_dim(n, x, 1);
     if (n->failed || have >= width)
         return onnx_slice(n, x, 1, 0, width, 1);
-    NodeBuild b = onnx_begin(n, OP_pad);
-    node_src(&b, x);
-    node_ints(&b, A_pad_pads, (const int64_t[]){0, 0, 0, width - have}, 4);
-    return onnx_end(n, &b);
+    return onnx_op_ints(n, OP_pad, x, A_pad_pads, (const int64_t[]){0, 0, 0, width - have}, 4);
 }
 
 // Rows side by side, each with the number of columns that the node names.

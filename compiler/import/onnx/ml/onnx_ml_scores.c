@@ -73,12 +73,7 @@ NodeId onnx_ml_two_scores(OnnxNode *n, MlPost post, NodeId score, bool is_probab
 
 NodeId onnx_ml_best(OnnxNode *n, NodeId scores)
 {
-    if (n->failed)
-        return 0;
-    NodeBuild b = onnx_begin(n, OP_argmax);
-    node_src(&b, scores);
-    node_int(&b, A_argmax_axis, 1);
-    return onnx_end(n, &b);
+    return onnx_op_int(n, OP_argmax, scores, A_argmax_axis, 1);
 }
 
 bool onnx_ml_read_labels(OnnxNode *n, const char *ints, MlLabels *l)

@@ -54,9 +54,7 @@ static NodeId pad_mask(OnnxNode *n, NodeId mask, NodeId k)
     const bool is_bool = onnx_dtype(n, mask) == DTYPE_bool;
     const NodeId never = onnx_scalar(n, onnx_dtype(n, mask), is_bool ? 0 : -(double)INFINITY);
     pads[2 * s.rank - 1] = keys - given;
-    NodeBuild b = onnx_begin(n, OP_pad);
-    node_src(&b, mask);
-    node_src(&b, never);
+    NodeBuild b = ONNX_BEGIN(n, OP_pad, mask, never);
     node_ints(&b, A_pad_pads, pads, 2 * s.rank);
     return onnx_end(n, &b);
 }
@@ -185,15 +183,8 @@ static NodeId by_core_op(OnnxNode *n, const Attention *a)
     if (mask && onnx_dtype(n, mask) != DTYPE_bool)
         mask = onnx_cast(n, mask, onnx_dtype(n, a->q));
     const Dim queries = onnx_shape(n, a->q)->dim[2];
-    if (n->failed)
-        return 0;
-    NodeBuild b = onnx_begin(n, OP_attention);
-    node_src(&b, a->q);
-    node_src(&b, a->k);
-    node_src(&b, a->v);
-    node_src(&b, mask);
-    node_src(&b, is_own ? a->length : 0);
-    node_src(&b, is_own && a->length ? onnx_op_number(n, OP_sub, a->length, (double)queries) : 0);
+    NodeBuild b = ONNX_BEGIN(n, OP_attention, a->q, a->k, a->v, mask, is_own ? a->length : 0,
+                             is_own && a->length ? onnx_op_number(n, OP_sub, a->length, (double)queries) : 0);
     node_float(&b, A_attention_scale, a->scale);
     node_float(&b, A_attention_softcap, a->softcap);
     node_int(&b, A_attention_causal, is_own && a->causal);

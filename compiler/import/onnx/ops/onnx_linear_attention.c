@@ -24,12 +24,7 @@ void onnx_import_causal_conv(OnnxNode *n)
     const Dim before[3] = {onnx_shape(n, x)->dim[0], channels, kernel - 1};
     const NodeId state = past ? past : onnx_expand(n, onnx_scalar(n, onnx_dtype(n, x), 0), before, 3);
     const NodeId all = kernel > 1 ? onnx_concat(n, (const NodeId[]){state, x}, 2, 2) : x;
-    if (n->failed)
-        return;
-    NodeBuild b = onnx_begin(n, OP_conv);
-    node_src(&b, all);
-    node_src(&b, weight);
-    node_src(&b, bias);
+    NodeBuild b = ONNX_BEGIN(n, OP_conv, all, weight, bias);
     node_int(&b, A_conv_group, channels);
     const NodeId y = onnx_end(n, &b);
     onnx_out(n, 0, is_silu ? onnx_op1(n, OP_silu, y) : y);

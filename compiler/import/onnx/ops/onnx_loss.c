@@ -12,9 +12,7 @@ static NodeId reduce_all(OnnxNode *n, NodeId x)
 {
     if (n->failed)
         return 0;
-    NodeBuild b = onnx_begin(n, OP_reduce_sum);
-    node_src(&b, x);
-    return onnx_end(n, &b);
+    return onnx_op1(n, OP_reduce_sum, x);
 }
 
 static NodeId zero_like(OnnxNode *n, NodeId x)
@@ -104,10 +102,7 @@ void onnx_import_softmax_cross_entropy(OnnxNode *n)
     Loss s = read_loss(n);
     if (n->failed)
         return;
-    NodeBuild b = onnx_begin(n, OP_log_softmax);
-    node_src(&b, s.x);
-    node_int(&b, A_log_softmax_axis, 1);
-    s.x = onnx_end(n, &b);
+    s.x = onnx_op_int(n, OP_log_softmax, s.x, A_log_softmax_axis, 1);
     import_nll(n, &s);
     onnx_out(n, 1, s.x);
 }

@@ -89,9 +89,7 @@ void onnx_import_pad(OnnxNode *n)
     }
     if (!read_pads(n, rank, pads))
         return;
-    NodeBuild b = onnx_begin(n, OP_pad);
-    node_src(&b, x);
-    node_src(&b, str_equal(mode, "constant") ? value : 0);
+    NodeBuild b = ONNX_BEGIN(n, OP_pad, x, str_equal(mode, "constant") ? value : 0);
     node_ints(&b, A_pad_pads, pads, 2 * rank);
     node_str(&b, A_pad_mode, mode);
     onnx_out(n, 0, onnx_end(n, &b));
@@ -248,8 +246,7 @@ void onnx_import_slice(OnnxNode *n)
         is_const = is_const && dim_is_const(a.starts.dim[i]) && dim_is_const(a.ends.dim[i]);
     if (is_const) {
         x = take_least(n, x, &a);
-        NodeBuild b = onnx_begin(n, OP_slice);
-        node_src(&b, x);
+        NodeBuild b = ONNX_BEGIN(n, OP_slice, x);
         node_ints(&b, A_slice_starts, a.starts.dim, a.starts.n);
         node_ints(&b, A_slice_ends, a.ends.dim, a.starts.n);
         node_ints(&b, A_slice_axes, a.axes.v, a.starts.n);
@@ -300,8 +297,7 @@ static bool check_parts(OnnxNode *n, int64_t size, const OnnxInts *sizes)
 
 static void split_node(OnnxNode *n, NodeId x, uint32_t axis, const OnnxInts *sizes)
 {
-    NodeBuild b = onnx_begin(n, OP_split);
-    node_src(&b, x);
+    NodeBuild b = ONNX_BEGIN(n, OP_split, x);
     node_int(&b, A_split_axis, axis);
     node_ints(&b, A_split_sizes, sizes->v, sizes->n);
     const NodeId parts = onnx_end(n, &b);

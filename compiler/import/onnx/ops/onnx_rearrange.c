@@ -13,10 +13,7 @@ static NodeId pad_axis(OnnxNode *n, NodeId x, uint32_t axis, int64_t begin, int6
         return 0;
     pads[axis] = begin;
     pads[rank + axis] = end;
-    NodeBuild b = onnx_begin(n, OP_pad);
-    node_src(&b, x);
-    node_ints(&b, A_pad_pads, pads, 2 * rank);
-    return onnx_end(n, &b);
+    return onnx_op_ints(n, OP_pad, x, A_pad_pads, pads, 2 * rank);
 }
 
 void onnx_import_center_crop_pad(OnnxNode *n)
@@ -174,9 +171,7 @@ void onnx_import_col2im(OnnxNode *n)
     const NodeId weight = tap_weights(n, &c, sum_type);
     if (n->failed)
         return;
-    NodeBuild b = onnx_begin(n, OP_conv_transpose);
-    node_src(&b, x);
-    node_src(&b, weight);
+    NodeBuild b = ONNX_BEGIN(n, OP_conv_transpose, x, weight);
     node_ints(&b, A_conv_transpose_strides, c.stride, c.n);
     node_ints(&b, A_conv_transpose_pads, c.pads, 2 * c.n);
     node_ints(&b, A_conv_transpose_dilations, c.dilation, c.n);

@@ -31,8 +31,7 @@ static NodeId build(OnnxNode *n, NodeId x, const Modes *m, const double *scale, 
             onnx_fail(n, E0203, "a scale must be a positive number below 1e6");
     if (n->failed)
         return 0;
-    NodeBuild b = onnx_begin(n, OP_resize);
-    node_src(&b, x);
+    NodeBuild b = ONNX_BEGIN(n, OP_resize, x);
     if (sizes)
         node_ints(&b, A_resize_sizes, sizes->dim, sizes->rank);
     node_str(&b, A_resize_scales, scale ? numbers_text(n, scale, rank) : "");

@@ -255,7 +255,7 @@ static bool is_plain(const Rnn *r)
 static void import_plain(OnnxNode *n, const Rnn *r)
 {
     static const uint32_t operands[] = {0, 1, 2, 3, 5, 6, 7};
-    NodeBuild b = onnx_begin(n, OP_lstm);
+    NodeBuild b = onnx_begin(n, OP_lstm, NULL, 0);
     for (uint32_t i = 0; i < 7; i++)
         node_src(&b, onnx_opt(n, operands[i]));
     node_str(&b, A_lstm_direction, r->dirs == 2 ? "bidirectional" : r->is_backward ? "reverse" : "forward");

@@ -199,10 +199,7 @@ static void end_scatter(OnnxNode *n, const Scatter *s, NodeId flat, uint32_t row
         return;
     rows.dim[0] = onnx_shape(n, index)->dim[0];
     const NodeId updates = onnx_reshape(n, s->updates, &rows);
-    NodeBuild b = onnx_begin(n, OP_scatter);
-    node_src(&b, table);
-    node_src(&b, index);
-    node_src(&b, updates);
+    NodeBuild b = ONNX_BEGIN(n, OP_scatter, table, index, updates);
     node_str(&b, A_scatter_reduction, s->reduction);
     onnx_out(n, 0, onnx_reshape(n, onnx_end(n, &b), &data));
 }

@@ -109,9 +109,7 @@ static NodeId conv(OnnxNode *n, OpId op, const NodeId *src, uint32_t count)
     resolve_same(n, src[0], &w);
     if (n->failed)
         return 0;
-    NodeBuild b = onnx_begin(n, op);
-    for (uint32_t i = 0; i < count; i++)
-        node_src(&b, src[i]);
+    NodeBuild b = onnx_begin(n, op, src, count);
     set_window(&b, &w);
     node_int(&b, attr_find(op, "group"), group);
     return onnx_end(n, &b);
@@ -175,10 +173,7 @@ void onnx_import_conv_transpose(OnnxNode *n)
         pads_for_size(n, x, &w, output_padding, &size);
     if (n->failed)
         return;
-    NodeBuild b = onnx_begin(n, OP_conv_transpose);
-    node_src(&b, x);
-    node_src(&b, weight);
-    node_src(&b, bias);
+    NodeBuild b = ONNX_BEGIN(n, OP_conv_transpose, x, weight, bias);
     set_window(&b, &w);
     node_ints(&b, A_conv_transpose_output_padding, output_padding, w.n);
     node_int(&b, A_conv_transpose_group, group);
@@ -202,8 +197,7 @@ static NodeId import_pool(OnnxNode *n, OpId op, AttrId kernel, AttrId ceil_mode)
         x = onnx_cast(n, x, DTYPE_f32);
     if (n->failed)
         return 0;
-    NodeBuild b = onnx_begin(n, op);
-    node_src(&b, x);
+    NodeBuild b = ONNX_BEGIN(n, op, x);
     node_ints(&b, kernel, w.kernel, w.n);
     set_window(&b, &w);
     node_int(&b, ceil_mode, ceils);
@@ -285,25 +279,12 @@ void onnx_import_max_unpool(OnnxNode *n)
     const NodeId y = onnx_reshape(n, flat, &out);
     if (n->failed)
         return;
-    NodeBuild b = onnx_begin(n, OP_pad);
-    node_src(&b, y);
-    node_ints(&b, A_pad_pads, pads, 2 * out.rank);
-    onnx_out(n, 0, has_size ? onnx_end(n, &b) : y);
+    onnx_out(n, 0, has_size ? onnx_op_ints(n, OP_pad, y, A_pad_pads, pads, 2 * out.rank) : y);
 }
 
 void onnx_import_average_pool(OnnxNode *n)
 {
     import_pool(n, OP_avg_pool, A_avg_pool_kernel, A_avg_pool_ceil_mode);
-}
-
-void onnx_import_global_average_pool(OnnxNode *n)
-{
-    onnx_out(n, 0, onnx_op1(n, OP_global_avg_pool, onnx_src(n, 0)));
-}
-
-void onnx_import_global_max_pool(OnnxNode *n)
-{
-    onnx_out(n, 0, onnx_op1(n, OP_global_max_pool, onnx_src(n, 0)));
 }
 
 // --- norms of windows: (sum of |x|^p)^(1/p) ---
@@ -377,10 +358,9 @@ void onnx_import_lp_pool(OnnxNode *n)
     for (int64_t i = 0; i < kernel.numel; i++)
         tensor_set_f64(&kernel, i, 1);
     const Shape kernel_shape = shape_of(s.rank, ones);
-    NodeBuild b = onnx_begin(n, OP_conv);
-    node_src(&b, flat);
-    node_src(&b, onnx_const(n, kernel.dtype, &kernel_shape, kernel.data,
-                            (uint64_t)kernel.numel * dtype_info[kernel.dtype].bytes));
+    NodeBuild b = ONNX_BEGIN(n, OP_conv, flat,
+                             onnx_const(n, kernel.dtype, &kernel_shape, kernel.data,
+                                        (uint64_t)kernel.numel * dtype_info[kernel.dtype].bytes));
     set_window(&b, &w);
     const NodeId sums = onnx_end(n, &b);
     Shape out = *onnx_shape(n, sums);

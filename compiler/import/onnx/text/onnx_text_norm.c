@@ -46,8 +46,7 @@ static NodeId drop(OnnxNode *n, NodeId text, NodeId keeps, NodeId *count)
     const NodeId k = onnx_unsqueeze(n, onnx_iota(n, size > 0 ? size : 1), last, 1);
     const NodeId is_before = onnx_cast(n, onnx_op2(n, OP_le, running, k), DTYPE_i64);
     const NodeId at = onnx_squeeze(n, onnx_reduce(n, OP_reduce_sum, is_before, last, 1), last, 1);
-    NodeBuild more = onnx_begin(n, OP_pad);
-    node_src(&more, text);
+    NodeBuild more = ONNX_BEGIN(n, OP_pad, text);
     node_ints(&more, A_pad_pads, pads, 4);
     const NodeId all = onnx_reduce(n, OP_reduce_sum, onnx_cast(n, keeps, DTYPE_i64), NULL, 0);
     *count = onnx_op2(n, OP_max, onnx_reshape(n, all, &(Shape){0}), onnx_scalar(n, DTYPE_i64, 1));

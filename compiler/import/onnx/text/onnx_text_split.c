@@ -84,9 +84,8 @@ static NodeId delimiter_ends(OnnxNode *n, const Split *s)
         table[i * 256 + s->delimiter[i]] = (int32_t)i + 1;
     }
     const Shape class_shape = {.rank = 1, .dim = {256}}, table_shape = {.rank = 2, .dim = {states, 256}};
-    NodeBuild b = onnx_begin(n, OP_dfa);
-    node_src(&b, s->text);
-    node_src(&b, onnx_const(n, DTYPE_i32, &class_shape, classes, 256 * sizeof *classes));
+    NodeBuild b = ONNX_BEGIN(n, OP_dfa, s->text,
+                             onnx_const(n, DTYPE_i32, &class_shape, classes, 256 * sizeof *classes));
     node_src(&b, onnx_const(n, DTYPE_i32, &table_shape, table, (uint64_t)states * 256 * sizeof *table));
     node_int(&b, A_dfa_all, 1);
     return onnx_op2(n, OP_eq, onnx_end(n, &b), onnx_scalar(n, DTYPE_i32, (double)s->width));
