@@ -101,9 +101,7 @@ static bool can_inline(const Value *v, const KInst *n, KRef operand, KRef r, boo
         return true;
     if (!kkind_is_expression(n->kind) || !o->in_own_block || n->kind == KI_part || n->kind == KI_thread)
         return false;
-    if (n->kind == KI_get)
-        return o->expires >= o->last_use;
-    return o->n_uses == 1 && !doubled && o->expires >= r;
+    return n->kind == KI_get ? o->expires >= o->last_use : o->n_uses == 1 && !doubled && o->expires >= r;
 }
 
 // A product that is added: compilers may join the two to one rounding, but which of two products, or whether

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // See share_dir.h. Found from where the program lies, so that an installed tree can be moved.
 #include "compiler/cli/share_dir.h"
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

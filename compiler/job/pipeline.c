@@ -4,7 +4,6 @@
 #include "compiler/cli/cli.h"
 #include "ir/text/text.h"
 #include "passes/graph/driver.h"
-#include <inttypes.h>
 #include <string.h>
 #include <time.h>
 

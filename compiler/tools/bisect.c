@@ -233,7 +233,5 @@ bool bisect_search(Bisect *b)
         return false;
     if (!is_off || b->nodes.len == 0)
         return true;
-    if (!try_kept(b))
-        return false;
-    return b->how == BISECT_KEPT || search_beginnings(b);
+    return try_kept(b) && (b->how == BISECT_KEPT || search_beginnings(b));
 }

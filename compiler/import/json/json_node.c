@@ -49,9 +49,7 @@ static bool read_op(NodeReader *nr)
         nr->op = OP_custom;
         return true;
     }
-    if (op_parse(name, &nr->op) && op_info[nr->op].kind != OPKIND_LEAF)
-        return true;
-    return unknown_op(r, &child, name);
+    return (op_parse(name, &nr->op) && op_info[nr->op].kind != OPKIND_LEAF) || unknown_op(r, &child, name);
 }
 
 static const char *op_name(const NodeReader *nr)

@@ -244,16 +244,12 @@ NodeId onnx_ints_const(OnnxNode *n, const int64_t *v, uint32_t count)
 
 NodeId onnx_cast(OnnxNode *n, NodeId a, DType to)
 {
-    if (n->failed || onnx_dtype(n, a) == to)
-        return a;
-    return onnx_op_int(n, OP_cast, a, A_cast_to, to);
+    return n->failed || onnx_dtype(n, a) == to ? a : onnx_op_int(n, OP_cast, a, A_cast_to, to);
 }
 
 NodeId onnx_bitcast(OnnxNode *n, NodeId a, DType to)
 {
-    if (n->failed || onnx_dtype(n, a) == to)
-        return a;
-    return onnx_op_int(n, OP_bitcast, a, A_bitcast_to, to);
+    return n->failed || onnx_dtype(n, a) == to ? a : onnx_op_int(n, OP_bitcast, a, A_bitcast_to, to);
 }
 
 NodeId onnx_reshape_to(OnnxNode *n, NodeId a, const Dim *dims, uint32_t rank)
@@ -263,9 +259,7 @@ NodeId onnx_reshape_to(OnnxNode *n, NodeId a, const Dim *dims, uint32_t rank)
 
 NodeId onnx_reshape(OnnxNode *n, NodeId a, const Shape *s)
 {
-    if (n->failed || shape_equal(onnx_shape(n, a), s))
-        return a;
-    return onnx_reshape_to(n, a, s->dim, s->rank);
+    return n->failed || shape_equal(onnx_shape(n, a), s) ? a : onnx_reshape_to(n, a, s->dim, s->rank);
 }
 
 NodeId onnx_transpose(OnnxNode *n, NodeId a, const int64_t *perm)
@@ -276,9 +270,7 @@ NodeId onnx_transpose(OnnxNode *n, NodeId a, const int64_t *perm)
     bool is_identity = true;
     for (uint32_t i = 0; i < rank; i++)
         is_identity = is_identity && perm[i] == i;
-    if (is_identity)
-        return a;
-    return onnx_op_ints(n, OP_transpose, a, A_transpose_perm, perm, rank);
+    return is_identity ? a : onnx_op_ints(n, OP_transpose, a, A_transpose_perm, perm, rank);
 }
 
 NodeId onnx_expand(OnnxNode *n, NodeId a, const Dim *dims, uint32_t rank)

@@ -31,9 +31,7 @@ static bool import_nodes(OnnxNode *n, OnnxScope *s, const Onnx__GraphProto *g)
 
 static bool import_branch(OnnxNode *n, OnnxScope *s, const Onnx__GraphProto *g)
 {
-    if (g->n_input)
-        return onnx_fail(n, E0106, "a branch must not have inputs");
-    return import_nodes(n, s, g);
+    return g->n_input ? onnx_fail(n, E0106, "a branch must not have inputs") : import_nodes(n, s, g);
 }
 
 static OnnxValue branch_output(OnnxNode *n, OnnxScope *s, const Onnx__GraphProto *g, uint32_t i)

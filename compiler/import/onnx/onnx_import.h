@@ -225,6 +225,13 @@ bool onnx_flag(OnnxNode *n, const char *name, bool dflt);
 double onnx_float(OnnxNode *n, const char *name, double dflt);
 // The attribute as text in the arena.
 const char *onnx_str(OnnxNode *n, const char *name, const char *dflt);
+// Which of these words a string is, from 0; the first one is the default. 0 as well for others (reported).
+uint32_t onnx_word(OnnxNode *n, const char *name, const char *const *words, uint32_t count);
+#define ONNX_WORD(n, name, ...)                                                                              \
+    onnx_word(n, name, (const char *const[]){__VA_ARGS__},                                                   \
+              (uint32_t)(sizeof(const char *const[]){__VA_ARGS__} / sizeof(char *)))
+// False: the attribute is missing (reported).
+bool onnx_need_attr(OnnxNode *n, const char *name);
 // False when it is not given, out then is empty.
 bool onnx_ints(OnnxNode *n, const char *name, OnnxInts *out);
 bool onnx_strs(OnnxNode *n, const char *name, uint32_t *count, const char **out, uint32_t max);
@@ -267,6 +274,8 @@ typedef struct OnnxRope {
 } OnnxRope;
 NodeId onnx_rope(OnnxNode *n, const OnnxRope *r);
 NodeId onnx_grouped_matmul(OnnxNode *n, NodeId a, NodeId b, bool transpose_b);
+// x behind what operand `past` has of it, which also goes out as result `present` (onnx_attention.c).
+NodeId onnx_with_past(OnnxNode *n, uint32_t past, uint32_t present, NodeId x);
 // The last axis to axis 1, or from there to the end.
 NodeId onnx_move_channels(OnnxNode *n, NodeId x, bool to_front);
 NodeId onnx_ints_const(OnnxNode *n, const int64_t *v, uint32_t count);
@@ -292,6 +301,11 @@ NodeId onnx_matmul(OnnxNode *n, NodeId a, NodeId b, bool transpose_a, bool trans
 // Whether softmax is built of steps that round to the type (onnx_norm.c), and these steps.
 bool onnx_steps_softmax(const OnnxNode *n, NodeId x, int64_t axis);
 NodeId onnx_softmax_steps(OnnxNode *n, NodeId x, int64_t axis);
+// Larger kernels, strides and dilations are mistakes; with this limit no product of them and a size
+// overflows.
+enum { ONNX_MAX_STEP = 1 << 20 };
+// A list of `count` entries, each from dflt to ONNX_MAX_STEP (onnx_window.c).
+void onnx_steps(OnnxNode *n, const char *name, int64_t *out, uint32_t count, int64_t dflt);
 // A convolution with the window attributes of the node (onnx_window.c).
 NodeId onnx_conv(OnnxNode *n, NodeId x, NodeId weight, NodeId bias);
 // src: the five operands of int_conv, of which the last three may be 0.

@@ -296,6 +296,24 @@ const char *onnx_str(OnnxNode *n, const char *name, const char *dflt)
     return text_of(n, &a->s);
 }
 
+uint32_t onnx_word(OnnxNode *n, const char *name, const char *const *words, uint32_t count)
+{
+    const char *given = onnx_str(n, name, words[0]);
+    for (uint32_t i = 0; i < count; i++)
+        if (str_equal(given, words[i]))
+            return i;
+    Str list = str_new(n->model->arena);
+    for (uint32_t i = 0; i < count; i++)
+        str_printf(&list, "%s%s", i == 0 ? "" : i + 1 == count ? " or " : ", ", words[i]);
+    onnx_fail(n, E0203, "attribute '%s' is '%s', expected %s", name, given, str_text(&list));
+    return 0;
+}
+
+bool onnx_need_attr(OnnxNode *n, const char *name)
+{
+    return onnx_has_attr(n, name) || onnx_fail(n, E0203, "needs the attribute '%s'", name);
+}
+
 bool onnx_ints(OnnxNode *n, const char *name, OnnxInts *out)
 {
     out->n = 0;

@@ -240,15 +240,6 @@ static NodeId biased(OnnxNode *n, NodeId x, NodeId bias, int64_t *at)
     return onnx_op2(n, OP_add, x, onnx_reshape_to(n, part, (const Dim[]){s.dim[1], 1, s.dim[3]}, 3));
 }
 
-static NodeId with_past(OnnxNode *n, uint32_t past, uint32_t present, NodeId x)
-{
-    const NodeId before = onnx_opt(n, past);
-    const NodeId all = before ? onnx_concat(n, (const NodeId[]){before, x}, 2, 2) : x;
-    if (onnx_wants(n, present))
-        onnx_out(n, present, all);
-    return all;
-}
-
 // Queries [B, S, hidden], with keys and values like them, as one operand [B, L, heads, 2, D], or as [B,
 // heads, L, D] of a cross attention; or all three as [B, S, heads, 3, D].
 static void read_heads(OnnxNode *n, Heads *h, int64_t heads)
@@ -281,8 +272,8 @@ void onnx_import_ms_multi_head_attention(OnnxNode *n)
     int64_t at = 0;
     h.bias = onnx_opt(n, 5);
     h.q = biased(n, h.q, bias, &at);
-    h.k = with_past(n, 6, 1, biased(n, h.k, bias, &at));
-    h.v = with_past(n, 7, 2, biased(n, h.v, bias, &at));
+    h.k = onnx_with_past(n, 6, 1, biased(n, h.k, bias, &at));
+    h.v = onnx_with_past(n, 7, 2, biased(n, h.v, bias, &at));
     add_mask(n, &h, mask);
     onnx_out(n, 0, merge_heads(n, attend(n, &h)));
 }

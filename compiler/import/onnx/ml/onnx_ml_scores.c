@@ -5,13 +5,7 @@
 
 MlPost onnx_ml_post(OnnxNode *n)
 {
-    static const char *const names[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"};
-    const char *post = onnx_str(n, "post_transform", "NONE");
-    for (uint32_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (str_equal(post, names[i]))
-            return (MlPost)i;
-    onnx_fail(n, E0203, "attribute 'post_transform' is '%s'", post);
-    return ML_NONE;
+    return (MlPost)ONNX_WORD(n, "post_transform", "NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT");
 }
 
 // A softmax of the scores that are not 0; the others stay 0.

@@ -86,23 +86,14 @@ static NodeId add_base(OnnxNode *n, NodeId scores)
     return onnx_op2(n, OP_add, scores, onnx_const(n, list.dtype, &s, list.data, bytes));
 }
 
-static MlAggregate read_aggregate(OnnxNode *n)
-{
-    static const char *const names[] = {"AVERAGE", "SUM", "MIN", "MAX"};
-    const char *name = onnx_str(n, "aggregate_function", "SUM");
-    for (uint32_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (str_equal(name, names[i]))
-            return (MlAggregate)i;
-    onnx_fail(n, E0203, "attribute 'aggregate_function' is '%s'", name);
-    return ML_SUM;
-}
-
 void onnx_import_ml_tree_regressor(OnnxNode *n)
 {
     const NodeId x = onnx_ml_matrix(n, 0);
     const int64_t targets = onnx_int(n, "n_targets", 1);
     const MlPost post = onnx_ml_post(n);
-    LeafWeights w = {.aggregate = read_aggregate(n)};
+    static const MlAggregate aggregates[] = {ML_SUM, ML_AVERAGE, ML_MIN, ML_MAX};
+    LeafWeights w = {.aggregate =
+                         aggregates[ONNX_WORD(n, "aggregate_function", "SUM", "AVERAGE", "MIN", "MAX")]};
     WeightLists l;
     Forest f;
     if (n->failed || !onnx_ml_read_forest(n, &f) || !read_weight_lists(n, "target", &l) ||

@@ -34,7 +34,7 @@ static NodeId split_heads(OnnxNode *n, NodeId x, int64_t heads, const char *attr
     return onnx_transpose(n, split, (const int64_t[]){0, 2, 1, 3});
 }
 
-static NodeId with_past(OnnxNode *n, uint32_t past, uint32_t present, NodeId x)
+NodeId onnx_with_past(OnnxNode *n, uint32_t past, uint32_t present, NodeId x)
 {
     const NodeId before = onnx_opt(n, past);
     const NodeId all = before ? onnx_concat(n, (const NodeId[]){before, x}, 2, 2) : x;
@@ -254,8 +254,8 @@ void onnx_import_attention(OnnxNode *n)
     const NodeId k_new = split_heads(n, onnx_src(n, 1), kv_heads, "kv_num_heads");
     const NodeId v_new = split_heads(n, onnx_src(n, 2), kv_heads, "kv_num_heads");
     a.mask = onnx_opt(n, 3);
-    a.k = with_past(n, 4, 1, k_new);
-    a.v = with_past(n, 5, 2, v_new);
+    a.k = onnx_with_past(n, 4, 1, k_new);
+    a.v = onnx_with_past(n, 5, 2, v_new);
     a.length = onnx_opt(n, 6);
     a.softmax_type = onnx_type_attr(n, "softmax_precision", onnx_dtype(n, a.q));
     read_window(n, &a);

@@ -71,10 +71,8 @@ void onnx_import_selu(OnnxNode *n)
 void onnx_import_gelu(OnnxNode *n)
 {
     const NodeId x = onnx_src(n, 0);
-    const char *mode = onnx_str(n, "approximate", "none");
-    if (!str_equal(mode, "none") && !str_equal(mode, "tanh"))
-        onnx_fail(n, E0203, "attribute 'approximate' is '%s', expected none or tanh", mode);
-    onnx_out(n, 0, onnx_op1(n, str_equal(mode, "tanh") ? OP_gelu_tanh : OP_gelu_erf, x));
+    const bool is_tanh = ONNX_WORD(n, "approximate", "none", "tanh") == 1;
+    onnx_out(n, 0, onnx_op1(n, is_tanh ? OP_gelu_tanh : OP_gelu_erf, x));
 }
 
 static NodeId swish(OnnxNode *n, NodeId x, double alpha)
@@ -224,10 +222,8 @@ static NodeId arithmetic_shift(OnnxNode *n, NodeId a, NodeId b)
 void onnx_import_bit_shift(OnnxNode *n)
 {
     const NodeId a = onnx_src(n, 0), b = onnx_src(n, 1);
-    const char *direction = onnx_str(n, "direction", "");
-    if (!str_equal(direction, "LEFT") && !str_equal(direction, "RIGHT"))
-        onnx_fail(n, E0203, "attribute 'direction' is '%s', expected LEFT or RIGHT", direction);
-    if (str_equal(direction, "LEFT"))
+    onnx_need_attr(n, "direction");
+    if (ONNX_WORD(n, "direction", "LEFT", "RIGHT") == 0)
         onnx_out(n, 0, onnx_op2(n, OP_shift_left, a, b));
     else if (dtype_info[onnx_dtype(n, a)].cls == DCLASS_INT)
         onnx_out(n, 0, arithmetic_shift(n, a, b));

@@ -10,10 +10,7 @@
 void onnx_import_causal_conv(OnnxNode *n)
 {
     const NodeId x = onnx_src(n, 0), weight = onnx_src(n, 1), bias = onnx_opt(n, 2), past = onnx_opt(n, 3);
-    const char *activation = onnx_str(n, "activation", "none");
-    const bool is_silu = str_equal(activation, "silu") || str_equal(activation, "swish");
-    if (!is_silu && !str_equal(activation, "none"))
-        onnx_fail(n, E0203, "attribute 'activation' is '%s', expected none, silu or swish", activation);
+    const bool is_silu = ONNX_WORD(n, "activation", "none", "silu", "swish") != 0;
     if (!n->failed && (onnx_shape(n, x)->rank != 3 || onnx_shape(n, weight)->rank != 3))
         onnx_fail(n, E0204, "needs an input [N, C, length] and a weight [C, 1, kernel]");
     const int64_t channels = onnx_const_dim(n, x, 1), kernel = onnx_const_dim(n, weight, 2);

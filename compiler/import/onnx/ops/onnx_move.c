@@ -30,8 +30,8 @@ void onnx_import_concat(OnnxNode *n)
     NodeId *src = ARENA_ARRAY(n->model->arena, NodeId, n->n_in);
     for (uint32_t i = 0; i < n->n_in; i++)
         src[i] = onnx_src(n, i);
-    if (n->opset >= 4 && !onnx_has_attr(n, "axis"))
-        onnx_fail(n, E0203, "needs the attribute 'axis'");
+    if (n->opset >= 4)
+        onnx_need_attr(n, "axis");
     const int64_t axis = onnx_int(n, "axis", 1);
     if (n->n_in == 0)
         onnx_fail(n, E0202, "needs at least one input");

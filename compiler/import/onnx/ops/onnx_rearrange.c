@@ -80,7 +80,7 @@ void onnx_import_reverse_sequence(OnnxNode *n)
 
 // --- Col2Im ---
 
-enum { MAX_SPATIAL = 3, MAX_STEP = 1 << 20 };
+enum { MAX_SPATIAL = 3 };
 
 typedef struct Columns {
     uint32_t n;
@@ -88,19 +88,6 @@ typedef struct Columns {
         pads[2 * MAX_SPATIAL];
     int64_t blocks[MAX_SPATIAL], rest[MAX_SPATIAL], taps;
 } Columns;
-
-static void read_steps(OnnxNode *n, const char *name, int64_t *out, uint32_t count, int64_t dflt)
-{
-    OnnxInts given;
-    const bool is_given = onnx_ints(n, name, &given);
-    if (is_given && given.n != count)
-        onnx_fail(n, E0203, "attribute '%s' has %u entries, expected %u", name, given.n, count);
-    for (uint32_t i = 0; i < count && !n->failed; i++) {
-        out[i] = is_given ? given.v[i] : dflt;
-        if (out[i] < dflt || out[i] > MAX_STEP)
-            onnx_fail(n, E0203, "attribute '%s' has the entry %lld", name, (long long)out[i]);
-    }
-}
 
 static bool read_columns(OnnxNode *n, Columns *c)
 {
@@ -110,13 +97,13 @@ static bool read_columns(OnnxNode *n, Columns *c)
     if (image.n < 1 || image.n > MAX_SPATIAL || kernel.n != image.n)
         return onnx_fail(n, E0206, "is supported for images with 1 to 3 spatial axes and a block of as many");
     *c = (Columns){.n = image.n, .taps = 1};
-    read_steps(n, "strides", c->stride, c->n, 1);
-    read_steps(n, "dilations", c->dilation, c->n, 1);
-    read_steps(n, "pads", c->pads, 2 * c->n, 0);
+    onnx_steps(n, "strides", c->stride, c->n, 1);
+    onnx_steps(n, "dilations", c->dilation, c->n, 1);
+    onnx_steps(n, "pads", c->pads, 2 * c->n, 0);
     for (uint32_t i = 0; i < c->n && !n->failed; i++) {
         c->image[i] = image.v[i];
         c->kernel[i] = kernel.v[i];
-        if (image.v[i] < 1 || image.v[i] > INT32_MAX || kernel.v[i] < 1 || kernel.v[i] > MAX_STEP)
+        if (image.v[i] < 1 || image.v[i] > INT32_MAX || kernel.v[i] < 1 || kernel.v[i] > ONNX_MAX_STEP)
             return onnx_fail(n, E0203, "image or block have the size %lld or %lld at axis %u",
                              (long long)image.v[i], (long long)kernel.v[i], i);
         const int64_t room =

@@ -9,11 +9,9 @@
 
 static void read_direction(OnnxNode *n, Rnn *r)
 {
-    const char *v = onnx_str(n, "direction", "forward");
-    r->is_backward = str_equal(v, "reverse");
-    r->dirs = str_equal(v, "bidirectional") ? 2 : 1;
-    if (r->dirs == 1 && !r->is_backward && !str_equal(v, "forward"))
-        onnx_fail(n, E0203, "attribute 'direction' is '%s', expected forward, reverse or bidirectional", v);
+    const uint32_t v = ONNX_WORD(n, "direction", "forward", "reverse", "bidirectional");
+    r->is_backward = v == 1;
+    r->dirs = v == 2 ? 2 : 1;
 }
 
 // The next entry of a list of parameters, which only functions that have one take from.

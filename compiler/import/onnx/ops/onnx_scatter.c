@@ -334,7 +334,7 @@ static NodeId cache_positions(OnnxNode *n, const Shape *update, uint32_t axis, D
 void onnx_import_tensor_scatter(OnnxNode *n)
 {
     Scatter s = {.data = onnx_src(n, 0), .updates = onnx_src(n, 1), .reduction = "none"};
-    const char *mode = onnx_str(n, "mode", "linear");
+    const bool is_circular = ONNX_WORD(n, "mode", "linear", "circular") == 1;
     const Shape data = *onnx_shape(n, s.data), update = *onnx_shape(n, s.updates);
     uint32_t axis = 0;
     if (!onnx_axis(n, onnx_int(n, "axis", -2), data.rank, &axis))
@@ -344,11 +344,9 @@ void onnx_import_tensor_scatter(OnnxNode *n)
         fits = i == axis ? is_within(n, data.dim[i], update.dim[i]) : data.dim[i] == update.dim[i];
     if (!fits)
         onnx_fail(n, E0204, "the update does not fit into the cache along axis %u", axis);
-    if (!str_equal(mode, "linear") && !str_equal(mode, "circular"))
-        onnx_fail(n, E0203, "attribute 'mode' is '%s', expected linear or circular", mode);
     if (n->failed)
         return;
-    const NodeId at = cache_positions(n, &update, axis, data.dim[axis], str_equal(mode, "circular"));
+    const NodeId at = cache_positions(n, &update, axis, data.dim[axis], is_circular);
     NodeId flat = at;
     for (uint32_t i = 0; i < axis; i++)
         flat = onnx_op2(n, OP_add, flat,

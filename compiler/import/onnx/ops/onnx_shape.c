@@ -225,10 +225,7 @@ static int64_t block_size(OnnxNode *n, NodeId x)
 // True for channels in the order column, row, depth instead of depth, column, row.
 static bool reads_columns_first(OnnxNode *n)
 {
-    const char *mode = onnx_str(n, "mode", "DCR");
-    if (!str_equal(mode, "DCR") && !str_equal(mode, "CRD"))
-        onnx_fail(n, E0203, "attribute 'mode' is '%s', expected DCR or CRD", mode);
-    return str_equal(mode, "CRD");
+    return ONNX_WORD(n, "mode", "DCR", "CRD") == 1;
 }
 
 void onnx_import_depth_to_space(OnnxNode *n)

@@ -2,9 +2,7 @@
 // Convolutions and pools: ONNX's automatic padding becomes explicit pads.
 #include "compiler/import/onnx/onnx_quant.h"
 
-// Larger kernels, strides and dilations are mistakes; with this limit no product of them and a size
-// overflows.
-enum { MAX_SPATIAL = SHAPE_MAX_RANK - 2, MAX_STEP = 1 << 20 };
+enum { MAX_SPATIAL = SHAPE_MAX_RANK - 2 };
 
 // The window attributes of a node on `n` spatial axes.
 typedef struct Window {
@@ -24,16 +22,22 @@ static void read_list(OnnxNode *n, const char *name, int64_t *out, uint32_t coun
         out[i] = is_given && i < given.n ? given.v[i] : dflt;
 }
 
+void onnx_steps(OnnxNode *n, const char *name, int64_t *out, uint32_t count, int64_t dflt)
+{
+    read_list(n, name, out, count, dflt);
+    for (uint32_t i = 0; i < count && !n->failed; i++)
+        if (out[i] < dflt || out[i] > ONNX_MAX_STEP)
+            onnx_fail(n, E0203, "attribute '%s' has the entry %lld", name, (long long)out[i]);
+}
+
 static void read_auto_pad(OnnxNode *n, Window *w)
 {
-    const char *mode = onnx_str(n, "auto_pad", "NOTSET");
-    w->is_same = str_equal(mode, "SAME_UPPER") || str_equal(mode, "SAME_LOWER");
-    w->at_begin = str_equal(mode, "SAME_LOWER");
-    if (!w->is_same && !str_equal(mode, "VALID") && !str_equal(mode, "NOTSET"))
-        onnx_fail(n, E0203, "attribute 'auto_pad' is '%s', expected NOTSET, SAME_UPPER, SAME_LOWER or VALID",
-                  mode);
+    enum { NOTSET, VALID, SAME_UPPER, SAME_LOWER };
+    const uint32_t mode = ONNX_WORD(n, "auto_pad", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER");
+    w->is_same = mode >= SAME_UPPER;
+    w->at_begin = mode == SAME_LOWER;
     read_list(n, "pads", w->pads, 2 * w->n, 0);
-    for (uint32_t i = 0; i < 2 * w->n && !str_equal(mode, "NOTSET"); i++)
+    for (uint32_t i = 0; i < 2 * w->n && mode != NOTSET; i++)
         w->pads[i] = 0;
 }
 
@@ -50,8 +54,8 @@ static bool read_window(OnnxNode *n, NodeId x, NodeId weight, Window *w)
     w->n = rank - 2;
     for (uint32_t i = 0; weight && i < w->n; i++)
         w->kernel[i] = onnx_const_dim(n, weight, 2 + i);
-    if (!weight && !onnx_has_attr(n, "kernel_shape"))
-        return onnx_fail(n, E0203, "needs the attribute 'kernel_shape'");
+    if (!weight && !onnx_need_attr(n, "kernel_shape"))
+        return false;
     if (onnx_has_attr(n, "kernel_shape"))
         read_list(n, "kernel_shape", w->kernel, w->n, 1);
     for (uint32_t i = 0; weight && i < w->n; i++)
@@ -61,9 +65,9 @@ static bool read_window(OnnxNode *n, NodeId x, NodeId weight, Window *w)
     read_list(n, "dilations", w->dilations, w->n, 1);
     read_auto_pad(n, w);
     for (uint32_t i = 0; i < w->n && !n->failed; i++)
-        if (w->kernel[i] < 1 || w->kernel[i] > MAX_STEP || w->strides[i] < 1 || w->strides[i] > MAX_STEP ||
-            w->dilations[i] < 1 || w->dilations[i] > MAX_STEP)
-            onnx_fail(n, E0203, "kernel size, stride and dilation must be 1 to %d", MAX_STEP);
+        if (w->kernel[i] < 1 || w->kernel[i] > ONNX_MAX_STEP || w->strides[i] < 1 ||
+            w->strides[i] > ONNX_MAX_STEP || w->dilations[i] < 1 || w->dilations[i] > ONNX_MAX_STEP)
+            onnx_fail(n, E0203, "kernel size, stride and dilation must be 1 to %d", ONNX_MAX_STEP);
     return !n->failed;
 }
 
@@ -163,7 +167,7 @@ void onnx_import_conv_transpose(OnnxNode *n)
     if (has_size && size.n != w.n && size.n != w.n + 2)
         onnx_fail(n, E0203, "attribute 'output_shape' has %u entries, expected %u", size.n, w.n);
     for (uint32_t i = 0; i < w.n; i++)
-        if (!n->failed && (output_padding[i] < 0 || output_padding[i] > MAX_STEP))
+        if (!n->failed && (output_padding[i] < 0 || output_padding[i] > ONNX_MAX_STEP))
             onnx_fail(n, E0203, "attribute 'output_padding' has the entry %lld",
                       (long long)output_padding[i]);
     // With explicit sizes the odd element goes to the begin, unless the mode is SAME_UPPER.
@@ -347,9 +351,9 @@ void onnx_import_lp_pool(OnnxNode *n)
     for (uint32_t i = 0; i < w.n; i++) {
         planes[2 + i] = s.dim[2 + i];
         ones[2 + i] = w.kernel[i];
-        taps = taps > MAX_STEP ? taps : taps * w.kernel[i];
+        taps = taps > ONNX_MAX_STEP ? taps : taps * w.kernel[i];
     }
-    if (!n->failed && (taps > MAX_STEP || !onnx_spend(n, taps)))
+    if (!n->failed && (taps > ONNX_MAX_STEP || !onnx_spend(n, taps)))
         onnx_fail(n, E0203, "the window has too many elements");
     const NodeId flat = onnx_reshape_to(n, power_of(n, x, p), planes, s.rank);
     if (n->failed)

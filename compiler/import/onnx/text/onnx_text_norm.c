@@ -55,12 +55,8 @@ static NodeId drop(OnnxNode *n, NodeId text, NodeId keeps, NodeId *count)
 
 static NodeId new_case(OnnxNode *n, NodeId text)
 {
-    const char *action = onnx_str(n, "case_change_action", "NONE");
-    if (str_equal(action, "LOWER") || str_equal(action, "UPPER"))
-        return onnx_text_change_case(n, text, str_equal(action, "UPPER"));
-    if (!str_equal(action, "NONE"))
-        onnx_fail(n, E0203, "attribute 'case_change_action' is '%s', expected LOWER, UPPER or NONE", action);
-    return text;
+    const uint32_t action = ONNX_WORD(n, "case_change_action", "NONE", "LOWER", "UPPER");
+    return action == 0 ? text : onnx_text_change_case(n, text, action == 2);
 }
 
 void onnx_import_string_normalizer(OnnxNode *n)

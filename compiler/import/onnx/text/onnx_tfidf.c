@@ -164,16 +164,16 @@ static NodeId weights(OnnxNode *n, const Pool *p, int64_t size)
 
 static NodeId apply_mode(OnnxNode *n, const Pool *p, NodeId counts, int64_t size)
 {
-    const char *mode = onnx_str(n, "mode", "");
-    if (str_equal(mode, "TF")) {
+    enum { TF, IDF, TFIDF };
+    const uint32_t mode = ONNX_WORD(n, "mode", "TF", "IDF", "TFIDF");
+    onnx_need_attr(n, "mode");
+    if (mode == TF) {
         onnx_ignore_attr(n, "weights");
         return counts;
     }
     const NodeId w = n->failed ? 0 : weights(n, p, size);
-    if (str_equal(mode, "TFIDF"))
+    if (mode == TFIDF)
         return onnx_op2(n, OP_mul, counts, w);
-    if (!str_equal(mode, "IDF"))
-        onnx_fail(n, E0203, "attribute 'mode' is '%s', expected TF, IDF or TFIDF", mode);
     const NodeId is_there = onnx_op2(n, OP_gt, counts, onnx_scalar(n, DTYPE_f32, 0));
     return onnx_op3(n, OP_where, is_there, w, onnx_scalar(n, DTYPE_f32, 0));
 }
