@@ -24,6 +24,7 @@ static const char *float_text(int type, double v, Arena *a)
 static const char *literal_text(const Target *t, int type, const char *digits, Arena *a)
 {
     const bool is_negative = *digits == '-';
+    rlx_assert(t->types[type].literal != NULL);
     const ExpandArgs args = {.operand = {digits + is_negative}};
     const char *text = expand_text(a, t->types[type].literal, &args);
     return is_negative ? arena_printf(a, "-%s", text) : text;
@@ -41,6 +42,7 @@ static const char *float_constant_text(const Target *t, const KInst *n, Arena *a
 
 const char *constant_text(const Target *t, const KInst *n, Arena *a)
 {
+    rlx_assert(n->kind == KI_const && n->dtype <= KT_INDEX);
     if (n->dtype != KT_INDEX && dtype_info[n->dtype].cls == DCLASS_FLOAT)
         return float_constant_text(t, n, a);
     if (n->dtype == DTYPE_u64)
