@@ -23,6 +23,7 @@ static Graph *code_graph(Codec *c, Graph *g, Graph *parent, uint32_t depth);
 static NodeId code_id(Codec *c, const Scope *s, NodeId id)
 {
     if (c->is_writing) {
+        rlx_assert(id == 0 || s->number[id] != 0); // it was written before
         codec_u32(c, s->number[id]);
         return id;
     }
@@ -177,6 +178,7 @@ static NodeId make_leaf(Codec *c, Graph *g, OpId op, const TensorType *t, const 
 {
     const char *name = NULL;
     AttrVal blob = {0};
+    rlx_assert(op_info[op].kind == OPKIND_LEAF && !c->is_writing);
     for (uint32_t i = 0; i < n; i++) {
         if (attr_info[attr[i].id].type == ATTR_STR)
             name = attr[i].u.str;
@@ -422,6 +424,7 @@ static void code_io(Codec *c, Graph *g)
 void codec_model(Codec *c, Graph **g)
 {
     if (c->is_writing) {
+        rlx_assert(*g != NULL);
         code_graph(c, *g, NULL, 0);
         code_io(c, *g);
         return;

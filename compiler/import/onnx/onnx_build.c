@@ -97,6 +97,7 @@ NodeId onnx_fold(OnnxModel *m, Graph *g, NodeId id)
     const Span span = node_span(g, id);
     if (!eval_node(&c))
         return 0;
+    rlx_assert(out.numel == shape_numel(&shape));
     return graph_const(g, out.dtype, &shape, out.data, (uint64_t)out.numel * dtype_info[out.dtype].bytes,
                        span);
 }
@@ -125,6 +126,7 @@ NodeId onnx_end(OnnxNode *n, NodeBuild *b)
         onnx_fail(n, E0004, "the model makes more than %llu nodes", (unsigned long long)nodes_max(n->model));
     if (n->failed)
         return 0;
+    rlx_assert(b->graph == n->graph);
     NodeId id = node_end(b);
     if (id)
         id = onnx_fold(n->model, n->graph, id);

@@ -81,6 +81,7 @@ static void import_taken(OnnxNode *n, const Onnx__GraphProto *g)
 // Inputs for what the other branch captured, so that both have the same.
 static void add_inputs(OnnxNode *n, Graph *g, const OnnxCaptures *c, uint32_t from)
 {
+    rlx_assert(from <= c->list.len);
     for (uint32_t i = from; i < c->list.len; i++) {
         const OnnxCapture *x = &c->list.data[i];
         const Shape s = *graph_node(n->graph, x->outer)->shape;
@@ -214,6 +215,7 @@ static Shape result_shape(const Branch *b, OnnxValue v)
 {
     if (v.kind == ONNX_NODE)
         return *graph_node(b->scope.graph, v.node)->shape;
+    rlx_assert(v.kind == ONNX_DIMS);
     return (Shape){.rank = v.dims->rank, .dim = {v.dims->n}};
 }
 

@@ -158,6 +158,7 @@ bool onnx_axis(OnnxNode *n, int64_t axis, uint32_t rank, uint32_t *out)
     if (axis < -(int64_t)rank || axis >= (int64_t)rank)
         return onnx_fail(n, E0203, "axis %lld is out of range for rank %u", (long long)axis, rank);
     *out = (uint32_t)(axis < 0 ? axis + (int64_t)rank : axis);
+    rlx_assert(*out < rank);
     return true;
 }
 
@@ -298,6 +299,7 @@ const char *onnx_str(OnnxNode *n, const char *name, const char *dflt)
 
 uint32_t onnx_word(OnnxNode *n, const char *name, const char *const *words, uint32_t count)
 {
+    rlx_assert(count >= 1);
     const char *given = onnx_str(n, name, words[0]);
     for (uint32_t i = 0; i < count; i++)
         if (str_equal(given, words[i]))
@@ -400,6 +402,7 @@ void onnx_out_list(OnnxNode *n, uint32_t i, DType dtype, bool is_text, const Onn
 {
     if (n->failed || !onnx_spend(n, count))
         return;
+    rlx_assert(v != NULL || count == 0);
     const OnnxList list = {
         .dtype = dtype,
         .is_text = is_text,
@@ -419,6 +422,7 @@ void onnx_out_dims(OnnxNode *n, uint32_t i, const OnnxDims *dims)
 {
     if (n->failed || i >= n->n_out)
         return;
+    rlx_assert(dims->n <= ONNX_MAX_LIST && (dims->rank != 0 || dims->n == 1));
     OnnxValue v = {.kind = ONNX_DIMS, .dims = arena_copy(n->model->arena, dims, sizeof *dims)};
     bool is_const = true;
     for (uint32_t k = 0; k < dims->n; k++)

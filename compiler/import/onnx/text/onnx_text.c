@@ -39,6 +39,7 @@ NodeId onnx_text_widen(OnnxNode *n, NodeId text, int64_t capacity)
     const int64_t more = capacity - onnx_text_capacity(n, text);
     if (n->failed || more <= 0)
         return text;
+    rlx_assert(rank >= 1);
     pads[2 * rank - 1] = more;
     return onnx_op_ints(n, OP_pad, text, A_pad_pads, pads, 2 * rank);
 }
