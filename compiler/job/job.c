@@ -106,8 +106,8 @@ static bool check_gpu_options(Job *j)
     const Options *o = &j->cli->options;
     const bool tunes = o->tune != NULL && j->target->device != DEVICE_CUDA;
     const char *no = o->threads != NULL ? "--threads" : tunes ? "--tune" : NULL;
-    return no == NULL ||
-           diag_error(j->cli->diag, (Span){0}, E0003, "%s: not with --target %s", no, j->target->name);
+    return no == NULL || diag_error(j->cli->diag, (Span){0}, E0003, "%s cannot be combined with --target %s",
+                                    no, j->target->name);
 }
 
 static bool read_gpus(Job *j)

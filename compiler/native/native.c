@@ -155,7 +155,7 @@ static bool make_in_cache(Job *j, const CacheFolder *f, const char *key, Native 
     const char *made = arena_printf(a, "%s/model.so", work.path);
     bool ok = job_write(j, work.path) && compile_library(j, work.path, made);
     if (!ok)
-        diag_note(j->cli->diag, (Span){0}, "the folder is gone; `rlxc verify --keep DIR` leaves its own");
+        diag_note(j->cli->diag, (Span){0}, "the folder has been removed; `rlxc verify --keep DIR` keeps it");
     ok = ok && native_load(j, made, out) && libraries_keep(j->cli->diag, f, key, made) != NULL;
     work_folder_remove(&work);
     return ok;

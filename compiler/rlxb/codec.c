@@ -167,7 +167,7 @@ Dim codec_dim(Codec *c, Dim d)
     const uint64_t i = (uint64_t)v - (uint64_t)INT64_MIN;
     if (v < 0 && i < c->dims.len)
         return c->dims.data[i];
-    codec_fail(c, "%lld is no size and none of the %u size expressions", (long long)v, c->dims.len);
+    codec_fail(c, "%lld is neither a size nor one of the %u size expressions", (long long)v, c->dims.len);
     return 0;
 }
 

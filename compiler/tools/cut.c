@@ -141,7 +141,7 @@ static bool check_ends(Cut *c)
     for (uint32_t i = 0; i < e->n_from; i++)
         if (ok && !c->is_value_needed[e->from[i]])
             ok = wrong(c, "--from", e->from_names[i],
-                       "no value of --to depends on it, or only through others of --from");
+                       "no value of --to depends on it, except through other values of --from");
     return ok;
 }
 

@@ -246,7 +246,7 @@ bool json_subgraph(JsonScope *parent, const JsonPlace *p, Graph **out)
                            {.name = "nodes"},  {.name = "outputs", .is_required = true},
                            {.name = "checks"}, {.name = "extents"}};
     if (parent->depth == MAX_GRAPH_DEPTH)
-        return json_error(r, p, E0004, "sub-graphs nested more than %d deep", MAX_GRAPH_DEPTH);
+        return json_error(r, p, E0004, "sub-graphs are nested more than %d deep", MAX_GRAPH_DEPTH);
     if (!json_members(r, p, "a sub-graph", E0102, m, COUNT))
         return false;
     DimParse symbols = r->symbols;

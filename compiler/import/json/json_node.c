@@ -120,7 +120,7 @@ static bool read_number(NodeReader *nr, const JsonPlace *p)
     if (!cJSON_IsBool(p->item) && !find_number_type(nr, p->index, &dtype))
         return json_error(nr->s->r, p, E0205,
                           "a number takes its element type from an operand that is a name, and "
-                          "this node has none; write it as a weight");
+                          "this node has no such operand; write it as a weight");
     return make_scalar(nr, p, dtype, &nr->src[p->index]);
 }
 

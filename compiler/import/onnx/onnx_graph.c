@@ -230,7 +230,7 @@ static bool put_results(OnnxNode *n)
 static bool check_counts(OnnxNode *n)
 {
     if (n->proto->n_input > NODE_MAX_SRC || n->proto->n_output > NODE_MAX_SRC)
-        return onnx_fail(n, E0004, "more than %d inputs or outputs", NODE_MAX_SRC);
+        return onnx_fail(n, E0004, "there are more than %d inputs or outputs", NODE_MAX_SRC);
     n->n_in = (uint32_t)n->proto->n_input;
     n->n_out = (uint32_t)n->proto->n_output;
     n->in = ARENA_ARRAY(n->model->arena, OnnxValue, n->n_in);

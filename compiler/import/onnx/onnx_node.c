@@ -206,7 +206,9 @@ const Onnx__AttributeProto *onnx_attr(OnnxNode *n, const char *name)
         onnx_fail(n, E0206, "attribute '%s': a graph that is an attribute of a function is not supported",
                   name);
     else if (onnx_text(a->ref_attr_name)[0])
-        onnx_fail(n, E0106, "attribute '%s' refers to an attribute of a function, but is in none", name);
+        onnx_fail(n, E0106,
+                  "attribute '%s' refers to an attribute of a function, but the node is not in a function",
+                  name);
     return n->failed ? NULL : a;
 }
 

@@ -286,7 +286,7 @@ static NodeId rotate(OnnxNode *n, NodeId x, NodeId cosine, NodeId sine, NodeId p
 {
     const int64_t size = onnx_const_dim(n, x, 3), turned = 2 * onnx_const_dim(n, cosine, 1);
     if (!n->failed && turned > size)
-        onnx_fail(n, E0204, "the caches turn %lld elements of a head of %lld", (long long)turned,
+        onnx_fail(n, E0204, "the caches rotate %lld elements, but a head has %lld", (long long)turned,
                   (long long)size);
     if (n->failed)
         return 0;
@@ -369,7 +369,7 @@ static bool read_cache(OnnxNode *n, const Heads *h, Cache *c)
     if (n->failed)
         return false;
     if (total.n != 1 || total.v[0] < c->news || total.v[0] > held + c->news || c->batch < 1)
-        return onnx_fail(n, E0204, "a total of %lld keys does not follow from %lld and %lld new ones",
+        return onnx_fail(n, E0204, "%lld keys in all are not the sum of %lld past keys and %lld new ones",
                          total.n ? (long long)total.v[0] : 0, (long long)held, (long long)c->news);
     c->room = total.v[0] > held ? total.v[0] : held;
     c->past = total.v[0] - c->news;

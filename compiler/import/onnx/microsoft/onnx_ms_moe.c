@@ -133,7 +133,7 @@ static void mix(OnnxNode *n, Mixture *m)
     const NodeId x = onnx_src(n, 0);
     const Shape s = *onnx_shape(n, x);
     if (!n->failed && s.rank != 2 && s.rank != 3)
-        onnx_fail(n, E0204, "needs an input of [tokens, in] or [batch, tokens, in]");
+        onnx_fail(n, E0204, "needs an input [tokens, in] or [batch, tokens, in]");
     if (n->failed)
         return;
     m->x = s.rank == 2 ? x : onnx_reshape_to(n, x, (const Dim[]){-1, s.dim[2]}, 2);
@@ -177,7 +177,9 @@ static Product dequantised(OnnxNode *n, uint32_t at, const char *bits_name, uint
         (onnx_shape(n, packed)->rank != 3 || onnx_shape(n, scales)->rank < 2 ||
          onnx_shape(n, scales)->rank > 3 ||
          (zeros && onnx_shape(n, zeros)->rank != onnx_shape(n, scales)->rank)))
-        onnx_fail(n, E0204, "needs weights of 3 axes, scales of 2 or 3 and zero points of as many");
+        onnx_fail(
+            n, E0204,
+            "needs weights with 3 axes, scales with 2 or 3, and zero points with as many as the scales");
     if (!packed || n->failed)
         return (Product){0};
     if (bits != 2 && bits != 4 && bits != 8) {

@@ -125,7 +125,7 @@ bool onnx_ml_read_forest(OnnxNode *n, Forest *f)
     for (size_t i = 0; i < l.n; i++) { // the first node of a tree is its root
         if (!map_put(n->model->arena, &f->places, (const int64_t[]){l.tree[i], l.node[i]},
                      2 * sizeof(int64_t), i))
-            return onnx_fail(n, E0203, "tree %lld has two nodes %lld", (long long)l.tree[i],
+            return onnx_fail(n, E0203, "tree %lld has two nodes with the number %lld", (long long)l.tree[i],
                              (long long)l.node[i]);
         if (map_put(n->model->arena, &trees, &l.tree[i], sizeof *l.tree, i))
             f->root[f->n_trees++] = (int32_t)i;

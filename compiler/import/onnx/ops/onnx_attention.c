@@ -210,7 +210,7 @@ static void read_window(OnnxNode *n, Attention *a)
     a->left = onnx_int(n, "left_window_size", -1);
     a->right = onnx_int(n, "right_window_size", -1);
     if (!n->failed && (a->left < -1 || a->right < -1))
-        onnx_fail(n, E0203, "a window size must be -1 or more");
+        onnx_fail(n, E0203, "the window size must be at least -1");
     a->left = a->left > INT32_MAX ? -1 : a->left;
     a->right = a->right > INT32_MAX ? -1 : a->right;
 }
@@ -263,7 +263,7 @@ void onnx_import_attention(OnnxNode *n)
     if (!n->failed && (output_mode < 0 || output_mode > 3))
         onnx_fail(n, E0203, "attribute 'qk_matmul_output_mode' is %lld", (long long)output_mode);
     if (!n->failed && dtype_info[a.softmax_type].cls != DCLASS_FLOAT)
-        onnx_fail(n, E0203, "attribute 'softmax_precision' is no float type");
+        onnx_fail(n, E0203, "attribute 'softmax_precision' is not a float type");
     a.mask = pad_mask(n, a.mask, a.k);
     if (n->failed)
         return;
@@ -313,7 +313,7 @@ void onnx_import_flex_attention(OnnxNode *n)
     check_heads(n, &a);
     a.softmax_type = onnx_type_attr(n, "softmax_precision", type == DTYPE_f64 ? DTYPE_f64 : DTYPE_f32);
     if (!n->failed && dtype_info[a.softmax_type].cls != DCLASS_FLOAT)
-        onnx_fail(n, E0203, "attribute 'softmax_precision' is no float type");
+        onnx_fail(n, E0203, "attribute 'softmax_precision' is not a float type");
     if (!n->failed && !onnx_has_attr(n, "score_mod") && !onnx_has_attr(n, "prob_mod")) {
         onnx_out(n, 0, by_core_op(n, &a));
         return;

@@ -23,7 +23,7 @@ static bool read_deform(OnnxNode *n, NodeId weight, Deform *d)
     if (n->failed)
         return false;
     if (x.rank != 4 || w.rank != 4 || o.rank != 4)
-        return onnx_fail(n, E0206, "is supported for images [N, C, H, W] only");
+        return onnx_fail(n, E0206, "only images [N, C, H, W] are supported");
     d->batch = x.dim[0];
     d->channels = onnx_const_dim(n, d->x, 1);
     d->out_channels = onnx_const_dim(n, weight, 0);
@@ -40,12 +40,12 @@ static bool read_deform(OnnxNode *n, NodeId weight, Deform *d)
         d->kernel[i] = onnx_const_dim(n, weight, 2 + i);
         d->out[i] = onnx_const_dim(n, d->offset, 2 + i);
         if (!n->failed && (d->kernel[i] > ONNX_MAX_STEP || d->out[i] > INT32_MAX))
-            return onnx_fail(n, E0004, "kernel or result are too large");
+            return onnx_fail(n, E0004, "the kernel or the result is too large");
     }
     d->taps = d->kernel[0] * d->kernel[1];
     d->points = d->out[0] * d->out[1];
     if (!n->failed && (d->taps > ONNX_MAX_STEP || d->points > INT32_MAX || d->offset_groups > 256))
-        return onnx_fail(n, E0004, "kernel or result are too large");
+        return onnx_fail(n, E0004, "the kernel or the result is too large");
     return !n->failed;
 }
 

@@ -15,7 +15,7 @@ void onnx_import_causal_conv(OnnxNode *n)
         onnx_fail(n, E0204, "needs an input [N, C, length] and a weight [C, 1, kernel]");
     const int64_t channels = onnx_const_dim(n, x, 1), kernel = onnx_const_dim(n, weight, 2);
     if (!n->failed && (kernel < 1 || kernel > INT32_MAX))
-        onnx_fail(n, E0204, "the kernel has %lld elements", (long long)kernel);
+        onnx_fail(n, E0204, "the kernel has %lld elements, which is not possible", (long long)kernel);
     if (n->failed)
         return;
     const Dim before[3] = {onnx_shape(n, x)->dim[0], channels, kernel - 1};

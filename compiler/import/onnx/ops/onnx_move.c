@@ -265,12 +265,12 @@ void onnx_import_slice(OnnxNode *n)
 static void equal_parts(OnnxNode *n, int64_t size, uint32_t count, OnnxInts *sizes)
 {
     if (count == 0 || count > ONNX_MAX_LIST) {
-        onnx_fail(n, E0004, "%u parts; 1 to %d are possible", count, ONNX_MAX_LIST);
+        onnx_fail(n, E0004, "an axis can be split into 1 to %d parts, not %u", ONNX_MAX_LIST, count);
         return;
     }
     const int64_t part = size / count + (size % count != 0);
     if (n->opset < 18 && size % count != 0)
-        onnx_fail(n, E0204, "an axis of size %lld does not split into %u equal parts", (long long)size,
+        onnx_fail(n, E0204, "an axis of size %lld cannot be split into %u equal parts", (long long)size,
                   count);
     sizes->n = count;
     for (uint32_t i = 0; i < count; i++) {
@@ -290,7 +290,7 @@ static bool check_parts(OnnxNode *n, int64_t size, const OnnxInts *sizes)
     }
     if (!n->failed && (sum != size || sizes->n < n->n_out))
         return onnx_fail(n, E0204,
-                         "%u parts of together %lld elements do not fit %u outputs and an axis of size %lld",
+                         "%u parts with %lld elements in all do not fit %u outputs and an axis of size %lld",
                          sizes->n, (long long)sum, n->n_out, (long long)size);
     return !n->failed;
 }
@@ -316,7 +316,8 @@ bool onnx_open_parts(OnnxNode *n, uint32_t axis, Dim size, uint32_t count, Dim *
         for (uint32_t i = 0; i < d.n; i++)
             is_open = is_open || !dim_is_const(d.dim[i]);
         if (is_open && d.n != count)
-            return onnx_fail(n, E0204, "%u parts do not fit %u outputs", d.n, count);
+            return onnx_fail(n, E0204, "the sizes are those of %u parts, but there are %u outputs", d.n,
+                             count);
         for (uint32_t i = 0; is_open && i < count; i++)
             part[i] = d.dim[i];
         return is_open;

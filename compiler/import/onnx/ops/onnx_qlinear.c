@@ -78,7 +78,7 @@ void onnx_import_ms_qlinear_concat(OnnxNode *n)
     uint32_t at = 0;
     NodeId *part = ARENA_ARRAY(n->model->arena, NodeId, count + 1u);
     if (count == 0 || n->n_in % 3 != 2) {
-        onnx_fail(n, E0202, "needs a scale and a zero point, and three operands a part");
+        onnx_fail(n, E0202, "needs a scale and a zero point, and three inputs for each part");
         return;
     }
     for (uint32_t i = 0; i < count; i++)

@@ -95,7 +95,8 @@ static bool read_columns(OnnxNode *n, Columns *c)
     if (!onnx_src_ints(n, 1, &image) || !onnx_src_ints(n, 2, &kernel))
         return false;
     if (image.n < 1 || image.n > MAX_SPATIAL || kernel.n != image.n)
-        return onnx_fail(n, E0206, "is supported for images with 1 to 3 spatial axes and a block of as many");
+        return onnx_fail(n, E0206,
+                         "only images with 1 to 3 spatial axes are supported, and blocks with as many axes");
     *c = (Columns){.n = image.n, .taps = 1};
     onnx_steps(n, "strides", c->stride, c->n, 1);
     onnx_steps(n, "dilations", c->dilation, c->n, 1);
@@ -104,7 +105,8 @@ static bool read_columns(OnnxNode *n, Columns *c)
         c->image[i] = image.v[i];
         c->kernel[i] = kernel.v[i];
         if (image.v[i] < 1 || image.v[i] > INT32_MAX || kernel.v[i] < 1 || kernel.v[i] > ONNX_MAX_STEP)
-            return onnx_fail(n, E0203, "image or block have the size %lld or %lld at axis %u",
+            return onnx_fail(n, E0203,
+                             "the sizes %lld of the image and %lld of the block at axis %u are not possible",
                              (long long)image.v[i], (long long)kernel.v[i], i);
         const int64_t room =
             image.v[i] + c->pads[i] + c->pads[c->n + i] - c->dilation[i] * (kernel.v[i] - 1) - 1;
@@ -147,8 +149,8 @@ void onnx_import_col2im(OnnxNode *n)
         onnx_fail(n, E0204, "needs an input [N, C * block, blocks]");
     const int64_t rows = onnx_const_dim(n, x, 1);
     if (!n->failed && rows % c.taps != 0)
-        onnx_fail(n, E0204, "%lld channels are no multiple of the %lld elements of a block", (long long)rows,
-                  (long long)c.taps);
+        onnx_fail(n, E0204, "%lld channels are not a multiple of the %lld elements of a block",
+                  (long long)rows, (long long)c.taps);
     Dim to[SHAPE_MAX_RANK] = {-1, c.taps}, out[SHAPE_MAX_RANK] = {s.dim[0], n->failed ? 1 : rows / c.taps};
     for (uint32_t i = 0; i < c.n; i++) {
         to[i + 2] = c.blocks[i];

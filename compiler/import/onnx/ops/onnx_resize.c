@@ -222,7 +222,8 @@ static void read_roi(OnnxNode *n, NodeId x, Modes *m)
         m->begin[axes[i]] = given[i];
         m->end[axes[i]] = given[count + i];
         if (!(fabs(given[i]) <= 1e6 && fabs(given[count + i]) <= 1e6))
-            onnx_fail(n, E0203, "the roi has the number %g or %g", given[i], given[count + i]);
+            onnx_fail(n, E0203, "the roi is %g to %g; its numbers must be from -1e6 to 1e6", given[i],
+                      given[count + i]);
     }
     for (uint32_t i = 0; i < rank; i++) {
         ends[i] = m->begin[i];
@@ -266,7 +267,7 @@ void onnx_import_resize(OnnxNode *n)
     if (!check_mode(n, &m))
         return;
     if (m.antialias && str_equal(m.mode, "nearest"))
-        onnx_fail(n, E0203, "antialias is for the modes linear and cubic");
+        onnx_fail(n, E0203, "only the modes linear and cubic support antialias");
     if (m.crops)
         read_roi(n, x, &m);
     const NodeId scales = onnx_opt(n, 2);

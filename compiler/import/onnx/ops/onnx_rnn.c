@@ -96,7 +96,7 @@ static bool read_rnn(OnnxNode *n, Rnn *r, const RnnCell *cell)
     if (n->failed)
         return false;
     if (onnx_shape(n, r->x)->rank != 3 || onnx_shape(n, r->r)->rank != 3)
-        return onnx_fail(n, E0204, "x and r must have rank 3");
+        return onnx_fail(n, E0204, "inputs 0 and 2 must have rank 3");
     for (uint32_t i = 0; i < cell->states && r->is_batch_major; i++)
         if (r->state[i] && onnx_shape(n, r->state[i])->rank == 3)
             r->state[i] = onnx_transpose(n, r->state[i], swapped);

@@ -82,7 +82,8 @@ void onnx_import_gather_elements(OnnxNode *n)
     Dim strides[SHAPE_MAX_RANK];
     uint32_t axis = 0;
     if (!n->failed && s.rank != onnx_shape(n, x)->rank)
-        onnx_fail(n, E0204, "the indices have rank %u, the data %u", s.rank, onnx_shape(n, x)->rank);
+        onnx_fail(n, E0204, "the indices have rank %u, but the data has rank %u", s.rank,
+                  onnx_shape(n, x)->rank);
     if (!onnx_axis(n, onnx_int(n, "axis", 0), s.rank, &axis))
         return;
     read_strides(n, x, strides);

@@ -338,7 +338,7 @@ static bool read_k(OnnxNode *n, uint32_t axis, Dim size, Dim *out)
             *out = k.n == 1 ? k.dim[0] : -1;
     }
     if (!n->failed && dim_is_const(*out) && *out < 0)
-        return onnx_fail(n, E0203, "needs one k, not negative");
+        return onnx_fail(n, E0203, "needs one k that is not negative");
     if (!n->failed && is_known)
         check_k(n, axis, size, *out);
     return !n->failed;

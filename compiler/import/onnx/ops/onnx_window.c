@@ -67,7 +67,7 @@ static bool read_window(OnnxNode *n, NodeId x, NodeId weight, Window *w)
     for (uint32_t i = 0; i < w->n && !n->failed; i++)
         if (w->kernel[i] < 1 || w->kernel[i] > ONNX_MAX_STEP || w->strides[i] < 1 ||
             w->strides[i] > ONNX_MAX_STEP || w->dilations[i] < 1 || w->dilations[i] > ONNX_MAX_STEP)
-            onnx_fail(n, E0203, "kernel size, stride and dilation must be 1 to %d", ONNX_MAX_STEP);
+            onnx_fail(n, E0203, "kernel sizes, strides and dilations must be from 1 to %d", ONNX_MAX_STEP);
     return !n->failed;
 }
 
@@ -260,7 +260,7 @@ void onnx_import_max_unpool(OnnxNode *n)
     Shape out = *onnx_shape(n, x);
     const bool has_size = onnx_has(n, 2);
     if (!shape_equal(&out, onnx_shape(n, places)) || (has_size && size.n != out.rank))
-        onnx_fail(n, E0204, "needs indices of the input's shape and a size of its rank");
+        onnx_fail(n, E0204, "needs indices with the shape of the input, and a size for each axis");
     int64_t count = 1, pads[2 * SHAPE_MAX_RANK] = {0};
     for (uint32_t i = 0; i < out.rank && !n->failed; i++) {
         out.dim[i] = onnx_const_dim(n, x, i);

@@ -149,7 +149,7 @@ static bool begin_split(OnnxNode *n, Split *s)
     if (s->axis + 2 > SHAPE_MAX_RANK)
         return onnx_fail(n, E0206, "strings of rank %lld are not supported", (long long)s->axis);
     if (s->width > ONNX_MAX_FOLD)
-        return onnx_fail(n, E0004, "a delimiter of %lld bytes", (long long)s->width);
+        return onnx_fail(n, E0004, "the delimiter has %lld bytes, which are too many", (long long)s->width);
     s->most = s->width ? room / s->width + 1 : (room + 1) / 2;
     if (s->max >= 0 && s->max < s->most)
         s->most = s->max + 1 < s->most ? s->max + 1 : s->most;
