@@ -3,6 +3,7 @@
 // asks the system for memory, so the only one that must answer for there being none.
 // Under AddressSanitizer every block is fenced, so that overruns are found inside a chunk too.
 #include "base/arena.h"
+#include "base/diag.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,6 +97,7 @@ void *arena_alloc(Arena *a, size_t n)
     ArenaChunk *c = a->head;
     if (!c || c->size - c->used < padded)
         c = chunk_for(a, padded);
+    rlx_assert(c->size - c->used >= padded);
     char *p = chunk_data(c) + c->used;
     c->used += padded;
     a->used += padded - FENCE;

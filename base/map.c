@@ -3,6 +3,7 @@
 // map never shows its hashes. A slot also holds the hash, so that a probe that misses touches no entry: in
 // large maps an entry is a cache miss.
 #include "base/map.h"
+#include "base/diag.h"
 
 #include <string.h>
 
@@ -33,6 +34,7 @@ Hasher hasher_begin(uint64_t n, uint64_t seed)
 // Bytes that fill up a word, or begin one.
 static size_t add_to_word(Hasher *h, const unsigned char *bytes, size_t n)
 {
+    rlx_assert(h->n_word < 8);
     const size_t taken = n < 8 - h->n_word ? n : 8 - h->n_word;
     h->word |= load_le(bytes, taken) << (8 * h->n_word);
     h->n_word += (uint32_t)taken;
@@ -75,6 +77,7 @@ uint32_t hash_bytes(const void *p, size_t n)
 // The slot that holds the key, or the empty one where it belongs. There is always an empty slot.
 static uint64_t *find_slot(const Map *m, const void *key, uint32_t key_len, uint32_t hash)
 {
+    rlx_assert(m->len < m->n_slots);
     for (uint32_t i = hash & (m->n_slots - 1);; i = (i + 1) & (m->n_slots - 1)) {
         const uint64_t slot = m->slots[i];
         if (!slot)
@@ -109,6 +112,7 @@ static void grow(Arena *a, Map *m)
     if (m->len)
         memcpy(entries, m->entries, m->len * sizeof *entries);
     m->entries = entries;
+    rlx_assert(m->len < m->cap);
 }
 
 bool map_get(const Map *m, const void *key, size_t key_len, uint64_t *value)

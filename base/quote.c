@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Printing and reading of quoted names. Separate, because dims and graphs share it.
 #include "base/quote.h"
+#include "base/diag.h"
 
 static bool is_control(unsigned char c)
 {
@@ -51,6 +52,7 @@ static char parse_escape(const char *text, size_t len, size_t *pos)
 
 bool quote_parse(Arena *a, const char *text, size_t len, size_t *pos, const char **out)
 {
+    rlx_assert(*pos <= len);
     Str s = str_new(a);
     size_t at = *pos;
     if (at >= len || text[at] != '"')

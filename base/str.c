@@ -95,9 +95,11 @@ static Decimal take_apart(const char *text)
 {
     Decimal d = {0};
     const char *p = text;
-    for (; *p != 'e'; p++)
+    for (; *p != 'e'; p++) {
+        rlx_assert(d.n_digits + 1 < (int)sizeof d.digits);
         if (*p >= '0' && *p <= '9')
             d.digits[d.n_digits++] = *p;
+    }
     while (d.n_digits > 1 && d.digits[d.n_digits - 1] == '0')
         d.digits[--d.n_digits] = 0;
     d.exp = (int)strtol(p + 1, NULL, 10);
@@ -199,6 +201,7 @@ bool str_parse_f64(const char *s, size_t n, double *out)
         else
             *at++ = s[i];
     }
+    rlx_assert((size_t)(at - copy) < most);
     *at = '\0';
     char *end = NULL;
     double v = strtod(copy, &end);
@@ -278,6 +281,7 @@ static int lower(char c)
 // Insertions, deletions, replacements and swaps of neighbours that turn a into b, ignoring case.
 static uint32_t edit_distance(const char *a, size_t n, const char *b, size_t m)
 {
+    rlx_assert(n <= MAX_COMPARED && m <= MAX_COMPARED);
     uint32_t rows[3][MAX_COMPARED + 1];
     for (uint32_t j = 0; j <= m; j++)
         rows[0][j] = j;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one function behind the VEC macro. Separate so that the growth policy has one home.
 #include "base/vec.h"
+#include "base/diag.h"
 
 #include <string.h>
 
@@ -8,6 +9,7 @@ enum { FIRST_CAP = 8 };
 
 void *vec_grow(Arena *a, const void *old, uint32_t len, uint32_t *cap, size_t elem_size)
 {
+    rlx_assert(elem_size != 0 && len <= *cap);
     if (*cap > UINT32_MAX / 2)
         arena_give_up("elements", (size_t)*cap * 2);
     *cap = *cap ? *cap * 2 : FIRST_CAP;

@@ -5,7 +5,6 @@
 #include "codegen/host/host_parts.h"
 #include "codegen/host/host_split.h"
 #include "codegen/host/object.h"
-#include <stdlib.h>
 #include <string.h>
 
 // --- weights -------------------------------------------------------------------------------------

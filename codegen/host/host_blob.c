@@ -15,6 +15,7 @@ WeightsMode host_auto_weights(uint64_t bytes)
 
 void host_add_file(HostEmit *e, EmittedFile f, EmittedSum *sum)
 {
+    rlx_assert(f.name != NULL && sum != NULL && sum->file == NULL);
     EmittedFile *own = ARENA_NEW(e->arena, EmittedFile);
     *own = f;
     sum->file = own;
@@ -25,6 +26,7 @@ void host_add_file(HostEmit *e, EmittedFile f, EmittedSum *sum)
 static EmittedSum *seal(Arena *a, EmittedFile *f)
 {
     const size_t n = (size_t)host_padded_bytes(f->len), all = (size_t)host_sealed_bytes(f->len);
+    rlx_assert(f->len != 0 && all == n + 8);
     unsigned char *bytes = ARENA_ARRAY(a, unsigned char, all);
     memcpy(bytes, f->data, f->len);
     const uint64_t hash = hash_bytes64(bytes, n, 0);
@@ -38,6 +40,7 @@ static EmittedSum *seal(Arena *a, EmittedFile *f)
 // The file as object code that defines the symbol.
 static EmittedFile as_object(HostEmit *e, EmittedFile f, const char *symbol)
 {
+    rlx_assert(e->options->object != NULL);
     const ObjectText text = object_text(e->arena, e->options->object, symbol, f.len);
     f.name = arena_printf(e->arena, "%s.o", f.name);
     if (f.data == NULL) {
@@ -98,6 +101,7 @@ const char *host_emit_blob(HostEmit *e, const char *kind, EmittedFile content)
     EmittedSum *sum = content.data != NULL ? seal(e->arena, &content) : content.sum;
     if (content.data == NULL)
         content.len = (size_t)host_sealed_bytes(content.len);
+    rlx_assert(content.len > 8 && sum != NULL);
     const TakenFile taken = {symbol, content.len - 8, sum};
     content.name = arena_printf(e->arena, "%s.%s", name, kind);
     vec_push(e->arena, e->taken, taken);

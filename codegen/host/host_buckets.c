@@ -87,6 +87,7 @@ static int ascending(const void *a, const void *b)
 static Ladder ladder_of(const PlanBuckets *b, uint32_t symbol)
 {
     Ladder l = {0};
+    rlx_assert(b->n <= PLAN_MAX_BUCKETS && symbol < b->n_symbols);
     for (uint32_t i = 0; i < b->n; i++)
         l.size[i] = b->size[i][symbol];
     qsort(l.size, b->n, sizeof *l.size, ascending);
@@ -164,6 +165,7 @@ void host_emit_buckets(const HostEmit *e, Str *out)
     int64_t first[PLAN_MAX_BUCKET_SYMBOLS];
     if (b == NULL)
         return;
+    rlx_assert(b->n >= 1 && b->n_symbols <= PLAN_MAX_BUCKET_SYMBOLS);
     for (uint32_t i = 0; i < b->n_symbols; i++) {
         ladder[i] = ladder_of(b, i);
         first[i] = e->plan->graph->symbols->symbol[b->slot[i]].dflt;

@@ -13,6 +13,7 @@ static void find_matrix(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
 // for an enumerator has none.
 static const char *const *emit_places(const HostEmit *e, uint32_t begin, uint32_t end, Str *out)
 {
+    rlx_assert(begin <= end && end <= e->plan->kernels.len);
     const Plan *p = e->plan;
     const char **names = ARENA_ARRAY(e->arena, const char *, p->buffers.len);
     Names used = {.arena = e->arena};
@@ -20,6 +21,7 @@ static const char *const *emit_places(const HostEmit *e, uint32_t begin, uint32_
     for (uint32_t i = begin; i < end; i++)
         for (uint32_t j = 0; j < p->kernels.data[i].args.len; j++) {
             const BufId buf = p->kernels.data[i].args.data[j].buf;
+            rlx_assert(buf < p->buffers.len);
             const PlanBuffer *b = &p->buffers.data[buf];
             const uint64_t at = host_region_base(p, b->region) + b->offset;
             if (names[buf] != NULL || b->name == NULL || at > INT32_MAX)
@@ -165,6 +167,7 @@ static bool meets_inside(const PlanKernel *k, uint32_t phase)
 {
     if (!k->threads.is_shared || k->loop != NULL)
         return k->threads.is_shared;
+    rlx_assert(phase == 0 || phase < k->threads.phases.len);
     return has_barrier(k->threads.phases.len != 0 ? k->threads.phases.data[phase].kernel : k->kernel);
 }
 
@@ -177,6 +180,7 @@ static bool stands_alone(const PlanKernel *k)
 // phase: where one thread runs all of it, other parts of the same segment must not come before or behind it.
 static void cut(const Plan *p, uint32_t begin, uint32_t end, bool waits, Segments *out)
 {
+    rlx_assert(begin <= end && end <= p->kernels.len);
     for (uint32_t i = begin; i < end; i++) {
         const PlanKernel *k = &p->kernels.data[i];
         Segment next = {i, i, .waits = k->threads.waits || (waits && i == begin), .is_whole = true};
@@ -210,6 +214,7 @@ static Segments find_segments(const Plan *p)
 
 static void emit_part(const HostEmit *e, const char *name, const Segments *s, Str *out)
 {
+    rlx_assert(s->len != 0);
     const bool laps = e->options->has_profile;
     str_printf(out, "static rlx_status %s_part%s(rlx_ctx *ctx, rlx_team *team, uint32_t segment)\n{\n", name,
                e->suffix);
@@ -287,6 +292,8 @@ static void emit_shared(const HostEmit *e, bool has_matrix, Str *out)
 
 void host_emit_dispatch(const HostEmit *e, Str *out)
 {
+    rlx_assert(e->plan->prepare.n_kernels <= e->plan->kernels.len);
+    rlx_assert(e->plan->n_check_kernels <= e->plan->kernels.len);
     bool has_matrix = false;
     plan_walk(e->plan, find_matrix, &has_matrix);
     if (e->plan->is_shared)

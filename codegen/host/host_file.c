@@ -31,6 +31,7 @@ const char *host_emit_file(const HostEmit *e, Str *out)
     str_printf(out, "static const rlx_weight_part weight_parts[%u] = {\n", parts.len + (parts.len == 0));
     for (uint32_t i = 0; i < parts.len; i++) {
         const PlanBuffer *b = parts.data[i];
+        rlx_assert(b->offset <= f->len && b->bytes <= f->len - b->offset);
         str_printf(out, "    {%lluu, %lluu, 0x%016llxu}, // %s\n", (unsigned long long)b->offset,
                    (unsigned long long)b->bytes,
                    (unsigned long long)hash_bytes64(f->data + b->offset, (size_t)b->bytes, 0),

@@ -62,6 +62,7 @@ static void stage_buffer(Plan *p, BufId b)
 
 static Plan *stage_plan(Arena *a, const Plan *device)
 {
+    rlx_assert(device->buckets == NULL || device->buckets->n >= 1);
     Plan *p = ARENA_NEW(a, Plan);
     *p = *device;
     p->buffers.data = ARENA_ARRAY(a, PlanBuffer, device->buffers.len + 1);
@@ -96,7 +97,7 @@ void host_gpu_begin(HostEmit *e, Plan *device)
     e->device = device;
     e->plan = device->buckets != NULL ? stage_buckets(e->arena, device) : stage_plan(e->arena, device);
     e->gpu = ARENA_NEW(e->arena, HostGpu);
-    rlx_assert(e->target->device != DEVICE_HOST);
+    rlx_assert(e->target->device != DEVICE_HOST && e->target->device < sizeof hosts / sizeof *hosts);
     e->gpu->host = &hosts[e->target->device];
 }
 
@@ -176,6 +177,7 @@ static void measure(HostEmit *e)
                             8 * ((uint64_t)g->names.len + g->max_steps) + GRAPH_BYTES * count_graphs(e) +
                             8 * (uint64_t)(g->max_args + 1) * (g->depth + 1);
     g->record_bytes = align_to(g->record_bytes, BLOCK);
+    rlx_assert(g->cells >= g->experts && g->memory_bytes % MEMORY_BLOCK == 0);
 }
 
 // --- code ----------------------------------------------------------------------------------------
@@ -184,6 +186,7 @@ static void measure(HostEmit *e)
 static void find_wide(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
 {
     (void)times;
+    rlx_assert(k->loop != NULL || k->args.len == k->kernel->params.len);
     for (uint32_t i = 0; i < k->args.len && k->loop == NULL; i++) {
         const PlanArg *arg = &k->args.data[i];
         const bool is_slot = p->experts.slots > 0 && p->buffers.data[arg->buf].region == REGION_EXPERTS;

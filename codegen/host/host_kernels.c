@@ -35,6 +35,7 @@ static void print_line(const HostEmit *e, const char *line, size_t n, Str *out)
 static void emit_text(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
 {
     KernelTable *t = ctx;
+    rlx_assert(k->function != NULL); // host_name_functions has been there
     uint64_t seen = 0;
     Str text = str_new(t->e->arena);
     (void)p, (void)times;

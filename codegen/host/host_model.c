@@ -42,6 +42,7 @@ static void emit_tensors(HostEmit *e, const char *list, const char *suffix, cons
         return;
     str_printf(out, "static const rlx_tensor %s%s[] = {\n", list, suffix);
     for (uint32_t i = 0; i < n; i++) {
+        rlx_assert(io[i].buf < e->plan->buffers.len && io[i].rank <= SHAPE_MAX_RANK);
         const PlanBuffer *b = &e->plan->buffers.data[io[i].buf];
         str_printf(out, "    {%s, RLX_%s, %u, {", host_string_literal(e->arena, io[i].name),
                    host_upper(e->arena, dtype_info[io[i].dtype].name), io[i].rank);
@@ -78,6 +79,7 @@ static const char *emit_state_init(HostEmit *e, Str *out)
         if ((buf->region != REGION_STATE && buf->region != REGION_PARAM) || buf->data == NULL ||
             buf->bytes == 0 || b == p->page) // rlx_init sets symbols
             continue;
+        rlx_assert(host_region_base(p, buf->region) + buf->offset + buf->bytes <= n);
         memcpy(bytes + host_region_base(p, buf->region) + buf->offset, buf->data, buf->bytes);
         any = true;
     }
@@ -115,6 +117,7 @@ static void emit_checks(HostEmit *e, Str *out)
     str_printf(out, "static const rlx_check checks%s[] = {\n", e->suffix);
     for (uint32_t i = 0; i < p->checks.len; i++) {
         const PlanCheck *c = &p->checks.data[i];
+        rlx_assert(c->buf != 0 && c->buf < p->buffers.len && c->message != NULL);
         const PlanBuffer *b = &p->buffers.data[c->buf];
         const bool is_range = strncmp(c->message, GRAPH_RANGE, strlen(GRAPH_RANGE)) == 0;
         str_printf(out, "    {%s, %d, %llu, %s},\n", host_string_literal(e->arena, c->message),

@@ -66,6 +66,7 @@ static uint64_t place_of(const Plan *p, BufId b)
 {
     if (b == 0)
         return 0;
+    rlx_assert(b < p->buffers.len);
     return host_region_base(p, p->buffers.data[b].region) + p->buffers.data[b].offset;
 }
 
@@ -77,6 +78,7 @@ static void print_parts(const HostEmit *e, Str *out)
         uint64_t slot = 0;
         for (uint32_t j = 0; j < p->experts.layers.data[i].parts.len; j++) {
             const PlanMoePart *part = &p->experts.layers.data[i].parts.data[j];
+            rlx_assert(part->weights != 0 && part->weights < p->buffers.len);
             if (!any)
                 str_printf(out, "static const rlx_moe_part expert_parts%s[] = {\n", e->side);
             str_printf(out, "    {%llu, %llu, %llu, %llu, %uu},\n",

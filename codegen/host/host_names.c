@@ -271,6 +271,7 @@ uint32_t host_held_state(const HostEmit *e, uint32_t i)
 
 void host_name_tensors(HostEmit *e)
 {
+    rlx_assert(e->upper != NULL && e->input_names == NULL);
     const Plan *p = e->plan;
     name_symbols(e);
     const uint32_t n_held = host_n_held(e);

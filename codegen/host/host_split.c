@@ -50,6 +50,7 @@ void host_split_print(const HostFunctions *f, const char *upper, uint32_t parts,
     uint32_t open = 0; // the part that is open
     for (uint32_t i = 0; i < f->list.len; i++) {
         const HostFunction *fn = &f->list.data[i];
+        rlx_assert(fn->part >= 1 && fn->part <= (parts > 1 ? parts : 1));
         if (parts > 1 && fn->part != open) {
             if (open != 0)
                 host_split_close(parts, out);

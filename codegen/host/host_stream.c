@@ -46,6 +46,7 @@ static bool stream_gap(Stream *s, uint64_t to)
 static bool stream_buffer(Stream *s, const PlanBuffer *b, uint64_t base)
 {
     Arena scratch = {0};
+    rlx_assert(s->at <= base + b->offset); // buffers come in the order of their places
     const bool ok =
         stream_gap(s, base + b->offset) && stream_bytes(s, plan_buffer_bytes(b, &scratch), b->bytes);
     arena_free(&scratch);
@@ -106,6 +107,7 @@ static bool stream_seal(Stream *s, uint64_t end, EmittedSum *sum)
 {
     if (sum == NULL)
         return true;
+    rlx_assert(end >= SEAL_BYTES && s->at <= end - SEAL_BYTES);
     if (!stream_gap(s, end - SEAL_BYTES))
         return false;
     sum->hash = hasher_end(&s->hash);
@@ -160,6 +162,7 @@ static void fill_places(const EmittedFile *f)
 {
     for (uint32_t i = 0; i < f->places.len; i++) {
         const SumPlace *p = &f->places.data[i];
+        rlx_assert(f->data != NULL && p->at + 18 <= f->len); // "0x" and 16 digits
         if (!p->sum->is_known && p->sum->file != NULL) // else there are no such bytes, and it stays 0
             host_stream(p->sum->file, drop, NULL);
         write_hex((char *)(uintptr_t)f->data + p->at, p->sum->hash);
@@ -168,6 +171,7 @@ static void fill_places(const EmittedFile *f)
 
 bool host_stream(const EmittedFile *f, EmitSink sink, void *ctx)
 {
+    rlx_assert(sink != NULL && (f->data != NULL || f->plan != NULL));
     fill_places(f);
     if (f->before.len != 0 && !sink(ctx, f->before.data, f->before.len))
         return false;

@@ -41,6 +41,7 @@ static bool is_on_host(const HostEmit *e, const PlanBuffer *b)
 
 static const char *host_offset(const HostEmit *e, BufId id)
 {
+    rlx_assert(id < e->plan->buffers.len && id < plan_of(e)->buffers.len);
     const PlanBuffer *b = &e->plan->buffers.data[id]; // whose arena is the host's
     if (!is_on_host(e, &plan_of(e)->buffers.data[id]))
         return "RLX_NO_COPY";
@@ -120,6 +121,7 @@ static void print_times(const Plan *p, const PlanBuffer *b, Str *out)
     const bool is_timed = b->region == REGION_ARENA && b->last < p->kernels.len;
     const uint32_t last = p->kernels.len != 0 ? p->kernels.len - 1 : 0;
     const uint32_t from = is_timed ? b->first : 0, to = is_timed ? b->last : last;
+    rlx_assert(from <= to);
     str_printf(out, "%uu, %uu, ", p->kernels.len != 0 ? p->kernels.data[from].launch.row : 0,
                p->kernels.len != 0 ? p->kernels.data[to].launch.row : 0);
 }

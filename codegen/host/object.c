@@ -94,6 +94,7 @@ static void put_elf_symbol(Writer *w, uint32_t name, uint32_t word)
 static void put_elf_header(Writer *w, uint32_t word, uint64_t sections)
 {
     Str *s = &w->before;
+    rlx_assert(s->len == 0 && (word == 4 || word == 8));
     put(s, 0x464c457f, 4);
     put(s, 1u << 16 | 1u << 8 | word / 4, 4); // class, little-endian, version
     put(s, 0, 8);

@@ -110,6 +110,7 @@ static void resolve_native(CpuInfo *out)
     for (uint32_t i = 0; i < N_CPUS; i++)
         if (cpu_runs_here(&cpus[i].info))
             *out = info_of(&cpus[i]);
+    rlx_assert(out->name != NULL); // every machine runs some row
     CpuMachine *m = &out->machine;
 #if defined(_SC_LEVEL1_DCACHE_SIZE) && defined(_SC_LEVEL2_CACHE_SIZE)
     m->l1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, m->l1_bytes);
@@ -128,6 +129,7 @@ static void resolve_native(CpuInfo *out)
 
 bool cpu_find(const char *name, CpuInfo *out)
 {
+    rlx_assert(name != NULL && out != NULL);
     if (!strcmp(name, "native")) {
         resolve_native(out);
         return true;

@@ -19,6 +19,7 @@ static const char *product_name(Arena *a, const KInst *n)
 const char *device_call_text(Arena *a, const KInst *n, const char *const *operand, uint32_t n_operands)
 {
     rlx_assert(n->kind == KI_call || n->kind == KI_device);
+    rlx_assert(n_operands <= KDEV_MAX_OPERANDS);
     const KDeviceInfo *info = &device_info[kdev_of(n)];
     Str s = str_new(a);
     if (info->constant == KDEV_PRODUCT)

@@ -69,6 +69,8 @@ static void add_zipped(Str *out, int first, int lanes)
 static void add_placeholder(Picker *p, const Piece *piece, char what, Str *out)
 {
     const int lanes = piece->lanes;
+    rlx_assert(strchr("STUMXFN", what) == NULL || piece->type != NO_TYPE);
+    rlx_assert(strchr("LHBIJKYZ", what) == NULL || lanes >= MIN_LANES);
     switch (what) {
     case 'L':
         str_printf(out, "%d", lanes);
@@ -238,6 +240,7 @@ static void need(Picker *p, Piece *piece)
 
 void target_print_prelude(const Target *t, const char *text, Str *out)
 {
+    rlx_assert(t->prelude != NULL && text != NULL);
     Picker p = {.t = t, .arena = out->arena};
     for (const char *const *const *file = t->prelude; *file; file++)
         read_file(&p, *file);

@@ -110,10 +110,8 @@ struct Target {
     uint32_t n_overrides;
     const SpellOverride *halves; // before these, of values that are stored in 16 bits
     uint32_t n_halves;
-    const char *cast;         // $T, $0: between numbers
-    const char *cast_to_bool; // $0
-    const char *cast_to_int;  // $S, $V short name of the operand's type, $0: float to int, saturating
-    const char *signature;    // $0 = name, $1 = parameters, $L = threads of a group
+    const char *cast;      // $T, $0: between numbers
+    const char *signature; // $0 = name, $1 = parameters, $L = threads of a group
     const char *param_read,
         *param_written; // $0 = storage type, $1 = name, $2 = its number, $3 = restrict or nothing, $L = bytes
     const char *param_separator;
@@ -132,7 +130,6 @@ struct Target {
     const char *team;                  // last parameter of kernels that threads share; NULL: there are none
     const char *part, *parts;          // which thread of how many, by that parameter
     const char *unroll, *roll;         // line before a loop to unroll, one that stays; NULL: nothing
-    const char *inf, *nan;             // values of any float type
     const char *begin, *end;           // $0 = name: before each kernel, and from its last brace on
     const char *const *const *prelude; // texts in prelude form (prelude.h), NULL at the end
 };

@@ -77,6 +77,7 @@ const char *target_spell(const Target *t, KOp op, int type, uint8_t lanes)
 
 static const char *lacks_inst(const Target *t, const Kernel *k, const KInst *n)
 {
+    rlx_assert(n->dtype <= KT_INDEX && n->lanes >= 1);
     if (n->lanes > 1 && t->caps.is_gpu)
         return arena_printf(k->arena, "%s has no vectors", t->name);
     if (!t->types[n->dtype].value)
@@ -106,6 +107,7 @@ static const char *lacks_group(const Target *t, const Kernel *k)
 
 const char *target_lacks(const Target *t, const Kernel *k)
 {
+    rlx_assert(k->insts.len != 0 && k->arena != NULL);
     const char *message = lacks_group(t, k);
     if (t->caps.max_params != 0 && k->params.len > t->caps.max_params)
         message = arena_printf(k->arena, "%s has no kernels of %u buffers, only of up to %u", t->name,

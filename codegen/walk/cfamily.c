@@ -107,7 +107,7 @@ static const char *bitcast_text(Walk *w, const KInst *n, const KInst *src)
         const int bits = dtype_info[to].bytes == 2 ? DTYPE_u16 : DTYPE_u8;
         return walk_expand(w, ts->load, to, to, walk_expand(w, w->t->cast, bits, bits, text));
     }
-    text = walk_expand(w, to == DTYPE_bool ? w->t->cast_to_bool : w->t->cast, to, to, text);
+    text = walk_expand(w, to == DTYPE_bool ? "$0 != 0" : w->t->cast, to, to, text);
     return ts->round ? walk_expand(w, ts->round, to, to, text) : text;
 }
 
@@ -120,8 +120,8 @@ static const char *cast_text(Walk *w, const KInst *n, CastUse use)
         return bitcast_text(w, n, src);
     const Target *t = w->t;
     const TypeSpell *to = walk_type(w, n->dtype), *from = walk_type(w, src->dtype);
-    const char *template = n->dtype == DTYPE_bool                        ? t->cast_to_bool
-                           : is_float(src->dtype) && !is_float(n->dtype) ? t->cast_to_int
+    const char *template = n->dtype == DTYPE_bool                        ? "$0 != 0"
+                           : is_float(src->dtype) && !is_float(n->dtype) ? "rlx_$V_to_$S($0)"
                                                                          : t->cast;
     const char *text = walk_expr(w, n->a);
     // Arithmetic on narrow floats is rounded where its value leaves the type.

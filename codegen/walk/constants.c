@@ -6,12 +6,12 @@
 #include <math.h>
 #include <string.h>
 
-static const char *float_text(const Target *t, int type, double v, Arena *a)
+static const char *float_text(int type, double v, Arena *a)
 {
     if (isnan(v))
-        return t->nan;
+        return "RLX_NAN";
     if (isinf(v))
-        return v > 0 ? t->inf : arena_printf(a, "-%s", t->inf);
+        return v > 0 ? "RLX_INF" : "-RLX_INF";
     Str s = str_new(a);
     if (type == DTYPE_f64)
         str_f64(&s, v);
@@ -24,6 +24,7 @@ static const char *float_text(const Target *t, int type, double v, Arena *a)
 static const char *literal_text(const Target *t, int type, const char *digits, Arena *a)
 {
     const bool is_negative = *digits == '-';
+    rlx_assert(t->types[type].literal != NULL);
     const ExpandArgs args = {.operand = {digits + is_negative}};
     const char *text = expand_text(a, t->types[type].literal, &args);
     return is_negative ? arena_printf(a, "-%s", text) : text;
@@ -35,12 +36,13 @@ static const char *float_constant_text(const Target *t, const KInst *n, Arena *a
     memcpy(&v, &n->imm, sizeof v);
     if (n->dtype != DTYPE_f64)
         v = (double)(float)v;
-    const char *digits = float_text(t, n->dtype, v, a);
+    const char *digits = float_text(n->dtype, v, a);
     return isfinite(v) ? literal_text(t, n->dtype, digits, a) : digits;
 }
 
 const char *constant_text(const Target *t, const KInst *n, Arena *a)
 {
+    rlx_assert(n->kind == KI_const && n->dtype <= KT_INDEX);
     if (n->dtype != KT_INDEX && dtype_info[n->dtype].cls == DCLASS_FLOAT)
         return float_constant_text(t, n, a);
     if (n->dtype == DTYPE_u64)

@@ -81,12 +81,14 @@ static int level_needed(const char *begin, const char *at, const char *after)
 
 static void add_operand(Str *out, const char *template, const char *at, const char *text)
 {
+    rlx_assert(text != NULL);
     const bool needs = level_of(text) < level_needed(template, at, at + 2);
     str_printf(out, needs ? "(%s)" : "%s", text);
 }
 
 void expand_template(Str *out, const char *template, const ExpandArgs *args)
 {
+    rlx_assert(template != NULL);
     const char *p = template;
     for (const char *mark = strchr(p, '$'); mark; mark = strchr(p, '$')) {
         str_add_n(out, p, (size_t)(mark - p));

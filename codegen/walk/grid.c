@@ -68,6 +68,7 @@ static uint32_t find_groups(const Kernel *k, KRef *nest)
 
 KernelGrid kernel_grid(const Kernel *k)
 {
+    rlx_assert(k->insts.len != 0);
     KRef nest[GRID_MAX_LOOPS];
     KernelGrid g = {.group = k->group != 0 ? k->group : GRID_GROUP_X};
     uint64_t product = 1;

@@ -30,6 +30,7 @@ static bool is_reserved(const Names *n, const char *name)
     if (kop_parse(name, strlen(name), &op))
         return true;
     char padded[MAX_HINT + 16];
+    rlx_assert(strlen(name) + 2 < sizeof padded);
     snprintf(padded, sizeof padded, " %s ", name);
     if (strstr(reserved, padded) || (n->is_for_gpu && strstr(reserved_on_gpus, padded)))
         return true;
@@ -122,6 +123,7 @@ static void free_number(Names *n, const char *name)
 
 void names_release(Names *n, uint32_t mark)
 {
+    rlx_assert(mark <= n->in_scope.len);
     for (uint32_t i = n->in_scope.len; i-- > mark;) {
         map_put_str(n->arena, &n->taken, n->in_scope.data[i], 0);
         free_number(n, n->in_scope.data[i]);

@@ -23,6 +23,7 @@ typedef struct Sequencer {
 
 static void visit(Sequencer *s, KRef r, KRef statement)
 {
+    rlx_assert(r < s->k->insts.len);
     const bool is_known = s->is_placed[r] || s->seen[r] == statement;
     if (r == 0 || is_known || !kkind_is_expression(k_inst(s->k, r)->kind))
         return;
@@ -82,6 +83,7 @@ static void place_statement(Sequencer *s, KRef r)
 
 Sequence sequence_of(const Kernel *k, const Value *values, Arena *a)
 {
+    rlx_assert(k->insts.len != 0 && values != NULL);
     Sequencer s = {.k = k, .values = values, .arena = a};
     s.is_placed = ARENA_ARRAY(a, bool, k->insts.len);
     s.seen = ARENA_ARRAY(a, KRef, k->insts.len);

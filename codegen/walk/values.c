@@ -34,12 +34,14 @@ static void find_blocks(const Kernel *k, Value *v, Arena *a)
     uint32_t n_blocks = 1;
     for (KRef r = 1; r < k->insts.len; r++) {
         const uint8_t kind = k_inst(k, r)->kind;
+        rlx_assert(!kkind_closes(kind) || open.len > 1);
         if (kkind_closes(kind))
             open.len--;
         v[r].block = open.data[open.len - 1];
         if (kkind_opens(kind))
             vec_push(a, &open, n_blocks++);
     }
+    rlx_assert(open.len == 1);
 }
 
 // The first write after each read. What a load reads may be written through its own parameter, or through any
@@ -71,6 +73,7 @@ static void find_writes(const Kernel *k, Value *v, Arena *a)
                 next[s] = r;
         if (n->kind == KI_get || n->kind == KI_aload)
             v[r].expires = next[n->a];
+        rlx_assert((!k_writes_param(n) && n->kind != KI_load) || (uint64_t)n->imm < k->params.len);
         if (k_writes_param(n))
             next_store[k->may_alias ? 0 : n->imm] = r;
         if (n->kind == KI_load)
@@ -82,6 +85,7 @@ const char *value_template(const Target *t, const Kernel *k, const KInst *n)
 {
     if (n->kind != KI_op)
         return NULL;
+    rlx_assert(n->kop < KOP_COUNT && n->a != 0);
     const KInst *src = k_inst(k, kop_info[n->kop].cls == KCLASS_SEL ? n->b : n->a);
     return target_spell(t, (KOp)n->kop, src->dtype, src->lanes);
 }
@@ -101,9 +105,7 @@ static bool can_inline(const Value *v, const KInst *n, KRef operand, KRef r, boo
         return true;
     if (!kkind_is_expression(n->kind) || !o->in_own_block || n->kind == KI_part || n->kind == KI_thread)
         return false;
-    if (n->kind == KI_get)
-        return o->expires >= o->last_use;
-    return o->n_uses == 1 && !doubled && o->expires >= r;
+    return n->kind == KI_get ? o->expires >= o->last_use : o->n_uses == 1 && !doubled && o->expires >= r;
 }
 
 // A product that is added: compilers may join the two to one rounding, but which of two products, or whether
@@ -173,12 +175,17 @@ bool *values_used_params(const Kernel *k, const Value *v, Arena *a)
         const KInst *n = k_inst(k, r);
         const bool is_matrix = n->kind == KI_matrix && (n->kop == KMATRIX_load || n->kop == KMATRIX_split);
         const bool is_wide = n->kind == KI_fetch || n->kind == KI_put || n->kind == KI_address;
-        if (n->kind == KI_store || is_wide || is_matrix || (n->kind == KI_load && v[r].n_uses))
+        if (n->kind == KI_store || is_wide || is_matrix || (n->kind == KI_load && v[r].n_uses)) {
+            rlx_assert((uint64_t)n->imm < k->params.len);
             used[n->imm] = true;
+        }
         for (uint32_t i = 0; n->kind == KI_custom && i < k->params.len; i++)
             used[i] = true;
-        if (n->kind == KI_point)
-            used[n->imm] = used[k->params.data[n->imm].table - 1] = true;
+        if (n->kind == KI_point) {
+            const uint32_t table = k->params.data[n->imm].table;
+            rlx_assert(table >= 1 && table <= k->params.len);
+            used[n->imm] = used[table - 1] = true;
+        }
     }
     return used;
 }

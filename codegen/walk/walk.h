@@ -29,6 +29,7 @@ typedef struct Walk {
 
 static inline const TypeSpell *walk_type(const Walk *w, int type)
 {
+    rlx_assert(type >= 0 && type <= KT_INDEX && w->t->types[type].value != NULL);
     return &w->t->types[type];
 }
 // The text of a value.

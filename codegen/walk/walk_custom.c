@@ -42,6 +42,7 @@ static const char *parameters(const Walk *w)
     Str s = str_new(w->arena);
     for (uint32_t i = 0; i < c->args.len && w->t->custom_written != NULL; i++) {
         const KCustomArg *a = &c->args.data[i];
+        rlx_assert(a->param < w->k->params.len);
         const ExpandArgs args = {
             .operand = {walk_type(w, (int)w->k->params.data[a->param].dtype)->storage, a->name}};
         expand_template(&s, a->is_written ? w->t->custom_written : w->t->custom_read, &args);
@@ -74,6 +75,7 @@ void walk_custom_function(Walk *w)
 void walk_custom_call(Walk *w, const KInst *n)
 {
     const KCustom *c = w->k->custom;
+    rlx_assert(c != NULL && n->kind == KI_custom);
     Str s = str_new(w->arena);
     for (uint32_t i = 0; i < c->args.len && w->t->custom_written != NULL; i++)
         str_printf(&s, "%s, ", w->param[c->args.data[i].param]);

@@ -21,6 +21,7 @@ int walk_grid_place(const Walk *w, KRef r)
 void walk_grid_loop(Walk *w, KRef r, uint32_t place)
 {
     const KInst *n = k_inst(w->k, r);
+    rlx_assert(n->kind == KI_for && place < w->grid.n_loops);
     const bool is_outermost = place + 1 == w->grid.n_loops;
     const char *type = walk_type(w, KT_INDEX)->value, *hi = walk_expr(w, n->b);
     Str id = str_new(w->arena);
@@ -29,6 +30,7 @@ void walk_grid_loop(Walk *w, KRef r, uint32_t place)
         walk_line(w, "const %s %s = %s;", type,
                   w->thread = names_take(&w->names, w->k->group != 0 ? "group" : "id"),
                   w->k->group != 0 ? w->t->group->id : w->t->thread_id);
+    rlx_assert(w->thread != NULL); // loops are opened from the outermost in
     str_add(&id, w->thread);
     if (inner > 1)
         str_printf(&id, " / %llu", (unsigned long long)inner);
@@ -54,12 +56,14 @@ static bool is_shuffled(int type)
 // Are there subgroups that are too small for the team?
 static bool needs_slot(const Walk *w, const KInst *n)
 {
+    rlx_assert(n->imm > 0 && (n->imm & (n->imm - 1)) == 0); // halves of it exchange values
     const uint32_t least = w->t->group->subgroup_size;
     return !is_shuffled(n->dtype) || least == 0 || n->imm > (int64_t)least;
 }
 
 static const char *declare(Walk *w, const char *type, const char *hint, int64_t n)
 {
+    rlx_assert(w->t->group != NULL && n > 0);
     const char *name = names_take(&w->names, hint);
     const ExpandArgs args = {.operand = {type, name, arena_printf(w->arena, "%lld", (long long)n)}};
     walk_line(w, "%s", expand_text(w->arena, w->t->group->shared, &args));
@@ -87,10 +91,12 @@ enum { WORD_BYTES = 4 };
 
 static const char *wide_text(Walk *w, const KInst *n, uint32_t words)
 {
+    rlx_assert((words == 1 || words == 2 || words == 4) && (uint64_t)n->imm < w->k->params.len);
     const char *index = walk_expr(w, n->a);
     uint32_t shift = 0;
     while (1u << shift < n->count)
         shift++;
+    rlx_assert(1u << shift == n->count);
     const ExpandArgs args = {.operand = {arena_printf(w->arena, "%s[%s]", w->param[n->imm], index), index,
                                          arena_printf(w->arena, "%lld", (long long)n->imm),
                                          arena_printf(w->arena, "%u", shift)},
@@ -139,6 +145,7 @@ static void print_fetch(Walk *w, const KInst *n)
 {
     const uint32_t words = n->count * dtype_info[n->dtype].bytes / WORD_BYTES;
     const char *array = w->name[n->b], *at = walk_expr(w, n->c), *from = NULL;
+    rlx_assert(array != NULL);
     if (words != 0) {
         from = names_take(&w->names, "words");
         walk_line(w, "const %s %s = %s;", w->t->group->words[words / 2], from, wide_text(w, n, words));

@@ -49,6 +49,7 @@ void walk_places(Walk *w)
         Str s = str_new(w->arena);
         if (!w->k->params.data[i].is_moved)
             continue;
+        rlx_assert(w->place[i] != NULL);
         print_param(w, i, w->param[i], restrict_word(w), &s);
         walk_line(w, "%s = *%s;", str_text(&s), w->place[i]);
     }

@@ -101,9 +101,7 @@ static bool warm(Job *j, Native *n, const Tensor *inputs, double budget)
 
 static bool is_done(const Bench *b, uint32_t n, double spent)
 {
-    if (b->runs != 0)
-        return n >= b->runs;
-    return n == MAX_RUNS || (n >= MIN_RUNS && spent > b->seconds);
+    return b->runs != 0 ? n >= b->runs : n == MAX_RUNS || (n >= MIN_RUNS && spent > b->seconds);
 }
 
 static bool time_runs(Job *j, Native *n, const Tensor *inputs, Bench *b)

@@ -128,7 +128,7 @@ CacheResult cache_fetch(const Cache *c, const char *dir, CompileReport *out)
     if (state == ENTRY_WHOLE && !trusted_is_file(path)) // others could have written it
         state = ENTRY_DAMAGED;
     if (state == ENTRY_DAMAGED)
-        diag_warning(cli->diag, (Span){0}, E0007, "%s is damaged: compiled again", path);
+        diag_warning(cli->diag, (Span){0}, E0007, "%s is damaged, so the model is compiled again", path);
     if (state != ENTRY_WHOLE)
         return CACHE_MISS;
     cache_folder_touch(path);
@@ -190,7 +190,7 @@ void cache_store(const Cache *c, const char *dir, const CompileReport *r)
     if (c->key == NULL || has_new_warnings(c) || !collect(c, dir, &parts))
         return;
     if (!keep_entry(c, &quiet, &parts))
-        diag_warning(cli->diag, (Span){0}, E0007, "not kept in %s: %s", c->folder.path,
+        diag_warning(cli->diag, (Span){0}, E0007, "the result is not kept in %s: %s", c->folder.path,
                      quiet.items.len != 0 ? quiet.items.data[0].message : "");
     cache_folder_trim(&c->folder, NULL);
 }

@@ -10,9 +10,7 @@ static const char *match(const OptionInfo *o, const char *arg, bool *is_match)
     const bool is_short = o->name[1] != '-';
     *is_match =
         strncmp(arg, o->name, n) == 0 && (arg[n] == '\0' || arg[n] == '=' || (is_short && o->value != NULL));
-    if (!*is_match || arg[n] == '\0')
-        return NULL;
-    return arg + n + (arg[n] == '=' ? 1 : 0);
+    return !*is_match || arg[n] == '\0' ? NULL : arg + n + (arg[n] == '=' ? 1 : 0);
 }
 
 static const OptionInfo *find_option(char letter, const char *arg, const char **value)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // See share_dir.h. Found from where the program lies, so that an installed tree can be moved.
 #include "compiler/cli/share_dir.h"
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,7 +19,7 @@ const char *share_dir_find(Diag *d)
         if (copy != NULL && access(arena_printf(d->arena, "%s/rlxc.mk", copy), R_OK) == 0)
             return copy;
     }
-    diag_error(d, (Span){0}, E0001, "no folder share/rlxc beside or above %s",
+    diag_error(d, (Span){0}, E0001, "there is no folder share/rlxc beside or above %s",
                *folder != '\0' ? folder : "the program");
     return NULL;
 }

@@ -30,7 +30,7 @@ static bool add_end(Job *j, const char *option, const char *name, Ends *e)
     if (id == 0)
         return unknown_value(j, option, name);
     if (graph_node(j->graph, id)->op == OP_const)
-        return diag_error(j->cli->diag, (Span){0}, E0003, "%s %s: this is a weight", option, name);
+        return diag_error(j->cli->diag, (Span){0}, E0003, "%s %s: this value is a weight", option, name);
     for (uint32_t i = 0; i < e->n; i++)
         if (e->id[i] == id)
             return diag_error(j->cli->diag, (Span){0}, E0003, "%s %s: given twice", option, name);

@@ -4,7 +4,6 @@
 #include "compiler/cli/cli_tables.h"
 #include "compiler/report/diff_side.h"
 #include "compiler/system/json_text.h"
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct Pair {

@@ -6,7 +6,6 @@
 #include "compiler/system/json_text.h"
 #include "passes/pass.h"
 #include "passes/plan/place/place.h"
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 

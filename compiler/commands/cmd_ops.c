@@ -127,7 +127,7 @@ static bool find_named_op(Cli *c, const char *name, OpId *op)
     const char *names[OP_COUNT];
     for (uint32_t i = 0; i < OP_COUNT; i++)
         names[i] = op_info[i].name;
-    diag_error(c->diag, (Span){0}, E0201, "no op named '%s'", name);
+    diag_error(c->diag, (Span){0}, E0201, "there is no op named '%s'", name);
     const char *near = str_closest(name, names, OP_COUNT);
     if (near != NULL)
         diag_note(c->diag, (Span){0}, "did you mean '%s'?", near);

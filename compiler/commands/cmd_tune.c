@@ -56,10 +56,11 @@ static bool check_place(Job *j)
     if (!j->target->caps.is_gpu)
         return native_check_cpu(j);
     if (j->target->device != DEVICE_CUDA || j->fallback != NULL)
-        return diag_error(j->cli->diag, (Span){0}, E0003, "tune: not with --target %s",
+        return diag_error(j->cli->diag, (Span){0}, E0003, "tune does not work with --target %s",
                           j->cli->options.target);
-    return j->nvrtc.gpus.n == 1 || diag_error(j->cli->diag, (Span){0}, E0003,
-                                              "tune: --gpu must name the one to measure on, as sm_90a");
+    return j->nvrtc.gpus.n == 1 ||
+           diag_error(j->cli->diag, (Span){0}, E0003,
+                      "tune: --gpu must name the one GPU to measure on, such as sm_90a");
 }
 
 static bool tune(Job *j, TuneQuestions *q, const char *path)

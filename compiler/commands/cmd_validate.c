@@ -3,7 +3,6 @@
 // what is emitted.
 #include "compiler/system/rawfile.h"
 #include "compiler/report/validation.h"
-#include <stdlib.h>
 #include <string.h>
 
 static bool read_files(Cli *c, ValidateInput *in)

@@ -47,6 +47,7 @@ static void write_int(Str *out, const Tensor *t, int64_t i)
 
 void json_write_element(Str *out, const Tensor *t, int64_t i)
 {
+    rlx_assert(i >= 0 && i < t->numel);
     DTypeClass cls = dtype_info[t->dtype].cls;
     if (cls == DCLASS_BOOL) {
         str_add(out, tensor_get_i64(t, i) ? "true" : "false");
@@ -88,6 +89,7 @@ void json_write_dims(Str *out, const DimTable *dims, const Dim *d, uint64_t n)
 
 void json_write_ints(Str *out, const int64_t *v, uint64_t n)
 {
+    rlx_assert(n <= INT64_MAX);
     Tensor t = {.dtype = DTYPE_i64, .numel = (int64_t)n};
     memcpy(&t.data, &v, sizeof v); // Tensor.data is not const; it is only read here
     str_char(out, '[');

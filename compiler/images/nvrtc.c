@@ -124,7 +124,7 @@ static bool take(const Nvrtc *n, void *program, bool is_ptx, const Api *api, Gpu
     out->data = bytes;
     out->len = size;
     return (taken == 0 && size != 0) ||
-           diag_error(n->diag, (Span){0}, E0005, "NVRTC gives no code: %s", api->error(taken));
+           diag_error(n->diag, (Span){0}, E0005, "NVRTC returned no code: %s", api->error(taken));
 }
 
 static bool compile_for(const Nvrtc *n, const Api *api, const char *text, const char *arch, GpuImage *out)

@@ -82,11 +82,11 @@ static bool check_fact(Solver *s, const SizeFact *f, int64_t known)
     if (known == f->value)
         return true;
     if (symbol >= 0 && s->from[symbol])
-        return diag_error(s->diag, s->at, E0208, "the size '%s' is %lld by %s, but %lld by %s",
-                          s->t->symbols.data[symbol].name, (long long)known, s->from[symbol],
-                          (long long)f->value, f->what);
-    return !f->is_firm || diag_error(s->diag, s->at, E0208, "%s is %lld, but %lld by the model", f->what,
-                                     (long long)f->value, (long long)known);
+        return diag_error(
+            s->diag, s->at, E0208, "the size '%s' is %lld according to %s, but %lld according to %s",
+            s->t->symbols.data[symbol].name, (long long)known, s->from[symbol], (long long)f->value, f->what);
+    return !f->is_firm || diag_error(s->diag, s->at, E0208, "%s is %lld, but %lld according to the model",
+                                     f->what, (long long)f->value, (long long)known);
 }
 
 static bool check_range(Solver *s, uint32_t i)
@@ -98,12 +98,14 @@ static bool check_range(Solver *s, uint32_t i)
         (v >= symbol->min && v <= symbol->max && v % symbol->multiple == 0))
         return true;
     if (symbol->multiple > 1)
-        return diag_error(s->diag, s->at, E0208,
-                          "the size '%s' is %lld by %s; it must be from %lld to %lld, a multiple of %lld",
-                          symbol->name, (long long)v, s->from[i], (long long)symbol->min,
-                          (long long)symbol->max, (long long)symbol->multiple);
-    return diag_error(s->diag, s->at, E0208, "the size '%s' is %lld by %s; it must be from %lld to %lld",
-                      symbol->name, (long long)v, s->from[i], (long long)symbol->min, (long long)symbol->max);
+        return diag_error(
+            s->diag, s->at, E0208,
+            "the size '%s' is %lld according to %s; it must be from %lld to %lld, a multiple of %lld",
+            symbol->name, (long long)v, s->from[i], (long long)symbol->min, (long long)symbol->max,
+            (long long)symbol->multiple);
+    return diag_error(s->diag, s->at, E0208,
+                      "the size '%s' is %lld according to %s; it must be from %lld to %lld", symbol->name,
+                      (long long)v, s->from[i], (long long)symbol->min, (long long)symbol->max);
 }
 
 bool sizes_solve(Arena *a, Diag *d, Span at, const DimTable *t, const SizeFact *facts, uint32_t n,

@@ -201,6 +201,7 @@ static bool read_options(Binder *b)
 // A size that no option gives. False: it is needed, which is reported.
 static bool take_default(Binder *b, uint32_t i)
 {
+    rlx_assert(i < b->g->dims->symbols.len && !b->is_known[i]);
     Graph *g = b->g;
     const Symbol *s = &g->dims->symbols.data[i];
     if (graph_computes(g, i) || b->is_open[i]) // the extent pass
@@ -224,6 +225,7 @@ static bool bind_open(Binder *b, DimValues v, Graph **out)
         const Symbol *s = &b->g->dims->symbols.data[i];
         if (!b->is_open[i])
             continue;
+        rlx_assert(s->min <= s->max && s->multiple >= 1);
         open[n] = i;
         first[n++] = s->dflt >= s->min && s->dflt <= s->max && s->dflt != 0 ? s->dflt : s->max;
     }

@@ -134,6 +134,7 @@ static bool check_buckets(Cli *c, const BucketSizes *b, const char *option)
 
 ImportSize buckets_range(const BucketSizes *b, uint32_t bucket, uint32_t symbol)
 {
+    rlx_assert(bucket < b->n && symbol < b->n_symbols);
     return (ImportSize){.name = b->name[symbol],
                         .value = b->size[bucket][symbol],
                         .min = b->min[symbol],
@@ -198,6 +199,7 @@ bool buckets_read(Cli *c, Given *given, BucketSizes *out)
 
 static bool plan_one(Job *j, uint32_t bucket, Plan **out)
 {
+    rlx_assert(bucket + 1 < j->buckets.n && j->plan != NULL); // the largest is planned first
     PipelineOptions o = j->pipeline;
     Graph *g = NULL;
     o.bucket_of = j->plan;

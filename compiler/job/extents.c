@@ -6,6 +6,7 @@
 // 1 + the slot of the symbol that a node is, or 0: it is in the page, or a view of it.
 static uint32_t symbol_of(const Plan *p, NodeId size)
 {
+    rlx_assert(size < p->locs.len);
     const Loc *at = size != 0 ? &p->locs.data[size] : NULL;
     return at != NULL && p->page != 0 && at->buf == p->page ? 1 + (uint32_t)at->offset : 0;
 }

@@ -5,7 +5,6 @@
 #include "compiler/system/rawfile.h"
 #include "compiler/job/interface.h"
 #include "compiler/job/open_sizes.h"
-#include <inttypes.h>
 #include <string.h>
 
 static const char *shape_text(Job *j, DType t, uint32_t rank, const int64_t *dim)

@@ -129,8 +129,9 @@ static bool apply(Graph *g, const ImportOptions *o)
             return diag_error(g->diag, (Span){0}, E0003, "--value %s: only ONNX models take values",
                               o->values[i].name);
     if (o->custom != NULL)
-        return diag_error(g->diag, (Span){0}, E0003,
-                          "--custom: only for ONNX models; others declare custom ops themselves");
+        return diag_error(
+            g->diag, (Span){0}, E0003,
+            "--custom works with ONNX models only; other models declare their custom ops themselves");
     return sizes_fit(g, o);
 }
 

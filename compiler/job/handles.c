@@ -91,6 +91,7 @@ static void set_feeds(const Handles *h, Graph *to, const NodeId *map)
             GraphState *state = &to->states.data[s];
             if (strcmp(node_name(to, state->node), node_name(from, from->inputs.data[i])) != 0)
                 continue;
+            rlx_assert((uint64_t)h->feeds[i] < from->outputs.len);
             state->next = map[from->outputs.data[h->feeds[i]].node];
             state->output = from->outputs.data[h->feeds[i]].name;
         }

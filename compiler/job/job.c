@@ -106,8 +106,8 @@ static bool check_gpu_options(Job *j)
     const Options *o = &j->cli->options;
     const bool tunes = o->tune != NULL && j->target->device != DEVICE_CUDA;
     const char *no = o->threads != NULL ? "--threads" : tunes ? "--tune" : NULL;
-    return no == NULL ||
-           diag_error(j->cli->diag, (Span){0}, E0003, "%s: not with --target %s", no, j->target->name);
+    return no == NULL || diag_error(j->cli->diag, (Span){0}, E0003, "%s cannot be combined with --target %s",
+                                    no, j->target->name);
 }
 
 static bool read_gpus(Job *j)
@@ -290,6 +290,7 @@ static bool read_host_options(Job *j)
 
 const char *job_tune_place(const Job *j, uint32_t gpu)
 {
+    rlx_assert(!j->target->caps.is_gpu || gpu < j->nvrtc.gpus.n);
     const char *name = j->target->caps.is_gpu ? j->nvrtc.gpus.name[gpu] : j->cpu.name;
     return arena_printf(j->cli->arena, "%s %s", j->target->caps.is_gpu ? "gpu" : "cpu", name);
 }
@@ -382,6 +383,7 @@ bool job_import(Job *j, const Given *given, Graph **out)
 
 bool job_plan_graph(Job *j, Graph *g, const PipelineOptions *o, Plan **out)
 {
+    rlx_assert(g != NULL && o->caps != NULL);
     return custom_check(g, o->caps->name) && pipeline_run(j->cli->arena, j->cli->diag, g, o, out) &&
            (*out == NULL || (keep_take(&j->cli->options.keeps, *out), sets_apply(j->cli, *out)));
 }
@@ -411,6 +413,7 @@ static bool place_experts(Job *j)
 
 bool job_plan(Job *j)
 {
+    rlx_assert(j->graph != NULL && j->plan == NULL);
     cli_progress("compiling");
     j->pipeline.has_buckets = j->buckets.n != 0;
     j->pipeline.moe_slots = j->host.moe_slots;
@@ -426,6 +429,7 @@ bool job_plan(Job *j)
 
 ExitCode job_end_early(Job *j)
 {
+    rlx_assert(j->cli->options.stop_after != NULL);
     cli_progress_end();
     diag_print(j->cli->diag, stderr, j->cli->style);
     if (j->cli->options.json != NULL)
@@ -435,6 +439,7 @@ ExitCode job_end_early(Job *j)
 
 bool job_emit(Job *j)
 {
+    rlx_assert(j->plan != NULL && (j->fallback == NULL || j->fallback->plan != NULL));
     cli_progress("writing C");
     if (j->fallback != NULL)
         j->host.fallback = j->fallback->plan;
@@ -467,6 +472,7 @@ bool job_write(Job *j, const char *dir)
 {
     OutputFiles files;
     const uint32_t n = j->emitted.files.len;
+    rlx_assert(n != 0); // job_emit has been there
     bool ok = output_begin(&files, j->cli->diag, dir, n);
     for (uint32_t i = 0; i < n && ok; i++) {
         const EmittedFile *f = &j->emitted.files.data[i];

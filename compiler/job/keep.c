@@ -33,6 +33,7 @@ bool keep_apply(Cli *c, const Strings *given, Graph *g)
 
 void keep_take(const Strings *given, Plan *p)
 {
+    rlx_assert(p->outputs.len >= given->len); // keep_apply has added them
     const uint32_t first = p->outputs.len - given->len;
     for (uint32_t i = 0; i < given->len; i++)
         vec_push(p->arena, &p->kept, p->outputs.data[first + i]);

@@ -5,6 +5,7 @@
 
 static const GraphSymbols *symbols_of(const Job *j)
 {
+    rlx_assert(j->plan != NULL);
     return j->plan->graph->symbols;
 }
 
@@ -19,13 +20,17 @@ static DimValues by_symbol(const Job *j, const int64_t *values)
     int64_t *value = ARENA_ARRAY(j->cli->arena, int64_t, t->symbols.len);
     for (uint32_t i = 0; i < t->symbols.len; i++)
         value[i] = -1;
-    for (uint32_t i = 0; i < open_sizes_count(j); i++)
-        value[dim_as_symbol(t, symbols_of(j)->dim[i])] = values[i];
+    for (uint32_t i = 0; i < open_sizes_count(j); i++) {
+        const int32_t symbol = dim_as_symbol(t, symbols_of(j)->dim[i]);
+        rlx_assert(symbol >= 0 && (uint32_t)symbol < t->symbols.len);
+        value[symbol] = values[i];
+    }
     return (DimValues){value, t->symbols.len};
 }
 
 void open_sizes_shape(const Job *j, bool is_output, uint32_t slot, const int64_t *values, int64_t *dim)
 {
+    rlx_assert(slot < (is_output ? j->plan->outputs.len : j->plan->inputs.len));
     const PlanIo *io = is_output ? &j->plan->outputs.data[slot] : &j->plan->inputs.data[slot];
     const GraphSymbols *s = symbols_of(j);
     const Shape *open = s == NULL ? NULL : is_output ? s->outputs[slot] : s->inputs[slot];

@@ -4,7 +4,6 @@
 #include "compiler/cli/cli.h"
 #include "ir/text/text.h"
 #include "passes/graph/driver.h"
-#include <inttypes.h>
 #include <string.h>
 #include <time.h>
 
@@ -107,6 +106,7 @@ bool pipeline_run(Arena *perm, Diag *d, Graph *graph, const PipelineOptions *o, 
         if (wrong != NULL)
             diag_bug("plan", 0, wrong);
     }
+    rlx_assert(!ok || p.plan != NULL || o->stop_after != NULL);
     arena_free(&scratch);
     *plan = p.plan;
     return ok;

@@ -71,7 +71,8 @@ static bool check_whole(Reader *r, const char *path)
     sort(r->out);
     for (uint32_t i = 1; i < r->out->choices.len; i++)
         if (by_question(&r->out->choices.data[i - 1], &r->out->choices.data[i]) == 0)
-            return diag_error(r->diag, whole, E0006, "two answers to '%s'", r->out->choices.data[i].question);
+            return diag_error(r->diag, whole, E0006, "there are two answers to '%s'",
+                              r->out->choices.data[i].question);
     return true;
 }
 
@@ -87,7 +88,7 @@ bool tune_file_read(Arena *a, Diag *d, const char *path, TuneFile *out)
         const size_t n = newline != NULL ? (size_t)(newline - begin) : raw.len - at;
         const Span where = {.file = r.file, .begin = (uint32_t)at, .end = (uint32_t)(at + n)};
         if (memchr(begin, '\0', n) != NULL || n > UINT16_MAX || raw.len > UINT32_MAX / 2)
-            return diag_error(d, where, E0006, "not a line of text");
+            return diag_error(d, where, E0006, "this is not a line of text");
         if (!read_line(&r, arena_strndup(a, begin, n), where))
             return false;
         at += n + 1;

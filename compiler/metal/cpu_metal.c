@@ -120,14 +120,8 @@ static void end_buffer(void *object)
 
 // --- kernels -------------------------------------------------------------------------------------
 
-static void *make_library(void *self, void *selector, void *source, void *options, void **error)
+static void *library_of(MetalText *text, void **error)
 {
-    (void)self, (void)selector;
-    const Text *t = objc_expect(source, &string_class);
-    const Options *o = objc_expect(options, &options_class);
-    if (!o->is_safe || !o->is_precise)
-        objc_fail("kernels are compiled with fast mathematics");
-    MetalText *text = metal_text_load(t->bytes);
     if (error != NULL)
         *error = NULL;
     if (text == NULL)
@@ -135,6 +129,16 @@ static void *make_library(void *self, void *selector, void *source, void *option
     Library *l = objc_make(&library_class, sizeof *l);
     l->text = text;
     return l;
+}
+
+static void *make_library(void *self, void *selector, void *source, void *options, void **error)
+{
+    (void)self, (void)selector;
+    const Text *t = objc_expect(source, &string_class);
+    const Options *o = objc_expect(options, &options_class);
+    if (!o->is_safe || !o->is_precise)
+        objc_fail("kernels are compiled with fast mathematics");
+    return library_of(metal_text_load(t->bytes), error);
 }
 
 void *dispatch_data_create(const void *bytes, size_t n, void *queue, void *destroy);
@@ -151,14 +155,7 @@ static void *make_library_of_data(void *self, void *selector, void *data, void *
 {
     (void)self, (void)selector;
     const Text *t = objc_expect(data, &data_class);
-    MetalText *text = strstr(t->bytes, "kernel void") != NULL ? metal_text_load(t->bytes) : NULL;
-    if (error != NULL)
-        *error = NULL;
-    if (text == NULL)
-        return NULL;
-    Library *l = objc_make(&library_class, sizeof *l);
-    l->text = text;
-    return l;
+    return library_of(strstr(t->bytes, "kernel void") != NULL ? metal_text_load(t->bytes) : NULL, error);
 }
 
 static void end_library(void *object)

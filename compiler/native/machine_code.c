@@ -8,7 +8,6 @@
 #include "compiler/native/native.h"
 #include "compiler/system/output.h"
 #include "compiler/system/tool.h"
-#include <stdlib.h>
 #include <string.h>
 
 // --- which compiler ------------------------------------------------------------------------------

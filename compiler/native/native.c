@@ -41,6 +41,7 @@ bool native_start(Job *j, const char *dir, Strings *argv, const char *what)
 
 bool native_emit(Job *j, const char *keep)
 {
+    rlx_assert(j->plan != NULL && j->host.parts >= 1);
     enum { KERNELS = 8, MOST_PARTS = 8 }; // fewer kernels are not worth a compiler of their own
     const uint32_t worth = j->plan->kernels.len / KERNELS, here = children_processors();
     const uint32_t most = here < MOST_PARTS ? here : MOST_PARTS;
@@ -154,7 +155,7 @@ static bool make_in_cache(Job *j, const CacheFolder *f, const char *key, Native 
     const char *made = arena_printf(a, "%s/model.so", work.path);
     bool ok = job_write(j, work.path) && compile_library(j, work.path, made);
     if (!ok)
-        diag_note(j->cli->diag, (Span){0}, "the folder is gone; `rlxc verify --keep DIR` leaves its own");
+        diag_note(j->cli->diag, (Span){0}, "the folder has been removed; `rlxc verify --keep DIR` keeps it");
     ok = ok && native_load(j, made, out) && libraries_keep(j->cli->diag, f, key, made) != NULL;
     work_folder_remove(&work);
     return ok;
@@ -165,6 +166,7 @@ static bool open_in_cache(Job *j, Native *out)
     CacheFolder f;
     if (!libraries_open(j->cli, &f))
         return false;
+    rlx_assert(j->emitted.files.len != 0);
     const char *key = content_key(j), *library = libraries_find(&f, key);
     out->library = library != NULL ? dlopen(library, RTLD_NOW | RTLD_LOCAL) : NULL;
     out->was_cached = out->library != NULL;
@@ -326,6 +328,7 @@ void native_close(Native *n)
 
 bool native_set_sizes(Job *j, Native *n, const int64_t *values)
 {
+    rlx_assert(n->model != NULL);
     const uint32_t count = n->model->symbols != NULL ? n->model->symbols->n : 0;
     const rlx_status status = rlx_set_symbols(&n->ctx, values, count);
     return status == RLX_OK ||
@@ -336,6 +339,7 @@ bool native_set_sizes(Job *j, Native *n, const int64_t *values)
 bool native_run(Job *j, Native *n, const Tensor *inputs, Tensor *outputs)
 {
     const rlx_model *m = n->model;
+    rlx_assert(m->n_inputs == j->plan->inputs.len);
     const void **data = ARENA_ARRAY(j->cli->arena, const void *, m->n_inputs + 1);
     for (uint32_t i = 0; i < m->n_inputs; i++)
         data[i] = inputs[i].data;
@@ -351,6 +355,7 @@ bool native_run(Job *j, Native *n, const Tensor *inputs, Tensor *outputs)
     for (uint32_t i = 0; i < m->n_outputs; i++) {
         const PlanIo *io = &j->plan->outputs.data[i];
         int64_t shape[RLX_MAX_RANK];
+        rlx_assert(i < j->plan->outputs.len && io->rank <= RLX_MAX_RANK);
         outputs[i] = (Tensor){.dtype = io->dtype, .rank = io->rank, .numel = 1};
         rlx_output_shape(&n->ctx, i, shape);
         for (uint32_t k = 0; k < io->rank; k++) {

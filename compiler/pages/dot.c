@@ -85,7 +85,5 @@ bool pages_write_dot(Job *j, const char *path)
 {
     const char *text = print_graph(j);
     const FilePart part = {text, strlen(text)};
-    if (strcmp(path, "-") == 0)
-        return fputs(text, stdout) >= 0;
-    return rawfile_write(j->cli->diag, path, &part, 1);
+    return strcmp(path, "-") == 0 ? fputs(text, stdout) >= 0 : rawfile_write(j->cli->diag, path, &part, 1);
 }

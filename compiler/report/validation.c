@@ -13,7 +13,7 @@ static bool read_mode(const Job *j, Mode *out)
     const bool is_wanted = o->validate != NULL || o->certify != NULL;
     *out = o->no_validate != NULL ? MODE_OFF : is_wanted ? MODE_WHOLE : MODE_QUICK;
     return o->no_validate == NULL || !is_wanted ||
-           diag_error(j->cli->diag, (Span){0}, E0003, "--no-validate: not with %s",
+           diag_error(j->cli->diag, (Span){0}, E0003, "--no-validate cannot be combined with %s",
                       o->certify != NULL ? "--certify" : "--validate");
 }
 

@@ -6,6 +6,7 @@
 
 uint64_t rlxb_get(const unsigned char *p, uint32_t n_bytes)
 {
+    rlx_assert(n_bytes <= sizeof(uint64_t));
     uint64_t v = 0;
     for (uint32_t i = 0; i < n_bytes; i++)
         v |= (uint64_t)p[i] << 8 * i;
@@ -14,6 +15,7 @@ uint64_t rlxb_get(const unsigned char *p, uint32_t n_bytes)
 
 void rlxb_put(Str *out, uint64_t v, uint32_t n_bytes)
 {
+    rlx_assert(n_bytes <= sizeof(uint64_t));
     char bytes[8];
     for (uint32_t i = 0; i < n_bytes; i++)
         bytes[i] = (char)(unsigned char)(v >> 8 * i);
@@ -37,6 +39,7 @@ bool codec_fail(Codec *c, const char *fmt, ...)
 
 static uint64_t number(Codec *c, uint64_t v, uint32_t n_bytes)
 {
+    rlx_assert(c->is_writing || c->at <= c->end);
     if (c->is_writing) {
         rlxb_put(&c->out, v, n_bytes);
         return v;
@@ -73,6 +76,7 @@ uint32_t codec_enum(Codec *c, uint32_t v, uint32_t limit, const char *what)
 
 uint32_t codec_count(Codec *c, uint32_t n, uint32_t least)
 {
+    rlx_assert(least != 0);
     n = codec_u32(c, n);
     if (c->is_writing || n <= (c->end - c->at) / least)
         return n;
@@ -163,7 +167,7 @@ Dim codec_dim(Codec *c, Dim d)
     const uint64_t i = (uint64_t)v - (uint64_t)INT64_MIN;
     if (v < 0 && i < c->dims.len)
         return c->dims.data[i];
-    codec_fail(c, "%lld is no size and none of the %u size expressions", (long long)v, c->dims.len);
+    codec_fail(c, "%lld is neither a size nor one of the %u size expressions", (long long)v, c->dims.len);
     return 0;
 }
 
@@ -260,6 +264,7 @@ void codec_tensor(Codec *c, const void **data, uint64_t *len)
 
 const RlxbTensor *codec_find_tensor(const Codec *c, const void *data)
 {
+    rlx_assert(c->tensors.len != 0);
     uint32_t low = 0, high = c->tensors.len; // they lie in order
     while (high - low > 1) {
         const uint32_t middle = low + (high - low) / 2;
@@ -281,6 +286,7 @@ static bool place_tensor(Codec *c, RlxbTensor *t, uint64_t *end)
                           "end within the %zu bytes of the file",
                           (unsigned long long)t->bytes, (unsigned long long)t->offset, RLXB_ALIGN,
                           (unsigned long long)*end, c->len);
+    rlx_assert(!c->is_writing);
     *end = t->offset + t->bytes;
     t->data = c->data + t->offset;
     return true;

@@ -23,6 +23,7 @@ static Graph *code_graph(Codec *c, Graph *g, Graph *parent, uint32_t depth);
 static NodeId code_id(Codec *c, const Scope *s, NodeId id)
 {
     if (c->is_writing) {
+        rlx_assert(id == 0 || s->number[id] != 0); // it was written before
         codec_u32(c, s->number[id]);
         return id;
     }
@@ -138,7 +139,7 @@ static uint32_t code_attrs(Codec *c, Scope *s, OpId op, const Node *node, AttrVa
 {
     const uint32_t n = codec_count(c, node ? node->n_attr : 0, 8);
     if (n > MAX_ATTRS)
-        codec_fail(c, "%u attributes; at most %d", n, MAX_ATTRS);
+        codec_fail(c, "a node has %u attributes; at most %d are possible", n, MAX_ATTRS);
     for (uint32_t i = 0; i < n && !c->has_failed; i++) {
         out[i] = node ? node->attr[i] : (AttrVal){0};
         code_attr(c, s, op, &out[i]);
@@ -177,6 +178,7 @@ static NodeId make_leaf(Codec *c, Graph *g, OpId op, const TensorType *t, const 
 {
     const char *name = NULL;
     AttrVal blob = {0};
+    rlx_assert(op_info[op].kind == OPKIND_LEAF && !c->is_writing);
     for (uint32_t i = 0; i < n; i++) {
         if (attr_info[attr[i].id].type == ATTR_STR)
             name = attr[i].u.str;
@@ -184,7 +186,7 @@ static NodeId make_leaf(Codec *c, Graph *g, OpId op, const TensorType *t, const 
             blob = attr[i];
     }
     const Span span = {.file = c->file, .path = name};
-    if (!name && op != OP_const && !codec_fail(c, "an %s without a name", op_info[op].name))
+    if (!name && op != OP_const && !codec_fail(c, "an %s has no name", op_info[op].name))
         return 0;
     if (!take_bytes(c, g, t, &blob))
         return 0;
@@ -209,7 +211,7 @@ static NodeId code_leaf(Codec *c, Scope *s, OpId op, NodeId id)
     if (c->is_writing || c->has_failed)
         return id;
     if (s->depth && (op == OP_param || op == OP_state)) {
-        codec_fail(c, "a sub-graph with a %s", op_info[op].name);
+        codec_fail(c, "a sub-graph has a %s, which only the model itself may have", op_info[op].name);
         return 0;
     }
     return make_leaf(c, s->g, op, &t, attr, n_attr);
@@ -251,7 +253,7 @@ static void code_node(Codec *c, Scope *s, NodeId id)
     const bool is_named = op_info[op].kind == OPKIND_LEAF && op != OP_const;
     const char *label = codec_optional(c, c->is_writing && !is_named ? s->g->labels.data[id] : NULL);
     if (label && is_named)
-        codec_fail(c, "an %s with a label besides its name", op_info[op].name);
+        codec_fail(c, "an %s has a label beside its name", op_info[op].name);
     if (c->has_failed)
         return;
     id = op_info[op].kind == OPKIND_LEAF ? code_leaf(c, s, op, id) : code_compute(c, s, op, id, label);
@@ -302,14 +304,14 @@ static void code_leaves(Codec *c, const Scope *s, NodeId *have, uint32_t n_have,
     const uint32_t n = codec_count(c, n_have, 4 * step);
     Map seen = {0};
     if (n != n_have)
-        codec_fail(c, "a list of %u inputs, params or states, but %u nodes", n, n_have);
+        codec_fail(c, "a list has %u inputs, params or states, but there are %u such nodes", n, n_have);
     for (uint32_t i = 0; i < n && !c->has_failed; i++)
         map_put(c->arena, &seen, &have[i * step], sizeof *have, 0);
     for (uint32_t i = 0; i < n && !c->has_failed; i++) {
         uint64_t is_listed = 0;
         const NodeId id = code_node_of(c, s, have[i * step]);
         if (!map_get(&seen, &id, sizeof id, &is_listed) || is_listed)
-            codec_fail(c, "a list of inputs, params or states with another node, or one twice");
+            codec_fail(c, "a list of inputs, params or states names another node, or one node twice");
         map_put(c->arena, &seen, &id, sizeof id, 1);
         have[i * step] = id;
         if (step == 2)
@@ -372,7 +374,7 @@ static Graph *code_graph(Codec *c, Graph *g, Graph *parent, uint32_t depth)
 {
     const char *name = codec_str(c, g ? g->name : NULL);
     if (!g && depth > GRAPH_MAX_DEPTH)
-        codec_fail(c, "sub-graphs nested more than %d deep", GRAPH_MAX_DEPTH);
+        codec_fail(c, "sub-graphs are nested more than %d deep", GRAPH_MAX_DEPTH);
     if (!g)
         g = graph_new_like(parent, name);
     Scope s = {.g = g, .depth = depth};
@@ -422,6 +424,7 @@ static void code_io(Codec *c, Graph *g)
 void codec_model(Codec *c, Graph **g)
 {
     if (c->is_writing) {
+        rlx_assert(*g != NULL);
         code_graph(c, *g, NULL, 0);
         code_io(c, *g);
         return;
@@ -430,7 +433,7 @@ void codec_model(Codec *c, Graph **g)
     *g = code_graph(c, NULL, parent, 0);
     code_io(c, *g);
     if (!c->has_failed && c->at != c->end)
-        codec_fail(c, "%zu bytes are left behind the graph", c->end - c->at);
+        codec_fail(c, "%zu bytes follow the graph, which must end its section", c->end - c->at);
     if (c->has_failed)
         *g = NULL;
 }

@@ -176,9 +176,7 @@ static bool check_scalar(Check *c)
 {
     if (peek(c, '"'))
         return check_string(c);
-    if (c->at < c->end && (*c->at == '-' || is_digit(*c->at)))
-        return check_number(c);
-    return check_word(c);
+    return c->at < c->end && (*c->at == '-' || is_digit(*c->at)) ? check_number(c) : check_word(c);
 }
 
 // The name of a member and its colon.

@@ -24,6 +24,7 @@ RawWriter *output_add(OutputFiles *f, const char *name)
 
 bool output_end(OutputFiles *f, bool is_complete)
 {
+    rlx_assert(f->n <= f->most);
     for (uint32_t i = 0; i < f->n; i++)
         is_complete = rawfile_commit(&f->writers[i], is_complete) && is_complete;
     if (!is_complete)

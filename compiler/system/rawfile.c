@@ -264,6 +264,7 @@ bool rawfile_append(void *writer, const void *bytes, size_t n)
     RawWriter *w = writer;
     const char *data = bytes;
     errno = 0;
+    rlx_assert(w->fd >= 0 && w->error == 0); // no more is written once it has failed
     while (n) {
         if (interrupt_came()) {
             w->error = EINTR;
@@ -284,6 +285,7 @@ bool rawfile_append(void *writer, const void *bytes, size_t n)
 
 bool rawfile_commit(RawWriter *w, bool is_complete)
 {
+    rlx_assert(w->fd >= 0 && w->temporary != NULL);
     if (close(w->fd) != 0 && w->error == 0)
         w->error = errno;
     if (is_complete && w->error == 0 && rename(w->temporary, w->path) != 0)

@@ -165,6 +165,7 @@ static bool try_kept(Bisect *b)
 // Values of the first n nodes that something after them reads: what such a beginning of the model computes.
 static void list_frontier(const Bisect *b, const Graph *g, uint32_t n, bool *is_output)
 {
+    rlx_assert(n >= 1 && n <= b->nodes.len);
     const NodeId last = b->nodes.data[n - 1];
     for (uint32_t i = 0; i < b->nodes.len; i++) {
         const Node *node = graph_node(g, b->nodes.data[i]);
@@ -215,6 +216,7 @@ static bool try_beginning(Bisect *b, uint32_t n, bool *is_off)
 static bool search_beginnings(Bisect *b)
 {
     uint32_t low = 0, high = b->nodes.len;
+    rlx_assert(high >= 1);
     while (high - low > 1) {
         const uint32_t middle = low + (high - low) / 2;
         bool is_off = false;
@@ -233,7 +235,5 @@ bool bisect_search(Bisect *b)
         return false;
     if (!is_off || b->nodes.len == 0)
         return true;
-    if (!try_kept(b))
-        return false;
-    return b->how == BISECT_KEPT || search_beginnings(b);
+    return try_kept(b) && (b->how == BISECT_KEPT || search_beginnings(b));
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // See compare.h.
 #include "compiler/tools/compare.h"
+#include "base/diag.h"
 #include "base/str.h"
 #include <math.h>
 #include <string.h>
 
 Difference compare_tensors(const Tensor *got, const Tensor *want)
 {
+    rlx_assert(compare_shapes(got, want));
     Difference d = {.at = -1};
     for (int64_t i = 0; i < want->numel; i++) {
         const double a = tensor_get_f64(got, i), b = tensor_get_f64(want, i);

@@ -141,7 +141,7 @@ static bool check_ends(Cut *c)
     for (uint32_t i = 0; i < e->n_from; i++)
         if (ok && !c->is_value_needed[e->from[i]])
             ok = wrong(c, "--from", e->from_names[i],
-                       "no value of --to depends on it, or only through others of --from");
+                       "no value of --to depends on it, except through other values of --from");
     return ok;
 }
 
@@ -162,6 +162,7 @@ static bool copy_node(Cut *c, NodeId id)
         return true;
     for (uint32_t i = 0; i < n->n_src; i++)
         src[i] = n->src[i] == 0 ? 0 : n->op == OP_result ? c->whole[n->src[i]] : c->value[n->src[i]];
+    rlx_assert(c->whole[id] == 0);
     c->whole[id] = graph_clone_node(c->to, c->g, id, src);
     if (input == NULL)
         c->value[id] = c->whole[id];
@@ -209,10 +210,13 @@ bool cut_graph(Graph *g, const CutEnds *ends, Graph **out)
              .value = ARENA_ARRAY(&scratch, NodeId, g->nodes.len),
              .whole = ARENA_ARRAY(&scratch, NodeId, g->nodes.len),
              .is_kept = ARENA_ARRAY(&scratch, bool, g->checks.len)};
+    rlx_assert(ends->n_to != 0);
     for (uint32_t i = 0; i < ends->n_from; i++)
         c.input[ends->from[i]] = ends->from_names[i];
-    for (uint32_t i = 0; i < ends->n_to; i++)
+    for (uint32_t i = 0; i < ends->n_to; i++) {
+        rlx_assert(ends->to[i] != 0 && ends->to[i] < g->nodes.len);
         c.is_value_needed[ends->to[i]] = true;
+    }
     mark(&c);
     bool ok = check_ends(&c);
     if (ok)

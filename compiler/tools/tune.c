@@ -7,7 +7,6 @@
 #include "compiler/system/output.h"
 #include "runtime-lite/rlx_profile.h"
 #include <dlfcn.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>

@@ -138,14 +138,6 @@ Node *node_plain(Node *n)
     return n;
 }
 
-Node *node_child(const Node *n, uint32_t i)
-{
-    Node *child = n->child;
-    while (i-- > 0 && child != NULL)
-        child = child->next;
-    return child;
-}
-
 bool node_is_inside(const Node *a, const Node *b)
 {
     while (a != NULL && a != b)
@@ -177,10 +169,8 @@ static void finish_operator(Build *b, Node *n)
         take_op(b->tree, n->file, first->end, second->begin, n->op);
     if (n->kind == CLANG_UNARY) {
         take_op(b->tree, n->file, n->begin, first->begin, n->op);
-        if (n->op[0] == '\0') {
+        if (n->op[0] == '\0')
             take_op(b->tree, n->file, first->end, n->end, n->op);
-            n->is_post = true;
-        }
     }
     const bool is_step = n->op[0] == n->op[1] && (n->op[0] == '+' || n->op[0] == '-');
     const bool is_address = n->op[0] == '&' && n->op[1] == '\0';

@@ -34,7 +34,6 @@ typedef struct Decl {
 typedef struct Node {
     int kind;     // CLANG_...
     char op[4];   // of unary, binary and compound assignments; "" where a macro hides it
-    bool is_post; // v++
     bool is_const; // an lvalue that is const
     uint32_t line, begin, end; // byte offsets in its file
     uint32_t file;
@@ -94,7 +93,6 @@ typedef struct Tree {
 void tree_build(Tree *t, void *unit);
 // The node without casts (and what does not exist in the tree: parentheses, implicit conversions).
 Node *node_plain(Node *n);
-Node *node_child(const Node *n, uint32_t i);
 // Is a inside of (or the same as) b?
 bool node_is_inside(const Node *a, const Node *b);
 

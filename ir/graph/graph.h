@@ -332,8 +332,6 @@ void node_int(NodeBuild *b, AttrId id, int64_t v); // INT, BOOL, DTYPE
 void node_float(NodeBuild *b, AttrId id, double v);
 void node_str(NodeBuild *b, AttrId id, const char *v);
 void node_ints(NodeBuild *b, AttrId id, const int64_t *v, uint32_t n); // INTS, DIMS; copied
-// not copied: must live as long as the graph
-void node_blob(NodeBuild *b, AttrId id, const void *p, uint64_t n);
 void node_graph(NodeBuild *b, AttrId id, Graph *sub);
 // Takes over all attributes of a node, by name where it is of another op, which must have them all; what is
 // set afterwards counts instead. Nodes are rebuilt with this, so that no attribute is forgotten.

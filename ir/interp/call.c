@@ -31,11 +31,6 @@ bool call_is_poison(const Call *c, uint32_t i, uint32_t t)
     return machine_has_poison(c->m, o->slot, t, cell_bytes(o->type));
 }
 
-int64_t call_var(const Call *c, uint32_t i, uint32_t t)
-{
-    return call_int(c, i, t);
-}
-
 void call_set_var(const Call *c, uint32_t i, uint32_t t, int64_t v)
 {
     const Operand *o = operand(c, i);
@@ -73,11 +68,6 @@ bool call_elements(const Call *c, uint32_t i, uint32_t t, int64_t at, uint32_t n
     out->r = (uint32_t *)(void *)(c->m->array_data + a->data) + first;
     out->state = c->m->array_state + a->state + first;
     return true;
-}
-
-bool call_is_shared(const Call *c, uint32_t i)
-{
-    return c->m->p->arrays.data[operand(c, i)->at].is_shared;
 }
 
 int64_t call_shared_address(const Call *c, uint32_t i, int64_t element)
@@ -161,11 +151,6 @@ const EvalArg *machine_arg(const Machine *m, uint32_t param)
 void machine_progress(Machine *m)
 {
     m->progress++;
-}
-
-bool machine_has_failed(const Machine *m)
-{
-    return m->message != NULL;
 }
 
 void *machine_state(Machine *m, KDevice key, size_t bytes)

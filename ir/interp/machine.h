@@ -224,7 +224,6 @@ bool flow_release_joins(Machine *m);
 Strand *strand_new(Machine *m, uint32_t begin, uint32_t end, uint32_t at, Join *join);
 
 // values.c
-const Code *step_nothing(Machine *m, Strand *s, const Code *c);
 const Code *step_copy(Machine *m, Strand *s, const Code *c);
 const Code *step_splat(Machine *m, Strand *s, const Code *c);
 const Code *step_zip(Machine *m, Strand *s, const Code *c);

@@ -52,7 +52,6 @@ int64_t call_int(const Call *c, uint32_t i, uint32_t t);    // letters i, u, r, 
 float call_f32(const Call *c, uint32_t i, uint32_t t);      // letter f
 bool call_is_poison(const Call *c, uint32_t i, uint32_t t); // letters r, f: made of what nobody wrote
 // The variable of a letter V.
-int64_t call_var(const Call *c, uint32_t i, uint32_t t);
 void call_set_var(const Call *c, uint32_t i, uint32_t t, int64_t v);
 // The result of a function that has one. Where an operand is poison, the core makes the result poison.
 void call_set_int(const Call *c, uint32_t t, int64_t v);
@@ -65,7 +64,6 @@ bool call_gathers(Call *c, uint32_t width);
 
 // Ends the launch with a message: "listing line, thread 7 of group 3: ...". Returns CALL_DONE.
 CallResult call_fail(const Call *c, uint32_t t, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-bool machine_has_failed(const Machine *m);
 
 // --- threads -------------------------------------------------------------------------------------
 
@@ -122,8 +120,7 @@ typedef struct Elements {
     unsigned char *state; // ElementState of each
 } Elements;
 bool call_elements(const Call *c, uint32_t i, uint32_t t, int64_t at, uint32_t n, Elements *out);
-// Is operand i an array that the group shares? Then it lies in shared memory: the address of an element.
-bool call_is_shared(const Call *c, uint32_t i);
+// Operand i is an array that the group shares: the address of an element in shared memory.
 int64_t call_shared_address(const Call *c, uint32_t i, int64_t element);
 
 // --- shared memory -------------------------------------------------------------------------------

@@ -5,12 +5,6 @@
 
 #include <string.h>
 
-const Code *step_nothing(Machine *m, Strand *s, const Code *c)
-{
-    (void)m, (void)s;
-    return c + 1;
-}
-
 // var, get and set.
 const Code *step_copy(Machine *m, Strand *s, const Code *c)
 {

@@ -121,20 +121,6 @@ uint32_t plan_count_kernels(const Plan *p)
     return n;
 }
 
-static void count_barrier(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
-{
-    (void)p;
-    (void)times;
-    *(uint32_t *)ctx += k->threads.waits + (k->threads.phases.len != 0 ? k->threads.phases.len - 1u : 0u);
-}
-
-uint32_t plan_count_barriers(const Plan *p)
-{
-    uint32_t n = 0;
-    plan_walk(p, count_barrier, &n);
-    return n;
-}
-
 bool plan_file_has(const PlanFile *f, const void *bytes, uint64_t n)
 {
     const uint64_t at = f != NULL ? (uint64_t)(uintptr_t)bytes - (uint64_t)(uintptr_t)f->data : 0;

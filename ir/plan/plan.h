@@ -390,8 +390,6 @@ void plan_share_prepared(PlanBuckets *b, Arena *scratch);
 uint64_t plan_weight_bytes(const Plan *p);
 // A hazard between two kernels: their byte ranges overlap after placing, and at least one writes.
 bool plan_has_hazard(const Plan *p, uint32_t kernel_a, uint32_t kernel_b);
-// Barriers before kernels of the plan and of all bodies in it, and between phases of a kernel.
-uint32_t plan_count_barriers(const Plan *p);
 // Independent re-check of liveness, ranges, overlaps and order. NULL or a message.
 const char *plan_verify(const Plan *p);
 

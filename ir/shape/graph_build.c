@@ -92,14 +92,6 @@ void node_ints(NodeBuild *b, AttrId id, const int64_t *values, uint32_t n)
     v->u.ints = intern_ints(b->graph, values, n);
 }
 
-void node_blob(NodeBuild *b, AttrId id, const void *p, uint64_t n)
-{
-    AttrVal *v = add_attr(b, id);
-    rlx_assert(attr_info[id].type == ATTR_BLOB);
-    v->len = n;
-    v->u.blob = p;
-}
-
 void node_graph(NodeBuild *b, AttrId id, Graph *sub)
 {
     AttrVal *v = add_attr(b, id);

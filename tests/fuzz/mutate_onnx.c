@@ -9,13 +9,10 @@
 
 enum { MAX_DEPTH = 64, MAX_STEPS = 5 };
 
-static const char *const ops[] = {
-#define ONNX_EW(name, min, max, op)  #name,
-#define ONNX_OP(name, min, max, fn)  #name,
-#define ONNX_MS(name, fn)            "com.microsoft:" #name,
-#define ONNX_ML(name, min, max, fn)  "ai.onnx.ml:" #name,
-#define ONNX_TRAIN(name, fn)         "ai.onnx.preview.training:" #name,
-#define ONNX_PREVIEW(name, fn)       "ai.onnx.preview:" #name,
+static const struct {
+    const char *domain, *name;
+} ops[] = {
+#define ONNX_ROW(domain, name, min, max, fn, op) {domain, #name},
 #include "compiler/import/onnx/onnx_ops.def"
 };
 
@@ -151,9 +148,9 @@ static void add_result(Edit *e)
 
 static void set_op(Edit *e, Onnx__NodeProto *n)
 {
-    const char *op = ops[pick(sizeof ops / sizeof *ops)], *colon = strchr(op, ':');
-    n->domain = colon ? arena_strndup(e->arena, op, (size_t)(colon - op)) : arena_strdup(e->arena, "");
-    n->op_type = arena_strdup(e->arena, colon ? colon + 1 : op);
+    const size_t i = pick(sizeof ops / sizeof *ops);
+    n->domain = arena_strdup(e->arena, strcmp(ops[i].domain, "ai.onnx") == 0 ? "" : ops[i].domain);
+    n->op_type = arena_strdup(e->arena, ops[i].name);
 }
 
 static void change_op(Edit *e)

@@ -88,10 +88,10 @@ def check_refusals(folder):
     _, _, error = call(folder, "compile", "m.json", *CUDA, "-o", "other", "--tune", "cpu.tune")
     assert "was measured for --cpu generic" in error, error
     for args, why in (
-        (["tune", "m.json", "--target", "cuda"], "must name the one to measure on"),
-        (["tune", "m.json", "--target", "vulkan"], "not with --target vulkan"),
-        (["tune", "m.json", "--target", "cuda,c", "--gpu", "sm_90a"], "not with --target cuda,c"),
-        (["compile", "m.json", "--target", "vulkan", "--tune", "m.tune"], "--tune: not with --target vulkan"),
+        (["tune", "m.json", "--target", "cuda"], "must name the one GPU to measure on"),
+        (["tune", "m.json", "--target", "vulkan"], "does not work with --target vulkan"),
+        (["tune", "m.json", "--target", "cuda,c", "--gpu", "sm_90a"], "does not work with --target cuda,c"),
+        (["compile", "m.json", "--target", "vulkan", "--tune", "m.tune"], "--tune cannot be combined with"),
     ):
         code, _, error = call(folder, *args)
         assert code != 0 and why in error, (args, code, error)

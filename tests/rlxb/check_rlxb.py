@@ -193,7 +193,7 @@ def check_shards(rlxc, folder):
     for weight_map, words in (
         ({"a": "s-1.safetensors"}, "names no file for the tensor 'b'"),
         ({"a": "s-1.safetensors", "b": "../s-2.safetensors"}, "no .safetensors file in its folder"),
-        ({"a": "s-1.safetensors", "b": 2}, "the file of 'b' is no text"),
+        ({"a": "s-1.safetensors", "b": 2}, "the file of 'b' is not a string"),
         ([], "expected the member 'weight_map'"),
         ({"a": "s-1.safetensors", "b": "s-1.safetensors"}, "holds no tensor 'b'"),
     ):

@@ -386,7 +386,7 @@ static const Refusal refusals[] = {
     {"opset 13; in x f32 2,2; node Transpose x -> z perm=[0,0]; out z", E0203, "", "perm"},
     {"opset 13; in x f32 1,1,4; in w f32 1,1,2; node Conv x,w -> z kernel_shape=[3]; out z", E0204, "z",
      "kernel_shape"},
-    {"opset 13; in x f32 1,1,4; node MaxPool x -> z kernel_shape=[0]; out z", E0203, "z", "must be 1 to"},
+    {"opset 13; in x f32 1,1,4; node MaxPool x -> z kernel_shape=[0]; out z", E0203, "z", "must be from 1 to"},
     {"opset 13; in x f32 1,1,4; node MaxPool x -> z; out z", E0203, "z", "'kernel_shape'"},
     {"opset 13; in x f32 4; init w f32 3 = 1,2; out x", E0106, "w",
      "has 2 elements of data, but its shape needs 3"},
@@ -467,7 +467,7 @@ static void test_no_model(void **state)
         size_t len;
         const char *message;
     } rows[] = {
-        {"", 0, "there is no graph"},
+        {"", 0, "the file has no graph"},
         {"hello world", 11, "not a serialized ModelProto"},
         {"\x3a\x05\x0a", 3, "a field is longer than the message"},
         {"\x3a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 12, "more than 10 bytes"},

@@ -5,16 +5,16 @@ import re
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TABLE = ROOT / "compiler/import/onnx/onnx_ops.def"
-DOMAINS = {"EW": "", "OP": "", "MS": "com.microsoft", "ML": "ai.onnx.ml", "TRAIN": "ai.onnx.preview.training",
-           "PREVIEW": "ai.onnx.preview"}
+DOMAINS = {"EW": "", "OP": "", "OF": "", "MS": "com.microsoft", "MS_OF": "com.microsoft", "ML": "ai.onnx.ml",
+           "TRAIN": "ai.onnx.preview.training", "PREVIEW": "ai.onnx.preview"}
 
 
 def read_table():
     """{(domain, name): [(first opset, last opset or 0)]}"""
     found, text = {}, TABLE.read_text(encoding="utf-8")
-    for kind, arguments in re.findall(r"^ONNX_([A-Z]+)\((.*?)\)", text, re.MULTILINE):
+    for kind, arguments in re.findall(r"^ONNX_([A-Z_]+)\((.*?)\)", text, re.MULTILINE):
         words = [w.strip() for w in arguments.split(",")]
-        span = (int(words[1]), int(words[2])) if len(words) == 4 else (1, 0)
+        span = (int(words[1]), int(words[2])) if words[1].isdigit() else (1, 0)
         found.setdefault((DOMAINS[kind], words[0]), []).append(span)
     return found
 

@@ -118,7 +118,8 @@ static bool read_attr(DeclReader *dr, const JsonPlace *p)
     CustomAttr a = {.name = arena_strdup(r->arena, p->item->string)};
     const char *type = NULL;
     if (!custom_is_name(a.name))
-        return json_error(r, p, E0102, "'%s' cannot name a constant: expected an identifier, no word of C",
+        return json_error(r, p, E0102,
+                          "'%s' cannot name a constant: expected an identifier that is not a word of C",
                           a.name);
     if (!json_members(r, p, "a constant", E0102, m, 2) ||
         !json_string(r, &m[TYPE].place, "float or int", &type))
@@ -133,7 +134,7 @@ static bool read_attr(DeclReader *dr, const JsonPlace *p)
         return false;
     vec_push(r->arena, &dr->d->attrs, a);
     if (dr->names.n == CUSTOM_MAX_NAMES)
-        return json_error(r, p, E0004, "more than %d names", CUSTOM_MAX_NAMES);
+        return json_error(r, p, E0004, "there are more than %d names", CUSTOM_MAX_NAMES);
     dr->names.at[dr->names.n++] = (CustomName){a.name, a.is_float, 1, 1};
     return true;
 }
@@ -185,7 +186,7 @@ static bool read_text_file(DeclReader *dr, const JsonPlace *p, const char **out)
     if (!rawfile_open(dr->r->arena, dr->r->diag, json_span(dr->r, p), path, &f))
         return false;
     if (f.len != 0 && memchr(f.data, 0, f.len) != NULL)
-        return json_error(dr->r, &m[0].place, E0203, "%s is no text", path);
+        return json_error(dr->r, &m[0].place, E0203, "%s is not a text file", path);
     *out = arena_strndup(dr->r->arena, f.data, f.len);
     return true;
 }
@@ -215,7 +216,8 @@ static bool read_name(DeclReader *dr, CustomDecls *decls)
         return false;
     dr->d->name = arena_strdup(dr->r->arena, dr->d->name);
     if (!custom_is_name(dr->d->name))
-        return json_error(dr->r, p, E0102, "'%s' cannot name an op: expected an identifier, no word of C",
+        return json_error(dr->r, p, E0102,
+                          "'%s' cannot name an op: expected an identifier that is not a word of C",
                           dr->d->name);
     if (op_parse(dr->d->name, &op) || custom_decl_find(decls, dr->d->name) != NULL)
         return json_error(dr->r, p, E0104, "there is already an op '%s'", dr->d->name);

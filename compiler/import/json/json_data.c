@@ -37,7 +37,8 @@ static bool measure(const Source *s, const JsonPlace *data, Shape *shape)
     while (cJSON_IsArray(level[shape->rank].item)) {
         const JsonPlace *p = &level[shape->rank];
         if (shape->rank == SHAPE_MAX_RANK)
-            return json_error(s->r, p, E0004, "lists nested more than %d deep; a tensor has at most %d axes",
+            return json_error(s->r, p, E0004,
+                              "lists are nested more than %d deep; a tensor has at most %d axes",
                               SHAPE_MAX_RANK, SHAPE_MAX_RANK);
         uint32_t n = 0;
         if (!json_list(s->r, p, "a list", &n))
@@ -168,8 +169,9 @@ static bool read_npy(Source *s, const char *path)
     if (s->has_dtype)
         npy_retype(s->r->arena, &s->t, s->out->dtype);
     else if (dtype_is_narrow(s->t.dtype))
-        return json_error(s->r, &s->m[M_file].place, E0102,
-                          "'%s' holds bytes that are no type of NumPy's own; add the member 'dtype'", path);
+        return json_error(
+            s->r, &s->m[M_file].place, E0102,
+            "'%s' holds bytes of a type that NumPy itself does not have; add the member 'dtype'", path);
     return true;
 }
 

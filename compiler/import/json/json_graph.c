@@ -198,14 +198,20 @@ static void read_check(JsonScope *s, const JsonPlace *p)
         graph_check(s->g, id, message);
 }
 
-void json_checks(JsonScope *s, const JsonPlace *section)
+static void read_list(JsonScope *s, const JsonPlace *section, const char *what,
+                      void (*read)(JsonScope *s, const JsonPlace *p))
 {
     JsonPlace child = {0};
     uint32_t n = 0;
-    if (!section->item || !json_list(s->r, section, "a list of checks", &n))
+    if (!section->item || !json_list(s->r, section, what, &n))
         return;
     while (json_next(section, &child) && !json_is_hopeless(s->r))
-        read_check(s, &child);
+        read(s, &child);
+}
+
+void json_checks(JsonScope *s, const JsonPlace *section)
+{
+    read_list(s, section, "a list of checks", read_check);
 }
 
 // --- sizes that the model computes --------------------------------------------------
@@ -227,12 +233,7 @@ static void read_extent(JsonScope *s, const JsonPlace *p)
 
 void json_extents(JsonScope *s, const JsonPlace *section)
 {
-    JsonPlace child = {0};
-    uint32_t n = 0;
-    if (!section->item || !json_list(s->r, section, "a list of extents", &n))
-        return;
-    while (json_next(section, &child) && !json_is_hopeless(s->r))
-        read_extent(s, &child);
+    read_list(s, section, "a list of extents", read_extent);
 }
 
 // --- sub-graphs --------------------------------------------------
@@ -246,7 +247,7 @@ bool json_subgraph(JsonScope *parent, const JsonPlace *p, Graph **out)
                            {.name = "nodes"},  {.name = "outputs", .is_required = true},
                            {.name = "checks"}, {.name = "extents"}};
     if (parent->depth == MAX_GRAPH_DEPTH)
-        return json_error(r, p, E0004, "sub-graphs nested more than %d deep", MAX_GRAPH_DEPTH);
+        return json_error(r, p, E0004, "sub-graphs are nested more than %d deep", MAX_GRAPH_DEPTH);
     if (!json_members(r, p, "a sub-graph", E0102, m, COUNT))
         return false;
     DimParse symbols = r->symbols;

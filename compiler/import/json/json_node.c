@@ -49,9 +49,7 @@ static bool read_op(NodeReader *nr)
         nr->op = OP_custom;
         return true;
     }
-    if (op_parse(name, &nr->op) && op_info[nr->op].kind != OPKIND_LEAF)
-        return true;
-    return unknown_op(r, &child, name);
+    return (op_parse(name, &nr->op) && op_info[nr->op].kind != OPKIND_LEAF) || unknown_op(r, &child, name);
 }
 
 static const char *op_name(const NodeReader *nr)
@@ -122,7 +120,7 @@ static bool read_number(NodeReader *nr, const JsonPlace *p)
     if (!cJSON_IsBool(p->item) && !find_number_type(nr, p->index, &dtype))
         return json_error(nr->s->r, p, E0205,
                           "a number takes its element type from an operand that is a name, and "
-                          "this node has none; write it as a weight");
+                          "this node has no such operand; write it as a weight");
     return make_scalar(nr, p, dtype, &nr->src[p->index]);
 }
 

@@ -134,7 +134,7 @@ bool json_members(JsonReader *r, const JsonPlace *p, const char *owner, DiagCode
         if (i == n)
             ok = unknown_member(r, &child, owner, code, m, n);
         else if (m[i].place.item)
-            ok = json_error(r, &child, E0102, "the member '%s' stands twice", m[i].name);
+            ok = json_error(r, &child, E0102, "the member '%s' is given twice", m[i].name);
         else
             m[i].place = child;
     }

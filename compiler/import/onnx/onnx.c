@@ -148,7 +148,7 @@ bool import_onnx_source(Arena *a, Diag *d, const OnnxSource *source, Graph **out
     if (!m.proto)
         return false;
     if (!m.proto->graph)
-        return diag_error(d, span, E0106, "there is no graph in it");
+        return diag_error(d, span, E0106, "the file has no graph");
     if (!read_opset(&m, span) || !check_sizes(&m, span))
         return false;
     const char *graph_name = onnx_text(m.proto->graph->name);

@@ -97,6 +97,7 @@ NodeId onnx_fold(OnnxModel *m, Graph *g, NodeId id)
     const Span span = node_span(g, id);
     if (!eval_node(&c))
         return 0;
+    rlx_assert(out.numel == shape_numel(&shape));
     return graph_const(g, out.dtype, &shape, out.data, (uint64_t)out.numel * dtype_info[out.dtype].bytes,
                        span);
 }
@@ -110,9 +111,13 @@ bool onnx_spend(OnnxNode *n, int64_t elements)
 
 // --- builders ---
 
-NodeBuild onnx_begin(OnnxNode *n, OpId op)
+NodeBuild onnx_begin(OnnxNode *n, OpId op, const NodeId *src, uint32_t count)
 {
-    return node_begin(n->graph, op, n->span, n->label);
+    NodeBuild b = node_begin(n->graph, op, n->span, n->label);
+    b.failed = n->failed;
+    for (uint32_t i = 0; i < count; i++)
+        node_src(&b, src[i]);
+    return b;
 }
 
 NodeId onnx_end(OnnxNode *n, NodeBuild *b)
@@ -121,6 +126,7 @@ NodeId onnx_end(OnnxNode *n, NodeBuild *b)
         onnx_fail(n, E0004, "the model makes more than %llu nodes", (unsigned long long)nodes_max(n->model));
     if (n->failed)
         return 0;
+    rlx_assert(b->graph == n->graph);
     NodeId id = node_end(b);
     if (id)
         id = onnx_fold(n->model, n->graph, id);
@@ -128,34 +134,41 @@ NodeId onnx_end(OnnxNode *n, NodeBuild *b)
     return id;
 }
 
+static NodeId build_op(OnnxNode *n, OpId op, const NodeId *src, uint32_t count)
+{
+    NodeBuild b = onnx_begin(n, op, src, count);
+    return onnx_end(n, &b);
+}
+
 NodeId onnx_op1(OnnxNode *n, OpId op, NodeId a)
 {
-    if (n->failed)
-        return 0;
-    NodeBuild b = onnx_begin(n, op);
-    node_src(&b, a);
-    return onnx_end(n, &b);
+    return build_op(n, op, (const NodeId[]){a}, 1);
 }
 
 NodeId onnx_op2(OnnxNode *n, OpId op, NodeId a, NodeId b)
 {
-    if (n->failed)
-        return 0;
-    NodeBuild build = onnx_begin(n, op);
-    node_src(&build, a);
-    node_src(&build, b);
-    return onnx_end(n, &build);
+    return build_op(n, op, (const NodeId[]){a, b}, 2);
 }
 
 NodeId onnx_op3(OnnxNode *n, OpId op, NodeId a, NodeId b, NodeId c)
 {
-    if (n->failed)
+    return build_op(n, op, (const NodeId[]){a, b, c}, 3);
+}
+
+NodeId onnx_op_int(OnnxNode *n, OpId op, NodeId a, AttrId id, int64_t v)
+{
+    NodeBuild b = ONNX_BEGIN(n, op, a);
+    node_int(&b, id, v);
+    return onnx_end(n, &b);
+}
+
+NodeId onnx_op_ints(OnnxNode *n, OpId op, NodeId a, AttrId id, const int64_t *v, uint32_t count)
+{
+    if (n->failed) // then the list may not have been read
         return 0;
-    NodeBuild build = onnx_begin(n, op);
-    node_src(&build, a);
-    node_src(&build, b);
-    node_src(&build, c);
-    return onnx_end(n, &build);
+    NodeBuild b = ONNX_BEGIN(n, op, a);
+    node_ints(&b, id, v, count);
+    return onnx_end(n, &b);
 }
 
 NodeId onnx_const(OnnxNode *n, DType t, const Shape *s, const void *data, uint64_t bytes)
@@ -191,20 +204,12 @@ NodeId onnx_join(OnnxNode *n, OpId op, NodeId a, NodeId b)
 
 NodeId onnx_softmax(OnnxNode *n, NodeId x, int64_t axis)
 {
-    if (n->failed)
-        return 0;
-    NodeBuild b = onnx_begin(n, OP_softmax);
-    node_src(&b, x);
-    node_int(&b, A_softmax_axis, axis);
-    return onnx_end(n, &b);
+    return onnx_op_int(n, OP_softmax, x, A_softmax_axis, axis);
 }
 
 NodeId onnx_cumsum(OnnxNode *n, NodeId x, int64_t axis, bool is_exclusive)
 {
-    if (n->failed)
-        return 0;
-    NodeBuild b = onnx_begin(n, OP_cumsum);
-    node_src(&b, x);
+    NodeBuild b = ONNX_BEGIN(n, OP_cumsum, x);
     node_int(&b, A_cumsum_axis, axis);
     if (is_exclusive)
         node_int(&b, A_cumsum_exclusive, 1);
@@ -241,39 +246,22 @@ NodeId onnx_ints_const(OnnxNode *n, const int64_t *v, uint32_t count)
 
 NodeId onnx_cast(OnnxNode *n, NodeId a, DType to)
 {
-    if (n->failed || onnx_dtype(n, a) == to)
-        return a;
-    NodeBuild b = onnx_begin(n, OP_cast);
-    node_src(&b, a);
-    node_int(&b, A_cast_to, to);
-    return onnx_end(n, &b);
+    return n->failed || onnx_dtype(n, a) == to ? a : onnx_op_int(n, OP_cast, a, A_cast_to, to);
 }
 
 NodeId onnx_bitcast(OnnxNode *n, NodeId a, DType to)
 {
-    if (n->failed || onnx_dtype(n, a) == to)
-        return a;
-    NodeBuild b = onnx_begin(n, OP_bitcast);
-    node_src(&b, a);
-    node_int(&b, A_bitcast_to, to);
-    return onnx_end(n, &b);
+    return n->failed || onnx_dtype(n, a) == to ? a : onnx_op_int(n, OP_bitcast, a, A_bitcast_to, to);
 }
 
 NodeId onnx_reshape_to(OnnxNode *n, NodeId a, const Dim *dims, uint32_t rank)
 {
-    if (n->failed)
-        return 0;
-    NodeBuild b = onnx_begin(n, OP_reshape);
-    node_src(&b, a);
-    node_ints(&b, A_reshape_shape, dims, rank);
-    return onnx_end(n, &b);
+    return onnx_op_ints(n, OP_reshape, a, A_reshape_shape, dims, rank);
 }
 
 NodeId onnx_reshape(OnnxNode *n, NodeId a, const Shape *s)
 {
-    if (n->failed || shape_equal(onnx_shape(n, a), s))
-        return a;
-    return onnx_reshape_to(n, a, s->dim, s->rank);
+    return n->failed || shape_equal(onnx_shape(n, a), s) ? a : onnx_reshape_to(n, a, s->dim, s->rank);
 }
 
 NodeId onnx_transpose(OnnxNode *n, NodeId a, const int64_t *perm)
@@ -284,32 +272,17 @@ NodeId onnx_transpose(OnnxNode *n, NodeId a, const int64_t *perm)
     bool is_identity = true;
     for (uint32_t i = 0; i < rank; i++)
         is_identity = is_identity && perm[i] == i;
-    if (is_identity)
-        return a;
-    NodeBuild b = onnx_begin(n, OP_transpose);
-    node_src(&b, a);
-    node_ints(&b, A_transpose_perm, perm, rank);
-    return onnx_end(n, &b);
+    return is_identity ? a : onnx_op_ints(n, OP_transpose, a, A_transpose_perm, perm, rank);
 }
 
 NodeId onnx_expand(OnnxNode *n, NodeId a, const Dim *dims, uint32_t rank)
 {
-    if (n->failed)
-        return 0;
-    NodeBuild b = onnx_begin(n, OP_expand);
-    node_src(&b, a);
-    node_ints(&b, A_expand_shape, dims, rank);
-    return onnx_end(n, &b);
+    return onnx_op_ints(n, OP_expand, a, A_expand_shape, dims, rank);
 }
 
 static NodeId build_axes(OnnxNode *n, OpId op, AttrId id, NodeId a, const OnnxInts *axes)
 {
-    if (n->failed)
-        return 0;
-    NodeBuild b = onnx_begin(n, op);
-    node_src(&b, a);
-    node_ints(&b, id, axes->v, axes->n);
-    return onnx_end(n, &b);
+    return onnx_op_ints(n, op, a, id, axes->v, axes->n);
 }
 
 static OnnxInts ints_of(const int64_t *v, uint32_t n)
@@ -337,8 +310,7 @@ NodeId onnx_reduce(OnnxNode *n, OpId op, NodeId a, const int64_t *axes, uint32_t
 {
     if (n->failed)
         return 0;
-    NodeBuild b = onnx_begin(n, op);
-    node_src(&b, a);
+    NodeBuild b = ONNX_BEGIN(n, op, a);
     node_ints(&b, attr_find(op, "axes"), axes, count);
     node_int(&b, attr_find(op, "keepdims"), 1);
     return onnx_end(n, &b);
@@ -346,11 +318,7 @@ NodeId onnx_reduce(OnnxNode *n, OpId op, NodeId a, const int64_t *axes, uint32_t
 
 NodeId onnx_concat(OnnxNode *n, const NodeId *src, uint32_t count, int64_t axis)
 {
-    if (n->failed)
-        return 0;
-    NodeBuild b = onnx_begin(n, OP_concat);
-    for (uint32_t i = 0; i < count; i++)
-        node_src(&b, src[i]);
+    NodeBuild b = onnx_begin(n, OP_concat, src, count);
     node_int(&b, A_concat_axis, axis);
     return onnx_end(n, &b);
 }
@@ -359,8 +327,7 @@ NodeId onnx_slice(OnnxNode *n, NodeId a, int64_t axis, int64_t start, int64_t en
 {
     if (n->failed)
         return 0;
-    NodeBuild b = onnx_begin(n, OP_slice);
-    node_src(&b, a);
+    NodeBuild b = ONNX_BEGIN(n, OP_slice, a);
     node_ints(&b, A_slice_axes, &axis, 1);
     node_ints(&b, A_slice_starts, &start, 1);
     node_ints(&b, A_slice_ends, &end, 1);
@@ -370,11 +337,7 @@ NodeId onnx_slice(OnnxNode *n, NodeId a, int64_t axis, int64_t start, int64_t en
 
 NodeId onnx_gather(OnnxNode *n, NodeId a, NodeId indices, int64_t axis)
 {
-    if (n->failed)
-        return 0;
-    NodeBuild b = onnx_begin(n, OP_gather);
-    node_src(&b, a);
-    node_src(&b, indices);
+    NodeBuild b = ONNX_BEGIN(n, OP_gather, a, indices);
     node_int(&b, A_gather_axis, axis);
     return onnx_end(n, &b);
 }
@@ -390,11 +353,7 @@ NodeId onnx_result(OnnxNode *n, NodeId a, uint32_t index)
 
 NodeId onnx_matmul(OnnxNode *n, NodeId a, NodeId b, bool transpose_a, bool transpose_b)
 {
-    if (n->failed)
-        return 0;
-    NodeBuild build = onnx_begin(n, OP_matmul);
-    node_src(&build, a);
-    node_src(&build, b);
+    NodeBuild build = ONNX_BEGIN(n, OP_matmul, a, b);
     node_int(&build, A_matmul_transpose_a, transpose_a);
     node_int(&build, A_matmul_transpose_b, transpose_b);
     return onnx_end(n, &build);

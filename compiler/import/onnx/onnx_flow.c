@@ -31,9 +31,7 @@ static bool import_nodes(OnnxNode *n, OnnxScope *s, const Onnx__GraphProto *g)
 
 static bool import_branch(OnnxNode *n, OnnxScope *s, const Onnx__GraphProto *g)
 {
-    if (g->n_input)
-        return onnx_fail(n, E0106, "a branch must not have inputs");
-    return import_nodes(n, s, g);
+    return g->n_input ? onnx_fail(n, E0106, "a branch must not have inputs") : import_nodes(n, s, g);
 }
 
 static OnnxValue branch_output(OnnxNode *n, OnnxScope *s, const Onnx__GraphProto *g, uint32_t i)
@@ -83,6 +81,7 @@ static void import_taken(OnnxNode *n, const Onnx__GraphProto *g)
 // Inputs for what the other branch captured, so that both have the same.
 static void add_inputs(OnnxNode *n, Graph *g, const OnnxCaptures *c, uint32_t from)
 {
+    rlx_assert(from <= c->list.len);
     for (uint32_t i = from; i < c->list.len; i++) {
         const OnnxCapture *x = &c->list.data[i];
         const Shape s = *graph_node(n->graph, x->outer)->shape;
@@ -202,8 +201,7 @@ static void build_if(OnnxNode *n, NodeId cond, Branch *then_branch, Branch *else
         put_results(n, 0, then_branch->out);
         return;
     }
-    NodeBuild b = onnx_begin(n, OP_if);
-    node_src(&b, cond);
+    NodeBuild b = ONNX_BEGIN(n, OP_if, cond);
     for (uint32_t i = 0; i < captures->list.len; i++)
         node_src(&b, captures->list.data[i].outer);
     node_graph(&b, A_if_then, then_branch->scope.graph);
@@ -217,6 +215,7 @@ static Shape result_shape(const Branch *b, OnnxValue v)
 {
     if (v.kind == ONNX_NODE)
         return *graph_node(b->scope.graph, v.node)->shape;
+    rlx_assert(v.kind == ONNX_DIMS);
     return (Shape){.rank = v.dims->rank, .dim = {v.dims->n}};
 }
 

@@ -107,8 +107,8 @@ static bool check_call(OnnxNode *n, const Onnx__FunctionProto *f)
         if (c->function == f)
             return onnx_fail(n, E0106, "the function calls itself");
     if (n->n_in > f->n_input || n->n_out > f->n_output)
-        return onnx_fail(n, E0202, "%u inputs and %u outputs, but the function has %zu and %zu", n->n_in,
-                         n->n_out, f->n_input, f->n_output);
+        return onnx_fail(n, E0202, "the node has %u inputs and %u outputs, but the function has %zu and %zu",
+                         n->n_in, n->n_out, f->n_input, f->n_output);
     return true;
 }
 

@@ -230,7 +230,7 @@ static bool put_results(OnnxNode *n)
 static bool check_counts(OnnxNode *n)
 {
     if (n->proto->n_input > NODE_MAX_SRC || n->proto->n_output > NODE_MAX_SRC)
-        return onnx_fail(n, E0004, "more than %d inputs or outputs", NODE_MAX_SRC);
+        return onnx_fail(n, E0004, "there are more than %d inputs or outputs", NODE_MAX_SRC);
     n->n_in = (uint32_t)n->proto->n_input;
     n->n_out = (uint32_t)n->proto->n_output;
     n->in = ARENA_ARRAY(n->model->arena, OnnxValue, n->n_in);
@@ -256,7 +256,7 @@ static void import_operator(OnnxNode *n)
         onnx_check_graphs(n->scope, n->proto, n->scope->depth);
         return;
     }
-    n->ew = row->ew;
+    n->row_op = row->op;
     onnx_ignore_attr(n, "consumed_inputs"); // a hint of the first opsets
     if (!onnx_import_text_variant(n) && !onnx_import_moved_text(n, row) && !onnx_import_dims(n))
         row->import(n);

@@ -164,7 +164,7 @@ struct OnnxNode {
     Graph *graph;
     const Onnx__NodeProto *proto;
     const char *op, *label;
-    OpId ew; // rows of elementwise ops: the op of ours
+    OpId row_op; // the op of ours that its row names, or OP_none
     int64_t opset;
     Span span;
     uint32_t n_in, n_out;
@@ -225,6 +225,13 @@ bool onnx_flag(OnnxNode *n, const char *name, bool dflt);
 double onnx_float(OnnxNode *n, const char *name, double dflt);
 // The attribute as text in the arena.
 const char *onnx_str(OnnxNode *n, const char *name, const char *dflt);
+// Which of these words a string is, from 0; the first one is the default. 0 as well for others (reported).
+uint32_t onnx_word(OnnxNode *n, const char *name, const char *const *words, uint32_t count);
+#define ONNX_WORD(n, name, ...)                                                                              \
+    onnx_word(n, name, (const char *const[]){__VA_ARGS__},                                                   \
+              (uint32_t)(sizeof(const char *const[]){__VA_ARGS__} / sizeof(char *)))
+// False: the attribute is missing (reported).
+bool onnx_need_attr(OnnxNode *n, const char *name);
 // False when it is not given, out then is empty.
 bool onnx_ints(OnnxNode *n, const char *name, OnnxInts *out);
 bool onnx_strs(OnnxNode *n, const char *name, uint32_t *count, const char **out, uint32_t max);
@@ -239,11 +246,17 @@ const ProtobufCBinaryData *onnx_strings(OnnxNode *n, const char *name, size_t *c
 void onnx_ignore_attr(OnnxNode *n, const char *name);
 
 // --- building (onnx_build.c): as in ir/graph/graph.h, but constants are evaluated at once ---
-NodeBuild onnx_begin(OnnxNode *n, OpId op);
+NodeBuild onnx_begin(OnnxNode *n, OpId op, const NodeId *src, uint32_t count);
+#define ONNX_BEGIN(n, op, ...) /* on the operands that follow; 0 stands for one that is left out */          \
+    onnx_begin(n, op, (const NodeId[]){__VA_ARGS__},                                                         \
+               (uint32_t)(sizeof(const NodeId[]){__VA_ARGS__} / sizeof(NodeId)))
 NodeId onnx_end(OnnxNode *n, NodeBuild *b);
 NodeId onnx_op1(OnnxNode *n, OpId op, NodeId a);
 NodeId onnx_op2(OnnxNode *n, OpId op, NodeId a, NodeId b);
 NodeId onnx_op3(OnnxNode *n, OpId op, NodeId a, NodeId b, NodeId c);
+// The op on one operand, with one attribute.
+NodeId onnx_op_int(OnnxNode *n, OpId op, NodeId a, AttrId id, int64_t v);
+NodeId onnx_op_ints(OnnxNode *n, OpId op, NodeId a, AttrId id, const int64_t *v, uint32_t count);
 NodeId onnx_scalar(OnnxNode *n, DType t, double v);
 NodeId onnx_scalar_like(OnnxNode *n, NodeId like, double v); // of the type of `like`
 NodeId onnx_op_number(OnnxNode *n, OpId op, NodeId a, double v);
@@ -261,6 +274,8 @@ typedef struct OnnxRope {
 } OnnxRope;
 NodeId onnx_rope(OnnxNode *n, const OnnxRope *r);
 NodeId onnx_grouped_matmul(OnnxNode *n, NodeId a, NodeId b, bool transpose_b);
+// x behind what operand `past` has of it, which also goes out as result `present` (onnx_attention.c).
+NodeId onnx_with_past(OnnxNode *n, uint32_t past, uint32_t present, NodeId x);
 // The last axis to axis 1, or from there to the end.
 NodeId onnx_move_channels(OnnxNode *n, NodeId x, bool to_front);
 NodeId onnx_ints_const(OnnxNode *n, const int64_t *v, uint32_t count);
@@ -286,6 +301,11 @@ NodeId onnx_matmul(OnnxNode *n, NodeId a, NodeId b, bool transpose_a, bool trans
 // Whether softmax is built of steps that round to the type (onnx_norm.c), and these steps.
 bool onnx_steps_softmax(const OnnxNode *n, NodeId x, int64_t axis);
 NodeId onnx_softmax_steps(OnnxNode *n, NodeId x, int64_t axis);
+// Larger kernels, strides and dilations are mistakes; with this limit no product of them and a size
+// overflows.
+enum { ONNX_MAX_STEP = 1 << 20 };
+// A list of `count` entries, each from dflt to ONNX_MAX_STEP (onnx_window.c).
+void onnx_steps(OnnxNode *n, const char *name, int64_t *out, uint32_t count, int64_t dflt);
 // A convolution with the window attributes of the node (onnx_window.c).
 NodeId onnx_conv(OnnxNode *n, NodeId x, NodeId weight, NodeId bias);
 // src: the five operands of int_conv, of which the last three may be 0.
@@ -447,9 +467,9 @@ Dim onnx_range_extent(OnnxNode *n, NodeId start, NodeId limit, NodeId step);
 
 // --- the table (onnx_ops.c) ---
 typedef struct OnnxOp {
-    const char *name;
+    const char *domain, *name;
     int32_t min, max; // opsets; max 0 = no limit
-    OpId ew;          // OP_none: not a row of elementwise ops
+    OpId op;          // the op of ours that the row names, or OP_none
     void (*import)(OnnxNode *n);
 } OnnxOp;
 
@@ -467,13 +487,7 @@ static inline const char *onnx_text(const char *s)
     return s ? s : "";
 }
 
-#define ONNX_EW(name, min, max, op)
-#define ONNX_OP(name, min, max, fn) void onnx_import_##fn(OnnxNode *n);
-#define ONNX_MS(name, fn)           void onnx_import_##fn(OnnxNode *n);
-#define ONNX_ML(name, min, max, fn) void onnx_import_##fn(OnnxNode *n);
-#define ONNX_TRAIN(name, fn)        void onnx_import_##fn(OnnxNode *n);
-#define ONNX_PREVIEW(name, fn)      void onnx_import_##fn(OnnxNode *n);
+#define ONNX_ROW(domain, name, min, max, fn, op) void onnx_import_##fn(OnnxNode *n);
 #include "compiler/import/onnx/onnx_ops.def"
-void onnx_import_elementwise(OnnxNode *n);
 
 #endif

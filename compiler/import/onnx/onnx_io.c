@@ -110,7 +110,7 @@ static OnnxValue import_list(const Input *in, GraphIo *io, const Onnx__TypeProto
     list.dtype = DTYPE_u8;
     if (!t || (!list.is_text && !onnx_dtype_of(t->elem_type, &list.dtype))) {
         diag_error(m->diag, in->span, E0206, "input '%s': a sequence of %s is not supported", in->name,
-                   t ? onnx_dtype_text(t->elem_type) : "what is no tensor");
+                   t ? onnx_dtype_text(t->elem_type) : "values that are not tensors");
         return (OnnxValue){.kind = ONNX_BROKEN};
     }
     const char **names = ARENA_ARRAY(m->arena, const char *, list.n);

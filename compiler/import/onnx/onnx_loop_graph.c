@@ -275,9 +275,7 @@ static NodeId make_node(BodyGraph *b)
     if (b->in.failed)
         return 0;
     b->is_open = !runs_to_bound(b, cond);
-    NodeBuild build = onnx_begin(b->n, OP_loop);
-    node_src(&build, trip);
-    node_src(&build, cond);
+    NodeBuild build = ONNX_BEGIN(b->n, OP_loop, trip, cond);
     for (uint32_t i = 0; i < b->n_src; i++)
         node_src(&build, b->src[i]);
     for (uint32_t i = 0; i < b->captures.list.len; i++)

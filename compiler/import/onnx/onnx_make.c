@@ -137,7 +137,7 @@ void onnx_import_range(OnnxNode *n)
     if (is_const) {
         const double steps = ceil((to - from) / by);
         if (!(by != 0 && steps <= (double)DIM_MAX_VALUE)) {
-            onnx_fail(n, E0203, "from %g to %g by %g is no range", from, to, by);
+            onnx_fail(n, E0203, "there is no range from %g to %g in steps of %g", from, to, by);
             return;
         }
         count = steps > 0 ? (Dim)steps : 0;

@@ -158,6 +158,7 @@ bool onnx_axis(OnnxNode *n, int64_t axis, uint32_t rank, uint32_t *out)
     if (axis < -(int64_t)rank || axis >= (int64_t)rank)
         return onnx_fail(n, E0203, "axis %lld is out of range for rank %u", (long long)axis, rank);
     *out = (uint32_t)(axis < 0 ? axis + (int64_t)rank : axis);
+    rlx_assert(*out < rank);
     return true;
 }
 
@@ -205,7 +206,9 @@ const Onnx__AttributeProto *onnx_attr(OnnxNode *n, const char *name)
         onnx_fail(n, E0206, "attribute '%s': a graph that is an attribute of a function is not supported",
                   name);
     else if (onnx_text(a->ref_attr_name)[0])
-        onnx_fail(n, E0106, "attribute '%s' refers to an attribute of a function, but is in none", name);
+        onnx_fail(n, E0106,
+                  "attribute '%s' refers to an attribute of a function, but the node is not in a function",
+                  name);
     return n->failed ? NULL : a;
 }
 
@@ -296,6 +299,25 @@ const char *onnx_str(OnnxNode *n, const char *name, const char *dflt)
     return text_of(n, &a->s);
 }
 
+uint32_t onnx_word(OnnxNode *n, const char *name, const char *const *words, uint32_t count)
+{
+    rlx_assert(count >= 1);
+    const char *given = onnx_str(n, name, words[0]);
+    for (uint32_t i = 0; i < count; i++)
+        if (str_equal(given, words[i]))
+            return i;
+    Str list = str_new(n->model->arena);
+    for (uint32_t i = 0; i < count; i++)
+        str_printf(&list, "%s%s", i == 0 ? "" : i + 1 == count ? " or " : ", ", words[i]);
+    onnx_fail(n, E0203, "attribute '%s' is '%s', expected %s", name, given, str_text(&list));
+    return 0;
+}
+
+bool onnx_need_attr(OnnxNode *n, const char *name)
+{
+    return onnx_has_attr(n, name) || onnx_fail(n, E0203, "needs the attribute '%s'", name);
+}
+
 bool onnx_ints(OnnxNode *n, const char *name, OnnxInts *out)
 {
     out->n = 0;
@@ -382,6 +404,7 @@ void onnx_out_list(OnnxNode *n, uint32_t i, DType dtype, bool is_text, const Onn
 {
     if (n->failed || !onnx_spend(n, count))
         return;
+    rlx_assert(v != NULL || count == 0);
     const OnnxList list = {
         .dtype = dtype,
         .is_text = is_text,
@@ -401,6 +424,7 @@ void onnx_out_dims(OnnxNode *n, uint32_t i, const OnnxDims *dims)
 {
     if (n->failed || i >= n->n_out)
         return;
+    rlx_assert(dims->n <= ONNX_MAX_LIST && (dims->rank != 0 || dims->n == 1));
     OnnxValue v = {.kind = ONNX_DIMS, .dims = arena_copy(n->model->arena, dims, sizeof *dims)};
     bool is_const = true;
     for (uint32_t k = 0; k < dims->n; k++)

@@ -5,49 +5,11 @@
 
 #include <string.h>
 
-static const OnnxOp default_ops[] = {
-#define ONNX_EW(name, min, max, op) {#name, min, max, OP_##op, onnx_import_elementwise},
-#define ONNX_OP(name, min, max, fn) {#name, min, max, OP_none, onnx_import_##fn},
+static const OnnxOp ops[] = {
+#define ONNX_ROW(domain, name, min, max, fn, op) {domain, #name, min, max, OP_##op, onnx_import_##fn},
 #include "compiler/import/onnx/onnx_ops.def"
 };
-
-static const OnnxOp microsoft_ops[] = {
-#define ONNX_MS(name, fn) {#name, 0, 0, OP_none, onnx_import_##fn},
-#include "compiler/import/onnx/onnx_ops.def"
-};
-
-static const OnnxOp ml_ops[] = {
-#define ONNX_ML(name, min, max, fn) {#name, min, max, OP_none, onnx_import_##fn},
-#include "compiler/import/onnx/onnx_ops.def"
-};
-
-static const OnnxOp training_ops[] = {
-#define ONNX_TRAIN(name, fn) {#name, 0, 0, OP_none, onnx_import_##fn},
-#include "compiler/import/onnx/onnx_ops.def"
-};
-
-static const OnnxOp preview_ops[] = {
-#define ONNX_PREVIEW(name, fn) {#name, 0, 0, OP_none, onnx_import_##fn},
-#include "compiler/import/onnx/onnx_ops.def"
-};
-
-// The operators of a domain.
-typedef struct OnnxDomain {
-    const char *name;
-    const OnnxOp *ops;
-    size_t n_ops;
-} OnnxDomain;
-
-#define DOMAIN_ROW(name, ops)                                                                                \
-    {                                                                                                        \
-        name, ops, sizeof(ops) / sizeof *(ops)                                                               \
-    }
-static const OnnxDomain domains[] = {
-    DOMAIN_ROW("ai.onnx", default_ops),         DOMAIN_ROW("com.microsoft", microsoft_ops),
-    DOMAIN_ROW("ai.onnx.ml", ml_ops),           DOMAIN_ROW("ai.onnx.preview.training", training_ops),
-    DOMAIN_ROW("ai.onnx.preview", preview_ops),
-};
-enum { N_DOMAINS = sizeof domains / sizeof *domains };
+enum { N_OPS = sizeof ops / sizeof *ops };
 
 static const char *domain_name(const Onnx__NodeProto *n)
 {
@@ -57,14 +19,11 @@ static const char *domain_name(const Onnx__NodeProto *n)
 
 static const OnnxOp *find_op(const char *domain, const char *name, int64_t opset)
 {
-    for (size_t d = 0; d < N_DOMAINS; d++) {
-        if (strcmp(domains[d].name, domain) != 0)
-            continue;
-        for (size_t i = 0; i < domains[d].n_ops; i++) {
-            const OnnxOp *op = &domains[d].ops[i];
-            if (strcmp(op->name, name) == 0 && opset >= op->min && (op->max == 0 || opset <= op->max))
-                return op;
-        }
+    for (size_t i = 0; i < N_OPS; i++) {
+        const OnnxOp *op = &ops[i];
+        if (strcmp(op->name, name) == 0 && strcmp(op->domain, domain) == 0 && opset >= op->min &&
+            (op->max == 0 || opset <= op->max))
+            return op;
     }
     return NULL;
 }
@@ -113,7 +72,7 @@ const char *onnx_node_label(const Onnx__NodeProto *n)
 
 const OnnxOp *onnx_node_op(const OnnxScope *s, const Onnx__NodeProto *n)
 {
-    static const OnnxOp custom = {"custom", 0, 0, OP_none, onnx_import_custom};
+    static const OnnxOp custom = {"", "custom", 0, 0, OP_none, onnx_import_custom};
     const OnnxOp *op = find_op(domain_name(n), onnx_text(n->op_type), onnx_node_opset(s, n));
     if (!op && custom_decl_find(s->model->source->options.custom, onnx_text(n->op_type)) != NULL)
         return &custom;

@@ -127,6 +127,7 @@ static void report_cycle(Sorter *s, uint32_t from)
 
 static void open_node(Sorter *s, uint32_t node)
 {
+    rlx_assert(s->state[node] == FRESH && s->depth < s->g->n_node);
     s->state[node] = OPEN;
     s->stack[s->depth++] = node;
 }
@@ -172,6 +173,7 @@ const OnnxPlace *onnx_node_order(OnnxScope *scope, const Onnx__GraphProto *g)
         if (s.state[i] == FRESH)
             place_node(&s, i);
     bool has_cycle = false;
+    rlx_assert(s.n_placed == g->n_node && s.depth == 0);
     for (uint32_t i = 0; i < g->n_node; i++) {
         s.order[i].is_in_cycle = s.is_in_cycle[s.order[i].node];
         has_cycle = has_cycle || s.order[i].is_in_cycle;

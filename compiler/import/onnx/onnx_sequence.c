@@ -266,8 +266,7 @@ void onnx_import_concat_from_sequence(OnnxNode *n)
     const OnnxList *list = onnx_list(n, 0);
     const bool is_new = onnx_flag(n, "new_axis", 0);
     int64_t axis = onnx_int(n, "axis", 0);
-    if (!onnx_has_attr(n, "axis"))
-        onnx_fail(n, E0203, "needs the attribute 'axis'");
+    onnx_need_attr(n, "axis");
     if (!n->failed && list->n == 0)
         onnx_fail(n, E0204, "the sequence is empty");
     if (n->failed)

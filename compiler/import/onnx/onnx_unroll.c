@@ -93,6 +93,7 @@ static bool run_iteration(OnnxNode *n, OnnxUnroll *u, OnnxScope *constants, Onnx
 {
     OnnxModel *m = n->model;
     uint32_t at = 0;
+    rlx_assert(u->n_carried + u->n_rows <= u->body->n_input);
     if (u->has_control) {
         in[at++] = int_value(n, u->done);
         in[at++] = onnx_value(onnx_scalar(n, DTYPE_bool, 1));

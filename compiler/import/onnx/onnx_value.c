@@ -56,6 +56,7 @@ static NodeId find_input(const Graph *g, const char *name)
 static NodeId capture_node(OnnxScope *s, const char *name, NodeId outer, Span span)
 {
     OnnxCaptures *c = s->captures;
+    rlx_assert(s->parent != NULL && c != NULL && outer != 0);
     for (uint32_t i = 0; i < c->list.len; i++) {
         const NodeId known = c->list.data[i].outer == outer ? find_input(s->graph, c->list.data[i].name) : 0;
         if (known)
@@ -122,6 +123,7 @@ OnnxValue onnx_get(OnnxScope *s, const char *name, Span span, const char *user)
 
 static bool read_content(const Tensor *t, OnnxDims *out)
 {
+    rlx_assert(t->rank <= 1 && t->numel <= ONNX_MAX_LIST);
     const bool is_float = dtype_info[t->dtype].cls == DCLASS_FLOAT;
     *out = (OnnxDims){.dtype = t->dtype, .rank = t->rank, .n = (uint32_t)t->numel};
     for (uint32_t i = 0; i < out->n; i++) {
@@ -232,6 +234,7 @@ NodeId onnx_value_node(OnnxScope *s, OnnxValue *v, Span span)
     bool is_const = true;
     for (uint32_t i = 0; i < v->dims->n; i++)
         is_const = is_const && dim_is_const(v->dims->dim[i]);
+    rlx_assert(v->dims->n <= ONNX_MAX_LIST && (v->dims->rank != 0 || v->dims->n == 1));
     v->node = is_const ? const_node(s, v->dims, span) : list_node(s, v->dims, span);
     return v->node;
 }

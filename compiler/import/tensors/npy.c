@@ -162,13 +162,13 @@ static bool parse_descr(const char *descr, DType *out)
 static bool check_header(Diag *d, Span where, const char *name, Header *h)
 {
     if (h->descr[0] == '>')
-        return diag_error(d, where, E0105, "%s: is big-endian ('%s'); rlxc reads little-endian files", name,
+        return diag_error(d, where, E0105, "%s is big-endian ('%s'); rlxc reads little-endian files", name,
                           h->descr);
     if (!parse_descr(h->descr, &h->type.dtype))
-        return diag_error(d, where, E0105, "%s: has the element type '%s', which rlxc does not know", name,
+        return diag_error(d, where, E0105, "%s has the element type '%s', which rlxc does not know", name,
                           h->descr);
     if (h->order[0] == 'T' && h->type.rank > 1)
-        return diag_error(d, where, E0105, "%s: is in Fortran order; save it with numpy.ascontiguousarray",
+        return diag_error(d, where, E0105, "%s is in Fortran order; save it with numpy.ascontiguousarray",
                           name);
     return true;
 }
@@ -178,7 +178,7 @@ bool npy_read(Arena *a, Diag *d, Span where, const char *name, const void *data,
     Scan s = {0};
     Header h = {0};
     if (!find_header(data, len, &s))
-        return diag_error(d, where, E0105, "%s: is not a .npy file of version 1 to 3", name);
+        return diag_error(d, where, E0105, "%s is not a .npy file of version 1 to 3", name);
     const char *bytes = s.end;
     if (!take_header(&s, &h))
         return diag_error(d, where, E0105,

@@ -39,7 +39,7 @@ static bool read_index(Arena *a, Diag *d, Span where, const char *path, Map *fil
         return fail(d, where, path, "expected the member 'weight_map', an object of tensor to file");
     for (const cJSON *m = map->child; m; m = m->next) {
         if (!cJSON_IsString(m))
-            return fail(d, where, path, arena_printf(a, "the file of '%s' is no text", m->string));
+            return fail(d, where, path, arena_printf(a, "the file of '%s' is not a string", m->string));
         map_put_str(a, files, m->string, (uint64_t)(uintptr_t)m->valuestring);
     }
     return true;

@@ -3,27 +3,12 @@
 // Here they are taken apart again into operators that our passes know. Its norms are in onnx_layer_norm.c.
 #include "compiler/import/onnx/onnx_import.h"
 
-static NodeId add_optional(OnnxNode *n, NodeId x, NodeId y)
-{
-    return y ? onnx_op2(n, OP_add, x, y) : x;
-}
-
 // --- activations ---
 
-static void import_activation(OnnxNode *n, OpId op)
+void onnx_import_ms_activation(OnnxNode *n)
 {
     const NodeId x = onnx_src(n, 0);
-    onnx_out(n, 0, onnx_op1(n, op, add_optional(n, x, onnx_opt(n, 1))));
-}
-
-void onnx_import_ms_gelu(OnnxNode *n)
-{
-    import_activation(n, OP_gelu_erf);
-}
-
-void onnx_import_ms_fast_gelu(OnnxNode *n)
-{
-    import_activation(n, OP_gelu_tanh);
+    onnx_out(n, 0, onnx_op1(n, n->row_op, onnx_join(n, OP_add, x, onnx_opt(n, 1))));
 }
 
 void onnx_import_ms_quick_gelu(OnnxNode *n)
@@ -38,12 +23,7 @@ void onnx_import_ms_quick_gelu(OnnxNode *n)
 static NodeId build_norm(OnnxNode *n, NodeId x, NodeId scale, NodeId shift)
 {
     const double epsilon = onnx_float(n, "epsilon", 1e-12);
-    if (n->failed)
-        return 0;
-    NodeBuild b = onnx_begin(n, OP_layer_norm);
-    node_src(&b, x);
-    node_src(&b, scale);
-    node_src(&b, shift);
+    NodeBuild b = ONNX_BEGIN(n, OP_layer_norm, x, scale, shift);
     node_float(&b, A_layer_norm_epsilon, epsilon);
     return onnx_end(n, &b);
 }

@@ -93,13 +93,7 @@ static NodeId attend(OnnxNode *n, const Heads *h)
         return by_steps(n, h);
     if (h->bias && h->seen)
         mask = onnx_op3(n, OP_where, h->seen, mask, onnx_scalar(n, onnx_dtype(n, mask), -(double)INFINITY));
-    if (n->failed)
-        return 0;
-    NodeBuild b = onnx_begin(n, OP_attention);
-    node_src(&b, h->q);
-    node_src(&b, h->k);
-    node_src(&b, h->v);
-    node_src(&b, mask);
+    NodeBuild b = ONNX_BEGIN(n, OP_attention, h->q, h->k, h->v, mask);
     node_float(&b, A_attention_scale, h->scale);
     node_float(&b, A_attention_softcap, h->softcap);
     node_int(&b, A_attention_causal, h->causal);
@@ -246,15 +240,6 @@ static NodeId biased(OnnxNode *n, NodeId x, NodeId bias, int64_t *at)
     return onnx_op2(n, OP_add, x, onnx_reshape_to(n, part, (const Dim[]){s.dim[1], 1, s.dim[3]}, 3));
 }
 
-static NodeId with_past(OnnxNode *n, uint32_t past, uint32_t present, NodeId x)
-{
-    const NodeId before = onnx_opt(n, past);
-    const NodeId all = before ? onnx_concat(n, (const NodeId[]){before, x}, 2, 2) : x;
-    if (onnx_wants(n, present))
-        onnx_out(n, present, all);
-    return all;
-}
-
 // Queries [B, S, hidden], with keys and values like them, as one operand [B, L, heads, 2, D], or as [B,
 // heads, L, D] of a cross attention; or all three as [B, S, heads, 3, D].
 static void read_heads(OnnxNode *n, Heads *h, int64_t heads)
@@ -287,8 +272,8 @@ void onnx_import_ms_multi_head_attention(OnnxNode *n)
     int64_t at = 0;
     h.bias = onnx_opt(n, 5);
     h.q = biased(n, h.q, bias, &at);
-    h.k = with_past(n, 6, 1, biased(n, h.k, bias, &at));
-    h.v = with_past(n, 7, 2, biased(n, h.v, bias, &at));
+    h.k = onnx_with_past(n, 6, 1, biased(n, h.k, bias, &at));
+    h.v = onnx_with_past(n, 7, 2, biased(n, h.v, bias, &at));
     add_mask(n, &h, mask);
     onnx_out(n, 0, merge_heads(n, attend(n, &h)));
 }
@@ -301,7 +286,7 @@ static NodeId rotate(OnnxNode *n, NodeId x, NodeId cosine, NodeId sine, NodeId p
 {
     const int64_t size = onnx_const_dim(n, x, 3), turned = 2 * onnx_const_dim(n, cosine, 1);
     if (!n->failed && turned > size)
-        onnx_fail(n, E0204, "the caches turn %lld elements of a head of %lld", (long long)turned,
+        onnx_fail(n, E0204, "the caches rotate %lld elements, but a head has %lld", (long long)turned,
                   (long long)size);
     if (n->failed)
         return 0;
@@ -384,7 +369,7 @@ static bool read_cache(OnnxNode *n, const Heads *h, Cache *c)
     if (n->failed)
         return false;
     if (total.n != 1 || total.v[0] < c->news || total.v[0] > held + c->news || c->batch < 1)
-        return onnx_fail(n, E0204, "a total of %lld keys does not follow from %lld and %lld new ones",
+        return onnx_fail(n, E0204, "%lld keys in all are not the sum of %lld past keys and %lld new ones",
                          total.n ? (long long)total.v[0] : 0, (long long)held, (long long)c->news);
     c->room = total.v[0] > held ? total.v[0] : held;
     c->past = total.v[0] - c->news;
@@ -474,9 +459,7 @@ static NodeId head_norm(OnnxNode *n, NodeId x, NodeId weight, double epsilon)
 {
     if (!weight || n->failed)
         return x;
-    NodeBuild b = onnx_begin(n, OP_rms_norm);
-    node_src(&b, x);
-    node_src(&b, onnx_cast(n, weight, onnx_dtype(n, x)));
+    NodeBuild b = ONNX_BEGIN(n, OP_rms_norm, x, onnx_cast(n, weight, onnx_dtype(n, x)));
     node_int(&b, A_rms_norm_axis, -1);
     node_float(&b, A_rms_norm_epsilon, epsilon);
     return onnx_end(n, &b);

@@ -64,13 +64,7 @@ void onnx_import_ms_matmul_nbits(OnnxNode *n)
     const NodeId packed = onnx_reshape_to(n, w, (const Dim[]){columns, blocks, block * bits / 8}, 3);
     const NodeId factors = onnx_cast(n, onnx_reshape_to(n, scale, (const Dim[]){columns, blocks}, 2), type);
     const NodeId zeros = zero_points(n, zero, columns, blocks, bits, type);
-    if (n->failed)
-        return;
-    NodeBuild b = onnx_begin(n, OP_qmatmul);
-    node_src(&b, x);
-    node_src(&b, packed);
-    node_src(&b, factors);
-    node_src(&b, zeros);
+    NodeBuild b = ONNX_BEGIN(n, OP_qmatmul, x, packed, factors, zeros);
     node_int(&b, A_qmatmul_bits, bits);
     node_int(&b, A_qmatmul_x_bits, level == 4 && type == DTYPE_f32 ? 8 : 0);
     const NodeId y = onnx_end(n, &b);

@@ -52,10 +52,7 @@ static void route(OnnxNode *n, NodeId router, NodeId weights, bool is_quantised,
     const NodeId p = is_quantised ? router : onnx_softmax(n, router, -1);
     if (n->failed)
         return;
-    NodeBuild b = onnx_begin(n, OP_top_k);
-    node_src(&b, p);
-    node_ints(&b, A_top_k_k, &k, 1);
-    m->share = onnx_end(n, &b);
+    m->share = onnx_op_ints(n, OP_top_k, p, A_top_k_k, &k, 1);
     m->index = onnx_result(n, m->share, 1);
     if (weights)
         m->share = at_chosen(n, weights, m->index);
@@ -69,12 +66,7 @@ static void route(OnnxNode *n, NodeId router, NodeId weights, bool is_quantised,
 
 static NodeId multiply(OnnxNode *n, const Mixture *m, NodeId x, Product p)
 {
-    if (n->failed)
-        return 0;
-    NodeBuild b = onnx_begin(n, OP_grouped_matmul);
-    node_src(&b, x);
-    node_src(&b, p.w);
-    node_src(&b, m->index);
+    NodeBuild b = ONNX_BEGIN(n, OP_grouped_matmul, x, p.w, m->index);
     if (p.bias)
         node_src(&b, p.bias);
     node_int(&b, A_grouped_matmul_transpose_b, 1);
@@ -141,7 +133,7 @@ static void mix(OnnxNode *n, Mixture *m)
     const NodeId x = onnx_src(n, 0);
     const Shape s = *onnx_shape(n, x);
     if (!n->failed && s.rank != 2 && s.rank != 3)
-        onnx_fail(n, E0204, "needs an input of [tokens, in] or [batch, tokens, in]");
+        onnx_fail(n, E0204, "needs an input [tokens, in] or [batch, tokens, in]");
     if (n->failed)
         return;
     m->x = s.rank == 2 ? x : onnx_reshape_to(n, x, (const Dim[]){-1, s.dim[2]}, 2);
@@ -185,7 +177,9 @@ static Product dequantised(OnnxNode *n, uint32_t at, const char *bits_name, uint
         (onnx_shape(n, packed)->rank != 3 || onnx_shape(n, scales)->rank < 2 ||
          onnx_shape(n, scales)->rank > 3 ||
          (zeros && onnx_shape(n, zeros)->rank != onnx_shape(n, scales)->rank)))
-        onnx_fail(n, E0204, "needs weights of 3 axes, scales of 2 or 3 and zero points of as many");
+        onnx_fail(
+            n, E0204,
+            "needs weights with 3 axes, scales with 2 or 3, and zero points with as many as the scales");
     if (!packed || n->failed)
         return (Product){0};
     if (bits != 2 && bits != 4 && bits != 8) {

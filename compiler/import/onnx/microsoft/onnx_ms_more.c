@@ -173,8 +173,7 @@ static NodeId group_norm(OnnxNode *n, NodeId x, NodeId scale, NodeId shift)
     const NodeId grouped = onnx_reshape_to(n, x, (const Dim[]){0, groups, -1}, 3);
     if (n->failed)
         return 0;
-    NodeBuild b = onnx_begin(n, OP_layer_norm);
-    node_src(&b, grouped);
+    NodeBuild b = ONNX_BEGIN(n, OP_layer_norm, grouped);
     node_int(&b, A_layer_norm_axis, 2);
     node_float(&b, A_layer_norm_epsilon, epsilon);
     NodeId y = onnx_reshape(n, onnx_end(n, &b), &shape);

@@ -54,10 +54,7 @@ static NodeId columns(OnnxNode *n, NodeId x, int64_t width)
     const int64_t have = onnx_const_dim(n, x, 1);
     if (n->failed || have >= width)
         return onnx_slice(n, x, 1, 0, width, 1);
-    NodeBuild b = onnx_begin(n, OP_pad);
-    node_src(&b, x);
-    node_ints(&b, A_pad_pads, (const int64_t[]){0, 0, 0, width - have}, 4);
-    return onnx_end(n, &b);
+    return onnx_op_ints(n, OP_pad, x, A_pad_pads, (const int64_t[]){0, 0, 0, width - have}, 4);
 }
 
 // Rows side by side, each with the number of columns that the node names.
@@ -111,13 +108,9 @@ void onnx_import_ml_imputer(OnnxNode *n)
 void onnx_import_ml_normalizer(OnnxNode *n)
 {
     const NodeId x = onnx_cast(n, onnx_src(n, 0), DTYPE_f32);
-    const char *norm = onnx_str(n, "norm", "MAX");
+    static const OpId norms[] = {OP_reduce_max, OP_reduce_l1, OP_reduce_l2};
+    const OpId op = norms[ONNX_WORD(n, "norm", "MAX", "L1", "L2")];
     const int64_t last = -1;
-    const OpId op = str_equal(norm, "L1")   ? OP_reduce_l1
-                    : str_equal(norm, "L2") ? OP_reduce_l2
-                                            : OP_reduce_max;
-    if (op == OP_reduce_max && !str_equal(norm, "MAX"))
-        onnx_fail(n, E0203, "attribute 'norm' is '%s', expected MAX, L1 or L2", norm);
     const NodeId size = onnx_reduce(n, op, x, &last, 1);
     const NodeId is_zero = onnx_op2(n, OP_eq, size, onnx_scalar_like(n, x, 0));
     onnx_out(n, 0, onnx_op2(n, OP_div, x, onnx_op3(n, OP_where, is_zero, onnx_scalar_like(n, x, 1), size)));

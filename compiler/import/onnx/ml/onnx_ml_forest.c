@@ -125,7 +125,7 @@ bool onnx_ml_read_forest(OnnxNode *n, Forest *f)
     for (size_t i = 0; i < l.n; i++) { // the first node of a tree is its root
         if (!map_put(n->model->arena, &f->places, (const int64_t[]){l.tree[i], l.node[i]},
                      2 * sizeof(int64_t), i))
-            return onnx_fail(n, E0203, "tree %lld has two nodes %lld", (long long)l.tree[i],
+            return onnx_fail(n, E0203, "tree %lld has two nodes with the number %lld", (long long)l.tree[i],
                              (long long)l.node[i]);
         if (map_put(n->model->arena, &trees, &l.tree[i], sizeof *l.tree, i))
             f->root[f->n_trees++] = (int32_t)i;
@@ -179,13 +179,7 @@ NodeId onnx_ml_walk(OnnxNode *n, const Forest *f, NodeId x)
     const NodeId limits =
         onnx_const(n, type, &each, thresholds.data, (uint64_t)f->n_nodes * dtype_info[type].bytes);
     const NodeId roots = onnx_const(n, DTYPE_i32, &trees, f->root, f->n_trees * sizeof *f->root);
-    if (n->failed)
-        return 0;
-    NodeBuild b = onnx_begin(n, OP_tree_walk);
-    node_src(&b, x);
-    node_src(&b, table);
-    node_src(&b, limits);
-    node_src(&b, roots);
+    NodeBuild b = ONNX_BEGIN(n, OP_tree_walk, x, table, limits, roots);
     node_int(&b, A_tree_walk_depth, f->depth);
     return onnx_end(n, &b);
 }

@@ -97,24 +97,21 @@ static NodeId radial(OnnxNode *n, NodeId x, NodeId vectors, double gamma)
 // The kernel of every row of x with every row of `vectors`: [N, vectors].
 static NodeId kernels(OnnxNode *n, NodeId x, NodeId vectors)
 {
-    const char *type = onnx_str(n, "kernel_type", "LINEAR");
+    enum { LINEAR, RBF, POLY, SIGMOID };
+    const uint32_t type = ONNX_WORD(n, "kernel_type", "LINEAR", "RBF", "POLY", "SIGMOID");
     const Onnx__AttributeProto *given = onnx_attr(n, "kernel_params");
     double p[3] = {0, 0, 0}; // gamma, coef0, degree
     for (size_t i = 0; given && i < given->n_floats && i < 3; i++)
         p[i] = (double)given->floats[i];
-    const bool is_poly = str_equal(type, "POLY"), is_sigmoid = str_equal(type, "SIGMOID");
-    if (str_equal(type, "RBF"))
+    if (type == RBF)
         return radial(n, x, vectors, p[0]);
     const NodeId dot = onnx_matmul(n, x, vectors, false, true);
-    if (!is_poly && !is_sigmoid) {
-        if (!str_equal(type, "LINEAR"))
-            onnx_fail(n, E0203, "attribute 'kernel_type' is '%s'", type);
+    if (type == LINEAR)
         return dot;
-    }
     const DType t = onnx_dtype(n, x);
     const NodeId inner =
         onnx_op2(n, OP_add, onnx_op2(n, OP_mul, dot, onnx_scalar(n, t, p[0])), onnx_scalar(n, t, p[1]));
-    return is_poly ? power(n, inner, p[2]) : onnx_op1(n, OP_tanh, inner);
+    return type == POLY ? power(n, inner, p[2]) : onnx_op1(n, OP_tanh, inner);
 }
 
 // The first number of a list as a scalar of the type of `like`.

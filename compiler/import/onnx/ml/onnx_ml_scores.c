@@ -5,13 +5,7 @@
 
 MlPost onnx_ml_post(OnnxNode *n)
 {
-    static const char *const names[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"};
-    const char *post = onnx_str(n, "post_transform", "NONE");
-    for (uint32_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (str_equal(post, names[i]))
-            return (MlPost)i;
-    onnx_fail(n, E0203, "attribute 'post_transform' is '%s'", post);
-    return ML_NONE;
+    return (MlPost)ONNX_WORD(n, "post_transform", "NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT");
 }
 
 // A softmax of the scores that are not 0; the others stay 0.
@@ -73,12 +67,7 @@ NodeId onnx_ml_two_scores(OnnxNode *n, MlPost post, NodeId score, bool is_probab
 
 NodeId onnx_ml_best(OnnxNode *n, NodeId scores)
 {
-    if (n->failed)
-        return 0;
-    NodeBuild b = onnx_begin(n, OP_argmax);
-    node_src(&b, scores);
-    node_int(&b, A_argmax_axis, 1);
-    return onnx_end(n, &b);
+    return onnx_op_int(n, OP_argmax, scores, A_argmax_axis, 1);
 }
 
 bool onnx_ml_read_labels(OnnxNode *n, const char *ints, MlLabels *l)

@@ -86,23 +86,14 @@ static NodeId add_base(OnnxNode *n, NodeId scores)
     return onnx_op2(n, OP_add, scores, onnx_const(n, list.dtype, &s, list.data, bytes));
 }
 
-static MlAggregate read_aggregate(OnnxNode *n)
-{
-    static const char *const names[] = {"AVERAGE", "SUM", "MIN", "MAX"};
-    const char *name = onnx_str(n, "aggregate_function", "SUM");
-    for (uint32_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (str_equal(name, names[i]))
-            return (MlAggregate)i;
-    onnx_fail(n, E0203, "attribute 'aggregate_function' is '%s'", name);
-    return ML_SUM;
-}
-
 void onnx_import_ml_tree_regressor(OnnxNode *n)
 {
     const NodeId x = onnx_ml_matrix(n, 0);
     const int64_t targets = onnx_int(n, "n_targets", 1);
     const MlPost post = onnx_ml_post(n);
-    LeafWeights w = {.aggregate = read_aggregate(n)};
+    static const MlAggregate aggregates[] = {ML_SUM, ML_AVERAGE, ML_MIN, ML_MAX};
+    LeafWeights w = {.aggregate =
+                         aggregates[ONNX_WORD(n, "aggregate_function", "SUM", "AVERAGE", "MIN", "MAX")]};
     WeightLists l;
     Forest f;
     if (n->failed || !onnx_ml_read_forest(n, &f) || !read_weight_lists(n, "target", &l) ||
@@ -256,8 +247,10 @@ static bool put_inner(OnnxNode *n, Forest *f, Nodes *s, int64_t i)
     static const int32_t kinds[] = {TREE_LE, TREE_LT, TREE_GE, TREE_GT, TREE_EQ, TREE_NE, TREE_EQ};
     const int64_t mode = tensor_get_i64(&s->mode, i);
     if (mode < 0 || mode > 6 || s->feature[i] < 0 || s->feature[i] > INT32_MAX)
-        return onnx_fail(n, E0203, "node %lld has mode %lld and feature %lld", (long long)i, (long long)mode,
-                         (long long)s->feature[i]);
+        return onnx_fail(
+            n, E0203,
+            "node %lld has the mode %lld and the feature %lld, at least one of which does not exist",
+            (long long)i, (long long)mode, (long long)s->feature[i]);
     f->node[i][0] = (int32_t)s->feature[i];
     f->node[i][1] = kinds[mode] | (s->tracks && s->tracks[i] ? TREE_NAN_TO_YES : 0);
     f->threshold[i] = tensor_get_f64(&s->split, i);
@@ -305,8 +298,9 @@ void onnx_import_ml_tree_ensemble(OnnxNode *n)
     const int64_t targets = onnx_int(n, "n_targets", 1), post = onnx_int(n, "post_transform", 0);
     const int64_t aggregate = onnx_int(n, "aggregate_function", 1);
     if (post < ML_NONE || post > ML_PROBIT || aggregate < ML_AVERAGE || aggregate > ML_MAX)
-        onnx_fail(n, E0203, "post_transform %lld and aggregate_function %lld", (long long)post,
-                  (long long)aggregate);
+        onnx_fail(n, E0203,
+                  "post_transform is %lld and aggregate_function is %lld; expected 0 to 4 and 0 to 3",
+                  (long long)post, (long long)aggregate);
     LeafWeights w = {.aggregate = (MlAggregate)aggregate};
     Nodes s;
     Forest f;

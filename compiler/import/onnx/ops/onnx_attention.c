@@ -34,7 +34,7 @@ static NodeId split_heads(OnnxNode *n, NodeId x, int64_t heads, const char *attr
     return onnx_transpose(n, split, (const int64_t[]){0, 2, 1, 3});
 }
 
-static NodeId with_past(OnnxNode *n, uint32_t past, uint32_t present, NodeId x)
+NodeId onnx_with_past(OnnxNode *n, uint32_t past, uint32_t present, NodeId x)
 {
     const NodeId before = onnx_opt(n, past);
     const NodeId all = before ? onnx_concat(n, (const NodeId[]){before, x}, 2, 2) : x;
@@ -54,9 +54,7 @@ static NodeId pad_mask(OnnxNode *n, NodeId mask, NodeId k)
     const bool is_bool = onnx_dtype(n, mask) == DTYPE_bool;
     const NodeId never = onnx_scalar(n, onnx_dtype(n, mask), is_bool ? 0 : -(double)INFINITY);
     pads[2 * s.rank - 1] = keys - given;
-    NodeBuild b = onnx_begin(n, OP_pad);
-    node_src(&b, mask);
-    node_src(&b, never);
+    NodeBuild b = ONNX_BEGIN(n, OP_pad, mask, never);
     node_ints(&b, A_pad_pads, pads, 2 * s.rank);
     return onnx_end(n, &b);
 }
@@ -185,15 +183,8 @@ static NodeId by_core_op(OnnxNode *n, const Attention *a)
     if (mask && onnx_dtype(n, mask) != DTYPE_bool)
         mask = onnx_cast(n, mask, onnx_dtype(n, a->q));
     const Dim queries = onnx_shape(n, a->q)->dim[2];
-    if (n->failed)
-        return 0;
-    NodeBuild b = onnx_begin(n, OP_attention);
-    node_src(&b, a->q);
-    node_src(&b, a->k);
-    node_src(&b, a->v);
-    node_src(&b, mask);
-    node_src(&b, is_own ? a->length : 0);
-    node_src(&b, is_own && a->length ? onnx_op_number(n, OP_sub, a->length, (double)queries) : 0);
+    NodeBuild b = ONNX_BEGIN(n, OP_attention, a->q, a->k, a->v, mask, is_own ? a->length : 0,
+                             is_own && a->length ? onnx_op_number(n, OP_sub, a->length, (double)queries) : 0);
     node_float(&b, A_attention_scale, a->scale);
     node_float(&b, A_attention_softcap, a->softcap);
     node_int(&b, A_attention_causal, is_own && a->causal);
@@ -219,7 +210,7 @@ static void read_window(OnnxNode *n, Attention *a)
     a->left = onnx_int(n, "left_window_size", -1);
     a->right = onnx_int(n, "right_window_size", -1);
     if (!n->failed && (a->left < -1 || a->right < -1))
-        onnx_fail(n, E0203, "a window size must be -1 or more");
+        onnx_fail(n, E0203, "the window size must be at least -1");
     a->left = a->left > INT32_MAX ? -1 : a->left;
     a->right = a->right > INT32_MAX ? -1 : a->right;
 }
@@ -263,8 +254,8 @@ void onnx_import_attention(OnnxNode *n)
     const NodeId k_new = split_heads(n, onnx_src(n, 1), kv_heads, "kv_num_heads");
     const NodeId v_new = split_heads(n, onnx_src(n, 2), kv_heads, "kv_num_heads");
     a.mask = onnx_opt(n, 3);
-    a.k = with_past(n, 4, 1, k_new);
-    a.v = with_past(n, 5, 2, v_new);
+    a.k = onnx_with_past(n, 4, 1, k_new);
+    a.v = onnx_with_past(n, 5, 2, v_new);
     a.length = onnx_opt(n, 6);
     a.softmax_type = onnx_type_attr(n, "softmax_precision", onnx_dtype(n, a.q));
     read_window(n, &a);
@@ -272,7 +263,7 @@ void onnx_import_attention(OnnxNode *n)
     if (!n->failed && (output_mode < 0 || output_mode > 3))
         onnx_fail(n, E0203, "attribute 'qk_matmul_output_mode' is %lld", (long long)output_mode);
     if (!n->failed && dtype_info[a.softmax_type].cls != DCLASS_FLOAT)
-        onnx_fail(n, E0203, "attribute 'softmax_precision' is no float type");
+        onnx_fail(n, E0203, "attribute 'softmax_precision' is not a float type");
     a.mask = pad_mask(n, a.mask, a.k);
     if (n->failed)
         return;
@@ -322,7 +313,7 @@ void onnx_import_flex_attention(OnnxNode *n)
     check_heads(n, &a);
     a.softmax_type = onnx_type_attr(n, "softmax_precision", type == DTYPE_f64 ? DTYPE_f64 : DTYPE_f32);
     if (!n->failed && dtype_info[a.softmax_type].cls != DCLASS_FLOAT)
-        onnx_fail(n, E0203, "attribute 'softmax_precision' is no float type");
+        onnx_fail(n, E0203, "attribute 'softmax_precision' is not a float type");
     if (!n->failed && !onnx_has_attr(n, "score_mod") && !onnx_has_attr(n, "prob_mod")) {
         onnx_out(n, 0, by_core_op(n, &a));
         return;

@@ -100,11 +100,7 @@ void onnx_import_batch_norm(OnnxNode *n)
     }
     for (uint32_t i = 1; i < 5; i++)
         bn.src[i] = onnx_cast(n, bn.src[i], onnx_dtype(n, bn.src[0]));
-    if (n->failed)
-        return;
-    NodeBuild b = onnx_begin(n, OP_batch_norm);
-    for (uint32_t i = 0; i < 5; i++)
-        node_src(&b, bn.src[i]);
+    NodeBuild b = onnx_begin(n, OP_batch_norm, bn.src, 5);
     node_float(&b, A_batch_norm_epsilon, bn.epsilon);
     onnx_out(n, 0, onnx_end(n, &b));
 }

@@ -92,8 +92,7 @@ static DType named_type(OnnxNode *n)
 void onnx_import_cast(OnnxNode *n)
 {
     const NodeId x = onnx_src(n, 0);
-    if (!onnx_has_attr(n, "to"))
-        onnx_fail(n, E0203, "needs the attribute 'to'");
+    onnx_need_attr(n, "to");
     cast_with_attrs(n, x, n->opset < 6 ? named_type(n) : onnx_type_attr(n, "to", DTYPE_f32));
 }
 
@@ -106,7 +105,6 @@ void onnx_import_cast_like(OnnxNode *n)
 void onnx_import_bit_cast(OnnxNode *n)
 {
     const NodeId x = onnx_src(n, 0);
-    if (!onnx_has_attr(n, "to"))
-        onnx_fail(n, E0203, "needs the attribute 'to'");
+    onnx_need_attr(n, "to");
     onnx_out(n, 0, onnx_bitcast(n, x, onnx_type_attr(n, "to", DTYPE_f32)));
 }

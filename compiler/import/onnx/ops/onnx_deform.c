@@ -5,25 +5,10 @@
 typedef struct Deform {
     NodeId x, offset, mask;
     int64_t groups, offset_groups, channels, out_channels;
-    int64_t kernel[2], stride[2], dilation[2], pad[2], out[2];
+    int64_t kernel[2], stride[2], dilation[2], pad[4], out[2];
     int64_t taps, points; // elements of the kernel, and of one plane of the result
     Dim batch;
 } Deform;
-
-enum { MAX_STEP = 1 << 20 };
-
-static void read_pair(OnnxNode *n, const char *name, int64_t *out, uint32_t count, int64_t dflt)
-{
-    OnnxInts given;
-    const bool is_given = onnx_ints(n, name, &given);
-    if (is_given && given.n != count)
-        onnx_fail(n, E0203, "attribute '%s' has %u entries, expected %u", name, given.n, count);
-    for (uint32_t i = 0; i < 2; i++) {
-        out[i] = is_given && !n->failed ? given.v[i] : dflt;
-        if (!n->failed && (out[i] < dflt || out[i] > MAX_STEP))
-            onnx_fail(n, E0203, "attribute '%s' has the entry %lld", name, (long long)out[i]);
-    }
-}
 
 static bool check_divides(OnnxNode *n, int64_t part, int64_t whole, const char *attr)
 {
@@ -38,7 +23,7 @@ static bool read_deform(OnnxNode *n, NodeId weight, Deform *d)
     if (n->failed)
         return false;
     if (x.rank != 4 || w.rank != 4 || o.rank != 4)
-        return onnx_fail(n, E0206, "is supported for images [N, C, H, W] only");
+        return onnx_fail(n, E0206, "only images [N, C, H, W] are supported");
     d->batch = x.dim[0];
     d->channels = onnx_const_dim(n, d->x, 1);
     d->out_channels = onnx_const_dim(n, weight, 0);
@@ -47,20 +32,20 @@ static bool read_deform(OnnxNode *n, NodeId weight, Deform *d)
     check_divides(n, d->groups, d->channels, "group");
     check_divides(n, d->groups, d->out_channels, "group");
     check_divides(n, d->offset_groups, d->channels, "offset_group");
-    read_pair(n, "strides", d->stride, 2, 1);
-    read_pair(n, "dilations", d->dilation, 2, 1);
-    read_pair(n, "pads", d->pad, 4, 0);
+    onnx_steps(n, "strides", d->stride, 2, 1);
+    onnx_steps(n, "dilations", d->dilation, 2, 1);
+    onnx_steps(n, "pads", d->pad, 4, 0);
     onnx_ignore_attr(n, "kernel_shape"); // is that of the weight
     for (uint32_t i = 0; i < 2; i++) {
         d->kernel[i] = onnx_const_dim(n, weight, 2 + i);
         d->out[i] = onnx_const_dim(n, d->offset, 2 + i);
-        if (!n->failed && (d->kernel[i] > MAX_STEP || d->out[i] > INT32_MAX))
-            return onnx_fail(n, E0004, "kernel or result are too large");
+        if (!n->failed && (d->kernel[i] > ONNX_MAX_STEP || d->out[i] > INT32_MAX))
+            return onnx_fail(n, E0004, "the kernel or the result is too large");
     }
     d->taps = d->kernel[0] * d->kernel[1];
     d->points = d->out[0] * d->out[1];
-    if (!n->failed && (d->taps > MAX_STEP || d->points > INT32_MAX || d->offset_groups > 256))
-        return onnx_fail(n, E0004, "kernel or result are too large");
+    if (!n->failed && (d->taps > ONNX_MAX_STEP || d->points > INT32_MAX || d->offset_groups > 256))
+        return onnx_fail(n, E0004, "the kernel or the result is too large");
     return !n->failed;
 }
 

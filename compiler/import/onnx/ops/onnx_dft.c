@@ -175,10 +175,7 @@ static NodeId fit(OnnxNode *n, NodeId x, int64_t points)
         return onnx_slice(n, x, 1, 0, points, 1);
     if (have == points || n->failed)
         return x;
-    NodeBuild b = onnx_begin(n, OP_pad);
-    node_src(&b, x);
-    node_ints(&b, A_pad_pads, (const int64_t[]){0, 0, 0, 0, points - have, 0}, 6);
-    return onnx_end(n, &b);
+    return onnx_op_ints(n, OP_pad, x, A_pad_pads, (const int64_t[]){0, 0, 0, 0, points - have, 0}, 6);
 }
 
 // --- lengths with a large prime factor (Bluestein): a convolution with a chirp ---

@@ -91,7 +91,8 @@ static bool label_operand(OnnxNode *n, const Written *w, uint32_t operand, Term 
     if (n->failed)
         return false;
     if (rank < named || (rank > named && !w->has_ellipsis))
-        return onnx_fail(n, E0204, "input %u has %u axes, the equation gives it %u", operand, rank, named);
+        return onnx_fail(n, E0204, "input %u has %u axes, but the equation gives it %u", operand, rank,
+                         named);
     if (rank - named > *hidden)
         *hidden = rank - named;
     return label_axes(n, w, rank - named, &out->axes);
@@ -270,7 +271,7 @@ static void contract(OnnxNode *n, Term *a, const Term *b, const Labels *inner)
         if (!has_label(inner, b->axes.at[i]) && !has_label(&a->axes, b->axes.at[i]))
             push_label(n, &right, b->axes.at[i]);
     if (batch.n + left.n + right.n > SHAPE_MAX_RANK || batch.n + 2 > SHAPE_MAX_RANK)
-        onnx_fail(n, E0206, "more than %d axes on the way", SHAPE_MAX_RANK);
+        onnx_fail(n, E0206, "an intermediate result has more than %d axes", SHAPE_MAX_RANK);
     if (n->failed)
         return;
     const NodeId x = as_matrices(n, a, &batch, &left, inner), y = as_matrices(n, b, &batch, inner, &right);

@@ -25,46 +25,23 @@ static NodeId align_legacy(OnnxNode *n, NodeId a, NodeId b)
 
 void onnx_import_elementwise(OnnxNode *n)
 {
-    const uint32_t arity = op_info[n->ew].min_src;
+    const uint32_t arity = op_info[n->row_op].min_src;
     NodeId src[3] = {0};
     for (uint32_t i = 0; i < arity; i++)
         src[i] = onnx_src(n, i);
     if (arity == 2 && n->opset < 7)
         src[1] = align_legacy(n, src[0], src[1]);
-    if (n->failed)
-        return;
-    NodeBuild b = onnx_begin(n, n->ew);
-    for (uint32_t i = 0; i < arity; i++)
-        node_src(&b, src[i]);
+    NodeBuild b = onnx_begin(n, n->row_op, src, arity);
     onnx_out(n, 0, onnx_end(n, &b));
 }
 
 // --- activations with attributes ---
 
-static void import_with_alpha(OnnxNode *n, OpId op, double dflt)
+void onnx_import_with_alpha(OnnxNode *n)
 {
     const NodeId x = onnx_src(n, 0);
-    onnx_out(n, 0, onnx_op2(n, op, x, onnx_scalar_like(n, x, onnx_float(n, "alpha", dflt))));
-}
-
-void onnx_import_celu(OnnxNode *n)
-{
-    import_with_alpha(n, OP_celu, 1.0);
-}
-
-void onnx_import_elu(OnnxNode *n)
-{
-    import_with_alpha(n, OP_elu, 1.0);
-}
-
-void onnx_import_leaky_relu(OnnxNode *n)
-{
-    import_with_alpha(n, OP_leaky_relu, (double)0.01f);
-}
-
-void onnx_import_thresholded_relu(OnnxNode *n)
-{
-    import_with_alpha(n, OP_thresholded_relu, 1.0);
+    const double alpha = onnx_float(n, "alpha", n->row_op == OP_leaky_relu ? (double)0.01f : 1.0);
+    onnx_out(n, 0, onnx_op2(n, n->row_op, x, onnx_scalar_like(n, x, alpha)));
 }
 
 void onnx_import_hard_sigmoid(OnnxNode *n)
@@ -94,10 +71,8 @@ void onnx_import_selu(OnnxNode *n)
 void onnx_import_gelu(OnnxNode *n)
 {
     const NodeId x = onnx_src(n, 0);
-    const char *mode = onnx_str(n, "approximate", "none");
-    if (!str_equal(mode, "none") && !str_equal(mode, "tanh"))
-        onnx_fail(n, E0203, "attribute 'approximate' is '%s', expected none or tanh", mode);
-    onnx_out(n, 0, onnx_op1(n, str_equal(mode, "tanh") ? OP_gelu_tanh : OP_gelu_erf, x));
+    const bool is_tanh = ONNX_WORD(n, "approximate", "none", "tanh") == 1;
+    onnx_out(n, 0, onnx_op1(n, is_tanh ? OP_gelu_tanh : OP_gelu_erf, x));
 }
 
 static NodeId swish(OnnxNode *n, NodeId x, double alpha)
@@ -196,19 +171,9 @@ static NodeId fold_operands(OnnxNode *n, OpId op)
     return r;
 }
 
-void onnx_import_max(OnnxNode *n)
+void onnx_import_of_all(OnnxNode *n)
 {
-    onnx_out(n, 0, fold_operands(n, OP_max));
-}
-
-void onnx_import_min(OnnxNode *n)
-{
-    onnx_out(n, 0, fold_operands(n, OP_min));
-}
-
-void onnx_import_sum(OnnxNode *n)
-{
-    onnx_out(n, 0, fold_operands(n, OP_add));
+    onnx_out(n, 0, fold_operands(n, n->row_op));
 }
 
 void onnx_import_mean(OnnxNode *n)
@@ -257,10 +222,8 @@ static NodeId arithmetic_shift(OnnxNode *n, NodeId a, NodeId b)
 void onnx_import_bit_shift(OnnxNode *n)
 {
     const NodeId a = onnx_src(n, 0), b = onnx_src(n, 1);
-    const char *direction = onnx_str(n, "direction", "");
-    if (!str_equal(direction, "LEFT") && !str_equal(direction, "RIGHT"))
-        onnx_fail(n, E0203, "attribute 'direction' is '%s', expected LEFT or RIGHT", direction);
-    if (str_equal(direction, "LEFT"))
+    onnx_need_attr(n, "direction");
+    if (ONNX_WORD(n, "direction", "LEFT", "RIGHT") == 0)
         onnx_out(n, 0, onnx_op2(n, OP_shift_left, a, b));
     else if (dtype_info[onnx_dtype(n, a)].cls == DCLASS_INT)
         onnx_out(n, 0, arithmetic_shift(n, a, b));

@@ -91,10 +91,7 @@ NodeId quant_product(OnnxNode *n, NodeId a, NodeId b)
         f->packed[1] = per_column(n, f, f->scale);
         f->packed[2] = zero_points(n, f);
     }
-    if (n->failed)
-        return 0;
-    NodeBuild build = onnx_begin(n, OP_qmatmul);
-    node_src(&build, a);
+    NodeBuild build = ONNX_BEGIN(n, OP_qmatmul, a);
     for (uint32_t i = 0; i < 3; i++)
         node_src(&build, f->packed[i]);
     node_int(&build, A_qmatmul_bits, dtype_info[onnx_dtype(n, f->x)].bits);

@@ -219,7 +219,7 @@ static void back_matmul(Tape *t)
     const bool flip_a = node_get_int(node, A_matmul_transpose_a) != 0,
                flip_b = node_get_int(node, A_matmul_transpose_b) != 0;
     if (onnx_shape(t->n, a)->rank < 2 || onnx_shape(t->n, b)->rank < 2) {
-        onnx_fail(t->n, E0206, "a product with a vector has no rule");
+        onnx_fail(t->n, E0206, "the derivative of a product with a vector is not supported");
         return;
     }
     if (t->depends[a])

@@ -30,11 +30,7 @@ static bool is_plain(const OnnxNode *n, const Norm *m, NodeId v)
 
 static NodeId build(OnnxNode *n, const Norm *m, NodeId x, NodeId scale, NodeId shift)
 {
-    if (n->failed)
-        return 0;
-    NodeBuild b = onnx_begin(n, m->op);
-    node_src(&b, x);
-    node_src(&b, scale);
+    NodeBuild b = ONNX_BEGIN(n, m->op, x, scale);
     if (m->op == OP_layer_norm)
         node_src(&b, shift);
     node_int(&b, attr_find(m->op, "axis"), m->axis);

@@ -10,26 +10,18 @@
 void onnx_import_causal_conv(OnnxNode *n)
 {
     const NodeId x = onnx_src(n, 0), weight = onnx_src(n, 1), bias = onnx_opt(n, 2), past = onnx_opt(n, 3);
-    const char *activation = onnx_str(n, "activation", "none");
-    const bool is_silu = str_equal(activation, "silu") || str_equal(activation, "swish");
-    if (!is_silu && !str_equal(activation, "none"))
-        onnx_fail(n, E0203, "attribute 'activation' is '%s', expected none, silu or swish", activation);
+    const bool is_silu = ONNX_WORD(n, "activation", "none", "silu", "swish") != 0;
     if (!n->failed && (onnx_shape(n, x)->rank != 3 || onnx_shape(n, weight)->rank != 3))
         onnx_fail(n, E0204, "needs an input [N, C, length] and a weight [C, 1, kernel]");
     const int64_t channels = onnx_const_dim(n, x, 1), kernel = onnx_const_dim(n, weight, 2);
     if (!n->failed && (kernel < 1 || kernel > INT32_MAX))
-        onnx_fail(n, E0204, "the kernel has %lld elements", (long long)kernel);
+        onnx_fail(n, E0204, "the kernel has %lld elements, which is not possible", (long long)kernel);
     if (n->failed)
         return;
     const Dim before[3] = {onnx_shape(n, x)->dim[0], channels, kernel - 1};
     const NodeId state = past ? past : onnx_expand(n, onnx_scalar(n, onnx_dtype(n, x), 0), before, 3);
     const NodeId all = kernel > 1 ? onnx_concat(n, (const NodeId[]){state, x}, 2, 2) : x;
-    if (n->failed)
-        return;
-    NodeBuild b = onnx_begin(n, OP_conv);
-    node_src(&b, all);
-    node_src(&b, weight);
-    node_src(&b, bias);
+    NodeBuild b = ONNX_BEGIN(n, OP_conv, all, weight, bias);
     node_int(&b, A_conv_group, channels);
     const NodeId y = onnx_end(n, &b);
     onnx_out(n, 0, is_silu ? onnx_op1(n, OP_silu, y) : y);

@@ -10,11 +10,7 @@ typedef struct Loss {
 
 static NodeId reduce_all(OnnxNode *n, NodeId x)
 {
-    if (n->failed)
-        return 0;
-    NodeBuild b = onnx_begin(n, OP_reduce_sum);
-    node_src(&b, x);
-    return onnx_end(n, &b);
+    return n->failed ? 0 : onnx_op1(n, OP_reduce_sum, x);
 }
 
 static NodeId zero_like(OnnxNode *n, NodeId x)
@@ -69,10 +65,7 @@ static Loss read_loss(OnnxNode *n)
 
 static void import_nll(OnnxNode *n, const Loss *s)
 {
-    const char *reduction = onnx_str(n, "reduction", "mean");
-    const bool is_none = str_equal(reduction, "none"), is_mean = str_equal(reduction, "mean");
-    if (!is_none && !is_mean && !str_equal(reduction, "sum"))
-        onnx_fail(n, E0203, "attribute 'reduction' is '%s', expected none, sum or mean", reduction);
+    const uint32_t reduction = ONNX_WORD(n, "reduction", "mean", "sum", "none");
     if (n->failed)
         return;
     const NodeId each = weights(n, s);
@@ -80,12 +73,12 @@ static void import_nll(OnnxNode *n, const Loss *s)
     if (each) // an ignored score may be infinite, so that a factor of 0 is not enough
         loss = onnx_op2(n, OP_mul, s->keep ? onnx_op3(n, OP_where, s->keep, loss, zero_like(n, loss)) : loss,
                         each);
-    if (is_none) {
+    if (reduction == 2) {
         onnx_out(n, 0, loss);
         return;
     }
     NodeId sum = reduce_all(n, loss);
-    if (is_mean) {
+    if (reduction == 0) {
         const NodeId ones = each ? each : onnx_scalar(n, onnx_dtype(n, loss), 1);
         const Shape all = *onnx_shape(n, loss);
         sum = onnx_op2(n, OP_div, sum, reduce_all(n, onnx_expand(n, ones, all.dim, all.rank)));
@@ -104,10 +97,7 @@ void onnx_import_softmax_cross_entropy(OnnxNode *n)
     Loss s = read_loss(n);
     if (n->failed)
         return;
-    NodeBuild b = onnx_begin(n, OP_log_softmax);
-    node_src(&b, s.x);
-    node_int(&b, A_log_softmax_axis, 1);
-    s.x = onnx_end(n, &b);
+    s.x = onnx_op_int(n, OP_log_softmax, s.x, A_log_softmax_axis, 1);
     import_nll(n, &s);
     onnx_out(n, 1, s.x);
 }

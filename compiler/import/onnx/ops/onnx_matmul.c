@@ -33,13 +33,7 @@ void onnx_import_gemm(OnnxNode *n)
 
 NodeId onnx_rope(OnnxNode *n, const OnnxRope *r)
 {
-    if (n->failed)
-        return 0;
-    NodeBuild b = onnx_begin(n, OP_rope);
-    node_src(&b, r->x);
-    node_src(&b, r->cosine);
-    node_src(&b, r->sine);
-    node_src(&b, r->positions);
+    NodeBuild b = ONNX_BEGIN(n, OP_rope, r->x, r->cosine, r->sine, r->positions);
     node_int(&b, A_rope_interleaved, r->is_interleaved);
     node_int(&b, A_rope_dims, r->turned);
     return onnx_end(n, &b);
@@ -85,8 +79,3 @@ void onnx_import_rotary(OnnxNode *n)
 }
 
 // --- determinant ---
-
-void onnx_import_det(OnnxNode *n)
-{
-    onnx_out(n, 0, onnx_op1(n, OP_det, onnx_src(n, 0)));
-}

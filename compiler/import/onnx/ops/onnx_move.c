@@ -30,8 +30,8 @@ void onnx_import_concat(OnnxNode *n)
     NodeId *src = ARENA_ARRAY(n->model->arena, NodeId, n->n_in);
     for (uint32_t i = 0; i < n->n_in; i++)
         src[i] = onnx_src(n, i);
-    if (n->opset >= 4 && !onnx_has_attr(n, "axis"))
-        onnx_fail(n, E0203, "needs the attribute 'axis'");
+    if (n->opset >= 4)
+        onnx_need_attr(n, "axis");
     const int64_t axis = onnx_int(n, "axis", 1);
     if (n->n_in == 0)
         onnx_fail(n, E0202, "needs at least one input");
@@ -89,9 +89,7 @@ void onnx_import_pad(OnnxNode *n)
     }
     if (!read_pads(n, rank, pads))
         return;
-    NodeBuild b = onnx_begin(n, OP_pad);
-    node_src(&b, x);
-    node_src(&b, str_equal(mode, "constant") ? value : 0);
+    NodeBuild b = ONNX_BEGIN(n, OP_pad, x, str_equal(mode, "constant") ? value : 0);
     node_ints(&b, A_pad_pads, pads, 2 * rank);
     node_str(&b, A_pad_mode, mode);
     onnx_out(n, 0, onnx_end(n, &b));
@@ -248,8 +246,7 @@ void onnx_import_slice(OnnxNode *n)
         is_const = is_const && dim_is_const(a.starts.dim[i]) && dim_is_const(a.ends.dim[i]);
     if (is_const) {
         x = take_least(n, x, &a);
-        NodeBuild b = onnx_begin(n, OP_slice);
-        node_src(&b, x);
+        NodeBuild b = ONNX_BEGIN(n, OP_slice, x);
         node_ints(&b, A_slice_starts, a.starts.dim, a.starts.n);
         node_ints(&b, A_slice_ends, a.ends.dim, a.starts.n);
         node_ints(&b, A_slice_axes, a.axes.v, a.starts.n);
@@ -268,12 +265,12 @@ void onnx_import_slice(OnnxNode *n)
 static void equal_parts(OnnxNode *n, int64_t size, uint32_t count, OnnxInts *sizes)
 {
     if (count == 0 || count > ONNX_MAX_LIST) {
-        onnx_fail(n, E0004, "%u parts; 1 to %d are possible", count, ONNX_MAX_LIST);
+        onnx_fail(n, E0004, "an axis can be split into 1 to %d parts, not %u", ONNX_MAX_LIST, count);
         return;
     }
     const int64_t part = size / count + (size % count != 0);
     if (n->opset < 18 && size % count != 0)
-        onnx_fail(n, E0204, "an axis of size %lld does not split into %u equal parts", (long long)size,
+        onnx_fail(n, E0204, "an axis of size %lld cannot be split into %u equal parts", (long long)size,
                   count);
     sizes->n = count;
     for (uint32_t i = 0; i < count; i++) {
@@ -293,15 +290,14 @@ static bool check_parts(OnnxNode *n, int64_t size, const OnnxInts *sizes)
     }
     if (!n->failed && (sum != size || sizes->n < n->n_out))
         return onnx_fail(n, E0204,
-                         "%u parts of together %lld elements do not fit %u outputs and an axis of size %lld",
+                         "%u parts with %lld elements in all do not fit %u outputs and an axis of size %lld",
                          sizes->n, (long long)sum, n->n_out, (long long)size);
     return !n->failed;
 }
 
 static void split_node(OnnxNode *n, NodeId x, uint32_t axis, const OnnxInts *sizes)
 {
-    NodeBuild b = onnx_begin(n, OP_split);
-    node_src(&b, x);
+    NodeBuild b = ONNX_BEGIN(n, OP_split, x);
     node_int(&b, A_split_axis, axis);
     node_ints(&b, A_split_sizes, sizes->v, sizes->n);
     const NodeId parts = onnx_end(n, &b);
@@ -320,7 +316,8 @@ bool onnx_open_parts(OnnxNode *n, uint32_t axis, Dim size, uint32_t count, Dim *
         for (uint32_t i = 0; i < d.n; i++)
             is_open = is_open || !dim_is_const(d.dim[i]);
         if (is_open && d.n != count)
-            return onnx_fail(n, E0204, "%u parts do not fit %u outputs", d.n, count);
+            return onnx_fail(n, E0204, "the sizes are those of %u parts, but there are %u outputs", d.n,
+                             count);
         for (uint32_t i = 0; is_open && i < count; i++)
             part[i] = d.dim[i];
         return is_open;

@@ -4,12 +4,7 @@
 
 static NodeId build_axis(OnnxNode *n, OpId op, NodeId x, int64_t axis)
 {
-    if (n->failed)
-        return 0;
-    NodeBuild b = onnx_begin(n, op);
-    node_src(&b, x);
-    node_int(&b, attr_find(op, "axis"), axis);
-    return onnx_end(n, &b);
+    return onnx_op_int(n, op, x, attr_find(op, "axis"), axis);
 }
 
 // --- along one axis ---
@@ -73,8 +68,9 @@ NodeId onnx_softmax_steps(OnnxNode *n, NodeId x, int64_t axis)
     return onnx_cast(n, onnx_op2(n, OP_div, e, stepped_sum(n, e, axis, type)), type);
 }
 
-static void import_softmax(OnnxNode *n, OpId op)
+void onnx_import_softmax(OnnxNode *n)
 {
+    const OpId op = n->row_op;
     const NodeId x = onnx_src(n, 0);
     int64_t axis = 0;
     const NodeId flat = flat_axis(n, x, &axis);
@@ -82,16 +78,6 @@ static void import_softmax(OnnxNode *n, OpId op)
     const bool by_steps = op == OP_softmax && onnx_steps_softmax(n, flat, axis);
     const NodeId y = by_steps ? onnx_softmax_steps(n, flat, axis) : build_axis(n, op, flat, axis);
     onnx_out(n, 0, onnx_reshape(n, y, &shape));
-}
-
-void onnx_import_softmax(OnnxNode *n)
-{
-    import_softmax(n, OP_softmax);
-}
-
-void onnx_import_log_softmax(OnnxNode *n)
-{
-    import_softmax(n, OP_log_softmax);
 }
 
 // 1 at the first largest element of the axis.
@@ -104,8 +90,7 @@ void onnx_import_hardmax(OnnxNode *n)
     const Shape shape = *onnx_shape(n, flat);
     if (!onnx_axis(n, given, shape.rank, &axis))
         return;
-    NodeBuild b = onnx_begin(n, OP_argmax);
-    node_src(&b, flat);
+    NodeBuild b = ONNX_BEGIN(n, OP_argmax, flat);
     node_int(&b, A_argmax_axis, axis);
     node_int(&b, A_argmax_keepdims, 1);
     const NodeId best = onnx_end(n, &b);
@@ -153,10 +138,7 @@ static NodeId scale_and_shift(OnnxNode *n, NodeId x, NodeId scale, NodeId shift,
 // Mean 0 and variance 1 over the axes from `axis` on.
 static NodeId normalise(OnnxNode *n, NodeId x, int64_t axis, double epsilon)
 {
-    if (n->failed)
-        return 0;
-    NodeBuild b = onnx_begin(n, OP_layer_norm);
-    node_src(&b, x);
+    NodeBuild b = ONNX_BEGIN(n, OP_layer_norm, x);
     node_int(&b, A_layer_norm_axis, axis);
     node_float(&b, A_layer_norm_epsilon, epsilon);
     return onnx_end(n, &b);
@@ -218,8 +200,7 @@ void onnx_import_lrn(OnnxNode *n)
     const NodeId planes = onnx_reshape_to(n, square, (const Dim[]){shape.dim[0], 1, shape.dim[1], -1}, 4);
     if (n->failed)
         return;
-    NodeBuild b = onnx_begin(n, OP_avg_pool);
-    node_src(&b, planes);
+    NodeBuild b = ONNX_BEGIN(n, OP_avg_pool, planes);
     node_ints(&b, A_avg_pool_kernel, (const int64_t[]){size, 1}, 2);
     node_ints(&b, A_avg_pool_pads, (const int64_t[]){(size - 1) / 2, 0, size - 1 - (size - 1) / 2, 0}, 4);
     node_int(&b, A_avg_pool_count_include_pad, 1);

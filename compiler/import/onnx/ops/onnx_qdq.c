@@ -139,14 +139,7 @@ NodeId quant_rows(OnnxNode *n, NodeId x, NodeId x_zero, NodeId w, NodeId w_zero,
     const NodeId rows = onnx_reshape_to(n, x, (const Dim[]){-1, inner, 1}, 3);
     const NodeId turned = is_transposed ? w : onnx_transpose(n, w, (const int64_t[]){1, 0});
     const NodeId weight = onnx_reshape_to(n, turned, (const Dim[]){columns, inner, 1}, 3);
-    if (n->failed)
-        return 0;
-    NodeBuild b = onnx_begin(n, OP_int_conv);
-    node_src(&b, rows);
-    node_src(&b, weight);
-    node_src(&b, 0);
-    node_src(&b, x_zero);
-    node_src(&b, w_zero);
+    NodeBuild b = ONNX_BEGIN(n, OP_int_conv, rows, weight, 0, x_zero, w_zero);
     Shape out = xs;
     out.dim[out.rank - 1] = columns;
     return onnx_reshape(n, onnx_end(n, &b), &out);

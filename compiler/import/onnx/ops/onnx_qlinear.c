@@ -29,21 +29,11 @@ static NodeId through(OnnxNode *n, NodeId x, void (*import)(OnnxNode *n))
     return n->failed ? 0 : n->out[0].node;
 }
 
-static void import_binary(OnnxNode *n, OpId op)
+void onnx_import_ms_qlinear_binary(OnnxNode *n)
 {
     const DType type = onnx_dtype(n, onnx_src(n, 0));
     const NodeId a = read_float(n, 0), b = read_float(n, 3);
-    write_quantised(n, onnx_op2(n, op, a, b), 6, type);
-}
-
-void onnx_import_ms_qlinear_add(OnnxNode *n)
-{
-    import_binary(n, OP_add);
-}
-
-void onnx_import_ms_qlinear_mul(OnnxNode *n)
-{
-    import_binary(n, OP_mul);
+    write_quantised(n, onnx_op2(n, n->row_op, a, b), 6, type);
 }
 
 void onnx_import_ms_qlinear_sigmoid(OnnxNode *n)
@@ -59,25 +49,16 @@ void onnx_import_ms_qlinear_leaky_relu(OnnxNode *n)
     write_quantised(n, onnx_op2(n, OP_leaky_relu, read_float(n, 0), slope), 3, type);
 }
 
-static void import_pool(OnnxNode *n, void (*import)(OnnxNode *n))
+void onnx_import_ms_qlinear_pool(OnnxNode *n)
 {
     const DType type = onnx_dtype(n, onnx_src(n, 0));
     const bool is_last = onnx_flag(n, "channels_last", 0);
     NodeId x = read_float(n, 0);
     if (is_last)
         x = onnx_move_channels(n, x, true);
-    const NodeId y = through(n, x, import);
+    const NodeId y =
+        through(n, x, n->row_op == OP_avg_pool ? onnx_import_average_pool : onnx_import_elementwise);
     write_quantised(n, is_last ? onnx_move_channels(n, y, false) : y, 3, type);
-}
-
-void onnx_import_ms_qlinear_average_pool(OnnxNode *n)
-{
-    import_pool(n, onnx_import_average_pool);
-}
-
-void onnx_import_ms_qlinear_global_average_pool(OnnxNode *n)
-{
-    import_pool(n, onnx_import_global_average_pool);
 }
 
 // The attribute opset says which Softmax is meant.
@@ -97,7 +78,7 @@ void onnx_import_ms_qlinear_concat(OnnxNode *n)
     uint32_t at = 0;
     NodeId *part = ARENA_ARRAY(n->model->arena, NodeId, count + 1u);
     if (count == 0 || n->n_in % 3 != 2) {
-        onnx_fail(n, E0202, "needs a scale and a zero point, and three operands a part");
+        onnx_fail(n, E0202, "needs a scale and a zero point, and three inputs for each part");
         return;
     }
     for (uint32_t i = 0; i < count; i++)

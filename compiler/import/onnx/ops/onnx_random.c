@@ -66,10 +66,8 @@ static NodeId word_pairs(OnnxNode *n, uint32_t seed, Dim count)
     const bool is_computed = graph_dim_is_computed(n->graph, count);
     dim_range(n->graph->dims, count, &low, &most);
     const uint32_t index = n->graph->states.len - 1;
-    NodeBuild b = onnx_begin(n, OP_mt19937);
-    node_src(&b, state);
-    node_ints(&b, A_mt19937_shape, (const Dim[]){is_computed ? most : count, 2}, 2);
-    NodeId words = onnx_end(n, &b);
+    NodeId words =
+        onnx_op_ints(n, OP_mt19937, state, A_mt19937_shape, (const Dim[]){is_computed ? most : count, 2}, 2);
     const NodeId next = onnx_result(n, words, 1);
     if (!n->failed)
         n->graph->states.data[index].next = next;

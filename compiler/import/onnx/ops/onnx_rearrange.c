@@ -13,10 +13,7 @@ static NodeId pad_axis(OnnxNode *n, NodeId x, uint32_t axis, int64_t begin, int6
         return 0;
     pads[axis] = begin;
     pads[rank + axis] = end;
-    NodeBuild b = onnx_begin(n, OP_pad);
-    node_src(&b, x);
-    node_ints(&b, A_pad_pads, pads, 2 * rank);
-    return onnx_end(n, &b);
+    return onnx_op_ints(n, OP_pad, x, A_pad_pads, pads, 2 * rank);
 }
 
 void onnx_import_center_crop_pad(OnnxNode *n)
@@ -83,7 +80,7 @@ void onnx_import_reverse_sequence(OnnxNode *n)
 
 // --- Col2Im ---
 
-enum { MAX_SPATIAL = 3, MAX_STEP = 1 << 20 };
+enum { MAX_SPATIAL = 3 };
 
 typedef struct Columns {
     uint32_t n;
@@ -92,35 +89,24 @@ typedef struct Columns {
     int64_t blocks[MAX_SPATIAL], rest[MAX_SPATIAL], taps;
 } Columns;
 
-static void read_steps(OnnxNode *n, const char *name, int64_t *out, uint32_t count, int64_t dflt)
-{
-    OnnxInts given;
-    const bool is_given = onnx_ints(n, name, &given);
-    if (is_given && given.n != count)
-        onnx_fail(n, E0203, "attribute '%s' has %u entries, expected %u", name, given.n, count);
-    for (uint32_t i = 0; i < count && !n->failed; i++) {
-        out[i] = is_given ? given.v[i] : dflt;
-        if (out[i] < dflt || out[i] > MAX_STEP)
-            onnx_fail(n, E0203, "attribute '%s' has the entry %lld", name, (long long)out[i]);
-    }
-}
-
 static bool read_columns(OnnxNode *n, Columns *c)
 {
     OnnxInts image, kernel;
     if (!onnx_src_ints(n, 1, &image) || !onnx_src_ints(n, 2, &kernel))
         return false;
     if (image.n < 1 || image.n > MAX_SPATIAL || kernel.n != image.n)
-        return onnx_fail(n, E0206, "is supported for images with 1 to 3 spatial axes and a block of as many");
+        return onnx_fail(n, E0206,
+                         "only images with 1 to 3 spatial axes are supported, and blocks with as many axes");
     *c = (Columns){.n = image.n, .taps = 1};
-    read_steps(n, "strides", c->stride, c->n, 1);
-    read_steps(n, "dilations", c->dilation, c->n, 1);
-    read_steps(n, "pads", c->pads, 2 * c->n, 0);
+    onnx_steps(n, "strides", c->stride, c->n, 1);
+    onnx_steps(n, "dilations", c->dilation, c->n, 1);
+    onnx_steps(n, "pads", c->pads, 2 * c->n, 0);
     for (uint32_t i = 0; i < c->n && !n->failed; i++) {
         c->image[i] = image.v[i];
         c->kernel[i] = kernel.v[i];
-        if (image.v[i] < 1 || image.v[i] > INT32_MAX || kernel.v[i] < 1 || kernel.v[i] > MAX_STEP)
-            return onnx_fail(n, E0203, "image or block have the size %lld or %lld at axis %u",
+        if (image.v[i] < 1 || image.v[i] > INT32_MAX || kernel.v[i] < 1 || kernel.v[i] > ONNX_MAX_STEP)
+            return onnx_fail(n, E0203,
+                             "the sizes %lld of the image and %lld of the block at axis %u are not possible",
                              (long long)image.v[i], (long long)kernel.v[i], i);
         const int64_t room =
             image.v[i] + c->pads[i] + c->pads[c->n + i] - c->dilation[i] * (kernel.v[i] - 1) - 1;
@@ -163,8 +149,8 @@ void onnx_import_col2im(OnnxNode *n)
         onnx_fail(n, E0204, "needs an input [N, C * block, blocks]");
     const int64_t rows = onnx_const_dim(n, x, 1);
     if (!n->failed && rows % c.taps != 0)
-        onnx_fail(n, E0204, "%lld channels are no multiple of the %lld elements of a block", (long long)rows,
-                  (long long)c.taps);
+        onnx_fail(n, E0204, "%lld channels are not a multiple of the %lld elements of a block",
+                  (long long)rows, (long long)c.taps);
     Dim to[SHAPE_MAX_RANK] = {-1, c.taps}, out[SHAPE_MAX_RANK] = {s.dim[0], n->failed ? 1 : rows / c.taps};
     for (uint32_t i = 0; i < c.n; i++) {
         to[i + 2] = c.blocks[i];
@@ -174,9 +160,7 @@ void onnx_import_col2im(OnnxNode *n)
     const NodeId weight = tap_weights(n, &c, sum_type);
     if (n->failed)
         return;
-    NodeBuild b = onnx_begin(n, OP_conv_transpose);
-    node_src(&b, x);
-    node_src(&b, weight);
+    NodeBuild b = ONNX_BEGIN(n, OP_conv_transpose, x, weight);
     node_ints(&b, A_conv_transpose_strides, c.stride, c.n);
     node_ints(&b, A_conv_transpose_pads, c.pads, 2 * c.n);
     node_ints(&b, A_conv_transpose_dilations, c.dilation, c.n);

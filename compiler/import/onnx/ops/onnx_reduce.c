@@ -19,8 +19,7 @@ static NodeId reduce_axes(OnnxNode *n, OpId op, NodeId x, const OnnxInts *axes)
     const bool keepdims = onnx_flag(n, "keepdims", 1);
     if (n->failed)
         return 0;
-    NodeBuild b = onnx_begin(n, op);
-    node_src(&b, x);
+    NodeBuild b = ONNX_BEGIN(n, op, x);
     node_ints(&b, attr_find(op, "axes"), axes->v, axes->n);
     node_int(&b, attr_find(op, "keepdims"), keepdims);
     return onnx_end(n, &b);
@@ -100,29 +99,9 @@ void onnx_import_reduce_log_sum_exp(OnnxNode *n)
     import_real(n, (Reduction){OP_none, OP_reduce_logsumexp, OP_none});
 }
 
-void onnx_import_reduce_max(OnnxNode *n)
+void onnx_import_reduce(OnnxNode *n)
 {
-    import_reduce(n, (Reduction){OP_none, OP_reduce_max, OP_none});
-}
-
-void onnx_import_reduce_mean(OnnxNode *n)
-{
-    import_reduce(n, (Reduction){OP_none, OP_reduce_mean, OP_none});
-}
-
-void onnx_import_reduce_min(OnnxNode *n)
-{
-    import_reduce(n, (Reduction){OP_none, OP_reduce_min, OP_none});
-}
-
-void onnx_import_reduce_prod(OnnxNode *n)
-{
-    import_reduce(n, (Reduction){OP_none, OP_reduce_prod, OP_none});
-}
-
-void onnx_import_reduce_sum(OnnxNode *n)
-{
-    import_reduce(n, (Reduction){OP_none, OP_reduce_sum, OP_none});
+    import_reduce(n, (Reduction){OP_none, n->row_op, OP_none});
 }
 
 void onnx_import_reduce_sum_square(OnnxNode *n)
@@ -133,10 +112,7 @@ void onnx_import_reduce_sum_square(OnnxNode *n)
 static NodeId search(OnnxNode *n, OpId op, NodeId x, int64_t axis)
 {
     const bool keepdims = onnx_flag(n, "keepdims", 1);
-    if (n->failed)
-        return 0;
-    NodeBuild b = onnx_begin(n, op);
-    node_src(&b, x);
+    NodeBuild b = ONNX_BEGIN(n, op, x);
     node_int(&b, attr_find(op, "axis"), axis);
     node_int(&b, attr_find(op, "keepdims"), keepdims);
     return onnx_end(n, &b);
@@ -153,26 +129,17 @@ static NodeId search_last(OnnxNode *n, OpId op, NodeId x, int64_t axis)
     return onnx_op2(n, OP_sub, onnx_scalar(n, DTYPE_i64, (double)(size - 1)), found);
 }
 
-static void import_search(OnnxNode *n, OpId op)
+void onnx_import_search(OnnxNode *n)
 {
     const NodeId x = onnx_src(n, 0);
     const int64_t axis = onnx_int(n, "axis", 0);
     const bool wants_last = onnx_flag(n, "select_last_index", 0);
-    onnx_out(n, 0, wants_last ? search_last(n, op, x, axis) : search(n, op, x, axis));
+    onnx_out(n, 0, (wants_last ? search_last : search)(n, n->row_op, x, axis));
 }
 
-void onnx_import_arg_max(OnnxNode *n)
+void onnx_import_running(OnnxNode *n)
 {
-    import_search(n, OP_argmax);
-}
-
-void onnx_import_arg_min(OnnxNode *n)
-{
-    import_search(n, OP_argmin);
-}
-
-static void import_running(OnnxNode *n, OpId op)
-{
+    const OpId op = n->row_op;
     const NodeId x = onnx_src(n, 0);
     OnnxInts axis;
     onnx_src_ints(n, 1, &axis);
@@ -181,20 +148,9 @@ static void import_running(OnnxNode *n, OpId op)
     const bool exclusive = onnx_flag(n, "exclusive", 0), reverse = onnx_flag(n, "reverse", 0);
     if (n->failed)
         return;
-    NodeBuild b = onnx_begin(n, op);
-    node_src(&b, x);
+    NodeBuild b = ONNX_BEGIN(n, op, x);
     node_int(&b, attr_find(op, "axis"), axis.v[0]);
     node_int(&b, attr_find(op, "exclusive"), exclusive);
     node_int(&b, attr_find(op, "reverse"), reverse);
     onnx_out(n, 0, onnx_end(n, &b));
-}
-
-void onnx_import_cum_sum(OnnxNode *n)
-{
-    import_running(n, OP_cumsum);
-}
-
-void onnx_import_cum_prod(OnnxNode *n)
-{
-    import_running(n, OP_cumprod);
 }

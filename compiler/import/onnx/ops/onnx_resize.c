@@ -31,8 +31,7 @@ static NodeId build(OnnxNode *n, NodeId x, const Modes *m, const double *scale, 
             onnx_fail(n, E0203, "a scale must be a positive number below 1e6");
     if (n->failed)
         return 0;
-    NodeBuild b = onnx_begin(n, OP_resize);
-    node_src(&b, x);
+    NodeBuild b = ONNX_BEGIN(n, OP_resize, x);
     if (sizes)
         node_ints(&b, A_resize_sizes, sizes->dim, sizes->rank);
     node_str(&b, A_resize_scales, scale ? numbers_text(n, scale, rank) : "");
@@ -223,7 +222,8 @@ static void read_roi(OnnxNode *n, NodeId x, Modes *m)
         m->begin[axes[i]] = given[i];
         m->end[axes[i]] = given[count + i];
         if (!(fabs(given[i]) <= 1e6 && fabs(given[count + i]) <= 1e6))
-            onnx_fail(n, E0203, "the roi has the number %g or %g", given[i], given[count + i]);
+            onnx_fail(n, E0203, "the roi is %g to %g; its numbers must be from -1e6 to 1e6", given[i],
+                      given[count + i]);
     }
     for (uint32_t i = 0; i < rank; i++) {
         ends[i] = m->begin[i];
@@ -267,7 +267,7 @@ void onnx_import_resize(OnnxNode *n)
     if (!check_mode(n, &m))
         return;
     if (m.antialias && str_equal(m.mode, "nearest"))
-        onnx_fail(n, E0203, "antialias is for the modes linear and cubic");
+        onnx_fail(n, E0203, "only the modes linear and cubic support antialias");
     if (m.crops)
         read_roi(n, x, &m);
     const NodeId scales = onnx_opt(n, 2);

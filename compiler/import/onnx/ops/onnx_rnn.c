@@ -9,11 +9,9 @@
 
 static void read_direction(OnnxNode *n, Rnn *r)
 {
-    const char *v = onnx_str(n, "direction", "forward");
-    r->is_backward = str_equal(v, "reverse");
-    r->dirs = str_equal(v, "bidirectional") ? 2 : 1;
-    if (r->dirs == 1 && !r->is_backward && !str_equal(v, "forward"))
-        onnx_fail(n, E0203, "attribute 'direction' is '%s', expected forward, reverse or bidirectional", v);
+    const uint32_t v = ONNX_WORD(n, "direction", "forward", "reverse", "bidirectional");
+    r->is_backward = v == 1;
+    r->dirs = v == 2 ? 2 : 1;
 }
 
 // The next entry of a list of parameters, which only functions that have one take from.
@@ -98,7 +96,7 @@ static bool read_rnn(OnnxNode *n, Rnn *r, const RnnCell *cell)
     if (n->failed)
         return false;
     if (onnx_shape(n, r->x)->rank != 3 || onnx_shape(n, r->r)->rank != 3)
-        return onnx_fail(n, E0204, "x and r must have rank 3");
+        return onnx_fail(n, E0204, "inputs 0 and 2 must have rank 3");
     for (uint32_t i = 0; i < cell->states && r->is_batch_major; i++)
         if (r->state[i] && onnx_shape(n, r->state[i])->rank == 3)
             r->state[i] = onnx_transpose(n, r->state[i], swapped);
@@ -255,7 +253,7 @@ static bool is_plain(const Rnn *r)
 static void import_plain(OnnxNode *n, const Rnn *r)
 {
     static const uint32_t operands[] = {0, 1, 2, 3, 5, 6, 7};
-    NodeBuild b = onnx_begin(n, OP_lstm);
+    NodeBuild b = onnx_begin(n, OP_lstm, NULL, 0);
     for (uint32_t i = 0; i < 7; i++)
         node_src(&b, onnx_opt(n, operands[i]));
     node_str(&b, A_lstm_direction, r->dirs == 2 ? "bidirectional" : r->is_backward ? "reverse" : "forward");

@@ -13,9 +13,7 @@ static int64_t small(OnnxNode *n, const char *name, int64_t v, int64_t low)
 
 static NodeBuild begin_pool(OnnxNode *n, const NodeId src[3], int64_t height, int64_t width, const char *mode)
 {
-    NodeBuild b = onnx_begin(n, OP_roi_pool);
-    for (uint32_t i = 0; i < 3; i++)
-        node_src(&b, src[i]);
+    NodeBuild b = onnx_begin(n, OP_roi_pool, src, 3);
     node_int(&b, A_roi_pool_height, height);
     node_int(&b, A_roi_pool_width, width);
     node_str(&b, A_roi_pool_mode, mode);
@@ -26,14 +24,9 @@ static NodeBuild begin_pool(OnnxNode *n, const NodeId src[3], int64_t height, in
 void onnx_import_roi_align(OnnxNode *n)
 {
     const NodeId x = onnx_src(n, 0), rois = onnx_src(n, 1), image = onnx_src(n, 2);
-    const char *coord =
-        n->opset < 16 ? "output_half_pixel" : onnx_str(n, "coordinate_transformation_mode", "half_pixel");
-    const char *mode = onnx_str(n, "mode", "avg");
-    const bool half_pixel = str_equal(coord, "half_pixel");
-    if (!half_pixel && !str_equal(coord, "output_half_pixel"))
-        onnx_fail(n, E0203, "attribute 'coordinate_transformation_mode' is '%s'", coord);
-    if (!n->failed && !str_equal(mode, "avg") && !str_equal(mode, "max"))
-        onnx_fail(n, E0203, "attribute 'mode' is '%s', expected avg or max", mode);
+    const bool half_pixel = n->opset >= 16 && ONNX_WORD(n, "coordinate_transformation_mode", "half_pixel",
+                                                        "output_half_pixel") == 0;
+    const char *mode = ONNX_WORD(n, "mode", "avg", "max") == 1 ? "max" : "avg";
     const int64_t sampling = onnx_int(n, "sampling_ratio", 0);
     const int64_t height = small(n, "output_height", onnx_int(n, "output_height", 1), 1);
     const int64_t width = small(n, "output_width", onnx_int(n, "output_width", 1), 1);

@@ -171,7 +171,7 @@ static bool table_of(OnnxNode *n, NodeId x, Table *t)
         t->size[i] = onnx_const_dim(n, x, i + 2);
         perm[i + 1] = i + 2;
         if (!n->failed && t->size[i] < 1)
-            return onnx_fail(n, E0204, "spatial axis %u has no element", i);
+            return onnx_fail(n, E0204, "spatial axis %u has no elements", i);
         rows *= t->size[i] < INT32_MAX ? t->size[i] : INT32_MAX;
         if (rows > INT32_MAX)
             return onnx_fail(n, E0004, "the image is too large");

@@ -82,7 +82,8 @@ void onnx_import_gather_elements(OnnxNode *n)
     Dim strides[SHAPE_MAX_RANK];
     uint32_t axis = 0;
     if (!n->failed && s.rank != onnx_shape(n, x)->rank)
-        onnx_fail(n, E0204, "the indices have rank %u, the data %u", s.rank, onnx_shape(n, x)->rank);
+        onnx_fail(n, E0204, "the indices have rank %u, but the data has rank %u", s.rank,
+                  onnx_shape(n, x)->rank);
     if (!onnx_axis(n, onnx_int(n, "axis", 0), s.rank, &axis))
         return;
     read_strides(n, x, strides);
@@ -199,10 +200,7 @@ static void end_scatter(OnnxNode *n, const Scatter *s, NodeId flat, uint32_t row
         return;
     rows.dim[0] = onnx_shape(n, index)->dim[0];
     const NodeId updates = onnx_reshape(n, s->updates, &rows);
-    NodeBuild b = onnx_begin(n, OP_scatter);
-    node_src(&b, table);
-    node_src(&b, index);
-    node_src(&b, updates);
+    NodeBuild b = ONNX_BEGIN(n, OP_scatter, table, index, updates);
     node_str(&b, A_scatter_reduction, s->reduction);
     onnx_out(n, 0, onnx_reshape(n, onnx_end(n, &b), &data));
 }
@@ -337,7 +335,7 @@ static NodeId cache_positions(OnnxNode *n, const Shape *update, uint32_t axis, D
 void onnx_import_tensor_scatter(OnnxNode *n)
 {
     Scatter s = {.data = onnx_src(n, 0), .updates = onnx_src(n, 1), .reduction = "none"};
-    const char *mode = onnx_str(n, "mode", "linear");
+    const bool is_circular = ONNX_WORD(n, "mode", "linear", "circular") == 1;
     const Shape data = *onnx_shape(n, s.data), update = *onnx_shape(n, s.updates);
     uint32_t axis = 0;
     if (!onnx_axis(n, onnx_int(n, "axis", -2), data.rank, &axis))
@@ -347,11 +345,9 @@ void onnx_import_tensor_scatter(OnnxNode *n)
         fits = i == axis ? is_within(n, data.dim[i], update.dim[i]) : data.dim[i] == update.dim[i];
     if (!fits)
         onnx_fail(n, E0204, "the update does not fit into the cache along axis %u", axis);
-    if (!str_equal(mode, "linear") && !str_equal(mode, "circular"))
-        onnx_fail(n, E0203, "attribute 'mode' is '%s', expected linear or circular", mode);
     if (n->failed)
         return;
-    const NodeId at = cache_positions(n, &update, axis, data.dim[axis], str_equal(mode, "circular"));
+    const NodeId at = cache_positions(n, &update, axis, data.dim[axis], is_circular);
     NodeId flat = at;
     for (uint32_t i = 0; i < axis; i++)
         flat = onnx_op2(n, OP_add, flat,

@@ -253,10 +253,7 @@ static NodeId nonzero(OnnxNode *n, NodeId x, uint32_t out, uint32_t axis)
     const NodeId ones = onnx_cast(n, is_set, DTYPE_i64);
     const NodeId count = onnx_reshape(n, onnx_reduce(n, OP_reduce_sum, ones, axes, s.rank), &(Shape){0});
     const Dim size = onnx_extent(n, out, axis, count, count_elements(n, &s));
-    NodeBuild b = onnx_begin(n, OP_nonzero);
-    node_src(&b, is_set);
-    node_ints(&b, A_nonzero_size, &size, 1);
-    return onnx_end(n, &b);
+    return onnx_op_ints(n, OP_nonzero, is_set, A_nonzero_size, &size, 1);
 }
 
 void onnx_import_nonzero(OnnxNode *n)
@@ -341,7 +338,7 @@ static bool read_k(OnnxNode *n, uint32_t axis, Dim size, Dim *out)
             *out = k.n == 1 ? k.dim[0] : -1;
     }
     if (!n->failed && dim_is_const(*out) && *out < 0)
-        return onnx_fail(n, E0203, "needs one k, not negative");
+        return onnx_fail(n, E0203, "needs one k that is not negative");
     if (!n->failed && is_known)
         check_k(n, axis, size, *out);
     return !n->failed;
@@ -357,8 +354,7 @@ void onnx_import_top_k(OnnxNode *n)
     if (!onnx_axis(n, given, onnx_shape(n, x)->rank, &axis) ||
         !read_k(n, axis, onnx_shape(n, x)->dim[axis], &k))
         return;
-    NodeBuild b = onnx_begin(n, OP_top_k);
-    node_src(&b, x);
+    NodeBuild b = ONNX_BEGIN(n, OP_top_k, x);
     node_ints(&b, A_top_k_k, &k, 1);
     node_int(&b, A_top_k_axis, axis);
     node_int(&b, A_top_k_largest, largest != 0);
@@ -456,8 +452,7 @@ void onnx_import_unique(OnnxNode *n)
         x = onnx_reshape_to(n, x, flat, 1);
     if (!onnx_axis(n, given, onnx_shape(n, x)->rank, &axis))
         return;
-    NodeBuild b = onnx_begin(n, OP_unique);
-    node_src(&b, rows_of(n, x, axis));
+    NodeBuild b = ONNX_BEGIN(n, OP_unique, rows_of(n, x, axis));
     node_int(&b, A_unique_sorted, sorted != 0);
     const OwnSize size = own_size(n, A_unique_size, 3, axis, onnx_shape(n, x)->dim[axis]);
     const NodeId all = find_all(n, &b, &size), first = take_allowed(n, all, 0, &size);
@@ -493,11 +488,7 @@ void onnx_import_nms(OnnxNode *n)
     Dim each = s.dim[2];
     if (node_is_scalar_const(n->graph, most, &known))
         each = dim_min(t, each, known < 0 ? 0 : known < 1e9 ? (Dim)known : (Dim)1e9);
-    NodeBuild b = onnx_begin(n, OP_nms);
-    node_src(&b, boxes);
-    node_src(&b, scores);
-    node_src(&b, most);
-    node_src(&b, iou);
+    NodeBuild b = ONNX_BEGIN(n, OP_nms, boxes, scores, most, iou);
     if (score)
         node_src(&b, score);
     node_int(&b, A_nms_center_point_box, center != 0);

@@ -79,12 +79,7 @@ void onnx_import_flatten(OnnxNode *n)
 {
     const NodeId x = onnx_src(n, 0);
     const int64_t axis = onnx_int(n, "axis", 1);
-    if (n->failed)
-        return;
-    NodeBuild b = onnx_begin(n, OP_flatten);
-    node_src(&b, x);
-    node_int(&b, A_flatten_axis, axis);
-    onnx_out(n, 0, onnx_end(n, &b));
+    onnx_out(n, 0, onnx_op_int(n, OP_flatten, x, A_flatten_axis, axis));
 }
 
 static void import_axes(OnnxNode *n, bool inserts)
@@ -101,8 +96,7 @@ static void import_axes(OnnxNode *n, bool inserts)
         onnx_fail(n, E0202, "the axes are missing");
     if (n->failed)
         return;
-    NodeBuild b = onnx_begin(n, inserts ? OP_unsqueeze : OP_squeeze);
-    node_src(&b, x);
+    NodeBuild b = ONNX_BEGIN(n, inserts ? OP_unsqueeze : OP_squeeze, x);
     node_ints(&b, inserts ? A_unsqueeze_axes : A_squeeze_axes, axes.v, axes.n);
     // An empty list is as none: all axes of size 1 go, as with ONNX Runtime.
     onnx_out(n, 0, inserts && axes.n == 0 ? x : onnx_end(n, &b));
@@ -231,10 +225,7 @@ static int64_t block_size(OnnxNode *n, NodeId x)
 // True for channels in the order column, row, depth instead of depth, column, row.
 static bool reads_columns_first(OnnxNode *n)
 {
-    const char *mode = onnx_str(n, "mode", "DCR");
-    if (!str_equal(mode, "DCR") && !str_equal(mode, "CRD"))
-        onnx_fail(n, E0203, "attribute 'mode' is '%s', expected DCR or CRD", mode);
-    return str_equal(mode, "CRD");
+    return ONNX_WORD(n, "mode", "DCR", "CRD") == 1;
 }
 
 void onnx_import_depth_to_space(OnnxNode *n)

@@ -23,7 +23,7 @@ static Dim read_size(OnnxNode *n, uint32_t operand)
         return 0;
     }
     if (dim_is_const(dims.dim[0]) && (dims.dim[0] < 0 || dims.dim[0] > DIM_MAX_VALUE)) {
-        onnx_fail(n, E0203, "input %u is the size %lld", operand, (long long)dims.dim[0]);
+        onnx_fail(n, E0203, "input %u cannot be a size: its value is %lld", operand, (long long)dims.dim[0]);
         return 0;
     }
     return dims.dim[0];

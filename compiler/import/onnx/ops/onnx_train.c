@@ -136,12 +136,9 @@ static void momentum_step(OnnxNode *n, const Optimiser *o, Tuned *t)
 
 void onnx_import_momentum(OnnxNode *n)
 {
-    const char *mode = onnx_str(n, "mode", "");
     Optimiser o = {.alpha = onnx_float(n, "alpha", 0),
                    .beta = onnx_float(n, "beta", 0),
-                   .is_nesterov = str_equal(mode, "nesterov")};
-    if (!o.is_nesterov && !str_equal(mode, "standard"))
-        onnx_fail(n, E0203, "attribute 'mode' is '%s', expected nesterov or standard", mode);
-    if (read_optimiser(n, 1, &o))
+                   .is_nesterov = ONNX_WORD(n, "mode", "standard", "nesterov") == 1};
+    if (onnx_need_attr(n, "mode") && read_optimiser(n, 1, &o))
         import_optimiser(n, &o, 1, momentum_step);
 }

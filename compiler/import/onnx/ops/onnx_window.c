@@ -2,9 +2,7 @@
 // Convolutions and pools: ONNX's automatic padding becomes explicit pads.
 #include "compiler/import/onnx/onnx_quant.h"
 
-// Larger kernels, strides and dilations are mistakes; with this limit no product of them and a size
-// overflows.
-enum { MAX_SPATIAL = SHAPE_MAX_RANK - 2, MAX_STEP = 1 << 20 };
+enum { MAX_SPATIAL = SHAPE_MAX_RANK - 2 };
 
 // The window attributes of a node on `n` spatial axes.
 typedef struct Window {
@@ -24,16 +22,22 @@ static void read_list(OnnxNode *n, const char *name, int64_t *out, uint32_t coun
         out[i] = is_given && i < given.n ? given.v[i] : dflt;
 }
 
+void onnx_steps(OnnxNode *n, const char *name, int64_t *out, uint32_t count, int64_t dflt)
+{
+    read_list(n, name, out, count, dflt);
+    for (uint32_t i = 0; i < count && !n->failed; i++)
+        if (out[i] < dflt || out[i] > ONNX_MAX_STEP)
+            onnx_fail(n, E0203, "attribute '%s' has the entry %lld", name, (long long)out[i]);
+}
+
 static void read_auto_pad(OnnxNode *n, Window *w)
 {
-    const char *mode = onnx_str(n, "auto_pad", "NOTSET");
-    w->is_same = str_equal(mode, "SAME_UPPER") || str_equal(mode, "SAME_LOWER");
-    w->at_begin = str_equal(mode, "SAME_LOWER");
-    if (!w->is_same && !str_equal(mode, "VALID") && !str_equal(mode, "NOTSET"))
-        onnx_fail(n, E0203, "attribute 'auto_pad' is '%s', expected NOTSET, SAME_UPPER, SAME_LOWER or VALID",
-                  mode);
+    enum { NOTSET, VALID, SAME_UPPER, SAME_LOWER };
+    const uint32_t mode = ONNX_WORD(n, "auto_pad", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER");
+    w->is_same = mode >= SAME_UPPER;
+    w->at_begin = mode == SAME_LOWER;
     read_list(n, "pads", w->pads, 2 * w->n, 0);
-    for (uint32_t i = 0; i < 2 * w->n && !str_equal(mode, "NOTSET"); i++)
+    for (uint32_t i = 0; i < 2 * w->n && mode != NOTSET; i++)
         w->pads[i] = 0;
 }
 
@@ -50,8 +54,8 @@ static bool read_window(OnnxNode *n, NodeId x, NodeId weight, Window *w)
     w->n = rank - 2;
     for (uint32_t i = 0; weight && i < w->n; i++)
         w->kernel[i] = onnx_const_dim(n, weight, 2 + i);
-    if (!weight && !onnx_has_attr(n, "kernel_shape"))
-        return onnx_fail(n, E0203, "needs the attribute 'kernel_shape'");
+    if (!weight && !onnx_need_attr(n, "kernel_shape"))
+        return false;
     if (onnx_has_attr(n, "kernel_shape"))
         read_list(n, "kernel_shape", w->kernel, w->n, 1);
     for (uint32_t i = 0; weight && i < w->n; i++)
@@ -61,9 +65,9 @@ static bool read_window(OnnxNode *n, NodeId x, NodeId weight, Window *w)
     read_list(n, "dilations", w->dilations, w->n, 1);
     read_auto_pad(n, w);
     for (uint32_t i = 0; i < w->n && !n->failed; i++)
-        if (w->kernel[i] < 1 || w->kernel[i] > MAX_STEP || w->strides[i] < 1 || w->strides[i] > MAX_STEP ||
-            w->dilations[i] < 1 || w->dilations[i] > MAX_STEP)
-            onnx_fail(n, E0203, "kernel size, stride and dilation must be 1 to %d", MAX_STEP);
+        if (w->kernel[i] < 1 || w->kernel[i] > ONNX_MAX_STEP || w->strides[i] < 1 ||
+            w->strides[i] > ONNX_MAX_STEP || w->dilations[i] < 1 || w->dilations[i] > ONNX_MAX_STEP)
+            onnx_fail(n, E0203, "kernel sizes, strides and dilations must be from 1 to %d", ONNX_MAX_STEP);
     return !n->failed;
 }
 
@@ -109,9 +113,7 @@ static NodeId conv(OnnxNode *n, OpId op, const NodeId *src, uint32_t count)
     resolve_same(n, src[0], &w);
     if (n->failed)
         return 0;
-    NodeBuild b = onnx_begin(n, op);
-    for (uint32_t i = 0; i < count; i++)
-        node_src(&b, src[i]);
+    NodeBuild b = onnx_begin(n, op, src, count);
     set_window(&b, &w);
     node_int(&b, attr_find(op, "group"), group);
     return onnx_end(n, &b);
@@ -165,7 +167,7 @@ void onnx_import_conv_transpose(OnnxNode *n)
     if (has_size && size.n != w.n && size.n != w.n + 2)
         onnx_fail(n, E0203, "attribute 'output_shape' has %u entries, expected %u", size.n, w.n);
     for (uint32_t i = 0; i < w.n; i++)
-        if (!n->failed && (output_padding[i] < 0 || output_padding[i] > MAX_STEP))
+        if (!n->failed && (output_padding[i] < 0 || output_padding[i] > ONNX_MAX_STEP))
             onnx_fail(n, E0203, "attribute 'output_padding' has the entry %lld",
                       (long long)output_padding[i]);
     // With explicit sizes the odd element goes to the begin, unless the mode is SAME_UPPER.
@@ -175,10 +177,7 @@ void onnx_import_conv_transpose(OnnxNode *n)
         pads_for_size(n, x, &w, output_padding, &size);
     if (n->failed)
         return;
-    NodeBuild b = onnx_begin(n, OP_conv_transpose);
-    node_src(&b, x);
-    node_src(&b, weight);
-    node_src(&b, bias);
+    NodeBuild b = ONNX_BEGIN(n, OP_conv_transpose, x, weight, bias);
     set_window(&b, &w);
     node_ints(&b, A_conv_transpose_output_padding, output_padding, w.n);
     node_int(&b, A_conv_transpose_group, group);
@@ -202,8 +201,7 @@ static NodeId import_pool(OnnxNode *n, OpId op, AttrId kernel, AttrId ceil_mode)
         x = onnx_cast(n, x, DTYPE_f32);
     if (n->failed)
         return 0;
-    NodeBuild b = onnx_begin(n, op);
-    node_src(&b, x);
+    NodeBuild b = ONNX_BEGIN(n, op, x);
     node_ints(&b, kernel, w.kernel, w.n);
     set_window(&b, &w);
     node_int(&b, ceil_mode, ceils);
@@ -262,7 +260,7 @@ void onnx_import_max_unpool(OnnxNode *n)
     Shape out = *onnx_shape(n, x);
     const bool has_size = onnx_has(n, 2);
     if (!shape_equal(&out, onnx_shape(n, places)) || (has_size && size.n != out.rank))
-        onnx_fail(n, E0204, "needs indices of the input's shape and a size of its rank");
+        onnx_fail(n, E0204, "needs indices with the shape of the input, and a size for each axis");
     int64_t count = 1, pads[2 * SHAPE_MAX_RANK] = {0};
     for (uint32_t i = 0; i < out.rank && !n->failed; i++) {
         out.dim[i] = onnx_const_dim(n, x, i);
@@ -285,25 +283,12 @@ void onnx_import_max_unpool(OnnxNode *n)
     const NodeId y = onnx_reshape(n, flat, &out);
     if (n->failed)
         return;
-    NodeBuild b = onnx_begin(n, OP_pad);
-    node_src(&b, y);
-    node_ints(&b, A_pad_pads, pads, 2 * out.rank);
-    onnx_out(n, 0, has_size ? onnx_end(n, &b) : y);
+    onnx_out(n, 0, has_size ? onnx_op_ints(n, OP_pad, y, A_pad_pads, pads, 2 * out.rank) : y);
 }
 
 void onnx_import_average_pool(OnnxNode *n)
 {
     import_pool(n, OP_avg_pool, A_avg_pool_kernel, A_avg_pool_ceil_mode);
-}
-
-void onnx_import_global_average_pool(OnnxNode *n)
-{
-    onnx_out(n, 0, onnx_op1(n, OP_global_avg_pool, onnx_src(n, 0)));
-}
-
-void onnx_import_global_max_pool(OnnxNode *n)
-{
-    onnx_out(n, 0, onnx_op1(n, OP_global_max_pool, onnx_src(n, 0)));
 }
 
 // --- norms of windows: (sum of |x|^p)^(1/p) ---
@@ -366,9 +351,9 @@ void onnx_import_lp_pool(OnnxNode *n)
     for (uint32_t i = 0; i < w.n; i++) {
         planes[2 + i] = s.dim[2 + i];
         ones[2 + i] = w.kernel[i];
-        taps = taps > MAX_STEP ? taps : taps * w.kernel[i];
+        taps = taps > ONNX_MAX_STEP ? taps : taps * w.kernel[i];
     }
-    if (!n->failed && (taps > MAX_STEP || !onnx_spend(n, taps)))
+    if (!n->failed && (taps > ONNX_MAX_STEP || !onnx_spend(n, taps)))
         onnx_fail(n, E0203, "the window has too many elements");
     const NodeId flat = onnx_reshape_to(n, power_of(n, x, p), planes, s.rank);
     if (n->failed)
@@ -377,10 +362,9 @@ void onnx_import_lp_pool(OnnxNode *n)
     for (int64_t i = 0; i < kernel.numel; i++)
         tensor_set_f64(&kernel, i, 1);
     const Shape kernel_shape = shape_of(s.rank, ones);
-    NodeBuild b = onnx_begin(n, OP_conv);
-    node_src(&b, flat);
-    node_src(&b, onnx_const(n, kernel.dtype, &kernel_shape, kernel.data,
-                            (uint64_t)kernel.numel * dtype_info[kernel.dtype].bytes));
+    NodeBuild b = ONNX_BEGIN(n, OP_conv, flat,
+                             onnx_const(n, kernel.dtype, &kernel_shape, kernel.data,
+                                        (uint64_t)kernel.numel * dtype_info[kernel.dtype].bytes));
     set_window(&b, &w);
     const NodeId sums = onnx_end(n, &b);
     Shape out = *onnx_shape(n, sums);

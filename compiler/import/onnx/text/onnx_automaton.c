@@ -19,9 +19,7 @@ static NodeId walk(OnnxNode *n, NodeId text, const Automaton *a)
         return 0;
     const Shape table = {.rank = 2, .dim = {a->n_states, a->n_classes}};
     const uint64_t bytes = (uint64_t)a->n_states * a->n_classes * sizeof *a->table;
-    NodeBuild b = onnx_begin(n, OP_dfa);
-    node_src(&b, text);
-    node_src(&b, ints(n, a->classes, 256));
+    NodeBuild b = ONNX_BEGIN(n, OP_dfa, text, ints(n, a->classes, 256));
     node_src(&b, onnx_const(n, DTYPE_i32, &table, a->table, bytes));
     return onnx_gather(n, ints(n, a->result, a->n_states), onnx_end(n, &b), 0);
 }

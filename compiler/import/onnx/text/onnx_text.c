@@ -39,11 +39,9 @@ NodeId onnx_text_widen(OnnxNode *n, NodeId text, int64_t capacity)
     const int64_t more = capacity - onnx_text_capacity(n, text);
     if (n->failed || more <= 0)
         return text;
+    rlx_assert(rank >= 1);
     pads[2 * rank - 1] = more;
-    NodeBuild b = onnx_begin(n, OP_pad);
-    node_src(&b, text);
-    node_ints(&b, A_pad_pads, pads, 2 * rank);
-    return onnx_end(n, &b);
+    return onnx_op_ints(n, OP_pad, text, A_pad_pads, pads, 2 * rank);
 }
 
 // Strings side by side, each in as much room as the longest needs. NULL: reported.
@@ -130,10 +128,7 @@ NodeId onnx_text_shift(OnnxNode *n, NodeId text, int64_t by)
         return text;
     pads[rank - 1] = by;
     pads[2 * rank - 1] = -by;
-    NodeBuild b = onnx_begin(n, OP_pad);
-    node_src(&b, text);
-    node_ints(&b, A_pad_pads, pads, 2 * rank);
-    return onnx_end(n, &b);
+    return onnx_op_ints(n, OP_pad, text, A_pad_pads, pads, 2 * rank);
 }
 
 // The bytes are one flat list behind a zero byte, for positions out of range.
@@ -146,8 +141,7 @@ NodeId onnx_text_take(OnnxNode *n, NodeId text, NodeId at)
     for (uint32_t i = 0; i < s.rank; i++)
         count = dim_mul(n->graph->dims, count, s.dim[i]);
     const Dim bytes = dim_mul(n->graph->dims, count, room);
-    NodeBuild b = onnx_begin(n, OP_pad);
-    node_src(&b, onnx_reshape_to(n, text, &bytes, 1));
+    NodeBuild b = ONNX_BEGIN(n, OP_pad, onnx_reshape_to(n, text, &bytes, 1));
     node_ints(&b, A_pad_pads, pads, 2);
     const NodeId flat = onnx_end(n, &b);
     Shape rows = s;

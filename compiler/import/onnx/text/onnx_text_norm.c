@@ -46,8 +46,7 @@ static NodeId drop(OnnxNode *n, NodeId text, NodeId keeps, NodeId *count)
     const NodeId k = onnx_unsqueeze(n, onnx_iota(n, size > 0 ? size : 1), last, 1);
     const NodeId is_before = onnx_cast(n, onnx_op2(n, OP_le, running, k), DTYPE_i64);
     const NodeId at = onnx_squeeze(n, onnx_reduce(n, OP_reduce_sum, is_before, last, 1), last, 1);
-    NodeBuild more = onnx_begin(n, OP_pad);
-    node_src(&more, text);
+    NodeBuild more = ONNX_BEGIN(n, OP_pad, text);
     node_ints(&more, A_pad_pads, pads, 4);
     const NodeId all = onnx_reduce(n, OP_reduce_sum, onnx_cast(n, keeps, DTYPE_i64), NULL, 0);
     *count = onnx_op2(n, OP_max, onnx_reshape(n, all, &(Shape){0}), onnx_scalar(n, DTYPE_i64, 1));
@@ -56,12 +55,8 @@ static NodeId drop(OnnxNode *n, NodeId text, NodeId keeps, NodeId *count)
 
 static NodeId new_case(OnnxNode *n, NodeId text)
 {
-    const char *action = onnx_str(n, "case_change_action", "NONE");
-    if (str_equal(action, "LOWER") || str_equal(action, "UPPER"))
-        return onnx_text_change_case(n, text, str_equal(action, "UPPER"));
-    if (!str_equal(action, "NONE"))
-        onnx_fail(n, E0203, "attribute 'case_change_action' is '%s', expected LOWER, UPPER or NONE", action);
-    return text;
+    const uint32_t action = ONNX_WORD(n, "case_change_action", "NONE", "LOWER", "UPPER");
+    return action == 0 ? text : onnx_text_change_case(n, text, action == 2);
 }
 
 void onnx_import_string_normalizer(OnnxNode *n)

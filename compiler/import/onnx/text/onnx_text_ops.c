@@ -114,8 +114,7 @@ static void import_unique(OnnxNode *n)
         return;
     static const int64_t last[] = {1};
     const NodeId same = onnx_op2(n, OP_eq, onnx_unsqueeze(n, n->out[0].node, last, 1), rank);
-    NodeBuild b = onnx_begin(n, OP_argmax);
-    node_src(&b, onnx_cast(n, same, DTYPE_i32));
+    NodeBuild b = ONNX_BEGIN(n, OP_argmax, onnx_cast(n, same, DTYPE_i32));
     node_int(&b, A_argmax_axis, 1);
     onnx_out_text(n, 0, onnx_gather(n, rows, onnx_end(n, &b), 0));
 }

@@ -68,10 +68,10 @@ static NodeId walk(OnnxNode *n, const Parse *p, bool all)
     for (uint32_t c = 0; c < 256; c++)
         classes[c] = class_of(c);
     const Shape list = {.rank = 1, .dim = {256}}, states = {.rank = 2, .dim = {N_STATES, N_CLASSES}};
-    NodeBuild b = onnx_begin(n, OP_dfa);
-    node_src(&b, p->text);
-    node_src(&b, onnx_const(n, DTYPE_i32, &list, arena_copy(n->model->arena, classes, sizeof classes),
-                            sizeof classes));
+    NodeBuild b =
+        ONNX_BEGIN(n, OP_dfa, p->text,
+                   onnx_const(n, DTYPE_i32, &list, arena_copy(n->model->arena, classes, sizeof classes),
+                              sizeof classes));
     node_src(&b, onnx_const(n, DTYPE_i32, &states, table, sizeof table));
     node_int(&b, A_dfa_all, all);
     return onnx_end(n, &b);

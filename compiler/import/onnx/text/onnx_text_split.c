@@ -84,9 +84,8 @@ static NodeId delimiter_ends(OnnxNode *n, const Split *s)
         table[i * 256 + s->delimiter[i]] = (int32_t)i + 1;
     }
     const Shape class_shape = {.rank = 1, .dim = {256}}, table_shape = {.rank = 2, .dim = {states, 256}};
-    NodeBuild b = onnx_begin(n, OP_dfa);
-    node_src(&b, s->text);
-    node_src(&b, onnx_const(n, DTYPE_i32, &class_shape, classes, 256 * sizeof *classes));
+    NodeBuild b = ONNX_BEGIN(n, OP_dfa, s->text,
+                             onnx_const(n, DTYPE_i32, &class_shape, classes, 256 * sizeof *classes));
     node_src(&b, onnx_const(n, DTYPE_i32, &table_shape, table, (uint64_t)states * 256 * sizeof *table));
     node_int(&b, A_dfa_all, 1);
     return onnx_op2(n, OP_eq, onnx_end(n, &b), onnx_scalar(n, DTYPE_i32, (double)s->width));
@@ -150,7 +149,7 @@ static bool begin_split(OnnxNode *n, Split *s)
     if (s->axis + 2 > SHAPE_MAX_RANK)
         return onnx_fail(n, E0206, "strings of rank %lld are not supported", (long long)s->axis);
     if (s->width > ONNX_MAX_FOLD)
-        return onnx_fail(n, E0004, "a delimiter of %lld bytes", (long long)s->width);
+        return onnx_fail(n, E0004, "the delimiter has %lld bytes, which are too many", (long long)s->width);
     s->most = s->width ? room / s->width + 1 : (room + 1) / 2;
     if (s->max >= 0 && s->max < s->most)
         s->most = s->max + 1 < s->most ? s->max + 1 : s->most;

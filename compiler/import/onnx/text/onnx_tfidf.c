@@ -77,9 +77,8 @@ static NodeId items_from(OnnxNode *n, NodeId line, int64_t by, int64_t reach)
         return line;
     if (dim_is_const(onnx_shape(n, line)->dim[1]))
         return onnx_slice(n, line, 1, by, by == reach ? INT64_MAX : by - reach, 1);
-    NodeBuild b = onnx_begin(n, OP_pad);
-    node_src(&b, line);
-    node_src(&b, onnx_reshape(n, onnx_ints_const(n, &(const int64_t){INT64_MIN}, 1), &(Shape){0}));
+    NodeBuild b = ONNX_BEGIN(
+        n, OP_pad, line, onnx_reshape(n, onnx_ints_const(n, &(const int64_t){INT64_MIN}, 1), &(Shape){0}));
     node_ints(&b, A_pad_pads, (const int64_t[]){0, -by, 0, by}, 4);
     return onnx_end(n, &b);
 }
@@ -145,10 +144,7 @@ static NodeId place_columns(OnnxNode *n, const Pool *p, NodeId counts, int64_t g
     for (int64_t i = 0; i < grams; i++)
         from[p->indexes->ints[i]] = i;
     static const int64_t pads[] = {0, 0, 0, 1};
-    NodeBuild b = onnx_begin(n, OP_pad);
-    node_src(&b, counts);
-    node_ints(&b, A_pad_pads, pads, 4);
-    const NodeId padded = onnx_end(n, &b);
+    const NodeId padded = onnx_op_ints(n, OP_pad, counts, A_pad_pads, pads, 4);
     const Shape s = {.rank = 1, .dim = {*size}};
     return onnx_gather(n, padded, onnx_const(n, DTYPE_i64, &s, from, (uint64_t)*size * sizeof *from), 1);
 }
@@ -168,16 +164,16 @@ static NodeId weights(OnnxNode *n, const Pool *p, int64_t size)
 
 static NodeId apply_mode(OnnxNode *n, const Pool *p, NodeId counts, int64_t size)
 {
-    const char *mode = onnx_str(n, "mode", "");
-    if (str_equal(mode, "TF")) {
+    enum { TF, IDF, TFIDF };
+    const uint32_t mode = ONNX_WORD(n, "mode", "TF", "IDF", "TFIDF");
+    onnx_need_attr(n, "mode");
+    if (mode == TF) {
         onnx_ignore_attr(n, "weights");
         return counts;
     }
     const NodeId w = n->failed ? 0 : weights(n, p, size);
-    if (str_equal(mode, "TFIDF"))
+    if (mode == TFIDF)
         return onnx_op2(n, OP_mul, counts, w);
-    if (!str_equal(mode, "IDF"))
-        onnx_fail(n, E0203, "attribute 'mode' is '%s', expected TF, IDF or TFIDF", mode);
     const NodeId is_there = onnx_op2(n, OP_gt, counts, onnx_scalar(n, DTYPE_f32, 0));
     return onnx_op3(n, OP_where, is_there, w, onnx_scalar(n, DTYPE_f32, 0));
 }
