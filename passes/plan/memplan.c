@@ -246,7 +246,8 @@ static bool are_buffers_placed(const Plan *p)
 {
     for (BufId b = 1; b < p->buffers.len; b++) {
         const PlanBuffer *x = &p->buffers.data[b];
-        const bool has_place = x->first != UINT32_MAX && x->region != REGION_OUTER && x->region != REGION_FILE;
+        const bool has_place =
+            x->first != UINT32_MAX && x->region != REGION_OUTER && x->region != REGION_FILE;
         if (has_place && (x->offset % (x->align != 0 ? x->align : 1) != 0 ||
                           x->offset + x->bytes > p->region_bytes[x->region]))
             return false;

@@ -30,8 +30,9 @@ OpsTolerance ops_config_tolerance(const OpsConfig *c);
 Plan *ops_plan(Arena *perm, Arena *scratch, const OpsCase *c, const OpsConfig *config);
 // The same with options that someone else has made.
 Plan *ops_plan_with(Arena *perm, Arena *scratch, const OpsCase *c, const PassOptions *o);
-// NULL, or what is wrong with a plan that plan_verify has passed: by the order of its kernels (check_order.h), and
-// by their listings, each of which must read back to a kernel with the same text (kernel_round.h).
+// NULL, or what is wrong with a plan that plan_verify has passed: by the order of its kernels
+// (check_order.h), and by their listings, each of which must read back to a kernel with the same text
+// (kernel_round.h).
 const char *ops_check_plan(Arena *scratch, Plan *p, const Target *target);
 
 #endif

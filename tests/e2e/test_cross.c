@@ -8,8 +8,8 @@
 // Skipped (77) where compiler or emulator are missing.
 #include "../common/rotation.h"
 #include "base/str.h"
-#include "compiler/native/native.h"
 #include "compiler/job/pipeline.h"
+#include "compiler/native/native.h"
 #include "ir/eval/eval.h"
 #include "ops_cases.h"
 

@@ -206,7 +206,8 @@ static bool is_new(Job *j)
         return false;
     map_put(&perm, &seen, key, sizeof key, 1);
     j->key[0] = hash_bytes64(j->c->text, strlen(j->c->text), 0);
-    j->key[1] = hash_bytes64(j->config, strlen(j->config), hash_bytes64(key + 1, sizeof key - sizeof *key, 0));
+    j->key[1] =
+        hash_bytes64(j->config, strlen(j->config), hash_bytes64(key + 1, sizeof key - sizeof *key, 0));
     return true;
 }
 
@@ -400,8 +401,8 @@ int main(int argc, char **argv)
     for (uint32_t i = 0; i < SLOWEST && slowest[i].what != NULL; i++)
         printf("# %.2f s: %s\n", slowest[i].seconds, slowest[i].what);
     printf("# %u programs planned in %.1f s, %u of them passed before\n", n_jobs, plan_seconds, n_kept);
-    printf("# %u of them run in %.1f s: %llu steps, %.2f ns each\n", n_run, run_seconds, (unsigned long long)n_steps,
-           n_steps != 0 ? run_seconds * 1e9 / (double)n_steps : 0);
+    printf("# %u of them run in %.1f s: %llu steps, %.2f ns each\n", n_run, run_seconds,
+           (unsigned long long)n_steps, n_steps != 0 ? run_seconds * 1e9 / (double)n_steps : 0);
     const bool plants = getenv("TEST_FAULTS") != NULL;
     const bool finds =
         !plants || (all_faults.planted != 0 && all_faults.found * 100 >= all_faults.planted * FOUND_PERCENT);

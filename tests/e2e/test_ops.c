@@ -4,8 +4,8 @@
 // the planned offsets, in memory that is full of NaN before, and with every buffer ending at a page that may
 // not be touched. With threads, parts run in several orders (ops_team.h) and must give the same bits.
 //
-// The C compiler gets all cases of one configuration, and of each other one a part that changes from day to day
-// (ops_is_sampled). test_interp plans, checks and interprets all cases in all configurations.
+// The C compiler gets all cases of one configuration, and of each other one a part that changes from day to
+// day (ops_is_sampled). test_interp plans, checks and interprets all cases in all configurations.
 //
 //   test_ops FILE.rlx...             all cases of the files
 //   TEST_ALL=1 test_ops FILE...      the C compiler gets all of them in all configurations
@@ -164,8 +164,8 @@ static void write_unit(Unit *u, const char *dir, const OpsConfig *config, Str *b
     *body = str_new(body->arena);
 }
 
-// The configuration of which all cases are compiled has this machine's vectors, and parts. More of the cases is
-// taken where a configuration is for a few of them.
+// The configuration of which all cases are compiled has this machine's vectors, and parts. More of the cases
+// is taken where a configuration is for a few of them.
 static bool is_compiled(const OpsConfig *c, uint32_t number)
 {
     return is_emitting() || strcmp(c->name, "threads") == 0 ||

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every op as CUDA: the op cases (tests/e2e/ops/*.rlx) are lowered for CUDA and emitted as users get them.
 //
-//   test_cuda kernels FILE.rlx...   compiles kernels to cubins with NVRTC: a part of them that changes from day to
+//   test_cuda kernels FILE.rlx...   compiles kernels to cubins with NVRTC: a part of them that changes from
+//   day to
 //                                   day (ops_is_sampled); no GPU is needed
 //   test_cuda host FILE.rlx...      some cases: the host code compiles without a warning as C99 and C++, and
 //                                   where there is no driver it says so and changes nothing
@@ -182,7 +183,8 @@ static bool compile_unit(uint32_t first, uint32_t end, const char *gpu, Map *see
     }
     target_print_prelude(&target_cuda, str_text(&body), &all);
     str_add(&all, str_text(&body));
-    const uint64_t key[] = {hash_bytes64(str_text(&all), all.len, 0), hash_bytes64(gpu, strlen(gpu), all.len)};
+    const uint64_t key[] = {hash_bytes64(str_text(&all), all.len, 0),
+                            hash_bytes64(gpu, strlen(gpu), all.len)};
     if (ok && !kept_has(&kept, key)) {
         ok = nvrtc_compile(&nvrtc, str_text(&all), NULL, 0, &images) && images.len == 2 &&
              images.data[0].len > 0;
