@@ -124,8 +124,7 @@ typedef enum AttrType {
 
 typedef enum AttrId {
 #define ATTR(op, name, type, dflt, text) A_##op##_##name,
-#include "ir/graph/attrs.def"
-#undef ATTR
+#include "ir/graph/ops.def"
     ATTR_COUNT
 } AttrId;
 
@@ -180,7 +179,7 @@ typedef struct Node {
     uint16_t n_attr;
     const Shape *shape; // of result 0, interned: equal shapes are one pointer
     const NodeId *src;
-    const AttrVal *attr;       // all attributes of the op in the order of attrs.def, defaults filled in
+    const AttrVal *attr;       // all attributes of the op in the order of ops.def, defaults filled in
     const TensorType *results; // all n_results types when n_results > 1, else NULL
 } Node;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables that ops.def, dtypes.def and attrs.def spell out, and the look-ups by name.
+// The tables that ops.def and dtypes.def spell out, and the look-ups by name.
 // Separate, so that a new row touches no code.
 #include "ir/graph/graph.h"
 
@@ -68,8 +68,7 @@ const DTypeInfo dtype_info[DTYPE_COUNT] = {
 const AttrInfo attr_info[ATTR_COUNT] = {
 #define REQUIRED                         NULL
 #define ATTR(op, name, type, dflt, text) {OP_##op, #name, ATTR_##type, dflt, text},
-#include "ir/graph/attrs.def"
-#undef ATTR
+#include "ir/graph/ops.def"
 #undef REQUIRED
 };
 

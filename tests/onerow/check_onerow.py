@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# An elementwise op is one row of one file: copies the sources, adds one row to ir/graph/ops.def, builds that
-# and runs a graph with the new op, constant folding, fusion and vector code included. A row of a structural
-# op that lacks a column does not compile. Usage: check_onerow.py BUILD CC
+# An elementwise op is one row of one file: copies the sources, adds one row to ir/graph/ops_elementwise.def,
+# builds that and runs a graph with the new op, constant folding, fusion and vector code included. A row of a
+# structural op that lacks a column does not compile. Usage: check_onerow.py BUILD CC
 import array
 import concurrent.futures
 import glob
@@ -30,7 +30,7 @@ def check_columns(tree):
     check = [*cc, "-std=gnu11", "-fsyntax-only", "-I" + tree]
     for folder in ("base", "ir", "passes"):
         shutil.copytree(os.path.join(root, folder), os.path.join(tree, folder))
-    table = os.path.join(tree, "ir", "graph", "ops.def")
+    table = os.path.join(tree, "ir", "graph", "ops_compute.def")
     with open(table) as f:
         text = f.read()
     row = next(line for line in text.splitlines() if line.startswith("OP(det,"))
@@ -56,7 +56,7 @@ def check_columns(tree):
 def build_copy(tree):
     for folder in ("base", "ir", "passes", "codegen", "compiler", "runtime-lite"):
         shutil.copytree(os.path.join(root, folder), os.path.join(tree, folder))
-    table = os.path.join(tree, "ir", "graph", "ops.def")
+    table = os.path.join(tree, "ir", "graph", "ops_elementwise.def")
     with open(table) as f:
         text = f.read()
     with open(table, "w") as f:

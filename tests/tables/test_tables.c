@@ -173,7 +173,7 @@ static void test_kops(void **state)
     }
 }
 
-// --- attrs.def ---
+// --- attributes ---
 
 static void test_attributes_stand_with_their_op(void **state)
 {
