@@ -15,6 +15,8 @@
 #define POSITIVE OPFLAG_POSITIVE
 #define KEEPS    OPFLAG_KEEPS
 #define POINT    OPFLAG_POINT
+#define PARTS    OPFLAG_PARTS
+#define LINEAR   OPFLAG_LINEAR
 #define UPDATES  OPFLAG_UPDATES
 
 // A row of ops.def that lacks a column does not compile here. Elementwise ops follow from their class, and

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shape rules of ops with windows over spatial axes: convolutions and pools. Operands are [N, C, spatial ...]
 // with 1 to 3 spatial axes.
+#include "ir/shape/forms.h"
 #include "ir/shape/shape_rules.h"
 
 #include <math.h>
@@ -117,6 +118,17 @@ bool shape_conv(ShapeCtx *c)
            conv(c, (WindowAttrs){A_conv_strides, A_conv_pads, A_conv_dilations}, A_conv_group,
                 c->in[0].dtype) &&
            check_group(c, A_conv_shuffle, c->in[0].shape.dim[1], "input channels");
+}
+
+ConvForm conv_form(const Node *n)
+{
+    if (n->op != OP_conv)
+        return (ConvForm){0};
+    return (ConvForm){.group = node_get_int(n, A_conv_group),
+                      .shuffle = node_get_int(n, A_conv_shuffle),
+                      .stride = node_attr(n, A_conv_strides)->u.ints,
+                      .dilation = node_attr(n, A_conv_dilations)->u.ints,
+                      .pad = node_attr(n, A_conv_pads)->u.ints};
 }
 
 // A zero point: one element of operand i's type, or one per output channel.

@@ -3,6 +3,8 @@
 // by what does not count.
 #include "passes/graph/extent.h"
 
+#include "ir/shape/forms.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -132,8 +134,9 @@ static uint32_t summed_axis(const Graph *g, NodeId x, bool is_last)
 NodeId extent_matmul(Graph *g, NodeId id)
 {
     const Node n = *graph_node(g, id);
-    const uint32_t a = summed_axis(g, n.src[0], !node_get_int(&n, A_matmul_transpose_a));
-    const uint32_t b = summed_axis(g, n.src[1], node_get_int(&n, A_matmul_transpose_b) != 0);
+    const MatmulForm form = matmul_form(&n);
+    const uint32_t a = summed_axis(g, n.src[0], !form.turns_a);
+    const uint32_t b = summed_axis(g, n.src[1], form.turns_b);
     const bool is_live = extent_is_live(g, n.src[0], a);
     if (!is_live && !extent_is_live(g, n.src[1], b))
         return id;
@@ -219,9 +222,8 @@ NodeId extent_attention(Graph *g, NodeId id)
     const Shape q = *graph_node(g, n.src[0])->shape, k = *graph_node(g, n.src[1])->shape;
     const uint32_t last = k.rank - 1;
     const Dim keys = k.dim[k.rank - 2], queries = q.dim[q.rank - 2];
-    const bool has_places = node_get_int(&n, A_attention_causal) != 0 ||
-                            node_get_int(&n, A_attention_left) >= 0 ||
-                            node_get_int(&n, A_attention_right) >= 0;
+    const AttentionForm form = attention_form(&n);
+    const bool has_places = form.is_causal || form.left >= 0 || form.right >= 0;
     if (extent_is_live(g, n.src[0], last) || extent_is_live(g, n.src[1], last) ||
         extent_is_live(g, n.src[2], last))
         return extent_refuse(g, id, "heads must have a fixed size");

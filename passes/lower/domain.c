@@ -203,7 +203,7 @@ static bool is_vector_node(const Lower *l, NodeId id)
     if (n->op == OP_cast)
         return k_casts_vectors(lower_node(l, n->src[0])->dtype, n->dtype);
     if (op_info[n->op].kind != OPKIND_EW)
-        return n->op == OP_int_conv ||
+        return (op_info[n->op].steps == OPSTEPS_FILTER && n->dtype == DTYPE_i32) ||
                (n->op != OP_bitcast && (n->dtype == DTYPE_f32 || k_is_half(n->dtype)));
     bool is_wide = is_vector_type(n->dtype);
     for (uint32_t i = 0; i < n->n_src; i++)

@@ -270,6 +270,7 @@ void lower_store(Lower *l, uint32_t param, KRef index, KRef value, const Point *
 uint8_t lower_fit_lanes(const Lower *l, int64_t n);
 
 #define OP(name, ...) void lower_##name(Lower *l);
+#define NO_KERNEL(name, ...)
 #include "ir/graph/ops.def"
 
 // The anchor of a kernel whose root updates a state with what it makes (group_join_patches).

@@ -4,6 +4,7 @@
 // f32 fused multiply-adds in rising k. 16-bit floats: rows are widened once, before all else; b is read as it
 // is stored, and panels of it are widened where many tiles read them. GPUs and other element types take plain
 // loops.
+#include "ir/shape/forms.h"
 #include "passes/lower/product/gemm.h"
 #include "passes/lower/gpu/gpu_matmul.h"
 #include "passes/lower/halves.h"
@@ -207,7 +208,7 @@ static void pair_rows(Lower *l, Matmul *x)
     const Shape *s = lower_node(l, x->a)->shape;
     const int64_t pitch = ceil_div(x->k, 2) * 2, rows = x->k > 0 ? shape_numel(s) / x->k : 0;
     const uint32_t last = s->rank - 1;
-    const bool is_turned = node_get_int(lower_node(l, l->anchor), A_matmul_transpose_a) != 0 && s->rank > 1;
+    const bool is_turned = matmul_form(lower_node(l, l->anchor)).turns_a && s->rank > 1;
     Loc loc = x->a_loc;
     int64_t stride = pitch;
     loc.stride[is_turned ? last - 1 : last] = 1;
