@@ -19,13 +19,13 @@ typedef struct MatmulForm {
 } MatmulForm;
 MatmulForm matmul_form(const Node *n);
 
-// Lists by spatial axis; pads at the begin.
-typedef struct ConvForm {
-    int64_t group; // none: 0
-    int64_t shuffle;
+// Of ops with windows; lists by spatial axis, pad: at the begin, then at the end.
+typedef struct WindowForm {
     const int64_t *stride, *dilation, *pad;
-} ConvForm;
-ConvForm conv_form(const Node *n);
+    int64_t group, shuffle; // of convolutions; none, and pools: 0
+} WindowForm;
+WindowForm window_form(const Node *n); // a convolution of any kind, or a pool
+WindowForm conv_form(const Node *n);   // a conv
 
 // Of attention and attention_part.
 typedef struct AttentionForm {

@@ -12,7 +12,7 @@ enum { CHUNK = 8, FEW = 4, MIN_OUTPUTS = 16, MIN_TAPS = 4 };
 
 static bool is_ragged(const Graph *g, const Node *n)
 {
-    const ConvForm conv = conv_form(n);
+    const WindowForm conv = conv_form(n);
     if (conv.group != 1 || conv.shuffle != 1 || !k_is_half(n->dtype) || !node_is_const(g, n->src[1]))
         return false;
     const Shape *w = graph_node(g, n->src[1])->shape;
@@ -51,7 +51,7 @@ static int64_t round_up(int64_t n, int64_t to)
 static bool joins_taps(const Graph *g, const Node *n)
 {
     const Shape *w = graph_node(g, n->src[1])->shape, *x = graph_node(g, n->src[0])->shape;
-    const ConvForm conv = conv_form(n);
+    const WindowForm conv = conv_form(n);
     const uint32_t axis = w->rank - 3;
     return w->dim[1] <= FEW && w->dim[w->rank - 1] > 1 && w->dim[w->rank - 1] <= CHUNK &&
            conv.stride[axis] * FEW % CHUNK == 0 && conv.dilation[axis] == 1 &&

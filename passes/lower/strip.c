@@ -5,25 +5,21 @@
 
 #include "ir/shape/forms.h"
 
-static int64_t first_of(const Node *n, const char *attr, int64_t dflt)
-{
-    return node_get_at(n, node_find_attr(n, attr)->id, 0, dflt);
-}
-
 static bool set_pool(const Node *n, StripStage *s)
 {
     if (op_info[n->op].steps != OPSTEPS_KERNEL)
         return false;
-    s->kernel = first_of(n, "kernel", 1);
-    s->stride = first_of(n, "strides", 1);
-    s->dilation = first_of(n, "dilations", 1);
-    s->pad = first_of(n, "pads", 0);
+    const WindowForm form = window_form(n);
+    s->kernel = node_find_attr(n, "kernel")->u.ints[0];
+    s->stride = form.stride[0];
+    s->dilation = form.dilation[0];
+    s->pad = form.pad[0];
     return true;
 }
 
 static bool set_conv(const Graph *g, const TargetCaps *caps, const Node *n, StripStage *s)
 {
-    const ConvForm conv = conv_form(n);
+    const WindowForm conv = conv_form(n);
     if (conv.shuffle != 1 || !node_is_const(g, n->src[1]))
         return false;
     const Shape *w = graph_node(g, n->src[1])->shape;

@@ -19,7 +19,7 @@ static int64_t reader_step(const Plan *p, const Uses *u, NodeId id)
         const Node *n = u->user[i] == 0 ? NULL : graph_node(p->graph, u->user[i]);
         if (n != NULL && op_is_view_of_rows((OpId)n->op))
             return 0;
-        const ConvForm conv = n != NULL ? conv_form(n) : (ConvForm){0};
+        const WindowForm conv = n != NULL ? conv_form(n) : (WindowForm){0};
         if (conv.group == 0 || n->src[0] != id)
             continue;
         const Shape *w = graph_node(p->graph, n->src[1])->shape;
