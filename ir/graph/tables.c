@@ -40,7 +40,8 @@ const OpInfo op_info[OP_COUNT] = {
      OPSTEPS_ELEMENTS,                                                                                       \
      0,                                                                                                      \
      0},
-#define OP(name, min, max, results, flags, layout, joins, types, operand, result, steps, beyond, fill, live) \
+#define OP(name, shape, min, max, results, flags, layout, joins, types, operand, result, steps, beyond,      \
+           fill, live)                                                                                       \
     {#name,                                                                                                  \
      OPKIND_CORE,                                                                                            \
      min,                                                                                                    \
@@ -56,7 +57,7 @@ const OpInfo op_info[OP_COUNT] = {
      OPSTEPS_##steps,                                                                                        \
      operand,                                                                                                \
      result},
-#define SUGAR(name, min, max, results, flags)                                                                \
+#define SUGAR(name, shape, min, max, results, flags)                                                         \
     {#name, OPKIND_SUGAR, min, max, results, flags, 0, EW_NONE, NULL, 0, 0, 0, 0, 0, 0},
 #include "ir/graph/ops.def"
 };

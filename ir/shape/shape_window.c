@@ -193,7 +193,7 @@ static bool pool_size(ShapeCtx *c, const Window *w, Dim in, bool ceil_mode, Dim 
                                  (long long)w->extent, rule_dim_text(c, in));
 }
 
-static bool pool(ShapeCtx *c)
+bool shape_pool(ShapeCtx *c)
 {
     const AttrId kernel = attr_find(c->op, "kernel"), ceil_mode = attr_find(c->op, "ceil_mode");
     const Shape *x = &c->in[0].shape;
@@ -210,21 +210,11 @@ static bool pool(ShapeCtx *c)
     return true;
 }
 
-bool shape_max_pool(ShapeCtx *c)
-{
-    return pool(c);
-}
-
 bool shape_argmax_pool(ShapeCtx *c)
 {
-    const bool ok = pool(c);
+    const bool ok = shape_pool(c);
     c->out[0].dtype = DTYPE_i64;
     return ok;
-}
-
-bool shape_avg_pool(ShapeCtx *c)
-{
-    return pool(c);
 }
 
 // --- forms ---

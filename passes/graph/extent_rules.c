@@ -14,7 +14,8 @@ static const struct {
     ExtentRule rule;
     double fill;
 } rules[OP_COUNT] = {
-#define OP(name, min, max, results, flags, layout, joins, types, operand, result, steps, beyond, fill, live) \
+#define OP(name, shape, min, max, results, flags, layout, joins, types, operand, result, steps, beyond,      \
+           fill, live)                                                                                       \
     [OP_##name] = {extent_##beyond, fill},
 #include "ir/graph/ops.def"
 };

@@ -401,7 +401,8 @@ typedef void LiveRule(const Live *l, const Node *n, LiveFacts *out);
 static LiveRule *const rules[OP_COUNT] = {
 #define LEAF(name)    [OP_##name] = live_none,
 #define EW(name, ...) [OP_##name] = live_pointwise,
-#define OP(name, min, max, results, flags, layout, joins, types, operand, result, steps, beyond, fill, live) \
+#define OP(name, shape, min, max, results, flags, layout, joins, types, operand, result, steps, beyond,      \
+           fill, live)                                                                                       \
     [OP_##name] = live_##live,
 #include "ir/graph/ops.def"
 };
