@@ -100,7 +100,7 @@ static const char *cut_command(const Bisect *b, const char *model)
     Str s = str_new(a);
     str_printf(&s, "rlxc cut %s", output_shell_word(a, model));
     for (uint32_t i = 0; i < n->n_src; i++) {
-        bool is_new = n->src[i] != 0 && n->op != OP_result &&
+        bool is_new = n->src[i] != 0 && node_result(n) == 0 &&
                       op_info[graph_node(g, n->src[i])->op].kind != OPKIND_LEAF;
         for (uint32_t k = 0; k < i; k++)
             is_new = is_new && n->src[k] != n->src[i];

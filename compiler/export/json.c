@@ -54,11 +54,11 @@ static bool is_number(const Writer *w, NodeId id)
 // stand there.
 static bool number_type(const Writer *w, const Node *n, uint32_t at, DType *out)
 {
-    if (n->op == OP_gather && at == 1) {
+    if (json_is_index((OpId)n->op, at)) {
         *out = DTYPE_i64;
         return true;
     }
-    for (uint32_t i = n->op == OP_where; i < n->n_src; i++) {
+    for (uint32_t i = op_info[n->op].ew == EW_SEL; i < n->n_src; i++) {
         if (n->src[i] && !is_number(w, n->src[i])) {
             *out = (DType)graph_node(w->g, n->src[i])->dtype;
             return true;
@@ -91,12 +91,12 @@ static void mark_operands(Writer *w, NodeId id)
     for (uint32_t i = 0; i < n->n_src; i++)
         if (n->src[i] && !is_inline(w, n, i))
             need_name(w, n->src[i]);
-    if (n->op != OP_result)
+    if (node_result(n) == 0)
         return;
     NodeId whole = n->src[0];
     if (!w->results[whole])
         w->results[whole] = ARENA_ARRAY(&w->doc->scratch, NodeId, NODE_MAX_RESULTS);
-    w->results[whole][node_get_int(n, A_result_index)] = id;
+    w->results[whole][node_result(n)] = id;
 }
 
 // From the roots back; operands come before their users.
@@ -437,7 +437,7 @@ static void write_graph(Writer *w)
     open_section(w, "nodes", '[');
     for (NodeId id = 1; id < n; id++) {
         const Node *node = graph_node(w->g, id);
-        if (w->is_live[id] && node->op != OP_const && node->op != OP_result && !leaf_name(node))
+        if (w->is_live[id] && node->op != OP_const && node_result(node) == 0 && !leaf_name(node))
             write_node(w, id);
     }
     close_section(w, ']');

@@ -14,6 +14,9 @@
 // Symbol.dflt of the graph's dims.
 bool import_model(Arena *a, Diag *d, const char *path, Graph **out);
 
+// JSON has numbers among operands. Is one at operand `at` an index, an i64 whatever else the op reads?
+bool json_is_index(OpId op, uint32_t at);
+
 // Sizes that an ONNX model leaves open can be anything up to this, unless the user says more: no size that
 // memory could be planned for.
 #define IMPORT_OPEN_MAX (INT64_C(1) << 20)

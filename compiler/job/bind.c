@@ -3,6 +3,7 @@
 // pipeline.h.
 #include "compiler/import/sizes.h"
 #include "compiler/job/pipeline.h"
+#include "ir/shape/forms.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -131,11 +132,10 @@ static bool is_symbol_used(const Graph *g, int32_t index);
 // As the bound of a loop, or inside one. Sub-graphs nest at most GRAPH_MAX_DEPTH deep.
 static bool is_symbol_in_loop(const Graph *g, const Node *n, int32_t index)
 {
-    if (n->op != OP_loop)
-        return false;
-    const AttrVal *max = node_attr(n, A_loop_max_trips);
-    return (max->len && dim_as_symbol(g->dims, max->u.ints[0]) == index) ||
-           is_symbol_used(node_attr(n, A_loop_body)->u.graph, index);
+    const LoopForm loop = loop_form(n);
+    return loop.body != NULL &&
+           ((loop.max_trips != NULL && dim_as_symbol(g->dims, *loop.max_trips) == index) ||
+            is_symbol_used(loop.body, index));
 }
 
 // Does any input, param or state still have the symbol?

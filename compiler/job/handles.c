@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See handles.h.
 #include "compiler/job/handles.h"
+#include "ir/shape/forms.h"
 #include <string.h>
 
 static bool wrong(Cli *c, const char *given, const char *expected)
@@ -123,10 +124,10 @@ static NodeId behind(Graph *g, NodeId id)
 static NodeId step_append(Graph *g, NodeId id, void *ctx)
 {
     const Node n = *graph_node(g, id);
-    const uint32_t axis = n.op == OP_concat ? (uint32_t)node_get_int(&n, A_concat_axis) : 0;
-    const Node *first = n.op == OP_concat && n.n_src > 1 ? graph_node(g, n.src[0]) : NULL;
+    const uint32_t axis = concat_axis(&n) >= 0 ? (uint32_t)concat_axis(&n) : 0;
+    const Node *first = concat_axis(&n) >= 0 && n.n_src > 1 ? graph_node(g, n.src[0]) : NULL;
     (void)ctx;
-    if (first == NULL || first->op != OP_gather || !is_state(g, first->src[0]) ||
+    if (first == NULL || gather_axis(first) < 0 || !is_state(g, first->src[0]) ||
         !shape_equal(graph_node(g, first->src[0])->shape, n.shape) ||
         n.src[0] != graph_first(g, first->src[0], axis, first->shape->dim[axis], node_span(g, id)))
         return id;

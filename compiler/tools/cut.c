@@ -22,7 +22,7 @@ static void need_operands(Cut *c, NodeId id)
 {
     const Node *n = graph_node(c->g, id);
     for (uint32_t i = 0; i < n->n_src; i++)
-        *(n->op == OP_result ? &c->is_whole_needed[n->src[i]] : &c->is_value_needed[n->src[i]]) = true;
+        *(node_result(n) != 0 ? &c->is_whole_needed[n->src[i]] : &c->is_value_needed[n->src[i]]) = true;
 }
 
 static bool is_cloned(const Cut *c, NodeId id)
@@ -83,7 +83,7 @@ static bool has_operands(const Cut *c, NodeId id, const bool *is_there)
     for (uint32_t i = 0; i < n->n_src; i++) {
         const NodeId src = n->src[i];
         const bool is_input = c->input[src] != NULL && !c->is_whole_needed[src];
-        if (src != 0 && (!is_there[src] || (n->op == OP_result && is_input)))
+        if (src != 0 && (!is_there[src] || (node_result(n) != 0 && is_input)))
             return false;
     }
     return true;
@@ -161,7 +161,7 @@ static bool copy_node(Cut *c, NodeId id)
     if (!is_cloned(c, id) || is_state)
         return true;
     for (uint32_t i = 0; i < n->n_src; i++)
-        src[i] = n->src[i] == 0 ? 0 : n->op == OP_result ? c->whole[n->src[i]] : c->value[n->src[i]];
+        src[i] = n->src[i] == 0 ? 0 : node_result(n) != 0 ? c->whole[n->src[i]] : c->value[n->src[i]];
     rlx_assert(c->whole[id] == 0);
     c->whole[id] = graph_clone_node(c->to, c->g, id, src);
     if (input == NULL)

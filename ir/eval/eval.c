@@ -130,8 +130,8 @@ static Tensor operand(const Running *r, const Node *n, uint32_t i)
     const NodeId src = n->src[i];
     if (src == 0)
         return (Tensor){.rank = 0};
-    if (n->op == OP_result)
-        return r->results[src][node_get_int(n, A_result_index)];
+    if (node_result(n) != 0)
+        return r->results[src][node_result(n)];
     return r->run->value[src];
 }
 

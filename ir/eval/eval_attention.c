@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Meaning of attention. Scores, weights and sums stay in double; the result is rounded once.
 #include "ir/eval/eval_ops.h"
+#include "ir/shape/forms.h"
 
 #include <math.h>
 
@@ -15,19 +16,11 @@ typedef struct Attention {
     int64_t live;       // keys that count
 } Attention;
 
-// attention and attention_part have the same attributes.
-typedef struct Attributes {
-    AttrId scale, softcap, causal, left, right;
-} Attributes;
-static const Attributes whole = {A_attention_scale, A_attention_softcap, A_attention_causal,
-                                 A_attention_left, A_attention_right};
-static const Attributes parts = {A_attention_part_scale, A_attention_part_softcap, A_attention_part_causal,
-                                 A_attention_part_left, A_attention_part_right};
-
-static Attention attention_of(EvalCtx *c, const Attributes *attr)
+static Attention attention_of(EvalCtx *c)
 {
     rlx_assert(c->in[0].rank >= 3 && c->in[1].rank == c->in[0].rank && c->in[2].rank == c->in[0].rank);
     const Tensor *q = &c->in[0], *k = &c->in[1], *v = &c->in[2];
+    const AttentionForm form = attention_form(c->node);
     const uint32_t n = q->rank;
     Attention a = {
         .batch = eval_count(q, 0, n - 3),
@@ -37,10 +30,10 @@ static Attention attention_of(EvalCtx *c, const Attributes *attr)
         .keys = k->dim[n - 2],
         .size = q->dim[n - 1],
         .value_size = v->dim[n - 1],
-        .scale = node_get_float(c->node, attr->scale),
-        .softcap = node_get_float(c->node, attr->softcap),
-        .left = node_get_int(c->node, attr->left),
-        .right = eval_flag(c, attr->causal) ? 0 : node_get_int(c->node, attr->right),
+        .scale = form.scale,
+        .softcap = form.softcap,
+        .left = form.left,
+        .right = form.is_causal ? 0 : form.right,
     };
     if (a.scale == 0)
         a.scale = 1 / sqrt((double)a.size);
@@ -116,7 +109,7 @@ static double mix_row(const Attention *a, int64_t head, double top, double *scor
 
 bool eval_attention(EvalCtx *c)
 {
-    Attention a = attention_of(c, &whole);
+    Attention a = attention_of(c);
     const int64_t rows = a.batch * a.heads * a.queries;
     if (a.keys > 0 && !eval_check_work(c, rows, a.keys * (a.size + a.value_size)))
         return false;
@@ -135,9 +128,9 @@ bool eval_attention(EvalCtx *c)
 // The first part has all keys.
 bool eval_attention_part(EvalCtx *c)
 {
-    Attention a = attention_of(c, &parts);
+    Attention a = attention_of(c);
     const int64_t rows = a.batch * a.heads * a.queries, size = a.value_size + ATTENTION_PART_EXTRA;
-    const int64_t splits = node_get_int(c->node, A_attention_part_splits);
+    const int64_t splits = attention_form(c->node).splits;
     rlx_assert(splits >= 1 && splits <= ATTENTION_MAX_PARTS);
     if (a.keys > 0 && !eval_check_work(c, rows, a.keys * (a.size + a.value_size)))
         return false;

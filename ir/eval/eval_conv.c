@@ -3,6 +3,7 @@
 // an output position; they differ mostly in which side the strides and pads belong to, so one loop nest
 // serves both.
 #include "ir/eval/eval_ops.h"
+#include "ir/shape/forms.h"
 
 enum { SPATIAL = 3 }; // axes, filled up with size 1 from the front
 
@@ -16,16 +17,12 @@ typedef struct Conv {
     double *y;
 } Conv;
 
-typedef struct ConvAttrs {
-    AttrId strides, pads, dilations, group;
-} ConvAttrs;
-
 static int64_t volume(const int64_t *d)
 {
     return d[0] * d[1] * d[2];
 }
 
-static void fill_axes(const EvalCtx *c, const ConvAttrs *ids, Conv *v)
+static void fill_axes(const EvalCtx *c, const WindowForm *form, Conv *v)
 {
     const uint32_t n = c->in[0].rank - 2;
     for (uint32_t i = 0; i < SPATIAL; i++)
@@ -35,9 +32,9 @@ static void fill_axes(const EvalCtx *c, const ConvAttrs *ids, Conv *v)
         v->in[to] = c->in[0].dim[2 + i];
         v->out[to] = c->out[0].dim[2 + i];
         v->kernel[to] = c->in[1].dim[2 + i];
-        v->stride[to] = node_get_at(c->node, ids->strides, i, 1);
-        v->dilation[to] = node_get_at(c->node, ids->dilations, i, 1);
-        v->pad[to] = node_get_at(c->node, ids->pads, i, 0);
+        v->stride[to] = form->stride[i];
+        v->dilation[to] = form->dilation[i];
+        v->pad[to] = form->pad[i];
     }
 }
 
@@ -109,17 +106,16 @@ static void run_channel(const Conv *v, int64_t n, int64_t g, int64_t o)
     }
 }
 
-static Conv conv_of(const EvalCtx *c, const ConvAttrs *ids, bool is_transpose)
+static Conv conv_of(const EvalCtx *c, bool is_transpose)
 {
     rlx_assert(c->in[0].rank >= 3 && c->in[1].rank == c->in[0].rank && c->out[0].rank == c->in[0].rank);
-    rlx_assert(node_get_int(c->node, ids->group) > 0);
+    const WindowForm form = window_form(c->node);
+    rlx_assert(form.group > 0 && form.shuffle > 0);
     Conv v = {.is_transpose = is_transpose,
               .batch = c->in[0].dim[0],
-              .group = node_get_int(c->node, ids->group),
-              .shuffle = 1};
-    fill_axes(c, ids, &v);
-    if (c->node->op == OP_conv)
-        v.shuffle = node_get_int(c->node, A_conv_shuffle);
+              .group = form.group,
+              .shuffle = form.shuffle};
+    fill_axes(c, &form, &v);
     v.in_channels = c->in[0].dim[1] / v.group;
     v.out_channels = c->out[0].dim[1] / v.group;
     return v;
@@ -140,9 +136,9 @@ static void run_channels(const Conv *v)
         run_channel(v, i / v->out_channels / v->group, i / v->out_channels % v->group, i % v->out_channels);
 }
 
-static bool run_conv(EvalCtx *c, const ConvAttrs *ids, bool is_transpose)
+static bool run_conv(EvalCtx *c, bool is_transpose)
 {
-    Conv v = conv_of(c, ids, is_transpose);
+    Conv v = conv_of(c, is_transpose);
     if (!check_conv_work(c, &v))
         return false;
     v.x = eval_doubles(c, 0);
@@ -168,9 +164,7 @@ static double *centred(EvalCtx *c, uint32_t i, uint32_t zero)
 // The sums are exact in double: at most 2^37 products of 17 bits.
 bool eval_int_conv(EvalCtx *c)
 {
-    static const ConvAttrs ids = {A_int_conv_strides, A_int_conv_pads, A_int_conv_dilations,
-                                  A_int_conv_group};
-    Conv v = conv_of(c, &ids, false);
+    Conv v = conv_of(c, false);
     if (!check_conv_work(c, &v))
         return false;
     v.x = centred(c, 0, 3);
@@ -185,13 +179,10 @@ bool eval_int_conv(EvalCtx *c)
 
 bool eval_conv(EvalCtx *c)
 {
-    static const ConvAttrs ids = {A_conv_strides, A_conv_pads, A_conv_dilations, A_conv_group};
-    return run_conv(c, &ids, false);
+    return run_conv(c, false);
 }
 
 bool eval_conv_transpose(EvalCtx *c)
 {
-    static const ConvAttrs ids = {A_conv_transpose_strides, A_conv_transpose_pads, A_conv_transpose_dilations,
-                                  A_conv_transpose_group};
-    return run_conv(c, &ids, true);
+    return run_conv(c, true);
 }

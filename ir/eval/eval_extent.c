@@ -31,7 +31,7 @@ static int64_t result_index(const Graph *g, const GraphExtent *e, NodeId id)
     const Node *n = graph_node(g, e->value);
     if (e->value == id)
         return 0;
-    return n->op == OP_result && n->src[0] == id ? node_get_int(n, A_result_index) : -1;
+    return node_result(n) != 0 && n->src[0] == id ? (int64_t)node_result(n) : -1;
 }
 
 void eval_extents_assume(const EvalRun *run, NodeId id, int64_t *value)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Evaluation of the ops that own sub-graphs: if and loop.
 #include "ir/eval/eval_ops.h"
+#include "ir/shape/forms.h"
 
 #include <string.h>
 
@@ -52,8 +53,9 @@ static Tensor row_of(const Tensor *t, int64_t row)
 // values.
 static bool run_iteration(EvalCtx *c, Arena *a, int64_t i, bool *goes_on)
 {
-    const Graph *g = node_attr(c->node, A_loop_body)->u.graph;
-    const uint32_t n_carried = (uint32_t)node_get_int(c->node, A_loop_carried);
+    const LoopForm form = loop_form(c->node);
+    const Graph *g = form.body;
+    const uint32_t n_carried = form.n_carried;
     EvalRun run = begin_sub_graph(c, g, a);
     Tensor number = tensor_new(a, DTYPE_i64, 0, NULL), go = tensor_new(a, DTYPE_bool, 0, NULL);
     tensor_set_i64(&number, 0, i);
@@ -82,9 +84,9 @@ static bool run_iteration(EvalCtx *c, Arena *a, int64_t i, bool *goes_on)
 
 static bool trip_limit(EvalCtx *c, int64_t *trips)
 {
-    const AttrVal *max = node_attr(c->node, A_loop_max_trips);
+    const Dim *max = loop_form(c->node).max_trips;
     int64_t limit = INT64_MAX;
-    if (max->len && !dim_eval(c->g->dims, max->u.ints[0], c->symbols, &limit))
+    if (max != NULL && !dim_eval(c->g->dims, *max, c->symbols, &limit))
         return eval_fail(c, E0207, "max_trips depends on a dimension without a value");
     const int64_t count = tensor_get_i64(&c->in[0], 0);
     *trips = count < limit ? count : limit;
@@ -93,7 +95,7 @@ static bool trip_limit(EvalCtx *c, int64_t *trips)
 
 bool eval_loop(EvalCtx *c)
 {
-    const uint32_t n_carried = (uint32_t)node_get_int(c->node, A_loop_carried);
+    const uint32_t n_carried = loop_form(c->node).n_carried;
     rlx_assert(c->node->n_src >= 2 + n_carried && c->node->n_results > n_carried);
     bool goes_on = tensor_get_i64(&c->in[1], 0) != 0, ok = true;
     int64_t trips = 0, done = 0;

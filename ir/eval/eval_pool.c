@@ -3,6 +3,7 @@
 // counts in a mean only with count_include_pad; what hangs over the padded end with ceil_mode never counts. A
 // window without any element gives -inf or 0.
 #include "ir/eval/eval_ops.h"
+#include "ir/shape/forms.h"
 
 #include <math.h>
 
@@ -14,12 +15,10 @@ typedef struct Pool {
     bool counts_pads;
 } Pool;
 
-typedef struct PoolAttrs {
-    AttrId kernel, strides, pads, dilations;
-} PoolAttrs;
-
-static Pool pool_of(const EvalCtx *c, const PoolAttrs *ids)
+static Pool pool_of(const EvalCtx *c)
 {
+    const WindowForm form = window_form(c->node);
+    const int64_t *kernel = node_find_attr(c->node, "kernel")->u.ints;
     rlx_assert(c->in[0].rank >= 3 && c->in[0].rank <= 2 + SPATIAL && c->out[0].rank == c->in[0].rank);
     const uint32_t n = c->in[0].rank - 2;
     Pool p = {.counts_pads = false};
@@ -29,11 +28,11 @@ static Pool pool_of(const EvalCtx *c, const PoolAttrs *ids)
         const uint32_t to = SPATIAL - n + i;
         p.in[to] = c->in[0].dim[2 + i];
         p.out[to] = c->out[0].dim[2 + i];
-        p.kernel[to] = node_get_at(c->node, ids->kernel, i, 1);
-        p.stride[to] = node_get_at(c->node, ids->strides, i, 1);
-        p.dilation[to] = node_get_at(c->node, ids->dilations, i, 1);
-        p.pad[to] = node_get_at(c->node, ids->pads, i, 0);
-        p.padded_end[to] = p.in[to] + node_get_at(c->node, ids->pads, n + i, 0);
+        p.kernel[to] = kernel[i];
+        p.stride[to] = form.stride[i];
+        p.dilation[to] = form.dilation[i];
+        p.pad[to] = form.pad[i];
+        p.padded_end[to] = p.in[to] + form.pad[n + i];
     }
     return p;
 }
@@ -87,9 +86,7 @@ static bool check_pool_work(const EvalCtx *c, const Pool *p)
 
 bool eval_max_pool(EvalCtx *c)
 {
-    static const PoolAttrs ids = {A_max_pool_kernel, A_max_pool_strides, A_max_pool_pads,
-                                  A_max_pool_dilations};
-    const Pool p = pool_of(c, &ids);
+    const Pool p = pool_of(c);
     const int64_t in = p.in[0] * p.in[1] * p.in[2], out = p.out[0] * p.out[1] * p.out[2];
     if (!check_pool_work(c, &p))
         return false;
@@ -101,9 +98,7 @@ bool eval_max_pool(EvalCtx *c)
 
 bool eval_argmax_pool(EvalCtx *c)
 {
-    static const PoolAttrs ids = {A_argmax_pool_kernel, A_argmax_pool_strides, A_argmax_pool_pads,
-                                  A_argmax_pool_dilations};
-    const Pool p = pool_of(c, &ids);
+    const Pool p = pool_of(c);
     const int64_t in = p.in[0] * p.in[1] * p.in[2], out = p.out[0] * p.out[1] * p.out[2];
     if (!check_pool_work(c, &p))
         return false;
@@ -117,9 +112,7 @@ bool eval_argmax_pool(EvalCtx *c)
 
 bool eval_avg_pool(EvalCtx *c)
 {
-    static const PoolAttrs ids = {A_avg_pool_kernel, A_avg_pool_strides, A_avg_pool_pads,
-                                  A_avg_pool_dilations};
-    Pool p = pool_of(c, &ids);
+    Pool p = pool_of(c);
     const int64_t in = p.in[0] * p.in[1] * p.in[2], out = p.out[0] * p.out[1] * p.out[2];
     p.counts_pads = eval_flag(c, A_avg_pool_count_include_pad);
     if (!check_pool_work(c, &p))

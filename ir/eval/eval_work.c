@@ -2,6 +2,7 @@
 // See eval_work.h.
 #include "ir/eval/eval_work.h"
 #include "ir/eval/eval_ops.h"
+#include "ir/shape/forms.h"
 
 // Units. An element that is read or written goes through conversions to and from double.
 enum { ELEMENT = 16, MULTIPLY_ADD = 2 };
@@ -122,14 +123,14 @@ static uint64_t work_if(const Node *n)
 
 static uint64_t work_loop(const Graph *g, const Node *n, int64_t trips)
 {
-    const AttrVal *max = node_attr(n, A_loop_max_trips);
+    const LoopForm loop = loop_form(n);
     if (node_is_const(g, n->src[0])) {
         const Tensor t = tensor_of_const(g, n->src[0]);
         trips = tensor_get_i64(&t, 0);
     }
-    if (max->len && dim_is_const(max->u.ints[0]) && max->u.ints[0] < trips)
-        trips = max->u.ints[0];
-    return times(trips > 0 ? (uint64_t)trips : 0, work_body(node_attr(n, A_loop_body)->u.graph));
+    if (loop.max_trips != NULL && dim_is_const(*loop.max_trips) && *loop.max_trips < trips)
+        trips = *loop.max_trips;
+    return times(trips > 0 ? (uint64_t)trips : 0, work_body(loop.body));
 }
 
 uint64_t eval_work(const Graph *g, NodeId id, int64_t trips)

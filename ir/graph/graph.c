@@ -54,6 +54,11 @@ const AttrVal *node_find_attr(const Node *n, const char *name)
     return NULL;
 }
 
+uint32_t node_result(const Node *n)
+{
+    return n->op == OP_result ? (uint32_t)node_get_int(n, A_result_index) : 0;
+}
+
 double node_get_float(const Node *n, AttrId id)
 {
     double v = 0;

@@ -66,7 +66,9 @@ enum {
     OPFLAG_POSITIVE = 128,
     OPFLAG_KEEPS = 256,
     OPFLAG_UPDATES = 512,
-    OPFLAG_POINT = 1024
+    OPFLAG_POINT = 1024,
+    OPFLAG_PARTS = 2048,
+    OPFLAG_LINEAR = 4096
 };
 typedef enum OpLayout { OPLAYOUT_ROWS, OPLAYOUT_ANY, OPLAYOUT_IMAGE, OPLAYOUT_FOLLOW } OpLayout;
 typedef enum OpJoins { OPJOINS_ALONE, OPJOINS_AFTER, OPJOINS_ONCE, OPJOINS_AGAIN, OPJOINS_COUNT } OpJoins;
@@ -110,6 +112,17 @@ static inline bool op_is_pointwise(OpId op)
     return op_info[op].kind == OPKIND_EW || (op_info[op].flags & OPFLAG_POINT) != 0;
 }
 
+// Does a kernel compute it? Others are there before a run, or have no memory of their own.
+static inline bool op_is_computed(OpId op)
+{
+    return op_info[op].kind != OPKIND_LEAF && (op_info[op].flags & (OPFLAG_VIEW | OPFLAG_PARTS)) == 0;
+}
+// A view for which the operand has to lie in rows, because it joins or parts axes.
+static inline bool op_is_view_of_rows(OpId op)
+{
+    return (op_info[op].flags & OPFLAG_VIEW) != 0 && op_info[op].layout == OPLAYOUT_ROWS;
+}
+
 typedef enum AttrType {
     ATTR_INT,
     ATTR_FLOAT,
@@ -124,8 +137,7 @@ typedef enum AttrType {
 
 typedef enum AttrId {
 #define ATTR(op, name, type, dflt, text) A_##op##_##name,
-#include "ir/graph/attrs.def"
-#undef ATTR
+#include "ir/graph/ops.def"
     ATTR_COUNT
 } AttrId;
 
@@ -180,7 +192,7 @@ typedef struct Node {
     uint16_t n_attr;
     const Shape *shape; // of result 0, interned: equal shapes are one pointer
     const NodeId *src;
-    const AttrVal *attr;       // all attributes of the op in the order of attrs.def, defaults filled in
+    const AttrVal *attr;       // all attributes of the op in the order of ops.def, defaults filled in
     const TensorType *results; // all n_results types when n_results > 1, else NULL
 } Node;
 
@@ -393,6 +405,8 @@ static inline const char *node_get_str(const Node *n, AttrId id)
 {
     return node_attr(n, id)->u.str;
 }
+// Which result of operand 0 a `result` node stands for, from 1; 0: the node is no such one.
+uint32_t node_result(const Node *n);
 // Element i of a list, or dflt when the list is shorter.
 int64_t node_get_at(const Node *n, AttrId id, uint32_t i, int64_t dflt);
 // the leaf's name, or the label, or "%12"; in the graph's arena

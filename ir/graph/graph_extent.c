@@ -52,7 +52,7 @@ static bool is_own_size(const Graph *g, const GraphExtent *e)
 {
     const Node *n = graph_node(g, e->value);
     bool is_own = false;
-    if (n->op != OP_result)
+    if (node_result(n) == 0)
         return false;
     const Node *of = graph_node(g, n->src[0]);
     for (uint32_t i = 0; i < of->shape->rank; i++)
@@ -241,7 +241,6 @@ static NodeId floor_div(Graph *g, NodeId a, NodeId b)
 
 NodeId graph_dim_value(Graph *g, Dim d, Span span)
 {
-    static const OpId ops[DIM_KIND_COUNT] = {[DIM_MOD] = OP_mod, [DIM_MIN] = OP_min, [DIM_MAX] = OP_max};
     if (dim_is_const(d))
         return graph_scalar(g, DTYPE_i64, (double)d, span);
     const DimExpr *e = dim_expr(g->dims, d);
@@ -252,5 +251,7 @@ NodeId graph_dim_value(Graph *g, Dim d, Span span)
     if (e->kind == DIM_SUM)
         return sum_value(g, e, span);
     const NodeId a = graph_dim_value(g, e->a, span), b = graph_dim_value(g, e->b, span);
-    return e->kind == DIM_FLOOR_DIV ? floor_div(g, a, b) : join(g, ops[e->kind], a, b);
+    if (e->kind == DIM_FLOOR_DIV)
+        return floor_div(g, a, b);
+    return join(g, e->kind == DIM_MOD ? OP_mod : e->kind == DIM_MIN ? OP_min : OP_max, a, b);
 }

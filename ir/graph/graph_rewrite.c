@@ -96,7 +96,7 @@ typedef struct Rewrite {
 static NodeId find_operand(const Rewrite *r, const Node *user, NodeId old)
 {
     NodeId now = r->replaced[old];
-    if (user->op == OP_result && node_get_int(user, A_result_index) >= graph_node(r->g, now)->n_results)
+    if (node_result(user) != 0 && node_result(user) >= graph_node(r->g, now)->n_results)
         return r->rebuilt[old];
     return now;
 }

@@ -34,7 +34,7 @@ void intern_put_name(Graph *g, NameSpace space, const char *name, NodeId id);
 // The name of an input, param or state; NULL for other nodes.
 const char *leaf_name(const Node *n);
 
-// The default of an attribute that has one; its text is in attrs.def.
+// The default of an attribute that has one; its text is in ops.def.
 AttrVal attr_default(Graph *g, AttrId id);
 bool attr_equal(const AttrVal *a, const AttrVal *b);
 

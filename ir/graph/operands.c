@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables that operands.def spells out, what follows from the class of elementwise ops, and the examples.
+// The words of ops.def as tables, what follows from the class of elementwise ops, and the examples.
 #include "ir/graph/operands.h"
 
 #include <string.h>
@@ -11,13 +11,13 @@ typedef struct About {
 
 static const About abouts[] = {
 #define ABOUT(op, formula, ...) {OP_##op, formula, #__VA_ARGS__},
-#include "ir/graph/operands.def"
+#include "ir/graph/ops.def"
 };
 
 // An op of ops.def without a row above does not compile.
 enum {
 #define ABOUT(op, formula, ...) ABOUT_##op,
-#include "ir/graph/operands.def"
+#include "ir/graph/ops.def"
 };
 enum {
     ABOUT_none,
@@ -30,12 +30,12 @@ enum {
 static const OperandText operands[] = {
 #define IN(op, name, use, types, shape, text, example)                                                       \
     {OP_##op, #name, OPERAND_##use, types, shape, text, example},
-#include "ir/graph/operands.def"
+#include "ir/graph/ops.def"
 };
 
 static const OperandText results[] = {
 #define OUT(op, name, types, shape, text) {OP_##op, #name, OPERAND_ONE, types, shape, text, ""},
-#include "ir/graph/operands.def"
+#include "ir/graph/ops.def"
 };
 
 static const struct {
@@ -43,7 +43,7 @@ static const struct {
     const char *model;
 } examples[] = {
 #define EXAMPLE(op, ...) {OP_##op, #__VA_ARGS__},
-#include "ir/graph/operands.def"
+#include "ir/graph/ops.def"
 };
 
 static const struct {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What operands.def says about every op, for those who print it: formula, operands, results, an example.
+// What ops.def says in words about every op, for those who print it: formula, operands, results, an example.
 // Separate from the graph: no pass asks for it.
 #ifndef IR_GRAPH_OPERANDS_H
 #define IR_GRAPH_OPERANDS_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables that ops.def, dtypes.def and attrs.def spell out, and the look-ups by name.
+// The tables that ops.def and dtypes.def spell out, and the look-ups by name.
 // Separate, so that a new row touches no code.
 #include "ir/graph/graph.h"
 
@@ -15,6 +15,8 @@
 #define POSITIVE OPFLAG_POSITIVE
 #define KEEPS    OPFLAG_KEEPS
 #define POINT    OPFLAG_POINT
+#define PARTS    OPFLAG_PARTS
+#define LINEAR   OPFLAG_LINEAR
 #define UPDATES  OPFLAG_UPDATES
 
 // A row of ops.def that lacks a column does not compile here. Elementwise ops follow from their class, and
@@ -38,7 +40,8 @@ const OpInfo op_info[OP_COUNT] = {
      OPSTEPS_ELEMENTS,                                                                                       \
      0,                                                                                                      \
      0},
-#define OP(name, min, max, results, flags, layout, joins, types, operand, result, steps, beyond, fill, live) \
+#define OP(name, shape, min, max, results, flags, layout, joins, types, operand, result, steps, beyond,      \
+           fill, live)                                                                                       \
     {#name,                                                                                                  \
      OPKIND_CORE,                                                                                            \
      min,                                                                                                    \
@@ -54,7 +57,7 @@ const OpInfo op_info[OP_COUNT] = {
      OPSTEPS_##steps,                                                                                        \
      operand,                                                                                                \
      result},
-#define SUGAR(name, min, max, results, flags)                                                                \
+#define SUGAR(name, shape, min, max, results, flags)                                                         \
     {#name, OPKIND_SUGAR, min, max, results, flags, 0, EW_NONE, NULL, 0, 0, 0, 0, 0, 0},
 #include "ir/graph/ops.def"
 };
@@ -68,8 +71,7 @@ const DTypeInfo dtype_info[DTYPE_COUNT] = {
 const AttrInfo attr_info[ATTR_COUNT] = {
 #define REQUIRED                         NULL
 #define ATTR(op, name, type, dflt, text) {OP_##op, #name, ATTR_##type, dflt, text},
-#include "ir/graph/attrs.def"
-#undef ATTR
+#include "ir/graph/ops.def"
 #undef REQUIRED
 };
 

@@ -191,7 +191,7 @@ AttrVal attr_default(Graph *g, AttrId id)
     return v;
 }
 
-// Brings the attributes into the order of attrs.def and adds those not given.
+// Brings the attributes into the order of ops.def and adds those not given.
 static bool complete_attrs(NodeBuild *b)
 {
     AttrVal full[BUILD_MAX_ATTRS];

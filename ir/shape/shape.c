@@ -8,9 +8,9 @@ typedef bool (*ShapeRule)(ShapeCtx *c);
 static bool shape_elementwise(ShapeCtx *c);
 
 static const ShapeRule rules[OP_COUNT] = {
-#define EW(name, ...)    [OP_##name] = shape_elementwise,
-#define OP(name, ...)    [OP_##name] = shape_##name,
-#define SUGAR(name, ...) [OP_##name] = shape_##name,
+#define EW(name, ...)           [OP_##name] = shape_elementwise,
+#define OP(name, shape, ...)    [OP_##name] = shape_##shape,
+#define SUGAR(name, shape, ...) [OP_##name] = shape_##shape,
 #include "ir/graph/ops.def"
 };
 

@@ -13,7 +13,7 @@ typedef struct ShapeCtx {
     uint32_t n_src;
     const NodeId *src;
     const TensorType *in; // types of the operands; rank 0 f32 for an absent one (src[i] == 0)
-    AttrVal *attr;        // in the order of attrs.def; the rule may fill in "" defaults (strides, perm ...)
+    AttrVal *attr;        // in the order of ops.def; the rule may fill in "" defaults (strides, perm ...)
     uint32_t n_attr;
     TensorType *out; // NODE_MAX_RESULTS entries
     uint32_t n_out;  // preset to the row's result count; rules of ops with 0 there set it

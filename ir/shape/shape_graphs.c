@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shape rules of the ops that own sub-graphs.
+#include "ir/shape/forms.h"
 #include "ir/shape/shape_rules.h"
 
 static bool types_equal(const TensorType *a, const TensorType *b)
@@ -166,4 +167,14 @@ bool shape_loop(ShapeCtx *c)
     }
     rule_out(c, c->n_out++, DTYPE_i64, &(Shape){0});
     return true;
+}
+
+LoopForm loop_form(const Node *n)
+{
+    if (n->op != OP_loop)
+        return (LoopForm){0};
+    const AttrVal *max = node_attr(n, A_loop_max_trips);
+    return (LoopForm){.body = node_attr(n, A_loop_body)->u.graph,
+                      .n_carried = (uint32_t)node_get_int(n, A_loop_carried),
+                      .max_trips = max->len != 0 ? max->u.ints : NULL};
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shape rules of products of matrices and of what is built on them: matmul, linear, attention, rope, lstm.
+#include "ir/shape/forms.h"
 #include "ir/shape/shape_rules.h"
 
 #include <string.h>
@@ -67,6 +68,14 @@ bool shape_matmul(ShapeCtx *c)
         return false;
     rule_out(c, 0, c->in[0].dtype, &out);
     return true;
+}
+
+MatmulForm matmul_form(const Node *n)
+{
+    if (n->op != OP_matmul)
+        return (MatmulForm){0};
+    return (MatmulForm){true, node_get_int(n, A_matmul_transpose_a) != 0,
+                        node_get_int(n, A_matmul_transpose_b) != 0};
 }
 
 bool shape_linear(ShapeCtx *c)
@@ -151,6 +160,25 @@ static bool check_attention(ShapeCtx *c, Shape *out)
     *out = *q;
     out->dim[n - 1] = c->in[2].shape.dim[n - 1];
     return check_count(c, 4, "keys") && check_count(c, 5, "keys before the first query");
+}
+
+static int64_t int_of(const Node *n, const char *name)
+{
+    return node_find_attr(n, name)->u.i;
+}
+
+AttentionForm attention_form(const Node *n)
+{
+    const bool is_part = n->op == OP_attention_part;
+    if (n->op != OP_attention && !is_part)
+        return (AttentionForm){0};
+    return (AttentionForm){.is_there = true,
+                           .is_causal = int_of(n, "causal") != 0,
+                           .left = int_of(n, "left"),
+                           .right = int_of(n, "right"),
+                           .splits = is_part ? node_get_int(n, A_attention_part_splits) : 0,
+                           .scale = node_get_float(n, node_find_attr(n, "scale")->id),
+                           .softcap = node_get_float(n, node_find_attr(n, "softcap")->id)};
 }
 
 bool shape_attention(ShapeCtx *c)

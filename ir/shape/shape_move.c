@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shape rules of ops that move elements without computing on them: cast, copy, gather, concat, slice, pad,
 // transpose, expand, update_slice, split, result. Those that only regroup axes are in shape_reshape.c.
+#include "ir/shape/forms.h"
 #include "ir/shape/shape_rules.h"
 
 bool shape_cast(ShapeCtx *c)
@@ -298,4 +299,26 @@ bool shape_result(ShapeCtx *c)
                           op_info[n->op].name, n->n_results);
     c->out[0] = n->results[index];
     return true;
+}
+
+// --- forms ---
+
+int64_t gather_axis(const Node *n)
+{
+    return n->op == OP_gather ? node_get_int(n, A_gather_axis) : -1;
+}
+
+int64_t concat_axis(const Node *n)
+{
+    return n->op == OP_concat ? node_get_int(n, A_concat_axis) : -1;
+}
+
+const int64_t *pad_amounts(const Node *n)
+{
+    return n->op == OP_pad ? node_attr(n, A_pad_pads)->u.ints : NULL;
+}
+
+bool update_is_whole(const Node *n)
+{
+    return n->op == OP_update_slice && (n->n_src <= 3 || n->src[3] == 0);
 }

@@ -6,8 +6,8 @@
 
 #include "ir/shape/shape.h"
 
-#define OP(name, ...)    bool shape_##name(ShapeCtx *c);
-#define SUGAR(name, ...) bool shape_##name(ShapeCtx *c);
+#define OP(name, shape, ...)    bool shape_##shape(ShapeCtx *c);
+#define SUGAR(name, shape, ...) bool shape_##shape(ShapeCtx *c);
 #include "ir/graph/ops.def"
 
 // The largest kernel size, stride, dilation, pad and group: with it no index arithmetic on them can overflow.

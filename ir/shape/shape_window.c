@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shape rules of ops with windows over spatial axes: convolutions and pools. Operands are [N, C, spatial ...]
 // with 1 to 3 spatial axes.
+#include "ir/shape/forms.h"
 #include "ir/shape/shape_rules.h"
 
 #include <math.h>
@@ -8,25 +9,21 @@
 
 enum { MAX_SPATIAL = 3 };
 
-// The attributes that the windowed ops have in common, by op.
-typedef struct WindowAttrs {
-    AttrId strides, pads, dilations;
-} WindowAttrs;
-
 // One spatial axis of a window.
 typedef struct Window {
     int64_t stride, pad_begin, pad_end;
     int64_t extent; // input positions from the first to the last tap
 } Window;
 
-static bool fill_windows(ShapeCtx *c, WindowAttrs ids, uint32_t n, const int64_t *kernel, Window *w)
+// The windowed ops have these attributes in common.
+static bool fill_windows(ShapeCtx *c, uint32_t n, const int64_t *kernel, Window *w)
 {
-    if (!rule_ints(c, ids.strides, n, 1, 1) || !rule_ints(c, ids.pads, 2 * n, 0, 0) ||
-        !rule_ints(c, ids.dilations, n, 1, 1))
+    const AttrId stride = attr_find(c->op, "strides"), pad = attr_find(c->op, "pads"),
+                 dilation = attr_find(c->op, "dilations");
+    if (!rule_ints(c, stride, n, 1, 1) || !rule_ints(c, pad, 2 * n, 0, 0) || !rule_ints(c, dilation, n, 1, 1))
         return false;
-    const int64_t *strides = shape_attr(c, ids.strides)->u.ints;
-    const int64_t *pads = shape_attr(c, ids.pads)->u.ints;
-    const int64_t *dilations = shape_attr(c, ids.dilations)->u.ints;
+    const int64_t *strides = shape_attr(c, stride)->u.ints, *pads = shape_attr(c, pad)->u.ints;
+    const int64_t *dilations = shape_attr(c, dilation)->u.ints;
     for (uint32_t i = 0; i < n; i++) {
         if (kernel[i] < 1 || kernel[i] > SHAPE_MAX_STEP)
             return shape_fail(c, E0204, "the kernel has the size %lld at spatial axis %u",
@@ -87,13 +84,14 @@ static bool check_conv_operands(ShapeCtx *c)
            (!rule_has(c, 2) || rule_rank(c, 2, 1, 1));
 }
 
-static bool conv(ShapeCtx *c, WindowAttrs ids, AttrId group, DType result)
+static bool conv(ShapeCtx *c, DType result)
 {
+    const AttrId group = attr_find(c->op, "group");
     const Shape *x = &c->in[0].shape, *w = &c->in[1].shape;
     int64_t kernel[MAX_SPATIAL];
     Window window[MAX_SPATIAL] = {{0}};
     if (!check_conv_operands(c) || !weight_kernel(c, x->rank - 2, kernel) ||
-        !fill_windows(c, ids, x->rank - 2, kernel, window) ||
+        !fill_windows(c, x->rank - 2, kernel, window) ||
         !check_group(c, group, x->dim[1], "input channels") ||
         !check_group(c, group, w->dim[0], "output channels"))
         return false;
@@ -113,9 +111,7 @@ static bool conv(ShapeCtx *c, WindowAttrs ids, AttrId group, DType result)
 
 bool shape_conv(ShapeCtx *c)
 {
-    return rule_dtypes(c, CLS_FLOAT, 3) &&
-           conv(c, (WindowAttrs){A_conv_strides, A_conv_pads, A_conv_dilations}, A_conv_group,
-                c->in[0].dtype) &&
+    return rule_dtypes(c, CLS_FLOAT, 3) && conv(c, c->in[0].dtype) &&
            check_group(c, A_conv_shuffle, c->in[0].shape.dim[1], "input channels");
 }
 
@@ -146,9 +142,8 @@ bool shape_int_conv(ShapeCtx *c)
         return shape_fail(c, E0205, "operands 0 and 1 must be of i8 or u8");
     if (rule_has(c, 2) && c->in[2].dtype != DTYPE_i32)
         return shape_fail(c, E0205, "operand 2 must be of i32");
-    const WindowAttrs ids = {A_int_conv_strides, A_int_conv_pads, A_int_conv_dilations};
-    return rule_rank(c, 0, 3, 2 + MAX_SPATIAL) && conv(c, ids, A_int_conv_group, DTYPE_i32) &&
-           check_zero(c, 3, 0) && check_zero(c, 4, 1);
+    return rule_rank(c, 0, 3, 2 + MAX_SPATIAL) && conv(c, DTYPE_i32) && check_zero(c, 3, 0) &&
+           check_zero(c, 4, 1);
 }
 
 // Weight [C, O / group, kernel ...]; output = (in - 1) * stride + output_padding + extent - pads.
@@ -158,9 +153,8 @@ bool shape_conv_transpose(ShapeCtx *c)
     const Shape *x = &c->in[0].shape, *w = &c->in[1].shape;
     int64_t kernel[MAX_SPATIAL];
     Window window[MAX_SPATIAL] = {{0}};
-    const WindowAttrs ids = {A_conv_transpose_strides, A_conv_transpose_pads, A_conv_transpose_dilations};
     if (!rule_dtypes(c, CLS_FLOAT, 3) || !check_conv_operands(c) || !weight_kernel(c, x->rank - 2, kernel) ||
-        !fill_windows(c, ids, x->rank - 2, kernel, window) ||
+        !fill_windows(c, x->rank - 2, kernel, window) ||
         !rule_ints(c, A_conv_transpose_output_padding, x->rank - 2, 0, 0) ||
         !check_group(c, A_conv_transpose_group, x->dim[1], "input channels") ||
         !rule_dims_equal(c, x->dim[1], w->dim[0], "channels of the input and of the weight,"))
@@ -199,12 +193,14 @@ static bool pool_size(ShapeCtx *c, const Window *w, Dim in, bool ceil_mode, Dim 
                                  (long long)w->extent, rule_dim_text(c, in));
 }
 
-static bool pool(ShapeCtx *c, AttrId kernel, WindowAttrs ids, AttrId ceil_mode)
+bool shape_pool(ShapeCtx *c)
 {
+    const AttrId kernel = attr_find(c->op, "kernel"), ceil_mode = attr_find(c->op, "ceil_mode");
     const Shape *x = &c->in[0].shape;
     Window window[MAX_SPATIAL] = {{0}};
-    if (!rule_rank(c, 0, 3, 2 + MAX_SPATIAL) || !rule_ints(c, kernel, x->rank - 2, 1, 1) ||
-        !fill_windows(c, ids, x->rank - 2, shape_attr(c, kernel)->u.ints, window))
+    if (!rule_dtypes(c, CLS_FLOAT, 1) || !rule_rank(c, 0, 3, 2 + MAX_SPATIAL) ||
+        !rule_ints(c, kernel, x->rank - 2, 1, 1) ||
+        !fill_windows(c, x->rank - 2, shape_attr(c, kernel)->u.ints, window))
         return false;
     Shape out = *x;
     for (uint32_t i = 2; i < x->rank; i++)
@@ -214,28 +210,26 @@ static bool pool(ShapeCtx *c, AttrId kernel, WindowAttrs ids, AttrId ceil_mode)
     return true;
 }
 
-bool shape_max_pool(ShapeCtx *c)
-{
-    return rule_dtypes(c, CLS_FLOAT, 1) &&
-           pool(c, A_max_pool_kernel,
-                (WindowAttrs){A_max_pool_strides, A_max_pool_pads, A_max_pool_dilations},
-                A_max_pool_ceil_mode);
-}
-
 bool shape_argmax_pool(ShapeCtx *c)
 {
-    const bool ok = rule_dtypes(c, CLS_FLOAT, 1) &&
-                    pool(c, A_argmax_pool_kernel,
-                         (WindowAttrs){A_argmax_pool_strides, A_argmax_pool_pads, A_argmax_pool_dilations},
-                         A_argmax_pool_ceil_mode);
+    const bool ok = shape_pool(c);
     c->out[0].dtype = DTYPE_i64;
     return ok;
 }
 
-bool shape_avg_pool(ShapeCtx *c)
+// --- forms ---
+
+WindowForm window_form(const Node *n)
 {
-    return rule_dtypes(c, CLS_FLOAT, 1) &&
-           pool(c, A_avg_pool_kernel,
-                (WindowAttrs){A_avg_pool_strides, A_avg_pool_pads, A_avg_pool_dilations},
-                A_avg_pool_ceil_mode);
+    const AttrVal *group = node_find_attr(n, "group"), *shuffle = node_find_attr(n, "shuffle");
+    return (WindowForm){.stride = node_find_attr(n, "strides")->u.ints,
+                        .dilation = node_find_attr(n, "dilations")->u.ints,
+                        .pad = node_find_attr(n, "pads")->u.ints,
+                        .group = group != NULL ? group->u.i : 0,
+                        .shuffle = shuffle != NULL ? shuffle->u.i : group != NULL};
+}
+
+WindowForm conv_form(const Node *n)
+{
+    return n->op == OP_conv ? window_form(n) : (WindowForm){0};
 }

@@ -2,6 +2,7 @@
 // Passes on the bodies of loops. See bodies.h. Graphs are shared by all that hold a loop with them, so a body
 // is copied before it is changed.
 #include "passes/graph/bodies.h"
+#include "ir/shape/forms.h"
 
 // --- passes --------------------------------------------------------------------------------------
 
@@ -27,11 +28,12 @@ static NodeId step_run(Graph *g, NodeId id, void *ctx)
     Run *r = ctx;
     const Node n = *graph_node(g, id);
     Arena scratch = {0};
-    if (n.op != OP_loop || r->pass->failed)
+    Graph *body = loop_form(&n).body;
+    if (body == NULL || r->pass->failed)
         return id;
     Pass sub = *r->pass;
     sub.scratch = &scratch;
-    sub.graph = graph_compact(node_attr(&n, A_loop_body)->u.graph, NULL);
+    sub.graph = graph_compact(body, NULL);
     bool is_changed = r->fn(&sub);
     is_changed |= bodies_run(&sub, r->fn);
     r->pass->failed = sub.failed;
@@ -45,7 +47,7 @@ static NodeId step_run(Graph *g, NodeId id, void *ctx)
 static bool has_loop(const Graph *g)
 {
     for (NodeId id = 1; id < g->nodes.len; id++)
-        if (graph_node(g, id)->op == OP_loop)
+        if (loop_form(graph_node(g, id)).body != NULL)
             return true;
     return false;
 }
@@ -74,11 +76,6 @@ typedef struct Tidy {
     bool is_changed;
 } Tidy;
 
-static uint32_t carried_count(const Node *loop)
-{
-    return (uint32_t)node_get_int(loop, A_loop_carried);
-}
-
 // Does the carried value stay what it is?
 static bool is_invariant(const Graph *body, uint32_t carried)
 {
@@ -95,7 +92,7 @@ static NodeId add_input(Tidy *t, uint32_t i, Arena *a)
 
 static void add_inputs(Tidy *t, Arena *a)
 {
-    const uint32_t *uses = graph_count_uses(t->from, a), n_carried = carried_count(t->loop);
+    const uint32_t *uses = graph_count_uses(t->from, a), n_carried = loop_form(t->loop).n_carried;
     for (uint32_t i = 0; i < t->from->inputs.len; i++) {
         const NodeId id = t->from->inputs.data[i], outside = t->loop->src[i];
         const bool is_captured = i >= 2 + n_carried;
@@ -130,7 +127,7 @@ static void copy_nodes(Tidy *t, Arena *a)
 // An invariant value stays one: its input is its output.
 static void add_outputs(Tidy *t)
 {
-    const uint32_t n_carried = carried_count(t->loop);
+    const uint32_t n_carried = loop_form(t->loop).n_carried;
     for (uint32_t i = 0; i < t->from->outputs.len; i++) {
         const GraphOutput *o = &t->from->outputs.data[i];
         const bool is_own = i > 0 && i <= n_carried && is_invariant(t->from, i - 1);
@@ -142,7 +139,7 @@ static NodeId tidy_loop(Graph *g, NodeId id, Arena *a)
 {
     const Node n = *graph_node(g, id);
     Tidy t = {.outer = g, .loop = &n};
-    t.from = graph_compact(node_attr(&n, A_loop_body)->u.graph, NULL);
+    t.from = graph_compact(loop_form(&n).body, NULL);
     t.to = graph_new_like(g, t.from->name);
     t.map = ARENA_ARRAY(a, NodeId, t.from->nodes.len);
     add_inputs(&t, a);
@@ -156,13 +153,13 @@ static NodeId tidy_loop(Graph *g, NodeId id, Arena *a)
 static NodeId step_tidy(Graph *g, NodeId id, void *ctx)
 {
     const Node n = *graph_node(g, id);
-    if (n.op == OP_result && graph_node(g, n.src[0])->op == OP_loop) {
+    if (node_result(&n) != 0) {
         const Node *loop = graph_node(g, n.src[0]);
-        const uint32_t index = (uint32_t)node_get_int(&n, A_result_index);
-        if (index < carried_count(loop) && is_invariant(node_attr(loop, A_loop_body)->u.graph, index))
-            return loop->src[2 + index];
+        const LoopForm form = loop_form(loop);
+        if (node_result(&n) < form.n_carried && is_invariant(form.body, node_result(&n)))
+            return loop->src[2 + node_result(&n)];
     }
-    return n.op == OP_loop ? tidy_loop(g, id, ctx) : id;
+    return loop_form(&n).body != NULL ? tidy_loop(g, id, ctx) : id;
 }
 
 bool bodies_tidy(Pass *p)

@@ -5,14 +5,15 @@
 // taps to an even number, and the frame of the image along that axis is written as well, since the copy
 // engine knows of none inside of joined taps. The weights are constants, so that theirs cost nothing at run
 // time; the input's are written by one kernel, in the order in which the convolution reads it (pass_layout).
+#include "ir/shape/forms.h"
 #include "passes/pass.h"
 
 enum { CHUNK = 8, FEW = 4, MIN_OUTPUTS = 16, MIN_TAPS = 4 };
 
 static bool is_ragged(const Graph *g, const Node *n)
 {
-    if (n->op != OP_conv || !k_is_half(n->dtype) || node_get_int(n, A_conv_group) != 1 ||
-        node_get_int(n, A_conv_shuffle) != 1 || !node_is_const(g, n->src[1]))
+    const WindowForm conv = conv_form(n);
+    if (conv.group != 1 || conv.shuffle != 1 || !k_is_half(n->dtype) || !node_is_const(g, n->src[1]))
         return false;
     const Shape *w = graph_node(g, n->src[1])->shape;
     int64_t taps = 1;
@@ -50,10 +51,11 @@ static int64_t round_up(int64_t n, int64_t to)
 static bool joins_taps(const Graph *g, const Node *n)
 {
     const Shape *w = graph_node(g, n->src[1])->shape, *x = graph_node(g, n->src[0])->shape;
+    const WindowForm conv = conv_form(n);
     const uint32_t axis = w->rank - 3;
     return w->dim[1] <= FEW && w->dim[w->rank - 1] > 1 && w->dim[w->rank - 1] <= CHUNK &&
-           node_get_at(n, A_conv_strides, axis, 1) * FEW % CHUNK == 0 &&
-           node_get_at(n, A_conv_dilations, axis, 1) == 1 && dim_is_const(x->dim[x->rank - 1]);
+           conv.stride[axis] * FEW % CHUNK == 0 && conv.dilation[axis] == 1 &&
+           dim_is_const(x->dim[x->rank - 1]);
 }
 
 // The convolution of these operands, without pads at the ends of the last axis.
@@ -66,7 +68,7 @@ static NodeId without_frame(Graph *g, NodeId id, const NodeId *src)
     for (uint32_t i = 0; i < n.n_src; i++)
         node_src(&b, src[i]);
     for (uint32_t i = 0; i < 2 * spatial; i++)
-        pads[i] = i % spatial + 1 == spatial ? 0 : node_get_at(&n, A_conv_pads, i, 0);
+        pads[i] = i % spatial + 1 == spatial ? 0 : conv_form(&n).pad[i];
     node_ints(&b, A_conv_pads, pads, 2 * spatial);
     return node_end(&b);
 }
@@ -83,9 +85,9 @@ static NodeId step_channels(Graph *g, NodeId id, void *ctx)
     Added of_x = {.channels = round_up(w->dim[1], joined ? FEW : CHUNK) - w->dim[1]}, of_w = of_x;
     if (joined) {
         const int64_t taps = round_up(w->dim[last], w->dim[last] > FEW ? CHUNK : 2);
-        const int64_t width = (n.shape->dim[last] - 1) * node_get_at(&n, A_conv_strides, last - 2, 1) + taps;
+        const int64_t width = (n.shape->dim[last] - 1) * conv_form(&n).stride[last - 2] + taps;
         of_w.end = taps - w->dim[last];
-        of_x.begin = node_get_at(&n, A_conv_pads, last - 2, 0);
+        of_x.begin = conv_form(&n).pad[last - 2];
         of_x.end = width - x->dim[last] - of_x.begin;
     }
     NodeId src[3] = {pad_by(g, n.src[0], &of_x, node_span(g, id)),

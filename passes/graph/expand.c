@@ -247,9 +247,8 @@ static NodeId step_expand(Graph *g, NodeId id, void *ctx)
 {
     const Node n = *graph_node(g, id);
     (void)ctx;
-    if (n.op == OP_result && op_info[graph_node(g, n.src[0])->op].kind == OPKIND_SUGAR)
-        return expand_fns[graph_node(g, n.src[0])->op](g, n.src[0],
-                                                       (uint32_t)node_get_int(&n, A_result_index));
+    if (node_result(&n) != 0 && op_info[graph_node(g, n.src[0])->op].kind == OPKIND_SUGAR)
+        return expand_fns[graph_node(g, n.src[0])->op](g, n.src[0], node_result(&n));
     return id;
 }
 

@@ -5,6 +5,7 @@
 // spread from dense to the pitches of the largest size, outputs are made dense; params and states stay as
 // large as they can be. Sizes that the model computes become outputs beside what has them.
 #include "passes/graph/extent.h"
+#include "ir/shape/forms.h"
 #include "ir/shape/shape.h"
 
 enum { MAX_TRIED = 1 << 16 }; // values of a symbol
@@ -280,7 +281,7 @@ static bool check_order(Graph *g)
                 const GraphExtent *e = &g->extents.data[k];
                 const Node *value = graph_node(g, e->value);
                 if (e->value < id || !graph_dim_uses(g, n->shape->dim[i], e) ||
-                    (value->op == OP_result && value->src[0] == (n->op == OP_result ? n->src[0] : id)))
+                    (node_result(value) != 0 && value->src[0] == (node_result(n) != 0 ? n->src[0] : id)))
                     continue;
                 return diag_error(g->diag, node_span(g, id), E0209, "%s has a size that is computed after it",
                                   node_name(g, id));
@@ -469,7 +470,7 @@ static bool is_ambiguous(const Graph *g, NodeId id)
 static bool makes_axes(const Graph *g, NodeId id)
 {
     const Node *n = graph_node(g, id);
-    const OpId op = n->op == OP_result ? (OpId)graph_node(g, n->src[0])->op : (OpId)n->op;
+    const OpId op = node_result(n) != 0 ? (OpId)graph_node(g, n->src[0])->op : (OpId)n->op;
     if (op == OP_input) // others are dense in their live sizes, and spread by a repack
         return is_outermost(g, id, extent_axes(g, id));
     if (op_info[op].kind == OPKIND_LEAF)
@@ -527,7 +528,7 @@ static bool rewrite_bodies(Graph *g, int64_t *value)
 {
     for (NodeId id = 1; id < g->nodes.len; id++) {
         const Node *n = graph_node(g, id);
-        Graph *body = n->op == OP_loop ? node_attr(n, A_loop_body)->u.graph : NULL;
+        Graph *body = loop_form(n).body;
         if (body && (!rewrite_bodies(body, value) || (body->extents.len && !rewrite_body(body, value))))
             return false;
     }

@@ -3,6 +3,8 @@
 // by what does not count.
 #include "passes/graph/extent.h"
 
+#include "ir/shape/forms.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -12,7 +14,8 @@ static const struct {
     ExtentRule rule;
     double fill;
 } rules[OP_COUNT] = {
-#define OP(name, min, max, results, flags, layout, joins, types, operand, result, steps, beyond, fill, live) \
+#define OP(name, shape, min, max, results, flags, layout, joins, types, operand, result, steps, beyond,      \
+           fill, live)                                                                                       \
     [OP_##name] = {extent_##beyond, fill},
 #include "ir/graph/ops.def"
 };
@@ -135,8 +138,9 @@ NodeId extent_matmul(Graph *g, NodeId id)
 {
     rlx_assert(graph_node(g, id)->n_src >= 2);
     const Node n = *graph_node(g, id);
-    const uint32_t a = summed_axis(g, n.src[0], !node_get_int(&n, A_matmul_transpose_a));
-    const uint32_t b = summed_axis(g, n.src[1], node_get_int(&n, A_matmul_transpose_b) != 0);
+    const MatmulForm form = matmul_form(&n);
+    const uint32_t a = summed_axis(g, n.src[0], !form.turns_a);
+    const uint32_t b = summed_axis(g, n.src[1], form.turns_b);
     const bool is_live = extent_is_live(g, n.src[0], a);
     if (!is_live && !extent_is_live(g, n.src[1], b))
         return id;
@@ -226,9 +230,8 @@ NodeId extent_attention(Graph *g, NodeId id)
     rlx_assert(q.rank >= 2 && k.rank >= 2 && n.n_src >= 3);
     const uint32_t last = k.rank - 1;
     const Dim keys = k.dim[k.rank - 2], queries = q.dim[q.rank - 2];
-    const bool has_places = node_get_int(&n, A_attention_causal) != 0 ||
-                            node_get_int(&n, A_attention_left) >= 0 ||
-                            node_get_int(&n, A_attention_right) >= 0;
+    const AttentionForm form = attention_form(&n);
+    const bool has_places = form.is_causal || form.left >= 0 || form.right >= 0;
     if (extent_is_live(g, n.src[0], last) || extent_is_live(g, n.src[1], last) ||
         extent_is_live(g, n.src[2], last))
         return extent_refuse(g, id, "heads must have a fixed size");

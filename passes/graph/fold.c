@@ -42,7 +42,7 @@ static void mark_weights(const Graph *g, Fold *f)
     uint8_t *mark = ARENA_ARRAY(f->scratch, uint8_t, g->nodes.len);
     for (NodeId id = g->nodes.len; id-- > 1;) { // operands come before what reads them
         const Node *n = graph_node(g, id);
-        const bool is_form = n->op == OP_reshape || n->op == OP_transpose || n->op == OP_cast;
+        const bool is_form = (op_info[n->op].flags & (OPFLAG_VIEW | OPFLAG_POINT)) != 0;
         const NodeId weights = mark[id] && is_form ? n->src[0] : weights_of(g, n);
         if (weights)
             mark[weights] = 1;
@@ -51,9 +51,11 @@ static void mark_weights(const Graph *g, Fold *f)
     f->n_marked = g->nodes.len;
 }
 
-static bool is_spread_weight(const Fold *f, const Node *n, NodeId id)
+static bool is_spread_weight(const Graph *g, const Fold *f, NodeId id)
 {
-    return n->op == OP_expand && id < f->n_marked && f->is_weight[id];
+    const Node *n = graph_node(g, id);
+    return (op_info[n->op].flags & OPFLAG_VIEW) != 0 && id < f->n_marked && f->is_weight[id] &&
+           shape_numel(n->shape) > shape_numel(graph_node(g, n->src[0])->shape);
 }
 
 // --- folding -------------------------------------------------------------------------------------
@@ -75,7 +77,7 @@ static bool is_foldable(Graph *g, NodeId id, const Fold *f)
     if (n->op == OP_block_decode && out > FOLD_ALWAYS_BYTES) // blocks are there because they are small
         return false;
     return (out <= FOLD_ALWAYS_BYTES || (out <= fold_max_bytes && out / FOLD_GROWTH <= in) ||
-            is_spread_weight(f, n, id)) &&
+            is_spread_weight(g, f, id)) &&
            eval_spend(g, id);
 }
 

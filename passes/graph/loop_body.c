@@ -2,8 +2,10 @@
 // Rebuilds the body of a loop for planning. See loop_body.h. What a gather takes out of a captured value by
 // the number of the iteration becomes an input of its own: then it is only a matter of where to read.
 #include "passes/graph/loop_body.h"
+#include "ir/eval/eval.h"
 #include "ir/graph/intern.h"
 #include "ir/graph/tensor.h"
+#include "ir/shape/forms.h"
 
 typedef struct Builder {
     const Graph *outer, *from;
@@ -37,32 +39,41 @@ static bool is_small_const(const Graph *g, NodeId id, int64_t *v)
     return *v > -DIM_MAX_VALUE && *v < DIM_MAX_VALUE;
 }
 
+// Is the only element of n an operand's, perhaps negated and with a constant added?
+static bool is_affine_step(const Graph *g, const Node *n, NodeId *from, Affine *at)
+{
+    const OpId op = (OpId)n->op;
+    int64_t v[2] = {0};
+    *at = (Affine){0, 1};
+    if ((op_info[op].flags & OPFLAG_LINEAR) == 0) {
+        *from = n->src[0];
+        return (op_info[op].flags & OPFLAG_VIEW) != 0 && node_result(n) == 0 &&
+               shape_numel(graph_node(g, n->src[0])->shape) == 1;
+    }
+    const uint32_t open = n->n_src > 1 && !is_small_const(g, n->src[1], &v[1]) ? 1 : 0;
+    if (open == 1 && !is_small_const(g, n->src[0], &v[0]))
+        return false;
+    at->base = eval_ew_i64(op, v[0], v[1], 0);
+    v[open] = 1;
+    at->sign = eval_ew_i64(op, v[0], v[1], 0) - at->base;
+    *from = n->src[open];
+    return true;
+}
+
 // Goes down from an index to the number of the iteration, through sums with constants and changes of shape.
 static bool is_affine(const Graph *g, NodeId id, Affine *out)
 {
     *out = (Affine){0, 1};
     for (uint32_t steps = 0; steps < 16; steps++) {
         const Node *n = graph_node(g, id);
-        int64_t v = 0;
+        Affine at;
         if (id == g->inputs.data[0])
             return true;
-        if (n->dtype != DTYPE_i64 || shape_numel(n->shape) != 1 || n->n_src == 0)
+        if (n->dtype != DTYPE_i64 || shape_numel(n->shape) != 1 || n->n_src == 0 ||
+            !is_affine_step(g, n, &id, &at))
             return false;
-        if (n->op == OP_reshape || n->op == OP_expand) {
-            id = n->src[0];
-        } else if (n->op == OP_neg) {
-            out->sign = -out->sign;
-            id = n->src[0];
-        } else if ((n->op == OP_add || n->op == OP_sub) && is_small_const(g, n->src[1], &v)) {
-            out->base += out->sign * (n->op == OP_add ? v : -v);
-            id = n->src[0];
-        } else if ((n->op == OP_add || n->op == OP_sub) && is_small_const(g, n->src[0], &v)) {
-            out->base += out->sign * v;
-            out->sign = n->op == OP_add ? out->sign : -out->sign;
-            id = n->src[1];
-        } else {
-            return false;
-        }
+        out->base += out->sign * at.base;
+        out->sign *= at.sign;
     }
     return false;
 }
@@ -79,12 +90,12 @@ static uint32_t input_index(const Graph *g, NodeId id)
 static bool is_row(const Builder *b, const Node *n, BodyInput *out)
 {
     Affine at;
-    if (n->op != OP_gather || graph_node(b->from, n->src[0])->op != OP_input ||
-        !is_affine(b->from, n->src[1], &at))
+    const int64_t axis = gather_axis(n);
+    if (axis < 0 || graph_node(b->from, n->src[0])->op != OP_input || !is_affine(b->from, n->src[1], &at))
         return false;
     *out = (BodyInput){.kind = BODY_ROW,
                        .operand = input_index(b->from, n->src[0]),
-                       .axis = (uint32_t)node_get_int(n, A_gather_axis),
+                       .axis = (uint32_t)axis,
                        .base = at.base,
                        .sign = at.sign,
                        .rank = graph_node(b->from, n->src[1])->shape->rank};
@@ -184,19 +195,15 @@ static void add_outputs(Builder *b)
 
 LoopBody loop_body(Graph *g, NodeId id, Arena *a)
 {
-    rlx_assert(graph_node(g, id)->op == OP_loop);
     rlx_assert(graph_node(g, id)->n_src >= 2);
     LoopBody out = {.graph = graph_new_like(g, "body"), .max_trips = INT64_MAX};
     const Node *n = graph_node(g, id);
-    const AttrVal *max = node_attr(n, A_loop_max_trips);
+    const LoopForm form = loop_form(n);
     int64_t trips = 0;
-    Builder b = {.outer = g,
-                 .from = node_attr(n, A_loop_body)->u.graph,
-                 .loop = n,
-                 .out = &out,
-                 .n_carried = (uint32_t)node_get_int(n, A_loop_carried)};
-    if (max->len)
-        out.max_trips = max->u.ints[0];
+    rlx_assert(form.body != NULL);
+    Builder b = {.outer = g, .from = form.body, .loop = n, .out = &out, .n_carried = form.n_carried};
+    if (form.max_trips != NULL)
+        out.max_trips = *form.max_trips;
     if (is_small_const(g, n->src[0], &trips) && trips < out.max_trips)
         out.max_trips = trips < 0 ? 0 : trips;
     b.map = ARENA_ARRAY(a, NodeId, b.from->nodes.len);

@@ -59,9 +59,9 @@ static NodeId step_widen(Graph *g, NodeId id, void *ctx)
     const Node n = *graph_node(g, id);
     NodeId wide = 0;
     const bool has_vectors = *(const bool *)ctx;
-    if (n.op == OP_result && widens(g, graph_node(g, n.src[0]), has_vectors)) {
+    if (node_result(&n) != 0 && widens(g, graph_node(g, n.src[0]), has_vectors)) {
         wide = widen(g, n.src[0]);
-        wide = wide == 0 ? 0 : graph_result(g, wide, (uint32_t)node_get_int(&n, A_result_index));
+        wide = wide == 0 ? 0 : graph_result(g, wide, node_result(&n));
     } else if (widens(g, &n, has_vectors)) {
         wide = widen(g, id);
     } else {

@@ -7,6 +7,7 @@
 #include "passes/live/live.h"
 
 #include "ir/graph/tensor.h"
+#include "ir/shape/forms.h"
 
 #include <math.h>
 
@@ -63,6 +64,11 @@ static bool is_size(const Graph *g, NodeId id)
     return false;
 }
 
+static bool is_sum(OpId op)
+{
+    return (op_info[op].flags & OPFLAG_LINEAR) != 0 && (op_info[op].flags & OPFLAG_COMMUTES) != 0;
+}
+
 // A size of the graph, perhaps with a constant added; else size 0.
 static LiveRef ref_of(const Graph *g, NodeId id)
 {
@@ -74,7 +80,7 @@ static LiveRef ref_of(const Graph *g, NodeId id)
             return plus((LiveRef){id, 1, 0, 1}, add);
         if (n->op == OP_reshape || n->op == OP_expand) {
             id = n->src[0];
-        } else if (n->op == OP_add && node_is_scalar_const(g, n->src[1], &v) && fabs(v) < MAX_FACTOR) {
+        } else if (is_sum((OpId)n->op) && node_is_scalar_const(g, n->src[1], &v) && fabs(v) < MAX_FACTOR) {
             add += (int64_t)v;
             id = n->src[0];
         } else {
@@ -182,7 +188,7 @@ static void pointwise_axis(const Live *l, const Node *n, uint32_t i, LiveAxis *o
             out->value = 0;
         }
     }
-    if (n->op == OP_where)
+    if (op_info[n->op].ew == EW_SEL)
         where_axis(l, n, i, out);
     else if (is_filled && out->fill.size == 0)
         *out = (LiveAxis){0};
@@ -295,8 +301,7 @@ static void live_reduced(const Live *l, const Node *n, LiveFacts *out)
 static void live_matmul(const Live *l, const Node *n, LiveFacts *out)
 {
     const Shape *a = graph_node(l->g, n->src[0])->shape, *b = graph_node(l->g, n->src[1])->shape;
-    const bool ta = node_get_int(n, A_matmul_transpose_a) != 0,
-               tb = node_get_int(n, A_matmul_transpose_b) != 0;
+    const bool ta = matmul_form(n).turns_a, tb = matmul_form(n).turns_b;
     const uint32_t rank = n->shape->rank;
     if (a->rank < 2 || b->rank < 2)
         return;
@@ -396,7 +401,8 @@ typedef void LiveRule(const Live *l, const Node *n, LiveFacts *out);
 static LiveRule *const rules[OP_COUNT] = {
 #define LEAF(name)    [OP_##name] = live_none,
 #define EW(name, ...) [OP_##name] = live_pointwise,
-#define OP(name, min, max, results, flags, layout, joins, types, operand, result, steps, beyond, fill, live) \
+#define OP(name, shape, min, max, results, flags, layout, joins, types, operand, result, steps, beyond,      \
+           fill, live)                                                                                       \
     [OP_##name] = live_##live,
 #include "ir/graph/ops.def"
 };
@@ -480,7 +486,7 @@ bool live_is_masked(const Plan *p, NodeId id, const LiveRef *end, uint32_t axis)
     rlx_assert(end != NULL && axis < graph_node(p->graph, id)->shape->rank);
     const Graph *g = p->graph;
     const Node *n = graph_node(g, id);
-    if (n->op != OP_where)
+    if (op_info[n->op].ew != EW_SEL)
         return false;
     const uint32_t rank = n->shape->rank, mask_rank = graph_node(g, n->src[0])->shape->rank;
     const LiveFacts *f = live_facts(p, n->src[0]);
@@ -526,8 +532,7 @@ uint32_t live_sizes(const Plan *p, const PlanKernel *k, NodeId *size)
 NodeId live_source(const Graph *g, NodeId size)
 {
     rlx_assert(size != 0);
-    while (graph_node(g, size)->op == OP_result ||
-           (op_info[graph_node(g, size)->op].flags & OPFLAG_VIEW) != 0)
+    while ((op_info[graph_node(g, size)->op].flags & OPFLAG_VIEW) != 0)
         size = graph_node(g, size)->src[0];
     rlx_assert(size != 0);
     return size;
@@ -537,7 +542,8 @@ bool live_is_apart(const Plan *p, const PlanKernel *k, NodeId size)
 {
     rlx_assert(size != 0 && size < p->locs.len);
     const NodeId source = live_source(p->graph, size);
-    bool is_apart = p->locs.data[size].buf != 0 && graph_node(p->graph, source)->op != OP_concat;
+    bool is_apart =
+        p->locs.data[size].buf != 0 && (op_info[graph_node(p->graph, source)->op].flags & OPFLAG_PARTS) == 0;
     for (uint32_t i = 0; i < k->body.len; i++)
         is_apart = is_apart && k->body.data[i] != source;
     return is_apart && source != k->anchor && source != k->root;

@@ -180,27 +180,6 @@ static bool has_vector_memory(int type)
     return type == DTYPE_f32 || type == DTYPE_i32 || k_is_half(type) || k_is_byte(type);
 }
 
-// Types that vectors compute with.
-static bool is_vector_type(int type)
-{
-    return type == DTYPE_f32 || type == DTYPE_i32 || type == DTYPE_bool || k_is_half(type);
-}
-
-// Can a node of the body be computed in vectors? Bytes are only cast.
-static bool is_vector_node(const Lower *l, NodeId id)
-{
-    const Node *n = lower_node(l, id);
-    if (n->op == OP_cast)
-        return k_casts_vectors(lower_node(l, n->src[0])->dtype, n->dtype);
-    if (op_info[n->op].kind != OPKIND_EW)
-        return n->op == OP_int_conv ||
-               (n->op != OP_bitcast && (n->dtype == DTYPE_f32 || k_is_half(n->dtype)));
-    bool is_wide = is_vector_type(n->dtype);
-    for (uint32_t i = 0; i < n->n_src; i++)
-        is_wide = is_wide && is_vector_type(lower_node(l, n->src[i])->dtype);
-    return is_wide;
-}
-
 // Does only a mask need it that is not computed?
 static bool is_mask_only(const Lower *l, NodeId id)
 {
@@ -229,7 +208,7 @@ uint8_t domain_lanes(const Lower *l, const Domain *d, uint32_t axis)
             return 1;
     }
     for (uint32_t i = 0; i < l->pk->body.len; i++)
-        if (!is_vector_node(l, l->pk->body.data[i]) && !is_mask_only(l, l->pk->body.data[i]))
+        if (!pull_is_vector(l, l->pk->body.data[i]) && !is_mask_only(l, l->pk->body.data[i]))
             return 1;
     return lower_fit_lanes(l, d->extent[axis]);
 }

@@ -8,6 +8,7 @@ typedef void (*LowerFn)(Lower *l);
 
 static const LowerFn lower_fns[OP_COUNT] = {
 #define OP(name, ...) [OP_##name] = lower_##name,
+#define NO_KERNEL(name, ...)
 #include "ir/graph/ops.def"
 };
 
@@ -16,7 +17,7 @@ NodeId lower_find_result(const Lower *l, int64_t index)
     rlx_assert(l->anchor != 0 && index >= 0);
     for (NodeId id = l->anchor + 1; id < l->g->nodes.len; id++) {
         const Node *n = lower_node(l, id);
-        if (n->op == OP_result && n->src[0] == l->anchor && node_get_int(n, A_result_index) == index)
+        if (index != 0 && node_result(n) == index && n->src[0] == l->anchor)
             return id;
     }
     return 0;
@@ -354,7 +355,7 @@ static void lower_kernel(Pass *p, uint32_t index, uint64_t constant_bytes, const
         lower_elementwise(&l);
     else if (pk->stages.len > 0)
         strip_lower(&l);
-    else if (l.anchor != l.root && lower_node(&l, l.root)->op == OP_update_slice)
+    else if (l.anchor != l.root && (op_info[lower_node(&l, l.root)->op].flags & OPFLAG_UPDATES) != 0)
         lower_patch(&l);
     else
         lower_anchor(&l);

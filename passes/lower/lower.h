@@ -240,6 +240,8 @@ Pull pull_at(Lower *l, const Domain *d, Point at);
 // Does pulling the node compute it in place rather than load it? Is it a constant that needs no memory?
 bool pull_is_computed(const Lower *l, NodeId id);
 bool pull_is_immediate(const Lower *l, NodeId id);
+// Can a node of the body be computed in vectors? Bytes are only cast.
+bool pull_is_vector(const Lower *l, NodeId id);
 // The value of a node at the point: a scalar, or `lanes` lanes.
 KRef pull_value(Pull *p, NodeId id);
 // Index of a stored value's element at the point.
@@ -281,6 +283,7 @@ void lower_store(Lower *l, uint32_t param, KRef index, KRef value, const Point *
 uint8_t lower_fit_lanes(const Lower *l, int64_t n);
 
 #define OP(name, ...) void lower_##name(Lower *l);
+#define NO_KERNEL(name, ...)
 #include "ir/graph/ops.def"
 
 // The anchor of a kernel whose root updates a state with what it makes (group_join_patches).

@@ -14,6 +14,26 @@ bool pull_is_immediate(const Lower *l, NodeId id)
     return node_is_scalar_const(l->g, id, NULL);
 }
 
+// Types that vectors compute with.
+static bool is_vector_type(int type)
+{
+    return type == DTYPE_f32 || type == DTYPE_i32 || type == DTYPE_bool || k_is_half(type);
+}
+
+bool pull_is_vector(const Lower *l, NodeId id)
+{
+    const Node *n = lower_node(l, id);
+    if (n->op == OP_cast)
+        return k_casts_vectors(lower_node(l, n->src[0])->dtype, n->dtype);
+    if (op_info[n->op].kind != OPKIND_EW)
+        return (op_info[n->op].steps == OPSTEPS_FILTER && n->dtype == DTYPE_i32) ||
+               (n->op != OP_bitcast && (n->dtype == DTYPE_f32 || k_is_half(n->dtype)));
+    bool is_wide = is_vector_type(n->dtype);
+    for (uint32_t i = 0; i < n->n_src; i++)
+        is_wide = is_wide && is_vector_type(lower_node(l, n->src[i])->dtype);
+    return is_wide;
+}
+
 Pull pull_at(Lower *l, const Domain *d, Point at)
 {
     rlx_assert(d->rank <= SHAPE_MAX_RANK && point_is_sound(&at));

@@ -44,7 +44,7 @@ static void drop_masks(Lower *l, NodeId operand, uint32_t axis, const LiveRef *e
            lower_is_in_body(l, operand)) {
         if (live_is_masked(l->plan, operand, end, axis))
             l->sizes.unmasked[l->sizes.n_unmasked++] = operand;
-        else if (lower_node(l, operand)->op != OP_where)
+        else if (op_info[lower_node(l, operand)->op].ew != EW_SEL)
             return;
         operand = lower_node(l, operand)->src[1]; // of another mask: perhaps it is inside of that
     }

@@ -3,39 +3,38 @@
 // (passes/plan/strip_join.c) and lowering (lower_strip.c) share. See strip.h.
 #include "passes/lower/strip.h"
 
-static int64_t first_of(const Node *n, const char *attr, int64_t dflt)
-{
-    return node_get_at(n, node_find_attr(n, attr)->id, 0, dflt);
-}
+#include "ir/shape/forms.h"
 
 static bool set_pool(const Node *n, StripStage *s)
 {
     if (op_info[n->op].steps != OPSTEPS_KERNEL)
         return false;
-    s->kernel = first_of(n, "kernel", 1);
-    s->stride = first_of(n, "strides", 1);
-    s->dilation = first_of(n, "dilations", 1);
-    s->pad = first_of(n, "pads", 0);
+    const WindowForm form = window_form(n);
+    s->kernel = node_find_attr(n, "kernel")->u.ints[0];
+    s->stride = form.stride[0];
+    s->dilation = form.dilation[0];
+    s->pad = form.pad[0];
     return true;
 }
 
 static bool set_conv(const Graph *g, const TargetCaps *caps, const Node *n, StripStage *s)
 {
-    if (n->op != OP_conv || node_get_int(n, A_conv_shuffle) != 1 || !node_is_const(g, n->src[1]))
+    const WindowForm conv = conv_form(n);
+    if (conv.shuffle != 1 || !node_is_const(g, n->src[1]))
         return false;
     const Shape *w = graph_node(g, n->src[1])->shape;
-    const int64_t group = node_get_int(n, A_conv_group), channels = n->shape->dim[1];
+    const int64_t group = conv.group, channels = n->shape->dim[1];
     s->has_pairs = group == channels && w->dim[1] == 1 && group > 1;
     s->kernel = w->dim[2];
-    s->stride = node_get_at(n, A_conv_strides, 0, 1);
-    s->dilation = node_get_at(n, A_conv_dilations, 0, 1);
-    s->pad = node_get_at(n, A_conv_pads, 0, 0);
+    s->stride = conv.stride[0];
+    s->dilation = conv.dilation[0];
+    s->pad = conv.pad[0];
     s->weight_bytes = 4.0 * (double)shape_numel(w);
     s->cycles = (double)shape_numel(n->shape) * (double)(w->dim[1] * w->dim[2] * w->dim[3]) /
                 (caps->f32_lanes * (caps->cpu.fma_per_cycle > 0 ? caps->cpu.fma_per_cycle : 1));
     if (s->has_pairs) // what the schedule for these can do
         return group >= 4 && w->dim[2] <= 7 && w->dim[3] <= 7 && s->stride <= 4 && s->dilation <= 4 &&
-               node_get_at(n, A_conv_strides, 1, 1) <= 4 && node_get_at(n, A_conv_dilations, 1, 1) <= 4;
+               conv.stride[1] <= 4 && conv.dilation[1] <= 4;
     return group == 1 && channels > 1;
 }
 

@@ -2,6 +2,7 @@
 // Fusion: turns groups of nodes into kernels, gives every stored value a place (a buffer of its own, a part
 // of a concat, a state, or a view of another value), and adds the strided copies that remain. Kernels come
 // out in a valid order.
+#include "ir/shape/forms.h"
 #include "passes/live/live.h"
 #include "passes/pass.h"
 #include "passes/plan/group.h"
@@ -20,35 +21,6 @@ typedef struct Fuse {
 static Loc *loc_of(Fuse *f, NodeId id)
 {
     return &f->plan->locs.data[id];
-}
-
-static void dense_strides(const Shape *s, AxisOrder order, int64_t *stride)
-{
-    int64_t next = 1;
-    for (uint32_t i = s->rank; i-- > 0;) {
-        const uint32_t axis = order == ORDER_CHANNELS_LAST && s->rank >= 3 ? (i == s->rank - 1 ? 1
-                                                                              : i == 0         ? 0
-                                                                                               : i + 1)
-                                                                           : i;
-        stride[axis] = next;
-        next *= s->dim[axis] > 0 ? s->dim[axis] : 1;
-    }
-}
-
-// Equal strides on all axes that have more than one element.
-static bool same_strides(const Shape *s, const int64_t *a, const int64_t *b)
-{
-    for (uint32_t i = 0; i < s->rank; i++)
-        if (s->dim[i] > 1 && a[i] != b[i])
-            return false;
-    return true;
-}
-
-static bool is_dense_rows(const Shape *s, const Loc *loc)
-{
-    int64_t dense[SHAPE_MAX_RANK];
-    dense_strides(s, ORDER_ROW_MAJOR, dense);
-    return same_strides(s, loc->stride, dense);
 }
 
 static BufId add_buffer(Fuse *f, Region region, DType t, const Shape *s, const char *name)
@@ -92,26 +64,6 @@ static Loc pitched_loc(Fuse *f, NodeId id)
 
 // --- places of concat operands: from the last node to the first, so that an outer concat places an inner one
 
-static bool try_place(Fuse *f, NodeId id, Loc want);
-
-// The source of a reshape must be wanted as dense rows; of a transpose, the permuted strides.
-static bool try_place_through_view(Fuse *f, const Node *n, Loc want)
-{
-    const Node *src = graph_node(f->g, n->src[0]);
-    Loc at = {.buf = want.buf, .offset = want.offset};
-    if (n->op == OP_reshape) {
-        if (!is_dense_rows(n->shape, &want))
-            return false;
-        dense_strides(src->shape, ORDER_ROW_MAJOR, at.stride);
-    } else if (n->op == OP_transpose) {
-        for (uint32_t i = 0; i < n->shape->rank; i++)
-            at.stride[node_get_at(n, A_transpose_perm, i, 0)] = want.stride[i];
-    } else {
-        return false;
-    }
-    return try_place(f, n->src[0], at);
-}
-
 // Same order of axes in memory as the value would have by itself: what the schedules of its kernel count on.
 static bool is_order_kept(Fuse *f, NodeId id, const Loc *want)
 {
@@ -128,11 +80,12 @@ static bool is_order_kept(Fuse *f, NodeId id, const Loc *want)
 static bool try_place(Fuse *f, NodeId id, Loc want)
 {
     const Node *n = graph_node(f->g, id);
-    if (loc_of(f, id)->buf != 0 || op_info[n->op].kind == OPKIND_LEAF || n->op == OP_result ||
+    Loc at;
+    if (loc_of(f, id)->buf != 0 || op_info[n->op].kind == OPKIND_LEAF || node_result(n) != 0 ||
         n->n_results > 1)
         return false;
     if ((op_info[n->op].flags & OPFLAG_VIEW) != 0)
-        return try_place_through_view(f, n, want);
+        return view_source_loc(f->g, n, &want, &at) && try_place(f, n->src[0], at);
     if (!is_order_kept(f, id, &want) || (n->op == OP_custom && !is_dense_rows(n->shape, &want)))
         return false;
     *loc_of(f, id) = want;
@@ -142,7 +95,7 @@ static bool try_place(Fuse *f, NodeId id, Loc want)
 static Loc concat_part(Fuse *f, NodeId concat, uint32_t part)
 {
     const Node *n = graph_node(f->g, concat);
-    const uint32_t axis = (uint32_t)node_get_int(n, A_concat_axis);
+    const int64_t axis = concat_axis(n);
     Loc loc = *loc_of(f, concat);
     for (uint32_t i = 0; i < part; i++)
         loc.offset += graph_node(f->g, n->src[i])->shape->dim[axis] * loc.stride[axis];
@@ -161,10 +114,10 @@ static void place_values(Fuse *f)
 {
     for (NodeId id = f->g->nodes.len - 1; id > 0; id--) {
         const Node *n = graph_node(f->g, id);
-        const bool is_root = f->groups.root[id] == id || n->op == OP_concat;
+        const bool has_parts = concat_axis(n) >= 0, is_root = f->groups.root[id] == id || has_parts;
         if (is_root && loc_of(f, id)->buf == 0)
             *loc_of(f, id) = pitched_loc(f, id);
-        if (n->op == OP_concat)
+        if (has_parts)
             place_parts(f, id);
     }
 }
@@ -254,11 +207,9 @@ static bool is_made_in_place(const Fuse *f, const GraphState *s)
     const Node *next = graph_node(f->g, s->next);
     const Uses *u = &f->groups.uses;
     const uint32_t readers = u->first[s->node + 1] - u->first[s->node];
-    const OpInfo *op = &op_info[next->op];
     if (readers == 0)
-        return op->kind != OPKIND_LEAF && (op->flags & OPFLAG_VIEW) == 0 && next->op != OP_concat &&
-               next->op != OP_result;
-    return readers == 1 && (op->flags & OPFLAG_UPDATES) != 0 && next->src[0] == s->node &&
+        return op_is_computed((OpId)next->op);
+    return readers == 1 && (op_info[next->op].flags & OPFLAG_UPDATES) != 0 && next->src[0] == s->node &&
            f->groups.anchor[s->next] == s->next;
 }
 
@@ -282,7 +233,7 @@ static NodeId result_node(const Fuse *f, NodeId id, uint32_t index)
         return id;
     for (uint32_t i = u->first[id]; i < u->first[id + 1]; i++) {
         const Node *n = graph_node(f->g, u->user[i]);
-        if (u->user[i] != 0 && n->op == OP_result && node_get_int(n, A_result_index) == index)
+        if (u->user[i] != 0 && node_result(n) == index)
             return u->user[i];
     }
     return 0;
@@ -293,7 +244,7 @@ static NodeId result_node(const Fuse *f, NodeId id, uint32_t index)
 static const Loc *place_loop(Fuse *f, NodeId id)
 {
     const Node *n = graph_node(f->g, id);
-    const uint32_t n_carried = (uint32_t)node_get_int(n, A_loop_carried);
+    const uint32_t n_carried = loop_form(n).n_carried;
     Loc *locs = ARENA_ARRAY(f->plan->arena, Loc, n->n_results);
     for (uint32_t i = 0; i < n->n_results; i++) {
         const NodeId result = result_node(f, id, i);
@@ -338,7 +289,7 @@ static void add_group(Fuse *f, NodeId root, const uint32_t *first, const NodeId 
     if (shape_numel(graph_node(f->g, root)->shape) == 0 && graph_node(f->g, root)->n_results == 1)
         return;
     PlanKernel k = {.root = root, .anchor = f->groups.anchor[root]};
-    if (graph_node(f->g, root)->op == OP_loop)
+    if (loop_form(graph_node(f->g, root)).body != NULL)
         k.results = place_loop(f, root);
     if (graph_node(f->g, root)->op == OP_custom)
         k.operands = place_custom(f, root);
@@ -385,9 +336,9 @@ static void add_kernels(Fuse *f)
     for (NodeId id = 1; id < f->g->nodes.len; id++) {
         const Node *n = graph_node(f->g, id);
         Loc view;
-        if (n->op == OP_concat) {
+        if (concat_axis(n) >= 0) {
             add_concat_copies(f, id);
-        } else if (n->op == OP_result) {
+        } else if (node_result(n) != 0) {
             if (loc_of(f, id)->buf == 0)
                 add_result_buffer(f, id);
         } else if ((op_info[n->op].flags & OPFLAG_VIEW) != 0) {

@@ -20,14 +20,6 @@ typedef struct Grouper {
     NodeId *next;     // by node: another member of the same group (circular list)
 } Grouper;
 
-bool group_is_computed(const Node *n)
-{
-    rlx_assert(op_info[n->op].kind != OPKIND_SUGAR);
-    if (op_info[n->op].kind == OPKIND_LEAF || n->op == OP_concat || n->op == OP_result)
-        return false;
-    return (op_info[n->op].flags & OPFLAG_VIEW) == 0;
-}
-
 static bool is_ew(const Node *n)
 {
     return op_is_pointwise((OpId)n->op);
@@ -269,7 +261,8 @@ static bool is_narrow_end(const Grouper *s, NodeId id)
 static bool is_mask_end(const Grouper *s, NodeId id)
 {
     const NodeId to = s->ipdom[id];
-    const LiveFacts *f = to != 0 && graph_node(s->g, to)->op == OP_where ? live_facts(s->plan, to) : NULL;
+    const LiveFacts *f =
+        to != 0 && op_info[graph_node(s->g, to)->op].ew == EW_SEL ? live_facts(s->plan, to) : NULL;
     for (uint32_t i = 0; f != NULL && s->out.anchor[id] != 0 && i < SHAPE_MAX_RANK; i++)
         if (f->axis[i].fill.size != 0)
             return true;
@@ -315,7 +308,7 @@ Groups group_nodes(const Plan *plan, Arena *a, GroupMode mode)
     s.next = ARENA_ARRAY(a, NodeId, n);
     for (NodeId id = 1; id < n; id++) {
         const Node *node = graph_node(g, id);
-        s.out.root[id] = group_is_computed(node) ? id : 0;
+        s.out.root[id] = op_is_computed((OpId)node->op) ? id : 0;
         s.out.anchor[id] = s.out.root[id] == id && !is_ew(node) ? id : 0;
         s.size[id] = 1;
         s.weight[id] = is_ew(node) ? (op_info[node->op].cost != 0 ? op_info[node->op].cost : 1u) : 0;

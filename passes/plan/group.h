@@ -24,8 +24,6 @@ typedef struct Groups {
 
 typedef enum GroupMode { GROUP_SINGLE, GROUP_FUSE } GroupMode; // every node its own kernel, or fused
 
-// True for nodes that a kernel computes (not leaves, views, concats, results).
-bool group_is_computed(const Node *n);
 Groups group_nodes(const Plan *plan, Arena *a, GroupMode mode);
 // Lets kernels of rotations write their results where a state is updated with them, and nowhere else. Needs
 // the places of updated states.

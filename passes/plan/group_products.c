@@ -2,6 +2,7 @@
 // What joins products of few rows (matvec.h) beyond what group.c finds: they take in the norm of their rows,
 // which each of several computes again, and a second product of the same rows that only their epilogue reads.
 // And rotated keys, which go straight into their cache.
+#include "ir/shape/forms.h"
 #include "passes/plan/group.h"
 #include "passes/lower/product/matvec.h"
 
@@ -36,7 +37,7 @@ static void join_second(Products *p, NodeId id)
         !matvec_takes(p->plan, anchor) || !are_same_rows(p->g, id, anchor))
         return;
     for (NodeId i = 1; i < root; i++) // there is room for one more
-        if (i != anchor && p->groups->root[i] == root && graph_node(p->g, i)->op == OP_matmul)
+        if (i != anchor && p->groups->root[i] == root && matmul_form(graph_node(p->g, i)).is_there)
             return;
     p->groups->root[id] = root;
     p->size[root]++;
@@ -87,7 +88,7 @@ void group_join_products(Pass *pass, Groups *groups)
     for (NodeId id = 1; id < n; id++)
         p.size[groups->root[id]]++;
     for (NodeId id = 1; id < n; id++)
-        if (graph_node(p.g, id)->op == OP_matmul)
+        if (matmul_form(graph_node(p.g, id)).is_there)
             join_second(&p, id);
     for (NodeId id = 1; id < n; id++)
         if (graph_node(p.g, id)->op == OP_rms_norm)
@@ -114,7 +115,7 @@ static bool takes_patch(const Plan *plan, const Groups *groups, const GraphState
     const Graph *g = plan->graph;
     const Node *next = graph_node(g, s->next);
     const Loc *to = &plan->locs.data[s->next];
-    if (next->op != OP_update_slice || (next->n_src > 3 && next->src[3] != 0) || to->buf == 0 ||
+    if (!update_is_whole(next) || to->buf == 0 ||
         to->buf != plan->locs.data[s->node].buf || next->src[0] != s->node || !begins_aligned(plan, next))
         return false;
     const NodeId patch = next->src[1], anchor = groups->anchor[patch];

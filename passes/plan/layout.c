@@ -3,6 +3,7 @@
 // channels-last where the target wants it; ops that need rows in order get a copy in front, which costs
 // nothing where the two orders are the same bytes (one channel, or one pixel). Separate from fusion because
 // it changes the graph, fusion only groups it.
+#include "ir/shape/forms.h"
 #include "passes/graph/fold.h"
 #include "passes/pass.h"
 
@@ -71,18 +72,17 @@ static bool wants_channels_last_operand(const Graph *g, const Node *n)
 {
     if (op_info[n->op].steps == OPSTEPS_KERNEL)
         return true;
-    return n->op == OP_conv && node_get_int(n, A_conv_group) > 1 &&
-           graph_node(g, n->src[0])->shape->dim[1] > 1;
+    return conv_form(n).group > 1 && graph_node(g, n->src[0])->shape->dim[1] > 1;
 }
 
 // A pad that fills channels up (pass_channels), and perhaps frames the pixels.
 enum { CHUNK = 8 };
 static bool adds_channels(const Node *n)
 {
-    const int64_t *pads = node_attr(n, A_pad_pads)->u.ints;
+    const int64_t *pads = pad_amounts(n);
     const uint32_t rank = n->shape->rank;
-    return rank >= 3 && pads[0] == 0 && pads[rank] == 0 && pads[1] == 0 && pads[rank + 1] > 0 &&
-           pads[rank + 1] < CHUNK && k_is_half(n->dtype);
+    return pads != NULL && rank >= 3 && pads[0] == 0 && pads[rank] == 0 && pads[1] == 0 &&
+           pads[rank + 1] > 0 && pads[rank + 1] < CHUNK && k_is_half(n->dtype);
 }
 
 // The axes of an image, or of weights for its elements as rows of a matrix, with the channels last.
@@ -119,9 +119,10 @@ static void flatten_channels_last(Graph *g, const Layout *l, const Node *matmul,
     enum { MOST_BYTES = 1 << 24 }; // constants in memory twice while they are turned
     const Node *flat = graph_node(g, src[0]), *copy = graph_node(g, flat->n_src > 0 ? flat->src[0] : 0);
     const Shape *w = graph_node(g, src[1])->shape;
-    if (flat->op != OP_reshape || copy->op != OP_copy || !node_is_const(g, src[1]) || w->rank != 2 ||
-        node_get_int(matmul, A_matmul_transpose_a) != 0 ||
-        node_attr(graph_node(g, src[1]), A_const_data)->len > MOST_BYTES || l->keeps_constants)
+    const MatmulForm form = matmul_form(matmul);
+    if (!op_is_view_of_rows((OpId)flat->op) || copy->op != OP_copy || !node_is_const(g, src[1]) ||
+        w->rank != 2 || form.turns_a || node_attr(graph_node(g, src[1]), A_const_data)->len > MOST_BYTES ||
+        l->keeps_constants)
         return;
     const NodeId image = copy->src[0];
     const Shape *s = graph_node(g, image)->shape;
@@ -129,8 +130,7 @@ static void flatten_channels_last(Graph *g, const Layout *l, const Node *matmul,
         flat->shape->rank != 2 || flat->shape->dim[0] != s->dim[0])
         return;
     const Shape rows = *flat->shape, image_shape = *s;
-    const bool is_transposed = node_get_int(matmul, A_matmul_transpose_b) != 0;
-    const NodeId weights = turned_weights(g, src[1], &image_shape, is_transposed);
+    const NodeId weights = turned_weights(g, src[1], &image_shape, form.turns_b);
     if (!node_is_const(g, weights))
         return;
     src[1] = weights;
@@ -158,14 +158,14 @@ static NodeId step_layout(Graph *g, NodeId id, void *ctx)
         return id;
     for (uint32_t i = 0; i < n.n_src; i++)
         src[i] = rule == OPLAYOUT_ROWS ? to_rows(g, l, n.src[i]) : n.src[i];
-    if (n.op == OP_matmul)
+    if (matmul_form(&n).is_there)
         flatten_channels_last(g, l, &n, src);
     if (rule == OPLAYOUT_IMAGE && l->prefers_channels_last && n.shape->rank >= 3) {
         order = ORDER_CHANNELS_LAST;
         if (wants_channels_last_operand(g, &n) && order_of(l, src[0]) == ORDER_ROW_MAJOR &&
             !is_order_moot(graph_node(g, src[0])->shape))
             src[0] = copy_in_order(g, l, src[0], ORDER_CHANNELS_LAST);
-    } else if (l->pads_channels && n.op == OP_pad && adds_channels(&n)) {
+    } else if (l->pads_channels && adds_channels(&n)) {
         order = ORDER_CHANNELS_LAST;
     } else if (rule == OPLAYOUT_FOLLOW) {
         order = followed_order(g, l, &n);

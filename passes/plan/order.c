@@ -52,9 +52,7 @@ static void inherit_producers(Order *o)
 {
     for (NodeId id = 1; id < o->g->nodes.len; id++) {
         const Node *n = graph_node(o->g, id);
-        const bool passes_on =
-            n->op == OP_concat || n->op == OP_result || (op_info[n->op].flags & OPFLAG_VIEW) != 0;
-        if (!passes_on)
+        if (op_is_computed((OpId)n->op))
             continue;
         for (uint32_t i = 0; i < n->n_src; i++)
             collect_producers(o, n->src[i], &o->producers[id]);

@@ -3,6 +3,8 @@
 // apart measured 79 % of the peak without a gap, 99 % with one.
 #include "passes/plan/pitch.h"
 
+#include "ir/shape/forms.h"
+
 // Pixels at a multiple of this distance share a few sets of the first-level cache.
 static int64_t alias_bytes(const Plan *p)
 {
@@ -15,12 +17,13 @@ static int64_t reader_step(const Plan *p, const Uses *u, NodeId id)
     int64_t step = 1;
     for (uint32_t i = u->first[id]; i < u->first[id + 1]; i++) {
         const Node *n = u->user[i] == 0 ? NULL : graph_node(p->graph, u->user[i]);
-        if (n != NULL && n->op == OP_reshape)
+        if (n != NULL && op_is_view_of_rows((OpId)n->op))
             return 0;
-        if (n == NULL || n->op != OP_conv || n->src[0] != id)
+        const WindowForm conv = n != NULL ? conv_form(n) : (WindowForm){0};
+        if (conv.group == 0 || n->src[0] != id)
             continue;
         const Shape *w = graph_node(p->graph, n->src[1])->shape;
-        const int64_t stride = node_get_at(n, A_conv_strides, n->shape->rank - 3, 1);
+        const int64_t stride = conv.stride[n->shape->rank - 3];
         if (w->dim[w->rank - 1] > 1 && stride > step && stride <= alias_bytes(p))
             step = stride;
     }

@@ -104,7 +104,7 @@ static bool choose_rows(const Joiner *j, Strip *s)
 static bool sums_elsewhere(const Joiner *j, const StripStage *s)
 {
     const Node *n = graph_node(j->g, s->anchor);
-    if (n->op != OP_conv || s->has_pairs)
+    if (op_info[n->op].steps != OPSTEPS_FILTER || s->has_pairs)
         return false;
     const Shape *w = graph_node(j->g, n->src[1])->shape;
     const bool is_3x3 = w->dim[2] == 3 && w->dim[3] == 3 && s->stride == 1 && s->dilation == 1;

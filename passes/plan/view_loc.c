@@ -2,6 +2,34 @@
 // See view_loc.h.
 #include "passes/plan/view_loc.h"
 
+void dense_strides(const Shape *s, AxisOrder order, int64_t *stride)
+{
+    int64_t next = 1;
+    for (uint32_t i = s->rank; i-- > 0;) {
+        const uint32_t axis = order == ORDER_CHANNELS_LAST && s->rank >= 3 ? (i == s->rank - 1 ? 1
+                                                                              : i == 0         ? 0
+                                                                                               : i + 1)
+                                                                           : i;
+        stride[axis] = next;
+        next *= s->dim[axis] > 0 ? s->dim[axis] : 1;
+    }
+}
+
+bool same_strides(const Shape *s, const int64_t *a, const int64_t *b)
+{
+    for (uint32_t i = 0; i < s->rank; i++)
+        if (s->dim[i] > 1 && a[i] != b[i])
+            return false;
+    return true;
+}
+
+bool is_dense_rows(const Shape *s, const Loc *loc)
+{
+    int64_t dense[SHAPE_MAX_RANK];
+    dense_strides(s, ORDER_ROW_MAJOR, dense);
+    return same_strides(s, loc->stride, dense);
+}
+
 static void view_of_slice(const Node *n, const Loc *src, const Shape *from, Loc *out)
 {
     const AttrVal *axes = node_attr(n, A_slice_axes);
@@ -55,6 +83,18 @@ static bool view_of_reshape(const Loc *src, const Shape *from, const Shape *to, 
         j = j_end;
     }
     return true;
+}
+
+bool view_source_loc(const Graph *g, const Node *n, const Loc *want, Loc *out)
+{
+    *out = (Loc){.buf = want->buf, .offset = want->offset};
+    if (n->op == OP_reshape) {
+        dense_strides(graph_node(g, n->src[0])->shape, ORDER_ROW_MAJOR, out->stride);
+        return is_dense_rows(n->shape, want);
+    }
+    for (uint32_t i = 0; n->op == OP_transpose && i < n->shape->rank; i++)
+        out->stride[node_get_at(n, A_transpose_perm, i, 0)] = want->stride[i];
+    return n->op == OP_transpose;
 }
 
 bool view_loc(const Graph *g, const Node *n, const Loc *src, Loc *out)

@@ -6,7 +6,15 @@
 
 #include "passes/pass.h"
 
+// Of values that follow each other in this order of axes.
+void dense_strides(const Shape *s, AxisOrder order, int64_t *stride);
+// Equal strides on all axes that have more than one element.
+bool same_strides(const Shape *s, const int64_t *a, const int64_t *b);
+bool is_dense_rows(const Shape *s, const Loc *loc);
 // n: slice, reshape, transpose or expand; src: of its operand. False: a reshape of memory that is scattered.
 bool view_loc(const Graph *g, const Node *n, const Loc *src, Loc *out);
+// Where the operand of a view has to lie for the view to lie at `want`. False: nowhere, or that is not known.
+// The source of a reshape must be wanted as dense rows; of a transpose, the permuted strides.
+bool view_source_loc(const Graph *g, const Node *n, const Loc *want, Loc *out);
 
 #endif

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# An elementwise op is one row of one file: copies the sources, adds one row to ir/graph/ops.def, builds that
-# and runs a graph with the new op, constant folding, fusion and vector code included. A row of a structural
-# op that lacks a column does not compile. Usage: check_onerow.py BUILD CC
+# An elementwise op is one row of one file: copies the sources, adds one row to ir/graph/ops_elementwise.def,
+# builds that and runs a graph with the new op, constant folding, fusion and vector code included. A row of a
+# structural op that lacks a column does not compile. Usage: check_onerow.py BUILD CC
 import array
 import concurrent.futures
 import glob
@@ -30,33 +30,35 @@ def check_columns(tree):
     check = [*cc, "-std=gnu11", "-fsyntax-only", "-I" + tree]
     for folder in ("base", "ir", "passes"):
         shutil.copytree(os.path.join(root, folder), os.path.join(tree, folder))
-    table = os.path.join(tree, "ir", "graph", "ops.def")
+    table = os.path.join(tree, "ir", "graph", "ops_compute.def")
     with open(table) as f:
         text = f.read()
-    row = next(line for line in text.splitlines() if line.startswith("OP(det,"))
-    columns = [column.strip() for column in row[3:-1].split(",")]
-    spoiled = (
-        ("ir/graph/tables.c", columns[:-1]),
-        ("ir/graph/tables.c", [*columns[:5], "SIDEWAYS", *columns[6:]]),
-        ("passes/live/live.c", [*columns[:-1], "nowhere"]),
-    )
-    for source, bad in spoiled:
+    spoiled = []
+    for macro, op in (("OP", "det"), ("NO_KERNEL", "cast")):
+        row = next(line for line in text.splitlines() if line.startswith(f"{macro}({op},"))
+        columns = [column.strip() for column in row[len(macro) + 1:-1].split(",")]
+        spoiled += [(row, macro, source, bad) for source, bad in (
+            ("ir/graph/tables.c", columns[:-1]),
+            ("ir/graph/tables.c", [*columns[:6], "SIDEWAYS", *columns[7:]]),
+            ("passes/live/live.c", [*columns[:-1], "nowhere"]),
+        )]
+    for row, macro, source, bad in spoiled:
         with open(table, "w") as f:
-            f.write(text.replace(row, "OP(" + ", ".join(bad) + ")"))
+            f.write(text.replace(row, f"{macro}({', '.join(bad)})"))
         command = [*check, os.path.join(tree, source)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode == 0 or "det" not in done.stderr:
+        if done.returncode == 0 or bad[0] not in done.stderr:
             sys.exit(f"{source} with {bad}: {done.returncode} {done.stderr}")
     with open(table, "w") as f:
         f.write(text)
-    for source in {source for source, _ in spoiled}:
+    for source in {source for _, _, source, _ in spoiled}:
         subprocess.run([*check, os.path.join(tree, source)], check=True)
 
 
 def build_copy(tree):
     for folder in ("base", "ir", "passes", "codegen", "compiler", "runtime-lite"):
         shutil.copytree(os.path.join(root, folder), os.path.join(tree, folder))
-    table = os.path.join(tree, "ir", "graph", "ops.def")
+    table = os.path.join(tree, "ir", "graph", "ops_elementwise.def")
     with open(table) as f:
         text = f.read()
     with open(table, "w") as f:

@@ -48,8 +48,15 @@ static void test_ops_are_found_by_name(void **state)
     assert_false(op_parse("Add", &found));
 }
 
+static const bool has_kernel[OP_COUNT] = {
+#define OP(name, ...) [OP_##name] = true,
+#define NO_KERNEL(name, ...)
+#include "ir/graph/ops.def"
+};
+
 static void test_op_columns(void **state)
 {
+    enum { WITHOUT_KERNEL = OPFLAG_VIEW | OPFLAG_PARTS | OPFLAG_POINT };
     (void)state;
     for (uint32_t i = OP_none + 1; i < OP_COUNT; i++) {
         const OpInfo *op = &op_info[i];
@@ -58,6 +65,8 @@ static void test_op_columns(void **state)
         assert_true((op->kind == OPKIND_EW) == (op->kernel != NULL));
         assert_true((op->kind == OPKIND_LEAF) == (op->max_src == 0));
         assert_true(op->n_results <= NODE_MAX_RESULTS);
+        if (op->kind == OPKIND_CORE)
+            assert_true(has_kernel[i] == ((op->flags & WITHOUT_KERNEL) == 0));
         assert_true(op->steps != OPSTEPS_KERNEL || attr_find((OpId)i, "kernel") != ATTR_COUNT);
         assert_true(op->steps != OPSTEPS_DEPTH || attr_find((OpId)i, "depth") != ATTR_COUNT);
         if (op->kind == OPKIND_EW)
@@ -173,7 +182,7 @@ static void test_kops(void **state)
     }
 }
 
-// --- attrs.def ---
+// --- attributes ---
 
 static void test_attributes_stand_with_their_op(void **state)
 {

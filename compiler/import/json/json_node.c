@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nodes in JSON: operands, attributes by their declared types, and names for the results.
+#include "compiler/import/import.h"
 #include "compiler/import/json/json_custom.h"
 
 #include <string.h>
@@ -84,15 +85,20 @@ static bool read_members(NodeReader *nr)
 
 // --- operands --------------------------------------------------
 
+bool json_is_index(OpId op, uint32_t at)
+{
+    return op == OP_gather && at == 1;
+}
+
 // The element type of the numbers among the operands, from the first operand that has a type; operand 0 of
 // `where` is a condition. False: there is none.
 static bool find_number_type(const NodeReader *nr, uint32_t at, DType *out)
 {
-    if (nr->op == OP_gather && at == 1) {
+    if (json_is_index(nr->op, at)) {
         *out = DTYPE_i64;
         return true;
     }
-    for (uint32_t i = nr->op == OP_where; i < nr->n_src; i++) {
+    for (uint32_t i = op_info[nr->op].ew == EW_SEL; i < nr->n_src; i++) {
         if (nr->src[i]) {
             *out = (DType)graph_node(nr->s->g, nr->src[i])->dtype;
             return true;

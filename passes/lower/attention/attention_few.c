@@ -71,7 +71,6 @@ static bool has_few(const Attention *a)
 
 int64_t attention_count_splits(const TargetCaps *caps, const Graph *g, const Node *n)
 {
-    rlx_assert(n->op == OP_attention);
     const Shape *q = graph_node(g, n->src[0])->shape, *k = graph_node(g, n->src[1])->shape,
                 *v = graph_node(g, n->src[2])->shape;
     const uint32_t rank = q->rank;

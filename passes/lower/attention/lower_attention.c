@@ -3,6 +3,7 @@
 // its scores in scratch memory: dot products along the head, exponentials in vectors, then the weighted sum
 // of the value rows in vector accumulators. A key that is not seen costs nothing and counts as nothing,
 // whatever its value holds; a row that sees no key gives 0.
+#include "ir/shape/forms.h"
 #include "passes/lower/attention/attention.h"
 #include "passes/lower/rows.h"
 #include <math.h>
@@ -14,29 +15,14 @@ static bool has_last_vectors(const Lower *l, NodeId id)
     return operand_has_vectors(l, id, lower_node(l, id)->shape->rank - 1);
 }
 
-// attention and attention_part have the same attributes.
-typedef struct Attributes {
-    AttrId scale, softcap, causal, left, right;
-} Attributes;
-
-static Attributes attributes_of(const Node *n)
-{
-    if (n->op == OP_attention_part)
-        return (Attributes){A_attention_part_scale, A_attention_part_softcap, A_attention_part_causal,
-                            A_attention_part_left, A_attention_part_right};
-    return (Attributes){A_attention_scale, A_attention_softcap, A_attention_causal, A_attention_left,
-                        A_attention_right};
-}
-
 static void read_attributes(const Node *n, Attention *a)
 {
-    const Attributes at = attributes_of(n);
-    a->left = node_get_int(n, at.left);
-    a->right = node_get_int(n, at.causal) != 0 ? 0 : node_get_int(n, at.right);
-    a->scale = node_get_float(n, at.scale);
-    a->scale = a->scale == 0 ? 1 / sqrt((double)a->size) : a->scale;
-    a->softcap = node_get_float(n, at.softcap);
-    a->splits = n->op == OP_attention_part ? node_get_int(n, A_attention_part_splits) : 0;
+    const AttentionForm form = attention_form(n);
+    a->left = form.left;
+    a->right = form.is_causal ? 0 : form.right;
+    a->scale = form.scale == 0 ? 1 / sqrt((double)a->size) : form.scale;
+    a->softcap = form.softcap;
+    a->splits = form.splits;
 }
 
 static Attention attention_of(Lower *l)

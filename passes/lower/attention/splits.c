@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention of few queries over many keys on GPUs becomes parts and their merge: one group of threads for
 // each key head would leave most of the device idle.
+#include "ir/shape/forms.h"
 #include "passes/lower/attention/attention.h"
 
 static NodeId step_split(Graph *g, NodeId id, void *ctx)
 {
     const Node n = *graph_node(g, id);
-    const int64_t splits = n.op == OP_attention ? attention_count_splits(ctx, g, &n) : 1;
+    const AttentionForm form = attention_form(&n);
+    const int64_t splits = form.is_there && form.splits == 0 ? attention_count_splits(ctx, g, &n) : 1;
     if (splits < 2)
         return id;
     NodeBuild b = node_begin(g, OP_attention_part, node_span(g, id), g->labels.data[id]);

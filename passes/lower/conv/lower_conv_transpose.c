@@ -4,6 +4,7 @@
 // each phase is a plain convolution with stride 1 over some of the taps, so with constant weights the
 // register-tiled core does one per phase. Everything else takes plain loops that test every tap.
 // Accumulation: f32 fused multiply-adds from the bias, by tap and channel.
+#include "ir/shape/forms.h"
 #include "passes/lower/operand.h"
 #include "passes/lower/packer.h"
 #include "passes/lower/tile/tile.h"
@@ -12,15 +13,11 @@ enum { MAX_TILED_GROUPS = 8, MAX_PHASES = 64 };
 
 typedef struct Transposed {
     NodeId x, w, bias;     // bias 0 = none
-    int64_t group, ic, oc; // channels of one group
+    WindowForm form;
+    int64_t ic, oc; // channels of one group
     uint32_t spatial;
     Domain d;
 } Transposed;
-
-static int64_t attr_at(const Lower *l, AttrId id, uint32_t axis, int64_t dflt)
-{
-    return node_get_at(lower_node(l, l->anchor), id, axis, dflt);
-}
 
 // --- phases ---
 
@@ -40,10 +37,8 @@ static Phase phase_of(const Lower *l, const Transposed *t, int64_t axis, int64_t
     if (axis < 0)
         return p;
     const uint32_t a = (uint32_t)axis;
-    const int64_t s = attr_at(l, A_conv_transpose_strides, a, 1),
-                  d = attr_at(l, A_conv_transpose_dilations, a, 1);
-    const int64_t pad = attr_at(l, A_conv_transpose_pads, a, 0),
-                  out = lower_node(l, l->anchor)->shape->dim[a + 2];
+    const int64_t s = t->form.stride[a], d = t->form.dilation[a];
+    const int64_t pad = t->form.pad[a], out = lower_node(l, l->anchor)->shape->dim[a + 2];
     const int64_t kernel = lower_node(l, t->w)->shape->dim[a + 2];
     p.stride = s;
     p.count = remainder < out ? (out - remainder + s - 1) / s : 0;
@@ -189,13 +184,11 @@ static bool can_tile(Lower *l, const Transposed *t)
 {
     int64_t phases = 1;
     for (uint32_t i = 0; i < t->spatial; i++)
-        phases *= attr_at(l, A_conv_transpose_strides, i, 1) <= MAX_PHASES
-                      ? attr_at(l, A_conv_transpose_strides, i, 1)
-                      : MAX_PHASES + 1;
+        phases *= t->form.stride[i] <= MAX_PHASES ? t->form.stride[i] : MAX_PHASES + 1;
     if (l->caps->is_gpu || t->spatial > 2 || (!node_is_const(l->g, t->w) && !packer_can_pack(l, t->w)) ||
         lower_node(l, l->anchor)->dtype != DTYPE_f32)
         return false;
-    if (phases > MAX_PHASES || t->group > MAX_TILED_GROUPS || t->ic == 0 ||
+    if (phases > MAX_PHASES || t->form.group > MAX_TILED_GROUPS || t->ic == 0 ||
         (t->bias != 0 && !operand_has_vectors(l, t->bias, 0)))
         return false;
     return lower_fit_lanes(l, t->oc) == 1 || domain_lanes(l, &t->d, 1) > 1;
@@ -204,9 +197,8 @@ static bool can_tile(Lower *l, const Transposed *t)
 static void lower_phases(Lower *l, const Transposed *t)
 {
     const bool has_rows = t->spatial == 2;
-    const int64_t sh = has_rows ? attr_at(l, A_conv_transpose_strides, 0, 1) : 1,
-                  sw = attr_at(l, A_conv_transpose_strides, has_rows ? 1 : 0, 1);
-    for (int64_t g = 0; g < t->group; g++)
+    const int64_t sh = has_rows ? t->form.stride[0] : 1, sw = t->form.stride[has_rows ? 1 : 0];
+    for (int64_t g = 0; g < t->form.group; g++)
         for (int64_t h = 0; h < sh; h++)
             for (int64_t w = 0; w < sw; w++) {
                 PhaseStore s = {.t = t,
@@ -223,11 +215,10 @@ static void lower_phases(Lower *l, const Transposed *t)
 static KRef open_taps(Lower *l, const Transposed *t, uint32_t axis, KRef out, KRef *tap)
 {
     Kernel *k = l->k;
-    const int64_t s = attr_at(l, A_conv_transpose_strides, axis, 1),
-                  d = attr_at(l, A_conv_transpose_dilations, axis, 1);
+    const int64_t s = t->form.stride[axis], d = t->form.dilation[axis];
     const KRef zero = k_index(k, 0), kernel = k_index(k, lower_node(l, t->w)->shape->dim[axis + 2]);
     *tap = k_for(k, zero, kernel, 1, KFOR_SERIAL, axis == 0 ? "k0" : axis == 1 ? "k1" : "k2");
-    const KRef base = k_expr(k, "$ + #", out, attr_at(l, A_conv_transpose_pads, axis, 0));
+    const KRef base = k_expr(k, "$ + #", out, t->form.pad[axis]);
     const KRef v = k_expr(k, "$ - $ * #", base, *tap, d), stride = k_index(k, s);
     const KRef end = k_index(k, lower_node(l, t->x)->shape->dim[axis + 2] * s);
     const KRef is_inside = k_expr(k, "$ <= $ & $ < $", zero, v, v, end);
@@ -268,11 +259,11 @@ void lower_conv_transpose(Lower *l)
     Transposed t = {.x = n->src[0],
                     .w = n->src[1],
                     .bias = n->n_src > 2 ? n->src[2] : 0,
-                    .group = node_get_int(n, A_conv_transpose_group),
+                    .form = window_form(n),
                     .oc = w->dim[1],
                     .spatial = x->rank - 2,
                     .d = domain_of(lower_node(l, l->root)->shape)};
-    t.ic = x->dim[1] / t.group;
+    t.ic = x->dim[1] / t.form.group;
     domain_add(l, &t.d, l->root);
     domain_add_operands(l, &t.d, l->root);
     l->pk->macs = (uint64_t)shape_numel(x) * (uint64_t)(w->dim[0] == 0 ? 0 : shape_numel(w) / w->dim[0]);

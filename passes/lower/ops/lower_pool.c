@@ -3,16 +3,13 @@
 // inside. Channels-last values take vectors of channels; there the columns are split into the two borders and
 // the middle, whose windows have all their columns. Accumulation: in the element type (f32 for the 16-bit
 // floats), in the order of memory.
+#include "ir/shape/forms.h"
 #include "passes/lower/operand.h"
 #include "passes/lower/wide.h"
 #include <math.h>
 #include <string.h>
 
 enum { MAX_SPATIAL = 3, MAX_UNROLL = 16, MAX_VECTORS = 4 };
-
-typedef struct PoolAttrs {
-    AttrId kernel, strides, pads, dilations;
-} PoolAttrs;
 
 typedef struct Pool {
     NodeId x;
@@ -27,19 +24,21 @@ typedef struct Pool {
     bool has_whole_columns; // at this point no window leaves the input along the last axis
 } Pool;
 
-static Pool pool_of(const Lower *l, const PoolAttrs *a)
+static Pool pool_of(const Lower *l)
 {
     const Node *n = lower_node(l, l->anchor);
+    const WindowForm form = window_form(n);
+    const int64_t *kernel = node_find_attr(n, "kernel")->u.ints;
     const Shape *s = lower_node(l, n->src[0])->shape;
     Pool p = {.x = n->src[0], .n_vectors = 1, .spatial = s->rank - 2};
     for (uint32_t i = 0; i < p.spatial; i++) {
         p.in[i] = s->dim[i + 2];
         p.out[i] = n->shape->dim[i + 2];
-        p.kernel[i] = node_get_at(n, a->kernel, i, 1);
-        p.stride[i] = node_get_at(n, a->strides, i, 1);
-        p.dilation[i] = node_get_at(n, a->dilations, i, 1);
-        p.pad_begin[i] = node_get_at(n, a->pads, i, 0);
-        p.pad_end[i] = node_get_at(n, a->pads, p.spatial + i, 0);
+        p.kernel[i] = kernel[i];
+        p.stride[i] = form.stride[i];
+        p.dilation[i] = form.dilation[i];
+        p.pad_begin[i] = form.pad[i];
+        p.pad_end[i] = form.pad[p.spatial + i];
     }
     return p;
 }
@@ -368,9 +367,7 @@ static void lower_pool(Lower *l, Pool *p)
 
 void lower_max_pool(Lower *l)
 {
-    static const PoolAttrs attrs = {A_max_pool_kernel, A_max_pool_strides, A_max_pool_pads,
-                                    A_max_pool_dilations};
-    Pool p = pool_of(l, &attrs);
+    Pool p = pool_of(l);
     p.is_max = true;
     lower_pool(l, &p);
 }
@@ -390,18 +387,14 @@ static KRef place_point(Lower *l, const Domain *d, Point at, void *ctx)
 
 void lower_argmax_pool(Lower *l)
 {
-    static const PoolAttrs attrs = {A_argmax_pool_kernel, A_argmax_pool_strides, A_argmax_pool_pads,
-                                    A_argmax_pool_dilations};
-    Pool p = pool_of(l, &attrs);
+    Pool p = pool_of(l);
     p.is_max = p.finds_place = true;
     lower_map(l, place_point, &p, MAP_SCALAR);
 }
 
 void lower_avg_pool(Lower *l)
 {
-    static const PoolAttrs attrs = {A_avg_pool_kernel, A_avg_pool_strides, A_avg_pool_pads,
-                                    A_avg_pool_dilations};
-    Pool p = pool_of(l, &attrs);
+    Pool p = pool_of(l);
     p.counts_pads = node_get_int(lower_node(l, l->anchor), A_avg_pool_count_include_pad) != 0;
     lower_pool(l, &p);
 }

@@ -4,6 +4,7 @@
 // f32 fused multiply-adds in rising k. 16-bit floats: rows are widened once, before all else; b is read as it
 // is stored, and panels of it are widened where many tiles read them. GPUs and other element types take plain
 // loops.
+#include "ir/shape/forms.h"
 #include "passes/lower/amx/matrix.h"
 #include "passes/lower/gpu/gpu_matmul.h"
 #include "passes/lower/halves.h"
@@ -121,7 +122,7 @@ static int64_t place_copy(const Lower *l, const Matmul *x, RowsForm rows, int64_
 {
     const Shape *s = lower_node(l, x->a)->shape;
     const uint32_t last = s->rank - 1;
-    const bool is_turned = node_get_int(lower_node(l, l->anchor), A_matmul_transpose_a) != 0 && s->rank > 1;
+    const bool is_turned = matmul_form(lower_node(l, l->anchor)).turns_a && s->rank > 1;
     const uint32_t inner = rows == ROWS_PAIRED && is_turned ? last - 1 : last;
     int64_t stride = rows == ROWS_PAIRED ? ceil_div(x->k, 2) * unit : s->dim[last];
     rlx_assert(rows != ROWS_IN_PLACE);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which products of few rows are computed as matvec.h says, and what becomes part of their kernels: the norm
 // of the rows, and a second product of the same rows that the epilogue reads too (gate and up).
+#include "ir/shape/forms.h"
 #include "passes/lower/product/matmul.h"
 #include "passes/lower/product/matvec.h"
 
@@ -28,12 +29,13 @@ bool matvec_takes(const Plan *p, NodeId matmul)
 {
     const Graph *g = p->graph;
     const Node *n = graph_node(g, matmul);
-    if (p->caps->shared_bytes == 0 || n->op != OP_matmul || (n->n_src > 2 && n->src[2] != 0))
+    const MatmulForm form = matmul_form(n);
+    if (p->caps->shared_bytes == 0 || !form.is_there || (n->n_src > 2 && n->src[2] != 0))
         return false;
     const Node *a = graph_node(g, n->src[0]), *b = graph_node(g, n->src[1]);
-    const bool is_turned = node_get_int(n, A_matmul_transpose_b) == 0;
+    const bool is_turned = !form.turns_b;
     if (!is_matrix_leaf(b, is_turned) || a->dtype != b->dtype || n->dtype != b->dtype || a->shape->rank < 2 ||
-        node_get_int(n, A_matmul_transpose_a) != 0)
+        form.turns_a)
         return false;
     const int64_t columns = b->shape->dim[is_turned], k = b->shape->dim[!is_turned];
     const int64_t elements = shape_numel(a->shape);
@@ -65,7 +67,7 @@ static NodeId other_product(const Lower *l)
 {
     for (uint32_t i = 0; i < l->pk->body.len; i++) {
         const NodeId id = l->pk->body.data[i];
-        if (id != l->anchor && lower_node(l, id)->op == OP_matmul)
+        if (id != l->anchor && matmul_form(lower_node(l, id)).is_there)
             return id;
     }
     return 0;

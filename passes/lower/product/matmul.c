@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a matrix product is made of. See matmul.h.
 #include "passes/lower/product/matmul.h"
+#include "ir/shape/forms.h"
 #include "passes/lower/operand.h"
 
 #include <string.h>
 
 void matmul_set_rows(Lower *l, Matmul *x)
 {
-    const bool ta = node_get_int(lower_node(l, l->anchor), A_matmul_transpose_a) != 0;
+    const bool ta = matmul_form(lower_node(l, l->anchor)).turns_a;
     const Shape *as = lower_node(l, x->a)->shape;
     const uint32_t last = as->rank - 1;
     x->a_k = x->a_loc.stride[x->a_is_vector || !ta ? last : last - 1];
@@ -17,10 +18,9 @@ void matmul_set_rows(Lower *l, Matmul *x)
 Matmul matmul_of(Lower *l)
 {
     const Node *node = lower_node(l, l->anchor);
-    const bool ta = node_get_int(node, A_matmul_transpose_a) != 0,
-               tb = node_get_int(node, A_matmul_transpose_b) != 0;
+    const bool ta = matmul_form(node).turns_a, tb = matmul_form(node).turns_b;
     Matmul x = {.a = node->src[0], .b = node->src[1], .m = 1, .n = 1};
-    if (lower_node(l, x.a)->op == OP_rms_norm && lower_is_in_body(l, x.a)) {
+    if (lower_is_in_body(l, x.a)) { // the norm of the rows (group_join_products)
         x.norm = x.a;
         x.a = lower_node(l, x.norm)->src[0];
     }

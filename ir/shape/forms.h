@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the attributes of some ops say, for passes that look for these ops: each is made beside its shape
+// rule, which has checked them. A node of another op has the form that `none` says.
+#ifndef IR_SHAPE_FORMS_H
+#define IR_SHAPE_FORMS_H
+
+#include "ir/graph/graph.h"
+
+typedef struct LoopForm {
+    Graph *body; // none: NULL
+    uint32_t n_carried;
+    const Dim *max_trips; // NULL: without a bound
+} LoopForm;
+LoopForm loop_form(const Node *n);
+
+typedef struct MatmulForm {
+    bool is_there; // none: false
+    bool turns_a, turns_b;
+} MatmulForm;
+MatmulForm matmul_form(const Node *n);
+
+// Of ops with windows; lists by spatial axis, pad: at the begin, then at the end.
+typedef struct WindowForm {
+    const int64_t *stride, *dilation, *pad;
+    int64_t group, shuffle; // of convolutions; none, and pools: 0
+} WindowForm;
+WindowForm window_form(const Node *n); // a convolution of any kind, or a pool
+WindowForm conv_form(const Node *n);   // a conv
+
+// Of attention and attention_part.
+typedef struct AttentionForm {
+    bool is_there; // none: false
+    bool is_causal;
+    int64_t left, right, splits; // splits: 0 for attention
+    double scale, softcap;
+} AttentionForm;
+AttentionForm attention_form(const Node *n);
+
+// The axis along which a gather or a concat works; none: -1.
+int64_t gather_axis(const Node *n);
+int64_t concat_axis(const Node *n);
+// What a pad adds at the begin of every axis, then at the end; none: NULL.
+const int64_t *pad_amounts(const Node *n);
+// Does an update_slice write its whole patch? none: no.
+bool update_is_whole(const Node *n);
+
+#endif
