@@ -413,7 +413,7 @@ static bool place_experts(Job *j)
 
 bool job_plan(Job *j)
 {
-    rlx_assert(j->graph != NULL && j->plan == NULL);
+    rlx_assert(j->graph != NULL);
     cli_progress("compiling");
     j->pipeline.has_buckets = j->buckets.n != 0;
     j->pipeline.moe_slots = j->host.moe_slots;

@@ -176,7 +176,7 @@ def check_wrong():
         (["--from", "pool3", "--to", "relu1"], "--to relu1: it does not depend on any value of --from"),
         (["--from", "conv1", "--from", "relu1", "--to", "conv2"], "--from conv1: no value of --to"),
         (["--from", "relu1", "--from", "relu1"], "given twice"),
-        (["--from", "conv1_w"], "this is a weight"),
+        (["--from", "conv1_w"], "this value is a weight"),
         ([], "expected --from"),
     ]:
         code, out, err = call("cut", DIGITS, *args)
