@@ -424,7 +424,7 @@ static void emit_results_outside(const Tile *t, const Slab *slab, uint32_t weigh
 void matrix_emit(const Tile *t, const TileSource *weights, const char *name)
 {
     rlx_assert(t->l->caps->has_matrix);
-    rlx_assert(t->store != NULL && weights->data != NULL);
+    rlx_assert(t->store != NULL);
     const Slab slab = slab_new(t->l, &t->s, &t->in, weight_bytes(&t->s));
     const uint32_t packed = pack_weights(t, weights, name);
     if (slab.is_shared)

@@ -11,13 +11,13 @@ static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
 
 bool slab_is_folded(const TileShape *s)
 {
-    rlx_assert(s->ic >= 0 && s->kw >= 1);
+    rlx_assert(s->ic >= 0 && s->kw >= 0);
     return s->ic <= FOLD_MAX_CHANNELS && s->kw > 1 && s->dw == 1 && s->kw * s->ic <= FOLD_MAX_RUN;
 }
 
 int64_t slab_steps(const TileShape *s)
 {
-    rlx_assert(s->kh > 0 && s->kw > 0 && s->ic > 0);
+    rlx_assert(s->kh >= 0 && s->kw >= 0 && s->ic >= 0);
     return slab_is_folded(s) ? s->kh * ceil_div(s->kw * s->ic, BLOCK)
                              : s->kh * s->kw * ceil_div(s->ic, BLOCK);
 }

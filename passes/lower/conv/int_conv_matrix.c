@@ -192,7 +192,7 @@ static void pack(const void *ctx, void *bytes)
 
 void int_conv_pack_matrix(IntConv *c, const void *data)
 {
-    rlx_assert(data != NULL && c->group > 0);
+    rlx_assert(c->group > 0);
     PairPacking *p = ARENA_NEW(c->l->pass->perm, PairPacking);
     *p = (PairPacking){.c = *c, .data = data};
     c->group_words = weight_words(c);

@@ -3,8 +3,8 @@
 // cost, and the packing of constant panels. Separate from the emission because it is arithmetic on sizes
 // only.
 #include "passes/lower/choice.h"
-#include "passes/lower/product/gemm.h"
 #include "passes/lower/halves.h"
+#include "passes/lower/product/gemm.h"
 #include <string.h>
 
 enum { MAX_NV = 8, MAX_CANDIDATES = 10 * MAX_NV };
@@ -364,7 +364,7 @@ static void pack(const void *ctx, void *bytes)
 
 GemmPack gemm_pack(const Gemm *g, const void *data, DType type, int64_t rows, int64_t n, int64_t matrix)
 {
-    rlx_assert(data != NULL && n >= 1 && g->t.nv >= 1);
+    rlx_assert((data != NULL || rows == 0) && n >= 1 && g->t.nv >= 1);
     GemmPacking *p = ARENA_NEW(g->l->pass->perm, GemmPacking);
     *p = (GemmPacking){.panels = gemm_panels(g),
                        .data = data,

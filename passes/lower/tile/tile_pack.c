@@ -89,7 +89,6 @@ static int64_t packed_elements(const TileBlocks *b, const TileShape *s)
 
 TileWeights tile_pack(const Tile *t, const TileSource *src, const char *name)
 {
-    rlx_assert(src->data != NULL);
     TilePacking *p = ARENA_NEW(t->l->pass->perm, TilePacking);
     *p = (TilePacking){.s = t->s, .blocks = tile_blocks(t), .src = *src};
     const uint64_t bytes = (uint64_t)packed_elements(&p->blocks, &t->s) * sizeof(float);
