@@ -24,14 +24,19 @@ extern "C" {
 // What is used of the system. Windows is declared as its own headers do, whose macros (near, far, small ...)
 // would meet names of models: windows.h may be included before or after this.
 #if defined(_WIN32)
+#if defined(__cplusplus)
+#define RLX_OF_C extern "C"
+#else
+#define RLX_OF_C
+#endif
 #if defined(_MSC_VER)
 #define RLX_STDCALL       __stdcall
-#define RLX_WINDOWS(type) __declspec(dllimport) type RLX_STDCALL
+#define RLX_WINDOWS(type) RLX_OF_C __declspec(dllimport) type RLX_STDCALL
 #define RLX_LOCKS(type)   RLX_WINDOWS(type)
 #else
 #define RLX_STDCALL       __attribute__((stdcall))
-#define RLX_WINDOWS(type) __attribute__((dllimport)) type RLX_STDCALL
-#define RLX_LOCKS(type)   type RLX_STDCALL // in MinGW's headers
+#define RLX_WINDOWS(type) RLX_OF_C __attribute__((dllimport)) type RLX_STDCALL
+#define RLX_LOCKS(type)   RLX_OF_C type RLX_STDCALL // in MinGW's headers
 #endif
 #if defined(_WIN64)
 typedef size_t rlx_windows_size;

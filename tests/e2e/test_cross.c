@@ -105,6 +105,7 @@ static void emit_case(const Case *c)
     *diag = diag_new(&perm);
     *cli = (Cli){.arena = &perm, .diag = diag};
     cli->options.cpu = cpu;
+    cli->options.api = "full"; // a program has many models
     cli->options.name = arena_printf(&perm, "m%u", m.number);
     vec_push(&perm, &cli->options.args, c->path);
     const bool ok =

@@ -183,7 +183,8 @@ def run(command, folder):
 
 
 def compile_one(rlxc, folder, path, name, *options):
-    run([rlxc, "compile", path, "-o", ".", "--name", name, "--cpu", "native", *options], folder)
+    run([rlxc, "compile", path, "-o", ".", "--name", name, "--cpu", "native", "--api", "full",
+         *options], folder)
     flags = flags_of(os.path.join(folder, name + ".c"), "-O1")
     run([os.environ.get("CC", "cc"), *flags, "-c", name + ".c"], folder)
     return flags

@@ -29,7 +29,7 @@ TIME_LIMIT = 120
 
 
 def compile_model(folder, *options, name="shared"):
-    command = [RLXC, "compile", HERE / f"{name}.rlx", "-o", folder, "--name", name, *options]
+    command = [RLXC, "compile", HERE / f"{name}.rlx", "-o", folder, "--name", name, "--api", "full", *options]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=TIME_LIMIT)
     return "".join((folder / f"{name}{end}").read_text() for end in (".c", ".h", "_rlx.h"))
 
@@ -114,6 +114,7 @@ def check_phases(top, cpu, n_phases):
     subprocess.run(make, check=True, timeout=TIME_LIMIT)
     compile_model(folder, "--threads", "3")
     model = [RLXC, "compile", folder / "phases.json", "-o", folder, "--name", "other", "--cpu", cpu]
+    model += ["--api", "full"]
     for pool in "posix", "caller":
         command = [*model, "--threads", "4", "--pool", pool]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=TIME_LIMIT)
