@@ -53,12 +53,14 @@ static bool read_ladder(Cli *c, BucketSizes *b, const char *given)
         for (uint32_t k = 0; k < i; k++)
             if (size[i] == size[k])
                 return wrong(c, "--bucket", given, "every size once");
+    if (!add_name(c, b, "--bucket", given, given, (size_t)(eq - given)))
+        return false;
     for (uint32_t i = n * before; i-- > 0;) {
         memmove(b->size[i], b->size[i % before], sizeof b->size[i]);
         b->size[i][at] = size[i / before];
     }
     b->n = n * before;
-    return add_name(c, b, "--bucket", given, given, (size_t)(eq - given));
+    return true;
 }
 
 // a,b=16x1,64x8: these buckets.

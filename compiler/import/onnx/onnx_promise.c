@@ -318,7 +318,7 @@ bool onnx_promise_slice(OnnxNode *n, NodeId *out)
     const Shape *list = onnx_shape(n, n->in[1].node);
     const uint32_t count =
         list->rank == 1 && list->dim[0] >= 1 && list->dim[0] <= s.rank ? (uint32_t)list->dim[0] : 0;
-    if (count == 0 || !is_list(n, 2, count) || !read_known(n, 3, count, &axes) ||
+    if (count == 0 || !onnx_has(n, 2) || !is_list(n, 2, count) || !read_known(n, 3, count, &axes) ||
         !read_known(n, 4, count, &steps))
         return false;
     const NodeId starts = onnx_src(n, 1), ends = onnx_src(n, 2);

@@ -172,7 +172,7 @@ static bool read_parts(OnnxNode *n, Parts *p)
     }
     if (!is_list && (given.n != 1 || given.v[0] < 1))
         return onnx_fail(n, E0203, "the length of the parts must be positive");
-    const int64_t count = is_list ? given.n : (p->size + given.v[0] - 1) / given.v[0];
+    const int64_t count = is_list ? given.n : p->size / given.v[0] + (p->size % given.v[0] != 0);
     int64_t at = 0;
     if (!onnx_spend(n, count))
         return false;
