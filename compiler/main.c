@@ -99,6 +99,7 @@ static ExitCode run(Cli *c, int argc, char **argv)
     }
     if (c->options.no_color != NULL && c->style == DIAG_COLOUR)
         c->style = DIAG_PLAIN;
+    rlx_assert(command_fn(command->letter) != NULL);
     return command_fn(command->letter)(c);
 }
 

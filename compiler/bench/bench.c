@@ -37,6 +37,7 @@ static int by_value(const void *a, const void *b)
 
 static double at_share(const uint64_t *sorted, uint32_t n, uint32_t percent)
 {
+    rlx_assert(n >= 1 && percent <= 100);
     return (double)sorted[(uint64_t)(n - 1) * percent / 100] * 1e-3;
 }
 
@@ -167,6 +168,7 @@ static void add_rows(Job *j, const Native *n, const BenchSpread *us, Bench *b)
         row[i].bytes += k->bytes;
         if (us[i].best > 0 || parent[i] == NO_PARENT)
             continue;
+        rlx_assert(parent[i] <= i);
         BenchRow *loop = &row[parent[i] - 1];
         loop->macs += row[i].macs;
         loop->flops += row[i].flops;
@@ -249,6 +251,7 @@ static bool time_device(Job *j, Native *n, const Tensor *inputs, Bench *b)
 
 bool bench_measure(Job *j, Native *n, const Tensor *inputs, Bench *b)
 {
+    rlx_assert(n->ctx.model != NULL && b->seconds > 0);
     const rlx_model *m = n->ctx.model;
     pin(j);
     b->has_machine = m->device == NULL;

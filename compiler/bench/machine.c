@@ -107,11 +107,13 @@ static void keep_best(double *best, double value)
 
 void machine_measure(Machine *m)
 {
+    rlx_assert(m->peak != NULL && m->threads >= 1);
     keep_best(&m->peak_gflops, m->peak(m->threads));
     keep_best(&m->read_gbs, m->read((size_t)m->working_bytes, m->threads));
 }
 
 void machine_measure_memory(Machine *m)
 {
+    rlx_assert(m->read != NULL && m->memory_bytes != 0);
     keep_best(&m->memory_gbs, m->read((size_t)m->memory_bytes, m->threads));
 }

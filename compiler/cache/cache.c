@@ -108,6 +108,7 @@ bool cache_open(Job *j, Cache *out)
 // All of them or none, as job_write does.
 static bool write_parts(Cli *cli, const char *dir, const CacheParts *parts)
 {
+    rlx_assert(parts->data.len == parts->report.files.len);
     OutputFiles files;
     bool ok = output_begin(&files, cli->diag, dir, parts->data.len);
     for (uint32_t i = 0; i < parts->data.len && ok; i++) {
@@ -141,6 +142,7 @@ CacheResult cache_fetch(const Cache *c, const char *dir, CompileReport *out)
 // The bytes of the files that were written: texts are in memory, weights are read again.
 static bool collect(const Cache *c, const char *dir, CacheParts *parts)
 {
+    rlx_assert(parts->data.len == 0);
     const Job *j = c->job;
     Arena *a = j->cli->arena;
     uint64_t bytes = 0;
@@ -169,6 +171,7 @@ static bool has_new_warnings(const Cache *c)
 // Made in a folder that a killed process does not leave for long.
 static bool keep_entry(const Cache *c, Diag *d, const CacheParts *parts)
 {
+    rlx_assert(c->key != NULL && c->folder.path != NULL);
     WorkFolder work;
     Arena *a = c->job->cli->arena;
     const char *entry = cache_folder_entry(&c->folder, c->key);

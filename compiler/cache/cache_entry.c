@@ -17,6 +17,7 @@ enum { HASH_DIGITS = 32, TEXTS = 2 }; // parts that are no files
 
 static void add_line(Str *lines, const void *data, size_t n, const char *name)
 {
+    rlx_assert(strchr(name, '\n') == NULL);
     str_printf(lines, "%zu %s %s\n", n, content_hash_of(lines->arena, data, n), name);
 }
 
@@ -24,6 +25,7 @@ bool cache_entry_write(Arena *a, Diag *d, const char *path, const CacheParts *pa
 {
     const CompileReport *r = &parts->report;
     const uint32_t n = r->files.len;
+    rlx_assert(parts->data.len == n && r->head != NULL && r->tail != NULL);
     FilePart *out = ARENA_ARRAY(a, FilePart, n + 1 + TEXTS);
     Str lines = str_new(a), head = str_new(a);
     out[1] = (FilePart){r->head, strlen(r->head)};
@@ -52,6 +54,7 @@ typedef struct Reader {
 // "LENGTH HASH NAME\n", and the part that it tells of. The lines themselves are known to be whole.
 static bool read_part(Reader *r, const char **name, const char **data, size_t *len)
 {
+    rlx_assert(r->at <= r->end && r->data <= r->stop);
     const char *line_end = memchr(r->at, '\n', (size_t)(r->end - r->at));
     const char *space = line_end != NULL ? memchr(r->at, ' ', (size_t)(line_end - r->at)) : NULL;
     int64_t n = 0;

@@ -6,6 +6,7 @@
 // "--name=value" or "-O2" carries its value; returns where it starts, NULL when it has none.
 static const char *match(const OptionInfo *o, const char *arg, bool *is_match)
 {
+    rlx_assert(o->name[0] == '-');
     const size_t n = strlen(o->name);
     const bool is_short = o->name[1] != '-';
     *is_match =
@@ -41,6 +42,7 @@ static bool unknown_option(Cli *c, char letter, const char *command, const char 
 
 static void set_option(Cli *c, const OptionInfo *o, const char *value)
 {
+    rlx_assert(o->offset + (o->is_list ? sizeof(Strings) : sizeof(char *)) <= sizeof c->options);
     char *field = (char *)&c->options + o->offset;
     if (o->is_list) {
         Strings *list = (Strings *)(void *)field;

@@ -40,6 +40,7 @@ const uint32_t option_count = sizeof option_info / sizeof *option_info,
 
 bool option_applies(const OptionInfo *o, char letter)
 {
+    rlx_assert(letter != '\0');
     return o->commands[0] == '*' || strchr(o->commands, letter) != NULL;
 }
 

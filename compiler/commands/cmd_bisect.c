@@ -93,6 +93,7 @@ static void add_list(Str *s, const char *option, const Strings *list)
 // Operands that come from nodes; the others are of the model.
 static const char *cut_command(const Bisect *b, const char *model)
 {
+    rlx_assert(b->first.node != 0);
     const Options *o = &b->cli->options;
     const Graph *g = b->graph;
     Arena *a = b->cli->arena;
@@ -137,6 +138,7 @@ static const char *const how_text[] = {
 
 static void print_text(const Bisect *b, const char *model)
 {
+    rlx_assert((size_t)b->how < sizeof how_text / sizeof *how_text);
     const Difference *d = &b->first.difference;
     Arena *a = b->cli->arena;
     printf("%s\n", how_text[b->how]);
@@ -192,6 +194,7 @@ static void print_json_value(const Bisect *b, const BisectValue *v)
 static void print_json(const Bisect *b, const char *model)
 {
     static const char *const hows[] = {"nothing", "kept", "fused", "expected"};
+    rlx_assert((size_t)b->how < sizeof hows / sizeof *hows);
     const bool is_ok = b->how == BISECT_NOTHING;
     printf("{\n  \"ok\": %s,\n  \"how\": \"%s\",\n  \"nodes\": %u,\n  \"compiled\": %u,\n  \"first\": ",
            is_ok ? "true" : "false", hows[b->how], b->nodes.len, b->n_compiled);

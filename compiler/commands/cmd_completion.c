@@ -123,6 +123,7 @@ static const char *const bash_choice[] = {[NOTHING] = "return",
 
 static void bash_answer(const Choice *c, Str *out)
 {
+    rlx_assert(c->kind == WORDS || bash_choice[c->kind] != NULL);
     if (c->kind == WORDS)
         str_printf(out, " words='%s' ;;\n", c->words);
     else
@@ -184,6 +185,7 @@ static const char *const zsh_choice[] = {[NOTHING] = "",
 
 static void zsh_action(const Choice *c, Str *out)
 {
+    rlx_assert(c->kind == WORDS || zsh_choice[c->kind] != NULL);
     if (c->kind == WORDS)
         str_printf(out, "(%s)", c->words);
     else

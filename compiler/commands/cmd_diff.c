@@ -65,6 +65,7 @@ static uint32_t count_missing(Arena *a, Map *lines, const DiffKernel *k)
 
 static void compare_texts(Pair *p)
 {
+    rlx_assert(p->a != NULL && p->b != NULL);
     Arena scratch = {0};
     Map a = {0}, b = {0};
     if (p->a->text != NULL && p->b->text != NULL) {
@@ -224,6 +225,7 @@ static bool read_options_of_b(const Cli *c, Cli *b)
     argv[argc++] = name;
     for (const char *at = given + strspn(given, " "); *at != '\0'; at += strspn(at, " ")) {
         const size_t n = strcspn(at, " ");
+        rlx_assert((size_t)argc < strlen(given) + 3);
         argv[argc++] = arena_strndup(c->arena, at, n);
         at += n;
     }

@@ -14,6 +14,7 @@ static void print_peak(const Plan *p)
     const uint32_t at = facts_peak_step(p);
     if (p->kernels.len == 0)
         return;
+    rlx_assert(at < p->kernels.len);
     printf("  at the peak (%s):\n", p->kernels.data[at].kernel->name);
     for (BufId b = 1; b < p->buffers.len; b++) {
         const PlanBuffer *buf = &p->buffers.data[b];
@@ -89,6 +90,7 @@ static void print_buckets(const Job *j)
     const PlanBuckets *b = j->plan->buckets;
     if (b == NULL)
         return;
+    rlx_assert(b->n == j->buckets.n && b->n_symbols == j->buckets.n_symbols);
     printf("buckets %u, the largest last:\n ", b->n);
     for (uint32_t k = 0; k < b->n_symbols; k++)
         printf(" %10s", j->buckets.name[k]);

@@ -13,6 +13,7 @@ static const char *const attr_type_names[] = {"int",  "float", "bool",  "string"
 
 static void print_counts(const OpInfo *info)
 {
+    rlx_assert((size_t)info->kind < sizeof kind_names / sizeof *kind_names);
     printf("%s (%s): %u", info->name, kind_names[info->kind], info->min_src);
     if (info->max_src != info->min_src)
         printf(info->max_src == 255 ? " or more" : " to %u", info->max_src);
@@ -25,6 +26,7 @@ static void print_counts(const OpInfo *info)
 static void print_operand(const char *title, uint32_t i, const OperandText *t)
 {
     static const char *const marks[] = {"", ", optional", ", any number of them"};
+    rlx_assert((size_t)t->use < sizeof marks / sizeof *marks);
     printf("%s  %-12s %s, %s%s: %s\n", i == 0 ? title : "", t->name, t->types, t->shape, marks[t->use],
            t->text);
 }
@@ -36,6 +38,7 @@ static void print_attributes(OpId op)
     attr_range(op, &first, &n);
     for (uint32_t i = 0; i < n; i++) {
         const AttrInfo *a = &attr_info[first + i];
+        rlx_assert((size_t)a->type < sizeof attr_type_names / sizeof *attr_type_names);
         const char *dflt = a->dflt == NULL ? "required" : a->dflt[0] == '\0' ? "" : a->dflt;
         printf("%s  %-18s %-7s %-20s %s\n", i == 0 ? "attributes\n" : "", a->name, attr_type_names[a->type],
                dflt, a->text);
@@ -84,6 +87,7 @@ static void print_operands_json(Arena *arena, OpId op)
 {
     for (uint32_t i = 0; i < op_operand_count(op); i++) {
         const OperandText t = op_operand(op, i);
+        rlx_assert((size_t)t.use < sizeof use_names / sizeof *use_names);
         printf("%s", i == 0 ? "" : ", ");
         print_operand_json(arena, &t);
         printf(", \"use\": \"%s\"}", use_names[t.use]);

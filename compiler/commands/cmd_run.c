@@ -44,6 +44,7 @@ enum { SHOWN = 6 }; // elements
 static void add_output_json(const Job *j, const char *name, const Tensor *t, Str *s)
 {
     const bool is_text = interface_text(j, name, true) != NULL;
+    rlx_assert(!is_text || t->rank >= 1);
     str_printf(s, "{\"name\": \"%s\", \"element\": \"%s\", \"shape\": [", json_text(j->cli->arena, name),
                is_text ? "string" : dtype_info[t->dtype].name);
     for (uint32_t i = 0; i + is_text < t->rank; i++)
@@ -64,6 +65,7 @@ static void add_output_json(const Job *j, const char *name, const Tensor *t, Str
 
 static void print_strings(const char *name, const Tensor *t)
 {
+    rlx_assert(t->rank >= 1);
     printf("%s: string[", name);
     for (uint32_t i = 0; i + 1 < t->rank; i++)
         printf("%s%lld", i == 0 ? "" : ", ", (long long)t->dim[i]);
@@ -234,6 +236,7 @@ static const char *asked_text(const Job *j, const Graph *imported)
 
 static bool report(Job *j, Feed *f, uint32_t slot, const Tensor *want, double given)
 {
+    rlx_assert(slot < j->plan->outputs.len && f->reference != NULL);
     const char *name = j->plan->outputs.data[slot].name, *sizes = open_sizes_text(j, f->sizes);
     const Tensor *got = &f->outputs[slot];
     if (!compare_shapes(got, want))

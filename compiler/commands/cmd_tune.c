@@ -34,6 +34,7 @@ static void print_text(const TuneQuestions *q, const char *path)
     uint32_t n_changed = 0;
     for (uint32_t i = 0; i < q->len; i++) {
         const TuneQuestion *t = &q->data[i];
+        rlx_assert(t->pick < t->candidates.len && t->given < t->candidates.len);
         n_changed += t->pick != t->given;
         printf("%9.1f us  %s: %s", t->given_us, t->question, t->candidates.data[t->given]);
         if (t->pick != t->given)
@@ -77,6 +78,7 @@ static bool tune(Job *j, TuneQuestions *q, const char *path)
         return false;
     for (uint32_t i = 0; i < q->len; i++) {
         const TuneQuestion *t = &q->data[i];
+        rlx_assert(t->pick < t->candidates.len);
         const PlanChoice c = {.question = t->question, .answer = t->candidates.data[t->pick]};
         vec_push(j->cli->arena, &file.choices, c);
     }

@@ -80,6 +80,7 @@ static bool is_inline(const Writer *w, const Node *n, uint32_t at)
 
 static void need_name(Writer *w, NodeId id)
 {
+    rlx_assert(id < w->g->nodes.len);
     w->is_live[id] = true;
     if (!w->names[id])
         w->names[id] = ""; // given by name_nodes
@@ -93,6 +94,7 @@ static void mark_operands(Writer *w, NodeId id)
             need_name(w, n->src[i]);
     if (node_result(n) == 0)
         return;
+    rlx_assert(n->n_src >= 1 && node_result(n) < NODE_MAX_RESULTS);
     NodeId whole = n->src[0];
     if (!w->results[whole])
         w->results[whole] = ARENA_ARRAY(&w->doc->scratch, NodeId, NODE_MAX_RESULTS);
@@ -114,6 +116,7 @@ static void mark_live(Writer *w)
 
 static void name_node(Writer *w, NodeId id)
 {
+    rlx_assert(w->is_live[id]);
     const Node *n = graph_node(w->g, id);
     const char *label = leaf_name(n) ? leaf_name(n) : w->g->labels.data[id];
     Arena *a = &w->doc->scratch;
@@ -136,6 +139,7 @@ static void name_nodes(Writer *w)
 // ,\n  "title": [
 static void open_section(Writer *w, const char *title, char bracket)
 {
+    rlx_assert(w->doc->out.len != 0);
     Str *out = &w->doc->out;
     char last = out->data[out->len - 1];
     str_add(out, last == '{' ? "" : ",");
@@ -213,6 +217,7 @@ static void write_values(Writer *w, const char *name, const Tensor *t)
 // One leaf as "name": {...}; blob: its values, NULL for none. next: of a state.
 static void write_leaf(Writer *w, NodeId id, const AttrVal *blob, NodeId next)
 {
+    rlx_assert(w->names[id] != NULL);
     Str *out = &w->doc->out;
     const Node *n = graph_node(w->g, id);
     next_entry(w);

@@ -74,6 +74,7 @@ bool json_keeps_bits(const Tensor *t)
 
 void json_write_dims(Str *out, const DimTable *dims, const Dim *d, uint64_t n)
 {
+    rlx_assert(d != NULL || n == 0);
     str_char(out, '[');
     for (uint64_t i = 0; i < n; i++) {
         Str text = str_new(out->arena);

@@ -118,6 +118,7 @@ static bool add_image(const SpirvJob *j, const char *text, const char *const *fu
     const GpuImage image = {.kind = i, .label = label, .data = s.words, .len = s.len * sizeof *s.words};
     if (s.wrong != NULL)
         return diag_error(j->diag, (Span){0}, E0005, "kernel %s: %s", functions[i], s.wrong);
+    rlx_assert(s.words != NULL && s.len != 0);
     vec_push(j->arena, out, image);
     return true;
 }

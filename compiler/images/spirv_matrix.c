@@ -101,6 +101,7 @@ static void find_right_factors(Pass *p)
 
 static void put(Pass *p, uint32_t op, const uint32_t *operands, uint32_t n)
 {
+    rlx_assert(n < 0xffff);
     vec_push(p->arena, &p->out, op | (n + 1) << 16);
     for (uint32_t i = 0; i < n; i++)
         vec_push(p->arena, &p->out, operands[i]);
@@ -118,6 +119,7 @@ static void put_numbers(Pass *p, uint32_t type)
 // A type of matrices, and the same for right factors; sums are those of f32, which no factors are.
 static void put_matrix_type(Pass *p, const uint32_t *at)
 {
+    rlx_assert(length(at) == 6);
     static const uint32_t f32_bits = 32;
     uint32_t type[6] = {at[1], at[2], at[3], at[4], at[5], 0};
     put_numbers(p, p->type_of[at[3]]);
@@ -155,6 +157,7 @@ static void put_typed(Pass *p, const uint32_t *at)
 // The order (by rows or columns) comes before the stride.
 static void put_access(Pass *p, const uint32_t *at, uint32_t op, uint32_t stride)
 {
+    rlx_assert(length(at) > stride + 1);
     const size_t begin = p->out.len;
     put(p, op, at + 1, length(at) - 1);
     p->out.data[begin + stride] = p->use[p->is_true[at[stride + 1]]];
@@ -222,6 +225,7 @@ static void remember(Pass *p, const uint32_t *at)
 
 void spirv_use_khr_matrices(Arena *a, Spirv *s)
 {
+    rlx_assert(s->wrong == NULL && s->len > HEADER);
     // Each id gets at most one more, and there are three numbers.
     const size_t ids = 2 * (size_t)s->words[BOUND] + N_USES;
     Pass p = {.arena = a,
@@ -237,9 +241,11 @@ void spirv_use_khr_matrices(Arena *a, Spirv *s)
     for (uint32_t i = 0; i < HEADER; i++)
         vec_push(a, &p.out, s->words[i]);
     for (size_t i = HEADER; i < s->len; i += length(s->words + i)) {
+        rlx_assert(length(s->words + i) != 0 && i + length(s->words + i) <= s->len);
         remember(&p, s->words + i);
         translate(&p, s->words + i);
     }
+    rlx_assert(p.bound <= ids);
     p.out.data[BOUND] = p.bound;
     s->words = p.out.data;
     s->len = p.out.len;

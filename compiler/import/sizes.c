@@ -29,6 +29,7 @@ bool sizes_parse_axis(const char *name, uint32_t *input, uint32_t *axis)
 
 bool sizes_narrow(Diag *d, Span at, Symbol *s, const ImportSize *size)
 {
+    rlx_assert(s->multiple >= 1);
     if (size->is_open)
         return true;
     const int64_t min = size->keeps_min ? s->min : size->min;
@@ -48,6 +49,7 @@ bool sizes_narrow(Diag *d, Span at, Symbol *s, const ImportSize *size)
 // The value of d, if only symbol `index` were missing and had this one.
 static bool eval_with(Solver *s, Dim d, uint32_t index, int64_t value, int64_t *out)
 {
+    rlx_assert(index < s->known.n && s->values[index] < 0);
     s->values[index] = value;
     const bool ok = dim_eval(s->t, d, s->known, out);
     s->values[index] = -1;
@@ -111,6 +113,7 @@ static bool check_range(Solver *s, uint32_t i)
 bool sizes_solve(Arena *a, Diag *d, Span at, const DimTable *t, const SizeFact *facts, uint32_t n,
                  int64_t *values)
 {
+    rlx_assert(n == 0 || facts != NULL);
     Solver s = {.arena = a, .diag = d, .at = at, .t = t, .values = values};
     bool ok = true, changed = true;
     s.from = ARENA_ARRAY(a, const char *, t->symbols.len + 1);

@@ -81,6 +81,7 @@ static bool is_in_range(Graph *g, const char *option, const ImportSize *b, const
 // A size that the model computes has its value from there: what is given is how large (and small) it can be.
 static bool limit_computed(Binder *b, const char *option, uint32_t index, const ImportSize *size)
 {
+    rlx_assert(graph_computes(b->g, index));
     const char *name = b->g->dims->symbols.data[index].name;
     if (size->is_open || size->keeps_min)
         return diag_error(b->g->diag, (Span){0}, E0208,
@@ -97,6 +98,7 @@ static bool bind_one(Binder *b, const ImportSize *size)
     const int32_t index = find_symbol(b->g, option, size, &ok);
     if (index < 0)
         return ok;
+    rlx_assert((uint32_t)index < b->g->dims->symbols.len);
     if (graph_computes(b->g, (uint32_t)index))
         return limit_computed(b, option, (uint32_t)index, size);
     Symbol *s = &b->g->dims->symbols.data[index];
@@ -169,6 +171,7 @@ static bool has_symbol(const Graph *g, uint32_t symbol)
 // Room for the largest: the symbol ends at a multiple of what it must be one of.
 static bool check_open(Graph *g, Symbol *s, bool has_max)
 {
+    rlx_assert(s->multiple >= 1);
     if (!has_max && s->max >= IMPORT_OPEN_MAX)
         return diag_error(g->diag, (Span){0}, E0207,
                           "dimension '%s' has no largest size: give it with --dim %s=1..VALUE", s->name,

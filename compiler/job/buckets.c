@@ -53,12 +53,15 @@ static bool read_ladder(Cli *c, BucketSizes *b, const char *given)
         for (uint32_t k = 0; k < i; k++)
             if (size[i] == size[k])
                 return wrong(c, "--bucket", given, "every size once");
+    if (!add_name(c, b, "--bucket", given, given, (size_t)(eq - given)))
+        return false;
+    rlx_assert(at < PLAN_MAX_BUCKET_SYMBOLS && n * before <= PLAN_MAX_BUCKETS);
     for (uint32_t i = n * before; i-- > 0;) {
         memmove(b->size[i], b->size[i % before], sizeof b->size[i]);
         b->size[i][at] = size[i / before];
     }
     b->n = n * before;
-    return add_name(c, b, "--bucket", given, given, (size_t)(eq - given));
+    return true;
 }
 
 // a,b=16x1,64x8: these buckets.
@@ -117,6 +120,7 @@ static uint32_t count_cells(const BucketSizes *b)
 
 static bool check_buckets(Cli *c, const BucketSizes *b, const char *option)
 {
+    rlx_assert(b->n <= PLAN_MAX_BUCKETS && (b->n == 0) == (b->n_symbols == 0));
     for (uint32_t i = 0; i < b->n; i++)
         for (uint32_t k = 0; k < b->n_symbols; k++)
             if (b->size[i][k] > b->size[b->n - 1][k])
@@ -145,6 +149,7 @@ ImportSize buckets_range(const BucketSizes *b, uint32_t bucket, uint32_t symbol)
 // --dim NAME=MIN..MAX beside buckets: where the sizes begin. The symbol's range takes its place.
 static bool take_range(Cli *c, const Given *given, BucketSizes *b, uint32_t symbol, uint32_t *at)
 {
+    rlx_assert(b->n != 0 && symbol < b->n_symbols);
     const int64_t largest = b->size[b->n - 1][symbol];
     int64_t smallest = largest;
     for (uint32_t i = 0; i < b->n; i++)
@@ -244,6 +249,7 @@ bool buckets_plan(Job *j)
     Arena scratch = {0};
     if (j->buckets.n == 0)
         return true;
+    rlx_assert(j->plan != NULL && j->buckets.n_symbols != 0);
     b->n = j->buckets.n;
     b->n_symbols = j->buckets.n_symbols;
     memcpy(b->size, j->buckets.size, sizeof b->size);

@@ -69,6 +69,7 @@ static void make_text(const Job *j, Str *tail)
 
 CompileReport compile_report_make(const Job *j)
 {
+    rlx_assert(j->plan != NULL && j->emitted.files.len != 0);
     Arena *a = j->cli->arena;
     Str head = str_new(a), tail = str_new(a);
     CompileReport r = {0};
@@ -116,6 +117,7 @@ static void print_next(const Cli *c, const CompileReport *r, const char *dir, co
 
 void compile_report_print(const Cli *c, const CompileReport *r, const char *dir, const char *cc_flags)
 {
+    rlx_assert(r->head != NULL && r->tail != NULL);
     fputs(r->head, stdout);
     for (uint32_t i = 0; i < r->files.len; i++) {
         const char *path = output_path(c->arena, dir, r->files.data[i].name);

@@ -34,6 +34,7 @@ bool custom_has(const Graph *g)
 
 static bool has_text(const Graph *g, NodeId id, const void *target)
 {
+    rlx_assert(graph_node(g, id)->op == OP_custom);
     const AttrId text = custom_text_attr(target);
     const Node *n = graph_node(g, id);
     if (node_get_str(n, text)[0] != '\0')

@@ -120,6 +120,7 @@ static bool write_text(const Job *j, const char *path, const Str *text)
 
 bool depfile_write(const Job *j, const char *dir)
 {
+    rlx_assert(j->host.name != NULL && j->host.cc_flags != NULL);
     const Options *o = &j->cli->options;
     Str rules = str_new(j->cli->arena), flags = str_new(j->cli->arena);
     str_printf(&flags, "%s\n", j->host.cc_flags);

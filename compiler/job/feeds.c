@@ -87,6 +87,7 @@ static bool read_file(Job *j, const PlanIo *io, const char *path, Tensor *out)
     Cli *c = j->cli;
     if (!rawfile_open(c->arena, c->diag, (Span){0}, path, &file))
         return false;
+    rlx_assert(interface_text(j, io->name, false) == NULL || io->rank >= 1);
     if (interface_text(j, io->name, false) != NULL && npy_find_text(file.data, file.len, &text))
         return npy_convert_text(c->arena, c->diag, (Span){0}, path, &text, io->dim[io->rank - 1], out);
     if (!npy_read(c->arena, c->diag, (Span){0}, path, file.data, file.len, out))
@@ -127,6 +128,7 @@ static bool check_rank(Job *j, const ImportShape *given, NodeId input)
 
 bool feeds_check(Job *j)
 {
+    rlx_assert(j->graph != NULL);
     const Takers to = inputs_declared(j);
     for (uint32_t i = 0; i < j->cli->options.inputs.len; i++) {
         const char *file = NULL;
@@ -180,6 +182,7 @@ static void fill_random(Tensor *t, uint64_t *state)
 // Words of letters.
 static void fill_words(Tensor *t, uint64_t *state)
 {
+    rlx_assert(t->rank >= 1 && t->dim[t->rank - 1] >= 1);
     const int64_t capacity = t->dim[t->rank - 1];
     for (int64_t i = 0; i < t->numel; i += capacity) {
         const int64_t length = (int64_t)(next_random(state) >> 33) % (capacity + 1);
@@ -237,6 +240,7 @@ static bool fill_inputs(Job *j, const char *random_seed, const Takers *to, Tenso
         return false;
     for (uint32_t i = 0; i < to->n; i++) {
         const PlanIo *io = &to->io[i];
+        rlx_assert(io->node < j->plan->graph->nodes.len);
         if (t[i].data != NULL || take_value(j, io, &t[i]))
             continue;
         if (random_seed == NULL && n_uses[io->node] != 0) {
@@ -301,6 +305,7 @@ const Tensor *feeds_param(const Job *j, const char *name)
 
 bool feeds_read(Job *j, const char *random_seed, const int64_t *sizes, Tensor **out)
 {
+    rlx_assert(j->plan != NULL);
     const Takers to = inputs_now(j, sizes);
     *out = ARENA_ARRAY(j->cli->arena, Tensor, to.n + 1);
     for (uint32_t i = 0; i < j->cli->options.inputs.len; i++)

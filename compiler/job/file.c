@@ -77,6 +77,7 @@ static const char *known_as(const RawFile *f)
 {
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         uint32_t same = 0;
+        rlx_assert(strlen(known[i].begin) == known[i].len);
         while (same < known[i].len && known[i].at + same < f->len &&
                (f->data[known[i].at + same] == known[i].begin[same] ||
                 tolower((unsigned char)f->data[known[i].at + same]) == known[i].begin[same]))
@@ -124,6 +125,7 @@ bool import_model(Arena *a, Diag *d, const char *path, Graph **out)
 // Applies options to graphs of the formats that do not depend on them.
 static bool apply(Graph *g, const ImportOptions *o)
 {
+    rlx_assert(g != NULL);
     for (uint32_t i = 0; i < o->n_values; i++)
         if (!o->values[i].is_optional)
             return diag_error(g->diag, (Span){0}, E0003, "--value %s: only ONNX models take values",

@@ -201,6 +201,7 @@ static bool add_input(Cli *c, Given *g, const char *name, const char *path)
     if (!is_text && !npy_read(c->arena, c->diag, (Span){0}, path, file.data, file.len, &v.value))
         return false;
     shape.rank = is_text ? text.rank : v.value.rank;
+    rlx_assert(shape.rank <= SHAPE_MAX_RANK);
     for (uint32_t i = 0; i < shape.rank; i++)
         shape.dim[i] = is_text ? text.dim[i] : v.value.dim[i];
     vec_push(c->arena, &g->shapes, shape);

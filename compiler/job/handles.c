@@ -47,6 +47,7 @@ static bool has_room(const Graph *g, const Shape *in, const Shape *out)
 
 static bool check_feed(const Handles *h, const char *given, uint32_t input, int64_t output)
 {
+    rlx_assert(input < h->graph->inputs.len && output < (int64_t)h->graph->outputs.len);
     Graph *g = h->graph;
     const Node *in = graph_node(g, g->inputs.data[input]);
     const Node *out = output < 0 ? NULL : graph_node(g, g->outputs.data[output].node);
@@ -85,6 +86,7 @@ static bool read_handle(Handles *h, const char *given)
 // States take the values of their outputs, which a run leaves nowhere else: they are read from the states.
 static void set_feeds(const Handles *h, Graph *to, const NodeId *map)
 {
+    rlx_assert(to->outputs.len == h->graph->outputs.len);
     const Graph *from = h->graph;
     uint32_t n = 0;
     for (uint32_t i = 0; i < from->inputs.len; i++)
@@ -117,6 +119,7 @@ static bool is_state(const Graph *g, NodeId id)
 static NodeId behind(Graph *g, NodeId id)
 {
     const Node n = *graph_node(g, id);
+    rlx_assert(n.n_src >= 2);
     return n.n_src == 2 ? n.src[1] : graph_clone_with(g, id, n.src + 1, n.n_src - 1u);
 }
 
@@ -164,6 +167,7 @@ bool handles_apply(Cli *c, const Strings *given, Graph **graph)
         return true;
     if (!graph_convert_inputs(g, h.becomes, h.room, &to, &map))
         return false;
+    rlx_assert(to != NULL && map != NULL);
     set_feeds(&h, to, map);
     graph_rewrite(to, step_append, NULL);
     to->io.len = 0;

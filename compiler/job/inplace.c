@@ -21,6 +21,7 @@ static uint64_t header_bytes(const RawPlace *f)
         return rlxb_header_bytes(f->data);
     if (!str_ends_with(f->path, ".safetensors"))
         return 0;
+    rlx_assert(f->len >= 8);
     for (uint32_t i = 0; i < 8; i++) // it was read, so it has them
         n |= (uint64_t)(unsigned char)f->data[i] << 8 * i;
     return n + 8;
@@ -48,6 +49,7 @@ static void count(Arena *a, Candidates *list, const AttrVal *v)
 
 bool inplace_choose(Job *j)
 {
+    rlx_assert(j->graph != NULL);
     Candidates list = {0};
     const Candidate *best = NULL;
     if (j->target->caps.is_gpu || j->buckets.n != 0)
@@ -91,6 +93,7 @@ static bool is_in_place(const Job *j, const void *bytes)
 
 static void count_in_place(const Job *j, uint32_t *n, uint64_t *bytes)
 {
+    rlx_assert(j->plan != NULL);
     for (BufId b = 1; b < j->plan->buffers.len; b++) {
         if (j->plan->buffers.data[b].region == REGION_FILE) {
             ++*n;
@@ -113,6 +116,7 @@ static void find_elsewhere(const Job *j, Nodes *out)
 
 static unsigned long long bytes_of(const Job *j, NodeId id)
 {
+    rlx_assert(node_is_const(j->graph, id));
     return node_attr(graph_node(j->graph, id), A_const_data)->len;
 }
 

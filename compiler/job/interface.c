@@ -47,6 +47,7 @@ static void print_io(const Job *j, const GraphIo *io, Str *out)
                                         [IO_STRING] = "string",
                                         [IO_SEQUENCE] = "sequence",
                                         [IO_OPTIONAL] = "optional"};
+    rlx_assert((size_t)io->kind < sizeof kinds / sizeof *kinds);
     Arena *a = j->cli->arena;
     str_printf(out, "{\"name\": \"%s\", \"kind\": \"%s\"", json_text(a, io->name), kinds[io->kind]);
     if (io->kind == IO_OPTIONAL)
@@ -103,6 +104,7 @@ static void print_list(const Job *j, bool is_output, Str *out)
 
 const char *interface_json(const Job *j)
 {
+    rlx_assert(j->plan != NULL);
     Str out = str_new(j->cli->arena);
     str_add(&out, "\"interface\": {");
     print_list(j, false, &out);
@@ -116,6 +118,7 @@ const char *interface_json(const Job *j)
 
 void interface_print_text(const Tensor *t)
 {
+    rlx_assert(t->dtype == DTYPE_u8);
     enum { SHOWN = 6 };
     const int64_t capacity = t->rank ? t->dim[t->rank - 1] : 0;
     const char *p = t->data;

@@ -25,6 +25,7 @@ static bool wrong_value(Job *j, const char *option, const char *value, const cha
 // enumerators of a mode. What was not given leaves *out as it is.
 static bool choose(Job *j, const char *option, const char *value, uint32_t *out)
 {
+    rlx_assert(option_find(option) != NULL && option_find(option)->value != NULL);
     Str expected = str_new(j->cli->arena);
     const char *word = option_find(option)->value;
     if (value == NULL)
@@ -193,6 +194,7 @@ static KernelCompiler kernel_compiler(Job *j)
                                  [DEVICE_CUDA] = {nvrtc_compile, &j->nvrtc},
                                  [DEVICE_VULKAN] = {spirv_compile_all, &j->spirv},
                                  [DEVICE_METAL] = {metal_make_images, &j->metal}};
+    rlx_assert((size_t)j->target->device < sizeof of / sizeof *of);
     return of[j->target->device];
 }
 
@@ -336,6 +338,7 @@ static bool read_string_bytes(Job *j)
 // Imported again: passes change graphs.
 static bool begin_fallback(Job *j)
 {
+    rlx_assert(j->fallback != NULL);
     Job *f = j->fallback;
     *f = *j;
     f->fallback = NULL;
@@ -373,6 +376,7 @@ bool job_begin(Job *j, Cli *c, const char *default_cpu, bool has_all_inputs)
 
 bool job_import(Job *j, const Given *given, Graph **out)
 {
+    rlx_assert(j->model != NULL && given != NULL);
     Cli *c = j->cli;
     ImportOptions options = given_options(given, j->has_all_inputs);
     options.string_bytes = j->string_bytes;
@@ -391,6 +395,7 @@ bool job_plan_graph(Job *j, Graph *g, const PipelineOptions *o, Plan **out)
 // All plans read experts in the same place.
 static bool place_experts(Job *j)
 {
+    rlx_assert(j->plan != NULL);
     uint64_t n = 0;
     if (j->host.moe_slots == 0)
         return true;

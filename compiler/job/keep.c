@@ -33,6 +33,7 @@ bool keep_apply(Cli *c, const Strings *given, Graph *g)
 
 void keep_take(const Strings *given, Plan *p)
 {
+    rlx_assert(p->kept.len == 0);
     rlx_assert(p->outputs.len >= given->len); // keep_apply has added them
     const uint32_t first = p->outputs.len - given->len;
     for (uint32_t i = 0; i < given->len; i++)
@@ -77,6 +78,7 @@ static bool add_set(Cli *c, Plan *p, const char *given)
 
 bool sets_apply(Cli *c, Plan *p)
 {
+    rlx_assert(p->sets.len == 0);
     Arena scratch = {0};
     const Strings *given = &c->options.output_sets;
     bool ok = true;

@@ -13,6 +13,7 @@ static const char *name_of(const Graph *g, NodeId id)
 
 NodeId node_find(const Graph *g, const char *name)
 {
+    rlx_assert(name != NULL && g->nodes.len != 0);
     int64_t number = 0;
     for (NodeId id = g->nodes.len - 1; id > 0; id--)
         if (name_of(g, id) != NULL && strcmp(name_of(g, id), name) == 0)
@@ -35,11 +36,13 @@ const char *node_closest(const Graph *g, const char *name)
             names[n++] = name_of(g, id);
     for (uint32_t i = 0; i < g->outputs.len; i++)
         names[n++] = g->outputs.data[i].name;
+    rlx_assert(n <= g->nodes.len + g->outputs.len);
     return str_closest(name, names, n);
 }
 
 const char *node_exact_name(Arena *a, const Graph *g, NodeId id)
 {
+    rlx_assert(id != 0 && id < g->nodes.len);
     const char *name = name_of(g, id);
     return name != NULL && node_find(g, name) == id ? name : arena_printf(a, "%%%u", id);
 }

@@ -88,6 +88,7 @@ bool open_sizes_given(Job *j, int64_t *values)
 // Value number `at` (mod their count) of a symbol.
 static int64_t nth_value(const Symbol *s, uint64_t at)
 {
+    rlx_assert(s->multiple >= 1 && s->min <= s->max);
     const int64_t first = (s->min + s->multiple - 1) / s->multiple;
     const uint64_t count = (uint64_t)(s->max / s->multiple - first) + 1;
     return (first + (int64_t)(at % count)) * s->multiple;

@@ -73,6 +73,8 @@ static bool run_pass(Pass *p, const PassInfo *info, const PipelineOptions *o)
 
 bool pipeline_run(Arena *perm, Diag *d, Graph *graph, const PipelineOptions *o, Plan **plan)
 {
+    rlx_assert(o->report != NULL || (o->dump == NULL && !o->time_passes));
+    rlx_assert(graph != NULL && o->caps != NULL);
     Arena scratch = {0};
     const PassOptions options = {.opt_level = o->opt_level,
                                  .allow_fast = o->allow_fast,

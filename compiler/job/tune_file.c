@@ -100,6 +100,7 @@ bool tune_file_read(Arena *a, Diag *d, const char *path, TuneFile *out)
 
 bool tune_file_write(Diag *d, const char *path, TuneFile *file)
 {
+    rlx_assert(file->place != NULL);
     Str s = str_new(d->arena);
     str_printf(&s, "%s\n%s\n# measured by rlxc " RLXC_VERSION "\n", first_line, file->place);
     sort(file);

@@ -61,6 +61,7 @@ static bool run_text(void *ctx, EvalCtx *c)
     Tensor *out = ARENA_ARRAY(j->cli->arena, Tensor, c->node->n_results);
     if (!make_job(j, c, &sub) || !job_emit(&sub) || !native_open(&sub, NULL, &n))
         return false;
+    rlx_assert(sub.plan->outputs.len == c->node->n_results);
     const bool ok = native_run(&sub, &n, c->in, out);
     for (uint32_t i = 0; ok && i < c->node->n_results; i++) {
         const size_t bytes = (size_t)c->out[i].numel * dtype_info[c->out[i].dtype].bytes;
@@ -73,6 +74,7 @@ static bool run_text(void *ctx, EvalCtx *c)
 
 void custom_evaluate(Job *j)
 {
+    rlx_assert(j->graph != NULL && j->graph->budget != NULL);
     j->graph->budget->custom = run_text;
     j->graph->budget->custom_ctx = j;
 }

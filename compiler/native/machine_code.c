@@ -87,6 +87,7 @@ static const char *object_key(const Job *j, const char *command)
 
 static bool compile(Job *j, const char *dir, const char *command, const char *made)
 {
+    rlx_assert(j->host.parts == 1);
     Arena *a = j->cli->arena;
     Strings argv = {0};
     const char *source = arena_printf(a, "%s.c", j->host.name);
@@ -131,6 +132,7 @@ static const char *why_not(const Diag *quiet, const char *command)
 
 MachineCode machine_code_count(const Job *given)
 {
+    rlx_assert(given->plan != NULL);
     Arena *a = given->cli->arena;
     MachineCode out = {0};
     RawFile file;

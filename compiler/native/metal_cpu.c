@@ -29,6 +29,7 @@ enum { N_FILES = sizeof files / sizeof *files };
 
 static const char *file_text(Arena *a, uint32_t i)
 {
+    rlx_assert(i < N_FILES);
     Str s = str_new(a);
     for (const char *const *line = files[i].lines; *line != NULL; line++)
         str_add(&s, *line);

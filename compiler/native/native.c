@@ -79,6 +79,7 @@ static void add_compiler(Job *j, Strings *argv)
 // NAME.c or NAME_2.c ...
 static const char *part_name(Job *j, uint32_t part, const char *suffix)
 {
+    rlx_assert(part >= 1 && part <= j->host.parts);
     Arena *a = j->cli->arena;
     return part == 1 ? arena_printf(a, "%s%s", j->host.name, suffix)
                      : arena_printf(a, "%s_%u%s", j->host.name, part, suffix);
@@ -218,6 +219,7 @@ static const void *bring_weights(Job *j, size_t *n)
         const void *begin = filled.at;
         *n = f->len;
         host_stream(f, add_weights, &filled);
+        rlx_assert(filled.at == (const char *)begin + f->len);
         return begin;
     }
     return j->plan->file != NULL ? j->plan->file->data : NULL;
@@ -241,6 +243,7 @@ static bool set_params(Job *j, Native *n)
 
 static bool bind(Job *j, Native *n)
 {
+    rlx_assert(n->model != NULL);
     Arena *a = j->cli->arena;
     const rlx_model *m = n->model;
     size_t bytes = 0;
@@ -281,6 +284,7 @@ static bool start_threads(Job *j, Native *n)
 
 bool native_load(Job *j, const char *library, Native *out)
 {
+    rlx_assert(out->library != NULL || library != NULL);
     if (!custom_may_run(j))
         return false;
     if (out->library == NULL)

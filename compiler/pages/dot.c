@@ -83,6 +83,7 @@ static const char *print_graph(const Job *j)
 
 bool pages_write_dot(Job *j, const char *path)
 {
+    rlx_assert(j->plan != NULL);
     const char *text = print_graph(j);
     const FilePart part = {text, strlen(text)};
     return strcmp(path, "-") == 0 ? fputs(text, stdout) >= 0 : rawfile_write(j->cli->diag, path, &part, 1);

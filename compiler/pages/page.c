@@ -79,6 +79,7 @@ static const char *data(Job *j, const char *before, const char *facts, const Tim
 
 bool pages_write_html(Job *j, const char *path, const char *before, const char *facts, const Times *times)
 {
+    rlx_assert(j->plan != NULL && before != NULL && facts != NULL);
     Str page = str_new(j->cli->arena);
     for (const char *const *line = html_page; *line != NULL; line++) {
         if (strcmp(*line, "<!-- style -->\n") == 0)

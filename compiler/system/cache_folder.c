@@ -93,6 +93,7 @@ bool cache_folder_check(Cli *c, CacheFolder *f)
 
 const char *cache_folder_entry(const CacheFolder *f, const char *key)
 {
+    rlx_assert(f->path != NULL && (size_t)f->kind < sizeof kinds / sizeof *kinds);
     return output_path(f->arena, f->path, arena_printf(f->arena, "%s%s", key, kinds[f->kind].suffix));
 }
 
@@ -115,6 +116,7 @@ bool cache_folder_remove(const CacheFolder *f, const char *entry)
 
 static Entries list(const CacheFolder *f)
 {
+    rlx_assert(f->path != NULL);
     Entries all = {0};
     const char *suffix = kinds[f->kind].suffix;
     DIR *dir = opendir(f->path);

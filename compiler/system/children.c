@@ -67,6 +67,7 @@ bool children_run(Diag *d, const char *dir, const ChildCommands *commands)
     enum { MOST = 64 };
     pid_t child[MOST];
     const uint32_t n = commands->list.len, at_once = children_processors();
+    rlx_assert(at_once >= 1 && at_once <= MOST);
     uint32_t started = 0;
     bool ok = true;
     interrupt_hold();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See content_hash.h. xxHash is taken in as a header: no library to link.
 #include "compiler/system/content_hash.h"
+#include "base/diag.h"
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,6 +33,7 @@ ContentHash *content_hash_new(Arena *a)
 
 void content_hash_add(ContentHash *h, const void *bytes, size_t n)
 {
+    rlx_assert(bytes != NULL || n == 0);
     const uint64_t len = n;
     XXH3_128bits_update(h->state, &len, sizeof len);
     XXH3_128bits_update(h->state, bytes, n);

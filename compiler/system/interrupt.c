@@ -106,6 +106,7 @@ static void replace(pid_t old, pid_t new)
 
 pid_t interrupt_fork(void)
 {
+    rlx_assert(holds > 0);
     sigset_t ours, others;
     sigemptyset(&ours);
     for (uint32_t i = 0; i < N_SIGNALS; i++)

@@ -279,6 +279,7 @@ static void keep(void *p)
 
 cJSON *json_parse(Arena *a, const char *text, size_t len, size_t *at)
 {
+    rlx_assert(tree_arena == NULL);
     cJSON_Hooks hooks = {allocate, keep};
     const char *end = text;
     tree_arena = a;
@@ -343,6 +344,7 @@ static uint32_t child_begin(const char *text, uint32_t parent, uint32_t at)
 
 JsonRange *json_find_children(Arena *a, const char *text, uint32_t parent, uint32_t n)
 {
+    rlx_assert(text[parent] == '{' || text[parent] == '[');
     JsonRange *children = ARENA_ARRAY(a, JsonRange, n);
     uint32_t at = parent + 1;
     for (uint32_t i = 0; i < n; i++) {
@@ -355,6 +357,7 @@ JsonRange *json_find_children(Arena *a, const char *text, uint32_t parent, uint3
 
 uint32_t json_find_child(const char *text, uint32_t parent, uint32_t index)
 {
+    rlx_assert(text[parent] == '{' || text[parent] == '[');
     uint32_t begin = child_begin(text, parent, parent + 1);
     for (uint32_t i = 0; i < index; i++)
         begin = child_begin(text, parent, after_space(text, after_value(text, begin)) + 1);

@@ -301,6 +301,7 @@ bool rawfile_commit(RawWriter *w, bool is_complete)
 
 bool rawfile_write(Diag *d, const char *path, const FilePart *parts, uint32_t n_parts)
 {
+    rlx_assert(parts != NULL || n_parts == 0);
     RawWriter w;
     if (!rawfile_create(&w, d, path))
         return false;

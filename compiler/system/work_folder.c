@@ -63,6 +63,7 @@ static bool fail(Diag *d, const char *cache, const char *what)
 
 bool work_folder_make(Diag *d, const char *cache, WorkFolder *out)
 {
+    rlx_assert(cache != NULL);
     interrupt_hold();
     do {
         char *path = arena_printf(d->arena, "%s/%sXXXXXX", cache, prefix);

@@ -49,6 +49,7 @@ static bool begin(Bisect *b, Attempt *a)
 // The evaluator computes the expected values too; for the generated code they are no outputs.
 static void take_reference(const Bisect *b, Attempt *a)
 {
+    rlx_assert(a->job.plan == NULL && a->job.graph != NULL);
     Graph *g = a->job.graph;
     a->n_own = g->outputs.len;
     for (uint32_t i = 0; i < b->expected->list.len; i++)
@@ -90,6 +91,7 @@ static bool departs(const Bisect *b, const Tensor *got, const Tensor *want, Node
 
 static void found(Bisect *b, BisectHow how, const BisectValue *value)
 {
+    rlx_assert(how != BISECT_NOTHING);
     b->how = how;
     b->first = *value;
     b->number = 0;

@@ -91,6 +91,7 @@ COMMANDS = {
         ["compile", model, "--bucket", "seq=4", "--arena-at", "seq=2"],
         ["compile", model, "--bucket", "seq=4", "--buckets", "batch=2"],
         ["compile", model, "--bucket", "a=1,2,3,4,5,6,7,8", "--bucket", "b=1,2,3,4,5,6,7,8,9"],
+        ["compile", model, *(word for i in range(9) for word in ("--bucket", f"n{i}=1"))],
         ["compile", model, "--buckets", "a,b=1x2,3"],
         ["compile", model, "--buckets", "a,b=1x2,2x1"],
         ["compile", model, "--buckets", "a,b=1x2,1x2"],

@@ -4,6 +4,7 @@
 #include "compiler/import/import.h"
 #include "compiler/import/json/json_custom.h"
 #include "compiler/system/rawfile.h"
+#include "ir/shape/verify.h"
 
 #include <string.h>
 
@@ -137,6 +138,7 @@ static bool read_model(JsonReader *r, const JsonPlace *root, Graph **out)
     json_extents(&s, &m[EXTENTS].place);
     g->notes = collect_notes(r);
     *out = g;
+    rlx_assert(r->diag->n_errors != n_errors || graph_verify(g, STAGE_IMPORTED) == NULL);
     return r->diag->n_errors == n_errors;
 }
 
@@ -157,6 +159,7 @@ static bool parse(JsonReader *r, Arena *scratch, JsonPlace *root)
 
 static JsonReader reader_of(Arena *a, Diag *d, uint32_t file, const char *dir)
 {
+    rlx_assert(file >= 1 && file <= d->files.len);
     const DiagFile *f = &d->files.data[file - 1];
     return (JsonReader){.arena = a,
                         .diag = d,

@@ -36,6 +36,7 @@ static bool wrong(DeclReader *dr, const JsonPlace *p, const char *why)
 
 static void set(DeclReader *dr, AttrId id, const char *text)
 {
+    rlx_assert(id < ATTR_COUNT && text != NULL);
     dr->d->text[id] = (AttrVal){.id = id, .u.str = text};
 }
 
@@ -272,6 +273,7 @@ const CustomDecl *custom_decl_find(const CustomDecls *decls, const char *name)
 
 void custom_decl_set(Arena *a, const CustomDecl *d, const CustomAttr *values, NodeBuild *b)
 {
+    rlx_assert(d->attrs.len <= BUILD_MAX_ATTRS);
     Str constants = str_new(a);
     for (uint32_t i = 0; i < d->attrs.len; i++) {
         str_printf(&constants, "%s%s = ", i == 0 ? "" : "; ", d->attrs.data[i].name);

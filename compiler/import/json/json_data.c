@@ -54,6 +54,7 @@ static bool measure(const Source *s, const JsonPlace *data, Shape *shape)
 // SHAPE_MAX_RANK.
 static bool fill(Source *s, const JsonPlace *p, const Shape *shape, uint32_t axis, int64_t *at)
 {
+    rlx_assert(axis <= shape->rank && *at <= s->t.numel);
     uint32_t n = 0;
     JsonPlace child = {0};
     if (axis == shape->rank)
@@ -127,6 +128,7 @@ static bool open_safetensors(Source *s, const char *path, const SafeTensors **ou
         map_put_str(r->arena, &r->weight_files, path, known);
         vec_push(r->arena, &r->opened, file);
     }
+    rlx_assert(known < r->opened.len);
     *out = r->opened.data[known];
     return *out != NULL;
 }
@@ -277,6 +279,7 @@ static bool read_values(Source *s, JsonRole role)
         return json_error(s->r, &s->m[M_shape].place, E0207, "a tensor with values needs a constant shape");
     if (!(has_data ? read_data(s) : read_file(s)))
         return false;
+    rlx_assert(s->t.dtype == s->out->dtype && s->t.numel == shape_numel(&s->out->shape));
     s->out->has_values = true;
     s->out->data = s->t.data;
     s->out->bytes = (uint64_t)s->t.numel * dtype_info[s->t.dtype].bytes;
@@ -301,6 +304,7 @@ bool json_tensor(JsonReader *r, const JsonPlace *p, JsonRole role, JsonTensor *o
         {.name = "offset"},
         {.name = "next", .is_required = true},
     };
+    rlx_assert((size_t)role < sizeof roles / sizeof *roles);
     *out = (JsonTensor){0};
     if (!json_members(r, p, roles[role].owner, E0102, m, roles[role].n_members))
         return false;

@@ -11,6 +11,7 @@ enum { MAX_CANDIDATES = 4096, MAX_GRAPH_DEPTH = 8 };
 
 static bool defined_twice(const JsonScope *s, const JsonPlace *p, const char *name)
 {
+    rlx_assert(s->values.len != 0);
     uint32_t i = 0;
     if (json_is_hopeless(s->r))
         return json_error(s->r, p, E0104, "%s", "");
@@ -80,6 +81,7 @@ bool json_value(JsonScope *s, const JsonPlace *p, const cJSON *later, NodeId *ou
         return false;
     if (!map_get_str(&s->names, name, &index))
         return unknown_value(s, p, name, later);
+    rlx_assert(index < s->values.len);
     *out = s->values.data[index].id;
     return true;
 }
@@ -88,6 +90,7 @@ bool json_value(JsonScope *s, const JsonPlace *p, const cJSON *later, NodeId *ou
 
 static NodeId make_leaf(JsonScope *s, const JsonPlace *p, JsonRole role, const JsonTensor *t)
 {
+    rlx_assert(role != JSON_WEIGHT || t->has_values);
     const char *name = p->item->string;
     Span span = json_span(s->r, p);
     NodeId id = 0;
@@ -120,6 +123,7 @@ void json_leaves(JsonScope *s, const JsonPlace *section, JsonRole role)
     while (json_next(section, &child) && !json_is_hopeless(s->r)) {
         JsonTensor t;
         JsonPlace next = {0};
+        rlx_assert(ranges != NULL);
         child.range = ranges[child.index];
         // A name that stands twice is reported by json_define alone, not by the graph too.
         bool is_new = !map_get_str(&s->names, child.item->string, NULL);
@@ -145,6 +149,7 @@ void json_next_values(JsonScope *s)
 {
     for (uint32_t i = 0; i < s->pending.len && !json_is_hopeless(s->r); i++) {
         JsonPending *p = &s->pending.data[i];
+        rlx_assert(graph_node(s->g, p->state)->op == OP_state);
         NodeId next = 0;
         p->next.up = &p->owner; // the places on the stack are gone, this copy stays
         if (!json_value(s, &p->next, NULL, &next) || !next)
@@ -240,6 +245,7 @@ void json_extents(JsonScope *s, const JsonPlace *section)
 
 bool json_subgraph(JsonScope *parent, const JsonPlace *p, Graph **out)
 {
+    rlx_assert(parent->depth <= MAX_GRAPH_DEPTH);
     enum { INPUTS, WEIGHTS, NODES, OUTPUTS, CHECKS, EXTENTS, COUNT };
     JsonReader *r = parent->r;
     uint32_t n_errors = r->diag->n_errors;

@@ -68,6 +68,7 @@ static bool read_members(NodeReader *nr)
         nr->m[i] = (JsonMember){.name = names[i], .is_required = i <= M_inputs};
     if (nr->custom != NULL)
         nr->n_attr = nr->custom->attrs.len;
+    rlx_assert(nr->n_attr <= BUILD_MAX_ATTRS);
     for (uint32_t i = 0; i < nr->n_attr; i++)
         nr->m[M_COUNT + i] = nr->custom == NULL
                                  ? (JsonMember){.name = attr_info[nr->first + i].name}
@@ -122,6 +123,7 @@ static bool make_scalar(NodeReader *nr, const JsonPlace *p, DType dtype, NodeId 
 
 static bool read_number(NodeReader *nr, const JsonPlace *p)
 {
+    rlx_assert(p->index < nr->n_src);
     DType dtype = DTYPE_bool;
     if (!cJSON_IsBool(p->item) && !find_number_type(nr, p->index, &dtype))
         return json_error(nr->s->r, p, E0205,
@@ -280,6 +282,7 @@ static bool read_attrs(NodeReader *nr, NodeBuild *b)
     for (uint32_t i = 0; i < nr->n_attr; i++) {
         const JsonPlace *place = &nr->m[M_COUNT + i].place;
         AttrId id = (AttrId)(nr->first + i);
+        rlx_assert((size_t)attr_info[id].type < sizeof set / sizeof *set);
         if (place->item)
             ok &= set[attr_info[id].type](nr, place, b, id);
     }
@@ -292,6 +295,7 @@ static NodeId make_result(const NodeReader *nr, NodeId id, uint32_t index, const
 {
     if (id == 0 || index == 0)
         return id;
+    rlx_assert(index < graph_node(nr->s->g, id)->n_results);
     NodeBuild b = node_begin(nr->s->g, OP_result, nr->span, name);
     node_src(&b, id);
     node_int(&b, A_result_index, index);
@@ -387,6 +391,7 @@ void json_nodes(JsonScope *s, const JsonPlace *section)
     }
     const JsonRange *ranges = json_ranges(s->r, section);
     while (json_next(section, &child) && !json_is_hopeless(s->r)) {
+        rlx_assert(ranges != NULL);
         child.range = ranges[child.index];
         read_node(s, &child);
     }

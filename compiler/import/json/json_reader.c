@@ -94,6 +94,7 @@ const char *json_hint(JsonReader *r, const char *name, const char *const *candid
 
 bool json_next(const JsonPlace *p, JsonPlace *child)
 {
+    rlx_assert(child->item == NULL || child->up == p);
     if (!child->item)
         *child = (JsonPlace){.up = p, .item = p->item ? p->item->child : NULL};
     else
@@ -103,6 +104,7 @@ bool json_next(const JsonPlace *p, JsonPlace *child)
 
 const JsonRange *json_ranges(JsonReader *r, const JsonPlace *p)
 {
+    rlx_assert(p->item != NULL);
     uint32_t n = 0;
     for (const cJSON *item = p->item->child; item; item = item->next)
         n++;

@@ -221,6 +221,7 @@ static bool set_int(JsonReader *r, const JsonPlace *p, Tensor *t, int64_t i)
 {
     const DTypeInfo *info = &dtype_info[t->dtype];
     uint32_t bits = info->bits;
+    rlx_assert(bits >= 1 && bits <= 64);
     uint64_t large = 0;
     if (t->dtype == DTYPE_u64 && cJSON_IsString(p->item) && parse_u64(p->item->valuestring, &large)) {
         tensor_set_i64(t, i, (int64_t)large);
@@ -255,5 +256,6 @@ bool json_element(JsonReader *r, const JsonPlace *p, Tensor *t, int64_t i)
         [DCLASS_UINT] = set_int,
         [DCLASS_BOOL] = set_bool,
     };
+    rlx_assert(set[dtype_info[t->dtype].cls] != NULL);
     return set[dtype_info[t->dtype].cls](r, p, t, i);
 }

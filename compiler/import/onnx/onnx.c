@@ -7,6 +7,7 @@
 #include "compiler/import/import.h"
 #include "compiler/import/onnx/onnx_import.h"
 #include "compiler/import/onnx/onnx_proto.h"
+#include "ir/shape/verify.h"
 
 #include <string.h>
 
@@ -140,6 +141,7 @@ static void warn_empty(const OnnxModel *m, const Graph *g)
 
 bool import_onnx_source(Arena *a, Diag *d, const OnnxSource *source, Graph **out)
 {
+    rlx_assert(source->name != NULL && (source->data != NULL || source->len == 0));
     OnnxModel m = {.arena = a, .diag = d, .source = source};
     const uint32_t errors = d->n_errors, items = d->items.len;
     m.file = diag_add_file(d, source->name, NULL, 0);
@@ -154,10 +156,12 @@ bool import_onnx_source(Arena *a, Diag *d, const OnnxSource *source, Graph **out
     const char *graph_name = onnx_text(m.proto->graph->name);
     Graph *g = graph_new(a, d, graph_name[0] ? graph_name : source->name);
     if (!import_main(&m, g, span) || d->n_errors != errors) {
+        rlx_assert(d->n_errors != errors);
         note_open_sizes(&m, g, items);
         return false;
     }
     warn_empty(&m, g);
+    rlx_assert(graph_verify(g, STAGE_IMPORTED) == NULL);
     *out = g;
     return true;
 }

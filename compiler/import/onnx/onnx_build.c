@@ -38,6 +38,7 @@ static bool is_linear(OpId op)
 
 bool onnx_spend_work(OnnxModel *m, uint64_t work)
 {
+    rlx_assert(m->fold_work <= FOLD_MAX_WORK);
     const uint64_t steps = work / FOLD_STEP;
     if (steps > FOLD_MAX_WORK - m->fold_work)
         return false;
@@ -47,6 +48,7 @@ bool onnx_spend_work(OnnxModel *m, uint64_t work)
 
 bool onnx_spend_fold(OnnxModel *m, const Graph *g, NodeId id, int64_t trips)
 {
+    rlx_assert(id != 0 && id < g->nodes.len);
     const Node *n = graph_node(g, id);
     uint64_t in = 0;
     for (uint32_t i = 0; i < n->n_src; i++) {
@@ -87,6 +89,7 @@ NodeId onnx_fold(OnnxModel *m, Graph *g, NodeId id)
     const Node *n = graph_node(g, id);
     if (id == 0 || n->op == OP_const || !is_foldable(m, g, id))
         return id;
+    rlx_assert(n->n_results == 1 && shape_is_const(n->shape));
     Tensor *in = ARENA_ARRAY(m->arena, Tensor, n->n_src);
     for (uint32_t i = 0; i < n->n_src; i++)
         if (n->src[i])
@@ -104,6 +107,7 @@ NodeId onnx_fold(OnnxModel *m, Graph *g, NodeId id)
 
 bool onnx_spend(OnnxNode *n, int64_t elements)
 {
+    rlx_assert(elements >= 0);
     n->model->made += (uint64_t)elements;
     return n->model->made <= made_max(n->model) ||
            onnx_fail(n, E0004, "the model makes too many elements at import");
@@ -113,6 +117,7 @@ bool onnx_spend(OnnxNode *n, int64_t elements)
 
 NodeBuild onnx_begin(OnnxNode *n, OpId op, const NodeId *src, uint32_t count)
 {
+    rlx_assert(op != OP_none && op < OP_COUNT && (src != NULL || count == 0));
     NodeBuild b = node_begin(n->graph, op, n->span, n->label);
     b.failed = n->failed;
     for (uint32_t i = 0; i < count; i++)
@@ -166,6 +171,7 @@ NodeId onnx_op_ints(OnnxNode *n, OpId op, NodeId a, AttrId id, const int64_t *v,
 {
     if (n->failed) // then the list may not have been read
         return 0;
+    rlx_assert(v != NULL || count == 0);
     NodeBuild b = ONNX_BEGIN(n, op, a);
     node_ints(&b, id, v, count);
     return onnx_end(n, &b);
@@ -175,6 +181,7 @@ NodeId onnx_const(OnnxNode *n, DType t, const Shape *s, const void *data, uint64
 {
     if (n->failed)
         return 0;
+    rlx_assert(data != NULL || bytes == 0);
     const NodeId id = graph_const(n->graph, t, s, data, bytes, n->span);
     n->failed = id == 0;
     return id;
@@ -346,6 +353,7 @@ NodeId onnx_result(OnnxNode *n, NodeId a, uint32_t index)
 {
     if (n->failed)
         return 0;
+    rlx_assert(a != 0);
     const NodeId id = graph_result(n->graph, a, index);
     n->failed = id == 0;
     return id;

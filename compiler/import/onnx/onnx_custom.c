@@ -23,6 +23,7 @@ static void give_results(OnnxNode *n, NodeId id)
 void onnx_import_custom(OnnxNode *n)
 {
     const CustomDecl *d = custom_decl_find(n->model->source->options.custom, n->op);
+    rlx_assert(d != NULL && d->attrs.len <= BUILD_MAX_ATTRS);
     CustomAttr values[BUILD_MAX_ATTRS];
     NodeBuild b = node_begin(n->graph, OP_custom, n->span, n->label);
     for (uint32_t i = 0; i < n->n_in; i++)

@@ -8,6 +8,7 @@ enum { MAX_NAMED = 8 };
 
 static const Onnx__ValueInfoProto *declared_at(const Onnx__GraphProto *g, uint64_t i)
 {
+    rlx_assert(i < g->n_value_info + g->n_output);
     return i < g->n_value_info ? g->value_info[i] : g->output[i - g->n_value_info];
 }
 
@@ -67,6 +68,7 @@ static bool inferred_shape(const OnnxNode *n, const OnnxValue *v, Shape *out)
         *out = *onnx_shape(n, v->node);
     else
         return false;
+    rlx_assert(!v->is_text || out->rank >= 1);
     out->rank -= v->is_text;
     return true;
 }

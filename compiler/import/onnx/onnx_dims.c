@@ -131,6 +131,7 @@ static bool combine(OnnxNode *n, DimOp op, OnnxDims *out)
     if (n->n_in != 2 || !onnx_peek_dims(n, 0, &a) || !onnx_peek_dims(n, 1, &b) || a.dtype != b.dtype ||
         !broadcast(&a, &b, out))
         return false;
+    rlx_assert(out->n <= ONNX_MAX_LIST && out->rank <= 1);
     for (uint32_t i = 0; i < out->n; i++)
         if (!op(n->graph->dims, a.dtype, a.dim[a.n == 1 ? 0 : i], b.dim[b.n == 1 ? 0 : i], &out->dim[i]))
             return false;
@@ -252,6 +253,7 @@ static bool dims_concat(OnnxNode *n, OnnxDims *out)
         memcpy(out->dim + out->n, a.dim, a.n * sizeof *a.dim);
         out->n += a.n;
     }
+    rlx_assert(out->n <= ONNX_MAX_LIST);
     return axis == 0 || axis == -1;
 }
 
@@ -288,6 +290,7 @@ static bool dims_slice(OnnxNode *n, OnnxDims *out)
     const int64_t size = a.n;
     start = start < -size ? 0 : start < 0 ? start + size : start > size ? size : start;
     end = end < -size ? 0 : end < 0 ? end + size : end > size ? size : end;
+    rlx_assert(start >= 0 && start <= size && end >= 0 && end <= size);
     *out = (OnnxDims){.dtype = a.dtype, .rank = 1};
     for (int64_t i = start; step >= 1 && i < end; i += step < size ? step : size)
         out->dim[out->n++] = a.dim[i];
@@ -428,6 +431,7 @@ bool onnx_import_dims(OnnxNode *n)
     OnnxDims out = {0};
     if (!rule || !rule(n, &out) || n->failed)
         return false;
+    rlx_assert(out.rank == 1 || (out.rank == 0 && out.n == 1));
     for (uint32_t i = 0; i < out.n; i++)
         if (dim_is_unknown(n->graph->dims, out.dim[i]))
             return false;

@@ -36,6 +36,7 @@ static bool import_branch(OnnxNode *n, OnnxScope *s, const Onnx__GraphProto *g)
 
 static OnnxValue branch_output(OnnxNode *n, OnnxScope *s, const Onnx__GraphProto *g, uint32_t i)
 {
+    rlx_assert(i < g->n_output);
     const char *name = onnx_text(g->output[i]->name);
     OnnxValue v =
         onnx_get(s, name, n->span, arena_printf(n->model->arena, "a branch of node '%s'", n->label));
@@ -146,6 +147,7 @@ static void add_results(OnnxNode *n, Branch *b, const Branch *other)
 {
     for (uint32_t i = 0; i < n->n_out; i++) {
         const OnnxValue v = b->out[i], w = other->out[i];
+        rlx_assert(v.kind != ONNX_LIST || (w.kind == ONNX_LIST && w.list->n == v.list->n));
         if (v.kind == ONNX_LIST)
             for (uint32_t k = 0; k < v.list->n; k++)
                 add_result(n, b, v.list->v[k], text_room(other, w.list->v[k]));
@@ -201,6 +203,9 @@ static void build_if(OnnxNode *n, NodeId cond, Branch *then_branch, Branch *else
         put_results(n, 0, then_branch->out);
         return;
     }
+    rlx_assert(then_branch->scope.graph->outputs.len == else_branch->scope.graph->outputs.len);
+    rlx_assert(then_branch->scope.graph->inputs.len == captures->list.len);
+    rlx_assert(else_branch->scope.graph->inputs.len == captures->list.len);
     NodeBuild b = ONNX_BEGIN(n, OP_if, cond);
     for (uint32_t i = 0; i < captures->list.len; i++)
         node_src(&b, captures->list.data[i].outer);

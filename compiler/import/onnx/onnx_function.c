@@ -131,6 +131,7 @@ static void use_attributes(OnnxNode *n, const Onnx__FunctionProto *f)
 
 static void import_body(OnnxNode *n, OnnxScope *s, const Onnx__FunctionProto *f)
 {
+    rlx_assert(n->n_in <= f->n_input && n->n_out <= f->n_output);
     Arena *a = n->model->arena;
     for (uint32_t i = 0; i < f->n_input; i++)
         onnx_put(s, onnx_text(f->input[i]), onnx_any(n, i), n->span);

@@ -85,6 +85,7 @@ typedef struct Facts {
 
 static void add_fact(Facts *f, Dim d, int64_t value, const char *what, bool is_firm)
 {
+    rlx_assert(value >= 0 && what != NULL);
     const SizeFact fact = {d, value, what, is_firm};
     vec_push(f->m->arena, &f->list, fact);
 }
@@ -155,6 +156,7 @@ bool onnx_read_sizes(OnnxModel *m, Graph *graph, const Onnx__GraphProto *g, Span
         const int64_t size = onnx_given_size(m, t->symbols.data[i].name);
         vec_push(m->arena, &m->sizes, size);
     }
+    rlx_assert(m->sizes.len == t->symbols.len);
     if (!sizes_solve(m->arena, m->diag, span, t, f.list.data, f.list.len, m->sizes.data))
         return false;
     for (uint32_t i = 0; i < t->symbols.len; i++) {
@@ -230,6 +232,7 @@ static bool same_type(const Tensor *t, const TensorType *type)
 // False: wrong (reported). out->data is NULL when the value cannot be used.
 static bool read_value(OnnxModel *m, const Graph *g, NodeId input, const ImportValue *v, Tensor *out)
 {
+    rlx_assert(graph_node(g, input)->op == OP_input);
     const Node *n = graph_node(g, input);
     const TensorType type = {.dtype = (DType)n->dtype, .shape = *n->shape};
     *out = (Tensor){0};

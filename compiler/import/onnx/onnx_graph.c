@@ -145,6 +145,7 @@ static bool wrong_size(OnnxModel *m, const Onnx__ValueInfoProto *v, Span span)
     const Onnx__TensorShapeProto *s = v->type->tensor_type->shape;
     uint32_t axis = 0;
     Dim ignored = 0;
+    rlx_assert(s->n_dim > 0);
     while (s->dim[axis]->value_case != ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE ||
            s->dim[axis]->dim_value == -1 || dim_from_size(s->dim[axis]->dim_value, &ignored))
         axis++;
@@ -173,6 +174,7 @@ static bool input_shape(OnnxModel *m, Graph *g, const Onnx__ValueInfoProto *v, S
     if (given && given->is_firm && given->rank != out->rank)
         return diag_error(m->diag, span, E0204, "%s has %u sizes, but the input has %u axes", given->origin,
                           given->rank, out->rank);
+    rlx_assert(out->rank <= SHAPE_MAX_RANK);
     put_given(m, g, name, out);
     return true;
 }
@@ -256,6 +258,7 @@ static void import_operator(OnnxNode *n)
         onnx_check_graphs(n->scope, n->proto, n->scope->depth);
         return;
     }
+    rlx_assert(row->import != NULL && row->op < OP_COUNT);
     n->row_op = row->op;
     onnx_ignore_attr(n, "consumed_inputs"); // a hint of the first opsets
     if (!onnx_import_text_variant(n) && !onnx_import_moved_text(n, row) && !onnx_import_dims(n))
@@ -333,6 +336,7 @@ bool onnx_import_nodes(OnnxScope *s, const Onnx__GraphProto *g)
     const OnnxPlace *order = onnx_node_order(s, g);
     s->proto = g;
     for (size_t i = 0; i < g->n_node && s->model->diag->n_errors < DIAG_MAX_ERRORS; i++) {
+        rlx_assert(order[i].node < g->n_node);
         const Onnx__NodeProto *p = g->node[order[i].node];
         ok = (order[i].is_in_cycle ? put_broken(s, p) : import_node(s, p)) && ok;
     }

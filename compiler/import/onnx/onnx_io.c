@@ -57,6 +57,7 @@ static bool read_length(const Input *in, bool is_sequence, uint32_t *out)
     if (length > max)
         return diag_error(m->diag, in->span, E0208, "input '%s' has %lld parts; at most %u are possible",
                           in->name, (long long)length, max);
+    rlx_assert(length >= 0);
     *out = (uint32_t)length;
     return true;
 }
@@ -75,6 +76,7 @@ static const Onnx__TypeProto *sequence_of(const Onnx__TypeProto *t)
 // Strings are declared as bytes, with one axis more.
 static OnnxValue import_tensor(const Input *in, const char *name, const Onnx__TypeProto *type)
 {
+    rlx_assert(tensor_type(type) != NULL);
     OnnxScope *s = in->scope;
     OnnxModel *m = s->model;
     TensorType t = {0};
@@ -224,6 +226,7 @@ static void put_keys(Arena *a, GraphIo *io, const Onnx__AttributeProto *keys)
 {
     if (!keys)
         return;
+    rlx_assert(keys->n_strings <= UINT32_MAX && keys->n_ints <= UINT32_MAX);
     io->n_keys = (uint32_t)(keys->n_strings ? keys->n_strings : keys->n_ints);
     if (!keys->n_strings) {
         io->keys = arena_copy(a, keys->ints, io->n_keys * sizeof *keys->ints);

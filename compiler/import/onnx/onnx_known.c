@@ -53,6 +53,7 @@ static KnownNode *known_node(OnnxModel *m, Known *k, NodeId id)
 
 void onnx_know(OnnxModel *m, Graph *g, NodeId input, const Tensor *t)
 {
+    rlx_assert(t->data != NULL && graph_node(g, input)->op == OP_input);
     Known *k = find_known(m, g);
     if (!k)
         k = add_known(m, g, NULL, NULL);
@@ -64,6 +65,7 @@ void onnx_know(OnnxModel *m, Graph *g, NodeId input, const Tensor *t)
 
 static bool know_input(OnnxModel *m, const Known *k, NodeId id, Tensor *out)
 {
+    rlx_assert(graph_node(k->graph, id)->op == OP_input && (k->captures == NULL || k->outer != NULL));
     const char *name = node_name(k->graph, id);
     for (uint32_t i = 0; k->captures && i < k->captures->list.len; i++)
         if (str_equal(k->captures->list.data[i].name, name))
@@ -161,6 +163,7 @@ bool onnx_known(OnnxModel *m, const Graph *g, NodeId id, Tensor *out)
             k->stack.len--;
     }
     const KnownNode *node = known_node(m, k, id);
+    rlx_assert(node->state != STATE_NEW);
     if (node->state == STATE_KNOWN)
         *out = node->results[0];
     return node->state == STATE_KNOWN;
@@ -183,6 +186,7 @@ NodeId onnx_all(OnnxNode *n, NodeId cond)
 
 void onnx_require(OnnxNode *n, NodeId cond, const char *message)
 {
+    rlx_assert(n->failed || cond != 0);
     if (!n->failed && !graph_check(n->graph, cond, message))
         n->failed = true; // was reported
 }

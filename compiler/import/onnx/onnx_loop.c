@@ -21,6 +21,7 @@ static void try_iteration(OnnxNode *n, const OnnxUnroll *loop, OnnxValue *out)
 
 static OnnxValue cut_row(OnnxNode *n, const OnnxUnroll *u, uint32_t row, int64_t i)
 {
+    rlx_assert(row < u->n_rows && i >= 0);
     const OnnxRow *r = &((const OnnxLoop *)u->ctx)->rows[row];
     const int64_t axis = r->axis, size = onnx_const_dim(n, r->x, r->axis),
                   at = r->is_backward ? size - 1 - i : i;
@@ -158,6 +159,7 @@ static void run_while(OnnxNode *n, OnnxLoop *l, OnnxValue *out)
     }
     if (l->u.n_carried == 0)
         return;
+    rlx_assert(out[0].kind == ONNX_NODE && out[0].node != 0);
     const NodeId loop = graph_node(n->graph, out[0].node)->op == OP_result
                             ? graph_node(n->graph, out[0].node)->src[0]
                             : out[0].node;
@@ -226,6 +228,7 @@ static void read_condition(OnnxNode *n, OnnxLoop *l)
 
 void onnx_loop_with(OnnxNode *n, const Onnx__GraphProto *body, const NodeId *row_like)
 {
+    rlx_assert(n->n_in >= 2);
     OnnxLoop l = {0};
     if (n->failed || !begin_loop(n, &l, body, n->n_in - 2))
         return;
@@ -280,6 +283,7 @@ static void count_rows(OnnxNode *n, Scan *s)
 {
     OnnxLoop *l = &s->loop;
     for (uint32_t i = 0; i < l->u.n_rows && !n->failed; i++) {
+        rlx_assert(s->rows[i].axis < onnx_shape(n, s->rows[i].x)->rank);
         const Dim size = onnx_shape(n, s->rows[i].x)->dim[s->rows[i].axis];
         if (i > 0 && size != l->bound)
             onnx_fail(n, E0204, "scan inputs 0 and %u are not equally long", i);
@@ -328,6 +332,7 @@ static bool begin_scan(OnnxNode *n, Scan *s, uint32_t first)
                   n->n_in < first ? 0 : n->n_in - first);
     if (n->failed || !begin_loop(n, &s->loop, body, n->n_in - first - (uint32_t)n_rows))
         return false;
+    rlx_assert(n_rows >= 1 && n_rows <= n->n_in);
     s->loop.u.n_rows = (uint32_t)n_rows;
     for (uint32_t i = 0; i < s->loop.u.n_carried; i++)
         s->loop.u.carried[i] = onnx_value(onnx_src(n, first + i));
@@ -354,6 +359,7 @@ static NodeId cut_entry(OnnxNode *n, NodeId x, int64_t at)
 
 static bool run_entry(OnnxNode *n, const Scan *all, int64_t at, OnnxValue *out)
 {
+    rlx_assert(at >= 0 && at < MAX_BATCH);
     Arena *a = n->model->arena;
     Scan s = *all;
     OnnxUnroll *u = &s.loop.u;
@@ -381,6 +387,7 @@ void onnx_import_scan_8(OnnxNode *n)
     onnx_skip(n, 0);
     if (n->failed || !begin_scan(n, &s, 1))
         return;
+    rlx_assert(n->n_out <= NODE_MAX_RESULTS && s.loop.u.n_rows >= 1);
     const int64_t batch = onnx_const_dim(n, s.rows[0].x, 0);
     if (!n->failed && (batch < 1 || batch > MAX_BATCH))
         onnx_fail(n, E0206, "a batch of %lld is not supported, only 1 to %d", (long long)batch, MAX_BATCH);

@@ -23,6 +23,7 @@ static bool is_small(const Node *n)
 
 static void mark(Counter *c, NodeId id)
 {
+    rlx_assert(id != 0 && id < c->body->nodes.len);
     c->needed[id] = true;
     for (NodeId at = id; at > 0; at--)
         for (uint32_t i = 0; c->needed[at] && i < graph_node(c->body, at)->n_src; i++)
@@ -78,6 +79,7 @@ static uint64_t work_once(const Counter *c)
 // failed.
 static bool run_once(const Counter *c, Arena *a, int64_t iteration, Tensor *values, bool *goes_on)
 {
+    rlx_assert(iteration >= 0);
     Diag quiet = diag_new(a);
     Graph g = *c->body;
     GraphOutput *outputs = ARENA_ARRAY(a, GraphOutput, 1 + c->n_carried);
@@ -106,6 +108,7 @@ static bool run_once(const Counter *c, Arena *a, int64_t iteration, Tensor *valu
 bool onnx_count_trips(OnnxModel *m, const Graph *outside, Graph *body, const NodeId *outer,
                       uint32_t n_carried, int64_t *trips)
 {
+    rlx_assert(body->inputs.len >= 2 + n_carried && body->outputs.len >= 1 + n_carried);
     Arena scratch = {0};
     Counter c = {outside, body, outer, n_carried, ARENA_ARRAY(&scratch, bool, body->nodes.len)};
     mark_needed(&c);

@@ -30,6 +30,7 @@ static void set_diag(Graph *g, Diag *d)
 // An input for a value of the graph outside.
 static NodeId add_input(BodyGraph *b, const char *name, NodeId outer)
 {
+    rlx_assert(outer != 0 && b->n_src < b->l->u.n_carried + b->l->u.n_rows + 2);
     const Shape s = *onnx_shape(b->n, outer);
     b->src[b->n_src++] = outer;
     return graph_input(b->in.graph, name, onnx_dtype(b->n, outer), &s, b->n->span);
@@ -54,6 +55,7 @@ static NodeId entry_of(OnnxNode *n, NodeId i, const OnnxRow *row, NodeId x)
 static bool put_input(BodyGraph *b, uint32_t at, NodeId id)
 {
     const Onnx__GraphProto *g = b->l->u.body;
+    rlx_assert(at < g->n_input);
     return id && onnx_put(&b->scope, onnx_text(g->input[at]->name), onnx_value(id), b->n->span);
 }
 
@@ -85,6 +87,7 @@ static bool add_inputs(BodyGraph *b)
 
 static NodeId body_output(BodyGraph *b, uint32_t i)
 {
+    rlx_assert(i < b->l->u.body->n_output);
     const char *user = arena_printf(b->n->model->arena, "the body of node '%s'", b->n->label);
     OnnxValue v = onnx_get(&b->scope, onnx_text(b->l->u.body->output[i]->name), b->n->span, user);
     if (v.is_text || (v.kind != ONNX_NODE && v.kind != ONNX_DIMS)) {
@@ -110,6 +113,7 @@ static bool same_type(const OnnxNode *n, NodeId a, const OnnxNode *m, NodeId b)
 
 static void add_carried(BodyGraph *b, uint32_t at)
 {
+    rlx_assert(b->in.graph->inputs.len >= 2 + b->l->u.n_carried);
     const NodeId *inside = b->in.graph->inputs.data + 2;
     for (uint32_t i = 0; i < b->l->u.n_carried && !b->in.failed; i++) {
         const NodeId id = body_output(b, at + i);
@@ -170,6 +174,7 @@ static void add_outputs(BodyGraph *b)
 // Moves the last entry of a list to another place.
 static void move_last(NodeId *list, uint32_t n, uint32_t to)
 {
+    rlx_assert(to < n);
     const NodeId last = list[n - 1];
     for (uint32_t i = n - 1; i > to; i--)
         list[i] = list[i - 1];
@@ -179,6 +184,7 @@ static void move_last(NodeId *list, uint32_t n, uint32_t to)
 // Conditions of the body become one more carried value, which must be true after the loop.
 static void carry_checks(BodyGraph *b)
 {
+    rlx_assert(b->in.graph->checks.len != 0 && b->message == NULL);
     Graph *g = b->in.graph;
     const Shape scalar = {0};
     const uint32_t k = b->n_carried;
@@ -194,6 +200,7 @@ static void carry_checks(BodyGraph *b)
     add_output(b, holds);
     if (b->in.failed)
         return;
+    rlx_assert(g->outputs.len > 1 + k);
     const GraphOutput last = g->outputs.data[g->outputs.len - 1];
     for (uint32_t i = g->outputs.len - 1; i > 1 + k; i--)
         g->outputs.data[i] = g->outputs.data[i - 1];
@@ -208,6 +215,7 @@ static void carry_checks(BodyGraph *b)
 // Is the number of iterations known before the model runs?
 static bool runs_to_bound(BodyGraph *b, NodeId cond)
 {
+    rlx_assert(b->in.graph->outputs.len != 0);
     double first = 0, each = 0;
     const GraphOutput *o = &b->in.graph->outputs.data[0];
     return b->l->has_bound && !b->l->count && node_is_scalar_const(b->n->graph, cond, &first) && first != 0 &&
@@ -294,6 +302,7 @@ static NodeId live_rows(BodyGraph *b, NodeId loop, NodeId all, uint32_t out)
     OnnxNode *n = b->n;
     if (n->failed || !b->is_open)
         return all;
+    rlx_assert(b->l->has_bound);
     const NodeId count = onnx_result(n, loop, graph_node(n->graph, loop)->n_results - 1u);
     const Dim rows = onnx_extent(n, out, 0, count, b->l->bound);
     return onnx_gather(n, all, onnx_iota(n, rows), 0);
@@ -301,6 +310,7 @@ static NodeId live_rows(BodyGraph *b, NodeId loop, NodeId all, uint32_t out)
 
 static void take_results(BodyGraph *b, NodeId id, OnnxValue *out)
 {
+    rlx_assert(id != 0);
     const OnnxUnroll *u = &b->l->u;
     uint32_t at = 0;
     for (uint32_t i = 0; i < u->n_carried; i++)
@@ -382,6 +392,7 @@ void onnx_report_trial(OnnxNode *n, const OnnxLoop *l)
 
 void onnx_loop_of(OnnxNode *n, const OnnxBody *body, NodeId *out)
 {
+    rlx_assert(body->make != NULL && body->n_carried + body->n_scan < NODE_MAX_RESULTS);
     Arena *a = n->model->arena;
     const uint32_t n_in = body->n_carried + body->n_rows + body->n_captured;
     OnnxLoop l = {.rows = body->rows, .has_bound = true, .bound = body->trips};

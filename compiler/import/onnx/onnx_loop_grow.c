@@ -60,6 +60,7 @@ static int64_t type_given(const Onnx__NodeProto *n)
 static uint32_t find_chain(const Onnx__GraphProto *g, const char *in, const char *out,
                            const Onnx__NodeProto **chain, uint32_t most)
 {
+    rlx_assert(most >= 1);
     const Onnx__NodeProto *at = find_maker(g, out);
     uint32_t n = 0;
     int64_t type = 0;
@@ -134,6 +135,7 @@ static uint32_t find_growing(Arena *a, const Onnx__GraphProto *body, uint32_t n_
         out->output[out->n_output++] = body->output[i];
     for (uint32_t i = 0; i < n; i++)
         out->output[out->n_output++] = named_value(a, grown[i].rows);
+    rlx_assert(out->n_input + n == body->n_input && out->n_output == body->n_output);
     return n;
 }
 
@@ -156,6 +158,7 @@ static NodeId join(OnnxNode *n, NodeId before, OnnxValue all)
 // Imports the loop with the values that grow as scan outputs.
 static void import_with_rows(OnnxNode *n, const Onnx__GraphProto *body, const Growing *grown, uint32_t count)
 {
+    rlx_assert(count >= 1 && n->n_in >= 2 + count && n->n_out >= n->n_in - 2);
     Arena *a = n->model->arena;
     Onnx__NodeProto proto = *n->proto;
     OnnxNode loop = *n;
@@ -183,6 +186,7 @@ static void import_with_rows(OnnxNode *n, const Onnx__GraphProto *body, const Gr
         from[at++] = grown[i].at;
     for (uint32_t i = 0; i < at; i++)
         proto.output[i] = n->proto->output[from[i]];
+    rlx_assert(at == n->n_out && g == count);
     loop.n_in -= count;
     loop.failed = n->failed;
     onnx_loop_with(&loop, body, like);

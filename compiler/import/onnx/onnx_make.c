@@ -9,6 +9,7 @@
 
 static NodeId const_floats(OnnxNode *n, const float *v, size_t count, uint32_t rank)
 {
+    rlx_assert(rank == 1 || (rank == 0 && count == 1));
     Shape s = {.rank = rank, .dim = {(Dim)count}};
     const float *data = arena_copy(n->model->arena, v, count * sizeof *v);
     return onnx_const(n, DTYPE_f32, &s, data, count * sizeof *v);
@@ -16,6 +17,7 @@ static NodeId const_floats(OnnxNode *n, const float *v, size_t count, uint32_t r
 
 static NodeId const_ints(OnnxNode *n, const int64_t *v, size_t count, uint32_t rank)
 {
+    rlx_assert(rank == 1 || (rank == 0 && count == 1));
     Shape s = {.rank = rank, .dim = {(Dim)count}};
     const int64_t *data = arena_copy(n->model->arena, v, count * sizeof *v);
     return onnx_const(n, DTYPE_i64, &s, data, count * sizeof *v);
@@ -45,6 +47,7 @@ static void const_value(OnnxNode *n, const Onnx__TensorProto *t)
 
 static void const_strings(OnnxNode *n, const ProtobufCBinaryData *v, size_t count, uint32_t rank)
 {
+    rlx_assert(rank == 1 || (rank == 0 && count == 1));
     const NodeId list = onnx_text_const(n, v, count);
     const Dim capacity = onnx_text_capacity(n, list);
     onnx_out_text(n, 0, rank ? list : onnx_reshape_to(n, list, &capacity, 1));
@@ -142,6 +145,7 @@ void onnx_import_range(OnnxNode *n)
         }
         count = steps > 0 ? (Dim)steps : 0;
     }
+    rlx_assert(!dim_is_const(count) || count >= 0);
     const DType type = onnx_dtype(n, start);
     const Shape scalar = {0};
     const NodeId index = onnx_cast(n, onnx_iota(n, count), type);

@@ -36,6 +36,7 @@ void onnx_skip(OnnxNode *n, uint32_t i)
 // What keeps an operand from being read as a node.
 static bool check_tensor(OnnxNode *n, uint32_t i)
 {
+    rlx_assert(i < n->n_in);
     const OnnxValue *v = &n->in[i];
     const char *what = onnx_is_sequence(*v)   ? "a sequence"
                        : v->kind == ONNX_NONE ? "an optional without a value"
@@ -56,6 +57,7 @@ OnnxValue onnx_any(OnnxNode *n, uint32_t i)
 const OnnxList *onnx_list(OnnxNode *n, uint32_t i)
 {
     const OnnxValue v = onnx_any(n, i);
+    rlx_assert(v.kind != ONNX_LIST || v.list != NULL);
     if (v.kind == ONNX_LIST)
         return v.list;
     if (v.kind == ONNX_ROWS)
@@ -71,6 +73,7 @@ NodeId onnx_opt(OnnxNode *n, uint32_t i)
     if (n->failed || !onnx_has(n, i) || !check_tensor(n, i))
         return 0;
     const NodeId id = onnx_value_node(n->scope, &n->in[i], n->span);
+    rlx_assert(id < n->graph->nodes.len);
     n->failed = id == 0; // its own failure was reported
     return id;
 }
@@ -117,6 +120,7 @@ bool onnx_src_ints(OnnxNode *n, uint32_t i, OnnxInts *out)
             return onnx_fail(n, E0207,
                              "input %u ('%s') depends on a symbolic dimension; it must be a constant", i,
                              n->proto->input[i]);
+    rlx_assert(dims.n <= ONNX_MAX_LIST);
     out->n = dims.n;
     memcpy(out->v, dims.dim, dims.n * sizeof *out->v);
     return true;
@@ -124,6 +128,7 @@ bool onnx_src_ints(OnnxNode *n, uint32_t i, OnnxInts *out)
 
 const Shape *onnx_shape(const OnnxNode *n, NodeId id)
 {
+    rlx_assert(id < n->graph->nodes.len);
     static const Shape scalar = {0};
     return id ? graph_node(n->graph, id)->shape : &scalar;
 }
@@ -152,6 +157,7 @@ int64_t onnx_const_dim(OnnxNode *n, NodeId id, uint32_t axis)
 
 bool onnx_axis(OnnxNode *n, int64_t axis, uint32_t rank, uint32_t *out)
 {
+    rlx_assert(rank <= SHAPE_MAX_RANK + 1); // of a result that has an axis more
     *out = 0;
     if (n->failed)
         return false;
@@ -174,6 +180,7 @@ static const Onnx__AttributeProto *resolve_attr(const OnnxNode *n, const Onnx__A
     size_t index = 0;
     if (name[0] == '\0' || !call)
         return a;
+    rlx_assert(call->node != NULL && call->function != NULL);
     const Onnx__AttributeProto *given = find_attr(call->node, name, &index);
     return given ? given : onnx_function_default(n->model, call->function, name);
 }
@@ -337,6 +344,7 @@ bool onnx_ints(OnnxNode *n, const char *name, OnnxInts *out)
 
 bool onnx_strs(OnnxNode *n, const char *name, uint32_t *count, const char **out, uint32_t max)
 {
+    rlx_assert(out != NULL && max >= 1);
     *count = 0;
     const Onnx__AttributeProto *a = onnx_attr(n, name);
     if (!a)
@@ -390,6 +398,7 @@ void onnx_out(OnnxNode *n, uint32_t i, NodeId id)
 {
     if (n->failed || i >= n->n_out)
         return;
+    rlx_assert(id != 0 && id < n->graph->nodes.len);
     n->out[i] = onnx_value(id);
 }
 
@@ -397,6 +406,7 @@ void onnx_out_any(OnnxNode *n, uint32_t i, OnnxValue v)
 {
     if (n->failed || i >= n->n_out)
         return;
+    rlx_assert((v.kind != ONNX_NODE && v.kind != ONNX_ROWS) || v.node != 0);
     n->out[i] = v;
 }
 

@@ -25,6 +25,7 @@ static NodeId position(OnnxNode *n, NodeId v, NodeId size, int64_t least, NodeId
 // How many steps there are from start to end, at least 0.
 static NodeId count_steps(OnnxNode *n, NodeId start, NodeId end, int64_t step)
 {
+    rlx_assert(step != 0);
     const bool is_back = step < 0;
     const int64_t by = is_back ? -step : step;
     const NodeId span = onnx_op2(n, OP_sub, is_back ? start : end, is_back ? end : start);
@@ -34,6 +35,7 @@ static NodeId count_steps(OnnxNode *n, NodeId start, NodeId end, int64_t step)
 
 static NodeId slice_axis(OnnxNode *n, NodeId x, uint32_t axis, const NodeId *ends, int64_t step)
 {
+    rlx_assert(axis < onnx_shape(n, x)->rank);
     const Dim d = onnx_shape(n, x)->dim[axis];
     const NodeId size = onnx_dim_value(n, d);
     const bool is_back = step < 0;

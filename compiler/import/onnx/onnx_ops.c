@@ -21,6 +21,7 @@ static const OnnxOp *find_op(const char *domain, const char *name, int64_t opset
 {
     for (size_t i = 0; i < N_OPS; i++) {
         const OnnxOp *op = &ops[i];
+        rlx_assert(op->min >= 0 && (op->max == 0 || op->min <= op->max));
         if (strcmp(op->name, name) == 0 && strcmp(op->domain, domain) == 0 && opset >= op->min &&
             (op->max == 0 || opset <= op->max))
             return op;

@@ -81,6 +81,7 @@ static void add_needs(Sorter *s, const Locals *locals, const Onnx__NodeProto *p,
 
 static Sorter new_sorter(OnnxScope *scope, const Onnx__GraphProto *g)
 {
+    rlx_assert(g->n_node < UINT32_MAX);
     Arena *a = scope->model->arena;
     Sorter s = {.scope = scope, .g = g};
     s.first = ARENA_ARRAY(a, uint32_t, g->n_node + 1);
@@ -109,6 +110,7 @@ static Sorter new_sorter(OnnxScope *scope, const Onnx__GraphProto *g)
 // The nodes from place `from` of the stack on need each other in a ring.
 static void report_cycle(Sorter *s, uint32_t from)
 {
+    rlx_assert(from < s->depth);
     OnnxModel *m = s->scope->model;
     Str ring = str_new(m->arena);
     bool is_known = false;

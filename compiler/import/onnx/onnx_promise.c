@@ -33,6 +33,7 @@ static NodeId operand_i64(OnnxNode *n, uint32_t i)
 
 static void require(OnnxNode *n, NodeId cond, uint32_t i)
 {
+    rlx_assert(i < n->n_in);
     onnx_require(n, onnx_all(n, cond),
                  arena_printf(n->model->arena,
                               "node '%s': '%s' must lead to the shape that the model declares", n->label,
@@ -42,6 +43,7 @@ static void require(OnnxNode *n, NodeId cond, uint32_t i)
 // From here on the operand is these numbers, for this node.
 static void set_operand(OnnxNode *n, uint32_t i, const int64_t *v, uint32_t count, uint32_t rank)
 {
+    rlx_assert(i < n->n_in && rank <= 1);
     NodeId id = onnx_ints_const(n, v, count);
     if (rank == 0)
         id = onnx_reshape(n, id, &(Shape){0});
@@ -165,6 +167,7 @@ void onnx_promise_split(OnnxNode *n, uint32_t axis)
 static NodeId axes_mask(OnnxNode *n, uint32_t operand, uint32_t rank)
 {
     static const int64_t powers[] = {1, 2, 4, 8, 16, 32, 64, 128};
+    rlx_assert(rank >= 1 && rank <= sizeof powers / sizeof *powers);
     const NodeId v = operand_i64(n, operand);
     const NodeId is_negative = onnx_op2(n, OP_lt, v, onnx_scalar(n, DTYPE_i64, 0));
     const NodeId from_front = onnx_op2(n, OP_add, v, onnx_scalar(n, DTYPE_i64, rank));
@@ -178,6 +181,7 @@ static NodeId axes_mask(OnnxNode *n, uint32_t operand, uint32_t rank)
 // Is `narrow` what is left of `wide` without these axes, all of size 1?
 static bool leads_to(const Shape *wide, const Shape *narrow, uint32_t mask)
 {
+    rlx_assert(wide->rank >= narrow->rank && mask < 1u << wide->rank);
     uint32_t at = 0;
     for (uint32_t i = 0; i < wide->rank; i++) {
         if (mask >> i & 1 ? wide->dim[i] != 1 : at >= narrow->rank || wide->dim[i] != narrow->dim[at])
@@ -277,6 +281,7 @@ static NodeId slice_position(OnnxNode *n, const SliceAxis *a, NodeId v, bool is_
 
 static NodeId slice_axis(OnnxNode *n, NodeId x, const SliceAxis *a)
 {
+    rlx_assert(a->step != 0 && a->count >= 0);
     const NodeId first = slice_position(n, a, a->start, false), stop = slice_position(n, a, a->end, true);
     const NodeId steps = count_steps(n, first, stop, number(n, a->step));
     require(n, onnx_op2(n, OP_eq, steps, onnx_scalar(n, DTYPE_f64, (double)a->count)), 1);
@@ -318,7 +323,7 @@ bool onnx_promise_slice(OnnxNode *n, NodeId *out)
     const Shape *list = onnx_shape(n, n->in[1].node);
     const uint32_t count =
         list->rank == 1 && list->dim[0] >= 1 && list->dim[0] <= s.rank ? (uint32_t)list->dim[0] : 0;
-    if (count == 0 || !is_list(n, 2, count) || !read_known(n, 3, count, &axes) ||
+    if (count == 0 || !onnx_has(n, 2) || !is_list(n, 2, count) || !read_known(n, 3, count, &axes) ||
         !read_known(n, 4, count, &steps))
         return false;
     const NodeId starts = onnx_src(n, 1), ends = onnx_src(n, 2);
@@ -359,6 +364,7 @@ typedef struct PadAxis {
 static NodeId pad_axis(OnnxNode *n, NodeId x, const PadAxis *a)
 {
     const uint32_t rank = onnx_shape(n, x)->rank;
+    rlx_assert(a->axis < rank && a->size >= 1);
     Shape along = {.rank = rank - a->axis};
     const NodeId sum = onnx_op2(n, OP_add, onnx_op2(n, OP_add, a->begin, a->end), number(n, a->size));
     require(n, onnx_op2(n, OP_eq, sum, number(n, a->count)), 1);

@@ -51,6 +51,7 @@ static bool read_varint(Wire *w, uint64_t *out)
 
 static bool skip_bytes(Wire *w, uint64_t n)
 {
+    rlx_assert(w->pos <= w->end);
     if (n > w->end - w->pos)
         return wire_fail(w, "a field is longer than the message that it is in");
     w->pos += (size_t)n;
@@ -77,6 +78,7 @@ static bool read_sized(Wire *w, const ProtobufCFieldDescriptor *field, Frame *st
 
 static bool read_field(Wire *w, Frame *stack, uint32_t *depth)
 {
+    rlx_assert(*depth >= 1 && *depth <= MAX_NESTING);
     uint64_t tag = 0, ignored = 0;
     if (!read_varint(w, &tag))
         return false;

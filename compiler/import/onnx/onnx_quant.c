@@ -18,6 +18,7 @@ NodeId quant_along(OnnxNode *n, NodeId v, uint32_t rank, uint32_t axis)
         return v;
     if (s.dim[0] == 1)
         return onnx_reshape(n, v, &(Shape){0});
+    rlx_assert(axis <= rank && rank <= SHAPE_MAX_RANK);
     Shape to = {.rank = rank - axis, .dim = {s.dim[0], 1, 1, 1, 1, 1, 1, 1}};
     return onnx_reshape(n, v, &to);
 }
@@ -77,6 +78,7 @@ typedef struct Grain {
 
 static void split_blocks(Grain *g)
 {
+    rlx_assert(g->block >= 1);
     if (g->shape.rank == SHAPE_MAX_RANK || g->shape.dim[g->axis] % g->block != 0)
         return;
     for (uint32_t i = 0; i <= g->axis; i++)
@@ -91,6 +93,7 @@ static void split_blocks(Grain *g)
 // Blocks along g->axis. False: they do not fit (reported).
 static bool read_blocks(OnnxNode *n, Grain *g, const Shape *s)
 {
+    rlx_assert(g->axis < g->shape.rank);
     if (s->rank != g->shape.rank || !dim_is_const(g->shape.dim[g->axis]) || !dim_is_const(s->dim[g->axis]))
         return onnx_fail(n, E0204,
                          "quantisation in blocks needs a scale of the rank of x and a constant axis");

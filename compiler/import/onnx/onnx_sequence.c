@@ -14,6 +14,7 @@ static bool is_tensor(OnnxValue v)
 
 static DType value_dtype(const OnnxNode *n, OnnxValue v)
 {
+    rlx_assert(is_tensor(v));
     return v.kind == ONNX_DIMS ? v.dims->dtype : onnx_dtype(n, v.node);
 }
 
@@ -172,7 +173,7 @@ static bool read_parts(OnnxNode *n, Parts *p)
     }
     if (!is_list && (given.n != 1 || given.v[0] < 1))
         return onnx_fail(n, E0203, "the length of the parts must be positive");
-    const int64_t count = is_list ? given.n : (p->size + given.v[0] - 1) / given.v[0];
+    const int64_t count = is_list ? given.n : p->size / given.v[0] + (p->size % given.v[0] != 0);
     int64_t at = 0;
     if (!onnx_spend(n, count))
         return false;
@@ -191,6 +192,7 @@ static bool read_parts(OnnxNode *n, Parts *p)
 
 static NodeId to_front(OnnxNode *n, NodeId x, uint32_t axis)
 {
+    rlx_assert(axis < onnx_shape(n, x)->rank);
     int64_t perm[SHAPE_MAX_RANK];
     perm[0] = axis;
     for (uint32_t i = 1; i < onnx_shape(n, x)->rank; i++)
@@ -243,6 +245,7 @@ void onnx_import_split_to_sequence(OnnxNode *n)
 // Strings with as much room each. Their bytes stay the last axis.
 static void concat_text(OnnxNode *n, const OnnxList *list, int64_t axis, bool is_new)
 {
+    rlx_assert(list->is_text && list->n >= 1);
     NodeId *src = ARENA_ARRAY(n->model->arena, NodeId, list->n);
     uint32_t at = 0;
     int64_t room = 1;

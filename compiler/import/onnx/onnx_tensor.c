@@ -19,6 +19,7 @@ bool onnx_dtype_of(int32_t onnx, DType *out)
 {
     for (uint32_t i = 0; i < DTYPE_COUNT; i++) {
         if (dtype_info[i].onnx == onnx) {
+            rlx_assert((size_t)onnx < sizeof type_names / sizeof *type_names);
             *out = (DType)i;
             return true;
         }
@@ -74,12 +75,14 @@ static bool read_type(Reader *r)
     }
     r->bytes = r->numel * dtype_info[r->dtype].bytes;
     r->packing = dtype_info[r->dtype].bits < 8 && r->dtype != DTYPE_bool ? 8 / dtype_info[r->dtype].bits : 1;
+    rlx_assert(r->packing >= 1 && r->packing <= 4);
     return true;
 }
 
 // Bytes other than 0 and 1 are no bool.
 static const void *clean_bools(Reader *r, const void *data)
 {
+    rlx_assert(r->dtype == DTYPE_bool);
     uint8_t *copy = arena_copy(r->model->arena, data, (size_t)r->bytes);
     for (uint64_t i = 0; i < r->bytes; i++)
         copy[i] = copy[i] != 0;
@@ -94,6 +97,7 @@ static uint64_t raw_bytes(const Reader *r)
 // Elements of 4 or 2 bits: the first one in the lowest bits. `stride` bytes hold one packed byte.
 static const void *unpack(Reader *r, const uint8_t *data, uint32_t stride)
 {
+    rlx_assert(r->packing > 1);
     Tensor out = {.dtype = r->dtype, .numel = (int64_t)r->numel};
     out.data = arena_alloc_array(r->model->arena, (size_t)r->numel, 1);
     for (uint64_t i = 0; i < r->numel; i++) {
@@ -122,6 +126,7 @@ static bool use_raw(Reader *r, const void *data, uint64_t len, const void **out)
 static const void *pack_ints(Reader *r)
 {
     const uint32_t size = dtype_info[r->dtype].bytes;
+    rlx_assert(size <= sizeof *r->t->int32_data);
     uint8_t *out = ARENA_ARRAY(r->model->arena, uint8_t, r->bytes);
     for (uint64_t i = 0; i < r->numel; i++) {
         const uint32_t v = (uint32_t)r->t->int32_data[i];
@@ -232,6 +237,7 @@ static bool read_external(Reader *r, const void **out)
     RawFile file;
     if (!rawfile_open_once(m->diag, r->span, path, &file))
         return false;
+    rlx_assert(x.offset >= 0 && x.length >= -1);
     const uint64_t offset = (uint64_t)x.offset, length = x.length < 0 ? raw_bytes(r) : (uint64_t)x.length;
     if (offset > file.len || length > file.len - offset)
         return fail(r, E0106, "its external data is bytes %llu to %llu of '%s', which has %zu",
@@ -253,6 +259,7 @@ NodeId onnx_tensor_const(OnnxModel *m, Graph *g, const Onnx__TensorProto *t, con
         ok = use_raw(&r, t->raw_data.data, t->raw_data.len, &data);
     else if (ok)
         ok = read_typed(&r, &data);
+    rlx_assert(!ok || data != NULL || r.bytes == 0);
     const NodeId id = ok ? graph_const(g, r.dtype, &r.shape, data, r.bytes, span) : 0;
     if (r.bytes >= LARGE_TENSOR) // looking for an equal constant has read all of it
         rawfile_release_pages();

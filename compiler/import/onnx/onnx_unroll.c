@@ -16,6 +16,7 @@ static uint64_t body_cost(const Onnx__GraphProto *body)
 
 bool onnx_may_unroll(OnnxNode *n, const Onnx__GraphProto *body, int64_t trips)
 {
+    rlx_assert(n->model->unrolled <= unroll_max(n->model));
     const uint64_t left = unroll_max(n->model) - n->model->unrolled;
     return trips >= 0 && (uint64_t)trips <= left / body_cost(body);
 }
@@ -102,6 +103,7 @@ static bool run_iteration(OnnxNode *n, OnnxUnroll *u, OnnxScope *constants, Onnx
         in[at++] = u->carried[i];
     for (uint32_t i = 0; i < u->n_rows; i++)
         in[at++] = u->row(n, u, i, u->done);
+    rlx_assert(at == u->body->n_input);
     if (n->failed || !run_body(n, constants, u->body, in, out))
         return false;
     at = 0;
@@ -111,12 +113,14 @@ static bool run_iteration(OnnxNode *n, OnnxUnroll *u, OnnxScope *constants, Onnx
         u->carried[i] = out[at++];
     for (uint32_t i = 0; i < u->n_scan; i++)
         vec_push(m->arena, &u->scan[i].v, out[at++]);
+    rlx_assert(at == u->body->n_output);
     u->done++;
     return true;
 }
 
 bool onnx_unroll(OnnxNode *n, OnnxUnroll *u)
 {
+    rlx_assert(u->n_rows == 0 || u->row != NULL);
     Arena *a = n->model->arena;
     OnnxScope constants = {
         .model = n->model, .parent = n->scope, .graph = n->graph, .depth = n->scope->depth + 1};

@@ -13,6 +13,7 @@ bool onnx_put(OnnxScope *s, const char *name, OnnxValue v, Span span)
         return diag_error(m->diag, span, E0104, "the value '%s' is defined twice", name);
     map_put_str(m->arena, &s->names, name, s->values.len);
     vec_push(m->arena, &s->values, v);
+    rlx_assert(s->names.len == s->values.len);
     return true;
 }
 
@@ -35,6 +36,7 @@ static OnnxValue capture(OnnxScope *s, const char *name, OnnxValue outer, Span s
 
 static OnnxValue capture_list(OnnxScope *s, const char *name, const OnnxList *list, Span span)
 {
+    rlx_assert(list != NULL && (list->n == 0 || list->v != NULL));
     Arena *a = s->model->arena;
     OnnxList copy = *list;
     OnnxValue *v = ARENA_ARRAY(a, OnnxValue, list->n);
@@ -80,6 +82,7 @@ static OnnxValue capture(OnnxScope *s, const char *name, OnnxValue outer, Span s
         outer.node = 0; // that node is in the other graph
     if (outer.kind != ONNX_NODE && outer.kind != ONNX_ROWS)
         return outer;
+    rlx_assert(outer.node != 0 && outer.node < s->parent->graph->nodes.len);
     const Node *n = graph_node(s->parent->graph, outer.node);
     OnnxValue v = outer;
     if (n->op == OP_const) {
@@ -97,6 +100,7 @@ static bool find(OnnxScope *s, const char *name, Span span, OnnxValue *out)
 {
     uint64_t index = 0;
     if (map_get_str(&s->names, name, &index)) {
+        rlx_assert(index < s->values.len);
         *out = s->values.data[index];
         return true;
     }
@@ -144,6 +148,7 @@ bool onnx_value_dims(const OnnxScope *s, const OnnxValue *v, OnnxDims *out)
     }
     if (v->kind != ONNX_NODE || v->is_text)
         return false;
+    rlx_assert(v->node != 0 && v->node < s->graph->nodes.len);
     const Node *n = graph_node(s->graph, v->node);
     if (n->shape->rank == 1 && n->shape->dim[0] == 0) { // whatever computes it
         *out = (OnnxDims){.dtype = (DType)n->dtype, .rank = 1};
@@ -158,6 +163,7 @@ bool onnx_value_dims(const OnnxScope *s, const OnnxValue *v, OnnxDims *out)
 // A symbolic size as data: as many ones, summed up. Sizes that may be negative are shifted first.
 static NodeId size_node(OnnxScope *s, Dim d, Span span)
 {
+    rlx_assert(!dim_is_const(d));
     OnnxModel *m = s->model;
     Graph *g = s->graph;
     int64_t lo = 0, hi = 0;
@@ -184,6 +190,7 @@ static NodeId size_node(OnnxScope *s, Dim d, Span span)
 
 static NodeId const_node(OnnxScope *s, const OnnxDims *dims, Span span)
 {
+    rlx_assert(dims->rank <= 1);
     const int64_t n = dims->n;
     Tensor t = tensor_new(s->model->arena, dims->dtype, dims->rank, &n);
     for (uint32_t i = 0; i < dims->n; i++) {
@@ -209,6 +216,7 @@ static NodeId entry_node(OnnxScope *s, Dim d, Span span)
 
 static NodeId list_node(OnnxScope *s, const OnnxDims *dims, Span span)
 {
+    rlx_assert(dims->n >= 1);
     NodeBuild b = node_begin(s->graph, OP_concat, span, NULL);
     for (uint32_t i = 0; i < dims->n; i++) {
         const NodeId id = entry_node(s, dims->dim[i], span);

@@ -151,6 +151,7 @@ static bool parse_descr(const char *descr, DType *out)
     if (*descr != '<' && *descr != '|' && *descr != '=')
         return false;
     for (uint32_t i = 0; i < DTYPE_COUNT; i++) {
+        rlx_assert(descr_names[i] != NULL);
         if (str_equal(descr_names[i], descr + 1)) {
             *out = (DType)i;
             return *descr != '|' || dtype_info[i].bytes == 1 || i == DTYPE_bf16;
@@ -260,6 +261,7 @@ bool npy_write_raw(Diag *d, const char *path, const char *descr, uint32_t rank, 
     while ((text.len + PREFIX + 1) % ALIGN)
         str_char(&text, ' ');
     str_char(&text, '\n');
+    rlx_assert(rank <= SHAPE_MAX_RANK && text.len <= UINT16_MAX);
     const unsigned char prefix[PREFIX] = {0x93,
                                           'N',
                                           'U',

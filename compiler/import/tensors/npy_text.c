@@ -69,6 +69,7 @@ static const char *read_string(const NpyText *t, const uint8_t *from, uint8_t *t
 bool npy_convert_text(Arena *a, Diag *d, Span where, const char *name, const NpyText *t, int64_t capacity,
                       Tensor *out)
 {
+    rlx_assert(capacity >= 1);
     const uint32_t size = t->length * (t->is_wide ? 4 : 1);
     int64_t dim[SHAPE_MAX_RANK];
     if (t->rank >= SHAPE_MAX_RANK)

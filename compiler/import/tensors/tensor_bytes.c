@@ -14,6 +14,7 @@ const char *tensor_dirt(DType t)
 
 bool tensor_set_bytes(Arena *a, Tensor *t, const void *bytes)
 {
+    rlx_assert(t->numel >= 0 && (bytes != NULL || t->numel == 0));
     size_t n = (size_t)t->numel * dtype_info[t->dtype].bytes;
     const unsigned char *p = bytes;
     const Tensor view = {.dtype = t->dtype, .numel = t->numel, .data = (void *)(uintptr_t)bytes};

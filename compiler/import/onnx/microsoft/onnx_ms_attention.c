@@ -48,6 +48,7 @@ static NodeId softmax_with_sink(OnnxNode *n, NodeId score, NodeId sink)
     const Shape s = *onnx_shape(n, score);
     if (!sink || n->failed)
         return onnx_softmax(n, score, -1);
+    rlx_assert(s.rank == 4);
     const NodeId column =
         onnx_reshape_to(n, onnx_cast(n, sink, onnx_dtype(n, score)), (const Dim[]){-1, 1, 1}, 3);
     const NodeId wide = onnx_expand(n, column, (const Dim[]){s.dim[0], s.dim[1], s.dim[2], 1}, 4);
@@ -373,6 +374,7 @@ static bool read_cache(OnnxNode *n, const Heads *h, Cache *c)
                          total.n ? (long long)total.v[0] : 0, (long long)held, (long long)c->news);
     c->room = total.v[0] > held ? total.v[0] : held;
     c->past = total.v[0] - c->news;
+    rlx_assert(c->past >= 0 && c->room >= c->news);
     if (c->batch > 1 && c->past > 0) { // batches may be of different lengths
         const NodeId length = onnx_reshape_to(n, onnx_cast(n, lengths, DTYPE_i64), (const Dim[]){-1, 1}, 2);
         c->start = onnx_op_number(n, OP_add, length, (double)(1 - c->news));
@@ -383,6 +385,7 @@ static bool read_cache(OnnxNode *n, const Heads *h, Cache *c)
 // Keys or values with the new ones in their place, [B, heads, room, D].
 static NodeId placed(OnnxNode *n, const Cache *c, NodeId before, NodeId x)
 {
+    rlx_assert(c->batch >= 1);
     if (!before || c->past == 0) {
         const int64_t held = before ? onnx_const_dim(n, before, 2) : 0;
         return held <= c->news

@@ -10,6 +10,10 @@ NodeId quant_unpacked(OnnxNode *n, NodeId x, int64_t bits)
     NodeId part[4];
     if (n->failed || count == 1)
         return x;
+    if (s.rank == 0) {
+        onnx_fail(n, E0204, "packed numbers need an axis");
+        return 0;
+    }
     for (int64_t i = 0; i < count; i++) {
         const NodeId moved = onnx_op2(n, OP_shift_right, x, onnx_scalar(n, DTYPE_u8, (double)(i * bits)));
         const NodeId low =

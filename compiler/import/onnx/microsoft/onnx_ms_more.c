@@ -29,6 +29,7 @@ static const Activation activations[] = {
 
 static NodeId activate(OnnxNode *n, NodeId x, const char *name, const double *given, uint32_t n_given)
 {
+    rlx_assert(n_given <= 2);
     for (size_t i = 0; i < sizeof activations / sizeof *activations; i++) {
         const Activation *a = &activations[i];
         double p[2];
@@ -156,6 +157,7 @@ void onnx_import_ms_expand_dims(OnnxNode *n)
 
 static NodeId per_channel(OnnxNode *n, NodeId v, uint32_t rank)
 {
+    rlx_assert(rank >= 3 && rank <= SHAPE_MAX_RANK);
     Shape s = {.rank = rank > 1 ? rank - 1 : 1, .dim = {-1, 1, 1, 1, 1, 1, 1, 1}};
     return onnx_reshape_to(n, v, s.dim, s.rank);
 }

@@ -16,6 +16,7 @@ typedef struct Labels {
 
 static NodeId list_const(OnnxNode *n, DType t, const void *data, size_t count)
 {
+    rlx_assert(data != NULL || count == 0);
     const Shape s = {.rank = 1, .dim = {(Dim)count}};
     const uint64_t bytes = (uint64_t)count * dtype_info[t].bytes;
     return onnx_const(n, t, &s, count ? arena_copy(n->model->arena, data, (size_t)bytes) : NULL, bytes);
@@ -63,6 +64,7 @@ static Labels read_labels(OnnxNode *n, const char *prefix)
                                : list_const(n, DTYPE_f32, a->floats, l.count);
         }
     }
+    rlx_assert(!l.is_text || l.text != NULL || l.count == 0);
     return l;
 }
 
@@ -98,6 +100,7 @@ static NodeId find_key(OnnxNode *n, uint32_t operand, const Labels *keys)
 // A list behind its default: the result for place -1 is the first.
 static void out_number(OnnxNode *n, NodeId at, NodeId list, NodeId dflt)
 {
+    rlx_assert(list != 0);
     const Dim one = 1;
     const NodeId both[] = {onnx_reshape_to(n, onnx_cast(n, dflt, onnx_dtype(n, list)), &one, 1), list};
     const NodeId place = onnx_op2(n, OP_add, at, onnx_scalar(n, DTYPE_i32, 1));

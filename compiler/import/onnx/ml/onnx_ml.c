@@ -51,6 +51,7 @@ void onnx_import_ml_binarizer(OnnxNode *n)
 // Exactly `width` columns of a matrix, cut or filled with zeros.
 static NodeId columns(OnnxNode *n, NodeId x, int64_t width)
 {
+    rlx_assert(n->failed || width >= 0);
     const int64_t have = onnx_const_dim(n, x, 1);
     if (n->failed || have >= width)
         return onnx_slice(n, x, 1, 0, width, 1);

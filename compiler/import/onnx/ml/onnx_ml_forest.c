@@ -83,12 +83,14 @@ static bool find_place(OnnxNode *n, const Forest *f, int64_t tree, int64_t node,
     uint64_t index = 0;
     if (!map_get(&f->places, (const int64_t[]){tree, node}, 2 * sizeof(int64_t), &index))
         return onnx_fail(n, E0203, "tree %lld has no node %lld", (long long)tree, (long long)node);
+    rlx_assert(index < f->n_nodes);
     *out = (int32_t)index;
     return true;
 }
 
 static bool put_node(OnnxNode *n, Forest *f, const Lists *l, size_t i)
 {
+    rlx_assert(i < f->n_nodes && f->n_leaves < f->n_nodes);
     const int32_t kind = kind_of(n, &l->modes->strings[i]);
     int32_t *node = f->node[i];
     f->threshold[i] = tensor_get_f64(&l->values, (int64_t)i);
@@ -107,6 +109,7 @@ static bool put_node(OnnxNode *n, Forest *f, const Lists *l, size_t i)
 
 static void new_forest(OnnxNode *n, uint32_t nodes, uint32_t roots, Forest *f)
 {
+    rlx_assert(nodes <= FOREST_MAX_NODES && roots <= nodes);
     Arena *a = n->model->arena;
     f->n_nodes = nodes;
     f->node = (int32_t(*)[4])(void *)ARENA_ARRAY(a, int32_t, 4 * (size_t)nodes);
@@ -141,6 +144,7 @@ bool onnx_ml_read_forest(OnnxNode *n, Forest *f)
 // Nodes in an order in which parents come first, by counting parents that are left. A cycle has none.
 bool onnx_ml_close_forest(OnnxNode *n, Forest *f)
 {
+    rlx_assert(f->n_trees >= 1 && f->n_nodes >= 1);
     Arena *a = n->model->arena;
     uint32_t *parents = ARENA_ARRAY(a, uint32_t, f->n_nodes), *queue = ARENA_ARRAY(a, uint32_t, f->n_nodes);
     int64_t *level = ARENA_ARRAY(a, int64_t, f->n_nodes);
@@ -168,6 +172,7 @@ bool onnx_ml_close_forest(OnnxNode *n, Forest *f)
 
 NodeId onnx_ml_walk(OnnxNode *n, const Forest *f, NodeId x)
 {
+    rlx_assert(f->depth >= 0 && f->depth < f->n_nodes);
     Arena *a = n->model->arena;
     const DType type = onnx_dtype(n, x);
     const Shape nodes = {.rank = 2, .dim = {f->n_nodes, 4}}, each = {.rank = 1, .dim = {f->n_nodes}},
@@ -198,6 +203,7 @@ bool onnx_ml_new_weights(OnnxNode *n, const Forest *f, int64_t targets, DType t,
         return onnx_fail(n, E0203, "the trees have no leaves");
     if (n->failed || !onnx_spend(n, leaves * targets))
         return false;
+    rlx_assert(dtype_info[t].cls == DCLASS_FLOAT);
     w->table = tensor_new(n->model->arena, t, 2, (const int64_t[]){leaves, targets});
     for (int64_t i = 0; i < w->table.numel; i++)
         tensor_set_f64(&w->table, i, neutral_of(w->aggregate));
@@ -206,6 +212,7 @@ bool onnx_ml_new_weights(OnnxNode *n, const Forest *f, int64_t targets, DType t,
 
 bool onnx_ml_add_weight(OnnxNode *n, LeafWeights *w, int64_t leaf, int64_t target, double v)
 {
+    rlx_assert(leaf >= 0 && leaf < w->table.dim[0]);
     if (target < 0 || target >= w->table.dim[1])
         return onnx_fail(n, E0203, "target or class %lld is out of range", (long long)target);
     const int64_t at = leaf * w->table.dim[1] + target;
@@ -219,6 +226,7 @@ bool onnx_ml_add_weight(OnnxNode *n, LeafWeights *w, int64_t leaf, int64_t targe
 
 NodeId onnx_ml_leaf_scores(OnnxNode *n, const Forest *f, const LeafWeights *w, NodeId leaves)
 {
+    rlx_assert(w->aggregate <= ML_MAX && w->table.rank == 2);
     static const OpId ops[] = {OP_reduce_sum, OP_reduce_sum, OP_reduce_min, OP_reduce_max};
     const Shape s = shape_of(2, w->table.dim);
     const DType type = w->table.dtype;

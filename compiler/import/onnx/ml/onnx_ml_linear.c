@@ -186,6 +186,7 @@ static bool read_classes(OnnxNode *n, Pairs *p, int64_t labels)
 // The coefficients are [classes - 1, vectors]: a vector of class c has those against the others in order.
 static bool make_tables(OnnxNode *n, Pairs *p, DType type)
 {
+    rlx_assert(p->pairs == p->classes * (p->classes - 1) / 2 && p->begin[p->classes] == p->vectors);
     Arena *a = n->model->arena;
     const Onnx__AttributeProto *c = onnx_attr(n, "coefficients");
     if (!c || (int64_t)c->n_floats != (p->classes - 1) * p->vectors)

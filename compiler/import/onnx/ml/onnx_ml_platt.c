@@ -71,6 +71,7 @@ static NodeId entry(OnnxNode *n, NodeId x, NodeId t)
 // One class. carried: p and Qp [N, classes], p' Q p [N, 1]; captured: Q.
 static void make_turn(OnnxNode *n, const OnnxBody *b, NodeId t, const NodeId *in, NodeId *out)
 {
+    rlx_assert(b->n_carried == 3 && b->n_captured == 1);
     const int64_t *classes = b->ctx, one = 1;
     const NodeId p = in[0], qp = in[1], pqp = in[2];
     const NodeId row = onnx_squeeze(n, entry(n, in[3], t), &one, 1);
@@ -90,6 +91,7 @@ static void make_turn(OnnxNode *n, const OnnxBody *b, NodeId t, const NodeId *in
 // All classes in turn, for the rows that are not near enough. carried: p, whether a row is; captured: Q.
 static void make_sweep(OnnxNode *n, const OnnxBody *b, NodeId i, const NodeId *in, NodeId *out)
 {
+    rlx_assert(b->n_carried == 2 && b->n_captured == 1);
     const int64_t *classes = b->ctx, one = 1, two = 2, all[] = {0, 1};
     const NodeId p = in[0], q = in[2];
     (void)i;
@@ -118,6 +120,7 @@ static void make_sweep(OnnxNode *n, const OnnxBody *b, NodeId i, const NodeId *i
 
 NodeId onnx_ml_platt(OnnxNode *n, NodeId scores, int64_t classes)
 {
+    rlx_assert(classes >= 2);
     const NodeId pairs = pair_probability(n, onnx_cast(n, scores, DTYPE_f32), classes * (classes - 1) / 2);
     const NodeId q = quadratic_form(n, pair_matrix(n, pairs, classes), classes);
     if (n->failed)

@@ -38,6 +38,7 @@ static NodeId probit(OnnxNode *n, NodeId x)
 
 NodeId onnx_ml_transform(OnnxNode *n, MlPost post, NodeId scores)
 {
+    rlx_assert(post <= ML_PROBIT);
     switch (post) {
     case ML_SOFTMAX:
         return onnx_softmax(n, scores, 1);
@@ -96,6 +97,7 @@ void onnx_ml_out_labels(OnnxNode *n, const MlLabels *l, NodeId index, int64_t cl
         onnx_out_text(n, 0, onnx_gather(n, list, index, 0));
         return;
     }
+    rlx_assert(l->ints != NULL && l->ints->n_ints == (size_t)l->count);
     const Shape s = shape_of(1, &l->count);
     const uint64_t bytes = (uint64_t)l->count * sizeof(int64_t);
     const void *data = arena_copy(n->model->arena, l->ints->ints, (size_t)bytes);

@@ -215,6 +215,7 @@ static bool child(OnnxNode *n, const Nodes *s, int64_t index, int64_t is_leaf, i
     if (index < 0 || index >= (is_leaf ? s->leaves : s->n))
         return onnx_fail(n, E0203, "a node names the %s %lld, which does not exist",
                          is_leaf ? "leaf" : "node", (long long)index);
+    rlx_assert(s->n + s->leaves <= INT32_MAX);
     *out = (int32_t)(is_leaf ? s->n + index : index);
     return true;
 }
@@ -230,6 +231,7 @@ static void put_members(Forest *f, Nodes *s, int64_t i)
         if (isnan(v))
             break;
         if (!is_first) {
+            rlx_assert(f->n_nodes < s->n + s->leaves + s->members.numel);
             const int32_t next = (int32_t)f->n_nodes++;
             f->node[next][0] = f->node[i][0];
             f->node[next][1] = TREE_EQ;
@@ -267,6 +269,7 @@ static bool read_roots(OnnxNode *n, const Nodes *s, Forest *f)
     const Onnx__AttributeProto *roots = onnx_attr(n, "tree_roots");
     if (!roots || roots->n_ints == 0 || !onnx_spend(n, (int64_t)roots->n_ints))
         return onnx_fail(n, E0203, "needs the attribute 'tree_roots'");
+    rlx_assert(roots->n_ints <= UINT32_MAX);
     f->n_trees = (uint32_t)roots->n_ints;
     f->root = ARENA_ARRAY(n->model->arena, int32_t, f->n_trees);
     for (uint32_t i = 0; i < f->n_trees; i++)

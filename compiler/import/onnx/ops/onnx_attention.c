@@ -53,6 +53,7 @@ static NodeId pad_mask(OnnxNode *n, NodeId mask, NodeId k)
         return mask;
     const bool is_bool = onnx_dtype(n, mask) == DTYPE_bool;
     const NodeId never = onnx_scalar(n, onnx_dtype(n, mask), is_bool ? 0 : -(double)INFINITY);
+    rlx_assert(s.rank >= 1);
     pads[2 * s.rank - 1] = keys - given;
     NodeBuild b = ONNX_BEGIN(n, OP_pad, mask, never);
     node_ints(&b, A_pad_pads, pads, 2 * s.rank);
@@ -158,6 +159,7 @@ static NodeId probabilities(OnnxNode *n, NodeId score, DType type)
 
 static NodeId by_steps(OnnxNode *n, const Attention *a, int64_t output_mode)
 {
+    rlx_assert(output_mode >= 0 && output_mode <= 3);
     const DType type = onnx_dtype(n, a->q);
     NodeId shown[4];
     shown[0] = scores_of(n, a);
@@ -267,6 +269,7 @@ void onnx_import_attention(OnnxNode *n)
     a.mask = pad_mask(n, a.mask, a.k);
     if (n->failed)
         return;
+    rlx_assert(onnx_shape(n, a.k)->rank == 4 && onnx_shape(n, k_new)->rank == 4);
     a.past = dim_sub(n->graph->dims, onnx_shape(n, a.k)->dim[2], onnx_shape(n, k_new)->dim[2]);
     if (a.length)
         a.length = onnx_cast(n, onnx_reshape_to(n, a.length, (const Dim[]){-1}, 1), DTYPE_i64);

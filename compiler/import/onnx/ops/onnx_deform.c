@@ -52,6 +52,7 @@ static bool read_deform(OnnxNode *n, NodeId weight, Deform *d)
 // Where the taps would be without offsets, along one axis: [taps, points].
 static NodeId base_positions(OnnxNode *n, const Deform *d, uint32_t axis)
 {
+    rlx_assert(axis < 2 && d->taps >= 0 && d->points >= 0);
     double *tap = ARENA_ARRAY(n->model->arena, double, (uint64_t)d->taps + 1),
            *point = ARENA_ARRAY(n->model->arena, double, (uint64_t)d->points + 1);
     if (!onnx_spend(n, d->taps + d->points))
@@ -71,6 +72,7 @@ static NodeId base_positions(OnnxNode *n, const Deform *d, uint32_t axis)
 // What one group of channels sees: [N, points, channels, taps].
 static NodeId columns(OnnxNode *n, const Deform *d, int64_t group)
 {
+    rlx_assert(group >= 0 && group < d->offset_groups);
     const int64_t each = d->channels / d->offset_groups;
     const NodeId image = onnx_slice(n, d->x, 1, group * each, (group + 1) * each, 1);
     NodeId offset =
@@ -102,6 +104,7 @@ void onnx_import_deform_conv(OnnxNode *n)
     const NodeId bias = onnx_opt(n, 3);
     if (!read_deform(n, weight, &d))
         return;
+    rlx_assert(d.offset_groups >= 1 && d.groups >= 1);
     NodeId *part = ARENA_ARRAY(n->model->arena, NodeId, (uint64_t)d.offset_groups);
     for (int64_t i = 0; i < d.offset_groups; i++)
         part[i] = columns(n, &d, i);

@@ -20,6 +20,7 @@ typedef struct Dft {
 // cos and sin of sign * 2 pi * a * b / points; exact at the quarters of the circle.
 static void unit_of(const Dft *d, int64_t a, int64_t b, double *c, double *s)
 {
+    rlx_assert(d->points >= 1 && a >= 0 && b >= 0);
     static const double quarter_cos[] = {1, 0, -1, 0}, quarter_sin[] = {0, 1, 0, -1};
     const int64_t turn = (int64_t)((uint64_t)a * (uint64_t)b % (uint64_t)d->points);
     const double angle = 6.283185307179586476925 * (double)turn / (double)d->points;
@@ -111,6 +112,7 @@ static NodeId turn(OnnxNode *n, const Dft *d, NodeId x, int64_t rows, int64_t co
 // halved once more at the end, which halves its work too.
 static int64_t radix_of(int64_t points, int64_t parts)
 {
+    rlx_assert(points >= 1);
     if (points <= MAX_DIRECT)
         return parts == 2 && points % 2 == 0 && points > MAX_WHOLE ? 2 : points;
     for (int64_t r = MAX_RADIX; r > 1; r--)
@@ -190,6 +192,7 @@ static void chirp_of(const Dft *d, int64_t k, double *c, double *s)
 // In place, for a power of two: by halves, as text books have it.
 static void transform_numbers(double *re, double *im, int64_t n)
 {
+    rlx_assert(n >= 1 && (n & (n - 1)) == 0);
     for (int64_t i = 1, j = 0; i < n; i++) {
         int64_t bit = n >> 1;
         for (; j & bit; bit >>= 1)
@@ -224,6 +227,7 @@ static void transform_numbers(double *re, double *im, int64_t n)
 static bool chirp_tables(OnnxNode *n, const Dft *d, int64_t count, bool is_spectrum, Tensor *same,
                          Tensor *other)
 {
+    rlx_assert(count >= d->points);
     if (!new_table(n, d, 3, (const Dim[]){1, count, 1}, same) ||
         !new_table(n, d, 3, (const Dim[]){1, count, 2}, other))
         return false;
@@ -341,6 +345,7 @@ static NodeId along_axis(OnnxNode *n, NodeId x, uint32_t axis, int64_t points, D
                   (long long)parts);
     if (n->failed)
         return 0;
+    rlx_assert(axis + 1 < shape.rank);
     int64_t to_end[SHAPE_MAX_RANK], back[SHAPE_MAX_RANK];
     Shape moved = {.rank = shape.rank};
     for (uint32_t i = 0, at = 0; i < shape.rank; i++)
@@ -397,6 +402,7 @@ void onnx_import_dft(OnnxNode *n)
 // Where the frames of a signal of `length` samples lie: [frames, points].
 static NodeId frame_indices(OnnxNode *n, Dim length, int64_t points, int64_t step)
 {
+    rlx_assert(step >= 1 && points >= 1);
     DimTable *t = n->graph->dims;
     const Dim frames = dim_add(t, dim_floor_div(t, dim_sub(t, length, points), step), 1);
     int64_t lo = 0, hi = 0;

@@ -74,6 +74,7 @@ static bool read_term(OnnxNode *n, const char **text, Written *w)
 // All labels of a term whose ellipsis stands for `hidden` axes.
 static bool label_axes(OnnxNode *n, const Written *w, uint32_t hidden, Labels *out)
 {
+    rlx_assert(hidden <= SHAPE_MAX_RANK);
     *out = w->before;
     for (uint32_t i = 0; i < hidden; i++)
         if (!push_label(n, out, (uint8_t)(MAX_LABELS - hidden + i)))
@@ -184,6 +185,7 @@ static void take_diagonals(OnnxNode *n, Term *t)
 
 static void sum_axis(OnnxNode *n, Term *t, uint32_t i)
 {
+    rlx_assert(i < t->axes.n);
     const int64_t axis = i;
     t->x = onnx_squeeze(n, onnx_reduce(n, OP_reduce_sum, t->x, &axis, 1), &axis, 1);
     for (t->axes.n--; i < t->axes.n; i++)
@@ -227,6 +229,7 @@ static void multiply(OnnxNode *n, Term *a, const Term *b)
 
 static Dim size_of(const OnnxNode *n, const Term *t, uint8_t label)
 {
+    rlx_assert(has_label(&t->axes, label));
     return onnx_shape(n, t->x)->dim[place_of(&t->axes, label)];
 }
 
@@ -248,6 +251,7 @@ static void append(Labels *to, const Labels *from)
 static NodeId as_matrices(OnnxNode *n, const Term *t, const Labels *batch, const Labels *rows,
                           const Labels *columns)
 {
+    rlx_assert(batch->n + 2 <= SHAPE_MAX_RANK);
     Labels order = *batch;
     Shape s = {.rank = batch->n + 2};
     append(&order, rows);
@@ -262,6 +266,7 @@ static NodeId as_matrices(OnnxNode *n, const Term *t, const Labels *batch, const
 // Sums over the labels `inner`, which both have.
 static void contract(OnnxNode *n, Term *a, const Term *b, const Labels *inner)
 {
+    rlx_assert(inner->n != 0);
     Labels batch = {0}, left = {0}, right = {0}, all;
     Shape s = {0};
     for (uint32_t i = 0; i < a->axes.n; i++)

@@ -26,6 +26,7 @@ static NodeId align_legacy(OnnxNode *n, NodeId a, NodeId b)
 void onnx_import_elementwise(OnnxNode *n)
 {
     const uint32_t arity = op_info[n->row_op].min_src;
+    rlx_assert(arity >= 1 && arity <= 3);
     NodeId src[3] = {0};
     for (uint32_t i = 0; i < arity; i++)
         src[i] = onnx_src(n, i);
@@ -39,6 +40,7 @@ void onnx_import_elementwise(OnnxNode *n)
 
 void onnx_import_with_alpha(OnnxNode *n)
 {
+    rlx_assert(op_info[n->row_op].min_src == 2);
     const NodeId x = onnx_src(n, 0);
     const double alpha = onnx_float(n, "alpha", n->row_op == OP_leaky_relu ? (double)0.01f : 1.0);
     onnx_out(n, 0, onnx_op2(n, n->row_op, x, onnx_scalar_like(n, x, alpha)));
@@ -173,6 +175,7 @@ static NodeId fold_operands(OnnxNode *n, OpId op)
 
 void onnx_import_of_all(OnnxNode *n)
 {
+    rlx_assert(op_info[n->row_op].min_src == 2);
     onnx_out(n, 0, fold_operands(n, n->row_op));
 }
 

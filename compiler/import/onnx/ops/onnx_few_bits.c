@@ -34,6 +34,7 @@ static NodeId pack_weights(OnnxNode *n, const OnnxFewBits *f)
 {
     const Tensor x = tensor_of_const(n->graph, f->x);
     const DTypeInfo *info = &dtype_info[x.dtype];
+    rlx_assert(x.rank == 2 && f->block > 0 && 8 % info->bits == 0);
     const int64_t inner = x.dim[0], columns = x.dim[1], bits = info->bits, per_byte = 8 / bits;
     const int64_t blocks = inner / f->block + (inner % f->block != 0), blob = f->block / per_byte;
     const int64_t least = info->cls == DCLASS_INT ? -((int64_t)1 << (bits - 1)) : 0;

@@ -146,6 +146,7 @@ static NodeId slope(const Tape *t)
         return mul(t, bell, number(t, a, 1.1283791670955126));
     }
     default:
+        rlx_assert(t->op == OP_relu);
         return onnx_cast(n, onnx_op2(n, OP_gt, a, number(t, a, 0)), onnx_dtype(n, a)); // relu
     }
 }
@@ -176,6 +177,7 @@ static void back_expand(Tape *t)
 static void back_transpose(Tape *t)
 {
     const AttrVal *perm = node_attr(graph_node(t->n->graph, t->y), A_transpose_perm);
+    rlx_assert(perm != NULL && perm->len <= SHAPE_MAX_RANK);
     int64_t back[SHAPE_MAX_RANK];
     for (uint32_t i = 0; i < perm->len; i++)
         back[perm->u.ints[i]] = i;
@@ -187,6 +189,7 @@ static NodeId spread(Tape *t, AttrId axes)
 {
     const Shape s = *onnx_shape(t->n, t->src[0]);
     const AttrVal *a = node_attr(graph_node(t->n->graph, t->y), axes);
+    rlx_assert(a != NULL);
     Shape kept = s;
     for (uint32_t i = 0; i < s.rank; i++)
         for (uint64_t k = 0; k < a->len; k++)
@@ -323,6 +326,7 @@ static void mark(Tape *t, NodeId y)
 
 static void step_back(Tape *t, NodeId id)
 {
+    rlx_assert(id != 0 && t->grad[id] != 0);
     const Node *node = graph_node(t->n->graph, id);
     const char *name = op_info[node->op].name;
     t->op = (OpId)node->op;

@@ -30,6 +30,7 @@ static bool is_plain(const OnnxNode *n, const Norm *m, NodeId v)
 
 static NodeId build(OnnxNode *n, const Norm *m, NodeId x, NodeId scale, NodeId shift)
 {
+    rlx_assert(m->op == OP_layer_norm || m->op == OP_rms_norm);
     NodeBuild b = ONNX_BEGIN(n, m->op, x, scale);
     if (m->op == OP_layer_norm)
         node_src(&b, shift);

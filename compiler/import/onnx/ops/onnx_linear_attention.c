@@ -81,6 +81,7 @@ static NodeId run_step(OnnxNode *n, const Linear *a, const NodeId *part, NodeId 
 // Few steps one after the other: [B, Hq, T, Dv].
 static NodeId unroll(OnnxNode *n, Linear *a, int64_t steps)
 {
+    rlx_assert(steps >= 1 && steps <= MAX_UNROLLED);
     NodeId y[MAX_UNROLLED] = {0};
     for (int64_t i = 0; i < steps && !n->failed; i++) {
         NodeId part[N_PARTS] = {0};
@@ -94,6 +95,7 @@ static NodeId unroll(OnnxNode *n, Linear *a, int64_t steps)
 // The body of the loop: in has the state, then the parts that there are.
 static void make_step(OnnxNode *n, const OnnxBody *b, NodeId i, const NodeId *in, NodeId *out)
 {
+    rlx_assert(b->n_carried == 1 && b->n_scan == 1);
     const Linear *a = b->ctx;
     NodeId part[N_PARTS] = {0};
     uint32_t at = 1;
@@ -125,6 +127,7 @@ static NodeId loop(OnnxNode *n, Linear *a, Dim steps)
         return 0;
     // [T, B, Hq, 1, Dv]
     const Shape y = *onnx_shape(n, out[1]);
+    rlx_assert(y.rank == 5);
     const Dim flat[] = {y.dim[0], y.dim[1], y.dim[2], y.dim[4]};
     return onnx_transpose(n, onnx_reshape_to(n, out[1], flat, 4), (const int64_t[]){1, 2, 0, 3});
 }

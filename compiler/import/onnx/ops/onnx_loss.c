@@ -22,6 +22,7 @@ static NodeId zero_like(OnnxNode *n, NodeId x)
 static NodeId picked(OnnxNode *n, const Loss *s)
 {
     const Shape x = *onnx_shape(n, s->x);
+    rlx_assert(x.rank >= 2);
     const int64_t one = 1;
     Shape along = {.rank = x.rank - 1};
     for (uint32_t i = 0; i < along.rank; i++)

@@ -20,6 +20,7 @@ static NodeId *join_groups(OnnxNode *n, const NodeId *src, uint32_t *count, int6
 
 NodeId onnx_concat_many(OnnxNode *n, NodeId *src, uint32_t count, int64_t axis)
 {
+    rlx_assert(n->failed || count >= 1);
     while (count > 1 && !n->failed)
         src = join_groups(n, src, &count, axis);
     return n->failed ? 0 : src[0];
@@ -344,6 +345,7 @@ bool onnx_open_parts(OnnxNode *n, uint32_t axis, Dim size, uint32_t count, Dim *
 
 void onnx_split_open(OnnxNode *n, NodeId x, uint32_t axis, uint32_t count, const Dim *part, OnnxValue *out)
 {
+    rlx_assert(axis < onnx_shape(n, x)->rank);
     NodeId at = onnx_scalar(n, DTYPE_i64, 0);
     Dim sum = 0;
     const Dim size = onnx_shape(n, x)->dim[axis];

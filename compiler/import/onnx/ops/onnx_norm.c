@@ -50,6 +50,7 @@ static NodeId rounded(OnnxNode *n, NodeId x, DType type)
 // The sum along an axis; of bf16 it is rounded after every step.
 static NodeId stepped_sum(OnnxNode *n, NodeId x, int64_t axis, DType type)
 {
+    rlx_assert(axis >= 0);
     if (type == DTYPE_f16)
         return rounded(n, onnx_reduce(n, OP_reduce_sum, x, &axis, 1), type);
     NodeId sum = onnx_slice(n, x, axis, 0, 1, 1);

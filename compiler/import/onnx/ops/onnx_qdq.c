@@ -203,6 +203,7 @@ static NodeId divided_by(OnnxNode *n, NodeId id, double scale)
         return 0;
     if (v.op == OP_const)
         return divided_const(n, id, scale);
+    rlx_assert(v.n_src <= sizeof src / sizeof *src);
     for (uint32_t i = v.op == OP_mul; i < v.n_src; i++)
         src[i] = divided_by(n, v.src[i], scale);
     if (n->failed)

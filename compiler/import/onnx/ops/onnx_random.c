@@ -65,6 +65,7 @@ static NodeId word_pairs(OnnxNode *n, uint32_t seed, Dim count)
         return 0;
     const bool is_computed = graph_dim_is_computed(n->graph, count);
     dim_range(n->graph->dims, count, &low, &most);
+    rlx_assert(n->graph->states.len != 0);
     const uint32_t index = n->graph->states.len - 1;
     NodeId words =
         onnx_op_ints(n, OP_mt19937, state, A_mt19937_shape, (const Dim[]){is_computed ? most : count, 2}, 2);

@@ -11,6 +11,7 @@ static NodeId pad_axis(OnnxNode *n, NodeId x, uint32_t axis, int64_t begin, int6
     int64_t pads[2 * SHAPE_MAX_RANK] = {0};
     if (n->failed)
         return 0;
+    rlx_assert(axis < rank);
     pads[axis] = begin;
     pads[rank + axis] = end;
     return onnx_op_ints(n, OP_pad, x, A_pad_pads, pads, 2 * rank);
@@ -124,6 +125,7 @@ static bool read_columns(OnnxNode *n, Columns *c)
 // Element (i, 0, position) is 1 where tap i is at that position: [taps, 1, kernel ...].
 static NodeId tap_weights(OnnxNode *n, const Columns *c, DType type)
 {
+    rlx_assert(c->taps >= 1 && c->n + 2 <= SHAPE_MAX_RANK);
     Shape s = {.rank = c->n + 2, .dim = {c->taps, 1}};
     for (uint32_t i = 0; i < c->n; i++)
         s.dim[i + 2] = c->kernel[i];

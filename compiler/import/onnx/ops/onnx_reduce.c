@@ -31,6 +31,7 @@ typedef struct Reduction {
 
 static void import_reduce(OnnxNode *n, Reduction r)
 {
+    rlx_assert(r.op != OP_none);
     NodeId x = onnx_src(n, 0);
     OnnxInts axes;
     const bool reduces = read_axes(n, &axes);

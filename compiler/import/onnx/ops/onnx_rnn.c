@@ -25,6 +25,7 @@ static void read_activations(OnnxNode *n, Rnn *r)
 {
     const char *names[2 * RNN_MAX_ACTIVATIONS];
     const RnnCell *cell = r->cell;
+    rlx_assert(cell->n_act <= RNN_MAX_ACTIVATIONS && r->dirs <= 2);
     const Onnx__AttributeProto *alpha = onnx_attr(n, "activation_alpha"),
                                *beta = onnx_attr(n, "activation_beta");
     const double clip = onnx_float(n, "clip", 0);
@@ -139,6 +140,7 @@ static void make_step(OnnxNode *n, const OnnxBody *b, NodeId i, const NodeId *in
 {
     const Direction *d = b->ctx;
     const uint32_t n_states = d->net->cell->states;
+    rlx_assert(n_states == b->n_carried && b->n_captured == N_CAPTURED);
     const NodeId *captured = in + n_states + 1;
     RnnStep s = {.net = d->net, .act = d->act, .x = in[n_states], .state = {in[0], n_states > 1 ? in[1] : 0}};
     s.r = captured[IN_R];
@@ -164,6 +166,7 @@ static NodeId cut(OnnxNode *n, NodeId all, uint32_t dir)
 // All hidden values of one direction, [steps, 1, batch, h], and the states at the end, [1, batch, h].
 static NodeId run_direction(OnnxNode *n, const Rnn *r, uint32_t dir, NodeId *last)
 {
+    rlx_assert(dir < r->dirs && r->cell->states <= 2);
     const Direction d = {.net = r, .act = r->act[dir], .is_backward = dir == 1 || r->is_backward};
     const int64_t gates = (int64_t)r->cell->gates * r->hidden;
     const Dim size[] = {r->batch, r->hidden};

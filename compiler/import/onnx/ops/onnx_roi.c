@@ -13,6 +13,7 @@ static int64_t small(OnnxNode *n, const char *name, int64_t v, int64_t low)
 
 static NodeBuild begin_pool(OnnxNode *n, const NodeId src[3], int64_t height, int64_t width, const char *mode)
 {
+    rlx_assert(height >= 1 && width >= 1);
     NodeBuild b = onnx_begin(n, OP_roi_pool, src, 3);
     node_int(&b, A_roi_pool_height, height);
     node_int(&b, A_roi_pool_width, width);

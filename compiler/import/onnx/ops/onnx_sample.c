@@ -126,6 +126,7 @@ typedef struct Table {
 
 static NodeId sum_taps(OnnxNode *n, const Table *table, const AxisTaps *axis)
 {
+    rlx_assert(table->axes >= 1 && table->axes <= SAMPLE_MAX_AXES);
     uint32_t combinations = 1;
     NodeId sum = 0;
     for (uint32_t i = 0; i < table->axes; i++)
@@ -205,6 +206,7 @@ NodeId onnx_sample(OnnxNode *n, NodeId x, const NodeId *coord, Sampling s)
 // The positions of axis `axis` in elements from the normalised ones, which count from the last axis.
 static NodeId positions(OnnxNode *n, NodeId grid, uint32_t axes, uint32_t axis, int64_t size, bool align)
 {
+    rlx_assert(axis < axes);
     const DType type = onnx_dtype(n, grid) == DTYPE_f64 ? DTYPE_f64 : DTYPE_f32;
     const int64_t from = axes - 1 - axis;
     const Dim batch = onnx_shape(n, grid)->dim[0];
@@ -287,6 +289,7 @@ static double grid_position(int64_t i, int64_t size, bool align)
 // All positions of a grid of `axes` axes, the last axis first, and a 1: [P, axes + 1].
 static NodeId base_grid(OnnxNode *n, const int64_t *size, uint32_t axes, bool align)
 {
+    rlx_assert(axes == 2 || axes == 3);
     int64_t count = 1;
     for (uint32_t i = 0; i < axes; i++) {
         count *= size[i] > 0 ? size[i] : 0;
