@@ -2,6 +2,7 @@
 // A model file of any format. The content decides which reader gets it, since names lie.
 #include "compiler/import/import.h"
 #include "compiler/import/onnx/onnx.h"
+#include "compiler/import/tflite/tflite.h"
 #include "compiler/system/rawfile.h"
 #include "compiler/import/sizes.h"
 #include "compiler/rlxb/rlxb.h"
@@ -70,7 +71,6 @@ static const struct {
      "this is a pickled Python object, as older versions of PyTorch write (.pt, .pth): export the model as "
      "ONNX (torch.onnx.export)"},
     {0, 4, "\x89HDF", "this is an HDF5 file, as Keras writes (.h5): export the model as ONNX (tf2onnx)"},
-    {4, 4, "TFL3", "this is a TensorFlow Lite model: export the model as ONNX (tf2onnx)"},
 };
 
 static const char *known_as(const RawFile *f)
@@ -112,7 +112,7 @@ static bool refuse(Diag *d, const char *path, const RawFile *f)
     if (f->len == 0)
         wrong = "the file is empty";
     else if (wrong == NULL)
-        wrong = "the file is neither JSON (starts with '{'), .rlxb, IR text (starts with `graph`) nor ONNX";
+        wrong = "the file is neither JSON (starts with '{'), .rlxb, IR text (starts with `graph`), .tflite nor ONNX";
     return diag_error(d, (Span){diag_add_file(d, path, NULL, 0), 0, 0, NULL}, E0108, "%s", wrong);
 }
 
@@ -143,6 +143,8 @@ bool import_model_with(Arena *a, Diag *d, const char *path, const ImportOptions 
     size_t at = skip_comments(&f);
     const char *dir = rawfile_folder(a, path);
     const bool is_rlxb = rlxb_is(f.data, f.len);
+    if (f.len != 0 && (tflite_is(f.data, f.len) || str_ends_with(path, ".tflite")))
+        return import_tflite(a, d, &(TflSource){path, f.data, f.len, *options}, out) && apply(*out, options);
     if (at < f.len && f.data[at] == '{')
         return import_json(a, d, diag_add_file(d, path, f.data, f.len), dir, out) && apply(*out, options);
     if (has_word(&f, at, "graph"))
