@@ -15,11 +15,13 @@
 enum { TFL_MAX_LIST = 64, TFL_MAX_DEPTH = 16, TFL_MAX_IMPORTED = 1 << 20, TFL_MAX_FOLD = 4096 };
 enum { TFL_VALID = 1 }; // padding of windows; 0 is SAME
 
-// A variable that operators read and write by its handle.
+// A variable: a tensor of the file that keeps its value, or one that operators read and write by a handle.
 typedef struct TflVariable {
     const char *name;
+    bool is_handle;
     NodeId first;     // the constant that an initialising sub-graph gave it; 0: zeros
     NodeId leaf, now; // the state, and what it has become so far; 0: not read yet
+    NodeId assigned;  // what was assigned, perhaps before it was read
 } TflVariable;
 
 typedef struct TflModel {
@@ -193,6 +195,10 @@ NodeId tfl_rescale(TflNode *n, NodeId sum, const TflProduct *p);
 NodeId tfl_zero_point(TflNode *n, const TflTensor *t);
 // Weights as f32, whatever the file has.
 NodeId tfl_float_weight(TflNode *n, NodeId weight, const TflTensor *t);
+// Reals rounded to bytes by their own range over some axes, and products with quantised weights (tfl_hybrid.c).
+NodeId tfl_dynamic(TflNode *n, NodeId x, const int64_t *axes, uint32_t count, NodeId *step);
+NodeId tfl_weight_scale(TflNode *n, const TflTensor *w, int64_t channels, uint32_t ones);
+DType tfl_exact_type(int64_t taps);
 NodeId tfl_activate(TflNode *n, NodeId x, int64_t activation); // of floats
 // A table of results for each value of an 8-bit operand.
 NodeId tfl_table(TflNode *n, NodeId x, const TflTensor *from, const TflTensor *to, double (*value)(TflNode *, double));

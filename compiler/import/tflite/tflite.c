@@ -265,6 +265,7 @@ static bool import_outputs(TflScope *s)
     return true;
 }
 
+// What is written and never read is nothing that anybody sees.
 static bool finish_variables(TflModel *m, Graph *g)
 {
     for (uint32_t i = 0; i < m->variables.len; i++)

@@ -42,18 +42,23 @@ static NodeId integer_rows(TflNode *n, NodeId rows, NodeId weight, NodeId bias)
     return bias ? tfl_op2(n, OP_add, sum, tfl_cast(n, bias, DTYPE_i64)) : sum;
 }
 
-// Rows of reals times quantised weights: each row is quantised by its own largest magnitude (or, where the
-// operator says so, by its range) to bytes, and exact sums of products are scaled back.
-static NodeId hybrid_rows(TflNode *n, NodeId rows, NodeId weight, bool is_asymmetric)
+// Rows of reals times quantised weights.
+static NodeId hybrid_rows(TflNode *n, NodeId rows, NodeId weight)
 {
-    (void)is_asymmetric;
-    return tfl_matmul(n, rows, tfl_dequantise(n, weight, tfl_in(n, 1)), false, true);
+    static const int64_t last = 1;
+    const TflTensor *w = tfl_in(n, 1);
+    NodeId step = 0;
+    const NodeId x = tfl_dynamic(n, rows, &last, 1, &step);
+    const NodeId sum = tfl_matmul(n, tfl_cast(n, x, DTYPE_i32), centred(n, weight, w, DTYPE_i32), false, true);
+    const NodeId scale = tfl_op2(n, OP_mul, step, tfl_weight_scale(n, w, tfl_size(n, weight, 0), 0));
+    return tfl_op2(n, OP_mul, tfl_cast(n, sum, DTYPE_f32), scale);
 }
 
 void tfl_import_fully_connected(TflNode *n)
 {
     const int64_t activation = tfl_option(n, 0, FLAT_I8, 0), format = tfl_option(n, 1, FLAT_I8, 0);
-    const bool keeps = tfl_option(n, 2, FLAT_U8, 0) != 0, is_asymmetric = tfl_option(n, 3, FLAT_U8, 0) != 0;
+    const bool keeps = tfl_option(n, 2, FLAT_U8, 0) != 0;
+    tfl_ignore(n, 3); // how reals are rounded to bytes: as the default path does it
     tfl_ignore(n, 4); // the type of sums
     const NodeId x = tfl_src(n, 0), weight = tfl_src(n, 1), bias = tfl_opt(n, 2);
     const int64_t inner = tfl_size(n, weight, 1), outer = tfl_size(n, weight, 0);
@@ -70,7 +75,7 @@ void tfl_import_fully_connected(TflNode *n)
         y = tfl_rescale(n, integer_rows(n, rows, weight, bias), &p);
     } else {
         y = tfl_is_quantised(tfl_in(n, 1))
-                ? hybrid_rows(n, rows, weight, is_asymmetric)
+                ? hybrid_rows(n, rows, weight)
                 : tfl_matmul(n, rows, tfl_float_weight(n, weight, tfl_in(n, 1)), false, true);
         y = tfl_activate(n, bias ? tfl_op2(n, OP_add, y, tfl_cast(n, bias, DTYPE_f32)) : y, activation);
     }

@@ -56,6 +56,13 @@ static NodeId convolve(TflNode *n, OpId op, const Window *w, const NodeId *src, 
 
 // --- convolutions ---
 
+// Integers less their zero points, in a type of floats in which their sums are exact.
+static NodeId exact(TflNode *n, NodeId x, const TflTensor *t, DType type)
+{
+    const NodeId wide = tfl_cast(n, x, type), zero = tfl_zero_point(n, t);
+    return zero ? tfl_op2(n, OP_sub, wide, tfl_cast(n, zero, type)) : wide;
+}
+
 // Products of i16 by i8 are summed in f64, which holds them exactly up to 2^53.
 static NodeId wide_conv(TflNode *n, const Window *w, NodeId x, NodeId weight, NodeId bias)
 {
@@ -72,6 +79,23 @@ static bool is_byte(DType t)
     return t == DTYPE_i8 || t == DTYPE_u8;
 }
 
+// Reals by quantised weights.
+static NodeId hybrid_conv(TflNode *n, const Window *w, NodeId x, NodeId weight, NodeId bias)
+{
+    static const int64_t image[] = {1, 2, 3};
+    const TflTensor *t = tfl_in(n, 1);
+    const int64_t channels = tfl_size(n, weight, 0);
+    const int64_t taps = tfl_size(n, weight, 1) * w->kernel[0] * w->kernel[1];
+    const DType sums = tfl_exact_type(taps);
+    NodeId step = 0;
+    const NodeId steps = tfl_dynamic(n, x, image, 3, &step);
+    const NodeId src[] = {tfl_cast(n, steps, sums), exact(n, weight, t, sums)};
+    const NodeId sum = tfl_cast(n, convolve(n, OP_conv, w, src, 2), DTYPE_f32);
+    const NodeId y = tfl_op2(n, OP_mul, sum, tfl_op2(n, OP_mul, step, tfl_weight_scale(n, t, channels, SPATIAL)));
+    const NodeId more = bias ? tfl_reshape(n, tfl_cast(n, bias, DTYPE_f32), (const Dim[]){channels, 1, 1}, 3) : 0;
+    return more ? tfl_op2(n, OP_add, y, more) : y;
+}
+
 // x [N, C, H, W], weight [O, C / group, kh, kw] of the file's tensor t, in which they have another order.
 static NodeId conv_of(TflNode *n, const Window *w, NodeId x, NodeId weight, NodeId bias)
 {
@@ -86,7 +110,9 @@ static NodeId conv_of(TflNode *n, const Window *w, NodeId x, NodeId weight, Node
         const NodeId src[] = {x, weight, bias, tfl_zero_point(n, p.x), tfl_zero_point(n, t)};
         return tfl_rescale(n, convolve(n, OP_int_conv, w, src, 5), &p);
     }
-    const NodeId src[] = {x, weight, bias};
+    if (tfl_is_quantised(t))
+        return tfl_activate(n, hybrid_conv(n, w, x, weight, bias), w->activation);
+    const NodeId src[] = {x, tfl_float_weight(n, weight, t), bias};
     return tfl_activate(n, convolve(n, OP_conv, w, src, 3), w->activation);
 }
 
@@ -110,9 +136,7 @@ static void import_conv(TflNode *n, Window *w, const int64_t *perm)
     for (uint32_t i = 0; i < SPATIAL; i++)
         w->kernel[i] = tfl_size(n, filter, i + 1);
     set_pads(n, w, x);
-    const bool is_float = dtype_info[tfl_type(n, x)].cls == DCLASS_FLOAT;
-    const NodeId real = is_float && !n->failed ? tfl_float_weight(n, filter, tfl_in(n, 1)) : filter;
-    const NodeId weight = tfl_transpose(n, real, perm);
+    const NodeId weight = tfl_transpose(n, filter, perm);
     tfl_out(n, 0, tfl_from_channels(n, conv_of(n, w, tfl_to_channels(n, x), weight, bias)));
 }
 
@@ -158,13 +182,6 @@ static void set_result(TflNode *n, Window *w, NodeId x, const int64_t *shape, in
     }
 }
 
-// Integers less their zero points, as f64, in which the sums are exact.
-static NodeId exact(TflNode *n, NodeId x, const TflTensor *t)
-{
-    const NodeId wide = tfl_cast(n, x, DTYPE_f64), zero = tfl_zero_point(n, t);
-    return zero ? tfl_op2(n, OP_sub, wide, tfl_cast(n, zero, DTYPE_f64)) : wide;
-}
-
 static NodeId finish_transposed(TflNode *n, NodeId y, NodeId bias, const Window *w)
 {
     const DType type = tfl_type(n, tfl_src(n, 2));
@@ -195,8 +212,8 @@ void tfl_import_transpose_conv(TflNode *n)
     if (n->failed)
         return;
     const bool is_float = dtype_info[tfl_type(n, x)].cls == DCLASS_FLOAT;
-    const NodeId weight = is_float ? tfl_float_weight(n, filter, tfl_in(n, 1)) : exact(n, filter, tfl_in(n, 1));
-    const NodeId image = is_float ? x : exact(n, x, tfl_in(n, 2));
+    const NodeId weight = is_float ? tfl_float_weight(n, filter, tfl_in(n, 1)) : exact(n, filter, tfl_in(n, 1), DTYPE_f64);
+    const NodeId image = is_float ? x : exact(n, x, tfl_in(n, 2), DTYPE_f64);
     const NodeId src[] = {tfl_to_channels(n, image), tfl_transpose(n, weight, (const int64_t[]){3, 0, 1, 2})};
     if (n->failed)
         return;
@@ -244,12 +261,18 @@ static NodeId limited(TflNode *n, NodeId y, int64_t activation)
     return r.lo == full.lo && r.hi == full.hi ? y : tfl_clamp(n, y, (double)r.lo, (double)r.hi);
 }
 
+// max_pool is for floats: f32 holds integers of up to 16 bits.
 void tfl_import_max_pool(TflNode *n)
 {
     const Window w = read_pool(n);
-    const NodeId y = tfl_from_channels(n, pool(n, OP_max_pool, &w, tfl_to_channels(n, tfl_src(n, 0))));
-    const bool is_float = dtype_info[tfl_type(n, y)].cls == DCLASS_FLOAT;
-    tfl_out(n, 0, is_float ? tfl_activate(n, y, w.activation) : limited(n, y, w.activation));
+    const NodeId x = tfl_src(n, 0);
+    const DType type = tfl_type(n, x);
+    const bool is_float = dtype_info[type].cls == DCLASS_FLOAT;
+    const NodeId wide = is_float ? x : tfl_cast(n, x, DTYPE_f32);
+    const NodeId y = tfl_from_channels(n, pool(n, OP_max_pool, &w, tfl_to_channels(n, wide)));
+    if (!is_float)
+        tfl_same_scale(n, 0);
+    tfl_out(n, 0, is_float ? tfl_activate(n, y, w.activation) : limited(n, tfl_cast(n, y, type), w.activation));
 }
 
 // Mean of integers: the sum, divided by the count of elements that exist, halves away from zero. Sums of a
