@@ -29,6 +29,7 @@ GIVEN = [
     ("--bucket", "rows=16,64", EVERYTHING), ("--buckets", "rows=16,64", EVERYTHING),
     ("--shape", "image=1,1,8,8", DIGITS), ("--value", "image=@zeros.npy", DIGITS), ("--handle", "v"),
     ("--string-bytes", "9"), ("--threads", "2"), ("-O", "1"), ("--fast-math",), ("--accuracy", "0"),
+    ("--rounding", "double"),
     ("--memory-price", "1"), ("--plan", "latency", "--target", "vulkan"), ("--no-fuse",), ("--no-reorder",),
     ("--tables",), ("--custom", "ops.json", "--dim", "batch=1", DIGITS),
     ("--tune", "tuned"), ("--weights", "file"), ("--one-file",), ("--split", "3"), ("--arena", "static"),

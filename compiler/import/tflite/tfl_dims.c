@@ -108,6 +108,8 @@ static bool find(Search *s, NodeId id, uint32_t depth, Dim *out, uint32_t *count
     const Node v = *graph_node(s->n->graph, id);
     const uint64_t key[2] = {(uint64_t)(uintptr_t)s->n->graph, id};
     uint64_t known = 0;
+    if (v.op == OP_const)
+        return find_const(s, id, out, count);
     if (depth == 0 || s->steps++ > MAX_STEPS || v.shape->rank > 1)
         return false;
     if (map_get(&s->n->model->sizes, key, sizeof key, &known)) {
@@ -115,8 +117,6 @@ static bool find(Search *s, NodeId id, uint32_t depth, Dim *out, uint32_t *count
         *count = 1;
         return true;
     }
-    if (v.op == OP_const)
-        return find_const(s, id, out, count);
     if (v.op == OP_reshape || v.op == OP_squeeze || v.op == OP_unsqueeze ||
         (v.op == OP_cast && dtype_info[v.dtype].cls == DCLASS_INT))
         return graph_node(s->n->graph, v.src[0])->shape->rank <= 1 && find(s, v.src[0], depth - 1, out, count);

@@ -180,6 +180,7 @@ typedef struct TflFactor {
 TflFactor tfl_factor(double real);
 // The i32 x times a factor, by the rule of gemmlowp: doubled high product, then shift, both rounding.
 NodeId tfl_scaled(TflNode *n, NodeId x, TflFactor f);
+NodeId tfl_scaled_by(TflNode *n, NodeId x, const TflFactor *f, const Shape *s); // factors of that shape
 int32_t tfl_scaled_number(int32_t x, TflFactor f);
 // i64 x times a factor cut to 16 bits, rounded once: for results of 16 bits.
 NodeId tfl_scaled_i64(TflNode *n, NodeId x, TflFactor f);
@@ -197,11 +198,23 @@ NodeId tfl_zero_point(TflNode *n, const TflTensor *t);
 NodeId tfl_float_weight(TflNode *n, NodeId weight, const TflTensor *t);
 // Reals rounded to bytes by their own range over some axes, and products with quantised weights (tfl_hybrid.c).
 NodeId tfl_dynamic(TflNode *n, NodeId x, const int64_t *axes, uint32_t count, NodeId *step);
+NodeId tfl_dynamic_symmetric(TflNode *n, NodeId x, const int64_t *axes, uint32_t count, NodeId *step);
 NodeId tfl_weight_scale(TflNode *n, const TflTensor *w, int64_t channels, uint32_t ones);
 DType tfl_exact_type(int64_t taps);
 NodeId tfl_activate(TflNode *n, NodeId x, int64_t activation); // of floats
-// A table of results for each value of an 8-bit operand.
-NodeId tfl_table(TflNode *n, NodeId x, const TflTensor *from, const TflTensor *to, double (*value)(TflNode *, double));
+// Results for each value of an 8-bit operand, by a table. value: of a real; whole: steps as a whole number
+// (round: halves away from zero).
+typedef struct TflCurve {
+    double (*value)(TflNode *, double);
+    double (*whole)(double);
+} TflCurve;
+NodeId tfl_table(TflNode *n, NodeId x, const TflTensor *from, const TflTensor *to, TflCurve curve);
+// The same from integers to integers: both less their zero points.
+NodeId tfl_integer_table(TflNode *n, NodeId x, int64_t (*value)(const TflQuant *, const TflQuant *, int64_t, double),
+                         double option);
+
+// Softmax of 16-bit values along the last axis (tfl_wide.c).
+NodeId tfl_softmax_wide(TflNode *n, NodeId x, double beta);
 
 // --- graphs (tflite.c) ---
 // Imports a sub-graph into the graph of the scope, with these inputs. False: reported.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of quantised values to their results, for convolutions and fully connected layers. Sums of bytes are
 // i32, times f32(scale_x * scale_w) / scale_y, rounded to the nearest integer (halves to even), as XNNPACK
-// does. Sums of 16-bit operands are i64 and have the integer factors of the built-in kernels.
+// does. Sums of 16-bit operands are i64 and have the integer factors of the built-in kernels, as have products with
+// weights of 4 bits, and all others where the user asks for two roundings.
 #include "compiler/import/tflite/tfl_import.h"
 
 NodeId tfl_zero_point(TflNode *n, const TflTensor *t)
@@ -65,11 +66,26 @@ static NodeId scale_wide(TflNode *n, NodeId sum, const TflProduct *p)
     return tfl_op2(n, OP_shift_right, id, tfl_const(n, DTYPE_i64, &s, v[2].data));
 }
 
+// The two roundings of gemmlowp.
+static NodeId scale_twice(TflNode *n, NodeId sum, const TflProduct *p)
+{
+    const TflQuant x = tfl_quant(n, p->x), y = tfl_quant(n, tfl_of_out(n, 0));
+    const Shape s = {.rank = p->w->scale.n == 1 ? 0 : 1 + p->ones, .dim = {p->channels, 1, 1, 1}};
+    if (!check_scales(n, p))
+        return 0;
+    TflFactor *f = ARENA_ARRAY(n->model->arena, TflFactor, p->w->scale.n);
+    for (uint32_t i = 0; i < p->w->scale.n; i++)
+        f[i] = tfl_factor(x.scale * tfl_scale_at(p->w, i) / y.scale);
+    return tfl_scaled_by(n, sum, f, &s);
+}
+
 NodeId tfl_rescale(TflNode *n, NodeId sum, const TflProduct *p)
 {
     const TflTensor *out = tfl_of_out(n, 0);
     if (tfl_type(n, sum) == DTYPE_i64)
         return tfl_finish(n, scale_wide(n, sum, p), out, p->activation);
+    if (p->w->type == TFL_I4 || n->model->source->options.rounds_twice)
+        return tfl_finish(n, scale_twice(n, sum, p), out, p->activation);
     const NodeId steps = tfl_op2(n, OP_mul, tfl_cast(n, sum, DTYPE_f32), factors(n, p));
     return tfl_from_steps(n, steps, out, p->activation);
 }

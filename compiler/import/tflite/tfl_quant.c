@@ -192,26 +192,55 @@ int32_t tfl_scaled_number(int32_t x, TflFactor f)
     return (h >> right) + (rest > (mask >> 1) + (h < 0));
 }
 
-// All in i64: the shifted operand first wraps to i32, as there.
-NodeId tfl_scaled(TflNode *n, NodeId x, TflFactor f)
+// One of the numbers that a factor consists of, for all factors.
+typedef enum Part { PART_MULTIPLIER, PART_LEFT, PART_RIGHT, PART_HALF, PART_MORE } Part;
+
+static int64_t part_of(TflFactor f, Part part)
 {
     const int left = f.shift > 0 ? f.shift : 0, right = f.shift > 0 ? 0 : -f.shift;
+    const int64_t v[] = {[PART_MULTIPLIER] = f.multiplier, [PART_LEFT] = left, [PART_RIGHT] = right,
+                         [PART_HALF] = right ? INT64_C(1) << (right - 1) : 0, [PART_MORE] = right != 0};
+    return v[part];
+}
+
+// 0: all of them are 0.
+static NodeId parts(TflNode *n, DType type, Part part, const TflFactor *f, const Shape *s)
+{
+    Tensor t = tensor_new(n->model->arena, type, s->rank, s->dim);
+    bool is_zero = true;
+    for (int64_t i = 0; i < t.numel; i++) {
+        tensor_set_i64(&t, i, part_of(f[i], part));
+        is_zero = is_zero && part_of(f[i], part) == 0;
+    }
+    return is_zero && part != PART_MULTIPLIER ? 0 : tfl_const(n, type, s, t.data);
+}
+
+// All in i64: the shifted operand first wraps to i32, as there.
+NodeId tfl_scaled_by(TflNode *n, NodeId x, const TflFactor *f, const Shape *s)
+{
+    if (n->failed)
+        return 0;
+    const NodeId left = parts(n, DTYPE_i32, PART_LEFT, f, s), right = parts(n, DTYPE_i64, PART_RIGHT, f, s);
     NodeId wide = tfl_cast(n, x, DTYPE_i32);
     if (left)
-        wide = tfl_op_number(n, OP_shift_left, wide, left);
-    wide = tfl_op_number(n, OP_mul, tfl_cast(n, wide, DTYPE_i64), f.multiplier);
+        wide = tfl_op2(n, OP_shift_left, wide, left);
+    wide = tfl_op2(n, OP_mul, tfl_cast(n, wide, DTYPE_i64), parts(n, DTYPE_i64, PART_MULTIPLIER, f, s));
     const NodeId zero = tfl_number(n, DTYPE_i64, 0), is_negative = tfl_op2(n, OP_lt, wide, zero);
     const NodeId half = tfl_op3(n, OP_where, is_negative, tfl_number(n, DTYPE_i64, 1 - (double)(1 << 30)),
                                 tfl_number(n, DTYPE_i64, 1 << 30));
-    NodeId h = tfl_op_number(n, OP_div, tfl_op2(n, OP_add, wide, half), 2147483648.0);
-    h = tfl_cast(n, h, DTYPE_i32);
+    const NodeId h = tfl_op_number(n, OP_div, tfl_op2(n, OP_add, wide, half), 2147483648.0);
     if (!right)
-        return h;
+        return tfl_cast(n, h, DTYPE_i32);
     // Halves away from zero: the half is one less for negative numbers.
-    const NodeId less = tfl_cast(n, tfl_op2(n, OP_lt, h, tfl_number(n, DTYPE_i32, 0)), DTYPE_i64);
-    NodeId y = tfl_op_number(n, OP_add, tfl_cast(n, h, DTYPE_i64), ldexp(1, right - 1));
-    y = tfl_op_number(n, OP_shift_right, tfl_op2(n, OP_sub, y, less), right);
-    return tfl_cast(n, y, DTYPE_i32);
+    const NodeId more = parts(n, DTYPE_i64, PART_MORE, f, s);
+    const NodeId less = tfl_op2(n, OP_mul, tfl_cast(n, tfl_op2(n, OP_lt, h, zero), DTYPE_i64), more);
+    const NodeId y = tfl_op2(n, OP_sub, tfl_op2(n, OP_add, h, parts(n, DTYPE_i64, PART_HALF, f, s)), less);
+    return tfl_cast(n, tfl_op2(n, OP_shift_right, y, right), DTYPE_i32);
+}
+
+NodeId tfl_scaled(TflNode *n, NodeId x, TflFactor f)
+{
+    return tfl_scaled_by(n, x, &f, &(Shape){0});
 }
 
 NodeId tfl_scaled_i64(TflNode *n, NodeId x, TflFactor f)
@@ -228,8 +257,23 @@ NodeId tfl_scaled_i64(TflNode *n, NodeId x, TflFactor f)
 // --- tables ---
 
 // gather counts negative indices from the back, so the results for -128 to -1 stand behind those for 0 to 127.
-NodeId tfl_table(TflNode *n, NodeId x, const TflTensor *from, const TflTensor *to,
-                 double (*value)(TflNode *, double))
+static int64_t entry(DType t, int64_t i)
+{
+    return t == DTYPE_i8 && i > 127 ? i - 256 : i;
+}
+
+static NodeId look_up(TflNode *n, NodeId x, const TflTensor *to, const Tensor *t)
+{
+    const Shape s = shape_of(1, t->dim);
+    return tfl_gather(n, tfl_const(n, to->dtype, &s, t->data), x, 0);
+}
+
+static int64_t limited(const TflRange *r, double y)
+{
+    return y < (double)r->lo ? r->lo : y > (double)r->hi ? r->hi : (int64_t)y;
+}
+
+NodeId tfl_table(TflNode *n, NodeId x, const TflTensor *from, const TflTensor *to, TflCurve curve)
 {
     const TflQuant in = tfl_quant(n, from), out = tfl_quant(n, to);
     const int64_t count = 256;
@@ -240,12 +284,27 @@ NodeId tfl_table(TflNode *n, NodeId x, const TflTensor *from, const TflTensor *t
     const TflRange r = tfl_range(n, to, 0);
     Tensor t = tensor_new(n->model->arena, to->dtype, 1, &count);
     for (int64_t i = 0; i < count; i++) {
-        const int64_t v = from->dtype == DTYPE_i8 && i > 127 ? i - 256 : i;
-        const float real = (float)in.scale * (float)(v - in.zero);
-        const float steps = (float)value(n, (double)real) * inverse;
-        const double y = isnan(steps) ? 0 : round((double)steps) + (double)out.zero;
-        tensor_set_i64(&t, i, y < (double)r.lo ? r.lo : y > (double)r.hi ? r.hi : (int64_t)y);
+        const float real = (float)in.scale * (float)(entry(from->dtype, i) - in.zero);
+        const float steps = (float)curve.value(n, (double)real) * inverse;
+        const double y = isnan(steps) ? 0 : curve.whole((double)steps) + (double)out.zero;
+        tensor_set_i64(&t, i, limited(&r, y));
     }
-    const Shape s = shape_of(1, &count);
-    return tfl_gather(n, tfl_const(n, to->dtype, &s, t.data), x, 0);
+    return look_up(n, x, to, &t);
+}
+
+NodeId tfl_integer_table(TflNode *n, NodeId x, int64_t (*value)(const TflQuant *, const TflQuant *, int64_t, double),
+                         double option)
+{
+    const TflTensor *from = tfl_in(n, 0), *to = tfl_of_out(n, 0);
+    const TflQuant in = tfl_quant(n, from), out = tfl_quant(n, to);
+    const int64_t count = 256;
+    if (n->failed)
+        return 0;
+    const TflRange r = tfl_range(n, to, 0);
+    Tensor t = tensor_new(n->model->arena, to->dtype, 1, &count);
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t y = value(&in, &out, entry(from->dtype, i) - in.zero, option) + out.zero;
+        tensor_set_i64(&t, i, limited(&r, (double)y));
+    }
+    return look_up(n, x, to, &t);
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise operators. Quantised ones of 8 bits with one operand are tables of 256 results; those with two
-// have the integer formulas of XNNPACK (ADD, SUB, MUL) or of the built-in kernels.
+// Elementwise operators of two operands, and those that change types. Quantised ones have the integer formulas of
+// XNNPACK (ADD, SUB, MUL) or of the built-in kernels.
 #include "compiler/import/tflite/tfl_import.h"
-#include "ir/eval/eval.h"
 
 #include <math.h>
 
@@ -60,7 +59,8 @@ void tfl_import_sum(TflNode *n)
     const TflQuant a = tfl_quant(n, tfl_in(n, 0)), b = tfl_quant(n, tfl_in(n, 1)), c = tfl_quant(n, tfl_of_out(n, 0));
     const double ra = (double)((float)a.scale / (float)c.scale), rb = (double)((float)b.scale / (float)c.scale);
     const double most = fmax(ra, rb), least = fmin(ra, rb);
-    const bool is_common = least >= 1.0 / 1024 && most < 256 && dtype_info[tfl_of_out(n, 0)->dtype].bits == 8;
+    const bool is_common = least >= 1.0 / 1024 && most < 256 && dtype_info[tfl_of_out(n, 0)->dtype].bits == 8 &&
+                           !n->model->source->options.rounds_twice;
     tfl_out(n, 0, is_common ? sum_by_shift(n, ra, rb, is_difference ? -1 : 1, activation)
                             : sum_by_factors(n, a.scale / c.scale, b.scale / c.scale, is_difference, activation));
 }
@@ -76,7 +76,7 @@ void tfl_import_mul(TflNode *n)
     }
     const TflQuant a = tfl_quant(n, tfl_in(n, 0)), b = tfl_quant(n, tfl_in(n, 1)), c = tfl_quant(n, t);
     const NodeId product = tfl_op2(n, OP_mul, centred(n, 0), centred(n, 1));
-    if (dtype_info[t->dtype].bits == 8) {
+    if (dtype_info[t->dtype].bits == 8 && !n->model->source->options.rounds_twice) {
         const float factor = (float)a.scale * (float)b.scale / (float)c.scale;
         tfl_out(n, 0, tfl_from_steps(n, tfl_op_number(n, OP_mul, tfl_cast(n, product, DTYPE_f32), (double)factor), t,
                                      activation));
@@ -175,122 +175,6 @@ void tfl_import_select(TflNode *n)
     tfl_out(n, 0, tfl_op3(n, OP_where, cond, x, y));
 }
 
-// --- one operand ---
-
-static double value_of_op(TflNode *n, double x)
-{
-    return eval_ew_f64(n->op->op, x, 0, 0);
-}
-
-// y = f(x) on reals; quantised values of 8 bits by a table, of 16 bits in f32.
-static void through(TflNode *n, NodeId (*floats)(TflNode *, NodeId), double (*value)(TflNode *, double))
-{
-    const NodeId x = tfl_src(n, 0);
-    const TflTensor *from = tfl_in(n, 0), *to = tfl_of_out(n, 0);
-    if (n->failed)
-        return;
-    if (!tfl_is_quantised(from))
-        tfl_out(n, 0, floats(n, x));
-    else if (dtype_info[from->dtype].bits == 8)
-        tfl_out(n, 0, tfl_table(n, x, from, to, value));
-    else
-        tfl_out(n, 0, tfl_quantise(n, floats(n, tfl_dequantise(n, x, from)), to));
-}
-
-static NodeId plain(TflNode *n, NodeId x)
-{
-    return tfl_op1(n, n->op->op, x);
-}
-
-void tfl_import_unary(TflNode *n)
-{
-    through(n, plain, value_of_op);
-}
-
-// Activations that clamp: the real limits of this operator.
-static const struct {
-    int32_t code;
-    double lo, hi;
-} limits[] = {{19, 0, INFINITY}, {20, -1, 1}, {21, 0, 6}, {152, 0, 1}};
-
-static uint32_t limit_of(const TflNode *n)
-{
-    uint32_t i = 0;
-    while (limits[i].code != n->op->code)
-        i++;
-    return i;
-}
-
-static double limited(TflNode *n, double x)
-{
-    const uint32_t i = limit_of(n);
-    return fmin(fmax(x, limits[i].lo), limits[i].hi);
-}
-
-static NodeId limit(TflNode *n, NodeId x)
-{
-    const uint32_t i = limit_of(n);
-    return n->op->op != OP_none ? plain(n, x) : tfl_clamp(n, x, limits[i].lo, limits[i].hi);
-}
-
-void tfl_import_limit(TflNode *n)
-{
-    through(n, limit, limited);
-}
-
-static NodeId elu(TflNode *n, NodeId x)
-{
-    return tfl_op_number(n, OP_elu, x, 1);
-}
-
-static double elu_value(TflNode *n, double x)
-{
-    (void)n;
-    return x < 0 ? expm1(x) : x;
-}
-
-void tfl_import_elu(TflNode *n)
-{
-    through(n, elu, elu_value);
-}
-
-static NodeId leaky(TflNode *n, NodeId x)
-{
-    return tfl_op_number(n, OP_leaky_relu, x, tfl_option_f32(n, 0, 0));
-}
-
-static double leaky_value(TflNode *n, double x)
-{
-    return x < 0 ? x * tfl_option_f32(n, 0, 0) : x;
-}
-
-void tfl_import_leaky_relu(TflNode *n)
-{
-    tfl_option_f32(n, 0, 0);
-    through(n, leaky, leaky_value);
-}
-
-static OpId gelu_op(TflNode *n)
-{
-    return tfl_option(n, 0, FLAT_U8, 0) ? OP_gelu_tanh : OP_gelu_erf;
-}
-
-static NodeId gelu(TflNode *n, NodeId x)
-{
-    return tfl_op1(n, gelu_op(n), x);
-}
-
-static double gelu_value(TflNode *n, double x)
-{
-    return eval_ew_f64(gelu_op(n), x, 0, 0);
-}
-
-void tfl_import_gelu(TflNode *n)
-{
-    tfl_option(n, 0, FLAT_U8, 0);
-    through(n, gelu, gelu_value);
-}
-
 // Slopes broadcast; quantised ones are scaled by the built-in kernels' factors.
 void tfl_import_prelu(TflNode *n)
 {
@@ -356,7 +240,7 @@ void tfl_import_quantize(TflNode *n)
     if (dtype_info[from->dtype].cls == DCLASS_FLOAT)
         tfl_out(n, 0, tfl_quantise(n, tfl_cast(n, x, DTYPE_f32), to));
     else if (dtype_info[from->dtype].bits == 8)
-        tfl_out(n, 0, tfl_table(n, x, from, to, same_value));
+        tfl_out(n, 0, tfl_table(n, x, from, to, (TflCurve){same_value, round}));
     else {
         const TflQuant a = tfl_quant(n, from), b = tfl_quant(n, to);
         tfl_out(n, 0, tfl_finish(n, tfl_scaled(n, centred(n, 0), tfl_factor(a.scale / b.scale)), to, 0));

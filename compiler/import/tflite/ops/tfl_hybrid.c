@@ -25,6 +25,18 @@ NodeId tfl_dynamic(TflNode *n, NodeId x, const int64_t *axes, uint32_t count, No
     return tfl_op2(n, OP_sub, tfl_clamp(n, tfl_op2(n, OP_add, steps, zero_point), -128, 127), zero_point);
 }
 
+// The built-in kernel, for weights of 4 bits: the largest magnitude becomes 127, halves go away from zero.
+NodeId tfl_dynamic_symmetric(TflNode *n, NodeId x, const int64_t *axes, uint32_t count, NodeId *step)
+{
+    const NodeId zero = tfl_number(n, DTYPE_f32, 0), one = tfl_number(n, DTYPE_f32, 1);
+    const NodeId most = tfl_reduce(n, OP_reduce_max, tfl_op1(n, OP_abs, x), axes, count, true);
+    const NodeId is_flat = tfl_op2(n, OP_eq, most, zero), wide = tfl_op3(n, OP_where, is_flat, one, most);
+    const NodeId steps = tfl_op2(n, OP_mul, x, tfl_op2(n, OP_div, tfl_number(n, DTYPE_f32, 127), wide));
+    const NodeId size = tfl_op1(n, OP_floor, tfl_op_number(n, OP_add, tfl_op1(n, OP_abs, steps), 0.5));
+    *step = tfl_op3(n, OP_where, is_flat, one, tfl_op_number(n, OP_div, wide, 127));
+    return tfl_clamp(n, tfl_op2(n, OP_mul, tfl_op1(n, OP_sign, steps), size), -127, 127);
+}
+
 // The scales of a weight, one or one a channel, in a shape that broadcasts to [channels, ones].
 NodeId tfl_weight_scale(TflNode *n, const TflTensor *w, int64_t channels, uint32_t ones)
 {

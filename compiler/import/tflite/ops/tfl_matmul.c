@@ -48,7 +48,7 @@ static NodeId hybrid_rows(TflNode *n, NodeId rows, NodeId weight)
     static const int64_t last = 1;
     const TflTensor *w = tfl_in(n, 1);
     NodeId step = 0;
-    const NodeId x = tfl_dynamic(n, rows, &last, 1, &step);
+    const NodeId x = (w->type == TFL_I4 ? tfl_dynamic_symmetric : tfl_dynamic)(n, rows, &last, 1, &step);
     const NodeId sum = tfl_matmul(n, tfl_cast(n, x, DTYPE_i32), centred(n, weight, w, DTYPE_i32), false, true);
     const NodeId scale = tfl_op2(n, OP_mul, step, tfl_weight_scale(n, w, tfl_size(n, weight, 0), 0));
     return tfl_op2(n, OP_mul, tfl_cast(n, sum, DTYPE_f32), scale);

@@ -54,39 +54,52 @@ void tfl_import_resize_nearest(TflNode *n)
     tfl_out(n, 0, x);
 }
 
-// Both neighbours of every place along an axis, and the weight of the second: of floats, or in 1/1024.
-static void neighbours(const Resize *r, uint32_t i, bool is_float, int64_t *lower, int64_t *upper, Tensor *weight)
+// How weights are kept: as reals, or in 1/2048 as XNNPACK has them for bytes.
+typedef enum Blend { BLEND_FLOAT = 0, BLEND_BYTES = 11 } Blend;
+
+typedef struct Place {
+    int64_t lower, upper;
+    float part;
+    int32_t weight;
+} Place;
+
+// Both neighbours of place k along an axis, and the weight of the second one.
+static Place place_of(const Resize *r, uint32_t i, Blend blend, int64_t k)
 {
-    const int64_t in = r->in[i], out = r->out[i];
-    const int64_t tenth = r->aligns && out > 1 ? (1024 * (in - 1) + (out - 1) / 2) / (out - 1)
-                                               : (1024 * in + out / 2) / out;
-    for (int64_t k = 0; k < out; k++) {
-        const float place = r->is_half ? ((float)k + 0.5f) * ratio(r, i) - 0.5f : (float)k * ratio(r, i);
-        const int64_t fixed = r->is_half ? k * tenth + tenth / 2 - 512 : k * tenth;
-        const int64_t low = is_float ? (int64_t)floorf(place) : fixed / 1024;
-        const int64_t high = is_float ? low + 1 : (fixed + 1023) / 1024;
-        lower[k] = low > 0 ? low : 0;
-        upper[k] = high < in - 1 ? high : in - 1;
-        if (is_float)
-            ((float *)weight->data)[k] = place - (float)lower[k];
-        else
-            ((int32_t *)weight->data)[k] = (int32_t)(fixed - 1024 * lower[k]);
+    const int64_t in = r->in[i];
+    Place p = {0};
+    float at = r->is_half ? ((float)k + 0.5f) * ratio(r, i) - 0.5f : (float)k * ratio(r, i);
+    if (blend == BLEND_BYTES) {
+        at = r->is_half ? (float)k * ratio(r, i) + (0.5f * ratio(r, i) - 0.5f) : at;
+        at = at < 0 ? 0 : at > (float)(in - 1) ? (float)(in - 1) : at;
     }
+    p.lower = at > 0 ? (int64_t)floorf(at) : 0;
+    p.upper = (int64_t)floorf(at) + 1 < in - 1 ? (int64_t)floorf(at) + 1 : in - 1;
+    p.part = at - (float)p.lower;
+    p.weight = (int32_t)lrintf(p.part * 2048);
+    return p;
 }
 
-static NodeId blend(TflNode *n, const Resize *r, uint32_t i, NodeId x)
+static NodeId blend_axis(TflNode *n, const Resize *r, uint32_t i, Blend blend, NodeId x)
 {
-    const bool is_float = tfl_type(n, x) == DTYPE_f32;
     const int64_t out = r->out[i];
     int64_t *lower = ARENA_ARRAY(n->model->arena, int64_t, (uint64_t)out);
     int64_t *upper = ARENA_ARRAY(n->model->arena, int64_t, (uint64_t)out);
     const Shape s = {.rank = 3 - i, .dim = {out, 1, 1}};
-    Tensor w = tensor_new(n->model->arena, is_float ? DTYPE_f32 : DTYPE_i32, s.rank, s.dim);
-    neighbours(r, i, is_float, lower, upper, &w);
+    Tensor w = tensor_new(n->model->arena, blend == BLEND_FLOAT ? DTYPE_f32 : DTYPE_i32, s.rank, s.dim);
+    for (int64_t k = 0; k < out; k++) {
+        const Place p = place_of(r, i, blend, k);
+        lower[k] = p.lower;
+        upper[k] = p.upper;
+        if (blend == BLEND_FLOAT)
+            ((float *)w.data)[k] = p.part;
+        else
+            ((int32_t *)w.data)[k] = p.weight;
+    }
     const NodeId a = tfl_gather(n, x, tfl_ints(n, DTYPE_i64, lower, (uint32_t)out), i + 1);
     const NodeId b = tfl_gather(n, x, tfl_ints(n, DTYPE_i64, upper, (uint32_t)out), i + 1);
     const NodeId weight = tfl_const(n, w.dtype, &s, w.data);
-    const NodeId rest = tfl_op2(n, OP_sub, tfl_number(n, w.dtype, is_float ? 1 : 1024), weight);
+    const NodeId rest = tfl_op2(n, OP_sub, tfl_number(n, w.dtype, ldexp(1, (int)blend)), weight);
     return tfl_op2(n, OP_add, tfl_op2(n, OP_mul, a, rest), tfl_op2(n, OP_mul, b, weight));
 }
 
@@ -100,16 +113,12 @@ void tfl_import_resize_bilinear(TflNode *n)
         return;
     const DType type = tfl_type(n, x);
     const bool is_float = dtype_info[type].cls == DCLASS_FLOAT;
-    const NodeId wide = tfl_cast(n, x, is_float ? DTYPE_f32 : DTYPE_i32);
-    NodeId y = blend(n, &r, 1, blend(n, &r, 0, wide));
-    if (is_float) {
-        tfl_out(n, 0, tfl_cast(n, y, type));
-        return;
-    }
-    // In 1/2^20: rounded, halves away from zero.
-    const NodeId is_positive = tfl_op2(n, OP_lt, tfl_number(n, DTYPE_i32, 0), y);
-    const NodeId half =
-        tfl_op3(n, OP_where, is_positive, tfl_number(n, DTYPE_i32, 1 << 19), tfl_number(n, DTYPE_i32, -(1 << 19)));
-    y = tfl_op_number(n, OP_div, tfl_op2(n, OP_add, y, half), 1 << 20);
+    const Blend blend = is_float ? BLEND_FLOAT : BLEND_BYTES;
+    if (!is_float && dtype_info[type].bits != 8)
+        tfl_fail(n, E0206, "integers of more than 8 bits are not supported");
+    NodeId y = tfl_cast(n, x, is_float ? DTYPE_f32 : DTYPE_i32);
+    y = blend_axis(n, &r, 1, blend, blend_axis(n, &r, 0, blend, y));
+    if (!is_float) // in 1/2^22, halves up
+        y = tfl_op_number(n, OP_shift_right, tfl_op_number(n, OP_add, y, 1 << 21), 22);
     tfl_out(n, 0, tfl_cast(n, y, type));
 }

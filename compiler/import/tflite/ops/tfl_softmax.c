@@ -148,6 +148,11 @@ void tfl_import_softmax(TflNode *n)
         if (q.zero != (to->dtype == DTYPE_i8 ? -128 : 0) || fabs(q.scale - 1.0 / 256) > 1e-6)
             tfl_fail(n, E0206, "expected a result of the scale 1/256 from its least number on");
         tfl_out(n, 0, integer_softmax(n, x, beta));
+    } else if (from->dtype == DTYPE_i16 && to->dtype == DTYPE_i16) {
+        const TflQuant q = tfl_quant(n, to);
+        if (q.zero != 0 || fabs(q.scale - 1.0 / 32768) > 1e-9)
+            tfl_fail(n, E0206, "expected a result of the scale 1/32768");
+        tfl_out(n, 0, tfl_softmax_wide(n, x, beta));
     } else {
         const NodeId real = tfl_op_number(n, OP_mul, tfl_dequantise(n, x, from), beta);
         tfl_out(n, 0, tfl_quantise(n, softmax(n, OP_softmax, real), to));
