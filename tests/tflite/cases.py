@@ -9,12 +9,13 @@ RANGES = {"i8": (-128, 127), "u8": (0, 255), "i16": (-32768, 32767), "bool": (0,
 class Case:
     """One operator with its tensors. Inputs get numbers of a generator that every machine has."""
 
-    def __init__(self, name, tolerance=0):
+    def __init__(self, name, model=None):
         self.name = name
-        self.tolerance = tolerance  # in steps for quantised results, relative for floats
-        self.model = flatbuffer.Model()
-        self.graph = self.model.graph()
+        self.prefix = f"{name}_" if model else ""  # several cases may share a model
+        self.model = model or flatbuffer.Model()
+        self.graph = self.model.graphs[0] if self.model.graphs else self.model.graph()
         self.feeds = []  # (name, type, shape, values) of inputs
+        self.results = []  # names of outputs
         self.state = sum((i + 1) * b for i, b in enumerate(name.encode())) * 2654435761 % 2**32
 
     def random(self):
@@ -31,7 +32,7 @@ class Case:
 
     def x(self, type_name, shape, *, low=None, high=None, values=None, **more):
         """An input."""
-        name = f"x{len(self.feeds)}"
+        name = f"{self.prefix}x{len(self.feeds)}"
         at = self.graph.tensor(name, type_name, shape, **more)
         self.graph.inputs.append(at)
         count = 1
@@ -50,7 +51,8 @@ class Case:
 
     def y(self, type_name, shape, **more):
         """A result, which is an output."""
-        at = self.graph.tensor(f"y{len(self.graph.outputs)}", type_name, shape, **more)
+        self.results.append(f"{self.prefix}y{len(self.results)}")
+        at = self.graph.tensor(self.results[-1], type_name, shape, **more)
         self.graph.outputs.append(at)
         return at
 
@@ -69,8 +71,9 @@ def case(name, tolerance=0):
     return add
 
 
-def make(name, tolerance, function):
-    c = Case(name, tolerance)
+def make(name, function, model=None):
+    """Builds a case, in a model of its own or in one that others are in."""
+    c = Case(name, model)
     function(c)
     return c
 
@@ -242,7 +245,7 @@ case("fully_keep_i8")(lambda c: fully(c, "i8", rows=(1, 3), keep=True))
 case("fully_u8")(lambda c: fully(c, "u8", "u8"))
 case("fully_i16")(lambda c: fully(c, "i16"))
 case("fully_i4")(lambda c: fully(c, "i8", "i4", out=60))
-case("fully_i4_channels")(lambda c: fully(c, "i8", "i4", out=60, channels=True))
+case("fully_i4_channels", 1)(lambda c: fully(c, "i8", "i4", out=60, channels=True))
 case("fully_hybrid", FLOAT)(lambda c: fully(c, "f32", "i8"))
 case("fully_hybrid_asymmetric", FLOAT)(lambda c: fully(c, "f32", "i8", asymmetric=True))
 case("fully_hybrid_channels", FLOAT)(lambda c: fully(c, "f32", "i8", channels=True))
