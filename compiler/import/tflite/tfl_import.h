@@ -12,7 +12,7 @@
 #include "base/map.h"
 #include "ir/graph/tensor.h"
 
-enum { TFL_MAX_LIST = 64, TFL_MAX_DEPTH = 16, TFL_MAX_IMPORTED = 1 << 20, TFL_MAX_FOLD = 4096 };
+enum { TFL_MAX_LIST = 64, TFL_MAX_DEPTH = 16, TFL_MAX_IMPORTED = 1 << 18, TFL_MAX_FOLD = 4096 };
 enum { TFL_VALID = 1 }; // padding of windows; 0 is SAME
 
 // A variable: a tensor of the file that keeps its value, or one that operators read and write by a handle.

@@ -79,16 +79,17 @@ static bool is_byte(DType t)
     return t == DTYPE_i8 || t == DTYPE_u8;
 }
 
-// Reals by quantised weights.
+// Reals by quantised weights. Convolutions over one pixel are products of matrices to XNNPACK, whose rows are pixels.
 static NodeId hybrid_conv(TflNode *n, const Window *w, NodeId x, NodeId weight, NodeId bias)
 {
-    static const int64_t image[] = {1, 2, 3};
+    static const int64_t image[] = {1, 2, 3}; // 1 alone: channels of a pixel
     const TflTensor *t = tfl_in(n, 1);
+    const bool is_rows = w->kernel[0] == 1 && w->kernel[1] == 1 && w->strides[0] == 1 && w->strides[1] == 1;
     const int64_t channels = tfl_size(n, weight, 0);
     const int64_t taps = tfl_size(n, weight, 1) * w->kernel[0] * w->kernel[1];
     const DType sums = tfl_exact_type(taps);
     NodeId step = 0;
-    const NodeId steps = tfl_dynamic(n, x, image, 3, &step);
+    const NodeId steps = tfl_dynamic(n, x, image, is_rows ? 1 : 3, &step);
     const NodeId src[] = {tfl_cast(n, steps, sums), exact(n, weight, t, sums)};
     const NodeId sum = tfl_cast(n, convolve(n, OP_conv, w, src, 2), DTYPE_f32);
     const NodeId y = tfl_op2(n, OP_mul, sum, tfl_op2(n, OP_mul, step, tfl_weight_scale(n, t, channels, SPATIAL)));
