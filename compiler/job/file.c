@@ -2,12 +2,12 @@
 // A model file of any format. The content decides which reader gets it, since names lie.
 #include "compiler/import/import.h"
 #include "compiler/import/onnx/onnx.h"
-#include "compiler/import/tflite/tflite.h"
-#include "compiler/system/rawfile.h"
 #include "compiler/import/sizes.h"
+#include "compiler/import/tflite/tflite.h"
 #include "compiler/rlxb/rlxb.h"
-#include "ir/text/text.h"
+#include "compiler/system/rawfile.h"
 #include "ir/shape/verify.h"
+#include "ir/text/text.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -112,7 +112,8 @@ static bool refuse(Diag *d, const char *path, const RawFile *f)
     if (f->len == 0)
         wrong = "the file is empty";
     else if (wrong == NULL)
-        wrong = "the file is neither JSON (starts with '{'), .rlxb, IR text (starts with `graph`), .tflite nor ONNX";
+        wrong = "the file is neither JSON (starts with '{'), .rlxb, IR text (starts with `graph`), .tflite "
+                "nor ONNX";
     return diag_error(d, (Span){diag_add_file(d, path, NULL, 0), 0, 0, NULL}, E0108, "%s", wrong);
 }
 

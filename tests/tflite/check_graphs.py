@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Whole .tflite models (graphs.py), and what is refused: `rlxc run` must give their results, and files that are
-damaged or contradict themselves must end in a message. Usage: check_graphs.py RLXC"""
+"""Whole .tflite models (graphs.py): `rlxc run` must give their results. Files that are damaged or contradict
+themselves must end in a message. Usage: check_graphs.py RLXC"""
 
 import pathlib
 import subprocess
@@ -55,11 +55,23 @@ REFUSED = {
     "missing operand": (one_operator(0, [F2, F2]), "operand 1 is missing"),
     "wrong type": (one_operator(8, [F2, ("i32", [2], {})]), "is of type f32, but the file says INT32"),
     "short constant": (one_operator(0, [F2, ("f32", [2], {"data": [1.0]}), F2]), "has 4 bytes, expected 8"),
-    "negative scale": (one_operator(0, [BYTES, BYTES, ("i8", [2], {"scale": -1.0, "zero": 0})]), "has the scale -1"),
-    "zero point": (one_operator(0, [BYTES, BYTES, ("i8", [2], {"scale": 1.0, "zero": 999})]), "zero point 999"),
-    "moved scale": (one_operator(22, [BYTES, ("i32", [1], {"data": [2]}), ("i8", [2], {"scale": 1.0, "zero": 0})]), None),
+    "negative scale": (
+        one_operator(0, [BYTES, BYTES, ("i8", [2], {"scale": -1.0, "zero": 0})]),
+        "has the scale -1",
+    ),
+    "zero point": (
+        one_operator(0, [BYTES, BYTES, ("i8", [2], {"scale": 1.0, "zero": 999})]),
+        "zero point 999",
+    ),
+    "moved scale": (
+        one_operator(22, [BYTES, ("i32", [1], {"data": [2]}), ("i8", [2], {"scale": 1.0, "zero": 0})]),
+        None,
+    ),
     "axis": (one_operator(70, [F2, ("i32", [1], {"data": [7]}), F2]), "axis 7 is out of range"),
-    "sub-graph": (one_operator(118, [("bool", [1], {}), F2, F2], 92, {0: ("i32", 5), 1: ("i32", 6)}), "sub-graph 5 does not exist"),
+    "sub-graph": (
+        one_operator(118, [("bool", [1], {}), F2, F2], 92, {0: ("i32", 5), 1: ("i32", 6)}),
+        "sub-graph 5 does not exist",
+    ),
     "itself": (one_operator(31, [F2, F2], 16), "nested more than"),
 }
 
@@ -98,7 +110,10 @@ def main():
             wrong = test(pathlib.Path(folder))
         number += 1
         failed += wrong is not None
-        print(f"{'not ok' if wrong else 'ok'} {number} - {name}" + (f"\n# {wrong!r}" if wrong else ""), flush=True)
+        print(
+            f"{'not ok' if wrong else 'ok'} {number} - {name}" + (f"\n# {wrong!r}" if wrong else ""),
+            flush=True,
+        )
     return failed != 0
 
 

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The networks of MLPerf Tiny, where they lie beside the tree (../shared/models/mlperf_tiny; else skipped, status
-77): `rlxc run` must give LiteRT's stored results, integers to the bit. Usage: check_networks.py RLXC"""
+"""The networks of MLPerf Tiny, where they lie beside the tree (../shared/models/mlperf_tiny; else skipped,
+status 77): `rlxc run` must give LiteRT's stored results, integers to the bit.
+
+Usage: check_networks.py RLXC"""
 
 import os
 import pathlib
@@ -17,7 +19,9 @@ NETWORKS = ROOT / "../shared/models/mlperf_tiny"
 
 
 def check(rlxc, model, case, folder):
-    text = subprocess.run([rlxc, "inspect", "--no-code", model], check=True, capture_output=True, text=True).stdout
+    text = subprocess.run(
+        [rlxc, "inspect", "--no-code", model], check=True, capture_output=True, text=True
+    ).stdout
     name = re.search(r"^input +([^:]+):", text, re.M).group(1)
     command = [rlxc, "run", model, f"--input={name}={case / 'input_0.npy'}", "--output-dir", folder]
     subprocess.run(command, check=True, capture_output=True, timeout=300)
@@ -26,7 +30,11 @@ def check(rlxc, model, case, folder):
     error = max(abs(x - y) for x, y in zip(a, b, strict=True))
     most = max(map(abs, b))
     limit = 0 if isinstance(b[0], int) else 2e-6 * most
-    return None if shape == stored_shape and error <= limit else f"{shape}: error {error} of {most}, limit {limit}"
+    return (
+        None
+        if shape == stored_shape and error <= limit
+        else f"{shape}: error {error} of {most}, limit {limit}"
+    )
 
 
 def main():

@@ -21,15 +21,30 @@ import flatbuffer
 
 HERE = pathlib.Path(__file__).resolve().parent
 EXPECTED = HERE / "expected.json"
-DESCRIPTIONS = {"f32": "<f4", "f16": "<f2", "i32": "<i4", "i64": "<i8", "i16": "<i2", "i8": "|i1", "u8": "|u1", "bool": "|b1"}
+DESCRIPTIONS = {
+    "f32": "<f4",
+    "f16": "<f2",
+    "i32": "<i4",
+    "i64": "<i8",
+    "i16": "<i2",
+    "i8": "|i1",
+    "u8": "|u1",
+    "bool": "|b1",
+}
 CHUNK = 24  # cases in one model: it takes about as long as two or three alone
 CODES = {"<f4": "f", "<f2": "e", "<i4": "i", "<i8": "q", "<i2": "h", "|i1": "b", "|u1": "B", "|b1": "?"}
 
 
 def write_npy(path, type_name, shape, values):
-    text = f"{{'descr': '{DESCRIPTIONS[type_name]}', 'fortran_order': False, 'shape': ({''.join(f'{n},' for n in shape)})}}"
+    sizes = "".join(f"{n}," for n in shape)
+    text = f"{{'descr': '{DESCRIPTIONS[type_name]}', 'fortran_order': False, 'shape': ({sizes})}}"
     text += " " * (-(len(text) + 11) % 64) + "\n"
-    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode() + flatbuffer.pack(type_name, values))
+    path.write_bytes(
+        b"\x93NUMPY\x01\x00"
+        + struct.pack("<H", len(text))
+        + text.encode()
+        + flatbuffer.pack(type_name, values)
+    )
 
 
 def read_npy(path):

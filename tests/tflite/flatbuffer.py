@@ -129,7 +129,8 @@ class Model:
 
     def encode(self):
         codes = [
-            {0: ("i8", min(number, 127)), 2: ("i32", VERSIONS.get(number, 1)), 3: ("i32", number)} for number in self.codes
+            {0: ("i8", min(number, 127)), 2: ("i32", VERSIONS.get(number, 1)), 3: ("i32", number)}
+            for number in self.codes
         ]
         root = {
             0: ("u32", 3),
@@ -148,7 +149,19 @@ class Graph:
         self.model = model
         self.tensors, self.operators, self.inputs, self.outputs = [], [], [], []
 
-    def tensor(self, name, type_name, shape, *, data=None, scale=None, zero=None, axis=0, open_axes=(), variable=False):
+    def tensor(
+        self,
+        name,
+        type_name,
+        shape,
+        *,
+        data=None,
+        scale=None,
+        zero=None,
+        axis=0,
+        open_axes=(),
+        variable=False,
+    ):
         """Adds a tensor and returns its number. scale and zero: a number, or a list along `axis`."""
         fields = {0: ("list", "i32", list(shape)), 1: ("i8", TYPES[type_name][0]), 3: name}
         if data is not None:

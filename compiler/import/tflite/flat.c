@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// See flat.h. A table begins with the distance back to the list of its fields: its size, the size of the table,
-// and where each field stands in the table (0: it has its default).
+// See flat.h. A table begins with the distance back to the list of its fields: its size, the size of the
+// table, and where each field stands in the table (0: it has its default).
 #include "compiler/import/tflite/flat.h"
 #include "base/diag.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A checked reader of flatbuffers, the form of .tflite files: tables with numbered fields, lists and texts, all
-// found through offsets that nobody has checked. Reading needs no error paths: what does not fit marks the file
-// as broken (the first reason is kept) and reads as if it were not there.
+// A checked reader of flatbuffers, the form of .tflite files: tables with numbered fields, lists and texts,
+// all found through offsets that nobody has checked. Reading needs no error paths: what does not fit marks
+// the file as broken (the first reason is kept) and reads as if it were not there.
 #ifndef COMPILER_IMPORT_TFLITE_FLAT_H
 #define COMPILER_IMPORT_TFLITE_FLAT_H
 

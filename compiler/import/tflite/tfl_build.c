@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How import functions build nodes: the shorthands of graph.h with span and label of the operator, an error
-// state instead of checks, and evaluation of small constants, so that sizes are numbers when a shape needs them.
+// state instead of checks, and evaluation of small constants, so that sizes are numbers when a shape needs
+// them.
 #include "compiler/import/tflite/tfl_import.h"
 #include "ir/eval/eval.h"
 #include "ir/eval/eval_work.h"

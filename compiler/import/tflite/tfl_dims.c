@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes as data: what SHAPE and the operators behind it compute, read back from the graph as sizes, which may be
-// symbolic, by the operator that wants a shape.
+// Sizes as data: what SHAPE and the operators behind it compute, read back from the graph as sizes, which may
+// be symbolic, by the operator that wants a shape.
 #include "compiler/import/tflite/tfl_import.h"
 #include "ir/shape/shape.h"
 
@@ -94,9 +94,10 @@ static bool find_slice(Search *s, NodeId id, uint32_t depth, Dim *out, uint32_t 
     if (v.shape->rank != 1 || !find(s, v.src[0], depth, all, &n))
         return false;
     const int64_t step = node_get_at(&v, A_slice_steps, 0, 1);
-    shape_slice_range(s->n->graph->dims, n,
-                      (SliceAxis){node_get_at(&v, A_slice_starts, 0, 0), node_get_at(&v, A_slice_ends, 0, 0), step},
-                      &first, &many);
+    shape_slice_range(
+        s->n->graph->dims, n,
+        (SliceAxis){node_get_at(&v, A_slice_starts, 0, 0), node_get_at(&v, A_slice_ends, 0, 0), step}, &first,
+        &many);
     *count = (uint32_t)many;
     for (uint32_t i = 0; i < *count; i++)
         out[i] = all[first + i * step];
@@ -119,7 +120,8 @@ static bool find(Search *s, NodeId id, uint32_t depth, Dim *out, uint32_t *count
     }
     if (v.op == OP_reshape || v.op == OP_squeeze || v.op == OP_unsqueeze ||
         (v.op == OP_cast && dtype_info[v.dtype].cls == DCLASS_INT))
-        return graph_node(s->n->graph, v.src[0])->shape->rank <= 1 && find(s, v.src[0], depth - 1, out, count);
+        return graph_node(s->n->graph, v.src[0])->shape->rank <= 1 &&
+               find(s, v.src[0], depth - 1, out, count);
     if (v.op == OP_concat)
         return find_concat(s, id, depth - 1, out, count);
     if (v.op == OP_slice)

@@ -24,16 +24,17 @@ static const struct {
     const char *name;
     int dtype; // -1: none of ours
 } types[] = {
-    {"FLOAT32", DTYPE_f32}, {"FLOAT16", DTYPE_f16}, {"INT32", DTYPE_i32},   {"UINT8", DTYPE_u8},
-    {"INT64", DTYPE_i64},   {"STRING", -1},         {"BOOL", DTYPE_bool},   {"INT16", DTYPE_i16},
-    {"COMPLEX64", -1},      {"INT8", DTYPE_i8},     {"FLOAT64", DTYPE_f64}, {"COMPLEX128", -1},
-    {"UINT64", DTYPE_u64},  {"RESOURCE", -1},       {"VARIANT", -1},        {"UINT32", DTYPE_u32},
+    {"FLOAT32", DTYPE_f32}, {"FLOAT16", DTYPE_f16}, {"INT32", DTYPE_i32},     {"UINT8", DTYPE_u8},
+    {"INT64", DTYPE_i64},   {"STRING", -1},         {"BOOL", DTYPE_bool},     {"INT16", DTYPE_i16},
+    {"COMPLEX64", -1},      {"INT8", DTYPE_i8},     {"FLOAT64", DTYPE_f64},   {"COMPLEX128", -1},
+    {"UINT64", DTYPE_u64},  {"RESOURCE", -1},       {"VARIANT", -1},          {"UINT32", DTYPE_u32},
     {"UINT16", DTYPE_u16},  {"INT4", DTYPE_i8},     {"BFLOAT16", DTYPE_bf16},
 };
 
 const char *tfl_type_name(int32_t type)
 {
-    return type >= 0 && (size_t)type < sizeof types / sizeof *types ? types[type].name : "of an unknown number";
+    return type >= 0 && (size_t)type < sizeof types / sizeof *types ? types[type].name
+                                                                    : "of an unknown number";
 }
 
 bool tfl_dtype(int32_t type, DType *out)

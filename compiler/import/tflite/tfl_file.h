@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A .tflite model as structures: operator codes, sub-graphs with their tensors, signatures. Field numbers of the
-// schema are in tfl_file.c only. Sub-graphs are read when they are needed.
+// A .tflite model as structures: operator codes, sub-graphs with their tensors, signatures. Field numbers of
+// the schema are in tfl_file.c only. Sub-graphs are read when they are needed.
 #ifndef COMPILER_IMPORT_TFLITE_TFL_FILE_H
 #define COMPILER_IMPORT_TFLITE_TFL_FILE_H
 
@@ -14,9 +14,9 @@ typedef struct TflTensor {
     const char *name;
     int32_t type; // as the schema numbers it
     bool has_dtype;
-    DType dtype;     // in graphs: bytes where the file packs two in one
-    Shape shape;     // numbers
-    uint32_t open;   // a bit for each axis that the file leaves open
+    DType dtype;   // in graphs: bytes where the file packs two in one
+    Shape shape;   // numbers
+    uint32_t open; // a bit for each axis that the file leaves open
     bool is_variable, is_sparse;
     const void *data; // NULL: no constant
     uint64_t bytes;
@@ -56,7 +56,8 @@ typedef struct TflFile {
 bool tfl_file_open(TflFile *f, Arena *a, const void *data, size_t len);
 // NULL: there is none, or it is broken (f->flat.broken).
 const TflGraph *tfl_file_graph(TflFile *f, int64_t index);
-// The number of the operator with this code, and the name of a custom one ("" of others). False: no such code.
+// The number of the operator with this code, and the name of a custom one ("" of others). False: no such
+// code.
 bool tfl_file_code(TflFile *f, int64_t index, int32_t *code, const char **custom);
 TflSignature tfl_file_signature(TflFile *f, uint32_t index);
 // "FLOAT32"

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of the .tflite importer share. An operator of the model is imported by one function, found in
-// tfl_ops.def, which reads operands and options through the helpers below and leaves its results by tfl_out.
-// The helpers report what is wrong, mark the operator as failed and return 0 or a default; once it has failed
-// they do nothing more, so that import functions need no error paths. What a function does not ask for (an
-// operand, an option, a result) is reported as unsupported when it returns: nothing is ignored by accident.
+// What the files of the .tflite importer share. An operator of the model is imported by one function, found
+// in tfl_ops.def, which reads operands and options through the helpers below and leaves its results by
+// tfl_out. The helpers report what is wrong, mark the operator as failed and return 0 or a default; once it
+// has failed they do nothing more, so that import functions need no error paths. What a function does not ask
+// for (an operand, an option, a result) is reported as unsupported when it returns: nothing is ignored by
+// accident.
 #ifndef COMPILER_IMPORT_TFLITE_TFL_IMPORT_H
 #define COMPILER_IMPORT_TFLITE_TFL_IMPORT_H
 
+#include "base/map.h"
 #include "compiler/import/tflite/tfl_file.h"
 #include "compiler/import/tflite/tflite.h"
-#include "base/map.h"
 #include "ir/graph/tensor.h"
 
 enum { TFL_MAX_LIST = 64, TFL_MAX_DEPTH = 16, TFL_MAX_IMPORTED = 1 << 18, TFL_MAX_FOLD = 4096 };
@@ -45,8 +46,8 @@ typedef struct TflScope {
     NodeId *values;    // by tensor: 0 none yet
     uint32_t *handles; // by tensor: the variable that it is the handle of, plus 1
     uint32_t depth;
-    bool has_states;   // the graph is the model's own
-    bool is_first;     // it gives variables their first values
+    bool has_states; // the graph is the model's own
+    bool is_first;   // it gives variables their first values
 } TflScope;
 
 typedef struct TflNode TflNode;
@@ -121,8 +122,9 @@ NodeId tfl_op3(TflNode *n, OpId op, NodeId a, NodeId b, NodeId c);
 NodeId tfl_number(TflNode *n, DType t, double v);
 NodeId tfl_op_number(TflNode *n, OpId op, NodeId a, double v);
 NodeId tfl_clamp(TflNode *n, NodeId x, double lo, double hi);
-NodeId tfl_const(TflNode *n, DType t, const Shape *s, const void *data); // data must live as long as the graph
-NodeId tfl_ints(TflNode *n, DType t, const int64_t *v, uint32_t count);  // [count]
+NodeId tfl_const(TflNode *n, DType t, const Shape *s,
+                 const void *data);                                     // data must live as long as the graph
+NodeId tfl_ints(TflNode *n, DType t, const int64_t *v, uint32_t count); // [count]
 NodeId tfl_cast(TflNode *n, NodeId a, DType to);
 NodeId tfl_reshape(TflNode *n, NodeId a, const Dim *dims, uint32_t rank); // one may be -1
 NodeId tfl_reshape_like(TflNode *n, NodeId a, const Shape *s);
@@ -139,7 +141,8 @@ NodeId tfl_dim_value(TflNode *n, Dim d, DType t); // a scalar
 void tfl_dim_remember(TflNode *n, NodeId id, Dim d);
 // The content of a small integer tensor, symbolic where it follows from open sizes. False: it is not known.
 bool tfl_known_dims(TflNode *n, NodeId id, Dim *out, uint32_t *count);
-// Between images as the file has them, [N, spatial, C], and as products over windows want them, [N, C, spatial].
+// Between images as the file has them, [N, spatial, C], and as products over windows want them, [N, C,
+// spatial].
 NodeId tfl_to_channels(TflNode *n, NodeId x);
 NodeId tfl_from_channels(TflNode *n, NodeId x);
 // Counts elements that an import function makes. False: too many (reported).
@@ -184,7 +187,8 @@ NodeId tfl_scaled_by(TflNode *n, NodeId x, const TflFactor *f, const Shape *s); 
 int32_t tfl_scaled_number(int32_t x, TflFactor f);
 // i64 x times a factor cut to 16 bits, rounded once: for results of 16 bits.
 NodeId tfl_scaled_i64(TflNode *n, NodeId x, TflFactor f);
-// A sum of products x * w with its bias as a quantised result. The channels stand `ones` axes before the last.
+// A sum of products x * w with its bias as a quantised result. The channels stand `ones` axes before the
+// last.
 typedef struct TflProduct {
     const TflTensor *x, *w;
     int64_t channels;
@@ -196,7 +200,8 @@ NodeId tfl_rescale(TflNode *n, NodeId sum, const TflProduct *p);
 NodeId tfl_zero_point(TflNode *n, const TflTensor *t);
 // Weights as f32, whatever the file has.
 NodeId tfl_float_weight(TflNode *n, NodeId weight, const TflTensor *t);
-// Reals rounded to bytes by their own range over some axes, and products with quantised weights (tfl_hybrid.c).
+// Reals rounded to bytes by their own range over some axes, and products with quantised weights
+// (tfl_hybrid.c).
 NodeId tfl_dynamic(TflNode *n, NodeId x, const int64_t *axes, uint32_t count, NodeId *step);
 NodeId tfl_dynamic_symmetric(TflNode *n, NodeId x, const int64_t *axes, uint32_t count, NodeId *step);
 NodeId tfl_weight_scale(TflNode *n, const TflTensor *w, int64_t channels, uint32_t ones);
@@ -210,7 +215,8 @@ typedef struct TflCurve {
 } TflCurve;
 NodeId tfl_table(TflNode *n, NodeId x, const TflTensor *from, const TflTensor *to, TflCurve curve);
 // The same from integers to integers: both less their zero points.
-NodeId tfl_integer_table(TflNode *n, NodeId x, int64_t (*value)(const TflQuant *, const TflQuant *, int64_t, double),
+NodeId tfl_integer_table(TflNode *n, NodeId x,
+                         int64_t (*value)(const TflQuant *, const TflQuant *, int64_t, double),
                          double option);
 
 // Softmax of 16-bit values along the last axis (tfl_wide.c).

@@ -97,8 +97,9 @@ static NodeId read_variable(TflNode *n, uint32_t index, const TflTensor *t)
         s->handles[index] = new_variable(n, t->name);
     TflVariable *v = &n->model->variables.data[s->handles[index] - 1];
     if (!v->leaf) {
-        v->leaf = graph_state(n->graph, arena_printf(n->model->arena, "%s", t->name[0] ? t->name : "variable"),
-                              t->dtype, &t->shape, NULL, 0, n->span);
+        v->leaf =
+            graph_state(n->graph, arena_printf(n->model->arena, "%s", t->name[0] ? t->name : "variable"),
+                        t->dtype, &t->shape, NULL, 0, n->span);
         v->now = v->leaf;
         n->failed = v->leaf == 0;
     }
@@ -166,7 +167,8 @@ bool tfl_src_ints(TflNode *n, uint32_t i, int64_t *out, uint32_t *count)
         return false;
     for (uint32_t k = 0; k < *count; k++)
         if (!dim_is_const(out[k]))
-            return tfl_fail(n, E0207, "operand %u ('%s') depends on a size that is open", i, tfl_in(n, i)->name);
+            return tfl_fail(n, E0207, "operand %u ('%s') depends on a size that is open", i,
+                            tfl_in(n, i)->name);
     return true;
 }
 
@@ -240,7 +242,8 @@ bool tfl_option_ints(TflNode *n, uint32_t field, int64_t *out, uint32_t *count)
     const FlatList l = flat_list(n->options, field, 4);
     *count = 0;
     if (l.n > TFL_MAX_LIST)
-        return tfl_fail(n, E0004, "a list of options has %u entries; at most %d are possible", l.n, TFL_MAX_LIST);
+        return tfl_fail(n, E0004, "a list of options has %u entries; at most %d are possible", l.n,
+                        TFL_MAX_LIST);
     for (; *count < l.n; ++*count)
         out[*count] = flat_list_int(l, *count, FLAT_I32);
     return !n->failed && l.n != 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of quantised values to their results, for convolutions and fully connected layers. Sums of bytes are
-// i32, times f32(scale_x * scale_w) / scale_y, rounded to the nearest integer (halves to even), as XNNPACK
-// does. Sums of 16-bit operands are i64 and have the integer factors of the built-in kernels, as have products with
-// weights of 4 bits, and all others where the user asks for two roundings.
+// Products of quantised values to their results, for convolutions and fully connected layers. Sums of bytes
+// are i32, times f32(scale_x * scale_w) / scale_y, rounded to the nearest integer (halves to even), as
+// XNNPACK does. Sums of 16-bit operands are i64 and have the integer factors of the built-in kernels, as have
+// products with weights of 4 bits, and all others where the user asks for two roundings.
 #include "compiler/import/tflite/tfl_import.h"
 
 NodeId tfl_zero_point(TflNode *n, const TflTensor *t)
@@ -24,8 +24,8 @@ NodeId tfl_float_weight(TflNode *n, NodeId weight, const TflTensor *t)
 static bool check_scales(TflNode *n, const TflProduct *p)
 {
     const bool fits = p->w->scale.n == 1 || (p->w->scale.n != 0 && p->w->scale.n == p->channels);
-    return !n->failed && (fits || tfl_fail(n, E0113, "tensor '%s' has %u scales for %lld channels", p->w->name,
-                                           p->w->scale.n, (long long)p->channels));
+    return !n->failed && (fits || tfl_fail(n, E0113, "tensor '%s' has %u scales for %lld channels",
+                                           p->w->name, p->w->scale.n, (long long)p->channels));
 }
 
 // A factor for each channel, or one for all, in a shape that broadcasts to [channels, ones].

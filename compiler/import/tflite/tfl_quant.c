@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantised values: their scales, integers to reals and back, and the two ways in which TensorFlow Lite rounds.
-// Factors of its first one (XNNPACK's) are f32 and halves go to even; those of the second one (gemmlowp's) are
-// 31-bit integers with a power of two, and each of two steps rounds.
+// Quantised values: their scales, integers to reals and back, and the two ways in which TensorFlow Lite
+// rounds. Factors of its first one (XNNPACK's) are f32 and halves go to even; those of the second one
+// (gemmlowp's) are 31-bit integers with a power of two, and each of two steps rounds.
 #include "compiler/import/tflite/tfl_import.h"
 
 #include <math.h>
@@ -74,7 +74,8 @@ static NodeId along(TflNode *n, const TflTensor *t, bool wants_zero)
             s.dim[i] = i ? 1 : count;
     }
     if (l.n != 1 && (t->axis >= t->shape.rank || t->shape.dim[t->axis] != count))
-        return tfl_fail(n, E0113, "tensor '%s' has %u scales or zero points for axis %u", t->name, l.n, t->axis);
+        return tfl_fail(n, E0113, "tensor '%s' has %u scales or zero points for axis %u", t->name, l.n,
+                        t->axis);
     Tensor v = tensor_new(n->model->arena, wants_zero ? DTYPE_i32 : DTYPE_f32, s.rank, s.dim);
     bool is_zero = true;
     for (uint32_t i = 0; i < l.n; i++) {
@@ -121,7 +122,8 @@ TflRange tfl_range(TflNode *n, const TflTensor *t, int64_t activation)
     const TflQuant q = tfl_quant(n, t);
     const double lo = round(limits[activation].lo / q.scale) + (double)q.zero;
     const double hi = round(limits[activation].hi / q.scale) + (double)q.zero;
-    const int64_t least = lo > (double)r.lo ? (int64_t)lo : r.lo, most = hi < (double)r.hi ? (int64_t)hi : r.hi;
+    const int64_t least = lo > (double)r.lo ? (int64_t)lo : r.lo,
+                  most = hi < (double)r.hi ? (int64_t)hi : r.hi;
     return (TflRange){least < r.hi ? least : r.hi, most > r.lo ? most : r.lo};
 }
 
@@ -198,8 +200,11 @@ typedef enum Part { PART_MULTIPLIER, PART_LEFT, PART_RIGHT, PART_HALF, PART_MORE
 static int64_t part_of(TflFactor f, Part part)
 {
     const int left = f.shift > 0 ? f.shift : 0, right = f.shift > 0 ? 0 : -f.shift;
-    const int64_t v[] = {[PART_MULTIPLIER] = f.multiplier, [PART_LEFT] = left, [PART_RIGHT] = right,
-                         [PART_HALF] = right ? INT64_C(1) << (right - 1) : 0, [PART_MORE] = right != 0};
+    const int64_t v[] = {[PART_MULTIPLIER] = f.multiplier,
+                         [PART_LEFT] = left,
+                         [PART_RIGHT] = right,
+                         [PART_HALF] = right ? INT64_C(1) << (right - 1) : 0,
+                         [PART_MORE] = right != 0};
     return v[part];
 }
 
@@ -256,7 +261,8 @@ NodeId tfl_scaled_i64(TflNode *n, NodeId x, TflFactor f)
 
 // --- tables ---
 
-// gather counts negative indices from the back, so the results for -128 to -1 stand behind those for 0 to 127.
+// gather counts negative indices from the back, so the results for -128 to -1 stand behind those for 0 to
+// 127.
 static int64_t entry(DType t, int64_t i)
 {
     return t == DTYPE_i8 && i > 127 ? i - 256 : i;
@@ -292,8 +298,8 @@ NodeId tfl_table(TflNode *n, NodeId x, const TflTensor *from, const TflTensor *t
     return look_up(n, x, to, &t);
 }
 
-NodeId tfl_integer_table(TflNode *n, NodeId x, int64_t (*value)(const TflQuant *, const TflQuant *, int64_t, double),
-                         double option)
+NodeId tfl_integer_table(TflNode *n, NodeId x,
+                         int64_t (*value)(const TflQuant *, const TflQuant *, int64_t, double), double option)
 {
     const TflTensor *from = tfl_in(n, 0), *to = tfl_of_out(n, 0);
     const TflQuant in = tfl_quant(n, from), out = tfl_quant(n, to);

@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// A .tflite model to a graph: inputs, the operators of a sub-graph in their order, variables, outputs. The rules
-// of operators are in the files of ops.
+// A .tflite model to a graph: inputs, the operators of a sub-graph in their order, variables, outputs. The
+// rules of operators are in the files of ops.
 //
-// Sizes that the file leaves open are the numbers that it has for them, as in an interpreter whose inputs are not
-// resized, unless the user gives others (--dim, --shape, an input), or a range, in which they then stay open.
+// Sizes that the file leaves open are the numbers that it has for them, as in an interpreter whose inputs are
+// not resized, unless the user gives others (--dim, --shape, an input), or a range, in which they then stay
+// open.
 #include "compiler/import/sizes.h"
 #include "compiler/import/tflite/tfl_import.h"
 
 #include <string.h>
 
-enum { OPERATOR_CODE = 0, OPERATOR_INPUTS = 1, OPERATOR_OUTPUTS = 2, OPERATOR_TYPE = 3, OPERATOR_OPTIONS = 4 };
+enum {
+    OPERATOR_CODE = 0,
+    OPERATOR_INPUTS = 1,
+    OPERATOR_OUTPUTS = 2,
+    OPERATOR_TYPE = 3,
+    OPERATOR_OPTIONS = 4
+};
 enum { CUSTOM = 32 };
 
 bool tflite_is(const void *data, size_t len)
@@ -67,7 +74,8 @@ static bool import_operator(TflScope *s, FlatTable t, uint32_t index)
     n.options = flat_table(t, OPERATOR_OPTIONS);
     if (m->file.flat.broken)
         return false;
-    const TflTensor *first = n.n_out && n.out[0] >= 0 && n.out[0] < s->of->n_tensors ? &s->of->tensors[n.out[0]] : NULL;
+    const TflTensor *first =
+        n.n_out && n.out[0] >= 0 && n.out[0] < s->of->n_tensors ? &s->of->tensors[n.out[0]] : NULL;
     n.label = label_of(m, first ? first->name : "", index, "operator");
     n.span = (Span){.file = m->span_file, .path = n.label};
     if (!tfl_file_code(&m->file, flat_int(t, OPERATOR_CODE, FLAT_U32, 0), &code, &custom))
@@ -81,7 +89,8 @@ static bool import_operator(TflScope *s, FlatTable t, uint32_t index)
     for (uint32_t i = 0; i < n.n_out; i++)
         if (n.out[i] < -1 || n.out[i] >= s->of->n_tensors || (n.out[i] >= 0 && s->values[n.out[i]]))
             return tfl_fail(&n, E0113, "result %u is tensor %lld, which %s", i, (long long)n.out[i],
-                            n.out[i] >= 0 && n.out[i] < s->of->n_tensors ? "is written already" : "does not exist");
+                            n.out[i] >= 0 && n.out[i] < s->of->n_tensors ? "is written already"
+                                                                         : "does not exist");
     const int64_t type = flat_int(t, OPERATOR_TYPE, FLAT_U8, 0);
     if (type != 0 && type != n.op->options)
         return tfl_fail(&n, E0113, "its options are those of another operator (%lld)", (long long)type);
@@ -124,8 +133,8 @@ static int64_t listed(const TflScope *s, FlatList l, uint32_t i, const char *wha
     const int64_t t = flat_list_int(l, i, FLAT_I32);
     if (t >= 0 && t < s->of->n_tensors)
         return t;
-    diag_error(s->model->diag, (Span){.file = s->model->span_file}, E0113, "%s %u is tensor %lld, which does not exist",
-               what, i, (long long)t);
+    diag_error(s->model->diag, (Span){.file = s->model->span_file}, E0113,
+               "%s %u is tensor %lld, which does not exist", what, i, (long long)t);
     return -1;
 }
 
@@ -136,8 +145,9 @@ bool tfl_import_graph(TflScope *s, Span span, const NodeId *in, uint32_t n_in, N
     static const TflOp results = {.name = "results of a sub-graph"};
     reader.op = &results;
     if (s->of->inputs.n != n_in || s->of->outputs.n != n_out)
-        return diag_error(m->diag, span, E0113, "a sub-graph has %u inputs and %u outputs, expected %u and %u",
-                          s->of->inputs.n, s->of->outputs.n, n_in, n_out);
+        return diag_error(m->diag, span, E0113,
+                          "a sub-graph has %u inputs and %u outputs, expected %u and %u", s->of->inputs.n,
+                          s->of->outputs.n, n_in, n_out);
     for (uint32_t i = 0; i < n_in; i++) {
         const int64_t t = listed(s, s->of->inputs, i, "input");
         if (t < 0)
@@ -181,7 +191,8 @@ static int64_t given_size(const ImportOptions *o, const char *input, uint32_t ra
 }
 
 // The size of an axis that the file leaves open. A symbol is made in any case, so that --dim may name it.
-static Dim open_size(TflModel *m, Graph *g, const char *input, uint32_t index, const TflTensor *t, uint32_t axis)
+static Dim open_size(TflModel *m, Graph *g, const char *input, uint32_t index, const TflTensor *t,
+                     uint32_t axis)
 {
     const ImportOptions *o = &m->source->options;
     const char *number = arena_printf(m->arena, "input%u_dim%u", index, axis);
@@ -216,7 +227,8 @@ static bool import_input(TflScope *s, uint32_t index)
     if (tensor < 0)
         return false;
     const TflTensor *t = &s->of->tensors[tensor];
-    const char *given = m->signature ? signature_name(m->signature->inputs, m->signature->n_inputs, tensor) : NULL;
+    const char *given =
+        m->signature ? signature_name(m->signature->inputs, m->signature->n_inputs, tensor) : NULL;
     const char *name = label_of(m, given ? given : t->name, index, "input");
     const Span span = {.file = m->span_file, .path = name};
     Shape shape = t->shape;
@@ -255,8 +267,9 @@ static bool import_outputs(TflScope *s)
         const NodeId id = tfl_src(&reader, i);
         if (reader.failed)
             return false;
-        const char *given =
-            m->signature ? signature_name(m->signature->outputs, m->signature->n_outputs, reader.in[i]) : NULL;
+        const char *given = m->signature
+                                ? signature_name(m->signature->outputs, m->signature->n_outputs, reader.in[i])
+                                : NULL;
         const char *name = label_of(m, given ? given : tfl_in(&reader, i)->name, i, "output");
         while (has_output(s->graph, name))
             name = arena_printf(m->arena, "%s_%u", name, i);
@@ -290,7 +303,8 @@ static bool import_main(TflModel *m, Graph **out)
     find_signature(m, 0);
     const TflGraph *of = tfl_file_graph(&m->file, 0);
     if (!of || m->file.flat.broken)
-        return !m->file.flat.broken && diag_error(m->diag, (Span){.file = m->span_file}, E0113, "it has no graph");
+        return !m->file.flat.broken &&
+               diag_error(m->diag, (Span){.file = m->span_file}, E0113, "it has no graph");
     Graph *g = graph_new(m->arena, m->diag, of->name[0] ? of->name : m->source->name);
     TflScope top = {.model = m, .has_states = true}, s;
     top.graph = g;

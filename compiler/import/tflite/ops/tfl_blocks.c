@@ -20,7 +20,8 @@ void tfl_import_space_to_depth(TflNode *n)
     if (!read_image(n, x, s))
         return;
     if (b < 1 || s[1] % b != 0 || s[2] % b != 0) {
-        tfl_fail(n, E0203, "blocks of %lld in an image of %lld x %lld", (long long)b, (long long)s[1], (long long)s[2]);
+        tfl_fail(n, E0203, "blocks of %lld in an image of %lld x %lld", (long long)b, (long long)s[1],
+                 (long long)s[2]);
         return;
     }
     NodeId y = tfl_reshape(n, x, (const Dim[]){s[0], s[1] / b, b, s[2] / b, b, s[3]}, 6);
@@ -44,7 +45,8 @@ void tfl_import_depth_to_space(TflNode *n)
     tfl_out(n, 0, tfl_reshape(n, y, (const Dim[]){s[0], s[1] * b, s[2] * b, s[3] / (b * b)}, 4));
 }
 
-// Blocks of the axes 1 to m, with what is padded before or cut after: SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND.
+// Blocks of the axes 1 to m, with what is padded before or cut after: SPACE_TO_BATCH_ND and
+// BATCH_TO_SPACE_ND.
 typedef struct Blocks {
     int64_t block[TFL_MAX_LIST], edge[TFL_MAX_LIST];
     uint32_t m;

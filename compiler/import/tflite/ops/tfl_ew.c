@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise operators of two operands, and those that change types. Quantised ones have the integer formulas of
-// XNNPACK (ADD, SUB, MUL) or of the built-in kernels.
+// Elementwise operators of two operands, and those that change types. Quantised ones have the integer
+// formulas of XNNPACK (ADD, SUB, MUL) or of the built-in kernels.
 #include "compiler/import/tflite/tfl_import.h"
 
 #include <math.h>
@@ -38,8 +38,10 @@ static NodeId sum_by_factors(TflNode *n, double a, double b, bool is_difference,
 {
     const int left = dtype_info[tfl_of_out(n, 0)->dtype].bits == 16 ? 15 : 20;
     const double most = 2 * (a > b ? a : b);
-    const NodeId x = tfl_scaled(n, tfl_op_number(n, OP_shift_left, centred(n, 0), left), tfl_factor(a / most));
-    const NodeId y = tfl_scaled(n, tfl_op_number(n, OP_shift_left, centred(n, 1), left), tfl_factor(b / most));
+    const NodeId x =
+        tfl_scaled(n, tfl_op_number(n, OP_shift_left, centred(n, 0), left), tfl_factor(a / most));
+    const NodeId y =
+        tfl_scaled(n, tfl_op_number(n, OP_shift_left, centred(n, 1), left), tfl_factor(b / most));
     const NodeId sum = tfl_op2(n, is_difference ? OP_sub : OP_add, x, y);
     return tfl_finish(n, tfl_scaled(n, sum, tfl_factor(ldexp(most, -left))), tfl_of_out(n, 0), activation);
 }
@@ -56,13 +58,17 @@ void tfl_import_sum(TflNode *n)
         tfl_out(n, 0, activation ? tfl_activate(n, sum, activation) : sum);
         return;
     }
-    const TflQuant a = tfl_quant(n, tfl_in(n, 0)), b = tfl_quant(n, tfl_in(n, 1)), c = tfl_quant(n, tfl_of_out(n, 0));
-    const double ra = (double)((float)a.scale / (float)c.scale), rb = (double)((float)b.scale / (float)c.scale);
+    const TflQuant a = tfl_quant(n, tfl_in(n, 0)), b = tfl_quant(n, tfl_in(n, 1)),
+                   c = tfl_quant(n, tfl_of_out(n, 0));
+    const double ra = (double)((float)a.scale / (float)c.scale),
+                 rb = (double)((float)b.scale / (float)c.scale);
     const double most = fmax(ra, rb), least = fmin(ra, rb);
-    const bool is_common = least >= 1.0 / 1024 && most < 256 && dtype_info[tfl_of_out(n, 0)->dtype].bits == 8 &&
+    const bool is_common = least >= 1.0 / 1024 && most < 256 &&
+                           dtype_info[tfl_of_out(n, 0)->dtype].bits == 8 &&
                            !n->model->source->options.rounds_twice;
-    tfl_out(n, 0, is_common ? sum_by_shift(n, ra, rb, is_difference ? -1 : 1, activation)
-                            : sum_by_factors(n, a.scale / c.scale, b.scale / c.scale, is_difference, activation));
+    tfl_out(n, 0,
+            is_common ? sum_by_shift(n, ra, rb, is_difference ? -1 : 1, activation)
+                      : sum_by_factors(n, a.scale / c.scale, b.scale / c.scale, is_difference, activation));
 }
 
 void tfl_import_mul(TflNode *n)
@@ -78,11 +84,13 @@ void tfl_import_mul(TflNode *n)
     const NodeId product = tfl_op2(n, OP_mul, centred(n, 0), centred(n, 1));
     if (dtype_info[t->dtype].bits == 8 && !n->model->source->options.rounds_twice) {
         const float factor = (float)a.scale * (float)b.scale / (float)c.scale;
-        tfl_out(n, 0, tfl_from_steps(n, tfl_op_number(n, OP_mul, tfl_cast(n, product, DTYPE_f32), (double)factor), t,
-                                     activation));
+        tfl_out(n, 0,
+                tfl_from_steps(n, tfl_op_number(n, OP_mul, tfl_cast(n, product, DTYPE_f32), (double)factor),
+                               t, activation));
         return;
     }
-    tfl_out(n, 0, tfl_finish(n, tfl_scaled(n, product, tfl_factor(a.scale * b.scale / c.scale)), t, activation));
+    tfl_out(n, 0,
+            tfl_finish(n, tfl_scaled(n, product, tfl_factor(a.scale * b.scale / c.scale)), t, activation));
 }
 
 // A quantised operator with no formula of its own: on reals, rounded once.
@@ -110,10 +118,14 @@ void tfl_import_squared_difference(TflNode *n)
     enum { LEFT = 7 };
     const double a = tfl_quant(n, tfl_in(n, 0)).scale, b = tfl_quant(n, tfl_in(n, 1)).scale;
     const double c = tfl_quant(n, tfl_of_out(n, 0)).scale, most = 2 * fmax(a, b);
-    const NodeId p = tfl_scaled(n, tfl_op_number(n, OP_shift_left, centred(n, 0), LEFT), tfl_factor(a / most));
-    const NodeId q = tfl_scaled(n, tfl_op_number(n, OP_shift_left, centred(n, 1), LEFT), tfl_factor(b / most));
+    const NodeId p =
+        tfl_scaled(n, tfl_op_number(n, OP_shift_left, centred(n, 0), LEFT), tfl_factor(a / most));
+    const NodeId q =
+        tfl_scaled(n, tfl_op_number(n, OP_shift_left, centred(n, 1), LEFT), tfl_factor(b / most));
     const NodeId d = tfl_op1(n, OP_square, tfl_op2(n, OP_sub, p, q));
-    tfl_out(n, 0, tfl_finish(n, tfl_scaled(n, d, tfl_factor(ldexp(most * most / c, -2 * LEFT))), tfl_of_out(n, 0), 0));
+    tfl_out(
+        n, 0,
+        tfl_finish(n, tfl_scaled(n, d, tfl_factor(ldexp(most * most / c, -2 * LEFT))), tfl_of_out(n, 0), 0));
 }
 
 // --- two operands, without options ---
@@ -156,8 +168,9 @@ static NodeId comparable(TflNode *n, uint32_t i)
 void tfl_import_compare(TflNode *n)
 {
     const bool is_plain = tfl_same_quant(tfl_in(n, 0), tfl_in(n, 1)) || !tfl_is_quantised(tfl_in(n, 0));
-    tfl_out(n, 0, tfl_op2(n, n->op->op, is_plain ? tfl_src(n, 0) : comparable(n, 0),
-                          is_plain ? tfl_src(n, 1) : comparable(n, 1)));
+    tfl_out(n, 0,
+            tfl_op2(n, n->op->op, is_plain ? tfl_src(n, 0) : comparable(n, 0),
+                    is_plain ? tfl_src(n, 1) : comparable(n, 1)));
 }
 
 // A condition of rank 1 chooses rows.
@@ -185,7 +198,8 @@ void tfl_import_prelu(TflNode *n)
     }
     const double a = tfl_quant(n, tfl_in(n, 0)).scale, b = tfl_quant(n, tfl_in(n, 1)).scale;
     const double c = tfl_quant(n, tfl_of_out(n, 0)).scale;
-    const NodeId v = centred(n, 0), falls = tfl_scaled(n, tfl_op2(n, OP_mul, v, centred(n, 1)), tfl_factor(a * b / c));
+    const NodeId v = centred(n, 0),
+                 falls = tfl_scaled(n, tfl_op2(n, OP_mul, v, centred(n, 1)), tfl_factor(a * b / c));
     const NodeId rises = tfl_scaled(n, v, tfl_factor(a / c));
     const NodeId is_below = tfl_op2(n, OP_lt, v, tfl_number(n, DTYPE_i32, 0));
     tfl_out(n, 0, tfl_finish(n, tfl_op3(n, OP_where, is_below, falls, rises), tfl_of_out(n, 0), 0));
@@ -261,7 +275,8 @@ void tfl_import_fake_quant(TflNode *n)
     const double most = ldexp(1, (int)bits) - 1, scale = (double)(float)((hi - lo) / (most - least));
     const double zero = fmin(fmax(round(least - lo / scale), least), most);
     const double from = (least - zero) * scale, to = (most - zero) * scale;
-    const NodeId steps = tfl_op_number(n, OP_div, tfl_op_number(n, OP_sub, tfl_clamp(n, x, from, to), from), scale);
+    const NodeId steps =
+        tfl_op_number(n, OP_div, tfl_op_number(n, OP_sub, tfl_clamp(n, x, from, to), from), scale);
     const NodeId whole = tfl_op1(n, OP_floor, tfl_op_number(n, OP_add, steps, 0.5));
     tfl_out(n, 0, tfl_op_number(n, OP_add, tfl_op_number(n, OP_mul, whole, scale), from));
 }

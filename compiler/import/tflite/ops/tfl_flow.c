@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Control flow and variables. A branch that is known to be taken becomes part of the graph around it; otherwise
-// both become graphs of their own. Variables are states, which keep their values between runs; the sub-graph of
-// CALL_ONCE gives them their first ones.
+// Control flow and variables. A branch that is known to be taken becomes part of the graph around it;
+// otherwise both become graphs of their own. Variables are states, which keep their values between runs; the
+// sub-graph of CALL_ONCE gives them their first ones.
 #include "compiler/import/tflite/tfl_import.h"
 
 #include <string.h>
@@ -134,8 +134,8 @@ static NodeId condition(TflNode *n, Graph *g, int64_t index, const NodeId *in, u
     return id;
 }
 
-// One iteration: inputs are its number, true, and what is carried; outputs whether to go on, and the same values
-// anew.
+// One iteration: inputs are its number, true, and what is carried; outputs whether to go on, and the same
+// values anew.
 static Graph *loop_body(TflNode *n, int64_t cond, int64_t body, const NodeId *first, uint32_t count)
 {
     Arena *a = n->model->arena;
@@ -198,13 +198,15 @@ void tfl_import_while(TflNode *n)
     NodeId *out = ARENA_ARRAY(n->model->arena, NodeId, count + 1);
     for (uint32_t i = 0; i < count; i++)
         out[i] = tfl_result(n, id, i);
-    const NodeId is_over = tfl_op2(n, OP_lt, tfl_result(n, id, count), tfl_number(n, DTYPE_i64, (double)most));
+    const NodeId is_over =
+        tfl_op2(n, OP_lt, tfl_result(n, id, count), tfl_number(n, DTYPE_i64, (double)most));
     if (!n->failed)
-        n->failed = !graph_check(n->graph, is_over,
-                                 arena_printf(n->model->arena,
-                                              GRAPH_RANGE "operator '%s': needs more iterations than its bound "
-                                                          "'%s_trips' allows",
-                                              n->label, n->label));
+        n->failed =
+            !graph_check(n->graph, is_over,
+                         arena_printf(n->model->arena,
+                                      GRAPH_RANGE "operator '%s': needs more iterations than its bound "
+                                                  "'%s_trips' allows",
+                                      n->label, n->label));
     put_results(n, out, count);
 }
 
@@ -240,8 +242,9 @@ static uint32_t find_variable(TflModel *m, const char *name)
 void tfl_import_var_handle(TflNode *n)
 {
     const char *container = tfl_option_text(n, 0), *shared = tfl_option_text(n, 1);
-    const char *name =
-        container[0] ? arena_printf(n->model->arena, "%s/%s", container, shared) : shared[0] ? shared : "variable";
+    const char *name = container[0] ? arena_printf(n->model->arena, "%s/%s", container, shared)
+                       : shared[0]  ? shared
+                                    : "variable";
     if (n->n_out != 1 || n->out[0] < 0 || tfl_of_out(n, 0)->type != TFL_RESOURCE) {
         tfl_fail(n, E0113, "expected one result of type RESOURCE");
         return;
@@ -277,7 +280,8 @@ void tfl_import_read_variable(TflNode *n)
     if (!v->leaf) {
         const Shape s = v->first ? *tfl_shape(n, v->first) : t->shape;
         const void *data = v->first ? tensor_of_const(n->graph, v->first).data : NULL;
-        v->leaf = graph_state(n->graph, v->name, t->dtype, &s, data, data ? type_bytes(t->dtype, &s) : 0, n->span);
+        v->leaf =
+            graph_state(n->graph, v->name, t->dtype, &s, data, data ? type_bytes(t->dtype, &s) : 0, n->span);
         n->failed = v->leaf == 0;
         v->now = v->assigned ? v->assigned : v->leaf;
     }
@@ -295,6 +299,7 @@ void tfl_import_assign_variable(TflNode *n)
         return;
     }
     if (!node_is_const(n->graph, x))
-        tfl_fail(n, E0206, "the first value of variable '%s' must be known when the model is compiled", v->name);
+        tfl_fail(n, E0206, "the first value of variable '%s' must be known when the model is compiled",
+                 v->name);
     v->first = x;
 }

@@ -42,7 +42,8 @@ void tfl_import_gather(TflNode *n)
     for (int64_t i = 0; i < batch; i++)
         start[i] = i * size;
     index = tfl_reshape(n, tfl_cast(n, index, DTYPE_i64), (const Dim[]){batch, -1}, 2);
-    const NodeId first = tfl_reshape(n, tfl_ints(n, DTYPE_i64, start, (uint32_t)batch), (const Dim[]){batch, 1}, 2);
+    const NodeId first =
+        tfl_reshape(n, tfl_ints(n, DTYPE_i64, start, (uint32_t)batch), (const Dim[]){batch, 1}, 2);
     const NodeId y = tfl_gather(n, tfl_reshape_like(n, x, &rows), tfl_op2(n, OP_add, index, first), 0);
     tfl_out(n, 0, tfl_reshape_like(n, y, &out));
 }
@@ -137,7 +138,8 @@ void tfl_import_one_hot(TflNode *n)
     const NodeId on = tfl_src(n, 2), off = tfl_src(n, 3);
     Shape s = *tfl_shape(n, index), k = {.rank = s.rank + 1};
     const uint32_t axis = at == -1 ? s.rank : tfl_axis(n, at, s.rank + 1);
-    if (!n->failed && (depth < 0 || depth > 1 << 20 || s.rank == SHAPE_MAX_RANK || !tfl_spend(n, (uint64_t)depth)))
+    if (!n->failed &&
+        (depth < 0 || depth > 1 << 20 || s.rank == SHAPE_MAX_RANK || !tfl_spend(n, (uint64_t)depth)))
         tfl_fail(n, E0203, "a depth of %lld for rank %u", (long long)depth, s.rank);
     if (n->failed)
         return;
@@ -166,7 +168,8 @@ void tfl_import_range(TflNode *n)
     if (n->failed)
         return;
     const double count = v[2] > 0 || v[2] < 0 ? (v[1] - v[0]) / v[2] : -1;
-    const int64_t whole = count > 0 && count <= 1 << 22 ? (int64_t)count + ((double)(int64_t)count < count) : 0;
+    const int64_t whole =
+        count > 0 && count <= 1 << 22 ? (int64_t)count + ((double)(int64_t)count < count) : 0;
     if (count > 1 << 22 || !(v[2] < 0 || v[2] > 0) || !tfl_spend(n, (uint64_t)whole)) {
         tfl_fail(n, E0004, "from %g to %g in steps of %g", v[0], v[1], v[2]);
         return;

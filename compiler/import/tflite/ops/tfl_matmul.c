@@ -8,7 +8,8 @@ static bool is_byte(DType t)
 }
 
 // Rows [N, I] of bytes times weights [O, I], as a convolution over one pixel: exact sums in i32, [N, O].
-static NodeId byte_rows(TflNode *n, NodeId rows, NodeId weight, NodeId bias, const TflTensor *x, const TflTensor *w)
+static NodeId byte_rows(TflNode *n, NodeId rows, NodeId weight, NodeId bias, const TflTensor *x,
+                        const TflTensor *w)
 {
     const int64_t inner = tfl_size(n, weight, 1), outer = tfl_size(n, weight, 0);
     const NodeId a = tfl_reshape(n, rows, (const Dim[]){-1, inner, 1}, 3);
@@ -49,7 +50,8 @@ static NodeId hybrid_rows(TflNode *n, NodeId rows, NodeId weight)
     const TflTensor *w = tfl_in(n, 1);
     NodeId step = 0;
     const NodeId x = (w->type == TFL_I4 ? tfl_dynamic_symmetric : tfl_dynamic)(n, rows, &last, 1, &step);
-    const NodeId sum = tfl_matmul(n, tfl_cast(n, x, DTYPE_i32), centred(n, weight, w, DTYPE_i32), false, true);
+    const NodeId sum =
+        tfl_matmul(n, tfl_cast(n, x, DTYPE_i32), centred(n, weight, w, DTYPE_i32), false, true);
     const NodeId scale = tfl_op2(n, OP_mul, step, tfl_weight_scale(n, w, tfl_size(n, weight, 0), 0));
     return tfl_op2(n, OP_mul, tfl_cast(n, sum, DTYPE_f32), scale);
 }

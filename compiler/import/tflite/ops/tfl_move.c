@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that move elements: shapes, orders of axes, parts, repetitions. Quantised elements move as they are.
+// Operators that move elements: shapes, orders of axes, parts, repetitions. Quantised elements move as they
+// are.
 #include "compiler/import/tflite/tfl_import.h"
 
 #include <string.h>
@@ -162,7 +163,8 @@ void tfl_import_slice(TflNode *n)
         tfl_fail(n, E0204, "begins and sizes must be one for each axis");
     for (uint32_t i = 0; i < count && !n->failed; i++) {
         if (begin[i] < 0 || size[i] < -1)
-            tfl_fail(n, E0203, "axis %u: a part from %lld of size %lld", i, (long long)begin[i], (long long)size[i]);
+            tfl_fail(n, E0203, "axis %u: a part from %lld of size %lld", i, (long long)begin[i],
+                     (long long)size[i]);
         x = tfl_slice(n, x, i, begin[i], size[i] < 0 ? INT64_MAX : begin[i] + size[i], 1);
     }
     tfl_out(n, 0, x);
@@ -423,7 +425,8 @@ void tfl_import_mirror_pad(TflNode *n)
             part[count++] = tfl_slice(n, x, i, before - 1, INT64_MIN, -1);
         part[count++] = x;
         if (after)
-            part[count++] = tfl_slice(n, x, i, size - 1, size - 1 - after < 0 ? INT64_MIN : size - 1 - after, -1);
+            part[count++] =
+                tfl_slice(n, x, i, size - 1, size - 1 - after < 0 ? INT64_MIN : size - 1 - after, -1);
         x = tfl_concat(n, part, count, i);
     }
     tfl_out(n, 0, x);

@@ -24,15 +24,16 @@ static NodeId integer_sum(TflNode *n, NodeId x, const int64_t *axes, uint32_t co
     NodeId v = tfl_cast(n, x, DTYPE_i32);
     int64_t elements = 1;
     for (uint32_t i = 0; i < count && !n->failed; i++)
-        if (__builtin_mul_overflow(elements, tfl_size(n, x, (uint32_t)axes[i]), &elements) || elements > 1 << 23)
+        if (__builtin_mul_overflow(elements, tfl_size(n, x, (uint32_t)axes[i]), &elements) ||
+            elements > 1 << 23)
             tfl_fail(n, E0004, "too many elements are added");
     if (a.zero != 0)
         v = tfl_op_number(n, OP_sub, v, (double)a.zero);
     const NodeId sum = tfl_reduce(n, OP_reduce_sum, v, axes, count, keeps);
     const double by = n->op->op == OP_reduce_mean && elements ? (double)elements : 1;
     const float factor = (float)(a.scale / (b.scale * by));
-    return tfl_from_steps(n, tfl_op_number(n, OP_mul, tfl_cast(n, sum, DTYPE_f32), (double)factor), tfl_of_out(n, 0),
-                          0);
+    return tfl_from_steps(n, tfl_op_number(n, OP_mul, tfl_cast(n, sum, DTYPE_f32), (double)factor),
+                          tfl_of_out(n, 0), 0);
 }
 
 void tfl_import_reduce(TflNode *n)
@@ -93,7 +94,8 @@ void tfl_import_cumsum(TflNode *n)
     node_int(&b, A_cumsum_reverse, is_reverse != 0);
     v = tfl_end(n, &b);
     if (is_quantised)
-        v = tfl_finish(n, tfl_scaled(n, v, tfl_factor(tfl_quant(n, from).scale / tfl_quant(n, to).scale)), to, 0);
+        v = tfl_finish(n, tfl_scaled(n, v, tfl_factor(tfl_quant(n, from).scale / tfl_quant(n, to).scale)), to,
+                       0);
     tfl_out(n, 0, v);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR: images to another height and width. Places and weights are computed
-// here, in the arithmetic of TensorFlow Lite, so that a run only picks and blends.
+// RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR: images to another height and width. Places and weights are
+// computed here, in the arithmetic of TensorFlow Lite, so that a run only picks and blends.
 #include "compiler/import/tflite/tfl_import.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// SOFTMAX, LOG_SOFTMAX and L2_NORMALIZATION. Quantised softmax is that of the built-in kernels to the bit: the
-// exponentials of the 256 possible differences to the largest element are computed here, in fixed point as
-// there, so that a run only looks them up, adds and divides.
+// SOFTMAX, LOG_SOFTMAX and L2_NORMALIZATION. Quantised softmax is that of the built-in kernels to the bit:
+// the exponentials of the 256 possible differences to the largest element are computed here, in fixed point
+// as there, so that a run only looks them up, adds and divides.
 #include "compiler/import/tflite/tfl_import.h"
 
 #include <math.h>
@@ -49,7 +49,8 @@ static NodeId exponentials(TflNode *n, double scale, int shift)
     const int64_t count = 256;
     Tensor t = tensor_new(n->model->arena, DTYPE_i32, 1, &count);
     for (int32_t d = 0; d < count; d++) {
-        const int32_t x = -d >= least ? exp_negative(product((int32_t)((uint32_t)-d << f.shift), f.multiplier)) : -1;
+        const int32_t x =
+            -d >= least ? exp_negative(product((int32_t)((uint32_t)-d << f.shift), f.multiplier)) : -1;
         ((int32_t *)t.data)[d] = shift == 0 ? x : x < 0 ? 0 : halved(x, shift);
     }
     const Shape s = shape_of(1, &count);
@@ -67,8 +68,9 @@ static NodeId multiplied(TflNode *n, NodeId a, NodeId b)
 static NodeId multiplied_signed(TflNode *n, NodeId a, NodeId b)
 {
     const NodeId p = tfl_op2(n, OP_mul, a, b);
-    const NodeId half = tfl_op3(n, OP_where, tfl_op2(n, OP_lt, p, tfl_number(n, DTYPE_i64, 0)),
-                                tfl_number(n, DTYPE_i64, 1 - ldexp(1, 30)), tfl_number(n, DTYPE_i64, ldexp(1, 30)));
+    const NodeId half =
+        tfl_op3(n, OP_where, tfl_op2(n, OP_lt, p, tfl_number(n, DTYPE_i64, 0)),
+                tfl_number(n, DTYPE_i64, 1 - ldexp(1, 30)), tfl_number(n, DTYPE_i64, ldexp(1, 30)));
     return tfl_op_number(n, OP_div, tfl_op2(n, OP_add, p, half), ldexp(1, 31));
 }
 
@@ -113,10 +115,12 @@ static NodeId integer_softmax(TflNode *n, NodeId x, double beta)
     const NodeId up = tfl_op2(n, OP_sub, tfl_number(n, DTYPE_i64, 12), more);
     const NodeId part = tfl_op_number(n, OP_sub, tfl_op2(n, OP_shift_left, sum, up), ldexp(1, 31));
     const NodeId shift = tfl_op_number(n, OP_add, more, 31 - 8);
-    const NodeId half = tfl_op2(n, OP_shift_left, tfl_number(n, DTYPE_i64, 1), tfl_op_number(n, OP_sub, shift, 1));
+    const NodeId half =
+        tfl_op2(n, OP_shift_left, tfl_number(n, DTYPE_i64, 1), tfl_op_number(n, OP_sub, shift, 1));
     NodeId y = multiplied(n, tfl_cast(n, e, DTYPE_i64), reciprocal(n, part));
     y = tfl_cast(n, tfl_op2(n, OP_shift_right, tfl_op2(n, OP_add, y, half), shift), DTYPE_i32);
-    y = tfl_op3(n, OP_where, tfl_op2(n, OP_lt, e, tfl_number(n, DTYPE_i32, 0)), tfl_number(n, DTYPE_i32, 0), y);
+    y = tfl_op3(n, OP_where, tfl_op2(n, OP_lt, e, tfl_number(n, DTYPE_i32, 0)), tfl_number(n, DTYPE_i32, 0),
+                y);
     const double low = to->dtype == DTYPE_i8 ? -128 : 0;
     return tfl_cast(n, tfl_clamp(n, tfl_op_number(n, OP_add, y, low), low, low + 255), to->dtype);
 }
@@ -192,7 +196,8 @@ void tfl_import_l2_normalization(TflNode *n)
 void tfl_import_local_response(TflNode *n)
 {
     const int64_t radius = tfl_option(n, 0, FLAT_I32, 0);
-    const double bias = tfl_option_f32(n, 1, 0), alpha = tfl_option_f32(n, 2, 0), beta = tfl_option_f32(n, 3, 0);
+    const double bias = tfl_option_f32(n, 1, 0), alpha = tfl_option_f32(n, 2, 0),
+                 beta = tfl_option_f32(n, 3, 0);
     const NodeId x = tfl_src(n, 0);
     const uint32_t rank = tfl_rank(n, x), last = rank - 1;
     const int64_t size = rank ? tfl_size(n, x, last) : 0;

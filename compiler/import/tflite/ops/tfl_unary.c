@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise operators of one operand. Quantised ones of 8 bits are tables of 256 results, which are computed here
-// as the kernel of TensorFlow Lite would: a run only looks them up.
+// Elementwise operators of one operand. Quantised ones of 8 bits are tables of 256 results, which are
+// computed here as the kernel of TensorFlow Lite would: a run only looks them up.
 #include "compiler/import/tflite/tfl_import.h"
 #include "ir/eval/eval.h"
 
@@ -114,8 +114,9 @@ void tfl_import_leaky_relu(TflNode *n)
     if (!tfl_is_quantised(tfl_in(n, 0)))
         tfl_out(n, 0, leaky(n, x));
     else
-        tfl_out(n, 0, dtype_info[tfl_in(n, 0)->dtype].bits == 8 ? tfl_integer_table(n, x, leaky_value, slope)
-                                                                 : leaky_wide(n, x, slope));
+        tfl_out(n, 0,
+                dtype_info[tfl_in(n, 0)->dtype].bits == 8 ? tfl_integer_table(n, x, leaky_value, slope)
+                                                          : leaky_wide(n, x, slope));
 }
 
 // Integers are negated as they are, whatever their scale.

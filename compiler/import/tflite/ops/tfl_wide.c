@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Curves of 16-bit values: LOGISTIC, TANH and the parts of SOFTMAX, by tables with straight lines between their
-// entries, as the integer kernels of TensorFlow Lite (and of its version for microcontrollers) have them.
+// Curves of 16-bit values: LOGISTIC, TANH and the parts of SOFTMAX, by tables with straight lines between
+// their entries, as the integer kernels of TensorFlow Lite (and of its version for microcontrollers) have
+// them.
 #include "compiler/import/tflite/tfl_import.h"
 
 #include <math.h>
@@ -12,8 +13,8 @@ enum { SIGMOIDS = 256 };
 static NodeId sigmoids(TflNode *n)
 {
     // Where the table of TensorFlow Lite is one above the rounded value, as its results show.
-    static const uint8_t above[] = {4,  8,  12, 14, 15, 16, 17, 19, 20, 21, 22, 25, 27, 28,  29,
-                                    30, 31, 33, 34, 35, 37, 39, 40, 41, 43, 44, 45, 46, 49,  50,
+    static const uint8_t above[] = {4,  8,  12, 14, 15, 16, 17, 19, 20,  21,  22,  25,  27,  28, 29,
+                                    30, 31, 33, 34, 35, 37, 39, 40, 41,  43,  44,  45,  46,  49, 50,
                                     54, 62, 63, 64, 66, 82, 86, 93, 100, 103, 112, 116, 135, 255};
     const int64_t count = SIGMOIDS;
     Tensor t = tensor_new(n->model->arena, DTYPE_i32, 1, &count);
@@ -62,8 +63,9 @@ static NodeId squash_wide(TflNode *n, NodeId x, bool is_tanh)
     const NodeId rises = tfl_op_number(n, OP_add, y, up);
     const NodeId falls = tfl_op_number(n, OP_add, tfl_op1(n, OP_neg, y), down);
     const NodeId is_below = tfl_op2(n, OP_lt, d, tfl_number(n, DTYPE_i32, 0));
-    return tfl_cast(n, tfl_op_number(n, OP_shift_right, tfl_op3(n, OP_where, is_below, falls, rises), is_tanh ? 8 : 10),
-                    DTYPE_i16);
+    return tfl_cast(
+        n, tfl_op_number(n, OP_shift_right, tfl_op3(n, OP_where, is_below, falls, rises), is_tanh ? 8 : 10),
+        DTYPE_i16);
 }
 
 void tfl_import_squash(TflNode *n)
@@ -83,8 +85,8 @@ void tfl_import_squash(TflNode *n)
 
 enum { LINES = 512 };
 
-// A curve over [lo, lo + width], whose values are in (-1, 1), at 512 places and one behind them. Each is moved by
-// half of what its line misses in the middle.
+// A curve over [lo, lo + width], whose values are in (-1, 1), at 512 places and one behind them. Each is
+// moved by half of what its line misses in the middle.
 static NodeId curve(TflNode *n, float (*value)(float), float lo, float width)
 {
     const int64_t count = LINES + 1;
@@ -92,7 +94,8 @@ static NodeId curve(TflNode *n, float (*value)(float), float lo, float width)
     Tensor t = tensor_new(n->model->arena, DTYPE_i32, 1, &count);
     for (int i = 0; i <= LINES; i++) {
         const float at = lo + (float)i * step, here = roundf(value(at) * scale);
-        const float middle = roundf(value(at + step / 2) * scale), next = value(lo + (float)(i + 1) * step) * scale;
+        const float middle = roundf(value(at + step / 2) * scale),
+                    next = value(lo + (float)(i + 1) * step) * scale;
         const float between = roundf((next + here) / 2), bias = roundf((between - middle) / 2);
         const float y = i < LINES ? here - bias : here;
         ((int32_t *)t.data)[i] = (int32_t)(y > 32767 ? 32767 : y < -32768 ? -32768 : y);
@@ -105,7 +108,8 @@ static NodeId curve(TflNode *n, float (*value)(float), float lo, float width)
 static NodeId on_curve(TflNode *n, NodeId table, NodeId x)
 {
     const NodeId at = tfl_op_number(n, OP_add, tfl_op_number(n, OP_shift_right, x, 7), LINES / 2);
-    const NodeId a = tfl_gather(n, table, at, 0), b = tfl_gather(n, table, tfl_op_number(n, OP_add, at, 1), 0);
+    const NodeId a = tfl_gather(n, table, at, 0),
+                 b = tfl_gather(n, table, tfl_op_number(n, OP_add, at, 1), 0);
     const NodeId rise = tfl_op2(n, OP_mul, tfl_op2(n, OP_sub, b, a), tfl_op_number(n, OP_bit_and, x, 127));
     return tfl_op2(n, OP_add, a, tfl_op_number(n, OP_shift_right, tfl_op_number(n, OP_add, rise, 64), 7));
 }
@@ -142,7 +146,8 @@ NodeId tfl_softmax_wide(TflNode *n, NodeId x, double beta)
     part = tfl_cast(n, tfl_op_number(n, OP_sub, part, (1 << 15) + (1 << 16)), DTYPE_i32);
     const NodeId by = on_curve(n, curve(n, reciprocal, 0, 1), tfl_clamp(n, part, -32768, 32767));
     const NodeId shift = tfl_op2(n, OP_sub, tfl_number(n, DTYPE_i32, 30), room);
-    const NodeId half = tfl_op2(n, OP_shift_left, tfl_number(n, DTYPE_i32, 1), tfl_op_number(n, OP_sub, shift, 1));
+    const NodeId half =
+        tfl_op2(n, OP_shift_left, tfl_number(n, DTYPE_i32, 1), tfl_op_number(n, OP_sub, shift, 1));
     const NodeId y = tfl_op2(n, OP_shift_right, tfl_op2(n, OP_add, tfl_op2(n, OP_mul, e, by), half), shift);
     return tfl_cast(n, tfl_clamp(n, y, 0, 32767), DTYPE_i16);
 }

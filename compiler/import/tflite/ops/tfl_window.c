@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators over windows of images: convolutions and pools. Images are [N, H, W, C] in the file and stay so in
-// memory; the transpositions around the graph's own operators only say in which order their axes are named.
+// Operators over windows of images: convolutions and pools. Images are [N, H, W, C] in the file and stay so
+// in memory; the transpositions around the graph's own operators only say in which order their axes are
+// named.
 //
-// Quantised convolutions are exact sums in i32, times f32(scale_x * scale_w) / scale_y, rounded to the nearest
-// integer (halves to even): the definition of XNNPACK, LiteRT's default path. Operands of 16 bits have sums in
-// i64 and the integer factors of the built-in kernels.
+// Quantised convolutions are exact sums in i32, times f32(scale_x * scale_w) / scale_y, rounded to the
+// nearest integer (halves to even): the definition of XNNPACK, LiteRT's default path. Operands of 16 bits
+// have sums in i64 and the integer factors of the built-in kernels.
 #include "compiler/import/tflite/tfl_import.h"
 
 #include <string.h>
@@ -16,7 +17,8 @@ typedef struct Window {
     int64_t padding, activation;
 } Window;
 
-// Padding SAME: as many results as strides fit in, with what is missing before and, if it is odd, more behind.
+// Padding SAME: as many results as strides fit in, with what is missing before and, if it is odd, more
+// behind.
 static void set_pads(TflNode *n, Window *w, NodeId x)
 {
     for (uint32_t i = 0; i < SPATIAL; i++) {
@@ -71,7 +73,8 @@ static NodeId wide_conv(TflNode *n, const Window *w, NodeId x, NodeId weight, No
     if (!bias)
         return sum;
     const int64_t channels = tfl_size(n, bias, 0);
-    return tfl_op2(n, OP_add, sum, tfl_reshape(n, tfl_cast(n, bias, DTYPE_i64), (const Dim[]){channels, 1, 1}, 3));
+    return tfl_op2(n, OP_add, sum,
+                   tfl_reshape(n, tfl_cast(n, bias, DTYPE_i64), (const Dim[]){channels, 1, 1}, 3));
 }
 
 static bool is_byte(DType t)
@@ -79,7 +82,8 @@ static bool is_byte(DType t)
     return t == DTYPE_i8 || t == DTYPE_u8;
 }
 
-// Reals by quantised weights. Convolutions over one pixel are products of matrices to XNNPACK, whose rows are pixels.
+// Reals by quantised weights. Convolutions over one pixel are products of matrices to XNNPACK, whose rows are
+// pixels.
 static NodeId hybrid_conv(TflNode *n, const Window *w, NodeId x, NodeId weight, NodeId bias)
 {
     static const int64_t image[] = {1, 2, 3}; // 1 alone: channels of a pixel
@@ -92,8 +96,10 @@ static NodeId hybrid_conv(TflNode *n, const Window *w, NodeId x, NodeId weight, 
     const NodeId steps = tfl_dynamic(n, x, image, is_rows ? 1 : 3, &step);
     const NodeId src[] = {tfl_cast(n, steps, sums), exact(n, weight, t, sums)};
     const NodeId sum = tfl_cast(n, convolve(n, OP_conv, w, src, 2), DTYPE_f32);
-    const NodeId y = tfl_op2(n, OP_mul, sum, tfl_op2(n, OP_mul, step, tfl_weight_scale(n, t, channels, SPATIAL)));
-    const NodeId more = bias ? tfl_reshape(n, tfl_cast(n, bias, DTYPE_f32), (const Dim[]){channels, 1, 1}, 3) : 0;
+    const NodeId y =
+        tfl_op2(n, OP_mul, sum, tfl_op2(n, OP_mul, step, tfl_weight_scale(n, t, channels, SPATIAL)));
+    const NodeId more =
+        bias ? tfl_reshape(n, tfl_cast(n, bias, DTYPE_f32), (const Dim[]){channels, 1, 1}, 3) : 0;
     return more ? tfl_op2(n, OP_add, y, more) : y;
 }
 
@@ -117,7 +123,8 @@ static NodeId conv_of(TflNode *n, const Window *w, NodeId x, NodeId weight, Node
     return tfl_activate(n, convolve(n, OP_conv, w, src, 3), w->activation);
 }
 
-// The window options of CONV_2D and DEPTHWISE_CONV_2D, whose fields from `at` on are activation and dilations.
+// The window options of CONV_2D and DEPTHWISE_CONV_2D, whose fields from `at` on are activation and
+// dilations.
 static Window read_conv(TflNode *n, uint32_t at)
 {
     Window w = {.padding = tfl_option(n, 0, FLAT_I8, 0), .group = 1};
@@ -148,7 +155,8 @@ void tfl_import_conv(TflNode *n)
     tfl_ignore(n, 6); // the type of sums
     const int64_t channels = tfl_size(n, tfl_src(n, 0), 3), depth = tfl_size(n, tfl_src(n, 1), 3);
     if (!n->failed && (depth < 1 || channels % depth != 0))
-        tfl_fail(n, E0204, "the weights have %lld channels, the image %lld", (long long)depth, (long long)channels);
+        tfl_fail(n, E0204, "the weights have %lld channels, the image %lld", (long long)depth,
+                 (long long)channels);
     w.group = n->failed ? 1 : channels / depth;
     import_conv(n, &w, perm);
 }
@@ -171,7 +179,8 @@ static void set_result(TflNode *n, Window *w, NodeId x, const int64_t *shape, in
 {
     for (uint32_t i = 0; i < SPATIAL && !n->failed; i++) {
         const int64_t size = tfl_size(n, x, i + 1);
-        if (w->strides[i] < 1 || w->kernel[i] < 1 || w->strides[i] > INT32_MAX || shape[i + 1] < 1 || size < 1)
+        if (w->strides[i] < 1 || w->kernel[i] < 1 || w->strides[i] > INT32_MAX || shape[i + 1] < 1 ||
+            size < 1)
             tfl_fail(n, E0203, "strides, kernels and sizes must be at least 1");
         const int64_t whole = (size - 1) * w->strides[i] + w->kernel[i];
         const int64_t cut = whole > shape[i + 1] ? whole - shape[i + 1] : 0;
@@ -179,7 +188,8 @@ static void set_result(TflNode *n, Window *w, NodeId x, const int64_t *shape, in
         w->pads[SPATIAL + i] = cut - w->pads[i];
         more[i] = shape[i + 1] > whole ? shape[i + 1] - whole : 0;
         if (!n->failed && more[i] >= w->strides[i])
-            tfl_fail(n, E0204, "the size %lld of the result is more than the image gives", (long long)shape[i + 1]);
+            tfl_fail(n, E0204, "the size %lld of the result is more than the image gives",
+                     (long long)shape[i + 1]);
     }
 }
 
@@ -213,7 +223,8 @@ void tfl_import_transpose_conv(TflNode *n)
     if (n->failed)
         return;
     const bool is_float = dtype_info[tfl_type(n, x)].cls == DCLASS_FLOAT;
-    const NodeId weight = is_float ? tfl_float_weight(n, filter, tfl_in(n, 1)) : exact(n, filter, tfl_in(n, 1), DTYPE_f64);
+    const NodeId weight =
+        is_float ? tfl_float_weight(n, filter, tfl_in(n, 1)) : exact(n, filter, tfl_in(n, 1), DTYPE_f64);
     const NodeId image = is_float ? x : exact(n, x, tfl_in(n, 2), DTYPE_f64);
     const NodeId src[] = {tfl_to_channels(n, image), tfl_transpose(n, weight, (const int64_t[]){3, 0, 1, 2})};
     if (n->failed)
@@ -273,7 +284,8 @@ void tfl_import_max_pool(TflNode *n)
     const NodeId y = tfl_from_channels(n, pool(n, OP_max_pool, &w, tfl_to_channels(n, wide)));
     if (!is_float)
         tfl_same_scale(n, 0);
-    tfl_out(n, 0, is_float ? tfl_activate(n, y, w.activation) : limited(n, tfl_cast(n, y, type), w.activation));
+    tfl_out(n, 0,
+            is_float ? tfl_activate(n, y, w.activation) : limited(n, tfl_cast(n, y, type), w.activation));
 }
 
 // Mean of integers: the sum, divided by the count of elements that exist, halves away from zero. Sums of a
@@ -292,8 +304,9 @@ static NodeId integer_mean(TflNode *n, const Window *w, NodeId x)
     NodeId sum = convolve(n, is_byte(t->dtype) ? OP_int_conv : OP_conv, &ones, src, 2);
     const Shape s = *tfl_shape(n, x);
     ones.group = 1;
-    const NodeId unit[] = {tfl_expand(n, tfl_number(n, DTYPE_f32, 1), (const Dim[]){1, 1, s.dim[2], s.dim[3]}, 4),
-                           tfl_expand(n, tfl_number(n, DTYPE_f32, 1), (const Dim[]){1, 1, side[2], side[3]}, 4)};
+    const NodeId unit[] = {
+        tfl_expand(n, tfl_number(n, DTYPE_f32, 1), (const Dim[]){1, 1, s.dim[2], s.dim[3]}, 4),
+        tfl_expand(n, tfl_number(n, DTYPE_f32, 1), (const Dim[]){1, 1, side[2], side[3]}, 4)};
     const NodeId count = tfl_cast(n, convolve(n, OP_conv, &ones, unit, 2), DTYPE_i32);
     sum = tfl_cast(n, sum, DTYPE_i32);
     const NodeId half = tfl_op_number(n, OP_div, count, 2);
