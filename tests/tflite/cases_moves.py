@@ -30,7 +30,7 @@ case("softmax_flat_i8")(
     )
 )
 case("softmax_u8")(lambda c: softmax(c, 25, 9, "u8", options={0: f32(1.0)}))
-case("softmax_i16", 1)(
+case("softmax_i16")(
     lambda c: softmax(
         c,
         25,

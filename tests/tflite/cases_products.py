@@ -110,6 +110,7 @@ def depthwise(
     size=(7, 6),
     w_type=None,
     dilation=(1, 1),
+    hybrid=False,
 ):
     quantised = x_type != "f32"
     out = depth * multiplier
@@ -121,7 +122,7 @@ def depthwise(
     w = c.c(
         w_type or ("i8" if quantised else "f32"),
         [1, 3, 3, out],
-        **({"scale": scales, "zero": 0, "axis": 3} if quantised else {}),
+        **({"scale": scales, "zero": 0, "axis": 3} if quantised or hybrid else {}),
     )
     b = c.c(
         "i64" if symmetric else "i32" if quantised else "f32",
@@ -320,3 +321,71 @@ for t in ("f32", "i8", "i16"):
     case("batch_matmul_" + t, tolerance)(lambda c, t=t: batch_matmul(c, t))
     case("batch_matmul_adj_" + t, tolerance)(lambda c, t=t: batch_matmul(c, t, adj_y=True))
     case("batch_matmul_adj_x_" + t, tolerance)(lambda c, t=t: batch_matmul(c, t, adj_x=True))
+
+
+case("conv_hybrid_1x1", FLOAT)(lambda c: conv(c, ("f32", "i8"), kernel=(1, 1)))
+
+# --- with a memory: what it is after a run from zeros ---
+
+
+def svdf(c, t, rank, act=0):
+    batch, inner, units, steps = 2, 4, 3, 5
+    filters = units * rank
+    q = t == "i8"
+    x = c.x(t, [batch, inner], **({"scale": 0.05, "zero": 3} if q else {}))
+    feature = c.c(t, [filters, inner], **({"scale": 0.01, "zero": 0} if q else {}))
+    time_type = "i16" if q else "f32"
+    time = c.c(
+        time_type,
+        [filters, steps],
+        low=-2000 if q else -2,
+        high=2000 if q else 2,
+        **({"scale": 0.001} if q else {}),
+    )
+    bias = c.c(
+        "i32" if q else "f32",
+        [units],
+        low=-900 if q else -1,
+        high=900 if q else 1,
+        **({"scale": 1e-6} if q else {}),
+    )
+    state = c.graph.tensor(
+        f"{c.prefix}state",
+        time_type,
+        [batch, filters * steps],
+        variable=True,
+        **({"scale": 0.001} if q else {}),
+    )
+    y = c.y(t, [batch, units], **({"scale": 0.09, "zero": -4} if q else {}))
+    c.op(27, [x, feature, time, bias, state], [y], 6, {0: i32(rank), 1: i8(act)})
+
+
+case("svdf_f32", FLOAT)(lambda c: svdf(c, "f32", 1))
+case("svdf_rank_f32", FLOAT)(lambda c: svdf(c, "f32", 2, 1))
+case("svdf_i8")(lambda c: svdf(c, "i8", 1, 1))
+case("svdf_rank_i8")(lambda c: svdf(c, "i8", 2, 1))
+
+
+@case("rnn_f32", FLOAT)
+def _(c):
+    x, w, r, b = c.x("f32", [2, 3]), c.c("f32", [4, 3]), c.c("f32", [4, 4]), c.c("f32", [4])
+    state = c.graph.tensor(f"{c.prefix}state", "f32", [2, 4], variable=True)
+    c.op(24, [x, w, r, b, state], [c.y("f32", [2, 4])], 7, {0: i8(1)})
+
+
+def sequence_lstm(c, time_major):
+    batch, steps, inner, units = 2, 3, 4, 5
+    shape = [steps, batch] if time_major else [batch, steps]
+    inputs = [c.x("f32", [*shape, inner])]
+    inputs += [c.c("f32", [units, inner], low=-1, high=1) for _ in range(4)]
+    inputs += [c.c("f32", [units, units], low=-1, high=1) for _ in range(4)]
+    inputs += [-1] * 3 + [c.c("f32", [units], low=-1, high=1) for _ in range(4)] + [-1] * 2
+    inputs += [
+        c.graph.tensor(f"{c.prefix}{k}", "f32", [batch, units], variable=True) for k in ("state", "cell")
+    ]
+    c.op(44, [*inputs, -1, -1, -1, -1], [c.y("f32", [*shape, units])], 71, {0: i8(4), 3: u8(time_major)})
+
+
+case("sequence_lstm_f32", 4e-6)(lambda c: sequence_lstm(c, False))
+case("sequence_lstm_time_f32", 4e-6)(lambda c: sequence_lstm(c, True))
+case("depthwise_hybrid", FLOAT)(lambda c: depthwise(c, "f32", w_type="i8", hybrid=True))

@@ -237,8 +237,9 @@ NodeId tfl_scaled_by(TflNode *n, NodeId x, const TflFactor *f, const Shape *s)
     if (!right)
         return tfl_cast(n, h, DTYPE_i32);
     // Halves away from zero: the half is one less for negative numbers.
-    const NodeId more = parts(n, DTYPE_i64, PART_MORE, f, s);
-    const NodeId less = tfl_op2(n, OP_mul, tfl_cast(n, tfl_op2(n, OP_lt, h, zero), DTYPE_i64), more);
+    NodeId less = tfl_cast(n, tfl_op2(n, OP_lt, h, zero), DTYPE_i64);
+    if (s->rank != 0) // some of the factors may shift by nothing
+        less = tfl_op2(n, OP_mul, less, parts(n, DTYPE_i64, PART_MORE, f, s));
     const NodeId y = tfl_op2(n, OP_sub, tfl_op2(n, OP_add, h, parts(n, DTYPE_i64, PART_HALF, f, s)), less);
     return tfl_cast(n, tfl_op2(n, OP_shift_right, y, right), DTYPE_i32);
 }
