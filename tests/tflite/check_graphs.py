@@ -3,7 +3,9 @@
 """Whole .tflite models (graphs.py): `rlxc run` must give their results. Files that are damaged or contradict
 themselves must end in a message. Usage: check_graphs.py RLXC"""
 
+import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -43,10 +45,11 @@ def one_operator(number, tensors, options_type=0, options=None):
     return model.encode()
 
 
+ROOT = pathlib.Path(os.environ.get("RLXC_SOURCE", pathlib.Path(__file__).resolve().parents[2]))
 F2 = ("f32", [2], {})
 BYTES = ("i8", [2], {"scale": 0.5, "zero": 0})
 REFUSED = {
-    "empty graph": (flatbuffer.Model().encode(), "it has no graph"),
+    "empty graph": (flatbuffer.Model().encode(), "the file has no graph"),
     "unknown operator": (one_operator(999, [F2, F2]), "operator code 999 is not supported"),
     "custom operator": (one_operator(32, [F2, F2]), "the custom operator '' is not supported"),
     "unknown option": (one_operator(0, [F2, F2, F2], 11, {9: ("i32", 1)}), "option 9 is not supported"),
@@ -99,12 +102,22 @@ def truncated(rlxc, folder):
     return None if done.returncode == 1 and good == 0 else f"exit status {done.returncode}, {good} accepted"
 
 
+def undocumented():
+    """docs/TFLITE.md names every operator of the table, and no other."""
+    table = (ROOT / "compiler/import/tflite/tfl_ops.def").read_text()
+    rows = re.findall(r"^\| ([A-Z0-9_, ]+) \|", (ROOT / "docs/TFLITE.md").read_text(), re.M)
+    named = {name for row in rows for name in row.split(", ")}
+    known = set(re.findall(r"^TFL_(?:OP|EW)\(\d+, +(\w+)", table, re.M))
+    return None if named == known else f"only one of both has {sorted(named ^ known)}"
+
+
 def main():
     rlxc, failed, number = sys.argv[1], 0, 0
-    print(f"1..{len(GRAPHS) + len(REFUSED) + 1}", flush=True)
+    print(f"1..{len(GRAPHS) + len(REFUSED) + 2}", flush=True)
     tests = [(name, lambda d, n=name: run(rlxc, n, d)) for name in GRAPHS]
     tests += [(f"refused: {k}", lambda d, v=v: refused(rlxc, *v, d)) for k, v in REFUSED.items()]
     tests.append(("truncated files", lambda d: truncated(rlxc, d)))
+    tests.append(("operators of the page", lambda _: undocumented()))
     for name, test in tests:
         with tempfile.TemporaryDirectory() as folder:
             wrong = test(pathlib.Path(folder))

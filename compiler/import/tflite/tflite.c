@@ -26,8 +26,8 @@ bool tflite_is(const void *data, size_t len)
 
 static bool broken(const TflModel *m)
 {
-    return diag_error(m->diag, (Span){.file = m->span_file}, E0113, "%s (at byte %zu)", m->file.flat.broken,
-                      m->file.flat.broken_at);
+    return diag_error(m->diag, (Span){.file = m->span_file}, E0113, "the file is damaged: %s (at byte %zu)",
+                      m->file.flat.broken, m->file.flat.broken_at);
 }
 
 // --- operators ---
@@ -304,7 +304,7 @@ static bool import_main(TflModel *m, Graph **out)
     const TflGraph *of = tfl_file_graph(&m->file, 0);
     if (!of || m->file.flat.broken)
         return !m->file.flat.broken &&
-               diag_error(m->diag, (Span){.file = m->span_file}, E0113, "it has no graph");
+               diag_error(m->diag, (Span){.file = m->span_file}, E0113, "the file has no graph");
     Graph *g = graph_new(m->arena, m->diag, of->name[0] ? of->name : m->source->name);
     TflScope top = {.model = m, .has_states = true}, s;
     top.graph = g;
