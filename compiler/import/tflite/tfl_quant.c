@@ -168,7 +168,7 @@ NodeId tfl_activate(TflNode *n, NodeId x, int64_t activation)
 TflFactor tfl_factor(double real)
 {
     TflFactor f = {0};
-    if (!(real > 0) || !(real < 1e9))
+    if (!(real > 0) || !(real < 2147483648.0))
         return f;
     int64_t q = (int64_t)round(frexp(real, &f.shift) * 2147483648.0);
     if (q == INT64_C(1) << 31) {

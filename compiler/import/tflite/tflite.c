@@ -204,7 +204,8 @@ static Dim open_size(TflModel *m, Graph *g, const char *input, uint32_t index, c
     const int32_t symbol = dim_as_symbol(g->dims, d);
     if (symbol < 0)
         return t->shape.dim[axis];
-    g->dims->symbols.data[symbol].dflt = size && !size->is_range ? size->value : t->shape.dim[axis];
+    const int64_t first = size && !size->is_range ? size->value : t->shape.dim[axis];
+    g->dims->symbols.data[symbol].dflt = first >= 1 && first <= IMPORT_OPEN_MAX ? first : 0;
     if (size && size->is_range) {
         g->dims->symbols.data[symbol].min = size->min > 0 || size->is_open || size->keeps_min;
         return d;

@@ -171,10 +171,10 @@ static Dim most_trips(TflNode *n)
     int64_t most = MAX_WHILE;
     for (uint32_t i = 0; i < o->n_sizes; i++)
         if (str_equal(o->sizes[i].name, name))
-            most = o->sizes[i].value;
+            most = o->sizes[i].value < 1 || o->sizes[i].value > MAX_WHILE ? MAX_WHILE : o->sizes[i].value;
     if (symbol >= 0)
         n->graph->dims->symbols.data[symbol].dflt = most;
-    return most < 1 ? 1 : most;
+    return most;
 }
 
 void tfl_import_while(TflNode *n)

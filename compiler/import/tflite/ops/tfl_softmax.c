@@ -33,7 +33,7 @@ static int32_t exp_negative(int32_t a)
 {
     static const int32_t powers[] = {1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242};
     const int32_t quarter = 1 << 24, part = (a & (quarter - 1)) - quarter, rest = part - a;
-    int32_t r = exp_interval(part << 5);
+    int32_t r = exp_interval(part * 32);
     for (int i = 0; i < 7; i++)
         if (rest >> (24 + i) & 1)
             r = product(r, powers[i]);
@@ -45,12 +45,11 @@ static NodeId exponentials(TflNode *n, double scale, int shift)
 {
     const double real = fmin(scale * (double)(1 << 26), 2147483647.0);
     const TflFactor f = tfl_factor(real);
-    const int32_t least = -(int32_t)floor(31.0 * ldexp(1, 26 - f.shift));
+    const int32_t least = -(int32_t)fmin(floor(31.0 * ldexp(1, 26 - f.shift)), 1 << 30);
     const int64_t count = 256;
     Tensor t = tensor_new(n->model->arena, DTYPE_i32, 1, &count);
     for (int32_t d = 0; d < count; d++) {
-        const int32_t x =
-            -d >= least ? exp_negative(product((int32_t)((uint32_t)-d << f.shift), f.multiplier)) : -1;
+        const int32_t x = -d >= least ? exp_negative(tfl_scaled_number(-d, f)) : -1;
         ((int32_t *)t.data)[d] = shift == 0 ? x : x < 0 ? 0 : halved(x, shift);
     }
     const Shape s = shape_of(1, &count);

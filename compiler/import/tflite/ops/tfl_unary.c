@@ -165,7 +165,7 @@ static int64_t hard_swish_value(const TflQuant *in, const TflQuant *out, int64_t
     const int32_t wide = (int32_t)x * 128, y = product16(wide, to_out.multiplier);
     int32_t gate = wide;
     if (to_gate.shift > 0)
-        gate = saturate16((int64_t)gate << (to_gate.shift - 1 < 16 ? to_gate.shift - 1 : 16));
+        gate = saturate16((int64_t)gate * (INT64_C(1) << (to_gate.shift - 1 < 16 ? to_gate.shift - 1 : 16)));
     gate = product16(gate, to_gate.multiplier);
     if (to_gate.shift > 0)
         gate = saturate16((int64_t)gate * 2);
@@ -174,7 +174,8 @@ static int64_t hard_swish_value(const TflQuant *in, const TflQuant *out, int64_t
     gate = (gate + (1 << 15)) >> 1;
     const int32_t product = saturate16((int64_t)gate * y / (1 << 15));
     const int up = to_out.shift > 0 ? to_out.shift : 0, down = to_out.shift < 0 ? -to_out.shift : 0;
-    return up ? saturate16((int64_t)product << (up < 16 ? up : 16)) : halved(product, down < 31 ? down : 31);
+    return up ? saturate16((int64_t)product * (INT64_C(1) << (up < 16 ? up : 16)))
+              : halved(product, down < 31 ? down : 31);
 }
 
 void tfl_import_hard_swish(TflNode *n)
