@@ -185,8 +185,6 @@ TflFactor tfl_factor(double real);
 NodeId tfl_scaled(TflNode *n, NodeId x, TflFactor f);
 NodeId tfl_scaled_by(TflNode *n, NodeId x, const TflFactor *f, const Shape *s); // factors of that shape
 int32_t tfl_scaled_number(int32_t x, TflFactor f);
-// i64 x times a factor cut to 16 bits, rounded once: for results of 16 bits.
-NodeId tfl_scaled_i64(TflNode *n, NodeId x, TflFactor f);
 // A sum of products x * w with its bias as a quantised result. The channels stand `ones` axes before the
 // last.
 typedef struct TflProduct {

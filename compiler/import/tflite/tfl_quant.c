@@ -249,17 +249,6 @@ NodeId tfl_scaled(TflNode *n, NodeId x, TflFactor f)
     return tfl_scaled_by(n, x, &f, &(Shape){0});
 }
 
-NodeId tfl_scaled_i64(TflNode *n, NodeId x, TflFactor f)
-{
-    const int64_t q = f.multiplier < 0x7fff0000 ? (f.multiplier + (1 << 15)) >> 16 : 0x7fff;
-    const int shift = 15 - f.shift;
-    if (shift < 1 || shift > 62)
-        return tfl_fail(n, E0206, "a scale is too large or too small");
-    NodeId y = tfl_op_number(n, OP_mul, tfl_cast(n, x, DTYPE_i64), (double)q);
-    y = tfl_op_number(n, OP_add, y, ldexp(1, shift - 1));
-    return tfl_op_number(n, OP_shift_right, y, shift);
-}
-
 // --- tables ---
 
 // gather counts negative indices from the back, so the results for -128 to -1 stand behind those for 0 to
