@@ -386,6 +386,7 @@ bool job_import(Job *j, const Given *given, Graph **out)
     ImportOptions options = given_options(given, j->has_all_inputs);
     options.string_bytes = j->string_bytes;
     options.rounds_twice = j->rounds_twice;
+    options.signature = c->options.signature;
     options.trusts_data = c->trusts_data;
     return import_model_with(c->arena, c->diag, j->model, &options, out) &&
            handles_apply(c, &c->options.handles, out) && keep_apply(c, &c->options.keeps, *out);

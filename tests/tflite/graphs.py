@@ -94,16 +94,25 @@ def open_rows(options):
     return model, [("x", "f32", [2, 3], values)], {"y": values}, options
 
 
-def signature():
-    """Names of inputs and outputs come from the signature."""
+def signature(options=()):
+    """Names of inputs and outputs come from a signature, which has a sub-graph."""
     model = Model()
     g = model.graph()
     x, y = g.tensor("serving_default_image:0", "f32", [2]), g.tensor("StatefulPartitionedCall:0", "f32", [2])
     g.operator(ADD, [x, x], [y], 11)
     g.inputs, g.outputs = [x], [y]
-    names = [[{0: "image", 1: ("u32", x)}], [{0: "scores", 1: ("u32", y)}]]
-    model.signatures = [{0: names[0], 1: names[1], 2: "serving_default", 4: ("u32", 0)}]
-    return model, [("image", "f32", [2], [1.0, 2.0])], {"scores": [2.0, 4.0]}, []
+    scalar_step(model, MUL, 21, 3.0)
+    model.signatures = [
+        {
+            0: [{0: "image", 1: ("u32", 0)}],
+            1: [{0: "scores", 1: ("u32", 1)}],
+            2: "serving_default",
+            4: ("u32", 0),
+        },
+        {0: [{0: "image", 1: ("u32", 0)}], 1: [{0: "scores", 1: ("u32", 2)}], 2: "triple", 4: ("u32", 1)},
+    ]
+    scores = [3.0, 6.0] if options else [2.0, 4.0]
+    return model, [("image", "f32", [2], [1.0, 2.0])], {"scores": scores}, list(options)
 
 
 GRAPHS = {
@@ -117,4 +126,5 @@ GRAPHS = {
     "open_size_numbered": lambda: open_rows(["--dim", "input0_dim0=2"]),
     "open_size_range": lambda: open_rows(["--dim", "x_dim0=1..8"]),
     "signature": signature,
+    "signature_named": lambda: signature(["--signature", "triple"]),
 }

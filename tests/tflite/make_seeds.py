@@ -47,7 +47,7 @@ def main():
         for name in names:
             cases.make(name, functions[name], model)
         (SEEDS / f"{group}.tflite").write_bytes(model.encode())
-    for name in ("if_then", "while", "variable", "open_size_range"):
+    for name in ("if_then", "while", "variable", "open_size_range", "signature"):
         (SEEDS / f"{name}.tflite").write_bytes(GRAPHS[name]()[0].encode())
 
 

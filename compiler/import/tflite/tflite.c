@@ -280,29 +280,42 @@ static bool import_outputs(TflScope *s)
 }
 
 // What is written and never read is nothing that anybody sees.
-static bool finish_variables(TflModel *m, Graph *g)
+static void finish_variables(TflModel *m, Graph *g)
 {
     for (uint32_t i = 0; i < m->variables.len; i++)
         for (uint32_t k = 0; k < g->states.len; k++)
             if (g->states.data[k].node == m->variables.data[i].leaf)
                 g->states.data[k].next = m->variables.data[i].now;
-    return true;
 }
 
-// The first signature of the sub-graph.
-static void find_signature(TflModel *m, uint32_t graph)
+// The signature that the user names, and its sub-graph; else the first one of sub-graph 0, if it has one.
+// False: there is none of that name (reported).
+static bool find_signature(TflModel *m, uint32_t *graph)
 {
-    for (uint32_t i = 0; i < m->file.signatures.n && !m->file.flat.broken; i++) {
+    const char *key = m->source->options.signature;
+    const uint32_t n = m->file.signatures.n;
+    const char **keys = ARENA_ARRAY(m->arena, const char *, n + 1);
+    for (uint32_t i = 0; i < n && !m->file.flat.broken && !m->signature; i++) {
         const TflSignature s = tfl_file_signature(&m->file, i);
-        if (s.graph == graph && !m->signature)
+        keys[i] = s.key;
+        if (key ? str_equal(s.key, key) : s.graph == 0)
             m->signature = arena_copy(m->arena, &s, sizeof s);
     }
+    *graph = m->signature ? m->signature->graph : 0;
+    if (!key || m->signature || m->file.flat.broken)
+        return !m->file.flat.broken;
+    diag_error(m->diag, (Span){.file = m->span_file}, E0003,
+               "--signature %s: the model has no such signature", key);
+    diag_note_names(m->diag, (Span){.file = m->span_file}, key, keys, NULL, n);
+    return false;
 }
 
 static bool import_main(TflModel *m, Graph **out)
 {
-    find_signature(m, 0);
-    const TflGraph *of = tfl_file_graph(&m->file, 0);
+    uint32_t index = 0;
+    if (!find_signature(m, &index))
+        return false;
+    const TflGraph *of = tfl_file_graph(&m->file, index);
     if (!of || m->file.flat.broken)
         return !m->file.flat.broken &&
                diag_error(m->diag, (Span){.file = m->span_file}, E0113, "the file has no graph");
@@ -312,7 +325,9 @@ static bool import_main(TflModel *m, Graph **out)
     bool ok = tfl_scope(&s, &top, g, of);
     for (uint32_t i = 0; i < of->inputs.n && ok; i++)
         ok = import_input(&s, i);
-    ok = ok && import_operators(&s) && import_outputs(&s) && finish_variables(m, g);
+    ok = ok && import_operators(&s) && import_outputs(&s);
+    if (ok)
+        finish_variables(m, g);
     *out = g;
     return ok;
 }
