@@ -114,6 +114,10 @@ static const char *cut_command(const Bisect *b, const char *model)
     add_list(&s, "--value", &o->values);
     if (o->string_bytes != NULL)
         str_printf(&s, " --string-bytes %s", output_shell_word(a, o->string_bytes));
+    if (o->signature != NULL)
+        str_printf(&s, " --signature %s", output_shell_word(a, o->signature));
+    if (o->rounding != NULL)
+        str_printf(&s, " --rounding %s", output_shell_word(a, o->rounding));
     str_add(&s, " -o cut.json");
     return str_text(&s);
 }

@@ -58,10 +58,12 @@ typedef struct ImportOptions {
     uint32_t n_shapes;
     const ImportValue *values;
     uint32_t n_values;
-    bool has_all_inputs;   // the shapes are those of all inputs that a run will have
-    uint32_t string_bytes; // room for every string of an input; 0: 64
+    bool has_all_inputs;              // the shapes are those of all inputs that a run will have
+    uint32_t string_bytes;            // room for every string of an input; 0: 64
     const struct CustomDecls *custom; // operators that the user declares; NULL: none
-    bool trusts_data;      // of .rlxb: the checksums of tensors are not compared, so their bytes not read
+    const char *signature;            // of .tflite: which one to import; NULL: sub-graph 0
+    bool rounds_twice; // of .tflite: quantised products are rounded as TFLite's built-in kernels do it
+    bool trusts_data;  // of .rlxb: the checksums of tensors are not compared, so their bytes not read
 } ImportOptions;
 
 // Like import_model, with what is known of sizes and inputs: ONNX models that compute with sizes as data need

@@ -2,11 +2,12 @@
 // A model file of any format. The content decides which reader gets it, since names lie.
 #include "compiler/import/import.h"
 #include "compiler/import/onnx/onnx.h"
-#include "compiler/system/rawfile.h"
 #include "compiler/import/sizes.h"
+#include "compiler/import/tflite/tflite.h"
 #include "compiler/rlxb/rlxb.h"
-#include "ir/text/text.h"
+#include "compiler/system/rawfile.h"
 #include "ir/shape/verify.h"
+#include "ir/text/text.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -70,7 +71,6 @@ static const struct {
      "this is a pickled Python object, as older versions of PyTorch write (.pt, .pth): export the model as "
      "ONNX (torch.onnx.export)"},
     {0, 4, "\x89HDF", "this is an HDF5 file, as Keras writes (.h5): export the model as ONNX (tf2onnx)"},
-    {4, 4, "TFL3", "this is a TensorFlow Lite model: export the model as ONNX (tf2onnx)"},
 };
 
 static const char *known_as(const RawFile *f)
@@ -113,7 +113,8 @@ static bool refuse(Diag *d, const char *path, const RawFile *f)
     if (f->len == 0)
         wrong = "the file is empty";
     else if (wrong == NULL)
-        wrong = "the file is neither JSON (starts with '{'), .rlxb, IR text (starts with `graph`) nor ONNX";
+        wrong = "the file is neither JSON (starts with '{'), .rlxb, IR text (starts with `graph`), .tflite "
+                "nor ONNX";
     return diag_error(d, (Span){diag_add_file(d, path, NULL, 0), 0, 0, NULL}, E0108, "%s", wrong);
 }
 
@@ -123,13 +124,16 @@ bool import_model(Arena *a, Diag *d, const char *path, Graph **out)
 }
 
 // Applies options to graphs of the formats that do not depend on them.
-static bool apply(Graph *g, const ImportOptions *o)
+static bool apply(Graph *g, const ImportOptions *o, bool is_tflite)
 {
     rlx_assert(g != NULL);
     for (uint32_t i = 0; i < o->n_values; i++)
         if (!o->values[i].is_optional)
             return diag_error(g->diag, (Span){0}, E0003, "--value %s: only ONNX models take values",
                               o->values[i].name);
+    if (o->signature != NULL && !is_tflite)
+        return diag_error(g->diag, (Span){0}, E0003, "--signature %s: only .tflite models have signatures",
+                          o->signature);
     if (o->custom != NULL)
         return diag_error(
             g->diag, (Span){0}, E0003,
@@ -145,13 +149,19 @@ bool import_model_with(Arena *a, Diag *d, const char *path, const ImportOptions 
     size_t at = skip_comments(&f);
     const char *dir = rawfile_folder(a, path);
     const bool is_rlxb = rlxb_is(f.data, f.len);
+    const bool is_tflite = tflite_is(f.data, f.len) || (f.len != 0 && str_ends_with(path, ".tflite"));
+    if (is_tflite)
+        return import_tflite(a, d, &(TflSource){path, f.data, f.len, *options}, out) &&
+               apply(*out, options, is_tflite);
     if (at < f.len && f.data[at] == '{')
-        return import_json(a, d, diag_add_file(d, path, f.data, f.len), dir, out) && apply(*out, options);
+        return import_json(a, d, diag_add_file(d, path, f.data, f.len), dir, out) &&
+               apply(*out, options, is_tflite);
     if (has_word(&f, at, "graph"))
-        return import_text(a, d, diag_add_file(d, path, f.data, f.len), out) && apply(*out, options);
+        return import_text(a, d, diag_add_file(d, path, f.data, f.len), out) &&
+               apply(*out, options, is_tflite);
     if (is_rlxb || (f.len != 0 && str_ends_with(path, ".rlxb")))
         return import_rlxb(a, d, &(RlxbSource){path, f.data, f.len, !options->trusts_data}, out) &&
-               apply(*out, options);
+               apply(*out, options, is_tflite);
     const bool may_be_onnx = f.len != 0 && known_as(&f) == NULL;
     if (may_be_onnx && (str_ends_with(path, ".onnx") || (!is_text(&f) && wrong_for_its_name(path) == NULL)))
         return import_onnx_source(a, d, &(OnnxSource){path, f.data, f.len, dir, *options}, out);

@@ -90,6 +90,15 @@ static bool read_pipeline_options(Job *j)
     return read_goal(j) && check_pass(j, "--dump", o->dump) && check_pass(j, "--stop-after", o->stop_after);
 }
 
+static bool read_rounding(Job *j)
+{
+    uint32_t word = 0;
+    if (!choose(j, "--rounding", j->cli->options.rounding, &word))
+        return false;
+    j->rounds_twice = word == 1;
+    return true;
+}
+
 static bool read_threads(Job *j)
 {
     enum { MAX = 64 }; // RLX_MAX_THREADS
@@ -356,7 +365,7 @@ bool job_begin(Job *j, Cli *c, const char *default_cpu, bool has_all_inputs)
         return diag_error(c->diag, (Span){0}, E0003, "expected one model file, got %u", c->options.args.len);
     j->model = c->options.args.data[0];
     if (!read_target(j, default_cpu) || !read_pipeline_options(j) || !read_host_options(j) ||
-        !read_string_bytes(j) || !read_tune(j))
+        !read_string_bytes(j) || !read_rounding(j) || !read_tune(j))
         return false;
     if (!given_read(c, &j->given) || !buckets_read(c, &j->given, &j->buckets))
         return false;
@@ -380,6 +389,8 @@ bool job_import(Job *j, const Given *given, Graph **out)
     Cli *c = j->cli;
     ImportOptions options = given_options(given, j->has_all_inputs);
     options.string_bytes = j->string_bytes;
+    options.rounds_twice = j->rounds_twice;
+    options.signature = c->options.signature;
     options.trusts_data = c->trusts_data;
     return import_model_with(c->arena, c->diag, j->model, &options, out) &&
            handles_apply(c, &c->options.handles, out) && keep_apply(c, &c->options.keeps, *out);

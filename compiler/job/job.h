@@ -24,6 +24,7 @@ typedef struct Job {
     PipelineOptions pipeline;
     HostOptions host;
     BucketSizes buckets;   // --bucket
+    bool rounds_twice;     // --rounding=double
     uint32_t string_bytes; // --string-bytes; 0: not given
     bool has_all_inputs;
     const char *cc_more; // one more argument of the C compiler, or NULL

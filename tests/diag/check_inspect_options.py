@@ -19,6 +19,7 @@ MODELS = os.path.join(ROOT, "tests/runtime")
 LOOK = os.path.join(MODELS, "look.json")
 SIZES = os.path.join(MODELS, "sizes.json")
 EVERYTHING = os.path.join(MODELS, "everything.json")
+SIGNED = os.path.join(ROOT, "tests/fuzz/seeds/signature.tflite")
 DIGITS = os.path.join(ROOT, "models/digits/digits.onnx")
 # Options of compile as they are given, some with what they need, and with models other than look.json.
 GIVEN = [
@@ -29,6 +30,7 @@ GIVEN = [
     ("--bucket", "rows=16,64", EVERYTHING), ("--buckets", "rows=16,64", EVERYTHING),
     ("--shape", "image=1,1,8,8", DIGITS), ("--value", "image=@zeros.npy", DIGITS), ("--handle", "v"),
     ("--string-bytes", "9"), ("--threads", "2"), ("-O", "1"), ("--fast-math",), ("--accuracy", "0"),
+    ("--rounding", "double"), ("--signature", "serving_default", SIGNED),
     ("--memory-price", "1"), ("--plan", "latency", "--target", "vulkan"), ("--no-fuse",), ("--no-reorder",),
     ("--tables",), ("--custom", "ops.json", "--dim", "batch=1", DIGITS),
     ("--tune", "tuned"), ("--weights", "file"), ("--one-file",), ("--split", "3"), ("--arena", "static"),

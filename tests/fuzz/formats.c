@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The readers of model and weight files, and what is worth inserting into each format.
 #include "compiler/import/import.h"
-#include "compiler/import/tensors/npy.h"
 #include "compiler/import/onnx/onnx.h"
+#include "compiler/import/tensors/npy.h"
 #include "compiler/import/tensors/safetensors.h"
 #include "compiler/import/tensors/tensor_bytes.h"
+#include "compiler/import/tflite/tflite.h"
 #include "compiler/rlxb/codec.h"
 #include "compiler/rlxb/rlxb.h"
-#include "ir/text/text.h"
 #include "ir/shape/verify.h"
+#include "ir/text/text.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>
@@ -67,6 +68,14 @@ static bool read_given(Arena *a, Diag *d, const Bytes *in, Graph **out)
                                            .n_values = N,
                                            .has_all_inputs = true}};
     return import_onnx_source(a, d, &source, out);
+}
+
+// With a range for the open size of a seed.
+static bool read_tflite(Arena *a, Diag *d, const Bytes *in, Graph **out)
+{
+    const ImportSize size = {.name = "input0_dim0", .value = 4, .min = 1, .is_range = true};
+    return import_tflite(a, d, &(TflSource){"fuzz.tflite", in->data, in->len, {.sizes = &size, .n_sizes = 1}},
+                         out);
 }
 
 static bool read_npy(Arena *a, Diag *d, const Bytes *in, Graph **out)
@@ -148,6 +157,8 @@ static const char onnx_words[] =
     "\x0a\xff\xff\xff\xff\x0f \x08\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01";
 static const char rlxb_words[] =
     "\x01\x01\x01\x01 \xff\xff\xff\xff \x80 \x80\x80\x80 add matmul const loop if \x02 \x03 \x09";
+static const char tflite_words[] =
+    "\x04 \x08 \x0c \x10 \xff\xff\xff\xff \xff\xff\xff\x7f \x01\x01 \x02\x03 \x80";
 static const char file_words[] =
     "'shape' ( ,) True 'descr' '<f8' \"F64\" \"shape\" [0,0] { } [ ] \"data_offsets\" \"BOOL\"";
 
@@ -157,11 +168,11 @@ static const Format formats[] = {
     {"onnx", read_onnx, 64, onnx_words, NULL, NULL},
     {"given", read_given, 64, onnx_words, NULL, NULL},
     {"models", read_given, 512, onnx_words, NULL, onnx_mutate},
+    {"tflite", read_tflite, 64, tflite_words, NULL, NULL},
     {"npy", read_npy, 64, file_words, NULL, NULL},
     {"safetensors", read_safetensors, 64, file_words, NULL, NULL},
     {"rlxb", read_rlxb, 64, rlxb_words, seal_rlxb, NULL},
 };
-
 
 const Format *format_find(const char *name)
 {

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products with matrices: FULLY_CONNECTED, whose weights are [O, I], and BATCH_MATMUL.
+#include "compiler/import/tflite/tfl_import.h"
+
+static bool is_byte(DType t)
+{
+    return t == DTYPE_i8 || t == DTYPE_u8;
+}
+
+// Rows [N, I] of bytes times weights [O, I], as a convolution over one pixel: exact sums in i32, [N, O].
+static NodeId byte_rows(TflNode *n, NodeId rows, NodeId weight, NodeId bias, const TflTensor *x,
+                        const TflTensor *w)
+{
+    const int64_t inner = tfl_size(n, weight, 1), outer = tfl_size(n, weight, 0);
+    const NodeId a = tfl_reshape(n, rows, (const Dim[]){-1, inner, 1}, 3);
+    const NodeId b = tfl_reshape(n, weight, (const Dim[]){outer, inner, 1}, 3);
+    const NodeId a_zero = tfl_zero_point(n, x), b_zero = tfl_zero_point(n, w);
+    if (n->failed)
+        return 0;
+    NodeBuild build = tfl_begin(n, OP_int_conv);
+    node_src(&build, a);
+    node_src(&build, b);
+    node_src(&build, bias);
+    node_src(&build, a_zero);
+    node_src(&build, b_zero);
+    return tfl_reshape(n, tfl_end(n, &build), (const Dim[]){-1, outer}, 2);
+}
+
+// An integer less its zero point.
+static NodeId centred(TflNode *n, NodeId x, const TflTensor *t, DType type)
+{
+    const NodeId zero = tfl_zero_point(n, t), wide = tfl_cast(n, x, type);
+    return zero ? tfl_op2(n, OP_sub, wide, tfl_cast(n, zero, type)) : wide;
+}
+
+static NodeId integer_rows(TflNode *n, NodeId rows, NodeId weight, NodeId bias)
+{
+    const TflTensor *x = tfl_in(n, 0), *w = tfl_in(n, 1);
+    if (is_byte(x->dtype) && is_byte(w->dtype))
+        return byte_rows(n, rows, weight, bias, x, w);
+    const NodeId sum =
+        tfl_matmul(n, centred(n, rows, x, DTYPE_i64), centred(n, weight, w, DTYPE_i64), false, true);
+    return bias ? tfl_op2(n, OP_add, sum, tfl_cast(n, bias, DTYPE_i64)) : sum;
+}
+
+// Rows of reals times quantised weights.
+static NodeId hybrid_rows(TflNode *n, NodeId rows, NodeId weight)
+{
+    static const int64_t last = 1;
+    const TflTensor *w = tfl_in(n, 1);
+    NodeId step = 0;
+    const NodeId x = (w->type == TFL_I4 ? tfl_dynamic_symmetric : tfl_dynamic)(n, rows, &last, 1, &step);
+    const NodeId sum =
+        tfl_matmul(n, tfl_cast(n, x, DTYPE_i32), centred(n, weight, w, DTYPE_i32), false, true);
+    const NodeId scale = tfl_op2(n, OP_mul, step, tfl_weight_scale(n, w, tfl_size(n, weight, 0), 0));
+    return tfl_op2(n, OP_mul, tfl_cast(n, sum, DTYPE_f32), scale);
+}
+
+void tfl_import_fully_connected(TflNode *n)
+{
+    const int64_t activation = tfl_option(n, 0, FLAT_I8, 0), format = tfl_option(n, 1, FLAT_I8, 0);
+    const bool keeps = tfl_option(n, 2, FLAT_U8, 0) != 0;
+    tfl_ignore(n, 3); // how reals are rounded to bytes: as the default path does it
+    tfl_ignore(n, 4); // the type of sums
+    const NodeId x = tfl_src(n, 0), weight = tfl_src(n, 1), bias = tfl_opt(n, 2);
+    const int64_t inner = tfl_size(n, weight, 1), outer = tfl_size(n, weight, 0);
+    if (!n->failed && (tfl_rank(n, weight) != 2 || inner < 1 || tfl_rank(n, x) < 1))
+        tfl_fail(n, E0204, "expected weights [out, in]");
+    if (format != 0)
+        tfl_fail(n, E0206, "weights in the order %lld are not supported", (long long)format);
+    const NodeId rows = tfl_reshape(n, x, (const Dim[]){-1, inner}, 2);
+    NodeId y = 0;
+    if (n->failed)
+        return;
+    if (dtype_info[tfl_type(n, x)].cls != DCLASS_FLOAT) {
+        const TflProduct p = {tfl_in(n, 0), tfl_in(n, 1), outer, 0, activation};
+        y = tfl_rescale(n, integer_rows(n, rows, weight, bias), &p);
+    } else {
+        y = tfl_is_quantised(tfl_in(n, 1))
+                ? hybrid_rows(n, rows, weight)
+                : tfl_matmul(n, rows, tfl_float_weight(n, weight, tfl_in(n, 1)), false, true);
+        y = tfl_activate(n, bias ? tfl_op2(n, OP_add, y, tfl_cast(n, bias, DTYPE_f32)) : y, activation);
+    }
+    Shape s = *tfl_shape(n, x);
+    if (keeps && !n->failed) {
+        s.dim[s.rank - 1] = outer;
+        y = tfl_reshape_like(n, y, &s);
+    }
+    tfl_out(n, 0, y);
+}
+
+// Integers are multiplied as i32 (bytes) or i64.
+void tfl_import_batch_matmul(TflNode *n)
+{
+    const bool adj_x = tfl_option(n, 0, FLAT_U8, 0) != 0, adj_y = tfl_option(n, 1, FLAT_U8, 0) != 0;
+    tfl_ignore(n, 2);
+    const NodeId a = tfl_src(n, 0), b = tfl_src(n, 1);
+    const TflTensor *x = tfl_in(n, 0), *y = tfl_in(n, 1);
+    if (n->failed)
+        return;
+    if (!tfl_is_quantised(x)) {
+        tfl_out(n, 0, tfl_matmul(n, a, tfl_is_quantised(y) ? tfl_dequantise(n, b, y) : b, adj_x, adj_y));
+        return;
+    }
+    const DType sums = is_byte(x->dtype) ? DTYPE_i32 : DTYPE_i64;
+    const TflProduct p = {x, y, 1, 0, 0};
+    const NodeId sum = tfl_matmul(n, centred(n, a, x, sums), centred(n, b, y, sums), adj_x, adj_y);
+    tfl_out(n, 0, tfl_rescale(n, sum, &p));
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Curves of 16-bit values: LOGISTIC, TANH and the parts of SOFTMAX, by tables with straight lines between
+// their entries, as the integer kernels of TensorFlow Lite (and of its version for microcontrollers) have
+// them.
+#include "compiler/import/tflite/tfl_import.h"
+
+#include <math.h>
+
+// --- LOGISTIC and TANH: both read one table of the sigmoid, in steps of 1/24 ---
+
+enum { SIGMOIDS = 256 };
+
+static NodeId sigmoids(TflNode *n)
+{
+    // Where the table of TensorFlow Lite is one above the rounded value, as its results show.
+    static const uint8_t above[] = {4,  8,  12, 14, 15, 16, 17, 19, 20,  21,  22,  25,  27,  28, 29,
+                                    30, 31, 33, 34, 35, 37, 39, 40, 41,  43,  44,  45,  46,  49, 50,
+                                    54, 62, 63, 64, 66, 82, 86, 93, 100, 103, 112, 116, 135, 255};
+    const int64_t count = SIGMOIDS;
+    Tensor t = tensor_new(n->model->arena, DTYPE_i32, 1, &count);
+    int32_t *v = t.data;
+    for (int i = 0; i < SIGMOIDS; i++)
+        v[i] = (int32_t)floor(65536 / (1 + exp(-i / 24.0)) + 0.5);
+    for (size_t i = 0; i < sizeof above; i++)
+        v[above[i]]++;
+    const Shape s = shape_of(1, &count);
+    return tfl_const(n, DTYPE_i32, &s, v);
+}
+
+// The operand in steps of 1/24/2^9.
+static NodeId in_steps(TflNode *n, NodeId x, double scale)
+{
+    double real = scale * 4096 * 3;
+    int shift = 0;
+    while (real <= 32767.0 / 2 && shift <= 30) {
+        shift++;
+        real *= 2;
+    }
+    if (!(real < 65536))
+        return tfl_fail(n, E0206, "a scale of %g is not supported", scale);
+    NodeId y = tfl_op_number(n, OP_mul, tfl_cast(n, x, DTYPE_i32), trunc(real));
+    if (shift > 0)
+        y = tfl_op_number(n, OP_add, y, ldexp(1, shift - 1));
+    return tfl_op_number(n, OP_shift_right, y, shift);
+}
+
+static NodeId squash_wide(TflNode *n, NodeId x, bool is_tanh)
+{
+    const int bits = is_tanh ? 8 : 9; // of an entry; tanh(x) is 2 * sigmoid(2 * x) - 1
+    const NodeId d = in_steps(n, x, tfl_quant(n, tfl_in(n, 0)).scale), size = tfl_op1(n, OP_abs, d);
+    const NodeId at = tfl_op_number(n, OP_shift_right, size, bits), table = sigmoids(n);
+    const NodeId low = tfl_op_number(n, OP_min, at, SIGMOIDS - 2);
+    const NodeId a = tfl_gather(n, table, low, 0);
+    const NodeId b = tfl_gather(n, table, tfl_op_number(n, OP_add, low, 1), 0);
+    const NodeId part = tfl_op_number(n, OP_bit_and, size, (1 << bits) - 1);
+    const NodeId line = tfl_op2(n, OP_add, tfl_op_number(n, OP_shift_left, a, bits),
+                                tfl_op2(n, OP_mul, part, tfl_op2(n, OP_sub, b, a)));
+    const NodeId end = tfl_number(n, DTYPE_i32, is_tanh ? 0xffff << 8 : 0x7fff << 10);
+    const NodeId is_beyond = tfl_op2(n, OP_ge, at, tfl_number(n, DTYPE_i32, SIGMOIDS - 1));
+    const NodeId y = tfl_op3(n, OP_where, is_beyond, end, line);
+    const double up = is_tanh ? (1 << 7) - (1 << 23) : 1 << 9;
+    const double down = is_tanh ? (1 << 23) + (1 << 7) - 1 : (1 << 25) + (1 << 9) - 1;
+    const NodeId rises = tfl_op_number(n, OP_add, y, up);
+    const NodeId falls = tfl_op_number(n, OP_add, tfl_op1(n, OP_neg, y), down);
+    const NodeId is_below = tfl_op2(n, OP_lt, d, tfl_number(n, DTYPE_i32, 0));
+    return tfl_cast(
+        n, tfl_op_number(n, OP_shift_right, tfl_op3(n, OP_where, is_below, falls, rises), is_tanh ? 8 : 10),
+        DTYPE_i16);
+}
+
+void tfl_import_squash(TflNode *n)
+{
+    const TflTensor *t = tfl_in(n, 0);
+    if (!tfl_is_quantised(t) || dtype_info[t->dtype].bits == 8) {
+        tfl_import_unary(n);
+        return;
+    }
+    const TflQuant in = tfl_quant(n, t), out = tfl_quant(n, tfl_of_out(n, 0));
+    if (in.zero != 0 || out.zero != 0 || fabs(out.scale - 1.0 / 32768) > 1e-9)
+        tfl_fail(n, E0206, "expected 16-bit values without zero points, and a result of the scale 1/32768");
+    tfl_out(n, 0, squash_wide(n, tfl_src(n, 0), n->op->op == OP_tanh));
+}
+
+// --- SOFTMAX ---
+
+enum { LINES = 512 };
+
+// A curve over [lo, lo + width], whose values are in (-1, 1), at 512 places and one behind them. Each is
+// moved by half of what its line misses in the middle.
+static NodeId curve(TflNode *n, float (*value)(float), float lo, float width)
+{
+    const int64_t count = LINES + 1;
+    const float step = width / LINES, scale = 65536.0f / 2;
+    Tensor t = tensor_new(n->model->arena, DTYPE_i32, 1, &count);
+    for (int i = 0; i <= LINES; i++) {
+        const float at = lo + (float)i * step, here = roundf(value(at) * scale);
+        const float middle = roundf(value(at + step / 2) * scale),
+                    next = value(lo + (float)(i + 1) * step) * scale;
+        const float between = roundf((next + here) / 2), bias = roundf((between - middle) / 2);
+        const float y = i < LINES ? here - bias : here;
+        ((int32_t *)t.data)[i] = (int32_t)(y > 32767 ? 32767 : y < -32768 ? -32768 : y);
+    }
+    const Shape s = shape_of(1, &count);
+    return tfl_const(n, DTYPE_i32, &s, t.data);
+}
+
+// x in [-32768, 32767] lies over the whole curve.
+static NodeId on_curve(TflNode *n, NodeId table, NodeId x)
+{
+    const NodeId at = tfl_op_number(n, OP_add, tfl_op_number(n, OP_shift_right, x, 7), LINES / 2);
+    const NodeId a = tfl_gather(n, table, at, 0),
+                 b = tfl_gather(n, table, tfl_op_number(n, OP_add, at, 1), 0);
+    const NodeId rise = tfl_op2(n, OP_mul, tfl_op2(n, OP_sub, b, a), tfl_op_number(n, OP_bit_and, x, 127));
+    return tfl_op2(n, OP_add, a, tfl_op_number(n, OP_shift_right, tfl_op_number(n, OP_add, rise, 64), 7));
+}
+
+static float reciprocal(float x)
+{
+    return 1.0f / (1.0f + x);
+}
+
+// How many bits of an i32 above 0 come before its first one, less the sign.
+static NodeId headroom(TflNode *n, NodeId x)
+{
+    NodeId bits = tfl_op_number(n, OP_add, tfl_op_number(n, OP_mul, x, 0), 30);
+    for (int i = 1; i < 31; i++)
+        bits = tfl_op2(n, OP_sub, bits,
+                       tfl_cast(n, tfl_op2(n, OP_ge, x, tfl_number(n, DTYPE_i32, ldexp(1, i))), DTYPE_i32));
+    return bits;
+}
+
+NodeId tfl_softmax_wide(TflNode *n, NodeId x, double beta)
+{
+    const int64_t last = (int64_t)tfl_rank(n, x) - 1;
+    const TflFactor f = tfl_factor(tfl_quant(n, tfl_in(n, 0)).scale * beta / (10.0 / 65535.0));
+    if (tfl_size(n, x, (uint32_t)last) > 1 << 15)
+        return tfl_fail(n, E0206, "more than 32768 elements are not supported");
+    const NodeId most = tfl_cast(n, tfl_reduce(n, OP_reduce_max, x, &last, 1, true), DTYPE_i32);
+    NodeId below = tfl_scaled(n, tfl_op2(n, OP_sub, tfl_cast(n, x, DTYPE_i32), most), f);
+    below = tfl_clamp(n, tfl_op_number(n, OP_add, below, 32767), -32768, 32767);
+    const NodeId e = on_curve(n, curve(n, expf, -10, 10), below);
+    const NodeId sum = tfl_reduce(n, OP_reduce_sum, e, &last, 1, true);
+    const NodeId room = headroom(n, sum);
+    NodeId part = tfl_op2(n, OP_shift_left, tfl_cast(n, sum, DTYPE_i64), tfl_cast(n, room, DTYPE_i64));
+    part = tfl_op_number(n, OP_shift_right, tfl_op_number(n, OP_add, part, 1 << 13), 14);
+    part = tfl_cast(n, tfl_op_number(n, OP_sub, part, (1 << 15) + (1 << 16)), DTYPE_i32);
+    const NodeId by = on_curve(n, curve(n, reciprocal, 0, 1), tfl_clamp(n, part, -32768, 32767));
+    const NodeId shift = tfl_op2(n, OP_sub, tfl_number(n, DTYPE_i32, 30), room);
+    const NodeId half =
+        tfl_op2(n, OP_shift_left, tfl_number(n, DTYPE_i32, 1), tfl_op_number(n, OP_sub, shift, 1));
+    const NodeId y = tfl_op2(n, OP_shift_right, tfl_op2(n, OP_add, tfl_op2(n, OP_mul, e, by), half), shift);
+    return tfl_cast(n, tfl_clamp(n, y, 0, 32767), DTYPE_i16);
+}

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators over windows of images: convolutions and pools. Images are [N, H, W, C] in the file and stay so
+// in memory; the transpositions around the graph's own operators only say in which order their axes are
+// named.
+//
+// Quantised convolutions are exact sums in i32, times f32(scale_x * scale_w) / scale_y, rounded to the
+// nearest integer (halves to even): the definition of XNNPACK, LiteRT's default path. Operands of 16 bits
+// have sums in i64 and the integer factors of the built-in kernels.
+#include "compiler/import/tflite/tfl_import.h"
+
+#include <string.h>
+
+enum { SPATIAL = 2 };
+
+typedef struct Window {
+    int64_t strides[SPATIAL], dilations[SPATIAL], pads[2 * SPATIAL], kernel[SPATIAL], group;
+    int64_t padding, activation;
+} Window;
+
+// Padding SAME: as many results as strides fit in, with what is missing before and, if it is odd, more
+// behind.
+static void set_pads(TflNode *n, Window *w, NodeId x)
+{
+    for (uint32_t i = 0; i < SPATIAL; i++) {
+        if (w->strides[i] < 1 || w->dilations[i] < 1 || w->kernel[i] < 1 || w->strides[i] > INT32_MAX ||
+            w->dilations[i] > INT32_MAX || w->kernel[i] > INT32_MAX)
+            tfl_fail(n, E0203, "strides, dilations and kernels must be at least 1");
+        if (n->failed || w->padding == TFL_VALID)
+            continue;
+        const int64_t size = tfl_size(n, x, i + 1), reach = (w->kernel[i] - 1) * w->dilations[i] + 1;
+        const int64_t count = size / w->strides[i] + (size % w->strides[i] != 0);
+        const int64_t missing = n->failed || count == 0 ? 0 : (count - 1) * w->strides[i] + reach - size;
+        w->pads[i] = missing > 0 ? missing / 2 : 0;
+        w->pads[SPATIAL + i] = missing > 0 ? missing - missing / 2 : 0;
+    }
+    if (w->padding != 0 && w->padding != TFL_VALID)
+        tfl_fail(n, E0203, "the padding %lld does not exist", (long long)w->padding);
+}
+
+static void set_window(NodeBuild *b, OpId op, const Window *w)
+{
+    node_ints(b, attr_find(op, "strides"), w->strides, SPATIAL);
+    node_ints(b, attr_find(op, "pads"), w->pads, 2 * SPATIAL);
+    node_ints(b, attr_find(op, "dilations"), w->dilations, SPATIAL);
+}
+
+static NodeId convolve(TflNode *n, OpId op, const Window *w, const NodeId *src, uint32_t n_src)
+{
+    if (n->failed)
+        return 0;
+    NodeBuild b = tfl_begin(n, op);
+    for (uint32_t i = 0; i < n_src; i++)
+        node_src(&b, src[i]);
+    set_window(&b, op, w);
+    node_int(&b, attr_find(op, "group"), w->group);
+    return tfl_end(n, &b);
+}
+
+// --- convolutions ---
+
+// Integers less their zero points, in a type of floats in which their sums are exact.
+static NodeId exact(TflNode *n, NodeId x, const TflTensor *t, DType type)
+{
+    const NodeId wide = tfl_cast(n, x, type), zero = tfl_zero_point(n, t);
+    return zero ? tfl_op2(n, OP_sub, wide, tfl_cast(n, zero, type)) : wide;
+}
+
+// Products of i16 by i8 are summed in f64, which holds them exactly up to 2^53.
+static NodeId wide_conv(TflNode *n, const Window *w, NodeId x, NodeId weight, NodeId bias)
+{
+    const NodeId src[] = {tfl_cast(n, x, DTYPE_f64), tfl_cast(n, weight, DTYPE_f64)};
+    const NodeId sum = tfl_cast(n, convolve(n, OP_conv, w, src, 2), DTYPE_i64);
+    if (!bias)
+        return sum;
+    const int64_t channels = tfl_size(n, bias, 0);
+    return tfl_op2(n, OP_add, sum,
+                   tfl_reshape(n, tfl_cast(n, bias, DTYPE_i64), (const Dim[]){channels, 1, 1}, 3));
+}
+
+static bool is_byte(DType t)
+{
+    return t == DTYPE_i8 || t == DTYPE_u8;
+}
+
+// Reals by quantised weights. Convolutions over one pixel are products of matrices to XNNPACK, whose rows are
+// pixels.
+static NodeId hybrid_conv(TflNode *n, const Window *w, NodeId x, NodeId weight, NodeId bias)
+{
+    static const int64_t image[] = {1, 2, 3}; // 1 alone: channels of a pixel
+    const TflTensor *t = tfl_in(n, 1);
+    const bool is_rows = w->kernel[0] == 1 && w->kernel[1] == 1 && w->strides[0] == 1 && w->strides[1] == 1;
+    const int64_t channels = tfl_size(n, weight, 0);
+    const int64_t taps = tfl_size(n, weight, 1) * w->kernel[0] * w->kernel[1];
+    const DType sums = tfl_exact_type(taps);
+    NodeId step = 0;
+    const NodeId steps = tfl_dynamic(n, x, image, is_rows ? 1 : 3, &step);
+    const NodeId src[] = {tfl_cast(n, steps, sums), exact(n, weight, t, sums)};
+    const NodeId sum = tfl_cast(n, convolve(n, OP_conv, w, src, 2), DTYPE_f32);
+    const NodeId y =
+        tfl_op2(n, OP_mul, sum, tfl_op2(n, OP_mul, step, tfl_weight_scale(n, t, channels, SPATIAL)));
+    const NodeId more =
+        bias ? tfl_reshape(n, tfl_cast(n, bias, DTYPE_f32), (const Dim[]){channels, 1, 1}, 3) : 0;
+    return more ? tfl_op2(n, OP_add, y, more) : y;
+}
+
+// x [N, C, H, W], weight [O, C / group, kh, kw] of the file's tensor t, in which they have another order.
+static NodeId conv_of(TflNode *n, const Window *w, NodeId x, NodeId weight, NodeId bias)
+{
+    const TflTensor *t = tfl_in(n, 1);
+    const DType type = tfl_type(n, x);
+    if (n->failed)
+        return 0;
+    const TflProduct p = {tfl_in(n, 0), t, tfl_size(n, weight, 0), SPATIAL, w->activation};
+    if (type == DTYPE_i16)
+        return tfl_rescale(n, wide_conv(n, w, x, weight, bias), &p);
+    if (is_byte(type)) {
+        const NodeId src[] = {x, weight, bias, tfl_zero_point(n, p.x), tfl_zero_point(n, t)};
+        return tfl_rescale(n, convolve(n, OP_int_conv, w, src, 5), &p);
+    }
+    if (tfl_is_quantised(t))
+        return tfl_activate(n, hybrid_conv(n, w, x, weight, bias), w->activation);
+    const NodeId src[] = {x, tfl_float_weight(n, weight, t), bias};
+    return tfl_activate(n, convolve(n, OP_conv, w, src, 3), w->activation);
+}
+
+// The window options of CONV_2D and DEPTHWISE_CONV_2D, whose fields from `at` on are activation and
+// dilations.
+static Window read_conv(TflNode *n, uint32_t at)
+{
+    Window w = {.padding = tfl_option(n, 0, FLAT_I8, 0), .group = 1};
+    w.strides[1] = tfl_option(n, 1, FLAT_I32, 0);
+    w.strides[0] = tfl_option(n, 2, FLAT_I32, 0);
+    w.activation = tfl_option(n, at, FLAT_I8, 0);
+    w.dilations[1] = tfl_option(n, at + 1, FLAT_I32, 1);
+    w.dilations[0] = tfl_option(n, at + 2, FLAT_I32, 1);
+    return w;
+}
+
+static void import_conv(TflNode *n, Window *w, const int64_t *perm)
+{
+    const NodeId x = tfl_src(n, 0), filter = tfl_src(n, 1), bias = tfl_opt(n, 2);
+    if (!n->failed && (tfl_rank(n, x) != 4 || tfl_rank(n, filter) != 4))
+        tfl_fail(n, E0204, "expected images and weights of rank 4");
+    for (uint32_t i = 0; i < SPATIAL; i++)
+        w->kernel[i] = tfl_size(n, filter, i + 1);
+    set_pads(n, w, x);
+    const NodeId weight = tfl_transpose(n, filter, perm);
+    tfl_out(n, 0, tfl_from_channels(n, conv_of(n, w, tfl_to_channels(n, x), weight, bias)));
+}
+
+void tfl_import_conv(TflNode *n)
+{
+    static const int64_t perm[] = {0, 3, 1, 2};
+    Window w = read_conv(n, 3);
+    tfl_ignore(n, 6); // the type of sums
+    const int64_t channels = tfl_size(n, tfl_src(n, 0), 3), depth = tfl_size(n, tfl_src(n, 1), 3);
+    if (!n->failed && (depth < 1 || channels % depth != 0))
+        tfl_fail(n, E0204, "the weights have %lld channels, the image %lld", (long long)depth,
+                 (long long)channels);
+    w.group = n->failed ? 1 : channels / depth;
+    import_conv(n, &w, perm);
+}
+
+void tfl_import_depthwise(TflNode *n)
+{
+    static const int64_t perm[] = {3, 0, 1, 2};
+    Window w = read_conv(n, 4);
+    tfl_ignore(n, 3); // the multiplier follows from the weights
+    w.group = tfl_size(n, tfl_src(n, 0), 3);
+    if (!n->failed && tfl_size(n, tfl_src(n, 1), 0) != 1)
+        tfl_fail(n, E0204, "expected weights [1, h, w, channels]");
+    import_conv(n, &w, perm);
+}
+
+// --- transposed convolutions ---
+
+// The part of the whole result that is cut, or what is missing, so that it has the wanted size.
+static void set_result(TflNode *n, Window *w, NodeId x, const int64_t *shape, int64_t *more)
+{
+    for (uint32_t i = 0; i < SPATIAL && !n->failed; i++) {
+        const int64_t size = tfl_size(n, x, i + 1);
+        if (w->strides[i] < 1 || w->kernel[i] < 1 || w->strides[i] > INT32_MAX || shape[i + 1] < 1 ||
+            size < 1)
+            tfl_fail(n, E0203, "strides, kernels and sizes must be at least 1");
+        const int64_t whole = (size - 1) * w->strides[i] + w->kernel[i];
+        const int64_t cut = whole > shape[i + 1] ? whole - shape[i + 1] : 0;
+        w->pads[i] = w->padding == TFL_VALID ? 0 : cut / 2;
+        w->pads[SPATIAL + i] = cut - w->pads[i];
+        more[i] = shape[i + 1] > whole ? shape[i + 1] - whole : 0;
+        if (!n->failed && more[i] >= w->strides[i])
+            tfl_fail(n, E0204, "the size %lld of the result is more than the image gives",
+                     (long long)shape[i + 1]);
+    }
+}
+
+static NodeId finish_transposed(TflNode *n, NodeId y, NodeId bias, const Window *w)
+{
+    const DType type = tfl_type(n, tfl_src(n, 2));
+    const TflProduct p = {tfl_in(n, 2), tfl_in(n, 1), tfl_size(n, tfl_src(n, 1), 0), SPATIAL, w->activation};
+    const DType sums = type == DTYPE_i16 ? DTYPE_i64 : is_byte(type) ? DTYPE_i32 : DTYPE_f32;
+    y = tfl_cast(n, y, sums);
+    if (bias)
+        y = tfl_op2(n, OP_add, y, tfl_reshape(n, tfl_cast(n, bias, sums), (const Dim[]){-1, 1, 1}, 3));
+    return sums == DTYPE_f32 ? tfl_activate(n, y, w->activation) : tfl_rescale(n, y, &p);
+}
+
+// Operands: the shape of the result, weights [O, h, w, I], the image, perhaps a bias.
+void tfl_import_transpose_conv(TflNode *n)
+{
+    int64_t shape[TFL_MAX_LIST], more[SPATIAL] = {0};
+    uint32_t rank = 0;
+    Window w = {.padding = tfl_option(n, 0, FLAT_I8, 0), .group = 1, .dilations = {1, 1}};
+    w.strides[1] = tfl_option(n, 1, FLAT_I32, 0);
+    w.strides[0] = tfl_option(n, 2, FLAT_I32, 0);
+    w.activation = tfl_option(n, 3, FLAT_I8, 0);
+    tfl_ignore(n, 4); // the type of sums
+    const NodeId filter = tfl_src(n, 1), x = tfl_src(n, 2), bias = tfl_opt(n, 3);
+    if (tfl_src_ints(n, 0, shape, &rank) && (rank != 4 || tfl_rank(n, filter) != 4 || tfl_rank(n, x) != 4))
+        tfl_fail(n, E0204, "expected images, weights and a result of rank 4");
+    for (uint32_t i = 0; i < SPATIAL; i++)
+        w.kernel[i] = tfl_size(n, filter, i + 1);
+    set_result(n, &w, x, shape, more);
+    if (n->failed)
+        return;
+    const bool is_float = dtype_info[tfl_type(n, x)].cls == DCLASS_FLOAT;
+    const NodeId weight =
+        is_float ? tfl_float_weight(n, filter, tfl_in(n, 1)) : exact(n, filter, tfl_in(n, 1), DTYPE_f64);
+    const NodeId image = is_float ? x : exact(n, x, tfl_in(n, 2), DTYPE_f64);
+    const NodeId src[] = {tfl_to_channels(n, image), tfl_transpose(n, weight, (const int64_t[]){3, 0, 1, 2})};
+    if (n->failed)
+        return;
+    NodeBuild b = tfl_begin(n, OP_conv_transpose);
+    node_src(&b, src[0]);
+    node_src(&b, src[1]);
+    set_window(&b, OP_conv_transpose, &w);
+    node_ints(&b, A_conv_transpose_output_padding, more, SPATIAL);
+    tfl_out(n, 0, tfl_from_channels(n, finish_transposed(n, tfl_end(n, &b), bias, &w)));
+}
+
+// --- pools ---
+
+static NodeId pool(TflNode *n, OpId op, const Window *w, NodeId x)
+{
+    if (n->failed)
+        return 0;
+    NodeBuild b = tfl_begin(n, op);
+    node_src(&b, x);
+    node_ints(&b, attr_find(op, "kernel"), w->kernel, SPATIAL);
+    set_window(&b, op, w);
+    return tfl_end(n, &b);
+}
+
+static Window read_pool(TflNode *n)
+{
+    Window w = {.padding = tfl_option(n, 0, FLAT_I8, 0), .dilations = {1, 1}};
+    w.strides[1] = tfl_option(n, 1, FLAT_I32, 0);
+    w.strides[0] = tfl_option(n, 2, FLAT_I32, 0);
+    w.kernel[1] = tfl_option(n, 3, FLAT_I32, 0);
+    w.kernel[0] = tfl_option(n, 4, FLAT_I32, 0);
+    w.activation = tfl_option(n, 5, FLAT_I8, 0);
+    const NodeId x = tfl_src(n, 0);
+    if (!n->failed && tfl_rank(n, x) != 4)
+        tfl_fail(n, E0204, "expected an image of rank 4");
+    set_pads(n, &w, x);
+    return w;
+}
+
+// Integers between the limits of the activation.
+static NodeId limited(TflNode *n, NodeId y, int64_t activation)
+{
+    const TflTensor *t = tfl_of_out(n, 0);
+    const TflRange full = tfl_range(n, t, 0), r = tfl_range(n, t, activation);
+    return r.lo == full.lo && r.hi == full.hi ? y : tfl_clamp(n, y, (double)r.lo, (double)r.hi);
+}
+
+// max_pool is for floats: f32 holds integers of up to 16 bits.
+void tfl_import_max_pool(TflNode *n)
+{
+    const Window w = read_pool(n);
+    const NodeId x = tfl_src(n, 0);
+    const DType type = tfl_type(n, x);
+    const bool is_float = dtype_info[type].cls == DCLASS_FLOAT;
+    const NodeId wide = is_float ? x : tfl_cast(n, x, DTYPE_f32);
+    const NodeId y = tfl_from_channels(n, pool(n, OP_max_pool, &w, tfl_to_channels(n, wide)));
+    if (!is_float)
+        tfl_same_scale(n, 0);
+    tfl_out(n, 0,
+            is_float ? tfl_activate(n, y, w.activation) : limited(n, tfl_cast(n, y, type), w.activation));
+}
+
+// Mean of integers: the sum, divided by the count of elements that exist, halves away from zero. Sums of a
+// window and counts are averages of floats that are exact: a sum of up to 2^24 steps in f32.
+static NodeId integer_mean(TflNode *n, const Window *w, NodeId x)
+{
+    const TflTensor *t = tfl_in(n, 0);
+    Window ones = *w;
+    ones.group = tfl_size(n, x, 1);
+    const int64_t taps = w->kernel[0] * w->kernel[1];
+    const Dim side[] = {ones.group, 1, w->kernel[0], w->kernel[1]};
+    if (!n->failed && (taps > INT32_MAX || !tfl_spend(n, (uint64_t)taps)))
+        return tfl_fail(n, E0004, "the window is too large");
+    const NodeId filter = tfl_expand(n, tfl_number(n, is_byte(t->dtype) ? DTYPE_i8 : DTYPE_f64, 1), side, 4);
+    const NodeId src[] = {is_byte(t->dtype) ? x : tfl_cast(n, x, DTYPE_f64), filter};
+    NodeId sum = convolve(n, is_byte(t->dtype) ? OP_int_conv : OP_conv, &ones, src, 2);
+    const Shape s = *tfl_shape(n, x);
+    ones.group = 1;
+    const NodeId unit[] = {
+        tfl_expand(n, tfl_number(n, DTYPE_f32, 1), (const Dim[]){1, 1, s.dim[2], s.dim[3]}, 4),
+        tfl_expand(n, tfl_number(n, DTYPE_f32, 1), (const Dim[]){1, 1, side[2], side[3]}, 4)};
+    const NodeId count = tfl_cast(n, convolve(n, OP_conv, &ones, unit, 2), DTYPE_i32);
+    sum = tfl_cast(n, sum, DTYPE_i32);
+    const NodeId half = tfl_op_number(n, OP_div, count, 2);
+    const NodeId is_negative = tfl_op2(n, OP_lt, sum, tfl_number(n, DTYPE_i32, 0));
+    const NodeId away = tfl_op3(n, OP_where, is_negative, tfl_op1(n, OP_neg, half), half);
+    return tfl_cast(n, tfl_op2(n, OP_div, tfl_op2(n, OP_add, sum, away), count), t->dtype);
+}
+
+void tfl_import_average_pool(TflNode *n)
+{
+    const Window w = read_pool(n);
+    const NodeId x = tfl_to_channels(n, tfl_src(n, 0));
+    if (!n->failed && dtype_info[tfl_type(n, x)].cls != DCLASS_FLOAT) {
+        if (!tfl_same_quant(tfl_in(n, 0), tfl_of_out(n, 0)))
+            tfl_fail(n, E0206, "operand and result must have the same scale and zero point");
+        tfl_out(n, 0, limited(n, tfl_from_channels(n, integer_mean(n, &w, x)), w.activation));
+        return;
+    }
+    tfl_out(n, 0, tfl_activate(n, tfl_from_channels(n, pool(n, OP_avg_pool, &w, x)), w.activation));
+}
+
+void tfl_import_l2_pool(TflNode *n)
+{
+    const Window w = read_pool(n);
+    const NodeId x = tfl_to_channels(n, tfl_src(n, 0));
+    const NodeId y = tfl_op1(n, OP_sqrt, pool(n, OP_avg_pool, &w, tfl_op1(n, OP_square, x)));
+    tfl_out(n, 0, tfl_activate(n, tfl_from_channels(n, y), w.activation));
+}

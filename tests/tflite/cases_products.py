@@ -1,0 +1,391 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cases of operators over windows and of products."""
+
+from case import FLOAT, case, i8, i32, u8
+
+# --- windows ---
+
+
+def conv(
+    c,
+    types,
+    *,
+    kernel=(3, 3),
+    stride=(1, 1),
+    pad=0,
+    act=0,
+    dilation=(1, 1),
+    depth=3,
+    out=4,
+    groups=1,
+    size=(7, 6),
+):
+    x_type, w_type = types
+    quantised = x_type != "f32"
+    hybrid = not quantised and w_type != "f32"
+    weight_scale = [0.01 + 0.003 * i for i in range(out)]
+    symmetric = x_type == "i16"
+    x = c.x(
+        x_type, [1, *size, depth], **({"scale": 0.05, "zero": 0 if symmetric else 5} if quantised else {})
+    )
+    w = (
+        c.c(
+            w_type,
+            [out, *kernel, depth // groups],
+            **({"scale": 0.02 if hybrid else weight_scale, "zero": 0} if quantised or hybrid else {}),
+            **({"low": 100, "high": 156, "scale": 0.02, "zero": 128} if w_type == "u8" else {}),
+        )
+        if w_type != "u8"
+        else c.c("u8", [out, *kernel, depth], scale=0.02, zero=121)
+    )
+    bias_type = "f32" if not quantised else "i64" if x_type == "i16" else "i32"
+    b = c.c(
+        bias_type,
+        [out],
+        low=-3 if bias_type == "f32" else -500,
+        high=3 if bias_type == "f32" else 500,
+        **({"scale": [0.05 * s for s in weight_scale] if w_type != "u8" else 0.001} if quantised else {}),
+    )
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation)]
+    hw = [-(-n // s) if pad == 0 else (n - r) // s + 1 for n, s, r in zip(size, stride, reach)]
+    y = c.y(
+        x_type,
+        [1, *hw, out],
+        **(
+            {
+                "scale": 0.11 if not symmetric else 0.01,
+                "zero": 0 if symmetric else -7 if x_type == "i8" else 120,
+            }
+            if quantised
+            else {}
+        ),
+    )
+    c.op(
+        3,
+        [x, w, b],
+        [y],
+        1,
+        {
+            0: i8(pad),
+            1: i32(stride[1]),
+            2: i32(stride[0]),
+            3: i8(act),
+            4: i32(dilation[1]),
+            5: i32(dilation[0]),
+        },
+    )
+
+
+for name, kwargs in {
+    "conv_same": {},
+    "conv_stride": {"stride": (2, 2)},
+    "conv_valid": {"pad": 1, "stride": (2, 1)},
+    "conv_1x1": {"kernel": (1, 1)},
+    "conv_relu": {"act": 1},
+    "conv_relu6": {"act": 3},
+    "conv_relu1": {"act": 2},
+    "conv_dilated": {"dilation": (2, 2), "pad": 1},
+    "conv_wide": {"kernel": (4, 2), "stride": (2, 2), "size": (9, 8)},
+    "conv_groups": {"depth": 4, "groups": 2},
+}.items():
+    case(name + "_f32", FLOAT)(lambda c, k=kwargs: conv(c, ("f32", "f32"), **k))
+    if "groups" not in name:
+        case(name + "_i8")(lambda c, k=kwargs: conv(c, ("i8", "i8"), **k))
+case("conv_u8")(lambda c: conv(c, ("u8", "u8")))
+case("conv_i16")(lambda c: conv(c, ("i16", "i8")))
+case("conv_i16_relu")(lambda c: conv(c, ("i16", "i8"), act=1))
+case("conv_i4")(lambda c: conv(c, ("i8", "i4")))
+case("conv_hybrid", FLOAT)(lambda c: conv(c, ("f32", "i8")))
+
+
+def depthwise(
+    c,
+    x_type,
+    *,
+    stride=(1, 1),
+    pad=0,
+    act=0,
+    multiplier=1,
+    depth=4,
+    size=(7, 6),
+    w_type=None,
+    dilation=(1, 1),
+    hybrid=False,
+):
+    quantised = x_type != "f32"
+    out = depth * multiplier
+    scales = [0.01 + 0.004 * i for i in range(out)]
+    symmetric = x_type == "i16"
+    x = c.x(
+        x_type, [1, *size, depth], **({"scale": 0.05, "zero": 0 if symmetric else -9} if quantised else {})
+    )
+    w = c.c(
+        w_type or ("i8" if quantised else "f32"),
+        [1, 3, 3, out],
+        **({"scale": scales, "zero": 0, "axis": 3} if quantised or hybrid else {}),
+    )
+    b = c.c(
+        "i64" if symmetric else "i32" if quantised else "f32",
+        [out],
+        low=-200 if quantised else -2,
+        high=200 if quantised else 2,
+        **({"scale": [0.05 * s for s in scales]} if quantised else {}),
+    )
+    reach = [2 * d + 1 for d in dilation]
+    hw = [-(-n // s) if pad == 0 else (n - r) // s + 1 for n, s, r in zip(size, stride, reach)]
+    y = c.y(
+        x_type,
+        [1, *hw, out],
+        **({"scale": 0.06 if not symmetric else 0.01, "zero": 0 if symmetric else 4} if quantised else {}),
+    )
+    c.op(
+        4,
+        [x, w, b],
+        [y],
+        2,
+        {
+            0: i8(pad),
+            1: i32(stride[1]),
+            2: i32(stride[0]),
+            3: i32(multiplier),
+            4: i8(act),
+            5: i32(dilation[1]),
+            6: i32(dilation[0]),
+        },
+    )
+
+
+for name, kwargs in {
+    "depthwise": {},
+    "depthwise_stride": {"stride": (2, 2), "act": 1},
+    "depthwise_valid": {"pad": 1, "act": 3},
+    "depthwise_multiplier": {"multiplier": 2},
+    "depthwise_dilated": {"dilation": (2, 2)},
+}.items():
+    case(name + "_f32", FLOAT)(lambda c, k=kwargs: depthwise(c, "f32", **k))
+    case(name + "_i8")(lambda c, k=kwargs: depthwise(c, "i8", **k))
+case("depthwise_i16")(lambda c: depthwise(c, "i16"))
+case("depthwise_i4")(lambda c: depthwise(c, "i8", w_type="i4"))
+
+
+def transpose_conv(c, x_type, *, pad=0, stride=2, bias=True, size=(4, 3), out_size=None):
+    quantised = x_type != "f32"
+    symmetric = x_type == "i16"
+    out_size = out_size or [n * stride if pad == 0 else (n - 1) * stride + 3 for n in size]
+    scales = [0.01 + 0.004 * i for i in range(3)]
+    shape = c.c("i32", [4], [1, *out_size, 3])
+    w = c.c("i8" if quantised else "f32", [3, 3, 3, 2], **({"scale": scales} if quantised else {}))
+    x = c.x(x_type, [1, *size, 2], **({"scale": 0.05, "zero": 0 if symmetric else 7} if quantised else {}))
+    inputs = [shape, w, x]
+    if bias:
+        inputs.append(
+            c.c(
+                "i64" if symmetric else "i32" if quantised else "f32",
+                [3],
+                low=-100 if quantised else -1,
+                high=100 if quantised else 1,
+                **({"scale": [0.05 * s for s in scales]} if quantised else {}),
+            )
+        )
+    y = c.y(
+        x_type,
+        [1, *out_size, 3],
+        **({"scale": 0.07 if not symmetric else 0.02, "zero": 0 if symmetric else -2} if quantised else {}),
+    )
+    c.op(67, inputs, [y], 49, {0: i8(pad), 1: i32(stride), 2: i32(stride)})
+
+
+for t in ("f32", "i8", "i16"):
+    tolerance = FLOAT if t == "f32" else 0
+    case("transpose_conv_same_" + t, tolerance)(lambda c, t=t: transpose_conv(c, t))
+    case("transpose_conv_valid_" + t, tolerance)(lambda c, t=t: transpose_conv(c, t, pad=1))
+    case("transpose_conv_plain_" + t, tolerance)(lambda c, t=t: transpose_conv(c, t, bias=False))
+
+
+def pool(c, number, x_type, *, kernel=(2, 2), stride=(2, 2), pad=0, act=0, size=(7, 6)):
+    q = {} if x_type == "f32" else {"scale": 0.05, "zero": 0 if x_type == "i16" else 7}
+    low = 0 if number == 12 else None
+    x = c.x(x_type, [2, *size, 3], low=low, **q)
+    hw = [-(-n // s) if pad == 0 else (n - k) // s + 1 for n, s, k in zip(size, stride, kernel)]
+    y = c.y(x_type, [2, *hw, 3], **q)
+    c.op(
+        number,
+        [x],
+        [y],
+        5,
+        {0: i8(pad), 1: i32(stride[1]), 2: i32(stride[0]), 3: i32(kernel[1]), 4: i32(kernel[0]), 5: i8(act)},
+    )
+
+
+for kind, number in (("average", 1), ("max", 17)):
+    for t in ("f32", "i8", "u8", "i16"):
+        tolerance = FLOAT if t == "f32" else 0
+        case(f"{kind}_pool_{t}", tolerance)(lambda c, n=number, t=t: pool(c, n, t))
+        case(f"{kind}_pool_same_{t}", tolerance)(
+            lambda c, n=number, t=t: pool(c, n, t, kernel=(3, 3), stride=(1, 2))
+        )
+        case(f"{kind}_pool_valid_{t}", tolerance)(
+            lambda c, n=number, t=t: pool(c, n, t, kernel=(3, 2), pad=1, act=1)
+        )
+case("l2_pool_f32", FLOAT)(lambda c: pool(c, 12, "f32", kernel=(3, 3)))
+
+# --- products ---
+
+
+def fully(
+    c,
+    x_type,
+    w_type=None,
+    *,
+    rows=(3,),
+    keep=False,
+    act=0,
+    bias=True,
+    inner=9,
+    out=5,
+    channels=False,
+    asymmetric=False,
+):
+    quantised = x_type != "f32"
+    w_type = w_type or ("i8" if quantised else "f32")
+    symmetric = x_type == "i16"
+    scale = [0.01 + 0.003 * i for i in range(out)] if channels else 0.02
+    x = c.x(x_type, [*rows, inner], **({"scale": 0.05, "zero": 0 if symmetric else 5} if quantised else {}))
+    w = c.c(
+        w_type,
+        [out, inner],
+        **({} if w_type == "f32" else {"scale": scale, "zero": 119 if w_type == "u8" else 0}),
+    )
+    inputs = [x, w]
+    if bias:
+        scales = [0.05 * s for s in scale] if channels else 0.001
+        inputs.append(
+            c.c(
+                "i64" if symmetric else "i32" if quantised else "f32",
+                [out],
+                low=-300 if quantised else -2,
+                high=300 if quantised else 2,
+                **({"scale": scales} if quantised else {}),
+            )
+        )
+    y = c.y(
+        x_type,
+        [*rows, out] if keep else [3, out],
+        **(
+            {
+                "scale": 0.09 if not symmetric else 0.01,
+                "zero": 0 if symmetric else -4 if x_type == "i8" else 100,
+            }
+            if quantised
+            else {}
+        ),
+    )
+    c.op(9, inputs, [y], 8, {0: i8(act), 2: u8(keep), 3: u8(asymmetric)})
+
+
+case("fully_f32", FLOAT)(lambda c: fully(c, "f32"))
+case("fully_relu_f32", FLOAT)(lambda c: fully(c, "f32", act=1, bias=False))
+case("fully_keep_f32", FLOAT)(lambda c: fully(c, "f32", rows=(1, 3), keep=True))
+case("fully_i8")(lambda c: fully(c, "i8"))
+case("fully_relu_i8")(lambda c: fully(c, "i8", act=1, bias=False))
+case("fully_channels_i8")(lambda c: fully(c, "i8", channels=True))
+case("fully_keep_i8")(lambda c: fully(c, "i8", rows=(1, 3), keep=True))
+case("fully_u8")(lambda c: fully(c, "u8", "u8"))
+case("fully_i16")(lambda c: fully(c, "i16"))
+case("fully_i4")(lambda c: fully(c, "i8", "i4", out=60))
+case("fully_i4_channels", 1)(lambda c: fully(c, "i8", "i4", out=60, channels=True))
+case("fully_hybrid", FLOAT)(lambda c: fully(c, "f32", "i8"))
+case("fully_hybrid_asymmetric", FLOAT)(lambda c: fully(c, "f32", "i8", asymmetric=True))
+case("fully_hybrid_channels", FLOAT)(lambda c: fully(c, "f32", "i8", channels=True))
+case("fully_hybrid_i4", FLOAT)(lambda c: fully(c, "f32", "i4"))
+
+
+def batch_matmul(c, t, *, adj_x=False, adj_y=False, constant=False):
+    q = (
+        [{}, {}, {}]
+        if t == "f32"
+        else [
+            {"scale": 0.05, "zero": 0 if t == "i16" else 3},
+            {"scale": 0.02, "zero": 0 if t == "i16" else -5},
+            {"scale": 0.08 if t == "i8" else 0.01, "zero": 0 if t == "i16" else 6},
+        ]
+    )
+    a = c.x(t, [2, 5, 3] if adj_x else [2, 3, 5], **q[0])
+    shape = [2, 4, 5] if adj_y else [2, 5, 4]
+    b = c.c(t, shape, **q[1]) if constant else c.x(t, shape, **q[1])
+    c.op(126, [a, b], [c.y(t, [2, 3, 4], **q[2])], 101, {0: u8(adj_x), 1: u8(adj_y)})
+
+
+for t in ("f32", "i8", "i16"):
+    tolerance = FLOAT if t == "f32" else 0
+    case("batch_matmul_" + t, tolerance)(lambda c, t=t: batch_matmul(c, t))
+    case("batch_matmul_adj_" + t, tolerance)(lambda c, t=t: batch_matmul(c, t, adj_y=True))
+    case("batch_matmul_adj_x_" + t, tolerance)(lambda c, t=t: batch_matmul(c, t, adj_x=True))
+
+
+case("conv_hybrid_1x1", FLOAT)(lambda c: conv(c, ("f32", "i8"), kernel=(1, 1)))
+
+# --- with a memory: what it is after a run from zeros ---
+
+
+def svdf(c, t, rank, act=0):
+    batch, inner, units, steps = 2, 4, 3, 5
+    filters = units * rank
+    q = t == "i8"
+    x = c.x(t, [batch, inner], **({"scale": 0.05, "zero": 3} if q else {}))
+    feature = c.c(t, [filters, inner], **({"scale": 0.01, "zero": 0} if q else {}))
+    time_type = "i16" if q else "f32"
+    time = c.c(
+        time_type,
+        [filters, steps],
+        low=-2000 if q else -2,
+        high=2000 if q else 2,
+        **({"scale": 0.001} if q else {}),
+    )
+    bias = c.c(
+        "i32" if q else "f32",
+        [units],
+        low=-900 if q else -1,
+        high=900 if q else 1,
+        **({"scale": 1e-6} if q else {}),
+    )
+    state = c.graph.tensor(
+        f"{c.prefix}state",
+        time_type,
+        [batch, filters * steps],
+        variable=True,
+        **({"scale": 0.001} if q else {}),
+    )
+    y = c.y(t, [batch, units], **({"scale": 0.09, "zero": -4} if q else {}))
+    c.op(27, [x, feature, time, bias, state], [y], 6, {0: i32(rank), 1: i8(act)})
+
+
+case("svdf_f32", FLOAT)(lambda c: svdf(c, "f32", 1))
+case("svdf_rank_f32", FLOAT)(lambda c: svdf(c, "f32", 2, 1))
+case("svdf_i8")(lambda c: svdf(c, "i8", 1, 1))
+case("svdf_rank_i8")(lambda c: svdf(c, "i8", 2, 1))
+
+
+@case("rnn_f32", FLOAT)
+def _(c):
+    x, w, r, b = c.x("f32", [2, 3]), c.c("f32", [4, 3]), c.c("f32", [4, 4]), c.c("f32", [4])
+    state = c.graph.tensor(f"{c.prefix}state", "f32", [2, 4], variable=True)
+    c.op(24, [x, w, r, b, state], [c.y("f32", [2, 4])], 7, {0: i8(1)})
+
+
+def sequence_lstm(c, time_major):
+    batch, steps, inner, units = 2, 3, 4, 5
+    shape = [steps, batch] if time_major else [batch, steps]
+    inputs = [c.x("f32", [*shape, inner])]
+    inputs += [c.c("f32", [units, inner], low=-1, high=1) for _ in range(4)]
+    inputs += [c.c("f32", [units, units], low=-1, high=1) for _ in range(4)]
+    inputs += [-1] * 3 + [c.c("f32", [units], low=-1, high=1) for _ in range(4)] + [-1] * 2
+    inputs += [
+        c.graph.tensor(f"{c.prefix}{k}", "f32", [batch, units], variable=True) for k in ("state", "cell")
+    ]
+    c.op(44, [*inputs, -1, -1, -1, -1], [c.y("f32", [*shape, units])], 71, {0: i8(4), 3: u8(time_major)})
+
+
+case("sequence_lstm_f32", 4e-6)(lambda c: sequence_lstm(c, False))
+case("sequence_lstm_time_f32", 4e-6)(lambda c: sequence_lstm(c, True))
+case("depthwise_hybrid", FLOAT)(lambda c: depthwise(c, "f32", w_type="i8", hybrid=True))

@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Whole .tflite models (graphs.py): `rlxc run` must give their results. Files that are damaged or contradict
+themselves must end in a message. Usage: check_graphs.py RLXC"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+import cases
+import flatbuffer
+from check_ops import read_npy, write_npy
+from graphs import GRAPHS
+
+
+def run(rlxc, name, folder):
+    model, feeds, expected, options = GRAPHS[name]()
+    path = folder / "model.tflite"
+    path.write_bytes(model.encode())
+    inputs = []
+    for feed, type_name, shape, values in feeds:
+        write_npy(folder / f"{feed}.npy", type_name, shape, values)
+        inputs.append(f"--input={feed}={folder / feed}.npy")
+    command = [rlxc, "run", path, "--output-dir", folder / "out", *inputs, *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return done.stderr
+    found = {key: read_npy(folder / "out" / f"{key}.npy")[1] for key in expected}
+    return None if found == expected else f"{found}, expected {expected}"
+
+
+def one_operator(number, tensors, options_type=0, options=None):
+    """A model of one operator on (type, shape, more) tensors, of which the last is the result."""
+    model = flatbuffer.Model()
+    g = model.graph()
+    for i, (type_name, shape, more) in enumerate(tensors):
+        g.tensor(f"t{i}", type_name, shape, **more)
+    last = len(tensors) - 1
+    g.operator(number, list(range(last)), [last], options_type, options)
+    g.inputs = [i for i, (_, _, more) in enumerate(tensors[:-1]) if "data" not in more]
+    g.outputs = [last]
+    return model.encode()
+
+
+ROOT = pathlib.Path(os.environ.get("RLXC_SOURCE", pathlib.Path(__file__).resolve().parents[2]))
+F2 = ("f32", [2], {})
+BYTES = ("i8", [2], {"scale": 0.5, "zero": 0})
+REFUSED = {
+    "empty graph": (flatbuffer.Model().encode(), "the file has no graph"),
+    "unknown operator": (one_operator(999, [F2, F2]), "operator code 999 is not supported"),
+    "custom operator": (one_operator(32, [F2, F2]), "the custom operator '' is not supported"),
+    "unknown option": (one_operator(0, [F2, F2, F2], 11, {9: ("i32", 1)}), "option 9 is not supported"),
+    "options of another": (one_operator(0, [F2, F2, F2], 21), "options are those of another operator"),
+    "too many operands": (one_operator(8, [F2, F2, F2]), "operand 1 is not supported"),
+    "missing operand": (one_operator(0, [F2, F2]), "operand 1 is missing"),
+    "wrong type": (one_operator(8, [F2, ("i32", [2], {})]), "is of type f32, but the file says INT32"),
+    "short constant": (one_operator(0, [F2, ("f32", [2], {"data": [1.0]}), F2]), "has 4 bytes, expected 8"),
+    "negative scale": (
+        one_operator(0, [BYTES, BYTES, ("i8", [2], {"scale": -1.0, "zero": 0})]),
+        "has the scale -1",
+    ),
+    "zero point": (
+        one_operator(0, [BYTES, BYTES, ("i8", [2], {"scale": 1.0, "zero": 999})]),
+        "zero point 999",
+    ),
+    "moved scale": (
+        one_operator(22, [BYTES, ("i32", [1], {"data": [2]}), ("i8", [2], {"scale": 1.0, "zero": 0})]),
+        None,
+    ),
+    "axis": (one_operator(70, [F2, ("i32", [1], {"data": [7]}), F2]), "axis 7 is out of range"),
+    "sub-graph": (
+        one_operator(118, [("bool", [1], {}), F2, F2], 92, {0: ("i32", 5), 1: ("i32", 6)}),
+        "sub-graph 5 does not exist",
+    ),
+    "itself": (one_operator(31, [F2, F2], 16), "nested more than"),
+}
+
+
+def refused(rlxc, data, message, folder):
+    path = folder / "bad.tflite"
+    path.write_bytes(data)
+    done = subprocess.run([rlxc, "check", path], capture_output=True, text=True, check=False)
+    if message is None:
+        return None if done.returncode == 0 else done.stderr
+    if done.returncode != 1 or message not in done.stderr:
+        return f"exit status {done.returncode}: {done.stderr}, expected '{message}'"
+    return None
+
+
+def truncated(rlxc, folder):
+    """Every beginning of a model ends in a message."""
+    data = cases.make("conv_same_i8", dict((n, f) for n, _, f in cases.CASES)["conv_same_i8"]).model.encode()
+    paths = []
+    for size in range(0, len(data) - 8, 37):
+        paths.append(folder / f"cut{size}.tflite")
+        paths[-1].write_bytes(data[:size])
+    done = subprocess.run([rlxc, "check", "--json", *paths], capture_output=True, text=True, check=False)
+    good = done.stdout.count('"ok": true')
+    return None if done.returncode == 1 and good == 0 else f"exit status {done.returncode}, {good} accepted"
+
+
+def undocumented():
+    """docs/TFLITE.md names every operator of the table, and no other."""
+    table = (ROOT / "compiler/import/tflite/tfl_ops.def").read_text()
+    rows = re.findall(r"^\| ([A-Z0-9_, ]+) \|", (ROOT / "docs/TFLITE.md").read_text(), re.M)
+    named = {name for row in rows for name in row.split(", ")}
+    known = set(re.findall(r"^TFL_(?:OP|EW)\(\d+, +(\w+)", table, re.M))
+    return None if named == known else f"only one of both has {sorted(named ^ known)}"
+
+
+def main():
+    rlxc, failed, number = sys.argv[1], 0, 0
+    print(f"1..{len(GRAPHS) + len(REFUSED) + 2}", flush=True)
+    tests = [(name, lambda d, n=name: run(rlxc, n, d)) for name in GRAPHS]
+    tests += [(f"refused: {k}", lambda d, v=v: refused(rlxc, *v, d)) for k, v in REFUSED.items()]
+    tests.append(("truncated files", lambda d: truncated(rlxc, d)))
+    tests.append(("operators of the page", lambda _: undocumented()))
+    for name, test in tests:
+        with tempfile.TemporaryDirectory() as folder:
+            wrong = test(pathlib.Path(folder))
+        number += 1
+        failed += wrong is not None
+        print(
+            f"{'not ok' if wrong else 'ok'} {number} - {name}" + (f"\n# {wrong!r}" if wrong else ""),
+            flush=True,
+        )
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models of more than one operator: control flow, variables, open sizes, signatures. Each function gives a
+model, its inputs, its results, and options of rlxc."""
+
+from flatbuffer import Model
+
+ADD, MUL, RESHAPE, PACK, SHAPE, STRIDED_SLICE, LESS = 0, 18, 22, 83, 77, 45, 58
+IF, WHILE, CALL_ONCE, VAR_HANDLE, READ, ASSIGN = 118, 119, 129, 142, 143, 144
+
+
+def scalar_step(model, number, options_type, constant, type_name="f32"):
+    """A sub-graph: x op constant."""
+    g = model.graph()
+    x, c = g.tensor("x", type_name, [2]), g.tensor("c", type_name, [1], data=[constant])
+    y = g.tensor("y", type_name, [2])
+    g.operator(number, [x, c], [y], options_type)
+    g.inputs, g.outputs = [x], [y]
+
+
+def branches(chosen):
+    model = Model()
+    g = model.graph()
+    cond, x, y = g.tensor("cond", "bool", [1]), g.tensor("x", "f32", [2]), g.tensor("y", "f32", [2])
+    g.operator(IF, [cond, x], [y], 92, {0: ("i32", 1), 1: ("i32", 2)})
+    g.inputs, g.outputs = [cond, x], [y]
+    scalar_step(model, ADD, 11, 10.0)
+    scalar_step(model, MUL, 21, 3.0)
+    feeds = [("cond", "bool", [1], [chosen]), ("x", "f32", [2], [1.5, -2.0])]
+    return model, feeds, {"y": [11.5, 8.0] if chosen else [4.5, -6.0]}, []
+
+
+def loop():
+    """While i < 5: i += 2, x *= 3."""
+    model = Model()
+    g = model.graph()
+    i, x = g.tensor("i", "i32", [1]), g.tensor("x", "f32", [2])
+    j, y = g.tensor("last", "i32", [1]), g.tensor("y", "f32", [2])
+    g.operator(WHILE, [i, x], [j, y], 93, {0: ("i32", 1), 1: ("i32", 2)})
+    g.inputs, g.outputs = [i, x], [j, y]
+    cond = model.graph()
+    i, x, less = cond.tensor("i", "i32", [1]), cond.tensor("x", "f32", [2]), cond.tensor("less", "bool", [1])
+    cond.operator(LESS, [i, cond.tensor("five", "i32", [1], data=[5])], [less], 41)
+    cond.inputs, cond.outputs = [i, x], [less]
+    body = model.graph()
+    i, x = body.tensor("i", "i32", [1]), body.tensor("x", "f32", [2])
+    j, y = body.tensor("j", "i32", [1]), body.tensor("y", "f32", [2])
+    body.operator(ADD, [i, body.tensor("two", "i32", [1], data=[2])], [j], 11)
+    body.operator(MUL, [x, body.tensor("three", "f32", [1], data=[3.0])], [y], 21)
+    body.inputs, body.outputs = [i, x], [j, y]
+    feeds = [("i", "i32", [1], [0]), ("x", "f32", [2], [1.0, -0.5])]
+    return model, feeds, {"last": [6], "y": [27.0, -13.5]}, []
+
+
+def variable():
+    """A variable that begins with [1, 2] and grows by x in each run; its value before the run is a result."""
+    model = Model()
+    g = model.graph()
+    x, handle = g.tensor("x", "f32", [2]), g.tensor("handle", "resource", [1])
+    before, after = g.tensor("before", "f32", [2]), g.tensor("after", "f32", [2])
+    name = {1: "sum"}
+    g.operator(CALL_ONCE, [], [], 103, {0: ("i32", 1)})
+    g.operator(VAR_HANDLE, [], [handle], 111, name)
+    g.operator(READ, [handle], [before], 112)
+    g.operator(ADD, [before, x], [after], 11)
+    g.operator(ASSIGN, [handle, after], [], 113)
+    g.inputs, g.outputs = [x], [before, after]
+    first = model.graph()
+    handle = first.tensor("handle", "resource", [1])
+    first.operator(VAR_HANDLE, [], [handle], 111, name)
+    first.operator(ASSIGN, [handle, first.tensor("c", "f32", [2], data=[1.0, 2.0])], [], 113)
+    feeds = [("x", "f32", [2], [0.5, 4.0])]
+    return model, feeds, {"before": [1.0, 2.0], "after": [1.5, 6.0]}, []
+
+
+def open_rows(options):
+    """x [n, 3] to [n * 3] by its shape, as data."""
+    model = Model()
+    g = model.graph()
+    x = g.tensor("x", "f32", [1, 3], open_axes=(0,))
+    shape, rows = g.tensor("shape", "i32", [2]), g.tensor("rows", "i32", [])
+    count, sizes = g.tensor("count", "i32", []), g.tensor("sizes", "i32", [1])
+    y = g.tensor("y", "f32", [3], open_axes=(0,))
+
+    def c(name, values, shape=None):
+        return g.tensor(name, "i32", [len(values)] if shape is None else shape, data=values)
+
+    g.operator(SHAPE, [x], [shape], 55, {0: ("i8", 2)})
+    g.operator(STRIDED_SLICE, [shape, c("b", [0]), c("e", [1]), c("s", [1])], [rows], 32, {4: ("i32", 1)})
+    g.operator(MUL, [rows, c("three", [3], [])], [count], 21)
+    g.operator(PACK, [count], [sizes], 59, {0: ("i32", 1)})
+    g.operator(RESHAPE, [x, sizes], [y], 17)
+    g.inputs, g.outputs = [x], [y]
+    values = [0.5 * i for i in range(6)]
+    return model, [("x", "f32", [2, 3], values)], {"y": values}, options
+
+
+def signature(options=()):
+    """Names of inputs and outputs come from a signature, which has a sub-graph."""
+    model = Model()
+    g = model.graph()
+    x, y = g.tensor("serving_default_image:0", "f32", [2]), g.tensor("StatefulPartitionedCall:0", "f32", [2])
+    g.operator(ADD, [x, x], [y], 11)
+    g.inputs, g.outputs = [x], [y]
+    scalar_step(model, MUL, 21, 3.0)
+    model.signatures = [
+        {
+            0: [{0: "image", 1: ("u32", 0)}],
+            1: [{0: "scores", 1: ("u32", 1)}],
+            2: "serving_default",
+            4: ("u32", 0),
+        },
+        {0: [{0: "image", 1: ("u32", 0)}], 1: [{0: "scores", 1: ("u32", 2)}], 2: "triple", 4: ("u32", 1)},
+    ]
+    scores = [3.0, 6.0] if options else [2.0, 4.0]
+    return model, [("image", "f32", [2], [1.0, 2.0])], {"scores": scores}, list(options)
+
+
+GRAPHS = {
+    "if_then": lambda: branches(1),
+    "if_else": lambda: branches(0),
+    "while": loop,
+    "while_bound": lambda: (*loop()[:3], ["--dim", "last_trips=4"]),
+    "variable": variable,
+    "open_size": lambda: open_rows([]),
+    "open_size_given": lambda: open_rows(["--dim", "x_dim0=2"]),
+    "open_size_numbered": lambda: open_rows(["--dim", "input0_dim0=2"]),
+    "open_size_range": lambda: open_rows(["--dim", "x_dim0=1..8"]),
+    "signature": signature,
+    "signature_named": lambda: signature(["--signature", "triple"]),
+}
