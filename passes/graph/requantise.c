@@ -2,7 +2,9 @@
 // Where integers are cheap and floats are not: what brings an integer sum back to a byte (casts, a scale for
 // each channel, rounding, a zero point, clamps, in whatever order exporters write them) becomes a product of
 // integers, an addition and a shift, if that gives the same for every sum that can occur (requantiser.h).
+// What makes bytes of bytes through floats becomes a table, or a sum of two products (byte_map.h).
 #include "ir/graph/tensor.h"
+#include "passes/graph/byte_map.h"
 #include "passes/graph/monotone.h"
 #include "passes/graph/requantiser.h"
 #include "passes/pass.h"
@@ -189,19 +191,25 @@ static bool find_integers(Arena *a, Chain *c, RequantChannel *channel, Requant *
     return requant_find(a, &(Steps){eval_chain, c}, channel, (uint32_t)c->channels, r);
 }
 
-static NodeId step_requantise(Graph *g, NodeId id, void *ctx)
+// The end of a chain behind an integer sum; id where it is none, or must stay.
+static NodeId behind_sum(Graph *g, NodeId id, Arena *scratch)
 {
-    const Node *n = graph_node(g, id);
     Chain c;
     Requant r;
-    const Pass *p = ctx;
-    if (n->op != OP_cast || !k_is_byte(n->dtype) || !chain_find(g, id, &c) || !c.has_floats ||
-        graph_node(g, c.source)->op != OP_int_conv || !shape_is_const(graph_node(g, c.source)->shape) ||
-        !chain_set_axis(&c, 1))
+    if (!chain_find(g, id, &c) || !c.has_floats || graph_node(g, c.source)->op != OP_int_conv ||
+        !shape_is_const(graph_node(g, c.source)->shape) || !chain_set_axis(&c, 1) || c.channels == 0)
         return id;
-    RequantChannel *channel = ARENA_ARRAY(g->arena, RequantChannel, (uint64_t)c.channels + 1);
-    return c.channels > 0 && find_integers(p->scratch, &c, channel, &r) ? as_integers(g, &c, channel, &r)
-                                                                        : id;
+    RequantChannel *channel = ARENA_ARRAY(scratch, RequantChannel, (uint64_t)c.channels);
+    return find_integers(scratch, &c, channel, &r) ? as_integers(g, &c, channel, &r) : id;
+}
+
+static NodeId step_requantise(Graph *g, NodeId id, void *ctx)
+{
+    const Pass *p = ctx;
+    if (graph_node(g, id)->op != OP_cast || !k_is_byte(graph_node(g, id)->dtype))
+        return id;
+    const NodeId made = behind_sum(g, id, p->scratch);
+    return made != id ? made : byte_map(g, id);
 }
 
 bool pass_requantise(Pass *p)

@@ -11,6 +11,7 @@ typedef struct Layout {
     Arena *arena;
     bool prefers_channels_last;
     bool keeps_constants; // they are read where they are in a file
+    bool follows_tables;  // what is looked up in a table has the order of the indices
     bool pads_channels;   // for convolutions on matrix units, which read them channels-last
     VEC(uint8_t) orders;  // by NodeId of the graph as rebuilt so far
 } Layout;
@@ -151,7 +152,8 @@ static NodeId step_layout(Graph *g, NodeId id, void *ctx)
 {
     Layout *l = ctx;
     const Node n = *graph_node(g, id);
-    const OpLayout rule = op_info[n.op].layout;
+    const bool is_table = l->follows_tables && n.op == OP_gather && graph_node(g, n.src[0])->shape->rank == 1;
+    const OpLayout rule = is_table ? OPLAYOUT_FOLLOW : op_info[n.op].layout;
     NodeId src[256];
     AxisOrder order = ORDER_ROW_MAJOR;
     if (n.n_src == 0 || n.n_src > 256)
@@ -202,6 +204,7 @@ bool pass_layout(Pass *p)
     Layout l = {.arena = p->perm,
                 .prefers_channels_last = p->options->caps->channels_last,
                 .keeps_constants = p->options->file != NULL,
+                .follows_tables = p->options->caps->prefers_ints,
                 .pads_channels = p->options->caps->has_mma};
     const bool changed = graph_rewrite(p->graph, step_layout, &l);
     separate_states(p->graph, &l);
