@@ -60,8 +60,8 @@ bool cpu_runs_here(const CpuInfo *cpu)
     const bool is_arm = !strncmp(cpu->name, "arm", 3), is_riscv = !strncmp(cpu->name, "rv64", 4);
     if (!strcmp(cpu->name, "generic"))
         return true;
-    if (!strncmp(cpu->name, "wasm", 4))
-        return false; // for browsers: rlxc itself is no WebAssembly
+    if (!strncmp(cpu->name, "wasm", 4) || (cpu->features & CPU_INTEGERS) != 0)
+        return false; // for browsers and microcontrollers: rlxc itself runs on neither
 #if defined(__x86_64__)
     if (is_arm || is_riscv)
         return false;

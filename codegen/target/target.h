@@ -17,6 +17,7 @@ typedef enum CpuFeature {
     CPU_DOT_BF16 = 2, // two products of bf16, added to an f32 lane
     CPU_MATRIX = 4,   // matrix registers of bf16 (AMX), which the system lets programs use
     CPU_NO_INCBIN = 8, // none, but a lack: assemblers for it take in no files
+    CPU_INTEGERS = 16, // a microcontroller: integers are cheap and floats are not; never runs rlxc itself
 } CpuFeature;
 
 typedef struct CpuInfo {

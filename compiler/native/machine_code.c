@@ -2,11 +2,11 @@
 // See machine_code.h. The C is emitted once more, for weights that the program maps: how they are packed does
 // not change, and neither text nor object has them.
 #include "compiler/native/machine_code.h"
-#include "compiler/system/content_hash.h"
-#include "compiler/system/rawfile.h"
-#include "compiler/system/libraries.h"
 #include "compiler/native/native.h"
+#include "compiler/system/content_hash.h"
+#include "compiler/system/libraries.h"
 #include "compiler/system/output.h"
+#include "compiler/system/rawfile.h"
 #include "compiler/system/tool.h"
 #include <string.h>
 
@@ -17,7 +17,9 @@ static const struct {
     const char *cpu, *machine, *compiler;
 } cross[] = {{"x86", "x86_64", "x86_64-linux-gnu-gcc"},
              {"armv8", "aarch64", "aarch64-linux-gnu-gcc"},
-             {"rv64", "riscv64", "riscv64-linux-gnu-gcc"}};
+             {"rv64", "riscv64", "riscv64-linux-gnu-gcc"},
+             {"cortex", "arm", "arm-none-eabi-gcc"},
+             {"rv32", "riscv32", "riscv64-unknown-elf-gcc"}};
 
 #if defined(__x86_64__)
 static const char here[] = "x86_64";

@@ -29,7 +29,11 @@ ValidateInput validation_input(const Target *target, const char *cpu, const char
 {
     static const struct {
         const char *prefix, *triple;
-    } machines[] = {{"armv8", "aarch64-linux-gnu"}, {"rv64", "riscv64-linux-gnu"}, {"wasm", "wasm32"}};
+    } machines[] = {{"armv8", "aarch64-linux-gnu"},
+                    {"rv64", "riscv64-linux-gnu"},
+                    {"wasm", "wasm32"},
+                    {"cortex", "arm-none-eabi"},
+                    {"rv32", "riscv32-unknown-elf"}};
     ValidateInput in = {.cc_flags = cc_flags, .triple = "x86_64-linux-gnu"};
     for (size_t i = 0; i < sizeof machines / sizeof *machines; i++)
         if (strncmp(cpu, machines[i].prefix, strlen(machines[i].prefix)) == 0)
@@ -148,8 +152,8 @@ static void add_stack(const ValidateReport *r, Str *out)
 {
     str_add(out, "    \"stack\": [");
     for (uint32_t i = 0; i < r->entries.len; i++)
-        str_printf(out, "%s\n      {\"entry\": \"%s\", \"bytes\": %llu, \"path\": \"%s\"}",
-                   i == 0 ? "" : ",", r->entries.data[i].name, (unsigned long long)r->entries.data[i].stack,
+        str_printf(out, "%s\n      {\"entry\": \"%s\", \"bytes\": %llu, \"path\": \"%s\"}", i == 0 ? "" : ",",
+                   r->entries.data[i].name, (unsigned long long)r->entries.data[i].stack,
                    r->entries.data[i].path);
     str_printf(out, "],\n    \"stack_of_others\": %llu\n  }", (unsigned long long)r->helper_stack);
 }

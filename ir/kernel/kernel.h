@@ -352,6 +352,7 @@ typedef struct TargetCaps {
     bool has_coop;         // those for cooperative matrices, beside a way without them
     bool counts_up;        // indices of elements are never negative
     bool has_matrix;       // matrix registers of bf16 and bytes (KMatrix), several times as fast as vectors
+    bool prefers_ints;     // integers are cheap, floats are not: microcontrollers
     uint8_t threads;       // that share every run: the parts that kernels are split into; 1 = none
     uint32_t split_cycles; // kernels that take less time than this are left to one thread
 } TargetCaps;

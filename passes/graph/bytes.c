@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Brings convolutions of bytes (int_conv) into the form that the target computes fastest. Where it has dot
+// Brings convolutions of bytes (int_conv) into the form that the target computes fastest. They stay as they
+// are where integers are cheap and floats are not (lower_int_conv). Elsewhere: where the target has dot
 // products of bytes: u8 times constant i8 without zero points of their own, the form of lower_int_conv. Else
 // f32 convolutions whose sums f32 holds exactly (up to 2^24), of as many groups of input channels as that
 // takes; f64 where even one channel is too much. All give the same integers.
@@ -290,7 +291,7 @@ static NodeId step_bytes(Graph *g, NodeId id, void *ctx)
     const TargetCaps *caps = ctx;
     if (graph_node(g, id)->op == OP_qmatmul)
         return step_product(g, id, caps);
-    if (graph_node(g, id)->op != OP_int_conv)
+    if (graph_node(g, id)->op != OP_int_conv || caps->prefers_ints)
         return id;
     const IntConv c = int_conv_of(g, id);
     return fits_dot(&c, caps) ? as_dot(&c) : as_floats(&c);

@@ -214,6 +214,32 @@ uint32_t lower_param_filled(Lower *l, const char *name, DType t, PlanFill fill, 
                            t, false);
 }
 
+static void fill_narrow(const void *ctx, void *out)
+{
+    const AttrVal *v = ctx;
+    const int64_t *from = v->u.blob;
+    int32_t *to = out;
+    for (uint64_t i = 0; i < v->len / 8; i++)
+        to[i] = (int32_t)from[i];
+}
+
+uint32_t lower_param_narrow(Lower *l, NodeId id)
+{
+    if (!l->caps->prefers_ints || !node_is_const(l->g, id) || lower_node(l, id)->dtype != DTYPE_i64)
+        return 0;
+    const AttrVal *v = node_attr(lower_node(l, id), A_const_data);
+    const int64_t *values = v->u.blob;
+    for (uint64_t i = 0; i < v->len / 8; i++)
+        if (values[i] < INT32_MIN || values[i] > INT32_MAX)
+            return 0;
+    for (uint32_t i = 0; i < l->pk->args.len; i++) {
+        const PlanBuffer *b = &l->plan->buffers.data[l->pk->args.data[i].buf];
+        if (b->fill == fill_narrow && b->fill_ctx == v)
+            return i + 1;
+    }
+    return 1 + lower_param_filled(l, node_name(l->g, id), DTYPE_i32, fill_narrow, v, v->len / 2);
+}
+
 uint32_t lower_param_experts(Lower *l, const char *name, DType t, PlanFill fill, const void *ctx,
                              uint64_t bytes)
 {

@@ -111,6 +111,8 @@ uint32_t lower_param_filled(Lower *l, const char *name, DType t, PlanFill fill, 
                             uint64_t bytes);
 // A buffer of the plan, all of it.
 uint32_t lower_param_buffer(Lower *l, BufId b, DType t, ParamUse use);
+// Where integers are cheap: 1 + the parameter for a constant of i64 as i32, if all of it fits; else 0.
+uint32_t lower_param_narrow(Lower *l, NodeId id);
 // Parameters for packed weights of experts, and for a table of n addresses (u64) in the state block, 0 at
 // first.
 uint32_t lower_param_experts(Lower *l, const char *name, DType t, PlanFill fill, const void *ctx,

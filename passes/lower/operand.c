@@ -49,6 +49,8 @@ KRef operand_clamped(Lower *l, NodeId id, KRef index, int64_t low, int64_t high)
     const int dtype = lower_node(l, id)->dtype;
     const int type = dtype == DTYPE_i64 || dtype == DTYPE_u64 ? dtype : (int)KT_INDEX;
     KRef v = operand_scalar(l, id, index, type);
+    if (l->caps->prefers_ints && k_is_byte(dtype) && low <= INT8_MIN && high >= UINT8_MAX)
+        return v; // no byte is outside
     if (dtype_info[dtype].cls == DCLASS_UINT)
         low = 0;
     else

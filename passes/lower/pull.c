@@ -72,6 +72,9 @@ static KRef pull_load(Pull *p, NodeId id)
     rlx_assert(a != NULL);
     rlx_assert(p->at.lanes == 1 || p->at.vec_axis < p->d->rank);
     const KRef index = pull_index(p, id);
+    const uint32_t narrow = lower_param_narrow(p->l, id);
+    if (narrow != 0)
+        return k_cast(p->l->k, k_load(p->l->k, narrow - 1, index, 1, 1), DTYPE_i64);
     const bool is_vector = p->at.lanes > 1 && a->stride[p->at.vec_axis] != 0;
     return k_load(p->l->k, lower_param(p->l, id, PARAM_READ), index, is_vector ? p->at.lanes : 1,
                   is_vector ? p->at.count : 1);

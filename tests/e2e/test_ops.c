@@ -146,6 +146,8 @@ static void write_unit(Unit *u, const char *dir, const OpsConfig *config, Str *b
     cpu_find(config->cpu, &cpu);
     if ((cpu.features & CPU_MATRIX) != 0 && !cpu_runs_here(&cpu))
         cpu_find("native", &cpu); // matrix registers are an array then
+    if ((cpu.features & CPU_INTEGERS) != 0)
+        cpu_find("generic", &cpu); // plain C as well
     if (strcmp(config->name, "matrix array") == 0)
         cpu_find("x86-64-v3", &cpu); // and here in any case, and vectors in parts
     if (is_validating()) {

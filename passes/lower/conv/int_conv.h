@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the files of int_conv's schedule share: lower_int_conv.c brings operands into shape, int_conv_tile.c
-// computes with vectors, int_conv_matrix.c with matrix registers.
+// computes with vectors, int_conv_matrix.c with matrix registers, int_conv_bytes.c with single elements.
 #ifndef PASSES_LOWER_CONV_INT_CONV_H
 #define PASSES_LOWER_CONV_INT_CONV_H
 
@@ -82,5 +82,9 @@ bool int_conv_choose_matrix(IntConv *c);
 void int_conv_pack_matrix(IntConv *c, const void *data);
 // Emits the loops, like int_conv_tiles.
 void int_conv_matrix(const IntConv *c, const Domain *d, KRef zero);
+
+// For targets that prefer integers: the whole kernel for constant weights and up to two spatial axes; false
+// where it is for neither.
+bool int_conv_bytes(IntConv *c, const Domain *d);
 
 #endif

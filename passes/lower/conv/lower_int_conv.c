@@ -3,9 +3,8 @@
 // output channels in named accumulators, four input channels a step. What an input must be for that (four
 // channels to a word, words next to each other, its padding in memory as the zero point) is made by a copy
 // where it is not so already. The zero point then is a constant of each output channel, which the sums begin
-// with. Matrix registers,
-// where they are faster, see the same input. All else: plain loops. Sums are exact, so their order does not
-// matter.
+// with. Matrix registers, where they are faster, see the same input. Targets that prefer integers have
+// int_conv_bytes.c. All else: plain loops. Sums are exact, so their order does not matter.
 #include "passes/lower/conv/conv.h"
 #include "passes/lower/conv/int_conv.h"
 #include "passes/lower/operand.h"
@@ -390,6 +389,8 @@ void lower_int_conv(Lower *l)
     const Shape *ws = lower_node(l, c.w)->shape;
     l->pk->macs = (uint64_t)shape_numel(lower_node(l, l->anchor)->shape) *
                   (uint64_t)(ws->dim[0] > 0 ? shape_numel(ws) / ws->dim[0] : 0);
+    if (int_conv_bytes(&c, &d))
+        return;
     if (shape_numel(lower_node(l, l->root)->shape) == 0 || !can_dot(&c, &d)) {
         lower_map(l, plain_point, &c, MAP_SCALAR);
         return;

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+// See monotone.h.
+#include "passes/graph/monotone.h"
+#include "ir/eval/eval.h"
+
+#include <math.h>
+#include <string.h>
+
+// --- what each op does to the line ---------------------------------------------------------------
+
+typedef struct Line {
+    double slope, offset;
+} Line;
+
+// k: the constant operands. False: the result may fall, or is no number.
+typedef bool (*LineFn)(Line *l, const double *k);
+
+static bool line_keep(Line *l, const double *k)
+{
+    (void)l;
+    return !isnan(k[0]) && !isnan(k[1]);
+}
+
+static bool line_add(Line *l, const double *k)
+{
+    l->offset += k[0];
+    return isfinite(k[0]);
+}
+
+static bool line_sub(Line *l, const double *k)
+{
+    l->offset -= k[0];
+    return isfinite(k[0]);
+}
+
+static bool line_mul(Line *l, const double *k)
+{
+    l->slope *= k[0];
+    l->offset *= k[0];
+    return isfinite(k[0]) && k[0] >= 0;
+}
+
+static bool line_div(Line *l, const double *k)
+{
+    l->slope /= k[0];
+    l->offset /= k[0];
+    return isfinite(k[0]) && k[0] > 0;
+}
+
+static bool line_floor(Line *l, const double *k)
+{
+    (void)k;
+    l->offset -= 0.5;
+    return true;
+}
+
+static bool line_ceil(Line *l, const double *k)
+{
+    (void)k;
+    l->offset += 0.5;
+    return true;
+}
+
+// Operands beyond `first_only` that continue the chain: not only operand 0.
+static const struct {
+    LineFn line;
+    bool takes_any; // the chain may come in as any operand
+    bool is_float;  // only of floats: integers could wrap
+} rules[OP_COUNT] = {
+    [OP_cast] = {line_keep, false, false},  [OP_add] = {line_add, true, true},
+    [OP_sub] = {line_sub, false, true},     [OP_mul] = {line_mul, true, true},
+    [OP_div] = {line_div, false, true},     [OP_round] = {line_keep, false, true},
+    [OP_floor] = {line_floor, false, true}, [OP_ceil] = {line_ceil, false, true},
+    [OP_trunc] = {line_keep, false, true},  [OP_min] = {line_keep, true, false},
+    [OP_max] = {line_keep, true, false},    [OP_clamp] = {line_keep, false, false},
+    [OP_relu] = {line_keep, false, false},  [OP_relu6] = {line_keep, false, false},
+};
+
+static bool is_view(const Node *n)
+{
+    return n->op == OP_reshape || n->op == OP_transpose;
+}
+
+static bool is_float(const Graph *g, NodeId id)
+{
+    return dtype_info[graph_node(g, id)->dtype].cls == DCLASS_FLOAT;
+}
+
+// The operand that continues the chain; n_src: the node is no part of one.
+static uint32_t next_operand(const Graph *g, const Node *n)
+{
+    uint32_t found = n->n_src, others = 0;
+    if (is_view(n))
+        return 0;
+    if (rules[n->op].line == NULL || n->dtype == DTYPE_bool)
+        return n->n_src;
+    for (uint32_t i = 0; i < n->n_src; i++)
+        if (!node_is_const(g, n->src[i])) {
+            found = i;
+            others++;
+        }
+    const bool fits = others == 1 && (found == 0 || rules[n->op].takes_any) &&
+                      graph_node(g, n->src[found])->shape == n->shape &&
+                      (!rules[n->op].is_float || dtype_info[n->dtype].cls == DCLASS_FLOAT);
+    return fits ? found : n->n_src;
+}
+
+bool chain_find(const Graph *g, NodeId end, Chain *out)
+{
+    NodeId back[CHAIN_MAX];
+    uint8_t operand[CHAIN_MAX];
+    *out = (Chain){.g = g};
+    for (NodeId id = end;;) {
+        const Node *n = graph_node(g, id);
+        const uint32_t i = next_operand(g, n);
+        if (i == n->n_src || !shape_is_const(n->shape)) {
+            out->source = id;
+            break;
+        }
+        if (out->n == CHAIN_MAX)
+            return false;
+        back[out->n] = id;
+        operand[out->n++] = (uint8_t)i;
+        out->has_floats = out->has_floats || is_float(g, id);
+        id = n->src[i];
+    }
+    for (uint32_t i = 0; i < out->n; i++) {
+        out->node[i] = back[out->n - 1 - i];
+        out->value[i] = operand[out->n - 1 - i];
+    }
+    return out->n > 0;
+}
+
+// --- channels ------------------------------------------------------------------------------------
+
+// The axis of a reshape's result that has exactly the elements of `axis` of its operand.
+static uint32_t axis_behind_reshape(const Shape *from, const Shape *to, uint32_t axis)
+{
+    int64_t before = 1, so_far = 1;
+    for (uint32_t i = 0; i < axis; i++)
+        before *= from->dim[i];
+    for (uint32_t i = 0; i < to->rank; so_far *= to->dim[i++])
+        if (so_far == before && to->dim[i] == from->dim[axis])
+            return i;
+    return SHAPE_MAX_RANK;
+}
+
+static uint32_t axis_behind(const Graph *g, const Node *n, uint32_t axis)
+{
+    if (n->op == OP_reshape)
+        return axis_behind_reshape(graph_node(g, n->src[0])->shape, n->shape, axis);
+    const int64_t *perm = n->op == OP_transpose ? node_attr(n, A_transpose_perm)->u.ints : NULL;
+    for (uint32_t i = 0; perm != NULL && i < n->shape->rank; i++)
+        if (perm[i] == (int64_t)axis)
+            return i;
+    return axis;
+}
+
+// Has a constant one element, or one for each channel?
+static bool is_by_channel(const Chain *c, NodeId constant, const Node *n, uint32_t axis)
+{
+    const Shape *s = graph_node(c->g, constant)->shape;
+    const int64_t count = shape_numel(s);
+    if (count == 1)
+        return true;
+    const uint32_t lead = n->shape->rank - s->rank;
+    return count == c->channels && axis != SHAPE_MAX_RANK && axis >= lead && s->dim[axis - lead] == count;
+}
+
+bool chain_set_axis(Chain *c, uint32_t axis)
+{
+    const Shape *s = graph_node(c->g, c->source)->shape;
+    c->channels = axis < s->rank ? s->dim[axis] : 1;
+    for (uint32_t i = 0; i < c->n; i++) {
+        const Node *n = graph_node(c->g, c->node[i]);
+        axis = axis == SHAPE_MAX_RANK ? axis : axis_behind(c->g, n, axis);
+        c->axis[i] = axis;
+        for (uint32_t k = 0; k < n->n_src; k++)
+            if (k != c->value[i] && !is_by_channel(c, n->src[k], n, axis))
+                return false;
+    }
+    return true;
+}
+
+// --- values --------------------------------------------------------------------------------------
+
+static int64_t element_of(const Tensor *t, uint32_t channel)
+{
+    return t->numel == 1 ? 0 : channel;
+}
+
+bool chain_line(const Chain *c, uint32_t channel, double *slope, double *offset)
+{
+    Line l = {1, 0};
+    for (uint32_t i = 0; i < c->n; i++) {
+        const Node *n = graph_node(c->g, c->node[i]);
+        double k[2] = {0};
+        for (uint32_t s = 0, at = 0; s < n->n_src && !is_view(n); s++)
+            if (s != c->value[i]) {
+                const Tensor t = tensor_of_const(c->g, n->src[s]);
+                k[at++] = tensor_get_f64(&t, element_of(&t, channel));
+            }
+        if (!is_view(n) && !rules[n->op].line(&l, k))
+            return false;
+    }
+    *slope = l.slope;
+    *offset = l.offset;
+    return true;
+}
+
+// One node on elements of one channel, in place of its value operand.
+static Tensor eval_one(const Chain *c, uint32_t i, uint32_t channel, Tensor x, Arena *a)
+{
+    const NodeId id = c->node[i];
+    const Node *n = graph_node(c->g, id);
+    const uint32_t rank = n->shape->rank > 0 ? n->shape->rank : 1;
+    Tensor in[3], out;
+    int64_t dim[SHAPE_MAX_RANK], one[SHAPE_MAX_RANK];
+    for (uint32_t k = 0; k < rank; k++) {
+        dim[k] = k == 0 ? x.numel : 1;
+        one[k] = 1;
+    }
+    if (is_view(n))
+        return x;
+    rlx_assert(n->n_src <= 3 && n->shape->rank > 0);
+    for (uint32_t k = 0; k < n->n_src; k++) {
+        if (k == c->value[i]) {
+            in[k] = (Tensor){.dtype = x.dtype, .rank = rank, .numel = x.numel, .data = x.data};
+            memcpy(in[k].dim, dim, rank * sizeof *dim);
+            continue;
+        }
+        const Tensor t = tensor_of_const(c->g, n->src[k]);
+        in[k] = tensor_new(a, t.dtype, rank, one);
+        tensor_set_bits(&in[k], 0, tensor_get_bits(&t, element_of(&t, channel)));
+    }
+    out = tensor_new(a, (DType)n->dtype, rank, dim);
+    EvalCtx e = {.arena = a, .g = c->g, .node = n, .id = id, .in = in, .out = &out};
+    const bool ok = eval_node(&e);
+    rlx_assert(ok);
+    return out;
+}
+
+static Tensor sums_of(const Chain *c, const int64_t *x, uint32_t n, Arena *a)
+{
+    const int64_t dim = n;
+    Tensor t = tensor_new(a, (DType)graph_node(c->g, c->source)->dtype, 1, &dim);
+    for (uint32_t i = 0; i < n; i++)
+        tensor_set_i64(&t, i, x[i]);
+    return t;
+}
+
+void chain_eval(const Chain *c, uint32_t channel, const int64_t *x, uint32_t n, int64_t *y)
+{
+    Arena a = {0};
+    Tensor t = sums_of(c, x, n, &a);
+    for (uint32_t i = 0; i < c->n; i++)
+        t = eval_one(c, i, channel, t, &a);
+    for (uint32_t i = 0; i < n; i++)
+        y[i] = tensor_get_i64(&t, i);
+    arena_free(&a);
+}
+
+static bool is_narrower(DType from, DType to)
+{
+    return dtype_info[from].cls != DCLASS_FLOAT && dtype_info[to].cls != DCLASS_FLOAT;
+}
+
+bool chain_never_wraps(const Chain *c, uint32_t channel, int64_t lo, int64_t hi)
+{
+    Arena a = {0};
+    bool fits = true;
+    Tensor t = sums_of(c, (const int64_t[]){lo, hi}, 2, &a);
+    for (uint32_t i = 0; i < c->n && fits; i++) {
+        const Tensor y = eval_one(c, i, channel, t, &a);
+        for (int64_t k = 0; k < 2 && is_narrower(t.dtype, y.dtype); k++)
+            fits = fits && tensor_get_i64(&t, k) == tensor_get_i64(&y, k);
+        t = y;
+    }
+    arena_free(&a);
+    return fits;
+}

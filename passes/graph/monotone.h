@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chains of elementwise nodes that never fall as their one operand rises: what exporters write behind an
+// integer sum. All other operands are constants, with one element or one a channel; views may stand in
+// between.
+#ifndef PASSES_GRAPH_MONOTONE_H
+#define PASSES_GRAPH_MONOTONE_H
+
+#include "ir/graph/graph.h"
+
+enum { CHAIN_MAX = 32 };
+
+typedef struct Chain {
+    const Graph *g;
+    NodeId source;            // what the chain begins with: the first node that cannot be a part of it
+    NodeId node[CHAIN_MAX];   // from the source on
+    uint8_t value[CHAIN_MAX]; // which operand continues the chain
+    uint32_t axis[CHAIN_MAX]; // of the channels, by node
+    uint32_t n;
+    int64_t channels;
+    bool has_floats;
+} Chain;
+
+// The chain that ends with node `end`. Its source has its channels along `axis` (SHAPE_MAX_RANK: it has one
+// for all). False: there is none.
+bool chain_find(const Graph *g, NodeId end, Chain *out);
+bool chain_set_axis(Chain *c, uint32_t axis);
+
+// Is it sure not to fall for a channel? Also: what it is between its ends, about slope * x + offset.
+bool chain_line(const Chain *c, uint32_t channel, double *slope, double *offset);
+
+// y[i] of x[i], of a channel, by the evaluator.
+void chain_eval(const Chain *c, uint32_t channel, const int64_t *x, uint32_t n, int64_t *y);
+// No cast from integers to narrower ones wraps between the two.
+bool chain_never_wraps(const Chain *c, uint32_t channel, int64_t lo, int64_t hi);
+
+#endif

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where integers are cheap and floats are not: what brings an integer sum back to a byte (casts, a scale for
+// each channel, rounding, a zero point, clamps, in whatever order exporters write them) becomes a product of
+// integers, an addition and a shift, if that gives the same for every sum that can occur (requantiser.h).
+// What makes bytes of bytes through floats becomes a table, or a sum of two products (byte_map.h).
+#include "ir/graph/tensor.h"
+#include "passes/graph/byte_map.h"
+#include "passes/graph/monotone.h"
+#include "passes/graph/requantiser.h"
+#include "passes/pass.h"
+
+// --- which sums can occur ------------------------------------------------------------------------
+
+typedef struct Range {
+    int64_t lo, hi;
+} Range;
+
+// Of inputs less their zero point; padding counts as 0, which is among them.
+static Range input_range(const Graph *g, NodeId x, NodeId zero)
+{
+    const bool is_signed = graph_node(g, x)->dtype == DTYPE_i8;
+    if (zero != 0 && !node_is_const(g, zero))
+        return (Range){-255, 255};
+    const Tensor t = zero != 0 ? tensor_of_const(g, zero) : (Tensor){0};
+    const int64_t z = zero != 0 ? tensor_get_i64(&t, 0) : 0;
+    return (Range){(is_signed ? -128 : 0) - z, (is_signed ? 127 : 255) - z};
+}
+
+// By output channel of an int_conv; false where something is not known.
+static bool sum_ranges(const Graph *g, const Node *n, RequantChannel *channel)
+{
+    const NodeId w = n->src[1], bias = n->n_src > 2 ? n->src[2] : 0, w_zero = n->n_src > 4 ? n->src[4] : 0;
+    if (!node_is_const(g, w) || (bias != 0 && !node_is_const(g, bias)) ||
+        (w_zero != 0 && !node_is_const(g, w_zero)))
+        return false;
+    const Range x = input_range(g, n->src[0], n->n_src > 3 ? n->src[3] : 0);
+    const Tensor ws = tensor_of_const(g, w);
+    const Tensor bs = bias != 0 ? tensor_of_const(g, bias) : (Tensor){0};
+    const Tensor zs = w_zero != 0 ? tensor_of_const(g, w_zero) : (Tensor){0};
+    const int64_t channels = ws.dim[0], each = channels > 0 ? ws.numel / channels : 0;
+    for (int64_t o = 0; o < channels; o++) {
+        RequantChannel *c = &channel[o];
+        c->lo = c->hi = bias != 0 ? tensor_get_i64(&bs, o) : 0;
+        const int64_t z = w_zero != 0 ? tensor_get_i64(&zs, zs.numel == 1 ? 0 : o) : 0;
+        for (int64_t i = 0; i < each; i++) {
+            const int64_t v = tensor_get_i64(&ws, o * each + i) - z;
+            c->lo += v * (v >= 0 ? x.lo : x.hi);
+            c->hi += v * (v >= 0 ? x.hi : x.lo);
+        }
+    }
+    return true;
+}
+
+// --- the new nodes -------------------------------------------------------------------------------
+
+typedef int64_t (*ChannelField)(const RequantChannel *c);
+
+static int64_t factor_of(const RequantChannel *c)
+{
+    return c->factor;
+}
+
+static int64_t start_of(const RequantChannel *c)
+{
+    return c->start;
+}
+
+static int64_t high_start_of(const RequantChannel *c)
+{
+    return c->start / (INT64_C(1) << 32);
+}
+
+static int64_t shift_of(const RequantChannel *c)
+{
+    return c->shift;
+}
+
+// A constant for the channels along axis 1 of a value of this rank; a scalar where all are equal.
+static NodeId constant_of(Graph *g, DType t, uint32_t rank, const RequantChannel *channel, uint32_t n,
+                          ChannelField field)
+{
+    Shape s = {.rank = rank - 1};
+    bool is_equal = true;
+    for (uint32_t i = 1; i < n; i++)
+        is_equal = is_equal && field(&channel[i]) == field(&channel[0]);
+    for (uint32_t i = 0; i < s.rank; i++)
+        s.dim[i] = i == 0 ? n : 1;
+    if (is_equal)
+        s.rank = 0;
+    Tensor v = tensor_new(g->arena, t, s.rank, s.dim);
+    for (uint32_t i = 0; i < v.numel; i++)
+        tensor_set_i64(&v, i, field(&channel[i]));
+    return graph_const(g, t, &s, v.data, type_bytes(t, &s), (Span){0});
+}
+
+// The views of a chain, behind its value.
+static NodeId with_views(Graph *g, const Chain *c, NodeId id)
+{
+    for (uint32_t i = 0; i < c->n; i++) {
+        const OpId op = graph_node(g, c->node[i])->op;
+        if (op == OP_reshape || op == OP_transpose)
+            id = graph_clone_node(g, g, c->node[i], &id);
+    }
+    return id;
+}
+
+// y with 1 added (or subtracted) where the sum is an exception.
+static NodeId with_exceptions(Graph *g, const Chain *c, NodeId y, const RequantChannel *channel,
+                              bool is_below)
+{
+    const uint32_t rank = graph_node(g, c->source)->shape->rank, n = (uint32_t)c->channels;
+    for (uint32_t k = 0; k < REQUANT_MAX_EXCEPTIONS; k++) {
+        RequantChannel *e = ARENA_ARRAY(g->arena, RequantChannel, n);
+        bool is_any = false;
+        for (uint32_t i = 0; i < n; i++) {
+            const bool is_here = k < (is_below ? channel[i].n_below : channel[i].n_above);
+            const int64_t at = is_below ? channel[i].below[k] : channel[i].above[k];
+            e[i].start = is_here ? at : INT32_MIN; // which never occurs
+            is_any = is_any || is_here;
+        }
+        if (!is_any)
+            break;
+        const NodeId sum = constant_of(g, DTYPE_i32, rank, e, n, start_of);
+        const NodeId one = graph_cast(g, graph_op2(g, OP_eq, c->source, sum), DTYPE_i32);
+        y = graph_op2(g, is_below ? OP_sub : OP_add, y, one);
+    }
+    return y;
+}
+
+// The product, moved, with starts that are `step` zones higher.
+static NodeId rounded(Graph *g, const Chain *c, NodeId product, const RequantChannel *channel, int64_t step)
+{
+    const uint32_t rank = graph_node(g, c->source)->shape->rank, n = (uint32_t)c->channels;
+    RequantChannel *moved = ARENA_ARRAY(g->arena, RequantChannel, n);
+    bool is_high = true; // only the high halves of the starts matter
+    for (uint32_t i = 0; i < n; i++) {
+        moved[i] = channel[i];
+        moved[i].start += step * channel[i].zone;
+        is_high = is_high && moved[i].start % (INT64_C(1) << 32) == 0;
+    }
+    NodeId v = product;
+    if (!is_high)
+        v = graph_op2(g, OP_add, v, constant_of(g, DTYPE_i64, rank, moved, n, start_of));
+    v = graph_op2(g, OP_shift_right, v, graph_scalar(g, DTYPE_i64, 32, node_span(g, product)));
+    v = graph_cast(g, v, DTYPE_i32);
+    if (is_high)
+        v = graph_op2(g, OP_add, v, constant_of(g, DTYPE_i32, rank, moved, n, high_start_of));
+    return graph_op2(g, OP_shift_right, v, constant_of(g, DTYPE_i32, rank, moved, n, shift_of));
+}
+
+// Of two values that differ by 1 at most the even one, or the odd one.
+static NodeId choose(Graph *g, NodeId low, NodeId high, int64_t odd)
+{
+    const NodeId parity =
+        odd == 0 ? low : graph_op2(g, OP_add, low, graph_scalar(g, DTYPE_i32, 1, node_span(g, low)));
+    return graph_op2(g, OP_add, low, graph_op2(g, OP_bit_and, parity, graph_op2(g, OP_sub, high, low)));
+}
+
+static NodeId as_integers(Graph *g, const Chain *c, const RequantChannel *channel, const Requant *r)
+{
+    const Span at = node_span(g, c->source);
+    const DType to = (DType)graph_node(g, c->node[c->n - 1])->dtype;
+    const uint32_t rank = graph_node(g, c->source)->shape->rank, n = (uint32_t)c->channels;
+    const NodeId factor = constant_of(g, DTYPE_i64, rank, channel, n, factor_of);
+    const NodeId product = graph_op2(g, OP_mul, graph_cast(g, c->source, DTYPE_i64), factor);
+    NodeId y = rounded(g, c, product, channel, -1);
+    if (r->has_zone)
+        y = choose(g, y, rounded(g, c, product, channel, 1), r->odd);
+    y = with_exceptions(g, c, y, channel, false);
+    y = with_exceptions(g, c, y, channel, true);
+    const NodeId least = graph_scalar(g, DTYPE_i32, (double)r->least, at);
+    const NodeId most = graph_scalar(g, DTYPE_i32, (double)r->most, at);
+    return with_views(g, c, graph_cast(g, graph_op3(g, OP_clamp, y, least, most), to));
+}
+
+// --- the pass ------------------------------------------------------------------------------------
+
+static void eval_chain(void *ctx, uint32_t channel, const int64_t *sum, uint32_t n, int64_t *y)
+{
+    chain_eval(ctx, channel, sum, n, y);
+}
+
+static bool find_integers(Arena *a, Chain *c, RequantChannel *channel, Requant *r)
+{
+    if (!sum_ranges(c->g, graph_node(c->g, c->source), channel))
+        return false;
+    for (uint32_t i = 0; i < c->channels; i++)
+        if (!chain_line(c, i, &channel[i].slope, &channel[i].offset) ||
+            !chain_never_wraps(c, i, channel[i].lo, channel[i].hi))
+            return false;
+    return requant_find(a, &(Steps){eval_chain, c}, channel, (uint32_t)c->channels, r);
+}
+
+// The end of a chain behind an integer sum; id where it is none, or must stay.
+static NodeId behind_sum(Graph *g, NodeId id, Arena *scratch)
+{
+    Chain c;
+    Requant r;
+    if (!chain_find(g, id, &c) || !c.has_floats || graph_node(g, c.source)->op != OP_int_conv ||
+        !shape_is_const(graph_node(g, c.source)->shape) || !chain_set_axis(&c, 1) || c.channels == 0)
+        return id;
+    RequantChannel *channel = ARENA_ARRAY(scratch, RequantChannel, (uint64_t)c.channels);
+    return find_integers(scratch, &c, channel, &r) ? as_integers(g, &c, channel, &r) : id;
+}
+
+static NodeId step_requantise(Graph *g, NodeId id, void *ctx)
+{
+    const Pass *p = ctx;
+    if (graph_node(g, id)->op != OP_cast || !k_is_byte(graph_node(g, id)->dtype))
+        return id;
+    const NodeId made = behind_sum(g, id, p->scratch);
+    return made != id ? made : byte_map(g, id);
+}
+
+bool pass_requantise(Pass *p)
+{
+    const uint32_t errors = p->diag->n_errors;
+    const bool changed = p->options->caps->prefers_ints && graph_rewrite(p->graph, step_requantise, p);
+    p->failed = p->diag->n_errors != errors;
+    return changed;
+}

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// See requantiser.h. Separate from the pass because it knows no graph: numbers only.
+#include "passes/graph/requantiser.h"
+
+#include <math.h>
+
+// With these, start and the steps of a byte stay below 2^62. NEAR: how far from the line's factor others are
+// tried.
+enum { MAX_SHIFT = 20, MAX_BITS = 29, NEAR = 64 };
+static const double two_32 = 4294967296.0;
+
+static int64_t floor_div(int64_t a, int64_t b)
+{
+    return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return -floor_div(-a, b);
+}
+
+static int64_t one_of(const RequantChannel *c)
+{
+    return INT64_C(1) << (32 + c->shift);
+}
+
+// What the product has to reach for the value v.
+static int64_t needed(const RequantChannel *c, int64_t v)
+{
+    return v * one_of(c) - c->start + ((v & 1) != c->odd ? c->zone : -c->zone);
+}
+
+// The least sum for which the integers give v or more: in [lo, hi + 1].
+static int64_t threshold(const RequantChannel *c, int64_t v)
+{
+    const int64_t need = needed(c, v);
+    if (c->factor == 0)
+        return need <= 0 ? c->lo : c->hi + 1;
+    const int64_t sum = ceil_div(need, c->factor);
+    return sum < c->lo ? c->lo : sum > c->hi + 1 ? c->hi + 1 : sum;
+}
+
+// Are the values at the ends those of f, as far as no clamp makes them so?
+static bool has_ends(const RequantChannel *c, const Requant *r)
+{
+    return (c->first == r->least || threshold(c, c->first) == c->lo) &&
+           (c->last == r->most || threshold(c, c->last + 1) == c->hi + 1);
+}
+
+// Does f take each of its steps where the integers do?
+static bool takes_steps(const Steps *f, const RequantChannel *c, uint32_t channel)
+{
+    int64_t sum[2 * REQUANT_MAX_STEPS], y[2 * REQUANT_MAX_STEPS];
+    const uint32_t n = (uint32_t)(c->last - c->first);
+    for (uint32_t i = 0; i < n; i++) {
+        const int64_t at = threshold(c, c->first + 1 + i);
+        if (at <= c->lo || at > c->hi)
+            return false;
+        sum[2 * i] = at - 1;
+        sum[2 * i + 1] = at;
+    }
+    if (n == 0)
+        return true;
+    f->eval(f->ctx, channel, sum, 2 * n, y);
+    for (uint32_t i = 0; i < n; i++)
+        if (y[2 * i] >= c->first + 1 + i || y[2 * i + 1] < c->first + 1 + i)
+            return false;
+    return true;
+}
+
+// By bisection: the least sum for which f is first + 1 + i or more.
+static void find_steps(const Steps *f, const RequantChannel *c, uint32_t channel, int64_t *at)
+{
+    int64_t below[REQUANT_MAX_STEPS], middle[REQUANT_MAX_STEPS], y[REQUANT_MAX_STEPS];
+    const uint32_t n = (uint32_t)(c->last - c->first);
+    for (uint32_t i = 0; i < n; i++) {
+        below[i] = c->lo;
+        at[i] = c->hi;
+    }
+    for (bool is_done = n == 0; !is_done;) {
+        is_done = true;
+        for (uint32_t i = 0; i < n; i++)
+            middle[i] = below[i] + (at[i] - below[i]) / 2;
+        f->eval(f->ctx, channel, middle, n, y);
+        for (uint32_t i = 0; i < n; i++) {
+            if (at[i] - below[i] <= 1)
+                continue;
+            *(y[i] >= c->first + 1 + i ? &at[i] : &below[i]) = middle[i];
+            is_done = is_done && at[i] - below[i] <= 1;
+        }
+    }
+}
+
+// The factor next to the line's with which the integers take their steps at `at`: each step allows an
+// interval.
+static bool fit_factor(RequantChannel *c, const int64_t *at)
+{
+    int64_t lo = 0, hi = INT32_MAX;
+    for (int64_t v = c->first + 1; v <= c->last && lo <= hi; v++) {
+        const int64_t sum = at[v - c->first - 1], need = needed(c, v);
+        const int64_t reach[2] = {sum, 1 - sum}, least[2] = {need, 1 - need}; // factor * reach >= least
+        for (uint32_t i = 0; i < 2; i++) {
+            if (reach[i] > 0 && ceil_div(least[i], reach[i]) > lo)
+                lo = ceil_div(least[i], reach[i]);
+            else if (reach[i] < 0 && floor_div(least[i], reach[i]) < hi)
+                hi = floor_div(least[i], reach[i]);
+            else if (reach[i] == 0 && least[i] > 0)
+                return false;
+        }
+    }
+    c->factor = c->factor < lo ? lo : c->factor > hi ? hi : c->factor;
+    return lo <= hi;
+}
+
+static bool add_exceptions(int64_t *list, uint32_t *n, int64_t from, int64_t to)
+{
+    for (int64_t sum = from; sum < to; sum++) {
+        if (*n == REQUANT_MAX_EXCEPTIONS)
+            return false;
+        list[(*n)++] = sum;
+    }
+    return true;
+}
+
+// Names the sums for which the integers are off by one, where these are few.
+static bool find_exceptions(RequantChannel *c, const int64_t *at)
+{
+    int64_t before = threshold(c, c->first); // steps do not overlap
+    c->n_above = c->n_below = 0;
+    for (int64_t v = c->first + 1; v <= c->last; v++) {
+        const int64_t here = threshold(c, v), there = at[v - c->first - 1];
+        if (here < before || there < before || !add_exceptions(c->above, &c->n_above, there, here) ||
+            !add_exceptions(c->below, &c->n_below, here, there))
+            return false;
+        before = here > there ? here : there;
+    }
+    return threshold(c, c->last + 1) >= before;
+}
+
+// The same for the factor with the fewest of them.
+static bool fit_exceptions(RequantChannel *c, const int64_t *at, const Requant *r)
+{
+    RequantChannel best = {.n_above = REQUANT_MAX_EXCEPTIONS, .n_below = REQUANT_MAX_EXCEPTIONS + 1};
+    const int64_t factor = c->factor;
+    for (int64_t i = 0; i <= 2 * NEAR; i++) {
+        c->factor = factor + (i % 2 == 0 ? i / 2 : -(i + 1) / 2);
+        if (c->factor >= 0 && c->factor <= INT32_MAX && has_ends(c, r) && find_exceptions(c, at) &&
+            c->n_above + c->n_below < best.n_above + best.n_below)
+            best = *c;
+    }
+    if (best.n_below <= REQUANT_MAX_EXCEPTIONS)
+        *c = best;
+    return best.n_below <= REQUANT_MAX_EXCEPTIONS;
+}
+
+static bool find_channel(const Steps *f, RequantChannel *c, uint32_t channel, const Requant *r)
+{
+    const double one = (double)(INT64_C(1) << c->shift);
+    const int64_t factor = (int64_t)rint(c->slope * two_32 * one);
+    c->start = (int64_t)floor((c->offset + 0.5) * one * two_32);
+    c->factor = factor;
+    c->n_above = c->n_below = 0;
+    if (c->zone == 0 && c->at == NULL && has_ends(c, r) && takes_steps(f, c, channel))
+        return true;
+    if (c->at == NULL)
+        find_steps(f, c, channel, c->at = ARENA_ARRAY(r->arena, int64_t, REQUANT_MAX_STEPS));
+    if (fit_factor(c, c->at) && has_ends(c, r))
+        return true;
+    c->factor = factor;
+    return fit_exceptions(c, c->at, r);
+}
+
+// The largest shift with which a factor stays below 2^31; -1: none.
+static int64_t shift_for(double slope, double offset)
+{
+    int64_t shift = MAX_SHIFT;
+    while (shift >= 0 && (slope * (double)(INT64_C(1) << shift) >= 0.4999999 ||
+                          (fabs(offset) + 257) * (double)(INT64_C(1) << shift) >= (double)(1 << MAX_BITS)))
+        shift--;
+    return shift;
+}
+
+// A channel with one value needs no sum.
+static bool is_flat(RequantChannel *c)
+{
+    if (c->first == c->last) {
+        c->slope = 0;
+        c->offset = (double)c->first;
+    }
+    return c->first == c->last;
+}
+
+// Ways to round: where a channel decides between two values by which of them is even, and whether each has a
+// shift of its own.
+typedef struct Way {
+    bool has_own_shifts;
+    int32_t zone_bits; // half the width of the zone is 2^-bits; 0: there is none
+    int64_t odd;
+} Way;
+
+static bool find_in_way(const Steps *f, RequantChannel *channel, uint32_t n, Requant *r, Way way)
+{
+    r->odd = way.odd;
+    r->has_zone = way.zone_bits != 0;
+    for (uint32_t i = 0; i < n; i++) {
+        RequantChannel *c = &channel[i];
+        c->shift = way.has_own_shifts ? shift_for(c->slope, c->offset) : r->shift;
+        c->odd = way.odd;
+        if (c->shift < 0)
+            return false;
+        c->zone = !r->has_zone ? 0 : way.zone_bits > 32 + c->shift ? 1 : one_of(c) >> way.zone_bits;
+        if (!find_channel(f, c, i, r))
+            return false;
+    }
+    return true;
+}
+
+static bool find_any_way(const Steps *f, RequantChannel *channel, uint32_t n, Requant *r)
+{
+    // Products of floats are off by up to 2^-17 where results are bytes; by nothing for factors that are
+    // powers of 2.
+    static const int32_t zones[] = {0, 18, 17, 19, 20, 64};
+    const int64_t odd = (int64_t)rint(channel[0].offset) & 1;
+    for (uint32_t z = 0; z < sizeof zones / sizeof *zones; z++)
+        for (uint32_t own = 0; own < 2; own++)
+            for (int64_t flip = 0; flip < (zones[z] == 0 ? 1 : 2); flip++)
+                if (find_in_way(f, channel, n, r, (Way){own != 0, zones[z], odd ^ flip}))
+                    return true;
+    return false;
+}
+
+bool requant_find(Arena *a, const Steps *f, RequantChannel *channel, uint32_t n, Requant *out)
+{
+    *out = (Requant){.arena = a, .shift = MAX_SHIFT, .least = INT64_MAX, .most = INT64_MIN};
+    for (uint32_t i = 0; i < n; i++) {
+        RequantChannel *c = &channel[i];
+        const int64_t ends[2] = {c->lo, c->hi};
+        int64_t y[2];
+        if (c->lo > c->hi || c->lo <= INT32_MIN || c->hi > INT32_MAX)
+            return false;
+        f->eval(f->ctx, i, ends, 2, y);
+        c->first = y[0];
+        c->last = y[1];
+        if (y[1] < y[0] || y[1] - y[0] > REQUANT_MAX_STEPS)
+            return false;
+        out->least = y[0] < out->least ? y[0] : out->least;
+        out->most = y[1] > out->most ? y[1] : out->most;
+        const bool has_line = is_flat(c) || (c->slope > 0 && isfinite(c->slope) && isfinite(c->offset));
+        const int64_t own = has_line ? shift_for(c->slope, c->offset) : -1;
+        out->shift = own < out->shift ? own : out->shift;
+        c->at = NULL;
+    }
+    return n > 0 && out->shift >= 0 && find_any_way(f, channel, n, out);
+}
