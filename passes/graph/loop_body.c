@@ -29,14 +29,20 @@ typedef struct Affine {
     int64_t base, sign; // base + sign * i
 } Affine;
 
-// A number of the graph as a whole number of moderate size.
-static bool is_small_const(const Graph *g, NodeId id, int64_t *v)
+// A number of the graph as a whole number.
+static bool is_whole_const(const Graph *g, NodeId id, int64_t *v)
 {
     if (!node_is_const(g, id) || shape_numel(graph_node(g, id)->shape) != 1)
         return false;
     const Tensor t = tensor_of_const(g, id);
     *v = tensor_get_i64(&t, 0);
-    return *v > -DIM_MAX_VALUE && *v < DIM_MAX_VALUE;
+    return true;
+}
+
+// The same, of moderate size.
+static bool is_small_const(const Graph *g, NodeId id, int64_t *v)
+{
+    return is_whole_const(g, id, v) && *v > -DIM_MAX_VALUE && *v < DIM_MAX_VALUE;
 }
 
 // Is the only element of n an operand's, perhaps negated and with a constant added?
@@ -204,7 +210,7 @@ LoopBody loop_body(Graph *g, NodeId id, Arena *a)
     Builder b = {.outer = g, .from = form.body, .loop = n, .out = &out, .n_carried = form.n_carried};
     if (form.max_trips != NULL)
         out.max_trips = *form.max_trips;
-    if (is_small_const(g, n->src[0], &trips) && trips < out.max_trips)
+    if (is_whole_const(g, n->src[0], &trips) && trips < out.max_trips)
         out.max_trips = trips < 0 ? 0 : trips;
     b.map = ARENA_ARRAY(a, NodeId, b.from->nodes.len);
     add_states(&b, a);
