@@ -119,7 +119,7 @@ static const char *fill_random(Arena *a, const char *text)
         }
         str_add(&s, "}");
         text = mark + strlen("= random") +
-               (is_bits  ? strlen(" bits")
+               (is_bits ? strlen(" bits")
                 : format ? 1 + strlen(format->name)
                          : 0);
     }
@@ -180,7 +180,7 @@ Tensor ops_random_tensor(Arena *a, const Graph *g, NodeId id, uint64_t seed)
     Rng r = {seed ^ hash_text(name)};
     const DTypeClass cls = dtype_info[n->dtype].cls;
     const BlockFormat *format = block_format(a, name); // an input of that name holds blocks
-    const bool is_bits = strcmp(name, "bits") == 0;    // and one of that any bits
+    const bool is_bits = strcmp(name, "bits") == 0; // and one of that any bits
     if (format)
         random_blocks(format, t.data, t.numel / format->bytes, next_bits, &r);
     for (int64_t i = 0; i < t.numel && !format; i++) {

@@ -147,6 +147,47 @@ typedef struct KernelHash {
     Str text;
 } KernelHash;
 
+static void hash_numbers(KernelHash *h, const uint64_t *v, size_t n)
+{
+    h->hash = hash_bytes64(v, n * sizeof *v, h->hash);
+}
+
+static void hash_ios(KernelHash *h, const PlanIo *io, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        hash_numbers(h, (const uint64_t[]){n, io[i].node, io[i].buf, io[i].byte_offset, io[i].bytes}, 5);
+}
+
+// What runs ask of a plan, or of the body of a loop, beside its kernels.
+static void hash_facts(KernelHash *h, const Plan *p)
+{
+    for (BufId b = 1; b < p->buffers.len; b++) {
+        const PlanBuffer *x = &p->buffers.data[b];
+        hash_numbers(h, (const uint64_t[]){x->region, x->bytes, x->shares, x->slot, x->first == UINT32_MAX},
+                     5);
+    }
+    for (uint32_t i = 0; i < p->slots.len; i++) {
+        const PlanSlot *s = &p->slots.data[i];
+        hash_numbers(h, (const uint64_t[]){s->arg, (uint64_t)s->start, (uint64_t)s->step}, 3);
+    }
+    hash_ios(h, p->inputs.data, p->inputs.len);
+    hash_ios(h, p->outputs.data, p->outputs.len);
+    hash_ios(h, p->params.data, p->params.len);
+    hash_ios(h, p->states.data, p->states.len);
+    hash_ios(h, p->sizes.data, p->sizes.len);
+    hash_numbers(h, (const uint64_t[]){p->page, p->prepare.n_kernels, p->n_check_kernels, p->checks.len}, 4);
+}
+
+static void hash_loop(KernelHash *h, const PlanLoop *l)
+{
+    const uint64_t all[] = {
+        (uint64_t)l->max_trips, l->trips, l->cond, l->arena, l->weights, l->count, l->has_cond,
+        l->is_on_device};
+    hash_numbers(h, all, sizeof all / sizeof *all);
+    h->hash = hash_bytes64(l->cleared.data, l->cleared.len * sizeof *l->cleared.data, h->hash);
+    hash_facts(h, l->body);
+}
+
 static void hash_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
 {
     KernelHash *h = ctx;
@@ -158,9 +199,10 @@ static void hash_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
     h->hash = hash_bytes64(str_text(&h->text), h->text.len, h->hash);
     for (uint32_t i = 0; i < k->args.len; i++) {
         const PlanArg *a = &k->args.data[i];
-        const uint64_t all[] = {a->buf, a->byte_offset, a->begin, a->end, a->below};
-        h->hash = hash_bytes64(all, sizeof all, h->hash);
+        hash_numbers(h, (const uint64_t[]){a->buf, a->byte_offset, a->begin, a->end, a->below}, 5);
     }
+    if (k->loop != NULL)
+        hash_loop(h, k->loop);
     for (uint32_t i = 0; i < k->threads.phases.len; i++) {
         h->text.len = 0;
         kernel_print(k->threads.phases.data[i].kernel, &h->text);
@@ -196,6 +238,7 @@ static bool is_new(Job *j)
 {
     bool has_question = false;
     KernelHash h = {.text = str_new(&j->scratch)};
+    hash_facts(&h, j->plan);
     plan_walk(j->plan, hash_kernel, &h);
     plan_walk(j->plan, find_question, &has_question);
     h.hash = hash_constants(j, h.hash);
