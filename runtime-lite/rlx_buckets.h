@@ -37,13 +37,8 @@ static inline rlx_status rlx_set_active_extent(rlx_ctx *ctx, uint32_t slot, int6
         return status;
     model = actual > upper || upper > ctx->model->symbols->list[slot].max ? NULL
                                                                           : rlx_variant(ctx, slot, &upper, 1);
-#if RLX_HAS_ERRORS
     if (model == NULL)
         return rlx_fail_bucket(ctx, slot, upper);
-#else
-    if (model == NULL)
-        return RLX_ERR_RANGE;
-#endif
 #if RLX_HAS_QUEUE
     rlx_leave_variant(ctx, model);
 #endif

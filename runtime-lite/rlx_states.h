@@ -42,19 +42,27 @@ static inline rlx_status rlx_check_range(const rlx_tensor *t, size_t offset, siz
     return RLX_OK;
 }
 
+// Finds a state and checks a range of its bytes, for the two calls below.
+static inline rlx_status rlx_find_state_range(const rlx_ctx *ctx, const char *name, const void *data,
+                                              size_t offset, size_t bytes, const rlx_tensor **t)
+{
+    const rlx_status status = rlx_find_state(ctx, name, data, t);
+    if (status != RLX_OK)
+        return status;
+#if RLX_HAS_ERRORS
+    return rlx_check_range(ctx, RLX_ABOUT_STATE, *t, offset, bytes);
+#else
+    return rlx_check_range(*t, offset, bytes);
+#endif
+}
+
 // Copies `bytes` bytes of a state out or in, in its own element type, from byte `offset` on. RLX_ERR_SIZE:
 // offset or bytes is no multiple of an element. RLX_ERR_RANGE: it is not as long.
 static inline rlx_status rlx_read_state_range(const rlx_ctx *ctx, const char *name, size_t offset, void *data,
                                               size_t bytes)
 {
     const rlx_tensor *t = NULL;
-    rlx_status status = rlx_find_state(ctx, name, data, &t);
-    if (status == RLX_OK)
-#if RLX_HAS_ERRORS
-        status = rlx_check_range(ctx, RLX_ABOUT_STATE, t, offset, bytes);
-#else
-        status = rlx_check_range(t, offset, bytes);
-#endif
+    rlx_status status = rlx_find_state_range(ctx, name, data, offset, bytes, &t);
     if (status == RLX_OK)
         status = rlx_get_state(ctx, t->offset + offset, bytes);
     if (status == RLX_OK && bytes != 0)
@@ -66,13 +74,7 @@ static inline rlx_status rlx_write_state_range(rlx_ctx *ctx, const char *name, s
                                                const void *data, size_t bytes)
 {
     const rlx_tensor *t = NULL;
-    rlx_status status = rlx_find_state(ctx, name, data, &t);
-    if (status == RLX_OK)
-#if RLX_HAS_ERRORS
-        status = rlx_check_range(ctx, RLX_ABOUT_STATE, t, offset, bytes);
-#else
-        status = rlx_check_range(t, offset, bytes);
-#endif
+    const rlx_status status = rlx_find_state_range(ctx, name, data, offset, bytes, &t);
     if (status != RLX_OK || bytes == 0)
         return status;
     memcpy(ctx->state + t->offset + offset, data, bytes);

@@ -108,14 +108,12 @@ static inline void rlx_leave_variant(rlx_ctx *ctx, const rlx_model *next)
 }
 #endif
 
-#if RLX_HAS_ERRORS
 // The value is in the range of the symbol, but no bucket is for all sizes together.
 static inline rlx_status rlx_fail_bucket(const rlx_ctx *ctx, uint32_t slot, int64_t value)
 {
     return rlx_fail(ctx, RLX_ERR_RANGE, RLX_ABOUT_SYMBOL, ctx->model->symbols->list[slot].name,
                     rlx_symbol_value(ctx, slot), value);
 }
-#endif
 
 // Checks all values before any is set.
 static inline rlx_status rlx_set_from(rlx_ctx *ctx, uint32_t slot, const int64_t *values, uint32_t n)
@@ -132,13 +130,8 @@ static inline rlx_status rlx_set_from(rlx_ctx *ctx, uint32_t slot, const int64_t
             return status;
     }
     model = rlx_variant(ctx, slot, values, n);
-#if RLX_HAS_ERRORS
     if (model == NULL)
         return rlx_fail_bucket(ctx, slot, values[0]);
-#else
-    if (model == NULL)
-        return RLX_ERR_RANGE;
-#endif
 #if RLX_HAS_QUEUE
     rlx_leave_variant(ctx, model);
 #endif

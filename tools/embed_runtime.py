@@ -14,8 +14,9 @@ import sys
 import textwrap
 
 WIDTH = 108
-FAILS = {"rlx_fail_size": "RLX_ERR_SIZE", "rlx_fail_null": "RLX_ERR_NULL", "rlx_fail": None}
-FAIL = re.compile(r"\b(rlx_fail(?:_size|_null)?)\(")
+FAILS = {"rlx_fail_size": "RLX_ERR_SIZE", "rlx_fail_null": "RLX_ERR_NULL", "rlx_fail_bucket": "RLX_ERR_RANGE",
+         "rlx_fail": None}
+FAIL = re.compile(rf"\b({'|'.join(FAILS)})\(")
 HAS = re.compile(r"^#if RLX_HAS_(\w+)$")
 END = re.compile(r"[;{})]$")  # of a line before a statement
 WORD = re.compile(r"\b(?:rlx|RLX)_\w+\b")

@@ -121,8 +121,10 @@ static Paste begin(Arena *a, uint32_t has)
 static void print_piece(const Paste *p, uint32_t piece, const char *skip, Str *out)
 {
     const RuntimePiece *q = &runtime_pieces[piece];
-    bool is_first = has_lines(p, piece);
-    for (uint32_t i = 0; i < q->n_lines && has_lines(p, piece); i++) {
+    bool is_first = true;
+    if (!has_lines(p, piece))
+        return;
+    for (uint32_t i = 0; i < q->n_lines; i++) {
         const RuntimeLine *l = &runtime_lines[q->line + i];
         if (!is_on(p, l) || (skip != NULL && strncmp(l->text, skip, strlen(skip)) == 0))
             continue;

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Headers that have only what their models need, for models that have different things: C99 and C++ without
-warnings, the calls that they must have, and none that they have no use for. Usage: check_parts.py RLXC"""
+warnings, the calls that they must have, and none that they have no use for; types and statuses are the
+same in all of them. Usage: check_parts.py RLXC"""
 import os
 import re
 import shutil
@@ -81,6 +82,41 @@ def check(model, options, own, api):
                 tap.result(done.returncode == 0, f"{name}: {language[0]}", done.stderr)
 
 
+def members_of(text, name):
+    body = re.search(rf"typedef struct {name} {{\n(.*?)\n}} {name};", text, re.S)[1]
+    for member in re.sub(r"//.*|\s+", " ", body).split(";"):
+        function = re.search(r"\(\*(\w+)\)", member)
+        yield from [function[1]] if function else re.findall(r"(\w+)(?:\[\w+\])?\s*(?:,|$)", member)
+
+
+def layout_of(folder, program):
+    with open(f"{folder}/layout.c", "w", encoding="ascii") as f:
+        f.write(program)
+    subprocess.run(["gcc", "-std=c99", "layout.c", "-o", "layout"], cwd=folder, check=True)
+    return subprocess.run([f"{folder}/layout"], capture_output=True, text=True, check=True).stdout
+
+
+def check_layout():
+    """rlx_types.h says twice what members and statuses there are, with comments and in short."""
+    with tempfile.TemporaryDirectory() as folder:
+        for level in "full", "plan", "core":
+            command = [RLXC, "compile", MODELS + "/mlp.json", "-o", f"{folder}/{level}", "--name", "m"]
+            subprocess.run([*command, "--api", level], check=True, stdout=subprocess.DEVNULL)
+        with open(f"{folder}/full/m_rlx.h", encoding="ascii") as f:
+            text = f.read()
+        lines = [f"offsetof({t}, {m})" for t in ("rlx_model", "rlx_ctx") for m in members_of(text, t)]
+        lines += [f"sizeof({t})" for t in ("rlx_model", "rlx_ctx", "rlx_tensor", "rlx_kernel")]
+        statuses = re.search(r"typedef enum rlx_status {(.*?)}", text, re.S)[1]
+        lines += re.findall(r"\bRLX_\w+", re.sub(r"//.*", "", statuses))
+        prints = "".join(f'    printf("%s %zu\\n", "{v}", (size_t)({v}));\n' for v in lines)
+        program = f'#include "m.h"\n#include <stdio.h>\nint main(void)\n{{\n{prints}    return 0;\n}}\n'
+        full = layout_of(f"{folder}/full", program)
+        for level in "plan", "core":
+            tap.result(len(lines) > 90 and layout_of(f"{folder}/{level}", program) == full,
+                       f"the layout of {len(lines)} members and statuses with --api {level}")
+
+
+check_layout()
 for case in CASES:
     for level in [], ["--api", "core"]:
         check(*case, level)
