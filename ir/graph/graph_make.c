@@ -207,6 +207,37 @@ NodeId graph_result(Graph *g, NodeId a, uint32_t index)
     return node_end(&b);
 }
 
+void node_slice(NodeBuild *b, NodeId x, int64_t axis, int64_t start, int64_t end, int64_t step)
+{
+    node_src(b, x);
+    node_ints(b, A_slice_starts, &start, 1);
+    node_ints(b, A_slice_ends, &end, 1);
+    node_ints(b, A_slice_axes, &axis, 1);
+    node_ints(b, A_slice_steps, &step, 1);
+}
+
+void node_gather(NodeBuild *b, NodeId x, NodeId index, int64_t axis)
+{
+    node_src(b, x);
+    node_src(b, index);
+    node_int(b, A_gather_axis, axis);
+}
+
+void node_concat(NodeBuild *b, const NodeId *src, uint32_t n, int64_t axis)
+{
+    for (uint32_t i = 0; i < n; i++)
+        node_src(b, src[i]);
+    node_int(b, A_concat_axis, axis);
+}
+
+void node_matmul(NodeBuild *b, NodeId x, NodeId y, bool transpose_x, bool transpose_y)
+{
+    node_src(b, x);
+    node_src(b, y);
+    node_int(b, A_matmul_transpose_a, transpose_x);
+    node_int(b, A_matmul_transpose_b, transpose_y);
+}
+
 void graph_output(Graph *g, const char *name, NodeId node)
 {
     rlx_assert(node < g->nodes.len);

@@ -325,8 +325,8 @@ NodeId onnx_reduce(OnnxNode *n, OpId op, NodeId a, const int64_t *axes, uint32_t
 
 NodeId onnx_concat(OnnxNode *n, const NodeId *src, uint32_t count, int64_t axis)
 {
-    NodeBuild b = onnx_begin(n, OP_concat, src, count);
-    node_int(&b, A_concat_axis, axis);
+    NodeBuild b = onnx_begin(n, OP_concat, NULL, 0);
+    node_concat(&b, src, count, axis);
     return onnx_end(n, &b);
 }
 
@@ -334,18 +334,15 @@ NodeId onnx_slice(OnnxNode *n, NodeId a, int64_t axis, int64_t start, int64_t en
 {
     if (n->failed)
         return 0;
-    NodeBuild b = ONNX_BEGIN(n, OP_slice, a);
-    node_ints(&b, A_slice_axes, &axis, 1);
-    node_ints(&b, A_slice_starts, &start, 1);
-    node_ints(&b, A_slice_ends, &end, 1);
-    node_ints(&b, A_slice_steps, &step, 1);
+    NodeBuild b = onnx_begin(n, OP_slice, NULL, 0);
+    node_slice(&b, a, axis, start, end, step);
     return onnx_end(n, &b);
 }
 
 NodeId onnx_gather(OnnxNode *n, NodeId a, NodeId indices, int64_t axis)
 {
-    NodeBuild b = ONNX_BEGIN(n, OP_gather, a, indices);
-    node_int(&b, A_gather_axis, axis);
+    NodeBuild b = onnx_begin(n, OP_gather, NULL, 0);
+    node_gather(&b, a, indices, axis);
     return onnx_end(n, &b);
 }
 
@@ -361,9 +358,8 @@ NodeId onnx_result(OnnxNode *n, NodeId a, uint32_t index)
 
 NodeId onnx_matmul(OnnxNode *n, NodeId a, NodeId b, bool transpose_a, bool transpose_b)
 {
-    NodeBuild build = ONNX_BEGIN(n, OP_matmul, a, b);
-    node_int(&build, A_matmul_transpose_a, transpose_a);
-    node_int(&build, A_matmul_transpose_b, transpose_b);
+    NodeBuild build = onnx_begin(n, OP_matmul, NULL, 0);
+    node_matmul(&build, a, b, transpose_a, transpose_b);
     return onnx_end(n, &build);
 }
 

@@ -207,9 +207,7 @@ NodeId tfl_concat(TflNode *n, const NodeId *src, uint32_t count, int64_t axis)
         return tfl_concat(n, part, 2, axis);
     }
     NodeBuild b = tfl_begin(n, OP_concat);
-    for (uint32_t i = 0; i < count; i++)
-        node_src(&b, src[i]);
-    node_int(&b, A_concat_axis, axis);
+    node_concat(&b, src, count, axis);
     return tfl_end(n, &b);
 }
 
@@ -218,11 +216,7 @@ NodeId tfl_slice(TflNode *n, NodeId a, int64_t axis, int64_t start, int64_t end,
     if (n->failed)
         return 0;
     NodeBuild b = tfl_begin(n, OP_slice);
-    node_src(&b, a);
-    node_ints(&b, A_slice_axes, &axis, 1);
-    node_ints(&b, A_slice_starts, &start, 1);
-    node_ints(&b, A_slice_ends, &end, 1);
-    node_ints(&b, A_slice_steps, &step, 1);
+    node_slice(&b, a, axis, start, end, step);
     return tfl_end(n, &b);
 }
 
@@ -231,9 +225,7 @@ NodeId tfl_gather(TflNode *n, NodeId a, NodeId indices, int64_t axis)
     if (n->failed)
         return 0;
     NodeBuild b = tfl_begin(n, OP_gather);
-    node_src(&b, a);
-    node_src(&b, indices);
-    node_int(&b, A_gather_axis, axis);
+    node_gather(&b, a, indices, axis);
     return tfl_end(n, &b);
 }
 
@@ -249,10 +241,7 @@ NodeId tfl_matmul(TflNode *n, NodeId a, NodeId b, bool transpose_a, bool transpo
     if (n->failed)
         return 0;
     NodeBuild build = tfl_begin(n, OP_matmul);
-    node_src(&build, a);
-    node_src(&build, b);
-    node_int(&build, A_matmul_transpose_a, transpose_a);
-    node_int(&build, A_matmul_transpose_b, transpose_b);
+    node_matmul(&build, a, b, transpose_a, transpose_b);
     return tfl_end(n, &build);
 }
 
