@@ -378,6 +378,8 @@ NodeId graph_cast(Graph *g, NodeId a, DType to);                 // a itself whe
 NodeId graph_reshape(Graph *g, NodeId a, const Shape *s);        // a itself when it has that shape
 NodeId graph_transpose(Graph *g, NodeId a, const int64_t *perm); // rank(a) entries
 NodeId graph_result(Graph *g, NodeId a, uint32_t index);         // a itself for index 0
+// The order of axes that moves channels from the last axis to axis 1, or back.
+void order_of_channels(uint32_t rank, bool to_front, int64_t *perm);
 void graph_output(Graph *g, const char *name, NodeId node);
 // Operands and attributes of a node that has begun. A slice has elements of one axis, as in ONNX.
 void node_slice(NodeBuild *b, NodeId x, int64_t axis, int64_t start, int64_t end, int64_t step);

@@ -196,6 +196,14 @@ NodeId graph_transpose(Graph *g, NodeId a, const int64_t *perm)
     return node_end(&b);
 }
 
+void order_of_channels(uint32_t rank, bool to_front, int64_t *perm)
+{
+    rlx_assert(rank <= SHAPE_MAX_RANK);
+    perm[0] = 0;
+    for (uint32_t i = 1; i < rank; i++)
+        perm[i] = to_front ? (i == 1 ? rank - 1 : i - 1) : (i == rank - 1 ? 1 : i + 1);
+}
+
 NodeId graph_result(Graph *g, NodeId a, uint32_t index)
 {
     rlx_assert(index < graph_node(g, a)->n_results);

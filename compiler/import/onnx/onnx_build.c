@@ -235,12 +235,10 @@ NodeId onnx_grouped_matmul(OnnxNode *n, NodeId a, NodeId b, bool transpose_b)
 
 NodeId onnx_move_channels(OnnxNode *n, NodeId x, bool to_front)
 {
-    const uint32_t rank = onnx_shape(n, x)->rank;
-    int64_t perm[SHAPE_MAX_RANK] = {0};
-    if (n->failed || rank < 3)
+    int64_t perm[SHAPE_MAX_RANK];
+    if (n->failed)
         return x;
-    for (uint32_t i = 1; i < rank; i++)
-        perm[i] = to_front ? (i == 1 ? rank - 1 : i - 1) : (i == rank - 1 ? 1 : i + 1);
+    order_of_channels(onnx_shape(n, x)->rank, to_front, perm);
     return onnx_transpose(n, x, perm);
 }
 

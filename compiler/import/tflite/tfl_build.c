@@ -267,20 +267,19 @@ NodeId tfl_dim_value(TflNode *n, Dim d, DType t)
     return tfl_cast(n, id, t);
 }
 
+static NodeId move_channels(TflNode *n, NodeId x, bool to_front)
+{
+    int64_t perm[SHAPE_MAX_RANK];
+    order_of_channels(tfl_rank(n, x), to_front, perm);
+    return tfl_transpose(n, x, perm);
+}
+
 NodeId tfl_to_channels(TflNode *n, NodeId x)
 {
-    const uint32_t rank = tfl_rank(n, x);
-    int64_t perm[SHAPE_MAX_RANK] = {0};
-    for (uint32_t i = 1; i < rank; i++)
-        perm[i] = i == 1 ? rank - 1 : i - 1;
-    return tfl_transpose(n, x, perm);
+    return move_channels(n, x, true);
 }
 
 NodeId tfl_from_channels(TflNode *n, NodeId x)
 {
-    const uint32_t rank = tfl_rank(n, x);
-    int64_t perm[SHAPE_MAX_RANK] = {0};
-    for (uint32_t i = 1; i < rank; i++)
-        perm[i] = i == rank - 1 ? 1 : i + 1;
-    return tfl_transpose(n, x, perm);
+    return move_channels(n, x, false);
 }
