@@ -442,6 +442,7 @@ bool shape_is_const(const Shape *s);
 int64_t shape_numel(const Shape *s);
 uint64_t type_bytes(DType t, const Shape *s); // constant shapes
 Shape shape_of(uint32_t rank, const Dim *dims);
+Shape shape_insert(const Shape *s, uint32_t axis, Dim size); // one more axis, of at most SHAPE_MAX_RANK
 void shape_print(const DimTable *t, DType dtype, const Shape *s, Str *out); // f32[seq, 4]
 
 // --- sizes that the model computes (graph_extent.c) ---
