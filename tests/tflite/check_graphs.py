@@ -13,7 +13,7 @@ import tempfile
 import cases
 import flatbuffer
 from check_ops import read_npy, write_npy
-from graphs import GRAPHS
+from graphs import ASSIGN, CALL_ONCE, GRAPHS, READ, VAR_HANDLE
 
 
 def run(rlxc, name, folder):
@@ -45,6 +45,24 @@ def one_operator(number, tensors, options_type=0, options=None):
     return model.encode()
 
 
+def variable_of(first, read, assigned):
+    """A variable that begins as `first`, is read as `read` and becomes `assigned`, each (type, shape)."""
+    model = flatbuffer.Model()
+    g, start = model.graph(), model.graph()
+    name = {1: "sum"}
+    handle, value = g.tensor("handle", "resource", [1]), g.tensor("value", *read)
+    x = g.tensor("x", *assigned)
+    g.operator(CALL_ONCE, [], [], 103, {0: ("i32", 1)})
+    g.operator(VAR_HANDLE, [], [handle], 111, name)
+    g.operator(READ, [handle], [value], 112)
+    g.operator(ASSIGN, [handle, x], [], 113)
+    g.inputs, g.outputs = [x], [value]
+    handle = start.tensor("handle", "resource", [1])
+    start.operator(VAR_HANDLE, [], [handle], 111, name)
+    start.operator(ASSIGN, [handle, start.tensor("c", *first, data=[1] * first[1][0])], [], 113)
+    return model.encode()
+
+
 ROOT = pathlib.Path(os.environ.get("RLXC_SOURCE", pathlib.Path(__file__).resolve().parents[2]))
 F2 = ("f32", [2], {})
 BYTES = ("i8", [2], {"scale": 0.5, "zero": 0})
@@ -71,6 +89,26 @@ REFUSED = {
         None,
     ),
     "axis": (one_operator(70, [F2, ("i32", [1], {"data": [7]}), F2]), "axis 7 is out of range"),
+    "many axes": (
+        one_operator(22, [F2, ("i32", [9], {"data": [1] * 8 + [2]}), F2]),
+        "the result has 9 axes; at most 8 are possible",
+    ),
+    "range without end": (
+        one_operator(96, [("f32", [], {"data": [v]}) for v in (0.0, float("nan"), 1.0)] + [F2]),
+        "from 0 to nan in steps of 1",
+    ),
+    "variable of two types": (
+        variable_of(("i8", [2]), ("f32", [2]), ("f32", [2])),
+        "variable 'sum' begins as i8, but is read as FLOAT32",
+    ),
+    "variable of two shapes": (
+        variable_of(("f32", [2]), ("f32", [2]), ("f32", [3])),
+        "variable 'sum' is f32[2], but it becomes f32[3]",
+    ),
+    "bias of another size": (
+        one_operator(9, [("f32", [1, 4], {}), ("f32", [2, 4], {}), ("f32", [1], {}), ("f32", [1, 2], {})], 8),
+        "has another number of elements",
+    ),
     "sub-graph": (
         one_operator(118, [("bool", [1], {}), F2, F2], 92, {0: ("i32", 5), 1: ("i32", 6)}),
         "sub-graph 5 does not exist",

@@ -165,6 +165,8 @@ NodeId tfl_reshape_like(TflNode *n, NodeId a, const Shape *s)
 
 NodeId tfl_reshape(TflNode *n, NodeId a, const Dim *dims, uint32_t rank)
 {
+    if (n->failed) // then there may be more sizes than a shape has
+        return 0;
     const Shape s = shape_of(rank, dims);
     for (uint32_t i = 0; i < rank; i++)
         if (dims[i] == -1)

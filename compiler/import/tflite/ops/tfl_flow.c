@@ -274,6 +274,11 @@ void tfl_import_read_variable(TflNode *n)
         tfl_out(n, 0, v->first);
         return;
     }
+    if (v->first && tfl_type(n, v->first) != t->dtype) {
+        tfl_fail(n, E0205, "variable '%s' begins as %s, but is read as %s", v->name,
+                 dtype_info[tfl_type(n, v->first)].name, tfl_type_name(t->type));
+        return;
+    }
     if (!v->leaf) {
         const Shape s = v->first ? *tfl_shape(n, v->first) : t->shape;
         const void *data = v->first ? tensor_of_const(n->graph, v->first).data : NULL;

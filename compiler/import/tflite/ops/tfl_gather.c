@@ -168,7 +168,7 @@ void tfl_import_range(TflNode *n)
     const double count = v[2] > 0 || v[2] < 0 ? (v[1] - v[0]) / v[2] : -1;
     const int64_t whole =
         count > 0 && count <= 1 << 22 ? (int64_t)count + ((double)(int64_t)count < count) : 0;
-    if (count > 1 << 22 || !(v[2] < 0 || v[2] > 0) || !tfl_spend(n, (uint64_t)whole)) {
+    if (!(count <= 1 << 22) || !(v[2] < 0 || v[2] > 0) || !tfl_spend(n, (uint64_t)whole)) {
         tfl_fail(n, E0004, "from %g to %g in steps of %g", v[0], v[1], v[2]);
         return;
     }

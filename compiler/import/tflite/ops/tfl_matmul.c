@@ -50,8 +50,9 @@ void tfl_import_fully_connected(TflNode *n)
     const bool keeps = tfl_option(n, 2, FLAT_U8, 0) != 0;
     tfl_ignore(n, 3); // how reals are rounded to bytes: as the default path does it
     tfl_ignore(n, 4); // the type of sums
-    const NodeId x = tfl_src(n, 0), weight = tfl_src(n, 1), bias = tfl_opt(n, 2);
+    const NodeId x = tfl_src(n, 0), weight = tfl_src(n, 1);
     const int64_t inner = tfl_size(n, weight, 1), outer = tfl_size(n, weight, 0);
+    const NodeId bias = tfl_has(n, 2) ? tfl_reshape(n, tfl_src(n, 2), &outer, 1) : 0;
     if (!n->failed && (tfl_rank(n, weight) != 2 || inner < 1 || tfl_rank(n, x) < 1))
         tfl_fail(n, E0204, "expected weights [out, in]");
     if (format != 0)
