@@ -140,6 +140,23 @@ def truncated(rlxc, folder):
     return None if done.returncode == 1 and good == 0 else f"exit status {done.returncode}, {good} accepted"
 
 
+def long_names(rlxc, folder):
+    """Names of 3000 characters without a space do not spread over the lines of the C file."""
+    model = flatbuffer.Model()
+    g = model.graph()
+    x, h, y = (g.tensor(letter * 3000, "f32", [2]) for letter in "xhy")
+    g.operator(28, [x], [h])
+    g.operator(14, [h], [y])
+    g.inputs, g.outputs = [x], [y]
+    (folder / "m.tflite").write_bytes(model.encode())
+    command = [rlxc, "compile", folder / "m.tflite", "-o", folder / "out"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode or done.stderr:
+        return done.stderr
+    lines = (folder / "out" / "m.c").read_text().splitlines()
+    return None if len(lines) < 400 else f"{len(lines)} lines"
+
+
 def undocumented():
     """docs/TFLITE.md names every operator of the table, and no other."""
     table = (ROOT / "compiler/import/tflite/tfl_ops.def").read_text()
@@ -151,10 +168,11 @@ def undocumented():
 
 def main():
     rlxc, failed, number = sys.argv[1], 0, 0
-    print(f"1..{len(GRAPHS) + len(REFUSED) + 2}", flush=True)
+    print(f"1..{len(GRAPHS) + len(REFUSED) + 3}", flush=True)
     tests = [(name, lambda d, n=name: run(rlxc, n, d)) for name in GRAPHS]
     tests += [(f"refused: {k}", lambda d, v=v: refused(rlxc, *v, d)) for k, v in REFUSED.items()]
     tests.append(("truncated files", lambda d: truncated(rlxc, d)))
+    tests.append(("long names", lambda d: long_names(rlxc, d)))
     tests.append(("operators of the page", lambda _: undocumented()))
     for name, test in tests:
         with tempfile.TemporaryDirectory() as folder:
