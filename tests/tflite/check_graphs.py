@@ -157,6 +157,20 @@ def long_names(rlxc, folder):
     return None if len(lines) < 400 else f"{len(lines)} lines"
 
 
+def wrong_shape(rlxc, folder):
+    """--shape names an input, and all of its axes."""
+    (folder / "m.tflite").write_bytes(GRAPHS["open_size"]()[0].encode())
+    for shape, message in (
+        ("y=2,3", "--shape y=2,3: the model has no such input"),
+        ("x=2,3,4", "--shape x=2,3,4 has 3 sizes, but the input has 2 axes"),
+    ):
+        command = [rlxc, "compile", folder / "m.tflite", "-o", folder / "out", "--shape", shape]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 1 or message not in done.stderr or (folder / "out").exists():
+            return f"{shape}: exit status {done.returncode}: {done.stderr}, expected '{message}'"
+    return None
+
+
 def undocumented():
     """docs/TFLITE.md names every operator of the table, and no other."""
     table = (ROOT / "compiler/import/tflite/tfl_ops.def").read_text()
@@ -168,11 +182,12 @@ def undocumented():
 
 def main():
     rlxc, failed, number = sys.argv[1], 0, 0
-    print(f"1..{len(GRAPHS) + len(REFUSED) + 3}", flush=True)
+    print(f"1..{len(GRAPHS) + len(REFUSED) + 4}", flush=True)
     tests = [(name, lambda d, n=name: run(rlxc, n, d)) for name in GRAPHS]
     tests += [(f"refused: {k}", lambda d, v=v: refused(rlxc, *v, d)) for k, v in REFUSED.items()]
     tests.append(("truncated files", lambda d: truncated(rlxc, d)))
     tests.append(("long names", lambda d: long_names(rlxc, d)))
+    tests.append(("shapes of inputs", lambda d: wrong_shape(rlxc, d)))
     tests.append(("operators of the page", lambda _: undocumented()))
     for name, test in tests:
         with tempfile.TemporaryDirectory() as folder:
