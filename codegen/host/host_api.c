@@ -47,6 +47,13 @@ const char *host_string_literal(Arena *a, const char *text)
     return str_text(&s);
 }
 
+const char *host_note_literal(Arena *a, const char *text)
+{
+    enum { MOST = 4000 };
+    const bool is_cut = strlen(text) > MOST;
+    return host_string_literal(a, is_cut ? arena_printf(a, "%.*s ...", (int)MOST, text) : text);
+}
+
 unsigned host_used_threads(const HostEmit *e)
 {
     bool is_shared = e->plan->is_shared;

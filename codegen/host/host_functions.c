@@ -188,14 +188,16 @@ static const char *values_text(const HostEmit *e, const Found *f, const PlanNode
     return host_comment_text(e->arena, str_text(&out));
 }
 
-// Lines as long as they may be.
+// Lines as long as they may be, of whole words; a word that is longer than a line is cut.
 static void add_lines(const char *text, Str *out)
 {
     enum { WIDTH = 104 };
     while (*text != '\0') {
         size_t n = strlen(text);
-        while (n > WIDTH || (n > 1 && text[n] != ' ' && text[n] != '\0'))
-            n--;
+        if (n > WIDTH)
+            for (n = WIDTH; n > 0 && text[n] != ' ';)
+                n--;
+        n = n != 0 ? n : WIDTH;
         str_printf(out, "  %.*s\n", (int)n, text);
         text += n + (text[n] == ' ');
     }

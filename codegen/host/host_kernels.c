@@ -62,7 +62,7 @@ static void emit_row(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
                              ? arena_printf(t->e->arena, "%s_source", k->function)
                              : "NULL";
     str_printf(t->out, "    {\"%s\", %s, %lluu, %lluu, %lluu, %uu, %uu, %s},\n", k->kernel->name,
-               host_string_literal(t->e->arena, k->kernel->comment), (unsigned long long)(k->macs * times),
+               host_note_literal(t->e->arena, k->kernel->comment), (unsigned long long)(k->macs * times),
                (unsigned long long)(plan_kernel_bytes(k) * times), (unsigned long long)(k->flops * times),
                k->launch.level, k->threads.is_shared ? host_used_threads(t->e) : 1u, source);
 }

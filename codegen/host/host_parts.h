@@ -184,6 +184,8 @@ const char *host_upper(Arena *a, const char *name);
 const char *host_comment_text(Arena *a, const char *text);
 // A C string literal that has exactly these bytes, in C99 and C++, trigraphs or not.
 const char *host_string_literal(Arena *a, const char *text);
+// Text that only people read: cut where C99 would not take more in a literal.
+const char *host_note_literal(Arena *a, const char *text);
 // First byte of a region in its block: states, params and what is prepared of params share the state block.
 uint64_t host_region_base(const Plan *p, Region r);
 // The flags of the params in the state block, one byte each: 0 never set, 1 set since the last run, 2 set and

@@ -134,7 +134,7 @@ static void print_buffer(const HostEmit *e, const PlanNodes *nodes, BufId id, co
     str_printf(out, "    {%uu, %uu, %s, ", id, b->shares,
                host_string_literal(e->arena, b->name != NULL ? b->name : ""));
     str_printf(out, "%s,\n     RLX_REGION_%s, ",
-               host_string_literal(e->arena, plan_buffer_nodes(nodes, id, e->arena)), region_name(p, b));
+               host_note_literal(e->arena, plan_buffer_nodes(nodes, id, e->arena)), region_name(p, b));
     str_printf(out, "%lluu, %lluu, %s, ", (unsigned long long)(base + b->offset),
                (unsigned long long)b->bytes, host_offset(e, id));
     print_times(p, b, out);

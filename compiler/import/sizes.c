@@ -143,18 +143,39 @@ static const ImportSize *find_size(const ImportOptions *o, const char *name)
     return NULL;
 }
 
-static void add_facts(const Graph *g, const ImportShape *shape, SizeFact *facts, uint32_t *n)
+static bool unknown_input(Graph *g, const ImportShape *shape)
 {
+    const char **names = ARENA_ARRAY(g->arena, const char *, g->inputs.len + 1u);
+    Span at = {0};
     for (uint32_t i = 0; i < g->inputs.len; i++) {
-        const Shape *s = graph_node(g, g->inputs.data[i])->shape;
-        if (!str_equal(node_name(g, g->inputs.data[i]), shape->name) || s->rank != shape->rank)
-            continue;
-        for (uint32_t k = 0; k < s->rank; k++)
-            facts[(*n)++] = (SizeFact){
-                s->dim[k], shape->dim[k],
-                arena_printf(g->arena, "axis %u of input '%s' (%s)", k, shape->name, shape->origin),
-                shape->is_firm};
+        names[i] = node_name(g, g->inputs.data[i]);
+        at.file = node_span(g, g->inputs.data[i]).file;
     }
+    diag_error(g->diag, at, E0402, "%s: the model has no such input", shape->origin);
+    diag_note_names(g->diag, at, shape->name, names, NULL, g->inputs.len);
+    return false;
+}
+
+// False: the user names an input that does not exist, or gives it another rank (reported).
+static bool add_facts(Graph *g, const ImportShape *shape, SizeFact *facts, uint32_t *n)
+{
+    NodeId id = 0;
+    for (uint32_t i = 0; i < g->inputs.len && !id; i++)
+        if (str_equal(node_name(g, g->inputs.data[i]), shape->name))
+            id = g->inputs.data[i];
+    const Shape *s = id ? graph_node(g, id)->shape : NULL;
+    if (!s)
+        return !shape->is_firm || unknown_input(g, shape);
+    if (s->rank != shape->rank)
+        return !shape->is_firm ||
+               diag_error(g->diag, node_span(g, id), E0204, "%s has %u sizes, but the input has %u axes",
+                          shape->origin, shape->rank, s->rank);
+    for (uint32_t k = 0; k < s->rank; k++)
+        facts[(*n)++] =
+            (SizeFact){s->dim[k], shape->dim[k],
+                       arena_printf(g->arena, "axis %u of input '%s' (%s)", k, shape->name, shape->origin),
+                       shape->is_firm};
+    return true;
 }
 
 bool sizes_fit(Graph *g, const ImportOptions *o)
@@ -175,7 +196,7 @@ bool sizes_fit(Graph *g, const ImportOptions *o)
             ok = sizes_narrow(g->diag, (Span){0}, &t->symbols.data[i], size) && ok;
     }
     for (uint32_t i = 0; i < o->n_shapes; i++)
-        add_facts(g, &o->shapes[i], facts, &n);
+        ok = add_facts(g, &o->shapes[i], facts, &n) && ok;
     ok = sizes_solve(g->arena, g->diag, (Span){0}, t, facts, n, values) && ok;
     for (uint32_t i = 0; i < t->symbols.len && ok; i++)
         if (values[i] > 0 && !find_size(o, t->symbols.data[i].name))

@@ -378,7 +378,14 @@ NodeId graph_cast(Graph *g, NodeId a, DType to);                 // a itself whe
 NodeId graph_reshape(Graph *g, NodeId a, const Shape *s);        // a itself when it has that shape
 NodeId graph_transpose(Graph *g, NodeId a, const int64_t *perm); // rank(a) entries
 NodeId graph_result(Graph *g, NodeId a, uint32_t index);         // a itself for index 0
+// The order of axes that moves channels from the last axis to axis 1, or back.
+void order_of_channels(uint32_t rank, bool to_front, int64_t *perm);
 void graph_output(Graph *g, const char *name, NodeId node);
+// Operands and attributes of a node that has begun. A slice has elements of one axis, as in ONNX.
+void node_slice(NodeBuild *b, NodeId x, int64_t axis, int64_t start, int64_t end, int64_t step);
+void node_gather(NodeBuild *b, NodeId x, NodeId index, int64_t axis);
+void node_concat(NodeBuild *b, const NodeId *src, uint32_t n, int64_t axis);
+void node_matmul(NodeBuild *b, NodeId x, NodeId y, bool transpose_x, bool transpose_y);
 // The sizes (i64[rank]) that output `index` has after a run; all outputs of the model must be there.
 bool graph_output_sizes(Graph *g, uint32_t index, NodeId sizes);
 // A condition that is constant true is dropped, one that is constant false is reported, and so is one of
@@ -435,6 +442,7 @@ bool shape_is_const(const Shape *s);
 int64_t shape_numel(const Shape *s);
 uint64_t type_bytes(DType t, const Shape *s); // constant shapes
 Shape shape_of(uint32_t rank, const Dim *dims);
+Shape shape_insert(const Shape *s, uint32_t axis, Dim size); // one more axis, of at most SHAPE_MAX_RANK
 void shape_print(const DimTable *t, DType dtype, const Shape *s, Str *out); // f32[seq, 4]
 
 // --- sizes that the model computes (graph_extent.c) ---

@@ -193,9 +193,7 @@ NodeId graph_first(Graph *g, NodeId id, uint32_t axis, Dim size, Span span)
     node_int(&sum, A_cumsum_axis, 0);
     node_int(&sum, A_cumsum_exclusive, 1);
     NodeBuild b = node_begin(g, OP_gather, span, NULL);
-    node_src(&b, id);
-    node_src(&b, node_end(&sum));
-    node_int(&b, A_gather_axis, axis);
+    node_gather(&b, id, node_end(&sum), axis);
     return node_end(&b);
 }
 

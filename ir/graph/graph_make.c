@@ -196,6 +196,14 @@ NodeId graph_transpose(Graph *g, NodeId a, const int64_t *perm)
     return node_end(&b);
 }
 
+void order_of_channels(uint32_t rank, bool to_front, int64_t *perm)
+{
+    rlx_assert(rank <= SHAPE_MAX_RANK);
+    perm[0] = 0;
+    for (uint32_t i = 1; i < rank; i++)
+        perm[i] = to_front ? (i == 1 ? rank - 1 : i - 1) : (i == rank - 1 ? 1 : i + 1);
+}
+
 NodeId graph_result(Graph *g, NodeId a, uint32_t index)
 {
     rlx_assert(index < graph_node(g, a)->n_results);
@@ -205,6 +213,37 @@ NodeId graph_result(Graph *g, NodeId a, uint32_t index)
     node_src(&b, a);
     node_int(&b, A_result_index, index);
     return node_end(&b);
+}
+
+void node_slice(NodeBuild *b, NodeId x, int64_t axis, int64_t start, int64_t end, int64_t step)
+{
+    node_src(b, x);
+    node_ints(b, A_slice_starts, &start, 1);
+    node_ints(b, A_slice_ends, &end, 1);
+    node_ints(b, A_slice_axes, &axis, 1);
+    node_ints(b, A_slice_steps, &step, 1);
+}
+
+void node_gather(NodeBuild *b, NodeId x, NodeId index, int64_t axis)
+{
+    node_src(b, x);
+    node_src(b, index);
+    node_int(b, A_gather_axis, axis);
+}
+
+void node_concat(NodeBuild *b, const NodeId *src, uint32_t n, int64_t axis)
+{
+    for (uint32_t i = 0; i < n; i++)
+        node_src(b, src[i]);
+    node_int(b, A_concat_axis, axis);
+}
+
+void node_matmul(NodeBuild *b, NodeId x, NodeId y, bool transpose_x, bool transpose_y)
+{
+    node_src(b, x);
+    node_src(b, y);
+    node_int(b, A_matmul_transpose_a, transpose_x);
+    node_int(b, A_matmul_transpose_b, transpose_y);
 }
 
 void graph_output(Graph *g, const char *name, NodeId node)

@@ -49,6 +49,15 @@ Shape shape_of(uint32_t rank, const Dim *dims)
     return s;
 }
 
+Shape shape_insert(const Shape *s, uint32_t axis, Dim size)
+{
+    rlx_assert(s->rank < SHAPE_MAX_RANK && axis <= s->rank);
+    Shape out = {.rank = s->rank + 1};
+    for (uint32_t i = 0; i < out.rank; i++)
+        out.dim[i] = i < axis ? s->dim[i] : i == axis ? size : s->dim[i - 1];
+    return out;
+}
+
 void shape_print(const DimTable *t, DType dtype, const Shape *s, Str *out)
 {
     str_add(out, dtype_info[dtype].name);

@@ -28,9 +28,7 @@ static NodeId placed(Graph *g, NodeId a, int64_t by)
 static NodeId joined(Graph *g, const NodeId *part, uint32_t n)
 {
     NodeBuild b = expand_begin(g, OP_concat, part[0]);
-    for (uint32_t i = 0; i < n; i++)
-        node_src(&b, part[i]);
-    node_int(&b, A_concat_axis, -1);
+    node_concat(&b, part, n, -1);
     return node_end(&b);
 }
 
@@ -39,11 +37,7 @@ static NodeId sliced(Graph *g, NodeId a, int64_t start, int64_t end, int64_t ste
 {
     const int64_t axis = graph_node(g, a)->shape->rank - 1;
     NodeBuild b = expand_begin(g, OP_slice, a);
-    node_src(&b, a);
-    node_ints(&b, A_slice_starts, &start, 1);
-    node_ints(&b, A_slice_ends, &end, 1);
-    node_ints(&b, A_slice_axes, &axis, 1);
-    node_ints(&b, A_slice_steps, &step, 1);
+    node_slice(&b, a, axis, start, end, step);
     return node_end(&b);
 }
 

@@ -12,9 +12,7 @@ static NodeId number(Graph *g, int64_t v)
 static NodeId take(Graph *g, NodeId x, NodeId index, int64_t axis, NodeId like)
 {
     NodeBuild b = node_begin(g, OP_gather, node_span(g, like), g->labels.data[like]);
-    node_src(&b, x);
-    node_src(&b, index);
-    node_int(&b, A_gather_axis, axis);
+    node_gather(&b, x, index, axis);
     return node_end(&b);
 }
 
@@ -48,11 +46,7 @@ NodeId extent_gather(Graph *g, NodeId id)
 static NodeId slice_axis(Graph *g, NodeId x, const SliceAxis *s, int64_t axis, NodeId like)
 {
     NodeBuild b = node_begin(g, OP_slice, node_span(g, like), g->labels.data[like]);
-    node_src(&b, x);
-    node_ints(&b, A_slice_starts, &s->start, 1);
-    node_ints(&b, A_slice_ends, &s->end, 1);
-    node_ints(&b, A_slice_axes, &axis, 1);
-    node_ints(&b, A_slice_steps, &s->step, 1);
+    node_slice(&b, x, axis, s->start, s->end, s->step);
     return node_end(&b);
 }
 

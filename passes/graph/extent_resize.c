@@ -39,9 +39,7 @@ static NodeId repeat_last(Graph *g, NodeId x, uint32_t axis)
     const NodeId last =
         graph_op2(g, OP_sub, extent_size(g, d), graph_scalar(g, DTYPE_i64, 1, node_span(g, x)));
     NodeBuild b = node_begin(g, OP_gather, node_span(g, x), g->labels.data[x]);
-    node_src(&b, x);
-    node_src(&b, graph_op2(g, OP_min, extent_iota(g, d), last));
-    node_int(&b, A_gather_axis, axis);
+    node_gather(&b, x, graph_op2(g, OP_min, extent_iota(g, d), last), axis);
     return node_end(&b);
 }
 
@@ -112,9 +110,7 @@ static NodeId pick(Graph *g, const Blend *b, NodeId x, NodeId at)
 {
     const NodeId last = plus(g, extent_size(g, b->in), -1);
     NodeBuild build = node_begin(g, OP_gather, (Span){0}, NULL);
-    node_src(&build, x);
-    node_src(&build, graph_op2(g, OP_max, graph_op2(g, OP_min, at, last), whole(g, 0)));
-    node_int(&build, A_gather_axis, b->axis);
+    node_gather(&build, x, graph_op2(g, OP_max, graph_op2(g, OP_min, at, last), whole(g, 0)), b->axis);
     return node_end(&build);
 }
 

@@ -73,9 +73,7 @@ static NodeId build_concat(const Simplify *s, const NodeId *src, uint32_t n, int
     if (n == 1)
         return src[0];
     NodeBuild b = simplify_begin(s, OP_concat, like);
-    for (uint32_t i = 0; i < n; i++)
-        node_src(&b, src[i]);
-    node_int(&b, A_concat_axis, axis);
+    node_concat(&b, src, n, axis);
     return node_end(&b);
 }
 

@@ -3,6 +3,32 @@
 
 from case import FLOAT, case, i8, i32, u8
 
+
+def scales(type_name, scale, zero=0):
+    """Of a tensor of this type, which has none if it is of floats. Values of 16 bits have no zero point."""
+    return {} if type_name == "f32" else {"scale": scale, "zero": 0 if type_name == "i16" else zero}
+
+
+def bias(c, x_type, count, scale, *, most, most_real):
+    """Of a sum of products with operands of x_type."""
+    most = most_real if x_type == "f32" else most
+    type_name = {"f32": "f32", "i16": "i64"}.get(x_type, "i32")
+    return c.c(type_name, [count], low=-most, high=most, **({} if x_type == "f32" else {"scale": scale}))
+
+
+def windows(size, kernel, stride, pad, dilation):
+    """How many fit, along each axis."""
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation)]
+    return [-(-n // s) if pad == 0 else (n - r) // s + 1 for n, s, r in zip(size, stride, reach)]
+
+
+def window_op(c, number, tensors, options_type, pad, stride, more):
+    """An operator whose first options are those of a window."""
+    *inputs, y = tensors
+    options = {0: i8(pad), 1: i32(stride[1]), 2: i32(stride[0])}
+    c.op(number, inputs, [y], options_type, options | {3 + i: v for i, v in enumerate(more)})
+
+
 # --- windows ---
 
 
@@ -21,59 +47,21 @@ def conv(
     size=(7, 6),
 ):
     x_type, w_type = types
-    quantised = x_type != "f32"
-    hybrid = not quantised and w_type != "f32"
     weight_scale = [0.01 + 0.003 * i for i in range(out)]
-    symmetric = x_type == "i16"
-    x = c.x(
-        x_type, [1, *size, depth], **({"scale": 0.05, "zero": 0 if symmetric else 5} if quantised else {})
-    )
-    w = (
-        c.c(
-            w_type,
-            [out, *kernel, depth // groups],
-            **({"scale": 0.02 if hybrid else weight_scale, "zero": 0} if quantised or hybrid else {}),
-            **({"low": 100, "high": 156, "scale": 0.02, "zero": 128} if w_type == "u8" else {}),
-        )
-        if w_type != "u8"
-        else c.c("u8", [out, *kernel, depth], scale=0.02, zero=121)
-    )
-    bias_type = "f32" if not quantised else "i64" if x_type == "i16" else "i32"
-    b = c.c(
-        bias_type,
-        [out],
-        low=-3 if bias_type == "f32" else -500,
-        high=3 if bias_type == "f32" else 500,
-        **({"scale": [0.05 * s for s in weight_scale] if w_type != "u8" else 0.001} if quantised else {}),
-    )
-    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation)]
-    hw = [-(-n // s) if pad == 0 else (n - r) // s + 1 for n, s, r in zip(size, stride, reach)]
+    x = c.x(x_type, [1, *size, depth], **scales(x_type, 0.05, 5))
+    if w_type == "u8":
+        w = c.c("u8", [out, *kernel, depth], scale=0.02, zero=121)
+    else:
+        scale = 0.02 if x_type == "f32" else weight_scale
+        w = c.c(w_type, [out, *kernel, depth // groups], **scales(w_type, scale))
+    bias_scale = 0.001 if w_type == "u8" else [0.05 * s for s in weight_scale]
+    b = bias(c, x_type, out, bias_scale, most=500, most_real=3)
     y = c.y(
         x_type,
-        [1, *hw, out],
-        **(
-            {
-                "scale": 0.11 if not symmetric else 0.01,
-                "zero": 0 if symmetric else -7 if x_type == "i8" else 120,
-            }
-            if quantised
-            else {}
-        ),
+        [1, *windows(size, kernel, stride, pad, dilation), out],
+        **scales(x_type, 0.01 if x_type == "i16" else 0.11, -7 if x_type == "i8" else 120),
     )
-    c.op(
-        3,
-        [x, w, b],
-        [y],
-        1,
-        {
-            0: i8(pad),
-            1: i32(stride[1]),
-            2: i32(stride[0]),
-            3: i8(act),
-            4: i32(dilation[1]),
-            5: i32(dilation[0]),
-        },
-    )
+    window_op(c, 3, [x, w, b, y], 1, pad, stride, [i8(act), i32(dilation[1]), i32(dilation[0])])
 
 
 for name, kwargs in {
@@ -110,49 +98,20 @@ def depthwise(
     size=(7, 6),
     w_type=None,
     dilation=(1, 1),
-    hybrid=False,
 ):
-    quantised = x_type != "f32"
     out = depth * multiplier
-    scales = [0.01 + 0.004 * i for i in range(out)]
-    symmetric = x_type == "i16"
-    x = c.x(
-        x_type, [1, *size, depth], **({"scale": 0.05, "zero": 0 if symmetric else -9} if quantised else {})
-    )
-    w = c.c(
-        w_type or ("i8" if quantised else "f32"),
-        [1, 3, 3, out],
-        **({"scale": scales, "zero": 0, "axis": 3} if quantised or hybrid else {}),
-    )
-    b = c.c(
-        "i64" if symmetric else "i32" if quantised else "f32",
-        [out],
-        low=-200 if quantised else -2,
-        high=200 if quantised else 2,
-        **({"scale": [0.05 * s for s in scales]} if quantised else {}),
-    )
-    reach = [2 * d + 1 for d in dilation]
-    hw = [-(-n // s) if pad == 0 else (n - r) // s + 1 for n, s, r in zip(size, stride, reach)]
+    w_type = w_type or ("f32" if x_type == "f32" else "i8")
+    weight_scale = [0.01 + 0.004 * i for i in range(out)]
+    x = c.x(x_type, [1, *size, depth], **scales(x_type, 0.05, -9))
+    w = c.c(w_type, [1, 3, 3, out], **scales(w_type, weight_scale), axis=3 if w_type != "f32" else 0)
+    b = bias(c, x_type, out, [0.05 * s for s in weight_scale], most=200, most_real=2)
     y = c.y(
         x_type,
-        [1, *hw, out],
-        **({"scale": 0.06 if not symmetric else 0.01, "zero": 0 if symmetric else 4} if quantised else {}),
+        [1, *windows(size, (3, 3), stride, pad, dilation), out],
+        **scales(x_type, 0.01 if x_type == "i16" else 0.06, 4),
     )
-    c.op(
-        4,
-        [x, w, b],
-        [y],
-        2,
-        {
-            0: i8(pad),
-            1: i32(stride[1]),
-            2: i32(stride[0]),
-            3: i32(multiplier),
-            4: i8(act),
-            5: i32(dilation[1]),
-            6: i32(dilation[0]),
-        },
-    )
+    more = [i32(multiplier), i8(act), i32(dilation[1]), i32(dilation[0])]
+    window_op(c, 4, [x, w, b, y], 2, pad, stride, more)
 
 
 for name, kwargs in {
@@ -168,53 +127,33 @@ case("depthwise_i16")(lambda c: depthwise(c, "i16"))
 case("depthwise_i4")(lambda c: depthwise(c, "i8", w_type="i4"))
 
 
-def transpose_conv(c, x_type, *, pad=0, stride=2, bias=True, size=(4, 3), out_size=None):
-    quantised = x_type != "f32"
-    symmetric = x_type == "i16"
-    out_size = out_size or [n * stride if pad == 0 else (n - 1) * stride + 3 for n in size]
-    scales = [0.01 + 0.004 * i for i in range(3)]
-    shape = c.c("i32", [4], [1, *out_size, 3])
-    w = c.c("i8" if quantised else "f32", [3, 3, 3, 2], **({"scale": scales} if quantised else {}))
-    x = c.x(x_type, [1, *size, 2], **({"scale": 0.05, "zero": 0 if symmetric else 7} if quantised else {}))
-    inputs = [shape, w, x]
-    if bias:
-        inputs.append(
-            c.c(
-                "i64" if symmetric else "i32" if quantised else "f32",
-                [3],
-                low=-100 if quantised else -1,
-                high=100 if quantised else 1,
-                **({"scale": [0.05 * s for s in scales]} if quantised else {}),
-            )
-        )
-    y = c.y(
-        x_type,
-        [1, *out_size, 3],
-        **({"scale": 0.07 if not symmetric else 0.02, "zero": 0 if symmetric else -2} if quantised else {}),
-    )
-    c.op(67, inputs, [y], 49, {0: i8(pad), 1: i32(stride), 2: i32(stride)})
+def transpose_conv(c, x_type, *, pad=0, stride=2, has_bias=True, size=(4, 3)):
+    out_size = [n * stride if pad == 0 else (n - 1) * stride + 3 for n in size]
+    weight_scale = [0.01 + 0.004 * i for i in range(3)]
+    w_type = "f32" if x_type == "f32" else "i8"
+    tensors = [
+        c.c("i32", [4], [1, *out_size, 3]),
+        c.c(w_type, [3, 3, 3, 2], **scales(w_type, weight_scale)),
+        c.x(x_type, [1, *size, 2], **scales(x_type, 0.05, 7)),
+    ]
+    if has_bias:
+        tensors.append(bias(c, x_type, 3, [0.05 * s for s in weight_scale], most=100, most_real=1))
+    y = c.y(x_type, [1, *out_size, 3], **scales(x_type, 0.02 if x_type == "i16" else 0.07, -2))
+    window_op(c, 67, [*tensors, y], 49, pad, (stride, stride), [])
 
 
 for t in ("f32", "i8", "i16"):
     tolerance = FLOAT if t == "f32" else 0
     case("transpose_conv_same_" + t, tolerance)(lambda c, t=t: transpose_conv(c, t))
     case("transpose_conv_valid_" + t, tolerance)(lambda c, t=t: transpose_conv(c, t, pad=1))
-    case("transpose_conv_plain_" + t, tolerance)(lambda c, t=t: transpose_conv(c, t, bias=False))
+    case("transpose_conv_plain_" + t, tolerance)(lambda c, t=t: transpose_conv(c, t, has_bias=False))
 
 
 def pool(c, number, x_type, *, kernel=(2, 2), stride=(2, 2), pad=0, act=0, size=(7, 6)):
-    q = {} if x_type == "f32" else {"scale": 0.05, "zero": 0 if x_type == "i16" else 7}
-    low = 0 if number == 12 else None
-    x = c.x(x_type, [2, *size, 3], low=low, **q)
-    hw = [-(-n // s) if pad == 0 else (n - k) // s + 1 for n, s, k in zip(size, stride, kernel)]
-    y = c.y(x_type, [2, *hw, 3], **q)
-    c.op(
-        number,
-        [x],
-        [y],
-        5,
-        {0: i8(pad), 1: i32(stride[1]), 2: i32(stride[0]), 3: i32(kernel[1]), 4: i32(kernel[0]), 5: i8(act)},
-    )
+    q = scales(x_type, 0.05, 7)
+    x = c.x(x_type, [2, *size, 3], low=0 if number == 12 else None, **q)
+    y = c.y(x_type, [2, *windows(size, kernel, stride, pad, (1, 1)), 3], **q)
+    window_op(c, number, [x, y], 5, pad, stride, [i32(kernel[1]), i32(kernel[0]), i8(act)])
 
 
 for kind, number in (("average", 1), ("max", 17)):
@@ -240,54 +179,34 @@ def fully(
     rows=(3,),
     keep=False,
     act=0,
-    bias=True,
+    has_bias=True,
     inner=9,
     out=5,
     channels=False,
     asymmetric=False,
 ):
-    quantised = x_type != "f32"
-    w_type = w_type or ("i8" if quantised else "f32")
-    symmetric = x_type == "i16"
+    w_type = w_type or ("f32" if x_type == "f32" else "i8")
     scale = [0.01 + 0.003 * i for i in range(out)] if channels else 0.02
-    x = c.x(x_type, [*rows, inner], **({"scale": 0.05, "zero": 0 if symmetric else 5} if quantised else {}))
-    w = c.c(
-        w_type,
-        [out, inner],
-        **({} if w_type == "f32" else {"scale": scale, "zero": 119 if w_type == "u8" else 0}),
-    )
-    inputs = [x, w]
-    if bias:
-        scales = [0.05 * s for s in scale] if channels else 0.001
-        inputs.append(
-            c.c(
-                "i64" if symmetric else "i32" if quantised else "f32",
-                [out],
-                low=-300 if quantised else -2,
-                high=300 if quantised else 2,
-                **({"scale": scales} if quantised else {}),
-            )
-        )
+    inputs = [
+        c.x(x_type, [*rows, inner], **scales(x_type, 0.05, 5)),
+        c.c(w_type, [out, inner], **scales(w_type, scale, 119 if w_type == "u8" else 0)),
+    ]
+    if has_bias:
+        bias_scale = [0.05 * s for s in scale] if channels else 0.001
+        inputs.append(bias(c, x_type, out, bias_scale, most=300, most_real=2))
     y = c.y(
         x_type,
         [*rows, out] if keep else [3, out],
-        **(
-            {
-                "scale": 0.09 if not symmetric else 0.01,
-                "zero": 0 if symmetric else -4 if x_type == "i8" else 100,
-            }
-            if quantised
-            else {}
-        ),
+        **scales(x_type, 0.01 if x_type == "i16" else 0.09, -4 if x_type == "i8" else 100),
     )
     c.op(9, inputs, [y], 8, {0: i8(act), 2: u8(keep), 3: u8(asymmetric)})
 
 
 case("fully_f32", FLOAT)(lambda c: fully(c, "f32"))
-case("fully_relu_f32", FLOAT)(lambda c: fully(c, "f32", act=1, bias=False))
+case("fully_relu_f32", FLOAT)(lambda c: fully(c, "f32", act=1, has_bias=False))
 case("fully_keep_f32", FLOAT)(lambda c: fully(c, "f32", rows=(1, 3), keep=True))
 case("fully_i8")(lambda c: fully(c, "i8"))
-case("fully_relu_i8")(lambda c: fully(c, "i8", act=1, bias=False))
+case("fully_relu_i8")(lambda c: fully(c, "i8", act=1, has_bias=False))
 case("fully_channels_i8")(lambda c: fully(c, "i8", channels=True))
 case("fully_keep_i8")(lambda c: fully(c, "i8", rows=(1, 3), keep=True))
 case("fully_u8")(lambda c: fully(c, "u8", "u8"))
@@ -301,15 +220,7 @@ case("fully_hybrid_i4", FLOAT)(lambda c: fully(c, "f32", "i4"))
 
 
 def batch_matmul(c, t, *, adj_x=False, adj_y=False, constant=False):
-    q = (
-        [{}, {}, {}]
-        if t == "f32"
-        else [
-            {"scale": 0.05, "zero": 0 if t == "i16" else 3},
-            {"scale": 0.02, "zero": 0 if t == "i16" else -5},
-            {"scale": 0.08 if t == "i8" else 0.01, "zero": 0 if t == "i16" else 6},
-        ]
-    )
+    q = [scales(t, 0.05, 3), scales(t, 0.02, -5), scales(t, 0.08 if t == "i8" else 0.01, 6)]
     a = c.x(t, [2, 5, 3] if adj_x else [2, 3, 5], **q[0])
     shape = [2, 4, 5] if adj_y else [2, 5, 4]
     b = c.c(t, shape, **q[1]) if constant else c.x(t, shape, **q[1])
@@ -388,4 +299,4 @@ def sequence_lstm(c, time_major):
 
 case("sequence_lstm_f32", 4e-6)(lambda c: sequence_lstm(c, False))
 case("sequence_lstm_time_f32", 4e-6)(lambda c: sequence_lstm(c, True))
-case("depthwise_hybrid", FLOAT)(lambda c: depthwise(c, "f32", w_type="i8", hybrid=True))
+case("depthwise_hybrid", FLOAT)(lambda c: depthwise(c, "f32", w_type="i8"))

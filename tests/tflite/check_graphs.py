@@ -13,7 +13,7 @@ import tempfile
 import cases
 import flatbuffer
 from check_ops import read_npy, write_npy
-from graphs import GRAPHS
+from graphs import ASSIGN, CALL_ONCE, GRAPHS, READ, VAR_HANDLE
 
 
 def run(rlxc, name, folder):
@@ -45,6 +45,24 @@ def one_operator(number, tensors, options_type=0, options=None):
     return model.encode()
 
 
+def variable_of(first, read, assigned):
+    """A variable that begins as `first`, is read as `read` and becomes `assigned`, each (type, shape)."""
+    model = flatbuffer.Model()
+    g, start = model.graph(), model.graph()
+    name = {1: "sum"}
+    handle, value = g.tensor("handle", "resource", [1]), g.tensor("value", *read)
+    x = g.tensor("x", *assigned)
+    g.operator(CALL_ONCE, [], [], 103, {0: ("i32", 1)})
+    g.operator(VAR_HANDLE, [], [handle], 111, name)
+    g.operator(READ, [handle], [value], 112)
+    g.operator(ASSIGN, [handle, x], [], 113)
+    g.inputs, g.outputs = [x], [value]
+    handle = start.tensor("handle", "resource", [1])
+    start.operator(VAR_HANDLE, [], [handle], 111, name)
+    start.operator(ASSIGN, [handle, start.tensor("c", *first, data=[1] * first[1][0])], [], 113)
+    return model.encode()
+
+
 ROOT = pathlib.Path(os.environ.get("RLXC_SOURCE", pathlib.Path(__file__).resolve().parents[2]))
 F2 = ("f32", [2], {})
 BYTES = ("i8", [2], {"scale": 0.5, "zero": 0})
@@ -71,6 +89,26 @@ REFUSED = {
         None,
     ),
     "axis": (one_operator(70, [F2, ("i32", [1], {"data": [7]}), F2]), "axis 7 is out of range"),
+    "many axes": (
+        one_operator(22, [F2, ("i32", [9], {"data": [1] * 8 + [2]}), F2]),
+        "the result has 9 axes; at most 8 are possible",
+    ),
+    "range without end": (
+        one_operator(96, [("f32", [], {"data": [v]}) for v in (0.0, float("nan"), 1.0)] + [F2]),
+        "from 0 to nan in steps of 1",
+    ),
+    "variable of two types": (
+        variable_of(("i8", [2]), ("f32", [2]), ("f32", [2])),
+        "variable 'sum' begins as i8, but is read as FLOAT32",
+    ),
+    "variable of two shapes": (
+        variable_of(("f32", [2]), ("f32", [2]), ("f32", [3])),
+        "variable 'sum' is f32[2], but it becomes f32[3]",
+    ),
+    "bias of another size": (
+        one_operator(9, [("f32", [1, 4], {}), ("f32", [2, 4], {}), ("f32", [1], {}), ("f32", [1, 2], {})], 8),
+        "has another number of elements",
+    ),
     "sub-graph": (
         one_operator(118, [("bool", [1], {}), F2, F2], 92, {0: ("i32", 5), 1: ("i32", 6)}),
         "sub-graph 5 does not exist",
@@ -102,6 +140,37 @@ def truncated(rlxc, folder):
     return None if done.returncode == 1 and good == 0 else f"exit status {done.returncode}, {good} accepted"
 
 
+def long_names(rlxc, folder):
+    """Names of 3000 characters without a space do not spread over the lines of the C file."""
+    model = flatbuffer.Model()
+    g = model.graph()
+    x, h, y = (g.tensor(letter * 3000, "f32", [2]) for letter in "xhy")
+    g.operator(28, [x], [h])
+    g.operator(14, [h], [y])
+    g.inputs, g.outputs = [x], [y]
+    (folder / "m.tflite").write_bytes(model.encode())
+    command = [rlxc, "compile", folder / "m.tflite", "-o", folder / "out"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode or done.stderr:
+        return done.stderr
+    lines = (folder / "out" / "m.c").read_text().splitlines()
+    return None if len(lines) < 400 else f"{len(lines)} lines"
+
+
+def wrong_shape(rlxc, folder):
+    """--shape names an input, and all of its axes."""
+    (folder / "m.tflite").write_bytes(GRAPHS["open_size"]()[0].encode())
+    for shape, message in (
+        ("y=2,3", "--shape y=2,3: the model has no such input"),
+        ("x=2,3,4", "--shape x=2,3,4 has 3 sizes, but the input has 2 axes"),
+    ):
+        command = [rlxc, "compile", folder / "m.tflite", "-o", folder / "out", "--shape", shape]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 1 or message not in done.stderr or (folder / "out").exists():
+            return f"{shape}: exit status {done.returncode}: {done.stderr}, expected '{message}'"
+    return None
+
+
 def undocumented():
     """docs/TFLITE.md names every operator of the table, and no other."""
     table = (ROOT / "compiler/import/tflite/tfl_ops.def").read_text()
@@ -113,10 +182,12 @@ def undocumented():
 
 def main():
     rlxc, failed, number = sys.argv[1], 0, 0
-    print(f"1..{len(GRAPHS) + len(REFUSED) + 2}", flush=True)
+    print(f"1..{len(GRAPHS) + len(REFUSED) + 4}", flush=True)
     tests = [(name, lambda d, n=name: run(rlxc, n, d)) for name in GRAPHS]
     tests += [(f"refused: {k}", lambda d, v=v: refused(rlxc, *v, d)) for k, v in REFUSED.items()]
     tests.append(("truncated files", lambda d: truncated(rlxc, d)))
+    tests.append(("long names", lambda d: long_names(rlxc, d)))
+    tests.append(("shapes of inputs", lambda d: wrong_shape(rlxc, d)))
     tests.append(("operators of the page", lambda _: undocumented()))
     for name, test in tests:
         with tempfile.TemporaryDirectory() as folder:

@@ -235,12 +235,10 @@ NodeId onnx_grouped_matmul(OnnxNode *n, NodeId a, NodeId b, bool transpose_b)
 
 NodeId onnx_move_channels(OnnxNode *n, NodeId x, bool to_front)
 {
-    const uint32_t rank = onnx_shape(n, x)->rank;
-    int64_t perm[SHAPE_MAX_RANK] = {0};
-    if (n->failed || rank < 3)
+    int64_t perm[SHAPE_MAX_RANK];
+    if (n->failed)
         return x;
-    for (uint32_t i = 1; i < rank; i++)
-        perm[i] = to_front ? (i == 1 ? rank - 1 : i - 1) : (i == rank - 1 ? 1 : i + 1);
+    order_of_channels(onnx_shape(n, x)->rank, to_front, perm);
     return onnx_transpose(n, x, perm);
 }
 
@@ -325,8 +323,8 @@ NodeId onnx_reduce(OnnxNode *n, OpId op, NodeId a, const int64_t *axes, uint32_t
 
 NodeId onnx_concat(OnnxNode *n, const NodeId *src, uint32_t count, int64_t axis)
 {
-    NodeBuild b = onnx_begin(n, OP_concat, src, count);
-    node_int(&b, A_concat_axis, axis);
+    NodeBuild b = onnx_begin(n, OP_concat, NULL, 0);
+    node_concat(&b, src, count, axis);
     return onnx_end(n, &b);
 }
 
@@ -334,18 +332,15 @@ NodeId onnx_slice(OnnxNode *n, NodeId a, int64_t axis, int64_t start, int64_t en
 {
     if (n->failed)
         return 0;
-    NodeBuild b = ONNX_BEGIN(n, OP_slice, a);
-    node_ints(&b, A_slice_axes, &axis, 1);
-    node_ints(&b, A_slice_starts, &start, 1);
-    node_ints(&b, A_slice_ends, &end, 1);
-    node_ints(&b, A_slice_steps, &step, 1);
+    NodeBuild b = onnx_begin(n, OP_slice, NULL, 0);
+    node_slice(&b, a, axis, start, end, step);
     return onnx_end(n, &b);
 }
 
 NodeId onnx_gather(OnnxNode *n, NodeId a, NodeId indices, int64_t axis)
 {
-    NodeBuild b = ONNX_BEGIN(n, OP_gather, a, indices);
-    node_int(&b, A_gather_axis, axis);
+    NodeBuild b = onnx_begin(n, OP_gather, NULL, 0);
+    node_gather(&b, a, indices, axis);
     return onnx_end(n, &b);
 }
 
@@ -361,9 +356,8 @@ NodeId onnx_result(OnnxNode *n, NodeId a, uint32_t index)
 
 NodeId onnx_matmul(OnnxNode *n, NodeId a, NodeId b, bool transpose_a, bool transpose_b)
 {
-    NodeBuild build = ONNX_BEGIN(n, OP_matmul, a, b);
-    node_int(&build, A_matmul_transpose_a, transpose_a);
-    node_int(&build, A_matmul_transpose_b, transpose_b);
+    NodeBuild build = onnx_begin(n, OP_matmul, NULL, 0);
+    node_matmul(&build, a, b, transpose_a, transpose_b);
     return onnx_end(n, &build);
 }
 

@@ -165,6 +165,8 @@ NodeId tfl_reshape_like(TflNode *n, NodeId a, const Shape *s)
 
 NodeId tfl_reshape(TflNode *n, NodeId a, const Dim *dims, uint32_t rank)
 {
+    if (n->failed) // then there may be more sizes than a shape has
+        return 0;
     const Shape s = shape_of(rank, dims);
     for (uint32_t i = 0; i < rank; i++)
         if (dims[i] == -1)
@@ -207,9 +209,7 @@ NodeId tfl_concat(TflNode *n, const NodeId *src, uint32_t count, int64_t axis)
         return tfl_concat(n, part, 2, axis);
     }
     NodeBuild b = tfl_begin(n, OP_concat);
-    for (uint32_t i = 0; i < count; i++)
-        node_src(&b, src[i]);
-    node_int(&b, A_concat_axis, axis);
+    node_concat(&b, src, count, axis);
     return tfl_end(n, &b);
 }
 
@@ -218,11 +218,7 @@ NodeId tfl_slice(TflNode *n, NodeId a, int64_t axis, int64_t start, int64_t end,
     if (n->failed)
         return 0;
     NodeBuild b = tfl_begin(n, OP_slice);
-    node_src(&b, a);
-    node_ints(&b, A_slice_axes, &axis, 1);
-    node_ints(&b, A_slice_starts, &start, 1);
-    node_ints(&b, A_slice_ends, &end, 1);
-    node_ints(&b, A_slice_steps, &step, 1);
+    node_slice(&b, a, axis, start, end, step);
     return tfl_end(n, &b);
 }
 
@@ -231,9 +227,7 @@ NodeId tfl_gather(TflNode *n, NodeId a, NodeId indices, int64_t axis)
     if (n->failed)
         return 0;
     NodeBuild b = tfl_begin(n, OP_gather);
-    node_src(&b, a);
-    node_src(&b, indices);
-    node_int(&b, A_gather_axis, axis);
+    node_gather(&b, a, indices, axis);
     return tfl_end(n, &b);
 }
 
@@ -249,10 +243,7 @@ NodeId tfl_matmul(TflNode *n, NodeId a, NodeId b, bool transpose_a, bool transpo
     if (n->failed)
         return 0;
     NodeBuild build = tfl_begin(n, OP_matmul);
-    node_src(&build, a);
-    node_src(&build, b);
-    node_int(&build, A_matmul_transpose_a, transpose_a);
-    node_int(&build, A_matmul_transpose_b, transpose_b);
+    node_matmul(&build, a, b, transpose_a, transpose_b);
     return tfl_end(n, &build);
 }
 
@@ -278,20 +269,19 @@ NodeId tfl_dim_value(TflNode *n, Dim d, DType t)
     return tfl_cast(n, id, t);
 }
 
+static NodeId move_channels(TflNode *n, NodeId x, bool to_front)
+{
+    int64_t perm[SHAPE_MAX_RANK];
+    order_of_channels(tfl_rank(n, x), to_front, perm);
+    return tfl_transpose(n, x, perm);
+}
+
 NodeId tfl_to_channels(TflNode *n, NodeId x)
 {
-    const uint32_t rank = tfl_rank(n, x);
-    int64_t perm[SHAPE_MAX_RANK] = {0};
-    for (uint32_t i = 1; i < rank; i++)
-        perm[i] = i == 1 ? rank - 1 : i - 1;
-    return tfl_transpose(n, x, perm);
+    return move_channels(n, x, true);
 }
 
 NodeId tfl_from_channels(TflNode *n, NodeId x)
 {
-    const uint32_t rank = tfl_rank(n, x);
-    int64_t perm[SHAPE_MAX_RANK] = {0};
-    for (uint32_t i = 1; i < rank; i++)
-        perm[i] = i == rank - 1 ? 1 : i + 1;
-    return tfl_transpose(n, x, perm);
+    return move_channels(n, x, false);
 }

@@ -196,6 +196,12 @@ typedef struct TflProduct {
 NodeId tfl_rescale(TflNode *n, NodeId sum, const TflProduct *p);
 // The zero point, in the tensor's type; 0: none.
 NodeId tfl_zero_point(TflNode *n, const TflTensor *t);
+// An integer less its zero point, in a type in which that is exact.
+NodeId tfl_centred(TflNode *n, NodeId x, const TflTensor *t, DType type);
+static inline bool tfl_is_byte(DType t)
+{
+    return t == DTYPE_i8 || t == DTYPE_u8;
+}
 // Weights as f32, whatever the file has.
 NodeId tfl_float_weight(TflNode *n, NodeId weight, const TflTensor *t);
 // Reals rounded to bytes by their own range over some axes, and products with quantised weights

@@ -14,6 +14,12 @@ NodeId tfl_zero_point(TflNode *n, const TflTensor *t)
     return q.zero == 0 ? 0 : tfl_number(n, t->dtype, (double)q.zero);
 }
 
+NodeId tfl_centred(TflNode *n, NodeId x, const TflTensor *t, DType type)
+{
+    const NodeId zero = tfl_zero_point(n, t), wide = tfl_cast(n, x, type);
+    return zero ? tfl_op2(n, OP_sub, wide, tfl_cast(n, zero, type)) : wide;
+}
+
 NodeId tfl_float_weight(TflNode *n, NodeId weight, const TflTensor *t)
 {
     if (tfl_type(n, weight) == DTYPE_f16)

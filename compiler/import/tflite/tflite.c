@@ -279,13 +279,25 @@ static bool import_outputs(TflScope *s)
     return true;
 }
 
-// What is written and never read is nothing that anybody sees.
-static void finish_variables(TflModel *m, Graph *g)
+static const char *type_text(Graph *g, NodeId id)
 {
-    for (uint32_t i = 0; i < m->variables.len; i++)
-        for (uint32_t k = 0; k < g->states.len; k++)
-            if (g->states.data[k].node == m->variables.data[i].leaf)
-                g->states.data[k].next = m->variables.data[i].now;
+    const Node *n = graph_node(g, id);
+    Str text = str_new(g->arena);
+    shape_print(g->dims, (DType)n->dtype, n->shape, &text);
+    return str_text(&text);
+}
+
+// What is written and never read is nothing that anybody sees.
+static bool finish_variable(Graph *g, const TflVariable *v)
+{
+    const Node *leaf = graph_node(g, v->leaf), *now = graph_node(g, v->now);
+    if (leaf->dtype != now->dtype || !shape_equal(leaf->shape, now->shape))
+        return diag_error(g->diag, node_span(g, v->leaf), E0204, "variable '%s' is %s, but it becomes %s",
+                          v->name, type_text(g, v->leaf), type_text(g, v->now));
+    for (uint32_t i = 0; i < g->states.len; i++)
+        if (g->states.data[i].node == v->leaf)
+            g->states.data[i].next = v->now;
+    return true;
 }
 
 // The signature that the user names, and its sub-graph; else the first one of sub-graph 0, if it has one.
@@ -326,8 +338,8 @@ static bool import_main(TflModel *m, Graph **out)
     for (uint32_t i = 0; i < of->inputs.n && ok; i++)
         ok = import_input(&s, i);
     ok = ok && import_operators(&s) && import_outputs(&s);
-    if (ok)
-        finish_variables(m, g);
+    for (uint32_t i = 0; i < m->variables.len && ok; i++)
+        ok = m->variables.data[i].leaf == 0 || finish_variable(g, &m->variables.data[i]);
     *out = g;
     return ok;
 }

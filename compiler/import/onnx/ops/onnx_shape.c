@@ -144,16 +144,14 @@ void onnx_import_expand(OnnxNode *n)
 // One axis: [.., d, ..] as [.., 1, d, ..] expanded to [.., times, d, ..], and the two joined.
 static NodeId repeat_axis(OnnxNode *n, NodeId x, uint32_t axis, Dim times)
 {
-    Shape s = *onnx_shape(n, x), wide = s;
+    Shape s = *onnx_shape(n, x);
     if (times == 1 || n->failed)
         return x;
     if (s.rank == SHAPE_MAX_RANK) {
         onnx_fail(n, E0206, "repeating an axis of a tensor of rank %u is not supported", s.rank);
         return 0;
     }
-    memmove(&wide.dim[axis + 1], &wide.dim[axis], (s.rank - axis) * sizeof *s.dim);
-    wide.rank++;
-    wide.dim[axis] = times;
+    const Shape wide = shape_insert(&s, axis, times);
     s.dim[axis] = dim_mul(n->graph->dims, s.dim[axis], times);
     const NodeId apart = onnx_unsqueeze(n, x, (const int64_t[]){axis}, 1);
     return onnx_reshape(n, onnx_expand(n, apart, wide.dim, wide.rank), &s);

@@ -38,22 +38,23 @@ static uint32_t count_outputs(TflNode *n, int64_t index)
     return of ? of->outputs.n : 0;
 }
 
-// A new graph with inputs like these values of the operator's graph.
-static Graph *graph_like(TflNode *n, const char *name, const NodeId *like, uint32_t count, NodeId *in)
+// Gives a new graph inputs like these values of the operator's graph.
+static NodeId *add_inputs(TflNode *n, Graph *g, const char *name, const NodeId *like, uint32_t count)
 {
-    Graph *g = graph_new_like(n->graph, name);
+    NodeId *in = ARENA_ARRAY(n->model->arena, NodeId, count + 1);
     for (uint32_t i = 0; i < count && !n->failed; i++) {
         const Shape s = *tfl_shape(n, like[i]);
-        in[i] = graph_input(g, arena_printf(n->model->arena, "in %u", i), tfl_type(n, like[i]), &s, n->span);
+        in[i] = graph_input(g, arena_printf(n->model->arena, "%s %u", name, i), tfl_type(n, like[i]), &s,
+                            n->span);
         n->failed = in[i] == 0;
     }
-    return g;
+    return in;
 }
 
 static Graph *branch(TflNode *n, const char *name, int64_t index, const NodeId *like, uint32_t count)
 {
-    NodeId *in = ARENA_ARRAY(n->model->arena, NodeId, count + 1);
-    Graph *g = graph_like(n, name, like, count, in);
+    Graph *g = graph_new_like(n->graph, name);
+    const NodeId *in = add_inputs(n, g, "in", like, count);
     const uint32_t n_out = count_outputs(n, index);
     NodeId *out = ARENA_ARRAY(n->model->arena, NodeId, n_out + 1);
     if (!import_into(n, g, index, in, count, out))
@@ -140,14 +141,10 @@ static Graph *loop_body(TflNode *n, int64_t cond, int64_t body, const NodeId *fi
 {
     Arena *a = n->model->arena;
     Graph *g = graph_new_like(n->graph, "body");
-    NodeId *in = ARENA_ARRAY(a, NodeId, count + 1), *out = ARENA_ARRAY(a, NodeId, count + 1);
+    NodeId *out = ARENA_ARRAY(a, NodeId, count + 1);
     graph_input(g, "iteration", DTYPE_i64, &(Shape){0}, n->span);
     graph_input(g, "condition", DTYPE_bool, &(Shape){0}, n->span);
-    for (uint32_t i = 0; i < count && !n->failed; i++) {
-        const Shape s = *tfl_shape(n, first[i]);
-        in[i] = graph_input(g, arena_printf(a, "carried %u", i), tfl_type(n, first[i]), &s, n->span);
-        n->failed = in[i] == 0;
-    }
+    const NodeId *in = add_inputs(n, g, "carried", first, count);
     if (!n->failed && count_outputs(n, body) != count)
         tfl_fail(n, E0113, "the body has another number of results than of inputs");
     if (!import_into(n, g, body, in, count, out))
@@ -275,6 +272,11 @@ void tfl_import_read_variable(TflNode *n)
         if (!v->first)
             tfl_fail(n, E0113, "variable '%s' is read before it has a value", v->name);
         tfl_out(n, 0, v->first);
+        return;
+    }
+    if (v->first && tfl_type(n, v->first) != t->dtype) {
+        tfl_fail(n, E0205, "variable '%s' begins as %s, but is read as %s", v->name,
+                 dtype_info[tfl_type(n, v->first)].name, tfl_type_name(t->type));
         return;
     }
     if (!v->leaf) {

@@ -148,9 +148,7 @@ void tfl_import_one_hot(TflNode *n)
         v[i] = i;
     for (uint32_t i = 0; i < k.rank; i++)
         k.dim[i] = i == axis ? depth : 1;
-    memmove(s.dim + axis + 1, s.dim + axis, (s.rank - axis) * sizeof *s.dim);
-    s.dim[axis] = 1;
-    s.rank++;
+    s = shape_insert(&s, axis, 1);
     const NodeId places = tfl_reshape_like(n, tfl_ints(n, DTYPE_i64, v, (uint32_t)depth), &k);
     index = tfl_reshape_like(n, tfl_cast(n, index, DTYPE_i64), &s);
     tfl_out(n, 0, tfl_op3(n, OP_where, tfl_op2(n, OP_eq, index, places), on, off));
@@ -170,7 +168,7 @@ void tfl_import_range(TflNode *n)
     const double count = v[2] > 0 || v[2] < 0 ? (v[1] - v[0]) / v[2] : -1;
     const int64_t whole =
         count > 0 && count <= 1 << 22 ? (int64_t)count + ((double)(int64_t)count < count) : 0;
-    if (count > 1 << 22 || !(v[2] < 0 || v[2] > 0) || !tfl_spend(n, (uint64_t)whole)) {
+    if (!(count <= 1 << 22) || !(v[2] < 0 || v[2] > 0) || !tfl_spend(n, (uint64_t)whole)) {
         tfl_fail(n, E0004, "from %g to %g in steps of %g", v[0], v[1], v[2]);
         return;
     }

@@ -2,11 +2,6 @@
 // Products with matrices: FULLY_CONNECTED, whose weights are [O, I], and BATCH_MATMUL.
 #include "compiler/import/tflite/tfl_import.h"
 
-static bool is_byte(DType t)
-{
-    return t == DTYPE_i8 || t == DTYPE_u8;
-}
-
 // Rows [N, I] of bytes times weights [O, I], as a convolution over one pixel: exact sums in i32, [N, O].
 static NodeId byte_rows(TflNode *n, NodeId rows, NodeId weight, NodeId bias, const TflTensor *x,
                         const TflTensor *w)
@@ -26,20 +21,13 @@ static NodeId byte_rows(TflNode *n, NodeId rows, NodeId weight, NodeId bias, con
     return tfl_reshape(n, tfl_end(n, &build), (const Dim[]){-1, outer}, 2);
 }
 
-// An integer less its zero point.
-static NodeId centred(TflNode *n, NodeId x, const TflTensor *t, DType type)
-{
-    const NodeId zero = tfl_zero_point(n, t), wide = tfl_cast(n, x, type);
-    return zero ? tfl_op2(n, OP_sub, wide, tfl_cast(n, zero, type)) : wide;
-}
-
 static NodeId integer_rows(TflNode *n, NodeId rows, NodeId weight, NodeId bias)
 {
     const TflTensor *x = tfl_in(n, 0), *w = tfl_in(n, 1);
-    if (is_byte(x->dtype) && is_byte(w->dtype))
+    if (tfl_is_byte(x->dtype) && tfl_is_byte(w->dtype))
         return byte_rows(n, rows, weight, bias, x, w);
     const NodeId sum =
-        tfl_matmul(n, centred(n, rows, x, DTYPE_i64), centred(n, weight, w, DTYPE_i64), false, true);
+        tfl_matmul(n, tfl_centred(n, rows, x, DTYPE_i64), tfl_centred(n, weight, w, DTYPE_i64), false, true);
     return bias ? tfl_op2(n, OP_add, sum, tfl_cast(n, bias, DTYPE_i64)) : sum;
 }
 
@@ -51,7 +39,7 @@ static NodeId hybrid_rows(TflNode *n, NodeId rows, NodeId weight)
     NodeId step = 0;
     const NodeId x = (w->type == TFL_I4 ? tfl_dynamic_symmetric : tfl_dynamic)(n, rows, &last, 1, &step);
     const NodeId sum =
-        tfl_matmul(n, tfl_cast(n, x, DTYPE_i32), centred(n, weight, w, DTYPE_i32), false, true);
+        tfl_matmul(n, tfl_cast(n, x, DTYPE_i32), tfl_centred(n, weight, w, DTYPE_i32), false, true);
     const NodeId scale = tfl_op2(n, OP_mul, step, tfl_weight_scale(n, w, tfl_size(n, weight, 0), 0));
     return tfl_op2(n, OP_mul, tfl_cast(n, sum, DTYPE_f32), scale);
 }
@@ -62,8 +50,9 @@ void tfl_import_fully_connected(TflNode *n)
     const bool keeps = tfl_option(n, 2, FLAT_U8, 0) != 0;
     tfl_ignore(n, 3); // how reals are rounded to bytes: as the default path does it
     tfl_ignore(n, 4); // the type of sums
-    const NodeId x = tfl_src(n, 0), weight = tfl_src(n, 1), bias = tfl_opt(n, 2);
+    const NodeId x = tfl_src(n, 0), weight = tfl_src(n, 1);
     const int64_t inner = tfl_size(n, weight, 1), outer = tfl_size(n, weight, 0);
+    const NodeId bias = tfl_has(n, 2) ? tfl_reshape(n, tfl_src(n, 2), &outer, 1) : 0;
     if (!n->failed && (tfl_rank(n, weight) != 2 || inner < 1 || tfl_rank(n, x) < 1))
         tfl_fail(n, E0204, "expected weights [out, in]");
     if (format != 0)
@@ -102,8 +91,8 @@ void tfl_import_batch_matmul(TflNode *n)
         tfl_out(n, 0, tfl_matmul(n, a, tfl_is_quantised(y) ? tfl_dequantise(n, b, y) : b, adj_x, adj_y));
         return;
     }
-    const DType sums = is_byte(x->dtype) ? DTYPE_i32 : DTYPE_i64;
+    const DType sums = tfl_is_byte(x->dtype) ? DTYPE_i32 : DTYPE_i64;
     const TflProduct p = {x, y, 1, 0, 0};
-    const NodeId sum = tfl_matmul(n, centred(n, a, x, sums), centred(n, b, y, sums), adj_x, adj_y);
+    const NodeId sum = tfl_matmul(n, tfl_centred(n, a, x, sums), tfl_centred(n, b, y, sums), adj_x, adj_y);
     tfl_out(n, 0, tfl_rescale(n, sum, &p));
 }

@@ -7,6 +7,12 @@
 
 // --- shapes ---
 
+static void check_rank(TflNode *n, uint32_t rank)
+{
+    if (rank > SHAPE_MAX_RANK)
+        tfl_fail(n, E0204, "the result has %u axes; at most %d are possible", rank, SHAPE_MAX_RANK);
+}
+
 void tfl_import_reshape(TflNode *n)
 {
     Dim dims[TFL_MAX_LIST];
@@ -19,8 +25,7 @@ void tfl_import_reshape(TflNode *n)
         count = tfl_of_out(n, 0)->shape.rank;
         memcpy(dims, tfl_of_out(n, 0)->shape.dim, count * sizeof *dims);
     }
-    if (count > SHAPE_MAX_RANK)
-        tfl_fail(n, E0204, "the result has %u axes; at most %d are possible", count, SHAPE_MAX_RANK);
+    check_rank(n, count);
     tfl_out(n, 0, tfl_reshape(n, x, dims, count));
 }
 
@@ -46,18 +51,20 @@ void tfl_import_squeeze(TflNode *n)
     tfl_out(n, 0, tfl_reshape_like(n, x, &out));
 }
 
+// The shape of an operand with one more axis, which becomes axis *at.
+static Shape with_axis(TflNode *n, NodeId x, int64_t *at)
+{
+    const Shape *s = tfl_shape(n, x);
+    *at = tfl_axis(n, *at, s->rank + 1);
+    check_rank(n, s->rank + 1);
+    return n->failed ? *s : shape_insert(s, (uint32_t)*at, 1);
+}
+
 void tfl_import_expand_dims(TflNode *n)
 {
     const NodeId x = tfl_src(n, 0);
-    Shape s = *tfl_shape(n, x);
-    const uint32_t axis = tfl_axis(n, tfl_src_int(n, 1), s.rank + 1);
-    if (s.rank == SHAPE_MAX_RANK)
-        tfl_fail(n, E0204, "the result has more than %d axes", SHAPE_MAX_RANK);
-    if (n->failed)
-        return;
-    memmove(s.dim + axis + 1, s.dim + axis, (s.rank - axis) * sizeof *s.dim);
-    s.dim[axis] = 1;
-    s.rank++;
+    int64_t axis = tfl_src_int(n, 1);
+    const Shape s = with_axis(n, x, &axis);
     tfl_out(n, 0, tfl_reshape_like(n, x, &s));
 }
 
@@ -106,8 +113,8 @@ static void broadcast(TflNode *n, NodeId x, uint32_t i)
 {
     Dim dims[TFL_MAX_LIST];
     uint32_t count = 0;
-    if (tfl_src_dims(n, i, dims, &count) && count > SHAPE_MAX_RANK)
-        tfl_fail(n, E0204, "the result has more than %d axes", SHAPE_MAX_RANK);
+    tfl_src_dims(n, i, dims, &count);
+    check_rank(n, count);
     tfl_out(n, 0, tfl_expand(n, x, dims, count));
 }
 
@@ -129,8 +136,7 @@ void tfl_import_broadcast_args(TflNode *n)
     tfl_src_dims(n, 0, a, &na);
     tfl_src_dims(n, 1, b, &nb);
     const uint32_t rank = na > nb ? na : nb;
-    if (rank > SHAPE_MAX_RANK)
-        tfl_fail(n, E0204, "the result has more than %d axes", SHAPE_MAX_RANK);
+    check_rank(n, rank);
     for (uint32_t i = 0; i < rank && !n->failed; i++) {
         const Dim x = i + na < rank ? 1 : a[i + na - rank], y = i + nb < rank ? 1 : b[i + nb - rank];
         out[i] = x == 1 ? y : x;
@@ -352,17 +358,9 @@ void tfl_import_concatenation(TflNode *n)
 void tfl_import_pack(TflNode *n)
 {
     tfl_ignore(n, 0);
-    const int64_t at = tfl_option(n, 1, FLAT_I32, 0);
+    int64_t axis = tfl_option(n, 1, FLAT_I32, 0);
     NodeId *src = ARENA_ARRAY(n->model->arena, NodeId, n->n_in + 1);
-    Shape s = *tfl_shape(n, tfl_src(n, 0));
-    const uint32_t axis = tfl_axis(n, at, s.rank + 1);
-    if (s.rank == SHAPE_MAX_RANK)
-        tfl_fail(n, E0204, "the result has more than %d axes", SHAPE_MAX_RANK);
-    if (n->failed)
-        return;
-    memmove(s.dim + axis + 1, s.dim + axis, (s.rank - axis) * sizeof *s.dim);
-    s.dim[axis] = 1;
-    s.rank++;
+    const Shape s = with_axis(n, tfl_src(n, 0), &axis);
     for (uint32_t i = 0; i < n->n_in; i++)
         src[i] = tfl_reshape_like(n, in_scale(n, i), &s);
     tfl_out(n, 0, tfl_concat(n, src, n->n_in, axis));
@@ -443,14 +441,12 @@ void tfl_import_tile(TflNode *n)
     if (tfl_src_ints(n, 1, times, &count) && count != tfl_rank(n, x))
         tfl_fail(n, E0204, "expected a number of times for each axis");
     for (uint32_t i = 0; i < count && !n->failed; i++) {
-        Shape wide = *tfl_shape(n, x), out = wide;
-        if (times[i] < 0 || times[i] > INT32_MAX || wide.rank == SHAPE_MAX_RANK)
+        Shape out = *tfl_shape(n, x);
+        if (times[i] < 0 || times[i] > INT32_MAX || out.rank == SHAPE_MAX_RANK)
             tfl_fail(n, E0203, "axis %u %lld times", i, (long long)times[i]);
         if (times[i] == 1 || n->failed)
             continue;
-        memmove(wide.dim + i + 1, wide.dim + i, (wide.rank - i) * sizeof *wide.dim);
-        wide.dim[i] = 1;
-        wide.rank++;
+        Shape wide = shape_insert(&out, i, 1);
         x = tfl_reshape_like(n, x, &wide);
         wide.dim[i] = times[i];
         out.dim[i] = dim_mul(n->graph->dims, out.dim[i], times[i]);

@@ -17,6 +17,15 @@ typedef struct Window {
     int64_t padding, activation;
 } Window;
 
+// The options that all of them begin with.
+static Window read_window(TflNode *n)
+{
+    Window w = {.padding = tfl_option(n, 0, FLAT_I8, 0), .dilations = {1, 1}, .group = 1};
+    w.strides[1] = tfl_option(n, 1, FLAT_I32, 0);
+    w.strides[0] = tfl_option(n, 2, FLAT_I32, 0);
+    return w;
+}
+
 // Padding SAME: as many results as strides fit in, with what is missing before and, if it is odd, more
 // behind.
 static void set_pads(TflNode *n, Window *w, NodeId x)
@@ -58,11 +67,13 @@ static NodeId convolve(TflNode *n, OpId op, const Window *w, const NodeId *src, 
 
 // --- convolutions ---
 
-// Integers less their zero points, in a type of floats in which their sums are exact.
-static NodeId exact(TflNode *n, NodeId x, const TflTensor *t, DType type)
+// y [N, C, H, W] with its bias, which has a number for each channel.
+static NodeId add_bias(TflNode *n, NodeId y, NodeId bias, int64_t channels)
 {
-    const NodeId wide = tfl_cast(n, x, type), zero = tfl_zero_point(n, t);
-    return zero ? tfl_op2(n, OP_sub, wide, tfl_cast(n, zero, type)) : wide;
+    if (!bias)
+        return y;
+    const NodeId more = tfl_reshape(n, tfl_cast(n, bias, tfl_type(n, y)), (const Dim[]){channels, 1, 1}, 3);
+    return tfl_op2(n, OP_add, y, more);
 }
 
 // Products of i16 by i8 are summed in f64, which holds them exactly up to 2^53.
@@ -70,16 +81,7 @@ static NodeId wide_conv(TflNode *n, const Window *w, NodeId x, NodeId weight, No
 {
     const NodeId src[] = {tfl_cast(n, x, DTYPE_f64), tfl_cast(n, weight, DTYPE_f64)};
     const NodeId sum = tfl_cast(n, convolve(n, OP_conv, w, src, 2), DTYPE_i64);
-    if (!bias)
-        return sum;
-    const int64_t channels = tfl_size(n, bias, 0);
-    return tfl_op2(n, OP_add, sum,
-                   tfl_reshape(n, tfl_cast(n, bias, DTYPE_i64), (const Dim[]){channels, 1, 1}, 3));
-}
-
-static bool is_byte(DType t)
-{
-    return t == DTYPE_i8 || t == DTYPE_u8;
+    return add_bias(n, sum, bias, tfl_size(n, weight, 0));
 }
 
 // Reals by quantised weights. Convolutions over one pixel are products of matrices to XNNPACK, whose rows are
@@ -94,13 +96,11 @@ static NodeId hybrid_conv(TflNode *n, const Window *w, NodeId x, NodeId weight, 
     const DType sums = tfl_exact_type(taps);
     NodeId step = 0;
     const NodeId steps = tfl_dynamic(n, x, image, is_rows ? 1 : 3, &step);
-    const NodeId src[] = {tfl_cast(n, steps, sums), exact(n, weight, t, sums)};
+    const NodeId src[] = {tfl_cast(n, steps, sums), tfl_centred(n, weight, t, sums)};
     const NodeId sum = tfl_cast(n, convolve(n, OP_conv, w, src, 2), DTYPE_f32);
     const NodeId y =
         tfl_op2(n, OP_mul, sum, tfl_op2(n, OP_mul, step, tfl_weight_scale(n, t, channels, SPATIAL)));
-    const NodeId more =
-        bias ? tfl_reshape(n, tfl_cast(n, bias, DTYPE_f32), (const Dim[]){channels, 1, 1}, 3) : 0;
-    return more ? tfl_op2(n, OP_add, y, more) : y;
+    return add_bias(n, y, bias, channels);
 }
 
 // x [N, C, H, W], weight [O, C / group, kh, kw] of the file's tensor t, in which they have another order.
@@ -113,7 +113,7 @@ static NodeId conv_of(TflNode *n, const Window *w, NodeId x, NodeId weight, Node
     const TflProduct p = {tfl_in(n, 0), t, tfl_size(n, weight, 0), SPATIAL, w->activation};
     if (type == DTYPE_i16)
         return tfl_rescale(n, wide_conv(n, w, x, weight, bias), &p);
-    if (is_byte(type)) {
+    if (tfl_is_byte(type)) {
         const NodeId src[] = {x, weight, bias, tfl_zero_point(n, p.x), tfl_zero_point(n, t)};
         return tfl_rescale(n, convolve(n, OP_int_conv, w, src, 5), &p);
     }
@@ -127,9 +127,7 @@ static NodeId conv_of(TflNode *n, const Window *w, NodeId x, NodeId weight, Node
 // dilations.
 static Window read_conv(TflNode *n, uint32_t at)
 {
-    Window w = {.padding = tfl_option(n, 0, FLAT_I8, 0), .group = 1};
-    w.strides[1] = tfl_option(n, 1, FLAT_I32, 0);
-    w.strides[0] = tfl_option(n, 2, FLAT_I32, 0);
+    Window w = read_window(n);
     w.activation = tfl_option(n, at, FLAT_I8, 0);
     w.dilations[1] = tfl_option(n, at + 1, FLAT_I32, 1);
     w.dilations[0] = tfl_option(n, at + 2, FLAT_I32, 1);
@@ -197,10 +195,8 @@ static NodeId finish_transposed(TflNode *n, NodeId y, NodeId bias, const Window 
 {
     const DType type = tfl_type(n, tfl_src(n, 2));
     const TflProduct p = {tfl_in(n, 2), tfl_in(n, 1), tfl_size(n, tfl_src(n, 1), 0), SPATIAL, w->activation};
-    const DType sums = type == DTYPE_i16 ? DTYPE_i64 : is_byte(type) ? DTYPE_i32 : DTYPE_f32;
-    y = tfl_cast(n, y, sums);
-    if (bias)
-        y = tfl_op2(n, OP_add, y, tfl_reshape(n, tfl_cast(n, bias, sums), (const Dim[]){-1, 1, 1}, 3));
+    const DType sums = type == DTYPE_i16 ? DTYPE_i64 : tfl_is_byte(type) ? DTYPE_i32 : DTYPE_f32;
+    y = add_bias(n, tfl_cast(n, y, sums), bias, p.channels);
     return sums == DTYPE_f32 ? tfl_activate(n, y, w->activation) : tfl_rescale(n, y, &p);
 }
 
@@ -209,9 +205,7 @@ void tfl_import_transpose_conv(TflNode *n)
 {
     int64_t shape[TFL_MAX_LIST], more[SPATIAL] = {0};
     uint32_t rank = 0;
-    Window w = {.padding = tfl_option(n, 0, FLAT_I8, 0), .group = 1, .dilations = {1, 1}};
-    w.strides[1] = tfl_option(n, 1, FLAT_I32, 0);
-    w.strides[0] = tfl_option(n, 2, FLAT_I32, 0);
+    Window w = read_window(n);
     w.activation = tfl_option(n, 3, FLAT_I8, 0);
     tfl_ignore(n, 4); // the type of sums
     const NodeId filter = tfl_src(n, 1), x = tfl_src(n, 2), bias = tfl_opt(n, 3);
@@ -223,9 +217,9 @@ void tfl_import_transpose_conv(TflNode *n)
     if (n->failed)
         return;
     const bool is_float = dtype_info[tfl_type(n, x)].cls == DCLASS_FLOAT;
-    const NodeId weight =
-        is_float ? tfl_float_weight(n, filter, tfl_in(n, 1)) : exact(n, filter, tfl_in(n, 1), DTYPE_f64);
-    const NodeId image = is_float ? x : exact(n, x, tfl_in(n, 2), DTYPE_f64);
+    const NodeId weight = is_float ? tfl_float_weight(n, filter, tfl_in(n, 1))
+                                   : tfl_centred(n, filter, tfl_in(n, 1), DTYPE_f64);
+    const NodeId image = is_float ? x : tfl_centred(n, x, tfl_in(n, 2), DTYPE_f64);
     const NodeId src[] = {tfl_to_channels(n, image), tfl_transpose(n, weight, (const int64_t[]){3, 0, 1, 2})};
     if (n->failed)
         return;
@@ -252,9 +246,7 @@ static NodeId pool(TflNode *n, OpId op, const Window *w, NodeId x)
 
 static Window read_pool(TflNode *n)
 {
-    Window w = {.padding = tfl_option(n, 0, FLAT_I8, 0), .dilations = {1, 1}};
-    w.strides[1] = tfl_option(n, 1, FLAT_I32, 0);
-    w.strides[0] = tfl_option(n, 2, FLAT_I32, 0);
+    Window w = read_window(n);
     w.kernel[1] = tfl_option(n, 3, FLAT_I32, 0);
     w.kernel[0] = tfl_option(n, 4, FLAT_I32, 0);
     w.activation = tfl_option(n, 5, FLAT_I8, 0);
@@ -299,9 +291,10 @@ static NodeId integer_mean(TflNode *n, const Window *w, NodeId x)
     const Dim side[] = {ones.group, 1, w->kernel[0], w->kernel[1]};
     if (!n->failed && (taps > INT32_MAX || !tfl_spend(n, (uint64_t)taps)))
         return tfl_fail(n, E0004, "the window is too large");
-    const NodeId filter = tfl_expand(n, tfl_number(n, is_byte(t->dtype) ? DTYPE_i8 : DTYPE_f64, 1), side, 4);
-    const NodeId src[] = {is_byte(t->dtype) ? x : tfl_cast(n, x, DTYPE_f64), filter};
-    NodeId sum = convolve(n, is_byte(t->dtype) ? OP_int_conv : OP_conv, &ones, src, 2);
+    const NodeId filter =
+        tfl_expand(n, tfl_number(n, tfl_is_byte(t->dtype) ? DTYPE_i8 : DTYPE_f64, 1), side, 4);
+    const NodeId src[] = {tfl_is_byte(t->dtype) ? x : tfl_cast(n, x, DTYPE_f64), filter};
+    NodeId sum = convolve(n, tfl_is_byte(t->dtype) ? OP_int_conv : OP_conv, &ones, src, 2);
     const Shape s = *tfl_shape(n, x);
     ones.group = 1;
     const NodeId unit[] = {
