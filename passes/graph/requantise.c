@@ -186,7 +186,7 @@ static bool find_integers(Arena *a, Chain *c, RequantChannel *channel, Requant *
         return false;
     for (uint32_t i = 0; i < c->channels; i++)
         if (!chain_line(c, i, &channel[i].slope, &channel[i].offset) ||
-            !chain_never_wraps(c, i, channel[i].lo, channel[i].hi))
+            !chain_never_breaks(c, i, channel[i].lo, channel[i].hi))
             return false;
     return requant_find(a, &(Steps){eval_chain, c}, channel, (uint32_t)c->channels, r);
 }
