@@ -214,7 +214,7 @@ typedef struct Sum {
 static bool find_start(const ByteMap *m, const int64_t *y, Sum *s)
 {
     int64_t lo = INT64_MIN, hi = INT64_MAX, low = INT64_MAX, high = INT64_MIN;
-    for (int64_t i = 0; i < VALUES * VALUES; i++) {
+    for (int64_t i = 0; i < VALUES * VALUES && lo <= hi; i++) {
         const int64_t p = byte_of(m, 0, i / VALUES) * s->factor[0] + byte_of(m, 1, i % VALUES) * s->factor[1];
         const int64_t below = y[i] * (INT64_C(1) << s->shift) - p,
                       above = below + (INT64_C(1) << s->shift) - 1;
@@ -230,11 +230,18 @@ static bool find_start(const ByteMap *m, const int64_t *y, Sum *s)
            high <= INT32_MAX;
 }
 
-static bool find_sum(const ByteMap *m, const int64_t *y, Sum *s)
+static bool is_moderate(double factor)
+{
+    return fabs(factor) <= 16; // and a number
+}
+
+static bool find_sum(const ByteMap *m, Arena *a, Sum *s)
 {
     Plane plane;
-    if (!find_plane(m, &plane))
+    if (!find_plane(m, &plane) || !is_moderate(plane.of[0]) || !is_moderate(plane.of[1]))
         return false;
+    int64_t *y = ARENA_ARRAY(a, int64_t, VALUES * VALUES);
+    eval_map(m, y);
     s->least = s->most = y[0];
     for (int64_t i = 0; i < VALUES * VALUES; i++) {
         s->least = y[i] < s->least ? y[i] : s->least;
@@ -244,8 +251,6 @@ static bool find_sum(const ByteMap *m, const int64_t *y, Sum *s)
         for (int64_t i = 0; i < (2 * NEAR + 1) * (2 * NEAR + 1); i++) {
             const double one = (double)(INT64_C(1) << s->shift);
             const int64_t step[2] = {i / (2 * NEAR + 1), i % (2 * NEAR + 1)};
-            if (fabs(plane.of[0]) > 16 || fabs(plane.of[1]) > 16)
-                return false;
             for (uint32_t k = 0; k < 2; k++) // 0, 1, -1, 2, -2 ...
                 s->factor[k] =
                     (int64_t)rint(plane.of[k] * one) + (step[k] % 2 ? 1 : -1) * ((step[k] + 1) / 2);
@@ -264,9 +269,10 @@ static NodeId as_sum(const ByteMap *m)
 {
     Graph *g = m->g;
     Sum s;
-    int64_t *y = ARENA_ARRAY(g->arena, int64_t, VALUES * VALUES);
-    eval_map(m, y);
-    if (!find_sum(m, y, &s))
+    Arena a = {0};
+    const bool is_found = find_sum(m, &a, &s);
+    arena_free(&a);
+    if (!is_found)
         return m->end;
     NodeId v = i32_scalar(g, s.start, m->end);
     for (uint32_t k = 0; k < 2; k++) {
