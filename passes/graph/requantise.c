@@ -191,31 +191,38 @@ static bool find_integers(Arena *a, Chain *c, RequantChannel *channel, Requant *
     return requant_find(a, &(Steps){eval_chain, c}, channel, (uint32_t)c->channels, r);
 }
 
+// Each takes up to a millisecond and 2 KB; layers with more have no room in microcontrollers.
+enum { MAX_CHANNELS = 8192 };
+
 // The end of a chain behind an integer sum; id where it is none, or must stay.
-static NodeId behind_sum(Graph *g, NodeId id, Arena *scratch)
+static NodeId behind_sum(Graph *g, NodeId id)
 {
+    Arena a = {0};
     Chain c;
     Requant r;
     if (!chain_find(g, id, &c) || !c.has_floats || graph_node(g, c.source)->op != OP_int_conv ||
-        !shape_is_const(graph_node(g, c.source)->shape) || !chain_set_axis(&c, 1) || c.channels == 0)
+        !shape_is_const(graph_node(g, c.source)->shape) || !chain_set_axis(&c, 1) || c.channels == 0 ||
+        c.channels > MAX_CHANNELS)
         return id;
-    RequantChannel *channel = ARENA_ARRAY(scratch, RequantChannel, (uint64_t)c.channels);
-    return find_integers(scratch, &c, channel, &r) ? as_integers(g, &c, channel, &r) : id;
+    RequantChannel *channel = ARENA_ARRAY(&a, RequantChannel, c.channels);
+    const NodeId made = find_integers(&a, &c, channel, &r) ? as_integers(g, &c, channel, &r) : id;
+    arena_free(&a);
+    return made;
 }
 
 static NodeId step_requantise(Graph *g, NodeId id, void *ctx)
 {
-    const Pass *p = ctx;
+    (void)ctx;
     if (graph_node(g, id)->op != OP_cast || !k_is_byte(graph_node(g, id)->dtype))
         return id;
-    const NodeId made = behind_sum(g, id, p->scratch);
+    const NodeId made = behind_sum(g, id);
     return made != id ? made : byte_map(g, id);
 }
 
 bool pass_requantise(Pass *p)
 {
     const uint32_t errors = p->diag->n_errors;
-    const bool changed = p->options->caps->prefers_ints && graph_rewrite(p->graph, step_requantise, p);
+    const bool changed = p->options->caps->prefers_ints && graph_rewrite(p->graph, step_requantise, NULL);
     p->failed = p->diag->n_errors != errors;
     return changed;
 }
