@@ -30,8 +30,8 @@ bool chain_line(const Chain *c, uint32_t channel, double *slope, double *offset)
 
 // y[i] of x[i], of a channel, by the evaluator.
 void chain_eval(const Chain *c, uint32_t channel, const int64_t *x, uint32_t n, int64_t *y);
-// Between the two no cast from integers to narrower ones wraps, and no float is NaN, as an infinity times 0 is:
-// values that rise do either at an end, if at all.
+// Between the two, no cast from integers to narrower ones wraps, and no float is NaN (as an infinity times 0
+// is): values that rise do either at an end, if at all.
 bool chain_never_breaks(const Chain *c, uint32_t channel, int64_t lo, int64_t hi);
 
 #endif
