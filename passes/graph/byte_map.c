@@ -3,6 +3,7 @@
 #include "passes/graph/byte_map.h"
 #include "ir/eval/eval.h"
 #include "ir/kernel/kernel.h"
+#include "passes/graph/monotone.h"
 
 #include <math.h>
 #include <string.h>
@@ -171,16 +172,16 @@ static bool plane_of(const Node *n, const Plane *x, const bool *is_constant, Pla
         out->constant += sign * x[1].constant;
         return true;
     }
-    for (uint32_t i = 1; i < n->n_src && is_constant[at]; i++)
-        at = i;
-    if (op == OP_mul || (op == OP_div && at == 0)) {
-        const double k = x[1 - at].constant, scale = op == OP_mul ? k : 1 / k;
-        *out = (Plane){{x[at].of[0] * scale, x[at].of[1] * scale}, x[at].constant * scale};
-        return is_constant[1 - at] && isfinite(scale);
-    }
-    *out = x[at];
-    return op == OP_cast || op == OP_round || op == OP_min || op == OP_max || op == OP_clamp ||
-           op == OP_relu || op == OP_relu6;
+    double k[2] = {0};
+    for (uint32_t i = 0, others = 0; i < n->n_src; i++)
+        if (!is_constant[i])
+            at = i;
+        else if (others < 2)
+            k[others++] = x[i].constant;
+    Line l = {1, 0};
+    const bool is_line = line_behind(op, at, k, &l);
+    *out = (Plane){{x[at].of[0] * l.slope, x[at].of[1] * l.slope}, x[at].constant * l.slope + l.offset};
+    return is_line;
 }
 
 static bool find_plane(const ByteMap *m, Plane *out)

@@ -8,11 +8,7 @@
 
 // --- what each op does to the line ---------------------------------------------------------------
 
-typedef struct Line {
-    double slope, offset;
-} Line;
-
-// k: the constant operands. False: the result may fall, or is no number.
+// k: the constant operands. False: the result may be no number.
 typedef bool (*LineFn)(Line *l, const double *k);
 
 static bool line_keep(Line *l, const double *k)
@@ -37,14 +33,14 @@ static bool line_mul(Line *l, const double *k)
 {
     l->slope *= k[0];
     l->offset *= k[0];
-    return isfinite(k[0]) && k[0] >= 0;
+    return isfinite(k[0]);
 }
 
 static bool line_div(Line *l, const double *k)
 {
     l->slope /= k[0];
     l->offset /= k[0];
-    return isfinite(k[0]) && k[0] > 0;
+    return isfinite(k[0]) && k[0] != 0;
 }
 
 static bool line_floor(Line *l, const double *k)
@@ -74,6 +70,11 @@ static const struct {
     [OP_max] = {line_keep, true, false},    [OP_clamp] = {line_keep, false, false},
     [OP_relu] = {line_keep, false, false},  [OP_relu6] = {line_keep, false, false},
 };
+
+bool line_behind(OpId op, uint32_t operand, const double *k, Line *l)
+{
+    return rules[op].line != NULL && (operand == 0 || rules[op].takes_any) && rules[op].line(l, k);
+}
 
 static bool is_view(const Node *n)
 {
@@ -199,7 +200,7 @@ bool chain_line(const Chain *c, uint32_t channel, double *slope, double *offset)
                 const Tensor t = tensor_of_const(c->g, n->src[s]);
                 k[at++] = tensor_get_f64(&t, element_of(&t, channel));
             }
-        if (!is_view(n) && !rules[n->op].line(&l, k))
+        if (!is_view(n) && (!line_behind((OpId)n->op, c->value[i], k, &l) || l.slope < 0))
             return false;
     }
     *slope = l.slope;
