@@ -29,6 +29,11 @@ Tensor tensor_of_const(const Graph *g, NodeId id)
     return out;
 }
 
+Tensor tensor_if_const(const Graph *g, NodeId id)
+{
+    return node_is_const(g, id) ? tensor_of_const(g, id) : (Tensor){0};
+}
+
 // --- elements ---
 
 // The bits of element i in the low bytes, zero-extended. Copies byte by byte, so that mapped files need no
@@ -235,6 +240,18 @@ void tensor_set_i64(Tensor *t, int64_t i, int64_t v)
         store_bits(t, i, (uint64_t)v & UINT64_MAX >> (64 - dtype_info[t->dtype].bits));
         break;
     }
+}
+
+int32_t *tensor_centred(Arena *a, const Tensor *t, const Tensor *zero)
+{
+    rlx_assert(dtype_info[t->dtype].bytes == 1 && t->rank > 0);
+    int32_t *v = ARENA_ARRAY(a, int32_t, (uint64_t)t->numel + 1);
+    const int64_t each = t->dim[0] > 0 ? t->numel / t->dim[0] : 1;
+    for (int64_t i = 0; i < t->numel; i++) {
+        const int64_t z = zero->numel == 0 ? 0 : tensor_get_i64(zero, zero->numel == 1 ? 0 : i / each);
+        v[i] = (int32_t)(tensor_get_i64(t, i) - z);
+    }
+    return v;
 }
 
 // --- half precision ---

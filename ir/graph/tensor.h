@@ -18,6 +18,8 @@ typedef struct Tensor {
 Tensor tensor_new(Arena *a, DType t, uint32_t rank, const int64_t *dim);
 // A view on a constant node's bytes.
 Tensor tensor_of_const(const Graph *g, NodeId id);
+// The same, or an empty tensor for what is no constant, or not there (0).
+Tensor tensor_if_const(const Graph *g, NodeId id);
 // Element i as a number. f16 and bf16 are widened exactly; i64 and u64 beyond 2^53 lose bits through get_f64
 // (use get_i64).
 double tensor_get_f64(const Tensor *t, int64_t i);
@@ -28,6 +30,8 @@ void tensor_set_f64(Tensor *t, int64_t i, double v);
 // A number as an integer of that type (u64 as its bits): truncated, at most what there is, NaN as 0.
 int64_t tensor_saturate(DType t, double v);
 void tensor_set_i64(Tensor *t, int64_t i, int64_t v);
+// Bytes less their zero points: none (an empty tensor), one, or one for each entry of axis 0.
+int32_t *tensor_centred(Arena *a, const Tensor *t, const Tensor *zero);
 
 // The bits of an element, in the low ones; set cuts them to the type and extends them as it is stored.
 uint64_t tensor_get_bits(const Tensor *t, int64_t i);

@@ -3,6 +3,7 @@
 #include "passes/graph/byte_map.h"
 #include "ir/eval/eval.h"
 #include "ir/kernel/kernel.h"
+#include "passes/graph/monotone.h"
 
 #include <math.h>
 #include <string.h>
@@ -171,16 +172,16 @@ static bool plane_of(const Node *n, const Plane *x, const bool *is_constant, Pla
         out->constant += sign * x[1].constant;
         return true;
     }
-    for (uint32_t i = 1; i < n->n_src && is_constant[at]; i++)
-        at = i;
-    if (op == OP_mul || (op == OP_div && at == 0)) {
-        const double k = x[1 - at].constant, scale = op == OP_mul ? k : 1 / k;
-        *out = (Plane){{x[at].of[0] * scale, x[at].of[1] * scale}, x[at].constant * scale};
-        return is_constant[1 - at] && isfinite(scale);
-    }
-    *out = x[at];
-    return op == OP_cast || op == OP_round || op == OP_min || op == OP_max || op == OP_clamp ||
-           op == OP_relu || op == OP_relu6;
+    double k[2] = {0};
+    for (uint32_t i = 0, others = 0; i < n->n_src; i++)
+        if (!is_constant[i])
+            at = i;
+        else if (others < 2)
+            k[others++] = x[i].constant;
+    Line l = {1, 0};
+    const bool is_line = line_behind(op, at, k, &l);
+    *out = (Plane){{x[at].of[0] * l.slope, x[at].of[1] * l.slope}, x[at].constant * l.slope + l.offset};
+    return is_line;
 }
 
 static bool find_plane(const ByteMap *m, Plane *out)
@@ -214,7 +215,7 @@ typedef struct Sum {
 static bool find_start(const ByteMap *m, const int64_t *y, Sum *s)
 {
     int64_t lo = INT64_MIN, hi = INT64_MAX, low = INT64_MAX, high = INT64_MIN;
-    for (int64_t i = 0; i < VALUES * VALUES; i++) {
+    for (int64_t i = 0; i < VALUES * VALUES && lo <= hi; i++) {
         const int64_t p = byte_of(m, 0, i / VALUES) * s->factor[0] + byte_of(m, 1, i % VALUES) * s->factor[1];
         const int64_t below = y[i] * (INT64_C(1) << s->shift) - p,
                       above = below + (INT64_C(1) << s->shift) - 1;
@@ -230,11 +231,18 @@ static bool find_start(const ByteMap *m, const int64_t *y, Sum *s)
            high <= INT32_MAX;
 }
 
-static bool find_sum(const ByteMap *m, const int64_t *y, Sum *s)
+static bool is_moderate(double factor)
+{
+    return fabs(factor) <= 16; // and a number
+}
+
+static bool find_sum(const ByteMap *m, Arena *a, Sum *s)
 {
     Plane plane;
-    if (!find_plane(m, &plane))
+    if (!find_plane(m, &plane) || !is_moderate(plane.of[0]) || !is_moderate(plane.of[1]))
         return false;
+    int64_t *y = ARENA_ARRAY(a, int64_t, VALUES * VALUES);
+    eval_map(m, y);
     s->least = s->most = y[0];
     for (int64_t i = 0; i < VALUES * VALUES; i++) {
         s->least = y[i] < s->least ? y[i] : s->least;
@@ -244,8 +252,6 @@ static bool find_sum(const ByteMap *m, const int64_t *y, Sum *s)
         for (int64_t i = 0; i < (2 * NEAR + 1) * (2 * NEAR + 1); i++) {
             const double one = (double)(INT64_C(1) << s->shift);
             const int64_t step[2] = {i / (2 * NEAR + 1), i % (2 * NEAR + 1)};
-            if (fabs(plane.of[0]) > 16 || fabs(plane.of[1]) > 16)
-                return false;
             for (uint32_t k = 0; k < 2; k++) // 0, 1, -1, 2, -2 ...
                 s->factor[k] =
                     (int64_t)rint(plane.of[k] * one) + (step[k] % 2 ? 1 : -1) * ((step[k] + 1) / 2);
@@ -264,9 +270,10 @@ static NodeId as_sum(const ByteMap *m)
 {
     Graph *g = m->g;
     Sum s;
-    int64_t *y = ARENA_ARRAY(g->arena, int64_t, VALUES * VALUES);
-    eval_map(m, y);
-    if (!find_sum(m, y, &s))
+    Arena a = {0};
+    const bool is_found = find_sum(m, &a, &s);
+    arena_free(&a);
+    if (!is_found)
         return m->end;
     NodeId v = i32_scalar(g, s.start, m->end);
     for (uint32_t k = 0; k < 2; k++) {

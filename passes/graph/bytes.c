@@ -19,18 +19,13 @@ typedef struct IntConv {
     int64_t group;
 } IntConv;
 
-static Tensor tensor_or_none(const Graph *g, NodeId id)
-{
-    return node_is_const(g, id) ? tensor_of_const(g, id) : (Tensor){0};
-}
-
 // Range of inputs: all bytes of the type, less a zero point that may be known.
 static int64_t largest_input(const Graph *g, NodeId x, NodeId zero)
 {
     const bool is_signed = graph_node(g, x)->dtype == DTYPE_i8;
     if (zero != 0 && !node_is_const(g, zero))
         return 255;
-    const Tensor z = tensor_or_none(g, zero);
+    const Tensor z = tensor_if_const(g, zero);
     const int64_t v = zero != 0 ? tensor_get_i64(&z, 0) : 0;
     const int64_t above = (is_signed ? 127 : 255) - v, below = v + (is_signed ? 128 : 0);
     return above > below ? above : below;
@@ -42,14 +37,8 @@ static const int32_t *centred_weights(const IntConv *c)
     const Graph *g = c->g;
     if (!node_is_const(g, c->w) || (c->w_zero != 0 && !node_is_const(g, c->w_zero)))
         return NULL;
-    const Tensor w = tensor_of_const(g, c->w), z = tensor_or_none(g, c->w_zero);
-    int32_t *v = ARENA_ARRAY(g->arena, int32_t, (uint64_t)w.numel + 1);
-    const int64_t each = c->ws.dim[0] > 0 ? w.numel / c->ws.dim[0] : 1;
-    for (int64_t i = 0; i < w.numel; i++) {
-        const int64_t zero = c->w_zero == 0 ? 0 : tensor_get_i64(&z, z.numel == 1 ? 0 : i / each);
-        v[i] = (int32_t)(tensor_get_i64(&w, i) - zero);
-    }
-    return v;
+    const Tensor w = tensor_of_const(g, c->w), z = tensor_if_const(g, c->w_zero);
+    return tensor_centred(g->arena, &w, &z);
 }
 
 static IntConv int_conv_of(Graph *g, NodeId id)

@@ -8,11 +8,7 @@
 
 // --- what each op does to the line ---------------------------------------------------------------
 
-typedef struct Line {
-    double slope, offset;
-} Line;
-
-// k: the constant operands. False: the result may fall, or is no number.
+// k: the constant operands. False: the result may be no number.
 typedef bool (*LineFn)(Line *l, const double *k);
 
 static bool line_keep(Line *l, const double *k)
@@ -37,14 +33,14 @@ static bool line_mul(Line *l, const double *k)
 {
     l->slope *= k[0];
     l->offset *= k[0];
-    return isfinite(k[0]) && k[0] >= 0;
+    return isfinite(k[0]);
 }
 
 static bool line_div(Line *l, const double *k)
 {
     l->slope /= k[0];
     l->offset /= k[0];
-    return isfinite(k[0]) && k[0] > 0;
+    return isfinite(k[0]) && k[0] != 0;
 }
 
 static bool line_floor(Line *l, const double *k)
@@ -61,7 +57,6 @@ static bool line_ceil(Line *l, const double *k)
     return true;
 }
 
-// Operands beyond `first_only` that continue the chain: not only operand 0.
 static const struct {
     LineFn line;
     bool takes_any; // the chain may come in as any operand
@@ -75,6 +70,11 @@ static const struct {
     [OP_max] = {line_keep, true, false},    [OP_clamp] = {line_keep, false, false},
     [OP_relu] = {line_keep, false, false},  [OP_relu6] = {line_keep, false, false},
 };
+
+bool line_behind(OpId op, uint32_t operand, const double *k, Line *l)
+{
+    return rules[op].line != NULL && (operand == 0 || rules[op].takes_any) && rules[op].line(l, k);
+}
 
 static bool is_view(const Node *n)
 {
@@ -200,7 +200,7 @@ bool chain_line(const Chain *c, uint32_t channel, double *slope, double *offset)
                 const Tensor t = tensor_of_const(c->g, n->src[s]);
                 k[at++] = tensor_get_f64(&t, element_of(&t, channel));
             }
-        if (!is_view(n) && !rules[n->op].line(&l, k))
+        if (!is_view(n) && (!line_behind((OpId)n->op, c->value[i], k, &l) || l.slope < 0))
             return false;
     }
     *slope = l.slope;
@@ -260,22 +260,23 @@ void chain_eval(const Chain *c, uint32_t channel, const int64_t *x, uint32_t n, 
     arena_free(&a);
 }
 
-static bool is_narrower(DType from, DType to)
+static bool is_kept(const Tensor *from, const Tensor *to, int64_t i)
 {
-    return dtype_info[from].cls != DCLASS_FLOAT && dtype_info[to].cls != DCLASS_FLOAT;
+    if (dtype_info[to->dtype].cls == DCLASS_FLOAT)
+        return !isnan(tensor_get_f64(to, i));
+    return dtype_info[from->dtype].cls == DCLASS_FLOAT || tensor_get_i64(from, i) == tensor_get_i64(to, i);
 }
 
-bool chain_never_wraps(const Chain *c, uint32_t channel, int64_t lo, int64_t hi)
+bool chain_never_breaks(const Chain *c, uint32_t channel, int64_t lo, int64_t hi)
 {
     Arena a = {0};
-    bool fits = true;
+    bool is_sound = true;
     Tensor t = sums_of(c, (const int64_t[]){lo, hi}, 2, &a);
-    for (uint32_t i = 0; i < c->n && fits; i++) {
+    for (uint32_t i = 0; i < c->n && is_sound; i++) {
         const Tensor y = eval_one(c, i, channel, t, &a);
-        for (int64_t k = 0; k < 2 && is_narrower(t.dtype, y.dtype); k++)
-            fits = fits && tensor_get_i64(&t, k) == tensor_get_i64(&y, k);
+        is_sound = is_kept(&t, &y, 0) && is_kept(&t, &y, 1);
         t = y;
     }
     arena_free(&a);
-    return fits;
+    return is_sound;
 }

@@ -20,6 +20,14 @@ typedef struct Chain {
     bool has_floats;
 } Chain;
 
+typedef struct Line {
+    double slope, offset;
+} Line;
+
+// What an op makes of slope * x + offset that comes in as this operand, between its ends, with the constants k
+// as its other operands. False: it may be no line.
+bool line_behind(OpId op, uint32_t operand, const double *k, Line *l);
+
 // The chain that ends with node `end`. Its source has its channels along `axis` (SHAPE_MAX_RANK: it has one
 // for all). False: there is none.
 bool chain_find(const Graph *g, NodeId end, Chain *out);
@@ -30,7 +38,8 @@ bool chain_line(const Chain *c, uint32_t channel, double *slope, double *offset)
 
 // y[i] of x[i], of a channel, by the evaluator.
 void chain_eval(const Chain *c, uint32_t channel, const int64_t *x, uint32_t n, int64_t *y);
-// No cast from integers to narrower ones wraps between the two.
-bool chain_never_wraps(const Chain *c, uint32_t channel, int64_t lo, int64_t hi);
+// Between the two, no cast from integers to narrower ones wraps, and no float is NaN (as an infinity times 0
+// is): values that rise do either at an end, if at all.
+bool chain_never_breaks(const Chain *c, uint32_t channel, int64_t lo, int64_t hi);
 
 #endif

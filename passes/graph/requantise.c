@@ -21,31 +21,28 @@ static Range input_range(const Graph *g, NodeId x, NodeId zero)
     const bool is_signed = graph_node(g, x)->dtype == DTYPE_i8;
     if (zero != 0 && !node_is_const(g, zero))
         return (Range){-255, 255};
-    const Tensor t = zero != 0 ? tensor_of_const(g, zero) : (Tensor){0};
+    const Tensor t = tensor_if_const(g, zero);
     const int64_t z = zero != 0 ? tensor_get_i64(&t, 0) : 0;
     return (Range){(is_signed ? -128 : 0) - z, (is_signed ? 127 : 255) - z};
 }
 
 // By output channel of an int_conv; false where something is not known.
-static bool sum_ranges(const Graph *g, const Node *n, RequantChannel *channel)
+static bool sum_ranges(Arena *a, const Graph *g, const Node *n, RequantChannel *channel)
 {
     const NodeId w = n->src[1], bias = n->n_src > 2 ? n->src[2] : 0, w_zero = n->n_src > 4 ? n->src[4] : 0;
     if (!node_is_const(g, w) || (bias != 0 && !node_is_const(g, bias)) ||
         (w_zero != 0 && !node_is_const(g, w_zero)))
         return false;
     const Range x = input_range(g, n->src[0], n->n_src > 3 ? n->src[3] : 0);
-    const Tensor ws = tensor_of_const(g, w);
-    const Tensor bs = bias != 0 ? tensor_of_const(g, bias) : (Tensor){0};
-    const Tensor zs = w_zero != 0 ? tensor_of_const(g, w_zero) : (Tensor){0};
+    const Tensor ws = tensor_of_const(g, w), bs = tensor_if_const(g, bias), zs = tensor_if_const(g, w_zero);
+    const int32_t *v = tensor_centred(a, &ws, &zs);
     const int64_t channels = ws.dim[0], each = channels > 0 ? ws.numel / channels : 0;
     for (int64_t o = 0; o < channels; o++) {
         RequantChannel *c = &channel[o];
         c->lo = c->hi = bias != 0 ? tensor_get_i64(&bs, o) : 0;
-        const int64_t z = w_zero != 0 ? tensor_get_i64(&zs, zs.numel == 1 ? 0 : o) : 0;
-        for (int64_t i = 0; i < each; i++) {
-            const int64_t v = tensor_get_i64(&ws, o * each + i) - z;
-            c->lo += v * (v >= 0 ? x.lo : x.hi);
-            c->hi += v * (v >= 0 ? x.hi : x.lo);
+        for (const int32_t *end = v + each; v < end; v++) {
+            c->lo += *v * (*v >= 0 ? x.lo : x.hi);
+            c->hi += *v * (*v >= 0 ? x.hi : x.lo);
         }
     }
     return true;
@@ -182,40 +179,47 @@ static void eval_chain(void *ctx, uint32_t channel, const int64_t *sum, uint32_t
 
 static bool find_integers(Arena *a, Chain *c, RequantChannel *channel, Requant *r)
 {
-    if (!sum_ranges(c->g, graph_node(c->g, c->source), channel))
+    if (!sum_ranges(a, c->g, graph_node(c->g, c->source), channel))
         return false;
     for (uint32_t i = 0; i < c->channels; i++)
         if (!chain_line(c, i, &channel[i].slope, &channel[i].offset) ||
-            !chain_never_wraps(c, i, channel[i].lo, channel[i].hi))
+            !chain_never_breaks(c, i, channel[i].lo, channel[i].hi))
             return false;
     return requant_find(a, &(Steps){eval_chain, c}, channel, (uint32_t)c->channels, r);
 }
 
+// Each takes up to a millisecond and 2 KB; layers with more have no room in microcontrollers.
+enum { MAX_CHANNELS = 8192 };
+
 // The end of a chain behind an integer sum; id where it is none, or must stay.
-static NodeId behind_sum(Graph *g, NodeId id, Arena *scratch)
+static NodeId behind_sum(Graph *g, NodeId id)
 {
+    Arena a = {0};
     Chain c;
     Requant r;
     if (!chain_find(g, id, &c) || !c.has_floats || graph_node(g, c.source)->op != OP_int_conv ||
-        !shape_is_const(graph_node(g, c.source)->shape) || !chain_set_axis(&c, 1) || c.channels == 0)
+        !shape_is_const(graph_node(g, c.source)->shape) || !chain_set_axis(&c, 1) || c.channels == 0 ||
+        c.channels > MAX_CHANNELS)
         return id;
-    RequantChannel *channel = ARENA_ARRAY(scratch, RequantChannel, (uint64_t)c.channels);
-    return find_integers(scratch, &c, channel, &r) ? as_integers(g, &c, channel, &r) : id;
+    RequantChannel *channel = ARENA_ARRAY(&a, RequantChannel, c.channels);
+    const NodeId made = find_integers(&a, &c, channel, &r) ? as_integers(g, &c, channel, &r) : id;
+    arena_free(&a);
+    return made;
 }
 
 static NodeId step_requantise(Graph *g, NodeId id, void *ctx)
 {
-    const Pass *p = ctx;
+    (void)ctx;
     if (graph_node(g, id)->op != OP_cast || !k_is_byte(graph_node(g, id)->dtype))
         return id;
-    const NodeId made = behind_sum(g, id, p->scratch);
+    const NodeId made = behind_sum(g, id);
     return made != id ? made : byte_map(g, id);
 }
 
 bool pass_requantise(Pass *p)
 {
     const uint32_t errors = p->diag->n_errors;
-    const bool changed = p->options->caps->prefers_ints && graph_rewrite(p->graph, step_requantise, p);
+    const bool changed = p->options->caps->prefers_ints && graph_rewrite(p->graph, step_requantise, NULL);
     p->failed = p->diag->n_errors != errors;
     return changed;
 }

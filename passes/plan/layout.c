@@ -11,7 +11,6 @@ typedef struct Layout {
     Arena *arena;
     bool prefers_channels_last;
     bool keeps_constants; // they are read where they are in a file
-    bool follows_tables;  // what is looked up in a table has the order of the indices
     bool pads_channels;   // for convolutions on matrix units, which read them channels-last
     VEC(uint8_t) orders;  // by NodeId of the graph as rebuilt so far
 } Layout;
@@ -148,19 +147,20 @@ static NodeId with_operands(Graph *g, NodeId id, const NodeId *src)
     return id;
 }
 
-static OpLayout layout_of(const Graph *g, const Layout *l, const Node *n)
+// What is looked up in a table of single elements has the order of the indices.
+static OpLayout layout_of(const Graph *g, const Node *n)
 {
     const OpLayout rule = op_info[n->op].layout;
     if (rule != OPLAYOUT_TABLE)
         return rule;
-    return l->follows_tables && graph_node(g, n->src[0])->shape->rank == 1 ? OPLAYOUT_FOLLOW : OPLAYOUT_ROWS;
+    return graph_node(g, n->src[0])->shape->rank == 1 ? OPLAYOUT_FOLLOW : OPLAYOUT_ROWS;
 }
 
 static NodeId step_layout(Graph *g, NodeId id, void *ctx)
 {
     Layout *l = ctx;
     const Node n = *graph_node(g, id);
-    const OpLayout rule = layout_of(g, l, &n);
+    const OpLayout rule = layout_of(g, &n);
     NodeId src[256];
     AxisOrder order = ORDER_ROW_MAJOR;
     if (n.n_src == 0 || n.n_src > 256)
@@ -211,7 +211,6 @@ bool pass_layout(Pass *p)
     Layout l = {.arena = p->perm,
                 .prefers_channels_last = p->options->caps->channels_last,
                 .keeps_constants = p->options->file != NULL,
-                .follows_tables = p->options->caps->prefers_ints,
                 .pads_channels = p->options->caps->has_mma};
     const bool changed = graph_rewrite(p->graph, step_layout, &l);
     separate_states(p->graph, &l);

@@ -29,19 +29,6 @@ typedef struct Bytes {
 
 // --- weights -------------------------------------------------------------------------------------
 
-static int32_t *centred_weights(const IntConv *c)
-{
-    const Lower *l = c->l;
-    const Tensor w = tensor_of_const(l->g, c->w);
-    const Tensor zero = c->w_zero != 0 ? tensor_of_const(l->g, c->w_zero) : (Tensor){0};
-    int32_t *v = ARENA_ARRAY(l->pass->perm, int32_t, (uint64_t)w.numel + 1);
-    const int64_t each = w.numel / w.dim[0];
-    for (int64_t i = 0; i < w.numel; i++)
-        v[i] = (int32_t)(tensor_get_i64(&w, i) -
-                         (zero.numel == 0 ? 0 : tensor_get_i64(&zero, zero.numel == 1 ? 0 : i / each)));
-    return v;
-}
-
 static DType weight_type(const int32_t *v, int64_t n)
 {
     int32_t least = 0, most = 0;
@@ -78,7 +65,7 @@ static uint32_t begin_param(const Bytes *b)
     const IntConv *c = &b->c;
     Lower *l = c->l;
     const int64_t n = b->runs * b->length, each = c->ic * c->kh * c->kw;
-    const Tensor bias = c->bias != 0 ? tensor_of_const(l->g, c->bias) : (Tensor){0};
+    const Tensor bias = tensor_if_const(l->g, c->bias);
     const Tensor zero = tensor_of_const(l->g, c->x_zero);
     int32_t *begin = ARENA_ARRAY(l->pass->perm, int32_t, (size_t)n);
     for (int64_t o = 0; o < n; o++) {
@@ -273,19 +260,21 @@ bool int_conv_bytes(IntConv *c, const Domain *d)
     if (!fits(c, d))
         return false;
     Lower *l = c->l;
-    Bytes b = {.c = *c, .d = d, .is_apart = c->oc == 1, .values = centred_weights(c)};
+    const Tensor w = tensor_of_const(l->g, c->w);
+    const Tensor zero = tensor_if_const(l->g, c->w_zero);
+    Bytes b = {.c = *c, .d = d, .is_apart = c->oc == 1};
+    b.values = tensor_centred(l->pass->perm, &w, &zero);
     b.runs = b.is_apart ? 1 : c->group;
     b.length = b.is_apart ? c->group : c->oc;
     b.is_inside = stays_inside(c->h, c->sh, c->kh, c->dh, c->pad_h, c->in_h) &&
                   stays_inside(c->w_out, c->sw, c->kw, c->dw, c->pad_w, c->in_w);
     b.is_run = c->dw == 1 && c->stride_w == c->ic && (c->stride_c == 1 || c->ic == 1);
-    const int64_t n = shape_numel(lower_node(l, c->w)->shape);
-    b.type = weight_type(b.values, n);
+    b.type = weight_type(b.values, w.numel);
     b.x = lower_param(l, c->x, PARAM_READ);
     Bytes *packing = ARENA_NEW(l->pass->perm, Bytes);
     *packing = b;
     b.weights = lower_param_filled(l, node_name(l->g, c->w), b.type, pack, packing,
-                                   (uint64_t)n * dtype_info[b.type].bytes);
+                                   (uint64_t)w.numel * dtype_info[b.type].bytes);
     const bool knows_begin = c->bias == 0 || node_is_const(l->g, c->bias);
     if (b.is_inside && knows_begin && c->x_zero != 0 && node_is_const(l->g, c->x_zero))
         b.begin = 1 + begin_param(&b);
