@@ -462,3 +462,11 @@ Sample *sample_make(Arena *a, uint64_t seed)
                   .values = e.values};
     return s;
 }
+
+Graph *sample_copy(const Sample *s)
+{
+    Graph *copy = NULL;
+    const bool ok = graph_bind(s->g, (DimValues){0}, &copy);
+    rlx_assert(ok);
+    return copy;
+}

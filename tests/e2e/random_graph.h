@@ -67,6 +67,8 @@ typedef struct GenOp {
     NodeId (*make)(Gen *e);
 } GenOp;
 Sample *sample_make(Arena *a, uint64_t seed);
+// Its graph for the passes, which change what they get: the reference evaluates the sample's own.
+Graph *sample_copy(const Sample *s);
 
 // Evaluates node `id`, all operands given, into results[id] and value[id]. False: reported.
 bool node_evaluate(Arena *a, const Graph *g, NodeId id, Tensor *value, Tensor **results);

@@ -145,6 +145,7 @@ const char *unit_add(Unit *u, const Sample *s, Config c)
                                .winograd = c.winograd,
                                .report = stderr};
     Plan *plan = NULL;
+    const uint32_t n_nodes = s->g->nodes.len;
     Emitted out;
     const char *name = arena_printf(u->arena, "g%u", u->programs.len);
     const HostOptions host = {.name = name,
@@ -157,9 +158,10 @@ const char *unit_add(Unit *u, const Sample *s, Config c)
     Diag *d = s->g->diag;
     d->n_errors = 0;
     d->items.len = 0;
-    if (!pipeline_run(u->arena, d, s->g, &o, &plan) ||
+    if (!pipeline_run(u->arena, d, sample_copy(s), &o, &plan) ||
         !host_emit(u->arena, d, target_find("c"), plan, &host, &out))
         return arena_strdup(u->arena, first_message(d));
+    rlx_assert(s->g->nodes.len == n_nodes);
     u->cc_flags = cpu.cc_flags;
     if (u->text.arena == NULL)
         u->text = str_new(u->arena);

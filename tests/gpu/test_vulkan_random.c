@@ -52,7 +52,7 @@ static const char *emit(const Sample *s, const char *dir, bool *lacks)
     *lacks = false;
     d->n_errors = 0;
     d->items.len = 0;
-    if (!pipeline_run(a, d, s->g, &o, &p))
+    if (!pipeline_run(a, d, sample_copy(s), &o, &p))
         return "a pass failed";
     if (!host_emit(a, d, t, p, &host, &e)) {
         *lacks = strstr(d->items.data[d->items.len - 1].message, " has no ") != NULL;
