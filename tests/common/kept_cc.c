@@ -46,8 +46,9 @@ static const Option beginnings[] = {
 };
 // Beginnings of options with which a command is the compiler's alone.
 static const char *const alone[] = {
-    "-E", "-S",     "-fsyntax-only", "-save-temps", "--save-temps", "-fwhole", "-flto",     "-###",
-    "-v", "-dumpm", "-print",        "--",          "-dumpv",       "-Xclang", "-fprofile", "@"};
+    "-E",        "-S", "-fsyntax-only",    "-save-temps",   "--save-temps", "-fwhole", "-flto",
+    "-###",      "-v", "-dumpm",           "-print",        "--",           "-dumpv",  "-Xclang",
+    "-fprofile", "@",  "-fcallgraph-info", "-fstack-usage", "-fdump"};
 
 // A command that compiles and links.
 typedef struct Line {
