@@ -24,8 +24,8 @@ typedef struct Line {
     double slope, offset;
 } Line;
 
-// What an op makes of slope * x + offset that comes in as this operand, between its ends, with the constants k
-// as its other operands. False: it may be no line.
+// What an op makes of slope * x + offset that comes in as this operand, between its ends, with the constants
+// k as its other operands. False: it may be no line.
 bool line_behind(OpId op, uint32_t operand, const double *k, Line *l);
 
 // The chain that ends with node `end`. Its source has its channels along `axis` (SHAPE_MAX_RANK: it has one
