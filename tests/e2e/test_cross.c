@@ -70,7 +70,7 @@ static void add_file(const char *path, uint32_t every)
         const Case c = {ops.data[i].name, arena_printf(&perm, "%s/case%u.rlx", dir, number++)};
         FILE *f = fopen(c.path, "w");
         rlx_assert(f != NULL);
-        fputs(ops.data[i].text, f);
+        fputs(ops_text(&perm, &ops.data[i]), f);
         fclose(f);
         vec_push(&perm, &cases, c);
     }
