@@ -31,7 +31,7 @@ enum {
     MAX_SHOWN = 8,
     TIME_LIMIT = 240,
     N_CONFIGS = 2,
-    DAYS = 4
+    DAYS = 5
 };
 
 typedef struct Failure {
