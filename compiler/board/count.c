@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A plugin of QEMU that counts, for every function of an emulated program: the instructions that it executed,
-// the cycles of a model, and how often it was entered. A program of its own, which is carried as
-// text and compiled where QEMU is. It declares what it needs of QEMU itself, so it needs no header.
+// the cycles of a model, and how often it was entered; what a kernel calls counts as its own. A program of
+// its own, which is carried as text and compiled where QEMU is. It declares what it needs of QEMU itself, so
+// it needs no header.
 //
 // Build: cc -O2 -shared -fPIC -o count.so count.c
 // Use:   qemu-system-arm ... -plugin ./count.so,out=FILE,model=cortex-m4
@@ -210,12 +211,45 @@ static void flush(void)
 {
     for (uint32_t i = 0; i < n_functions; i++) {
         Function *f = &functions[i];
-        if (f->insns != 0)
+        if (f->insns != 0 || f->entered != 0)
             fprintf(out, "%u %llu %llu %llu %s\n", phase, (unsigned long long)f->insns,
                     (unsigned long long)f->cycles, (unsigned long long)f->entered, f->name);
         f->insns = f->cycles = f->entered = 0;
     }
     phase++;
+}
+
+// The kernels that are being run, each inside of the one before: what a kernel calls counts as its own.
+typedef struct Call {
+    uint32_t function;
+    uint64_t back; // where control returns to
+} Call;
+enum { MAX_CALLS = 16 };
+static Call calls[MAX_CALLS];
+static uint32_t n_calls;
+
+static int is_kernel(const char *name) // as rlxc names them: k12_conv
+{
+    return name[0] == 'k' && name[1] >= '0' && name[1] <= '9';
+}
+
+// A loop that begins where its function does is no call.
+static int is_called(const Block *b)
+{
+    return b->is_entry && (last == NULL || last->function != b->function);
+}
+
+static void follow_calls(const Block *b)
+{
+    if (n_calls > 0 && calls[n_calls - 1].back == b->first)
+        n_calls--;
+    if (last != NULL && is_called(b) && n_calls < MAX_CALLS && is_kernel(functions[b->function].name))
+        calls[n_calls++] = (Call){b->function, last->next};
+}
+
+static Function *whose(const Block *b)
+{
+    return &functions[n_calls > 0 ? calls[n_calls - 1].function : b->function];
 }
 
 static void executed(unsigned cpu, void *data)
@@ -225,11 +259,12 @@ static void executed(unsigned cpu, void *data)
     if (b->is_mark)
         flush();
     if (last != NULL && last->ends == BRANCH && last->next != b->first)
-        functions[last->function].cycles += model->taken;
-    Function *f = &functions[b->function];
+        whose(last)->cycles += model->taken;
+    follow_calls(b);
+    Function *f = whose(b);
     f->insns += b->insns;
     f->cycles += b->cycles;
-    f->entered += b->is_entry;
+    functions[b->function].entered += (uint64_t)is_called(b);
     last = b;
 }
 

@@ -133,10 +133,10 @@ class Rig:
                "rodata", "--one-file", "--no-validate", *more])
         return folder
 
-    def build(self, folder, machine, compiler, sources, defines=()):
+    def build(self, folder, machine, compiler, sources, more=("-O2",)):
         """An ELF file for the board, and the object file of the network."""
-        flags = [*machine.flags, "-O2", "-Wall", "-Wextra", "-Werror", "-ffunction-sections",
-                 "-fdata-sections", "-I", folder, "-I", FIRMWARE, *defines]
+        flags = [*machine.flags, "-Wall", "-Wextra", "-Werror", "-ffunction-sections",
+                 "-fdata-sections", "-I", folder, "-I", FIRMWARE, *more]
         objects, program = [], folder / f"net-{compiler[0]}.elf"
         for source in (folder / "net.c", FIRMWARE / "start.c", *sources):
             objects.append(folder / f"{source.stem}-{compiler[0]}.o")
@@ -157,6 +157,6 @@ class Rig:
         figures = Figures(said, done.returncode)
         if self.plugin:
             rows = [line.split() for line in counted.read_text().splitlines()]
-            figures.counts = {name: (int(insns), int(cycles), int(calls))
+            figures.counts = {name.split(".")[0]: (int(insns), int(cycles), int(calls))
                               for phase, insns, cycles, calls, name in rows if phase == "1"}
         return figures
