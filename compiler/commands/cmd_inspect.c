@@ -139,7 +139,7 @@ static void print_text(const Job *j, const Totals *t, Measures *m)
            p->arena_optimal ? "yes" : "no", (unsigned long long)j->emitted.state_bytes);
     print_peak(p);
     print_flash(j, m->code);
-    inspect_board_print(m);
+    inspect_board_print(j, m);
     printf("kernels %u, %u with text of their own\n", plan_count_kernels(p), j->emitted.n_functions);
     if (p->caps->threads > 1)
         printf("threads %d, %u kernels split\n", p->caps->threads, shared_kernels(p));

@@ -15,8 +15,8 @@ typedef struct Measures {
 // What was counted of one run of a kernel. False: nothing was.
 bool measures_kernel(const Measures *m, const PlanKernel *k, uint64_t *insns, uint64_t *cycles);
 
-void inspect_board_print(const Measures *m);
+void inspect_board_print(const Job *j, const Measures *m);
 // Members, with a comma behind each.
-void inspect_board_json(const Measures *m, Str *out);
+void inspect_board_json(const Job *j, const Measures *m, Str *out);
 
 #endif

@@ -162,7 +162,7 @@ const char *inspect_json(const Job *j, const Totals *t, const Measures *m)
     str_printf(out, "  %s", interface_json(j));
     print_totals(j, t, out);
     print_code(m->code, out);
-    inspect_board_json(m, out);
+    inspect_board_json(j, m, out);
     if (!p->caps->is_gpu)
         str_printf(out, "  \"threads\": %d,\n", p->caps->threads);
     inspect_dispatch_json(p, out);
