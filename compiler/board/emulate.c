@@ -181,7 +181,7 @@ static void read_counts(Arena *a, const char *text, BoardCounts *out)
 {
     enum { PHASE, INSNS, CYCLES, CALLS, N_NUMBERS };
     char *at = NULL;
-    out->stack_bytes = strtoull(text, &at, 10);
+    out->stack_bytes = strtoull(text + strcspn(text, " "), &at, 10); // "stack 192"
     while (*at != '\0') {
         uint64_t number[N_NUMBERS];
         at += strspn(at, "\n");

@@ -16,6 +16,7 @@ int main(void)
     board_mark();
     const rlx_status status = rlx_run(net);
     board_mark();
+    board_say("stack ");
     board_say_number((int32_t)(board_stack_bytes() - own));
     board_say("\n");
     return status != RLX_OK;

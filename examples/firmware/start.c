@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 
+extern void (*const constructors_begin[])(void), (*const constructors_end[])(void);
 extern uint32_t data_begin[], data_end[], data_load[], bss_begin[], bss_end[], stack_top[];
 int main(void);
 
@@ -118,6 +119,8 @@ void board_begin(void)
         *d++ = *s++;
     for (volatile uint32_t *d = bss_begin; d < bss_end;)
         *d++ = 0;
+    for (void (*const *c)(void) = constructors_begin; c < constructors_end; c++) // of C++
+        (*c)();
     board_end(main() == 0);
 }
 

@@ -208,6 +208,40 @@ def check_inspect(cases, model, sources):
     tap.result(is_said, "inspect without compilers", blind)
 
 
+PEER = """extern "C" {
+#include "net.h"
+#include "start.h"
+}
+struct Begun {
+    int value;
+    Begun() : value(7) {}
+} begun;
+int main()
+{
+    rlx_ctx *net = net_static();
+    board_mark();
+    const bool is_good = rlx_run(net) == RLX_OK && begun.value == 7;
+    board_mark();
+    return is_good ? 0 : 1;
+}
+"""
+
+
+def check_bench(cases, model):
+    """tools/bench/mcu: our own network as that of somebody else takes as many instructions as ours."""
+    work, machine = cases.rig.work, cases.machines["cortex-m4"]
+    folder = cases.rig.compile_network(model, machine, ["--arena", "static"])
+    peer = work / "peers/net"
+    shutil.copytree(folder, peer, ignore=shutil.ignore_patterns("*.o", "*.elf"))
+    (peer / "main.cc").write_text(PEER)
+    said = mcu_rig.check([mcu_rig.ROOT / "tools/bench/mcu", "--rlxc", RLXC, model],
+                         env={**os.environ, "MCU_SELF": str(work / "peers"), "MCU_NONE": str(work)})
+    rows = [line.split() for line in said.splitlines() if line.startswith("net ")]
+    ours, none, other = ([row for row in rows if row[1] == who] for who in ("rlxc", "none", "self"))
+    near = len(ours) == len(other) == 1 and abs(float(ours[0][2]) - float(other[0][2])) <= 0.001
+    tap.result(near and "has no" in " ".join(none[0]), "tools/bench/mcu beside a peer", said)
+
+
 def stored_case(work, network):
     """The first case that LiteRT stored, as a C file."""
     parts = []
@@ -248,6 +282,7 @@ def run_all(work):
         tap.result(True, "what inspect counts", skipped="this QEMU has no plugins")
     else:
         check_inspect(cases, model, [HERE / "rig.c", work / "data.c"])
+        check_bench(cases, model)
     for name, cpu in ELSEWHERE:
         if not (STORED / f"{name}.tflite").exists():
             tap.result(True, f"{name} on {cpu}", skipped=f"it is not in {STORED}")

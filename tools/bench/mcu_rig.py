@@ -84,11 +84,12 @@ def compilers(machine):
 
 
 def link_command(machine, compiler):
-    """gcc links what clang compiled for Arm: it knows where newlib is."""
+    """The command, and libraries behind the objects. gcc links for Arm, since it knows where newlib is."""
     if "arm" in machine.qemu:
-        return ["arm-none-eabi-gcc", *machine.flags, "--specs=nano.specs"]
-    more = ["-fuse-ld=lld", "-nostdlib"] if compiler[0] == "clang" else ["-nostdlib", "-lgcc"]
-    return [*compiler, *machine.flags, *more]
+        return ["arm-none-eabi-gcc", *machine.flags, "--specs=nano.specs"], ["-lm"]
+    is_clang = compiler[0] == "clang"
+    return ([*compiler, *machine.flags, "-nostdlib", *(["-fuse-ld=lld"] if is_clang else [])],
+            [] if is_clang else ["-lgcc"])
 
 
 def section_sizes(objects):
@@ -134,18 +135,27 @@ class Rig:
         return folder
 
     def build(self, folder, machine, compiler, sources, more=("-O2",)):
-        """An ELF file for the board, and the object file of the network."""
-        flags = [*machine.flags, "-Wall", "-Wextra", "-Werror", "-ffunction-sections",
-                 "-fdata-sections", "-I", folder, "-I", FIRMWARE, *more]
+        """An ELF file for the board with the network of a folder, and the object file of the network."""
+        strict = ["-Wall", "-Wextra", "-Werror", "-I", folder, *more]
+        program = self.link(folder, machine, compiler, [folder / "net.c", *sources], strict)
+        return program, folder / f"net.c-{compiler[0]}.o"
+
+    def link(self, folder, machine, compiler, sources, options):
+        """An ELF file of sources and libraries, with start.c."""
+        flags = [*machine.flags, "-ffunction-sections", "-fdata-sections", "-I", FIRMWARE, *options]
         objects, program = [], folder / f"net-{compiler[0]}.elf"
-        for source in (folder / "net.c", FIRMWARE / "start.c", *sources):
-            objects.append(folder / f"{source.stem}-{compiler[0]}.o")
-            check([*compiler, *flags, "-c", source, "-o", objects[-1]])
+        for source in (*sources, FIRMWARE / "start.c"):
+            if source.suffix != ".a":
+                objects.append(folder / f"{source.name}-{compiler[0]}.o")
+                plain = [] if source.suffix == ".c" else ["-fno-exceptions", "-fno-rtti"]
+                check([*compiler, *flags, *plain, "-c", source, "-o", objects[-1]])
+        command, more = link_command(machine, compiler)
+        libraries = [source for source in sources if source.suffix == ".a"] + more
         places = ",".join(f"--defsym={name}={at}" for name, at in
                           zip(("flash_at", "flash_bytes", "ram_at", "ram_bytes"), machine.memory))
-        check([*link_command(machine, compiler), *objects, "-nostartfiles", "-Wl,--gc-sections", "-T",
+        check([*command, *objects, *libraries, "-nostartfiles", "-Wl,--gc-sections", "-T",
                FIRMWARE / "board.ld", f"-Wl,{places}", "-o", program])
-        return program, objects[0]
+        return program
 
     def run(self, program, machine):
         """Figures of a program that prints lines `NAME NUMBER`."""
